@@ -1,0 +1,121 @@
+// Package taskdef turns a task definition as a user wrote it into a Task.
+//
+// Parse is the only maker of a Task, so a Task is valid by construction: names
+// are unique and well formed, every dependency exists, the dependency graph has
+// no cycle, and numbers lie in the ranges of the ECS model. All problems of a
+// document are reported at once, each with its place.
+//
+// The package is pure: it reads no clock, no file and no environment. Values
+// are safe to share between goroutines as long as nobody writes to them.
+package taskdef
+
+import "time"
+
+// Task is a validated task definition. It is treated as immutable.
+type Task struct {
+	// Family is the task definition's family (1 to 255 letters, digits, - and _).
+	Family string `json:"family"`
+	// Revision is 0 for a definition that was never registered.
+	Revision int `json:"revision,omitempty"`
+	// Network is the task's network mode; never empty.
+	Network NetworkMode `json:"networkMode"`
+	// CPU is the hard limit of the whole task in vCPU; 0 means none.
+	CPU float64 `json:"cpu,omitempty"`
+	// Memory is the hard limit of the whole task in bytes; 0 means none.
+	Memory int64 `json:"memory,omitempty"`
+	// Containers are in the order of the document, 1 to 10 of them.
+	Containers []Container `json:"containers"`
+}
+
+// NetworkMode is the ECS network mode.
+type NetworkMode string
+
+// The network modes of the ECS model. A definition without one gets Bridge.
+const (
+	NetworkBridge NetworkMode = "bridge"
+	NetworkAWSVPC NetworkMode = "awsvpc"
+	NetworkHost   NetworkMode = "host"
+	NetworkNone   NetworkMode = "none"
+)
+
+// Container is one container of a task.
+type Container struct {
+	Name  string `json:"name"`
+	Image string `json:"image"` // as the user wrote it
+	// EntryPoint and Command replace the image's own; nil keeps them.
+	EntryPoint []string `json:"entryPoint,omitempty"`
+	Command    []string `json:"command,omitempty"`
+	// Environment is in the order of the document; names are unique.
+	Environment      []EnvVar          `json:"environment,omitempty"`
+	WorkingDirectory string            `json:"workingDirectory,omitempty"`
+	User             string            `json:"user,omitempty"`
+	Labels           map[string]string `json:"labels,omitempty"`
+	ReadonlyRootFS   bool              `json:"readonlyRootFilesystem,omitempty"`
+	Init             bool              `json:"initProcessEnabled,omitempty"`
+	Interactive      bool              `json:"interactive,omitempty"`
+	PseudoTerminal   bool              `json:"pseudoTerminal,omitempty"`
+	// Essential: the task stops when this container stops. True unless the
+	// document says otherwise.
+	Essential bool `json:"essential"`
+	// DependsOn lists at most one condition per other container.
+	DependsOn   []Dependency `json:"dependsOn,omitempty"`
+	HealthCheck *HealthCheck `json:"healthCheck,omitempty"`
+	Ports       []Port       `json:"ports,omitempty"`
+	// CPU is in ECS cpu units (1024 = 1 vCPU) and is a share, not a limit; 0 means unset.
+	CPU int64 `json:"cpu,omitempty"`
+	// Memory (hard) and MemoryReservation (soft) are in bytes; 0 means unset.
+	Memory            int64 `json:"memory,omitempty"`
+	MemoryReservation int64 `json:"memoryReservation,omitempty"`
+	// StartTimeout bounds how long dependants wait for this container to satisfy
+	// a COMPLETE, SUCCESS or HEALTHY condition, counted from its start; 0 means for ever.
+	StartTimeout time.Duration `json:"startTimeout,omitempty"`
+	// StopTimeout is the grace between SIGTERM and SIGKILL; never 0 (ECS default 30 s).
+	StopTimeout time.Duration `json:"stopTimeout"`
+}
+
+// EnvVar is one environment variable.
+type EnvVar struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Condition is what a dependant waits for.
+type Condition string
+
+// The conditions of the ECS model (ContainerDependency).
+const (
+	Start    Condition = "START"
+	Complete Condition = "COMPLETE"
+	Success  Condition = "SUCCESS"
+	Healthy  Condition = "HEALTHY"
+)
+
+// Dependency says that a container waits until another one meets a condition.
+type Dependency struct {
+	// Container is the index of the other container in Task.Containers.
+	Container int       `json:"container"`
+	Condition Condition `json:"condition"`
+}
+
+// HealthCheck is a command run in the container from time to time.
+type HealthCheck struct {
+	// Command is ["CMD", arg...] or ["CMD-SHELL", command].
+	Command     []string      `json:"command"`
+	Interval    time.Duration `json:"interval"`              // 5 s to 300 s, default 30 s
+	Timeout     time.Duration `json:"timeout"`               // 2 s to 60 s, default 5 s
+	Retries     int           `json:"retries"`               // 1 to 10, default 3
+	StartPeriod time.Duration `json:"startPeriod,omitempty"` // 0 to 300 s, default 0
+}
+
+// Port is one port published by the task.
+type Port struct {
+	ContainerPort uint16 `json:"containerPort"`
+	HostPort      uint16 `json:"hostPort"` // 0: chosen when the task starts
+	Protocol      string `json:"protocol"` // tcp or udp
+	HostIP        string `json:"hostIP,omitempty"`
+	Name          string `json:"name,omitempty"`
+}
+
+// DefaultStopTimeout is the grace of a container that sets none (ECS agent,
+// ECS_CONTAINER_STOP_TIMEOUT).
+const DefaultStopTimeout = 30 * time.Second
