@@ -1,0 +1,81 @@
+#!/bin/bash
+# install.sh installs what a step needs and this machine lacks, and says so.
+#
+#   hack/install.sh GROUP...     groups: go race plain systemd lint
+#
+# Debian packages come from wherever apt is configured to look; Go comes from
+# the module proxy that GOPROXY names. Status 3: not possible for this user or
+# on this machine, with the one line that says what root has to install.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+
+as_root=()
+
+# packages prints the Debian packages of a group.
+packages() {
+	case $1 in
+	go) echo ca-certificates curl unzip ;;
+	race) echo gcc libc6-dev ;;
+	# podman alone would pull crun, which refuses hybrid cgroups.
+	plain) echo podman runc uidmap slirp4netns catatonit netavark aardvark-dns ;;
+	systemd) echo ca-certificates debian-archive-keyring mmdebstrap mount ;;
+	lint) echo shellcheck ;;
+	*) die "no such group: $1 (go race plain systemd lint)" ;;
+	esac
+	case $1:$(. /etc/os-release && echo "${VERSION_ID:-}") in
+	plain:12) ;;
+	plain:*) echo passt nftables ;; # Podman 5's default network
+	esac
+}
+
+# missing prints those of its arguments that dpkg does not call installed.
+missing() {
+	local p
+	for p in "$@"; do
+		[ "$(dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null)" = installed ] || echo "$p"
+	done
+}
+
+# update_lists refreshes apt's lists. Failure is no error: one dead source
+# must not stop us, the install that follows is the judge.
+update_lists() {
+	local out tries
+	for tries in $(seq 60); do
+		out=$("${as_root[@]}" apt-get -q -o Acquire::Retries=2 -o Acquire::http::Timeout=30 -o Acquire::https::Timeout=30 update </dev/null 2>&1) && return 0
+		# DPkg::Lock::Timeout does not cover the lock of the lists.
+		[[ $out == *"Could not get lock"* ]] || return 0
+		[ "$tries" = 1 ] && say "waiting for another apt"
+		sleep 5
+	done
+}
+
+install_packages() {
+	local want=("$@")
+	command -v apt-get >/dev/null || cannot "needs Debian's apt; install by hand: ${want[*]}"
+	mapfile -t want < <(missing "${want[@]}")
+	[ ${#want[@]} -gt 0 ] || return 0
+	if ! is_root; then
+		sudo -n true 2>/dev/null || cannot "root must install: apt-get install --no-install-recommends ${want[*]}"
+		as_root=(sudo -n)
+	fi
+	say "installing ${want[*]}"
+	update_lists
+	local log
+	log=$(mktemp)
+	if ! "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
+		-o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 "${want[@]}" </dev/null >"$log" 2>&1; then
+		tail -n 15 "$log" >&2
+		rm -f "$log"
+		cannot "apt-get cannot install ${want[*]}; the reason is above"
+	fi
+	rm -f "$log"
+}
+
+[ $# -gt 0 ] || die "usage: hack/install.sh GROUP..."
+all=()
+for group in "$@"; do
+	names=$(packages "$group")
+	read -ra names <<<"${names//$'\n'/ }"
+	all+=("${names[@]}")
+done
+install_packages "${all[@]}"

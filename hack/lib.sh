@@ -1,0 +1,86 @@
+# shellcheck shell=bash
+# lib.sh is sourced by the scripts beside it: where things lie and how the
+# scripts speak. It changes nothing on the machine.
+#
+# Every clone has its own beds. BED is a bed's directory, named by a hash of
+# the clone's path and BED_NAME (default "test"), so that two clones, or a
+# demo beside a test run, share no user, no path and no cgroup.
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+
+# A bare service environment may lack these; go and apt want them.
+export HOME="${HOME:-$(getent passwd "$(id -u)" | cut -d: -f6)}"
+export PATH="$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+# say prints one line about what is going on; stdout stays free for data.
+say() { echo "${0##*/}: $*" >&2; }
+
+die() {
+	say "$*"
+	exit 1
+}
+
+# cannot ends a script because this machine or user is not able to do the
+# step. Status 3 tells it from a failure: the test run reports a skip.
+cannot() {
+	say "$*"
+	exit 3
+}
+
+is_root() { [ "$(id -u)" = 0 ]; }
+
+# beds_home is where beds lie: outside the clone, because a clone in a 0700
+# directory is out of reach for the bed's user.
+beds_home() {
+	if is_root; then
+		echo /var/lib/podtask-beds
+	else
+		echo "${XDG_CACHE_HOME:-$HOME/.cache}/podtask-beds"
+	fi
+}
+
+if [ -z "${BED:-}" ]; then
+	BED_ID=$(printf '%s\n' "$ROOT" "${BED_NAME:-test}" | sha256sum | cut -c1-8)
+	BED=$(beds_home)/$BED_ID
+else
+	BED_ID=${BED##*/}
+fi
+export BED
+
+# SHARE is seen under the same path by the caller, by the plain bed and by
+# the systemd bed. Programs and images are handed over in it.
+# shellcheck disable=SC2034 # used by the scripts that source this file
+SHARE=$BED/share
+
+# make_bed makes BED and notes whose it is, for hack/clean-beds.
+make_bed() {
+	mkdir -p "$BED" "$SHARE"
+	chmod 755 "$(dirname "$BED")" "$BED" "$SHARE"
+	printf '%s\n' "$ROOT" >"$BED/clone"
+}
+
+# put_files copies files into SHARE; a program in use is replaced, not
+# overwritten.
+put_files() {
+	make_bed
+	local f
+	for f in "$@"; do
+		cp "$f" "$SHARE/.new.$$"
+		chmod 755 "$SHARE/.new.$$"
+		mv -f "$SHARE/.new.$$" "$SHARE/${f##*/}"
+	done
+}
+
+# pids_of_uids prints the processes whose real uid lies in one of the ranges
+# given as FIRST:COUNT.
+pids_of_uids() {
+	local status uid range
+	for status in /proc/[0-9]*/status; do
+		uid=$(awk '/^Uid:/ { print $2 }' "$status" 2>/dev/null) || continue
+		for range in "$@"; do
+			if [ -n "$uid" ] && [ "$uid" -ge "${range%:*}" ] && [ "$uid" -lt $((${range%:*} + ${range#*:})) ]; then
+				echo "$status" | cut -d/ -f3
+			fi
+		done
+	done
+}
