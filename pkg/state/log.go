@@ -1,0 +1,325 @@
+package state
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// DefaultLogSize is the size in bytes at which a part of the event log is
+// closed. At most two parts are kept.
+const DefaultLogSize = 4 << 20
+
+// Entry is one event of the log.
+type Entry struct {
+	// Seq numbers the events of this host from 1, without gaps.
+	Seq uint64 `json:"seq"`
+	// Data is what was appended, without insignificant white space.
+	Data json.RawMessage `json:"data"`
+}
+
+// Log is the ordered event log of the host, shared by all processes. Each line
+// is an Entry in JSON.
+//
+// It is not synced to disk: the records hold the truth, and after a power loss
+// the last events, with their numbers, may be missing. An owner that restarts
+// appends again what its record says and the log lacks. A process that dies
+// while it appends leaves whole lines and perhaps a torn one, which the next
+// append cuts off.
+type Log struct {
+	dir     string
+	maxSize int64
+}
+
+// OpenLog makes dir (mode 0700) where it is missing. When an append would make
+// the newest part larger than maxSize bytes, that part becomes the older one
+// and the older one is dropped; 0 stands for DefaultLogSize.
+func OpenLog(dir string, maxSize int64) (*Log, error) {
+	if err := (OS{}).MkdirAll(dir); err != nil {
+		return nil, fmt.Errorf("open event log in %s: %w", dir, classify(err))
+	}
+	if maxSize <= 0 {
+		maxSize = DefaultLogSize
+	}
+	return &Log{dir: dir, maxSize: maxSize}, nil
+}
+
+// Append adds the entries, each a JSON value, with consecutive numbers and
+// returns the number of the last. All are added or, on an error, none; nothing
+// is added twice. It waits for other processes as long as ctx lasts.
+func (l *Log) Append(ctx context.Context, entries ...json.RawMessage) (lastSeq uint64, err error) {
+	for i, e := range entries {
+		if !json.Valid(e) {
+			return 0, fmt.Errorf("append event %d of %d: it is not JSON", i+1, len(entries))
+		}
+	}
+	unlock, err := l.lock(ctx, unix.LOCK_EX)
+	if err != nil {
+		return 0, err
+	}
+	defer unlock()
+	lastSeq, err = l.append(entries)
+	if err != nil {
+		return 0, fmt.Errorf("append to event log: %w", classify(err))
+	}
+	return lastSeq, nil
+}
+
+func (l *Log) append(entries []json.RawMessage) (uint64, error) {
+	f, err := os.OpenFile(l.current(), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { f.Close() }()
+	end, seq, err := l.heal(f)
+	if err != nil || len(entries) == 0 {
+		return seq, err
+	}
+	lines, last, err := encodeLines(seq, entries)
+	if err != nil {
+		return 0, err
+	}
+	if end > 0 && end+int64(len(lines)) > l.maxSize {
+		next, err := l.rotate()
+		if err != nil {
+			return 0, err
+		}
+		f.Close()
+		f, end = next, 0
+	}
+	if _, err := f.WriteAt(lines, end); err != nil {
+		return 0, errors.Join(err, f.Truncate(end))
+	}
+	return last, nil
+}
+
+// heal cuts off what a crashed writer left behind the last good line of f and
+// returns where that line ends and the last number of the log.
+func (l *Log) heal(f *os.File) (end int64, seq uint64, err error) {
+	size, err := fileSize(f)
+	if err != nil {
+		return 0, 0, err
+	}
+	end, seq, err = lastLine(f, size)
+	if err != nil {
+		return 0, 0, err
+	}
+	if end < size {
+		if err := f.Truncate(end); err != nil {
+			return 0, 0, err
+		}
+	}
+	if end > 0 {
+		return end, seq, nil
+	}
+	older, err := os.Open(l.older())
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, 0, nil
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	defer older.Close()
+	if size, err = fileSize(older); err != nil {
+		return 0, 0, err
+	}
+	_, seq, err = lastLine(older, size)
+	return 0, seq, err
+}
+
+// rotate makes the newest part the older one and returns a new, empty newest.
+func (l *Log) rotate() (*os.File, error) {
+	if err := os.Rename(l.current(), l.older()); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(l.current(), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+}
+
+// encodeLines returns the lines for the entries that follow seq.
+func encodeLines(seq uint64, entries []json.RawMessage) (lines []byte, last uint64, err error) {
+	for _, data := range entries {
+		seq++
+		line, err := json.Marshal(Entry{Seq: seq, Data: data})
+		if err != nil {
+			return nil, 0, err
+		}
+		lines = append(append(lines, line...), '\n')
+	}
+	return lines, seq, nil
+}
+
+// Read walks the events numbered above after that are in the log when it is
+// called, in order. The first may be higher than after+1 when older parts were
+// dropped. A line that cannot be read is yielded as an error and skipped; an
+// error with which nothing more can be read ends the walk.
+func (l *Log) Read(ctx context.Context, after uint64) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		parts, err := l.open(ctx)
+		if err != nil {
+			yield(Entry{}, err)
+			return
+		}
+		defer closeParts(parts)
+		for _, p := range parts {
+			for e, err := range p.entries() {
+				if err == nil && e.Seq <= after {
+					continue
+				}
+				if !yield(e, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// part is one file of the log, opened. What lies in [from, end) is whole lines
+// and never changes again, so it is read without the lock.
+type part struct {
+	f         *os.File
+	from, end int64
+}
+
+// open opens both parts, the older first, under the lock, so that no rotation
+// falls between them.
+func (l *Log) open(ctx context.Context) (parts []part, err error) {
+	unlock, err := l.lock(ctx, unix.LOCK_SH)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	for _, name := range []string{l.older(), l.current()} {
+		f, err := os.Open(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			parts = append(parts, part{f: f})
+			parts[len(parts)-1].end, err = wholeLines(f)
+		}
+		if err != nil {
+			closeParts(parts)
+			return nil, fmt.Errorf("read event log: %w", err)
+		}
+	}
+	return parts, nil
+}
+
+func closeParts(parts []part) {
+	for _, p := range parts {
+		p.f.Close()
+	}
+}
+
+// entries walks the lines of the part.
+func (p part) entries() iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		r := bufio.NewReader(io.NewSectionReader(p.f, p.from, p.end-p.from))
+		for at := p.from; ; {
+			line, err := r.ReadBytes('\n')
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil {
+				yield(Entry{}, fmt.Errorf("read event log: %w", err))
+				return
+			}
+			e, ok := parseLine(line)
+			if !ok {
+				err = fmt.Errorf("event log %s has a bad line at byte %d: skipped", filepath.Base(p.f.Name()), at)
+			}
+			at += int64(len(line))
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// maxSeq keeps damage from driving the numbers over their end.
+const maxSeq = 1 << 62
+
+func parseLine(line []byte) (Entry, bool) {
+	var e Entry
+	if json.Unmarshal(line, &e) != nil || e.Seq == 0 || e.Seq > maxSeq {
+		return Entry{}, false
+	}
+	return e, true
+}
+
+func wholeLines(f *os.File) (end int64, err error) {
+	size, err := fileSize(f)
+	if err != nil {
+		return 0, err
+	}
+	end, _, err = lastLine(f, size)
+	return end, err
+}
+
+// lastLine finds the last good line in the first size bytes of r and returns
+// where it ends and its number; 0 and 0 when there is none.
+func lastLine(r io.ReaderAt, size int64) (end int64, seq uint64, err error) {
+	for window := int64(64 << 10); size > 0; window *= 4 {
+		from := max(0, size-window)
+		buf := make([]byte, size-from)
+		if _, err := r.ReadAt(buf, from); err != nil && !errors.Is(err, io.EOF) {
+			return 0, 0, err
+		}
+		if at, seq := lastGood(buf, from == 0); at > 0 {
+			return from + int64(at), seq, nil
+		}
+		if from == 0 {
+			break
+		}
+	}
+	return 0, 0, nil
+}
+
+// lastGood searches buf backwards for a whole good line. Unless buf is the
+// start of the file, its first line may be cut and does not count.
+func lastGood(buf []byte, start bool) (end int, seq uint64) {
+	for end = bytes.LastIndexByte(buf, '\n') + 1; end > 0; {
+		begin := bytes.LastIndexByte(buf[:end-1], '\n') + 1
+		if begin == 0 && !start {
+			return 0, 0
+		}
+		if e, ok := parseLine(buf[begin:end]); ok {
+			return end, e.Seq
+		}
+		end = begin
+	}
+	return 0, 0
+}
+
+// lock takes the log's lock; it is held for one append or for opening the files.
+func (l *Log) lock(ctx context.Context, how int) (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(l.dir, "events.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err == nil {
+		err = waitFlock(ctx, f, how)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock event log: %w", classify(err))
+	}
+	return func() { f.Close() }, nil
+}
+
+func fileSize(f *os.File) (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+func (l *Log) current() string { return filepath.Join(l.dir, "events.jsonl") }
+func (l *Log) older() string   { return filepath.Join(l.dir, "events.jsonl.1") }
