@@ -1,0 +1,235 @@
+package images
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+
+	"github.com/containers/image/v5/docker"
+	"github.com/containers/image/v5/docker/reference"
+	"github.com/containers/image/v5/pkg/docker/config"
+	"github.com/containers/image/v5/types"
+	"github.com/docker/distribution/registry/api/errcode"
+	v2 "github.com/docker/distribution/registry/api/v2"
+)
+
+// errBackingOff stands for a deadline that passed while the registry was
+// answering 429.
+var errBackingOff = errors.New("answering 429 until the deadline passed")
+
+// newError makes the Error for what went wrong with ref. It is the one border
+// where errors of containers/image become classes and words.
+func (r *Resolver) newError(ref Ref, err error) *Error {
+	e := &Error{Class: classify(err), Ref: ref.String(), Registry: ref.Registry()}
+	var dns *net.DNSError
+	if errors.As(err, &dns) {
+		// "No such host" is an answer; anything else is the lack of one.
+		e.transient = !dns.IsNotFound
+	}
+	e.Message, e.Hint = r.explain(e.Class, ref, err)
+	return e
+}
+
+// classify tries the most telling evidence first: our own verdicts and the
+// caller's context, then what the registry said in its body, then the HTTP
+// status, then what the transport met.
+func classify(err error) Class {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return Canceled
+	case errors.Is(err, errBlocked):
+		return Denied
+	case errors.Is(err, errBackingOff), errors.Is(err, docker.ErrTooManyRequests):
+		return RateLimited
+	}
+	if c := classOfCode(err); c != Other {
+		return c
+	}
+	if c := classOfStatus(statusOf(err), isPing(err)); c != Other {
+		return c
+	}
+	var refused docker.ErrUnauthorizedForCredentials
+	if errors.As(err, &refused) || isCredentialLookup(err) {
+		return Unauthorized
+	}
+	return classOfTransport(err)
+}
+
+// classOfCode reads the error codes of the distribution specification.
+func classOfCode(err error) Class {
+	var coded errcode.Error
+	if !errors.As(err, &coded) {
+		return Other
+	}
+	switch coded.Code {
+	case errcode.ErrorCodeUnauthorized:
+		return Unauthorized
+	case errcode.ErrorCodeDenied:
+		return Denied
+	case errcode.ErrorCodeTooManyRequests:
+		return RateLimited
+	case errcode.ErrorCodeUnavailable:
+		return Server
+	case v2.ErrorCodeNameUnknown:
+		return NoSuchRepository
+	case v2.ErrorCodeManifestUnknown:
+		return NoSuchTag
+	default:
+		return Other
+	}
+}
+
+func classOfStatus(status int, ping bool) Class {
+	switch {
+	case status == http.StatusUnauthorized:
+		return Unauthorized
+	case status == http.StatusForbidden:
+		return Denied
+	case status == http.StatusNotFound && !ping:
+		return NoSuchTag
+	case status == http.StatusTooManyRequests:
+		return RateLimited
+	case status >= 500:
+		return Server
+	default:
+		return Other
+	}
+}
+
+func classOfTransport(err error) Class {
+	var (
+		dns    *net.DNSError
+		cert   *tls.CertificateVerificationError
+		record tls.RecordHeaderError
+		alert  tls.AlertError
+		op     *net.OpError
+		netErr net.Error
+	)
+	switch {
+	case errors.As(err, &dns):
+		return DNS
+	case errors.As(err, &cert), errors.As(err, &record), errors.As(err, &alert), errors.Is(err, http.ErrSchemeMismatch):
+		return TLS
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &netErr) && netErr.Timeout():
+		return Timeout
+	case errors.As(err, &op), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return Unreachable
+	default:
+		return Other
+	}
+}
+
+// statusOf is the HTTP status err stands for, or 0. Where the body had no error
+// code (as after HEAD) containers/image tells the status only in words.
+func statusOf(err error) int {
+	var unexpected docker.UnexpectedHTTPStatusError
+	if errors.As(err, &unexpected) {
+		return unexpected.StatusCode
+	}
+	for ; err != nil; err = errors.Unwrap(err) {
+		var status int
+		if n, _ := fmt.Sscanf(err.Error(), "StatusCode: %d,", &status); n == 1 {
+			return status
+		}
+	}
+	return 0
+}
+
+// isPing reports whether err comes from GET /v2/, which asks for no image.
+func isPing(err error) bool { return anyText(err, "pinging container registry ") }
+
+// isCredentialLookup reports whether reading credentials failed: a broken
+// auth.json, a credential helper that is missing or fails.
+func isCredentialLookup(err error) bool { return anyText(err, "getting username and password: ") }
+
+func anyText(err error, prefix string) bool {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if strings.HasPrefix(err.Error(), prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// explain puts the failure into words: what and why, then what to do.
+func (r *Resolver) explain(c Class, ref Ref, err error) (message, hint string) {
+	host := ref.Registry()
+	login := "run: podman login " + host
+	switch c {
+	case Unauthorized:
+		if isCredentialLookup(err) {
+			return "the credentials for " + host + " cannot be read: " + detail(err), "mend the file or the credential helper, or " + login
+		}
+		if r.hasCredentials(ref) {
+			return "registry " + host + " refuses the credentials kept for it", login
+		}
+		return "registry " + host + " wants credentials and there are none", login
+	case Denied:
+		if errors.Is(err, errBlocked) {
+			return "registry " + host + " is blocked in registries.conf", "use another registry, or change blocked there"
+		}
+		return "registry " + host + " denies access to " + ref.Repository(), "check the name, and that this login may read it (podman login " + host + ")"
+	case NoSuchRepository:
+		return "registry " + host + " has no repository " + ref.Repository(), "check the spelling; for a private repository, log in (podman login " + host + ")"
+	case NoSuchTag:
+		return "there is no " + ref.Tag() + " in " + ref.Name(), "check the tag"
+	case RateLimited:
+		return "registry " + host + " gets too many requests from here (429)", "wait, or log in for a higher limit (podman login " + host + ")"
+	case TLS:
+		if errors.Is(err, http.ErrSchemeMismatch) {
+			return "registry " + host + " does not speak TLS", "set insecure = true for it in registries.conf if that is meant"
+		}
+		return "no secure connection to registry " + host + ": " + detail(err), "put its CA into ~/.config/containers/certs.d/" + host + "/ca.crt, or set insecure = true for it in registries.conf"
+	case DNS:
+		return "the name of registry " + host + " does not resolve: " + detail(err), "check the spelling and the network"
+	case Timeout:
+		return "registry " + host + " did not answer in time", "check the network, proxy and firewall"
+	case Unreachable:
+		return "registry " + host + " cannot be reached: " + detail(err), "check that it runs and that the address and port are right"
+	case Server:
+		return "registry " + host + " failed: " + detail(err), "try again later"
+	case Canceled:
+		return "given up before registry " + host + " had answered", ""
+	default:
+		return "registry " + host + ": " + detail(err), ""
+	}
+}
+
+// hasCredentials reports whether a login for ref is configured.
+func (r *Resolver) hasCredentials(ref Ref) bool {
+	named, err := reference.ParseNormalizedNamed(ref.Name())
+	if err != nil {
+		return false
+	}
+	auth, err := config.GetCredentialsForRef(r.sys, named)
+	return err == nil && auth != (types.DockerAuthConfig{})
+}
+
+// detail is the shortest text of err that still says why, fit to be shown.
+func detail(err error) string {
+	var (
+		dns        *net.DNSError
+		op         *net.OpError
+		unexpected docker.UnexpectedHTTPStatusError
+		coded      errcode.Error
+	)
+	switch {
+	case errors.As(err, &dns):
+		return clean(dns.Error())
+	case errors.As(err, &op):
+		return clean(op.Error())
+	case errors.As(err, &unexpected):
+		return clean(unexpected.Error())
+	case errors.As(err, &coded):
+		return clean(coded.Error())
+	default:
+		return clean(err.Error())
+	}
+}

@@ -1,0 +1,92 @@
+package images
+
+import (
+	"strings"
+
+	"github.com/containers/image/v5/docker/reference"
+)
+
+// Ref is an image reference, normalised as Docker and ECS do it: a name
+// without a registry lies on docker.io, a docker.io name without a namespace
+// in library/, and a reference with neither tag nor digest means :latest.
+//
+// The zero Ref is not valid; ParseRef makes one. Values are comparable.
+type Ref struct {
+	registry string
+	path     string
+	tag      string
+	digest   string
+	short    bool
+}
+
+// ParseRef reads a reference such as "app", "registry.example.com:5000/team/app:1"
+// or "app@sha256:…". It is pure: registries.conf (its short-name aliases and
+// search lists) is not asked, so the same text means the same image on every
+// host, as it does for ECS. The error is an *Error of class Invalid.
+func ParseRef(s string) (Ref, error) {
+	named, err := reference.ParseNormalizedNamed(s)
+	if err != nil {
+		return Ref{}, &Error{
+			Class:   Invalid,
+			Ref:     clean(s),
+			Message: clean(err.Error()),
+			Hint:    "write it as REGISTRY/NAME:TAG or REGISTRY/NAME@sha256:DIGEST",
+		}
+	}
+	ref := Ref{
+		registry: reference.Domain(named),
+		path:     reference.Path(named),
+		short:    assumesDockerHub(s, reference.Domain(named)),
+	}
+	if d, ok := named.(reference.Digested); ok {
+		ref.digest = d.Digest().String()
+	}
+	if t, ok := reference.TagNameOnly(named).(reference.Tagged); ok {
+		ref.tag = t.Tag()
+	}
+	return ref, nil
+}
+
+// assumesDockerHub reports whether s, whose registry was found to be domain,
+// did not name a registry itself.
+func assumesDockerHub(s, domain string) bool {
+	first, _, _ := strings.Cut(s, "/")
+	return domain == "docker.io" && first != "docker.io" && first != "index.docker.io"
+}
+
+// Registry is the host, with its port if it has one: "docker.io", "localhost:5000".
+func (r Ref) Registry() string { return r.registry }
+
+// Repository is the path on the registry: "library/alpine".
+func (r Ref) Repository() string { return r.path }
+
+// Name is the registry and the repository, without tag and digest.
+func (r Ref) Name() string { return r.registry + "/" + r.path }
+
+// Tag is the tag; empty only if the reference has a digest and no tag.
+func (r Ref) Tag() string { return r.tag }
+
+// Digest is the digest the reference was written with, or empty.
+func (r Ref) Digest() string { return r.digest }
+
+// Pinned reports whether the reference was written with a digest.
+func (r Ref) Pinned() bool { return r.digest != "" }
+
+// Short reports whether the reference named no registry and docker.io was assumed.
+func (r Ref) Short() bool { return r.short }
+
+// At is the reference of the same repository pinned to digest, without a tag:
+// what Podman is to pull.
+func (r Ref) At(digest string) string { return r.Name() + "@" + digest }
+
+// String is the normalised reference: the name, then :tag and @digest where there.
+func (r Ref) String() string {
+	s := r.Name()
+	if r.tag != "" {
+		s += ":" + r.tag
+	}
+	if r.digest != "" {
+		s += "@" + r.digest
+	}
+	return s
+}
