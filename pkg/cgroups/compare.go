@@ -1,0 +1,153 @@
+package cgroups
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Wanted returns what the files of the slice's cgroup (v2) must hold for l, by
+// file name. It is empty for no limits.
+func Wanted(l Limits) map[string]string {
+	want := make(map[string]string)
+	if l.CPU > 0 {
+		want["cpu.max"] = fmt.Sprintf("%d %d", l.cpuPerSecUSec()*cpuPeriodUSec/usecPerSec, cpuPeriodUSec)
+	}
+	if l.CPUWeight > 0 {
+		want["cpu.weight"] = strconv.FormatUint(l.CPUWeight, 10)
+	}
+	for file, bytes := range map[string]int64{"memory.max": l.Memory, "memory.high": l.MemoryHigh, "memory.low": l.MemoryLow} {
+		if bytes > 0 {
+			want[file] = strconv.FormatInt(bytes, 10)
+		}
+	}
+	if l.SwapMax != 0 {
+		want["memory.swap.max"] = strconv.FormatInt(max(0, l.SwapMax), 10)
+	}
+	if l.TasksMax > 0 {
+		want["pids.max"] = strconv.FormatUint(l.TasksMax, 10)
+	}
+	return want
+}
+
+// Mismatch is one file that does not say what it should.
+type Mismatch struct {
+	File string
+	Want string
+	Got  string // empty: there is no such file
+}
+
+// Controller returns the cgroup controller the file belongs to.
+func (m Mismatch) Controller() string {
+	name, _, _ := strings.Cut(m.File, ".")
+	return name
+}
+
+// maxPage is the largest page size of Linux in bytes: memory limits are rounded
+// down by less than this.
+const maxPage = 64 << 10
+
+// Compare returns the files of Wanted(l) that got does not fulfil, sorted by
+// name. A file missing in got is a mismatch, except memory.swap.max: a kernel
+// without swap accounting has none.
+func Compare(l Limits, got map[string]string) []Mismatch {
+	want := Wanted(l)
+	var bad []Mismatch
+	for _, file := range slices.Sorted(maps.Keys(want)) {
+		have, exists := got[file]
+		have = strings.TrimSpace(have)
+		if !exists && file == "memory.swap.max" {
+			continue
+		}
+		if !exists || !fulfils(file, want[file], have) {
+			bad = append(bad, Mismatch{File: file, Want: want[file], Got: have})
+		}
+	}
+	return bad
+}
+
+func fulfils(file, want, have string) bool {
+	if want == have {
+		return true
+	}
+	if !strings.HasPrefix(file, "memory.") {
+		return false
+	}
+	w, errWant := strconv.ParseInt(want, 10, 64)
+	h, errHave := strconv.ParseInt(have, 10, 64)
+	return errWant == nil && errHave == nil && h <= w && w-h < maxPage
+}
+
+// UndelegatedError: the host does not let the user manager limit something.
+type UndelegatedError struct {
+	// Controllers are those missing, sorted.
+	Controllers []string
+	// Unit is the slice that should have had the limits.
+	Unit string
+	// Version is the host's cgroup layout.
+	Version Version
+}
+
+// Error names the controllers and what an administrator must do.
+func (e *UndelegatedError) Error() string {
+	what := fmt.Sprintf("limits of %s have no effect: cgroup controllers %s are not delegated to your systemd user manager; ",
+		e.Unit, strings.Join(e.Controllers, ", "))
+	return what + mend(e.Version, e.Controllers)
+}
+
+// DelegateDropIn is the file by which an administrator delegates controllers to
+// user managers.
+const DelegateDropIn = "/etc/systemd/system/user@.service.d/delegate.conf"
+
+// mend says what gives the controllers. Systemd 252 delegates cpu, memory and
+// pids on its own, systemd 239 to 251 only memory and pids.
+func mend(v Version, controllers []string) string {
+	if v == Hybrid || v == V1 {
+		return "this host still has the controllers on cgroup v1: boot it with systemd.unified_cgroup_hierarchy=1"
+	}
+	delegate := []string{"cpu", "memory", "pids"}
+	for _, c := range controllers {
+		if !slices.Contains(delegate, c) {
+			delegate = append(delegate, c)
+		}
+	}
+	slices.Sort(delegate)
+	return fmt.Sprintf("as root put the lines [Service] and Delegate=%s into %s, run 'systemctl daemon-reload', and log in anew",
+		strings.Join(delegate, " "), DelegateDropIn)
+}
+
+// NotAppliedError: the controllers are there, yet the files say something else.
+type NotAppliedError struct {
+	Unit       string
+	Mismatches []Mismatch
+}
+
+// Error lists the files.
+func (e *NotAppliedError) Error() string {
+	var parts []string
+	for _, m := range e.Mismatches {
+		parts = append(parts, fmt.Sprintf("%s is %q instead of %q", m.File, m.Got, m.Want))
+	}
+	return fmt.Sprintf("limits of %s were not applied: %s; somebody else may have changed the unit: stop the task and run it again",
+		e.Unit, strings.Join(parts, ", "))
+}
+
+// judge turns mismatches into the error that fits; nil for none.
+func judge(unit string, v Version, bad []Mismatch) error {
+	var missing []string
+	for _, m := range bad {
+		if m.Got == "" && !slices.Contains(missing, m.Controller()) {
+			missing = append(missing, m.Controller())
+		}
+	}
+	slices.Sort(missing)
+	switch {
+	case len(missing) > 0:
+		return &UndelegatedError{Controllers: missing, Unit: unit, Version: v}
+	case len(bad) > 0:
+		return &NotAppliedError{Unit: unit, Mismatches: bad}
+	}
+	return nil
+}

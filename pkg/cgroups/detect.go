@@ -1,0 +1,96 @@
+package cgroups
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Version is a host's cgroup layout.
+type Version string
+
+// The layouts. Hybrid is v1 with an empty v2 tree beside it, at
+// /sys/fs/cgroup/unified; rootless limits exist on V2 only.
+const (
+	V2      Version = "v2"
+	Hybrid  Version = "hybrid"
+	V1      Version = "v1"
+	NoGroup Version = "none"
+)
+
+// Host is what a host offers a user for limits.
+type Host struct {
+	Version Version
+	// Controllers are those delegated to the user manager, sorted.
+	Controllers []string
+	// UserManager: the systemd user manager has its socket.
+	UserManager bool
+	// Reason says in a sentence, with the mend, why tasks cannot be limited
+	// here; empty when cpu, memory and pids all can.
+	Reason string
+}
+
+// Detect finds out what the host offers to user uid, from files alone. Root is
+// the root directory (os.DirFS("/")).
+func Detect(root fs.FS, uid int, getenv func(string) string) Host {
+	h := Host{Version: version(root)}
+	if h.Version == V2 {
+		file := fmt.Sprintf("sys/fs/cgroup/user.slice/user-%d.slice/user@%d.service/cgroup.controllers", uid, uid)
+		if text, err := fs.ReadFile(root, file); err == nil {
+			h.Controllers = strings.Fields(string(text))
+			slices.Sort(h.Controllers)
+		}
+	}
+	if dir := getenv("XDG_RUNTIME_DIR"); path.IsAbs(dir) {
+		h.UserManager = exists(root, path.Join(dir, "systemd/private")[1:])
+	}
+	h.Reason = h.reason(uid)
+	return h
+}
+
+// Missing returns the controllers that l needs and the host does not delegate.
+func (h Host) Missing(l Limits) []string {
+	var missing []string
+	for _, c := range l.Controllers() {
+		if !slices.Contains(h.Controllers, c) {
+			missing = append(missing, c)
+		}
+	}
+	return missing
+}
+
+func (h Host) reason(uid int) string {
+	missing := h.Missing(Limits{CPU: 1, Memory: 1, TasksMax: 1})
+	switch {
+	case h.Version == NoGroup:
+		return "no cgroups are mounted at /sys/fs/cgroup: mount cgroup2 there"
+	case h.Version != V2:
+		return "limits need cgroup v2; " + mend(h.Version, nil)
+	case !h.UserManager:
+		return fmt.Sprintf("limits need a systemd user manager and none is reached through XDG_RUNTIME_DIR: "+
+			"log in with ssh or 'machinectl shell', or as root run 'loginctl enable-linger %d' and set XDG_RUNTIME_DIR=/run/user/%d", uid, uid)
+	case len(missing) > 0:
+		return fmt.Sprintf("cgroup controllers %s are not delegated to the systemd user manager; %s",
+			strings.Join(missing, ", "), mend(h.Version, missing))
+	}
+	return ""
+}
+
+func version(root fs.FS) Version {
+	switch {
+	case exists(root, "sys/fs/cgroup/cgroup.controllers"):
+		return V2
+	case exists(root, "sys/fs/cgroup/unified/cgroup.controllers"):
+		return Hybrid
+	case exists(root, "sys/fs/cgroup/memory"), exists(root, "sys/fs/cgroup/cpu"), exists(root, "sys/fs/cgroup/pids"):
+		return V1
+	}
+	return NoGroup
+}
+
+func exists(root fs.FS, name string) bool {
+	_, err := fs.Stat(root, name)
+	return err == nil
+}

@@ -1,0 +1,190 @@
+// Package cgroups gives each task a slice of the user's systemd manager and
+// puts the task's limits on it.
+//
+// The plan is pure: [Properties] are what systemd is asked for, [Wanted] what
+// the kernel's files must then say, [Compare] the difference, [Detect] what a
+// host can do at all. [User] is the thin caller that talks to the user manager
+// over D-Bus.
+//
+// Systemd accepts a limit whose controller is not delegated to the user manager
+// and lets it do nothing. So success of [User.EnsureSlice] is not proof:
+// [User.ReadBack] is.
+//
+// A slice that is missing when Podman starts a pod is made by systemd on the
+// fly, without limits. So the slice is ensured before every start. Its name has
+// no dash: systemd would nest a dashed slice where Podman does not look for it.
+package cgroups
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	systemd "github.com/coreos/go-systemd/v22/dbus"
+	"github.com/godbus/dbus/v5"
+)
+
+// Limits are the limits of a whole task. The zero value of a field means that
+// it is not limited.
+type Limits struct {
+	// CPU is the hard limit in vCPU, 0.01 and more. Systemd keeps whole
+	// percents, so it is rounded up to one.
+	CPU float64
+	// CPUWeight is the share under contention, 1 to 10000, 100 being what
+	// others have (cpu.weight). See WeightFromShares.
+	CPUWeight uint64
+	// Memory is the hard limit in bytes (memory.max); the kernel rounds down to
+	// whole pages.
+	Memory int64
+	// MemoryHigh is where throttling begins, MemoryLow what is protected from
+	// reclaim, both in bytes.
+	MemoryHigh int64
+	MemoryLow  int64
+	// SwapMax is the limit of swap in bytes (memory.swap.max); NoSwap forbids it.
+	SwapMax int64
+	// TasksMax is the limit of processes and threads (pids.max).
+	TasksMax uint64
+}
+
+// NoSwap as Limits.SwapMax forbids swapping.
+const NoSwap = -1
+
+// Numbers of the CPU limit. The kernel wants a quota of 1 ms at least.
+const (
+	cpuPeriodUSec  = 100_000
+	usecPerSec     = 1_000_000
+	usecPerPercent = usecPerSec / 100
+	minCPU         = 0.01
+	maxCPU         = 1 << 20 // far above any machine, and the numbers stay in range
+	minWeight      = 1
+	maxWeight      = 10_000
+)
+
+// Check reports every number that is out of range.
+func (l Limits) Check() error {
+	var errs []error
+	if l.CPU != 0 && !(l.CPU >= minCPU && l.CPU <= maxCPU) {
+		errs = append(errs, fmt.Errorf("a CPU limit of %v vCPU is out of range: give %v or more, or 0 for none", l.CPU, minCPU))
+	}
+	if l.CPUWeight > maxWeight {
+		errs = append(errs, fmt.Errorf("a CPU weight of %d is out of range: give %d to %d, or 0 for none", l.CPUWeight, minWeight, maxWeight))
+	}
+	for _, m := range []struct {
+		name  string
+		bytes int64
+	}{{"memory limit", l.Memory}, {"memory high mark", l.MemoryHigh}, {"memory protection", l.MemoryLow}} {
+		if m.bytes < 0 {
+			errs = append(errs, fmt.Errorf("a %s of %d bytes is negative: give a positive number, or 0 for none", m.name, m.bytes))
+		}
+	}
+	if l.SwapMax < NoSwap {
+		errs = append(errs, fmt.Errorf("a swap limit of %d bytes is negative: give a positive number, 0 for none, or %d to forbid swap", l.SwapMax, NoSwap))
+	}
+	return errors.Join(errs...)
+}
+
+// cpuPerSecUSec is the CPU limit in microseconds of CPU per second, rounded up
+// to a whole percent: systemd writes the property to the unit's file in whole
+// percents, cut off, and would lower the limit at the next reload of units.
+func (l Limits) cpuPerSecUSec() uint64 {
+	percent := math.Ceil(l.CPU*100 - 1e-6) // 0.29*100 is not quite 29
+	return uint64(percent) * usecPerPercent
+}
+
+// Properties returns the D-Bus properties of org.freedesktop.systemd1.Slice for
+// l, in a fixed order and with the types systemd wants (t, 64 bits unsigned).
+// CPUQuotaPeriodUSec needs systemd 242. It fails if Check does.
+func Properties(l Limits) ([]systemd.Property, error) {
+	if err := l.Check(); err != nil {
+		return nil, err
+	}
+	var props []systemd.Property
+	add := func(name string, value uint64) {
+		props = append(props, systemd.Property{Name: name, Value: dbus.MakeVariant(value)})
+	}
+	if l.CPU > 0 {
+		add("CPUQuotaPerSecUSec", l.cpuPerSecUSec())
+		add("CPUQuotaPeriodUSec", cpuPeriodUSec)
+	}
+	if l.CPUWeight > 0 {
+		add("CPUWeight", l.CPUWeight)
+	}
+	if l.Memory > 0 {
+		add("MemoryMax", uint64(l.Memory))
+	}
+	if l.MemoryHigh > 0 {
+		add("MemoryHigh", uint64(l.MemoryHigh))
+	}
+	if l.MemoryLow > 0 {
+		add("MemoryLow", uint64(l.MemoryLow))
+	}
+	if l.SwapMax != 0 {
+		add("MemorySwapMax", uint64(max(0, l.SwapMax)))
+	}
+	if l.TasksMax > 0 {
+		add("TasksMax", l.TasksMax)
+	}
+	return props, nil
+}
+
+// Controllers returns the cgroup controllers l needs, sorted.
+func (l Limits) Controllers() []string {
+	var needed []string
+	if l.CPU > 0 || l.CPUWeight > 0 {
+		needed = append(needed, "cpu")
+	}
+	if l.Memory > 0 || l.MemoryHigh > 0 || l.MemoryLow > 0 || l.SwapMax != 0 {
+		needed = append(needed, "memory")
+	}
+	if l.TasksMax > 0 {
+		needed = append(needed, "pids")
+	}
+	return needed
+}
+
+// WeightFromShares converts CPU shares (2 to 262144, cgroup v1, and ECS cpu
+// units: 1024 for one vCPU) to a CPU weight (1 to 10000, cgroup v2). The curve
+// is the one of OCI runtimes since 2025: a power of ten whose exponent is
+// quadratic in log2(shares), through 2→1, 1024→100 and 262144→10000. Shares
+// outside the range count as its ends; 0, unset, gives 0.
+func WeightFromShares(shares uint64) uint64 {
+	const minShares, maxShares = 2, 262144
+	switch {
+	case shares == 0:
+		return 0
+	case shares <= minShares:
+		return minWeight
+	case shares >= maxShares:
+		return maxWeight
+	}
+	log := math.Log2(float64(shares))
+	exponent := (log*log+125*log)/612 - 7.0/34
+	return uint64(math.Ceil(math.Pow(10, exponent)))
+}
+
+const (
+	slicePrefix = "podtask"
+	sliceSuffix = ".slice"
+)
+
+// SliceName returns the name of a task's slice: "podtask", the task's 32
+// lower-case hexadecimal digits, ".slice".
+func SliceName(taskID string) (string, error) {
+	name := slicePrefix + taskID + sliceSuffix
+	if _, ok := TaskID(name); !ok {
+		return "", fmt.Errorf("no slice for task %q: its id is not 32 lower-case hexadecimal digits", taskID)
+	}
+	return name, nil
+}
+
+// TaskID is the inverse of SliceName. It tells our slices from those that
+// Podman makes inside them.
+func TaskID(slice string) (taskID string, ok bool) {
+	taskID, isSlice := strings.CutSuffix(slice, sliceSuffix)
+	taskID, isOurs := strings.CutPrefix(taskID, slicePrefix)
+	if !isSlice || !isOurs || len(taskID) != 32 || strings.Trim(taskID, "0123456789abcdef") != "" {
+		return "", false
+	}
+	return taskID, true
+}

@@ -1,0 +1,303 @@
+package cgroups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	systemd "github.com/coreos/go-systemd/v22/dbus"
+	"github.com/godbus/dbus/v5"
+)
+
+// ErrNoUserManager: there is no systemd user manager to talk to.
+var ErrNoUserManager = errors.New("no systemd user manager")
+
+// User is a connection to the systemd manager of the user who runs the program.
+// It is safe for concurrent use.
+type User struct {
+	conn *systemd.Conn
+	root fs.FS // "/"
+}
+
+// Dial connects to the user manager: over the session bus
+// (DBUS_SESSION_BUS_ADDRESS, else $XDG_RUNTIME_DIR/bus), else over systemd's own
+// socket ($XDG_RUNTIME_DIR/systemd/private), which needs no bus daemon. It never
+// starts a bus. Ctx bounds only the dialling. Without a manager the error
+// satisfies errors.Is(err, ErrNoUserManager). The caller closes the connection.
+func Dial(ctx context.Context, getenv func(string) string) (*User, error) {
+	var tried []error
+	for _, a := range addresses(getenv) {
+		conn, err := systemd.NewConnection(func() (*dbus.Conn, error) { return dial(ctx, a) })
+		if err != nil {
+			tried = append(tried, fmt.Errorf("%s: %w", a.address, err))
+			continue
+		}
+		u := &User{conn: conn, root: os.DirFS("/")}
+		// A session bus may well run where no systemd does.
+		if err := u.Available(ctx); err != nil {
+			tried = append(tried, fmt.Errorf("%s: %w", a.address, err))
+			u.Close()
+			continue
+		}
+		return u, nil
+	}
+	if len(tried) == 0 {
+		return nil, fmt.Errorf("%w: neither DBUS_SESSION_BUS_ADDRESS nor XDG_RUNTIME_DIR leads to one; "+
+			"log in with ssh or 'machinectl shell' rather than su or sudo", ErrNoUserManager)
+	}
+	return nil, fmt.Errorf("%w: %w", ErrNoUserManager, errors.Join(tried...))
+}
+
+// busAddress is where a manager may be reached.
+type busAddress struct {
+	address string
+	peer    bool // systemd itself, no bus daemon between
+}
+
+// addresses returns those worth trying, best first. Only what is there is
+// named, and the address is always given to the library, which would otherwise
+// run dbus-launch.
+func addresses(getenv func(string) string) []busAddress {
+	var found []busAddress
+	dir := getenv("XDG_RUNTIME_DIR")
+	if bus := getenv("DBUS_SESSION_BUS_ADDRESS"); bus != "" {
+		found = append(found, busAddress{address: bus})
+	} else if socket := filepath.Join(dir, "bus"); filepath.IsAbs(dir) && isSocket(socket) {
+		found = append(found, busAddress{address: "unix:path=" + dbus.EscapeBusAddressValue(socket)})
+	}
+	if socket := filepath.Join(dir, "systemd", "private"); filepath.IsAbs(dir) && isSocket(socket) {
+		found = append(found, busAddress{address: "unix:path=" + dbus.EscapeBusAddressValue(socket), peer: true})
+	}
+	return found
+}
+
+func isSocket(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.Mode()&fs.ModeSocket != 0
+}
+
+// dial makes one authenticated connection. The library closes a connection when
+// its context ends, so the connection gets one that does not, and ctx closes it
+// only while dialling.
+func dial(ctx context.Context, a busAddress) (*dbus.Conn, error) {
+	conn, err := dbus.Dial(a.address, dbus.WithContext(context.WithoutCancel(ctx)))
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	// The number, not the name: a name needs a look-up.
+	err = conn.Auth([]dbus.Auth{dbus.AuthExternal(strconv.Itoa(os.Getuid()))})
+	if err == nil && !a.peer {
+		err = conn.Hello()
+	}
+	if !stop() {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// Close ends the connection. Units stay.
+func (u *User) Close() { u.conn.Close() }
+
+// Available returns nil when the manager answers.
+func (u *User) Available(ctx context.Context) error {
+	if _, err := u.conn.SystemStateContext(ctx); err != nil {
+		return fmt.Errorf("systemd user manager does not answer: %w", err)
+	}
+	return nil
+}
+
+// EnsureSlice makes the slice with the limits, or puts the limits on it where it
+// exists. It returns when the slice is active. That the limits have an effect is
+// for ReadBack to find out.
+func (u *User) EnsureSlice(ctx context.Context, name string, l Limits) error {
+	props, err := Properties(l)
+	if err != nil {
+		return fmt.Errorf("make %s: %w", name, err)
+	}
+	err = u.startSlice(ctx, name, props)
+	if isBusError(err, "UnitExists") {
+		err = u.adoptSlice(ctx, name, props)
+	}
+	if err != nil {
+		return fmt.Errorf("make %s: %w", name, err)
+	}
+	return nil
+}
+
+func (u *User) startSlice(ctx context.Context, name string, limits []systemd.Property) error {
+	props := append([]systemd.Property{
+		systemd.PropDescription("podtask task " + strings.TrimSuffix(strings.TrimPrefix(name, slicePrefix), sliceSuffix)),
+		stringProp("CollectMode", "inactive-or-failed"), // or a failed one would be in the way for ever
+	}, limits...)
+	return await(ctx, func(done chan<- string) error {
+		_, err := u.conn.StartTransientUnitContext(ctx, name, "fail", props, done)
+		return err
+	})
+}
+
+// adoptSlice takes a slice left by an earlier life, or one that systemd made
+// without limits because a pod named it.
+func (u *User) adoptSlice(ctx context.Context, name string, limits []systemd.Property) error {
+	if len(limits) > 0 {
+		if err := u.conn.SetUnitPropertiesContext(ctx, name, true, limits...); err != nil {
+			return err
+		}
+	}
+	return await(ctx, func(done chan<- string) error {
+		_, err := u.conn.StartUnitContext(ctx, name, "fail", done) // no-op for an active one
+		return err
+	})
+}
+
+// ReadBack compares the limits with what the kernel holds for the slice. The
+// error is an *UndelegatedError when controllers are missing and a
+// *NotAppliedError when the files say something else.
+func (u *User) ReadBack(ctx context.Context, name string, l Limits) error {
+	want := Wanted(l)
+	if len(want) == 0 {
+		return nil
+	}
+	group, err := u.controlGroup(ctx, name)
+	if err != nil {
+		return fmt.Errorf("read limits of %s: %w", name, err)
+	}
+	v := version(u.root)
+	dir := path.Join("sys/fs/cgroup", group)
+	if v == Hybrid {
+		dir = path.Join("sys/fs/cgroup/unified", group)
+	}
+	got := make(map[string]string)
+	for file := range want {
+		text, err := fs.ReadFile(u.root, path.Join(dir, file))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read limits of %s: %w", name, err)
+		}
+		got[file] = string(text)
+	}
+	return judge(name, v, Compare(l, got))
+}
+
+// controlGroup returns the slice's path below the cgroup root. Systemd makes the
+// cgroup when the slice starts.
+func (u *User) controlGroup(ctx context.Context, name string) (string, error) {
+	prop, err := u.conn.GetUnitTypePropertyContext(ctx, name, "Slice", "ControlGroup")
+	if err != nil {
+		return "", err
+	}
+	group, _ := prop.Value.Value().(string)
+	if group == "" {
+		return "", errors.New("the slice has no cgroup: it is not active")
+	}
+	return group, nil
+}
+
+// StopSlice stops the slice and all that is left in it. A slice that does not
+// exist is success.
+func (u *User) StopSlice(ctx context.Context, name string) error {
+	err := await(ctx, func(done chan<- string) error {
+		_, err := u.conn.StopUnitContext(ctx, name, "replace", done)
+		return err
+	})
+	if err != nil && !isBusError(err, "NoSuchUnit") {
+		return fmt.Errorf("stop %s: %w", name, err)
+	}
+	return nil
+}
+
+// ListSlices returns the names of all task slices of this user, whichever
+// podtask made them.
+func (u *User) ListSlices(ctx context.Context) ([]string, error) {
+	units, err := u.conn.ListUnitsByPatternsContext(ctx, nil, []string{slicePrefix + "*" + sliceSuffix})
+	if err != nil {
+		return nil, fmt.Errorf("list slices: %w", err)
+	}
+	var names []string
+	for _, unit := range units {
+		if _, ours := TaskID(unit.Name); ours {
+			names = append(names, unit.Name)
+		}
+	}
+	return names, nil
+}
+
+// ResetFailed makes the manager forget that a unit failed, so that one of that
+// name can start again: a container killed for memory may leave a failed scope
+// behind. A unit that is not loaded is success.
+func (u *User) ResetFailed(ctx context.Context, unit string) error {
+	err := u.conn.ResetFailedUnitContext(ctx, unit)
+	if err != nil && !isBusError(err, "NoSuchUnit") {
+		return fmt.Errorf("reset %s: %w", unit, err)
+	}
+	return nil
+}
+
+// RunTransient starts argv as a transient service of the user manager and
+// returns when it has been executed. Argv[0] is an absolute path; env holds
+// "NAME=value" entries beside the manager's own. Both can be read by other
+// processes of the user: no secrets there. When the service is stopped, only its
+// main process is: what it started stays.
+func (u *User) RunTransient(ctx context.Context, unit string, argv, env []string) error {
+	if len(argv) == 0 || !filepath.IsAbs(argv[0]) {
+		return fmt.Errorf("start %s: the program must be an absolute path", unit)
+	}
+	props := []systemd.Property{
+		systemd.PropDescription(filepath.Base(argv[0]) + " " + unit),
+		systemd.PropExecStart(argv, false),
+		systemd.PropType("exec"),
+		stringProp("KillMode", "process"),
+		stringProp("CollectMode", "inactive-or-failed"),
+	}
+	if len(env) > 0 {
+		props = append(props, systemd.Property{Name: "Environment", Value: dbus.MakeVariant(env)})
+	}
+	err := await(ctx, func(done chan<- string) error {
+		_, err := u.conn.StartTransientUnitContext(ctx, unit, "fail", props, done)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("start %s: %w", unit, err)
+	}
+	return nil
+}
+
+func stringProp(name, value string) systemd.Property {
+	return systemd.Property{Name: name, Value: dbus.MakeVariant(value)}
+}
+
+// await starts a job and waits until systemd says how it ended. When ctx ends
+// first, the job goes on.
+func await(ctx context.Context, start func(done chan<- string) error) error {
+	done := make(chan string, 1) // the library must never wait for us
+	if err := start(done); err != nil {
+		return err
+	}
+	select {
+	case result := <-done:
+		if result != "done" {
+			return fmt.Errorf("systemd says %q: see 'journalctl --user'", result)
+		}
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// isBusError tells whether err is systemd's error of that name.
+func isBusError(err error, name string) bool {
+	var busErr dbus.Error
+	return errors.As(err, &busErr) && busErr.Name == "org.freedesktop.systemd1."+name
+}

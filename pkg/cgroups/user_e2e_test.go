@@ -1,0 +1,213 @@
+//go:build e2e
+
+package cgroups_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/podtask/podtask/pkg/cgroups"
+)
+
+// These need a real systemd user manager; the beds have one.
+
+// ways are the two ways to reach it.
+var ways = map[string]func(string) string{
+	"session bus": os.Getenv,
+	"systemd's own socket": func(k string) string {
+		if k == "XDG_RUNTIME_DIR" {
+			return onlyPrivate
+		}
+		return ""
+	},
+}
+
+// onlyPrivate is a runtime directory with systemd's socket and no bus.
+var onlyPrivate string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "podtask-cgroups")
+		if err != nil {
+			panic(err)
+		}
+		defer os.RemoveAll(dir)
+		if err := os.Symlink(filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "systemd"), filepath.Join(dir, "systemd")); err != nil {
+			panic(err)
+		}
+		onlyPrivate = dir
+		return m.Run()
+	}())
+}
+
+func eachWay(t *testing.T, test func(*testing.T, *cgroups.User)) {
+	for name, getenv := range ways {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			u, err := cgroups.Dial(ctx, getenv)
+			cancel() // the end of dialling is not the end of the connection
+			if errors.Is(err, cgroups.ErrNoUserManager) && os.Getenv("CI") != "true" {
+				t.Skip(err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(u.Close)
+			test(t, u)
+		})
+	}
+}
+
+// newSlice returns the name of a slice that is gone after the test.
+func newSlice(t *testing.T, u *cgroups.User) string {
+	t.Helper()
+	id := make([]byte, 16)
+	rand.Read(id)
+	name, err := cgroups.SliceName(hex.EncodeToString(id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
+		defer cancel()
+		if err := u.StopSlice(ctx, name); err != nil {
+			t.Error(err)
+		}
+	})
+	return name
+}
+
+func listed(t *testing.T, u *cgroups.User, name string) bool {
+	t.Helper()
+	names, err := u.ListSlices(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Contains(names, name)
+}
+
+func TestSliceComesAndGoes(t *testing.T) {
+	eachWay(t, func(t *testing.T, u *cgroups.User) {
+		name := newSlice(t, u)
+		for range 2 { // doing it twice finds the first
+			if err := u.EnsureSlice(t.Context(), name, cgroups.Limits{CPU: 0.5, Memory: 64 << 20, TasksMax: 64}); err != nil {
+				t.Fatal(err)
+			}
+			if !listed(t, u, name) {
+				t.Fatalf("%s is not listed", name)
+			}
+		}
+		for range 2 {
+			if err := u.StopSlice(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+			if listed(t, u, name) {
+				t.Fatalf("%s is still listed", name)
+			}
+		}
+		if err := u.ResetFailed(t.Context(), name); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Limits are in the kernel, or the error names the controllers the host does
+// not delegate: never silence.
+func TestReadBackTellsTheTruth(t *testing.T) {
+	host := cgroups.Detect(os.DirFS("/"), os.Getuid(), os.Getenv)
+	t.Logf("%+v", host)
+	eachWay(t, func(t *testing.T, u *cgroups.User) {
+		name := newSlice(t, u)
+		l := cgroups.Limits{CPU: 0.5, Memory: 64 << 20, TasksMax: 64}
+		if err := u.EnsureSlice(t.Context(), name, l); err != nil {
+			t.Fatal(err)
+		}
+		err := u.ReadBack(t.Context(), name, l)
+		missing := host.Missing(l)
+		if len(missing) == 0 {
+			if err != nil {
+				t.Fatalf("all controllers are delegated: %v", err)
+			}
+			more := cgroups.Limits{CPU: 0.25, Memory: 32 << 20, TasksMax: 32}
+			var stale *cgroups.NotAppliedError
+			if err := u.ReadBack(t.Context(), name, more); !errors.As(err, &stale) {
+				t.Errorf("other limits: %v, want NotAppliedError", err)
+			}
+			if err := errors.Join(u.EnsureSlice(t.Context(), name, more), u.ReadBack(t.Context(), name, more)); err != nil {
+				t.Errorf("changed limits: %v", err)
+			}
+			return
+		}
+		var undelegated *cgroups.UndelegatedError
+		if !errors.As(err, &undelegated) || !slices.Equal(undelegated.Controllers, missing) {
+			t.Errorf("ReadBack: %v, want an UndelegatedError for %v", err, missing)
+		}
+	})
+}
+
+func TestReadBackOfAMissingSliceFails(t *testing.T) {
+	eachWay(t, func(t *testing.T, u *cgroups.User) {
+		name := newSlice(t, u)
+		if err := u.ReadBack(t.Context(), name, cgroups.Limits{Memory: 64 << 20}); err == nil {
+			t.Error("a slice that is not there was confirmed")
+		}
+		if err := u.ReadBack(t.Context(), name, cgroups.Limits{}); err != nil {
+			t.Errorf("no limits, nothing to confirm: %v", err)
+		}
+	})
+}
+
+func TestTransientServiceRuns(t *testing.T) {
+	eachWay(t, func(t *testing.T, u *cgroups.User) {
+		dir := t.TempDir()
+		watch, err := fsnotify.NewWatcher()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer watch.Close()
+		if err := watch.Add(dir); err != nil {
+			t.Fatal(err)
+		}
+		unit := "podtask-test-" + filepath.Base(filepath.Dir(dir)) + filepath.Base(dir) + rand.Text() + ".service"
+		script := `printf %s "$GREETING" > "$1/new" && mv "$1/new" "$1/done"`
+		if err := u.RunTransient(t.Context(), unit, []string{"/bin/sh", "-c", script, "sh", dir}, []string{"GREETING=a b"}); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			text, err := os.ReadFile(filepath.Join(dir, "done"))
+			if err == nil {
+				if string(text) != "a b" {
+					t.Errorf("the service saw %q", text)
+				}
+				return
+			}
+			select {
+			case <-watch.Events:
+			case <-t.Context().Done():
+				t.Fatal("the service left no trace")
+			}
+		}
+	})
+}
+
+func TestTransientServiceThatCannotExecFails(t *testing.T) {
+	eachWay(t, func(t *testing.T, u *cgroups.User) {
+		unit := "podtask-test-" + rand.Text() + ".service"
+		if err := u.RunTransient(t.Context(), unit, []string{filepath.Join(t.TempDir(), "none")}, nil); err == nil {
+			t.Error("a program that is not there was started")
+		}
+		if err := u.RunTransient(t.Context(), unit, []string{"sh"}, nil); err == nil {
+			t.Error("a relative path was accepted")
+		}
+	})
+}
