@@ -1,0 +1,174 @@
+package libpod
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/blang/semver/v4"
+	"github.com/containers/podman/v5/pkg/bindings"
+)
+
+// TaskLabel is the label that makes a pod or container ours; its value is the
+// task's id.
+const TaskLabel = "podtask.task-id"
+
+// specLabel holds the digest of the specification an object was made from, so
+// that one left by an earlier attempt is adopted only if it is the same.
+const specLabel = "podtask.spec"
+
+// maxMutations is how many calls that change Podman's store may run at once:
+// measured, six gained nothing over four.
+const maxMutations = 4
+
+// DefaultIdleTimeout is how long a service started by Dial outlives its last
+// connection.
+const DefaultIdleTimeout = 60 * time.Second
+
+// Options say where Podman is. The zero value means: as Podman's own tools do.
+type Options struct {
+	// URI is a unix:// address (CONTAINER_HOST). With it, no other socket is tried
+	// and no service is started. Other schemes are refused: a task's slice, ports
+	// and namespaces are on this machine.
+	URI string
+	// RuntimeDir replaces $XDG_RUNTIME_DIR.
+	RuntimeDir string
+	// Podman is the program to start a service with; "" means podman from PATH.
+	Podman string
+	// IdleTimeout is how long a service started here stays without a connection,
+	// in whole seconds; 0 means DefaultIdleTimeout.
+	IdleTimeout time.Duration
+}
+
+// Client is a connection to one user's Podman. It is safe for concurrent use.
+// Close it when done.
+type Client struct {
+	service    *service
+	pool       *http.Transport
+	connection context.Context //nolint:containedctx // the bindings keep the connection in a context
+	version    semver.Version
+	slots      chan struct{}
+	keeper     sync.WaitGroup
+	stopKeeper context.CancelFunc
+}
+
+// Dial connects to Podman: to Options.URI if given, else to the user's socket
+// $RuntimeDir/podman/podman.sock if it answers, else to a service of our own on
+// $RuntimeDir/podtask/podman.sock, which is started if it does not run. That one
+// lives in a session of its own, so a Ctrl-C does not reach it; it is shared by
+// all of the user's podtask processes, kept up as long as one of them has a
+// Client, and ends by itself IdleTimeout after the last one.
+//
+// A service that went away (idle, restarted, killed) is normal: every later call
+// finds or starts one again. Errors have class Unavailable, Canceled, Timeout or
+// InvalidSpec (URI).
+func Dial(ctx context.Context, o Options) (*Client, error) {
+	s, err := newService(o)
+	if err != nil {
+		return nil, fail(ctx, "connect to Podman", o.URI, err)
+	}
+	if err := s.ensure(ctx); err != nil {
+		return nil, fail(ctx, "connect to Podman", s.path(), err)
+	}
+	// NewConnection's own transport serves for its first ping only: it knows one
+	// path and has no way to find another service later.
+	connection, err := bindings.NewConnection(context.WithoutCancel(ctx), "unix://"+s.path())
+	if err != nil {
+		return nil, fail(ctx, "connect to Podman", s.path(), err)
+	}
+	conn, err := bindings.GetClient(connection)
+	if err != nil {
+		return nil, fail(ctx, "connect to Podman", s.path(), err)
+	}
+	conn.Client.CloseIdleConnections()
+
+	c := &Client{service: s, connection: connection, version: *bindings.ServiceVersion(connection), slots: make(chan struct{}, maxMutations)}
+	c.pool = &http.Transport{
+		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return s.dial(ctx) },
+		DisableCompression:  true,
+		MaxIdleConnsPerHost: maxMutations,
+	}
+	conn.Client = &http.Client{Transport: transport{next: c.pool}}
+	keep, stop := context.WithCancel(context.WithoutCancel(ctx))
+	c.stopKeeper = stop
+	c.keeper.Go(func() { c.keepUp(keep) })
+	return c, nil
+}
+
+// Close ends the connection. Calls in flight are not interrupted: cancel their
+// contexts. Podman and its containers are not touched.
+func (c *Client) Close() error {
+	c.stopKeeper()
+	c.keeper.Wait()
+	c.pool.CloseIdleConnections()
+	return nil
+}
+
+// Version is the version of the libpod API that answered Dial, which is Podman's
+// own version.
+func (c *Client) Version() semver.Version { return c.version }
+
+// keepUp holds one connection to our own service open. The service's idle tracker
+// counts connections, and its HTTP server closes a quiet one after twice the idle
+// time; so a ping within the idle time is enough. The dialer is a plain one: a
+// service that is gone is not started again just to be kept up.
+func (c *Client) keepUp(ctx context.Context) {
+	hold := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", c.service.path())
+	}}
+	defer hold.CloseIdleConnections()
+	tick := time.NewTicker(c.service.idle / 2)
+	defer tick.Stop()
+	for {
+		if c.service.own() {
+			ping(ctx, hold)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// ping makes one request whose outcome does not matter.
+func ping(ctx context.Context, t http.RoundTripper) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://d/_ping", nil)
+	if err != nil {
+		return
+	}
+	res, err := t.RoundTrip(req)
+	if err != nil {
+		return
+	}
+	// Read to the end, else the connection is closed instead of kept.
+	_, _ = io.Copy(io.Discard, res.Body)
+	_ = res.Body.Close()
+}
+
+// call returns the context to give to a binding for one call.
+func (c *Client) call(ctx context.Context) *callContext {
+	return &callContext{Context: ctx, connection: c.connection}
+}
+
+// mutate runs fn while holding one of the slots for calls that change the store.
+// It returns an *Error.
+func (c *Client) mutate(ctx context.Context, op, object string, fn func(ctx context.Context) error) error {
+	select {
+	case c.slots <- struct{}{}:
+		defer func() { <-c.slots }()
+	case <-ctx.Done():
+		return fail(ctx, op, object, ctx.Err())
+	}
+	return c.ask(ctx, op, object, fn)
+}
+
+// ask runs fn, one call of the bindings, and maps its error to an *Error.
+func (c *Client) ask(ctx context.Context, op, object string, fn func(ctx context.Context) error) error {
+	call := c.call(ctx)
+	return fail(call, op, object, fn(call))
+}

@@ -1,0 +1,285 @@
+package libpod
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/containers/podman/v5/libpod/define"
+	"github.com/containers/podman/v5/pkg/bindings/containers"
+)
+
+// infraGrace is more than a pause process ever needs to end.
+const infraGrace = 5 * time.Second
+
+// waitInterval is how often a 4.x server looks whether the container ended; its
+// default is 250 ms.
+const waitInterval = "100ms"
+
+// Status is what Podman says about a container.
+type Status int
+
+// The statuses. Absent is the zero value.
+const (
+	// Absent: there is no such container.
+	Absent Status = iota
+	// Created: never started, or its start failed (Podman then keeps this state).
+	Created
+	// Running includes paused and stopping containers.
+	Running
+	// Exited: ran and ended.
+	Exited
+	// Removing: Podman is about to delete it, or gave up doing so.
+	Removing
+
+	numStatus
+)
+
+var statusNames = [numStatus]string{Absent: "absent", Created: "created", Running: "running", Exited: "exited", Removing: "removing"}
+
+// String returns the status in lower case.
+func (s Status) String() string {
+	if s < 0 || s >= numStatus {
+		return fmt.Sprintf("status(%d)", int(s))
+	}
+	return statusNames[s]
+}
+
+// Observed is a container as Podman sees it at one moment.
+type Observed struct {
+	Status Status
+	// Paused: Running, but frozen.
+	Paused bool
+	// Foreign: the container exists and lacks TaskLabel. Leave it alone.
+	Foreign bool
+	// TaskID is the value of TaskLabel.
+	TaskID string
+	ID     string
+	// ImageID is the id of the image's configuration, without "sha256:".
+	ImageID string
+	// ImageDigest is the digest of the image's manifest; empty before Podman 4.5.
+	ImageDigest string
+	// PID is the main process on the host; 0 unless Running.
+	PID int
+	// StartedAt and FinishedAt are of the last run; zero if there was none.
+	StartedAt, FinishedAt time.Time
+	// ExitCode is of the last run, 128+n after signal n; 0 unless Exited.
+	ExitCode int
+	// OOMKilled: the kernel killed a process of the container for memory. That need
+	// not have been the main one.
+	OOMKilled bool
+	// Error is Podman's own word on a failed start; always empty on 4.3.1.
+	Error string
+}
+
+// labels rebuilds as much of the labels as ownedBy looks at.
+func (o Observed) labels() map[string]string {
+	if o.Foreign {
+		return nil
+	}
+	return map[string]string{TaskLabel: o.TaskID}
+}
+
+// CreateContainer creates the container, or adopts one with the same name, task
+// and specification, and returns its id.
+//
+// Classes to expect: Conflict, NoImage (500 on 4.3.1, 404 later), InvalidSpec,
+// NotFound (the pod).
+func (c *Client) CreateContainer(ctx context.Context, s ContainerSpec) (string, error) {
+	spec, err := containerSpec(s)
+	if err != nil {
+		return "", fail(ctx, "create container", s.Name, err)
+	}
+	var id string
+	err = c.mutate(ctx, "create container", s.Name, func(ctx context.Context) error {
+		made, err := containers.CreateWithSpec(ctx, spec, nil)
+		id = made.ID
+		return err
+	})
+	if errors.Is(err, Conflict) {
+		return c.adoptContainer(ctx, s, spec.Labels[specLabel], err)
+	}
+	return id, err
+}
+
+// adoptContainer decides whether the container that stands in the way is the one
+// asked for. conflict is what Podman said to its creation.
+func (c *Client) adoptContainer(ctx context.Context, s ContainerSpec, spec string, conflict error) (string, error) {
+	found, err := c.inspect(ctx, s.Name)
+	switch {
+	case errors.Is(err, NotFound):
+		return "", conflict // the name is a pod's, or the container went away just now
+	case err != nil:
+		return "", err
+	}
+	if err := adoptable(labelsOf(found), s.TaskID, spec); err != nil {
+		return "", fail(ctx, "adopt container", s.Name, err)
+	}
+	return found.ID, nil
+}
+
+// StartContainer starts the container and returns when its process runs; one that
+// runs already is success. A start that fails because of the command has class
+// CommandNotFound or CommandNotExecutable, and leaves the container Created.
+func (c *Client) StartContainer(ctx context.Context, name string) error {
+	return c.startContainer(ctx, "start container", name)
+}
+
+func (c *Client) startContainer(ctx context.Context, op, name string) error {
+	return c.mutate(ctx, op, name, func(ctx context.Context) error {
+		return containers.Start(ctx, name, nil)
+	})
+}
+
+// StopContainer sends the container's stop signal and, after grace, SIGKILL; it
+// returns when the container stopped. grace is rounded up to whole seconds; 0
+// means SIGKILL at once. A container that is absent or does not run is success.
+// When ctx ends first, Podman still carries the stop through.
+func (c *Client) StopContainer(ctx context.Context, name string, grace time.Duration) error {
+	err := c.ask(ctx, "stop container", name, func(ctx context.Context) error {
+		return containers.Stop(ctx, name, new(containers.StopOptions).WithTimeout(seconds(grace)))
+	})
+	if errors.Is(err, NotFound) {
+		return nil
+	}
+	return err
+}
+
+// seconds rounds up to what Podman takes.
+func seconds(d time.Duration) uint {
+	if d <= 0 {
+		return 0
+	}
+	return uint(math.Ceil(d.Seconds()))
+}
+
+// RemoveContainer removes the task's container with its anonymous volumes, killing
+// it if it runs. Absent is success; a container of somebody else is a Conflict.
+func (c *Client) RemoveContainer(ctx context.Context, name, taskID string) error {
+	seen, err := c.InspectContainer(ctx, name)
+	if err != nil || seen.Status == Absent {
+		return err
+	}
+	if err := ownedBy(seen.labels(), taskID); err != nil {
+		return fail(ctx, "remove container", name, err)
+	}
+	// By id: the name may be somebody else's by now.
+	return c.remove(ctx, seen.ID)
+}
+
+// remove removes a container whatever its state. Without volumes=true Podman
+// would leave the anonymous volumes that the image's VOLUME lines made; named
+// ones stay either way.
+func (c *Client) remove(ctx context.Context, id string) error {
+	err := c.mutate(ctx, "remove container", id, func(ctx context.Context) error {
+		reports, err := containers.Remove(ctx, id, new(containers.RemoveOptions).WithForce(true).WithVolumes(true).WithTimeout(0))
+		if err != nil {
+			return err
+		}
+		for _, r := range reports {
+			if r != nil && r.Err != nil {
+				return r.Err
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, NotFound) {
+		return nil
+	}
+	return err
+}
+
+// InspectContainer returns what Podman knows; a container that does not exist is
+// not an error but Absent.
+func (c *Client) InspectContainer(ctx context.Context, name string) (Observed, error) {
+	data, err := c.inspect(ctx, name)
+	switch {
+	case errors.Is(err, NotFound):
+		return Observed{}, nil
+	case err != nil:
+		return Observed{}, err
+	}
+	return observe(data), nil
+}
+
+func (c *Client) inspect(ctx context.Context, name string) (data *define.InspectContainerData, err error) {
+	err = c.ask(ctx, "inspect container", name, func(ctx context.Context) (err error) {
+		data, err = containers.Inspect(ctx, name, nil)
+		return err
+	})
+	// Podman also finds a container by a prefix of its id.
+	if err == nil && data.Name != name && data.ID != name {
+		return nil, &Error{Op: "inspect container", Object: name, Class: NotFound, Cause: "no such container"}
+	}
+	return data, err
+}
+
+func labelsOf(data *define.InspectContainerData) map[string]string {
+	if data.Config == nil {
+		return nil
+	}
+	return data.Config.Labels
+}
+
+// observe translates Podman's report. The exit code is left out until there was
+// an exit: Podman reports 0 for a container that never ran.
+func observe(data *define.InspectContainerData) Observed {
+	task, ours := labelsOf(data)[TaskLabel]
+	o := Observed{Foreign: !ours, TaskID: task, ID: data.ID, ImageID: data.Image, ImageDigest: data.ImageDigest}
+	st := data.State
+	if st == nil {
+		o.Status = Created
+		return o
+	}
+	o.Status = statusFrom(st.Status)
+	o.Paused = st.Status == define.ContainerStatePaused.String()
+	o.PID = st.Pid
+	o.StartedAt, o.FinishedAt = zeroEpoch(st.StartedAt), zeroEpoch(st.FinishedAt)
+	o.OOMKilled, o.Error = st.OOMKilled, oneLine(st.Error)
+	if o.Status == Exited {
+		o.ExitCode = int(st.ExitCode)
+	}
+	if o.Status != Running {
+		o.PID = 0
+	}
+	return o
+}
+
+// statusFrom maps Podman's state. Configured and initialized are before the first
+// process; stopped is an exit that is not cleaned up yet.
+func statusFrom(state string) Status {
+	switch state {
+	case "running", "paused", "stopping":
+		return Running
+	case "exited", "stopped":
+		return Exited
+	case "removing":
+		return Removing
+	}
+	return Created
+}
+
+// zeroEpoch makes Go's zero time of the other zero that Podman uses.
+func zeroEpoch(t time.Time) time.Time {
+	if t.Unix() <= 0 {
+		return time.Time{}
+	}
+	return t
+}
+
+// WaitContainer returns when the container stopped or vanished. It is a hint:
+// follow it with InspectContainer. Call it only after StartContainer succeeded,
+// because for a container that was never started it returns at once. It sends no
+// condition: for "healthy" the reply looks inverted on 5.x and 4.3.1 refuses it.
+func (c *Client) WaitContainer(ctx context.Context, name string) error {
+	err := c.ask(ctx, "wait for container", name, func(ctx context.Context) error {
+		_, err := containers.Wait(ctx, name, new(containers.WaitOptions).WithInterval(waitInterval))
+		return err
+	})
+	if errors.Is(err, NotFound) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,63 @@
+package libpod
+
+import (
+	"context"
+
+	"github.com/containers/podman/v5/libpod/define"
+	"github.com/containers/podman/v5/pkg/bindings/system"
+)
+
+// Host is what the Podman service says about its host and configuration.
+type Host struct {
+	// Version is Podman's own, for people; compare Client.Version.
+	Version string
+	// CgroupManager is systemd or cgroupfs.
+	CgroupManager string
+	// CgroupVersion is v1 (hybrid too) or v2.
+	CgroupVersion string
+	// CgroupControllers are those the user may use; empty on v1.
+	CgroupControllers []string
+	// Runtime is the OCI runtime's name: crun, runc.
+	Runtime string
+	// NetworkBackend is netavark or cni.
+	NetworkBackend string
+	// RootlessNetwork is pasta or slirp4netns; empty before Podman 5.
+	RootlessNetwork string
+	// EventLogger is journald, file or none. With none there are no Events, and Logs
+	// cannot follow.
+	EventLogger string
+	// LogDriver is the default: journald, k8s-file, passthrough, none. Empty before
+	// Podman 4.4.
+	LogDriver string
+	Rootless  bool
+	// CPUs is the number of CPUs; Memory is in bytes.
+	CPUs   int
+	Memory int64
+	// Arch is GOARCH's name of the architecture.
+	Arch string
+	// Socket is the path of the socket in use.
+	Socket string
+}
+
+// Host asks the service about its host.
+func (c *Client) Host(ctx context.Context) (Host, error) {
+	var info *define.Info
+	err := c.ask(ctx, "ask Podman about", "the host", func(ctx context.Context) (err error) {
+		info, err = system.Info(ctx, nil)
+		return err
+	})
+	if err != nil {
+		return Host{}, err
+	}
+	h := Host{Version: info.Version.Version, Socket: c.service.path()}
+	if i := info.Host; i != nil {
+		h.CgroupManager, h.CgroupVersion, h.CgroupControllers = i.CgroupManager, i.CgroupsVersion, i.CgroupControllers
+		h.NetworkBackend, h.RootlessNetwork = i.NetworkBackend, i.RootlessNetworkCmd
+		h.EventLogger, h.LogDriver = i.EventLogger, i.LogDriver
+		h.Rootless, h.CPUs, h.Memory, h.Arch = i.Security.Rootless, i.CPUs, i.MemTotal, i.Arch
+		if i.OCIRuntime != nil {
+			h.Runtime = i.OCIRuntime.Name
+		}
+	}
+	return h, nil
+}

@@ -1,0 +1,116 @@
+package libpod
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/containers/podman/v5/pkg/bindings/containers"
+	"github.com/containers/podman/v5/pkg/bindings/pods"
+	"github.com/containers/podman/v5/pkg/bindings/system"
+	entities "github.com/containers/podman/v5/pkg/domain/entities/types"
+)
+
+// Kind says what was found.
+type Kind string
+
+// The kinds.
+const (
+	KindPod       Kind = "pod"
+	KindContainer Kind = "container"
+	// KindInfra is a pod's infra container.
+	KindInfra Kind = "infra"
+)
+
+// Found is a pod or container that carries TaskLabel.
+type Found struct {
+	Kind   Kind
+	ID     string
+	Name   string
+	TaskID string
+	Labels map[string]string
+	// PodID is the pod of a container; "" if it has none.
+	PodID string
+	// Status is of a container; Absent for a pod.
+	Status Status
+}
+
+// List returns everything in the user's store that carries TaskLabel, pods first,
+// whatever task it belongs to.
+func (c *Client) List(ctx context.Context) ([]Found, error) {
+	filter := map[string][]string{"label": {TaskLabel}}
+	var ps []*entities.ListPodsReport
+	err := c.ask(ctx, "list", "pods", func(ctx context.Context) (err error) {
+		ps, err = pods.List(ctx, new(pods.ListOptions).WithFilters(filter))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var cs []entities.ListContainer
+	err = c.ask(ctx, "list", "containers", func(ctx context.Context) (err error) {
+		cs, err = containers.List(ctx, new(containers.ListOptions).WithAll(true).WithFilters(filter))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	found := make([]Found, 0, len(ps)+len(cs))
+	for _, p := range ps {
+		found = append(found, Found{Kind: KindPod, ID: p.Id, Name: p.Name, TaskID: p.Labels[TaskLabel], Labels: p.Labels})
+	}
+	for _, m := range cs {
+		f := Found{Kind: KindContainer, ID: m.ID, Name: strings.Join(m.Names, ","), TaskID: m.Labels[TaskLabel], Labels: m.Labels, PodID: m.Pod, Status: statusFrom(m.State)}
+		if m.IsInfra {
+			f.Kind = KindInfra
+		}
+		found = append(found, f)
+	}
+	return found, nil
+}
+
+// Event says that something happened to a container of ours.
+type Event struct {
+	Time time.Time
+	// Action is Podman's word: create, init, start, died (not die), cleanup, remove,
+	// kill, health_status, exec, pause and others.
+	Action string
+	ID     string
+	Name   string
+	TaskID string
+}
+
+// Events calls fn for each container event with TaskLabel from now on, until ctx
+// or the stream ends; it never returns nil. Class Temporary means that the stream
+// broke: call again, and inspect, because what happened between is lost.
+//
+// Events are hints. They come late (journald 0.5 s, the file logger up to 3 s),
+// some never, and none at all when Podman's event logger is none. They carry no
+// exit code, which 4.3.1 reports as 0 with every event.
+func (c *Client) Events(ctx context.Context, fn func(Event)) error {
+	events := make(chan entities.Event)
+	call := c.call(ctx)
+	// The label is filtered here: 4.3.1 matches only label=key=value, and lets
+	// nothing pass with label=key.
+	options := new(system.EventsOptions).WithStream(true).WithFilters(map[string][]string{"type": {"container"}})
+	if err := system.Events(call, events, nil, options); err != nil {
+		return fail(call, "watch", "events", err)
+	}
+	// The binding's goroutine sends until the stream ends, and the stream ends with
+	// ctx; so reading to the end leaves nothing behind.
+	for e := range events {
+		task, ours := e.Actor.Attributes[TaskLabel]
+		if !ours || ctx.Err() != nil {
+			continue
+		}
+		at := time.Unix(0, e.TimeNano)
+		if e.TimeNano == 0 {
+			at = time.Unix(e.Time, 0)
+		}
+		fn(Event{Time: at, Action: string(e.Action), ID: e.Actor.ID, Name: e.Actor.Attributes["name"], TaskID: task})
+	}
+	if err := ctx.Err(); err != nil {
+		return fail(call, "watch", "events", err)
+	}
+	return &Error{Op: "watch", Object: "events", Class: Temporary, Cause: "Podman ended the stream"}
+}

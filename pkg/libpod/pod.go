@@ -1,0 +1,336 @@
+package libpod
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/blang/semver/v4"
+	"github.com/containers/common/libnetwork/types"
+	"github.com/containers/podman/v5/libpod/define"
+	"github.com/containers/podman/v5/pkg/bindings/containers"
+	"github.com/containers/podman/v5/pkg/bindings/pods"
+	entities "github.com/containers/podman/v5/pkg/domain/entities/types"
+	"github.com/containers/podman/v5/pkg/specgen"
+)
+
+// PodSpec describes a task's pod.
+type PodSpec struct {
+	// Name is the pod's name; pods and containers share one name space.
+	Name string
+	// TaskID becomes the TaskLabel.
+	TaskID string
+	// Labels are further labels. They are on the infra container as well.
+	Labels map[string]string
+	// CgroupParent is the task's slice, a bare name ending in .slice and without a
+	// dash (a dashed one fails at start from Podman 5 on: systemd nests it, Podman
+	// computes another path); "" means Podman's default. Under the cgroupfs manager
+	// leave it empty.
+	CgroupParent string
+	// Network is as in podman pod create --network: none, host, pasta (Podman 4.4),
+	// slirp4netns, bridge, private, or the name of a network, with options after a
+	// colon; "" leaves it to the server (slirp4netns in 4.x, pasta in 5.x).
+	Network string
+	// Hostname is the pod's host name; "" means the pod's name.
+	Hostname string
+	// Ports are published by the infra container. Members cannot publish.
+	Ports []Port
+}
+
+// Port is one published port.
+type Port struct {
+	// HostIP is an address of the host; "" means all.
+	HostIP string
+	// HostPort is 1 to 65535; 0 lets Podman choose when the pod is created.
+	HostPort uint16
+	// ContainerPort is 1 to 65535.
+	ContainerPort uint16
+	// Protocol is tcp or udp; "" means tcp.
+	Protocol string
+}
+
+// Pod is a pod whose infra container runs.
+type Pod struct {
+	ID      string
+	InfraID string
+	// InfraPID is the host's process id of the infra container, for joining the
+	// pod's namespaces.
+	InfraPID int
+	// Ports are the ports as bound, none of them 0, sorted by container port.
+	Ports []Port
+}
+
+// infraName is the name of a pod's infra container. A fixed one spares a look-up
+// and lets a repeated EnsurePod find it.
+func infraName(pod string) string { return pod + "-infra" }
+
+// EnsurePod makes sure that the pod exists, is ours and has a running infra
+// container, creating or adopting it. The infra container is started alone: when
+// a member's start has to start it too, its error is lost ("starting some
+// containers: internal libpod error"). After an error the pod may exist; a second
+// call continues, RemovePod clears it.
+//
+// Classes to expect: Conflict (the name is somebody else's, or the pod is ours
+// from another specification), PortInUse, InvalidSpec.
+func (c *Client) EnsurePod(ctx context.Context, p PodSpec) (Pod, error) {
+	spec, err := podSpec(p, c.version)
+	if err != nil {
+		return Pod{}, fail(ctx, "create pod", p.Name, err)
+	}
+	err = c.mutate(ctx, "create pod", p.Name, func(ctx context.Context) error {
+		_, err := pods.CreatePodFromSpec(ctx, &entities.PodSpec{PodSpecGen: *spec})
+		return err
+	})
+	if errors.Is(err, Conflict) {
+		err = c.adoptPod(ctx, p, spec.Labels[specLabel], err)
+	}
+	if err != nil {
+		return Pod{}, err
+	}
+	if err := c.startContainer(ctx, "start pod", infraName(p.Name)); err != nil {
+		return Pod{}, err
+	}
+	var infra *define.InspectContainerData
+	err = c.ask(ctx, "inspect pod", p.Name, func(ctx context.Context) (err error) {
+		infra, err = containers.Inspect(ctx, infraName(p.Name), nil)
+		return err
+	})
+	if err != nil {
+		return Pod{}, err
+	}
+	return podFrom(infra)
+}
+
+// adoptPod decides whether the pod that stands in the way is the one asked for.
+// conflict is what Podman said to its creation.
+func (c *Client) adoptPod(ctx context.Context, p PodSpec, spec string, conflict error) error {
+	var found *entities.PodInspectReport
+	err := c.ask(ctx, "inspect pod", p.Name, func(ctx context.Context) (err error) {
+		found, err = pods.Inspect(ctx, p.Name, nil)
+		return err
+	})
+	switch {
+	case errors.Is(err, NotFound):
+		// The name belongs to a container, or the pod went away just now.
+		return conflict
+	case err != nil:
+		return err
+	}
+	if err := adoptable(found.Labels, p.TaskID, spec); err != nil {
+		return fail(ctx, "adopt pod", p.Name, err)
+	}
+	return nil
+}
+
+// adoptable returns nil if an object with these labels is task's and was made
+// from the specification with this digest, else an Error that says whose it is.
+func adoptable(labels map[string]string, task, spec string) error {
+	if err := ownedBy(labels, task); err != nil {
+		return err
+	}
+	if labels[specLabel] != spec {
+		return &Error{Class: Conflict, Cause: "it exists from an earlier attempt with another specification; remove it first"}
+	}
+	return nil
+}
+
+// ownedBy returns nil if an object with these labels is task's, else an Error
+// that says whose it is.
+func ownedBy(labels map[string]string, task string) error {
+	switch owner, ok := labels[TaskLabel]; {
+	case !ok:
+		return &Error{Class: Conflict, Cause: fmt.Sprintf("the name is taken by an object that podtask did not make (it lacks the label %s); rename or remove it yourself", TaskLabel)}
+	case owner != task:
+		return &Error{Class: Conflict, Cause: fmt.Sprintf("it belongs to task %q", owner)}
+	}
+	return nil
+}
+
+// podFrom reads what the caller needs from the infra container.
+func podFrom(infra *define.InspectContainerData) (Pod, error) {
+	pod := Pod{ID: infra.Pod, InfraID: infra.ID}
+	if infra.State == nil || infra.State.Pid == 0 {
+		return Pod{}, &Error{Op: "start pod", Object: infra.Name, Class: Temporary, Cause: "its infra container ended at once; see podman logs and podman inspect of it"}
+	}
+	pod.InfraPID = infra.State.Pid
+	if infra.HostConfig == nil {
+		return pod, nil
+	}
+	for key, bindings := range infra.HostConfig.PortBindings {
+		port, protocol, _ := strings.Cut(key, "/")
+		inside, err := strconv.ParseUint(port, 10, 16)
+		if err != nil {
+			return Pod{}, &Error{Op: "inspect pod", Object: infra.Name, Cause: fmt.Sprintf("unknown form of port %q", key)}
+		}
+		for _, b := range bindings {
+			outside, err := strconv.ParseUint(b.HostPort, 10, 16)
+			if err != nil {
+				return Pod{}, &Error{Op: "inspect pod", Object: infra.Name, Cause: fmt.Sprintf("unknown form of host port %q", b.HostPort)}
+			}
+			pod.Ports = append(pod.Ports, Port{HostIP: b.HostIP, HostPort: uint16(outside), ContainerPort: uint16(inside), Protocol: protocol})
+		}
+	}
+	slices.SortFunc(pod.Ports, comparePorts)
+	return pod, nil
+}
+
+func comparePorts(a, b Port) int {
+	if a.ContainerPort != b.ContainerPort {
+		return int(a.ContainerPort) - int(b.ContainerPort)
+	}
+	if a.Protocol != b.Protocol {
+		return strings.Compare(a.Protocol, b.Protocol)
+	}
+	return int(a.HostPort) - int(b.HostPort)
+}
+
+// pastaSince is the first Podman that knows the network mode pasta.
+var pastaSince = semver.Version{Major: 4, Minor: 4}
+
+// podSpec builds what is sent to Podman. It is pure but for
+// specgen.ParseNetworkFlag, which reads containers.conf.
+func podSpec(p PodSpec, server semver.Version) (*specgen.PodSpecGenerator, error) {
+	s := specgen.NewPodSpecGenerator()
+	s.Name = p.Name
+	s.InfraName = infraName(p.Name)
+	s.Hostname = p.Hostname
+	// podtask decides when the task ends; Podman's "stop" would act when the last
+	// container exits, even between two attempts.
+	s.ExitPolicy = "continue"
+	s.CgroupParent = p.CgroupParent
+	if p.Network != "" {
+		ns, networks, options, err := specgen.ParseNetworkFlag([]string{p.Network})
+		if err != nil {
+			return nil, &Error{Class: InvalidSpec, Cause: fmt.Sprintf("network %q: %v", p.Network, err)}
+		}
+		if ns.NSMode == specgen.Pasta && server.LT(pastaSince) {
+			return nil, &Error{Class: InvalidSpec, Cause: fmt.Sprintf("network pasta needs Podman %d.%d, this is %s; use slirp4netns", pastaSince.Major, pastaSince.Minor, server)}
+		}
+		s.NetNS, s.Networks, s.NetworkOptions = ns, networks, options
+	}
+	for _, port := range p.Ports {
+		if port.ContainerPort == 0 || (port.HostIP != "" && net.ParseIP(port.HostIP) == nil) {
+			return nil, &Error{Class: InvalidSpec, Cause: fmt.Sprintf("port %s: a container port of 1 to 65535 and an IP address are needed", port)}
+		}
+		s.PortMappings = append(s.PortMappings, types.PortMapping{
+			HostIP: port.HostIP, HostPort: port.HostPort, ContainerPort: port.ContainerPort, Protocol: port.protocol(), Range: 1,
+		})
+	}
+	var err error
+	s.Labels, err = labels(p.Labels, p.TaskID, p)
+	return s, err
+}
+
+func (p Port) protocol() string {
+	if p.Protocol == "" {
+		return "tcp"
+	}
+	return p.Protocol
+}
+
+// String returns the port as the podman command line writes it.
+func (p Port) String() string {
+	return fmt.Sprintf("%s:%d:%d/%s", p.HostIP, p.HostPort, p.ContainerPort, p.protocol())
+}
+
+// StopPod stops the pod's infra container, and only that: members are stopped
+// one by one before. An absent pod and one that does not run are success.
+func (c *Client) StopPod(ctx context.Context, name, taskID string) error {
+	seen, err := c.InspectContainer(ctx, infraName(name))
+	if err != nil || seen.Status != Running {
+		return err
+	}
+	if seen.TaskID != taskID {
+		return fail(ctx, "stop pod", name, ownedBy(seen.labels(), taskID))
+	}
+	return c.StopContainer(ctx, infraName(name), infraGrace)
+}
+
+// RemovePod removes the task's containers in the pod, running or not, and the pod
+// with its infra container and anonymous volumes. An absent pod is success. A
+// container that the user put into the pod is never removed: then ours are
+// removed, the pod with its infra container stays, and the error (Conflict) names
+// what is in the way.
+func (c *Client) RemovePod(ctx context.Context, name, taskID string) error {
+	members, err := c.members(ctx, name)
+	if err != nil {
+		return err
+	}
+	labels, err := c.podLabels(ctx, name, members)
+	switch {
+	case errors.Is(err, NotFound):
+		return nil
+	case err != nil:
+		return err
+	}
+	if err := ownedBy(labels, taskID); err != nil {
+		return fail(ctx, "remove pod", name, err)
+	}
+	var foreign []string
+	for _, m := range members {
+		if m.Labels[TaskLabel] != taskID {
+			foreign = append(foreign, strings.Join(m.Names, "/"))
+		}
+	}
+	if len(foreign) > 0 {
+		return c.removeAround(ctx, name, taskID, members, foreign)
+	}
+	err = c.mutate(ctx, "remove pod", name, func(ctx context.Context) error {
+		_, err := pods.Remove(ctx, name, new(pods.RemoveOptions).WithForce(true).WithTimeout(0))
+		return err
+	})
+	if errors.Is(err, NotFound) {
+		return nil
+	}
+	return err
+}
+
+// members lists the pod's containers, the infra container among them; none if the
+// pod does not exist.
+func (c *Client) members(ctx context.Context, pod string) (found []entities.ListContainer, err error) {
+	err = c.ask(ctx, "list pod", pod, func(ctx context.Context) (err error) {
+		found, err = containers.List(ctx, new(containers.ListOptions).WithAll(true).WithFilters(map[string][]string{"pod": {pod}}))
+		return err
+	})
+	if errors.Is(err, NotFound) {
+		return nil, nil
+	}
+	return found, err
+}
+
+// podLabels returns the pod's labels. Its infra container has the same, which
+// spares a call; a pod that lost its infra container is asked itself.
+func (c *Client) podLabels(ctx context.Context, pod string, members []entities.ListContainer) (map[string]string, error) {
+	for _, m := range members {
+		if m.IsInfra {
+			return m.Labels, nil
+		}
+	}
+	var found *entities.PodInspectReport
+	err := c.ask(ctx, "inspect pod", pod, func(ctx context.Context) (err error) {
+		found, err = pods.Inspect(ctx, pod, nil)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found.Labels, nil
+}
+
+// removeAround removes our members of a pod that also holds foreign ones.
+func (c *Client) removeAround(ctx context.Context, pod, taskID string, members []entities.ListContainer, foreign []string) error {
+	for _, m := range members {
+		if m.IsInfra || m.Labels[TaskLabel] != taskID {
+			continue
+		}
+		if err := c.remove(ctx, m.ID); err != nil {
+			return err
+		}
+	}
+	return &Error{Op: "remove pod", Object: pod, Class: Conflict, Cause: fmt.Sprintf(
+		"it holds containers that podtask did not make: %s; remove them yourself (podman rm), then try again", strings.Join(foreign, ", "))}
+}

@@ -1,0 +1,262 @@
+package libpod
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// maxSocketPath is the longest path a unix socket can have on Linux.
+const maxSocketPath = 107
+
+// pollService is how often a starting service or a held lock is looked at.
+const pollService = 20 * time.Millisecond
+
+// service finds the Podman service, and starts one if there is none.
+type service struct {
+	fixed  string // from Options.URI: the only candidate
+	users  string // the user's own socket (podman.socket of systemd)
+	ours   string // the socket of the service we start
+	podman string
+	idle   time.Duration
+
+	mu      sync.Mutex
+	current string
+}
+
+func newService(o Options) (*service, error) {
+	s := &service{podman: o.Podman, idle: o.IdleTimeout}
+	if s.podman == "" {
+		s.podman = "podman"
+	}
+	if s.idle < time.Second {
+		s.idle = DefaultIdleTimeout
+	}
+	if o.URI != "" {
+		u, err := url.Parse(o.URI)
+		if err != nil || u.Scheme != "unix" || u.Host+u.Path == "" {
+			return nil, &Error{Class: InvalidSpec, Cause: "not the address of a unix socket on this machine; set CONTAINER_HOST to unix:///path, or unset it"}
+		}
+		s.fixed = u.Host + u.Path
+		if !filepath.IsAbs(s.fixed) {
+			// The bindings read unix://path as unix:///path.
+			s.fixed = "/" + s.fixed
+		}
+		s.current = s.fixed
+		return s, nil
+	}
+	dir := o.RuntimeDir
+	if dir == "" {
+		dir = os.Getenv("XDG_RUNTIME_DIR")
+	}
+	if dir == "" {
+		return nil, &Error{Class: Unavailable, Cause: "XDG_RUNTIME_DIR is not set, so there is no place for Podman's socket; log in through a session (ssh, machinectl shell) or set it to a directory of mode 0700"}
+	}
+	s.users = filepath.Join(dir, "podman", "podman.sock")
+	s.ours = filepath.Join(dir, "podtask", "podman.sock")
+	if len(s.ours) > maxSocketPath {
+		return nil, &Error{Class: Unavailable, Cause: fmt.Sprintf("the socket path %s is longer than the %d bytes the kernel allows; set XDG_RUNTIME_DIR to a shorter one", s.ours, maxSocketPath)}
+	}
+	return s, nil
+}
+
+// path returns the socket in use, or the first to be tried.
+func (s *service) path() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current == "" {
+		return s.users
+	}
+	return s.current
+}
+
+func (s *service) use(path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.current = path
+}
+
+// own reports whether the service in use is one that podtask started.
+func (s *service) own() bool { return s.ours != "" && s.path() == s.ours }
+
+// dial connects to the service. It is the one place that notices that the
+// service is gone, and finds or starts another.
+func (s *service) dial(ctx context.Context) (net.Conn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", s.path())
+	if !gone(err) || s.fixed != "" {
+		return conn, err
+	}
+	if err := s.ensure(ctx); err != nil {
+		return nil, err
+	}
+	return d.DialContext(ctx, "unix", s.path())
+}
+
+// gone reports whether nobody listens: no socket, or the file of a dead service.
+func gone(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist)
+}
+
+// listening returns nil if somebody listens on path.
+func listening(ctx context.Context, path string) error {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", path)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+// ensure makes sure that a service listens and remembers where.
+func (s *service) ensure(ctx context.Context) error {
+	if s.fixed != "" {
+		return listening(ctx, s.fixed)
+	}
+	for _, path := range []string{s.users, s.ours} {
+		if listening(ctx, path) == nil {
+			s.use(path)
+			return nil
+		}
+	}
+	if err := s.start(ctx); err != nil {
+		return err
+	}
+	s.use(s.ours)
+	return nil
+}
+
+// start starts our own service unless another process just did. The lock lets
+// processes that start at the same moment share one, and makes it safe to remove
+// the socket file of a dead one, over which Podman would stumble.
+func (s *service) start(ctx context.Context) error {
+	if err := os.MkdirAll(filepath.Dir(s.ours), 0o700); err != nil {
+		return unavailable("no directory for Podman's socket: %v", err)
+	}
+	lock, err := lockFile(ctx, filepath.Join(filepath.Dir(s.ours), "podman.lock"))
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	err = listening(ctx, s.ours)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.ECONNREFUSED):
+		if err := os.Remove(s.ours); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return unavailable("a dead service left its socket, which cannot be removed: %v", err)
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	return s.launch(ctx)
+}
+
+// launch starts the service and returns when it listens. Podman runs in a session
+// of its own with its input and output detached, so neither the terminal's signals
+// nor our end reach it. Nothing kills it, not even a canceled ctx: another
+// process may already use it, and idle it ends by itself.
+func (s *service) launch(ctx context.Context) error {
+	logPath := filepath.Join(filepath.Dir(s.ours), "podman.log")
+	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return unavailable("no log file for the Podman service: %v", err)
+	}
+	defer log.Close()
+	cmd := exec.Command(s.podman, "system", "service", "--time", strconv.Itoa(int(s.idle.Seconds())), "unix://"+s.ours)
+	cmd.Env = serviceEnv(os.Environ())
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return unavailable("%s cannot be started: %v; install Podman 4.3 or later, or set CONTAINER_HOST", s.podman, err)
+	}
+	exited := make(chan error, 1)
+	// This goroutine ends with the service, which by design may outlive us.
+	go func() { exited <- cmd.Wait() }()
+
+	tick := time.NewTicker(pollService)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-exited:
+			return unavailable("podman system service ended at once (%v): %s; its log is %s", err, lastLine(logPath), logPath)
+		case <-tick.C:
+			if listening(ctx, s.ours) == nil {
+				return nil
+			}
+		}
+	}
+}
+
+// dropped are the variables a service must not inherit. With CONTAINER_HOST
+// podman would itself become a client; with LISTEN_FDS it would take file
+// descriptor 3 for its socket; and it would hand NOTIFY_SOCKET on to containers,
+// which could then report our unit ready.
+var dropped = []string{
+	"CONTAINER_HOST", "CONTAINER_CONNECTION", "CONTAINER_SSHKEY", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES",
+	"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "MAINPID", "INVOCATION_ID", "JOURNAL_STREAM",
+}
+
+// serviceEnv returns env without what a service must not inherit.
+func serviceEnv(env []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return slices.Contains(dropped, name)
+	})
+}
+
+// lockFile takes the exclusive lock on path, which closing the file releases.
+func lockFile(ctx context.Context, path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, unavailable("no lock for starting Podman: %v", err)
+	}
+	tick := time.NewTicker(pollService)
+	defer tick.Stop()
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return f, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			_ = f.Close()
+			return nil, unavailable("lock %s: %v", path, err)
+		}
+		select {
+		case <-ctx.Done():
+			_ = f.Close()
+			return nil, ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// lastLine returns the last line of a small log file, or what there is to say.
+func lastLine(path string) string {
+	data, err := os.ReadFile(path)
+	data = bytes.TrimSpace(data)
+	if err != nil || len(data) == 0 {
+		return "it said nothing"
+	}
+	return string(data[bytes.LastIndexByte(data, '\n')+1:])
+}
+
+func unavailable(format string, args ...any) error {
+	return &Error{Class: Unavailable, Cause: fmt.Sprintf(format, args...)}
+}
