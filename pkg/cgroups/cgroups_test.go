@@ -174,7 +174,7 @@ func TestControllersCoverWantedFiles(t *testing.T) {
 
 func TestUndelegatedErrorNamesTheMend(t *testing.T) {
 	t.Parallel()
-	err := error(&cgroups.UndelegatedError{Controllers: []string{"cpu"}, Unit: "podtaskx.slice", Version: cgroups.V2})
+	err := error(&cgroups.UndelegatedError{Controllers: []string{"cpu"}, Unit: "podtaskx.slice", Version: cgroups.V2, Offered: []string{"cpu", "memory", "pids"}})
 	for _, part := range []string{"cpu", "podtaskx.slice", "/etc/systemd/system/user@.service.d/delegate.conf", "Delegate=cpu memory pids"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q lacks %q", err, part)
@@ -200,9 +200,11 @@ func TestDetect(t *testing.T) {
 	}{
 		{"systemd 252 and newer", manager(fstest.MapFS{"sys/fs/cgroup/cgroup.controllers": file("cpu io memory pids\n"), delegated: file("pids cpu memory\n")}),
 			cgroups.V2, "cpu memory pids", ""},
-		{"systemd 251 and older", manager(fstest.MapFS{"sys/fs/cgroup/cgroup.controllers": file(""), delegated: file("memory pids\n")}),
+		{"systemd 251 and older", manager(fstest.MapFS{"sys/fs/cgroup/cgroup.controllers": file("cpu memory pids\n"), delegated: file("memory pids\n")}),
 			cgroups.V2, "memory pids", "controllers cpu are not delegated"},
-		{"no user manager", fstest.MapFS{"sys/fs/cgroup/cgroup.controllers": file(""), delegated: file("cpu memory pids\n")},
+		{"controllers kept elsewhere", manager(fstest.MapFS{"sys/fs/cgroup/cgroup.controllers": file("cpu\n"), delegated: file("")}),
+			cgroups.V2, "", "has no memory, pids to delegate"},
+		{"no user manager", fstest.MapFS{"sys/fs/cgroup/cgroup.controllers": file("cpu memory pids\n"), delegated: file("cpu memory pids\n")},
 			cgroups.V2, "cpu memory pids", "loginctl enable-linger 1000"},
 		{"hybrid", manager(fstest.MapFS{"sys/fs/cgroup/unified/cgroup.controllers": file(""), "sys/fs/cgroup/memory/x": file("")}),
 			cgroups.Hybrid, "", "unified_cgroup_hierarchy"},

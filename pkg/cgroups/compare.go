@@ -88,13 +88,16 @@ type UndelegatedError struct {
 	Unit string
 	// Version is the host's cgroup layout.
 	Version Version
+	// Offered are the controllers of the whole cgroup v2 tree; those that are
+	// missing even there cannot be delegated.
+	Offered []string
 }
 
 // Error names the controllers and what an administrator must do.
 func (e *UndelegatedError) Error() string {
 	what := fmt.Sprintf("limits of %s have no effect: cgroup controllers %s are not delegated to your systemd user manager; ",
 		e.Unit, strings.Join(e.Controllers, ", "))
-	return what + mend(e.Version, e.Controllers)
+	return what + mend(e.Version, e.Controllers, e.Offered)
 }
 
 // DelegateDropIn is the file by which an administrator delegates controllers to
@@ -103,9 +106,13 @@ const DelegateDropIn = "/etc/systemd/system/user@.service.d/delegate.conf"
 
 // mend says what gives the controllers. Systemd 252 delegates cpu, memory and
 // pids on its own, systemd 239 to 251 only memory and pids.
-func mend(v Version, controllers []string) string {
+func mend(v Version, controllers, offered []string) string {
 	if v == Hybrid || v == V1 {
 		return "this host still has the controllers on cgroup v1: boot it with systemd.unified_cgroup_hierarchy=1"
+	}
+	if absent := without(controllers, offered); len(absent) > 0 {
+		return fmt.Sprintf("the cgroup v2 tree here has no %s to delegate: look into /proc/cgroups whether they are on cgroup v1, "+
+			"or turned off by cgroup_disable= on the kernel's command line", strings.Join(absent, ", "))
 	}
 	delegate := []string{"cpu", "memory", "pids"}
 	for _, c := range controllers {
@@ -116,6 +123,11 @@ func mend(v Version, controllers []string) string {
 	slices.Sort(delegate)
 	return fmt.Sprintf("as root put the lines [Service] and Delegate=%s into %s, run 'systemctl daemon-reload', and log in anew",
 		strings.Join(delegate, " "), DelegateDropIn)
+}
+
+// without returns the elements of all that are not in some, in the same order.
+func without(all, some []string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return slices.Contains(some, s) })
 }
 
 // NotAppliedError: the controllers are there, yet the files say something else.
@@ -135,7 +147,7 @@ func (e *NotAppliedError) Error() string {
 }
 
 // judge turns mismatches into the error that fits; nil for none.
-func judge(unit string, v Version, bad []Mismatch) error {
+func judge(unit string, v Version, offered []string, bad []Mismatch) error {
 	var missing []string
 	for _, m := range bad {
 		if m.Got == "" && !slices.Contains(missing, m.Controller()) {
@@ -145,7 +157,7 @@ func judge(unit string, v Version, bad []Mismatch) error {
 	slices.Sort(missing)
 	switch {
 	case len(missing) > 0:
-		return &UndelegatedError{Controllers: missing, Unit: unit, Version: v}
+		return &UndelegatedError{Controllers: missing, Unit: unit, Version: v, Offered: offered}
 	case len(bad) > 0:
 		return &NotAppliedError{Unit: unit, Mismatches: bad}
 	}

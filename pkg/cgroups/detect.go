@@ -36,46 +36,48 @@ type Host struct {
 // the root directory (os.DirFS("/")).
 func Detect(root fs.FS, uid int, getenv func(string) string) Host {
 	h := Host{Version: version(root)}
+	var offered []string
 	if h.Version == V2 {
-		file := fmt.Sprintf("sys/fs/cgroup/user.slice/user-%d.slice/user@%d.service/cgroup.controllers", uid, uid)
-		if text, err := fs.ReadFile(root, file); err == nil {
-			h.Controllers = strings.Fields(string(text))
-			slices.Sort(h.Controllers)
-		}
+		offered = controllers(root, "")
+		h.Controllers = controllers(root, fmt.Sprintf("user.slice/user-%d.slice/user@%d.service", uid, uid))
 	}
 	if dir := getenv("XDG_RUNTIME_DIR"); path.IsAbs(dir) {
 		h.UserManager = exists(root, path.Join(dir, "systemd/private")[1:])
 	}
-	h.Reason = h.reason(uid)
+	h.Reason = h.reason(uid, offered)
 	return h
 }
 
 // Missing returns the controllers that l needs and the host does not delegate.
-func (h Host) Missing(l Limits) []string {
-	var missing []string
-	for _, c := range l.Controllers() {
-		if !slices.Contains(h.Controllers, c) {
-			missing = append(missing, c)
-		}
-	}
-	return missing
-}
+func (h Host) Missing(l Limits) []string { return without(l.Controllers(), h.Controllers) }
 
-func (h Host) reason(uid int) string {
+func (h Host) reason(uid int, offered []string) string {
 	missing := h.Missing(Limits{CPU: 1, Memory: 1, TasksMax: 1})
 	switch {
 	case h.Version == NoGroup:
 		return "no cgroups are mounted at /sys/fs/cgroup: mount cgroup2 there"
 	case h.Version != V2:
-		return "limits need cgroup v2; " + mend(h.Version, nil)
+		return "limits need cgroup v2; " + mend(h.Version, nil, nil)
 	case !h.UserManager:
 		return fmt.Sprintf("limits need a systemd user manager and none is reached through XDG_RUNTIME_DIR: "+
 			"log in with ssh or 'machinectl shell', or as root run 'loginctl enable-linger %d' and set XDG_RUNTIME_DIR=/run/user/%d", uid, uid)
 	case len(missing) > 0:
 		return fmt.Sprintf("cgroup controllers %s are not delegated to the systemd user manager; %s",
-			strings.Join(missing, ", "), mend(h.Version, missing))
+			strings.Join(missing, ", "), mend(h.Version, missing, offered))
 	}
 	return ""
+}
+
+// controllers returns what a cgroup of the v2 tree offers, sorted; none where it
+// cannot be read.
+func controllers(root fs.FS, group string) []string {
+	text, err := fs.ReadFile(root, path.Join("sys/fs/cgroup", group, "cgroup.controllers"))
+	if err != nil {
+		return nil
+	}
+	names := strings.Fields(string(text))
+	slices.Sort(names)
+	return names
 }
 
 func version(root fs.FS) Version {

@@ -188,7 +188,7 @@ func (u *User) ReadBack(ctx context.Context, name string, l Limits) error {
 		}
 		got[file] = string(text)
 	}
-	return judge(name, v, Compare(l, got))
+	return judge(name, v, controllers(u.root, ""), Compare(l, got))
 }
 
 // controlGroup returns the slice's path below the cgroup root. Systemd makes the
