@@ -1,0 +1,45 @@
+package taskdef
+
+import (
+	"slices"
+	"strings"
+)
+
+// WithEnv returns a copy of the task in which every container has vars, each in
+// the place of its variable of the same name or at the end. The task itself is
+// left as it is. Names must be those of Parse: not empty, no "=", no NUL.
+func (t Task) WithEnv(vars []EnvVar) Task {
+	t.Containers = slices.Clone(t.Containers)
+	for i := range t.Containers {
+		env := slices.Clone(t.Containers[i].Environment)
+		for _, v := range vars {
+			env = setEnv(env, v)
+		}
+		t.Containers[i].Environment = env
+	}
+	return t
+}
+
+// setEnv replaces the value of a variable in place, or adds it.
+func setEnv(vars []EnvVar, v EnvVar) []EnvVar {
+	if i := slices.IndexFunc(vars, func(o EnvVar) bool { return o.Name == v.Name }); i >= 0 {
+		vars[i].Value = v.Value
+		return vars
+	}
+	return append(vars, v)
+}
+
+// envNameComplaint says what is wrong with the name of a variable; empty for
+// nothing.
+func envNameComplaint(name string) string {
+	switch {
+	case name == "":
+		return "the variable has no name"
+	case strings.Contains(name, "="):
+		// The rest may be a value somebody meant to keep to themselves.
+		return `the name of a variable holds "="`
+	case strings.ContainsRune(name, 0):
+		return "the name of a variable holds a NUL character"
+	}
+	return ""
+}

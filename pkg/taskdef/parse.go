@@ -1,0 +1,338 @@
+package taskdef
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Parse reads an ECS task definition, JSON or YAML, as given to
+// RegisterTaskDefinition or as printed by DescribeTaskDefinition (wrapped in
+// taskDefinition, with tags beside it and read-only members). Name is the
+// document's name in messages; where it ends in .yaml or .yml, text that opens
+// with a brace and is not JSON is read as YAML.
+//
+// As tools and people write them, null and empty values count as absent,
+// numbers may be text ("512") and text may be a bare number or boolean. A
+// source of more than 1 MiB, 50000 values or 32 levels is refused.
+//
+// The error is nil or an *InvalidError with all problems at once, sorted by
+// place. The Report holds its warnings in both cases. A valid Task has Revision
+// 0, whatever revision a document printed by ECS claims.
+func Parse(name string, src []byte) (Task, Report, error) {
+	p := &parser{name: name, broken: make(map[string]bool)}
+	root, err := read(name, src)
+	var syntax *syntaxError
+	switch {
+	case errors.As(err, &syntax):
+		p.problems = []Problem{{name, "", syntax.line, syntax.col, syntax.msg, syntax.fix}}
+		return Task{}, Report{}, &InvalidError{name, p.problems}
+	case err != nil:
+		return Task{}, Report{}, fmt.Errorf("read %s: %w", name, err)
+	}
+	t := p.document(root)
+	byPlace(p.problems)
+	byPlace(p.warnings)
+	report := Report{Warnings: p.warnings}
+	if len(p.problems) > 0 {
+		return Task{}, report, &InvalidError{name, p.problems}
+	}
+	return t, report, nil
+}
+
+// read turns the source into a tree. Its errors are *syntaxError.
+func read(name string, src []byte) (*node, error) {
+	src = bytes.TrimPrefix(src, []byte("\ufeff"))
+	switch {
+	case len(src) > maxSize:
+		return nil, &syntaxError{1, 1, fmt.Sprintf("the document has %d bytes, more than 1 MiB", len(src)), "give a task definition; ECS takes at most 64 KiB"}
+	case !utf8.Valid(src):
+		return nil, &syntaxError{1, 1, "the document is not UTF-8 text", "give JSON or YAML in UTF-8"}
+	case len(bytes.TrimSpace(src)) == 0:
+		return nil, &syntaxError{1, 1, "the document is empty", "give a task definition"}
+	}
+	if !bytes.HasPrefix(bytes.TrimLeft(src, " \t\r\n"), []byte("{")) {
+		return readYAML(src)
+	}
+	root, err := readJSON(src)
+	if ext := path.Ext(name); err != nil && (ext == ".yaml" || ext == ".yml") {
+		return readYAML(src)
+	}
+	return root, err
+}
+
+// parser gathers what one document has to say.
+type parser struct {
+	name     string
+	problems []Problem
+	warnings []Problem
+	// broken holds the pointers of values that could not be decoded. The task
+	// has placeholders there, on which the rules have nothing to say.
+	broken map[string]bool
+}
+
+// document takes the task out of the whole document.
+func (p *parser) document(root *node) Task {
+	top := cursor{p: p, node: root}
+	if root.kind != object {
+		top.wrong(fmt.Sprintf("a task definition is an object, and this is %s", root.kind), "")
+		return Task{}
+	}
+	p.findDuplicates(root, "")
+	def := top
+	if root.member("taskDefinition") != nil {
+		def = top.at("taskDefinition")
+		p.answerWrapper(top)
+		if def.node.kind != object {
+			def.wrong(fmt.Sprintf("a task definition is an object, and this is %s", def.node.kind), "")
+			return Task{}
+		}
+	}
+	p.answerObject(def, "")
+	t := def.task()
+	for _, f := range t.findings() {
+		p.addFinding(def, f)
+	}
+	return t
+}
+
+// addFinding reports a broken rule at its place, or at the innermost object
+// that is there, unless the value has been reported already.
+func (p *parser) addFinding(def cursor, f finding) {
+	c := def
+	if p.broken[c.ptr] {
+		return
+	}
+	for _, step := range f.path {
+		next := c.step(step)
+		if p.broken[next.ptr] {
+			return
+		}
+		if next.node == nil {
+			break
+		}
+		c = next
+	}
+	p.problems = append(p.problems, p.problem(c.ptr, c.node.line, c.node.col, f.message, f.fix))
+}
+
+func (p *parser) problem(ptr string, line, col int, message, fix string) Problem {
+	return Problem{p.name, ptr, line, col, message, fix}
+}
+
+// findDuplicates reports every key that an object holds twice: JSON readers
+// differ in which one they take.
+func (p *parser) findDuplicates(n *node, ptr string) {
+	for i, item := range n.items {
+		p.findDuplicates(item, ptr+"/"+strconv.Itoa(i))
+	}
+	first := make(map[string]int, len(n.fields))
+	for _, f := range n.fields {
+		at := ptr + "/" + escape(f.key)
+		if line, twice := first[f.key]; twice {
+			p.problems = append(p.problems, p.problem(at, f.line, f.col,
+				fmt.Sprintf("%s is written twice, first in line %d", quote(f.key), line), "keep one of them"))
+			continue
+		}
+		first[f.key] = f.line
+		p.findDuplicates(f.value, at)
+	}
+}
+
+// answerWrapper answers the keys beside taskDefinition.
+func (p *parser) answerWrapper(top cursor) {
+	for _, f := range top.node.fields {
+		switch f.key {
+		case "taskDefinition":
+		case "tags":
+			p.answerField(top, f, memberIndex["tags"])
+		default:
+			p.unknown(top, f, []string{"tags"})
+		}
+	}
+}
+
+// answer applies the table to the value at path and to what is below it.
+func (p *parser) answer(c cursor, path string) {
+	switch c.node.kind {
+	case object:
+		p.answerObject(c, path)
+	case list:
+		for i := range c.node.items {
+			p.answer(c.step(strconv.Itoa(i)), path+"[]")
+		}
+	}
+}
+
+// answerObject applies the table to the members of an object.
+func (p *parser) answerObject(c cursor, path string) {
+	names := memberNames[path]
+	if names == nil {
+		return // keys of the user's own, such as labels
+	}
+	for _, f := range c.node.fields {
+		below := f.key
+		if path != "" {
+			below = path + "." + f.key
+		}
+		m, known := memberIndex[below]
+		switch {
+		case !known:
+			p.unknown(c, f, names)
+		case m.answer == honoured:
+			p.answer(cursor{p, f.value, c.ptr + "/" + escape(f.key)}, below)
+		default:
+			p.answerField(c, f, m)
+		}
+	}
+}
+
+// answerField gives the answer to a member that is not honoured.
+func (p *parser) answerField(c cursor, f field, m member) {
+	if m.answer == ignored || f.value.empty() || m.unless != nil && m.unless(f.value) {
+		return
+	}
+	ptr := c.ptr + "/" + escape(f.key)
+	if m.answer == warned {
+		p.warnings = append(p.warnings, p.problem(ptr, f.line, f.col, f.key+" is accepted but has no effect: "+plain(m.note), ""))
+		return
+	}
+	p.problems = append(p.problems, p.problem(ptr, f.line, f.col,
+		f.key+" is not supported by this version of podtask: "+plain(m.note), "remove it if the task can do without"))
+}
+
+// plain makes a note of the table, which is Markdown, part of a message.
+func plain(note string) string { return strings.ReplaceAll(note, "`", "\"") }
+
+func (p *parser) unknown(c cursor, f field, names []string) {
+	p.warnings = append(p.warnings, p.problem(c.ptr+"/"+escape(f.key), f.line, f.col,
+		"there is no member "+quote(f.key)+" in the ECS model, so it has no effect", didYouMean(f.key, names)))
+}
+
+// cursor is a place in the document while it is decoded. A nil node means
+// absent.
+type cursor struct {
+	p    *parser
+	node *node
+	ptr  string
+}
+
+// at returns the member with a key.
+func (c cursor) at(key string) cursor {
+	return cursor{c.p, c.node.member(key), c.ptr + "/" + escape(key)}
+}
+
+// step follows one reference token: a key, or the index of an item.
+func (c cursor) step(token string) cursor {
+	if c.node == nil || c.node.kind != list {
+		return c.at(token)
+	}
+	next := cursor{c.p, nil, c.ptr + "/" + token}
+	if i, err := strconv.Atoi(token); err == nil && i >= 0 && i < len(c.node.items) {
+		next.node = c.node.items[i]
+	}
+	return next
+}
+
+// wrong reports that the value cannot be decoded.
+func (c cursor) wrong(message, fix string) {
+	c.p.broken[c.ptr] = true
+	c.p.problems = append(c.p.problems, c.p.problem(c.ptr, c.node.line, c.node.col, message, fix))
+}
+
+// want reports whether the value is there and of the kind; a wrong kind is a
+// problem.
+func (c cursor) want(k kind, fix string) bool {
+	if c.node == nil {
+		return false
+	}
+	if c.node.kind != k {
+		c.wrong(fmt.Sprintf("this must be %s, not %s", k, c.node.kind), fix)
+		return false
+	}
+	return true
+}
+
+// list returns the items, also null ones, so that indices stay those of the
+// document.
+func (c cursor) list(fix string) []cursor {
+	if !c.want(list, fix) {
+		return nil
+	}
+	items := make([]cursor, len(c.node.items))
+	for i := range items {
+		items[i] = c.step(strconv.Itoa(i))
+	}
+	return items
+}
+
+// str returns a text; bare numbers and booleans count as they are written.
+func (c cursor) str() string {
+	if c.node == nil {
+		return ""
+	}
+	switch c.node.kind {
+	case text, number, boolean:
+		if strings.ContainsRune(c.node.text, 0) {
+			c.wrong("this text holds a NUL character, which no program can be given", "remove it")
+			return ""
+		}
+		return c.node.text
+	}
+	c.want(text, "")
+	return ""
+}
+
+// strs returns a list of texts; nil for an absent or empty one.
+func (c cursor) strs() []string {
+	var out []string
+	for _, item := range c.list("write it as a list, one item for each word") {
+		out = append(out, item.str())
+	}
+	return out
+}
+
+// flag returns a boolean, and unset for an absent one.
+func (c cursor) flag(unset bool) bool {
+	if c.node == nil {
+		return unset
+	}
+	switch k := c.node.kind; {
+	case (k == boolean || k == text) && c.node.text == "true":
+		return true
+	case (k == boolean || k == text) && c.node.text == "false":
+		return false
+	}
+	c.wrong("this must be true or false", "")
+	return unset
+}
+
+// integer returns a whole number of at least least that fits in 31 bits, and
+// unset for an absent one.
+func (c cursor) integer(least, unset int64) int64 {
+	if c.node == nil || c.node.kind == text && c.node.text == "" {
+		return unset
+	}
+	const most = 1<<31 - 1
+	s := strings.TrimSpace(c.node.text)
+	i, err := strconv.ParseInt(s, 10, 64)
+	switch {
+	case c.node.kind != number && c.node.kind != text:
+		c.wrong(fmt.Sprintf("this must be a whole number, not %s", c.node.kind), "")
+	case errors.Is(err, strconv.ErrRange):
+		c.wrong(quote(s)+" is out of range", "")
+	case err != nil:
+		c.wrong(quote(s)+" is not a whole number", "")
+	case i < least:
+		c.wrong(fmt.Sprintf("%d is out of range: it must be at least %d", i, least), "")
+	case i > most:
+		c.wrong(fmt.Sprintf("%d is out of range", i), "")
+	default:
+		return i
+	}
+	return unset
+}

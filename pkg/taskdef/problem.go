@@ -1,0 +1,91 @@
+package taskdef
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Problem is one finding about a document, with its place.
+type Problem struct {
+	// File is the name given to Parse; empty for a problem found by Task.Check.
+	File string `json:"file,omitempty"`
+	// Pointer is the RFC 6901 pointer of the value in the document as written, a
+	// wrapper included. A missing member is reported at the object that lacks it.
+	Pointer string `json:"pointer"`
+	// Line and Column count from 1, columns in characters; 0 means unknown.
+	Line   int `json:"line,omitempty"`
+	Column int `json:"column,omitempty"`
+	// Message says what is wrong and why. It never holds the value of an
+	// environment variable, an argument or a log option.
+	Message string `json:"message"`
+	// Fix says what to do; empty where the message leaves one choice only.
+	Fix string `json:"fix,omitempty"`
+}
+
+// String returns the problem on one line, as in
+//
+//	web.json:12:7: /containerDefinitions/1/dependsOn/0/containerName: no container named "dbb"; did you mean "db"?
+func (p Problem) String() string {
+	var b strings.Builder
+	if p.File != "" {
+		b.WriteString(p.File + ":")
+	}
+	if p.Line > 0 {
+		fmt.Fprintf(&b, "%d:%d:", p.Line, p.Column)
+	}
+	if b.Len() > 0 {
+		b.WriteByte(' ')
+	}
+	if p.Pointer != "" {
+		b.WriteString(printable(p.Pointer) + ": ")
+	}
+	b.WriteString(p.Message)
+	if p.Fix != "" {
+		b.WriteString("; " + p.Fix)
+	}
+	return b.String()
+}
+
+// Report is what Parse found besides the Task. Both lists are in the order of
+// the document.
+type Report struct {
+	// Warnings name what the task loses: members that are accepted but not used,
+	// and members that are not known.
+	Warnings []Problem
+	// Needs name what the document leaves to the command line or the host. No
+	// member that is honoured today needs anything, so it is empty.
+	Needs []Problem
+}
+
+// InvalidError is the error of Parse and Task.Check: every problem at once.
+type InvalidError struct {
+	// Name is the name given to Parse, or the family for Task.Check.
+	Name string
+	// Problems are in the order of the document and never empty.
+	Problems []Problem
+}
+
+// Error returns all problems, one a line when there are several.
+func (e *InvalidError) Error() string {
+	if len(e.Problems) == 1 {
+		return "invalid task definition: " + e.Problems[0].String()
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "invalid task definition %s: %d problems", e.Name, len(e.Problems))
+	for _, p := range e.Problems {
+		b.WriteString("\n  " + p.String())
+	}
+	return b.String()
+}
+
+// byPlace sorts problems into the order of the document. It is stable, so that
+// two problems of one value keep the order in which they were found.
+func byPlace(ps []Problem) {
+	slices.SortStableFunc(ps, func(a, b Problem) int {
+		if a.Line != b.Line {
+			return a.Line - b.Line
+		}
+		return a.Column - b.Column
+	})
+}

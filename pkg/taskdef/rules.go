@@ -1,0 +1,319 @@
+package taskdef
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/distribution/reference"
+)
+
+// The ranges of the ECS model. Ten containers is the service quota.
+const (
+	maxContainers = 10
+	minUnits      = 128
+	maxUnits      = 196608
+	minMemory     = 6 * mib
+	maxTimeout    = 86400 * time.Second // ECS writes no bound outside Fargate (120 s); a day tells a slip from a wish
+)
+
+const tooMany = "a task has at most %d containers, and here are %d"
+
+// finding is a broken rule at a member of the task definition.
+type finding struct {
+	path         []string // reference tokens, in the words of the definition
+	message, fix string
+}
+
+// Check holds the task against every rule that Parse applies. It is for a Task
+// that was decoded from a record rather than parsed. The error is nil or an
+// *InvalidError whose problems point into the task definition the Task stands
+// for, without lines.
+func (t Task) Check() error {
+	fs := t.findings()
+	if len(fs) == 0 {
+		return nil
+	}
+	e := &InvalidError{Name: cmp.Or(t.Family, "without a family")}
+	for _, f := range fs {
+		ptr := ""
+		for _, step := range f.path {
+			ptr += "/" + escape(step)
+		}
+		e.Problems = append(e.Problems, Problem{Pointer: ptr, Message: f.message, Fix: f.fix})
+	}
+	return e
+}
+
+// rules gathers findings below one place.
+type rules struct {
+	found *[]finding
+	path  []string
+}
+
+func (t Task) findings() []finding {
+	var found []finding
+	r := rules{found: &found}
+	r.task(t)
+	for i, c := range t.Containers {
+		in := r.in("containerDefinitions").item(i)
+		in.container(c)
+		in.memory(t, c)
+		in.ports(t.Network, c)
+		in.healthCheck(c.HealthCheck)
+		in.dependencies(t, i)
+	}
+	r.names(t)
+	r.sharedPorts(t)
+	r.cycles(t)
+	return found
+}
+
+func (r rules) in(key string) rules {
+	return rules{r.found, append(slices.Clip(r.path), key)}
+}
+
+func (r rules) item(i int) rules { return r.in(strconv.Itoa(i)) }
+
+// require reports the place unless ok.
+func (r rules) require(ok bool, fix, format string, args ...any) {
+	if !ok {
+		*r.found = append(*r.found, finding{r.path, fmt.Sprintf(format, args...), fix})
+	}
+}
+
+// within reports a whole number, counted in unit, outside its range.
+func (r rules) within(v, least, most int64, unit string) {
+	r.require(least <= v && v <= most, "", "%s is out of range: it must be %d to %d%s",
+		r.path[len(r.path)-1], least, most, unit)
+}
+
+var (
+	namePattern     = regexp.MustCompile(`^[A-Za-z0-9_-]{1,255}$`)
+	portNamePattern = regexp.MustCompile(`^[a-z0-9_][a-z0-9_-]{0,63}$`)
+)
+
+const nameRule = "use 1 to 255 letters, digits, hyphens and underscores"
+
+func (r rules) task(t Task) {
+	r.in("family").require(t.Family != "", "give the task definition a name", "family is missing")
+	r.in("family").require(t.Family == "" || namePattern.MatchString(t.Family), nameRule, "family %s is not a valid name", quote(t.Family))
+	r.word("networkMode", string(t.Network), "awsvpc", "bridge", "host", "none")
+	units := t.CPU * unitsPerVCPU
+	r.in("cpu").require(t.CPU == 0 || minUnits <= units && units <= maxUnits, "",
+		"cpu of the task is out of range: it must be %d to %d cpu units (0.125 to 192 vCPU)", minUnits, maxUnits)
+	r.in("memory").require(t.Memory == 0 || t.Memory >= minMemory, "", "memory of the task must be at least 6 MiB")
+
+	defs := r.in("containerDefinitions")
+	defs.require(len(t.Containers) > 0, "describe at least one container", "containerDefinitions is missing or empty")
+	defs.require(len(t.Containers) <= maxContainers, "split the task", tooMany, maxContainers, len(t.Containers))
+	defs.require(len(t.Containers) == 0 || slices.ContainsFunc(t.Containers, func(c Container) bool { return c.Essential }),
+		"leave out essential for the container that the task exists for", "no container is essential, so nothing would ever end the task")
+}
+
+// word reports a member that is not one of some words.
+func (r rules) word(key, value string, words ...string) {
+	fix := didYouMean(value, words)
+	if fix == "" {
+		fix = "use " + strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+	}
+	r.in(key).require(value != "", fix, "%s is missing", key)
+	r.in(key).require(value == "" || slices.Contains(words, value), fix, "%s cannot be %s", key, quote(value))
+}
+
+func (r rules) container(c Container) {
+	r.in("name").require(c.Name != "", "give the container a name", "name is missing")
+	r.in("name").require(c.Name == "" || namePattern.MatchString(c.Name), nameRule, "container name %s is not valid", quote(c.Name))
+	r.image(c.Image)
+	r.in("workingDirectory").require(c.WorkingDirectory == "" || strings.HasPrefix(c.WorkingDirectory, "/"),
+		"start it with /", "workingDirectory %s is not an absolute path", quote(c.WorkingDirectory))
+	r.in("cpu").within(c.CPU, 0, maxUnits, " cpu units")
+	r.in("startTimeout").require(0 <= c.StartTimeout && c.StartTimeout <= maxTimeout, "leave it out to wait for ever",
+		"startTimeout is out of range: it must be 1 to 86400 seconds")
+	r.in("stopTimeout").require(time.Second <= c.StopTimeout && c.StopTimeout <= maxTimeout, "leave it out for 30 seconds",
+		"stopTimeout is out of range: it must be 1 to 86400 seconds")
+	r.labels(c.Labels)
+	seen := make(map[string]bool, len(c.Environment))
+	for i, v := range c.Environment {
+		complaint := envNameComplaint(v.Name)
+		if seen[v.Name] {
+			complaint = "the variable " + quote(v.Name) + " is set twice"
+		}
+		seen[v.Name] = true
+		r.in("environment").item(i).in("name").require(complaint == "", "", "%s", complaint)
+	}
+}
+
+func (r rules) labels(labels map[string]string) {
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		in := r.in("dockerLabels").in(key)
+		in.require(key != "", "", "a label has no name")
+		for _, prefix := range []string{"podtask.", "com.amazonaws.ecs."} {
+			in.require(!strings.HasPrefix(key, prefix), "rename it", "labels that start with %q are reserved: podtask sets them itself", prefix)
+		}
+	}
+}
+
+func (r rules) image(image string) {
+	in := r.in("image")
+	if image == "" {
+		in.require(false, "name the image to run", "image is missing")
+		return
+	}
+	if _, err := reference.ParseNormalizedNamed(image); err == nil {
+		return
+	}
+	_, lower := reference.ParseNormalizedNamed(strings.ToLower(image))
+	switch {
+	case strings.Contains(image, "://"):
+		in.require(false, "write host/name:tag", "image %s is a URL, not an image reference", quote(image))
+	case lower == nil:
+		in.require(false, "write them in lower case", "image %s has upper-case letters in its name or digest, which no registry allows", quote(image))
+	default:
+		in.require(false, "write [host/]name[:tag][@digest]", "image %s is not an image reference", quote(image))
+	}
+}
+
+func (r rules) memory(t Task, c Container) {
+	r.in("memory").require(c.Memory == 0 || c.Memory >= minMemory, "", "memory must be at least 6 MiB")
+	r.in("memoryReservation").require(c.MemoryReservation == 0 || c.MemoryReservation >= minMemory, "", "memoryReservation must be at least 6 MiB")
+	r.in("memory").require(c.Memory == 0 || c.Memory > c.MemoryReservation, "raise memory or lower memoryReservation",
+		"memory (%d MiB) must be more than memoryReservation (%d MiB)", c.Memory/mib, c.MemoryReservation/mib)
+	if t.Memory > 0 {
+		const fix = "raise the memory of the task or lower that of the container"
+		r.in("memory").require(c.Memory <= t.Memory, fix,
+			"memory (%d MiB) is more than the whole task may use (%d MiB)", c.Memory/mib, t.Memory/mib)
+		r.in("memoryReservation").require(c.MemoryReservation <= t.Memory, fix,
+			"memoryReservation (%d MiB) is more than the whole task may use (%d MiB)", c.MemoryReservation/mib, t.Memory/mib)
+	}
+}
+
+func (r rules) ports(mode NetworkMode, c Container) {
+	if mode == NetworkNone {
+		r.in("portMappings").require(len(c.Ports) == 0, "remove them, or use another networkMode", `a task with networkMode "none" has no ports to map`)
+	}
+	for i, p := range c.Ports {
+		in := r.in("portMappings").item(i)
+		in.in("containerPort").require(p.ContainerPort > 0, "use 1 to 65535", "containerPort is missing or 0")
+		in.word("protocol", p.Protocol, "tcp", "udp")
+		in.in("name").require(p.Name == "" || portNamePattern.MatchString(p.Name),
+			"use 1 to 64 lower-case letters, digits, hyphens and underscores, no hyphen first", "port name %s is not valid", quote(p.Name))
+		if mode == NetworkHost || mode == NetworkAWSVPC {
+			in.in("hostPort").require(p.HostPort == p.ContainerPort, "leave hostPort out",
+				"with networkMode %q, hostPort (%d) must be the containerPort (%d)", mode, p.HostPort, p.ContainerPort)
+		}
+	}
+}
+
+// sharedPorts reports ports that two mappings claim.
+func (r rules) sharedPorts(t Task) {
+	type port struct {
+		number   uint16
+		protocol string
+	}
+	user := make(map[port]int)  // container that listens
+	taken := make(map[port]int) // container that publishes
+	for i, c := range t.Containers {
+		for j, p := range c.Ports {
+			in := r.in("containerDefinitions").item(i).in("portMappings").item(j)
+			inner, outer := port{p.ContainerPort, p.Protocol}, port{p.HostPort, p.Protocol}
+			if first, ok := user[inner]; ok && first != i && p.ContainerPort > 0 {
+				in.in("containerPort").require(false, "let one of them listen on another port",
+					"container %s maps %d/%s too, and the containers of a task share one network namespace, in bridge mode as well",
+					quote(t.Containers[first].Name), p.ContainerPort, p.Protocol)
+				continue
+			}
+			user[inner] = i
+			if first, ok := taken[outer]; ok && p.HostPort > 0 {
+				in.in("hostPort").require(false, "choose another hostPort, or leave it out in bridge mode",
+					"host port %d/%s is mapped already, by container %s", p.HostPort, p.Protocol, quote(t.Containers[first].Name))
+			}
+			taken[outer] = i
+		}
+	}
+}
+
+func (r rules) healthCheck(h *HealthCheck) {
+	if h == nil {
+		return
+	}
+	in := r.in("healthCheck")
+	const fix = `write ["CMD", program, argument...] or ["CMD-SHELL", command]`
+	command := in.in("command")
+	switch {
+	case len(h.Command) == 0:
+		command.require(false, fix, "command is missing")
+	case h.Command[0] == "CMD":
+		command.require(len(h.Command) > 1 && h.Command[1] != "", fix, "CMD needs a program to run")
+	case h.Command[0] == "CMD-SHELL":
+		command.require(len(h.Command) == 2 && h.Command[1] != "", fix, "CMD-SHELL needs exactly one command line")
+	default:
+		command.require(false, fix, "the command of a health check starts with CMD or CMD-SHELL")
+	}
+	in.in("interval").within(seconds(h.Interval), 5, 300, " seconds")
+	in.in("timeout").within(seconds(h.Timeout), 2, 60, " seconds")
+	in.in("retries").within(int64(h.Retries), 1, 10, "")
+	in.in("startPeriod").within(seconds(h.StartPeriod), 0, 300, " seconds")
+}
+
+// seconds returns -1 for what is not a whole number of seconds.
+func seconds(d time.Duration) int64 {
+	if d%time.Second != 0 {
+		return -1
+	}
+	return int64(d / time.Second)
+}
+
+func (r rules) dependencies(t Task, i int) {
+	seen := make(map[int]bool)
+	for j, d := range t.Containers[i].DependsOn {
+		in := r.in("dependsOn").item(j)
+		in.word("condition", string(d.Condition), string(Start), string(Complete), string(Success), string(Healthy))
+		name := in.in("containerName")
+		if d.Container < 0 || d.Container >= len(t.Containers) {
+			name.require(false, "name the container to wait for", "containerName is missing")
+			continue
+		}
+		on := t.Containers[d.Container]
+		name.require(d.Container != i, "remove it", "container %s waits for itself", quote(on.Name))
+		name.require(!seen[d.Container], "keep one of them", "there are two conditions on container %s", quote(on.Name))
+		seen[d.Container] = true
+		switch d.Condition {
+		case Complete, Success:
+			in.in("condition").require(!on.Essential, fmt.Sprintf(`set "essential": false for %s, or wait for START or HEALTHY`, quote(on.Name)),
+				"container %s is essential, so the task stops when it ends and %s can never be used", quote(on.Name), d.Condition)
+		case Healthy:
+			in.in("condition").require(on.HealthCheck != nil, "give it a healthCheck, or wait for START",
+				"container %s has no healthCheck, so it never becomes HEALTHY", quote(on.Name))
+		}
+	}
+}
+
+func (r rules) names(t Task) {
+	first := make(map[string]int)
+	for i, c := range t.Containers {
+		if j, twice := first[c.Name]; twice && c.Name != "" {
+			r.in("containerDefinitions").item(i).in("name").require(false, "rename one of them", "container %d is named %s too", j, quote(c.Name))
+			continue
+		}
+		first[c.Name] = i
+	}
+}
+
+func (r rules) cycles(t Task) {
+	for _, cycle := range t.cycles() {
+		var path strings.Builder
+		for _, i := range cycle {
+			path.WriteString(printable(t.Containers[i].Name) + " -> ")
+		}
+		path.WriteString(printable(t.Containers[cycle[0]].Name))
+		j := slices.IndexFunc(t.Containers[cycle[0]].DependsOn, func(d Dependency) bool { return d.Container == cycle[1] })
+		r.in("containerDefinitions").item(cycle[0]).in("dependsOn").item(j).in("containerName").require(false,
+			"remove one of these dependencies", "containers wait for each other in a circle: %s", path.String())
+	}
+}
