@@ -18,11 +18,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// File is a file of an image.
+// File is a file or, with a path that ends in "/", a directory of an image.
 type File struct {
 	Path string // absolute
-	Mode int64  // permission bits; 0 means 0755
-	Data []byte
+	Mode int64  // permission bits, sticky bit included (01777); 0 means 0755
+	Data []byte // nil for a directory
 }
 
 // Image makes an image of one layer with those files and the directories they
@@ -31,6 +31,14 @@ type File struct {
 // image.
 func Image(config v1.Config, files ...File) (v1.Image, error) {
 	return PlatformImage(v1.Platform{}, config, files...)
+}
+
+// ProgramImage makes an image that runs one static program: /NAME is its
+// entrypoint, and there is a /tmp.
+func ProgramImage(name string, program []byte) (v1.Image, error) {
+	return Image(v1.Config{Entrypoint: []string{"/" + name}},
+		File{Path: "/tmp/", Mode: 0o1777},
+		File{Path: "/" + name, Data: program})
 }
 
 // PlatformImage is Image for another platform.
@@ -93,7 +101,7 @@ func Random(size int, seed uint64) []byte {
 	return data
 }
 
-// archive is a tar of the files, directories first, all owned by root.
+// archive is a tar of the files and the directories they need, all owned by root.
 func archive(files []File) ([]byte, error) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
@@ -102,13 +110,14 @@ func archive(files []File) ([]byte, error) {
 		errs = append(errs, w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755}))
 	}
 	for _, f := range files {
-		mode := f.Mode
-		if mode == 0 {
-			mode = 0o755
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(f.Path, "/"), Mode: f.Mode, Size: int64(len(f.Data))}
+		if strings.HasSuffix(f.Path, "/") {
+			header.Typeflag = tar.TypeDir
 		}
-		errs = append(errs, w.WriteHeader(&tar.Header{
-			Typeflag: tar.TypeReg, Name: strings.TrimPrefix(f.Path, "/"), Mode: mode, Size: int64(len(f.Data)),
-		}))
+		if header.Mode == 0 {
+			header.Mode = 0o755
+		}
+		errs = append(errs, w.WriteHeader(header))
 		_, err := w.Write(f.Data)
 		errs = append(errs, err)
 	}
@@ -116,12 +125,19 @@ func archive(files []File) ([]byte, error) {
 	return buf.Bytes(), errors.Join(errs...)
 }
 
-// parents lists the directories above the files, outermost first, each once.
+// parents lists the directories above the files that are not listed
+// themselves, outermost first, each once.
 func parents(files []File) []string {
+	listed := map[string]bool{}
+	for _, f := range files {
+		listed[path.Clean(strings.TrimPrefix(f.Path, "/"))] = true
+	}
 	var dirs []string
 	for _, f := range files {
-		for dir := path.Dir(strings.TrimPrefix(f.Path, "/")); dir != "."; dir = path.Dir(dir) {
-			dirs = append(dirs, dir)
+		for dir := path.Dir(path.Clean(strings.TrimPrefix(f.Path, "/"))); dir != "."; dir = path.Dir(dir) {
+			if !listed[dir] {
+				dirs = append(dirs, dir)
+			}
 		}
 	}
 	slices.Sort(dirs)

@@ -53,6 +53,7 @@ func sample(t *testing.T) v1.Image {
 		v1.Config{Entrypoint: []string{"/bin/app"}, Healthcheck: &v1.HealthConfig{Test: []string{"CMD", "/bin/app", "-check"}}},
 		registrytest.File{Path: "/bin/app", Data: []byte("binary")},
 		registrytest.File{Path: "/etc/app/conf", Mode: 0o644, Data: []byte("a=1")},
+		registrytest.File{Path: "/var/tmp/", Mode: 0o1777},
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -198,7 +199,8 @@ func TestImageIsReproducibleAndHasItsFiles(t *testing.T) {
 		}
 		got = append(got, h.FileInfo().Mode().String()+" "+h.Name+" "+string(data))
 	}
-	want := []string{"drwxr-xr-x bin/ ", "drwxr-xr-x etc/ ", "drwxr-xr-x etc/app/ ", "-rwxr-xr-x bin/app binary", "-rw-r--r-- etc/app/conf a=1"}
+	want := []string{"drwxr-xr-x bin/ ", "drwxr-xr-x etc/ ", "drwxr-xr-x etc/app/ ", "drwxr-xr-x var/ ",
+		"-rwxr-xr-x bin/app binary", "-rw-r--r-- etc/app/conf a=1", "dtrwxrwxrwx var/tmp/ "}
 	if !slices.Equal(got, want) {
 		t.Errorf("files %q, want %q", got, want)
 	}
