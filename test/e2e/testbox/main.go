@@ -1,0 +1,339 @@
+// Command testbox is the only program in the images of the end-to-end tests.
+// Its arguments are steps separated by "--", done one after the other:
+//
+//	testbox print hello -- write /tmp/ready -- sleep 10s -- exit 3
+//
+// A step that fails prints why to stderr and ends testbox with code 1, so that
+// single steps serve as health checks too ("testbox exists /tmp/ready").
+// SIGTERM ends it at once with code 143 and SIGINT with 130, also as process 1,
+// unless a term step said otherwise. At the end it exits 0, or goes on while it
+// serves.
+//
+//	exit N               end with code N
+//	term ignore|N        from now on ignore SIGTERM, or answer it with code N
+//	sleep DURATION       "forever" for ever
+//	print TEXT...        to stdout
+//	eprint TEXT...       to stderr
+//	lines N              N numbered lines to stdout
+//	env NAME             print a variable; fail if it is not set
+//	where                print uid, gid, working directory and host name
+//	write FILE [TEXT...] make or replace a file
+//	cat FILE             print it
+//	remove FILE          remove it
+//	exists FILE          fail if it is missing
+//	wait FILE            until it is there
+//	tally FILE N         add one to the number in FILE; fail while it is below N
+//	serve PORT           HTTP on all addresses from now on: / says the host name,
+//	                     /env/NAME a variable; PORT 0 is a free one, which is printed
+//	get URL              print an answer; fail if it is not 200
+//	await URL            the same, but ask again until it is
+//	alloc MIB            take and touch memory, and keep it
+//	burn DURATION        keep a processor busy
+//	spawn N              start N idle child processes; fail at the first that cannot
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const pollPause = 20 * time.Millisecond
+
+func main() {
+	box := &box{}
+	box.handleSignals()
+	if err := box.run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "testbox:", err)
+		os.Exit(1)
+	}
+	if box.serving {
+		select {}
+	}
+}
+
+// box is what steps leave behind for later ones.
+type box struct {
+	serving bool
+	memory  [][]byte
+	onTerm  atomic.Int64 // exit code for SIGTERM; -1: ignore it
+}
+
+// handleSignals is needed because the kernel drops signals process 1 has no
+// handler for.
+func (b *box) handleSignals() {
+	b.onTerm.Store(128 + int64(syscall.SIGTERM))
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	go func() {
+		for s := range signals {
+			switch code := int(b.onTerm.Load()); {
+			case s == syscall.SIGINT:
+				os.Exit(128 + int(syscall.SIGINT))
+			case code >= 0:
+				os.Exit(code)
+			}
+		}
+	}()
+}
+
+// step is one verb: how many arguments it takes (max -1: any number) and what
+// it does.
+type step struct {
+	min, max int
+	do       func(b *box, args []string) error
+}
+
+var steps = map[string]step{
+	"exit": {1, 1, func(_ *box, args []string) error {
+		return withInt(args[0], func(n int) error { os.Exit(n); return nil })
+	}},
+	"term":   {1, 1, (*box).term},
+	"sleep":  {1, 1, sleep},
+	"print":  {0, -1, func(_ *box, args []string) error { return say(os.Stdout, args) }},
+	"eprint": {0, -1, func(_ *box, args []string) error { return say(os.Stderr, args) }},
+	"lines":  {1, 1, lines},
+	"env":    {1, 1, printEnv},
+	"where":  {0, 0, where},
+	"write":  {1, -1, write},
+	"cat":    {1, 1, cat},
+	"remove": {1, 1, func(_ *box, args []string) error { return os.Remove(args[0]) }},
+	"exists": {1, 1, func(_ *box, args []string) error { _, err := os.Stat(args[0]); return err }},
+	"wait":   {1, 1, wait},
+	"tally":  {2, 2, tally},
+	"serve":  {1, 1, (*box).serve},
+	"get":    {1, 1, func(_ *box, args []string) error { return get(args[0]) }},
+	"await":  {1, 1, await},
+	"alloc":  {1, 1, (*box).alloc},
+	"burn":   {1, 1, burn},
+	"spawn":  {1, 1, spawn},
+}
+
+// run does the steps in args.
+func (b *box) run(args []string) error {
+	for len(args) > 0 {
+		end := slices.Index(args, "--")
+		rest := []string(nil)
+		words := args
+		if end >= 0 {
+			words, rest = args[:end], args[end+1:]
+		}
+		if err := b.runStep(words); err != nil {
+			return err
+		}
+		args = rest
+	}
+	return nil
+}
+
+func (b *box) runStep(words []string) error {
+	if len(words) == 0 {
+		return errors.New("an empty step; write VERB [ARGUMENT...] [-- VERB ...]")
+	}
+	verb, args := words[0], words[1:]
+	s, ok := steps[verb]
+	if !ok {
+		return fmt.Errorf("no step is called %q", verb)
+	}
+	if len(args) < s.min || s.max >= 0 && len(args) > s.max {
+		return fmt.Errorf("%s: %d arguments", verb, len(args))
+	}
+	if err := s.do(b, args); err != nil {
+		return fmt.Errorf("%s: %w", verb, err)
+	}
+	return nil
+}
+
+func withInt(text string, do func(int) error) error {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return err
+	}
+	return do(n)
+}
+
+func (b *box) term(args []string) error {
+	if args[0] == "ignore" {
+		b.onTerm.Store(-1)
+		return nil
+	}
+	return withInt(args[0], func(n int) error { b.onTerm.Store(int64(n)); return nil })
+}
+
+func sleep(_ *box, args []string) error {
+	if args[0] == "forever" {
+		select {}
+	}
+	d, err := time.ParseDuration(args[0])
+	time.Sleep(d)
+	return err
+}
+
+func say(w io.Writer, words []string) error {
+	_, err := fmt.Fprintln(w, strings.Join(words, " "))
+	return err
+}
+
+func lines(_ *box, args []string) error {
+	return withInt(args[0], func(n int) error {
+		for i := range n {
+			if _, err := fmt.Println("line", i+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func printEnv(_ *box, args []string) error {
+	value, ok := os.LookupEnv(args[0])
+	if !ok {
+		return fmt.Errorf("%s is not set", args[0])
+	}
+	return say(os.Stdout, []string{args[0] + "=" + value})
+}
+
+func where(*box, []string) error {
+	dir, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Printf("uid=%d gid=%d dir=%s host=%s\n", os.Getuid(), os.Getgid(), dir, host)
+	return err
+}
+
+// write replaces the file in one move, so that nobody sees half of it.
+func write(_ *box, args []string) error {
+	fresh := args[0] + ".new"
+	if err := os.WriteFile(fresh, []byte(strings.Join(args[1:], " ")), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(fresh, args[0])
+}
+
+func cat(_ *box, args []string) error {
+	data, err := os.ReadFile(args[0])
+	if err != nil {
+		return err
+	}
+	return say(os.Stdout, []string{string(data)})
+}
+
+func wait(_ *box, args []string) error {
+	for {
+		if _, err := os.Stat(args[0]); !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		time.Sleep(pollPause)
+	}
+}
+
+func tally(b *box, args []string) error {
+	return withInt(args[1], func(want int) error {
+		text, err := os.ReadFile(args[0])
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		n, _ := strconv.Atoi(string(text)) // a missing file counts as 0
+		n++
+		if err := write(b, []string{args[0], strconv.Itoa(n)}); err != nil {
+			return err
+		}
+		if n < want {
+			return fmt.Errorf("%d of %d", n, want)
+		}
+		return nil
+	})
+}
+
+func (b *box) serve(args []string) error {
+	listener, err := net.Listen("tcp", ":"+args[0])
+	if err != nil {
+		return err
+	}
+	if args[0] == "0" {
+		fmt.Println(listener.Addr().(*net.TCPAddr).Port)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) {
+		host, _ := os.Hostname()
+		fmt.Fprintln(w, host)
+	})
+	mux.HandleFunc("/env/{name}", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintln(w, os.Getenv(r.PathValue("name")))
+	})
+	b.serving = true
+	go func() {
+		err := http.Serve(listener, mux)
+		fmt.Fprintln(os.Stderr, "testbox: serve:", err)
+		os.Exit(1)
+	}()
+	return nil
+}
+
+func get(url string) error {
+	client := &http.Client{Timeout: 5 * time.Second}
+	res, err := client.Get(url)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return errors.New(res.Status)
+	}
+	_, err = io.Copy(os.Stdout, res.Body)
+	return err
+}
+
+func await(_ *box, args []string) error {
+	for get(args[0]) != nil {
+		time.Sleep(pollPause)
+	}
+	return nil
+}
+
+func (b *box) alloc(args []string) error {
+	return withInt(args[0], func(n int) error {
+		for range n {
+			piece := make([]byte, 1<<20)
+			for i := 0; i < len(piece); i += 4096 {
+				piece[i] = 1
+			}
+			b.memory = append(b.memory, piece)
+		}
+		return nil
+	})
+}
+
+func burn(_ *box, args []string) error {
+	d, err := time.ParseDuration(args[0])
+	for start := time.Now(); time.Since(start) < d; {
+	}
+	return err
+}
+
+func spawn(_ *box, args []string) error {
+	return withInt(args[0], func(n int) error {
+		for i := range n {
+			if err := exec.Command("/proc/self/exe", "sleep", "forever").Start(); err != nil {
+				return fmt.Errorf("child %d: %w", i+1, err)
+			}
+		}
+		return nil
+	})
+}
