@@ -84,3 +84,11 @@ pids_of_uids() {
 		done
 	done
 }
+
+# Build tags. The product talks to Podman's socket only and is static; race
+# builds need a C compiler, and no headers of libbtrfs with the second set.
+TAGS="remote containers_image_openpgp"
+# shellcheck disable=SC2034 # used by the scripts that source this file
+RACE_TAGS="$TAGS exclude_graphdriver_btrfs"
+# shellcheck disable=SC2034
+STATICCHECK=honnef.co/go/tools/cmd/staticcheck@v0.8.2
