@@ -1,0 +1,165 @@
+package archtest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// rule says what of ours a package may import. A name that ends in "/" stands
+// for all packages below.
+type rule struct {
+	pkg  string
+	may  []string
+	also []string // its tests, besides
+}
+
+// The direction of imports. The packages that may import nothing are leaves,
+// useful alone; only cmd/podtask joins them all.
+var direction = []rule{
+	{pkg: "pkg/taskdef"},
+	{pkg: "pkg/state"},
+	{pkg: "pkg/state/statetest", may: []string{"pkg/state"}},
+	{pkg: "pkg/libpod"},
+	{pkg: "pkg/images"},
+	{pkg: "pkg/cgroups"},
+	{pkg: "pkg/netns"},
+	{pkg: "pkg/lifecycle", may: []string{"pkg/taskdef"}},
+	{pkg: "pkg/api", may: []string{"pkg/lifecycle", "pkg/taskdef"}},
+	{
+		pkg:  "internal/agent",
+		may:  []string{"pkg/lifecycle", "pkg/taskdef", "pkg/state", "pkg/libpod", "pkg/images", "pkg/cgroups", "pkg/netns"},
+		also: []string{"internal/sim"},
+	},
+	{pkg: "internal/sim", may: []string{"internal/agent", "pkg/lifecycle", "pkg/taskdef", "pkg/state", "pkg/state/statetest", "pkg/libpod", "pkg/images", "pkg/cgroups", "pkg/netns"}},
+	{pkg: "internal/archtest"},
+	{pkg: "internal/registrytest"},
+	{pkg: "cmd/podtask", may: []string{"pkg/", "internal/agent"}},
+	// Programs that are no part of the product stand alone.
+	{pkg: "examples/"},
+	{pkg: "hack/", may: []string{"internal/registrytest"}},
+	{pkg: "test/", may: []string{"pkg/", "internal/", "cmd/"}},
+}
+
+// testSupport may be imported by every package's tests.
+var testSupport = []string{"pkg/state/statetest", "internal/registrytest"}
+
+func matches(pattern, name string) bool {
+	if strings.HasSuffix(pattern, "/") {
+		return strings.HasPrefix(name, pattern)
+	}
+	return pattern == name
+}
+
+func matchesAny(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, name) })
+}
+
+// badImports returns what p imports of ours against the rules. Known is false
+// when no rule is about p.
+func badImports(p pkg, rules []rule) (bad []string, known bool) {
+	i := slices.IndexFunc(rules, func(r rule) bool { return matches(r.pkg, p.name()) })
+	if i < 0 {
+		return nil, false
+	}
+	r := rules[i]
+	for _, imp := range p.Imports {
+		if name := within(imp); ours(imp) && !matchesAny(r.may, name) {
+			bad = append(bad, name)
+		}
+	}
+	for _, imp := range slices.Concat(p.TestImports, p.XTestImports) {
+		name := within(imp)
+		own := name == p.name() || strings.HasPrefix(name, p.name()+"/")
+		if ours(imp) && !own && !matchesAny(slices.Concat(r.may, r.also, testSupport), name) {
+			bad = append(bad, name+" (in a test)")
+		}
+	}
+	return bad, true
+}
+
+func TestImportDirection(t *testing.T) {
+	t.Parallel()
+	for _, p := range packages(t) {
+		bad, known := badImports(p, direction)
+		if !known {
+			t.Errorf("%s has no row in the table of import directions: add one", p.name())
+		}
+		for _, b := range bad {
+			t.Errorf("%s imports %s: the table does not allow it", p.name(), b)
+		}
+	}
+}
+
+func TestImportCheckNoticesViolations(t *testing.T) {
+	t.Parallel()
+	rules := []rule{{pkg: "pkg/a", may: []string{"pkg/b"}, also: []string{"pkg/c"}}}
+	path := func(names ...string) []string {
+		for i, n := range names {
+			names[i] = module + "/" + n
+		}
+		return names
+	}
+	tests := []struct {
+		name string
+		in   pkg
+		want string
+	}{
+		{"allowed", pkg{Imports: append(path("pkg/b"), "fmt")}, ""},
+		{"not allowed", pkg{Imports: path("pkg/b", "pkg/c")}, "pkg/c"},
+		{"allowed in tests", pkg{TestImports: path("pkg/c", "pkg/a/atest")}, ""},
+		{"not allowed in tests either", pkg{XTestImports: path("pkg/a", "pkg/d")}, "pkg/d (in a test)"},
+	}
+	for _, tt := range tests {
+		tt.in.ImportPath = module + "/pkg/a"
+		if bad, known := badImports(tt.in, rules); !known || strings.Join(bad, " ") != tt.want {
+			t.Errorf("%s: got %v, want %q", tt.name, bad, tt.want)
+		}
+	}
+	if _, known := badImports(pkg{ImportPath: module + "/pkg/new"}, rules); known {
+		t.Error("a package without a row is not noticed")
+	}
+}
+
+// wrappers are the packages through which alone a foreign library is reached.
+var wrappers = []struct {
+	library string // import path, or a prefix with "/" at its end
+	except  []string
+	only    []string
+	why     string
+}{
+	{
+		library: "github.com/containers/podman/v5/",
+		except:  []string{"github.com/containers/podman/v5/pkg/systemd/parser"}, // standard library only
+		only:    []string{"pkg/libpod", "test/"},
+		why:     "what Podman's versions do differently is known in one place",
+	},
+	{
+		library: "github.com/containers/image/v5/docker",
+		only:    []string{"pkg/images", "test/"},
+		why:     "registries are spoken to in one place",
+	},
+	{
+		library: "github.com/coreos/go-systemd/v22/dbus",
+		only:    []string{"pkg/cgroups", "test/"},
+		why:     "units are made in one place",
+	},
+	{
+		library: "github.com/godbus/dbus/",
+		only:    []string{"pkg/cgroups", "test/"},
+		why:     "units are made in one place",
+	},
+}
+
+func TestForeignLibrariesAreReachedThroughTheirWrapper(t *testing.T) {
+	t.Parallel()
+	for _, p := range packages(t) {
+		for _, imp := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
+			for _, w := range wrappers {
+				if matches(w.library, imp) && !slices.Contains(w.except, imp) && !matchesAny(w.only, p.name()) {
+					t.Errorf("%s imports %s, which only %s may: %s", p.name(), imp, strings.Join(w.only, ", "), w.why)
+				}
+			}
+		}
+	}
+}
