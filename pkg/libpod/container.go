@@ -59,7 +59,7 @@ type Observed struct {
 	ID     string
 	// ImageID is the id of the image's configuration, without "sha256:".
 	ImageID string
-	// ImageDigest is the digest of the image's manifest; empty before Podman 4.5.
+	// ImageDigest is the digest of the image's manifest.
 	ImageDigest string
 	// PID is the main process on the host; 0 unless Running.
 	PID int
@@ -124,11 +124,7 @@ func (c *Client) adoptContainer(ctx context.Context, s ContainerSpec, spec strin
 // runs already is success. A start that fails because of the command has class
 // CommandNotFound or CommandNotExecutable, and leaves the container Created.
 func (c *Client) StartContainer(ctx context.Context, name string) error {
-	return c.startContainer(ctx, "start container", name)
-}
-
-func (c *Client) startContainer(ctx context.Context, op, name string) error {
-	return c.mutate(ctx, op, name, func(ctx context.Context) error {
+	return c.mutate(ctx, "start container", name, func(ctx context.Context) error {
 		return containers.Start(ctx, name, nil)
 	})
 }

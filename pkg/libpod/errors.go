@@ -90,12 +90,20 @@ type Error struct {
 	Cause string
 }
 
-// Error returns "op object: cause".
+// advice is what to do about a class, where Podman's words leave that open.
+var advice = [numClass]string{
+	PortInUse:            "choose another host port, or none to get a free one, or stop what holds it",
+	CommandNotFound:      "compare entryPoint and command with what the image holds",
+	CommandNotExecutable: "check the file's mode, its interpreter and the image's architecture",
+}
+
+// Error returns "op object: cause", with advice where there is some.
 func (e *Error) Error() string {
-	if e.Object == "" {
-		return e.Op + ": " + e.Cause
+	text := e.Op + " " + e.Object + ": " + e.Cause
+	if e.Class > 0 && e.Class < numClass && advice[e.Class] != "" {
+		text += "; " + advice[e.Class]
 	}
-	return e.Op + " " + e.Object + ": " + e.Cause
+	return text
 }
 
 // Is reports whether target is the error's class.

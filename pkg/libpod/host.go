@@ -26,8 +26,7 @@ type Host struct {
 	// EventLogger is journald, file or none. With none there are no Events, and Logs
 	// cannot follow.
 	EventLogger string
-	// LogDriver is the default: journald, k8s-file, passthrough, none. Empty before
-	// Podman 4.4.
+	// LogDriver is the default: journald, k8s-file, passthrough, none.
 	LogDriver string
 	Rootless  bool
 	// CPUs is the number of CPUs; Memory is in bytes.

@@ -114,6 +114,7 @@ func (k *task) ready(name string) {
 // wantClass fails the test unless err has the class.
 func wantClass(t *testing.T, err error, c libpod.Class) {
 	t.Helper()
+	t.Log(err)
 	if !errors.Is(err, c) {
 		t.Fatalf("got %v, want class %v", err, c)
 	}
@@ -372,7 +373,10 @@ var conformance = []struct {
 		if err := k.StopContainer(within(k.t), name, 0); err != nil {
 			k.t.Fatal(err)
 		}
-		if o := k.see(name); o.Status == libpod.Running || o.Status == libpod.Absent {
+		if err := k.StartContainer(within(k.t), name); err != nil {
+			k.t.Fatal(err)
+		}
+		if o := k.ended(name); o.ExitCode != 7 {
 			k.t.Errorf("%+v", o)
 		}
 	}},

@@ -91,7 +91,10 @@ func (c *Client) EnsurePod(ctx context.Context, p PodSpec) (Pod, error) {
 	if err != nil {
 		return Pod{}, err
 	}
-	if err := c.startContainer(ctx, "start pod", infraName(p.Name)); err != nil {
+	err = c.mutate(ctx, "start pod", p.Name, func(ctx context.Context) error {
+		return containers.Start(ctx, infraName(p.Name), nil)
+	})
+	if err != nil {
 		return Pod{}, err
 	}
 	var infra *define.InspectContainerData

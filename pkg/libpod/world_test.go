@@ -11,7 +11,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -42,26 +41,21 @@ const patience = 2 * time.Minute
 // image is the reference of the test image.
 var image = "localhost/podtask-libpod-test:" + strings.ToLower(rand.Text()[:10])
 
-func TestMain(m *testing.M) {
-	if os.Args[0] == program {
-		os.Exit(play(os.Args[1:]))
+func init() {
+	insideContainer = func() bool { return os.Args[0] == program }
+	containerMain = play
+	prepare = func() (func(), error) {
+		if !bed() {
+			return func() {}, nil
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+		defer cancel()
+		return loadImage(ctx)
 	}
-	flag.Parse()
-	if os.Getenv("PODTASK_TEST_SOCKET") == "" && os.Getenv("PODTASK_BED") == "" {
-		fmt.Println("SKIP: no rootless Podman: set PODTASK_TEST_SOCKET or PODTASK_BED")
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
-	defer cancel()
-	remove, err := loadImage(ctx)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "test image:", err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	remove()
-	os.Exit(code)
 }
+
+// bed reports whether there is a Podman to test against.
+func bed() bool { return os.Getenv("PODTASK_TEST_SOCKET") != "" || os.Getenv("PODTASK_BED") != "" }
 
 // play is what a test container runs.
 func play(args []string) int {
@@ -109,6 +103,9 @@ func play(args []string) int {
 // dial opens a Client that the test's end closes.
 func dial(t *testing.T) *libpod.Client {
 	t.Helper()
+	if !bed() {
+		t.Skip("no rootless Podman: set PODTASK_TEST_SOCKET or PODTASK_BED")
+	}
 	c, err := libpod.Dial(within(t), libpod.Options{URI: uri()})
 	if err != nil {
 		t.Fatal(err)

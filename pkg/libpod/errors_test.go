@@ -1,0 +1,152 @@
+package libpod
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/containers/podman/v5/pkg/errorhandling"
+)
+
+// Replies as Podman gave them. Most come from 4.3.1, where nearly everything is a
+// 500.
+func TestClassOfReply(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		status  int
+		message string
+		want    Class
+	}{
+		{404, `no container with name or ID "x" found: no such container`, NotFound},
+		{404, `no pod with name or ID x found: no such pod`, NotFound},
+		{500, `no pod with name or ID x found: no such pod`, NotFound},
+		{404, `something new that is not there`, NotFound},
+		{500, `container 3f has already been removed`, NotFound},
+		{409, `failed to make pod: adding pod to state: name "x" is in use: pod already exists`, Conflict},
+		{500, `creating container storage: the container name "x" is already in use by 81c3. You have to remove that container to be able to reuse that name: that name is already in use`, Conflict},
+		{409, `something new that is in the way`, Conflict},
+		{500, `localhost/x:here: image not known`, NoImage},
+		{404, `no such image`, NoImage},
+		{400, `parsing reference "X": invalid reference format`, InvalidSpec},
+		{500, `names must match [a-zA-Z0-9][a-zA-Z0-9_.-]*: invalid argument`, InvalidSpec},
+		{500, `failed to make pod: invalid config provided: extra host entries must be specified on the pod`, InvalidSpec},
+		{500, `rootlessport listen tcp 127.0.0.1:43975: bind: address already in use`, PortInUse},
+		{500, `pasta failed with exit code 1: Failed to bind port 8080 (Address already in use) for option '-t 8080-8080:80-80', exiting`, PortInUse},
+		{500, `rootlessport cannot expose privileged port 80, you can add 'net.ipv4.ip_unprivileged_port_start=80' to /etc/sysctl.conf (currently 1024), or choose a larger port number (>= 1024): listen tcp 0.0.0.0:80: bind: permission denied`, InvalidSpec},
+		{500, `runc: runc create failed: unable to start container process: exec: "/no/such/command": stat /no/such/command: no such file or directory: OCI runtime attempted to invoke a command that was not found`, CommandNotFound},
+		{500, "crun: executable file `nope` not found in $PATH: No such file or directory: OCI runtime attempted to invoke a command that was not found", CommandNotFound},
+		{500, `runc: runc create failed: unable to start container process: exec: "/notexec": permission denied: OCI permission denied`, CommandNotExecutable},
+		{500, "crun: exec container process `/x`: Exec format error: OCI runtime error", CommandNotExecutable},
+		{409, `container 81c3 is not running`, NotRunning},
+		{500, `can only create exec sessions on running containers: container state improper`, NotRunning},
+		{409, `container b252 has no defined healthcheck`, InvalidSpec},
+		{500, `healthcheck command exceeded timeout of 1s`, Timeout},
+		{500, `beginning transaction: database is locked`, Temporary},
+		{503, `shutting down`, Temporary},
+		{500, `crun: something nobody knows`, Other},
+		{0, `initializing source docker://127.0.0.1:1/x:v1: pinging container registry 127.0.0.1:1: Get "http://127.0.0.1:1/v2/": dial tcp 127.0.0.1:1: connect: connection refused`, Temporary},
+		{0, `initializing source docker://h/x:v1: reading manifest v1 in h/x: manifest unknown`, NoImage},
+		{0, `initializing source docker://h/x:v1: reading manifest v1 in h/x: toomanyrequests: You have reached your pull rate limit`, Temporary},
+		{0, `initializing source docker://h/x:v1: reading manifest v1 in h/x: denied: not for you`, Other},
+	}
+	for _, c := range tests {
+		var err error = &errorhandling.ErrorModel{Message: c.message, ResponseCode: c.status}
+		if c.status == 0 {
+			err = errors.New(c.message)
+		}
+		got := fail(t.Context(), "do", "it", err)
+		if !errors.Is(got, c.want) {
+			t.Errorf("%d %s\n\tgot %+v, want %v", c.status, c.message, got, c.want)
+		}
+		if !strings.Contains(got.Error(), "do it: ") {
+			t.Errorf("got %v", got)
+		}
+	}
+}
+
+func TestClassOfTransportFailure(t *testing.T) {
+	t.Parallel()
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	late, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	dial := func(errno syscall.Errno) error { return &net.OpError{Op: "dial", Net: "unix", Err: errno} }
+	tests := []struct {
+		ctx  context.Context
+		err  error
+		want Class
+	}{
+		{t.Context(), dial(syscall.ECONNREFUSED), Unavailable},
+		{t.Context(), dial(syscall.ENOENT), Unavailable},
+		{t.Context(), dial(syscall.ECONNRESET), Temporary},
+		{t.Context(), io.ErrUnexpectedEOF, Temporary},
+		{t.Context(), io.EOF, Temporary},
+		{t.Context(), context.DeadlineExceeded, Timeout},
+		{t.Context(), &errorhandling.PodConflictErrorModel{Errs: []string{"a: container state improper"}}, Conflict},
+		{canceled, io.EOF, Canceled},
+		{canceled, &errorhandling.ErrorModel{Message: "context canceled", ResponseCode: 500}, Canceled},
+		{late, dial(syscall.ECONNRESET), Timeout},
+		{t.Context(), fmt.Errorf("wrapped: %w", &Error{Class: InvalidSpec, Cause: "x"}), InvalidSpec},
+	}
+	for _, c := range tests {
+		if got := fail(c.ctx, "do", "it", c.err); !errors.Is(got, c.want) {
+			t.Errorf("%v: got %#v, want %v", c.err, got, c.want)
+		}
+	}
+	if fail(t.Context(), "do", "it", nil) != nil {
+		t.Error("no error became one")
+	}
+}
+
+func TestEveryClassAndStatusHasAName(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for c := range numClass {
+		if s := c.String(); s == "" || seen[s] || s != c.Error() {
+			t.Errorf("class %d is %q", int(c), s)
+		}
+		seen[c.String()] = true
+		if want := c == Temporary || c == Unavailable; (&Error{Class: c}).Temporary() != want {
+			t.Errorf("class %v temporary: want %v", c, want)
+		}
+	}
+	for s := range numStatus {
+		if s.String() == "" || seen[s.String()] && s.String() != "not running" {
+			t.Errorf("status %d is %q", int(s), s)
+		}
+		seen[s.String()] = true
+	}
+}
+
+// A rule whose text another, earlier rule contains would never match.
+func TestRulesCanMatch(t *testing.T) {
+	t.Parallel()
+	for i, r := range rules {
+		if r.text != strings.ToLower(r.text) {
+			t.Errorf("rule %q is not in lower case", r.text)
+		}
+		for _, earlier := range rules[:i] {
+			if strings.Contains(r.text, earlier.text) {
+				t.Errorf("rule %q is hidden by %q", r.text, earlier.text)
+			}
+		}
+	}
+}
+
+func FuzzOneLine(f *testing.F) {
+	f.Add("two\nlines")
+	f.Add(strings.Repeat("ä", maxCause))
+	f.Add("bad \xff utf-8")
+	f.Fuzz(func(t *testing.T, s string) {
+		got := oneLine(s)
+		if len(got) > maxCause || strings.ContainsAny(got, "\r\n") || !utf8.ValidString(got) {
+			t.Errorf("got %q", got)
+		}
+	})
+}

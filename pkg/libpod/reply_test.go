@@ -1,0 +1,314 @@
+package libpod_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/podtask/podtask/pkg/libpod"
+)
+
+// serve answers on a unix socket until the test's end.
+func serve(t *testing.T, path string, h http.Handler) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(h)
+	_ = s.Listener.Close()
+	s.Listener = l
+	s.Start()
+	t.Cleanup(s.Close)
+}
+
+// recorded returns a client of a server of the given version, whose replies other
+// than to a ping are h's.
+func recorded(t *testing.T, version string, h http.HandlerFunc) *libpod.Client {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "pt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	path := filepath.Join(dir, "s")
+	serve(t, path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/_ping") {
+			w.Header().Set("Libpod-API-Version", version)
+			return
+		}
+		h(w, r)
+	}))
+	return mustDial(t, libpod.Options{URI: "unix://" + path})
+}
+
+func reply(w http.ResponseWriter, status int, body string) {
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(body))
+}
+
+func TestTooOldServerIsRefused(t *testing.T) {
+	t.Parallel()
+	dir, o := fakePodman(t)
+	_ = dir
+	serve(t, filepath.Join(o.RuntimeDir, "podman", "podman.sock"), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Libpod-API-Version", "3.4.4")
+	}))
+	if _, err := libpod.Dial(soon(t), o); err == nil || !strings.Contains(err.Error(), "3.4.4") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The bindings quote a reply they cannot decode, with whatever secrets it holds.
+func TestUndecodableReplyIsNotQuoted(t *testing.T) {
+	t.Parallel()
+	c := recorded(t, "5.4.2", func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "bad-error") {
+			reply(w, 500, `{"cause": hunter2`)
+			return
+		}
+		reply(w, 200, `{"Id": 7, "Config": {"Env": ["PASSWORD=hunter2"]}}`)
+	})
+	for _, name := range []string{"x", "bad-error"} {
+		_, err := c.InspectContainer(soon(t), name)
+		if err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// The bindings would send it three times and report a consumed body.
+func TestLostRequestIsSentOnceAndTemporary(t *testing.T) {
+	t.Parallel()
+	var creates atomic.Int32
+	c := recorded(t, "5.4.2", func(w http.ResponseWriter, _ *http.Request) {
+		creates.Add(1)
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err == nil {
+			_ = conn.Close()
+		}
+	})
+	_, err := c.CreateContainer(soon(t), libpod.ContainerSpec{Name: "a", TaskID: "t", Image: "i"})
+	var e *libpod.Error
+	if !errors.As(err, &e) || e.Class != libpod.Temporary || !e.Temporary() {
+		t.Errorf("got %v", err)
+	}
+	if n := creates.Load(); n != 1 {
+		t.Errorf("sent %d times", n)
+	}
+}
+
+func TestCanceledCallEndsThoughServerIsSilent(t *testing.T) {
+	t.Parallel()
+	entered := make(chan struct{}, 16)
+	c := recorded(t, "5.4.2", func(_ http.ResponseWriter, r *http.Request) {
+		entered <- struct{}{}
+		<-r.Context().Done()
+	})
+	calls := map[string]func(ctx context.Context) error{
+		"inspect": func(ctx context.Context) error { _, err := c.InspectContainer(ctx, "x"); return err },
+		"pull": func(ctx context.Context) error {
+			_, err := c.Pull(ctx, "localhost/x:1", libpod.PullOptions{})
+			return err
+		},
+		"wait":   func(ctx context.Context) error { return c.WaitContainer(ctx, "x") },
+		"events": func(ctx context.Context) error { return c.Events(ctx, func(libpod.Event) {}) },
+		"logs": func(ctx context.Context) error {
+			return c.Logs(ctx, "x", libpod.LogOptions{}, func(libpod.LogLine) {})
+		},
+	}
+	for name, call := range calls {
+		ctx, cancel := context.WithCancel(soon(t))
+		done := make(chan error, 1)
+		go func() { done <- call(ctx) }()
+		<-entered
+		cancel()
+		if err := <-done; !errors.Is(err, libpod.Canceled) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// Cancelling one call, or the context of Dial, must not end the connection.
+func TestConnectionOutlivesContexts(t *testing.T) {
+	t.Parallel()
+	_, o := fakePodman(t)
+	ctx, cancel := context.WithCancel(soon(t))
+	c, err := libpod.Dial(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	cancel()
+	if _, err := c.InspectContainer(ctx, "x"); !errors.Is(err, libpod.Canceled) {
+		t.Errorf("canceled call: %v", err)
+	}
+	if _, err := c.InspectContainer(soon(t), "x"); err != nil {
+		t.Errorf("next call: %v", err)
+	}
+}
+
+func TestPull(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		rule     string
+		status   int
+		stream   string
+		class    libpod.Class
+		id       string
+		progress []string
+	}{
+		{rule: "the last image's id is the result", status: 200,
+			stream:   `{"stream":"Trying to pull x...\nGetting image "}` + "\n" + `{"stream":"source signatures\n"}` + "\n" + `{"images":["aaa","bbb"],"id":"bbb"}`,
+			id:       "bbb",
+			progress: []string{"Trying to pull x...", "Getting image source signatures"}},
+		{rule: "an error inside a good reply is an error", status: 200,
+			stream:   `{"stream":"Trying to pull x...\n"}` + "\n" + `{"error":"initializing source docker://x: reading manifest 1 in x: manifest unknown"}`,
+			class:    libpod.NoImage,
+			progress: []string{"Trying to pull x..."}},
+		{rule: "an unreachable registry is temporary", status: 200, class: libpod.Temporary,
+			stream: `{"error":"pinging container registry 127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused"}`},
+		{rule: "a refusal is permanent", status: 200, class: libpod.Other,
+			stream: `{"error":"initializing source docker://x: unable to retrieve auth token: invalid username/password: unauthorized"}`},
+		{rule: "a stream that breaks off is temporary", status: 200, class: libpod.Temporary, stream: `{"stream":"Try`},
+		{rule: "a stream without a result is temporary", status: 200, class: libpod.Temporary, stream: ``},
+		{rule: "a bad reference is invalid", status: 400, class: libpod.InvalidSpec,
+			stream: `{"cause":"invalid reference format","message":"parsing reference: invalid reference format","response":400}`},
+	}
+	for _, p := range tests {
+		t.Run(p.rule, func(t *testing.T) {
+			t.Parallel()
+			c := recorded(t, "4.3.1", func(w http.ResponseWriter, _ *http.Request) { reply(w, p.status, p.stream) })
+			var lines []string
+			id, err := c.Pull(soon(t), "localhost/x:1", libpod.PullOptions{Progress: func(l string) { lines = append(lines, l) }})
+			if id != p.id || (err == nil) != (p.id != "") || (err != nil && !errors.Is(err, p.class)) {
+				t.Errorf("id %q, %v; want %q, %v", id, err, p.id, p.class)
+			}
+			if fmt.Sprint(lines) != fmt.Sprint(p.progress) {
+				t.Errorf("progress %q, want %q", lines, p.progress)
+			}
+		})
+	}
+}
+
+// Mutations are limited, and stops are not: ten graceful stops take as long as one.
+func TestMutationsAreLimited(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	running, most := 0, 0
+	full := make(chan struct{})
+	var once sync.Once
+	release := make(chan struct{})
+	c := recorded(t, "5.4.2", func(w http.ResponseWriter, _ *http.Request) {
+		mu.Lock()
+		if running++; running == 4 {
+			once.Do(func() { close(full) })
+		}
+		most = max(most, running)
+		mu.Unlock()
+		<-release
+		mu.Lock()
+		running--
+		mu.Unlock()
+		w.WriteHeader(http.StatusNoContent)
+	})
+	var wg sync.WaitGroup
+	for range 12 {
+		wg.Go(func() {
+			if err := c.StartContainer(soon(t), "x"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	<-full
+	// All slots are taken, and waiting for one ends with the context.
+	ctx, cancel := context.WithCancel(soon(t))
+	cancel()
+	if err := c.StartContainer(ctx, "x"); !errors.Is(err, libpod.Canceled) {
+		t.Errorf("start: %v", err)
+	}
+	close(release)
+	wg.Wait()
+	if most != 4 {
+		t.Errorf("%d calls at once", most)
+	}
+}
+
+func TestStopsAreNotLimited(t *testing.T) {
+	t.Parallel()
+	const n = 10
+	var all sync.WaitGroup
+	all.Add(n)
+	c := recorded(t, "5.4.2", func(w http.ResponseWriter, _ *http.Request) {
+		all.Done()
+		all.Wait() // returns only if all are here at once
+		w.WriteHeader(http.StatusNoContent)
+	})
+	var wg sync.WaitGroup
+	for range n {
+		wg.Go(func() {
+			if err := c.StopContainer(soon(t), "x", 0); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// Podman finds a container by a prefix of its id as well.
+func TestContainerFoundByPrefixIsNotTheOneAsked(t *testing.T) {
+	t.Parallel()
+	c := recorded(t, "5.4.2", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, 200, `{"Id":"abc123","Name":"other","State":{"Status":"running"}}`)
+	})
+	for name, want := range map[string]libpod.Status{"abc": libpod.Absent, "other": libpod.Running, "abc123": libpod.Running} {
+		if o, err := c.InspectContainer(soon(t), name); err != nil || o.Status != want {
+			t.Errorf("%s: %+v, %v", name, o, err)
+		}
+	}
+}
+
+// A probe that fails because the container ended meanwhile is no verdict.
+func TestProbeOfContainerThatEndedMeanwhile(t *testing.T) {
+	t.Parallel()
+	c := recorded(t, "5.4.2", func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/healthcheck") {
+			reply(w, 200, `{"Status":"unhealthy","FailingStreak":0,"Log":null}`)
+			return
+		}
+		reply(w, 200, `{"Id":"abc","Name":"x","State":{"Status":"exited","ExitCode":1}}`)
+	})
+	if _, err := c.Probe(soon(t), "x"); !errors.Is(err, libpod.NotRunning) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Events that are not ours are dropped here, since 4.3.1 has no filter for it.
+func TestEventsPassOnlyOurs(t *testing.T) {
+	t.Parallel()
+	c := recorded(t, "4.3.1", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, 200, `{"status":"start","id":"1","Type":"container","Action":"start","Actor":{"ID":"1","Attributes":{"name":"other","containerExitCode":"0"}},"time":1,"timeNano":1000000001}
+{"status":"died","id":"2","Type":"container","Action":"died","Actor":{"ID":"2","Attributes":{"name":"ours","podtask.task-id":"t1","containerExitCode":"0"}},"time":1,"timeNano":1000000002}
+`)
+	})
+	var got []libpod.Event
+	err := c.Events(soon(t), func(e libpod.Event) { got = append(got, e) })
+	if !errors.Is(err, libpod.Temporary) {
+		t.Errorf("a stream that ends: %v", err)
+	}
+	if len(got) != 1 || got[0].Name != "ours" || got[0].Action != "died" || got[0].TaskID != "t1" || got[0].ID != "2" || got[0].Time.UnixNano() != 1000000002 {
+		t.Errorf("got %+v", got)
+	}
+}
