@@ -58,7 +58,7 @@ func waitFlock(ctx context.Context, f *os.File, how int) error {
 				f.Close()
 			}
 		case <-ctx.Done():
-			f.Close()
+			letGo(f)
 		}
 	}()
 	select {
@@ -67,6 +67,12 @@ func waitFlock(ctx context.Context, f *os.File, how int) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// letGo drops the lock and closes f. Closing alone would not do: a child that
+// is between fork and exec still has the descriptor, and with it the lock.
+func letGo(f *os.File) error {
+	return errors.Join(flock(f, unix.LOCK_UN), f.Close())
 }
 
 func flock(f *os.File, how int) error {

@@ -102,7 +102,7 @@ func (l *Locks) Holder(key string) (h Holder, held bool, err error) {
 	if err != nil {
 		return Holder{}, false, wrapLock(key, err)
 	}
-	defer f.Close()
+	defer letGo(f)
 	// A shared lock suffices to ask, so that two who ask do not see each
 	// other; tryExclusive knows about those who ask.
 	free, err := tryFlock(f, unix.LOCK_SH)
@@ -129,11 +129,11 @@ func (l *Locks) take(key string, lock func(*os.File) error) (*Lock, error) {
 		}
 		same, err := stillNamed(f, l.path(key))
 		if err != nil {
-			f.Close()
+			letGo(f)
 			return nil, err
 		}
 		if !same {
-			f.Close()
+			letGo(f)
 			continue
 		}
 		l.sign(f)
@@ -200,7 +200,7 @@ func (k *Lock) Unlock() error {
 	if k.f == nil {
 		return nil
 	}
-	err := k.f.Close()
+	err := letGo(k.f)
 	k.f = nil
 	return err
 }

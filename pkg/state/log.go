@@ -310,7 +310,7 @@ func (l *Log) lock(ctx context.Context, how int) (unlock func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock event log: %w", classify(err))
 	}
-	return func() { f.Close() }, nil
+	return func() { letGo(f) }, nil
 }
 
 func fileSize(f *os.File) (int64, error) {
