@@ -1,0 +1,81 @@
+package lifecycle
+
+import "time"
+
+// Effect is a request that goes out. The set is closed and every effect is a
+// comparable value; what it needs beyond its fields is in the State it came with.
+// Each effect may be repeated: finding its work already done is success.
+type Effect interface{ effect() }
+
+// PrepareSandbox makes the slice and the pod and starts the infra container.
+type PrepareSandbox struct{ ID OpID }
+
+// HaltSandbox stops the infra container and the slice; containers have ended.
+type HaltSandbox struct{ ID OpID }
+
+// RemoveSandbox removes containers, pod and slice.
+type RemoveSandbox struct{ ID OpID }
+
+// ResolveImage asks the registry for the digest of a reference.
+type ResolveImage struct {
+	ID    OpID
+	Index int
+	Ref   string
+}
+
+// PullImage brings the image into local storage, by digest when there is one.
+type PullImage struct {
+	ID     OpID
+	Index  int
+	Ref    string
+	Digest string
+}
+
+// CreateContainer creates the container from an image in local storage.
+type CreateContainer struct {
+	ID    OpID
+	Index int
+	Image string
+}
+
+// StartContainer starts a created container.
+type StartContainer struct {
+	ID    OpID
+	Index int
+}
+
+// StopContainer asks the container to stop and kills it after Grace; at once
+// when Grace is 0.
+type StopContainer struct {
+	ID    OpID
+	Index int
+	Grace time.Duration
+}
+
+// InspectContainer finds out what is true of a container.
+type InspectContainer struct {
+	ID    OpID
+	Index int
+}
+
+// ProbeContainer runs the health check once. The driver must not give up on it
+// before it has ended or is cancelled: Step counts overruns itself.
+type ProbeContainer struct {
+	ID    OpID
+	Index int
+}
+
+// CancelOp asks that the operation ID be given up. The operation still answers.
+type CancelOp struct{ ID OpID }
+
+func (PrepareSandbox) effect()   {}
+func (HaltSandbox) effect()      {}
+func (RemoveSandbox) effect()    {}
+func (ResolveImage) effect()     {}
+func (PullImage) effect()        {}
+func (CreateContainer) effect()  {}
+func (StartContainer) effect()   {}
+func (StopContainer) effect()    {}
+func (InspectContainer) effect() {}
+func (ProbeContainer) effect()   {}
+func (CancelOp) effect()         {}

@@ -1,0 +1,111 @@
+package lifecycle
+
+import "time"
+
+// Health checks are podtask's own: Podman is only asked to run the command once
+// (RunHealthCheck), never to schedule it. The rules are ECS's, as Docker's, plus
+// early probes: until the first interval has passed the command is also tried
+// soon after the start, at growing distances. An early success counts at once,
+// an early failure does not count, so a container is never worse off and its
+// dependants need not wait out an interval of 30 s.
+const earlyProbe = 100 * time.Millisecond
+
+func (s *State) firstCheckup(at time.Time, i int) Checkup {
+	if s.Task.Containers[i].HealthCheck == nil {
+		return Checkup{}
+	}
+	return Checkup{Since: at, Next: at.Add(earlyProbe)}
+}
+
+// foldProbe takes over the answer to a probe. One that overran has counted as
+// failed already.
+func (s *State) foldProbe(at time.Time, i int, op Op, ev OpFinished) {
+	c := &s.Containers[i]
+	h := &c.Health
+	h.Next = s.nextProbe(at, i)
+	switch {
+	case op.Overran || ev.Failure.Class == Canceled:
+	case ev.Failure.Class != OK:
+		// Podman could not run it. That says nothing about the container's
+		// health, but maybe something about its life.
+		c.Stale = true
+	case ev.Result.Probe.Healthy:
+		h.ExitCode, h.Output, h.Streak = 0, ev.Result.Probe.Output, 0
+		h.Status = HealthHealthy
+	default:
+		h.ExitCode, h.Output = ev.Result.Probe.ExitCode, ev.Result.Probe.Output
+		s.countProbeFailure(at, i)
+	}
+}
+
+// nextProbe is one interval on, or sooner while early probes last: twice the
+// container's age.
+func (s *State) nextProbe(at time.Time, i int) time.Time {
+	c, check := &s.Containers[i], s.Task.Containers[i].HealthCheck
+	regular := at.Add(check.Interval)
+	first := c.Health.Since.Add(check.Interval)
+	if c.Health.Status != HealthUnknown || !at.Before(first) {
+		return regular
+	}
+	early := at.Add(max(at.Sub(c.Health.Since), earlyProbe))
+	if early.After(first) {
+		return first
+	}
+	return early
+}
+
+// countProbeFailure counts a failed probe unless it came early or within the
+// start period.
+func (s *State) countProbeFailure(at time.Time, i int) {
+	h, check := &s.Containers[i].Health, s.Task.Containers[i].HealthCheck
+	grace := max(check.StartPeriod, check.Interval)
+	if h.Status == HealthUnknown && at.Before(h.Since.Add(grace)) {
+		return
+	}
+	h.Streak++
+	if h.Streak >= check.Retries {
+		h.Status = HealthUnhealthy
+	}
+}
+
+// countOverdueProbes counts a probe that takes longer than its timeout as
+// failed, and once more for every interval it goes on. The next probe waits
+// until it is gone.
+func (s *State) countOverdueProbes(at time.Time) {
+	for i := range s.Containers {
+		op := &s.Containers[i].Op
+		if op.Kind != Probe || at.Before(op.Overdue) {
+			continue
+		}
+		op.Overran = true
+		op.Overdue = at.Add(s.Task.Containers[i].HealthCheck.Interval)
+		s.Containers[i].Health.ExitCode = -1
+		s.Containers[i].Health.Output = "the health check did not end within its timeout of " + s.Task.Containers[i].HealthCheck.Timeout.String()
+		s.countProbeFailure(at, i)
+	}
+}
+
+// Health is the task's: the worst of its essential containers that have a
+// check, in the ECS agent's order UNHEALTHY, UNKNOWN, HEALTHY.
+func (s State) Health() Health {
+	worst, any := HealthHealthy, false
+	for i, c := range s.Containers {
+		def := s.Task.Containers[i]
+		if !def.Essential || def.HealthCheck == nil {
+			continue
+		}
+		any = true
+		switch c.Health.Status {
+		case HealthUnhealthy:
+			worst = HealthUnhealthy
+		case HealthUnknown:
+			if worst == HealthHealthy {
+				worst = HealthUnknown
+			}
+		}
+	}
+	if !any {
+		return HealthUnknown
+	}
+	return worst
+}

@@ -1,0 +1,168 @@
+package lifecycle
+
+import (
+	"fmt"
+	"time"
+)
+
+// Status is the container's ECS state, computed from what is known.
+func (c Container) Status() Status {
+	switch {
+	case c.Ended:
+		return StatusStopped
+	case c.Presence == Running:
+		return StatusRunning
+	case c.Presence == Created:
+		return StatusCreated
+	case c.Pulled:
+		return StatusPulled
+	case c.Resolved:
+		return StatusManifestPulled
+	default:
+		return StatusNone
+	}
+}
+
+// Status is the task's ECS state: that of its least advanced container. It does
+// not move on the way down until the last container has stopped and the
+// sandbox's ports are free.
+func (s State) Status() Status {
+	if s.allEnded() && s.Sandbox.Phase >= SandboxStopped {
+		return StatusStopped
+	}
+	if s.Goal != Up {
+		return s.Reported
+	}
+	least := StatusStopped
+	for _, c := range s.Containers {
+		least = min(least, c.Status())
+	}
+	switch least {
+	case StatusPulled:
+		return StatusManifestPulled
+	case StatusStopped:
+		return s.Reported
+	}
+	return max(least, s.Reported)
+}
+
+// record appends to History what changed for the user. Statuses are only ever
+// reported forwards, each once, and none that was never true.
+func (s *State) record(at time.Time) {
+	for i := range s.Containers {
+		s.recordContainer(at, i)
+	}
+	s.recordSandbox(at)
+	if now := s.Status(); now > s.Reported && (now != StatusManifestPulled || s.anyDigestReported()) {
+		s.Reported = now
+		t := Transition{At: at, Status: now.String()}
+		if now == StatusStopped {
+			code := s.ExitCode()
+			t.ExitCode, t.Reason = &code, fmt.Sprintf("%s: %s", s.Stop.Code, s.Stop.Reason)
+		}
+		s.append(t)
+	}
+}
+
+func (s *State) anyDigestReported() bool {
+	for _, c := range s.Containers {
+		if c.Resolved && !c.Pinned && c.Digest != "" {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *State) recordContainer(at time.Time, i int) {
+	c := &s.Containers[i]
+	reached := c.Status()
+	for st := c.Reported + 1; st <= reached; st++ {
+		t := Transition{At: at, Container: s.Task.Containers[i].Name, Status: st.String()}
+		switch st {
+		case StatusManifestPulled:
+			if c.Pinned || c.Digest == "" {
+				continue // ECS reports this state only for a digest it found
+			}
+			t.Digest = c.Digest
+		case StatusPulled:
+			if !c.Pulled {
+				continue
+			}
+			t.Digest = c.Digest
+			if c.Source == "cache" {
+				t.Reason = "from local storage: the registry could not be asked or was not to be"
+			}
+		case StatusCreated:
+			if c.ID == "" {
+				continue
+			}
+		case StatusRunning:
+			if c.StartedAt.IsZero() {
+				continue
+			}
+		case StatusResourcesProvisioned:
+			continue
+		case StatusStopped:
+			if c.HasExit {
+				code := c.ExitCode
+				t.ExitCode = &code
+			}
+			t.Reason = c.fatal()
+		}
+		s.append(t)
+	}
+	c.Reported = max(c.Reported, reached)
+	if h := &c.Health; h.Status != h.Reported {
+		h.Reported = h.Status
+		s.append(Transition{At: at, Container: s.Task.Containers[i].Name, Status: h.Status.String(), Reason: h.reason()})
+	}
+}
+
+// fatal is the failure that ended the container, if one did.
+func (c Container) fatal() string {
+	for k := len(c.Failures) - 1; k >= 0; k-- {
+		if !c.Failures[k].Tolerated {
+			return c.Failures[k].String()
+		}
+	}
+	return ""
+}
+
+func (h Checkup) reason() string {
+	if h.Status != HealthUnhealthy {
+		return ""
+	}
+	return fmt.Sprintf("%d failed checks in a row, last: exit code %d %s", h.Streak, h.ExitCode, h.Output)
+}
+
+func (s *State) recordSandbox(at time.Time) {
+	b := &s.Sandbox
+	now := StatusNone
+	switch b.Phase {
+	case SandboxReady:
+		now = StatusResourcesProvisioned
+	case SandboxStopped, SandboxRemoved:
+		if b.Reported != StatusNone {
+			now = StatusStopped
+		}
+	}
+	if now > b.Reported {
+		b.Reported = now
+		s.append(Transition{At: at, Container: Infra, Status: now.String()})
+	}
+}
+
+// append adds to History without touching older states that share it.
+func (s *State) append(t Transition) {
+	t.Seq = 1
+	if n := len(s.History); n > 0 {
+		t.Seq = s.History[n-1].Seq + 1
+	}
+	s.History = append(s.History[:len(s.History):len(s.History)], t)
+	if len(s.History) > maxHistory {
+		s.History = append([]Transition(nil), s.History[len(s.History)-maxHistory:]...)
+	}
+}
+
+// maxHistory bounds the record of a task whose health flaps for months.
+const maxHistory = 512

@@ -1,0 +1,95 @@
+package lifecycle
+
+import (
+	"hash/fnv"
+	"time"
+)
+
+// Error names of the ECS agent that podtask gives to failures.
+const (
+	ErrTimeout                = "DockerTimeoutError"
+	ErrOutOfMemory            = "OutOfMemoryError"
+	ErrContainerVanished      = "ContainerVanishedError"
+	ErrCannotPullManifest     = "CannotPullImageManifestError"
+	ErrCannotPull             = "CannotPullContainerError"
+	ErrCannotCreate           = "CannotCreateContainerError"
+	ErrCannotStart            = "CannotStartContainerError"
+	ErrCannotStop             = "CannotStopContainerError"
+	ErrCannotInspect          = "CannotInspectContainerError"
+	ErrCannotRemove           = "CannotRemoveContainerError"
+	ErrResourceInitialization = "ResourceInitializationError"
+)
+
+var errorNames = [numKind]string{
+	Resolve: ErrCannotPullManifest,
+	Pull:    ErrCannotPull,
+	Create:  ErrCannotCreate,
+	Start:   ErrCannotStart,
+	Stop:    ErrCannotStop,
+	Inspect: ErrCannotInspect,
+	Prepare: ErrResourceInitialization,
+	Halt:    ErrCannotStop,
+	Remove:  ErrCannotRemove,
+}
+
+// named gives a failure without a name the one that belongs to its operation.
+func (f Failure) named(k Kind) Failure {
+	if f.Name == "" {
+		f.Name = errorNames[k]
+		if f.Class == Timeout {
+			f.Name = ErrTimeout
+		}
+	}
+	return f
+}
+
+// mayPass reports whether trying again makes sense.
+func (f Failure) mayPass() bool {
+	return f.Class == Temporary || f.Class == Timeout
+}
+
+// attemptLimit is how often a move is tried before it is given up. Manifest and
+// pull follow the ECS agent (9 and 5 attempts).
+func attemptLimit(k Kind) int {
+	switch k {
+	case Resolve:
+		return 9
+	case Prepare, Pull:
+		return 5
+	default:
+		return 3
+	}
+}
+
+const (
+	backoffBase = 250 * time.Millisecond
+	backoffCap  = 30 * time.Second
+)
+
+// backoff doubles from backoffBase to backoffCap; jitter takes off up to a fifth.
+func backoff(attempt int, jitter uint64) time.Duration {
+	d := backoffCap
+	if attempt < 8 {
+		d = backoffBase << max(attempt-1, 0)
+	}
+	d = min(d, backoffCap)
+	return d - time.Duration(jitter%uint64(d/5))
+}
+
+// jitter is the same for the same task, container and operation, so that a run
+// can be repeated exactly.
+func (s *State) jitter(index int) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(s.ID))
+	h.Write([]byte{byte(index), byte(s.NextOp), byte(s.NextOp >> 8)})
+	return h.Sum64()
+}
+
+func (r *Retry) tried() int     { r.Attempts++; return r.Attempts }
+func (r *Retry) persisted() int { r.Persist++; return r.Persist }
+
+// postpone sets the next attempt n failures on.
+func (r *Retry) postpone(at time.Time, f Failure, n int, jitter uint64) {
+	r.NotUntil = at.Add(backoff(n, jitter))
+	r.Last = f.Message
+}

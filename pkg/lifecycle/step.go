@@ -1,0 +1,47 @@
+package lifecycle
+
+import "time"
+
+// Step returns the state after ev and what to do now. It neither reads nor
+// changes anything else; s stays valid. at is the time of the event and must not
+// run backwards by more than clocks do: a step back only delays timers.
+func Step(s State, at time.Time, ev Event) (State, []Effect) {
+	s = s.clone()
+	s.fold(at, ev)
+	s.settle(at)
+	effects := s.plan(at)
+	s.record(at)
+	return s, effects
+}
+
+// Wake is the earliest moment after the given one at which the state wants
+// TimerFired; the zero time means that no timer is needed.
+func (s State) Wake(after time.Time) time.Time {
+	var wake time.Time
+	consider := func(t time.Time) {
+		if t.After(after) && (wake.IsZero() || t.Before(wake)) {
+			wake = t
+		}
+	}
+	if !s.Sandbox.Op.Busy() && !s.Settled() {
+		consider(s.Sandbox.Retry.NotUntil)
+	}
+	for i, c := range s.Containers {
+		switch {
+		case c.Ended:
+		case c.Op.Busy():
+			consider(c.Op.Overdue)
+		default:
+			consider(c.Retry.NotUntil)
+			if c.Presence == Running && s.Goal == Up && s.Task.Containers[i].HealthCheck != nil {
+				consider(c.Health.Next)
+			}
+		}
+		if s.Goal == Up && c.StartedAt.IsZero() && !c.Ended {
+			for _, d := range s.Task.Containers[i].DependsOn {
+				consider(s.startDeadline(d.Container))
+			}
+		}
+	}
+	return wake
+}
