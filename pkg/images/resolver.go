@@ -118,8 +118,8 @@ func (r *Resolver) resolve(ctx context.Context, ref Ref, watch *headWatch) (Reso
 // errBlocked is registries.conf's blocked=true.
 var errBlocked = errors.New("blocked in registries.conf")
 
-// direct reports whether named is read from the place it names: docker.GetDigest
-// knows neither mirrors nor other locations.
+// direct reports whether named is first looked for in the place it names:
+// docker.GetDigest knows neither mirrors nor other locations.
 func (r *Resolver) direct(named reference.Named) (bool, error) {
 	conf, err := sysregistriesv2.FindRegistry(r.sys, named.Name())
 	if err != nil {
@@ -131,11 +131,11 @@ func (r *Resolver) direct(named reference.Named) (bool, error) {
 	if conf.Blocked {
 		return false, errBlocked
 	}
-	sources, err := conf.PullSourcesFromReference(named)
+	sources, err := conf.PullSourcesFromReference(named) // mirrors, then the location
 	if err != nil {
 		return false, fmt.Errorf("applying registries.conf: %w", err)
 	}
-	return len(sources) == 1 && sources[0].Reference.String() == named.String(), nil
+	return sources[0].Reference.String() == named.String(), nil
 }
 
 // needsGet reports whether a failed HEAD is worth a GET.
