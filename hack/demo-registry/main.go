@@ -54,7 +54,7 @@ func run(args []string) error {
 		return err
 	}
 	if *dir == "" || len(programs) == 0 || flags.NArg() > 0 {
-		return errors.New("usage: demo-registry -dir DIR -image NAME[:TAG]=PATH ...")
+		return errors.New("usage: demo-registry -dir DIR -image NAME[:TAG]=PATH [-image NAME[:TAG]=PATH]")
 	}
 	if err := os.MkdirAll(*dir, 0o700); err != nil {
 		return err
