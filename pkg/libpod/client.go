@@ -51,8 +51,8 @@ type Client struct {
 	connection context.Context //nolint:containedctx // the bindings keep the connection in a context
 	version    semver.Version
 	slots      chan struct{}
+	end        context.CancelFunc
 	keeper     sync.WaitGroup
-	stopKeeper context.CancelFunc
 }
 
 // Dial connects to Podman: to Options.URI if given, else to the user's socket
@@ -73,35 +73,40 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	if err := s.ensure(ctx); err != nil {
 		return nil, fail(ctx, "connect to Podman", s.path(), err)
 	}
-	// NewConnection's own transport serves for its first ping only: it knows one
-	// path and has no way to find another service later.
-	connection, err := bindings.NewConnection(context.WithoutCancel(ctx), "unix://"+s.path())
+	// The connection outlives ctx, but its first ping must not.
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	detach := context.AfterFunc(ctx, end)
+	connection, err := bindings.NewConnection(life, "unix://"+s.path())
+	if !detach() && err == nil {
+		err = ctx.Err()
+	}
 	if err != nil {
+		end()
 		return nil, fail(ctx, "connect to Podman", s.path(), err)
 	}
 	conn, err := bindings.GetClient(connection)
 	if err != nil {
+		end()
 		return nil, fail(ctx, "connect to Podman", s.path(), err)
 	}
+	// Its own transport knows one path and no way to find another service later.
 	conn.Client.CloseIdleConnections()
 
-	c := &Client{service: s, connection: connection, version: *bindings.ServiceVersion(connection), slots: make(chan struct{}, maxMutations)}
+	c := &Client{service: s, connection: connection, end: end, version: *bindings.ServiceVersion(connection), slots: make(chan struct{}, maxMutations)}
 	c.pool = &http.Transport{
 		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return s.dial(ctx) },
 		DisableCompression:  true,
 		MaxIdleConnsPerHost: maxMutations,
 	}
 	conn.Client = &http.Client{Transport: transport{next: c.pool}}
-	keep, stop := context.WithCancel(context.WithoutCancel(ctx))
-	c.stopKeeper = stop
-	c.keeper.Go(func() { c.keepUp(keep) })
+	c.keeper.Go(func() { c.keepUp(life) })
 	return c, nil
 }
 
 // Close ends the connection. Calls in flight are not interrupted: cancel their
 // contexts. Podman and its containers are not touched.
 func (c *Client) Close() error {
-	c.stopKeeper()
+	c.end()
 	c.keeper.Wait()
 	c.pool.CloseIdleConnections()
 	return nil

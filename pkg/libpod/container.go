@@ -63,7 +63,8 @@ type Observed struct {
 	ImageDigest string
 	// PID is the main process on the host; 0 unless Running.
 	PID int
-	// StartedAt and FinishedAt are of the last run; zero if there was none.
+	// StartedAt and FinishedAt are of the last run. FinishedAt is zero unless Exited,
+	// and then not before StartedAt.
 	StartedAt, FinishedAt time.Time
 	// ExitCode is of the last run, 128+n after signal n; 0 unless Exited.
 	ExitCode int
@@ -122,7 +123,8 @@ func (c *Client) adoptContainer(ctx context.Context, s ContainerSpec, spec strin
 
 // StartContainer starts the container and returns when its process runs; one that
 // runs already is success. A start that fails because of the command has class
-// CommandNotFound or CommandNotExecutable, and leaves the container Created.
+// CommandNotFound or CommandNotExecutable, and leaves the container Created. With
+// ContainerSpec.Init such a start succeeds, and the init process exits with 1.
 func (c *Client) StartContainer(ctx context.Context, name string) error {
 	return c.mutate(ctx, "start container", name, func(ctx context.Context) error {
 		return containers.Start(ctx, name, nil)
@@ -219,8 +221,9 @@ func labelsOf(data *define.InspectContainerData) map[string]string {
 	return data.Config.Labels
 }
 
-// observe translates Podman's report. The exit code is left out until there was
-// an exit: Podman reports 0 for a container that never ran.
+// observe translates Podman's report. What belongs to an exit is left out until
+// there was one: Podman reports code 0 for a container that never ran, and the
+// times and code of the run before for one that runs again.
 func observe(data *define.InspectContainerData) Observed {
 	task, ours := labelsOf(data)[TaskLabel]
 	o := Observed{Foreign: !ours, TaskID: task, ID: data.ID, ImageID: data.Image, ImageDigest: data.ImageDigest}
@@ -232,10 +235,14 @@ func observe(data *define.InspectContainerData) Observed {
 	o.Status = statusFrom(st.Status)
 	o.Paused = st.Status == define.ContainerStatePaused.String()
 	o.PID = st.Pid
-	o.StartedAt, o.FinishedAt = zeroEpoch(st.StartedAt), zeroEpoch(st.FinishedAt)
+	o.StartedAt = zeroEpoch(st.StartedAt)
 	o.OOMKilled, o.Error = st.OOMKilled, oneLine(st.Error)
 	if o.Status == Exited {
-		o.ExitCode = int(st.ExitCode)
+		o.ExitCode, o.FinishedAt = int(st.ExitCode), zeroEpoch(st.FinishedAt)
+		// Two clocks: Podman notes the start after conmon may have noted the end.
+		if o.FinishedAt.Before(o.StartedAt) {
+			o.FinishedAt = o.StartedAt
+		}
 	}
 	if o.Status != Running {
 		o.PID = 0

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -517,6 +518,17 @@ var conformance = []struct {
 			k.t.Errorf("got %v", got)
 		}
 	}},
+	{"since leaves out what is older", func(k *task) {
+		k.up()
+		name := k.run(k.spec("a", "say", "stdout", "1\n2\n3\n"))
+		o := k.ended(name)
+		if got := k.logs(name, libpod.LogOptions{Since: o.StartedAt.Add(-time.Minute)}); len(got) != 3 {
+			k.t.Errorf("since before: %v", got)
+		}
+		if got := k.logs(name, libpod.LogOptions{Since: o.FinishedAt.Add(time.Minute)}); len(got) != 0 {
+			k.t.Errorf("since after: %v", got)
+		}
+	}},
 	{"following ends with the container and gives all of it", func(k *task) {
 		k.up()
 		name := k.run(k.spec("a", "wait"))
@@ -634,6 +646,24 @@ var conformance = []struct {
 			})
 		}
 		wg.Wait()
+	}},
+	{"the pod lies inside the slice it was given", func(k *task) {
+		h, err := k.Host(within(k.t))
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		if h.CgroupManager != "systemd" {
+			k.t.Skip("the cgroup manager is " + h.CgroupManager)
+		}
+		k.pod.CgroupParent = "podtask" + k.id + ".slice"
+		pid := k.up().InfraPID
+		name := k.run(k.spec("a", "wait"))
+		for _, pid := range []int{pid, k.see(name).PID} {
+			path, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+			if err != nil || !strings.Contains(string(path), "/"+k.pod.CgroupParent+"/") {
+				k.t.Errorf("process %d is in %s, %v", pid, path, err)
+			}
+		}
 	}},
 	{"the host is described", func(k *task) {
 		h, err := k.Host(within(k.t))

@@ -34,7 +34,8 @@ type LogLine struct {
 
 // LogOptions select what Logs reads.
 type LogOptions struct {
-	// Follow goes on until the container ends.
+	// Follow goes on until the container ends; of one that never started it may return
+	// at once.
 	Follow bool
 	// Since leaves out what is older; zero means from the beginning.
 	Since time.Time

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -250,6 +251,20 @@ func TestDialWaitingForLockCanBeCanceled(t *testing.T) {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
+	ctx, cancel := context.WithTimeout(soon(t), 50*time.Millisecond)
+	defer cancel()
+	if _, err := libpod.Dial(ctx, o); !errors.Is(err, libpod.Timeout) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A service that accepts and then says nothing must not hold Dial for ever.
+func TestDialOfSilentServiceEndsWithContext(t *testing.T) {
+	t.Parallel()
+	_, o := fakePodman(t)
+	serve(t, filepath.Join(o.RuntimeDir, "podman", "podman.sock"), http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+	}))
 	ctx, cancel := context.WithTimeout(soon(t), 50*time.Millisecond)
 	defer cancel()
 	if _, err := libpod.Dial(ctx, o); !errors.Is(err, libpod.Timeout) {

@@ -216,6 +216,24 @@ func TestObserve(t *testing.T) {
 	}
 }
 
+// A short run can end before Podman's clock says that it started, and a running
+// container still has the end of its run before.
+func TestObserveTimes(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	state := &define.InspectContainerState{Status: "exited", StartedAt: start, FinishedAt: start.Add(-time.Millisecond)}
+	if o := observe(&define.InspectContainerData{State: state}); !o.FinishedAt.Equal(start) || !o.StartedAt.Equal(start) {
+		t.Errorf("exited: %+v", o)
+	}
+	state.Status = "running"
+	if o := observe(&define.InspectContainerData{State: state}); !o.FinishedAt.IsZero() || !o.StartedAt.Equal(start) {
+		t.Errorf("running: %+v", o)
+	}
+	if o := observe(&define.InspectContainerData{State: &define.InspectContainerState{Status: "created", StartedAt: time.Unix(0, 0)}}); !o.StartedAt.IsZero() || !o.FinishedAt.IsZero() {
+		t.Errorf("created: %+v", o)
+	}
+}
+
 func TestTagParts(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string][2]string{
