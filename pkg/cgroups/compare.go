@@ -121,7 +121,7 @@ func mend(v Version, controllers, offered []string) string {
 		}
 	}
 	slices.Sort(delegate)
-	return fmt.Sprintf("as root put the lines [Service] and Delegate=%s into %s, run 'systemctl daemon-reload', and log in anew",
+	return fmt.Sprintf("as root put the lines [Service] and Delegate=%s into %s, run 'systemctl daemon-reload', and reboot (or restart the user's user@UID.service, which ends all it runs)",
 		strings.Join(delegate, " "), DelegateDropIn)
 }
 
