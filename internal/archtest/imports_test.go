@@ -33,11 +33,11 @@ var direction = []rule{
 	},
 	{pkg: "internal/sim", may: []string{"internal/agent", "pkg/lifecycle", "pkg/taskdef", "pkg/state", "pkg/state/statetest", "pkg/libpod", "pkg/images", "pkg/cgroups", "pkg/netns"}},
 	{pkg: "internal/archtest"},
-	{pkg: "internal/registrytest"},
+	{pkg: "internal/registrytest", also: []string{"pkg/images"}},
 	{pkg: "cmd/podtask", may: []string{"pkg/", "internal/agent"}},
 	// Programs that are no part of the product stand alone.
 	{pkg: "examples/"},
-	{pkg: "hack/", may: []string{"internal/registrytest"}},
+	{pkg: "hack/", may: []string{"internal/registrytest"}, also: []string{"pkg/images", "pkg/libpod"}},
 	{pkg: "test/", may: []string{"pkg/", "internal/", "cmd/"}},
 }
 
