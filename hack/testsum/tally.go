@@ -99,7 +99,7 @@ func (t *tally) output(id testID) *strings.Builder {
 }
 
 func (t *tally) endTest(id testID, action string) {
-	text := t.output(id).String()
+	text := withoutFrame(t.output(id).String())
 	delete(t.open, id)
 	switch action {
 	case "pass":
@@ -146,19 +146,22 @@ func (t *tally) Finish() {
 	}
 }
 
-// reason is what a skipped test said, in one line, without the frame that the
-// testing package puts around it.
-func reason(text string) string {
-	var said []string
-	for _, line := range strings.Split(text, "\n") {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "=== ") || strings.HasPrefix(line, "--- ") {
-			continue
+// withoutFrame drops the lines that the testing package puts around what a
+// test said.
+func withoutFrame(text string) string {
+	var said strings.Builder
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "=== ") && !strings.HasPrefix(strings.TrimLeft(line, " "), "--- ") {
+			said.WriteString(line)
 		}
-		said = append(said, line)
 	}
-	if len(said) == 0 {
-		return "no reason given"
+	return said.String()
+}
+
+// reason is what a skipped test said, in one line.
+func reason(text string) string {
+	if said := strings.Join(strings.Fields(text), " "); said != "" {
+		return said
 	}
-	return strings.Join(said, " ")
+	return "no reason given"
 }
