@@ -10,11 +10,8 @@ import (
 // OpFinished.Result.Ports.
 type Event interface{ event() }
 
-// Submitted starts a new task.
-type Submitted struct{}
-
-// Restarted says that this state was loaded from disk: whatever was in flight is
-// unknown.
+// Restarted says that this state was loaded, new or old: whatever was in flight
+// is unknown. It is the first event of every life of an owner.
 type Restarted struct{}
 
 // StopRequested asks the task to stop. With Force it is killed at once.
@@ -48,7 +45,7 @@ type OpFinished struct {
 type Result struct {
 	Digest  string         // Resolve
 	ImageID string         // Pull
-	Source  string         // Pull: registry or cache
+	Source  string         // Pull: SourceRegistry or SourceCache
 	PodID   string         // Prepare
 	Ports   []taskdef.Port // Prepare
 	Seen    Observed       // Create, Start, Stop, Inspect
@@ -93,7 +90,6 @@ func (f Failure) String() string {
 	return f.Name + ": " + f.Message
 }
 
-func (Submitted) event()       {}
 func (Restarted) event()       {}
 func (StopRequested) event()   {}
 func (RemoveRequested) event() {}

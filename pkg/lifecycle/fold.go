@@ -9,7 +9,7 @@ import (
 // itself says.
 func (s *State) fold(at time.Time, ev Event) {
 	switch ev := ev.(type) {
-	case Submitted, TimerFired:
+	case TimerFired:
 		// Nothing but the time has changed.
 	case Restarted:
 		s.foldRestarted()

@@ -93,7 +93,7 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 func newWorld(t taskdef.Task, o Options, b budget) world {
 	w := world{s: New(strings.Repeat("0", 32), "", t, o, epoch), now: epoch, truth: make([]truth, len(t.Containers)), left: b}
 	w.trail = &trail{move: "submit"}
-	w.step(Submitted{})
+	w.step(Restarted{})
 	return w
 }
 

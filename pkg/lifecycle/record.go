@@ -89,8 +89,8 @@ func (s *State) recordContainer(at time.Time, i int) {
 				continue
 			}
 			t.Digest = c.Digest
-			if c.Source == "cache" {
-				t.Reason = "from local storage: the registry could not be asked or was not to be"
+			if c.Source == SourceCache {
+				t.Reason = "local copy, not compared with the registry"
 			}
 		case StatusCreated:
 			if c.ID == "" {

@@ -41,7 +41,10 @@ type Options struct {
 	Pull PullBehavior `json:"pull"`
 	// Limits is enforce, best-effort or off.
 	Limits string `json:"limits,omitempty"`
-	// Remove asks for removal as soon as the task has stopped (run --rm).
+	// Unapplied names the cgroup controllers (cpu, memory, pids) whose limits this
+	// host cannot apply and that the user chose to do without.
+	Unapplied []string `json:"unapplied,omitempty"`
+	// Remove: the owner removes the task as soon as it has stopped (run -d --rm).
 	Remove bool `json:"remove,omitempty"`
 }
 
@@ -121,7 +124,8 @@ type Container struct {
 	Pinned bool   `json:"pinned,omitempty"`
 	Digest string `json:"digest,omitempty"`
 	Pulled bool   `json:"pulled,omitempty"`
-	// ImageID is the image in local storage; Source is registry or cache.
+	// ImageID is the image in local storage; Source says where its content was
+	// compared: SourceRegistry or SourceCache.
 	ImageID string `json:"imageId,omitempty"`
 	Source  string `json:"imageSource,omitempty"`
 
@@ -152,6 +156,12 @@ type Container struct {
 	// Reported is the last status in History.
 	Reported Status `json:"reported"`
 }
+
+// The sources of an image.
+const (
+	SourceRegistry = "registry" // the registry's present digest, pulled or there already
+	SourceCache    = "cache"    // a local copy that was not compared with the registry
+)
 
 // Doubt is a failed call whose effect is not known yet.
 type Doubt struct {

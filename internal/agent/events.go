@@ -1,0 +1,69 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/state"
+)
+
+// Event is one transition of one task. Seq is the host's number for it.
+type Event struct {
+	HostSeq uint64 `json:"-"`
+	Task    string `json:"task"`
+	Name    string `json:"name,omitempty"`
+	Family  string `json:"family"`
+	lifecycle.Transition
+}
+
+func encodeEvent(s lifecycle.State, t lifecycle.Transition) json.RawMessage {
+	b, err := json.Marshal(Event{Task: s.ID, Name: s.Name, Family: s.Task.Family, Transition: t})
+	if err != nil {
+		panic("agent: an event cannot be encoded: " + err.Error())
+	}
+	return b
+}
+
+func decodeEvent(e state.Entry) (Event, error) {
+	ev := Event{HostSeq: e.Seq}
+	err := json.Unmarshal(e.Data, &ev)
+	return ev, err
+}
+
+// Events calls fn for the events of all tasks numbered above after, in order.
+// With follow it goes on until ctx ends or fn returns an error, which it returns.
+func (h *Host) Events(ctx context.Context, after uint64, follow bool, fn func(Event) error) error {
+	each := func(e state.Entry) error {
+		ev, err := decodeEvent(e)
+		if err != nil {
+			h.log.Warn("an event cannot be read", "seq", e.Seq, "error", err)
+			return nil
+		}
+		return fn(ev)
+	}
+	if follow {
+		return h.events.Follow(ctx, after, each)
+	}
+	for e, err := range h.events.Read(ctx, after) {
+		if err != nil {
+			h.log.Warn("an event cannot be read", "error", err)
+			continue
+		}
+		if err := each(e); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// lastPublished is the Seq of the last transition of a task in the event log.
+func (h *Host) lastPublished(ctx context.Context, id string) (seq uint64) {
+	_ = h.Events(ctx, 0, false, func(e Event) error {
+		if e.Task == id {
+			seq = e.Seq
+		}
+		return nil
+	})
+	return seq
+}

@@ -1,0 +1,257 @@
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/podtask/podtask/pkg/cgroups"
+	"github.com/podtask/podtask/pkg/images"
+	"github.com/podtask/podtask/pkg/libpod"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/state"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// Config says where a Host keeps its things.
+type Config struct {
+	// StateDir and RuntimeDir are as state.Dirs gives them.
+	StateDir, RuntimeDir string
+	// Getenv reads the environment; os.Getenv outside of tests.
+	Getenv func(string) string
+	// Log gets what users need not see; nil drops it.
+	Log *slog.Logger
+}
+
+// Host is podtask for one user on one machine. It is safe for concurrent use.
+type Host struct {
+	cfg   Config
+	log   *slog.Logger
+	store *state.Store
+	locks *state.Locks
+	// events is the host's ordered event log.
+	events *state.Log
+	images *images.Resolver
+
+	mu     sync.Mutex // guards the lazy connections below
+	podman *libpod.Client
+	user   *cgroups.User
+	noUser error // why there is no user manager, once asked
+}
+
+// Open prepares the state directory. It does not connect to anything.
+func Open(cfg Config) (*Host, error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	store, err := state.Open(cfg.StateDir, state.OS{})
+	if err != nil {
+		return nil, fmt.Errorf("open state in %s: %w", cfg.StateDir, err)
+	}
+	locks, err := state.OpenLocks(cfg.StateDir, state.Holder{Command: "podtask"})
+	if err != nil {
+		return nil, fmt.Errorf("open locks in %s: %w", cfg.StateDir, err)
+	}
+	events, err := state.OpenLog(cfg.StateDir, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open event log in %s: %w", cfg.StateDir, err)
+	}
+	return &Host{
+		cfg: cfg, log: cfg.Log, store: store, locks: locks, events: events,
+		images: images.New(images.OptionsFromEnv(cfg.Getenv)),
+	}, nil
+}
+
+// Close ends the connections. Owners must have been closed before.
+func (h *Host) Close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.user != nil {
+		h.user.Close()
+	}
+	if h.podman != nil {
+		return h.podman.Close()
+	}
+	return nil
+}
+
+// Podman returns the connection to Podman, making it on first use.
+func (h *Host) Podman(ctx context.Context) (*libpod.Client, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.podman == nil {
+		c, err := libpod.Dial(ctx, libpod.Options{URI: h.cfg.Getenv("CONTAINER_HOST"), RuntimeDir: h.cfg.Getenv("XDG_RUNTIME_DIR")})
+		if err != nil {
+			return nil, err
+		}
+		h.podman = c
+	}
+	return h.podman, nil
+}
+
+// userManager returns the connection to the systemd user manager; an error says
+// that there is none, and is remembered.
+func (h *Host) userManager(ctx context.Context) (*cgroups.User, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.user == nil && h.noUser == nil {
+		u, err := cgroups.Dial(ctx, h.cfg.Getenv)
+		if err == nil {
+			if err = u.Available(ctx); err != nil {
+				u.Close()
+			}
+		}
+		if err != nil {
+			h.noUser = err
+			return nil, err
+		}
+		h.user = u
+	}
+	return h.user, h.noUser
+}
+
+// States returns the recorded state of every task in the order of their
+// creation, and beside it an error for each record that cannot be read.
+func (h *Host) States() ([]lifecycle.State, []error) {
+	var out []lifecycle.State
+	var errs []error
+	for r, err := range h.store.All(h.locks) {
+		if err == nil {
+			var s lifecycle.State
+			if s, err = decode(r.Data); err == nil {
+				out = append(out, s)
+				continue
+			}
+			err = fmt.Errorf("record %s: %w", r.Key, err)
+		}
+		errs = append(errs, err)
+	}
+	slices.SortStableFunc(out, func(a, b lifecycle.State) int { return a.CreatedAt.Compare(b.CreatedAt) })
+	return out, errs
+}
+
+// NotFoundError says that no task fits what the user typed.
+type NotFoundError struct{ Ref string }
+
+func (e *NotFoundError) Error() string {
+	return fmt.Sprintf("no task %q: `podtask ps -a` lists them", e.Ref)
+}
+
+// AmbiguousError says that several tasks fit.
+type AmbiguousError struct {
+	Ref string
+	IDs []string
+}
+
+func (e *AmbiguousError) Error() string {
+	return fmt.Sprintf("%q fits %d tasks (%s): give more of the id", e.Ref, len(e.IDs), strings.Join(e.IDs, ", "))
+}
+
+// Find returns the task with the id, the name or the unique prefix of an id. Of
+// several tasks of one name the one that has not stopped counts, else the newest.
+func (h *Host) Find(ref string) (lifecycle.State, error) {
+	if data, err := h.store.Get(ref); err == nil {
+		return decode(data)
+	} else if errors.Is(err, state.ErrCorrupt) || errors.Is(err, state.ErrFuture) {
+		return lifecycle.State{}, err
+	}
+	all, _ := h.States()
+	var named, prefixed []lifecycle.State
+	for _, s := range slices.Backward(all) {
+		if s.Name == ref && ref != "" {
+			named = append(named, s)
+		}
+		if strings.HasPrefix(s.ID, ref) && ref != "" {
+			prefixed = append(prefixed, s)
+		}
+	}
+	slices.SortStableFunc(named, func(a, b lifecycle.State) int { return stopped(a) - stopped(b) })
+	switch {
+	case len(named) > 0:
+		return named[0], nil
+	case len(prefixed) == 1:
+		return prefixed[0], nil
+	case len(prefixed) > 1:
+		e := &AmbiguousError{Ref: ref}
+		for _, s := range prefixed {
+			e.IDs = append(e.IDs, s.ID[:12])
+		}
+		return lifecycle.State{}, e
+	}
+	return lifecycle.State{}, &NotFoundError{Ref: ref}
+}
+
+func stopped(s lifecycle.State) int {
+	if s.Status() == lifecycle.StatusStopped {
+		return 1
+	}
+	return 0
+}
+
+// ErrNameTaken says that a task of that name has not stopped yet.
+var ErrNameTaken = errors.New("name is taken")
+
+// hostKey is the lock for what concerns all tasks: handing out names.
+var hostKey = strings.Repeat("0", 32)
+
+// Create makes the durable record of a new task and returns its state. It starts
+// nothing. Call Preflight before: it fills in what this host cannot apply.
+func (h *Host) Create(ctx context.Context, t taskdef.Task, name string, o lifecycle.Options) (lifecycle.State, error) {
+	lock, err := h.locks.LockWait(ctx, hostKey)
+	if err != nil {
+		return lifecycle.State{}, err
+	}
+	defer lock.Unlock()
+	if name != "" {
+		if s, err := h.Find(name); err == nil && s.Status() != lifecycle.StatusStopped {
+			return lifecycle.State{}, fmt.Errorf("%w: task %s is called %s; stop it or choose another --name", ErrNameTaken, s.ID[:12], name)
+		}
+	}
+	o.Unapplied = h.unapplied(t, o)
+	s := lifecycle.New(newID(), name, t, o, time.Now().UTC())
+	if err := lifecycle.Check(s); err != nil {
+		return lifecycle.State{}, fmt.Errorf("a new task is already broken: %w", err)
+	}
+	data, err := json.Marshal(s)
+	if err != nil {
+		return lifecycle.State{}, err
+	}
+	return s, h.store.Put(s.ID, data)
+}
+
+func newID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails: crypto/rand aborts the program instead
+	return hex.EncodeToString(b[:])
+}
+
+// Holder returns who owns the task, if anybody does.
+func (h *Host) Holder(id string) (state.Holder, bool) {
+	holder, held, err := h.locks.Holder(id)
+	return holder, held && err == nil
+}
+
+// decode reads a record, which may have been damaged or edited.
+func decode(data []byte) (lifecycle.State, error) {
+	var s lifecycle.State
+	if err := json.Unmarshal(data, &s); err != nil {
+		return lifecycle.State{}, fmt.Errorf("record is not a task: %w", err)
+	}
+	if err := lifecycle.Check(s); err != nil {
+		return lifecycle.State{}, fmt.Errorf("record is inconsistent: %w", err)
+	}
+	return s, nil
+}
+
+// hostRoot is where facts about the host are read.
+var hostRoot fs.FS = os.DirFS("/")

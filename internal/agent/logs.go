@@ -1,0 +1,132 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/podtask/podtask/pkg/libpod"
+	"github.com/podtask/podtask/pkg/lifecycle"
+)
+
+// LogOptions select what Logs reads.
+type LogOptions struct {
+	// Follow goes on until the containers have ended.
+	Follow bool
+	// Since leaves out what is older; zero: from the beginning.
+	Since time.Time
+	// Tail is the number of last lines of each container to begin with; negative: all.
+	Tail int
+	// Timestamps fills LogLine.Time.
+	Timestamps bool
+}
+
+// LogLine is a line a container wrote.
+type LogLine struct {
+	Container, Stream string
+	Time              time.Time
+	Text              string
+}
+
+// Logs calls fn, never concurrently, for the lines of one container, or of all
+// when container is empty; those of one container come in order. It needs
+// nothing but Podman, so it works whoever owns the task. Following, it waits for
+// containers that have not started yet.
+func (h *Host) Logs(ctx context.Context, s lifecycle.State, container string, o LogOptions, fn func(LogLine) error) error {
+	if container != "" {
+		if _, ok := s.Task.Index(container); !ok {
+			return fmt.Errorf("task %s has no container %q", s.ID[:12], container)
+		}
+	}
+	if o.Tail == 0 {
+		return nil
+	}
+	podman, err := h.Podman(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var (
+		wg sync.WaitGroup
+		mu sync.Mutex // serialises fn
+	)
+	for i, c := range s.Task.Containers {
+		if container != "" && c.Name != container {
+			continue
+		}
+		wg.Go(func() {
+			if o.Follow && !h.awaitStart(ctx, s, i) {
+				return
+			}
+			err := h.copyLog(ctx, podman, s, i, o, func(l libpod.LogLine) error {
+				mu.Lock()
+				defer mu.Unlock()
+				return fn(LogLine{Container: c.Name, Stream: string(l.Stream), Time: l.Time, Text: l.Text})
+			})
+			if err != nil {
+				cancel(err)
+			}
+		})
+	}
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+var errSeen = errors.New("seen")
+
+// awaitStart returns true once the container has started, false if it ended
+// without.
+func (h *Host) awaitStart(ctx context.Context, s lifecycle.State, i int) (started bool) {
+	if c := s.Containers[i]; c.Ended || !c.StartedAt.IsZero() {
+		return !c.StartedAt.IsZero()
+	}
+	name := s.Task.Containers[i].Name
+	err := h.Events(ctx, 0, true, func(e Event) error {
+		if e.Task != s.ID || e.Container != name {
+			return nil
+		}
+		switch e.Status {
+		case lifecycle.StatusRunning.String():
+			started = true
+			return errSeen
+		case lifecycle.StatusStopped.String():
+			return errSeen
+		}
+		return nil
+	})
+	return started && errors.Is(err, errSeen)
+}
+
+// copyLog reads one container's log. A service that went away in the middle of
+// following looks like the end, so the container is asked whether it still runs.
+func (h *Host) copyLog(ctx context.Context, podman *libpod.Client, s lifecycle.State, i int, o LogOptions, fn func(libpod.LogLine) error) error {
+	name := containerName(s, i)
+	opts := libpod.LogOptions{Follow: o.Follow, Since: o.Since, Tail: max(o.Tail, 0), Timestamps: o.Timestamps}
+	for {
+		ctx, cancel := context.WithCancelCause(ctx)
+		err := podman.Logs(ctx, name, opts, func(l libpod.LogLine) {
+			if err := fn(l); err != nil {
+				cancel(err)
+			}
+		})
+		cause := context.Cause(ctx)
+		cancel(nil)
+		if cause != nil {
+			return cause
+		}
+		if errors.Is(err, libpod.NotFound) {
+			return nil // never created, or removed
+		}
+		if err != nil || !o.Follow {
+			return err
+		}
+		seen, err := podman.InspectContainer(ctx, name)
+		if err != nil || seen.Status != libpod.Running {
+			return err
+		}
+		opts.Since, opts.Tail = time.Now(), 0
+	}
+}
