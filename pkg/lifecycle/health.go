@@ -22,7 +22,6 @@ func (s *State) firstCheckup(at time.Time, i int) Checkup {
 func (s *State) foldProbe(at time.Time, i int, op Op, ev OpFinished) {
 	c := &s.Containers[i]
 	h := &c.Health
-	h.Next = s.nextProbe(at, i)
 	switch {
 	case op.Overran || ev.Failure.Class == Canceled:
 	case ev.Failure.Class != OK:
@@ -36,6 +35,7 @@ func (s *State) foldProbe(at time.Time, i int, op Op, ev OpFinished) {
 		h.ExitCode, h.Output = ev.Result.Probe.ExitCode, ev.Result.Probe.Output
 		s.countProbeFailure(at, i)
 	}
+	h.Next = s.nextProbe(at, i)
 }
 
 // nextProbe is one interval on, or sooner while early probes last: twice the
