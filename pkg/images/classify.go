@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/containers/common/pkg/retry"
 	"github.com/containers/image/v5/docker"
 	"github.com/containers/image/v5/docker/reference"
 	"github.com/containers/image/v5/pkg/docker/config"
@@ -27,6 +28,10 @@ var errBackingOff = errors.New("answering 429 until the deadline passed")
 // where errors of containers/image become classes and words.
 func (r *Resolver) newError(ref Ref, err error) *Error {
 	e := &Error{Class: classify(err), Ref: ref.String(), Registry: ref.Registry()}
+	if e.Class == Other {
+		// What we cannot name is judged as podman pull would judge it.
+		e.transient = retry.IsErrorRetryable(err)
+	}
 	var dns *net.DNSError
 	if errors.As(err, &dns) {
 		// "No such host" is an answer; anything else is the lack of one.

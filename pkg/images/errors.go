@@ -67,7 +67,7 @@ func (e *Error) Temporary() bool {
 	switch e.Class {
 	case RateLimited, Timeout, Unreachable, Server:
 		return true
-	case DNS:
+	case DNS, Other:
 		return e.transient
 	default:
 		return false
