@@ -205,7 +205,8 @@ var ErrNameTaken = errors.New("name is taken")
 var hostKey = strings.Repeat("0", 32)
 
 // Create makes the durable record of a new task and returns its state. It starts
-// nothing. Call Preflight before: it fills in what this host cannot apply.
+// nothing. Call Preflight before; the state's Options.Unapplied says which limits
+// will not be applied.
 func (h *Host) Create(ctx context.Context, t taskdef.Task, name string, o lifecycle.Options) (lifecycle.State, error) {
 	lock, err := h.locks.LockWait(ctx, hostKey)
 	if err != nil {
@@ -217,7 +218,9 @@ func (h *Host) Create(ctx context.Context, t taskdef.Task, name string, o lifecy
 			return lifecycle.State{}, fmt.Errorf("%w: task %s is called %s; stop it or choose another --name", ErrNameTaken, s.ID[:12], name)
 		}
 	}
-	o.Unapplied = h.unapplied(t, o)
+	if o.Unapplied, _, err = h.unapplied(ctx, t, o); err != nil {
+		return lifecycle.State{}, err
+	}
 	s := lifecycle.New(newID(), name, t, o, time.Now().UTC())
 	if err := lifecycle.Check(s); err != nil {
 		return lifecycle.State{}, fmt.Errorf("a new task is already broken: %w", err)

@@ -22,18 +22,23 @@ const (
 )
 
 // Preflight finds out whether this host can run the task, before anything is
-// made: limits and ports. The error holds all problems.
+// made: limits, ports and Podman. The error holds all problems.
 func (h *Host) Preflight(ctx context.Context, t taskdef.Task, o lifecycle.Options) error {
 	var errs []error
-	if missing := h.unapplied(t, o); len(missing) > 0 && o.Limits == LimitsEnforce {
-		errs = append(errs, &LimitsError{Controllers: missing, Reason: h.detect().Reason})
+	missing, reason, err := h.unapplied(ctx, t, o)
+	if err != nil {
+		errs = append(errs, err)
+	}
+	if len(missing) > 0 && o.Limits == LimitsEnforce {
+		errs = append(errs, &LimitsError{Controllers: missing, Reason: reason})
 	}
 	if _, err := netns.MakePlan(wantedPorts(t), netns.Host{
 		UnprivilegedStart: netns.UnprivilegedStart(), Free: netns.FreePort, Taken: netns.InUse,
 	}); err != nil {
 		errs = append(errs, err)
 	}
-	if _, err := h.Podman(ctx); err != nil {
+	if err == nil {
+		_, err = h.Podman(ctx)
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
@@ -53,16 +58,9 @@ func (e *LimitsError) Error() string {
 	return msg + "; or run without them: --limits best-effort"
 }
 
-func (h *Host) detect() cgroups.Host {
-	return cgroups.Detect(hostRoot, os.Getuid(), h.cfg.Getenv)
-}
-
 // unapplied returns the controllers that the definition asks for and this host
-// does not give.
-func (h *Host) unapplied(t taskdef.Task, o lifecycle.Options) []string {
-	if o.Limits == LimitsOff {
-		return nil
-	}
+// does not give, and why.
+func (h *Host) unapplied(ctx context.Context, t taskdef.Task, o lifecycle.Options) (missing []string, reason string, err error) {
 	wanted := taskLimits(t)
 	for _, c := range t.Containers {
 		// Container limits need the same controllers; the numbers do not matter here.
@@ -72,7 +70,25 @@ func (h *Host) unapplied(t taskdef.Task, o lifecycle.Options) []string {
 			wanted.CPUWeight = 100
 		}
 	}
-	return h.detect().Missing(wanted)
+	if o.Limits == LimitsOff || len(wanted.Controllers()) == 0 {
+		return nil, "", nil
+	}
+	host := cgroups.Detect(hostRoot, os.Getuid(), h.cfg.Getenv)
+	if missing := host.Missing(wanted); len(missing) > 0 {
+		return missing, host.Reason, nil
+	}
+	podman, err := h.Podman(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	facts, err := podman.Host(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	if facts.CgroupManager != "systemd" {
+		return wanted.Controllers(), fmt.Sprintf("Podman's cgroup manager is %s, which applies no limits rootless; set cgroup_manager = \"systemd\" in containers.conf", facts.CgroupManager), nil
+	}
+	return nil, "", nil
 }
 
 // taskLimits are the limits of the task's slice. Without a hard cpu limit its

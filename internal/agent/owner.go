@@ -191,10 +191,11 @@ func (r *run) drain(batch []lifecycle.Event) []lifecycle.Event {
 	return batch
 }
 
-// commit makes the state durable and then visible. On a full disk it waits: to go
-// on without a record would risk more than to stand still.
+// commit makes the state durable, where that part of it changed, and then
+// visible. On a full disk it waits: to go on without a record would risk more
+// than to stand still.
 func (r *run) commit(ctx context.Context, s lifecycle.State) error {
-	data, err := json.Marshal(s)
+	data, err := json.Marshal(s.Durable())
 	if err != nil {
 		return fmt.Errorf("encode task %s: %w", r.id, err)
 	}

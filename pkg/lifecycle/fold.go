@@ -30,14 +30,10 @@ func (s *State) fold(at time.Time, ev Event) {
 
 // foldRestarted forgets what was in flight and distrusts what was observed.
 func (s *State) foldRestarted() {
-	s.Sandbox.Op = Op{}
-	s.Sandbox.Retry = Retry{}
+	*s = s.Durable()
 	s.Sandbox.Stale = s.Sandbox.Dirty
 	for i := range s.Containers {
-		c := &s.Containers[i]
-		c.Op = Op{}
-		c.Retry = Retry{}
-		c.Stale = s.Sandbox.Dirty && !c.Ended
+		s.Containers[i].Stale = s.Sandbox.Dirty && !s.Containers[i].Ended
 	}
 }
 

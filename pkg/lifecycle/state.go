@@ -212,6 +212,21 @@ func New(id, name string, t taskdef.Task, o Options, at time.Time) State {
 	return s
 }
 
+// Durable is the part of the state that must survive its owner: all but what was
+// in flight, the pace of retries and timers, and doubts. Restarted starts from
+// just this, so a driver saves it and may skip a save when it has not changed.
+func (s State) Durable() State {
+	s = s.clone()
+	s.NextOp = 1
+	s.Sandbox.Op, s.Sandbox.Retry, s.Sandbox.Stale = Op{}, Retry{}, false
+	for i := range s.Containers {
+		c := &s.Containers[i]
+		c.Op, c.Retry, c.Doubt, c.Stale = Op{}, Retry{}, Doubt{}, false
+		c.Health.Next = time.Time{}
+	}
+	return s
+}
+
 // clone copies what a step may change.
 func (s State) clone() State {
 	s.Containers = append([]Container(nil), s.Containers...)
