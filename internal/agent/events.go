@@ -8,9 +8,12 @@ import (
 	"github.com/podtask/podtask/pkg/state"
 )
 
-// Event is one transition of one task. Seq is the host's number for it.
+// Event is one transition of one task.
 type Event struct {
-	HostSeq uint64 `json:"-"`
+	// Seq is the host's number for it, dense over all tasks.
+	Seq uint64 `json:"seq,omitempty"`
+	// TaskSeq is the task's own: Transition.Seq, which Seq hides.
+	TaskSeq uint64 `json:"taskSeq"`
 	Task    string `json:"task"`
 	Name    string `json:"name,omitempty"`
 	Family  string `json:"family"`
@@ -18,7 +21,7 @@ type Event struct {
 }
 
 func encodeEvent(s lifecycle.State, t lifecycle.Transition) json.RawMessage {
-	b, err := json.Marshal(Event{Task: s.ID, Name: s.Name, Family: s.Task.Family, Transition: t})
+	b, err := json.Marshal(Event{TaskSeq: t.Seq, Task: s.ID, Name: s.Name, Family: s.Task.Family, Transition: t})
 	if err != nil {
 		panic("agent: an event cannot be encoded: " + err.Error())
 	}
@@ -26,8 +29,9 @@ func encodeEvent(s lifecycle.State, t lifecycle.Transition) json.RawMessage {
 }
 
 func decodeEvent(e state.Entry) (Event, error) {
-	ev := Event{HostSeq: e.Seq}
+	var ev Event
 	err := json.Unmarshal(e.Data, &ev)
+	ev.Seq = e.Seq
 	return ev, err
 }
 
@@ -61,7 +65,7 @@ func (h *Host) Events(ctx context.Context, after uint64, follow bool, fn func(Ev
 func (h *Host) lastPublished(ctx context.Context, id string) (seq uint64) {
 	_ = h.Events(ctx, 0, false, func(e Event) error {
 		if e.Task == id {
-			seq = e.Seq
+			seq = e.TaskSeq
 		}
 		return nil
 	})
