@@ -133,9 +133,28 @@ func (c *Client) StartContainer(ctx context.Context, name string) error {
 
 // StopContainer sends the container's stop signal and, after grace, SIGKILL; it
 // returns when the container stopped. grace is rounded up to whole seconds; 0
-// means SIGKILL at once. A container that is absent or does not run is success.
-// When ctx ends first, Podman still carries the stop through.
+// means SIGKILL at once. A container that is absent or does not run is success;
+// a paused one, which Podman refuses to stop, is resumed first. When ctx ends
+// early, Podman still carries the stop through.
 func (c *Client) StopContainer(ctx context.Context, name string, grace time.Duration) error {
+	err := c.stop(ctx, name, grace)
+	if !errors.Is(err, Other) {
+		return err
+	}
+	seen, inspectErr := c.InspectContainer(ctx, name)
+	if inspectErr != nil || !seen.Paused {
+		return err
+	}
+	err = c.ask(ctx, "resume container", name, func(ctx context.Context) error {
+		return containers.Unpause(ctx, name, nil)
+	})
+	if err != nil {
+		return err
+	}
+	return c.stop(ctx, name, grace)
+}
+
+func (c *Client) stop(ctx context.Context, name string, grace time.Duration) error {
 	err := c.ask(ctx, "stop container", name, func(ctx context.Context) error {
 		return containers.Stop(ctx, name, new(containers.StopOptions).WithTimeout(seconds(grace)))
 	})

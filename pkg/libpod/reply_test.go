@@ -89,24 +89,34 @@ func TestUndecodableReplyIsNotQuoted(t *testing.T) {
 	}
 }
 
-// The bindings would send it three times and report a consumed body.
+// The bindings would send it three times, and if it has a body report that the
+// second time there was none.
 func TestLostRequestIsSentOnceAndTemporary(t *testing.T) {
 	t.Parallel()
-	var creates atomic.Int32
+	var requests atomic.Int32
 	c := recorded(t, "5.4.2", func(w http.ResponseWriter, _ *http.Request) {
-		creates.Add(1)
+		requests.Add(1)
 		conn, _, err := w.(http.Hijacker).Hijack()
 		if err == nil {
 			_ = conn.Close()
 		}
 	})
-	_, err := c.CreateContainer(soon(t), libpod.ContainerSpec{Name: "a", TaskID: "t", Image: "i"})
-	var e *libpod.Error
-	if !errors.As(err, &e) || e.Class != libpod.Temporary || !e.Temporary() {
-		t.Errorf("got %v", err)
-	}
-	if n := creates.Load(); n != 1 {
-		t.Errorf("sent %d times", n)
+	for name, call := range map[string]func() error{
+		"without a body": func() error { return c.StartContainer(soon(t), "a") },
+		"with a body": func() error {
+			_, err := c.CreateContainer(soon(t), libpod.ContainerSpec{Name: "a", TaskID: "t", Image: "i"})
+			return err
+		},
+	} {
+		requests.Store(0)
+		err := call()
+		var e *libpod.Error
+		if !errors.As(err, &e) || e.Class != libpod.Temporary || strings.Contains(e.Cause, "Length") {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if n := requests.Load(); n != 1 {
+			t.Errorf("%s: sent %d times", name, n)
+		}
 	}
 }
 
@@ -200,6 +210,22 @@ func TestPull(t *testing.T) {
 				t.Errorf("progress %q, want %q", lines, p.progress)
 			}
 		})
+	}
+}
+
+// The binding ends a pull that is canceled in mid-stream without an error.
+func TestPullCanceledInMidStream(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(soon(t))
+	defer cancel()
+	c := recorded(t, "5.4.2", func(w http.ResponseWriter, r *http.Request) {
+		reply(w, 200, `{"stream":"one\n"}{"stream":"two\n"}`)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	_, err := c.Pull(ctx, "localhost/x:1", libpod.PullOptions{Progress: func(string) { cancel() }})
+	if !errors.Is(err, libpod.Canceled) {
+		t.Errorf("got %v", err)
 	}
 }
 
