@@ -210,7 +210,7 @@ func (s *State) observe(at time.Time, i int, seen Observed) {
 	}
 	if !c.StartedAt.IsZero() && seen.Presence < Running {
 		c.Presence = seen.Presence
-		c.fail(Failure{Class: Permanent, Name: ErrContainerVanished, At: at, Message: "the container was removed from Podman by somebody else; its exit code is lost"})
+		c.fail(Failure{Class: Permanent, Name: ErrContainerVanished, At: at, Message: vanished(seen.Presence)})
 		c.end(at)
 		return
 	}
@@ -230,6 +230,14 @@ func (s *State) observe(at time.Time, i int, seen Observed) {
 		}
 		c.end(at)
 	}
+}
+
+// vanished says how a container that ran can be there no more.
+func vanished(p Presence) string {
+	if p == Created {
+		return "Podman has reset the container, as after a restart of the host; its exit code is lost"
+	}
+	return "somebody else removed the container from Podman; its exit code is lost"
 }
 
 // judge decides about a failed create or start, now that an inspection has told

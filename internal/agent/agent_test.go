@@ -1,0 +1,313 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podtask/podtask/internal/registrytest"
+	"github.com/podtask/podtask/pkg/libpod"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/state"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// testHost is a Host with a registry that knows no image, so that a task with
+// strict pulls ends without Podman being asked for anything.
+func testHost(t *testing.T) (*Host, *registrytest.Registry) {
+	t.Helper()
+	reg := registrytest.Start(t, registrytest.Options{})
+	dir := t.TempDir()
+	conf := filepath.Join(dir, "registries.conf")
+	if err := os.WriteFile(conf, reg.RegistriesConf(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{"CONTAINERS_REGISTRIES_CONF": conf, "XDG_RUNTIME_DIR": dir, "CONTAINER_HOST": "unix://" + dir + "/none.sock"}
+	h, err := Open(Config{StateDir: filepath.Join(dir, "state"), RuntimeDir: filepath.Join(dir, "run"), Getenv: func(k string) string { return env[k] }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+		all, errs := h.States()
+		for _, s := range all {
+			errs = append(errs, lifecycle.Check(s))
+		}
+		if err := errors.Join(errs...); err != nil {
+			t.Error(err)
+		}
+	})
+	return h, reg
+}
+
+var fixed = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func testTask(t *testing.T, image string) taskdef.Task {
+	t.Helper()
+	src, err := json.Marshal(map[string]any{"family": "web", "containerDefinitions": []any{
+		map[string]any{"name": "a", "image": image},
+		map[string]any{"name": "b", "image": image, "dependsOn": []any{map[string]any{"containerName": "a", "condition": "START"}}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	task, _, err := taskdef.Parse("web.json", src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return task
+}
+
+func create(t *testing.T, h *Host, task taskdef.Task, name string) lifecycle.State {
+	t.Helper()
+	s, err := h.Create(t.Context(), task, name, lifecycle.Options{Pull: lifecycle.PullAlways, Limits: LimitsEnforce})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// drive owns the task and runs it to its end.
+func drive(t *testing.T, h *Host, id string, events ...lifecycle.Event) lifecycle.State {
+	t.Helper()
+	o, err := h.Own(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ev := range events {
+		o.Send(ev) // the mailbox holds them until Run
+	}
+	if err := o.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return o.State()
+}
+
+func published(t *testing.T, h *Host, id string) (lines []string) {
+	t.Helper()
+	last := uint64(0)
+	err := h.Events(t.Context(), 0, false, func(e Event) error {
+		if e.Task == id {
+			if e.TaskSeq != last+1 {
+				t.Errorf("event %d of the task follows %d", e.TaskSeq, last)
+			}
+			last = e.TaskSeq
+			lines = append(lines, strings.TrimSpace(e.Container+" "+e.Status))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lines
+}
+
+func TestStrictPullFailureStopsTheTaskWithoutPodman(t *testing.T) {
+	t.Parallel()
+	h, reg := testHost(t)
+	s := create(t, h, testTask(t, reg.Ref("none:1")), "")
+	s = drive(t, h, s.ID)
+	if s.Status() != lifecycle.StatusStopped || s.Stop.Code != lifecycle.StopTaskFailedToStart || !strings.Contains(s.Stop.Reason, lifecycle.ErrCannotPullManifest) {
+		t.Errorf("status %s, stop %+v", s.Status(), s.Stop)
+	}
+	if s.ExitCode() != 125 {
+		t.Errorf("exit code %d, want 125", s.ExitCode())
+	}
+	want := []string{"STOPPED", "a STOPPED", "b STOPPED"}
+	got := published(t, h, s.ID)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("events %q, want %q", got, want)
+	}
+}
+
+func TestEventsArePublishedOnceWhoeverOwnsTheTask(t *testing.T) {
+	t.Parallel()
+	h, reg := testHost(t)
+	s := create(t, h, testTask(t, reg.Ref("none:1")), "")
+	s = drive(t, h, s.ID)
+	before := published(t, h, s.ID)
+	drive(t, h, s.ID)
+	if after := published(t, h, s.ID); !slices.Equal(before, after) {
+		t.Errorf("a second owner published again: %q, then %q", before, after)
+	}
+	// An owner that died between the save and the log is made up for.
+	if err := os.Remove(filepath.Join(h.cfg.StateDir, "events.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	drive(t, h, s.ID)
+	if after := published(t, h, s.ID); !slices.Equal(before, after) {
+		t.Errorf("events %q are lost, got %q", before, after)
+	}
+}
+
+func TestRemovalForgetsTheTask(t *testing.T) {
+	t.Parallel()
+	h, reg := testHost(t)
+	s := create(t, h, testTask(t, reg.Ref("none:1")), "")
+	drive(t, h, s.ID, lifecycle.RemoveRequested{By: "test"})
+	var missing *NotFoundError
+	if _, err := h.Find(s.ID); !errors.As(err, &missing) {
+		t.Errorf("Find after removal: %v", err)
+	}
+	if _, err := h.Own(s.ID); !errors.As(err, &missing) {
+		t.Errorf("Own after removal: %v", err)
+	}
+	if locks, err := os.ReadDir(filepath.Join(h.cfg.StateDir, "locks")); err != nil || len(locks) > 1 {
+		t.Errorf("locks left: %v %v", locks, err)
+	}
+}
+
+func TestOnlyOneOwner(t *testing.T) {
+	t.Parallel()
+	h, reg := testHost(t)
+	s := create(t, h, testTask(t, reg.Ref("none:1")), "")
+	o, err := h.Own(s.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	if _, err := h.Own(s.ID); !errors.Is(err, state.ErrLocked) {
+		t.Errorf("second owner: %v", err)
+	}
+	if holder, held := h.Holder(s.ID); !held || holder.PID != os.Getpid() {
+		t.Errorf("holder %+v, held %t", holder, held)
+	}
+}
+
+func TestWatchSeesTheEnd(t *testing.T) {
+	t.Parallel()
+	h, reg := testHost(t)
+	s := create(t, h, testTask(t, reg.Ref("none:1")), "")
+	o, err := h.Own(s.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	last := make(chan lifecycle.State, 1)
+	go func() {
+		var seen lifecycle.State
+		_ = o.Watch(context.WithoutCancel(t.Context()), func(s lifecycle.State) bool { seen = s; return true })
+		last <- seen
+	}()
+	if err := o.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s := <-last; !s.Settled() {
+		t.Errorf("the watcher's last state is %s", s.Status())
+	}
+	o.Send(lifecycle.TimerFired{}) // must not block: nobody reads any more
+}
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	h, reg := testHost(t)
+	task := testTask(t, reg.Ref("none:1"))
+	first := create(t, h, task, "web")
+	if _, err := h.Create(t.Context(), task, "web", lifecycle.Options{}); !errors.Is(err, ErrNameTaken) {
+		t.Errorf("second task of a living name: %v", err)
+	}
+	drive(t, h, first.ID)
+	second := create(t, h, task, "web")
+	for _, ref := range []string{"web", second.ID, second.ID[:20]} {
+		if s, err := h.Find(ref); err != nil || s.ID != second.ID {
+			t.Errorf("Find(%q) = %s, %v, want the living task", ref, s.ID, err)
+		}
+	}
+	var missing *NotFoundError
+	for _, ref := range []string{"", "nobody", "zz"} {
+		if _, err := h.Find(ref); !errors.As(err, &missing) {
+			t.Errorf("Find(%q): %v", ref, err)
+		}
+	}
+	drive(t, h, second.ID)
+}
+
+func TestFailureClasses(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		err  error
+		want lifecycle.Failure
+	}{
+		{"success", nil, lifecycle.Failure{}},
+		{"a missing command exits 127", &libpod.Error{Class: libpod.CommandNotFound}, lifecycle.Failure{Class: lifecycle.Permanent, ExitCode: 127}},
+		{"a command that is none exits 126", &libpod.Error{Class: libpod.CommandNotExecutable}, lifecycle.Failure{Class: lifecycle.Permanent, ExitCode: 126}},
+		{"no service may pass", &libpod.Error{Class: libpod.Unavailable}, lifecycle.Failure{Class: lifecycle.Temporary}},
+		{"an image lost before the create is pulled again", &libpod.Error{Op: "create container", Class: libpod.NoImage}, lifecycle.Failure{Class: lifecycle.NoImage}},
+		{"an image the registry lacks is not", &libpod.Error{Op: "pull image", Class: libpod.NoImage}, lifecycle.Failure{Class: lifecycle.Permanent}},
+		{"a taken port stays taken", &libpod.Error{Class: libpod.PortInUse}, lifecycle.Failure{Class: lifecycle.Permanent}},
+		{"our own deadline", context.DeadlineExceeded, lifecycle.Failure{Class: lifecycle.Timeout}},
+		{"our own cancel", context.Canceled, lifecycle.Failure{Class: lifecycle.Canceled}},
+	} {
+		got := failure(c.err)
+		got.Message = ""
+		if got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestSpecFollowsTheDefinition(t *testing.T) {
+	t.Parallel()
+	task := testTask(t, "example.com/app:1")
+	task.Containers[0].Memory, task.Containers[0].CPU = 64<<20, 1
+	task.Containers[0].Labels = map[string]string{"podtask.task-id": "forged", "mine": "kept"}
+	s := lifecycle.New(strings.Repeat("ab", 16), "", task, lifecycle.Options{}, fixed)
+	spec := containerSpec(s, 0, "image")
+	if spec.Labels["podtask.task-id"] != s.ID || spec.Labels["mine"] != "kept" || spec.Labels["com.amazonaws.ecs.container-name"] != "a" {
+		t.Errorf("labels %v", spec.Labels)
+	}
+	if spec.MemoryLimit != 64<<20 || spec.CPUShares != 2 {
+		t.Errorf("memory %d, shares %d", spec.MemoryLimit, spec.CPUShares)
+	}
+	s.Options.Unapplied = []string{"memory", "cpu"}
+	if spec := containerSpec(s, 0, "image"); spec.MemoryLimit != 0 || spec.CPUShares != 0 {
+		t.Errorf("limits the user chose to do without are applied: %+v", spec)
+	}
+	if got, want := podName(s), "podtask-web-abababababab"; got != want {
+		t.Errorf("pod %q, want %q", got, want)
+	}
+}
+
+func TestGateWaitsAndGivesUp(t *testing.T) {
+	t.Parallel()
+	var g gate
+	unlock, err := g.lock(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := g.lock(ctx, "a"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a held key: %v", err)
+	}
+	if other, err := g.lock(t.Context(), "b"); err != nil {
+		t.Errorf("another key waits: %v", err)
+	} else {
+		other()
+	}
+	got := make(chan error, 1)
+	go func() {
+		again, err := g.lock(context.WithoutCancel(t.Context()), "a")
+		if err == nil {
+			again()
+		}
+		got <- err
+	}()
+	unlock()
+	if err := <-got; err != nil {
+		t.Error(err)
+	}
+}
