@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/pkg/cgroups"
-	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/netns"
@@ -197,100 +196,6 @@ func (h *Host) remove(ctx context.Context, podman *libpod.Client, s lifecycle.St
 	return user.StopSlice(ctx, name)
 }
 
-// resolve finds the digest of an image: in local storage where the pull behaviour
-// prefers that, else at the registry.
-func (h *Host) resolve(ctx context.Context, s lifecycle.State, e lifecycle.ResolveImage) (lifecycle.Result, error) {
-	if prefersLocal(s.Options.Pull) {
-		podman, err := h.Podman(ctx)
-		if err != nil {
-			return lifecycle.Result{}, err
-		}
-		ref, err := images.ParseRef(e.Ref)
-		if err != nil {
-			return lifecycle.Result{}, err
-		}
-		image, err := podman.Image(ctx, ref.String())
-		if err == nil {
-			return lifecycle.Result{Digest: localDigest(ref, image)}, nil
-		}
-		if !errors.Is(err, libpod.NotFound) || s.Options.Pull == lifecycle.PullNever {
-			return lifecycle.Result{}, err
-		}
-	}
-	res, err := h.images.Resolve(ctx, e.Ref)
-	return lifecycle.Result{Digest: res.Digest}, err
-}
-
-func prefersLocal(b lifecycle.PullBehavior) bool {
-	return b == lifecycle.PullNever || b == lifecycle.PullPreferCached || b == lifecycle.PullOnce
-}
-
-// localDigest is the digest a local image was pulled by from the reference's
-// repository; empty for one that was built or loaded.
-func localDigest(ref images.Ref, image libpod.Image) string {
-	for _, d := range image.RepoDigests {
-		if r, err := images.ParseRef(d); err == nil && r.Name() == ref.Name() {
-			return r.Digest()
-		}
-	}
-	return ""
-}
-
-// pull brings the image into local storage by digest and gives it the name the
-// user wrote. An image that is there by that digest is not pulled again.
-func (h *Host) pull(ctx context.Context, podman *libpod.Client, s lifecycle.State, e lifecycle.PullImage) (lifecycle.Result, error) {
-	ref, err := images.ParseRef(e.Ref)
-	if err != nil {
-		return lifecycle.Result{}, err
-	}
-	target := ref.String()
-	if e.Digest != "" {
-		target = ref.At(e.Digest)
-	}
-	unlock, err := pulls.lock(ctx, target)
-	if err != nil {
-		return lifecycle.Result{}, err
-	}
-	defer unlock()
-	byDigest := e.Digest != ""
-	if byDigest || prefersLocal(s.Options.Pull) {
-		if image, err := podman.Image(ctx, target); err == nil {
-			return lifecycle.Result{ImageID: image.ID, Source: localSource(s.Options.Pull)}, tagBack(ctx, podman, ref, image.ID)
-		}
-	}
-	if s.Options.Pull == lifecycle.PullNever {
-		return lifecycle.Result{}, fmt.Errorf("%s is not in local storage and must not be pulled (--pull never)", e.Ref)
-	}
-	id, err := podman.Pull(ctx, target, libpod.PullOptions{AuthFile: images.OptionsFromEnv(h.cfg.Getenv).AuthFile})
-	if err == nil {
-		return lifecycle.Result{ImageID: id, Source: lifecycle.SourceRegistry}, tagBack(ctx, podman, ref, id)
-	}
-	if s.Options.Pull == lifecycle.PullDefault && ctx.Err() == nil {
-		if image, localErr := podman.Image(ctx, ref.String()); localErr == nil {
-			h.log.Warn("image could not be pulled, the local copy is used", "image", e.Ref, "error", err)
-			return lifecycle.Result{ImageID: image.ID, Source: lifecycle.SourceCache}, nil
-		}
-	}
-	return lifecycle.Result{}, err
-}
-
-// localSource tells an image that is known to be the registry's own from a local
-// copy nobody compared.
-func localSource(b lifecycle.PullBehavior) string {
-	if prefersLocal(b) {
-		return lifecycle.SourceCache
-	}
-	return lifecycle.SourceRegistry
-}
-
-// tagBack names an image that was pulled by digest as the user wrote it.
-func tagBack(ctx context.Context, podman *libpod.Client, ref images.Ref, id string) error {
-	if ref.Pinned() {
-		return nil
-	}
-	return podman.Tag(ctx, id, ref.String())
-}
-
 func inspect(ctx context.Context, podman *libpod.Client, s lifecycle.State, i int) (lifecycle.Result, error) {
 	o, err := podman.InspectContainer(ctx, containerName(s, i))
 	if err != nil {
@@ -350,57 +255,4 @@ func namePortHolder(err error, ports []libpod.Port) error {
 		}
 	}
 	return err
-}
-
-// failure turns an error into data. Above this line nobody looks at error texts.
-func failure(err error) lifecycle.Failure {
-	if err == nil {
-		return lifecycle.Failure{}
-	}
-	f := lifecycle.Failure{Class: lifecycle.Permanent, Message: err.Error()}
-	var pod *libpod.Error
-	var img *images.Error
-	switch {
-	case errors.As(err, &pod):
-		f.Class, f.ExitCode = podmanClass(pod)
-	case errors.As(err, &img):
-		f.Class = imageClass(img)
-	case errors.Is(err, context.DeadlineExceeded):
-		f.Class = lifecycle.Timeout
-	case errors.Is(err, context.Canceled):
-		f.Class = lifecycle.Canceled
-	}
-	return f
-}
-
-func podmanClass(e *libpod.Error) (class lifecycle.Class, exitCode int) {
-	switch {
-	case e.Class == libpod.Canceled:
-		return lifecycle.Canceled, 0
-	case e.Class == libpod.Timeout:
-		return lifecycle.Timeout, 0
-	case e.Class == libpod.NoImage && e.Op == "create container":
-		return lifecycle.NoImage, 0
-	case e.Class == libpod.CommandNotFound:
-		return lifecycle.Permanent, 127
-	case e.Class == libpod.CommandNotExecutable:
-		return lifecycle.Permanent, 126
-	case e.Class == libpod.Unavailable || e.Temporary():
-		return lifecycle.Temporary, 0
-	default:
-		return lifecycle.Permanent, 0
-	}
-}
-
-func imageClass(e *images.Error) lifecycle.Class {
-	switch {
-	case e.Class == images.Canceled:
-		return lifecycle.Canceled
-	case e.Class == images.Timeout:
-		return lifecycle.Timeout
-	case e.Temporary():
-		return lifecycle.Temporary
-	default:
-		return lifecycle.Permanent
-	}
 }
