@@ -17,7 +17,6 @@ import (
 
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/images"
-	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/state"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -31,6 +30,8 @@ type Config struct {
 	Getenv func(string) string
 	// Log gets what users need not see; nil drops it.
 	Log *slog.Logger
+	// Dial connects to Podman; nil means the real one, as Getenv says.
+	Dial func(context.Context) (Engine, error)
 }
 
 // Host is podtask for one user on one machine. It is safe for concurrent use.
@@ -44,7 +45,7 @@ type Host struct {
 	images *images.Resolver
 
 	mu     sync.Mutex // guards the lazy connections below
-	podman *libpod.Client
+	podman Engine
 	user   *cgroups.User
 	noUser error // why there is no user manager, once asked
 }
@@ -53,6 +54,9 @@ type Host struct {
 func Open(cfg Config) (*Host, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Dial == nil {
+		cfg.Dial = func(ctx context.Context) (Engine, error) { return dialPodman(ctx, cfg.Getenv) }
 	}
 	store, err := state.Open(cfg.StateDir, state.OS{})
 	if err != nil {
@@ -86,11 +90,11 @@ func (h *Host) Close() error {
 }
 
 // Podman returns the connection to Podman, making it on first use.
-func (h *Host) Podman(ctx context.Context) (*libpod.Client, error) {
+func (h *Host) Podman(ctx context.Context) (Engine, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.podman == nil {
-		c, err := libpod.Dial(ctx, libpod.Options{URI: h.cfg.Getenv("CONTAINER_HOST"), RuntimeDir: h.cfg.Getenv("XDG_RUNTIME_DIR")})
+		c, err := h.cfg.Dial(ctx)
 		if err != nil {
 			return nil, err
 		}

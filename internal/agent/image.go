@@ -51,7 +51,7 @@ func localDigest(ref images.Ref, image libpod.Image) string {
 
 // pull brings the image into local storage by digest and gives it the name the
 // user wrote. An image that is there by that digest is not pulled again.
-func (h *Host) pull(ctx context.Context, podman *libpod.Client, s lifecycle.State, e lifecycle.PullImage) (lifecycle.Result, error) {
+func (h *Host) pull(ctx context.Context, podman Engine, s lifecycle.State, e lifecycle.PullImage) (lifecycle.Result, error) {
 	ref, err := images.ParseRef(e.Ref)
 	if err != nil {
 		return lifecycle.Result{}, err
@@ -97,7 +97,7 @@ func localSource(b lifecycle.PullBehavior) string {
 }
 
 // tagBack names an image that was pulled by digest as the user wrote it.
-func tagBack(ctx context.Context, podman *libpod.Client, ref images.Ref, id string) error {
+func tagBack(ctx context.Context, podman Engine, ref images.Ref, id string) error {
 	if ref.Pinned() {
 		return nil
 	}

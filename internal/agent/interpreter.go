@@ -69,9 +69,10 @@ func opID(e lifecycle.Effect) lifecycle.OpID {
 	}
 }
 
-// perform does what an effect asks for, in the state it came with, and answers.
+// Do does what an effect asks for, in the state it came with, and answers. It is
+// synchronous and safe for concurrent use; CancelOp is the driver's own business.
 // Every effect may be repeated. It decides nothing that Step could decide.
-func (h *Host) perform(ctx context.Context, s lifecycle.State, e lifecycle.Effect) lifecycle.OpFinished {
+func (h *Host) Do(ctx context.Context, s lifecycle.State, e lifecycle.Effect) lifecycle.OpFinished {
 	ctx, cancel := context.WithTimeout(ctx, limit(e))
 	defer cancel()
 	result, err := h.act(ctx, s, e)
@@ -122,7 +123,7 @@ func (h *Host) act(ctx context.Context, s lifecycle.State, e lifecycle.Effect) (
 
 // prepare makes the slice with its limits, the pod in it, and starts the infra
 // container.
-func (h *Host) prepare(ctx context.Context, podman *libpod.Client, s lifecycle.State) (lifecycle.Result, error) {
+func (h *Host) prepare(ctx context.Context, podman Engine, s lifecycle.State) (lifecycle.Result, error) {
 	spec := libpod.PodSpec{
 		Name: podName(s), TaskID: s.ID, Labels: labels(s, -1), Hostname: s.ID[:12], Network: podNetwork(s.Task.Network),
 	}
@@ -157,7 +158,7 @@ func podNetwork(m taskdef.NetworkMode) string {
 
 // ensureSlice makes the task's slice and reads its limits back from the kernel.
 // Without a user manager, or when Podman does not use it, there is no slice.
-func (h *Host) ensureSlice(ctx context.Context, podman *libpod.Client, s lifecycle.State) (string, error) {
+func (h *Host) ensureSlice(ctx context.Context, podman Engine, s lifecycle.State) (string, error) {
 	user, err := h.userManager(ctx)
 	if err != nil {
 		h.log.Info("no slice for the task", "task", s.ID, "reason", err)
@@ -181,7 +182,7 @@ func (h *Host) ensureSlice(ctx context.Context, podman *libpod.Client, s lifecyc
 	return name, user.ReadBack(ctx, name, l)
 }
 
-func (h *Host) remove(ctx context.Context, podman *libpod.Client, s lifecycle.State) error {
+func (h *Host) remove(ctx context.Context, podman Engine, s lifecycle.State) error {
 	if err := podman.RemovePod(ctx, podName(s), s.ID); err != nil {
 		return err
 	}
@@ -196,7 +197,7 @@ func (h *Host) remove(ctx context.Context, podman *libpod.Client, s lifecycle.St
 	return user.StopSlice(ctx, name)
 }
 
-func inspect(ctx context.Context, podman *libpod.Client, s lifecycle.State, i int) (lifecycle.Result, error) {
+func inspect(ctx context.Context, podman Engine, s lifecycle.State, i int) (lifecycle.Result, error) {
 	o, err := podman.InspectContainer(ctx, containerName(s, i))
 	if err != nil {
 		return lifecycle.Result{}, err

@@ -102,7 +102,7 @@ func (h *Host) awaitStart(ctx context.Context, s lifecycle.State, i int) (starte
 
 // copyLog reads one container's log. A service that went away in the middle of
 // following looks like the end, so the container is asked whether it still runs.
-func (h *Host) copyLog(ctx context.Context, podman *libpod.Client, s lifecycle.State, i int, o LogOptions, fn func(libpod.LogLine) error) error {
+func (h *Host) copyLog(ctx context.Context, podman Engine, s lifecycle.State, i int, o LogOptions, fn func(libpod.LogLine) error) error {
 	name := containerName(s, i)
 	opts := libpod.LogOptions{Follow: o.Follow, Since: o.Since, Tail: max(o.Tail, 0), Timestamps: o.Timestamps}
 	for {

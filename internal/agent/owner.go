@@ -258,7 +258,7 @@ func (r *run) begin(s lifecycle.State, e lifecycle.Effect) {
 	r.wg.Go(func() {
 		defer cancel()
 		began := time.Now()
-		answer := r.host.perform(ctx, s, e)
+		answer := r.host.Do(ctx, s, e)
 		r.host.log.Debug("operation", "task", s.ID, "effect", fmt.Sprintf("%T%+v", e, e), "took", time.Since(began), "failure", answer.Failure.String())
 		r.send(answer)
 	})
