@@ -138,7 +138,7 @@ func (h *Host) prepare(ctx context.Context, podman Engine, s lifecycle.State) (l
 	if err != nil {
 		return lifecycle.Result{}, namePortHolder(err, spec.Ports)
 	}
-	r := lifecycle.Result{PodID: pod.ID}
+	r := lifecycle.Result{PodID: pod.ID, Slice: spec.CgroupParent}
 	for _, p := range pod.Ports {
 		r.Ports = append(r.Ports, taskdef.Port{HostIP: p.HostIP, HostPort: p.HostPort, ContainerPort: p.ContainerPort, Protocol: p.Protocol})
 	}

@@ -47,6 +47,7 @@ type Result struct {
 	ImageID string         // Pull
 	Source  string         // Pull: SourceRegistry or SourceCache
 	PodID   string         // Prepare
+	Slice   string         // Prepare; empty where there is none
 	Ports   []taskdef.Port // Prepare
 	Seen    Observed       // Create, Start, Stop, Inspect
 	Probe   ProbeResult    // Probe

@@ -90,7 +90,7 @@ func (s *State) foldSandbox(at time.Time, op Op, ev OpFinished) {
 		b.Retry, b.Stale = Retry{}, false
 		switch op.Kind {
 		case Prepare:
-			b.Phase, b.PodID, b.Ports = SandboxReady, ev.Result.PodID, ev.Result.Ports
+			b.Phase, b.PodID, b.Slice, b.Ports = SandboxReady, ev.Result.PodID, ev.Result.Slice, ev.Result.Ports
 		case Halt:
 			b.Phase = SandboxStopped
 		case Remove:

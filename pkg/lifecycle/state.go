@@ -107,6 +107,8 @@ type Sandbox struct {
 	// Stale: the phase is hearsay. Ready must be prepared again before it is relied upon.
 	Stale bool   `json:"stale,omitempty"`
 	PodID string `json:"podId,omitempty"`
+	// Slice is the systemd slice of the task; empty where the host has none.
+	Slice string `json:"slice,omitempty"`
 	// Ports are as bound, dynamic ones included.
 	Ports []taskdef.Port `json:"ports,omitempty"`
 	Op    Op             `json:"op,omitzero"`
