@@ -76,6 +76,15 @@ func TestTallyCountsAndTells(t *testing.T) {
 			tells:  "last words",
 		},
 		{
+			name: "a panic that ended a test is shown, and counted once",
+			stream: `{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"output","Package":"p","Output":"panic: test timed out\n"}
+{"Action":"fail","Package":"p"}
+`,
+			failed: 1,
+			tells:  "panic: test timed out",
+		},
+		{
 			name: "a test still open when the stream breaks off has failed",
 			stream: `{"Action":"run","Package":"p","Test":"TestA"}
 `,

@@ -124,11 +124,14 @@ func (t *tally) endPackage(e event) {
 	}
 	text := t.output(testID{pkg: e.Package}).String()
 	delete(t.open, testID{pkg: e.Package})
-	if e.Action != "fail" || t.failed[e.Package] {
+	if e.Action != "fail" {
 		return
 	}
-	t.Failed++
+	if !t.failed[e.Package] {
+		t.Failed++
+	}
 	t.failed[e.Package] = true
+	// A panic and its stacks belong to the package, whichever test they ended.
 	fmt.Fprintf(t.out, "--- FAIL: %s\n", e.Package)
 	if build := t.builds[e.FailedBuild]; build != nil {
 		fmt.Fprint(t.out, build)
