@@ -5,16 +5,19 @@ import (
 	"fmt"
 )
 
-// Check reports every broken invariant of a state: after a load (a record may
-// have been edited) and at the end of every test.
+// Check reports everything that is wrong with a state, its definition included:
+// after a load (a record may have been edited) and at the end of every test.
 func Check(s State) error {
+	return errors.Join(s.Task.Check(), s.Invariants())
+}
+
+// Invariants reports every broken invariant but those of the definition, which
+// Step never changes. Step keeps them.
+func (s State) Invariants() error {
 	var errs []error
 	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
 	if len(s.ID) != 32 {
 		bad("id %q is not 32 hex digits", s.ID)
-	}
-	if err := s.Task.Check(); err != nil {
-		errs = append(errs, err)
 	}
 	if len(s.Containers) != len(s.Task.Containers) {
 		bad("%d containers for a definition of %d", len(s.Containers), len(s.Task.Containers))

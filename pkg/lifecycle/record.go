@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -132,7 +133,7 @@ func (h Checkup) reason() string {
 	if h.Status != HealthUnhealthy {
 		return ""
 	}
-	return fmt.Sprintf("%d failed checks in a row, last: exit code %d %s", h.Streak, h.ExitCode, h.Output)
+	return strings.TrimSpace(fmt.Sprintf("%d failed checks in a row, last: exit code %d %s", h.Streak, h.ExitCode, h.Output))
 }
 
 func (s *State) recordSandbox(at time.Time) {

@@ -299,7 +299,8 @@ func (s State) ExitCode() int {
 		if end.IsZero() {
 			end = c.EndedAt
 		}
-		if c.HasExit && (best.IsZero() || end.Before(best)) {
+		decided := s.Task.Containers[i].Name == s.Stop.Container
+		if c.HasExit && (best.IsZero() || end.Before(best) || end.Equal(best) && decided) {
 			code, best = c.ExitCode, end
 		}
 	}
