@@ -1,0 +1,142 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/podtask/podtask/pkg/lifecycle"
+)
+
+// key appends what tells worlds apart by their future. Times matter by their
+// order only: unset, past, or which of the future ones comes first.
+func (w *World) key(b []byte) []byte {
+	k := keyer{b: b, now: w.now}
+	s, l := &w.state, &w.left
+	k.ints(l.Faults, l.Splits, l.Lates, l.Exits, l.Vanishes, l.Alarms, l.Requests, l.Crashes, l.Reboots, l.Clocks)
+	k.ints(int(s.Goal), int(s.Sandbox.Phase), int(s.Reported), int(w.pod), s.Sandbox.Retry.Attempts)
+	k.bools(s.Force, s.Sandbox.Dirty, s.Sandbox.Stale)
+	k.op(&s.Sandbox.Op)
+	k.pause(s.Sandbox.Retry.NotUntil)
+	for i := range s.Containers {
+		w.containerKey(&k, i)
+	}
+	// Flights are told apart by their slot, of which each has at most one.
+	for slot := sandbox; slot < len(s.Containers); slot++ {
+		if f := w.flightOf(slot); f != nil {
+			k.ints(100+slot, int(f.kind))
+			k.bools(f.canceled, f.gentle, f.result != nil)
+			if r := f.result; r != nil {
+				k.ints(int(r.Seen.Presence), r.Seen.ExitCode)
+				k.bools(r.Probe.Healthy)
+			}
+		}
+	}
+	for i := range w.late {
+		k.ints(99, int(w.late[i].Failure.Class), int(w.late[i].Result.Seen.Presence), w.late[i].Result.Seen.ExitCode)
+	}
+	return k.finish()
+}
+
+func (w *World) containerKey(k *keyer, i int) {
+	c, def, t := &w.state.Containers[i], &w.state.Task.Containers[i], &w.truth[i]
+	k.bools(c.Resolved, c.Pulled, c.Stale, c.Ended, c.HasExit, c.StartedAt.IsZero(), t.healthy, t.vanished)
+	k.bools(c.Digest == "", lostImage(c))
+	k.ints(int(c.Presence), c.ExitCode, int(c.Doubt.Kind), int(c.Doubt.Failure.Class), c.Retry.Attempts)
+	k.ints(int(t.presence), t.code, t.runs)
+	k.op(&c.Op)
+	k.pause(c.Retry.NotUntil)
+	if c.Ended {
+		return
+	}
+	if def.StartTimeout != 0 && !c.StartedAt.IsZero() && w.isWaitedFor(i) {
+		k.time(c.StartedAt.Add(def.StartTimeout))
+	}
+	if check := def.HealthCheck; check != nil && !c.Health.Since.IsZero() {
+		k.ints(int(c.Health.Status), min(c.Health.Streak, check.Retries))
+		k.time(c.Health.Next)
+		if c.Health.Status == lifecycle.HealthUnknown {
+			k.time(c.Health.Since.Add(max(check.Interval, check.StartPeriod)))
+		}
+	}
+}
+
+// isWaitedFor reports whether a container that is still to start depends on i.
+func (w *World) isWaitedFor(i int) bool {
+	for j := range w.state.Containers {
+		c := &w.state.Containers[j]
+		if c.StartedAt.IsZero() && !c.Ended && dependsOn(&w.state.Task, j, i) {
+			return true
+		}
+	}
+	return false
+}
+
+type keyer struct {
+	b     []byte
+	now   time.Time
+	n     int
+	times [64]time.Duration // after now; at most 5 for each of 10 containers
+}
+
+// The times that need no rank.
+const (
+	unset time.Duration = iota - 1
+	past
+)
+
+func (k *keyer) ints(v ...int) {
+	for _, n := range v {
+		k.b = append(k.b, byte(n))
+	}
+}
+
+func (k *keyer) bools(v ...bool) {
+	var n byte
+	for _, b := range v {
+		n <<= 1
+		if b {
+			n |= 1
+		}
+	}
+	k.b = append(k.b, n)
+}
+
+func (k *keyer) op(o *lifecycle.Op) {
+	k.b = append(k.b, byte(o.Kind))
+	k.bools(o.Canceled, o.Gentle, o.Overran)
+	k.time(o.Overdue)
+}
+
+func (k *keyer) time(t time.Time) {
+	d := unset
+	if !t.IsZero() {
+		d = max(past, t.Sub(k.now))
+	}
+	k.times[k.n] = d
+	k.n++
+}
+
+// pause is a time before which nothing is done: once past it is as if unset.
+func (k *keyer) pause(t time.Time) {
+	if !t.After(k.now) {
+		t = time.Time{}
+	}
+	k.time(t)
+}
+
+func (k *keyer) finish() []byte {
+	sorted := k.times
+	ranks := sorted[:k.n]
+	slices.Sort(ranks)
+	ranks = slices.Compact(ranks)
+	first, _ := slices.BinarySearch(ranks, past+1)
+	for _, d := range k.times[:k.n] {
+		if d <= past {
+			k.b = append(k.b, byte(d-unset))
+			continue
+		}
+		rank, _ := slices.BinarySearch(ranks, d)
+		k.b = append(k.b, byte(2+rank-first))
+	}
+	return k.b
+}

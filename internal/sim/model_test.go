@@ -1,0 +1,101 @@
+package sim
+
+import (
+	"flag"
+	"testing"
+	"time"
+
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// quick leaves the large cases out, for runs that repeat many times.
+var quick = flag.Bool("quick", false, "explore small cases only")
+
+func container(name string, essential bool, deps ...taskdef.Dependency) taskdef.Container {
+	return taskdef.Container{Name: name, Image: "example.com/" + name + ":1", Essential: essential, StopTimeout: time.Second, DependsOn: deps}
+}
+
+func checked(c taskdef.Container) taskdef.Container {
+	c.HealthCheck = &taskdef.HealthCheck{Command: []string{"CMD", "true"}, Interval: 5 * time.Second, Timeout: 2 * time.Second, Retries: 2}
+	return c
+}
+
+func timed(c taskdef.Container) taskdef.Container { c.StartTimeout = 7 * time.Second; return c }
+
+func on(i int, c taskdef.Condition) taskdef.Dependency {
+	return taskdef.Dependency{Container: i, Condition: c}
+}
+
+func task(cs ...taskdef.Container) taskdef.Task {
+	return taskdef.Task{Family: "model", Network: taskdef.NetworkBridge, Containers: cs}
+}
+
+// modelCase is one exploration. Large ones are left out under the race detector and in
+// quick runs.
+type modelCase struct {
+	name  string
+	large bool
+	pull  lifecycle.PullBehavior
+	task  taskdef.Task
+	Budget
+}
+
+func modelCases() []modelCase {
+	one := task(container("a", true))
+	check := task(checked(container("a", true)))
+	start := task(container("a", true), container("b", true, on(0, taskdef.Start)))
+	success := task(container("a", false), container("b", true, on(0, taskdef.Success)))
+	complete := task(container("a", false), container("b", true, on(0, taskdef.Complete)))
+	healthy := task(checked(timed(container("a", true))), container("b", true, on(0, taskdef.Healthy)))
+	free := task(container("a", true), container("b", false))
+	two := Budget{Faults: 1, Crashes: 1, Exits: 1, Lates: 1, Requests: 1}
+	return []modelCase{
+		{name: "one", large: true, task: one, Budget: Budget{Faults: 2, Crashes: 1, Exits: 1, Lates: 1, Splits: 1, Requests: 1}},
+		{name: "one, few faults", task: one, Budget: Budget{Faults: 1, Crashes: 1, Exits: 1, Lates: 1, Requests: 1}},
+		{name: "one, strict pull", pull: lifecycle.PullAlways, task: one, Budget: Budget{Faults: 2, Exits: 1, Splits: 1, Requests: 1}},
+		{name: "one, users who insist", task: one, Budget: Budget{Faults: 1, Requests: 3, Splits: 1, Exits: 1}},
+		{name: "one, crashes and vanishing", task: one, Budget: Budget{Faults: 1, Crashes: 2, Exits: 1, Requests: 1, Vanishes: 1}},
+		{name: "one, reboots and false alarms", task: one, Budget: Budget{Faults: 1, Reboots: 2, Exits: 1, Requests: 1, Alarms: 2}},
+		{name: "one, answers that come twice", task: one, Budget: Budget{Faults: 1, Splits: 1, Exits: 1, Requests: 1, Lates: 3}},
+		{name: "one, given up", task: one, Budget: Budget{Faults: 9, Exits: 1}},
+		{name: "one with a health check", large: true, task: check, Budget: Budget{Faults: 2, Crashes: 1, Exits: 1, Splits: 1, Requests: 1}},
+		{name: "one with a health check, few faults", task: check, Budget: Budget{Faults: 1, Crashes: 1, Exits: 1, Requests: 1}},
+		{name: "START", large: true, task: start, Budget: two},
+		{name: "START, few faults", task: start, Budget: Budget{Faults: 1, Exits: 1, Requests: 1}},
+		{name: "START, killed on the way down", task: start, Budget: Budget{Requests: 2, Splits: 1}},
+		{name: "START, rebooted", task: start, Budget: Budget{Reboots: 1, Exits: 1, Alarms: 1}},
+		{name: "COMPLETE", large: true, task: complete, Budget: two},
+		{name: "COMPLETE, few faults", task: complete, Budget: Budget{Crashes: 1, Exits: 1}},
+		{name: "SUCCESS, strict pull", large: true, pull: lifecycle.PullAlways, task: success, Budget: two},
+		{name: "SUCCESS, few faults", task: success, Budget: Budget{Crashes: 1, Exits: 1, Requests: 1}},
+		{name: "SUCCESS with startTimeout", task: task(timed(success.Containers[0]), success.Containers[1]), Budget: Budget{Faults: 1, Exits: 1, Splits: 1, Requests: 1}},
+		{name: "HEALTHY", large: true, task: healthy, Budget: Budget{Faults: 1, Crashes: 1, Exits: 1}},
+		{name: "HEALTHY, stopped", task: healthy, Budget: Budget{Exits: 1, Requests: 2}},
+		{name: "two that vanish", task: free, Budget: Budget{Crashes: 1, Exits: 1, Vanishes: 1, Requests: 1}},
+	}
+}
+
+func TestModel(t *testing.T) {
+	for _, c := range modelCases() {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if c.large && (raceDetector || *quick) {
+				t.Logf("left out of this run: it takes seconds")
+				return
+			}
+			w, err := New(c.task, lifecycle.Options{Pull: c.pull}, c.Budget)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := w.Explore()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.States < 100 {
+				t.Errorf("only %d states: the model has become blind", r.States)
+			}
+			t.Logf("%d states, %d moves", r.States, r.Moves)
+		})
+	}
+}

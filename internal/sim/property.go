@@ -1,0 +1,294 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// Property names something that must always be so.
+type Property string
+
+// The properties, by what each promises.
+const (
+	Invariants    Property = "the state keeps lifecycle's invariants"
+	OneOperation  Property = "there is one operation at a time on each container and on the sandbox"
+	DigestsFirst  Property = "nothing is pulled or made before every digest is known"
+	DigestsAtOnce Property = "every digest is asked for at once, whatever the start order"
+	StrictImages  Property = "a strict pull behaviour never goes on without the registry's digest"
+	SandboxFirst  Property = "containers are created in a sandbox that is ready"
+	StartOrder    Property = "a container starts after its dependencies have met their conditions"
+	StartOnce     Property = "a container is started once"
+	StopOrder     Property = "a container is stopped after all that depend on it"
+	KillAtOnce    Property = "a kill leaves no grace to anything"
+	CancelUseless Property = "an operation nobody needs any more is cancelled, once"
+	StaysEnded    Property = "an ended container stays ended, with its exit code"
+	ExitCodes     Property = "the exit code recorded is the container's own"
+	GoalFalls     Property = "the goal never rises to UP again and the stop reason never changes"
+	StaysStopped  Property = "a STOPPED task stays STOPPED"
+	StoppedIsTrue Property = "STOPPED means that nothing runs and the ports are free"
+	NothingLeft   Property = "removed means that nothing is left"
+	RemoveLast    Property = "nothing is removed under a running container"
+	SettledRests  Property = "a settled task has nothing in flight"
+	ReportsOnce   Property = "statuses are reported forwards, each once and in order"
+	HintsAreHeard Property = "an end that was announced is looked into"
+	SavedIsAll    Property = "a saved state is read back as it was"
+	ReachesGoal   Property = "the goal is reached once nothing fails any more"
+)
+
+// Violation is a broken property, with the moves that led to it.
+type Violation struct {
+	Property Property
+	Detail   string
+	// Task is the definition, in the words of a script.
+	Task string
+	// Moves are in order, from the submission on.
+	Moves []string
+}
+
+// Error names the property and lists the moves, one on a line.
+func (v *Violation) Error() string {
+	return fmt.Sprintf("broken: %s\n%s\n%safter\n  %s", v.Property, v.Detail, v.Task, strings.Join(v.Moves, "\n  "))
+}
+
+// broken ends the run. It panics because a violation may come up in the middle
+// of any move; catch turns it into an error where runs begin.
+func (w *World) broken(p Property, format string, a ...any) {
+	panic(&Violation{Property: p, Detail: fmt.Sprintf(format, a...), Task: describeTask(w.state.Task, w.state.Options), Moves: w.moved()})
+}
+
+// catch is deferred by what runs worlds.
+func catch(err *error) {
+	switch v := recover().(type) {
+	case nil:
+	case *Violation:
+		*err = v
+	default:
+		panic(v)
+	}
+}
+
+// checkStep checks what can be said of one step that led from old to w.state.
+func (w *World) checkStep(old *lifecycle.State) {
+	if err := w.state.Invariants(); err != nil {
+		w.broken(Invariants, "%v", err)
+	}
+	w.checkForward(old)
+	w.checkReports(old)
+	w.checkTruth()
+	w.checkFlights()
+}
+
+// checkForward compares with the state before.
+func (w *World) checkForward(old *lifecycle.State) {
+	s := &w.state
+	for i := range old.Containers {
+		was, now := &old.Containers[i], &s.Containers[i]
+		if was.Ended && (!now.Ended || now.HasExit != was.HasExit || now.ExitCode != was.ExitCode) {
+			w.broken(StaysEnded, "%s did not", w.name(i))
+		}
+	}
+	if old.Goal > s.Goal && s.Goal == lifecycle.Up || old.Goal != lifecycle.Up && old.Stop != s.Stop {
+		w.broken(GoalFalls, "from %s (%v) to %s (%v)", old.Goal, old.Stop, s.Goal, s.Stop)
+	}
+	if old.Status() == lifecycle.StatusStopped && s.Status() != lifecycle.StatusStopped {
+		w.broken(StaysStopped, "it is %s", s.Status())
+	}
+}
+
+// checkTruth compares what the state claims with what is so.
+func (w *World) checkTruth() {
+	s := &w.state
+	for i := range s.Containers {
+		c, t := &s.Containers[i], &w.truth[i]
+		if !c.Ended || t.presence != lifecycle.Exited {
+			continue
+		}
+		if !c.HasExit || !c.StartedAt.IsZero() && c.ExitCode != t.code {
+			w.broken(ExitCodes, "%s exited with %d; recorded: %v %d", w.name(i), t.code, c.HasExit, c.ExitCode)
+		}
+	}
+	if s.Status() == lifecycle.StatusStopped {
+		for i := range w.truth {
+			if w.truth[i].presence == lifecycle.Running {
+				w.broken(StoppedIsTrue, "%s runs", w.name(i))
+			}
+		}
+		if w.pod == lifecycle.SandboxReady {
+			w.broken(StoppedIsTrue, "the sandbox holds its ports")
+		}
+	}
+	if s.Sandbox.Phase == lifecycle.SandboxRemoved {
+		for i := range w.truth {
+			if w.truth[i].presence != lifecycle.Absent {
+				w.broken(NothingLeft, "%s is", w.name(i))
+			}
+		}
+		if w.pod != lifecycle.SandboxAbsent {
+			w.broken(NothingLeft, "the pod is")
+		}
+	}
+}
+
+// checkFlights looks at what is in flight after a step.
+func (w *World) checkFlights() {
+	s := &w.state
+	if s.Settled() && len(w.flights) > 0 {
+		w.broken(SettledRests, "%d operations are", len(w.flights))
+	}
+	for _, f := range w.flights {
+		if f.canceled {
+			continue
+		}
+		switch {
+		case s.Goal != lifecycle.Up && (f.kind == lifecycle.Resolve || f.kind == lifecycle.Pull || f.kind == lifecycle.Probe || f.kind == lifecycle.Prepare):
+			w.broken(CancelUseless, "%s of %s goes on with the goal %s", f.kind, w.name(f.slot), s.Goal)
+		case s.Force && f.kind == lifecycle.Stop && f.gentle:
+			w.broken(KillAtOnce, "the gentle stop of %s goes on", w.name(f.slot))
+		}
+	}
+	if s.Goal != lifecycle.Up {
+		return
+	}
+	for i := range s.Containers {
+		c := &s.Containers[i]
+		if !c.Resolved && !c.Ended && !c.Stale && !w.now.Before(c.Retry.NotUntil) && w.flightOf(i) == nil {
+			w.broken(DigestsAtOnce, "that of %s is not", w.name(i))
+		}
+	}
+}
+
+// checkReports looks at what a step added to the history.
+func (w *World) checkReports(old *lifecycle.State) {
+	s := &w.state
+	if s.Reported < old.Reported || s.Sandbox.Reported < old.Sandbox.Reported {
+		w.broken(ReportsOnce, "backwards")
+	}
+	for i := range s.Containers {
+		if s.Containers[i].Reported < old.Containers[i].Reported {
+			w.broken(ReportsOnce, "%s backwards", w.name(i))
+		}
+	}
+	for _, t := range newReports(old, s) {
+		if t.Status == "RUNNING" && t.Container == "" && s.Goal != lifecycle.Up {
+			w.broken(ReportsOnce, "the task RUNNING on its way down")
+		}
+	}
+	if !w.full {
+		return
+	}
+	seen := make(map[string]int)
+	for k, t := range s.History {
+		var st lifecycle.Status
+		if k > 0 && t.Seq != s.History[k-1].Seq+1 {
+			w.broken(ReportsOnce, "number %d follows %d", t.Seq, s.History[k-1].Seq)
+		}
+		if st.UnmarshalText([]byte(t.Status)) != nil {
+			continue // a health
+		}
+		if last, ok := seen[t.Container]; ok && int(st) <= last {
+			w.broken(ReportsOnce, "%q: %s after %s", t.Container, t.Status, lifecycle.Status(last))
+		}
+		seen[t.Container] = int(st)
+	}
+}
+
+// newReports are the lines of history that a step has added.
+func newReports(old, s *lifecycle.State) []lifecycle.Transition {
+	var last uint64
+	if n := len(old.History); n > 0 {
+		last = old.History[n-1].Seq
+	}
+	k := len(s.History)
+	for k > 0 && s.History[k-1].Seq > last {
+		k--
+	}
+	return s.History[k:]
+}
+
+// checkAsked looks at an effect in the moment it is asked for.
+func (w *World) checkAsked(f flight, e lifecycle.Effect) {
+	s := &w.state
+	if g := w.flightOf(f.slot); g != nil {
+		w.broken(OneOperation, "%s of %s while a %s is in flight", f.kind, w.name(f.slot), g.kind)
+	}
+	if s.Goal == lifecycle.Up && (f.kind == lifecycle.Pull || f.kind == lifecycle.Create || f.kind == lifecycle.Start || f.kind == lifecycle.Prepare) {
+		for i := range s.Containers {
+			if !s.Containers[i].Resolved {
+				w.broken(DigestsFirst, "%s of %s before that of %s", f.kind, w.name(f.slot), w.name(i))
+			}
+		}
+	}
+	switch e := e.(type) {
+	case lifecycle.PullImage:
+		if e.Digest == "" && (s.Options.Pull == lifecycle.PullAlways || s.Options.Pull == lifecycle.PullOnce) {
+			w.broken(StrictImages, "%s is pulled without", w.name(e.Index))
+		}
+	case lifecycle.CreateContainer:
+		if w.pod != lifecycle.SandboxReady {
+			w.broken(SandboxFirst, "%s is not", w.name(e.Index))
+		}
+	case lifecycle.StartContainer:
+		w.checkStart(e.Index)
+	case lifecycle.StopContainer:
+		w.checkStop(e)
+	}
+}
+
+func (w *World) checkStart(i int) {
+	for _, d := range w.state.Task.Containers[i].DependsOn {
+		t := &w.truth[d.Container]
+		met := false
+		switch d.Condition {
+		case taskdef.Start:
+			met = t.runs > 0
+		case taskdef.Complete:
+			met = t.runs > 0 && t.presence == lifecycle.Exited
+		case taskdef.Success:
+			met = t.runs > 0 && t.presence == lifecycle.Exited && t.code == 0
+		case taskdef.Healthy:
+			met = t.healthy
+		}
+		if !met && !t.vanished {
+			w.broken(StartOrder, "%s before %s was %s", w.name(i), w.name(d.Container), d.Condition)
+		}
+	}
+}
+
+func (w *World) checkStop(e lifecycle.StopContainer) {
+	if w.state.Force {
+		if e.Grace != 0 {
+			w.broken(KillAtOnce, "%s gets %s", w.name(e.Index), e.Grace)
+		}
+		return
+	}
+	for j := range w.truth {
+		if w.truth[j].presence == lifecycle.Running && dependsOn(&w.state.Task, j, e.Index) {
+			w.broken(StopOrder, "%s before %s", w.name(e.Index), w.name(j))
+		}
+	}
+}
+
+// dependsOn reports whether container j names container i in dependsOn.
+func dependsOn(t *taskdef.Task, j, i int) bool {
+	return slices.ContainsFunc(t.Containers[j].DependsOn, func(d taskdef.Dependency) bool { return d.Container == i })
+}
+
+// checkFinal looks at a world that has come to rest.
+func (w *World) checkFinal() {
+	s := &w.state
+	switch {
+	case s.Goal == lifecycle.Up && !w.steady():
+		w.broken(ReachesGoal, "it rests with the goal UP before everything runs")
+	case s.Goal != lifecycle.Up && !s.Settled():
+		w.broken(ReachesGoal, "it rests with the goal %s, unsettled", s.Goal)
+	}
+	for i := range w.truth {
+		if w.truth[i].presence == lifecycle.Running && (s.Goal != lifecycle.Up || s.Containers[i].Presence != lifecycle.Running) {
+			w.broken(ReachesGoal, "%s runs unnoticed", w.name(i))
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// Walk makes one random way through the world of a random task of two to five
+// containers, and then brings the task to its goal, stops it and removes it. The
+// same seed makes the same way. The error is a *Violation. The return value is
+// the number of moves.
+func Walk(seed uint64) (moves int, err error) {
+	defer catch(&err)
+	r := rand.New(rand.NewPCG(seed, 0))
+	t, o := randomTask(r), randomOptions(r)
+	if err := t.Check(); err != nil {
+		return 0, fmt.Errorf("the random task of seed %d is not valid: %w", seed, err)
+	}
+	w := blank(t, o, randomBudget(r))
+	w.full = true
+	w.step(lifecycle.Restarted{})
+	friendly := 0.4 + r.Float64()/2
+	for moves = range 40 + r.IntN(200) {
+		m, ok := w.draw(r, friendly)
+		if !ok {
+			break
+		}
+		w.make(m)
+	}
+	w = w.finish(nil)
+	for _, k := range []int{0, 2} { // stop, remove
+		w.left.Requests = 1
+		w.make(move{verb: request, arg: k})
+		w = w.finish(nil)
+	}
+	if w.state.Sandbox.Phase != lifecycle.SandboxRemoved {
+		w.broken(ReachesGoal, "removed in the end, but the sandbox is %s", w.state.Sandbox.Phase)
+	}
+	return moves, nil
+}
+
+// draw chooses a move: with probability friendly one that a world without
+// faults could make, else any. What ends a task is drawn more rarely.
+func (w *World) draw(r *rand.Rand, friendly float64) (move, bool) {
+	var all, good []move
+	for _, m := range w.moves(nil) {
+		final := m.verb == request || m.verb == reboot || m.verb == vanishes || m.verb == exits && w.state.Task.Containers[m.slot].Essential
+		if final && r.IntN(8) > 0 {
+			continue
+		}
+		all = append(all, m)
+		if m.verb == works || m.verb == timer || m.verb == hint && w.hintDue(m.slot) {
+			good = append(good, m)
+		}
+	}
+	if len(good) > 0 && r.Float64() < friendly {
+		all = good
+	}
+	if len(all) == 0 {
+		return move{}, false
+	}
+	return all[r.IntN(len(all))], true
+}
+
+func randomBudget(r *rand.Rand) Budget {
+	return Budget{
+		Faults: r.IntN(25), Splits: 20, Lates: 20, Exits: 6, Vanishes: r.IntN(3), Alarms: 10,
+		Requests: r.IntN(4), Crashes: r.IntN(5), Reboots: r.IntN(2), Clocks: r.IntN(2),
+	}
+}
+
+func randomOptions(r *rand.Rand) lifecycle.Options {
+	all := []lifecycle.PullBehavior{
+		lifecycle.PullDefault, lifecycle.PullAlways, lifecycle.PullOnce, lifecycle.PullPreferCached, lifecycle.PullNever,
+	}
+	return lifecycle.Options{Pull: all[r.IntN(len(all))]}
+}
+
+func randomTask(r *rand.Rand) taskdef.Task {
+	t := taskdef.Task{Family: "random", Network: taskdef.NetworkBridge}
+	n := 2 + r.IntN(4)
+	for i := range n {
+		c := taskdef.Container{
+			Name:        string(rune('a' + i)),
+			Image:       fmt.Sprintf("example.com/%c:1", 'a'+i),
+			Essential:   i == n-1 || r.IntN(2) == 0,
+			StopTimeout: time.Duration(1+r.IntN(30)) * time.Second,
+		}
+		if r.IntN(4) == 0 {
+			c.Image = fmt.Sprintf("example.com/%c@sha256:%064x", 'a'+i, i)
+		}
+		if r.IntN(3) == 0 {
+			c.HealthCheck = randomCheck(r)
+		}
+		if r.IntN(3) == 0 {
+			c.StartTimeout = time.Duration(2+r.IntN(100)) * time.Second
+		}
+		for d := range i {
+			if r.IntN(3) > 0 {
+				c.DependsOn = append(c.DependsOn, taskdef.Dependency{Container: d, Condition: randomCondition(r, t.Containers[d])})
+			}
+		}
+		t.Containers = append(t.Containers, c)
+	}
+	return t
+}
+
+func randomCheck(r *rand.Rand) *taskdef.HealthCheck {
+	return &taskdef.HealthCheck{
+		Command:     []string{"CMD", "true"},
+		Interval:    time.Duration(5+r.IntN(60)) * time.Second,
+		Timeout:     time.Duration(2+r.IntN(59)) * time.Second,
+		Retries:     1 + r.IntN(10),
+		StartPeriod: time.Duration(r.IntN(4)*r.IntN(60)) * time.Second,
+	}
+}
+
+// randomCondition is one that the ECS model allows on a container.
+func randomCondition(r *rand.Rand, on taskdef.Container) taskdef.Condition {
+	all := []taskdef.Condition{taskdef.Start}
+	if !on.Essential {
+		all = append(all, taskdef.Complete, taskdef.Success)
+	}
+	if on.HealthCheck != nil {
+		all = append(all, taskdef.Healthy)
+	}
+	return all[r.IntN(len(all))]
+}
