@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+)
+
+// app describes the command line. Help, version and unknown commands are dealt
+// with by us: the library has them in variables that all apps of a process share
+// and ends the program in the middle.
+func (p *program) app() *cli.App {
+	app := &cli.App{
+		Name:            "podtask",
+		Usage:           "run ECS-style tasks on rootless Podman",
+		UsageText:       "podtask COMMAND [flags] [arguments]",
+		Description:     "Flags may stand anywhere on the line; -- ends them.",
+		Writer:          p.stdout,
+		ErrWriter:       p.stderr,
+		HideHelp:        true,
+		HideHelpCommand: true,
+		HideVersion:     true,
+		Suggest:         true,
+		// Values of variables and labels hold commas.
+		DisableSliceFlagSeparator: true,
+		ExitErrHandler:            func(*cli.Context, error) {},
+		Flags: []cli.Flag{
+			helpFlag(),
+			&cli.BoolFlag{Name: "version", Usage: "print the version"},
+			&cli.StringFlag{Name: "log-level", Usage: "say more or less on stderr: debug, info, warn or error (PODTASK_LOG_LEVEL; default warn)"},
+			&cli.StringFlag{Name: "state-dir", Hidden: true},
+		},
+		Action: func(c *cli.Context) error {
+			if c.Bool("version") {
+				_, err := fmt.Fprintln(p.stdout, "podtask version "+p.version)
+				return err
+			}
+			return cli.ShowAppHelp(c)
+		},
+	}
+	app.Commands = []*cli.Command{
+		p.runCommand(), p.validateCommand(),
+		p.psCommand(), p.inspectCommand(), p.logsCommand(), p.eventsCommand(),
+		p.stopCommand(), p.rmCommand(), p.waitCommand(),
+		p.versionCommand(), p.ownerCommand(),
+	}
+	for _, c := range app.Commands {
+		c.HideHelp, c.HideHelpCommand = true, true
+		c.Flags = append(c.Flags, helpFlag())
+		verb := c.Name
+		c.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return usagef(verb, "%v", err) }
+		quietDefaults(c.Flags)
+	}
+	quietDefaults(app.Flags)
+	app.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return usagef("", "%v", err) }
+	return app
+}
+
+// quietDefaults leaves "(default: false)" out of the help.
+func quietDefaults(flags []cli.Flag) {
+	for _, f := range flags {
+		if b, ok := f.(*cli.BoolFlag); ok && !b.Value {
+			b.DisableDefaultText = true
+		}
+	}
+}
+
+func helpFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show this help"}
+}
+
+// optionalFlag is a flag whose value may be left out: --wait is --wait=BARE.
+type optionalFlag struct {
+	*cli.StringFlag
+	bare string
+}
+
+// Flags that several verbs have.
+
+func ignoreFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "ignore", Aliases: []string{"i"}, Usage: "no error for a task that does not exist"}
+}
+
+func formatFlag(usage string) cli.Flag {
+	return &cli.StringFlag{Name: "format", Usage: usage}
+}
+
+func filterFlag(keys string) cli.Flag {
+	return &cli.StringSliceFlag{Name: "filter", Usage: "show only what fits `KEY=VALUE`; keys are " + keys + "; values of one key add up, different keys narrow down"}
+}

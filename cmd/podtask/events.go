@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/podtask/podtask/internal/agent"
+	"github.com/urfave/cli/v2"
+)
+
+func (p *program) eventsCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "events",
+		Usage: "show the changes of all tasks as they happen",
+		Description: `Events of this host are numbered. Without --since only new ones are shown.
+
+Examples:
+  podtask events --filter name=web
+  podtask events --stream=false --since 1h
+  podtask events --since 42 --format json`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "stream", Aliases: []string{"f", "follow"}, Value: true, Usage: "go on with new events; --stream=false shows past ones only"},
+			&cli.StringFlag{Name: "since", Usage: "begin after event `NUMBER`, or at a time: 2006-01-02T15:04:05Z or how long ago (10m)"},
+			formatFlag("json prints JSON Lines; or a Go template"),
+			filterFlag("task, name, family, container, status"),
+		},
+		Action: p.withHost(events),
+	}
+}
+
+// eventLine is an event on the wire. Templates see its fields.
+type eventLine struct {
+	// Seq numbers the events of this host.
+	Seq    uint64    `json:"seq"`
+	At     time.Time `json:"at"`
+	Task   string    `json:"task"`
+	Name   string    `json:"name,omitempty"`
+	Family string    `json:"family"`
+	// Container is empty for the task itself.
+	Container string `json:"container,omitempty"`
+	Status    string `json:"status"`
+	Digest    string `json:"digest,omitempty"`
+	ExitCode  *int   `json:"exitCode,omitempty"`
+	Reason    string `json:"reason,omitempty"`
+}
+
+func newEventLine(e agent.Event) eventLine {
+	return eventLine{
+		Seq: e.Seq, At: e.At, Task: e.Task, Name: e.Name, Family: e.Family,
+		Container: e.Container, Status: e.Status, Digest: e.Digest, ExitCode: e.ExitCode, Reason: e.Reason,
+	}
+}
+
+func events(ctx context.Context, s *session, c *cli.Context) error {
+	if err := noArguments(c); err != nil {
+		return err
+	}
+	wanted, err := parseFilters("events", c.StringSlice("filter"), "task", "name", "family", "container", "status")
+	if err != nil {
+		return err
+	}
+	stream := c.Bool("stream")
+	after, from, err := s.eventsFrom(ctx, c.String("since"), stream)
+	if err != nil {
+		return err
+	}
+	format := c.String("format")
+	return s.host.Events(ctx, after, stream, func(e agent.Event) error {
+		has := map[string]string{"task": e.Task, "name": e.Name, "family": e.Family, "container": e.Container, "status": e.Status}
+		if e.At.Before(from) || !wanted.match(has) {
+			return nil
+		}
+		return s.printEvent(newEventLine(e), format)
+	})
+}
+
+// eventsFrom turns --since into the number or the time to begin with.
+func (s *session) eventsFrom(ctx context.Context, since string, stream bool) (after uint64, from time.Time, err error) {
+	if since == "" {
+		if !stream {
+			return 0, time.Time{}, nil
+		}
+		err = s.host.Events(ctx, 0, false, func(e agent.Event) error {
+			after = e.Seq
+			return nil
+		})
+		return after, time.Time{}, err
+	}
+	if after, err = strconv.ParseUint(since, 10, 64); err == nil {
+		return after, time.Time{}, nil
+	}
+	if from, err = parseSince(since, time.Now()); err != nil {
+		return 0, time.Time{}, usagef("events", "--since: %v", err)
+	}
+	return 0, from, nil
+}
+
+func (s *session) printEvent(e eventLine, format string) error {
+	switch format {
+	case "":
+		return s.printEventText(e)
+	case "json":
+		return json.NewEncoder(s.stdout).Encode(e)
+	default:
+		return writeTemplate(s.stdout, "events", format, []eventLine{e})
+	}
+}
+
+func (s *session) printEventText(e eventLine) error {
+	words := []string{e.At.Format(time.RFC3339Nano), shortID(e.Task), firstOf(e.Name, e.Family), label(e.Container), e.Status}
+	if e.Digest != "" {
+		words = append(words, shortDigest(e.Digest))
+	}
+	if e.ExitCode != nil {
+		words = append(words, fmt.Sprintf("exitCode=%d", *e.ExitCode))
+	}
+	if e.Reason != "" {
+		words = append(words, strconv.Quote(oneLine(e.Reason)))
+	}
+	_, err := fmt.Fprintln(s.stdout, strings.Join(words, " "))
+	return err
+}

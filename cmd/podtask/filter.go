@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// filters are the values wanted of each key: one of them must fit, for every key.
+type filters map[string][]string
+
+// parseFilters reads KEY=VALUE words; keys are those that may be asked for.
+func parseFilters(verb string, words []string, keys ...string) (filters, error) {
+	f := filters{}
+	for _, w := range words {
+		k, v, ok := strings.Cut(w, "=")
+		if !ok || !slices.Contains(keys, k) {
+			return nil, usagef(verb, "filter %q: a filter is KEY=VALUE, and keys are %s", w, strings.Join(keys, ", "))
+		}
+		f[k] = append(f[k], v)
+	}
+	return f, nil
+}
+
+// match compares what an item has with what is wanted. An id fits by its beginning,
+// all else as a whole, without regard to case.
+func (f filters) match(has map[string]string) bool {
+	for key, wanted := range f {
+		fits := func(w string) bool {
+			if key == "id" || key == "task" {
+				return strings.HasPrefix(has[key], w)
+			}
+			return strings.EqualFold(has[key], w)
+		}
+		if !slices.ContainsFunc(wanted, fits) {
+			return false
+		}
+	}
+	return true
+}
+
+// parseSince reads a point in time: RFC 3339, a date, seconds since 1970 or how
+// long ago (10m). Empty is the zero time.
+func parseSince(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil {
+		return now.Add(-d), nil
+	}
+	if sec, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return time.Unix(sec, 0).UTC(), nil
+	}
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", time.DateOnly} {
+		if t, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%q is no time: give 2006-01-02T15:04:05Z, seconds since 1970 or a duration such as 10m", text)
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/urfave/cli/v2"
+)
+
+func (p *program) inspectCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "inspect",
+		Usage:     "print all that is known of tasks, as a JSON array",
+		ArgsUsage: "TASK ...",
+		Description: `The values of environment variables are shown. What only the owner's memory
+holds, such as the next attempt of a pull, is asked of the owner.
+
+Examples:
+  podtask inspect web
+  podtask inspect --format '{{.Status}} {{.StoppedReason}}' web
+  podtask inspect web | jq '.[0].containers[].imageDigest'`,
+		Flags:  []cli.Flag{formatFlag("json or a Go template"), ignoreFlag()},
+		Action: p.withHost(inspect),
+	}
+}
+
+func inspect(ctx context.Context, s *session, c *cli.Context) error {
+	if !c.Args().Present() {
+		return usagef("inspect", "no TASK to inspect")
+	}
+	tasks := []api.Task{}
+	var errs []error
+	for _, ref := range c.Args().Slice() {
+		t, err := s.inspectTask(ctx, ref)
+		switch {
+		case err == nil:
+			tasks = append(tasks, t)
+		case !isGone(err) || !c.Bool("ignore"):
+			errs = append(errs, err)
+		}
+	}
+	var err error
+	switch format := c.String("format"); format {
+	case "", "json":
+		err = writeJSON(s.stdout, tasks)
+	default:
+		err = writeTemplate(s.stdout, "inspect", format, tasks)
+	}
+	return errors.Join(append(errs, err)...)
+}
+
+// inspectTask is the word of the task's owner, else of the record.
+func (s *session) inspectTask(ctx context.Context, ref string) (api.Task, error) {
+	st, err := s.host.Find(ref)
+	if err != nil {
+		return api.Task{}, err
+	}
+	for _, socket := range []string{s.agentSocket(), s.socket(st.ID)} {
+		c, err := api.Dial(ctx, socket)
+		if err != nil {
+			continue
+		}
+		t, err := c.Task(ctx, st.ID)
+		c.Close()
+		if err == nil {
+			return t, nil
+		}
+	}
+	return s.fromState(st), nil
+}

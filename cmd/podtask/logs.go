@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/podtask/podtask/internal/agent"
+	"github.com/urfave/cli/v2"
+)
+
+func (p *program) logsCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "logs",
+		Usage:     "show what the containers of a task wrote",
+		ArgsUsage: "TASK [CONTAINER]",
+		Description: `What a container wrote to stdout goes to stdout, what it wrote to stderr to
+stderr. Without CONTAINER each line has the container's name before it.
+
+Examples:
+  podtask logs -f web
+  podtask logs --tail 20 -t web nginx
+  podtask logs --since 10m web`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on until the containers have ended"},
+			&cli.StringFlag{Name: "since", Usage: "show what was written after `TIME`: 2006-01-02T15:04:05Z, seconds since 1970 or how long ago (10m)"},
+			&cli.StringFlag{Name: "tail", Aliases: []string{"n"}, Usage: "begin with the last `N` lines of each container", DefaultText: "all"},
+			&cli.BoolFlag{Name: "timestamps", Aliases: []string{"t"}, Usage: "show when each line was written"},
+		},
+		Action: p.withHost(logs),
+	}
+}
+
+func logs(ctx context.Context, s *session, c *cli.Context) error {
+	if n := c.Args().Len(); n < 1 || n > 2 {
+		return usagef("logs", "logs takes a TASK and perhaps a CONTAINER, not %d arguments", n)
+	}
+	opts := agent.LogOptions{Follow: c.Bool("follow"), Timestamps: c.Bool("timestamps"), Tail: -1}
+	var err error
+	if opts.Since, err = parseSince(c.String("since"), time.Now()); err != nil {
+		return usagef("logs", "--since: %v", err)
+	}
+	if tail := c.String("tail"); tail != "" && tail != "all" {
+		if opts.Tail, err = strconv.Atoi(tail); err != nil {
+			return usagef("logs", "--tail is a number of lines or all, not %q", tail)
+		}
+	}
+	st, err := s.host.Find(c.Args().First())
+	if err != nil {
+		return err
+	}
+	container := c.Args().Get(1)
+	printer := s.newLogPrinter(st, container == "", opts.Timestamps)
+	return s.host.Logs(ctx, st, container, opts, printer.line)
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/urfave/cli/v2"
+)
+
+func (p *program) ownerCommand() *cli.Command {
+	return &cli.Command{
+		Name:        "owner",
+		Usage:       "own a task until it has stopped; `run -d` starts this",
+		ArgsUsage:   "ID",
+		Description: "Ended by SIGTERM or SIGINT, it lets go of the task; containers run on.",
+		Hidden:      true,
+		Flags:       []cli.Flag{&cli.StringFlag{Name: "log-file", Usage: "write to `FILE` instead of stderr"}},
+		Action:      p.withHost(own),
+	}
+}
+
+func own(ctx context.Context, s *session, c *cli.Context) error {
+	if c.Args().Len() != 1 {
+		return usagef("owner", "owner takes one ID")
+	}
+	if name := c.String("log-file"); name != "" {
+		f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+		if err != nil {
+			return fmt.Errorf("open the owner's log: %w", err)
+		}
+		s.stderr = f // to the end of the program: report still writes to it
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	id := c.Args().First()
+	o, err := s.host.Own(id)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	l, err := api.Listen(s.socket(id))
+	if err != nil {
+		return err
+	}
+	if err := s.carry(ctx, o, l); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("task %s is left as it is: %w", shortID(id), err)
+	}
+	if o.State().Goal == lifecycle.Gone || isEmpty(s.ownerLog(id)) {
+		return s.removeOwnerLog(id)
+	}
+	return nil
+}
+
+func isEmpty(file string) bool {
+	info, err := os.Stat(file)
+	return err == nil && info.Size() == 0
+}
+
+// ownerLog is where a detached owner writes what it has to say.
+func (s *session) ownerLog(id string) string {
+	return filepath.Join(s.stateDir, "owners", id+".log")
+}
+
+func (s *session) removeOwnerLog(id string) error {
+	if err := os.Remove(s.ownerLog(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/pkg/state"
+	"github.com/urfave/cli/v2"
+)
+
+// program is all of the outside world that the verbs see.
+type program struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	getenv         func(string) string
+	environ        func() []string
+	executable     func() (string, error)
+	notify         func(chan<- os.Signal, ...os.Signal)
+	version        string
+}
+
+// main runs one command line and returns the exit code.
+func (p *program) main(ctx context.Context, args []string) int {
+	app := p.app()
+	arranged, err := arrange(app, args)
+	if err == nil {
+		err = app.RunContext(ctx, arranged)
+	}
+	return p.report(err)
+}
+
+// report prints an error and returns the exit code for it.
+func (p *program) report(err error) int {
+	var status exitStatus
+	var usage *usageError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &status):
+		return int(status)
+	case errors.As(err, &usage):
+		fmt.Fprintf(p.stderr, "Error: %s\n%s\n", usage.what, usage.do)
+	default:
+		fmt.Fprintln(p.stderr, "Error: "+err.Error())
+	}
+	return exitOwnFailure
+}
+
+func (p *program) warn(format string, args ...any) {
+	fmt.Fprintf(p.stderr, "Warning: "+format+"\n", args...)
+}
+
+// session is one verb at work on the tasks of this user.
+type session struct {
+	*program
+	host                 *agent.Host
+	log                  *slog.Logger
+	stateDir, runtimeDir string
+	stateDirGiven        bool
+	logLevel             string
+}
+
+// withHost makes an action of a verb that needs the tasks of this user.
+func (p *program) withHost(action func(ctx context.Context, s *session, c *cli.Context) error) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		s, err := p.open(c)
+		if err != nil {
+			return err
+		}
+		defer s.host.Close()
+		return action(c.Context, s, c)
+	}
+}
+
+func (p *program) open(c *cli.Context) (*session, error) {
+	s := &session{program: p, logLevel: firstOf(c.String("log-level"), p.getenv("PODTASK_LOG_LEVEL"), "warn")}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(s.logLevel)); err != nil {
+		return nil, usagef(c.Command.Name, "no log level %q: it is debug, info, warn or error", s.logLevel)
+	}
+	// Through the program, because an owner sends its words to a file.
+	s.log = slog.New(slog.NewTextHandler(writerFunc(func(b []byte) (int, error) { return p.stderr.Write(b) }), &slog.HandlerOptions{Level: level}))
+	given := firstOf(c.String("state-dir"), p.getenv("PODTASK_STATE_DIR"))
+	var err error
+	if s.stateDir, s.runtimeDir, err = dirs(p.getenv, given); err != nil {
+		return nil, err
+	}
+	s.stateDirGiven = given != ""
+	s.host, err = agent.Open(agent.Config{StateDir: s.stateDir, RuntimeDir: s.runtimeDir, Getenv: p.getenv, Log: s.log})
+	return s, err
+}
+
+// dirs returns where state and sockets are. Without XDG_RUNTIME_DIR, as in a
+// shell that su made, sockets lie beside the state.
+func dirs(getenv func(string) string, given string) (stateDir, runtimeDir string, err error) {
+	stateDir, runtimeDir, err = state.Dirs(getenv)
+	if given != "" {
+		if stateDir, err = filepath.Abs(given); err != nil {
+			return "", "", err
+		}
+	}
+	if stateDir == "" {
+		return "", "", err
+	}
+	if runtimeDir == "" {
+		runtimeDir = filepath.Join(stateDir, "run")
+	}
+	return stateDir, runtimeDir, nil
+}
+
+// socket is where the owner of a task listens.
+func (s *session) socket(id string) string {
+	return filepath.Join(s.runtimeDir, "tasks", id+".sock")
+}
+
+// agentSocket is where a long-running agent would listen.
+func (s *session) agentSocket() string { return filepath.Join(s.runtimeDir, "podtask.sock") }
+
+func firstOf(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// oneLine makes text from elsewhere safe to put in a line for a terminal.
+func oneLine(s string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return ' '
+		}
+		return r
+	}, s))
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/urfave/cli/v2"
+)
+
+func (p *program) psCommand() *cli.Command {
+	return &cli.Command{
+		Name:    "ps",
+		Aliases: []string{"ls", "list"},
+		Usage:   "list tasks",
+		Description: `Without --all, tasks that have stopped are left out. A task whose owner has died is
+shown with what was last recorded of it, and "(no owner)"; any command about it
+carries it on.
+
+Examples:
+  podtask ps
+  podtask ps -a --filter family=web --filter status=stopped
+  podtask ps -q --no-trunc
+  podtask ps --format '{{.Name}}\t{{.Status}}'`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show stopped tasks too"},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print ids only"},
+			&cli.BoolFlag{Name: "no-trunc", Usage: "do not shorten ids"},
+			&cli.BoolFlag{Name: "noheading", Usage: "print no headers"},
+			formatFlag("table, json or a Go template"),
+			filterFlag("id, name, family, status, health"),
+		},
+		Action: p.withHost(ps),
+	}
+}
+
+func ps(_ context.Context, s *session, c *cli.Context) error {
+	if err := noArguments(c); err != nil {
+		return err
+	}
+	wanted, err := parseFilters("ps", c.StringSlice("filter"), "id", "name", "family", "status", "health")
+	if err != nil {
+		return err
+	}
+	rows := s.rows(c.Bool("all") || len(wanted["status"]) > 0, c.Bool("no-trunc") || c.String("format") == "json", time.Now())
+	rows = slices.DeleteFunc(rows, func(r row) bool {
+		return !wanted.match(map[string]string{"id": r.ID, "name": r.Name, "family": r.Family, "status": r.recorded, "health": r.Health})
+	})
+	switch format := c.String("format"); {
+	case c.Bool("quiet"):
+		for _, r := range rows {
+			fmt.Fprintln(s.stdout, r.ID)
+		}
+		return nil
+	case format == "" || format == "table":
+		return writeRows(s.program, rows, !c.Bool("noheading"))
+	case format == "json":
+		return writeJSON(s.stdout, rows)
+	default:
+		return writeTemplate(s.stdout, "ps", format, rows)
+	}
+}
+
+// row is a task in the list; templates see its fields and methods.
+type row struct {
+	ID       string `json:"id"`
+	Name     string `json:"name"`
+	Family   string `json:"family"`
+	Revision int    `json:"revision"`
+	// Status has "(no owner)" behind it when nobody carries the task on.
+	Status string `json:"status"`
+	Health string `json:"health"`
+	// Running counts containers; Total is how many the task has.
+	Running   int       `json:"running"`
+	Total     int       `json:"total"`
+	CreatedAt time.Time `json:"createdAt"`
+	// OwnerPID is 0 without a living owner.
+	OwnerPID int  `json:"ownerPid"`
+	ExitCode *int `json:"exitCode,omitempty"`
+
+	recorded string
+	now      time.Time
+}
+
+// Containers is running/total.
+func (r row) Containers() string { return fmt.Sprintf("%d/%d", r.Running, r.Total) }
+
+// Created is how long ago the task was created.
+func (r row) Created() string { return ago(r.now, r.CreatedAt) }
+
+// Owner is the process that carries the task on, or none.
+func (r row) Owner() string {
+	if r.OwnerPID == 0 {
+		return "none"
+	}
+	return strconv.Itoa(r.OwnerPID)
+}
+
+// Exit is the exit code of a task that has stopped.
+func (r row) Exit() string {
+	if r.ExitCode == nil {
+		return ""
+	}
+	return strconv.Itoa(*r.ExitCode)
+}
+
+// rows lists the tasks, the newest first. Records that cannot be read are
+// reported on stderr.
+func (s *session) rows(all, fullID bool, now time.Time) []row {
+	states, errs := s.host.States()
+	for _, err := range errs {
+		s.warn("%v", err)
+	}
+	rows := []row{}
+	for _, st := range slices.Backward(states) {
+		if all || st.Status() != lifecycle.StatusStopped {
+			rows = append(rows, newRow(s.fromState(st), fullID, now))
+		}
+	}
+	return rows
+}
+
+func newRow(t api.Task, fullID bool, now time.Time) row {
+	r := row{
+		ID: shortID(t.ID), Name: t.Name, Family: t.Family, Revision: t.Revision,
+		Status: t.Status, Health: t.Health, Total: len(t.Containers), CreatedAt: t.CreatedAt,
+		OwnerPID: t.Owner.PID, ExitCode: t.ExitCode, recorded: t.Status, now: now,
+	}
+	if fullID {
+		r.ID = t.ID
+	}
+	if !t.Settled && !t.Owner.Alive {
+		r.Status += " (no owner)"
+	}
+	for _, c := range t.Containers {
+		if c.Status == lifecycle.StatusRunning.String() {
+			r.Running++
+		}
+	}
+	return r
+}
+
+func writeRows(p *program, rows []row, heading bool) error {
+	var table [][]string
+	if heading {
+		table = append(table, []string{"ID", "NAME", "FAMILY", "STATUS", "HEALTH", "CONTAINERS", "CREATED", "OWNER", "EXIT"})
+	}
+	for _, r := range rows {
+		table = append(table, []string{r.ID, r.Name, r.Family, r.Status, r.Health, r.Containers(), r.Created(), r.Owner(), r.Exit()})
+	}
+	return writeTable(p.stdout, table)
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/urfave/cli/v2"
+)
+
+func (p *program) stopCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "stop",
+		Usage:     "stop tasks and wait until they have stopped",
+		ArgsUsage: "TASK ...",
+		Description: `Containers stop in the reverse order of their dependencies, each with the
+stopTimeout of its definition between SIGTERM and SIGKILL. They and their logs stay
+until the task is removed. The ids of the tasks are printed.
+
+Examples:
+  podtask stop web
+  podtask stop --time 0 web    # kill
+  podtask stop --all`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "time", Aliases: []string{"t"}, Usage: "0 kills at once; other times are in the definition (stopTimeout)"},
+			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "stop all tasks"},
+			ignoreFlag(),
+		},
+		Action: p.withHost(stop),
+	}
+}
+
+func stop(ctx context.Context, s *session, c *cli.Context) error {
+	grace := c.String("time")
+	if grace != "" && grace != "0" {
+		return usagef("stop", "--time %s: only 0, kill at once, can be asked for; the time each container has is its stopTimeout in the task definition", grace)
+	}
+	return s.forEach(c, func(st lifecycle.State) bool { return st.Status() != lifecycle.StatusStopped }, func(st lifecycle.State, show *progress) error {
+		if st.Status() == lifecycle.StatusStopped {
+			return nil
+		}
+		err := s.until(ctx, st.ID, "podtask stop",
+			func(r reached) error { return r.Stop(ctx, grace == "0") },
+			func(t api.Task) (bool, error) {
+				show.show(t)
+				return t.Status == lifecycle.StatusStopped.String(), nil
+			})
+		if isGone(err) { // run --rm, or somebody else's rm
+			return nil
+		}
+		return err
+	})
+}
+
+// forEach does something to the tasks named on the line, all at the same time, or
+// with --all to those that fit. It prints the id of each that went well.
+func (s *session) forEach(c *cli.Context, fits func(lifecycle.State) bool, do func(lifecycle.State, *progress) error) error {
+	states, errs := s.named(c, fits)
+	if states == nil && errs == nil && !c.Bool("all") && !c.Args().Present() {
+		return usagef(c.Command.Name, "no TASK to %s", c.Command.Name)
+	}
+	var (
+		wg sync.WaitGroup
+		mu sync.Mutex // guards errs and the outputs
+	)
+	stderr := writerFunc(func(b []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return s.stderr.Write(b)
+	})
+	for _, st := range states {
+		wg.Go(func() {
+			err := do(st, newProgress(stderr, coloursFor(s.stderr, s.getenv), time.Now(), lastSeq(st)))
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				errs = append(errs, err)
+				return
+			}
+			fmt.Fprintln(s.stdout, st.ID)
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// named finds the tasks of the line, each once.
+func (s *session) named(c *cli.Context, fits func(lifecycle.State) bool) (states []lifecycle.State, errs []error) {
+	if c.Bool("all") {
+		if c.Args().Present() {
+			return nil, []error{usagef(c.Command.Name, "--all and a TASK exclude each other")}
+		}
+		all, bad := s.host.States()
+		for _, st := range all {
+			if fits(st) {
+				states = append(states, st)
+			}
+		}
+		return states, bad
+	}
+	seen := map[string]bool{}
+	for _, ref := range c.Args().Slice() {
+		st, err := s.host.Find(ref)
+		switch {
+		case err == nil && !seen[st.ID]:
+			seen[st.ID] = true
+			states = append(states, st)
+		case err != nil && !(c.Bool("ignore") && isGone(err)):
+			errs = append(errs, err)
+		}
+	}
+	return states, errs
+}
+
+// lastSeq is the number of the last transition that is recorded.
+func lastSeq(st lifecycle.State) uint64 {
+	if n := len(st.History); n > 0 {
+		return st.History[n-1].Seq
+	}
+	return 0
+}

@@ -1,0 +1,153 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// ErrNoServer: no living process serves the socket.
+var ErrNoServer = errors.New("nobody serves the socket")
+
+// Client talks to a Server. It is safe for concurrent use. Failures that the
+// server reports are *Failure.
+type Client struct {
+	http   *http.Client
+	socket string
+}
+
+// answer is how long a server may take to say its version. A process that was
+// stopped (SIGSTOP) must not hang everybody who asks for it.
+const answer = 5 * time.Second
+
+// Dial connects to the server of a socket and makes sure that it answers, within
+// five seconds. The error is ErrNoServer if there is none. The caller closes the
+// client.
+func Dial(ctx context.Context, socket string) (*Client, error) {
+	c := &Client{socket: socket, http: &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dialUnix(ctx, socket) },
+	}}}
+	ctx, cancel := context.WithTimeout(ctx, answer)
+	defer cancel()
+	_, err := c.Version(ctx)
+	switch {
+	case err == nil:
+		return c, nil
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		err = fmt.Errorf("%s: %w", socket, ErrNoServer)
+	}
+	c.Close()
+	return nil, err
+}
+
+// Close lets go of idle connections. Calls under way go on.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Version asks the server who it is.
+func (c *Client) Version(ctx context.Context) (Version, error) {
+	var v Version
+	return v, c.call(ctx, http.MethodGet, "version", nil, &v)
+}
+
+// Tasks returns the tasks of the server.
+func (c *Client) Tasks(ctx context.Context) ([]Task, error) {
+	var tasks []Task
+	return tasks, c.call(ctx, http.MethodGet, "tasks", nil, &tasks)
+}
+
+// Task returns one task by its id, a prefix or its name.
+func (c *Client) Task(ctx context.Context, ref string) (Task, error) {
+	var t Task
+	return t, c.call(ctx, http.MethodGet, taskPath(ref), nil, &t)
+}
+
+// Stop asks for a task to be stopped, with force to be killed. By says who asks,
+// for the stopped reason. It returns when the request is taken.
+func (c *Client) Stop(ctx context.Context, id, by string, force bool) error {
+	body, err := json.Marshal(stopRequest{By: by, Force: force})
+	if err != nil {
+		return err
+	}
+	return c.call(ctx, http.MethodPost, taskPath(id)+"/stop", body, nil)
+}
+
+// Remove asks for a task to be removed. Without force it must have stopped. It
+// returns when the request is taken.
+func (c *Client) Remove(ctx context.Context, id, by string, force bool) error {
+	query := url.Values{"by": {by}, "force": {strconv.FormatBool(force)}}
+	return c.call(ctx, http.MethodDelete, taskPath(id)+"?"+query.Encode(), nil, nil)
+}
+
+// Watch calls fn with the task now and after each change (some in between may be
+// left out) until fn returns false, ctx ends or the server has no more to tell.
+// It returns nil in the first and the last case, and an error that wraps
+// io.ErrUnexpectedEOF when the server died.
+func (c *Client) Watch(ctx context.Context, id string, fn func(Task) bool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	resp, err := c.do(ctx, http.MethodGet, taskPath(id)+"/watch", nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	for lines := json.NewDecoder(resp.Body); ; {
+		var t Task
+		switch err := lines.Decode(&t); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("watch task %s: %w", id, errors.Join(context.Cause(ctx), err))
+		case !fn(t):
+			return nil
+		}
+	}
+}
+
+func taskPath(ref string) string { return "tasks/" + url.PathEscape(ref) }
+
+// call makes a request and reads the reply into out, unless that is nil.
+func (c *Client) call(ctx context.Context, method, path string, body []byte, out any) error {
+	resp, err := c.do(ctx, method, path, body)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if out == nil {
+		return nil
+	}
+	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
+		return fmt.Errorf("%s %s: read the reply: %w", method, path, err)
+	}
+	return nil
+}
+
+// do makes a request. The caller closes the body.
+func (c *Client) do(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://podtask/v1/"+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		var wrapped *url.Error
+		if errors.As(err, &wrapped) {
+			err = wrapped.Err // its URL names a host that does not exist
+		}
+		return nil, fmt.Errorf("ask %s: %w", c.socket, err)
+	}
+	if resp.StatusCode/100 == 2 {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	return nil, readFailure(resp)
+}

@@ -1,0 +1,24 @@
+// Package api is how processes talk about tasks: wire types, a server and a
+// client, HTTP with JSON on a unix socket, all paths under /v1/.
+//
+//	GET    /v1/version
+//	GET    /v1/tasks
+//	GET    /v1/tasks/TASK          TASK is a full id, a unique prefix or a name
+//	GET    /v1/tasks/TASK/watch    JSON Lines: the task now and after each change
+//	POST   /v1/tasks/TASK/stop     body {"by": "...", "force": false}
+//	DELETE /v1/tasks/TASK          query by=, force=
+//
+// A failure is answered with {"error": {"code": "...", "message": "..."}}; see
+// Code. Stop and removal are requests: the reply says that they were taken, the
+// watch says when they are done.
+//
+// The owner of a task serves this for its one task and an agent for many: the
+// server asks a Backend and does not know which it is.
+//
+// The socket is only for the user who made it. Its directory has mode 0700, it
+// has mode 0600, and the kernel's word on who connects (SO_PEERCRED) is checked
+// on each connection.
+//
+// The JSON keys are lowerCamelCase and stable: keys may be added, none is
+// renamed. Types and functions are safe for concurrent use where they say so.
+package api

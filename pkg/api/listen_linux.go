@@ -1,0 +1,180 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+)
+
+// ErrInUse: a living process serves the socket.
+var ErrInUse = errors.New("the socket is in use")
+
+// Listen makes the socket at path, its directory included (mode 0700), and
+// listens on it. Only processes of this user are let in; connections of others
+// are closed at once. A socket nobody serves any more is replaced, a living one
+// gives ErrInUse. Closing the listener removes the socket.
+//
+// Two processes must not Listen on one path at the same moment; for the socket of
+// a task the task's lock sees to that. The kernel's limit on the length of a
+// socket's path (108 bytes) counts for the last element only.
+func Listen(path string) (net.Listener, error) {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the directory of the socket: %w", err)
+	}
+	if err := checkPrivate(dir); err != nil {
+		return nil, err
+	}
+	if err := removeStale(path); err != nil {
+		return nil, err
+	}
+	short, release, err := shortPath(path)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: short, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", path, err)
+	}
+	l.SetUnlinkOnClose(false) // the short path means nothing later
+	if err := os.Chmod(path, 0o600); err != nil {
+		_ = l.Close()
+		return nil, err
+	}
+	return &listener{UnixListener: l, path: path, uid: os.Getuid(), peer: peerUID}, nil
+}
+
+// checkPrivate makes sure that nobody else can reach what lies in dir.
+func checkPrivate(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Getuid() {
+		return fmt.Errorf("%s belongs to user %d, not to you: remove it or set XDG_RUNTIME_DIR", dir, st.Uid)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return os.Chmod(dir, 0o700)
+	}
+	return nil
+}
+
+// removeStale removes a socket that nobody serves.
+func removeStale(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode().Type() != fs.ModeSocket {
+		return fmt.Errorf("%s is in the way and no socket: remove it", path)
+	}
+	c, err := dialUnix(context.Background(), path)
+	if err == nil {
+		_ = c.Close()
+		return fmt.Errorf("%s: %w", path, ErrInUse)
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// maxSunPath is the room for a path in a socket's address, without the final NUL
+// (unix(7)).
+const maxSunPath = 107
+
+// shortPath returns a path to the same place that fits a socket's address. It is
+// good until release is called.
+func shortPath(path string) (short string, release func(), err error) {
+	if len(path) <= maxSunPath {
+		return path, func() {}, nil
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return "", nil, err
+	}
+	short = "/proc/self/fd/" + strconv.Itoa(int(dir.Fd())) + "/" + filepath.Base(path)
+	if len(short) > maxSunPath {
+		_ = dir.Close()
+		return "", nil, fmt.Errorf("the name of the socket %s is too long", path)
+	}
+	return short, func() { _ = dir.Close() }, nil
+}
+
+func dialUnix(ctx context.Context, path string) (net.Conn, error) {
+	short, release, err := shortPath(path)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	var d net.Dialer
+	return d.DialContext(ctx, "unix", short)
+}
+
+// listener lets only one user in.
+type listener struct {
+	*net.UnixListener
+	path string
+	uid  int
+	peer func(*net.UnixConn) (int, error)
+	once sync.Once
+}
+
+// Accept returns the next connection of the right user.
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.AcceptUnix()
+		if err != nil {
+			return nil, err
+		}
+		if uid, err := l.peer(c); err == nil && uid == l.uid {
+			return c, nil
+		}
+		_ = c.Close()
+	}
+}
+
+// Close removes the socket and stops listening. The order matters: once nobody
+// listens, another process may put its own socket there.
+func (l *listener) Close() error {
+	var err error
+	l.once.Do(func() {
+		err = os.Remove(l.path)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		err = errors.Join(err, l.UnixListener.Close())
+	})
+	return err
+}
+
+// peerUID asks the kernel who is at the other end (SO_PEERCRED, unix(7)).
+func peerUID(c *net.UnixConn) (int, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var cred *syscall.Ucred
+	var credErr error
+	err = raw.Control(func(fd uintptr) {
+		cred, credErr = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	})
+	if err = errors.Join(err, credErr); err != nil {
+		return 0, err
+	}
+	return int(cred.Uid), nil
+}

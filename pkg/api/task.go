@@ -1,0 +1,318 @@
+package api
+
+import (
+	"time"
+
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// Task is a task as users and scripts see it. Lists are never null. Times are
+// absent until they are known.
+type Task struct {
+	// ID is 32 lower-case hexadecimal digits.
+	ID     string `json:"id"`
+	Name   string `json:"name,omitempty"`
+	Family string `json:"family"`
+	// Revision is 0 for a definition that was never registered.
+	Revision int `json:"revision"`
+	// Status is an ECS task status: NONE, MANIFEST_PULLED, CREATED, RUNNING, STOPPED.
+	Status string `json:"status"`
+	// DesiredStatus is RUNNING or STOPPED.
+	DesiredStatus string `json:"desiredStatus"`
+	// Health is the worst health of the essential containers that have a health
+	// check: UNHEALTHY, then UNKNOWN, then HEALTHY. Without any it is UNKNOWN.
+	Health string `json:"health"`
+	// Goal is UP, DOWN (stopped, containers and logs kept) or GONE (removed).
+	Goal string `json:"goal"`
+	// Settled: the goal has been reached for good and nothing more will happen by itself.
+	Settled   bool      `json:"settled"`
+	CreatedAt time.Time `json:"createdAt"`
+	StartedAt time.Time `json:"startedAt,omitzero"`
+	StoppedAt time.Time `json:"stoppedAt,omitzero"`
+	// StopCode is an ECS stop code such as EssentialContainerExited.
+	StopCode      string `json:"stopCode,omitempty"`
+	StoppedReason string `json:"stoppedReason,omitempty"`
+	// ExitCode is that of the essential container which ended first; absent until
+	// the task has stopped.
+	ExitCode *int  `json:"exitCode,omitempty"`
+	Owner    Owner `json:"owner"`
+
+	NetworkMode string `json:"networkMode"`
+	// CPU is the task's hard limit in vCPU, Memory in bytes; 0 means none.
+	CPU    float64 `json:"cpu"`
+	Memory int64   `json:"memory"`
+	// Limits is enforce, best-effort or off; UnappliedLimits are the controllers this
+	// host could not give.
+	Limits          string   `json:"limits,omitempty"`
+	UnappliedLimits []string `json:"unappliedLimits,omitempty"`
+	// PodID is Podman's id of the task's pod.
+	PodID string `json:"podId,omitempty"`
+	// Slice is the name of the task's slice; empty where it has none.
+	Slice string `json:"slice,omitempty"`
+	// Ports are as published, chosen ones included.
+	Ports      []Port      `json:"ports"`
+	Containers []Container `json:"containers"`
+	// Errors are those of the pod and the slice, oldest first.
+	Errors  []Error      `json:"errors"`
+	History []Transition `json:"history"`
+}
+
+// Owner is the process that carries a task on.
+type Owner struct {
+	// PID is 0 when it is not known.
+	PID int `json:"pid"`
+	// Alive: a process owns the task now.
+	Alive bool `json:"alive"`
+}
+
+// Port is a published port.
+type Port struct {
+	ContainerPort uint16 `json:"containerPort"`
+	HostPort      uint16 `json:"hostPort"`
+	Protocol      string `json:"protocol"`
+	HostIP        string `json:"hostIP,omitempty"`
+}
+
+// Container is one container of a Task.
+type Container struct {
+	Name  string `json:"name"`
+	Image string `json:"image"` // as in the definition
+	// ImageDigest is the digest the registry gave, or that of the reference itself.
+	ImageDigest string `json:"imageDigest,omitempty"`
+	// ImageID is the image in local storage.
+	ImageID string `json:"imageId,omitempty"`
+	// ImageSource is registry or cache.
+	ImageSource string `json:"imageSource,omitempty"`
+	// RuntimeID is Podman's id of the container.
+	RuntimeID string `json:"runtimeId,omitempty"`
+	// Status is an ECS container status, NONE to STOPPED.
+	Status string `json:"status"`
+	// Health is absent without a health check.
+	Health    *Health `json:"health,omitempty"`
+	Essential bool    `json:"essential"`
+	ExitCode  *int    `json:"exitCode,omitempty"`
+	// Reason is the error that ended the container, if one did.
+	Reason string `json:"reason,omitempty"`
+	// Errors is everything that went wrong, oldest first, tolerated errors too.
+	Errors []Error `json:"errors"`
+	// Retry is absent while all goes well.
+	Retry      *Retry    `json:"retry,omitempty"`
+	StartedAt  time.Time `json:"startedAt,omitzero"`
+	FinishedAt time.Time `json:"finishedAt,omitzero"`
+	// WaitingFor are the dependencies that are not met yet; empty once the
+	// container has started or will never start.
+	WaitingFor []Dependency `json:"waitingFor"`
+	DependsOn  []Dependency `json:"dependsOn"`
+
+	EntryPoint  []string `json:"entryPoint,omitempty"`
+	Command     []string `json:"command,omitempty"`
+	Environment []EnvVar `json:"environment"`
+	// CPU is in ECS cpu units (1024 = 1 vCPU), Memory in bytes; 0 means unset.
+	CPU    int64 `json:"cpu"`
+	Memory int64 `json:"memory"`
+}
+
+// EnvVar is one environment variable of a container.
+type EnvVar struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Dependency is what a container waits for: START, COMPLETE, SUCCESS or HEALTHY
+// of another one.
+type Dependency struct {
+	ContainerName string `json:"containerName"`
+	Condition     string `json:"condition"`
+}
+
+// Health is the account of a container's health check.
+type Health struct {
+	// Status is UNKNOWN, HEALTHY or UNHEALTHY.
+	Status string `json:"status"`
+	// Output (at most 1024 bytes) and ExitCode are those of the latest check.
+	Output   string `json:"output,omitempty"`
+	ExitCode int    `json:"exitCode"`
+	// FailingStreak counts failures in a row.
+	FailingStreak int `json:"failingStreak"`
+}
+
+// Retry tells why something takes so long.
+type Retry struct {
+	// Attempts counts the failures so far.
+	Attempts int `json:"attempts"`
+	// Next is when it is tried again.
+	Next time.Time `json:"next,omitzero"`
+	// Error is what the latest attempt died of.
+	Error string `json:"error"`
+}
+
+// Error is something that went wrong with a task.
+type Error struct {
+	// Name is an ECS error name such as CannotPullContainerError.
+	Name    string    `json:"name,omitempty"`
+	Message string    `json:"message"`
+	At      time.Time `json:"at,omitzero"`
+	// Tolerated: it stopped nothing.
+	Tolerated bool `json:"tolerated,omitempty"`
+}
+
+// Transition is one line of a task's history.
+type Transition struct {
+	// Seq counts from 1 within the task.
+	Seq uint64    `json:"seq"`
+	At  time.Time `json:"at"`
+	// Container is empty for the task itself and "~infra" for the pod's infra container.
+	Container string `json:"container,omitempty"`
+	// Status is an ECS status or, after a health check, HEALTHY or UNHEALTHY.
+	Status   string `json:"status"`
+	Digest   string `json:"digest,omitempty"`
+	ExitCode *int   `json:"exitCode,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+}
+
+// FromState returns the wire form of s. Who owns the task is not in a state:
+// Owner is left zero.
+func FromState(s lifecycle.State) Task {
+	t := Task{
+		ID: s.ID, Name: s.Name, Family: s.Task.Family, Revision: s.Task.Revision,
+		Status: s.Status().String(), DesiredStatus: lifecycle.StatusRunning.String(),
+		Health: taskHealth(s).String(), Goal: s.Goal.String(), Settled: s.Settled(),
+		CreatedAt: s.CreatedAt,
+		StopCode:  s.Stop.Code, StoppedReason: s.Stop.Reason,
+		NetworkMode: string(s.Task.Network), CPU: s.Task.CPU, Memory: s.Task.Memory,
+		Limits: s.Options.Limits, UnappliedLimits: s.Options.Unapplied,
+		PodID: s.Sandbox.PodID, Slice: s.Sandbox.Slice,
+		Ports:  []Port{},
+		Errors: errorsOf(s.Sandbox.Failures),
+	}
+	if s.Goal != lifecycle.Up {
+		t.DesiredStatus = lifecycle.StatusStopped.String()
+	}
+	if s.Status() == lifecycle.StatusStopped {
+		code := s.ExitCode()
+		t.ExitCode = &code
+	}
+	for _, p := range s.Sandbox.Ports {
+		t.Ports = append(t.Ports, Port{ContainerPort: p.ContainerPort, HostPort: p.HostPort, Protocol: p.Protocol, HostIP: p.HostIP})
+	}
+	t.Containers = make([]Container, len(s.Containers))
+	for i := range s.Containers {
+		t.Containers[i] = fromContainer(s, i)
+	}
+	t.History = make([]Transition, len(s.History))
+	for i, h := range s.History {
+		t.History[i] = Transition(h)
+		if h.Container == "" {
+			switch h.Status {
+			case lifecycle.StatusRunning.String():
+				t.StartedAt = h.At
+			case lifecycle.StatusStopped.String():
+				t.StoppedAt = h.At
+			}
+		}
+	}
+	return t
+}
+
+func fromContainer(s lifecycle.State, i int) Container {
+	c, def := s.Containers[i], s.Task.Containers[i]
+	w := Container{
+		Name: def.Name, Image: def.Image, ImageDigest: c.Digest, ImageID: c.ImageID, ImageSource: c.Source,
+		RuntimeID: c.ID, Status: c.Status().String(), Essential: def.Essential,
+		Reason: fatal(c), Errors: errorsOf(c.Failures), StartedAt: c.StartedAt, FinishedAt: c.FinishedAt,
+		WaitingFor: waitingFor(s, i), DependsOn: []Dependency{},
+		EntryPoint: def.EntryPoint, Command: def.Command, Environment: make([]EnvVar, len(def.Environment)),
+		CPU: def.CPU, Memory: def.Memory,
+	}
+	if c.HasExit {
+		code := c.ExitCode
+		w.ExitCode = &code
+	}
+	if def.HealthCheck != nil {
+		w.Health = &Health{Status: c.Health.Status.String(), Output: c.Health.Output, ExitCode: c.Health.ExitCode, FailingStreak: c.Health.Streak}
+	}
+	if n := c.Retry.Attempts + c.Retry.Persist; n > 0 && !c.Ended {
+		w.Retry = &Retry{Attempts: n, Next: c.Retry.NotUntil, Error: c.Retry.Last}
+	}
+	for k, v := range def.Environment {
+		w.Environment[k] = EnvVar(v)
+	}
+	for _, d := range def.DependsOn {
+		w.DependsOn = append(w.DependsOn, dependency(s, d))
+	}
+	return w
+}
+
+func dependency(s lifecycle.State, d taskdef.Dependency) Dependency {
+	return Dependency{ContainerName: s.Task.Containers[d.Container].Name, Condition: string(d.Condition)}
+}
+
+// waitingFor lists the unmet dependencies of a container that may yet start.
+func waitingFor(s lifecycle.State, i int) []Dependency {
+	unmet := []Dependency{}
+	if c := s.Containers[i]; c.Ended || !c.StartedAt.IsZero() || s.Goal != lifecycle.Up {
+		return unmet
+	}
+	for _, d := range s.Task.Containers[i].DependsOn {
+		if !met(s.Containers[d.Container], d.Condition) {
+			unmet = append(unmet, dependency(s, d))
+		}
+	}
+	return unmet
+}
+
+func met(c lifecycle.Container, condition taskdef.Condition) bool {
+	switch condition {
+	case taskdef.Start:
+		return !c.StartedAt.IsZero()
+	case taskdef.Complete:
+		return c.Ended && c.HasExit
+	case taskdef.Success:
+		return c.Ended && c.HasExit && c.ExitCode == 0
+	case taskdef.Healthy:
+		return !c.Ended && c.Health.Status == lifecycle.HealthHealthy
+	default:
+		return false
+	}
+}
+
+// taskHealth is the ECS agent's rule: the worst of the essential containers, in
+// the order UNHEALTHY, UNKNOWN, HEALTHY.
+func taskHealth(s lifecycle.State) lifecycle.Health {
+	seen, worst := false, lifecycle.HealthHealthy
+	for i, c := range s.Containers {
+		if def := s.Task.Containers[i]; !def.Essential || def.HealthCheck == nil {
+			continue
+		}
+		seen = true
+		switch {
+		case c.Health.Status == lifecycle.HealthUnhealthy:
+			return lifecycle.HealthUnhealthy
+		case c.Health.Status == lifecycle.HealthUnknown:
+			worst = lifecycle.HealthUnknown
+		}
+	}
+	if !seen {
+		return lifecycle.HealthUnknown
+	}
+	return worst
+}
+
+// fatal is the last error of a container that was not tolerated.
+func fatal(c lifecycle.Container) string {
+	for k := len(c.Failures) - 1; k >= 0; k-- {
+		if !c.Failures[k].Tolerated {
+			return c.Failures[k].String()
+		}
+	}
+	return ""
+}
+
+func errorsOf(failures []lifecycle.Failure) []Error {
+	out := make([]Error, len(failures))
+	for i, f := range failures {
+		out[i] = Error{Name: f.Name, Message: f.Message, At: f.At, Tolerated: f.Tolerated}
+	}
+	return out
+}
