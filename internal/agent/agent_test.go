@@ -169,6 +169,18 @@ func TestRemovalForgetsTheTask(t *testing.T) {
 	}
 }
 
+func TestStoppedTaskCanStillBeRemoved(t *testing.T) {
+	t.Parallel()
+	h, reg := testHost(t)
+	s := create(t, h, testTask(t, reg.Ref("none:1")), "")
+	drive(t, h, s.ID)
+	drive(t, h, s.ID, lifecycle.RemoveRequested{By: "test"})
+	var missing *NotFoundError
+	if _, err := h.Find(s.ID); !errors.As(err, &missing) {
+		t.Errorf("Find after removal: %v", err)
+	}
+}
+
 func TestOnlyOneOwner(t *testing.T) {
 	t.Parallel()
 	h, reg := testHost(t)

@@ -157,10 +157,14 @@ func (r *run) loop(ctx context.Context) error {
 				batch = []lifecycle.Event{lifecycle.RemoveRequested{By: "--rm"}}
 				continue
 			}
-			if s.Goal != lifecycle.Gone {
+			if s.Goal == lifecycle.Gone {
+				return r.erase()
+			}
+			// What was sent before the end, a removal say, is still to be done.
+			if batch = r.drain(batch[:0]); len(batch) == 0 {
 				return nil
 			}
-			return r.erase()
+			continue
 		}
 		if wake := s.Wake(at); !wake.IsZero() {
 			timer.Reset(time.Until(wake))
