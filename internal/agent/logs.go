@@ -106,13 +106,13 @@ func (h *Host) copyLog(ctx context.Context, podman Engine, s lifecycle.State, i 
 	name := containerName(s, i)
 	opts := libpod.LogOptions{Follow: o.Follow, Since: o.Since, Tail: max(o.Tail, 0), Timestamps: o.Timestamps}
 	for {
-		ctx, cancel := context.WithCancelCause(ctx)
-		err := podman.Logs(ctx, name, opts, func(l libpod.LogLine) {
+		reading, cancel := context.WithCancelCause(ctx)
+		err := podman.Logs(reading, name, opts, func(l libpod.LogLine) {
 			if err := fn(l); err != nil {
 				cancel(err)
 			}
 		})
-		cause := context.Cause(ctx)
+		cause := context.Cause(reading)
 		cancel(nil)
 		if cause != nil {
 			return cause

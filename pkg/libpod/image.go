@@ -85,12 +85,22 @@ func (c *Client) Pull(ctx context.Context, ref string, o PullOptions) (string, e
 	})
 	lines.flush()
 	if err != nil {
-		return "", err
+		return "", withoutRef(err, ref)
 	}
 	if len(ids) == 0 {
 		return "", &Error{Op: "pull", Object: ref, Class: Temporary, Cause: "Podman ended the pull without an image and without an error"}
 	}
 	return ids[len(ids)-1], nil
+}
+
+// withoutRef takes out of a pull's error what it says of the reference: it is the
+// error's object already, and with a digest it is long.
+func withoutRef(err error, ref string) error {
+	var e *Error
+	if errors.As(err, &e) {
+		e.Cause = strings.ReplaceAll(e.Cause, "initializing source docker://"+ref+": ", "")
+	}
+	return err
 }
 
 // Tag gives the image a further name, name:tag, taking it from the image that had
