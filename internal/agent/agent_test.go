@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -244,6 +246,37 @@ func TestNames(t *testing.T) {
 		}
 	}
 	drive(t, h, second.ID)
+}
+
+func TestPreflightNamesWhoHasAPort(t *testing.T) {
+	t.Parallel()
+	h, _ := testHost(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	task := testTask(t, "app:1")
+	port := uint16(l.Addr().(*net.TCPAddr).Port)
+	task.Containers[0].Ports = []taskdef.Port{{ContainerPort: 80, HostPort: port, Protocol: "tcp", HostIP: "127.0.0.1"}}
+	err = h.Preflight(t.Context(), task, lifecycle.Options{Limits: LimitsEnforce})
+	for _, want := range []int{int(port), os.Getpid()} {
+		if err == nil || !strings.Contains(err.Error(), strconv.Itoa(want)) {
+			t.Errorf("%v does not name %d", err, want)
+		}
+	}
+}
+
+func TestStateThatCannotBeOpenedSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(Config{StateDir: filepath.Join(file, "state"), Getenv: os.Getenv})
+	if err == nil || !strings.Contains(err.Error(), "XDG_STATE_HOME") {
+		t.Errorf("%v", err)
+	}
 }
 
 func TestFailureClasses(t *testing.T) {

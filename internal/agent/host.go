@@ -60,7 +60,7 @@ func Open(cfg Config) (*Host, error) {
 	}
 	store, err := state.Open(cfg.StateDir, state.OS{})
 	if err != nil {
-		return nil, fmt.Errorf("open state in %s: %w", cfg.StateDir, err)
+		return nil, fmt.Errorf("%w; make it writable, or set XDG_STATE_HOME to a directory that is", err)
 	}
 	locks, err := state.OpenLocks(cfg.StateDir, state.Holder{Command: "podtask"})
 	if err != nil {

@@ -26,12 +26,19 @@ func (h *Host) resolve(ctx context.Context, s lifecycle.State, e lifecycle.Resol
 		if err == nil {
 			return lifecycle.Result{Digest: localDigest(ref, image)}, nil
 		}
-		if !errors.Is(err, libpod.NotFound) || s.Options.Pull == lifecycle.PullNever {
+		if !errors.Is(err, libpod.NotFound) {
 			return lifecycle.Result{}, err
+		}
+		if s.Options.Pull == lifecycle.PullNever {
+			return lifecycle.Result{}, notLocal(e.Ref)
 		}
 	}
 	res, err := h.images.Resolve(ctx, e.Ref)
 	return lifecycle.Result{Digest: res.Digest}, err
+}
+
+func notLocal(ref string) error {
+	return fmt.Errorf("%s is not in local storage and must not be pulled (--pull never): `podman pull` it first, or choose another --pull", ref)
 }
 
 func prefersLocal(b lifecycle.PullBehavior) bool {
@@ -72,7 +79,7 @@ func (h *Host) pull(ctx context.Context, podman Engine, s lifecycle.State, e lif
 		}
 	}
 	if s.Options.Pull == lifecycle.PullNever {
-		return lifecycle.Result{}, fmt.Errorf("%s is not in local storage and must not be pulled (--pull never)", e.Ref)
+		return lifecycle.Result{}, notLocal(e.Ref)
 	}
 	id, err := podman.Pull(ctx, target, libpod.PullOptions{AuthFile: images.OptionsFromEnv(h.cfg.Getenv).AuthFile})
 	if err == nil {

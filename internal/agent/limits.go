@@ -35,13 +35,28 @@ func (h *Host) Preflight(ctx context.Context, t taskdef.Task, o lifecycle.Option
 	if _, err := netns.MakePlan(wantedPorts(t), netns.Host{
 		UnprivilegedStart: netns.UnprivilegedStart(), Free: netns.FreePort, Taken: netns.InUse,
 	}); err != nil {
-		errs = append(errs, err)
+		errs = append(errs, nameHolders(err, wantedPorts(t)))
 	}
 	if err == nil {
 		_, err = h.Podman(ctx)
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// nameHolders adds to the problems with host ports who has them.
+func nameHolders(err error, ports []netns.Port) error {
+	var plan *netns.PlanError
+	if !errors.As(err, &plan) {
+		return err
+	}
+	for i, problem := range plan.Problems {
+		p := ports[problem.Index]
+		if holder, found := netns.FindHolder(p.Protocol, p.HostPort); found && p.HostPort != 0 {
+			plan.Problems[i].Message += fmt.Sprintf("; %s has it", holder)
+		}
+	}
+	return err
 }
 
 // LimitsError says that the task has limits which this host cannot apply.
