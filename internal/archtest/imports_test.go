@@ -34,6 +34,7 @@ var direction = []rule{
 	{pkg: "internal/sim", may: []string{"internal/agent", "pkg/lifecycle", "pkg/taskdef", "pkg/state", "pkg/state/statetest", "pkg/libpod", "pkg/images", "pkg/cgroups", "pkg/netns"}},
 	{pkg: "internal/archtest"},
 	{pkg: "internal/registrytest", also: []string{"pkg/images"}},
+	{pkg: "internal/faults"},
 	{pkg: "cmd/podtask", may: []string{"pkg/", "internal/agent"}},
 	// Programs that are no part of the product stand alone.
 	{pkg: "examples/"},
@@ -42,7 +43,7 @@ var direction = []rule{
 }
 
 // testSupport may be imported by every package's tests.
-var testSupport = []string{"pkg/state/statetest", "internal/registrytest"}
+var testSupport = []string{"pkg/state/statetest", "internal/registrytest", "internal/faults"}
 
 func matches(pattern, name string) bool {
 	if strings.HasSuffix(pattern, "/") {

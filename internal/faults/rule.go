@@ -1,0 +1,94 @@
+package faults
+
+import (
+	"net/http"
+	"regexp"
+	"slices"
+	"sync"
+)
+
+// Match says which requests a rule is about.
+type Match struct {
+	// Method is the HTTP method; empty for any.
+	Method string
+	// Path is a regular expression for the request's path, without the query.
+	Path string
+	// Skip is how many matching requests pass before the rule begins.
+	Skip int
+	// Times is how many it then catches; 0 for all until it is removed.
+	Times int
+}
+
+// Rule is a fault on order.
+type Rule struct {
+	owner   *rules
+	match   Match
+	path    *regexp.Regexp
+	do      Action
+	seen    int // matching requests
+	hits    int
+	arrived chan struct{}
+}
+
+type rules struct {
+	mu   sync.Mutex
+	list []*Rule
+}
+
+// Fault orders a fault. The oldest rule that catches a request decides; one whose
+// Skip or Times says no lets the others have it. A bad expression panics.
+func (p *Proxy) Fault(m Match, do Action) *Rule {
+	r := &Rule{owner: &p.rules, match: m, path: regexp.MustCompile(m.Path), do: do, arrived: make(chan struct{})}
+	p.rules.mu.Lock()
+	defer p.rules.mu.Unlock()
+	p.rules.list = append(p.rules.list, r)
+	return r
+}
+
+// Hits is how many requests the rule has caught.
+func (r *Rule) Hits() int {
+	r.owner.mu.Lock()
+	defer r.owner.mu.Unlock()
+	return r.hits
+}
+
+// Arrived is closed when the rule catches its first request.
+func (r *Rule) Arrived() <-chan struct{} { return r.arrived }
+
+// Remove ends the rule; requests it has caught go on.
+func (r *Rule) Remove() {
+	r.owner.mu.Lock()
+	defer r.owner.mu.Unlock()
+	r.owner.list = slices.DeleteFunc(r.owner.list, func(other *Rule) bool { return other == r })
+}
+
+// take finds the rule that catches the request, and counts.
+func (rs *rules) take(req *http.Request) *Rule {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	for _, r := range rs.list {
+		if r.match.Method != "" && r.match.Method != req.Method || !r.path.MatchString(req.URL.Path) {
+			continue
+		}
+		r.seen++
+		if r.seen <= r.match.Skip || r.match.Times > 0 && r.hits >= r.match.Times {
+			continue
+		}
+		r.hits++
+		if r.hits == 1 {
+			close(r.arrived)
+		}
+		return r
+	}
+	return nil
+}
+
+func (rs *rules) wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if r := rs.take(req); r != nil {
+			r.do(w, req, next)
+			return
+		}
+		next.ServeHTTP(w, req)
+	})
+}
