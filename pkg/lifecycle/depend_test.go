@@ -1,0 +1,105 @@
+package lifecycle
+
+import (
+	"testing"
+	"time"
+
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// The dependency a container waits for, in each of its possible conditions.
+func TestConditions(t *testing.T) {
+	t.Parallel()
+	at := epoch.Add(time.Minute)
+	running := Container{Presence: Running, StartedAt: epoch}
+	exited := func(code int) Container {
+		return Container{Presence: Exited, StartedAt: epoch, Ended: true, HasExit: true, ExitCode: code}
+	}
+	with := func(c Container, change func(*Container)) Container { change(&c); return c }
+	healthy := with(running, func(c *Container) { c.Health.Status = HealthHealthy })
+	type answers struct{ start, complete, success, healthy answer }
+	for _, tt := range []struct {
+		name    string
+		dep     Container
+		timeout time.Duration
+		want    answers
+	}{
+		{"nothing done yet", Container{}, 0, answers{wait, wait, wait, wait}},
+		{"created", Container{Presence: Created}, 0, answers{wait, wait, wait, wait}},
+		{"created, time limits count from the start", Container{Presence: Created}, time.Second, answers{wait, wait, wait, wait}},
+		{"running", running, 0, answers{ready, wait, wait, wait}},
+		{"running, hearsay", with(running, func(c *Container) { c.Stale = true }), 0, answers{ready, wait, wait, wait}},
+		{"running within its start timeout", running, 2 * time.Minute, answers{ready, wait, wait, wait}},
+		{"running, start timeout reached", running, time.Minute, answers{ready, never, never, never}},
+		{"running, start timeout long over", running, time.Second, answers{ready, never, never, never}},
+		{"healthy", healthy, 0, answers{ready, wait, wait, ready}},
+		{"healthy, start timeout over", healthy, time.Second, answers{ready, never, never, ready}},
+		{"healthy, hearsay", with(healthy, func(c *Container) { c.Stale = true }), 0, answers{ready, wait, wait, wait}},
+		{"unhealthy", with(running, func(c *Container) { c.Health.Status = HealthUnhealthy }), 0, answers{ready, wait, wait, wait}},
+		{"exited with 0", exited(0), 0, answers{ready, ready, ready, never}},
+		{"exited with 0, start timeout over", exited(0), time.Second, answers{ready, ready, ready, never}},
+		{"exited with 3", exited(3), 0, answers{ready, ready, never, never}},
+		{"exited, was healthy", with(exited(0), func(c *Container) { c.Health.Status = HealthHealthy }), 0, answers{ready, ready, ready, never}},
+		{"vanished: no exit code", Container{StartedAt: epoch, Ended: true}, 0, answers{ready, never, never, never}},
+		{"never started", Container{Ended: true}, 0, answers{never, never, never, never}},
+		{"never started, with the exit code of a dependency", Container{Ended: true, HasExit: true, ExitCode: exitDependency}, 0, answers{never, never, never, never}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			for cond, want := range map[taskdef.Condition]answer{
+				taskdef.Start: tt.want.start, taskdef.Complete: tt.want.complete, taskdef.Success: tt.want.success, taskdef.Healthy: tt.want.healthy,
+			} {
+				s := State{Containers: []Container{tt.dep, {}}}
+				s.Task.Containers = []taskdef.Container{container("a"), container("b", after(0, cond))}
+				s.Task.Containers[0].StartTimeout = tt.timeout
+				got, why := s.verdict(at, 1)
+				if got != want || (got == never) != (why != "") {
+					t.Errorf("%s: answer %d (%q), want %d", cond, got, why, want)
+				}
+			}
+		})
+	}
+}
+
+func TestOneImpossibleDependencyIsEnough(t *testing.T) {
+	t.Parallel()
+	d := drive(t, Options{}, container("a", optional), container("b", optional), container("c", after(0, taskdef.Success), after(1, taskdef.Start)))
+	d.upTo(Start)
+	d.see(Start, 0, Running)
+	d.end(0, 1)
+	c := d.s.Containers[2]
+	if !c.Ended || !c.HasExit || c.ExitCode != 143 || c.Failures[0].Name != ErrCannotStart {
+		t.Errorf("it is %+v; want it ended with exit code 143", c)
+	}
+	if d.s.Goal != Down || d.s.Stop.Code != StopTaskFailedToStart || d.s.Stop.Container != "c" {
+		t.Errorf("goal %s, %+v", d.s.Goal, d.s.Stop)
+	}
+}
+
+func TestImpossibleDependencyCancelsThePull(t *testing.T) {
+	t.Parallel()
+	d := drive(t, Options{}, container("a", optional), container("b", after(0, taskdef.Success)))
+	d.upTo(Pull)
+	d.answer(Prepare, -1, Failure{}, Result{})
+	d.answer(Pull, 0, Failure{}, Result{ImageID: "image"})
+	d.see(Create, 0, Created)
+	d.see(Start, 0, Running)
+	pull := d.op(1)
+	d.end(0, 1)
+	want := CancelOp{ID: pull.ID}
+	if pull.Kind != Pull || len(d.asked) != 1 || d.asked[0] != want {
+		t.Errorf("asked %v, want %v", d.asked, want)
+	}
+}
+
+func TestPullsAndCreatesDoNotWaitForDependencies(t *testing.T) {
+	t.Parallel()
+	d := drive(t, Options{}, container("a", optional), container("b", after(0, taskdef.Success)))
+	d.upTo(Start)
+	if got := d.s.Containers[1].Status(); got != StatusCreated {
+		t.Errorf("the dependant is %s, want CREATED", got)
+	}
+	if d.op(0).Kind != Start || d.op(1).Busy() {
+		t.Errorf("in flight are %s and %s, want a start of the first only", d.op(0).Kind, d.op(1).Kind)
+	}
+}

@@ -1,0 +1,254 @@
+package lifecycle
+
+import (
+	"testing"
+	"time"
+
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// The rules of the ECS agent about failed moves (handleEventError), with two
+// differences: a failed call proves nothing, so an inspection decides what
+// became of it; and a container that was started after all is kept.
+func TestFailedMoves(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		pull   PullBehavior
+		def    func(*taskdef.Container) // of the container that fails
+		play   func(d *driver)
+		status Status
+		goal   Goal
+		err    string // name of the latest failure
+	}{
+		{"manifest, default: goes on without a digest", PullDefault, nil, func(d *driver) {
+			d.fail(Resolve, 0, Permanent)
+		}, StatusManifestPulled, Up, ErrCannotPullManifest},
+		{"manifest, prefer-cached: goes on without a digest", PullPreferCached, nil, func(d *driver) {
+			d.fail(Resolve, 0, Permanent)
+		}, StatusManifestPulled, Up, ErrCannotPullManifest},
+		{"manifest timed out, default: goes on at once", PullDefault, nil, func(d *driver) {
+			d.fail(Resolve, 0, Timeout)
+		}, StatusManifestPulled, Up, ErrTimeout},
+		{"manifest, always: stops the task", PullAlways, nil, func(d *driver) {
+			d.fail(Resolve, 0, Permanent)
+		}, StatusStopped, Down, ErrCannotPullManifest},
+		{"manifest, once: stops the task, essential or not", PullOnce, optional, func(d *driver) {
+			d.fail(Resolve, 0, Permanent)
+		}, StatusStopped, Down, ErrCannotPullManifest},
+		{"manifest, for a while: nine attempts", PullAlways, nil, func(d *driver) {
+			for n := range 9 {
+				if d.s.Goal != Up {
+					d.t.Fatalf("given up after %d attempts", n)
+				}
+				d.fail(Resolve, 0, Temporary)
+				if n < 8 {
+					d.wake()
+				}
+			}
+		}, StatusStopped, Down, ErrCannotPullManifest},
+		{"pull, default: the container stops, and the task if it is essential", PullDefault, nil, func(d *driver) {
+			d.upTo(Pull)
+			d.fail(Pull, 0, Permanent)
+		}, StatusStopped, Down, ErrCannotPull},
+		{"pull, default: a container that is not essential stops alone", PullDefault, optional, func(d *driver) {
+			d.upTo(Pull)
+			d.fail(Pull, 0, Permanent)
+		}, StatusStopped, Up, ErrCannotPull},
+		{"pull, always: stops the task, essential or not", PullAlways, optional, func(d *driver) {
+			d.upTo(Pull)
+			d.fail(Pull, 0, Permanent)
+		}, StatusStopped, Down, ErrCannotPull},
+		{"pull, for a while: five attempts", PullDefault, nil, func(d *driver) {
+			d.upTo(Pull)
+			for range 4 {
+				d.fail(Pull, 0, Temporary)
+				for d.op(0).Kind != Pull {
+					d.wake()
+				}
+			}
+			if d.s.Goal != Up {
+				d.t.Fatal("given up after four attempts")
+			}
+			d.fail(Pull, 0, Temporary)
+		}, StatusStopped, Down, ErrCannotPull},
+		{"create: no such container was made", PullDefault, nil, func(d *driver) {
+			d.upTo(Create)
+			d.fail(Create, 0, Permanent)
+			d.see(Inspect, 0, Absent)
+		}, StatusStopped, Down, ErrCannotCreate},
+		{"create timed out and has worked: it is kept", PullDefault, nil, func(d *driver) {
+			d.upTo(Create)
+			d.fail(Create, 0, Timeout)
+			d.see(Inspect, 0, Created)
+		}, StatusCreated, Up, ""},
+		{"create finds no image: it is pulled again, once", PullDefault, nil, func(d *driver) {
+			d.upTo(Create)
+			d.fail(Create, 0, NoImage)
+			d.see(Inspect, 0, Absent)
+			d.answer(Pull, 0, Failure{}, Result{ImageID: "image", Source: SourceRegistry})
+			d.fail(Create, 0, NoImage)
+			d.see(Inspect, 0, Absent)
+		}, StatusStopped, Down, ErrCannotCreate},
+		{"start failed: no stop is asked for", PullDefault, nil, func(d *driver) {
+			d.upTo(Start)
+			d.fail(Start, 0, Permanent)
+			d.see(Inspect, 0, Created)
+			for _, e := range d.asked {
+				if _, ok := e.(StopContainer); ok {
+					d.t.Error("a stop was asked for")
+				}
+			}
+		}, StatusStopped, Down, ErrCannotStart},
+		{"start timed out and has worked: it is kept", PullDefault, nil, func(d *driver) {
+			d.upTo(Start)
+			d.fail(Start, 0, Timeout)
+			d.see(Inspect, 0, Running)
+		}, StatusRunning, Up, ""},
+		{"start failed for a while: three attempts", PullDefault, nil, func(d *driver) {
+			d.upTo(Start)
+			for n := range 3 {
+				d.fail(Start, 0, Temporary)
+				d.see(Inspect, 0, Created)
+				if n < 2 {
+					d.wake()
+				}
+			}
+		}, StatusStopped, Down, ErrCannotStart},
+		{"start finds that the container has vanished", PullDefault, nil, func(d *driver) {
+			d.upTo(Start)
+			d.fail(Start, 0, Permanent)
+			d.see(Inspect, 0, Absent)
+		}, StatusStopped, Down, ErrCannotStart},
+		{"a start that Podman calls an exit without a start counts as failed", PullDefault, nil, func(d *driver) {
+			d.upTo(Start)
+			d.fail(Start, 0, Permanent)
+			d.answer(Inspect, 0, Failure{}, Result{Seen: Observed{Presence: Exited, ID: "id", ExitCode: 127}})
+		}, StatusStopped, Down, ErrCannotStart},
+		{"inspection failed: asked again, nothing is given up", PullDefault, nil, func(d *driver) {
+			d.upTo(Stop)
+			d.do(Hinted{Index: 0})
+			for range 50 {
+				d.fail(Inspect, 0, Permanent)
+				d.wake()
+			}
+			d.see(Inspect, 0, Running)
+		}, StatusRunning, Up, ""},
+		{"stop failed: asked again, for ever", PullDefault, nil, func(d *driver) {
+			d.upTo(Stop)
+			d.do(StopRequested{By: "user"})
+			for range 50 {
+				d.fail(Stop, 0, Permanent)
+				d.wake()
+				d.see(Inspect, 0, Running)
+			}
+			if d.op(0).Kind != Stop {
+				d.t.Errorf("a %s is in flight, not a stop", d.op(0).Kind)
+			}
+		}, StatusRunning, Down, ""},
+		{"stop worked but it runs: asked again", PullDefault, nil, func(d *driver) {
+			d.upTo(Stop)
+			d.do(StopRequested{By: "user"})
+			d.see(Stop, 0, Running)
+			d.wake()
+			if d.op(0).Kind != Stop {
+				d.t.Errorf("a %s is in flight, not a stop", d.op(0).Kind)
+			}
+		}, StatusRunning, Down, ""},
+		{"stop failed and it has exited: its code is kept", PullDefault, nil, func(d *driver) {
+			d.upTo(Stop)
+			d.do(StopRequested{By: "user"})
+			d.fail(Stop, 0, Timeout)
+			d.wake()
+			d.see(Inspect, 0, Exited, 7)
+			if c := d.s.Containers[0]; !c.HasExit || c.ExitCode != 7 {
+				d.t.Errorf("exit code %v %d, want 7", c.HasExit, c.ExitCode)
+			}
+		}, StatusStopped, Down, ""},
+		{"vanished while it ran: stopped, without an exit code", PullDefault, nil, func(d *driver) {
+			d.upTo(Stop)
+			d.do(Hinted{Index: 0})
+			d.see(Inspect, 0, Absent)
+			if d.s.Containers[0].HasExit {
+				d.t.Error("it has an exit code")
+			}
+		}, StatusStopped, Down, ErrContainerVanished},
+		{"killed for its memory: the failure says so", PullDefault, nil, func(d *driver) {
+			d.upTo(Stop)
+			d.do(Hinted{Index: 0})
+			d.answer(Inspect, 0, Failure{}, Result{Seen: Observed{Presence: Exited, ID: "id", StartedAt: d.at, FinishedAt: d.at, ExitCode: 137, OOMKilled: true}})
+		}, StatusStopped, Down, ErrOutOfMemory},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := container("a")
+			if tt.def != nil {
+				tt.def(&c)
+			}
+			d := drive(t, Options{Pull: tt.pull}, c, container("b"))
+			tt.play(d)
+			got := d.s.Containers[0]
+			if got.Status() != tt.status || d.s.Goal != tt.goal {
+				t.Errorf("it is %s and the goal %s; want %s and %s", got.Status(), d.s.Goal, tt.status, tt.goal)
+			}
+			name := ""
+			if n := len(got.Failures); n > 0 {
+				name = got.Failures[n-1].Name
+			}
+			if name != tt.err {
+				t.Errorf("latest failure %q, want %q", name, tt.err)
+			}
+		})
+	}
+}
+
+func TestPrepareIsGivenUpAfterFiveAttempts(t *testing.T) {
+	t.Parallel()
+	d := drive(t, Options{}, container("a"))
+	d.upTo(Pull)
+	for range 4 {
+		d.answer(Prepare, -1, Failure{Class: Temporary, Message: "busy"}, Result{})
+		for d.op(-1).Kind != Prepare {
+			d.wake()
+		}
+	}
+	d.answer(Prepare, -1, Failure{Class: Temporary, Message: "busy"}, Result{})
+	if d.s.Goal != Down || d.s.Stop.Code != StopTaskFailedToStart || len(d.s.Sandbox.Failures) != 1 {
+		t.Errorf("goal %s, %+v, failures %v", d.s.Goal, d.s.Stop, d.s.Sandbox.Failures)
+	}
+}
+
+func TestToleratedFailureNeverHidesALaterOne(t *testing.T) {
+	t.Parallel()
+	d := drive(t, Options{}, container("a"))
+	d.fail(Resolve, 0, Permanent)
+	d.fail(Pull, 0, Permanent)
+	c := d.s.Containers[0]
+	if len(c.Failures) != 2 || !c.Failures[0].Tolerated || c.Failures[1].Tolerated || c.fatal() != c.Failures[1].String() {
+		t.Errorf("failures %+v, fatal %q", c.Failures, c.fatal())
+	}
+}
+
+func TestBackoffStaysInItsBounds(t *testing.T) {
+	t.Parallel()
+	want := []time.Duration{0, 250, 500, 1000, 2000, 4000, 8000, 16000, 30000, 30000}
+	for n := 1; n < 100; n++ {
+		full := want[min(n, len(want)-1)] * time.Millisecond
+		for _, jitter := range []uint64{0, 1, 1 << 20, 1<<63 - 1, 1<<64 - 1} {
+			if d := backoff(n, jitter); d > full || d <= full*4/5 {
+				t.Errorf("attempt %d, jitter %d: %s, want more than %s and at most %s", n, jitter, d, full*4/5, full)
+			}
+		}
+	}
+	if d := backoff(0, 0); d != backoffBase {
+		t.Errorf("attempt 0: %s", d)
+	}
+}
+
+func TestJitterIsRepeatable(t *testing.T) {
+	t.Parallel()
+	s := drive(t, Options{}, container("a"), container("b")).s
+	if s.jitter(0) != s.jitter(0) || s.jitter(0) == s.jitter(1) {
+		t.Error("it is not the same for the same container, or the same for two")
+	}
+}

@@ -1,0 +1,246 @@
+package lifecycle
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// A tape is a task and what happens to it, in bytes: any bytes make a possible
+// story, so that chance and a fuzzer can write it.
+type tape struct{ rest []byte }
+
+func (b *tape) next(n int) int {
+	if len(b.rest) == 0 {
+		return 0
+	}
+	v := int(b.rest[0]) % n
+	b.rest = b.rest[1:]
+	return v
+}
+
+func (b *tape) task() (taskdef.Task, Options) {
+	t := taskdef.Task{Family: "tape", Network: taskdef.NetworkBridge}
+	n := 1 + b.next(4)
+	for i := range n {
+		c := container(string(rune('a' + i)))
+		flags := b.next(32)
+		c.Essential = i == n-1 || flags&1 == 0
+		if flags&2 != 0 {
+			checked(&c)
+		}
+		if flags&4 != 0 {
+			c.StartTimeout = 7 * time.Second
+		}
+		if flags&8 != 0 {
+			pinned(&c)
+		}
+		if i > 0 && flags&16 != 0 {
+			on := b.next(i)
+			possible := []taskdef.Condition{taskdef.Start}
+			if !t.Containers[on].Essential {
+				possible = append(possible, taskdef.Complete, taskdef.Success)
+			}
+			if t.Containers[on].HealthCheck != nil {
+				possible = append(possible, taskdef.Healthy)
+			}
+			after(on, possible[b.next(len(possible))])(&c)
+		}
+		t.Containers = append(t.Containers, c)
+	}
+	return t, Options{Pull: PullBehavior(b.next(int(numPullBehavior)))}
+}
+
+// event is what happens next. It may be an answer to anything, in flight or not.
+func (b *tape) event(s State, at time.Time) Event {
+	switch b.next(16) {
+	case 0:
+		return Restarted{}
+	case 1:
+		return StopRequested{By: "user", Force: b.next(2) == 0}
+	case 2:
+		return RemoveRequested{By: "user", Force: b.next(2) == 0}
+	case 3, 4:
+		return Hinted{Index: b.next(len(s.Containers)+2) - 1}
+	case 5, 6, 7:
+		return TimerFired{}
+	}
+	i := b.next(len(s.Containers)+2) - 1
+	ev := OpFinished{ID: OpID(b.next(8))} // late, or of nothing
+	switch {
+	case i < 0:
+		ev.ID = s.Sandbox.Op.ID
+	case i < len(s.Containers):
+		ev.ID = s.Containers[i].Op.ID
+	}
+	ev.Failure = Failure{Class: Class(max(0, b.next(12)-6)), Message: "fault"}
+	ev.Result = Result{
+		Digest: "sha256:d", ImageID: "image", PodID: "pod",
+		Probe: ProbeResult{Healthy: b.next(2) == 0, ExitCode: 1},
+		Seen:  Observed{Presence: Presence(b.next(int(numPresence))), ID: "id", StartedAt: at, ExitCode: b.next(3)},
+	}
+	if ev.Result.Seen.Presence == Exited {
+		ev.Result.Seen.FinishedAt = at
+	}
+	if ev.Failure.Class != OK {
+		ev.Result = Result{}
+	}
+	return ev
+}
+
+// playTape plays a tape to its end. After each step the state is checked, and
+// look is called if set.
+func playTape(t *testing.T, bytes []byte, look func(before State, at time.Time, ev Event, after State, effects []Effect)) State {
+	t.Helper()
+	b := &tape{bytes}
+	task, o := b.task()
+	at := epoch
+	s := New(strings.Repeat("0", 32), "", task, o, at)
+	if err := Check(s); err != nil {
+		t.Fatal(err)
+	}
+	var ev Event = Restarted{}
+	for {
+		after, effects := Step(s, at, ev)
+		if err := Check(after); err != nil {
+			t.Fatalf("%#v: %v\nbefore %+v", ev, err, s)
+		}
+		if look != nil {
+			look(s, at, ev, after, effects)
+		}
+		s = after
+		if len(b.rest) == 0 {
+			return s
+		}
+		if wake := s.Wake(at); b.next(2) == 0 && !wake.IsZero() {
+			at = wake
+		}
+		ev = b.event(s, at)
+	}
+}
+
+// checkPure: a step leaves its input alone and, made again, does the same again;
+// effects are values, each with an operation of its own.
+func checkPure(t *testing.T, tape []byte) {
+	t.Helper()
+	var was []byte
+	ids := make(map[OpID]bool)
+	playTape(t, tape, func(before State, at time.Time, ev Event, after State, effects []Effect) {
+		t.Helper()
+		now, err := json.Marshal(before)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if was != nil && string(now) != string(was) {
+			t.Fatalf("a step has changed its input:\n%s\nis\n%s", was, now)
+		}
+		again, asked := Step(before, at, ev)
+		if !reflect.DeepEqual(after, again) || !reflect.DeepEqual(effects, asked) {
+			t.Fatalf("the same step gave\n%+v %v\nthen\n%+v %v", after, effects, again, asked)
+		}
+		if _, life := ev.(Restarted); life {
+			clear(ids) // nobody is left who could answer an older one
+		}
+		for _, e := range effects {
+			if _, cancel := e.(CancelOp); cancel {
+				continue
+			}
+			id := OpID(reflect.ValueOf(e).FieldByName("ID").Uint())
+			if id == 0 || ids[id] {
+				t.Fatalf("%#v has a number that is not new", e)
+			}
+			ids[id] = true
+		}
+		if was, err = json.Marshal(after); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestStepIsPure(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(100) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		tape := make([]byte, 300)
+		for i := range tape {
+			tape[i] = byte(r.Uint32())
+		}
+		checkPure(t, tape)
+	}
+}
+
+// Two steps from one state must not see each other's changes.
+func TestStatesOfOneOriginAreIndependent(t *testing.T) {
+	t.Parallel()
+	d := drive(t, Options{}, container("a"), container("b"))
+	d.upTo(Stop)
+	text := func(s State) string {
+		b, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	origin := text(d.s)
+	left, _ := Step(d.s, d.at, StopRequested{By: "left"})
+	was := text(left)
+	right, _ := Step(d.s, d.at, RemoveRequested{By: "right", Force: true})
+	for range 3 {
+		right, _ = Step(right, d.at, Restarted{})
+		for i := range right.Containers {
+			right, _ = Step(right, d.at, OpFinished{ID: right.Containers[i].Op.ID, Result: Result{Seen: Observed{Presence: Exited, ID: "id", StartedAt: d.at, ExitCode: 9}}})
+		}
+	}
+	if text(left) != was || text(d.s) != origin {
+		t.Error("they are not")
+	}
+}
+
+func FuzzStep(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte("a short story"))
+	f.Add([]byte{3, 19, 18, 7, 21, 0, 1, 8, 1, 8, 2, 8, 3, 8, 4, 8, 5, 0, 1, 1, 9, 1, 9, 2})
+	f.Fuzz(func(t *testing.T, tape []byte) {
+		checkPure(t, tape[:min(len(tape), 1000)])
+	})
+}
+
+func TestUnknownAnswersChangeNothing(t *testing.T) {
+	t.Parallel()
+	d := drive(t, Options{}, container("a"))
+	d.upTo(Pull)
+	pull := d.op(0).ID
+	d.answer(Pull, 0, Failure{}, Result{ImageID: "image"})
+	before := d.s
+	for _, id := range []OpID{0, pull, 999} {
+		d.do(OpFinished{ID: id, Failure: Failure{Class: Permanent}, Result: Result{Seen: Observed{Presence: Exited}}})
+		if !reflect.DeepEqual(before, d.s) || len(d.asked) > 0 {
+			t.Errorf("an answer to operation %d was heard: asked %v", id, d.asked)
+		}
+	}
+}
+
+// The case that is stepped most: a container of a running task is looked at.
+func BenchmarkStep(b *testing.B) {
+	task := taskdef.Task{Family: "bench", Network: taskdef.NetworkBridge, Containers: []taskdef.Container{
+		container("a", optional), container("b", after(0, taskdef.Start)), container("c", after(1, taskdef.Start)),
+	}}
+	s := New(strings.Repeat("0", 32), "", task, Options{}, epoch)
+	s.Sandbox = Sandbox{Phase: SandboxReady, Dirty: true}
+	for i := range s.Containers {
+		s.Containers[i] = Container{Resolved: true, Pulled: true, Presence: Running, StartedAt: epoch, Reported: StatusRunning}
+	}
+	s.Reported = StatusRunning
+	b.ReportAllocs()
+	for b.Loop() {
+		next, effects := Step(s, epoch, Hinted{Index: 1})
+		if len(effects) != 1 || next.NextOp == s.NextOp {
+			b.Fatal(effects)
+		}
+	}
+}
