@@ -32,6 +32,8 @@ type Config struct {
 	Log *slog.Logger
 	// Dial connects to Podman; nil means the real one, as Getenv says.
 	Dial func(context.Context) (Engine, error)
+	// FS is where records are written; nil means state.OS.
+	FS state.FS
 }
 
 // Host is podtask for one user on one machine. It is safe for concurrent use.
@@ -43,6 +45,7 @@ type Host struct {
 	// events is the host's ordered event log.
 	events *state.Log
 	images *images.Resolver
+	fail   *failPoint // nil: none
 
 	mu     sync.Mutex // guards the lazy connections below
 	podman Engine
@@ -58,7 +61,14 @@ func Open(cfg Config) (*Host, error) {
 	if cfg.Dial == nil {
 		cfg.Dial = func(ctx context.Context) (Engine, error) { return dialPodman(ctx, cfg.Getenv) }
 	}
-	store, err := state.Open(cfg.StateDir, state.OS{})
+	if cfg.FS == nil {
+		cfg.FS = state.OS{}
+	}
+	fail, err := armed(cfg.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	store, err := state.Open(cfg.StateDir, cfg.FS)
 	if err != nil {
 		return nil, fmt.Errorf("%w; make it writable, or set XDG_STATE_HOME to a directory that is", err)
 	}
@@ -72,7 +82,7 @@ func Open(cfg Config) (*Host, error) {
 	}
 	return &Host{
 		cfg: cfg, log: cfg.Log, store: store, locks: locks, events: events,
-		images: images.New(images.OptionsFromEnv(cfg.Getenv)),
+		images: images.New(images.OptionsFromEnv(cfg.Getenv)), fail: fail,
 	}, nil
 }
 

@@ -83,6 +83,7 @@ func (h *Host) pull(ctx context.Context, podman Engine, s lifecycle.State, e lif
 	}
 	id, err := podman.Pull(ctx, target, libpod.PullOptions{AuthFile: images.OptionsFromEnv(h.cfg.Getenv).AuthFile})
 	if err == nil {
+		h.failpointOf(midEffect, e)
 		return lifecycle.Result{ImageID: id, Source: lifecycle.SourceRegistry}, tagBack(ctx, podman, ref, id)
 	}
 	if s.Options.Pull == lifecycle.PullDefault && ctx.Err() == nil {

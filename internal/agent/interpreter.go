@@ -134,6 +134,7 @@ func (h *Host) prepare(ctx context.Context, podman Engine, s lifecycle.State) (l
 	if spec.CgroupParent, err = h.ensureSlice(ctx, podman, s); err != nil {
 		return lifecycle.Result{}, err
 	}
+	h.failpointOf(midEffect, lifecycle.PrepareSandbox{})
 	pod, err := podman.EnsurePod(ctx, spec)
 	if err != nil {
 		return lifecycle.Result{}, namePortHolder(err, spec.Ports)
@@ -186,6 +187,7 @@ func (h *Host) remove(ctx context.Context, podman Engine, s lifecycle.State) err
 	if err := podman.RemovePod(ctx, podName(s), s.ID); err != nil {
 		return err
 	}
+	h.failpointOf(midEffect, lifecycle.RemoveSandbox{})
 	user, err := h.userManager(ctx)
 	if err != nil {
 		return nil // nobody could have made a slice

@@ -204,8 +204,10 @@ func (r *run) commit(ctx context.Context, s lifecycle.State) error {
 		return fmt.Errorf("encode task %s: %w", r.id, err)
 	}
 	for !bytes.Equal(data, r.saved) {
+		r.host.failpoint(beforeSave)
 		err := r.host.store.Put(r.id, data)
 		if err == nil {
+			r.host.failpoint(afterSave)
 			r.saved = data
 			break
 		}
@@ -247,6 +249,7 @@ func (r *run) publish(ctx context.Context, s lifecycle.State) {
 		return
 	}
 	r.published = last
+	r.host.failpoint(afterPublish)
 }
 
 // begin starts an effect.
@@ -262,7 +265,9 @@ func (r *run) begin(s lifecycle.State, e lifecycle.Effect) {
 	r.wg.Go(func() {
 		defer cancel()
 		began := time.Now()
+		r.host.failpointOf(beforeEffect, e)
 		answer := r.host.Do(ctx, s, e)
+		r.host.failpointOf(afterEffect, e)
 		r.host.log.Debug("operation", "task", s.ID, "effect", fmt.Sprintf("%T%+v", e, e), "took", time.Since(began), "failure", answer.Failure.String())
 		r.send(answer)
 	})
@@ -329,8 +334,10 @@ func (h *Host) waitEnd(ctx context.Context, name string) {
 
 // erase forgets a task of which nothing is left.
 func (r *run) erase() error {
+	r.host.failpoint(beforeErase)
 	if err := r.host.store.Delete(r.id); err != nil {
 		return fmt.Errorf("delete the record of task %s: %w", r.id, err)
 	}
+	r.host.failpoint(afterErase)
 	return r.lock.Remove()
 }
