@@ -1,0 +1,160 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/podtask/podtask/internal/registrytest"
+)
+
+// shop is a task of three containers with the conditions HEALTHY, SUCCESS and
+// START, the last of which starts first. It exits with 3 once tell has made
+// /tmp/go in app.
+func (b *box) shop() (path string) {
+	for _, repository := range []string{"app:1", "job:1", "db:1"} {
+		b.push(repository, b.freshImage(repository))
+	}
+	image := func(name string) string { return bed.reg.Ref(b.repository(name + ":1")) }
+	return b.define(
+		ctr{Name: "app", Image: image("app"), Command: words("get http://127.0.0.1:8080/ -- wait /tmp/go -- exit 3"),
+			DependsOn: []on{{"job", "SUCCESS"}, {"db", "START"}}},
+		ctr{Name: "job", Image: image("job"), Command: words("print job"), Essential: optional, DependsOn: []on{{"db", "HEALTHY"}}},
+		ctr{Name: "db", Image: image("db"), Command: words("term 4 -- print db -- serve 8080"), Health: healthyIf("get http://127.0.0.1:8080/")},
+	)
+}
+
+func TestDigestsComeFirstAndConditionsHold(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.fault("HEAD", "(app|job|db)", "manifests/", 3, registrytest.Gather(3)) // who asks one by one waits for ever
+	run := b.start("run", "--name", b.family, b.shop())
+	b.await("task RUNNING")
+	b.tell(b.family, "app", "/tmp/go")
+	run.want(3)
+	list := b.events()
+	inOrder(t, list, "task MANIFEST_PULLED", "~infra RESOURCES_PROVISIONED", "db RUNNING", "db HEALTHY", "job RUNNING", "job STOPPED",
+		"app RUNNING", "task RUNNING", "app STOPPED", "db STOPPED", "~infra STOPPED", "task STOPPED")
+	for _, c := range []string{"app", "job", "db"} {
+		inOrder(t, list, c+" MANIFEST_PULLED", c+" PULLED", c+" CREATED", c+" RUNNING", c+" STOPPED")
+	}
+	allBefore(t, list, "MANIFEST_PULLED", "PULLED")
+	allBefore(t, list, "MANIFEST_PULLED", "RESOURCES_PROVISIONED")
+	allBefore(t, list, "MANIFEST_PULLED", "CREATED")
+	for i, e := range list {
+		if count(list, e.String()) != 1 {
+			t.Errorf("%s is reported more than once:\n%s", e, describe(list))
+		}
+		if e.Seq != uint64(i+1) {
+			t.Errorf("event %d has number %d", i+1, e.Seq)
+		}
+	}
+	last := list[len(list)-1]
+	if last.String() != "task STOPPED" || last.ExitCode == nil || *last.ExitCode != 3 {
+		t.Errorf("the last event is %s:\n%s", last, describe(list))
+	}
+	if got := b.inspect(last.Task).codes(); got != "app=3 job=0 db=4" {
+		t.Error(got)
+	}
+	for _, r := range b.requests("^HEAD .*/manifests/") {
+		if r.Overlaps < 1 {
+			t.Errorf("%s %s overlapped with no other request", r.Method, r.Path)
+		}
+	}
+}
+
+func TestNothingIsPulledOrMadeBeforeTheLastDigest(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	release := make(chan struct{})
+	b.fault("HEAD", "db", "manifests/", 1, registrytest.Hang(release))
+	run := b.start("run", "--name", b.family, b.shop())
+	b.await("app MANIFEST_PULLED")
+	b.await("job MANIFEST_PULLED")
+	if got := b.requests("^GET"); len(got) > 0 {
+		t.Errorf("something is pulled already: %v", got)
+	}
+	if got := b.objects(); got != "" {
+		t.Errorf("something is made already: %s", got)
+	}
+	close(release)
+	b.await("app RUNNING")
+	b.tell(b.family, "app", "/tmp/go")
+	run.want(3)
+	allBefore(t, b.events(), "MANIFEST_PULLED", "PULLED")
+	var asked registrytest.Request
+	for _, r := range b.requests("^HEAD .*/db/manifests/1$") {
+		asked = r
+	}
+	for _, r := range b.requests("^GET .*/(blobs|manifests)/") {
+		if r.Start.Before(asked.End) {
+			t.Errorf("%s %s came before the last digest was known", r.Method, r.Path)
+		}
+	}
+}
+
+func TestPullIsByDigestAndTheTagIsThereAfterwards(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	ref, digest := b.push("app:1", b.freshImage("first"))
+	b.want(0, "run", b.define(ctr{Name: "app", Image: ref, Command: words("env SALT")}))
+	if got := b.requests("^GET .*/manifests/1$"); len(got) > 0 {
+		t.Errorf("the manifest was pulled by tag: %v", got)
+	}
+	if got := b.requests("^GET .*/manifests/" + digest + "$"); len(got) == 0 {
+		t.Error("the manifest was not pulled by digest")
+	}
+	names := b.podman("image", "inspect", ref, "--format", "{{.RepoTags}} {{.RepoDigests}}")
+	if !strings.Contains(names, ref) || !strings.Contains(names, digest) {
+		t.Errorf("the image is known as %s", names)
+	}
+	if e := b.await("app MANIFEST_PULLED"); e.Digest != digest {
+		t.Errorf("digest %s, want %s", e.Digest, digest)
+	}
+}
+
+func TestTagThatMovesBetweenDigestAndPull(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	first, second := b.freshImage("first"), b.freshImage("second")
+	ref, digest := b.push("app:1", first)
+	b.fault("HEAD", "app", "manifests/1", 1, afterwards(func() {
+		if _, err := bed.reg.Push(b.repository("app:1"), second); err != nil {
+			t.Error(err)
+		}
+	}))
+	r := b.want(0, "run", "--name", b.family, b.define(ctr{Name: "app", Image: ref, Command: words("env SALT")}))
+	if !strings.Contains(r.out, "SALT=first") {
+		t.Errorf("it ran another image: %s", r.out)
+	}
+	if c := b.inspect(b.family).Containers[0]; c.ImageDigest != digest || c.ImageSource != "registry" {
+		t.Errorf("%+v", c)
+	}
+	// The name stands for what ran, and the next run takes the new image.
+	if got := b.podman("run", "--rm", "--pull=never", ref, "env", "SALT"); got != "SALT=first" {
+		t.Error(got)
+	}
+	if r := b.want(0, "run", b.define(ctr{Name: "app", Image: ref, Command: words("env SALT")})); !strings.Contains(r.out, "SALT=second") {
+		t.Errorf("the second run ran %s", r.out)
+	}
+}
+
+func TestReferenceWithDigestIsNotReportedAsResolved(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	_, digest := b.push("app:1", b.freshImage("app"))
+	ref := bed.reg.Ref(b.repository("app@" + digest))
+	b.want(0, "run", "--name", b.family, b.define(ctr{Name: "app", Image: ref, Command: words("print hello")}))
+	list := b.events()
+	inOrder(t, list, "app PULLED", "app CREATED", "app RUNNING", "app STOPPED")
+	if count(list, "app MANIFEST_PULLED")+count(list, "task MANIFEST_PULLED") > 0 {
+		t.Errorf("MANIFEST_PULLED was reported:\n%s", describe(list))
+	}
+	if got := b.requests("^HEAD .*/manifests/"); len(got) > 0 {
+		t.Errorf("the digest was asked for: %v", got)
+	}
+	if c := b.inspect(b.family).Containers[0]; c.ImageDigest != digest {
+		t.Errorf("digest %s, want %s", c.ImageDigest, digest)
+	}
+}

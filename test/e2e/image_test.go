@@ -1,0 +1,141 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/podtask/podtask/internal/registrytest"
+)
+
+// afterwards passes a request on and then does something else.
+func afterwards(do func()) registrytest.Action {
+	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		next.ServeHTTP(w, r)
+		do()
+	}
+}
+
+// hello is a task of one container that prints hello, from that image.
+func (b *box) hello(image string) (path string) {
+	return b.define(ctr{Name: "app", Image: image, Command: words("print hello")})
+}
+
+func TestImageThatCannotBeHad(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, image, pull, password string
+		fault                       registrytest.Action
+		want                        []string // in the reason
+	}{
+		{name: "no such tag", image: "app:2", pull: "default", want: []string{"CannotPullContainerError", "app:2"}},
+		{name: "no such repository", image: "nothing:1", pull: "default", want: []string{"CannotPullContainerError", "nothing"}},
+		{name: "no such tag always", image: "app:2", pull: "always", want: []string{"CannotPullImageManifestError", "app:2"}},
+		{name: "wrong password", image: "app:1", pull: "default", password: "wrong-horse", want: []string{"CannotPullContainerError", "app"}},
+		{name: "wrong password always", image: "app:1", pull: "always", password: "wrong-horse", want: []string{"CannotPullImageManifestError", "podman login"}},
+		{name: "denied", image: "app:1", pull: "once", fault: registrytest.Status(403, "DENIED", "not for you"), want: []string{"CannotPullImageManifestError", "app:1"}},
+		{name: "never", image: "app:1", pull: "never", want: []string{"CannotPullImageManifestError", "--pull never", "podman pull"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBox(t)
+			b.push("app:1", b.freshImage("app"))
+			if tc.password != "" {
+				auth := filepath.Join(b.dir, "auth.json")
+				if err := os.WriteFile(auth, bed.reg.AuthJSONFor("tester", tc.password), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				b.env = append(b.env, "REGISTRY_AUTH_FILE="+auth)
+			}
+			if tc.fault != nil {
+				b.fault("", "app", "", 0, tc.fault)
+			}
+			r := b.want(125, "run", "--name", b.family, "--pull", tc.pull, b.hello(bed.reg.Ref(b.repository(tc.image))))
+			reason := b.inspect(b.family).StoppedReason
+			for _, want := range tc.want {
+				if !strings.Contains(reason, want) {
+					t.Errorf("the reason does not name %q: %s", want, reason)
+				}
+			}
+			if !strings.Contains(r.err, reason) {
+				t.Errorf("run does not give the reason:\n%s", r.err)
+			}
+			if code := b.inspect(b.family).StopCode; code != "TaskFailedToStart" {
+				t.Errorf("stop code %s", code)
+			}
+			for _, secret := range []string{password, "wrong-horse"} {
+				if strings.Contains(r.out+r.err+reason, secret) {
+					t.Errorf("the password is shown:\n%s%s", r.out, r.err)
+				}
+			}
+			if got := count(b.events(), "app CREATED") + count(b.events(), "app RUNNING"); got > 0 {
+				t.Error("the container was made")
+			}
+		})
+	}
+}
+
+func TestRegistryThatRecovers(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, method, what string
+		times              int
+		fault              registrytest.Action
+	}{
+		{"error 500 for the digest", "HEAD", "manifests/", 1, registrytest.Status(500, "UNKNOWN", "try again")},
+		{"error 429 for the digest", "HEAD", "manifests/", 1, registrytest.TooManyRequests(1)},
+		{"connection cut at the digest", "HEAD", "manifests/", 1, registrytest.Drop()},
+		{"connection cut in the layer", "GET", "blobs/", 1, registrytest.Reset()},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBox(t)
+			ref, _ := b.push("app:1", b.freshImage("app"))
+			rule := b.fault(tc.method, "app", tc.what, tc.times, tc.fault)
+			if r := b.want(0, "run", "--pull", "always", b.hello(ref)); !strings.Contains(r.out, "hello") {
+				t.Errorf("it printed %q", r.out)
+			}
+			if rule.Hits() == 0 {
+				t.Error("the fault was never met")
+			}
+		})
+	}
+}
+
+func TestPullBehaviourDecidesWhetherTheRegistryIsAsked(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	ref, _ := b.push("app:1", b.freshImage("app"))
+	source := func(pull string) string {
+		t.Helper()
+		before := len(b.requests(""))
+		id := strings.TrimSpace(b.want(0, "run", "-d", "--wait=stopped", "--pull", pull, b.hello(ref)).out)
+		asked := " silent"
+		if len(b.requests("")) > before {
+			asked = " asked"
+		}
+		return b.inspect(id).Containers[0].ImageSource + asked
+	}
+	for _, step := range []struct{ pull, want string }{
+		{"prefer-cached", "registry asked"}, // nothing is there yet
+		{"prefer-cached", "cache silent"},
+		{"once", "cache silent"},
+		{"never", "cache silent"},
+		{"default", "registry asked"},
+		{"always", "registry asked"},
+	} {
+		if got := source(step.pull); got != step.want {
+			t.Errorf("--pull %s: %s, want %s", step.pull, got, step.want)
+		}
+	}
+	// A registry that refuses everybody: only default makes do with the local copy.
+	b.fault("", "app", "", 0, registrytest.Status(403, "DENIED", "closed"))
+	if got := source("default"); got != "cache asked" {
+		t.Errorf("--pull default: %s, want cache asked", got)
+	}
+	b.want(125, "run", "--pull", "always", b.hello(ref))
+}

@@ -1,0 +1,194 @@
+//go:build e2e
+
+// Package e2e holds the tests that need a real Podman: they run inside a test
+// bed, as its user, and drive the podtask program as a user would.
+//
+// The bed gives the environment: PODTASK_BIN is the program's path,
+// PODTASK_TESTBOX that of the program in the tests' images, PODTASK_BED the
+// bed's name ("plain" or "systemd"), PODTASK_EXAMPLES the path of a copy of
+// examples/.
+//
+// All tests share one registry, because the Podman service that the first of
+// them starts serves all and reads registries.conf once. Each has repositories,
+// a family and a state directory of its own, and proves at its end that nothing
+// is left of it.
+package e2e
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/podtask/podtask/internal/registrytest"
+)
+
+// password is looked for in everything podtask prints and keeps.
+const password = "correct-horse-battery"
+
+// bed is what the whole run shares.
+var bed struct {
+	podtask string // the program
+	testbox []byte // the program in the images
+	name    string
+	runtime string // XDG_RUNTIME_DIR
+	reg     *registrytest.Registry
+	image   v1.Image // testbox and nothing else
+	auth    string   // path of an auth.json that logs in to reg
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// Tests wait for stop time-outs and probes more than they compute.
+	if flag.Lookup("test.parallel").Value.String() == flag.Lookup("test.parallel").DefValue {
+		_ = flag.Set("test.parallel", "6")
+	}
+	os.Exit(runInBed(m))
+}
+
+func runInBed(m *testing.M) (code int) {
+	dir, err := os.MkdirTemp("", "podtask-e2e-")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		err = openBed(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "test bed:", err)
+		return 1
+	}
+	defer bed.reg.Close()
+	conf, err := trustRegistry()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "test bed:", err)
+		return 1
+	}
+	defer os.Remove(conf)
+	endService() // one of an earlier run has read another registries.conf
+	defer endService()
+	code = m.Run()
+	removeImages()
+	if left := leftOver(); left != "" {
+		fmt.Fprintln(os.Stderr, "after all tests there is left:\n"+left)
+		code = max(code, 1)
+	}
+	return code
+}
+
+func openBed(dir string) (err error) {
+	bed.podtask, bed.name, bed.runtime = os.Getenv("PODTASK_BIN"), os.Getenv("PODTASK_BED"), os.Getenv("XDG_RUNTIME_DIR")
+	if bed.podtask == "" || bed.name == "" || bed.runtime == "" {
+		return errors.New("set PODTASK_BIN, PODTASK_BED and XDG_RUNTIME_DIR, as hack/e2e does")
+	}
+	if bed.testbox, err = os.ReadFile(os.Getenv("PODTASK_TESTBOX")); err != nil {
+		return err
+	}
+	if bed.image, err = registrytest.ProgramImage("testbox", bed.testbox); err != nil {
+		return err
+	}
+	bed.reg, err = registrytest.New(registrytest.Options{Auth: registrytest.Token, User: "tester", Password: password})
+	if err != nil {
+		return err
+	}
+	bed.auth = filepath.Join(dir, "auth.json")
+	return os.WriteFile(bed.auth, bed.reg.AuthJSON(), 0o600)
+}
+
+// trustRegistry tells podtask, Podman and its service, whoever starts it, that
+// the registry has no TLS. The home directory is the bed's own.
+func trustRegistry() (path string, err error) {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(home, ".config", "containers", "registries.conf.d", "podtask-e2e.conf")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return "", err
+	}
+	return path, os.WriteFile(path, bed.reg.RegistriesConf(), 0o600)
+}
+
+// serviceSocket is that of the Podman service podtask starts.
+func serviceSocket() string { return filepath.Join(bed.runtime, "podtask", "podman.sock") }
+
+// servicePID returns the process that listens on serviceSocket, 0 for none.
+func servicePID() int {
+	conn, err := net.Dial("unix", serviceSocket())
+	if err != nil {
+		return 0
+	}
+	defer conn.Close()
+	raw, err := conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return 0
+	}
+	pid := 0
+	err = raw.Control(func(fd uintptr) {
+		if cred, err := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED); err == nil {
+			pid = int(cred.Pid)
+		}
+	})
+	if err != nil {
+		return 0
+	}
+	return pid
+}
+
+func endService() {
+	if pid := servicePID(); pid != 0 {
+		_ = syscall.Kill(pid, syscall.SIGTERM)
+	}
+}
+
+// removeImages removes the images that came from the registry of this run,
+// whose port the next run does not have.
+func removeImages() {
+	out, err := exec.Command("podman", "images", "--quiet", "--no-trunc", "--filter", "reference="+bed.reg.Addr()+"/*/*").Output()
+	if ids := strings.Fields(string(out)); err == nil && len(ids) > 0 {
+		_ = exec.Command("podman", append([]string{"rmi", "--force"}, ids...)...).Run()
+	}
+}
+
+// leftOver lists what podtask has made in Podman, systemd and the runtime
+// directory and that is still there.
+func leftOver() string {
+	out, err := listObjects("podtask.task-id")
+	if err != nil {
+		return err.Error()
+	}
+	if bed.name == "systemd" {
+		units, err := exec.Command("systemctl", "--user", "list-units", "--all", "--plain", "--no-legend", "podtask*").Output()
+		if err != nil {
+			return err.Error()
+		}
+		out += string(units)
+	}
+	sockets, _ := filepath.Glob(filepath.Join(bed.runtime, "podtask", "tasks", "*"))
+	return out + strings.Join(sockets, "\n")
+}
+
+// listObjects lists containers, pods, networks and volumes with a label, one a
+// line.
+func listObjects(label string) (string, error) {
+	var out strings.Builder
+	for _, list := range [][]string{
+		{"ps", "--all", "--format", "container {{.Names}} {{.Status}}"},
+		{"pod", "ps", "--format", "pod {{.Name}} {{.Status}}"},
+		{"network", "ls", "--format", "network {{.Name}}"},
+		{"volume", "ls", "--format", "volume {{.Name}}"},
+	} {
+		text, err := exec.Command("podman", append(list, "--filter", "label="+label)...).Output()
+		if err != nil {
+			return "", fmt.Errorf("podman %s: %w", strings.Join(list, " "), err)
+		}
+		out.Write(text)
+	}
+	return out.String(), nil
+}
