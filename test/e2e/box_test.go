@@ -77,10 +77,17 @@ type result struct {
 // start starts podtask.
 func (b *box) start(args ...string) *process {
 	b.t.Helper()
+	return b.startWith(func(*exec.Cmd) {}, args...)
+}
+
+// startWith starts podtask after change has had its say.
+func (b *box) startWith(change func(*exec.Cmd), args ...string) *process {
+	b.t.Helper()
 	p := &process{t: b.t, cmd: exec.Command(bed.podtask, args...), ended: make(chan struct{})}
 	p.cmd.Env, p.cmd.Dir = b.env, b.dir
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.err
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	change(p.cmd)
 	if err := p.cmd.Start(); err != nil {
 		b.t.Fatal(err)
 	}
@@ -161,7 +168,8 @@ type task struct {
 	ID, Name, Family, Status, DesiredStatus, Health string
 	StopCode, StoppedReason, PodID, Slice           string
 	ExitCode                                        *int
-	Unapplied                                       []string
+	Limits                                          string
+	UnappliedLimits                                 []string
 	Owner                                           struct {
 		PID   int
 		Alive bool

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
 	"github.com/podtask/podtask/internal/registrytest"
 )
 
@@ -137,6 +139,31 @@ func TestTagThatMovesBetweenDigestAndPull(t *testing.T) {
 	}
 	if r := b.want(0, "run", b.define(ctr{Name: "app", Image: ref, Command: words("env SALT")})); !strings.Contains(r.out, "SALT=second") {
 		t.Errorf("the second run ran %s", r.out)
+	}
+}
+
+func TestImageForSeveralPlatformsIsPinnedByItsIndex(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	other, err := registrytest.PlatformImage(v1.Platform{OS: "linux", Architecture: "s390x"}, v1.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	index, err := registrytest.Index(other, b.freshImage("ours"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, err := bed.reg.PushIndex(b.repository("app:1"), index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := bed.reg.Ref(b.repository("app:1"))
+	r := b.want(0, "run", "--name", b.family, b.define(ctr{Name: "app", Image: ref, Command: words("env SALT")}))
+	if !strings.Contains(r.out, "SALT=ours") {
+		t.Errorf("it printed %q", r.out)
+	}
+	if got := b.inspect(b.family).Containers[0].ImageDigest; got != digest {
+		t.Errorf("digest %s, want the index's: %s", got, digest)
 	}
 }
 

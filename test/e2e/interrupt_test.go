@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/podtask/podtask/internal/registrytest"
@@ -78,5 +79,19 @@ func TestSecondInterruptKills(t *testing.T) {
 	}
 	if got := b.running(); got != "" {
 		t.Errorf("still running: %s", got)
+	}
+}
+
+func TestTerminateStopsTheTask(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	run := b.start("run", "--name", b.family, b.waiter())
+	b.up(b.family)
+	if err := run.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	run.want(5)
+	if got := b.inspect(b.family); got.Status != "STOPPED" || !strings.Contains(got.StoppedReason, "SIGTERM") {
+		t.Errorf("%s: %s", got.Status, got.StoppedReason)
 	}
 }

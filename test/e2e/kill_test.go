@@ -12,9 +12,9 @@ import (
 // moment is one at which the owner of a task is killed with -9.
 type moment struct {
 	name string
-	// begin starts a task of the name b.family, in the foreground, and returns
-	// when the moment has come.
-	begin func(b *box) *process
+	// begin starts a task of the name b.family and returns when the moment has
+	// come; kill kills its owner with -9.
+	begin func(b *box) (kill func())
 	// finish lets the task come to its own end with code 7.
 	finish func(b *box)
 	// runs says whether a container runs at that moment.
@@ -25,39 +25,59 @@ func moments() []moment {
 	return []moment{
 		{
 			name: "mid-pull",
-			begin: func(b *box) *process {
+			begin: func(b *box) func() {
 				ref, _ := b.push("app:1", b.freshImage("app"))
 				held := b.fault("GET", "app", "blobs/", 1, registrytest.Hang(nil))
 				p := b.start("run", "--name", b.family, b.define(ctr{Name: "app", Image: ref, Command: words("exit 7")}))
 				b.arrived(held)
-				return p
+				return p.kill
 			},
 			finish: func(*box) {},
 		},
 		{
 			name: "between create and start",
-			begin: func(b *box) *process {
+			begin: func(b *box) func() {
 				p := b.start("run", "--name", b.family, b.define(
 					ctr{Name: "db", Command: words("sleep forever"), Health: healthyIf("exists /tmp/go"), Essential: optional},
 					ctr{Name: "app", Command: words("exit 7"), DependsOn: []on{{"db", "HEALTHY"}}}))
 				b.await("app CREATED")
 				b.await("db RUNNING")
-				return p
+				return p.kill
 			},
 			finish: func(b *box) { b.tell(b.family, "db", "/tmp/go") },
 			runs:   true,
 		},
 		{
 			name: "running",
-			begin: func(b *box) *process {
+			begin: func(b *box) func() {
 				p := b.start("run", "--name", b.family, b.waiter())
 				b.up(b.family)
-				return p
+				return p.kill
+			},
+			finish: func(b *box) { b.tell(b.family, "app", "/tmp/go") },
+			runs:   true,
+		},
+		{
+			name: "detached",
+			begin: func(b *box) func() {
+				b.detach("--name", b.family, b.waiter())
+				b.up(b.family)
+				return func() { b.killOwner(b.family) }
 			},
 			finish: func(b *box) { b.tell(b.family, "app", "/tmp/go") },
 			runs:   true,
 		},
 	}
+}
+
+// killOwner kills the process that inspect calls the task's owner.
+func (b *box) killOwner(ref string) {
+	b.t.Helper()
+	owner := b.inspect(ref).Owner.PID
+	if err := syscall.Kill(owner, syscall.SIGKILL); err != nil {
+		b.t.Fatalf("owner %d: %v", owner, err)
+	}
+	eventually(b.t, "the end of the owner", func() bool { return !b.inspect(ref).Owner.Alive })
 }
 
 func TestOwnerIsKilled(t *testing.T) {
@@ -97,8 +117,8 @@ func TestOwnerIsKilled(t *testing.T) {
 			t.Run(m.name+"/"+then.command, func(t *testing.T) {
 				t.Parallel()
 				b := newBox(t)
-				owner := m.begin(b)
-				owner.kill()
+				kill := m.begin(b)
+				kill()
 				if got := b.inspect(b.family); got.Owner.Alive || got.Status == "STOPPED" {
 					t.Errorf("without an owner: %s, %+v", got.Status, got.Owner)
 				}

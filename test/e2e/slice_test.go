@@ -44,6 +44,28 @@ func TestSliceHoldsTheTask(t *testing.T) {
 	}
 }
 
+// It turns on the socket that all tests would find, so it does not run beside them.
+func TestUsersOwnPodmanSocketIsUsed(t *testing.T) {
+	b := newBox(t)
+	endService()
+	eventually(t, "the end of our service", func() bool { return servicePID() == 0 })
+	systemctl := func(args ...string) {
+		t.Helper()
+		if out, err := exec.Command("systemctl", append([]string{"--user"}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("systemctl %v: %v %s", args, err, out)
+		}
+	}
+	systemctl("start", "podman.socket")
+	t.Cleanup(func() { systemctl("stop", "podman.socket", "podman.service") })
+	r := b.want(0, "run", "--rm", b.hello(b.testbox()))
+	if !strings.Contains(r.out, "hello") {
+		t.Errorf("it printed %q", r.out)
+	}
+	if pid := servicePID(); pid != 0 {
+		t.Errorf("podtask started a service of its own, process %d", pid)
+	}
+}
+
 func TestDetachedOwnerOutlivesTheSession(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)

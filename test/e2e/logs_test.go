@@ -1,0 +1,73 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestEveryLineOfALogArrives(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	const lines = 3000
+	r := b.want(0, "run", "--quiet", "--name", b.family, b.define(ctr{Name: "app", Command: words(fmt.Sprintf("lines %d", lines))}))
+	for _, out := range []string{r.out, b.want(0, "logs", b.family).out, b.want(0, "logs", "-f", b.family, "app").out} {
+		got := slices.Collect(strings.Lines(out))
+		if len(got) != lines {
+			t.Errorf("%d lines, want %d", len(got), lines)
+			continue
+		}
+		for i, line := range got {
+			if !strings.HasSuffix(strings.TrimSpace(line), fmt.Sprintf("line %d", i+1)) {
+				t.Errorf("line %d is %q", i+1, line)
+				break
+			}
+		}
+	}
+	tail := b.want(0, "logs", "--tail", "2", b.family).out
+	if n := strings.Count(tail, "\n"); n != 2 || !strings.Contains(tail, fmt.Sprintf("line %d\n", lines)) {
+		t.Errorf("--tail 2 printed %q", tail)
+	}
+}
+
+func TestClosedOutputStopsTheTask(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	run := b.startWith(func(cmd *exec.Cmd) { cmd.Stdout = write }, "run", "--name", b.family,
+		b.define(ctr{Name: "app", Command: words("term 5 -- print one -- wait /tmp/go -- print two -- sleep forever")}))
+	write.Close()
+	if line, err := bufio.NewReader(read).ReadString('\n'); err != nil || !strings.Contains(line, "one") {
+		t.Fatalf("it printed %q, %v", line, err)
+	}
+	read.Close() // as head -n 1 does
+	b.tell(b.family, "app", "/tmp/go")
+	run.want(5)
+	if got := b.inspect(b.family); got.Status != "STOPPED" || !strings.Contains(got.StoppedReason, "output") {
+		t.Errorf("%s: %s", got.Status, got.StoppedReason)
+	}
+}
+
+func TestDefinitionFromStandardInput(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	file, err := os.Open(b.hello(b.testbox()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	r := b.startWith(func(cmd *exec.Cmd) { cmd.Stdin = file }, "run", "-").want(0)
+	if !strings.Contains(r.out, "hello") {
+		t.Errorf("it printed %q", r.out)
+	}
+}
