@@ -62,7 +62,7 @@ func codeOf(t api.Task) int {
 	if t.ExitCode == nil {
 		return 0
 	}
-	return *t.ExitCode
+	return int(*t.ExitCode)
 }
 
 // startOwner starts `podtask owner ID` and returns when it answers: as a unit of

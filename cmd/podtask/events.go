@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/pkg/api"
 	"github.com/urfave/cli/v2"
 )
 
@@ -41,17 +42,17 @@ type eventLine struct {
 	Name   string    `json:"name,omitempty"`
 	Family string    `json:"family"`
 	// Container is empty for the task itself.
-	Container string `json:"container,omitempty"`
-	Status    string `json:"status"`
-	Digest    string `json:"digest,omitempty"`
-	ExitCode  *int   `json:"exitCode,omitempty"`
-	Reason    string `json:"reason,omitempty"`
+	Container string        `json:"container,omitempty"`
+	Status    string        `json:"status"`
+	Digest    string        `json:"digest,omitempty"`
+	ExitCode  *api.ExitCode `json:"exitCode,omitempty"`
+	Reason    string        `json:"reason,omitempty"`
 }
 
 func newEventLine(e agent.Event) eventLine {
 	return eventLine{
 		Seq: e.Seq, At: e.At, Task: e.Task, Name: e.Name, Family: e.Family,
-		Container: e.Container, Status: e.Status, Digest: e.Digest, ExitCode: e.ExitCode, Reason: e.Reason,
+		Container: e.Container, Status: e.Status, Digest: e.Digest, ExitCode: (*api.ExitCode)(e.ExitCode), Reason: e.Reason,
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -65,7 +66,7 @@ type foregroundRun struct {
 // the end of us.
 func (f *foregroundRun) passSignals() (stop func()) {
 	signals := make(chan os.Signal, 8)
-	f.notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	f.notify(signals, append(heeded(), syscall.SIGPIPE)...)
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -84,6 +85,18 @@ func (f *foregroundRun) passSignals() (stop func()) {
 		close(done)
 		wg.Wait()
 	}
+}
+
+// heeded are the signals that stop a task. Those that were ignored when we started
+// stay so: nohup, and the background jobs of scripts, mean it.
+func heeded() []os.Signal {
+	signals := []os.Signal{syscall.SIGTERM}
+	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGHUP} {
+		if !signal.Ignored(sig) {
+			signals = append(signals, sig)
+		}
+	}
+	return signals
 }
 
 // stop passes one signal on.
@@ -174,15 +187,16 @@ func (f *foregroundRun) finish(ctx context.Context, r request) error {
 	return exitWith(exitCode(st, syscall.Signal(f.signal.Load())))
 }
 
-// exitCode is that of the task, or 128 + n when a signal came before anything ran.
+// exitCode is that of the task, or 128 + n when a signal stopped it before any
+// essential container ran, so that there is none.
 func exitCode(st lifecycle.State, sig syscall.Signal) int {
-	if sig != 0 {
-		for _, c := range st.Containers {
-			if !c.StartedAt.IsZero() {
-				return st.ExitCode()
-			}
-		}
-		return 128 + int(sig)
+	if sig == 0 || st.Stop.Code != lifecycle.StopUserInitiated {
+		return st.ExitCode()
 	}
-	return st.ExitCode()
+	for i, c := range st.Containers {
+		if st.Task.Containers[i].Essential && !c.StartedAt.IsZero() {
+			return st.ExitCode()
+		}
+	}
+	return 128 + int(sig)
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"time"
 )
 
 // version is set by the linker.
@@ -20,6 +21,7 @@ func main() {
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 		getenv: os.Getenv, environ: os.Environ, executable: os.Executable,
 		notify: signal.Notify, version: buildVersion(),
+		patience: 3 * time.Second,
 	}
 	os.Exit(p.main(context.Background(), os.Args))
 }

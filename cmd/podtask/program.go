@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/podtask/podtask/internal/agent"
 	"github.com/podtask/podtask/pkg/state"
@@ -24,6 +25,9 @@ type program struct {
 	executable     func() (string, error)
 	notify         func(chan<- os.Signal, ...os.Signal)
 	version        string
+	// patience is how long a task that is locked may stay without a socket: an owner
+	// takes the lock first and lets go of it last.
+	patience time.Duration
 }
 
 // main runs one command line and returns the exit code.

@@ -79,8 +79,8 @@ type row struct {
 	Total     int       `json:"total"`
 	CreatedAt time.Time `json:"createdAt"`
 	// OwnerPID is 0 without a living owner.
-	OwnerPID int  `json:"ownerPid"`
-	ExitCode *int `json:"exitCode,omitempty"`
+	OwnerPID int           `json:"ownerPid"`
+	ExitCode *api.ExitCode `json:"exitCode,omitempty"`
 
 	recorded string
 	now      time.Time
@@ -101,12 +101,7 @@ func (r row) Owner() string {
 }
 
 // Exit is the exit code of a task that has stopped.
-func (r row) Exit() string {
-	if r.ExitCode == nil {
-		return ""
-	}
-	return strconv.Itoa(*r.ExitCode)
-}
+func (r row) Exit() string { return r.ExitCode.String() }
 
 // rows lists the tasks, the newest first. Records that cannot be read are
 // reported on stderr.

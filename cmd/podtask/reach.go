@@ -25,16 +25,12 @@ type reached interface {
 	Close()
 }
 
-// patience is how long a task that is locked may stay without a socket: an owner
-// takes the lock first and lets go of it last.
-const patience = 3 * time.Second
-
 // reach finds who owns a task: an agent, then an owner; if neither lives, it is us.
 func (s *session) reach(ctx context.Context, id, by string) (reached, error) {
 	if r := s.reachAgent(ctx, id, by); r != nil {
 		return r, nil
 	}
-	wait, cancel := context.WithTimeout(ctx, patience)
+	wait, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	retry := time.NewTicker(50 * time.Millisecond)
 	defer retry.Stop()
@@ -67,7 +63,7 @@ func (s *session) reach(ctx context.Context, id, by string) (reached, error) {
 func unreachable(id string, err error) error {
 	var locked *state.LockedError
 	if errors.As(err, &locked) && locked.Holder.PID != 0 {
-		return fmt.Errorf("task %s is owned by process %d (%s), which does not answer: end it with `kill %d`, the task runs on, and try again",
+		return fmt.Errorf("task %s is owned by process %d (%s), which does not answer: end it with `kill -9 %d`, the task runs on, and try again",
 			shortID(id), locked.Holder.PID, locked.Holder.Command, locked.Holder.PID)
 	}
 	return fmt.Errorf("task %s is owned by a process that does not answer: %w", shortID(id), err)

@@ -7,7 +7,6 @@ import (
 	"os/signal"
 	"regexp"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/podtask/podtask/internal/agent"
@@ -113,7 +112,7 @@ func run(ctx context.Context, s *session, c *cli.Context) error {
 		return err
 	}
 	// Until there is something to stop, a signal just ends us.
-	early, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	early, stop := signal.NotifyContext(ctx, heeded()...)
 	defer stop()
 	task, err := s.prepare(early, r)
 	if err == nil && !r.dryRun {

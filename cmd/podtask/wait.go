@@ -54,7 +54,7 @@ func wait(ctx context.Context, s *session, c *cli.Context) error {
 		}
 		code := -1
 		if t.ExitCode != nil {
-			code = *t.ExitCode
+			code = int(*t.ExitCode)
 		}
 		fmt.Fprintln(s.stdout, code)
 	}

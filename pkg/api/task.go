@@ -1,6 +1,7 @@
 package api
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -35,8 +36,8 @@ type Task struct {
 	StoppedReason string `json:"stoppedReason,omitempty"`
 	// ExitCode is that of the essential container which ended first; absent until
 	// the task has stopped.
-	ExitCode *int  `json:"exitCode,omitempty"`
-	Owner    Owner `json:"owner"`
+	ExitCode *ExitCode `json:"exitCode,omitempty"`
+	Owner    Owner     `json:"owner"`
 
 	NetworkMode string `json:"networkMode"`
 	// CPU is the task's hard limit in vCPU, Memory in bytes; 0 means none.
@@ -56,6 +57,17 @@ type Task struct {
 	// Errors are those of the pod and the slice, oldest first.
 	Errors  []Error      `json:"errors"`
 	History []Transition `json:"history"`
+}
+
+// ExitCode is an exit code, 0 to 255. A nil pointer is none.
+type ExitCode int
+
+// String is the number, and empty for none, so that templates can print a pointer.
+func (c *ExitCode) String() string {
+	if c == nil {
+		return ""
+	}
+	return strconv.Itoa(int(*c))
 }
 
 // Owner is the process that carries a task on.
@@ -89,9 +101,9 @@ type Container struct {
 	// Status is an ECS container status, NONE to STOPPED.
 	Status string `json:"status"`
 	// Health is absent without a health check.
-	Health    *Health `json:"health,omitempty"`
-	Essential bool    `json:"essential"`
-	ExitCode  *int    `json:"exitCode,omitempty"`
+	Health    *Health   `json:"health,omitempty"`
+	Essential bool      `json:"essential"`
+	ExitCode  *ExitCode `json:"exitCode,omitempty"`
 	// Reason is the error that ended the container, if one did.
 	Reason string `json:"reason,omitempty"`
 	// Errors is everything that went wrong, oldest first, tolerated errors too.
@@ -165,10 +177,10 @@ type Transition struct {
 	// Container is empty for the task itself and "~infra" for the pod's infra container.
 	Container string `json:"container,omitempty"`
 	// Status is an ECS status or, after a health check, HEALTHY or UNHEALTHY.
-	Status   string `json:"status"`
-	Digest   string `json:"digest,omitempty"`
-	ExitCode *int   `json:"exitCode,omitempty"`
-	Reason   string `json:"reason,omitempty"`
+	Status   string    `json:"status"`
+	Digest   string    `json:"digest,omitempty"`
+	ExitCode *ExitCode `json:"exitCode,omitempty"`
+	Reason   string    `json:"reason,omitempty"`
 }
 
 // FromState returns the wire form of s. Who owns the task is not in a state:
@@ -190,7 +202,7 @@ func FromState(s lifecycle.State) Task {
 		t.DesiredStatus = lifecycle.StatusStopped.String()
 	}
 	if s.Status() == lifecycle.StatusStopped {
-		code := s.ExitCode()
+		code := ExitCode(s.ExitCode())
 		t.ExitCode = &code
 	}
 	for _, p := range s.Sandbox.Ports {
@@ -202,7 +214,7 @@ func FromState(s lifecycle.State) Task {
 	}
 	t.History = make([]Transition, len(s.History))
 	for i, h := range s.History {
-		t.History[i] = Transition(h)
+		t.History[i] = Transition{Seq: h.Seq, At: h.At, Container: h.Container, Status: h.Status, Digest: h.Digest, ExitCode: (*ExitCode)(h.ExitCode), Reason: h.Reason}
 		if h.Container == "" {
 			switch h.Status {
 			case lifecycle.StatusRunning.String():
@@ -226,7 +238,7 @@ func fromContainer(s lifecycle.State, i int) Container {
 		CPU: def.CPU, Memory: def.Memory,
 	}
 	if c.HasExit {
-		code := c.ExitCode
+		code := ExitCode(c.ExitCode)
 		w.ExitCode = &code
 	}
 	if def.HealthCheck != nil {

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/pkg/api"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+func after(d time.Duration) time.Time { return noon.Add(d) }
+
+func code(n int) *api.ExitCode { c := api.ExitCode(n); return &c }
+
+func shopTask() api.Task {
+	digest := "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	return api.Task{
+		ID: strings.Repeat("0123456789abcdef", 2), Name: "shop", Family: "shop", Status: "STOPPED", Health: "HEALTHY", Settled: true,
+		CreatedAt: noon, ExitCode: code(3),
+		Ports:      []api.Port{{ContainerPort: 80, HostPort: 8080, Protocol: "tcp"}, {ContainerPort: 53, HostPort: 53, Protocol: "udp", HostIP: "::1"}},
+		Containers: []api.Container{{Name: "migrate", Status: "STOPPED"}, {Name: "server", Status: "STOPPED"}},
+		History: []api.Transition{
+			{Seq: 1, At: after(100 * time.Millisecond), Container: "server", Status: "MANIFEST_PULLED", Digest: digest},
+			{Seq: 2, At: after(110 * time.Millisecond), Status: "MANIFEST_PULLED"},
+			{Seq: 3, At: after(2 * time.Second), Container: "~infra", Status: "RESOURCES_PROVISIONED"},
+			{Seq: 4, At: after(3 * time.Second), Container: "migrate", Status: "STOPPED", ExitCode: code(0)},
+			{Seq: 5, At: after(4 * time.Second), Container: "server", Status: "UNHEALTHY", Reason: "3 failed checks in a row, last: exit code 1 line\nline\x1b[31m"},
+			{Seq: 6, At: after(65 * time.Second), Container: "server", Status: "STOPPED", ExitCode: code(3), Reason: "OutOfMemoryError: killed"},
+			{Seq: 7, At: after(66 * time.Second), Status: "STOPPED", ExitCode: code(3), Reason: "EssentialContainerExited: server"},
+		},
+	}
+}
+
+func TestProgressIsAlignedAndShownOnce(t *testing.T) {
+	t.Parallel()
+	const want = `
+    0.1s  server   MANIFEST_PULLED        sha256:0123456789ab
+    0.1s  (task)   MANIFEST_PULLED
+    2.0s  (pod)    RESOURCES_PROVISIONED  0.0.0.0:8080->80/tcp, [::1]:53->53/udp
+    3.0s  migrate  STOPPED                exit code 0
+    4.0s  server   UNHEALTHY              3 failed checks in a row, last: exit code 1 line line [31m
+   65.0s  server   STOPPED                exit code 3, OutOfMemoryError: killed
+   66.0s  (task)   STOPPED                exit code 3, EssentialContainerExited: server
+`
+	var out bytes.Buffer
+	p := newProgress(&out, false, noon, 0)
+	task := shopTask()
+	for n := range task.History { // as it comes
+		part := task
+		part.History = task.History[:n+1]
+		p.show(part)
+	}
+	p.show(task)
+	if diff := cmp.Diff(want[1:], out.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestProgressBeginsWhereItIsTold(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	newProgress(&out, false, after(60*time.Second), 6).show(shopTask())
+	if want := "    6.0s  (task)   STOPPED                exit code 3, EssentialContainerExited: server\n"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+}
+
+func TestProgressShowsEachFailedAttemptOnce(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	p := newProgress(&out, false, noon, 0)
+	task := api.Task{Containers: []api.Container{{Name: "server", Retry: &api.Retry{Attempts: 1, Error: "connection\nrefused"}}}}
+	p.show(task)
+	p.show(task)
+	task.Containers[0].Retry = &api.Retry{Attempts: 2, Error: "no route"}
+	p.show(task)
+	const want = "" +
+		"          server  retry                  connection refused\n" +
+		"          server  retry                  no route\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestColoursChangeNoText(t *testing.T) {
+	t.Parallel()
+	var plainOut, painted bytes.Buffer
+	newProgress(&plainOut, false, noon, 0).show(shopTask())
+	newProgress(&painted, true, noon, 0).show(shopTask())
+	if !strings.Contains(painted.String(), string(red)+"UNHEALTHY") {
+		t.Error("what is bad is not red")
+	}
+	bare := painted.String()
+	for _, i := range append(inks[:], red, green, faint, reset) {
+		bare = strings.ReplaceAll(bare, string(i), "")
+	}
+	if diff := cmp.Diff(plainOut.String(), bare); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestColoursAreForTerminalsOnly(t *testing.T) {
+	t.Parallel()
+	if coloursFor(&bytes.Buffer{}, func(string) string { return "" }) {
+		t.Error("colours for a buffer")
+	}
+}
+
+func TestLogLinesGoWhereTheyWereWritten(t *testing.T) {
+	t.Parallel()
+	var out, err bytes.Buffer
+	l := &logPrinter{out: &out, err: &err, prefix: true, width: 6, index: map[string]int{"app": 0, "server": 1}}
+	for _, line := range []agent.LogLine{{Container: "app", Stream: "stdout", Text: "one"}, {Container: "server", Stream: "stderr", Text: "two"}, {Container: "server", Stream: "stdout", Text: ""}} {
+		if err := l.line(line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := "app    | one\nserver | \n"; out.String() != want {
+		t.Errorf("stdout %q, want %q", out.String(), want)
+	}
+	if want := "server | two\n"; err.String() != want {
+		t.Errorf("stderr %q, want %q", err.String(), want)
+	}
+	out.Reset()
+	l.prefix, l.stamps = false, true
+	_ = l.line(agent.LogLine{Container: "app", Stream: "stdout", Time: noon, Text: "one"})
+	if want := "2026-01-02T12:00:00Z one\n"; out.String() != want {
+		t.Errorf("with a time: %q, want %q", out.String(), want)
+	}
+}
+
+func TestTableOfTasks(t *testing.T) {
+	t.Parallel()
+	orphan := shopTask()
+	orphan.ID, orphan.Name, orphan.Status, orphan.Settled, orphan.ExitCode = strings.Repeat("f", 32), "", "RUNNING", false, nil
+	orphan.Containers[1].Status = "RUNNING"
+	owned := orphan
+	owned.ID, owned.Owner = strings.Repeat("e", 32), api.Owner{PID: 4711, Alive: true}
+	now := after(2 * time.Hour)
+	var out bytes.Buffer
+	p := &program{stdout: &out}
+	if err := writeRows(p, []row{newRow(orphan, false, now), newRow(owned, true, now), newRow(shopTask(), false, now)}, true); err != nil {
+		t.Fatal(err)
+	}
+	const want = `
+ID                                 NAME   FAMILY   STATUS               HEALTH    CONTAINERS   CREATED       OWNER   EXIT
+ffffffffffff                              shop     RUNNING (no owner)   HEALTHY   1/2          2 hours ago   none    
+eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee          shop     RUNNING              HEALTHY   1/2          2 hours ago   4711    
+0123456789ab                       shop   shop     STOPPED              HEALTHY   0/2          2 hours ago   none    3
+`
+	if diff := cmp.Diff(want[1:], out.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAgo(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		-time.Second: "just now", 0: "just now", time.Second: "1 second ago", 119 * time.Second: "1 minute ago",
+		3 * time.Hour: "3 hours ago", 24 * time.Hour: "1 day ago", 400 * 24 * time.Hour: "400 days ago",
+	} {
+		if got := ago(after(d), noon); got != want {
+			t.Errorf("%s: %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestTemplates(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	err := writeTemplate(&out, "ps", `{{.ID}}\t{{.Containers}} {{json .ExitCode}} {{print .ExitCode}}`, []row{newRow(shopTask(), false, noon)})
+	if want := "0123456789ab\t0/2 3 3\n"; err != nil || out.String() != want {
+		t.Errorf("%q, %v; want %q", out.String(), err, want)
+	}
+	for _, bad := range []string{"{{", "{{.Nonsense}}"} {
+		if err := writeTemplate(&out, "ps", bad, []row{{}}); err == nil || !strings.Contains(err.Error(), "--format") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
