@@ -32,7 +32,13 @@ var direction = []rule{
 		also: []string{"internal/sim"},
 	},
 	{pkg: "internal/sim", may: []string{"internal/agent", "pkg/lifecycle", "pkg/taskdef", "pkg/state", "pkg/state/statetest", "pkg/libpod", "pkg/images", "pkg/cgroups", "pkg/netns"}},
+	{pkg: "internal/enginetest", may: []string{"internal/agent", "pkg/libpod", "pkg/images"}},
+	{
+		pkg: "internal/enginesim",
+		may: []string{"internal/agent", "internal/enginetest", "pkg/lifecycle", "pkg/taskdef", "pkg/state", "pkg/state/statetest", "pkg/libpod", "pkg/images"},
+	},
 	{pkg: "internal/archtest"},
+	{pkg: "internal/mutants"}, // it runs the tests of others, as text
 	{pkg: "internal/registrytest", also: []string{"pkg/images"}},
 	{pkg: "internal/faults"},
 	{pkg: "cmd/podtask", may: []string{"pkg/", "internal/agent"}},

@@ -1,0 +1,344 @@
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/podtask/podtask/pkg/libpod"
+)
+
+type container struct {
+	id     string
+	spec   libpod.ContainerSpec // TaskID empty: foreign
+	pod    string               // its pod's name
+	infra  bool
+	image  *image
+	volume string
+	files  map[string]string
+	lines  []line
+
+	status            libpod.Status
+	process           *process // nil unless it ran
+	started, finished time.Time
+	code              int
+	oom               bool
+	killAt            time.Time // a stop is under way; zero: none
+}
+
+// due is when something next happens to the container by itself; zero for never.
+func (c *container) due() time.Time {
+	if c.status != libpod.Running {
+		return time.Time{}
+	}
+	due := c.process.due()
+	if !c.killAt.IsZero() && (due.IsZero() || c.killAt.Before(due)) {
+		due = c.killAt
+	}
+	return due
+}
+
+func (c *container) observe() libpod.Observed {
+	o := libpod.Observed{Status: c.status, Foreign: c.spec.TaskID == "", TaskID: c.spec.TaskID, ID: c.id}
+	if c.image != nil {
+		o.ImageID, o.ImageDigest = c.image.id, c.image.digest
+	}
+	switch c.status {
+	case libpod.Running:
+		o.PID, o.StartedAt = 1000, c.started
+	case libpod.Exited:
+		o.StartedAt, o.FinishedAt, o.ExitCode, o.OOMKilled = c.started, c.finished, c.code, c.oom
+	}
+	return o
+}
+
+// advance carries a container to the present.
+func (f *Fake) advance(c *container, now time.Time) {
+	if c.status != libpod.Running {
+		return
+	}
+	until := now
+	killed := !c.killAt.IsZero() && !c.killAt.After(now)
+	if killed {
+		until = c.killAt
+	}
+	c.process.advance(until)
+	switch {
+	case c.process.ended:
+		f.end(c, c.process.code, c.process.at)
+	case killed:
+		f.end(c, exitKill, c.killAt)
+	}
+}
+
+// end ends a running container.
+func (f *Fake) end(c *container, code int, at time.Time) {
+	c.status, c.code, c.finished, c.killAt = libpod.Exited, code, at, time.Time{}
+	if at.Before(c.started) {
+		c.finished = c.started
+	}
+	f.note(Ended, c, at)
+}
+
+func (f *Fake) delete(c *container) {
+	if c.status == libpod.Running {
+		f.end(c, exitKill, f.clock.Now())
+	}
+	delete(f.containers, c.spec.Name)
+	f.note(Removed, c, f.clock.Now())
+}
+
+// CreateContainer implements agent.Engine.
+func (f *Fake) CreateContainer(ctx context.Context, s libpod.ContainerSpec) (string, error) {
+	id, err := request(ctx, f, "create container", s.Name, func() (string, error) { return f.create(s) })
+	if !errors.Is(err, libpod.Conflict) {
+		return id, err
+	}
+	return request(ctx, f, "adopt container", s.Name, func() (string, error) {
+		c := f.containers[s.Name]
+		if c == nil {
+			return "", err // it went away just now
+		}
+		if err := owned(c.spec.TaskID, s.TaskID); err != nil {
+			return "", err
+		}
+		if digestOf(c.spec) != digestOf(s) {
+			return "", refusal(libpod.Conflict, "it exists from an earlier attempt with another specification; remove it first")
+		}
+		return c.id, nil
+	})
+}
+
+func (f *Fake) create(s libpod.ContainerSpec) (id string, err error) {
+	m := f.find(s.Image)
+	switch {
+	case s.Name == "" || s.Image == "":
+		return "", refusal(libpod.InvalidSpec, "a name and an image are needed")
+	case s.TaskID == "":
+		return "", refusal(libpod.InvalidSpec, "a task id is needed")
+	case m == nil:
+		return "", refusal(libpod.NoImage, "%s: image not known", s.Image)
+	case s.Pod != "" && f.pods[s.Pod] == nil:
+		return "", refusal(libpod.NotFound, "no such pod")
+	case f.containers[s.Name] != nil:
+		return "", refusal(libpod.Conflict, "the container name %q is already in use", s.Name)
+	}
+	return f.add(s, m).id, nil
+}
+
+func (f *Fake) add(s libpod.ContainerSpec, m *image) *container {
+	c := &container{id: f.newID(), spec: s, pod: s.Pod, image: m, status: libpod.Created, files: map[string]string{}}
+	if m.Volume {
+		c.volume = "volume-" + c.id
+	}
+	f.containers[s.Name] = c
+	f.note(Created, c, f.clock.Now())
+	return c
+}
+
+// StartContainer implements agent.Engine.
+func (f *Fake) StartContainer(ctx context.Context, name string) error {
+	_, err := request(ctx, f, "start container", name, func() (struct{}, error) { return struct{}{}, f.startNamed(name) })
+	return err
+}
+
+func (f *Fake) startNamed(name string) error {
+	c := f.containers[name]
+	if c == nil {
+		return refusal(libpod.NotFound, "no such container")
+	}
+	return f.start(c)
+}
+
+// start starts a container and, before it, the infra container of its pod.
+func (f *Fake) start(c *container) error {
+	if c.status == libpod.Running {
+		return nil
+	}
+	if p := f.pods[c.pod]; p != nil {
+		if c.infra {
+			if err := f.bind(p); err != nil {
+				return err
+			}
+		} else if f.start(f.containers[p.infra]) != nil {
+			return refusal(libpod.Other, "starting some containers: internal libpod error")
+		}
+	}
+	argv := c.argv()
+	switch argv[0] {
+	case Program:
+	case NotExecutable:
+		return refusal(libpod.CommandNotExecutable, "OCI permission denied")
+	default:
+		return refusal(libpod.CommandNotFound, "OCI runtime attempted to invoke a command that was not found")
+	}
+	now := f.clock.Now()
+	c.status, c.started, c.finished, c.code, c.killAt = libpod.Running, now, time.Time{}, 0, time.Time{}
+	c.process = newProcess(argv[1:], c.env(), c.files, now, func(l line) { c.lines = append(c.lines, l) })
+	f.note(Started, c, now)
+	f.advance(c, now)
+	return nil
+}
+
+// argv is what the container runs, as Podman puts it together.
+func (c *container) argv() []string {
+	if c.infra {
+		return append([]string{Program}, forever...)
+	}
+	entry, command := []string{Program}, c.image.Command
+	if c.spec.EntryPoint != nil {
+		entry, command = c.spec.EntryPoint, nil
+	}
+	if c.spec.Command != nil {
+		command = c.spec.Command
+	}
+	return slices.Concat(entry, command)
+}
+
+func (c *container) env() []string {
+	if c.image == nil {
+		return nil
+	}
+	env := slices.Clone(c.image.Env)
+	for name, value := range c.spec.Env {
+		env = append(env, name+"="+value)
+	}
+	return env
+}
+
+// StopContainer implements agent.Engine.
+func (f *Fake) StopContainer(ctx context.Context, name string, grace time.Duration) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, err := locked(ctx, f, "stop container", name, func() (struct{}, error) { f.signal(name, grace); return struct{}{}, nil })
+	if err != nil {
+		return err
+	}
+	c := f.containers[name]
+	for c != nil && c == f.containers[name] && c.status == libpod.Running {
+		f.pause(ctx, c.due())
+		if err := given(ctx, "stop container", name); err != nil {
+			return err
+		}
+		f.settle()
+	}
+	f.notify()
+	return nil
+}
+
+// signal begins the stop of a container.
+func (f *Fake) signal(name string, grace time.Duration) {
+	c := f.containers[name]
+	if c == nil || c.status != libpod.Running {
+		return
+	}
+	now := f.clock.Now()
+	if grace > 0 {
+		f.note(TermSent, c, now)
+		if c.process.onTerm >= 0 {
+			f.end(c, c.process.onTerm, now)
+			return
+		}
+	}
+	// A stop that is under way keeps its own end, if that is sooner.
+	if at := now.Add((grace + time.Second - 1).Truncate(time.Second)); c.killAt.IsZero() || at.Before(c.killAt) {
+		c.killAt = at
+	}
+	f.advance(c, now)
+}
+
+// InspectContainer implements agent.Engine.
+func (f *Fake) InspectContainer(ctx context.Context, name string) (libpod.Observed, error) {
+	return request(ctx, f, "inspect container", name, func() (libpod.Observed, error) {
+		if c := f.containers[name]; c != nil {
+			return c.observe(), nil
+		}
+		return libpod.Observed{}, nil
+	})
+}
+
+// WaitContainer implements agent.Engine.
+func (f *Fake) WaitContainer(ctx context.Context, name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, err := locked(ctx, f, "wait for container", name, func() (struct{}, error) { return struct{}{}, nil })
+	if err != nil {
+		return err
+	}
+	c := f.containers[name]
+	for c != nil && c == f.containers[name] && c.status == libpod.Running {
+		f.pause(ctx, c.due())
+		if err := given(ctx, "wait for container", name); err != nil {
+			return err
+		}
+		f.settle()
+	}
+	return nil
+}
+
+// Probe implements agent.Engine.
+func (f *Fake) Probe(ctx context.Context, name string) (libpod.ProbeResult, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var probe *process
+	var output string
+	c, err := locked(ctx, f, "probe container", name, func() (*container, error) {
+		c := f.containers[name]
+		switch {
+		case c == nil:
+			return nil, refusal(libpod.NotFound, "no such container")
+		case c.spec.Health == nil || len(c.spec.Health.Command) == 0:
+			return nil, refusal(libpod.InvalidSpec, "the container has no defined healthcheck")
+		case c.status != libpod.Running:
+			return nil, refusal(libpod.NotRunning, "the container is not running")
+		}
+		probe = newProcess(nil, c.env(), c.files, f.clock.Now(), func(l line) { output += l.text + "\n" })
+		// There is no shell in the images.
+		if command := c.spec.Health.Command; command[0] == "CMD" && len(command) > 1 && command[1] == Program {
+			probe = newProcess(command[2:], c.env(), c.files, f.clock.Now(), probe.emit)
+		} else {
+			probe.fail("it cannot be run")
+		}
+		return c, nil
+	})
+	if err != nil {
+		return libpod.ProbeResult{}, err
+	}
+	begun, run := f.clock.Now(), c.started
+	for {
+		probe.advance(f.clock.Now())
+		switch {
+		case c != f.containers[name] || c.status != libpod.Running || !c.started.Equal(run):
+			return libpod.ProbeResult{}, &libpod.Error{Op: "probe container", Object: name, Class: libpod.NotRunning, Cause: "the container stopped during the probe"}
+		case probe.ended && probe.at.Sub(begun) > c.probeTimeout():
+			return libpod.ProbeResult{}, &libpod.Error{Op: "probe container", Object: name, Class: libpod.Timeout, Cause: "healthcheck command exceeded timeout"}
+		case probe.ended && probe.code == 0:
+			f.note(Healthy, c, f.clock.Now())
+			return libpod.ProbeResult{Healthy: true}, nil
+		case probe.ended:
+			return libpod.ProbeResult{ExitCode: 1, Output: output}, nil
+		}
+		f.pause(ctx, earlier(probe.due(), c.due()))
+		if err := given(ctx, "probe container", name); err != nil {
+			return libpod.ProbeResult{}, err
+		}
+		f.settle()
+	}
+}
+
+// probeTimeout is when a probe is called late.
+func (c *container) probeTimeout() time.Duration {
+	if t := c.spec.Health.Timeout; t > 0 {
+		return t
+	}
+	return 30 * time.Second
+}
+
+// earlier of two times, of which zero never comes.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,156 @@
+package enginetest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/podtask/podtask/pkg/libpod"
+)
+
+// Call is one request to Podman's API. An engine's method makes one or more.
+type Call struct {
+	// Seq counts the calls of a Fake from 1.
+	Seq int
+	At  time.Time
+	// Op is libpod.Error's word for it, such as "create container".
+	Op string
+	// Object is the name or reference the call is about.
+	Object string
+	// Acted: Podman did what was asked, or it was done already.
+	Acted bool
+	// Err is what the caller was told; empty for success.
+	Err string
+}
+
+func (c Call) String() string {
+	s := fmt.Sprintf("%d %s %s", c.Seq, c.Op, c.Object)
+	if c.Err != "" {
+		s += fmt.Sprintf(" (acted %t): %s", c.Acted, c.Err)
+	}
+	return s
+}
+
+// Moment is when a call fails.
+type Moment int
+
+// The moments.
+const (
+	Never  Moment = iota
+	Before        // nothing was done
+	After         // it was done, and the answer got lost
+)
+
+// Fault says how a call fails. The zero value is: not at all.
+type Fault struct {
+	Moment Moment
+	// Class is that of the error.
+	Class libpod.Class
+}
+
+// Faults decides how a call fails. It is called with the Fake locked, and must
+// not call it.
+type Faults func(Call) Fault
+
+// Script makes the calls of one Op fail in turn, one for each fault given; then
+// they work again.
+func Script(op string, faults ...Fault) Faults {
+	return func(c Call) Fault {
+		if c.Op != op || len(faults) == 0 {
+			return Fault{}
+		}
+		next := faults[0]
+		faults = faults[1:]
+		return next
+	}
+}
+
+// Seeded makes one call in rate fail, with every moment and class that a call
+// may fail with whatever it asks for.
+func Seeded(r *rand.Rand, rate int) Faults {
+	classes := []libpod.Class{libpod.Temporary, libpod.Temporary, libpod.Temporary, libpod.Timeout, libpod.Unavailable, libpod.Other}
+	return func(Call) Fault {
+		if r.IntN(rate) > 0 {
+			return Fault{}
+		}
+		f := Fault{Moment: Before + Moment(r.IntN(2)), Class: classes[r.IntN(len(classes))]}
+		if f.Class == libpod.Unavailable {
+			f.Moment = Before // nobody was there
+		}
+		return f
+	}
+}
+
+// Fail decides from now on how calls fail; nil: they work.
+func (f *Fake) Fail(faults Faults) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.faults = faults
+}
+
+// Down takes the service away until then. Containers run on.
+func (f *Fake) Down(until time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.downUntil = until
+}
+
+// request makes one call of Podman's API: it does act, unless the call is to fail
+// before, and forgets the answer if it is to fail after.
+func request[T any](ctx context.Context, f *Fake, op, object string, act func() (T, error)) (T, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return locked(ctx, f, op, object, act)
+}
+
+// locked is request for a Fake that is locked already.
+func locked[T any](ctx context.Context, f *Fake, op, object string, act func() (T, error)) (answer T, err error) {
+	var none T
+	if err := given(ctx, op, object); err != nil {
+		return none, err
+	}
+	f.settle()
+	call := Call{Seq: len(f.calls) + 1, At: f.clock.Now(), Op: op, Object: object}
+	var fault Fault
+	switch {
+	case call.At.Before(f.downUntil):
+		fault = Fault{Before, libpod.Unavailable}
+	case f.faults != nil:
+		fault = f.faults(call)
+	}
+	if fault.Moment != Before {
+		answer, err = act()
+		call.Acted = err == nil
+	}
+	if fault.Moment != Never && err == nil {
+		err = refusal(fault.Class, "fault on order")
+	}
+	if err != nil {
+		err = &libpod.Error{Op: op, Object: object, Class: classOf(err), Cause: causeOf(err)}
+		answer, call.Err = none, err.Error()
+	}
+	f.calls = append(f.calls, call)
+	f.notify()
+	return answer, err
+}
+
+// given is the error of a call whose context has ended.
+func given(ctx context.Context, op, object string) error {
+	switch ctx.Err() {
+	case nil:
+		return nil
+	case context.DeadlineExceeded:
+		return &libpod.Error{Op: op, Object: object, Class: libpod.Timeout, Cause: "no answer from Podman within the time given"}
+	default:
+		return &libpod.Error{Op: op, Object: object, Class: libpod.Canceled, Cause: "canceled"}
+	}
+}
+
+// refusal is an error in the making: request adds what it was about.
+func refusal(c libpod.Class, format string, a ...any) error {
+	return &libpod.Error{Class: c, Cause: fmt.Sprintf(format, a...)}
+}
+
+func classOf(err error) libpod.Class { return err.(*libpod.Error).Class }
+func causeOf(err error) string       { return err.(*libpod.Error).Cause }

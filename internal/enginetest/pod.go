@@ -1,0 +1,182 @@
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/podtask/podtask/pkg/libpod"
+)
+
+// infraGrace is what libpod gives an infra container to stop.
+const infraGrace = 5 * time.Second
+
+type pod struct {
+	id    string
+	spec  libpod.PodSpec
+	infra string        // name of the infra container
+	ports []libpod.Port // none of them 0
+}
+
+// firstPort is where Podman's own choice of host ports begins.
+const firstPort = 40000
+
+// EnsurePod implements agent.Engine.
+func (f *Fake) EnsurePod(ctx context.Context, s libpod.PodSpec) (libpod.Pod, error) {
+	_, err := request(ctx, f, "create pod", s.Name, func() (struct{}, error) { return struct{}{}, f.createPod(s) })
+	if errors.Is(err, libpod.Conflict) {
+		_, err = request(ctx, f, "adopt pod", s.Name, func() (struct{}, error) { return struct{}{}, f.adoptPod(s, err) })
+	}
+	if err != nil {
+		return libpod.Pod{}, err
+	}
+	_, err = request(ctx, f, "start pod", s.Name, func() (struct{}, error) { return struct{}{}, f.startNamed(s.Name + "-infra") })
+	if err != nil {
+		return libpod.Pod{}, err
+	}
+	return request(ctx, f, "inspect pod", s.Name, func() (libpod.Pod, error) {
+		p := f.pods[s.Name]
+		if p == nil {
+			return libpod.Pod{}, refusal(libpod.NotFound, "no such pod")
+		}
+		infra := f.containers[p.infra]
+		return libpod.Pod{ID: p.id, InfraID: infra.id, InfraPID: infra.observe().PID, Ports: slices.Clone(p.ports)}, nil
+	})
+}
+
+func (f *Fake) createPod(s libpod.PodSpec) error {
+	network, _, _ := strings.Cut(s.Network, ":")
+	switch {
+	case s.TaskID == "":
+		return refusal(libpod.InvalidSpec, "a task id is needed")
+	case !slices.Contains([]string{"", "none", "host", "pasta", "slirp4netns", "bridge", "private"}, network):
+		return refusal(libpod.Other, "unable to find network with name or ID %s: network not found", network)
+	case f.pods[s.Name] != nil || f.containers[s.Name+"-infra"] != nil:
+		return refusal(libpod.Conflict, "pod already exists")
+	}
+	p := &pod{id: f.newID(), spec: s, infra: s.Name + "-infra"}
+	for _, port := range s.Ports {
+		if port.ContainerPort == 0 || port.HostIP != "" && net.ParseIP(port.HostIP) == nil {
+			return refusal(libpod.InvalidSpec, "port %s: a container port of 1 to 65535 and an IP address are needed", port)
+		}
+		if port.Protocol == "" {
+			port.Protocol = "tcp"
+		}
+		for port.HostPort = max(port.HostPort, 0); port.HostPort == 0; {
+			port.HostPort = uint16(firstPort + f.lastID%20000)
+			f.lastID++
+		}
+		p.ports = append(p.ports, port)
+	}
+	slices.SortFunc(p.ports, func(a, b libpod.Port) int {
+		if a.ContainerPort != b.ContainerPort {
+			return int(a.ContainerPort) - int(b.ContainerPort)
+		}
+		return strings.Compare(a.Protocol, b.Protocol)
+	})
+	infra := &container{id: f.newID(), pod: s.Name, infra: true, status: libpod.Created, files: map[string]string{}}
+	infra.spec = libpod.ContainerSpec{Name: p.infra, Pod: s.Name, TaskID: s.TaskID, Command: forever}
+	f.pods[s.Name], f.containers[p.infra] = p, infra
+	return nil
+}
+
+func (f *Fake) adoptPod(s libpod.PodSpec, conflict error) error {
+	p := f.pods[s.Name]
+	if p == nil {
+		return conflict
+	}
+	if err := owned(p.spec.TaskID, s.TaskID); err != nil {
+		return err
+	}
+	if digestOf(p.spec) != digestOf(s) {
+		return refusal(libpod.Conflict, "it exists from an earlier attempt with another specification; remove it first")
+	}
+	return nil
+}
+
+// bind takes the pod's host ports.
+func (f *Fake) bind(p *pod) error {
+	for _, port := range p.ports {
+		if f.portTaken(p, port) {
+			return refusal(libpod.PortInUse, "cannot listen on port %d: address already in use", port.HostPort)
+		}
+	}
+	return nil
+}
+
+func (f *Fake) portTaken(p *pod, port libpod.Port) bool {
+	if f.taken[libpod.Port{HostPort: port.HostPort, Protocol: port.Protocol}] {
+		return true
+	}
+	for _, other := range f.pods {
+		if other == p || f.containers[other.infra].status != libpod.Running {
+			continue
+		}
+		if slices.ContainsFunc(other.ports, func(o libpod.Port) bool { return o.HostPort == port.HostPort && o.Protocol == port.Protocol }) {
+			return true
+		}
+	}
+	return false
+}
+
+// TakePort lets another program listen on a port of the host, or cease to.
+func (f *Fake) TakePort(port uint16, protocol string, taken bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.taken[libpod.Port{HostPort: port, Protocol: protocol}] = taken
+}
+
+// StopPod implements agent.Engine.
+func (f *Fake) StopPod(ctx context.Context, name, taskID string) error {
+	seen, err := f.InspectContainer(ctx, name+"-infra")
+	if err != nil || seen.Status != libpod.Running {
+		return err
+	}
+	if err := owned(seen.TaskID, taskID); err != nil {
+		return &libpod.Error{Op: "stop pod", Object: name, Class: classOf(err), Cause: causeOf(err)}
+	}
+	return f.StopContainer(ctx, name+"-infra", infraGrace)
+}
+
+// RemovePod implements agent.Engine.
+func (f *Fake) RemovePod(ctx context.Context, name, taskID string) error {
+	_, err := request(ctx, f, "list pod", name, func() (struct{}, error) {
+		if p := f.pods[name]; p != nil {
+			return struct{}{}, owned(p.spec.TaskID, taskID)
+		}
+		return struct{}{}, nil
+	})
+	if err != nil {
+		return err
+	}
+	_, err = request(ctx, f, "remove pod", name, func() (struct{}, error) { return struct{}{}, f.removePod(name, taskID) })
+	return err
+}
+
+func (f *Fake) removePod(name, taskID string) error {
+	p := f.pods[name]
+	if p == nil {
+		return nil
+	}
+	var foreign []string
+	for _, member := range slices.Sorted(maps.Keys(f.containers)) {
+		c := f.containers[member]
+		switch {
+		case c.pod != name || c.infra:
+		case c.spec.TaskID != taskID:
+			foreign = append(foreign, member)
+		default:
+			f.delete(c)
+		}
+	}
+	if len(foreign) > 0 {
+		return refusal(libpod.Conflict, "it holds containers that podtask did not make: %s", strings.Join(foreign, ", "))
+	}
+	f.delete(f.containers[p.infra])
+	delete(f.pods, name)
+	return nil
+}

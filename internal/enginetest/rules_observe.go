@@ -1,0 +1,276 @@
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/podtask/podtask/pkg/libpod"
+)
+
+var probeRules = []rule{
+	{"a probe tells about itself only", func(k *task) {
+		k.up()
+		good := k.run(k.probed("good", Program, "exit", "0"))
+		bad := k.run(k.probed("bad", Program, "print", "it hurts", "--", "exit", "3"))
+		for range 2 {
+			if r, err := k.Probe(k.ctx(), good); err != nil || r != (libpod.ProbeResult{Healthy: true}) {
+				k.t.Errorf("good: %+v, %v", r, err)
+			}
+			r, err := k.Probe(k.ctx(), bad)
+			if err != nil || r.Healthy || r.ExitCode != 1 {
+				k.t.Errorf("bad: %+v, %v", r, err)
+			}
+			if out := strings.TrimSpace(r.Output); out != "" && out != "it hurts" { // best effort on 4.3.1
+				k.t.Errorf("output %q", out)
+			}
+		}
+	}},
+	{"a probe sees what the container does", func(k *task) {
+		k.up()
+		s := k.probed("a", Program, "exists", "/tmp/well")
+		s.Command = []string{"print", "ready", "--", "sleep", "1s", "--", "write", "/tmp/well", "--", "print", "well", "--", "sleep", "forever"}
+		name := k.ready(k.run(s))
+		if r, err := k.Probe(k.ctx(), name); !k.Real && (err != nil || r.Healthy) { // real time may have passed
+			k.t.Errorf("before: %+v, %v", r, err)
+		}
+		ctx, cancel := context.WithCancel(k.ctx())
+		defer cancel()
+		k.wantClass(k.Logs(ctx, name, libpod.LogOptions{Follow: true}, func(l libpod.LogLine) {
+			if l.Text == "well" {
+				cancel()
+			}
+		}), libpod.Canceled)
+		if r, err := k.Probe(k.ctx(), name); err != nil || !r.Healthy {
+			k.t.Errorf("after: %+v, %v", r, err)
+		}
+	}},
+	{"a probe whose command does not exist is unhealthy and not an error", func(k *task) {
+		k.up()
+		name := k.run(k.probed("a", "/no/such/probe"))
+		if r, err := k.Probe(k.ctx(), name); err != nil || r.Healthy {
+			k.t.Errorf("%+v, %v", r, err)
+		}
+	}},
+	{"a probe by the shell of an image without one is unhealthy", func(k *task) {
+		k.up()
+		s := k.probed("a")
+		s.Health.Command = []string{"CMD-SHELL", "exit 0"}
+		name := k.run(s)
+		if r, err := k.Probe(k.ctx(), name); err != nil || r.Healthy {
+			k.t.Errorf("%+v, %v", r, err)
+		}
+	}},
+	{"a probe of a container that does not run is NotRunning", func(k *task) {
+		k.up()
+		s := k.probed("a", Program, "exit", "0")
+		s.Command = []string{"exit", "0"}
+		k.create(s)
+		_, err := k.Probe(k.ctx(), s.Name)
+		k.wantClass(err, libpod.NotRunning)
+		k.ended(k.run(s))
+		_, err = k.Probe(k.ctx(), s.Name)
+		k.wantClass(err, libpod.NotRunning)
+	}},
+	{"a probe of an absent container is NotFound", func(k *task) {
+		_, err := k.Probe(k.ctx(), k.absent())
+		k.wantClass(err, libpod.NotFound)
+	}},
+	{"a probe of a container that ends meanwhile is NotRunning", func(k *task) {
+		k.up()
+		s := k.probed("a", Program, "sleep", "forever")
+		s.Command = []string{"sleep", "2s"}
+		_, err := k.Probe(k.ctx(), k.run(s))
+		k.wantClass(err, libpod.NotRunning)
+	}},
+	{"a probe that ends after its timeout is Timeout", func(k *task) {
+		k.up()
+		s := k.probed("a", Program, "sleep", "2s")
+		s.Health.Timeout = time.Second
+		_, err := k.Probe(k.ctx(), k.run(s))
+		k.wantClass(err, libpod.Timeout)
+	}},
+	{"a probe that hangs ends with its context", func(k *task) {
+		k.up()
+		name := k.run(k.probed("a", Program, "sleep", "forever"))
+		ctx, cancel := contextWithin(k, 300*time.Millisecond)
+		defer cancel()
+		_, err := k.Probe(ctx, name)
+		k.wantClass(err, libpod.Timeout)
+		k.wantStatus(name, libpod.Running)
+	}},
+	{"the health check of the image is turned off", func(k *task) {
+		k.up()
+		_, err := k.Probe(k.ctx(), k.run(k.spec("a", "sleep forever")))
+		k.wantClass(err, libpod.InvalidSpec)
+	}},
+}
+
+var logRules = []rule{
+	{"logs are whole lines in order", func(k *task) {
+		k.up()
+		name := k.run(k.spec("a", "print one -- print two words -- print"))
+		k.wantExit(name, 0)
+		k.wantTexts(name, libpod.LogOptions{}, "stdout: one", "stdout: two words", "stdout: ")
+	}},
+	{"logs tell the streams apart", func(k *task) {
+		k.up()
+		name := k.run(k.spec("a", "eprint error"))
+		k.wantExit(name, 0)
+		k.wantTexts(name, libpod.LogOptions{}, "stderr: error")
+	}},
+	{"logs have times only when asked for", func(k *task) {
+		k.up()
+		name := k.run(k.spec("a", "print one"))
+		k.wantExit(name, 0)
+		for _, stamps := range []bool{false, true} {
+			k.must(k.Logs(k.ctx(), name, libpod.LogOptions{Timestamps: stamps}, func(l libpod.LogLine) {
+				if l.Time.IsZero() == stamps {
+					k.t.Errorf("asked %t, got %v", stamps, l.Time)
+				}
+			}))
+		}
+	}},
+	{"tail gives the last lines", func(k *task) {
+		k.up()
+		name := k.run(k.spec("a", "lines 5"))
+		k.wantExit(name, 0)
+		k.wantTexts(name, libpod.LogOptions{Tail: 2}, "stdout: line 4", "stdout: line 5")
+		k.wantTexts(name, libpod.LogOptions{Tail: 9}, "stdout: line 1", "stdout: line 2", "stdout: line 3", "stdout: line 4", "stdout: line 5")
+	}},
+	{"since leaves out what is older", func(k *task) {
+		k.up()
+		name := k.run(k.spec("a", "lines 3"))
+		o := k.wantExit(name, 0)
+		k.wantTexts(name, libpod.LogOptions{Since: o.StartedAt.Add(-time.Minute)}, "stdout: line 1", "stdout: line 2", "stdout: line 3")
+		k.wantTexts(name, libpod.LogOptions{Since: o.FinishedAt.Add(time.Minute)})
+	}},
+	{"following ends with the container and gives all of it", func(k *task) {
+		k.up()
+		name := k.run(k.spec("a", "print one -- sleep 300ms -- print two -- sleep 300ms -- exit 3"))
+		k.wantTexts(name, libpod.LogOptions{Follow: true}, "stdout: one", "stdout: two")
+		k.wantExit(name, 3)
+	}},
+	{"following a container that has ended gives all of it", func(k *task) {
+		k.up()
+		name := k.run(k.spec("a", "lines 2"))
+		k.wantExit(name, 0)
+		k.wantTexts(name, libpod.LogOptions{Follow: true}, "stdout: line 1", "stdout: line 2")
+	}},
+	{"logs of a container that never started are empty", func(k *task) {
+		k.up()
+		k.wantTexts(k.create(k.spec("a", "lines 2")), libpod.LogOptions{})
+	}},
+	{"logs of an absent container are NotFound", func(k *task) {
+		k.wantClass(k.Logs(k.ctx(), k.absent(), libpod.LogOptions{}, func(libpod.LogLine) {}), libpod.NotFound)
+	}},
+}
+
+var imageRules = []rule{
+	{"an image that is not there is NotFound", func(k *task) {
+		_, err := k.Image(k.ctx(), "localhost/no/such/image:here")
+		k.wantClass(err, libpod.NotFound)
+	}},
+	{"a pull by digest gives an image without a name", func(k *task) {
+		ref, digest := k.Publish(k.t)
+		name := mustRef(ref)
+		id, err := k.Pull(k.ctx(), name.At(digest), libpod.PullOptions{Insecure: true})
+		k.must(err)
+		for _, by := range []string{id, name.At(digest)} {
+			m, err := k.Image(k.ctx(), by)
+			k.must(err)
+			if m.ID != id || !slices.Contains(m.RepoDigests, name.At(digest)) || slices.Contains(m.Names, ref) || m.Size == 0 {
+				k.t.Errorf("by %s: %+v", by, m)
+			}
+		}
+		_, err = k.Image(k.ctx(), ref)
+		k.wantClass(err, libpod.NotFound)
+	}},
+	{"tagging twice names the image", func(k *task) {
+		ref, digest := k.Publish(k.t)
+		id, err := k.Pull(k.ctx(), mustRef(ref).At(digest), libpod.PullOptions{Insecure: true})
+		k.must(err)
+		k.must(k.Tag(k.ctx(), id, ref), k.Tag(k.ctx(), id, ref))
+		m, err := k.Image(k.ctx(), ref)
+		k.must(err)
+		if m.ID != id || !slices.Contains(m.Names, ref) {
+			k.t.Errorf("%+v", m)
+		}
+	}},
+	{"a tag is taken from the image that had it", func(k *task) {
+		ref, digest := k.Publish(k.t)
+		other, otherDigest := k.Publish(k.t)
+		first, err := k.Pull(k.ctx(), mustRef(ref).At(digest), libpod.PullOptions{Insecure: true})
+		k.must(err)
+		second, err := k.Pull(k.ctx(), mustRef(other).At(otherDigest), libpod.PullOptions{Insecure: true})
+		k.must(err)
+		k.must(k.Tag(k.ctx(), first, ref), k.Tag(k.ctx(), second, ref))
+		m, err := k.Image(k.ctx(), ref)
+		k.must(err)
+		if m.ID != second || first == second {
+			k.t.Errorf("first %s, second %s, tagged %s", first, second, m.ID)
+		}
+		_, err = k.Image(k.ctx(), first)
+		k.must(err)
+	}},
+	{"a pull by tag names the image and notes the digest", func(k *task) {
+		ref, digest := k.Publish(k.t)
+		id, err := k.Pull(k.ctx(), ref, libpod.PullOptions{Insecure: true})
+		k.must(err)
+		m, err := k.Image(k.ctx(), ref)
+		k.must(err)
+		if m.ID != id || !slices.Contains(m.Names, ref) || !slices.Contains(m.RepoDigests, mustRef(ref).At(digest)) {
+			k.t.Errorf("%+v", m)
+		}
+	}},
+	{"a pull that is repeated gives the same image", func(k *task) {
+		ref, _ := k.Publish(k.t)
+		first, err := k.Pull(k.ctx(), ref, libpod.PullOptions{Insecure: true})
+		k.must(err)
+		var lines int
+		second, err := k.Pull(k.ctx(), ref, libpod.PullOptions{Insecure: true, Progress: func(string) { lines++ }})
+		k.must(err)
+		if first != second || lines == 0 {
+			k.t.Errorf("first %s, second %s, %d lines of progress", first, second, lines)
+		}
+	}},
+	{"a pull of what the registry does not have is NoImage", func(k *task) {
+		ref, digest := k.Publish(k.t)
+		missing := mustRef(ref)
+		for _, name := range []string{missing.Name() + ":none", missing.Name() + "-none:1", missing.At(digest[:len(digest)-4] + "0000")} {
+			_, err := k.Pull(k.ctx(), name, libpod.PullOptions{Insecure: true})
+			k.wantClass(err, libpod.NoImage)
+		}
+	}},
+	{"a pull of what is no reference fails for good", func(k *task) {
+		_, err := k.Pull(k.ctx(), "Not A Reference", libpod.PullOptions{})
+		var e *libpod.Error
+		if !errors.As(err, &e) || e.Temporary() {
+			k.t.Errorf("got %v", err)
+		}
+	}},
+	{"tagging with a digest is InvalidSpec", func(k *task) {
+		ref, digest := k.Publish(k.t)
+		id, err := k.Pull(k.ctx(), ref, libpod.PullOptions{Insecure: true})
+		k.must(err)
+		k.wantClass(k.Tag(k.ctx(), id, mustRef(ref).At(digest)), libpod.InvalidSpec)
+	}},
+	{"a canceled pull is Canceled", func(k *task) {
+		ref, _ := k.Publish(k.t)
+		_, err := k.Pull(k.canceled(), ref, libpod.PullOptions{Insecure: true})
+		k.wantClass(err, libpod.Canceled)
+	}},
+	{"a container of a pulled image knows its id", func(k *task) {
+		k.up()
+		ref, _ := k.Publish(k.t)
+		id, err := k.Pull(k.ctx(), ref, libpod.PullOptions{Insecure: true})
+		k.must(err)
+		s := k.spec("a", "exit 5")
+		s.Image = id
+		if o := k.wantExit(k.run(s), 5); o.ImageID != id {
+			k.t.Errorf("image %s, container %+v", id, o)
+		}
+	}},
+}

@@ -1,0 +1,183 @@
+package enginetest
+
+import (
+	"sync"
+	"time"
+
+	"github.com/podtask/podtask/pkg/libpod"
+)
+
+var podRules = []rule{
+	{"EnsurePod twice returns the same pod with its infra process", func(k *task) {
+		first, second := k.up(), k.up()
+		if first.ID == "" || first.InfraPID == 0 || first.ID != second.ID || first.InfraID != second.InfraID || first.InfraPID != second.InfraPID {
+			k.t.Errorf("first %+v, second %+v", first, second)
+		}
+	}},
+	{"the infra container has the name of the pod with infra and the label of the task", func(k *task) {
+		pod := k.up()
+		if o := k.wantStatus(k.infra(), libpod.Running); o.ID != pod.InfraID || o.TaskID != k.id || o.Foreign {
+			k.t.Errorf("pod %+v, infra %+v", pod, o)
+		}
+	}},
+	{"EnsurePod restarts the infra container of a stopped pod", func(k *task) {
+		first := k.up()
+		k.must(k.StopPod(k.ctx(), k.pod.Name, k.id))
+		k.wantStatus(k.infra(), libpod.Exited)
+		if second := k.up(); second.ID != first.ID || second.InfraPID == 0 {
+			k.t.Errorf("first %+v, second %+v", first, second)
+		}
+	}},
+	{"EnsurePod restarts an infra container that somebody killed", func(k *task) {
+		first := k.up()
+		k.Kill(k.t, k.infra())
+		k.must(k.WaitContainer(k.ctx(), k.infra()))
+		if second := k.up(); second.ID != first.ID || second.InfraPID == 0 {
+			k.t.Errorf("first %+v, second %+v", first, second)
+		}
+	}},
+	{"EnsurePod refuses a pod of the same name with another specification", func(k *task) {
+		k.up()
+		other := k.pod
+		other.Hostname = "elsewhere"
+		_, err := k.EnsurePod(k.ctx(), other)
+		k.wantClass(err, libpod.Conflict)
+	}},
+	{"EnsurePod refuses the pod of another task and names its owner", func(k *task) {
+		k.up()
+		other := k.pod
+		other.TaskID = "another"
+		_, err := k.EnsurePod(k.ctx(), other)
+		k.wantClass(err, libpod.Conflict)
+		k.wantNamed(err, k.id)
+	}},
+	{"a pod without a task is refused", func(k *task) {
+		other := k.pod
+		other.TaskID = ""
+		_, err := k.EnsurePod(k.ctx(), other)
+		k.wantClass(err, libpod.InvalidSpec)
+	}},
+	{"StopPod and RemovePod leave the pod of another task alone", func(k *task) {
+		k.up()
+		k.wantClass(k.StopPod(k.ctx(), k.pod.Name, "another"), libpod.Conflict)
+		k.wantClass(k.RemovePod(k.ctx(), k.pod.Name, "another"), libpod.Conflict)
+		k.wantStatus(k.infra(), libpod.Running)
+	}},
+	{"StopPod stops the infra container and not the members", func(k *task) {
+		k.up()
+		name := k.run(k.spec("a", "sleep forever"))
+		k.must(k.StopPod(k.ctx(), k.pod.Name, k.id), k.StopPod(k.ctx(), k.pod.Name, k.id))
+		k.wantStatus(k.infra(), libpod.Exited)
+		k.wantStatus(name, libpod.Running)
+	}},
+	{"starting a member starts the infra container of a stopped pod", func(k *task) {
+		k.up()
+		name := k.create(k.spec("a", "sleep forever"))
+		k.must(k.StopPod(k.ctx(), k.pod.Name, k.id), k.StartContainer(k.ctx(), name))
+		k.wantStatus(k.infra(), libpod.Running)
+	}},
+	{"host port 0 is chosen by Podman and reported by container port", func(k *task) {
+		k.pod.Network = ""
+		k.pod.Ports = []libpod.Port{{HostIP: "127.0.0.1", ContainerPort: 81, Protocol: "udp"}, {HostIP: "127.0.0.1", ContainerPort: 80}}
+		p := k.up().Ports
+		if len(p) != 2 || p[0].ContainerPort != 80 || p[0].HostPort == 0 || p[0].Protocol != "tcp" || p[1].HostPort == 0 || p[1].Protocol != "udp" {
+			k.t.Errorf("ports %v", p)
+		}
+	}},
+	{"a chosen host port stays when EnsurePod is repeated", func(k *task) {
+		k.pod.Network = ""
+		k.pod.Ports = []libpod.Port{{HostIP: "127.0.0.1", ContainerPort: 80}}
+		first := k.up()
+		k.must(k.StopPod(k.ctx(), k.pod.Name, k.id))
+		if second := k.up(); first.Ports[0] != second.Ports[0] {
+			k.t.Errorf("first %v, second %v", first.Ports, second.Ports)
+		}
+	}},
+	{"a taken host port is PortInUse and not Temporary", func(k *task) {
+		k.pod.Network = ""
+		k.pod.Ports = []libpod.Port{{HostIP: "127.0.0.1", HostPort: k.TakePort(k.t), ContainerPort: 80}}
+		_, err := k.EnsurePod(k.ctx(), k.pod)
+		k.wantClass(err, libpod.PortInUse)
+	}},
+	{"an unknown network is an error and leaves nothing that RemovePod cannot clear", func(k *task) {
+		k.pod.Network = "no-such-network-" + k.id
+		if _, err := k.EnsurePod(k.ctx(), k.pod); err == nil {
+			k.t.Error("no error")
+		}
+	}},
+	{"removing stopping and waiting for what does not exist succeeds", func(k *task) {
+		ctx := k.ctx()
+		k.must(k.StopPod(ctx, k.pod.Name, k.id), k.RemovePod(ctx, k.pod.Name, k.id), k.StopContainer(ctx, k.absent(), 0), k.WaitContainer(ctx, k.absent()))
+		if o := k.see(k.absent()); o != (libpod.Observed{}) {
+			k.t.Errorf("observed %+v", o)
+		}
+	}},
+	{"RemovePod kills what runs and leaves neither container nor volume", func(k *task) {
+		k.up()
+		running := k.ready(k.run(k.spec("a", "term ignore -- print ready -- sleep forever")))
+		name := k.create(k.spec("b", "sleep forever"))
+		volume := k.Volume(k.t, name)
+		k.must(k.RemovePod(k.ctx(), k.pod.Name, k.id))
+		for _, gone := range []string{running, name, k.infra()} {
+			k.wantStatus(gone, libpod.Absent)
+		}
+		if k.HasVolume(k.t, volume) {
+			k.t.Error("the anonymous volume was left behind")
+		}
+	}},
+	{"RemovePod spares what the user put into the pod and names it", func(k *task) {
+		k.up()
+		ours := k.create(k.spec("a", "sleep forever"))
+		theirs := "foreign-" + k.id
+		k.Foreign(k.t, theirs, k.pod.Name)
+		err := k.RemovePod(k.ctx(), k.pod.Name, k.id)
+		k.wantClass(err, libpod.Conflict)
+		k.wantNamed(err, theirs)
+		k.wantStatus(theirs, libpod.Created)
+		k.wantStatus(ours, libpod.Absent)
+		k.Remove(k.t, theirs)
+	}},
+	{"a removed pod can be made again", func(k *task) {
+		first := k.up()
+		k.must(k.RemovePod(k.ctx(), k.pod.Name, k.id))
+		if second := k.up(); second.ID == first.ID {
+			k.t.Error("it is the same pod")
+		}
+	}},
+	{"what was canceled before the call never reaches Podman", func(k *task) {
+		k.up()
+		s := k.spec("a", "sleep forever")
+		_, err := k.CreateContainer(k.canceled(), s)
+		k.wantClass(err, libpod.Canceled)
+		k.wantStatus(s.Name, libpod.Absent)
+	}},
+	{"a deadline that has passed is Timeout", func(k *task) {
+		k.up()
+		name := k.run(k.spec("a", "sleep forever"))
+		ctx, cancel := contextWithin(k, 300*time.Millisecond)
+		defer cancel()
+		k.wantClass(k.WaitContainer(ctx, name), libpod.Timeout)
+		_, err := k.InspectContainer(ctx, name)
+		k.wantClass(err, libpod.Timeout)
+	}},
+	{"of two EnsurePod at once one may fail and both can be repeated", func(k *task) {
+		// A pod can be seen before its infra container is there.
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() { _, _ = k.EnsurePod(k.t.Context(), k.pod) })
+		}
+		wg.Wait()
+		first, second := k.up(), k.up()
+		if first.ID != second.ID || first.InfraPID != second.InfraPID || first.InfraPID == 0 {
+			k.t.Errorf("first %+v, second %+v", first, second)
+		}
+	}},
+	{"the host is described", func(k *task) {
+		h, err := k.Host(k.ctx())
+		k.must(err)
+		if !h.Rootless || h.CgroupManager == "" || h.CgroupVersion == "" || h.Runtime == "" || h.NetworkBackend == "" || h.EventLogger == "" ||
+			h.CPUs == 0 || h.Memory == 0 || h.Socket == "" || h.Version == "" {
+			k.t.Errorf("%+v", h)
+		}
+	}},
+}
