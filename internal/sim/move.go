@@ -49,11 +49,13 @@ type trail struct {
 var requests = []struct {
 	words string
 	event lifecycle.Event
+	goal  lifecycle.Goal // at least
+	force bool
 }{
-	{"a user stops the task", lifecycle.StopRequested{By: "user"}},
-	{"a user kills the task", lifecycle.StopRequested{By: "user", Force: true}},
-	{"a user removes the task", lifecycle.RemoveRequested{By: "user"}},
-	{"a user removes the task at once", lifecycle.RemoveRequested{By: "user", Force: true}},
+	{"a user stops the task", lifecycle.StopRequested{By: "user"}, lifecycle.Down, false},
+	{"a user kills the task", lifecycle.StopRequested{By: "user", Force: true}, lifecycle.Down, true},
+	{"a user removes the task", lifecycle.RemoveRequested{By: "user"}, lifecycle.Gone, false},
+	{"a user removes the task at once", lifecycle.RemoveRequested{By: "user", Force: true}, lifecycle.Gone, true},
 }
 
 // moved lists the moves that led here.
@@ -164,7 +166,7 @@ func (w *World) make(m move) {
 		w.now = w.now.Add(-time.Hour)
 	case request:
 		w.left.Requests--
-		w.step(requests[m.arg].event)
+		w.request(m.arg)
 	case crash:
 		w.left.Crashes--
 		w.crash(m.arg)
@@ -185,6 +187,16 @@ func (w *World) hint(i int) {
 	w.step(lifecycle.Hinted{Index: i})
 	if c := &w.state.Containers[i]; due && !c.Stale && !c.Ended {
 		w.broken(HintsAreHeard, "that of %s is not", w.name(i))
+	}
+}
+
+// request delivers what a user asks; it must be heard unless nothing is left.
+func (w *World) request(k int) {
+	r := requests[k]
+	w.step(r.event)
+	s := &w.state
+	if s.Sandbox.Phase != lifecycle.SandboxRemoved && (s.Goal < r.goal || r.force && !s.Force) {
+		w.broken(UsersAreHeard, "%s, and the goal is %s (forced: %v)", r.words, s.Goal, s.Force)
 	}
 }
 

@@ -34,6 +34,8 @@ const (
 	RemoveLast    Property = "nothing is removed under a running container"
 	SettledRests  Property = "a settled task has nothing in flight"
 	ReportsOnce   Property = "statuses are reported forwards, each once and in order"
+	UsersAreHeard Property = "what a user asks for becomes the goal"
+	OnlyEssential Property = "no container stops the task unless it is essential or its image is strictly wanted"
 	HintsAreHeard Property = "an end that was announced is looked into"
 	SavedIsAll    Property = "a saved state is read back as it was"
 	ReachesGoal   Property = "the goal is reached once nothing fails any more"
@@ -94,8 +96,23 @@ func (w *World) checkForward(old *lifecycle.State) {
 	if old.Goal > s.Goal && s.Goal == lifecycle.Up || old.Goal != lifecycle.Up && old.Stop != s.Stop {
 		w.broken(GoalFalls, "from %s (%v) to %s (%v)", old.Goal, old.Stop, s.Goal, s.Stop)
 	}
+	if old.Goal == lifecycle.Up && s.Goal != lifecycle.Up {
+		w.checkStopReason()
+	}
 	if old.Status() == lifecycle.StatusStopped && s.Status() != lifecycle.StatusStopped {
 		w.broken(StaysStopped, "it is %s", s.Status())
+	}
+}
+
+// checkStopReason looks at why the goal has left UP.
+func (w *World) checkStopReason() {
+	i, named := w.state.Task.Index(w.state.Stop.Container)
+	if !named || w.state.Task.Containers[i].Essential {
+		return
+	}
+	strict := w.state.Options.Pull != lifecycle.PullDefault && w.state.Options.Pull != lifecycle.PullPreferCached
+	if !strict || w.state.Stop.Code != lifecycle.StopTaskFailedToStart {
+		w.broken(OnlyEssential, "%s did: %s: %s", w.name(i), w.state.Stop.Code, w.state.Stop.Reason)
 	}
 }
 
