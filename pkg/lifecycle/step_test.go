@@ -187,15 +187,16 @@ func TestStatesOfOneOriginAreIndependent(t *testing.T) {
 		return string(b)
 	}
 	origin := text(d.s)
-	left, _ := Step(d.s, d.at, StopRequested{By: "left"})
-	was := text(left)
-	right, _ := Step(d.s, d.at, RemoveRequested{By: "right", Force: true})
-	for range 3 {
-		right, _ = Step(right, d.at, Restarted{})
-		for i := range right.Containers {
-			right, _ = Step(right, d.at, OpFinished{ID: right.Containers[i].Op.ID, Result: Result{Seen: Observed{Presence: Exited, ID: "id", StartedAt: d.at, ExitCode: 9}}})
+	end := func(s State, code int) State {
+		s, _ = Step(s, d.at, Restarted{})
+		for i := range s.Containers {
+			s, _ = Step(s, d.at, OpFinished{ID: s.Containers[i].Op.ID, Result: Result{Seen: Observed{Presence: Exited, ID: "id", StartedAt: d.at, ExitCode: code, OOMKilled: true}}})
 		}
+		return s
 	}
+	left := end(d.s, 1)
+	was := text(left)
+	end(d.s, 2)
 	if text(left) != was || text(d.s) != origin {
 		t.Error("they are not")
 	}
