@@ -1,0 +1,161 @@
+package main
+
+// What should notice. The model is the exhaustive one in its small cases, with
+// random walks.
+var (
+	model   = check{"internal/sim", []string{"-run=TestModel|TestRandom", "-quick"}}
+	stories = check{"internal/sim", []string{"-run=TestScripts"}}
+	rules   = check{"pkg/lifecycle", nil}
+	power   = check{"pkg/state/statetest", []string{"-run=TestStoreSurvivesPowerLossAnywhere"}}
+	store   = check{"pkg/state", []string{"-run=Record|Sync|Doubt"}}
+)
+
+const (
+	depend  = "pkg/lifecycle/depend.go"
+	fold    = "pkg/lifecycle/fold.go"
+	health  = "pkg/lifecycle/health.go"
+	plan    = "pkg/lifecycle/plan.go"
+	record  = "pkg/lifecycle/record.go"
+	settle  = "pkg/lifecycle/settle.go"
+	states  = "pkg/lifecycle/state.go"
+	step    = "pkg/lifecycle/step.go"
+	storeGo = "pkg/state/store.go"
+)
+
+var mutants = []mutant{
+	// What is believed.
+	{"trust a failed call", fold,
+		"c.Stale = true\n\t\tc.Doubt = Doubt{Kind: op.Kind, Failure: f}", "c.fail(f)\n\t\tc.end(at)", model},
+	{"believe stored status after restart", fold,
+		"s.Containers[i].Stale = s.Sandbox.Dirty && !s.Containers[i].Ended", "s.Containers[i].Stale = false", model},
+	{"believe the stored sandbox after restart", fold,
+		"s.Sandbox.Stale = s.Sandbox.Dirty", "s.Sandbox.Stale = false", model},
+	{"keep in-flight marks", states,
+		"c.Op, c.Retry, c.Doubt, c.Stale = Op{}, Retry{}, Doubt{}, false", "c.Retry, c.Doubt, c.Stale = Retry{}, Doubt{}, false", model},
+	{"accept late replies", fold,
+		"if s.Containers[i].Op.ID == ev.ID {", "if s.Containers[i].Op.Busy() {", model},
+	{"accept late replies to the sandbox", fold,
+		"if s.Sandbox.Op.ID == ev.ID {", "if s.Sandbox.Op.Busy() {", model},
+	{"assume stop worked", fold,
+		"default: // Stop, Inspect: never given up\n", "case Stop:\n\t\tc.end(at)\n\tdefault:\n", model},
+	{"ignore hints", fold,
+		"s.Containers[ev.Index].Stale = true", "_ = ev.Index", model},
+	{"overlook that a container has vanished", fold,
+		"if !c.StartedAt.IsZero() && seen.Presence < Running {", "if at.IsZero() {", model},
+	{"take an exit without a start for an exit", fold,
+		"if seen.Presence == Exited && seen.StartedAt.IsZero() {", "if at.IsZero() {", rules},
+
+	// One thing at a time, and only what is needed.
+	{"drop the one-operation guard", plan,
+		"case c.Op.Busy():\n\t\treturn s.planCancel(at, i)\n", "", model},
+	{"forget to cancel", plan,
+		"c.Op.Canceled = true\n\treturn CancelOp{ID: c.Op.ID}", "return nil", model},
+	{"forget to cancel the sandbox", plan,
+		"b.Op.Canceled = true\n\t\t\treturn CancelOp{ID: b.Op.ID}", "return nil", model},
+	{"cancel again and again", plan,
+		"c.Op.Canceled = true\n", "", model},
+
+	// Order.
+	{"start before dependency", plan,
+		"a == ready && sandbox", "a != never && sandbox", model},
+	{"stop in any order", plan,
+		"if !s.Force {\n\t\tfor _, d", "if s.Force {\n\t\tfor _, d", model},
+	{"resolve one after the other", plan,
+		"case !c.Resolved:", "case !c.Resolved && (i == 0 || s.Containers[i-1].Resolved):", model},
+	{"pull before all digests are known", plan,
+		"case !s.allResolved():", "case at.IsZero():", model},
+	{"create without a sandbox", plan,
+		"case sandbox:", "default:", model},
+	{"take the sandbox down too early", plan,
+		"case !s.allEnded():", "case at.IsZero():", model},
+	{"a dependency that never ran counts as done", depend,
+		"if c.Ended && c.StartedAt.IsZero() {", "if at.IsZero() {", rules},
+	{"success with any exit code", depend,
+		"if c.Ended && c.HasExit && c.ExitCode == 0 {", "if c.Ended && c.HasExit {", model},
+	{"complete without an end", depend,
+		"case taskdef.Complete:\n\t\tif c.Ended && c.HasExit {", "case taskdef.Complete:\n\t\tif !c.StartedAt.IsZero() {", model},
+	{"ignore the start timeout", depend,
+		"!deadline.IsZero() && !at.Before(deadline)", "deadline.IsZero() && !at.Before(deadline) && false", rules},
+	{"sleep through the start timeout", step,
+		"consider(s.startDeadline(d.Container))", "_ = d", stories},
+
+	// Ends.
+	{"ignore that a container is essential", settle,
+		"if !c.Ended || !s.Task.Containers[i].Essential {", "if !c.Ended || s.Task.Containers[i].Essential {", model},
+	{"take every container for essential", settle,
+		"if !c.Ended || !s.Task.Containers[i].Essential {", "if !c.Ended {", model},
+	{"lose the exit code", fold,
+		"c.HasExit, c.ExitCode = true, seen.ExitCode", "c.HasExit = true", model},
+	{"no exit code for an impossible dependency", settle,
+		"c.HasExit, c.ExitCode = true, exitDependency", "c.HasExit = false", rules},
+	{"exit code of the last container", states,
+		"end.Before(best)", "end.After(best)", rules},
+	{"give up a failed halt", fold,
+		"default:\n\t\tb.Retry.postpone(at, f, b.Retry.persisted(), s.jitter(-1))", "default:\n\t\tb.Phase = SandboxStopped", model},
+	{"give up a failed inspection", fold,
+		"default: // Stop, Inspect: never given up\n\t\tc.Stale = true", "default:\n\t\tc.Stale = op.Kind != Inspect", model},
+	{"sleep through a retry", step,
+		"consider(c.Retry.NotUntil)", "_ = c", model},
+	{"retry for ever what may be given up", fold,
+		"if d.Failure.mayPass() && c.Retry.Attempts+1 < attemptLimit(d.Kind) {", "if d.Failure.mayPass() {", rules},
+	{"a refused removal is tried for ever", fold,
+		"case op.Kind == Remove && f.Class == Permanent:", "case op.Kind == Remove && f.Class == NoImage:", stories},
+
+	// Users.
+	{"take a removal for a stop", fold,
+		"s.Goal = max(s.Goal, g)", "s.Goal = max(s.Goal, min(g, Down))", model},
+	{"ignore force", fold,
+		"s.Force = true\n", "s.Force = false\n", model},
+	{"let a gentle stop go on under force", plan,
+		"unwanted = s.Force && c.Op.Gentle", "unwanted = false", model},
+	{"leave a grace under force", plan,
+		"if !s.Force {\n\t\te.Grace", "if s.Force {\n\t\te.Grace", model},
+	{"replace the stop reason", fold,
+		"if s.Goal == Up {\n\t\twhy.At = at", "if s.Goal != Gone {\n\t\twhy.At = at", model},
+
+	// Images.
+	{"tolerate no image failure", fold,
+		"return s.Options.Pull == PullDefault || s.Options.Pull == PullPreferCached", "return false", rules},
+	{"tolerate every image failure", fold,
+		"return s.Options.Pull == PullDefault || s.Options.Pull == PullPreferCached", "return true", model},
+	{"pull a lost image again and again", fold,
+		"if d.Failure.Class == NoImage && !c.lostImage() {", "if d.Failure.Class == NoImage {", rules},
+
+	// Health.
+	{"count early failures", health,
+		"if h.Status == HealthUnknown && at.Before(h.Since.Add(grace)) {", "if grace < 0 {", rules},
+	{"never count an overrun", health,
+		"if op.Kind != Probe || at.Before(op.Overdue) {", "if op.Kind != Halt {", rules},
+	{"hear the answer of an overrun check", health,
+		"case op.Overran || ev.Failure.Class == Canceled:", "case ev.Failure.Class == Canceled:", rules},
+	{"unhealthy a check too late", health,
+		"if h.Streak >= check.Retries {", "if h.Streak > check.Retries {", rules},
+	{"count failures that are not in a row", health,
+		"h.ExitCode, h.Output, h.Streak = 0, ev.Result.Probe.Output, 0", "h.ExitCode, h.Output = 0, ev.Result.Probe.Output", rules},
+
+	// What is told, and values.
+	{"RUNNING on the way down", record,
+		"if s.Goal != Up {\n\t\treturn s.Reported\n\t}", "", model},
+	{"STOPPED while the ports are held", record,
+		"if s.allEnded() && s.Sandbox.Phase >= SandboxStopped {", "if s.allEnded() {", model},
+	{"tell the digest of a pinned reference", record,
+		"if c.Pinned || c.Digest == \"\" {", "if c.Digest == \"\" {", rules},
+	{"tell everything again", record,
+		"c.Reported = max(c.Reported, reached)", "_ = reached", model},
+	{"change the input", step,
+		"s = s.clone()\n", "", rules},
+	{"share the history with older states", record,
+		"append(s.History[:len(s.History):len(s.History)], t)", "append(s.History, t)", rules},
+
+	// The store.
+	{"no sync of the file", storeGo,
+		"if err := f.Sync(); err != nil {", "if err := error(nil); err != nil {", power},
+	{"no sync of the directory", storeGo,
+		"err := s.fs.SyncDir(s.dir)", "var err error", power},
+	{"no rename", storeGo,
+		"tmp := s.tempPath(key)", "tmp := s.path(key)", power},
+	{"believe the checksum", "pkg/state/record.go",
+		"if string(fields[2]) != sumPrefix+hex.EncodeToString(sum[:]) {", "if hex.EncodeToString(sum[:]) == \"\" {", store},
+	{"forget the doubt of a failed sync", storeGo,
+		"s.doubt[key] = true", "delete(s.doubt, key)", store},
+}
