@@ -32,6 +32,8 @@ type Config struct {
 	Log *slog.Logger
 	// Dial connects to Podman; nil means the real one, as Getenv says.
 	Dial func(context.Context) (Engine, error)
+	// Resolve finds the digest of a reference; nil asks its registry.
+	Resolve func(ctx context.Context, ref string) (images.Resolution, error)
 	// FS is where records are written; nil means state.OS.
 	FS state.FS
 }
@@ -44,7 +46,6 @@ type Host struct {
 	locks *state.Locks
 	// events is the host's ordered event log.
 	events *state.Log
-	images *images.Resolver
 	fail   *failPoint // nil: none
 
 	mu     sync.Mutex // guards the lazy connections below
@@ -60,6 +61,9 @@ func Open(cfg Config) (*Host, error) {
 	}
 	if cfg.Dial == nil {
 		cfg.Dial = func(ctx context.Context) (Engine, error) { return dialPodman(ctx, cfg.Getenv) }
+	}
+	if cfg.Resolve == nil {
+		cfg.Resolve = images.New(images.OptionsFromEnv(cfg.Getenv)).Resolve
 	}
 	if cfg.FS == nil {
 		cfg.FS = state.OS{}
@@ -82,7 +86,7 @@ func Open(cfg Config) (*Host, error) {
 	}
 	return &Host{
 		cfg: cfg, log: cfg.Log, store: store, locks: locks, events: events,
-		images: images.New(images.OptionsFromEnv(cfg.Getenv)), fail: fail,
+		fail: fail,
 	}, nil
 }
 

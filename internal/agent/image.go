@@ -33,7 +33,7 @@ func (h *Host) resolve(ctx context.Context, s lifecycle.State, e lifecycle.Resol
 			return lifecycle.Result{}, notLocal(e.Ref)
 		}
 	}
-	res, err := h.images.Resolve(ctx, e.Ref)
+	res, err := h.cfg.Resolve(ctx, e.Ref)
 	return lifecycle.Result{Digest: res.Digest}, err
 }
 
