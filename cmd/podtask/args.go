@@ -28,6 +28,9 @@ func arrange(app *cli.App, args []string) ([]string, error) {
 	if a.command == nil {
 		return out, nil
 	}
+	if slices.Contains(a.local, "--help=true") {
+		a.arguments = nil // the library would take the first for a topic
+	}
 	out = append(append(out, a.command.Name), a.local...)
 	return append(append(out, "--"), a.arguments...), nil
 }
