@@ -24,7 +24,7 @@ lock() {
 }
 
 build() {
-	say "building podtask and the programs of the images"
+	say "building podtask and the programs of the images (a minute or two the first time)"
 	hack/build
 	CGO_ENABLED=0 hack/go build -buildvcs=false -trimpath -ldflags '-s -w' -o .bed/demo/ ./hack/demo-registry "${programs[@]/#/./examples/images/}"
 }
@@ -61,8 +61,8 @@ trap 'exit 143' TERM
 needs=(plain)
 command -v go >/dev/null || needs+=(go)
 hack/install.sh "${needs[@]}" 9>&-
-build 9>&-
 hack/bed-plain start 9>&-
+build 9>&-
 hack/bed-plain put "${files[@]}"
 say "ready after $SECONDS s"
 
