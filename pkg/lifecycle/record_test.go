@@ -179,6 +179,7 @@ func TestExitCodeOfTheTask(t *testing.T) {
 		{"both at once: the one that decided", []Container{exited(143, 1), exited(5, 1)}, nil, "b", 5},
 		{"one that is not essential does not count", []Container{exited(9, 1), exited(2, 2)}, []int{0}, "", 2},
 		{"none ever ran", []Container{{Ended: true}}, nil, "", 125},
+		{"none ever ran, for a dependency's sake", []Container{{Ended: true, HasExit: true, ExitCode: exitDependency}}, nil, "", 125},
 		{"a command that was not found", []Container{failed(127)}, nil, "", 127},
 		{"a command that could not be invoked", []Container{failed(126)}, nil, "", 126},
 		{"what ran counts more than what was not found", []Container{failed(127), exited(1, 1)}, nil, "", 1},

@@ -281,9 +281,9 @@ func (s State) Settled() bool {
 	}
 }
 
-// ExitCode is the exit code of the task: that of the essential container that
-// ended first. A task in which none has one gives 126 or 127 when a command could
-// not be invoked or found, else 125.
+// ExitCode is the exit code of the task: that of the essential container that ran
+// and ended first. A task in which none ever ran gives 126 or 127 when a command
+// could not be invoked or found, else 125.
 func (s State) ExitCode() int {
 	code, best, fallback := 0, time.Time{}, 125
 	for i, c := range s.Containers {
@@ -300,7 +300,8 @@ func (s State) ExitCode() int {
 			end = c.EndedAt
 		}
 		decided := s.Task.Containers[i].Name == s.Stop.Container
-		if c.HasExit && (best.IsZero() || end.Before(best) || end.Equal(best) && decided) {
+		ran := c.HasExit && !c.StartedAt.IsZero()
+		if ran && (best.IsZero() || end.Before(best) || end.Equal(best) && decided) {
 			code, best = c.ExitCode, end
 		}
 	}
