@@ -69,7 +69,7 @@ func TestDependencyThatCanNoMoreBeMet(t *testing.T) {
 			t.Parallel()
 			b := newBox(t)
 			tc.dep.Name, tc.dep.Essential = "first", optional
-			r := b.want(143, "run", "--name", b.family, b.define(
+			r := b.want(125, "run", "--name", b.family, b.define(
 				tc.dep,
 				ctr{Name: "second", Command: words("print never"), DependsOn: []on{{"first", tc.condition}}},
 				ctr{Name: "third", Command: words("print never"), Essential: optional, DependsOn: []on{{"second", "START"}}},
