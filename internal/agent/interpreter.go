@@ -185,7 +185,7 @@ func (h *Host) ensureSlice(ctx context.Context, podman Engine, s lifecycle.State
 
 func (h *Host) remove(ctx context.Context, podman Engine, s lifecycle.State) error {
 	if err := podman.RemovePod(ctx, podName(s), s.ID); err != nil {
-		return err
+		return persistent(err)
 	}
 	h.failpointOf(midEffect, lifecycle.RemoveSandbox{})
 	user, err := h.userManager(ctx)
@@ -197,6 +197,19 @@ func (h *Host) remove(ctx context.Context, podman Engine, s lifecycle.State) err
 		return err
 	}
 	return user.StopSlice(ctx, name)
+}
+
+// persistent lets a removal go on that Podman refused without a reason anybody
+// knows, a busy mount say: cleaning up is not given up. What somebody put in the
+// way stays a Conflict.
+func persistent(err error) error {
+	var e *libpod.Error
+	if !errors.As(err, &e) || e.Class != libpod.Other {
+		return err
+	}
+	again := *e
+	again.Class = libpod.Temporary
+	return &again
 }
 
 func inspect(ctx context.Context, podman Engine, s lifecycle.State, i int) (lifecycle.Result, error) {

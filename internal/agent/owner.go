@@ -133,6 +133,7 @@ func (r *run) loop(ctx context.Context) error {
 	timer.Stop()
 	defer timer.Stop()
 	batch := []lifecycle.Event{lifecycle.Restarted{}}
+	removing := false // --rm asks once: a removal that proved impossible is the user's
 	for {
 		at := time.Now().UTC()
 		s := r.State()
@@ -153,7 +154,8 @@ func (r *run) loop(ctx context.Context) error {
 		}
 		r.await(s)
 		if s.Settled() {
-			if s.Goal == lifecycle.Down && s.Options.Remove {
+			if s.Goal == lifecycle.Down && s.Options.Remove && !removing {
+				removing = true
 				batch = []lifecycle.Event{lifecycle.RemoveRequested{By: "--rm"}}
 				continue
 			}

@@ -29,7 +29,7 @@ var direction = []rule{
 	{
 		pkg:  "internal/agent",
 		may:  []string{"pkg/lifecycle", "pkg/taskdef", "pkg/state", "pkg/libpod", "pkg/images", "pkg/cgroups", "pkg/netns"},
-		also: []string{"internal/sim"},
+		also: []string{"internal/sim", "internal/enginetest"},
 	},
 	{pkg: "internal/sim", may: []string{"internal/agent", "pkg/lifecycle", "pkg/taskdef", "pkg/state", "pkg/state/statetest", "pkg/libpod", "pkg/images", "pkg/cgroups", "pkg/netns"}},
 	{pkg: "internal/enginetest", may: []string{"internal/agent", "pkg/libpod", "pkg/images"}},
