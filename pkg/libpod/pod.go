@@ -287,9 +287,27 @@ func (c *Client) RemovePod(ctx context.Context, name, taskID string) error {
 		return err
 	})
 	if errors.Is(err, NotFound) {
-		return nil
+		return c.podIsGone(ctx, name)
 	}
 	return err
+}
+
+// podIsGone makes sure of it when a removal says that something was not there:
+// that may be a container of the pod, which somebody else removed meanwhile, and
+// Podman leaves the pod then.
+func (c *Client) podIsGone(ctx context.Context, name string) error {
+	err := c.ask(ctx, "inspect pod", name, func(ctx context.Context) error {
+		_, err := pods.Inspect(ctx, name, nil)
+		return err
+	})
+	switch {
+	case err == nil:
+		return &Error{Op: "remove pod", Object: name, Class: Temporary, Cause: "a container of it vanished while Podman removed it, and it is still there"}
+	case errors.Is(err, NotFound):
+		return nil
+	default:
+		return err
+	}
 }
 
 // members lists the pod's containers, the infra container among them; none if the

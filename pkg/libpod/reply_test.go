@@ -338,3 +338,30 @@ func TestEventsPassOnlyOurs(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+// Podman says "no such container" of a whole removal when somebody else removed
+// one of the pod's containers meanwhile.
+func TestPodThatIsStillThereIsNotCalledRemoved(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		exists bool
+		want   error // nil: removed
+	}{{"still there", true, libpod.Temporary}, {"gone", false, nil}} {
+		client := recorded(t, "5.4.2", func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case strings.HasSuffix(r.URL.Path, "/containers/json"):
+				reply(w, 200, `[{"Id":"1","IsInfra":true,"Labels":{"podtask.task-id":"t"}}]`)
+			case r.Method == http.MethodDelete:
+				reply(w, 404, `{"cause":"no such container","message":"removing pod: no such container","response":404}`)
+			case c.exists:
+				reply(w, 200, `{"Name":"web"}`)
+			default:
+				reply(w, 404, `{"cause":"no such pod","message":"no such pod","response":404}`)
+			}
+		})
+		if err := client.RemovePod(soon(t), "web", "t"); c.want == nil && err != nil || !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
+		}
+	}
+}
