@@ -117,7 +117,11 @@ func run(ctx context.Context, s *session, c *cli.Context) error {
 	task, err := s.prepare(early, r)
 	if err == nil && !r.dryRun {
 		if r.detach {
-			return s.detached(early, r, task)
+			if err = s.detached(early, r, task); err != nil && early.Err() != nil {
+				fmt.Fprintln(s.stderr, "interrupted: the task goes on if it was created, see `podtask ps`")
+				return exitStatus(exitInterrupted)
+			}
+			return err
 		}
 		return s.foreground(ctx, early, r, task)
 	}
