@@ -100,14 +100,24 @@ func (h *Host) awaitStart(ctx context.Context, s lifecycle.State, i int) (starte
 	return started && errors.Is(err, errSeen)
 }
 
-// copyLog reads one container's log. A service that went away in the middle of
-// following looks like the end, so the container is asked whether it still runs.
+// copyLog reads one container's log. Following may end early: Podman 4.3.1 now and
+// then stops before the last lines of a container that has ended, and a service that
+// went away looks like the end too. So the container is asked whether it still runs,
+// and the log is read on from where it broke off.
 func (h *Host) copyLog(ctx context.Context, podman Engine, s lifecycle.State, i int, o LogOptions, fn func(libpod.LogLine) error) error {
 	name := containerName(s, i)
-	opts := libpod.LogOptions{Follow: o.Follow, Since: o.Since, Tail: max(o.Tail, 0), Timestamps: o.Timestamps}
+	opts := libpod.LogOptions{Follow: o.Follow, Since: o.Since, Tail: max(o.Tail, 0), Timestamps: o.Timestamps || o.Follow}
+	var at mark
 	for {
 		reading, cancel := context.WithCancelCause(ctx)
+		fresh := at.resume()
 		err := podman.Logs(reading, name, opts, func(l libpod.LogLine) {
+			if !fresh(l.Time) {
+				return
+			}
+			if !o.Timestamps {
+				l.Time = time.Time{}
+			}
 			if err := fn(l); err != nil {
 				cancel(err)
 			}
@@ -120,13 +130,40 @@ func (h *Host) copyLog(ctx context.Context, podman Engine, s lifecycle.State, i 
 		if errors.Is(err, libpod.NotFound) {
 			return nil // never created, or removed
 		}
-		if err != nil || !o.Follow {
+		if err != nil || !opts.Follow {
 			return err
 		}
 		seen, err := podman.InspectContainer(ctx, name)
-		if err != nil || seen.Status != libpod.Running {
+		if err != nil {
 			return err
 		}
-		opts.Since, opts.Tail = time.Now(), 0
+		opts.Follow = seen.Status == libpod.Running
+		if at.lines > 0 {
+			opts.Since, opts.Tail = at.second, 0
+		}
+	}
+}
+
+// mark is how far a log has been read: Podman tells the second of a line and can
+// begin at one, so the lines of the last second are counted.
+type mark struct {
+	second time.Time
+	lines  int
+}
+
+// resume returns a function that tells of each line of a log read from the mark's
+// second on whether it is new, and moves the mark.
+func (m *mark) resume() func(at time.Time) bool {
+	known, second := m.lines, m.second
+	return func(at time.Time) bool {
+		if known > 0 && at.Equal(second) {
+			known--
+			return false
+		}
+		if !at.Equal(m.second) {
+			*m = mark{second: at}
+		}
+		m.lines++
+		return true
 	}
 }
