@@ -128,3 +128,14 @@ func (f *Fake) HasVolume(volume string) bool {
 	}
 	return false
 }
+
+// See is what is so of a container. It is no call to Podman, and never fails.
+func (f *Fake) See(name string) libpod.Observed {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.settle()
+	if c := f.containers[name]; c != nil {
+		return c.observe()
+	}
+	return libpod.Observed{}
+}

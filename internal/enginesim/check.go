@@ -1,0 +1,196 @@
+package enginesim
+
+import (
+	"strings"
+	"time"
+
+	"github.com/podtask/podtask/internal/enginetest"
+	"github.com/podtask/podtask/pkg/libpod"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// What must hold:
+//
+//   - a record that is read back is the last acknowledged one, or one written
+//     since; it is whole, and consistent;
+//   - a state keeps lifecycle's invariants;
+//   - the events of a task are numbered without gaps;
+//   - a container is started once, unless the machine or a user has undone it
+//     before anybody knew;
+//   - a container starts after its dependencies have met their conditions;
+//   - a container is asked to stop after all that depend on it have ended, and the
+//     sandbox after all containers;
+//   - a container has the image whose digest was found;
+//   - a stopped task runs nothing, and knows the exit codes of all that ran and
+//     that nobody has removed or reset;
+//   - a removed task leaves nothing in Podman;
+//   - what users put into our pods stays;
+//   - once nothing fails any more every task comes to its goal, can be stopped and
+//     can be removed.
+
+// truth is what was really so of a container, whoever was told.
+type truth struct {
+	id      string // of the present object; empty for none
+	started bool   // the present object was, since it was made or reset
+	running bool
+	ended   bool // the present object ran and ended
+	code    int
+
+	nudged time.Time // when a health check was made to pass
+
+	everStarted, everEnded, everSucceeded, everHealthy bool
+	codes                                              map[string]int // by object
+}
+
+// look takes in what became true. o is the owner that acted, if one did.
+func (w *world) look(o *owner) {
+	facts := w.fake.Facts(w.known)
+	w.known += len(facts)
+	for _, f := range facts {
+		if w.trail != nil {
+			w.tell("FACT: %s", f)
+		}
+		for _, t := range w.tasks {
+			name, ok := strings.CutPrefix(f.Container, t.pod()+"-")
+			if !ok {
+				continue
+			}
+			if i, ok := t.def.Index(name); ok {
+				w.takeIn(t, i, f, o)
+			} else if f.What == enginetest.TermSent {
+				w.checkHalt(t)
+			}
+		}
+	}
+}
+
+func (w *world) takeIn(t *task, i int, f enginetest.Fact, o *owner) {
+	c := &t.truth[i]
+	switch f.What {
+	case enginetest.Created:
+		c.id, c.started, c.running, c.ended = f.ID, false, false, false
+	case enginetest.Started:
+		w.checkStart(t, i, f, o)
+		c.started, c.running, c.ended, c.everStarted = true, true, false, true
+	case enginetest.Ended:
+		c.running, c.ended, c.code = false, true, f.Code
+		c.everEnded, c.everSucceeded = true, c.everSucceeded || f.Code == 0
+		if c.codes == nil {
+			c.codes = map[string]int{}
+		}
+		c.codes[f.ID] = f.Code
+	case enginetest.Healthy:
+		c.everHealthy = true
+	case enginetest.Reset:
+		c.started, c.running, c.ended = false, false, false
+	case enginetest.Removed:
+		c.id, c.started, c.running, c.ended = "", false, false, false
+	case enginetest.TermSent:
+		for _, d := range t.def.Dependants(i) {
+			if t.truth[d].running {
+				w.broken("%s is asked to stop while %s runs, which depends on it", t.container(i), t.def.Containers[d].Name)
+			}
+		}
+	}
+}
+
+func (w *world) checkStart(t *task, i int, f enginetest.Fact, o *owner) {
+	if t.truth[i].started {
+		w.broken("%s is started twice", f.Container)
+	}
+	if o != nil && (o.state.Containers[i].Ended || !o.state.Containers[i].StartedAt.IsZero()) {
+		w.broken("%s is started again, though it is known to have run", f.Container)
+	}
+	for _, d := range t.def.Containers[i].DependsOn {
+		if on := t.truth[d.Container]; !on.meets(d.Condition) {
+			w.broken("%s is started before %s was %s", f.Container, t.def.Containers[d.Container].Name, d.Condition)
+		}
+	}
+}
+
+func (c truth) meets(cond taskdef.Condition) bool {
+	switch cond {
+	case taskdef.Start:
+		return c.everStarted
+	case taskdef.Complete:
+		return c.everEnded
+	case taskdef.Success:
+		return c.everSucceeded
+	default:
+		return c.everHealthy
+	}
+}
+
+func (w *world) checkHalt(t *task) {
+	for i := range t.truth {
+		if t.truth[i].running {
+			w.broken("the sandbox of %s is stopped while %s runs", t.def.Family, t.def.Containers[i].Name)
+		}
+	}
+}
+
+// beforeDo checks an operation that is about to be done.
+func (w *world) beforeDo(o *owner, f *flight) {
+	if _, ok := f.effect.(lifecycle.RemoveSandbox); ok {
+		w.checkHalt(o.t)
+	}
+}
+
+// afterDo checks what an operation has made.
+func (w *world) afterDo(o *owner, f *flight, answer lifecycle.OpFinished) {
+	e, ok := f.effect.(lifecycle.CreateContainer)
+	if !ok || answer.Failure.Class != lifecycle.OK || answer.Result.Seen.Presence == lifecycle.Absent {
+		return
+	}
+	want, seen := f.state.Containers[e.Index], w.fake.See(o.t.container(e.Index))
+	if want.Source == lifecycle.SourceRegistry && want.Digest != "" && seen.ImageDigest != want.Digest {
+		w.broken("%s has the image %s; the digest found was %s", o.t.container(e.Index), seen.ImageDigest, want.Digest)
+	}
+}
+
+// checkStopped checks a task that has settled as stopped.
+func (w *world) checkStopped(o *owner) {
+	t, s := o.t, o.state
+	if w.fake.Running(t.pod() + "-infra") {
+		w.broken("%s has stopped but its infra container runs", t.def.Family)
+	}
+	for i, c := range s.Containers {
+		tr, name := t.truth[i], t.container(i)
+		switch {
+		case tr.running:
+			w.broken("%s has stopped but %s runs", t.def.Family, name)
+		case c.HasExit && !c.StartedAt.IsZero():
+			if code, ended := tr.codes[c.ID]; !ended || code != c.ExitCode {
+				w.broken("%s is said to have exited with %d; in truth it ended (%t) with %d", name, c.ExitCode, ended, code)
+			}
+		case tr.ended && !c.HasExit:
+			w.broken("%s ended with %d and its exit code is not known", name, tr.code)
+		}
+	}
+	last := s.History[len(s.History)-1]
+	for _, tr := range s.History {
+		if tr.Container == "" {
+			last = tr
+		}
+	}
+	if last.Status != lifecycle.StatusStopped.String() || last.ExitCode == nil || *last.ExitCode != s.ExitCode() {
+		w.broken("%s has stopped with %d but its last event is %+v", t.def.Family, s.ExitCode(), last)
+	}
+}
+
+// checkGone checks a task of which nothing may be left.
+func (w *world) checkGone(t *task) {
+	if left := w.fake.Left(t.id); len(left) > 0 {
+		w.broken("%s is removed but there is left: %s", t.def.Family, strings.Join(left, ", "))
+	}
+}
+
+// checkForeign checks that what users have put into our pods is there.
+func (w *world) checkForeign() {
+	for _, t := range w.tasks {
+		if t.foreign != "" && w.fake.See(t.foreign).Status == libpod.Absent {
+			w.broken("%s, which a user put into the pod of %s, is gone", t.foreign, t.def.Family)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package enginesim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// randomTask is a valid task of one to five containers.
+func randomTask(r *rand.Rand, family string) taskdef.Task {
+	t := taskdef.Task{Family: family, Network: taskdef.NetworkBridge}
+	n := 1 + r.IntN(5)
+	for i := range n {
+		c := taskdef.Container{
+			Name:        string(rune('a' + i)),
+			Image:       imageName(r.IntN(imageMissing)),
+			Essential:   i == n-1 || r.IntN(2) == 0,
+			StopTimeout: time.Duration(1+r.IntN(30)) * time.Second,
+			Environment: []taskdef.EnvVar{{Name: "N", Value: fmt.Sprint(i)}},
+		}
+		if r.IntN(40) == 0 {
+			c.Image = imageName(imageMissing)
+		}
+		if r.IntN(3) == 0 {
+			c.HealthCheck = randomCheck(r)
+		}
+		if r.IntN(3) == 0 {
+			c.StartTimeout = time.Duration(2+r.IntN(100)) * time.Second
+		}
+		c.Command = randomProgram(r, c)
+		if r.IntN(40) == 0 {
+			c.EntryPoint = []string{"/no/such/command"}
+		}
+		if r.IntN(10) == 0 {
+			c.Ports = []taskdef.Port{{ContainerPort: uint16(80 + i), HostPort: uint16(r.IntN(2) * (firstPort + i)), Protocol: "tcp"}}
+		}
+		for d := range i {
+			if r.IntN(3) > 0 {
+				c.DependsOn = append(c.DependsOn, taskdef.Dependency{Container: d, Condition: randomCondition(r, t.Containers[d])})
+			}
+		}
+		t.Containers = append(t.Containers, c)
+	}
+	return t
+}
+
+// firstPort is the first of the host ports that tasks ask for.
+const firstPort = 61000
+
+// healthy is the file that health checks look for.
+const healthy = "/healthy"
+
+func randomCheck(r *rand.Rand) *taskdef.HealthCheck {
+	h := &taskdef.HealthCheck{
+		Command:     []string{"CMD", "/testbox", "exists", healthy},
+		Interval:    time.Duration(5+r.IntN(60)) * time.Second,
+		Timeout:     time.Duration(2+r.IntN(10)) * time.Second,
+		Retries:     1 + r.IntN(4),
+		StartPeriod: time.Duration(r.IntN(2)*r.IntN(60)) * time.Second,
+	}
+	if r.IntN(5) == 0 {
+		h.Command = []string{"CMD", "/testbox", "sleep", fmt.Sprintf("%ds", r.IntN(15)), "--", "exists", healthy}
+	}
+	return h
+}
+
+// randomProgram is what a container does: jobs end, services mostly do not.
+func randomProgram(r *rand.Rand, c taskdef.Container) []string {
+	var steps []string
+	switch r.IntN(4) {
+	case 0:
+		steps = append(steps, "term ignore")
+	case 1:
+		steps = append(steps, fmt.Sprintf("term %d", r.IntN(3)))
+	}
+	if c.HealthCheck != nil {
+		steps = append(steps, fmt.Sprintf("sleep %ds", r.IntN(20)), "write "+healthy)
+	}
+	switch {
+	case c.Essential && r.IntN(3) > 0, c.HealthCheck != nil && r.IntN(2) == 0:
+		steps = append(steps, "sleep forever")
+	case r.IntN(4) == 0:
+		steps = append(steps, fmt.Sprintf("sleep %ds", r.IntN(100)), fmt.Sprintf("exit %d", 1+r.IntN(120)))
+	default:
+		steps = append(steps, fmt.Sprintf("sleep %ds", r.IntN(60)), "exit 0")
+	}
+	return strings.Fields(strings.Join(steps, " -- "))
+}
+
+// randomCondition is one that the ECS model allows on a container.
+func randomCondition(r *rand.Rand, on taskdef.Container) taskdef.Condition {
+	all := []taskdef.Condition{taskdef.Start}
+	if !on.Essential {
+		all = append(all, taskdef.Complete, taskdef.Success)
+	}
+	if on.HealthCheck != nil {
+		all = append(all, taskdef.Healthy)
+	}
+	return all[r.IntN(len(all))]
+}
+
+func randomOptions(r *rand.Rand) lifecycle.Options {
+	all := []lifecycle.PullBehavior{
+		lifecycle.PullDefault, lifecycle.PullDefault, lifecycle.PullDefault, lifecycle.PullAlways, lifecycle.PullOnce, lifecycle.PullPreferCached,
+	}
+	return lifecycle.Options{Pull: all[r.IntN(len(all))], Remove: r.IntN(10) == 0}
+}

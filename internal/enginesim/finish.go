@@ -1,0 +1,165 @@
+package enginesim
+
+import (
+	"time"
+
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/state"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// patience is how long a container that could be healthy is given to become so.
+const patience = 10 * time.Minute
+
+// maxRest is how many moves bring any world to rest.
+const maxRest = 20000
+
+// finish lets all trouble cease, and brings every task to its goal, down, and
+// away.
+func (w *world) finish() {
+	w.calm = true
+	w.checkForeign()
+	w.tell("all trouble ceases")
+	w.fake.Fail(nil)
+	w.fake.Down(time.Time{})
+	w.disk.fullUntil = time.Time{}
+	for port := range uint16(5) {
+		w.fake.TakePort(firstPort+port, "tcp", false)
+	}
+	for _, t := range w.tasks {
+		if t.foreign != "" {
+			w.fake.Remove(t.foreign)
+			t.foreign = ""
+		}
+		if t.phase == fresh {
+			w.submit(t)
+		}
+		w.recover(t)
+	}
+	w.rest()
+	w.ask(lifecycle.StopRequested{By: "user"})
+	w.ask(lifecycle.RemoveRequested{By: "user"})
+	w.checkEmpty()
+}
+
+// ask sends a request to every task there is, and checks that it is granted.
+func (w *world) ask(ev lifecycle.Event) {
+	for _, t := range w.tasks {
+		w.recover(t)
+		if t.owner != nil {
+			t.owner.mailbox = append(t.owner.mailbox, ev)
+		}
+	}
+	w.rest()
+	for _, t := range w.tasks {
+		if t.owner != nil {
+			w.broken("%s does not come down: %s", t.def.Family, t.owner.state.Status())
+		}
+	}
+}
+
+// checkEmpty checks that nothing is left anywhere.
+func (w *world) checkEmpty() {
+	for _, t := range w.tasks {
+		if t.phase != erased {
+			w.broken("%s cannot be removed", t.def.Family)
+		}
+	}
+	if left := w.fake.Left(""); len(left) > 0 {
+		w.broken("in the end there is left: %v", left)
+	}
+	store, err := state.Open(w.dir, w.disk)
+	if err != nil {
+		w.broken("the store does not open: %v", err)
+	}
+	for r, err := range store.All(nil) {
+		w.broken("in the end there is a record of %s (%v)", r.Key, err)
+	}
+}
+
+// rest goes on until every task that has an owner is steady.
+func (w *world) rest() {
+	for range maxRest {
+		w.count.Moves++
+		w.look(nil)
+		if w.tryWork() || w.nudge() {
+			continue
+		}
+		steady := true
+		for _, t := range w.tasks {
+			steady = steady && (t.owner == nil || w.steady(t.owner))
+		}
+		if steady {
+			return
+		}
+		at := w.next()
+		if at.IsZero() {
+			w.broken("nothing happens any more: %s", w.unsteady())
+		}
+		w.passTime(at.Sub(w.clock.now))
+	}
+	w.broken("the world does not come to rest: %s", w.unsteady())
+}
+
+// unsteady names the first task that is not steady.
+func (w *world) unsteady() string {
+	for _, t := range w.tasks {
+		if t.owner != nil && !w.steady(t.owner) {
+			return t.def.Family + " is " + t.owner.state.Status().String()
+		}
+	}
+	return ""
+}
+
+// steady: the task is up, and everything that should run does.
+func (w *world) steady(o *owner) bool {
+	if o.state.Goal != lifecycle.Up || !o.retryAt.IsZero() {
+		return false
+	}
+	for i, c := range o.state.Containers {
+		if !c.Ended && (c.Presence != lifecycle.Running || c.Stale || !o.t.truth[i].running) {
+			return false
+		}
+	}
+	return true
+}
+
+// nudge lets one container do what another waits for.
+func (w *world) nudge() bool {
+	for _, t := range w.tasks {
+		o := t.owner
+		if o == nil || o.state.Goal != lifecycle.Up {
+			continue
+		}
+		for i, c := range o.state.Containers {
+			if c.Ended || c.Presence >= lifecycle.Running {
+				continue
+			}
+			for _, d := range t.def.Containers[i].DependsOn {
+				if w.nudgeFor(t, d) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func (w *world) nudgeFor(t *task, d taskdef.Dependency) bool {
+	name := t.container(d.Container)
+	switch d.Condition {
+	case taskdef.Complete, taskdef.Success:
+		return w.fake.Kill(name, 0, false)
+	case taskdef.Healthy:
+		c := &t.truth[d.Container]
+		if c.running && c.nudged.IsZero() {
+			c.nudged = w.clock.now
+			return w.fake.Write(name, healthy, "")
+		}
+		// One whose check takes too long never becomes healthy.
+		if w.clock.now.Sub(c.nudged) > patience {
+			return w.fake.Kill(name, 0, false)
+		}
+	}
+	return false
+}

@@ -1,0 +1,232 @@
+package enginesim
+
+import (
+	"time"
+
+	"github.com/podtask/podtask/internal/enginetest"
+	"github.com/podtask/podtask/pkg/libpod"
+	"github.com/podtask/podtask/pkg/lifecycle"
+)
+
+// moves are what may happen, and how often.
+var moves = []struct {
+	weight int
+	make   func(*world)
+}{
+	{300, (*world).work},
+	{40, func(w *world) { w.passTime(time.Duration(w.r.IntN(4000)) * time.Millisecond) }},
+	{30, func(w *world) {
+		if t := w.pick(fresh); t != nil {
+			w.submit(t)
+		}
+	}},
+	{30, func(w *world) { w.recover(w.pick(alive)) }},
+	{8, func(w *world) { w.request(w.pick(alive)) }},
+	{6, (*world).killOwner},
+	{1, (*world).powerLoss},
+	{3, func(w *world) { w.fake.Down(w.clock.now.Add(time.Duration(w.r.IntN(20)) * time.Second)) }},
+	{10, (*world).falseAlarm},
+	{5, (*world).disturb},
+	{2, func(w *world) { w.push(w.r.IntN(imageMissing)) }},
+	{3, func(w *world) { w.fake.RemoveImage(imageName(w.r.IntN(imageMissing))) }},
+	{2, func(w *world) { w.fake.TakePort(firstPort+uint16(w.r.IntN(5)), "tcp", w.r.IntN(2) == 0) }},
+}
+
+var totalWeight = func() (sum int) {
+	for _, m := range moves {
+		sum += m.weight
+	}
+	return sum
+}()
+
+// move lets one thing happen.
+func (w *world) move() {
+	w.count.Moves++
+	n := w.r.IntN(totalWeight)
+	for _, m := range moves {
+		if n -= m.weight; n < 0 {
+			m.make(w)
+			break
+		}
+	}
+	w.look(nil)
+}
+
+// pick returns a task in a phase, or nil.
+func (w *world) pick(p phase) *task {
+	var all []*task
+	for _, t := range w.tasks {
+		if t.phase == p {
+			all = append(all, t)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all[w.r.IntN(len(all))]
+}
+
+// work does something that is due, or lets time pass until something is.
+func (w *world) work() {
+	if !w.tryWork() {
+		if at := w.next(); !at.IsZero() {
+			w.passTime(at.Sub(w.clock.now))
+		}
+	}
+}
+
+// tryWork does one thing that is due, if there is one.
+func (w *world) tryWork() bool {
+	var due []func()
+	for _, t := range w.tasks {
+		if o := t.owner; o != nil {
+			due = w.due(o, due)
+		}
+	}
+	if len(due) == 0 {
+		return false
+	}
+	due[w.r.IntN(len(due))]()
+	return true
+}
+
+// due adds what an owner could do now.
+func (w *world) due(o *owner, all []func()) []func() {
+	now := w.clock.now
+	for k := range o.flights {
+		all = append(all, func() { w.do(o, k) })
+	}
+	for i := range o.t.def.Containers {
+		if told, waited := o.waits[i]; waited && !told && !w.fake.Running(o.t.container(i)) {
+			o.waits[i] = true
+			o.mailbox = append(o.mailbox, lifecycle.Hinted{Index: i})
+		}
+	}
+	if !o.wake.IsZero() && !o.wake.After(now) {
+		o.wake = time.Time{}
+		o.mailbox = append(o.mailbox, lifecycle.TimerFired{})
+	}
+	switch {
+	case !o.retryAt.IsZero() && !o.retryAt.After(now):
+		all = append(all, func() { w.commit(o, o.stuck) })
+	case o.retryAt.IsZero() && len(o.mailbox) > 0:
+		all = append(all, func() { w.step(o, 1+w.r.IntN(len(o.mailbox))) })
+	}
+	return all
+}
+
+// next is when something is due that is not yet; zero for never.
+func (w *world) next() (at time.Time) {
+	consider := func(t time.Time) {
+		if t.After(w.clock.now) && (at.IsZero() || t.Before(at)) {
+			at = t
+		}
+	}
+	for _, t := range w.tasks {
+		if o := t.owner; o != nil {
+			consider(o.wake)
+			consider(o.retryAt)
+		}
+	}
+	if due, ok := w.fake.Due(); ok {
+		consider(due)
+	}
+	return at
+}
+
+func (w *world) passTime(d time.Duration) {
+	w.clock.now = w.clock.now.Add(max(d, 0))
+}
+
+// recover gives a task without an owner one, as any command on it would.
+func (w *world) recover(t *task) {
+	if t != nil && t.owner == nil && t.phase == alive {
+		w.own(t)
+	}
+}
+
+// request is a user's: stop, kill, remove, or remove at once.
+func (w *world) request(t *task) {
+	w.recover(t)
+	if t == nil || t.owner == nil {
+		return
+	}
+	force := w.r.IntN(3) == 0
+	if w.r.IntN(2) == 0 {
+		t.owner.mailbox = append(t.owner.mailbox, lifecycle.StopRequested{By: "user", Force: force})
+	} else {
+		t.owner.mailbox = append(t.owner.mailbox, lifecycle.RemoveRequested{By: "user", Force: force})
+	}
+}
+
+func (w *world) killOwner() {
+	if t := w.pick(alive); t != nil && t.owner != nil {
+		w.die(t.owner)
+	}
+}
+
+// falseAlarm is a wait that was cut off.
+func (w *world) falseAlarm() {
+	t := w.pick(alive)
+	if t == nil || t.owner == nil {
+		return
+	}
+	for i := range t.def.Containers {
+		if told, waited := t.owner.waits[i]; waited && !told {
+			t.owner.waits[i] = true
+			t.owner.mailbox = append(t.owner.mailbox, lifecycle.Hinted{Index: i})
+			return
+		}
+	}
+}
+
+// disturb is what users and the kernel do to a container behind our back.
+func (w *world) disturb() {
+	t := w.pick(alive)
+	if t == nil {
+		return
+	}
+	name := t.container(w.r.IntN(len(t.def.Containers)))
+	did := false
+	switch w.r.IntN(6) {
+	case 0:
+		did = w.fake.Remove(name)
+	case 1:
+		did = w.fake.Kill(name, 137, false)
+	case 2:
+		did = w.fake.Kill(name, 137, true)
+	case 3:
+		did = w.fake.Kill(name, w.r.IntN(3), false)
+	case 4:
+		name = t.pod() + "-infra"
+		did = w.fake.Kill(name, 137, false)
+	case 5:
+		w.intrude(t)
+	}
+	if did {
+		w.tell("somebody kills or removes %s", name)
+	}
+}
+
+// intrude puts a user's container into a task's pod, or takes it out.
+func (w *world) intrude(t *task) {
+	switch {
+	case t.foreign != "":
+		w.fake.Remove(t.foreign)
+		w.tell("a user removes %s", t.foreign)
+		t.foreign = ""
+	case w.fake.Make("foreign-"+t.id, t.pod(), imageName(0)):
+		t.foreign = "foreign-" + t.id
+		w.tell("a user puts %s into the pod", t.foreign)
+	}
+}
+
+// cutOff lets n calls work and no more, as they do for a process that is killed.
+func cutOff(n int) enginetest.Faults {
+	return func(enginetest.Call) enginetest.Fault {
+		if n--; n >= 0 {
+			return enginetest.Fault{}
+		}
+		return enginetest.Fault{Moment: enginetest.Before, Class: libpod.Unavailable}
+	}
+}

@@ -1,0 +1,215 @@
+package enginesim
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/enginetest"
+	"github.com/podtask/podtask/pkg/images"
+	"github.com/podtask/podtask/pkg/lifecycle"
+)
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// clock is the time of a world. Who waits lets it pass at once.
+type clock struct{ now time.Time }
+
+func (c *clock) Now() time.Time { return c.now }
+
+func (c *clock) After(d time.Duration) <-chan time.Time {
+	c.now = c.now.Add(max(d, 0))
+	done := make(chan time.Time, 1)
+	done <- c.now
+	return done
+}
+
+// world is everything there is in one run.
+type world struct {
+	r     *rand.Rand
+	clock *clock
+	fake  *enginetest.Fake
+	disk  *disk
+	// dir is a real directory for what is not simulated: locks, event log.
+	dir   string
+	tasks []*task
+	// calm: nothing unfriendly happens any more.
+	calm bool
+	// trouble is how often a call to Podman fails: one in so many.
+	trouble int
+	faults  enginetest.Faults
+	known   int // facts of the Fake that have been looked at
+	trail   *trail
+	count   Count
+}
+
+// trail writes down what happens; nil does not.
+type trail struct{ lines []string }
+
+func (w *world) tell(format string, a ...any) {
+	if w.trail != nil {
+		w.trail.lines = append(w.trail.lines, w.clock.now.Sub(epoch).String()+" "+fmt.Sprintf(format, a...))
+	}
+}
+
+// Count is how much happened in a run.
+type Count struct{ Tasks, Containers, Moves, Operations, Saves, Kills, PowerLosses int }
+
+// Add adds another count.
+func (c *Count) Add(d Count) {
+	c.Tasks += d.Tasks
+	c.Containers += d.Containers
+	c.Moves += d.Moves
+	c.Operations += d.Operations
+	c.Saves += d.Saves
+	c.Kills += d.Kills
+	c.PowerLosses += d.PowerLosses
+}
+
+// Violation is something that must not be.
+type Violation struct {
+	Seed   uint64
+	Detail string
+	Trail  []string
+}
+
+// maxTrail is how many lines of a trail are shown.
+const maxTrail = 400
+
+// Error tells what is wrong, how to see it again, and what led there.
+func (v *Violation) Error() string {
+	trail := v.Trail
+	if n := len(trail) - maxTrail; n > 0 {
+		trail = append([]string{fmt.Sprintf("(%d lines before)", n)}, trail[n:]...)
+	}
+	return fmt.Sprintf("seed %d: %s\nrepeat it: go test ./internal/enginesim -run TestRandom -seed %d\n"+
+		"keep it: add the seed to testdata/engine-seeds.txt\n  %s", v.Seed, v.Detail, v.Seed, strings.Join(trail, "\n  "))
+}
+
+// broken ends the run: a violation may come up in the middle of anything.
+func (w *world) broken(format string, a ...any) {
+	panic(&Violation{Detail: fmt.Sprintf(format, a...)})
+}
+
+// Run plays the world of a seed. dir is a real directory, which any number of
+// worlds may share at the same time. The error is a *Violation.
+func Run(seed uint64, dir string) (Count, error) {
+	c, v := run(seed, dir, nil)
+	if v == nil {
+		return c, nil
+	}
+	// Once more, to write down what happens.
+	t := &trail{}
+	_, again := run(seed, dir, t)
+	if again == nil || again.Detail != v.Detail {
+		t.lines = append(t.lines, "THIS TRAIL IS OF ANOTHER RUN: the same seed did not do the same again")
+	}
+	v.Seed, v.Trail = seed, t.lines
+	return c, v
+}
+
+func run(seed uint64, dir string, t *trail) (c Count, v *Violation) {
+	w := newWorld(seed, dir, t)
+	defer func() {
+		c = w.count
+		switch p := recover().(type) {
+		case nil:
+		case *Violation:
+			v = p
+		default:
+			panic(p)
+		}
+	}()
+	for range 60 + w.r.IntN(200) {
+		w.move()
+	}
+	w.finish()
+	return w.count, nil
+}
+
+func newWorld(seed uint64, dir string, t *trail) *world {
+	r := rand.New(rand.NewPCG(seed, 1))
+	w := &world{r: r, clock: &clock{now: epoch}, dir: dir, trail: t, trouble: 8 + r.IntN(60)}
+	w.fake = enginetest.New(w.clock)
+	w.faults = enginetest.Seeded(r, w.trouble)
+	w.fake.Fail(w.faults)
+	w.disk = newDisk(w)
+	for i := range imageCount {
+		if i != imageMissing {
+			w.push(i)
+		}
+	}
+	for i := range 3 + r.IntN(6) {
+		w.tasks = append(w.tasks, w.newTask(i))
+	}
+	w.count.Tasks = len(w.tasks)
+	return w
+}
+
+// The images there are, one of which the registry does not have.
+const (
+	imageCount   = 5
+	imageMissing = 4
+)
+
+func imageName(i int) string { return fmt.Sprintf("registry.test/app%d:1", i) }
+
+// push gives an image's name to new content.
+func (w *world) push(i int) {
+	w.fake.Push(imageName(i), enginetest.Image{Salt: fmt.Sprint(i, w.r.Uint64())})
+}
+
+// open starts a process of podtask: what it shares with others is on the disk
+// and in Podman.
+func (w *world) open() *agent.Host {
+	h, err := agent.Open(agent.Config{
+		StateDir: w.dir, RuntimeDir: w.dir,
+		Getenv:  func(string) string { return "" },
+		Dial:    func(context.Context) (agent.Engine, error) { return w.fake, nil },
+		Resolve: w.resolve,
+		FS:      w.disk,
+	})
+	if err != nil {
+		w.broken("a process does not start: %v", err)
+	}
+	return h
+}
+
+// resolve is the registry's answer to the question of a digest.
+func (w *world) resolve(ctx context.Context, name string) (images.Resolution, error) {
+	ref, err := images.ParseRef(name)
+	if err != nil {
+		return images.Resolution{}, err
+	}
+	if ctx.Err() != nil {
+		return images.Resolution{}, ctx.Err()
+	}
+	if !w.calm && w.r.IntN(w.trouble) == 0 {
+		return images.Resolution{}, &images.Error{Class: images.Unreachable, Ref: name, Message: "fault on order"}
+	}
+	digest, found := w.fake.Digest(ref)
+	if !found {
+		return images.Resolution{}, &images.Error{Class: images.NoSuchTag, Ref: name, Message: "no such tag"}
+	}
+	return images.Resolution{Reference: ref.String(), Canonical: ref.At(digest), Digest: digest}, nil
+}
+
+// short names an effect in a trail.
+func short(e lifecycle.Effect) string {
+	return strings.TrimPrefix(fmt.Sprintf("%T%v", e, e), "lifecycle.")
+}
+
+// say names an event in a trail.
+func say(ev lifecycle.Event) string {
+	f, ok := ev.(lifecycle.OpFinished)
+	if !ok {
+		return strings.TrimPrefix(fmt.Sprintf("%T%v", ev, ev), "lifecycle.")
+	}
+	if f.Failure.Class != lifecycle.OK {
+		return fmt.Sprintf("of operation %d: %s: %s", f.ID, f.Failure.Class, f.Failure)
+	}
+	return fmt.Sprintf("of operation %d: it worked; seen %s", f.ID, f.Result.Seen.Presence)
+}
