@@ -24,6 +24,9 @@ const specLabel = "podtask.spec"
 // measured, six gained nothing over four.
 const maxMutations = 4
 
+// createLinger is far more than a create takes that Podman is not stuck in.
+const createLinger = 10 * time.Second
+
 // DefaultIdleTimeout is how long a service started by Dial outlives its last
 // connection.
 const DefaultIdleTimeout = 60 * time.Second
@@ -163,13 +166,58 @@ func (c *Client) call(ctx context.Context) *callContext {
 // mutate runs fn while holding one of the slots for calls that change the store.
 // It returns an *Error.
 func (c *Client) mutate(ctx context.Context, op, object string, fn func(ctx context.Context) error) error {
-	select {
-	case c.slots <- struct{}{}:
-		defer func() { <-c.slots }()
-	case <-ctx.Done():
+	if err := c.take(ctx); err != nil {
+		return fail(ctx, op, object, err)
+	}
+	defer c.free()
+	return c.ask(ctx, op, object, fn)
+}
+
+// create is mutate for a call that makes something. Once sent it is waited for,
+// if need be for createLinger after the end of ctx: Podman carries it out all the
+// same, and who looked or removed meanwhile would find nothing and leave behind
+// what comes after.
+func (c *Client) create(ctx context.Context, op, object string, fn func(ctx context.Context) error) error {
+	if err := c.take(ctx); err != nil {
+		return fail(ctx, op, object, err)
+	}
+	defer c.free()
+	late, end := linger(ctx, createLinger)
+	defer end()
+	err := c.ask(late, op, object, fn)
+	if late.Err() != nil {
 		return fail(ctx, op, object, ctx.Err())
 	}
-	return c.ask(ctx, op, object, fn)
+	return err
+}
+
+// take waits for a slot.
+func (c *Client) take(ctx context.Context) error {
+	select {
+	case c.slots <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := ctx.Err(); err != nil { // both were ready
+		c.free()
+		return err
+	}
+	return nil
+}
+
+func (c *Client) free() { <-c.slots }
+
+// linger returns a context that ends d after ctx does, or with end.
+func linger(ctx context.Context, d time.Duration) (late context.Context, end func()) {
+	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	timer := time.AfterFunc(d, cancel)
+	timer.Stop()
+	stop := context.AfterFunc(ctx, func() { timer.Reset(d) })
+	return late, func() {
+		stop()
+		timer.Stop()
+		cancel()
+	}
 }
 
 // ask runs fn, one call of the bindings, and maps its error to an *Error.

@@ -94,7 +94,7 @@ func (c *Client) CreateContainer(ctx context.Context, s ContainerSpec) (string, 
 		return "", fail(ctx, "create container", s.Name, err)
 	}
 	var id string
-	err = c.mutate(ctx, "create container", s.Name, func(ctx context.Context) error {
+	err = c.create(ctx, "create container", s.Name, func(ctx context.Context) error {
 		made, err := containers.CreateWithSpec(ctx, spec, nil)
 		id = made.ID
 		return err

@@ -81,7 +81,7 @@ func (c *Client) EnsurePod(ctx context.Context, p PodSpec) (Pod, error) {
 	if err != nil {
 		return Pod{}, fail(ctx, "create pod", p.Name, err)
 	}
-	err = c.mutate(ctx, "create pod", p.Name, func(ctx context.Context) error {
+	err = c.create(ctx, "create pod", p.Name, func(ctx context.Context) error {
 		_, err := pods.CreatePodFromSpec(ctx, &entities.PodSpec{PodSpecGen: *spec})
 		return err
 	})

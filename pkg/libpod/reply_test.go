@@ -365,3 +365,34 @@ func TestPodThatIsStillThereIsNotCalledRemoved(t *testing.T) {
 		}
 	}
 }
+
+// Podman carries a create out though the client has given up. A caller who then
+// removed, and found nothing, would leave what is made after.
+func TestCreateThatWasSentIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	entered, release := make(chan struct{}), make(chan struct{})
+	c := recorded(t, "5.4.2", func(w http.ResponseWriter, _ *http.Request) {
+		close(entered)
+		<-release
+		reply(w, 201, `{"Id":"abc"}`)
+	})
+	ctx, cancel := context.WithCancel(soon(t))
+	type outcome struct {
+		id  string
+		err error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		id, err := c.CreateContainer(ctx, libpod.ContainerSpec{Name: "a", TaskID: "t", Image: "i"})
+		done <- outcome{id, err}
+	}()
+	<-entered
+	cancel()
+	close(release)
+	if got := <-done; got.id != "abc" || got.err != nil {
+		t.Errorf("got %+v", got)
+	}
+	if _, err := c.CreateContainer(ctx, libpod.ContainerSpec{Name: "b", TaskID: "t", Image: "i"}); !errors.Is(err, libpod.Canceled) {
+		t.Errorf("one that was not sent: %v", err) // sent, it would close entered again
+	}
+}
