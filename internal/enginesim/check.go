@@ -15,7 +15,7 @@ import (
 //   - a record that is read back is the last acknowledged one, or one written
 //     since; it is whole, and consistent;
 //   - a state keeps lifecycle's invariants;
-//   - the events of a task are numbered without gaps;
+//   - the events of a task are numbered without gaps, and report each status once;
 //   - a container is started once, unless the machine or a user has undone it
 //     before anybody knew;
 //   - a container starts after its dependencies have met their conditions;
@@ -126,6 +126,21 @@ func (w *world) checkHalt(t *task) {
 	for i := range t.truth {
 		if t.truth[i].running {
 			w.broken("the sandbox of %s is stopped while %s runs", t.def.Family, t.def.Containers[i].Name)
+		}
+	}
+}
+
+// checkNews checks an event that is about to be told. Health comes and goes, all
+// other statuses come once.
+func (w *world) checkNews(t *task, tr lifecycle.Transition) {
+	for _, h := range []lifecycle.Health{lifecycle.HealthUnknown, lifecycle.HealthHealthy, lifecycle.HealthUnhealthy} {
+		if tr.Status == h.String() {
+			return
+		}
+	}
+	for _, old := range t.log {
+		if old.Container == tr.Container && old.Status == tr.Status {
+			w.broken("%s: %s %s is reported a second time", t.def.Family, tr.Container, tr.Status)
 		}
 	}
 }

@@ -83,7 +83,7 @@ func randomProgram(r *rand.Rand, c taskdef.Container) []string {
 	switch {
 	case c.Essential && r.IntN(3) > 0, c.HealthCheck != nil && r.IntN(2) == 0:
 		steps = append(steps, "sleep forever")
-	case r.IntN(4) == 0:
+	case r.IntN(3) == 0:
 		steps = append(steps, fmt.Sprintf("sleep %ds", r.IntN(100)), fmt.Sprintf("exit %d", 1+r.IntN(120)))
 	default:
 		steps = append(steps, fmt.Sprintf("sleep %ds", r.IntN(60)), "exit 0")

@@ -70,11 +70,17 @@ func (d *disk) fault() error {
 	return nil
 }
 
+// maxFound bounds the disks among which one is drawn. There are fewer as long as
+// the store syncs what it writes.
+const maxFound = 64
+
 // lose is what a power loss does to the disk.
 func (d *disk) lose() {
 	var found []*statetest.Disk
 	for after := range d.Afterwards() {
-		found = append(found, after)
+		if found = append(found, after); len(found) == maxFound {
+			break
+		}
 	}
 	d.insert(found[d.w.r.IntN(len(found))])
 }

@@ -236,6 +236,7 @@ func (w *world) publish(t *task, s lifecycle.State) {
 		if tr.Seq != last+1 {
 			w.broken("%s: event %d follows %d", t.def.Family, tr.Seq, last)
 		}
+		w.checkNews(t, tr)
 		w.tell("%s: event %d %s %s", t.def.Family, tr.Seq, tr.Container, tr.Status)
 		t.log, last = append(t.log, tr), tr.Seq
 	}
