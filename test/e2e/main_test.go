@@ -21,6 +21,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -51,7 +52,21 @@ func TestMain(m *testing.M) {
 	if flag.Lookup("test.parallel").Value.String() == flag.Lookup("test.parallel").DefValue {
 		_ = flag.Set("test.parallel", "6")
 	}
+	catchInterrupts()
 	os.Exit(runInBed(m))
+}
+
+// catchInterrupts ends the tests on Ctrl-C, as without it. It is there for the
+// programs they start: a script's background job, and so a test run in it, has
+// SIGINT ignored, which a program inherits and keeps; what is caught here is back
+// at its default there.
+func catchInterrupts() {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGHUP)
+	go func() {
+		<-signals
+		os.Exit(130)
+	}()
 }
 
 func runInBed(m *testing.M) (code int) {
