@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	seeds = flag.Int("seeds", 0, "number of seeds of TestRandom; 0: 2000, or 200 with -short")
+	seeds = flag.Int("seeds", 0, "number of seeds of TestRandom; 0: 2000, less with -short or -race")
 	first = flag.Uint64("first", 1, "the first of them")
 	seed  = flag.Uint64("seed", 0, "play this seed only")
 )
@@ -33,9 +33,9 @@ func TestRandom(t *testing.T) {
 	}
 	n := *seeds
 	if n == 0 {
-		n = 2000
+		n = defaultSeeds
 		if testing.Short() {
-			n = 200
+			n = defaultSeeds / 10
 		}
 	}
 	var next, failed atomic.Uint64

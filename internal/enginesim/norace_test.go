@@ -1,0 +1,5 @@
+//go:build !race
+
+package enginesim_test
+
+const defaultSeeds = 2000
