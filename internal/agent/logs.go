@@ -100,19 +100,27 @@ func (h *Host) awaitStart(ctx context.Context, s lifecycle.State, i int) (starte
 	return started && errors.Is(err, errSeen)
 }
 
-// copyLog reads one container's log. Following may end early: Podman 4.3.1 now and
-// then stops before the last lines of a container that has ended, and a service that
-// went away looks like the end too. So the container is asked whether it still runs,
-// and the log is read on from where it broke off.
+// copyLog reads one container's log. Following may end early, when the service goes
+// away, and leave out lines: Podman 4.3.1 drops some at random of those it has not
+// sent yet when the container ends. So the container is asked whether it still runs,
+// and the end of the log is read once more for what is missing.
 func (h *Host) copyLog(ctx context.Context, podman Engine, s lifecycle.State, i int, o LogOptions, fn func(libpod.LogLine) error) error {
 	name := containerName(s, i)
-	opts := libpod.LogOptions{Follow: o.Follow, Since: o.Since, Tail: max(o.Tail, 0), Timestamps: o.Timestamps || o.Follow}
-	var at mark
-	for {
+	opts := libpod.LogOptions{Since: o.Since, Tail: max(o.Tail, 0), Timestamps: o.Timestamps || o.Follow}
+	read := recall{fromStart: o.Tail < 0}
+	for follow := o.Follow; ; {
+		if follow {
+			seen, err := podman.InspectContainer(ctx, name)
+			if err != nil {
+				return err
+			}
+			follow = seen.Status == libpod.Running
+		}
+		opts.Follow = follow
 		reading, cancel := context.WithCancelCause(ctx)
-		fresh := at.resume()
+		fresh := read.resume()
 		err := podman.Logs(reading, name, opts, func(l libpod.LogLine) {
-			if !fresh(l.Time) {
+			if !fresh(l) {
 				return
 			}
 			if !o.Timestamps {
@@ -130,40 +138,11 @@ func (h *Host) copyLog(ctx context.Context, podman Engine, s lifecycle.State, i 
 		if errors.Is(err, libpod.NotFound) {
 			return nil // never created, or removed
 		}
-		if err != nil || !opts.Follow {
+		if err != nil || !follow {
 			return err
 		}
-		seen, err := podman.InspectContainer(ctx, name)
-		if err != nil {
-			return err
+		if since, some := read.since(); some {
+			opts.Since, opts.Tail = since, 0
 		}
-		opts.Follow = seen.Status == libpod.Running
-		if at.lines > 0 {
-			opts.Since, opts.Tail = at.second, 0
-		}
-	}
-}
-
-// mark is how far a log has been read: Podman tells the second of a line and can
-// begin at one, so the lines of the last second are counted.
-type mark struct {
-	second time.Time
-	lines  int
-}
-
-// resume returns a function that tells of each line of a log read from the mark's
-// second on whether it is new, and moves the mark.
-func (m *mark) resume() func(at time.Time) bool {
-	known, second := m.lines, m.second
-	return func(at time.Time) bool {
-		if known > 0 && at.Equal(second) {
-			known--
-			return false
-		}
-		if !at.Equal(m.second) {
-			*m = mark{second: at}
-		}
-		m.lines++
-		return true
 	}
 }

@@ -2,7 +2,8 @@ package agent
 
 import (
 	"context"
-	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,27 +11,23 @@ import (
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
-// cutLog is a Podman whose following breaks off after so many lines of what is
-// left, with a container that runs for the first of its lives.
-type cutLog struct {
+// holedLog is a Podman that leaves out lines when it follows: each reading has the
+// next of the texts, and the container runs while there are more than one.
+type holedLog struct {
 	Engine
-	lines   []libpod.LogLine
-	cuts    []int
-	running int
+	lines []libpod.LogLine
+	reads []string
 }
 
-func (c *cutLog) Logs(_ context.Context, _ string, o libpod.LogOptions, fn func(libpod.LogLine)) error {
-	var left []libpod.LogLine
+func (c *holedLog) Logs(_ context.Context, _ string, o libpod.LogOptions, fn func(libpod.LogLine)) error {
+	texts := "abcdefghi"
+	if o.Follow {
+		texts, c.reads = c.reads[0], c.reads[1:]
+	}
 	for _, l := range c.lines {
-		if !l.Time.Before(o.Since) {
-			left = append(left, l)
+		if !l.Time.After(o.Since) || !strings.Contains(texts, l.Text) {
+			continue
 		}
-	}
-	if o.Follow && len(c.cuts) > 0 {
-		left = left[:min(c.cuts[0], len(left))]
-		c.cuts = c.cuts[1:]
-	}
-	for _, l := range left {
 		if !o.Timestamps {
 			l.Time = time.Time{}
 		}
@@ -39,33 +36,73 @@ func (c *cutLog) Logs(_ context.Context, _ string, o libpod.LogOptions, fn func(
 	return nil
 }
 
-func (c *cutLog) InspectContainer(context.Context, string) (libpod.Observed, error) {
-	if c.running--; c.running >= 0 {
+func (c *holedLog) InspectContainer(context.Context, string) (libpod.Observed, error) {
+	if len(c.reads) > 0 {
 		return libpod.Observed{Status: libpod.Running}, nil
 	}
 	return libpod.Observed{Status: libpod.Exited}, nil
 }
 
-func TestFollowingSurvivesEarlyEnds(t *testing.T) {
+func TestFollowingMissesNoLine(t *testing.T) {
 	t.Parallel()
 	h, reg := testHost(t)
 	s := create(t, h, testTask(t, reg.Ref("none:1")), "")
-	var lines []libpod.LogLine
-	for i, text := range []string{"a", "b", "c", "d", "e", "f", "g"} {
-		lines = append(lines, libpod.LogLine{Text: text, Time: fixed.Add(time.Duration(i/3) * time.Second)})
-	}
-	for _, cuts := range [][]int{nil, {0}, {1}, {2}, {3}, {5}, {6}, {7}, {2, 3}, {4, 1}, {4, 2, 3}} {
-		engine := &cutLog{lines: lines, cuts: slices.Clone(cuts), running: len(cuts) - 1}
+	for _, tc := range []struct {
+		reads []string
+		tail  int
+		want  string
+	}{
+		{nil, -1, "abcdefghi"},
+		{[]string{"abcdefghi"}, -1, "abcdefghi"},
+		{[]string{""}, -1, "abcdefghi"},
+		{[]string{"abcde"}, -1, "abcdefghi"},
+		{[]string{"abcghi"}, -1, "abcghidef"},
+		{[]string{"cdei"}, -1, "cdeiabfgh"},
+		{[]string{"ab", "abcd"}, -1, "abcdefghi"},
+		{[]string{"abcd", "ab"}, -1, "abcdefghi"},
+		{[]string{"bd", "bcde"}, -1, "bdceafghi"},
+		{[]string{"efgi"}, 5, "efgih"}, // what is before the tail stays out
+	} {
+		engine := &holedLog{reads: tc.reads}
+		for i, text := range strings.Split("abcdefghi", "") {
+			engine.lines = append(engine.lines, libpod.LogLine{Text: text, Time: fixed.Add(time.Duration(i/3) * time.Second)})
+		}
 		got := ""
-		err := h.copyLog(t.Context(), engine, lifecycle.State{ID: s.ID, Task: s.Task}, 0, LogOptions{Follow: true, Tail: -1}, func(l libpod.LogLine) error {
+		err := h.copyLog(t.Context(), engine, lifecycle.State{ID: s.ID, Task: s.Task}, 0, LogOptions{Follow: true, Tail: tc.tail}, func(l libpod.LogLine) error {
 			if !l.Time.IsZero() {
 				t.Error("a time nobody asked for")
 			}
 			got += l.Text
 			return nil
 		})
-		if err != nil || got != "abcdefg" {
-			t.Errorf("cut after %v: %q, %v", cuts, got, err)
+		if err != nil || got != tc.want {
+			t.Errorf("%q: %q, %v; want %q", tc.reads, got, err, tc.want)
+		}
+	}
+}
+
+func TestRecallIsBounded(t *testing.T) {
+	t.Parallel()
+	var r recall
+	r.fromStart = true
+	fresh := r.resume()
+	const lines = 5 * maxRecall
+	line := func(i int) libpod.LogLine {
+		return libpod.LogLine{Text: strconv.Itoa(i), Time: fixed.Add(time.Duration(i/100) * time.Second)}
+	}
+	for i := range lines {
+		if !fresh(line(i)) {
+			t.Fatalf("line %d is not new", i)
+		}
+	}
+	if len(r.lines) > 2*maxRecall {
+		t.Errorf("%d lines are remembered", len(r.lines))
+	}
+	since, _ := r.since()
+	fresh = r.resume()
+	for i := range lines + 2 {
+		if l := line(i); l.Time.After(since) && fresh(l) != (i >= lines) {
+			t.Fatalf("line %d: new is wrong", i)
 		}
 	}
 }
