@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -52,11 +53,21 @@ func newBox(t *testing.T) *box {
 
 func (b *box) stateHome() string { return filepath.Join(b.dir, "state") }
 
-var notInFamily = regexp.MustCompile(`[^a-z0-9]+`)
+var (
+	notInFamily = regexp.MustCompile(`[^a-z0-9]+`)
+	runs        sync.Map // family to *atomic.Int64: how often -test.count has run the test
+)
 
+// familyOf is the test's name, and a number from its second run on: images and
+// answers of the first must not serve it.
 func familyOf(t *testing.T) string {
 	name := strings.ToLower(strings.TrimPrefix(t.Name(), "Test"))
-	return strings.Trim(notInFamily.ReplaceAllString(name, "-"), "-")
+	name = strings.Trim(notInFamily.ReplaceAllString(name, "-"), "-")
+	run, _ := runs.LoadOrStore(name, new(atomic.Int64))
+	if n := run.(*atomic.Int64).Add(1); n > 1 {
+		name = fmt.Sprintf("%s-%d", name, n)
+	}
+	return name
 }
 
 // process is a podtask that was started, in a process group of its own as a
@@ -274,7 +285,7 @@ func (b *box) testbox() string {
 func (b *box) freshImage(salt string) v1.Image {
 	b.t.Helper()
 	h := fnv.New64a()
-	fmt.Fprint(h, bed.reg.Addr(), b.t.Name(), salt)
+	fmt.Fprint(h, bed.reg.Addr(), b.family, salt)
 	img, err := registrytest.Image(v1.Config{Entrypoint: []string{"/testbox"}, Env: []string{"SALT=" + salt}},
 		registrytest.File{Path: "/tmp/", Mode: 0o1777},
 		registrytest.File{Path: "/testbox", Data: bed.testbox},

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,15 +18,22 @@ func TestEveryLineOfALogArrives(t *testing.T) {
 	b := newBox(t)
 	const lines = 3000
 	r := b.want(0, "run", "--quiet", "--name", b.family, b.define(ctr{Name: "app", Command: words(fmt.Sprintf("lines %d", lines))}))
-	for _, out := range []string{r.out, b.want(0, "logs", b.family).out, b.want(0, "logs", "-f", b.family, "app").out} {
+	for command, out := range map[string]string{
+		"run": r.out, "logs": b.want(0, "logs", b.family).out, "logs -f": b.want(0, "logs", "-f", b.family, "app").out,
+	} {
 		got := slices.Collect(strings.Lines(out))
+		if command == "run" {
+			// It follows a container that ends. Podman 4.3.1 may leave out lines then,
+			// which podtask brings afterwards.
+			slices.SortFunc(got, func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) })
+		}
 		if len(got) != lines {
-			t.Errorf("%d lines, want %d", len(got), lines)
+			t.Errorf("%s: %d lines, want %d", command, len(got), lines)
 			continue
 		}
 		for i, line := range got {
 			if !strings.HasSuffix(strings.TrimSpace(line), fmt.Sprintf("line %d", i+1)) {
-				t.Errorf("line %d is %q", i+1, line)
+				t.Errorf("%s: line %d is %q", command, i+1, line)
 				break
 			}
 		}

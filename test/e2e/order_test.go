@@ -14,7 +14,8 @@ func TestEssentialContainerEndsTheTask(t *testing.T) {
 		ctr{Name: "a", Command: words("term 41 -- print one -- serve 8001"), Essential: optional},
 		ctr{Name: "b", Command: words("term 42 -- eprint two -- serve 8002"), Essential: optional, DependsOn: []on{{"a", "START"}}},
 		ctr{Name: "c", Command: words("serve 8003"), Essential: optional, DependsOn: []on{{"b", "START"}}},
-		ctr{Name: "main", Command: words("await http://127.0.0.1:8001/ -- await http://127.0.0.1:8002/ -- await http://127.0.0.1:8003/ -- print three -- exit 3")},
+		ctr{Name: "main", Command: words("await http://127.0.0.1:8001/ -- await http://127.0.0.1:8002/ -- await http://127.0.0.1:8003/ -- print three -- exit 3"),
+			DependsOn: []on{{"c", "START"}}},
 	))
 	inOrder(t, b.events(), "a RUNNING", "b RUNNING", "c RUNNING", "main STOPPED", "c STOPPED", "b STOPPED", "a STOPPED", "~infra STOPPED", "task STOPPED")
 	got := b.inspect(b.family)
