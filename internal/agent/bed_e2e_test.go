@@ -1,0 +1,591 @@
+//go:build e2e
+
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/podtask/podtask/internal/faults"
+	"github.com/podtask/podtask/internal/registrytest"
+	"github.com/podtask/podtask/pkg/libpod"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/state"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// The tests of this tag run in a test bed, against a Podman service and a
+// registry of their own. PODTASK_BED is the bed's name and PODTASK_TESTBOX the
+// path of the program in the tests' images.
+
+// patience bounds every wait, so that what never comes fails the test that waits
+// for it. No assertion depends on it.
+const patience = 100 * time.Second
+
+// bed is what all tests share.
+var bed struct {
+	name    string
+	dir     string
+	testbox []byte
+	reg     *registrytest.Registry
+	service *podmanService
+	podman  *libpod.Client // past all proxies
+}
+
+func TestMain(m *testing.M) {
+	if os.Getenv(ownerEnv) != "" {
+		os.Exit(ownerMain())
+	}
+	flag.Parse()
+	bed.name = os.Getenv("PODTASK_BED")
+	if bed.name == "" {
+		os.Exit(m.Run())
+	}
+	if p := flag.Lookup("test.parallel").Value; p.String() == flag.Lookup("test.parallel").DefValue {
+		_ = p.Set("6") // tests wait for Podman more than they compute
+	}
+	os.Exit(runInBed(m))
+}
+
+// needBed skips a test outside of a bed.
+func needBed(t *testing.T) {
+	t.Helper()
+	if bed.name == "" {
+		t.Skip("no test bed: run it with hack/e2e")
+	}
+}
+
+func runInBed(m *testing.M) (code int) {
+	err := openBed()
+	if err == nil {
+		code = m.Run()
+		err = left()
+	}
+	if err := errors.Join(err, closeBed()); err != nil {
+		fmt.Fprintln(os.Stderr, "test bed:", err)
+		return 1
+	}
+	return code
+}
+
+func openBed() (err error) {
+	if bed.dir, err = os.MkdirTemp("", "agent-"); err != nil {
+		return err
+	}
+	if bed.testbox, err = os.ReadFile(os.Getenv("PODTASK_TESTBOX")); err != nil {
+		return err
+	}
+	if bed.reg, err = registrytest.New(registrytest.Options{Auth: registrytest.Basic, User: "u", Password: "p"}); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(bed.dir, "auth.json"), bed.reg.AuthJSON(), 0o600); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(bed.dir, "registries.conf"), bed.reg.RegistriesConf(), 0o600); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if bed.service, err = startPodman(ctx, filepath.Join(bed.dir, "podman.sock")); err != nil {
+		return err
+	}
+	bed.podman, err = libpod.Dial(ctx, libpod.Options{URI: bed.service.uri()})
+	return err
+}
+
+// left says what tasks have left behind.
+func left() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	found, err := bed.podman.List(ctx)
+	if err != nil || len(found) > 0 {
+		return fmt.Errorf("left in Podman: %v %w", found, err)
+	}
+	if bed.name != "systemd" {
+		return nil
+	}
+	units, err := exec.CommandContext(ctx, "systemctl", "--user", "list-units", "--all", "--plain", "--no-legend", "podtask*").Output()
+	if err != nil || len(units) > 0 {
+		return fmt.Errorf("left in systemd: %s %w", units, err)
+	}
+	return nil
+}
+
+func closeBed() error {
+	var err error
+	if bed.service != nil {
+		// The registry's port is this run's, so no later run has use for its images.
+		out, listErr := exec.Command("podman", "images", "--quiet", "--no-trunc", "--filter", "reference="+bed.reg.Addr()+"/*").Output()
+		err = listErr
+		if ids := strings.Fields(string(out)); len(ids) > 0 {
+			slices.Sort(ids)
+			err = errors.Join(err, exec.Command("podman", append([]string{"rmi", "--force"}, slices.Compact(ids)...)...).Run())
+		}
+		bed.service.kill()
+	}
+	if bed.podman != nil {
+		err = errors.Join(err, bed.podman.Close())
+	}
+	if bed.reg != nil {
+		bed.reg.Close()
+	}
+	return errors.Join(err, os.RemoveAll(bed.dir))
+}
+
+// environment is what a Host in a bed reads of the environment.
+func environment(containerHost string) map[string]string {
+	return map[string]string{
+		"CONTAINER_HOST":             containerHost,
+		"CONTAINERS_REGISTRIES_CONF": filepath.Join(bed.dir, "registries.conf"),
+		"REGISTRY_AUTH_FILE":         filepath.Join(bed.dir, "auth.json"),
+	}
+}
+
+// podmanService is a real Podman service on a socket of its own.
+type podmanService struct {
+	socket string
+	mu     sync.Mutex
+	cmd    *exec.Cmd
+}
+
+func startPodman(ctx context.Context, socket string) (*podmanService, error) {
+	s := &podmanService{socket: socket}
+	return s, s.start(ctx)
+}
+
+func (s *podmanService) uri() string { return "unix://" + s.socket }
+
+// start starts the service and returns when it listens.
+func (s *podmanService) start(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = os.Remove(s.socket) // of a killed one
+	s.cmd = exec.Command("podman", "--log-level", "error", "system", "service", "--time", "0", s.uri())
+	s.cmd.Env = append(os.Environ(), "CONTAINERS_REGISTRIES_CONF="+filepath.Join(bed.dir, "registries.conf"))
+	s.cmd.Stderr = os.Stderr
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := s.cmd.Start(); err != nil {
+		return err
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for s.pid() == 0 {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("podman system service does not listen: %w", ctx.Err())
+		}
+	}
+	return nil
+}
+
+// pid is the process that listens, which is not the one started: rootless Podman
+// starts itself again in a user namespace. 0 means none.
+func (s *podmanService) pid() (pid int) {
+	conn, err := net.Dial("unix", s.socket)
+	if err != nil {
+		return 0
+	}
+	defer conn.Close()
+	raw, err := conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return 0
+	}
+	_ = raw.Control(func(fd uintptr) {
+		if cred, err := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED); err == nil {
+			pid = int(cred.Pid)
+		}
+	})
+	return pid
+}
+
+// kill is kill -9; it returns when the service is gone.
+func (s *podmanService) kill() {
+	pid := s.pid()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cmd == nil || pid == 0 {
+		return
+	}
+	_ = syscall.Kill(pid, syscall.SIGKILL)
+	_ = s.cmd.Wait() // the process started ends with its child, not well
+	s.cmd = nil
+}
+
+// world is one test's podtask: a host with its records, and a task.
+type world struct {
+	t     *testing.T
+	dir   string
+	proxy *faults.Proxy // nil: straight to the service
+	fs    state.FS      // nil: the real one
+	host  *Host
+	ops   *opLog
+	image string
+	id    string
+}
+
+// newWorld returns a world whose task is gone at the end of the test.
+func newWorld(t *testing.T, proxy *faults.Proxy) *world {
+	t.Helper()
+	w := &world{t: t, dir: t.TempDir(), proxy: proxy, ops: newOpLog()}
+	w.image = pushImage(t)
+	w.host = w.open()
+	t.Cleanup(w.checkNothingLeft)
+	return w
+}
+
+// pushedImages numbers the images.
+var pushedImages atomic.Int32
+
+// pushImage pushes an image that nobody has pulled yet. All have one layer in
+// common.
+func pushImage(t *testing.T) string {
+	t.Helper()
+	name := "box" + strconv.Itoa(int(pushedImages.Add(1)))
+	config := v1.Config{Entrypoint: []string{"/testbox"}, Labels: map[string]string{"test": name}}
+	image, err := registrytest.Image(config, registrytest.File{Path: "/testbox", Data: bed.testbox}, registrytest.File{Path: "/tmp/", Mode: 0o1777})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bed.reg.Push(name+":1", image); err != nil {
+		t.Fatal(err)
+	}
+	return bed.reg.Ref(name + ":1")
+}
+
+func (w *world) env() map[string]string {
+	if w.proxy == nil {
+		return environment(bed.service.uri())
+	}
+	return environment(w.proxy.URI())
+}
+
+func (w *world) open() *Host {
+	w.t.Helper()
+	env := w.env()
+	h, err := Open(Config{
+		StateDir: filepath.Join(w.dir, "state"), RuntimeDir: filepath.Join(w.dir, "run"), Log: slog.New(w.ops), FS: w.fs,
+		Getenv: func(k string) string {
+			if v, ok := env[k]; ok {
+				return v
+			}
+			return os.Getenv(k)
+		},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			w.t.Error(err)
+		}
+	})
+	return h
+}
+
+// container is one of a test's task, in the words of a task definition.
+type container map[string]any
+
+// after is a dependsOn of pairs of name and condition.
+func after(pairs ...string) (deps []map[string]string) {
+	for p := range slices.Chunk(pairs, 2) {
+		deps = append(deps, map[string]string{"containerName": p[0], "condition": p[1]})
+	}
+	return deps
+}
+
+// check is a health check that runs the testbox.
+func check(steps string) map[string]any {
+	return map[string]any{"command": append([]string{"CMD", "/testbox"}, strings.Fields(steps)...), "interval": 30}
+}
+
+// create makes the record of a task of those containers.
+func (w *world) create(family string, containers ...container) {
+	w.t.Helper()
+	for _, c := range containers {
+		c["image"], c["command"] = w.image, strings.Fields(c["command"].(string))
+	}
+	src, err := json.Marshal(map[string]any{"family": family, "containerDefinitions": containers})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	task, _, err := taskdef.Parse("task.json", src)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	s, err := w.host.Create(w.t.Context(), task, "", lifecycle.Options{Limits: LimitsEnforce})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.id = s.ID
+}
+
+// own takes the task.
+func (w *world) own() *Owner {
+	w.t.Helper()
+	o, err := w.host.Own(w.id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return o
+}
+
+// run drives the task as its owner until it has settled, and lets go of it.
+func (w *world) run(o *Owner, events ...lifecycle.Event) lifecycle.State {
+	w.t.Helper()
+	for _, ev := range events {
+		o.Send(ev) // the mailbox holds them until Run
+	}
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	err := o.Run(ctx)
+	s := o.State()
+	if err != nil {
+		w.t.Errorf("the task does not settle: %v", err)
+		w.dump(s)
+		w.t.FailNow()
+	}
+	if err := errors.Join(lifecycle.Check(s), o.Close()); err != nil {
+		w.t.Error(err)
+	}
+	return s
+}
+
+func (w *world) dump(s lifecycle.State) {
+	w.t.Helper()
+	for _, tr := range s.History {
+		w.t.Logf("%s %-8s %s %s", tr.At.Format("05.000"), tr.Container, tr.Status, tr.Reason)
+	}
+	w.ops.mu.Lock()
+	defer w.ops.mu.Unlock()
+	for _, line := range w.ops.lines {
+		w.t.Log(line)
+	}
+}
+
+func (w *world) remove() {
+	w.t.Helper()
+	w.run(w.own(), lifecycle.RemoveRequested{By: "test"})
+}
+
+// checkNothingLeft removes the task if need be and compares Podman, systemd and
+// the state directory with nothing.
+func (w *world) checkNothingLeft() {
+	if _, err := w.host.Find(w.id); err == nil && w.id != "" {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		o, err := w.host.Own(w.id)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		o.Send(lifecycle.RemoveRequested{By: "clean-up", Force: true})
+		if err := errors.Join(o.Run(ctx), o.Close()); err != nil {
+			w.t.Error(err)
+		}
+	}
+	if found := w.objects(); len(found) > 0 {
+		w.t.Errorf("left in Podman: %v", found)
+	}
+	if states, errs := w.host.States(); len(states)+len(errs) > 0 {
+		w.t.Errorf("left in the state directory: %v %v", states, errs)
+	}
+}
+
+// objects lists what Podman has of the task.
+func (w *world) objects() (found []libpod.Found) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	all, err := bed.podman.List(ctx)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return slices.DeleteFunc(all, func(f libpod.Found) bool { return f.TaskID != w.id })
+}
+
+// checkObjects compares Podman with the record of a stopped task: what there is
+// bears one of the task's names and the id that the record has, what the record
+// has is there, and nothing runs. A call that was given up may have made
+// something whose id never came back; the record says so with Dirty, and by its
+// name it is known.
+func (w *world) checkObjects(s lifecycle.State) {
+	w.t.Helper()
+	known := map[string]string{podName(s): s.Sandbox.PodID, podName(s) + "-infra": ""}
+	for i, c := range s.Containers {
+		known[containerName(s, i)] = c.ID
+	}
+	for _, f := range w.objects() {
+		if id, ours := known[f.Name]; !ours || id != "" && id != f.ID || !s.Sandbox.Dirty {
+			w.t.Errorf("Podman has %s %s %s, which the record does not know", f.Kind, f.Name, f.ID)
+		}
+		if f.Status == libpod.Running {
+			w.t.Errorf("%s still runs", f.Name)
+		}
+		delete(known, f.Name)
+	}
+	for name, id := range known {
+		if id != "" {
+			w.t.Errorf("the record has %s %s, which Podman does not know", name, id)
+		}
+	}
+}
+
+// checkStartedOnce reads the containers' logs: each run prints "started".
+func (w *world) checkStartedOnce(s lifecycle.State) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	for i, c := range s.Containers {
+		runs := 0
+		err := bed.podman.Logs(ctx, containerName(s, i), libpod.LogOptions{}, func(l libpod.LogLine) {
+			if l.Text == "started" {
+				runs++
+			}
+		})
+		want := 1
+		if c.StartedAt.IsZero() {
+			want = 0
+		}
+		if err != nil && !errors.Is(err, libpod.NotFound) || runs != want {
+			w.t.Errorf("%s ran %d times, want %d (%v)", s.Task.Containers[i].Name, runs, want, err)
+		}
+	}
+}
+
+// checkEvents compares the event log with the task's history: each transition is
+// there once and in order, no status of anything comes twice, and a container
+// only ever moves forwards.
+func (w *world) checkEvents(s lifecycle.State) {
+	w.t.Helper()
+	got := published(w.t, w.host, w.id)
+	var want []string
+	for _, tr := range s.History {
+		want = append(want, strings.TrimSpace(tr.Container+" "+tr.Status))
+	}
+	if !slices.Equal(got, want) {
+		w.t.Errorf("the event log has\n%q, the history\n%q", got, want)
+	}
+	seen := map[string]bool{}
+	order := []string{"MANIFEST_PULLED", "PULLED", "CREATED", "RUNNING", "STOPPED"}
+	last := map[string]int{}
+	for _, line := range got {
+		if seen[line] {
+			w.t.Errorf("%s comes twice", line)
+		}
+		seen[line] = true
+		name, status, ok := strings.Cut(line, " ")
+		if place := slices.Index(order, status); ok && place >= 0 {
+			if place < last[name] {
+				w.t.Errorf("%s comes after %s", line, order[last[name]])
+			}
+			last[name] = place
+		}
+	}
+}
+
+// codes are the exit codes as "name=code", "name" for one without.
+func codes(s lifecycle.State) string {
+	var words []string
+	for i, c := range s.Containers {
+		word := s.Task.Containers[i].Name
+		if c.HasExit {
+			word += "=" + strconv.Itoa(c.ExitCode)
+		}
+		words = append(words, word)
+	}
+	return fmt.Sprintf("%s: %d", strings.Join(words, " "), s.ExitCode())
+}
+
+// opLog is a log handler that counts the operations of an engine.
+type opLog struct {
+	mu     sync.Mutex
+	count  map[string]int // by effect
+	failed int
+	lines  []string
+	more   chan struct{} // closed and replaced at each failure
+}
+
+func newOpLog() *opLog { return &opLog{count: map[string]int{}, more: make(chan struct{})} }
+
+func (*opLog) Enabled(context.Context, slog.Level) bool { return true }
+func (l *opLog) WithAttrs([]slog.Attr) slog.Handler     { return l }
+func (l *opLog) WithGroup(string) slog.Handler          { return l }
+
+func (l *opLog) Handle(_ context.Context, r slog.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	line := r.Time.Format("05.000 ") + r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		line += " " + a.Key + "=" + a.Value.String()
+		switch {
+		case a.Key == "effect":
+			name, _, _ := strings.Cut(a.Value.String(), "{")
+			l.count[strings.TrimPrefix(name, "lifecycle.")]++
+		case a.Key == "failure" && a.Value.String() != "":
+			l.failed++
+			close(l.more)
+			l.more = make(chan struct{})
+		}
+		return true
+	})
+	l.lines = append(l.lines, line)
+	return nil
+}
+
+// awaitFailures returns when n operations have failed.
+func (l *opLog) awaitFailures(ctx context.Context, n int) {
+	for {
+		l.mu.Lock()
+		failed, more := l.failed, l.more
+		l.mu.Unlock()
+		if failed >= n {
+			return
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// counts are the operations so far by effect.
+func (l *opLog) counts() (byEffect map[string]int, total int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	byEffect = make(map[string]int)
+	for k, n := range l.count {
+		byEffect[k] = n
+		total += n
+	}
+	return byEffect, total
+}
+
+// summary is one line of counts.
+func (l *opLog) summary() string {
+	byEffect, total := l.counts()
+	words := make([]string, 0, len(byEffect))
+	for _, name := range slices.Sorted(maps.Keys(byEffect)) {
+		words = append(words, name+" "+strconv.Itoa(byEffect[name]))
+	}
+	return fmt.Sprintf("%d: %s", total, strings.Join(words, ", "))
+}
