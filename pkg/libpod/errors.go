@@ -249,6 +249,8 @@ var rules = []rule{
 	{"502 bad gateway", Temporary, "registry"},
 	{"503 service unavailable", Temporary, "registry"},
 	{"504 gateway time", Temporary, "registry"},
+	{"invalid status code from registry 5", Temporary, "registry, for a layer"},
+	{"invalid status code from registry 429", Temporary, "registry, for a layer"},
 	{strings.ToLower(define.ErrInvalidArg.Error()), InvalidSpec, "validation in specgen and libpod"},
 	{"invalid config provided", InvalidSpec, "specgen validation"},
 	{"invalid network", InvalidSpec, "4.3.1 with pasta, which needs 4.4"},

@@ -53,6 +53,8 @@ func TestClassOfReply(t *testing.T) {
 		{0, `initializing source docker://127.0.0.1:1/x:v1: pinging container registry 127.0.0.1:1: Get "http://127.0.0.1:1/v2/": dial tcp 127.0.0.1:1: connect: connection refused`, Temporary},
 		{0, `initializing source docker://h/x:v1: reading manifest v1 in h/x: manifest unknown`, NoImage},
 		{0, `initializing source docker://h/x:v1: reading manifest v1 in h/x: toomanyrequests: You have reached your pull rate limit`, Temporary},
+		{0, `reading blob sha256:1: fetching blob: invalid status code from registry 503 (Service Unavailable)`, Temporary},
+		{0, `reading blob sha256:1: fetching blob: invalid status code from registry 403 (Forbidden)`, Other},
 		{0, `initializing source docker://h/x:v1: reading manifest v1 in h/x: denied: not for you`, Other},
 	}
 	for _, c := range tests {

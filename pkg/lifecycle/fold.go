@@ -176,7 +176,8 @@ func (s *State) foldImageFailure(at time.Time, i int, k Kind, f Failure) {
 	switch {
 	case f.Class == Canceled:
 	case f.mayPass() && f.Class != Timeout && c.Retry.Attempts+1 < attemptLimit(k):
-		c.Retry.postpone(at, f, c.Retry.tried(), s.jitter(i))
+		// The pace stays quick: a local copy may do when the registry is away.
+		c.Retry.postpone(at, f, min(c.Retry.tried(), imageAttemptPace), s.jitter(i))
 	case k == Resolve && s.toleratesImageFailure():
 		f.Tolerated = true
 		c.fail(f)

@@ -64,6 +64,9 @@ func attemptLimit(k Kind) int {
 const (
 	backoffBase = 250 * time.Millisecond
 	backoffCap  = 30 * time.Second
+	// imageAttemptPace is the attempt from which on resolves and pulls keep their
+	// distance: 2 s, which gives a registry about 12 s to come back.
+	imageAttemptPace = 4
 )
 
 // backoff doubles from backoffBase to backoffCap; jitter takes off up to a fifth.

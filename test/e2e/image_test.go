@@ -90,6 +90,7 @@ func TestRegistryThatRecovers(t *testing.T) {
 		{"error 429 for the digest", "HEAD", "manifests/", 1, registrytest.TooManyRequests(1)},
 		{"connection cut at the digest", "HEAD", "manifests/", 1, registrytest.Drop()},
 		{"connection cut in the layer", "GET", "blobs/", 1, registrytest.Reset()},
+		{"error 503 for the layer", "GET", "blobs/", 1, registrytest.Status(503, "", "")},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
