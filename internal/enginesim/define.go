@@ -10,8 +10,9 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// randomTask is a valid task of one to five containers.
-func randomTask(r *rand.Rand, family string) taskdef.Task {
+// randomTask is a valid task of one to five containers; pinned are references
+// with digests.
+func randomTask(r *rand.Rand, family string, pinned []string) taskdef.Task {
 	t := taskdef.Task{Family: family, Network: taskdef.NetworkBridge}
 	n := 1 + r.IntN(5)
 	for i := range n {
@@ -22,8 +23,11 @@ func randomTask(r *rand.Rand, family string) taskdef.Task {
 			StopTimeout: time.Duration(1+r.IntN(30)) * time.Second,
 			Environment: []taskdef.EnvVar{{Name: "N", Value: fmt.Sprint(i)}},
 		}
-		if r.IntN(40) == 0 {
+		switch r.IntN(40) {
+		case 0:
 			c.Image = imageName(imageMissing)
+		case 1, 2, 3, 4, 5, 6:
+			c.Image = pinned[r.IntN(len(pinned))]
 		}
 		if r.IntN(3) == 0 {
 			c.HealthCheck = randomCheck(r)
@@ -106,6 +110,7 @@ func randomCondition(r *rand.Rand, on taskdef.Container) taskdef.Condition {
 func randomOptions(r *rand.Rand) lifecycle.Options {
 	all := []lifecycle.PullBehavior{
 		lifecycle.PullDefault, lifecycle.PullDefault, lifecycle.PullDefault, lifecycle.PullAlways, lifecycle.PullOnce, lifecycle.PullPreferCached,
+		lifecycle.PullNever,
 	}
 	return lifecycle.Options{Pull: all[r.IntN(len(all))], Remove: r.IntN(10) == 0}
 }

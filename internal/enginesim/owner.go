@@ -44,7 +44,7 @@ const (
 )
 
 func (w *world) newTask(i int) *task {
-	t := &task{id: fmt.Sprintf("%016x%016x", w.r.Uint64(), w.r.Uint64()), def: randomTask(w.r, fmt.Sprintf("family%d", i)), opts: randomOptions(w.r)}
+	t := &task{id: fmt.Sprintf("%016x%016x", w.r.Uint64(), w.r.Uint64()), def: randomTask(w.r, fmt.Sprintf("family%d", i), w.pinned), opts: randomOptions(w.r)}
 	if err := t.def.Check(); err != nil {
 		panic("enginesim: the random task is not valid: " + err.Error())
 	}

@@ -41,9 +41,11 @@ type world struct {
 	// trouble is how often a call to Podman fails: one in so many.
 	trouble int
 	faults  enginetest.Faults
-	known   int // facts of the Fake that have been looked at
-	trail   *trail
-	count   Count
+	// pinned are references with digests to what the registry has.
+	pinned []string
+	known  int // facts of the Fake that have been looked at
+	trail  *trail
+	count  Count
 }
 
 // trail writes down what happens; nil does not.
@@ -159,7 +161,16 @@ func imageName(i int) string { return fmt.Sprintf("registry.test/app%d:1", i) }
 
 // push gives an image's name to new content.
 func (w *world) push(i int) {
-	w.fake.Push(imageName(i), enginetest.Image{Salt: fmt.Sprint(i, w.r.Uint64())})
+	digest := w.fake.Push(imageName(i), enginetest.Image{Salt: fmt.Sprint(i, w.r.Uint64())})
+	w.pinned = append(w.pinned, ref(imageName(i)).At(digest))
+}
+
+func ref(name string) images.Ref {
+	r, err := images.ParseRef(name)
+	if err != nil {
+		panic("enginesim: " + err.Error())
+	}
+	return r
 }
 
 // open starts a process of podtask: what it shares with others is on the disk
