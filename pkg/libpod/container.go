@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/containers/podman/v5/libpod/define"
@@ -110,6 +111,8 @@ func (c *Client) CreateContainer(ctx context.Context, s ContainerSpec) (string, 
 func (c *Client) adoptContainer(ctx context.Context, s ContainerSpec, spec string, conflict error) (string, error) {
 	found, err := c.inspect(ctx, s.Name)
 	switch {
+	case errors.Is(err, NotFound) && heldByStorage(conflict):
+		return "", c.freeName(ctx, s.Name)
 	case errors.Is(err, NotFound):
 		return "", conflict // the name is a pod's, or the container went away just now
 	case err != nil:
@@ -119,6 +122,24 @@ func (c *Client) adoptContainer(ctx context.Context, s ContainerSpec, spec strin
 		return "", fail(ctx, "adopt container", s.Name, err)
 	}
 	return found.ID, nil
+}
+
+// heldByStorage reports whether a name is taken in Podman's storage and not, or
+// not only, among its containers: what a service leaves that was killed in the
+// middle of a create. (4.3.1 to 5.x, the words of libpod.)
+func heldByStorage(conflict error) bool {
+	var e *Error
+	return errors.As(conflict, &e) && strings.Contains(e.Cause, "creating container storage")
+}
+
+// freeName removes what holds a name in Podman's storage though there is no
+// container; Podman's removal looks there first. The create may succeed after
+// that, which class Temporary says.
+func (c *Client) freeName(ctx context.Context, name string) error {
+	if err := c.remove(ctx, name); err != nil {
+		return err
+	}
+	return &Error{Op: "create container", Object: name, Class: Temporary, Cause: "Podman was interrupted in an earlier create and its storage held the name; the remains are removed now"}
 }
 
 // StartContainer starts the container and returns when its process runs; one that

@@ -396,3 +396,35 @@ func TestCreateThatWasSentIsWaitedFor(t *testing.T) {
 		t.Errorf("one that was not sent: %v", err) // sent, it would close entered again
 	}
 }
+
+// A service that is killed in the middle of a create leaves the name in its
+// storage and knows no container by it.
+func TestNameLeftInStorageIsFreed(t *testing.T) {
+	t.Parallel()
+	const taken = `the container name \"a\" is already in use by 123. You have to remove that container to be able to reuse that name: that name is already in use`
+	for _, tt := range []struct {
+		name, cause string
+		want        error
+		removals    int32
+	}{
+		{"left in storage", "creating container storage: " + taken, libpod.Temporary, 1},
+		{"a pod's", taken, libpod.Conflict, 0},
+	} {
+		var removals atomic.Int32
+		c := recorded(t, "4.3.1", func(w http.ResponseWriter, r *http.Request) {
+			switch r.Method {
+			case http.MethodPost:
+				reply(w, 500, `{"cause":"that name is already in use","message":"`+tt.cause+`","response":500}`)
+			case http.MethodDelete:
+				removals.Add(1)
+				reply(w, 200, `[{"Id":"a"}]`)
+			default:
+				reply(w, 404, `{"cause":"no such container","message":"no such container","response":404}`)
+			}
+		})
+		_, err := c.CreateContainer(soon(t), libpod.ContainerSpec{Name: "a", TaskID: "t", Image: "i"})
+		if !errors.Is(err, tt.want) || removals.Load() != tt.removals {
+			t.Errorf("%s: got %v after %d removals", tt.name, err, removals.Load())
+		}
+	}
+}
