@@ -160,13 +160,19 @@ var podRules = []rule{
 		_, err := k.InspectContainer(ctx, name)
 		k.wantClass(err, libpod.Timeout)
 	}},
-	{"of two EnsurePod at once one may fail and both can be repeated", func(k *task) {
+	{"of two EnsurePod at once one may fail for now and both can be repeated", func(k *task) {
 		// A pod can be seen before its infra container is there.
 		var wg sync.WaitGroup
-		for range 2 {
-			wg.Go(func() { _, _ = k.EnsurePod(k.t.Context(), k.pod) })
+		var errs [2]error
+		for i := range errs {
+			wg.Go(func() { _, errs[i] = k.EnsurePod(k.t.Context(), k.pod) })
 		}
 		wg.Wait()
+		for _, err := range errs {
+			if err != nil {
+				k.wantClass(err, libpod.Temporary)
+			}
+		}
 		first, second := k.up(), k.up()
 		if first.ID != second.ID || first.InfraPID != second.InfraPID || first.InfraPID == 0 {
 			k.t.Errorf("first %+v, second %+v", first, second)

@@ -75,7 +75,8 @@ func infraName(pod string) string { return pod + "-infra" }
 // call continues, RemovePod clears it.
 //
 // Classes to expect: Conflict (the name is somebody else's, or the pod is ours
-// from another specification), PortInUse, InvalidSpec.
+// from another specification), PortInUse, InvalidSpec, Temporary (another call is
+// just making the pod).
 func (c *Client) EnsurePod(ctx context.Context, p PodSpec) (Pod, error) {
 	spec, err := podSpec(p, c.version)
 	if err != nil {
@@ -94,6 +95,11 @@ func (c *Client) EnsurePod(ctx context.Context, p PodSpec) (Pod, error) {
 	err = c.mutate(ctx, "start pod", p.Name, func(ctx context.Context) error {
 		return containers.Start(ctx, infraName(p.Name), nil)
 	})
+	if errors.Is(err, NotFound) {
+		// A pod can be seen before its infra container: somebody's create, such as
+		// that of an owner that was killed, is still under way.
+		return Pod{}, &Error{Op: "start pod", Object: p.Name, Class: Temporary, Cause: "its infra container is not there yet"}
+	}
 	if err != nil {
 		return Pod{}, err
 	}

@@ -1,6 +1,10 @@
 package lifecycle
 
-import "time"
+import (
+	"time"
+
+	"github.com/podtask/podtask/pkg/taskdef"
+)
 
 // Health checks are podtask's own: Podman is only asked to run the command once
 // (RunHealthCheck), never to schedule it. The rules are ECS's, as Docker's, plus
@@ -24,6 +28,10 @@ func (s *State) foldProbe(at time.Time, i int, op Op, ev OpFinished) {
 	h := &c.Health
 	switch {
 	case op.Overran || ev.Failure.Class == Canceled:
+	case ev.Failure.Class == Timeout:
+		// Podman says itself that the check took too long.
+		h.ExitCode, h.Output = -1, overran(s.Task.Containers[i].HealthCheck)
+		s.countProbeFailure(at, i)
 	case ev.Failure.Class != OK:
 		// Podman could not run it. That says nothing about the container's
 		// health, but maybe something about its life.
@@ -80,9 +88,13 @@ func (s *State) countOverdueProbes(at time.Time) {
 		op.Overran = true
 		op.Overdue = at.Add(s.Task.Containers[i].HealthCheck.Interval)
 		s.Containers[i].Health.ExitCode = -1
-		s.Containers[i].Health.Output = "the health check did not end within its timeout of " + s.Task.Containers[i].HealthCheck.Timeout.String()
+		s.Containers[i].Health.Output = overran(s.Task.Containers[i].HealthCheck)
 		s.countProbeFailure(at, i)
 	}
+}
+
+func overran(check *taskdef.HealthCheck) string {
+	return "the health check did not end within its timeout of " + check.Timeout.String()
 }
 
 // Health is the task's: the worst of its essential containers that have a

@@ -108,6 +108,18 @@ func TestCheckThatCannotRunCausesALookInsteadOfAVerdict(t *testing.T) {
 	}
 }
 
+func TestCheckThatPodmanCallsLateCountsAsFailed(t *testing.T) {
+	t.Parallel()
+	d := drive(t, Options{}, container("a", checked))
+	d.upTo(Stop)
+	d.at = epoch.Add(time.Minute)
+	d.do(TimerFired{})
+	d.fail(Probe, 0, Timeout)
+	if h := d.s.Containers[0].Health; h.Streak != 1 || h.ExitCode != -1 || d.op(0).Busy() {
+		t.Errorf("%+v, in flight %s; want one failure counted", h, d.op(0).Kind)
+	}
+}
+
 func TestCheckIsCancelledWhenTheTaskStops(t *testing.T) {
 	t.Parallel()
 	d := drive(t, Options{}, container("a", checked))
