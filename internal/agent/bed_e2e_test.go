@@ -49,6 +49,7 @@ var bed struct {
 	reg     *registrytest.Registry
 	service *podmanService
 	podman  *libpod.Client // past all proxies
+	image   string         // for tests that do not care whether it is pulled
 }
 
 func TestMain(m *testing.M) {
@@ -95,6 +96,9 @@ func openBed() (err error) {
 		return err
 	}
 	if bed.reg, err = registrytest.New(registrytest.Options{Auth: registrytest.Basic, User: "u", Password: "p"}); err != nil {
+		return err
+	}
+	if bed.image, err = pushImage(); err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(bed.dir, "auth.json"), bed.reg.AuthJSON(), 0o600); err != nil {
@@ -246,8 +250,7 @@ type world struct {
 // newWorld returns a world whose task is gone at the end of the test.
 func newWorld(t *testing.T, proxy *faults.Proxy) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir(), proxy: proxy, ops: newOpLog()}
-	w.image = pushImage(t)
+	w := &world{t: t, dir: t.TempDir(), proxy: proxy, ops: newOpLog(), image: bed.image}
 	w.host = w.open()
 	t.Cleanup(w.checkNothingLeft)
 	return w
@@ -256,20 +259,26 @@ func newWorld(t *testing.T, proxy *faults.Proxy) *world {
 // pushedImages numbers the images.
 var pushedImages atomic.Int32
 
-// pushImage pushes an image that nobody has pulled yet. All have one layer in
-// common.
-func pushImage(t *testing.T) string {
-	t.Helper()
+// fresh gives the task an image that nobody has pulled yet.
+func (w *world) fresh() {
+	w.t.Helper()
+	var err error
+	if w.image, err = pushImage(); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// pushImage pushes an image that differs from all before. They have their one
+// layer in common.
+func pushImage() (ref string, err error) {
 	name := "box" + strconv.Itoa(int(pushedImages.Add(1)))
 	config := v1.Config{Entrypoint: []string{"/testbox"}, Labels: map[string]string{"test": name}}
 	image, err := registrytest.Image(config, registrytest.File{Path: "/testbox", Data: bed.testbox}, registrytest.File{Path: "/tmp/", Mode: 0o1777})
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
-	if _, err := bed.reg.Push(name+":1", image); err != nil {
-		t.Fatal(err)
-	}
-	return bed.reg.Ref(name + ":1")
+	_, err = bed.reg.Push(name+":1", image)
+	return bed.reg.Ref(name + ":1"), err
 }
 
 func (w *world) env() map[string]string {

@@ -55,6 +55,7 @@ func TestCallsOfATask(t *testing.T) {
 	disk := &countingFS{}
 	w.fs = disk
 	w.host = w.open()
+	w.fresh()
 	w.shop()
 	w.checkShop(w.run(w.own()))
 	w.remove()

@@ -144,6 +144,9 @@ func TestKilledOwnerLosesNothing(t *testing.T) {
 			t.Run(at, func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t, nil)
+				if strings.HasSuffix(point, "PullImage") {
+					w.fresh()
+				}
 				w.shop()
 				if atRemoval(point) {
 					w.checkShop(w.run(w.own()))
@@ -174,6 +177,7 @@ func TestKilledOwnersInARow(t *testing.T) {
 	needBed(t)
 	t.Parallel()
 	w := newWorld(t, nil)
+	w.fresh()
 	w.shop()
 	for _, point := range []string{
 		"after-effect/ResolveImage", "mid-effect/PullImage", "mid-effect/PrepareSandbox", "after-effect/PrepareSandbox", "after-effect/CreateContainer",
