@@ -1,7 +1,7 @@
 #!/bin/bash
 # install.sh installs what a step needs and this machine lacks, and says so.
 #
-#   hack/install.sh GROUP...     groups: go race plain systemd lint
+#   hack/install.sh GROUP...     groups: go race plain systemd vm lint
 #
 # Debian packages come from wherever apt is configured to look; Go comes from
 # the module proxy that GOPROXY names. Status 3: not possible for this user or
@@ -19,8 +19,9 @@ packages() {
 	# podman alone would pull crun, which refuses hybrid cgroups.
 	plain) echo podman runc uidmap slirp4netns catatonit netavark aardvark-dns ;;
 	systemd) echo ca-certificates debian-archive-keyring mmdebstrap mount ;;
+	vm) echo ca-certificates debian-archive-keyring e2fsprogs mmdebstrap mount ;;
 	lint) echo shellcheck ;;
-	*) die "no such group: $1 (go race plain systemd lint)" ;;
+	*) die "no such group: $1 (go race plain systemd vm lint)" ;;
 	esac
 	case $1:$(. /etc/os-release && echo "${VERSION_ID:-}") in
 	plain:12) ;;
