@@ -3,7 +3,7 @@
 
 FUZZTIME ?= 20s
 
-.PHONY: help build test test-fast test-pure test-plain test-systemd check race fuzz mutants bench demo clean clean-beds
+.PHONY: help build test test-fast test-pure test-plain test-systemd test-vm check race fuzz mutants bench demo clean clean-beds
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -11,7 +11,7 @@ help: ## list the targets
 build: ## build the programs into bin/
 	hack/build
 
-test: ## everything: analysis, unit tests with the race detector, mutants, both test beds
+test: ## everything: analysis, unit tests with the race detector, mutants, all test beds
 	hack/test
 
 test-fast: ## the everyday loop: gofmt, vet, staticcheck and the unit tests
@@ -26,8 +26,11 @@ test-plain: ## end to end on this host's Podman as an ordinary user
 test-systemd: ## end to end on Debian 13's Podman with a real user manager
 	hack/test systemd
 
+test-vm: ## end to end in a virtual machine: real limits, the out-of-memory killer, reboots
+	hack/test vm
+
 check: ## test, and go.mod and the shell scripts besides
-	hack/test analysis check unit mutants plain systemd
+	hack/test analysis check unit mutants plain systemd vm
 
 race: ## the unit tests with the race detector
 	hack/test unit

@@ -1,0 +1,200 @@
+//go:build e2e && bed_vm
+
+// Package vm holds the tests that need a machine of their own: real cgroup
+// limits, the kernel's out-of-memory killer, a user manager that may be
+// restarted, and reboots. They run as the user of the virtual machine that
+// hack/bed-vm boots, who may sudo, and one after the other: a restart of the
+// user manager ends all that runs under it.
+//
+// Tests named TestAfterReboot... run when the machine has been booted again from
+// the same disk, those named TestAfterCrash... when its power was cut besides.
+package vm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podtask/podtask/internal/registrytest"
+)
+
+// patience bounds every wait. No assertion depends on it.
+const patience = 100 * time.Second
+
+// registry is where the registry listens. It is the same after every boot, so
+// that what starts by itself then finds it.
+const registry = "127.0.0.1:5000"
+
+// image is the reference of the image with nothing but testbox in it.
+const image = registry + "/testbox:1"
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		end, err := serveImage()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "test bed:", err)
+			return 1
+		}
+		defer end()
+		return m.Run()
+	}())
+}
+
+// serveImage starts the registry and tells podtask and Podman that it has no
+// TLS. Call end at the end.
+func serveImage() (end func(), err error) {
+	program, err := os.ReadFile(os.Getenv("PODTASK_TESTBOX"))
+	if err != nil {
+		return nil, err
+	}
+	img, err := registrytest.ProgramImage("testbox", program)
+	if err != nil {
+		return nil, err
+	}
+	conf := filepath.Join(os.Getenv("HOME"), ".config/containers/registries.conf.d/podtask-vm.conf")
+	err = errors.Join(os.MkdirAll(filepath.Dir(conf), 0o700),
+		os.WriteFile(conf, []byte("[[registry]]\nlocation = \""+registry+"\"\ninsecure = true\n"), 0o600))
+	if err != nil {
+		return nil, err
+	}
+	reg, err := registrytest.New(registrytest.Options{})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := reg.Push("testbox:1", img); err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", registry)
+	if err != nil {
+		return nil, err
+	}
+	front := &http.Server{Handler: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: reg.Addr()})}
+	go front.Serve(listener)
+	return func() { front.Close(); reg.Close() }, nil
+}
+
+// command runs a program and returns its output and exit code.
+func command(t *testing.T, name string, args ...string) (out, errs string, code int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && (!errors.As(err, &exit) || ctx.Err() != nil) {
+		t.Fatalf("%v: %v, %v; it printed\n%s%s", cmd.Args, err, ctx.Err(), &stdout, &stderr)
+	}
+	return stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()
+}
+
+// must runs a program that has to succeed and returns its trimmed output.
+func must(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, errs, code := command(t, name, args...)
+	if code != 0 {
+		t.Fatalf("%s %s: code %d\n%s%s", name, strings.Join(args, " "), code, out, errs)
+	}
+	return strings.TrimSpace(out)
+}
+
+// bin is the program under test.
+func bin() string { return os.Getenv("PODTASK_BIN") }
+
+// podtask runs podtask, which has to succeed, and returns its trimmed output.
+func podtask(t *testing.T, args ...string) string {
+	t.Helper()
+	return must(t, bin(), args...)
+}
+
+// task is what inspect says.
+type task struct {
+	ID, Name, Status, StopCode, StoppedReason, PodID string
+	ExitCode                                         *int
+	Owner                                            struct {
+		PID   int
+		Alive bool
+	}
+	Containers []struct {
+		Name, RuntimeID, Status, Reason string
+		ExitCode                        *int
+		Errors                          []struct{ Name, Message string }
+	}
+}
+
+func inspect(t *testing.T, ref string) task {
+	t.Helper()
+	var tasks []task
+	out := podtask(t, "inspect", ref)
+	if err := json.Unmarshal([]byte(out), &tasks); err != nil || len(tasks) != 1 {
+		t.Fatalf("inspect: %v in %s", err, out)
+	}
+	return tasks[0]
+}
+
+// container is one container of a definition. Memory is in MiB, 0 for no limit.
+type container struct {
+	Name    string   `json:"name"`
+	Image   string   `json:"image"`
+	Command []string `json:"command"`
+	Memory  int      `json:"memory,omitempty"`
+}
+
+// box is a container of testbox.
+func box(name, steps string, memory int) container {
+	return container{name, image, strings.Fields(steps), memory}
+}
+
+// define writes a definition with limits of the whole task, in ECS's units
+// (1024 to the vCPU, MiB), and returns its path.
+func define(t *testing.T, family, cpu, memory string, containers ...container) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), family+".json")
+	def := map[string]any{"family": family, "cpu": cpu, "memory": memory, "containerDefinitions": containers}
+	data, err := json.Marshal(def)
+	if err == nil {
+		err = os.WriteFile(path, data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// detach starts a task, waits until it runs and returns its id. The task is
+// gone after the test.
+func detach(t *testing.T, path string) (id string) {
+	t.Helper()
+	id = podtask(t, "run", "-d", "--wait=running", path)
+	t.Cleanup(func() { podtask(t, "rm", "--force", "--ignore", id) })
+	return id
+}
+
+// eventually waits for what nobody tells.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
