@@ -59,6 +59,16 @@ func scope(t *testing.T, slice, id string) (group string) {
 	return group
 }
 
+// memoryOf is the limit of a container's memory. Debian 12's crun puts it on a
+// cgroup within the scope.
+func memoryOf(t *testing.T, scope string) string {
+	t.Helper()
+	if got := setting(t, scope, "memory.max"); got != "max" {
+		return got
+	}
+	return setting(t, filepath.Join(scope, "container"), "memory.max")
+}
+
 func TestLimitsAreInTheKernel(t *testing.T) {
 	id := detach(t, define(t, "limits", "512", "96", box("app", "sleep forever", 32), box("side", "sleep forever", 0)))
 	slice := filepath.Join(manager(), "podtask"+id+".slice")
@@ -70,11 +80,11 @@ func TestLimitsAreInTheKernel(t *testing.T) {
 
 	task := inspect(t, id)
 	app := scope(t, slice, task.Containers[0].RuntimeID)
-	if got := setting(t, app, "memory.max"); got != "33554432" {
+	if got := memoryOf(t, app); got != "33554432" {
 		t.Errorf("memory.max of app is %s, want 33554432", got)
 	}
 	side := scope(t, slice, task.Containers[1].RuntimeID)
-	if got := setting(t, side, "memory.max"); got != "max" {
+	if got := memoryOf(t, side); got != "max" {
 		t.Errorf("memory.max of side is %s, want max", got)
 	}
 
