@@ -185,7 +185,7 @@ func (s *podmanService) start(ctx context.Context) error {
 	_ = os.Remove(s.socket) // of a killed one
 	s.cmd = exec.Command("podman", "--log-level", "error", "system", "service", "--time", "0", s.uri())
 	s.cmd.Env = append(os.Environ(), "CONTAINERS_REGISTRIES_CONF="+filepath.Join(bed.dir, "registries.conf"))
-	s.cmd.Stderr = os.Stderr
+	// Its output goes nowhere: a pipe of ours would be held open by it if we died.
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := s.cmd.Start(); err != nil {
 		return err

@@ -1,4 +1,4 @@
-//go:build e2e
+//go:build e2e && nightly
 
 package agent
 
@@ -48,7 +48,7 @@ type fault struct {
 	name string
 	do   func(w *world, release <-chan struct{}) faults.Action
 	// then is done when the fault has struck.
-	then func(w *world, o *Owner, release chan<- struct{})
+	then func(ctx context.Context, w *world, o *Owner, release chan<- struct{})
 	// fits says which calls it is tried with; nil for all.
 	fits func(call) bool
 	// permanent: asking again is not known to help, so a call that makes something
@@ -56,13 +56,14 @@ type fault struct {
 	permanent bool
 }
 
-func nothing(*world, *Owner, chan<- struct{}) {}
+func nothing(context.Context, *world, *Owner, chan<- struct{}) {}
 
-func release(_ *world, _ *Owner, release chan<- struct{}) { close(release) }
+func release(_ context.Context, _ *world, _ *Owner, release chan<- struct{}) { close(release) }
 
-// comeBack lets the service come back once podtask has noticed that it is gone.
-func comeBack(w *world, _ *Owner, _ chan<- struct{}) {
-	w.ops.awaitFailures(w.t.Context(), 2)
+// comeBack lets the service come back once podtask has noticed that it is gone, or
+// has ended without.
+func comeBack(ctx context.Context, w *world, _ *Owner, _ chan<- struct{}) {
+	w.ops.awaitFailures(ctx, 2)
 	if err := w.proxy.Up(); err != nil {
 		w.t.Error(err)
 	}
@@ -103,7 +104,9 @@ var faultKinds = []fault{
 	{
 		name: byForce,
 		do:   func(*world, <-chan struct{}) faults.Action { return faults.Hang(nil) },
-		then: func(_ *world, o *Owner, _ chan<- struct{}) { o.Send(lifecycle.StopRequested{By: "test", Force: true}) },
+		then: func(_ context.Context, _ *world, o *Owner, _ chan<- struct{}) {
+			o.Send(lifecycle.StopRequested{By: "test", Force: true})
+		},
 		fits: func(c call) bool { return c.cancels },
 	},
 }
@@ -181,14 +184,14 @@ func oneFault(t *testing.T, c call, f fault) (lifecycle.State, *world) {
 	w.small(c.side)
 	hold := make(chan struct{})
 	rule := w.proxy.Fault(faults.Match{Method: c.method, Path: c.path, Times: 1}, f.do(w, hold))
-	s := w.runWith(rule, func(o *Owner) { f.then(w, o, hold) })
+	s := w.runWith(rule, func(ctx context.Context, o *Owner) { f.then(ctx, w, o, hold) })
 	w.checkEvents(s)
 	w.checkObjects(s)
 	w.checkStartedOnce(s)
 	if got, want := outcome(s), wanted(c, f); !slices.Contains(want, got) {
 		t.Errorf("the task ended with %s, want one of %q", got, want)
 	}
-	gone := w.runWith(rule, func(o *Owner) { f.then(w, o, hold) }, lifecycle.RemoveRequested{By: "test"})
+	gone := w.runWith(rule, func(ctx context.Context, o *Owner) { f.then(ctx, w, o, hold) }, lifecycle.RemoveRequested{By: "test"})
 	if refused := c.name == "pod remove" && f.name == "409"; refused != (gone.Goal == lifecycle.Down) {
 		t.Errorf("after the removal: %s, %+v", gone.Goal, gone.Sandbox.Failures)
 	}
@@ -208,7 +211,7 @@ func oneFault(t *testing.T, c call, f fault) (lifecycle.State, *world) {
 
 // runWith drives the task as run does, and does then once the rule has struck in
 // the meantime.
-func (w *world) runWith(rule *faults.Rule, then func(*Owner), events ...lifecycle.Event) lifecycle.State {
+func (w *world) runWith(rule *faults.Rule, then func(context.Context, *Owner), events ...lifecycle.Event) lifecycle.State {
 	w.t.Helper()
 	hits := rule.Hits()
 	o := w.own()
@@ -218,7 +221,7 @@ func (w *world) runWith(rule *faults.Rule, then func(*Owner), events ...lifecycl
 		wg.Go(func() {
 			select {
 			case <-rule.Arrived():
-				then(o)
+				then(ctx, o)
 			case <-ctx.Done():
 			}
 		})

@@ -277,6 +277,11 @@ func observe(data *define.InspectContainerData) Observed {
 	o.PID = st.Pid
 	o.StartedAt = zeroEpoch(st.StartedAt)
 	o.OOMKilled, o.Error = st.OOMKilled, oneLine(st.Error)
+	// After the power failed Podman says exited with code 0, and no time of it:
+	// nobody has seen the end.
+	if o.Status == Exited && !o.StartedAt.IsZero() && zeroEpoch(st.FinishedAt).IsZero() {
+		o.Status = Created
+	}
 	if o.Status == Exited {
 		o.ExitCode, o.FinishedAt = int(st.ExitCode), zeroEpoch(st.FinishedAt)
 		// Two clocks: Podman notes the start after conmon may have noted the end.

@@ -178,6 +178,14 @@ func TestFailedMoves(t *testing.T) {
 			d.do(Hinted{Index: 0})
 			d.answer(Inspect, 0, Failure{}, Result{Seen: Observed{Presence: Exited, ID: "id", StartedAt: d.at, FinishedAt: d.at, ExitCode: 137, OOMKilled: true}})
 		}, StatusStopped, Down, ErrOutOfMemory},
+		{"lost a process to its memory and ended by itself: tolerated", PullDefault, nil, func(d *driver) {
+			d.upTo(Stop)
+			d.do(Hinted{Index: 0})
+			d.answer(Inspect, 0, Failure{}, Result{Seen: Observed{Presence: Exited, ID: "id", StartedAt: d.at, FinishedAt: d.at, ExitCode: 7, OOMKilled: true}})
+			if c := d.s.Containers[0]; c.fatal() != "" || !c.Failures[0].Tolerated {
+				d.t.Errorf("failures %+v, want one that is tolerated", c.Failures)
+			}
+		}, StatusStopped, Down, ErrOutOfMemory},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -227,11 +227,25 @@ func (s *State) observe(at time.Time, i int, seen Observed) {
 		c.FinishedAt = seen.FinishedAt
 		c.HasExit, c.ExitCode = true, seen.ExitCode
 		if seen.OOMKilled {
-			c.fail(Failure{Class: Permanent, Name: ErrOutOfMemory, At: at, Message: "the container was killed for using more memory than its limit"})
+			c.fail(outOfMemory(at, seen.ExitCode))
 		}
 		c.end(at)
 	}
 }
+
+// outOfMemory tells a container that was killed for memory from one that lost a
+// process to it and ended by itself: Podman sets the same flag for both.
+func outOfMemory(at time.Time, exitCode int) Failure {
+	f := Failure{Class: Permanent, Name: ErrOutOfMemory, At: at, Message: "the container was killed for using more memory than its limit"}
+	if exitCode != exitKilled {
+		f.Tolerated = true
+		f.Message = "a process of the container was killed for memory; the container itself ended later"
+	}
+	return f
+}
+
+// exitKilled is the exit code of SIGKILL.
+const exitKilled = 137
 
 // vanished says how a container that ran can be there no more.
 func vanished(p Presence) string {

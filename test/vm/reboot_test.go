@@ -159,7 +159,9 @@ func TestAfterReboot(t *testing.T) {
 }
 
 func TestAfterCrash(t *testing.T) {
-	backAgain(t)
+	if code := backAgain(t); code == "0" {
+		t.Error("wait says that the task succeeded, whose end nobody has seen")
+	}
 	must(t, "systemctl", "--user", "disable", "--now", service)
 	if got := podtask(t, "ps", "-a", "-q"); got != "" {
 		t.Errorf("tasks are left: %s", got)
