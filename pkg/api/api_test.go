@@ -460,7 +460,7 @@ func TestTaskHealthIsTheWorstOfTheEssential(t *testing.T) {
 			s.Task.Containers = append(s.Task.Containers, def)
 			s.Containers = append(s.Containers, lifecycle.Container{Health: lifecycle.Checkup{Status: c.health}})
 		}
-		if got := taskHealth(s); got != tt.want {
+		if got := s.Health(); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
 	}

@@ -189,7 +189,7 @@ func FromState(s lifecycle.State) Task {
 	t := Task{
 		ID: s.ID, Name: s.Name, Family: s.Task.Family, Revision: s.Task.Revision,
 		Status: s.Status().String(), DesiredStatus: lifecycle.StatusRunning.String(),
-		Health: taskHealth(s).String(), Goal: s.Goal.String(), Settled: s.Settled(),
+		Health: s.Health().String(), Goal: s.Goal.String(), Settled: s.Settled(),
 		CreatedAt: s.CreatedAt,
 		StopCode:  s.Stop.Code, StoppedReason: s.Stop.Reason,
 		NetworkMode: string(s.Task.Network), CPU: s.Task.CPU, Memory: s.Task.Memory,
@@ -232,7 +232,7 @@ func fromContainer(s lifecycle.State, i int) Container {
 	w := Container{
 		Name: def.Name, Image: def.Image, ImageDigest: c.Digest, ImageID: c.ImageID, ImageSource: c.Source,
 		RuntimeID: c.ID, Status: c.Status().String(), Essential: def.Essential,
-		Reason: fatal(c), Errors: errorsOf(c.Failures), StartedAt: c.StartedAt, FinishedAt: c.FinishedAt,
+		Reason: c.Fatal(), Errors: errorsOf(c.Failures), StartedAt: c.StartedAt, FinishedAt: c.FinishedAt,
 		WaitingFor: waitingFor(s, i), DependsOn: []Dependency{},
 		EntryPoint: def.EntryPoint, Command: def.Command, Environment: make([]EnvVar, len(def.Environment)),
 		CPU: def.CPU, Memory: def.Memory,
@@ -287,38 +287,6 @@ func met(c lifecycle.Container, condition taskdef.Condition) bool {
 	default:
 		return false
 	}
-}
-
-// taskHealth is the ECS agent's rule: the worst of the essential containers, in
-// the order UNHEALTHY, UNKNOWN, HEALTHY.
-func taskHealth(s lifecycle.State) lifecycle.Health {
-	seen, worst := false, lifecycle.HealthHealthy
-	for i, c := range s.Containers {
-		if def := s.Task.Containers[i]; !def.Essential || def.HealthCheck == nil {
-			continue
-		}
-		seen = true
-		switch {
-		case c.Health.Status == lifecycle.HealthUnhealthy:
-			return lifecycle.HealthUnhealthy
-		case c.Health.Status == lifecycle.HealthUnknown:
-			worst = lifecycle.HealthUnknown
-		}
-	}
-	if !seen {
-		return lifecycle.HealthUnknown
-	}
-	return worst
-}
-
-// fatal is the last error of a container that was not tolerated.
-func fatal(c lifecycle.Container) string {
-	for k := len(c.Failures) - 1; k >= 0; k-- {
-		if !c.Failures[k].Tolerated {
-			return c.Failures[k].String()
-		}
-	}
-	return ""
 }
 
 func errorsOf(failures []lifecycle.Failure) []Error {

@@ -182,7 +182,7 @@ func TestFailedMoves(t *testing.T) {
 			d.upTo(Stop)
 			d.do(Hinted{Index: 0})
 			d.answer(Inspect, 0, Failure{}, Result{Seen: Observed{Presence: Exited, ID: "id", StartedAt: d.at, FinishedAt: d.at, ExitCode: 7, OOMKilled: true}})
-			if c := d.s.Containers[0]; c.fatal() != "" || !c.Failures[0].Tolerated {
+			if c := d.s.Containers[0]; c.Fatal() != "" || !c.Failures[0].Tolerated {
 				d.t.Errorf("failures %+v, want one that is tolerated", c.Failures)
 			}
 		}, StatusStopped, Down, ErrOutOfMemory},
@@ -232,8 +232,8 @@ func TestToleratedFailureNeverHidesALaterOne(t *testing.T) {
 	d.fail(Resolve, 0, Permanent)
 	d.fail(Pull, 0, Permanent)
 	c := d.s.Containers[0]
-	if len(c.Failures) != 2 || !c.Failures[0].Tolerated || c.Failures[1].Tolerated || c.fatal() != c.Failures[1].String() {
-		t.Errorf("failures %+v, fatal %q", c.Failures, c.fatal())
+	if len(c.Failures) != 2 || !c.Failures[0].Tolerated || c.Failures[1].Tolerated || c.Fatal() != c.Failures[1].String() {
+		t.Errorf("failures %+v, fatal %q", c.Failures, c.Fatal())
 	}
 }
 

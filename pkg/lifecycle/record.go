@@ -108,7 +108,7 @@ func (s *State) recordContainer(at time.Time, i int) {
 				code := c.ExitCode
 				t.ExitCode = &code
 			}
-			t.Reason = c.fatal()
+			t.Reason = c.Fatal()
 		}
 		s.append(t)
 	}
@@ -119,8 +119,8 @@ func (s *State) recordContainer(at time.Time, i int) {
 	}
 }
 
-// fatal is the failure that ended the container, if one did.
-func (c Container) fatal() string {
+// Fatal is the failure that ended the container, if one did.
+func (c Container) Fatal() string {
 	for k := len(c.Failures) - 1; k >= 0; k-- {
 		if !c.Failures[k].Tolerated {
 			return c.Failures[k].String()
