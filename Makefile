@@ -2,7 +2,6 @@
 # (hack/install.sh) or named in one line.
 
 FUZZTIME ?= 20s
-SEEDS ?= 1000000
 
 .PHONY: help build test test-fast test-pure test-plain test-systemd test-vm check race fuzz mutants nightly bench demo clean clean-beds
 
@@ -42,9 +41,8 @@ fuzz: ## every fuzz target for FUZZTIME (20s)
 mutants: ## sabotages of the core, each of which the tests must catch
 	hack/test mutants
 
-nightly: ## what takes too long for every day: the fault table on real Podman, many simulated lives
-	NIGHTLY=1 hack/test plain systemd
-	CGO_ENABLED=0 hack/go test -tags "remote containers_image_openpgp" ./internal/enginesim -run TestRandom -timeout 0 -seeds $(SEEDS)
+nightly: ## what takes too long for every day; its results go to docs/nightly.md
+	hack/nightly
 
 bench: ## benchmarks
 	hack/bench

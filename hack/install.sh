@@ -1,7 +1,7 @@
 #!/bin/bash
 # install.sh installs what a step needs and this machine lacks, and says so.
 #
-#   hack/install.sh GROUP...     groups: go race plain systemd vm lint
+#   hack/install.sh GROUP...     groups: go race plain systemd vm lint registry prometheus
 #
 # Debian packages come from wherever apt is configured to look; Go comes from
 # the module proxy that GOPROXY names. Status 3: not possible for this user or
@@ -21,10 +21,10 @@ packages() {
 	systemd) echo ca-certificates debian-archive-keyring mmdebstrap mount ;;
 	vm) echo ca-certificates debian-archive-keyring e2fsprogs mmdebstrap mount ;;
 	lint) echo shellcheck ;;
-	*) die "no such group: $1 (go race plain systemd vm lint)" ;;
+	*) die "no such group: $1 (go race plain systemd vm lint registry prometheus)" ;;
 	esac
 	case $1:$(. /etc/os-release && echo "${VERSION_ID:-}") in
-	plain:12) ;;
+	plain:12) echo iptables ;; # for netavark
 	plain:*) echo passt nftables ;; # Podman 5's default network
 	esac
 }
@@ -72,9 +72,34 @@ install_packages() {
 	rm -f "$log"
 }
 
+# unpack puts programs $2... of the Debian package $1 into the bed. The package is not
+# installed: that would start its service on this machine.
+unpack() {
+	local package=$1 dir
+	shift
+	[ ! -x "$BED/$1" ] || return 0
+	command -v apt-get >/dev/null || cannot "needs Debian's apt to fetch $package"
+	dir=$(mktemp -d)
+	chmod 755 "$dir" # apt fetches as a user of its own
+	say "fetching $package"
+	if ! (cd "$dir" && { apt-get -qq download "$package" || { update_lists && apt-get -qq download "$package"; }; } &&
+		dpkg-deb -x "$package"_*.deb .) >"$dir/log" 2>&1; then
+		tail -n 5 "$dir/log" >&2
+		rm -rf "$dir"
+		cannot "apt-get cannot fetch $package; the reason is above"
+	fi
+	make_bed
+	install -m 755 "${@/#/$dir/usr/bin/}" "$BED"
+	rm -rf "$dir"
+}
+
 [ $# -gt 0 ] || die "usage: hack/install.sh GROUP..."
 all=()
 for group in "$@"; do
+	case $group in
+	registry) unpack docker-registry docker-registry && continue ;;
+	prometheus) unpack prometheus prometheus promtool && continue ;;
+	esac
 	names=$(packages "$group")
 	read -ra names <<<"${names//$'\n'/ }"
 	all+=("${names[@]}")

@@ -27,8 +27,6 @@ func (p *program) app() *cli.App {
 		Flags: []cli.Flag{
 			helpFlag(),
 			&cli.BoolFlag{Name: "version", Usage: "print the version"},
-			&cli.StringFlag{Name: "log-level", Usage: "say more or less on stderr: debug, info, warn or error (PODTASK_LOG_LEVEL; default warn)"},
-			&cli.StringFlag{Name: "state-dir", Hidden: true},
 		},
 		Action: func(c *cli.Context) error {
 			if c.Bool("version") {
@@ -38,11 +36,14 @@ func (p *program) app() *cli.App {
 			return cli.ShowAppHelp(c)
 		},
 	}
+	app.Flags = append(app.Flags, configFlags("")...)
 	app.Commands = []*cli.Command{
-		p.runCommand(), p.validateCommand(),
-		p.psCommand(), p.inspectCommand(), p.logsCommand(), p.eventsCommand(),
-		p.stopCommand(), p.rmCommand(), p.waitCommand(),
-		p.versionCommand(), p.ownerCommand(),
+		p.runCommand(), p.validateCommand(), p.schemaCommand(), p.planCommand(), p.taskdefCommand(), p.serviceCommand(),
+		p.psCommand(), p.inspectCommand(), p.whyCommand(), p.logsCommand(), p.execCommand(), p.eventsCommand(), p.timelineCommand(),
+		p.updateCommand(), p.statsCommand(), p.imageCommand(), p.doctorCommand(), p.infoCommand(),
+		p.stopCommand(), p.pauseCommand(), p.unpauseCommand(), p.rmCommand(), p.waitCommand(), p.drainCommand(), p.gcCommand(),
+		p.unitCommand(), p.generateCommand(), p.autoUpdateCommand(),
+		p.agentCommand(), p.configCommand(), p.completionCommand(), p.completeCommand(), p.versionCommand(), p.ownerCommand(), p.netnsListenCommand(), p.execGuardCommand(),
 	}
 	for _, c := range app.Commands {
 		c.HideHelp, c.HideHelpCommand = true, true
@@ -79,6 +80,15 @@ type optionalFlag struct {
 
 func ignoreFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "ignore", Aliases: []string{"i"}, Usage: "no error for a task that does not exist"}
+}
+
+// manyTasksFlags are those of verbs that do something to one task or many.
+func manyTasksFlags(verb, all string) []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: all},
+		&cli.StringSliceFlag{Name: "filter", Usage: verb + " the tasks that fit `KEY=VALUE`; keys are " + taskFilterKeys + "; values of one key add up, different keys narrow down"},
+		ignoreFlag(),
+	}
 }
 
 func formatFlag(usage string) cli.Flag {

@@ -16,7 +16,7 @@ import (
 //	a value that begins with a dash: --tail -1
 //	help COMMAND for COMMAND --help
 //
-// Each flag comes out as --name=value under its first name (the library refuses
+// A command that takes another command line behind "--" gets that "--" too. Each flag comes out as --name=value under its first name (the library refuses
 // two names of one flag on a line), arguments behind a "--". The error is a
 // *usageError.
 func arrange(app *cli.App, args []string) ([]string, error) {
@@ -52,6 +52,9 @@ func (a *arranger) parse() error {
 		case word == "--":
 			if a.command == nil {
 				continue
+			}
+			if takesCommand(a.command) {
+				a.arguments = append(a.arguments, word)
 			}
 			a.arguments = append(a.arguments, a.rest...)
 			return nil
@@ -164,6 +167,9 @@ func (a *arranger) unknown(spelt, name string) error {
 	if a.command != nil {
 		flags = append(slices.Clone(a.command.Flags), flags...)
 	}
+	if a.command != nil && takesCommand(a.command) && len(a.arguments) > 0 {
+		return usagef(a.verb(), "unknown flag %s: the flags of the command to run stand behind --", spelt)
+	}
 	if like := cli.SuggestFlag(flags, name, true); like != "" {
 		return usagef(a.verb(), "unknown flag %s: did you mean %s?", spelt, like)
 	}
@@ -176,6 +182,9 @@ func (a *arranger) verb() string {
 	}
 	return a.command.Name
 }
+
+// takesCommand reports whether a command line of somebody else follows behind "--".
+func takesCommand(c *cli.Command) bool { return strings.Contains(c.ArgsUsage, " -- ") }
 
 func takesValue(f cli.Flag) bool {
 	d, ok := f.(cli.DocGenerationFlag)

@@ -17,8 +17,8 @@ func (s *session) carry(ctx context.Context, o *agent.Owner, l net.Listener) err
 	defer wg.Wait()
 	if l != nil {
 		v := api.ThisVersion(s.version)
-		v.PID = os.Getpid()
-		server := api.NewServer(ownedTask{o}, v)
+		v.PID, v.Role, v.StateDir = os.Getpid(), "owner", s.stateDir
+		server := api.NewServer(ownedTask{o, history{s.host}, v.PID}, v)
 		serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 		defer stop()
 		wg.Go(func() {

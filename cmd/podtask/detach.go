@@ -26,7 +26,7 @@ func (s *session) detached(ctx context.Context, r request, task taskdef.Task) er
 	if err != nil {
 		return err
 	}
-	if err := s.startOwner(ctx, st.ID); err != nil {
+	if err := s.handOver(ctx, st.ID); err != nil {
 		return fmt.Errorf("task %s is recorded, but has no owner: %w; `podtask rm -f %s` forgets it", shortID(st.ID), err, nameOf(st))
 	}
 	fmt.Fprintln(s.stdout, st.ID)
@@ -46,7 +46,7 @@ func (s *session) detached(ctx context.Context, r request, task taskdef.Task) er
 	var missed *missedError
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil:
-		return fmt.Errorf("task %s is not %s after %s; it goes on: `podtask inspect %s` tells what it waits for", shortID(st.ID), r.wait, r.timeout, nameOf(st))
+		return fmt.Errorf("task %s is not %s after %s; it goes on: `podtask why %s` tells what it waits for", shortID(st.ID), r.wait, r.timeout, nameOf(st))
 	case errors.As(err, &missed):
 		fmt.Fprintln(s.stderr, "Error: "+err.Error())
 		return exitStatus(max(1, codeOf(missed.task)))
@@ -63,6 +63,20 @@ func codeOf(t api.Task) int {
 		return 0
 	}
 	return int(*t.ExitCode)
+}
+
+// handOver gives a new task to the agent, and where there is none to an owner of its
+// own.
+func (s *session) handOver(ctx context.Context, id string) error {
+	if c := s.dialAgent(ctx); c != nil {
+		defer c.Close()
+		err := c.Adopt(ctx, id)
+		if err == nil {
+			return nil
+		}
+		s.log.Debug("the agent does not take the task", "error", err)
+	}
+	return s.startOwner(ctx, id)
 }
 
 // startOwner starts `podtask owner ID` and returns when it answers: as a unit of
@@ -102,10 +116,7 @@ func (s *session) ownerCommandLine(id string) ([]string, error) {
 	if err := os.MkdirAll(filepath.Dir(log), 0o700); err != nil {
 		return nil, err
 	}
-	argv := []string{self, "--log-level=" + s.logLevel}
-	if s.stateDirGiven {
-		argv = append(argv, "--state-dir="+s.stateDir)
-	}
+	argv := append([]string{self}, s.config.FlagArgs()...)
 	return append(argv, "owner", "--log-file="+log, id), nil
 }
 
@@ -161,6 +172,10 @@ func (s *session) awaitOwner(ctx context.Context, id string, died <-chan error) 
 			return nil
 		}
 		if st, err := s.host.Find(id); isGone(err) || err == nil && st.Settled() {
+			return nil
+		}
+		if r := s.reachAgent(ctx, id); r != nil { // one that has just started was faster
+			r.Close()
 			return nil
 		}
 		if said := lastError(s.ownerLog(id)); said != "" {

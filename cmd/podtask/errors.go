@@ -19,6 +19,14 @@ type exitStatus int
 
 func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
+// failedWith is a failure with an exit code of its own.
+type failedWith struct {
+	code int
+	what string
+}
+
+func (e *failedWith) Error() string { return e.what }
+
 // exitWith returns the error for an exit code; nil for 0.
 func exitWith(code int) error {
 	if code == 0 {

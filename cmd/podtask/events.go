@@ -17,7 +17,9 @@ func (p *program) eventsCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "events",
 		Usage: "show the changes of all tasks as they happen",
-		Description: `Events of this host are numbered. Without --since only new ones are shown.
+		Description: `Events of this host are numbered, across all tasks. Without --since only new ones
+are shown; with a number, reading goes on where it stopped, and what the log does not
+hold any more is told of on stderr.
 
 Examples:
   podtask events --filter name=web
@@ -34,20 +36,7 @@ Examples:
 }
 
 // eventLine is an event on the wire. Templates see its fields.
-type eventLine struct {
-	// Seq numbers the events of this host.
-	Seq    uint64    `json:"seq"`
-	At     time.Time `json:"at"`
-	Task   string    `json:"task"`
-	Name   string    `json:"name,omitempty"`
-	Family string    `json:"family"`
-	// Container is empty for the task itself.
-	Container string        `json:"container,omitempty"`
-	Status    string        `json:"status"`
-	Digest    string        `json:"digest,omitempty"`
-	ExitCode  *api.ExitCode `json:"exitCode,omitempty"`
-	Reason    string        `json:"reason,omitempty"`
-}
+type eventLine = api.Event
 
 func newEventLine(e agent.Event) eventLine {
 	return eventLine{
@@ -70,7 +59,12 @@ func events(ctx context.Context, s *session, c *cli.Context) error {
 		return err
 	}
 	format := c.String("format")
+	numbered := c.IsSet("since") && from.IsZero()
 	return s.host.Events(ctx, after, stream, func(e agent.Event) error {
+		if numbered && e.Seq > after+1 {
+			s.warn("events %d to %d are not in the log any more", after+1, e.Seq-1)
+		}
+		after = e.Seq
 		has := map[string]string{"task": e.Task, "name": e.Name, "family": e.Family, "container": e.Container, "status": e.Status}
 		if e.At.Before(from) || !wanted.match(has) {
 			return nil

@@ -6,6 +6,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/urfave/cli/v2"
 )
 
 // filters are the values wanted of each key: one of them must fit, for every key.
@@ -39,6 +42,19 @@ func (f filters) match(has map[string]string) bool {
 		}
 	}
 	return true
+}
+
+// taskFilterKeys are what tasks are chosen by.
+const taskFilterKeys = "id, name, family, status, health"
+
+// parseTaskFilters reads the --filter of a verb about tasks.
+func parseTaskFilters(c *cli.Context) (filters, error) {
+	return parseFilters(c.Command.Name, c.StringSlice("filter"), strings.Split(taskFilterKeys, ", ")...)
+}
+
+// filterable is what a task has of them.
+func filterable(t api.Task) map[string]string {
+	return map[string]string{"id": t.ID, "name": t.Name, "family": t.Family, "status": t.Status, "health": t.Health}
 }
 
 // parseSince reads a point in time: RFC 3339, a date, seconds since 1970 or how

@@ -20,51 +20,89 @@ import (
 // exitInterrupted is the exit code after Ctrl-C before anything ran: 128 + SIGINT.
 const exitInterrupted = 130
 
-// foreground runs the task as its owner until it has stopped. Signals and a closed
-// output stop it. Early ends with the first signal that comes before the task is ours.
+// foreground runs the task until it has stopped: the agent does where there is one,
+// else we own it. Signals and a closed output stop it. Early ends with the first
+// signal that comes before the task is made.
 func (s *session) foreground(ctx, early context.Context, r request, task taskdef.Task) error {
-	st, err := s.create(early, r, task)
+	pulls := newPullView(r.pullMode(), s.stderr, s.getenv)
+	s.onPull = pulls.observe
+	r.options.Remove = r.remove
+	owned, st, leave, err := s.createHere(early, r, task)
 	if err != nil && early.Err() != nil {
 		return exitStatus(exitInterrupted)
 	}
 	if err != nil {
 		return err
 	}
-	o, err := s.host.Own(st.ID)
-	if err != nil {
-		return err
-	}
-	f := &foregroundRun{session: s, owner: o, started: time.Now()}
-	stopSignals := f.passSignals()
+	defer func() {
+		if err := leave(); err != nil {
+			s.log.Debug("the lock of who shows the task stays", "task", st.ID, "error", err)
+		}
+	}()
+	f := &foregroundRun{session: s, pulls: pulls, first: st, last: api.FromState(st), task: owned}
+	stopSignals := f.passSignals(ctx)
 	if early.Err() != nil {
-		f.stop(os.Interrupt)
+		f.stop(ctx, os.Interrupt)
 	}
-	err = f.run(ctx, r.quiet)
+	err = f.run(ctx, r)
 	stopSignals()
-	if closeErr := o.Close(); err == nil {
-		err = closeErr
-	}
 	if err != nil {
 		return fmt.Errorf("task %s is left as it is, `podtask stop %s` takes it on: %w", shortID(st.ID), nameOf(st), err)
 	}
 	return f.finish(ctx, r)
 }
 
+// createHere makes the record of a task, says that we attend to it until leave is
+// called, and returns who has it: the agent, else us.
+func (s *session) createHere(ctx context.Context, r request, task taskdef.Task) (owned reached, st lifecycle.State, leave func() error, err error) {
+	o, err := s.createOwned(ctx, r, task)
+	if err != nil {
+		return nil, st, nil, err
+	}
+	st = o.State()
+	if leave, err = s.host.Attend(st.ID); err != nil {
+		return nil, st, nil, errors.Join(err, o.Close())
+	}
+	c := s.dialAgent(ctx)
+	if c == nil {
+		return &localTask{session: s, owner: o}, st, leave, nil
+	}
+	defer c.Close()
+	if err := o.Close(); err != nil {
+		return nil, st, nil, errors.Join(err, leave())
+	}
+	if err := c.Adopt(ctx, st.ID); err != nil {
+		s.log.Debug("the agent does not take the task", "error", err)
+	}
+	if owned, err = s.reach(ctx, st.ID); err != nil {
+		return nil, st, nil, errors.Join(err, leave())
+	}
+	return owned, st, leave, nil
+}
+
 // foregroundRun is a task that runs in the foreground.
 type foregroundRun struct {
 	*session
-	owner   *agent.Owner
-	started time.Time
+	pulls *pullView
+	first lifecycle.State // as it was created
 	// signal is the first that came; 0 for none.
 	signal atomic.Int32
 	// stopLogs gives up on logs that are still to come.
 	stopLogs context.CancelFunc
+
+	mu   sync.Mutex // guards the fields below
+	task reached    // who has the task now
+	last api.Task   // as it was last seen
+	// by and force are what was asked for with the latest request to stop; by is
+	// empty when there was none.
+	by    string
+	force bool
 }
 
 // passSignals turns signals into requests to stop: the first asks, each later one
 // kills. SIGPIPE is caught so that a closed output is an error of the write, not
 // the end of us.
-func (f *foregroundRun) passSignals() (stop func()) {
+func (f *foregroundRun) passSignals(ctx context.Context) (stop func()) {
 	signals := make(chan os.Signal, 8)
 	f.notify(signals, append(heeded(), syscall.SIGPIPE)...)
 	done := make(chan struct{})
@@ -74,7 +112,7 @@ func (f *foregroundRun) passSignals() (stop func()) {
 			select {
 			case sig := <-signals:
 				if sig != syscall.SIGPIPE {
-					f.stop(sig)
+					f.stop(ctx, sig)
 				}
 			case <-done:
 				return
@@ -100,19 +138,35 @@ func heeded() []os.Signal {
 }
 
 // stop passes one signal on.
-func (f *foregroundRun) stop(sig os.Signal) {
+func (f *foregroundRun) stop(ctx context.Context, sig os.Signal) {
 	number, _ := sig.(syscall.Signal)
 	if f.signal.CompareAndSwap(0, int32(number)) {
-		bound := f.owner.State().Task.StopBound()
-		fmt.Fprintf(f.stderr, "stopping, within %s; again to kill\n", bound)
-		f.owner.Send(lifecycle.StopRequested{By: signalName(number)})
+		fmt.Fprintf(f.stderr, "stopping, within %s; again to kill\n", f.first.Task.StopBound())
+		f.ask(ctx, signalName(number), false)
 		return
 	}
 	fmt.Fprintln(f.stderr, "killing")
-	f.owner.Send(lifecycle.StopRequested{By: signalName(number), Force: true})
-	if f.owner.State().Settled() {
+	f.ask(ctx, signalName(number), true)
+	if f.seen().Settled {
 		f.stopLogs()
 	}
+}
+
+// ask requests the task to stop. Should its owner die, the next one is asked again.
+func (f *foregroundRun) ask(ctx context.Context, by string, force bool) {
+	f.mu.Lock()
+	f.by, f.force = by, f.force || force
+	task := f.task
+	f.mu.Unlock()
+	if err := task.Stop(ctx, by, force); err != nil {
+		f.log.Debug("the owner went away", "task", f.first.ID, "error", err)
+	}
+}
+
+func (f *foregroundRun) seen() api.Task {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.last
 }
 
 func signalName(sig syscall.Signal) string {
@@ -127,75 +181,105 @@ func signalName(sig syscall.Signal) string {
 	return sig.String()
 }
 
-// run drives the task and shows progress and logs. It returns when the task has
-// settled and all logs are written.
-func (f *foregroundRun) run(ctx context.Context, quiet bool) error {
+// run shows progress and logs until the task has settled and all logs are written.
+func (f *foregroundRun) run(ctx context.Context, r request) error {
+
 	var wg sync.WaitGroup
 	logCtx, stopLogs := context.WithCancel(ctx)
 	defer stopLogs()
 	f.stopLogs = stopLogs
-	st := f.owner.State()
-	wg.Go(func() { f.copyLogs(logCtx, st) })
-
-	var failed error
-	wg.Go(func() { failed = f.carry(ctx, f.owner, f.listen(st.ID)) })
+	wg.Go(func() { f.copyLogs(ctx, logCtx) })
 	show := func(api.Task) {}
-	if !quiet {
-		show = newProgress(f.stderr, coloursFor(f.stderr, f.getenv), f.started, 0).show
+	if !r.quiet {
+		show = newProgress(f.pulls.over(f.stderr), coloursFor(f.stderr, f.getenv), time.Now(), 0).show
 	}
-	err := f.owner.Watch(ctx, func(st lifecycle.State) bool {
-		show(api.FromState(st))
-		return true
-	})
-	if !f.owner.State().Settled() {
+	err := f.follow(ctx, show)
+	if !f.seen().Settled {
 		stopLogs() // the task runs on, but not under us
 	}
 	wg.Wait()
-	return errors.Join(failed, err)
+	return err
+}
+
+// follow watches the task until it has settled or is gone. When its owner ends
+// before, it goes on with the next one, which may be us.
+func (f *foregroundRun) follow(ctx context.Context, show func(api.Task)) error {
+	for {
+		_, local := f.task.(*localTask)
+		err := f.task.Watch(ctx, func(t api.Task) bool {
+			f.mu.Lock()
+			f.last = t
+			f.mu.Unlock()
+			show(t)
+			return !t.Settled
+		})
+		f.task.Close()
+		if f.seen().Settled || local || ctx.Err() != nil {
+			return err
+		}
+		f.log.Debug("the owner went away", "task", f.first.ID, "error", err)
+		next, err := f.reach(ctx, f.first.ID)
+		if isGone(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		f.mu.Lock()
+		f.task = next
+		by, force := f.by, f.force
+		f.mu.Unlock()
+		if by != "" {
+			f.ask(ctx, by, force)
+		}
+	}
 }
 
 // copyLogs writes what the containers write. When the output is closed, nobody
-// wants the task any more.
-func (f *foregroundRun) copyLogs(ctx context.Context, st lifecycle.State) {
-	printer := f.newLogPrinter(st, true, false)
+// wants the task any more. The lines come from Podman, whoever owns the task, so that
+// the end of an owner costs none.
+func (f *foregroundRun) copyLogs(ctx, logCtx context.Context) {
+	printer := f.newLogPrinter(f.first, true, false)
+	printer.out, printer.err = f.pulls.over(printer.out), f.pulls.over(printer.err)
 	var closed error
-	err := f.host.Logs(ctx, st, "", agent.LogOptions{Follow: true, Tail: -1}, func(l agent.LogLine) error {
+	err := f.host.Logs(logCtx, f.first, "", agent.LogOptions{Follow: true, Tail: -1}, func(l agent.LogLine) error {
 		closed = printer.line(l)
 		return closed
 	})
 	switch {
 	case closed != nil:
-		f.owner.Send(lifecycle.StopRequested{By: "the end of its output"})
-	case err != nil && ctx.Err() == nil:
-		f.warn("the logs end here: %v; `podtask logs %s` shows them", err, nameOf(st))
+		f.ask(ctx, "the end of its output", false)
+	case err != nil && logCtx.Err() == nil:
+		f.warn("the logs end here: %v; `podtask logs %s` shows them", err, nameOf(f.first))
 	}
 }
 
 // finish removes the task if it should be, and gives the exit code.
 func (f *foregroundRun) finish(ctx context.Context, r request) error {
-	st := f.owner.State()
-	if r.remove && st.Goal != lifecycle.Gone {
-		if err := f.remove(ctx, st.ID, "podtask run --rm", true, func(api.Task) {}); err != nil {
+	t := f.seen()
+	gone := t.Goal == lifecycle.Gone.String()
+	if r.remove && !gone {
+		if err := f.remove(ctx, t.ID, "podtask run --rm", true, func(api.Task) {}); err != nil {
 			return err
 		}
 	}
-	if !r.quiet && !r.remove && st.Goal != lifecycle.Gone {
-		name := nameOf(st)
+	if !r.quiet && !r.remove && !gone {
+		name := nameOf(f.first)
 		fmt.Fprintf(f.stderr, "task %s stopped: %s; `podtask logs %s` or `podtask rm %s`\n",
-			shortID(st.ID), oneLine(firstOf(st.Stop.Reason, "no reason is known")), name, name)
+			shortID(t.ID), oneLine(firstOf(t.StoppedReason, "no reason is known")), name, name)
 	}
-	return exitWith(exitCode(st, syscall.Signal(f.signal.Load())))
+	return exitWith(exitCode(t, syscall.Signal(f.signal.Load())))
 }
 
 // exitCode is that of the task, or 128 + n when a signal stopped it before any
 // essential container ran, so that there is none.
-func exitCode(st lifecycle.State, sig syscall.Signal) int {
-	if sig == 0 || st.Stop.Code != lifecycle.StopUserInitiated {
-		return st.ExitCode()
+func exitCode(t api.Task, sig syscall.Signal) int {
+	if sig == 0 || t.StopCode != lifecycle.StopUserInitiated {
+		return codeOf(t)
 	}
-	for i, c := range st.Containers {
-		if st.Task.Containers[i].Essential && !c.StartedAt.IsZero() {
-			return st.ExitCode()
+	for _, c := range t.Containers {
+		if c.Essential && !c.StartedAt.IsZero() {
+			return codeOf(t)
 		}
 	}
 	return 128 + int(sig)

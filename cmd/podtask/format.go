@@ -4,10 +4,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"text/tabwriter"
 	"text/template"
 	"time"
+	"unicode/utf8"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
 )
 
 // writeJSON prints v for people and programs: indented, <, > and & as they are.
@@ -42,6 +47,48 @@ func toJSON(v any) (string, error) {
 	return string(b), err
 }
 
+// writeList prints a table of which each row is one thing. On a terminal lines end at
+// its edge, so that rows stay rows.
+func writeList(w io.Writer, rows [][]string) error {
+	return writeTable(upTo(edge(w), w), rows)
+}
+
+// edge is how wide the terminal is that w is; 0 for none.
+func edge(w io.Writer) int {
+	if f, ok := w.(*os.File); ok {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return width
+		}
+	}
+	return 0
+}
+
+// upTo is a writer to w whose lines end at a width; 0 lets them be.
+func upTo(width int, w io.Writer) io.Writer {
+	if width == 0 {
+		return w
+	}
+	return &lineCutter{to: w, width: width}
+}
+
+// printList prints what --quiet and --format ask for: the id of each, JSON, a template,
+// whose fields verb names in its errors, or a table.
+func printList[T any](w io.Writer, c *cli.Context, verb string, all []T, id func(T) string, table func() error) error {
+	switch format := c.String("format"); {
+	case c.Bool("quiet"):
+		for _, v := range all {
+			fmt.Fprintln(w, id(v))
+		}
+		return nil
+	case format == "json":
+		return writeJSON(w, append([]T{}, all...)) // an empty list is one too
+	case format == "" || format == "table":
+		return table()
+	default:
+		return writeTemplate(w, verb, format, all)
+	}
+}
+
 // writeTable prints rows in columns, the headers being the first.
 func writeTable(w io.Writer, rows [][]string) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
@@ -52,6 +99,29 @@ func writeTable(w io.Writer, rows [][]string) error {
 		fmt.Fprintln(tw, strings.Join(row, "\t"))
 	}
 	return tw.Flush()
+}
+
+// lineCutter cuts lines of text that are wider than a terminal.
+type lineCutter struct {
+	to    io.Writer
+	width int
+	used  int
+}
+
+func (c *lineCutter) Write(b []byte) (int, error) {
+	kept := make([]byte, 0, len(b))
+	for _, r := range string(b) {
+		switch c.used++; {
+		case r == '\n':
+			kept, c.used = append(kept, '\n'), 0
+		case c.used <= c.width:
+			kept = utf8.AppendRune(kept, r)
+		}
+	}
+	if _, err := c.to.Write(kept); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }
 
 // ago says how long ago something was, in words.

@@ -56,7 +56,7 @@ func (s *session) inspectTask(ctx context.Context, ref string) (api.Task, error)
 	if err != nil {
 		return api.Task{}, err
 	}
-	for _, socket := range []string{s.agentSocket(), s.socket(st.ID)} {
+	for _, socket := range []string{s.socket(st.ID), s.agentSocket()} {
 		c, err := api.Dial(ctx, socket)
 		if err != nil {
 			continue

@@ -12,6 +12,7 @@ import (
 
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/state"
 	"github.com/urfave/cli/v2"
 )
 
@@ -42,6 +43,9 @@ func own(ctx context.Context, s *session, c *cli.Context) error {
 	defer stop()
 	id := c.Args().First()
 	o, err := s.host.Own(id)
+	if errors.Is(err, state.ErrLocked) {
+		return nil // an agent that has just started was faster
+	}
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/pkg/config"
 	"github.com/podtask/podtask/pkg/state"
 	"github.com/urfave/cli/v2"
 )
@@ -44,6 +45,7 @@ func (p *program) main(ctx context.Context, args []string) int {
 func (p *program) report(err error) int {
 	var status exitStatus
 	var usage *usageError
+	var failed *failedWith
 	switch {
 	case err == nil:
 		return 0
@@ -51,6 +53,9 @@ func (p *program) report(err error) int {
 		return int(status)
 	case errors.As(err, &usage):
 		fmt.Fprintf(p.stderr, "Error: %s\n%s\n", usage.what, usage.do)
+	case errors.As(err, &failed):
+		fmt.Fprintln(p.stderr, "Error: "+err.Error())
+		return failed.code
 	default:
 		fmt.Fprintln(p.stderr, "Error: "+err.Error())
 	}
@@ -67,8 +72,10 @@ type session struct {
 	host                 *agent.Host
 	log                  *slog.Logger
 	stateDir, runtimeDir string
-	stateDirGiven        bool
-	logLevel             string
+	config               *config.Settings
+	logLevel             *slog.LevelVar
+	// onPull is told of pulls of this process; set before the first of them.
+	onPull func(agent.PullProgress)
 }
 
 // withHost makes an action of a verb that needs the tasks of this user.
@@ -79,25 +86,41 @@ func (p *program) withHost(action func(ctx context.Context, s *session, c *cli.C
 			return err
 		}
 		defer s.host.Close()
-		return action(c.Context, s, c)
+		err = action(c.Context, s, c)
+		s.cleanUp(c.Context)
+		return err
+	}
+}
+
+// cleanUpLimit is how long a command may take longer because old tasks are removed.
+const cleanUpLimit = 3 * time.Second
+
+// cleanUp removes tasks that stopped long ago. Nobody waits for it, so it is brief.
+func (s *session) cleanUp(ctx context.Context) {
+	if keep, on := s.config.CleanupWait(); on {
+		ctx, cancel := context.WithTimeout(ctx, cleanUpLimit)
+		defer cancel()
+		s.host.CleanUp(ctx, time.Now(), keep)
 	}
 }
 
 func (p *program) open(c *cli.Context) (*session, error) {
-	s := &session{program: p, logLevel: firstOf(c.String("log-level"), p.getenv("PODTASK_LOG_LEVEL"), "warn")}
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(s.logLevel)); err != nil {
-		return nil, usagef(c.Command.Name, "no log level %q: it is debug, info, warn or error", s.logLevel)
-	}
-	// Through the program, because an owner sends its words to a file.
-	s.log = slog.New(slog.NewTextHandler(writerFunc(func(b []byte) (int, error) { return p.stderr.Write(b) }), &slog.HandlerOptions{Level: level}))
-	given := firstOf(c.String("state-dir"), p.getenv("PODTASK_STATE_DIR"))
-	var err error
-	if s.stateDir, s.runtimeDir, err = dirs(p.getenv, given); err != nil {
+	settings, err := p.configure(c)
+	if err != nil {
 		return nil, err
 	}
-	s.stateDirGiven = given != ""
-	s.host, err = agent.Open(agent.Config{StateDir: s.stateDir, RuntimeDir: s.runtimeDir, Getenv: p.getenv, Log: s.log})
+	s := &session{program: p, config: settings, logLevel: new(slog.LevelVar)}
+	s.logLevel.Set(levelOf(settings.LogLevel))
+	// Through the program, because an owner sends its words to a file.
+	s.log = newLog(writerFunc(func(b []byte) (int, error) { return p.stderr.Write(b) }), logFormat(settings.LogFormat, p.stderr, p.getenv), isJournal(p.stderr, p.getenv("JOURNAL_STREAM")), s.logLevel)
+	if s.stateDir, s.runtimeDir, err = dirs(p.getenv, settings.StateDir); err != nil {
+		return nil, err
+	}
+	s.host, err = agent.Open(agent.Config{StateDir: s.stateDir, RuntimeDir: s.runtimeDir, Getenv: settings.Getenv(p.getenv), Log: s.log, NetnsHelper: p.netnsHelper(), Progress: func(pp agent.PullProgress) {
+		if s.onPull != nil {
+			s.onPull(pp)
+		}
+	}})
 	return s, err
 }
 
@@ -105,11 +128,7 @@ func (p *program) open(c *cli.Context) (*session, error) {
 // shell that su made, sockets lie beside the state.
 func dirs(getenv func(string) string, given string) (stateDir, runtimeDir string, err error) {
 	stateDir, runtimeDir, err = state.Dirs(getenv)
-	if given != "" {
-		if stateDir, err = filepath.Abs(given); err != nil {
-			return "", "", err
-		}
-	}
+	stateDir = firstOf(given, stateDir)
 	if stateDir == "" {
 		return "", "", err
 	}
@@ -125,7 +144,9 @@ func (s *session) socket(id string) string {
 }
 
 // agentSocket is where a long-running agent would listen.
-func (s *session) agentSocket() string { return filepath.Join(s.runtimeDir, "podtask.sock") }
+func (s *session) agentSocket() string {
+	return firstOf(s.config.Socket, filepath.Join(s.runtimeDir, "podtask.sock"))
+}
 
 func firstOf(values ...string) string {
 	for _, v := range values {

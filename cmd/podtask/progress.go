@@ -21,6 +21,8 @@ type progress struct {
 	seq uint64
 	// retries holds the attempts that have been shown of each container.
 	retries map[string]int
+	// queue is what the task was last shown to wait for.
+	queue string
 }
 
 // newProgress shows what happens after the transition numbered after.
@@ -53,6 +55,11 @@ func (p *progress) show(t api.Task) {
 		}
 		p.line(h.At, width, i, label(h.Container), h.Status, stateInk(h), detail(h, t))
 	}
+	if t.Queue != p.queue {
+		if p.queue = t.Queue; t.Queue != "" {
+			p.line(time.Time{}, width, -1, taskLabel, "queued", faint, "waits for "+oneLine(t.Queue))
+		}
+	}
 	for i, c := range t.Containers {
 		if c.Retry == nil {
 			delete(p.retries, c.Name)
@@ -62,6 +69,9 @@ func (p *progress) show(t api.Task) {
 		}
 	}
 }
+
+// note writes a line that belongs to no transition.
+func (p *progress) note(line string) { fmt.Fprintln(p.out, line) }
 
 // stateWidth is the width of the longest state.
 const stateWidth = len("RESOURCES_PROVISIONED")
@@ -94,7 +104,7 @@ func label(container string) string {
 
 func stateInk(h api.Transition) ink {
 	switch {
-	case h.Status == lifecycle.HealthUnhealthy.String(), h.ExitCode != nil && *h.ExitCode != 0:
+	case h.Status == lifecycle.Restarting, h.Status == lifecycle.HealthUnhealthy.String(), h.ExitCode != nil && *h.ExitCode != 0:
 		return red
 	case h.Status == lifecycle.StatusRunning.String(), h.Status == lifecycle.HealthHealthy.String():
 		return green
@@ -116,12 +126,25 @@ func detail(h api.Transition, t api.Task) string {
 	if h.Reason != "" {
 		parts = append(parts, oneLine(h.Reason))
 	}
-	if h.Container == lifecycle.Infra && h.Status == lifecycle.StatusResourcesProvisioned.String() {
-		for _, port := range t.Ports {
-			parts = append(parts, portText(port))
-		}
+	for _, port := range portsOf(t, h) {
+		parts = append(parts, portText(port))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// portsOf are the ports that are open from a line of the history on.
+func portsOf(t api.Task, h api.Transition) []api.Port {
+	own := false
+	for _, c := range t.Containers {
+		own = own || len(c.Ports) > 0
+		if c.Name == h.Container && h.Status == lifecycle.StatusRunning.String() {
+			return c.Ports
+		}
+	}
+	if !own && h.Container == lifecycle.Infra && h.Status == lifecycle.StatusResourcesProvisioned.String() {
+		return t.Ports
+	}
+	return nil
 }
 
 // portText is a port as podman ps writes it.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/podtask/podtask/pkg/api"
@@ -17,7 +18,8 @@ func (p *program) psCommand() *cli.Command {
 		Name:    "ps",
 		Aliases: []string{"ls", "list"},
 		Usage:   "list tasks",
-		Description: `Without --all, tasks that have stopped are left out. A task whose owner has died is
+		Description: `Without --all, tasks that have stopped are left out. A queued task waits for cpu,
+memory or a port that others have; "podtask why" tells whom. A task whose owner has died is
 shown with what was last recorded of it, and "(no owner)"; any command about it
 carries it on.
 
@@ -32,7 +34,7 @@ Examples:
 			&cli.BoolFlag{Name: "no-trunc", Usage: "do not shorten ids"},
 			&cli.BoolFlag{Name: "noheading", Usage: "print no headers"},
 			formatFlag("table, json or a Go template"),
-			filterFlag("id, name, family, status, health"),
+			filterFlag(taskFilterKeys),
 		},
 		Action: p.withHost(ps),
 	}
@@ -42,27 +44,17 @@ func ps(_ context.Context, s *session, c *cli.Context) error {
 	if err := noArguments(c); err != nil {
 		return err
 	}
-	wanted, err := parseFilters("ps", c.StringSlice("filter"), "id", "name", "family", "status", "health")
+	wanted, err := parseTaskFilters(c)
 	if err != nil {
 		return err
 	}
 	rows := s.rows(c.Bool("all") || len(wanted["status"]) > 0, c.Bool("no-trunc") || c.String("format") == "json", time.Now())
 	rows = slices.DeleteFunc(rows, func(r row) bool {
-		return !wanted.match(map[string]string{"id": r.ID, "name": r.Name, "family": r.Family, "status": r.recorded, "health": r.Health})
+		return !wanted.match(r.filterable)
 	})
-	switch format := c.String("format"); {
-	case c.Bool("quiet"):
-		for _, r := range rows {
-			fmt.Fprintln(s.stdout, r.ID)
-		}
-		return nil
-	case format == "" || format == "table":
+	return printList(s.stdout, c, "ps", rows, func(r row) string { return r.ID }, func() error {
 		return writeRows(s.program, rows, !c.Bool("noheading"))
-	case format == "json":
-		return writeJSON(s.stdout, rows)
-	default:
-		return writeTemplate(s.stdout, "ps", format, rows)
-	}
+	})
 }
 
 // row is a task in the list; templates see its fields and methods.
@@ -71,19 +63,24 @@ type row struct {
 	Name     string `json:"name"`
 	Family   string `json:"family"`
 	Revision int    `json:"revision"`
-	// Status has "(no owner)" behind it when nobody carries the task on.
+	// Status has "(queued: WHAT FOR)" behind it while there is no room for the task, and
+	// "(no owner)" when nobody carries it on.
 	Status string `json:"status"`
+	// Queue says in full what a queued task waits for.
+	Queue  string `json:"queue,omitempty"`
 	Health string `json:"health"`
 	// Running counts containers; Total is how many the task has.
-	Running   int       `json:"running"`
-	Total     int       `json:"total"`
+	Running int `json:"running"`
+	Total   int `json:"total"`
+	// Restarts counts those of all containers.
+	Restarts  int       `json:"restarts"`
 	CreatedAt time.Time `json:"createdAt"`
 	// OwnerPID is 0 without a living owner.
 	OwnerPID int           `json:"ownerPid"`
 	ExitCode *api.ExitCode `json:"exitCode,omitempty"`
 
-	recorded string
-	now      time.Time
+	filterable map[string]string
+	now        time.Time
 }
 
 // Containers is running/total.
@@ -110,31 +107,46 @@ func (s *session) rows(all, fullID bool, now time.Time) []row {
 	for _, err := range errs {
 		s.warn("%v", err)
 	}
+	waiting := s.host.Waiting()
 	rows := []row{}
 	for _, st := range slices.Backward(states) {
 		if all || st.Status() != lifecycle.StatusStopped {
-			rows = append(rows, newRow(s.fromState(st), fullID, now))
+			v := waiting[st.ID]
+			rows = append(rows, newRow(s.fromState(st), v.Word(), fullID, now))
 		}
 	}
 	return rows
 }
 
-func newRow(t api.Task, fullID bool, now time.Time) row {
+// newRow makes a row; queuedFor is what the task waits for in a word, if it is queued.
+func newRow(t api.Task, queuedFor string, fullID bool, now time.Time) row {
 	r := row{
 		ID: shortID(t.ID), Name: t.Name, Family: t.Family, Revision: t.Revision,
 		Status: t.Status, Health: t.Health, Total: len(t.Containers), CreatedAt: t.CreatedAt,
-		OwnerPID: t.Owner.PID, ExitCode: t.ExitCode, recorded: t.Status, now: now,
+		OwnerPID: t.Owner.PID, ExitCode: t.ExitCode, Queue: t.Queue, filterable: filterable(t), now: now,
 	}
 	if fullID {
 		r.ID = t.ID
 	}
+	if t.Queue != "" {
+		r.Status += " (queued: " + firstOf(queuedFor, "its turn") + ")"
+	}
+	switch paused, running := pausedOf(t); {
+	case paused == 0:
+	case paused < running:
+		r.Status += fmt.Sprintf(" (%d of %d paused)", paused, running)
+	default:
+		r.Status += " (paused)"
+	}
+	if len(t.UnappliedLimits) > 0 {
+		r.Status += " (no " + strings.Join(t.UnappliedLimits, ", ") + " limits)"
+	}
 	if !t.Settled && !t.Owner.Alive {
 		r.Status += " (no owner)"
 	}
+	_, r.Running = pausedOf(t)
 	for _, c := range t.Containers {
-		if c.Status == lifecycle.StatusRunning.String() {
-			r.Running++
-		}
+		r.Restarts += c.RestartCount
 	}
 	return r
 }
@@ -142,10 +154,10 @@ func newRow(t api.Task, fullID bool, now time.Time) row {
 func writeRows(p *program, rows []row, heading bool) error {
 	var table [][]string
 	if heading {
-		table = append(table, []string{"ID", "NAME", "FAMILY", "STATUS", "HEALTH", "CONTAINERS", "CREATED", "OWNER", "EXIT"})
+		table = append(table, []string{"ID", "NAME", "FAMILY", "STATUS", "HEALTH", "CONTAINERS", "RESTARTS", "CREATED", "OWNER", "EXIT"})
 	}
 	for _, r := range rows {
-		table = append(table, []string{r.ID, r.Name, r.Family, r.Status, r.Health, r.Containers(), r.Created(), r.Owner(), r.Exit()})
+		table = append(table, []string{r.ID, r.Name, r.Family, r.Status, r.Health, r.Containers(), strconv.Itoa(r.Restarts), r.Created(), r.Owner(), r.Exit()})
 	}
-	return writeTable(p.stdout, table)
+	return writeList(p.stdout, table)
 }

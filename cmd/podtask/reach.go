@@ -16,9 +16,12 @@ import (
 // reached is a task that can be asked for things: through the process that owns
 // it, or because we own it now.
 type reached interface {
-	Stop(ctx context.Context, force bool) error
-	Remove(ctx context.Context, force bool) error
-	// Watch is called once, after the above. It calls fn with the task and each
+	// By says who asks, for the stopped reason.
+	Stop(ctx context.Context, by string, force bool) error
+	Remove(ctx context.Context, by string, force bool) error
+	Update(ctx context.Context, q lifecycle.Quota) error
+	Pause(ctx context.Context, pause bool) error
+	// Watch is called once. A task that is ours moves only while it is watched. It calls fn with the task and each
 	// change, until fn returns false, ctx ends or no change can come.
 	Watch(ctx context.Context, fn func(api.Task) bool) error
 	// Close lets go of the task.
@@ -26,8 +29,8 @@ type reached interface {
 }
 
 // reach finds who owns a task: an agent, then an owner; if neither lives, it is us.
-func (s *session) reach(ctx context.Context, id, by string) (reached, error) {
-	if r := s.reachAgent(ctx, id, by); r != nil {
+func (s *session) reach(ctx context.Context, id string) (reached, error) {
+	if r := s.reachAgent(ctx, id); r != nil {
 		return r, nil
 	}
 	wait, cancel := context.WithTimeout(ctx, s.patience)
@@ -37,14 +40,14 @@ func (s *session) reach(ctx context.Context, id, by string) (reached, error) {
 	for {
 		c, err := api.Dial(wait, s.socket(id))
 		if err == nil {
-			return &remoteTask{client: c, id: id, by: by}, nil
+			return &remoteTask{client: c, id: id}, nil
 		}
 		if !errors.Is(err, api.ErrNoServer) && wait.Err() == nil {
 			s.log.Debug("the owner's socket", "error", err)
 		}
 		o, err := s.host.Own(id)
 		if err == nil {
-			return &localTask{session: s, owner: o, by: by}, nil
+			return &localTask{session: s, owner: o}, nil
 		}
 		if !errors.Is(err, state.ErrLocked) {
 			return nil, err
@@ -69,31 +72,59 @@ func unreachable(id string, err error) error {
 	return fmt.Errorf("task %s is owned by a process that does not answer: %w", shortID(id), err)
 }
 
-// reachAgent asks the agent, if there is one and the task is its.
-func (s *session) reachAgent(ctx context.Context, id, by string) reached {
+// dialAgent connects to the agent; nil if there is none.
+func (s *session) dialAgent(ctx context.Context) *api.Client {
 	c, err := api.Dial(ctx, s.agentSocket())
 	if err != nil {
+		if !errors.Is(err, api.ErrNoServer) {
+			s.log.Debug("the agent's socket", "error", err)
+		}
 		return nil
 	}
-	if _, err := c.Task(ctx, id); err != nil {
+	return c
+}
+
+// reachAgent asks the agent, if there is one that knows the task, unless another
+// process owns it.
+func (s *session) reachAgent(ctx context.Context, id string) reached {
+	c := s.dialAgent(ctx)
+	if c == nil {
+		return nil
+	}
+	t, err := c.Task(ctx, id)
+	if err == nil && t.Owner.Alive {
+		var v api.Version
+		if v, err = c.Version(ctx); err == nil && v.PID != t.Owner.PID {
+			err = errors.New("another process owns the task")
+		}
+	}
+	if err != nil {
 		c.Close()
 		return nil
 	}
-	return &remoteTask{client: c, id: id, by: by}
+	return &remoteTask{client: c, id: id}
 }
 
 // remoteTask is a task that another process owns.
 type remoteTask struct {
 	client *api.Client
-	id, by string
+	id     string
 }
 
-func (r *remoteTask) Stop(ctx context.Context, force bool) error {
-	return r.client.Stop(ctx, r.id, r.by, force)
+func (r *remoteTask) Stop(ctx context.Context, by string, force bool) error {
+	return r.client.Stop(ctx, r.id, by, force)
 }
 
-func (r *remoteTask) Remove(ctx context.Context, force bool) error {
-	return r.client.Remove(ctx, r.id, r.by, force)
+func (r *remoteTask) Remove(ctx context.Context, by string, force bool) error {
+	return r.client.Remove(ctx, r.id, by, force)
+}
+
+func (r *remoteTask) Update(ctx context.Context, q lifecycle.Quota) error {
+	return r.client.Update(ctx, r.id, q)
+}
+
+func (r *remoteTask) Pause(ctx context.Context, pause bool) error {
+	return r.client.Pause(ctx, r.id, pause)
 }
 
 func (r *remoteTask) Watch(ctx context.Context, fn func(api.Task) bool) error {
@@ -107,15 +138,22 @@ func (r *remoteTask) Close() { r.client.Close() }
 type localTask struct {
 	*session
 	owner *agent.Owner
-	by    string
 }
 
-func (l *localTask) Stop(ctx context.Context, force bool) error {
-	return ownedTask{l.owner}.Stop(ctx, "", l.by, force)
+func (l *localTask) Stop(ctx context.Context, by string, force bool) error {
+	return ownedTask{owner: l.owner}.Stop(ctx, "", by, force)
 }
 
-func (l *localTask) Remove(ctx context.Context, force bool) error {
-	return ownedTask{l.owner}.Remove(ctx, "", l.by, force)
+func (l *localTask) Remove(ctx context.Context, by string, force bool) error {
+	return ownedTask{owner: l.owner}.Remove(ctx, "", by, force)
+}
+
+func (l *localTask) Update(ctx context.Context, q lifecycle.Quota) error {
+	return ownedTask{owner: l.owner}.Update(ctx, "", q)
+}
+
+func (l *localTask) Pause(ctx context.Context, pause bool) error {
+	return ownedTask{owner: l.owner, history: history{l.host}}.Pause(ctx, "", pause)
 }
 
 func (l *localTask) Watch(ctx context.Context, fn func(api.Task) bool) error {
@@ -126,9 +164,13 @@ func (l *localTask) Watch(ctx context.Context, fn func(api.Task) bool) error {
 		defer stop() // ends the watch too, should Run have failed early
 		failed = l.carry(run, l.owner, l.listen(l.owner.State().ID))
 	})
-	watched := l.owner.Watch(ctx, func(s lifecycle.State) bool { return fn(l.fromState(s)) })
-	if l.owner.State().Goal == lifecycle.Up {
-		stop() // on its way down it is brought to the end
+	asked := l.owner.State().Goal
+	watched := l.owner.Watch(ctx, func(s lifecycle.State) bool {
+		asked = max(asked, s.Goal)
+		return fn(l.fromState(s))
+	})
+	if goal := l.owner.State().Goal; goal == lifecycle.Up || goal < asked {
+		stop() // on its way down it is brought to the end, unless that was given up
 	}
 	wg.Wait()
 	if failed != nil && !errors.Is(failed, context.Canceled) {
@@ -146,6 +188,9 @@ func (l *localTask) Close() {
 // fromState is a recorded task with the owner that its lock tells of.
 func (s *session) fromState(st lifecycle.State) api.Task {
 	t := api.FromState(st)
+	if st.Goal == lifecycle.Up && st.Sandbox.Share == lifecycle.ShareAsked && t.Queue == "" {
+		t.Queue = s.host.Waiting()[st.ID].String()
+	}
 	if holder, held := s.host.Holder(st.ID); held {
 		t.Owner = api.Owner{PID: holder.PID, Alive: true}
 	}
@@ -155,12 +200,24 @@ func (s *session) fromState(st lifecycle.State) api.Task {
 // errHandedOn: a task changed hands again and again.
 var errHandedOn = errors.New("its owners keep ending")
 
+// handOn is how much longer each pause is before the next owner is looked for.
+const handOn = 200 * time.Millisecond
+
 // until asks a task for something and watches it until done is satisfied or gives
 // an error. When the owner ends before, whoever owns the task next is asked again.
 // A task that is removed meanwhile gives an error that isGone knows.
-func (s *session) until(ctx context.Context, id, by string, ask func(reached) error, done func(api.Task) (bool, error)) error {
-	for range 5 {
-		finished, err := s.untilHandedOn(ctx, id, by, ask, done)
+func (s *session) until(ctx context.Context, id string, ask func(reached) error, done func(api.Task) (bool, error)) error {
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for round := range 6 {
+		// An owner that has done its work answers until its process ends.
+		pause.Reset(time.Duration(round) * handOn)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		finished, err := s.untilHandedOn(ctx, id, ask, done)
 		if finished || err != nil {
 			return err
 		}
@@ -168,8 +225,8 @@ func (s *session) until(ctx context.Context, id, by string, ask func(reached) er
 	return fmt.Errorf("task %s: %w: try again", shortID(id), errHandedOn)
 }
 
-func (s *session) untilHandedOn(ctx context.Context, id, by string, ask func(reached) error, done func(api.Task) (bool, error)) (finished bool, err error) {
-	r, err := s.reach(ctx, id, by)
+func (s *session) untilHandedOn(ctx context.Context, id string, ask func(reached) error, done func(api.Task) (bool, error)) (finished bool, err error) {
+	r, err := s.reach(ctx, id)
 	if err != nil {
 		return false, err
 	}

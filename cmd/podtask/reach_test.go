@@ -42,7 +42,7 @@ func (w *world) getenv(name string) string {
 // podtask runs one command line.
 func (w *world) podtask(args ...string) (stdout, stderr string, code int) {
 	var out, err bytes.Buffer
-	p := &program{stdin: strings.NewReader(""), stdout: &out, stderr: &err, getenv: w.getenv, environ: func() []string { return nil }, patience: 200 * time.Millisecond}
+	p := &program{stdin: strings.NewReader(""), stdout: &out, stderr: &err, getenv: w.getenv, environ: func() []string { return nil }, patience: 200 * time.Millisecond, notify: func(chan<- os.Signal, ...os.Signal) {}}
 	code = p.main(w.t.Context(), append([]string{"podtask"}, args...))
 	return out.String(), err.String(), code
 }
@@ -100,13 +100,14 @@ func (o *standIn) State() lifecycle.State {
 	return o.st
 }
 
-func (o *standIn) Send(ev lifecycle.Event) {
+func (o *standIn) Send(ev lifecycle.Event) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.events = append(o.events, ev)
 	o.st, _ = lifecycle.Step(o.st, noon, ev)
 	close(o.changed)
 	o.changed = make(chan struct{})
+	return true
 }
 
 func (o *standIn) Watch(ctx context.Context, fn func(lifecycle.State) bool) error {
@@ -141,7 +142,7 @@ func (w *world) owned(s lifecycle.State) *standIn {
 func (w *world) serve(o owner, l net.Listener) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	wg.Go(func() { _ = api.NewServer(ownedTask{o}, api.Version{PID: 4711}).Serve(ctx, l) })
+	wg.Go(func() { _ = api.NewServer(ownedTask{owner: o, pid: 4711}, api.Version{PID: 4711}).Serve(ctx, l) })
 	w.t.Cleanup(func() { cancel(); wg.Wait() })
 }
 
@@ -186,7 +187,7 @@ func TestRmNeedsForceForATaskThatRuns(t *testing.T) {
 	if len(o.events) > 0 {
 		t.Errorf("the owner was sent %v", o.events)
 	}
-	if err := (ownedTask{o}).Remove(t.Context(), "", "me", false); !api.Is(err, api.Conflict) {
+	if err := (ownedTask{owner: o}).Remove(t.Context(), "", "me", false); !api.Is(err, api.Conflict) {
 		t.Errorf("the owner itself says %v, want a conflict", err)
 	}
 }
@@ -282,10 +283,14 @@ func TestListsOfTasks(t *testing.T) {
 		{"-a --filter name=one --filter name=two", second.ID + " " + first.ID},
 		{"-a --filter name=one --filter status=NONE", ""},
 		{"-a --filter id=" + first.ID[:8], first.ID},
+		{"-a --filter id=" + first.ID, first.ID},
 	} {
 		if got := ids(strings.Fields(tt.args)...); got != tt.want {
 			t.Errorf("ps %s: %q, want %q", tt.args, got, tt.want)
 		}
+	}
+	if out, _, _ := w.podtask("ps", "-a", "--filter", "id="+first.ID, "--format", "{{.Name}}"); out != "one\n" {
+		t.Errorf("by the full id there is %q", out)
 	}
 	out, _, _ := w.podtask("ps", "--format", "json")
 	var rows []struct {
@@ -330,7 +335,7 @@ func TestEventsArePrinted(t *testing.T) {
 func TestOwnedTaskKnowsItsTaskOnly(t *testing.T) {
 	t.Parallel()
 	s := lifecycle.State{ID: strings.Repeat("ab", 16), Name: "web"}
-	b := ownedTask{&standIn{st: s}}
+	b := ownedTask{owner: &standIn{st: s}}
 	for ref, known := range map[string]bool{s.ID: true, "abab": true, "web": true, "": false, "we": false, "cd": false} {
 		if _, err := b.Task(t.Context(), ref); (err == nil) != known || err != nil && !api.Is(err, api.NotFound) {
 			t.Errorf("%q: %v, want known: %v", ref, err, known)

@@ -145,14 +145,14 @@ func TestTableOfTasks(t *testing.T) {
 	now := after(2 * time.Hour)
 	var out bytes.Buffer
 	p := &program{stdout: &out}
-	if err := writeRows(p, []row{newRow(orphan, false, now), newRow(owned, true, now), newRow(shopTask(), false, now)}, true); err != nil {
+	if err := writeRows(p, []row{newRow(orphan, "", false, now), newRow(owned, "", true, now), newRow(shopTask(), "", false, now)}, true); err != nil {
 		t.Fatal(err)
 	}
 	const want = `
-ID                                 NAME   FAMILY   STATUS               HEALTH    CONTAINERS   CREATED       OWNER   EXIT
-ffffffffffff                              shop     RUNNING (no owner)   HEALTHY   1/2          2 hours ago   none    
-eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee          shop     RUNNING              HEALTHY   1/2          2 hours ago   4711    
-0123456789ab                       shop   shop     STOPPED              HEALTHY   0/2          2 hours ago   none    3
+ID                                 NAME   FAMILY   STATUS               HEALTH    CONTAINERS   RESTARTS   CREATED       OWNER   EXIT
+ffffffffffff                              shop     RUNNING (no owner)   HEALTHY   1/2          0          2 hours ago   none    
+eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee          shop     RUNNING              HEALTHY   1/2          0          2 hours ago   4711    
+0123456789ab                       shop   shop     STOPPED              HEALTHY   0/2          0          2 hours ago   none    3
 `
 	if diff := cmp.Diff(want[1:], out.String()); diff != "" {
 		t.Error(diff)
@@ -174,7 +174,7 @@ func TestAgo(t *testing.T) {
 func TestTemplates(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	err := writeTemplate(&out, "ps", `{{.ID}}\t{{.Containers}} {{json .ExitCode}} {{print .ExitCode}}`, []row{newRow(shopTask(), false, noon)})
+	err := writeTemplate(&out, "ps", `{{.ID}}\t{{.Containers}} {{json .ExitCode}} {{print .ExitCode}}`, []row{newRow(shopTask(), "", false, noon)})
 	if want := "0123456789ab\t0/2 3 3\n"; err != nil || out.String() != want {
 		t.Errorf("%q, %v; want %q", out.String(), err, want)
 	}

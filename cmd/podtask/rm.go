@@ -22,11 +22,9 @@ Examples:
   podtask rm -f web     # kill it first
   podtask rm --all      # all that have stopped
   podtask rm --all -f   # all`,
-		Flags: []cli.Flag{
+		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Usage: "kill a task that has not stopped"},
-			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "remove all tasks that have stopped; with --force all tasks"},
-			ignoreFlag(),
-		},
+		}, manyTasksFlags("remove", "remove all tasks that have stopped; with --force all tasks")...),
 		Action: p.withHost(rm),
 	}
 }
@@ -45,8 +43,8 @@ func rm(ctx context.Context, s *session, c *cli.Context) error {
 // remove removes a task and returns when nothing of it is left.
 func (s *session) remove(ctx context.Context, id, by string, force bool, show func(api.Task)) error {
 	asked := false
-	err := s.until(ctx, id, by,
-		func(r reached) error { return r.Remove(ctx, force) },
+	err := s.until(ctx, id,
+		func(r reached) error { return r.Remove(ctx, by, force) },
 		func(t api.Task) (bool, error) {
 			show(t)
 			if t.Goal == lifecycle.Gone.String() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/signal"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +20,7 @@ func (p *program) runCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "run",
 		Usage:     "run a task",
-		ArgsUsage: "FILE|-",
+		ArgsUsage: "FILE|-|FAMILY[:REV]",
 		Description: `In the foreground progress goes to stderr and the logs of the containers to stdout
 and stderr, and the exit code is that of the essential container that stopped
 first. Ctrl-C, SIGTERM, a lost terminal (SIGHUP) and a closed output stop the task;
@@ -32,38 +33,51 @@ Examples:
   podtask run web.json
   podtask run --rm -e LOG_LEVEL=debug --env-file web.env web.yaml
   podtask run -d --wait=healthy --timeout 2m --name web web.json
-  podtask run --dry-run --strict web.json`,
-		Flags: []cli.Flag{
+  podtask run --map-volume data=./data --map-secret /web/token=env:TOKEN web.json
+  podtask run --override nightly.json --dry-run --strict web.json`,
+		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "detach", Aliases: []string{"d"}, Usage: "leave the task running and print its id"},
 			&cli.StringFlag{Name: "name", Usage: "call the task `NAME`"},
 			&cli.StringSliceFlag{Name: "env", Aliases: []string{"e"}, Usage: "set `NAME=VALUE` in every container; NAME alone takes the value from here"},
 			&cli.StringSliceFlag{Name: "env-file", Usage: "read variables from `FILE`, a line each"},
 			&cli.StringFlag{Name: "pull", Value: "default", Usage: "when to pull images: default (always; a local copy will do if that fails), always, once, prefer-cached or never"},
 			&cli.StringFlag{Name: "limits", Value: agent.LimitsEnforce, Usage: "enforce refuses a task whose cpu and memory limits this host cannot apply; best-effort applies those it can; off none"},
+			&cli.BoolFlag{Name: "replace", Usage: "with --name: stop and remove a task of that name first"},
+			&cli.StringFlag{Name: "pids-limit", Usage: "allow the task `NUMBER` processes and threads, 0 for no limit", DefaultText: "4096, where the host can limit them"},
+			&cli.StringFlag{Name: "cpu-period", Usage: "count the task's cpu limit in `TIME`, 8ms to 1s", DefaultText: "100ms"},
 			&cli.BoolFlag{Name: "rm", Usage: "remove the task when it has stopped"},
 			&optionalFlag{StringFlag: &cli.StringFlag{Name: "wait", Usage: "with --detach: wait until the task is `running`, healthy or stopped"}, bare: string(untilRunning)},
 			&cli.DurationFlag{Name: "timeout", Usage: "with --wait: wait no longer than this (30s, 5m)", DefaultText: "for ever"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "check the task and this host, and make nothing"},
-			&cli.BoolFlag{Name: "strict", Usage: "take warnings for errors"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "show no progress"},
-		},
+			&cli.StringFlag{Name: "auto-update", Usage: "with --notify: `registry` lets podtask auto-update follow the images' tags, and goes back to the digests of before when new ones fail"},
+			&cli.DurationFlag{Name: "settle", Value: 10 * time.Second, Usage: "with --auto-update: how long new images have to do well before the service is ready with them"},
+			&cli.StringFlag{Name: "progress", Value: "auto", Usage: "how to show pulls: plain (lines), json (JSON Lines on stderr), none, or auto: a status line on a terminal, else plain"},
+			&cli.StringFlag{Name: "notify", Usage: "be the main process of a systemd service that is ready when the task is `healthy` or running, or that is not waited for (no)"},
+		}, append(adjustFlags(), definitionFlags()...)...),
 		Action: p.withHost(run),
 	}
 }
 
 // request is a run as the command line asks for it.
 type request struct {
-	file    string
+	definition
 	name    string
-	env     []taskdef.EnvVar
+	adjust  taskdef.Adjustments
 	options lifecycle.Options
 	detach  bool
+	replace bool
 	remove  bool
 	wait    condition // empty: do not
 	timeout time.Duration
 	dryRun  bool
-	strict  bool
 	quiet   bool
+	// progress is one of progressModes.
+	progress string
+	// notify is what READY=1 waits for; empty outside of a service.
+	notify condition
+	// settle is how long new images have to do well, 0 to 1 h.
+	settle time.Duration
 }
 
 // taskName is what a task may be called.
@@ -71,10 +85,11 @@ var taskName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,254}$`)
 
 func (p *program) parseRequest(c *cli.Context) (request, error) {
 	r := request{
-		file: c.Args().First(), name: c.String("name"),
+		name:   c.String("name"),
 		detach: c.Bool("detach"), remove: c.Bool("rm"), timeout: c.Duration("timeout"),
-		dryRun: c.Bool("dry-run"), strict: c.Bool("strict"), quiet: c.Bool("quiet"),
+		dryRun: c.Bool("dry-run"), quiet: c.Bool("quiet"), progress: c.String("progress"),
 		options: lifecycle.Options{Limits: c.String("limits")},
+		replace: c.Bool("replace"), notify: condition(c.String("notify")), settle: c.Duration("settle"),
 	}
 	if n := c.Args().Len(); n != 1 {
 		return r, usagef("run", "run takes one FILE, not %d arguments", n)
@@ -85,12 +100,18 @@ func (p *program) parseRequest(c *cli.Context) (request, error) {
 	if err := r.options.Pull.UnmarshalText([]byte(c.String("pull"))); err != nil {
 		return r, usagef("run", "--pull is default, always, once, prefer-cached or never, not %q", c.String("pull"))
 	}
+	if !slices.Contains(progressModes, r.progress) {
+		return r, usagef("run", "--progress is auto, plain, json or none, not %q", r.progress)
+	}
 	switch r.options.Limits {
 	case agent.LimitsEnforce, agent.LimitsBestEffort, agent.LimitsOff:
 	default:
 		return r, usagef("run", "--limits is enforce, best-effort or off, not %q", r.options.Limits)
 	}
 	var err error
+	if r.options.Quota, err = parseQuota(c); err != nil {
+		return r, err
+	}
 	if c.IsSet("wait") {
 		if r.wait, err = parseCondition("run", c.String("wait")); err != nil {
 			return r, err
@@ -102,7 +123,35 @@ func (p *program) parseRequest(c *cli.Context) (request, error) {
 	if r.timeout != 0 && (r.wait == "" || r.timeout < 0) {
 		return r, usagef("run", "--timeout is a positive time and bounds --wait: give --detach --wait with it")
 	}
-	r.env, err = p.readEnv("run", c.StringSlice("env-file"), c.StringSlice("env"))
+	switch r.notify {
+	case "", notifyNo, untilRunning, untilHealthy:
+	default:
+		return r, usagef("run", "--notify is healthy, running or no, not %q", r.notify)
+	}
+	if r.notify != "" && (r.detach || r.dryRun) {
+		return r, usagef("run", "--notify is for the main process of a service: leave out --detach and --dry-run")
+	}
+	if r.options.AutoUpdate = c.String("auto-update"); r.options.AutoUpdate != "" {
+		if r.options.AutoUpdate != updateFromRegistry || r.notify == "" || r.notify == notifyNo || r.name == "" {
+			return r, usagef("run", "--auto-update is registry, and is for a service with --name, and --notify healthy or running")
+		}
+	}
+	if r.settle < 0 || r.settle > time.Hour || c.IsSet("settle") && r.options.AutoUpdate == "" {
+		return r, usagef("run", "--settle is a time of up to an hour, and is for --auto-update")
+	}
+	if r.notify != "" {
+		r.options.Unit = p.getenv("PODMAN_SYSTEMD_UNIT")
+	}
+	if r.replace && r.name == "" {
+		return r, usagef("run", "--replace needs --name")
+	}
+	if r.adjust, err = parseAdjustments(c); err != nil {
+		return r, err
+	}
+	if r.definition, err = p.definitionOf(c, c.Args().First()); err != nil {
+		return r, err
+	}
+	r.settings.Env, err = p.readEnv("run", c.StringSlice("env-file"), c.StringSlice("env"))
 	return r, err
 }
 
@@ -114,6 +163,9 @@ func run(ctx context.Context, s *session, c *cli.Context) error {
 	// Until there is something to stop, a signal just ends us.
 	early, stop := signal.NotifyContext(ctx, heeded()...)
 	defer stop()
+	if r.notify != "" {
+		return s.service(ctx, early, r)
+	}
 	task, err := s.prepare(early, r)
 	if err == nil && !r.dryRun {
 		if r.detach {
@@ -134,31 +186,65 @@ func run(ctx context.Context, s *session, c *cli.Context) error {
 	return s.printDryRun(task)
 }
 
-// prepare reads the task and makes sure that this host can run it.
+// prepare reads the task, makes place for it and makes sure that this host can run
+// it.
 func (s *session) prepare(ctx context.Context, r request) (taskdef.Task, error) {
-	task, f, err := s.parseFile(r.file, r.strict)
+	task, err := s.define(r)
 	if err != nil {
 		return task, err
 	}
-	s.printProblems(f)
-	if !f.Valid {
-		fmt.Fprintf(s.stderr, "%s is not valid: nothing was made\n", f.File)
+	if r.replace && !r.dryRun {
+		if err := s.replace(ctx, r.name); err != nil {
+			return task, err
+		}
+	}
+	if err := s.host.Preflight(ctx, task, r.options); err != nil {
+		return task, err
+	}
+	for _, w := range s.host.Warnings(ctx, task) {
+		s.warn("%s", w)
+	}
+	s.warnShortNames(task, r.options)
+	return task, nil
+}
+
+// define reads the task as the request changes it, and says what is wrong with it.
+func (s *session) define(r request) (taskdef.Task, error) {
+	task, f, err := s.parse(r.definition)
+	if err != nil {
+		return task, err
+	}
+	if !s.runnable(f) {
 		return task, exitStatus(exitOwnFailure)
 	}
-	task = task.WithEnv(r.env)
-	return task, s.host.Preflight(ctx, task, r.options)
+	if task, err = task.Adjust(r.adjust); err != nil {
+		return task, err
+	}
+	return agent.ReadEnvironmentFiles(task)
 }
 
 // create makes the record.
 func (s *session) create(ctx context.Context, r request, task taskdef.Task) (lifecycle.State, error) {
-	st, err := s.host.Create(ctx, task, r.name, r.options)
+	o, err := s.createOwned(ctx, r, task)
+	if err != nil {
+		return lifecycle.State{}, err
+	}
+	return o.State(), o.Close()
+}
+
+// createOwned makes the record of a task that is ours.
+func (s *session) createOwned(ctx context.Context, r request, task taskdef.Task) (*agent.Owner, error) {
+	o, err := s.host.CreateOwned(ctx, task, r.name, r.options)
 	if errors.Is(err, agent.ErrNameTaken) {
-		return st, fmt.Errorf("run %s: %w", r.file, err)
+		return nil, fmt.Errorf("run %s: %w", r.document, err)
 	}
-	if len(st.Options.Unapplied) > 0 {
-		s.warn("this host cannot apply limits of: %s; the task runs without", strings.Join(st.Options.Unapplied, ", "))
+	if err != nil {
+		return nil, err
 	}
-	return st, err
+	if unapplied := o.State().Options.Unapplied; len(unapplied) > 0 {
+		s.warn("this host cannot apply limits of: %s; the task runs without", strings.Join(unapplied, ", "))
+	}
+	return o, nil
 }
 
 func (s *session) printDryRun(task taskdef.Task) error {

@@ -24,12 +24,11 @@ until the task is removed. The ids of the tasks are printed.
 Examples:
   podtask stop web
   podtask stop --time 0 web    # kill
+  podtask stop --filter family=batch
   podtask stop --all`,
-		Flags: []cli.Flag{
+		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "time", Aliases: []string{"t"}, Usage: "0 kills at once; other times are in the definition (stopTimeout)"},
-			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "stop all tasks"},
-			ignoreFlag(),
-		},
+		}, manyTasksFlags("stop", "stop all tasks")...),
 		Action: p.withHost(stop),
 	}
 }
@@ -43,29 +42,45 @@ func stop(ctx context.Context, s *session, c *cli.Context) error {
 		if st.Status() == lifecycle.StatusStopped {
 			return nil
 		}
-		err := s.until(ctx, st.ID, "podtask stop",
-			func(r reached) error { return r.Stop(ctx, grace == "0") },
-			func(t api.Task) (bool, error) {
-				show.show(t)
-				return t.Status == lifecycle.StatusStopped.String(), nil
-			})
-		if isGone(err) { // run --rm, or somebody else's rm
-			return nil
+		if grace != "0" && st.Sandbox.Dirty {
+			show.note(fmt.Sprintf("task %s: stopping, within %s; `podtask stop --time 0 %s` kills it", shortID(st.ID), st.Task.StopBound(), nameOf(st)))
 		}
-		return err
+		return s.stopTask(ctx, st.ID, "podtask stop", grace == "0", show.show)
 	})
+}
+
+// stopTask stops a task and returns when it has stopped. One that is removed
+// meanwhile, by run --rm or somebody else's rm, has stopped.
+func (s *session) stopTask(ctx context.Context, id, by string, force bool, show func(api.Task)) error {
+	err := s.until(ctx, id,
+		func(r reached) error { return r.Stop(ctx, by, force) },
+		func(t api.Task) (bool, error) {
+			show(t)
+			return t.Status == lifecycle.StatusStopped.String(), nil
+		})
+	if isGone(err) {
+		return nil
+	}
+	return err
 }
 
 // forEach does something to the tasks named on the line, all at the same time, or
 // with --all to those that fit. It prints the id of each that went well.
 func (s *session) forEach(c *cli.Context, fits func(lifecycle.State) bool, do func(lifecycle.State, *progress) error) error {
 	states, errs := s.named(c, fits)
-	if states == nil && errs == nil && !c.Bool("all") && !c.Args().Present() {
+	if states == nil && errs == nil && !ofMany(c) && !c.Args().Present() {
 		return usagef(c.Command.Name, "no TASK to %s", c.Command.Name)
 	}
+	return errors.Join(append(errs, s.sideBySide(states, do))...)
+}
+
+// sideBySide does something to tasks at the same time and prints the id of each that
+// went well.
+func (s *session) sideBySide(states []lifecycle.State, do func(lifecycle.State, *progress) error) error {
 	var (
-		wg sync.WaitGroup
-		mu sync.Mutex // guards errs and the outputs
+		wg   sync.WaitGroup
+		mu   sync.Mutex // guards errs and the outputs
+		errs []error
 	)
 	stderr := writerFunc(func(b []byte) (int, error) {
 		mu.Lock()
@@ -88,15 +103,22 @@ func (s *session) forEach(c *cli.Context, fits func(lifecycle.State) bool, do fu
 	return errors.Join(errs...)
 }
 
-// named finds the tasks of the line, each once.
+// ofMany reports whether tasks are chosen by what they are, and not by name.
+func ofMany(c *cli.Context) bool { return c.Bool("all") || len(c.StringSlice("filter")) > 0 }
+
+// named finds the tasks of the line, each once; with --all or --filter those that fit.
 func (s *session) named(c *cli.Context, fits func(lifecycle.State) bool) (states []lifecycle.State, errs []error) {
-	if c.Bool("all") {
+	if ofMany(c) {
 		if c.Args().Present() {
-			return nil, []error{usagef(c.Command.Name, "--all and a TASK exclude each other")}
+			return nil, []error{usagef(c.Command.Name, "--all or --filter and a TASK exclude each other")}
+		}
+		wanted, err := parseTaskFilters(c)
+		if err != nil {
+			return nil, []error{err}
 		}
 		all, bad := s.host.States()
 		for _, st := range all {
-			if fits(st) {
+			if fits(st) && wanted.match(filterable(s.fromState(st))) {
 				states = append(states, st)
 			}
 		}

@@ -15,6 +15,7 @@ const (
 	red   ink = "\x1b[31m"
 	green ink = "\x1b[32m"
 	faint ink = "\x1b[2m"
+	bold  ink = "\x1b[1m"
 	reset     = "\x1b[0m"
 )
 

@@ -21,10 +21,9 @@ that has none yet, as when it is waited for until it runs.
 Examples:
   podtask wait web
   podtask wait --condition healthy web`,
-		Flags: []cli.Flag{
+		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "condition", Value: string(untilStopped), Usage: "stopped, running or healthy"},
-			ignoreFlag(),
-		},
+		}, manyTasksFlags("wait for", "wait for all tasks")...),
 		Action: p.withHost(wait),
 	}
 }
@@ -34,11 +33,21 @@ func wait(ctx context.Context, s *session, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if !c.Args().Present() {
+	refs := c.Args().Slice()
+	var errs []error
+	switch {
+	case ofMany(c):
+		var states []lifecycle.State
+		if states, errs = s.named(c, func(lifecycle.State) bool { return true }); len(errs) > 0 {
+			return errors.Join(errs...)
+		}
+		for _, st := range states {
+			refs = append(refs, st.ID)
+		}
+	case len(refs) == 0:
 		return usagef("wait", "no TASK to wait for")
 	}
-	var errs []error
-	for _, ref := range c.Args().Slice() {
+	for _, ref := range refs {
 		st, err := s.host.Find(ref)
 		if isGone(err) && c.Bool("ignore") {
 			fmt.Fprintln(s.stdout, -1)
@@ -123,7 +132,7 @@ func (s *session) await(ctx context.Context, st lifecycle.State, what condition,
 		show(last)
 		return last, err
 	}
-	err := s.until(ctx, st.ID, "podtask wait", nil, func(t api.Task) (bool, error) {
+	err := s.until(ctx, st.ID, nil, func(t api.Task) (bool, error) {
 		last = t
 		show(t)
 		return what.reached(t)

@@ -37,8 +37,10 @@ func TestExitCode(t *testing.T) {
 		{"nothing ever ran", []taskdef.Container{essential}, []lifecycle.Container{never}, lifecycle.StopTaskFailedToStart, 0, 125},
 	}
 	for _, tt := range tests {
-		s := lifecycle.State{Task: taskdef.Task{Containers: tt.defs}, Containers: tt.containers, Stop: lifecycle.StopReason{Code: tt.stop}}
-		if got := exitCode(s, tt.signal); got != tt.want {
+		s := lifecycle.State{Goal: lifecycle.Down, Task: taskdef.Task{Containers: tt.defs}, Containers: tt.containers, Stop: lifecycle.StopReason{Code: tt.stop}}
+		task, code := api.FromState(s), api.ExitCode(s.ExitCode())
+		task.ExitCode = &code
+		if got := exitCode(task, tt.signal); got != tt.want {
 			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
 		}
 	}

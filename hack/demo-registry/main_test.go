@@ -67,11 +67,11 @@ func TestServesTheImageToThoseWithTheLogin(t *testing.T) {
 		RegistriesConf:    filepath.Join(dir, "registries.conf"),
 		RegistriesConfDir: t.TempDir(),
 	}
-	if got, err := images.New(options).Resolve(t.Context(), addr+"/team/app:1"); err != nil || got.Digest == "" {
+	if got, err := images.New(options).Resolve(t.Context(), addr+"/team/app:1", images.Login{}); err != nil || got.Digest == "" {
 		t.Errorf("with the login: %+v, %v", got, err)
 	}
 	options.AuthFile = filepath.Join(t.TempDir(), "none.json")
-	if _, err := images.New(options).Resolve(t.Context(), addr+"/team/app:1"); err == nil {
+	if _, err := images.New(options).Resolve(t.Context(), addr+"/team/app:1", images.Login{}); err == nil {
 		t.Error("no password was asked for")
 	}
 	if err := stdin.Close(); err != nil {

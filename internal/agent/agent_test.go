@@ -154,6 +154,41 @@ func TestEventsArePublishedOnceWhoeverOwnsTheTask(t *testing.T) {
 	}
 }
 
+// The log drops what is old. Who owns a task later must not tell it again, which
+// would be a second time and out of order.
+func TestEventsThatTheLogHasDroppedAreNotPublishedAgain(t *testing.T) {
+	t.Parallel()
+	h, reg := testHost(t)
+	var err error
+	if h.events, err = state.OpenLog(h.cfg.StateDir, 400); err != nil {
+		t.Fatal(err)
+	}
+	s := create(t, h, testTask(t, reg.Ref("none:1")), "")
+	drive(t, h, s.ID)
+	other := encodeEvent(s, lifecycle.Transition{Seq: 1, At: time.Now().UTC(), Status: "NONE"})
+	other = json.RawMessage(strings.ReplaceAll(string(other), s.ID, strings.Repeat("f", 32)))
+	told := func() (lines []string) {
+		if err := h.Events(t.Context(), 0, false, func(e Event) error {
+			if e.Task == s.ID {
+				lines = append(lines, e.Container+" "+e.Status)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return lines
+	}
+	for len(told()) > 0 {
+		if _, err := h.events.Append(t.Context(), other); err != nil {
+			t.Fatal(err)
+		}
+	}
+	drive(t, h, s.ID)
+	if again := told(); len(again) > 0 {
+		t.Errorf("told a second time: %q", again)
+	}
+}
+
 func TestRemovalForgetsTheTask(t *testing.T) {
 	t.Parallel()
 	h, reg := testHost(t)
@@ -323,36 +358,5 @@ func TestSpecFollowsTheDefinition(t *testing.T) {
 	}
 	if got, want := podName(s), "podtask-web-abababababab"; got != want {
 		t.Errorf("pod %q, want %q", got, want)
-	}
-}
-
-func TestGateWaitsAndGivesUp(t *testing.T) {
-	t.Parallel()
-	var g gate
-	unlock, err := g.lock(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := g.lock(ctx, "a"); !errors.Is(err, context.Canceled) {
-		t.Errorf("a held key: %v", err)
-	}
-	if other, err := g.lock(t.Context(), "b"); err != nil {
-		t.Errorf("another key waits: %v", err)
-	} else {
-		other()
-	}
-	got := make(chan error, 1)
-	go func() {
-		again, err := g.lock(context.WithoutCancel(t.Context()), "a")
-		if err == nil {
-			again()
-		}
-		got <- err
-	}()
-	unlock()
-	if err := <-got; err != nil {
-		t.Error(err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,6 +30,7 @@ import (
 	"github.com/podtask/podtask/internal/registrytest"
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/netns"
 	"github.com/podtask/podtask/pkg/state"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -53,8 +55,11 @@ var bed struct {
 }
 
 func TestMain(m *testing.M) {
-	if os.Getenv(ownerEnv) != "" {
+	if os.Getenv(ownerEnv) != "" && len(os.Args) == 1 {
 		os.Exit(ownerMain())
+	}
+	if len(os.Args) == 3 && os.Args[1] == listenArg {
+		os.Exit(listenMain(os.Args[2]))
 	}
 	flag.Parse()
 	bed.name = os.Getenv("PODTASK_BED")
@@ -65,6 +70,25 @@ func TestMain(m *testing.M) {
 		_ = p.Set("6") // tests wait for Podman more than they compute
 	}
 	os.Exit(runInBed(m))
+}
+
+// listenArg makes the test binary the helper that listens in a namespace.
+const listenArg = "listen"
+
+func listenMain(addr string) int {
+	if err := netns.PassListener(netip.MustParseAddrPort(addr)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func netnsHelper() []string {
+	self, err := os.Executable()
+	if err != nil {
+		return nil
+	}
+	return []string{self, listenArg}
 }
 
 // needBed skips a test outside of a bed.
@@ -292,7 +316,7 @@ func (w *world) open() *Host {
 	w.t.Helper()
 	env := w.env()
 	h, err := Open(Config{
-		StateDir: filepath.Join(w.dir, "state"), RuntimeDir: filepath.Join(w.dir, "run"), Log: slog.New(w.ops), FS: w.fs,
+		StateDir: filepath.Join(w.dir, "state"), RuntimeDir: filepath.Join(w.dir, "run"), Log: slog.New(w.ops), FS: w.fs, NetnsHelper: netnsHelper(),
 		Getenv: func(k string) string {
 			if v, ok := env[k]; ok {
 				return v
@@ -443,6 +467,12 @@ func (w *world) checkObjects(s lifecycle.State) {
 		known[containerName(s, i)] = c.ID
 	}
 	for _, f := range w.objects() {
+		if f.Kind == libpod.KindNetwork { // it has the pod's name, and the record has no id of it
+			if f.Name != podName(s) || !s.Task.Bridged() || !s.Sandbox.Dirty {
+				w.t.Errorf("Podman has %s %s, which the record does not know", f.Kind, f.Name)
+			}
+			continue
+		}
 		if id, ours := known[f.Name]; !ours || id != "" && id != f.ID || !s.Sandbox.Dirty {
 			w.t.Errorf("Podman has %s %s %s, which the record does not know", f.Kind, f.Name, f.ID)
 		}

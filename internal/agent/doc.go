@@ -9,6 +9,9 @@
 // only then starts the effects, each in a goroutine that answers with one
 // OpFinished.
 //
+// A Fleet is the owners of many tasks in one process: it takes every task that nobody
+// owns, and waits for the locks of the others.
+//
 // An owner that ends, however it ends, stops no container. Whoever takes the lock
 // next goes on where it stood.
 package agent

@@ -60,14 +60,3 @@ func (h *Host) Events(ctx context.Context, after uint64, follow bool, fn func(Ev
 	}
 	return ctx.Err()
 }
-
-// lastPublished is the Seq of the last transition of a task in the event log.
-func (h *Host) lastPublished(ctx context.Context, id string) (seq uint64) {
-	_ = h.Events(ctx, 0, false, func(e Event) error {
-		if e.Task == id {
-			seq = e.TaskSeq
-		}
-		return nil
-	})
-	return seq
-}

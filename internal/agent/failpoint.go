@@ -16,7 +16,8 @@ import (
 // FailPointEnv names the fail point at which a Host kills its own process with
 // SIGKILL, as NAME or, for the N-th visit, NAME:N. It is for tests, which then
 // let another process carry on: nothing that a deferred call or a signal handler
-// would tidy up is tidied up.
+// would tidy up is tidied up. As NAME:N:hang the goroutine that comes by stands
+// still for ever instead.
 const FailPointEnv = "PODTASK_FAILPOINT"
 
 // The fail points that are no effect's. A save is of the task's record, a publish
@@ -44,11 +45,11 @@ func FailPoints() []string {
 	for _, e := range []lifecycle.Effect{
 		lifecycle.ResolveImage{}, lifecycle.PullImage{}, lifecycle.PrepareSandbox{}, lifecycle.CreateContainer{},
 		lifecycle.StartContainer{}, lifecycle.InspectContainer{}, lifecycle.ProbeContainer{}, lifecycle.StopContainer{},
-		lifecycle.HaltSandbox{}, lifecycle.RemoveSandbox{},
+		lifecycle.HaltSandbox{}, lifecycle.RemoveSandbox{}, lifecycle.AdmitTask{}, lifecycle.ReleaseTask{},
 	} {
 		points = append(points, beforeEffect+effectName(e), afterEffect+effectName(e))
 	}
-	for _, e := range []lifecycle.Effect{lifecycle.PullImage{}, lifecycle.PrepareSandbox{}, lifecycle.RemoveSandbox{}} {
+	for _, e := range []lifecycle.Effect{lifecycle.PullImage{}, lifecycle.PrepareSandbox{}, lifecycle.StartContainer{}, lifecycle.RemoveSandbox{}} {
 		points = append(points, midEffect+effectName(e))
 	}
 	slices.Sort(points)
@@ -60,6 +61,7 @@ func effectName(e lifecycle.Effect) string { return reflect.TypeOf(e).Name() }
 // failPoint is the one fail point that is armed; nil is none.
 type failPoint struct {
 	name string
+	hang bool
 	left atomic.Int64 // visits until the end
 }
 
@@ -69,7 +71,8 @@ func armed(getenv func(string) string) (*failPoint, error) {
 	if value == "" {
 		return nil, nil
 	}
-	name, times, counted := strings.Cut(value, ":")
+	point, hang := strings.CutSuffix(value, ":hang")
+	name, times, counted := strings.Cut(point, ":")
 	n := 1
 	if counted {
 		var err error
@@ -80,7 +83,7 @@ func armed(getenv func(string) string) (*failPoint, error) {
 	if !slices.Contains(FailPoints(), name) {
 		return nil, fmt.Errorf("%s=%s: there is no such fail point; unset it, or use one of %s", FailPointEnv, value, strings.Join(FailPoints(), ", "))
 	}
-	f := &failPoint{name: name}
+	f := &failPoint{name: name, hang: hang}
 	f.left.Store(int64(n))
 	return f, nil
 }
@@ -102,6 +105,9 @@ func (h *Host) failpointOf(place string, e lifecycle.Effect) {
 func (f *failPoint) visit(name string) {
 	if name != f.name || f.left.Add(-1) != 0 {
 		return
+	}
+	if f.hang {
+		select {}
 	}
 	// Nothing can be done about an error, and there is none: it is our own process.
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)

@@ -7,6 +7,8 @@ import (
 	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/secrets"
+	"github.com/podtask/podtask/pkg/state"
 )
 
 // failure turns an error into data. Above this line nobody looks at error texts.
@@ -17,15 +19,24 @@ func failure(err error) lifecycle.Failure {
 	f := lifecycle.Failure{Class: lifecycle.Permanent, Message: err.Error()}
 	var pod *libpod.Error
 	var img *images.Error
+	var secret *secrets.Error
+	var auth *authError
 	switch {
+	case errors.As(err, new(*passingError)):
+		f.Class = lifecycle.Temporary
 	case errors.As(err, &pod):
 		f.Class, f.ExitCode = podmanClass(pod)
 	case errors.As(err, &img):
 		f.Class = imageClass(img)
+	case errors.As(err, &secret) && secret.Passing, errors.Is(err, state.ErrNoSpace), errors.Is(err, state.ErrInDoubt):
+		f.Class = lifecycle.Temporary
 	case errors.Is(err, context.DeadlineExceeded):
 		f.Class = lifecycle.Timeout
 	case errors.Is(err, context.Canceled):
 		f.Class = lifecycle.Canceled
+	}
+	if errors.As(err, &auth) && f.Class == lifecycle.Permanent {
+		f.Name = "CannotPullContainerAuthError"
 	}
 	return f
 }

@@ -10,14 +10,19 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/podtask/podtask/internal/flight"
 	"github.com/podtask/podtask/pkg/cgroups"
+	"github.com/podtask/podtask/pkg/config"
 	"github.com/podtask/podtask/pkg/images"
+	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/metadata"
 	"github.com/podtask/podtask/pkg/state"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -32,8 +37,14 @@ type Config struct {
 	Log *slog.Logger
 	// Dial connects to Podman; nil means the real one, as Getenv says.
 	Dial func(context.Context) (Engine, error)
-	// Resolve finds the digest of a reference; nil asks its registry.
-	Resolve func(ctx context.Context, ref string) (images.Resolution, error)
+	// Registry answers questions about images; nil means the real ones.
+	Registry Registry
+	// Progress is told how pulls get on, by several goroutines at once; nil: nobody
+	// watches.
+	Progress func(PullProgress)
+	// NetnsHelper is a program with arguments that calls netns.PassListener with the
+	// address added to them; nil means that tasks get no metadata endpoint.
+	NetnsHelper []string
 	// FS is where records are written; nil means state.OS.
 	FS state.FS
 }
@@ -44,14 +55,36 @@ type Host struct {
 	log   *slog.Logger
 	store *state.Store
 	locks *state.Locks
+	// attendance is who shows a task to a user; see Attend.
+	attendance *state.Locks
 	// events is the host's ordered event log.
-	events *state.Log
+	events    *state.Log
+	published publishedIndex
+	// shared is the ledger of what owners share.
+	shared *state.Ledger
 	fail   *failPoint // nil: none
+	// observe is told of each operation that has ended; nil: nobody is.
+	observe func(lifecycle.Effect, time.Duration, lifecycle.Failure)
+	// credentials is nil when no helper is configured.
+	credentials *metadata.Helper
 
-	mu     sync.Mutex // guards the lazy connections below
+	policy config.Images
+	book   imageBook
+	pulls  flight.Group[job, fetched]
+	free   func(dir string) (int64, error) // bytes the user may still write
+
+	mu     sync.Mutex // guards the lazy connections and what follows
 	podman Engine
 	user   *cgroups.User
 	noUser error // why there is no user manager, once asked
+
+	known struct { // see facts
+		sync.Mutex
+		facts libpod.Host
+		at    time.Time
+	}
+	// askedIdle is when Podman was last asked about tasks without an owner.
+	askedIdle time.Time
 }
 
 // Open prepares the state directory. It does not connect to anything.
@@ -62,8 +95,12 @@ func Open(cfg Config) (*Host, error) {
 	if cfg.Dial == nil {
 		cfg.Dial = func(ctx context.Context) (Engine, error) { return dialPodman(ctx, cfg.Getenv) }
 	}
-	if cfg.Resolve == nil {
-		cfg.Resolve = images.New(images.OptionsFromEnv(cfg.Getenv)).Resolve
+	if cfg.Registry == nil {
+		cfg.Registry = images.New(images.OptionsFromEnv(cfg.Getenv))
+	}
+	policy, err := config.ReadImages(cfg.Getenv)
+	if err != nil {
+		return nil, err
 	}
 	if cfg.FS == nil {
 		cfg.FS = state.OS{}
@@ -80,15 +117,33 @@ func Open(cfg Config) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open locks in %s: %w", cfg.StateDir, err)
 	}
+	attendance, err := state.OpenLocks(filepath.Join(cfg.StateDir, "attended"), state.Holder{Command: "podtask run"})
+	if err != nil {
+		return nil, err
+	}
+	book, err := openImageBook(filepath.Join(cfg.StateDir, "images"), cfg.FS)
+	if err != nil {
+		return nil, err
+	}
 	events, err := state.OpenLog(cfg.StateDir, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open event log in %s: %w", cfg.StateDir, err)
 	}
+	shared, err := state.OpenLedger(cfg.StateDir, cfg.FS)
+	if err != nil {
+		return nil, err
+	}
 	return &Host{
-		cfg: cfg, log: cfg.Log, store: store, locks: locks, events: events,
-		fail: fail,
+		cfg: cfg, log: cfg.Log, store: store, locks: locks, attendance: attendance, events: events, shared: shared,
+		fail: fail, credentials: credentialsHelper(cfg.Getenv),
+		policy: policy, book: book, free: freeSpace,
 	}, nil
 }
+
+// Observe has fn told of each operation of an owner that has ended: what was asked of
+// Podman, a registry or systemd, how long it took and how it failed, if it did. Fn is
+// called by many goroutines. Observe is called before the first task is owned.
+func (h *Host) Observe(fn func(lifecycle.Effect, time.Duration, lifecycle.Failure)) { h.observe = fn }
 
 // Close ends the connections. Owners must have been closed before.
 func (h *Host) Close() error {
@@ -117,21 +172,27 @@ func (h *Host) Podman(ctx context.Context) (Engine, error) {
 	return h.podman, nil
 }
 
-// userManager returns the connection to the systemd user manager; an error says
-// that there is none, and is remembered.
+// userManager returns the connection to the systemd user manager, a new one where the
+// last was lost; an error says that there is none, and is remembered.
 func (h *Host) userManager(ctx context.Context) (*cgroups.User, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.user == nil && h.noUser == nil {
+	lost := h.user != nil && !h.user.Connected() // the bus was restarted, or stopped at shutdown
+	if lost || h.user == nil && h.noUser == nil {
 		u, err := cgroups.Dial(ctx, h.cfg.Getenv)
 		if err == nil {
 			if err = u.Available(ctx); err != nil {
 				u.Close()
 			}
 		}
-		if err != nil {
+		switch {
+		case err != nil && (lost || ctx.Err() != nil):
+			return nil, err // there was one, or nobody waited for the answer: asked again
+		case err != nil:
 			h.noUser = err
 			return nil, err
+		case lost:
+			h.user.Close()
 		}
 		h.user = u
 	}
@@ -223,31 +284,68 @@ var ErrNameTaken = errors.New("name is taken")
 var hostKey = strings.Repeat("0", 32)
 
 // Create makes the durable record of a new task and returns its state. It starts
-// nothing. Call Preflight before; the state's Options.Unapplied says which limits
-// will not be applied.
+// nothing, but keeps secrets that only this process can read. Call Preflight before;
+// the state's Options.Unapplied says which limits will not be applied.
 func (h *Host) Create(ctx context.Context, t taskdef.Task, name string, o lifecycle.Options) (lifecycle.State, error) {
-	lock, err := h.locks.LockWait(ctx, hostKey)
+	owner, err := h.CreateOwned(ctx, t, name, o)
 	if err != nil {
 		return lifecycle.State{}, err
 	}
+	return owner.State(), owner.Close()
+}
+
+// CreateOwned is Create for who owns the task from the first moment on, so that
+// nobody takes it for one whose owner has died. The caller runs and closes the owner.
+func (h *Host) CreateOwned(ctx context.Context, t taskdef.Task, name string, o lifecycle.Options) (*Owner, error) {
+	return h.createAs(ctx, newID(), t, name, o)
+}
+
+// createAs is CreateOwned under a given id that no task has.
+func (h *Host) createAs(ctx context.Context, id string, t taskdef.Task, name string, o lifecycle.Options) (*Owner, error) {
+	owner, err := h.record(ctx, id, t, name, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.keepBound(ctx, owner.State()); err != nil {
+		return nil, errors.Join(err, owner.lock.Remove())
+	}
+	return owner, nil
+}
+
+// record gives the task its name and its record.
+func (h *Host) record(ctx context.Context, id string, t taskdef.Task, name string, o lifecycle.Options) (*Owner, error) {
+	lock, err := h.locks.LockWait(ctx, hostKey)
+	if err != nil {
+		return nil, err
+	}
 	defer lock.Unlock()
+	if err := h.refuseDraining(); err != nil {
+		return nil, err
+	}
 	if name != "" {
 		if s, err := h.Find(name); err == nil && s.Status() != lifecycle.StatusStopped {
-			return lifecycle.State{}, fmt.Errorf("%w: task %s is called %s; stop it or choose another --name", ErrNameTaken, s.ID[:12], name)
+			return nil, fmt.Errorf("%w: task %s is called %s; stop it or choose another --name", ErrNameTaken, s.ID[:12], name)
 		}
 	}
 	if o.Unapplied, _, err = h.unapplied(ctx, t, o); err != nil {
-		return lifecycle.State{}, err
+		return nil, err
 	}
-	s := lifecycle.New(newID(), name, t, o, time.Now().UTC())
+	s := lifecycle.New(id, name, t, h.withDefaults(h.withEndpoint(o)), time.Now().UTC())
 	if err := lifecycle.Check(s); err != nil {
-		return lifecycle.State{}, fmt.Errorf("a new task is already broken: %w", err)
+		return nil, fmt.Errorf("a new task is already broken: %w", err)
 	}
 	data, err := json.Marshal(s)
 	if err != nil {
-		return lifecycle.State{}, err
+		return nil, err
 	}
-	return s, h.store.Put(s.ID, data)
+	mine, err := h.locks.Lock(s.ID)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.store.Put(s.ID, data); err != nil {
+		return nil, errors.Join(err, mine.Remove())
+	}
+	return newOwner(h, mine, s), nil
 }
 
 func newID() string {

@@ -1,24 +1,40 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/secrets"
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
+// Registry is what podtask asks of registries; *images.Resolver is one.
+type Registry interface {
+	Resolve(ctx context.Context, ref string, login images.Login) (images.Resolution, error)
+	Describe(ctx context.Context, ref string, login images.Login, want images.Platform) (images.Description, error)
+	Access(ref images.Ref, given images.Login) (login images.Login, authFile string, err error)
+}
+
+var _ Registry = (*images.Resolver)(nil)
+
 // resolve finds the digest of an image: in local storage where the pull behaviour
-// prefers that, else at the registry.
+// prefers that, else at the registry (ECS: pullContainerManifest).
 func (h *Host) resolve(ctx context.Context, s lifecycle.State, e lifecycle.ResolveImage) (lifecycle.Result, error) {
-	if prefersLocal(s.Options.Pull) {
+	if s.Task.Containers[e.Index].Unpinned {
+		return lifecycle.Result{}, nil
+	}
+	ref, err := images.ParseRef(e.Ref)
+	if err != nil {
+		return lifecycle.Result{}, err
+	}
+	if h.prefersLocal(s.Options.Pull, ref) {
 		podman, err := h.Podman(ctx)
-		if err != nil {
-			return lifecycle.Result{}, err
-		}
-		ref, err := images.ParseRef(e.Ref)
 		if err != nil {
 			return lifecycle.Result{}, err
 		}
@@ -33,7 +49,11 @@ func (h *Host) resolve(ctx context.Context, s lifecycle.State, e lifecycle.Resol
 			return lifecycle.Result{}, notLocal(e.Ref)
 		}
 	}
-	res, err := h.cfg.Resolve(ctx, e.Ref)
+	login, err := h.login(ctx, credentials(s.Task.Containers[e.Index]), ref)
+	if err != nil {
+		return lifecycle.Result{}, err
+	}
+	res, err := h.cfg.Registry.Resolve(ctx, e.Ref, login)
 	return lifecycle.Result{Digest: res.Digest}, err
 }
 
@@ -41,8 +61,17 @@ func notLocal(ref string) error {
 	return fmt.Errorf("%s is not in local storage and must not be pulled (--pull never): `podman pull` it first, or choose another --pull", ref)
 }
 
-func prefersLocal(b lifecycle.PullBehavior) bool {
-	return b == lifecycle.PullNever || b == lifecycle.PullPreferCached || b == lifecycle.PullOnce
+// prefersLocal reports whether a local copy will do without the registry being
+// asked; with once only if podtask itself has pulled the name before.
+func (h *Host) prefersLocal(b lifecycle.PullBehavior, ref images.Ref) bool {
+	switch b {
+	case lifecycle.PullNever, lifecycle.PullPreferCached:
+		return true
+	case lifecycle.PullOnce:
+		return h.book.pulledBefore(ref.String())
+	default:
+		return false
+	}
 }
 
 // localDigest is the digest a local image was pulled by from the reference's
@@ -56,6 +85,61 @@ func localDigest(ref images.Ref, image libpod.Image) string {
 	return ""
 }
 
+// authError says that the credentials for a container's image cannot be had.
+type authError struct{ err error }
+
+func (e *authError) Error() string { return "registry credentials: " + e.err.Error() }
+func (e *authError) Unwrap() error { return e.err }
+
+// credentials is the source of a container's own credentials; empty for none.
+func credentials(c taskdef.Container) string {
+	if c.RepositoryCredentials == nil {
+		return ""
+	}
+	return c.RepositoryCredentials.Source
+}
+
+// login reads credentials for the registry of ref, right before they are used;
+// zero for no source. Nothing keeps them.
+func (h *Host) login(ctx context.Context, from string, ref images.Ref) (images.Login, error) {
+	if from == "" {
+		return images.Login{}, nil
+	}
+	source, err := secrets.Parse(from)
+	if err != nil {
+		return images.Login{}, &authError{err}
+	}
+	reader := secrets.Reader{Getenv: h.cfg.Getenv, Podman: func(ctx context.Context, name string) ([]byte, error) {
+		podman, err := h.Podman(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return podman.Secret(ctx, name)
+	}}
+	value, err := reader.Read(ctx, source)
+	if err != nil {
+		return images.Login{}, &authError{err}
+	}
+	defer value.Clear()
+	login, err := images.ParseLogin(value.Bytes(), ref)
+	if err != nil {
+		return images.Login{}, &authError{fmt.Errorf("%s: %w", source, err)}
+	}
+	return login, nil
+}
+
+// platform is what the task's images must be made for.
+func platform(t taskdef.Task) images.Platform {
+	p := images.Here()
+	if t.Platform.OS != "" {
+		p.OS = t.Platform.OS
+	}
+	if t.Platform.Architecture != "" {
+		p.Architecture = t.Platform.Architecture
+	}
+	return p
+}
+
 // pull brings the image into local storage by digest and gives it the name the
 // user wrote. An image that is there by that digest is not pulled again.
 func (h *Host) pull(ctx context.Context, podman Engine, s lifecycle.State, e lifecycle.PullImage) (lifecycle.Result, error) {
@@ -63,45 +147,34 @@ func (h *Host) pull(ctx context.Context, podman Engine, s lifecycle.State, e lif
 	if err != nil {
 		return lifecycle.Result{}, err
 	}
-	target := ref.String()
-	if e.Digest != "" {
-		target = ref.At(e.Digest)
-	}
-	unlock, err := pulls.lock(ctx, target)
-	if err != nil {
-		return lifecycle.Result{}, err
-	}
-	defer unlock()
-	byDigest := e.Digest != ""
-	if byDigest || prefersLocal(s.Options.Pull) {
-		if image, err := podman.Image(ctx, target); err == nil {
-			return lifecycle.Result{ImageID: image.ID, Source: localSource(s.Options.Pull)}, tagBack(ctx, podman, ref, image.ID)
-		}
-	}
-	if s.Options.Pull == lifecycle.PullNever {
-		return lifecycle.Result{}, notLocal(e.Ref)
-	}
-	id, err := podman.Pull(ctx, target, libpod.PullOptions{AuthFile: images.OptionsFromEnv(h.cfg.Getenv).AuthFile})
+	local := h.prefersLocal(s.Options.Pull, ref)
+	got, err := h.fetchFor(ctx, podman, s, e, ref, local)
 	if err == nil {
-		h.failpointOf(midEffect, e)
-		return lifecycle.Result{ImageID: id, Source: lifecycle.SourceRegistry}, tagBack(ctx, podman, ref, id)
+		source := lifecycle.SourceRegistry
+		if local && !got.pulled {
+			source = lifecycle.SourceCache // nobody compared it
+		}
+		return lifecycle.Result{ImageID: got.id, Source: source, Digest: e.Digest}, tagBack(ctx, podman, ref, got.id)
 	}
 	if s.Options.Pull == lifecycle.PullDefault && ctx.Err() == nil {
 		if image, localErr := podman.Image(ctx, ref.String()); localErr == nil {
 			h.log.Warn("image could not be pulled, the local copy is used", "image", e.Ref, "error", err)
-			return lifecycle.Result{ImageID: image.ID, Source: lifecycle.SourceCache}, nil
+			return lifecycle.Result{ImageID: image.ID, Source: lifecycle.SourceCache, Digest: localDigest(ref, image)}, nil
 		}
 	}
 	return lifecycle.Result{}, err
 }
 
-// localSource tells an image that is known to be the registry's own from a local
-// copy nobody compared.
-func localSource(b lifecycle.PullBehavior) string {
-	if prefersLocal(b) {
-		return lifecycle.SourceCache
+func (h *Host) fetchFor(ctx context.Context, podman Engine, s lifecycle.State, e lifecycle.PullImage, ref images.Ref, local bool) (fetched, error) {
+	j := job{
+		ref: ref, target: ref.String(), platform: platform(s.Task), local: local,
+		never: s.Options.Pull == lifecycle.PullNever, keep: s.Options.Pull == lifecycle.PullPreferCached,
+		credentials: credentials(s.Task.Containers[e.Index]),
 	}
-	return lifecycle.SourceRegistry
+	if e.Digest != "" {
+		j.target, j.pinned = ref.At(e.Digest), true
+	}
+	return h.fetch(ctx, podman, j)
 }
 
 // tagBack names an image that was pulled by digest as the user wrote it.
@@ -110,4 +183,28 @@ func tagBack(ctx context.Context, podman Engine, ref images.Ref, id string) erro
 		return nil
 	}
 	return podman.Tag(ctx, id, ref.String())
+}
+
+// DescribeImage asks the registry what a reference stands for, and with quick for
+// its digest only. The error is an *images.Error.
+func (h *Host) DescribeImage(ctx context.Context, ref string, want images.Platform, quick bool) (images.Description, error) {
+	if quick {
+		r, err := h.cfg.Registry.Resolve(ctx, ref, images.Login{})
+		return images.Description{Resolution: r}, err
+	}
+	return h.cfg.Registry.Describe(ctx, ref, images.Login{}, want)
+}
+
+// imageCheck is the health check of an image in local storage; nil for none. What
+// the image leaves open has Docker's defaults.
+func imageCheck(ctx context.Context, podman Engine, id string) (*taskdef.HealthCheck, error) {
+	image, err := podman.Image(ctx, id)
+	if err != nil || image.Health == nil {
+		return nil, err
+	}
+	return &taskdef.HealthCheck{
+		Command:  image.Health.Command,
+		Interval: cmp.Or(image.Health.Interval, 30*time.Second), Timeout: cmp.Or(image.Health.Timeout, 30*time.Second),
+		Retries: cmp.Or(image.Health.Retries, 3), StartPeriod: image.Health.StartPeriod,
+	}, nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"time"
 
 	"github.com/podtask/podtask/pkg/cgroups"
@@ -13,14 +15,14 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// limit is how long an operation may take before it counts as failed. The
+// deadline is how long an operation may take before it counts as failed. The
 // numbers are the ECS agent's; stop has its grace on top.
-func limit(e lifecycle.Effect) time.Duration {
+func (h *Host) deadline(e lifecycle.Effect) time.Duration {
 	switch e := e.(type) {
-	case lifecycle.ResolveImage:
+	case lifecycle.ResolveImage, lifecycle.AdmitTask, lifecycle.ReleaseTask:
 		return time.Minute
 	case lifecycle.PullImage:
-		return 2 * time.Hour
+		return h.policy.PullLimit
 	case lifecycle.CreateContainer, lifecycle.PrepareSandbox:
 		return 4 * time.Minute
 	case lifecycle.StartContainer:
@@ -42,6 +44,10 @@ func limit(e lifecycle.Effect) time.Duration {
 // opID returns the ID of an effect.
 func opID(e lifecycle.Effect) lifecycle.OpID {
 	switch e := e.(type) {
+	case lifecycle.AdmitTask:
+		return e.ID
+	case lifecycle.ReleaseTask:
+		return e.ID
 	case lifecycle.PrepareSandbox:
 		return e.ID
 	case lifecycle.HaltSandbox:
@@ -73,15 +79,20 @@ func opID(e lifecycle.Effect) lifecycle.OpID {
 // synchronous and safe for concurrent use; CancelOp is the driver's own business.
 // Every effect may be repeated. It decides nothing that Step could decide.
 func (h *Host) Do(ctx context.Context, s lifecycle.State, e lifecycle.Effect) lifecycle.OpFinished {
-	ctx, cancel := context.WithTimeout(ctx, limit(e))
+	ctx, cancel := context.WithTimeout(ctx, h.deadline(e))
 	defer cancel()
 	result, err := h.act(ctx, s, e)
 	return lifecycle.OpFinished{ID: opID(e), Failure: failure(err), Result: result}
 }
 
 func (h *Host) act(ctx context.Context, s lifecycle.State, e lifecycle.Effect) (lifecycle.Result, error) {
-	if e, ok := e.(lifecycle.ResolveImage); ok {
+	switch e := e.(type) { // what needs no Podman
+	case lifecycle.ResolveImage:
 		return h.resolve(ctx, s, e)
+	case lifecycle.AdmitTask:
+		return h.admit(ctx, s, e)
+	case lifecycle.ReleaseTask:
+		return lifecycle.Result{}, h.release(ctx, s.ID)
 	}
 	podman, err := h.Podman(ctx)
 	if err != nil {
@@ -91,28 +102,33 @@ func (h *Host) act(ctx context.Context, s lifecycle.State, e lifecycle.Effect) (
 	case lifecycle.PrepareSandbox:
 		return h.prepare(ctx, podman, s)
 	case lifecycle.HaltSandbox:
-		return lifecycle.Result{}, podman.StopPod(ctx, podName(s), s.ID)
+		return lifecycle.Result{}, halt(ctx, podman, s)
 	case lifecycle.RemoveSandbox:
 		return lifecycle.Result{}, h.remove(ctx, podman, s)
 	case lifecycle.PullImage:
-		return h.pull(ctx, podman, s, e)
+		r, err := h.pull(ctx, podman, s, e)
+		if def := s.Task.Containers[e.Index]; err == nil && def.Extensions.ImageHealthCheck && def.HealthCheck == nil {
+			r.HealthCheck, err = imageCheck(ctx, podman, r.ImageID)
+		}
+		return r, err
 	case lifecycle.CreateContainer:
-		if _, err := podman.CreateContainer(ctx, containerSpec(s, e.Index, e.Image)); err != nil {
+		spec := containerSpec(s, e.Index, e.Image)
+		if err := h.addMetadataFile(&spec, s, e.Index); err != nil {
 			return lifecycle.Result{}, err
 		}
-		return inspect(ctx, podman, s, e.Index)
+		if _, err := podman.CreateContainer(ctx, spec); err != nil {
+			return lifecycle.Result{}, err
+		}
+		return h.inspect(ctx, podman, s, e.Index)
 	case lifecycle.StartContainer:
-		if err := podman.StartContainer(ctx, containerName(s, e.Index)); err != nil {
-			return lifecycle.Result{}, err
-		}
-		return inspect(ctx, podman, s, e.Index)
+		return h.start(ctx, podman, s, e)
 	case lifecycle.StopContainer:
 		if err := podman.StopContainer(ctx, containerName(s, e.Index), e.Grace); err != nil {
 			return lifecycle.Result{}, err
 		}
-		return inspect(ctx, podman, s, e.Index)
+		return h.inspect(ctx, podman, s, e.Index)
 	case lifecycle.InspectContainer:
-		return inspect(ctx, podman, s, e.Index)
+		return h.inspect(ctx, podman, s, e.Index)
 	case lifecycle.ProbeContainer:
 		p, err := podman.Probe(ctx, containerName(s, e.Index))
 		return lifecycle.Result{Probe: lifecycle.ProbeResult{Healthy: p.Healthy, ExitCode: p.ExitCode, Output: p.Output}}, err
@@ -121,39 +137,129 @@ func (h *Host) act(ctx context.Context, s lifecycle.State, e lifecycle.Effect) (
 	}
 }
 
-// prepare makes the slice with its limits, the pod in it, and starts the infra
-// container.
+// prepare makes what the task's containers mount and are given, the slice with its
+// limits, the pod in it, and starts the infra container.
 func (h *Host) prepare(ctx context.Context, podman Engine, s lifecycle.State) (lifecycle.Result, error) {
-	spec := libpod.PodSpec{
-		Name: podName(s), TaskID: s.ID, Labels: labels(s, -1), Hostname: s.ID[:12], Network: podNetwork(s.Task.Network),
+	if err := errors.Join(ensureVolumes(ctx, podman, s), ensureSecrets(ctx, podman, h.cfg.Getenv, s, everySecret)); err != nil {
+		return lifecycle.Result{}, err
 	}
-	for _, p := range wantedPorts(s.Task) {
-		spec.Ports = append(spec.Ports, libpod.Port{HostIP: p.HostIP, HostPort: p.HostPort, ContainerPort: p.ContainerPort, Protocol: p.Protocol})
-	}
+	spec := podSpec(s)
+	spec.Labels[stateDirLabel] = h.cfg.StateDir
 	var err error
 	if spec.CgroupParent, err = h.ensureSlice(ctx, podman, s); err != nil {
 		return lifecycle.Result{}, err
 	}
+	if s.Task.Bridged() {
+		network := networkSpec(s)
+		network.Labels[stateDirLabel] = h.cfg.StateDir
+		if err := podman.EnsureNetwork(ctx, network); err != nil {
+			return lifecycle.Result{}, err
+		}
+	}
 	h.failpointOf(midEffect, lifecycle.PrepareSandbox{})
-	pod, err := podman.EnsurePod(ctx, spec)
+	// Podman finishes what it was asked for even when nobody waits for the answer any more;
+	// a removal that came first would miss the pod.
+	answered, stop := lingering(ctx, podLinger)
+	defer stop()
+	pod, err := podman.EnsurePod(answered, spec)
 	if err != nil {
 		return lifecycle.Result{}, namePortHolder(err, spec.Ports)
 	}
-	r := lifecycle.Result{PodID: pod.ID, Slice: spec.CgroupParent}
-	for _, p := range pod.Ports {
-		r.Ports = append(r.Ports, taskdef.Port{HostIP: p.HostIP, HostPort: p.HostPort, ContainerPort: p.ContainerPort, Protocol: p.Protocol})
-	}
-	return r, nil
+	return lifecycle.Result{PodID: pod.ID, Slice: spec.CgroupParent, Ports: boundPorts(pod.Ports)}, nil
 }
 
-// podNetwork is Podman's word for a network mode. bridge and awsvpc are the
-// pod's own namespace on Podman's default rootless network.
-func podNetwork(m taskdef.NetworkMode) string {
-	switch m {
-	case taskdef.NetworkHost, taskdef.NetworkNone:
-		return string(m)
-	default:
-		return ""
+// boundPorts are what Podman has published.
+func boundPorts(ports []libpod.Port) (out []taskdef.Port) {
+	for _, p := range ports {
+		out = append(out, taskdef.Port{HostIP: p.HostIP, HostPort: p.HostPort, ContainerPort: p.ContainerPort, Protocol: p.Protocol})
+	}
+	return out
+}
+
+// start starts a container.
+func (h *Host) start(ctx context.Context, podman Engine, s lifecycle.State, e lifecycle.StartContainer) (lifecycle.Result, error) {
+	h.resetScope(ctx, s, e.Index)
+	if err := podman.StartContainer(ctx, containerName(s, e.Index)); err != nil {
+		return lifecycle.Result{}, unbound(ctx, podman, s, e, err)
+	}
+	r, err := h.inspect(ctx, podman, s, e.Index)
+	if err == nil && r.Seen.Presence == lifecycle.Running {
+		r.Tolerated = unapplied(s, e.Index, r.Seen.ID)
+	}
+	return r, err
+}
+
+// unbound is what comes of the start of a container that did not get its host ports;
+// other errors it leaves as they are. A port that was chosen when the container was
+// made may be somebody else's by now: then it is made again, with another choice. At a
+// restart it may still be the run's before.
+func unbound(ctx context.Context, podman Engine, s lifecycle.State, e lifecycle.StartContainer, err error) error {
+	if !errors.Is(err, libpod.PortInUse) {
+		return err
+	}
+	wanted := containerPorts(s.Task.Containers[e.Index])
+	if e.Restart > 0 {
+		return &passingError{err}
+	}
+	if slices.ContainsFunc(wanted, func(p netns.Port) bool { return p.HostPort == 0 }) {
+		if err := podman.RemoveContainer(ctx, containerName(s, e.Index), s.ID); err != nil {
+			return err
+		}
+		return &passingError{err}
+	}
+	ports, _ := publish(wanted)
+	return namePortHolder(err, ports)
+}
+
+// podLinger is how long an answer about a pod is waited for that is not wanted any more.
+const podLinger = 10 * time.Second
+
+// lingering returns a context that ends a while later than ctx.
+func lingering(ctx context.Context, more time.Duration) (_ context.Context, stop func()) {
+	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	forget := context.AfterFunc(ctx, func() { time.AfterFunc(more, cancel) })
+	return later, func() { forget(); cancel() }
+}
+
+// halt stops the infra container and removes the task's secrets: nothing starts any
+// more. A container that an owner which died has set up and not started is undone.
+func halt(ctx context.Context, podman Engine, s lifecycle.State) error {
+	for i := range s.Containers {
+		if !s.Task.Bridged() {
+			break
+		}
+		seen, err := podman.InspectContainer(ctx, containerName(s, i))
+		if err == nil && seen.Status == libpod.Created && seen.PID != 0 && seen.TaskID == s.ID {
+			err = podman.StopContainer(ctx, containerName(s, i), 0)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := podman.StopPod(ctx, podName(s), s.ID); err != nil {
+		return err
+	}
+	awaitRelease(ctx, s.Sandbox.Ports)
+	return removeSecrets(ctx, podman, s)
+}
+
+// portRelease bounds the wait for host ports, which somebody else may have by then.
+const portRelease = 3 * time.Second
+
+// awaitRelease waits until the host ports of a pod that has stopped are free: Podman
+// says so a moment before pasta lets go of them (5.x), and who runs the task again
+// then is to have them.
+func awaitRelease(ctx context.Context, ports []taskdef.Port) {
+	ctx, cancel := context.WithTimeout(ctx, portRelease)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for slices.ContainsFunc(ports, func(p taskdef.Port) bool { return netns.InUse(p.Protocol, p.HostIP, p.HostPort) }) {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
@@ -165,7 +271,7 @@ func (h *Host) ensureSlice(ctx context.Context, podman Engine, s lifecycle.State
 		h.log.Info("no slice for the task", "task", s.ID, "reason", err)
 		return "", nil
 	}
-	host, err := podman.Host(ctx)
+	host, err := h.facts(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -176,27 +282,24 @@ func (h *Host) ensureSlice(ctx context.Context, podman Engine, s lifecycle.State
 	if err != nil {
 		return "", err
 	}
-	l := applicable(taskLimits(s.Task), s.Options)
+	l := applicable(taskLimits(s.Task, s.Options.Quota), s.Options)
 	if err := user.EnsureSlice(ctx, name, l); err != nil {
 		return "", err
 	}
 	return name, user.ReadBack(ctx, name, l)
 }
 
+// remove removes the pod, the slice, and what was made for the task's containers.
 func (h *Host) remove(ctx context.Context, podman Engine, s lifecycle.State) error {
-	if err := podman.RemovePod(ctx, podName(s), s.ID); err != nil {
-		return persistent(err)
-	}
-	h.failpointOf(midEffect, lifecycle.RemoveSandbox{})
-	user, err := h.userManager(ctx)
-	if err != nil {
-		return nil // nobody could have made a slice
-	}
-	name, err := cgroups.SliceName(s.ID)
-	if err != nil {
+	if err := h.removePod(ctx, podName(s), s.ID); err != nil {
 		return err
 	}
-	return user.StopSlice(ctx, name)
+	if s.Task.Bridged() {
+		if err := podman.RemoveNetwork(ctx, networkName(s), s.ID); err != nil {
+			return persistent(err)
+		}
+	}
+	return persistent(errors.Join(removeVolumes(ctx, podman, s), removeSecrets(ctx, podman, s), os.RemoveAll(h.metadataDir(s.ID))))
 }
 
 // persistent lets a removal go on that Podman refused without a reason anybody
@@ -212,13 +315,14 @@ func persistent(err error) error {
 	return &again
 }
 
-func inspect(ctx context.Context, podman Engine, s lifecycle.State, i int) (lifecycle.Result, error) {
+func (h *Host) inspect(ctx context.Context, podman Engine, s lifecycle.State, i int) (lifecycle.Result, error) {
 	o, err := podman.InspectContainer(ctx, containerName(s, i))
 	if err != nil {
 		return lifecycle.Result{}, err
 	}
 	seen := lifecycle.Observed{
 		ID: o.ID, StartedAt: o.StartedAt, FinishedAt: o.FinishedAt, ExitCode: o.ExitCode, OOMKilled: o.OOMKilled,
+		Paused: o.Paused, Ports: boundPorts(o.Ports), Addresses: o.Addresses,
 	}
 	switch {
 	case o.Foreign || o.TaskID != s.ID: // somebody else's by our name: ours is gone
@@ -229,6 +333,7 @@ func inspect(ctx context.Context, podman Engine, s lifecycle.State, i int) (life
 		seen.Presence = lifecycle.Running
 	case o.Status == libpod.Exited:
 		seen.Presence = lifecycle.Exited
+		seen.Memory = h.memoryUse(s)
 	case o.Status == libpod.Removing:
 		return lifecycle.Result{}, errRemoving
 	}
@@ -237,28 +342,6 @@ func inspect(ctx context.Context, podman Engine, s lifecycle.State, i int) (life
 
 // errRemoving passes: Podman is about to remove the container.
 var errRemoving = &libpod.Error{Op: "inspect container", Class: libpod.Temporary, Cause: "it is being removed"}
-
-func containerSpec(s lifecycle.State, i int, image string) libpod.ContainerSpec {
-	c := s.Task.Containers[i]
-	l := applicable(cgroups.Limits{Memory: c.Memory, MemoryLow: c.MemoryReservation, CPUWeight: uint64(max(c.CPU, 0))}, s.Options)
-	spec := libpod.ContainerSpec{
-		Name: containerName(s, i), Pod: podName(s), TaskID: s.ID, Image: image, Labels: labels(s, i),
-		EntryPoint: c.EntryPoint, Command: c.Command, WorkDir: c.WorkingDirectory, User: c.User,
-		Stdin: c.Interactive, TTY: c.PseudoTerminal, ReadOnly: c.ReadonlyRootFS, Init: c.Init,
-		MemoryLimit: l.Memory, MemoryReservation: l.MemoryLow, CPUShares: l.CPUWeight,
-		StopTimeout: c.StopTimeout, Env: make(map[string]string, len(c.Environment)),
-	}
-	if spec.CPUShares == 1 {
-		spec.CPUShares = 2 // the kernel's least; ECS agent: null, 0 and 1 become 2
-	}
-	for _, v := range c.Environment {
-		spec.Env[v.Name] = v.Value
-	}
-	if hc := c.HealthCheck; hc != nil {
-		spec.Health = &libpod.Health{Command: hc.Command, Timeout: hc.Timeout, Retries: hc.Retries, StartPeriod: hc.StartPeriod}
-	}
-	return spec
-}
 
 // namePortHolder adds to an error about a port in use who uses it.
 func namePortHolder(err error, ports []libpod.Port) error {

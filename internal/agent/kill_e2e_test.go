@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/netns"
 )
 
 // ownerEnv makes the test binary an owner: it holds "STATEDIR ID VERB", and VERB
@@ -28,7 +29,7 @@ func ownerMain() int {
 	words := strings.Fields(os.Getenv(ownerEnv))
 	dir, id, verb := words[0], words[1], words[2]
 	err := func() error {
-		h, err := Open(Config{StateDir: dir, RuntimeDir: filepath.Join(dir, "run"), Getenv: os.Getenv})
+		h, err := Open(Config{StateDir: dir, RuntimeDir: filepath.Join(dir, "run"), Getenv: os.Getenv, NetnsHelper: netnsHelper()})
 		if err != nil {
 			return err
 		}
@@ -71,15 +72,19 @@ func (w *world) killedOwner(verb, failPoint string) {
 	}
 }
 
-// shop is a task of three containers with all of SUCCESS, HEALTHY and START. The
-// first and the last end when their health check has told them to, so that each
+// shop is a task of three containers with all of SUCCESS, HEALTHY and START, and
+// with a port, for which it needs a share of the host. The first and the last end when their health check has told them to, so that each
 // is seen running; db has to be stopped.
 func (w *world) shop() {
 	w.t.Helper()
+	port, err := netns.FreePort("tcp", "")
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	w.create("shop",
 		container{"name": "init", "command": "print started -- wait /tmp/go", "essential": false, "healthCheck": check("write /tmp/go")},
 		container{"name": "db", "command": "print started -- sleep forever", "healthCheck": check("exists /testbox"), "dependsOn": after("init", "SUCCESS")},
-		container{"name": "app", "command": "print started -- wait /tmp/go -- exit 3", "healthCheck": check("write /tmp/go"), "dependsOn": after("db", "HEALTHY", "init", "START")})
+		container{"name": "app", "command": "print started -- wait /tmp/go -- exit 3", "portMappings": []any{map[string]any{"containerPort": 8080, "hostPort": port}}, "healthCheck": check("write /tmp/go"), "dependsOn": after("db", "HEALTHY", "init", "START")})
 }
 
 const shopCodes = "init=0 db=143 app=3: 3"
@@ -117,9 +122,9 @@ func atRemoval(point string) bool {
 }
 
 // visits is how many visits of a fail point are tried. Those of the sandbox, of
-// the one stop and of the one pull come once in a task.
+// the share of the host, of the one stop and of the one pull come once in a task.
 func visits(point string) int {
-	for _, once := range []string{"Sandbox", "StopContainer", "mid-effect", "-erase"} {
+	for _, once := range []string{"Sandbox", "AdmitTask", "ReleaseTask", "StopContainer", "mid-effect", "-erase"} {
 		if strings.Contains(point, once) {
 			return 1
 		}

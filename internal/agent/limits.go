@@ -16,32 +16,70 @@ import (
 
 // The values of lifecycle.Options.Limits.
 const (
-	LimitsEnforce    = "enforce"     // refuse a task whose limits this host cannot apply
-	LimitsBestEffort = "best-effort" // apply what can be applied, and say what cannot
-	LimitsOff        = "off"         // apply none
+	LimitsEnforce    = "enforce"           // refuse a task whose limits this host cannot apply
+	LimitsBestEffort = "best-effort"       // apply what can be applied, and say what cannot
+	LimitsOff        = lifecycle.LimitsOff // apply none
 )
 
 // Preflight finds out whether this host can run the task, before anything is
-// made: limits, ports and Podman. The error holds all problems.
+// made: limits, the budget of all tasks, ports, devices, secrets and Podman. A port
+// that another task has is no problem: the task will wait for it. The error holds all
+// problems.
 func (h *Host) Preflight(ctx context.Context, t taskdef.Task, o lifecycle.Options) error {
-	var errs []error
+	errs := []error{h.refuseDraining()}
+	budget, err := h.budget()
+	if err == nil {
+		err = budget.Refuse(lifecycle.State{Task: t, Options: o}.Need())
+	}
+	errs = append(errs, err)
 	missing, reason, err := h.unapplied(ctx, t, o)
 	if err != nil {
-		errs = append(errs, err)
+		errs = append(errs, h.explain(ctx, err))
 	}
 	if len(missing) > 0 && o.Limits == LimitsEnforce {
 		errs = append(errs, &LimitsError{Controllers: missing, Reason: reason})
 	}
+	errs = append(errs, checkQuota(t, o.Quota))
 	if _, err := netns.MakePlan(wantedPorts(t), netns.Host{
-		UnprivilegedStart: netns.UnprivilegedStart(), Free: netns.FreePort, Taken: netns.InUse,
+		UnprivilegedStart: netns.UnprivilegedStart(), Free: netns.FreePort, Taken: h.portIsTaken(),
 	}); err != nil {
 		errs = append(errs, nameHolders(err, wantedPorts(t)))
 	}
+	errs = append(errs, checkHost(t))
 	if err == nil {
-		_, err = h.Podman(ctx)
-		errs = append(errs, err)
+		var podman Engine
+		if podman, err = h.Podman(ctx); err == nil {
+			err = errors.Join(tooOld(podman), checkNetwork(podman, t), h.checkSecrets(ctx, t))
+		}
+		errs = append(errs, h.explain(ctx, err))
 	}
 	return errors.Join(errs...)
+}
+
+// checkQuota refuses numbers that no host can apply, and less memory than a
+// container of the task may use.
+func checkQuota(t taskdef.Task, q lifecycle.Quota) error {
+	errs := []error{taskLimits(t, q).Check()}
+	for _, c := range t.Containers {
+		if most := max(c.Memory, c.MemoryReservation); q.Memory > 0 && most > q.Memory {
+			errs = append(errs, fmt.Errorf("the task's memory of %d bytes is less than the %d of its container %s: give the task more", q.Memory, most, c.Name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// DefaultTasksMax bounds the processes and threads of a task that asks for no
+// other number: enough for ten containers of big servers, and far below what
+// stops a host. It is applied where the host can, and not missed elsewhere.
+const DefaultTasksMax = 4096
+
+// withDefaults adds to the quota what a task gets without asking.
+func (h *Host) withDefaults(o lifecycle.Options) lifecycle.Options {
+	able := slices.Contains(cgroups.Detect(hostRoot, os.Getuid(), h.cfg.Getenv).Controllers, "pids")
+	if o.Quota.TasksMax == 0 && o.Limits != LimitsOff && able {
+		o.Quota.TasksMax = DefaultTasksMax
+	}
+	return o
 }
 
 // nameHolders adds to the problems with host ports who has them.
@@ -76,12 +114,12 @@ func (e *LimitsError) Error() string {
 // unapplied returns the controllers that the definition asks for and this host
 // does not give, and why.
 func (h *Host) unapplied(ctx context.Context, t taskdef.Task, o lifecycle.Options) (missing []string, reason string, err error) {
-	wanted := taskLimits(t)
+	wanted := taskLimits(t, o.Quota)
 	for _, c := range t.Containers {
 		// Container limits need the same controllers; the numbers do not matter here.
 		wanted.Memory = max(wanted.Memory, c.Memory)
 		wanted.MemoryLow = max(wanted.MemoryLow, c.MemoryReservation)
-		if c.CPU > 0 {
+		if c.CPU > 0 || c.Extensions.CPULimit > 0 {
 			wanted.CPUWeight = 100
 		}
 	}
@@ -90,13 +128,9 @@ func (h *Host) unapplied(ctx context.Context, t taskdef.Task, o lifecycle.Option
 	}
 	host := cgroups.Detect(hostRoot, os.Getuid(), h.cfg.Getenv)
 	if missing := host.Missing(wanted); len(missing) > 0 {
-		return missing, host.Reason, nil
+		return missing, host.ReasonFor(wanted), nil
 	}
-	podman, err := h.Podman(ctx)
-	if err != nil {
-		return nil, "", err
-	}
-	facts, err := podman.Host(ctx)
+	facts, err := h.facts(ctx)
 	if err != nil {
 		return nil, "", err
 	}
@@ -107,20 +141,46 @@ func (h *Host) unapplied(ctx context.Context, t taskdef.Task, o lifecycle.Option
 }
 
 // taskLimits are the limits of the task's slice. Without a hard cpu limit its
-// weight is the sum of its containers' shares (ECS agent, task_linux.go).
-func taskLimits(t taskdef.Task) cgroups.Limits {
-	l := cgroups.Limits{CPU: t.CPU, Memory: t.Memory}
-	if t.CPU == 0 {
-		var shares uint64
-		for _, c := range t.Containers {
-			if c.CPU > 0 {
-				shares += max(uint64(c.CPU), 2)
-			}
-		}
+// weight is the sum of its containers' shares (ECS agent, task_linux.go). A task
+// with a memory limit may swap as much again, as Podman's containers may.
+//
+// What the containers reserve is protected (memory.low), and throttling begins
+// nine tenths of the way from there to the limit (memory.high), so that a task
+// that grows is slowed before it is killed.
+func taskLimits(t taskdef.Task, q lifecycle.Quota) cgroups.Limits {
+	q = q.Over(t)
+	l := cgroups.Limits{
+		CPU: q.CPU, CPUPeriod: q.CPUPeriod, Memory: q.Memory, SwapMax: q.Memory,
+		TasksMax: q.TasksMax, IOWeight: q.IOWeight,
+	}
+	var shares uint64
+	for _, c := range t.Containers {
+		shares += cpuShares(c.CPU)
+		l.MemoryLow += c.MemoryReservation
+	}
+	if q.CPU == 0 {
 		l.CPUWeight = cgroups.WeightFromShares(shares)
+	}
+	if q.Memory > 0 && l.MemoryLow > 0 {
+		l.MemoryLow = min(l.MemoryLow, q.Memory)
+		l.MemoryHigh = l.MemoryLow + (q.Memory-l.MemoryLow)/10*9
 	}
 	return l
 }
+
+// cpuShares are a container's cpu units as shares, which go from 2 to 262144; 0
+// means none given (ECS agent: 1 becomes 2).
+func cpuShares(units int64) uint64 {
+	if units <= 0 {
+		return 0
+	}
+	return min(max(uint64(units), minShares), maxShares)
+}
+
+const (
+	minShares = 2
+	maxShares = 262144
+)
 
 // applicable leaves out what the user chose to do without.
 func applicable(l cgroups.Limits, o lifecycle.Options) cgroups.Limits {
@@ -136,20 +196,8 @@ func applicable(l cgroups.Limits, o lifecycle.Options) cgroups.Limits {
 	if slices.Contains(o.Unapplied, "pids") {
 		l.TasksMax = 0
 	}
+	if slices.Contains(o.Unapplied, "io") {
+		l.IOWeight = 0
+	}
 	return l
-}
-
-// wantedPorts are the host ports a task publishes; none in host mode, where
-// containers listen on the host themselves.
-func wantedPorts(t taskdef.Task) []netns.Port {
-	var out []netns.Port
-	if t.Network == taskdef.NetworkHost || t.Network == taskdef.NetworkNone {
-		return nil
-	}
-	for _, c := range t.Containers {
-		for _, p := range c.Ports {
-			out = append(out, netns.Port{Container: c.Name, ContainerPort: p.ContainerPort, HostPort: p.HostPort, Protocol: p.Protocol, HostIP: p.HostIP})
-		}
-	}
-	return out
 }

@@ -58,7 +58,7 @@ func (h *Host) Logs(ctx context.Context, s lifecycle.State, container string, o 
 			continue
 		}
 		wg.Go(func() {
-			if o.Follow && !h.awaitStart(ctx, s, i) {
+			if o.Follow && !h.awaitRun(ctx, s, i, 1) {
 				return
 			}
 			err := h.copyLog(ctx, podman, s, i, o, func(l libpod.LogLine) error {
@@ -77,37 +77,47 @@ func (h *Host) Logs(ctx context.Context, s lifecycle.State, container string, o 
 
 var errSeen = errors.New("seen")
 
-// awaitStart returns true once the container has started, false if it ended
-// without.
-func (h *Host) awaitStart(ctx context.Context, s lifecycle.State, i int) (started bool) {
-	if c := s.Containers[i]; c.Ended || !c.StartedAt.IsZero() {
-		return !c.StartedAt.IsZero()
-	}
+// awaitRun returns true once the container has been started n times, false if it has
+// ended for good before. Events say when to look; the record has the answer.
+func (h *Host) awaitRun(ctx context.Context, s lifecycle.State, i, n int) (begun bool) {
 	name := s.Task.Containers[i].Name
-	err := h.Events(ctx, 0, true, func(e Event) error {
-		if e.Task != s.ID || e.Container != name {
-			return nil
+	look := func() error {
+		data, err := h.store.Get(s.ID)
+		if err != nil {
+			return err
 		}
-		switch e.Status {
-		case lifecycle.StatusRunning.String():
-			started = true
-			return errSeen
-		case lifecycle.StatusStopped.String():
+		now, err := decode(data)
+		if err != nil {
+			return err
+		}
+		c := now.Containers[i]
+		if begun = !c.StartedAt.IsZero() && c.Restarts+1 >= n; begun || c.Ended {
 			return errSeen
 		}
 		return nil
+	}
+	if look() != nil {
+		return begun
+	}
+	_ = h.Events(ctx, 0, true, func(e Event) error {
+		if e.Task != s.ID || e.Container != name || e.Status != lifecycle.StatusRunning.String() && e.Status != lifecycle.StatusStopped.String() {
+			return nil
+		}
+		return look()
 	})
-	return started && errors.Is(err, errSeen)
+	return begun
 }
 
 // copyLog reads one container's log. Following may end early, when the service goes
 // away, and leave out lines: Podman 4.3.1 drops some at random of those it has not
 // sent yet when the container ends. So the container is asked whether it still runs,
-// and the end of the log is read once more for what is missing.
+// and the end of the log is read once more for what is missing. One that may be
+// restarted is followed through its runs.
 func (h *Host) copyLog(ctx context.Context, podman Engine, s lifecycle.State, i int, o LogOptions, fn func(libpod.LogLine) error) error {
 	name := containerName(s, i)
 	opts := libpod.LogOptions{Since: o.Since, Tail: max(o.Tail, 0), Timestamps: o.Timestamps || o.Follow}
 	read := recall{fromStart: o.Tail < 0}
+	runs := 1
 	for follow := o.Follow; ; {
 		if follow {
 			seen, err := podman.InspectContainer(ctx, name)
@@ -138,8 +148,14 @@ func (h *Host) copyLog(ctx context.Context, podman Engine, s lifecycle.State, i 
 		if errors.Is(err, libpod.NotFound) {
 			return nil // never created, or removed
 		}
-		if err != nil || !follow {
+		if err != nil {
 			return err
+		}
+		if !follow {
+			if runs++; !o.Follow || s.Task.Containers[i].Restart == nil || !h.awaitRun(ctx, s, i, runs) {
+				return nil
+			}
+			follow = true
 		}
 		if since, some := read.since(); some {
 			opts.Since, opts.Tail = since, 0

@@ -22,7 +22,19 @@ func containerName(s lifecycle.State, i int) string {
 	return podName(s) + "-" + s.Task.Containers[i].Name
 }
 
-// labels are podtask's own and the ECS agent's five. i < 0 stands for the pod.
+// The parts of an ARN that a host without AWS has to make up.
+const (
+	cluster = "podtask"
+	account = "000000000000"
+)
+
+// networkName is the name of a bridged task's network.
+func networkName(s lifecycle.State) string { return podName(s) }
+
+func taskARN(id string) string { return "arn:aws:ecs:local:" + account + ":task/" + cluster + "/" + id }
+
+// labels are podtask's own, the ECS agent's five and those of Podman for what a
+// systemd unit runs. i < 0 stands for the pod and the network.
 func labels(s lifecycle.State, i int) map[string]string {
 	revision := strconv.Itoa(s.Task.Revision)
 	m := map[string]string{
@@ -30,13 +42,22 @@ func labels(s lifecycle.State, i int) map[string]string {
 		"podtask.family":   s.Task.Family,
 		"podtask.revision": revision,
 
-		"com.amazonaws.ecs.cluster":                 "podtask",
-		"com.amazonaws.ecs.task-arn":                "arn:aws:ecs:local:000000000000:task/podtask/" + s.ID,
+		"com.amazonaws.ecs.cluster":                 cluster,
+		"com.amazonaws.ecs.task-arn":                taskARN(s.ID),
 		"com.amazonaws.ecs.task-definition-family":  s.Task.Family,
 		"com.amazonaws.ecs.task-definition-version": revision,
 	}
+	if s.Options.Service != "" {
+		m["podtask.service"], m["podtask.deployment"] = s.Options.Service, s.Options.Deployment
+	}
+	if s.Options.Unit != "" {
+		m["PODMAN_SYSTEMD_UNIT"] = s.Options.Unit
+	}
 	if i < 0 {
 		return m
+	}
+	if s.Options.AutoUpdate != "" {
+		m["io.containers.autoupdate"] = s.Options.AutoUpdate
 	}
 	c := s.Task.Containers[i]
 	m["podtask.container"] = c.Name

@@ -20,15 +20,26 @@ var direction = []rule{
 	{pkg: "pkg/taskdef"},
 	{pkg: "pkg/state"},
 	{pkg: "pkg/state/statetest", may: []string{"pkg/state"}},
+	{pkg: "pkg/catalog", may: []string{"pkg/state"}},
 	{pkg: "pkg/libpod"},
-	{pkg: "pkg/images"},
+	{pkg: "pkg/images", may: []string{"internal/flight"}},
+	{pkg: "pkg/secrets"},
 	{pkg: "pkg/cgroups"},
 	{pkg: "pkg/netns"},
-	{pkg: "pkg/lifecycle", may: []string{"pkg/taskdef"}},
-	{pkg: "pkg/api", may: []string{"pkg/lifecycle", "pkg/taskdef"}},
+	{pkg: "pkg/doctor", may: []string{"pkg/cgroups"}},
+	{pkg: "pkg/timeline"},
+	{pkg: "pkg/taskunit", also: []string{"pkg/unitdir"}},
+	{pkg: "pkg/convert", may: []string{"pkg/taskdef", "pkg/taskunit"}},
+	{pkg: "pkg/unitdir", may: []string{"pkg/taskunit"}},
+	{pkg: "pkg/admission", may: []string{"pkg/taskdef", "pkg/netns"}},
+	{pkg: "pkg/lifecycle", may: []string{"pkg/taskdef", "pkg/admission"}},
+	{pkg: "pkg/service", may: []string{"pkg/taskdef", "pkg/admission"}},
+	{pkg: "pkg/config"},
+	{pkg: "pkg/metadata", may: []string{"pkg/lifecycle", "pkg/taskdef"}},
+	{pkg: "pkg/api", may: []string{"pkg/lifecycle", "pkg/service", "pkg/taskdef"}},
 	{
 		pkg:  "internal/agent",
-		may:  []string{"pkg/lifecycle", "pkg/taskdef", "pkg/state", "pkg/libpod", "pkg/images", "pkg/cgroups", "pkg/netns"},
+		may:  []string{"internal/flight", "pkg/config", "pkg/lifecycle", "pkg/service", "pkg/taskdef", "pkg/admission", "pkg/state", "pkg/libpod", "pkg/images", "pkg/secrets", "pkg/cgroups", "pkg/metadata", "pkg/netns", "pkg/doctor"},
 		also: []string{"internal/sim", "internal/enginetest"},
 	},
 	{pkg: "internal/sim", may: []string{"internal/agent", "pkg/lifecycle", "pkg/taskdef", "pkg/state", "pkg/state/statetest", "pkg/libpod", "pkg/images", "pkg/cgroups", "pkg/netns"}},
@@ -38,18 +49,23 @@ var direction = []rule{
 		may: []string{"internal/agent", "internal/enginetest", "pkg/lifecycle", "pkg/taskdef", "pkg/state", "pkg/state/statetest", "pkg/libpod", "pkg/images"},
 	},
 	{pkg: "internal/archtest"},
+	{pkg: "internal/flight"},
 	{pkg: "internal/mutants"}, // it runs the tests of others, as text
 	{pkg: "internal/registrytest", also: []string{"pkg/images"}},
 	{pkg: "internal/faults"},
-	{pkg: "cmd/podtask", may: []string{"pkg/", "internal/agent"}},
+	{pkg: "internal/guide"},
+	{pkg: "internal/leaktest"},
+	{pkg: "cmd/podtask-user-generator", may: []string{"pkg/taskunit", "pkg/unitdir"}}, // small: no Podman, no YAML
+	{pkg: "internal/metrics", may: []string{"internal/agent", "pkg/lifecycle", "pkg/service"}, also: []string{"pkg/taskdef"}},
+	{pkg: "cmd/podtask", may: []string{"pkg/", "internal/metrics", "internal/agent"}},
 	// Programs that are no part of the product stand alone.
 	{pkg: "examples/"},
 	{pkg: "hack/", may: []string{"internal/registrytest"}, also: []string{"pkg/images", "pkg/libpod"}},
-	{pkg: "test/", may: []string{"pkg/", "internal/", "cmd/"}},
+	{pkg: "test/", may: []string{"pkg/", "internal/", "cmd/", "test/wait"}},
 }
 
 // testSupport may be imported by every package's tests.
-var testSupport = []string{"pkg/state/statetest", "internal/registrytest", "internal/faults"}
+var testSupport = []string{"internal/guide", "pkg/state/statetest", "internal/registrytest", "internal/faults", "internal/leaktest"}
 
 func matches(pattern, name string) bool {
 	if strings.HasSuffix(pattern, "/") {

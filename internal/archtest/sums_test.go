@@ -19,6 +19,8 @@ var sums = []struct {
 }{
 	{"pkg/lifecycle", "event", []string{"pkg/lifecycle/fold.go"}},
 	{"pkg/lifecycle", "effect", []string{"internal/agent/"}},
+	{"pkg/service", "input", []string{"pkg/service/step.go"}},
+	{"pkg/service", "effect", []string{"internal/agent/"}},
 }
 
 func TestEveryVariantIsHandled(t *testing.T) {

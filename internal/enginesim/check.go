@@ -1,6 +1,7 @@
 package enginesim
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 //   - a state keeps lifecycle's invariants;
 //   - the events of a task are numbered without gaps, and report each status once;
 //   - a container is started once, unless the machine or a user has undone it
-//     before anybody knew;
+//     before anybody knew, or as often as its restart policy says;
 //   - a container starts after its dependencies have met their conditions;
 //   - a container is asked to stop after all that depend on it have ended, and the
 //     sandbox after all containers;
@@ -26,6 +27,9 @@ import (
 //     that nobody has removed or reset;
 //   - a removed task leaves nothing in Podman;
 //   - what users put into our pods stays;
+//   - what is swept away belongs to no task, and afterwards nothing is left;
+//   - a task that waits for its share does so because somebody has it; in the end
+//     all shares are given back;
 //   - once nothing fails any more every task comes to its goal, can be stopped and
 //     can be removed.
 
@@ -40,7 +44,7 @@ type truth struct {
 	nudged time.Time // when a health check was made to pass
 
 	everStarted, everEnded, everSucceeded, everHealthy bool
-	codes                                              map[string]int // by object
+	codes                                              map[string][]int // of each run, by object
 }
 
 // look takes in what became true. o is the owner that acted, if one did.
@@ -77,9 +81,9 @@ func (w *world) takeIn(t *task, i int, f enginetest.Fact, o *owner) {
 		c.running, c.ended, c.code = false, true, f.Code
 		c.everEnded, c.everSucceeded = true, c.everSucceeded || f.Code == 0
 		if c.codes == nil {
-			c.codes = map[string]int{}
+			c.codes = map[string][]int{}
 		}
-		c.codes[f.ID] = f.Code
+		c.codes[f.ID] = append(c.codes[f.ID], f.Code)
 	case enginetest.Healthy:
 		c.everHealthy = true
 	case enginetest.Reset:
@@ -96,10 +100,17 @@ func (w *world) takeIn(t *task, i int, f enginetest.Fact, o *owner) {
 }
 
 func (w *world) checkStart(t *task, i int, f enginetest.Fact, o *owner) {
+	if c := t.truth[i]; c.ended {
+		p := t.def.Containers[i].Restart
+		if p == nil || c.running || slices.Contains(p.IgnoredExitCodes, c.code) || o != nil && (o.state.Containers[i].Ended || o.state.Containers[i].RestartAt.IsZero()) {
+			w.broken("%s is started again after %d, not as its restart policy says", f.Container, c.code)
+		}
+		return
+	}
 	if t.truth[i].started {
 		w.broken("%s is started twice", f.Container)
 	}
-	if o != nil && (o.state.Containers[i].Ended || !o.state.Containers[i].StartedAt.IsZero()) {
+	if o != nil && (o.state.Containers[i].Ended || !o.state.Containers[i].StartedAt.IsZero() && o.state.Containers[i].RestartAt.IsZero()) {
 		w.broken("%s is started again, though it is known to have run", f.Container)
 	}
 	for _, d := range t.def.Containers[i].DependsOn {
@@ -138,11 +149,24 @@ func (w *world) checkNews(t *task, tr lifecycle.Transition) {
 			return
 		}
 	}
+	if tr.Status == lifecycle.Restarting || tr.Status == lifecycle.StatusRunning.String() && t.restarting(tr.Container) {
+		return
+	}
 	for _, old := range t.log {
 		if old.Container == tr.Container && old.Status == tr.Status {
 			w.broken("%s: %s %s is reported a second time", t.def.Family, tr.Container, tr.Status)
 		}
 	}
+}
+
+// restarting reports whether the last thing told of a container is that it restarts.
+func (t *task) restarting(container string) bool {
+	for _, old := range slices.Backward(t.log) {
+		if old.Container == container && (old.Status == lifecycle.Restarting || old.Status == lifecycle.StatusRunning.String()) {
+			return old.Status == lifecycle.Restarting
+		}
+	}
+	return false
 }
 
 // beforeDo checks an operation that is about to be done.
@@ -176,8 +200,8 @@ func (w *world) checkStopped(o *owner) {
 		case tr.running:
 			w.broken("%s has stopped but %s runs", t.def.Family, name)
 		case c.HasExit && !c.StartedAt.IsZero():
-			if code, ended := tr.codes[c.ID]; !ended || code != c.ExitCode {
-				w.broken("%s is said to have exited with %d; in truth it ended (%t) with %d", name, c.ExitCode, ended, code)
+			if codes := tr.codes[c.ID]; !slices.Contains(knowable(c, codes), c.ExitCode) {
+				w.broken("%s is said to have exited with %d; in truth its runs ended with %v", name, c.ExitCode, codes)
 			}
 		case tr.ended && !c.HasExit:
 			w.broken("%s ended with %d and its exit code is not known", name, tr.code)
@@ -194,8 +218,23 @@ func (w *world) checkStopped(o *owner) {
 	}
 }
 
-// checkGone checks a task of which nothing may be left.
+// knowable are the exit codes a container may be said to have, of those its runs
+// ended with: that of the last run; or of any, where the container was removed or
+// reset between a restart and the next look at it.
+func knowable(c lifecycle.Container, codes []int) []int {
+	n := len(c.Failures)
+	if len(codes) == 0 || n > 0 && c.Failures[n-1].Name == lifecycle.ErrContainerVanished {
+		return codes
+	}
+	return codes[len(codes)-1:]
+}
+
+// checkGone checks a task of which nothing may be left; what comes late is for the
+// sweep.
 func (w *world) checkGone(t *task) {
+	if t.haunted {
+		return
+	}
 	if left := w.fake.Left(t.id); len(left) > 0 {
 		w.broken("%s is removed but there is left: %s", t.def.Family, strings.Join(left, ", "))
 	}

@@ -14,6 +14,7 @@ import (
 // with digests.
 func randomTask(r *rand.Rand, family string, pinned []string) taskdef.Task {
 	t := taskdef.Task{Family: family, Network: taskdef.NetworkBridge}
+	t.CPU = float64(r.IntN(3)) / 2
 	n := 1 + r.IntN(5)
 	for i := range n {
 		c := taskdef.Container{
@@ -34,6 +35,9 @@ func randomTask(r *rand.Rand, family string, pinned []string) taskdef.Task {
 		}
 		if r.IntN(3) == 0 {
 			c.StartTimeout = time.Duration(2+r.IntN(100)) * time.Second
+		}
+		if r.IntN(4) == 0 {
+			c.Restart = randomPolicy(r)
 		}
 		c.Command = randomProgram(r, c)
 		if r.IntN(40) == 0 {
@@ -70,6 +74,17 @@ func randomCheck(r *rand.Rand) *taskdef.HealthCheck {
 		h.Command = []string{"CMD", "/testbox", "sleep", fmt.Sprintf("%ds", r.IntN(15)), "--", "exists", healthy}
 	}
 	return h
+}
+
+// randomPolicy restarts no container for ever that another waits for.
+func randomPolicy(r *rand.Rand) *taskdef.RestartPolicy {
+	p := &taskdef.RestartPolicy{AttemptPeriod: time.Minute}
+	if r.IntN(2) == 0 {
+		p.BackOff, p.MaxCount = time.Duration(1+r.IntN(20))*time.Second, 1+r.IntN(3)
+	} else {
+		p.IgnoredExitCodes = []int{0}
+	}
+	return p
 }
 
 // randomProgram is what a container does: jobs end, services mostly do not.

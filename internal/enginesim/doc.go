@@ -13,6 +13,8 @@
 //   - the machine loses power: the disk keeps and loses what a disk may, and Podman
 //     resets its containers;
 //   - the disk is full for a while, or fails;
+//   - tasks share two vCPU and some ports, and wait for them in a queue;
+//   - Podman makes a pod that a dead owner had asked for;
 //   - users stop, kill and remove tasks, kill and remove containers, take ports,
 //     and put containers of their own into our pods.
 //

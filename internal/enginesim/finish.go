@@ -39,6 +39,10 @@ func (w *world) finish() {
 	w.rest()
 	w.ask(lifecycle.StopRequested{By: "user"})
 	w.ask(lifecycle.RemoveRequested{By: "user"})
+	for len(w.ghosts) > 0 {
+		w.haunt()
+	}
+	w.sweep()
 	w.checkEmpty()
 }
 
@@ -68,6 +72,11 @@ func (w *world) checkEmpty() {
 	if left := w.fake.Left(""); len(left) > 0 {
 		w.broken("in the end there is left: %v", left)
 	}
+	host := w.open()
+	if shares := host.Shares(); len(shares) > 0 {
+		w.broken("in the end there are shares left: %v", shares)
+	}
+	_ = host.Close()
 	store, err := state.Open(w.dir, w.disk)
 	if err != nil {
 		w.broken("the store does not open: %v", err)
@@ -111,8 +120,13 @@ func (w *world) unsteady() string {
 	return ""
 }
 
-// steady: the task is up, and everything that should run does.
+// steady: the task is up, and everything that should run does; or it waits for its
+// share, and rightly so.
 func (w *world) steady(o *owner) bool {
+	if o.state.Queued() {
+		v, waits := o.host.Waiting()[o.t.id]
+		return waits && !v.Admitted
+	}
 	if o.state.Goal != lifecycle.Up || !o.retryAt.IsZero() {
 		return false
 	}

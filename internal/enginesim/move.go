@@ -27,6 +27,8 @@ var moves = []struct {
 	{3, func(w *world) { w.fake.Down(w.clock.now.Add(time.Duration(w.r.IntN(20)) * time.Second)) }},
 	{10, (*world).falseAlarm},
 	{5, (*world).disturb},
+	{4, (*world).haunt},
+	{2, (*world).sweep},
 	{2, func(w *world) { w.push(w.r.IntN(imageMissing)) }},
 	{3, func(w *world) { w.fake.RemoveImage(imageName(w.r.IntN(imageMissing))) }},
 	{2, func(w *world) { w.fake.TakePort(firstPort+uint16(w.r.IntN(5)), "tcp", w.r.IntN(2) == 0) }},
@@ -101,6 +103,9 @@ func (w *world) due(o *owner, all []func()) []func() {
 			o.waits[i] = true
 			o.mailbox = append(o.mailbox, lifecycle.Hinted{Index: i})
 		}
+	}
+	if o.state.Queued() && w.r.IntN(20) == 0 { // that it moved may also be lost
+		o.mailbox = append(o.mailbox, lifecycle.QueueMoved{})
 	}
 	if !o.wake.IsZero() && !o.wake.After(now) {
 		o.wake = time.Time{}

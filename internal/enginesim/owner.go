@@ -18,8 +18,10 @@ import (
 
 // task is one task, whoever owns it.
 type task struct {
-	id   string
-	def  taskdef.Task
+	id  string
+	def taskdef.Task
+	// text is def as the records hold it.
+	text []byte
 	opts lifecycle.Options
 	// owner is the process that drives it; nil when there is none.
 	owner *owner
@@ -31,6 +33,8 @@ type task struct {
 	// log is the task's part of the event log.
 	log   []lifecycle.Transition
 	truth []truth
+	// haunted: Podman made its pod after the death of the owner that asked for it.
+	haunted bool
 	// foreign is a user's container in the task's pod; empty for none.
 	foreign string
 }
@@ -48,6 +52,7 @@ func (w *world) newTask(i int) *task {
 	if err := t.def.Check(); err != nil {
 		panic("enginesim: the random task is not valid: " + err.Error())
 	}
+	t.recordDefinition()
 	t.truth = make([]truth, len(t.def.Containers))
 	w.count.Containers += len(t.truth)
 	return t
@@ -62,6 +67,7 @@ type owner struct {
 	t     *task
 	host  *agent.Host
 	store *state.Store
+	lock  *state.Lock // of the task
 
 	state   lifecycle.State
 	saved   []byte
@@ -91,14 +97,16 @@ type flight struct {
 
 // submit makes the record of a fresh task and starts its owner.
 func (w *world) submit(t *task) {
-	w.tell("%s is submitted: %s", t.def.Family, describe(t))
+	if w.trail != nil {
+		w.tell("%s is submitted: %s", t.def.Family, describe(t))
+	}
 	t.phase = alive
 	store, err := state.Open(w.dir, w.disk)
 	if err != nil {
 		w.broken("the store does not open: %v", err)
 	}
 	s := lifecycle.New(t.id, "", t.def, t.opts, w.clock.now)
-	if err := w.put(t, store, encode(s)); err != nil {
+	if err := w.put(t, store, t.encode(s)); err != nil {
 		w.tell("%s: it is not recorded: %v", t.def.Family, err)
 		w.consequence(nil)
 		return
@@ -107,19 +115,48 @@ func (w *world) submit(t *task) {
 }
 
 func describe(t *task) string {
-	text, err := json.Marshal(t.def)
-	if err != nil {
-		panic(err)
-	}
-	return fmt.Sprintf("%s pull %s, remove %t, %s", t.id, t.opts.Pull, t.opts.Remove, text)
+	return fmt.Sprintf("%s pull %s, remove %t, %s", t.id, t.opts.Pull, t.opts.Remove, t.text)
 }
 
-func encode(s lifecycle.State) []byte {
-	data, err := json.Marshal(s.Durable())
+// recordDefinition encodes the definition once for all records, in which it never
+// changes, and goes on with what is read back.
+func (t *task) recordDefinition() {
+	text, err := json.Marshal(t.def)
+	if err != nil {
+		panic("enginesim: a definition cannot be encoded: " + err.Error())
+	}
+	t.def, t.text = taskdef.Task{}, text
+	if err := json.Unmarshal(text, &t.def); err != nil {
+		panic("enginesim: a definition cannot be decoded: " + err.Error())
+	}
+}
+
+// encode makes the record of a state: what changes, and then the definition.
+func (t *task) encode(s lifecycle.State) []byte {
+	head, err := json.Marshal(struct {
+		lifecycle.State
+		Task struct{} `json:"task,omitzero"`
+	}{State: s.Durable()})
 	if err != nil {
 		panic("enginesim: a state cannot be encoded: " + err.Error())
 	}
-	return data
+	return slices.Concat(head[:len(head)-1], []byte(definitionKey), t.text, []byte("}"))
+}
+
+// definitionKey stands between the two parts of a record.
+const definitionKey = `,"task":`
+
+// decode reads a record and checks the state in it.
+func (t *task) decode(data []byte) (s lifecycle.State, err error) {
+	head, ok := bytes.CutSuffix(data, slices.Concat([]byte(definitionKey), t.text, []byte("}")))
+	if !ok {
+		return s, errors.New("the definition is another")
+	}
+	if err := json.Unmarshal(append(slices.Clip(head), '}'), &s); err != nil {
+		return s, err
+	}
+	s.Task = t.def // valid since newTask
+	return s, s.Invariants()
 }
 
 // put writes a record and notes what may be read back from now on.
@@ -155,12 +192,13 @@ func (w *world) own(t *task) {
 		w.checkGone(t)
 		return
 	}
-	o := &owner{t: t, host: w.open(), store: store, waits: map[int]bool{}, mailbox: []lifecycle.Event{lifecycle.Restarted{}}}
-	if err := json.Unmarshal(data, &o.state); err != nil {
-		w.broken("the record of %s is no state: %v", t.def.Family, err)
+	lock, err := w.locks.Lock(t.id)
+	if err != nil {
+		w.broken("%s cannot be locked: %v", t.def.Family, err)
 	}
-	if err := lifecycle.Check(o.state); err != nil {
-		w.broken("the record of %s is inconsistent: %v", t.def.Family, err)
+	o := &owner{t: t, host: w.open(), store: store, lock: lock, waits: map[int]bool{}, mailbox: []lifecycle.Event{lifecycle.Restarted{}}}
+	if o.state, err = t.decode(data); err != nil {
+		w.broken("the record of %s is no state: %v", t.def.Family, err)
 	}
 	t.owner = o
 	w.tell("%s has an owner: goal %s, %s", t.def.Family, o.state.Goal, o.state.Status())
@@ -193,7 +231,7 @@ func (w *world) step(o *owner, n int) {
 
 // commit saves a state and then begins its effects.
 func (w *world) commit(o *owner, d decision) {
-	if data := encode(d.state); !bytes.Equal(data, o.saved) {
+	if data := o.t.encode(d.state); !bytes.Equal(data, o.saved) {
 		err := w.put(o.t, o.store, data)
 		switch {
 		case errors.Is(err, state.ErrNoSpace):
@@ -257,6 +295,10 @@ func (w *world) begin(o *owner, s lifecycle.State, e lifecycle.Effect) {
 // idOf reads the ID that every effect has.
 func idOf(e lifecycle.Effect) lifecycle.OpID {
 	switch e := e.(type) {
+	case lifecycle.AdmitTask:
+		return e.ID
+	case lifecycle.ReleaseTask:
+		return e.ID
 	case lifecycle.PrepareSandbox:
 		return e.ID
 	case lifecycle.HaltSandbox:
@@ -311,8 +353,7 @@ func (w *world) settled(o *owner) {
 	case len(o.mailbox) == 0:
 		w.tell("%s has stopped", o.t.def.Family)
 		w.checkStopped(o)
-		o.t.owner = nil
-		_ = o.host.Close()
+		o.letGo()
 	}
 }
 
@@ -326,7 +367,14 @@ func (w *world) erase(o *owner) {
 		return
 	}
 	w.tell("%s is removed", t.def.Family)
-	t.acked, t.tried, t.owner, t.phase = nil, nil, nil, erased
+	t.acked, t.tried, t.phase = nil, nil, erased
+	o.letGo()
+}
+
+// letGo ends the owner.
+func (o *owner) letGo() {
+	o.t.owner = nil
+	_ = o.lock.Remove()
 	_ = o.host.Close()
 }
 
@@ -343,6 +391,9 @@ func (w *world) do(o *owner, k int) {
 	w.beforeDo(o, f)
 	answer := o.host.Do(ctx, f.state, f.effect)
 	w.count.Operations++
+	if answer.Result.Queue != "" {
+		w.count.Queued++
+	}
 	if late && answer.Failure.Class != lifecycle.OK {
 		late = false
 	}
@@ -355,15 +406,21 @@ func (w *world) do(o *owner, k int) {
 	w.look(o)
 	w.afterDo(o, f, answer)
 	o.mailbox = append(o.mailbox, answer)
+	if w.disk.doom != none { // it came while the ledger was written
+		w.consequence(o)
+	}
 }
 
 // die ends an owner without a word. What it had in flight was done, begun or
-// neither.
+// neither; or Podman does it later.
 func (w *world) die(o *owner) {
 	w.count.Kills++
 	w.tell("%s loses its owner", o.t.def.Family)
 	for _, f := range o.flights {
 		if w.r.IntN(2) == 0 {
+			if _, ok := f.effect.(lifecycle.PrepareSandbox); ok && w.r.IntN(2) == 0 {
+				w.ghosts = append(w.ghosts, ghost{f.effect, f.state})
+			}
 			continue
 		}
 		w.fake.Fail(cutOff(w.r.IntN(4)))
@@ -371,9 +428,66 @@ func (w *world) die(o *owner) {
 		w.tell("%s had %s in flight", o.t.def.Family, short(f.effect))
 		w.look(o)
 	}
+	w.failAgain()
+	o.letGo()
+	if w.disk.doom != none {
+		w.consequence(nil)
+	}
+}
+
+// ghost is the making of a pod that a dead owner had asked Podman for.
+type ghost struct {
+	effect lifecycle.Effect
+	state  lifecycle.State
+}
+
+// haunt lets Podman do what a dead owner had asked for: make a pod, not start it.
+func (w *world) haunt() {
+	if len(w.ghosts) == 0 {
+		return
+	}
+	g := w.ghosts[0]
+	w.ghosts = w.ghosts[1:]
+	w.tell("Podman makes the pod of %s, whose owner is dead", g.state.Task.Family)
+	host := w.open()
+	w.fake.Fail(cutOff(1))
+	_ = host.Do(context.Background(), g.state, g.effect)
+	w.failAgain()
+	_ = host.Close()
+	for _, t := range w.tasks {
+		t.haunted = t.haunted || t.id == g.state.ID
+	}
+}
+
+// failAgain lets calls fail as before, once trouble has ceased none.
+func (w *world) failAgain() {
+	if w.calm {
+		w.fake.Fail(nil)
+		return
+	}
 	w.fake.Fail(w.faults)
-	_ = o.host.Close()
-	o.t.owner = nil
+}
+
+// sweep removes what no task is left for.
+func (w *world) sweep() {
+	host := w.open()
+	removed, err := host.Sweep(context.Background())
+	w.count.Swept += len(removed)
+	for _, o := range removed {
+		w.tell("%s %s is swept away", o.Kind, o.Name)
+		for _, t := range w.tasks {
+			if t.id == o.Task && !t.mayBe(nil) {
+				w.broken("the %s of %s is swept away, and there is the task", o.Kind, t.def.Family)
+			}
+		}
+	}
+	if err != nil && w.calm {
+		w.broken("it cannot be swept: %v", err)
+	}
+	_ = host.Close()
+	if w.disk.doom != none {
+		w.consequence(nil)
+	}
 }
 
 // consequence draws it from a doom that came while o, or nobody's owner, wrote.
@@ -392,11 +506,14 @@ func (w *world) consequence(o *owner) {
 func (w *world) powerLoss() {
 	w.count.PowerLosses++
 	w.tell("the power goes")
+	w.ghosts = nil
 	for _, t := range w.tasks {
 		if t.owner != nil {
 			w.die(t.owner)
 		}
-		t.log = t.log[:w.r.IntN(len(t.log)+1)] // it is not synced
+		if t.phase == erased && (t.acked != nil || t.tried != nil) {
+			t.phase = alive // nobody heard that the record is gone: it may be back
+		}
 	}
 	w.disk.lose()
 	w.fake.Reboot(w.r.IntN(2) == 0)

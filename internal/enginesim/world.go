@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/podtask/podtask/internal/enginetest"
 	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/state"
 )
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -35,7 +37,12 @@ type world struct {
 	disk  *disk
 	// dir is a real directory for what is not simulated: locks, event log.
 	dir   string
+	locks *state.Locks
 	tasks []*task
+	// ghosts are pods that Podman is still to make for owners that have died.
+	ghosts []ghost
+	// overtake is how many later tasks may pass one that waits.
+	overtake int
 	// calm: nothing unfriendly happens any more.
 	calm bool
 	// trouble is how often a call to Podman fails: one in so many.
@@ -58,7 +65,11 @@ func (w *world) tell(format string, a ...any) {
 }
 
 // Count is how much happened in a run.
-type Count struct{ Tasks, Containers, Moves, Operations, Saves, Kills, PowerLosses int }
+type Count struct {
+	Tasks, Containers, Moves, Operations, Saves, Kills, PowerLosses int
+	// Queued counts the times a task was told to wait, Swept what no task was left for.
+	Queued, Swept int
+}
 
 // Add adds another count.
 func (c *Count) Add(d Count) {
@@ -69,6 +80,8 @@ func (c *Count) Add(d Count) {
 	c.Saves += d.Saves
 	c.Kills += d.Kills
 	c.PowerLosses += d.PowerLosses
+	c.Queued += d.Queued
+	c.Swept += d.Swept
 }
 
 // Violation is something that must not be.
@@ -117,6 +130,11 @@ func run(seed uint64, dir string, t *trail) (c Count, v *Violation) {
 	w := newWorld(seed, dir, t)
 	defer func() {
 		c = w.count
+		for _, t := range w.tasks {
+			if t.owner != nil {
+				t.owner.letGo()
+			}
+		}
 		switch p := recover().(type) {
 		case nil:
 		case *Violation:
@@ -134,7 +152,11 @@ func run(seed uint64, dir string, t *trail) (c Count, v *Violation) {
 
 func newWorld(seed uint64, dir string, t *trail) *world {
 	r := rand.New(rand.NewPCG(seed, 1))
-	w := &world{r: r, clock: &clock{now: epoch}, dir: dir, trail: t, trouble: 8 + r.IntN(60)}
+	w := &world{r: r, clock: &clock{now: epoch}, dir: dir, trail: t, trouble: 8 + r.IntN(60), overtake: r.IntN(3)}
+	var err error
+	if w.locks, err = state.OpenLocks(dir, state.Holder{Command: "enginesim"}); err != nil {
+		w.broken("the locks do not open: %v", err)
+	}
 	w.fake = enginetest.New(w.clock)
 	w.faults = enginetest.Seeded(r, w.trouble)
 	w.fake.Fail(w.faults)
@@ -178,10 +200,10 @@ func ref(name string) images.Ref {
 func (w *world) open() *agent.Host {
 	h, err := agent.Open(agent.Config{
 		StateDir: w.dir, RuntimeDir: w.dir,
-		Getenv:  func(string) string { return "" },
-		Dial:    func(context.Context) (agent.Engine, error) { return w.fake, nil },
-		Resolve: w.resolve,
-		FS:      w.disk,
+		Getenv:   w.getenv,
+		Dial:     func(context.Context) (agent.Engine, error) { return w.fake, nil },
+		Registry: simRegistry{w.fake.Registry(), w},
+		FS:       w.disk,
 	})
 	if err != nil {
 		w.broken("a process does not start: %v", err)
@@ -189,23 +211,33 @@ func (w *world) open() *agent.Host {
 	return h
 }
 
-// resolve is the registry's answer to the question of a digest.
-func (w *world) resolve(ctx context.Context, name string) (images.Resolution, error) {
-	ref, err := images.ParseRef(name)
-	if err != nil {
-		return images.Resolution{}, err
+// getenv gives all owners the same budget: two vCPU, of which tasks take a half, one
+// or none.
+func (w *world) getenv(name string) string {
+	switch name {
+	case agent.BudgetCPUEnv:
+		return "2"
+	case agent.BudgetMemoryEnv:
+		return "none"
+	case agent.OvertakeEnv:
+		return strconv.Itoa(w.overtake)
+	default:
+		return ""
 	}
-	if ctx.Err() != nil {
-		return images.Resolution{}, ctx.Err()
-	}
-	if !w.calm && w.r.IntN(w.trouble) == 0 {
+}
+
+// simRegistry is the fake Podman's registry, which cannot always be reached.
+type simRegistry struct {
+	enginetest.Registry
+	w *world
+}
+
+// Resolve implements agent.Registry.
+func (r simRegistry) Resolve(ctx context.Context, name string, login images.Login) (images.Resolution, error) {
+	if ctx.Err() == nil && !r.w.calm && r.w.r.IntN(r.w.trouble) == 0 {
 		return images.Resolution{}, &images.Error{Class: images.Unreachable, Ref: name, Message: "fault on order"}
 	}
-	digest, found := w.fake.Digest(ref)
-	if !found {
-		return images.Resolution{}, &images.Error{Class: images.NoSuchTag, Ref: name, Message: "no such tag"}
-	}
-	return images.Resolution{Reference: ref.String(), Canonical: ref.At(digest), Digest: digest}, nil
+	return r.Registry.Resolve(ctx, name, login)
 }
 
 // short names an effect in a trail.

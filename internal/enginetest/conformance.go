@@ -40,16 +40,17 @@ type Control interface {
 	Remove(t *testing.T, name string)
 	// TakePort listens on a TCP port of 127.0.0.1 until the test ends.
 	TakePort(t *testing.T) uint16
-	// Volume is a container's anonymous volume, HasVolume whether it still exists.
+	// FreePort returns a TCP port of 127.0.0.1 that nobody uses just now.
+	FreePort(t *testing.T) uint16
+	// Volume is a container's anonymous volume.
 	Volume(t *testing.T, name string) string
-	HasVolume(t *testing.T, volume string) bool
 }
 
 // Conformance holds an engine to every rule, each in a parallel test of its name.
 // run makes a Subject for one rule and calls check with it.
 func Conformance(t *testing.T, run func(t *testing.T, check func(*testing.T, Subject))) {
 	seen := map[string]bool{}
-	for _, r := range slices.Concat(podRules, containerRules, stopRules, probeRules, logRules, imageRules) {
+	for _, r := range slices.Concat(podRules, networkRules, containerRules, stopRules, probeRules, logRules, imageRules, storeRules) {
 		if seen[r.name] {
 			t.Errorf("two rules are called %q", r.name)
 		}

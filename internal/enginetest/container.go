@@ -1,8 +1,10 @@
 package enginetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -16,7 +18,7 @@ type container struct {
 	infra  bool
 	image  *image
 	volume string
-	files  map[string]string
+	files  *disk
 	lines  []line
 
 	status            libpod.Status
@@ -25,7 +27,13 @@ type container struct {
 	code              int
 	oom               bool
 	killAt            time.Time // a stop is under way; zero: none
+
+	ports []libpod.Port // its own, none of them 0
+	setUp bool          // created, and with namespaces
 }
+
+// connected reports whether the container's network is there.
+func (c *container) connected() bool { return c.status == libpod.Running || c.setUp }
 
 // due is when something next happens to the container by itself; zero for never.
 func (c *container) due() time.Time {
@@ -41,12 +49,19 @@ func (c *container) due() time.Time {
 
 func (c *container) observe() libpod.Observed {
 	o := libpod.Observed{Status: c.status, Foreign: c.spec.TaskID == "", TaskID: c.spec.TaskID, ID: c.id}
+	o.Ports = slices.Clone(c.ports)
+	if c.connected() {
+		o.PID = 1000
+		if c.spec.Bridge != nil {
+			o.Addresses = []netip.Addr{netip.AddrFrom4([4]byte{10, 89, 0, byte(2 + len(c.spec.Name)%250)})}
+		}
+	}
 	if c.image != nil {
 		o.ImageID, o.ImageDigest = c.image.id, c.image.digest
 	}
 	switch c.status {
 	case libpod.Running:
-		o.PID, o.StartedAt = 1000, c.started
+		o.StartedAt = c.started
 	case libpod.Exited:
 		o.StartedAt, o.FinishedAt, o.ExitCode, o.OOMKilled = c.started, c.finished, c.code, c.oom
 	}
@@ -124,11 +139,31 @@ func (f *Fake) create(s libpod.ContainerSpec) (id string, err error) {
 	case f.containers[s.Name] != nil:
 		return "", refusal(libpod.Conflict, "the container name %q is already in use", s.Name)
 	}
-	return f.add(s, m).id, nil
+	for _, sf := range s.SecretFiles {
+		if f.secrets[sf.Secret] == nil {
+			return "", refusal(libpod.NotFound, "no such secret")
+		}
+	}
+	c := f.add(s, m)
+	if b := s.Bridge; b != nil {
+		ports, err := f.publish(b.Ports, b.Choose)
+		if err != nil || f.networks[b.Network] == nil {
+			delete(f.containers, s.Name)
+			return "", cmp.Or(err, refusal(libpod.NotFound, "unable to find network with name or ID %s: network not found", b.Network))
+		}
+		c.ports = ports
+	}
+	return c.id, nil
 }
 
 func (f *Fake) add(s libpod.ContainerSpec, m *image) *container {
-	c := &container{id: f.newID(), spec: s, pod: s.Pod, image: m, status: libpod.Created, files: map[string]string{}}
+	c := &container{id: f.newID(), spec: s, pod: s.Pod, image: m, status: libpod.Created, files: newDisk()}
+	for _, v := range s.Volumes {
+		c.files.mounts = append(c.files.mounts, mounted{path: v.Path, readOnly: v.ReadOnly, files: f.volumeOf(v.Name).files})
+	}
+	for _, sf := range s.SecretFiles {
+		c.files.own[sf.Path] = f.secrets[sf.Secret].value
+	}
 	if m.Volume {
 		c.volume = "volume-" + c.id
 	}
@@ -151,34 +186,89 @@ func (f *Fake) startNamed(name string) error {
 	return f.start(c)
 }
 
-// start starts a container and, before it, the infra container of its pod.
-func (f *Fake) start(c *container) error {
-	if c.status == libpod.Running {
-		return nil
-	}
-	if p := f.pods[c.pod]; p != nil {
-		if c.infra {
-			if err := f.bind(p); err != nil {
-				return err
-			}
-		} else if f.start(f.containers[p.infra]) != nil {
-			return refusal(libpod.Other, "starting some containers: internal libpod error")
+// InitContainer implements agent.Engine.
+func (f *Fake) InitContainer(ctx context.Context, name string) (int, error) {
+	_, err := request(ctx, f, "set up container", name, func() (struct{}, error) {
+		c := f.containers[name]
+		switch {
+		case c == nil:
+			return struct{}{}, refusal(libpod.NotFound, "no such container")
+		case c.connected():
+			return struct{}{}, nil
 		}
+		if err := f.prepare(c); err != nil {
+			return struct{}{}, err
+		}
+		c.setUp = true
+		if c.status == libpod.Exited { // what the last run left is gone
+			c.status = libpod.Created
+		}
+		return struct{}{}, nil
+	})
+	if err != nil {
+		return 0, err
 	}
-	argv := c.argv()
-	switch argv[0] {
+	seen, err := f.InspectContainer(ctx, name)
+	return seen.PID, err
+}
+
+// prepare does what comes before the program runs, first for the infra container of
+// the container's pod.
+func (f *Fake) prepare(c *container) error {
+	if p := f.pods[c.pod]; p != nil && !c.infra && f.start(f.containers[p.infra]) != nil {
+		return refusal(libpod.Other, "starting some containers: internal libpod error")
+	}
+	if err := f.bind(c); err != nil {
+		return err
+	}
+	switch c.argv()[0] {
 	case Program:
+		return nil
 	case NotExecutable:
 		return refusal(libpod.CommandNotExecutable, "OCI permission denied")
 	default:
 		return refusal(libpod.CommandNotFound, "OCI runtime attempted to invoke a command that was not found")
 	}
+}
+
+// start starts a container and, before it, the infra container of its pod.
+func (f *Fake) start(c *container) error {
+	if c.status == libpod.Running {
+		return nil
+	}
+	if !c.setUp {
+		if err := f.prepare(c); err != nil {
+			return err
+		}
+	}
+	argv := c.argv()
+	secrets, err := f.secretEnv(c)
+	if err != nil {
+		return err
+	}
 	now := f.clock.Now()
-	c.status, c.started, c.finished, c.code, c.killAt = libpod.Running, now, time.Time{}, 0, time.Time{}
-	c.process = newProcess(argv[1:], c.env(), c.files, now, func(l line) { c.lines = append(c.lines, l) })
+	started := now
+	if started.Equal(c.started) {
+		started = now.Add(1) // no two runs of a container begin at the same time
+	}
+	c.setUp = false
+	c.status, c.started, c.finished, c.code, c.killAt = libpod.Running, started, time.Time{}, 0, time.Time{}
+	c.process = newProcess(argv[1:], append(c.env(), secrets...), c.files, now, func(l line) { c.lines = append(c.lines, l) })
 	f.note(Started, c, now)
 	f.advance(c, now)
 	return nil
+}
+
+// secretEnv looks the container's secret variables up, as Podman does at each start.
+func (f *Fake) secretEnv(c *container) (env []string, err error) {
+	for name, from := range c.spec.SecretEnv {
+		s := f.secrets[from]
+		if s == nil {
+			return nil, refusal(libpod.NotFound, "no secret with name or id %q: no such secret", from)
+		}
+		env = append(env, name+"="+s.value)
+	}
+	return env, nil
 }
 
 // argv is what the container runs, as Podman puts it together.
@@ -230,6 +320,9 @@ func (f *Fake) StopContainer(ctx context.Context, name string, grace time.Durati
 // signal begins the stop of a container.
 func (f *Fake) signal(name string, grace time.Duration) {
 	c := f.containers[name]
+	if c != nil {
+		c.setUp = false
+	}
 	if c == nil || c.status != libpod.Running {
 		return
 	}
@@ -246,6 +339,22 @@ func (f *Fake) signal(name string, grace time.Duration) {
 		c.killAt = at
 	}
 	f.advance(c, now)
+}
+
+// RemoveContainer implements agent.Engine.
+func (f *Fake) RemoveContainer(ctx context.Context, name, taskID string) error {
+	_, err := request(ctx, f, "remove container", name, func() (struct{}, error) {
+		c := f.containers[name]
+		if c == nil {
+			return struct{}{}, nil
+		}
+		if err := owned(c.spec.TaskID, taskID); err != nil {
+			return struct{}{}, err
+		}
+		f.delete(c)
+		return struct{}{}, nil
+	})
+	return err
 }
 
 // InspectContainer implements agent.Engine.

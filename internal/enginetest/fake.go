@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -33,16 +32,22 @@ func (Wall) After(d time.Duration) <-chan time.Time { return time.After(d) }
 // Fake is a Podman in memory. It is safe for concurrent use. Its containers see
 // the time only when it is called.
 type Fake struct {
+	// Version is what Host says; set it before the first call. It changes no behaviour.
+	Version string
+
 	clock Clock
 
 	mu         sync.Mutex
 	changed    chan struct{} // closed and replaced when something may have changed
 	pods       map[string]*pod
 	containers map[string]*container
-	images     map[string]*image    // by id
-	names      map[string]string    // tags and repository digests to ids
-	registry   map[string]*image    // name@digest, what can be pulled
-	tags       map[string]string    // name:tag to digest, at the registry
+	images     map[string]*image  // by id
+	names      map[string]string  // tags and repository digests to ids
+	registry   map[string]*image  // name@digest, what can be pulled
+	tags       map[string]string  // name:tag to digest, at the registry
+	volumes    map[string]*volume // named ones
+	secrets    map[string]*secret
+	networks   map[string]*libpod.NetworkSpec
 	taken      map[libpod.Port]bool // host ports somebody else has
 	lastID     int
 	calls      []Call
@@ -56,10 +61,10 @@ var _ agent.Engine = (*Fake)(nil)
 // New returns a Podman that has nothing.
 func New(c Clock) *Fake {
 	return &Fake{
-		clock: c, changed: make(chan struct{}),
+		Version: "5.4.2", clock: c, changed: make(chan struct{}),
 		pods: map[string]*pod{}, containers: map[string]*container{},
 		images: map[string]*image{}, names: map[string]string{},
-		registry: map[string]*image{}, tags: map[string]string{}, taken: map[libpod.Port]bool{},
+		registry: map[string]*image{}, tags: map[string]string{}, volumes: map[string]*volume{}, secrets: map[string]*secret{}, networks: map[string]*libpod.NetworkSpec{}, taken: map[libpod.Port]bool{},
 	}
 }
 
@@ -117,9 +122,9 @@ func (f *Fake) Calls() []Call {
 func (f *Fake) Host(ctx context.Context) (libpod.Host, error) {
 	return request(ctx, f, "ask Podman about", "the host", func() (libpod.Host, error) {
 		return libpod.Host{
-			Version: "5.4.2", CgroupManager: "cgroupfs", CgroupVersion: "v2", Runtime: "crun", NetworkBackend: "netavark",
+			Version: f.Version, CgroupManager: "cgroupfs", CgroupVersion: "v2", Runtime: "crun", NetworkBackend: "netavark",
 			RootlessNetwork: "pasta", EventLogger: "file", LogDriver: "k8s-file", Rootless: true, CPUs: 2, Memory: 4 << 30,
-			Arch: "amd64", Socket: "/fake/podman.sock",
+			Arch: "amd64", GraphRoot: "/", Socket: "/fake/podman.sock",
 		}, nil
 	})
 }
@@ -127,10 +132,17 @@ func (f *Fake) Host(ctx context.Context) (libpod.Host, error) {
 // Close implements agent.Engine.
 func (f *Fake) Close() error { return nil }
 
-// settle carries every container to the present.
+// settle carries every container to the present, in the order of their names.
 func (f *Fake) settle() {
 	now := f.clock.Now()
-	for _, name := range slices.Sorted(maps.Keys(f.containers)) {
+	var names []string
+	for name, c := range f.containers {
+		if due := c.due(); !due.IsZero() && !due.After(now) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
 		f.advance(f.containers[name], now)
 	}
 }
@@ -200,6 +212,21 @@ func (f *Fake) Left(task string) []string {
 	for name, c := range f.containers {
 		if ours(c.spec.TaskID) {
 			left = append(left, fmt.Sprintf("container %s %s", name, c.status))
+		}
+	}
+	for name, v := range f.volumes {
+		if ours(v.task) {
+			left = append(left, "volume "+name)
+		}
+	}
+	for name, s := range f.secrets {
+		if ours(s.task) {
+			left = append(left, "secret "+name)
+		}
+	}
+	for name, n := range f.networks {
+		if ours(n.TaskID) {
+			left = append(left, "network "+name)
 		}
 	}
 	slices.Sort(left)

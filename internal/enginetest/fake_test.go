@@ -33,8 +33,11 @@ type control struct {
 
 const local = "localhost/testbox:1"
 
+// failing is the health check of the image of all rules.
+var failing = &libpod.ImageHealth{Command: []string{"CMD", enginetest.Program, "exit", "1"}, Interval: time.Second}
+
 func (c control) Local(*testing.T) string {
-	c.f.Load(local, enginetest.Image{Command: []string{"exit", "0"}, Env: []string{"FROM_IMAGE=yes"}, Volume: true})
+	c.f.Load(local, enginetest.Image{Command: []string{"exit", "0"}, Env: []string{"FROM_IMAGE=yes"}, Volume: true, Health: failing})
 	return local
 }
 
@@ -69,7 +72,7 @@ func (c control) TakePort(*testing.T) uint16 {
 
 func (c control) Volume(_ *testing.T, name string) string { return c.f.Volume(name) }
 
-func (c control) HasVolume(_ *testing.T, volume string) bool { return c.f.HasVolume(volume) }
+func (c control) FreePort(*testing.T) uint16 { return uint16(30000 + c.count.Add(1)) }
 
 // world is a Fake in a bubble with one pod and one container that was created.
 func world(t *testing.T, check func(t *testing.T, f *enginetest.Fake, name string)) {

@@ -19,6 +19,8 @@ type Image struct {
 	Env     []string
 	// Volume: containers get an anonymous volume.
 	Volume bool
+	// Health is the health check it comes with; nil: none.
+	Health *libpod.ImageHealth `json:",omitzero"`
 	// Salt makes images differ that do not otherwise.
 	Salt string
 }
@@ -105,27 +107,67 @@ func (f *Fake) Image(ctx context.Context, ref string) (libpod.Image, error) {
 		if m == nil {
 			return libpod.Image{}, refusal(libpod.NotFound, "no such image")
 		}
-		out := libpod.Image{ID: m.id, Size: 1}
-		for name, id := range f.names {
-			switch {
-			case id != m.id:
-			case mustRef(name).Pinned():
-				out.RepoDigests = append(out.RepoDigests, name)
-			default:
-				out.Names = append(out.Names, name)
-			}
+		return f.describe(m), nil
+	})
+}
+
+func (f *Fake) describe(m *image) libpod.Image {
+	out := libpod.Image{ID: m.id, Size: 1, Health: m.Health}
+	for name, id := range f.names {
+		switch {
+		case id != m.id:
+		case mustRef(name).Pinned():
+			out.RepoDigests = append(out.RepoDigests, name)
+		default:
+			out.Names = append(out.Names, name)
 		}
-		slices.Sort(out.RepoDigests)
-		slices.Sort(out.Names)
+	}
+	slices.Sort(out.RepoDigests)
+	slices.Sort(out.Names)
+	return out
+}
+
+// Images implements agent.Engine.
+func (f *Fake) Images(ctx context.Context) ([]libpod.Image, error) {
+	return request(ctx, f, "list", "images", func() ([]libpod.Image, error) {
+		var out []libpod.Image
+		for _, id := range slices.Sorted(maps.Keys(f.images)) {
+			m := f.describe(f.images[id])
+			m.Containers = f.users(id)
+			out = append(out, m)
+		}
 		return out, nil
 	})
+}
+
+// users counts the containers made from an image.
+func (f *Fake) users(id string) (n int) {
+	for _, c := range f.containers {
+		if c.image != nil && c.image.id == id {
+			n++
+		}
+	}
+	return n
+}
+
+// RemoveUnusedImage implements agent.Engine.
+func (f *Fake) RemoveUnusedImage(ctx context.Context, m libpod.Image) error {
+	_, err := request(ctx, f, "remove image", m.ID, func() (none struct{}, err error) {
+		if f.users(m.ID) > 0 {
+			return none, refusal(libpod.Conflict, "image is in use by a container")
+		}
+		delete(f.images, m.ID)
+		maps.DeleteFunc(f.names, func(_, id string) bool { return id == m.ID })
+		return none, nil
+	})
+	return err
 }
 
 // Pull implements agent.Engine. It takes no time.
 func (f *Fake) Pull(ctx context.Context, name string, o libpod.PullOptions) (string, error) {
 	id, err := request(ctx, f, "pull", name, func() (string, error) { return f.pull(name) })
 	if err == nil && o.Progress != nil {
-		o.Progress("Copying blob done")
+		o.Progress(libpod.Progress{Layer: "000000000000", Done: true})
 	}
 	return id, err
 }

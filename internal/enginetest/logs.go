@@ -14,6 +14,9 @@ func (f *Fake) Logs(ctx context.Context, name string, o libpod.LogOptions, fn fu
 	defer f.mu.Unlock()
 	c, err := locked(ctx, f, op, name, func() (*container, error) {
 		if c := f.containers[name]; c != nil {
+			if c.spec.Log.Driver == "none" {
+				return nil, refusal(libpod.NotFound, "this container is not logging output")
+			}
 			return c, nil
 		}
 		return nil, refusal(libpod.NotFound, "no such container")

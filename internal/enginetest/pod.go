@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -59,29 +60,40 @@ func (f *Fake) createPod(s libpod.PodSpec) error {
 		return refusal(libpod.Conflict, "pod already exists")
 	}
 	p := &pod{id: f.newID(), spec: s, infra: s.Name + "-infra"}
-	for _, port := range s.Ports {
+	var err error
+	if p.ports, err = f.publish(s.Ports, s.Choose); err != nil {
+		return err
+	}
+	infra := &container{id: f.newID(), pod: s.Name, infra: true, status: libpod.Created, files: newDisk()}
+	infra.spec = libpod.ContainerSpec{Name: p.infra, Pod: s.Name, TaskID: s.TaskID, Command: forever}
+	f.pods[s.Name], f.containers[p.infra] = p, infra
+	return nil
+}
+
+// publish chooses host ports and sorts them as Podman reports them.
+func (f *Fake) publish(wanted []libpod.Port, choose func([]libpod.Port) ([]libpod.Port, error)) (ports []libpod.Port, err error) {
+	if choose != nil {
+		if wanted, err = choose(wanted); err != nil {
+			return nil, refusal(libpod.PortInUse, "%v", err)
+		}
+	}
+	for _, port := range wanted {
 		if port.ContainerPort == 0 || port.HostIP != "" && net.ParseIP(port.HostIP) == nil {
-			return refusal(libpod.InvalidSpec, "port %s: a container port of 1 to 65535 and an IP address are needed", port)
+			return nil, refusal(libpod.InvalidSpec, "port %s: a container port of 1 to 65535 and an IP address are needed", port)
 		}
 		if port.Protocol == "" {
 			port.Protocol = "tcp"
 		}
-		for port.HostPort = max(port.HostPort, 0); port.HostPort == 0; {
+		for port.HostPort == 0 {
 			port.HostPort = uint16(firstPort + f.lastID%20000)
 			f.lastID++
 		}
-		p.ports = append(p.ports, port)
+		ports = append(ports, port)
 	}
-	slices.SortFunc(p.ports, func(a, b libpod.Port) int {
-		if a.ContainerPort != b.ContainerPort {
-			return int(a.ContainerPort) - int(b.ContainerPort)
-		}
-		return strings.Compare(a.Protocol, b.Protocol)
+	slices.SortFunc(ports, func(a, b libpod.Port) int {
+		return cmp.Or(int(a.ContainerPort)-int(b.ContainerPort), strings.Compare(a.Protocol, b.Protocol), int(a.HostPort)-int(b.HostPort))
 	})
-	infra := &container{id: f.newID(), pod: s.Name, infra: true, status: libpod.Created, files: map[string]string{}}
-	infra.spec = libpod.ContainerSpec{Name: p.infra, Pod: s.Name, TaskID: s.TaskID, Command: forever}
-	f.pods[s.Name], f.containers[p.infra] = p, infra
-	return nil
+	return ports, nil
 }
 
 func (f *Fake) adoptPod(s libpod.PodSpec, conflict error) error {
@@ -98,25 +110,31 @@ func (f *Fake) adoptPod(s libpod.PodSpec, conflict error) error {
 	return nil
 }
 
-// bind takes the pod's host ports.
-func (f *Fake) bind(p *pod) error {
-	for _, port := range p.ports {
-		if f.portTaken(p, port) {
+// bind takes the host ports of c, which is about to run.
+func (f *Fake) bind(c *container) error {
+	for _, port := range f.portsOf(c) {
+		if f.portTaken(c, port) {
 			return refusal(libpod.PortInUse, "cannot listen on port %d: address already in use", port.HostPort)
 		}
 	}
 	return nil
 }
 
-func (f *Fake) portTaken(p *pod, port libpod.Port) bool {
+// portsOf are those that a container publishes: an infra container the pod's.
+func (f *Fake) portsOf(c *container) []libpod.Port {
+	if c.infra {
+		return f.pods[c.pod].ports
+	}
+	return c.ports
+}
+
+func (f *Fake) portTaken(c *container, port libpod.Port) bool {
 	if f.taken[libpod.Port{HostPort: port.HostPort, Protocol: port.Protocol}] {
 		return true
 	}
-	for _, other := range f.pods {
-		if other == p || f.containers[other.infra].status != libpod.Running {
-			continue
-		}
-		if slices.ContainsFunc(other.ports, func(o libpod.Port) bool { return o.HostPort == port.HostPort && o.Protocol == port.Protocol }) {
+	for _, other := range f.containers {
+		if other != c && other.connected() &&
+			slices.ContainsFunc(f.portsOf(other), func(o libpod.Port) bool { return o.HostPort == port.HostPort && o.Protocol == port.Protocol }) {
 			return true
 		}
 	}
@@ -128,6 +146,45 @@ func (f *Fake) TakePort(port uint16, protocol string, taken bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.taken[libpod.Port{HostPort: port, Protocol: protocol}] = taken
+}
+
+// List implements agent.Engine.
+func (f *Fake) List(ctx context.Context) ([]libpod.Found, error) {
+	found, err := request(ctx, f, "list", "pods", func() (found []libpod.Found, _ error) {
+		for _, p := range f.pods {
+			labels := maps.Clone(p.spec.Labels)
+			if labels == nil {
+				labels = map[string]string{}
+			}
+			labels[libpod.TaskLabel] = p.spec.TaskID
+			found = append(found, libpod.Found{Kind: libpod.KindPod, ID: p.id, Name: p.spec.Name, TaskID: p.spec.TaskID, Labels: labels})
+		}
+		return found, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	members, err := request(ctx, f, "list", "containers", func() (members []libpod.Found, _ error) {
+		for _, c := range f.containers {
+			if c.spec.TaskID == "" {
+				continue
+			}
+			m := libpod.Found{Kind: libpod.KindContainer, ID: c.id, Name: c.spec.Name, TaskID: c.spec.TaskID, Status: c.status}
+			if c.infra {
+				m.Kind = libpod.KindInfra
+			}
+			if p := f.pods[c.pod]; p != nil {
+				m.PodID = p.id
+			}
+			members = append(members, m)
+		}
+		return members, nil
+	})
+	networks, listErr := request(ctx, f, "list", "networks", func() ([]libpod.Found, error) { return f.listNetworks(), nil })
+	byName := func(a, b libpod.Found) int { return strings.Compare(a.Name, b.Name) }
+	slices.SortFunc(found, byName)
+	slices.SortFunc(members, byName)
+	return slices.Concat(found, members, networks), errors.Join(err, listErr)
 }
 
 // StopPod implements agent.Engine.

@@ -31,7 +31,7 @@ type process struct {
 	// at is when the next step begins, or when the process ended.
 	at      time.Time
 	env     []string
-	files   map[string]string // shared with the container's other processes
+	files   *disk // shared with the container's other processes
 	emit    func(line)
 	onTerm  int // exit code for SIGTERM; negative: ignored
 	serving bool
@@ -43,7 +43,7 @@ type process struct {
 
 const exitTerm, exitKill = 143, 137
 
-func newProcess(args, env []string, files map[string]string, at time.Time, emit func(line)) *process {
+func newProcess(args, env []string, files *disk, at time.Time, emit func(line)) *process {
 	p := &process{at: at, env: env, files: files, emit: emit, onTerm: exitTerm}
 	for len(args) > 0 {
 		end := slices.Index(args, "--")
@@ -101,10 +101,11 @@ func (p *process) step(words []string, now time.Time) bool {
 		p.say(verb == "eprint", text)
 		return true
 	case "write":
-		if len(args) > 0 {
-			p.files[args[0]] = strings.Join(args[1:], " ")
+		if len(args) > 0 && p.files.write(args[0], strings.Join(args[1:], " ")) {
 			return true
 		}
+		p.fail("write: it cannot be written")
+		return false
 	case "serve":
 		p.serving = true
 		return true
@@ -119,7 +120,7 @@ func (p *process) step(words []string, now time.Time) bool {
 // unary does the steps that have one argument.
 func (p *process) unary(verb, arg string, now time.Time) bool {
 	number, bad := strconv.Atoi(arg)
-	content, there := p.files[arg]
+	content, there := p.files.read(arg)
 	switch {
 	case verb == "exit" && bad == nil:
 		p.end(number&0xff, p.at)
@@ -136,8 +137,7 @@ func (p *process) unary(verb, arg string, now time.Time) bool {
 	case verb == "exists" && there:
 	case verb == "cat" && there:
 		p.say(false, content)
-	case verb == "remove" && there:
-		delete(p.files, arg)
+	case verb == "remove" && there && p.files.remove(arg):
 	case verb == "wait" && there:
 		if p.waited {
 			p.at = now // it noticed just now

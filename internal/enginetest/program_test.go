@@ -30,7 +30,7 @@ func TestProcess(t *testing.T) {
 		{"an empty step fails", "-- exit 0", 0, true, 1, "an"},
 	} {
 		var lines []string
-		p := newProcess(strings.Fields(c.steps), nil, map[string]string{}, begin, func(l line) {
+		p := newProcess(strings.Fields(c.steps), nil, newDisk(), begin, func(l line) {
 			word, _, _ := strings.Cut(strings.TrimPrefix(l.text, "testbox: "), " ")
 			lines = append(lines, word)
 		})
@@ -53,7 +53,7 @@ func FuzzProcess(f *testing.F) {
 		}
 		until := begin.Add(time.Duration(seconds) * time.Second)
 		play := func(stops ...time.Time) (p *process, lines []string) {
-			p = newProcess(strings.Fields(steps), nil, map[string]string{}, begin, func(l line) {
+			p = newProcess(strings.Fields(steps), nil, newDisk(), begin, func(l line) {
 				if lines = append(lines, l.text); len(lines) > 10000 {
 					t.Skip("too long")
 				}

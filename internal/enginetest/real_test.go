@@ -193,7 +193,12 @@ func (p podman) Volume(t *testing.T, name string) string {
 	return p.do(t, "inspect", "--format", "{{range .Mounts}}{{.Name}}{{end}}", name)
 }
 
-func (podman) HasVolume(t *testing.T, volume string) bool {
+func (podman) FreePort(t *testing.T) uint16 {
 	t.Helper()
-	return exec.Command("podman", "volume", "exists", volume).Run() == nil
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return uint16(l.Addr().(*net.TCPAddr).Port)
 }

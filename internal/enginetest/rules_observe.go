@@ -2,8 +2,6 @@ package enginetest
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -165,112 +163,5 @@ var logRules = []rule{
 	}},
 	{"logs of an absent container are NotFound", func(k *task) {
 		k.wantClass(k.Logs(k.ctx(), k.absent(), libpod.LogOptions{}, func(libpod.LogLine) {}), libpod.NotFound)
-	}},
-}
-
-var imageRules = []rule{
-	{"an image that is not there is NotFound", func(k *task) {
-		_, err := k.Image(k.ctx(), "localhost/no/such/image:here")
-		k.wantClass(err, libpod.NotFound)
-	}},
-	{"a pull by digest gives an image without a name", func(k *task) {
-		ref, digest := k.Publish(k.t)
-		name := mustRef(ref)
-		id, err := k.Pull(k.ctx(), name.At(digest), libpod.PullOptions{Insecure: true})
-		k.must(err)
-		for _, by := range []string{id, name.At(digest)} {
-			m, err := k.Image(k.ctx(), by)
-			k.must(err)
-			if m.ID != id || !slices.Contains(m.RepoDigests, name.At(digest)) || slices.Contains(m.Names, ref) || m.Size == 0 {
-				k.t.Errorf("by %s: %+v", by, m)
-			}
-		}
-		_, err = k.Image(k.ctx(), ref)
-		k.wantClass(err, libpod.NotFound)
-	}},
-	{"tagging twice names the image", func(k *task) {
-		ref, digest := k.Publish(k.t)
-		id, err := k.Pull(k.ctx(), mustRef(ref).At(digest), libpod.PullOptions{Insecure: true})
-		k.must(err)
-		k.must(k.Tag(k.ctx(), id, ref), k.Tag(k.ctx(), id, ref))
-		m, err := k.Image(k.ctx(), ref)
-		k.must(err)
-		if m.ID != id || !slices.Contains(m.Names, ref) {
-			k.t.Errorf("%+v", m)
-		}
-	}},
-	{"a tag is taken from the image that had it", func(k *task) {
-		ref, digest := k.Publish(k.t)
-		other, otherDigest := k.Publish(k.t)
-		first, err := k.Pull(k.ctx(), mustRef(ref).At(digest), libpod.PullOptions{Insecure: true})
-		k.must(err)
-		second, err := k.Pull(k.ctx(), mustRef(other).At(otherDigest), libpod.PullOptions{Insecure: true})
-		k.must(err)
-		k.must(k.Tag(k.ctx(), first, ref), k.Tag(k.ctx(), second, ref))
-		m, err := k.Image(k.ctx(), ref)
-		k.must(err)
-		if m.ID != second || first == second {
-			k.t.Errorf("first %s, second %s, tagged %s", first, second, m.ID)
-		}
-		_, err = k.Image(k.ctx(), first)
-		k.must(err)
-	}},
-	{"a pull by tag names the image and notes the digest", func(k *task) {
-		ref, digest := k.Publish(k.t)
-		id, err := k.Pull(k.ctx(), ref, libpod.PullOptions{Insecure: true})
-		k.must(err)
-		m, err := k.Image(k.ctx(), ref)
-		k.must(err)
-		if m.ID != id || !slices.Contains(m.Names, ref) || !slices.Contains(m.RepoDigests, mustRef(ref).At(digest)) {
-			k.t.Errorf("%+v", m)
-		}
-	}},
-	{"a pull that is repeated gives the same image", func(k *task) {
-		ref, _ := k.Publish(k.t)
-		first, err := k.Pull(k.ctx(), ref, libpod.PullOptions{Insecure: true})
-		k.must(err)
-		var lines int
-		second, err := k.Pull(k.ctx(), ref, libpod.PullOptions{Insecure: true, Progress: func(string) { lines++ }})
-		k.must(err)
-		if first != second || lines == 0 {
-			k.t.Errorf("first %s, second %s, %d lines of progress", first, second, lines)
-		}
-	}},
-	{"a pull of what the registry does not have is NoImage", func(k *task) {
-		ref, digest := k.Publish(k.t)
-		missing := mustRef(ref)
-		for _, name := range []string{missing.Name() + ":none", missing.Name() + "-none:1", missing.At(digest[:len(digest)-4] + "0000")} {
-			_, err := k.Pull(k.ctx(), name, libpod.PullOptions{Insecure: true})
-			k.wantClass(err, libpod.NoImage)
-		}
-	}},
-	{"a pull of what is no reference fails for good", func(k *task) {
-		_, err := k.Pull(k.ctx(), "Not A Reference", libpod.PullOptions{})
-		var e *libpod.Error
-		if !errors.As(err, &e) || e.Temporary() {
-			k.t.Errorf("got %v", err)
-		}
-	}},
-	{"tagging with a digest is InvalidSpec", func(k *task) {
-		ref, digest := k.Publish(k.t)
-		id, err := k.Pull(k.ctx(), ref, libpod.PullOptions{Insecure: true})
-		k.must(err)
-		k.wantClass(k.Tag(k.ctx(), id, mustRef(ref).At(digest)), libpod.InvalidSpec)
-	}},
-	{"a canceled pull is Canceled", func(k *task) {
-		ref, _ := k.Publish(k.t)
-		_, err := k.Pull(k.canceled(), ref, libpod.PullOptions{Insecure: true})
-		k.wantClass(err, libpod.Canceled)
-	}},
-	{"a container of a pulled image knows its id", func(k *task) {
-		k.up()
-		ref, _ := k.Publish(k.t)
-		id, err := k.Pull(k.ctx(), ref, libpod.PullOptions{Insecure: true})
-		k.must(err)
-		s := k.spec("a", "exit 5")
-		s.Image = id
-		if o := k.wantExit(k.run(s), 5); o.ImageID != id {
-			k.t.Errorf("image %s, container %+v", id, o)
-		}
 	}},
 }

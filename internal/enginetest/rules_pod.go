@@ -1,6 +1,8 @@
 package enginetest
 
 import (
+	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -76,6 +78,35 @@ var podRules = []rule{
 		k.must(k.StopPod(k.ctx(), k.pod.Name, k.id), k.StartContainer(k.ctx(), name))
 		k.wantStatus(k.infra(), libpod.Running)
 	}},
+	{"List finds the pod with its labels and the members with their state", func(k *task) {
+		k.pod.Labels = map[string]string{"colour": "red"}
+		pod := k.up()
+		name := k.run(k.spec("a", "sleep forever"))
+		found, err := k.List(k.ctx())
+		k.must(err)
+		seen := map[string]string{}
+		for _, f := range found {
+			if f.TaskID != k.id {
+				continue
+			}
+			text := string(f.Kind)
+			switch f.Kind {
+			case libpod.KindPod:
+				text += " " + f.Labels["colour"] + " " + f.Labels[libpod.TaskLabel]
+			case libpod.KindContainer, libpod.KindInfra:
+				text += fmt.Sprint(" ", f.Status, " ", f.PodID == pod.ID)
+			}
+			seen[f.Name] = text
+		}
+		want := map[string]string{
+			k.pod.Name: "pod red " + k.id,
+			k.infra():  fmt.Sprint("infra ", libpod.Running, " true"),
+			name:       fmt.Sprint("container ", libpod.Running, " true"),
+		}
+		if !maps.Equal(seen, want) {
+			k.t.Errorf("%v, want %v", seen, want)
+		}
+	}},
 	{"host port 0 is chosen by Podman and reported by container port", func(k *task) {
 		k.pod.Network = ""
 		k.pod.Ports = []libpod.Port{{HostIP: "127.0.0.1", ContainerPort: 81, Protocol: "udp"}, {HostIP: "127.0.0.1", ContainerPort: 80}}
@@ -108,7 +139,7 @@ var podRules = []rule{
 	{"removing stopping and waiting for what does not exist succeeds", func(k *task) {
 		ctx := k.ctx()
 		k.must(k.StopPod(ctx, k.pod.Name, k.id), k.RemovePod(ctx, k.pod.Name, k.id), k.StopContainer(ctx, k.absent(), 0), k.WaitContainer(ctx, k.absent()))
-		if o := k.see(k.absent()); o != (libpod.Observed{}) {
+		if o := k.see(k.absent()); o.Status != libpod.Absent || o.ID != "" {
 			k.t.Errorf("observed %+v", o)
 		}
 	}},
@@ -121,9 +152,7 @@ var podRules = []rule{
 		for _, gone := range []string{running, name, k.infra()} {
 			k.wantStatus(gone, libpod.Absent)
 		}
-		if k.HasVolume(k.t, volume) {
-			k.t.Error("the anonymous volume was left behind")
-		}
+		k.wantVolume(volume, false)
 	}},
 	{"RemovePod spares what the user put into the pod and names it", func(k *task) {
 		k.up()

@@ -62,7 +62,7 @@ func (f *Fake) Write(name, path, text string) bool {
 	if c == nil {
 		return false
 	}
-	c.files[path] = text
+	c.files.write(path, text)
 	f.settle()
 	f.notify()
 	return true
@@ -97,6 +97,7 @@ func (f *Fake) Reboot(all bool) {
 	f.settle()
 	for _, name := range slices.Sorted(maps.Keys(f.containers)) {
 		c := f.containers[name]
+		c.setUp = false
 		if c.status == libpod.Running || c.status == libpod.Exited && all {
 			c.status, c.code, c.oom = libpod.Created, 0, false
 			f.note(Reset, c, f.clock.Now())
@@ -115,18 +116,6 @@ func (f *Fake) Due() (at time.Time, ok bool) {
 		at = earlier(at, c.due())
 	}
 	return at, !at.IsZero()
-}
-
-// HasVolume reports whether a volume exists.
-func (f *Fake) HasVolume(volume string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, c := range f.containers {
-		if c.volume == volume {
-			return true
-		}
-	}
-	return false
 }
 
 // See is what is so of a container. It is no call to Podman, and never fails.

@@ -6,6 +6,8 @@ var (
 	model   = check{"internal/sim", []string{"-run=TestModel|TestRandom", "-quick"}}
 	stories = check{"internal/sim", []string{"-run=TestScripts"}}
 	rules   = check{"pkg/lifecycle", nil}
+	share   = check{"pkg/admission", nil}
+	copies  = check{"pkg/service", nil}
 	power   = check{"pkg/state/statetest", []string{"-run=TestStoreSurvivesPowerLossAnywhere"}}
 	store   = check{"pkg/state", []string{"-run=Record|Sync|Doubt"}}
 )
@@ -14,8 +16,13 @@ const (
 	depend  = "pkg/lifecycle/depend.go"
 	fold    = "pkg/lifecycle/fold.go"
 	health  = "pkg/lifecycle/health.go"
+	memory  = "pkg/lifecycle/memory.go"
 	plan    = "pkg/lifecycle/plan.go"
+	queue   = "pkg/admission/queue.go"
+	rolling = "pkg/service/schedule.go"
 	record  = "pkg/lifecycle/record.go"
+	restart = "pkg/lifecycle/restart.go"
+	watches = "pkg/lifecycle/watch.go"
 	settle  = "pkg/lifecycle/settle.go"
 	states  = "pkg/lifecycle/state.go"
 	step    = "pkg/lifecycle/step.go"
@@ -23,6 +30,12 @@ const (
 )
 
 var mutants = []mutant{
+	// What is said of memory.
+	{"take our own SIGKILL for the kernel's", memory,
+		"seen.ExitCode == exitKilled && s.Goal == Up &&", "seen.ExitCode == exitKilled &&", rules},
+	{"account for a kill twice", memory,
+		"return s.Sandbox.Memory\n}", "return MemoryUse{}\n}", rules},
+
 	// What is believed.
 	{"trust a failed call", fold,
 		"c.Stale = true\n\t\tc.Doubt = Doubt{Kind: op.Kind, Failure: f}", "c.fail(f)\n\t\tc.end(at)", model},
@@ -37,11 +50,11 @@ var mutants = []mutant{
 	{"accept late replies to the sandbox", fold,
 		"if s.Sandbox.Op.ID == ev.ID {", "if s.Sandbox.Op.Busy() {", model},
 	{"assume stop worked", fold,
-		"default: // Stop, Inspect: never given up\n", "case Stop:\n\t\tc.end(at)\n\tdefault:\n", model},
+		"default: // Stop, Inspect: never given up, but in the end left to a removal\n", "case Stop:\n\t\tc.end(at)\n\tdefault:\n", model},
 	{"ignore hints", fold,
 		"s.Containers[ev.Index].Stale = true", "_ = ev.Index", model},
 	{"overlook that a container has vanished", fold,
-		"if !c.StartedAt.IsZero() && seen.Presence < Running {", "if at.IsZero() {", model},
+		"case ran && (seen.Presence == Absent || seen.Presence == Created && !c.awaitsRestart()):", "case at.IsZero():", model},
 	{"take an exit without a start for an exit", fold,
 		"if seen.Presence == Exited && seen.StartedAt.IsZero() {", "if at.IsZero() {", rules},
 
@@ -63,11 +76,11 @@ var mutants = []mutant{
 	{"resolve one after the other", plan,
 		"case !c.Resolved:", "case !c.Resolved && (i == 0 || s.Containers[i-1].Resolved):", model},
 	{"pull before all digests are known", plan,
-		"case !s.allResolved():", "case at.IsZero():", model},
+		"case !s.allResolved() || !s.admitted():", "case !s.admitted():", model},
 	{"create without a sandbox", plan,
 		"case sandbox:", "default:", model},
 	{"take the sandbox down too early", plan,
-		"case !s.allEnded():", "case at.IsZero():", model},
+		"case !s.allLetGo():", "case at.IsZero():", model},
 	{"a dependency that never ran counts as done", depend,
 		"if c.Ended && c.StartedAt.IsZero() {", "if at.IsZero() {", rules},
 	{"success with any exit code", depend,
@@ -84,8 +97,8 @@ var mutants = []mutant{
 		"if !c.Ended || !s.Task.Containers[i].Essential {", "if !c.Ended || s.Task.Containers[i].Essential {", model},
 	{"take every container for essential", settle,
 		"if !c.Ended || !s.Task.Containers[i].Essential {", "if !c.Ended {", model},
-	{"lose the exit code", fold,
-		"c.HasExit, c.ExitCode = true, seen.ExitCode", "c.HasExit = true", model},
+	{"lose the exit code", restart,
+		"c.FinishedAt, c.HasExit, c.ExitCode = seen.FinishedAt, true, seen.ExitCode", "c.FinishedAt, c.HasExit = seen.FinishedAt, true", model},
 	{"no exit code for an impossible dependency", settle,
 		"c.HasExit, c.ExitCode = true, exitDependency", "c.HasExit = false", rules},
 	{"exit code of the last container", states,
@@ -93,13 +106,13 @@ var mutants = []mutant{
 	{"give up a failed halt", fold,
 		"default:\n\t\tb.Retry.postpone(at, f, b.Retry.persisted(), s.jitter(-1))", "default:\n\t\tb.Phase = SandboxStopped", model},
 	{"give up a failed inspection", fold,
-		"default: // Stop, Inspect: never given up\n\t\tc.Stale = true", "default:\n\t\tc.Stale = op.Kind != Inspect", model},
+		"default: // Stop, Inspect: never given up, but in the end left to a removal\n\t\tc.Stale = true", "default:\n\t\tc.Stale = op.Kind != Inspect", model},
 	{"sleep through a retry", step,
 		"consider(c.Retry.NotUntil)", "_ = c", model},
 	{"retry for ever what may be given up", fold,
 		"if d.Failure.mayPass() && c.Retry.Attempts+1 < attemptLimit(d.Kind) {", "if d.Failure.mayPass() {", rules},
 	{"a refused removal is tried for ever", fold,
-		"case op.Kind == Remove && f.Class == Permanent:", "case op.Kind == Remove && f.Class == NoImage:", stories},
+		"case op.Kind == Remove && (f.Class == Permanent ||", "case op.Kind == Remove && (f.Class == NoImage ||", stories},
 
 	// Users.
 	{"take a removal for a stop", fold,
@@ -112,6 +125,59 @@ var mutants = []mutant{
 		"if !s.Force {\n\t\te.Grace", "if s.Force {\n\t\te.Grace", model},
 	{"replace the stop reason", fold,
 		"if s.Goal == Up {\n\t\twhy.At = at", "if s.Goal != Gone {\n\t\twhy.At = at", model},
+
+	// Restarts.
+	{"restart whatever the policy says", restart,
+		"again := s.Goal == Up && whyNot == \"\"", "again := s.Goal == Up && policy != nil", model},
+	{"wait for a restart on the way down", settle,
+		"if s.Goal != Up {\n\t\t\tc.end(at)", "if s.Goal != Up && !c.awaitsRestart() {\n\t\t\tc.end(at)", model},
+	{"never restart", restart,
+		"again := s.Goal == Up && whyNot == \"\"", "again := at.IsZero()", model},
+	{"restart sooner than the attempt period", restart,
+		"case ran >= p.AttemptPeriod:", "case ran >= 0:", model},
+	{"restart more often than the maximum", restart,
+		"restarts >= p.MaxCount:", "restarts > p.MaxCount:", model},
+	{"restart after an ignored exit code", restart,
+		"case slices.Contains(p.IgnoredExitCodes, code):", "case code < 0:", model},
+	{"forget a restart that is to come", states,
+		"c.Abandoned = false // what", "c.Abandoned, c.RestartAt = false, time.Time{} // what", model},
+	{"take the exit before a restart for the one after it", fold,
+		"case c.awaitsRestart() && (seen.Presence == Created || seen.Presence == Exited && seen.StartedAt.Equal(c.StartedAt)):",
+		"case c.awaitsRestart() && seen.Presence == Created:", rules},
+	{"sleep through a restart", step,
+		"consider(c.RestartAt)", "_ = c.RestartAt", model},
+	{"no pause before a restart", restart,
+		"c.RestartAt = at.Add(pause)", "c.RestartAt = at.Add(0 * pause)", rules},
+	{"keep the health of the run before", restart,
+		"c.Health = s.firstCheckup(at, i)", "if c.Restarts == 0 {\n\t\tc.Health = s.firstCheckup(at, i)\n\t}", rules},
+	{"tell nothing of restarts", restart,
+		"due := 2 * c.Restarts", "due := c.RestartsTold", rules},
+	{"a restart moves the start timeout", depend,
+		"return c.FirstStartedAt.Add(limit)", "return c.StartedAt.Add(limit)", rules},
+	{"wait for ever for what does not start", depend,
+		"if late && c.StartedAt.IsZero() {", "if late && at.IsZero() {", stories},
+
+	// Watches.
+	{"stop for any unhealthy container", watches,
+		"if !def.Essential || c.Presence != Running {", "if c.Presence != Running {", rules},
+	{"stop an unhealthy task unasked", watches,
+		"if wanted.StopWhenUnhealthy && c", "if c", rules},
+	{"watch dependencies unasked", watches,
+		"if !wanted.WatchDependencies {", "if at.IsZero() {", rules},
+	{"overlook a dependency that ends", watches,
+		"case c.Ended:", "case c.Abandoned:", rules},
+	{"probe a paused container", plan,
+		"!at.Before(c.Health.Next) && c.Paused {", "!at.Before(c.Health.Next) && c.Abandoned {", rules},
+
+	// Removals.
+	{"a removal waits for ever for an inspection", fold,
+		"if s.Goal == Gone && c.Retry.Persist >= removalAttempts {", "if at.IsZero() {", rules},
+	{"a failed removal is tried for ever", fold,
+		"b.Retry.Persist+1 >= removalAttempts", "at.IsZero()", rules},
+	{"a removal that was given up leaves containers to themselves", fold,
+		"s.Goal = Down\n\t\ts.resumeAbandoned()", "s.Goal = Down", rules},
+	{"give up a container without a removal", fold,
+		"if s.Goal == Gone && c.Retry", "if c.Retry", rules},
 
 	// Images.
 	{"tolerate no image failure", fold,
@@ -136,6 +202,10 @@ var mutants = []mutant{
 	// What is told, and values.
 	{"RUNNING on the way down", record,
 		"if s.Goal != Up {\n\t\treturn s.Reported\n\t}", "", model},
+	{"no RUNNING for a task whose last container ends at once", record,
+		"if wasUp && s.Reported < StatusRunning && s.haveRunTogether() {", "if at.IsZero() {", rules},
+	{"RUNNING though an essential container had ended", record,
+		"c.FinishedAt.Before(last)", "last.IsZero()", rules},
 	{"STOPPED while the ports are held", record,
 		"if s.allEnded() && s.Sandbox.Phase >= SandboxStopped {", "if s.allEnded() {", model},
 	{"tell the digest of a pinned reference", record,
@@ -146,6 +216,50 @@ var mutants = []mutant{
 		"s = s.clone()\n", "", rules},
 	{"share the history with older states", record,
 		"append(s.History[:len(s.History):len(s.History)], t)", "append(s.History, t)", rules},
+
+	// The queue.
+	{"pull without a share", plan,
+		"case !s.allResolved() || !s.admitted():", "case !s.allResolved():", model},
+	{"keep the share of a task that has stopped", plan,
+		"case b.Share != ShareNone:\n\t\treturn", "case at.IsZero():\n\t\treturn", model},
+	{"ask again only after a restart", fold,
+		"b.Retry.NotUntil = at.Add(queuePace)", "b.Retry.NotUntil = at.AddDate(1, 0, 0)", rules},
+	{"pass without a bound", queue,
+		"earlier.Passed < b.Overtake &&", "b.Overtake > 0 &&", share},
+	{"do not count who is passed", queue,
+		"q.Entries[k].Passed++", "_ = k", share},
+	{"take the port that another waits for", queue,
+		"&& len(earlier.Need.meets(e.Need)) == 0:", "&& len(earlier.Need.Ports) >= 0:", share},
+	{"wait behind the dead", queue,
+		"case earlier.Held || !present(earlier.Task):", "case earlier.Held:", share},
+	{"lend cpu twice", queue,
+		"if cpu += h.Need.CPU; h.Need.CPU > 0 {", "if cpu = max(cpu, h.Need.CPU); h.Need.CPU > 0 {", share},
+
+	// Services.
+	{"make more copies than there may be", rolling,
+		"n := min(s.DesiredCount-kept, most-s.Count(\"\").Present)", "n := min(s.DesiredCount-kept, most)", copies},
+	{"do not wait after failures", rolling,
+		"if n <= 0 || at.Before(s.Pace.NotUntil) {", "if n <= 0 {", copies},
+	{"stop well copies before there are others", rolling,
+		"!t.Fit() || counts.Fit > least", "!t.Fit() || counts.Fit > min(least, 0)", copies},
+	{"never return to an earlier deployment", rolling,
+		"p.FailedTasks < s.Threshold() {", "p.FailedTasks < 1000 {", copies},
+	{"give up a deployment after one failure", rolling,
+		"min(max((s.DesiredCount+1)/2, 3), 200)", "1", copies},
+	{"stop a copy that is just being made", rolling,
+		"(t.Phase == Wanted || t.Phase == Live) && t.op != busy", "t.Phase == Wanted || t.Phase == Live", copies},
+	{"ignore the grace period", rolling,
+		"!at.Before(t.Seen.Since.Add(s.Config.HealthCheckGracePeriod))", "!at.IsZero()", copies},
+	{"take a copy for well at once", "pkg/service/state.go",
+		"t.Seen.Health == Unchecked && !at.Before(t.Seen.Since.Add(monitor))", "t.Seen.Health == Unchecked", copies},
+	{"forget that ports collide", "pkg/service/state.go",
+		"if s.collides() {", "if s.collides() && s.DesiredCount < 0 {", copies},
+	{"count a user's stop as a failure", "pkg/service/step.go",
+		"if !asked && !seen.ByUser {", "if !asked {", copies},
+	{"count failures together as many", "pkg/service/step.go",
+		"s.Pace.Known = s.LastTask", "s.Pace.Known = 0", copies},
+	{"keep a copy that is gone", "pkg/service/step.go",
+		"t != nil && t.Phase != Wanted {", "t != nil && t.Phase == Stopping {", copies},
 
 	// The store.
 	{"no sync of the file", storeGo,

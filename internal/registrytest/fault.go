@@ -118,6 +118,16 @@ func TooManyRequests(retryAfter int) Action {
 	}
 }
 
+// Answer answers with an HTTP status, header fields and no body.
+func Answer(status int, header map[string]string) Action {
+	return func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		for name, value := range header {
+			w.Header().Set(name, value)
+		}
+		w.WriteHeader(status)
+	}
+}
+
 // Body answers 200 with a body of that content type.
 func Body(contentType string, body []byte) Action {
 	return func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {

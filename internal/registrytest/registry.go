@@ -36,7 +36,7 @@ const (
 type Options struct {
 	Auth           Auth
 	User, Password string
-	TLS            bool      // serve HTTPS with a certificate of its own (CertPEM)
+	TLS            bool      // serve HTTPS with a certificate of a CA of its own (CertPEM)
 	Log            io.Writer // gets a line per finished request; nil: none
 }
 
@@ -44,7 +44,7 @@ type Options struct {
 type Registry struct {
 	opts     Options
 	addr     string
-	certPEM  []byte
+	ca       []byte       // of the certificate, in PEM
 	storage  http.Handler // go-containerregistry, without auth, faults and log
 	tokens   *tokens
 	rules    rules
@@ -68,12 +68,12 @@ func New(o Options) (*Registry, error) {
 		served:   make(chan struct{}),
 	}
 	if o.TLS {
-		cert, certPEM, err := selfSigned()
+		cert, ca, err := keyPair()
 		if err != nil {
 			listener.Close()
 			return nil, fmt.Errorf("start registry: %w", err)
 		}
-		r.certPEM = certPEM
+		r.ca = ca
 		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{cert}})
 	}
 	r.server = &http.Server{
@@ -163,5 +163,14 @@ func (r *Registry) RegistriesConf() []byte {
 	return fmt.Appendf(nil, "[[registry]]\nlocation = %q\ninsecure = true\n", r.addr)
 }
 
-// CertPEM is the certificate of a registry with TLS: the ca.crt of certs.d.
-func (r *Registry) CertPEM() []byte { return r.certPEM }
+// CertPEM is the CA's certificate of a registry with TLS: the ca.crt of certs.d.
+func (r *Registry) CertPEM() []byte { return r.ca }
+
+func keyPair() (cert tls.Certificate, ca []byte, err error) {
+	ca, certPEM, keyPEM, err := Certificate()
+	if err != nil {
+		return tls.Certificate{}, nil, err
+	}
+	cert, err = tls.X509KeyPair(certPEM, keyPEM)
+	return cert, ca, err
+}

@@ -31,12 +31,24 @@ func (p *player) clause(c *taskdef.Container, words []string) (err error) {
 		c.Essential = false
 	case len(words) == 2 && words[0] == "image":
 		c.Image = words[1]
+	case len(words) == 2 && words[0] == "cpu":
+		c.CPU, err = strconv.ParseInt(words[1], 10, 64)
 	case len(words) == 3 && words[0] == "after":
 		i, ok := p.task.Index(words[1])
 		if !ok {
 			return fmt.Errorf("there is no such container above")
 		}
 		c.DependsOn = append(c.DependsOn, taskdef.Dependency{Container: i, Condition: taskdef.Condition(words[2])})
+	case len(words) >= 2 && words[0] == "restart":
+		c.Restart, err = restartPolicy(words[1:])
+	case len(words) >= 2 && words[0] == "ignoring" && c.Restart != nil:
+		for _, w := range words[1:] {
+			code, err := strconv.Atoi(w)
+			if err != nil {
+				return err
+			}
+			c.Restart.IgnoredExitCodes = append(c.Restart.IgnoredExitCodes, code)
+		}
 	case len(words) == 3 && words[0] == "start" && words[1] == "timeout":
 		c.StartTimeout, err = time.ParseDuration(words[2])
 	case len(words) == 3 && words[0] == "stop" && words[1] == "timeout":
@@ -47,6 +59,18 @@ func (p *player) clause(c *taskdef.Container, words []string) (err error) {
 		return fmt.Errorf("no such clause")
 	}
 	return err
+}
+
+func restartPolicy(words []string) (p *taskdef.RestartPolicy, err error) {
+	p = &taskdef.RestartPolicy{}
+	p.AttemptPeriod, err = time.ParseDuration(words[0])
+	if err == nil && len(words) > 1 {
+		p.BackOff, err = time.ParseDuration(words[1])
+	}
+	if err == nil && len(words) > 2 {
+		p.MaxCount, err = strconv.Atoi(words[2])
+	}
+	return p, err
 }
 
 func healthCheck(words []string) (*taskdef.HealthCheck, error) {
@@ -75,6 +99,9 @@ func describeTask(t taskdef.Task, o lifecycle.Options) string {
 		if !c.Essential {
 			b.WriteString(", optional")
 		}
+		if c.CPU > 0 {
+			fmt.Fprintf(&b, ", cpu %d", c.CPU)
+		}
 		if strings.Contains(c.Image, "@") {
 			b.WriteString(", image " + c.Image)
 		}
@@ -83,6 +110,12 @@ func describeTask(t taskdef.Task, o lifecycle.Options) string {
 		}
 		if h := c.HealthCheck; h != nil {
 			fmt.Fprintf(&b, ", check %s %s %d %s", h.Interval, h.Timeout, h.Retries, h.StartPeriod)
+		}
+		if p := c.Restart; p != nil {
+			fmt.Fprintf(&b, ", restart %s %s %d", p.AttemptPeriod, p.BackOff, p.MaxCount)
+			if len(p.IgnoredExitCodes) > 0 {
+				fmt.Fprintf(&b, ", ignoring %s", strings.Trim(fmt.Sprint(p.IgnoredExitCodes), "[]"))
+			}
 		}
 		if c.StartTimeout != 0 {
 			fmt.Fprintf(&b, ", start timeout %s", c.StartTimeout)

@@ -13,6 +13,7 @@
 //   - an answer is delivered a second time, later;
 //   - a container exits, or a user removes it from Podman behind our back;
 //   - the driver tells that a watched container has ended, or raises a false alarm;
+//   - there is no room on the host for the task yet, and then there is;
 //   - time passes to the next timer; the clock is set back;
 //   - a user asks to stop, to kill, to remove, to remove at once;
 //   - the owner crashes, any subset of what was in flight having acted, and the

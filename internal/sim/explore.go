@@ -8,13 +8,11 @@ type Report struct {
 	Moves  int // moves made, those to known worlds included
 }
 
-// maxStates bounds an exploration: a case beyond it takes too much of a run.
-const maxStates = 400_000
-
 // Explore makes every possible move in w and in every world that comes of it,
 // and brings each of them to its goal. The error is a *Violation with the fewest
-// moves, if a property is broken. w itself is left as it is.
-func (w *World) Explore() (r Report, err error) {
+// moves, if a property is broken; it is another one when there are more than maxStates
+// states. w itself is left as it is.
+func (w *World) Explore(maxStates int) (r Report, err error) {
 	defer catch(&err)
 	var (
 		key   []byte

@@ -48,11 +48,16 @@ func (w *World) friendly() (m move, ok bool) {
 		return m, true
 	}
 	for i := range w.truth {
+		if w.truth[i].paused {
+			return move{verb: resumes, slot: i}, true
+		}
+	}
+	for i := range w.truth {
 		if w.truth[i].presence == lifecycle.Running && !w.state.Task.Containers[i].Essential && w.state.Goal == lifecycle.Up && w.awaited(i) {
 			return move{verb: exits, slot: i}, true
 		}
 	}
-	if w.state.Settled() || w.steady() || w.state.Wake(w.now).IsZero() {
+	if w.state.Settled() || w.steady() || w.wake().IsZero() {
 		return move{}, false
 	}
 	return move{verb: timer}, true

@@ -12,9 +12,13 @@ import (
 func (w *World) key(b []byte) []byte {
 	k := keyer{b: b, now: w.now}
 	s, l := &w.state, &w.left
-	k.ints(l.Faults, l.Splits, l.Lates, l.Exits, l.Vanishes, l.Alarms, l.Requests, l.Crashes, l.Reboots, l.Clocks)
-	k.ints(int(s.Goal), int(s.Sandbox.Phase), int(s.Reported), int(w.pod), s.Sandbox.Retry.Attempts)
-	k.bools(s.Force, s.Sandbox.Dirty, s.Sandbox.Stale)
+	k.ints(l.Faults, l.Splits, l.Lates, l.Exits, l.Vanishes, l.Alarms, l.Requests, l.Crashes, l.Reboots, l.Clocks, l.Queues, l.Meddles)
+	k.ints(int(s.Goal), int(s.Sandbox.Phase), int(s.Reported), int(w.pod), int(s.Sandbox.Share), int(w.share), s.Sandbox.Retry.Attempts)
+	wake := w.wake()
+	k.bools(s.Force, s.Sandbox.Dirty, s.Sandbox.Stale, s.Sandbox.Queue != "", !wake.IsZero() && !wake.After(w.now))
+	if s.Goal == lifecycle.Gone {
+		k.ints(s.Sandbox.Retry.Persist) // bounds the removal
+	}
 	k.op(&s.Sandbox.Op)
 	k.pause(s.Sandbox.Retry.NotUntil)
 	for i := range s.Containers {
@@ -24,7 +28,7 @@ func (w *World) key(b []byte) []byte {
 	for slot := sandbox; slot < len(s.Containers); slot++ {
 		if f := w.flightOf(slot); f != nil {
 			k.ints(100+slot, int(f.kind))
-			k.bools(f.canceled, f.gentle, f.result != nil)
+			k.bools(f.canceled, f.gentle, f.begun, f.result != nil)
 			if r := f.result; r != nil {
 				k.ints(int(r.Seen.Presence), r.Seen.ExitCode)
 				k.bools(r.Probe.Healthy)
@@ -40,16 +44,26 @@ func (w *World) key(b []byte) []byte {
 func (w *World) containerKey(k *keyer, i int) {
 	c, def, t := &w.state.Containers[i], &w.state.Task.Containers[i], &w.truth[i]
 	k.bools(c.Resolved, c.Pulled, c.Stale, c.Ended, c.HasExit, c.StartedAt.IsZero(), t.healthy, t.vanished)
-	k.bools(c.Digest == "", lostImage(c))
+	k.bools(c.Digest == "", lostImage(c), t.paused, c.Paused, c.Abandoned, epoch.Add(t.started).Equal(c.StartedAt))
 	k.ints(int(c.Presence), c.ExitCode, int(c.Doubt.Kind), int(c.Doubt.Failure.Class), c.Retry.Attempts)
 	k.ints(int(t.presence), t.code, t.runs)
 	k.op(&c.Op)
 	k.pause(c.Retry.NotUntil)
+	if w.state.Goal == lifecycle.Gone {
+		k.ints(c.Retry.Persist)
+	}
 	if c.Ended {
 		return
 	}
-	if def.StartTimeout != 0 && !c.StartedAt.IsZero() && w.isWaitedFor(i) {
-		k.time(c.StartedAt.Add(def.StartTimeout))
+	if def.StartTimeout != 0 && w.isWaitedFor(i) {
+		k.time(c.FirstStartedAt)
+		k.time(c.FirstStartedAt.Add(def.StartTimeout))
+		k.time(c.TurnAt)
+	}
+	if def.Restart != nil {
+		k.ints(c.Restarts, c.QuickExits)
+		k.time(c.RestartAt)
+		k.time(w.aged(i))
 	}
 	if check := def.HealthCheck; check != nil && !c.Health.Since.IsZero() {
 		k.ints(int(c.Health.Status), min(c.Health.Streak, check.Retries))
@@ -75,7 +89,7 @@ type keyer struct {
 	b     []byte
 	now   time.Time
 	n     int
-	times [64]time.Duration // after now; at most 5 for each of 10 containers
+	times [96]time.Duration // after now; at most 9 for each of 10 containers
 }
 
 // The times that need no rank.

@@ -23,6 +23,11 @@ func checked(c taskdef.Container) taskdef.Container {
 
 func timed(c taskdef.Container) taskdef.Container { c.StartTimeout = 7 * time.Second; return c }
 
+func restarting(c taskdef.Container) taskdef.Container {
+	c.Restart = &taskdef.RestartPolicy{IgnoredExitCodes: []int{1}, AttemptPeriod: time.Minute}
+	return c
+}
+
 func on(i int, c taskdef.Condition) taskdef.Dependency {
 	return taskdef.Dependency{Container: i, Condition: c}
 }
@@ -41,6 +46,9 @@ type modelCase struct {
 	Budget
 }
 
+// everydayStates bounds a case: one beyond it takes too much of a run.
+const everydayStates = 400_000
+
 func modelCases() []modelCase {
 	one := task(container("a", true))
 	check := task(checked(container("a", true)))
@@ -49,6 +57,15 @@ func modelCases() []modelCase {
 	complete := task(container("a", false), container("b", true, on(0, taskdef.Complete)))
 	healthy := task(checked(timed(container("a", true))), container("b", true, on(0, taskdef.Healthy)))
 	free := task(container("a", true), container("b", false))
+	hungry := one
+	hungry.CPU = 1
+	again := task(restarting(container("a", true)))
+	pause := again
+	pause.Containers = []taskdef.Container{checked(pause.Containers[0])}
+	job := task(restarting(container("a", false)), container("b", true, on(0, taskdef.Success)))
+	job.Containers[0].Restart = &taskdef.RestartPolicy{IgnoredExitCodes: []int{0}, BackOff: time.Second, AttemptPeriod: time.Minute, MaxCount: 2}
+	watched := task(checked(container("a", true)), container("b", true, on(0, taskdef.Healthy)))
+	watched.Extensions = taskdef.TaskExtensions{StopWhenUnhealthy: true, WatchDependencies: true}
 	two := Budget{Faults: 1, Crashes: 1, Exits: 1, Lates: 1, Requests: 1}
 	return []modelCase{
 		{name: "one", large: true, task: one, Budget: Budget{Faults: 2, Crashes: 1, Exits: 1, Lates: 1, Splits: 1, Requests: 1}},
@@ -72,6 +89,16 @@ func modelCases() []modelCase {
 		{name: "SUCCESS with startTimeout", task: task(timed(success.Containers[0]), success.Containers[1]), Budget: Budget{Faults: 1, Exits: 1, Splits: 1, Requests: 1}},
 		{name: "HEALTHY", large: true, task: healthy, Budget: Budget{Faults: 1, Crashes: 1, Exits: 1}},
 		{name: "HEALTHY, stopped", task: healthy, Budget: Budget{Exits: 1, Requests: 2}},
+		{name: "one that may have to wait for its share", task: hungry, Budget: Budget{Queues: 3, Requests: 1, Exits: 1}},
+		{name: "one in the queue, faults and crashes", task: hungry, Budget: Budget{Queues: 2, Faults: 1, Crashes: 1, Requests: 1, Splits: 1}},
+		{name: "one in the queue, rebooted", task: hungry, Budget: Budget{Queues: 1, Reboots: 1, Crashes: 1, Exits: 1, Requests: 1}},
+		{name: "one that restarts", task: again, Budget: Budget{Faults: 1, Crashes: 1, Exits: 2, Requests: 1}},
+		{name: "one that restarts, late answers", large: true, task: again, Budget: Budget{Faults: 1, Exits: 2, Splits: 1, Lates: 1, Requests: 1}},
+		{name: "one that restarts, rebooted, with meddling", task: again, Budget: Budget{Exits: 1, Reboots: 1, Vanishes: 1, Meddles: 2, Clocks: 1}},
+		{name: "one that is paused", task: pause, Budget: Budget{Faults: 1, Exits: 1, Meddles: 1, Requests: 1}},
+		{name: "SUCCESS of one that restarts", large: true, task: job, Budget: Budget{Faults: 1, Exits: 3, Crashes: 1}},
+		{name: "SUCCESS of one that restarts, few faults", task: job, Budget: Budget{Exits: 3, Requests: 1}},
+		{name: "HEALTHY, watched", task: watched, Budget: Budget{Faults: 2, Exits: 1}},
 		{name: "two that vanish", task: free, Budget: Budget{Crashes: 1, Exits: 1, Vanishes: 1, Requests: 1}},
 	}
 }
@@ -88,7 +115,7 @@ func TestModel(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := w.Explore()
+			r, err := w.Explore(everydayStates)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -25,8 +25,14 @@ const (
 	vanishes                // a user removes the container
 	hint                    // the driver tells of an end, or raises a false alarm
 	doubled                 // an answer comes again; arg is the place in World.late
+	queued                  // there is no room for the task yet
+	queueMoves              // the driver tells that what tasks share has changed
 	timer                   // time passes to Wake
 	clockBack               // the clock is set back by an hour
+	ages                    // time passes until the container has run for its attempt period
+	pauses                  // a user pauses the container
+	resumes                 // a user resumes it
+	restarts                // a user restarts it
 	request                 // a user asks; arg is the place in requests
 	crash                   // the owner dies; arg is the set of slots that have acted
 	reboot                  // the machine dies
@@ -97,10 +103,22 @@ func (w *World) words(m move) string {
 		return "hint about " + w.name(m.slot)
 	case doubled:
 		return "an answer comes a second time"
+	case queued:
+		return "there is no room for the task yet"
+	case queueMoves:
+		return "the queue moves"
 	case timer:
 		return "timer"
 	case clockBack:
 		return "the clock is set back"
+	case ages:
+		return w.name(m.slot) + " has run for its attempt period"
+	case pauses:
+		return "a user pauses " + w.name(m.slot)
+	case resumes:
+		return "a user resumes " + w.name(m.slot)
+	case restarts:
+		return "a user restarts " + w.name(m.slot)
 	case request:
 		return requests[m.arg].words
 	case crash:
@@ -158,12 +176,35 @@ func (w *World) make(m move) {
 		ev := w.late[m.arg]
 		w.late = slices.Concat(w.late[:m.arg], w.late[m.arg+1:])
 		w.step(*ev)
+	case queued:
+		w.left.Queues--
+		w.share = lifecycle.ShareAsked
+		w.answer(m.slot, lifecycle.Failure{}, lifecycle.Result{Queue: "room"})
+	case queueMoves:
+		w.step(lifecycle.QueueMoved{})
+		if w.flightOf(sandbox) == nil {
+			w.broken(QueueIsHeard, "it has moved")
+		}
 	case timer:
-		w.now = w.state.Wake(w.now)
+		if wake := w.wake(); wake.After(w.now) {
+			w.now = wake
+		}
 		w.step(lifecycle.TimerFired{})
 	case clockBack:
 		w.left.Clocks--
 		w.now = w.now.Add(-time.Hour)
+		w.stepped = w.now
+	case ages:
+		w.now = w.aged(m.slot)
+	case pauses:
+		w.left.Meddles--
+		w.truth[m.slot].paused = true
+	case resumes:
+		w.truth[m.slot].paused = false
+	case restarts:
+		w.left.Meddles--
+		w.end(m.slot, 143)
+		w.begin(m.slot)
 	case request:
 		w.left.Requests--
 		w.request(m.arg)
@@ -232,8 +273,11 @@ func (w *World) moves(out []move) []move {
 			out = append(out, move{verb: doubled, arg: k})
 		}
 	}
-	if !w.state.Wake(w.now).IsZero() {
+	if !w.wake().IsZero() {
 		out = append(out, move{verb: timer})
+	}
+	if w.state.Queued() && w.flightOf(sandbox) == nil {
+		out = append(out, move{verb: queueMoves})
 	}
 	if w.left.Clocks > 0 {
 		out = append(out, move{verb: clockBack})
@@ -264,6 +308,9 @@ func (w *World) flightMoves(out []move, f *flight) []move {
 	if f.canceled {
 		add(actsGivenUp, 0)
 	}
+	if f.kind == lifecycle.Admit && !f.begun && w.share != lifecycle.ShareHeld && w.left.Queues > 0 {
+		add(queued, 0)
+	}
 	if w.left.Splits > 0 {
 		add(acts, 0)
 	}
@@ -285,7 +332,17 @@ func (w *World) flightMoves(out []move, f *flight) []move {
 }
 
 func (w *World) containerMoves(out []move, i int) []move {
-	running := w.truth[i].presence == lifecycle.Running
+	t := &w.truth[i]
+	running := t.presence == lifecycle.Running && !t.paused
+	if at := w.aged(i); running && at.After(w.now) && w.state.Task.Containers[i].Restart != nil && w.left.Exits > 0 {
+		out = append(out, move{verb: ages, slot: i})
+	}
+	if running && w.left.Meddles > 0 {
+		out = append(out, move{verb: pauses, slot: i}, move{verb: restarts, slot: i})
+	}
+	if t.paused {
+		out = append(out, move{verb: resumes, slot: i})
+	}
 	if running && w.left.Exits > 0 {
 		out = append(out, move{verb: exits, slot: i, arg: 0}, move{verb: exits, slot: i, arg: 1})
 	}
@@ -296,6 +353,16 @@ func (w *World) containerMoves(out []move, i int) []move {
 		out = append(out, move{verb: hint, slot: i})
 	}
 	return out
+}
+
+// aged is when the present run of a container has lasted for the attempt period of
+// its restart policy; zero without one.
+func (w *World) aged(i int) time.Time {
+	p := w.state.Task.Containers[i].Restart
+	if p == nil {
+		return time.Time{}
+	}
+	return epoch.Add(w.truth[i].started + p.AttemptPeriod)
 }
 
 // crashMoves takes in every set of operations that have acted unnoticed, up to
@@ -315,6 +382,9 @@ func (w *World) crashMoves(out []move) []move {
 	}
 	return out
 }
+
+// wake is when the driver's timer fires, in the past if it is due; zero for never.
+func (w *World) wake() time.Time { return w.state.Wake(w.stepped) }
 
 // hintDue: the driver watches what the state says runs, and tells when it does not.
 func (w *World) hintDue(i int) bool {

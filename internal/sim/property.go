@@ -18,10 +18,15 @@ const (
 	OneOperation  Property = "there is one operation at a time on each container and on the sandbox"
 	DigestsFirst  Property = "nothing is pulled or made before every digest is known"
 	DigestsAtOnce Property = "every digest is asked for at once, whatever the start order"
+	ShareFirst    Property = "nothing is pulled or made before the task has its share of the host"
+	ShareBack     Property = "a settled task has given its share back, and none before it has stopped"
+	QueueIsHeard  Property = "a task that waits for its share asks again when the queue moves"
 	StrictImages  Property = "a strict pull behaviour never goes on without the registry's digest"
 	SandboxFirst  Property = "containers are created in a sandbox that is ready"
 	StartOrder    Property = "a container starts after its dependencies have met their conditions"
-	StartOnce     Property = "a container is started once"
+	StartOnce     Property = "a container is started again only as its restart policy says"
+	Restarted     Property = "a container that its restart policy wants back is not given up"
+	RunningIsTrue Property = "a task is RUNNING after all its containers have run, or can not"
 	StopOrder     Property = "a container is stopped after all that depend on it"
 	KillAtOnce    Property = "a kill leaves no grace to anything"
 	CancelUseless Property = "an operation nobody needs any more is cancelled, once"
@@ -89,6 +94,10 @@ func (w *World) checkForward(old *lifecycle.State) {
 	s := &w.state
 	for i := range old.Containers {
 		was, now := &old.Containers[i], &s.Containers[i]
+		w.checkGivenUp(old, i)
+		if now.Restarts < was.Restarts {
+			w.broken(StaysEnded, "%s has lost a restart", w.name(i))
+		}
 		if was.Ended && (!now.Ended || now.HasExit != was.HasExit || now.ExitCode != was.ExitCode) {
 			w.broken(StaysEnded, "%s did not", w.name(i))
 		}
@@ -102,6 +111,35 @@ func (w *World) checkForward(old *lifecycle.State) {
 	if old.Status() == lifecycle.StatusStopped && s.Status() != lifecycle.StatusStopped {
 		w.broken(StaysStopped, "it is %s", s.Status())
 	}
+}
+
+// checkGivenUp looks at a container that has just ended by itself.
+func (w *World) checkGivenUp(old *lifecycle.State, i int) {
+	s, was, now := &w.state, &old.Containers[i], &w.state.Containers[i]
+	asked := s.Goal != lifecycle.Up && s.Stop.Container != w.name(i)
+	if was.Ended || !now.Ended || !now.HasExit || asked || old.Goal != lifecycle.Up || len(now.Failures) > len(was.Failures) {
+		return
+	}
+	if t := &w.truth[i]; t.presence == lifecycle.Exited && w.whyNoRestart(i) == "" {
+		w.broken(Restarted, "%s ran for %s and exited with %d", w.name(i), t.finished-t.started, t.code)
+	}
+}
+
+// whyNoRestart says why the policy of an exited container does not permit a restart;
+// empty if it does.
+func (w *World) whyNoRestart(i int) string {
+	p, t, c := w.state.Task.Containers[i].Restart, &w.truth[i], &w.state.Containers[i]
+	switch {
+	case p == nil:
+		return "there is no policy"
+	case slices.Contains(p.IgnoredExitCodes, t.code):
+		return "its exit code is ignored"
+	case t.finished-t.started < p.AttemptPeriod && p.BackOff == 0:
+		return "it did not run for long enough"
+	case p.MaxCount > 0 && c.Restarts >= p.MaxCount:
+		return "it was restarted often enough"
+	}
+	return ""
 }
 
 // checkStopReason looks at why the goal has left UP.
@@ -156,12 +194,15 @@ func (w *World) checkFlights() {
 	if s.Settled() && len(w.flights) > 0 {
 		w.broken(SettledRests, "%d operations are", len(w.flights))
 	}
+	if s.Settled() && w.share != lifecycle.ShareNone {
+		w.broken(ShareBack, "it is %s", w.share)
+	}
 	for _, f := range w.flights {
 		if f.canceled {
 			continue
 		}
 		switch {
-		case s.Goal != lifecycle.Up && (f.kind == lifecycle.Resolve || f.kind == lifecycle.Pull || f.kind == lifecycle.Probe || f.kind == lifecycle.Prepare):
+		case s.Goal != lifecycle.Up && (f.kind == lifecycle.Resolve || f.kind == lifecycle.Pull || f.kind == lifecycle.Probe || f.kind == lifecycle.Prepare || f.kind == lifecycle.Admit):
 			w.broken(CancelUseless, "%s of %s goes on with the goal %s", f.kind, w.name(f.slot), s.Goal)
 		case s.Force && f.kind == lifecycle.Stop && f.gentle:
 			w.broken(KillAtOnce, "the gentle stop of %s goes on", w.name(f.slot))
@@ -190,9 +231,13 @@ func (w *World) checkReports(old *lifecycle.State) {
 		}
 	}
 	for _, t := range newReports(old, s) {
-		if t.Status == "RUNNING" && t.Container == "" && s.Goal != lifecycle.Up {
+		if t.Status != "RUNNING" || t.Container != "" {
+			continue
+		}
+		if old.Goal != lifecycle.Up {
 			w.broken(ReportsOnce, "the task RUNNING on its way down")
 		}
+		w.checkRunning()
 	}
 	if !w.full {
 		return
@@ -203,6 +248,13 @@ func (w *World) checkReports(old *lifecycle.State) {
 		if k > 0 && t.Seq != s.History[k-1].Seq+1 {
 			w.broken(ReportsOnce, "number %d follows %d", t.Seq, s.History[k-1].Seq)
 		}
+		if t.Status == lifecycle.Restarting {
+			if seen[t.Container] != int(lifecycle.StatusRunning) {
+				w.broken(ReportsOnce, "%q: %s after %s", t.Container, t.Status, lifecycle.Status(seen[t.Container]))
+			}
+			seen[t.Container] = int(lifecycle.StatusCreated) // RUNNING may follow, or the end
+			continue
+		}
 		if st.UnmarshalText([]byte(t.Status)) != nil {
 			continue // a health
 		}
@@ -210,6 +262,15 @@ func (w *World) checkReports(old *lifecycle.State) {
 			w.broken(ReportsOnce, "%q: %s after %s", t.Container, t.Status, lifecycle.Status(last))
 		}
 		seen[t.Container] = int(st)
+	}
+}
+
+// checkRunning looks at a task that has just been reported RUNNING.
+func (w *World) checkRunning() {
+	for i, c := range w.state.Containers {
+		if c.Stale || !c.Ended && w.truth[i].runs == 0 && !w.truth[i].vanished {
+			w.broken(RunningIsTrue, "%s may not run", w.name(i))
+		}
 	}
 }
 
@@ -231,6 +292,13 @@ func (w *World) checkAsked(f flight, e lifecycle.Effect) {
 	s := &w.state
 	if g := w.flightOf(f.slot); g != nil {
 		w.broken(OneOperation, "%s of %s while a %s is in flight", f.kind, w.name(f.slot), g.kind)
+	}
+	making := f.kind == lifecycle.Pull || f.kind == lifecycle.Create || f.kind == lifecycle.Start || f.kind == lifecycle.Prepare
+	if making && w.share != lifecycle.ShareHeld && !s.Need().IsZero() {
+		w.broken(ShareFirst, "%s of %s without", f.kind, w.name(f.slot))
+	}
+	if f.kind == lifecycle.Release && s.Status() != lifecycle.StatusStopped {
+		w.broken(ShareBack, "it is given back while the task is %s", s.Status())
 	}
 	if s.Goal == lifecycle.Up && (f.kind == lifecycle.Pull || f.kind == lifecycle.Create || f.kind == lifecycle.Start || f.kind == lifecycle.Prepare) {
 		for i := range s.Containers {
@@ -256,6 +324,12 @@ func (w *World) checkAsked(f flight, e lifecycle.Effect) {
 }
 
 func (w *World) checkStart(i int) {
+	if w.truth[i].presence == lifecycle.Exited {
+		if why := w.whyNoRestart(i); why != "" {
+			w.broken(StartOnce, "%s is, though %s", w.name(i), why)
+		}
+		return
+	}
 	for _, d := range w.state.Task.Containers[i].DependsOn {
 		t := &w.truth[d.Container]
 		met := false

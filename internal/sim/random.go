@@ -53,7 +53,7 @@ func (w *World) draw(r *rand.Rand, friendly float64) (move, bool) {
 			continue
 		}
 		all = append(all, m)
-		if m.verb == works || m.verb == timer || m.verb == hint && w.hintDue(m.slot) {
+		if m.verb == works || m.verb == timer || m.verb == ages || m.verb == queueMoves || m.verb == hint && w.hintDue(m.slot) {
 			good = append(good, m)
 		}
 	}
@@ -69,7 +69,8 @@ func (w *World) draw(r *rand.Rand, friendly float64) (move, bool) {
 func randomBudget(r *rand.Rand) Budget {
 	return Budget{
 		Faults: r.IntN(25), Splits: 20, Lates: 20, Exits: 6, Vanishes: r.IntN(3), Alarms: 10,
-		Requests: r.IntN(4), Crashes: r.IntN(5), Reboots: r.IntN(2), Clocks: r.IntN(2),
+		Requests: r.IntN(4), Crashes: r.IntN(5), Reboots: r.IntN(2), Clocks: r.IntN(2), Meddles: r.IntN(4),
+		Queues: r.IntN(6),
 	}
 }
 
@@ -83,6 +84,9 @@ func randomOptions(r *rand.Rand) lifecycle.Options {
 func randomTask(r *rand.Rand) taskdef.Task {
 	t := taskdef.Task{Family: "random", Network: taskdef.NetworkBridge}
 	n := 2 + r.IntN(4)
+	if r.IntN(2) == 0 {
+		t.CPU = 1
+	}
 	for i := range n {
 		c := taskdef.Container{
 			Name:        string(rune('a' + i)),
@@ -97,6 +101,9 @@ func randomTask(r *rand.Rand) taskdef.Task {
 			c.HealthCheck = randomCheck(r)
 		}
 		if r.IntN(3) == 0 {
+			c.Restart = randomPolicy(r)
+		}
+		if r.IntN(3) == 0 {
 			c.StartTimeout = time.Duration(2+r.IntN(100)) * time.Second
 		}
 		for d := range i {
@@ -106,7 +113,22 @@ func randomTask(r *rand.Rand) taskdef.Task {
 		}
 		t.Containers = append(t.Containers, c)
 	}
+	t.Extensions = taskdef.TaskExtensions{StopWhenUnhealthy: r.IntN(4) == 0, WatchDependencies: r.IntN(4) == 0}
 	return t
+}
+
+// randomPolicy restarts no container for ever that another waits for.
+func randomPolicy(r *rand.Rand) *taskdef.RestartPolicy {
+	p := &taskdef.RestartPolicy{AttemptPeriod: time.Duration(60+r.IntN(600)) * time.Second}
+	if r.IntN(2) == 0 {
+		p.BackOff, p.MaxCount = time.Duration(1+r.IntN(90))*time.Second, 1+r.IntN(4)
+	}
+	for code := range 2 {
+		if r.IntN(3) == 0 {
+			p.IgnoredExitCodes = append(p.IgnoredExitCodes, code)
+		}
+	}
+	return p
 }
 
 func randomCheck(r *rand.Rand) *taskdef.HealthCheck {

@@ -15,8 +15,10 @@ import (
 // empty ones and those that begin with # are kept. The commands:
 //
 //	container NAME [, CLAUSE]...  defines one; clauses are: optional · image REF ·
-//	                              after NAME CONDITION · check INTERVAL TIMEOUT RETRIES [START-PERIOD] ·
-//	                              start timeout D · stop timeout D
+//	                              after NAME CONDITION · check INTERVAL TIMEOUT RETRIES [START-PERIOD] · cpu UNITS ·
+//	                              start timeout D · stop timeout D ·
+//	                              restart PERIOD [BACK-OFF [MAX]] · ignoring CODE...
+//	watch unhealthy · dependencies  the task is to be stopped then
 //	pull BEHAVIOR                 sets the pull behaviour
 //	submit                        starts the task
 //	works KIND [NAME]             the operation in flight works; NAME is none for the sandbox's
@@ -27,7 +29,12 @@ import (
 //	unhealthy NAME                its health check says no
 //	exit NAME CODE                the container ends, and the driver tells
 //	vanish NAME                   a user removes it, and the driver tells
+//	pause · resume · meddle NAME  a user pauses, resumes or restarts it; nobody tells
+//	notice NAME                   the driver tells that something may have happened
+//	pass D                        time passes, and nothing happens
 //	stop · kill · remove          a user asks
+//	queued                        there is no room for the task yet
+//	moves                         the queue moves
 //	timer                         time passes to the next timer
 //	settle                        all that takes no time happens and works
 //	crash · reboot · restart      the owner or the machine dies; the next owner starts
@@ -71,6 +78,10 @@ func (p *player) command(words []string) error {
 		return p.define(strings.Join(rest, " "))
 	case verb == "pull" && len(rest) == 1:
 		return p.options.Pull.UnmarshalText([]byte(rest[0]))
+	case verb == "watch" && len(rest) == 1:
+		p.task.Extensions.StopWhenUnhealthy = p.task.Extensions.StopWhenUnhealthy || rest[0] == "unhealthy"
+		p.task.Extensions.WatchDependencies = p.task.Extensions.WatchDependencies || rest[0] == "dependencies"
+		return nil
 	case verb == "submit":
 		return p.submit()
 	case p.w == nil:
@@ -97,12 +108,29 @@ func (p *player) happen(verb string, rest []string) error {
 			return fmt.Errorf("there was no answer")
 		}
 		w.make(move{verb: doubled, arg: len(w.late) - 1})
-	case "unhealthy", "exit", "vanish":
+	case "unhealthy", "exit", "vanish", "pause", "resume", "meddle", "notice":
 		return p.container(verb, rest)
+	case "pass":
+		d, err := time.ParseDuration(strings.Join(rest, " "))
+		if err != nil || d <= 0 {
+			return fmt.Errorf("how long?")
+		}
+		w.now = w.now.Add(d)
+		p.quiet = false
 	case "stop", "kill", "remove":
 		w.make(move{verb: request, arg: map[string]int{"stop": 0, "kill": 1, "remove": 2}[verb]})
+	case "queued":
+		if f := w.flightOf(sandbox); f == nil || f.kind != lifecycle.Admit || f.begun {
+			return fmt.Errorf("nobody asks whether there is room")
+		}
+		w.make(move{queued, lifecycle.Admit, sandbox, 0})
+	case "moves":
+		if !w.state.Queued() {
+			return fmt.Errorf("it is not queued")
+		}
+		w.make(move{verb: queueMoves})
 	case "timer":
-		if w.state.Wake(w.now).IsZero() {
+		if w.wake().IsZero() {
 			return fmt.Errorf("no timer is set")
 		}
 		w.make(move{verb: timer})
@@ -131,7 +159,7 @@ func (p *player) submit() error {
 		return err
 	}
 	many := 1000
-	p.w = blank(p.task, p.options, Budget{many, many, many, many, many, many, many, many, many, many})
+	p.w = blank(p.task, p.options, Budget{many, many, many, many, many, many, many, many, many, many, many, many})
 	p.w.full, p.w.tell, p.clock = true, p.tell, epoch
 	p.w.step(lifecycle.Restarted{})
 	return nil
@@ -178,7 +206,7 @@ func (p *player) operation(word string, rest []string) error {
 }
 
 // container lets something happen to a container.
-func (p *player) container(verb string, rest []string) error {
+func (p *player) container(word string, rest []string) error {
 	if len(rest) == 0 {
 		return fmt.Errorf("which container?")
 	}
@@ -186,12 +214,19 @@ func (p *player) container(verb string, rest []string) error {
 	if !ok {
 		return fmt.Errorf("no container %s", rest[0])
 	}
-	switch verb {
+	switch word {
 	case "unhealthy":
 		if f := p.w.flightOf(i); f == nil || f.kind != lifecycle.Probe {
 			return fmt.Errorf("no health check is in flight")
 		}
 		p.w.make(move{unhealthy, lifecycle.Probe, i, 0})
+		return nil
+	case "pause", "resume", "meddle":
+		if p.w.truth[i].presence != lifecycle.Running || p.w.truth[i].paused != (word == "resume") {
+			return fmt.Errorf("it does not run, or is paused, or is not")
+		}
+		p.w.make(move{verb: map[string]verb{"pause": pauses, "resume": resumes, "meddle": restarts}[word], slot: i})
+		p.quiet = false
 		return nil
 	case "vanish":
 		p.w.make(move{verb: vanishes, slot: i})
@@ -257,13 +292,20 @@ func (w *World) effectWords(before lifecycle.State, e lifecycle.Effect) string {
 	switch e := e.(type) {
 	case lifecycle.CancelOp:
 		if before.Sandbox.Op.ID == e.ID {
-			return "cancel prepare"
+			return "cancel " + before.Sandbox.Op.Kind.String()
 		}
 		for i, c := range before.Containers {
 			if c.Op.ID == e.ID {
 				return fmt.Sprintf("cancel %s %s", c.Op.Kind, w.name(i))
 			}
 		}
+	case lifecycle.AdmitTask:
+		if e.Begun {
+			return "admit, begun"
+		}
+		return "admit"
+	case lifecycle.ReleaseTask:
+		return "release"
 	case lifecycle.PrepareSandbox:
 		return "prepare"
 	case lifecycle.HaltSandbox:
@@ -277,6 +319,9 @@ func (w *World) effectWords(before lifecycle.State, e lifecycle.Effect) string {
 	case lifecycle.CreateContainer:
 		return "create " + w.name(e.Index)
 	case lifecycle.StartContainer:
+		if e.Restart > 0 {
+			return fmt.Sprintf("start %s, restart %d", w.name(e.Index), e.Restart)
+		}
 		return "start " + w.name(e.Index)
 	case lifecycle.StopContainer:
 		return fmt.Sprintf("stop %s, grace %s", w.name(e.Index), e.Grace)

@@ -24,6 +24,8 @@ type Budget struct {
 	Crashes  int // the owner dies and another one starts
 	Reboots  int // the machine does
 	Clocks   int // the clock is set back
+	Queues   int // there is no room for the task yet
+	Meddles  int // a user pauses, resumes or restarts a container
 }
 
 // World is a task's state and what is really so. The zero value is of no use;
@@ -31,9 +33,13 @@ type Budget struct {
 type World struct {
 	state lifecycle.State
 	now   time.Time
-	truth []truth
+	// stepped is the time of the latest step, from which the driver's timer runs.
+	stepped time.Time
+	truth   []truth
 	// pod is what Podman has, the sandbox's phases taken as words for it.
-	pod     lifecycle.SandboxPhase
+	pod lifecycle.SandboxPhase
+	// share is what the task really has of the host: none, asked for or held.
+	share   lifecycle.Share
 	flights []flight
 	// late holds answers that may be delivered once more.
 	late []*lifecycle.OpFinished // shared with other worlds
@@ -56,6 +62,7 @@ type truth struct {
 	runs              int           // how often it was started
 	healthy           bool          // its check has passed since
 	vanished          bool          // a user removed it after it had been created
+	paused            bool          // it runs, frozen by a user
 }
 
 // flight is an operation that was asked for and has not answered.
@@ -65,6 +72,7 @@ type flight struct {
 	slot     int // the container, or sandbox
 	canceled bool
 	gentle   bool
+	begun    bool              // an Admit that is not to be refused
 	result   *lifecycle.Result // its answer, if it has acted
 }
 
@@ -108,7 +116,7 @@ func (w *World) clone() *World {
 func (w *World) step(ev lifecycle.Event) {
 	old := w.state
 	s, effects := lifecycle.Step(old, w.now, ev)
-	w.state = s
+	w.state, w.stepped = s, w.now
 	for _, e := range effects {
 		w.ask(e)
 	}
@@ -127,6 +135,7 @@ func (w *World) forget() {
 	w.state.Sandbox.Failures = nil
 	for i := range w.state.Containers {
 		c := &w.state.Containers[i]
+		c.Runs = nil
 		if len(c.Failures) == 0 {
 			continue
 		}
@@ -148,6 +157,10 @@ func lostImage(c *lifecycle.Container) bool {
 func (w *World) ask(e lifecycle.Effect) {
 	f := flight{slot: sandbox}
 	switch e := e.(type) {
+	case lifecycle.AdmitTask:
+		f.id, f.kind, f.begun = e.ID, lifecycle.Admit, e.Begun
+	case lifecycle.ReleaseTask:
+		f.id, f.kind = e.ID, lifecycle.Release
 	case lifecycle.PrepareSandbox:
 		f.id, f.kind = e.ID, lifecycle.Prepare
 	case lifecycle.HaltSandbox:
@@ -208,7 +221,7 @@ func (w *World) act(f *flight) {
 func (w *World) perform(f *flight) lifecycle.Result {
 	if f.slot == sandbox {
 		w.performSandbox(f.kind)
-		return lifecycle.Result{PodID: "pod"}
+		return lifecycle.Result{PodID: "pod", Admitted: true}
 	}
 	t := &w.truth[f.slot]
 	switch f.kind {
@@ -221,18 +234,20 @@ func (w *World) perform(f *flight) lifecycle.Result {
 			t.presence, t.runs = lifecycle.Created, 0
 		}
 	case lifecycle.Start:
-		if t.presence == lifecycle.Exited {
+		if t.presence == lifecycle.Exited && w.state.Task.Containers[f.slot].Restart == nil {
 			w.broken(StartOnce, "%s is started again", w.name(f.slot))
 		}
-		if t.presence == lifecycle.Created {
-			t.presence, t.started = lifecycle.Running, w.now.Sub(epoch)
-			t.runs++
+		if t.presence == lifecycle.Created || t.presence == lifecycle.Exited {
+			w.begin(f.slot)
 		}
 	case lifecycle.Stop:
 		if t.presence == lifecycle.Running {
 			w.end(f.slot, 143)
 		}
 	case lifecycle.Probe:
+		if t.paused {
+			break
+		}
 		t.healthy = t.healthy || t.presence == lifecycle.Running
 		return lifecycle.Result{Probe: lifecycle.ProbeResult{Healthy: t.presence == lifecycle.Running}}
 	}
@@ -243,6 +258,10 @@ func (w *World) performSandbox(k lifecycle.Kind) {
 	switch k {
 	case lifecycle.Prepare:
 		w.pod = lifecycle.SandboxReady
+	case lifecycle.Admit:
+		w.share = lifecycle.ShareHeld
+	case lifecycle.Release:
+		w.share = lifecycle.ShareNone
 	case lifecycle.Halt:
 		if w.pod == lifecycle.SandboxReady {
 			w.pod = lifecycle.SandboxStopped
@@ -250,7 +269,7 @@ func (w *World) performSandbox(k lifecycle.Kind) {
 	case lifecycle.Remove:
 		w.pod = lifecycle.SandboxAbsent
 		for i := range w.truth {
-			if w.truth[i].presence == lifecycle.Running {
+			if w.truth[i].presence == lifecycle.Running && !w.state.Containers[i].Abandoned {
 				w.broken(RemoveLast, "%s runs", w.name(i))
 			}
 			w.truth[i] = truth{}
@@ -258,10 +277,17 @@ func (w *World) performSandbox(k lifecycle.Kind) {
 	}
 }
 
+// begin starts a container. No two runs of it begin at the same time.
+func (w *World) begin(i int) {
+	t := &w.truth[i]
+	t.runs++
+	t.presence, t.started, t.paused = lifecycle.Running, w.now.Sub(epoch)+time.Duration(t.runs-1), false
+}
+
 // end lets a running container end.
 func (w *World) end(i, code int) {
 	t := &w.truth[i]
-	t.presence, t.code, t.finished = lifecycle.Exited, code, w.now.Sub(epoch)
+	t.presence, t.code, t.finished, t.paused = lifecycle.Exited, code, max(t.started, w.now.Sub(epoch)), false
 }
 
 // seen is what an inspection finds.
@@ -270,7 +296,7 @@ func (w *World) seen(i int) lifecycle.Observed {
 	if t.presence == lifecycle.Absent {
 		return lifecycle.Observed{}
 	}
-	o := lifecycle.Observed{Presence: t.presence, ID: w.name(i), ExitCode: t.code}
+	o := lifecycle.Observed{Presence: t.presence, ID: w.name(i), ExitCode: t.code, Paused: t.paused}
 	if t.presence >= lifecycle.Running {
 		o.StartedAt = epoch.Add(t.started)
 	}
@@ -313,7 +339,7 @@ func (w *World) outcome(slot int) {
 	switch {
 	case f.kind == lifecycle.Start && r.Seen.Presence == lifecycle.Absent:
 		w.answer(slot, lifecycle.Failure{Class: lifecycle.Permanent, Message: "no such container"}, lifecycle.Result{})
-	case f.kind == lifecycle.Probe && w.truth[slot].presence != lifecycle.Running:
+	case f.kind == lifecycle.Probe && (w.truth[slot].presence != lifecycle.Running || w.truth[slot].paused):
 		w.answer(slot, lifecycle.Failure{Class: lifecycle.Permanent, Message: "not running"}, lifecycle.Result{})
 	default:
 		w.answer(slot, lifecycle.Failure{}, r)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -39,20 +40,27 @@ func (b *backend) note(what, id, by string, force bool) {
 	b.asked = append(b.asked, what+" "+id+" for "+by)
 }
 
-func (b *backend) Tasks(context.Context) ([]lifecycle.State, error) {
-	return []lifecycle.State{b.state}, nil
+func (b *backend) Tasks(context.Context) ([]Task, error) {
+	return []Task{owned(b.state)}, nil
 }
 
-func (b *backend) Task(_ context.Context, ref string) (lifecycle.State, error) {
+// owned is the wire form of a state with process 42 as the owner.
+func owned(s lifecycle.State) Task {
+	t := FromState(s)
+	t.Owner = Owner{PID: 42, Alive: true}
+	return t
+}
+
+func (b *backend) Task(_ context.Context, ref string) (Task, error) {
 	switch ref {
 	case b.state.ID, b.state.Name:
-		return b.state, nil
+		return owned(b.state), nil
 	case "two":
-		return lifecycle.State{}, Failed(Ambiguous, "%q fits 2 tasks", ref)
+		return Task{}, Failed(Ambiguous, "%q fits 2 tasks", ref)
 	case "bad":
-		return lifecycle.State{}, errors.New("disk on fire")
+		return Task{}, errors.New("disk on fire")
 	}
-	return lifecycle.State{}, Failed(NotFound, "no task %q", ref)
+	return Task{}, Failed(NotFound, "no task %q", ref)
 }
 
 func (b *backend) Stop(_ context.Context, id, by string, force bool) error {
@@ -68,8 +76,21 @@ func (b *backend) Remove(_ context.Context, id, by string, force bool) error {
 	return nil
 }
 
-func (b *backend) Watch(ctx context.Context, _ string, fn func(lifecycle.State) bool) error {
-	for s := b.state; fn(s); {
+func (b *backend) Update(_ context.Context, id string, q lifecycle.Quota) error {
+	if b.state.Goal != lifecycle.Up {
+		return Failed(Conflict, "it has stopped")
+	}
+	b.note(fmt.Sprintf("update to %v vCPU and %d bytes", q.CPU, q.Memory), id, "", false)
+	return nil
+}
+
+func (b *backend) Pause(_ context.Context, id string, pause bool) error {
+	b.note(map[bool]string{true: "pause", false: "unpause"}[pause], id, "", false)
+	return nil
+}
+
+func (b *backend) Watch(ctx context.Context, _ string, fn func(Task) bool) error {
+	for s := b.state; fn(owned(s)); {
 		select {
 		case next, ok := <-b.watch:
 			if !ok {
@@ -151,12 +172,15 @@ func TestRequestsReachTheBackendWithTheFullID(t *testing.T) {
 		c.Stop(t.Context(), "mine", "a & b", false),
 		c.Stop(t.Context(), taskID, "me", true),
 		c.Remove(t.Context(), "mine", "a & b", true),
+		c.Update(t.Context(), "mine", lifecycle.Quota{CPU: 0.5, Memory: 64}),
+		c.Pause(t.Context(), "mine", true),
+		c.Pause(t.Context(), "mine", false),
 	} {
 		if err != nil {
 			t.Error(err)
 		}
 	}
-	want := []string{"stop " + taskID + " for a & b", "stop by force " + taskID + " for me", "remove by force " + taskID + " for a & b"}
+	want := []string{"stop " + taskID + " for a & b", "stop by force " + taskID + " for me", "remove by force " + taskID + " for a & b", "update to 0.5 vCPU and 64 bytes " + taskID + " for ", "pause " + taskID + " for ", "unpause " + taskID + " for "}
 	if diff := cmp.Diff(want, b.asked); diff != "" {
 		t.Error(diff)
 	}
@@ -181,6 +205,7 @@ func TestFailuresKeepTheirCode(t *testing.T) {
 		{"no such task to watch", c.Watch(t.Context(), "none", nil), NotFound, `no task "none"`},
 		{"no such path", c.call(t.Context(), http.MethodGet, "nonsense", nil, nil), NotFound, "there is no GET /v1/nonsense in this API"},
 		{"a body that is no request", c.call(t.Context(), http.MethodPost, "tasks/mine/stop", []byte(`{"froce":true}`), nil), BadRequest, ""},
+		{"a quota that is none", c.call(t.Context(), http.MethodPut, "tasks/mine/quota", []byte(`{"cpus":1}`), nil), BadRequest, ""},
 		{"force that is no boolean", c.call(t.Context(), http.MethodDelete, "tasks/mine?force=perhaps", nil, nil), BadRequest, ""},
 	}
 	for _, tt := range tests {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -14,6 +13,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
 // ErrNoServer: no living process serves the socket.
@@ -71,6 +72,12 @@ func (c *Client) Task(ctx context.Context, ref string) (Task, error) {
 	return t, c.call(ctx, http.MethodGet, taskPath(ref), nil, &t)
 }
 
+// Adopt asks an agent to own a task that is recorded and has no owner. It returns
+// when the agent owns it.
+func (c *Client) Adopt(ctx context.Context, id string) error {
+	return c.call(ctx, http.MethodPost, taskPath(id)+"/adopt", nil, nil)
+}
+
 // Stop asks for a task to be stopped, with force to be killed. By says who asks,
 // for the stopped reason. It returns when the request is taken.
 func (c *Client) Stop(ctx context.Context, id, by string, force bool) error {
@@ -88,30 +95,44 @@ func (c *Client) Remove(ctx context.Context, id, by string, force bool) error {
 	return c.call(ctx, http.MethodDelete, taskPath(id)+"?"+query.Encode(), nil, nil)
 }
 
+// Update asks for the quota of a task's record to be replaced. It returns when the
+// request is taken.
+func (c *Client) Update(ctx context.Context, id string, q lifecycle.Quota) error {
+	body, err := json.Marshal(q)
+	if err != nil {
+		return err
+	}
+	return c.call(ctx, http.MethodPut, taskPath(id)+"/quota", body, nil)
+}
+
+// Pause freezes what runs of a task, or lets it go on. It returns when Podman has done
+// so; the task shows it a little later.
+func (c *Client) Pause(ctx context.Context, id string, pause bool) error {
+	verb := "/unpause"
+	if pause {
+		verb = "/pause"
+	}
+	return c.call(ctx, http.MethodPost, taskPath(id)+verb, nil, nil)
+}
+
 // Watch calls fn with the task now and after each change (some in between may be
 // left out) until fn returns false, ctx ends or the server has no more to tell.
 // It returns nil in the first and the last case, and an error that wraps
 // io.ErrUnexpectedEOF when the server died.
 func (c *Client) Watch(ctx context.Context, id string, fn func(Task) bool) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	resp, err := c.do(ctx, http.MethodGet, taskPath(id)+"/watch", nil)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	for lines := json.NewDecoder(resp.Body); ; {
-		var t Task
-		switch err := lines.Decode(&t); {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return fmt.Errorf("watch task %s: %w", id, errors.Join(context.Cause(ctx), err))
-		case !fn(t):
-			return nil
+	err := readLines(ctx, c, taskPath(id)+"/watch", func(t Task) error {
+		if !fn(t) {
+			return errEnough
 		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		return nil
 	}
+	return err
 }
+
+var errEnough = errors.New("enough")
 
 func taskPath(ref string) string { return "tasks/" + url.PathEscape(ref) }
 

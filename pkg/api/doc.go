@@ -2,11 +2,20 @@
 // client, HTTP with JSON on a unix socket, all paths under /v1/.
 //
 //	GET    /v1/version
+//	GET    /v1/openapi.json        what follows, for machines (OpenAPI 3.1)
+//	GET    /v1/events              JSON Lines; query after=, task=, follow=true
 //	GET    /v1/tasks
+//	POST   /v1/tasks               body NewTask; an agent runs it
 //	GET    /v1/tasks/TASK          TASK is a full id, a unique prefix or a name
 //	GET    /v1/tasks/TASK/watch    JSON Lines: the task now and after each change
+//	GET    /v1/tasks/TASK/logs     JSON Lines; query container=, since=, tail=, follow=true
+//	POST   /v1/tasks/TASK/adopt    an agent takes a recorded task on
 //	POST   /v1/tasks/TASK/stop     body {"by": "...", "force": false}
 //	DELETE /v1/tasks/TASK          query by=, force=
+//	GET    /v1/services            and POST, body NewService; an agent keeps them
+//	GET    /v1/services/NAME       and PATCH, body ServiceUpdate; DELETE, query force=
+//	GET    /v1/services/NAME/watch JSON Lines: the service now and after each change
+//	POST   /v1/services/NAME/rollback
 //
 // A failure is answered with {"error": {"code": "...", "message": "..."}}; see
 // Code. Stop and removal are requests: the reply says that they were taken, the

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // Code says what kind of failure a reply reports.
@@ -18,11 +20,13 @@ const (
 	Conflict   Code = "conflict"   // 409: not in this state of the task
 	BadRequest Code = "badRequest" // 400: the request is malformed
 	Internal   Code = "internal"   // 500: everything else
+	// Unsupported, 501: the owner of a single task does not do this, an agent does.
+	Unsupported Code = "unsupported"
 )
 
 var httpStatus = map[Code]int{
 	NotFound: http.StatusNotFound, Ambiguous: http.StatusConflict, Conflict: http.StatusConflict,
-	BadRequest: http.StatusBadRequest, Internal: http.StatusInternalServerError,
+	BadRequest: http.StatusBadRequest, Internal: http.StatusInternalServerError, Unsupported: http.StatusNotImplemented,
 }
 
 // Failure is an error that crosses the wire: a Backend returns it and the Client
@@ -31,6 +35,8 @@ type Failure struct {
 	Code Code `json:"code"`
 	// Message says what, why and what to do. It never holds a secret.
 	Message string `json:"message"`
+	// Problems are those of a task definition that is not valid, each with its place.
+	Problems []taskdef.Problem `json:"problems,omitempty"`
 }
 
 // Error returns the message.

@@ -52,6 +52,17 @@ func Listen(path string) (net.Listener, error) {
 	return &listener{UnixListener: l, path: path, uid: os.Getuid(), peer: peerUID}, nil
 }
 
+// Guard makes a listener of somebody else's making, as systemd passes one on, let in
+// only processes of this user. Closing it leaves the socket where it is.
+func Guard(l net.Listener) (net.Listener, error) {
+	u, ok := l.(*net.UnixListener)
+	if !ok {
+		return nil, fmt.Errorf("%s is no unix socket: only these say who connects", l.Addr())
+	}
+	u.SetUnlinkOnClose(false)
+	return &listener{UnixListener: u, uid: os.Getuid(), peer: peerUID}, nil
+}
+
 // checkPrivate makes sure that nobody else can reach what lies in dir.
 func checkPrivate(dir string) error {
 	info, err := os.Stat(dir)
@@ -128,7 +139,7 @@ func dialUnix(ctx context.Context, path string) (net.Conn, error) {
 // listener lets only one user in.
 type listener struct {
 	*net.UnixListener
-	path string
+	path string // empty: not ours to remove
 	uid  int
 	peer func(*net.UnixConn) (int, error)
 	once sync.Once
@@ -153,7 +164,9 @@ func (l *listener) Accept() (net.Conn, error) {
 func (l *listener) Close() error {
 	var err error
 	l.once.Do(func() {
-		err = os.Remove(l.path)
+		if l.path != "" {
+			err = os.Remove(l.path)
+		}
 		if errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}

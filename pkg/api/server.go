@@ -22,15 +22,26 @@ const maxBody = 1 << 20
 // *Failure crosses the wire as it is. Task takes a full id, a prefix or a name;
 // the others get the full id that it returned.
 type Backend interface {
-	Tasks(ctx context.Context) ([]lifecycle.State, error)
-	Task(ctx context.Context, ref string) (lifecycle.State, error)
-	// Stop and Remove return when the request is taken.
+	Tasks(ctx context.Context) ([]Task, error)
+	Task(ctx context.Context, ref string) (Task, error)
+	// Stop, Remove and Update return when the request is taken.
 	Stop(ctx context.Context, id, by string, force bool) error
 	Remove(ctx context.Context, id, by string, force bool) error
+	// Update replaces the quota of the task's record; it is for the caller to apply it.
+	Update(ctx context.Context, id string, q lifecycle.Quota) error
+	// Pause freezes what runs of a task, or lets it go on; it returns when that is done.
+	Pause(ctx context.Context, id string, pause bool) error
 	// Watch calls fn with the state at once and with each later one (some in
 	// between may be left out), until fn returns false, ctx ends, or no change
 	// can come any more.
-	Watch(ctx context.Context, id string, fn func(lifecycle.State) bool) error
+	Watch(ctx context.Context, id string, fn func(Task) bool) error
+}
+
+// Adopter is a Backend that takes tasks on: an agent.
+type Adopter interface {
+	// Adopt makes the server's process own a task that is recorded and has no
+	// living owner. It returns when the task is owned.
+	Adopt(ctx context.Context, id string) error
 }
 
 // Version is the reply to GET /v1/version.
@@ -41,8 +52,11 @@ type Version struct {
 	APIVersion string `json:"apiVersion"`
 	GoVersion  string `json:"goVersion"`
 	OSArch     string `json:"osArch"`
-	// PID is the process that serves.
-	PID int `json:"pid,omitempty"`
+	// PID is the process that serves; Role is agent for all tasks of the user, owner
+	// for one; StateDir is where their records are.
+	PID      int    `json:"pid,omitempty"`
+	Role     string `json:"role,omitempty"`
+	StateDir string `json:"stateDir,omitempty"`
 }
 
 // ThisVersion returns the Version of a program that calls itself version.
@@ -54,25 +68,56 @@ func ThisVersion(version string) Version {
 type Server struct {
 	backend Backend
 	version Version
+	mux     *http.ServeMux
 	http    http.Server
 }
 
-// NewServer returns a server for the tasks of b. Version.PID is the owner that
-// the tasks are reported with.
+// NewServer returns a server for the tasks of b. Where b is an Adopter, a Creator, a
+// Publisher or a ServiceKeeper too, the server serves that; else it says that it does not (Unsupported).
 func NewServer(b Backend, v Version) *Server {
 	s := &Server{backend: b, version: v}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/version", s.serveVersion)
-	mux.HandleFunc("GET /v1/tasks", s.serveTasks)
-	mux.HandleFunc("GET /v1/tasks/{task}", s.withTask(s.serveTask))
-	mux.HandleFunc("GET /v1/tasks/{task}/watch", s.withTask(s.serveWatch))
-	mux.HandleFunc("POST /v1/tasks/{task}/stop", s.withTask(s.serveStop))
-	mux.HandleFunc("DELETE /v1/tasks/{task}", s.withTask(s.serveRemove))
+	s.mux = mux
+	for pattern, handler := range s.routes() {
+		mux.HandleFunc(pattern, handler)
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeFailure(w, Failed(NotFound, "there is no %s %s in this API", r.Method, r.URL.Path))
 	})
 	s.http = http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	return s
+}
+
+// Handle serves something else on the same socket, outside of /v1/. It is called before
+// Serve.
+func (s *Server) Handle(pattern string, h http.Handler) { s.mux.Handle(pattern, h) }
+
+// routes are all that the server answers.
+func (s *Server) routes() map[string]http.HandlerFunc {
+	return map[string]http.HandlerFunc{
+		"GET /v1/version":               s.serveVersion,
+		"GET /v1/openapi.json":          serveOpenAPI,
+		"GET /v1/events":                s.serveEvents,
+		"GET /v1/tasks":                 s.serveTasks,
+		"POST /v1/tasks":                s.serveCreate,
+		"GET /v1/tasks/{task}":          s.withTask(s.serveTask),
+		"GET /v1/tasks/{task}/watch":    s.withTask(s.serveWatch),
+		"GET /v1/tasks/{task}/logs":     s.withTask(s.serveLogs),
+		"POST /v1/tasks/{task}/adopt":   s.withTask(s.serveAdopt),
+		"POST /v1/tasks/{task}/stop":    s.withTask(s.serveStop),
+		"POST /v1/tasks/{task}/pause":   s.withTask(s.servePause(true)),
+		"POST /v1/tasks/{task}/unpause": s.withTask(s.servePause(false)),
+		"PUT /v1/tasks/{task}/quota":    s.withTask(s.serveUpdate),
+		"DELETE /v1/tasks/{task}":       s.withTask(s.serveRemove),
+
+		"GET /v1/services":                     s.withServices(serveServices),
+		"POST /v1/services":                    s.withServices(serveCreateService),
+		"GET /v1/services/{service}":           s.withServices(serveService),
+		"PATCH /v1/services/{service}":         s.withServices(serveUpdateService),
+		"DELETE /v1/services/{service}":        s.withServices(serveRemoveService),
+		"POST /v1/services/{service}/rollback": s.withServices(serveRollbackService),
+		"GET /v1/services/{service}/watch":     s.withServices(serveWatchService),
+	}
 }
 
 // drain is how long Serve lets requests come to their own end.
@@ -107,51 +152,56 @@ func (s *Server) serveVersion(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) serveTasks(w http.ResponseWriter, r *http.Request) {
-	states, err := s.backend.Tasks(r.Context())
+	tasks, err := s.backend.Tasks(r.Context())
 	if err != nil {
 		writeFailure(w, err)
 		return
 	}
-	tasks := make([]Task, len(states))
-	for i, st := range states {
-		tasks[i] = s.task(st)
+	if tasks == nil {
+		tasks = []Task{}
 	}
 	writeJSON(w, http.StatusOK, tasks)
 }
 
-// task is a state with this process as its owner.
-func (s *Server) task(st lifecycle.State) Task {
-	t := FromState(st)
-	t.Owner = Owner{PID: s.version.PID, Alive: true}
-	return t
-}
-
 // withTask finds the task of the path.
-func (s *Server) withTask(serve func(http.ResponseWriter, *http.Request, lifecycle.State)) http.HandlerFunc {
+func (s *Server) withTask(serve func(http.ResponseWriter, *http.Request, Task)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		st, err := s.backend.Task(r.Context(), r.PathValue("task"))
+		t, err := s.backend.Task(r.Context(), r.PathValue("task"))
 		if err != nil {
 			writeFailure(w, err)
 			return
 		}
-		serve(w, r, st)
+		serve(w, r, t)
 	}
 }
 
-func (s *Server) serveTask(w http.ResponseWriter, _ *http.Request, st lifecycle.State) {
-	writeJSON(w, http.StatusOK, s.task(st))
+func (s *Server) serveTask(w http.ResponseWriter, _ *http.Request, t Task) {
+	writeJSON(w, http.StatusOK, t)
 }
 
-func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, st lifecycle.State) {
+func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, t Task) {
 	w.Header().Set("Content-Type", "application/jsonl")
 	lines, flush := json.NewEncoder(w), http.NewResponseController(w)
-	err := s.backend.Watch(r.Context(), st.ID, func(st lifecycle.State) bool {
-		return lines.Encode(s.task(st)) == nil && flush.Flush() == nil
+	err := s.backend.Watch(r.Context(), t.ID, func(t Task) bool {
+		return lines.Encode(t) == nil && flush.Flush() == nil
 	})
-	if err != nil && r.Context().Err() == nil {
+	if err != nil {
 		// Too late for a status: a connection that breaks off is no orderly end.
 		panic(http.ErrAbortHandler)
 	}
+}
+
+func (s *Server) serveAdopt(w http.ResponseWriter, r *http.Request, t Task) {
+	a, ok := s.backend.(Adopter)
+	if !ok {
+		writeFailure(w, Failed(Unsupported, "this process owns one task and takes no other: `podtask agent` does"))
+		return
+	}
+	if err := a.Adopt(r.Context(), t.ID); err != nil {
+		writeFailure(w, err)
+		return
+	}
+	w.WriteHeader(http.StatusAccepted)
 }
 
 // stopRequest is the body of POST stop.
@@ -160,7 +210,7 @@ type stopRequest struct {
 	Force bool   `json:"force"`
 }
 
-func (s *Server) serveStop(w http.ResponseWriter, r *http.Request, st lifecycle.State) {
+func (s *Server) serveStop(w http.ResponseWriter, r *http.Request, t Task) {
 	var req stopRequest
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	dec.DisallowUnknownFields()
@@ -168,27 +218,58 @@ func (s *Server) serveStop(w http.ResponseWriter, r *http.Request, st lifecycle.
 		writeFailure(w, Failed(BadRequest, "read the request to stop: %v", err))
 		return
 	}
-	if err := s.backend.Stop(r.Context(), st.ID, req.By, req.Force); err != nil {
+	if err := s.backend.Stop(r.Context(), t.ID, req.By, req.Force); err != nil {
 		writeFailure(w, err)
 		return
 	}
 	w.WriteHeader(http.StatusAccepted)
 }
 
-func (s *Server) serveRemove(w http.ResponseWriter, r *http.Request, st lifecycle.State) {
-	query, force := r.URL.Query(), false
-	if v := query.Get("force"); v != "" {
-		var err error
-		if force, err = strconv.ParseBool(v); err != nil {
-			writeFailure(w, Failed(BadRequest, "force is true or false, not %q", v))
+func (s *Server) servePause(pause bool) func(http.ResponseWriter, *http.Request, Task) {
+	return func(w http.ResponseWriter, r *http.Request, t Task) {
+		if err := s.backend.Pause(r.Context(), t.ID, pause); err != nil {
+			writeFailure(w, err)
 			return
 		}
+		w.WriteHeader(http.StatusAccepted)
 	}
-	if err := s.backend.Remove(r.Context(), st.ID, query.Get("by"), force); err != nil {
+}
+
+func (s *Server) serveUpdate(w http.ResponseWriter, r *http.Request, t Task) {
+	var q lifecycle.Quota
+	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&q); err != nil {
+		writeFailure(w, Failed(BadRequest, "read the quota: %v", err))
+		return
+	}
+	if err := s.backend.Update(r.Context(), t.ID, q); err != nil {
 		writeFailure(w, err)
 		return
 	}
 	w.WriteHeader(http.StatusAccepted)
+}
+
+func (s *Server) serveRemove(w http.ResponseWriter, r *http.Request, t Task) {
+	force, err := parseForce(r)
+	if err == nil {
+		err = s.backend.Remove(r.Context(), t.ID, r.URL.Query().Get("by"), force)
+	}
+	if err != nil {
+		writeFailure(w, err)
+		return
+	}
+	w.WriteHeader(http.StatusAccepted)
+}
+
+// parseForce reads the query's force.
+func parseForce(r *http.Request) (force bool, err error) {
+	if v := r.URL.Query().Get("force"); v != "" {
+		if force, err = strconv.ParseBool(v); err != nil {
+			return false, Failed(BadRequest, "force is true or false, not %q", v)
+		}
+	}
+	return force, nil
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"strconv"
 	"time"
 
@@ -17,6 +18,10 @@ type Task struct {
 	Family string `json:"family"`
 	// Revision is 0 for a definition that was never registered.
 	Revision int `json:"revision"`
+	// Service is the service that the task is a copy for, Deployment which of its
+	// deployments made it.
+	Service    string `json:"service,omitempty"`
+	Deployment string `json:"deployment,omitempty"`
 	// Status is an ECS task status: NONE, MANIFEST_PULLED, CREATED, RUNNING, STOPPED.
 	Status string `json:"status"`
 	// DesiredStatus is RUNNING or STOPPED.
@@ -29,11 +34,17 @@ type Task struct {
 	// Settled: the goal has been reached for good and nothing more will happen by itself.
 	Settled   bool      `json:"settled"`
 	CreatedAt time.Time `json:"createdAt"`
+	// Queue is what the task waits for while there is no room for it on the host; empty
+	// once it is in.
+	Queue     string    `json:"queue,omitempty"`
 	StartedAt time.Time `json:"startedAt,omitzero"`
 	StoppedAt time.Time `json:"stoppedAt,omitzero"`
 	// StopCode is an ECS stop code such as EssentialContainerExited.
 	StopCode      string `json:"stopCode,omitempty"`
 	StoppedReason string `json:"stoppedReason,omitempty"`
+	// Why says what the task waits for or how it ended; the first is what the others
+	// wait for. There is always one.
+	Why []Reason `json:"why"`
 	// ExitCode is that of the essential container which ended first; absent until
 	// the task has stopped.
 	ExitCode *ExitCode `json:"exitCode,omitempty"`
@@ -43,6 +54,10 @@ type Task struct {
 	// CPU is the task's hard limit in vCPU, Memory in bytes; 0 means none.
 	CPU    float64 `json:"cpu"`
 	Memory int64   `json:"memory"`
+	// TasksMax bounds the processes and threads of the whole task, IOWeight is its
+	// share of disks (100 being what others have); absent where there is none.
+	TasksMax uint64 `json:"tasksMax,omitempty"`
+	IOWeight uint64 `json:"ioWeight,omitempty"`
 	// Limits is enforce, best-effort or off; UnappliedLimits are the controllers this
 	// host could not give.
 	Limits          string   `json:"limits,omitempty"`
@@ -57,6 +72,22 @@ type Task struct {
 	// Errors are those of the pod and the slice, oldest first.
 	Errors  []Error      `json:"errors"`
 	History []Transition `json:"history"`
+}
+
+// Reason says what a task waits for, or how it ended.
+type Reason struct {
+	// Code is a word for scripts: ended, queued, operation, retry, dependency, digests,
+	// pod, inspect, health, unhealthy, paused, stop-order, running or no-owner.
+	Code string `json:"code"`
+	// Container is absent for the task as a whole.
+	Container string `json:"container,omitempty"`
+	// Text is a sentence with its evidence, without the full stop.
+	Text string `json:"text"`
+	// Since is when it began, where that is known.
+	Since time.Time `json:"since,omitzero"`
+	// Until is when something happens by itself; Then says what.
+	Until time.Time `json:"until,omitzero"`
+	Then  string    `json:"then,omitempty"`
 }
 
 // ExitCode is an exit code, 0 to 255. A nil pointer is none.
@@ -98,18 +129,32 @@ type Container struct {
 	ImageSource string `json:"imageSource,omitempty"`
 	// RuntimeID is Podman's id of the container.
 	RuntimeID string `json:"runtimeId,omitempty"`
+	// Ports, as published, and Addresses are those of a container with a network
+	// namespace of its own in networkMode bridge; else the task has them.
+	Ports     []Port   `json:"ports,omitempty"`
+	Addresses []string `json:"addresses,omitempty"`
 	// Status is an ECS container status, NONE to STOPPED.
 	Status string `json:"status"`
 	// Health is absent without a health check.
 	Health    *Health   `json:"health,omitempty"`
 	Essential bool      `json:"essential"`
 	ExitCode  *ExitCode `json:"exitCode,omitempty"`
-	// Reason is the error that ended the container, if one did.
+	// Reason is the error that ended the container, or why its restart policy did not
+	// want it back.
 	Reason string `json:"reason,omitempty"`
 	// Errors is everything that went wrong, oldest first, tolerated errors too.
 	Errors []Error `json:"errors"`
 	// Retry is absent while all goes well.
-	Retry      *Retry    `json:"retry,omitempty"`
+	Retry *Retry `json:"retry,omitempty"`
+	// Paused: it runs, frozen by somebody.
+	Paused bool `json:"paused,omitempty"`
+	// RestartCount is how often it was started again. RestartAt is absent unless it
+	// has exited and is to be started again; Status stays RUNNING meanwhile.
+	RestartCount int       `json:"restartCount"`
+	RestartAt    time.Time `json:"restartAt,omitzero"`
+	// Runs are up to ten runs before the latest, oldest first.
+	Runs []Run `json:"runs"`
+	// StartedAt, FinishedAt and ExitCode are of the latest run.
 	StartedAt  time.Time `json:"startedAt,omitzero"`
 	FinishedAt time.Time `json:"finishedAt,omitzero"`
 	// WaitingFor are the dependencies that are not met yet; empty once the
@@ -123,6 +168,14 @@ type Container struct {
 	// CPU is in ECS cpu units (1024 = 1 vCPU), Memory in bytes; 0 means unset.
 	CPU    int64 `json:"cpu"`
 	Memory int64 `json:"memory"`
+}
+
+// Run is an earlier run of a container that was restarted.
+type Run struct {
+	StartedAt  time.Time `json:"startedAt"`
+	FinishedAt time.Time `json:"finishedAt"`
+	ExitCode   ExitCode  `json:"exitCode"`
+	OOMKilled  bool      `json:"oomKilled,omitempty"`
 }
 
 // EnvVar is one environment variable of a container.
@@ -176,7 +229,8 @@ type Transition struct {
 	At  time.Time `json:"at"`
 	// Container is empty for the task itself and "~infra" for the pod's infra container.
 	Container string `json:"container,omitempty"`
-	// Status is an ECS status or, after a health check, HEALTHY or UNHEALTHY.
+	// Status is an ECS status; UNKNOWN, HEALTHY or UNHEALTHY, when the health has
+	// changed; or RESTARTING: the container has exited and is to be started again.
 	Status   string    `json:"status"`
 	Digest   string    `json:"digest,omitempty"`
 	ExitCode *ExitCode `json:"exitCode,omitempty"`
@@ -188,15 +242,20 @@ type Transition struct {
 func FromState(s lifecycle.State) Task {
 	t := Task{
 		ID: s.ID, Name: s.Name, Family: s.Task.Family, Revision: s.Task.Revision,
+		Service: s.Options.Service, Deployment: s.Options.Deployment,
 		Status: s.Status().String(), DesiredStatus: lifecycle.StatusRunning.String(),
 		Health: s.Health().String(), Goal: s.Goal.String(), Settled: s.Settled(),
-		CreatedAt: s.CreatedAt,
-		StopCode:  s.Stop.Code, StoppedReason: s.Stop.Reason,
-		NetworkMode: string(s.Task.Network), CPU: s.Task.CPU, Memory: s.Task.Memory,
+		CreatedAt: s.CreatedAt, Queue: s.Sandbox.Queue,
+		StopCode: s.Stop.Code, StoppedReason: s.Stop.Reason,
+		NetworkMode: string(s.Task.Network), CPU: s.Quota().CPU, Memory: s.Quota().Memory,
+		TasksMax: s.Quota().TasksMax, IOWeight: s.Quota().IOWeight,
 		Limits: s.Options.Limits, UnappliedLimits: s.Options.Unapplied,
 		PodID: s.Sandbox.PodID, Slice: s.Sandbox.Slice,
-		Ports:  []Port{},
+		Ports:  append([]Port{}, fromPorts(s.Ports())...),
 		Errors: errorsOf(s.Sandbox.Failures),
+	}
+	for _, r := range s.Explain() {
+		t.Why = append(t.Why, Reason(r))
 	}
 	if s.Goal != lifecycle.Up {
 		t.DesiredStatus = lifecycle.StatusStopped.String()
@@ -204,9 +263,6 @@ func FromState(s lifecycle.State) Task {
 	if s.Status() == lifecycle.StatusStopped {
 		code := ExitCode(s.ExitCode())
 		t.ExitCode = &code
-	}
-	for _, p := range s.Sandbox.Ports {
-		t.Ports = append(t.Ports, Port{ContainerPort: p.ContainerPort, HostPort: p.HostPort, Protocol: p.Protocol, HostIP: p.HostIP})
 	}
 	t.Containers = make([]Container, len(s.Containers))
 	for i := range s.Containers {
@@ -227,15 +283,29 @@ func FromState(s lifecycle.State) Task {
 	return t
 }
 
+func fromPorts(ports []taskdef.Port) (out []Port) {
+	for _, p := range ports {
+		out = append(out, Port{ContainerPort: p.ContainerPort, HostPort: p.HostPort, Protocol: p.Protocol, HostIP: p.HostIP})
+	}
+	return out
+}
+
 func fromContainer(s lifecycle.State, i int) Container {
 	c, def := s.Containers[i], s.Task.Containers[i]
 	w := Container{
 		Name: def.Name, Image: def.Image, ImageDigest: c.Digest, ImageID: c.ImageID, ImageSource: c.Source,
 		RuntimeID: c.ID, Status: c.Status().String(), Essential: def.Essential,
-		Reason: c.Fatal(), Errors: errorsOf(c.Failures), StartedAt: c.StartedAt, FinishedAt: c.FinishedAt,
+		Reason: cmp.Or(c.Fatal(), c.NotRestarted), Errors: errorsOf(c.Failures), StartedAt: c.StartedAt, FinishedAt: c.FinishedAt,
 		WaitingFor: waitingFor(s, i), DependsOn: []Dependency{},
 		EntryPoint: def.EntryPoint, Command: def.Command, Environment: make([]EnvVar, len(def.Environment)),
-		CPU: def.CPU, Memory: def.Memory,
+		CPU: def.CPU, Memory: def.Memory, Ports: fromPorts(c.Ports),
+		Paused: c.Paused, RestartCount: c.Restarts, RestartAt: c.RestartAt, Runs: make([]Run, len(c.Runs)),
+	}
+	for _, a := range c.Addresses {
+		w.Addresses = append(w.Addresses, a.String())
+	}
+	for k, r := range c.Runs {
+		w.Runs[k] = Run{StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, ExitCode: ExitCode(r.ExitCode), OOMKilled: r.OOMKilled}
 	}
 	if c.HasExit {
 		code := ExitCode(c.ExitCode)

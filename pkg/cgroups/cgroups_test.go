@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/podtask/podtask/pkg/cgroups"
 )
@@ -47,6 +48,8 @@ func TestProperties(t *testing.T) {
 		{"swap limited", cgroups.Limits{SwapMax: mib}, []string{"MemorySwapMax=t 1048576"}},
 		{"swap forbidden", cgroups.Limits{SwapMax: cgroups.NoSwap}, []string{"MemorySwapMax=t 0"}},
 		{"weight", cgroups.Limits{CPUWeight: 100}, []string{"CPUWeight=t 100"}},
+		{"disks", cgroups.Limits{IOWeight: 50}, []string{"IOWeight=t 50"}},
+		{"a period of one's own", cgroups.Limits{CPU: 0.5, CPUPeriod: 20 * time.Millisecond}, []string{"CPUQuotaPerSecUSec=t 500000", "CPUQuotaPeriodUSec=t 20000"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -60,17 +63,51 @@ func TestProperties(t *testing.T) {
 
 func TestLimitsOutOfRangeAreAllReported(t *testing.T) {
 	t.Parallel()
-	_, err := cgroups.Properties(cgroups.Limits{CPU: 0.001, CPUWeight: 10001, Memory: -1, MemoryHigh: -2, MemoryLow: -3, SwapMax: -4})
+	_, err := cgroups.Properties(cgroups.Limits{CPU: 0.001, CPUWeight: 10001, IOWeight: 10001, CPUPeriod: 1, Memory: -1, MemoryHigh: -2, MemoryLow: -3, SwapMax: -4})
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	if n := len(strings.Split(err.Error(), "\n")); n != 6 {
-		t.Errorf("%d problems, want 6:\n%v", n, err)
+	if n := len(strings.Split(err.Error(), "\n")); n != 8 {
+		t.Errorf("%d problems, want 8:\n%v", n, err)
+	}
+	if err := (cgroups.Limits{CPU: 0.04, CPUPeriod: 20 * time.Millisecond}).Check(); err == nil {
+		t.Error("a quota of less than a millisecond was accepted")
 	}
 	for _, cpu := range []float64{-1, math.NaN(), math.Inf(1), 1e300} {
 		if err := (cgroups.Limits{CPU: cpu}).Check(); err == nil {
 			t.Errorf("CPU %v accepted", cpu)
 		}
+	}
+}
+
+// What is not limited must not keep the limit of before.
+func TestReplacementSetsEveryProperty(t *testing.T) {
+	t.Parallel()
+	none, err := cgroups.Replacement(cgroups.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	some, err := cgroups.Replacement(cgroups.Limits{Memory: mib})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range none {
+		want := uint64(math.MaxUint64)
+		if p.Name == "MemoryLow" {
+			want = 0
+		}
+		if p.Value.Value() != want {
+			t.Errorf("no %s is %v, want %d", p.Name, p.Value, want)
+		}
+		if p.Name == "MemoryMax" {
+			want = mib
+		}
+		if some[i].Name != p.Name || some[i].Value.Value() != want {
+			t.Errorf("with a limit of memory %s is %v, want %d", some[i].Name, some[i].Value, want)
+		}
+	}
+	if _, err := cgroups.Replacement(cgroups.Limits{Memory: -1}); err == nil {
+		t.Error("a negative limit was accepted")
 	}
 }
 
@@ -119,10 +156,10 @@ func TestSliceNames(t *testing.T) {
 
 func TestCompare(t *testing.T) {
 	t.Parallel()
-	l := cgroups.Limits{CPU: 1.5, Memory: 64*mib + 1000, TasksMax: 50, SwapMax: cgroups.NoSwap}
+	l := cgroups.Limits{CPU: 1.5, Memory: 64*mib + 1000, TasksMax: 50, SwapMax: cgroups.NoSwap, IOWeight: 50}
 	applied := func() map[string]string {
 		return map[string]string{
-			"cpu.max": "150000 100000\n", "memory.max": "67108864\n", "pids.max": "50\n", "memory.swap.max": "0\n",
+			"cpu.max": "150000 100000\n", "memory.max": "67108864\n", "pids.max": "50\n", "memory.swap.max": "0\n", "io.weight": "default 50\n",
 		}
 	}
 	tests := []struct {
@@ -135,8 +172,10 @@ func TestCompare(t *testing.T) {
 		{"no limit at all", func(m map[string]string) { m["memory.max"] = "max\n" }, "memory.max=max"},
 		{"more memory than asked", func(m map[string]string) { m["memory.max"] = "67112960\n" }, "memory.max=67112960"},
 		{"far less memory than asked", func(m map[string]string) { m["memory.max"] = "33554432\n" }, "memory.max=33554432"},
+		{"other weights of single disks", func(m map[string]string) { m["io.weight"] = "default 50\n8:0 100\n" }, ""},
+		{"disks weigh as ever", func(m map[string]string) { m["io.weight"] = "default 100\n" }, "io.weight=default 100"},
 		{"other period", func(m map[string]string) { m["cpu.max"] = "15000 10000\n" }, "cpu.max=15000 10000"},
-		{"files missing", func(m map[string]string) { clear(m) }, "cpu.max= memory.max= pids.max="},
+		{"files missing", func(m map[string]string) { clear(m) }, "cpu.max= io.weight= memory.max= pids.max="},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -158,7 +197,7 @@ func TestCompare(t *testing.T) {
 // controllers.
 func TestControllersCoverWantedFiles(t *testing.T) {
 	t.Parallel()
-	all := cgroups.Limits{CPU: 1, CPUWeight: 5, Memory: 4, MemoryHigh: 3, MemoryLow: 2, SwapMax: 1, TasksMax: 9}
+	all := cgroups.Limits{CPU: 1, CPUWeight: 5, Memory: 4, MemoryHigh: 3, MemoryLow: 2, SwapMax: 1, TasksMax: 9, IOWeight: 7}
 	var want []string
 	for file := range cgroups.Wanted(all) {
 		want = append(want, cgroups.Mismatch{File: file}.Controller())
@@ -255,5 +294,22 @@ func TestDialWithoutAManagerSaysSo(t *testing.T) {
 				t.Errorf("Dial: %v, want ErrNoUserManager", err)
 			}
 		})
+	}
+}
+
+// A host that has all that tasks usually need still says how to get the rest.
+func TestReasonForWhatFewHostsDelegate(t *testing.T) {
+	t.Parallel()
+	root := tree(map[string]string{
+		"cgroup.controllers": "cpu io memory pids\n",
+		"user.slice/user-1000.slice/user@1000.service/cgroup.controllers": "cpu memory pids\n",
+	})
+	root["run/user/1000/systemd/private"] = &fstest.MapFile{}
+	h := cgroups.Detect(root, 1000, func(string) string { return "/run/user/1000" })
+	if why := h.ReasonFor(cgroups.Limits{IOWeight: 1}); !strings.Contains(why, "controllers io are not delegated") || !strings.Contains(why, "Delegate=cpu io memory pids") {
+		t.Errorf("without io: %q", why)
+	}
+	if why := h.ReasonFor(cgroups.Limits{CPU: 1, Memory: 1, TasksMax: 1}); why != "" || h.Reason != "" {
+		t.Errorf("with all that is needed: %q, %q", why, h.Reason)
 	}
 }

@@ -2,7 +2,9 @@ package cgroups
 
 import (
 	"fmt"
+	"io/fs"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +15,8 @@ import (
 func Wanted(l Limits) map[string]string {
 	want := make(map[string]string)
 	if l.CPU > 0 {
-		want["cpu.max"] = fmt.Sprintf("%d %d", l.cpuPerSecUSec()*cpuPeriodUSec/usecPerSec, cpuPeriodUSec)
+		period := uint64(l.cpuPeriod().Microseconds())
+		want["cpu.max"] = fmt.Sprintf("%d %d", l.cpuPerSecUSec()*period/usecPerSec, period)
 	}
 	if l.CPUWeight > 0 {
 		want["cpu.weight"] = strconv.FormatUint(l.CPUWeight, 10)
@@ -28,6 +31,9 @@ func Wanted(l Limits) map[string]string {
 	}
 	if l.TasksMax > 0 {
 		want["pids.max"] = strconv.FormatUint(l.TasksMax, 10)
+	}
+	if l.IOWeight > 0 {
+		want["io.weight"] = "default " + strconv.FormatUint(l.IOWeight, 10)
 	}
 	return want
 }
@@ -72,12 +78,33 @@ func fulfils(file, want, have string) bool {
 	if want == have {
 		return true
 	}
+	if file == "io.weight" { // single disks may have their own, in further lines
+		first, _, _ := strings.Cut(have, "\n")
+		return first == want
+	}
 	if !strings.HasPrefix(file, "memory.") {
 		return false
 	}
 	w, errWant := strconv.ParseInt(want, 10, 64)
 	h, errHave := strconv.ParseInt(have, 10, 64)
 	return errWant == nil && errHave == nil && h <= w && w-h < maxPage
+}
+
+// CheckContainer returns the hard limits of l, of cpu and memory, that the
+// container with that scope does not have, sorted by file. Weights depend on the
+// OCI runtime and are not looked at.
+func CheckContainer(root fs.FS, scope string, l Limits) []Mismatch {
+	l = Limits{CPU: l.CPU, Memory: l.Memory}
+	got := make(map[string]string)
+	for file := range Wanted(l) {
+		for _, dir := range []string{scope, path.Join(scope, "container")} { // see ReadContainer
+			text, err := fs.ReadFile(root, path.Join("sys/fs/cgroup", dir, file))
+			if have := string(text); err == nil && !strings.HasPrefix(have, "max") || got[file] == "" {
+				got[file] = have
+			}
+		}
+	}
+	return Compare(l, got)
 }
 
 // UndelegatedError: the host does not let the user manager limit something.

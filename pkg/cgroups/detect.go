@@ -30,40 +30,46 @@ type Host struct {
 	// Reason says in a sentence, with the mend, why tasks cannot be limited
 	// here; empty when cpu, memory and pids all can.
 	Reason string
+
+	uid     int
+	offered []string // the controllers of the whole tree
 }
 
 // Detect finds out what the host offers to user uid, from files alone. Root is
 // the root directory (os.DirFS("/")).
 func Detect(root fs.FS, uid int, getenv func(string) string) Host {
-	h := Host{Version: version(root)}
-	var offered []string
+	h := Host{Version: version(root), uid: uid}
 	if h.Version == V2 {
-		offered = controllers(root, "")
-		h.Controllers = controllers(root, fmt.Sprintf("user.slice/user-%d.slice/user@%d.service", uid, uid))
+		h.offered = controllers(root, "")
+		h.Controllers = controllers(root, managerPath(uid))
 	}
 	if dir := getenv("XDG_RUNTIME_DIR"); path.IsAbs(dir) {
 		h.UserManager = exists(root, path.Join(dir, "systemd/private")[1:])
 	}
-	h.Reason = h.reason(uid, offered)
+	h.Reason = h.ReasonFor(Limits{CPU: 1, Memory: 1, TasksMax: 1})
 	return h
 }
 
 // Missing returns the controllers that l needs and the host does not delegate.
 func (h Host) Missing(l Limits) []string { return without(l.Controllers(), h.Controllers) }
 
-func (h Host) reason(uid int, offered []string) string {
-	missing := h.Missing(Limits{CPU: 1, Memory: 1, TasksMax: 1})
+// ReasonFor says in a sentence, with the mend, why l cannot be applied here; it is
+// empty when it can.
+func (h Host) ReasonFor(l Limits) string {
+	missing := h.Missing(l)
 	switch {
+	case len(missing) == 0 && h.UserManager:
+		return ""
 	case h.Version == NoGroup:
 		return "no cgroups are mounted at /sys/fs/cgroup: mount cgroup2 there"
 	case h.Version != V2:
 		return "limits need cgroup v2; " + mend(h.Version, nil, nil)
 	case !h.UserManager:
 		return fmt.Sprintf("limits need a systemd user manager and none is reached through XDG_RUNTIME_DIR: "+
-			"log in with ssh or 'machinectl shell', or as root run 'loginctl enable-linger %d' and set XDG_RUNTIME_DIR=/run/user/%d", uid, uid)
+			"log in with ssh or 'machinectl shell', or as root run 'loginctl enable-linger %d' and set XDG_RUNTIME_DIR=/run/user/%d", h.uid, h.uid)
 	case len(missing) > 0:
 		return fmt.Sprintf("cgroup controllers %s are not delegated to the systemd user manager; %s",
-			strings.Join(missing, ", "), mend(h.Version, missing, offered))
+			strings.Join(missing, ", "), mend(h.Version, missing, h.offered))
 	}
 	return ""
 }

@@ -19,7 +19,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path"
 	"strings"
+	"time"
 
 	systemd "github.com/coreos/go-systemd/v22/dbus"
 	"github.com/godbus/dbus/v5"
@@ -45,6 +47,13 @@ type Limits struct {
 	SwapMax int64
 	// TasksMax is the limit of processes and threads (pids.max).
 	TasksMax uint64
+	// IOWeight is the share of disks under contention, 1 to 10000, 100 being what
+	// others have (io.weight). Few hosts delegate io, and a disk's scheduler must
+	// know weights.
+	IOWeight uint64
+	// CPUPeriod is the time in which CPU is counted, 1 ms to 1 s; 0 means 100 ms.
+	// CPU times CPUPeriod must be 1 ms at least.
+	CPUPeriod time.Duration
 }
 
 // NoSwap as Limits.SwapMax forbids swapping.
@@ -52,7 +61,12 @@ const NoSwap = -1
 
 // Numbers of the CPU limit. The kernel wants a quota of 1 ms at least.
 const (
-	cpuPeriodUSec  = 100_000
+	// DefaultCPUPeriod is the kernel's and systemd's own.
+	DefaultCPUPeriod = 100 * time.Millisecond
+
+	minCPUPeriod   = time.Millisecond
+	maxCPUPeriod   = time.Second
+	minCPUQuota    = time.Millisecond
 	usecPerSec     = 1_000_000
 	usecPerPercent = usecPerSec / 100
 	minCPU         = 0.01
@@ -67,8 +81,18 @@ func (l Limits) Check() error {
 	if l.CPU != 0 && !(l.CPU >= minCPU && l.CPU <= maxCPU) {
 		errs = append(errs, fmt.Errorf("a CPU limit of %v vCPU is out of range: give %v or more, or 0 for none", l.CPU, minCPU))
 	}
-	if l.CPUWeight > maxWeight {
-		errs = append(errs, fmt.Errorf("a CPU weight of %d is out of range: give %d to %d, or 0 for none", l.CPUWeight, minWeight, maxWeight))
+	if p := l.cpuPeriod(); p < minCPUPeriod || p > maxCPUPeriod || p%time.Microsecond != 0 {
+		errs = append(errs, fmt.Errorf("a CPU period of %s is out of range: give whole microseconds from %s to %s", p, minCPUPeriod, maxCPUPeriod))
+	} else if l.CPU >= minCPU && l.CPU*float64(p) < float64(minCPUQuota) {
+		errs = append(errs, fmt.Errorf("a CPU limit of %v vCPU in a period of %s is less than the %s that the kernel knows: give more vCPU or a longer period", l.CPU, p, minCPUQuota))
+	}
+	for _, w := range []struct {
+		name   string
+		weight uint64
+	}{{"CPU", l.CPUWeight}, {"IO", l.IOWeight}} {
+		if w.weight > maxWeight {
+			errs = append(errs, fmt.Errorf("a %s weight of %d is out of range: give %d to %d, or 0 for none", w.name, w.weight, minWeight, maxWeight))
+		}
 	}
 	for _, m := range []struct {
 		name  string
@@ -82,6 +106,14 @@ func (l Limits) Check() error {
 		errs = append(errs, fmt.Errorf("a swap limit of %d bytes is negative: give a positive number, 0 for none, or %d to forbid swap", l.SwapMax, NoSwap))
 	}
 	return errors.Join(errs...)
+}
+
+// cpuPeriod is the period with its default.
+func (l Limits) cpuPeriod() time.Duration {
+	if l.CPUPeriod == 0 {
+		return DefaultCPUPeriod
+	}
+	return l.CPUPeriod
 }
 
 // cpuPerSecUSec is the CPU limit in microseconds of CPU per second, rounded up
@@ -100,32 +132,58 @@ func Properties(l Limits) ([]systemd.Property, error) {
 		return nil, err
 	}
 	var props []systemd.Property
-	add := func(name string, value uint64) {
-		props = append(props, systemd.Property{Name: name, Value: dbus.MakeVariant(value)})
-	}
-	if l.CPU > 0 {
-		add("CPUQuotaPerSecUSec", l.cpuPerSecUSec())
-		add("CPUQuotaPeriodUSec", cpuPeriodUSec)
-	}
-	if l.CPUWeight > 0 {
-		add("CPUWeight", l.CPUWeight)
-	}
-	if l.Memory > 0 {
-		add("MemoryMax", uint64(l.Memory))
-	}
-	if l.MemoryHigh > 0 {
-		add("MemoryHigh", uint64(l.MemoryHigh))
-	}
-	if l.MemoryLow > 0 {
-		add("MemoryLow", uint64(l.MemoryLow))
-	}
-	if l.SwapMax != 0 {
-		add("MemorySwapMax", uint64(max(0, l.SwapMax)))
-	}
-	if l.TasksMax > 0 {
-		add("TasksMax", l.TasksMax)
+	for _, v := range l.values() {
+		if v.isSet {
+			props = append(props, property(v.name, v.value))
+		}
 	}
 	return props, nil
+}
+
+// Replacement is Properties for a slice that may have other limits: what l does
+// not limit is set to no limit. It fails if Check does.
+func Replacement(l Limits) ([]systemd.Property, error) {
+	if err := l.Check(); err != nil {
+		return nil, err
+	}
+	var props []systemd.Property
+	for _, v := range l.values() {
+		if !v.isSet {
+			v.value = v.none
+		}
+		props = append(props, property(v.name, v.value))
+	}
+	return props, nil
+}
+
+func property(name string, value uint64) systemd.Property {
+	return systemd.Property{Name: name, Value: dbus.MakeVariant(value)}
+}
+
+// infinity is systemd's word for no limit, and for a weight that is not set.
+const infinity = math.MaxUint64
+
+// value is one property of a slice.
+type value struct {
+	name  string
+	isSet bool
+	value uint64
+	none  uint64 // what stands for no limit
+}
+
+// values are all properties, in a fixed order.
+func (l Limits) values() []value {
+	return []value{
+		{"CPUQuotaPerSecUSec", l.CPU > 0, l.cpuPerSecUSec(), infinity},
+		{"CPUQuotaPeriodUSec", l.CPU > 0, uint64(l.cpuPeriod().Microseconds()), infinity},
+		{"CPUWeight", l.CPUWeight > 0, l.CPUWeight, infinity},
+		{"MemoryMax", l.Memory > 0, uint64(l.Memory), infinity},
+		{"MemoryHigh", l.MemoryHigh > 0, uint64(l.MemoryHigh), infinity},
+		{"MemoryLow", l.MemoryLow > 0, uint64(l.MemoryLow), 0},
+		{"MemorySwapMax", l.SwapMax != 0, uint64(max(0, l.SwapMax)), infinity},
+		{"TasksMax", l.TasksMax > 0, l.TasksMax, infinity},
+		{"IOWeight", l.IOWeight > 0, l.IOWeight, infinity},
+	}
 }
 
 // Controllers returns the cgroup controllers l needs, sorted.
@@ -133,6 +191,9 @@ func (l Limits) Controllers() []string {
 	var needed []string
 	if l.CPU > 0 || l.CPUWeight > 0 {
 		needed = append(needed, "cpu")
+	}
+	if l.IOWeight > 0 {
+		needed = append(needed, "io")
 	}
 	if l.Memory > 0 || l.MemoryHigh > 0 || l.MemoryLow > 0 || l.SwapMax != 0 {
 		needed = append(needed, "memory")
@@ -176,6 +237,15 @@ func SliceName(taskID string) (string, error) {
 		return "", fmt.Errorf("no slice for task %q: its id is not 32 lower-case hexadecimal digits", taskID)
 	}
 	return name, nil
+}
+
+// Path returns where a slice of the manager of user uid lies below the root of
+// the cgroup v2 tree, without a slash at its ends. It is where Podman looks too.
+func Path(uid int, slice string) string { return path.Join(managerPath(uid), slice) }
+
+// managerPath is the cgroup of a user's manager.
+func managerPath(uid int) string {
+	return fmt.Sprintf("user.slice/user-%d.slice/user@%d.service", uid, uid)
 }
 
 // TaskID is the inverse of SliceName. It tells our slices from those that

@@ -106,6 +106,9 @@ func dial(ctx context.Context, a busAddress) (*dbus.Conn, error) {
 	return conn, nil
 }
 
+// Connected is false when the connection has been lost.
+func (u *User) Connected() bool { return u.conn.Connected() }
+
 // Close ends the connection. Units stay.
 func (u *User) Close() { u.conn.Close() }
 
@@ -115,6 +118,18 @@ func (u *User) Available(ctx context.Context) error {
 		return fmt.Errorf("systemd user manager does not answer: %w", err)
 	}
 	return nil
+}
+
+// Stopping reports whether the user manager is shutting down, with the host or at the
+// end of the user's last session: SystemState "stopping" (systemd,
+// org.freedesktop.systemd1.Manager). All units of the user end then.
+func (u *User) Stopping(ctx context.Context) (bool, error) {
+	p, err := u.conn.SystemStateContext(ctx)
+	if err != nil {
+		return false, fmt.Errorf("ask the systemd user manager for its state: %w", err)
+	}
+	word, _ := p.Value.Value().(string)
+	return word == "stopping", nil
 }
 
 // EnsureSlice makes the slice with the limits, or puts the limits on it where it
@@ -127,7 +142,7 @@ func (u *User) EnsureSlice(ctx context.Context, name string, l Limits) error {
 	}
 	err = u.startSlice(ctx, name, props)
 	if isBusError(err, "UnitExists") {
-		err = u.adoptSlice(ctx, name, props)
+		err = u.adoptSlice(ctx, name, l)
 	}
 	if err != nil {
 		return fmt.Errorf("make %s: %w", name, err)
@@ -148,16 +163,31 @@ func (u *User) startSlice(ctx context.Context, name string, limits []systemd.Pro
 
 // adoptSlice takes a slice left by an earlier life, or one that systemd made
 // without limits because a pod named it.
-func (u *User) adoptSlice(ctx context.Context, name string, limits []systemd.Property) error {
-	if len(limits) > 0 {
-		if err := u.conn.SetUnitPropertiesContext(ctx, name, true, limits...); err != nil {
-			return err
-		}
+func (u *User) adoptSlice(ctx context.Context, name string, l Limits) error {
+	if err := u.setLimits(ctx, name, l); err != nil {
+		return err
 	}
 	return await(ctx, func(done chan<- string) error {
 		_, err := u.conn.StartUnitContext(ctx, name, "fail", done) // no-op for an active one
 		return err
 	})
+}
+
+func (u *User) setLimits(ctx context.Context, name string, l Limits) error {
+	props, err := Replacement(l)
+	if err != nil {
+		return err
+	}
+	return u.conn.SetUnitPropertiesContext(ctx, name, true, props...)
+}
+
+// Change replaces the limits of a slice that is there: what l does not limit is
+// not limited any more. Whether it had an effect is for ReadBack to find out.
+func (u *User) Change(ctx context.Context, name string, l Limits) error {
+	if err := u.setLimits(ctx, name, l); err != nil {
+		return fmt.Errorf("change the limits of %s: %w", name, err)
+	}
+	return nil
 }
 
 // ReadBack compares the limits with what the kernel holds for the slice. The
@@ -207,16 +237,7 @@ func (u *User) controlGroup(ctx context.Context, name string) (string, error) {
 
 // StopSlice stops the slice and all that is left in it. A slice that does not
 // exist is success.
-func (u *User) StopSlice(ctx context.Context, name string) error {
-	err := await(ctx, func(done chan<- string) error {
-		_, err := u.conn.StopUnitContext(ctx, name, "replace", done)
-		return err
-	})
-	if err != nil && !isBusError(err, "NoSuchUnit") {
-		return fmt.Errorf("stop %s: %w", name, err)
-	}
-	return nil
-}
+func (u *User) StopSlice(ctx context.Context, name string) error { return u.StopService(ctx, name) }
 
 // ListSlices returns the names of all task slices of this user, whichever
 // podtask made them.

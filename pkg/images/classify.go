@@ -13,20 +13,13 @@ import (
 
 	"github.com/containers/common/pkg/retry"
 	"github.com/containers/image/v5/docker"
-	"github.com/containers/image/v5/docker/reference"
-	"github.com/containers/image/v5/pkg/docker/config"
-	"github.com/containers/image/v5/types"
 	"github.com/docker/distribution/registry/api/errcode"
-	v2 "github.com/docker/distribution/registry/api/v2"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
-
-// errBackingOff stands for a deadline that passed while the registry was
-// answering 429.
-var errBackingOff = errors.New("answering 429 until the deadline passed")
 
 // newError makes the Error for what went wrong with ref. It is the one border
 // where errors of containers/image become classes and words.
-func (r *Resolver) newError(ref Ref, err error) *Error {
+func (r *Resolver) newError(ref Ref, login Login, err error) *Error {
 	e := &Error{Class: classify(err), Ref: ref.String(), Registry: ref.Registry()}
 	if e.Class == Other {
 		// What we cannot name is judged as podman pull would judge it.
@@ -37,7 +30,11 @@ func (r *Resolver) newError(ref Ref, err error) *Error {
 		// "No such host" is an answer; anything else is the lack of one.
 		e.transient = !dns.IsNotFound
 	}
-	e.Message, e.Hint = r.explain(e.Class, ref, err)
+	var answer *refusal
+	if errors.As(err, &answer) && answer.after > 0 {
+		e.RetryAfter = answer.after
+	}
+	e.Message, e.Hint = r.explain(e.Class, ref, login, err)
 	return e
 }
 
@@ -50,8 +47,10 @@ func classify(err error) Class {
 		return Canceled
 	case errors.Is(err, errBlocked):
 		return Denied
-	case errors.Is(err, errBackingOff), errors.Is(err, docker.ErrTooManyRequests):
+	case errors.Is(err, docker.ErrTooManyRequests):
 		return RateLimited
+	case errors.Is(err, errPlainHTTP):
+		return TLS
 	}
 	if c := classOfCode(err); c != Other {
 		return c
@@ -68,22 +67,27 @@ func classify(err error) Class {
 
 // classOfCode reads the error codes of the distribution specification.
 func classOfCode(err error) Class {
+	code := ""
 	var coded errcode.Error
-	if !errors.As(err, &coded) {
-		return Other
+	var answer *refusal
+	switch {
+	case errors.As(err, &answer):
+		code = answer.code
+	case errors.As(err, &coded):
+		code = coded.Code.Descriptor().Value
 	}
-	switch coded.Code {
-	case errcode.ErrorCodeUnauthorized:
+	switch transport.ErrorCode(code) {
+	case transport.UnauthorizedErrorCode:
 		return Unauthorized
-	case errcode.ErrorCodeDenied:
+	case transport.DeniedErrorCode:
 		return Denied
-	case errcode.ErrorCodeTooManyRequests:
+	case transport.TooManyRequestsErrorCode:
 		return RateLimited
-	case errcode.ErrorCodeUnavailable:
+	case transport.UnavailableErrorCode:
 		return Server
-	case v2.ErrorCodeNameUnknown:
+	case transport.NameUnknownErrorCode:
 		return NoSuchRepository
-	case v2.ErrorCodeManifestUnknown:
+	case transport.ManifestUnknownErrorCode:
 		return NoSuchTag
 	default:
 		return Other
@@ -134,6 +138,10 @@ func classOfTransport(err error) Class {
 // statusOf is the HTTP status err stands for, or 0. Where the body had no error
 // code (as after HEAD) containers/image tells the status only in words.
 func statusOf(err error) int {
+	var answer *refusal
+	if errors.As(err, &answer) {
+		return answer.status
+	}
 	var unexpected docker.UnexpectedHTTPStatusError
 	if errors.As(err, &unexpected) {
 		return unexpected.StatusCode
@@ -148,7 +156,13 @@ func statusOf(err error) int {
 }
 
 // isPing reports whether err comes from GET /v2/, which asks for no image.
-func isPing(err error) bool { return anyText(err, "pinging container registry ") }
+func isPing(err error) bool {
+	var answer *refusal
+	if errors.As(err, &answer) {
+		return answer.ping
+	}
+	return anyText(err, "pinging container registry ")
+}
 
 // isCredentialLookup reports whether reading credentials failed: a broken
 // auth.json, a credential helper that is missing or fails.
@@ -164,7 +178,7 @@ func anyText(err error, prefix string) bool {
 }
 
 // explain puts the failure into words: what and why, then what to do.
-func (r *Resolver) explain(c Class, ref Ref, err error) (message, hint string) {
+func (r *Resolver) explain(c Class, ref Ref, given Login, err error) (message, hint string) {
 	host := ref.Registry()
 	login := "run: podman login " + host
 	switch c {
@@ -172,7 +186,10 @@ func (r *Resolver) explain(c Class, ref Ref, err error) (message, hint string) {
 		if isCredentialLookup(err) {
 			return "the credentials for " + host + " cannot be read: " + detail(err), "mend the file or the credential helper, or " + login
 		}
-		if r.hasCredentials(ref) {
+		if given != (Login{}) {
+			return "registry " + host + " refuses the credentials given for it", "mend the secret that repositoryCredentials names"
+		}
+		if l, err := r.configured(ref); err == nil && l != (Login{}) {
 			return "registry " + host + " refuses the credentials kept for it", login
 		}
 		return "registry " + host + " wants credentials and there are none", login
@@ -186,9 +203,9 @@ func (r *Resolver) explain(c Class, ref Ref, err error) (message, hint string) {
 	case NoSuchTag:
 		return "there is no " + ref.Tag() + " in " + ref.Name(), "check the tag"
 	case RateLimited:
-		return "registry " + host + " gets too many requests from here (429)", "wait, or log in for a higher limit (podman login " + host + ")"
+		return "registry " + host + " gets too many requests from here (429" + limits(err) + ")", "wait, or log in for a higher limit (podman login " + host + ")"
 	case TLS:
-		if errors.Is(err, http.ErrSchemeMismatch) {
+		if errors.Is(err, http.ErrSchemeMismatch) || errors.Is(err, errPlainHTTP) {
 			return "registry " + host + " does not speak TLS", "set insecure = true for it in registries.conf if that is meant"
 		}
 		return "no secure connection to registry " + host + ": " + detail(err), "put its CA into ~/.config/containers/certs.d/" + host + "/ca.crt, or set insecure = true for it in registries.conf"
@@ -199,7 +216,7 @@ func (r *Resolver) explain(c Class, ref Ref, err error) (message, hint string) {
 	case Unreachable:
 		return "registry " + host + " cannot be reached: " + detail(err), "check that it runs and that the address and port are right"
 	case Server:
-		return "registry " + host + " failed: " + detail(err), "try again later"
+		return "registry " + host + " failed: " + detail(err) + limits(err), "try again later"
 	case Canceled:
 		return "given up before registry " + host + " had answered", ""
 	default:
@@ -207,14 +224,21 @@ func (r *Resolver) explain(c Class, ref Ref, err error) (message, hint string) {
 	}
 }
 
-// hasCredentials reports whether a login for ref is configured.
-func (r *Resolver) hasCredentials(ref Ref) bool {
-	named, err := reference.ParseNormalizedNamed(ref.Name())
-	if err != nil {
-		return false
+// limits is what a registry that is busy says of when to come back and of its
+// limits, with a comma in front; empty if it says nothing.
+func limits(err error) string {
+	var answer *refusal
+	if !errors.As(err, &answer) {
+		return ""
 	}
-	auth, err := config.GetCredentialsForRef(r.sys, named)
-	return err == nil && auth != (types.DockerAuthConfig{})
+	text := ""
+	if answer.after > 0 {
+		text = ", it asks to wait " + answer.after.String()
+	}
+	if answer.quota != "" {
+		text += ", " + answer.quota
+	}
+	return text
 }
 
 // detail is the shortest text of err that still says why, fit to be shown.
@@ -224,8 +248,11 @@ func detail(err error) string {
 		op         *net.OpError
 		unexpected docker.UnexpectedHTTPStatusError
 		coded      errcode.Error
+		answer     *refusal
 	)
 	switch {
+	case errors.As(err, &answer):
+		return clean(answer.Error())
 	case errors.As(err, &dns):
 		return clean(dns.Error())
 	case errors.As(err, &op):

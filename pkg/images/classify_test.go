@@ -16,7 +16,7 @@ func TestLookupFailuresThatAreNoAnswerAreTemporary(t *testing.T) {
 		{Err: "i/o timeout", IsTimeout: true, IsTemporary: true},
 		{Err: "dial udp: network is unreachable"},
 	} {
-		err := resolver.newError(Ref{registry: "h", path: "p"}, fmt.Errorf("pinging: %w", &failure))
+		err := resolver.newError(Ref{registry: "h", path: "p"}, Login{}, fmt.Errorf("pinging: %w", &failure))
 		if err.Class != DNS || !err.Temporary() {
 			t.Errorf("%v: class %v, temporary %v; want dns, true", &failure, err.Class, err.Temporary())
 		}

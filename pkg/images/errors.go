@@ -1,6 +1,9 @@
 package images
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Class says why a digest could not be had. It decides whether trying again
 // makes sense and which advice a user gets.
@@ -22,13 +25,14 @@ const (
 	Unreachable                   // refused, reset, no route
 	Server                        // the registry failed (5xx)
 	Canceled                      // the caller gave up
+	WrongPlatform                 // the image is there, but not for the platform wanted
 
 	numClasses
 )
 
 var classNames = [numClasses]string{
 	"other", "invalid", "unauthorized", "denied", "no such repository", "no such tag",
-	"rate limited", "tls", "dns", "timeout", "unreachable", "server", "canceled",
+	"rate limited", "tls", "dns", "timeout", "unreachable", "server", "canceled", "wrong platform",
 }
 
 // String is the class in lower-case words.
@@ -48,6 +52,8 @@ type Error struct {
 	Registry string // host, with port if any; empty for class Invalid
 	Message  string // what went wrong and why
 	Hint     string // what to do about it; may be empty
+	// RetryAfter is how long the registry asks to be left alone; 0 if it does not.
+	RetryAfter time.Duration
 
 	transient bool
 }
@@ -62,10 +68,14 @@ func (e *Error) Error() string {
 }
 
 // Temporary reports whether the same request may succeed later without anybody
-// mending anything. It does not say when: podtask's own back-off decides.
+// mending anything. It does not say when: podtask's own back-off decides. A
+// registry that said when, and that it is longer than anybody here waits, is not
+// asked again.
 func (e *Error) Temporary() bool {
 	switch e.Class {
-	case RateLimited, Timeout, Unreachable, Server:
+	case RateLimited, Server:
+		return e.RetryAfter == 0
+	case Timeout, Unreachable:
 		return true
 	case DNS, Other:
 		return e.transient

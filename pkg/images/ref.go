@@ -90,3 +90,6 @@ func (r Ref) String() string {
 	}
 	return s
 }
+
+// named is the reference as containers/image has it.
+func (r Ref) named() (reference.Named, error) { return reference.ParseNormalizedNamed(r.String()) }

@@ -1,11 +1,11 @@
 // Package images finds out which digest an image reference stands for, by
-// asking its registry through containers/image: with the user's credentials,
-// registries.conf and certificates, and without pulling anything.
+// asking its registry: with the user's credentials, registries.conf and
+// certificates as containers/image has them, and without pulling anything.
 //
-// A Resolver is safe for concurrent use. Callers set deadlines: the package
-// sets none, and containers/image waits up to a minute at a time when a
-// registry answers 429. Nothing is retried here besides; a failure says by its
-// class and by Temporary whether a retry makes sense.
+// A Resolver is safe for concurrent use. A registry that asks to be left alone
+// for a while (Retry-After) is, for up to a minute in all; nothing is retried
+// here besides. A failure says by its class and by Temporary whether a retry
+// makes sense.
 package images
 
 import (
@@ -14,14 +14,14 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"sync"
+	"time"
 
 	"github.com/containers/image/v5/docker"
-	"github.com/containers/image/v5/docker/reference"
 	"github.com/containers/image/v5/manifest"
 	"github.com/containers/image/v5/pkg/sysregistriesv2"
 	"github.com/containers/image/v5/types"
-	"github.com/opencontainers/go-digest"
+
+	"github.com/podtask/podtask/internal/flight"
 )
 
 // Resolution is what a reference stood for when the registry was asked.
@@ -33,38 +33,51 @@ type Resolution struct {
 	// Digest is that of the index for an image of several platforms, so that
 	// whoever pulls it chooses the platform. Empty only if Skipped.
 	Digest string
-	// MediaType is the manifest's. It is empty when the manifest was not read:
-	// a HEAD request was enough, or the reference was pinned.
+	// MediaType is the manifest's, as the registry says; empty if it does not, and
+	// for a pinned reference.
 	MediaType string
 	// Pinned: the reference was written with a digest and nobody was asked.
 	Pinned bool
 	// Skipped: the manifest has schema 1, which has no digest (as in the ECS
-	// agent); pull by tag. Known only where the manifest was read.
+	// agent); pull by tag.
 	Skipped bool
 	// Short: the reference named no registry and docker.io was assumed.
 	Short bool
 }
 
-// Resolver resolves references. Callers that ask for the same reference at the
-// same time share one conversation with the registry; nothing is remembered
-// after it.
+// Resolver resolves references. Callers that ask for the same reference with the
+// same login at the same time share one conversation with the registry; nothing
+// is remembered after it.
 type Resolver struct {
-	sys *types.SystemContext
-
-	mu      sync.Mutex
-	flights map[Ref]*flight
+	sys      *types.SystemContext
+	patience time.Duration // with a registry that says when to come back
+	flights  flight.Group[question, Resolution]
 }
+
+// question is what flights are shared by.
+type question struct {
+	ref   Ref
+	login Login
+}
+
+// maxPatience is the ECS agent's ManifestPullTimeout.
+const maxPatience = time.Minute
 
 // New returns a Resolver. It reads no file yet.
 func New(o Options) *Resolver {
-	return &Resolver{sys: o.systemContext(), flights: make(map[Ref]*flight)}
+	return &Resolver{sys: o.systemContext(), patience: maxPatience}
 }
 
-// Resolve finds the digest of ref. A pinned reference needs no network. The
-// error is an *Error; when ctx ends, Resolve returns at once with class
-// Canceled or, for a deadline, Timeout (RateLimited if the registry was
-// answering 429), whoever else still waits for the same reference.
-func (r *Resolver) Resolve(ctx context.Context, ref string) (Resolution, error) {
+// Resolve finds the digest of ref with the given login, or, if that is zero, with
+// what is configured for it. A pinned reference needs no network. The error is an
+// *Error; when ctx ends, Resolve returns at once with class Canceled or, for a
+// deadline, Timeout, whoever else still waits for the same reference.
+//
+// It costs the registry one GET /v2/, a request for a token where it has tokens,
+// and one HEAD of the manifest, which Docker Hub does not count as a pull. A GET
+// of the manifest comes besides where registries.conf names mirrors, where HEAD
+// has no digest, and for a name that does not exist.
+func (r *Resolver) Resolve(ctx context.Context, ref string, login Login) (Resolution, error) {
 	parsed, err := ParseRef(ref)
 	if err != nil {
 		return Resolution{}, err
@@ -75,52 +88,62 @@ func (r *Resolver) Resolve(ctx context.Context, ref string) (Resolution, error) 
 		return res, nil
 	}
 	if err := ctx.Err(); err != nil {
-		return Resolution{}, r.newError(parsed, err)
+		return Resolution{}, r.newError(parsed, login, err)
 	}
-	return r.share(ctx, parsed)
+	res, err := r.flights.Do(ctx, question{parsed, login}, func(ctx context.Context) (res Resolution, err error) {
+		err = r.patient(ctx, func() error { res, err = r.resolve(ctx, parsed, login); return err })
+		return res, err
+	})
+	if err != nil {
+		return Resolution{}, r.newError(parsed, login, err)
+	}
+	return res, nil
 }
 
-// resolve asks the registry. HEAD comes first: registries do not count it as a
-// pull. Its answer has no body, so a GET follows when the digest is missing and
-// when the registry is to say what exactly it does not know.
-func (r *Resolver) resolve(ctx context.Context, ref Ref, watch *headWatch) (Resolution, error) {
-	named, err := reference.ParseNormalizedNamed(ref.String())
+// resolve asks the registry. HEAD comes first. Its answer has no body, so a GET
+// follows when the digest is missing and when the registry is to say what exactly
+// it does not know.
+func (r *Resolver) resolve(ctx context.Context, ref Ref, given Login) (Resolution, error) {
+	direct, err := r.direct(ref)
 	if err != nil {
 		return Resolution{}, err
 	}
-	image, err := docker.NewReference(named)
-	if err != nil {
-		return Resolution{}, err
+	if !direct {
+		return r.read(ctx, ref, given)
 	}
-	direct, err := r.direct(named)
-	if err != nil {
-		return Resolution{}, err
-	}
-	if direct {
-		d, err := docker.GetDigest(watch.trace(ctx), r.sys, image)
-		if err == nil {
-			return resolved(ref, d.String(), ""), nil
-		}
-		if !needsGet(err) {
+	login := given
+	if login == (Login{}) {
+		if login, err = r.configured(ref); err != nil {
 			return Resolution{}, err
 		}
-		watch.stop()
-		res, getErr := r.read(ctx, ref, image)
-		if getErr != nil && classify(getErr) == Other && statusOf(err) == http.StatusNotFound {
-			// Some registries have error codes of their own; the status is clear.
-			return Resolution{}, err
-		}
-		return res, getErr
 	}
-	return r.read(ctx, ref, image)
+	d, mediaType, err := r.head(ctx, ref, login)
+	switch {
+	case err == nil && isSchema1(mediaType):
+		return skipped(ref, mediaType), nil
+	case err == nil:
+		return resolved(ref, d.String(), mediaType), nil
+	case !needsGet(err):
+		return Resolution{}, err
+	}
+	res, getErr := r.read(ctx, ref, given)
+	if getErr != nil && classify(getErr) == Other && statusOf(err) == http.StatusNotFound {
+		// Some registries have error codes of their own; the status is clear.
+		return Resolution{}, err
+	}
+	return res, getErr
 }
 
 // errBlocked is registries.conf's blocked=true.
 var errBlocked = errors.New("blocked in registries.conf")
 
-// direct reports whether named is first looked for in the place it names:
-// docker.GetDigest knows neither mirrors nor other locations.
-func (r *Resolver) direct(named reference.Named) (bool, error) {
+// direct reports whether ref is first looked for in the place it names, and not
+// on a mirror or at another location.
+func (r *Resolver) direct(ref Ref) (bool, error) {
+	named, err := ref.named()
+	if err != nil {
+		return false, err
+	}
 	conf, err := sysregistriesv2.FindRegistry(r.sys, named.Name())
 	if err != nil {
 		return false, fmt.Errorf("reading registries.conf: %w", err)
@@ -140,33 +163,40 @@ func (r *Resolver) direct(named reference.Named) (bool, error) {
 
 // needsGet reports whether a failed HEAD is worth a GET.
 func needsGet(err error) bool {
-	if errors.Is(err, digest.ErrDigestInvalidFormat) || errors.Is(err, digest.ErrDigestInvalidLength) ||
-		errors.Is(err, digest.ErrDigestUnsupported) {
-		return true
+	var answer *refusal
+	if errors.As(err, &answer) {
+		return !answer.ping && (answer.status == http.StatusNotFound || answer.status == http.StatusMethodNotAllowed)
 	}
-	status := statusOf(err)
-	return !isPing(err) && (status == http.StatusNotFound || status == http.StatusMethodNotAllowed)
+	return errors.Is(err, errNoDigest)
 }
 
-// read gets the manifest, from a mirror where one is configured and answers.
-func (r *Resolver) read(ctx context.Context, ref Ref, image types.ImageReference) (Resolution, error) {
-	src, err := image.NewImageSource(ctx, r.sys)
+// open begins a conversation about ref's manifest, with a mirror where one is
+// configured and answers.
+func (r *Resolver) open(ctx context.Context, ref Ref, login Login) (types.ImageSource, error) {
+	named, err := ref.named()
+	if err != nil {
+		return nil, err
+	}
+	image, err := docker.NewReference(named)
+	if err != nil {
+		return nil, err
+	}
+	return image.NewImageSource(ctx, r.with(login))
+}
+
+// read gets the manifest.
+func (r *Resolver) read(ctx context.Context, ref Ref, login Login) (Resolution, error) {
+	src, err := r.open(ctx, ref, login)
 	if err != nil {
 		return Resolution{}, err
 	}
 	defer src.Close() // closes idle connections, reports nothing
-	blob, mediaType, err := src.GetManifest(ctx, nil)
+	blob, mediaType, err := manifestOf(ctx, src)
 	if err != nil {
 		return Resolution{}, err
 	}
-	if !slices.Contains(manifest.DefaultRequestedManifestMIMETypes, mediaType) {
-		mediaType = manifest.GuessMIMEType(blob)
-	}
-	switch mediaType {
-	case "":
-		return Resolution{}, errNotManifest
-	case manifest.DockerV2Schema1MediaType, manifest.DockerV2Schema1SignedMediaType:
-		return Resolution{Reference: ref.String(), MediaType: mediaType, Skipped: true, Short: ref.Short()}, nil
+	if isSchema1(mediaType) {
+		return skipped(ref, mediaType), nil
 	}
 	d, err := manifest.Digest(blob)
 	if err != nil {
@@ -175,8 +205,31 @@ func (r *Resolver) read(ctx context.Context, ref Ref, image types.ImageReference
 	return resolved(ref, d.String(), mediaType), nil
 }
 
+// manifestOf is the manifest that src is about, and what it really is.
+func manifestOf(ctx context.Context, src types.ImageSource) (blob []byte, mediaType string, err error) {
+	blob, mediaType, err = src.GetManifest(ctx, nil)
+	if err != nil {
+		return nil, "", err
+	}
+	if !slices.Contains(manifest.DefaultRequestedManifestMIMETypes, mediaType) {
+		mediaType = manifest.GuessMIMEType(blob)
+	}
+	if mediaType == "" {
+		return nil, "", errNotManifest
+	}
+	return blob, mediaType, nil
+}
+
 // errNotManifest is a 200 with something else in it, as captive portals send.
 var errNotManifest = errors.New("the answer is not an image manifest")
+
+func isSchema1(mediaType string) bool {
+	return mediaType == manifest.DockerV2Schema1MediaType || mediaType == manifest.DockerV2Schema1SignedMediaType
+}
+
+func skipped(ref Ref, mediaType string) Resolution {
+	return Resolution{Reference: ref.String(), MediaType: mediaType, Skipped: true, Short: ref.Short()}
+}
 
 func resolved(ref Ref, digest, mediaType string) Resolution {
 	return Resolution{

@@ -130,7 +130,7 @@ func TestResolveFindsTheDigestByHeadAlone(t *testing.T) {
 			want := map[string]string{"team/app:1": push(t, reg, "team/app:1"), "multi:2": pushIndex(t, reg, "multi:2")}
 			resolver := images.New(optionsFor(t, reg))
 			for image, digest := range want {
-				got, err := resolver.Resolve(t.Context(), reg.Ref(image))
+				got, err := resolver.Resolve(t.Context(), reg.Ref(image), images.Login{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -139,6 +139,7 @@ func TestResolveFindsTheDigestByHeadAlone(t *testing.T) {
 					Reference: reg.Ref(image),
 					Canonical: reg.Ref(repository) + "@" + digest,
 					Digest:    digest,
+					MediaType: map[string]string{"team/app:1": schema2, "multi:2": ociIndex}[image],
 				}); got != w {
 					t.Errorf("got %+v, want %+v", got, w)
 				}
@@ -161,7 +162,7 @@ func TestResolveGetsTheManifestWhenHeadIsNotEnough(t *testing.T) {
 			reg := registrytest.Start(t, tokenAuth())
 			want := pushIndex(t, reg, "app:1")
 			reg.Fault("HEAD", manifests, 0, fault)
-			got, err := images.New(optionsFor(t, reg)).Resolve(t.Context(), reg.Ref("app:1"))
+			got, err := images.New(optionsFor(t, reg)).Resolve(t.Context(), reg.Ref("app:1"), images.Login{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -181,7 +182,7 @@ func TestResolveDoesNotBelieveAWrongContentType(t *testing.T) {
 	want := push(t, reg, "app:1")
 	reg.Fault("HEAD", manifests, 0, registrytest.NoDigest())
 	reg.Fault("GET", manifests, 0, registrytest.ContentType("application/json; charset=utf-8"))
-	got, err := images.New(optionsFor(t, reg)).Resolve(t.Context(), reg.Ref("app:1"))
+	got, err := images.New(optionsFor(t, reg)).Resolve(t.Context(), reg.Ref("app:1"), images.Login{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +196,7 @@ func TestResolveSkipsSchema1(t *testing.T) {
 	reg := registrytest.Start(t, registrytest.Options{})
 	push(t, reg, "old:1")
 	reg.Fault("", manifests, 0, registrytest.Schema1())
-	got, err := images.New(optionsFor(t, reg)).Resolve(t.Context(), reg.Ref("old:1"))
+	got, err := images.New(optionsFor(t, reg)).Resolve(t.Context(), reg.Ref("old:1"), images.Login{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +209,7 @@ func TestResolveAsksNobodyForAPinnedReference(t *testing.T) {
 	t.Parallel()
 	reg := registrytest.Start(t, registrytest.Options{})
 	digest := push(t, reg, "app:1")
-	got, err := images.New(optionsFor(t, reg)).Resolve(t.Context(), reg.Ref("app:9@"+digest))
+	got, err := images.New(optionsFor(t, reg)).Resolve(t.Context(), reg.Ref("app:9@"+digest), images.Login{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +233,7 @@ func TestResolveUsesMirrors(t *testing.T) {
 	options := optionsFor(t, origin)
 	options.RegistriesConf = file(t, "registries.conf", append(origin.RegistriesConf(),
 		"[[registry.mirror]]\nlocation = \""+mirror.Ref("cache")+"\"\ninsecure = true\n"...))
-	got, err := images.New(options).Resolve(t.Context(), origin.Ref("app:1"))
+	got, err := images.New(options).Resolve(t.Context(), origin.Ref("app:1"), images.Login{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +252,7 @@ func TestResolveFollowsAnotherLocation(t *testing.T) {
 	options := optionsFor(t, reg)
 	options.RegistriesConf = file(t, "registries.conf", []byte(
 		"[[registry]]\nprefix = \"docker.io\"\nlocation = \""+reg.Ref("cache")+"\"\ninsecure = true\n"))
-	got, err := images.New(options).Resolve(t.Context(), "app")
+	got, err := images.New(options).Resolve(t.Context(), "app", images.Login{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +294,7 @@ func TestResolveClassifiesWhatTheRegistrySays(t *testing.T) {
 				if tc.fault != nil {
 					reg.Fault("", tc.path, 0, tc.fault)
 				}
-				_, err := images.New(optionsFor(t, reg)).Resolve(t.Context(), reg.Ref(tc.image))
+				_, err := images.New(optionsFor(t, reg)).Resolve(t.Context(), reg.Ref(tc.image), images.Login{})
 				e := failure(t, err, tc.class, tc.temporary)
 				if !strings.Contains(e.Error(), tc.says) {
 					t.Errorf("%s: %q does not say %q", name, e, tc.says)
@@ -336,7 +337,7 @@ func TestResolveClassifiesCredentials(t *testing.T) {
 				push(t, reg, "app:1")
 				o := optionsFor(t, reg)
 				o.AuthFile = file(t, "auth.json", tc.auth(reg))
-				_, err := images.New(o).Resolve(t.Context(), reg.Ref("app:1"))
+				_, err := images.New(o).Resolve(t.Context(), reg.Ref("app:1"), images.Login{})
 				e := failure(t, err, images.Unauthorized, false)
 				if !strings.Contains(e.Message, tc.says) || !strings.Contains(e.Hint, "podman login "+reg.Addr()) {
 					t.Errorf("%q, want %q and how to log in", e, tc.says)
@@ -366,38 +367,57 @@ func TestResolveClassifiesTokenServers(t *testing.T) {
 			reg := registrytest.Start(t, tokenAuth())
 			push(t, reg, "app:1")
 			reg.Fault("", "^/token$", 0, tc.fault)
-			_, err := images.New(optionsFor(t, reg)).Resolve(t.Context(), reg.Ref("app:1"))
+			_, err := images.New(optionsFor(t, reg)).Resolve(t.Context(), reg.Ref("app:1"), images.Login{})
 			failure(t, err, tc.class, tc.temporary)
 		})
 	}
 }
 
-func TestResolveReportsRateLimits(t *testing.T) {
+func TestResolveObeysRetryAfter(t *testing.T) {
 	t.Parallel()
-	t.Run("when containers/image gives up", func(t *testing.T) {
-		t.Parallel()
-		reg := registrytest.Start(t, basicAuth())
-		push(t, reg, "app:1")
-		rule := reg.Fault("HEAD", manifests, 0, registrytest.TooManyRequests(0))
-		_, err := images.New(optionsFor(t, reg)).Resolve(t.Context(), reg.Ref("app:1"))
-		failure(t, err, images.RateLimited, true)
-		if rule.Hits() < 2 {
-			t.Errorf("Retry-After: 0 was not followed")
-		}
-	})
-	t.Run("when the deadline comes first", func(t *testing.T) {
-		t.Parallel()
-		reg := registrytest.Start(t, basicAuth())
-		push(t, reg, "app:1")
-		rule := reg.Fault("HEAD", manifests, 0, registrytest.TooManyRequests(3600))
-		resolver := images.New(optionsFor(t, reg))
-		ctx := newExpiring(t.Context())
-		all := resolveAll(resolver, reg.Ref("app:1"), ctx)
-		<-rule.Arrived()
-		images.AwaitBackOff(resolver, reg.Ref("app:1"))
-		ctx.expire()
-		failure(t, (<-all[0]).err, images.RateLimited, true)
-	})
+	limits := map[string]string{"RateLimit-Limit": "100;w=21600", "RateLimit-Remaining": "0;w=21600"}
+	for _, tc := range []struct {
+		rule, path string
+		status     int
+		header     map[string]string
+		times      int
+		class      images.Class // of the failure; Other: none
+		temporary  bool
+		hits       int
+		says       []string
+	}{
+		{rule: "429, for as long as it says", path: manifests, status: 429, header: map[string]string{"Retry-After": "1"}, times: 1, hits: 1},
+		{rule: "503, for as long as it says", path: manifests, status: 503, header: map[string]string{"Retry-After": "1"}, times: 1, hits: 1},
+		{rule: "at the first contact", path: "^/v2/$", status: 503, header: map[string]string{"Retry-After": "0"}, times: 2, hits: 2},
+		{rule: "at the token server", path: "^/token$", status: 429, header: map[string]string{"Retry-After": "0"}, times: 2, hits: 2},
+		{rule: "not for ever", path: manifests, status: 429, header: map[string]string{"Retry-After": "0"}, class: images.RateLimited, temporary: true, hits: 5},
+		{rule: "not longer than anybody waits", path: manifests, status: 429, header: map[string]string{"Retry-After": "3600"}, class: images.RateLimited, hits: 1, says: []string{"1h0m0s"}},
+		{rule: "a date is fine too", path: manifests, status: 503, header: map[string]string{"Retry-After": "Fri, 31 Dec 2999 23:59:59 GMT"}, class: images.Server, hits: 1, says: []string{"asks to wait"}},
+		{rule: "the numbers are shown", path: manifests, status: 429, header: limits, class: images.RateLimited, temporary: true, hits: 1, says: []string{"limit 100 in 6h0m0s", "0 left", "log in for a higher limit"}},
+	} {
+		t.Run(tc.rule, func(t *testing.T) {
+			t.Parallel()
+			reg := registrytest.Start(t, tokenAuth())
+			want := push(t, reg, "app:1")
+			rule := reg.Fault("", tc.path, tc.times, registrytest.Answer(tc.status, tc.header))
+			got, err := images.New(optionsFor(t, reg)).Resolve(t.Context(), reg.Ref("app:1"), images.Login{})
+			if tc.class == images.Other {
+				if err != nil || got.Digest != want {
+					t.Errorf("got %+v, %v", got, err)
+				}
+			} else {
+				e := failure(t, err, tc.class, tc.temporary)
+				for _, text := range tc.says {
+					if !strings.Contains(e.Error(), text) {
+						t.Errorf("%q does not say %q", e, text)
+					}
+				}
+			}
+			if rule.Hits() != tc.hits {
+				t.Errorf("%d requests met the fault, want %d", rule.Hits(), tc.hits)
+			}
+		})
+	}
 }
 
 func TestResolveClassifiesTLS(t *testing.T) {
@@ -408,7 +428,7 @@ func TestResolveClassifiesTLS(t *testing.T) {
 
 	strict := options
 	strict.RegistriesConf = file(t, "registries.conf", nil)
-	_, err := images.New(strict).Resolve(t.Context(), reg.Ref("app:1"))
+	_, err := images.New(strict).Resolve(t.Context(), reg.Ref("app:1"), images.Login{})
 	if e := failure(t, err, images.TLS, false); !strings.Contains(e.Hint, "certs.d") {
 		t.Errorf("hint %q does not name certs.d", e.Hint)
 	}
@@ -422,14 +442,14 @@ func TestResolveClassifiesTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, o := range map[string]images.Options{"with its CA": trusting, "insecure": options} {
-		got, err := images.New(o).Resolve(t.Context(), reg.Ref("app:1"))
+		got, err := images.New(o).Resolve(t.Context(), reg.Ref("app:1"), images.Login{})
 		if err != nil || got.Digest != want {
 			t.Errorf("%s: got %s, %v; want %s", name, got.Digest, err, want)
 		}
 	}
 
 	plain := registrytest.Start(t, registrytest.Options{})
-	_, err = images.New(strict).Resolve(t.Context(), plain.Ref("app:1"))
+	_, err = images.New(strict).Resolve(t.Context(), plain.Ref("app:1"), images.Login{})
 	if e := failure(t, err, images.TLS, false); !strings.Contains(e.Hint, "insecure = true") {
 		t.Errorf("hint %q for plain HTTP does not name insecure", e.Hint)
 	}
@@ -444,13 +464,13 @@ func TestResolveClassifiesNetwork(t *testing.T) {
 	}
 	closed := listener.Addr().String()
 	listener.Close()
-	_, err = images.New(options).Resolve(t.Context(), closed+"/app:1")
+	_, err = images.New(options).Resolve(t.Context(), closed+"/app:1", images.Login{})
 	if e := failure(t, err, images.Unreachable, true); !strings.Contains(e.Message, "refused") {
 		t.Errorf("%q does not say that the connection was refused", e)
 	}
 
 	// A label of 64 letters is no host name, so no name server is asked.
-	_, err = images.New(options).Resolve(t.Context(), strings.Repeat("a", 64)+".example/app:1")
+	_, err = images.New(options).Resolve(t.Context(), strings.Repeat("a", 64)+".example/app:1", images.Login{})
 	failure(t, err, images.DNS, false)
 }
 
@@ -459,7 +479,7 @@ func TestResolveRefusesABlockedRegistry(t *testing.T) {
 	reg := registrytest.Start(t, registrytest.Options{})
 	options := optionsFor(t, reg)
 	options.RegistriesConf = file(t, "registries.conf", append(reg.RegistriesConf(), "blocked = true\n"...))
-	_, err := images.New(options).Resolve(t.Context(), reg.Ref("app:1"))
+	_, err := images.New(options).Resolve(t.Context(), reg.Ref("app:1"), images.Login{})
 	if e := failure(t, err, images.Denied, false); !strings.Contains(e.Message, "registries.conf") {
 		t.Errorf("%q does not name registries.conf", e)
 	}
@@ -480,7 +500,7 @@ func TestResolveEndsWithItsContext(t *testing.T) {
 		<-rule.Arrived()
 		cancel()
 	}()
-	_, err := resolver.Resolve(ctx, reg.Ref("app:1"))
+	_, err := resolver.Resolve(ctx, reg.Ref("app:1"), images.Login{})
 	failure(t, err, images.Canceled, false)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("%v is not context.Canceled", err)
@@ -493,7 +513,7 @@ func TestResolveEndsWithItsContext(t *testing.T) {
 		<-rule.Arrived()
 		expiring.expire()
 	}()
-	_, err = resolver.Resolve(expiring, reg.Ref("app:1"))
+	_, err = resolver.Resolve(expiring, reg.Ref("app:1"), images.Login{})
 	failure(t, err, images.Timeout, true)
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v is not context.DeadlineExceeded", err)
@@ -502,7 +522,7 @@ func TestResolveEndsWithItsContext(t *testing.T) {
 	before := len(reg.Log())
 	ctx, cancel = context.WithCancel(t.Context())
 	cancel()
-	_, err = resolver.Resolve(ctx, reg.Ref("other:1"))
+	_, err = resolver.Resolve(ctx, reg.Ref("other:1"), images.Login{})
 	failure(t, err, images.Canceled, false)
 	if len(reg.Log()) != before {
 		t.Error("a context that had ended caused requests")
@@ -543,7 +563,7 @@ func resolveAll(resolver *images.Resolver, ref string, contexts ...context.Conte
 		ch := make(chan answer, 1)
 		out = append(out, ch)
 		go func() {
-			res, err := resolver.Resolve(ctx, ref)
+			res, err := resolver.Resolve(ctx, ref, images.Login{})
 			ch <- answer{res, err}
 		}()
 	}
@@ -576,7 +596,7 @@ func TestResolveSharesOneRequest(t *testing.T) {
 
 	// Nothing is remembered: the tag may have moved.
 	moved := pushIndex(t, reg, "app:1")
-	if got, err := resolver.Resolve(t.Context(), reg.Ref("app:1")); err != nil || got.Digest != moved {
+	if got, err := resolver.Resolve(t.Context(), reg.Ref("app:1"), images.Login{}); err != nil || got.Digest != moved {
 		t.Errorf("got %+v, %v; want the new digest %s", got, err, moved)
 	}
 }
@@ -602,7 +622,7 @@ func TestResolveEndsTheRequestWithItsLastCaller(t *testing.T) {
 		failure(t, (<-ch).err, images.Canceled, false)
 	}
 	<-ended // the registry saw the request end
-	if got, err := resolver.Resolve(t.Context(), reg.Ref("app:1")); err != nil || got.Digest != want {
+	if got, err := resolver.Resolve(t.Context(), reg.Ref("app:1"), images.Login{}); err != nil || got.Digest != want {
 		t.Errorf("afterwards: got %+v, %v; want %s", got, err, want)
 	}
 }
@@ -619,7 +639,7 @@ func TestResolveAsksForDifferentImagesInParallel(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, name := range names {
 		wg.Go(func() {
-			if _, err := resolver.Resolve(t.Context(), reg.Ref(name)); err != nil {
+			if _, err := resolver.Resolve(t.Context(), reg.Ref(name), images.Login{}); err != nil {
 				t.Error(err)
 			}
 		})

@@ -204,8 +204,8 @@ func TestPullByDigestThenTag(t *testing.T) {
 	c := dial(t)
 	r, host := newRegistry(t)
 	ref := host + "/there@" + digest(r.manifest)
-	var lines []string
-	id, err := c.Pull(within(t), ref, libpod.PullOptions{Insecure: true, Progress: func(l string) { lines = append(lines, l) }})
+	var steps []libpod.Progress
+	id, err := c.Pull(within(t), ref, libpod.PullOptions{Insecure: true, Progress: func(p libpod.Progress) { steps = append(steps, p) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func TestPullByDigestThenTag(t *testing.T) {
 			t.Error(errs)
 		}
 	})
-	if len(lines) == 0 {
+	if len(steps) == 0 {
 		t.Error("no progress")
 	}
 	name := host + "/there:v1"
@@ -248,7 +248,7 @@ func TestPullOfWhatIsNotThere(t *testing.T) {
 	_, err := c.Pull(within(t), host+"/missing:v1", libpod.PullOptions{Insecure: true})
 	wantClass(t, err, libpod.NoImage)
 	_, err = c.Pull(within(t), host+"/locked:v1", libpod.PullOptions{Insecure: true})
-	wantClass(t, err, libpod.Other)
+	wantClass(t, err, libpod.Denied)
 }
 
 func TestCanceledPullIsGivenUpByTheService(t *testing.T) {

@@ -56,6 +56,8 @@ type Client struct {
 	slots      chan struct{}
 	end        context.CancelFunc
 	keeper     sync.WaitGroup
+	// users are the users of images by the image's id.
+	users sync.Map
 }
 
 // Dial connects to Podman: to Options.URI if given, else to the user's socket

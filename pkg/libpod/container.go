@@ -1,15 +1,23 @@
 package libpod
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
+	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/containers/podman/v5/libpod/define"
+	"github.com/containers/podman/v5/pkg/bindings"
 	"github.com/containers/podman/v5/pkg/bindings/containers"
+	entities "github.com/containers/podman/v5/pkg/domain/entities/types"
+	"github.com/containers/podman/v5/pkg/specgen"
 )
 
 // infraGrace is more than a pause process ever needs to end.
@@ -62,7 +70,8 @@ type Observed struct {
 	ImageID string
 	// ImageDigest is the digest of the image's manifest.
 	ImageDigest string
-	// PID is the main process on the host; 0 unless Running.
+	// PID is the main process on the host; 0 unless Running, or Created and set up by
+	// InitContainer.
 	PID int
 	// StartedAt and FinishedAt are of the last run. FinishedAt is zero unless Exited,
 	// and then not before StartedAt.
@@ -72,6 +81,11 @@ type Observed struct {
 	// OOMKilled: the kernel killed a process of the container for memory. That need
 	// not have been the main one.
 	OOMKilled bool
+	// Ports are those that the container publishes itself, none of them 0, sorted by
+	// container port.
+	Ports []Port
+	// Addresses are the container's own on networks; none unless it is set up.
+	Addresses []netip.Addr
 	// Error is Podman's own word on a failed start; always empty on 4.3.1.
 	Error string
 }
@@ -90,20 +104,85 @@ func (o Observed) labels() map[string]string {
 // Classes to expect: Conflict, NoImage (500 on 4.3.1, 404 later), InvalidSpec,
 // NotFound (the pod).
 func (c *Client) CreateContainer(ctx context.Context, s ContainerSpec) (string, error) {
-	spec, err := containerSpec(s)
+	root, err := c.runsAsRoot(ctx, s)
+	if err != nil {
+		return "", err
+	}
+	spec, err := containerSpec(s, root)
 	if err != nil {
 		return "", fail(ctx, "create container", s.Name, err)
 	}
 	var id string
-	err = c.create(ctx, "create container", s.Name, func(ctx context.Context) error {
-		made, err := containers.CreateWithSpec(ctx, spec, nil)
-		id = made.ID
+	err = c.create(ctx, "create container", s.Name, func(ctx context.Context) (err error) {
+		id, err = c.sendContainer(ctx, spec)
 		return err
 	})
 	if errors.Is(err, Conflict) {
 		return c.adoptContainer(ctx, s, spec.Labels[specLabel], err)
 	}
 	return id, err
+}
+
+// runsAsRoot reports whether the container's user, which may be the image's, is
+// root.
+func (c *Client) runsAsRoot(ctx context.Context, s ContainerSpec) (bool, error) {
+	if s.User != "" || s.Image == "" { // the latter is refused later
+		return isRoot(s.User), nil
+	}
+	if user, known := c.users.Load(s.Image); known {
+		return isRoot(user.(string)), nil
+	}
+	image, err := c.Image(ctx, s.Image)
+	if err != nil {
+		var e *Error
+		if errors.As(err, &e) && e.Class == NotFound {
+			e.Op, e.Object, e.Class = "create container", s.Name, NoImage
+		}
+		return false, err
+	}
+	if s.Image == image.ID { // a name may be another image's tomorrow
+		c.users.Store(image.ID, image.User)
+	}
+	return isRoot(image.User), nil
+}
+
+// sendContainer makes the request. One with the host's IPC namespace is made by
+// hand: Podman (4.3.1) puts its default size of /dev/shm into every request that does
+// not say null, and then refuses that size together with the namespace.
+func (c *Client) sendContainer(ctx context.Context, spec *specgen.SpecGenerator) (string, error) {
+	if spec.IpcNS.NSMode != specgen.Host {
+		made, err := containers.CreateWithSpec(ctx, spec, nil)
+		return made.ID, err
+	}
+	body, err := withNull(spec, "shm_size")
+	if err != nil {
+		return "", err
+	}
+	conn, err := bindings.GetClient(ctx)
+	if err != nil {
+		return "", err
+	}
+	response, err := conn.DoRequest(ctx, bytes.NewReader(body), http.MethodPost, "/containers/create", nil, nil)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	var made entities.ContainerCreateResponse
+	return made.ID, response.Process(&made)
+}
+
+// withNull encodes v with a member set to null.
+func withNull(v any, member string) ([]byte, error) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	members := map[string]json.RawMessage{}
+	if err := json.Unmarshal(data, &members); err != nil {
+		return nil, err
+	}
+	members[member] = json.RawMessage("null")
+	return json.Marshal(members)
 }
 
 // adoptContainer decides whether the container that stands in the way is the one
@@ -140,6 +219,27 @@ func (c *Client) freeName(ctx context.Context, name string) error {
 		return err
 	}
 	return &Error{Op: "create container", Object: name, Class: Temporary, Cause: "Podman was interrupted in an earlier create and its storage held the name; the remains are removed now"}
+}
+
+// InitContainer makes the container's namespaces and its process, but does not let
+// that run the program yet, and returns its process id on the host. A container that
+// is set up already or runs is success. What keeps it from being set up is what keeps
+// it from being started, so the classes are those of StartContainer. StopContainer
+// undoes it.
+func (c *Client) InitContainer(ctx context.Context, name string) (pid int, err error) {
+	initErr := c.mutate(ctx, "set up container", name, func(ctx context.Context) error {
+		return containers.ContainerInit(ctx, name, nil)
+	})
+	seen, err := c.InspectContainer(ctx, name)
+	switch {
+	case err != nil:
+		return 0, err
+	case seen.PID == 0 && initErr == nil:
+		return 0, &Error{Op: "set up container", Object: name, Class: Temporary, Cause: "it has no process"}
+	case seen.PID == 0:
+		return 0, initErr
+	}
+	return seen.PID, nil
 }
 
 // StartContainer starts the container and returns when its process runs; one that
@@ -266,7 +366,8 @@ func labelsOf(data *define.InspectContainerData) map[string]string {
 // times and code of the run before for one that runs again.
 func observe(data *define.InspectContainerData) Observed {
 	task, ours := labelsOf(data)[TaskLabel]
-	o := Observed{Foreign: !ours, TaskID: task, ID: data.ID, ImageID: data.Image, ImageDigest: data.ImageDigest}
+	o := Observed{Foreign: !ours, TaskID: task, ID: data.ID, ImageID: data.Image, ImageDigest: data.ImageDigest, Addresses: addressesOf(data)}
+	o.Ports, _ = portsOf(data) // those of an unknown form are none of ours
 	st := data.State
 	if st == nil {
 		o.Status = Created
@@ -289,11 +390,31 @@ func observe(data *define.InspectContainerData) Observed {
 			o.FinishedAt = o.StartedAt
 		}
 	}
-	if o.Status != Running {
+	if o.Status != Running && st.Status != setUp {
 		o.PID = 0
 	}
 	return o
 }
+
+// addressesOf returns the addresses of a container on its networks, sorted.
+func addressesOf(data *define.InspectContainerData) (found []netip.Addr) {
+	if data.NetworkSettings == nil {
+		return nil
+	}
+	for _, n := range data.NetworkSettings.Networks {
+		for _, text := range []string{n.IPAddress, n.GlobalIPv6Address} {
+			if a, err := netip.ParseAddr(text); err == nil {
+				found = append(found, a)
+			}
+		}
+	}
+	slices.SortFunc(found, netip.Addr.Compare)
+	return found
+}
+
+// setUp is Podman's word for a container that has namespaces and a process, which does
+// not run the program yet.
+const setUp = "initialized"
 
 // statusFrom maps Podman's state. Configured and initialized are before the first
 // process; stopped is an exit that is not cleaned up yet.

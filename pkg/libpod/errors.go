@@ -54,6 +54,16 @@ const (
 	Timeout
 	// Unavailable: no Podman service answers and none could be started.
 	Unavailable
+	// Unauthorized: a registry wants credentials, or refuses those it got (401).
+	Unauthorized
+	// Denied: a registry does not allow this with these credentials (403).
+	Denied
+	// NoSpace: a disk is full.
+	NoSpace
+	// WrongPlatform: the image is not for the platform wanted.
+	WrongPlatform
+	// Untrusted: the signature policy does not accept an image, or cannot be read.
+	Untrusted
 
 	numClass
 )
@@ -63,6 +73,7 @@ var classNames = [numClass]string{
 	Temporary: "temporary", PortInUse: "port in use", CommandNotFound: "command not found",
 	CommandNotExecutable: "command not executable", NoImage: "no image", NotRunning: "not running",
 	Canceled: "canceled", Timeout: "timeout", Unavailable: "unavailable",
+	Unauthorized: "unauthorized", Denied: "denied", NoSpace: "no space", WrongPlatform: "wrong platform", Untrusted: "untrusted",
 }
 
 // String returns the class in words.
@@ -95,6 +106,11 @@ var advice = [numClass]string{
 	PortInUse:            "choose another host port, or none to get a free one, or stop what holds it",
 	CommandNotFound:      "compare entryPoint and command with what the image holds",
 	CommandNotExecutable: "check the file's mode, its interpreter and the image's architecture",
+	Unauthorized:         "log in with podman login, or give the task repositoryCredentials",
+	Denied:               "check the name, and that this login may read it",
+	NoSpace:              "free some space: podtask image prune removes what podtask pulled and nobody uses",
+	WrongPlatform:        "use an image that has this platform",
+	Untrusted:            "use an image that the policy accepts, or change the policy (podman image trust show lists it)",
 }
 
 // Error returns "op object: cause", with advice where there is some.
@@ -218,10 +234,27 @@ var rules = []rule{
 	{"exec format error", CommandNotExecutable, "wrong architecture or a script without an interpreter"},
 	{"image not known", NoImage, "create on 4.3.1; status 500"},
 	{"no such image", NoImage, "create on 5.x; status 404"},
+	{"source image rejected", Untrusted, "containers/image: the signature policy says no"},
+	{"is rejected by policy", Untrusted, "likewise, from servers that report bytes; they leave out what is around it"},
+	{"a signature was required", Untrusted, "likewise"},
+	{"none of the signatures were accepted", Untrusted, "likewise"},
+	{"policy.json", Untrusted, "containers/image: the signature policy is missing or broken"},
+	{"tag not known", NoImage, "removal of a name that the image does not have, on 4.3.1; status 500"},
 	{"manifest unknown", NoImage, "registry: no such tag or digest"},
 	{"name unknown", NoImage, "registry: no such repository"},
 	{"is already in use", Conflict, "container name; status 500 on 4.3.1, 409 or 500 on 5.x"},
 	{"name is in use", Conflict, "container name"},
+	{"volume already exists", Conflict, "volume name; status 500"},
+	{"secret name in use", Conflict, "secret name; status 500 on 4.3.1, 409 later"},
+	{"is not logging output", NotFound, "logs of a container whose log driver is none"},
+	{"no such secret", NotFound, "status 404, but 500 at a create or start"},
+	{"no such volume", NotFound, ""},
+	{"network already exists", Conflict, "network name; status 409"},
+	{"network is being used", Temporary, "removal while a container that is part of it is going away"},
+	{"volume is being used", Temporary, "removal while a container that has it is going away"},
+	{"required plugin missing", InvalidSpec, "volume of a driver that is not there"},
+	{"failed to initialize journal", InvalidSpec, "log driver journald on a host without a journal"},
+	{"secret data must be", InvalidSpec, "empty, or longer than 512000 bytes"},
 	{"pod already exists", Conflict, "pod name; status 409"},
 	{"container already exists", Conflict, "container name"},
 	{"exceeded timeout", Timeout, "health check that ran longer than its Timeout"},
@@ -232,6 +265,11 @@ var rules = []rule{
 	{"no such pod", NotFound, ""},
 	{"has already been removed", NotFound, "lost the race with a removal"},
 	{"has been removed", NotFound, "likewise"},
+	{"in use by a container", Conflict, "removal of an image"},
+	{"no space left on device", NoSpace, ""},
+	{"disk quota exceeded", NoSpace, ""},
+	{"no image found in manifest list", WrongPlatform, "containers/image, before 5.29 and since"},
+	{"no image found in image index", WrongPlatform, "containers/image"},
 	{"database is locked", Temporary, "SQLite backend of 4.8 and later"},
 	{"resource temporarily unavailable", Temporary, "lock file, or fork under pressure"},
 	{"layer not known", Temporary, "containers/storage, while another pull or removal of the image runs"},
@@ -243,9 +281,21 @@ var rules = []rule{
 	{"unexpected eof", Temporary, "registry, or the service died in mid-stream"},
 	{"no such host", Temporary, "resolver, often only at boot"},
 	{"temporary failure in name resolution", Temporary, "resolver"},
-	{"network is unreachable", Temporary, "at boot"},
+	{"external interface not usable", Temporary, "pasta, at boot: no interface has an address yet"},
+	{"network is unreachable", Temporary, "at boot; pasta's too, while routes are missing"},
 	{"no route to host", Temporary, "at boot"},
 	{"toomanyrequests", Temporary, "registry's rate limit"},
+	{"too many requests", Temporary, "likewise"},
+	{"unauthorized", Unauthorized, "registry: 401, with and without a body"},
+	{"authentication required", Unauthorized, "registry"},
+	{"invalid username/password", Unauthorized, "containers/image"},
+	{"invalid status code from registry 401", Unauthorized, "registry, for a layer"},
+	{"invalid status code from registry 403", Denied, "registry, for a layer"},
+	{"requested access to the resource is denied", Denied, "registry: 403"},
+	{": denied: ", Denied, "registry's error code"},
+	{"403 (forbidden)", Denied, "registry, without a body"},
+	{"403 forbidden", Denied, "likewise"},
+	{"statuscode: 403", Denied, "likewise"},
 	{"502 bad gateway", Temporary, "registry"},
 	{"503 service unavailable", Temporary, "registry"},
 	{"504 gateway time", Temporary, "registry"},
@@ -259,7 +309,7 @@ var rules = []rule{
 // classifyReply finds the class of a reply by its text first and its status
 // second: Podman answers 500 for most of what is really the caller's mistake.
 func classifyReply(status int, text string) Class {
-	text = strings.ToLower(text)
+	text = ": " + strings.ToLower(text)
 	for _, r := range rules {
 		if strings.Contains(text, r.text) {
 			return r.class

@@ -34,6 +34,8 @@ type Host struct {
 	Memory int64
 	// Arch is GOARCH's name of the architecture.
 	Arch string
+	// GraphRoot is the directory in which images and containers are.
+	GraphRoot string
 	// Socket is the path of the socket in use.
 	Socket string
 }
@@ -57,6 +59,9 @@ func (c *Client) Host(ctx context.Context) (Host, error) {
 		if i.OCIRuntime != nil {
 			h.Runtime = i.OCIRuntime.Name
 		}
+	}
+	if info.Store != nil {
+		h.GraphRoot = info.Store.GraphRoot
 	}
 	return h, nil
 }

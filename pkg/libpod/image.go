@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/containers/image/v5/docker/reference"
+	"github.com/containers/image/v5/manifest"
+	"github.com/containers/podman/v5/libpod/define"
 	"github.com/containers/podman/v5/pkg/bindings/images"
 	entities "github.com/containers/podman/v5/pkg/domain/entities/types"
 )
@@ -21,22 +24,33 @@ type Image struct {
 	// RepoDigests are name@sha256:... for every digest it was pulled by: of the
 	// platform's manifest, and of the index when it came from one.
 	RepoDigests []string
-	// Size is in bytes.
+	// Size is in bytes. Images may share layers, which count in each.
 	Size int64
+	// User is that of its configuration, user[:group]; "" means root.
+	User string
+	// Health is its HEALTHCHECK; nil means none; Image only.
+	Health *ImageHealth
+	// OS and Arch are the platform it was made for, in Go's words; Image only.
+	OS, Arch string
+	// Containers is how many containers use it, whoever made them and with what
+	// program; Images only.
+	Containers int
 }
 
-// PullOptions shape one pull.
-type PullOptions struct {
-	// AuthFile is a containers-auth.json; "" means the usual places. All of its
-	// credentials go to the service over the unix socket.
-	AuthFile string
-	// Insecure allows plain HTTP and certificates that nobody signed. False leaves
-	// it to the service's registries.conf.
-	Insecure bool
-	// Progress is called with each line of progress; never concurrently, and not
-	// after Pull returned. Podman gives a line when a blob begins and when it ends,
-	// and no bytes. nil means nobody listens.
-	Progress func(line string)
+// ImageHealth is the HEALTHCHECK of an image. What it leaves open is 0.
+type ImageHealth struct {
+	// Command is ["CMD", arg...] or ["CMD-SHELL", command].
+	Command                        []string
+	Interval, Timeout, StartPeriod time.Duration
+	Retries                        int
+}
+
+// imageHealth reads an image's health check; NONE is none.
+func imageHealth(h *manifest.Schema2HealthConfig) *ImageHealth {
+	if h == nil || len(h.Test) < 2 || h.Test[0] == define.HealthConfigTestNone {
+		return nil
+	}
+	return &ImageHealth{Command: h.Test, Interval: h.Interval, Timeout: h.Timeout, StartPeriod: h.StartPeriod, Retries: h.Retries}
 }
 
 // Image looks up a reference, or an image id, in the local store. Class NotFound
@@ -54,53 +68,79 @@ func (c *Client) Image(ctx context.Context, ref string) (Image, error) {
 	if err != nil {
 		return Image{}, err
 	}
-	return Image{ID: found.ID, Names: found.RepoTags, RepoDigests: found.RepoDigests, Size: found.Size}, nil
+	return Image{
+		ID: found.ID, Names: found.RepoTags, RepoDigests: found.RepoDigests, Size: found.Size,
+		User: found.User, Health: imageHealth(found.HealthCheck), OS: found.Os, Arch: found.Architecture,
+	}, nil
 }
 
-// Pull pulls ref from its registry, whatever is in the local store, and returns
-// the image's id. Canceling ctx makes the service give the pull up. There is no
-// limit on its duration but ctx: watch Progress for one that hangs.
-//
-// Classes to expect: NoImage (the registry does not have it), Temporary (it cannot
-// be reached), Other (it refuses), InvalidSpec (no reference).
-func (c *Client) Pull(ctx context.Context, ref string, o PullOptions) (string, error) {
-	lines := &lineWriter{fn: o.Progress}
-	// Without a writer the binding would write to our standard error.
-	var w io.Writer = lines
-	options := new(images.PullOptions).WithProgressWriter(w).WithPolicy("always")
-	if o.AuthFile != "" {
-		options = options.WithAuthfile(o.AuthFile)
+// listTries is how often a list is asked for that fails because an image was removed
+// while Podman made it.
+const listTries = 5
+
+// Images lists the local store.
+func (c *Client) Images(ctx context.Context) ([]Image, error) {
+	var list []*entities.ImageSummary
+	err := c.ask(ctx, "list", "images", func(ctx context.Context) (err error) {
+		for range listTries {
+			list, err = images.List(ctx, nil)
+			if !errors.Is(fail(ctx, "", "", err), NoImage) {
+				return err
+			}
+		}
+		return &Error{Class: Temporary, Cause: "images are being removed all the time"}
+	})
+	if err != nil {
+		return nil, err
 	}
-	if o.Insecure {
-		options = options.WithSkipTLSVerify(true)
+	out := make([]Image, 0, len(list))
+	for _, m := range list {
+		// Podman 4.3 has name@digest among the tags, and 5.x <none>:<none>.
+		names := slices.DeleteFunc(m.RepoTags, func(n string) bool { return strings.HasPrefix(n, "<none>") || strings.Contains(n, "@") })
+		out = append(out, Image{ID: m.ID, Names: names, RepoDigests: m.RepoDigests, Size: m.Size, Containers: m.Containers})
 	}
-	var ids []string
-	err := c.ask(ctx, "pull", ref, func(ctx context.Context) (err error) {
-		ids, err = images.Pull(ctx, ref, options)
-		if err == nil && ctx.Err() != nil {
-			// A canceled pull ends without images and without an error.
-			err = ctx.Err()
+	return out, nil
+}
+
+// RemoveUnusedImage removes an image with all its names, unless a container uses it:
+// then the class is Conflict and the image keeps its tags. Parents are left alone.
+// An image that is not there is success.
+func (c *Client) RemoveUnusedImage(ctx context.Context, m Image) error {
+	return c.mutate(ctx, "remove image", m.ID, func(ctx context.Context) error {
+		// By its ID Podman removes an image of one name only, and by a name that
+		// name, or with the last one the image. Its names by digest it does not list.
+		var err error
+		for _, name := range slices.Concat(m.Names, []string{m.ID}, m.RepoDigests, []string{m.ID}) {
+			if err = removeName(ctx, name); errors.Is(fail(ctx, "", "", err), Conflict) {
+				return errors.Join(err, retag(ctx, m))
+			}
+			if err != nil && name != m.ID {
+				return err
+			}
 		}
 		return err
 	})
-	lines.flush()
-	if err != nil {
-		return "", withoutRef(err, ref)
-	}
-	if len(ids) == 0 {
-		return "", &Error{Op: "pull", Object: ref, Class: Temporary, Cause: "Podman ended the pull without an image and without an error"}
-	}
-	return ids[len(ids)-1], nil
 }
 
-// withoutRef takes out of a pull's error what it says of the reference: it is the
-// error's object already, and with a digest it is long.
-func withoutRef(err error, ref string) error {
-	var e *Error
-	if errors.As(err, &e) {
-		e.Cause = strings.ReplaceAll(e.Cause, "initializing source docker://"+ref+": ", "")
+// removeName takes a name off an image, and removes the image with its last one.
+func removeName(ctx context.Context, name string) error {
+	_, errs := images.Remove(ctx, []string{name}, new(images.RemoveOptions).WithNoPrune(true))
+	err := errors.Join(errs...)
+	if e := fail(ctx, "", "", err); errors.Is(e, NoImage) || errors.Is(e, NotFound) {
+		return nil
 	}
 	return err
+}
+
+// retag gives back the tags of an image that could not be removed after all.
+func retag(ctx context.Context, m Image) error {
+	var errs []error
+	for _, name := range m.Names {
+		if repo, tag, err := tagParts(name); err == nil {
+			errs = append(errs, images.Tag(ctx, m.ID, tag, repo, nil))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Tag gives the image a further name, name:tag, taking it from the image that had
@@ -129,33 +169,4 @@ func tagParts(ref string) (repo, tag string, err error) {
 		return "", "", &Error{Class: InvalidSpec, Cause: "the reference has no tag"}
 	}
 	return named.Name(), tagged.Tag(), nil
-}
-
-// lineWriter calls fn for each line written to it.
-type lineWriter struct {
-	fn      func(string)
-	pending strings.Builder
-}
-
-func (w *lineWriter) Write(p []byte) (int, error) {
-	if w.fn == nil {
-		return len(p), nil
-	}
-	for text := string(p); text != ""; {
-		line, rest, ended := strings.Cut(text, "\n")
-		w.pending.WriteString(line)
-		if ended || w.pending.Len() > maxLine {
-			w.flush()
-		}
-		text = rest
-	}
-	return len(p), nil
-}
-
-func (w *lineWriter) flush() {
-	line := strings.TrimRight(w.pending.String(), "\r ")
-	w.pending.Reset()
-	if line != "" && w.fn != nil {
-		w.fn(line)
-	}
 }

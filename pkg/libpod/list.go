@@ -19,10 +19,11 @@ const (
 	KindPod       Kind = "pod"
 	KindContainer Kind = "container"
 	// KindInfra is a pod's infra container.
-	KindInfra Kind = "infra"
+	KindInfra   Kind = "infra"
+	KindNetwork Kind = "network"
 )
 
-// Found is a pod or container that carries TaskLabel.
+// Found is a pod, container or network that carries TaskLabel.
 type Found struct {
 	Kind   Kind
 	ID     string
@@ -31,12 +32,12 @@ type Found struct {
 	Labels map[string]string
 	// PodID is the pod of a container; "" if it has none.
 	PodID string
-	// Status is of a container; Absent for a pod.
+	// Status is of a container; Absent for what is none.
 	Status Status
 }
 
-// List returns everything in the user's store that carries TaskLabel, pods first,
-// whatever task it belongs to.
+// List returns the pods, then the containers and the networks that carry TaskLabel,
+// whatever task they belong to.
 func (c *Client) List(ctx context.Context) ([]Found, error) {
 	filter := map[string][]string{"label": {TaskLabel}}
 	var ps []*entities.ListPodsReport
@@ -55,7 +56,11 @@ func (c *Client) List(ctx context.Context) ([]Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := make([]Found, 0, len(ps)+len(cs))
+	networks, err := c.networks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := make([]Found, 0, len(ps)+len(cs)+len(networks))
 	for _, p := range ps {
 		found = append(found, Found{Kind: KindPod, ID: p.Id, Name: p.Name, TaskID: p.Labels[TaskLabel], Labels: p.Labels})
 	}
@@ -66,7 +71,7 @@ func (c *Client) List(ctx context.Context) ([]Found, error) {
 		}
 		found = append(found, f)
 	}
-	return found, nil
+	return append(found, networks...), nil
 }
 
 // Event says that something happened to a container of ours.

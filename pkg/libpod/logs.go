@@ -49,8 +49,8 @@ type LogOptions struct {
 // goroutine at a time. It returns when all is read or, following, when the
 // container ended. A service that dies in mid-stream looks like the end too: when
 // it matters, inspect the container and go on with Since. Containers whose log
-// driver is none or passthrough have no logs; the journald driver needs the right
-// to read the journal.
+// driver is none have no logs, which is class NotFound; the journald driver needs
+// the right to read the journal.
 //
 // After ctx ended fn is not called any more.
 func (c *Client) Logs(ctx context.Context, name string, o LogOptions, fn func(LogLine)) error {

@@ -39,6 +39,29 @@ type PodSpec struct {
 	Hostname string
 	// Ports are published by the infra container. Members cannot publish.
 	Ports []Port
+
+	// What follows is left out of the digest in specLabel when it is not used, so
+	// that pods made before it existed are still recognised.
+
+	// Choose is asked, just before the pod is made, for the host ports of Ports; nil
+	// leaves those that are 0 to Podman, which gives a container port that is asked
+	// for twice only one (4.3.1 to 5.x).
+	Choose func([]Port) ([]Port, error) `json:"-"`
+	// ShareIPC and SharePID make one namespace for all members. Without, each has its
+	// own, as in Docker; Podman's own default is to share IPC.
+	ShareIPC bool `json:",omitzero"`
+	// OwnNetworks: members have network namespaces of their own, and the pod none; then
+	// Network, Ports, Hosts and DNS have no effect.
+	OwnNetworks bool `json:",omitzero"`
+	SharePID    bool `json:",omitzero"`
+	// ShmSize is that of /dev/shm in bytes; 0 means Podman's default. Without ShareIPC
+	// it has an effect on 4.3.1 only, where it is that of every member, whatever the
+	// member's own specification says.
+	ShmSize int64 `json:",omitzero"`
+	// Hosts are entries of /etc/hosts in the form name:address. They, DNSServers (IP
+	// addresses) and DNSSearch have no effect on a pod in the host's network.
+	Hosts                 []string `json:",omitzero"`
+	DNSServers, DNSSearch []string `json:",omitzero"`
 }
 
 // Port is one published port.
@@ -64,9 +87,9 @@ type Pod struct {
 	Ports []Port
 }
 
-// infraName is the name of a pod's infra container. A fixed one spares a look-up
+// InfraName is the name of a pod's infra container. A fixed one spares a look-up
 // and lets a repeated EnsurePod find it.
-func infraName(pod string) string { return pod + "-infra" }
+func InfraName(pod string) string { return pod + "-infra" }
 
 // EnsurePod makes sure that the pod exists, is ours and has a running infra
 // container, creating or adopting it. The infra container is started alone: when
@@ -93,7 +116,7 @@ func (c *Client) EnsurePod(ctx context.Context, p PodSpec) (Pod, error) {
 		return Pod{}, err
 	}
 	err = c.mutate(ctx, "start pod", p.Name, func(ctx context.Context) error {
-		return containers.Start(ctx, infraName(p.Name), nil)
+		return containers.Start(ctx, InfraName(p.Name), nil)
 	})
 	if errors.Is(err, NotFound) {
 		// A pod can be seen before its infra container: somebody's create, such as
@@ -105,7 +128,7 @@ func (c *Client) EnsurePod(ctx context.Context, p PodSpec) (Pod, error) {
 	}
 	var infra *define.InspectContainerData
 	err = c.ask(ctx, "inspect pod", p.Name, func(ctx context.Context) (err error) {
-		infra, err = containers.Inspect(ctx, infraName(p.Name), nil)
+		infra, err = containers.Inspect(ctx, InfraName(p.Name), nil)
 		return err
 	})
 	if err != nil {
@@ -166,25 +189,34 @@ func podFrom(infra *define.InspectContainerData) (Pod, error) {
 		return Pod{}, &Error{Op: "start pod", Object: infra.Name, Class: Temporary, Cause: "its infra container ended at once; see podman logs and podman inspect of it"}
 	}
 	pod.InfraPID = infra.State.Pid
-	if infra.HostConfig == nil {
-		return pod, nil
+	var err error
+	if pod.Ports, err = portsOf(infra); err != nil {
+		return Pod{}, &Error{Op: "inspect pod", Object: infra.Name, Cause: err.Error()}
 	}
-	for key, bindings := range infra.HostConfig.PortBindings {
+	return pod, nil
+}
+
+// portsOf returns the ports that a container publishes, sorted by container port.
+func portsOf(c *define.InspectContainerData) (ports []Port, err error) {
+	if c.HostConfig == nil {
+		return nil, nil
+	}
+	for key, bindings := range c.HostConfig.PortBindings {
 		port, protocol, _ := strings.Cut(key, "/")
 		inside, err := strconv.ParseUint(port, 10, 16)
 		if err != nil {
-			return Pod{}, &Error{Op: "inspect pod", Object: infra.Name, Cause: fmt.Sprintf("unknown form of port %q", key)}
+			return nil, fmt.Errorf("unknown form of port %q", key)
 		}
 		for _, b := range bindings {
 			outside, err := strconv.ParseUint(b.HostPort, 10, 16)
 			if err != nil {
-				return Pod{}, &Error{Op: "inspect pod", Object: infra.Name, Cause: fmt.Sprintf("unknown form of host port %q", b.HostPort)}
+				return nil, fmt.Errorf("unknown form of host port %q", b.HostPort)
 			}
-			pod.Ports = append(pod.Ports, Port{HostIP: b.HostIP, HostPort: uint16(outside), ContainerPort: uint16(inside), Protocol: protocol})
+			ports = append(ports, Port{HostIP: b.HostIP, HostPort: uint16(outside), ContainerPort: uint16(inside), Protocol: protocol})
 		}
 	}
-	slices.SortFunc(pod.Ports, comparePorts)
-	return pod, nil
+	slices.SortFunc(ports, comparePorts)
+	return ports, nil
 }
 
 func comparePorts(a, b Port) int {
@@ -200,17 +232,31 @@ func comparePorts(a, b Port) int {
 // pastaSince is the first Podman that knows the network mode pasta.
 var pastaSince = semver.Version{Major: 4, Minor: 4}
 
-// podSpec builds what is sent to Podman. It is pure but for
+// podSpec builds what is sent to Podman. It is pure but for PodSpec.Choose and
 // specgen.ParseNetworkFlag, which reads containers.conf.
 func podSpec(p PodSpec, server semver.Version) (*specgen.PodSpecGenerator, error) {
 	s := specgen.NewPodSpecGenerator()
 	s.Name = p.Name
-	s.InfraName = infraName(p.Name)
+	s.InfraName = InfraName(p.Name)
 	s.Hostname = p.Hostname
 	// podtask decides when the task ends; Podman's "stop" would act when the last
 	// container exits, even between two attempts.
 	s.ExitPolicy = "continue"
 	s.CgroupParent = p.CgroupParent
+	s.SharedNamespaces = sharedNamespaces(p)
+	if p.ShmSize > 0 {
+		s.ShmSize = ptr(p.ShmSize)
+	}
+	var err error
+	s.Labels, err = labels(p.Labels, p.TaskID, p)
+	if err != nil || p.OwnNetworks {
+		s.NetNS.NSMode = specgen.NoNetwork
+		return s, err
+	}
+	s.HostAdd, s.DNSSearch = p.Hosts, p.DNSSearch
+	if s.DNSServer, err = addresses(p.DNSServers); err != nil {
+		return nil, err
+	}
 	if p.Network != "" {
 		ns, networks, options, err := specgen.ParseNetworkFlag([]string{p.Network})
 		if err != nil {
@@ -221,17 +267,41 @@ func podSpec(p PodSpec, server semver.Version) (*specgen.PodSpecGenerator, error
 		}
 		s.NetNS, s.Networks, s.NetworkOptions = ns, networks, options
 	}
-	for _, port := range p.Ports {
+	s.PortMappings, err = portMappings(p.Ports, p.Choose)
+	return s, err
+}
+
+// portMappings are ports in Podman's words, those that choose gives if it is not nil.
+func portMappings(ports []Port, choose func([]Port) ([]Port, error)) (mappings []types.PortMapping, err error) {
+	if choose != nil {
+		if ports, err = choose(ports); err != nil {
+			return nil, &Error{Class: PortInUse, Cause: err.Error()}
+		}
+	}
+	for _, port := range ports {
 		if port.ContainerPort == 0 || (port.HostIP != "" && net.ParseIP(port.HostIP) == nil) {
 			return nil, &Error{Class: InvalidSpec, Cause: fmt.Sprintf("port %s: a container port of 1 to 65535 and an IP address are needed", port)}
 		}
-		s.PortMappings = append(s.PortMappings, types.PortMapping{
+		mappings = append(mappings, types.PortMapping{
 			HostIP: port.HostIP, HostPort: port.HostPort, ContainerPort: port.ContainerPort, Protocol: port.protocol(), Range: 1,
 		})
 	}
-	var err error
-	s.Labels, err = labels(p.Labels, p.TaskID, p)
-	return s, err
+	return mappings, nil
+}
+
+// sharedNamespaces are the pod's in Podman's words.
+func sharedNamespaces(p PodSpec) []string {
+	shared := []string{"uts"} // with none at all Podman shares its default set
+	if !p.OwnNetworks {
+		shared = append(shared, "net")
+	}
+	if p.ShareIPC {
+		shared = append(shared, "ipc")
+	}
+	if p.SharePID {
+		shared = append(shared, "pid")
+	}
+	return shared
 }
 
 func (p Port) protocol() string {
@@ -249,14 +319,14 @@ func (p Port) String() string {
 // StopPod stops the pod's infra container, and only that: members are stopped
 // one by one before. An absent pod and one that does not run are success.
 func (c *Client) StopPod(ctx context.Context, name, taskID string) error {
-	seen, err := c.InspectContainer(ctx, infraName(name))
+	seen, err := c.InspectContainer(ctx, InfraName(name))
 	if err != nil || seen.Status != Running {
 		return err
 	}
 	if seen.TaskID != taskID {
 		return fail(ctx, "stop pod", name, ownedBy(seen.labels(), taskID))
 	}
-	return c.StopContainer(ctx, infraName(name), infraGrace)
+	return c.StopContainer(ctx, InfraName(name), infraGrace)
 }
 
 // RemovePod removes the task's containers in the pod, running or not, and the pod

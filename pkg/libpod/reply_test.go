@@ -2,6 +2,7 @@ package libpod_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/podtask/podtask/pkg/libpod"
 )
@@ -190,8 +192,14 @@ func TestPull(t *testing.T) {
 			progress: []string{"Trying to pull x..."}},
 		{rule: "an unreachable registry is temporary", status: 200, class: libpod.Temporary,
 			stream: `{"error":"pinging container registry 127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused"}`},
-		{rule: "a refusal is permanent", status: 200, class: libpod.Other,
+		{rule: "refused credentials are told apart", status: 200, class: libpod.Unauthorized,
 			stream: `{"error":"initializing source docker://x: unable to retrieve auth token: invalid username/password: unauthorized"}`},
+		{rule: "and so is a refusal", status: 200, class: libpod.Denied,
+			stream: `{"error":"initializing source docker://x: reading manifest 1 in x: denied: not for you"}`},
+		{rule: "a full disk is told apart", status: 200, class: libpod.NoSpace,
+			stream: `{"error":"copying system image from manifest list: writing blob: storing blob to file \"/var/tmp/x\": write /var/tmp/x: no space left on device"}`},
+		{rule: "a file that cannot be read is no refusal of the registry", status: 200, class: libpod.Other,
+			stream: `{"error":"open /x: permission denied: mkdir"}`},
 		{rule: "a stream that breaks off is temporary", status: 200, class: libpod.Temporary, stream: `{"stream":"Try`},
 		{rule: "a stream without a result is temporary", status: 200, class: libpod.Temporary, stream: ``},
 		{rule: "a bad reference is invalid", status: 400, class: libpod.InvalidSpec,
@@ -202,7 +210,7 @@ func TestPull(t *testing.T) {
 			t.Parallel()
 			c := recorded(t, "4.3.1", func(w http.ResponseWriter, _ *http.Request) { reply(w, p.status, p.stream) })
 			var lines []string
-			id, err := c.Pull(soon(t), "localhost/x:1", libpod.PullOptions{Progress: func(l string) { lines = append(lines, l) }})
+			id, err := c.Pull(soon(t), "localhost/x:1", libpod.PullOptions{Progress: func(p libpod.Progress) { lines = append(lines, p.Line) }})
 			if id != p.id || (err == nil) != (p.id != "") || (err != nil && !errors.Is(err, p.class)) {
 				t.Errorf("id %q, %v; want %q, %v", id, err, p.id, p.class)
 			}
@@ -210,6 +218,107 @@ func TestPull(t *testing.T) {
 				t.Errorf("progress %q, want %q", lines, p.progress)
 			}
 		})
+	}
+}
+
+// From 4.8 on a pull is reported in bytes: in Docker's messages, with an error as
+// an HTTP status where it came first, and the id cut short.
+func TestPullInBytes(t *testing.T) {
+	t.Parallel()
+	const good = `{"status":"Pulling fs layer","id":"aaaaaaaaaaaa"}` + "\n" +
+		`{"status":"Already exists","id":"bbbbbbbbbbbb"}` + "\n" +
+		`{"status":"Downloading","progressDetail":{"current":5,"total":10},"id":"aaaaaaaaaaaa"}` + "\n" +
+		`{"status":"Download complete","id":"aaaaaaaaaaaa"}` + "\n" +
+		`{"status":"Download complete","id":"0123456789ab"}`
+	const whole = "0123456789abcdef"
+	tests := []struct {
+		rule     string
+		status   int
+		stream   string
+		id       string
+		class    libpod.Class
+		progress []libpod.Progress
+	}{
+		{rule: "layers and then the id", status: 200, stream: good, id: whole, progress: []libpod.Progress{
+			{Layer: "aaaaaaaaaaaa"}, {Layer: "bbbbbbbbbbbb", Done: true, Existed: true},
+			{Layer: "aaaaaaaaaaaa", Current: 5, Total: 10}, {Layer: "aaaaaaaaaaaa", Done: true},
+		}},
+		{rule: "an image that was there", status: 200, stream: `{"status":"Download complete","id":"0123456789ab"}`, id: whole},
+		{rule: "the words of 5.4", status: 200, stream: `{"status":"Pull complete","id":"0123456789ab"}`, id: whole},
+		{rule: "a stream that ends early, with another image there", status: 200, class: libpod.Temporary,
+			stream: `{"status":"Already exists","id":"aaaaaaaaaaaa"}`, progress: []libpod.Progress{{Layer: "aaaaaaaaaaaa", Done: true, Existed: true}}},
+		{rule: "an error before any progress", status: 500, stream: `{"message":"manifest unknown"}`, class: libpod.NoImage},
+		{rule: "an error before any progress in a good reply", status: 200, stream: `{"message":"manifest unknown"}`, class: libpod.NoImage},
+		{rule: "an error in the middle", status: 200, class: libpod.Denied, progress: []libpod.Progress{{Layer: "aaaaaaaaaaaa"}},
+			stream: `{"status":"Pulling fs layer","id":"aaaaaaaaaaaa"}{"errorDetail":{"message":"denied: no"},"error":"reading blob: denied: no"}`},
+	}
+	for _, p := range tests {
+		t.Run(p.rule, func(t *testing.T) {
+			t.Parallel()
+			c := recorded(t, "5.4.2", func(w http.ResponseWriter, r *http.Request) {
+				if strings.HasSuffix(r.URL.Path, "/images/localhost/x:1/json") {
+					reply(w, 200, `{"Id":"`+whole+`"}`)
+					return
+				}
+				if q := r.URL.Query(); q.Get("compatMode") != "true" || q.Get("policy") != "always" {
+					t.Errorf("asked with %s", r.URL.RawQuery)
+				}
+				reply(w, p.status, p.stream)
+			})
+			var steps []libpod.Progress
+			id, err := c.Pull(soon(t), "localhost/x:1", libpod.PullOptions{Progress: func(p libpod.Progress) { steps = append(steps, p) }})
+			if id != p.id || (err == nil) != (p.id != "") || (err != nil && !errors.Is(err, p.class)) {
+				t.Errorf("id %q, %v; want %q, %v", id, err, p.id, p.class)
+			}
+			if fmt.Sprint(steps) != fmt.Sprint(p.progress) {
+				t.Errorf("progress %v, want %v", steps, p.progress)
+			}
+		})
+	}
+}
+
+func TestPullThatGoesSilent(t *testing.T) {
+	t.Parallel()
+	for _, p := range []struct {
+		rule, stream, says string
+		options            libpod.PullOptions
+	}{
+		{"before the first byte", "", "nothing came", libpod.PullOptions{FirstByte: 1}},
+		{"between two layers", `{"status":"Already exists","id":"aaaaaaaaaaaa"}`, "nothing came", libpod.PullOptions{FirstByte: 50 * time.Millisecond}},
+		{"in the middle of a layer", `{"status":"Pulling fs layer","id":"aaaaaaaaaaaa"}`, "in the middle of a layer", libpod.PullOptions{Idle: 1}},
+	} {
+		t.Run(p.rule, func(t *testing.T) {
+			t.Parallel()
+			c := recorded(t, "5.4.2", func(w http.ResponseWriter, r *http.Request) {
+				reply(w, 200, p.stream)
+				_ = http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+			})
+			_, err := c.Pull(soon(t), "localhost/x:1", p.options)
+			if !errors.Is(err, libpod.Temporary) || !strings.Contains(err.Error(), p.says) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// The login of one pull goes alone, and is in no text.
+func TestPullWithALogin(t *testing.T) {
+	t.Parallel()
+	c := recorded(t, "5.4.2", func(w http.ResponseWriter, r *http.Request) {
+		text, err := base64.URLEncoding.DecodeString(r.Header.Get("X-Registry-Auth"))
+		if err != nil || string(text) != `{"identitytoken":"t","password":"hunter2","username":"alice"}` {
+			t.Errorf("header %s, %v", text, err)
+		}
+		if q := r.URL.Query(); q.Get("OS") != "linux" || q.Get("Arch") != "arm64" || strings.Contains(r.URL.String(), "hunter2") {
+			t.Errorf("asked with %s", r.URL.RawQuery)
+		}
+		reply(w, 500, `{"message":"unauthorized: no"}`)
+	})
+	o := libpod.PullOptions{Login: libpod.Login{Username: "alice", Password: "hunter2", IdentityToken: "t"}, OS: "linux", Arch: "arm64"}
+	_, err := c.Pull(soon(t), "localhost/x:1", o)
+	if !errors.Is(err, libpod.Unauthorized) || strings.Contains(fmt.Sprintf("%v %+v", err, o), "hunter2") {
+		t.Errorf("got %v, %+v", err, o)
 	}
 }
 
@@ -223,7 +332,7 @@ func TestPullCanceledInMidStream(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	})
-	_, err := c.Pull(ctx, "localhost/x:1", libpod.PullOptions{Progress: func(string) { cancel() }})
+	_, err := c.Pull(ctx, "localhost/x:1", libpod.PullOptions{Progress: func(libpod.Progress) { cancel() }})
 	if !errors.Is(err, libpod.Canceled) {
 		t.Errorf("got %v", err)
 	}
@@ -383,7 +492,7 @@ func TestCreateThatWasSentIsWaitedFor(t *testing.T) {
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		id, err := c.CreateContainer(ctx, libpod.ContainerSpec{Name: "a", TaskID: "t", Image: "i"})
+		id, err := c.CreateContainer(ctx, libpod.ContainerSpec{Name: "a", TaskID: "t", Image: "i", User: "0"})
 		done <- outcome{id, err}
 	}()
 	<-entered
@@ -392,7 +501,7 @@ func TestCreateThatWasSentIsWaitedFor(t *testing.T) {
 	if got := <-done; got.id != "abc" || got.err != nil {
 		t.Errorf("got %+v", got)
 	}
-	if _, err := c.CreateContainer(ctx, libpod.ContainerSpec{Name: "b", TaskID: "t", Image: "i"}); !errors.Is(err, libpod.Canceled) {
+	if _, err := c.CreateContainer(ctx, libpod.ContainerSpec{Name: "b", TaskID: "t", Image: "i", User: "0"}); !errors.Is(err, libpod.Canceled) {
 		t.Errorf("one that was not sent: %v", err) // sent, it would close entered again
 	}
 }
@@ -422,7 +531,7 @@ func TestNameLeftInStorageIsFreed(t *testing.T) {
 				reply(w, 404, `{"cause":"no such container","message":"no such container","response":404}`)
 			}
 		})
-		_, err := c.CreateContainer(soon(t), libpod.ContainerSpec{Name: "a", TaskID: "t", Image: "i"})
+		_, err := c.CreateContainer(soon(t), libpod.ContainerSpec{Name: "a", TaskID: "t", Image: "i", User: "0"})
 		if !errors.Is(err, tt.want) || removals.Load() != tt.removals {
 			t.Errorf("%s: got %v after %d removals", tt.name, err, removals.Load())
 		}

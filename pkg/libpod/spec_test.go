@@ -38,7 +38,7 @@ func mustContainer(t *testing.T, c ContainerSpec) map[string]any {
 	if c.Image == "" {
 		c.Image = "i"
 	}
-	s, err := containerSpec(c)
+	s, err := containerSpec(c, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,6 +77,25 @@ func TestContainerSpec(t *testing.T) {
 		{"stop timeout is rounded up", ContainerSpec{StopTimeout: 1500 * time.Millisecond}, "stop_timeout", 2.0},
 		{"read-only is without a writable tmpfs", ContainerSpec{ReadOnly: true}, "read_write_tmpfs", false},
 		{"read-only", ContainerSpec{ReadOnly: true}, "read_only_filesystem", true},
+		{"root has Docker's capabilities", ContainerSpec{}, "cap_add", toAny(dockerCapabilities)},
+		{"and no others", ContainerSpec{}, "cap_drop", []any{"ALL"}},
+		{"what is dropped is not there", ContainerSpec{CapDrop: []string{"NET_RAW", "CAP_MKNOD"}}, "cap_add",
+			toAny(slices.DeleteFunc(slices.Clone(dockerCapabilities), func(n string) bool { return n == "CAP_NET_RAW" || n == "CAP_MKNOD" }))},
+		{"what is added survives dropping all", ContainerSpec{CapDrop: []string{"ALL"}, CapAdd: []string{"SYS_PTRACE"}}, "cap_add", []any{"CAP_SYS_PTRACE"}},
+		{"all capabilities but one: add", ContainerSpec{CapDrop: []string{"SYS_ADMIN"}, CapAdd: []string{"ALL"}}, "cap_add", []any{"ALL"}},
+		{"all capabilities but one: drop", ContainerSpec{CapDrop: []string{"SYS_ADMIN"}, CapAdd: []string{"ALL"}}, "cap_drop", []any{"CAP_SYS_ADMIN"}},
+		{"a privileged container leaves capabilities to Podman", ContainerSpec{Privileged: true}, "cap_drop", nil},
+		{"a hostname needs a namespace of its own", ContainerSpec{Hostname: "h"}, "utsns", m{"nsmode": "private"}},
+		{"without one it is the pod's", ContainerSpec{}, "utsns", m{}},
+		{"a bind", ContainerSpec{Binds: []Bind{{HostPath: "/h", Path: "/c", ReadOnly: true, Relabel: "z"}}}, "mounts",
+			[]any{m{"destination": "/c", "source": "/h", "type": "bind", "options": []any{"rbind", "ro", "z"}}}},
+		{"a hard limit of processors", ContainerSpec{CPULimit: 0.5}, "resource_limits", m{"cpu": m{"quota": 50000.0, "period": 100000.0}}},
+		{"memory and swap", ContainerSpec{MemoryLimit: 3, MemorySwap: 5}, "resource_limits", m{"memory": m{"limit": 3.0, "swap": 5.0}}},
+		{"Podman puts RLIMIT_ before a limit", ContainerSpec{Rlimits: []Rlimit{{"nofile", 1, 2}}}, "r_limits", []any{m{"type": "NOFILE", "soft": 1.0, "hard": 2.0}}},
+		{"a device as the command writes it", ContainerSpec{Devices: []Device{{"/dev/a", "/dev/b", "rw"}}}, "devices",
+			[]any{m{"path": "/dev/a:/dev/b:rw", "type": "", "major": 0.0, "minor": 0.0}}},
+		{"variables name their secrets", ContainerSpec{SecretEnv: map[string]string{"A": "s"}}, "secret_env", m{"A": "s"}},
+		{"no word about logs unless asked", ContainerSpec{}, "log_configuration", nil},
 		{"nothing is pulled behind our back", ContainerSpec{Image: "r/x@sha256:1"}, "image", "r/x@sha256:1"},
 	}
 	for _, c := range tests {
@@ -86,10 +105,49 @@ func TestContainerSpec(t *testing.T) {
 	}
 }
 
+func toAny(words []string) (out []any) {
+	for _, w := range words {
+		out = append(out, w)
+	}
+	return out
+}
+
+func TestUsersButRootGetNoAmbientCapabilities(t *testing.T) {
+	t.Parallel()
+	// What Podman is asked to add becomes ambient for them.
+	add, drop := capabilities(ContainerSpec{CapAdd: []string{"NET_RAW"}, CapDrop: []string{"KILL"}}, false)
+	if !slices.Equal(add, []string{"CAP_NET_RAW"}) || !slices.Equal(drop, []string{"CAP_KILL"}) {
+		t.Errorf("add %q, drop %q", add, drop)
+	}
+	for user, want := range map[string]bool{"": true, "root": true, "0": true, "0:7": true, "root:x": true, "7": false, "app": false, "7:0": false} {
+		if isRoot(user) != want {
+			t.Errorf("user %q: root is %t, want %t", user, !want, want)
+		}
+	}
+}
+
+// The digests are those of the first release: what was made then must be
+// recognised for ever.
+func TestDigestOfASpecificationStays(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		spec any
+		want string
+	}{
+		{ContainerSpec{Name: "n", Pod: "p", TaskID: "t", Image: "i", Command: []string{"a"}, Env: map[string]string{"A": "1"}, MemoryLimit: 1}, "d604ce72f4035f3fb3ddd607b0203e4c74b6b126f4ca9d435169beb6b3d202fa"},
+		{PodSpec{Name: "n", TaskID: "t", Hostname: "h", Ports: []Port{{HostIP: "127.0.0.1", ContainerPort: 80}}}, "baa8faa6a757cee728b77a95879065ac69ba159c1c078937747c4e948289895f"},
+	} {
+		all, err := labels(nil, "t", c.spec)
+		if err != nil || all[specLabel] != c.want {
+			t.Errorf("%T: %s, %v", c.spec, all[specLabel], err)
+		}
+	}
+}
+
 func TestContainerSpecNeedsNameImageAndTask(t *testing.T) {
 	t.Parallel()
 	for _, c := range []ContainerSpec{{Image: "i", TaskID: "t"}, {Name: "n", TaskID: "t"}, {Name: "n", Image: "i"}} {
-		if _, err := containerSpec(c); !errors.Is(err, InvalidSpec) {
+		if _, err := containerSpec(c, true); !errors.Is(err, InvalidSpec) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
@@ -98,7 +156,7 @@ func TestContainerSpecNeedsNameImageAndTask(t *testing.T) {
 func TestLabelsIdentifyTaskAndSpecification(t *testing.T) {
 	t.Parallel()
 	base := ContainerSpec{Name: "n", Image: "i", TaskID: "t", Env: map[string]string{"A": "hunter2", "B": "2"}, Labels: map[string]string{TaskLabel: "forged", "x": "y"}}
-	first, err := containerSpec(base)
+	first, err := containerSpec(base, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +173,7 @@ func TestLabelsIdentifyTaskAndSpecification(t *testing.T) {
 	}
 	changed := base
 	changed.Env = map[string]string{"A": "1", "B": "3"}
-	second, err := containerSpec(changed)
+	second, err := containerSpec(changed, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +268,7 @@ func TestObserve(t *testing.T) {
 	}
 	for _, c := range tests {
 		o := observe(&define.InspectContainerData{ID: "i", State: &define.InspectContainerState{Status: c.state, Pid: 7, ExitCode: 137}})
-		if o.Status != c.status || o.Paused != c.paused || (o.PID != 0) != (c.status == Running) || (o.ExitCode != 0) != (c.status == Exited) || !o.Foreign {
+		if o.Status != c.status || o.Paused != c.paused || (o.PID != 0) != (c.status == Running || c.state == "initialized") || (o.ExitCode != 0) != (c.status == Exited) || !o.Foreign {
 			t.Errorf("%s: %+v", c.state, o)
 		}
 	}

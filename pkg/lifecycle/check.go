@@ -44,6 +44,12 @@ func (s State) Invariants() error {
 	if s.Sandbox.Phase >= SandboxStopped && !s.allEnded() {
 		bad("the sandbox is %s but containers have not ended", s.Sandbox.Phase)
 	}
+	switch b := s.Sandbox; {
+	case b.Queue != "" && (b.Share != ShareAsked || s.Goal != Up):
+		bad("it waits for %s with the goal %s and its share %s", b.Queue, s.Goal, b.Share)
+	case b.Share == ShareWanted && b.Dirty:
+		bad("the sandbox was begun without a share")
+	}
 	for i, t := range s.History {
 		if i > 0 && t.Seq != s.History[i-1].Seq+1 {
 			bad("history has a gap before %d", t.Seq)
@@ -61,8 +67,14 @@ func checkContainer(s State, i int, c Container, bad func(string, ...any)) {
 		bad("essential %s has ended but the goal is UP", name)
 	case c.Presence == Running && c.StartedAt.IsZero():
 		bad("%s runs but has no start time", name)
-	case c.Presence == Exited && !c.Ended:
+	case c.Presence == Exited && !c.Ended && !c.awaitsRestart():
 		bad("%s exited but has not ended", name)
+	case c.awaitsRestart() && (c.Ended || c.Presence == Running || c.StartedAt.IsZero() || !c.HasExit || s.Task.Containers[i].Restart == nil):
+		bad("%s cannot await a restart", name)
+	case c.StartedAt.IsZero() != c.FirstStartedAt.IsZero():
+		bad("%s has only one of its start times", name)
+	case c.Abandoned && (s.Goal != Gone || c.Ended):
+		bad("%s is abandoned without a removal", name)
 	case c.Presence != Absent && !s.Sandbox.Dirty && s.Sandbox.Phase != SandboxRemoved:
 		bad("%s exists without a sandbox", name)
 	case c.Reported > c.Status() && !c.Stale:

@@ -37,6 +37,11 @@ func (s *State) conditionMet(at time.Time, d taskdef.Dependency) (answer, string
 	if c.Ended && c.StartedAt.IsZero() {
 		return never, "never started"
 	}
+	limit, deadline := s.Task.Containers[d.Container].StartTimeout, s.startDeadline(d.Container)
+	late := !deadline.IsZero() && !at.Before(deadline)
+	if late && c.StartedAt.IsZero() {
+		return never, fmt.Sprintf("did not start within its startTimeout of %s and %s for its image", limit, pullAllowance)
+	}
 	switch d.Condition {
 	case taskdef.Start:
 		if !c.StartedAt.IsZero() {
@@ -67,18 +72,46 @@ func (s *State) conditionMet(at time.Time, d taskdef.Dependency) (answer, string
 			return ready, ""
 		}
 	}
-	if deadline := s.startDeadline(d.Container); d.Condition != taskdef.Start && !deadline.IsZero() && !at.Before(deadline) {
-		return never, fmt.Sprintf("did not get there within its startTimeout of %s", s.Task.Containers[d.Container].StartTimeout)
+	if late {
+		return never, fmt.Sprintf("did not get there within its startTimeout of %s", limit)
 	}
 	return wait, ""
 }
 
+// pullAllowance is what a container that has not started has beyond its
+// startTimeout: time for a slow pull, and not for one that hangs.
+const pullAllowance = 10 * time.Minute
+
 // startDeadline is when dependants of container i stop waiting for it; zero for
-// never. It counts from the container's own start (ECS startTimeout).
+// never. It counts from the container's own first start (ECS startTimeout). The ECS
+// agent has no bound for one that does not start at all; here it counts from the
+// container's turn, with pullAllowance on top.
 func (s *State) startDeadline(i int) time.Time {
-	c, d := &s.Containers[i], s.Task.Containers[i].StartTimeout
-	if d == 0 || c.StartedAt.IsZero() || c.Ended {
+	c, limit := &s.Containers[i], s.Task.Containers[i].StartTimeout
+	switch {
+	case limit == 0 || c.Ended:
 		return time.Time{}
+	case !c.FirstStartedAt.IsZero():
+		return c.FirstStartedAt.Add(limit)
+	case !c.TurnAt.IsZero():
+		return c.TurnAt.Add(limit + pullAllowance)
 	}
-	return c.StartedAt.Add(d)
+	return time.Time{}
+}
+
+// noteTurns notes for each container that has a startTimeout when its turn came:
+// its own dependencies are met and every digest is known.
+func (s *State) noteTurns(at time.Time) {
+	if s.Goal != Up || !s.allResolved() {
+		return
+	}
+	for i := range s.Containers {
+		c := &s.Containers[i]
+		if s.Task.Containers[i].StartTimeout == 0 || !c.TurnAt.IsZero() || !c.StartedAt.IsZero() || c.Ended {
+			continue
+		}
+		if a, _ := s.verdict(at, i); a == ready {
+			c.TurnAt = at
+		}
+	}
 }

@@ -11,9 +11,9 @@ import (
 func TestConditions(t *testing.T) {
 	t.Parallel()
 	at := epoch.Add(time.Minute)
-	running := Container{Presence: Running, StartedAt: epoch}
+	running := Container{Presence: Running, StartedAt: epoch, FirstStartedAt: epoch}
 	exited := func(code int) Container {
-		return Container{Presence: Exited, StartedAt: epoch, Ended: true, HasExit: true, ExitCode: code}
+		return Container{Presence: Exited, StartedAt: epoch, FirstStartedAt: epoch, Ended: true, HasExit: true, ExitCode: code}
 	}
 	with := func(c Container, change func(*Container)) Container { change(&c); return c }
 	healthy := with(running, func(c *Container) { c.Health.Status = HealthHealthy })
@@ -32,6 +32,10 @@ func TestConditions(t *testing.T) {
 		{"running within its start timeout", running, 2 * time.Minute, answers{ready, wait, wait, wait}},
 		{"running, start timeout reached", running, time.Minute, answers{ready, never, never, never}},
 		{"running, start timeout long over", running, time.Second, answers{ready, never, never, never}},
+		{"turn came, allowance for the image not over", Container{TurnAt: at.Add(1 - time.Second - pullAllowance)}, time.Second, answers{wait, wait, wait, wait}},
+		{"turn came long ago, and it has not started", Container{TurnAt: at.Add(-time.Second - pullAllowance)}, time.Second, answers{never, never, never, never}},
+		{"runs again, start timeout counts from the first run", with(running, func(c *Container) { c.StartedAt = at }), time.Minute, answers{ready, never, never, never}},
+		{"exited with 0, is to be restarted", with(running, func(c *Container) { c.Presence, c.HasExit, c.RestartAt = Exited, true, at }), 0, answers{ready, wait, wait, wait}},
 		{"healthy", healthy, 0, answers{ready, wait, wait, ready}},
 		{"healthy, start timeout over", healthy, time.Second, answers{ready, never, never, ready}},
 		{"healthy, hearsay", with(healthy, func(c *Container) { c.Stale = true }), 0, answers{ready, wait, wait, wait}},

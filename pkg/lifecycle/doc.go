@@ -11,7 +11,8 @@
 //     the effect's ID. Late, lost and doubled answers are tolerated, two effects
 //     on one container at a time never occur.
 //  3. Deliver TimerFired no earlier than Wake, and Hinted whenever the outside
-//     world may have changed: at least when a container of Watches has ended.
+//     world may have changed: at least when a container of Watches has ended. While
+//     Queued, deliver QueueMoved when what tasks share has changed.
 //  4. After loading a saved state deliver Restarted before anything else. There
 //     is no other recovery code: what was in flight counts as unknown and every
 //     container is inspected before the next move.

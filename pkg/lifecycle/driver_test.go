@@ -16,6 +16,8 @@ type driver struct {
 	t  *testing.T
 	s  State
 	at time.Time
+	// started is when each container's present run began.
+	started map[int]time.Time
 	// asked are the effects of the latest step.
 	asked []Effect
 }
@@ -27,7 +29,7 @@ func drive(t *testing.T, o Options, cs ...taskdef.Container) *driver {
 	if err := task.Check(); err != nil {
 		t.Fatal(err)
 	}
-	d := &driver{t: t, s: New(strings.Repeat("0", 32), "", task, o, epoch), at: epoch}
+	d := &driver{t: t, s: New(strings.Repeat("0", 32), "", task, o, epoch), at: epoch, started: map[int]time.Time{}}
 	d.do(Restarted{})
 	return d
 }
@@ -90,7 +92,10 @@ func (d *driver) see(k Kind, i int, p Presence, code ...int) {
 	d.t.Helper()
 	o := Observed{Presence: p, ID: "id"}
 	if p >= Running {
-		o.StartedAt = d.at
+		if _, known := d.started[i]; !known || k == Start {
+			d.started[i] = d.at
+		}
+		o.StartedAt = d.started[i]
 	}
 	if p == Exited {
 		o.FinishedAt, o.ExitCode = d.at, code[0]
@@ -106,12 +111,14 @@ func (d *driver) upTo(k Kind) {
 		moved = false
 		for i := -1; i < len(d.s.Containers); i++ {
 			op := d.op(i)
-			early := op.Kind < k || op.Kind == Prepare && k > Pull
+			early := op.Kind < k || (op.Kind == Admit || op.Kind == Prepare) && k > Pull
 			if !op.Busy() || !early {
 				continue
 			}
 			moved = true
 			switch op.Kind {
+			case Admit:
+				d.answer(Admit, -1, Failure{}, Result{Admitted: true})
 			case Prepare:
 				d.answer(Prepare, -1, Failure{}, Result{PodID: "pod"})
 			case Resolve:

@@ -7,6 +7,18 @@ import "time"
 // Each effect may be repeated: finding its work already done is success.
 type Effect interface{ effect() }
 
+// AdmitTask asks for the task's share of the host: cpu, memory and ports, all or
+// nothing. It never waits: "not yet" is an answer, and the driver delivers
+// QueueMoved when asking again may help. A task that has Begun is let in whether or
+// not there is room: it may run already.
+type AdmitTask struct {
+	ID    OpID
+	Begun bool
+}
+
+// ReleaseTask gives the share back, or leaves the queue.
+type ReleaseTask struct{ ID OpID }
+
 // PrepareSandbox makes the slice and the pod and starts the infra container.
 type PrepareSandbox struct{ ID OpID }
 
@@ -38,10 +50,12 @@ type CreateContainer struct {
 	Image string
 }
 
-// StartContainer starts a created container.
+// StartContainer starts a created container, or one that has exited. Restart counts
+// from 1 when it ran before; 0 is the first start.
 type StartContainer struct {
-	ID    OpID
-	Index int
+	ID      OpID
+	Index   int
+	Restart int
 }
 
 // StopContainer asks the container to stop and kills it after Grace; at once
@@ -68,6 +82,8 @@ type ProbeContainer struct {
 // CancelOp asks that the operation ID be given up. The operation still answers.
 type CancelOp struct{ ID OpID }
 
+func (AdmitTask) effect()        {}
+func (ReleaseTask) effect()      {}
 func (PrepareSandbox) effect()   {}
 func (HaltSandbox) effect()      {}
 func (RemoveSandbox) effect()    {}

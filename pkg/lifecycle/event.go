@@ -1,13 +1,14 @@
 package lifecycle
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // Event is a fact that came in. The set is closed; values are comparable but for
-// OpFinished.Result.Ports.
+// the lists in OpFinished.Result.
 type Event interface{ event() }
 
 // Restarted says that this state was loaded, new or old: whatever was in flight
@@ -27,9 +28,17 @@ type RemoveRequested struct {
 	Force bool
 }
 
+// LimitsRequested changes limits of the whole task, and with them its share of the host.
+// The driver applies them to the slice, as does everyone who prepares the sandbox again.
+type LimitsRequested struct{ Quota Quota }
+
 // Hinted says that something may have happened to a container. It proves
 // nothing and causes an inspection.
 type Hinted struct{ Index int }
+
+// QueueMoved says that what tasks share may have changed. It proves nothing and
+// makes a task that waits for its share ask again.
+type QueueMoved struct{}
 
 // TimerFired says that Wake has come.
 type TimerFired struct{}
@@ -43,14 +52,24 @@ type OpFinished struct {
 
 // Result is what an operation found out; which fields count depends on its kind.
 type Result struct {
-	Digest  string         // Resolve
+	Digest  string         // Resolve; Pull, of the local copy when Source is SourceCache
 	ImageID string         // Pull
 	Source  string         // Pull: SourceRegistry or SourceCache
 	PodID   string         // Prepare
 	Slice   string         // Prepare; empty where there is none
 	Ports   []taskdef.Port // Prepare
-	Seen    Observed       // Create, Start, Stop, Inspect
-	Probe   ProbeResult    // Probe
+	// HealthCheck is the image's own, where the definition asks for that: Pull.
+	HealthCheck *taskdef.HealthCheck
+	// Metadata is the address (host:port) of the metadata endpoint; Prepare.
+	Metadata string
+	// Tolerated is something that went wrong and stops nothing; Prepare, Start.
+	Tolerated Failure
+	Seen      Observed    // Create, Start, Stop, Inspect
+	Probe     ProbeResult // Probe
+	// Admitted and Queue are of Admit: whether the task is in, and if not, what it
+	// waits for, in words that follow "waits for".
+	Admitted bool
+	Queue    string
 }
 
 // Observed is what an inspection saw.
@@ -61,6 +80,29 @@ type Observed struct {
 	FinishedAt time.Time
 	ExitCode   int
 	OOMKilled  bool
+	Paused     bool
+	// Ports are those that the container publishes itself, as bound; Addresses are its
+	// own, while it has a network of its own.
+	Ports     []taskdef.Port
+	Addresses []netip.Addr
+	// Memory is the slice's at that moment; zero where there is none, and for a
+	// container that has not exited.
+	Memory MemoryUse
+}
+
+// MemoryUse is what the kernel says about the memory of a task's slice
+// (cgroup v2), counted from when the slice was made.
+type MemoryUse struct {
+	// Kills counts processes killed for memory, whatever limit was reached
+	// (memory.events, oom_kill).
+	Kills uint64 `json:"kills,omitempty"`
+	// Full counts how often it was the limit of the whole task
+	// (memory.events.local, oom).
+	Full uint64 `json:"full,omitempty"`
+	// Peak is the most that was used at once and Limit what may be, in bytes; 0
+	// where the kernel does not say (memory.peak: Linux 5.19), or there is no limit.
+	Peak  int64 `json:"peak,omitempty"`
+	Limit int64 `json:"limit,omitempty"`
 }
 
 // ProbeResult is what a health check said.
@@ -94,6 +136,8 @@ func (f Failure) String() string {
 func (Restarted) event()       {}
 func (StopRequested) event()   {}
 func (RemoveRequested) event() {}
+func (LimitsRequested) event() {}
 func (Hinted) event()          {}
+func (QueueMoved) event()      {}
 func (TimerFired) event()      {}
 func (OpFinished) event()      {}

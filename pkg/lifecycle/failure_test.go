@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -210,11 +211,11 @@ func TestFailedMoves(t *testing.T) {
 	}
 }
 
-func TestPrepareIsGivenUpAfterFiveAttempts(t *testing.T) {
+func TestPrepareIsGivenUpAfterEightAttempts(t *testing.T) {
 	t.Parallel()
 	d := drive(t, Options{}, container("a"))
 	d.upTo(Pull)
-	for range 4 {
+	for range 7 {
 		d.answer(Prepare, -1, Failure{Class: Temporary, Message: "busy"}, Result{})
 		for d.op(-1).Kind != Prepare {
 			d.wake()
@@ -259,5 +260,23 @@ func TestJitterIsRepeatable(t *testing.T) {
 	same := drive(t, Options{}, container("a"), container("b")).s
 	if s.jitter(0) != same.jitter(0) || s.jitter(0) == s.jitter(1) {
 		t.Error("it is not the same for the same container, or the same for two")
+	}
+}
+
+// What runs is what is reported: a local copy stands in for what the registry has
+// and could not give.
+func TestLocalCopyIsReportedByItsOwnDigest(t *testing.T) {
+	t.Parallel()
+	for name, own := range map[string]string{"pulled once": "sha256:old", "built here": ""} {
+		d := drive(t, Options{Pull: PullDefault}, container("app"))
+		d.upTo(Pull)
+		d.answer(Pull, 0, Failure{}, Result{ImageID: "image", Source: SourceCache, Digest: own})
+		if got := d.s.Containers[0].Digest; got != own {
+			t.Errorf("%s: digest %q, want %q", name, got, own)
+		}
+		i := slices.IndexFunc(d.s.History, func(h Transition) bool { return h.Status == StatusPulled.String() })
+		if i < 0 || d.s.History[i].Digest != own || d.s.History[i].Reason == "" {
+			t.Errorf("%s: history %+v", name, d.s.History)
+		}
 	}
 }

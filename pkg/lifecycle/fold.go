@@ -2,7 +2,10 @@ package lifecycle
 
 import (
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // fold writes a fact into the state. It decides nothing beyond what the fact
@@ -13,10 +16,16 @@ func (s *State) fold(at time.Time, ev Event) {
 		// Nothing but the time has changed.
 	case Restarted:
 		s.foldRestarted()
+	case QueueMoved:
+		if s.Queued() {
+			s.Sandbox.Retry.NotUntil = time.Time{}
+		}
 	case StopRequested:
 		s.foldGoal(at, Down, ev.By, ev.Force)
 	case RemoveRequested:
 		s.foldGoal(at, Gone, ev.By, ev.Force)
+	case LimitsRequested:
+		s.foldLimits(ev.Quota)
 	case Hinted:
 		if ev.Index >= 0 && ev.Index < len(s.Containers) && s.Sandbox.Dirty && !s.Containers[ev.Index].Ended {
 			s.Containers[ev.Index].Stale = true
@@ -32,14 +41,40 @@ func (s *State) fold(at time.Time, ev Event) {
 func (s *State) foldRestarted() {
 	*s = s.Durable()
 	s.Sandbox.Stale = s.Sandbox.Dirty
+	if s.Sandbox.Share == ShareHeld {
+		s.Sandbox.Share = ShareAsked
+	}
 	for i := range s.Containers {
 		s.Containers[i].Stale = s.Sandbox.Dirty && !s.Containers[i].Ended
+		s.Containers[i].Paused = false // until it is seen again
+	}
+}
+
+// foldLimits takes over other limits. Where they change what the task needs of the host,
+// its share is asked for anew: one that has begun gets it whether or not there is room.
+func (s *State) foldLimits(q Quota) {
+	before, b := s.Need(), &s.Sandbox
+	s.Options.Quota = q
+	if s.Goal != Up || b.Share == ShareWanted || s.Need().Equal(before) {
+		return
+	}
+	b.Share = ShareAsked
+	b.Retry.NotUntil = time.Time{}
+	if b.Op.Kind == Admit {
+		b.Op.Canceled = true // its answer is about the need of before
 	}
 }
 
 func (s *State) foldGoal(at time.Time, g Goal, by string, force bool) {
 	if s.Sandbox.Phase == SandboxRemoved {
 		return
+	}
+	if g == Gone && s.Goal != Gone {
+		// What a removal may take is counted from here.
+		for i := range s.Containers {
+			s.Containers[i].Retry.Persist, s.Containers[i].Retry.NotUntil = 0, time.Time{}
+		}
+		s.Sandbox.Retry.Persist, s.Sandbox.Retry.NotUntil = 0, time.Time{}
 	}
 	s.lowerGoal(at, g, StopReason{Code: StopUserInitiated, Reason: "stopped by " + by})
 	if force && !s.Force {
@@ -56,7 +91,7 @@ func (s *State) lowerGoal(at time.Time, g Goal, why StopReason) {
 	if s.Goal == Up {
 		why.At = at
 		s.Stop = why
-		s.Sandbox.Retry = Retry{}
+		s.Sandbox.Retry, s.Sandbox.Queue = Retry{}, ""
 	}
 	s.Goal = max(s.Goal, g)
 }
@@ -87,14 +122,27 @@ func (s *State) foldFinished(at time.Time, ev OpFinished) {
 func (s *State) foldSandbox(at time.Time, op Op, ev OpFinished) {
 	b := &s.Sandbox
 	if ev.Failure.Class == OK {
-		b.Retry, b.Stale = Retry{}, false
+		b.Retry = Retry{}
+		b.Stale = b.Stale && (op.Kind == Admit || op.Kind == Release) // those say nothing of the pod
 		switch op.Kind {
 		case Prepare:
 			b.Phase, b.PodID, b.Slice, b.Ports = SandboxReady, ev.Result.PodID, ev.Result.Slice, ev.Result.Ports
+			b.Metadata = ev.Result.Metadata
+			if f := ev.Result.Tolerated; f.Class != OK {
+				f.At, f.Tolerated = at, true
+				b.Failures = append(b.Failures[:len(b.Failures):len(b.Failures)], f)
+			}
 		case Halt:
 			b.Phase = SandboxStopped
 		case Remove:
 			b.Phase, b.Dirty = SandboxRemoved, false
+			s.endAbandoned(at)
+		case Admit:
+			if !op.Canceled {
+				s.foldVerdict(at, ev.Result)
+			}
+		case Release:
+			b.Share = ShareNone
 		default:
 			panic("lifecycle: sandbox finished a " + op.Kind.String())
 		}
@@ -103,18 +151,55 @@ func (s *State) foldSandbox(at time.Time, op Op, ev OpFinished) {
 	f := ev.Failure.named(op.Kind)
 	switch {
 	case f.Class == Canceled:
+	case op.Kind == Admit && f.Class == Permanent:
+		b.Failures = append(b.Failures[:len(b.Failures):len(b.Failures)], f)
+		s.lowerGoal(at, Down, StopReason{Code: StopTaskFailedToStart, Reason: f.String()})
 	case op.Kind == Prepare && (f.mayPass() && b.Retry.Attempts+1 < attemptLimit(Prepare)):
 		b.Retry.postpone(at, f, b.Retry.tried(), s.jitter(-1))
 	case op.Kind == Prepare:
 		b.Failures = append(b.Failures[:len(b.Failures):len(b.Failures)], f)
-		s.lowerGoal(at, Down, StopReason{Code: StopTaskFailedToStart, Reason: f.String()})
-	case op.Kind == Remove && f.Class == Permanent:
-		// Something that is not ours stands in the way. Trying again is up to the user.
+		code := StopTaskFailedToStart
+		if s.everRan() {
+			code = StopInfrastructureHealth
+		}
+		s.lowerGoal(at, Down, StopReason{Code: code, Reason: f.String()})
+	case op.Kind == Remove && (f.Class == Permanent || b.Retry.Persist+1 >= removalAttempts):
+		// Something that is not ours stands in the way, or Podman cannot. Trying
+		// again is up to the user, and to the clean-up of stopped tasks.
 		b.Failures = append(b.Failures[:len(b.Failures):len(b.Failures)], f)
+		b.Retry = Retry{}
 		s.Goal = Down
+		s.resumeAbandoned()
 	default:
 		b.Retry.postpone(at, f, b.Retry.persisted(), s.jitter(-1))
 	}
+}
+
+// queuePace is how long a task waits before it asks again unprompted: the bound on
+// a wake-up that was lost, and on noticing that an owner has died.
+const queuePace = 2 * time.Second
+
+// foldVerdict takes over whether the task is in.
+func (s *State) foldVerdict(at time.Time, r Result) {
+	b := &s.Sandbox
+	if r.Admitted {
+		b.Share, b.Queue = ShareHeld, ""
+		return
+	}
+	if s.Goal == Up {
+		b.Queue = r.Queue
+		b.Retry.NotUntil = at.Add(queuePace)
+	}
+}
+
+// useImageCheck gives a container whose definition asks for it the health check of its
+// image. From then on the task is as if it had been written so.
+func (s *State) useImageCheck(i int, check *taskdef.HealthCheck) {
+	if def := s.Task.Containers[i]; check == nil || def.HealthCheck != nil || !def.Extensions.ImageHealthCheck {
+		return
+	}
+	s.Task.Containers = slices.Clone(s.Task.Containers)
+	s.Task.Containers[i].HealthCheck = check
 }
 
 func (s *State) foldContainer(at time.Time, i int, op Op, ev OpFinished) {
@@ -132,11 +217,24 @@ func (s *State) foldContainer(at time.Time, i int, op Op, ev OpFinished) {
 		c.Resolved, c.Digest, c.Retry = true, ev.Result.Digest, Retry{}
 	case Pull:
 		c.Pulled, c.ImageID, c.Source, c.Retry = true, ev.Result.ImageID, ev.Result.Source, Retry{}
-	case Create, Start:
-		if ev.Result.Seen.Presence >= Created && (op.Kind == Create || ev.Result.Seen.Presence > Created) {
+		if c.Source == SourceCache && !c.Pinned {
+			c.Digest = ev.Result.Digest // what runs, which need not be what the registry has
+		}
+		s.useImageCheck(i, ev.Result.HealthCheck)
+	case Create:
+		if ev.Result.Seen.Presence >= Created {
 			c.Retry = Retry{}
 		}
 		s.observe(at, i, ev.Result.Seen)
+	case Start:
+		if f := ev.Result.Tolerated; f.Class != OK {
+			f.Tolerated, f.At = true, at
+			c.fail(f)
+		}
+		// Podman has said yes; what it shows decides, as after a failure.
+		c.Doubt = Doubt{Kind: Start, Failure: Failure{Class: Temporary, At: at, Message: "it does not run after the start"}.named(Start)}
+		s.observe(at, i, ev.Result.Seen)
+		s.judge(at, i)
 	case Stop:
 		s.observe(at, i, ev.Result.Seen)
 		if c.Presence == Running {
@@ -161,10 +259,14 @@ func (s *State) foldContainerFailure(at time.Time, i int, op Op, f Failure) {
 	case Create, Start:
 		c.Stale = true
 		c.Doubt = Doubt{Kind: op.Kind, Failure: f}
-	default: // Stop, Inspect: never given up
+	default: // Stop, Inspect: never given up, but in the end left to a removal
 		c.Stale = true
 		if f.Class != Canceled {
 			c.Retry.postpone(at, f, c.Retry.persisted(), s.jitter(i))
+		}
+		if s.Goal == Gone && c.Retry.Persist >= removalAttempts {
+			c.fail(f)
+			c.Abandoned = true
 		}
 	}
 }
@@ -202,57 +304,72 @@ func (s *State) stopOnPullFailure(at time.Time, i int, f Failure) {
 	s.lowerGoal(at, Down, StopReason{Code: StopTaskFailedToStart, Reason: f.String(), Container: s.Task.Containers[i].Name})
 }
 
+// endAbandoned ends what a removal has taken along.
+func (s *State) endAbandoned(at time.Time) {
+	for i := range s.Containers {
+		if c := &s.Containers[i]; !c.Ended {
+			c.end(at)
+		}
+	}
+}
+
+// resumeAbandoned takes up again what a failed removal had been left.
+func (s *State) resumeAbandoned() {
+	for i := range s.Containers {
+		if c := &s.Containers[i]; c.Abandoned {
+			c.Abandoned, c.Retry = false, Retry{}
+		}
+	}
+}
+
 // observe takes over what an inspection saw.
 func (s *State) observe(at time.Time, i int, seen Observed) {
 	c := &s.Containers[i]
-	c.Stale = false
+	c.Stale, c.Paused = false, seen.Presence == Running && seen.Paused
 	if seen.Presence == Exited && seen.StartedAt.IsZero() {
 		seen.Presence = Created // Podman's word for a start that failed
 	}
-	if !c.StartedAt.IsZero() && seen.Presence < Running {
+	ran := !c.StartedAt.IsZero()
+	switch {
+	case ran && (seen.Presence == Absent || seen.Presence == Created && !c.awaitsRestart()):
 		c.Presence = seen.Presence
-		c.fail(Failure{Class: Permanent, Name: ErrContainerVanished, At: at, Message: vanished(seen.Presence)})
+		c.fail(Failure{Class: Permanent, Name: ErrContainerVanished, At: at, Message: c.vanished()})
 		c.end(at)
 		return
+	case c.awaitsRestart() && (seen.Presence == Created || seen.Presence == Exited && seen.StartedAt.Equal(c.StartedAt)):
+		c.Presence = seen.Presence // it has not been started again
+		return
 	}
-	c.Presence, c.ID = seen.Presence, seen.ID
+	c.Presence, c.ID, c.Ports, c.Addresses = seen.Presence, seen.ID, seen.Ports, seen.Addresses
 	if seen.Presence < Running {
 		return
 	}
-	if c.StartedAt.IsZero() {
-		c.StartedAt = seen.StartedAt
-		c.Health = s.firstCheckup(at, i)
+	switch {
+	case !ran:
+		c.FirstStartedAt = seen.StartedAt
+		s.beginRun(at, i, seen.StartedAt)
+	case !seen.StartedAt.Equal(c.StartedAt): // by us, or by somebody else
+		c.Restarts++
+		s.beginRun(at, i, seen.StartedAt)
 	}
-	if seen.Presence == Exited {
-		c.FinishedAt = seen.FinishedAt
-		c.HasExit, c.ExitCode = true, seen.ExitCode
-		if seen.OOMKilled {
-			c.fail(outOfMemory(at, seen.ExitCode))
-		}
-		c.end(at)
+	switch {
+	case seen.Presence == Exited:
+		s.endRun(at, i, seen)
+	case c.Paused && s.Task.Containers[i].HealthCheck != nil:
+		c.Health.Next = at.Add(s.Task.Containers[i].HealthCheck.Interval) // then it is looked at again
 	}
 }
-
-// outOfMemory tells a container that was killed for memory from one that lost a
-// process to it and ended by itself: Podman sets the same flag for both.
-func outOfMemory(at time.Time, exitCode int) Failure {
-	f := Failure{Class: Permanent, Name: ErrOutOfMemory, At: at, Message: "the container was killed for using more memory than its limit"}
-	if exitCode != exitKilled {
-		f.Tolerated = true
-		f.Message = "a process of the container was killed for memory; the container itself ended later"
-	}
-	return f
-}
-
-// exitKilled is the exit code of SIGKILL.
-const exitKilled = 137
 
 // vanished says how a container that ran can be there no more.
-func vanished(p Presence) string {
-	if p == Created {
-		return "Podman has reset the container, as after a restart of the host; its exit code is lost"
+func (c *Container) vanished() string {
+	lost := "; its exit code is lost"
+	if c.HasExit {
+		lost = ", before it was seen to run again"
 	}
-	return "somebody else removed the container from Podman; its exit code is lost"
+	if c.Presence == Created {
+		return "Podman has reset the container, as after a restart of the host" + lost
+	}
+	return "somebody else removed the container from Podman" + lost
 }
 
 // judge decides about a failed create or start, now that an inspection has told
@@ -261,7 +378,7 @@ func (s *State) judge(at time.Time, i int) {
 	c := &s.Containers[i]
 	d := c.Doubt
 	c.Doubt = Doubt{}
-	worked := d.Kind == Create && c.Presence >= Created || d.Kind == Start && c.Presence >= Running
+	worked := d.Kind == Create && c.Presence >= Created || d.Kind == Start && c.Presence >= Running && !c.awaitsRestart()
 	if d.Kind == Idle || worked || c.Ended || d.Failure.Class == Canceled {
 		return
 	}
@@ -298,5 +415,6 @@ func (c *Container) fail(f Failure) {
 // end marks the container as stopped for good.
 func (c *Container) end(at time.Time) {
 	c.Ended, c.EndedAt = true, at
-	c.Stale, c.Retry, c.Doubt = false, Retry{}, Doubt{}
+	c.Stale, c.Paused, c.Abandoned, c.Retry, c.Doubt = false, false, false, Retry{}, Doubt{}
+	c.TurnAt, c.RestartAt = time.Time{}, time.Time{}
 }

@@ -15,10 +15,11 @@ import (
 const earlyProbe = 100 * time.Millisecond
 
 func (s *State) firstCheckup(at time.Time, i int) Checkup {
+	reported := s.Containers[i].Health.Reported
 	if s.Task.Containers[i].HealthCheck == nil {
 		return Checkup{}
 	}
-	return Checkup{Since: at, Next: at.Add(earlyProbe)}
+	return Checkup{Since: at, Next: at.Add(earlyProbe), Reported: reported}
 }
 
 // foldProbe takes over the answer to a probe. One that overran has counted as

@@ -20,7 +20,7 @@ func (s *State) plan(at time.Time) []Effect {
 func (s *State) planContainer(at time.Time, i int) Effect {
 	c := &s.Containers[i]
 	switch {
-	case c.Ended:
+	case c.Ended, c.Abandoned:
 		return nil
 	case c.Op.Busy():
 		return s.planCancel(at, i)
@@ -36,17 +36,24 @@ func (s *State) planContainer(at time.Time, i int) Effect {
 }
 
 // planUp moves a container one step towards running. No image is pulled and
-// nothing is created before every digest of the task is known; pulls and creates
-// do not wait for dependencies, starts do.
+// nothing is created before every digest of the task is known and the task has its
+// share of the host; pulls and creates do not wait for dependencies, starts do.
 func (s *State) planUp(at time.Time, i int) Effect {
 	c, def := &s.Containers[i], &s.Task.Containers[i]
 	sandbox := s.Sandbox.Phase == SandboxReady && !s.Sandbox.Stale
 	switch {
 	case c.Presence == Running:
+		if def.HealthCheck != nil && !at.Before(c.Health.Next) && c.Paused {
+			return InspectContainer{ID: s.begin(at, &c.Op, Inspect), Index: i}
+		}
 		if def.HealthCheck != nil && !at.Before(c.Health.Next) {
 			id := s.begin(at, &c.Op, Probe)
 			c.Op.Overdue = at.Add(def.HealthCheck.Timeout)
 			return ProbeContainer{ID: id, Index: i}
+		}
+	case c.awaitsRestart():
+		if !at.Before(c.RestartAt) && sandbox {
+			return StartContainer{ID: s.begin(at, &c.Op, Start), Index: i, Restart: c.Restarts + 1}
 		}
 	case c.Presence == Created:
 		if a, _ := s.verdict(at, i); a == ready && sandbox {
@@ -54,7 +61,7 @@ func (s *State) planUp(at time.Time, i int) Effect {
 		}
 	case !c.Resolved:
 		return ResolveImage{ID: s.begin(at, &c.Op, Resolve), Index: i, Ref: def.Image}
-	case !s.allResolved():
+	case !s.allResolved() || !s.admitted():
 	case !c.Pulled:
 		return PullImage{ID: s.begin(at, &c.Op, Pull), Index: i, Ref: def.Image, Digest: c.Digest}
 	case sandbox:
@@ -113,21 +120,27 @@ func (s *State) planSandbox(at time.Time) Effect {
 	b := &s.Sandbox
 	switch {
 	case b.Op.Busy():
-		if b.Op.Kind == Prepare && s.Goal != Up && !b.Op.Canceled {
+		if (b.Op.Kind == Prepare || b.Op.Kind == Admit) && s.Goal != Up && !b.Op.Canceled {
 			b.Op.Canceled = true
 			return CancelOp{ID: b.Op.ID}
 		}
 	case at.Before(b.Retry.NotUntil):
 	case s.Goal == Up:
+		if !s.admitted() {
+			b.Share = ShareAsked
+			return AdmitTask{ID: s.begin(at, &b.Op, Admit), Begun: b.Dirty}
+		}
 		if s.wantsSandbox() {
 			b.Dirty = true
 			return PrepareSandbox{ID: s.begin(at, &b.Op, Prepare)}
 		}
-	case !s.allEnded():
+	case !s.allLetGo():
 	case s.Goal == Gone && b.Phase != SandboxRemoved:
 		return RemoveSandbox{ID: s.begin(at, &b.Op, Remove)}
 	case s.Goal == Down && b.Phase < SandboxStopped:
 		return HaltSandbox{ID: s.begin(at, &b.Op, Halt)}
+	case b.Share != ShareNone:
+		return ReleaseTask{ID: s.begin(at, &b.Op, Release)}
 	}
 	return nil
 }
@@ -143,7 +156,7 @@ func (s *State) wantsSandbox() bool {
 		if c.Stale {
 			return false
 		}
-		wanted = wanted || !c.Ended && c.Presence < Running
+		wanted = wanted || !c.Ended && c.Presence != Running
 	}
 	return wanted
 }

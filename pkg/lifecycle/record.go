@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -11,7 +12,7 @@ func (c Container) Status() Status {
 	switch {
 	case c.Ended:
 		return StatusStopped
-	case c.Presence == Running:
+	case c.Presence == Running, c.awaitsRestart():
 		return StatusRunning
 	case c.Presence == Created:
 		return StatusCreated
@@ -41,6 +42,10 @@ func (s State) Status() Status {
 	switch least {
 	case StatusPulled:
 		return StatusManifestPulled
+	case StatusRunning:
+		if s.anyStale() {
+			return s.Reported // whether it is true is being looked into
+		}
 	case StatusStopped:
 		return s.Reported
 	}
@@ -48,21 +53,67 @@ func (s State) Status() Status {
 }
 
 // record appends to History what changed for the user. Statuses are only ever
-// reported forwards, each once, and none that was never true.
-func (s *State) record(at time.Time) {
+// reported forwards, each once but for RUNNING after a restart, and none that was
+// never true. wasUp tells the goal before the step.
+func (s *State) record(at time.Time, wasUp bool) {
 	for i := range s.Containers {
-		s.recordContainer(at, i)
+		s.recordContainer(at, i, StatusRunning)
+		s.recordRestarts(at, i)
+	}
+	if wasUp && s.Reported < StatusRunning && s.haveRunTogether() {
+		s.recordTask(at, StatusRunning)
+	}
+	for i := range s.Containers {
+		s.recordContainer(at, i, StatusStopped)
+		s.recordHealth(at, i)
 	}
 	s.recordSandbox(at)
-	if now := s.Status(); now > s.Reported && (now != StatusManifestPulled || s.anyDigestReported()) {
-		s.Reported = now
-		t := Transition{At: at, Status: now.String()}
-		if now == StatusStopped {
-			code := s.ExitCode()
-			t.ExitCode, t.Reason = &code, fmt.Sprintf("%s: %s", s.Stop.Code, s.Stop.Reason)
-		}
-		s.append(t)
+	s.recordTask(at, s.Status())
+}
+
+func (s *State) recordTask(at time.Time, now Status) {
+	if now <= s.Reported || now == StatusManifestPulled && !s.anyDigestReported() {
+		return
 	}
+	s.Reported = now
+	t := Transition{At: at, Status: now.String()}
+	if now == StatusStopped {
+		code := s.ExitCode()
+		t.ExitCode, t.Reason = &code, fmt.Sprintf("%s: %s", s.Stop.Code, s.Stop.Reason)
+	}
+	s.append(t)
+}
+
+// haveRunTogether reports whether there was a moment at which every container had
+// started and no essential one had ended, by Podman's clock: the last one may have
+// started and ended between two looks.
+func (s *State) haveRunTogether() bool {
+	var last time.Time
+	for i := range s.Containers {
+		started := s.Containers[i].FirstStartedAt
+		if started.IsZero() || s.Containers[i].Stale {
+			return false
+		}
+		if started.After(last) {
+			last = started
+		}
+	}
+	for i := range s.Containers {
+		c := &s.Containers[i]
+		if s.Task.Containers[i].Essential && c.Ended && (!c.HasExit || c.FinishedAt.Before(last)) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s State) anyStale() bool {
+	for _, c := range s.Containers {
+		if c.Stale {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *State) anyDigestReported() bool {
@@ -74,9 +125,10 @@ func (s *State) anyDigestReported() bool {
 	return false
 }
 
-func (s *State) recordContainer(at time.Time, i int) {
+// recordContainer reports a container's statuses up to a limit.
+func (s *State) recordContainer(at time.Time, i int, limit Status) {
 	c := &s.Containers[i]
-	reached := c.Status()
+	reached := min(c.Status(), limit)
 	for st := c.Reported + 1; st <= reached; st++ {
 		t := Transition{At: at, Container: s.Task.Containers[i].Name, Status: st.String()}
 		switch st {
@@ -108,11 +160,15 @@ func (s *State) recordContainer(at time.Time, i int) {
 				code := c.ExitCode
 				t.ExitCode = &code
 			}
-			t.Reason = c.Fatal()
+			t.Reason = cmp.Or(c.Fatal(), c.NotRestarted)
 		}
 		s.append(t)
 	}
 	c.Reported = max(c.Reported, reached)
+}
+
+func (s *State) recordHealth(at time.Time, i int) {
+	c := &s.Containers[i]
 	if h := &c.Health; h.Status != h.Reported {
 		h.Reported = h.Status
 		s.append(Transition{At: at, Container: s.Task.Containers[i].Name, Status: h.Status.String(), Reason: h.reason()})

@@ -272,3 +272,55 @@ func TestCheckNoticesAnEditedRecord(t *testing.T) {
 		}
 	}
 }
+
+// A task whose last container starts and ends between two looks was RUNNING, if
+// nothing essential had ended before.
+func TestRunningIsToldOfATaskThatEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		first func(*taskdef.Container) // of a
+		play  func(*driver)
+		want  bool
+	}{
+		{"one container", nil, nil, true},
+		{"the other runs", nil, func(d *driver) { d.see(Start, 0, Running); d.see(Start, 1, Exited, 0) }, true},
+		{"the other, not essential, had ended", optional, func(d *driver) { d.see(Start, 0, Exited, 0); d.see(Start, 1, Exited, 0) }, true},
+		{"the other, essential, had ended", nil, func(d *driver) {
+			d.see(Start, 0, Exited, 0)
+			d.at = d.at.Add(time.Second)
+			d.see(Start, 1, Exited, 0)
+		}, false},
+		{"the other, essential, turns out to have ended before", nil, func(d *driver) {
+			d.see(Start, 0, Running)
+			d.do(Hinted{Index: 0})
+			d.at = d.at.Add(time.Second)
+			d.see(Start, 1, Running)
+			d.answer(Inspect, 0, Failure{}, Result{Seen: Observed{Presence: Exited, StartedAt: epoch, FinishedAt: epoch}})
+		}, false},
+		{"a stop was asked for before", nil, func(d *driver) {
+			d.see(Start, 0, Running)
+			d.do(StopRequested{By: "user"})
+			d.see(Start, 1, Exited, 0)
+		}, false},
+	} {
+		var d *driver
+		if tt.play == nil {
+			d = drive(t, Options{}, container("a"))
+			d.upTo(Start)
+			d.see(Start, 0, Exited, 0)
+		} else {
+			first := container("a")
+			if tt.first != nil {
+				tt.first(&first)
+			}
+			d = drive(t, Options{}, first, container("b"))
+			d.upTo(Start)
+			tt.play(d)
+		}
+		got := slices.Contains(d.history(), "RUNNING")
+		if got != tt.want {
+			t.Errorf("%s: RUNNING is told: %v\n\t%s", tt.name, got, strings.Join(d.history(), "\n\t"))
+		}
+	}
+}

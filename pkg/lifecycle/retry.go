@@ -8,6 +8,7 @@ import (
 // Error names of the ECS agent that podtask gives to failures.
 const (
 	ErrTimeout                = "DockerTimeoutError"
+	ErrLimitsNotApplied       = "LimitsNotAppliedError"
 	ErrOutOfMemory            = "OutOfMemoryError"
 	ErrContainerVanished      = "ContainerVanishedError"
 	ErrCannotPullManifest     = "CannotPullImageManifestError"
@@ -30,6 +31,8 @@ var errorNames = [numKind]string{
 	Prepare: ErrResourceInitialization,
 	Halt:    ErrCannotStop,
 	Remove:  ErrCannotRemove,
+	Admit:   ErrResourceInitialization,
+	Release: ErrCannotStop,
 }
 
 // named gives a failure without a name the one that belongs to its operation.
@@ -49,17 +52,24 @@ func (f Failure) mayPass() bool {
 }
 
 // attemptLimit is how often a move is tried before it is given up. Manifest and
-// pull follow the ECS agent (9 and 5 attempts).
+// pull follow the ECS agent (9 and 5 attempts). A pod gets half a minute, in which
+// the network of a host that boots comes up.
 func attemptLimit(k Kind) int {
 	switch k {
 	case Resolve:
 		return 9
-	case Prepare, Pull:
+	case Prepare:
+		return 8
+	case Pull:
 		return 5
 	default:
 		return 3
 	}
 }
+
+// removalAttempts is how many failures in a row end a removal, or hand a container
+// that Podman can neither stop nor inspect over to it: about a minute.
+const removalAttempts = 8
 
 const (
 	backoffBase = 250 * time.Millisecond

@@ -8,8 +8,9 @@ import (
 // settle draws every conclusion that needs no call, until nothing follows any more.
 func (s *State) settle(at time.Time) {
 	s.countOverdueProbes(at)
-	for s.settleContainers(at) || s.settleEssential(at) || s.settleSandbox() {
+	for s.settleContainers(at) || s.settleEssential(at) || s.settleWatches(at) || s.settleSandbox() {
 	}
+	s.noteTurns(at)
 }
 
 // settleContainers ends containers that will never run (again): those whose
@@ -18,12 +19,14 @@ func (s *State) settle(at time.Time) {
 func (s *State) settleContainers(at time.Time) (changed bool) {
 	for i := range s.Containers {
 		c := &s.Containers[i]
-		if c.Ended || c.Op.Busy() || c.Stale || c.Presence >= Running {
+		if c.Ended || c.Op.Busy() || c.Stale || c.Presence == Running {
 			continue
 		}
 		if s.Goal != Up {
-			c.end(at)
+			c.end(at) // a restart that was to come does not come
 			changed = true
+		} else if c.awaitsRestart() {
+			continue
 		} else if answer, why := s.verdict(at, i); answer == never {
 			c.fail(Failure{Class: Permanent, Name: ErrCannotStart, At: at, Message: why})
 			c.HasExit, c.ExitCode = true, exitDependency
@@ -71,16 +74,20 @@ func (c Container) lastFailure() string {
 	return "no reason known"
 }
 
-// settleSandbox skips the take-down of a sandbox that was never begun.
+// settleSandbox skips the take-down of a sandbox that was never begun, and gives up
+// a share that was never asked for.
 func (s *State) settleSandbox() (changed bool) {
+	if s.Goal != Up && s.Sandbox.Share == ShareWanted {
+		s.Sandbox.Share, changed = ShareNone, true
+	}
 	if s.Goal == Up || s.Sandbox.Dirty || !s.allEnded() {
-		return false
+		return changed
 	}
 	want := SandboxStopped
 	if s.Goal == Gone {
 		want = SandboxRemoved
 	}
-	changed = s.Sandbox.Phase != want
+	changed = changed || s.Sandbox.Phase != want
 	s.Sandbox.Phase = want
 	return changed
 }

@@ -6,11 +6,12 @@ import "time"
 // changes anything else; s stays valid. at is the time of the event and must not
 // run backwards by more than clocks do: a step back only delays timers.
 func Step(s State, at time.Time, ev Event) (State, []Effect) {
+	wasUp := s.Goal == Up
 	s = s.clone()
 	s.fold(at, ev)
 	s.settle(at)
 	effects := s.plan(at)
-	s.record(at)
+	s.record(at, wasUp)
 	return s, effects
 }
 
@@ -28,11 +29,14 @@ func (s State) Wake(after time.Time) time.Time {
 	}
 	for i, c := range s.Containers {
 		switch {
-		case c.Ended:
+		case c.Ended, c.Abandoned:
 		case c.Op.Busy():
 			consider(c.Op.Overdue)
 		default:
 			consider(c.Retry.NotUntil)
+			if s.Goal == Up {
+				consider(c.RestartAt)
+			}
 			if c.Presence == Running && s.Goal == Up && s.Task.Containers[i].HealthCheck != nil {
 				consider(c.Health.Next)
 			}

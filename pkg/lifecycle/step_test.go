@@ -67,8 +67,10 @@ func (b *tape) event(s State, at time.Time) Event {
 		return RemoveRequested{By: "user", Force: b.next(2) == 0}
 	case 3, 4:
 		return Hinted{Index: b.next(len(s.Containers)+2) - 1}
-	case 5, 6, 7:
+	case 5, 6:
 		return TimerFired{}
+	case 7:
+		return LimitsRequested{Quota: Quota{Memory: int64(b.next(256))}}
 	}
 	i := b.next(len(s.Containers)+2) - 1
 	ev := OpFinished{ID: OpID(b.next(8))} // late, or of nothing
@@ -86,6 +88,7 @@ func (b *tape) event(s State, at time.Time) Event {
 	}
 	if ev.Result.Seen.Presence == Exited {
 		ev.Result.Seen.FinishedAt = at
+		ev.Result.Seen.Memory.Kills = uint64(b.next(3))
 	}
 	if ev.Failure.Class != OK {
 		ev.Result = Result{}
@@ -226,17 +229,28 @@ func TestUnknownAnswersChangeNothing(t *testing.T) {
 	}
 }
 
-// The case that is stepped most: a container of a running task is looked at.
-func BenchmarkStep(b *testing.B) {
+// threeInAChain is a task of three containers, each of which waits for the one before.
+func threeInAChain() State {
 	task := taskdef.Task{Family: "bench", Network: taskdef.NetworkBridge, Containers: []taskdef.Container{
 		container("a", optional), container("b", after(0, taskdef.Start)), container("c", after(1, taskdef.Start)),
 	}}
-	s := New(strings.Repeat("0", 32), "", task, Options{}, epoch)
+	return New(strings.Repeat("0", 32), "", task, Options{}, epoch)
+}
+
+// chainThatRuns is the case that is stepped most: a running task.
+func chainThatRuns() State {
+	s := threeInAChain()
 	s.Sandbox = Sandbox{Phase: SandboxReady, Dirty: true}
 	for i := range s.Containers {
 		s.Containers[i] = Container{Resolved: true, Pulled: true, Presence: Running, StartedAt: epoch, Reported: StatusRunning}
 	}
 	s.Reported = StatusRunning
+	return s
+}
+
+// A container of a running task is looked at.
+func BenchmarkStep(b *testing.B) {
+	s := chainThatRuns()
 	b.ReportAllocs()
 	for b.Loop() {
 		next, effects := Step(s, epoch, Hinted{Index: 1})
@@ -244,4 +258,78 @@ func BenchmarkStep(b *testing.B) {
 			b.Fatal(effects)
 		}
 	}
+}
+
+// The whole life of a task of three containers, from its submission to STOPPED. A
+// transition is a line of its history.
+func BenchmarkLife(b *testing.B) {
+	b.ReportAllocs()
+	transitions := 0
+	for b.Loop() {
+		s, _ := live(b, threeInAChain())
+		transitions += len(s.History)
+	}
+	b.ReportMetric(float64(transitions)/b.Elapsed().Seconds(), "transitions/s")
+}
+
+// What the most frequent step and a whole life allocate may not creep up: a step
+// copies the containers and makes an effect, a life adds its history. It is no
+// parallel test, because AllocsPerRun counts those of all.
+func TestAllocationsOfAStep(t *testing.T) {
+	s := chainThatRuns()
+	if n := testing.AllocsPerRun(100, func() { Step(s, epoch, Hinted{Index: 1}) }); n > 4 {
+		t.Errorf("a step that looks at a container makes %v allocations, want at most 4", n)
+	}
+	steps := 0
+	n := testing.AllocsPerRun(100, func() { _, steps = live(t, threeInAChain()) })
+	t.Logf("a life of %d steps makes %v allocations", steps, n)
+	if n > 120 || steps > 17 { // 107, and some more under the race detector
+		t.Error("want at most 120 in 17 steps")
+	}
+}
+
+// live answers every effect with success until the task has stopped, and counts the
+// steps; the last container exits as soon as it runs.
+func live(tb testing.TB, s State) (end State, steps int) {
+	s, asked := Step(s, epoch, Restarted{})
+	for steps = 1; len(asked) > 0; steps++ {
+		e := asked[0]
+		var more []Effect
+		s, more = Step(s, epoch, success(e, len(s.Containers)-1))
+		asked = append(asked[1:], more...)
+	}
+	if !s.Settled() {
+		tb.Fatalf("it rests as %s", s.Status())
+	}
+	return s, steps
+}
+
+func success(e Effect, last int) OpFinished {
+	seen := func(p Presence) Result {
+		return Result{Seen: Observed{Presence: p, ID: "id", StartedAt: epoch, FinishedAt: epoch}}
+	}
+	switch e := e.(type) {
+	case AdmitTask:
+		return OpFinished{ID: e.ID, Result: Result{Admitted: true}}
+	case ReleaseTask:
+		return OpFinished{ID: e.ID}
+	case PrepareSandbox:
+		return OpFinished{ID: e.ID}
+	case HaltSandbox:
+		return OpFinished{ID: e.ID}
+	case ResolveImage:
+		return OpFinished{ID: e.ID, Result: Result{Digest: "sha256:d"}}
+	case PullImage:
+		return OpFinished{ID: e.ID, Result: Result{ImageID: "image"}}
+	case CreateContainer:
+		return OpFinished{ID: e.ID, Result: seen(Created)}
+	case StartContainer:
+		if e.Index == last {
+			return OpFinished{ID: e.ID, Result: seen(Exited)}
+		}
+		return OpFinished{ID: e.ID, Result: seen(Running)}
+	case StopContainer:
+		return OpFinished{ID: e.ID, Result: seen(Exited)}
+	}
+	panic("nothing to answer")
 }

@@ -18,6 +18,8 @@ type Port struct {
 	HostPort      uint16 // 0 in a request: any free one
 	Protocol      string // tcp or udp
 	HostIP        string // empty: all addresses
+	// Next: the host port follows that of the port before, as in a range.
+	Next bool
 }
 
 // String gives the port as "127.0.0.1:8080/tcp".
@@ -152,7 +154,7 @@ func (p *planner) name(i int) string {
 // choose finds a host port for port i if it needs one.
 func (p *planner) choose(i int) {
 	port := p.ports[i]
-	if port.HostPort != 0 || p.bad[i] {
+	if port.HostPort != 0 || port.Next || p.bad[i] {
 		return
 	}
 	for range freeAttempts {
@@ -161,32 +163,54 @@ func (p *planner) choose(i int) {
 			p.fail(i, "no free host port: %v", err)
 			return
 		}
-		port.HostPort = n
-		if _, clash := p.clash(port, len(p.ports)); !clash && n >= p.host.UnprivilegedStart {
-			p.ports[i].HostPort = n
+		if p.place(i, n) {
 			return
 		}
 	}
 	p.fail(i, "no free host port was found in %d attempts: give one", freeAttempts)
 }
 
+// place gives port i and those of its range the host ports from first on, and
+// reports whether these are free.
+func (p *planner) place(i int, first uint16) bool {
+	end := i + 1
+	for end < len(p.ports) && p.ports[end].Next {
+		end++
+	}
+	if first < p.host.UnprivilegedStart || int(first)+end-i-1 > 65535 {
+		return false
+	}
+	for j := i; j < end; j++ {
+		port := p.ports[j]
+		port.HostPort = first + uint16(j-i)
+		if _, clash := p.clash(port, len(p.ports)); clash || j > i && p.host.Taken(port.Protocol, port.HostIP, port.HostPort) {
+			return false
+		}
+	}
+	for j := i; j < end; j++ {
+		p.ports[j].HostPort = first + uint16(j-i)
+	}
+	return true
+}
+
 // clash finds a port before index end that has the same host port as port.
 func (p *planner) clash(port Port, end int) (int, bool) {
 	for j, other := range p.ports[:end] {
-		if other.HostPort == port.HostPort && other.Protocol == port.Protocol && overlap(other.HostIP, port.HostIP) {
+		if other.HostPort == port.HostPort && other.Protocol == port.Protocol && Overlap(other.HostIP, port.HostIP) {
 			return j, true
 		}
 	}
 	return 0, false
 }
 
-// overlap tells whether one socket can meet another at some address. The
-// unspecified IPv6 address takes IPv4 along, as Linux does by default.
-func overlap(a, b string) bool {
+// Overlap tells whether sockets of one port on two host addresses exclude each
+// other. Empty stands for all addresses; the unspecified IPv6 address takes IPv4
+// along, as Linux does by default. What is no IP address overlaps nothing.
+func Overlap(a, b string) bool {
 	x, errX := address(a)
 	y, errY := address(b)
 	if errX != nil || errY != nil {
-		return false // reported already
+		return false
 	}
 	return x == y || covers(x, y) || covers(y, x)
 }

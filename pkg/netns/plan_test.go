@@ -27,6 +27,7 @@ func TestPlanFillsHostPorts(t *testing.T) {
 	t.Parallel()
 	at := func(p netns.Port, ip string) netns.Port { p.HostIP = ip; return p }
 	udp := func(p netns.Port) netns.Port { p.Protocol = "udp"; return p }
+	next := func(p netns.Port) netns.Port { p.Next = true; return p }
 	tests := []struct {
 		name string
 		in   []netns.Port
@@ -37,6 +38,7 @@ func TestPlanFillsHostPorts(t *testing.T) {
 		{"a dynamic one is chosen", []netns.Port{tcp(0), tcp(8080)}, "[*:40000/tcp *:8080/tcp]"},
 		{"a fixed one later in the list is not chosen", []netns.Port{tcp(0), tcp(40000)}, "[*:40001/tcp *:40000/tcp]"},
 		{"two dynamic ones differ", []netns.Port{tcp(0), tcp(0)}, "[*:40000/tcp *:40001/tcp]"},
+		{"a range is in one piece", []netns.Port{tcp(40001), tcp(0), next(tcp(0)), next(tcp(0))}, "[*:40001/tcp *:40002/tcp *:40003/tcp *:40004/tcp]"},
 		{"one number for two protocols", []netns.Port{tcp(53000), udp(tcp(53000))}, "[*:53000/tcp *:53000/udp]"},
 		{"one number for two addresses", []netns.Port{at(tcp(8080), "127.0.0.1"), at(tcp(8080), "127.0.0.2")}, "[127.0.0.1:8080/tcp 127.0.0.2:8080/tcp]"},
 		{"IPv4 and IPv6 are apart", []netns.Port{at(tcp(8080), "0.0.0.0"), at(tcp(8080), "::1")}, "[0.0.0.0:8080/tcp [::1]:8080/tcp]"},
@@ -64,6 +66,8 @@ func TestPlanRefuses(t *testing.T) {
 	exhausted.Free = func(string, string) (uint16, error) { return 0, errors.New("out of ports") }
 	stubborn := quiet()
 	stubborn.Free = func(string, string) (uint16, error) { return 8080, nil }
+	crowded := stubborn
+	crowded.Taken = func(_, _ string, port uint16) bool { return port == 8081 }
 	tests := []struct {
 		name string
 		in   []netns.Port
@@ -78,6 +82,7 @@ func TestPlanRefuses(t *testing.T) {
 		{"a port in use", []netns.Port{tcp(8080)}, taken, "in use on this host"},
 		{"no free port", []netns.Port{tcp(0)}, exhausted, "out of ports"},
 		{"always the same free port", []netns.Port{tcp(0), tcp(0)}, stubborn, "16 attempts"},
+		{"no free port behind the first of a range", []netns.Port{tcp(0), {Container: "web", ContainerPort: 81, Protocol: "tcp", Next: true}}, crowded, "16 attempts"},
 		{"an unknown protocol", []netns.Port{{ContainerPort: 1, Protocol: "sctp"}}, quiet(), `"sctp"`},
 		{"a host name for an address", []netns.Port{at(tcp(0), "localhost")}, quiet(), `"localhost" is not an IP address`},
 		{"no container port", []netns.Port{{Protocol: "tcp"}}, quiet(), "0 is not a port"},

@@ -11,6 +11,8 @@
 //	tasks/.KEY.tmp          a record being written
 //	tasks/KEY.corrupt-N     a record that could not be read, moved aside
 //	locks/KEY               the lock of a key; its content names the holder
+//	ledger/0…0.json         what all tasks share: one record, see [Ledger]
+//	ledger/lock             held for the length of one change of it
 //	events.jsonl            the event log, newest part
 //	events.jsonl.1          the part before it
 //	events.lock             held for the length of one append

@@ -2,13 +2,9 @@ package state
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
-
-	"github.com/fsnotify/fsnotify"
 )
 
 // Follow calls fn for each event numbered above after, first for those in the
@@ -16,50 +12,19 @@ import (
 // error; that error is returned. A line that cannot be read is left out. If fn
 // is so slow that two rotations pass, it sees a gap in the numbers.
 //
-// It sleeps on inotify between events. fn is called by the goroutine that
-// called Follow.
+// It sleeps on inotify between events, or where that is used up looks once a second.
+// It watches the directory rather than the file, so that a rotation is seen. fn is called
+// by the goroutine that called Follow.
 func (l *Log) Follow(ctx context.Context, after uint64, fn func(Entry) error) error {
-	watcher, err := fsnotify.NewWatcher()
-	if err != nil {
-		return fmt.Errorf("follow event log: %w; fs.inotify.max_user_instances may have to be raised", err)
-	}
-	defer watcher.Close()
-	// The directory rather than the file, so that a rotation is seen; and
-	// before the first read, so that nothing falls between.
-	if err := watcher.Add(l.dir); err != nil {
-		return fmt.Errorf("follow event log: %w; fs.inotify.max_user_watches may have to be raised", err)
-	}
+	w := newWatch(l.inotify, l.dir)
+	defer w.close()
 	f := &follower{log: l, after: after}
 	defer f.close()
 	for {
 		if err := f.drain(ctx, fn); err != nil {
 			return err
 		}
-		if err := l.awaitChange(ctx, watcher); err != nil {
-			return err
-		}
-	}
-}
-
-func (l *Log) awaitChange(ctx context.Context, w *fsnotify.Watcher) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case ev, open := <-w.Events:
-			if !open {
-				return errors.New("follow event log: the watch ended")
-			}
-			if strings.HasPrefix(filepath.Base(ev.Name), "events.jsonl") {
-				return nil
-			}
-		case err, open := <-w.Errors:
-			if !open {
-				return errors.New("follow event log: the watch ended")
-			}
-			if errors.Is(err, fsnotify.ErrEventOverflow) {
-				return nil // what was lost can only mean: look again
-			}
+		if err := w.await(ctx, filepath.Base(l.current())); err != nil {
 			return fmt.Errorf("follow event log: %w", err)
 		}
 	}

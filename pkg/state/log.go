@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fsnotify/fsnotify"
 )
 
 // DefaultLogSize is the size in bytes at which a part of the event log is
@@ -31,14 +33,17 @@ type Entry struct {
 // Log is the ordered event log of the host, shared by all processes. Each line
 // is an Entry in JSON.
 //
-// It is not synced to disk: the records hold the truth, and after a power loss
-// the last events, with their numbers, may be missing. An owner that restarts
-// appends again what its record says and the log lacks. A process that dies
-// while it appends leaves whole lines and perhaps a torn one, which the next
+// An append is synced to disk before its lock is dropped, and reading takes the
+// lock: so what anybody has read survives a power loss, with its number. An owner
+// that restarts appends what its record says and the log lacks. A process that
+// dies while it appends leaves whole lines and perhaps a torn one, which the next
 // append cuts off.
 type Log struct {
 	dir     string
 	maxSize int64
+	// sync makes a file's content durable.
+	sync    func(*os.File) error
+	inotify func() (*fsnotify.Watcher, error) // fsnotify's, but in tests
 }
 
 // OpenLog makes dir (mode 0700) where it is missing. When an append would make
@@ -51,12 +56,28 @@ func OpenLog(dir string, maxSize int64) (*Log, error) {
 	if maxSize <= 0 {
 		maxSize = DefaultLogSize
 	}
-	return &Log{dir: dir, maxSize: maxSize}, nil
+	return &Log{dir: dir, maxSize: maxSize, sync: (*os.File).Sync, inotify: fsnotify.NewWatcher}, nil
+}
+
+// Mark is a state of the log: two are equal as long as nothing was appended between
+// them. The zero value stands for a log that cannot be read.
+type Mark struct {
+	inode uint64
+	size  int64
+}
+
+// Mark returns the present one.
+func (l *Log) Mark() Mark {
+	var st unix.Stat_t
+	if err := unix.Stat(l.current(), &st); err != nil {
+		return Mark{}
+	}
+	return Mark{inode: st.Ino, size: st.Size}
 }
 
 // Append adds the entries, each a JSON value, with consecutive numbers and
 // returns the number of the last. All are added or, on an error, none; nothing
-// is added twice. It waits for other processes as long as ctx lasts.
+// is added twice. When it returns nil they survive a power loss. It waits for other processes as long as ctx lasts.
 func (l *Log) Append(ctx context.Context, entries ...json.RawMessage) (lastSeq uint64, err error) {
 	for i, e := range entries {
 		if !json.Valid(e) {
@@ -97,7 +118,14 @@ func (l *Log) append(entries []json.RawMessage) (uint64, error) {
 		f.Close()
 		f, end = next, 0
 	}
-	if _, err := f.WriteAt(lines, end); err != nil {
+	_, err = f.WriteAt(lines, end)
+	if err == nil {
+		err = l.sync(f)
+	}
+	if err == nil && end == 0 {
+		err = (OS{}).SyncDir(l.dir) // the name is new
+	}
+	if err != nil {
 		return 0, errors.Join(err, f.Truncate(end))
 	}
 	return last, nil

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+
+	"github.com/fsnotify/fsnotify"
 )
 
 // Errors of the store. Use errors.Is.
@@ -31,8 +33,9 @@ type Record struct {
 // Store holds one record per key. See the package documentation for what the
 // caller owes.
 type Store struct {
-	fs  FS
-	dir string
+	fs      FS
+	dir     string
+	inotify func() (*fsnotify.Watcher, error) // fsnotify's, but in tests
 
 	mu sync.Mutex
 	// doubt holds the keys whose last rename or removal may be undone by a
@@ -41,13 +44,15 @@ type Store struct {
 }
 
 // Open makes the directories under dir where they are missing (mode 0700) and
-// returns the store. It reads no record.
-func Open(dir string, fsys FS) (*Store, error) {
-	tasks := filepath.Join(dir, "tasks")
-	if err := fsys.MkdirAll(tasks); err != nil {
+// returns the store of tasks. It reads no record.
+func Open(dir string, fsys FS) (*Store, error) { return OpenIn(filepath.Join(dir, "tasks"), fsys) }
+
+// OpenIn is Open for a store of something else, whose records are right in dir.
+func OpenIn(dir string, fsys FS) (*Store, error) {
+	if err := fsys.MkdirAll(dir); err != nil {
 		return nil, fmt.Errorf("open state directory %s: %w", dir, classify(err))
 	}
-	return &Store{fs: fsys, dir: tasks, doubt: make(map[string]bool)}, nil
+	return &Store{fs: fsys, dir: dir, inotify: fsnotify.NewWatcher, doubt: make(map[string]bool)}, nil
 }
 
 // Put stores data under key. When it returns nil, the record survives a power
@@ -209,8 +214,8 @@ func (s *Store) All(locks *Locks) iter.Seq2[Record, error] {
 			return
 		}
 		for _, name := range names {
-			key, ok := strings.CutSuffix(name, ".json")
-			if !ok || !validKey(key) {
+			key, ok := recordKey(name)
+			if !ok {
 				continue
 			}
 			data, err := s.read(key)

@@ -2,6 +2,7 @@ package state_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -349,5 +350,40 @@ func TestDirs(t *testing.T) {
 				t.Errorf("error %v, want %q", err, tt.wantErr)
 			}
 		})
+	}
+}
+
+func TestFollowRecordsTellsOfOldAndNewAndRemovedOnes(t *testing.T) {
+	t.Parallel()
+	s, err := state.Open(t.TempDir(), state.OS{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, young := strings.Repeat("a", 32), strings.Repeat("b", 32)
+	if err := s.Put(old, []byte("1")); err != nil {
+		t.Fatal(err)
+	}
+	enough := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	var seen []string
+	err = s.FollowRecords(ctx, func(key string) {
+		seen = append(seen, key[:1])
+		switch len(seen) {
+		case 2: // written
+			err = s.Delete(young)
+		case 3: // removed
+			cancel(enough)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}, func() {
+		seen[0] += " listed"
+		if err := s.Put(young, []byte("2")); err != nil {
+			t.Error(err)
+		}
+	})
+	if !errors.Is(err, enough) || strings.Join(seen, ",") != "a listed,b,b" {
+		t.Errorf("%q, %v", seen, err)
 	}
 }

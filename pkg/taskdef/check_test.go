@@ -49,12 +49,47 @@ func TestCheckFindsEachBrokenInvariant(t *testing.T) {
 		"port 0":                      func(t *Task) { t.Containers[0].Ports[0].ContainerPort = 0 },
 		"unknown protocol":            func(t *Task) { t.Containers[0].Ports[0].Protocol = "sctp" },
 		"other host port":             func(t *Task) { t.Network, t.Containers[0].Ports[0].HostPort = NetworkHost, 81 },
-		"port twice":                  func(t *Task) { t.Containers[1].Ports = t.Containers[0].Ports },
-		"ports without network":       func(t *Task) { t.Network = NetworkNone },
-		"soft memory above hard":      func(t *Task) { t.Containers[0].Memory, t.Containers[0].MemoryReservation = 8<<20, 8<<20 },
-		"more memory than the task":   func(t *Task) { t.Memory, t.Containers[0].Memory = 8<<20, 9<<20 },
-		"negative cpu":                func(t *Task) { t.Containers[0].CPU = -1 },
-		"relative directory":          func(t *Task) { t.Containers[0].WorkingDirectory = "srv" },
+		"host port twice": func(t *Task) {
+			t.Containers[0].Ports[0].HostPort = 8080
+			t.Containers[1].Ports = t.Containers[0].Ports
+		},
+		"ports without network":     func(t *Task) { t.Network = NetworkNone },
+		"soft memory above hard":    func(t *Task) { t.Containers[0].Memory, t.Containers[0].MemoryReservation = 8<<20, 8<<20 },
+		"more memory than the task": func(t *Task) { t.Memory, t.Containers[0].Memory = 8<<20, 9<<20 },
+		"negative cpu":              func(t *Task) { t.Containers[0].CPU = -1 },
+		"relative directory":        func(t *Task) { t.Containers[0].WorkingDirectory = "srv" },
+		"unknown PID mode":          func(t *Task) { t.PIDMode = "none" },
+		"unknown IPC mode":          func(t *Task) { t.IPCMode = "all" },
+		"volume without a kind":     func(t *Task) { t.Volumes = []Volume{{Name: "v"}} },
+		"volume without a path":     func(t *Task) { t.Volumes = []Volume{{Name: "v", Kind: VolumeBind}} },
+		"volume elsewhere":          func(t *Task) { t.Volumes = []Volume{{Name: "v", Kind: VolumeRemote}} },
+		"mount of no volume":        func(t *Task) { t.Containers[0].Mounts = []Mount{{Volume: "v", Path: "/v"}} },
+		"volumes from none":         func(t *Task) { t.Containers[0].VolumesFrom = []VolumesFrom{{Container: 2}} },
+		"volumes from itself":       func(t *Task) { t.Containers[0].VolumesFrom = []VolumesFrom{{Container: 0}} },
+		"volumes twice":             func(t *Task) { t.Containers[0].VolumesFrom = []VolumesFrom{{Container: 1}, {Container: 1}} },
+		"volumes in a circle": func(t *Task) {
+			t.Containers[0].VolumesFrom, t.Containers[1].VolumesFrom = []VolumesFrom{{Container: 1}}, []VolumesFrom{{Container: 0}}
+		},
+		"secret from nowhere": func(t *Task) { t.Containers[0].Secrets = []Secret{{"S", SecretValue{ValueFrom: "x", ID: "x"}}} },
+		"secret of no source": func(t *Task) { t.Containers[0].Secrets = []Secret{{"S", SecretValue{ValueFrom: "x", Source: "x"}}} },
+		"file of S3": func(t *Task) {
+			t.Containers[0].EnvironmentFiles = []EnvironmentFile{{ValueFrom: "arn:aws:s3:::b/a.env"}}
+		},
+		"credentials from none":  func(t *Task) { t.Containers[0].RepositoryCredentials = &SecretValue{} },
+		"link to none":           func(t *Task) { t.Containers[0].Net.Links = []Link{{Container: 5, Alias: "a"}} },
+		"no address":             func(t *Task) { t.Containers[0].Net.DNSServers = []string{"dns"} },
+		"unknown capability":     func(t *Task) { t.Containers[0].Linux.CapAdd = []string{"CAP_CHOWN"} },
+		"device without rights":  func(t *Task) { t.Containers[0].Linux.Devices = []Device{{"/dev/null", "/dev/null", nil}} },
+		"negative swap":          func(t *Task) { t.Containers[0].Linux.MaxSwap = new(int64); *t.Containers[0].Linux.MaxSwap = -1 },
+		"unknown limit":          func(t *Task) { t.Containers[0].Linux.Ulimits = []Ulimit{{"x", 1, 1}} },
+		"parameter of the host":  func(t *Task) { t.Containers[0].Linux.Sysctls = map[string]string{"kernel.panic": "1"} },
+		"unknown log driver":     func(t *Task) { t.Containers[0].Log = &LogConfiguration{Driver: "paper"} },
+		"restart at once":        func(t *Task) { t.Containers[0].Restart = &RestartPolicy{AttemptPeriod: time.Second} },
+		"cpu limit not a number": func(t *Task) { t.Containers[0].Extensions.CPULimit = math.NaN() },
+		"range backwards":        func(t *Task) { t.Containers[0].Ports[0].ContainerPortEnd = 79 },
+		"range above the end": func(t *Task) {
+			t.Containers[0].Ports[0] = Port{ContainerPort: 80, ContainerPortEnd: 90, HostPort: 65530, Protocol: "tcp"}
+		},
 	} {
 		task := valid()
 		spoil(&task)

@@ -3,6 +3,7 @@ package taskdef
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,11 +25,17 @@ func (c cursor) task() Task {
 		Network: NetworkMode(c.at("networkMode").str()),
 		CPU:     c.at("cpu").vcpu(),
 		Memory:  c.at("memory").memory(),
+
+		PIDMode:    PIDMode(c.at("pidMode").str()),
+		IPCMode:    IPCMode(c.at("ipcMode").str()),
+		Platform:   c.at("runtimePlatform").platform(),
+		Volumes:    c.at("volumes").volumes(),
+		Extensions: c.at(extensionMember).taskExtensions(),
 	}
 	if t.Network == "" {
 		t.Network = NetworkBridge
 	}
-	c.at("runtimePlatform").want(object, "")
+	c.unused()
 	all := c.at("containerDefinitions")
 	defs := all.list("")
 	if len(defs) > hostileContainers {
@@ -38,29 +45,62 @@ func (c cursor) task() Task {
 	for _, def := range defs {
 		t.Containers = append(t.Containers, def.container(t.Network))
 	}
-	// Dependencies name containers of any place, so they come second.
+	// What names other containers comes second, because they have any place.
 	for i, def := range defs {
-		t.Containers[i].DependsOn = def.at("dependsOn").dependencies(t)
+		def.relations(t, i)
 	}
 	return t
+}
+
+// relations decodes what ties container i to others and to the volumes of the
+// task.
+func (c cursor) relations(t Task, i int) {
+	to := &t.Containers[i]
+	to.Net.Links = c.at("links").links(t)
+	to.DependsOn = withLinks(c.at("dependsOn").dependencies(t), to.Net.Links, i)
+	to.Mounts = c.at("mountPoints").mounts(t)
+	to.VolumesFrom = c.at("volumesFrom").volumesFrom(t)
+}
+
+// platform decodes what the images must be made for.
+func (c cursor) platform() Platform {
+	c.want(object, "")
+	var p Platform
+	system := c.at("operatingSystemFamily")
+	switch s := system.str(); s {
+	case "":
+	case "LINUX":
+		p.OS = "linux"
+	default:
+		system.wrong("operatingSystemFamily is "+quote(s)+", and only LINUX containers can run", "")
+	}
+	arch := c.at("cpuArchitecture")
+	switch s := arch.str(); s {
+	case "":
+	case "X86_64":
+		p.Architecture = "amd64"
+	case "ARM64":
+		p.Architecture = "arm64"
+	default:
+		arch.wrong("cpuArchitecture cannot be "+quote(s), cmpFix(didYouMean(s, []string{"X86_64", "ARM64"}), "use X86_64 or ARM64"))
+	}
+	return p
 }
 
 // container decodes a container; the network mode decides about host ports.
 func (c cursor) container(mode NetworkMode) Container {
 	c.want(object, "")
-	linux := c.at("linuxParameters")
-	linux.want(object, "")
 	return Container{
 		Name:              c.at("name").str(),
 		Image:             c.at("image").str(),
-		EntryPoint:        c.at("entryPoint").strs(),
-		Command:           c.at("command").strs(),
+		EntryPoint:        c.at("entryPoint").words(),
+		Command:           c.at("command").words(),
 		Environment:       c.at("environment").environment(),
 		WorkingDirectory:  c.at("workingDirectory").str(),
 		User:              c.at("user").str(),
-		Labels:            c.at("dockerLabels").labels(),
+		Labels:            c.at("dockerLabels").texts(),
 		ReadonlyRootFS:    c.at("readonlyRootFilesystem").flag(false),
-		Init:              linux.at("initProcessEnabled").flag(false),
+		Init:              c.at("linuxParameters").at("initProcessEnabled").flag(false),
 		Interactive:       c.at("interactive").flag(false),
 		PseudoTerminal:    c.at("pseudoTerminal").flag(false),
 		Essential:         c.at("essential").flag(true),
@@ -71,7 +111,29 @@ func (c cursor) container(mode NetworkMode) Container {
 		MemoryReservation: c.at("memoryReservation").integer(minMemory/mib, 0) * mib,
 		StartTimeout:      c.at("startTimeout").seconds(1, 0),
 		StopTimeout:       c.at("stopTimeout").seconds(1, DefaultStopTimeout),
+
+		RepositoryCredentials: c.at("repositoryCredentials").repositoryCredentials(),
+		Unpinned:              c.at("versionConsistency").oneOf("enabled", "disabled") == "disabled",
+		EnvironmentFiles:      c.at("environmentFiles").environmentFiles(),
+		Secrets:               c.at("secrets").secrets(),
+		Privileged:            c.at("privileged").flag(false),
+		Security:              c.at("dockerSecurityOptions").security(),
+		Linux:                 c.linux(),
+		Net:                   c.network(),
+		Log:                   c.at("logConfiguration").logConfiguration(),
+		Restart:               c.at("restartPolicy").restartPolicy(),
+		Extensions:            c.at(extensionMember).containerExtensions(),
 	}
+}
+
+// oneOf decodes one of some words; empty for an absent one.
+func (c cursor) oneOf(words ...string) string {
+	s := c.str()
+	if s != "" && !slices.Contains(words, s) {
+		c.wrong("this cannot be "+quote(s), cmpFix(didYouMean(s, words), "use "+strings.Join(words, " or ")))
+		return ""
+	}
+	return s
 }
 
 // environment decodes variables. Of several with one name the last value wins,
@@ -83,7 +145,7 @@ func (c cursor) environment() []EnvVar {
 			continue
 		}
 		name := item.at("name")
-		v := EnvVar{name.str(), item.at("value").str()}
+		v := EnvVar{name.str(), item.at("value").free()}
 		if c.p.broken[name.ptr] {
 			continue
 		}
@@ -105,21 +167,6 @@ func (c cursor) environment() []EnvVar {
 	return vars
 }
 
-func (c cursor) labels() map[string]string {
-	if !c.want(object, `write {"name": "value"}`) || len(c.node.fields) == 0 {
-		return nil
-	}
-	labels := make(map[string]string, len(c.node.fields))
-	for _, f := range c.node.fields {
-		if strings.ContainsRune(f.key, 0) {
-			c.wrong("the name of a label holds a NUL character", "remove it")
-			continue
-		}
-		labels[f.key] = c.at(f.key).str()
-	}
-	return labels
-}
-
 func (c cursor) healthCheck() *HealthCheck {
 	if c.node == nil || c.node.kind == object && c.node.empty() {
 		return nil
@@ -128,47 +175,12 @@ func (c cursor) healthCheck() *HealthCheck {
 	// Even of a broken check something is kept, so that a container that waits
 	// for HEALTHY is not reported as well.
 	return &HealthCheck{
-		Command:     c.at("command").strs(),
+		Command:     c.at("command").words(),
 		Interval:    c.at("interval").seconds(0, 30*time.Second),
 		Timeout:     c.at("timeout").seconds(0, 5*time.Second),
 		Retries:     int(c.at("retries").integer(0, 3)),
 		StartPeriod: c.at("startPeriod").seconds(0, 0),
 	}
-}
-
-func (c cursor) ports(mode NetworkMode) []Port {
-	var ports []Port
-	for _, item := range c.list("") {
-		item.want(object, `write {"containerPort": ...}`)
-		if item.at("containerPortRange").node != nil {
-			// It is refused; that a single port is missing beside it is no news.
-			item.p.broken[item.ptr+"/containerPort"] = true
-		}
-		p := Port{
-			ContainerPort: item.at("containerPort").port(),
-			HostPort:      item.at("hostPort").port(),
-			Protocol:      item.at("protocol").str(),
-			Name:          item.at("name").str(),
-		}
-		if p.Protocol == "" {
-			p.Protocol = "tcp"
-		}
-		if p.HostPort == 0 && (mode == NetworkHost || mode == NetworkAWSVPC) {
-			p.HostPort = p.ContainerPort
-		}
-		ports = append(ports, p)
-	}
-	return ports
-}
-
-// port decodes a port; 0 for an absent one.
-func (c cursor) port() uint16 {
-	i := c.integer(0, 0)
-	if i > 65535 {
-		c.wrong(fmt.Sprintf("%d is not a port: ports go to 65535", i), "")
-		return 0
-	}
-	return uint16(i)
 }
 
 // dependencies decodes dependsOn. A name that no container has becomes index -1.
@@ -177,32 +189,43 @@ func (c cursor) dependencies(t Task) []Dependency {
 	for _, item := range c.list(`write a list of {"containerName": ..., "condition": ...}`) {
 		item.want(object, `write {"containerName": ..., "condition": ...}`)
 		name := item.at("containerName")
-		d := Dependency{Container: -1, Condition: Condition(item.at("condition").str())}
-		if s := name.str(); s != "" {
-			if i, ok := t.Index(s); ok {
-				d.Container = i
-			} else {
-				name.wrong("no container named "+quote(s), whichContainer(t, s))
-			}
-		}
-		deps = append(deps, d)
+		deps = append(deps, Dependency{name.containerIndex(t), Condition(item.at("condition").str())})
 	}
 	return deps
+}
+
+// containerIndex decodes the name of a container of the task; -1 for none.
+func (c cursor) containerIndex(t Task) int {
+	s := c.str()
+	if s == "" {
+		return -1
+	}
+	if i, ok := t.Index(s); ok {
+		return i
+	}
+	c.wrong("no container named "+quote(s), whichContainer(t, s))
+	return -1
 }
 
 // whichContainer is the fix for a name that no container has.
 func whichContainer(t Task, name string) string {
 	var names []string
-	for _, c := range t.Containers[:min(len(t.Containers), maxContainers)] {
+	for _, c := range t.Containers {
 		names = append(names, c.Name)
 	}
-	if fix := didYouMean(name, names); fix != "" {
+	return whichName(name, names, "the containers are ")
+}
+
+// whichName is the fix for a name that is none of names.
+func whichName(name string, names []string, all string) string {
+	names = slices.Clone(names[:min(len(names), maxContainers)])
+	if fix := didYouMean(name, names); fix != "" || len(names) == 0 {
 		return fix
 	}
 	for i, n := range names {
 		names[i] = quote(n)
 	}
-	return "the containers are " + strings.Join(names, ", ")
+	return all + strings.Join(names, ", ")
 }
 
 // seconds decodes a whole number of seconds of at least least.
@@ -239,7 +262,7 @@ func (c cursor) memory() int64 {
 // amount decodes a number with a unit, or a whole number without one, which
 // counts as bare units each. It returns 0 for an absent value.
 func (c cursor) amount(unit string, bare float64, fix string) float64 {
-	if c.node == nil || c.node.kind == text && c.node.text == "" {
+	if c.node == nil || c.node.kind == text && c.node.text == "" || c.held() {
 		return 0
 	}
 	if c.node.kind != number && c.node.kind != text {

@@ -6,18 +6,25 @@ import (
 )
 
 // WithEnv returns a copy of the task in which every container has vars, each in
-// the place of its variable of the same name or at the end. The task itself is
-// left as it is. Names must be those of Parse: not empty, no "=", no NUL.
+// the place of its variable of the same name or at the end. A secret of that
+// name gives way. The task itself is left as it is. Names must be those of Parse:
+// not empty, no "=", no NUL.
 func (t Task) WithEnv(vars []EnvVar) Task {
 	t.Containers = slices.Clone(t.Containers)
 	for i := range t.Containers {
-		env := slices.Clone(t.Containers[i].Environment)
-		for _, v := range vars {
-			env = setEnv(env, v)
-		}
-		t.Containers[i].Environment = env
+		t.Containers[i] = t.Containers[i].withEnv(vars)
 	}
 	return t
+}
+
+func (c Container) withEnv(vars []EnvVar) Container {
+	c.Environment = slices.Clone(c.Environment)
+	c.Secrets = slices.Clone(c.Secrets)
+	for _, v := range vars {
+		c.Environment = setEnv(c.Environment, v)
+		c.Secrets = slices.DeleteFunc(c.Secrets, func(s Secret) bool { return s.Name == v.Name })
+	}
+	return c
 }
 
 // setEnv replaces the value of a variable in place, or adds it.

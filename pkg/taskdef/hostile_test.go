@@ -1,6 +1,7 @@
 package taskdef
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,15 +42,22 @@ func TestHostileDocumentsMeetABound(t *testing.T) {
 		"many containers":   {`{"family": "f", "containerDefinitions": [` + strings.Repeat(`{},`, 40_000) + `{}]}`, "at most 10 containers"},
 		"many dependencies": {`{"family": "f", "containerDefinitions": [` + `{"dependsOn": [` + strings.Repeat(`{"containerName": "b"},`, 24_000) + `{}]}]}`, "no container named"},
 		"many variables":    {`{"family": "f", "containerDefinitions": [{"environment": [` + strings.Repeat(`{"name": "a"},`, 20_000) + `{}]}]}`, "no name"},
-		"NUL bytes":         {"\x00\x00{\x00", "not valid YAML"},
-		"NUL in JSON":       {"{\"family\": \"a\x00\"}", "not valid JSON"},
-		"escaped NUL":       {`{"family": "a\u0000"}`, "NUL character"},
-		"not UTF-8":         {"{\"family\": \"\xff\"}", "not UTF-8"},
-		"UTF-16":            {"\xff\xfe{\x00}\x00", "not UTF-8"},
-		"blank":             {" \n\t ", "empty"},
-		"only a mark":       {"\ufeff", "empty"},
-		"null":              {"null", "is null"},
-		"comment":           {"# nothing\n", "is null"},
+		"many volumes": {`{"family": "f", "volumes": [` + strings.Repeat(`{"name": "v"},`, 10_000) + `{}], "containerDefinitions": [{"mountPoints": [` +
+			strings.Repeat(`{"sourceVolume": "w"},`, 10_000) + `{}]}]}`, "no volume named"},
+		"many ranges":       {`{"family": "f", "containerDefinitions": [{"portMappings": [` + strings.Repeat(`{"containerPortRange": "1-65535"},`, 20_000) + `{}]}]}`, "more than 100"},
+		"many links":        {`{"family": "f", "containerDefinitions": [{"name": "a", "links": [` + strings.Repeat(`"a:b",`, 40_000) + `"a"]}]}`, "linked to itself"},
+		"many placeholders": {`{"family": "` + strings.Repeat("${a}", 200_000) + `"}`, "containerDefinitions is missing"},
+		"many of all": {`{"family": "f", "containerDefinitions": [` + strings.Repeat(`{"name": "a", "volumesFrom": [`+strings.Repeat(`{"sourceContainer": "a"},`, 200)+`{}]},`, 99) +
+			`{}]}`, "takes volumes from itself"},
+		"NUL bytes":   {"\x00\x00{\x00", "not valid YAML"},
+		"NUL in JSON": {"{\"family\": \"a\x00\"}", "not valid JSON"},
+		"escaped NUL": {`{"family": "a\u0000"}`, "NUL character"},
+		"not UTF-8":   {"{\"family\": \"\xff\"}", "not UTF-8"},
+		"UTF-16":      {"\xff\xfe{\x00}\x00", "not UTF-8"},
+		"blank":       {" \n\t ", "empty"},
+		"only a mark": {"\ufeff", "empty"},
+		"null":        {"null", "is null"},
+		"comment":     {"# nothing\n", "is null"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -59,6 +67,55 @@ func TestHostileDocumentsMeetABound(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestHostileOverridesMeetABound(t *testing.T) {
+	t.Parallel()
+	for name, src := range map[string]string{
+		"too long":       strings.Repeat("nonsense ", 10<<20/9),
+		"alias bomb":     aliasBomb(30),
+		"many overrides": `{"containerOverrides": [` + strings.Repeat(`{"name": "a"},`, 20_000) + `{}]}`,
+		"deep":           strings.Repeat("[", 100_000),
+		"blank":          "",
+	} {
+		if _, _, err := (Settings{}).ParseOverride("o", []byte(src)); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+func FuzzParseOverride(f *testing.F) {
+	for _, src := range []string{
+		`{"cpu": "1 vCPU", "memory": "2 GB", "containerOverrides": [{"name": "web", "command": ["x"], "environment": [{"name": "A", "value": "b"}], "cpu": 1, "memory": 64}]}`,
+		`{"containerOverrides": [{"environmentFiles": [{"type": "s3", "value": "arn:aws:s3:::b/a.env"}]}], "taskRoleArn": "x"}`,
+		"containerOverrides:\n- name: web\n  memoryReservation: 6\n", aliasBomb(5),
+	} {
+		f.Add([]byte(src))
+	}
+	f.Fuzz(func(t *testing.T, src []byte) {
+		o, _, err := Settings{}.ParseOverride("o", src)
+		var invalid *InvalidError
+		if err != nil && (!errors.As(err, &invalid) || len(invalid.Problems) == 0) {
+			t.Fatalf("error is %v", err)
+		}
+		task, report, err := Settings{Override: o}.Parse("d", []byte(overridden))
+		if err == nil && len(report.Needs) == 0 {
+			checkStored(t, task)
+		}
+	})
+}
+
+func FuzzParseSecretValue(f *testing.F) {
+	const arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:db-AbCdEf"
+	for _, s := range []string{arn, arn + ":key::", arn + ":a:b:c", "arn:aws:ssm:r:1:parameter/a", "/a/b", "podman:x", "", "::::"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		v, err := ParseSecretValue(s)
+		if err == nil && (v.ValueFrom != s || (v.ID == "") == (v.Source == "") || !strings.HasPrefix(s, v.ID)) {
+			t.Errorf("%q is %+v", s, v)
+		}
+	})
 }
 
 func TestMessagesCannotSteerATerminal(t *testing.T) {
@@ -87,6 +144,7 @@ func FuzzParse(f *testing.F) {
 		}
 	}
 	f.Add([]byte(aliasBomb(5)))
+	schema := compiled(f, Schema(false))
 	f.Fuzz(func(t *testing.T, src []byte) {
 		for _, name := range []string{"f.json", "f.yaml"} {
 			task, report, err := Parse(name, src)
@@ -110,7 +168,14 @@ func FuzzParse(f *testing.F) {
 			if err != nil {
 				t.Fatalf("error is no InvalidError: %v", err)
 			}
-			checkStored(t, task)
+			if root, err := readJSON(src); err == nil && root.kind == object && !bytes.HasPrefix(src, []byte("\ufeff")) {
+				if err := schema.Validate(instance(t, "f.json", src)); err != nil && name == "f.json" {
+					t.Errorf("Parse accepts what the schema does not: %v", err)
+				}
+			}
+			if len(report.Needs) == 0 {
+				checkStored(t, task)
+			}
 		}
 	})
 }

@@ -19,18 +19,18 @@ import (
 func with(path, value string) (src []byte, pointer string) {
 	pointer = "/" + strings.ReplaceAll(strings.ReplaceAll(path, "[]", ".0"), ".", "/")
 	steps := strings.Split(path, ".")
-	inContainer := steps[0] == "containerDefinitions[]"
-	if inContainer {
+	container := steps[0] == "containerDefinitions[]"
+	if container {
 		steps = steps[1:]
 	}
 	for i := len(steps) - 1; i > 0; i-- {
-		value = `{"` + steps[i] + `": ` + value + `}`
+		value = `{"` + strings.TrimSuffix(steps[i], "[]") + `": ` + value + `}`
 		if strings.HasSuffix(steps[i-1], "[]") {
 			value = "[" + value + "]"
 		}
 	}
 	member := `"` + strings.TrimSuffix(steps[0], "[]") + `": ` + value + `,`
-	if inContainer {
+	if container {
 		return []byte(minimal("", member)), pointer
 	}
 	return []byte(minimal(member, "")), pointer
@@ -47,7 +47,7 @@ func pointers(ps []Problem) []string {
 func TestEachRowGivesItsAnswer(t *testing.T) {
 	t.Parallel()
 	for _, m := range members {
-		if m.answer == honoured {
+		if m.answer == honoured || m.answer == needed {
 			continue
 		}
 		src, pointer := with(m.path, `["something"]`)
@@ -64,7 +64,7 @@ func TestEachRowGivesItsAnswer(t *testing.T) {
 func TestEmptyValuesAskForNothing(t *testing.T) {
 	t.Parallel()
 	for _, m := range members {
-		if m.answer == honoured {
+		if m.answer == honoured || m.answer == needed {
 			continue
 		}
 		for _, empty := range []string{`null`, `""`, `[]`, `{}`} {
@@ -82,13 +82,6 @@ func TestHarmlessValuesAskForNothing(t *testing.T) {
 	t.Parallel()
 	harmless := []struct{ path, value string }{
 		{"enableFaultInjection", `false`},
-		{"runtimePlatform.operatingSystemFamily", `"LINUX"`},
-		{"containerDefinitions[].privileged", `"false"`},
-		{"containerDefinitions[].disableNetworking", `false`},
-		{"containerDefinitions[].linuxParameters.capabilities", `{"add": [], "drop": null}`},
-		{"containerDefinitions[].restartPolicy", `{"enabled": false, "restartAttemptPeriod": 60}`},
-		{"containerDefinitions[].versionConsistency", `"enabled"`},
-		{"containerDefinitions[].logConfiguration", `{"logDriver": "json-file", "options": {}}`},
 	}
 	for _, h := range harmless {
 		src, _ := with(h.path, h.value)
@@ -108,12 +101,12 @@ func TestHarmlessValuesAskForNothing(t *testing.T) {
 // value of the wrong kind can only be noticed by code that reads it.
 func TestEveryHonouredMemberIsDecoded(t *testing.T) {
 	t.Parallel()
-	for _, m := range members {
-		if m.answer != honoured {
+	for _, m := range slices.Concat(members, extensions) {
+		if m.answer != honoured && m.answer != needed {
 			continue
 		}
 		value := `[{"x": [[]]}]`
-		if len(memberNames[m.path+"[]"]) > 0 || m.path == "containerDefinitions[].command" || m.path == "containerDefinitions[].entryPoint" {
+		if len(definitionTable.names[m.path+"[]"]) > 0 || m.path == "containerDefinitions[].command" || m.path == "containerDefinitions[].entryPoint" {
 			value = `"x"`
 		}
 		src, pointer := with(m.path, value)
@@ -128,7 +121,7 @@ func TestEveryHonouredMemberIsDecoded(t *testing.T) {
 func TestRowsAreCompleteAndUnique(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]bool)
-	for _, m := range members {
+	for _, m := range slices.Concat(members, extensions) {
 		if seen[m.path] {
 			t.Errorf("%s has two rows", m.path)
 		}
@@ -137,7 +130,7 @@ func TestRowsAreCompleteAndUnique(t *testing.T) {
 			t.Errorf("%s has no note", m.path)
 		}
 		parent := m.path[:max(0, strings.LastIndexByte(m.path, '.'))]
-		if row, ok := memberIndex[strings.TrimSuffix(parent, "[]")]; parent != "" && (!ok || row.answer != honoured) {
+		if row, ok := definitionTable.rows[strings.TrimSuffix(parent, "[]")]; parent != "" && (!ok || row.answer != honoured) {
 			t.Errorf("%s is below a member that is not honoured, so its row is never read", m.path)
 		}
 	}
@@ -147,7 +140,7 @@ func TestRowsAreCompleteAndUnique(t *testing.T) {
 // ECS model may lack an answer, and no row may be the table's own invention.
 func TestTableKnowsTheWholeModel(t *testing.T) {
 	t.Parallel()
-	inModel := make(map[string]bool)
+	inModel, table := make(map[string]bool), definitionTable
 	var walk func(path string, typ reflect.Type)
 	walk = func(path string, typ reflect.Type) {
 		for i := range typ.NumField() {
@@ -157,7 +150,7 @@ func TestTableKnowsTheWholeModel(t *testing.T) {
 			}
 			at := path + strings.ToLower(f.Name[:1]) + f.Name[1:]
 			inModel[at] = true
-			m, known := memberIndex[at]
+			m, known := table.rows[at]
 			if !known {
 				t.Errorf("%s has no row", at)
 				continue
@@ -181,6 +174,14 @@ func TestTableKnowsTheWholeModel(t *testing.T) {
 			t.Errorf("%s is no member of the ECS model", m.path)
 		}
 	}
+	table = overrideTable
+	clear(inModel)
+	walk("", reflect.TypeFor[types.TaskOverride]())
+	for _, m := range overrideMembers {
+		if !inModel[m.path] {
+			t.Errorf("%s is no member of an override of the ECS model", m.path)
+		}
+	}
 }
 
 const docFile = "../../docs/task-definition.md"
@@ -200,22 +201,38 @@ func TestDocumentationHoldsTheTable(t *testing.T) {
 	golden(t, docFile, head+begin+memberTables()+end+tail)
 }
 
-// memberTables writes the rows as Markdown, one table for the task and one for
-// its containers.
+// memberTables writes the rows as Markdown, after how many have which answer.
 func memberTables() string {
-	words := [...]string{honoured: "honoured", ignored: "accepted", warned: "accepted with a warning", refused: "refused"}
+	words := [...]string{honoured: "honoured", ignored: "accepted", warned: "accepted with a warning", needed: "needs a flag", refused: "refused"}
 	var b strings.Builder
-	table := func(title string, in func(path string) bool) {
+	count := func(rows []member) string {
+		var n [len(words)]int
+		for _, m := range rows {
+			n[m.answer]++
+		}
+		var parts []string
+		for a, w := range words {
+			if n[a] > 0 {
+				parts = append(parts, fmt.Sprintf("%d %s", n[a], w))
+			}
+		}
+		return strings.Join(parts, ", ")
+	}
+	fmt.Fprintf(&b, "\nOf the %d members of a definition: %s. Of the %d of an override: %s.\n", len(members), count(members), len(overrideMembers), count(overrideMembers))
+	table := func(title, trim string, rows []member, in func(path string) bool) {
 		fmt.Fprintf(&b, "\n### %s\n\n| member | answer | |\n|---|---|---|\n", title)
-		for _, m := range members {
+		for _, m := range rows {
 			if in(m.path) {
-				fmt.Fprintf(&b, "| `%s` | %s | %s |\n", strings.TrimPrefix(m.path, "containerDefinitions[]."), words[m.answer], m.note)
+				fmt.Fprintf(&b, "| `%s` | %s | %s |\n", strings.TrimPrefix(m.path, trim), words[m.answer], m.note)
 			}
 		}
 	}
-	inContainer := func(path string) bool { return strings.HasPrefix(path, "containerDefinitions[].") }
-	table("The task", func(path string) bool { return !inContainer(path) })
-	table("A container", inContainer)
+	all := func(string) bool { return true }
+	ofContainer := func(path string) bool { return strings.HasPrefix(path, inContainer) }
+	table("The task", "", members, func(path string) bool { return !ofContainer(path) })
+	table("A container", inContainer, members, ofContainer)
+	table("An override", "", overrideMembers, all)
+	table("Extensions", "", extensions, all)
 	b.WriteString("\n")
 	return b.String()
 }

@@ -23,29 +23,56 @@ import (
 // The error is nil or an *InvalidError with all problems at once, sorted by
 // place. The Report holds its warnings in both cases. A valid Task has Revision
 // 0, whatever revision a document printed by ECS claims.
+//
+// What a document leaves to the command line or the host does not make it
+// invalid: it is in Report.Needs. The Task then shows what is known, with zero
+// values for the rest, and is not fit to run: Task.Check refuses it.
 func Parse(name string, src []byte) (Task, Report, error) {
-	p := &parser{name: name, broken: make(map[string]bool)}
+	return Settings{}.Parse(name, src)
+}
+
+// Parse is Parse with what a command line adds.
+func (s Settings) Parse(name string, src []byte) (Task, Report, error) {
+	p := newParser(name, s, definitionTable)
 	root, err := read(name, src)
-	var syntax *syntaxError
-	switch {
-	case errors.As(err, &syntax):
-		p.problems = []Problem{{name, "", syntax.line, syntax.col, syntax.msg, syntax.fix}}
-		return Task{}, Report{}, &InvalidError{name, p.problems}
-	case err != nil:
-		return Task{}, Report{}, fmt.Errorf("read %s: %w", name, err)
+	if err != nil {
+		return Task{}, Report{}, err
 	}
 	t := p.document(root)
-	byPlace(p.problems)
-	byPlace(p.warnings)
-	report := Report{Warnings: p.warnings}
-	if len(p.problems) > 0 {
-		return Task{}, report, &InvalidError{name, p.problems}
+	report, err := p.result()
+	if err != nil {
+		return Task{}, report, err
 	}
 	return t, report, nil
 }
 
-// read turns the source into a tree. Its errors are *syntaxError.
+// result returns all that there is to say, and an error if there are problems.
+func (p *parser) result() (Report, error) {
+	byPlace(p.problems)
+	byPlace(p.warnings)
+	byPlace(p.needs)
+	report := Report{Warnings: p.warnings, Needs: p.needs}
+	if len(p.problems) > 0 {
+		return report, &InvalidError{p.name, p.problems}
+	}
+	return report, nil
+}
+
+// read turns the source into a tree. The error is an *InvalidError.
 func read(name string, src []byte) (*node, error) {
+	root, err := readAny(name, src)
+	var syntax *syntaxError
+	switch {
+	case errors.As(err, &syntax):
+		return nil, &InvalidError{name, []Problem{{name, "", syntax.line, syntax.col, syntax.msg, syntax.fix}}}
+	case err != nil:
+		return nil, &InvalidError{name, []Problem{{name, "", 1, 1, err.Error(), ""}}}
+	}
+	return root, nil
+}
+
+// readAny reads JSON or YAML. Its errors are *syntaxError.
+func readAny(name string, src []byte) (*node, error) {
 	src = bytes.TrimPrefix(src, []byte("\ufeff"))
 	switch {
 	case len(src) > maxSize:
@@ -68,11 +95,20 @@ func read(name string, src []byte) (*node, error) {
 // parser gathers what one document has to say.
 type parser struct {
 	name     string
+	settings Settings
 	problems []Problem
 	warnings []Problem
-	// broken holds the pointers of values that could not be decoded. The task
-	// has placeholders there, on which the rules have nothing to say.
+	needs    []Problem
+	// broken holds the pointers of values that could not be decoded, or are not
+	// given yet. The task has zero values there, on which the rules have nothing to
+	// say.
 	broken map[string]bool
+	table  memberTable
+	used   map[string]bool // keys of settings.Volumes and settings.Secrets that the document has use for
+}
+
+func newParser(name string, s Settings, table memberTable) *parser {
+	return &parser{name: name, settings: s, table: table, broken: make(map[string]bool), used: make(map[string]bool)}
 }
 
 // document takes the task out of the whole document.
@@ -93,10 +129,15 @@ func (p *parser) document(root *node) Task {
 		}
 	}
 	p.answerObject(def, "")
+	p.settings.substitute(def.node)
 	t := def.task()
+	p.override(&t)
+	t = t.WithEnv(p.settings.Env)
 	for _, f := range t.findings() {
 		p.addFinding(def, f)
 	}
+	p.answerTarget(def, t)
+	p.answerSettings(t)
 	return t
 }
 
@@ -117,7 +158,14 @@ func (p *parser) addFinding(def cursor, f finding) {
 		}
 		c = next
 	}
-	p.problems = append(p.problems, p.problem(c.ptr, c.node.line, c.node.col, f.message, f.fix))
+	to := &p.problems
+	switch f.kind {
+	case warning:
+		to = &p.warnings
+	case need:
+		to = &p.needs
+	}
+	*to = append(*to, p.problem(c.ptr, c.node.line, c.node.col, f.message, f.fix))
 }
 
 func (p *parser) problem(ptr string, line, col int, message, fix string) Problem {
@@ -149,7 +197,7 @@ func (p *parser) answerWrapper(top cursor) {
 		switch f.key {
 		case "taskDefinition":
 		case "tags":
-			p.answerField(top, f, memberIndex["tags"])
+			p.answerField(top, f, p.table.rows["tags"])
 		default:
 			p.unknown(top, f, []string{"tags"})
 		}
@@ -170,7 +218,7 @@ func (p *parser) answer(c cursor, path string) {
 
 // answerObject applies the table to the members of an object.
 func (p *parser) answerObject(c cursor, path string) {
-	names := memberNames[path]
+	names := p.table.names[path]
 	if names == nil {
 		return // keys of the user's own, such as labels
 	}
@@ -179,10 +227,11 @@ func (p *parser) answerObject(c cursor, path string) {
 		if path != "" {
 			below = path + "." + f.key
 		}
-		m, known := memberIndex[below]
+		m, known := p.table.rows[below]
 		switch {
 		case !known:
 			p.unknown(c, f, names)
+		case m.answer == needed:
 		case m.answer == honoured:
 			p.answer(cursor{p, f.value, c.ptr + "/" + escape(f.key)}, below)
 		default:
@@ -270,8 +319,45 @@ func (c cursor) list(fix string) []cursor {
 	return items
 }
 
-// str returns a text; bare numbers and booleans count as they are written.
+// present reports whether the member is there.
+func (c cursor) present() bool { return c.node != nil }
+
+// filled reports whether the member is there and says something.
+func (c cursor) filled() bool { return c.node != nil && !c.node.empty() }
+
+// failed reports whether the value could not be decoded, or is not given yet.
+func (c cursor) failed() bool { return c.p.broken[c.ptr] }
+
+// held reports a value that holds a placeholder: it must be given first.
+func (c cursor) held() bool {
+	if c.node == nil || c.node.kind != text {
+		return false
+	}
+	const most = 8 // of one value, so that nonsense is not answered at length
+	names := placeholder.FindAllStringSubmatch(c.node.text, most)
+	if names == nil {
+		return false
+	}
+	c.p.broken[c.ptr] = true
+	for _, m := range names {
+		c.p.needs = append(c.p.needs, c.p.problem(c.ptr, c.node.line, c.node.col,
+			"the placeholder "+m[0]+" has no value", "give --var "+m[1]+m[2]+"=VALUE"))
+	}
+	return true
+}
+
+// str returns a text; bare numbers and booleans count as they are written. A
+// placeholder in it must be given first.
 func (c cursor) str() string {
+	if c.held() {
+		return ""
+	}
+	return c.free()
+}
+
+// free returns a text in which what looks like a placeholder may be meant for
+// somebody else, such as a shell.
+func (c cursor) free() string {
 	if c.node == nil {
 		return ""
 	}
@@ -296,9 +382,34 @@ func (c cursor) strs() []string {
 	return out
 }
 
+// words returns a list of free texts; nil for an absent or empty one.
+func (c cursor) words() []string {
+	var out []string
+	for _, item := range c.list("write it as a list, one item for each word") {
+		out = append(out, item.free())
+	}
+	return out
+}
+
+// texts returns free texts by name; nil for an absent or empty object.
+func (c cursor) texts() map[string]string {
+	if !c.want(object, `write {"name": "value"}`) || len(c.node.fields) == 0 {
+		return nil
+	}
+	out := make(map[string]string, len(c.node.fields))
+	for _, f := range c.node.fields {
+		if strings.ContainsRune(f.key, 0) {
+			c.wrong("a name holds a NUL character", "remove it")
+			continue
+		}
+		out[f.key] = c.at(f.key).free()
+	}
+	return out
+}
+
 // flag returns a boolean, and unset for an absent one.
 func (c cursor) flag(unset bool) bool {
-	if c.node == nil {
+	if c.node == nil || c.held() {
 		return unset
 	}
 	switch k := c.node.kind; {
@@ -314,7 +425,7 @@ func (c cursor) flag(unset bool) bool {
 // integer returns a whole number of at least least that fits in 31 bits, and
 // unset for an absent one.
 func (c cursor) integer(least, unset int64) int64 {
-	if c.node == nil || c.node.kind == text && c.node.text == "" {
+	if c.node == nil || c.node.kind == text && c.node.text == "" || c.held() {
 		return unset
 	}
 	const most = 1<<31 - 1

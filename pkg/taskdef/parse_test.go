@@ -144,7 +144,7 @@ func TestPlacesAreTheSameInJSONAndYAML(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &parser{name: "x", broken: map[string]bool{}}
+	p := newParser("x", Settings{}, definitionTable)
 	p.document(root)
 	byPlace(p.problems)
 	if diff := cmp.Diff(want.(*InvalidError).Problems, p.problems); diff != "" {

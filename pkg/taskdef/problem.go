@@ -1,6 +1,7 @@
 package taskdef
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -47,14 +48,14 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// Report is what Parse found besides the Task. Both lists are in the order of
+// Report is what Parse found besides the Task. The lists are in the order of
 // the document.
 type Report struct {
 	// Warnings name what the task loses: members that are accepted but not used,
 	// and members that are not known.
 	Warnings []Problem
-	// Needs name what the document leaves to the command line or the host. No
-	// member that is honoured today needs anything, so it is empty.
+	// Needs name what the document leaves to the command line or the host, each
+	// with the flag that gives it as its Fix.
 	Needs []Problem
 }
 
@@ -83,9 +84,6 @@ func (e *InvalidError) Error() string {
 // two problems of one value keep the order in which they were found.
 func byPlace(ps []Problem) {
 	slices.SortStableFunc(ps, func(a, b Problem) int {
-		if a.Line != b.Line {
-			return a.Line - b.Line
-		}
-		return a.Column - b.Column
+		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line, a.Column-b.Column)
 	})
 }

@@ -24,18 +24,27 @@ const (
 
 const tooMany = "a task has at most %d containers, and here are %d"
 
-// finding is a broken rule at a member of the task definition.
+// finding is what a rule says about a member of the task definition.
 type finding struct {
+	kind         findingKind
 	path         []string // reference tokens, in the words of the definition
 	message, fix string
 }
 
+type findingKind uint8
+
+const (
+	problem findingKind = iota // the task is not valid
+	warning                    // something is lost
+	need                       // something must be given before the task can run
+)
+
 // Check holds the task against every rule that Parse applies. It is for a Task
-// that was decoded from a record rather than parsed. The error is nil or an
-// *InvalidError whose problems point into the task definition the Task stands
-// for, without lines.
+// that was decoded from a record rather than parsed. What a task still needs is
+// a problem here. The error is nil or an *InvalidError whose problems point into
+// the task definition the Task stands for, without lines.
 func (t Task) Check() error {
-	fs := t.findings()
+	fs := slices.DeleteFunc(t.findings(), func(f finding) bool { return f.kind == warning })
 	if len(fs) == 0 {
 		return nil
 	}
@@ -60,16 +69,29 @@ func (t Task) findings() []finding {
 	var found []finding
 	r := rules{found: &found}
 	r.task(t)
+	r.volumes(t)
+	r.taskExtensions(t)
 	for i, c := range t.Containers {
 		in := r.in("containerDefinitions").item(i)
 		in.container(c)
 		in.memory(t, c)
-		in.ports(t.Network, c)
+		in.ports(t, c)
 		in.healthCheck(c.HealthCheck)
 		in.dependencies(t, i)
+		in.secrets(c)
+		in.environmentFiles(c.EnvironmentFiles)
+		in.mounts(t, c)
+		in.linux(t, c)
+		in.network(t, i)
+		in.logging(c.Log)
+		in.restartPolicy(c.Restart)
+		in.extensions(t, c)
 	}
 	r.names(t)
 	r.sharedPorts(t)
+	r.sharedNames(t)
+	r.sharedSysctls(t)
+	r.volumeCircle(t)
 	r.cycles(t)
 	return found
 }
@@ -83,8 +105,18 @@ func (r rules) item(i int) rules { return r.in(strconv.Itoa(i)) }
 // require reports the place unless ok.
 func (r rules) require(ok bool, fix, format string, args ...any) {
 	if !ok {
-		*r.found = append(*r.found, finding{r.path, fmt.Sprintf(format, args...), fix})
+		r.find(problem, fix, format, args...)
 	}
+}
+
+// warn reports what the place loses.
+func (r rules) warn(fix, format string, args ...any) { r.find(warning, fix, format, args...) }
+
+// need reports what the place lacks to run here.
+func (r rules) need(fix, format string, args ...any) { r.find(need, fix, format, args...) }
+
+func (r rules) find(kind findingKind, fix, format string, args ...any) {
+	*r.found = append(*r.found, finding{kind, r.path, fmt.Sprintf(format, args...), fix})
 }
 
 // within reports a whole number, counted in unit, outside its range.
@@ -104,6 +136,8 @@ func (r rules) task(t Task) {
 	r.in("family").require(t.Family != "", "give the task definition a name", "family is missing")
 	r.in("family").require(t.Family == "" || namePattern.MatchString(t.Family), nameRule, "family %s is not a valid name", quote(t.Family))
 	r.word("networkMode", string(t.Network), "awsvpc", "bridge", "host", "none")
+	r.optionalWord("pidMode", string(t.PIDMode), "host", "task")
+	r.optionalWord("ipcMode", string(t.IPCMode), "host", "task", "none")
 	units := t.CPU * unitsPerVCPU
 	r.in("cpu").require(t.CPU == 0 || minUnits <= units && units <= maxUnits, "",
 		"cpu of the task is out of range: it must be %d to %d cpu units (0.125 to 192 vCPU)", minUnits, maxUnits)
@@ -124,6 +158,13 @@ func (r rules) word(key, value string, words ...string) {
 	}
 	r.in(key).require(value != "", fix, "%s is missing", key)
 	r.in(key).require(value == "" || slices.Contains(words, value), fix, "%s cannot be %s", key, quote(value))
+}
+
+// optionalWord is word for a member that may be left out.
+func (r rules) optionalWord(key, value string, words ...string) {
+	if value != "" {
+		r.word(key, value, words...)
+	}
 }
 
 func (r rules) container(c Container) {
@@ -165,7 +206,9 @@ func (r rules) image(image string) {
 		in.require(false, "name the image to run", "image is missing")
 		return
 	}
-	if _, err := reference.ParseNormalizedNamed(image); err == nil {
+	name, _, _ := strings.Cut(image, "@")
+	in.require(len(name) <= maxImage, "", "image has %d characters before its digest, more than %d", len(name), maxImage)
+	if _, err := reference.ParseNormalizedNamed(image); err == nil || len(name) > maxImage {
 		return
 	}
 	_, lower := reference.ParseNormalizedNamed(strings.ToLower(image))
@@ -190,51 +233,6 @@ func (r rules) memory(t Task, c Container) {
 			"memory (%d MiB) is more than the whole task may use (%d MiB)", c.Memory/mib, t.Memory/mib)
 		r.in("memoryReservation").require(c.MemoryReservation <= t.Memory, fix,
 			"memoryReservation (%d MiB) is more than the whole task may use (%d MiB)", c.MemoryReservation/mib, t.Memory/mib)
-	}
-}
-
-func (r rules) ports(mode NetworkMode, c Container) {
-	if mode == NetworkNone {
-		r.in("portMappings").require(len(c.Ports) == 0, "remove them, or use another networkMode", `a task with networkMode "none" has no ports to map`)
-	}
-	for i, p := range c.Ports {
-		in := r.in("portMappings").item(i)
-		in.in("containerPort").require(p.ContainerPort > 0, "use 1 to 65535", "containerPort is missing or 0")
-		in.word("protocol", p.Protocol, "tcp", "udp")
-		in.in("name").require(p.Name == "" || portNamePattern.MatchString(p.Name),
-			"use 1 to 64 lower-case letters, digits, hyphens and underscores, no hyphen first", "port name %s is not valid", quote(p.Name))
-		if mode == NetworkHost || mode == NetworkAWSVPC {
-			in.in("hostPort").require(p.HostPort == p.ContainerPort, "leave hostPort out",
-				"with networkMode %q, hostPort (%d) must be the containerPort (%d)", mode, p.HostPort, p.ContainerPort)
-		}
-	}
-}
-
-// sharedPorts reports ports that two mappings claim.
-func (r rules) sharedPorts(t Task) {
-	type port struct {
-		number   uint16
-		protocol string
-	}
-	user := make(map[port]int)  // container that listens
-	taken := make(map[port]int) // container that publishes
-	for i, c := range t.Containers {
-		for j, p := range c.Ports {
-			in := r.in("containerDefinitions").item(i).in("portMappings").item(j)
-			inner, outer := port{p.ContainerPort, p.Protocol}, port{p.HostPort, p.Protocol}
-			if first, ok := user[inner]; ok && first != i && p.ContainerPort > 0 {
-				in.in("containerPort").require(false, "let one of them listen on another port",
-					"container %s maps %d/%s too, and the containers of a task share one network namespace, in bridge mode as well",
-					quote(t.Containers[first].Name), p.ContainerPort, p.Protocol)
-				continue
-			}
-			user[inner] = i
-			if first, ok := taken[outer]; ok && p.HostPort > 0 {
-				in.in("hostPort").require(false, "choose another hostPort, or leave it out in bridge mode",
-					"host port %d/%s is mapped already, by container %s", p.HostPort, p.Protocol, quote(t.Containers[first].Name))
-			}
-			taken[outer] = i
-		}
 	}
 }
 

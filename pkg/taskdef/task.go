@@ -19,10 +19,23 @@ type Task struct {
 	Revision int `json:"revision,omitempty"`
 	// Network is the task's network mode; never empty.
 	Network NetworkMode `json:"networkMode"`
+	// Published: host ports were given beside the definition, which in network mode
+	// awsvpc lets them differ from the containers'.
+	Published bool `json:"published,omitempty"`
 	// CPU is the hard limit of the whole task in vCPU; 0 means none.
 	CPU float64 `json:"cpu,omitempty"`
 	// Memory is the hard limit of the whole task in bytes; 0 means none.
 	Memory int64 `json:"memory,omitempty"`
+	// PIDMode and IPCMode say with whom the containers share these namespaces;
+	// empty means that each has its own.
+	PIDMode PIDMode `json:"pidMode,omitempty"`
+	IPCMode IPCMode `json:"ipcMode,omitempty"`
+	// Platform is what the images must be made for.
+	Platform Platform `json:"platform,omitzero"`
+	// Volumes are in the order of the document; names are unique.
+	Volumes []Volume `json:"volumes,omitempty"`
+	// Extensions are what the task asks for beyond the ECS model (x-podtask).
+	Extensions TaskExtensions `json:"extensions,omitzero"`
 	// Containers are in the order of the document, 1 to 10 of them.
 	Containers []Container `json:"containers"`
 }
@@ -38,6 +51,35 @@ const (
 	NetworkNone   NetworkMode = "none"
 )
 
+// PIDMode is the ECS pidMode of a task.
+type PIDMode string
+
+// The PID modes of the ECS model.
+const (
+	PIDPrivate PIDMode = ""
+	PIDTask    PIDMode = "task" // all containers of the task share one namespace
+	PIDHost    PIDMode = "host" // rootless: the processes of the user are visible
+)
+
+// IPCMode is the ECS ipcMode of a task.
+type IPCMode string
+
+// The IPC modes of the ECS model.
+const (
+	IPCDefault IPCMode = ""     // the engine's default: each container has its own
+	IPCTask    IPCMode = "task" // all containers of the task share one namespace
+	IPCHost    IPCMode = "host"
+	IPCNone    IPCMode = "none" // each container has its own, without shared memory of others
+)
+
+// Platform is what images must be made for, in the words of image indexes.
+type Platform struct {
+	// OS is "linux", or empty where the document does not say.
+	OS string `json:"os,omitempty"`
+	// Architecture is "amd64" or "arm64"; empty means that of the host.
+	Architecture string `json:"architecture,omitempty"`
+}
+
 // Container is one container of a task.
 type Container struct {
 	Name  string `json:"name"`
@@ -45,8 +87,19 @@ type Container struct {
 	// EntryPoint and Command replace the image's own; nil keeps them.
 	EntryPoint []string `json:"entryPoint,omitempty"`
 	Command    []string `json:"command,omitempty"`
+	// RepositoryCredentials is where the credentials of the image's registry come
+	// from; nil means those of the host.
+	RepositoryCredentials *SecretValue `json:"repositoryCredentials,omitempty"`
+	// Unpinned: the container may run what its tag points to when it is pulled;
+	// its digest is not looked up first (versionConsistency "disabled").
+	Unpinned bool `json:"unpinned,omitempty"`
 	// Environment is in the order of the document; names are unique.
-	Environment      []EnvVar          `json:"environment,omitempty"`
+	Environment []EnvVar `json:"environment,omitempty"`
+	// EnvironmentFiles come below Environment: a variable that is set there, or in
+	// an earlier file, is not taken from a later one.
+	EnvironmentFiles []EnvironmentFile `json:"environmentFiles,omitempty"`
+	// Secrets become variables; no name is that of a variable of Environment.
+	Secrets          []Secret          `json:"secrets,omitempty"`
 	WorkingDirectory string            `json:"workingDirectory,omitempty"`
 	User             string            `json:"user,omitempty"`
 	Labels           map[string]string `json:"labels,omitempty"`
@@ -54,6 +107,22 @@ type Container struct {
 	Init             bool              `json:"initProcessEnabled,omitempty"`
 	Interactive      bool              `json:"interactive,omitempty"`
 	PseudoTerminal   bool              `json:"pseudoTerminal,omitempty"`
+	// Privileged gives all that the user has; rootless it is never more.
+	Privileged bool     `json:"privileged,omitempty"`
+	Security   Security `json:"security,omitzero"`
+	// Linux is what the document asks of the kernel for this container.
+	Linux Linux `json:"linux,omitzero"`
+	// Mounts are the container's own; Task.Mounts adds those of VolumesFrom.
+	Mounts      []Mount       `json:"mounts,omitempty"`
+	VolumesFrom []VolumesFrom `json:"volumesFrom,omitempty"`
+	// Net is what the container asks of its network besides ports.
+	Net ContainerNetwork `json:"net,omitzero"`
+	// Log is where the container's output goes; nil means the default.
+	Log *LogConfiguration `json:"log,omitempty"`
+	// Restart is nil where the container is not restarted when it exits.
+	Restart *RestartPolicy `json:"restart,omitempty"`
+	// Extensions are what the container asks for beyond the ECS model (x-podtask).
+	Extensions ContainerExtensions `json:"extensions,omitzero"`
 	// Essential: the task stops when this container stops. True unless the
 	// document says otherwise.
 	Essential bool `json:"essential"`
@@ -107,13 +176,25 @@ type HealthCheck struct {
 	StartPeriod time.Duration `json:"startPeriod,omitempty"` // 0 to 300 s, default 0
 }
 
-// Port is one port published by the task.
+// Port is one port, or one range of ports, published by the task.
 type Port struct {
 	ContainerPort uint16 `json:"containerPort"`
-	HostPort      uint16 `json:"hostPort"` // 0: chosen when the task starts
-	Protocol      string `json:"protocol"` // tcp or udp
-	HostIP        string `json:"hostIP,omitempty"`
-	Name          string `json:"name,omitempty"`
+	// ContainerPortEnd is the last port of a range; 0 for a single port.
+	ContainerPortEnd uint16 `json:"containerPortEnd,omitempty"`
+	// HostPort is the first of as many ports of the host; 0 means that they are
+	// chosen when the task starts, one behind the other.
+	HostPort uint16 `json:"hostPort"`
+	Protocol string `json:"protocol"` // tcp or udp
+	HostIP   string `json:"hostIP,omitempty"`
+	Name     string `json:"name,omitempty"`
+}
+
+// Count returns how many ports p stands for; 1 for a single port.
+func (p Port) Count() int {
+	if p.ContainerPortEnd == 0 {
+		return 1
+	}
+	return int(p.ContainerPortEnd) - int(p.ContainerPort) + 1
 }
 
 // DefaultStopTimeout is the grace of a container that sets none (ECS agent,

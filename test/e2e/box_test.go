@@ -24,11 +24,12 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/podtask/podtask/internal/registrytest"
+	"github.com/podtask/podtask/test/wait"
 )
 
 // patience bounds every wait, so that what never comes fails the test that
 // waits for it and not the whole run. No assertion depends on it.
-const patience = 100 * time.Second
+var patience = wait.Patience
 
 // box is one test's podtask: a state directory, a family, repositories.
 type box struct {
@@ -185,15 +186,23 @@ type task struct {
 		PID   int
 		Alive bool
 	}
-	Ports []struct {
-		ContainerPort, HostPort int
-		Protocol                string
-	}
+	Ports      []published
 	Containers []struct {
 		Name, Image, ImageDigest, ImageSource, RuntimeID, Status, Reason string
 		ExitCode                                                         *int
+		RestartCount                                                     int
+		RestartAt                                                        *time.Time
+		Ports                                                            []published
+		Addresses                                                        []string
+		Paused                                                           bool
+		Runs                                                             []struct{ ExitCode int }
 		Errors                                                           []struct{ Name, Message string }
 	}
+}
+
+type published struct {
+	ContainerPort, HostPort int
+	Protocol, HostIP        string
 }
 
 func (b *box) inspect(ref string) task {
@@ -231,6 +240,12 @@ func (b *box) podman(args ...string) string {
 		b.t.Fatalf("podman %s: %v %s", strings.Join(args, " "), err, exit.Stderr)
 	}
 	return strings.TrimSpace(string(out))
+}
+
+// oldPodman reports whether Podman is that of Debian 12.
+func (b *box) oldPodman() bool {
+	b.t.Helper()
+	return strings.HasPrefix(b.podman("version", "--format", "{{.Client.Version}}"), "4.3.")
 }
 
 // tell makes a file in a container, for steps that wait for one.
@@ -332,16 +347,8 @@ func (b *box) arrived(rule *registrytest.Rule) {
 // somebody else.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	tick := time.NewTicker(25 * time.Millisecond)
-	defer tick.Stop()
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-limit.C:
-			t.Fatalf("never: %s", what)
-		}
+	if !wait.Until(holds) {
+		t.Fatalf("never: %s", what)
 	}
 }
 
@@ -362,11 +369,15 @@ func (b *box) checkNothingLeft() {
 		b.t.Errorf("left in Podman:\n%s", out)
 	}
 	eventually(b.t, "the end of all owners", func() bool { return len(b.owners()) == 0 })
+	secrets := b.podman("secret", "ls", "--format", "{{.Name}}")
 	for id := range ids {
 		if found, _ := filepath.Glob(filepath.Join(bed.runtime, "podtask", "tasks", id[:12]+"*")); len(found) > 0 {
 			b.t.Errorf("left: %v", found)
 		}
-		if bed.name == "systemd" {
+		if strings.Contains(secrets, "podtask-"+id) {
+			b.t.Errorf("left among the secrets:\n%s", secrets)
+		}
+		if bed.name != "plain" {
 			out, err := exec.Command("systemctl", "--user", "list-units", "--all", "--plain", "--no-legend", "podtask*"+id[:12]+"*").Output()
 			if err != nil || len(out) > 0 {
 				b.t.Errorf("left in systemd: %s %v", out, err)

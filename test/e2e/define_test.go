@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -13,10 +14,15 @@ import (
 // def is a task definition.
 type def struct {
 	Family     string `json:"family"`
+	Network    string `json:"networkMode,omitempty"`
 	CPU        string `json:"cpu,omitempty"`
 	Memory     string `json:"memory,omitempty"`
 	Containers []ctr  `json:"containerDefinitions"`
+	More       obj    `json:"-"` // further members
 }
+
+// obj is a JSON object.
+type obj = map[string]any
 
 // ctr is a container definition.
 type ctr struct {
@@ -31,6 +37,50 @@ type ctr struct {
 	Memory       int      `json:"memory,omitempty"`
 	StartTimeout int      `json:"startTimeout,omitempty"`
 	StopTimeout  int      `json:"stopTimeout,omitempty"`
+	Restart      *restart `json:"restartPolicy,omitempty"`
+	More         obj      `json:"-"` // further members
+}
+
+// restart is a restart policy.
+type restart struct {
+	Enabled bool  `json:"enabled"`
+	Ignored []int `json:"ignoredExitCodes,omitempty"`
+	X       struct {
+		BackOff  int `json:"backOff,omitempty"`
+		MaxCount int `json:"maxCount,omitempty"`
+	} `json:"x-podtask"`
+}
+
+// restarts is a policy with a back-off of a second.
+func restarts(maxCount int, ignored ...int) *restart {
+	r := &restart{Enabled: true, Ignored: ignored}
+	r.X.BackOff, r.X.MaxCount = 1, maxCount
+	return r
+}
+
+// MarshalJSON puts the further members to the others.
+func (c ctr) MarshalJSON() ([]byte, error) {
+	type plain ctr
+	return withMore(plain(c), c.More)
+}
+
+// MarshalJSON puts the further members to the others.
+func (d def) MarshalJSON() ([]byte, error) {
+	type plain def
+	return withMore(plain(d), d.More)
+}
+
+func withMore(v any, more obj) ([]byte, error) {
+	data, err := json.Marshal(v)
+	if err != nil || len(more) == 0 {
+		return data, err
+	}
+	members := obj{}
+	if err := json.Unmarshal(data, &members); err != nil {
+		return nil, err
+	}
+	maps.Copy(members, more)
+	return json.Marshal(members)
 }
 
 // on is a dependency.
@@ -67,6 +117,17 @@ func words(command string) []string { return strings.Fields(command) }
 // healthyIf is a health check: a step of testbox.
 func healthyIf(step string) *check {
 	return &check{Command: append([]string{"CMD", "/testbox"}, words(step)...), Interval: 5}
+}
+
+// allOf lets the task succeed when all the containers did, however they come to
+// their ends.
+func allOf(containers ...ctr) []ctr {
+	end := ctr{Name: "end", Command: words("exit 0")}
+	for i := range containers {
+		containers[i].Essential = optional
+		end.DependsOn = append(end.DependsOn, on{containers[i].Name, "SUCCESS"})
+	}
+	return append(containers, end)
 }
 
 // define writes a definition of these containers and returns its path.

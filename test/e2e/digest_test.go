@@ -3,8 +3,10 @@
 package e2e
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
@@ -20,7 +22,7 @@ func (b *box) shop() (path string) {
 	}
 	image := func(name string) string { return bed.reg.Ref(b.repository(name + ":1")) }
 	return b.define(
-		ctr{Name: "app", Image: image("app"), Command: words("get http://127.0.0.1:8080/ -- wait /tmp/go -- exit 3"),
+		ctr{Name: "app", Image: image("app"), Command: words("await http://db:8080/ -- wait /tmp/go -- exit 3"),
 			DependsOn: []on{{"job", "SUCCESS"}, {"db", "START"}}},
 		ctr{Name: "job", Image: image("job"), Command: words("print job"), Essential: optional, DependsOn: []on{{"db", "HEALTHY"}}},
 		ctr{Name: "db", Image: image("db"), Command: words("term 4 -- print db -- serve 8080"), Health: healthyIf("get http://127.0.0.1:8080/")},
@@ -183,5 +185,38 @@ func TestReferenceWithDigestIsNotReportedAsResolved(t *testing.T) {
 	}
 	if c := b.inspect(b.family).Containers[0]; c.ImageDigest != digest {
 		t.Errorf("digest %s, want %s", c.ImageDigest, digest)
+	}
+}
+
+// A pull tells how it gets on: in bytes, or in Podman's words before 4.8.
+func TestPullProgressForPrograms(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	ref, _ := b.push("app:1", b.freshImage("app"))
+	// Of a layer that comes at once Podman says only that it has come.
+	b.fault("GET", "app", "blobs/", 0, registrytest.Slow(1<<19, time.Second/2))
+	type line struct {
+		Image, Phase, Layer, Text string
+		Current, Total            int64
+	}
+	var lines []line
+	var bytes, words bool
+	for text := range strings.Lines(b.want(0, "run", "--pull", "always", "--progress", "json", b.hello(ref)).err) {
+		var l line
+		if !strings.HasPrefix(text, `{"image":`) {
+			continue // what the task does
+		}
+		if err := json.Unmarshal([]byte(text), &l); err != nil || l.Image != ref {
+			t.Fatalf("%s: %+v, %v", text, l, err)
+		}
+		bytes = bytes || l.Layer != "" && l.Current > 0 && l.Total >= l.Current
+		words = words || strings.HasPrefix(l.Text, "Copying blob ")
+		lines = append(lines, l)
+	}
+	if len(lines) < 3 || lines[0].Phase != "pulling" || lines[len(lines)-1].Phase != "done" {
+		t.Errorf("it says %+v", lines)
+	}
+	if b.oldPodman() != words || b.oldPodman() == bytes {
+		t.Errorf("bytes: %t, words: %t: %+v", bytes, words, lines)
 	}
 }

@@ -44,7 +44,7 @@ func TestInterruptStopsTheTaskAndNothingElse(t *testing.T) {
 	run := b.start("run", "--name", b.family, b.define(
 		ctr{Name: "db", Command: words("term 4 -- serve 8001")},
 		ctr{Name: "web", Command: words("serve 8002"), DependsOn: []on{{"db", "START"}}},
-		ctr{Name: "probe", Essential: optional, Command: words("await http://127.0.0.1:8001/ -- await http://127.0.0.1:8002/")}))
+		ctr{Name: "probe", Essential: optional, Command: words("await http://db:8001/ -- await http://web:8002/")}))
 	b.await("probe STOPPED")
 	run.interrupt()
 	run.want(143) // web's: it depends on db and stops first
@@ -68,7 +68,7 @@ func TestSecondInterruptKills(t *testing.T) {
 	b := newBox(t)
 	run := b.start("run", "--name", b.family, b.define(
 		ctr{Name: "app", Command: words("term ignore -- serve 8001"), StopTimeout: 119},
-		ctr{Name: "probe", Essential: optional, Command: words("await http://127.0.0.1:8001/")}))
+		ctr{Name: "probe", Essential: optional, Command: words("await http://app:8001/")}))
 	b.await("probe STOPPED")
 	run.interrupt()
 	eventually(t, "a word about the first interrupt", func() bool { return strings.Contains(run.err.String(), "again") })

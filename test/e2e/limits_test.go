@@ -46,5 +46,8 @@ func TestLimitsThatThisHostCannotApply(t *testing.T) {
 	if got := b.inspect(b.family); got.Limits != "best-effort" || strings.Join(got.UnappliedLimits, " ") != "cpu memory" {
 		t.Errorf("limits %s, not applied %q; want best-effort, cpu and memory", got.Limits, got.UnappliedLimits)
 	}
+	if got := b.want(0, "ps", "-a", "--format", "{{.Status}}").out; !strings.Contains(got, "(no cpu, memory limits)") {
+		t.Errorf("ps does not say what the task does without: %s", got)
+	}
 	b.want(0, "run", "--limits=off", b.limited())
 }

@@ -4,9 +4,9 @@
 // bed, as its user, and drive the podtask program as a user would.
 //
 // The bed gives the environment: PODTASK_BIN is the program's path,
-// PODTASK_TESTBOX that of the program in the tests' images, PODTASK_BED the
-// bed's name ("plain" or "systemd"), PODTASK_EXAMPLES the path of a copy of
-// examples/.
+// PODTASK_TESTBOX that of the program in the tests' images, PODTASK_AWSBOX that of
+// one made of software for ECS, PODTASK_BED the bed's name ("plain" or "systemd"),
+// PODTASK_EXAMPLES the path of a copy of examples/.
 //
 // All tests share one registry, because the Podman service that the first of
 // them starts serves all and reads registries.conf once. Each has repositories,
@@ -15,6 +15,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -30,6 +32,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/podtask/podtask/internal/registrytest"
+	"github.com/podtask/podtask/test/wait"
 )
 
 // password is looked for in everything podtask prints and keeps.
@@ -42,11 +45,15 @@ var bed struct {
 	name    string
 	runtime string // XDG_RUNTIME_DIR
 	reg     *registrytest.Registry
-	image   v1.Image // testbox and nothing else
-	auth    string   // path of an auth.json that logs in to reg
+	mirror  *registrytest.Registry // of reg's namespace mirrored/
+	image   v1.Image               // testbox and nothing else
+	auth    string                 // path of an auth.json that logs in to reg
 }
 
 func TestMain(m *testing.M) {
+	if socket := os.Getenv(strangerEnv); socket != "" {
+		os.Exit(callAsStranger(socket))
+	}
 	flag.Parse()
 	// Tests wait for stop time-outs and probes more than they compute.
 	if flag.Lookup("test.parallel").Value.String() == flag.Lookup("test.parallel").DefValue {
@@ -80,17 +87,26 @@ func runInBed(m *testing.M) (code int) {
 		return 1
 	}
 	defer bed.reg.Close()
+	defer bed.mirror.Close()
 	conf, err := trustRegistry()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "test bed:", err)
 		return 1
 	}
 	defer os.Remove(conf)
+	policy, err := writePolicy()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "test bed:", err)
+		return 1
+	}
+	defer os.Remove(policy)
 	endService() // one of an earlier run has read another registries.conf
 	defer endService()
 	code = m.Run()
 	removeImages()
-	if left := leftOver(); left != "" {
+	var left string // Podman cleans up behind containers after they are gone
+	wait.Until(func() bool { left = leftOver(); return left == "" })
+	if left != "" {
 		fmt.Fprintln(os.Stderr, "after all tests there is left:\n"+left)
 		code = max(code, 1)
 	}
@@ -112,12 +128,16 @@ func openBed(dir string) (err error) {
 	if err != nil {
 		return err
 	}
+	if bed.mirror, err = registrytest.New(registrytest.Options{}); err != nil {
+		return err
+	}
 	bed.auth = filepath.Join(dir, "auth.json")
 	return os.WriteFile(bed.auth, bed.reg.AuthJSON(), 0o600)
 }
 
 // trustRegistry tells podtask, Podman and its service, whoever starts it, that
-// the registry has no TLS. The home directory is the bed's own.
+// the registry has no TLS, and where its namespace mirrored/ has a mirror. The home
+// directory is the bed's own.
 func trustRegistry() (path string, err error) {
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -127,7 +147,33 @@ func trustRegistry() (path string, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return "", err
 	}
-	return path, os.WriteFile(path, bed.reg.RegistriesConf(), 0o600)
+	conf := fmt.Appendf(bed.reg.RegistriesConf(), `[[registry]]
+location = "%[1]s/%[3]s"
+insecure = true
+[[registry.mirror]]
+location = "%[2]s/%[3]s"
+insecure = true
+`, bed.reg.Addr(), bed.mirror.Addr(), strings.TrimSuffix(mirrored, "/"))
+	return path, os.WriteFile(path, conf, 0o600)
+}
+
+// writePolicy writes a signature policy that accepts everything but the registry's
+// namespaces rejected/ and unsigned/.
+func writePolicy() (path string, err error) {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(home, ".config", "containers", "policy.json")
+	docker := obj{
+		bed.reg.Addr() + "/rejected": []obj{{"type": "reject"}},
+		bed.reg.Addr() + "/unsigned": []obj{{"type": "signedBy", "keyType": "GPGKeys", "keyData": "eA=="}},
+	}
+	policy, err := json.Marshal(obj{"default": []obj{{"type": "insecureAcceptAnything"}}, "transports": obj{"docker": docker}})
+	if err != nil {
+		return "", err
+	}
+	return path, os.WriteFile(path, policy, 0o600)
 }
 
 // serviceSocket is that of the Podman service podtask starts.
@@ -165,28 +211,74 @@ func endService() {
 // removeImages removes the images that came from the registry of this run,
 // whose port the next run does not have.
 func removeImages() {
-	out, err := exec.Command("podman", "images", "--quiet", "--no-trunc", "--filter", "reference="+bed.reg.Addr()+"/*/*").Output()
+	out, err := exec.Command("podman", "images", "--quiet", "--no-trunc", "--filter", "reference="+bed.reg.Addr()+"/*/*", "--filter", "reference="+bed.reg.Addr()+"/*/*/*").Output()
 	if ids := strings.Fields(string(out)); err == nil && len(ids) > 0 {
 		_ = exec.Command("podman", append([]string{"rmi", "--force"}, ids...)...).Run()
 	}
 }
 
-// leftOver lists what podtask has made in Podman, systemd and the runtime
-// directory and that is still there.
+// leftOver lists what podtask has made and that is still there: in Podman, systemd
+// and the runtime directory, as processes and as mounts.
 func leftOver() string {
 	out, err := listObjects("podtask.task-id")
 	if err != nil {
 		return err.Error()
 	}
-	if bed.name == "systemd" {
+	if bed.name != "plain" {
 		units, err := exec.Command("systemctl", "--user", "list-units", "--all", "--plain", "--no-legend", "podtask*").Output()
 		if err != nil {
 			return err.Error()
 		}
 		out += string(units)
 	}
+	secrets, err := exec.Command("podman", "secret", "ls", "--format", "secret {{.Name}}").Output()
+	if err != nil {
+		return err.Error()
+	}
+	for name := range strings.Lines(string(secrets)) {
+		if strings.HasPrefix(name, "secret podtask-") {
+			out += name
+		}
+	}
 	sockets, _ := filepath.Glob(filepath.Join(bed.runtime, "podtask", "tasks", "*"))
-	return out + strings.Join(sockets, "\n")
+	for _, path := range sockets {
+		out += path + "\n"
+	}
+	return out + leftProcesses() + leftMounts()
+}
+
+// leftProcesses lists this user's processes that watch over containers of ours. Those
+// that Podman keeps for five minutes after a command of exec are not counted.
+func leftProcesses() (out string) {
+	all, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range all {
+		line, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+		args := strings.Split(string(line), "\x00")
+		name := slices.Index(args, "-n") + 1
+		info, err := os.Stat(dir)
+		if err != nil || filepath.Base(args[0]) != "conmon" || name == 0 || !strings.HasPrefix(args[name], "podtask-") || slices.Contains(args, "--exec-process-spec") {
+			continue
+		}
+		if owner := info.Sys().(*syscall.Stat_t).Uid; int(owner) == os.Getuid() {
+			out += fmt.Sprintf("process %s of container %s\n", filepath.Base(dir), args[name])
+		}
+	}
+	return out
+}
+
+// leftMounts lists the file systems of containers that are mounted, as Podman's
+// processes see them.
+func leftMounts() (out string) {
+	mounts, err := exec.Command("podman", "unshare", "cat", "/proc/self/mounts").Output()
+	if err != nil {
+		return err.Error()
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if _, at, _ := strings.Cut(line, " "); strings.Contains(at, "/overlay-containers/") || strings.Contains(at, "/merged ") {
+			out += "mount " + line
+		}
+	}
+	return out
 }
 
 // listObjects lists containers, pods, networks and volumes with a label, one a

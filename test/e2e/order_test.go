@@ -14,7 +14,7 @@ func TestEssentialContainerEndsTheTask(t *testing.T) {
 		ctr{Name: "a", Command: words("term 41 -- print one -- serve 8001"), Essential: optional},
 		ctr{Name: "b", Command: words("term 42 -- eprint two -- serve 8002"), Essential: optional, DependsOn: []on{{"a", "START"}}},
 		ctr{Name: "c", Command: words("serve 8003"), Essential: optional, DependsOn: []on{{"b", "START"}}},
-		ctr{Name: "main", Command: words("await http://127.0.0.1:8001/ -- await http://127.0.0.1:8002/ -- await http://127.0.0.1:8003/ -- print three -- exit 3"),
+		ctr{Name: "main", Command: words("await http://a:8001/ -- await http://b:8002/ -- await http://c:8003/ -- print three -- exit 3"),
 			DependsOn: []on{{"c", "START"}}},
 	))
 	inOrder(t, b.events(), "a RUNNING", "b RUNNING", "c RUNNING", "main STOPPED", "c STOPPED", "b STOPPED", "a STOPPED", "~infra STOPPED", "task STOPPED")
@@ -121,7 +121,7 @@ func TestStopTimeouts(t *testing.T) {
 		ctr{Name: "store", Command: words("term 0 -- serve 8001"), StopTimeout: 60},
 		ctr{Name: "deaf", Command: words("term ignore -- serve 8002"), StopTimeout: 2, DependsOn: []on{{"store", "START"}}},
 		ctr{Name: "web", Command: words("serve 8003"), DependsOn: []on{{"deaf", "START"}}},
-		ctr{Name: "probe", Essential: optional, Command: words("await http://127.0.0.1:8001/ -- await http://127.0.0.1:8002/ -- await http://127.0.0.1:8003/")},
+		ctr{Name: "probe", Essential: optional, Command: words("await http://store:8001/ -- await http://deaf:8002/ -- await http://web:8003/")},
 	))
 	b.await("probe STOPPED")
 	b.want(0, "stop", id)

@@ -3,13 +3,20 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/podtask/podtask/pkg/netns"
 )
 
 // freePort is a port nobody has at the moment.
@@ -27,19 +34,27 @@ func freePort(t *testing.T) int {
 func (b *box) web(ports ...port) (path string) {
 	return b.define(
 		ctr{Name: "web", Command: words("serve 8080"), Ports: ports, Environment: []envVar{{"GREETING", "hello from " + b.family}}},
-		ctr{Name: "probe", Essential: optional, Command: words("await http://127.0.0.1:8080/")},
+		ctr{Name: "probe", Essential: optional, Command: words("await http://web:8080/")},
 	)
 }
 
 func (b *box) askWeb(port int) {
 	b.t.Helper()
-	answer, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/env/GREETING", port))
-	if err != nil {
-		b.t.Error(err)
-		return
-	}
+	b.wantAnswer(port, "hello from "+b.family)
+}
+
+// wantAnswer asks the testbox behind a port of the host for its GREETING. One that was
+// started just now may not listen yet: then the connection is closed at once.
+func (b *box) wantAnswer(port int, want string) {
+	b.t.Helper()
+	var answer *http.Response
+	var err error
+	eventually(b.t, fmt.Sprintf("port %d answers", port), func() bool {
+		answer, err = http.Get(fmt.Sprintf("http://127.0.0.1:%d/env/GREETING", port))
+		return err == nil
+	})
 	defer answer.Body.Close()
-	if text, err := io.ReadAll(answer.Body); err != nil || strings.TrimSpace(string(text)) != "hello from "+b.family {
+	if text, err := io.ReadAll(answer.Body); err != nil || strings.TrimSpace(string(text)) != want {
 		b.t.Errorf("port %d answers %q, %v", port, text, err)
 	}
 }
@@ -86,9 +101,10 @@ func TestPortInUseIsRefusedBeforeAnythingIsMade(t *testing.T) {
 	}
 	defer l.Close()
 	taken := l.Addr().(*net.TCPAddr).Port
+	holder := fmt.Sprintf("process %d (e2e.test) has it", os.Getpid())
 	for _, detached := range []string{"--detach=false", "--detach"} {
 		r := b.want(125, "run", detached, b.web(port{Container: 8080, Host: taken}))
-		for _, want := range []string{strconv.Itoa(taken), "e2e.test"} {
+		for _, want := range []string{strconv.Itoa(taken), holder} {
 			if !strings.Contains(r.err, want) {
 				t.Errorf("the error does not name %q: %s", want, r.err)
 			}
@@ -99,5 +115,140 @@ func TestPortInUseIsRefusedBeforeAnythingIsMade(t *testing.T) {
 	}
 	if got := b.requests(""); len(got) > 0 {
 		t.Errorf("the registry was asked: %v", got)
+	}
+}
+
+// hasIPv6 tells whether the host has an IPv6 address that others know: without one,
+// pasta does not forward IPv6.
+func hasIPv6() bool {
+	all, _ := net.InterfaceAddrs()
+	return slices.ContainsFunc(all, func(a net.Addr) bool {
+		n, ok := a.(*net.IPNet)
+		return ok && n.IP.To4() == nil && n.IP.IsGlobalUnicast()
+	})
+}
+
+// ports is a task that serves port 8080 of both protocols, and a range.
+func (b *box) ports(fixed int) (path string) {
+	mappings := []obj{
+		{"containerPort": 8080}, {"containerPort": 8080, "hostPort": fixed},
+		{"containerPort": 8080, "protocol": "udp"}, {"containerPort": 8080, "hostPort": fixed, "protocol": "udp"},
+		{"containerPortRange": "9000-9002", "protocol": "udp"},
+	}
+	if hasIPv6() {
+		mappings = append(mappings, obj{"containerPort": 8080, "x-podtask": obj{"hostIP": "::1"}})
+	}
+	return b.define(ctr{
+		Name: "web", Command: words("serve 8080 -- echo 8080 -- echo 9000 -- echo 9001 -- echo 9002 -- write /tmp/ready"), Restart: restarts(0),
+		Environment: []envVar{{"GREETING", "hello from " + b.family}}, Health: healthyIf("exists /tmp/ready"), StopTimeout: 2,
+		More: obj{"portMappings": mappings},
+	})
+}
+
+// askPorts asks each port of the task ports and returns what "protocol host port" there
+// are.
+func (b *box) askPorts(id string) (hosts []string) {
+	b.t.Helper()
+	inside := map[string]int{}
+	for _, p := range b.inspect(id).Ports {
+		hosts = append(hosts, fmt.Sprintf("%s %s %d", p.Protocol, p.HostIP, p.HostPort))
+		inside[fmt.Sprintf("%s %d", p.Protocol, p.ContainerPort)]++
+		switch {
+		case p.Protocol == "udp":
+			b.askEcho(p.HostPort)
+		case p.HostIP == "::1":
+			if got := ask(fmt.Sprintf("http://[::1]:%d/", p.HostPort)); got != "yes" {
+				b.t.Errorf("port %d on [::1] answers %s", p.HostPort, got)
+			}
+		default:
+			b.askWeb(p.HostPort)
+		}
+	}
+	want := map[string]int{"tcp 8080": 2, "udp 8080": 2, "udp 9000": 1, "udp 9001": 1, "udp 9002": 1}
+	if hasIPv6() {
+		want["tcp 8080"]++
+	}
+	if !maps.Equal(inside, want) {
+		b.t.Errorf("host ports for each port: %v, want %v", inside, want)
+	}
+	slices.Sort(hosts)
+	return hosts
+}
+
+// askEcho sends packets to a UDP port until one comes back: they may get lost.
+func (b *box) askEcho(port int) {
+	b.t.Helper()
+	conn, err := net.Dial("udp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer conn.Close()
+	eventually(b.t, fmt.Sprintf("an echo from port %d", port), func() bool {
+		answer := make([]byte, 100)
+		_, errWrite := conn.Write([]byte(b.family))
+		errDeadline := conn.SetReadDeadline(time.Now().Add(time.Second))
+		n, errRead := conn.Read(answer)
+		return errors.Join(errWrite, errDeadline, errRead) == nil && string(answer[:n]) == b.family
+	})
+}
+
+// wantFree fails the test unless the port can be had for both protocols.
+func wantFree(t *testing.T, port int) {
+	t.Helper()
+	at := fmt.Sprintf(":%d", port)
+	l, err := net.Listen("tcp", at)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer l.Close()
+	c, err := net.ListenPacket("udp", at)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	c.Close()
+}
+
+// A task with fixed and chosen ports, of both protocols and on IPv6, is stopped and
+// run again and again: no port is lost, and each is free in between. Its container is
+// killed and restarted as well, and keeps its ports.
+func TestPortsComeBack(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	fixed := freePort(t)
+	path := b.ports(fixed)
+	for range portRounds {
+		id := b.detach("--replace", "--name", b.family, "--wait=healthy", path)
+		b.askPorts(id)
+		b.want(0, "stop", id)
+		wantFree(t, fixed)
+	}
+	id := b.detach("--replace", "--name", b.family, "--wait=healthy", path)
+	before := b.askPorts(id)
+	for n := range portKills {
+		b.podman("kill", b.inspect(id).Containers[0].RuntimeID)
+		eventually(t, "the restart", func() bool { return b.inspect(id).Containers[0].RestartCount == n+1 })
+		eventually(t, "the server", func() bool { return ask(fmt.Sprintf("http://127.0.0.1:%d/", fixed)) == "yes" })
+		if after := b.askPorts(id); !slices.Equal(before, after) {
+			t.Fatalf("after restart %d the ports are %v, before %v", n+1, after, before)
+		}
+	}
+}
+
+func TestPortBelowTheUnprivilegedStartIsRefused(t *testing.T) {
+	t.Parallel()
+	start := netns.UnprivilegedStart()
+	if start == 0 {
+		t.Fatal("the bed lets everybody open each port: set net.ipv4.ip_unprivileged_port_start in it")
+	}
+	b := newBox(t)
+	r := b.want(125, "run", b.web(port{Container: 8080, Host: int(start) - 1}))
+	for _, want := range []string{
+		fmt.Sprintf("host port %d is below %d", start-1, start), fmt.Sprintf("sysctl net.ipv4.ip_unprivileged_port_start=%d", start-1),
+	} {
+		if !strings.Contains(r.err, want) {
+			t.Errorf("the error does not say %q: %s", want, r.err)
+		}
 	}
 }

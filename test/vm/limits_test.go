@@ -7,11 +7,16 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/podtask/podtask/pkg/cgroups"
 )
+
+// sliceOf is the cgroup of a task's slice.
+func sliceOf(id string) string { return filepath.Join(manager(), "podtask"+id+".slice") }
 
 // manager is the cgroup of the user's manager.
 func manager() string {
@@ -63,16 +68,30 @@ func scope(t *testing.T, slice, id string) (group string) {
 // cgroup within the scope.
 func memoryOf(t *testing.T, scope string) string {
 	t.Helper()
-	if got := setting(t, scope, "memory.max"); got != "max" {
+	return within(t, scope, "memory.max", "max")
+}
+
+// within is a setting of a container's scope, or that of the cgroup within it
+// where the scope has none.
+func within(t *testing.T, scope, file, none string) string {
+	t.Helper()
+	if got := setting(t, scope, file); got != none {
 		return got
 	}
-	return setting(t, filepath.Join(scope, "container"), "memory.max")
+	inner := filepath.Join(scope, "container")
+	if _, err := os.Stat(inner); err != nil {
+		return none
+	}
+	return setting(t, inner, file)
 }
 
 func TestLimitsAreInTheKernel(t *testing.T) {
 	id := detach(t, define(t, "limits", "512", "96", box("app", "sleep forever", 32), box("side", "sleep forever", 0)))
-	slice := filepath.Join(manager(), "podtask"+id+".slice")
-	for file, want := range map[string]string{"memory.max": "100663296", "cpu.max": "50000 100000"} {
+	slice := sliceOf(id)
+	for file, want := range map[string]string{
+		"memory.max": "100663296", "memory.swap.max": "100663296", "memory.high": "max", "memory.low": "0",
+		"cpu.max": "50000 100000", "pids.max": "4096",
+	} {
 		if got := setting(t, slice, file); got != want {
 			t.Errorf("%s of the task is %s, want %s", file, got, want)
 		}
@@ -107,6 +126,134 @@ func TestLimitsAreInTheKernel(t *testing.T) {
 	}
 }
 
+// Rows 36 and 37 of the ECS agent's integration tests: Podman is told memory and swap
+// together, and a reservation is protected.
+func TestSwapReservationAndHardLimitOfAContainer(t *testing.T) {
+	app := box("app", "sleep forever", 32)
+	app.Reservation, app.Linux, app.Beyond = 16, map[string]any{"maxSwap": 8}, map[string]any{"cpuLimit": 0.25}
+	id := detach(t, define(t, "swap", "512", "96", app))
+	container := inspect(t, id).Containers[0].RuntimeID
+	// What of it is swap is the runtime's business: crun 1.21 takes the sum for it.
+	if got := must(t, "podman", "inspect", "--format", "{{.HostConfig.MemorySwap}}", container); got != "41943040" {
+		t.Errorf("memory and swap are %s, want 41943040", got)
+	}
+	group := scope(t, sliceOf(id), container)
+	for _, c := range []struct{ file, none, want string }{
+		{"memory.max", "max", "33554432"}, {"memory.low", "0", "16777216"}, {"cpu.max", "max 100000", "25000 100000"},
+	} {
+		if got := within(t, group, c.file, c.none); got != c.want {
+			t.Errorf("%s is %s, want %s", c.file, got, c.want)
+		}
+	}
+}
+
+// Shares are a container's weight within the task and the task's among tasks;
+// reservations are protected, and throttle a task that uses nearly all it may.
+func TestSharesAndReservations(t *testing.T) {
+	half, full := box("half", "sleep forever", 0), box("full", "sleep forever", 40)
+	half.CPU, half.Reservation = 128, 16
+	full.CPU, full.Reservation = 512, 24
+	id := detach(t, define(t, "shares", "", "96", half, full))
+	slice := sliceOf(id)
+	// 40 MiB and nine tenths of the 56 beyond; the kernel keeps whole pages.
+	for file, want := range map[string]string{"memory.low": "41943040", "memory.high": "94789632", "cpu.max": "max 100000", "cpu.weight": fmt.Sprint(cgroups.WeightFromShares(128 + 512))} {
+		if got := setting(t, slice, file); got != want {
+			t.Errorf("%s of the task is %s, want %s", file, got, want)
+		}
+	}
+	task := inspect(t, id)
+	var weights [2]int
+	for i := range weights {
+		group := scope(t, slice, task.Containers[i].RuntimeID)
+		var err error
+		if weights[i], err = strconv.Atoi(within(t, group, "cpu.weight", "100")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Runtimes have two curves from shares to weight; either keeps the order.
+	if ratio := float64(weights[1]) / float64(weights[0]); ratio < 2 || ratio > 4.2 {
+		t.Errorf("weights %v of 128 and 512 shares", weights)
+	}
+}
+
+// New limits reach the kernel, and are kept by whoever owns the task next.
+func TestLimitsOfARunningTaskChange(t *testing.T) {
+	id := detach(t, define(t, "update", "512", "96", box("app", "sleep forever", 32)))
+	slice := sliceOf(id)
+	check := func(when, memory, cpu, pids string) {
+		t.Helper()
+		for file, want := range map[string]string{"memory.max": memory, "cpu.max": cpu, "pids.max": pids} {
+			if got := setting(t, slice, file); got != want {
+				t.Errorf("%s %s is %s, want %s", when, file, got, want)
+			}
+		}
+	}
+	podtask(t, "update", "--memory", "128m", "--pids-limit", "50", id)
+	check("after update", "134217728", "50000 100000", "50")
+
+	owner := inspect(t, id).Owner.PID
+	if err := syscall.Kill(owner, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	podtask(t, "update", "--cpus", "0.25", id) // carries the task on itself
+	check("without owner", "134217728", "25000 100000", "50")
+	if got := podtask(t, "inspect", "--format", "{{.CPU}} {{.Memory}} {{.TasksMax}} {{.Status}}", id); got != "0.25 134217728 50 RUNNING" {
+		t.Errorf("inspect says %s", got)
+	}
+	podtask(t, "update", "--memory", "0", "--cpus", "0", "--pids-limit", "0", id)
+	check("back to the definition", "100663296", "50000 100000", "max")
+
+	_, errs, code := command(t, bin(), "update", "--memory", "16m", id)
+	if code != 125 || !strings.Contains(errs, "container app") {
+		t.Errorf("less than its container may use: code %d, %s", code, errs)
+	}
+	if _, errs, code = command(t, bin(), "update", "--io-weight", "50", id); code != 125 || !strings.Contains(errs, "Delegate=") {
+		t.Errorf("a controller that is not delegated: code %d, %s", code, errs)
+	}
+	check("after what was refused", "100663296", "50000 100000", "max")
+}
+
+// spent is the CPU time of a task in microseconds.
+func spent(t *testing.T, id string) int {
+	t.Helper()
+	_, rest, _ := strings.Cut(setting(t, sliceOf(id), "cpu.stat"), "usage_usec ")
+	usec, err := strconv.Atoi(strings.Fields(rest)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return usec
+}
+
+// Two tasks that take what they get: one may have a quarter of what the other may.
+func TestQuotaHoldsAHungryTask(t *testing.T) {
+	small := detach(t, define(t, "small", "128", "64", box("app", "burn 10m", 0)))
+	big := detach(t, define(t, "big", "512", "64", box("app", "burn 10m", 0)))
+	ofSmall, ofBig := spent(t, small), spent(t, big)
+	eventually(t, "two seconds of work of the big task", func() bool { return spent(t, big)-ofBig > 2_000_000 })
+	ofSmall, ofBig = spent(t, small)-ofSmall, spent(t, big)-ofBig
+	if ratio := float64(ofBig) / float64(ofSmall); ratio < 3 || ratio > 5 {
+		t.Errorf("the small task got %d us and the big one %d: ratio %.2f, want 4", ofSmall, ofBig, ratio)
+	}
+}
+
+func TestForkBombIsStopped(t *testing.T) {
+	out, errs, code := command(t, bin(), "run", "--name", "bomb", "--pids-limit", "40", define(t, "bomb", "", "128", box("app", "spawn 500", 0)))
+	t.Cleanup(func() { podtask(t, "rm", "--force", "bomb") })
+	if code == 0 {
+		t.Errorf("the bomb went off: %s%s", out, errs)
+	}
+	id := inspect(t, "bomb").ID
+	slice := sliceOf(id)
+	if got := setting(t, slice, "pids.max"); got != "40" {
+		t.Errorf("pids.max is %s, want 40", got)
+	}
+	// Which cgroup counts the refusal differs between kernels; that there was one
+	// the bomb says itself.
+	if all := out + errs; !strings.Contains(all, "resource temporarily unavailable") && !strings.Contains(all, "failed to create new OS thread") {
+		t.Errorf("no fork was refused: %s", all)
+	}
+}
+
 // delegate sets the controllers that the user's manager gets and restarts it.
 func delegate(t *testing.T, lines string) {
 	t.Helper()
@@ -135,4 +282,46 @@ func TestControllerThatIsNotDelegatedIsNamed(t *testing.T) {
 	if got := podtask(t, "ps", "-a", "-q"); got != "" {
 		t.Errorf("something was made: %s", got)
 	}
+	// Doctor says the same, and that tasks can do without.
+	out, _, code := command(t, bin(), "doctor", "--quiet")
+	if line := "delegation: cgroup controllers cpu are not delegated"; code != 0 || !strings.Contains(out, line) || !strings.Contains(out, cgroups.DelegateDropIn) {
+		t.Errorf("doctor, code %d, does not say %q: %s", code, line, out)
+	}
+}
+
+// An agent that is killed and started again finds task, slice and limits as they were.
+func TestLimitsAfterARestartOfTheAgent(t *testing.T) {
+	agent := func(unit string) (pid int) {
+		t.Helper()
+		must(t, "systemd-run", "--user", "--unit="+unit, "--property=Type=notify", "--property=KillMode=process", "--collect", bin(), "agent")
+		t.Cleanup(func() { _, _, _ = command(t, "systemctl", "--user", "stop", unit) })
+		pid, err := strconv.Atoi(must(t, "systemctl", "--user", "show", "--property=MainPID", "--value", unit))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pid
+	}
+	first := agent("podtask-agent-first")
+	id := detach(t, define(t, "agent", "512", "96", box("app", "sleep forever", 32)))
+	if owner := inspect(t, id).Owner.PID; owner != first {
+		t.Fatalf("process %d owns the task, not the agent, %d", owner, first)
+	}
+	container := inspect(t, id).Containers[0].RuntimeID
+	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	second := agent("podtask-agent-second")
+	eventually(t, "the task of the second agent", func() bool { return inspect(t, id).Owner.PID == second })
+	for file, want := range map[string]string{"memory.max": "100663296", "cpu.max": "50000 100000"} {
+		if got := setting(t, sliceOf(id), file); got != want {
+			t.Errorf("%s is %s, want %s", file, got, want)
+		}
+	}
+	if got := memoryOf(t, scope(t, sliceOf(id), container)); got != "33554432" {
+		t.Errorf("the container's memory.max is %s, want 33554432", got)
+	}
+	if now := inspect(t, id); now.Status != "RUNNING" || now.Containers[0].RuntimeID != container {
+		t.Errorf("the task is %s, its container %s, before %s", now.Status, now.Containers[0].RuntimeID, container)
+	}
+	podtask(t, "stop", id)
 }

@@ -25,13 +25,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/podtask/podtask/internal/registrytest"
+	"github.com/podtask/podtask/test/wait"
 )
 
 // patience bounds every wait. No assertion depends on it.
-const patience = 100 * time.Second
+var patience = wait.Patience
 
 // registry is where the registry listens. It is the same after every boot, so
 // that what starts by itself then finds it.
@@ -131,6 +131,7 @@ type task struct {
 	Containers []struct {
 		Name, RuntimeID, Status, Reason string
 		ExitCode                        *int
+		RestartCount                    int
 		Errors                          []struct{ Name, Message string }
 	}
 }
@@ -145,17 +146,23 @@ func inspect(t *testing.T, ref string) task {
 	return tasks[0]
 }
 
-// container is one container of a definition. Memory is in MiB, 0 for no limit.
+// container is one container of a definition. Memory and Reservation are in MiB,
+// 0 for none; CPU is in ECS's units.
 type container struct {
-	Name    string   `json:"name"`
-	Image   string   `json:"image"`
-	Command []string `json:"command"`
-	Memory  int      `json:"memory,omitempty"`
+	Name        string   `json:"name"`
+	Image       string   `json:"image"`
+	Command     []string `json:"command"`
+	Memory      int      `json:"memory,omitempty"`
+	Reservation int      `json:"memoryReservation,omitempty"`
+	CPU         int      `json:"cpu,omitempty"`
+	Restart     any      `json:"restartPolicy,omitempty"`
+	Beyond      any      `json:"x-podtask,omitempty"`
+	Linux       any      `json:"linuxParameters,omitempty"`
 }
 
 // box is a container of testbox.
 func box(name, steps string, memory int) container {
-	return container{name, image, strings.Fields(steps), memory}
+	return container{Name: name, Image: image, Command: strings.Fields(steps), Memory: memory}
 }
 
 // define writes a definition with limits of the whole task, in ECS's units
@@ -176,9 +183,9 @@ func define(t *testing.T, family, cpu, memory string, containers ...container) (
 
 // detach starts a task, waits until it runs and returns its id. The task is
 // gone after the test.
-func detach(t *testing.T, path string) (id string) {
+func detach(t *testing.T, path string, flags ...string) (id string) {
 	t.Helper()
-	id = podtask(t, "run", "-d", "--wait=running", path)
+	id = podtask(t, append([]string{"run", "-d", "--wait=running", path}, flags...)...)
 	t.Cleanup(func() { podtask(t, "rm", "--force", "--ignore", id) })
 	return id
 }
@@ -186,15 +193,7 @@ func detach(t *testing.T, path string) (id string) {
 // eventually waits for what nobody tells.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-limit.C:
-			t.Fatalf("never: %s", what)
-		}
+	if !wait.Until(holds) {
+		t.Fatalf("never: %s", what)
 	}
 }

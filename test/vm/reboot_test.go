@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// A task that is a user service of a lingering user, and a task whose owner
+// A task that a .task unit of a lingering user runs, and a task whose owner
 // was killed, live through two ends of the machine. From boot to boot the
 // tests know each other through a file.
 
@@ -23,7 +23,7 @@ type life struct {
 	Orphan string // id of the task without owner
 }
 
-const service = "podtask@web.service"
+const service = "web-task.service"
 
 func lifeFile() string { return filepath.Join(os.Getenv("HOME"), "life.json") }
 
@@ -91,21 +91,20 @@ func write(t *testing.T, path, text string) {
 }
 
 func TestBeforeReboot(t *testing.T) {
-	config := filepath.Join(os.Getenv("HOME"), ".config")
-	programs := filepath.Dir(bin())
-	unit, err := os.ReadFile(filepath.Join(programs, "contrib/systemd/podtask@.service"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, filepath.Join(config, "systemd/user/podtask@.service"), string(unit))
-	write(t, filepath.Join(config, "systemd/user/podtask@.service.d/path.conf"), "[Service]\nExecSearchPath="+programs+":/usr/bin:/bin\n")
+	// As a package would install them.
+	generators := "/usr/local/lib/systemd/user-generators"
+	must(t, "sudo", "mkdir", "-p", generators)
+	must(t, "sudo", "cp", filepath.Join(filepath.Dir(bin()), "podtask-user-generator"), generators)
+	must(t, "sudo", "cp", bin(), "/usr/local/bin/podtask")
+	units := filepath.Join(os.Getenv("HOME"), ".config/containers/systemd")
 	web, err := os.ReadFile(define(t, "web", "256", "64", box("app", "sleep forever", 32)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(config, "podtask/tasks/web.json"), string(web))
+	write(t, filepath.Join(units, "web.json"), string(web))
+	write(t, filepath.Join(units, "web.task"), "[Task]\nDefinition=./web.json\n[Service]\nRestart=on-failure\nRestartSec=2s\n[Install]\nWantedBy=default.target\n")
 	must(t, "systemctl", "--user", "daemon-reload")
-	must(t, "systemctl", "--user", "enable", "--now", service)
+	must(t, "systemctl", "--user", "start", service)
 	leave(t)
 }
 
@@ -162,7 +161,7 @@ func TestAfterCrash(t *testing.T) {
 	if code := backAgain(t); code == "0" {
 		t.Error("wait says that the task succeeded, whose end nobody has seen")
 	}
-	must(t, "systemctl", "--user", "disable", "--now", service)
+	must(t, "systemctl", "--user", "stop", service)
 	if got := podtask(t, "ps", "-a", "-q"); got != "" {
 		t.Errorf("tasks are left: %s", got)
 	}

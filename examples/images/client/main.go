@@ -7,8 +7,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -78,6 +80,14 @@ func ask(ctx context.Context, url string) (string, error) {
 		return "", err
 	}
 	res, err := http.DefaultClient.Do(req)
+	var unknown *net.DNSError
+	for errors.As(err, &unknown) && ctx.Err() == nil { // a container's name may take a moment
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+			res, err = http.DefaultClient.Do(req)
+		}
+	}
 	if err != nil {
 		return "", err
 	}

@@ -17,16 +17,27 @@
 //	lines N              N numbered lines to stdout
 //	env NAME             print a variable; fail if it is not set
 //	where                print uid, gid, working directory and host name
+//	mount PATH           print what is mounted there: type, and ro or rw
+//	size PATH            print the size of the file system there in bytes
+//	limit NAME           print the soft and the hard resource limit
+//	status KEY           print a line of /proc/self/status, such as CapEff
+//	processes            print how many processes it sees
+//	interfaces           print the names of the network interfaces
+//	resolve NAME         print the addresses of a host name; fail if it has none
+//	resolver             print name servers and search domains
+//	cannot STEP          do a step that has to fail
 //	write FILE [TEXT...] make or replace a file
-//	cat FILE             print it
+//	cat FILE             print it; ${NAME} is a variable, as in write
 //	remove FILE          remove it
 //	exists FILE          fail if it is missing
 //	wait FILE            until it is there
 //	tally FILE N         add one to the number in FILE; fail while it is below N
 //	serve PORT           HTTP on all addresses from now on: / says the host name,
 //	                     /env/NAME a variable; PORT 0 is a free one, which is printed
-//	get URL              print an answer; fail if it is not 200
+//	echo PORT            send back each UDP packet from now on
+//	get URL              print an answer; fail if it is not 200; ${NAME} is a variable
 //	await URL            the same, but ask again until it is
+//	try URL...           print for each the status of the answer, or "no" for none
 //	alloc MIB            take and touch memory, and keep it
 //	burn DURATION        keep a processor busy
 //	spawn N              start N idle child processes; fail at the first that cannot
@@ -99,26 +110,39 @@ var steps = map[string]step{
 	"exit": {1, 1, func(_ *box, args []string) error {
 		return withInt(args[0], func(n int) error { os.Exit(n); return nil })
 	}},
-	"term":   {1, 1, (*box).term},
-	"sleep":  {1, 1, sleep},
-	"print":  {0, -1, func(_ *box, args []string) error { return say(os.Stdout, args) }},
-	"eprint": {0, -1, func(_ *box, args []string) error { return say(os.Stderr, args) }},
-	"lines":  {1, 1, lines},
-	"env":    {1, 1, printEnv},
-	"where":  {0, 0, where},
-	"write":  {1, -1, write},
-	"cat":    {1, 1, cat},
-	"remove": {1, 1, func(_ *box, args []string) error { return os.Remove(args[0]) }},
-	"exists": {1, 1, func(_ *box, args []string) error { _, err := os.Stat(args[0]); return err }},
-	"wait":   {1, 1, wait},
-	"tally":  {2, 2, tally},
-	"serve":  {1, 1, (*box).serve},
-	"get":    {1, 1, func(_ *box, args []string) error { return get(args[0]) }},
-	"await":  {1, 1, await},
-	"alloc":  {1, 1, (*box).alloc},
-	"burn":   {1, 1, burn},
-	"spawn":  {1, 1, spawn},
+	"term":       {1, 1, (*box).term},
+	"sleep":      {1, 1, sleep},
+	"print":      {0, -1, func(_ *box, args []string) error { return say(os.Stdout, args) }},
+	"eprint":     {0, -1, func(_ *box, args []string) error { return say(os.Stderr, args) }},
+	"lines":      {1, 1, lines},
+	"env":        {1, 1, printEnv},
+	"where":      {0, 0, where},
+	"mount":      {1, 1, mount},
+	"size":       {1, 1, size},
+	"limit":      {1, 1, limit},
+	"status":     {1, 1, status},
+	"processes":  {0, 0, processes},
+	"interfaces": {0, 0, interfaces},
+	"resolve":    {1, 1, resolve},
+	"resolver":   {0, 0, resolver},
+	"write":      {1, -1, write},
+	"cat":        {1, 1, cat},
+	"remove":     {1, 1, func(_ *box, args []string) error { return os.Remove(args[0]) }},
+	"exists":     {1, 1, func(_ *box, args []string) error { _, err := os.Stat(args[0]); return err }},
+	"wait":       {1, 1, wait},
+	"tally":      {2, 2, tally},
+	"serve":      {1, 1, (*box).serve},
+	"echo":       {1, 1, (*box).echo},
+	"get":        {1, 1, func(_ *box, args []string) error { return get(args[0]) }},
+	"await":      {1, 1, await},
+	"try":        {1, -1, try},
+	"alloc":      {1, 1, (*box).alloc},
+	"burn":       {1, 1, burn},
+	"spawn":      {1, 1, spawn},
 }
+
+// A step that does others would be in a map that knows itself.
+func init() { steps["cannot"] = step{1, -1, cannot} }
 
 // run does the steps in args.
 func (b *box) run(args []string) error {
@@ -219,15 +243,16 @@ func where(*box, []string) error {
 
 // write replaces the file in one move, so that nobody sees half of it.
 func write(_ *box, args []string) error {
-	fresh := args[0] + ".new"
+	file := os.ExpandEnv(args[0])
+	fresh := file + ".new"
 	if err := os.WriteFile(fresh, []byte(strings.Join(args[1:], " ")), 0o644); err != nil {
 		return err
 	}
-	return os.Rename(fresh, args[0])
+	return os.Rename(fresh, file)
 }
 
 func cat(_ *box, args []string) error {
-	data, err := os.ReadFile(args[0])
+	data, err := os.ReadFile(os.ExpandEnv(args[0]))
 	if err != nil {
 		return err
 	}
@@ -286,9 +311,30 @@ func (b *box) serve(args []string) error {
 	return nil
 }
 
+func (b *box) echo(args []string) error {
+	socket, err := net.ListenPacket("udp", ":"+args[0])
+	if err != nil {
+		return err
+	}
+	b.serving = true
+	go func() {
+		for packet := make([]byte, 1500); ; {
+			n, from, err := socket.ReadFrom(packet)
+			if err == nil {
+				_, err = socket.WriteTo(packet[:n], from)
+			}
+			if err != nil {
+				fmt.Fprintln(os.Stderr, "testbox: echo:", err)
+				os.Exit(1)
+			}
+		}
+	}()
+	return nil
+}
+
 func get(url string) error {
 	client := &http.Client{Timeout: 5 * time.Second}
-	res, err := client.Get(url)
+	res, err := client.Get(os.ExpandEnv(url))
 	if err != nil {
 		return err
 	}
@@ -303,6 +349,21 @@ func get(url string) error {
 func await(_ *box, args []string) error {
 	for get(args[0]) != nil {
 		time.Sleep(pollPause)
+	}
+	return nil
+}
+
+func try(_ *box, args []string) error {
+	client := &http.Client{Timeout: 5 * time.Second}
+	for _, url := range args {
+		answer := "no"
+		if res, err := client.Get(os.ExpandEnv(url)); err == nil {
+			res.Body.Close()
+			answer = strconv.Itoa(res.StatusCode)
+		}
+		if err := say(os.Stdout, []string{answer}); err != nil {
+			return err
+		}
 	}
 	return nil
 }

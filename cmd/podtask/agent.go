@@ -1,0 +1,358 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/activation"
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/urfave/cli/v2"
+
+	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/metrics"
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/config"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/state"
+)
+
+func (p *program) agentCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "agent",
+		Usage: "own the tasks of this user until told to end",
+		Description: `The agent takes every task that no living process owns: those it finds at its start,
+those that ` + "`podtask run`" + ` gives it, and those whose owner dies. It serves the API on
+$XDG_RUNTIME_DIR/podtask/podtask.sock (PODTASK_SOCKET), or on the socket that systemd
+hands it.
+
+SIGTERM and SIGINT end it. Containers run on and the next agent takes their tasks,
+unless --stop-tasks says otherwise or the user's systemd manager is shutting down,
+with the host or after the last logout. SIGHUP reads log-level and stop-tasks from the
+configuration again. SIGUSR1 logs what the agent is doing.
+
+Examples:
+  podtask agent
+  systemctl --user enable --now podtask.socket podtask.service`,
+		Flags:  configFlags("agent"),
+		Action: p.withHost(runAgent),
+	}
+}
+
+func runAgent(ctx context.Context, s *session, c *cli.Context) error {
+	if err := noArguments(c); err != nil {
+		return err
+	}
+	unlock, err := s.host.LockAgent()
+	var locked *state.LockedError
+	if errors.As(err, &locked) {
+		return fmt.Errorf("there is an agent already: process %d since %s; `systemctl --user status podtask` or `kill %d`",
+			locked.Holder.PID, locked.Holder.Since.Local().Format(time.DateTime), locked.Holder.PID)
+	}
+	if err != nil {
+		return err
+	}
+	l, err := s.agentListener()
+	if err != nil {
+		return errors.Join(err, unlock())
+	}
+	s.logLevel.Set(agentLevel(s.config))
+	a := &agentRun{session: s, reload: func() (*config.Settings, error) { return s.configure(c) }}
+	return errors.Join(a.run(ctx, l), unlock())
+}
+
+// agentLevel is info unless something else was asked for: nobody looks at an agent's
+// terminal.
+func agentLevel(c *config.Settings) slog.Level {
+	if c.Origin("log-level") == "default" {
+		return slog.LevelInfo
+	}
+	return levelOf(c.LogLevel)
+}
+
+// agentListener is the socket that systemd passes on, else one of our own.
+func (s *session) agentListener() (net.Listener, error) {
+	passed, err := activation.Listeners()
+	if err != nil {
+		return nil, fmt.Errorf("take the socket from systemd: %w", err)
+	}
+	switch len(passed) {
+	case 0:
+		return api.Listen(s.agentSocket())
+	case 1:
+		return api.Guard(passed[0])
+	}
+	return nil, fmt.Errorf("systemd passes %d sockets: podtask.socket must have one ListenStream", len(passed))
+}
+
+// agentRun is the agent at work.
+type agentRun struct {
+	*session
+	fleet    *agent.Fleet
+	services *agent.Services
+	// reload reads the configuration anew.
+	reload func() (*config.Settings, error)
+}
+
+// run serves and owns tasks until a signal ends it.
+func (a *agentRun) run(ctx context.Context, l net.Listener) error {
+	signals := make(chan os.Signal, 8)
+	a.notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1)
+	owning, letGo := context.WithCancel(ctx)
+	defer letGo()
+	serving, stopServing := context.WithCancel(ctx)
+	defer stopServing()
+
+	a.fleet = agent.NewFleet(owning, a.host)
+	a.fleet.Taken = a.removeSocket
+	v := api.ThisVersion(a.version)
+	v.PID, v.Role, v.StateDir = os.Getpid(), "agent", a.stateDir
+	keeping, stopKeeping := context.WithCancel(owning)
+	defer stopKeeping()
+	if err := a.openServices(keeping); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	server := api.NewServer(allTasks{a.session, history{a.host}, kept{a.services, a.stateDir}, a.fleet}, v)
+	m := metrics.New(a.version, a.states, func() int { return len(a.fleet.Owners()) })
+	m.Services(a.services.States)
+	a.host.Observe(m.Operation)
+	server.Handle("GET /metrics", m.Handler())
+	scraped, err := a.metricsListener()
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	failed := make(chan error, 3)
+	var wg sync.WaitGroup
+	wg.Go(func() { a.count(serving, m) })
+	if scraped != nil {
+		wg.Go(func() { failed <- serveMetrics(serving, scraped, m) })
+	}
+	wg.Go(func() { failed <- a.fleet.Run() })
+	kept := make(chan struct{})
+	wg.Go(func() {
+		defer close(kept)
+		a.services.Run()
+	})
+	wg.Go(func() { failed <- server.Serve(serving, l) })
+	a.tell(daemon.SdNotifyReady, "STATUS=ready")
+	a.log.Info("the agent is ready", "socket", l.Addr().String(), "pid", v.PID)
+
+	err = a.work(ctx, signals, failed, a.watchdog())
+	a.tell(daemon.SdNotifyStopping, "STATUS=ending")
+	stopKeeping()
+	<-kept // or they would replace what is stopped now
+	if err == nil {
+		a.stopTasks(ctx, signals)
+	}
+	letGo()
+	stopServing()
+	wg.Wait()
+	a.log.Info("the agent has ended")
+	return err
+}
+
+// openServices reads the records of services. One that cannot be read is logged and left
+// alone.
+func (a *agentRun) openServices(ctx context.Context) (err error) {
+	options := lifecycle.Options{Limits: a.config.Limits}
+	if err := options.Pull.UnmarshalText([]byte(a.config.Pull)); err != nil {
+		return err
+	}
+	a.services, err = agent.NewServices(ctx, a.host, a.fleet, options)
+	if a.services != nil && err != nil {
+		a.log.Error("a service is not kept", "error", err)
+		return nil
+	}
+	return err
+}
+
+// states are the recorded tasks, ours as their owners know them.
+func (a *agentRun) states() []lifecycle.State {
+	states, _ := a.host.States()
+	for i, s := range states {
+		if o := a.fleet.Owner(s.ID); o != nil {
+			states[i] = o.State()
+		}
+	}
+	return states
+}
+
+// count keeps the counters of the metrics going until ctx ends.
+func (a *agentRun) count(ctx context.Context, m *metrics.Metrics) {
+	if err := m.Follow(ctx, a.host); err != nil && ctx.Err() == nil {
+		a.log.Warn("the counters of the metrics stand still", "error", err)
+	}
+}
+
+// metricsListener listens on the configured loopback address; nil for none.
+func (a *agentRun) metricsListener() (net.Listener, error) {
+	if a.config.MetricsListen == "" {
+		return nil, nil
+	}
+	l, err := net.Listen("tcp", a.config.MetricsListen)
+	if err != nil {
+		return nil, fmt.Errorf("listen for metrics: %w; choose another metrics-listen", err)
+	}
+	return l, nil
+}
+
+// serveMetrics serves metrics and nothing else until ctx ends.
+func serveMetrics(ctx context.Context, l net.Listener, m *metrics.Metrics) error {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", m.Handler())
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve metrics: %w", err)
+	}
+	return nil
+}
+
+// removeSocket removes the socket that a killed owner has left of a task that is ours.
+func (a *agentRun) removeSocket(id string) {
+	if err := os.Remove(a.socket(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		a.log.Warn("the socket of the task's last owner stays", "task", id, "error", err)
+	}
+}
+
+// watchdog is how often systemd wants to hear from us; 0 for never.
+func (a *agentRun) watchdog() time.Duration {
+	within, err := daemon.SdWatchdogEnabled(false)
+	if err != nil {
+		a.log.Warn("the watchdog is not fed", "error", err)
+	}
+	return within
+}
+
+// statusEvery is how often the status line of the service is renewed.
+const statusEvery = 10 * time.Second
+
+// work returns at the signal to end (nil) or when something has failed.
+func (a *agentRun) work(ctx context.Context, signals <-chan os.Signal, failed <-chan error, watchdog time.Duration) error {
+	var feed <-chan time.Time
+	if watchdog > 0 {
+		t := time.NewTicker(watchdog / 2)
+		defer t.Stop()
+		feed = t.C
+	}
+	status := time.NewTicker(statusEvery)
+	defer status.Stop()
+	for {
+		select {
+		case sig := <-signals:
+			switch sig {
+			case syscall.SIGUSR1:
+				a.dump()
+			case syscall.SIGHUP:
+				a.configureAnew()
+			default:
+				a.log.Info("the agent ends", "signal", sig.String())
+				return nil
+			}
+		case err := <-failed:
+			if err == nil {
+				err = errors.New("the agent ended by itself")
+			}
+			return err
+		case <-feed:
+			a.feed(ctx, watchdog)
+		case <-status.C:
+			a.tell("STATUS=" + a.status())
+			a.cleanUp(ctx)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// configureAnew takes what may change while the agent runs from the configuration. One
+// with mistakes changes nothing.
+func (a *agentRun) configureAnew() {
+	settings, err := a.reload()
+	if err != nil {
+		a.log.Error("the configuration stays as it was", "error", err)
+		return
+	}
+	a.config.LogLevel, a.config.StopTasks = settings.LogLevel, settings.StopTasks
+	a.logLevel.Set(agentLevel(settings))
+	a.log.Info("the configuration is read", "log-level", a.logLevel.Level(), "stop-tasks", settings.StopTasks)
+}
+
+// feed tells the watchdog that all is well, if it is: no owner's loop is stuck and
+// the API answers.
+func (a *agentRun) feed(ctx context.Context, within time.Duration) {
+	if stuck := a.fleet.Stuck(within / 2); len(stuck) > 0 {
+		a.log.Error("the loops of these tasks are stuck", "tasks", stuck)
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, within/4)
+	defer cancel()
+	c, err := api.Dial(ctx, a.agentSocket())
+	if err != nil {
+		a.log.Error("the agent does not answer itself", "error", err)
+		return
+	}
+	c.Close()
+	a.tell(daemon.SdNotifyWatchdog)
+}
+
+// status counts the tasks that are ours, for `systemctl status`.
+func (a *agentRun) status() string {
+	owners := a.fleet.Owners()
+	running := 0
+	for _, o := range owners {
+		if o.State().Status() == lifecycle.StatusRunning {
+			running++
+		}
+	}
+	return fmt.Sprintf("%d tasks owned, %d of them running", len(owners), running)
+}
+
+// dump logs what each owner is doing.
+func (a *agentRun) dump() {
+	now := time.Now()
+	a.log.Warn("state asked for by SIGUSR1", "status", a.status(), "pid", os.Getpid())
+	for _, o := range a.fleet.Owners() {
+		s := o.State()
+		a.log.Warn("task", "id", s.ID, "name", s.Name, "status", s.Status().String(), "goal", s.Goal.String(),
+			"health", s.Health().String(), "busy", o.Busy(now), "wake", s.Wake(now))
+	}
+}
+
+// stopTasks stops the tasks in order, if this end is one at which they should be. A
+// second signal gives up on that.
+func (a *agentRun) stopTasks(ctx context.Context, signals <-chan os.Signal) {
+	if how := a.config.StopTasks; how == "never" || how == "shutdown" && !a.host.Ending(ctx) {
+		return
+	}
+	ctx, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		a.fleet.StopAll(ctx, "the end of the agent")
+	}()
+	more := time.NewTicker(statusEvery)
+	defer more.Stop()
+	for {
+		a.tell("STATUS=stopping: "+a.status(), fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", (3*statusEvery).Microseconds()))
+		select {
+		case <-done:
+			return
+		case sig := <-signals:
+			if sig == syscall.SIGTERM || sig == syscall.SIGINT {
+				giveUp()
+			}
+		case <-more.C:
+		}
+	}
+}

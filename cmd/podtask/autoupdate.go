@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/podtask/podtask/pkg/cgroups"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/urfave/cli/v2"
+)
+
+func (p *program) autoUpdateCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "auto-update",
+		Usage:     "restart services whose images have changed at the registry",
+		ArgsUsage: "[TASK ...]",
+		Description: `For tasks of .task units with AutoUpdate=registry: asks the registries for the
+digests of the images. Where one has changed, the service is restarted, and waited for
+until it is ready. A task that does not become ready with the new images is started
+again with those of before, which is an update that was rolled back; they are avoided
+until the tag points to something else again.
+
+The exit code is 1 if an update failed or was rolled back.
+
+Examples:
+  podtask auto-update
+  podtask auto-update --dry-run
+  podtask auto-update --format json web
+  systemctl --user enable --now podtask-auto-update.timer    # daily`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "dry-run", Usage: "only tell what would be updated"},
+			formatFlag("table or json"),
+		},
+		Action: p.withHost(autoUpdate),
+	}
+}
+
+// What became of an image, in the words of podman auto-update.
+const (
+	updateNone       = "false"
+	updatePending    = "pending"
+	updateDone       = "true"
+	updateFailed     = "failed"
+	updateRolledBack = "rolled back"
+)
+
+// updateRow is an image in the report.
+type updateRow struct {
+	Unit      string `json:"unit"`
+	Task      string `json:"task"`
+	Container string `json:"container"`
+	Image     string `json:"image"`
+	Policy    string `json:"policy"`
+	Updated   string `json:"updated"`
+	// Digest is what runs at the end, empty for a local copy that was not compared with
+	// the registry; New is what the registry has.
+	Digest string `json:"digest"`
+	New    string `json:"newDigest"`
+}
+
+func autoUpdate(ctx context.Context, s *session, c *cli.Context) error {
+	format := c.String("format")
+	if format != "" && format != "table" && format != "json" {
+		return usagef("auto-update", "no format %q: it is table or json", format)
+	}
+	tasks, err := s.updatable(c.Args().Slice())
+	if err != nil {
+		return err
+	}
+	rows := []updateRow{}
+	var errs []error
+	for _, st := range tasks {
+		more, err := s.updateTask(ctx, st, c.Bool("dry-run"))
+		rows = append(rows, more...)
+		errs = append(errs, err)
+	}
+	if format == "json" {
+		err = writeJSON(s.stdout, rows)
+	} else {
+		table := [][]string{{"UNIT", "TASK", "CONTAINER", "IMAGE", "POLICY", "UPDATED"}}
+		for _, r := range rows {
+			table = append(table, []string{r.Unit, r.Task, r.Container, r.Image, r.Policy, r.Updated})
+		}
+		err = writeTable(s.stdout, table)
+	}
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return err
+	}
+	for _, r := range rows {
+		if r.Updated == updateFailed || r.Updated == updateRolledBack {
+			return exitStatus(exitInvalid)
+		}
+	}
+	return nil
+}
+
+// updatable are the tasks that follow their tags and that are up; all of them, or
+// those that are named.
+func (s *session) updatable(names []string) ([]lifecycle.State, error) {
+	follows := func(st lifecycle.State) bool {
+		return st.Options.AutoUpdate != "" && st.Options.Unit != "" && st.Goal == lifecycle.Up
+	}
+	var out []lifecycle.State
+	if len(names) == 0 {
+		all, _ := s.host.States() // a broken record is no service of today's
+		for _, st := range all {
+			if follows(st) {
+				out = append(out, st)
+			}
+		}
+		return out, nil
+	}
+	var errs []error
+	for _, name := range names {
+		st, err := s.host.Find(name)
+		if err == nil && !follows(st) {
+			err = fmt.Errorf("%s is not run by a unit with AutoUpdate=registry", nameOf(st))
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		out = append(out, st)
+	}
+	return out, errors.Join(errs...)
+}
+
+// updateTask updates one task. The error is for what could not be found out.
+func (s *session) updateTask(ctx context.Context, st lifecycle.State, dryRun bool) ([]updateRow, error) {
+	book := s.openBook(st.Name)
+	task := unpinned(st.Task, book)
+	running := digestsOf(task, st)
+	var rows []updateRow
+	pending := false
+	for _, c := range task.Containers {
+		if strings.Contains(c.Image, "@") {
+			continue // it follows no tag
+		}
+		digest := running[c.Image]
+		fresh, err := s.host.Digest(ctx, st, c.Image)
+		if err != nil {
+			return rows, fmt.Errorf("%s: %w", nameOf(st), err)
+		}
+		r := updateRow{Unit: st.Options.Unit, Task: nameOf(st), Container: c.Name, Image: c.Image, Policy: st.Options.AutoUpdate, Updated: updateNone, Digest: digest, New: fresh}
+		if fresh != "" && fresh != digest && !book.avoids(c.Image, fresh) {
+			r.Updated, pending = updatePending, true
+		}
+		rows = append(rows, r)
+	}
+	if dryRun || !pending {
+		return rows, nil
+	}
+	return s.applyUpdate(ctx, st, task, rows)
+}
+
+// applyUpdate restarts the service, which is ready with the new images or with those
+// of before, or fails.
+func (s *session) applyUpdate(ctx context.Context, st lifecycle.State, task taskdef.Task, rows []updateRow) ([]updateRow, error) {
+	manager, err := cgroups.Dial(ctx, s.getenv)
+	if err != nil {
+		return rows, err
+	}
+	defer manager.Close()
+	fmt.Fprintf(s.stderr, "updating %s: restarting %s\n", nameOf(st), st.Options.Unit)
+	restarted := manager.RestartService(ctx, st.Options.Unit)
+	if ctx.Err() != nil {
+		return rows, context.Cause(ctx)
+	}
+	now := map[string]string{}
+	if after, err := s.host.Find(st.Name); err == nil && restarted == nil {
+		now = digestsOf(task, after)
+	}
+	for i := range rows {
+		r := &rows[i]
+		if r.Updated != updatePending {
+			continue
+		}
+		switch digest := now[r.Image]; digest {
+		case "":
+			r.Updated = updateFailed
+		case r.New:
+			r.Updated, r.Digest = updateDone, r.New
+		case r.Digest:
+			r.Updated = updateRolledBack
+		default:
+			r.Updated = updateFailed
+		}
+	}
+	if restarted != nil {
+		s.warn("%v", restarted)
+	}
+	return rows, nil
+}
+
+// unpinned takes back what digestBook.avoid did.
+func unpinned(t taskdef.Task, b *digestBook) taskdef.Task {
+	containers := make([]taskdef.Container, len(t.Containers))
+	copy(containers, t.Containers)
+	for i, c := range containers {
+		for ref := range b.Bad {
+			if c.Image == ref+"@"+b.Good[ref] {
+				containers[i].Image = ref
+			}
+		}
+	}
+	t.Containers = containers
+	return t
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+
+	"github.com/podtask/podtask/pkg/config"
+	"github.com/urfave/cli/v2"
+)
+
+func (p *program) configCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "config",
+		Usage: "show each value of the configuration and where it comes from",
+		Description: `The command line wins over PODTASK_ variables, these over
+$XDG_CONFIG_HOME/podtask/podtask.toml, that over /etc/podtask/podtask.toml; beside each
+file those in podtask.toml.d are read. Each key is a flag of every command, or of the
+one that it is about.
+
+Examples:
+  podtask config
+  podtask config --format '{{.Key}}={{.Value}}'`,
+		Flags:  []cli.Flag{formatFlag("table, json or a Go template")},
+		Action: p.showConfig,
+	}
+}
+
+// configLine is a key in the list; templates see its fields.
+type configLine struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+	// From is default, FILE:LINE, the name of a variable, or --flag.
+	From        string `json:"from"`
+	Environment string `json:"environment"`
+	Help        string `json:"help"`
+}
+
+func (p *program) showConfig(c *cli.Context) error {
+	if err := noArguments(c); err != nil {
+		return err
+	}
+	settings, err := p.configure(c)
+	if err != nil {
+		return err
+	}
+	lines := []configLine{}
+	table := [][]string{{"KEY", "VALUE", "FROM"}}
+	for _, k := range config.Keys() {
+		l := configLine{Key: k.Name, Value: k.Of(settings.Config), From: settings.Origin(k.Name), Environment: k.Env(), Help: k.Help}
+		lines = append(lines, l)
+		table = append(table, []string{l.Key, l.Value, l.From})
+	}
+	switch format := c.String("format"); format {
+	case "", "table":
+		return writeTable(p.stdout, table)
+	case "json":
+		return writeJSON(p.stdout, lines)
+	default:
+		return writeTemplate(p.stdout, "config", format, lines)
+	}
+}
+
+// configure reads the configuration and the flags of this line. Flags of the verb that
+// are not given take the configured value.
+func (p *program) configure(c *cli.Context) (*config.Settings, error) {
+	settings, err := config.Load(config.Source{Getenv: p.getenv})
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range config.Keys() {
+		if c.IsSet(k.Name) {
+			value := c.String(k.Name)
+			if k.Path && value != "" {
+				if value, err = filepath.Abs(value); err != nil {
+					return nil, err
+				}
+			}
+			if err := settings.SetFlag(k.Name, value); err != nil {
+				return nil, usagef(c.Command.Name, "%v", err)
+			}
+			continue
+		}
+		if k.Verb == c.Command.Name && hasFlag(c.Command, k.Name) {
+			if err := c.Set(k.Name, k.Of(settings.Config)); err != nil {
+				return nil, fmt.Errorf("apply the configuration of %s: %w", k.Name, err)
+			}
+		}
+	}
+	return settings, nil
+}
+
+func hasFlag(c *cli.Command, name string) bool {
+	return slices.ContainsFunc(c.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
+}
+
+// configFlags are the flags of a verb that are keys of the configuration; those of
+// every command for an empty one.
+func configFlags(verb string) []cli.Flag {
+	var flags []cli.Flag
+	for _, k := range config.Keys() {
+		if k.Verb == verb {
+			flags = append(flags, &cli.StringFlag{Name: k.Name, Usage: flagHelp(k), DefaultText: k.Default, Hidden: k.Rare})
+		}
+	}
+	return flags
+}
+
+// flagHelp has the values behind the help.
+func flagHelp(k config.Key) string {
+	help := k.Help
+	for i, v := range k.Values {
+		separator := ", "
+		if i == 0 {
+			separator = ": "
+		}
+		help += separator + v
+	}
+	return help + " (" + k.Env() + ")"
+}
+
+// levelOf is a level that the configuration allows.
+func levelOf(text string) slog.Level {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(text)) // config has checked it
+	return level
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/podtask/podtask/pkg/convert"
+	"github.com/podtask/podtask/pkg/taskunit"
+	"github.com/urfave/cli/v2"
+)
+
+// convert is `podtask generate --from`.
+func (p *program) convert(c *cli.Context) error {
+	from := c.String("from")
+	name := c.String("name")
+	if name == "" {
+		name = strings.TrimSuffix(filepath.Base(from), filepath.Ext(from))
+	}
+	if !taskName.MatchString(name) {
+		return usagef("generate", "--name %q: a name has letters, digits, dots, dashes and underscores, and begins with a letter or a digit", name)
+	}
+	r, err := p.convertSource(c, from, name)
+	if err != nil {
+		return err
+	}
+	for _, l := range r.Lost {
+		fmt.Fprintln(p.stderr, "Lost: "+l)
+	}
+	files := []struct {
+		name string
+		data []byte
+	}{{name + ".json", r.Definition}, {name + taskunit.Extension, []byte(r.Unit)}}
+	dir := firstOf(c.String("output"), ".")
+	for _, f := range files {
+		path := filepath.Join(dir, f.name)
+		if c.Bool("dry-run") {
+			fmt.Fprintf(p.stdout, "---%s---\n%s\n", f.name, f.data)
+			continue
+		}
+		if _, err := os.Lstat(path); err == nil && !c.Bool("replace") {
+			return fmt.Errorf("%s is there already: --replace replaces it", path)
+		}
+	}
+	if c.Bool("dry-run") {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, f := range files {
+		path := filepath.Join(dir, f.name)
+		// Variables may be nobody else's business.
+		if err := writeWhole(path, f.data, 0o600); err != nil {
+			return err
+		}
+		fmt.Fprintln(p.stdout, path)
+	}
+	return nil
+}
+
+// convertSource tells what the source is by its name; what is no file is a task.
+func (p *program) convertSource(c *cli.Context, from, name string) (convert.Result, error) {
+	path, err := filepath.Abs(from)
+	if err != nil {
+		return convert.Result{}, err
+	}
+	src, err := os.ReadFile(path)
+	switch ext := filepath.Ext(from); {
+	case errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(from, "/."):
+		return p.convertTask(c, from, name)
+	case err != nil:
+		return convert.Result{}, fmt.Errorf("read what is to be converted: %w", err)
+	case ext == ".yaml" || ext == ".yml":
+		return convert.Compose(path, name, src)
+	case ext == ".container":
+		return convert.Quadlet(name, []taskunit.File{taskunit.Read(path, string(src))})
+	case ext == ".pod":
+		files, err := membersOf(path)
+		if err != nil {
+			return convert.Result{}, err
+		}
+		return convert.Quadlet(name, append(files, taskunit.Read(path, string(src))))
+	}
+	return convert.Result{}, usagef("generate", "--from %s: it is a Compose file (.yaml), a .pod, a .container or a task", from)
+}
+
+// membersOf reads the .container files beside a .pod that name it.
+func membersOf(pod string) ([]taskunit.File, error) {
+	paths, err := filepath.Glob(filepath.Join(filepath.Dir(pod), "*.container"))
+	if err != nil {
+		return nil, err
+	}
+	var out []taskunit.File
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		f := taskunit.Read(path, string(text))
+		for _, a := range f.Assignments() {
+			if a.Section == "Container" && a.Key == "Pod" && a.Value == filepath.Base(pod) {
+				out = append(out, f)
+				break
+			}
+		}
+	}
+	return out, nil
+}
+
+func (p *program) convertTask(c *cli.Context, ref, name string) (convert.Result, error) {
+	s, err := p.open(c)
+	if err != nil {
+		return convert.Result{}, err
+	}
+	defer s.host.Close()
+	st, err := s.host.Find(ref)
+	if err != nil {
+		return convert.Result{}, err
+	}
+	return convert.Task(name, st.Task)
+}

@@ -1,0 +1,262 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/podtask/podtask/pkg/catalog"
+	"github.com/podtask/podtask/pkg/secrets"
+	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/urfave/cli/v2"
+)
+
+// definitionFlags are those of verbs that read a task definition: what they add
+// to it.
+func definitionFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "strict", Usage: "take warnings for errors"},
+		&cli.StringFlag{Name: "override", Usage: "change the definition as `FILE` says, an ECS TaskOverride"},
+		&cli.StringSliceFlag{Name: "var", Usage: "set a placeholder, ${NAME} or <NAME>: `NAME=VALUE`; NAME alone takes the value from here"},
+		&cli.StringSliceFlag{Name: "map-volume", Usage: "mount a path of this host for a volume: `NAME=PATH`"},
+		&cli.StringSliceFlag{Name: "map-secret", Usage: "take a secret of AWS from here: `ARN=SOURCE`, the source being podman:NAME, file:PATH, env:NAME, credential:NAME or command:LINE"},
+		&cli.StringSliceFlag{Name: "map-env-file", Usage: "take an environment file of S3 from here: `ARN=PATH`"},
+	}
+}
+
+// definition is how a verb wants a task definition read.
+type definition struct {
+	document string // a file, "-", or FAMILY[:REV]
+	strict   bool
+	override string // a file, or empty
+	settings taskdef.Settings
+	catalog  func() (*catalog.Catalog, error)
+}
+
+// document is a task definition as it was read.
+type document struct {
+	name     string // in messages
+	dir      string // from which its relative paths count
+	source   []byte
+	revision int // 0 for one that is not registered
+}
+
+// definitionOf reads the flags of definitionFlags.
+func (p *program) definitionOf(c *cli.Context, name string) (definition, error) {
+	d := definition{
+		document: name, strict: c.Bool("strict"), override: c.String("override"),
+		catalog: func() (*catalog.Catalog, error) { return p.catalog(c) },
+	}
+	verb := c.Command.Name
+	var err error
+	if d.settings.Vars, err = p.vars(verb, c.StringSlice("var")); err != nil {
+		return d, err
+	}
+	if d.settings.Volumes, err = mapping(verb, "map-volume", "NAME=PATH", c.StringSlice("map-volume"), absolute); err != nil {
+		return d, err
+	}
+	if d.settings.EnvFiles, err = mapping(verb, "map-env-file", "ARN=PATH", c.StringSlice("map-env-file"), absolute); err != nil {
+		return d, err
+	}
+	d.settings.Secrets, err = mapping(verb, "map-secret", "ARN=SOURCE", c.StringSlice("map-secret"), secretSource)
+	return d, err
+}
+
+func (p *program) vars(verb string, words []string) (map[string]string, error) {
+	vars := make(map[string]string)
+	for _, w := range words {
+		v, ok, err := p.envVar(w)
+		switch {
+		case err != nil:
+			return nil, usagef(verb, "--var: %v", err)
+		case !ok:
+			return nil, usagef(verb, "--var %s: there is no variable %s here: write NAME=VALUE", oneLine(w), oneLine(w))
+		}
+		vars[v.Name] = v.Value
+	}
+	return vars, nil
+}
+
+// mapping reads words of the form KEY=VALUE and translates the values.
+func mapping(verb, flag, form string, words []string, translate func(string) (string, error)) (map[string]string, error) {
+	out := make(map[string]string)
+	for _, w := range words {
+		key, value, ok := strings.Cut(w, "=")
+		if !ok || key == "" || value == "" {
+			return nil, usagef(verb, "--%s %q: write %s", flag, w, form)
+		}
+		if _, twice := out[key]; twice {
+			return nil, usagef(verb, "--%s is given twice for %q", flag, key)
+		}
+		value, err := translate(value)
+		if err != nil {
+			return nil, usagef(verb, "--%s %q: %v", flag, key, err)
+		}
+		out[key] = value
+	}
+	return out, nil
+}
+
+func absolute(path string) (string, error) { return filepath.Abs(path) }
+
+// secretSource checks where a secret comes from, and makes the path of a file an
+// absolute one.
+func secretSource(text string) (string, error) {
+	if path, ok := strings.CutPrefix(text, "file:"); ok && path != "" {
+		path, err := filepath.Abs(path)
+		if err != nil {
+			return "", err
+		}
+		text = "file:" + path
+	}
+	source, err := secrets.Parse(text)
+	if err != nil {
+		return "", err
+	}
+	return source.String(), nil
+}
+
+// finding is what there is to say about one file.
+type finding struct {
+	File     string            `json:"file"`
+	Valid    bool              `json:"valid"`
+	Problems []taskdef.Problem `json:"problems"`
+	Warnings []taskdef.Problem `json:"warnings"`
+	Needs    []taskdef.Problem `json:"needs"`
+}
+
+// parse reads and parses a definition with its override. The error is only for a
+// file that cannot be read: what is wrong with its content is in the finding.
+func (p *program) parse(d definition) (taskdef.Task, finding, error) {
+	doc, err := p.readDefinition(d)
+	if err != nil {
+		return taskdef.Task{}, finding{}, fmt.Errorf("read the task definition: %w", err)
+	}
+	return p.parseDocument(d, doc)
+}
+
+func (p *program) parseDocument(d definition, doc document) (taskdef.Task, finding, error) {
+	d.settings.Dir = doc.dir
+	var override *taskdef.InvalidError
+	if err := p.parseOverride(&d); err != nil && !errors.As(err, &override) {
+		return taskdef.Task{}, finding{}, fmt.Errorf("read the override: %w", err)
+	}
+	task, report, err := d.settings.Parse(doc.name, doc.source)
+	task.Revision = doc.revision
+	f := finding{File: doc.name, Problems: []taskdef.Problem{}, Warnings: orEmpty(report.Warnings), Needs: orEmpty(report.Needs)}
+	var invalid *taskdef.InvalidError
+	switch {
+	case errors.As(err, &invalid):
+		f.Problems = invalid.Problems
+	case err != nil:
+		return taskdef.Task{}, finding{}, err
+	}
+	if override != nil {
+		f.Problems = append(f.Problems, override.Problems...)
+	}
+	if d.strict {
+		f.Problems, f.Warnings = append(f.Problems, f.Warnings...), []taskdef.Problem{}
+	}
+	f.Valid = len(f.Problems) == 0
+	return task, f, nil
+}
+
+// parseOverride reads the override of d into its settings.
+func (p *program) parseOverride(d *definition) error {
+	if d.override == "" {
+		return nil
+	}
+	doc, err := p.readDocument(d.override)
+	if err != nil {
+		return err
+	}
+	settings := d.settings
+	settings.Dir = doc.dir
+	d.settings.Override, _, err = settings.ParseOverride(doc.name, doc.source)
+	return err
+}
+
+func orEmpty(problems []taskdef.Problem) []taskdef.Problem {
+	return append([]taskdef.Problem{}, problems...)
+}
+
+// readDefinition reads a file, or where there is none of that name, a registered
+// definition.
+func (p *program) readDefinition(d definition) (document, error) {
+	doc, err := p.readDocument(d.document)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return doc, err
+	}
+	ref, refErr := catalog.ParseRef(d.document)
+	if refErr != nil {
+		return doc, err
+	}
+	registered, err := d.catalog()
+	if err != nil {
+		return doc, err
+	}
+	r, src, err := registered.Find(ref)
+	if errors.Is(err, catalog.ErrNotFound) {
+		return doc, fmt.Errorf("there is no file %s, and as a task definition it is %w: see `podtask taskdef ls`", d.document, err)
+	}
+	return document{name: fmt.Sprintf("%s:%d", r.Family, r.Revision), dir: r.Dir, source: src, revision: r.Revision}, err
+}
+
+// readDocument reads a file; "-" is stdin.
+func (p *program) readDocument(file string) (document, error) {
+	if file == "-" {
+		dir, err := os.Getwd()
+		if err != nil {
+			return document{}, err
+		}
+		src, err := io.ReadAll(io.LimitReader(p.stdin, maxDocument))
+		return document{name: "stdin", dir: dir, source: src}, err
+	}
+	path, err := filepath.Abs(file)
+	if err != nil {
+		return document{}, err
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return document{}, err
+	}
+	defer f.Close()
+	src, err := io.ReadAll(io.LimitReader(f, maxDocument))
+	return document{name: file, dir: filepath.Dir(path), source: src}, err
+}
+
+// maxDocument is more than a task definition may have, so that the parser says
+// so; the rest of a huge file is not read.
+const maxDocument = 2 << 20
+
+// printProblems writes what is in a finding on stderr, a line for each.
+func (p *program) printProblems(f finding) {
+	for _, w := range f.Warnings {
+		p.warn("%s", w)
+	}
+	for _, n := range f.Needs {
+		fmt.Fprintf(p.stderr, "Needs: %s\n", n)
+	}
+	for _, e := range f.Problems {
+		fmt.Fprintf(p.stderr, "Error: %s\n", e)
+	}
+}
+
+// runnable says on stderr what a finding holds and reports whether the task can
+// run as it is.
+func (p *program) runnable(f finding) bool {
+	p.printProblems(f)
+	switch {
+	case !f.Valid:
+		fmt.Fprintf(p.stderr, "%s is not valid: nothing was made\n", f.File)
+	case len(f.Needs) > 0:
+		fmt.Fprintf(p.stderr, "%s needs more to run here: nothing was made\n", f.File)
+	default:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/podtask/podtask/pkg/doctor"
+	"github.com/urfave/cli/v2"
+)
+
+func (p *program) doctorCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "doctor",
+		Usage: "look for what keeps tasks from running here, and say what mends it",
+		Description: `One line for each check: ok, warn (tasks can do without it) or fail (they cannot),
+with the command that helps. Nothing is changed. The exit code is 1 if anything fails.
+
+Examples:
+  podtask doctor
+  podtask doctor --quiet
+  podtask doctor --format json | jq '.[] | select(.level != "ok")'`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "show only what is not ok"},
+			formatFlag("table, json or a Go template"),
+		},
+		Action: p.withHost(examine),
+	}
+}
+
+func examine(ctx context.Context, s *session, c *cli.Context) error {
+	if err := noArguments(c); err != nil {
+		return err
+	}
+	all, _ := s.host.Examine(ctx)
+	shown := []doctor.Finding{}
+	for _, f := range all {
+		if f.Level != doctor.OK || !c.Bool("quiet") {
+			shown = append(shown, f)
+		}
+	}
+	if err := s.printFindings(c.String("format"), shown); err != nil {
+		return err
+	}
+	if doctor.Worst(all) == doctor.Fail {
+		return exitStatus(1)
+	}
+	return nil
+}
+
+func (s *session) printFindings(format string, findings []doctor.Finding) error {
+	switch format {
+	case "", "table":
+	case "json":
+		return writeJSON(s.stdout, findings)
+	default:
+		return writeTemplate(s.stdout, "doctor", format, findings)
+	}
+	on := coloursFor(s.stdout, s.getenv)
+	inks := map[doctor.Level]ink{doctor.OK: green, doctor.Fail: red}
+	for _, f := range findings {
+		if _, err := fmt.Fprintf(s.stdout, "%s %s\n", on.paint(inks[f.Level], pad(string(f.Level), 4)), oneLine(f.String())); err != nil {
+			return err
+		}
+	}
+	return nil
+}

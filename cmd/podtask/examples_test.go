@@ -1,0 +1,88 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	shellWord = regexp.MustCompile(`(?:[^\s'"]|'[^']*'|"[^"]*")+`)
+	quotes    = strings.NewReplacer("'", "", `"`, "")
+)
+
+// commandLine is the first command line of podtask in a line of shell; nil for none.
+func commandLine(line string) (words []string) {
+	line, _, _ = strings.Cut(line, " # ")
+	for _, w := range shellWord.FindAllString(line, -1) {
+		switch {
+		case strings.TrimLeft(w, "$(<") == "podtask":
+			words = []string{"podtask"}
+		case words == nil:
+		case w == "|" || w == "&&" || w == ";" || w == "&" || strings.ContainsAny(w[:1], "<>"):
+			return words
+		default:
+			words = append(words, quotes.Replace(strings.TrimSuffix(w, ")")))
+		}
+	}
+	return words
+}
+
+// What the help shows can be typed: the commands and flags of every example exist, and
+// every command has one.
+func TestExamplesOfTheHelpAreCommandLines(t *testing.T) {
+	t.Parallel()
+	p := &program{stdout: io.Discard, stderr: io.Discard}
+	for _, c := range visible(p.app().Commands) {
+		_, examples, found := strings.Cut(c.Description, "Examples:\n")
+		n := 0
+		for line := range strings.Lines(examples) {
+			words := commandLine(line)
+			if words == nil {
+				continue
+			}
+			n++
+			if arranged, err := arrange(p.app(), words); err != nil {
+				t.Errorf("%s: %s: %v", c.Name, strings.TrimSpace(line), err)
+			} else if len(arranged) < 2 {
+				t.Errorf("%s: %s: no command", c.Name, strings.TrimSpace(line))
+			}
+		}
+		if !found || n == 0 {
+			t.Errorf("the help of %s has no example", c.Name)
+		}
+	}
+}
+
+// The same for what the documents show.
+func TestCommandLinesOfTheDocumentsExist(t *testing.T) {
+	t.Parallel()
+	p := &program{stdout: io.Discard, stderr: io.Discard}
+	files, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, name := range append(files, "../../README.md") {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			line, indented := strings.CutPrefix(line, "    ")
+			if line = strings.TrimPrefix(line, "$ "); !indented || !strings.HasPrefix(line, "podtask ") {
+				continue
+			}
+			n++
+			if _, err := arrange(p.app(), commandLine(line)); err != nil {
+				t.Errorf("%s: %s: %v", name, strings.TrimSpace(line), err)
+			}
+		}
+	}
+	if n < 10 {
+		t.Errorf("only %d command lines were found", n)
+	}
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/podtask/podtask/internal/agent"
+	"github.com/urfave/cli/v2"
+)
+
+func (p *program) gcCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "gc",
+		Usage: "remove what belongs to no task any more",
+		Description: `A process that is killed in the middle of something may leave a pod behind whose
+task nobody knows. Owners of tasks look for such pods every ten minutes at most;
+this does so now, and lists what it removes. Only what podtask made for this state
+directory is touched, and nothing of a task that is recorded or has an owner.
+
+Examples:
+  podtask gc
+  podtask gc --format json`,
+		Flags:  []cli.Flag{formatFlag("json or a Go template")},
+		Action: p.withHost(gc),
+	}
+}
+
+func gc(ctx context.Context, s *session, c *cli.Context) error {
+	if err := noArguments(c); err != nil {
+		return err
+	}
+	removed, swept := s.host.Sweep(ctx)
+	if removed == nil {
+		removed = []agent.Orphan{}
+	}
+	var err error
+	switch format := c.String("format"); format {
+	case "":
+		for _, o := range removed {
+			fmt.Fprintf(s.stdout, "removed %s %s of task %s\n", o.Kind, o.Name, shortID(o.Task))
+		}
+	case "json":
+		err = writeJSON(s.stdout, removed)
+	default:
+		err = writeTemplate(s.stdout, "gc", format, removed)
+	}
+	if swept != nil {
+		return swept
+	}
+	return err
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/podtask/podtask/pkg/taskunit"
+	"github.com/podtask/podtask/pkg/unitdir"
+	"github.com/urfave/cli/v2"
+)
+
+func (p *program) generateCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "generate",
+		Usage:     "make services from .task units without a systemd generator",
+		ArgsUsage: " ",
+		Description: `Systemd runs generators only from directories that root owns. Without
+podtask-user-generator there, this writes the services of all your .task units to
+~/.config/systemd/user and removes those of units that are gone. Files that podtask
+did not generate are left alone. "systemctl --user daemon-reload" is told.
+
+With --from it makes NAME.task and NAME.json of what runs otherwise: a Compose file, a
+.pod of Quadlet with the .container files beside it that name it, a .container, or a
+task of podtask. What they cannot say is listed.
+
+Examples:
+  podtask generate
+  podtask generate --from compose.yaml --name shop
+  podtask generate --from ~/.config/containers/systemd/shop.pod --output .
+  podtask generate --output /tmp/services
+  podtask generate --dry-run`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `DIR`, and do not tell systemd"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "print what would be written"},
+			&cli.StringFlag{Name: "from", Usage: "convert `SOURCE`, a file or a task"},
+			&cli.StringFlag{Name: "name", Usage: "with --from: call the unit `NAME`"},
+			&cli.BoolFlag{Name: "replace", Usage: "with --from: replace files that are there"},
+		},
+		Action: p.generate,
+	}
+}
+
+func (p *program) generate(c *cli.Context) error {
+	if err := noArguments(c); err != nil {
+		return err
+	}
+	if c.String("from") != "" {
+		return p.convert(c)
+	}
+	u, err := p.loadUnits()
+	if err != nil {
+		return err
+	}
+	p.sayProblems(u.problems)
+	if err := p.putServices(c, u.services); err != nil {
+		return err
+	}
+	if taskunit.Errors(u.problems) > 0 {
+		return exitStatus(exitInvalid)
+	}
+	return nil
+}
+
+// putServices prints services or writes them.
+func (p *program) putServices(c *cli.Context, services []taskunit.Service) error {
+	if c.Bool("dry-run") {
+		for _, s := range services {
+			fmt.Fprintf(p.stdout, "---%s---\n%s\n", s.Name, s.Text)
+		}
+		return nil
+	}
+	var err error
+	switch dir := c.String("output"); {
+	case dir != "":
+		err = unitdir.Sync(dir, services)
+	case unitdir.HasGenerator():
+		return errors.New("podtask-user-generator is installed, so systemd makes the services itself: `systemctl --user daemon-reload`")
+	default:
+		err = p.reloadUnits(c.Context)
+	}
+	if err != nil {
+		return err
+	}
+	for _, s := range services {
+		fmt.Fprintln(p.stdout, s.Name)
+	}
+	return nil
+}

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/pkg/images"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/urfave/cli/v2"
+)
+
+func (p *program) imageCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "image",
+		Usage:     "ask registries about images, list and remove those podtask pulled",
+		ArgsUsage: "resolve REF ... | ls | prune",
+		Description: `resolve asks the registries what references stand for, and pulls nothing: digest, kind
+and platforms. With --quick it asks for the digest only, which Docker Hub does not count
+as a pull. ls lists the images that podtask pulled and that are still there, with the
+reason if one is not to be removed. prune removes those that were not there before and
+that nothing uses: no task, and no container of anybody's.
+
+Examples:
+  podtask image resolve docker.io/library/alpine:3.20 ghcr.io/team/app:1
+  podtask image resolve --format json app:1
+  podtask image ls
+  podtask image prune --dry-run
+  podtask image prune --older-than 168h`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "quick", Usage: "resolve: ask for the digest only"},
+			&cli.StringFlag{Name: "platform", Usage: "resolve: choose the image for `OS/ARCH` instead of this host's"},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "resolve: print digests only; ls, prune: ids only"},
+			&cli.BoolFlag{Name: "no-trunc", Usage: "do not shorten ids and digests"},
+			&cli.BoolFlag{Name: "dry-run", Aliases: []string{"n"}, Usage: "prune: remove nothing, list what would be"},
+			&cli.DurationFlag{Name: "older-than", Usage: "prune: only what has not been used for `TIME`; never less than ten minutes"},
+			&cli.IntFlag{Name: "limit", Usage: "prune: at most `N`, least recently used first"},
+			formatFlag("table, json or a Go template"),
+		},
+		Action: p.withHost(image),
+	}
+}
+
+func image(ctx context.Context, s *session, c *cli.Context) error {
+	verb, args := c.Args().First(), c.Args().Tail()
+	act, known := map[string]func(context.Context, *session, *cli.Context, []string) error{
+		"resolve": imageResolve, "ls": imageList, "prune": imagePrune,
+	}[verb]
+	switch {
+	case !known:
+		return usagef("image", "image does resolve, ls or prune, not %q", verb)
+	case verb == "resolve" && len(args) == 0:
+		return usagef("image", "image resolve: name images to resolve")
+	case verb != "resolve" && len(args) > 0:
+		return usagef("image", "image %s takes no arguments, and there is %q", verb, args[0])
+	}
+	return act(ctx, s, c, args)
+}
+
+// resolvedImage is an answer of registries; templates see its fields.
+type resolvedImage struct {
+	Reference string `json:"reference"`
+	// Canonical is name@digest.
+	Canonical string `json:"canonical,omitempty"`
+	Digest    string `json:"digest,omitempty"`
+	MediaType string `json:"mediaType,omitempty"`
+	// Platforms is empty with --quick.
+	Platforms []images.Variant `json:"platforms,omitempty"`
+	// PlatformDigest is the manifest for this host or --platform; empty if there is none.
+	PlatformDigest string `json:"platformDigest,omitempty"`
+	// Assumed: the reference named no registry, and docker.io was assumed.
+	Assumed bool `json:"dockerHubAssumed,omitempty"`
+	// NoDigest: the manifest has schema 1, which has none.
+	NoDigest bool `json:"noDigest,omitempty"`
+}
+
+// Kind is index for several platforms, image for one.
+func (r resolvedImage) Kind() string {
+	switch {
+	case r.NoDigest:
+		return "schema 1"
+	case strings.Contains(r.MediaType, "index") || strings.Contains(r.MediaType, "list"):
+		return "index"
+	case r.MediaType == "":
+		return ""
+	default:
+		return "image"
+	}
+}
+
+func imageResolve(ctx context.Context, s *session, c *cli.Context, refs []string) error {
+	want := images.Here()
+	if text := c.String("platform"); text != "" {
+		var err error
+		if want, err = images.ParsePlatform(text); err != nil {
+			return usagef("image", "--platform: %v", err)
+		}
+	}
+	found := make([]resolvedImage, len(refs))
+	errs := make([]error, len(refs))
+	var wg sync.WaitGroup
+	for i, ref := range refs {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
+			d, err := s.host.DescribeImage(ctx, ref, want, c.Bool("quick"))
+			found[i], errs[i] = newResolvedImage(d), err
+		})
+	}
+	wg.Wait()
+	code := 0
+	for i, err := range errs {
+		if err != nil {
+			fmt.Fprintf(s.stderr, "Error: %v\n", err)
+			code = exitOwnFailure
+		} else if found[i].Assumed {
+			s.warnShort(refs[i])
+		}
+	}
+	found = slices.DeleteFunc(found, func(r resolvedImage) bool { return r.Reference == "" })
+	return errors.Join(s.printResolved(c, found), exitWith(code))
+}
+
+func newResolvedImage(d images.Description) resolvedImage {
+	r := resolvedImage{
+		Reference: d.Reference, Canonical: d.Canonical, Digest: d.Digest, MediaType: d.MediaType,
+		Platforms: d.Variants, Assumed: d.Short, NoDigest: d.Skipped,
+	}
+	if d.Chosen != nil {
+		r.PlatformDigest = d.Chosen.Digest
+	}
+	return r
+}
+
+func (s *session) printResolved(c *cli.Context, found []resolvedImage) error {
+	return printList(s.stdout, c, "image", found, func(r resolvedImage) string { return r.Digest }, func() error {
+		return writeTable(s.stdout, resolvedRows(c, found))
+	})
+}
+
+func resolvedRows(c *cli.Context, found []resolvedImage) [][]string {
+	rows := [][]string{{"REFERENCE", "DIGEST", "KIND", "PLATFORMS"}}
+	short := shortener(c, shortDigest)
+	for _, r := range found {
+		var platforms []string
+		for _, v := range r.Platforms {
+			platforms = append(platforms, v.Platform.String())
+		}
+		rows = append(rows, []string{r.Reference, firstOf(short(r.Digest), "-"), firstOf(r.Kind(), "-"), firstOf(strings.Join(platforms, " "), "-")})
+	}
+	return rows
+}
+
+// warnShort says what a name without a registry is taken for, as ECS does.
+func (p *program) warnShort(ref string) {
+	r, err := images.ParseRef(ref)
+	if err == nil {
+		p.warn("image %q names no registry and is taken for %s; write that to be sure", ref, r)
+	}
+}
+
+// warnShortNames warns for each image of a task that names no registry, unless a
+// local copy will do.
+func (p *program) warnShortNames(t taskdef.Task, o lifecycle.Options) {
+	if o.Pull == lifecycle.PullNever {
+		return
+	}
+	var seen []string
+	for _, c := range t.Containers {
+		r, err := images.ParseRef(c.Image)
+		if err == nil && r.Short() && !slices.Contains(seen, c.Image) {
+			seen = append(seen, c.Image)
+			p.warnShort(c.Image)
+		}
+	}
+}
+
+func imageList(ctx context.Context, s *session, c *cli.Context, _ []string) error {
+	list, err := s.host.PulledImages(ctx)
+	if err != nil {
+		return err
+	}
+	return s.printImages(c, list)
+}
+
+func imagePrune(ctx context.Context, s *session, c *cli.Context, _ []string) error {
+	if c.Int("limit") < 0 || c.Duration("older-than") < 0 {
+		return usagef("image", "--limit and --older-than are not negative")
+	}
+	removed, err := s.host.CleanImages(ctx, agent.CleanOptions{
+		MinAge: c.Duration("older-than"), Limit: c.Int("limit"), DryRun: c.Bool("dry-run"), Demanded: true,
+	})
+	if printErr := s.printImages(c, removed); err == nil {
+		err = printErr
+	}
+	return err
+}
+
+// shortener shortens what people read, unless --no-trunc.
+func shortener(c *cli.Context, shorten func(string) string) func(string) string {
+	if c.Bool("no-trunc") {
+		return func(whole string) string { return whole }
+	}
+	return shorten
+}
+
+func (s *session) printImages(c *cli.Context, list []agent.LocalImage) error {
+	short := shortener(c, shortID)
+	return printList(s.stdout, c, "image", list, func(l agent.LocalImage) string { return short(l.ID) }, func() error {
+		return writeList(s.stdout, imageRows(short, list))
+	})
+}
+
+func imageRows(short func(string) string, list []agent.LocalImage) [][]string {
+	now := time.Now()
+	rows := [][]string{{"ID", "NAME", "SIZE", "PULLED", "USED", "KEPT BECAUSE"}}
+	for _, l := range list {
+		keep := l.Keep
+		if keep == "" && l.Manual {
+			keep = "pulled with prefer-cached: only prune removes it"
+		}
+		rows = append(rows, []string{
+			short(l.ID), firstOf(strings.Join(l.Names, " "), l.Target), bytesText(l.Size), ago(now, l.PulledAt), ago(now, l.UsedAt), firstOf(keep, "-"),
+		})
+	}
+	return rows
+}
+
+// bytesText is a size in decimal units, as podman images has it.
+func bytesText(n int64) string {
+	units := []string{"B", "kB", "MB", "GB"}
+	v, i := float64(n), 0
+	for v >= 1000 && i < len(units)-1 {
+		v, i = v/1000, i+1
+	}
+	if i == 0 {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%.3g %s", v, units[i])
+}

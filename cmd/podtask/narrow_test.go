@@ -1,0 +1,108 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/creack/pty"
+	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/pkg/libpod"
+)
+
+// narrow is a terminal of 40 columns: what is written to line comes out of screen.
+func narrow(t *testing.T) (screen, line *os.File) {
+	t.Helper()
+	screen, line, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { screen.Close(); line.Close() })
+	if err := pty.Setsize(screen, &pty.Winsize{Rows: 20, Cols: 40}); err != nil {
+		t.Fatal(err)
+	}
+	return screen, line
+}
+
+// read returns what was written; the marker ends it.
+func read(t *testing.T, screen, line *os.File) string {
+	t.Helper()
+	if _, err := line.WriteString("END"); err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	buf := make([]byte, 4096)
+	for !strings.HasSuffix(all.String(), "END") {
+		n, err := screen.Read(buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(buf[:n])
+	}
+	return strings.TrimSuffix(all.String(), "END")
+}
+
+func TestListsEndAtTheEdgeOfATerminal(t *testing.T) {
+	t.Parallel()
+	rows := [][]string{{"ID", "NAME", "STATUS"}, {"0123456789ab", "größer-" + strings.Repeat("x", 20), "RUNNING (no owner)"}}
+	screen, line := narrow(t)
+	if err := writeList(line, rows); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSuffix(read(t, screen, line), "\r\n"), "\r\n")
+	if len(lines) != 2 || utf8.RuneCountInString(lines[1]) != 40 || !strings.HasPrefix(lines[1], "0123456789ab   größer-x") {
+		t.Errorf("%q", lines)
+	}
+	var piped strings.Builder
+	if err := writeList(&piped, rows); err != nil || !strings.Contains(piped.String(), "RUNNING (no owner)\n") {
+		t.Errorf("%v: piped it is %q", err, piped.String())
+	}
+}
+
+func TestPullBarKeepsToItsLine(t *testing.T) {
+	t.Parallel()
+	screen, line := narrow(t)
+	v := newPullView("auto", line, func(string) string { return "" })
+	now := noon
+	v.now = func() time.Time { now = now.Add(time.Second); return now }
+	for _, done := range []int64{1, 5 << 20, 20 << 20, 30 << 20} { // more than was announced, too
+		v.observe(agent.PullProgress{Image: "a", Phase: agent.Pulling, Step: libpod.Progress{Layer: "x", Current: done, Total: 10 << 20}})
+	}
+	v.observe(agent.PullProgress{Image: "a", Phase: agent.PullDone})
+	got := read(t, screen, line)
+	for part := range strings.SplitSeq(got, "\r\x1b[K") {
+		if len(part) > 39 {
+			t.Errorf("%d columns: %q", len(part), part)
+		}
+	}
+	if !strings.Contains(got, "[##########----------]  pulling") || !strings.HasSuffix(got, "\r\x1b[K") || strings.Contains(got, "\n") {
+		t.Errorf("%q", got)
+	}
+	for _, dumb := range []string{"dumb"} {
+		if v := newPullView("auto", line, func(string) string { return dumb }); v.mode != "plain" {
+			t.Errorf("with TERM=%s the mode is %s", dumb, v.mode)
+		}
+	}
+}
+
+func TestColoursFollowTheTerminalAndItsUser(t *testing.T) {
+	t.Parallel()
+	_, line := narrow(t)
+	for _, tt := range []struct {
+		env  map[string]string
+		want colours
+	}{
+		{map[string]string{"TERM": "xterm"}, true},
+		{map[string]string{"TERM": "xterm", "NO_COLOR": "0"}, false},
+		{map[string]string{"TERM": "dumb"}, false},
+	} {
+		if got := coloursFor(line, func(name string) string { return tt.env[name] }); got != tt.want {
+			t.Errorf("%v: %v", tt.env, got)
+		}
+	}
+	if coloursFor(&strings.Builder{}, func(string) string { return "" }) {
+		t.Error("a pipe has colours")
+	}
+}

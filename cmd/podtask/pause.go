@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/urfave/cli/v2"
+)
+
+func (p *program) pauseCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "pause",
+		Usage:     "freeze running tasks",
+		ArgsUsage: "TASK ...",
+		Description: `Nothing in the containers runs until "podtask unpause"; they keep their memory. Health
+checks rest meanwhile and none fails. "podtask stop" lets a paused task go on first. It
+needs cgroups of version 2. The ids of the tasks are printed.
+
+Examples:
+  podtask pause web
+  podtask pause --filter family=batch`,
+		Flags:  manyTasksFlags("pause", "pause all tasks that run"),
+		Action: p.withHost(func(ctx context.Context, s *session, c *cli.Context) error { return s.pause(ctx, c, true) }),
+	}
+}
+
+func (p *program) unpauseCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "unpause",
+		Usage:     "let paused tasks go on",
+		ArgsUsage: "TASK ...",
+		Description: `Health checks go on at their next interval. The ids of the tasks are printed.
+
+Examples:
+  podtask unpause web
+  podtask unpause --all`,
+		Flags:  manyTasksFlags("unpause", "unpause all tasks"),
+		Action: p.withHost(func(ctx context.Context, s *session, c *cli.Context) error { return s.pause(ctx, c, false) }),
+	}
+}
+
+// pause freezes tasks or lets them go on, and returns when their owners have seen it.
+func (s *session) pause(ctx context.Context, c *cli.Context, pause bool) error {
+	return s.forEach(c, func(st lifecycle.State) bool { return pausable(st) == nil }, func(st lifecycle.State, show *progress) error {
+		return s.until(ctx, st.ID,
+			func(r reached) error { return r.Pause(ctx, pause) },
+			func(t api.Task) (bool, error) {
+				show.show(t)
+				paused, running := pausedOf(t)
+				return pause && paused == running || !pause && paused == 0, nil
+			})
+	})
+}
+
+// pausedOf counts the containers of a task that are paused, and those that run.
+func pausedOf(t api.Task) (paused, running int) {
+	for _, c := range t.Containers {
+		if c.Status == lifecycle.StatusRunning.String() && c.RestartAt.IsZero() {
+			running++
+		}
+		if c.Paused {
+			paused++
+		}
+	}
+	return paused, running
+}

@@ -1,0 +1,302 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/pkg/cgroups"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/urfave/cli/v2"
+)
+
+func (p *program) planCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "plan",
+		Usage:     "show what run would do, and touch nothing",
+		ArgsUsage: "FILE|-|FAMILY[:REV]",
+		Description: `The plan is made from the definition alone: no container engine is asked or started.
+With --resolve the registries are asked for the digests of the images.
+
+Examples:
+  podtask plan web.json
+  podtask plan --resolve --map-volume data=./data web.json
+  podtask plan --format dot web.json | dot -Tsvg > web.svg
+  podtask plan --format mermaid web.json
+
+  $ podtask plan shop.json
+  TASK shop   network bridge, 3 containers
+
+  START
+    1  migrate   shop/migrate:1.4
+    2  web       shop/web:1.4       after migrate has ended with 0
+    3  client    shop/client:1.4    after web is healthy
+  ...`,
+		Flags: append(definitionFlags(),
+			&cli.StringSliceFlag{Name: "env", Aliases: []string{"e"}, Usage: "set `NAME=VALUE` in every container; NAME alone takes the value from here"},
+			&cli.StringSliceFlag{Name: "env-file", Usage: "read variables from `FILE`, a line each"},
+			&cli.BoolFlag{Name: "resolve", Usage: "ask the registries for digests"},
+			&cli.StringFlag{Name: "format", Value: "text", Usage: "text, json, or the dependencies as a graph: dot or mermaid"},
+		),
+		Action: p.showPlan,
+	}
+}
+
+func (p *program) showPlan(c *cli.Context) error {
+	format := c.String("format")
+	write, known := map[string]func(plan) error{
+		"text":    func(pl plan) error { return pl.writeText(p.stdout, coloursFor(p.stdout, p.getenv)) },
+		"json":    func(pl plan) error { return writeJSON(p.stdout, pl) },
+		"dot":     func(pl plan) error { return pl.writeDOT(p.stdout) },
+		"mermaid": func(pl plan) error { return pl.writeMermaid(p.stdout) },
+	}[format]
+	if !known {
+		return usagef("plan", "no format %q: it is text, json, dot or mermaid", format)
+	}
+	if n := c.Args().Len(); n != 1 {
+		return usagef("plan", "plan takes one FILE, not %d arguments", n)
+	}
+	d, err := p.definitionOf(c, c.Args().First())
+	if err != nil {
+		return err
+	}
+	if d.settings.Env, err = p.readEnv("plan", c.StringSlice("env-file"), c.StringSlice("env")); err != nil {
+		return err
+	}
+	task, f, err := p.parse(d)
+	if err != nil {
+		return err
+	}
+	if !f.Valid {
+		p.printProblems(f)
+		fmt.Fprintf(p.stderr, "%s is not valid: there is nothing to plan\n", f.File)
+		return exitStatus(exitInvalid)
+	}
+	pl := makePlan(task, f)
+	if c.Bool("resolve") {
+		s, err := p.open(c)
+		if err != nil {
+			return err
+		}
+		defer s.host.Close()
+		if err := pl.resolve(c.Context, s.host, task); err != nil {
+			return err
+		}
+	}
+	return write(pl)
+}
+
+// plan is what run would do with a definition.
+type plan struct {
+	Family      string `json:"family"`
+	File        string `json:"file"`
+	NetworkMode string `json:"networkMode"`
+	PIDMode     string `json:"pidMode,omitempty"`
+	IPCMode     string `json:"ipcMode,omitempty"`
+	// StartLevels and StopLevels hold names of containers; those of one level start
+	// or stop together.
+	StartLevels [][]string `json:"startLevels"`
+	StopLevels  [][]string `json:"stopLevels"`
+	// StopSeconds is the longest time that an orderly stop may take.
+	StopSeconds float64           `json:"stopSeconds"`
+	Slice       []planProperty    `json:"slice"`
+	Containers  []planContainer   `json:"containers"`
+	Ports       []planPort        `json:"ports"`
+	Mounts      []planMount       `json:"mounts"`
+	Secrets     []planSecret      `json:"secrets"`
+	ExtraHosts  []taskdef.Host    `json:"extraHosts,omitempty"`
+	Warnings    []taskdef.Problem `json:"warnings"`
+	Needs       []taskdef.Problem `json:"needs"`
+}
+
+// planProperty is a property of the task's slice, as systemd is given it.
+type planProperty struct {
+	Name  string `json:"name"`
+	Value any    `json:"value"`
+}
+
+type planContainer struct {
+	Name      string          `json:"name"`
+	Image     string          `json:"image"`
+	Digest    string          `json:"digest,omitempty"`
+	Essential bool            `json:"essential"`
+	DependsOn []planCondition `json:"dependsOn,omitempty"`
+	// CPUShares are cpu units, CPULimit vCPU, the others bytes; 0 means none.
+	CPUShares         int64   `json:"cpuShares,omitempty"`
+	CPULimit          float64 `json:"cpuLimit,omitempty"`
+	Memory            int64   `json:"memory,omitempty"`
+	MemoryReservation int64   `json:"memoryReservation,omitempty"`
+	HealthCheck       bool    `json:"healthCheck,omitempty"`
+	Restart           bool    `json:"restart,omitempty"`
+	StopSeconds       float64 `json:"stopSeconds"`
+}
+
+type planCondition struct {
+	Container string            `json:"container"`
+	Condition taskdef.Condition `json:"condition"`
+}
+
+// planPort is one mapping. HostPort is 0 where it is chosen at the start.
+type planPort struct {
+	Container        string `json:"container"`
+	ContainerPort    uint16 `json:"containerPort"`
+	ContainerPortEnd uint16 `json:"containerPortEnd,omitempty"`
+	Protocol         string `json:"protocol"`
+	HostIP           string `json:"hostIP,omitempty"`
+	HostPort         uint16 `json:"hostPort"`
+	Name             string `json:"name,omitempty"`
+}
+
+// planMount is something seen at a path of a container.
+type planMount struct {
+	Container string `json:"container"`
+	Path      string `json:"path"`
+	Kind      string `json:"kind"` // that of the volume, or tmpfs
+	Volume    string `json:"volume,omitempty"`
+	Source    string `json:"source,omitempty"` // a path of the host
+	ReadOnly  bool   `json:"readOnly,omitempty"`
+}
+
+// planSecret is a secret that a container gets, and where from.
+type planSecret struct {
+	Container string `json:"container"`
+	Variable  string `json:"variable,omitempty"`
+	Path      string `json:"path,omitempty"`
+	Source    string `json:"source,omitempty"`
+	JSONKey   string `json:"jsonKey,omitempty"`
+}
+
+// makePlan is pure.
+func makePlan(t taskdef.Task, f finding) plan {
+	pl := plan{
+		Family: t.Family, File: f.File, NetworkMode: string(t.Network), PIDMode: string(t.PIDMode), IPCMode: string(t.IPCMode),
+		StartLevels: namesOf(t, t.Levels()), StopLevels: namesOf(t, t.ShutdownOrder()), StopSeconds: t.StopBound().Seconds(),
+		Slice: []planProperty{}, Ports: []planPort{}, Mounts: []planMount{}, Secrets: []planSecret{},
+		ExtraHosts: t.ExtraHosts(), Warnings: f.Warnings, Needs: f.Needs,
+	}
+	// A valid task has limits in range.
+	properties, _ := cgroups.Properties(agent.SliceLimits(t))
+	for _, p := range properties {
+		pl.Slice = append(pl.Slice, planProperty{p.Name, p.Value.Value()})
+	}
+	for i, c := range t.Containers {
+		pl.addContainer(t, c)
+		pl.addMounts(t, i)
+		pl.addSecrets(c)
+		for _, p := range c.Ports {
+			pl.Ports = append(pl.Ports, planPort{c.Name, p.ContainerPort, p.ContainerPortEnd, p.Protocol, p.HostIP, p.HostPort, p.Name})
+		}
+	}
+	return pl
+}
+
+func namesOf(t taskdef.Task, levels [][]int) [][]string {
+	names := make([][]string, len(levels))
+	for i, level := range levels {
+		for _, c := range level {
+			names[i] = append(names[i], t.Containers[c].Name)
+		}
+	}
+	return names
+}
+
+func (pl *plan) addContainer(t taskdef.Task, c taskdef.Container) {
+	pc := planContainer{
+		Name: c.Name, Image: c.Image, Essential: c.Essential,
+		CPUShares: c.CPU, CPULimit: c.Extensions.CPULimit, Memory: c.Memory, MemoryReservation: c.MemoryReservation,
+		HealthCheck: c.HealthCheck != nil, Restart: c.Restart != nil, StopSeconds: c.StopTimeout.Seconds(),
+	}
+	for _, d := range c.DependsOn {
+		pc.DependsOn = append(pc.DependsOn, planCondition{t.Containers[d.Container].Name, d.Condition})
+	}
+	pl.Containers = append(pl.Containers, pc)
+}
+
+func (pl *plan) addMounts(t taskdef.Task, i int) {
+	c := t.Containers[i]
+	for _, m := range t.Mounts(i) {
+		v, _ := t.Volume(m.Volume)
+		pl.Mounts = append(pl.Mounts, planMount{c.Name, m.Path, string(v.Kind), v.Name, v.HostPath, m.ReadOnly})
+	}
+	for _, m := range c.Linux.Tmpfs {
+		pl.Mounts = append(pl.Mounts, planMount{Container: c.Name, Path: m.Path, Kind: "tmpfs"})
+	}
+}
+
+func (pl *plan) addSecrets(c taskdef.Container) {
+	for _, s := range c.Secrets {
+		pl.Secrets = append(pl.Secrets, planSecret{Container: c.Name, Variable: s.Name, Source: s.Source, JSONKey: s.JSONKey})
+	}
+	for _, s := range c.Extensions.SecretFiles {
+		pl.Secrets = append(pl.Secrets, planSecret{Container: c.Name, Path: s.Path, Source: s.Source, JSONKey: s.JSONKey})
+	}
+}
+
+// resolve fills in the digests, asking for each image once.
+func (pl *plan) resolve(ctx context.Context, host *agent.Host, task taskdef.Task) error {
+	digests := make(map[string]string)
+	for i, c := range pl.Containers {
+		if c.Image == "" {
+			continue // a placeholder without a value
+		}
+		digest, known := digests[c.Image]
+		if !known {
+			var err error
+			if digest, err = host.Digest(ctx, lifecycle.State{Task: task}, c.Image); err != nil {
+				return fmt.Errorf("resolve the image of container %s: %w", c.Name, err)
+			}
+			digests[c.Image] = digest
+		}
+		pl.Containers[i].Digest = digest
+	}
+	return nil
+}
+
+// words says what a dependant waits for.
+func (d planCondition) words() string {
+	return d.Container + map[taskdef.Condition]string{
+		taskdef.Start: " has started", taskdef.Complete: " has ended", taskdef.Success: " has ended with 0", taskdef.Healthy: " is healthy",
+	}[d.Condition]
+}
+
+func (pl plan) container(name string) planContainer {
+	for _, c := range pl.Containers {
+		if c.Name == name {
+			return c
+		}
+	}
+	return planContainer{}
+}
+
+func (pl plan) stopBound() time.Duration { return time.Duration(pl.StopSeconds * float64(time.Second)) }
+
+// host says where on the host a mapping ends.
+func (p planPort) host() string {
+	ip := p.HostIP
+	if strings.Contains(ip, ":") {
+		ip = "[" + ip + "]"
+	}
+	if ip != "" {
+		ip += ":"
+	}
+	last := int(p.HostPort) + int(p.ContainerPortEnd) - int(p.ContainerPort)
+	switch {
+	case p.HostPort == 0 && p.ContainerPortEnd != 0:
+		return ip + fmt.Sprintf("%d free ports in a row", int(p.ContainerPortEnd)-int(p.ContainerPort)+1)
+	case p.HostPort == 0:
+		return ip + "a free port"
+	case p.ContainerPortEnd != 0:
+		return ip + fmt.Sprintf("%d-%d", p.HostPort, last)
+	}
+	return ip + fmt.Sprint(p.HostPort)
+}
+
+func (p planPort) inside() string {
+	if p.ContainerPortEnd != 0 {
+		return fmt.Sprintf("%d-%d/%s", p.ContainerPort, p.ContainerPortEnd, p.Protocol)
+	}
+	return fmt.Sprintf("%d/%s", p.ContainerPort, p.Protocol)
+}

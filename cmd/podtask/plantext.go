@@ -1,0 +1,232 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/docker/go-units"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// writeText prints the plan for people. Sections without content are left out.
+func (pl plan) writeText(w io.Writer, on colours) error {
+	t := planText{on: on}
+	t.line(on.paint(bold, "TASK "+pl.Family) + "   " + pl.summary())
+	t.section("START", pl.startRows())
+	t.section("LIMITS", pl.limitRows())
+	t.section("SLICE", pl.sliceRows())
+	t.section("PORTS", pl.portRows())
+	t.section("MOUNTS", pl.mountRows())
+	t.section("SECRETS", pl.secretRows())
+	t.section("STOP", pl.stopRows())
+	t.problems("WARNINGS", pl.Warnings)
+	t.problems("NEEDS", pl.Needs)
+	_, err := io.WriteString(w, t.String())
+	return err
+}
+
+// planText gathers sections, each a table below a heading.
+type planText struct {
+	strings.Builder
+	on colours
+}
+
+func (t *planText) line(s string) { t.WriteString(strings.TrimRight(s, " ") + "\n") }
+
+func (t *planText) section(heading string, rows [][]string) {
+	if len(rows) == 0 {
+		return
+	}
+	t.line("\n" + t.on.paint(bold, heading))
+	widths := make([]int, 0, 8)
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for _, row := range rows {
+		var b strings.Builder
+		for i, cell := range row {
+			b.WriteString(pad(cell, widths[i]) + "   ")
+		}
+		t.line("  " + b.String())
+	}
+}
+
+func (t *planText) problems(heading string, problems []taskdef.Problem) {
+	var rows [][]string
+	for _, p := range problems {
+		rows = append(rows, []string{p.String()})
+	}
+	t.section(heading, rows)
+}
+
+func (pl plan) summary() string {
+	s := "network " + pl.NetworkMode
+	for _, m := range []struct{ name, value string }{{"PID namespace", pl.PIDMode}, {"IPC namespace", pl.IPCMode}} {
+		if m.value != "" {
+			s += fmt.Sprintf(", %s of the %s", m.name, m.value)
+		}
+	}
+	return s + ", " + plural(len(pl.Containers), "container")
+}
+
+func (pl plan) startRows() [][]string {
+	var rows [][]string
+	for i, level := range pl.StartLevels {
+		for _, name := range level {
+			c := pl.container(name)
+			rows = append(rows, []string{strconv.Itoa(i + 1), name, c.shortImage(), pl.notes(c)})
+		}
+	}
+	return rows
+}
+
+// shortImage is the image with at most twelve digits of its digest; "?" for one
+// that is not given yet.
+func (c planContainer) shortImage() string {
+	name, digest, pinned := strings.Cut(c.Image, "@")
+	switch {
+	case name == "":
+		return "?"
+	case pinned:
+		return name + "@" + shortDigest(digest)
+	case c.Digest != "":
+		return name + "@" + shortDigest(c.Digest)
+	}
+	return name
+}
+
+// notes says what there is to say about a container's start and end.
+func (pl plan) notes(c planContainer) string {
+	var notes []string
+	var waits []string
+	for _, d := range c.DependsOn {
+		waits = append(waits, d.words())
+	}
+	if len(waits) > 0 {
+		notes = append(notes, "after "+strings.Join(waits, " and "))
+	}
+	if !c.Essential {
+		notes = append(notes, "not essential")
+	}
+	if c.Restart {
+		notes = append(notes, "restarted when it ends")
+	}
+	return strings.Join(notes, "; ")
+}
+
+func (pl plan) limitRows() [][]string {
+	rows := [][]string{{"", "CPU LIMIT", "CPU SHARE", "MEMORY LIMIT", "RESERVED"}}
+	for _, c := range pl.Containers {
+		if c.CPUShares == 0 && c.CPULimit == 0 && c.Memory == 0 && c.MemoryReservation == 0 {
+			continue
+		}
+		share := "-"
+		if c.CPUShares > 0 {
+			share = strconv.FormatInt(c.CPUShares, 10)
+		}
+		rows = append(rows, []string{c.Name, vcpu(c.CPULimit), share, size(c.Memory), size(c.MemoryReservation)})
+	}
+	if len(rows) == 1 {
+		return nil
+	}
+	return rows
+}
+
+// sliceRows are the limits of the whole task, as systemd is given them and in
+// words.
+func (pl plan) sliceRows() [][]string {
+	var rows [][]string
+	for _, p := range pl.Slice {
+		value, _ := p.Value.(uint64)
+		var words string
+		switch {
+		case p.Name == "CPUQuotaPerSecUSec":
+			words = vcpu(float64(value) / 1e6)
+		case strings.HasPrefix(p.Name, "Memory"):
+			words = size(int64(value))
+		case strings.HasSuffix(p.Name, "USec"):
+			words = fmt.Sprintf("%d ms", value/1000)
+		}
+		rows = append(rows, []string{fmt.Sprintf("%s=%d", p.Name, value), words})
+	}
+	return rows
+}
+
+func vcpu(v float64) string {
+	if v == 0 {
+		return "-"
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64) + " vCPU"
+}
+
+func size(bytes int64) string {
+	if bytes == 0 {
+		return "-"
+	}
+	return units.BytesSize(float64(bytes))
+}
+
+func (pl plan) portRows() [][]string {
+	var rows [][]string
+	for _, p := range pl.Ports {
+		rows = append(rows, []string{p.host(), "-> " + p.Container, p.inside(), p.Name})
+	}
+	return rows
+}
+
+func (pl plan) mountRows() [][]string {
+	var rows [][]string
+	for _, m := range pl.Mounts {
+		from := map[string]string{
+			"bind": "path " + m.Source, "task": "volume " + m.Volume + ", removed with the task", "shared": "volume " + m.Volume + ", kept",
+			"remote": "volume " + m.Volume + ", not mapped yet", "tmpfs": "memory",
+		}[m.Kind]
+		mode := ""
+		if m.ReadOnly {
+			mode = "read-only"
+		}
+		rows = append(rows, []string{m.Container, m.Path, "<- " + oneLine(from), mode})
+	}
+	return rows
+}
+
+func (pl plan) secretRows() [][]string {
+	var rows [][]string
+	for _, s := range pl.Secrets {
+		to, from := "$"+s.Variable, s.Source
+		if s.Variable == "" {
+			to = s.Path
+		}
+		if from == "" {
+			from = "not mapped yet"
+		}
+		if s.JSONKey != "" {
+			from += ", its " + strconv.Quote(s.JSONKey)
+		}
+		rows = append(rows, []string{s.Container, oneLine(to), "<- " + oneLine(from)})
+	}
+	return rows
+}
+
+func (pl plan) stopRows() [][]string {
+	var turns []string
+	for _, level := range pl.StopLevels {
+		turns = append(turns, strings.Join(level, " and "))
+	}
+	return [][]string{{strings.Join(turns, ", then ")}, {"takes at most " + pl.stopBound().String()}}
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/podtask/podtask/internal/agent"
+	"golang.org/x/term"
+)
+
+// pullPace is the time between two looks at a pull: on a terminal, and in lines.
+const (
+	barPace  = 100 * time.Millisecond
+	linePace = 10 * time.Second
+)
+
+// pullView shows how pulls get on: as one line at the bottom of a terminal, as a
+// line now and then elsewhere, or as JSON Lines. It is safe for concurrent use.
+type pullView struct {
+	mode string // bar, plain, json or none
+	out  io.Writer
+	now  func() time.Time
+	// width is that of the terminal; nil elsewhere.
+	width func() int
+
+	mu     sync.Mutex
+	pulls  map[string]*pull
+	last   time.Time // when something was shown
+	status string    // what stands at the bottom; empty for nothing
+}
+
+// pull is one image on its way. Layers are known by and by, and so is the total.
+type pull struct {
+	waiting, ended bool
+	layers         map[string][2]int64 // current and total bytes
+}
+
+// The values of --progress.
+var progressModes = []string{"auto", "plain", "json", "none"}
+
+// pullMode is how a run shows its pulls; a quiet one does only when told to.
+func (r request) pullMode() string {
+	if r.quiet && r.progress == "auto" {
+		return "none"
+	}
+	return r.progress
+}
+
+// newPullView makes a view for --progress; auto is a bar on a terminal and lines
+// elsewhere.
+func newPullView(mode string, out io.Writer, getenv func(string) string) *pullView {
+	if mode == "auto" {
+		mode = "plain"
+		if f, ok := out.(*os.File); ok && getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd())) {
+			mode = "bar"
+		}
+	}
+	width := func() int { return columns(out, getenv) }
+	return &pullView{mode: mode, out: out, now: time.Now, width: width, pulls: map[string]*pull{}}
+}
+
+// pullLine is a step of a pull on the wire.
+type pullLine struct {
+	Image string `json:"image"`
+	Phase string `json:"phase"`
+	// Layer is the beginning of a digest; Current and Total are its bytes.
+	Layer   string `json:"layer,omitempty"`
+	Current int64  `json:"current,omitempty"`
+	Total   int64  `json:"total,omitempty"`
+	Done    bool   `json:"done,omitempty"`
+	Existed bool   `json:"existed,omitempty"`
+	// Text is what Podman before 4.8 says, which reports no bytes.
+	Text string `json:"text,omitempty"`
+}
+
+// observe takes a step in.
+func (v *pullView) observe(p agent.PullProgress) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.mode == "none" {
+		return
+	}
+	if v.mode == "json" {
+		// A closed output stops the task elsewhere.
+		_ = json.NewEncoder(v.out).Encode(pullLine{
+			Image: p.Image, Phase: string(p.Phase), Layer: p.Step.Layer, Current: p.Step.Current, Total: p.Step.Total,
+			Done: p.Step.Done, Existed: p.Step.Existed, Text: p.Step.Line,
+		})
+		return
+	}
+	v.note(p)
+	pace := linePace
+	if v.mode == "bar" {
+		pace = barPace
+	}
+	now := v.now()
+	if v.last.IsZero() {
+		v.last = now // a pull that is quick needs no line
+	}
+	if now.Sub(v.last) < pace && !(v.mode == "bar" && p.Phase != agent.Pulling) {
+		return
+	}
+	v.last = now
+	v.show(v.text())
+}
+
+func (v *pullView) note(p agent.PullProgress) {
+	one := v.pulls[p.Image]
+	if one == nil {
+		one = &pull{layers: map[string][2]int64{}}
+		v.pulls[p.Image] = one
+	}
+	one.waiting = p.Phase == agent.PullWaiting
+	one.ended = p.Phase == agent.PullDone || p.Phase == agent.PullFailed
+	if l := p.Step; l.Layer != "" {
+		bytes := one.layers[l.Layer]
+		bytes[0], bytes[1] = max(bytes[0], l.Current), max(bytes[1], l.Total)
+		if l.Done {
+			bytes[0] = bytes[1]
+		}
+		one.layers[l.Layer] = bytes
+	}
+}
+
+// text sums up; empty when nothing is on its way.
+func (v *pullView) text() string {
+	var active, waiting int
+	var current, total int64
+	for _, one := range v.pulls {
+		switch {
+		case one.ended:
+			continue
+		case one.waiting:
+			waiting++
+		default:
+			active++
+		}
+		for _, bytes := range one.layers {
+			current, total = current+bytes[0], total+bytes[1]
+		}
+	}
+	if active+waiting == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("pulling %d images", active)
+	if active == 1 {
+		text = "pulling 1 image"
+	}
+	if waiting > 0 {
+		text += fmt.Sprintf(", %d wait for others", waiting)
+	}
+	if total > 0 {
+		text += fmt.Sprintf("  %s of %s  %d%%", bytesText(current), bytesText(total), 100*current/total)
+		if v.mode == "bar" {
+			text = barText(current, total) + "  " + text
+		}
+	}
+	return text
+}
+
+// barText draws how much of a pull is there.
+func barText(current, total int64) string {
+	const cells = 20
+	full := int(cells * min(current, total) / total)
+	return "[" + strings.Repeat("#", full) + strings.Repeat("-", cells-full) + "]"
+}
+
+// show writes text; on a terminal in the place of what stood there.
+func (v *pullView) show(text string) {
+	if v.mode != "bar" {
+		if text != "" {
+			fmt.Fprintln(v.out, text)
+		}
+		return
+	}
+	if v.status != "" || text != "" {
+		// A line that wraps could not be taken back.
+		fmt.Fprint(v.out, "\r\x1b[K"+text[:min(len(text), v.width()-1)])
+	}
+	v.status = text
+}
+
+// over returns a writer to the same terminal whose lines stand above the view.
+func (v *pullView) over(w io.Writer) io.Writer {
+	if v.mode != "bar" {
+		return w
+	}
+	return writerFunc(func(b []byte) (int, error) {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		status := v.status
+		v.show("")
+		n, err := w.Write(b)
+		if status != "" {
+			v.show(status)
+		}
+		return n, err
+	})
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/pkg/libpod"
+)
+
+// watchPull plays a pull of two layers to a view, a step every four seconds.
+func watchPull(mode string) string {
+	var out strings.Builder
+	at := time.Unix(0, 0)
+	v := newPullView(mode, &out, func(string) string { return "" })
+	v.now = func() time.Time { at = at.Add(4 * time.Second); return at }
+	step := func(layer string, current, total int64, done bool) agent.PullProgress {
+		return agent.PullProgress{Image: "r/app:1", Phase: agent.Pulling, Step: libpod.Progress{Layer: layer, Current: current, Total: total, Done: done}}
+	}
+	for _, p := range []agent.PullProgress{
+		{Image: "r/app:1", Phase: agent.PullWaiting},
+		{Image: "r/app:1", Phase: agent.Pulling},
+		step("aaa", 1e6, 4e6, false), step("bbb", 5e5, 1e6, false), step("aaa", 4e6, 4e6, true), step("bbb", 0, 0, true),
+		{Image: "r/other:1", Phase: agent.Pulling, Step: libpod.Progress{Line: "Copying blob sha256:abc"}},
+		{Image: "r/app:1", Phase: agent.PullDone},
+		{Image: "r/other:1", Phase: agent.PullFailed},
+	} {
+		v.observe(p)
+	}
+	return out.String()
+}
+
+func TestPullsInLines(t *testing.T) {
+	t.Parallel()
+	const want = "pulling 1 image  1.5 MB of 5 MB  30%\npulling 2 images  5 MB of 5 MB  100%\n"
+	if got := watchPull("plain"); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	if got := watchPull("none"); got != "" {
+		t.Errorf("none shows %q", got)
+	}
+}
+
+func TestPullsOnATerminalStayInOneLine(t *testing.T) {
+	t.Parallel()
+	got := watchPull("bar")
+	if strings.Contains(got, "\n") || !strings.Contains(got, "\r\x1b[Kpulling 0 images, 1 wait for others") ||
+		!strings.Contains(got, "\r\x1b[K[####################]  pulling 1 image  5 MB of 5 MB  100%") || !strings.HasSuffix(got, "\r\x1b[K") {
+		t.Errorf("it shows %q", got)
+	}
+}
+
+func TestPullsInJSON(t *testing.T) {
+	t.Parallel()
+	var phases []string
+	var last pullLine
+	for line := range strings.Lines(watchPull("json")) {
+		var p pullLine
+		if err := json.Unmarshal([]byte(line), &p); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		phases = append(phases, p.Phase)
+		if p.Layer != "" || p.Text != "" {
+			last = p
+		}
+	}
+	if got := strings.Join(phases, " "); got != "waiting pulling pulling pulling pulling pulling pulling done failed" {
+		t.Errorf("phases %s", got)
+	}
+	if want := (pullLine{Image: "r/other:1", Phase: "pulling", Text: "Copying blob sha256:abc"}); last != want {
+		t.Errorf("got %+v, want %+v", last, want)
+	}
+}

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/urfave/cli/v2"
+)
+
+func (p *program) schemaCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "schema",
+		Usage:     "print a JSON Schema of task definitions",
+		ArgsUsage: "[definition|override]",
+		Description: `The schema (2020-12) is for editors and other programs: it knows every member, its
+kind, its words and its range. What goes across members, validate alone can tell.
+
+Examples:
+  podtask schema > task-definition.schema.json
+  podtask schema --strict override`,
+		Flags: []cli.Flag{&cli.BoolFlag{Name: "strict", Usage: "members that the ECS model does not have are errors"}},
+		Action: func(c *cli.Context) error {
+			if n := c.Args().Len(); n > 1 {
+				return usagef("schema", "schema takes definition or override, not %d arguments", n)
+			}
+			switch c.Args().First() {
+			case "", "definition":
+				return writeJSON(p.stdout, taskdef.Schema(c.Bool("strict")))
+			case "override":
+				return writeJSON(p.stdout, taskdef.OverrideSchema(c.Bool("strict")))
+			}
+			return usagef("schema", "no schema of %q: it is definition or override", c.Args().First())
+		},
+	}
+}

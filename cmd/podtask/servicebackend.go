@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"time"
+
+	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/catalog"
+	svc "github.com/podtask/podtask/pkg/service"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// kept serves the services of an agent: its api.ServiceKeeper.
+type kept struct {
+	services *agent.Services
+	// stateDir is where task definitions are registered.
+	stateDir string
+}
+
+// Services implements api.ServiceKeeper.
+func (k kept) Services(context.Context) ([]api.Service, error) {
+	all, now := []api.Service{}, time.Now()
+	for _, s := range k.services.States() {
+		all = append(all, api.FromService(s, now))
+	}
+	return all, nil
+}
+
+// wireService is a service or an error in the words of the API.
+func wireService(s svc.State, err error) (api.Service, error) {
+	switch {
+	case err == nil:
+		return api.FromService(s, time.Now()), nil
+	case errors.Is(err, agent.ErrNoService):
+		err = api.Failed(api.NotFound, "%v", err)
+	case errors.Is(err, agent.ErrServiceExists), errors.As(err, new(*agent.BadServiceError)):
+		err = api.Failed(api.Conflict, "%v", err)
+	}
+	return api.Service{}, err
+}
+
+// Service implements api.ServiceKeeper.
+func (k kept) Service(_ context.Context, name string) (api.Service, error) {
+	return wireService(k.services.State(name))
+}
+
+// CreateService implements api.ServiceKeeper.
+func (k kept) CreateService(ctx context.Context, n api.NewService) (api.Service, error) {
+	spec, err := k.spec(n.TaskDefinition, n.ServiceSettings)
+	if err != nil {
+		return api.Service{}, err
+	}
+	config := configured(svc.Config{Breaker: svc.Breaker{Enable: true, Rollback: true}}, n.ServiceSettings)
+	return wireService(k.services.Create(ctx, n.ServiceName, spec, n.DesiredCount, config))
+}
+
+// UpdateService implements api.ServiceKeeper.
+func (k kept) UpdateService(ctx context.Context, name string, u api.ServiceUpdate) (api.Service, error) {
+	now, err := k.services.State(name)
+	if err != nil {
+		return wireService(now, err)
+	}
+	if u.TaskDefinition == "" && len(u.Vars)+len(u.Environment) > 0 {
+		u.TaskDefinition = now.Primary().TaskDefinition
+	}
+	c := agent.Change{DesiredCount: u.DesiredCount, Force: u.ForceNewDeployment}
+	if u.TaskDefinition != "" {
+		spec, err := k.spec(u.TaskDefinition, u.ServiceSettings)
+		if err != nil {
+			return api.Service{}, err
+		}
+		c.Spec = &spec
+	}
+	if d := u.DeploymentConfiguration; d != (api.DeploymentConfiguration{}) || u.HealthCheckGracePeriodSeconds != nil {
+		c.Config = func(present svc.Config) svc.Config { return configured(present, u.ServiceSettings) }
+	}
+	return wireService(k.services.Update(ctx, name, c))
+}
+
+// RollbackService implements api.ServiceKeeper.
+func (k kept) RollbackService(ctx context.Context, name string) (api.Service, error) {
+	return wireService(k.services.Rollback(ctx, name))
+}
+
+// RemoveService implements api.ServiceKeeper.
+func (k kept) RemoveService(ctx context.Context, name string, force bool) error {
+	_, err := wireService(k.services.Remove(ctx, name, force))
+	return err
+}
+
+// WatchService implements api.ServiceKeeper.
+func (k kept) WatchService(ctx context.Context, name string, fn func(api.Service) bool) error {
+	return k.services.Watch(ctx, name, func(s svc.State) bool { return fn(api.FromService(s, time.Now())) })
+}
+
+// spec reads a registered definition.
+func (k kept) spec(definition string, s api.ServiceSettings) (svc.Spec, error) {
+	ref, err := catalog.ParseRef(definition)
+	if err != nil {
+		return svc.Spec{}, api.Failed(api.BadRequest, "taskDefinition: %v", err)
+	}
+	registered, err := openCatalog(k.stateDir, "podtask agent")
+	if err != nil {
+		return svc.Spec{}, err
+	}
+	r, src, err := registered.Find(ref)
+	if errors.Is(err, catalog.ErrNotFound) {
+		return svc.Spec{}, api.Failed(api.BadRequest, "task definition %v; `podtask taskdef ls` lists what is", err)
+	}
+	if err != nil {
+		return svc.Spec{}, err
+	}
+	settings := taskdef.Settings{Vars: maps.Clone(s.Vars), Dir: r.Dir}
+	for _, e := range s.Environment {
+		settings.Env = append(settings.Env, taskdef.EnvVar(e))
+	}
+	name := catalog.Ref{Family: r.Family, Revision: r.Revision}.String()
+	task, err := parseRequested(settings, name, src)
+	if err != nil {
+		return svc.Spec{}, err
+	}
+	if task, err = agent.ReadEnvironmentFiles(task); err != nil {
+		return svc.Spec{}, api.Failed(api.BadRequest, "%v", err)
+	}
+	task.Revision = r.Revision
+	return svc.Spec{TaskDefinition: name, Task: task}, nil
+}
+
+// parseRequested reads a definition that a request to the agent gives or names.
+func parseRequested(settings taskdef.Settings, name string, src []byte) (taskdef.Task, error) {
+	task, report, err := settings.Parse(name, src)
+	var invalid *taskdef.InvalidError
+	switch {
+	case errors.As(err, &invalid):
+		return task, &api.Failure{Code: api.BadRequest, Message: err.Error(), Problems: invalid.Problems}
+	case err != nil:
+		return task, api.Failed(api.BadRequest, "%v", err)
+	case len(report.Needs) > 0:
+		return task, &api.Failure{Code: api.BadRequest, Message: "the definition leaves something open that the request does not give", Problems: report.Needs}
+	}
+	return task, nil
+}
+
+// configured is a configuration with what a request says otherwise.
+func configured(c svc.Config, s api.ServiceSettings) svc.Config {
+	d := s.DeploymentConfiguration
+	if d.MinimumHealthyPercent != nil || d.MaximumPercent != nil {
+		bounds := svc.Bounds{MinimumHealthyPercent: 100, MaximumPercent: 200} // ECS's
+		if c.Bounds != nil {
+			bounds = *c.Bounds
+		}
+		if d.MinimumHealthyPercent != nil {
+			bounds.MinimumHealthyPercent = *d.MinimumHealthyPercent
+		}
+		if d.MaximumPercent != nil {
+			bounds.MaximumPercent = *d.MaximumPercent
+		}
+		c.Bounds = &bounds
+	}
+	if b := d.DeploymentCircuitBreaker; b != nil {
+		c.Breaker = svc.Breaker(*b)
+	}
+	if g := s.HealthCheckGracePeriodSeconds; g != nil {
+		c.HealthCheckGracePeriod = time.Duration(*g) * time.Second
+	}
+	return c
+}

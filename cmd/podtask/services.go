@@ -1,0 +1,384 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/urfave/cli/v2"
+)
+
+func (p *program) serviceCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "service",
+		Usage:     "keep copies of a task running, and roll them to new revisions",
+		ArgsUsage: "create NAME FILE|FAMILY[:REV] | ls | ps NAME | inspect NAME ... | update NAME [FILE|FAMILY[:REV]] | scale NAME=N ... | rollback NAME | events NAME | rm NAME ...",
+		Description: `The agent keeps so many copies of a task definition: those that stop or become
+unhealthy are replaced, ever more slowly while they keep failing. update rolls to a new
+revision, one copy after the other; when tasks of it keep failing, the service returns to
+the revision before by itself. A FILE is registered first. rm needs a service that is
+scaled to 0, or --force. docs/services.md has more.
+
+Examples:
+  podtask service create web web.json --count 3 --wait
+  podtask service update web --family web:2 --wait --timeout 5m
+  podtask service scale web=5 worker=0
+  podtask service ps web
+  podtask service rm --force web`,
+		Flags: []cli.Flag{
+			&cli.IntFlag{Name: "count", Usage: "create, update: keep `NUMBER` copies", DefaultText: "1"},
+			&cli.StringFlag{Name: "family", Usage: "create, update: of the registered `FAMILY[:REV]`"},
+			&cli.IntFlag{Name: "min-healthy", Usage: "create, update: keep at least `PERCENT` of the copies well while rolling", DefaultText: "one after the other"},
+			&cli.IntFlag{Name: "max", Usage: "create, update: have at most `PERCENT` of the copies while rolling", DefaultText: "one after the other"},
+			&cli.BoolFlag{Name: "no-rollback", Usage: "create, update: leave a deployment that fails as it is, for you to look at"},
+			&cli.DurationFlag{Name: "health-grace", Usage: "create, update: let copies be unhealthy for `TIME` after their start", DefaultText: "0s"},
+			&cli.StringSliceFlag{Name: "env", Aliases: []string{"e"}, Usage: "create, update: set `NAME=VALUE` in every container"},
+			&cli.StringSliceFlag{Name: "var", Usage: "create, update: set a placeholder: `NAME=VALUE`"},
+			&cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Usage: "update: replace all copies though nothing differs; rm: stop the copies first"},
+			&cli.BoolFlag{Name: "wait", Usage: "wait until all copies are well, or for rm until they are gone"},
+			&cli.DurationFlag{Name: "timeout", Usage: "with --wait: wait no longer than `TIME`", DefaultText: "for ever"},
+			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "ps: show copies that have stopped too"},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "ls, ps: print names only"},
+			formatFlag("ls, ps, inspect, events: table, json or a Go template"),
+		},
+		Action: p.withHost(serviceVerb),
+	}
+}
+
+// services is a verb of `service` at work.
+type services struct {
+	*session
+	c      *cli.Context
+	client *api.Client
+}
+
+func serviceVerb(ctx context.Context, s *session, c *cli.Context) error {
+	verb, args := c.Args().First(), c.Args().Tail()
+	a, known := serviceVerbs[verb]
+	switch {
+	case !known:
+		return usagef("service", "service does create, ls, ps, inspect, update, scale, rollback, events or rm, not %q", verb)
+	case len(args) < a.least:
+		return usagef("service", "service %s: name the service", verb)
+	case len(args) > a.most:
+		return usagef("service", "service %s takes no %q", verb, args[a.most])
+	case c.Duration("timeout") != 0 && (!c.Bool("wait") || c.Duration("timeout") < 0):
+		return usagef("service", "--timeout is a positive time and bounds --wait")
+	}
+	client := s.dialAgent(ctx)
+	if client == nil {
+		return fmt.Errorf("services are kept by the agent, and none answers on %s: start it with `systemctl --user enable --now podtask.socket` or `podtask agent`", s.agentSocket())
+	}
+	defer client.Close()
+	return a.do(services{session: s, c: c, client: client}, ctx, args)
+}
+
+// serviceVerbs are what `service` does, each with how many arguments it takes.
+var serviceVerbs = map[string]struct {
+	do          func(services, context.Context, []string) error
+	least, most int
+}{
+	"create": {services.create, 1, 2}, "ls": {services.list, 0, 0}, "ps": {services.ps, 1, 1},
+	"inspect": {services.inspect, 1, many}, "update": {services.update, 1, 2}, "scale": {services.scale, 1, many},
+	"rollback": {services.rollback, 1, 1}, "events": {services.events, 1, 1}, "rm": {services.rm, 1, many},
+}
+
+// many arguments are as many as one likes.
+const many = 1 << 20
+
+// settings are what the flags say of a service.
+func (k services) settings() (api.ServiceSettings, error) {
+	var s api.ServiceSettings
+	number := func(name string) *int {
+		if !k.c.IsSet(name) {
+			return nil
+		}
+		n := k.c.Int(name)
+		return &n
+	}
+	s.DeploymentConfiguration.MinimumHealthyPercent, s.DeploymentConfiguration.MaximumPercent = number("min-healthy"), number("max")
+	if k.c.IsSet("no-rollback") {
+		s.DeploymentConfiguration.DeploymentCircuitBreaker = &api.DeploymentCircuitBreaker{Enable: true, Rollback: !k.c.Bool("no-rollback")}
+	}
+	if k.c.IsSet("health-grace") {
+		seconds := int(k.c.Duration("health-grace").Round(time.Second).Seconds())
+		s.HealthCheckGracePeriodSeconds = &seconds
+	}
+	env, err := k.readEnv("service", nil, k.c.StringSlice("env"))
+	if err != nil {
+		return s, err
+	}
+	for _, v := range env {
+		s.Environment = append(s.Environment, api.EnvVar(v))
+	}
+	s.Vars, err = k.vars("service", k.c.StringSlice("var"))
+	return s, err
+}
+
+// named is the registered definition that the arguments name; a file is registered.
+func (k services) named(ctx context.Context, args []string) (string, error) {
+	given := k.c.String("family")
+	switch {
+	case len(args) > 1 && given != "":
+		return "", usagef("service", "give %s or --family %s, not both", args[1], given)
+	case len(args) < 2:
+		return given, nil
+	}
+	doc, err := k.readDocument(args[1])
+	if errors.Is(err, fs.ErrNotExist) {
+		return args[1], nil // the agent knows what is registered
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the task definition: %w", err)
+	}
+	registered, err := k.catalog(k.c)
+	if err != nil {
+		return "", err
+	}
+	name, err := k.register(ctx, registered, definition{}, doc)
+	if err == nil && name == "" {
+		err = exitStatus(exitOwnFailure)
+	}
+	return name, err
+}
+
+func (k services) create(ctx context.Context, args []string) error {
+	registered, err := k.named(ctx, args)
+	if err != nil {
+		return err
+	}
+	if registered == "" {
+		return usagef("service", "service create %s: say of what, a FILE or --family FAMILY[:REV]", args[0])
+	}
+	n := api.NewService{ServiceName: args[0], TaskDefinition: registered, DesiredCount: 1}
+	if k.c.IsSet("count") {
+		n.DesiredCount = k.c.Int("count")
+	}
+	if n.ServiceSettings, err = k.settings(); err != nil {
+		return err
+	}
+	made, err := k.client.CreateService(ctx, n)
+	if err != nil {
+		return k.refused("create", args[0], err)
+	}
+	fmt.Fprintln(k.stdout, made.ServiceName)
+	return k.settled(ctx, made, api.Service{})
+}
+
+func (k services) update(ctx context.Context, args []string) error {
+	var u api.ServiceUpdate
+	var err error
+	if u.TaskDefinition, err = k.named(ctx, args); err != nil {
+		return err
+	}
+	if u.ServiceSettings, err = k.settings(); err != nil {
+		return err
+	}
+	u.ForceNewDeployment = k.c.Bool("force")
+	if k.c.IsSet("count") {
+		n := k.c.Int("count")
+		u.DesiredCount = &n
+	}
+	return k.change(ctx, "update", args[0], func() (api.Service, error) { return k.client.UpdateService(ctx, args[0], u) })
+}
+
+func (k services) rollback(ctx context.Context, args []string) error {
+	return k.change(ctx, "rollback", args[0], func() (api.Service, error) { return k.client.RollbackService(ctx, args[0]) })
+}
+
+func (k services) scale(ctx context.Context, args []string) error {
+	var errs []error
+	counts := make([]int, len(args))
+	for i, a := range args {
+		_, number, _ := strings.Cut(a, "=")
+		var err error
+		if counts[i], err = strconv.Atoi(number); err != nil {
+			return usagef("service", "service scale %q: write NAME=NUMBER", a)
+		}
+	}
+	for i, a := range args {
+		name, _, _ := strings.Cut(a, "=")
+		errs = append(errs, k.change(ctx, "scale", name, func() (api.Service, error) {
+			return k.client.UpdateService(ctx, name, api.ServiceUpdate{DesiredCount: &counts[i]})
+		}))
+	}
+	return errors.Join(errs...)
+}
+
+// change changes a service and prints its name.
+func (k services) change(ctx context.Context, verb, name string, ask func() (api.Service, error)) error {
+	before, err := k.client.Service(ctx, name)
+	var after api.Service
+	if err == nil {
+		after, err = ask()
+	}
+	if err != nil {
+		return k.refused(verb, name, err)
+	}
+	fmt.Fprintln(k.stdout, name)
+	return k.settled(ctx, after, before)
+}
+
+// refused says what the agent has against a request, all problems of a definition too.
+func (k services) refused(verb, name string, err error) error {
+	var f *api.Failure
+	if errors.As(err, &f) {
+		for _, p := range f.Problems {
+			fmt.Fprintf(k.stderr, "Error: %s\n", p)
+		}
+	}
+	return fmt.Errorf("service %s %s: %w", verb, name, err)
+}
+
+// settled waits, if that is asked for, until all copies are well, and shows what happens
+// meanwhile.
+func (k services) settled(ctx context.Context, s, before api.Service) error {
+	if !k.c.Bool("wait") {
+		return nil
+	}
+	if limit := k.c.Duration("timeout"); limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	shown, name, last := lastEvent(before), s.ServiceName, s
+	rolling := s.Deployments[0].ID
+	err := k.client.WatchService(ctx, name, func(now api.Service) bool {
+		for _, e := range now.Events {
+			if e.ID > shown {
+				fmt.Fprintln(k.stderr, oneLine(e.Message))
+				shown = e.ID
+			}
+		}
+		last = now
+		return !now.Steady && now.Deployments[0].RolloutState != "FAILED"
+	})
+	d := last.Deployments[0]
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("service %s is not steady after %s: %s; it goes on: `podtask why %s` tells more", name, k.c.Duration("timeout"), last.Why[0].Text, name)
+	case err != nil:
+		return err
+	case !last.Steady && d.RolloutState == "FAILED":
+		return fmt.Errorf("service %s: deployment %s of %s has failed: %s", name, d.ID, d.TaskDefinition, d.RolloutStateReason)
+	case !last.Steady:
+		return fmt.Errorf("service %s: the agent ended, or somebody removed the service, before it was steady", name)
+	case d.ID != rolling:
+		return fmt.Errorf("service %s is back at %s: %s", name, d.TaskDefinition, firstOf(d.RolloutStateReason, "somebody changed it meanwhile"))
+	}
+	return nil
+}
+
+func lastEvent(s api.Service) int {
+	if len(s.Events) == 0 {
+		return 0
+	}
+	return s.Events[len(s.Events)-1].ID
+}
+
+func (k services) rm(ctx context.Context, names []string) error {
+	var errs []error
+	for _, name := range names {
+		if err := k.client.RemoveService(ctx, name, k.c.Bool("force")); err != nil {
+			errs = append(errs, k.refused("rm", name, err))
+			continue
+		}
+		fmt.Fprintln(k.stdout, name)
+		if k.c.Bool("wait") {
+			errs = append(errs, k.gone(ctx, name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// gone waits until a service is.
+func (k services) gone(ctx context.Context, name string) error {
+	if limit := k.c.Duration("timeout"); limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	err := k.client.WatchService(ctx, name, func(api.Service) bool { return true })
+	switch {
+	case api.Is(err, api.NotFound):
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("service %s is not gone after %s; its removal goes on", name, k.c.Duration("timeout"))
+	}
+	return err
+}
+
+func (k services) list(ctx context.Context, _ []string) error {
+	all, err := k.client.Services(ctx)
+	if err != nil {
+		return err
+	}
+	return printList(k.stdout, k.c, "service", all, func(s api.Service) string { return s.ServiceName }, func() error {
+		rows := [][]string{{"NAME", "STATUS", "TASK DEFINITION", "DESIRED", "RUNNING", "HEALTHY", "ROLLOUT"}}
+		for _, s := range all {
+			rows = append(rows, []string{s.ServiceName, s.Status, s.TaskDefinition, strconv.Itoa(s.DesiredCount), strconv.Itoa(s.RunningCount), strconv.Itoa(s.HealthyCount), s.Deployments[0].RolloutState})
+		}
+		return writeList(k.stdout, rows)
+	})
+}
+
+func (k services) ps(ctx context.Context, names []string) error {
+	s, err := k.client.Service(ctx, names[0])
+	if err != nil {
+		return err
+	}
+	tasks := slices.DeleteFunc(s.Tasks, func(t api.ServiceTask) bool {
+		return !k.c.Bool("all") && (t.Phase == "STOPPED" || t.Phase == "REMOVING")
+	})
+	return printList(k.stdout, k.c, "service", tasks, func(t api.ServiceTask) string { return t.ID }, func() error {
+		rows := [][]string{{"ID", "NAME", "DEPLOYMENT", "PHASE", "WELL", "CREATED", "REASON"}}
+		for _, t := range tasks {
+			rows = append(rows, []string{shortID(t.ID), t.Name, t.Deployment, t.Phase, strconv.FormatBool(t.Healthy), ago(time.Now(), t.CreatedAt), t.Reason})
+		}
+		return writeList(k.stdout, rows)
+	})
+}
+
+func (k services) inspect(ctx context.Context, names []string) error {
+	found := []api.Service{}
+	var errs []error
+	for _, name := range names {
+		s, err := k.client.Service(ctx, name)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		found = append(found, s)
+	}
+	var err error
+	if format := k.c.String("format"); format == "" || format == "json" {
+		err = writeJSON(k.stdout, found)
+	} else {
+		err = writeTemplate(k.stdout, "service", format, found)
+	}
+	return errors.Join(append(errs, err)...)
+}
+
+func (k services) events(ctx context.Context, names []string) error {
+	s, err := k.client.Service(ctx, names[0])
+	if err != nil {
+		return err
+	}
+	switch format := k.c.String("format"); format {
+	case "", "table":
+		for _, e := range s.Events {
+			fmt.Fprintln(k.stdout, e.CreatedAt.Format(time.RFC3339), oneLine(e.Message))
+		}
+		return nil
+	case "json":
+		return writeJSON(k.stdout, s.Events)
+	default:
+		return writeTemplate(k.stdout, "service", format, s.Events)
+	}
+}

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/podtask/podtask/pkg/catalog"
+	"github.com/podtask/podtask/pkg/state"
+	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/urfave/cli/v2"
+)
+
+func (p *program) taskdefCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "taskdef",
+		Usage:     "keep task definitions by family and revision",
+		ArgsUsage: "register FILE|- ... | ls [FAMILY] | show FAMILY[:REV] | deregister FAMILY:REV ...",
+		Description: `register keeps a definition as it is and prints its FAMILY:REVISION; what an active
+revision says already, in whatever order or format, gives that revision. ls lists the
+active revisions, show prints a definition, deregister makes a revision inactive: it
+stays to be shown and run by its number.
+
+Registered definitions are run by name: podtask run web, podtask run web:3.
+
+Examples:
+  podtask taskdef register web.json
+  podtask taskdef ls
+  podtask taskdef show web:2 > web.json
+  podtask taskdef deregister web:1`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "strict", Usage: "register: take warnings for errors"},
+			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "ls: list inactive revisions too"},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "ls: print names only"},
+			formatFlag("ls: table, json or a Go template; show: json prints the revision and the document"),
+		},
+		Action: p.taskdef,
+	}
+}
+
+func (p *program) taskdef(c *cli.Context) error {
+	verb, args := c.Args().First(), c.Args().Tail()
+	act, known := map[string]func(*cli.Context, *catalog.Catalog, []string) error{
+		"register": p.taskdefRegister, "ls": p.taskdefList, "show": p.taskdefShow, "deregister": p.taskdefDeregister,
+	}[verb]
+	if !known {
+		return usagef("taskdef", "taskdef does register, ls, show or deregister, not %q", verb)
+	}
+	if len(args) == 0 && verb != "ls" {
+		return usagef("taskdef", "taskdef %s: name what to %s", verb, verb)
+	}
+	registered, err := p.catalog(c)
+	if err != nil {
+		return err
+	}
+	return act(c, registered, args)
+}
+
+// catalog opens what is registered in the state directory.
+func (p *program) catalog(c *cli.Context) (*catalog.Catalog, error) {
+	settings, err := p.configure(c)
+	if err != nil {
+		return nil, err
+	}
+	stateDir, _, err := dirs(p.getenv, settings.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	return openCatalog(stateDir, "podtask taskdef")
+}
+
+// openCatalog opens what is registered in a state directory for a command.
+func openCatalog(stateDir, command string) (*catalog.Catalog, error) {
+	dir := filepath.Join(stateDir, "taskdefs")
+	locks, err := state.OpenLocks(dir, state.Holder{Command: command})
+	if err != nil {
+		return nil, err
+	}
+	return catalog.Open(dir, state.OS{}, locks)
+}
+
+func (p *program) taskdefRegister(c *cli.Context, registered *catalog.Catalog, files []string) error {
+	code := 0
+	for _, file := range files {
+		doc, err := p.readDocument(file)
+		if err != nil {
+			return fmt.Errorf("read the task definition: %w", err)
+		}
+		name, err := p.register(c.Context, registered, definition{strict: c.Bool("strict")}, doc)
+		if err != nil {
+			return err
+		}
+		if name == "" {
+			code = exitInvalid
+			continue
+		}
+		if _, err := fmt.Fprintln(p.stdout, name); err != nil {
+			return err
+		}
+	}
+	return exitWith(code)
+}
+
+// register keeps a definition and returns its FAMILY:REVISION; empty for one that is not
+// valid, of which all was said.
+func (p *program) register(ctx context.Context, registered *catalog.Catalog, d definition, doc document) (string, error) {
+	task, f, err := p.parseDocument(d, doc)
+	if err != nil {
+		return "", err
+	}
+	// What it needs, a run will give it.
+	f.Needs = nil
+	p.printProblems(f)
+	if !f.Valid {
+		fmt.Fprintf(p.stderr, "%s is not valid: it was not registered\n", f.File)
+		return "", nil
+	}
+	if task.Family == "" {
+		return "", fmt.Errorf("%s: the family is a placeholder, and a definition is registered by it: write its name", f.File)
+	}
+	digest, err := taskdef.Digest(doc.name, doc.source)
+	if err != nil {
+		return "", err
+	}
+	file := doc.name
+	if file != "stdin" {
+		file = filepath.Join(doc.dir, filepath.Base(file))
+	}
+	r, _, err := registered.Register(ctx, catalog.Document{Family: task.Family, Digest: digest, File: file, Dir: doc.dir, Source: doc.source}, time.Now())
+	return catalog.Ref{Family: r.Family, Revision: r.Revision}.String(), err
+}
+
+func (p *program) taskdefList(c *cli.Context, registered *catalog.Catalog, families []string) error {
+	all, err := registered.List()
+	if err != nil {
+		p.warn("%v", err)
+	}
+	shown := []revisionRow{}
+	for _, r := range all {
+		if (r.Status == catalog.Active || c.Bool("all")) && (len(families) == 0 || slices.Contains(families, r.Family)) {
+			shown = append(shown, revisionRow{r, time.Now()})
+		}
+	}
+	return printList(p.stdout, c, "taskdef", shown, revisionRow.Name, func() error {
+		rows := [][]string{{"TASK DEFINITION", "STATUS", "REGISTERED", "DIGEST", "FILE"}}
+		for _, r := range shown {
+			rows = append(rows, []string{r.Name(), string(r.Status), r.Registered(), shortDigest(r.Digest), r.File})
+		}
+		return writeList(p.stdout, rows)
+	})
+}
+
+// revisionRow is a revision in the list; templates see its fields and methods.
+type revisionRow struct {
+	catalog.Revision
+	now time.Time
+}
+
+// Name is FAMILY:REVISION.
+func (r revisionRow) Name() string { return fmt.Sprintf("%s:%d", r.Family, r.Revision.Revision) }
+
+// Registered is how long ago the revision was registered.
+func (r revisionRow) Registered() string { return ago(r.now, r.RegisteredAt) }
+
+func (p *program) taskdefShow(c *cli.Context, registered *catalog.Catalog, refs []string) error {
+	for _, text := range refs {
+		ref, err := catalog.ParseRef(text)
+		if err != nil {
+			return err
+		}
+		r, src, err := registered.Find(ref)
+		if err != nil {
+			return err
+		}
+		if c.String("format") == "json" {
+			if err := writeJSON(p.stdout, shownRevision{r, string(src)}); err != nil {
+				return err
+			}
+			continue
+		}
+		if _, err := p.stdout.Write(src); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type shownRevision struct {
+	catalog.Revision
+	// Document is the definition as it was registered, JSON or YAML.
+	Document string `json:"document"`
+}
+
+func (p *program) taskdefDeregister(c *cli.Context, registered *catalog.Catalog, refs []string) error {
+	for _, text := range refs {
+		ref, err := catalog.ParseRef(text)
+		if err != nil {
+			return err
+		}
+		if ref.Revision == 0 {
+			return usagef("taskdef", "taskdef deregister %s: say which revision, as in %s:1", text, text)
+		}
+		r, err := registered.Deregister(c.Context, ref, time.Now())
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(p.stdout, "%s:%d\n", r.Family, r.Revision)
+	}
+	return nil
+}

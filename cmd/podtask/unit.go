@@ -1,0 +1,390 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/podtask/podtask/pkg/catalog"
+	"github.com/podtask/podtask/pkg/cgroups"
+	"github.com/podtask/podtask/pkg/taskunit"
+	"github.com/podtask/podtask/pkg/unitdir"
+	"github.com/urfave/cli/v2"
+)
+
+func (p *program) unitCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "unit",
+		Usage:     "install, list, print and remove .task units of systemd",
+		ArgsUsage: "install FILE... | ls | print UNIT... | rm UNIT...",
+		Description: `A .task file says how systemd runs a task: docs/units.md tells of it.
+
+install checks the file and its definition, copies both to where units are read and
+has systemd read them; files that it names relative to itself go with it. ls shows
+all units with their services. print shows the service that a unit makes. rm removes
+a unit; its definition stays.
+
+Where podtask-user-generator is not installed, install and rm write the services to
+~/.config/systemd/user themselves, as podtask generate does.
+
+Examples:
+  podtask unit install web.task
+  podtask unit ls
+  podtask unit print web
+  podtask unit rm --force web`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "replace", Usage: "install: replace a unit of the same name"},
+			&cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Usage: "rm: stop the service first, if it runs"},
+			formatFlag("ls: table or json"),
+		},
+		Action: p.unit,
+	}
+}
+
+// unit is `podtask unit VERB`.
+func (p *program) unit(c *cli.Context) error {
+	verb, args := c.Args().First(), c.Args().Tail()
+	switch {
+	case verb == "ls" && len(args) > 0:
+		return usagef("unit", "ls takes no arguments")
+	case verb != "ls" && len(args) == 0 && slices.Contains([]string{"install", "print", "rm"}, verb):
+		return usagef("unit", "unit %s needs a name", verb)
+	}
+	switch verb {
+	case "install":
+		return p.installUnits(c, args)
+	case "ls":
+		return p.listUnits(c.Context, c.String("format"))
+	case "print":
+		return p.printUnits(args)
+	case "rm":
+		return p.removeUnits(c.Context, args, c.Bool("force"))
+	}
+	return usagef("unit", "unit is followed by install, ls, print or rm, not %q", verb)
+}
+
+// unitSet is all that the unit directories hold.
+type unitSet struct {
+	sources  []taskunit.Source
+	services []taskunit.Service
+	problems []taskunit.Problem
+}
+
+// loadUnits reads the directories; a source that is given stands for the file of
+// its name there.
+func (p *program) loadUnits(instead ...taskunit.Source) (unitSet, error) {
+	dirs, err := unitdir.Search(p.getenv, os.Getuid())
+	if err != nil {
+		return unitSet{}, err
+	}
+	var u unitSet
+	u.sources, u.problems = unitdir.Load(dirs)
+	for _, s := range instead {
+		u.sources = slices.DeleteFunc(u.sources, func(have taskunit.Source) bool { return have.Name == s.Name })
+		u.sources = append(u.sources, s)
+	}
+	services, problems := taskunit.Generate(u.sources, taskunit.Options{Program: unitdir.Program(p.getenv, p.executable), Generator: "podtask generate"})
+	u.services, u.problems = services, append(u.problems, problems...)
+	return u, nil
+}
+
+// find returns the unit that a user calls web or web.task.
+func (u unitSet) find(name string) (taskunit.Source, error) {
+	name = strings.TrimSuffix(name, taskunit.Extension) + taskunit.Extension
+	i := slices.IndexFunc(u.sources, func(s taskunit.Source) bool { return s.Name == name })
+	if i < 0 {
+		return taskunit.Source{}, fmt.Errorf("no unit %s: `podtask unit ls` lists them", name)
+	}
+	return u.sources[i], nil
+}
+
+// of returns the problems of a unit and its drop-ins.
+func (u unitSet) of(s taskunit.Source) []taskunit.Problem {
+	return slices.DeleteFunc(slices.Clone(u.problems), func(p taskunit.Problem) bool {
+		return p.Path != s.File.Path && !slices.ContainsFunc(s.DropIns, func(f taskunit.File) bool { return f.Path == p.Path })
+	})
+}
+
+// sayProblems prints problems and reports whether there are errors among them.
+func (p *program) sayProblems(problems []taskunit.Problem) bool {
+	for _, x := range problems {
+		if x.Warning {
+			fmt.Fprintln(p.stderr, x)
+		} else {
+			fmt.Fprintln(p.stderr, "Error: "+x.String())
+		}
+	}
+	return taskunit.Errors(problems) > 0
+}
+
+// installUnits checks all of the files before it copies any.
+func (p *program) installUnits(c *cli.Context, files []string) error {
+	replace := c.Bool("replace")
+	home := unitdir.Home(p.getenv)
+	if home == "" {
+		return errors.New("no directory for units: set HOME or XDG_CONFIG_HOME")
+	}
+	var sources []taskunit.Source
+	bad := false
+	for _, file := range files {
+		s, err := p.readUnit(file)
+		if err != nil {
+			return err
+		}
+		if _, err := os.Lstat(filepath.Join(home, s.Name)); err == nil && !replace {
+			return fmt.Errorf("%s is there already: --replace replaces it", filepath.Join(home, s.Name))
+		}
+		sources = append(sources, s)
+	}
+	u, err := p.loadUnits(sources...)
+	if err != nil {
+		return err
+	}
+	for _, s := range sources {
+		bad = p.sayProblems(u.of(s)) || bad
+		if path := s.Definition(); path != "" {
+			_, f, err := p.parse(definition{document: path, catalog: func() (*catalog.Catalog, error) { return p.catalog(c) }})
+			if err != nil {
+				return fmt.Errorf("%s: %w", s.File.Path, err)
+			}
+			p.printProblems(f)
+			bad = bad || !f.Valid
+		}
+	}
+	if bad {
+		fmt.Fprintln(p.stderr, "nothing was installed")
+		return exitStatus(exitOwnFailure)
+	}
+	for _, s := range sources {
+		if err := copyUnit(s, home, replace); err != nil {
+			return err
+		}
+	}
+	if err := p.reloadUnits(c.Context); err != nil {
+		return err
+	}
+	for _, s := range sources {
+		fmt.Fprintln(p.stdout, s.ServiceName())
+	}
+	return nil
+}
+
+// readUnit reads the unit that a user has somewhere.
+func (p *program) readUnit(file string) (taskunit.Source, error) {
+	path, err := filepath.Abs(file)
+	if err != nil {
+		return taskunit.Source{}, err
+	}
+	if filepath.Ext(path) != taskunit.Extension {
+		return taskunit.Source{}, usagef("unit", "%s: the name of a unit ends in %s", file, taskunit.Extension)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return taskunit.Source{}, fmt.Errorf("read the unit: %w", err)
+	}
+	s := taskunit.Source{Name: filepath.Base(path), File: taskunit.Read(path, string(text))}
+	for _, c := range s.Companions() {
+		if c == ".." || strings.HasPrefix(c, "../") {
+			return s, fmt.Errorf("%s names %s, which lies outside of its directory and so is not installed with it: give an absolute path", file, c)
+		}
+	}
+	return s, nil
+}
+
+// copyUnit copies a unit and the files that lie beside it. The unit comes last, so
+// that it never names what is not there.
+func copyUnit(s taskunit.Source, home string, replace bool) error {
+	from := filepath.Dir(s.File.Path)
+	for _, name := range append(s.Companions(), s.Name) {
+		data, err := os.ReadFile(filepath.Join(from, name))
+		if err != nil {
+			return fmt.Errorf("install %s: %w", s.Name, err)
+		}
+		to := filepath.Join(home, name)
+		if have, err := os.ReadFile(to); err == nil && !replace && string(have) != string(data) {
+			return fmt.Errorf("install %s: %s is there already and differs: --replace replaces it", s.Name, to)
+		}
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return err
+		}
+		// Files of variables may hold what is nobody else's business.
+		if err := writeWhole(to, data, 0o600); err != nil {
+			return fmt.Errorf("install %s: %w", s.Name, err)
+		}
+	}
+	return nil
+}
+
+// writeWhole puts a file in place at once, so that nobody reads half of it.
+func writeWhole(path string, data []byte, mode fs.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".podtask-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // fails once it has its name
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// reloadUnits has systemd read its units again, after generating the services
+// where no generator does it.
+func (p *program) reloadUnits(ctx context.Context) error {
+	if !unitdir.HasGenerator() {
+		dir := unitdir.Services(p.getenv)
+		if dir == "" {
+			return errors.New("no directory for services: set HOME or XDG_CONFIG_HOME")
+		}
+		u, err := p.loadUnits()
+		if err != nil {
+			return err
+		}
+		if err := unitdir.Sync(dir, u.services); err != nil {
+			return err
+		}
+	}
+	manager, err := cgroups.Dial(ctx, p.getenv)
+	if err != nil {
+		p.warn("systemd has not been told: %v", err)
+		return nil
+	}
+	defer manager.Close()
+	return manager.Reload(ctx)
+}
+
+// unitRow is a unit in `unit ls`.
+type unitRow struct {
+	Unit    string `json:"unit"`
+	Service string `json:"service"`
+	// State is systemd's ActiveState; empty where systemd cannot be asked, and for
+	// a template.
+	State string `json:"state"`
+	Path  string `json:"path"`
+	// Errors are those for which the unit makes no service.
+	Errors []string `json:"errors"`
+}
+
+func (p *program) listUnits(ctx context.Context, format string) error {
+	u, err := p.loadUnits()
+	if err != nil {
+		return err
+	}
+	manager, err := cgroups.Dial(ctx, p.getenv)
+	if err == nil {
+		defer manager.Close()
+	}
+	rows := []unitRow{}
+	for _, s := range u.sources {
+		if filepath.Ext(s.Name) != taskunit.Extension {
+			continue
+		}
+		r := unitRow{Unit: s.Name, Service: s.ServiceName(), Path: s.File.Path, Errors: []string{}}
+		for _, x := range u.of(s) {
+			if !x.Warning {
+				r.Errors = append(r.Errors, x.String())
+			}
+		}
+		if manager != nil && !strings.Contains(r.Service, "@.") {
+			r.State, _ = manager.ActiveState(ctx, r.Service)
+		}
+		rows = append(rows, r)
+	}
+	switch format {
+	case "json":
+		return writeJSON(p.stdout, rows)
+	case "", "table":
+	default:
+		return usagef("unit", "no format %q: it is table or json", format)
+	}
+	table := [][]string{{"UNIT", "SERVICE", "STATE", "FILE"}}
+	for _, r := range rows {
+		state := firstOf(r.State, "-")
+		if n := len(r.Errors); n > 0 {
+			state = fmt.Sprintf("errors: %d", n)
+		}
+		table = append(table, []string{r.Unit, r.Service, state, r.Path})
+	}
+	return writeList(p.stdout, table)
+}
+
+func (p *program) printUnits(names []string) error {
+	u, err := p.loadUnits()
+	if err != nil {
+		return err
+	}
+	bad := false
+	for _, name := range names {
+		s, err := u.find(name)
+		if err != nil {
+			return err
+		}
+		bad = p.sayProblems(u.of(s)) || bad
+		for _, service := range u.services {
+			if service.Source == s.File.Path {
+				fmt.Fprintf(p.stdout, "# %s\n%s", service.Name, service.Text)
+			}
+		}
+	}
+	if bad {
+		return exitStatus(exitOwnFailure)
+	}
+	return nil
+}
+
+// removeUnits removes units of the user's own directory.
+func (p *program) removeUnits(ctx context.Context, names []string, force bool) error {
+	u, err := p.loadUnits()
+	if err != nil {
+		return err
+	}
+	home := unitdir.Home(p.getenv)
+	var sources []taskunit.Source
+	for _, name := range names {
+		s, err := u.find(name)
+		if err != nil {
+			return err
+		}
+		if home == "" || !strings.HasPrefix(s.File.Path, home+"/") {
+			return fmt.Errorf("%s is not in %s: whoever put it there removes it", s.File.Path, home)
+		}
+		sources = append(sources, s)
+	}
+	manager, err := cgroups.Dial(ctx, p.getenv)
+	if err == nil {
+		defer manager.Close()
+		for _, s := range sources {
+			if err := p.stopBeforeRemoval(ctx, manager, s, force); err != nil {
+				return err
+			}
+		}
+	}
+	for _, s := range sources {
+		if err := os.Remove(s.File.Path); err != nil {
+			return err
+		}
+		fmt.Fprintln(p.stdout, s.Name)
+	}
+	return p.reloadUnits(ctx)
+}
+
+func (p *program) stopBeforeRemoval(ctx context.Context, manager *cgroups.User, s taskunit.Source, force bool) error {
+	service := s.ServiceName()
+	if strings.Contains(service, "@.") { // a template does not run
+		return nil
+	}
+	state, err := manager.ActiveState(ctx, service)
+	if err != nil || state == "inactive" || state == "failed" {
+		return err
+	}
+	if !force {
+		return fmt.Errorf("%s is %s: stop it with `systemctl --user stop %s`, or give --force", service, state, service)
+	}
+	return manager.StopService(ctx, service)
+}

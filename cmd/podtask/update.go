@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/urfave/cli/v2"
+)
+
+func (p *program) updateCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "update",
+		Usage:     "change the limits of running tasks",
+		ArgsUsage: "TASK ...",
+		Description: `The limits are those of a task's containers together. What is not named stays as
+it is; 0 goes back to what the definition says. They are read back from the kernel,
+and hold until the task stops, whoever owns it.
+
+Less memory than is in use makes the kernel reclaim what it can and then kill.
+
+Examples:
+  podtask update --memory 1g web
+  podtask update --cpus 0.5 --pids-limit 200 web`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "memory", Aliases: []string{"m"}, Usage: "all containers together may use `SIZE`: 512m, 2g"},
+			&cli.StringFlag{Name: "cpus", Usage: "`NUMBER` of CPUs, such as 1.5"},
+			&cli.StringFlag{Name: "pids-limit", Usage: "at most `NUMBER` processes and threads"},
+			&cli.StringFlag{Name: "io-weight", Usage: "share of disks where they are contended, 1 to 10000; others have 100"},
+		},
+		Action: p.withHost(update),
+	}
+}
+
+func update(ctx context.Context, s *session, c *cli.Context) error {
+	change, err := parseChange(c)
+	if err != nil {
+		return err
+	}
+	return s.forEach(c, nil, func(st lifecycle.State, _ *progress) error {
+		q := change(st.Options.Quota)
+		if err := s.host.CheckLimits(st, q); err != nil {
+			return fmt.Errorf("update %s: %w", shortID(st.ID), err)
+		}
+		wanted := st
+		wanted.Options.Quota = q
+		err := s.until(ctx, st.ID,
+			func(r reached) error { return r.Update(ctx, q) },
+			func(t api.Task) (bool, error) { return hasQuota(t, wanted.Quota()), nil })
+		if err != nil {
+			return err
+		}
+		// Read again: the task may have got its slice meanwhile.
+		if st, err = s.host.Find(st.ID); err != nil {
+			return err
+		}
+		return s.host.ChangeLimits(ctx, st)
+	})
+}
+
+// hasQuota tells whether the limits are in the task's record.
+func hasQuota(t api.Task, q lifecycle.Quota) bool {
+	return t.CPU == q.CPU && t.Memory == q.Memory && t.TasksMax == q.TasksMax && t.IOWeight == q.IOWeight
+}
+
+// parseChange returns what the flags make of a quota.
+func parseChange(c *cli.Context) (func(lifecycle.Quota) lifecycle.Quota, error) {
+	var to lifecycle.Quota
+	var err error
+	given := false
+	for _, f := range []struct {
+		name  string
+		parse func(string) error
+	}{
+		{"memory", func(v string) (err error) { to.Memory, err = parseMemory(v); return err }},
+		{"cpus", func(v string) (err error) { to.CPU, err = strconv.ParseFloat(v, 64); return err }},
+		{"pids-limit", func(v string) (err error) { to.TasksMax, err = strconv.ParseUint(v, 10, 64); return err }},
+		{"io-weight", func(v string) (err error) { to.IOWeight, err = strconv.ParseUint(v, 10, 64); return err }},
+	} {
+		if !c.IsSet(f.name) {
+			continue
+		}
+		given = true
+		if err = f.parse(c.String(f.name)); err != nil {
+			return nil, usagef("update", "--%s %q is not a number of that kind", f.name, c.String(f.name))
+		}
+	}
+	if !given {
+		return nil, usagef("update", "nothing to change: give --memory, --cpus, --pids-limit or --io-weight")
+	}
+	return func(q lifecycle.Quota) lifecycle.Quota {
+		if c.IsSet("memory") {
+			q.Memory = to.Memory
+		}
+		if c.IsSet("cpus") {
+			q.CPU = to.CPU
+		}
+		if c.IsSet("pids-limit") {
+			q.TasksMax = to.TasksMax
+		}
+		if c.IsSet("io-weight") {
+			q.IOWeight = to.IOWeight
+		}
+		return q
+	}, nil
+}
+
+// parseMemory reads a limit of memory; 0 stands for the definition's.
+func parseMemory(word string) (int64, error) {
+	n, err := parseSize(word)
+	if err == nil && n != 0 && n < minTaskMemory {
+		err = fmt.Errorf("%s is less than 6m", word)
+	}
+	return n, err
+}
+
+// minTaskMemory is the least that a definition may ask for (ECS: 6 MiB).
+const minTaskMemory = 6 << 20
+
+// parseQuota is the quota of a new task. The configuration has checked what it says.
+func parseQuota(c *cli.Context) (q lifecycle.Quota, err error) {
+	if v := c.String("pids-limit"); v != "" {
+		if q.TasksMax, err = strconv.ParseUint(v, 10, 31); err != nil {
+			return q, usagef("run", "--pids-limit is a number, or 0 for no limit, not %q", v)
+		}
+		if q.TasksMax == 0 {
+			q.TasksMax = lifecycle.Unlimited
+		}
+	}
+	if v := c.String("cpu-period"); v != "" {
+		if q.CPUPeriod, err = time.ParseDuration(v); err != nil {
+			return q, usagef("run", "--cpu-period is a time such as 20ms, not %q", v)
+		}
+	}
+	return q, nil
+}

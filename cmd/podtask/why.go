@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/urfave/cli/v2"
+)
+
+func (p *program) whyCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "why",
+		Usage:     "say in one sentence what a task or service waits for, or why it stopped",
+		ArgsUsage: "TASK|SERVICE ...",
+		Description: `The sentence is made of what podtask itself decides by: the queue, attempts that
+failed and when the next is due, dependencies and how far they are, health checks,
+stop time-outs. With --format json all reasons are listed, the root of the others
+first; their codes are stable.
+
+Examples:
+  podtask why web
+  podtask why --format json web | jq -r '.[0].why[0].code'`,
+		Flags:  []cli.Flag{formatFlag("json or a Go template"), ignoreFlag()},
+		Action: p.withHost(why),
+	}
+}
+
+// whyNoOwner is the code of a task that nobody carries on.
+const whyNoOwner = "no-owner"
+
+// answer is what why prints of a task; templates see its fields.
+type answer struct {
+	ID     string `json:"id"`
+	Name   string `json:"name,omitempty"`
+	Status string `json:"status"`
+	// Sentence is what is printed without --format.
+	Sentence string       `json:"sentence"`
+	Why      []api.Reason `json:"why"`
+}
+
+func why(ctx context.Context, s *session, c *cli.Context) error {
+	if !c.Args().Present() {
+		return usagef("why", "no TASK to explain")
+	}
+	answers := []answer{}
+	var errs []error
+	for _, ref := range c.Args().Slice() {
+		t, err := s.inspectTask(ctx, ref)
+		if isGone(err) {
+			if kept, ok := s.findService(ctx, ref); ok {
+				answers = append(answers, explainService(kept, time.Now()))
+				continue
+			}
+		}
+		switch {
+		case err == nil:
+			answers = append(answers, explain(t, time.Now()))
+		case !isGone(err) || !c.Bool("ignore"):
+			errs = append(errs, err)
+		}
+	}
+	var err error
+	switch format := c.String("format"); format {
+	case "":
+		for _, a := range answers {
+			fmt.Fprintln(s.stdout, a.Sentence)
+		}
+	case "json":
+		err = writeJSON(s.stdout, answers)
+	default:
+		err = writeTemplate(s.stdout, "why", format, answers)
+	}
+	return errors.Join(append(errs, err)...)
+}
+
+// explain puts the reasons of a task into a sentence. A task without an owner waits
+// for that first of all.
+func explain(t api.Task, now time.Time) answer {
+	a := answer{ID: t.ID, Name: t.Name, Status: t.Status, Why: t.Why}
+	if !t.Settled && !t.Owner.Alive {
+		ref := firstOf(t.Name, shortID(t.ID))
+		text := fmt.Sprintf("nobody carries it on, its owner has died; `podtask wait %s` or `podtask stop %s` does", ref, ref)
+		if len(t.Why) > 0 {
+			text += "; when last recorded: " + t.Why[0].Text
+		}
+		a.Why = append([]api.Reason{{Code: whyNoOwner, Text: text}}, t.Why...)
+	}
+	name := shortID(t.ID)
+	if t.Name != "" {
+		name = t.Name + " (" + name + ")"
+	}
+	a.Sentence = fmt.Sprintf("%s is %s: ", name, t.Status)
+	if len(a.Why) > 0 {
+		a.Sentence += oneLine(a.Why[0].Text) + times(a.Why[0], now) + next(t, a.Why[0].Code)
+	}
+	a.Sentence += "."
+	return a
+}
+
+// next continues a sentence with what a user may do about it.
+func next(t api.Task, code string) string {
+	ref := firstOf(t.Name, shortID(t.ID))
+	ran := func(c api.Container) bool { return !c.StartedAt.IsZero() }
+	switch {
+	case code == lifecycle.WhyPaused:
+		return fmt.Sprintf("; `podtask unpause %s` lets it go on", ref)
+	case code == lifecycle.WhyEnded && t.Goal != lifecycle.Gone.String() && slices.ContainsFunc(t.Containers, ran):
+		return fmt.Sprintf("; `podtask logs %s` shows what it wrote", ref)
+	}
+	return ""
+}
+
+// findService asks the agent, if there is one, for a service.
+func (s *session) findService(ctx context.Context, name string) (api.Service, bool) {
+	c := s.dialAgent(ctx)
+	if c == nil {
+		return api.Service{}, false
+	}
+	defer c.Close()
+	kept, err := c.Service(ctx, name)
+	return kept, err == nil
+}
+
+// explainService is explain for a service.
+func explainService(s api.Service, now time.Time) answer {
+	return answer{
+		Name: s.ServiceName, Status: s.Status, Why: s.Why,
+		Sentence: fmt.Sprintf("service %s is %s: %s.", s.ServiceName, s.Status, oneLine(s.Why[0].Text)+times(s.Why[0], now)),
+	}
+}
+
+// times continues a sentence with how long it has been so, and when what follows.
+func times(r api.Reason, now time.Time) string {
+	text := ""
+	switch {
+	case r.Since.IsZero():
+	case r.Code == lifecycle.WhyEnded:
+		text = ", " + ago(now, r.Since)
+	default:
+		text = ", for " + span(now.Sub(r.Since))
+	}
+	switch left := r.Until.Sub(now); {
+	case r.Until.IsZero():
+	case left > 0:
+		text += fmt.Sprintf("; %s in %s", r.Then, span(left))
+	default:
+		text += fmt.Sprintf("; %s now", r.Then)
+	}
+	return text
+}
+
+// span is a duration for people: tenths of a second below ten, whole seconds above.
+func span(d time.Duration) string {
+	d = max(d, 0)
+	if d < 10*time.Second {
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}

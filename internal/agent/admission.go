@@ -1,0 +1,377 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/podtask/podtask/pkg/admission"
+	"github.com/podtask/podtask/pkg/cgroups"
+	"github.com/podtask/podtask/pkg/libpod"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/netns"
+	"github.com/podtask/podtask/pkg/state"
+)
+
+// The settings of the budget that all tasks share. They are read by each process:
+// owners that are to agree get the same.
+const (
+	// BudgetCPUEnv is a number of vCPU or none; unset means what the user slice or
+	// the host has.
+	BudgetCPUEnv = "PODTASK_BUDGET_CPU"
+	// BudgetMemoryEnv is an amount such as 4g or none; unset likewise.
+	BudgetMemoryEnv = "PODTASK_BUDGET_MEMORY"
+	// ReservedMemoryEnv is taken off the memory that was found, not off
+	// BudgetMemoryEnv.
+	ReservedMemoryEnv = "PODTASK_RESERVED_MEMORY"
+	// ReservedPortsEnv lists ports that no task may have.
+	ReservedPortsEnv = "PODTASK_RESERVED_PORTS"
+	// OvertakeEnv is how many later tasks may pass one that waits; 0 keeps the order.
+	OvertakeEnv = "PODTASK_QUEUE_OVERTAKE"
+)
+
+// ledger is what all owners share, as it is stored.
+type ledger struct {
+	Queue admission.Queue `json:"queue,omitzero"`
+	Drain *Drain          `json:"drain,omitempty"`
+	// SweptAt is when somebody last looked for what dead owners have left behind.
+	SweptAt time.Time `json:"sweptAt,omitzero"`
+	// SuspectUntil: until then a dead owner's pod may still come into being.
+	SuspectUntil time.Time `json:"suspectUntil,omitzero"`
+}
+
+// Drain says since when the host takes no new tasks.
+type Drain struct {
+	Since time.Time `json:"since"`
+}
+
+// ErrDraining says that this host takes no new tasks.
+var ErrDraining = errors.New("this host is draining")
+
+// readBudget reads the settings, all problems at once.
+func readBudget(getenv func(string) string, root fs.FS, uid, cpus int) (admission.Budget, error) {
+	var errs []error
+	setting := func(name string, read func(string) error) {
+		if value := getenv(name); value != "" {
+			if err := read(value); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", name, err))
+			}
+		}
+	}
+	var b admission.Budget
+	if getenv(BudgetCPUEnv) == "" || getenv(BudgetMemoryEnv) == "" { // else nobody needs to look
+		room := cgroups.RoomFor(root, uid, cpus)
+		b = admission.Budget{CPU: room.CPU, CPUFrom: room.CPUFrom, Memory: room.Memory, MemoryFrom: room.MemoryFrom}
+	}
+	setting(ReservedMemoryEnv, func(v string) error {
+		reserved, err := admission.ParseMemory(v)
+		if err == nil && reserved == admission.Unlimited {
+			return errors.New("none is no amount: give one like 512m, or leave it unset")
+		}
+		if b.Memory != admission.Unlimited {
+			b.Memory, b.MemoryFrom = max(0, b.Memory-reserved), b.MemoryFrom+" less "+ReservedMemoryEnv
+		}
+		return err
+	})
+	setting(BudgetCPUEnv, func(v string) (err error) {
+		b.CPU, err = admission.ParseCPU(v)
+		b.CPUFrom = BudgetCPUEnv
+		return err
+	})
+	setting(BudgetMemoryEnv, func(v string) (err error) {
+		b.Memory, err = admission.ParseMemory(v)
+		b.MemoryFrom = BudgetMemoryEnv
+		return err
+	})
+	setting(ReservedPortsEnv, func(v string) (err error) {
+		b.Reserved, err = admission.ParsePorts(v)
+		return err
+	})
+	setting(OvertakeEnv, func(v string) error {
+		n, err := strconv.ParseUint(v, 10, 16)
+		if err != nil {
+			return fmt.Errorf("%q is no number of tasks: give 0 to 65535", v)
+		}
+		b.Overtake = int(n)
+		return nil
+	})
+	return b, errors.Join(errs...)
+}
+
+// budget is what all tasks together may take.
+func (h *Host) budget() (admission.Budget, error) {
+	return readBudget(h.cfg.Getenv, hostRoot, os.Getuid(), runtime.NumCPU())
+}
+
+// readLedger reads what owners share; it may be changing.
+func (h *Host) readLedger() (ledger, error) {
+	data, err := h.shared.Read()
+	if err != nil || data == nil {
+		return ledger{}, err
+	}
+	var l ledger
+	err = json.Unmarshal(data, &l)
+	return l, err
+}
+
+// changeLedger changes what owners share. When there is none, or it was damaged, it
+// is made of the records first; where all is new there is nothing to sweep yet.
+func (h *Host) changeLedger(ctx context.Context, change func(*ledger)) error {
+	return h.shared.Update(ctx, func(old []byte) ([]byte, error) {
+		var l ledger
+		if old == nil || json.Unmarshal(old, &l) != nil {
+			l = ledger{Queue: h.recall(), SweptAt: time.Now().UTC()}
+		}
+		change(&l)
+		return json.Marshal(l)
+	})
+}
+
+// recall makes a queue of the records: those who are in are in, and those who wait
+// ask again.
+func (h *Host) recall() admission.Queue {
+	var q admission.Queue
+	all, _ := h.States()
+	for _, s := range all {
+		if s.Sandbox.Share == lifecycle.ShareHeld && s.Status() != lifecycle.StatusStopped {
+			q = q.Take(entry(s), s.CreatedAt)
+		}
+	}
+	return q
+}
+
+func entry(s lifecycle.State) admission.Entry {
+	name := s.Name
+	if name == "" {
+		name = s.Task.Family
+	}
+	return admission.Entry{Task: s.ID, Name: name, Need: s.Need()}
+}
+
+// present: somebody owns the task.
+func (h *Host) present(id string) bool {
+	_, held := h.Holder(id)
+	return held
+}
+
+// admit asks for a task's share. It does not wait.
+func (h *Host) admit(ctx context.Context, s lifecycle.State, e lifecycle.AdmitTask) (lifecycle.Result, error) {
+	if e.Begun {
+		err := h.changeLedger(ctx, func(l *ledger) { l.Queue = l.Queue.Take(entry(s), time.Now().UTC()) })
+		return lifecycle.Result{Admitted: true}, passing(err)
+	}
+	budget, err := h.budget()
+	if err == nil {
+		err = budget.Refuse(s.Need())
+	}
+	if err != nil {
+		return lifecycle.Result{}, err
+	}
+	// One that waits looks before it takes the lock: all who wait are woken together.
+	if l, err := h.readLedger(); err == nil && len(h.stale(l.Queue, s.ID)) == 0 {
+		if e, asked := l.Queue.Find(s.ID); asked && e.Need.Equal(s.Need()) {
+			if v := l.Queue.Judge(budget, s.ID, h.present); !v.Admitted {
+				return lifecycle.Result{Queue: v.String()}, nil
+			}
+		}
+	}
+	v, err := h.ask(ctx, budget, s, nil)
+	if err != nil || v.Admitted {
+		return lifecycle.Result{Admitted: v.Admitted}, passing(err)
+	}
+	if idle := h.idle(ctx, s.ID); len(idle) > 0 {
+		v, err = h.ask(ctx, budget, s, idle)
+	}
+	return lifecycle.Result{Admitted: v.Admitted, Queue: v.String()}, passing(err)
+}
+
+// ask asks under the lock, after having dropped what nobody needs any more. Idle
+// are tasks of which nothing runs; those still without an owner lose their share.
+func (h *Host) ask(ctx context.Context, b admission.Budget, s lifecycle.State, idle []string) (v admission.Verdict, err error) {
+	err = h.changeLedger(ctx, func(l *ledger) {
+		for _, id := range h.stale(l.Queue, s.ID) {
+			l.Queue = l.Queue.Release(id)
+		}
+		for _, id := range idle {
+			if !h.present(id) {
+				l.Queue = l.Queue.Release(id)
+			}
+		}
+		l.Queue, v = l.Queue.Ask(b, entry(s), time.Now().UTC(), h.present)
+	})
+	return v, err
+}
+
+// stale are the other tasks of the queue that have stopped, or are no more, without
+// having given their share back: their owners have died in between.
+func (h *Host) stale(q admission.Queue, except string) []string {
+	var ids []string
+	for _, e := range q.Entries {
+		if e.Task == except || h.present(e.Task) {
+			continue
+		}
+		data, err := h.store.Get(e.Task)
+		if errors.Is(err, fs.ErrNotExist) {
+			ids = append(ids, e.Task)
+			continue
+		}
+		if err != nil {
+			continue // nobody knows
+		}
+		if s, err := decode(data); err == nil && s.Status() == lifecycle.StatusStopped {
+			ids = append(ids, e.Task)
+		}
+	}
+	return ids
+}
+
+// idlePace is how long a process lets pass between two questions to Podman about
+// tasks without an owner.
+const idlePace = 10 * time.Second
+
+// idle are the tasks that are in, have no owner, and of which nothing runs, as
+// after a reboot. Whoever owns such a task next asks anew.
+func (h *Host) idle(ctx context.Context, except string) []string {
+	l, err := h.readLedger()
+	if err != nil {
+		return nil
+	}
+	var orphans []string
+	for _, e := range l.Queue.Entries {
+		if e.Held && e.Task != except && !h.present(e.Task) {
+			orphans = append(orphans, e.Task)
+		}
+	}
+	if len(orphans) == 0 || !h.mayAskIdle() {
+		return nil
+	}
+	podman, err := h.Podman(ctx)
+	if err != nil {
+		return nil
+	}
+	found, err := podman.List(ctx)
+	if err != nil {
+		h.log.Debug("what runs is not known", "error", err)
+		return nil
+	}
+	return slices.DeleteFunc(orphans, func(id string) bool {
+		return slices.ContainsFunc(found, func(f libpod.Found) bool { return f.TaskID == id && f.Status == libpod.Running })
+	})
+}
+
+func (h *Host) mayAskIdle() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if time.Since(h.askedIdle) < idlePace {
+		return false
+	}
+	h.askedIdle = time.Now()
+	return true
+}
+
+// release gives a task's share back, or takes it out of the queue.
+func (h *Host) release(ctx context.Context, id string) error {
+	return passing(h.changeLedger(ctx, func(l *ledger) { l.Queue = l.Queue.Release(id) }))
+}
+
+// passing makes a failure of the ledger one that may pass: the disk is full, say.
+func passing(err error) error {
+	if err == nil || errors.Is(err, state.ErrFuture) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return &passingError{err}
+}
+
+type passingError struct{ cause error }
+
+func (e *passingError) Error() string { return e.cause.Error() }
+func (e *passingError) Unwrap() error { return e.cause }
+
+// Waiting is what each task in the queue waits for, by id.
+func (h *Host) Waiting() map[string]admission.Verdict {
+	waiting := map[string]admission.Verdict{}
+	l, err := h.readLedger()
+	if err != nil || len(l.Queue.Entries) == 0 {
+		return waiting
+	}
+	budget, err := h.budget()
+	if err != nil {
+		return waiting
+	}
+	for _, e := range l.Queue.Entries {
+		if !e.Held {
+			waiting[e.Task] = l.Queue.Judge(budget, e.Task, h.present)
+		}
+	}
+	return waiting
+}
+
+// Shares are the ids of the tasks that are in or wait, in the order in which they
+// asked.
+func (h *Host) Shares() []string {
+	l, err := h.readLedger()
+	if err != nil {
+		return nil
+	}
+	var ids []string
+	for _, e := range l.Queue.Entries {
+		ids = append(ids, e.Task)
+	}
+	return ids
+}
+
+// portIsTaken tells whether a port is in use by somebody else than a task: for a
+// task's the next one waits.
+func (h *Host) portIsTaken() func(protocol, ip string, port uint16) bool {
+	l, err := h.readLedger()
+	return func(protocol, ip string, port uint16) bool {
+		if err == nil {
+			if _, ours := l.Queue.Holder(admission.Port{Number: port, Protocol: protocol, HostIP: ip}); ours {
+				return false
+			}
+		}
+		return netns.InUse(protocol, ip, port)
+	}
+}
+
+// Draining tells whether the host takes no new tasks, and since when.
+func (h *Host) Draining() (Drain, bool) {
+	l, err := h.readLedger()
+	if err != nil || l.Drain == nil {
+		return Drain{}, false
+	}
+	return *l.Drain, true
+}
+
+// SetDraining makes the host refuse new tasks, or take them again. No task is
+// created after it has returned.
+func (h *Host) SetDraining(ctx context.Context, draining bool) error {
+	lock, err := h.locks.LockWait(ctx, hostKey) // as Create
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	return h.changeLedger(ctx, func(l *ledger) {
+		switch {
+		case !draining:
+			l.Drain = nil
+		case l.Drain == nil:
+			l.Drain = &Drain{Since: time.Now().UTC()}
+		}
+	})
+}
+
+// refuseDraining is asked before a task is created.
+func (h *Host) refuseDraining() error {
+	if d, draining := h.Draining(); draining {
+		return fmt.Errorf("%w since %s and takes no new tasks; `podtask drain --undo` ends that", ErrDraining, d.Since.Local().Format(time.DateTime))
+	}
+	return nil
+}

@@ -1,0 +1,582 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/enginetest"
+	"github.com/podtask/podtask/pkg/libpod"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/state"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+const boxImage = "localhost/testbox:1"
+
+// site is one user's machine with one vCPU for tasks.
+type site struct {
+	t      *testing.T
+	podman *enginetest.Fake
+	dir    string
+	env    map[string]string
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	podman := enginetest.New(enginetest.Wall{})
+	podman.Load(boxImage, enginetest.Image{})
+	return &site{t: t, podman: podman, dir: t.TempDir(), env: map[string]string{agent.BudgetCPUEnv: "1", agent.BudgetMemoryEnv: "none"}}
+}
+
+// process is another podtask on the machine.
+func (s *site) process() *agent.Host {
+	s.t.Helper()
+	h, err := agent.Open(agent.Config{
+		StateDir: filepath.Join(s.dir, "state"), RuntimeDir: filepath.Join(s.dir, "run"),
+		Getenv: func(name string) string { return s.env[name] },
+		Dial:   func(context.Context) (agent.Engine, error) { return s.podman, nil },
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = h.Close() })
+	return h
+}
+
+// box is a task of one container with so many cpu units.
+func (s *site) box(cpu int, port uint16, command ...string) taskdef.Task {
+	s.t.Helper()
+	c := map[string]any{"name": "app", "image": boxImage, "command": command}
+	if port > 0 {
+		c["portMappings"] = []any{map[string]any{"containerPort": 80, "hostPort": port}}
+	}
+	def := map[string]any{"family": "box", "containerDefinitions": []any{c}}
+	if cpu > 0 {
+		def["cpu"] = fmt.Sprint(cpu)
+	}
+	src, err := json.Marshal(def)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	task, problems, err := taskdef.Parse("box.json", src)
+	if err != nil {
+		s.t.Fatal(err, problems)
+	}
+	return task
+}
+
+var boxOptions = lifecycle.Options{Pull: lifecycle.PullNever, Limits: agent.LimitsBestEffort}
+
+func (s *site) create(h *agent.Host, task taskdef.Task, name string) string {
+	s.t.Helper()
+	st, err := h.Create(s.t.Context(), task, name, boxOptions)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return st.ID
+}
+
+// ownedBox is a task with an owner in a process of its own.
+type ownedBox struct {
+	site  *site
+	owner *agent.Owner
+	id    string
+	die   context.CancelFunc
+	ended chan error
+}
+
+func (s *site) run(task taskdef.Task, name string) *ownedBox {
+	s.t.Helper()
+	h := s.process()
+	return s.own(h, s.create(h, task, name))
+}
+
+// sleeper is a task with so many cpu units that runs, once it may, until it is stopped.
+func (s *site) sleeper(cpu int, name string) *ownedBox {
+	s.t.Helper()
+	return s.run(s.box(cpu, 0, "sleep", "forever"), name)
+}
+
+// running is a sleeper that runs.
+func (s *site) running(cpu int, name string) *ownedBox {
+	s.t.Helper()
+	r := s.sleeper(cpu, name)
+	r.untilRunning()
+	return r
+}
+
+func (s *site) own(h *agent.Host, id string) *ownedBox {
+	s.t.Helper()
+	o, err := h.Own(id)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, die := context.WithCancel(context.Background())
+	r := &ownedBox{site: s, owner: o, id: id, die: die, ended: make(chan error, 1)}
+	go func() {
+		err := o.Run(ctx)
+		r.ended <- errors.Join(err, o.Close())
+	}()
+	s.t.Cleanup(die)
+	return r
+}
+
+// until waits for a state.
+func (r *ownedBox) until(what string, fits func(lifecycle.State) bool) lifecycle.State {
+	r.site.t.Helper()
+	found := false
+	if err := r.owner.Watch(r.site.t.Context(), func(s lifecycle.State) bool { found = fits(s); return !found }); err != nil || !found {
+		r.site.t.Fatalf("%s is not %s: %s (%v)", r.id, what, r.owner.State().Status(), err)
+	}
+	return r.owner.State()
+}
+
+func (r *ownedBox) untilRunning() {
+	r.site.t.Helper()
+	r.until("running", func(s lifecycle.State) bool { return s.Status() == lifecycle.StatusRunning })
+}
+
+func (r *ownedBox) untilQueued() string {
+	r.site.t.Helper()
+	return r.until("queued", lifecycle.State.Queued).Sandbox.Queue
+}
+
+// end waits for the owner to end by itself.
+func (r *ownedBox) end() {
+	r.site.t.Helper()
+	if err := <-r.ended; err != nil {
+		r.site.t.Fatal(err)
+	}
+}
+
+// kill ends the owner and leaves the task as it is.
+func (r *ownedBox) kill() {
+	r.die()
+	<-r.ended
+}
+
+func (r *ownedBox) stop() {
+	r.site.t.Helper()
+	r.owner.Send(lifecycle.StopRequested{By: "test", Force: true})
+	r.end()
+}
+
+func (s *site) wantShares(want ...string) {
+	s.t.Helper()
+	if got := s.process().Shares(); !slices.Equal(got, want) {
+		s.t.Errorf("shares are held or waited for by %v, want %v", got, want)
+	}
+}
+
+// The ECS agent's TestHostResourceManagerTrickleQueue, with an owner for each task.
+func TestThirdTaskStartsWhenTheFirstHasStopped(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	first := s.running(512, "first")
+	second := s.running(512, "second")
+	third := s.sleeper(512, "third")
+	if why := third.untilQueued(); !strings.Contains(why, "0.5 vCPU (0 vCPU of 1 vCPU free), which first (") || !strings.Contains(why, "second (") {
+		t.Errorf("it waits for %q", why)
+	}
+	if left := s.podman.Left(third.id); len(left) > 0 {
+		t.Errorf("a task in the queue has %v", left)
+	}
+	if v := s.process().Waiting()[third.id]; v.Word() != "cpu" {
+		t.Errorf("others see %+v", v)
+	}
+	first.stop()
+	third.untilRunning()
+	s.wantShares(second.id, third.id)
+	second.stop()
+	third.stop()
+	s.wantShares()
+}
+
+// The ECS agent's TestHostResourceManagerResourceUtilization.
+func TestTaskThatIsSlowToStopDelaysNobodyWhoHasRoom(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	slow := s.run(s.box(512, 0, "term", "ignore", "--", "sleep", "forever"), "slow")
+	slow.untilRunning()
+	slow.owner.Send(lifecycle.StopRequested{By: "test"})
+	slow.until("stopping", func(st lifecycle.State) bool { return st.Goal == lifecycle.Down })
+	next := s.running(512, "next")
+	if s.podman.Running("podtask-box-"+slow.id[:12]+"-app") != true {
+		t.Error("the slow task has stopped too early for this test to say anything")
+	}
+	slow.stop()
+	next.stop()
+}
+
+// The ECS agent's TestHostResourceManagerStopTaskNotBlockWaitingTasks.
+func TestQueuedTaskCanBeStoppedAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	holder := s.running(1024, "holder")
+	leaver := s.sleeper(1024, "leaver")
+	leaver.untilQueued()
+	patient := s.sleeper(1024, "patient")
+	patient.untilQueued()
+	leaver.owner.Send(lifecycle.StopRequested{By: "test"})
+	leaver.end()
+	s.wantShares(holder.id, patient.id)
+	holder.stop()
+	patient.untilRunning()
+	patient.stop()
+}
+
+// The ECS agent's TestHostResourceManagerLaunchTypeBehavior.
+func TestTaskWithLimitsOffIsNotAccountedFor(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	h := s.process()
+	st, err := h.Create(t.Context(), s.box(4096, 0, "sleep", "forever"), "", lifecycle.Options{Pull: lifecycle.PullNever, Limits: agent.LimitsOff})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := s.own(h, st.ID)
+	r.untilRunning()
+	s.wantShares()
+	r.stop()
+}
+
+func TestStaticPortOfATaskIsWaitedForAndOfAnotherProgramIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := uint16(listener.Addr().(*net.TCPAddr).Port)
+	task := s.box(0, port, "sleep", "forever")
+	if err := s.process().Preflight(t.Context(), task, boxOptions); err == nil || !strings.Contains(err.Error(), fmt.Sprint(port)) {
+		t.Errorf("another program has the port: %v", err)
+	}
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	first := s.run(task, "first")
+	first.untilRunning()
+	// The port is bound in truth as well, by the first task's Podman.
+	if listener, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err != nil {
+		t.Skipf("somebody else has taken the port meanwhile: %v", err)
+	}
+	defer listener.Close()
+	if err := s.process().Preflight(t.Context(), task, boxOptions); err != nil {
+		t.Errorf("a task has the port: %v", err)
+	}
+	second := s.run(task, "second")
+	if why := second.untilQueued(); !strings.HasPrefix(why, fmt.Sprintf("port %d/tcp, which first (", port)) {
+		t.Errorf("it waits for %q", why)
+	}
+	first.stop()
+	second.untilRunning()
+	second.stop()
+}
+
+func TestImpossibleTaskIsRefusedBeforeAnythingIsMade(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	task := s.box(2048, 0, "sleep", "forever")
+	err := s.process().Preflight(t.Context(), task, boxOptions)
+	if err == nil || !strings.Contains(err.Error(), "2 vCPU") || !strings.Contains(err.Error(), "1 vCPU (PODTASK_BUDGET_CPU)") {
+		t.Errorf("it says %v", err)
+	}
+	r := s.run(task, "") // whoever created it with another budget
+	r.end()
+	if st := r.owner.State(); st.Stop.Code != lifecycle.StopTaskFailedToStart || !strings.Contains(st.Stop.Reason, "2 vCPU") {
+		t.Errorf("it ended with %+v", st.Stop)
+	}
+	s.wantShares()
+}
+
+func TestEverySettingThatIsWrongIsNamed(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for _, name := range []string{agent.BudgetCPUEnv, agent.BudgetMemoryEnv, agent.ReservedMemoryEnv, agent.ReservedPortsEnv, agent.OvertakeEnv} {
+		s.env[name] = "nonsense"
+	}
+	err := s.process().Preflight(t.Context(), s.box(0, 0, "exit", "0"), boxOptions)
+	for name := range s.env {
+		if err == nil || !strings.Contains(err.Error(), name+": ") {
+			t.Errorf("%s is not named: %v", name, err)
+		}
+	}
+}
+
+func TestTaskOfADeadOwnerKeepsItsShareWhileItRuns(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	dead := s.running(1024, "dead")
+	dead.kill()
+	waiter := s.sleeper(1024, "waiter")
+	if why := waiter.untilQueued(); !strings.Contains(why, "which dead (") {
+		t.Errorf("it waits for %q", why)
+	}
+	heir := s.own(s.process(), dead.id)
+	heir.until("running", func(st lifecycle.State) bool {
+		return st.Sandbox.Share == lifecycle.ShareHeld && st.Status() == lifecycle.StatusRunning
+	})
+	s.wantShares(dead.id, waiter.id)
+	heir.stop()
+	waiter.untilRunning()
+	waiter.stop()
+	s.wantShares()
+}
+
+func TestShareOfADeadOwnerIsFreedOnceNothingRuns(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	dead := s.running(1024, "dead")
+	dead.kill()
+	s.podman.Reboot(true)
+	next := s.running(1024, "next")
+	s.wantShares(next.id)
+	heir := s.own(s.process(), dead.id) // it finds its container ended
+	heir.end()
+	next.stop()
+	s.wantShares()
+}
+
+func TestOwnerThatDiesInTheQueueHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	holder := s.running(1024, "holder")
+	dead := s.sleeper(1024, "dead")
+	dead.untilQueued()
+	dead.kill()
+	next := s.sleeper(1024, "next")
+	next.untilQueued()
+	holder.stop()
+	next.untilRunning()
+	heir := s.own(s.process(), dead.id)
+	heir.untilQueued()
+	next.stop()
+	heir.untilRunning()
+	heir.stop()
+	s.wantShares()
+}
+
+func TestUpdateChangesTheShare(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	large := s.run(s.box(1024, 0, "sleep", "forever"), "large")
+	large.untilRunning()
+	small := s.run(s.box(512, 0, "sleep", "forever"), "small")
+	small.untilQueued()
+	half := lifecycle.Quota{CPU: 0.5}
+	large.owner.Send(lifecycle.LimitsRequested{Quota: half})
+	small.untilRunning()
+	if err := s.process().CheckLimits(large.owner.State(), lifecycle.Quota{CPU: 2}); err == nil || !strings.Contains(err.Error(), "2 vCPU") {
+		t.Errorf("more than the host has: %v", err)
+	}
+	large.stop()
+	small.stop()
+}
+
+func TestDamagedLedgerIsMadeAnewOfTheRecords(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	holder := s.running(1024, "holder")
+	file := filepath.Join(s.dir, "state", "ledger", strings.Repeat("0", 32)+".json")
+	if err := os.WriteFile(file, []byte("damage"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	next := s.sleeper(1024, "next")
+	if why := next.untilQueued(); !strings.Contains(why, "which holder (") {
+		t.Errorf("it waits for %q", why)
+	}
+	holder.stop()
+	next.untilRunning()
+	next.stop()
+}
+
+func TestDrainingHostTakesNoNewTasks(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	h := s.process()
+	for range 2 { // twice is as once
+		if err := h.SetDraining(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := s.process()
+	task := s.box(0, 0, "exit", "0")
+	if _, err := other.Create(t.Context(), task, "", boxOptions); !errors.Is(err, agent.ErrDraining) {
+		t.Errorf("Create: %v", err)
+	}
+	if err := other.Preflight(t.Context(), task, boxOptions); !errors.Is(err, agent.ErrDraining) {
+		t.Errorf("Preflight: %v", err)
+	}
+	if err := other.SetDraining(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	s.run(task, "").end()
+}
+
+// Twenty tasks, each with an owner in a process of its own, go through a host that
+// has room for four.
+func TestManyTasksGoThroughASmallHost(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	task := s.box(256, 0, "sleep", "20ms", "--", "exit", "0")
+	var wg sync.WaitGroup
+	for range 20 {
+		r := s.run(task, "")
+		wg.Go(func() {
+			if err := <-r.ended; err != nil {
+				t.Error(err)
+			}
+			if st := r.owner.State(); st.ExitCode() != 0 || st.Status() != lifecycle.StatusStopped {
+				t.Errorf("%s: %s, %d: %+v", r.id, st.Status(), st.ExitCode(), st.Stop)
+			}
+		})
+	}
+	wg.Wait()
+	s.wantShares()
+	s.checkEvents(20)
+	most, now, ran := 0, 0, 0
+	for _, f := range s.podman.Facts(0) {
+		if !strings.HasSuffix(f.Container, "-infra") {
+			continue
+		}
+		switch f.What {
+		case enginetest.Started:
+			now++
+			ran++
+			most = max(most, now)
+		case enginetest.Ended:
+			now--
+		}
+	}
+	if ran != 20 || most > 4 || most < 2 {
+		t.Errorf("%d pods were up, %d of them at a time", ran, most)
+	}
+}
+
+// checkEvents: the events of all owners are one stream, without gaps and doubles,
+// and those of each task are in its own order.
+func (s *site) checkEvents(tasks int) {
+	s.t.Helper()
+	last, lastOf, stopped := uint64(0), map[string]uint64{}, 0
+	err := s.process().Events(s.t.Context(), 0, false, func(e agent.Event) error {
+		if e.Seq != last+1 || e.TaskSeq != lastOf[e.Task]+1 {
+			s.t.Errorf("event %d, %d of its task, follows %d, %d", e.Seq, e.TaskSeq, last, lastOf[e.Task])
+		}
+		last, lastOf[e.Task] = e.Seq, e.TaskSeq
+		if e.Container == "" && e.Status == lifecycle.StatusStopped.String() {
+			stopped++
+		}
+		return nil
+	})
+	if err != nil || stopped != tasks || len(lastOf) != tasks {
+		s.t.Errorf("%d tasks, %d of them STOPPED (%v)", len(lastOf), stopped, err)
+	}
+}
+
+func TestSweepRemovesPodsWithoutATask(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	h := s.process()
+	stateDir := filepath.Join(s.dir, "state")
+	pod := func(name, id, dir string) {
+		t.Helper()
+		_, err := s.podman.EnsurePod(t.Context(), libpod.PodSpec{Name: name, TaskID: id, Network: "none", Labels: map[string]string{"podtask.state-dir": dir}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	orphan, elsewhere, owned := strings.Repeat("1", 32), strings.Repeat("2", 32), s.create(h, s.box(0, 0, "exit", "0"), "")
+	pod("orphan", orphan, stateDir)
+	pod("elsewhere", elsewhere, "/another/state")
+	pod("recorded", owned, stateDir)
+	pod("strange", "no id", stateDir)
+	removed, err := h.Sweep(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []agent.Orphan{{Kind: "pod", Name: "orphan", Task: orphan}}
+	if !slices.Equal(removed, want) {
+		t.Errorf("removed %v, want %v", removed, want)
+	}
+	if left := s.podman.Left(orphan); len(left) > 0 {
+		t.Errorf("there is left: %v", left)
+	}
+	for _, id := range []string{elsewhere, owned, "no id"} {
+		if len(s.podman.Left(id)) == 0 {
+			t.Errorf("the pod of %s is gone", id)
+		}
+	}
+	if again, err := h.Sweep(t.Context()); err != nil || len(again) > 0 {
+		t.Errorf("a second time it removes %v (%v)", again, err)
+	}
+}
+
+// A pod is made only under its task's lock, so a sweep in that moment leaves it.
+func TestSweepLeavesWhatAnOwnerIsAboutToMake(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.running(0, "")
+	record := filepath.Join(s.dir, "state", "tasks", r.id+".json")
+	content, err := os.ReadFile(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(record); err != nil {
+		t.Fatal(err)
+	}
+	if removed, err := s.process().Sweep(t.Context()); err != nil || len(removed) > 0 {
+		t.Errorf("removed %v (%v)", removed, err)
+	}
+	if err := os.WriteFile(record, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.stop()
+}
+
+// What a killed owner had asked Podman for may be made after the task was removed.
+func TestNextOwnerSweepsAfterATaskWasErasedInTheMaking(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.run(s.box(0, 0, "exit", "0"), "").end() // sweeps, so that none is due
+	h := s.process()
+	id := s.create(h, s.box(0, 0, "sleep", "forever"), "")
+	st, err := h.Find(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// An owner has resolved, asked for the pod, and was killed.
+	st.Sandbox.Dirty, st.Containers[0].Resolved = true, true
+	store, err := state.Open(filepath.Join(s.dir, "state"), state.OS{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(st)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Put(id, data); err != nil {
+		t.Fatal(err)
+	}
+	r := s.own(h, id)
+	r.owner.Send(lifecycle.RemoveRequested{By: "test"})
+	r.end()
+	_, err = s.podman.EnsurePod(t.Context(), libpod.PodSpec{Name: "late", TaskID: id, Network: "none", Labels: map[string]string{"podtask.state-dir": filepath.Join(s.dir, "state")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.run(s.box(0, 0, "sleep", "50ms", "--", "exit", "0"), "").end()
+	if left := s.podman.Left(id); len(left) > 0 {
+		t.Errorf("there is left: %v", left)
+	}
+}

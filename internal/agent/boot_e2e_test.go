@@ -1,0 +1,47 @@
+//go:build e2e
+
+package agent
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/podtask/podtask/internal/faults"
+	"github.com/podtask/podtask/pkg/lifecycle"
+)
+
+// TestNetworkOfTheHostComesLater lets Podman fail as it does early at boot, when no
+// interface has an address yet: the task waits, says what for, and runs in the end.
+func TestNetworkOfTheHostComesLater(t *testing.T) {
+	needBed(t)
+	t.Parallel()
+	w := newWorld(t, faults.Start(t, bed.service.socket))
+	w.create("boot", container{"name": "app", "command": "exit 3"})
+	const cause = "pasta failed with exit code 1: External interface not usable"
+	boot := w.proxy.Fault(faults.Match{Method: "POST", Path: "-infra/start$", Times: 3}, faults.Status(500, cause, cause))
+	o := w.own()
+	var why []lifecycle.Reason
+	var wg sync.WaitGroup
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	wg.Go(func() {
+		_ = o.Watch(ctx, func(s lifecycle.State) bool {
+			why = append(why, s.Explain()...)
+			return true
+		})
+	})
+	s := w.run(o)
+	cancel()
+	wg.Wait()
+	if got := codes(s); s.Status() != lifecycle.StatusStopped || got != "app=3: 3" || boot.Hits() != 3 {
+		t.Errorf("%s: %s after %d failures", s.Status(), got, boot.Hits())
+	}
+	told := false
+	for _, r := range why {
+		told = told || r.Code == lifecycle.WhyRetry && strings.Contains(r.Text, "External interface not usable")
+	}
+	if !told {
+		t.Errorf("why never told: %+v", why)
+	}
+}

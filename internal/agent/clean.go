@@ -1,0 +1,335 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/podtask/podtask/pkg/images"
+	"github.com/podtask/podtask/pkg/libpod"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/state"
+)
+
+// imageLease is how long an image stays after its last use whatever else is true:
+// long enough for a task that found it to write down that it uses it.
+const imageLease = 10 * time.Minute
+
+// LocalImage is an image that podtask pulled and that is in local storage.
+type LocalImage struct {
+	// ID is Podman's, Names its tags, and of those whatever podtask did not give.
+	ID    string   `json:"id"`
+	Names []string `json:"names"`
+	// Target is what was pulled, name@digest; the latest, if there were several.
+	Target   string    `json:"target"`
+	Size     int64     `json:"size"`
+	PulledAt time.Time `json:"pulledAt"`
+	UsedAt   time.Time `json:"usedAt"`
+	// Keep says why no clean-up removes it; empty if one may.
+	Keep string `json:"keep,omitempty"`
+	// Manual: only a clean-up on demand removes it, because it was pulled with
+	// prefer-cached.
+	Manual bool `json:"manual,omitempty"`
+
+	targets []string // all that podtask pulled it as
+	image   libpod.Image
+}
+
+// PulledImages lists the images that podtask pulled and that are still there,
+// least recently used first.
+func (h *Host) PulledImages(ctx context.Context) ([]LocalImage, error) {
+	podman, err := h.Podman(ctx)
+	if err != nil {
+		return nil, err
+	}
+	local, err := podman.Images(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tasks, errs := h.States()
+	list := joinImages(h.book.all(), local, tasks, h.policy.Exclude)
+	if len(errs) > 0 {
+		// A task whose record cannot be read may use any of them.
+		for i := range list {
+			list[i].Keep = cmp.Or(list[i].Keep, "the record of a task cannot be read")
+		}
+	}
+	return list, nil
+}
+
+// joinImages puts together what podtask remembers, what Podman has and what tasks
+// need. It is pure.
+func joinImages(book []PulledImage, local []libpod.Image, tasks []lifecycle.State, exclude []string) []LocalImage {
+	var out []LocalImage
+	for _, m := range local {
+		l := LocalImage{ID: m.ID, Names: slices.Sorted(slices.Values(m.Names)), Size: m.Size, image: m}
+		ours, known := false, map[string]bool{}
+		for _, r := range book {
+			if r.ID != m.ID {
+				continue
+			}
+			ours = ours || r.Ours
+			known[r.Reference] = true
+			l.targets = append(l.targets, r.Target)
+			if r.PulledAt.After(l.PulledAt) {
+				l.PulledAt, l.Target = r.PulledAt, r.Target
+			}
+			if r.UsedAt.After(l.UsedAt) {
+				l.UsedAt = r.UsedAt
+			}
+			l.Manual = l.Manual || r.Kept
+		}
+		if len(l.targets) == 0 {
+			continue
+		}
+		l.Keep = keep(l, ours, known, tasks, exclude)
+		out = append(out, l)
+	}
+	slices.SortFunc(out, func(a, b LocalImage) int { return cmp.Or(a.UsedAt.Compare(b.UsedAt), cmp.Compare(a.ID, b.ID)) })
+	return out
+}
+
+// keep says why an image is not to be removed by anybody here.
+func keep(l LocalImage, ours bool, known map[string]bool, tasks []lifecycle.State, exclude []string) string {
+	if !ours {
+		return "it was there before podtask pulled it"
+	}
+	if l.image.Containers == 1 {
+		return "1 container uses it"
+	}
+	if l.image.Containers > 1 {
+		return fmt.Sprintf("%d containers use it", l.image.Containers)
+	}
+	for _, s := range tasks {
+		if s.Status() != lifecycle.StatusStopped && needs(s, l) {
+			return "task " + s.ID[:12] + " needs it"
+		}
+	}
+	for _, name := range l.Names {
+		if !known[name] {
+			return "it has the name " + name + ", which podtask did not give"
+		}
+		for _, pattern := range exclude {
+			if ok, _ := path.Match(pattern, name); ok {
+				return "its name is excluded by " + pattern
+			}
+		}
+	}
+	return ""
+}
+
+// needs reports whether a task that has not stopped has anything to do with an
+// image.
+func needs(s lifecycle.State, l LocalImage) bool {
+	for i, c := range s.Containers {
+		if c.ImageID == l.ID {
+			return true
+		}
+		ref, err := images.ParseRef(s.Task.Containers[i].Image)
+		if err == nil && (slices.Contains(l.Names, ref.String()) || slices.Contains(l.targets, ref.At(c.Digest))) {
+			return true
+		}
+	}
+	return false
+}
+
+// CleanOptions choose what a clean-up removes.
+type CleanOptions struct {
+	// MinAge is how long an image must not have been used; never less than ten
+	// minutes.
+	MinAge time.Duration
+	// Limit bounds how many are removed; 0: no limit.
+	Limit int
+	// Demanded: somebody asked for it, so that Manual images may go too.
+	Demanded bool
+	// DryRun removes nothing.
+	DryRun bool
+
+	enough func() bool // stop before the next; nil: never
+}
+
+// CleanImages removes images that podtask pulled, that were not there before and
+// that nothing uses, least recently used first. It returns those it removed, or
+// would have. An image that is being pulled or that somebody has begun to use
+// meanwhile stays.
+func (h *Host) CleanImages(ctx context.Context, o CleanOptions) ([]LocalImage, error) {
+	podman, err := h.Podman(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list, err := h.PulledImages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var removed []LocalImage
+	var errs []error
+	for _, l := range list {
+		if o.Limit > 0 && len(removed) == o.Limit || o.enough != nil && o.enough() {
+			break
+		}
+		if !removable(l, o, time.Now()) {
+			continue
+		}
+		if !o.DryRun {
+			gone, err := h.removeImage(ctx, podman, l, o)
+			if err != nil {
+				errs = append(errs, err)
+			}
+			if !gone {
+				continue
+			}
+		}
+		removed = append(removed, l)
+	}
+	return removed, errors.Join(errs...)
+}
+
+func removable(l LocalImage, o CleanOptions, now time.Time) bool {
+	return l.Keep == "" && (o.Demanded || !l.Manual) && now.Sub(l.UsedAt) >= max(o.MinAge, imageLease)
+}
+
+// removeImage removes one image while it holds the locks of all that it was pulled
+// as, so that no task finds it meanwhile, and looks again at what it knows of it.
+func (h *Host) removeImage(ctx context.Context, podman Engine, l LocalImage, o CleanOptions) (gone bool, err error) {
+	slices.Sort(l.targets) // the order of the locks
+	var held []*state.Lock
+	for _, target := range slices.Compact(l.targets) {
+		lock, err := h.book.locks.Lock(imageKey(target))
+		if errors.Is(err, state.ErrLocked) {
+			return false, nil // in use this very moment
+		}
+		if err != nil {
+			return false, err
+		}
+		defer lock.Unlock()
+		held = append(held, lock)
+	}
+	list, err := h.PulledImages(ctx)
+	if err != nil {
+		return false, err
+	}
+	i := slices.IndexFunc(list, func(again LocalImage) bool { return again.ID == l.ID })
+	if i < 0 || !removable(list[i], o, time.Now()) || len(list[i].targets) != len(l.targets) {
+		return false, nil
+	}
+	err = podman.RemoveUnusedImage(ctx, list[i].image)
+	if errors.Is(err, libpod.Conflict) {
+		return false, nil // a container was made of it
+	}
+	if err != nil {
+		return false, err
+	}
+	var errs []error
+	for _, target := range l.targets {
+		errs = append(errs, h.book.store.Delete(imageKey(target)))
+	}
+	for _, lock := range held {
+		errs = append(errs, lock.Remove())
+	}
+	return true, errors.Join(errs...)
+}
+
+// cleanIfDue does a round of automatic clean-up if the last one, of whatever
+// process, is long enough ago.
+func (h *Host) cleanIfDue(ctx context.Context) {
+	if !h.policy.Cleanup {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, sweepLimit)
+	defer cancel()
+	removed, err := h.cleanRound(ctx, time.Now().UTC())
+	for _, l := range removed {
+		h.log.Info("an image that nothing has used for long was removed", "image", l.Target, "bytes", l.Size)
+	}
+	if err != nil && ctx.Err() == nil {
+		h.log.Warn("not all unused images are removed", "error", err)
+	}
+}
+
+func (h *Host) cleanRound(ctx context.Context, now time.Time) ([]LocalImage, error) {
+	key := lockKey("image-round", "")
+	lock, err := h.book.locks.Lock(key)
+	if errors.Is(err, state.ErrLocked) {
+		return nil, nil // somebody is at it
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Unlock()
+	var last time.Time
+	if data, err := h.book.store.Get(key); err == nil {
+		_ = last.UnmarshalText(data) // what cannot be read was long ago
+	}
+	if since := now.Sub(last); since >= 0 && since < h.policy.Interval {
+		return nil, nil
+	}
+	data, err := now.MarshalText()
+	if err != nil {
+		return nil, err
+	}
+	if err := h.book.store.Put(key, data); err != nil {
+		return nil, err
+	}
+	if _, err := h.askGraphRoot(ctx); err != nil {
+		return nil, err
+	}
+	return h.CleanImages(ctx, CleanOptions{MinAge: h.policy.MinAge, Limit: h.policy.PerRound})
+}
+
+// graphRoot is where Podman keeps images. Podman takes as long to tell as for a small
+// pull (on Debian it asks dpkg for the versions of its helpers), so it is remembered,
+// for each address of Podman; every round of clean-up asks again.
+func (h *Host) graphRoot(ctx context.Context) (string, error) {
+	if root, err := h.book.store.Get(h.graphRootKey()); err == nil {
+		return string(root), nil
+	}
+	return h.askGraphRoot(ctx)
+}
+
+func (h *Host) askGraphRoot(ctx context.Context) (string, error) {
+	host, err := h.facts(ctx)
+	if err != nil {
+		return "", err
+	}
+	return host.GraphRoot, h.book.store.Put(h.graphRootKey(), []byte(host.GraphRoot))
+}
+
+func (h *Host) graphRootKey() string { return lockKey("graph-root", h.cfg.Getenv("CONTAINER_HOST")) }
+
+// makeRoom cleans up when there is less than MinFree where images are, or when a
+// disk was found to be full, until there is half as much again. It reports whether
+// anything was removed. What goes wrong is logged: the pull itself will tell.
+func (h *Host) makeRoom(ctx context.Context, podman Engine, full bool) bool {
+	if !h.policy.Cleanup {
+		return false
+	}
+	root, err := h.graphRoot(ctx)
+	if err != nil || root == "" {
+		return false
+	}
+	below := func(bytes int64) bool {
+		free, err := h.free(root)
+		return err == nil && free < bytes
+	}
+	var o CleanOptions
+	switch {
+	case full: // though it need not be this disk
+		o.Limit = h.policy.PerRound
+	case below(h.policy.MinFree):
+		o.enough = func() bool { return !below(h.policy.MinFree * 3 / 2) }
+	default:
+		return false
+	}
+	removed, err := h.CleanImages(ctx, o)
+	for _, l := range removed {
+		h.log.Warn("an unused image was removed to make room", "image", l.Target, "bytes", l.Size)
+	}
+	if err != nil {
+		h.log.Warn("making room for an image", "error", err)
+	}
+	return len(removed) > 0
+}

@@ -1,0 +1,329 @@
+package agent
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/podtask/podtask/pkg/images"
+	"github.com/podtask/podtask/pkg/libpod"
+	"github.com/podtask/podtask/pkg/lifecycle"
+)
+
+// shelf is a Podman that has images and nothing else. It is no fake of Podman:
+// the conformance suite is for that.
+type shelf struct {
+	Engine
+	images []libpod.Image
+	full   int // pulls that end for want of space
+	used   map[string]bool
+	asked  int // what the host is like
+}
+
+func (p *shelf) Images(context.Context) ([]libpod.Image, error) { return slices.Clone(p.images), nil }
+func (p *shelf) Close() error                                   { return nil }
+
+func (p *shelf) Host(context.Context) (libpod.Host, error) {
+	p.asked++
+	return libpod.Host{GraphRoot: "/"}, nil
+}
+
+func (p *shelf) Image(_ context.Context, ref string) (libpod.Image, error) {
+	for _, m := range p.images {
+		if m.ID == ref || slices.Contains(m.Names, ref) || slices.Contains(m.RepoDigests, ref) {
+			return m, nil
+		}
+	}
+	return libpod.Image{}, &libpod.Error{Class: libpod.NotFound}
+}
+
+func (p *shelf) Pull(_ context.Context, ref string, _ libpod.PullOptions) (string, error) {
+	if p.full > 0 {
+		p.full--
+		return "", &libpod.Error{Op: "pull", Object: ref, Class: libpod.NoSpace, Cause: "no space left on device"}
+	}
+	r, err := images.ParseRef(ref)
+	if err != nil {
+		return "", err
+	}
+	id := strings.TrimPrefix(r.Digest(), "sha256:")
+	if _, err := p.Image(context.Background(), id); err != nil {
+		p.images = append(p.images, libpod.Image{ID: id, RepoDigests: []string{ref}, Size: 100})
+	}
+	return id, nil
+}
+
+func (p *shelf) Tag(_ context.Context, id, name string) error {
+	for i := range p.images {
+		p.images[i].Names = slices.DeleteFunc(p.images[i].Names, func(n string) bool { return n == name })
+		if p.images[i].ID == id {
+			p.images[i].Names = append(p.images[i].Names, name)
+		}
+	}
+	return nil
+}
+
+func (p *shelf) RemoveUnusedImage(_ context.Context, m libpod.Image) error {
+	if p.used[m.ID] {
+		return &libpod.Error{Class: libpod.Conflict, Cause: "image is in use by a container"}
+	}
+	p.images = slices.DeleteFunc(p.images, func(i libpod.Image) bool { return i.ID == m.ID })
+	return nil
+}
+
+// names lists what is there by tag or, without one, by the beginning of the id.
+func (p *shelf) names() string {
+	var out []string
+	for _, m := range p.images {
+		name := m.ID[:1]
+		if len(m.Names) > 0 {
+			name = strings.TrimPrefix(strings.Join(m.Names, "+"), "r.example/")
+		}
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}
+
+// someRegistry lets everybody in and knows nothing.
+type someRegistry struct{ Registry }
+
+func (someRegistry) Access(images.Ref, images.Login) (images.Login, string, error) {
+	return images.Login{}, "", nil
+}
+
+func (someRegistry) Describe(context.Context, string, images.Login, images.Platform) (images.Description, error) {
+	return images.Description{}, nil
+}
+
+// cleanBed runs a test in a bubble, where time passes at once.
+func cleanBed(t *testing.T, test func(t *testing.T, h *Host, p *shelf)) {
+	t.Helper()
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		p := &shelf{used: map[string]bool{}}
+		h, err := Open(Config{
+			StateDir: dir, RuntimeDir: filepath.Join(dir, "run"), Getenv: func(string) string { return "" },
+			Dial: func(context.Context) (Engine, error) { return p, nil }, Registry: someRegistry{},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, h, p)
+	})
+}
+
+// pullAs pulls an image whose id repeats a letter, under a name, a minute after
+// the one before.
+func pullAs(t *testing.T, h *Host, p *shelf, letter, name string) lifecycle.Result {
+	t.Helper()
+	<-time.After(time.Minute)
+	ref := "r.example/" + name
+	s := lifecycle.New(strings.Repeat("ab", 16), "", testTask(t, ref), lifecycle.Options{Pull: lifecycle.PullAlways}, time.Now())
+	r, err := h.pull(t.Context(), p, s, lifecycle.PullImage{ID: 1, Ref: ref, Digest: "sha256:" + strings.Repeat(letter, 64)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func clean(t *testing.T, h *Host, o CleanOptions) (removed string) {
+	t.Helper()
+	list, err := h.CleanImages(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, l := range list {
+		out = append(out, l.ID[:1])
+	}
+	return strings.Join(out, " ")
+}
+
+func TestCleanupRemovesLeastRecentlyUsedFirstUpToTheLimit(t *testing.T) {
+	cleanBed(t, func(t *testing.T, h *Host, p *shelf) {
+		for _, name := range []string{"a", "b", "c"} {
+			pullAs(t, h, p, name, name+":1")
+		}
+		pullAs(t, h, p, "a", "a:1") // used again
+		<-time.After(time.Hour)
+		if got := clean(t, h, CleanOptions{Limit: 2, DryRun: true}); got != "b c" || p.names() != "a:1 b:1 c:1" {
+			t.Errorf("a dry run would remove %s; there is %s", got, p.names())
+		}
+		if got := clean(t, h, CleanOptions{Limit: 2}); got != "b c" || p.names() != "a:1" {
+			t.Errorf("removed %s; there is %s", got, p.names())
+		}
+		// It is forgotten too, and pulled again when it is wanted.
+		pullAs(t, h, p, "b", "b:1")
+		if p.names() != "a:1 b:1" {
+			t.Errorf("there is %s", p.names())
+		}
+	})
+}
+
+func TestCleanupKeepsWhatIsYoungOrInUse(t *testing.T) {
+	cleanBed(t, func(t *testing.T, h *Host, p *shelf) {
+		p.images = []libpod.Image{{ID: strings.Repeat("e", 64), Names: []string{"r.example/users:1"}}}
+		pullAs(t, h, p, "e", "users:1") // it was there before
+		for _, name := range []string{"a", "b", "c", "d", "f"} {
+			pullAs(t, h, p, name, name+":1")
+		}
+		p.used[strings.Repeat("a", 64)] = true // by a container that was made this moment
+		p.images[2].Containers = 1             // b: by somebody's container
+		if err := p.Tag(t.Context(), strings.Repeat("c", 64), "r.example/kept:1"); err != nil {
+			t.Fatal(err)
+		}
+		task := create(t, h, testTask(t, "r.example/d:1"), "") // d: by a task that has not begun
+		<-time.After(time.Hour)
+		pullAs(t, h, p, "9", "young:1")
+		if got := clean(t, h, CleanOptions{MinAge: time.Hour}); got != "f" {
+			t.Errorf("removed %s; there is %s", got, p.names())
+		}
+		// Whatever is asked for, an image is left to who has just been given it.
+		if got := clean(t, h, CleanOptions{}); got != "" {
+			t.Errorf("removed %s", got)
+		}
+		list, err := h.PulledImages(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		keep := map[string]string{}
+		for _, l := range list {
+			keep[l.ID[:1]] = l.Keep
+		}
+		for id, want := range map[string]string{"e": "before podtask", "b": "1 container", "c": "kept:1", "d": task.ID[:12], "a": "", "9": ""} {
+			if got := keep[id]; want == "" && got != "" || !strings.Contains(got, want) {
+				t.Errorf("%s is kept because %q, want %q", id, got, want)
+			}
+		}
+	})
+}
+
+// ECS: TestImageWithSameNameAndDifferentID, TestImageWithSameIDAndDifferentNames.
+func TestCleanupKnowsMovedTagsAndSeveralNames(t *testing.T) {
+	cleanBed(t, func(t *testing.T, h *Host, p *shelf) {
+		pullAs(t, h, p, "a", "app:1")
+		pullAs(t, h, p, "b", "app:1") // the tag has moved
+		pullAs(t, h, p, "c", "one:1")
+		pullAs(t, h, p, "c", "two:1")
+		if p.names() != "a app:1 one:1+r.example/two:1" {
+			t.Fatalf("there is %s", p.names())
+		}
+		<-time.After(time.Hour)
+		if got := clean(t, h, CleanOptions{}); got != "a b c" || p.names() != "" {
+			t.Errorf("removed %s; there is %s", got, p.names())
+		}
+	})
+}
+
+func TestCleanupComesWhenItIsDue(t *testing.T) {
+	cleanBed(t, func(t *testing.T, h *Host, p *shelf) {
+		pullAs(t, h, p, "a", "a:1")
+		h.cleanIfDue(t.Context())
+		<-time.After(h.policy.MinAge)
+		h.cleanIfDue(t.Context())
+		if p.names() != "" {
+			t.Errorf("there is %s", p.names())
+		}
+		pullAs(t, h, p, "b", "b:1")
+		h.policy.MinAge = 0
+		<-time.After(h.policy.Interval / 2)
+		h.cleanIfDue(t.Context())
+		if p.names() != "b:1" {
+			t.Error("a round came too soon")
+		}
+		h.policy.Cleanup = false
+		<-time.After(h.policy.Interval)
+		h.cleanIfDue(t.Context())
+		if p.names() != "b:1" {
+			t.Error("a round came though clean-up is off")
+		}
+	})
+}
+
+func TestCleanupMakesRoomBeforeAPull(t *testing.T) {
+	cleanBed(t, func(t *testing.T, h *Host, p *shelf) {
+		h.policy.MinFree = 200
+		h.free = func(string) (int64, error) { return 500 - 100*int64(len(p.images)), nil }
+		for _, name := range []string{"a", "b", "c"} {
+			pullAs(t, h, p, name, name+":1")
+		}
+		<-time.After(time.Hour)
+		pullAs(t, h, p, "d", "d:1") // 200 are free: enough
+		if p.names() != "a:1 b:1 c:1 d:1" {
+			t.Errorf("there is %s", p.names())
+		}
+		<-time.After(time.Hour)
+		pullAs(t, h, p, "e", "e:1") // 100 are free: until there are 300
+		if p.names() != "c:1 d:1 e:1" {
+			t.Errorf("there is %s", p.names())
+		}
+	})
+}
+
+// To ask Podman where its images are takes long: a pull does not wait for that, even
+// in another process; a round of clean-up asks again.
+func TestWherePodmanKeepsImagesIsRemembered(t *testing.T) {
+	cleanBed(t, func(t *testing.T, h *Host, p *shelf) {
+		pullAs(t, h, p, "a", "a:1")
+		other, err := Open(h.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pullAs(t, other, p, "b", "b:1")
+		if p.asked != 1 {
+			t.Errorf("Podman was asked %d times", p.asked)
+		}
+		<-time.After(h.policy.Interval)
+		other.cleanIfDue(t.Context())
+		if p.asked != 2 {
+			t.Errorf("after a round Podman was asked %d times", p.asked)
+		}
+	})
+}
+
+func TestFullDiskInAPullIsCleanedUpOnce(t *testing.T) {
+	cleanBed(t, func(t *testing.T, h *Host, p *shelf) {
+		pullAs(t, h, p, "a", "a:1")
+		<-time.After(time.Hour)
+		p.full = 1
+		pullAs(t, h, p, "b", "b:1")
+		if p.names() != "b:1" {
+			t.Errorf("there is %s", p.names())
+		}
+		// With nothing to remove there is no second try.
+		p.full = 2
+		s := lifecycle.New(strings.Repeat("ab", 16), "", testTask(t, "r.example/c:1"), lifecycle.Options{Pull: lifecycle.PullAlways}, time.Now())
+		_, err := h.pull(t.Context(), p, s, lifecycle.PullImage{ID: 1, Ref: "r.example/c:1", Digest: "sha256:" + strings.Repeat("c", 64)})
+		if f := failure(err); f.Class != lifecycle.Permanent || !strings.Contains(f.Message, "image prune") || p.full != 1 {
+			t.Errorf("%+v, %d tries left", f, p.full)
+		}
+	})
+}
+
+// A crash in the middle of a pull leaves an image that is not known to be ours.
+func TestImageOfABrokenPullIsNotRemoved(t *testing.T) {
+	cleanBed(t, func(t *testing.T, h *Host, p *shelf) {
+		pullAs(t, h, p, "a", "a:1")
+		m, _, err := h.book.find("r.example/a@sha256:" + strings.Repeat("a", 64))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.ID, m.PulledAt, m.Ours = "", time.Time{}, false
+		if err := h.book.write(m); err != nil {
+			t.Fatal(err)
+		}
+		if h.book.pulledBefore("r.example/a:1") {
+			t.Error("a pull that never ended counts for once")
+		}
+		<-time.After(time.Hour)
+		if got := clean(t, h, CleanOptions{}); got != "" {
+			t.Errorf("removed %s", got)
+		}
+	})
+}

@@ -1,0 +1,180 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/blang/semver/v4"
+	"golang.org/x/sys/unix"
+
+	"github.com/podtask/podtask/pkg/doctor"
+	"github.com/podtask/podtask/pkg/libpod"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// askLimit bounds each question of Examine: a hung Podman is a finding too.
+const askLimit = 20 * time.Second
+
+// Examine looks for what keeps tasks from running here. It changes nothing, but
+// may start Podman's service. Facts are nil when Podman does not answer.
+func (h *Host) Examine(ctx context.Context) (findings []doctor.Finding, facts *libpod.Host) {
+	d := h.patient()
+	ask, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	found, err := h.facts(ask)
+	if err == nil {
+		facts = &found
+		d.Podman, err = podmanFor(found)
+	}
+	d.PodmanError = err
+	_, d.ManagerError = h.userManager(ask)
+	return doctor.Examine(ctx, d), facts
+}
+
+// factsAge is how long what Podman said about the machine is taken for true.
+const factsAge = time.Minute
+
+// facts is what Podman says about the machine. It is asked at most once a minute,
+// because the answer takes it as long as a pod, and by one caller at a time.
+func (h *Host) facts(ctx context.Context) (libpod.Host, error) {
+	podman, err := h.Podman(ctx)
+	if err != nil {
+		return libpod.Host{}, err
+	}
+	h.known.Lock()
+	defer h.known.Unlock()
+	if time.Since(h.known.at) < factsAge {
+		return h.known.facts, nil
+	}
+	facts, err := podman.Host(ctx)
+	if err == nil {
+		h.known.facts, h.known.at = facts, time.Now()
+	}
+	return facts, err
+}
+
+func podmanFor(f libpod.Host) (*doctor.Podman, error) {
+	version, err := semver.ParseTolerant(f.Version)
+	if err != nil {
+		return nil, fmt.Errorf("podman says its version is %q: %w", f.Version, err)
+	}
+	return &doctor.Podman{
+		Version: version, Socket: f.Socket, CgroupManager: f.CgroupManager, Runtime: f.Runtime,
+		GraphRoot: f.GraphRoot, Rootless: f.Rootless,
+	}, nil
+}
+
+// patient is this host as doctor sees it, before anybody was asked anything.
+func (h *Host) patient() doctor.Host {
+	d := doctor.Host{
+		Root: hostRoot, Getenv: h.cfg.Getenv, UID: os.Getuid(), User: strconv.Itoa(os.Getuid()),
+		Home: h.cfg.Getenv("HOME"), StateDir: h.cfg.StateDir,
+		LookPath: lookPath, Output: output, Free: free,
+	}
+	if u, err := user.Current(); err == nil {
+		d.User, d.Home = u.Username, firstNonEmpty(d.Home, u.HomeDir)
+	}
+	return d
+}
+
+func firstNonEmpty(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// lookPath finds a program where Podman does: also in the directories of root's
+// programs, which the PATH of a user may lack.
+func lookPath(program string) (string, error) {
+	if path, err := exec.LookPath(program); err == nil {
+		return path, nil
+	}
+	for _, dir := range []string{"/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/libexec/podman", "/usr/lib/podman"} {
+		if path, err := exec.LookPath(filepath.Join(dir, program)); err == nil {
+			return path, nil
+		}
+	}
+	return "", exec.ErrNotFound
+}
+
+func output(ctx context.Context, program string, args ...string) string {
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	out, _ := exec.CommandContext(ctx, program, args...).Output() // the words count, not the code
+	return strings.TrimSpace(string(out))
+}
+
+// free is of the file system of the nearest directory that is there.
+func free(path string) (bytes uint64, files int, err error) {
+	var fs unix.Statfs_t
+	err = unix.Statfs(path, &fs)
+	if errors.Is(err, unix.ENOENT) && path != filepath.Dir(path) {
+		return free(filepath.Dir(path))
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	files = 100 // a file system without such a bound says 0
+	if fs.Files > 0 {
+		files = int(fs.Ffree * 100 / fs.Files)
+	}
+	return fs.Bavail * uint64(fs.Bsize), files, nil
+}
+
+// versioned is an Engine that knows its version without asking.
+type versioned interface{ Version() semver.Version }
+
+// tooOld refuses a Podman that podtask does not work with.
+func tooOld(podman Engine) error {
+	if v, knows := podman.(versioned); knows {
+		if f := doctor.VersionFinding(v.Version()); f.Level == doctor.Fail {
+			return errors.New(f.String())
+		}
+	}
+	return nil
+}
+
+// checkNetwork refuses a task that names a program for its network which cannot
+// connect it here.
+func checkNetwork(podman Engine, t taskdef.Task) error {
+	program := t.Extensions.Network
+	v, knows := podman.(versioned)
+	if program == "" || program == taskdef.NetworkShared || !knows {
+		return nil
+	}
+	installed := func(program string) bool {
+		_, err := lookPath(program)
+		return err == nil
+	}
+	if f := doctor.NetworkFinding(program, v.Version(), installed); f.Level == doctor.Fail {
+		return errors.New(f.String())
+	}
+	return nil
+}
+
+// explain adds to the error of a Podman that does not answer what is wrong with
+// the host, in doctor's words.
+func (h *Host) explain(ctx context.Context, err error) error {
+	var e *libpod.Error
+	if !errors.As(err, &e) || e.Class != libpod.Unavailable {
+		return err
+	}
+	errs := []error{err}
+	d := h.patient()
+	d.PodmanError = err
+	for _, f := range doctor.Failures(doctor.Examine(ctx, d)) {
+		if f.Check != "socket" { // the error itself says that
+			errs = append(errs, errors.New(f.String()))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,286 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/podtask/podtask/pkg/libpod"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/metadata"
+	"github.com/podtask/podtask/pkg/netns"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// endpoint is a task's metadata endpoint while this process owns the task. It is
+// served by the owner on sockets that a helper made inside the network namespaces of
+// the task's containers, so nobody but these reaches it.
+type endpoint struct {
+	host  *Host
+	owner *Owner
+	once  sync.Once // taking it up again after a restart of the owner
+
+	mu      sync.Mutex // one opens at a time
+	server  *metadata.Server
+	sockets map[int]socket // by container; one for all at whole
+	// addresses are those of the namespace of the whole task.
+	addresses []netip.Addr
+}
+
+// socket is where the endpoint listens.
+type socket struct {
+	net.Listener
+	pid int // a process of the namespace it is in; 0 with the host's network
+}
+
+// whole stands for all containers of a task that is not bridged.
+const whole = -1
+
+// wanted tells whether the task is to have an endpoint.
+func (e *endpoint) wanted(s lifecycle.State) bool {
+	return s.Options.MetadataKey != "" && e.host.cfg.NetnsHelper != nil
+}
+
+// open makes the endpoint, unless it is there already, and returns its address;
+// empty for a task that shall have none. In a bridged task it is made for each
+// container by enter.
+func (e *endpoint) open(ctx context.Context, s lifecycle.State) (string, error) {
+	switch {
+	case !e.wanted(s):
+		return "", nil
+	case s.Task.Bridged():
+		return metadata.Address, nil
+	case s.Task.Network == taskdef.NetworkHost:
+		return e.listen(ctx, s, whole, 0)
+	}
+	infra, err := e.inspect(ctx, libpod.InfraName(podName(s)))
+	if err == nil && infra.PID == 0 {
+		err = errors.New("the pod's infra container does not run")
+	}
+	if err != nil {
+		return "", err
+	}
+	return e.listen(ctx, s, whole, infra.PID)
+}
+
+func (e *endpoint) inspect(ctx context.Context, name string) (libpod.Observed, error) {
+	podman, err := e.host.Podman(ctx)
+	if err != nil {
+		return libpod.Observed{}, err
+	}
+	return podman.InspectContainer(ctx, name)
+}
+
+// enter opens the endpoint in the network namespace of container i of a bridged task,
+// which is about to be started. What keeps the container from being set up is not told
+// here: it keeps it from being started as well.
+func (e *endpoint) enter(ctx context.Context, s lifecycle.State, i int) lifecycle.Failure {
+	if !e.wanted(s) || !s.Task.Bridged() || s.Task.Containers[i].Net.Disabled {
+		return lifecycle.Failure{}
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.host.deadline(lifecycle.StartContainer{}))
+	defer cancel()
+	podman, err := e.host.Podman(ctx)
+	if err != nil {
+		return lifecycle.Failure{}
+	}
+	pid, err := podman.InitContainer(ctx, containerName(s, i))
+	if err != nil {
+		return lifecycle.Failure{}
+	}
+	_, err = e.listen(ctx, s, i, pid)
+	return noEndpoint(err)
+}
+
+// listen serves the endpoint in the network namespace of a process, unless it does
+// already, and returns the address.
+func (e *endpoint) listen(ctx context.Context, s lifecycle.State, key, pid int) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, endpointLimit)
+	defer cancel()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	old, there := e.sockets[key]
+	if there && old.pid == pid {
+		return old.Addr().String(), nil
+	}
+	if there {
+		_ = old.Close() // its namespace is gone
+		delete(e.sockets, key)
+	}
+	l, addresses, err := e.socket(ctx, s, pid)
+	if err != nil {
+		return "", err
+	}
+	if e.server == nil || key == whole {
+		e.shut()
+		e.server, e.sockets = metadata.New(e.source(s, addresses)), make(map[int]socket)
+	}
+	e.sockets[key] = socket{l, pid}
+	e.addresses = addresses
+	server := e.server
+	go func() { // ends with shut
+		if err := server.Serve(l); err != nil {
+			e.host.log.Warn("the metadata endpoint ended", "task", s.ID, "error", err)
+		}
+	}()
+	return l.Addr().String(), nil
+}
+
+// socket listens in the namespace of a process or, for 0, on the host's loopback, there
+// on the port it had before.
+func (e *endpoint) socket(ctx context.Context, s lifecycle.State, pid int) (net.Listener, []netip.Addr, error) {
+	if pid != 0 {
+		return netns.ListenIn(ctx, pid, e.host.cfg.NetnsHelper, netip.MustParseAddrPort(metadata.Address))
+	}
+	addr := s.Sandbox.Metadata
+	if addr == "" {
+		addr = "127.0.0.1:0"
+	}
+	var c net.ListenConfig
+	l, err := c.Listen(ctx, "tcp", addr)
+	return l, nil, err
+}
+
+func (e *endpoint) source(s lifecycle.State, addresses []netip.Addr) metadata.Source {
+	src := metadata.Source{
+		Key: s.Options.MetadataKey, State: e.owner.State, Watch: e.owner.Watch, Addresses: addresses, Log: e.host.log,
+		Names: metadataNames(s),
+		Stats: func(ctx context.Context, i int) (json.RawMessage, error) {
+			return e.host.stats(ctx, containerName(s, i))
+		},
+	}
+	if s.Options.Credentials && e.host.credentials != nil {
+		src.Credentials = e.host.credentials.Credentials
+	}
+	return src
+}
+
+// metadataNames are how the parts of a task are called.
+func metadataNames(s lifecycle.State) metadata.Names {
+	return metadata.Names{
+		Cluster: cluster, TaskARN: taskARN(s.ID),
+		Container: func(i int) (string, map[string]string) { return containerName(s, i), labels(s, i) },
+	}
+}
+
+// statistician is an Engine that has statistics in Docker's form.
+type statistician interface {
+	DockerStats(ctx context.Context, name string) (json.RawMessage, error)
+}
+
+func (h *Host) stats(ctx context.Context, name string) (json.RawMessage, error) {
+	podman, err := h.Podman(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if p, ok := podman.(statistician); ok {
+		return p.DockerStats(ctx, name)
+	}
+	return nil, nil
+}
+
+// shut closes the endpoint. The caller holds mu.
+func (e *endpoint) shut() {
+	if e.server != nil {
+		_ = e.server.Close()
+	}
+	e.server, e.sockets = nil, nil
+}
+
+func (e *endpoint) close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.shut()
+}
+
+// endpointLimit bounds one attempt to listen.
+const endpointLimit = 20 * time.Second
+
+// provide opens the endpoint of a task whose sandbox has been prepared. A task
+// without one is told so, and goes on: most software never asks.
+func (e *endpoint) provide(ctx context.Context, s lifecycle.State) (addr string, missing lifecycle.Failure) {
+	ctx, cancel := context.WithTimeout(ctx, endpointLimit)
+	defer cancel()
+	addr, err := e.open(ctx, s)
+	return addr, noEndpoint(err)
+}
+
+func noEndpoint(err error) lifecycle.Failure {
+	if err == nil {
+		return lifecycle.Failure{}
+	}
+	return lifecycle.Failure{Class: lifecycle.Permanent, Name: "MetadataEndpointError", Message: "there is no metadata endpoint: " + err.Error()}
+}
+
+// resume serves the endpoint again for containers that were told of it by an
+// earlier owner. Podman may be away for a moment.
+func (e *endpoint) resume(ctx context.Context, s lifecycle.State) {
+	for attempt := range 5 {
+		once, cancel := context.WithTimeout(ctx, endpointLimit)
+		err := e.reopen(once, s)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		e.host.log.Warn("the metadata endpoint is not back yet", "task", s.ID, "error", err)
+		select {
+		case <-time.After(time.Second << attempt):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// reopen opens the endpoint wherever it has to be by now.
+func (e *endpoint) reopen(ctx context.Context, s lifecycle.State) error {
+	_, err := e.open(ctx, s)
+	if !e.wanted(s) || !s.Task.Bridged() {
+		return err
+	}
+	var errs []error
+	for i, c := range s.Containers {
+		if c.Ended || s.Task.Containers[i].Net.Disabled {
+			continue
+		}
+		seen, err := e.inspect(ctx, containerName(s, i))
+		if err == nil && seen.PID != 0 && seen.TaskID == s.ID {
+			_, err = e.listen(ctx, s, i, seen.PID)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// metadataEnv returns the variables that lead a container to the endpoint.
+func metadataEnv(s lifecycle.State, i int) map[string]string {
+	if s.Sandbox.Metadata == "" {
+		return nil
+	}
+	return metadata.Env(s.Options.MetadataKey, s.Sandbox.Metadata, s.Task.Containers[i].Name, s.Options.Credentials)
+}
+
+// withEndpoint adds to the options of a new task what its endpoint needs.
+func (h *Host) withEndpoint(o lifecycle.Options) lifecycle.Options {
+	if h.cfg.NetnsHelper != nil && h.cfg.Getenv("PODTASK_METADATA") != "off" {
+		o.MetadataKey = newID()
+		o.Credentials = h.credentials != nil
+		o.MetadataFile = h.cfg.Getenv("PODTASK_METADATA_FILE") == "on"
+	}
+	return o
+}
+
+// credentialsHelper is the program named by PODTASK_CREDENTIALS_HELPER: it prints
+// what a credential_process of the AWS configuration prints.
+func credentialsHelper(getenv func(string) string) *metadata.Helper {
+	command := strings.Fields(getenv("PODTASK_CREDENTIALS_HELPER"))
+	if len(command) == 0 {
+		return nil
+	}
+	return &metadata.Helper{Command: command, RoleARN: fmt.Sprintf("arn:aws:iam::%s:role/podtask", account)}
+}

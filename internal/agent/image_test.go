@@ -1,0 +1,397 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/enginetest"
+	"github.com/podtask/podtask/pkg/images"
+	"github.com/podtask/podtask/pkg/libpod"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// store is a state directory, a Podman and a registry.
+type store struct {
+	t      *testing.T
+	dir    string
+	podman *enginetest.Fake
+	env    map[string]string
+	reg    agent.Registry
+}
+
+func newStore(t *testing.T) *store {
+	t.Helper()
+	p := enginetest.New(enginetest.Wall{})
+	return &store{t: t, dir: t.TempDir(), podman: p, env: map[string]string{}, reg: p.Registry()}
+}
+
+// host is podtask as one process has it.
+func (s *store) host() *agent.Host { return s.hostWith(s.podman) }
+
+func (s *store) hostWith(e agent.Engine) *agent.Host {
+	s.t.Helper()
+	h, err := agent.Open(agent.Config{
+		StateDir: s.dir, RuntimeDir: filepath.Join(s.dir, "run"), Getenv: func(k string) string { return s.env[k] },
+		Dial: func(context.Context) (agent.Engine, error) { return e, nil }, Registry: s.reg,
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return h
+}
+
+// state is a task of one container, with that pull behaviour.
+func (s *store) state(image string, b lifecycle.PullBehavior, more map[string]any) lifecycle.State {
+	s.t.Helper()
+	c := map[string]any{"name": "app", "image": image}
+	for k, v := range more {
+		c[k] = v
+	}
+	src, err := json.Marshal(map[string]any{"family": "app", "containerDefinitions": []any{c}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	task, _, err := taskdef.Parse("app.json", src)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return lifecycle.New(strings.Repeat("ab", 16), "", task, lifecycle.Options{Pull: b}, time.Now())
+}
+
+// bring resolves and pulls the image of a task.
+func (s *store) bring(h *agent.Host, st lifecycle.State) (digest string, pulled lifecycle.OpFinished) {
+	s.t.Helper()
+	ref := st.Task.Containers[0].Image
+	resolved := h.Do(s.t.Context(), st, lifecycle.ResolveImage{ID: 1, Ref: ref})
+	if resolved.Failure.Class != lifecycle.OK {
+		return "", resolved
+	}
+	return resolved.Result.Digest, h.Do(s.t.Context(), st, lifecycle.PullImage{ID: 2, Ref: ref, Digest: resolved.Result.Digest})
+}
+
+// calls counts the calls of a kind that Podman got.
+func (s *store) calls(op string) (n int) {
+	for _, c := range s.podman.Calls() {
+		if c.Op == op {
+			n++
+		}
+	}
+	return n
+}
+
+const app = "registry.example.com/app:1"
+
+// ECS: ECS_IMAGE_PULL_BEHAVIOR once. What podtask pulled itself is not asked for
+// again; what was there already is.
+func TestOnceCountsOnlyWhatPodtaskPulled(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	s.podman.Load(app, enginetest.Image{Salt: "loaded"})
+	want := s.podman.Push(app, enginetest.Image{Salt: "pushed"})
+	once := s.state(app, lifecycle.PullOnce, nil)
+	digest, got := s.bring(s.host(), once)
+	if digest != want || got.Result.Source != lifecycle.SourceRegistry || s.calls("pull") != 1 {
+		t.Fatalf("a preloaded image: digest %s, %+v, %d pulls", digest, got, s.calls("pull"))
+	}
+	s.podman.Push(app, enginetest.Image{Salt: "newer"})
+	// Another process remembers it too.
+	digest, got = s.bring(s.host(), once)
+	if digest != want || got.Result.Source != lifecycle.SourceCache || s.calls("pull") != 1 {
+		t.Errorf("the second time: digest %s, %+v, %d pulls", digest, got, s.calls("pull"))
+	}
+	// An image that somebody has removed is pulled again.
+	s.podman.RemoveImage(app)
+	if _, got = s.bring(s.host(), once); got.Failure.Class != lifecycle.OK || s.calls("pull") != 2 {
+		t.Errorf("a removed image: %+v, %d pulls", got, s.calls("pull"))
+	}
+}
+
+func TestPullBehaviourWhenThePullFails(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		behaviour lifecycle.PullBehavior
+		source    string // empty: it fails
+	}{
+		{lifecycle.PullDefault, lifecycle.SourceCache},
+		{lifecycle.PullAlways, ""},
+		{lifecycle.PullOnce, ""},
+		{lifecycle.PullPreferCached, lifecycle.SourceCache}, // nothing is pulled
+		{lifecycle.PullNever, lifecycle.SourceCache},
+	} {
+		s := newStore(t)
+		s.podman.Load(app, enginetest.Image{Salt: "stale"})
+		s.podman.Push(app, enginetest.Image{Salt: "new"})
+		s.podman.Fail(func(c enginetest.Call) enginetest.Fault {
+			if c.Op == "pull" {
+				return enginetest.Fault{Moment: enginetest.Before, Class: libpod.Denied}
+			}
+			return enginetest.Fault{}
+		})
+		digest, got := s.bring(s.host(), s.state(app, tc.behaviour, nil))
+		if tc.behaviour == lifecycle.PullDefault && (digest == "" || got.Result.Digest == digest) {
+			t.Errorf("the stale copy is reported by the registry's digest %q", got.Result.Digest)
+		}
+		if got.Result.Source != tc.source || (got.Failure.Class == lifecycle.OK) != (tc.source != "") {
+			t.Errorf("%v: %+v", tc.behaviour, got)
+		}
+		if tc.source == "" && got.Failure.Class != lifecycle.Permanent {
+			t.Errorf("%v: a refusal is tried again: %+v", tc.behaviour, got.Failure)
+		}
+	}
+}
+
+// slow is a Podman whose pulls wait to be let go.
+type slow struct {
+	*enginetest.Fake
+	begun   chan string
+	release chan struct{}
+}
+
+func (p *slow) Pull(ctx context.Context, ref string, o libpod.PullOptions) (string, error) {
+	p.begun <- ref
+	select {
+	case <-p.release:
+		return p.Fake.Pull(ctx, ref, o)
+	case <-ctx.Done():
+		return "", &libpod.Error{Op: "pull", Object: ref, Class: libpod.Canceled, Cause: "canceled"}
+	}
+}
+
+func TestAPullIsSharedAndEndsWithItsLastTask(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t)
+		digest := s.podman.Push(app, enginetest.Image{})
+		podman := &slow{s.podman, make(chan string, 9), make(chan struct{})}
+		h := s.hostWith(podman)
+		st := s.state(app, lifecycle.PullAlways, nil)
+		pull := func(ctx context.Context) lifecycle.OpFinished {
+			return h.Do(ctx, st, lifecycle.PullImage{ID: 1, Ref: app, Digest: digest})
+		}
+		first, stopFirst := context.WithCancel(t.Context())
+		second, stopSecond := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if got := pull(first); got.Failure.Class != lifecycle.Canceled {
+				t.Errorf("the first: %+v", got)
+			}
+		})
+		<-podman.begun
+		wg.Go(func() {
+			if got := pull(second); got.Failure.Class != lifecycle.Canceled {
+				t.Errorf("the second: %+v", got)
+			}
+		})
+		synctest.Wait()
+		stopFirst()
+		synctest.Wait()
+		if n := len(podman.begun); n != 0 {
+			t.Errorf("the pull was begun again %d times", n)
+		}
+		stopSecond()
+		wg.Wait()
+		// It was given up: the next who wants it begins anew.
+		wg.Go(func() {
+			if got := pull(t.Context()); got.Failure.Class != lifecycle.OK {
+				t.Errorf("the third: %+v", got)
+			}
+		})
+		<-podman.begun
+		close(podman.release)
+		wg.Wait()
+	})
+}
+
+// Two processes that want the same image pull it once.
+func TestProcessesShareAPull(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	digest := s.podman.Push(app, enginetest.Image{})
+	podman := &slow{s.podman, make(chan string, 9), make(chan struct{})}
+	st := s.state(app, lifecycle.PullAlways, nil)
+	var wg sync.WaitGroup
+	for range 2 {
+		h := s.hostWith(podman)
+		wg.Go(func() {
+			if got := h.Do(t.Context(), st, lifecycle.PullImage{ID: 1, Ref: app, Digest: digest}); got.Failure.Class != lifecycle.OK {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+	<-podman.begun
+	close(podman.release)
+	wg.Wait()
+	if n := s.calls("pull"); n != 1 {
+		t.Errorf("%d pulls", n)
+	}
+}
+
+func TestNoMorePullsAtOnceThanAllowed(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	s.env["PODTASK_PULLS_AT_ONCE"] = "2"
+	podman := &slow{s.podman, make(chan string, 9), make(chan struct{})}
+	var wg sync.WaitGroup
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		ref := "registry.example.com/" + name + ":1"
+		digest := s.podman.Push(ref, enginetest.Image{Salt: name})
+		h, st := s.hostWith(podman), s.state(ref, lifecycle.PullAlways, nil)
+		wg.Go(func() {
+			if got := h.Do(t.Context(), st, lifecycle.PullImage{ID: 1, Ref: ref, Digest: digest}); got.Failure.Class != lifecycle.OK {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+	for range 5 {
+		<-podman.begun
+		if n := len(podman.begun); n > 1 {
+			t.Errorf("%d pulls at once", n+1)
+		}
+		podman.release <- struct{}{}
+	}
+	wg.Wait()
+}
+
+// asking is a registry that notes logins and says what platforms there are.
+type asking struct {
+	enginetest.Registry
+	logins   []images.Login
+	variants []images.Variant
+}
+
+func (r *asking) Resolve(ctx context.Context, ref string, l images.Login) (images.Resolution, error) {
+	r.logins = append(r.logins, l)
+	return r.Registry.Resolve(ctx, ref, l)
+}
+
+func (r *asking) Describe(context.Context, string, images.Login, images.Platform) (images.Description, error) {
+	return images.Description{Resolution: images.Resolution{Reference: app}, Variants: r.variants}, nil
+}
+
+func TestWrongPlatformIsRefusedBeforeThePull(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	s.podman.Push(app, enginetest.Image{})
+	s.reg = &asking{Registry: s.podman.Registry(), variants: []images.Variant{{Platform: images.Platform{OS: "linux", Architecture: "s390x"}}}}
+	_, got := s.bring(s.host(), s.state(app, lifecycle.PullAlways, nil))
+	if got.Failure.Class != lifecycle.Permanent || !strings.Contains(got.Failure.Message, "linux/s390x") || !strings.Contains(got.Failure.Message, images.Here().String()) {
+		t.Errorf("%+v", got)
+	}
+	if s.calls("pull") > 0 {
+		t.Error("it was pulled")
+	}
+}
+
+func TestRepositoryCredentials(t *testing.T) {
+	t.Parallel()
+	const secret = `{"username":"alice","password":"hunter2-marked"}`
+	write := func(mode os.FileMode, text string) string {
+		path := filepath.Join(t.TempDir(), "login")
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		return "file:" + path
+	}
+	for _, tc := range []struct {
+		rule, source string
+		fails        string // in the message; empty: it works
+	}{
+		{"a file", write(0o600, secret), ""},
+		{"a variable", "env:LOGIN", ""},
+		{"a secret of Podman", "podman:login", ""},
+		{"a file that others may read", write(0o644, secret), "chmod 600"},
+		{"no login", write(0o600, "hunter2-marked"), "no login"},
+		{"no such secret", "podman:none", "no such secret"},
+	} {
+		t.Run(tc.rule, func(t *testing.T) {
+			t.Parallel()
+			s := newStore(t)
+			s.env["LOGIN"] = secret
+			if err := s.podman.EnsureSecret(t.Context(), "login", "", func(context.Context) ([]byte, error) { return []byte(secret), nil }); err != nil {
+				t.Fatal(err)
+			}
+			s.podman.Push(app, enginetest.Image{})
+			reg := &asking{Registry: s.podman.Registry()}
+			s.reg = reg
+			st := s.state(app, lifecycle.PullAlways, map[string]any{"repositoryCredentials": map[string]any{"credentialsParameter": tc.source}})
+			_, got := s.bring(s.host(), st)
+			if tc.fails == "" {
+				if got.Failure.Class != lifecycle.OK || len(reg.logins) != 1 || reg.logins[0] != (images.Login{Username: "alice", Password: "hunter2-marked"}) {
+					t.Errorf("%+v, %d logins", got.Failure, len(reg.logins))
+				}
+			} else if got.Failure.Class != lifecycle.Permanent || got.Failure.Name != "CannotPullContainerAuthError" || !strings.Contains(got.Failure.Message, tc.fails) {
+				t.Errorf("%+v", got.Failure)
+			}
+			if strings.Contains(got.Failure.Message, "hunter2") {
+				t.Error("the secret is in the failure")
+			}
+			err := filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {
+				if err != nil || d.IsDir() {
+					return err
+				}
+				b, err := os.ReadFile(path)
+				if strings.Contains(string(b), "hunter2") {
+					t.Errorf("the secret is in %s", path)
+				}
+				return err
+			})
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestUnpinnedImageIsPulledByItsTag(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	s.podman.Push(app, enginetest.Image{})
+	digest, got := s.bring(s.host(), s.state(app, lifecycle.PullDefault, map[string]any{"versionConsistency": "disabled"}))
+	if digest != "" || got.Failure.Class != lifecycle.OK {
+		t.Errorf("digest %q, %+v", digest, got)
+	}
+}
+
+func TestImagePolicyNamesAllMistakes(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{"PODTASK_PULLS_AT_ONCE": "0", "PODTASK_IMAGE_MIN_FREE": "much", "PODTASK_PULL_IDLE": "-1s", "PODTASK_IMAGE_EXCLUDE": "["}
+	_, err := agent.Open(agent.Config{StateDir: t.TempDir(), RuntimeDir: t.TempDir(), Getenv: func(k string) string { return env[k] }})
+	for name := range env {
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s is not named: %v", name, err)
+		}
+	}
+}
+
+// hanging is a registry that never says what is in an image.
+type hanging struct{ enginetest.Registry }
+
+func (hanging) Describe(ctx context.Context, _ string, _ images.Login, _ images.Platform) (images.Description, error) {
+	<-ctx.Done()
+	return images.Description{}, ctx.Err()
+}
+
+// Whether an image is for this machine is asked as a courtesy: where the registry
+// does not say, Podman finds out.
+func TestRegistryThatDoesNotTellThePlatformIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t)
+		s.podman.Push(app, enginetest.Image{})
+		s.reg = hanging{s.podman.Registry()}
+		if _, got := s.bring(s.host(), s.state(app, lifecycle.PullAlways, nil)); got.Failure.Class != lifecycle.OK {
+			t.Errorf("%+v", got)
+		}
+	})
+}

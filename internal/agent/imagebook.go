@@ -1,0 +1,129 @@
+package agent
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/podtask/podtask/pkg/state"
+)
+
+// PulledImage is what podtask remembers of an image that it pulled. Podman cannot
+// tell who pulled an image, nor when it was last used.
+type PulledImage struct {
+	// Reference is the name in the task, normalised.
+	Reference string `json:"reference"`
+	// Target is what was pulled: name@digest, or Reference where no digest was known.
+	Target string `json:"target"`
+	// ID is Podman's; empty until the pull has ended.
+	ID string `json:"id,omitempty"`
+	// BegunAt is before the pull, PulledAt after it; zero if it has never ended.
+	BegunAt  time.Time `json:"begunAt"`
+	PulledAt time.Time `json:"pulledAt,omitzero"`
+	// UsedAt is when a task last was about to make a container of it, give or take
+	// a minute.
+	UsedAt time.Time `json:"usedAt"`
+	// Ours: the image was not in local storage before. Only such an image is ever
+	// removed.
+	Ours bool `json:"ours,omitempty"`
+	// Kept: pulled by a task with prefer-cached, for which the ECS agent turns its
+	// automatic clean-up off.
+	Kept bool `json:"kept,omitempty"`
+}
+
+// usePrecision bounds how often the use of an image is written down.
+const usePrecision = time.Minute
+
+// imageBook holds the records of pulled images, one for each target. The records
+// are shared by all processes of the user; who writes one holds its lock.
+type imageBook struct {
+	store *state.Store
+	locks *state.Locks
+}
+
+func openImageBook(dir string, fsys state.FS) (imageBook, error) {
+	store, err := state.OpenIn(dir, fsys)
+	if err != nil {
+		return imageBook{}, err
+	}
+	locks, err := state.OpenLocks(dir, state.Holder{Command: "podtask"})
+	if err != nil {
+		return imageBook{}, fmt.Errorf("open locks in %s: %w", dir, err)
+	}
+	return imageBook{store, locks}, nil
+}
+
+// lockKey is the key of the lock, and of the record, that belongs to a name.
+func lockKey(kind, name string) string {
+	sum := sha256.Sum256([]byte(kind + "\x00" + name))
+	return hex.EncodeToString(sum[:16])
+}
+
+func imageKey(target string) string { return lockKey("image", target) }
+
+// find returns the record of a target. A damaged one counts as none: the image
+// then just is not podtask's to remove.
+func (b imageBook) find(target string) (m PulledImage, found bool, err error) {
+	data, err := b.store.Get(imageKey(target))
+	var bad *state.CorruptError
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.As(err, &bad):
+		return PulledImage{}, false, nil
+	case err != nil:
+		return PulledImage{}, false, fmt.Errorf("read what is known of image %s: %w", target, err)
+	case json.Unmarshal(data, &m) != nil || m.Target != target:
+		return PulledImage{}, false, nil
+	}
+	return m, true, nil
+}
+
+// write replaces the record of m.Target, whose lock the caller holds.
+func (b imageBook) write(m PulledImage) error {
+	data, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	if err := b.store.Put(imageKey(m.Target), data); err != nil {
+		return fmt.Errorf("write down image %s: %w", m.Target, err)
+	}
+	return nil
+}
+
+// all returns the records that can be read.
+func (b imageBook) all() []PulledImage {
+	var out []PulledImage
+	for r, err := range b.store.All(nil) {
+		var m PulledImage
+		if err == nil && json.Unmarshal(r.Data, &m) == nil && imageKey(m.Target) == r.Key {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// pulledBefore reports whether podtask itself has pulled this name successfully
+// (ECS: once). What was loaded or pulled by others does not count.
+func (b imageBook) pulledBefore(reference string) bool {
+	for _, m := range b.all() {
+		if m.Reference == reference && !m.PulledAt.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+// use notes that an image is about to be used, if podtask pulled it. The caller
+// holds the target's lock; the note is what keeps a clean-up away until the task's
+// record names the image.
+func (b imageBook) use(target string, at time.Time) error {
+	m, found, err := b.find(target)
+	if err != nil || !found || at.Sub(m.UsedAt) < usePrecision {
+		return err
+	}
+	m.UsedAt = at
+	return b.write(m)
+}

@@ -1,0 +1,11 @@
+package agent
+
+import (
+	"github.com/podtask/podtask/pkg/cgroups"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// SliceLimits are the limits that the task's slice gets where the host can apply
+// all of them.
+func SliceLimits(t taskdef.Task) cgroups.Limits { return taskLimits(t, lifecycle.Quota{}) }

@@ -1,0 +1,278 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/service"
+	"github.com/podtask/podtask/pkg/state"
+)
+
+// Services keeps the services of an agent: one goroutine and one record each. What a
+// service is to do pkg/service decides; tasks are the fleet's. Its methods may be used by
+// any goroutine.
+type Services struct {
+	host  *Host
+	fleet *Fleet
+	store *state.Store
+	// options are those of every task.
+	options lifecycle.Options
+	ctx     context.Context
+
+	mu      sync.Mutex // guards the fields below
+	ended   bool
+	wg      sync.WaitGroup
+	keepers map[string]*keeper // by name
+	waiting []*keeper          // for Run to begin
+}
+
+// Errors about services that users may make.
+var (
+	ErrNoService     = errors.New("no such service")
+	ErrServiceExists = errors.New("there is a service of that name")
+)
+
+// BadServiceError says why a service cannot be run like this.
+type BadServiceError struct{ Cause error }
+
+func (e *BadServiceError) Error() string { return e.Cause.Error() }
+func (e *BadServiceError) Unwrap() error { return e.Cause }
+
+// NewServices returns the services that are recorded in the host's state directory, which
+// Run carries on. Their tasks get options. It works until ctx, the fleet's context, ends.
+// The error names records that cannot be read; the other services are kept all the same.
+func NewServices(ctx context.Context, h *Host, f *Fleet, options lifecycle.Options) (*Services, error) {
+	store, err := state.OpenIn(filepath.Join(h.cfg.StateDir, "services"), h.cfg.FS)
+	if err != nil {
+		return nil, err
+	}
+	all := &Services{host: h, fleet: f, store: store, options: options, ctx: ctx, keepers: map[string]*keeper{}}
+	var errs []error
+	for r, err := range store.All(h.locks) {
+		var s service.State
+		if err == nil {
+			if err = json.Unmarshal(r.Data, &s); err == nil {
+				err = service.Check(s)
+			}
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("service record %s: %w", r.Key, err))
+			continue
+		}
+		k := newKeeper(all, s)
+		all.keepers[s.Name] = k
+		all.waiting = append(all.waiting, k)
+	}
+	return all, errors.Join(errs...)
+}
+
+// Run carries the services on until the context ends. Tasks run on.
+func (a *Services) Run() {
+	a.mu.Lock()
+	for _, k := range a.waiting {
+		a.wg.Go(k.run)
+	}
+	a.waiting = nil
+	a.mu.Unlock()
+	<-a.ctx.Done()
+	a.mu.Lock()
+	a.ended = true // nothing is added to the wait group from now on
+	a.mu.Unlock()
+	a.wg.Wait()
+}
+
+// States are all services, by name.
+func (a *Services) States() []service.State {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	states := []service.State{}
+	for _, k := range a.keepers {
+		states = append(states, *k.snapshot.Load())
+	}
+	slices.SortFunc(states, func(s, t service.State) int { return strings.Compare(s.Name, t.Name) })
+	return states
+}
+
+// State is a service as it was last saved.
+func (a *Services) State(name string) (service.State, error) {
+	k, err := a.keeper(name)
+	if err != nil {
+		return service.State{}, err
+	}
+	return *k.snapshot.Load(), nil
+}
+
+func (a *Services) keeper(name string) (*keeper, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	k := a.keepers[name]
+	if k == nil {
+		return nil, fmt.Errorf("%w: %q; `podtask service ls` lists them", ErrNoService, name)
+	}
+	return k, nil
+}
+
+// Create makes a service. What keeps it from being run like this is a *BadServiceError.
+func (a *Services) Create(ctx context.Context, name string, spec service.Spec, count int, c service.Config) (service.State, error) {
+	if err := a.check(ctx, name, spec, count, c); err != nil {
+		return service.State{}, err
+	}
+	s := service.New(newID(), name, spec, count, c, time.Now().UTC())
+	data, err := json.Marshal(s)
+	if err != nil {
+		return s, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.keepers[name] != nil {
+		return s, fmt.Errorf("%w: %s; `podtask service update %s` changes it", ErrServiceExists, name, name)
+	}
+	if a.ended || a.ctx.Err() != nil {
+		return s, errEnded
+	}
+	if err := a.store.Put(s.ID, data); err != nil {
+		return s, err
+	}
+	k := newKeeper(a, s)
+	a.keepers[name] = k
+	a.wg.Go(k.run)
+	return s, nil
+}
+
+// check finds out whether a service can be run, here too.
+func (a *Services) check(ctx context.Context, name string, spec service.Spec, count int, c service.Config) error {
+	err := service.Validate(name, spec, count, c)
+	if err == nil && spec.Task.Family != "" {
+		err = a.host.Preflight(ctx, spec.Task, a.options)
+	}
+	if err != nil {
+		return &BadServiceError{err}
+	}
+	return nil
+}
+
+// Change is what a user wants to be different; nil leaves things as they are.
+type Change struct {
+	DesiredCount *int
+	Spec         *service.Spec
+	// Config makes the new configuration of the present one.
+	Config func(service.Config) service.Config
+	// Force begins a new deployment with the definition there is.
+	Force bool
+}
+
+// Update changes a service and returns it when the change is saved.
+func (a *Services) Update(ctx context.Context, name string, c Change) (service.State, error) {
+	if c.Spec != nil {
+		if err := a.host.Preflight(ctx, c.Spec.Task, a.options); err != nil {
+			return service.State{}, &BadServiceError{err}
+		}
+	}
+	return a.ask(ctx, name, func(s service.State) (service.Input, error) {
+		if s.Status != service.Active {
+			return nil, &BadServiceError{fmt.Errorf("service %s is being removed", name)}
+		}
+		in := service.Updated{DesiredCount: c.DesiredCount, Spec: c.Spec}
+		count, spec, config := s.DesiredCount, s.Primary().Spec, s.Config
+		if c.DesiredCount != nil {
+			count = *c.DesiredCount
+		}
+		if c.Force && c.Spec == nil {
+			in.Spec = &spec
+		}
+		if c.Spec != nil {
+			spec = *c.Spec
+		}
+		if c.Config != nil {
+			config = c.Config(config)
+			in.Config = &config
+		}
+		if err := service.Validate(name, spec, count, config); err != nil {
+			return nil, &BadServiceError{err}
+		}
+		return in, nil
+	})
+}
+
+// Rollback returns a service to the deployment that was completed before.
+func (a *Services) Rollback(ctx context.Context, name string) (service.State, error) {
+	return a.ask(ctx, name, func(s service.State) (service.Input, error) {
+		if _, ok := s.RollbackTarget(); !ok || s.Status != service.Active {
+			return nil, &BadServiceError{fmt.Errorf("service %s has no earlier deployment that was completed: nothing to return to", name)}
+		}
+		return service.RollbackRequested{}, nil
+	})
+}
+
+// Remove has a service removed when its tasks are. Without force it must be scaled to 0.
+func (a *Services) Remove(ctx context.Context, name string, force bool) (service.State, error) {
+	return a.ask(ctx, name, func(s service.State) (service.Input, error) {
+		if !force && (s.DesiredCount > 0 || s.Count("").Present > 0) && s.Status == service.Active {
+			return nil, &BadServiceError{fmt.Errorf("service %s is not scaled down to 0: `podtask service scale %s=0` first, or `podtask service rm --force %s`", name, name, name)}
+		}
+		return service.DeleteRequested{}, nil
+	})
+}
+
+// ask has a service take in what request makes of its state.
+func (a *Services) ask(ctx context.Context, name string, request func(service.State) (service.Input, error)) (service.State, error) {
+	k, err := a.keeper(name)
+	if err != nil {
+		return service.State{}, err
+	}
+	reply := make(chan error, 1)
+	if !k.send(ctx, message{request: request, reply: reply}) {
+		return service.State{}, errors.Join(context.Cause(ctx), errEnded)
+	}
+	select {
+	case err = <-reply:
+		return *k.snapshot.Load(), err
+	case <-k.over:
+		return *k.snapshot.Load(), errEnded
+	case <-ctx.Done():
+		return service.State{}, context.Cause(ctx)
+	}
+}
+
+// Watch calls fn with a service now and after each change, leaving out some when they
+// come fast, until fn returns false, ctx ends (its cause is returned) or the service is
+// gone or the agent ends (nil).
+func (a *Services) Watch(ctx context.Context, name string, fn func(service.State) bool) error {
+	k, err := a.keeper(name)
+	if err != nil {
+		return err
+	}
+	for {
+		changed := k.awaitChange()
+		if !fn(*k.snapshot.Load()) {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-k.over:
+			fn(*k.snapshot.Load())
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// forget drops a service of which nothing is left.
+func (a *Services) forget(s service.State) error {
+	if err := a.store.Delete(s.ID); err != nil {
+		return fmt.Errorf("delete the record of service %s: %w", s.Name, err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.keepers, s.Name)
+	return nil
+}

@@ -1,0 +1,163 @@
+package enginetest
+
+import (
+	"context"
+	"slices"
+
+	"github.com/podtask/podtask/pkg/libpod"
+)
+
+// bridged makes the task's network and its pod, whose members are part of the network
+// by themselves.
+func (k *task) bridged() {
+	k.t.Helper()
+	k.must(k.EnsureNetwork(k.ctx(), k.network()))
+	k.t.Cleanup(func() { k.clean(func(ctx context.Context) error { return k.RemoveNetwork(ctx, k.pod.Name, k.id) }) })
+	k.pod.Network, k.pod.OwnNetworks = "", true
+	k.up()
+}
+
+func (k *task) network() libpod.NetworkSpec {
+	return libpod.NetworkSpec{Name: k.pod.Name, TaskID: k.id, Labels: map[string]string{"colour": "red"}}
+}
+
+// member is a container of the task's network.
+func (k *task) member(name, steps string, ports ...libpod.Port) libpod.ContainerSpec {
+	s := k.spec(name, steps)
+	s.Bridge = &libpod.Bridge{Network: k.pod.Name, Aliases: []string{name}, Ports: ports}
+	return s
+}
+
+var networkRules = []rule{
+	{"a network is made once found by List and removed once", func(k *task) {
+		k.bridged()
+		k.must(k.EnsureNetwork(k.ctx(), k.network()))
+		if n := k.networks(); n != 1 {
+			k.t.Errorf("List finds %d networks", n)
+		}
+		k.must(k.RemovePod(k.ctx(), k.pod.Name, k.id), k.RemoveNetwork(k.ctx(), k.pod.Name, k.id), k.RemoveNetwork(k.ctx(), k.pod.Name, k.id))
+		if n := k.networks(); n != 0 {
+			k.t.Errorf("List finds %d networks after the removal", n)
+		}
+	}},
+	{"the network of another task is neither adopted nor removed", func(k *task) {
+		k.bridged()
+		other := k.network()
+		other.TaskID = "another"
+		k.wantClass(k.EnsureNetwork(k.ctx(), other), libpod.Conflict)
+		k.wantClass(k.RemoveNetwork(k.ctx(), k.pod.Name, "another"), libpod.Conflict)
+		if n := k.networks(); n != 1 {
+			k.t.Errorf("List finds %d networks", n)
+		}
+	}},
+	{"a network that a container is part of is not removed", func(k *task) {
+		k.bridged()
+		k.run(k.member("a", "sleep forever"))
+		k.wantClass(k.RemoveNetwork(k.ctx(), k.pod.Name, k.id), libpod.Temporary)
+	}},
+	{"two members publish the same port each on its own host port", func(k *task) {
+		k.bridged()
+		fixed := libpod.Port{HostIP: "127.0.0.1", HostPort: k.FreePort(k.t), ContainerPort: 80, Protocol: "tcp"}
+		a := k.see(k.run(k.member("a", "sleep forever", fixed)))
+		b := k.see(k.run(k.member("b", "sleep forever", libpod.Port{HostIP: "127.0.0.1", ContainerPort: 80})))
+		if !slices.Equal(a.Ports, []libpod.Port{fixed}) || len(b.Ports) != 1 || b.Ports[0].HostPort == 0 || b.Ports[0].HostPort == fixed.HostPort {
+			k.t.Errorf("ports %v and %v", a.Ports, b.Ports)
+		}
+		if len(a.Addresses) == 0 || len(b.Addresses) == 0 {
+			k.t.Errorf("addresses %v and %v", a.Addresses, b.Addresses)
+		}
+	}},
+	{"a taken host port of a member is PortInUse at its start", func(k *task) {
+		k.bridged()
+		name := k.create(k.member("a", "sleep forever", libpod.Port{HostIP: "127.0.0.1", HostPort: k.TakePort(k.t), ContainerPort: 80}))
+		k.wantClass(k.StartContainer(k.ctx(), name), libpod.PortInUse)
+		if o := k.see(name); o.Status == libpod.Running {
+			k.t.Errorf("it runs: %+v", o)
+		}
+		k.must(k.RemoveContainer(k.ctx(), name, k.id))
+		k.wantStatus(name, libpod.Absent)
+	}},
+	{"a member on an unknown network is refused", func(k *task) {
+		k.bridged()
+		s := k.member("a", "sleep forever")
+		s.Bridge.Network = "no-such-network-" + k.id
+		if _, err := k.CreateContainer(k.ctx(), s); err == nil {
+			k.wantFailedStart(s.Name)
+		}
+	}},
+	{"a container that is set up has a process and runs nothing until it is started", func(k *task) {
+		k.bridged()
+		name := k.create(k.member("a", "print ran -- sleep forever"))
+		first, err := k.InitContainer(k.ctx(), name)
+		k.must(err)
+		second, err := k.InitContainer(k.ctx(), name)
+		k.must(err)
+		if o := k.wantStatus(name, libpod.Created); first == 0 || first != second || o.PID != first || len(o.Addresses) == 0 {
+			k.t.Errorf("processes %d and %d: %+v", first, second, o)
+		}
+		k.wantTexts(name, libpod.LogOptions{})
+		k.must(k.StartContainer(k.ctx(), name))
+		if o := k.wantStatus(name, libpod.Running); o.PID != first {
+			k.t.Errorf("process %d became %d", first, o.PID)
+		}
+		if running, err := k.InitContainer(k.ctx(), name); err != nil || running != first {
+			k.t.Errorf("of a running container: %d, %v", running, err)
+		}
+	}},
+	{"stopping what is set up undoes it and it can be started later", func(k *task) {
+		k.bridged()
+		name := k.create(k.member("a", "exit 3"))
+		_, err := k.InitContainer(k.ctx(), name)
+		k.must(err, k.StopContainer(k.ctx(), name, 0))
+		if o := k.see(name); o.Status == libpod.Running || o.PID != 0 || !o.StartedAt.IsZero() {
+			k.t.Errorf("%+v", o)
+		}
+		k.must(k.StartContainer(k.ctx(), name))
+		k.wantExit(name, 3)
+	}},
+	{"a container that has exited can be set up and started again with its ports", func(k *task) {
+		k.bridged()
+		name := k.run(k.member("a", "exit 3", libpod.Port{HostIP: "127.0.0.1", ContainerPort: 80}))
+		first := k.wantExit(name, 3)
+		pid, err := k.InitContainer(k.ctx(), name)
+		k.must(err)
+		if o := k.see(name); pid == 0 || o.Status != libpod.Created {
+			k.t.Errorf("process %d, %+v", pid, o)
+		}
+		k.must(k.StartContainer(k.ctx(), name))
+		if second := k.wantExit(name, 3); !slices.Equal(first.Ports, second.Ports) || len(second.Ports) != 1 {
+			k.t.Errorf("ports %v, then %v", first.Ports, second.Ports)
+		}
+	}},
+	{"what keeps a container from being started keeps it from being set up", func(k *task) {
+		k.bridged()
+		s := k.member("a", "")
+		s.EntryPoint = []string{"/nowhere"}
+		name := k.create(s)
+		_, err := k.InitContainer(k.ctx(), name)
+		k.wantClass(err, libpod.CommandNotFound)
+		k.wantClass(k.StartContainer(k.ctx(), name), libpod.CommandNotFound)
+		k.wantStatus(name, libpod.Created)
+	}},
+}
+
+// networks counts the task's networks in List.
+func (k *task) networks() (n int) {
+	k.t.Helper()
+	found, err := k.List(k.ctx())
+	k.must(err)
+	for _, f := range found {
+		if f.Kind == libpod.KindNetwork && f.TaskID == k.id && f.Labels["colour"] == "red" {
+			n++
+		}
+	}
+	return n
+}
+
+// wantFailedStart fails the test if the container can be started.
+func (k *task) wantFailedStart(name string) {
+	k.t.Helper()
+	if err := k.StartContainer(k.ctx(), name); err == nil {
+		k.t.Errorf("%s was started", name)
+	}
+}

@@ -1,0 +1,222 @@
+// Package metrics is what an agent tells Prometheus: gauges of the tasks as they are,
+// read when somebody asks, and counters of what has happened since the agent began,
+// fed from the event log and from the owners' operations.
+//
+// Names follow https://prometheus.io/docs/practices/naming/. No label holds the id or
+// the name of a task, so that their number does not grow with time.
+package metrics
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"regexp"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/service"
+)
+
+// Metrics are those of one agent. They are safe for concurrent use.
+type Metrics struct {
+	registry    *prometheus.Registry
+	transitions *prometheus.CounterVec
+	exits       *prometheus.CounterVec
+	errors      *prometheus.CounterVec
+	operations  *prometheus.HistogramVec
+}
+
+// New returns metrics of the tasks that states lists; version is the program's.
+func New(version string, states func() []lifecycle.State, owned func() int) *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		transitions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "podtask_transitions_total", Help: "Changes of status since the agent began, of tasks and of containers (kind).",
+		}, []string{"kind", "status"}),
+		exits: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "podtask_container_exits_total", Help: "Containers that have stopped since the agent began, by outcome: success (exit code 0), failure, or none (it never ran).",
+		}, []string{"outcome"}),
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "podtask_errors_total", Help: "Errors that ended a container or a task since the agent began, by their ECS name, such as OutOfMemoryError.",
+		}, []string{"error"}),
+		operations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "podtask_operation_duration_seconds", Help: "Time that calls to Podman, registries and systemd took, by operation and outcome (ok, retry or error).",
+			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300},
+		}, []string{"operation", "outcome"}),
+	}
+	// A counter that begins at 1 has not increased, as far as Prometheus can tell.
+	for _, outcome := range []string{"success", "failure", "none"} {
+		m.exits.WithLabelValues(outcome)
+	}
+	for _, name := range []string{
+		lifecycle.ErrOutOfMemory, lifecycle.ErrContainerVanished, lifecycle.ErrTimeout, lifecycle.ErrLimitsNotApplied,
+		lifecycle.ErrCannotPullManifest, lifecycle.ErrCannotPull, lifecycle.ErrCannotCreate, lifecycle.ErrCannotStart,
+		lifecycle.ErrResourceInitialization,
+	} {
+		m.errors.WithLabelValues(name)
+	}
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "podtask_build_info", Help: "1; the version is in the label.", ConstLabels: prometheus.Labels{"version": version},
+	})
+	build.Set(1)
+	ownedTasks := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "podtask_tasks_owned", Help: "Tasks that the agent owns now.",
+	}, func() float64 { return float64(owned()) })
+	m.registry.MustRegister(m.transitions, m.exits, m.errors, m.operations, build, ownedTasks, tasks{states},
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Services adds those of the services that states lists. It is called once, before Handler.
+func (m *Metrics) Services(states func() []service.State) { m.registry.MustRegister(services{states}) }
+
+// services counts the copies of each service as they are when somebody asks. Their names
+// are few and chosen by people.
+type services struct{ states func() []service.State }
+
+var (
+	desiredDesc     = prometheus.NewDesc("podtask_service_desired_tasks", "Copies that a service is to have.", []string{"service"}, nil)
+	serviceRunDesc  = prometheus.NewDesc("podtask_service_running_tasks", "Copies of a service that run.", []string{"service"}, nil)
+	serviceWellDesc = prometheus.NewDesc("podtask_service_healthy_tasks", "Copies of a service that run and are well.", []string{"service"}, nil)
+	deploymentsDesc = prometheus.NewDesc("podtask_service_deployments", "Deployments of a service; more than one while it rolls.", []string{"service"}, nil)
+	rollbacksDesc   = prometheus.NewDesc("podtask_service_rollbacks_total", "Returns of a service to an earlier deployment that nobody asked for, since it was created.", []string{"service"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (services) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{desiredDesc, serviceRunDesc, serviceWellDesc, deploymentsDesc, rollbacksDesc} {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c services) Collect(out chan<- prometheus.Metric) {
+	for _, s := range c.states() {
+		n := s.Count("")
+		for d, value := range map[*prometheus.Desc]int{
+			desiredDesc: s.DesiredCount, serviceRunDesc: n.Running, serviceWellDesc: n.Fit, deploymentsDesc: len(s.Deployments),
+		} {
+			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), s.Name)
+		}
+		out <- prometheus.MustNewConstMetric(rollbacksDesc, prometheus.CounterValue, float64(s.Rollbacks), s.Name)
+	}
+}
+
+// Handler serves the metrics.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
+}
+
+// Operation counts an operation of an owner. It is for agent.Host.Observe.
+func (m *Metrics) Operation(e lifecycle.Effect, took time.Duration, f lifecycle.Failure) {
+	outcome := "error"
+	switch f.Class {
+	case lifecycle.OK:
+		outcome = "ok"
+	case lifecycle.Canceled:
+		return // we gave it up
+	case lifecycle.Temporary:
+		outcome = "retry"
+	}
+	m.operations.WithLabelValues(reflect.TypeOf(e).Name(), outcome).Observe(took.Seconds())
+}
+
+// errorName is the ECS error at the beginning of a reason.
+var errorName = regexp.MustCompile(`^([A-Z][A-Za-z]{2,50}Error)\b`)
+
+// Event counts a transition.
+func (m *Metrics) Event(e agent.Event) {
+	kind := "container"
+	if e.Container == "" {
+		kind = "task"
+	}
+	m.transitions.WithLabelValues(kind, e.Status).Inc()
+	if found := errorName.FindString(e.Reason); found != "" && kind == "container" {
+		m.errors.WithLabelValues(found).Inc()
+	}
+	if kind != "container" || e.Status != lifecycle.StatusStopped.String() || e.Container == lifecycle.Infra {
+		return
+	}
+	outcome := "none"
+	if e.ExitCode != nil {
+		outcome = "failure"
+		if *e.ExitCode == 0 {
+			outcome = "success"
+		}
+	}
+	m.exits.WithLabelValues(outcome).Inc()
+}
+
+// Follow counts the transitions that come from now on until ctx ends, whose cause it
+// returns.
+func (m *Metrics) Follow(ctx context.Context, h *agent.Host) error {
+	var last uint64
+	if err := h.Events(ctx, 0, false, func(e agent.Event) error { last = e.Seq; return nil }); err != nil {
+		return err
+	}
+	return h.Events(ctx, last, true, func(e agent.Event) error { m.Event(e); return nil })
+}
+
+// tasks counts the tasks as they are when somebody asks.
+type tasks struct{ states func() []lifecycle.State }
+
+var (
+	tasksDesc      = prometheus.NewDesc("podtask_tasks", "Tasks that are recorded, by status.", []string{"status"}, nil)
+	healthDesc     = prometheus.NewDesc("podtask_tasks_health", "Tasks that run, by health.", []string{"health"}, nil)
+	queuedDesc     = prometheus.NewDesc("podtask_tasks_queued", "Tasks that wait in the queue for their share of this host.", nil, nil)
+	containersDesc = prometheus.NewDesc("podtask_containers_running", "Containers of tasks that run, infra containers left out.", nil, nil)
+	restartsDesc   = prometheus.NewDesc("podtask_containers_restarts", "Restarts of the containers of all tasks that are recorded.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (tasks) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{tasksDesc, healthDesc, queuedDesc, containersDesc, restartsDesc} {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (t tasks) Collect(out chan<- prometheus.Metric) {
+	byStatus, byHealth := map[string]int{}, map[string]int{}
+	for s := lifecycle.StatusNone; s <= lifecycle.StatusStopped; s++ {
+		if s != lifecycle.StatusPulled && s != lifecycle.StatusResourcesProvisioned {
+			byStatus[s.String()] = 0 // a series that comes and goes is hard to alert on
+		}
+	}
+	for _, h := range []lifecycle.Health{lifecycle.HealthUnknown, lifecycle.HealthHealthy, lifecycle.HealthUnhealthy} {
+		byHealth[h.String()] = 0
+	}
+	queued, running, restarts := 0, 0, 0
+	for _, s := range t.states() {
+		byStatus[s.Status().String()]++
+		if s.Status() == lifecycle.StatusRunning {
+			byHealth[s.Health().String()]++
+		}
+		if s.Queued() {
+			queued++
+		}
+		for _, c := range s.Containers {
+			restarts += c.Restarts
+			if c.Status() == lifecycle.StatusRunning {
+				running++
+			}
+		}
+	}
+	gauge := func(d *prometheus.Desc, n int, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
+	}
+	for status, n := range byStatus {
+		gauge(tasksDesc, n, status)
+	}
+	for health, n := range byHealth {
+		gauge(healthDesc, n, health)
+	}
+	gauge(queuedDesc, queued)
+	gauge(containersDesc, running)
+	gauge(restartsDesc, restarts)
+}

@@ -1,0 +1,116 @@
+package metrics
+
+import (
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+func scrape(t *testing.T, m *Metrics) string {
+	t.Helper()
+	rec := httptest.NewRecorder()
+	m.Handler().ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
+	if rec.Code != 200 {
+		t.Fatalf("status %d: %s", rec.Code, rec.Body)
+	}
+	return rec.Body.String()
+}
+
+func TestMetricsTellWhatIsAndWhatHappened(t *testing.T) {
+	t.Parallel()
+	def := taskdef.Task{Family: "web", Network: taskdef.NetworkBridge, Containers: []taskdef.Container{{Name: "app", Image: "app:1", Essential: true}}}
+	fresh := lifecycle.New(strings.Repeat("a", 32), "", def, lifecycle.Options{Limits: "off"}, time.Unix(0, 0))
+	up := fresh
+	up.Containers = []lifecycle.Container{{Presence: lifecycle.Running, StartedAt: time.Unix(1, 0), Restarts: 2}}
+	m := New("1.2.3", func() []lifecycle.State { return []lifecycle.State{fresh, up} }, func() int { return 1 })
+
+	fromTheStart := scrape(t, m)
+	for _, want := range []string{`podtask_container_exits_total{outcome="failure"} 0`, `podtask_errors_total{error="OutOfMemoryError"} 0`} {
+		if !strings.Contains(fromTheStart, want) {
+			t.Errorf("%s is missing: an alert would miss the first one", want)
+		}
+	}
+
+	one, zero := 1, 0
+	for _, tr := range []lifecycle.Transition{
+		{Status: "RUNNING"},
+		{Container: "app", Status: "RUNNING"},
+		{Container: "app", Status: "STOPPED", ExitCode: &one, Reason: "OutOfMemoryError: killed"},
+		{Container: "db", Status: "STOPPED", ExitCode: &zero},
+		{Container: "late", Status: "STOPPED", Reason: "it was not needed"},
+		{Container: lifecycle.Infra, Status: "STOPPED", ExitCode: &zero},
+	} {
+		m.Event(agent.Event{Transition: tr})
+	}
+	m.Operation(lifecycle.PullImage{}, 3*time.Second, lifecycle.Failure{})
+	m.Operation(lifecycle.PullImage{}, time.Second, lifecycle.Failure{Class: lifecycle.Temporary})
+	m.Operation(lifecycle.PullImage{}, time.Second, lifecycle.Failure{Class: lifecycle.Canceled})
+	got := scrape(t, m)
+	for _, want := range []string{
+		`podtask_build_info{version="1.2.3"} 1`,
+		`podtask_tasks_owned 1`,
+		`podtask_tasks{status="STOPPED"} 0`,
+		`podtask_containers_restarts 2`,
+		`podtask_transitions_total{kind="task",status="RUNNING"} 1`,
+		`podtask_transitions_total{kind="container",status="STOPPED"} 4`,
+		`podtask_container_exits_total{outcome="failure"} 1`,
+		`podtask_container_exits_total{outcome="success"} 1`,
+		`podtask_container_exits_total{outcome="none"} 1`,
+		`podtask_errors_total{error="OutOfMemoryError"} 1`,
+		`podtask_operation_duration_seconds_count{operation="PullImage",outcome="ok"} 1`,
+		`podtask_operation_duration_seconds_count{operation="PullImage",outcome="retry"} 1`,
+		`process_resident_memory_bytes`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s is missing in\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, fresh.ID) {
+		t.Error("a label holds the id of a task")
+	}
+	problems, err := promlint.New(strings.NewReader(got)).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		if strings.HasPrefix(p.Metric, "podtask_") {
+			t.Errorf("%s: %s", p.Metric, p.Text)
+		}
+	}
+}
+
+// The rules and the dashboard ask for metrics that exist.
+func TestContribNamesMetricsThatExist(t *testing.T) {
+	t.Parallel()
+	m := New("1", func() []lifecycle.State { return nil }, func() int { return 0 })
+	one := 1
+	m.Event(agent.Event{Transition: lifecycle.Transition{Container: "app", Status: "STOPPED", ExitCode: &one, Reason: "OutOfMemoryError: killed"}})
+	m.Operation(lifecycle.PullImage{}, time.Second, lifecycle.Failure{})
+	have := scrape(t, m)
+	names := regexp.MustCompile(`\bpodtask_[a-z_]+`)
+	for _, file := range []string{"prometheus/podtask.rules.yml", "grafana/podtask.json"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "contrib", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := names.FindAllString(string(text), -1)
+		if len(found) < 5 {
+			t.Errorf("%s names only %q", file, found)
+		}
+		for _, name := range found {
+			if !strings.Contains(have, "\n"+name+"{") && !strings.Contains(have, "\n"+name+" ") {
+				t.Errorf("%s: there is no %s", file, name)
+			}
+		}
+	}
+}

@@ -1,0 +1,129 @@
+// Package admission decides which tasks may use the host, and in which order.
+//
+// Tasks that say how much cpu and memory they take, or which host ports, share a
+// Budget. A Queue is who is in and who waits, in the order in which they asked. A
+// task is let in with all it asks for or waits; one that asks for more than the
+// whole budget is refused at once (Budget.Refuse).
+//
+// The order is first come, first served: a task waits behind an earlier one even
+// when there is room for it, so that a large task is not put off for ever. With
+// Budget.Overtake above 0 small tasks may pass, each waiting task being passed at
+// most so many times.
+//
+// All of it is pure: a Queue is a value, the caller keeps it and knows which tasks
+// are still there.
+package admission
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/podtask/podtask/pkg/netns"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// UnitsPerCPU is the number of cpu units in a vCPU, as in the ECS model.
+const UnitsPerCPU = 1024
+
+// Need is what a task takes of the host for as long as it is in. The zero value is
+// nothing at all.
+type Need struct {
+	// CPU is in units of which a vCPU has UnitsPerCPU.
+	CPU int64 `json:"cpu,omitempty"`
+	// Memory is in bytes.
+	Memory int64  `json:"memory,omitempty"`
+	Ports  []Port `json:"ports,omitempty"`
+}
+
+// Port is a fixed port of the host.
+type Port struct {
+	Number   uint16 `json:"number"`
+	Protocol string `json:"protocol"` // tcp or udp
+	// HostIP is an address of the host; empty for all.
+	HostIP string `json:"hostIP,omitempty"`
+}
+
+// String gives the port as "8080/tcp" or "127.0.0.1:8080/tcp".
+func (p Port) String() string {
+	text := fmt.Sprintf("%d/%s", p.Number, p.Protocol)
+	if p.HostIP != "" {
+		text = p.HostIP + ":" + text
+	}
+	return text
+}
+
+// meets tells whether two ports cannot be open at the same time.
+func (p Port) meets(o Port) bool {
+	return p.Number == o.Number && p.Protocol == o.Protocol && netns.Overlap(p.HostIP, o.HostIP)
+}
+
+// NeedOf is what a task declares, counted as the ECS agent does
+// (host_resource_manager.go): cpu is the task's, else the sum of its containers';
+// memory is the task's, else the sum of its containers' reservations, or limits
+// where a container has no reservation; ports are the fixed host ports. A task in
+// the host's network takes its containers' ports. Without limits (limited is
+// false) cpu and memory are not counted.
+func NeedOf(t taskdef.Task, limited bool) Need {
+	var n Need
+	if limited {
+		n.CPU, n.Memory = cpuOf(t), memoryOf(t)
+	}
+	for _, c := range t.Containers {
+		for _, p := range c.Ports {
+			port := Port{Number: p.HostPort, Protocol: p.Protocol, HostIP: p.HostIP}
+			if t.Network == taskdef.NetworkHost {
+				port = Port{Number: p.ContainerPort, Protocol: p.Protocol}
+			}
+			if port.Number != 0 && t.Network != taskdef.NetworkNone {
+				n.Ports = append(n.Ports, port)
+			}
+		}
+	}
+	return n
+}
+
+func cpuOf(t taskdef.Task) (units int64) {
+	if t.CPU > 0 {
+		return int64(t.CPU * UnitsPerCPU)
+	}
+	for _, c := range t.Containers {
+		units += c.CPU
+	}
+	return units
+}
+
+func memoryOf(t taskdef.Task) (bytes int64) {
+	if t.Memory > 0 {
+		return t.Memory
+	}
+	for _, c := range t.Containers {
+		if c.MemoryReservation > 0 {
+			bytes += c.MemoryReservation
+		} else {
+			bytes += c.Memory
+		}
+	}
+	return bytes
+}
+
+// IsZero reports whether nothing is needed, so that nobody has to be asked.
+func (n Need) IsZero() bool { return n.CPU == 0 && n.Memory == 0 && len(n.Ports) == 0 }
+
+// Equal reports whether two needs are the same.
+func (n Need) Equal(o Need) bool {
+	return n.CPU == o.CPU && n.Memory == o.Memory && slices.Equal(n.Ports, o.Ports)
+}
+
+// meets returns the ports of n that o has as well.
+func (n Need) meets(o Need) []Port {
+	var both []Port
+	for _, p := range n.Ports {
+		if slices.ContainsFunc(o.Ports, p.meets) {
+			both = append(both, p)
+		}
+	}
+	return both
+}
+
+// Collides reports whether a port of n is one of o as well.
+func (n Need) Collides(o Need) bool { return len(n.meets(o)) > 0 }

@@ -1,0 +1,269 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Queue is who has a share of the host and who waits for one. It is a value: its
+// methods return another and leave it as it is. The zero value is empty.
+type Queue struct {
+	// Last is the number of the latest entry; numbers are not used again.
+	Last uint64 `json:"last,omitempty"`
+	// Entries are in the order in which they asked.
+	Entries []Entry `json:"entries,omitempty"`
+}
+
+// Entry is a task that has asked.
+type Entry struct {
+	// Task is the task's id, Name what people call it.
+	Task   string    `json:"task"`
+	Name   string    `json:"name,omitempty"`
+	Number uint64    `json:"number"`
+	Since  time.Time `json:"since"` // when it asked, or was let in
+	// Held: it is in. Otherwise it waits.
+	Held bool `json:"held,omitempty"`
+	Need Need `json:"need"`
+	// Passed counts the later tasks that were let in before it.
+	Passed int `json:"passed,omitempty"`
+}
+
+// label is how messages name the entry.
+func (e Entry) label() string {
+	id := e.Task[:min(len(e.Task), 12)]
+	if e.Name == "" {
+		return id
+	}
+	return e.Name + " (" + id + ")"
+}
+
+// Find returns the entry of a task.
+func (q Queue) Find(task string) (Entry, bool) {
+	if i := q.index(task); i >= 0 {
+		return q.Entries[i], true
+	}
+	return Entry{}, false
+}
+
+func (q Queue) index(task string) int {
+	return slices.IndexFunc(q.Entries, func(e Entry) bool { return e.Task == task })
+}
+
+func (q Queue) clone() Queue {
+	q.Entries = slices.Clone(q.Entries)
+	return q
+}
+
+// Ask lets a task in or puts it at the end of the queue. A task that has asked before
+// keeps its place, so it may be asked again and again; its need is what it says now. Present
+// says whether a waiting task still has somebody who would start it: others are
+// passed by, and keep their place until they come back or are released.
+func (q Queue) Ask(b Budget, e Entry, at time.Time, present func(task string) bool) (Queue, Verdict) {
+	i := q.index(e.Task)
+	if i < 0 {
+		q = q.with(e, at)
+		i = len(q.Entries) - 1
+	}
+	q = q.needing(i, e.Need)
+	v := q.judge(b, i, present)
+	if !v.Admitted || q.Entries[i].Held {
+		return q, v
+	}
+	q = q.clone()
+	q.Entries[i].Held, q.Entries[i].Since = true, at
+	for _, k := range v.passes {
+		q.Entries[k].Passed++
+	}
+	return q, v
+}
+
+// needing changes the need of an entry.
+func (q Queue) needing(i int, n Need) Queue {
+	if !q.Entries[i].Need.Equal(n) {
+		q = q.clone()
+		q.Entries[i].Need = n
+	}
+	return q
+}
+
+// Take lets a task in whether or not there is room: it runs already.
+func (q Queue) Take(e Entry, at time.Time) Queue {
+	i := q.index(e.Task)
+	if i < 0 {
+		q = q.with(e, at)
+		i = len(q.Entries) - 1
+	}
+	q = q.needing(i, e.Need)
+	if q.Entries[i].Held {
+		return q
+	}
+	q = q.clone()
+	q.Entries[i].Held, q.Entries[i].Since = true, at
+	return q
+}
+
+// with adds an entry at the end.
+func (q Queue) with(e Entry, at time.Time) Queue {
+	q = q.clone()
+	q.Last++
+	e.Number, e.Since, e.Held, e.Passed = q.Last, at, false, 0
+	q.Entries = append(q.Entries, e)
+	return q
+}
+
+// Release forgets a task. One that is not there is no error.
+func (q Queue) Release(task string) Queue {
+	if q.index(task) < 0 {
+		return q
+	}
+	q = q.clone()
+	q.Entries = slices.DeleteFunc(q.Entries, func(e Entry) bool { return e.Task == task })
+	return q
+}
+
+// Holder returns the task that is in with a port that p cannot be open beside.
+func (q Queue) Holder(p Port) (Entry, bool) {
+	for _, e := range q.Entries {
+		if e.Held && slices.ContainsFunc(e.Need.Ports, p.meets) {
+			return e, true
+		}
+	}
+	return Entry{}, false
+}
+
+// Judge says whether a task could be let in now, and if not, what it waits for. A
+// task that has not asked waits for nothing.
+func (q Queue) Judge(b Budget, task string, present func(task string) bool) Verdict {
+	if i := q.index(task); i >= 0 {
+		return q.judge(b, i, present)
+	}
+	return Verdict{}
+}
+
+func (q Queue) judge(b Budget, i int, present func(string) bool) Verdict {
+	e := q.Entries[i]
+	if e.Held {
+		return Verdict{Admitted: true}
+	}
+	v := Verdict{Short: q.shortages(b, e)}
+	if len(v.Short) > 0 {
+		return v
+	}
+	for k, earlier := range q.Entries[:i] {
+		switch {
+		case earlier.Held || !present(earlier.Task):
+		// Cpu and memory may be taken from under it, which Passed bounds; not its port.
+		case earlier.Passed < b.Overtake && len(earlier.Need.meets(e.Need)) == 0:
+			v.passes = append(v.passes, k)
+		default:
+			return Verdict{Behind: earlier.label(), First: q.shortages(b, earlier)}
+		}
+	}
+	v.Admitted = true
+	return v
+}
+
+// shortages are what is missing for e, in the order cpu, memory, ports.
+func (q Queue) shortages(b Budget, e Entry) []Shortage {
+	var cpu, memory int64
+	var cpuBy, memoryBy []string
+	var ports []Shortage
+	for _, h := range q.Entries {
+		if !h.Held {
+			continue
+		}
+		if cpu += h.Need.CPU; h.Need.CPU > 0 {
+			cpuBy = append(cpuBy, h.label())
+		}
+		if memory += h.Need.Memory; h.Need.Memory > 0 {
+			memoryBy = append(memoryBy, h.label())
+		}
+		for _, p := range e.Need.meets(h.Need) {
+			ports = append(ports, Shortage{What: "port " + p.String(), Holders: []string{h.label()}})
+		}
+	}
+	var short []Shortage
+	if e.Need.CPU > 0 && b.CPU != Unlimited && e.Need.CPU > b.CPU-cpu {
+		short = append(short, Shortage{What: "cpu", Want: cpuText(e.Need.CPU), Free: cpuText(max(0, b.CPU-cpu)), Of: cpuText(b.CPU), Holders: cpuBy})
+	}
+	if e.Need.Memory > 0 && b.Memory != Unlimited && e.Need.Memory > b.Memory-memory {
+		short = append(short, Shortage{What: "memory", Want: memoryText(e.Need.Memory) + " of memory", Free: memoryText(max(0, b.Memory-memory)), Of: memoryText(b.Memory), Holders: memoryBy})
+	}
+	return append(short, ports...)
+}
+
+// Verdict is the answer to a task that asks.
+type Verdict struct {
+	Admitted bool
+	// Short is what there is too little of; empty when there is room but somebody
+	// else is first.
+	Short []Shortage
+	// Behind names the earlier task that is first, and First what that one waits for.
+	Behind string
+	First  []Shortage
+
+	passes []int // the entries that are passed by letting the task in
+}
+
+// Shortage is one thing there is too little of.
+type Shortage struct {
+	// What is cpu, memory, or a port such as "port 8080/tcp".
+	What string
+	// Want, Free and Of are amounts with their units; empty for a port.
+	Want, Free, Of string
+	// Holders name the tasks that have it.
+	Holders []string
+}
+
+// maxNamed is how many holders a message names.
+const maxNamed = 3
+
+func (s Shortage) String() string {
+	text := s.What
+	if s.Want != "" {
+		text = fmt.Sprintf("%s (%s of %s free)", s.Want, s.Free, s.Of)
+	}
+	named := s.Holders
+	if len(named) > maxNamed {
+		named = append(slices.Clone(named[:maxNamed]), fmt.Sprintf("%d more", len(s.Holders)-maxNamed))
+	}
+	switch len(s.Holders) {
+	case 0:
+		return text
+	case 1:
+		return text + ", which " + named[0] + " has"
+	default:
+		return text + ", which " + strings.Join(named[:len(named)-1], ", ") + " and " + named[len(named)-1] + " have"
+	}
+}
+
+// String says what the task waits for; empty when it is in.
+func (v Verdict) String() string {
+	switch {
+	case v.Admitted:
+		return ""
+	case v.Behind != "" && len(v.First) > 0:
+		return fmt.Sprintf("its turn: %s came first and waits for %s", v.Behind, v.First[0])
+	case v.Behind != "":
+		return fmt.Sprintf("its turn: %s came first", v.Behind)
+	}
+	var parts []string
+	for _, s := range v.Short {
+		parts = append(parts, s.String())
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Word is the same in a word or two: cpu, memory, a port, or turn.
+func (v Verdict) Word() string {
+	switch {
+	case v.Admitted:
+		return ""
+	case len(v.Short) > 0:
+		return v.Short[0].What
+	default:
+		return "turn"
+	}
+}

@@ -1,0 +1,71 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+)
+
+// NewTask is a task that an agent is asked to run: the body of POST /v1/tasks.
+type NewTask struct {
+	// Definition is an ECS task definition, as given to RegisterTaskDefinition.
+	Definition json.RawMessage `json:"definition"`
+	// Name is what the task is called; empty: nothing.
+	Name string `json:"name,omitempty"`
+	// Environment is set in every container, over the definition's.
+	Environment []EnvVar `json:"environment,omitempty"`
+	// Vars are the values of the definition's placeholders.
+	Vars map[string]string `json:"vars,omitempty"`
+	// Pull is default, always, once, prefer-cached or never; empty: as configured.
+	Pull string `json:"pull,omitempty"`
+	// Limits is enforce, best-effort or off; empty: as configured.
+	Limits string `json:"limits,omitempty"`
+	// Remove removes the task when it has stopped.
+	Remove bool `json:"remove,omitempty"`
+}
+
+// Creator is a Backend that runs new tasks: an agent.
+type Creator interface {
+	// Create returns the task when it is recorded and owned by the server's process. A
+	// definition that is not valid is BadRequest with all its problems, a host that
+	// cannot run the task and a name that is taken are Conflict.
+	Create(ctx context.Context, t NewTask) (Task, error)
+}
+
+func (s *Server) serveCreate(w http.ResponseWriter, r *http.Request) {
+	c, ok := s.backend.(Creator)
+	if !ok {
+		writeFailure(w, Failed(Unsupported, "this process owns one task and runs no other: `podtask agent` does"))
+		return
+	}
+	var t NewTask
+	// A definition may be of 1 MiB and stands inside of the request.
+	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, 2*maxBody))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&t); err != nil {
+		writeFailure(w, Failed(BadRequest, "read the new task: %v", err))
+		return
+	}
+	if len(t.Definition) == 0 {
+		writeFailure(w, Failed(BadRequest, "there is no definition: give an ECS task definition"))
+		return
+	}
+	made, err := c.Create(r.Context(), t)
+	if err != nil {
+		writeFailure(w, err)
+		return
+	}
+	w.Header().Set("Location", "/v1/tasks/"+made.ID)
+	writeJSON(w, http.StatusCreated, made)
+}
+
+// Create asks an agent to run a task and returns it when it is recorded; Watch tells
+// what becomes of it.
+func (c *Client) Create(ctx context.Context, t NewTask) (Task, error) {
+	body, err := json.Marshal(t)
+	if err != nil {
+		return Task{}, err
+	}
+	var made Task
+	return made, c.call(ctx, http.MethodPost, "tasks", body, &made)
+}

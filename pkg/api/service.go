@@ -1,0 +1,361 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/podtask/podtask/pkg/service"
+)
+
+// Service is a service as users and scripts see it: so many copies of a task definition.
+// Lists are never null.
+type Service struct {
+	ServiceName string `json:"serviceName"`
+	// Status is ACTIVE, or DRAINING while the service is being removed.
+	Status    string    `json:"status"`
+	CreatedAt time.Time `json:"createdAt"`
+	// TaskDefinition is FAMILY:REVISION of the primary deployment.
+	TaskDefinition string `json:"taskDefinition"`
+	DesiredCount   int    `json:"desiredCount"`
+	// RunningCount and PendingCount count tasks that run and that do not run yet;
+	// HealthyCount those that run and are well.
+	RunningCount int `json:"runningCount"`
+	PendingCount int `json:"pendingCount"`
+	HealthyCount int `json:"healthyCount"`
+	// Steady: there is nothing left to do.
+	Steady                  bool                    `json:"steady"`
+	DeploymentConfiguration DeploymentConfiguration `json:"deploymentConfiguration"`
+	// HealthCheckGracePeriodSeconds is how long after its start a task may be UNHEALTHY.
+	HealthCheckGracePeriodSeconds int `json:"healthCheckGracePeriodSeconds"`
+	// Deployments are the PRIMARY one, then those that still have tasks.
+	Deployments []Deployment `json:"deployments"`
+	// Tasks are the copies, the latest that have stopped too, oldest first.
+	Tasks []ServiceTask `json:"tasks"`
+	// Why says what the service waits for; there is always one.
+	Why []Reason `json:"why"`
+	// Events are the latest, oldest first.
+	Events []ServiceEvent `json:"events"`
+	// Rollbacks counts returns to an earlier deployment that nobody asked for.
+	Rollbacks int `json:"rollbacks"`
+}
+
+// DeploymentConfiguration is how a service rolls; what is absent in a request stays as it
+// is, or is podtask's own.
+type DeploymentConfiguration struct {
+	// MinimumHealthyPercent and MaximumPercent are ECS's. Without both, copies are
+	// replaced one after the other.
+	MinimumHealthyPercent    *int                      `json:"minimumHealthyPercent,omitempty"`
+	MaximumPercent           *int                      `json:"maximumPercent,omitempty"`
+	DeploymentCircuitBreaker *DeploymentCircuitBreaker `json:"deploymentCircuitBreaker,omitempty"`
+}
+
+// DeploymentCircuitBreaker ends a deployment whose tasks keep failing.
+type DeploymentCircuitBreaker struct {
+	Enable bool `json:"enable"`
+	// Rollback returns to the last deployment that was completed.
+	Rollback bool `json:"rollback"`
+}
+
+// Deployment is a task definition on its way to all copies of a service.
+type Deployment struct {
+	ID string `json:"id"`
+	// Status is PRIMARY, or ACTIVE for one that is being replaced.
+	Status         string `json:"status"`
+	TaskDefinition string `json:"taskDefinition"`
+	// RolloutState is IN_PROGRESS, COMPLETED or FAILED.
+	RolloutState       string    `json:"rolloutState"`
+	RolloutStateReason string    `json:"rolloutStateReason,omitempty"`
+	DesiredCount       int       `json:"desiredCount"`
+	RunningCount       int       `json:"runningCount"`
+	PendingCount       int       `json:"pendingCount"`
+	FailedTasks        int       `json:"failedTasks"`
+	CreatedAt          time.Time `json:"createdAt"`
+	UpdatedAt          time.Time `json:"updatedAt"`
+}
+
+// ServiceTask is one copy.
+type ServiceTask struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	// Deployment is an id.
+	Deployment string `json:"deployment"`
+	// Phase is WANTED, LIVE, STOPPING, STOPPED or REMOVING: what the service wants of it.
+	Phase  string `json:"phase"`
+	Health string `json:"health,omitempty"`
+	// Healthy: it runs and is well.
+	Healthy   bool      `json:"healthy"`
+	CreatedAt time.Time `json:"createdAt"`
+	// Reason is why it is not there yet, is to stop, or has stopped.
+	Reason string `json:"reason,omitempty"`
+}
+
+// ServiceEvent is one line of a service's history.
+type ServiceEvent struct {
+	// ID counts from 1 within the service.
+	ID        int       `json:"id"`
+	CreatedAt time.Time `json:"createdAt"`
+	Message   string    `json:"message"`
+}
+
+// NewService is a service that an agent is asked to keep: the body of POST /v1/services.
+type NewService struct {
+	ServiceName string `json:"serviceName"`
+	// TaskDefinition is a registered FAMILY or FAMILY:REVISION.
+	TaskDefinition string `json:"taskDefinition"`
+	DesiredCount   int    `json:"desiredCount"`
+	ServiceSettings
+}
+
+// ServiceSettings are what a request may say of a service; what is absent stays as it is.
+type ServiceSettings struct {
+	DeploymentConfiguration       DeploymentConfiguration `json:"deploymentConfiguration,omitzero"`
+	HealthCheckGracePeriodSeconds *int                    `json:"healthCheckGracePeriodSeconds,omitempty"`
+	// Vars are the values of the definition's placeholders.
+	Vars map[string]string `json:"vars,omitempty"`
+	// Environment is set in every container, over the definition's.
+	Environment []EnvVar `json:"environment,omitempty"`
+}
+
+// ServiceUpdate changes a service: the body of PATCH /v1/services/SERVICE.
+type ServiceUpdate struct {
+	DesiredCount *int `json:"desiredCount,omitempty"`
+	// TaskDefinition begins a new deployment, whose settings are those given here.
+	TaskDefinition string `json:"taskDefinition,omitempty"`
+	// ForceNewDeployment begins one with the definition there is.
+	ForceNewDeployment bool `json:"forceNewDeployment,omitempty"`
+	ServiceSettings
+}
+
+// ServiceKeeper is a Backend with services: an agent. They are called concurrently.
+type ServiceKeeper interface {
+	Services(ctx context.Context) ([]Service, error)
+	Service(ctx context.Context, name string) (Service, error)
+	// CreateService, UpdateService, RollbackService and RemoveService return when the
+	// request is recorded. What is not valid is BadRequest, what the service or the host
+	// does not allow Conflict.
+	CreateService(ctx context.Context, n NewService) (Service, error)
+	UpdateService(ctx context.Context, name string, u ServiceUpdate) (Service, error)
+	RollbackService(ctx context.Context, name string) (Service, error)
+	RemoveService(ctx context.Context, name string, force bool) error
+	// WatchService calls fn as Watch of a task does, until the service is gone.
+	WatchService(ctx context.Context, name string, fn func(Service) bool) error
+}
+
+// FromService returns the wire form of s at a moment.
+func FromService(s service.State, at time.Time) Service {
+	all := s.Count("")
+	w := Service{
+		ServiceName: s.Name, Status: string(s.Status), CreatedAt: s.CreatedAt, TaskDefinition: s.Primary().TaskDefinition,
+		DesiredCount: s.DesiredCount, RunningCount: all.Running, PendingCount: all.Pending, HealthyCount: all.Fit,
+		Steady: s.Steady, HealthCheckGracePeriodSeconds: int(s.Config.HealthCheckGracePeriod.Seconds()),
+		DeploymentConfiguration: DeploymentConfiguration{DeploymentCircuitBreaker: (*DeploymentCircuitBreaker)(&s.Config.Breaker)},
+		Deployments:             []Deployment{}, Tasks: []ServiceTask{}, Events: []ServiceEvent{}, Rollbacks: s.Rollbacks,
+	}
+	if b := s.Config.Bounds; b != nil {
+		w.DeploymentConfiguration.MinimumHealthyPercent, w.DeploymentConfiguration.MaximumPercent = &b.MinimumHealthyPercent, &b.MaximumPercent
+	}
+	for _, d := range s.Deployments {
+		w.Deployments = append(w.Deployments, fromDeployment(s, d))
+	}
+	for _, t := range s.Tasks {
+		w.Tasks = append(w.Tasks, fromServiceTask(s, t))
+	}
+	for _, e := range s.Events {
+		w.Events = append(w.Events, ServiceEvent(e))
+	}
+	for _, r := range s.Explain(at) {
+		w.Why = append(w.Why, Reason{Code: r.Code, Text: r.Text, Until: r.Until, Then: r.Then})
+	}
+	return w
+}
+
+func fromDeployment(s service.State, d service.Deployment) Deployment {
+	c := s.Count(d.ID)
+	w := Deployment{
+		ID: d.ID, Status: "ACTIVE", TaskDefinition: d.TaskDefinition, RolloutState: string(d.Rollout), RolloutStateReason: d.Reason,
+		RunningCount: c.Running, PendingCount: c.Pending, FailedTasks: d.FailedTasks, CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
+	}
+	if d.Primary {
+		w.Status, w.DesiredCount = "PRIMARY", s.DesiredCount
+	}
+	return w
+}
+
+func fromServiceTask(s service.State, t service.Task) ServiceTask {
+	w := ServiceTask{
+		ID: t.ID, Name: s.TaskName(t), Deployment: t.Deployment, Phase: string(t.Phase), Health: string(t.Seen.Health),
+		Healthy: t.Fit(), CreatedAt: t.WantedAt,
+	}
+	switch t.Phase {
+	case service.Wanted:
+		w.Reason = t.Refused
+	case service.Live:
+		w.Reason = t.Seen.Queue
+	case service.Stopping:
+		w.Reason = t.Cause
+	case service.Stopped, service.Removing:
+		w.Reason = t.Seen.Reason
+	}
+	return w
+}
+
+// withServices finds out whether the backend keeps services.
+func (s *Server) withServices(serve func(http.ResponseWriter, *http.Request, ServiceKeeper) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		k, ok := s.backend.(ServiceKeeper)
+		if !ok {
+			writeFailure(w, Failed(Unsupported, "this process owns one task and keeps no services: `podtask agent` does"))
+			return
+		}
+		if err := serve(w, r, k); err != nil {
+			writeFailure(w, err)
+		}
+	}
+}
+
+// readBody reads what a request asks for.
+func readBody(w http.ResponseWriter, r *http.Request, what string, into any) error {
+	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return Failed(BadRequest, "read the %s: %v", what, err)
+	}
+	return nil
+}
+
+func serveServices(w http.ResponseWriter, r *http.Request, k ServiceKeeper) error {
+	services, err := k.Services(r.Context())
+	if err == nil {
+		writeJSON(w, http.StatusOK, services)
+	}
+	return err
+}
+
+func serveCreateService(w http.ResponseWriter, r *http.Request, k ServiceKeeper) error {
+	var n NewService
+	if err := readBody(w, r, "new service", &n); err != nil {
+		return err
+	}
+	made, err := k.CreateService(r.Context(), n)
+	if err == nil {
+		w.Header().Set("Location", "/v1/services/"+made.ServiceName)
+		writeJSON(w, http.StatusCreated, made)
+	}
+	return err
+}
+
+func serveService(w http.ResponseWriter, r *http.Request, k ServiceKeeper) error {
+	s, err := k.Service(r.Context(), r.PathValue("service"))
+	if err == nil {
+		writeJSON(w, http.StatusOK, s)
+	}
+	return err
+}
+
+func serveUpdateService(w http.ResponseWriter, r *http.Request, k ServiceKeeper) error {
+	var u ServiceUpdate
+	if err := readBody(w, r, "changes", &u); err != nil {
+		return err
+	}
+	s, err := k.UpdateService(r.Context(), r.PathValue("service"), u)
+	if err == nil {
+		writeJSON(w, http.StatusOK, s)
+	}
+	return err
+}
+
+func serveRollbackService(w http.ResponseWriter, r *http.Request, k ServiceKeeper) error {
+	s, err := k.RollbackService(r.Context(), r.PathValue("service"))
+	if err == nil {
+		writeJSON(w, http.StatusOK, s)
+	}
+	return err
+}
+
+func serveRemoveService(w http.ResponseWriter, r *http.Request, k ServiceKeeper) error {
+	force, err := parseForce(r)
+	if err == nil {
+		err = k.RemoveService(r.Context(), r.PathValue("service"), force)
+	}
+	if err == nil {
+		w.WriteHeader(http.StatusAccepted)
+	}
+	return err
+}
+
+func serveWatchService(w http.ResponseWriter, r *http.Request, k ServiceKeeper) error {
+	if _, err := k.Service(r.Context(), r.PathValue("service")); err != nil {
+		return err
+	}
+	serveLines(w, r, func(ctx context.Context, fn func(Service) error) error {
+		return k.WatchService(ctx, r.PathValue("service"), func(s Service) bool { return fn(s) == nil })
+	})
+	return nil
+}
+
+// Services returns all services of an agent, by name.
+func (c *Client) Services(ctx context.Context) ([]Service, error) {
+	var all []Service
+	return all, c.call(ctx, http.MethodGet, "services", nil, &all)
+}
+
+// Service returns one service.
+func (c *Client) Service(ctx context.Context, name string) (Service, error) {
+	var s Service
+	return s, c.call(ctx, http.MethodGet, servicePath(name), nil, &s)
+}
+
+// CreateService asks an agent to keep a service and returns it when it is recorded.
+func (c *Client) CreateService(ctx context.Context, n NewService) (Service, error) {
+	return c.callService(ctx, http.MethodPost, "services", n)
+}
+
+// UpdateService changes a service and returns it when the change is recorded.
+func (c *Client) UpdateService(ctx context.Context, name string, u ServiceUpdate) (Service, error) {
+	return c.callService(ctx, http.MethodPatch, servicePath(name), u)
+}
+
+// RollbackService returns a service to the deployment that was completed before.
+func (c *Client) RollbackService(ctx context.Context, name string) (Service, error) {
+	return c.callService(ctx, http.MethodPost, servicePath(name)+"/rollback", nil)
+}
+
+// RemoveService asks for a service to be removed with its tasks. Without force it must be
+// scaled to 0.
+func (c *Client) RemoveService(ctx context.Context, name string, force bool) error {
+	return c.call(ctx, http.MethodDelete, servicePath(name)+"?force="+strconv.FormatBool(force), nil, nil)
+}
+
+// WatchService calls fn with a service as Watch does with a task; it ends when the
+// service is gone.
+func (c *Client) WatchService(ctx context.Context, name string, fn func(Service) bool) error {
+	err := readLines(ctx, c, servicePath(name)+"/watch", func(s Service) error {
+		if !fn(s) {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+func (c *Client) callService(ctx context.Context, method, path string, request any) (Service, error) {
+	var body []byte
+	if request != nil {
+		var err error
+		if body, err = json.Marshal(request); err != nil {
+			return Service{}, err
+		}
+	}
+	var s Service
+	return s, c.call(ctx, method, path, body, &s)
+}
+
+func servicePath(name string) string { return "services/" + url.PathEscape(name) }

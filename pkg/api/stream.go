@@ -1,0 +1,223 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// Event is one transition of one task, as GET /v1/events tells it.
+type Event struct {
+	// Seq numbers the events of this host, without gaps while the log keeps them.
+	Seq    uint64    `json:"seq"`
+	At     time.Time `json:"at"`
+	Task   string    `json:"task"`
+	Name   string    `json:"name,omitempty"`
+	Family string    `json:"family"`
+	// Container is empty for the task itself and "~infra" for the pod's infra container.
+	Container string `json:"container,omitempty"`
+	// Status is an ECS status or, after a health check, HEALTHY or UNHEALTHY.
+	Status   string    `json:"status"`
+	Digest   string    `json:"digest,omitempty"`
+	ExitCode *ExitCode `json:"exitCode,omitempty"`
+	Reason   string    `json:"reason,omitempty"`
+}
+
+// EventQuery selects events. The zero value is all that the log has kept.
+type EventQuery struct {
+	// After leaves out events up to this number: a stream that broke off is taken up
+	// with the last one seen.
+	After uint64
+	// Task leaves out those of other tasks; a full id, or empty for all.
+	Task string
+	// Follow goes on with new ones.
+	Follow bool
+}
+
+// LogLine is a line that a container wrote.
+type LogLine struct {
+	Container string `json:"container"`
+	// Stream is stdout or stderr.
+	Stream string `json:"stream"`
+	// Time is when it was written, to the second.
+	Time time.Time `json:"time"`
+	// Text has no line end. Bytes that are no UTF-8 are replaced.
+	Text string `json:"text"`
+}
+
+// LogQuery selects log lines. The zero value but for Tail is all of all containers.
+type LogQuery struct {
+	// Container is a name; empty: all.
+	Container string
+	// Since leaves out what is older; zero: nothing.
+	Since time.Time
+	// Tail is the number of last lines of each container to begin with; negative: all.
+	Tail int
+	// Follow goes on until the containers have ended.
+	Follow bool
+}
+
+// Publisher is a Backend with events and logs. Fn is never called concurrently; an
+// error of it ends the call and is returned.
+type Publisher interface {
+	Events(ctx context.Context, q EventQuery, fn func(Event) error) error
+	Logs(ctx context.Context, id string, q LogQuery, fn func(LogLine) error) error
+}
+
+func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
+	values := r.URL.Query()
+	q := EventQuery{Follow: values.Get("follow") == "true"}
+	var err error
+	if text := values.Get("after"); text != "" {
+		if q.After, err = strconv.ParseUint(text, 10, 64); err != nil {
+			writeFailure(w, Failed(BadRequest, "after is the number of an event, not %q", text))
+			return
+		}
+	}
+	if ref := values.Get("task"); ref != "" {
+		t, err := s.backend.Task(r.Context(), ref)
+		if err != nil {
+			writeFailure(w, err)
+			return
+		}
+		q.Task = t.ID
+	}
+	p, ok := s.backend.(Publisher)
+	if !ok {
+		writeFailure(w, Failed(Unsupported, "this process does not publish events"))
+		return
+	}
+	serveLines(w, r, func(ctx context.Context, fn func(Event) error) error { return p.Events(ctx, q, fn) })
+}
+
+func (s *Server) serveLogs(w http.ResponseWriter, r *http.Request, t Task) {
+	values := r.URL.Query()
+	q := LogQuery{Container: values.Get("container"), Follow: values.Get("follow") == "true", Tail: -1}
+	var err error
+	if text := values.Get("since"); text != "" {
+		if q.Since, err = time.Parse(time.RFC3339Nano, text); err != nil {
+			writeFailure(w, Failed(BadRequest, "since is a time as RFC 3339 has it, not %q", text))
+			return
+		}
+	}
+	if text := values.Get("tail"); text != "" {
+		if q.Tail, err = strconv.Atoi(text); err != nil {
+			writeFailure(w, Failed(BadRequest, "tail is a number of lines, not %q", text))
+			return
+		}
+	}
+	if q.Container != "" && !t.has(q.Container) {
+		writeFailure(w, Failed(NotFound, "task %s has no container %q", t.ID, q.Container))
+		return
+	}
+	p, ok := s.backend.(Publisher)
+	if !ok {
+		writeFailure(w, Failed(Unsupported, "this process does not read logs"))
+		return
+	}
+	serveLines(w, r, func(ctx context.Context, fn func(LogLine) error) error { return p.Logs(ctx, t.ID, q, fn) })
+}
+
+func (t Task) has(container string) bool {
+	for _, c := range t.Containers {
+		if c.Name == container {
+			return true
+		}
+	}
+	return false
+}
+
+// serveLines answers with JSON Lines. An error before the first line is a failure;
+// later ones break the connection off, since the status has been sent.
+func serveLines[T any](w http.ResponseWriter, r *http.Request, run func(context.Context, func(T) error) error) {
+	lines, flush := json.NewEncoder(w), http.NewResponseController(w)
+	begun := false
+	begin := func() {
+		if !begun {
+			w.Header().Set("Content-Type", "application/jsonl")
+			w.WriteHeader(http.StatusOK)
+			begun = true
+		}
+	}
+	if r.URL.Query().Get("follow") == "true" { // who follows wants to know that it works
+		begin()
+		_ = flush.Flush()
+	}
+	err := run(r.Context(), func(v T) error {
+		begin()
+		if err := lines.Encode(v); err != nil {
+			return err
+		}
+		return flush.Flush()
+	})
+	switch {
+	case err == nil:
+		begin()
+	case begun || r.Context().Err() != nil:
+		panic(http.ErrAbortHandler)
+	default:
+		writeFailure(w, err)
+	}
+}
+
+// Events calls fn for each event that q selects, in order, until there is none left,
+// fn returns an error (which is returned) or ctx ends. When the server died the error
+// wraps io.ErrUnexpectedEOF; the number of the last event seen continues the stream.
+func (c *Client) Events(ctx context.Context, q EventQuery, fn func(Event) error) error {
+	values := url.Values{"after": {strconv.FormatUint(q.After, 10)}}
+	if q.Task != "" {
+		values.Set("task", q.Task)
+	}
+	if q.Follow {
+		values.Set("follow", "true")
+	}
+	return readLines(ctx, c, "events?"+values.Encode(), fn)
+}
+
+// Logs calls fn for each line that q selects; those of one container come in order. It
+// ends as Events does.
+func (c *Client) Logs(ctx context.Context, id string, q LogQuery, fn func(LogLine) error) error {
+	values := url.Values{}
+	if q.Container != "" {
+		values.Set("container", q.Container)
+	}
+	if !q.Since.IsZero() {
+		values.Set("since", q.Since.Format(time.RFC3339Nano))
+	}
+	if q.Tail >= 0 {
+		values.Set("tail", strconv.Itoa(q.Tail))
+	}
+	if q.Follow {
+		values.Set("follow", "true")
+	}
+	return readLines(ctx, c, taskPath(id)+"/logs?"+values.Encode(), fn)
+}
+
+// readLines asks for JSON Lines and calls fn for each.
+func readLines[T any](ctx context.Context, c *Client, path string, fn func(T) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	resp, err := c.do(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	for lines := json.NewDecoder(resp.Body); ; {
+		var v T
+		switch err := lines.Decode(&v); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("read %s: %w", path, errors.Join(context.Cause(ctx), err))
+		}
+		if err := fn(v); err != nil {
+			return err
+		}
+	}
+}

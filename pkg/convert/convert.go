@@ -1,0 +1,256 @@
+// Package convert makes a .task unit and a task definition out of what runs
+// already: the common part of a Compose file, Quadlet files of one pod, or a task.
+// What has no counterpart is listed, with its place, rather than dropped in
+// silence.
+//
+// The package is pure: text in, text out.
+package convert
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// Result is what came of a conversion.
+type Result struct {
+	// Definition is a task definition, JSON.
+	Definition []byte
+	// Unit is the text of a .task file that names the definition NAME.json.
+	Unit string
+	// Lost is what the two do not say, each with its place in the source.
+	Lost []string
+}
+
+// definition and what is below it are the members of an ECS task definition that
+// conversions fill in.
+type definition struct {
+	Family      string      `json:"family"`
+	NetworkMode string      `json:"networkMode,omitempty"`
+	CPU         string      `json:"cpu,omitempty"`    // units
+	Memory      string      `json:"memory,omitempty"` // MiB
+	Containers  []container `json:"containerDefinitions"`
+	Volumes     []volume    `json:"volumes,omitempty"`
+	Extensions  *extensions `json:"x-podtask,omitempty"`
+}
+
+// extensions are what a task asks for beyond the ECS model.
+type extensions struct {
+	Network string `json:"network,omitempty"`
+}
+
+type container struct {
+	Name             string            `json:"name"`
+	Image            string            `json:"image"`
+	EntryPoint       []string          `json:"entryPoint,omitempty"`
+	Command          []string          `json:"command,omitempty"`
+	Essential        bool              `json:"essential"`
+	Environment      []pair            `json:"environment,omitempty"`
+	EnvironmentFiles []envFile         `json:"environmentFiles,omitempty"`
+	Secrets          []secret          `json:"secrets,omitempty"`
+	PortMappings     []port            `json:"portMappings,omitempty"`
+	DependsOn        []dependency      `json:"dependsOn,omitempty"`
+	ExtraHosts       []host            `json:"extraHosts,omitempty"`
+	HealthCheck      *healthCheck      `json:"healthCheck,omitempty"`
+	MountPoints      []mountPoint      `json:"mountPoints,omitempty"`
+	VolumesFrom      []volumesFrom     `json:"volumesFrom,omitempty"`
+	User             string            `json:"user,omitempty"`
+	WorkingDirectory string            `json:"workingDirectory,omitempty"`
+	Labels           map[string]string `json:"dockerLabels,omitempty"`
+	ReadOnly         bool              `json:"readonlyRootFilesystem,omitempty"`
+	CPU              int64             `json:"cpu,omitempty"`               // units
+	Memory           int64             `json:"memory,omitempty"`            // MiB
+	Reservation      int64             `json:"memoryReservation,omitempty"` // MiB
+	StartTimeout     int               `json:"startTimeout,omitempty"`
+	StopTimeout      int               `json:"stopTimeout,omitempty"`
+	Restart          *restartPolicy    `json:"restartPolicy,omitempty"`
+	Linux            *linux            `json:"linuxParameters,omitempty"`
+}
+
+type pair struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+type envFile struct {
+	Type  string `json:"type"`
+	Value string `json:"value"`
+}
+
+type secret struct {
+	Name      string `json:"name"`
+	ValueFrom string `json:"valueFrom"`
+}
+
+type port struct {
+	ContainerPort int         `json:"containerPort"`
+	HostPort      int         `json:"hostPort,omitempty"`
+	Protocol      string      `json:"protocol,omitempty"`
+	Extra         *hostIPOnly `json:"x-podtask,omitempty"`
+}
+
+type hostIPOnly struct {
+	HostIP string `json:"hostIP"`
+}
+
+type dependency struct {
+	Container string `json:"containerName"`
+	Condition string `json:"condition"`
+}
+
+type host struct {
+	Name    string `json:"hostname"`
+	Address string `json:"ipAddress"`
+}
+
+type healthCheck struct {
+	Command     []string `json:"command"`
+	Interval    int      `json:"interval,omitempty"`
+	Timeout     int      `json:"timeout,omitempty"`
+	Retries     int      `json:"retries,omitempty"`
+	StartPeriod int      `json:"startPeriod,omitempty"`
+}
+
+type mountPoint struct {
+	Volume   string `json:"sourceVolume"`
+	Path     string `json:"containerPath"`
+	ReadOnly bool   `json:"readOnly,omitempty"`
+}
+
+type volumesFrom struct {
+	Container string `json:"sourceContainer"`
+	ReadOnly  bool   `json:"readOnly,omitempty"`
+}
+
+type volume struct {
+	Name   string        `json:"name"`
+	Host   *hostVolume   `json:"host,omitempty"`
+	Docker *dockerVolume `json:"dockerVolumeConfiguration,omitempty"`
+}
+
+type hostVolume struct {
+	SourcePath string `json:"sourcePath"`
+}
+
+type dockerVolume struct {
+	Scope         string `json:"scope"`
+	Autoprovision bool   `json:"autoprovision"`
+}
+
+type restartPolicy struct {
+	Enabled          bool     `json:"enabled"`
+	IgnoredExitCodes []int    `json:"ignoredExitCodes,omitempty"`
+	AttemptPeriod    int      `json:"restartAttemptPeriod,omitempty"`
+	Extra            *backOff `json:"x-podtask,omitempty"`
+}
+
+type backOff struct {
+	BackOff  int `json:"backOff,omitempty"`
+	MaxCount int `json:"maxCount,omitempty"`
+}
+
+type linux struct {
+	Init         bool          `json:"initProcessEnabled,omitempty"`
+	Capabilities *capabilities `json:"capabilities,omitempty"`
+}
+
+type capabilities struct {
+	Add  []string `json:"add,omitempty"`
+	Drop []string `json:"drop,omitempty"`
+}
+
+// builder gathers the parts of a result.
+type builder struct {
+	name string // of the source, in messages
+	dir  string // of the source: relative paths are relative to it
+	def  definition
+	unit unit
+	lost []string
+}
+
+// unit are the parts of a .task file besides its definition.
+type unit struct {
+	Unit, Task, Service, Install []string // assignments
+}
+
+// lose notes what has no counterpart.
+func (b *builder) lose(line int, format string, args ...any) {
+	b.lost = append(b.lost, fmt.Sprintf("%s:%d: %s", b.name, line, fmt.Sprintf(format, args...)))
+}
+
+// share lets containers share one network namespace, as those of a pod do, and reach
+// each other by name there.
+func (b *builder) share() {
+	if len(b.def.Containers) < 2 {
+		return
+	}
+	b.def.Extensions = &extensions{Network: taskdef.NetworkShared}
+	for i := range b.def.Containers {
+		for _, other := range b.def.Containers {
+			if other.Name != b.def.Containers[i].Name {
+				b.def.Containers[i].ExtraHosts = append(b.def.Containers[i].ExtraHosts, host{other.Name, "127.0.0.1"})
+			}
+		}
+	}
+}
+
+// addVolume adds a volume once and returns its name: a path is one of the host.
+func (b *builder) addVolume(source string) string {
+	v := volume{Name: source, Docker: &dockerVolume{Scope: "shared", Autoprovision: true}}
+	if strings.ContainsAny(source, "/.") {
+		v = volume{Name: volumeName(source), Host: &hostVolume{SourcePath: b.absolute(source)}}
+	}
+	for _, have := range b.def.Volumes {
+		if have.Name == v.Name {
+			return v.Name
+		}
+	}
+	b.def.Volumes = append(b.def.Volumes, v)
+	return v.Name
+}
+
+// absolute is where a path of the source leads: what is made of it may lie elsewhere.
+// A specifier stays for systemd.
+func (b *builder) absolute(p string) string {
+	if path.IsAbs(p) || strings.HasPrefix(p, "%") {
+		return p
+	}
+	return path.Join(b.dir, p)
+}
+
+// volumeName makes a name of a path: letters, digits, dashes and underscores.
+func volumeName(path string) string {
+	name := strings.Trim(strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' {
+			return r
+		}
+		return '-'
+	}, path), "-")
+	if name == "" {
+		return "root"
+	}
+	return name
+}
+
+// result writes everything out. Name is the unit's, without .task.
+func (b *builder) result(name string) (Result, error) {
+	b.def.Family = name
+	def, err := json.MarshalIndent(b.def, "", "    ")
+	if err != nil {
+		return Result{}, err
+	}
+	var text strings.Builder
+	section := func(title string, lines []string) {
+		if len(lines) > 0 {
+			fmt.Fprintf(&text, "[%s]\n%s\n\n", title, strings.Join(lines, "\n"))
+		}
+	}
+	section("Unit", b.unit.Unit)
+	section("Task", append([]string{"Definition=./" + name + ".json"}, b.unit.Task...))
+	section("Service", b.unit.Service)
+	section("Install", b.unit.Install)
+	return Result{Definition: append(def, '\n'), Unit: strings.TrimSuffix(text.String(), "\n"), Lost: b.lost}, nil
+}

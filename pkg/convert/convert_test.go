@@ -1,0 +1,149 @@
+package convert
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskunit"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected files")
+
+// golden holds a result against testdata/NAME.want, and its parts against the
+// programs that are to read them.
+func golden(t *testing.T, name string, r Result) {
+	t.Helper()
+	if _, _, err := taskdef.Parse("shop.json", r.Definition); err != nil {
+		t.Errorf("the definition is not valid: %v\n%s", err, r.Definition)
+	}
+	services, problems := taskunit.Generate([]taskunit.Source{{Name: "shop.task", File: taskunit.Read("/u/shop.task", r.Unit)}}, taskunit.Options{Program: "podtask"})
+	if len(services) != 1 || taskunit.Errors(problems) > 0 {
+		t.Errorf("the unit makes no service: %v\n%s", problems, r.Unit)
+	}
+	got := string(txtar.Format(&txtar.Archive{Files: []txtar.File{
+		{Name: "shop.task", Data: []byte(r.Unit)}, {Name: "shop.json", Data: r.Definition}, {Name: "lost", Data: []byte(strings.Join(r.Lost, "\n") + "\n")},
+	}}))
+	file := "testdata/" + name + ".want"
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestCompose(t *testing.T) {
+	t.Parallel()
+	src, err := os.ReadFile("testdata/shop.compose.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Compose("/srv/shop/compose.yaml", "shop", src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "shop.compose", r)
+}
+
+func TestQuadlet(t *testing.T) {
+	t.Parallel()
+	a, err := txtar.ParseFile("testdata/shop.quadlet.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []taskunit.File
+	for _, f := range a.Files {
+		files = append(files, taskunit.Read("/srv/shop/"+f.Name, string(f.Data)))
+	}
+	r, err := Quadlet("shop", files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "shop.quadlet", r)
+}
+
+func TestTask(t *testing.T) {
+	t.Parallel()
+	task, _, err := taskdef.Parse("shop.json", []byte(`{"family": "other", "networkMode": "bridge", "memory": "512", "cpu": "512", "containerDefinitions": [
+		{"name": "db", "image": "db:1", "memory": 64, "healthCheck": {"command": ["CMD", "ready"], "startPeriod": 7}},
+		{"name": "log", "image": "log:1", "essential": false, "volumesFrom": [{"sourceContainer": "web", "readOnly": true}], "memoryReservation": 16, "startTimeout": 9,
+		 "secrets": [{"name": "TOKEN", "valueFrom": "podman:token"}], "environmentFiles": [{"type": "s3", "value": "/srv/log.env"}],
+		 "linuxParameters": {"capabilities": {"drop": ["NET_RAW"]}}, "restartPolicy": {"enabled": true, "ignoredExitCodes": [3], "x-podtask": {"backOff": 2}}},
+		{"name": "web", "image": "web:1", "cpu": 10,
+		 "mountPoints": [{"sourceVolume": "html", "containerPath": "/srv", "readOnly": true}, {"sourceVolume": "data", "containerPath": "/data"}, {"sourceVolume": "tmp", "containerPath": "/tmp"}], "essential": false, "command": ["a", "b"], "environment": [{"name": "A", "value": "1"}],
+		 "portMappings": [{"containerPort": 80, "hostPort": 8080}], "dependsOn": [{"containerName": "db", "condition": "HEALTHY"}],
+		 "ulimits": [{"name": "nofile", "softLimit": 10, "hardLimit": 20}]}],
+		"volumes": [{"name": "html", "host": {"sourcePath": "/srv/html"}}, {"name": "data", "dockerVolumeConfiguration": {"scope": "shared", "autoprovision": true}}, {"name": "tmp"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Task("shop", task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "shop.task", r)
+	if diff := cmp.Diff([]string{"web: linux"}, r.Lost); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestHealthCommandIsReadAsPodmanDoes(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{
+		"curl -f http://x":        {"CMD-SHELL", "curl -f http://x"},
+		"CMD curl x":              {"CMD", "curl", "x"},
+		`["ready"]`:               {"CMD-SHELL", "ready"},
+		`["curl", "x y"]`:         {"CMD", "curl", "x y"},
+		`["CMD", "curl", "x y"]`:  {"CMD", "curl", "x y"},
+		`["CMD-SHELL", "a || b"]`: {"CMD-SHELL", "a || b"},
+		"none":                    nil,
+	} {
+		if diff := cmp.Diff(want, healthCommand(text)); diff != "" {
+			t.Errorf("%s: %s", text, diff)
+		}
+	}
+}
+
+func TestNothingToConvert(t *testing.T) {
+	t.Parallel()
+	for _, src := range []string{"", "[]", "version: 3", "services: {}", "a: b: c"} {
+		if _, err := Compose("compose.yaml", "x", []byte(src)); err == nil || !strings.Contains(err.Error(), "compose.yaml") {
+			t.Errorf("%q: %v", src, err)
+		}
+	}
+	if _, err := Quadlet("x", []taskunit.File{taskunit.Read("x.pod", "[Pod]\n")}); err == nil {
+		t.Error("a pod without containers is converted")
+	}
+}
+
+// Whatever the source says, conversion ends, and what comes of it is JSON that
+// the parser of definitions can at least read.
+func FuzzCompose(f *testing.F) {
+	src, err := os.ReadFile("testdata/shop.compose.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(src)
+	f.Add([]byte("services: &a {x: {<<: *a, image: y}}"))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		r, err := Compose("c.yaml", "x", src)
+		if err != nil {
+			return
+		}
+		if _, _, err := taskdef.Parse("x.json", r.Definition); err != nil && strings.Contains(err.Error(), "not JSON") {
+			t.Errorf("%v\n%s", err, r.Definition)
+		}
+	})
+}

@@ -1,0 +1,143 @@
+package convert
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// Task writes the definition of a task that podtask has, whose own document is not
+// kept. What the definition cannot say yet is found by reading it again.
+func Task(name string, t taskdef.Task) (Result, error) {
+	b := builder{name: name}
+	for _, c := range t.Containers {
+		b.def.Containers = append(b.def.Containers, fromTask(t, c))
+	}
+	for _, v := range t.Volumes {
+		b.def.Volumes = append(b.def.Volumes, volumeOf(v))
+	}
+	b.def.NetworkMode = string(t.Network)
+	if t.Memory > 0 {
+		b.def.Memory = fmt.Sprint(t.Memory >> 20)
+	}
+	if t.CPU > 0 {
+		b.def.CPU = fmt.Sprint(int(t.CPU * 1024))
+	}
+	b.unit.Service = []string{"Restart=on-failure"}
+	b.unit.Install = []string{"WantedBy=default.target"}
+	r, err := b.result(name)
+	if err != nil {
+		return r, err
+	}
+	again, _, err := taskdef.Parse(name+".json", r.Definition)
+	if err != nil {
+		return r, fmt.Errorf("write the definition of %s: %w", name, err)
+	}
+	r.Lost, err = lost(t, again)
+	return r, err
+}
+
+func fromTask(t taskdef.Task, c taskdef.Container) container {
+	out := container{
+		Name: c.Name, Image: c.Image, EntryPoint: c.EntryPoint, Command: c.Command, Essential: c.Essential,
+		User: c.User, WorkingDirectory: c.WorkingDirectory, Labels: c.Labels, ReadOnly: c.ReadonlyRootFS,
+		Memory: c.Memory >> 20, Reservation: c.MemoryReservation >> 20, CPU: c.CPU,
+		StartTimeout: int(c.StartTimeout.Seconds()), StopTimeout: int(c.StopTimeout.Seconds()),
+	}
+	if c.Init {
+		out.linux().Init = true
+	}
+	for _, v := range c.Environment {
+		out.Environment = append(out.Environment, pair(v))
+	}
+	for _, f := range c.EnvironmentFiles {
+		out.EnvironmentFiles = append(out.EnvironmentFiles, envFile{"s3", f.Path})
+	}
+	for _, s := range c.Secrets {
+		out.Secrets = append(out.Secrets, secret{s.Name, s.ValueFrom})
+	}
+	for _, m := range c.Mounts {
+		out.MountPoints = append(out.MountPoints, mountPoint{m.Volume, m.Path, m.ReadOnly})
+	}
+	for _, from := range c.VolumesFrom {
+		out.VolumesFrom = append(out.VolumesFrom, volumesFrom{t.Containers[from.Container].Name, from.ReadOnly})
+	}
+	for _, h := range c.Net.ExtraHosts {
+		out.ExtraHosts = append(out.ExtraHosts, host(h))
+	}
+	if l := c.Linux; len(l.CapAdd)+len(l.CapDrop) > 0 {
+		out.linux().Capabilities = &capabilities{l.CapAdd, l.CapDrop}
+	}
+	if r := c.Restart; r != nil {
+		out.Restart = &restartPolicy{Enabled: true, IgnoredExitCodes: r.IgnoredExitCodes, AttemptPeriod: int(r.AttemptPeriod.Seconds())}
+		if r.BackOff > 0 || r.MaxCount > 0 {
+			out.Restart.Extra = &backOff{int(r.BackOff.Seconds()), r.MaxCount}
+		}
+	}
+	for _, p := range c.Ports {
+		m := port{ContainerPort: int(p.ContainerPort), HostPort: int(p.HostPort), Protocol: p.Protocol}
+		if p.HostIP != "" {
+			m.Extra = &hostIPOnly{p.HostIP}
+		}
+		out.PortMappings = append(out.PortMappings, m)
+	}
+	for _, d := range c.DependsOn {
+		out.DependsOn = append(out.DependsOn, dependency{t.Containers[d.Container].Name, string(d.Condition)})
+	}
+	if h := c.HealthCheck; h != nil {
+		out.HealthCheck = &healthCheck{h.Command, int(h.Interval.Seconds()), int(h.Timeout.Seconds()), h.Retries, int(h.StartPeriod.Seconds())}
+	}
+	return out
+}
+
+func volumeOf(v taskdef.Volume) volume {
+	out := volume{Name: v.Name}
+	switch v.Kind {
+	case taskdef.VolumeBind:
+		out.Host = &hostVolume{v.HostPath}
+	case taskdef.VolumeShared:
+		out.Docker = &dockerVolume{Scope: "shared", Autoprovision: v.Autoprovision}
+	}
+	return out
+}
+
+// lost lists the members in which two tasks differ.
+func lost(t, again taskdef.Task) ([]string, error) {
+	members := func(v any) (m map[string]any, err error) {
+		data, err := json.Marshal(v)
+		if err == nil {
+			err = json.Unmarshal(data, &m)
+		}
+		return m, err
+	}
+	var out []string
+	compare := func(where string, a, b any, but ...string) error {
+		x, err := members(a)
+		if err != nil {
+			return err
+		}
+		y, err := members(b)
+		if err != nil {
+			return err
+		}
+		for _, key := range slices.Sorted(maps.Keys(x)) {
+			if !slices.Contains(but, key) && !reflect.DeepEqual(x[key], y[key]) {
+				out = append(out, where+key)
+			}
+		}
+		return nil
+	}
+	if err := compare("", t, again, "containers", "family", "revision"); err != nil {
+		return nil, err
+	}
+	for i := range t.Containers {
+		if err := compare(t.Containers[i].Name+": ", t.Containers[i], again.Containers[i]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}

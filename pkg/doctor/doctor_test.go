@@ -1,0 +1,232 @@
+package doctor_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/blang/semver/v4"
+
+	"github.com/podtask/podtask/pkg/doctor"
+)
+
+// patient is a host that can be broken.
+type patient struct {
+	files    fstest.MapFS
+	env      map[string]string
+	programs []string
+	online   string // what systemctl says about the network
+	bytes    uint64
+	doctor.Host
+}
+
+const manager = "sys/fs/cgroup/user.slice/user-1000.slice/user@1000.service/cgroup.controllers"
+
+// healthy is Debian 13 with all that tasks want.
+func healthy() *patient {
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+	return &patient{
+		files: fstest.MapFS{
+			"run/user/1000":                                {Mode: fs.ModeDir | 0o700},
+			"run/user/1000/systemd/private":                {Mode: fs.ModeSocket},
+			"sys/fs/cgroup/cgroup.controllers":             file("cpu io memory pids\n"),
+			manager:                                        file("cpu memory pids\n"),
+			"etc/subuid":                                   file("root:1:1\nann:100000:65536\n"),
+			"etc/subgid":                                   file("1000:100000:65536\n"),
+			"etc/containers/policy.json":                   file(`{"default":[]}`),
+			"var/lib/systemd/linger/ann":                   file(""),
+			"proc/sys/user/max_user_namespaces":            file("7000\n"),
+			"proc/sys/net/ipv4/ip_unprivileged_port_start": file("1024\n"),
+			"usr/lib/systemd/user/podman-user-wait-network-online.service": file(""),
+		},
+		env:      map[string]string{"XDG_RUNTIME_DIR": "/run/user/1000"},
+		programs: []string{"podman", "pasta", "newuidmap", "newgidmap"},
+		online:   "active",
+		bytes:    100 << 30,
+		Host: doctor.Host{
+			UID: 1000, User: "ann", Home: "/srv/ann", StateDir: "/srv/ann/state",
+			Podman: &doctor.Podman{Version: semver.MustParse("5.4.2"), Socket: "/run/user/1000/podman/podman.sock", CgroupManager: "systemd", Rootless: true},
+		},
+	}
+}
+
+func (p *patient) set(name, text string) { p.files[name] = &fstest.MapFile{Data: []byte(text)} }
+
+// examine returns what is not well, by check.
+func (p *patient) examine(t *testing.T) map[string]doctor.Finding {
+	t.Helper()
+	h := p.Host
+	h.Root = p.files
+	h.Getenv = func(k string) string { return p.env[k] }
+	h.LookPath = func(program string) (string, error) {
+		if slices.Contains(p.programs, program) {
+			return "/usr/bin/" + program, nil
+		}
+		return "", exec.ErrNotFound
+	}
+	h.Output = func(context.Context, string, ...string) string { return p.online }
+	h.Free = func(string) (uint64, int, error) { return p.bytes, 50, nil }
+	ill := map[string]doctor.Finding{}
+	names := map[string]bool{}
+	for _, f := range doctor.Examine(t.Context(), h) {
+		if f.Check == "" || f.Text == "" || names[f.Check] || strings.Contains(f.String(), "\n") {
+			t.Errorf("a finding without a name, a text or a line of its own: %+v", f)
+		}
+		names[f.Check] = true
+		if f.Level != doctor.OK {
+			ill[f.Check] = f
+		}
+	}
+	return ill
+}
+
+func TestHealthyHost(t *testing.T) {
+	t.Parallel()
+	if ill := healthy().examine(t); len(ill) > 0 {
+		t.Errorf("nothing is wrong, yet %v", ill)
+	}
+}
+
+// Hosts as people have them, and what they have to be told.
+func TestBrokenHosts(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		harm func(*patient)
+		// want is "level check: part of the line", in any order.
+		want []string
+	}{
+		{"a shell that su made", func(p *patient) {
+			p.env = map[string]string{}
+			p.Podman, p.PodmanError, p.ManagerError = nil, errors.New("no socket"), errors.New("no bus")
+		}, []string{
+			"fail runtime-dir: machinectl shell", "fail socket: no socket", "warn podman: not known",
+			"warn user-manager: no bus", "warn delegation: enable-linger 1000",
+		}},
+		{"Podman is not installed", func(p *patient) {
+			p.programs = nil
+			p.Podman, p.PodmanError = nil, errors.New("podman cannot be started")
+		}, []string{
+			"fail podman: apt-get install podman", "fail socket: cannot be started",
+			"fail idmap: apt-get install uidmap", "fail network: apt-get install passt",
+		}},
+		{"cgroup v1, as on a host that was upgraded", func(p *patient) {
+			delete(p.files, "sys/fs/cgroup/cgroup.controllers")
+			delete(p.files, manager)
+			p.set("sys/fs/cgroup/memory/tasks", "")
+		}, []string{"warn cgroups: systemd.unified_cgroup_hierarchy=1", "warn delegation: unified_cgroup_hierarchy"}},
+		{"systemd before 252: no cpu for users", func(p *patient) { p.set(manager, "memory pids\n") },
+			[]string{"warn delegation: Delegate=cpu memory pids"}},
+		{"a user that useradd made without ranges", func(p *patient) { p.set("etc/subuid", "bob:100000:65536\n"); p.set("etc/subgid", "ann:5:10\n") },
+			[]string{"fail subids: /etc/subuid has no range for ann, /etc/subgid has only 10 ids"}},
+		{"Debian 12", func(p *patient) {
+			p.Podman.Version = semver.MustParse("4.3.1")
+			p.programs = append(p.programs, "slirp4netns")
+			delete(p.files, "usr/lib/systemd/user/podman-user-wait-network-online.service")
+		}, []string{"warn podman: Podman 4.3.1 lacks networks by pasta"}},
+		{"Debian 12 without its network program", func(p *patient) { p.Podman.Version = semver.MustParse("4.3.1") },
+			[]string{"warn podman: 4.3.1", "fail network: apt-get install slirp4netns"}},
+		{"Podman 4.4 to 4.9 with both network programs", func(p *patient) {
+			p.Podman.Version = semver.MustParse("4.9.3")
+			p.programs = append(p.programs, "slirp4netns")
+		}, []string{"warn podman: 4.9.3"}},
+		{"Podman 5 with the network program of 4", func(p *patient) { p.programs = []string{"podman", "slirp4netns", "newuidmap", "newgidmap"} },
+			[]string{"warn network: slirp4netns works where containers.conf or the task names it"}},
+		{"Ubuntu 22.04", func(p *patient) {
+			p.Podman.Version = semver.MustParse("3.4.4")
+			p.programs = append(p.programs, "slirp4netns")
+		},
+			[]string{"fail podman: older than 4.3"}},
+		{"a hardened kernel", func(p *patient) { p.set("proc/sys/user/max_user_namespaces", "0\n") },
+			[]string{"fail user-namespaces: sysctl -w user.max_user_namespaces"}},
+		{"AppArmor without a profile for Podman", func(p *patient) { p.set("proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1\n") },
+			[]string{"warn user-namespaces: /etc/apparmor.d/podman"}},
+		{"containers without policy", func(p *patient) { delete(p.files, "etc/containers/policy.json") },
+			[]string{"fail policy: insecureAcceptAnything"}},
+		{"a policy with a slip of the pen", func(p *patient) { p.set("srv/ann/.config/containers/policy.json", `{"default":`) },
+			[]string{"fail policy: /srv/ann/.config/containers/policy.json is not valid JSON"}},
+		{"a full disk", func(p *patient) { p.bytes = 5 << 20 }, []string{"fail disk: only 5 MiB"}},
+		{"a disk that is nearly full", func(p *patient) { p.bytes = 1 << 30 }, []string{"warn disk: 1024 MiB"}},
+		{"a server that nobody logs in to", func(p *patient) { delete(p.files, "var/lib/systemd/linger/ann"); p.online = "inactive" },
+			[]string{"warn linger: loginctl enable-linger", "warn network-online: 90 seconds"}},
+		{"cgroupfs", func(p *patient) { p.Podman.CgroupManager = "cgroupfs" }, []string{"warn cgroups: cgroup_manager"}},
+		{"root's Podman", func(p *patient) { p.Podman.Rootless = false }, []string{"warn socket: ordinary user"}},
+		{"an open runtime directory", func(p *patient) { p.files["run/user/1000"].Mode = fs.ModeDir | 0o755 }, []string{"warn runtime-dir: chmod 700"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p := healthy()
+			tt.harm(p)
+			ill := p.examine(t)
+			for _, want := range tt.want {
+				head, part, _ := strings.Cut(want, ": ")
+				level, check, _ := strings.Cut(head, " ")
+				f, found := ill[check]
+				if !found || string(f.Level) != level || !strings.Contains(f.String(), part) {
+					t.Errorf("want %q, got %s %q", want, f.Level, f)
+				}
+				delete(ill, check)
+			}
+			for _, f := range ill {
+				t.Errorf("this is not what is wrong: %s %q", f.Level, f)
+			}
+		})
+	}
+}
+
+func TestSubordinateIDsFromElsewhere(t *testing.T) {
+	t.Parallel()
+	p := healthy()
+	p.set("etc/subuid", "")
+	p.set("etc/nsswitch.conf", "passwd: files sss\nsubid: sss\n")
+	if ill := p.examine(t); len(ill) > 0 {
+		t.Errorf("%v", ill)
+	}
+}
+
+func TestWorst(t *testing.T) {
+	t.Parallel()
+	of := func(levels ...doctor.Level) (f []doctor.Finding) {
+		for _, l := range levels {
+			f = append(f, doctor.Finding{Level: l})
+		}
+		return f
+	}
+	for want, findings := range map[doctor.Level][]doctor.Finding{
+		doctor.OK:   of(doctor.OK),
+		doctor.Warn: of(doctor.OK, doctor.Warn, doctor.OK),
+		doctor.Fail: of(doctor.Fail, doctor.Warn),
+	} {
+		if got := doctor.Worst(findings); got != want {
+			t.Errorf("the worst of %v is %s", findings, got)
+		}
+	}
+	if n := len(doctor.Failures(of(doctor.Fail, doctor.Warn, doctor.Fail))); n != 2 {
+		t.Errorf("%d failures, want 2", n)
+	}
+}
+
+// Files of the host are read as they are: whatever they hold, a finding comes of it.
+func FuzzExamine(f *testing.F) {
+	f.Add("etc/subuid", "ann:1:99999999999999999999\n:::\n")
+	f.Add("etc/nsswitch.conf", "subid:")
+	f.Add("etc/containers/policy.json", "[]")
+	f.Fuzz(func(t *testing.T, name, text string) {
+		p := healthy()
+		if !fs.ValidPath(name) || name == "." {
+			return
+		}
+		for known := range p.files {
+			if strings.HasPrefix(known, name+"/") || strings.HasPrefix(name, known+"/") {
+				return
+			}
+		}
+		p.set(name, strings.ReplaceAll(text, "\x00", ""))
+		p.examine(t)
+	})
+}

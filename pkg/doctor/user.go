@@ -1,0 +1,150 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+)
+
+func isObject(text string) bool {
+	var m map[string]any
+	return json.Unmarshal([]byte(text), &m) == nil
+}
+
+const session = "log in with ssh or 'machinectl shell' rather than su or sudo, or as root run 'loginctl enable-linger %s' and set XDG_RUNTIME_DIR=/run/user/%d"
+
+func checkRuntimeDir(_ context.Context, h Host) Finding {
+	dir := h.Getenv("XDG_RUNTIME_DIR")
+	mend := fmt.Sprintf(session, h.User, h.UID)
+	switch {
+	case dir == "" && h.Getenv("CONTAINER_HOST") != "":
+		return warn(mend, "XDG_RUNTIME_DIR is not set: sockets lie beside the records")
+	case dir == "":
+		return fail(mend, "XDG_RUNTIME_DIR is not set: there is no place for Podman's socket")
+	case !path.IsAbs(dir):
+		return fail(mend, "XDG_RUNTIME_DIR is %q, which is no absolute path", dir)
+	}
+	info, err := fs.Stat(h.Root, strings.TrimPrefix(path.Clean(dir), "/"))
+	switch {
+	case err != nil:
+		return fail(mend, "XDG_RUNTIME_DIR is %s, which is not there", dir)
+	case !info.IsDir():
+		return fail(mend, "XDG_RUNTIME_DIR is %s, which is no directory", dir)
+	case info.Mode().Perm()&0o077 != 0:
+		return warn("chmod 700 "+dir, "others may look into XDG_RUNTIME_DIR, %s", dir)
+	}
+	return ok("XDG_RUNTIME_DIR is %s", dir)
+}
+
+func checkUserNamespaces(_ context.Context, h Host) Finding {
+	if most, found := h.read("/proc/sys/user/max_user_namespaces"); found && most == "0" {
+		return fail("sysctl -w user.max_user_namespaces=28633", "the kernel allows no user namespaces: there can be no rootless container")
+	}
+	if clone, found := h.read("/proc/sys/kernel/unprivileged_userns_clone"); found && clone == "0" {
+		return fail("sysctl -w kernel.unprivileged_userns_clone=1", "the kernel allows user namespaces to root only")
+	}
+	if held, found := h.read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"); found && held == "1" && !h.exists("/etc/apparmor.d/podman") {
+		return warn("install a Podman whose package has /etc/apparmor.d/podman, or sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+			"AppArmor keeps user namespaces from programs without a profile, and there is none for Podman")
+	}
+	return ok("user namespaces are allowed")
+}
+
+// leastIDs is what images usually need.
+const leastIDs = 65536
+
+func checkSubIDs(_ context.Context, h Host) Finding {
+	mend := fmt.Sprintf("usermod --add-subuids 100000-165535 --add-subgids 100000-165535 %s as root, with a range that nobody has, then podman system migrate", h.User)
+	if h.elsewhere() {
+		return ok("nsswitch.conf says that subordinate ids come from elsewhere than files")
+	}
+	var lack []string
+	for _, file := range []string{"/etc/subuid", "/etc/subgid"} {
+		text, _ := h.read(file)
+		switch n := countIDs(text, h.User, h.UID); {
+		case n == 0:
+			lack = append(lack, fmt.Sprintf("%s has no range for %s", file, h.User))
+		case n < leastIDs:
+			lack = append(lack, fmt.Sprintf("%s has only %d ids for %s, and images use up to %d", file, n, h.User, leastIDs))
+		}
+	}
+	if len(lack) > 0 {
+		return fail(mend, "%s", strings.Join(lack, ", "))
+	}
+	return ok("%s has subordinate ids for containers", h.User)
+}
+
+// elsewhere tells whether subordinate ids come from a service (shadow 4.9).
+func (h Host) elsewhere() bool {
+	text, _ := h.read("/etc/nsswitch.conf")
+	for line := range strings.Lines(text) {
+		if source, found := strings.CutPrefix(strings.TrimSpace(line), "subid:"); found {
+			return strings.TrimSpace(source) != "files"
+		}
+	}
+	return false
+}
+
+// countIDs adds up the ranges of a user in the lines NAME-OR-UID:FIRST:COUNT.
+func countIDs(text, user string, uid int) (n int) {
+	for line := range strings.Lines(text) {
+		fields := strings.Split(strings.TrimSpace(line), ":")
+		if len(fields) != 3 || fields[0] != user && fields[0] != strconv.Itoa(uid) {
+			continue
+		}
+		if count, err := strconv.Atoi(fields[2]); err == nil && count > 0 && count < 1<<32 {
+			n += count
+		}
+	}
+	return n
+}
+
+func checkIDMap(_ context.Context, h Host) Finding {
+	for _, program := range []string{"newuidmap", "newgidmap"} {
+		if !h.has(program) {
+			return fail("apt-get install uidmap, or dnf install shadow-utils", "%s is not in PATH: containers cannot have more than one user", program)
+		}
+	}
+	return ok("newuidmap and newgidmap are there")
+}
+
+func checkLinger(_ context.Context, h Host) Finding {
+	if h.exists("/var/lib/systemd/linger/" + h.User) {
+		return ok("tasks outlive the session, and can start at boot")
+	}
+	return warn("loginctl enable-linger", "tasks end when %s logs out, and none starts at boot", h.User)
+}
+
+// Space on disks, in bytes and percent.
+const (
+	littleSpace = 2 << 30
+	noSpace     = 100 << 20
+	fewFiles    = 5
+)
+
+func checkDisk(_ context.Context, h Host) Finding {
+	dirs := []string{h.StateDir}
+	if h.Podman != nil && h.Podman.GraphRoot != "" {
+		dirs = append(dirs, h.Podman.GraphRoot)
+	}
+	least := uint64(1 << 63)
+	for _, dir := range dirs {
+		bytes, files, err := h.Free(dir)
+		switch {
+		case err != nil:
+			return warn("", "it is not known how much is free in %s: %v", dir, err)
+		case bytes < noSpace:
+			return fail("podman system prune, or make room", "only %d MiB are free in %s", bytes>>20, dir)
+		case bytes < littleSpace:
+			return warn("podman system prune, or make room", "only %d MiB are free in %s", bytes>>20, dir)
+		case files < fewFiles:
+			return warn("podman system prune, or remove files", "only %d %% of the files that its disk can hold are free in %s", files, dir)
+		}
+		least = min(least, bytes)
+	}
+	return ok("%d MiB are free for images and records", least>>20)
+}

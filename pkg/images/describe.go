@@ -1,0 +1,186 @@
+package images
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/containers/image/v5/image"
+	"github.com/containers/image/v5/manifest"
+	"github.com/containers/image/v5/types"
+	"github.com/opencontainers/go-digest"
+)
+
+// Platform is what an image is made for, in the words of image indexes.
+type Platform struct {
+	OS           string `json:"os"`
+	Architecture string `json:"architecture"`
+	Variant      string `json:"variant,omitempty"`
+}
+
+// Here is the platform of this program, whose containers run on its kernel.
+func Here() Platform { return Platform{OS: "linux", Architecture: runtime.GOARCH} }
+
+// ParsePlatform reads OS/ARCHITECTURE or OS/ARCHITECTURE/VARIANT.
+func ParsePlatform(text string) (Platform, error) {
+	parts := strings.Split(text, "/")
+	if len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") {
+		return Platform{}, fmt.Errorf("%q is no platform: write OS/ARCHITECTURE, such as linux/arm64", text)
+	}
+	p := Platform{OS: parts[0], Architecture: parts[1]}
+	if len(parts) == 3 {
+		p.Variant = parts[2]
+	}
+	return p, nil
+}
+
+// String is OS/ARCHITECTURE, with /VARIANT if there is one.
+func (p Platform) String() string {
+	s := p.OS + "/" + p.Architecture
+	if p.Variant != "" {
+		s += "/" + p.Variant
+	}
+	return s
+}
+
+// Variant is one image of those under a reference.
+type Variant struct {
+	Platform
+	// Digest is that of the platform's own manifest.
+	Digest string `json:"digest"`
+}
+
+// Description is what the manifest under a reference says.
+type Description struct {
+	Resolution
+	// Variants are the images in an index, in its order and without what is no
+	// image (attestations), or the single image. Empty if Skipped.
+	Variants []Variant
+	// Chosen is the variant for the platform asked for; nil if there is none.
+	Chosen *Variant
+}
+
+// Describe reads the manifest under ref and chooses the image for a platform in
+// it, as Podman would. It costs the registry a GET of the manifest, which Docker
+// Hub counts as a pull, and for a single image a GET of its configuration. A
+// content that is not what its digest says is refused. The error is an *Error.
+func (r *Resolver) Describe(ctx context.Context, ref string, login Login, want Platform) (Description, error) {
+	parsed, err := ParseRef(ref)
+	if err != nil {
+		return Description{}, err
+	}
+	var d Description
+	err = r.patient(ctx, func() error { d, err = r.describe(ctx, parsed, login, want); return err })
+	if err != nil {
+		return Description{}, r.newError(parsed, login, err)
+	}
+	return d, nil
+}
+
+func (r *Resolver) describe(ctx context.Context, ref Ref, login Login, want Platform) (Description, error) {
+	src, err := r.open(ctx, ref, login)
+	if err != nil {
+		return Description{}, err
+	}
+	defer src.Close() // closes idle connections, reports nothing
+	blob, mediaType, err := manifestOf(ctx, src)
+	if err != nil {
+		return Description{}, err
+	}
+	if isSchema1(mediaType) {
+		return Description{Resolution: skipped(ref, mediaType)}, nil
+	}
+	found, err := manifest.Digest(blob)
+	if err != nil {
+		return Description{}, err
+	}
+	if ref.Pinned() {
+		if ok, err := manifest.MatchesDigest(blob, digest.Digest(ref.Digest())); err != nil || !ok {
+			return Description{}, fmt.Errorf("%w: it has the digest %s", errWrongContent, found)
+		}
+		found = digest.Digest(ref.Digest())
+	}
+	d := Description{Resolution: resolved(ref, found.String(), mediaType)}
+	d.Pinned = ref.Pinned()
+	sys := *r.sys
+	sys.OSChoice, sys.ArchitectureChoice, sys.VariantChoice = want.OS, want.Architecture, want.Variant
+	if manifest.MIMETypeIsMultiImage(mediaType) {
+		err = d.readIndex(&sys, blob, mediaType)
+	} else {
+		err = d.readImage(ctx, &sys, src, want)
+	}
+	return d, err
+}
+
+// errWrongContent: the registry, or a mirror, sends something else than what was
+// asked for by digest.
+var errWrongContent = errors.New("the manifest is not the one asked for")
+
+func (d *Description) readIndex(sys *types.SystemContext, blob []byte, mediaType string) error {
+	list, err := manifest.ListFromBlob(blob, mediaType)
+	if err != nil {
+		return err
+	}
+	for _, instance := range list.Instances() {
+		update, err := list.Instance(instance)
+		if err != nil {
+			return err
+		}
+		p := update.ReadOnly.Platform
+		if p == nil || p.OS == "unknown" || p.OS == "" {
+			continue // an attestation, or nothing that says what it is for
+		}
+		d.Variants = append(d.Variants, Variant{Platform{p.OS, p.Architecture, p.Variant}, instance.String()})
+	}
+	chosen, err := list.ChooseInstance(sys)
+	if err != nil {
+		return nil //nolint:nilerr // none fits; Chosen says so
+	}
+	i := slices.IndexFunc(d.Variants, func(v Variant) bool { return v.Digest == chosen.String() })
+	if i >= 0 {
+		d.Chosen = &d.Variants[i]
+	}
+	return nil
+}
+
+func (d *Description) readImage(ctx context.Context, sys *types.SystemContext, src types.ImageSource, want Platform) error {
+	img, err := image.FromUnparsedImage(ctx, sys, image.UnparsedInstance(src, nil))
+	if err != nil {
+		return err
+	}
+	config, err := img.OCIConfig(ctx)
+	if err != nil {
+		return err
+	}
+	v := Variant{Platform{config.OS, config.Architecture, config.Variant}, d.Digest}
+	d.Variants = []Variant{v}
+	// An image that does not say what it is for is not refused; nor is a variant,
+	// which differs in spelling more often than in effect.
+	if cmp.Or(v.OS, want.OS) == want.OS && cmp.Or(v.Architecture, want.Architecture) == want.Architecture {
+		d.Chosen = &d.Variants[0]
+	}
+	return nil
+}
+
+// Check returns an *Error of class WrongPlatform if the image is not made for the
+// platform that Describe was asked for.
+func (d Description) Check(want Platform) error {
+	if d.Chosen != nil || d.Skipped || len(d.Variants) == 0 {
+		return nil
+	}
+	var names []string
+	for _, v := range d.Variants {
+		if name := v.Platform.String(); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return &Error{
+		Class: WrongPlatform, Ref: d.Reference,
+		Message: "it is made for " + strings.Join(names, ", ") + ", and " + want.String() + " is wanted",
+		Hint:    "use an image for " + want.String() + ", or run the task on a machine of that kind",
+	}
+}

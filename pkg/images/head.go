@@ -1,0 +1,269 @@
+package images
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/containers/image/v5/manifest"
+	"github.com/containers/image/v5/pkg/sysregistriesv2"
+	"github.com/containers/image/v5/pkg/tlsclientconfig"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+	"github.com/opencontainers/go-digest"
+)
+
+// head asks for the digest under ref's tag without its manifest. containers/image
+// could, but keeps the answer's headers to itself: the media type, how long a
+// busy registry wants to be left alone, and how much of a limit is left.
+func (r *Resolver) head(ctx context.Context, ref Ref, login Login) (digest.Digest, string, error) {
+	registry, insecure, err := r.registry(ref)
+	if err != nil {
+		return "", "", err
+	}
+	wire, err := r.wire(ref, insecure)
+	if err != nil {
+		return "", "", err
+	}
+	defer wire.base.CloseIdleConnections()
+	asking, err := transport.NewWithContext(ctx, registry, login.authenticator(), transport.NewUserAgent(wire, r.sys.DockerRegistryUserAgent),
+		[]string{"repository:" + ref.Repository() + ":" + transport.PullScope})
+	if err != nil {
+		return "", "", wire.explain(err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodHead, "https://"+registry.RegistryStr()+"/v2/"+ref.Repository()+"/manifests/"+ref.Tag(), nil)
+	if err != nil {
+		return "", "", err
+	}
+	req.Header["Accept"] = manifest.DefaultRequestedManifestMIMETypes
+	res, err := (&http.Client{Transport: asking}).Do(req)
+	if err != nil {
+		return "", "", wire.explain(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return "", "", newRefusal(res, res.Request.URL.Path == "/v2/")
+	}
+	d, err := digest.Parse(res.Header.Get("Docker-Content-Digest"))
+	if err != nil {
+		return "", "", errNoDigest
+	}
+	mediaType, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
+	return d, strings.TrimSpace(mediaType), nil
+}
+
+// errNoDigest is a good answer to HEAD without Docker-Content-Digest.
+var errNoDigest = errors.New("the answer has no digest")
+
+// registry is ref's host for go-containerregistry, which calls Docker Hub
+// index.docker.io.
+func (r *Resolver) registry(ref Ref) (host name.Registry, insecure bool, err error) {
+	conf, err := sysregistriesv2.FindRegistry(r.sys, ref.Name())
+	if err != nil {
+		return host, false, fmt.Errorf("reading registries.conf: %w", err)
+	}
+	var options []name.Option
+	if insecure = conf != nil && conf.Insecure; insecure {
+		options = append(options, name.Insecure)
+	}
+	text := ref.Registry()
+	if text == "docker.io" {
+		text = name.DefaultRegistry
+	}
+	host, err = name.NewRegistry(text, options...)
+	return host, insecure, err
+}
+
+// wire is one conversation's transport. It refuses plain HTTP where
+// registries.conf does not allow it, and remembers the last refusal.
+type wire struct {
+	base     *http.Transport
+	insecure bool
+
+	mu    sync.Mutex
+	last  *refusal
+	tls   error // why there was no answer over TLS
+	plain error // why there was none without it
+}
+
+func (r *Resolver) wire(ref Ref, insecure bool) (*wire, error) {
+	conf := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: insecure} //nolint:gosec // registries.conf says so
+	if dir := r.certsOf(ref.Registry()); dir != "" {
+		if err := tlsclientconfig.SetupCertificates(dir, conf); err != nil {
+			return nil, err
+		}
+	}
+	base := tlsclientconfig.NewTransport()
+	base.TLSClientConfig = conf
+	return &wire{base: base, insecure: insecure}, nil
+}
+
+// certsOf is the directory of containers-certs.d(5) for a host; empty for none.
+func (r *Resolver) certsOf(host string) string {
+	parents := []string{r.sys.DockerPerHostCertDirPath}
+	if parents[0] == "" {
+		parents = []string{"/etc/containers/certs.d", "/etc/docker/certs.d"}
+		if home, err := os.UserHomeDir(); err == nil {
+			parents = append([]string{filepath.Join(home, ".config/containers/certs.d")}, parents...)
+		}
+	}
+	for _, parent := range parents {
+		dir := filepath.Join(parent, host)
+		if info, err := os.Stat(dir); err == nil && info.IsDir() {
+			return dir
+		}
+	}
+	return ""
+}
+
+// RoundTrip implements http.RoundTripper.
+func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Scheme != "https" && !w.insecure {
+		return nil, errPlainHTTP
+	}
+	res, err := w.base.RoundTrip(req)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var record tls.RecordHeaderError
+	switch {
+	case errors.As(err, &record) && string(record.RecordHeader[:]) == "HTTP/":
+		w.tls = http.ErrSchemeMismatch
+	case err != nil && req.URL.Scheme == "https":
+		w.tls = err
+	case err != nil:
+		w.plain = err
+	case res.StatusCode >= http.StatusBadRequest:
+		w.last = newRefusal(res, req.URL.Path == "/v2/")
+	}
+	return res, err
+}
+
+// errPlainHTTP is what go-containerregistry meets when it tries plain HTTP as
+// second best for a host in its own network.
+var errPlainHTTP = errors.New("plain HTTP is not allowed")
+
+// explain finds in an error of go-containerregistry what was met.
+func (w *wire) explain(err error) error {
+	var answered *transport.Error
+	if errors.As(err, &answered) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.last != nil && w.last.status == answered.StatusCode {
+			if len(answered.Errors) > 0 {
+				w.last.code, w.last.text = string(answered.Errors[0].Code), answered.Errors[0].Message
+			}
+			return w.last
+		}
+		return &refusal{status: answered.StatusCode}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.tls != nil && !w.insecure:
+		return w.tls // what follows is the refusal of plain HTTP
+	case w.plain != nil && errors.Is(w.tls, http.ErrSchemeMismatch):
+		return w.plain
+	}
+	return err
+}
+
+// refusal is an answer other than "here it is".
+type refusal struct {
+	status int
+	ping   bool   // the answer to GET /v2/, which asks for no image
+	code   string // of the distribution specification; empty after HEAD
+	text   string
+	// after is how long to wait before asking again; negative if the answer does
+	// not say (Retry-After).
+	after time.Duration
+	// quota is what the answer says of a limit (RateLimit-Limit, -Remaining).
+	quota string
+}
+
+func newRefusal(res *http.Response, ping bool) *refusal {
+	return &refusal{status: res.StatusCode, ping: ping, after: retryAfter(res.Header, time.Now()), quota: quota(res.Header)}
+}
+
+func (e *refusal) Error() string {
+	s := fmt.Sprintf("%d %s", e.status, http.StatusText(e.status))
+	if text := cmp.Or(e.text, e.code); text != "" {
+		s += ": " + text
+	}
+	return s
+}
+
+// retryAfter reads the header of RFC 9110 section 10.2.3: seconds or a date.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	text := strings.TrimSpace(h.Get("Retry-After"))
+	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(at.Sub(now), 0)
+	}
+	return -1
+}
+
+// quota puts a registry's limit into words. Docker Hub writes "100;w=21600": so
+// many pulls in so many seconds.
+func quota(h http.Header) string {
+	limit, window := cutNumber(h.Get("RateLimit-Limit"))
+	left, _ := cutNumber(h.Get("RateLimit-Remaining"))
+	var parts []string
+	if limit >= 0 {
+		text := fmt.Sprintf("limit %d", limit)
+		if seconds, err := strconv.ParseUint(strings.TrimPrefix(window, "w="), 10, 31); err == nil {
+			text += fmt.Sprintf(" in %v", time.Duration(seconds)*time.Second)
+		}
+		parts = append(parts, text)
+	}
+	if left >= 0 {
+		parts = append(parts, fmt.Sprintf("%d left", left))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// cutNumber reads "100;w=21600" as 100 and "w=21600"; -1 for what is none.
+func cutNumber(text string) (n int, rest string) {
+	number, rest, _ := strings.Cut(strings.TrimSpace(text), ";")
+	v, err := strconv.ParseUint(strings.TrimSpace(number), 10, 31)
+	if err != nil {
+		return -1, ""
+	}
+	return int(v), strings.TrimSpace(rest)
+}
+
+// patient calls ask until it has an answer that is no "come back later", and
+// waits as long as it is told to, within the resolver's patience.
+func (r *Resolver) patient(ctx context.Context, ask func() error) error {
+	end := time.Now().Add(r.patience)
+	for try := 1; ; try++ {
+		err := ask()
+		var busy *refusal
+		if !errors.As(err, &busy) || busy.after < 0 || busy.status != http.StatusTooManyRequests && busy.status != http.StatusServiceUnavailable {
+			return err
+		}
+		if try == maxTries || time.Now().Add(busy.after).After(end) {
+			return err
+		}
+		timer := time.NewTimer(busy.after)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		}
+	}
+}
+
+// maxTries bounds the politeness towards a registry that says "at once" for ever.
+const maxTries = 5

@@ -1,0 +1,190 @@
+package lifecycle
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+func hungry(c *taskdef.Container) { c.CPU = 1024 }
+
+func slow(c *taskdef.Container) { c.StartTimeout = time.Minute }
+
+// TestExplainNamesEveryWaitAndEnd brings a task to each place where it can stand
+// still and reads why it does.
+func TestExplainNamesEveryWaitAndEnd(t *testing.T) {
+	t.Parallel()
+	one := []taskdef.Container{container("web")}
+	two := []taskdef.Container{container("db", checked, slow), container("web", after(0, taskdef.Healthy))}
+	tests := []struct {
+		name string
+		cs   []taskdef.Container
+		to   func(*driver)
+		code string
+		text string
+		then string // and that there is a time for it
+	}{
+		{"asking for a share", []taskdef.Container{container("web", hungry)}, func(d *driver) {},
+			WhyOperation, "it asks for its share of the host", ""},
+		{"queued", []taskdef.Container{container("web", hungry)}, func(d *driver) {
+			d.answer(Admit, -1, Failure{}, Result{Queue: "1 vCPU (0 vCPU of 1 vCPU free), which db has"})
+		}, WhyQueued, "it is queued and waits for 1 vCPU (0 vCPU of 1 vCPU free), which db has", ""},
+		{"the ledger fails", []taskdef.Container{container("web", hungry)}, func(d *driver) { d.fail(Admit, -1, Temporary) },
+			WhyRetry, "asking for its share of the host failed once, last with: fault", "it is tried again"},
+		{"resolving", one, func(d *driver) {}, WhyOperation, "the registry is asked for the digest of example.com/web:1 for web", ""},
+		{"resolving again", one, func(d *driver) { d.fail(Resolve, 0, Temporary) },
+			WhyRetry, "looking up the digest of example.com/web:1 for web failed once, last with: fault", "it is tried again"},
+		{"a second attempt", one, func(d *driver) { d.fail(Resolve, 0, Temporary); d.wake() },
+			WhyOperation, "the registry is asked for the digest of example.com/web:1 for web; attempt 2, the one before failed with: fault", ""},
+		{"waiting for another's digest", []taskdef.Container{container("a", pinned), container("b")}, func(d *driver) { d.fail(Resolve, 1, Temporary) },
+			WhyRetry, "looking up the digest of example.com/b:1 for b failed once, last with: fault", "it is tried again"},
+		{"making the pod", one, func(d *driver) {
+			d.answer(Resolve, 0, Failure{}, Result{Digest: "sha256:d"})
+		}, WhyOperation, "Podman is making its pod", ""},
+		{"making the pod again", one, func(d *driver) {
+			d.answer(Resolve, 0, Failure{}, Result{Digest: "sha256:d"})
+			d.fail(Prepare, -1, Temporary)
+		}, WhyRetry, "making its pod failed once, last with: fault", "it is tried again"},
+		{"pulling", one, func(d *driver) {
+			d.answer(Resolve, 0, Failure{}, Result{Digest: "sha256:d"})
+			d.answer(Prepare, -1, Failure{}, Result{PodID: "pod"})
+		}, WhyOperation, "example.com/web:1 is being pulled for web", ""},
+		{"pulling again", one, func(d *driver) {
+			d.answer(Resolve, 0, Failure{}, Result{Digest: "sha256:d"})
+			d.answer(Prepare, -1, Failure{}, Result{PodID: "pod"})
+			d.fail(Pull, 0, Temporary)
+		}, WhyRetry, "pulling example.com/web:1 for web failed once, last with: fault", "it is tried again"},
+		{"creating", one, func(d *driver) { d.upTo(Create) }, WhyOperation, "Podman is creating web", ""},
+		{"a create in doubt", one, func(d *driver) { d.upTo(Create); d.fail(Create, 0, Timeout) }, WhyOperation, "Podman is asked how web is", ""},
+		{"starting", one, func(d *driver) { d.upTo(Start) }, WhyOperation, "Podman is starting web", ""},
+		{"waiting for a dependency", two, func(d *driver) { d.upTo(Stop) },
+			WhyDependency, "web waits until db is HEALTHY; db is RUNNING and its health check has not passed yet", "web gives up"},
+		{"a dependency whose check fails", two, func(d *driver) {
+			d.upTo(Stop)
+			d.wake()
+			d.answer(Probe, 0, Failure{}, Result{Probe: ProbeResult{ExitCode: 1, Output: "refused"}})
+		}, WhyDependency, "web waits until db is HEALTHY; db is RUNNING and its health check has not passed yet; the last check gave exit code 1 refused", "web gives up"},
+		{"health pending", []taskdef.Container{container("web", checked)}, func(d *driver) { d.upTo(Stop) },
+			WhyHealth, "web runs and its health check has not passed yet", "it is checked again"},
+		{"unhealthy", []taskdef.Container{container("web", checked)}, func(d *driver) {
+			d.upTo(Stop)
+			for d.s.Containers[0].Health.Status != HealthUnhealthy {
+				d.wake()
+				if d.op(0).Kind == Probe {
+					d.answer(Probe, 0, Failure{}, Result{Probe: ProbeResult{ExitCode: 7}})
+				}
+			}
+		}, WhyUnhealthy, "web runs and is unhealthy after 3 failed checks in a row; the last check gave exit code 7", "it is checked again"},
+		{"running", one, func(d *driver) { d.upTo(Stop) }, WhyRunning, "it waits for nothing: 1 of 1 containers run", ""},
+		{"running, one has done its work", []taskdef.Container{container("job", optional), container("web")}, func(d *driver) {
+			d.upTo(Stop)
+			d.end(0, 0)
+		}, WhyRunning, "it waits for nothing: 1 of 2 containers run, 1 did their work and ended", ""},
+		{"paused", one, func(d *driver) {
+			d.upTo(Stop)
+			d.do(Hinted{})
+			d.answer(Inspect, 0, Failure{}, Result{Seen: Observed{Presence: Running, ID: "id", StartedAt: d.started[0], Paused: true}})
+		}, WhyPaused, "web is paused", ""},
+		{"after a restart", one, func(d *driver) { d.upTo(Stop); d.do(Restarted{}) }, WhyOperation, "Podman is asked how web is", ""},
+		{"an inspection that fails", one, func(d *driver) { d.upTo(Stop); d.do(Hinted{}); d.fail(Inspect, 0, Temporary) },
+			WhyRetry, "inspecting web failed once, last with: fault", "it is tried again"},
+		{"stopping", one, func(d *driver) { d.upTo(Stop); d.do(StopRequested{By: "podtask stop"}) },
+			WhyOperation, "web was asked to stop and has 10s to do so (the task is stopping: stopped by podtask stop)", "it is killed"},
+		{"killing", one, func(d *driver) { d.upTo(Stop); d.do(StopRequested{By: "you", Force: true}) },
+			WhyOperation, "web is being killed (the task is stopping: stopped by you)", ""},
+		{"stopping again", one, func(d *driver) {
+			d.upTo(Stop)
+			d.do(StopRequested{By: "you"})
+			d.fail(Stop, 0, Timeout)
+			d.wake()
+			d.fail(Inspect, 0, Temporary)
+		}, WhyRetry, "stopping web failed 2 times, last with: fault (the task is stopping: stopped by you)", "it is tried again"},
+		{"stopping the pod", one, func(d *driver) { d.upTo(Stop); d.end(0, 3) },
+			WhyOperation, "its pod is being stopped (the task is stopping: essential container web exited with code 3)", ""},
+		{"stopping the pod again", one, func(d *driver) { d.upTo(Stop); d.end(0, 3); d.fail(Halt, -1, Temporary) },
+			WhyRetry, "stopping its pod failed once, last with: fault (the task is stopping: essential container web exited with code 3)", "it is tried again"},
+		{"removing", one, func(d *driver) { d.upTo(Stop); d.do(RemoveRequested{By: "you"}); d.see(Stop, 0, Exited, 143) },
+			WhyOperation, "it is being removed (the task is stopping: stopped by you)", ""},
+		{"removing again", one, func(d *driver) {
+			d.upTo(Stop)
+			d.do(RemoveRequested{By: "you"})
+			d.see(Stop, 0, Exited, 143)
+			d.fail(Remove, -1, Temporary)
+		}, WhyRetry, "removing it failed once, last with: fault (the task is stopping: stopped by you)", "it is tried again"},
+		{"leaving the queue", []taskdef.Container{container("web", hungry)}, func(d *driver) {
+			d.answer(Admit, -1, Failure{}, Result{Queue: "room"})
+			d.do(StopRequested{By: "you"})
+			d.answer(Resolve, 0, Failure{Class: Canceled}, Result{})
+		}, WhyOperation, "it gives back its share of the host (the task is stopping: stopped by you)", ""},
+		{"giving back fails", []taskdef.Container{container("web", hungry)}, func(d *driver) {
+			d.answer(Admit, -1, Failure{}, Result{Queue: "room"})
+			d.do(StopRequested{By: "you"})
+			d.answer(Resolve, 0, Failure{Class: Canceled}, Result{})
+			d.fail(Release, -1, Temporary)
+		}, WhyRetry, "giving back its share of the host failed once, last with: fault (the task is stopping: stopped by you)", "it is tried again"},
+		{"refused a share", []taskdef.Container{container("web", hungry)}, func(d *driver) {
+			d.answer(Admit, -1, Failure{Class: Permanent, Message: "asks for 9 vCPU, there are 2"}, Result{})
+			d.answer(Resolve, 0, Failure{Class: Canceled}, Result{})
+			d.answer(Release, -1, Failure{}, Result{})
+		}, WhyEnded, "ResourceInitializationError: asks for 9 vCPU, there are 2", ""},
+		{"the essential container exited", one, func(d *driver) { d.upTo(Stop); d.end(0, 3); d.answer(Halt, -1, Failure{}, Result{}) },
+			WhyEnded, "essential container web exited with code 3", ""},
+		{"a user stopped it", one, func(d *driver) {
+			d.upTo(Stop)
+			d.do(StopRequested{By: "podtask stop"})
+			d.see(Stop, 0, Exited, 143)
+			d.answer(Halt, -1, Failure{}, Result{})
+		}, WhyEnded, "stopped by podtask stop; web exited with code 143", ""},
+		{"it could not start", one, func(d *driver) {
+			d.upTo(Create)
+			d.fail(Create, 0, Permanent)
+			d.see(Inspect, 0, Absent)
+			d.answer(Halt, -1, Failure{}, Result{})
+		}, WhyEnded, "essential container web could not start: CannotCreateContainerError: fault", ""},
+		{"removed", one, func(d *driver) {
+			d.do(RemoveRequested{By: "you"})
+			d.answer(Resolve, 0, Failure{Class: Canceled}, Result{})
+		}, WhyEnded, "it is removed; it had stopped: stopped by you", ""},
+	}
+	for _, c := range tests {
+		t.Run(strings.ReplaceAll(c.name, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			d := drive(t, Options{}, c.cs...)
+			c.to(d)
+			got := d.s.Explain()
+			if got[0].Code != c.code || got[0].Text != c.text || got[0].Then != c.then || (c.then == "") != got[0].Until.IsZero() {
+				t.Errorf("got %+v\nwant %s: %q, then %q", got, c.code, c.text, c.then)
+			}
+		})
+	}
+}
+
+// The reasons behind the first are of the containers that wait for others.
+func TestExplainListsWhatElseWaits(t *testing.T) {
+	t.Parallel()
+	d := drive(t, Options{}, container("a", pinned), container("b"), container("c", after(0, taskdef.Start)))
+	d.answer(Resolve, 2, Failure{}, Result{Digest: "sha256:d"})
+	var got []string
+	for _, r := range d.s.Explain() {
+		got = append(got, r.Code+": "+r.Text)
+	}
+	wantLines(t, got, []string{
+		"operation: the registry is asked for the digest of example.com/b:1 for b",
+		"digests: a waits until the digest of b's image is known",
+		"digests: c waits until the digest of b's image is known",
+	})
+
+	d = drive(t, Options{}, container("db"), container("web", after(0, taskdef.Start)))
+	d.upTo(Stop)
+	d.do(StopRequested{By: "you"})
+	got = nil
+	for _, r := range d.s.Explain() {
+		got = append(got, r.Code+": "+r.Text)
+	}
+	wantLines(t, got, []string{
+		"operation: web was asked to stop and has 10s to do so (the task is stopping: stopped by you)",
+		"stop-order: db stops once all that depend on it have",
+	})
+}

@@ -1,0 +1,120 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// Restarts are podtask's own: Podman is told never to restart anything. The rule is
+// the ECS agent's (restart_tracker.go): the same container is started again if it
+// ended with a code that is not ignored and ran for the attempt period at least. Its
+// known status stays RUNNING meanwhile and its dependants are not touched. With a
+// back-off, which the ECS model does not have, a container that ended sooner is
+// started again after a pause that doubles.
+
+// restartVerdict says after which pause a container that ran for a time and ended
+// with a code is started again, or why it is not. quick is how many runs in a row
+// were shorter than the attempt period, this one included.
+func restartVerdict(p *taskdef.RestartPolicy, restarts, quick int, ran time.Duration, code int) (pause time.Duration, whyNot string) {
+	switch {
+	case p == nil:
+		return 0, "it has no restart policy"
+	case slices.Contains(p.IgnoredExitCodes, code):
+		return 0, fmt.Sprintf("its restart policy ignores exit code %d", code)
+	case p.MaxCount > 0 && restarts >= p.MaxCount:
+		return 0, fmt.Sprintf("it was restarted %d times, which is its maximum", restarts)
+	case ran >= p.AttemptPeriod:
+		return 0, ""
+	case p.BackOff == 0:
+		return 0, fmt.Sprintf("it ran for %s, less than its restartAttemptPeriod of %s", ran.Round(time.Millisecond), p.AttemptPeriod)
+	}
+	pause = p.BackOff
+	for range min(quick-1, 30) {
+		pause = min(2*pause, maxRestartPause)
+	}
+	return min(pause, maxRestartPause), ""
+}
+
+// maxRestartPause bounds the back-off of restarts.
+const maxRestartPause = 5 * time.Minute
+
+// awaitsRestart reports whether the container has exited and is to be started again.
+func (c *Container) awaitsRestart() bool { return !c.RestartAt.IsZero() }
+
+// beginRun notes that the container has started, for the first time or again. Its
+// health begins anew.
+func (s *State) beginRun(at time.Time, i int, started time.Time) {
+	c := &s.Containers[i]
+	c.StartedAt, c.FinishedAt, c.HasExit, c.ExitCode = started, time.Time{}, false, 0
+	c.TurnAt, c.RestartAt, c.NotRestarted = time.Time{}, time.Time{}, ""
+	c.Retry, c.Doubt = Retry{}, Doubt{}
+	c.Health = s.firstCheckup(at, i)
+}
+
+// endRun notes that the container has exited, and decides whether that was the end.
+// What it ran is told by Podman's clock alone: the exit may have been noticed late.
+func (s *State) endRun(at time.Time, i int, seen Observed) {
+	c, policy := &s.Containers[i], s.Task.Containers[i].Restart
+	c.FinishedAt, c.HasExit, c.ExitCode = seen.FinishedAt, true, seen.ExitCode
+	ran := seen.FinishedAt.Sub(seen.StartedAt)
+	c.QuickExits++
+	if policy == nil || ran >= policy.AttemptPeriod {
+		c.QuickExits = 0
+	}
+	pause, whyNot := restartVerdict(policy, c.Restarts, c.QuickExits, ran, seen.ExitCode)
+	again := s.Goal == Up && whyNot == ""
+	oom := s.outOfMemory(seen)
+	if oom {
+		f := s.memoryFailure(at, i, seen)
+		f.Tolerated = f.Tolerated || again
+		c.fail(f)
+		s.Sandbox.Memory = seen.Memory
+	}
+	if !again {
+		if policy != nil && whyNot != "" {
+			c.NotRestarted = "not restarted: " + whyNot
+		}
+		c.end(at)
+		return
+	}
+	c.RestartAt = at.Add(pause)
+	c.Health = Checkup{Reported: c.Health.Reported}
+	c.Runs = append(slices.Clip(c.Runs), Run{StartedAt: c.StartedAt, FinishedAt: c.FinishedAt, ExitCode: c.ExitCode, OOMKilled: oom})
+	if n := len(c.Runs); n > keptRuns {
+		c.Runs = slices.Clone(c.Runs[n-keptRuns:])
+	}
+}
+
+// recordRestarts appends what History lacks of a container's restarts: for each one
+// a line RESTARTING, with the exit before it, and a line RUNNING.
+func (s *State) recordRestarts(at time.Time, i int) {
+	c := &s.Containers[i]
+	due := 2 * c.Restarts
+	if c.awaitsRestart() {
+		due++
+	}
+	for ; c.RestartsTold < due; c.RestartsTold++ {
+		t := Transition{At: at, Container: s.Task.Containers[i].Name}
+		switch number := c.RestartsTold/2 + 1; {
+		case c.RestartsTold%2 == 1:
+			t.Status, t.Reason = StatusRunning.String(), fmt.Sprintf("restart %d", number)
+		case number <= c.Restarts:
+			t.Status, t.Reason = Restarting, "somebody else restarted it; its exit code is lost"
+		default:
+			code := c.ExitCode
+			t.Status, t.ExitCode = Restarting, &code
+			t.Reason = fmt.Sprintf("restart %d", number)
+			if pause := c.RestartAt.Sub(at); pause > 0 {
+				t.Reason += " in " + pause.Round(time.Millisecond).String()
+			}
+		}
+		s.append(t)
+	}
+}
+
+// Restarting stands in History where a container has exited and is to be started
+// again. It is no status: that stays RUNNING.
+const Restarting = "RESTARTING"

@@ -1,0 +1,60 @@
+package lifecycle
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// settleWatches stops a task that asked for it: when an essential container is
+// unhealthy (stopWhenUnhealthy), or when what it depended on is no longer so
+// (watchDependencies). The ECS agent does neither.
+func (s *State) settleWatches(at time.Time) (changed bool) {
+	wanted := s.Task.Extensions
+	if s.Goal != Up {
+		return false
+	}
+	for i := range s.Containers {
+		c, def := &s.Containers[i], &s.Task.Containers[i]
+		if !def.Essential || c.Presence != Running {
+			continue
+		}
+		if wanted.StopWhenUnhealthy && c.Health.Status == HealthUnhealthy {
+			s.lowerGoal(at, Down, StopReason{
+				Code: StopServiceScheduler, Container: def.Name,
+				Reason: fmt.Sprintf("container %s is unhealthy: %s", def.Name, c.Health.reason()),
+			})
+			return true
+		}
+		if !wanted.WatchDependencies {
+			continue
+		}
+		for _, d := range def.DependsOn {
+			if why := s.lost(d); why != "" {
+				on := s.Task.Containers[d.Container].Name
+				s.lowerGoal(at, Down, StopReason{
+					Code: StopServiceScheduler, Container: def.Name,
+					Reason: fmt.Sprintf("dependency %s (%s) of %s %s", on, d.Condition, def.Name, why),
+				})
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// lost says how a dependency that was met has been lost; empty if it has not. One
+// that is being restarted is not.
+func (s *State) lost(d taskdef.Dependency) string {
+	c := &s.Containers[d.Container]
+	switch {
+	case d.Condition != taskdef.Start && d.Condition != taskdef.Healthy:
+		return ""
+	case c.Ended:
+		return "has ended"
+	case d.Condition == taskdef.Healthy && c.Health.Status == HealthUnhealthy:
+		return "is unhealthy"
+	}
+	return ""
+}

@@ -1,0 +1,218 @@
+package metadata
+
+import (
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// Task is the answer about a task. The keys are those of the ECS agent; what a
+// host without AWS does not have is left out.
+type Task struct {
+	Cluster            string
+	TaskARN            string
+	Family             string
+	Revision           string
+	DesiredStatus      string
+	KnownStatus        string
+	Limits             *TaskLimits `json:",omitempty"`
+	PullStartedAt      *time.Time  `json:",omitempty"`
+	PullStoppedAt      *time.Time  `json:",omitempty"`
+	ExecutionStoppedAt *time.Time  `json:",omitempty"`
+	LaunchType         string
+	Containers         []Container
+	Errors             []Error `json:",omitempty"`
+}
+
+// TaskLimits are the task's hard limits.
+type TaskLimits struct {
+	CPU    float64 `json:",omitempty"` // vCPU
+	Memory int64   `json:",omitempty"` // MiB
+}
+
+// Container is the answer about a container.
+type Container struct {
+	DockerID      string `json:"DockerId"`
+	Name          string
+	DockerName    string
+	Image         string
+	ImageID       string            `json:",omitempty"`
+	Ports         []Port            `json:",omitempty"`
+	Labels        map[string]string `json:",omitempty"`
+	DesiredStatus string
+	KnownStatus   string
+	ExitCode      *int `json:",omitempty"`
+	Limits        Limits
+	CreatedAt     *time.Time `json:",omitempty"`
+	StartedAt     *time.Time `json:",omitempty"`
+	FinishedAt    *time.Time `json:",omitempty"`
+	Type          string
+	ContainerARN  string
+	Networks      []Network `json:",omitempty"`
+	Health        *Health   `json:",omitempty"`
+}
+
+// Limits are a container's: CPU in shares, Memory in MiB.
+type Limits struct {
+	CPU    int64
+	Memory int64
+}
+
+// Port is a published port.
+type Port struct {
+	ContainerPort uint16
+	Protocol      string
+	HostPort      uint16 `json:",omitempty"`
+	HostIP        string `json:"HostIp,omitempty"`
+}
+
+// Network says how a container is connected.
+type Network struct {
+	NetworkMode   string
+	IPv4Addresses []string `json:",omitempty"`
+	IPv6Addresses []string `json:",omitempty"`
+}
+
+// Health is the account of a health check.
+type Health struct {
+	Status   string `json:"status"`
+	ExitCode int    `json:"exitCode,omitempty"`
+	Output   string `json:"output,omitempty"`
+}
+
+// Error is something that went wrong with the task.
+type Error struct {
+	ErrorField   string
+	ErrorCode    string
+	ErrorMessage string
+}
+
+// Names are how the parts of a task are called outside of its state.
+type Names struct {
+	Cluster, TaskARN string
+	// Container is the name of a container in Podman and its labels.
+	Container func(i int) (name string, labels map[string]string)
+}
+
+// TaskOf returns the answer about a task. addresses are as for ContainerOf.
+func TaskOf(s lifecycle.State, n Names, addresses []netip.Addr) Task {
+	t := Task{
+		Cluster: n.Cluster, TaskARN: n.TaskARN, Family: s.Task.Family, Revision: strconv.Itoa(s.Task.Revision),
+		DesiredStatus: desired(s), KnownStatus: s.Status().String(), LaunchType: "EXTERNAL",
+		Containers: make([]Container, len(s.Containers)),
+	}
+	if q := s.Quota(); q.CPU > 0 || q.Memory > 0 {
+		t.Limits = &TaskLimits{CPU: q.CPU, Memory: q.Memory >> 20}
+	}
+	for _, h := range s.History {
+		switch {
+		case h.Container == "" && h.Status == lifecycle.StatusManifestPulled.String():
+			t.PullStartedAt = &h.At // pulls begin when every digest is known
+		case h.Status == lifecycle.StatusPulled.String():
+			t.PullStoppedAt = &h.At
+		}
+	}
+	if !s.Stop.At.IsZero() {
+		t.ExecutionStoppedAt = &s.Stop.At
+	}
+	for i := range s.Containers {
+		t.Containers[i] = ContainerOf(s, i, n, addresses)
+	}
+	for _, f := range s.Sandbox.Failures {
+		t.Errors = append(t.Errors, Error{ErrorField: "Task", ErrorCode: f.Name, ErrorMessage: f.Message})
+	}
+	return t
+}
+
+// ContainerOf returns the answer about container i of a task. addresses are those of
+// the task's network namespace; a bridged task has none, and its containers their own.
+func ContainerOf(s lifecycle.State, i int, n Names, addresses []netip.Addr) Container {
+	def, c := s.Task.Containers[i], s.Containers[i]
+	if s.Task.Bridged() {
+		addresses = c.Addresses
+	}
+	out := Container{
+		DockerID: c.ID, Name: def.Name, Image: def.Image, ImageID: imageID(c.ImageID),
+		DesiredStatus: desired(s), KnownStatus: c.Status().String(), Type: "NORMAL",
+		Limits:       Limits{CPU: max(def.CPU, 2), Memory: def.Memory >> 20},
+		ContainerARN: n.TaskARN + "/" + def.Name,
+		Networks:     []Network{network(s.Task.Network, addresses)},
+		CreatedAt:    reached(s, def.Name, lifecycle.StatusCreated),
+	}
+	out.DockerName, out.Labels = n.Container(i)
+	if c.Ended {
+		out.DesiredStatus = lifecycle.StatusStopped.String()
+	}
+	if c.HasExit && c.Ended {
+		out.ExitCode = &c.ExitCode
+	}
+	if !c.StartedAt.IsZero() {
+		out.StartedAt = &c.StartedAt
+	}
+	if !c.FinishedAt.IsZero() {
+		out.FinishedAt = &c.FinishedAt
+	}
+	if def.HealthCheck != nil {
+		out.Health = &Health{Status: c.Health.Status.String(), ExitCode: c.Health.ExitCode, Output: c.Health.Output}
+	}
+	for _, p := range c.Ports {
+		out.Ports = append(out.Ports, Port{ContainerPort: p.ContainerPort, Protocol: p.Protocol, HostPort: p.HostPort, HostIP: p.HostIP})
+	}
+	if len(c.Ports) > 0 {
+		return out
+	}
+	for _, p := range def.Ports {
+		out.Ports = append(out.Ports, bound(s.Sandbox.Ports, p))
+	}
+	return out
+}
+
+// reached returns when a container came to a status, nil for not yet.
+func reached(s lifecycle.State, container string, st lifecycle.Status) *time.Time {
+	for _, h := range s.History {
+		if h.Container == container && h.Status == st.String() {
+			return &h.At
+		}
+	}
+	return nil
+}
+
+// bound adds to a port the host port it got.
+func bound(all []taskdef.Port, p taskdef.Port) Port {
+	out := Port{ContainerPort: p.ContainerPort, Protocol: p.Protocol, HostPort: p.HostPort, HostIP: p.HostIP}
+	for _, b := range all {
+		if p.HostPort == 0 && b.ContainerPort == p.ContainerPort && b.Protocol == p.Protocol {
+			out.HostPort, out.HostIP = b.HostPort, b.HostIP
+		}
+	}
+	return out
+}
+
+func network(m taskdef.NetworkMode, addresses []netip.Addr) Network {
+	n := Network{NetworkMode: string(m)}
+	for _, a := range addresses {
+		if a.Is4() {
+			n.IPv4Addresses = append(n.IPv4Addresses, a.String())
+		} else {
+			n.IPv6Addresses = append(n.IPv6Addresses, a.String())
+		}
+	}
+	return n
+}
+
+func imageID(id string) string {
+	if id == "" {
+		return ""
+	}
+	return "sha256:" + id
+}
+
+func desired(s lifecycle.State) string {
+	if s.Goal == lifecycle.Up {
+		return lifecycle.StatusRunning.String()
+	}
+	return lifecycle.StatusStopped.String()
+}

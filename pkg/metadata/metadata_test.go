@@ -1,0 +1,238 @@
+package metadata
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+const key = "0123456789abcdef0123456789abcdef"
+
+var start = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+
+// running is a task with a container that runs and one that is not made yet.
+func running() lifecycle.State {
+	s := lifecycle.New(strings.Repeat("ab", 16), "", taskdef.Task{
+		Family: "shop", Revision: 3, Network: taskdef.NetworkAWSVPC, CPU: 0.5, Memory: 512 << 20,
+		Containers: []taskdef.Container{
+			{Name: "web", Image: "example.com/web:1", Essential: true, Memory: 64 << 20, Ports: []taskdef.Port{{ContainerPort: 80, Protocol: "tcp"}}},
+			{Name: "job", Image: "example.com/job:1"},
+		},
+	}, lifecycle.Options{MetadataKey: key}, start)
+	s.Sandbox.Ports = []taskdef.Port{{ContainerPort: 80, HostPort: 32768, Protocol: "tcp"}}
+	s.Containers[0].ID, s.Containers[0].Presence, s.Containers[0].StartedAt, s.Containers[0].ImageID = "c0ffee", lifecycle.Running, start, "beef"
+	s.History = []lifecycle.Transition{
+		{Seq: 1, At: start.Add(-3 * time.Second), Status: "MANIFEST_PULLED"},
+		{Seq: 2, At: start.Add(-2 * time.Second), Container: "web", Status: "PULLED"},
+		{Seq: 3, At: start.Add(-time.Second), Container: "web", Status: "CREATED"},
+	}
+	return s
+}
+
+func source(s lifecycle.State) Source {
+	return Source{
+		Key: key, State: func() lifecycle.State { return s },
+		Names: Names{Cluster: "podtask", TaskARN: "arn:task", Container: func(i int) (string, map[string]string) {
+			return "podtask-" + s.Task.Containers[i].Name, map[string]string{"k": "v"}
+		}},
+		Addresses: []netip.Addr{netip.MustParseAddr("10.0.2.100"), netip.MustParseAddr("fd00::1")},
+		Stats: func(_ context.Context, i int) (json.RawMessage, error) {
+			return json.RawMessage(`{"read":"now"}`), nil
+		},
+	}
+}
+
+func ask(t *testing.T, s *Server, path string) (status int, body string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	if w.Header().Get("Content-Type") != "application/json" && w.Code != http.StatusNotFound && w.Code != http.StatusTooManyRequests {
+		t.Errorf("%s: content type %q", path, w.Header().Get("Content-Type"))
+	}
+	return w.Code, strings.TrimSpace(w.Body.String())
+}
+
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	s := New(source(running()))
+	web, job := containerID(key, "web"), containerID(key, "job")
+	const (
+		container = `{"DockerId":"c0ffee","Name":"web","DockerName":"podtask-web","Image":"example.com/web:1","ImageID":"sha256:beef",` +
+			`"Ports":[{"ContainerPort":80,"Protocol":"tcp","HostPort":32768}],"Labels":{"k":"v"},"DesiredStatus":"RUNNING","KnownStatus":"RUNNING",` +
+			`"Limits":{"CPU":2,"Memory":64},"CreatedAt":"2026-05-01T11:59:59Z","StartedAt":"2026-05-01T12:00:00Z","Type":"NORMAL","ContainerARN":"arn:task/web",` +
+			`"Networks":[{"NetworkMode":"awsvpc","IPv4Addresses":["10.0.2.100"],"IPv6Addresses":["fd00::1"]}]}`
+		other = `{"DockerId":"","Name":"job","DockerName":"podtask-job","Image":"example.com/job:1","Labels":{"k":"v"},"DesiredStatus":"RUNNING","KnownStatus":"NONE",` +
+			`"Limits":{"CPU":2,"Memory":0},"Type":"NORMAL","ContainerARN":"arn:task/job","Networks":[{"NetworkMode":"awsvpc","IPv4Addresses":["10.0.2.100"],"IPv6Addresses":["fd00::1"]}]}`
+		task = `{"Cluster":"podtask","TaskARN":"arn:task","Family":"shop","Revision":"3","DesiredStatus":"RUNNING","KnownStatus":"NONE","Limits":{"CPU":0.5,"Memory":512},` +
+			`"PullStartedAt":"2026-05-01T11:59:57Z","PullStoppedAt":"2026-05-01T11:59:58Z","LaunchType":"EXTERNAL","Containers":[` + container + "," + other + `]}`
+	)
+	for path, want := range map[string]string{
+		"/v4/" + web:                   container,
+		"/v3/" + web:                   container,
+		"/v4/" + job:                   other,
+		"/v4/" + web + "/task":         task,
+		"/v3/" + job + "/task":         task,
+		"/v4/" + job + "/taskWithTags": task,
+		"/v4/" + web + "/stats":        `{"read":"now"}`,
+		"/v4/" + job + "/stats":        "null",
+		"/v4/" + job + "/task/stats":   `{"c0ffee":{"read":"now"}}`,
+	} {
+		if code, body := ask(t, s, path); code != http.StatusOK || body != want {
+			t.Errorf("%s: %d\n got %s\nwant %s", path, code, body, want)
+		}
+	}
+	for _, path := range []string{"/", "/v4", "/v4/", "/v4/nobody", "/v4/nobody/task", "/v4/" + web + "/nothing", "/v2/metadata"} {
+		if code, _ := ask(t, s, path); code != http.StatusNotFound {
+			t.Errorf("%s: %d, want 404", path, code)
+		}
+	}
+}
+
+func TestFailedStatisticsAreAnError(t *testing.T) {
+	t.Parallel()
+	src := source(running())
+	src.Stats = func(context.Context, int) (json.RawMessage, error) { return nil, errors.New("Podman is away") }
+	if code, body := ask(t, New(src), "/v4/"+containerID(key, "web")+"/stats"); code != http.StatusInternalServerError || !strings.Contains(body, "Podman is away") {
+		t.Errorf("%d %s", code, body)
+	}
+}
+
+func TestWhoAsksHasStarted(t *testing.T) {
+	t.Parallel()
+	before := running()
+	before.Containers[0].Presence, before.Containers[0].StartedAt = lifecycle.Created, time.Time{}
+	src := source(before)
+	src.Watch = func(_ context.Context, fn func(lifecycle.State) bool) error {
+		if fn(before) {
+			fn(running())
+		}
+		return nil
+	}
+	if _, body := ask(t, New(src), "/v4/"+containerID(key, "web")); !strings.Contains(body, `"KnownStatus":"RUNNING"`) {
+		t.Error(body)
+	}
+}
+
+func TestTooManyRequestsAreRefused(t *testing.T) {
+	t.Parallel()
+	s := New(source(running()))
+	refused := 0
+	for range 3 * burst {
+		if code, _ := ask(t, s, "/v4/"+containerID(key, "web")); code == http.StatusTooManyRequests {
+			refused++
+		}
+	}
+	if refused == 0 {
+		t.Error("nothing was refused")
+	}
+}
+
+func TestIDsCannotBeGuessed(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, id := range []string{containerID(key, "web"), containerID(key, "job"), containerID("other", "web"), credentialsID(key), credentialsID("other")} {
+		if seen[id] || strings.Contains(id, key[:8]) {
+			t.Errorf("id %s", id)
+		}
+		seen[id] = true
+	}
+	if id := containerID(key, "web"); !regexp.MustCompile(`^[0-9a-f]{32}-[0-9]{10}$`).MatchString(id) {
+		t.Errorf("id %s is not as the ECS agent's", id)
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	t.Parallel()
+	id := containerID(key, "web")
+	env := Env(key, Address, "web", true)
+	if env["ECS_CONTAINER_METADATA_URI_V4"] != "http://169.254.170.2/v4/"+id || env["AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"] != "/v2/credentials/"+credentialsID(key) {
+		t.Error(env)
+	}
+	env = Env(key, "127.0.0.1:4000", "web", true)
+	if env["ECS_CONTAINER_METADATA_URI"] != "http://127.0.0.1:4000/v3/"+id || env["AWS_CONTAINER_CREDENTIALS_FULL_URI"] == "" || env["AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"] != "" {
+		t.Error(env)
+	}
+	for name := range Env(key, Address, "web", false) {
+		if strings.HasPrefix(name, "AWS") {
+			t.Errorf("%s is set for a task without a role", name)
+		}
+	}
+}
+
+// helper writes a program that prints text and counts its runs.
+func helper(t *testing.T, text string) (command []string, runs func() int) {
+	t.Helper()
+	dir := t.TempDir()
+	count, said := filepath.Join(dir, "count"), filepath.Join(dir, "said")
+	if err := os.WriteFile(said, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"sh", "-c", `echo secret-on-stderr >&2; echo x >> "$0"; cat "$1"`, count, said}, func() int {
+		data, _ := os.ReadFile(count)
+		return strings.Count(string(data), "x")
+	}
+}
+
+func TestCredentialsAreFetchedBeforeTheyEnd(t *testing.T) {
+	t.Parallel()
+	command, runs := helper(t, `{"Version":1,"AccessKeyId":"AKIA","SecretAccessKey":"s3cret","SessionToken":"tok","Expiration":"2026-05-01T13:00:00Z"}`)
+	now := start
+	h := &Helper{Command: command, RoleARN: "arn:role", Now: func() time.Time { return now }}
+	src := source(running())
+	src.Credentials = h.Credentials
+	s := New(src)
+	path := credentialsPath + credentialsID(key)
+	const want = `{"RoleArn":"arn:role","AccessKeyId":"AKIA","SecretAccessKey":"s3cret","Token":"tok","Expiration":"2026-05-01T13:00:00Z"}`
+	for _, step := range []struct {
+		after time.Duration
+		runs  int
+	}{{0, 1}, {49 * time.Minute, 1}, {51 * time.Minute, 2}} {
+		now = start.Add(step.after)
+		if code, body := ask(t, s, path); code != http.StatusOK || body != want || runs() != step.runs {
+			t.Errorf("after %s: %d %s, %d runs of the helper, want %d", step.after, code, body, runs(), step.runs)
+		}
+	}
+	// A helper that fails now does no harm while the old ones last.
+	h.Command = []string{"false"}
+	if code, _ := ask(t, s, path); code != http.StatusOK {
+		t.Errorf("%d while the credentials still hold", code)
+	}
+	now = start.Add(2 * time.Hour)
+	if code, body := ask(t, s, path); code != http.StatusServiceUnavailable || !strings.Contains(body, "CredentialsUninitialized") {
+		t.Errorf("%d %s after their end", code, body)
+	}
+}
+
+func TestCredentialsErrors(t *testing.T) {
+	t.Parallel()
+	s := New(source(running()))
+	if code, body := ask(t, s, credentialsPath+credentialsID(key)); code != http.StatusServiceUnavailable || !strings.Contains(body, "no credentials helper") {
+		t.Errorf("without a helper: %d %s", code, body)
+	}
+	if code, body := ask(t, s, credentialsPath+"guess"); code != http.StatusBadRequest || !strings.Contains(body, "InvalidIdInRequest") {
+		t.Errorf("wrong id: %d %s", code, body)
+	}
+	for name, text := range map[string]string{"no JSON": "secret", "no version": `{"AccessKeyId":"secret","SecretAccessKey":"secret"}`, "no key": `{"Version":1,"SessionToken":"secret"}`} {
+		command, _ := helper(t, text)
+		_, err := (&Helper{Command: command}).Credentials(t.Context())
+		if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "credential_process") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	lasting, _ := helper(t, `{"Version":1,"AccessKeyId":"a","SecretAccessKey":"b"}`)
+	if c, err := (&Helper{Command: lasting, Now: func() time.Time { return start }}).Credentials(t.Context()); err != nil || !c.Expiration.Equal(start.Add(time.Hour)) {
+		t.Errorf("without an end: %v until %v, %v", c, c.Expiration, err)
+	}
+}

@@ -1,0 +1,179 @@
+package secrets_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/podtask/podtask/pkg/secrets"
+)
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"file:/run/secret":             "file:/run/secret",
+		"/run/secret":                  "file:/run/secret",
+		"/run/a:b":                     "file:/run/a:b",
+		"env:TOKEN":                    "env:TOKEN",
+		"command:/bin/pass  show  x:y": "command:/bin/pass show x:y",
+		"credential:registry":          "credential:registry",
+		"podman:registry":              "podman:registry",
+		"registry":                     "podman:registry",
+	} {
+		s, err := secrets.Parse(text)
+		if err != nil || s.String() != want {
+			t.Errorf("%q is %q (%v), want %q", text, s, err, want)
+		}
+	}
+	for _, text := range []string{
+		"", "file:", "file:secret", "command:", "command:pass show", "env:", "env:A-B", "credential:", "credential:../x",
+		"credential:..", "podman:", "podman:a b", "a,b", "vault:x", "arn:aws:secretsmanager:eu-west-1:1:secret:x", "file:/a\nb",
+	} {
+		s, err := secrets.Parse(text)
+		var e *secrets.Error
+		if !errors.As(err, &e) || e.Hint == "" {
+			t.Errorf("%q is %v (%v), want an error that says how to write it", text, s, err)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{"file:/a", "/a", "env:A", "command:/a b c", "credential:a", "podman:a", "a", "x:y", ""} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := secrets.Parse(text)
+		if err != nil {
+			return
+		}
+		again, err := secrets.Parse(s.String())
+		if err != nil || again.String() != s.String() {
+			t.Errorf("%q is read as %q, and that as %q (%v)", text, s, again, err)
+		}
+	})
+}
+
+// write makes a file and returns its path.
+func write(t *testing.T, mode os.FileMode, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(path, []byte(content), mode); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil { // the umask has had its say
+		t.Fatal(err)
+	}
+	return path
+}
+
+func reader(env map[string]string) secrets.Reader {
+	return secrets.Reader{Getenv: func(name string) string { return env[name] }}
+}
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	helper := write(t, 0o700, "#!/bin/sh\necho noise >&2\nprintf '%s\\n' \"$1\"\n")
+	path := write(t, 0o600, "hunter2\n")
+	r := reader(map[string]string{"TOKEN": "hunter2", "CREDENTIALS_DIRECTORY": filepath.Dir(path)})
+	r.Podman = func(_ context.Context, name string) ([]byte, error) { return []byte("hunter2"), nil }
+	for _, text := range []string{path, "env:TOKEN", "credential:secret", "podman:x", "command:" + helper + " hunter2"} {
+		s, err := secrets.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := r.Read(t.Context(), s)
+		if err != nil || v.Text() != "hunter2" {
+			t.Errorf("%s gives %q (%v)", text, v.Text(), err)
+		}
+		v.Clear()
+		if strings.Trim(v.Text(), "\x00") != "" {
+			t.Errorf("%s is not cleared", text)
+		}
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	t.Parallel()
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ name, source, want string }{
+		{"a file for the group", write(t, 0o640, "hunter2"), "chmod 600"},
+		{"a file for all", write(t, 0o604, "hunter2"), "chmod 600"},
+		{"an empty file", write(t, 0o600, "\n"), "empty"},
+		{"no file", "/nowhere/secret", "no such file"},
+		{"a pipe", pipe, "regular"},
+		{"a directory", t.TempDir(), "regular"},
+		{"too much", write(t, 0o600, strings.Repeat("hunter2", 100000)), "longer"},
+		{"no variable", "env:NOWHERE", "not set"},
+		{"no service", "credential:x", "CREDENTIALS_DIRECTORY"},
+		{"no Podman", "podman:x", "no Podman"},
+		{"a failing program", "command:" + write(t, 0o700, "#!/bin/sh\necho hunter2; echo hunter2 >&2; exit 3\n"), "exit status 3"},
+		{"a silent program", "command:" + write(t, 0o700, "#!/bin/sh\n"), "empty"},
+		{"no program", "command:/nowhere/helper", "cannot be run"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s, err := secrets.Parse(tt.source)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v, err := reader(nil).Read(t.Context(), s)
+			var e *secrets.Error
+			if !errors.As(err, &e) || !strings.Contains(err.Error(), tt.want) || v.Text() != "" {
+				t.Fatalf("%v, want %q", err, tt.want)
+			}
+			if strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("the secret is in the error: %v", err)
+			}
+		})
+	}
+}
+
+func TestHelperEndsWithTheContext(t *testing.T) {
+	t.Parallel()
+	started := filepath.Join(t.TempDir(), "started")
+	if err := syscall.Mkfifo(started, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := secrets.Parse("command:" + write(t, 0o700, "#!/bin/sh\necho > "+started+"\nsleep 1000 & wait\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		_, _ = os.ReadFile(started)
+		cancel()
+	}()
+	if _, err := reader(nil).Read(ctx, s); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+func TestValueDoesNotShowItself(t *testing.T) {
+	t.Parallel()
+	v := secrets.NewValue([]byte("hunter2"))
+	var log bytes.Buffer
+	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "v", v)
+	asJSON, err := json.Marshal(map[string]any{"v": v, "p": &v})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{
+		fmt.Sprint(v), fmt.Sprintf("%v %+v %#v %s %q %x %d", v, v, v, v, v, v, v), fmt.Sprint(struct{ V secrets.Value }{v}),
+		string(asJSON), log.String(),
+	} {
+		if strings.Contains(text, "hunter2") || strings.Contains(text, "68756e") || strings.Contains(text, "104 117") {
+			t.Errorf("it shows the secret: %s", text)
+		}
+	}
+}

@@ -1,0 +1,130 @@
+// Package secrets reads secrets from where users keep them: a file, a systemd
+// credential, an environment variable, a helper program or Podman.
+//
+// A Source says where and is harmless to show and to store. A Value is what was
+// read: it does not print itself, and Clear overwrites it. Nothing is remembered.
+package secrets
+
+import (
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// Kind is where a secret is kept.
+type Kind string
+
+// The kinds, by the word that a Source is written with.
+const (
+	File       Kind = "file"       // file:/PATH, for nobody but its owner to read
+	Env        Kind = "env"        // env:NAME, a variable of podtask's own environment
+	Command    Kind = "command"    // command:/PROGRAM ARGUMENT..., what it writes to stdout
+	Credential Kind = "credential" // credential:NAME, a file in $CREDENTIALS_DIRECTORY (systemd.exec(5))
+	Podman     Kind = "podman"     // podman:NAME, a secret of `podman secret create`
+)
+
+// Source says where a secret is kept. The zero Source is not valid; Parse makes
+// one. It holds no secret.
+type Source struct {
+	Kind Kind
+	// Name is the path, the variable's name, the program or the secret's name.
+	Name string
+	// Args are a program's arguments.
+	Args []string
+}
+
+var (
+	envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	// Podman (4.8 and later) refuses only the characters , / = and NUL in the
+	// name of a secret; blanks and colons would not survive here.
+	podmanName = regexp.MustCompile(`^[^\s,/=:\x00]{1,253}$`)
+)
+
+// Parse reads KIND:NAME. A bare absolute path is a file and a bare name is a
+// secret of Podman. The arguments of a command are separated by blanks; there is
+// no shell and there are no quotes. The error is an *Error.
+func Parse(text string) (Source, error) {
+	kind, name, named := strings.Cut(text, ":")
+	switch {
+	case filepath.IsAbs(text):
+		kind, name = string(File), text
+	case !named:
+		kind, name = string(Podman), text
+	}
+	if strings.ContainsFunc(text, isControl) {
+		return Source{}, &Error{Source: "?", Message: "the text holds a control character", Hint: howToWrite}
+	}
+	s := Source{Kind: Kind(kind), Name: name}
+	problem := ""
+	switch s.Kind {
+	case File:
+		problem = s.wantPath()
+	case Command:
+		words := strings.Fields(name)
+		s.Name = ""
+		if len(words) > 0 {
+			s.Name, s.Args = words[0], words[1:]
+		}
+		problem = s.wantPath()
+	case Env:
+		if !envName.MatchString(name) {
+			problem = "a variable's name has letters, digits and underscores"
+		}
+	case Credential:
+		if name == "" || name == "." || name == ".." || strings.Contains(name, "/") {
+			problem = "a credential's name is that of a file, without a slash"
+		}
+	case Podman:
+		if !podmanName.MatchString(name) {
+			problem = "this is no name of a Podman secret"
+		}
+	default:
+		problem = "there is no kind " + strings.TrimSpace(kind)
+	}
+	if problem != "" {
+		return Source{}, &Error{Source: text, Message: problem, Hint: howToWrite}
+	}
+	return s, nil
+}
+
+const howToWrite = "write file:/PATH, env:NAME, command:/PROGRAM ARGUMENT..., credential:NAME or podman:NAME"
+
+// wantPath is what is wrong with a name that has to be an absolute path: podtask
+// may read it in a process with another working directory.
+func (s Source) wantPath() string {
+	if !filepath.IsAbs(s.Name) {
+		return "the path is not absolute"
+	}
+	return ""
+}
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
+
+// String writes the source as Parse reads it.
+func (s Source) String() string {
+	return strings.Join(append([]string{string(s.Kind) + ":" + s.Name}, s.Args...), " ")
+}
+
+// Error says why a source is none, or why a secret cannot be read. It never holds
+// what was read.
+type Error struct {
+	Source  string
+	Message string
+	Hint    string // what to do; may be empty
+	// Passing: the same may work later without anybody mending anything.
+	Passing bool
+	// Cause is a failure of Podman or of the context; may be nil.
+	Cause error
+}
+
+// Error is one line: source, message, hint.
+func (e *Error) Error() string {
+	text := "secret " + e.Source + ": " + e.Message
+	if e.Hint != "" {
+		text += "; " + e.Hint
+	}
+	return text
+}
+
+// Unwrap returns Cause.
+func (e *Error) Unwrap() error { return e.Cause }

@@ -1,0 +1,75 @@
+package service
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/podtask/podtask/pkg/admission"
+)
+
+// MaxCount is the greatest desired count.
+const MaxCount = 1000
+
+// namePattern leaves room for the number of a task behind the name.
+var namePattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]{0,127}$`)
+
+// Validate returns everything that keeps a service from being run like this.
+func Validate(name string, spec Spec, count int, c Config) error {
+	var errs []error
+	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if !namePattern.MatchString(name) {
+		refuse("the name %q is not one of 1 to 128 letters, digits, dashes and underscores that begins with a letter or a digit", name)
+	}
+	if count < 0 || count > MaxCount {
+		refuse("the desired count is 0 to %d, not %d", MaxCount, count)
+	}
+	if d := c.HealthCheckGracePeriod; d < 0 || d > time.Hour*24 {
+		refuse("the health check grace period is up to 24 h, not %s", d)
+	}
+	fixed := admission.NeedOf(spec.Task, false)
+	if count > 1 && fixed.Collides(fixed) {
+		refuse("%d copies of %s cannot all have port %s of this host: leave out hostPort (podtask chooses one), or run 1", count, spec.TaskDefinition, fixed.Ports[0])
+	}
+	if b := c.Bounds; b != nil {
+		if b.MinimumHealthyPercent < 0 || b.MinimumHealthyPercent > 100 || b.MaximumPercent < 100 {
+			refuse("the minimum healthy percent is 0 to 100 and the maximum percent at least 100, not %d and %d", b.MinimumHealthyPercent, b.MaximumPercent)
+		}
+		switch least, most := c.limits(count); {
+		case count == 0:
+		case fixed.Collides(fixed) && least > 0:
+			refuse("port %s of this host cannot belong to an old and a new copy at once, so the old one has to stop first: give a minimum healthy percent of 0, or leave out hostPort", fixed.Ports[0])
+		case least >= count && most <= count:
+			refuse("with a count of %d, at least %d and at most %d copies leave no room to replace one: lower the minimum healthy percent or raise the maximum percent", count, least, most)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Check returns what is wrong with a state that was loaded, or made by Step.
+func Check(s State) error {
+	if s.ID == "" || s.Name == "" || len(s.Deployments) == 0 || s.Status != Active && s.Status != Draining {
+		return errors.New("id, name, status or deployments are missing")
+	}
+	for i, d := range s.Deployments {
+		if d.Primary != (i == 0) {
+			return fmt.Errorf("deployment %s is primary: %t, and number %d of the list", d.ID, d.Primary, i)
+		}
+	}
+	ids := make(map[string]bool)
+	for _, t := range s.Tasks {
+		_, known := s.Deployment(t.Deployment)
+		switch {
+		case ids[t.ID] || t.ID != s.taskID(t.Number) || t.Number > s.LastTask:
+			return fmt.Errorf("task %d has the id %s of another", t.Number, t.ID)
+		case t.present() && !known:
+			return fmt.Errorf("task %d is of deployment %s, which is not there", t.Number, t.Deployment)
+		case !slices.Contains([]Phase{Wanted, Live, Stopping, Stopped, Removing}, t.Phase):
+			return fmt.Errorf("task %d has the phase %q", t.Number, t.Phase)
+		}
+		ids[t.ID] = true
+	}
+	return nil
+}

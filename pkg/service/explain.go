@@ -1,0 +1,68 @@
+package service
+
+import (
+	"fmt"
+	"time"
+)
+
+// Reason says what a service waits for.
+type Reason struct {
+	// Code is one of the Why* codes.
+	Code string
+	// Text is a sentence without the full stop.
+	Text string
+	// Until is when something happens by itself; Then says what.
+	Until time.Time
+	Then  string
+}
+
+// The codes of reasons.
+const (
+	WhySteady    = "steady"
+	WhyRolling   = "rolling"
+	WhyThrottled = "throttled"
+	WhyBreaker   = "circuit-breaker"
+	WhyPlacement = "placement"
+	WhyQueued    = "queued"
+	WhyPending   = "pending"
+	WhyRemoving  = "removing"
+)
+
+// Explain says what the service waits for, the root of the rest first. There is always
+// one reason.
+func (s State) Explain(at time.Time) (reasons []Reason) {
+	add := func(r Reason) { reasons = append(reasons, r) }
+	p, c := s.Primary(), s.Count("")
+	if s.Status == Draining {
+		add(Reason{Code: WhyRemoving, Text: fmt.Sprintf("it is being removed: %d of its tasks are left", len(s.Tasks))})
+		return reasons
+	}
+	if p.Rollout == Failed {
+		add(Reason{Code: WhyBreaker, Text: fmt.Sprintf("deployment %s (%s) has failed, and no more tasks are made: %s; `podtask service rollback %s` returns to the one before", p.ID, p.TaskDefinition, p.Reason, s.Name)})
+	}
+	for _, t := range s.Tasks {
+		switch {
+		case t.Phase == Wanted && t.Refused != "":
+			add(Reason{Code: WhyPlacement, Text: fmt.Sprintf("task %s cannot be made: %s", s.TaskName(t), t.Refused), Until: t.notUntil, Then: "it is tried again"})
+		case t.Phase == Live && t.Seen.Queue != "":
+			add(Reason{Code: WhyQueued, Text: fmt.Sprintf("task %s waits for %s", s.TaskName(t), t.Seen.Queue)})
+		}
+	}
+	if at.Before(s.Pace.NotUntil) {
+		add(Reason{Code: WhyThrottled, Text: fmt.Sprintf("tasks of %s keep failing, %d times in a row; the last: %s", p.TaskDefinition, s.Pace.Streak, p.LastFailure), Until: s.Pace.NotUntil, Then: "the next is made"})
+	}
+	if mine := s.Count(p.ID); p.Rollout == InProgress && mine.Present < c.Present {
+		add(Reason{Code: WhyRolling, Text: fmt.Sprintf("it rolls to %s (deployment %s): %d of %d copies are of it, %d failed so far", p.TaskDefinition, p.ID, mine.Fit, s.DesiredCount, p.FailedTasks)})
+	}
+	switch {
+	case len(reasons) > 0:
+	case s.Steady:
+		add(Reason{Code: WhySteady, Text: fmt.Sprintf("all %d copies of %s are well", s.DesiredCount, p.TaskDefinition)})
+	default:
+		add(Reason{Code: WhyPending, Text: fmt.Sprintf("%d of %d copies of %s are well", c.Fit, s.DesiredCount, p.TaskDefinition)})
+	}
+	if p.Rollback && p.Reason != "" {
+		add(Reason{Code: WhyBreaker, Text: p.Reason})
+	}
+	return reasons
+}

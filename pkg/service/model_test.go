@@ -1,0 +1,115 @@
+package service
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// Whatever happens to a service and to its process: bounds are kept by each step (world),
+// no task is made twice or forgotten, and in the end there are as many as desired, of a
+// revision that is well.
+func TestModel(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		c := Config{Breaker: Breaker{Enable: true, Rollback: true}}
+		if rapid.Bool().Draw(t, "bounds") {
+			c.Bounds = &Bounds{MinimumHealthyPercent: rapid.SampledFrom([]int{0, 50, 100}).Draw(t, "least"), MaximumPercent: rapid.SampledFrom([]int{100, 150, 200}).Draw(t, "most")}
+		}
+		var ports []uint16
+		if rapid.Bool().Draw(t, "port") {
+			ports = []uint16{80}
+		}
+		count := rapid.IntRange(0, 4).Draw(t, "count")
+		if Validate("web", spec(1, ports...), count, c) != nil {
+			t.Skip()
+		}
+		w := newWorld(count, c, spec(1, ports...))
+		revision := 1
+		for range rapid.IntRange(0, 60).Draw(t, "moves") {
+			w.move(t, &revision, ports)
+			w.checkNoneLost()
+		}
+		w.refuses = ""
+		if len(w.bad) == 0 || w.bad["web:1"] == (Observation{}) && len(w.state.Completed) > 0 {
+			w.converges(t)
+		}
+	})
+}
+
+func (w *world) move(t *rapid.T, revision *int, ports []uint16) {
+	ids := slices.Sorted(maps.Keys(w.tasks))
+	one := func() string { return rapid.SampledFrom(ids).Draw(t, "task") }
+	switch move := rapid.IntRange(0, 15).Draw(t, "move"); {
+	case move <= 4 && len(w.asked) > 0:
+		w.do(rapid.IntRange(0, len(w.asked)-1).Draw(t, "effect"))
+	case move <= 8 && len(ids) > 0:
+		w.advance(one())
+	case move == 9:
+		w.crash(func(e Effect) bool { return rapid.Bool().Draw(t, fmt.Sprintf("%T was done", e)) })
+	case move == 10 && len(ids) > 0: // it dies, or somebody stops or removes it
+		id := one()
+		if rapid.Bool().Draw(t, "removed") {
+			delete(w.tasks, id)
+		} else if !w.tasks[id].Stopped {
+			w.tasks[id].Observation = Observation{Stopped: true, ByUser: rapid.Bool().Draw(t, "by a user"), Reason: "it ended"}
+		}
+		if known := w.state.task(id); known != nil && known.Phase != Wanted {
+			w.look(id)
+		}
+	case move == 11:
+		n := rapid.IntRange(0, 4).Draw(t, "scale")
+		if Validate("web", w.state.Primary().Spec, n, w.state.Config) == nil {
+			w.tell(scale(n))
+		}
+	case move == 12:
+		*revision++
+		s := spec(*revision, ports...)
+		if rapid.Bool().Draw(t, "bad") {
+			w.bad[s.TaskDefinition] = rapid.SampledFrom([]Observation{{Stopped: true, Reason: "exit 1"}, {Running: true, Health: Unhealthy}}).Draw(t, "how")
+		}
+		w.tell(update(s))
+	case move == 13:
+		w.tell(RollbackRequested{})
+	case move == 14:
+		w.refuses = rapid.SampledFrom([]string{"", "no room"}).Draw(t, "refused")
+	case move == 15:
+		w.now = w.now.Add(time.Duration(rapid.IntRange(0, 600).Draw(t, "seconds")) * time.Second)
+		w.tell(TimerFired{})
+	}
+}
+
+// checkNoneLost: what runs is known, and the bound of what there is holds for what was
+// made too.
+func (w *world) checkNoneLost() {
+	for id, task := range w.tasks {
+		if known := w.state.task(id); !task.Stopped && (known == nil || !known.present()) {
+			broken("a task runs that the service does not know of")
+		}
+	}
+	if n, known := w.count(), w.state.Count("").Present; n > known {
+		broken("%d copies there are, %d are known", n, known)
+	}
+}
+
+func (w *world) converges(t *rapid.T) {
+	w.lookAtAll()
+	if err := w.calm(6 * time.Hour); err != nil {
+		t.Fatalf("%v:\n%+v", err, w.state.Tasks)
+	}
+	p := w.state.Primary()
+	if _, bad := w.bad[p.TaskDefinition]; bad && w.state.DesiredCount > 0 {
+		t.Fatalf("it came to rest with %s, which is bad", p.TaskDefinition)
+	}
+	if w.running()[p.TaskDefinition] != w.state.DesiredCount || w.count() != w.state.DesiredCount || !w.state.Steady {
+		t.Fatalf("%v run, want %d of %s; %+v", w.running(), w.state.DesiredCount, p.TaskDefinition, w.state.Tasks)
+	}
+	w.tell(DeleteRequested{})
+	if err := w.calm(time.Hour); err != nil || !w.state.Gone() || len(w.tasks) != 0 && w.count() != 0 {
+		t.Fatalf("%v: %d tasks after the removal", err, len(w.tasks))
+	}
+}

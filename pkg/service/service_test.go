@@ -1,0 +1,407 @@
+package service
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func (w *world) rest(t *testing.T, limit time.Duration) {
+	t.Helper()
+	if err := w.calm(limit); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// has fails unless exactly these copies run, as in "web:1=3".
+func (w *world) has(t *testing.T, want string) {
+	t.Helper()
+	var got []string
+	running := w.running()
+	for _, name := range slices.Sorted(maps.Keys(running)) {
+		got = append(got, fmt.Sprintf("%s=%d", name, running[name]))
+	}
+	if text := strings.Join(got, " "); text != want {
+		t.Errorf("%q run, want %q; it said:\n%s", text, want, w.said())
+	}
+}
+
+func (w *world) said() string {
+	var lines []string
+	for _, e := range w.state.Events {
+		lines = append(lines, e.CreatedAt.Format("15:04:05 ")+e.Message)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (w *world) mustSay(t *testing.T, parts ...string) {
+	t.Helper()
+	for _, p := range parts {
+		if !strings.Contains(w.said(), p) {
+			t.Errorf("%q was not said:\n%s", p, w.said())
+		}
+	}
+}
+
+func update(s Spec) Updated { return Updated{Spec: &s} }
+func scale(n int) Updated   { return Updated{DesiredCount: &n} }
+
+func TestAServiceReachesASteadyState(t *testing.T) {
+	t.Parallel()
+	w := newWorld(3, careful, spec(1))
+	w.rest(t, time.Minute)
+	w.has(t, "web:1=3")
+	w.mustSay(t, "has started 3 tasks: (task web-1) (task web-2) (task web-3).", "(deployment web/1) deployment completed.", "has reached a steady state.")
+	if p := w.state.Primary(); !w.state.Steady || p.Rollout != Completed || w.state.Explain(w.now)[0].Code != WhySteady {
+		t.Errorf("steady %t, %+v, %+v", w.state.Steady, p, w.state.Explain(w.now))
+	}
+}
+
+func TestWhatStopsOrGoesIsReplaced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(3, careful, spec(1))
+	w.rest(t, time.Minute)
+	ids := slices.Sorted(maps.Keys(w.tasks))
+	w.tasks[ids[0]].Observation = Observation{Stopped: true, Reason: "exit 1"}
+	w.look(ids[0])
+	w.tasks[ids[1]].Observation = Observation{Stopped: true, ByUser: true, Reason: "stopped by podtask stop"}
+	w.look(ids[1])
+	delete(w.tasks, ids[2])
+	w.look(ids[2])
+	if n := w.state.Primary().FailedTasks; n != 1 {
+		t.Errorf("%d failures, want 1: users' stops are none", n)
+	}
+	w.rest(t, time.Minute)
+	w.has(t, "web:1=3")
+	if w.state.LastTask != 6 {
+		t.Errorf("%d tasks were made, want 6", w.state.LastTask)
+	}
+}
+
+func TestAnUnhealthyTaskIsReplacedAfterItsReplacementIsWell(t *testing.T) {
+	t.Parallel()
+	c := careful
+	c.HealthCheckGracePeriod = time.Minute
+	w := newWorld(2, c, spec(1))
+	w.rest(t, 10*time.Second)
+	id := slices.Sorted(maps.Keys(w.tasks))[0]
+	w.tasks[id].Observation = Observation{Running: true, Since: noon, Health: Unhealthy}
+	w.look(id)
+	if w.state.LastTask != 2 {
+		t.Fatal("it was replaced within its grace period")
+	}
+	if wake := w.state.Wake(w.now); !wake.Equal(noon.Add(time.Minute)) {
+		t.Fatalf("it wakes at %s", wake)
+	}
+	w.now = noon.Add(time.Minute)
+	w.tell(TimerFired{})
+	if w.state.task(id).Phase != Live || w.state.LastTask != 3 {
+		t.Errorf("%s, %d tasks", w.state.task(id).Phase, w.state.LastTask)
+	}
+	w.rest(t, time.Minute)
+	w.has(t, "web:1=2")
+	w.mustSay(t, "failed container health checks")
+	if w.state.task(id).Phase != Stopped {
+		t.Errorf("the unhealthy one is %s", w.state.task(id).Phase)
+	}
+}
+
+// A copy that becomes unhealthy once a day is replaced at once each day.
+func TestRareFailuresAreNotThrottled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(1, careful, spec(1))
+	for range 5 {
+		w.rest(t, time.Minute)
+		w.now = w.now.Add(24 * time.Hour)
+		id := w.state.Tasks[len(w.state.Tasks)-1].ID
+		w.tasks[id].Health = Unhealthy
+		if w.look(id); w.state.Pace.Streak != 1 {
+			t.Fatalf("%d failures in a row", w.state.Pace.Streak)
+		}
+	}
+}
+
+// The sequence of a roll one by one: which copies there were after each change.
+func (w *world) course(t *testing.T) (course []string) {
+	t.Helper()
+	for range 1000 {
+		r := w.running()
+		if now := fmt.Sprintf("%d+%d", r["web:1"], r["web:2"]); len(course) == 0 || course[len(course)-1] != now {
+			course = append(course, now)
+		}
+		switch wake := w.state.Wake(w.now); {
+		case len(w.asked) > 0:
+			w.do(0)
+		case w.advanceAny():
+		case wake.IsZero():
+			return course
+		default:
+			w.now = wake
+			w.tell(TimerFired{})
+		}
+	}
+	t.Fatal("it never comes to rest")
+	return nil
+}
+
+func TestRollingKeepsToItsBounds(t *testing.T) {
+	t.Parallel()
+	bounds := func(least, most int) *Bounds { return &Bounds{MinimumHealthyPercent: least, MaximumPercent: most} }
+	for _, tt := range []struct {
+		name   string
+		count  int
+		bounds *Bounds
+		port   []uint16
+		want   string
+	}{
+		{"one by one", 3, nil, nil, "3+0 3+1 2+1 2+2 1+2 1+3 0+3"},
+		{"one copy", 1, nil, nil, "1+0 1+1 0+1"},
+		{"a fixed port", 1, nil, []uint16{80}, "1+0 0+0 0+1"},
+		{"as ECS does by default", 2, bounds(100, 200), nil, "2+0 2+1 2+2 1+2 0+2"},
+		{"without room for more", 2, bounds(50, 100), nil, "2+0 1+0 1+1 0+1 0+2"},
+		{"rounded", 3, bounds(34, 100), nil, "3+0 2+0 2+1 1+1 1+2 0+2 0+3"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := careful
+			c.Bounds = tt.bounds
+			if err := Validate("web", spec(1, tt.port...), tt.count, c); err != nil {
+				t.Fatal(err)
+			}
+			w := newWorld(tt.count, c, spec(1, tt.port...))
+			w.rest(t, time.Minute)
+			w.tell(update(spec(2, tt.port...)))
+			if got := strings.Join(w.course(t), " "); got != tt.want {
+				t.Errorf("%s, want %s", got, tt.want)
+			}
+			if len(w.state.Deployments) != 1 || w.state.Primary().Rollout != Completed {
+				t.Errorf("%+v", w.state.Deployments)
+			}
+		})
+	}
+}
+
+func TestABadRevisionIsRolledBack(t *testing.T) {
+	t.Parallel()
+	for name, how := range map[string]Observation{
+		"it exits":        {Stopped: true, Reason: "exit 1"},
+		"it is unhealthy": {Running: true, Health: Unhealthy},
+		"it exits soon":   brief,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(3, careful, spec(1))
+			w.rest(t, time.Minute)
+			old := maps.Clone(w.tasks)
+			w.bad["web:2"] = how
+			w.tell(update(spec(2)))
+			w.rest(t, time.Hour)
+			w.has(t, "web:1=3")
+			for id := range old {
+				if w.tasks[id] == nil || w.tasks[id].Stopped {
+					t.Errorf("task %s did not outlive the roll", id[:12])
+				}
+			}
+			if p := w.state.Primary(); p.ID != "web/1" || !p.Rollback || p.Rollout != Completed || w.state.Rollbacks != 1 {
+				t.Errorf("%+v, %d rollbacks", p, w.state.Rollbacks)
+			}
+			w.mustSay(t, "(deployment web/2) deployment failed: tasks failed to start.", "rolling back to (deployment web/1).")
+			if w.state.LastTask != 3+3 {
+				t.Errorf("%d tasks were made, want 3 of the bad revision", w.state.LastTask-3)
+			}
+		})
+	}
+}
+
+func TestWithoutRollbackAFailedDeploymentStandsStill(t *testing.T) {
+	t.Parallel()
+	c := careful
+	c.Breaker.Rollback = false
+	w := newWorld(2, c, spec(1))
+	w.rest(t, time.Minute)
+	w.bad["web:2"] = Observation{Stopped: true, Reason: "exit 1"}
+	w.tell(update(spec(2)))
+	w.rest(t, 24*time.Hour)
+	w.has(t, "web:1=2")
+	if p := w.state.Primary(); p.ID != "web/2" || p.Rollout != Failed || p.FailedTasks != 3 {
+		t.Errorf("%+v", p)
+	}
+	if r := w.state.Explain(w.now)[0]; r.Code != WhyBreaker {
+		t.Errorf("%+v", r)
+	}
+	w.tell(RollbackRequested{})
+	w.rest(t, time.Minute)
+	w.has(t, "web:1=2")
+	if p := w.state.Primary(); p.ID != "web/1" || p.Rollback || p.Rollout != Completed {
+		t.Errorf("%+v", p)
+	}
+}
+
+// Without a deployment to return to, it goes on, at the pace that is printed here.
+func TestFailuresAreThrottled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(2, careful, spec(1))
+	w.bad["web:1"] = Observation{Stopped: true, Reason: "exit 1"}
+	var pauses []string
+	for w.state.LastTask < 32 {
+		made := w.state.LastTask
+		for len(w.asked) > 0 {
+			w.do(0)
+		}
+		for w.advanceAny() {
+		}
+		if w.state.LastTask > made {
+			pauses = append(pauses, "0s")
+			continue
+		}
+		wake := w.state.Wake(w.now)
+		pauses = append(pauses, wake.Sub(w.now).String())
+		if code := w.state.Explain(w.now)[0].Code; code != WhyThrottled {
+			t.Errorf("it explains %s", code)
+		}
+		w.now = wake.Add(-time.Nanosecond)
+		if w.tell(TimerFired{}); w.state.LastTask != made {
+			t.Fatal("a task was made too early")
+		}
+		w.now = wake
+		w.tell(TimerFired{})
+	}
+	want := "0s 1s 2s 4s 8s 16s 32s 1m4s 2m8s 4m16s 8m32s 15m0s 15m0s 15m0s 15m0s"
+	if got := strings.Join(pauses, " "); got != want {
+		t.Errorf("pauses %s, want %s", got, want)
+	}
+	w.mustSay(t, "is unable to consistently start tasks successfully")
+	if n := w.state.Count("").Present; n > 2 || len(w.tasks) > 2+keptStopped {
+		t.Errorf("%d copies, %d tasks are kept", n, len(w.tasks))
+	}
+
+	// One that was well for long begins anew.
+	delete(w.bad, "web:1")
+	w.rest(t, time.Minute)
+	id := w.state.Tasks[len(w.state.Tasks)-1].ID
+	w.now = w.now.Add(forgiven)
+	w.tasks[id].Observation = Observation{Stopped: true, Reason: "exit 1"}
+	if w.look(id); w.state.Pace.Streak != 1 {
+		t.Errorf("%d failures in a row", w.state.Pace.Streak)
+	}
+}
+
+func TestScaling(t *testing.T) {
+	t.Parallel()
+	w := newWorld(1, careful, spec(1))
+	for _, n := range []int{4, 2, 0, 1} {
+		w.tell(scale(n))
+		w.rest(t, time.Minute)
+		if w.count() != n || !w.state.Steady {
+			t.Errorf("%d copies, steady %t; want %d", w.count(), w.state.Steady, n)
+		}
+	}
+}
+
+func TestAHostThatRefusesIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(1, careful, spec(1))
+	w.refuses = "this host is draining"
+	w.rest(t, time.Minute)
+	if r := w.state.Explain(w.now)[0]; r.Code != WhyPlacement || !strings.Contains(r.Text, "draining") || r.Until.IsZero() {
+		t.Errorf("%+v", r)
+	}
+	if n := strings.Count(w.said(), "unable to place"); n != 1 {
+		t.Errorf("it was said %d times", n)
+	}
+	w.refuses = ""
+	w.rest(t, time.Minute)
+	w.has(t, "web:1=1")
+}
+
+func TestRemovalLeavesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(3, careful, spec(1))
+	w.do(0)
+	w.tell(DeleteRequested{})
+	w.rest(t, time.Minute)
+	if !w.state.Gone() || len(w.tasks) != 0 {
+		t.Errorf("%d tasks are left, %d are known", len(w.tasks), len(w.state.Tasks))
+	}
+	w.tell(scale(3))
+	w.tell(update(spec(2)))
+	if w.rest(t, time.Minute); len(w.tasks) != 0 {
+		t.Error("a service that is removed makes tasks")
+	}
+}
+
+func TestRollbackByHand(t *testing.T) {
+	t.Parallel()
+	w := newWorld(2, careful, spec(1))
+	w.rest(t, time.Minute)
+	if _, ok := w.state.RollbackTarget(); ok {
+		t.Error("there is something to return to from the first deployment")
+	}
+	w.tell(update(spec(2)))
+	w.rest(t, time.Minute)
+	for _, want := range []string{"web:1=2", "web:2=2"} {
+		w.tell(RollbackRequested{})
+		w.rest(t, time.Minute)
+		w.has(t, want)
+	}
+	if w.state.Rollbacks != 0 {
+		t.Errorf("%d rollbacks without being asked", w.state.Rollbacks)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	bounds := func(least, most int) Config { return Config{Bounds: &Bounds{least, most}} }
+	for _, tt := range []struct {
+		name   string
+		spec   Spec
+		count  int
+		config Config
+		want   []string // nil: it is fine
+	}{
+		{"web", spec(1), 3, careful, nil},
+		{"web", spec(1, 80), 1, careful, nil},
+		{"web", spec(1), 0, bounds(100, 100), nil},
+		{"web", spec(1, 80), 1, bounds(0, 100), nil},
+		{"no name", spec(1), -1, Config{HealthCheckGracePeriod: -1}, []string{"no name", "-1", "grace"}},
+		{"web", spec(1, 80), 2, careful, []string{"80/tcp", "hostPort"}},
+		{"web", spec(1, 80), 1, bounds(50, 200), []string{"80/tcp", "percent of 0"}},
+		{"web", spec(1), 2, bounds(100, 100), []string{"at least 2 and at most 2"}},
+		{"web", spec(1), 1, bounds(50, 150), []string{"at least 1 and at most 1"}},
+		{"web", spec(1), 1, bounds(101, 99), []string{"101 and 99"}},
+	} {
+		err := Validate(tt.name, tt.spec, tt.count, tt.config)
+		if (err == nil) != (tt.want == nil) {
+			t.Errorf("%s %d %+v: %v", tt.name, tt.count, tt.config.Bounds, err)
+		}
+		for _, part := range tt.want {
+			if err != nil && !strings.Contains(err.Error(), part) {
+				t.Errorf("%q is not in %q", part, err)
+			}
+		}
+	}
+}
+
+func TestCheckNoticesWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(*State){
+		"no deployment":  func(s *State) { s.Deployments = nil },
+		"two primaries":  func(s *State) { s.Deployments = append(s.Deployments, s.Deployments[0]) },
+		"an id twice":    func(s *State) { s.Tasks[1].ID = s.Tasks[0].ID },
+		"a task of none": func(s *State) { s.Tasks[0].Deployment = "web/9" },
+		"an odd phase":   func(s *State) { s.Tasks[0].Phase = "ODD" },
+		"an odd status":  func(s *State) { s.Status = "" },
+		"too many tasks": func(s *State) { s.LastTask = 1 },
+	} {
+		s := newWorld(2, careful, spec(1)).state.clone()
+		if err := Check(s); err != nil {
+			t.Fatal(err)
+		}
+		if spoil(&s); Check(s) == nil {
+			t.Errorf("%s is not noticed", name)
+		}
+	}
+}

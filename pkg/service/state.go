@@ -1,0 +1,326 @@
+package service
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/podtask/podtask/pkg/admission"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// State is all there is to know of one service.
+type State struct {
+	// ID is 32 lower-case hex digits, Name what users call the service.
+	ID        string    `json:"id"`
+	Name      string    `json:"name"`
+	CreatedAt time.Time `json:"createdAt"`
+	Status    Status    `json:"status"`
+	// DesiredCount is how many copies there are to be.
+	DesiredCount int    `json:"desiredCount"`
+	Config       Config `json:"config"`
+	// Deployments are the PRIMARY one, then those that still have tasks.
+	Deployments []Deployment `json:"deployments"`
+	// Completed are the latest deployments that were completed, the last one first: what
+	// a rollback returns to.
+	Completed []Deployment `json:"completed,omitempty"`
+	// Tasks are in the order in which they were wanted. Of those that have stopped a few
+	// are kept.
+	Tasks []Task `json:"tasks,omitempty"`
+	// LastTask, LastDeployment and LastEvent are the highest numbers given.
+	LastTask       int  `json:"lastTask"`
+	LastDeployment int  `json:"lastDeployment"`
+	LastEvent      int  `json:"lastEvent"`
+	Pace           Pace `json:"pace,omitzero"`
+	// Steady: there is nothing to do, and it was said.
+	Steady bool `json:"steady,omitempty"`
+	// Rollbacks counts returns to an earlier deployment that nobody asked for.
+	Rollbacks int `json:"rollbacks,omitempty"`
+	// Events are the latest keptEvents, the oldest first.
+	Events []Event `json:"events,omitempty"`
+}
+
+// Status is that of a service.
+type Status string
+
+// The statuses of ECS that a recorded service may have.
+const (
+	Active   Status = "ACTIVE"
+	Draining Status = "DRAINING" // it is to be removed when its tasks are
+)
+
+// Config is how a service is run.
+type Config struct {
+	// Bounds are for rolling; nil stands for one copy after the other: one more than
+	// desired while it lasts, or one less where fixed host ports allow no more.
+	Bounds  *Bounds `json:"bounds,omitempty"`
+	Breaker Breaker `json:"breaker"`
+	// HealthCheckGracePeriod is how long after its start a task may be UNHEALTHY.
+	HealthCheckGracePeriod time.Duration `json:"healthCheckGracePeriod,omitempty"`
+}
+
+// Bounds are ECS's, in percent of the desired count.
+type Bounds struct {
+	// MinimumHealthyPercent, rounded up to copies, are kept fit; 0 to 100.
+	MinimumHealthyPercent int `json:"minimumHealthyPercent"`
+	// MaximumPercent, rounded down, are there at most; 100 to 200 or more.
+	MaximumPercent int `json:"maximumPercent"`
+}
+
+// Breaker is ECS's deployment circuit breaker.
+type Breaker struct {
+	Enable bool `json:"enable"`
+	// Rollback returns to the last deployment that was completed.
+	Rollback bool `json:"rollback"`
+}
+
+// Deployment is one task definition on its way to all copies.
+type Deployment struct {
+	// ID is NAME/NUMBER.
+	ID      string `json:"id"`
+	Primary bool   `json:"primary"`
+	Spec
+	Rollout Rollout `json:"rolloutState"`
+	Reason  string  `json:"rolloutStateReason,omitempty"`
+	// Rollback: the service has returned to it by itself.
+	Rollback bool `json:"rollback,omitempty"`
+	// FailedTasks counts since the rollout began; LastFailure is why the latest did.
+	FailedTasks int       `json:"failedTasks"`
+	LastFailure string    `json:"lastFailure,omitempty"`
+	CreatedAt   time.Time `json:"createdAt"`
+	UpdatedAt   time.Time `json:"updatedAt"`
+}
+
+// Spec is what a deployment's tasks are made of.
+type Spec struct {
+	// TaskDefinition is FAMILY:REVISION.
+	TaskDefinition string       `json:"taskDefinition"`
+	Task           taskdef.Task `json:"task"`
+}
+
+// Rollout is how far a deployment is.
+type Rollout string
+
+// The rollout states of ECS.
+const (
+	InProgress Rollout = "IN_PROGRESS"
+	Completed  Rollout = "COMPLETED"
+	Failed     Rollout = "FAILED"
+)
+
+// Phase is what a service wants of a task, and how far that is known to be done.
+type Phase string
+
+// The phases, in their order.
+const (
+	Wanted   Phase = "WANTED"   // to be made; perhaps it is
+	Live     Phase = "LIVE"     // made, and to be left alone
+	Stopping Phase = "STOPPING" // to be stopped
+	Stopped  Phase = "STOPPED"  // kept for its logs
+	Removing Phase = "REMOVING" // to be removed
+)
+
+// Task is one copy.
+type Task struct {
+	ID string `json:"id"`
+	// Number counts the tasks of the service; the task is called NAME-NUMBER.
+	Number     int         `json:"number"`
+	Deployment string      `json:"deployment"`
+	Phase      Phase       `json:"phase"`
+	WantedAt   time.Time   `json:"wantedAt"`
+	Seen       Observation `json:"seen,omitzero"`
+	// Well: it is RUNNING and, if it has a health check, HEALTHY; else it has been
+	// RUNNING for the monitor period.
+	Well bool `json:"well,omitempty"`
+	// FitSince is zero while the task is not fit.
+	FitSince time.Time `json:"fitSince,omitzero"`
+	// Failed: it counts as a failure of its deployment.
+	Failed bool `json:"failed,omitempty"`
+	// Cause is why it is to stop.
+	Cause string `json:"cause,omitempty"`
+	// Refused is why it could not be made when it was last tried.
+	Refused string `json:"refused,omitempty"`
+
+	op       operation // in flight, or done and not to be repeated
+	notUntil time.Time // of the next attempt
+}
+
+type operation int
+
+const (
+	idle operation = iota
+	busy
+	done // StopTask was taken
+)
+
+// Observation is what is seen of a task.
+type Observation struct {
+	Running bool `json:"running,omitempty"`
+	// Since is when it began to run.
+	Since  time.Time `json:"since,omitzero"`
+	Health Health    `json:"health,omitempty"`
+	// Queue is what a task waits for that is not let in.
+	Queue   string `json:"queue,omitempty"`
+	Stopped bool   `json:"stopped,omitempty"`
+	// ByUser: somebody asked for the stop.
+	ByUser bool   `json:"byUser,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Health is that of a task's essential containers.
+type Health string
+
+// Unchecked is the health of a task without a health check.
+const (
+	Unchecked Health = ""
+	Unknown   Health = "UNKNOWN"
+	Healthy   Health = "HEALTHY"
+	Unhealthy Health = "UNHEALTHY"
+)
+
+// Pace is how fast failed tasks of the primary deployment are replaced.
+type Pace struct {
+	// Streak counts failures in a row; tasks that were there together count once: those
+	// up to the number Known have been counted.
+	Streak int `json:"streak,omitempty"`
+	Known  int `json:"known,omitempty"`
+	// NotUntil is when the next task may be made.
+	NotUntil time.Time `json:"notUntil,omitzero"`
+}
+
+// Event is one line of a service's history.
+type Event struct {
+	ID        int       `json:"id"`
+	CreatedAt time.Time `json:"createdAt"`
+	Message   string    `json:"message"`
+}
+
+const (
+	keptEvents    = 100 // as ECS
+	keptStopped   = 5   // tasks that have stopped, for their logs
+	keptCompleted = 2
+	// retryAfter is the pause before a call that failed is made again.
+	retryAfter = 10 * time.Second
+	// MaxThrottle is the longest pause between tasks that fail (ECS: 15 minutes).
+	MaxThrottle = 15 * time.Minute
+	// monitor is how long a task without a health check has to run before it is taken for
+	// well (the update monitor of Docker's swarm mode): what exits at once is not.
+	monitor = 5 * time.Second
+	// forgiven is how long a task has to be fit for its failure to begin a new streak.
+	forgiven = 5 * time.Minute
+)
+
+// New returns a service of which there is no task yet. ID is 32 hex digits.
+func New(id, name string, spec Spec, count int, c Config, at time.Time) State {
+	s := State{ID: id, Name: name, CreatedAt: at, Status: Active, DesiredCount: count, Config: c}
+	s.deploy(at, spec)
+	return s
+}
+
+// TaskName is what a task of the service is called.
+func (s State) TaskName(t Task) string { return fmt.Sprintf("%s-%d", s.Name, t.Number) }
+
+// Primary is the deployment that all tasks are to be of.
+func (s State) Primary() Deployment { return s.Deployments[0] }
+
+// Deployment returns the deployment of an id that may still have tasks.
+func (s State) Deployment(id string) (Deployment, bool) {
+	i := slices.IndexFunc(s.Deployments, func(d Deployment) bool { return d.ID == id })
+	if i < 0 {
+		return Deployment{}, false
+	}
+	return s.Deployments[i], true
+}
+
+// Gone: the service was to be removed, and nothing of it is left.
+func (s State) Gone() bool { return s.Status == Draining && len(s.Tasks) == 0 }
+
+// Fit: the task is well, and is not to stop.
+func (t Task) Fit() bool { return t.Phase == Live && t.Well }
+
+// well tells whether the task is so at a moment.
+func (t Task) well(at time.Time) bool {
+	proven := t.Seen.Health == Unchecked && !at.Before(t.Seen.Since.Add(monitor))
+	return t.Seen.Running && (t.Seen.Health == Healthy || proven)
+}
+
+// present: it may take room on the host.
+func (t Task) present() bool { return t.Phase == Wanted || t.Phase == Live || t.Phase == Stopping }
+
+// kept: it counts towards what is desired.
+func (t Task) kept() bool { return (t.Phase == Wanted || t.Phase == Live) && !t.Failed }
+
+// Counts are numbers of tasks.
+type Counts struct {
+	// Running and Pending are wanted ones that run or do not yet; Fit are those of the
+	// running that are well; Present counts all that may take room, stopping ones too.
+	Running, Pending, Fit, Present int
+}
+
+// Count counts the tasks of a deployment; an empty id stands for all.
+func (s State) Count(deployment string) (c Counts) {
+	for _, t := range s.Tasks {
+		if deployment != "" && t.Deployment != deployment || !t.present() {
+			continue
+		}
+		c.Present++
+		switch {
+		case t.Phase == Stopping:
+		case t.Seen.Running:
+			c.Running++
+		default:
+			c.Pending++
+		}
+		if t.Fit() {
+			c.Fit++
+		}
+	}
+	return c
+}
+
+// Limits are the least number of fit copies and the greatest of all copies to which the
+// service keeps while it replaces tasks.
+func (s State) Limits() (least, most int) {
+	least, most = s.Config.limits(s.DesiredCount)
+	if s.collides() {
+		return min(least, max(0, s.DesiredCount-1)), s.DesiredCount
+	}
+	return least, most
+}
+
+func (c Config) limits(count int) (least, most int) {
+	if c.Bounds == nil {
+		return count, count + 1
+	}
+	least = (count*c.Bounds.MinimumHealthyPercent + 99) / 100
+	return least, max(count, count*c.Bounds.MaximumPercent/100)
+}
+
+// collides: a task of the primary deployment cannot be beside one that there may be,
+// because both want the same port of the host.
+func (s State) collides() bool {
+	need := admission.NeedOf(s.Primary().Task, false)
+	for _, d := range s.Deployments {
+		if (d.Primary || s.Count(d.ID).Present > 0) && need.Collides(admission.NeedOf(d.Task, false)) {
+			return true
+		}
+	}
+	return false
+}
+
+// taskID is the id of a task of the service, the same each time.
+func (s State) taskID(number int) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", s.ID, number))
+	return hex.EncodeToString(sum[:16])
+}
+
+// clone copies what a step may change.
+func (s State) clone() State {
+	s.Deployments = slices.Clone(s.Deployments)
+	s.Completed = slices.Clone(s.Completed)
+	s.Tasks = slices.Clone(s.Tasks)
+	s.Events = slices.Clone(s.Events)
+	return s
+}

@@ -1,0 +1,277 @@
+package service
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Input is a fact or a request: what Step takes.
+type Input interface{ input() }
+
+type (
+	// Updated asks for changes; a nil field leaves things as they are. The caller has
+	// checked them (Validate). With Spec a new deployment begins.
+	Updated struct {
+		DesiredCount *int
+		Config       *Config
+		Spec         *Spec
+	}
+	// RollbackRequested asks for the deployment of RollbackTarget.
+	RollbackRequested struct{}
+	// DeleteRequested asks for everything to be stopped and removed.
+	DeleteRequested struct{}
+	// Seen is what became of a task.
+	Seen struct {
+		ID string
+		Observation
+	}
+	// Vanished: the task's record is gone.
+	Vanished struct{ ID string }
+	// Done answers an effect. Refused is why it was not done; empty: it was. A removal is
+	// done when the task is gone, a stop when it was asked for.
+	Done struct{ ID, Refused string }
+	// TimerFired: Wake has come.
+	TimerFired struct{}
+)
+
+func (Updated) input()           {}
+func (RollbackRequested) input() {}
+func (DeleteRequested) input()   {}
+func (Seen) input()              {}
+func (Vanished) input()          {}
+func (Done) input()              {}
+func (TimerFired) input()        {}
+
+// Effect is something to be done.
+type Effect interface{ effect() }
+
+type (
+	// StartTask makes the task of an id, if there is none, and lets it run.
+	StartTask struct{ ID string }
+	// StopTask asks a task to stop. One that is not there is an answer Vanished.
+	StopTask struct{ ID, Cause string }
+	// RemoveTask removes a task that has stopped, likewise.
+	RemoveTask struct{ ID string }
+)
+
+func (StartTask) effect()  {}
+func (StopTask) effect()   {}
+func (RemoveTask) effect() {}
+
+// Step takes in what has happened and returns the next state with what is to be done once
+// that state is saved. The given state is left as it is.
+func Step(s State, at time.Time, in Input) (State, []Effect) {
+	s = s.clone()
+	s.fold(at, in)
+	for i := range s.Tasks {
+		s.Tasks[i].Well = s.Tasks[i].well(at)
+	}
+	s.judge(at)
+	s.remember(at)
+	s.schedule(at)
+	s.settle(at)
+	return s, s.effects(at)
+}
+
+// fold takes in what has happened.
+func (s *State) fold(at time.Time, in Input) {
+	switch in := in.(type) {
+	case Updated:
+		s.update(at, in)
+	case RollbackRequested:
+		if d, ok := s.RollbackTarget(); ok {
+			s.say(at, "(deployment %s) is rolled back to (deployment %s) as asked.", s.Primary().ID, d.ID)
+			s.restore(at, d)
+		}
+	case DeleteRequested:
+		if s.Status != Draining {
+			s.Status = Draining
+			s.say(at, "is to be removed.")
+		}
+	case Seen:
+		if t := s.task(in.ID); t != nil {
+			s.see(at, t, in.Observation)
+		}
+	case Vanished:
+		if t := s.task(in.ID); t != nil && t.Phase != Wanted {
+			s.drop(in.ID)
+		}
+	case Done:
+		if t := s.task(in.ID); t != nil && t.Phase == Removing && in.Refused == "" {
+			s.drop(in.ID)
+		} else if t != nil {
+			s.finish(at, t, in.Refused)
+		}
+	case TimerFired:
+	}
+}
+
+func (s *State) update(at time.Time, in Updated) {
+	if s.Status != Active {
+		return
+	}
+	if in.Config != nil {
+		s.Config = *in.Config
+	}
+	if in.DesiredCount != nil && *in.DesiredCount != s.DesiredCount {
+		s.say(at, "has a desired count of %d instead of %d.", *in.DesiredCount, s.DesiredCount)
+		if p := &s.Deployments[0]; s.DesiredCount == 0 && !s.proven(p.ID) {
+			p.Rollout, p.FailedTasks = InProgress, 0
+		}
+		s.DesiredCount, s.Steady = *in.DesiredCount, false
+	}
+	if in.Spec != nil {
+		s.deploy(at, *in.Spec)
+	}
+}
+
+// deploy begins a new deployment.
+func (s *State) deploy(at time.Time, spec Spec) {
+	s.LastDeployment++
+	s.makePrimary(at, Deployment{ID: fmt.Sprintf("%s/%d", s.Name, s.LastDeployment), Spec: spec, CreatedAt: at})
+	s.say(at, "(deployment %s) began with %s.", s.Primary().ID, spec.TaskDefinition)
+}
+
+// restore makes an earlier deployment the primary one again: its tasks that are still
+// there stay.
+func (s *State) restore(at time.Time, d Deployment) {
+	d.FailedTasks, d.LastFailure, d.Reason, d.Rollback = 0, "", "", false
+	s.makePrimary(at, d)
+}
+
+func (s *State) makePrimary(at time.Time, d Deployment) {
+	others := slices.DeleteFunc(s.Deployments, func(o Deployment) bool { return o.ID == d.ID })
+	for i := range others {
+		others[i].Primary = false
+	}
+	d.Primary, d.Rollout, d.UpdatedAt = true, InProgress, at
+	s.Deployments = append([]Deployment{d}, others...)
+	s.Pace, s.Steady = Pace{}, false
+}
+
+// RollbackTarget is the deployment that a rollback would return to: the last one that
+// was completed and is not the primary one.
+func (s State) RollbackTarget() (Deployment, bool) {
+	i := slices.IndexFunc(s.Completed, func(d Deployment) bool { return d.ID != s.Primary().ID })
+	if i < 0 {
+		return Deployment{}, false
+	}
+	return s.Completed[i], true
+}
+
+// proven: all copies of the deployment were well once.
+func (s *State) proven(id string) bool {
+	return slices.ContainsFunc(s.Completed, func(d Deployment) bool { return d.ID == id })
+}
+
+func (s *State) drop(id string) {
+	s.Tasks = slices.DeleteFunc(s.Tasks, func(t Task) bool { return t.ID == id })
+}
+
+func (s *State) task(id string) *Task {
+	i := slices.IndexFunc(s.Tasks, func(t Task) bool { return t.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return &s.Tasks[i]
+}
+
+// see takes in what became of a task.
+func (s *State) see(at time.Time, t *Task, seen Observation) {
+	if !t.present() {
+		return
+	}
+	asked := t.Phase == Stopping
+	if t.Phase == Wanted {
+		t.Phase = Live
+	}
+	t.Seen, t.Refused = seen, ""
+	if seen.Stopped {
+		t.Phase, t.op = Stopped, idle
+		if !asked && !seen.ByUser {
+			s.fail(at, t, seen.Reason)
+		} else if !asked {
+			s.say(at, "(task %s) was stopped by a user: %s.", s.TaskName(*t), seen.Reason)
+		}
+	}
+}
+
+// remember notes since when tasks have been fit, once it is known which have failed.
+func (s *State) remember(at time.Time) {
+	for i := range s.Tasks {
+		t := &s.Tasks[i]
+		switch {
+		case t.Phase == Stopped: // when it was well is of interest still
+		case !t.Fit():
+			t.FitSince = time.Time{}
+		case t.FitSince.IsZero():
+			t.FitSince = at
+		}
+	}
+}
+
+// finish takes in the answer to an effect.
+func (s *State) finish(at time.Time, t *Task, refused string) {
+	t.op = idle
+	switch {
+	case refused != "":
+		t.notUntil = at.Add(retryAfter)
+		if t.Phase == Wanted && t.Refused != refused {
+			s.say(at, "was unable to place (task %s) because %s.", s.TaskName(*t), refused)
+		}
+		t.Refused = refused
+	case t.Phase == Wanted:
+		t.Phase, t.Refused = Live, ""
+	case t.Phase == Stopping:
+		t.op = done
+	}
+}
+
+// fail counts a task that has failed.
+func (s *State) fail(at time.Time, t *Task, reason string) {
+	if t.Failed {
+		return
+	}
+	t.Failed = true
+	s.say(at, "(task %s) failed: %s.", s.TaskName(*t), reason)
+	for i := range s.Deployments {
+		if d := &s.Deployments[i]; d.ID == t.Deployment {
+			d.FailedTasks++
+			d.LastFailure = reason
+		}
+	}
+	if t.Deployment != s.Primary().ID {
+		return
+	}
+	if !t.FitSince.IsZero() && at.Sub(t.FitSince) >= forgiven {
+		s.Pace = Pace{}
+	}
+	if t.Number > s.Pace.Known {
+		s.Pace.Streak++
+		s.Pace.Known = s.LastTask
+	}
+	if pause := throttle(s.Pace.Streak); pause > 0 {
+		s.Pace.NotUntil = at.Add(pause)
+		s.say(at, "is unable to consistently start tasks successfully; the next is due in %s.", pause)
+	}
+}
+
+// throttle is the pause before the next task after so many failures in a row: none after
+// the first, then 1 s, doubled each time.
+func throttle(streak int) time.Duration {
+	if streak < 2 {
+		return 0
+	}
+	return min(MaxThrottle, time.Second<<min(streak-2, 20))
+}
+
+// say adds an event.
+func (s *State) say(at time.Time, format string, args ...any) {
+	s.LastEvent++
+	message := fmt.Sprintf("(service %s) ", s.Name) + fmt.Sprintf(format, args...)
+	s.Events = append(s.Events, Event{ID: s.LastEvent, CreatedAt: at, Message: message})
+	if n := len(s.Events); n > keptEvents {
+		s.Events = slices.Clone(s.Events[n-keptEvents:])
+	}
+}

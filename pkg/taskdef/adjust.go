@@ -1,0 +1,106 @@
+package taskdef
+
+import (
+	"slices"
+	"time"
+)
+
+// Adjustments are what one run of a task changes in its definition. What is zero
+// or nil changes nothing.
+type Adjustments struct {
+	// Network replaces the network mode, or names the program that connects the task:
+	// bridge, host, none, pasta or slirp4netns.
+	Network string
+	// Memory (bytes) and CPU (vCPU) replace the hard limits of the task; 0 in them
+	// takes the limit away.
+	Memory *int64
+	CPU    *float64
+	// StopTimeout replaces the grace of every container.
+	StopTimeout time.Duration
+	// Ports replace the mappings of the same container port, in the first container
+	// that has one. Those that no container maps go to the first essential one. With a
+	// port in it, network mode awsvpc no more fixes host ports.
+	Ports []Port
+	// Secrets become variables of every container, in place of a variable or secret
+	// of the same name.
+	Secrets []Secret
+	// SecretFiles become files in every container, in place of one of the same path.
+	SecretFiles []SecretFile
+}
+
+// Adjust returns a copy of the task with adjustments, and an *InvalidError if that
+// breaks a rule. The task itself is left as it is.
+func (t Task) Adjust(a Adjustments) (Task, error) {
+	t.Containers = slices.Clone(t.Containers)
+	t.connect(a.Network)
+	if a.Memory != nil {
+		t.Memory = *a.Memory
+	}
+	if a.CPU != nil {
+		t.CPU = *a.CPU
+	}
+	t.Published = t.Published || len(a.Ports) > 0
+	for i := range t.Containers {
+		c := &t.Containers[i]
+		if a.StopTimeout != 0 {
+			c.StopTimeout = a.StopTimeout
+		}
+		c.replaceSecrets(a.Secrets)
+		c.replaceSecretFiles(a.SecretFiles)
+	}
+	t.publish(a.Ports)
+	return t, t.Check()
+}
+
+// connect changes the network mode, or the program that connects the task; mode host
+// and none, which need none, become bridge.
+func (t *Task) connect(network string) {
+	switch network {
+	case "":
+	case NetworkPasta, NetworkSlirp4netns:
+		t.Extensions.Network = network
+		if t.Network != NetworkAWSVPC {
+			t.Network = NetworkBridge
+		}
+	default:
+		t.Extensions.Network, t.Network = "", NetworkMode(network)
+	}
+}
+
+func (c *Container) replaceSecrets(secrets []Secret) {
+	named := func(name string) bool {
+		return slices.ContainsFunc(secrets, func(s Secret) bool { return s.Name == name })
+	}
+	c.Environment = slices.DeleteFunc(slices.Clone(c.Environment), func(v EnvVar) bool { return named(v.Name) })
+	c.Secrets = slices.DeleteFunc(slices.Clone(c.Secrets), func(s Secret) bool { return named(s.Name) })
+	c.Secrets = append(c.Secrets, secrets...)
+}
+
+func (c *Container) replaceSecretFiles(files []SecretFile) {
+	c.Extensions.SecretFiles = slices.DeleteFunc(slices.Clone(c.Extensions.SecretFiles), func(have SecretFile) bool {
+		return slices.ContainsFunc(files, func(f SecretFile) bool { return f.Path == have.Path })
+	})
+	c.Extensions.SecretFiles = append(c.Extensions.SecretFiles, files...)
+}
+
+// publish maps ports. It writes to t.Containers, which must be t's own.
+func (t Task) publish(ports []Port) {
+	first := max(0, slices.IndexFunc(t.Containers, func(c Container) bool { return c.Essential }))
+	added := make([][]Port, len(t.Containers))
+	for _, p := range ports {
+		owner := slices.IndexFunc(t.Containers, func(c Container) bool { return slices.ContainsFunc(c.Ports, p.sameInside) })
+		if owner < 0 {
+			owner = first
+		}
+		added[owner] = append(added[owner], p)
+	}
+	for i, mine := range added {
+		kept := slices.DeleteFunc(slices.Clone(t.Containers[i].Ports), func(have Port) bool { return slices.ContainsFunc(mine, have.sameInside) })
+		t.Containers[i].Ports = append(kept, mine...)
+	}
+}
+
+// sameInside reports whether two mappings share a container port.
+func (p Port) sameInside(o Port) bool {
+	return p.Protocol == o.Protocol && int(p.ContainerPort) < int(o.ContainerPort)+o.Count() && int(o.ContainerPort) < int(p.ContainerPort)+p.Count()
+}

@@ -1,0 +1,68 @@
+package taskdef
+
+import (
+	"path"
+	"regexp"
+	"strings"
+)
+
+// EnvironmentFile is a file of variables, one NAME=VALUE a line.
+type EnvironmentFile struct {
+	// ValueFrom is the text of the document.
+	ValueFrom string `json:"valueFrom"`
+	// Path is the file on this host, absolute wherever the place of the document
+	// is known. It is empty for an object of S3 that is mapped to nothing, which
+	// Report.Needs names.
+	Path string `json:"path,omitempty"`
+}
+
+// s3ARN is the ARN of an object.
+var s3ARN = regexp.MustCompile(`^arn:aws[a-z-]*:s3:::[^/]+/.+`)
+
+const maxEnvFiles = 10
+
+func (c cursor) environmentFiles() []EnvironmentFile {
+	var files []EnvironmentFile
+	for _, item := range c.list(`write a list of {"type": "s3", "value": ...}`) {
+		item.want(object, `write {"type": "s3", "value": ...}`)
+		if kind := item.at("type"); kind.str() != "s3" && kind.str() != "" {
+			kind.wrong("type cannot be "+quote(kind.node.text), `use "s3", for a local path too`)
+		}
+		files = append(files, EnvironmentFile{ValueFrom: item.at("value").str()}.located(c.p.settings))
+	}
+	return files
+}
+
+// located sets the path of the file.
+func (f EnvironmentFile) located(s Settings) EnvironmentFile {
+	switch mapped, ok := s.EnvFiles[f.ValueFrom]; {
+	case ok:
+		f.Path = mapped
+	case f.ValueFrom == "" || s3ARN.MatchString(f.ValueFrom):
+		return f
+	default:
+		f.Path = strings.TrimPrefix(f.ValueFrom, "file://")
+	}
+	if s.Dir != "" && !path.IsAbs(f.Path) {
+		f.Path = path.Join(s.Dir, f.Path)
+	}
+	return f
+}
+
+func (r rules) environmentFiles(files []EnvironmentFile) {
+	in := r.in("environmentFiles")
+	in.require(len(files) <= maxEnvFiles, "", "there are %d environment files, more than %d", len(files), maxEnvFiles)
+	for i, f := range files {
+		at := in.item(i).in("value")
+		switch remote := s3ARN.MatchString(f.ValueFrom); {
+		case f.ValueFrom == "":
+			at.require(false, "name the file", "value is missing")
+		case remote && !strings.HasSuffix(f.ValueFrom, ".env"):
+			at.require(false, "", "the name of an environment file on S3 ends in .env")
+		case f.Path == "" && remote:
+			at.need("give --map-env-file "+shellWord(f.ValueFrom)+"=PATH", "the environment file %s is on S3", quote(f.ValueFrom))
+		default:
+			at.require(f.Path != "", "name the file", "the environment file has no path")
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package taskdef
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// extensionMember holds what podtask has beyond the ECS model. ECS itself
+// refuses members that it does not know, so a definition for both leaves it out.
+const extensionMember = "x-podtask"
+
+// TaskExtensions are the task's own members of x-podtask.
+type TaskExtensions struct {
+	// StopWhenUnhealthy: the task stops when an essential container becomes
+	// UNHEALTHY. ECS leaves that to the service scheduler.
+	StopWhenUnhealthy bool `json:"stopWhenUnhealthy,omitempty"`
+	// WatchDependencies: the task stops when, after the start of an essential
+	// container, a HEALTHY dependency of it turns unhealthy or a START or HEALTHY
+	// dependency ends. One that is being restarted has not ended.
+	WatchDependencies bool `json:"watchDependencies,omitempty"`
+	// Network is the program of the host that connects the task, NetworkPasta or
+	// NetworkSlirp4netns, or NetworkShared for Podman's choice. The containers of such
+	// a task share one network namespace. Empty: as the network mode has it.
+	Network string `json:"network,omitempty"`
+}
+
+// The programs that connect rootless containers without a network of Podman's.
+const (
+	NetworkPasta       = "pasta"
+	NetworkSlirp4netns = "slirp4netns"
+	// NetworkShared is Podman's usual program.
+	NetworkShared = "shared"
+)
+
+// ContainerExtensions are a container's own members of x-podtask.
+type ContainerExtensions struct {
+	// CPULimit is a hard limit in vCPU; 0 means none. The container's cpu of the
+	// ECS model is a share only.
+	CPULimit float64 `json:"cpuLimit,omitempty"`
+	// ImageHealthCheck: where the definition has no health check, that of the
+	// image is used.
+	ImageHealthCheck bool `json:"imageHealthCheck,omitempty"`
+	// SecretFiles are secrets given as files; paths are unique.
+	SecretFiles []SecretFile `json:"secretFiles,omitempty"`
+}
+
+func (c cursor) taskExtensions() TaskExtensions {
+	c.want(object, "")
+	return TaskExtensions{
+		StopWhenUnhealthy: c.at("stopWhenUnhealthy").flag(false),
+		WatchDependencies: c.at("watchDependencies").flag(false),
+		Network:           c.at("network").str(),
+	}
+}
+
+func (c cursor) containerExtensions() ContainerExtensions {
+	c.want(object, "")
+	return ContainerExtensions{
+		CPULimit:         c.at("cpuLimit").decimal(),
+		ImageHealthCheck: c.at("imageHealthCheck").flag(false),
+		SecretFiles:      c.at("secretFiles").secretFiles(),
+	}
+}
+
+// decimal decodes a number with a fraction; 0 for an absent one.
+func (c cursor) decimal() float64 {
+	if !c.present() || c.held() {
+		return 0
+	}
+	if k := c.node.kind; k != text && k != number {
+		c.wrong(fmt.Sprintf("this must be a number, not %s", k), "")
+		return 0
+	}
+	f, err := strconv.ParseFloat(c.node.text, 64)
+	if err != nil || quantity.FindString(c.node.text) == "" {
+		c.wrong(quote(c.node.text)+" is not a number", "write a number of vCPU, as in 0.5")
+		return 0
+	}
+	return f
+}
+
+func (r rules) taskExtensions(t Task) {
+	if t.Extensions.Network == "" {
+		return
+	}
+	in := r.in(extensionMember).in("network")
+	in.word("network", t.Extensions.Network, NetworkPasta, NetworkSlirp4netns, NetworkShared)
+	in.require(t.Network == NetworkBridge || t.Network == NetworkAWSVPC, "remove one of the two",
+		"%s connects nothing with networkMode %s", t.Extensions.Network, quote(string(t.Network)))
+}
+
+func (r rules) extensions(t Task, c Container) {
+	in := r.in(extensionMember).in("cpuLimit")
+	limit := c.Extensions.CPULimit
+	in.require(limit == 0 || limit >= 0.01 && limit <= maxUnits/unitsPerVCPU, "", "cpuLimit is out of range: it must be 0.01 to 192 vCPU")
+	in.require(t.CPU == 0 || limit <= t.CPU || math.IsNaN(limit), "raise the cpu of the task or lower cpuLimit",
+		"cpuLimit (%v vCPU) is more than the whole task may use (%v vCPU)", limit, t.CPU)
+}

@@ -1,0 +1,177 @@
+package taskdef
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Override is what a run changes of a definition: an ECS TaskOverride.
+// ParseOverride is its maker.
+type Override struct {
+	cpu        *float64 // vCPU; nil leaves the task's
+	memory     *int64   // bytes; nil leaves the task's
+	containers []containerOverride
+	report     Report
+}
+
+// containerOverride changes one container. Nil members leave its own.
+type containerOverride struct {
+	name        string
+	place       Problem // of the name
+	command     []string
+	environment []EnvVar
+	files       []EnvironmentFile
+	cpu         *int64 // cpu units
+	memory      *int64 // bytes
+	reservation *int64 // bytes
+}
+
+// overrideMembers answers every member of the input's overrides of RunTask, as
+// members does for a definition.
+var overrideMembers = []member{
+	{"cpu", honoured, "as in a definition", nil},
+	{"memory", honoured, "as in a definition", nil},
+	{"ephemeralStorage", warned, "no storage is set aside; containers use what the host has", nil},
+	{"executionRoleArn", ignored, "images are pulled with the credentials of the host", nil},
+	{"inferenceAcceleratorOverrides", refused, "its containers need an accelerator that would be missing", nil},
+	{"taskRoleArn", warned, "the role is not assumed; calls to AWS use the credentials of `PODTASK_CREDENTIALS_HELPER`, if there is one", nil},
+	{"containerOverrides", honoured, "one for each container", nil},
+	{"containerOverrides[].name", honoured, "a container of the definition", nil},
+	{"containerOverrides[].command", honoured, "replaces the command", nil},
+	{"containerOverrides[].cpu", honoured, "", nil},
+	{"containerOverrides[].environment", honoured, "sets these variables and leaves the others; a secret of the same name gives way", nil},
+	{"containerOverrides[].environment[].name", honoured, "", nil},
+	{"containerOverrides[].environment[].value", honoured, "", nil},
+	{"containerOverrides[].environmentFiles", honoured, "replaces the list", nil},
+	{"containerOverrides[].environmentFiles[].type", honoured, "`s3`, for local paths too", nil},
+	{"containerOverrides[].environmentFiles[].value", honoured, "as in a definition", nil},
+	{"containerOverrides[].memory", honoured, "", nil},
+	{"containerOverrides[].memoryReservation", honoured, "", nil},
+	{"containerOverrides[].resourceRequirements", refused, "the container would miss its GPU or accelerator", nil},
+}
+
+// ParseOverride reads an ECS TaskOverride, JSON or YAML, as the overrides of
+// RunTask are written. Vars, EnvFiles and Dir of the settings count for it. The
+// error is nil or an *InvalidError with all problems at once; Parse with the
+// override hands on what the Report holds.
+func (s Settings) ParseOverride(name string, src []byte) (*Override, Report, error) {
+	root, err := read(name, src)
+	if err != nil {
+		return nil, Report{}, err
+	}
+	p := newParser(name, s, overrideTable)
+	top := cursor{p: p, node: root}
+	var o Override
+	if root.kind != object {
+		top.wrong(fmt.Sprintf("an override is an object, and this is %s", root.kind), "")
+	} else {
+		p.findDuplicates(root, "")
+		p.answerObject(top, "")
+		s.substitute(root)
+		o = top.override()
+	}
+	if o.report, err = p.result(); err != nil {
+		return nil, o.report, err
+	}
+	return &o, o.report, nil
+}
+
+func (c cursor) override() Override {
+	var o Override
+	if cpu := c.at("cpu"); cpu.filled() {
+		v := cpu.vcpu()
+		o.cpu = &v
+	}
+	if memory := c.at("memory"); memory.filled() {
+		v := memory.memory()
+		o.memory = &v
+	}
+	const fix = `write a list of {"name": ...}`
+	all := c.at("containerOverrides")
+	items := all.list(fix)
+	if len(items) > hostileContainers {
+		all.wrong(fmt.Sprintf("there are %d overrides, and a task has at most %d containers", len(items), maxContainers), "")
+		return o
+	}
+	for _, item := range items {
+		if item.want(object, fix) {
+			o.containers = append(o.containers, item.containerOverride(o.containers))
+		}
+	}
+	return o
+}
+
+func (c cursor) containerOverride(before []containerOverride) containerOverride {
+	name := c.at("name")
+	o := containerOverride{
+		name:        name.str(),
+		command:     c.at("command").words(),
+		environment: c.at("environment").environment(),
+		files:       c.at("environmentFiles").environmentFiles(),
+		cpu:         c.at("cpu").number(0, 1),
+		memory:      c.at("memory").number(minMemory/mib, mib),
+		reservation: c.at("memoryReservation").number(minMemory/mib, mib),
+	}
+	switch {
+	case name.failed():
+	case o.name == "":
+		c.wrong("name is missing", "name the container to change")
+	case slices.ContainsFunc(before, func(b containerOverride) bool { return b.name == o.name }):
+		name.wrong("there are two overrides for "+quote(o.name), "write one")
+	default:
+		o.place = c.p.problem(name.ptr, name.node.line, name.node.col, "", "")
+	}
+	return o
+}
+
+// number decodes a whole number of at least least, times unit; nil for an absent
+// one.
+func (c cursor) number(least, unit int64) *int64 {
+	if !c.filled() {
+		return nil
+	}
+	v := c.integer(least, 0) * unit
+	return &v
+}
+
+// override applies the override of the settings to t.
+func (p *parser) override(t *Task) {
+	o := p.settings.Override
+	if o == nil {
+		return
+	}
+	p.warnings = append(p.warnings, o.report.Warnings...)
+	p.needs = append(p.needs, o.report.Needs...)
+	t.CPU = orElse(o.cpu, t.CPU)
+	t.Memory = orElse(o.memory, t.Memory)
+	for _, co := range o.containers {
+		i, ok := t.Index(co.name)
+		if !ok {
+			wrong := co.place
+			wrong.Message, wrong.Fix = "no container named "+quote(co.name), whichContainer(*t, co.name)
+			p.problems = append(p.problems, wrong)
+			continue
+		}
+		t.Containers[i] = co.apply(t.Containers[i])
+	}
+}
+
+func (o containerOverride) apply(c Container) Container {
+	if o.command != nil {
+		c.Command = o.command
+	}
+	if o.files != nil {
+		c.EnvironmentFiles = o.files
+	}
+	c.CPU = orElse(o.cpu, c.CPU)
+	c.Memory = orElse(o.memory, c.Memory)
+	c.MemoryReservation = orElse(o.reservation, c.MemoryReservation)
+	return c.withEnv(o.environment)
+}
+
+func orElse[T any](v *T, otherwise T) T {
+	if v != nil {
+		return *v
+	}
+	return otherwise
+}

@@ -1,0 +1,181 @@
+package taskdef
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const maxPortRanges = 100
+
+func (c cursor) ports(mode NetworkMode) []Port {
+	var ports []Port
+	for _, item := range c.list("") {
+		item.want(object, `write {"containerPort": ...}`)
+		p := Port{
+			ContainerPort: item.at("containerPort").port(),
+			HostPort:      item.at("hostPort").port(),
+			Protocol:      item.at("protocol").str(),
+			HostIP:        item.at(extensionMember).at("hostIP").str(),
+			Name:          item.at("name").str(),
+		}
+		item.at(extensionMember).want(object, "")
+		item.portRange(&p)
+		if p.Protocol == "" {
+			p.Protocol = "tcp"
+		}
+		if p.HostPort == 0 && (mode == NetworkHost || mode == NetworkAWSVPC) {
+			p.HostPort = p.ContainerPort
+		}
+		ports = append(ports, p)
+	}
+	return ports
+}
+
+// port decodes a port; 0 for an absent one.
+func (c cursor) port() uint16 {
+	i := c.integer(0, 0)
+	if i > 65535 {
+		c.wrong(fmt.Sprintf("%d is not a port: ports go to 65535", i), "")
+		return 0
+	}
+	return uint16(i)
+}
+
+// portRange decodes the containerPortRange of a port mapping, "FIRST-LAST", into
+// the two ends of p.
+func (c cursor) portRange(p *Port) {
+	member := c.at("containerPortRange")
+	if !member.filled() {
+		return
+	}
+	if c.at("containerPort").present() || c.at("hostPort").present() {
+		c.wrong("a mapping of a range has neither containerPort nor hostPort", "remove them, or write a mapping of its own for the port")
+	}
+	s := member.str()
+	first, last, ok := strings.Cut(s, "-")
+	a, err1 := strconv.ParseUint(strings.TrimSpace(first), 10, 16)
+	b, err2 := strconv.ParseUint(strings.TrimSpace(last), 10, 16)
+	if !ok || err1 != nil || err2 != nil || a == 0 || b <= a {
+		if !member.failed() {
+			member.wrong(quote(s)+" is not a range of ports", "write FIRST-LAST, as in 8000-8010; ports go from 1 to 65535")
+		}
+		c.p.broken[c.ptr+"/containerPort"] = true // that it is missing is no news
+		return
+	}
+	p.ContainerPort, p.ContainerPortEnd = uint16(a), uint16(b)
+}
+
+func (r rules) ports(t Task, c Container) {
+	mode := t.Network
+	if mode == NetworkNone {
+		r.in("portMappings").require(len(c.Ports) == 0, "remove them, or use another networkMode", `a task with networkMode "none" has no ports to map`)
+	}
+	ranges := 0
+	for i, p := range c.Ports {
+		in := r.in("portMappings").item(i)
+		in.in("containerPort").require(p.ContainerPort > 0, "use 1 to 65535", "containerPort is missing or 0")
+		in.word("protocol", p.Protocol, "tcp", "udp")
+		in.in("name").require(p.Name == "" || portNamePattern.MatchString(p.Name),
+			"use 1 to 64 lower-case letters, digits, hyphens and underscores, no hyphen first", "port name %s is not valid", quote(p.Name))
+		in.in(extensionMember).in("hostIP").require(p.HostIP == "" || isAddress(p.HostIP), "", "%s is not an IP address", quote(p.HostIP))
+		if mode == NetworkHost || mode == NetworkAWSVPC && !t.Published {
+			in.in("hostPort").require(p.HostPort == p.ContainerPort, "leave hostPort out",
+				"with networkMode %q, hostPort (%d) must be the containerPort (%d)", mode, p.HostPort, p.ContainerPort)
+		}
+		if p.ContainerPortEnd != 0 {
+			ranges++
+			in.in("containerPortRange").portRange(mode, p)
+		}
+	}
+	r.in("portMappings").require(ranges <= maxPortRanges, "", "there are %d port ranges, more than %d", ranges, maxPortRanges)
+}
+
+func (r rules) portRange(mode NetworkMode, p Port) {
+	r.require(p.ContainerPortEnd > p.ContainerPort, "", "the last port of the range is not above the first")
+	r.require(mode == NetworkBridge || mode == NetworkAWSVPC, "use networkMode bridge or awsvpc", "ECS has no containerPortRange with networkMode %s", quote(string(mode)))
+	r.require(int(p.HostPort)+p.Count()-1 <= 65535, "", "the host ports of the range end above 65535")
+}
+
+// span is what a mapping takes of one kind of ports.
+type span struct {
+	protocol           string
+	first, last        int
+	container, mapping int
+}
+
+// sharedPorts reports ports that two mappings claim.
+func (r rules) sharedPorts(t Task) {
+	var outer []span
+	inner := make([][]span, len(t.Containers)) // by network namespace
+	for i, c := range t.Containers {
+		namespace := 0
+		if t.Bridged() {
+			namespace = i
+		}
+		for j, p := range c.Ports {
+			if p.ContainerPort > 0 {
+				inner[namespace] = append(inner[namespace], span{p.Protocol, int(p.ContainerPort), int(p.ContainerPort) + p.Count() - 1, i, j})
+			}
+			if p.HostPort > 0 {
+				outer = append(outer, span{p.Protocol, int(p.HostPort), int(p.HostPort) + p.Count() - 1, i, j})
+			}
+		}
+	}
+	told := make(map[[2]int]bool)
+	for _, spans := range inner {
+		clashes(spans, func(first, second span) {
+			if r.innerClash(t, first, second) {
+				told[[2]int{second.container, second.mapping}] = true
+			}
+		})
+	}
+	clashes(outer, func(first, second span) {
+		if !told[[2]int{second.container, second.mapping}] {
+			r.in("containerDefinitions").item(second.container).in("portMappings").item(second.mapping).in("hostPort").
+				require(false, "choose another hostPort, or leave it out in bridge mode", "host port %d/%s is mapped already, by container %s",
+					max(first.first, second.first), first.protocol, quote(t.Containers[first.container].Name))
+		}
+	})
+}
+
+// innerClash reports two mappings of one port in one network namespace, if that is
+// wrong.
+func (r rules) innerClash(t Task, first, second span) bool {
+	in := r.in("containerDefinitions").item(second.container).in("portMappings").item(second.mapping).in("containerPort")
+	port := max(first.first, second.first)
+	switch {
+	case first.container != second.container:
+		in.require(false, "let one of them listen on another port, or use networkMode bridge",
+			"container %s maps %d/%s too, and with networkMode %s the containers of a task share one network namespace",
+			quote(t.Containers[first.container].Name), port, first.protocol, quote(string(t.Network)))
+	case first.first != first.last || second.first != second.last:
+		in.require(false, "leave it out of one of the two", "port %d/%s is in two mappings", port, first.protocol)
+	default:
+		return false // the same port twice has two ports of the host
+	}
+	return true
+}
+
+// clashes calls f for spans that overlap, the first of each pair being before
+// the second in the document. It tells at least one pair of each heap.
+func clashes(spans []span, f func(first, second span)) {
+	slices.SortStableFunc(spans, func(a, b span) int {
+		return cmp.Or(strings.Compare(a.protocol, b.protocol), a.first-b.first)
+	})
+	for i := 1; i < len(spans); i++ {
+		a, b := spans[i-1], spans[i]
+		if a.protocol == b.protocol && b.first <= a.last {
+			if a.container > b.container || a.container == b.container && a.mapping > b.mapping {
+				f(b, a)
+			} else {
+				f(a, b)
+			}
+		}
+		if a.protocol == b.protocol && a.last > b.last {
+			spans[i] = a // the one that reaches further may meet the next as well
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package taskdef
+
+import (
+	"math"
+	"time"
+)
+
+// RestartPolicy says when a container that exited is started again.
+type RestartPolicy struct {
+	// IgnoredExitCodes are those after which it is not; at most 50.
+	IgnoredExitCodes []int `json:"ignoredExitCodes,omitempty"`
+	// AttemptPeriod is how long a container must have run to be restarted: 60 s to
+	// 1800 s, default 300 s (ECS restart tracker).
+	AttemptPeriod time.Duration `json:"attemptPeriod"`
+	// BackOff (x-podtask) is the pause, 1 s to 300 s, before a container is restarted
+	// that ran for less than AttemptPeriod; it doubles with each such run in a row up to
+	// 5 minutes. 0, as on ECS: such a container is not restarted at all.
+	BackOff time.Duration `json:"backOff,omitempty"`
+	// MaxCount (x-podtask) is how often the container is restarted in all; 0: any number of times.
+	MaxCount int `json:"maxCount,omitempty"`
+}
+
+func (c cursor) restartPolicy() *RestartPolicy {
+	if !c.want(object, `write {"enabled": true}`) {
+		return nil
+	}
+	p := RestartPolicy{AttemptPeriod: c.at("restartAttemptPeriod").seconds(0, 300*time.Second)}
+	if x := c.at(extensionMember); x.present() {
+		x.want(object, "")
+		p.BackOff = x.at("backOff").seconds(0, 0)
+		p.MaxCount = int(x.at("maxCount").integer(0, 0))
+	}
+	for _, item := range c.at("ignoredExitCodes").list("write a list of exit codes") {
+		p.IgnoredExitCodes = append(p.IgnoredExitCodes, int(item.integer(0, 0)))
+	}
+	enabled := c.at("enabled")
+	if !enabled.present() && !c.node.empty() {
+		c.wrong("enabled is missing", `write "enabled": true`)
+	}
+	if !enabled.flag(false) {
+		return nil
+	}
+	return &p
+}
+
+func (r rules) restartPolicy(p *RestartPolicy) {
+	if p == nil {
+		return
+	}
+	in := r.in("restartPolicy")
+	in.in("restartAttemptPeriod").within(seconds(p.AttemptPeriod), 60, 1800, " seconds")
+	if p.BackOff != 0 {
+		in.in(extensionMember).in("backOff").within(seconds(p.BackOff), 1, 300, " seconds")
+	}
+	in.in(extensionMember).in("maxCount").require(0 <= p.MaxCount && p.MaxCount <= math.MaxInt32, "", "maxCount is out of range: it must be 0, for any number of times, or more")
+	in.in("ignoredExitCodes").require(len(p.IgnoredExitCodes) <= 50, "", "there are %d ignoredExitCodes, more than 50", len(p.IgnoredExitCodes))
+	for i, code := range p.IgnoredExitCodes {
+		in.in("ignoredExitCodes").item(i).require(0 <= code && code <= 255, "", "%d is not an exit code: they go from 0 to 255", code)
+	}
+}

@@ -1,0 +1,181 @@
+package taskdef
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// SecretValue says where a secret comes from. It never holds the secret.
+type SecretValue struct {
+	// ValueFrom is the text of the document.
+	ValueFrom string `json:"valueFrom"`
+	// ID is ValueFrom without what selects a part of it: the ARN of a Secrets
+	// Manager secret, or the ARN or name of an SSM parameter. It is empty where
+	// ValueFrom is a source itself.
+	ID string `json:"id,omitempty"`
+	// JSONKey selects a member of a secret that is a JSON object; empty for the
+	// whole text.
+	JSONKey string `json:"jsonKey,omitempty"`
+	// VersionStage and VersionID select a version on AWS. A local source has one
+	// version only, so they have no effect here.
+	VersionStage string `json:"versionStage,omitempty"`
+	VersionID    string `json:"versionID,omitempty"`
+	// Source is where the value is on this host: podman:NAME, file:PATH, env:NAME,
+	// credential:NAME or command:LINE (package secrets). It is empty for a secret that is mapped to nothing, which
+	// Report.Needs names.
+	Source string `json:"source,omitempty"`
+}
+
+// Secret is a secret given to a container as a variable.
+type Secret struct {
+	Name string `json:"name"`
+	SecretValue
+}
+
+// SecretFile is a secret given to a container as a file (x-podtask).
+type SecretFile struct {
+	Path string `json:"path"` // absolute, in the container
+	// Mode is the file's permissions, 0400 where the document has none; UID and
+	// GID its owner in the container.
+	Mode uint32 `json:"mode"`
+	UID  int    `json:"uid,omitempty"`
+	GID  int    `json:"gid,omitempty"`
+	SecretValue
+}
+
+// secretSources are the ways in which a secret may come from this host.
+var secretSources = []string{"podman:", "file:", "env:", "credential:", "command:"}
+
+// IsSecretSource reports whether s names a source of this host, as in
+// "file:PATH", rather than a secret of AWS.
+func IsSecretSource(s string) bool {
+	return slices.ContainsFunc(secretSources, func(prefix string) bool {
+		rest, ok := strings.CutPrefix(s, prefix)
+		return ok && rest != ""
+	})
+}
+
+const secretSourceRule = "write podman:NAME, file:PATH, env:NAME, credential:NAME or command:LINE"
+
+var (
+	secretARN    = regexp.MustCompile(`^(arn:aws[a-z-]*:secretsmanager:[a-z0-9-]*:[0-9]*:secret:[^:]+)(?::([^:]*):([^:]*):([^:]*))?$`)
+	parameterARN = regexp.MustCompile(`^arn:aws[a-z-]*:ssm:[a-z0-9-]*:[0-9]*:parameter/[A-Za-z0-9_./-]+$`)
+	parameter    = regexp.MustCompile(`^[A-Za-z0-9_./-]+$`)
+)
+
+// ParseSecretValue reads the valueFrom of a secret: the ARN of a Secrets Manager
+// secret, with ":json-key:version-stage:version-id" behind it or not, the ARN or
+// name of an SSM parameter, or a source of this host. The error says what is
+// wrong with it.
+func ParseSecretValue(valueFrom string) (SecretValue, error) {
+	v := SecretValue{ValueFrom: valueFrom}
+	if IsSecretSource(valueFrom) {
+		v.Source = valueFrom
+		return v, nil
+	}
+	if m := secretARN.FindStringSubmatch(valueFrom); m != nil {
+		v.ID, v.JSONKey, v.VersionStage, v.VersionID = m[1], m[2], m[3], m[4]
+		return v, nil
+	}
+	if parameterARN.MatchString(valueFrom) || len(valueFrom) <= 1011 && parameter.MatchString(valueFrom) {
+		v.ID = valueFrom
+		return v, nil
+	}
+	switch {
+	case valueFrom == "":
+		return v, fmt.Errorf("valueFrom is missing")
+	case strings.Contains(valueFrom, ":secretsmanager:"):
+		return v, fmt.Errorf("valueFrom %s is not the ARN of a secret, with nothing or with :json-key:version-stage:version-id behind it", quote(valueFrom))
+	}
+	return v, fmt.Errorf("valueFrom %s is neither an ARN of Secrets Manager or SSM, nor the name of a parameter, nor a source", quote(valueFrom))
+}
+
+// secretValue decodes a member that says where a secret comes from.
+func (c cursor) secretValue() SecretValue {
+	s := c.str()
+	if s == "" || c.failed() {
+		return SecretValue{}
+	}
+	v, err := ParseSecretValue(s)
+	if err != nil {
+		c.wrong(err.Error(), secretSourceRule)
+		return SecretValue{}
+	}
+	return c.p.source(v)
+}
+
+func (c cursor) secrets() []Secret {
+	var secrets []Secret
+	for _, item := range c.list(`write a list of {"name": ..., "valueFrom": ...}`) {
+		item.want(object, `write {"name": ..., "valueFrom": ...}`)
+		secrets = append(secrets, Secret{item.at("name").str(), item.at("valueFrom").secretValue()})
+	}
+	return secrets
+}
+
+func (c cursor) repositoryCredentials() *SecretValue {
+	if !c.filled() {
+		return nil
+	}
+	c.want(object, "")
+	v := c.at("credentialsParameter").secretValue()
+	return &v
+}
+
+func (c cursor) secretFiles() []SecretFile {
+	var files []SecretFile
+	for _, item := range c.list(`write a list of {"path": ..., "valueFrom": ...}`) {
+		item.want(object, `write {"path": ..., "valueFrom": ...}`)
+		files = append(files, SecretFile{
+			Path: item.at("path").str(), Mode: item.at("mode").fileMode(0o400),
+			UID: int(item.at("uid").integer(0, 0)), GID: int(item.at("gid").integer(0, 0)),
+			SecretValue: item.at("valueFrom").secretValue(),
+		})
+	}
+	return files
+}
+
+// secretValue reports a secret that cannot be had; the rules stand at the member
+// that says where it comes from.
+func (r rules) secretValue(v SecretValue) {
+	switch {
+	case v.ValueFrom == "":
+		r.require(false, "say where the secret comes from", "%s is missing", r.path[len(r.path)-1])
+	case v.Source == "":
+		r.need(fmt.Sprintf("give --map-secret %s=SOURCE, where SOURCE is podman:NAME, file:PATH, env:NAME, credential:NAME or command:LINE", shellWord(v.ID)),
+			"the secret %s is on AWS and mapped to nothing here", quote(v.ID))
+	default:
+		r.require(IsSecretSource(v.Source), secretSourceRule, "the source of the secret is not valid")
+	}
+}
+
+func (r rules) secrets(c Container) {
+	seen := make(map[string]string)
+	for _, v := range c.Environment {
+		seen[v.Name] = "a variable"
+	}
+	for i, s := range c.Secrets {
+		in := r.in("secrets").item(i)
+		complaint := envNameComplaint(s.Name)
+		if other := seen[s.Name]; complaint == "" && other != "" {
+			complaint = fmt.Sprintf("the name %s is taken by %s", quote(s.Name), other)
+		}
+		in.in("name").require(complaint == "", "", "%s", complaint)
+		seen[s.Name] = "another secret"
+		in.in("valueFrom").secretValue(s.SecretValue)
+	}
+	if c.RepositoryCredentials != nil {
+		r.in("repositoryCredentials").in("credentialsParameter").secretValue(*c.RepositoryCredentials)
+	}
+	paths := make(map[string]bool)
+	for i, f := range c.Extensions.SecretFiles {
+		in := r.in(extensionMember).in("secretFiles").item(i)
+		in.in("path").absolutePath("path", f.Path)
+		in.in("path").require(!paths[f.Path], "choose another path", "two secrets have the path %s", quote(f.Path))
+		paths[f.Path] = true
+		in.in("mode").require(f.Mode <= 0o777, "", "mode is out of range: it must be 0000 to 0777")
+		in.in("valueFrom").secretValue(f.SecretValue)
+	}
+}

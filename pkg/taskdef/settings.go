@@ -1,0 +1,106 @@
+package taskdef
+
+import (
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Settings are what a command line adds to a document. The zero value adds
+// nothing.
+type Settings struct {
+	// Vars are the values of placeholders: NAME for ${NAME} and <NAME>.
+	Vars map[string]string
+	// Volumes are absolute paths of this host, by the names of volumes.
+	Volumes map[string]string
+	// Secrets are sources as in SecretValue.Source. A key is an ARN or the name of
+	// a parameter, and the source is the secret, of which the document may want a
+	// JSON key; or a key is a whole valueFrom with a JSON key, and the source is
+	// that member's value.
+	Secrets map[string]string
+	// EnvFiles are paths of this host, by the ARNs of environment files on S3.
+	EnvFiles map[string]string
+	// Override is what a run changes; nil for nothing.
+	Override *Override
+	// Env are variables for every container. They go before those of Override, and
+	// these before those of the document.
+	Env []EnvVar
+	// Target is a launch type whose rules are applied besides.
+	Target Target
+	// Dir is where the document lies, an absolute path: relative paths of
+	// environment files and of secrets start there. Empty leaves them as they are.
+	Dir string
+}
+
+// source gives v the source that is set for it.
+func (p *parser) source(v SecretValue) SecretValue {
+	s := p.settings
+	if file, ok := strings.CutPrefix(v.Source, "file:"); ok && s.Dir != "" && !path.IsAbs(file) {
+		v.Source = "file:" + path.Join(s.Dir, file)
+	}
+	if v.Source != "" {
+		return v
+	}
+	if source, ok := s.Secrets[v.ValueFrom]; ok && v.ValueFrom != v.ID {
+		p.used["secret "+v.ValueFrom] = true
+		v.Source, v.JSONKey = source, ""
+		return v
+	}
+	p.used["secret "+v.ID] = true
+	v.Source = s.Secrets[v.ID]
+	return v
+}
+
+// answerSettings warns of what the command line gives and the document has no
+// use for, because it may be misspelled.
+func (p *parser) answerSettings(t Task) {
+	warn := func(flag, key, what string, names []string) {
+		p.warnings = append(p.warnings, Problem{p.name, "", 1, 1, flag + " " + quote(key) + ": the task has no such " + what, didYouMean(key, names)})
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.settings.Volumes)) {
+		if !p.used["volume "+name] {
+			warn("--map-volume", name, "volume", t.volumeNames())
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(p.settings.Secrets)) {
+		if !p.used["secret "+id] {
+			warn("--map-secret", id, "secret", nil)
+		}
+	}
+}
+
+// placeholder is text that stands for a value which is given elsewhere: ${NAME}
+// as templates have it, <NAME> as CodePipeline has it.
+var placeholder = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_.-]*)\}|<([A-Za-z_][A-Za-z0-9_]*)>`)
+
+// substitute puts the values of placeholders into every text below n. Those
+// without a value stay as they are.
+func (s Settings) substitute(n *node) {
+	if len(s.Vars) == 0 {
+		return
+	}
+	if n.kind == text {
+		n.text = placeholder.ReplaceAllStringFunc(n.text, func(match string) string {
+			if value, ok := s.Vars[strings.Trim(match, "${}<>")]; ok {
+				return value
+			}
+			return match
+		})
+	}
+	for _, item := range n.items {
+		s.substitute(item)
+	}
+	for _, f := range n.fields {
+		s.substitute(f.value)
+	}
+}
+
+// shellWord quotes s where a shell would not take it as it is.
+func shellWord(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./_-") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

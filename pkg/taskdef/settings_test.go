@@ -1,0 +1,140 @@
+package taskdef
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const templated = `{
+  "family": "shop", "memory": "${MEMORY}",
+  "volumes": [
+    {"name": "cache", "host": {}},
+    {"name": "files", "efsVolumeConfiguration": {"fileSystemId": "fs-1"}},
+    {"name": "disk", "configuredAtLaunch": true},
+    {"name": "plug", "dockerVolumeConfiguration": {"driver": "rexray/ebs", "scope": "shared"}},
+    {"name": "net", "dockerVolumeConfiguration": {"scope": "task", "driverOpts": {"type": "nfs"}}}
+  ],
+  "containerDefinitions": [{
+    "name": "web", "image": "<IMAGE1_NAME>", "essential": "${ESSENTIAL}",
+    "command": ["sh", "-c", "echo ${HOME} <not_this>"],
+    "environment": [{"name": "DB", "value": "${DB_HOST}"}],
+    "environmentFiles": [{"type": "s3", "value": "arn:aws:s3:::bucket/a.env"}],
+    "repositoryCredentials": {"credentialsParameter": "arn:aws:secretsmanager:eu-central-1:123456789012:secret:hub-AbCdEf"},
+    "secrets": [
+      {"name": "USER", "valueFrom": "arn:aws:secretsmanager:eu-central-1:123456789012:secret:db-AbCdEf:user::"},
+      {"name": "PASSWORD", "valueFrom": "arn:aws:secretsmanager:eu-central-1:123456789012:secret:db-AbCdEf:password:AWSPREVIOUS:"},
+      {"name": "LOCAL", "valueFrom": "file:local.txt"}
+    ]
+  }]
+}`
+
+func TestNeedsNameTheFlagThatGivesThem(t *testing.T) {
+	t.Parallel()
+	task, report, err := Parse("d.json", []byte(templated))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var flags []string
+	for _, n := range report.Needs {
+		flags = append(flags, strings.TrimPrefix(strings.SplitN(n.Fix, ", where", 2)[0], "give "))
+	}
+	const arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:"
+	want := []string{
+		"--var MEMORY=VALUE",
+		"--map-volume files=PATH", "--map-volume disk=PATH", "--map-volume plug=PATH", "--map-volume net=PATH",
+		"--var IMAGE1_NAME=VALUE", "--var ESSENTIAL=VALUE",
+		"--map-env-file arn:aws:s3:::bucket/a.env=PATH",
+		"--map-secret " + arn + "hub-AbCdEf=SOURCE",
+		"--map-secret " + arn + "db-AbCdEf=SOURCE", "--map-secret " + arn + "db-AbCdEf=SOURCE",
+	}
+	if diff := cmp.Diff(want, flags); diff != "" {
+		t.Error(diff)
+	}
+	if err := task.Check(); err == nil {
+		t.Error("a task that needs more passes Check")
+	}
+}
+
+func TestSettingsGiveWhatIsNeeded(t *testing.T) {
+	t.Parallel()
+	const arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:"
+	s := Settings{
+		Vars:    map[string]string{"MEMORY": "2 GB", "IMAGE1_NAME": "registry.example.com/web:7", "ESSENTIAL": "true", "DB_HOST": "db.local"},
+		Volumes: map[string]string{"files": "/srv/files", "disk": "/srv/disk", "plug": "/srv/plug", "net": "/srv/net"},
+		Secrets: map[string]string{
+			arn + "hub-AbCdEf":                      "podman:hub",
+			arn + "db-AbCdEf":                       "file:/run/db.json",
+			arn + "db-AbCdEf:password:AWSPREVIOUS:": "env:DB_PASSWORD",
+		},
+		EnvFiles: map[string]string{"arn:aws:s3:::bucket/a.env": "a.env"},
+		Dir:      "/srv/shop",
+	}
+	task, report, err := s.Parse("d.json", []byte(templated))
+	if err != nil || len(report.Needs) > 0 || len(report.Warnings) > 0 {
+		t.Fatal(report, err)
+	}
+	if err := task.Check(); err != nil {
+		t.Error(err)
+	}
+	web := task.Containers[0]
+	if task.Memory != 2<<30 || web.Image != "registry.example.com/web:7" || !web.Essential {
+		t.Errorf("placeholders give %d, %q, %v", task.Memory, web.Image, web.Essential)
+	}
+	if web.Command[2] != "echo ${HOME} <not_this>" || web.Environment[0].Value != "db.local" {
+		t.Errorf("texts are %q and %q", web.Command[2], web.Environment[0].Value)
+	}
+	if diff := cmp.Diff(Volume{Name: "files", Kind: VolumeBind, HostPath: "/srv/files"}, task.Volumes[1]); diff != "" {
+		t.Error(diff)
+	}
+	if web.EnvironmentFiles[0].Path != "/srv/shop/a.env" {
+		t.Errorf("the environment file is %q", web.EnvironmentFiles[0].Path)
+	}
+	type from struct{ Source, Key string }
+	got := []from{{web.RepositoryCredentials.Source, web.RepositoryCredentials.JSONKey}}
+	for _, secret := range web.Secrets {
+		got = append(got, from{secret.Source, secret.JSONKey})
+	}
+	// A whole valueFrom is mapped to the value itself, an ARN to the document that
+	// holds it.
+	if diff := cmp.Diff([]from{{"podman:hub", ""}, {"file:/run/db.json", "user"}, {"env:DB_PASSWORD", ""}, {"file:/srv/shop/local.txt", ""}}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestSettingsWithoutUseAreNamed(t *testing.T) {
+	t.Parallel()
+	s := Settings{Volumes: map[string]string{"chache": "/x"}, Secrets: map[string]string{"/a/b": "env:A"}}
+	_, report, err := s.Parse("d", []byte(minimal(`"volumes": [{"name": "cache"}],`, "")))
+	if err != nil || len(report.Warnings) != 2 || !strings.Contains(report.Warnings[0].String(), `did you mean "cache"?`) {
+		t.Errorf("%v %v", report.Warnings, err)
+	}
+}
+
+func TestSecretValues(t *testing.T) {
+	t.Parallel()
+	const arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:db-AbCdEf"
+	for in, want := range map[string]SecretValue{
+		arn:                       {ID: arn},
+		arn + ":key::":            {ID: arn, JSONKey: "key"},
+		arn + ":::id":             {ID: arn, VersionID: "id"},
+		arn + ":key:AWSCURRENT:1": {ID: arn, JSONKey: "key", VersionStage: "AWSCURRENT", VersionID: "1"},
+		"arn:aws-cn:ssm:cn-north-1:123456789012:parameter/a/b": {ID: "arn:aws-cn:ssm:cn-north-1:123456789012:parameter/a/b"},
+		"/a/b.c":              {ID: "/a/b.c"},
+		"name":                {ID: "name"},
+		"podman:db":           {Source: "podman:db"},
+		"command:/bin/pass x": {Source: "command:/bin/pass x"},
+	} {
+		want.ValueFrom = in
+		got, err := ParseSecretValue(in)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v %s", in, err, diff)
+		}
+	}
+	for _, in := range []string{"", arn + ":key", arn + ":a:b:c:d", "arn:aws:s3:::b/x", "vault:x", "podman:", "a b", strings.Repeat("a", 1012)} {
+		if v, err := ParseSecretValue(in); err == nil {
+			t.Errorf("%q is accepted: %+v", in, v)
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package taskdef
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Target is a launch type of ECS whose own rules are applied besides. They are
+// about where else the definition is to run, never about this host.
+type Target string
+
+// The launch types that have rules of their own.
+const (
+	TargetNone    Target = ""
+	TargetEC2     Target = "ec2"
+	TargetFargate Target = "fargate"
+)
+
+// Targets are the launch types that have rules of their own.
+var Targets = []Target{TargetEC2, TargetFargate}
+
+// fargateForbids are the members that a task on Fargate cannot have (the ECS
+// model's documentation of each).
+var fargateForbids = []string{
+	"ipcMode", "placementConstraints", "inferenceAccelerators",
+	"volumes[].dockerVolumeConfiguration", "volumes[].host.sourcePath", "volumes[].fsxWindowsFileServerVolumeConfiguration",
+	inContainer + "credentialSpecs", inContainer + "dockerSecurityOptions", inContainer + "extraHosts", inContainer + "hostname",
+	inContainer + "links", inContainer + "resourceRequirements",
+	inContainer + "linuxParameters.devices", inContainer + "linuxParameters.maxSwap",
+	inContainer + "linuxParameters.sharedMemorySize", inContainer + "linuxParameters.swappiness",
+}
+
+// ec2Forbids are the members that only a task on Fargate can have.
+var ec2Forbids = []string{"ephemeralStorage"}
+
+// fargateSizes are the amounts of memory for each amount of cpu: from least to
+// most GiB in steps. The smallest has half a GiB besides.
+var fargateSizes = []struct{ units, least, most, step int64 }{
+	{256, 1, 2, 1}, {512, 1, 4, 1}, {1024, 2, 8, 1}, {2048, 4, 16, 1}, {4096, 8, 30, 1}, {8192, 16, 60, 4}, {16384, 32, 120, 8},
+}
+
+// answerTarget applies the rules of the launch type.
+func (p *parser) answerTarget(def cursor, t Task) {
+	forbids := map[Target][]string{TargetEC2: ec2Forbids, TargetFargate: fargateForbids}[p.settings.Target]
+	for _, path := range forbids {
+		def.each(strings.Split(path, "."), func(c cursor) {
+			if !c.node.empty() {
+				c.wrong(path[strings.LastIndexByte(path, '.')+1:]+" is not supported on "+p.settings.Target.words(), "remove it, or aim at another launch type")
+			}
+		})
+	}
+	var found []finding
+	r := rules{found: &found}
+	switch p.settings.Target {
+	case TargetEC2:
+		r.ec2(t)
+	case TargetFargate:
+		r.fargate(t)
+	}
+	for _, f := range found {
+		p.addFinding(def, f)
+	}
+}
+
+func (t Target) words() string {
+	return map[Target]string{TargetEC2: "EC2", TargetFargate: "Fargate"}[t]
+}
+
+// each calls f for every value at a path of the table.
+func (c cursor) each(path []string, f func(cursor)) {
+	if len(path) == 0 {
+		f(c)
+		return
+	}
+	name, inList := strings.CutSuffix(path[0], "[]")
+	next := c.at(name)
+	switch {
+	case !next.present():
+	case !inList:
+		next.each(path[1:], f)
+	case next.node.kind == list:
+		for i := range next.node.items {
+			next.step(strconv.Itoa(i)).each(path[1:], f)
+		}
+	}
+}
+
+func (r rules) ec2(t Task) {
+	for i, c := range t.Containers {
+		r.in("containerDefinitions").item(i).in("memory").require(t.Memory > 0 || c.Memory > 0 || c.MemoryReservation > 0,
+			"give memory or memoryReservation, or the task memory", "on EC2 a container needs memory or memoryReservation where the task has no memory")
+	}
+	r.reservations(t)
+}
+
+// reservations holds what the containers ask for against what the task has.
+func (r rules) reservations(t Task) {
+	var units, bytes int64
+	for _, c := range t.Containers {
+		units += c.CPU
+		if c.MemoryReservation > 0 {
+			bytes += c.MemoryReservation
+		} else {
+			bytes += c.Memory
+		}
+	}
+	r.in("cpu").require(t.CPU == 0 || float64(units) <= t.CPU*unitsPerVCPU, "raise it, or lower that of the containers",
+		"the containers ask for %d cpu units, more than the %v of the task", units, t.CPU*unitsPerVCPU)
+	r.in("memory").require(t.Memory == 0 || bytes <= t.Memory, "raise it, or lower that of the containers",
+		"the containers reserve %d MiB, more than the %d MiB of the task", bytes/mib, t.Memory/mib)
+}
+
+func (r rules) fargate(t Task) {
+	r.in("networkMode").require(t.Network == NetworkAWSVPC, `write "networkMode": "awsvpc"`, "Fargate has networkMode \"awsvpc\" only, not %q", t.Network)
+	r.in("pidMode").require(t.PIDMode != PIDHost, `use "task"`, "Fargate has no pidMode \"host\"")
+	r.fargateSize(t)
+	r.reservations(t)
+	for i, c := range t.Containers {
+		r.in("containerDefinitions").item(i).fargateContainer(c)
+	}
+}
+
+func (r rules) fargateContainer(c Container) {
+	r.in("privileged").require(!c.Privileged, "remove it, or aim at another launch type", "privileged is not supported on Fargate")
+	for i, name := range c.Linux.CapAdd {
+		r.in("linuxParameters").in("capabilities").in("add").item(i).require(name == "SYS_PTRACE", "", "Fargate adds SYS_PTRACE only, not %s", quote(name))
+	}
+	for i, l := range c.Linux.Ulimits {
+		r.in("ulimits").item(i).in("name").require(l.Name == "nofile", "", "Fargate sets nofile only, not %s", quote(l.Name))
+	}
+	drivers := []string{"awslogs", "splunk", "awsfirelens"}
+	r.in("logConfiguration").in("logDriver").require(c.Log == nil || slices.Contains(drivers, string(c.Log.Driver)), "use "+strings.Join(drivers, ", "),
+		"Fargate has no such log driver")
+	for _, limit := range []struct {
+		member string
+		value  time.Duration
+	}{{"startTimeout", c.StartTimeout}, {"stopTimeout", c.StopTimeout}} {
+		if limit.value != 0 {
+			r.in(limit.member).within(seconds(limit.value), 2, 120, " seconds on Fargate")
+		}
+	}
+}
+
+func (r rules) fargateSize(t Task) {
+	r.in("cpu").require(t.CPU > 0, "", "Fargate needs the cpu of the task")
+	r.in("memory").require(t.Memory > 0, "", "Fargate needs the memory of the task")
+	if t.CPU == 0 || t.Memory == 0 {
+		return
+	}
+	var all []string
+	for _, s := range fargateSizes {
+		all = append(all, strconv.FormatInt(s.units, 10))
+		if float64(s.units) != t.CPU*unitsPerVCPU {
+			continue
+		}
+		const gib = 1 << 30
+		whole := t.Memory%(s.step*gib) == 0 && s.least*gib <= t.Memory && t.Memory <= s.most*gib
+		words := fmt.Sprintf("%d to %d GB in steps of %d", s.least, s.most, s.step)
+		if s.units == 256 {
+			words = "0.5, 1 or 2 GB"
+			whole = whole || t.Memory == gib/2
+		}
+		r.in("memory").require(whole, "use "+words, "with %d cpu units Fargate has no %d MiB of memory", s.units, t.Memory/mib)
+		return
+	}
+	r.in("cpu").require(false, "use "+strings.Join(all, ", "), "Fargate has no size of %v cpu units", t.CPU*unitsPerVCPU)
+}

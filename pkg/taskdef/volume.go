@@ -1,0 +1,302 @@
+package taskdef
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Volume is a volume that containers of the task may mount.
+type Volume struct {
+	Name string     `json:"name"`
+	Kind VolumeKind `json:"kind"`
+	// HostPath is the absolute path of a VolumeBind.
+	HostPath string `json:"hostPath,omitempty"`
+	// Autoprovision: a VolumeShared that is missing is made; else it must exist.
+	Autoprovision bool `json:"autoprovision,omitempty"`
+	// Driver is "local" or empty; DriverOpts and Labels are for a volume that is
+	// made, VolumeTask or VolumeShared.
+	Driver     string            `json:"driver,omitempty"`
+	DriverOpts map[string]string `json:"driverOpts,omitempty"`
+	Labels     map[string]string `json:"labels,omitempty"`
+	// Relabel is the SELinux option of a VolumeBind (x-podtask): "shared" (z),
+	// "private" (Z), or empty to leave labels as they are.
+	Relabel string `json:"relabel,omitempty"`
+	// Remote says in words what a VolumeRemote is.
+	Remote string `json:"remote,omitempty"`
+}
+
+// VolumeKind says where the data of a volume lies.
+type VolumeKind string
+
+// The kinds of volumes.
+const (
+	// VolumeBind is a path of the host (host.sourcePath, or --map-volume).
+	VolumeBind VolumeKind = "bind"
+	// VolumeTask is made for the task and removed with it.
+	VolumeTask VolumeKind = "task"
+	// VolumeShared is named by the engine as in the document and never removed.
+	VolumeShared VolumeKind = "shared"
+	// VolumeRemote lies where this host cannot mount it (EFS, FSx, EBS, S3 Files,
+	// a plug-in). A task that has one is not complete: Report.Needs names it.
+	VolumeRemote VolumeKind = "remote"
+)
+
+// Mount is a volume seen at a path of a container.
+type Mount struct {
+	Volume   string `json:"volume"`        // Name of one of Task.Volumes
+	Path     string `json:"containerPath"` // absolute
+	ReadOnly bool   `json:"readOnly,omitempty"`
+}
+
+// VolumesFrom takes over all mounts of another container.
+type VolumesFrom struct {
+	// Container is the index of the other container in Task.Containers.
+	Container int  `json:"container"`
+	ReadOnly  bool `json:"readOnly,omitempty"`
+}
+
+// Volume returns the volume with a name, and whether there is one.
+func (t Task) Volume(name string) (Volume, bool) {
+	i := slices.IndexFunc(t.Volumes, func(v Volume) bool { return v.Name == name })
+	if i < 0 {
+		return Volume{}, false
+	}
+	return t.Volumes[i], true
+}
+
+// Mounts returns all mounts of container i: its own, then those it takes over
+// from others, and what these take over. Of two at one path the first counts.
+// The task must be valid.
+func (t Task) Mounts(i int) []Mount {
+	mounts := slices.Clone(t.Containers[i].Mounts)
+	for _, from := range t.Containers[i].VolumesFrom {
+		for _, m := range t.Mounts(from.Container) {
+			m.ReadOnly = m.ReadOnly || from.ReadOnly
+			if !slices.ContainsFunc(mounts, func(o Mount) bool { return o.Path == m.Path }) {
+				mounts = append(mounts, m)
+			}
+		}
+	}
+	return mounts
+}
+
+// The words of volumes that this host cannot mount, by the member that asks for
+// them.
+var remoteVolumes = []struct{ member, words string }{
+	{"efsVolumeConfiguration", "an Amazon EFS file system"},
+	{"fsxWindowsFileServerVolumeConfiguration", "an Amazon FSx file system"},
+	{"s3filesVolumeConfiguration", "an Amazon S3 Files file system"},
+}
+
+func (c cursor) volumes() []Volume {
+	var volumes []Volume
+	for _, item := range c.list(`write a list of {"name": ...}`) {
+		item.want(object, `write {"name": ...}`)
+		volumes = append(volumes, item.volume())
+	}
+	return volumes
+}
+
+func (c cursor) volume() Volume {
+	v := Volume{Name: c.at("name").str(), Kind: VolumeTask}
+	host, docker := c.at("host"), c.at("dockerVolumeConfiguration")
+	given := 0
+	if host.filled() {
+		given++
+		host.want(object, `write {"sourcePath": "/path"} or {}`)
+		if v.HostPath = host.at("sourcePath").str(); v.HostPath != "" {
+			v.Kind = VolumeBind
+		}
+	}
+	if docker.filled() {
+		given++
+		docker.dockerVolume(&v)
+	}
+	for _, r := range remoteVolumes {
+		if in := c.at(r.member); in.filled() {
+			given++
+			in.want(object, "")
+			v.Kind, v.Remote = VolumeRemote, r.words
+		}
+	}
+	if c.at("configuredAtLaunch").flag(false) {
+		given++
+		v.Kind, v.Remote = VolumeRemote, "an Amazon EBS volume that is made when the task is launched"
+	}
+	if given > 1 {
+		c.wrong("the volume is configured in more than one way", "keep one of host, dockerVolumeConfiguration and the others")
+	}
+	if mapped, ok := c.p.settings.Volumes[v.Name]; ok && v.Name != "" {
+		c.p.used["volume "+v.Name] = true
+		v = Volume{Name: v.Name, Kind: VolumeBind, HostPath: mapped}
+	}
+	v.Relabel = c.at(extensionMember).at("selinuxRelabel").str()
+	c.at(extensionMember).want(object, "")
+	return v
+}
+
+func (c cursor) dockerVolume(v *Volume) {
+	c.want(object, "")
+	switch scope := c.at("scope"); scope.str() {
+	case "", "task":
+		v.Kind = VolumeTask
+	case "shared":
+		v.Kind = VolumeShared
+	default:
+		scope.wrong("scope cannot be "+quote(scope.node.text), "use task or shared")
+	}
+	v.Autoprovision = c.at("autoprovision").flag(false)
+	v.Driver = c.at("driver").str()
+	v.DriverOpts = c.at("driverOpts").texts()
+	v.Labels = c.at("labels").texts()
+	switch fs := v.DriverOpts["type"]; {
+	case v.Driver != "" && v.Driver != "local":
+		v.Kind, v.Remote = VolumeRemote, "a volume of the driver "+quote(v.Driver)
+	case slices.Contains([]string{"nfs", "nfs4", "cifs"}, fs):
+		v.Kind, v.Remote = VolumeRemote, "a network file system ("+fs+")"
+	}
+}
+
+func (c cursor) mounts(t Task) []Mount {
+	var mounts []Mount
+	names := t.volumeNames()
+	known := setOf(names)
+	for _, item := range c.list(`write a list of {"sourceVolume": ..., "containerPath": ...}`) {
+		item.want(object, `write {"sourceVolume": ..., "containerPath": ...}`)
+		source := item.at("sourceVolume")
+		m := Mount{Volume: source.str(), Path: item.at("containerPath").str(), ReadOnly: item.at("readOnly").flag(false)}
+		if !known[m.Volume] && m.Volume != "" && !source.failed() {
+			source.wrong("no volume named "+quote(m.Volume), whichName(m.Volume, names, "the volumes are "))
+		}
+		mounts = append(mounts, m)
+	}
+	return mounts
+}
+
+func setOf(words []string) map[string]bool {
+	set := make(map[string]bool, len(words))
+	for _, w := range words {
+		set[w] = true
+	}
+	return set
+}
+
+func (t Task) volumeNames() []string {
+	var names []string
+	for _, v := range t.Volumes {
+		names = append(names, v.Name)
+	}
+	return names
+}
+
+func (c cursor) volumesFrom(t Task) []VolumesFrom {
+	var froms []VolumesFrom
+	for _, item := range c.list(`write a list of {"sourceContainer": ...}`) {
+		item.want(object, `write {"sourceContainer": ...}`)
+		froms = append(froms, VolumesFrom{Container: item.at("sourceContainer").containerIndex(t), ReadOnly: item.at("readOnly").flag(false)})
+	}
+	return froms
+}
+
+func (r rules) volumes(t Task) {
+	first := make(map[string]int)
+	for i, v := range t.Volumes {
+		in := r.in("volumes").item(i)
+		in.in("name").require(v.Name != "", "give the volume a name", "name is missing")
+		in.in("name").require(v.Name == "" || namePattern.MatchString(v.Name), nameRule, "volume name %s is not valid", quote(v.Name))
+		if j, twice := first[v.Name]; twice && v.Name != "" {
+			in.in("name").require(false, "rename one of them", "volume %d is named %s too", j, quote(v.Name))
+		} else {
+			first[v.Name] = i
+		}
+		in.volume(v)
+	}
+}
+
+func (r rules) volume(v Volume) {
+	switch v.Kind {
+	case VolumeBind:
+		r.in("host").in("sourcePath").absolutePath("sourcePath", v.HostPath)
+	case VolumeTask:
+		r.in("dockerVolumeConfiguration").in("autoprovision").require(!v.Autoprovision, `set "scope": "shared", or leave autoprovision out`,
+			"autoprovision is for shared volumes: one of the task is always made")
+	case VolumeShared:
+	case VolumeRemote:
+		r.need(fmt.Sprintf("give --map-volume %s=PATH", v.Name), "the volume %s is %s, which cannot be mounted here", quote(v.Name), v.Remote)
+	default:
+		r.require(false, "", "the volume has no kind")
+	}
+	if v.Relabel != "" {
+		in := r.in(extensionMember)
+		in.word("selinuxRelabel", v.Relabel, "shared", "private")
+		in.in("selinuxRelabel").require(v.Kind == VolumeBind, "leave it out", "only a path of the host can be relabelled")
+	}
+}
+
+// absolutePath reports a path inside a container or of the host that is not
+// clean and absolute.
+func (r rules) absolutePath(what, p string) {
+	r.require(p != "", "", "%s is missing", what)
+	r.require(p == "" || strings.HasPrefix(p, "/"), "start it with /", "%s %s is not an absolute path", what, quote(p))
+	r.require(!slices.Contains(strings.Split(p, "/"), ".."), "write the path without ..", "%s %s goes up with \"..\"", what, quote(p))
+}
+
+func (r rules) mounts(t Task, c Container) {
+	seen := make(map[string]bool)
+	known := setOf(t.volumeNames())
+	for i, m := range c.Mounts {
+		in := r.in("mountPoints").item(i)
+		in.in("sourceVolume").require(m.Volume != "", "name one of the volumes", "sourceVolume is missing")
+		in.in("sourceVolume").require(known[m.Volume] || m.Volume == "", "", "no volume named %s", quote(m.Volume))
+		in.mountPath(m.Path, seen)
+	}
+	for i, tmp := range c.Linux.Tmpfs {
+		r.in("linuxParameters").in("tmpfs").item(i).mountPath(tmp.Path, seen)
+	}
+	for i, f := range c.VolumesFrom {
+		in := r.in("volumesFrom").item(i).in("sourceContainer")
+		if f.Container < 0 || f.Container >= len(t.Containers) {
+			in.require(false, "name the container whose volumes to mount", "sourceContainer is missing")
+			continue
+		}
+		from := t.Containers[f.Container].Name
+		in.require(from != c.Name, "remove it", "container %s takes volumes from itself", quote(c.Name))
+		twice := slices.ContainsFunc(c.VolumesFrom[:i], func(o VolumesFrom) bool { return o.Container == f.Container })
+		in.require(!twice, "keep one of them", "the volumes of container %s are taken twice", quote(from))
+	}
+}
+
+// volumeCircle reports containers that take volumes from each other: none could
+// be made first.
+func (r rules) volumeCircle(t Task) {
+	edges := make([][]int, len(t.Containers))
+	for i, c := range t.Containers {
+		for _, f := range c.VolumesFrom {
+			if f.Container >= 0 && f.Container < len(t.Containers) && f.Container != i {
+				edges[i] = append(edges[i], f.Container)
+			}
+		}
+	}
+	_, remain := layers(edges)
+	if len(remain) == 0 {
+		return
+	}
+	var names []string
+	cycle := walk(edges, remain)
+	for _, i := range append(cycle, cycle[0]) {
+		names = append(names, printable(t.Containers[i].Name))
+	}
+	r.in("containerDefinitions").item(cycle[0]).in("volumesFrom").require(false, "remove one of them",
+		"containers take volumes from each other in a circle: %s", strings.Join(names, " -> "))
+}
+
+func (r rules) mountPath(p string, seen map[string]bool) {
+	in := r.in("containerPath")
+	in.absolutePath("containerPath", p)
+	clean := path.Clean(p)
+	in.require(p == "" || clean != "/", "choose a path below it", "the root of the container cannot be a mount")
+	in.require(p == "" || !seen[clean], "choose another path", "something else is mounted at %s", quote(p))
+	seen[clean] = true
+}

@@ -1,0 +1,209 @@
+package taskunit_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/containers/podman/v5/pkg/systemd/parser"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/podtask/podtask/pkg/taskunit"
+	"github.com/podtask/podtask/pkg/unitdir"
+)
+
+// A fixture is a unit file, or several in a txtar archive, that says in its
+// comments what must come of it. $DIR is the directory of the units.
+//
+//	## makes web-task.service       this service; without a line, none
+//	## has [Unit] Key=value         the service has this assignment
+//	## lacks [Unit] Key=            it has none that begins so
+//	## command WORD...              the words of ExecStart
+//	## arg WORD, no-arg PREFIX      ExecStart has the word, none that begins so
+//	## link PATH -> TARGET          this link; every one must be named
+//	## error LINE: TEXT             this problem; every one must be named
+//	## warning LINE: TEXT           and likewise
+//
+// A problem of another file has its path before the line.
+func TestFixtures(t *testing.T) {
+	t.Parallel()
+	names, err := filepath.Glob("testdata/*.t*")
+	if err != nil || len(names) < 60 {
+		t.Fatalf("%d fixtures: %v", len(names), err)
+	}
+	for _, name := range names {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			t.Parallel()
+			fx := load(t, name)
+			for _, path := range fx.units {
+				fx.check(t, path)
+			}
+		})
+	}
+}
+
+type fixture struct {
+	dir      string
+	units    []string // paths of the .task files that have something to say
+	services map[string]taskunit.Service
+	problems map[string][]string // by the unit that is to name them
+}
+
+func load(t *testing.T, name string) fixture {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &txtar.Archive{Files: []txtar.File{{Name: filepath.Base(name), Data: text}}}
+	if filepath.Ext(name) == ".txtar" {
+		a = txtar.Parse(text)
+	}
+	dir := t.TempDir()
+	if err := txtar.Write(a, dir); err != nil {
+		t.Fatal(err)
+	}
+	env := func(key string) string { return map[string]string{"PODTASK_UNIT_DIRS": dir}[key] }
+	dirs, err := unitdir.Search(env, os.Getuid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources, problems := unitdir.Load(dirs)
+	services, more := taskunit.Generate(sources, taskunit.Options{Program: "/opt/podtask", Generator: "the generator"})
+	fx := fixture{dir: dir, services: map[string]taskunit.Service{}, problems: map[string][]string{}}
+	for _, s := range services {
+		fx.services[s.Source] = s
+	}
+	for _, f := range a.Files {
+		if filepath.Ext(f.Name) == ".task" && (len(a.Files) == 1 || strings.Contains(string(f.Data), "## ")) {
+			fx.units = append(fx.units, filepath.Join(dir, f.Name))
+		}
+	}
+	for _, p := range append(problems, more...) {
+		unit := p.Path
+		if filepath.Ext(unit) != ".task" { // a drop-in: the first unit answers for it
+			unit = fx.units[0]
+		}
+		fx.problems[unit] = append(fx.problems[unit], kind(p)+" "+p.String())
+	}
+	return fx
+}
+
+func kind(p taskunit.Problem) string {
+	if p.Warning {
+		return "warning"
+	}
+	return "error"
+}
+
+func (fx fixture) check(t *testing.T, path string) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expand := strings.NewReplacer("$DIR", fx.dir, "$PARENT", filepath.Dir(fx.dir))
+	service, made := fx.services[path]
+	unit := parser.NewUnitFile()
+	if err := unit.Parse(service.Text); made && err != nil {
+		t.Fatalf("Podman's parser does not take the service: %v", err)
+	}
+	argv, _ := unit.LookupLastArgs("Service", "ExecStart")
+	wanted := map[string]bool{}
+	var links []string
+	problems := slices.Clone(fx.problems[path])
+	for _, line := range strings.Split(strings.TrimPrefix(string(text), "\ufeff"), "\n") {
+		line, ok := strings.CutPrefix(strings.TrimSpace(line), "## ")
+		if !ok {
+			continue
+		}
+		verb, rest, _ := strings.Cut(expand.Replace(line), " ")
+		switch verb {
+		case "makes":
+			if rest == "nothing" {
+				break
+			}
+			wanted["made"] = true
+			if service.Name != rest {
+				t.Errorf("it makes %q, want %q", service.Name, rest)
+			}
+		case "has":
+			section, assignment, _ := strings.Cut(rest, " ")
+			if !slices.Contains(assignments(unit, section), assignment) {
+				t.Errorf("%s lacks %s", section, assignment)
+			}
+		case "lacks":
+			section, prefix, _ := strings.Cut(rest, " ")
+			if slices.ContainsFunc(assignments(unit, section), func(a string) bool { return strings.HasPrefix(a, prefix) }) {
+				t.Errorf("%s has %s", section, prefix)
+			}
+		case "command":
+			if got := strings.Join(argv, " "); got != rest {
+				t.Errorf("ExecStart is\n%s\nwant\n%s", got, rest)
+			}
+		case "arg":
+			if !slices.Contains(argv, rest) {
+				t.Errorf("ExecStart lacks %q", rest)
+			}
+		case "no-arg":
+			if slices.ContainsFunc(argv, func(a string) bool { return strings.HasPrefix(a, rest) }) {
+				t.Errorf("ExecStart has %q", rest)
+			}
+		case "link":
+			links = append(links, rest)
+		case "no-links":
+		case "error", "warning":
+			problems = fx.take(t, path, problems, verb, rest)
+		default:
+			t.Errorf("the fixture says %q, which means nothing", line)
+		}
+	}
+	if made != wanted["made"] {
+		t.Errorf("a service was made: %v, want %v", made, wanted["made"])
+	}
+	var got []string
+	for _, l := range service.Links {
+		got = append(got, l.Path+" -> "+l.Target)
+	}
+	slices.Sort(got)
+	slices.Sort(links)
+	if !slices.Equal(got, links) {
+		t.Errorf("links %q, want %q", got, links)
+	}
+	for _, p := range problems {
+		t.Errorf("not expected: %s", p)
+	}
+}
+
+// take removes the problem that was expected.
+func (fx fixture) take(t *testing.T, path string, problems []string, verb, expected string) []string {
+	at, text, _ := strings.Cut(expected, ": ")
+	file, line, ok := strings.Cut(at, ":")
+	if ok {
+		path = filepath.Join(fx.dir, file)
+	} else {
+		line = at
+	}
+	prefix := verb + " " + path + ":" + line + ": "
+	if line == "0" {
+		prefix = verb + " " + path + ": "
+	}
+	i := slices.IndexFunc(problems, func(p string) bool { return strings.HasPrefix(p, prefix) && strings.Contains(p, text) })
+	if i < 0 {
+		t.Errorf("missing: %s... %s", prefix, text)
+		return problems
+	}
+	return slices.Delete(problems, i, i+1)
+}
+
+func assignments(unit *parser.UnitFile, section string) []string {
+	var out []string
+	section = strings.Trim(section, "[]")
+	for _, key := range unit.ListKeys(section) {
+		for _, value := range unit.LookupAll(section, key) {
+			out = append(out, key+"="+value)
+		}
+	}
+	return out
+}

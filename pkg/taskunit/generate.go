@@ -1,0 +1,263 @@
+package taskunit
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/containers/podman/v5/pkg/systemd/parser"
+)
+
+// Service is a generated service.
+type Service struct {
+	// Name is the file's name: "web-task.service".
+	Name string
+	// Text is the file's content.
+	Text string
+	// Links are the symbolic links that [Install] asks for.
+	Links []Link
+	// Source is the path of the .task file.
+	Source string
+}
+
+// Link is a symbolic link in the directory of generated units.
+type Link struct {
+	// Path and Target are relative: "default.target.wants/web-task.service" and
+	// "../web-task.service".
+	Path, Target string
+}
+
+// Options say how services are generated.
+type Options struct {
+	// Program is podtask: an absolute path, or a name that systemd looks up.
+	Program string
+	// Generator is named in the first line of each file.
+	Generator string
+}
+
+// Generate makes the services of the .task files among the sources. The others,
+// Quadlet's, are there for their names only. A unit with a problem that is no
+// warning gets no service. Services are in the order of the sources, problems in
+// that of their places.
+func Generate(sources []Source, o Options) ([]Service, []Problem) {
+	g := generator{Options: o, sources: make(map[string]Source, len(sources)), made: map[string]string{}, tasks: map[string]string{}}
+	for _, s := range sources {
+		g.sources[s.Name] = s
+		if path.Ext(s.Name) != Extension {
+			g.made[s.service()+".service"] = s.File.Path
+		}
+	}
+	var services []Service
+	var problems []Problem
+	for _, s := range sources {
+		if path.Ext(s.Name) != Extension || s.File.Empty() {
+			continue
+		}
+		c := conversion{generator: &g, source: s, out: parser.NewUnitFile()}
+		service := c.convert()
+		if !slices.ContainsFunc(c.problems, func(p Problem) bool { return !p.Warning }) {
+			services = append(services, service)
+		}
+		problems = append(problems, c.problems...)
+	}
+	slices.SortStableFunc(problems, func(a, b Problem) int {
+		return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line))
+	})
+	return services, slices.Compact(problems)
+}
+
+type generator struct {
+	Options
+	sources map[string]Source
+	// made and tasks are the services and the names of tasks that are taken, and
+	// by which file.
+	made, tasks map[string]string
+}
+
+// conversion is that of one unit.
+type conversion struct {
+	*generator
+	source   Source
+	out      *parser.UnitFile
+	problems []Problem
+}
+
+func (c *conversion) wrong(at place, format string, args ...any) {
+	c.problems = append(c.problems, Problem{Path: at.path, Line: at.line, Message: fmt.Sprintf(format, args...)})
+}
+
+func (c *conversion) warn(at place, format string, args ...any) {
+	c.problems = append(c.problems, Problem{Path: at.path, Line: at.line, Message: fmt.Sprintf(format, args...), Warning: true})
+}
+
+// top is the place of the unit as a whole.
+func (c *conversion) top() place { return place{path: c.source.File.Path} }
+
+func (c *conversion) convert() Service {
+	for _, f := range c.source.files() {
+		c.problems = append(c.problems, f.problems...)
+	}
+	c.checkSections()
+	c.checkKeys()
+	name := c.source.service() + ".service"
+	c.checkServiceName(name)
+	c.comment()
+	c.unit()
+	c.copySection(taskSection, "X-"+taskSection)
+	c.service()
+	c.copySection(installSection, installSection)
+	for _, section := range c.otherSections() {
+		c.copySection(section, section)
+	}
+	links := c.links(name)
+	text, _ := c.out.ToString() // writing to memory does not fail
+	return Service{Name: name, Text: text, Links: links, Source: c.source.File.Path}
+}
+
+func (c *conversion) comment() {
+	c.out.Add(unitSection, "SourcePath", c.source.File.Path)
+	c.out.AddComment(unitSection, generated+c.Generator)
+}
+
+// generated begins the first line of a generated file.
+const generated = "Automatically generated for podtask by "
+
+// Generated reports whether the text of a file is that of a Service.
+func Generated(text string) bool { return strings.HasPrefix(text, "# "+generated) }
+
+// checkSections reports sections that are missing or that cannot be meant.
+func (c *conversion) checkSections() {
+	found := false
+	for _, f := range c.source.files() {
+		for _, at := range f.sections {
+			switch {
+			case at.section == taskSection:
+				found = true
+			case slices.Contains([]string{unitSection, serviceSection, installSection, quadletSection}, at.section):
+			case strings.HasPrefix(at.section, "X-"):
+			case groupOfQuadlet(at.section):
+				c.wrong(at, "[%s] has no place in a .task file: the containers of a task are in its Definition", at.section)
+			default:
+				c.warn(at, "section [%s] means nothing to podtask and systemd%s", at.section,
+					didYouMean(at.section, []string{unitSection, taskSection, serviceSection, installSection}))
+			}
+		}
+	}
+	if !found {
+		c.wrong(c.top(), "there is no section [Task], which names the Definition")
+	}
+}
+
+func groupOfQuadlet(section string) bool {
+	for ext, g := range groups {
+		if g == section && ext != Extension {
+			return true
+		}
+	}
+	return false
+}
+
+// otherSections are those that go through as they are.
+func (c *conversion) otherSections() []string {
+	var out []string
+	for _, f := range c.source.files() {
+		for _, at := range f.sections {
+			own := slices.Contains([]string{unitSection, taskSection, serviceSection, installSection, quadletSection}, at.section)
+			if !own && !slices.Contains(out, at.section) {
+				out = append(out, at.section)
+			}
+		}
+	}
+	return out
+}
+
+// checkKeys reports keys that do not exist.
+func (c *conversion) checkKeys() {
+	for section, known := range map[string][]string{taskSection: taskKeys(), installSection: installKeys, quadletSection: quadletKeys} {
+		for _, e := range c.source.entries(section) {
+			if !slices.Contains(known, e.key) && !strings.HasPrefix(e.key, "X-") {
+				c.wrong(e.place, "there is no key %s in [%s]%s", e.key, section, didYouMean(e.key, known))
+			}
+		}
+	}
+}
+
+// checkServiceName reports a name that systemd refuses or that is taken.
+func (c *conversion) checkServiceName(name string) {
+	if i := strings.IndexFunc(name, func(r rune) bool { return !validInName(r) }); i >= 0 {
+		c.wrong(c.top(), "%q cannot be the name of a unit: use letters, digits and any of : - _ . \\ @", name)
+	}
+	if other, taken := c.made[name]; taken {
+		c.wrong(c.top(), "%s makes %s already: set ServiceName= in one of them", other, name)
+		return
+	}
+	c.made[name] = c.source.File.Path
+}
+
+// validInName: see VALID_CHARS in systemd.unit(5).
+func validInName(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(`:-_.\@`, r)
+}
+
+// unit writes [Unit]: ours first, then what the author has.
+func (c *conversion) unit() {
+	if c.defaultDependencies() {
+		// The first waits for the network; it is there from Podman 5.3 on.
+		c.out.Add(unitSection, "Wants", "podman-user-wait-network-online.service podman.socket")
+		// The last so that it ends after us: at shutdown nobody starts it again.
+		c.out.Add(unitSection, "After", "podman-user-wait-network-online.service podman.socket podman.service")
+	}
+	c.out.Add(unitSection, "RequiresMountsFor", "%t/containers")
+	for _, e := range c.source.entries(unitSection) {
+		value := e.value
+		if slices.Contains(dependencyKeys, e.key) {
+			value = c.translate(e)
+		}
+		c.out.Add(unitSection, e.key, value)
+	}
+}
+
+func (c *conversion) defaultDependencies() bool {
+	e, ok := last(c.source.entries(quadletSection), "DefaultDependencies")
+	if !ok {
+		return true
+	}
+	switch strings.ToLower(e.value) {
+	case "1", "yes", "true", "on":
+		return true
+	case "0", "no", "false", "off":
+		return false
+	}
+	c.wrong(e.place, "DefaultDependencies=%s: it is true or false", e.value)
+	return true
+}
+
+// translate replaces the names of unit files in a list by those of their services.
+func (c *conversion) translate(e entry) string {
+	list := strings.Fields(e.value)
+	for i, name := range list {
+		ext := path.Ext(name)
+		if _, ok := suffixes[ext]; !ok {
+			continue
+		}
+		s, ok := c.sources[name]
+		if before, _, instance := strings.Cut(name, "@"); !ok && instance {
+			s, ok = c.sources[before+"@"+ext]
+		}
+		if !ok {
+			c.warn(e.place, "%s=%s: there is no such file in the unit directories", e.key, name)
+		}
+		s.Name = name
+		list[i] = s.service() + ".service"
+	}
+	return strings.Join(list, " ")
+}
+
+// copySection copies a section as it stands.
+func (c *conversion) copySection(from, to string) {
+	for _, e := range c.source.entries(from) {
+		c.out.Add(to, e.key, e.value)
+	}
+}

@@ -1,0 +1,249 @@
+package taskunit
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/xrash/smetrics"
+)
+
+// The sections of a .task file that are ours to understand.
+const (
+	unitSection    = "Unit"
+	taskSection    = "Task"
+	serviceSection = "Service"
+	installSection = "Install"
+	quadletSection = "Quadlet"
+)
+
+// key is a key of [Task].
+type key struct {
+	name string
+	// many: each assignment counts; otherwise the last one.
+	many bool
+	// flag of `podtask run` and the values of it that an assignment gives. Keys
+	// without are dealt with by the generator itself.
+	flag string
+	read func(e entry) ([]string, error)
+}
+
+// keys are those of [Task] in the order of the command line. Spellings are those
+// of Quadlet, and for limits those of systemd.resource-control(5).
+var keys = []key{
+	{name: "Definition"},
+	{name: "TaskName"},
+	{name: "ServiceName"},
+	{name: "GlobalArgs", many: true},
+	{name: "PodtaskArgs", many: true},
+	{name: "Notify"},
+	{name: "AutoUpdate", flag: "auto-update", read: oneOf(map[string]string{"registry": "registry"})},
+	{name: "Environment", many: true, flag: "env", read: readEnvironment},
+	{name: "EnvironmentFile", many: true, flag: "env-file", read: readPath},
+	{name: "Secret", many: true, flag: "secret", read: readSecret},
+	{name: "PublishPort", many: true, flag: "publish", read: readPort},
+	{name: "Network", flag: "network", read: oneOf(map[string]string{"host": "host", "none": "none", "bridge": "bridge", "pasta": "pasta", "slirp4netns": "slirp4netns"})},
+	{name: "Pull", flag: "pull", read: oneOf(pulls)},
+	{name: "Limits", flag: "limits", read: oneOf(map[string]string{"enforce": "enforce", "best-effort": "best-effort", "off": "off"})},
+	{name: "MemoryMax", flag: "memory", read: readMemory},
+	{name: "CPUQuota", flag: "cpus", read: readCPU},
+	{name: "TasksMax", flag: "pids-limit", read: readCount},
+	{name: "StopTimeout", flag: "stop-timeout", read: readSeconds},
+}
+
+// pulls are podtask's pull behaviours, and Podman's words for them.
+var pulls = map[string]string{
+	"default": "default", "always": "always", "once": "once", "prefer-cached": "prefer-cached", "never": "never",
+	"newer": "default", "missing": "prefer-cached",
+}
+
+// notifies are the values of Notify.
+var notifies = map[string]string{"healthy": "healthy", "running": "running", "no": "no", "true": "running", "false": "no"}
+
+// The keys of other sections that mean something to the generator.
+var (
+	installKeys = []string{"Alias", "Also", "DefaultInstance", "RequiredBy", "UpheldBy", "WantedBy"}
+	quadletKeys = []string{"DefaultDependencies"}
+	// dependencyKeys of [Unit] hold names of units (as in Quadlet 5.5).
+	dependencyKeys = []string{
+		"After", "Before", "BindsTo", "Conflicts", "OnFailure", "OnSuccess", "PartOf", "PropagatesReloadTo", "PropagatesStopTo",
+		"ReloadPropagatedFrom", "Requires", "Requisite", "StopPropagatedFrom", "Upholds", "Wants",
+	}
+	// ownServiceKeys are written by the generator alone.
+	ownServiceKeys = []string{"ExecStart", "PIDFile", "BusName", "NotifyAccess", "RemainAfterExit", "GuessMainPID"}
+)
+
+func taskKeys() []string {
+	var names []string
+	for _, k := range keys {
+		names = append(names, k.name)
+	}
+	return names
+}
+
+// didYouMean is a question with the nearest of the words, or empty.
+func didYouMean(word string, list []string) string {
+	best, distance := "", 4
+	for _, w := range list {
+		if strings.EqualFold(w, word) {
+			return fmt.Sprintf("; did you mean %s?", w)
+		}
+		if d := smetrics.WagnerFischer(strings.ToLower(w), strings.ToLower(word), 1, 1, 1); d < distance && d <= len(w)/2 {
+			best, distance = w, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %s?", best)
+}
+
+func oneOf(values map[string]string) func(entry) ([]string, error) {
+	return func(e entry) ([]string, error) {
+		v, ok := values[e.value]
+		if !ok {
+			var list []string
+			for name := range values {
+				list = append(list, name)
+			}
+			slices.Sort(list)
+			return nil, fmt.Errorf("%s=%s: it is one of %s", e.key, e.value, strings.Join(list, ", "))
+		}
+		return []string{v}, nil
+	}
+}
+
+// readEnvironment reads NAME=VALUE words. Values are not repeated in errors:
+// they may be secret.
+func readEnvironment(e entry) ([]string, error) {
+	list, ok := words(e.value)
+	if !ok {
+		return nil, fmt.Errorf("the value of Environment cannot be split into words: mind quotes and backslashes")
+	}
+	for _, w := range list {
+		if name, _, _ := strings.Cut(w, "="); name == "" || strings.ContainsAny(name, " \t") {
+			return nil, fmt.Errorf("a word of Environment is NAME=VALUE, or NAME to pass on the service's own")
+		}
+	}
+	return list, nil
+}
+
+func readPath(e entry) ([]string, error) {
+	if strings.HasPrefix(e.value, "-") {
+		return nil, fmt.Errorf("%s=%s: a file that may be missing is not supported; leave out the dash", e.key, e.value)
+	}
+	return []string{absolute(e.path, e.value)}, nil
+}
+
+// absolute makes a path absolute by the directory of the file it stands in, as
+// Quadlet does: unless it begins with a specifier.
+func absolute(file, p string) string {
+	if strings.HasPrefix(p, "%") || path.IsAbs(p) {
+		return p
+	}
+	return path.Join(path.Dir(file), p)
+}
+
+// readSecret checks NAME[,OPTION=VALUE...] as far as the options go.
+func readSecret(e entry) ([]string, error) {
+	name, options, _ := strings.Cut(e.value, ",")
+	if name == "" || strings.ContainsAny(e.value, " \t") {
+		return nil, fmt.Errorf("the value %s is no Secret: write NAME[,type=env or mount][,target=...]", e.value)
+	}
+	for _, o := range strings.Split(options, ",") {
+		k, _, _ := strings.Cut(o, "=")
+		if options != "" && !slices.Contains([]string{"type", "target", "uid", "gid", "mode"}, k) {
+			return nil, fmt.Errorf("in Secret %s, %q is none of type, target, uid, gid, mode", e.value, k)
+		}
+	}
+	return []string{e.value}, nil
+}
+
+// readPort checks [[IP:]HOST:]CONTAINER[/PROTOCOL] as far as it has no
+// specifiers; a part may be a range.
+func readPort(e entry) ([]string, error) {
+	if strings.Contains(e.value, "%") {
+		return []string{e.value}, nil
+	}
+	rest, protocol, _ := strings.Cut(e.value, "/")
+	wrong := fmt.Errorf("PublishPort=%s: write [[IP:]HOSTPORT:]CONTAINERPORT[/tcp or /udp]", e.value)
+	if protocol != "" && protocol != "tcp" && protocol != "udp" || strings.HasSuffix(e.value, "/") {
+		return nil, wrong
+	}
+	parts := rest
+	if strings.HasPrefix(rest, "[") { // an IPv6 address
+		_, after, ok := strings.Cut(rest, "]:")
+		if !ok {
+			return nil, wrong
+		}
+		parts = "ip:" + after
+	}
+	list := strings.Split(parts, ":")
+	if len(list) > 3 {
+		return nil, wrong
+	}
+	ports := list[max(0, len(list)-2):]
+	for i, p := range ports {
+		if p == "" && i == 0 && len(ports) == 2 {
+			continue // any host port
+		}
+		from, to, ranged := strings.Cut(p, "-")
+		if !ranged {
+			to = from
+		}
+		a, err1 := strconv.ParseUint(from, 10, 16)
+		b, err2 := strconv.ParseUint(to, 10, 16)
+		if err1 != nil || err2 != nil || a > b || b == 0 && i == len(ports)-1 {
+			return nil, wrong
+		}
+	}
+	return []string{e.value}, nil
+}
+
+// readMemory reads a size of systemd: a number of bytes, or of KiB to TiB with K
+// to T behind it.
+func readMemory(e entry) ([]string, error) {
+	wrong := fmt.Errorf("MemoryMax=%s: write a number of bytes, or 512M, 2G; shares of the machine's memory are not supported", e.value)
+	if e.value == "infinity" {
+		return []string{"0"}, nil
+	}
+	number, shift := e.value, 0
+	if i := strings.IndexByte("KMGT", number[len(number)-1]); i >= 0 {
+		number, shift = number[:len(number)-1], 10*(i+1)
+	}
+	n, err := strconv.ParseFloat(number, 64)
+	bytes := n * float64(uint64(1)<<shift)
+	if err != nil || !(bytes >= 1 && bytes < 1<<60) {
+		return nil, wrong
+	}
+	return []string{strconv.FormatInt(int64(bytes), 10)}, nil
+}
+
+// readCPU reads a share of one CPU in percent.
+func readCPU(e entry) ([]string, error) {
+	number, ok := strings.CutSuffix(e.value, "%")
+	n, err := strconv.ParseFloat(number, 64)
+	if !ok || err != nil || !(n >= 1 && n <= 1e6) {
+		return nil, fmt.Errorf("CPUQuota=%s: write a share of one CPU, such as 50%% or 200%%", e.value)
+	}
+	return []string{strconv.FormatFloat(n/100, 'f', -1, 64)}, nil
+}
+
+func readCount(e entry) ([]string, error) {
+	if e.value == "infinity" {
+		return []string{"0"}, nil
+	}
+	if n, err := strconv.ParseUint(e.value, 10, 31); err != nil || n == 0 {
+		return nil, fmt.Errorf("TasksMax=%s: write a number of processes, or infinity", e.value)
+	}
+	return []string{e.value}, nil
+}
+
+func readSeconds(e entry) ([]string, error) {
+	if n, err := strconv.ParseUint(e.value, 10, 31); err != nil || n == 0 {
+		return nil, fmt.Errorf("%s=%s: write a whole number of seconds, at least 1", e.key, e.value)
+	}
+	return []string{e.value}, nil
+}

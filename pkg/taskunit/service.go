@@ -1,0 +1,200 @@
+package taskunit
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/containers/podman/v5/pkg/systemd/parser"
+)
+
+// service writes [Service]: ours first, so that the author's assignments win.
+func (c *conversion) service() {
+	theirs := c.source.entries(serviceSection)
+	task := c.source.entries(taskSection)
+	notify := c.notify(task)
+	kind, notify := c.kind(theirs, notify)
+	if e, ok := last(task, "AutoUpdate"); ok && notify == "no" {
+		c.wrong(e.place, "AutoUpdate=%s: nobody would see an update fail, as the service's start waits for nothing: leave out Notify=no, and Type=", e.value)
+	}
+	name := c.taskName(task)
+
+	c.out.Add(serviceSection, "Type", kind)
+	// For every type: time-outs are extended and the watchdog is fed by messages.
+	c.out.Add(serviceSection, "NotifyAccess", "main")
+	// The containers are in a slice of their own. What podtask may leave here is
+	// Podman's API service, which other tasks use too.
+	c.out.Add(serviceSection, "KillMode", "process")
+	if kind != oneshot {
+		c.out.Add(serviceSection, "WatchdogSec", "2min")
+	}
+	c.out.Add(serviceSection, "SyslogIdentifier", "%N")
+	c.out.Add(serviceSection, "Environment", "PODMAN_SYSTEMD_UNIT=%n")
+	global, run := c.flags(task)
+	start := slices.Concat([]string{c.Program}, global, []string{"run", "--name=" + name, "--replace", "--rm", "--notify=" + notify}, run, []string{c.definition(task)})
+	c.out.AddCmdline(serviceSection, "ExecStart", start)
+	if _, has := last(theirs, "ExecReload"); !has && kind != oneshot {
+		c.out.AddCmdline(serviceSection, "ExecReload", []string{"/bin/kill", "-HUP", "$MAINPID"})
+	}
+	// When podtask was killed, the containers have survived it.
+	c.out.Add(serviceSection, "ExecStopPost", "-"+cmdline(slices.Concat([]string{c.Program}, global, []string{"rm", "--force", "--ignore", name})))
+	for _, e := range theirs {
+		if c.allowed(e) {
+			c.out.Add(serviceSection, e.key, e.value)
+		}
+	}
+}
+
+// cmdline is a command line as AddCmdline writes it.
+func cmdline(args []string) string {
+	f := parser.NewUnitFile()
+	f.AddCmdline("-", "-", args)
+	line, _ := f.LookupLast("-", "-")
+	return line
+}
+
+const oneshot = "oneshot"
+
+func (c *conversion) notify(task []entry) string {
+	e, ok := last(task, "Notify")
+	if !ok {
+		return ""
+	}
+	v, ok := notifies[e.value]
+	if !ok {
+		c.wrong(e.place, "Notify=%s: it is healthy, running or no", e.value)
+	}
+	return v
+}
+
+// kind returns the type of the service, and what it is notified of.
+func (c *conversion) kind(theirs []entry, notify string) (kind, effective string) {
+	e, given := last(theirs, "Type")
+	switch {
+	case given && e.value == oneshot:
+		if notify != "" && notify != "no" {
+			c.wrong(e.place, "Type=oneshot waits for the end of the task: leave out Notify=%s", notify)
+		}
+		return oneshot, "no"
+	case given && e.value == "exec" && notify != "healthy" && notify != "running":
+		return "exec", "no"
+	case given && (e.value != "notify" || notify == "no"):
+		c.wrong(e.place, "Type=%s does not fit: leave it out, or make it oneshot for a task that comes to an end", e.value)
+	}
+	switch notify {
+	case "no":
+		return "exec", "no"
+	case "":
+		return "notify", "healthy"
+	}
+	return "notify", notify
+}
+
+// allowed reports whether an assignment of [Service] may stay.
+func (c *conversion) allowed(e entry) bool {
+	switch {
+	case e.key == "Type": // ours is written
+		return false
+	case slices.Contains(ownServiceKeys, e.key):
+		c.wrong(e.place, "%s is made by podtask: leave it out of [Service]", e.key)
+	case e.key == "KillMode" && e.value != "process" && e.value != "mixed":
+		c.wrong(e.place, "KillMode=%s would signal others than podtask, which stops the containers in order: leave it out", e.value)
+	}
+	return true
+}
+
+func (c *conversion) definition(task []entry) string {
+	e, ok := last(task, "Definition")
+	if !ok {
+		at := e.place
+		if e.key == "" {
+			at = c.top()
+		}
+		c.wrong(at, "[Task] has no Definition=: name the task definition's file")
+		return ""
+	}
+	if registered(e.value) {
+		return literal(e.value)
+	}
+	return literal(absolute(e.path, e.value))
+}
+
+// registered reports whether the value of Definition= is FAMILY[:REVISION] and no
+// path: a path has a dot, a slash or a specifier.
+func registered(value string) bool { return !strings.ContainsAny(value, "./%") }
+
+// taskName is the task's name: TaskName, else the unit's, with a dash and the
+// instance of a template behind it.
+func (c *conversion) taskName(task []entry) string {
+	e, given := last(task, "TaskName")
+	name, at := e.value, e.place
+	if !given {
+		base, instance, template := strings.Cut(strings.TrimSuffix(c.source.Name, path.Ext(c.source.Name)), "@")
+		name, at = base, c.top()
+		switch {
+		case template && instance == "":
+			name += "-%i"
+		case template:
+			name += "-" + instance
+		}
+	}
+	plain := strings.NewReplacer("%i", "", "%I", "", "%n", "", "%N", "", "%p", "", "%P", "", "%j", "", "%J", "", "%u", "", "%U", "", "%H", "", "%l", "").Replace(name)
+	if !validTaskName(name, plain) {
+		c.wrong(at, "%q cannot be the name of a task: set TaskName= to letters, digits, dots, dashes and underscores that begin with a letter or a digit", name)
+	}
+	if other, taken := c.tasks[name]; taken && !strings.Contains(name, "%") {
+		c.wrong(at, "the task's name %s is taken by %s: set TaskName= in one of them", name, other)
+	}
+	c.tasks[name] = c.source.File.Path
+	return literal(name)
+}
+
+// validTaskName checks a name; plain is what it is without specifiers.
+func validTaskName(name, plain string) bool {
+	for i, r := range plain {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		if !letter && (i == 0 && name == plain || !strings.ContainsRune("_.-", r)) {
+			return false
+		}
+	}
+	return name != "" && len(name) <= 255
+}
+
+// flags are those of podtask, and those of its verb run.
+func (c *conversion) flags(task []entry) (global, run []string) {
+	for _, k := range keys {
+		entries := all(task, k.name)
+		if !k.many && len(entries) > 0 {
+			entries = entries[len(entries)-1:]
+		}
+		for _, e := range entries {
+			switch {
+			case k.name == "GlobalArgs":
+				global = append(global, c.args(e)...)
+			case k.flag != "":
+				values, err := k.read(e)
+				if err != nil {
+					c.wrong(e.place, "%v", err)
+				}
+				for _, v := range values {
+					run = append(run, "--"+k.flag+"="+literal(v))
+				}
+			}
+		}
+	}
+	for _, e := range all(task, "PodtaskArgs") {
+		run = append(run, c.args(e)...)
+	}
+	return global, run
+}
+
+func (c *conversion) args(e entry) []string {
+	list, ok := words(e.value)
+	if !ok {
+		c.wrong(e.place, "%s cannot be split into words: mind quotes and backslashes", e.key)
+	}
+	return list
+}
+
+// literal keeps systemd from taking a $ for a variable. Specifiers stay.
+func literal(s string) string { return strings.ReplaceAll(s, "$", "$$") }

@@ -1,0 +1,133 @@
+package timeline
+
+import (
+	"encoding/xml"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// The measures of the picture, in pixels.
+const (
+	svgWidth  = 960
+	svgMargin = 16
+	svgTitle  = 30 // height of the title
+	svgAxis   = 22 // height of the axis above the bars
+	svgLane   = 30 // height of a lane
+	svgBar    = 18 // height of a bar in it
+	svgLegend = 34 // height of the legend
+	svgLetter = 7  // width of a letter of the font, generously
+)
+
+// SVG draws the chart as a picture of its own: no scripts, nothing to load. A span
+// says its state and its length when pointed at.
+func (c Chart) SVG() string {
+	p := picture{chart: c, left: svgMargin + svgLetter*8, right: svgMargin}
+	for _, l := range c.Lanes {
+		p.left = max(p.left, 2*svgMargin+svgLetter*len([]rune(l.Name)))
+		if n := len([]rune(l.Note)); n > 0 {
+			p.right = max(p.right, 2*svgMargin+svgLetter*n)
+		}
+	}
+	p.left, p.right = min(p.left, svgWidth/3), min(p.right, svgWidth/3)
+	legend := p.legend()
+	height := svgMargin + svgTitle + svgAxis + svgLane*len(c.Lanes) + svgLegend*len(legend) + svgMargin
+	p.printf(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="system-ui, sans-serif" font-size="12">`, svgWidth, height, svgWidth, height)
+	p.printf(`<rect width="%d" height="%d" fill="#ffffff"/>`, svgWidth, height)
+	p.text(svgMargin, svgMargin+14, "start", "#111111", c.Title, ` font-size="15" font-weight="600"`)
+	top := svgMargin + svgTitle + svgAxis
+	p.axis(top)
+	for i, l := range c.Lanes {
+		p.lane(top+i*svgLane, l)
+	}
+	for i, entries := range legend {
+		p.explain(top+svgLane*len(c.Lanes)+svgLegend*i+svgLegend/2, entries)
+	}
+	p.printf(`</svg>`)
+	return p.out.String()
+}
+
+// picture is an SVG in the making.
+type picture struct {
+	chart       Chart
+	left, right int // space beside the bars
+	out         strings.Builder
+}
+
+func (p *picture) printf(format string, a ...any) { fmt.Fprintf(&p.out, format+"\n", a...) }
+
+// text writes a text; y is its base line.
+func (p *picture) text(x, y int, anchor, colour, text, more string) {
+	p.printf(`<text x="%d" y="%d" text-anchor="%s" fill="%s"%s>%s</text>`, x, y, anchor, colour, more, escape(text))
+}
+
+func escape(text string) string {
+	var b strings.Builder
+	if err := xml.EscapeText(&b, []byte(text)); err != nil {
+		panic("timeline: a builder fails: " + err.Error())
+	}
+	return b.String()
+}
+
+// x is where a part of the time from 0 to 1 is.
+func (p *picture) x(part float64) float64 {
+	return float64(p.left) + part*float64(svgWidth-p.left-p.right)
+}
+
+// axis draws a line for each tick and its time above.
+func (p *picture) axis(top int) {
+	bottom := top + svgLane*len(p.chart.Lanes)
+	for k := range ticks + 1 {
+		x := int(p.x(float64(k) / ticks))
+		p.printf(`<line x1="%d" y1="%d" x2="%d" y2="%d" stroke="#e6e9ee"/>`, x, top-4, x, bottom)
+		label := "0s"
+		if k > 0 {
+			label = span(p.chart.length() * time.Duration(k) / ticks)
+		}
+		p.text(x, top-8, "middle", "#667085", label, "")
+	}
+}
+
+// minSpan is the least width of a span, so that a short one can be seen.
+const minSpan = 1.5
+
+func (p *picture) lane(top int, l Lane) {
+	base := top + svgLane/2 + 4
+	p.text(p.left-svgMargin/2, base, "end", "#111111", cut(l.Name, (p.left-svgMargin)/svgLetter), "")
+	for _, s := range l.Spans {
+		from, to := p.x(p.chart.at(s.From)), p.x(p.chart.at(s.To))
+		p.printf(`<rect x="%.1f" y="%d" width="%.1f" height="%d" fill="%s"><title>%s, %s</title></rect>`,
+			from, top+(svgLane-svgBar)/2, max(minSpan, to-from), svgBar, lookOf(s.State).colour, escape(s.State), span(s.To.Sub(s.From)))
+	}
+	if l.Note != "" {
+		p.text(svgWidth-p.right+svgMargin/2, base, "start", "#475467", cut(l.Note, (p.right-svgMargin)/svgLetter), "")
+	}
+}
+
+// entry is a state in the legend.
+type entry struct {
+	state string
+	x     int
+}
+
+// legend says where the states stand, in lines that fit into the picture.
+func (p *picture) legend() (lines [][]entry) {
+	x := svgWidth
+	for _, s := range p.chart.states() {
+		width := 17 + (svgLetter+2)*len(s) + 12 // capitals are wide
+		if x+width > svgWidth {
+			lines, x = append(lines, nil), svgMargin
+		}
+		lines[len(lines)-1] = append(lines[len(lines)-1], entry{s, x})
+		x += width
+	}
+	return lines
+}
+
+// explain draws a line of the legend.
+func (p *picture) explain(middle int, entries []entry) {
+	for _, e := range entries {
+		p.printf(`<rect x="%d" y="%d" width="12" height="12" fill="%s"/>`, e.x, middle-2, lookOf(e.state).colour)
+		p.text(e.x+17, middle+8, "start", "#475467", e.state, "")
+	}
+}

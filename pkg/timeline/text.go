@@ -1,0 +1,126 @@
+package timeline
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// The least and the most columns that bars get, and the least that a name is cut to.
+const (
+	minBar  = 10
+	maxBar  = 200
+	minName = 8
+)
+
+// ticks is into how many parts the axis is divided.
+const ticks = 4
+
+// Text draws the chart with at most width columns, or as few as it can do with; names
+// that are too long are cut, lines end with a line feed. Paint may colour the glyphs of a state and
+// must not change their width; nil leaves them plain.
+func (c Chart) Text(width int, paint func(state, glyphs string) string) string {
+	if paint == nil {
+		paint = func(_, glyphs string) string { return glyphs }
+	}
+	name, note := 0, 0
+	for _, l := range c.Lanes {
+		name = max(name, utf8.RuneCountInString(l.Name))
+		note = max(note, utf8.RuneCountInString(l.Note))
+	}
+	name = min(name, max(minName, (width-note-4)/2))
+	bar := min(maxBar, max(minBar, width-name-note-4))
+	var b strings.Builder
+	line := func(parts ...string) { b.WriteString(strings.TrimRight(strings.Join(parts, "  "), " ") + "\n") }
+	if c.Title != "" {
+		line(c.Title)
+	}
+	line(pad("", name), c.axis(bar))
+	for _, l := range c.Lanes {
+		line(pad(cut(l.Name, name), name), c.bar(l, bar, paint), l.Note)
+	}
+	for _, words := range c.legend(width - name - 2) {
+		for i, s := range words {
+			words[i] = paint(s, string(lookOf(s).glyph)) + " " + s
+		}
+		line(pad("", name), strings.Join(words, "  "))
+	}
+	return b.String()
+}
+
+// legend are the states, in lines that fit into width, each of at least one.
+func (c Chart) legend(width int) (lines [][]string) {
+	used := 0
+	for _, s := range c.states() {
+		need := utf8.RuneCountInString(s) + 4
+		if n := len(lines); n > 0 && used+need-2 <= width {
+			lines[n-1] = append(lines[n-1], s)
+			used += need
+			continue
+		}
+		lines, used = append(lines, []string{s}), need
+	}
+	return lines
+}
+
+// axis writes times above the bars, each where its moment is and the last one at
+// the right end. One that would touch its neighbour is left out.
+func (c Chart) axis(width int) string {
+	line := []rune(strings.Repeat(" ", width))
+	end := c.length()
+	put := func(at int, text string) {
+		for i := max(0, at-1); i < min(width, at+len(text)+1); i++ {
+			if line[i] != ' ' {
+				return
+			}
+		}
+		if at+len(text) <= width {
+			copy(line[at:], []rune(text))
+		}
+	}
+	put(0, "0s")
+	last := span(end)
+	put(width-len(last), last)
+	for k := 1; k < ticks; k++ {
+		put(width*k/ticks, span(end*time.Duration(k)/ticks))
+	}
+	return string(line)
+}
+
+// bar draws a lane. A column shows the state at its middle; a state that is too
+// short for that shows in the column it falls into, unless another such state does.
+func (c Chart) bar(l Lane, width int, paint func(state, glyphs string) string) string {
+	states := make([]string, width)
+	short := make([]bool, width)
+	for _, s := range l.Spans {
+		from, to := c.at(s.From)*float64(width), c.at(s.To)*float64(width)
+		seen := false
+		for i := range width {
+			if middle := float64(i) + 0.5; from <= middle && middle < to && !short[i] {
+				states[i], seen = s.State, true
+			}
+		}
+		if i := min(width-1, int(from)); !seen && !short[i] {
+			states[i], short[i] = s.State, true
+		}
+	}
+	var b strings.Builder
+	for i := 0; i < width; {
+		k := i
+		for k < width && states[k] == states[i] {
+			k++
+		}
+		if states[i] == "" {
+			b.WriteString(strings.Repeat(" ", k-i))
+		} else {
+			b.WriteString(paint(states[i], strings.Repeat(string(lookOf(states[i]).glyph), k-i)))
+		}
+		i = k
+	}
+	return b.String()
+}
+
+func pad(s string, width int) string {
+	return fmt.Sprintf("%-*s", width, s)
+}

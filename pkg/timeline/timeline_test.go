@@ -1,0 +1,187 @@
+package timeline_test
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/podtask/podtask/pkg/timeline"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+func at(seconds float64) time.Time { return noon.Add(time.Duration(seconds * float64(time.Second))) }
+
+func lane(name, note string, changes ...timeline.Change) timeline.Lane {
+	l := timeline.LaneOf(name, "NONE", "STOPPED", noon, at(40), changes)
+	l.Note = note
+	return l
+}
+
+func shop() timeline.Chart {
+	return timeline.Chart{
+		Title: "shop <0123456789ab> RUNNING, 40s", From: noon, To: at(40),
+		Lanes: []timeline.Lane{
+			lane("(task)", "", timeline.Change{State: "MANIFEST_PULLED", At: at(4)}, timeline.Change{State: "CREATED", At: at(12)}, timeline.Change{State: "RUNNING", At: at(26)}),
+			lane("(pod)", "", timeline.Change{State: "RESOURCES_PROVISIONED", At: at(8)}),
+			lane("migrate", "exit code 0", timeline.Change{State: "MANIFEST_PULLED", At: at(3)}, timeline.Change{State: "PULLED", At: at(9)},
+				timeline.Change{State: "CREATED", At: at(10)}, timeline.Change{State: "RUNNING", At: at(12)}, timeline.Change{State: "STOPPED", At: at(22)}),
+			lane("server & co", "", timeline.Change{State: "MANIFEST_PULLED", At: at(4)}, timeline.Change{State: "PULLED", At: at(11)},
+				timeline.Change{State: "CREATED", At: at(12)}, timeline.Change{State: "RUNNING", At: at(22)}, timeline.Change{State: "HEALTHY", At: at(26)},
+				timeline.Change{State: "UNHEALTHY", At: at(34)}, timeline.Change{State: "HEALTHY", At: at(36)}),
+		},
+	}
+}
+
+func TestTextIsAsWideAsAskedFor(t *testing.T) {
+	t.Parallel()
+	const want = `
+shop <0123456789ab> RUNNING, 40s
+             0s        10.0s     20.0s          40.0s
+(task)       ····░░░░░░░░▓▓▓▓▓▓▓▓▓▓▓▓▓▓▆▆▆▆▆▆▆▆▆▆▆▆▆▆
+(pod)        ········▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄
+migrate      ···░░░░░░▒▓▓▆▆▆▆▆▆▆▆▆▆                    exit code 0
+server & co  ····░░░░░░░▒▓▓▓▓▓▓▓▓▓▓▆▆▆▆████████▂▂████
+             · NONE  ░ MANIFEST_PULLED  ▒ PULLED  ▓ CREATED
+             ▄ RESOURCES_PROVISIONED  ▆ RUNNING  █ HEALTHY
+             ▂ UNHEALTHY
+`
+	if diff := cmp.Diff(want[1:], shop().Text(66, nil)); diff != "" {
+		t.Error(diff)
+	}
+	for width := range 260 {
+		lines := strings.Split(shop().Text(width, nil), "\n")
+		for _, line := range lines[1:] {
+			if n := utf8.RuneCountInString(line); n > max(width, 2+8+2+23) {
+				t.Errorf("asked for %d columns: %d: %q", width, n, line)
+			}
+		}
+	}
+}
+
+// A long name leaves room for the bars.
+func TestLongNamesAreCut(t *testing.T) {
+	t.Parallel()
+	c := shop()
+	c.Lanes = append(c.Lanes, lane(strings.Repeat("a-long-name-", 20), "exit code 137", timeline.Change{State: "RESTARTING", At: at(30)}))
+	for line := range strings.Lines(c.Text(60, nil)) {
+		if n := utf8.RuneCountInString(line) - 1; n > 60 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	if text := c.Text(60, nil); !strings.Contains(text, "a-long-name-a-long-n…  ·") || !strings.Contains(text, "~ RESTARTING") {
+		t.Error(text)
+	}
+	if picture := c.SVG(); strings.Contains(picture, strings.Repeat("a-long-name-", 5)) || !strings.Contains(picture, "RESTARTING</text>") {
+		t.Error(picture)
+	}
+}
+
+func TestShortStatesShowAndPaintIsByState(t *testing.T) {
+	t.Parallel()
+	c := timeline.Chart{From: noon, To: at(100), Lanes: []timeline.Lane{timeline.LaneOf("a", "NONE", "STOPPED", noon, at(100), []timeline.Change{
+		{State: "RUNNING", At: at(50)}, {State: "STOPPED", At: at(50.1)},
+	})}}
+	got := strings.Split(c.Text(15, func(state, glyphs string) string { return "<" + state + ":" + glyphs + ">" }), "\n")[1]
+	if want := "a  <NONE:·····><RUNNING:▆>"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestTimesThatRunBackwardsMakeNoSpan(t *testing.T) {
+	t.Parallel()
+	l := timeline.LaneOf("a", "NONE", "STOPPED", at(10), at(20), []timeline.Change{
+		{State: "MANIFEST_PULLED", At: at(5)}, {State: "RUNNING", At: at(15)}, {State: "RUNNING", At: at(16)}, {State: "STOPPED", At: at(12)},
+	})
+	want := []timeline.Span{{State: "MANIFEST_PULLED", From: at(10), To: at(15)}, {State: "RUNNING", From: at(15), To: at(16)}}
+	if diff := cmp.Diff(want, l.Spans); diff != "" {
+		t.Error(diff)
+	}
+	empty := timeline.Chart{From: noon, To: noon, Lanes: []timeline.Lane{{Name: "a"}}}
+	if text := empty.Text(80, nil); !strings.Contains(text, "a\n") || !strings.HasSuffix(empty.SVG(), "</svg>\n") {
+		t.Errorf("%q", text)
+	}
+}
+
+// box is a rectangle of a picture.
+type box struct{ x, y, width, height float64 }
+
+// The picture is well-formed, nothing lies outside of it, and bars and names do not
+// run into each other.
+func TestPictureFits(t *testing.T) {
+	t.Parallel()
+	chart := shop()
+	chart.Lanes = append(chart.Lanes, lane(strings.Repeat("long-", 30), "", timeline.Change{State: "RESTARTING", At: at(30)}))
+	picture := chart.SVG()
+	if file := os.Getenv("TIMELINE_SVG"); file != "" { // to look at it
+		if err := os.WriteFile(file, []byte(picture), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var canvas box
+	var rects, texts []box
+	for d := xml.NewDecoder(strings.NewReader(picture)); ; {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, ok := token.(xml.StartElement)
+		if !ok {
+			continue
+		}
+		number := func(name string) float64 {
+			for _, a := range e.Attr {
+				if a.Name.Local == name {
+					n, err := strconv.ParseFloat(a.Value, 64)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return n
+				}
+			}
+			return 0
+		}
+		b := box{number("x"), number("y"), number("width"), number("height")}
+		switch e.Name.Local {
+		case "svg":
+			canvas = b
+		case "rect":
+			rects = append(rects, b)
+		case "text":
+			texts = append(texts, b)
+		}
+	}
+	if len(rects) < 20 || len(texts) < 15 {
+		t.Fatalf("only %d rectangles and %d texts", len(rects), len(texts))
+	}
+	for _, r := range rects {
+		if r.x < 0 || r.y < 0 || r.width <= 0 || r.x+r.width > canvas.width+0.1 || r.y+r.height > canvas.height {
+			t.Errorf("%+v lies outside of %+v", r, canvas)
+		}
+	}
+	for _, x := range texts {
+		if x.x < 0 || x.y < 10 || x.x > canvas.width || x.y > canvas.height-4 {
+			t.Errorf("a text at %+v lies outside of %+v", x, canvas)
+		}
+	}
+	for i, a := range rects[1:] { // the first is the background
+		for _, b := range rects[i+2:] {
+			if a.x+0.2 < b.x+b.width && b.x+0.2 < a.x+a.width && a.y < b.y+b.height && b.y < a.y+a.height {
+				t.Errorf("%+v and %+v overlap", a, b)
+			}
+		}
+	}
+	if strings.Contains(picture, "<0123") || !strings.Contains(picture, "server &amp; co") {
+		t.Error("names are not escaped")
+	}
+}

@@ -1,0 +1,293 @@
+// Package unitdir finds unit files where Podman's Quadlet looks for them, and
+// writes what is generated from them. What they mean is package taskunit's
+// business.
+package unitdir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/podtask/podtask/pkg/taskunit"
+)
+
+// adminDir is where an administrator puts units for users.
+const adminDir = "/etc/containers/systemd/users"
+
+// Search returns the directories with the units of a user, the first counting
+// most, with all directories below them: those of PODTASK_UNIT_DIRS (absolute,
+// between colons) if it is set, else those of Quadlet for a user:
+//
+//	$XDG_RUNTIME_DIR/containers/systemd
+//	$XDG_CONFIG_HOME/containers/systemd
+//	/etc/containers/systemd/users, and of the numbered ones in it that of the user
+//
+// Directories that do not exist are left out. Getenv reads the environment.
+func Search(getenv func(string) string, uid int) ([]string, error) {
+	if list := getenv("PODTASK_UNIT_DIRS"); list != "" {
+		var w walk
+		for _, dir := range strings.Split(list, ":") {
+			if !filepath.IsAbs(dir) {
+				return nil, fmt.Errorf("PODTASK_UNIT_DIRS: %q is no absolute path", dir)
+			}
+			w.add(dir)
+		}
+		return w.dirs, nil
+	}
+	return searchBelow(Home(getenv), getenv("XDG_RUNTIME_DIR"), adminDir, uid), nil
+}
+
+// Home is where a user's own units are: $XDG_CONFIG_HOME/containers/systemd. It
+// is empty where the environment has neither that nor HOME.
+func Home(getenv func(string) string) string {
+	if dir := getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "containers/systemd")
+	}
+	if dir := getenv("HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, ".config/containers/systemd")
+	}
+	return ""
+}
+
+func searchBelow(home, runtime, admin string, uid int) []string {
+	var w walk
+	if filepath.IsAbs(runtime) {
+		w.add(filepath.Join(runtime, "containers/systemd"))
+	}
+	if home != "" {
+		w.add(home)
+	}
+	own := strconv.Itoa(uid)
+	w.skip = func(dir string) bool {
+		name := filepath.Base(dir)
+		_, err := strconv.ParseUint(name, 10, 64)
+		return err == nil && filepath.Dir(dir) == admin && name != own
+	}
+	w.add(admin)
+	return w.dirs
+}
+
+// walk gathers directories, each once.
+type walk struct {
+	dirs []string
+	seen []string // resolved
+	skip func(dir string) bool
+}
+
+// add takes a directory and those below it, but no drop-ins.
+func (w *walk) add(dir string) {
+	if strings.HasSuffix(dir, ".d") || w.skip != nil && w.skip(dir) {
+		return
+	}
+	resolved, err := filepath.EvalSymlinks(dir)
+	if err != nil || slices.Contains(w.seen, resolved) {
+		return
+	}
+	entries, err := os.ReadDir(resolved)
+	if err != nil {
+		return // not a directory, or not ours to read
+	}
+	w.seen = append(w.seen, resolved)
+	w.dirs = append(w.dirs, dir)
+	for _, e := range entries {
+		if e.IsDir() || e.Type()&fs.ModeSymlink != 0 {
+			w.add(filepath.Join(dir, e.Name()))
+		}
+	}
+}
+
+// maxSize bounds a unit file, which has some hundred bytes.
+const maxSize = 1 << 20
+
+// Load reads all units in the directories, ours and Quadlet's, with the drop-ins
+// of ours. The first file of a name counts. A file that cannot be read is a
+// problem and is left out.
+func Load(dirs []string) ([]taskunit.Source, []taskunit.Problem) {
+	l := loader{dirs: dirs}
+	seen := make(map[string]bool)
+	for _, dir := range dirs {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			l.failed(dir, err)
+		}
+		for _, e := range entries {
+			if name := e.Name(); !e.IsDir() && taskunit.IsUnit(name) && !seen[name] {
+				seen[name] = true
+				l.load(name, filepath.Join(dir, name))
+			}
+		}
+	}
+	return l.sources, l.problems
+}
+
+type loader struct {
+	dirs     []string
+	sources  []taskunit.Source
+	problems []taskunit.Problem
+}
+
+func (l *loader) failed(path string, err error) {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		err = p.Err
+	}
+	l.problems = append(l.problems, taskunit.Problem{Path: path, Message: "cannot be read: " + err.Error()})
+}
+
+func (l *loader) load(name, path string) {
+	text, err := read(path)
+	if err != nil {
+		l.failed(path, err)
+		return
+	}
+	s := taskunit.Source{Name: name, File: taskunit.Read(path, text)}
+	if filepath.Ext(name) == taskunit.Extension {
+		s.DropIns = l.dropIns(name)
+	}
+	l.sources = append(l.sources, s)
+}
+
+// dropIns reads those of a unit. A more specific directory hides a file of the
+// same name in a less specific one.
+func (l *loader) dropIns(name string) []taskunit.File {
+	paths := make(map[string]string)
+	for _, sub := range taskunit.DropInDirs(name) {
+		for _, dir := range l.dirs {
+			entries, err := os.ReadDir(filepath.Join(dir, sub))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				l.failed(filepath.Join(dir, sub), err)
+			}
+			for _, e := range entries {
+				if _, hidden := paths[e.Name()]; filepath.Ext(e.Name()) == ".conf" && !hidden {
+					paths[e.Name()] = filepath.Join(dir, sub, e.Name())
+				}
+			}
+		}
+	}
+	names := make([]string, 0, len(paths))
+	for n := range paths {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	var files []taskunit.File
+	for _, n := range names {
+		text, err := read(paths[n])
+		if err != nil {
+			l.failed(paths[n], err)
+			continue
+		}
+		files = append(files, taskunit.Read(paths[n], text))
+	}
+	return files
+}
+
+// read reads a file; /dev/null is an empty one, which masks a unit. It never
+// waits, as reading a pipe would.
+func read(path string) (string, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return "", err
+	case info.Mode()&fs.ModeCharDevice != 0:
+		return "", nil
+	case !info.Mode().IsRegular():
+		return "", errors.New("it is no regular file")
+	case info.Size() > maxSize:
+		return "", errors.New("it is larger than 1 MiB")
+	}
+	text, err := os.ReadFile(path)
+	return string(text), err
+}
+
+// Write writes services and their links into a directory, which is made if need
+// be. A file that is there already is an error: whoever wrote it keeps it. The
+// error holds everything that went wrong; the rest is written.
+func Write(dir string, services []taskunit.Service) error {
+	return writeAll(dir, services, writeNew)
+}
+
+// Sync makes a directory hold these services and no others that were generated:
+// it replaces generated files, and removes those of units that are gone with their
+// links. Files of others are left alone; where one is in the way, that is an error.
+func Sync(dir string, services []taskunit.Service) error {
+	wanted := make(map[string]bool, len(services))
+	for _, s := range services {
+		wanted[s.Name] = true
+	}
+	err := writeAll(dir, services, writeOver)
+	stale, _ := filepath.Glob(filepath.Join(dir, "*.service"))
+	for _, path := range stale {
+		if !wanted[filepath.Base(path)] && ours(path) {
+			err = errors.Join(err, os.Remove(path))
+		}
+	}
+	links, _ := filepath.Glob(filepath.Join(dir, "*.*", "*-task*.service"))
+	for _, path := range links {
+		if _, gone := os.Stat(path); errors.Is(gone, fs.ErrNotExist) && !wanted[filepath.Base(path)] {
+			err = errors.Join(err, os.Remove(path))
+		}
+	}
+	return err
+}
+
+// ours reports whether a file was generated for podtask.
+func ours(path string) bool {
+	text, err := read(path)
+	return err == nil && taskunit.Generated(text)
+}
+
+func writeAll(dir string, services []taskunit.Service, write func(path, text string) error) error {
+	var errs []error
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, s := range services {
+		if err := write(filepath.Join(dir, s.Name), s.Text); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", s.Source, err))
+			continue
+		}
+		for _, l := range s.Links {
+			if err := link(filepath.Join(dir, l.Path), l.Target); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", s.Source, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// writeOver writes a file in place of one that was generated.
+func writeOver(path, text string) error {
+	if ours(path) {
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+	}
+	return writeNew(path, text)
+}
+
+func writeNew(path, text string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+// link makes a symbolic link in place of one that is there.
+func link(path, target string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+	}
+	return os.Symlink(target, path)
+}

@@ -1,0 +1,108 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/podtask/podtask/internal/registrytest"
+)
+
+// smallStore starts a Podman service of the test's own, whose storage lies on a file
+// system of that many MiB, and returns the address of its socket.
+func smallStore(t *testing.T, mib string) (uri string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "disk") // Podman wants it short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "podman.sock")
+	cmd := exec.Command("podman", "unshare", "unshare", "--mount", "sh", "-ec", `
+		mount -t tmpfs -o size="$2"m,mode=0700 tmpfs "$1/small"
+		mkdir "$1/small/tmp"
+		TMPDIR="$1/small/tmp" exec podman --root "$1/small/root" --runroot "$1/small/run" --tmpdir "$1/small/libpod" \
+			--storage-driver vfs system service --time 0 "unix://$1/podman.sock"`, "sh", dir, mib)
+	if err := os.Mkdir(filepath.Join(dir, "small"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var words syncBuffer
+	cmd.Stdout, cmd.Stderr = &words, &words
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Wait()
+	})
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the service said: %s", &words)
+		}
+	})
+	eventually(t, "a Podman service on a small disk", func() bool {
+		conn, err := net.Dial("unix", socket)
+		if err != nil {
+			return false
+		}
+		conn.Close()
+		return true
+	})
+	return "unix://" + socket
+}
+
+// bulky is testbox with a layer of that many MiB that cannot be compressed.
+func (b *box) bulky(salt uint64, mib int) v1.Image {
+	b.t.Helper()
+	img, err := registrytest.Image(v1.Config{Entrypoint: []string{"/testbox"}},
+		registrytest.File{Path: "/tmp/", Mode: 0o1777},
+		registrytest.File{Path: "/testbox", Data: bed.testbox},
+		registrytest.File{Path: "/data", Data: registrytest.Random(mib<<20, salt)})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return img
+}
+
+// The disk gets full in the middle of a pull. Where podtask can make room it does, and
+// tries once more; where it cannot the task says so.
+func TestDiskThatGetsFullInMidPull(t *testing.T) {
+	t.Parallel()
+	host := smallStore(t, "72") // for one bulky image, its layer on the way, and a container
+	b := newBox(t)
+	// Before a pull there seems to be space enough.
+	b.env = append(b.env, "CONTAINER_HOST="+host, "PODTASK_IMAGE_MIN_FREE=1")
+	first, firstDigest := b.push("first:1", b.bulky(1, 20))
+	second, secondDigest := b.push("second:1", b.bulky(2, 20))
+	huge, _ := b.push("huge:1", b.bulky(3, 80))
+
+	b.want(0, "run", "--rm", "--pull", "always", b.hello(first))
+	b.age()
+	r := b.want(0, "run", "--rm", "--pull", "always", b.hello(second))
+	if !strings.Contains(r.out, "hello") || !strings.Contains(r.err, "removed to make room") {
+		t.Errorf("it printed %s\n%s", r.out, r.err)
+	}
+	list := b.want(0, "image", "ls", "--format", "json").out
+	if strings.Contains(list, firstDigest) || !strings.Contains(list, secondDigest) {
+		t.Errorf("of the two images there is left\n%s", list)
+	}
+	r = b.want(125, "run", "--name", b.family, "--pull", "always", b.hello(huge))
+	for _, want := range []string{"no space left on device", "podtask image prune"} {
+		if !strings.Contains(r.err, want) {
+			t.Errorf("it does not say %q:\n%s", want, r.err)
+		}
+	}
+	// What was used a moment ago is not sacrificed.
+	if list := b.want(0, "image", "ls", "--format", "json").out; !strings.Contains(list, secondDigest) {
+		t.Errorf("the image of the last task is gone:\n%s", list)
+	}
+}

@@ -1,0 +1,116 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// interference is what a user does to a running task, and what comes of it.
+type interference struct {
+	name string
+	// does are podman commands; APP, POD and INFRA stand for ids.
+	does []string
+	// goesOn: the task stays RUNNING.
+	goesOn bool
+	codes  string // of the containers of a task that stops, a pattern: Podman takes one after the other
+	code   string // of the stop
+	errors string // name of the error of app; empty for none
+}
+
+// What a user does to a task with Podman's own commands, and what becomes of it:
+// docs/interference.md, line by line.
+func TestInterference(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []interference{
+		{name: "stop", does: []string{"stop APP"}, codes: "app=143 side=143", code: "EssentialContainerExited"},
+		{name: "kill", does: []string{"kill APP"}, codes: "app=137 side=143", code: "EssentialContainerExited"},
+		{name: "signal", does: []string{"kill -s USR1 INFRA"}, goesOn: true},
+		{name: "remove", does: []string{"rm -f APP"}, codes: "app side=143", code: "EssentialContainerExited", errors: "ContainerVanishedError"},
+		{name: "kill infra", does: []string{"kill INFRA"}, goesOn: true},
+		{name: "restart", does: []string{"restart APP"}, goesOn: true},
+		{name: "stop pod", does: []string{"pod stop POD"}, codes: "app=143 side=143", code: "EssentialContainerExited"},
+		{name: "kill pod", does: []string{"pod kill POD"}, codes: "app=137 side=(137|143)", code: "EssentialContainerExited"},
+		{name: "remove pod", does: []string{"pod rm -f POD"}, codes: "app side(=143)?", code: "EssentialContainerExited", errors: "ContainerVanishedError"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.test(t)
+		})
+	}
+}
+
+// Podman's prune takes the stopped pods of everybody, whatever the filter says. So
+// this and the next test run while no other does.
+func TestPruneOfARunningTask(t *testing.T) {
+	interference{does: []string{"system prune -f --filter label=podtask.family=FAMILY"}, goesOn: true}.test(t)
+}
+
+func (tt interference) test(t *testing.T) {
+	t.Helper()
+	b := newBox(t)
+	id := b.detach(b.define(
+		ctr{Name: "app", Command: words("write /tmp/up -- sleep forever"), StopTimeout: 5},
+		ctr{Name: "side", Command: words("sleep forever"), Essential: optional, StopTimeout: 5}))
+	b.await("task RUNNING")
+	b.up(id)
+	for _, command := range tt.does {
+		b.meddle(b.fill(id, command))
+	}
+	if tt.goesOn {
+		if got := b.inspect(id); got.Status != "RUNNING" || got.DesiredStatus != "RUNNING" {
+			t.Errorf("%s, desired %s: %s", got.Status, got.DesiredStatus, got.StoppedReason)
+		}
+		b.want(0, "stop", id)
+	}
+	b.want(0, "wait", id)
+	got := b.inspect(id)
+	switch app := got.Containers[0]; {
+	case got.Status != "STOPPED" || b.running() != "":
+		t.Errorf("%s; there runs: %s", got.Status, b.running())
+	case tt.goesOn:
+	case !regexp.MustCompile("^"+tt.codes+"$").MatchString(got.codes()) || got.StopCode != tt.code:
+		t.Errorf("%s, %s: %s; want %s, %s", got.codes(), got.StopCode, got.StoppedReason, tt.codes, tt.code)
+	case tt.errors != "" && (len(app.Errors) != 1 || app.Errors[0].Name != tt.errors):
+		t.Errorf("errors %v, want %s", app.Errors, tt.errors)
+	}
+}
+
+// meddle runs podman until it does not stumble over what other tests remove meanwhile.
+func (b *box) meddle(command string) {
+	b.t.Helper()
+	eventually(b.t, "podman "+command, func() bool {
+		out, err := exec.Command("podman", words(command)...).CombinedOutput()
+		if err != nil && !strings.Contains(string(out), "no such container") {
+			b.t.Fatalf("podman %s: %v %s", command, err, out)
+		}
+		return err == nil
+	})
+}
+
+// fill puts ids into a podman command.
+func (b *box) fill(id, command string) string {
+	b.t.Helper()
+	got := b.inspect(id)
+	command = strings.NewReplacer("APP", got.Containers[0].RuntimeID, "POD", got.PodID, "FAMILY", b.family).Replace(command)
+	if strings.Contains(command, "INFRA") {
+		command = strings.ReplaceAll(command, "INFRA", b.podman("pod", "inspect", got.PodID, "--format", "{{.InfraContainerID}}"))
+	}
+	return command
+}
+
+// A user's clean-up takes the containers of stopped tasks along, and their logs with
+// them. What podtask has recorded stays, and the task can be removed.
+func TestPruneOfAStoppedTask(t *testing.T) {
+	b := newBox(t)
+	id := b.detach(b.define(ctr{Name: "app", Command: words("print hello -- exit 3")}))
+	b.want(0, "wait", id)
+	b.meddle("system prune -f --filter label=podtask.family=" + b.family)
+	if got := b.inspect(id); got.Status != "STOPPED" || got.codes() != "app=3" {
+		t.Errorf("%s %s", got.Status, got.codes())
+	}
+	b.want(0, "rm", id)
+}

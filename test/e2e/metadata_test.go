@@ -1,0 +1,155 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/podtask/podtask/pkg/metadata"
+)
+
+const metadataURI = "${ECS_CONTAINER_METADATA_URI_V4}"
+
+// answers returns the lines of a container's log, each a JSON document.
+func (b *box) answers(ref, container string) []string {
+	b.t.Helper()
+	return strings.Split(strings.TrimSpace(b.want(0, "logs", ref, container).out), "\n")
+}
+
+func decodeAnswer[T any](t *testing.T, text string) (v T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Errorf("%v in the answer %q", err, text)
+	}
+	return v
+}
+
+func TestMetadataIsServedInEveryNetworkMode(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"awsvpc", "bridge", "none", "host"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			b := newBox(t)
+			ask := "await " + metadataURI + " -- print -- await " + metadataURI + "/task -- print -- " +
+				"await " + metadataURI + "/stats -- print -- await " + metadataURI + "/task/stats -- print -- " +
+				"await ${ECS_CONTAINER_METADATA_URI} -- print"
+			b.want(0, "run", "--name", b.family, b.write(def{Network: mode, CPU: "512", Memory: "256", Containers: []ctr{
+				{Name: "app", Command: words(ask), Memory: 64},
+			}}), "--limits", "off")
+			got := b.answers(b.family, "app")
+			if len(got) != 5 {
+				t.Fatalf("%d answers: %q", len(got), got)
+			}
+			task := b.inspect(b.family)
+			c := decodeAnswer[metadata.Container](t, got[0])
+			if c.Name != "app" || c.KnownStatus != "RUNNING" || c.DockerID != task.Containers[0].RuntimeID || c.Limits.Memory != 64 ||
+				c.Networks[0].NetworkMode != mode || c.StartedAt == nil || c.Labels["com.amazonaws.ecs.task-arn"] == "" {
+				t.Errorf("container %+v", c)
+			}
+			whole := decodeAnswer[metadata.Task](t, got[1])
+			if whole.Family != b.family || !strings.HasSuffix(whole.TaskARN, task.ID) || len(whole.Containers) != 1 || whole.Limits.CPU != 0.5 || whole.Limits.Memory != 256 {
+				t.Errorf("task %+v", whole)
+			}
+			stats := decodeAnswer[map[string]any](t, got[2])
+			if stats["cpu_stats"] == nil || stats["memory_stats"] == nil {
+				t.Errorf("statistics %v", got[2])
+			}
+			if all := decodeAnswer[map[string]map[string]any](t, got[3]); all[c.DockerID]["cpu_stats"] == nil {
+				t.Errorf("statistics of the task %v", got[3])
+			}
+			if c := decodeAnswer[metadata.Container](t, got[4]); c.Name != "app" {
+				t.Errorf("version 3 says %v", got[4])
+			}
+			if mode == "awsvpc" && len(c.Networks[0].IPv4Addresses) == 0 {
+				t.Error("the container has no address")
+			}
+		})
+	}
+}
+
+func TestMetadataOutlivesItsOwner(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	again := "await " + metadataURI + " -- print -- write /tmp/first -- wait /tmp/go -- await " + metadataURI + "/task -- print"
+	b.detach("--name", b.family, b.define(ctr{Name: "app", Command: words(again), Health: healthyIf("exists /tmp/first")}))
+	b.await("app HEALTHY")
+	b.killOwner(b.family)
+	p := b.start("wait", b.family) // carries the task on
+	b.tell(b.family, "app", "/tmp/go")
+	if r := p.wait(); r.code != 0 || strings.TrimSpace(r.out) != "0" {
+		t.Errorf("wait: %+v", r)
+	}
+	got := b.answers(b.family, "app")
+	if whole := decodeAnswer[metadata.Task](t, got[len(got)-1]); whole.Family != b.family {
+		t.Errorf("after the restart: %q", got)
+	}
+}
+
+func TestMetadataIsTheTasksOwn(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	one := b.detach("--name", b.family+"-one", b.define(ctr{Name: "app", Command: words("env ECS_CONTAINER_METADATA_URI_V4 -- sleep forever")}))
+	b.await("app RUNNING")
+	_, uri, _ := strings.Cut(strings.TrimSpace(b.want(0, "logs", one, "app").out), "=")
+	if !strings.HasPrefix(uri, "http://169.254.170.2/v4/") {
+		t.Errorf("URI %q", uri)
+	}
+	r := b.podtask("run", b.define(ctr{Name: "spy", Command: words("await " + metadataURI + " -- get " + uri)}))
+	if r.code != 1 || !strings.Contains(r.out+r.err, "404") {
+		t.Errorf("another task asks: %+v", r)
+	}
+}
+
+func TestMetadataGivesCredentials(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	secret := "marked-" + b.family
+	b.credentialsHelper(secret)
+	// What the container prints is no leak: it asked.
+	r := b.want(0, "run", "--name", b.family, b.define(ctr{Name: "app", Command: words("await http://169.254.170.2${AWS_CONTAINER_CREDENTIALS_RELATIVE_URI} -- print")}))
+	if !strings.Contains(r.out, secret) || !strings.Contains(r.out, `"Token":"tok"`) {
+		t.Errorf("credentials: %s", r.out)
+	}
+	if shown := b.want(0, "inspect", b.family).out; strings.Contains(shown, secret) {
+		t.Error("inspect shows the secret key")
+	}
+	err := filepath.WalkDir(b.stateHome(), func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if strings.Contains(string(data), secret) {
+			t.Errorf("%s holds the secret key", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMetadataFile(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.env = append(b.env, "PODTASK_METADATA_FILE=on")
+	// Another user than root reads it too, and cannot write it.
+	b.want(0, "run", "--name", b.family, b.define(ctr{
+		Name: "app", Command: words("cat ${ECS_CONTAINER_METADATA_FILE} -- cannot write ${ECS_CONTAINER_METADATA_FILE} x"), Ports: []port{{Container: 8080}},
+		More: obj{"user": "1234", "readonlyRootFilesystem": true},
+	}))
+	task := b.inspect(b.family)
+	got := decodeAnswer[metadata.File](t, b.answers(b.family, "app")[0])
+	if got.MetadataFileStatus != "READY" || got.ContainerName != "app" || got.ContainerID != task.Containers[0].RuntimeID ||
+		got.TaskDefinitionFamily != b.family || !strings.HasSuffix(got.TaskARN, task.ID) || got.Networks[0].NetworkMode != "bridge" ||
+		len(got.PortMappings) != 1 || got.PortMappings[0].HostPort == 0 {
+		t.Errorf("%+v", got)
+	}
+	b.want(0, "rm", b.family)
+	if left, err := filepath.Glob(filepath.Join(b.stateHome(), "podtask", "metadata", "*")); err != nil || len(left) > 0 {
+		t.Errorf("left: %v %v", left, err)
+	}
+}

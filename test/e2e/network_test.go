@@ -1,0 +1,167 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Rows 13 and 25 are among these.
+func TestContainersReachEachOtherByNamesAndHaveTheirOwn(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.want(0, "run", "--quiet", "--name", b.family, b.write(def{Containers: []ctr{
+		{Name: "db", Essential: optional, Command: words("serve 8080"), StopTimeout: 2},
+		{Name: "web", DependsOn: []on{{"alone", "SUCCESS"}}, Command: words("await http://store:8080/ -- await http://db:8080/ -- resolve extra.example -- resolve me -- resolver -- where"), More: obj{
+			"links": []string{"db:store"}, "extraHosts": []obj{{"hostname": "extra.example", "ipAddress": "192.0.2.7"}},
+			"dnsSearchDomains": []string{"example.org"}, "hostname": "me",
+		}},
+		{Name: "other", Essential: optional, Command: words("cannot resolve extra.example -- cannot get http://127.0.0.1:8080/")},
+		{Name: "alone", Essential: optional, Command: words("interfaces -- cannot resolve db"), More: obj{"disableNetworking": true}},
+	}}))
+	got := b.lines(b.family, "web")
+	for _, want := range []string{"extra.example 192.0.2.7", "me ", "example.org", "host=me"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("web printed %s, without %q", got, want)
+		}
+	}
+	b.wantLines(b.family, "alone", "interfaces lo", "cannot resolve")
+	// A link is a START dependency.
+	events := b.events()
+	at := func(what string) int {
+		return slices.IndexFunc(events, func(e event) bool { return e.String() == what })
+	}
+	if at("db RUNNING") > at("web RUNNING") {
+		t.Error("the linked container started last")
+	}
+}
+
+// Row 13: containers of a bridged task do not share localhost.
+func TestTwoContainersOfABridgedTaskListenOnTheSamePort(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	fixed := freePort(t)
+	serve := func(name string, p port) ctr {
+		return ctr{Name: name, Command: words("serve 80"), Ports: []port{p}, Environment: []envVar{{"GREETING", "hello from " + name}}, StopTimeout: 2, More: obj{"user": "0"}}
+	}
+	id := b.detach(b.define(serve("one", port{Container: 80, Host: fixed}), serve("two", port{Container: 80}),
+		ctr{Name: "probe", Essential: optional, DependsOn: []on{{"one", "START"}, {"two", "START"}}, Command: words(
+			"await http://one/env/GREETING -- await http://two/env/GREETING -- cannot get http://127.0.0.1/")}))
+	b.await("probe STOPPED")
+	b.wantLines(id, "probe", "hello from one", "hello from two", "cannot get")
+	task := b.inspect(id)
+	hosts := map[string]int{}
+	for _, c := range task.Containers {
+		if c.Name == "probe" {
+			continue
+		}
+		if len(c.Ports) != 1 || c.Ports[0].ContainerPort != 80 || c.Ports[0].HostPort == 0 || len(c.Addresses) == 0 {
+			t.Fatalf("container %s: ports %v, addresses %v", c.Name, c.Ports, c.Addresses)
+		}
+		hosts[c.Name] = c.Ports[0].HostPort
+		b.wantAnswer(c.Ports[0].HostPort, "hello from "+c.Name)
+	}
+	if hosts["one"] != fixed || hosts["two"] == fixed || len(task.Ports) != 2 {
+		t.Errorf("host ports %v, the task's %v; one asked for %d", hosts, task.Ports, fixed)
+	}
+	// Another task has a network of its own.
+	b.want(0, "run", "--quiet", b.define(ctr{Name: "spy", Command: words("cannot resolve one")}, ctr{Name: "second", Essential: optional, Command: words("cannot resolve two")}))
+	// Another owner finds the same containers.
+	b.killOwner(id)
+	b.want(0, "stop", id)
+	for _, p := range hosts {
+		wantClosed(t, p)
+	}
+}
+
+// The ports and the metadata endpoint of a container come back with it.
+func TestRestartedContainerOfABridgedTaskHasItsPortsAgain(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	id := b.detach(b.define(
+		ctr{Name: "web", Command: words("await " + metadataURI + " -- serve 80"), Ports: []port{{Container: 80}}, Environment: []envVar{{"GREETING", "hello"}}, Restart: restarts(0), StopTimeout: 2, More: obj{"user": "0"}},
+		ctr{Name: "client", Command: words("sleep forever"), StopTimeout: 1},
+	))
+	b.await("web RUNNING")
+	host := func() int {
+		for _, c := range b.inspect(id).Containers {
+			if c.Name == "web" && len(c.Ports) == 1 {
+				return c.Ports[0].HostPort
+			}
+		}
+		t.Fatal("web has no port")
+		return 0
+	}
+	first := host()
+	b.wantAnswer(first, "hello")
+	for range 3 {
+		restarts := b.inspect(id).Containers[0].RestartCount
+		b.podman("kill", b.inspect(id).Containers[0].RuntimeID)
+		eventually(t, "web is restarted", func() bool {
+			c := b.inspect(id).Containers[0]
+			return c.RestartCount > restarts && c.Status == "RUNNING" && c.RestartAt == nil
+		})
+		b.wantAnswer(first, "hello")
+	}
+	if again := host(); again != first {
+		t.Errorf("host port %d became %d", first, again)
+	}
+	b.want(0, "stop", id)
+}
+
+func TestNetworkModeNoneHasLoopbackOnly(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.want(0, "run", "--quiet", "--name", b.family, b.write(def{Network: "none", Containers: []ctr{{Name: "app", Command: words("interfaces")}}}))
+	b.wantLines(b.family, "app", "interfaces lo")
+}
+
+// Row 13.
+func TestNetworkModeHostHasHostsOfItsOwn(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.want(0, "run", "--quiet", "--name", b.family, b.write(def{Network: "host", Containers: []ctr{
+		{Name: "app", Command: words("resolve extra.example -- resolver"), More: obj{"extraHosts": []obj{{"hostname": "extra.example", "ipAddress": "192.0.2.7"}}, "dnsServers": []string{"192.0.2.53"}}},
+	}}))
+	b.wantLines(b.family, "app", "extra.example 192.0.2.7", "nameserver 192.0.2.53")
+}
+
+// Row 24, and a range.
+func TestSamePortTwiceAndARangeGetHostPorts(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	d := def{Containers: []ctr{{
+		Name: "web", Command: words("serve 8080"), Environment: []envVar{{"GREETING", "hello from " + b.family}}, StopTimeout: 2,
+		More: obj{"portMappings": []obj{{"containerPort": 8080}, {"containerPort": 8080}, {"containerPortRange": "9000-9003"}}},
+	}, {Name: "probe", Essential: optional, Command: words("await http://web:8080/")}}}
+	id := b.detach(b.write(d))
+	b.await("probe STOPPED")
+	var twice, ranged []int
+	for _, p := range b.inspect(id).Ports {
+		if p.ContainerPort == 8080 {
+			b.askWeb(p.HostPort)
+			twice = append(twice, p.HostPort)
+		} else {
+			ranged = append(ranged, p.HostPort)
+		}
+	}
+	if len(twice) != 2 || twice[0] == twice[1] {
+		t.Errorf("port 8080 is on %v, want two host ports", twice)
+	}
+	if len(ranged) != 4 {
+		t.Fatalf("the range is on %v", ranged)
+	}
+	for i, p := range ranged {
+		if p != ranged[0]+i {
+			t.Errorf("the range is on %v, which is not in one piece", ranged)
+		}
+	}
+	// Another owner finds the same pod.
+	b.killOwner(id)
+	b.want(0, "stop", id)
+	for _, p := range twice {
+		wantClosed(t, p)
+	}
+}

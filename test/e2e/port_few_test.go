@@ -1,0 +1,10 @@
+//go:build e2e && !nightly
+
+package e2e
+
+// portRounds is how often TestPortsComeBack runs its task again, portKills how often
+// its container is restarted, after pauses that double.
+const (
+	portRounds = 3
+	portKills  = 2
+)

@@ -1,0 +1,6 @@
+//go:build e2e && nightly
+
+package e2e
+
+// queueTasks is how many tasks go through a queue for four.
+const queueTasks = 500

@@ -1,0 +1,134 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/podtask/podtask/pkg/api"
+)
+
+// revision registers a definition of one container and returns its FAMILY:REVISION.
+func (b *box) revision(c ctr) string {
+	b.t.Helper()
+	return strings.TrimSpace(b.want(0, "taskdef", "register", b.define(c)).out)
+}
+
+// copyOf is a container that runs until it is told to end; n makes a revision of it.
+func copyOf(n string) ctr {
+	return ctr{Name: "app", Command: words("term 0 -- write /tmp/well -- print " + n + " -- wait /tmp/go"), Health: healthyIf("exists /tmp/well")}
+}
+
+// service is what inspect says of the box's service.
+func (b *box) service() api.Service {
+	b.t.Helper()
+	var all []api.Service
+	if err := json.Unmarshal([]byte(b.want(0, "service", "inspect", b.family).out), &all); err != nil || len(all) != 1 {
+		b.t.Fatalf("%d services, %v", len(all), err)
+	}
+	return all[0]
+}
+
+// well are the names of the copies that are well.
+func (b *box) well() (names []string) {
+	b.t.Helper()
+	for _, t := range b.service().Tasks {
+		if t.Healthy {
+			names = append(names, t.Name)
+		}
+	}
+	return names
+}
+
+// removeService removes the box's service and checks that nothing is left of it.
+func (b *box) removeService() {
+	b.t.Helper()
+	b.want(0, "service", "rm", "--force", "--wait", "--timeout=4m", b.family)
+	if got := b.want(0, "ps", "-aq").out + b.objects(); got != "" {
+		b.t.Errorf("left: %s", got)
+	}
+}
+
+func TestServiceReplacesCopies(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	if r := b.want(125, "service", "ls"); !strings.Contains(r.err, "podtask agent") {
+		t.Errorf("without an agent it printed %q", r.err)
+	}
+	b.agent()
+	b.want(0, "service", "create", b.family, b.define(copyOf("one")), "--count=3", "--wait", "--timeout=4m")
+	names := b.well()
+	if len(names) != 3 || b.service().TaskDefinition != b.family+":1" {
+		t.Fatalf("%v are well, of %s", names, b.service().TaskDefinition)
+	}
+	labels := b.podman("ps", "--filter", "label=podtask.service="+b.family, "--filter", "label=podtask.container=app", "--format", "{{.ID}}")
+	if strings.Count(labels, "\n") != 2 {
+		t.Errorf("with the service's label: %q", labels)
+	}
+
+	// One is killed, one becomes unhealthy.
+	b.podman("kill", b.inspect(names[0]).Containers[0].RuntimeID)
+	b.podman("exec", b.inspect(names[1]).Containers[0].RuntimeID, "/testbox", "remove", "/tmp/well")
+	eventually(t, "two replacements", func() bool {
+		now := b.well()
+		return len(now) == 3 && now[0] == names[2]
+	})
+	if r := b.want(0, "why", b.family); !strings.Contains(r.out, "3 copies") && !strings.Contains(r.out, "3 of 3") {
+		t.Errorf("why printed %q", r.out)
+	}
+	for _, said := range []string{"failed container health checks", "has reached a steady state"} {
+		if got := b.want(0, "service", "events", b.family).out; !strings.Contains(got, said) {
+			t.Errorf("%q is missing in %s", said, got)
+		}
+	}
+	if r := b.want(125, "service", "rm", b.family); !strings.Contains(r.err, "scale") {
+		t.Errorf("rm printed %q", r.err)
+	}
+	b.want(0, "service", "scale", b.family+"=1", "--wait", "--timeout=4m")
+	if got := b.running(); strings.Count(got, "\n") != 0 || got == "" {
+		t.Errorf("after scaling down run: %q", got)
+	}
+	b.removeService()
+}
+
+func TestServiceRollsForwardAndBack(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	first := b.agent()
+	b.want(0, "service", "create", b.family, b.define(copyOf("one")), "--count=2", "--wait", "--timeout=4m")
+	good := b.revision(copyOf("two"))
+
+	// The agent is killed in the middle of the roll; the next one ends it.
+	b.want(0, "service", "update", b.family, "--family", good)
+	eventually(t, "the first copy of the new revision", func() bool {
+		for _, task := range b.service().Tasks {
+			if strings.HasSuffix(task.Deployment, "/2") {
+				return true
+			}
+		}
+		return false
+	})
+	first.kill()
+	b.agent()
+	eventually(t, "the end of the roll", func() bool { s := b.service(); return s.Steady && s.TaskDefinition == good })
+	if got := b.running(); strings.Count(got, "\n") != 1 {
+		t.Errorf("%q run, want two copies", got)
+	}
+	kept := b.well()
+
+	bad := b.revision(ctr{Name: "app", Command: words("print three -- exit 3")})
+	r := b.want(125, "service", "update", b.family, bad, "--wait", "--timeout=4m")
+	if !strings.Contains(r.err, "is back at "+good) {
+		t.Errorf("a bad revision: %s", r.err)
+	}
+	if s := b.service(); s.Rollbacks != 1 || strings.Join(b.well(), " ") != strings.Join(kept, " ") {
+		t.Errorf("%d rollbacks, %v are well, want %v", s.Rollbacks, b.well(), kept)
+	}
+	b.want(0, "service", "rollback", b.family, "--wait", "--timeout=4m")
+	if s := b.service(); s.TaskDefinition != b.family+":1" {
+		t.Errorf("rolled back to %s", s.TaskDefinition)
+	}
+	b.removeService()
+}

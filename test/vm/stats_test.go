@@ -1,0 +1,102 @@
+//go:build e2e && bed_vm
+
+package vm
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// usage is what stats says of a task or a container.
+type usage struct {
+	Name       string
+	CPUPercent float64
+	CPUUsec    int
+	Memory     struct{ Current, Used, Limit int }
+	PIDs       struct{ Current, Limit int }
+	Network    *struct{ Received, Sent int }
+	Pressure   *struct{}
+	Throttling struct{ Throttled int }
+	Containers []usage
+}
+
+// used measures a task for a while.
+func used(t *testing.T, id, interval string) usage {
+	t.Helper()
+	var got []usage
+	out := podtask(t, "stats", "--no-stream", "--interval", interval, "--format", "json", id)
+	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got) != 1 || len(got[0].Containers) != 2 {
+		t.Fatalf("stats: %v in %s", err, out)
+	}
+	return got[0]
+}
+
+// near tells whether got is within five percent of the range from low to high.
+func near(got, low, high float64) bool { return got >= low*0.95 && got <= high*1.05 }
+
+func number(t *testing.T, text string) float64 {
+	t.Helper()
+	n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestStatisticsAgreeWithThoseOfOthers(t *testing.T) {
+	id := detach(t, define(t, "stats", "256", "128", box("app", "alloc 40 -- burn 10m", 64), box("idle", "sleep forever", 0)))
+	app := inspect(t, id).Containers[0].RuntimeID
+
+	eventually(t, "40 MiB in use", func() bool { return used(t, id, "100ms").Containers[0].Memory.Used > 40<<20 })
+
+	before := used(t, id, "100ms").Containers[0]
+	theirs := strings.Fields(must(t, "podman", "stats", "--no-stream", "--no-reset", "--format", "{{.ContainerStats.CPUNano}} {{.ContainerStats.MemUsage}}", app))
+	after := used(t, id, "100ms").Containers[0]
+	if cpu := number(t, theirs[0]) / 1000; !near(cpu, float64(before.CPUUsec), float64(after.CPUUsec)) {
+		t.Errorf("Podman counts %.0f us of CPU, podtask %d before and %d after", cpu, before.CPUUsec, after.CPUUsec)
+	}
+	if memory := number(t, theirs[1]); !near(memory, float64(before.Memory.Current), float64(after.Memory.Current)) {
+		t.Errorf("Podman counts %.0f bytes of memory, podtask %d before and %d after", memory, before.Memory.Current, after.Memory.Current)
+	}
+	if after.Memory.Limit != 64<<20 || after.Memory.Used < 40<<20 || after.Memory.Used > after.Memory.Current {
+		t.Errorf("memory of app: %+v", after.Memory)
+	}
+
+	// Both measure at the same time. The task always gets the quarter of a CPU that
+	// it may have, so it does not matter which of them begins first.
+	slice := sliceOf(id)
+	top := make(chan string, 1)
+	go func() {
+		out, errs, _ := command(t, "systemd-cgtop", "--batch", "--raw", "--iterations=2", "--delay=6s", "--depth=1", "--order=path", strings.TrimPrefix(filepath.Clean(slice), "/sys/fs/cgroup"))
+		top <- out + errs
+	}()
+	task := used(t, id, "6s")
+	said := <-top
+	rows := strings.Split(strings.TrimSpace(said), "\n")
+	var row []string // path, tasks, % of a CPU, memory, ...
+	for _, r := range rows {
+		if fields := strings.Fields(r); len(fields) >= 4 && strings.HasSuffix(fields[0], filepath.Base(slice)) && fields[2] != "-" {
+			row = fields
+		}
+	}
+	if row == nil {
+		t.Fatalf("systemd-cgtop says nothing of %s:\n%s", slice, said)
+	}
+	t.Logf("podtask: %.1f %% of a CPU, %d bytes, %d processes; systemd-cgtop: %s", task.CPUPercent, task.Memory.Current, task.PIDs.Current, row)
+	if cpu := number(t, row[2]); !near(task.CPUPercent, cpu, cpu) {
+		t.Errorf("systemd-cgtop says %.1f %% of a CPU, podtask %.1f", cpu, task.CPUPercent)
+	}
+	if memory := number(t, row[3]); !near(float64(task.Memory.Current), memory, memory) {
+		t.Errorf("systemd-cgtop says %.0f bytes of memory, podtask %d", memory, task.Memory.Current)
+	}
+	if fmt.Sprint(task.PIDs.Current) != row[1] || task.PIDs.Limit != 4096 {
+		t.Errorf("systemd-cgtop says %s processes, podtask %+v", row[1], task.PIDs)
+	}
+	if task.Throttling.Throttled == 0 || task.Network == nil || task.Pressure != nil {
+		t.Errorf("a task that wants more than its limit, with a network, on a kernel without PSI: %+v", task)
+	}
+}
