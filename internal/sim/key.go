@@ -117,7 +117,7 @@ func (k *keyer) bools(v ...bool) {
 
 func (k *keyer) op(o *lifecycle.Op) {
 	k.b = append(k.b, byte(o.Kind))
-	k.bools(o.Canceled, o.Gentle, o.Overran)
+	k.bools(o.Canceled, o.Gentle, o.Overran, o.Outdated)
 	k.time(o.Overdue)
 }
 

@@ -27,9 +27,7 @@ func (s *State) fold(at time.Time, ev Event) {
 	case LimitsRequested:
 		s.foldLimits(ev.Quota)
 	case Hinted:
-		if ev.Index >= 0 && ev.Index < len(s.Containers) && s.Sandbox.Dirty && !s.Containers[ev.Index].Ended {
-			s.Containers[ev.Index].Stale = true
-		}
+		s.foldHint(ev.Index)
 	case OpFinished:
 		s.foldFinished(at, ev)
 	default:
@@ -48,6 +46,15 @@ func (s *State) foldRestarted() {
 		s.Containers[i].Stale = s.Sandbox.Dirty && !s.Containers[i].Ended
 		s.Containers[i].Paused = false // until it is seen again
 	}
+}
+
+// foldHint distrusts what is known of a container.
+func (s *State) foldHint(i int) {
+	if i < 0 || i >= len(s.Containers) || !s.Sandbox.Dirty || s.Containers[i].Ended {
+		return
+	}
+	c := &s.Containers[i]
+	c.Stale, c.Op.Outdated = true, c.Op.Kind == Inspect
 }
 
 // foldLimits takes over other limits. Where they change what the task needs of the host,
@@ -244,6 +251,7 @@ func (s *State) foldContainer(at time.Time, i int, op Op, ev OpFinished) {
 		c.Retry.NotUntil = time.Time{}
 		s.observe(at, i, ev.Result.Seen)
 		s.judge(at, i)
+		c.Stale = c.Stale || op.Outdated && !c.Ended
 	default:
 		panic("lifecycle: container finished a " + op.Kind.String())
 	}

@@ -147,6 +147,8 @@ type Op struct {
 	Overdue time.Time `json:"overdue,omitzero"`
 	// Overran: it has counted as failed already; its answer does not matter.
 	Overran bool `json:"overran,omitempty"`
+	// Outdated: something may have happened since an Inspect began that it did not see.
+	Outdated bool `json:"outdated,omitempty"`
 }
 
 // Busy reports whether there is an operation in flight.

@@ -123,6 +123,29 @@ func TestAPauseIsInTheRecordUntilARestart(t *testing.T) {
 	}
 }
 
+// What an inspection saw may be older than a hint that came while it ran.
+func TestAHintDuringAnInspectionIsNotLost(t *testing.T) {
+	t.Parallel()
+	d := drive(t, Options{}, container("a"))
+	d.upTo(Stop)
+	d.do(Hinted{Index: 0})
+	d.do(Hinted{Index: 0})
+	d.see(Inspect, 0, Running)
+	if !d.s.Containers[0].Stale {
+		t.Fatal("what was seen before the hint is believed")
+	}
+	d.answer(Inspect, 0, Failure{}, Result{Seen: Observed{Presence: Running, ID: "id", StartedAt: d.started[0], Paused: true}})
+	if c := d.s.Containers[0]; !c.Paused || c.Stale || c.Op.Busy() {
+		t.Errorf("%+v", c)
+	}
+	d.do(Hinted{Index: 0})
+	d.do(Hinted{Index: 0})
+	d.see(Inspect, 0, Exited, 0)
+	if c := d.s.Containers[0]; !c.Ended || c.Stale || c.Op.Busy() {
+		t.Errorf("%+v", c)
+	}
+}
+
 func TestAPausedContainerIsNotProbed(t *testing.T) {
 	t.Parallel()
 	d := drive(t, Options{}, container("a", checked))
