@@ -27,6 +27,7 @@ type Engine interface {
 // Pods makes, stops and removes a task's pod.
 type Pods interface {
 	EnsurePod(ctx context.Context, p libpod.PodSpec) (libpod.Pod, error)
+	CreatePod(ctx context.Context, p libpod.PodSpec) error
 	StopPod(ctx context.Context, name, taskID string) error
 	RemovePod(ctx context.Context, name, taskID string) error
 }

@@ -291,6 +291,9 @@ func (h *Host) ensureSlice(ctx context.Context, podman Engine, s lifecycle.State
 
 // remove removes the pod, the slice, and what was made for the task's containers.
 func (h *Host) remove(ctx context.Context, podman Engine, s lifecycle.State) error {
+	if s.Sandbox.PodID == "" {
+		h.claimName(ctx, podman, s)
+	}
 	if err := h.removePod(ctx, podName(s), s.ID); err != nil {
 		return err
 	}
@@ -300,6 +303,16 @@ func (h *Host) remove(ctx context.Context, podman Engine, s lifecycle.State) err
 		}
 	}
 	return persistent(errors.Join(removeVolumes(ctx, podman, s), removeSecrets(ctx, podman, s), os.RemoveAll(h.metadataDir(s.ID))))
+}
+
+// claimName takes the name of a pod that an owner has asked for who died before the
+// answer: Podman may be about to make it, and fails to where another has its name. So
+// there is a pod to remove, and none comes after. What goes wrong the removal says.
+func (h *Host) claimName(ctx context.Context, podman Engine, s lifecycle.State) {
+	err := podman.CreatePod(ctx, libpod.PodSpec{Name: podName(s), TaskID: s.ID, Network: "none", Labels: map[string]string{stateDirLabel: h.cfg.StateDir}})
+	if err != nil && !errors.Is(err, libpod.Conflict) {
+		h.log.Debug("the name of a pod that may be in the making is not taken", "task", s.ID, "error", err)
+	}
 }
 
 // persistent lets a removal go on that Podman refused without a reason anybody

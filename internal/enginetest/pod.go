@@ -28,14 +28,10 @@ const firstPort = 40000
 
 // EnsurePod implements agent.Engine.
 func (f *Fake) EnsurePod(ctx context.Context, s libpod.PodSpec) (libpod.Pod, error) {
-	_, err := request(ctx, f, "create pod", s.Name, func() (struct{}, error) { return struct{}{}, f.createPod(s) })
-	if errors.Is(err, libpod.Conflict) {
-		_, err = request(ctx, f, "adopt pod", s.Name, func() (struct{}, error) { return struct{}{}, f.adoptPod(s, err) })
-	}
-	if err != nil {
+	if err := f.CreatePod(ctx, s); err != nil {
 		return libpod.Pod{}, err
 	}
-	_, err = request(ctx, f, "start pod", s.Name, func() (struct{}, error) { return struct{}{}, f.startNamed(s.Name + "-infra") })
+	_, err := request(ctx, f, "start pod", s.Name, func() (struct{}, error) { return struct{}{}, f.startNamed(s.Name + "-infra") })
 	if err != nil {
 		return libpod.Pod{}, err
 	}
@@ -47,6 +43,15 @@ func (f *Fake) EnsurePod(ctx context.Context, s libpod.PodSpec) (libpod.Pod, err
 		infra := f.containers[p.infra]
 		return libpod.Pod{ID: p.id, InfraID: infra.id, InfraPID: infra.observe().PID, Ports: slices.Clone(p.ports)}, nil
 	})
+}
+
+// CreatePod implements agent.Engine.
+func (f *Fake) CreatePod(ctx context.Context, s libpod.PodSpec) error {
+	_, err := request(ctx, f, "create pod", s.Name, func() (struct{}, error) { return struct{}{}, f.createPod(s) })
+	if errors.Is(err, libpod.Conflict) {
+		_, err = request(ctx, f, "adopt pod", s.Name, func() (struct{}, error) { return struct{}{}, f.adoptPod(s, err) })
+	}
+	return err
 }
 
 func (f *Fake) createPod(s libpod.PodSpec) error {

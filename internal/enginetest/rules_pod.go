@@ -38,6 +38,21 @@ var podRules = []rule{
 			k.t.Errorf("first %+v, second %+v", first, second)
 		}
 	}},
+	{"a created pod has its name, does not run and can be started", func(k *task) {
+		k.must(k.CreatePod(k.ctx(), k.pod))
+		k.must(k.CreatePod(k.ctx(), k.pod))
+		k.wantStatus(k.infra(), libpod.Created)
+		other := k.pod
+		other.Hostname = "elsewhere"
+		k.wantClass(k.CreatePod(k.ctx(), other), libpod.Conflict)
+		if pod := k.up(); pod.InfraPID == 0 {
+			k.t.Errorf("%+v", pod)
+		}
+	}},
+	{"a pod that was created and never started can be removed", func(k *task) {
+		k.must(k.CreatePod(k.ctx(), k.pod))
+		k.must(k.RemovePod(k.ctx(), k.pod.Name, k.id))
+	}},
 	{"EnsurePod refuses a pod of the same name with another specification", func(k *task) {
 		k.up()
 		other := k.pod

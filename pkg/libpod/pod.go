@@ -101,21 +101,10 @@ func InfraName(pod string) string { return pod + "-infra" }
 // from another specification), PortInUse, InvalidSpec, Temporary (another call is
 // just making the pod).
 func (c *Client) EnsurePod(ctx context.Context, p PodSpec) (Pod, error) {
-	spec, err := podSpec(p, c.version)
-	if err != nil {
-		return Pod{}, fail(ctx, "create pod", p.Name, err)
-	}
-	err = c.create(ctx, "create pod", p.Name, func(ctx context.Context) error {
-		_, err := pods.CreatePodFromSpec(ctx, &entities.PodSpec{PodSpecGen: *spec})
-		return err
-	})
-	if errors.Is(err, Conflict) {
-		err = c.adoptPod(ctx, p, spec.Labels[specLabel], err)
-	}
-	if err != nil {
+	if err := c.CreatePod(ctx, p); err != nil {
 		return Pod{}, err
 	}
-	err = c.mutate(ctx, "start pod", p.Name, func(ctx context.Context) error {
+	err := c.mutate(ctx, "start pod", p.Name, func(ctx context.Context) error {
 		return containers.Start(ctx, InfraName(p.Name), nil)
 	})
 	if errors.Is(err, NotFound) {
@@ -135,6 +124,22 @@ func (c *Client) EnsurePod(ctx context.Context, p PodSpec) (Pod, error) {
 		return Pod{}, err
 	}
 	return podFrom(infra)
+}
+
+// CreatePod is EnsurePod without the start of the infra container.
+func (c *Client) CreatePod(ctx context.Context, p PodSpec) error {
+	spec, err := podSpec(p, c.version)
+	if err != nil {
+		return fail(ctx, "create pod", p.Name, err)
+	}
+	err = c.create(ctx, "create pod", p.Name, func(ctx context.Context) error {
+		_, err := pods.CreatePodFromSpec(ctx, &entities.PodSpec{PodSpecGen: *spec})
+		return err
+	})
+	if errors.Is(err, Conflict) {
+		err = c.adoptPod(ctx, p, spec.Labels[specLabel], err)
+	}
+	return err
 }
 
 // adoptPod decides whether the pod that stands in the way is the one asked for.
