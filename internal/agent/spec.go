@@ -230,7 +230,7 @@ func join(spec *libpod.ContainerSpec, s lifecycle.State, i int) {
 	case c.Net.Disabled:
 		spec.Network = "none"
 	case t.Bridged():
-		spec.Bridge = &libpod.Bridge{Network: networkName(s), Aliases: t.Names(i)}
+		spec.Bridge = &libpod.Bridge{Network: networkName(s), Members: memberNames(t), Place: i}
 		spec.Bridge.Ports, spec.Bridge.Choose = publish(containerPorts(c))
 		spec.Hosts, spec.DNSServers, spec.DNSSearch = hosts(c.Net.ExtraHosts), c.Net.DNSServers, c.Net.DNSSearch
 	case t.Network == taskdef.NetworkHost:
@@ -240,6 +240,17 @@ func join(spec *libpod.ContainerSpec, s lifecycle.State, i int) {
 			spec.Network, spec.DNSServers, spec.DNSSearch = "host", servers, search
 		}
 	}
+}
+
+// memberNames are the names of the containers on the network of a bridged task.
+func memberNames(t taskdef.Task) [][]string {
+	names := make([][]string, len(t.Containers))
+	for i, c := range t.Containers {
+		if !c.Net.Disabled {
+			names[i] = t.Names(i)
+		}
+	}
+	return names
 }
 
 // mountOthers adds what is mounted besides volumes.

@@ -153,10 +153,10 @@ func TestBridgedContainersHaveNetworksAndPortsOfTheirOwn(t *testing.T) {
 	if !pod.OwnNetworks || len(pod.Ports) > 0 || len(pod.Hosts) > 0 || len(pod.DNSServers) > 0 {
 		t.Errorf("pod %+v", pod)
 	}
-	ports := []libpod.Port{{ContainerPort: 80, Protocol: "tcp"}}
+	ports, members := []libpod.Port{{ContainerPort: 80, Protocol: "tcp"}}, [][]string{{"a"}, {"b", "db"}, nil}
 	for i, want := range []libpod.ContainerSpec{
-		{Bridge: &libpod.Bridge{Network: pod.Name, Aliases: []string{"a"}, Ports: ports}, Hosts: []string{"x:192.0.2.1"}, DNSServers: []string{"192.0.2.53"}},
-		{Bridge: &libpod.Bridge{Network: pod.Name, Aliases: []string{"b", "db"}, Ports: ports}, Hosts: []string{"x:192.0.2.2"}},
+		{Bridge: &libpod.Bridge{Network: pod.Name, Members: members, Ports: ports}, Hosts: []string{"x:192.0.2.1"}, DNSServers: []string{"192.0.2.53"}},
+		{Bridge: &libpod.Bridge{Network: pod.Name, Members: members, Place: 1, Ports: ports}, Hosts: []string{"x:192.0.2.2"}},
 		{Network: "none"},
 	} {
 		got := containerSpec(s, i, "i")

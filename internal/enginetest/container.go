@@ -53,7 +53,7 @@ func (c *container) observe() libpod.Observed {
 	if c.connected() {
 		o.PID = 1000
 		if c.spec.Bridge != nil {
-			o.Addresses = []netip.Addr{netip.AddrFrom4([4]byte{10, 89, 0, byte(2 + len(c.spec.Name)%250)})}
+			o.Addresses = []netip.Addr{netip.AddrFrom4([4]byte{10, 89, 0, byte(2 + c.spec.Bridge.Place)})}
 		}
 	}
 	if c.image != nil {

@@ -21,10 +21,10 @@ func (k *task) network() libpod.NetworkSpec {
 	return libpod.NetworkSpec{Name: k.pod.Name, TaskID: k.id, Labels: map[string]string{"colour": "red"}}
 }
 
-// member is a container of the task's network.
+// member is a container of the task's network, with the name a or b.
 func (k *task) member(name, steps string, ports ...libpod.Port) libpod.ContainerSpec {
 	s := k.spec(name, steps)
-	s.Bridge = &libpod.Bridge{Network: k.pod.Name, Aliases: []string{name}, Ports: ports}
+	s.Bridge = &libpod.Bridge{Network: k.pod.Name, Members: [][]string{{"a"}, {"b"}}, Place: int(name[0] - 'a'), Ports: ports}
 	return s
 }
 
@@ -65,6 +65,23 @@ var networkRules = []rule{
 		}
 		if len(a.Addresses) == 0 || len(b.Addresses) == 0 {
 			k.t.Errorf("addresses %v and %v", a.Addresses, b.Addresses)
+		}
+	}},
+	{"a member has the address of its place whoever starts first and again after a stop", func(k *task) {
+		k.bridged()
+		a, b := k.create(k.member("a", "sleep forever")), k.run(k.member("b", "sleep forever"))
+		k.must(k.StartContainer(k.ctx(), a))
+		low, high := k.see(a).Addresses, k.see(b).Addresses
+		if len(low) != 1 || len(high) != 1 || low[0].Next() != high[0] {
+			k.t.Fatalf("addresses %v and %v", low, high)
+		}
+		for _, name := range []string{b, a} {
+			before := k.see(name).Addresses
+			k.must(k.StopContainer(k.ctx(), name, 0))
+			k.must(k.StartContainer(k.ctx(), name))
+			if after := k.see(name).Addresses; !slices.Equal(after, before) {
+				k.t.Errorf("addresses %v became %v", before, after)
+			}
 		}
 	}},
 	{"a taken host port of a member is PortInUse at its start", func(k *task) {

@@ -112,6 +112,11 @@ func (c *Client) CreateContainer(ctx context.Context, s ContainerSpec) (string, 
 	if err != nil {
 		return "", fail(ctx, "create container", s.Name, err)
 	}
+	if s.Bridge != nil {
+		if err := c.place(ctx, spec, *s.Bridge); err != nil {
+			return "", err
+		}
+	}
 	var id string
 	err = c.create(ctx, "create container", s.Name, func(ctx context.Context) (err error) {
 		id, err = c.sendContainer(ctx, spec)

@@ -3,10 +3,14 @@ package libpod
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
+	"net/netip"
 
 	"github.com/containers/common/libnetwork/types"
 	"github.com/containers/podman/v5/pkg/bindings/network"
 	entities "github.com/containers/podman/v5/pkg/domain/entities/types"
+	"github.com/containers/podman/v5/pkg/specgen"
 )
 
 // NetworkSpec describes a task's own network: a bridge with a subnet that Podman
@@ -23,8 +27,12 @@ type NetworkSpec struct {
 type Bridge struct {
 	// Network is the name of the network.
 	Network string
-	// Aliases are names of the container on the network beside its own.
-	Aliases []string
+	// Members are the names of each container that may be on the network, by the place
+	// that stands for its address: the first has the lowest one behind the gateway's.
+	// They are in the hosts file of all, so that they lead there before the network's
+	// name server has heard of them. Place is this container's.
+	Members [][]string
+	Place   int
 	// Ports are published by the container.
 	Ports []Port `json:",omitzero"`
 	// Choose is as in PodSpec.
@@ -54,6 +62,48 @@ func (c *Client) EnsureNetwork(ctx context.Context, n NetworkSpec) error {
 		return inspectErr
 	}
 	return fail(ctx, "adopt network", n.Name, ownedBy(found.Labels, n.TaskID))
+}
+
+// place gives a container its address on a network and the names of the others.
+func (c *Client) place(ctx context.Context, s *specgen.SpecGenerator, b Bridge) error {
+	found, err := c.network(ctx, b.Network)
+	if err != nil {
+		return err
+	}
+	options := types.PerNetworkOptions{Aliases: b.Members[b.Place]}
+	for _, subnet := range found.Subnets {
+		for i, names := range b.Members {
+			at, err := addressOf(subnet, i)
+			if err != nil {
+				return fail(ctx, "find addresses on network", b.Network, err)
+			}
+			if i == b.Place {
+				options.StaticIPs = append(options.StaticIPs, at)
+				continue
+			}
+			for _, name := range names {
+				s.HostAdd = append(s.HostAdd, name+":"+at.String())
+			}
+		}
+	}
+	s.Networks = map[string]types.PerNetworkOptions{b.Network: options}
+	return nil
+}
+
+// addressOf is the address that stands for a place on a network whose gateway has the
+// first address, as Podman makes them.
+func addressOf(subnet types.Subnet, place int) (net.IP, error) {
+	first, ok := netip.AddrFromSlice(subnet.Subnet.IP)
+	ones, _ := subnet.Subnet.Mask.Size()
+	within := netip.PrefixFrom(first.Unmap(), ones)
+	at := within.Masked().Addr().Next().Next()
+	for range place {
+		at = at.Next()
+	}
+	if !ok || !within.Contains(at.Next()) { // the last one is for broadcasts
+		return nil, &Error{Class: InvalidSpec, Cause: fmt.Sprintf("the subnet %s has no address for %d containers", subnet.Subnet.String(), place+1)}
+	}
+	return at.AsSlice(), nil
 }
 
 func (c *Client) network(ctx context.Context, name string) (found entities.NetworkInspectReport, err error) {

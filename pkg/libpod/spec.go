@@ -10,7 +10,6 @@ import (
 	"net"
 	"time"
 
-	"github.com/containers/common/libnetwork/types"
 	"github.com/containers/image/v5/manifest"
 	"github.com/containers/podman/v5/libpod/define"
 	"github.com/containers/podman/v5/pkg/specgen"
@@ -226,7 +225,6 @@ func namespaces(s *specgen.SpecGenerator, c ContainerSpec) (err error) {
 	}
 	if b := c.Bridge; b != nil {
 		s.NetNS.NSMode = specgen.Bridge
-		s.Networks = map[string]types.PerNetworkOptions{b.Network: {Aliases: b.Aliases}}
 		if s.PortMappings, err = portMappings(b.Ports, b.Choose); err != nil {
 			return err
 		}
