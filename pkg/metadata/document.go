@@ -158,15 +158,7 @@ func ContainerOf(s lifecycle.State, i int, n Names, addresses []netip.Addr) Cont
 	if def.HealthCheck != nil {
 		out.Health = &Health{Status: c.Health.Status.String(), ExitCode: c.Health.ExitCode, Output: c.Health.Output}
 	}
-	for _, p := range c.Ports {
-		out.Ports = append(out.Ports, Port{ContainerPort: p.ContainerPort, Protocol: p.Protocol, HostPort: p.HostPort, HostIP: p.HostIP})
-	}
-	if len(c.Ports) > 0 {
-		return out
-	}
-	for _, p := range def.Ports {
-		out.Ports = append(out.Ports, bound(s.Sandbox.Ports, p))
-	}
+	out.Ports = portsOf(s, i)
 	return out
 }
 
@@ -180,13 +172,46 @@ func reached(s lifecycle.State, container string, st lifecycle.Status) *time.Tim
 	return nil
 }
 
-// bound adds to a port the host port it got.
-func bound(all []taskdef.Port, p taskdef.Port) Port {
-	out := Port{ContainerPort: p.ContainerPort, Protocol: p.Protocol, HostPort: p.HostPort, HostIP: p.HostIP}
-	for _, b := range all {
-		if p.HostPort == 0 && b.ContainerPort == p.ContainerPort && b.Protocol == p.Protocol {
-			out.HostPort, out.HostIP = b.HostPort, b.HostIP
+// portsOf are the ports of container i, those of a range one by one: as they are
+// published, and before that as the definition has them.
+func portsOf(s lifecycle.State, i int) (out []Port) {
+	published := s.Containers[i].Ports
+	if !s.Task.Bridged() {
+		published = s.Sandbox.Ports // where no two containers have the same port
+	}
+	told := make(map[Port]bool)
+	for _, p := range s.Task.Containers[i].Ports {
+		for n := range p.Count() {
+			one := Port{ContainerPort: p.ContainerPort + uint16(n), Protocol: p.Protocol}
+			if told[one] {
+				continue
+			}
+			told[one] = true
+			bound := boundTo(published, one)
+			if len(bound) == 0 {
+				bound = []Port{wanted(p, n)}
+			}
+			out = append(out, bound...)
 		}
+	}
+	return out
+}
+
+// boundTo are the published ports that lead to a port of a container.
+func boundTo(published []taskdef.Port, inner Port) (out []Port) {
+	for _, b := range published {
+		if b.ContainerPort == inner.ContainerPort && b.Protocol == inner.Protocol {
+			out = append(out, Port{ContainerPort: b.ContainerPort, Protocol: b.Protocol, HostPort: b.HostPort, HostIP: b.HostIP})
+		}
+	}
+	return out
+}
+
+// wanted is port n of a mapping as the definition has it.
+func wanted(p taskdef.Port, n int) Port {
+	out := Port{ContainerPort: p.ContainerPort + uint16(n), Protocol: p.Protocol, HostIP: p.HostIP}
+	if p.HostPort != 0 {
+		out.HostPort = p.HostPort + uint16(n)
 	}
 	return out
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -100,6 +101,42 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+func TestPortsOfARangeAndOnePortTwice(t *testing.T) {
+	t.Parallel()
+	mappings := []taskdef.Port{
+		{ContainerPort: 80, HostPort: 8080, Protocol: "tcp"}, {ContainerPort: 80, Protocol: "tcp"}, {ContainerPort: 80, Protocol: "udp", HostIP: "127.0.0.1"},
+		{ContainerPort: 9000, ContainerPortEnd: 9001, Protocol: "tcp"}, {ContainerPort: 9500, ContainerPortEnd: 9501, HostPort: 9500, Protocol: "tcp"},
+	}
+	bound := []taskdef.Port{
+		{ContainerPort: 80, HostPort: 8080, Protocol: "tcp"}, {ContainerPort: 80, HostPort: 40000, Protocol: "tcp"}, {ContainerPort: 80, HostPort: 40001, Protocol: "udp", HostIP: "127.0.0.1"},
+		{ContainerPort: 81, HostPort: 8081, Protocol: "tcp"}, {ContainerPort: 9000, HostPort: 41000, Protocol: "tcp"}, {ContainerPort: 9001, HostPort: 41001, Protocol: "tcp"},
+		{ContainerPort: 9500, HostPort: 9500, Protocol: "tcp"}, {ContainerPort: 9501, HostPort: 9501, Protocol: "tcp"},
+	}
+	asBound := []Port{
+		{80, "tcp", 8080, ""}, {80, "tcp", 40000, ""}, {80, "udp", 40001, "127.0.0.1"},
+		{9000, "tcp", 41000, ""}, {9001, "tcp", 41001, ""}, {9500, "tcp", 9500, ""}, {9501, "tcp", 9501, ""},
+	}
+	asWanted := []Port{
+		{80, "tcp", 8080, ""}, {80, "udp", 0, "127.0.0.1"}, {9000, "tcp", 0, ""}, {9001, "tcp", 0, ""}, {9500, "tcp", 9500, ""}, {9501, "tcp", 9501, ""},
+	}
+	for name, tt := range map[string]struct {
+		network     taskdef.NetworkMode
+		pod, member []taskdef.Port
+		want        []Port
+	}{
+		"published by the pod":       {taskdef.NetworkAWSVPC, bound, nil, asBound},
+		"published by the container": {taskdef.NetworkBridge, nil, bound, asBound},
+		"not published yet":          {taskdef.NetworkBridge, nil, nil, asWanted},
+	} {
+		s := running()
+		s.Task.Network, s.Task.Containers[0].Ports = tt.network, mappings
+		s.Sandbox.Ports, s.Containers[0].Ports = tt.pod, tt.member
+		if got := ContainerOf(s, 0, source(s).Names, nil).Ports; !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
+	}
+}
+
 func TestFailedStatisticsAreAnError(t *testing.T) {
 	t.Parallel()
 	src := source(running())
@@ -157,11 +194,14 @@ func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	id := containerID(key, "web")
 	env := Env(key, Address, "web", true)
+	if env["ECS_AGENT_URI"] != "http://169.254.170.2/api/"+id {
+		t.Error(env)
+	}
 	if env["ECS_CONTAINER_METADATA_URI_V4"] != "http://169.254.170.2/v4/"+id || env["AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"] != "/v2/credentials/"+credentialsID(key) {
 		t.Error(env)
 	}
 	env = Env(key, "127.0.0.1:4000", "web", true)
-	if env["ECS_CONTAINER_METADATA_URI"] != "http://127.0.0.1:4000/v3/"+id || env["AWS_CONTAINER_CREDENTIALS_FULL_URI"] == "" || env["AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"] != "" {
+	if env["ECS_CONTAINER_METADATA_URI"] != "http://127.0.0.1:4000/v3/"+id || env["ECS_AGENT_URI"] != "http://127.0.0.1:4000/api/"+id || env["AWS_CONTAINER_CREDENTIALS_FULL_URI"] == "" || env["AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"] != "" {
 		t.Error(env)
 	}
 	for name := range Env(key, Address, "web", false) {
