@@ -20,7 +20,7 @@ import (
 func adjustFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "publish", Aliases: []string{"p"}, Usage: "publish a port, `[[IP:]HOST:]CONTAINER[/PROTOCOL]`, in place of the definition's for the same container port"},
-		&cli.StringFlag{Name: "network", Usage: "use the network `MODE` bridge, host or none, or connect the task by pasta or slirp4netns"},
+		&cli.StringFlag{Name: "network", Usage: "use the network `MODE` bridge, host or none; or let the containers share one network namespace, connected by pasta, by slirp4netns, or (shared) as usual"},
 		&cli.StringSliceFlag{Name: "secret", Usage: "give every container a Podman secret, `NAME[,type=env|mount][,target=...]`"},
 		&cli.StringFlag{Name: "memory", Aliases: []string{"m"}, Usage: "limit the task to `SIZE` bytes, or 512m, 2g; 0 for no limit"},
 		&cli.StringFlag{Name: "cpus", Usage: "limit the task to `NUMBER` CPUs; 0 for no limit"},
@@ -31,6 +31,7 @@ func adjustFlags() []cli.Flag {
 // networks are the values of --network.
 var networks = []string{
 	string(taskdef.NetworkBridge), string(taskdef.NetworkHost), string(taskdef.NetworkNone), taskdef.NetworkPasta, taskdef.NetworkSlirp4netns,
+	taskdef.NetworkShared,
 }
 
 // parseAdjustments reads them. The error holds all that is wrong.

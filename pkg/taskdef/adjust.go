@@ -8,8 +8,8 @@ import (
 // Adjustments are what one run of a task changes in its definition. What is zero
 // or nil changes nothing.
 type Adjustments struct {
-	// Network replaces the network mode, or names the program that connects the task:
-	// bridge, host, none, pasta or slirp4netns.
+	// Network replaces the network mode, bridge, host or none, or says how the one
+	// namespace of all containers is connected: pasta, slirp4netns or shared.
 	Network string
 	// Memory (bytes) and CPU (vCPU) replace the hard limits of the task; 0 in them
 	// takes the limit away.
@@ -52,12 +52,12 @@ func (t Task) Adjust(a Adjustments) (Task, error) {
 	return t, t.Check()
 }
 
-// connect changes the network mode, or the program that connects the task; mode host
-// and none, which need none, become bridge.
+// connect changes the network mode, or how the one namespace of the task is connected;
+// mode host and none, which have nothing to connect, become bridge.
 func (t *Task) connect(network string) {
 	switch network {
 	case "":
-	case NetworkPasta, NetworkSlirp4netns:
+	case NetworkPasta, NetworkSlirp4netns, NetworkShared:
 		t.Extensions.Network = network
 		if t.Network != NetworkAWSVPC {
 			t.Network = NetworkBridge

@@ -44,7 +44,7 @@ var keys = []key{
 	{name: "EnvironmentFile", many: true, flag: "env-file", read: readPath},
 	{name: "Secret", many: true, flag: "secret", read: readSecret},
 	{name: "PublishPort", many: true, flag: "publish", read: readPort},
-	{name: "Network", flag: "network", read: oneOf(map[string]string{"host": "host", "none": "none", "bridge": "bridge", "pasta": "pasta", "slirp4netns": "slirp4netns"})},
+	{name: "Network", flag: "network", read: oneOf(map[string]string{"host": "host", "none": "none", "bridge": "bridge", "pasta": "pasta", "slirp4netns": "slirp4netns", "shared": "shared"})},
 	{name: "Pull", flag: "pull", read: oneOf(pulls)},
 	{name: "Limits", flag: "limits", read: oneOf(map[string]string{"enforce": "enforce", "best-effort": "best-effort", "off": "off"})},
 	{name: "MemoryMax", flag: "memory", read: readMemory},
