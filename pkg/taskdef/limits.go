@@ -2,6 +2,7 @@ package taskdef
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -15,10 +16,24 @@ const (
 	maxConstraints = 10
 	minStorage     = 21 // GiB
 	maxStorage     = 200
+	maxSwappiness  = 100
 	maxImage       = 255 // characters before the digest
 )
 
 var compatibilities = []string{"EC2", "FARGATE", "EXTERNAL", "MANAGED_INSTANCES"}
+
+// unusedWords are the enums of members that have no effect here.
+var unusedWords = []struct {
+	path  string
+	words []string
+}{
+	{"placementConstraints[].type", []string{"memberOf"}},
+	{"volumes[].efsVolumeConfiguration.transitEncryption", []string{"ENABLED", "DISABLED"}},
+	{"volumes[].efsVolumeConfiguration.authorizationConfig.iam", []string{"ENABLED", "DISABLED"}},
+	{inContainer + "portMappings[].appProtocol", []string{"http", "http2", "grpc"}},
+	{inContainer + "firelensConfiguration.type", []string{"fluentd", "fluentbit"}},
+	{inContainer + "logConfiguration.options.mode", []string{"blocking", "non-blocking"}},
+}
 
 // unused holds what has no effect against the limits of the ECS model.
 func (c cursor) unused() {
@@ -31,6 +46,41 @@ func (c cursor) unused() {
 	if size := storage.integer(0, minStorage); size < minStorage || size > maxStorage {
 		storage.wrong(fmt.Sprintf("sizeInGiB is out of range: it must be %d to %d GiB", minStorage, maxStorage), "")
 	}
+	for _, u := range unusedWords {
+		c.each(strings.Split(u.path, "."), func(word cursor) { word.unusedWord(u.words) })
+	}
+	c.each(strings.Split(linux+"swappiness", "."), cursor.swappiness)
+	c.launchedVolumes()
+}
+
+// unusedWord reports a word that is not in an enum. What stands for a word, such as
+// a placeholder, need not be given for a member without effect.
+func (c cursor) unusedWord(words []string) {
+	if c.node.kind == text && c.node.text != "" && !slices.Contains(words, c.node.text) && !placeholder.MatchString(c.node.text) {
+		c.wrong("this cannot be "+quote(c.node.text), cmpFix(didYouMean(c.node.text, words), "use "+strings.Join(words, " or ")))
+	}
+}
+
+func (c cursor) swappiness() {
+	if c.node.kind != number {
+		return
+	}
+	if value := c.integer(0, 0); value > maxSwappiness {
+		c.wrong(fmt.Sprintf("swappiness is out of range: it must be 0 to %d", maxSwappiness), "")
+	}
+}
+
+// launchedVolumes reports a second volume that is configured at launch.
+func (c cursor) launchedVolumes() {
+	launched := 0
+	c.each([]string{"volumes[]", "configuredAtLaunch"}, func(flag cursor) {
+		if flag.node.text != "true" {
+			return
+		}
+		if launched++; launched > 1 {
+			flag.wrong("a task definition has at most one volume that is configured at launch", "")
+		}
+	})
 }
 
 // tags holds the tags of a task definition against their limits.

@@ -23,12 +23,12 @@ const (
 var Targets = []Target{TargetEC2, TargetFargate}
 
 // fargateForbids are the members that a task on Fargate cannot have (the ECS
-// model's documentation of each).
+// model's documentation of each, and the developer guide's page on Fargate).
 var fargateForbids = []string{
 	"ipcMode", "placementConstraints", "inferenceAccelerators",
 	"volumes[].dockerVolumeConfiguration", "volumes[].host.sourcePath", "volumes[].fsxWindowsFileServerVolumeConfiguration",
-	inContainer + "credentialSpecs", inContainer + "dockerSecurityOptions", inContainer + "extraHosts", inContainer + "hostname",
-	inContainer + "links", inContainer + "resourceRequirements",
+	inContainer + "credentialSpecs", inContainer + "dnsSearchDomains", inContainer + "dnsServers", inContainer + "dockerSecurityOptions",
+	inContainer + "extraHosts", inContainer + "hostname", inContainer + "links", inContainer + "resourceRequirements",
 	inContainer + "linuxParameters.devices", inContainer + "linuxParameters.maxSwap",
 	inContainer + "linuxParameters.sharedMemorySize", inContainer + "linuxParameters.swappiness",
 }
@@ -125,6 +125,7 @@ func (r rules) fargate(t Task) {
 
 func (r rules) fargateContainer(c Container) {
 	r.in("privileged").require(!c.Privileged, "remove it, or aim at another launch type", "privileged is not supported on Fargate")
+	r.in("disableNetworking").require(!c.Net.Disabled, "remove it, or aim at another launch type", "disableNetworking is not supported on Fargate")
 	for i, name := range c.Linux.CapAdd {
 		r.in("linuxParameters").in("capabilities").in("add").item(i).require(name == "SYS_PTRACE", "", "Fargate adds SYS_PTRACE only, not %s", quote(name))
 	}
@@ -134,6 +135,11 @@ func (r rules) fargateContainer(c Container) {
 	drivers := []string{"awslogs", "splunk", "awsfirelens"}
 	r.in("logConfiguration").in("logDriver").require(c.Log == nil || slices.Contains(drivers, string(c.Log.Driver)), "use "+strings.Join(drivers, ", "),
 		"Fargate has no such log driver")
+	if c.Log != nil && c.Log.Driver == "awslogs" {
+		for _, option := range []string{"awslogs-group", "awslogs-region", "awslogs-stream-prefix"} {
+			r.in("logConfiguration").in("options").require(c.Log.Options[option] != "", "give it", "on Fargate the log driver awslogs needs the option %s", option)
+		}
+	}
 	for _, limit := range []struct {
 		member string
 		value  time.Duration

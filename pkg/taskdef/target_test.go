@@ -16,7 +16,10 @@ func TestTargets(t *testing.T) {
 		want                  []string // pointers of the problems
 	}{
 		{"fargate", size, ``, TargetFargate, nil},
-		{"fargate with logs", size, `"logConfiguration": {"logDriver": "awslogs"}, "stopTimeout": 120,`, TargetFargate, nil},
+		{"fargate with logs", size, `"logConfiguration": {"logDriver": "awslogs", "options": {"awslogs-group": "g", "awslogs-region": "r", "awslogs-stream-prefix": "p"}}, "stopTimeout": 120,`, TargetFargate, nil},
+		{"fargate, logs to nowhere", size, `"logConfiguration": {"logDriver": "awslogs", "options": {"awslogs-group": "g"}},`, TargetFargate, []string{"/containerDefinitions/0/logConfiguration/options", "/containerDefinitions/0/logConfiguration/options"}},
+		{"fargate, a network of its own", size, `"disableNetworking": true, "dnsServers": ["192.0.2.1"],`, TargetFargate, []string{"/containerDefinitions/0/disableNetworking", "/containerDefinitions/0/dnsServers"}},
+		{"ec2, logs without a prefix", `"memory": "64",`, `"logConfiguration": {"logDriver": "awslogs", "options": {"awslogs-group": "g"}},`, TargetEC2, nil},
 		{"fargate without anything", ``, ``, TargetFargate, []string{"", "", ""}},
 		{"fargate, other drivers", size, `"logConfiguration": {"logDriver": "journald"},`, TargetFargate, []string{"/containerDefinitions/0/logConfiguration/logDriver"}},
 		{"fargate, long stop", size, `"stopTimeout": 121,`, TargetFargate, []string{"/containerDefinitions/0/stopTimeout"}},
