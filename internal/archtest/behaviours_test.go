@@ -10,15 +10,66 @@ import (
 	"testing"
 )
 
-// TestBehavioursNameTestsThatExist keeps the list of the ECS agent's behaviours
-// honest: a test that is renamed or removed must not stay there as the proof.
+// behaviours are the lists of what others prove, and how many rows each has.
+var behaviours = map[string]int{"ecs-behaviours.md": 63, "other-behaviours.md": 16}
+
+var (
+	namedTests  = regexp.MustCompile("((?:pkg|internal|test|cmd)/[a-z0-9/]+) (`Test\\w+`(?:, `Test\\w+`)*)")
+	ruleOfTable = regexp.MustCompile(`^\|[-|]+\|$`)
+)
+
+// TestBehavioursNameTestsThatExist keeps the lists of others' behaviours honest: a
+// test that is renamed or removed must not stay there as the proof, and a row without
+// one says why it is not here.
 func TestBehavioursNameTestsThatExist(t *testing.T) {
 	t.Parallel()
-	doc, err := os.ReadFile(filepath.Join(root(t), "docs", "ecs-behaviours.md"))
-	if err != nil {
-		t.Fatal(err)
+	exists := testsByDirectory(t)
+	for name, want := range behaviours {
+		doc, err := os.ReadFile(filepath.Join(root(t), "docs", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, head := 0, true
+		for line := range strings.Lines(string(doc)) {
+			line = strings.TrimSpace(line)
+			switch {
+			case ruleOfTable.MatchString(line):
+				head = false
+			case !head && strings.HasPrefix(line, "|"):
+				rows++
+				checkRow(t, name, line, exists)
+			}
+		}
+		if rows != want {
+			t.Errorf("docs/%s has %d behaviours, want %d", name, rows, want)
+		}
 	}
-	exists := make(map[string]bool) // "directory name"
+}
+
+// checkRow holds a row against the tests that there are.
+func checkRow(t *testing.T, doc, row string, exists map[string]bool) {
+	t.Helper()
+	named := 0
+	for _, place := range namedTests.FindAllStringSubmatch(row, -1) {
+		for _, name := range strings.Split(place[2], ", ") {
+			named++
+			if name = strings.Trim(name, "`"); !exists[place[1]+" "+name] {
+				t.Errorf("docs/%s names %s of %s, which does not exist", doc, name, place[1])
+			}
+		}
+	}
+	if all := strings.Count(row, "`Test"); named != all {
+		t.Errorf("docs/%s: %d of %d tests are named behind their directory: %s", doc, named, all, row)
+	}
+	if named == 0 && !strings.Contains(row, "| not here: ") {
+		t.Errorf("docs/%s: no test, and no reason why not: %s", doc, row)
+	}
+}
+
+// testsByDirectory are all tests there are, as "directory name".
+func testsByDirectory(t *testing.T) map[string]bool {
+	t.Helper()
+	exists := make(map[string]bool)
 	for _, path := range trackedFiles(t) {
 		full := filepath.Join(root(t), path)
 		if _, err := os.Stat(full); !strings.HasSuffix(path, "_test.go") || err != nil {
@@ -30,19 +81,5 @@ func TestBehavioursNameTestsThatExist(t *testing.T) {
 			}
 		}
 	}
-	named := 0
-	for _, place := range regexp.MustCompile("((?:pkg|internal|test|cmd)/[a-z0-9/]+) (`Test\\w+`(?:, `Test\\w+`)*)").FindAllStringSubmatch(string(doc), -1) {
-		for _, name := range strings.Split(place[2], ", ") {
-			named++
-			if name = strings.Trim(name, "`"); !exists[place[1]+" "+name] {
-				t.Errorf("docs/ecs-behaviours.md names %s of %s, which does not exist", name, place[1])
-			}
-		}
-	}
-	if rows := strings.Count(string(doc), "\n| ") - 1; rows != 63 {
-		t.Errorf("docs/ecs-behaviours.md has %d behaviours, and the ECS agent 63", rows)
-	}
-	if all := strings.Count(string(doc), "`Test"); named != all {
-		t.Errorf("%d of %d tests are named behind their directory", named, all)
-	}
+	return exists
 }
