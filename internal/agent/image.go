@@ -156,13 +156,20 @@ func (h *Host) pull(ctx context.Context, podman Engine, s lifecycle.State, e lif
 		}
 		return lifecycle.Result{ImageID: got.id, Source: source, Digest: e.Digest}, tagBack(ctx, podman, ref, got.id)
 	}
-	if s.Options.Pull == lifecycle.PullDefault && ctx.Err() == nil {
+	if s.Options.Pull == lifecycle.PullDefault && ctx.Err() == nil && !distrusted(err) {
 		if image, localErr := podman.Image(ctx, ref.String()); localErr == nil {
 			h.log.Warn("image could not be pulled, the local copy is used", "image", e.Ref, "error", err)
 			return lifecycle.Result{ImageID: image.ID, Source: lifecycle.SourceCache, Digest: localDigest(ref, image)}, nil
 		}
 	}
 	return lifecycle.Result{}, err
+}
+
+// distrusted reports whether an image was refused for what it is: the signature policy
+// does not accept it, or its content is not what the digest says. No local copy gets
+// around that, unlike a registry that is away.
+func distrusted(err error) bool {
+	return errors.Is(err, libpod.Untrusted) || errors.Is(err, libpod.WrongContent)
 }
 
 func (h *Host) fetchFor(ctx context.Context, podman Engine, s lifecycle.State, e lifecycle.PullImage, ref images.Ref, local bool) (fetched, error) {

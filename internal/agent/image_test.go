@@ -151,6 +151,29 @@ func TestPullBehaviourWhenThePullFails(t *testing.T) {
 	}
 }
 
+// A local copy stands in for a registry that is away, but not for an image that was
+// refused for what it is.
+func TestLocalCopyDoesNotGetAroundARefusal(t *testing.T) {
+	t.Parallel()
+	for class, tolerated := range map[libpod.Class]bool{
+		libpod.Untrusted: false, libpod.WrongContent: false,
+		libpod.Denied: true, libpod.NoImage: true, libpod.Other: true,
+	} {
+		s := newStore(t)
+		s.podman.Load(app, enginetest.Image{Salt: "stale"})
+		s.podman.Push(app, enginetest.Image{Salt: "new"})
+		s.podman.Fail(func(c enginetest.Call) enginetest.Fault {
+			if c.Op == "pull" {
+				return enginetest.Fault{Moment: enginetest.Before, Class: class}
+			}
+			return enginetest.Fault{}
+		})
+		if _, got := s.bring(s.host(), s.state(app, lifecycle.PullDefault, nil)); (got.Failure.Class == lifecycle.OK) != tolerated {
+			t.Errorf("%v: %+v", class, got)
+		}
+	}
+}
+
 // slow is a Podman whose pulls wait to be let go.
 type slow struct {
 	*enginetest.Fake

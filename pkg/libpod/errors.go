@@ -64,6 +64,8 @@ const (
 	WrongPlatform
 	// Untrusted: the signature policy does not accept an image, or cannot be read.
 	Untrusted
+	// WrongContent: what a registry or a mirror sent is not what its digest says.
+	WrongContent
 
 	numClass
 )
@@ -74,6 +76,7 @@ var classNames = [numClass]string{
 	CommandNotExecutable: "command not executable", NoImage: "no image", NotRunning: "not running",
 	Canceled: "canceled", Timeout: "timeout", Unavailable: "unavailable",
 	Unauthorized: "unauthorized", Denied: "denied", NoSpace: "no space", WrongPlatform: "wrong platform", Untrusted: "untrusted",
+	WrongContent: "wrong content",
 }
 
 // String returns the class in words.
@@ -111,6 +114,7 @@ var advice = [numClass]string{
 	NoSpace:              "free some space: podtask image prune removes what podtask pulled and nobody uses",
 	WrongPlatform:        "use an image that has this platform",
 	Untrusted:            "use an image that the policy accepts, or change the policy (podman image trust show lists it)",
+	WrongContent:         "the registry, or a mirror of it, is broken or lies: ask who runs it",
 }
 
 // Error returns "op object: cause", with advice where there is some.
@@ -239,6 +243,11 @@ var rules = []rule{
 	{"a signature was required", Untrusted, "likewise"},
 	{"none of the signatures were accepted", Untrusted, "likewise"},
 	{"policy.json", Untrusted, "containers/image: the signature policy is missing or broken"},
+	{"digest did not match", WrongContent, "containers/image, a blob"},
+	{"does not match provided manifest digest", WrongContent, "containers/image, a manifest"},
+	{"does not match selected manifest digest", WrongContent, "containers/image, a platform's manifest"},
+	{"does not match expected sha256:", WrongContent, "containers/image, a configuration"},
+	{"digest mismatch", WrongContent, "containers/image and containers/storage"},
 	{"tag not known", NoImage, "removal of a name that the image does not have, on 4.3.1; status 500"},
 	{"manifest unknown", NoImage, "registry: no such tag or digest"},
 	{"name unknown", NoImage, "registry: no such repository"},

@@ -65,6 +65,10 @@ func TestClassOfReply(t *testing.T) {
 		{0, `Source image rejected: A signature was required, but no signature exists`, Untrusted},
 		{0, `invalid policy in "/etc/containers/policy.json": Unknown policy requirement type "x"`, Untrusted},
 		{0, `open /etc/containers/policy.json: no such file or directory`, Untrusted},
+		{0, `writing blob: storing blob to file "/var/tmp/1": Digest did not match, expected sha256:aa, got sha256:bb`, WrongContent},
+		{0, `parsing image configuration: Download config.json digest sha256:aa does not match expected sha256:bb`, WrongContent},
+		{0, `Manifest does not match provided manifest digest sha256:aa`, WrongContent},
+		{0, `Image manifest does not match selected manifest digest sha256:aa`, WrongContent},
 	}
 	for _, c := range tests {
 		var err error = &errorhandling.ErrorModel{Message: c.message, ResponseCode: c.status}

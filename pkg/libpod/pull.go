@@ -77,8 +77,7 @@ type Progress struct {
 //
 // Classes to expect: NoImage (the registry does not have it), Temporary (it cannot
 // be reached, or went silent), Unauthorized, Denied, NoSpace, Untrusted (the signature
-// policy refuses it), Other (the content is not what its digest says), InvalidSpec
-// (no reference).
+// policy refuses it), WrongContent, InvalidSpec (no reference).
 func (c *Client) Pull(ctx context.Context, ref string, o PullOptions) (string, error) {
 	watched, watch := newWatch(ctx, o.FirstByte, o.Idle)
 	defer watch.stop()

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
 	"github.com/podtask/podtask/internal/registrytest"
 )
 
@@ -192,30 +194,73 @@ func insteadOf(asked, sent string) registrytest.Action {
 	}
 }
 
+// The task runs what was resolved or fails: --pull default makes do with no local copy
+// either.
 func TestRegistryThatLiesAboutADigestRunsNothing(t *testing.T) {
 	t.Parallel()
-	b := newBox(t)
-	ref, asked := b.push("app:1", b.freshImage("asked"))
-	_, sent := b.push("app:2", b.freshImage("sent"))
-	b.fault("GET", "app", "manifests/"+asked, 0, insteadOf(asked, sent))
-	r := b.want(125, "run", "--name", b.family, "--pull", "always", b.define(ctr{Name: "app", Image: ref, Command: words("env SALT")}))
-	if strings.Contains(r.out, "SALT") || count(b.events(), "app CREATED") > 0 {
-		t.Errorf("something ran: %s", r.out)
-	}
-	if reason := b.inspect(b.family).StoppedReason; !strings.Contains(reason, "CannotPullContainerError") {
-		t.Error(reason)
+	for _, pull := range []string{"always", "default"} {
+		t.Run(pull, func(t *testing.T) {
+			t.Parallel()
+			b := newBox(t)
+			ref, asked := b.push("app:1", b.freshImage("asked"))
+			_, sent := b.push("app:2", b.freshImage("sent"))
+			b.localCopy(ref)
+			b.fault("GET", "app", "manifests/"+asked, 0, insteadOf(asked, sent))
+			r := b.want(125, "run", "--name", b.family, "--pull", pull, b.define(ctr{Name: "app", Image: ref, Command: words("env SALT")}))
+			if strings.Contains(r.out, "SALT") || count(b.events(), "app CREATED") > 0 {
+				t.Errorf("something ran: %s", r.out)
+			}
+			reason := b.inspect(b.family).StoppedReason
+			for _, want := range []string{"CannotPullContainerError", "is broken or lies"} {
+				if !strings.Contains(reason, want) {
+					t.Errorf("%s does not say %q", reason, want)
+				}
+			}
+		})
 	}
 }
 
 func TestBlobThatIsNotWhatItsDigestSaysRunsNothing(t *testing.T) {
 	t.Parallel()
-	b := newBox(t)
-	ref, _ := b.push("app:1", b.freshImage("app"))
-	b.fault("GET", "app", "blobs/", 0, registrytest.Body("application/octet-stream", []byte("something else")))
-	b.want(125, "run", "--pull", "always", b.hello(ref))
-	if count(b.events(), "app CREATED") > 0 {
-		t.Error("something was made")
+	for _, blob := range []string{"configuration", "layer"} {
+		t.Run(blob, func(t *testing.T) {
+			t.Parallel()
+			b := newBox(t)
+			img := b.freshImage("app")
+			ref, _ := b.push("app:1", img)
+			b.localCopy(ref)
+			digest, err := img.ConfigName()
+			if blob == "layer" {
+				digest = firstLayer(t, img)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.fault("GET", "app", "blobs/"+digest.String(), 0, registrytest.Body("application/octet-stream", []byte("something else")))
+			for _, pull := range []string{"always", "default"} {
+				if r := b.want(125, "run", "--pull", pull, b.hello(ref)); !strings.Contains(r.err, "is broken or lies") {
+					t.Errorf("--pull %s: it says %s", pull, r.err)
+				}
+			}
+			if count(b.events(), "app CREATED") > 0 {
+				t.Error("something was made")
+			}
+		})
 	}
+}
+
+// firstLayer is the digest of an image's first layer.
+func firstLayer(t *testing.T, img v1.Image) v1.Hash {
+	t.Helper()
+	layers, err := img.Layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, err := layers[0].Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return digest
 }
 
 // A pull that stands still is ended and tried again, by servers with and without byte
@@ -236,15 +281,7 @@ func TestPullThatStallsIsTriedAgain(t *testing.T) {
 			b.env = append(b.env, tc.limits...)
 			img := b.freshImage("app")
 			ref, _ := b.push("app:1", img)
-			layers, err := img.Layers()
-			if err != nil {
-				t.Fatal(err)
-			}
-			digest, err := layers[0].Digest()
-			if err != nil {
-				t.Fatal(err)
-			}
-			rule := b.fault("GET", "app", "blobs/"+digest.String(), 1, tc.do)
+			rule := b.fault("GET", "app", "blobs/"+firstLayer(t, img).String(), 1, tc.do)
 			if r := b.want(0, "run", "--pull", "always", b.hello(ref)); rule.Hits() == 0 || !strings.Contains(r.out, "hello") {
 				t.Errorf("the fault was met %d times; it printed %s", rule.Hits(), r.out)
 			}
