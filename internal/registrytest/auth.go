@@ -58,14 +58,22 @@ func (r *Registry) knows(req *http.Request) bool {
 	return ok && sameUser&samePassword == 1
 }
 
-// serveToken is the token endpoint of the distribution specification.
+// refreshes reports whether req brings the identity token instead of a password, as
+// OAuth 2 has it (RFC 6749 section 6).
+func (r *Registry) refreshes(req *http.Request) bool {
+	return r.opts.IdentityToken != "" && req.Method == http.MethodPost && req.PostFormValue("grant_type") == "refresh_token" &&
+		subtle.ConstantTimeCompare([]byte(req.PostFormValue("refresh_token")), []byte(r.opts.IdentityToken)) == 1
+}
+
+// serveToken is the token endpoint of the distribution specification, with a password
+// (GET) or an identity token (POST).
 func (r *Registry) serveToken(w http.ResponseWriter, req *http.Request) {
-	if !r.knows(req) {
+	if !r.refreshes(req) && !r.knows(req) {
 		writeError(w, http.StatusUnauthorized, "UNAUTHORIZED", "incorrect username or password")
 		return
 	}
 	var repository string
-	if kind, rest, ok := strings.Cut(req.URL.Query().Get("scope"), ":"); ok && kind == "repository" {
+	if kind, rest, ok := strings.Cut(req.FormValue("scope"), ":"); ok && kind == "repository" {
 		repository, _, _ = strings.Cut(rest, ":")
 	}
 	token := r.tokens.issue(repository)

@@ -118,6 +118,15 @@ func TooManyRequests(retryAfter int) Action {
 	}
 }
 
+// Forgotten passes the request on as if it had come without credentials: what a token
+// that has run out gets, challenge included.
+func Forgotten() Action {
+	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		r.Header.Del("Authorization")
+		next.ServeHTTP(w, r)
+	}
+}
+
 // Answer answers with an HTTP status, header fields and no body.
 func Answer(status int, header map[string]string) Action {
 	return func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {

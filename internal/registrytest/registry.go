@@ -36,8 +36,10 @@ const (
 type Options struct {
 	Auth           Auth
 	User, Password string
-	TLS            bool      // serve HTTPS with a certificate of a CA of its own (CertPEM)
-	Log            io.Writer // gets a line per finished request; nil: none
+	// IdentityToken is taken instead of the password at /token; empty: none is.
+	IdentityToken string
+	TLS           bool      // serve HTTPS with a certificate of a CA of its own (CertPEM)
+	Log           io.Writer // gets a line per finished request; nil: none
 }
 
 // Registry is a running registry.

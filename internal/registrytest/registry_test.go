@@ -10,6 +10,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -117,6 +118,32 @@ func TestTokenAuthentication(t *testing.T) {
 	res, _ = get(t, reg, manifestPath, "", "", token("repository:other:pull"))
 	if res.StatusCode != 401 || !strings.Contains(res.Header.Get("WWW-Authenticate"), "insufficient_scope") {
 		t.Errorf("a token for another repository gets %d, %s", res.StatusCode, res.Header.Get("WWW-Authenticate"))
+	}
+}
+
+func TestIdentityTokenInsteadOfAPassword(t *testing.T) {
+	t.Parallel()
+	reg := registrytest.Start(t, registrytest.Options{Auth: registrytest.Token, User: "u", Password: "p", IdentityToken: "identity"})
+	pushSample(t, reg)
+	ask := func(token string) (status int, answer struct{ Token string }) {
+		t.Helper()
+		form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}, "scope": {"repository:team/app:pull"}}
+		res, err := http.PostForm("http://"+reg.Addr()+"/token", form)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		if err := json.NewDecoder(res.Body).Decode(&answer); err != nil {
+			t.Fatal(err)
+		}
+		return res.StatusCode, answer
+	}
+	if status, _ := ask("wrong"); status != 401 {
+		t.Errorf("a wrong identity token gets %d", status)
+	}
+	status, answer := ask("identity")
+	if res, _ := get(t, reg, manifestPath, "", "", answer.Token); status != 200 || res.StatusCode != 200 {
+		t.Errorf("the identity token gets %d, and what it is given %d", status, res.StatusCode)
 	}
 }
 

@@ -89,6 +89,8 @@ func TestRegistryThatRecovers(t *testing.T) {
 		{"error 500 for the digest", "HEAD", "manifests/", 1, registrytest.Status(500, "UNKNOWN", "try again")},
 		{"error 429 for the digest", "HEAD", "manifests/", 1, registrytest.TooManyRequests(1)},
 		{"connection cut at the digest", "HEAD", "manifests/", 1, registrytest.Drop()},
+		{"a token that ran out before the digest", "HEAD", "manifests/", 1, registrytest.Forgotten()},
+		{"a token that ran out before the layer", "GET", "blobs/", 1, registrytest.Forgotten()},
 		{"connection cut in the layer", "GET", "blobs/", 1, registrytest.Reset()},
 		{"error 503 for the layer", "GET", "blobs/", 1, registrytest.Status(503, "", "")},
 	} {
