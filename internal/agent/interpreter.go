@@ -221,21 +221,9 @@ func lingering(ctx context.Context, more time.Duration) (_ context.Context, stop
 	return later, func() { forget(); cancel() }
 }
 
-// halt stops the infra container and removes the task's secrets: nothing starts any
-// more. A container that an owner which died has set up and not started is undone.
+// halt stops what is left of the pod and removes the task's secrets: nothing starts any
+// more.
 func halt(ctx context.Context, podman Engine, s lifecycle.State) error {
-	for i := range s.Containers {
-		if !s.Task.Bridged() {
-			break
-		}
-		seen, err := podman.InspectContainer(ctx, containerName(s, i))
-		if err == nil && seen.Status == libpod.Created && seen.PID != 0 && seen.TaskID == s.ID {
-			err = podman.StopContainer(ctx, containerName(s, i), 0)
-		}
-		if err != nil {
-			return err
-		}
-	}
 	if err := podman.StopPod(ctx, podName(s), s.ID); err != nil {
 		return err
 	}

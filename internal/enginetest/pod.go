@@ -194,14 +194,29 @@ func (f *Fake) List(ctx context.Context) ([]libpod.Found, error) {
 
 // StopPod implements agent.Engine.
 func (f *Fake) StopPod(ctx context.Context, name, taskID string) error {
-	seen, err := f.InspectContainer(ctx, name+"-infra")
-	if err != nil || seen.Status != libpod.Running {
+	running, err := request(ctx, f, "list pod", name, func() (names []string, err error) {
+		for _, member := range slices.Sorted(maps.Keys(f.containers)) {
+			c := f.containers[member]
+			switch {
+			case c.pod != name || c.observe().PID == 0:
+			case c.infra:
+				err = owned(c.spec.TaskID, taskID)
+				names = append(names, member)
+			case c.spec.TaskID == taskID:
+				names = slices.Insert(names, 0, member)
+			}
+		}
+		return names, err
+	})
+	if err != nil {
 		return err
 	}
-	if err := owned(seen.TaskID, taskID); err != nil {
-		return &libpod.Error{Op: "stop pod", Object: name, Class: classOf(err), Cause: causeOf(err)}
+	for _, member := range running {
+		if err := f.StopContainer(ctx, member, infraGrace); err != nil {
+			return err
+		}
 	}
-	return f.StopContainer(ctx, name+"-infra", infraGrace)
+	return nil
 }
 
 // RemovePod implements agent.Engine.

@@ -80,12 +80,13 @@ var podRules = []rule{
 		k.wantClass(k.RemovePod(k.ctx(), k.pod.Name, "another"), libpod.Conflict)
 		k.wantStatus(k.infra(), libpod.Running)
 	}},
-	{"StopPod stops the infra container and not the members", func(k *task) {
+	{"StopPod stops what of the task still runs", func(k *task) {
 		k.up()
-		name := k.run(k.spec("a", "sleep forever"))
+		running, waiting := k.run(k.spec("a", "sleep forever")), k.create(k.spec("b", "sleep forever"))
 		k.must(k.StopPod(k.ctx(), k.pod.Name, k.id), k.StopPod(k.ctx(), k.pod.Name, k.id))
 		k.wantStatus(k.infra(), libpod.Exited)
-		k.wantStatus(name, libpod.Running)
+		k.wantStatus(running, libpod.Exited)
+		k.wantStatus(waiting, libpod.Created)
 	}},
 	{"starting a member starts the infra container of a stopped pod", func(k *task) {
 		k.up()

@@ -23,6 +23,9 @@ import (
 // infraGrace is more than a pause process ever needs to end.
 const infraGrace = 5 * time.Second
 
+// strayGrace is for a container that should not run any more (Podman's default).
+const strayGrace = 10 * time.Second
+
 // waitInterval is how often a 4.x server looks whether the container ended; its
 // default is 250 ms.
 const waitInterval = "100ms"

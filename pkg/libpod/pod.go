@@ -321,15 +321,33 @@ func (p Port) String() string {
 	return fmt.Sprintf("%s:%d:%d/%s", p.HostIP, p.HostPort, p.ContainerPort, p.protocol())
 }
 
-// StopPod stops the pod's infra container, and only that: members are stopped
-// one by one before. An absent pod and one that does not run are success.
+// StopPod stops the pod's infra container, and before it what else of the task has a
+// process there: a container that somebody has started again since it ended, or that
+// was set up and never started. An absent pod and one that does not run are success.
+//
+// Classes to expect: Conflict (the pod is somebody else's).
 func (c *Client) StopPod(ctx context.Context, name, taskID string) error {
-	seen, err := c.InspectContainer(ctx, InfraName(name))
-	if err != nil || seen.Status != Running {
+	members, err := c.members(ctx, name)
+	if err != nil {
 		return err
 	}
-	if seen.TaskID != taskID {
-		return fail(ctx, "stop pod", name, ownedBy(seen.labels(), taskID))
+	infra := false
+	for _, m := range members {
+		switch {
+		case m.Pid == 0:
+		case m.IsInfra:
+			if err := ownedBy(m.Labels, taskID); err != nil {
+				return fail(ctx, "stop pod", name, err)
+			}
+			infra = true
+		case m.Labels[TaskLabel] == taskID:
+			if err := c.StopContainer(ctx, m.ID, strayGrace); err != nil {
+				return err
+			}
+		}
+	}
+	if !infra {
+		return nil
 	}
 	return c.StopContainer(ctx, InfraName(name), infraGrace)
 }

@@ -16,6 +16,8 @@ type interference struct {
 	does []string
 	// goesOn: the task stays RUNNING.
 	goesOn bool
+	// mayEnd: the task goes on, unless the end of a container was seen.
+	mayEnd bool
 	codes  string // of the containers of a task that stops, a pattern: Podman takes one after the other
 	code   string // of the stop
 	errors string // name of the error of app; empty for none
@@ -31,7 +33,7 @@ func TestInterference(t *testing.T) {
 		{name: "signal", does: []string{"kill -s USR1 INFRA"}, goesOn: true},
 		{name: "remove", does: []string{"rm -f APP"}, codes: "app side=143", code: "EssentialContainerExited", errors: "ContainerVanishedError"},
 		{name: "kill infra", does: []string{"kill INFRA"}, goesOn: true},
-		{name: "restart", does: []string{"restart APP"}, goesOn: true},
+		{name: "restart", does: []string{"restart APP"}, mayEnd: true, codes: "app=143 side=143", code: "EssentialContainerExited"},
 		{name: "stop pod", does: []string{"pod stop POD"}, codes: "app=143 side=143", code: "EssentialContainerExited"},
 		{name: "kill pod", does: []string{"pod kill POD"}, codes: "app=137 side=(137|143)", code: "EssentialContainerExited"},
 		{name: "remove pod", does: []string{"pod rm -f POD"}, codes: "app side(=143)?", code: "EssentialContainerExited", errors: "ContainerVanishedError"},
@@ -60,6 +62,7 @@ func (tt interference) test(t *testing.T) {
 	for _, command := range tt.does {
 		b.meddle(b.fill(id, command))
 	}
+	tt.goesOn = tt.goesOn || tt.mayEnd && b.inspect(id).DesiredStatus == "RUNNING"
 	if tt.goesOn {
 		if got := b.inspect(id); got.Status != "RUNNING" || got.DesiredStatus != "RUNNING" {
 			t.Errorf("%s, desired %s: %s", got.Status, got.DesiredStatus, got.StoppedReason)
@@ -100,6 +103,26 @@ func (b *box) fill(id, command string) string {
 		command = strings.ReplaceAll(command, "INFRA", b.podman("pod", "inspect", got.PodID, "--format", "{{.InfraContainerID}}"))
 	}
 	return command
+}
+
+// What somebody has started again since it ended does not outlive its task.
+func TestContainerThatSomebodyStartsAgain(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	id := b.detach(b.define(
+		ctr{Name: "once", Command: words("write /tmp/up -- sleep forever"), Essential: optional},
+		ctr{Name: "app", Command: words("sleep forever"), StopTimeout: 5}))
+	b.up(id)
+	b.meddle(b.fill(id, "kill APP"))
+	b.await("once STOPPED")
+	b.meddle(b.fill(id, "start APP"))
+	if got := b.running(); !strings.Contains(got, "-once") {
+		t.Errorf("it does not run again: %s", got)
+	}
+	b.want(0, "stop", id)
+	if got := b.inspect(id); got.codes() != "once=137 app=143" || b.running() != "" {
+		t.Errorf("%s; there runs: %s", got.codes(), b.running())
+	}
 }
 
 // A user's clean-up takes the containers of stopped tasks along, and their logs with
