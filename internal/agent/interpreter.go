@@ -152,6 +152,7 @@ func (h *Host) prepare(ctx context.Context, podman Engine, s lifecycle.State) (l
 	if s.Task.Bridged() {
 		network := networkSpec(s)
 		network.Labels[stateDirLabel] = h.cfg.StateDir
+		network.IPv6 = h.cfg.Getenv("PODTASK_BRIDGE_IPV6") != "off" && netns.HasIPv6()
 		if err := podman.EnsureNetwork(ctx, network); err != nil {
 			return lifecycle.Result{}, err
 		}

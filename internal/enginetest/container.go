@@ -30,6 +30,7 @@ type container struct {
 
 	ports []libpod.Port // its own, none of them 0
 	setUp bool          // created, and with namespaces
+	ipv6  bool          // it is on a network with that
 }
 
 // connected reports whether the container's network is there.
@@ -54,6 +55,9 @@ func (c *container) observe() libpod.Observed {
 		o.PID = 1000
 		if c.spec.Bridge != nil {
 			o.Addresses = []netip.Addr{netip.AddrFrom4([4]byte{10, 89, 0, byte(2 + c.spec.Bridge.Place)})}
+			if c.ipv6 {
+				o.Addresses = append(o.Addresses, netip.AddrFrom16([16]byte{0: 0xfd, 15: byte(2 + c.spec.Bridge.Place)}))
+			}
 		}
 	}
 	if c.image != nil {
@@ -151,7 +155,7 @@ func (f *Fake) create(s libpod.ContainerSpec) (id string, err error) {
 			delete(f.containers, s.Name)
 			return "", cmp.Or(err, refusal(libpod.NotFound, "unable to find network with name or ID %s: network not found", b.Network))
 		}
-		c.ports = ports
+		c.ports, c.ipv6 = ports, f.networks[b.Network].IPv6
 	}
 	return c.id, nil
 }

@@ -11,7 +11,12 @@ import (
 // by themselves.
 func (k *task) bridged() {
 	k.t.Helper()
-	k.must(k.EnsureNetwork(k.ctx(), k.network()))
+	k.bridgedBy(k.network())
+}
+
+func (k *task) bridgedBy(n libpod.NetworkSpec) {
+	k.t.Helper()
+	k.must(k.EnsureNetwork(k.ctx(), n))
 	k.t.Cleanup(func() { k.clean(func(ctx context.Context) error { return k.RemoveNetwork(ctx, k.pod.Name, k.id) }) })
 	k.pod.Network, k.pod.OwnNetworks = "", true
 	k.up()
@@ -82,6 +87,20 @@ var networkRules = []rule{
 			if after := k.see(name).Addresses; !slices.Equal(after, before) {
 				k.t.Errorf("addresses %v became %v", before, after)
 			}
+		}
+	}},
+	{"on a network with IPv6 a member has an address of each kind and both again after a stop", func(k *task) {
+		n := k.network()
+		n.IPv6 = true
+		k.bridgedBy(n)
+		a, b := k.run(k.member("a", "sleep forever")), k.run(k.member("b", "sleep forever"))
+		first, second := k.see(a).Addresses, k.see(b).Addresses
+		if len(first) != 2 || len(second) != 2 || !first[0].Is4() || !first[1].Is6() || first[0].Next() != second[0] || first[1].Next() != second[1] {
+			k.t.Fatalf("addresses %v and %v", first, second)
+		}
+		k.must(k.StopContainer(k.ctx(), a, 0), k.StartContainer(k.ctx(), a))
+		if after := k.see(a).Addresses; !slices.Equal(after, first) {
+			k.t.Errorf("addresses %v became %v", first, after)
 		}
 	}},
 	{"a taken host port of a member is PortInUse at its start", func(k *task) {

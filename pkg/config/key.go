@@ -47,6 +47,8 @@ type Config struct {
 	PullsAtOnce, PullFirstByte, PullIdle, PullTimeout        string
 	ImageCleanup, ImageCleanupInterval, ImageCleanupPerRound string
 	ImageMinAge, ImageExclude, ImageMinFree                  string
+	// Whether tasks get networks with IPv6, likewise.
+	BridgeIPv6 string
 	// The endpoint of task metadata and credentials, likewise.
 	Metadata, MetadataFile, CredentialsHelper string
 }
@@ -79,6 +81,11 @@ type Key struct {
 
 // keys are all there are, in the order of their names.
 var keys = []Key{
+	{
+		Name: "bridge-ipv6", Default: "on", Values: []string{"on", "off"}, Rare: true,
+		Help:  "give the network of a task in mode bridge IPv6 addresses too, where the host has some",
+		field: func(c *Config) *string { return &c.BridgeIPv6 },
+	},
 	{
 		Name: "budget-cpu", Rare: true,
 		Help:  "what all tasks together may have, in vCPU, or none for no bound; unless given, what the host or the user's slice has",

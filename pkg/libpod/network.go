@@ -21,6 +21,9 @@ type NetworkSpec struct {
 	TaskID string
 	// Labels are further labels.
 	Labels map[string]string
+	// IPv6 adds a subnet of unique local IPv6 addresses. Containers on such a network
+	// cannot start on a host whose kernel has no IPv6.
+	IPv6 bool
 }
 
 // Bridge connects a container to a network, in a namespace of its own.
@@ -30,7 +33,8 @@ type Bridge struct {
 	// Members are the names of each container that may be on the network, by the place
 	// that stands for its address: the first has the lowest one behind the gateway's.
 	// They are in the hosts file of all, so that they lead there before the network's
-	// name server has heard of them. Place is this container's.
+	// name server has heard of them; to the IPv4 address alone, because not all
+	// programs listen on the other. Place is this container's.
 	Members [][]string
 	Place   int
 	// Ports are published by the container.
@@ -48,7 +52,9 @@ func (c *Client) EnsureNetwork(ctx context.Context, n NetworkSpec) error {
 		return fail(ctx, "create network", n.Name, err)
 	}
 	err = c.create(ctx, "create network", n.Name, func(ctx context.Context) error {
-		_, err := network.Create(ctx, &types.Network{Name: n.Name, Driver: types.BridgeNetworkDriver, DNSEnabled: true, Labels: all})
+		_, err := network.Create(ctx, &types.Network{
+			Name: n.Name, Driver: types.BridgeNetworkDriver, DNSEnabled: true, IPv6Enabled: n.IPv6, Labels: all,
+		})
 		return err
 	})
 	if !errors.Is(err, Conflict) {
@@ -79,6 +85,8 @@ func (c *Client) place(ctx context.Context, s *specgen.SpecGenerator, b Bridge) 
 			}
 			if i == b.Place {
 				options.StaticIPs = append(options.StaticIPs, at)
+			}
+			if i == b.Place || at.To4() == nil {
 				continue
 			}
 			for _, name := range names {

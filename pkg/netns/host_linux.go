@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -46,6 +47,15 @@ func bind(protocol, ip string, port uint16) (uint16, error) {
 		return uint16(c.LocalAddr().(*net.UDPAddr).Port), c.Close()
 	}
 	return 0, fmt.Errorf("protocol %q is not tcp or udp", protocol)
+}
+
+// HasIPv6 tells whether the host has an IPv6 address that other machines could know.
+func HasIPv6() bool {
+	all, _ := net.InterfaceAddrs()
+	return slices.ContainsFunc(all, func(a net.Addr) bool {
+		n, ok := a.(*net.IPNet)
+		return ok && n.IP.To4() == nil && n.IP.IsGlobalUnicast()
+	})
 }
 
 // UnprivilegedStart returns the lowest port a user without privilege may open:

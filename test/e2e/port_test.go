@@ -118,16 +118,6 @@ func TestPortInUseIsRefusedBeforeAnythingIsMade(t *testing.T) {
 	}
 }
 
-// hasIPv6 tells whether the host has an IPv6 address that others know: without one,
-// pasta does not forward IPv6.
-func hasIPv6() bool {
-	all, _ := net.InterfaceAddrs()
-	return slices.ContainsFunc(all, func(a net.Addr) bool {
-		n, ok := a.(*net.IPNet)
-		return ok && n.IP.To4() == nil && n.IP.IsGlobalUnicast()
-	})
-}
-
 // ports is a task that serves port 8080 of both protocols, and a range.
 func (b *box) ports(fixed int) (path string) {
 	mappings := []obj{
@@ -135,7 +125,7 @@ func (b *box) ports(fixed int) (path string) {
 		{"containerPort": 8080, "protocol": "udp"}, {"containerPort": 8080, "hostPort": fixed, "protocol": "udp"},
 		{"containerPortRange": "9000-9002", "protocol": "udp"},
 	}
-	if hasIPv6() {
+	if netns.HasIPv6() { // without, pasta does not forward IPv6
 		mappings = append(mappings, obj{"containerPort": 8080, "x-podtask": obj{"hostIP": "::1"}})
 	}
 	return b.define(ctr{
@@ -165,7 +155,7 @@ func (b *box) askPorts(id string) (hosts []string) {
 		}
 	}
 	want := map[string]int{"tcp 8080": 2, "udp 8080": 2, "udp 9000": 1, "udp 9001": 1, "udp 9002": 1}
-	if hasIPv6() {
+	if netns.HasIPv6() {
 		want["tcp 8080"]++
 	}
 	if !maps.Equal(inside, want) {
