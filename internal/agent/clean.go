@@ -233,12 +233,26 @@ func (h *Host) removeImage(ctx context.Context, podman Engine, l LocalImage, o C
 	return true, errors.Join(errs...)
 }
 
-// cleanIfDue does a round of automatic clean-up if the last one, of whatever
-// process, is long enough ago.
-func (h *Host) cleanIfDue(ctx context.Context) {
+// cleanRounds does the rounds of automatic clean-up that come due while a task runs:
+// the first at once, and another each time the interval has passed. A round that has
+// begun when the task ends is done to its end.
+func (h *Host) cleanRounds(ctx, running context.Context) {
 	if !h.policy.Cleanup {
 		return
 	}
+	for {
+		h.cleanIfDue(ctx)
+		select {
+		case <-running.Done():
+			return
+		case <-time.After(max(h.policy.Interval, time.Second)):
+		}
+	}
+}
+
+// cleanIfDue does a round of automatic clean-up if the last one, of whatever
+// process, is long enough ago.
+func (h *Host) cleanIfDue(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, sweepLimit)
 	defer cancel()
 	removed, err := h.cleanRound(ctx, time.Now().UTC())

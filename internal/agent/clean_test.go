@@ -239,10 +239,32 @@ func TestCleanupComesWhenItIsDue(t *testing.T) {
 		}
 		h.policy.Cleanup = false
 		<-time.After(h.policy.Interval)
-		h.cleanIfDue(t.Context())
+		h.cleanRounds(t.Context(), t.Context())
 		if p.names() != "b:1" {
 			t.Error("a round came though clean-up is off")
 		}
+	})
+}
+
+// A task that runs for weeks is followed by rounds of clean-up, which end with it.
+func TestCleanupComesAgainWhileATaskRuns(t *testing.T) {
+	cleanBed(t, func(t *testing.T, h *Host, p *shelf) {
+		running, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			h.cleanRounds(t.Context(), running)
+		}()
+		synctest.Wait()
+		for _, name := range []string{"a", "b"} {
+			pullAs(t, h, p, name, name+":1")
+			<-time.After(h.policy.MinAge + 2*h.policy.Interval)
+			if p.names() != "" {
+				t.Errorf("there is %s", p.names())
+			}
+		}
+		stop()
+		<-ended
 	})
 }
 

@@ -187,7 +187,7 @@ func (o *Owner) Run(ctx context.Context) error {
 		if sweep {
 			o.host.sweep(ctx)
 		}
-		o.host.cleanIfDue(ctx)
+		o.host.cleanRounds(ctx, opCtx)
 	})
 	err := r.loop(ctx)
 	cancel()
