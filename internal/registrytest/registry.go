@@ -159,6 +159,9 @@ func (r *Registry) AuthJSONFor(user, password string) []byte {
 	return append(b, '\n')
 }
 
+// BearerToken hands out a token that opens a repository, as /token does.
+func (r *Registry) BearerToken(repository string) string { return r.tokens.issue(repository) }
+
 // RegistriesConf is the content of a containers-registries.conf(5) file under
 // which this registry is spoken to without TLS, or without trust if it has TLS.
 func (r *Registry) RegistriesConf() []byte {

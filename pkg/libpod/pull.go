@@ -28,7 +28,7 @@ var bytesReported = semver.MustParse("4.8.0")
 // Login is shown to the registry of one pull.
 type Login struct {
 	Username, Password string
-	// IdentityToken is a refresh token instead of a password.
+	// IdentityToken is a refresh token instead of both.
 	IdentityToken string
 }
 
@@ -159,7 +159,11 @@ func (o PullOptions) header() (http.Header, error) {
 		}
 		return header, nil
 	}
-	text, err := json.Marshal(map[string]string{"username": o.Login.Username, "password": o.Login.Password, "identitytoken": o.Login.IdentityToken})
+	login := map[string]string{"username": o.Login.Username, "password": o.Login.Password}
+	if o.Login.IdentityToken != "" { // 5.x refuses it beside a name, which it does without
+		login = map[string]string{"identitytoken": o.Login.IdentityToken}
+	}
+	text, err := json.Marshal(login)
 	if err != nil {
 		return nil, err
 	}

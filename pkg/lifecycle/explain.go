@@ -222,6 +222,9 @@ func (s State) explainOp(i int) Reason {
 	switch c.Op.Kind {
 	case Resolve:
 		r.Text = fmt.Sprintf("the registry is asked for the digest of %s for %s", def.Image, def.Name)
+		if def.RepositoryCredentials != nil {
+			r.Text = fmt.Sprintf("its credentials are read and the registry is asked for the digest of %s for %s", def.Image, def.Name)
+		}
 	case Pull:
 		r.Text = fmt.Sprintf("%s is being pulled for %s", def.Image, def.Name)
 	case Create:

@@ -12,6 +12,10 @@ func hungry(c *taskdef.Container) { c.CPU = 1024 }
 
 func slow(c *taskdef.Container) { c.StartTimeout = time.Minute }
 
+func secretive(c *taskdef.Container) {
+	c.RepositoryCredentials = &taskdef.SecretValue{ValueFrom: "file:/login", Source: "file:/login"}
+}
+
 // TestExplainNamesEveryWaitAndEnd brings a task to each place where it can stand
 // still and reads why it does.
 func TestExplainNamesEveryWaitAndEnd(t *testing.T) {
@@ -34,6 +38,8 @@ func TestExplainNamesEveryWaitAndEnd(t *testing.T) {
 		{"the ledger fails", []taskdef.Container{container("web", hungry)}, func(d *driver) { d.fail(Admit, -1, Temporary) },
 			WhyRetry, "asking for its share of the host failed once, last with: fault", "it is tried again"},
 		{"resolving", one, func(d *driver) {}, WhyOperation, "the registry is asked for the digest of example.com/web:1 for web", ""},
+		{"resolving with credentials of its own", []taskdef.Container{container("web", secretive)}, func(d *driver) {},
+			WhyOperation, "its credentials are read and the registry is asked for the digest of example.com/web:1 for web", ""},
 		{"resolving again", one, func(d *driver) { d.fail(Resolve, 0, Temporary) },
 			WhyRetry, "looking up the digest of example.com/web:1 for web failed once, last with: fault", "it is tried again"},
 		{"a second attempt", one, func(d *driver) { d.fail(Resolve, 0, Temporary); d.wake() },

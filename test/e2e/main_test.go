@@ -38,6 +38,10 @@ import (
 // password is looked for in everything podtask prints and keeps.
 const password = "correct-horse-battery"
 
+// identityToken is taken by the registry instead of the password; it holds that, so
+// that it is looked for too.
+const identityToken = "identity-" + password
+
 // bed is what the whole run shares.
 var bed struct {
 	podtask string // the program
@@ -124,7 +128,7 @@ func openBed(dir string) (err error) {
 	if bed.image, err = registrytest.ProgramImage("testbox", bed.testbox); err != nil {
 		return err
 	}
-	bed.reg, err = registrytest.New(registrytest.Options{Auth: registrytest.Token, User: "tester", Password: password})
+	bed.reg, err = registrytest.New(registrytest.Options{Auth: registrytest.Token, User: "tester", Password: password, IdentityToken: identityToken})
 	if err != nil {
 		return err
 	}
