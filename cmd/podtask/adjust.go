@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,18 +19,12 @@ import (
 func adjustFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "publish", Aliases: []string{"p"}, Usage: "publish a port, `[[IP:]HOST:]CONTAINER[/PROTOCOL]`, in place of the definition's for the same container port"},
-		&cli.StringFlag{Name: "network", Usage: "use the network `MODE` bridge, host or none; or let the containers share one network namespace, connected by pasta, by slirp4netns, or (shared) as usual"},
+		&cli.StringFlag{Name: "network", Usage: "use the network `MODE` bridge, host or none; or let the containers share one network namespace, connected by pasta, by slirp4netns, or (shared) as usual; or join a Podman network by its name"},
 		&cli.StringSliceFlag{Name: "secret", Usage: "give every container a Podman secret, `NAME[,type=env|mount][,target=...]`"},
 		&cli.StringFlag{Name: "memory", Aliases: []string{"m"}, Usage: "limit the task to `SIZE` bytes, or 512m, 2g; 0 for no limit"},
 		&cli.StringFlag{Name: "cpus", Usage: "limit the task to `NUMBER` CPUs; 0 for no limit"},
 		&cli.StringFlag{Name: "stop-timeout", Usage: "give each container `SECONDS` between SIGTERM and SIGKILL"},
 	}
-}
-
-// networks are the values of --network.
-var networks = []string{
-	string(taskdef.NetworkBridge), string(taskdef.NetworkHost), string(taskdef.NetworkNone), taskdef.NetworkPasta, taskdef.NetworkSlirp4netns,
-	taskdef.NetworkShared,
 }
 
 // parseAdjustments reads them. The error holds all that is wrong.
@@ -51,12 +44,7 @@ func parseAdjustments(c *cli.Context) (taskdef.Adjustments, error) {
 	for _, word := range c.StringSlice("secret") {
 		note("secret", addSecret(&a, word))
 	}
-	if word := c.String("network"); word != "" {
-		a.Network = word
-		if !slices.Contains(networks, word) {
-			note("network", fmt.Errorf("it is %s, not %q", strings.Join(networks, ", "), word))
-		}
-	}
+	a.Network = c.String("network")
 	if word := c.String("memory"); word != "" {
 		n, err := parseSize(word)
 		note("memory", err)

@@ -88,8 +88,8 @@ func TestAddSecret(t *testing.T) {
 func TestRunFlagsThatChangeTheDefinition(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	_, stderr, code := w.podtask("run", "--publish=http", "--network=web", "--memory=much", "--cpus=-1", "--stop-timeout=soon", "--secret=x,type=y", "web.json")
-	for _, flag := range []string{"--publish", "--network", "--memory", "--cpus", "--stop-timeout", "--secret"} {
+	_, stderr, code := w.podtask("run", "--publish=http", "--memory=much", "--cpus=-1", "--stop-timeout=soon", "--secret=x,type=y", "web.json")
+	for _, flag := range []string{"--publish", "--memory", "--cpus", "--stop-timeout", "--secret"} {
 		if !strings.Contains(stderr, flag+": ") {
 			t.Errorf("nothing about %s in %s", flag, stderr)
 		}

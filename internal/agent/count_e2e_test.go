@@ -41,15 +41,15 @@ var callsOfATask = map[string][2]int{
 	"POST containers/*/stop": {2, 2},
 	// Bridge mode, with a network for the task and a namespace for each container.
 	"POST networks/create": {1, 1},
-	"GET networks/*/json":  {1, 1},
+	"GET networks/*/json":  {4, 4}, // for the address of each container, and before it is removed
 	"DELETE networks/*":    {1, 1},
 	"POST containers/*":    {3, 3}, // init, so that the namespace is there before the program
 	// An inspection after prepare (1), create (3), init (3), start (3), the stop (1),
-	// before the pod stops (1) and of each container then (3), and one when init and
-	// app have ended (2). A probe that finds its container ended costs two more.
-	"GET containers/*/json": {17, 21},
-	// Remove.
-	"GET containers/json": {1, 1},
+	// and one when init and app have ended (2). A probe that finds its container ended
+	// costs two more, and a hint in mid-inspection one.
+	"GET containers/*/json": {13, 20},
+	// What runs in the pod before it stops, and what is to be removed with it.
+	"GET containers/json": {2, 2},
 	"DELETE pods/*":       {1, 1},
 }
 

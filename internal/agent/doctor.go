@@ -144,8 +144,11 @@ func tooOld(podman Engine) error {
 }
 
 // checkNetwork refuses a task that names a program for its network which cannot
-// connect it here.
-func checkNetwork(podman Engine, t taskdef.Task) error {
+// connect it here, or a network that is not there.
+func checkNetwork(ctx context.Context, podman Engine, t taskdef.Task) error {
+	if name, joins := t.Joined(); joins {
+		return checkJoined(ctx, podman, name)
+	}
 	program := t.Extensions.Network
 	v, knows := podman.(versioned)
 	if program == "" || program == taskdef.NetworkShared || !knows {
@@ -159,6 +162,20 @@ func checkNetwork(podman Engine, t taskdef.Task) error {
 		return errors.New(f.String())
 	}
 	return nil
+}
+
+func checkJoined(ctx context.Context, podman Engine, name string) error {
+	networks, knows := podman.(interface {
+		HasNetwork(ctx context.Context, name string) (bool, error)
+	})
+	if !knows {
+		return nil
+	}
+	found, err := networks.HasNetwork(ctx, name)
+	if err == nil && !found {
+		err = fmt.Errorf("there is no network %s: make it with podman network create %s, or name another one", name, name)
+	}
+	return err
 }
 
 // explain adds to the error of a Podman that does not answer what is wrong with

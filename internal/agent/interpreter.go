@@ -149,7 +149,7 @@ func (h *Host) prepare(ctx context.Context, podman Engine, s lifecycle.State) (l
 	if spec.CgroupParent, err = h.ensureSlice(ctx, podman, s); err != nil {
 		return lifecycle.Result{}, err
 	}
-	if s.Task.Bridged() {
+	if ownsNetwork(s) {
 		network := networkSpec(s)
 		network.Labels[stateDirLabel] = h.cfg.StateDir
 		network.IPv6 = h.cfg.Getenv("PODTASK_BRIDGE_IPV6") != "off" && netns.HasIPv6()
@@ -286,7 +286,7 @@ func (h *Host) remove(ctx context.Context, podman Engine, s lifecycle.State) err
 	if err := h.removePod(ctx, podName(s), s.ID); err != nil {
 		return err
 	}
-	if s.Task.Bridged() {
+	if ownsNetwork(s) {
 		if err := podman.RemoveNetwork(ctx, networkName(s), s.ID); err != nil {
 			return persistent(err)
 		}

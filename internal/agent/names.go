@@ -28,8 +28,19 @@ const (
 	account = "000000000000"
 )
 
-// networkName is the name of a bridged task's network.
-func networkName(s lifecycle.State) string { return podName(s) }
+// networkName is the name of a bridged task's network, its own or one that it joins.
+func networkName(s lifecycle.State) string {
+	if name, joins := s.Task.Joined(); joins {
+		return name
+	}
+	return podName(s)
+}
+
+// ownsNetwork reports whether a network is made and removed with the task.
+func ownsNetwork(s lifecycle.State) bool {
+	_, joins := s.Task.Joined()
+	return s.Task.Bridged() && !joins
+}
 
 func taskARN(id string) string { return "arn:aws:ecs:local:" + account + ":task/" + cluster + "/" + id }
 

@@ -26,6 +26,9 @@ func podSpec(s lifecycle.State) libpod.PodSpec {
 		spec.OwnNetworks = true
 		return spec
 	}
+	if _, joins := s.Task.Joined(); joins {
+		spec.Aliases = slices.Concat(memberNames(s.Task)...)
+	}
 	spec.Ports, spec.Choose = publish(wantedPorts(s.Task))
 	if s.Task.Network != taskdef.NetworkHost {
 		spec.Hosts = append(hosts(s.Task.ExtraHosts()), linked(s.Task)...)
@@ -230,7 +233,10 @@ func join(spec *libpod.ContainerSpec, s lifecycle.State, i int) {
 	case c.Net.Disabled:
 		spec.Network = "none"
 	case t.Bridged():
-		spec.Bridge = &libpod.Bridge{Network: networkName(s), Members: memberNames(t), Place: i}
+		spec.Bridge = &libpod.Bridge{Network: networkName(s), Aliases: t.Names(i)}
+		if ownsNetwork(s) {
+			spec.Bridge.Members, spec.Bridge.Place = memberNames(t), i
+		}
 		spec.Bridge.Ports, spec.Bridge.Choose = publish(containerPorts(c))
 		spec.Hosts, spec.DNSServers, spec.DNSSearch = hosts(c.Net.ExtraHosts), c.Net.DNSServers, c.Net.DNSSearch
 	case t.Network == taskdef.NetworkHost:

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -155,8 +156,8 @@ func TestBridgedContainersHaveNetworksAndPortsOfTheirOwn(t *testing.T) {
 	}
 	ports, members := []libpod.Port{{ContainerPort: 80, Protocol: "tcp"}}, [][]string{{"a"}, {"b", "db"}, nil}
 	for i, want := range []libpod.ContainerSpec{
-		{Bridge: &libpod.Bridge{Network: pod.Name, Members: members, Ports: ports}, Hosts: []string{"x:192.0.2.1"}, DNSServers: []string{"192.0.2.53"}},
-		{Bridge: &libpod.Bridge{Network: pod.Name, Members: members, Place: 1, Ports: ports}, Hosts: []string{"x:192.0.2.2"}},
+		{Bridge: &libpod.Bridge{Network: pod.Name, Aliases: []string{"a"}, Members: members, Ports: ports}, Hosts: []string{"x:192.0.2.1"}, DNSServers: []string{"192.0.2.53"}},
+		{Bridge: &libpod.Bridge{Network: pod.Name, Aliases: []string{"b", "db"}, Members: members, Place: 1, Ports: ports}, Hosts: []string{"x:192.0.2.2"}},
 		{Network: "none"},
 	} {
 		got := containerSpec(s, i, "i")
@@ -168,6 +169,30 @@ func TestBridgedContainersHaveNetworksAndPortsOfTheirOwn(t *testing.T) {
 	s.Task.Containers = s.Task.Containers[1:]
 	if spec := podSpec(s); spec.OwnNetworks || len(spec.Ports) != 1 {
 		t.Errorf("a container that is alone: %+v", spec)
+	}
+}
+
+// A network of the user's is joined by its name: its addresses and names are not the
+// task's to give.
+func TestTaskThatJoinsANetwork(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []taskdef.NetworkMode{taskdef.NetworkBridge, taskdef.NetworkAWSVPC} {
+		s := stateOf(taskdef.Task{Network: mode, Extensions: taskdef.TaskExtensions{Network: "front"}, Containers: []taskdef.Container{
+			{Name: "a"}, {Name: "b", Net: taskdef.ContainerNetwork{Links: []taskdef.Link{{Container: 0, Alias: "db"}}}},
+		}})
+		if ownsNetwork(s) {
+			t.Errorf("%s: the user's network is the task's", mode)
+		}
+		pod, a := podSpec(s), containerSpec(s, 0, "i")
+		if mode == taskdef.NetworkAWSVPC {
+			if want := []string{"a", "db", "b"}; pod.Network != "front" || !slices.Equal(pod.Aliases, want) || a.Bridge != nil {
+				t.Errorf("pod on %s as %v, container %+v", pod.Network, pod.Aliases, a.Bridge)
+			}
+			continue
+		}
+		if diff := cmp.Diff(a.Bridge, &libpod.Bridge{Network: "front", Aliases: []string{"a", "db"}}); diff != "" || !pod.OwnNetworks {
+			t.Errorf("pod %+v, container (-got +want):\n%s", pod, diff)
+		}
 	}
 }
 

@@ -29,7 +29,7 @@ func (k *task) network() libpod.NetworkSpec {
 // member is a container of the task's network, with the name a or b.
 func (k *task) member(name, steps string, ports ...libpod.Port) libpod.ContainerSpec {
 	s := k.spec(name, steps)
-	s.Bridge = &libpod.Bridge{Network: k.pod.Name, Members: [][]string{{"a"}, {"b"}}, Place: int(name[0] - 'a'), Ports: ports}
+	s.Bridge = &libpod.Bridge{Network: k.pod.Name, Aliases: []string{name}, Members: [][]string{{"a"}, {"b"}}, Place: int(name[0] - 'a'), Ports: ports}
 	return s
 }
 

@@ -30,13 +30,16 @@ type NetworkSpec struct {
 type Bridge struct {
 	// Network is the name of the network.
 	Network string
+	// Aliases are names of the container on the network beside its own.
+	Aliases []string
 	// Members are the names of each container that may be on the network, by the place
 	// that stands for its address: the first has the lowest one behind the gateway's.
 	// They are in the hosts file of all, so that they lead there before the network's
 	// name server has heard of them; to the IPv4 address alone, because not all
-	// programs listen on the other. Place is this container's.
-	Members [][]string
-	Place   int
+	// programs listen on the other. Place is this container's. Without Members, on a
+	// network with others, addresses are left to Podman and names to the name server.
+	Members [][]string `json:",omitempty"`
+	Place   int        `json:",omitzero"`
 	// Ports are published by the container.
 	Ports []Port `json:",omitzero"`
 	// Choose is as in PodSpec.
@@ -72,11 +75,14 @@ func (c *Client) EnsureNetwork(ctx context.Context, n NetworkSpec) error {
 
 // place gives a container its address on a network and the names of the others.
 func (c *Client) place(ctx context.Context, s *specgen.SpecGenerator, b Bridge) error {
-	found, err := c.network(ctx, b.Network)
-	if err != nil {
-		return err
+	options := types.PerNetworkOptions{Aliases: b.Aliases}
+	var found entities.NetworkInspectReport
+	if len(b.Members) > 0 {
+		var err error
+		if found, err = c.network(ctx, b.Network); err != nil {
+			return err
+		}
 	}
-	options := types.PerNetworkOptions{Aliases: b.Members[b.Place]}
 	for _, subnet := range found.Subnets {
 		for i, names := range b.Members {
 			at, err := addressOf(subnet, i)
@@ -112,6 +118,15 @@ func addressOf(subnet types.Subnet, place int) (net.IP, error) {
 		return nil, &Error{Class: InvalidSpec, Cause: fmt.Sprintf("the subnet %s has no address for %d containers", subnet.Subnet.String(), place+1)}
 	}
 	return at.AsSlice(), nil
+}
+
+// HasNetwork reports whether there is a network of the name, whoever made it.
+func (c *Client) HasNetwork(ctx context.Context, name string) (bool, error) {
+	_, err := c.network(ctx, name)
+	if errors.Is(err, NotFound) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 func (c *Client) network(ctx context.Context, name string) (found entities.NetworkInspectReport, err error) {

@@ -35,6 +35,8 @@ type PodSpec struct {
 	// slirp4netns, bridge, private, or the name of a network, with options after a
 	// colon; "" leaves it to the server (slirp4netns in 4.x, pasta in 5.x).
 	Network string
+	// Aliases are names of the pod on a network that Network names.
+	Aliases []string `json:",omitempty"`
 	// Hostname is the pod's host name; "" means the pod's name.
 	Hostname string
 	// Ports are published by the infra container. Members cannot publish.
@@ -269,6 +271,10 @@ func podSpec(p PodSpec, server semver.Version) (*specgen.PodSpecGenerator, error
 		}
 		if ns.NSMode == specgen.Pasta && server.LT(pastaSince) {
 			return nil, &Error{Class: InvalidSpec, Cause: fmt.Sprintf("network pasta needs Podman %d.%d, this is %s; use slirp4netns", pastaSince.Major, pastaSince.Minor, server)}
+		}
+		for name, o := range networks {
+			o.Aliases = append(o.Aliases, p.Aliases...)
+			networks[name] = o
 		}
 		s.NetNS, s.Networks, s.NetworkOptions = ns, networks, options
 	}

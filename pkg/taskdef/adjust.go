@@ -9,7 +9,8 @@ import (
 // or nil changes nothing.
 type Adjustments struct {
 	// Network replaces the network mode, bridge, host or none, or says how the one
-	// namespace of all containers is connected: pasta, slirp4netns or shared.
+	// namespace of all containers is connected, pasta, slirp4netns or shared, or which
+	// network of Podman's the task joins.
 	Network string
 	// Memory (bytes) and CPU (vCPU) replace the hard limits of the task; 0 in them
 	// takes the limit away.
@@ -52,18 +53,18 @@ func (t Task) Adjust(a Adjustments) (Task, error) {
 	return t, t.Check()
 }
 
-// connect changes the network mode, or how the one namespace of the task is connected;
-// mode host and none, which have nothing to connect, become bridge.
+// connect changes the network mode, or how the task is connected; mode host and none,
+// which have nothing to connect, become bridge.
 func (t *Task) connect(network string) {
 	switch network {
 	case "":
-	case NetworkPasta, NetworkSlirp4netns, NetworkShared:
+	case string(NetworkBridge), string(NetworkHost), string(NetworkNone):
+		t.Extensions.Network, t.Network = "", NetworkMode(network)
+	default:
 		t.Extensions.Network = network
 		if t.Network != NetworkAWSVPC {
 			t.Network = NetworkBridge
 		}
-	default:
-		t.Extensions.Network, t.Network = "", NetworkMode(network)
 	}
 }
 

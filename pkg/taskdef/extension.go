@@ -3,6 +3,8 @@ package taskdef
 import (
 	"fmt"
 	"math"
+	"regexp"
+	"slices"
 	"strconv"
 )
 
@@ -20,8 +22,9 @@ type TaskExtensions struct {
 	// dependency ends. One that is being restarted has not ended.
 	WatchDependencies bool `json:"watchDependencies,omitempty"`
 	// Network is the program of the host that connects the task, NetworkPasta or
-	// NetworkSlirp4netns, or NetworkShared for Podman's choice. The containers of such
-	// a task share one network namespace. Empty: as the network mode has it.
+	// NetworkSlirp4netns, or NetworkShared for Podman's choice: the containers of such
+	// a task share one network namespace. Any other word is the name of a network of
+	// Podman's, which the task joins: see Joined. Empty: as the network mode has it.
 	Network string `json:"network,omitempty"`
 }
 
@@ -31,6 +34,13 @@ const (
 	NetworkSlirp4netns = "slirp4netns"
 	// NetworkShared is Podman's usual program.
 	NetworkShared = "shared"
+)
+
+// networkName is what Podman allows as the name of a network; the other words mean
+// something else to it, or are modes of the ECS model.
+var (
+	networkName      = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
+	reservedNetworks = []string{"awsvpc", "bridge", "container", "default", "host", "none", "ns", "private"}
 )
 
 // ContainerExtensions are a container's own members of x-podtask.
@@ -85,7 +95,9 @@ func (r rules) taskExtensions(t Task) {
 		return
 	}
 	in := r.in(extensionMember).in("network")
-	in.word("network", t.Extensions.Network, NetworkPasta, NetworkSlirp4netns, NetworkShared)
+	_, joins := t.Joined()
+	in.require(!joins || networkName.MatchString(t.Extensions.Network) && !slices.Contains(reservedNetworks, t.Extensions.Network),
+		"write pasta, slirp4netns, shared, or the name of a network of Podman's", "%s is not a network to join", quote(t.Extensions.Network))
 	in.require(t.Network == NetworkBridge || t.Network == NetworkAWSVPC, "remove one of the two",
 		"%s connects nothing with networkMode %s", t.Extensions.Network, quote(string(t.Network)))
 }

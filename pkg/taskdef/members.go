@@ -190,7 +190,7 @@ var extensions = []member{
 	{extensionMember, honoured, "", nil},
 	{extensionMember + ".stopWhenUnhealthy", honoured, "stop the task when an essential container becomes UNHEALTHY; default false", nil},
 	{extensionMember + ".watchDependencies", honoured, "stop the task when a dependency of an essential container that has started turns UNHEALTHY (`HEALTHY`) or ends (`START`, `HEALTHY`); default false", nil},
-	{extensionMember + ".network", honoured, "`pasta` or `slirp4netns`: the program that connects the task, `shared`: the usual one, with `bridge` or `awsvpc`; its containers share one network namespace", nil},
+	{extensionMember + ".network", honoured, "with `bridge` or `awsvpc`: `pasta` or `slirp4netns`, the program that connects the task, or `shared`, the usual one: its containers share one network namespace; else the name of a Podman network that the task joins", nil},
 	{"volumes[]." + extensionMember, honoured, "", nil},
 	{"volumes[]." + extensionMember + ".selinuxRelabel", honoured, "relabel a path of the host: `shared` or `private`", nil},
 	{inContainer + extensionMember, honoured, "", nil},

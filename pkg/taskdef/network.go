@@ -39,10 +39,21 @@ type Host struct {
 	Address string `json:"ipAddress"`
 }
 
+// Joined returns the name of the network of Podman's that the task joins, if it names
+// one. That is the user's: it is neither made nor removed with the task.
+func (t Task) Joined() (network string, joins bool) {
+	switch n := t.Extensions.Network; n {
+	case "", NetworkPasta, NetworkSlirp4netns, NetworkShared:
+		return "", false
+	default:
+		return n, true
+	}
+}
+
 // Bridged reports whether the task's containers have network namespaces of their
-// own, on a network of the task: in bridge mode, where there are two or more to keep
-// apart and the task names no program to connect it. A container that is alone has the
-// pod's namespace to itself.
+// own, on a network of the task or one that it joins: in bridge mode, where there are
+// two or more to keep apart and the task names no program to connect it. A container
+// that is alone has the pod's namespace to itself.
 func (t Task) Bridged() bool {
 	connected := 0
 	for _, c := range t.Containers {
@@ -50,7 +61,8 @@ func (t Task) Bridged() bool {
 			connected++
 		}
 	}
-	return t.Network == NetworkBridge && t.Extensions.Network == "" && connected > 1
+	_, joins := t.Joined()
+	return t.Network == NetworkBridge && (t.Extensions.Network == "" || joins) && connected > 1
 }
 
 // Names are those under which the other containers of the task reach container i: its

@@ -72,7 +72,7 @@ var shapes = map[string]shape{
 	"":                           must("family", "containerDefinitions"),
 	"family":                     matching(namePattern.String()),
 	"networkMode":                one("bridge", "awsvpc", "host", "none"),
-	extensionMember + ".network": one(NetworkPasta, NetworkSlirp4netns, NetworkShared),
+	extensionMember + ".network": matching(networkName.String()),
 	"ipcMode":                    one("host", "task", "none"),
 	"pidMode":                    one("host", "task"),
 	"requiresCompatibilities":    listOf(compatibilities...),

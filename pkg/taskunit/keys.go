@@ -44,7 +44,7 @@ var keys = []key{
 	{name: "EnvironmentFile", many: true, flag: "env-file", read: readPath},
 	{name: "Secret", many: true, flag: "secret", read: readSecret},
 	{name: "PublishPort", many: true, flag: "publish", read: readPort},
-	{name: "Network", flag: "network", read: oneOf(map[string]string{"host": "host", "none": "none", "bridge": "bridge", "pasta": "pasta", "slirp4netns": "slirp4netns", "shared": "shared"})},
+	{name: "Network", flag: "network", read: readNetwork},
 	{name: "Pull", flag: "pull", read: oneOf(pulls)},
 	{name: "Limits", flag: "limits", read: oneOf(map[string]string{"enforce": "enforce", "best-effort": "best-effort", "off": "off"})},
 	{name: "MemoryMax", flag: "memory", read: readMemory},
@@ -113,6 +113,15 @@ func oneOf(values map[string]string) func(entry) ([]string, error) {
 		}
 		return []string{v}, nil
 	}
+}
+
+// readNetwork reads a mode, a program or the name of a network. Options, and more than
+// one network, are for podman.
+func readNetwork(e entry) ([]string, error) {
+	if e.value == "" || strings.ContainsAny(e.value, ":, \t/") {
+		return nil, fmt.Errorf("%s=%s: it is bridge, host, none, pasta, slirp4netns, shared, one file NAME.network, or the name of one network", e.key, e.value)
+	}
+	return []string{e.value}, nil
 }
 
 // readEnvironment reads NAME=VALUE words. Values are not repeated in errors:

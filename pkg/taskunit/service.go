@@ -172,7 +172,7 @@ func (c *conversion) flags(task []entry) (global, run []string) {
 			case k.name == "GlobalArgs":
 				global = append(global, c.args(e)...)
 			case k.flag != "":
-				values, err := k.read(e)
+				values, err := k.read(c.joined(e))
 				if err != nil {
 					c.wrong(e.place, "%v", err)
 				}
@@ -186,6 +186,26 @@ func (c *conversion) flags(task []entry) (global, run []string) {
 		run = append(run, c.args(e)...)
 	}
 	return global, run
+}
+
+// joined replaces the file of a network, as the value of Network, by the name that the
+// network has in Podman, and makes the task depend on the service that makes it.
+func (c *conversion) joined(e entry) entry {
+	if e.key != "Network" || path.Ext(e.value) != ".network" {
+		return e
+	}
+	s, ok := c.sources[e.value]
+	if !ok {
+		c.wrong(e.place, "%s=%s: there is no such file in the unit directories", e.key, e.value)
+		return e
+	}
+	c.out.Add(unitSection, "Requires", s.ServiceName())
+	c.out.Add(unitSection, "After", s.ServiceName())
+	e.value = "systemd-" + strings.TrimSuffix(e.value, ".network")
+	if name, given := last(s.entries("Network"), "NetworkName"); given {
+		e.value = name.value
+	}
+	return e
 }
 
 func (c *conversion) args(e entry) []string {

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -73,6 +74,36 @@ func TestTwoContainersOfABridgedTaskListenOnTheSamePort(t *testing.T) {
 	b.want(0, "stop", id)
 	for _, p := range hosts {
 		wantClosed(t, p)
+	}
+}
+
+// Tasks on one of the user's networks reach each other by the names of their containers,
+// whether these share a namespace or not; the network is there before and after.
+func TestTasksJoinANetwork(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	network := b.family + "-net"
+	run := func(mode string, cs ...ctr) string {
+		return b.write(def{Network: mode, Containers: cs, More: obj{"x-podtask": obj{"network": network}}})
+	}
+	server := func(name string, at int) ctr {
+		return ctr{Name: name, Command: words(fmt.Sprintf("serve %d", at)), Environment: []envVar{{"GREETING", "hello from " + name}}, StopTimeout: 2, More: obj{"user": "0"}}
+	}
+	apart := run("bridge", server("one", 80), server("two", 80))
+	if r := b.want(125, "run", "--quiet", apart); !strings.Contains(r.err, "podman network create "+network) {
+		t.Errorf("without the network: %s", r.err)
+	}
+	b.podman("network", "create", network)
+	defer b.podman("network", "rm", "--force", network)
+	first, second := b.detach("--wait=running", apart), b.detach("--wait=running", run("awsvpc", server("three", 81), server("four", 82)))
+	client := ctr{Name: "client", Command: words(
+		"await http://one/env/GREETING -- await http://two/env/GREETING -- await http://three:81/env/GREETING -- await http://four:82/env/GREETING")}
+	third := b.detach(run("", client, server("five", 83)))
+	b.await("client STOPPED")
+	b.wantLines(third, "client", "hello from one", "hello from two", "hello from three", "hello from four")
+	b.want(0, "rm", "--force", first, second, third)
+	if got := b.podman("network", "ls", "--quiet", "--filter", "name="+network); strings.TrimSpace(got) == "" {
+		t.Error("the user's network is gone")
 	}
 }
 

@@ -18,3 +18,22 @@ func TestUnitStartsAfterAContainerOfQuadlet(t *testing.T) {
 	u.made = append(u.made, u.family+"-side.service")
 	u.startInOrder(u.family + "-side.container")
 }
+
+// A task on a network that a unit of Quadlet makes.
+func TestUnitJoinsANetworkOfQuadlet(t *testing.T) {
+	u := newUnits(t)
+	u.file("front.network", "[Network]\n")
+	serve := ctr{Name: "server", Command: words("serve 8080"), Environment: []envVar{{"GREETING", "hello"}}, StopTimeout: 2, Health: healthyIf("get http://127.0.0.1:8080/")}
+	first := u.task("server", u.define(serve), "", "Network="+u.name("front.network"), "")
+	second := u.task("client", u.define(ctr{Name: "app", Command: words("await http://server:8080/env/GREETING -- sleep forever"), StopTimeout: 2}), "After="+u.name("server.task"), "Network="+u.name("front.network"), "")
+	u.systemctl("daemon-reload")
+	u.systemctl("start", first, second)
+	u.prints(u.name("client"), "app", "hello")
+	u.systemctl("stop", second, first)
+	network := "systemd-" + u.name("front")
+	if got := u.podman("network", "ls", "--format", "{{.Name}}", "--filter", "name="+network); got != network {
+		t.Errorf("networks: %s", got)
+	}
+	u.systemctl("stop", u.name("front-network.service"))
+	u.podman("network", "rm", network)
+}
