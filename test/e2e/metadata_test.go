@@ -71,21 +71,39 @@ func TestMetadataIsServedInEveryNetworkMode(t *testing.T) {
 	}
 }
 
+// Each container of a task asks before its owner is killed and after another has taken
+// the task on, under the same paths.
 func TestMetadataOutlivesItsOwner(t *testing.T) {
 	t.Parallel()
-	b := newBox(t)
-	again := "await " + metadataURI + " -- print -- write /tmp/first -- wait /tmp/go -- await " + metadataURI + "/task -- print"
-	b.detach("--name", b.family, b.define(ctr{Name: "app", Command: words(again), Health: healthyIf("exists /tmp/first")}))
-	b.await("app HEALTHY")
-	b.killOwner(b.family)
-	p := b.start("wait", b.family) // carries the task on
-	b.tell(b.family, "app", "/tmp/go")
-	if r := p.wait(); r.code != 0 || strings.TrimSpace(r.out) != "0" {
-		t.Errorf("wait: %+v", r)
-	}
-	got := b.answers(b.family, "app")
-	if whole := decodeAnswer[metadata.Task](t, got[len(got)-1]); whole.Family != b.family {
-		t.Errorf("after the restart: %q", got)
+	again := words("await " + metadataURI + " -- print -- write /tmp/first -- wait /tmp/go -- await " + metadataURI + "/task -- print")
+	for _, mode := range []string{"awsvpc", "bridge", "none", "host"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			b := newBox(t)
+			names := []string{"app", "other"}
+			d := def{Network: mode}
+			for _, name := range names {
+				d.Containers = append(d.Containers, ctr{Name: name, Command: again, Health: healthyIf("exists /tmp/first")})
+			}
+			d.Containers[1].DependsOn = []on{{"app", "START"}}
+			d.Containers[0].Essential = optional
+			b.detach("--name", b.family, "--wait=healthy", b.write(d))
+			b.killOwner(b.family)
+			p := b.start("wait", b.family) // carries the task on
+			for _, name := range names {
+				b.tell(b.family, name, "/tmp/go")
+				b.await(name + " STOPPED")
+			}
+			if r := p.wait(); r.code != 0 || strings.TrimSpace(r.out) != "0" {
+				t.Errorf("wait: %+v", r)
+			}
+			for _, name := range names {
+				got := b.answers(b.family, name)
+				if whole := decodeAnswer[metadata.Task](t, got[len(got)-1]); whole.Family != b.family {
+					t.Errorf("%s was told after the restart: %q", name, got)
+				}
+			}
+		})
 	}
 }
 

@@ -4,9 +4,12 @@ package e2e
 
 import (
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/podtask/podtask/internal/registrytest"
 )
 
 // Rows 13 and 25 are among these.
@@ -15,11 +18,13 @@ func TestContainersReachEachOtherByNamesAndHaveTheirOwn(t *testing.T) {
 	b := newBox(t)
 	b.want(0, "run", "--quiet", "--name", b.family, b.write(def{Containers: []ctr{
 		{Name: "db", Essential: optional, Command: words("serve 8080"), StopTimeout: 2},
-		{Name: "web", DependsOn: []on{{"alone", "SUCCESS"}}, Command: words("await http://store:8080/ -- await http://db:8080/ -- resolve extra.example -- resolve me -- resolver -- where"), More: obj{
+		{Name: "web", DependsOn: []on{{"alone", "SUCCESS"}, {"apart", "SUCCESS"}}, Command: words("await http://store:8080/ -- await http://db:8080/ -- resolve extra.example -- resolve me -- resolver -- where"), More: obj{
 			"links": []string{"db:store"}, "extraHosts": []obj{{"hostname": "extra.example", "ipAddress": "192.0.2.7"}},
 			"dnsSearchDomains": []string{"example.org"}, "hostname": "me",
 		}},
 		{Name: "other", Essential: optional, Command: words("cannot resolve extra.example -- cannot get http://127.0.0.1:8080/")},
+		// Name servers of its own, which do not answer, hide nobody from it.
+		{Name: "apart", Command: words("resolve db -- resolve store -- await http://db:8080/"), Essential: optional, More: obj{"dnsServers": []string{"192.0.2.53"}}},
 		{Name: "alone", Essential: optional, Command: words("interfaces -- cannot resolve db"), More: obj{"disableNetworking": true}},
 	}}))
 	got := b.lines(b.family, "web")
@@ -29,6 +34,9 @@ func TestContainersReachEachOtherByNamesAndHaveTheirOwn(t *testing.T) {
 		}
 	}
 	b.wantLines(b.family, "alone", "interfaces lo", "cannot resolve")
+	if got := b.lines(b.family, "apart"); !strings.Contains(got, "db ") || !strings.Contains(got, "store ") {
+		t.Errorf("apart printed %s", got)
+	}
 	// A link is a START dependency.
 	events := b.events()
 	at := func(what string) int {
@@ -140,6 +148,37 @@ func TestRestartedContainerOfABridgedTaskHasItsPortsAgain(t *testing.T) {
 		t.Errorf("host port %d became %d", first, again)
 	}
 	b.want(0, "stop", id)
+}
+
+// A pod is RESOURCES_PROVISIONED when its network is there: its ports are taken, though no
+// container of the task has started.
+func TestResourcesAreProvisionedWhenTheNetworkIsReady(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	fixed := freePort(t)
+	b.push("late:1", b.freshImage("late"))
+	release := make(chan struct{})
+	b.fault("GET", "late", "blobs/", 0, registrytest.Hang(release))
+	p := b.start("run", "--name", b.family, b.define(ctr{Name: "late", Image: bed.reg.Ref(b.repository("late:1")), Command: words("exit 0"), Ports: []port{{Container: 80, Host: fixed}}}))
+	b.await("~infra RESOURCES_PROVISIONED")
+	if l, err := net.Listen("tcp", fmt.Sprintf(":%d", fixed)); err == nil {
+		l.Close()
+		t.Errorf("port %d is free", fixed)
+	}
+	task := b.inspect(b.family)
+	if len(task.Ports) != 1 || task.Ports[0].HostPort != fixed {
+		t.Errorf("ports %v", task.Ports)
+	}
+	infra := b.podman("pod", "inspect", "--format", "{{.InfraContainerID}}", task.PodID)
+	if got := b.podman("inspect", "--format", "{{.State.Status}}", infra); got != "running" {
+		t.Errorf("the infra container is %s", got)
+	}
+	if c := task.Containers[0]; c.RuntimeID != "" {
+		t.Errorf("the container is made: %+v", c)
+	}
+	close(release)
+	p.want(0)
+	inOrder(t, b.events(), "~infra RESOURCES_PROVISIONED", "late PULLED", "late RUNNING")
 }
 
 func TestNetworkModeNoneHasLoopbackOnly(t *testing.T) {

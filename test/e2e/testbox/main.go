@@ -151,7 +151,7 @@ func (b *box) run(args []string) error {
 		rest := []string(nil)
 		words := args
 		if end >= 0 {
-			words, rest = args[:end], args[end+1:]
+			words, rest = args[:end:end], args[end+1:] // a step may append to its words
 		}
 		if err := b.runStep(words); err != nil {
 			return err
