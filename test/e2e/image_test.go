@@ -112,7 +112,7 @@ func TestRegistryThatRecovers(t *testing.T) {
 func TestPullBehaviourDecidesWhetherTheRegistryIsAsked(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
-	ref, _ := b.push("app:1", b.freshImage("app"))
+	ref, digest := b.push("app:1", b.freshImage("app"))
 	source := func(pull string) string {
 		t.Helper()
 		before := len(b.requests(""))
@@ -121,7 +121,11 @@ func TestPullBehaviourDecidesWhetherTheRegistryIsAsked(t *testing.T) {
 		if len(b.requests("")) > before {
 			asked = " asked"
 		}
-		return b.inspect(id).Containers[0].ImageSource + asked
+		c := b.inspect(id).Containers[0]
+		if c.ImageDigest != digest {
+			t.Errorf("--pull %s: digest %s, want %s", pull, c.ImageDigest, digest)
+		}
+		return c.ImageSource + asked
 	}
 	for _, step := range []struct{ pull, want string }{
 		{"prefer-cached", "registry asked"}, // nothing is there yet

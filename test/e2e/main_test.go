@@ -140,8 +140,8 @@ func openBed(dir string) (err error) {
 }
 
 // trustRegistry tells podtask, Podman and its service, whoever starts it, that
-// the registry has no TLS, and where its namespace mirrored/ has a mirror. The home
-// directory is the bed's own.
+// the registry has no TLS, where its namespace mirrored/ has a mirror, and that it stands
+// in for a namespace of Docker Hub. The home directory is the bed's own.
 func trustRegistry() (path string, err error) {
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -157,7 +157,11 @@ insecure = true
 [[registry.mirror]]
 location = "%[2]s/%[3]s"
 insecure = true
-`, bed.reg.Addr(), bed.mirror.Addr(), strings.TrimSuffix(mirrored, "/"))
+[[registry]]
+prefix = "docker.io/%[4]s"
+location = "%[1]s/%[4]s"
+insecure = true
+`, bed.reg.Addr(), bed.mirror.Addr(), strings.TrimSuffix(mirrored, "/"), strings.TrimSuffix(short, "/"))
 	return path, os.WriteFile(path, conf, 0o600)
 }
 

@@ -1,0 +1,207 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"net/http"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/podtask/podtask/internal/registrytest"
+)
+
+// short is the namespace of Docker Hub that lies in the registry (see trustRegistry).
+const short = "podtask-short/"
+
+// A name without a registry is Docker Hub's, as with ECS, and that is said.
+func TestNameWithoutARegistryIsDockerHubs(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	name := short + b.repository("app:1")
+	digest, err := bed.reg.Push(name, b.freshImage("app"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = exec.Command("podman", "rmi", "--force", "docker.io/"+name).Run() })
+	warning := `image "` + name + `" names no registry and is taken for docker.io/` + name
+	r := b.want(0, "run", "--name", b.family, "--pull", "always", b.hello(name))
+	if !strings.Contains(r.err, warning) || !strings.Contains(r.out, "hello") {
+		t.Errorf("it printed %s and said\n%s", r.out, r.err)
+	}
+	if got := b.inspect(b.family).Containers[0].ImageDigest; got != digest {
+		t.Errorf("digest %s, want %s", got, digest)
+	}
+	if r := b.want(0, "image", "resolve", name); !strings.Contains(r.err, warning) || !strings.Contains(r.out, digest[:19]) {
+		t.Errorf("resolve: %s%s", r.out, r.err)
+	}
+	if r := b.want(0, "run", "--rm", b.hello("docker.io/"+name)); strings.Contains(r.err, "names no registry") {
+		t.Errorf("of the whole name it says\n%s", r.err)
+	}
+}
+
+// An image that is for another machine is refused before anything of it is pulled, with
+// both names: one alone, and one in an index.
+func TestImageForAnotherMachine(t *testing.T) {
+	t.Parallel()
+	other, err := registrytest.PlatformImage(v1.Platform{OS: "linux", Architecture: "s390x"}, v1.Config{},
+		registrytest.File{Path: "/app", Data: []byte("for another machine")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	index, err := registrytest.Index(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	layer := firstLayer(t, other).String()
+	b := newBox(t)
+	alone, _ := b.push("alone:1", other)
+	if _, err := bed.reg.PushIndex(b.repository("index:1"), index); err != nil {
+		t.Fatal(err)
+	}
+	for _, ref := range []string{alone, bed.reg.Ref(b.repository("index:1"))} {
+		r := b.want(125, "run", "--pull", "always", b.hello(ref))
+		for _, want := range []string{"CannotPullContainerError", "linux/s390x", "linux/" + runtime.GOARCH} {
+			if !strings.Contains(r.err, want) {
+				t.Errorf("%s: it does not say %q:\n%s", ref, want, r.err)
+			}
+		}
+	}
+	if got := b.requests("blobs/" + layer); len(got) > 0 {
+		t.Errorf("its layer was asked for: %v", got)
+	}
+}
+
+// What resolve says of an index is for programs too.
+func TestResolveForPrograms(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	ours := b.freshImage("ours")
+	other, err := registrytest.PlatformImage(v1.Platform{OS: "linux", Architecture: "s390x"}, v1.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	index, err := registrytest.Index(other, ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, err := bed.reg.PushIndex(b.repository("app:1"), index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := ours.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []struct {
+		Reference, Canonical, Digest, MediaType, PlatformDigest string
+		Platforms                                               []struct{ OS, Architecture, Digest string }
+	}
+	ref := bed.reg.Ref(b.repository("app:1"))
+	if err := json.Unmarshal([]byte(b.want(0, "image", "resolve", "--format", "json", ref).out), &got); err != nil || len(got) != 1 {
+		t.Fatalf("%d answers, %v", len(got), err)
+	}
+	one := got[0]
+	if one.Reference != ref || one.Digest != digest || one.Canonical != strings.TrimSuffix(ref, ":1")+"@"+digest || one.PlatformDigest != manifest.String() {
+		t.Errorf("%+v", one)
+	}
+	if len(one.Platforms) != 2 || one.Platforms[0].Architecture != "s390x" || one.Platforms[1].Digest != manifest.String() {
+		t.Errorf("platforms %+v", one.Platforms)
+	}
+}
+
+// Tasks that want the same image share one pull. It goes on when one of them is stopped,
+// and ends, at the registry too, with the last.
+func TestPullEndsWithTheLastTaskThatWaitsForIt(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.env = append(b.env, "PODTASK_PULL_IDLE=1h", "PODTASK_PULL_FIRST_BYTE=1h")
+	b.agent()
+	img := b.freshImage("app")
+	ref, _ := b.push("app:1", img)
+	ended := make(chan struct{})
+	held := b.fault("GET", "app", "blobs/"+firstLayer(t, img).String(), 0, func(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
+		<-r.Context().Done()
+		close(ended) // a second request would close it again
+		panic(http.ErrAbortHandler)
+	})
+	first := b.detach("--name", "first", b.hello(ref))
+	b.arrived(held)
+	second := b.detach("--name", "second", b.hello(ref))
+	eventually(t, "the second task's wait for the pull", func() bool {
+		return strings.Contains(b.want(0, "why", second).out, "is being pulled")
+	})
+	b.want(0, "stop", first)
+	if c := b.inspect(second).Containers[0]; c.Status != "MANIFEST_PULLED" {
+		t.Errorf("the container of the task that waits is %s", c.Status)
+	}
+	select {
+	case <-ended:
+		t.Error("the pull ended though a task waits for it")
+	default:
+	}
+	b.want(0, "stop", second)
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		t.Error("the pull goes on for nobody")
+	}
+	if n := held.Hits(); n != 1 {
+		t.Errorf("the layer was asked for %d times", n)
+	}
+}
+
+// On a terminal the pull is a line that is written over, and gone when the task runs.
+func TestPullProgressOnATerminal(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	ref, _ := b.push("app:1", b.freshImage("app"))
+	b.fault("GET", "app", "blobs/", 0, registrytest.Slow(1<<19, time.Second/2))
+	run := b.onTerminal("run", "--pull", "always", b.hello(ref))
+	run.see("\r\x1b[K")
+	run.see("pulling 1 image")
+	if !b.oldPodman() {
+		run.see("%")
+	}
+	run.see("\r\x1b[K")
+	run.see("hello")
+	run.want(0)
+}
+
+// What nothing has used for long goes by itself while another task runs.
+func TestUnusedImagesGoByThemselves(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	old, _ := b.push("old:1", b.freshImage("old"))
+	b.want(0, "run", "--rm", "--pull", "always", b.hello(old))
+	b.env = append(b.env, "PODTASK_IMAGE_MIN_AGE=30m", "PODTASK_IMAGE_CLEANUP_INTERVAL=1s")
+	id := b.detach("--wait=running", b.waiter())
+	if !b.here(old) {
+		t.Error("what was used a moment ago is gone")
+	}
+	b.age()
+	eventually(t, "the end of an image that nothing uses", func() bool { return !b.here(old) })
+	b.up(id)
+	b.tell(id, "app", "/tmp/go")
+	b.want(0, "wait", id)
+}
+
+// Where less is free than there should be, unused images go before a pull, young or old.
+func TestUnusedImagesMakeRoomForAPull(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	old, _ := b.push("old:1", b.freshImage("old"))
+	next, _ := b.push("next:1", b.freshImage("next"))
+	b.want(0, "run", "--rm", "--pull", "always", b.hello(old))
+	b.age()
+	b.env = append(b.env, "PODTASK_IMAGE_MIN_FREE=1000000g") // no disk has it
+	r := b.want(0, "run", "--rm", "--pull", "always", b.hello(next))
+	if !strings.Contains(r.err, "removed to make room") || b.here(old) || !b.here(next) {
+		t.Errorf("old is here: %t, next: %t; it says\n%s", b.here(old), b.here(next), r.err)
+	}
+}
