@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -224,6 +226,30 @@ func TestUnitRestarts(t *testing.T) {
 	}
 }
 
+// A podtask that hangs no longer feeds the watchdog of its service.
+func TestUnitThatHangsIsRestarted(t *testing.T) {
+	u := newUnits(t)
+	service := u.task("web", u.define(ctr{Name: "app", Command: words("term 0 -- sleep forever")}), "StartLimitIntervalSec=0", "", "Restart=on-failure\nRestartSec=100ms\nWatchdogSec=3s\nTimeoutAbortSec=1s")
+	u.systemctl("daemon-reload")
+	u.systemctl("start", service)
+	first := u.inspect(u.name("web")).ID
+	pid, _ := strconv.Atoi(u.show(service, "MainPID"))
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	u.becomes(service, "NRestarts", "1")
+	u.becomes(service, "ActiveState", "active")
+	if log := u.journal(); !strings.Contains(log, "atchdog") {
+		t.Errorf("not for the watchdog:\n%s", log)
+	}
+	if got := u.inspect(u.name("web")).ID; got == first {
+		t.Error("the task of the service that was killed is still there")
+	}
+	if got := strings.Fields(u.running()); len(got) != 1 {
+		t.Errorf("there run %q", got)
+	}
+}
+
 func TestUnitMayPullLongerThanItsTimeout(t *testing.T) {
 	u := newUnits(t)
 	ref, _ := u.push("slow:1", u.freshImage("slow"))
@@ -414,6 +440,46 @@ func TestUnitIsUpdatedAndRolledBack(t *testing.T) {
 		t.Errorf("the update after the bad ones: %s", got)
 	}
 	runs(third)
+}
+
+// The timer of contrib/systemd starts the service beside it, which updates what has news.
+func TestUnitIsUpdatedByTheTimer(t *testing.T) {
+	u := newUnits(t)
+	u.version("1", "/well")
+	service := u.task("web", u.define(ctr{Name: "app", Image: bed.reg.Ref(u.repository("app:1")), Command: words("term 0 -- sleep forever"), Health: healthyIf("exists /well")}), "", "AutoUpdate=registry\nPodtaskArgs=--settle=1s", "")
+	u.contrib("podtask-auto-update.service", fmt.Sprintf("[Service]\nExecStart=\nExecStart=%s auto-update\nEnvironment=XDG_STATE_HOME=%s REGISTRY_AUTH_FILE=%s\n", bed.podtask, u.stateHome(), bed.auth))
+	u.contrib("podtask-auto-update.timer", "[Timer]\nOnCalendar=\nOnActiveSec=0\nRandomizedDelaySec=0\nAccuracySec=1ms\n")
+	u.systemctl("daemon-reload")
+	u.systemctl("start", service)
+	second := u.version("2", "/well")
+	u.systemctl("start", "podtask-auto-update.timer")
+	defer u.systemctl("stop", "podtask-auto-update.timer", "podtask-auto-update.service")
+	eventually(t, "the update\n"+u.journal(), func() bool {
+		r := u.podtask("inspect", u.name("web"))
+		return strings.Contains(r.out, second) && u.show(service, "ActiveState") == "active" && u.show("podtask-auto-update.service", "ActiveState") == "inactive"
+	})
+	if got := u.show("podtask-auto-update.service", "Result"); got != "success" {
+		t.Errorf("the update's result is %s", got)
+	}
+}
+
+// contrib installs a unit of contrib/systemd with a drop-in until the test ends.
+func (u *units) contrib(name, dropIn string) {
+	u.t.Helper()
+	home, err := os.UserHomeDir()
+	dir := filepath.Join(home, ".config", "systemd", "user")
+	text, readErr := os.ReadFile(filepath.Join(filepath.Dir(os.Getenv("PODTASK_EXAMPLES")), "contrib", "systemd", name))
+	err = errors.Join(err, readErr, os.MkdirAll(filepath.Join(dir, name+".d"), 0o700), os.WriteFile(filepath.Join(dir, name), text, 0o600),
+		os.WriteFile(filepath.Join(dir, name+".d", "test.conf"), []byte(dropIn), 0o600))
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	u.t.Cleanup(func() {
+		if err := errors.Join(os.Remove(filepath.Join(dir, name)), os.RemoveAll(filepath.Join(dir, name+".d"))); err != nil {
+			u.t.Error(err)
+		}
+		u.systemctl("daemon-reload")
+	})
 }
 
 func TestUnitThatDiesSoonAfterAnUpdateIsRolledBack(t *testing.T) {
