@@ -68,7 +68,7 @@ func (p *program) convertSource(c *cli.Context, from, name string) (convert.Resu
 	if err != nil {
 		return convert.Result{}, err
 	}
-	src, err := os.ReadFile(path)
+	src, err := readSmall(path)
 	switch ext := filepath.Ext(from); {
 	case errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(from, "/."):
 		return p.convertTask(c, from, name)
@@ -96,7 +96,7 @@ func membersOf(pod string) ([]taskunit.File, error) {
 	}
 	var out []taskunit.File
 	for _, path := range paths {
-		text, err := os.ReadFile(path)
+		text, err := readSmall(path)
 		if err != nil {
 			return nil, err
 		}

@@ -229,6 +229,22 @@ func (p *program) readDocument(file string) (document, error) {
 	return document{name: file, dir: filepath.Dir(path), source: src}, err
 }
 
+// readSmall reads a file that has no reason to be large, such as a unit.
+func readSmall(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxSmall+1))
+	if len(text) > maxSmall {
+		return nil, fmt.Errorf("%s has more than %d bytes", name, maxSmall)
+	}
+	return text, err
+}
+
+const maxSmall = 1 << 20
+
 // maxDocument is more than a task definition may have, so that the parser says
 // so; the rest of a huge file is not read.
 const maxDocument = 2 << 20

@@ -43,8 +43,9 @@ func (p *program) readEnv(verb string, files, words []string) ([]taskdef.EnvVar,
 // begin with # are skipped; values are taken as they stand, quotes included.
 func (p *program) parseEnvFile(r io.Reader) ([]taskdef.EnvVar, error) {
 	var vars []taskdef.EnvVar
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, 1<<20)
+	bounded := &io.LimitedReader{R: r, N: maxEnvFile + 1}
+	lines := bufio.NewScanner(bounded)
+	lines.Buffer(nil, maxEnvFile+1)
 	for n := 1; lines.Scan(); n++ {
 		line := strings.TrimLeft(lines.Text(), " \t")
 		if line == "" || line[0] == '#' {
@@ -58,8 +59,14 @@ func (p *program) parseEnvFile(r io.Reader) ([]taskdef.EnvVar, error) {
 			vars = append(vars, v)
 		}
 	}
+	if bounded.N == 0 {
+		return nil, fmt.Errorf("it has more than %d bytes, which no program can be given", maxEnvFile)
+	}
 	return vars, lines.Err()
 }
+
+// maxEnvFile bounds a file of variables in bytes.
+const maxEnvFile = 1 << 20
 
 // envVar reads NAME=VALUE or NAME. Ok is false for a NAME that is not set here.
 func (p *program) envVar(word string) (v taskdef.EnvVar, ok bool, err error) {

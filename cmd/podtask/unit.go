@@ -183,7 +183,7 @@ func (p *program) readUnit(file string) (taskunit.Source, error) {
 	if filepath.Ext(path) != taskunit.Extension {
 		return taskunit.Source{}, usagef("unit", "%s: the name of a unit ends in %s", file, taskunit.Extension)
 	}
-	text, err := os.ReadFile(path)
+	text, err := readSmall(path)
 	if err != nil {
 		return taskunit.Source{}, fmt.Errorf("read the unit: %w", err)
 	}

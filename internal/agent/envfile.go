@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -34,7 +35,8 @@ func ReadEnvironmentFiles(t taskdef.Task) (taskdef.Task, error) {
 }
 
 func readEnvironmentFile(path string) ([]taskdef.EnvVar, error) {
-	f, err := os.Open(path)
+	// A named pipe would block the open.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -68,16 +70,18 @@ func addVariables(c taskdef.Container, vars []taskdef.EnvVar) taskdef.Container 
 	return c
 }
 
-// maxEnvironmentLine bounds a line of an environment file in bytes.
-const maxEnvironmentLine = 1 << 20
+// maxEnvironment bounds an environment file in bytes: the kernel gives a program no
+// more than about twice of it.
+const maxEnvironment = 1 << 20
 
 // parseEnvironment reads NAME=VALUE lines. Blank lines and those that begin with #
 // are skipped; quotes and blanks are part of a value, as in ECS. An error gives
 // the line's number and not its text, which may be a secret.
 func parseEnvironment(r io.Reader) ([]taskdef.EnvVar, error) {
 	var vars []taskdef.EnvVar
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, maxEnvironmentLine)
+	bounded := &io.LimitedReader{R: r, N: maxEnvironment + 1}
+	lines := bufio.NewScanner(bounded)
+	lines.Buffer(nil, maxEnvironment+1)
 	n := 0
 	for lines.Scan() {
 		n++
@@ -94,7 +98,10 @@ func parseEnvironment(r io.Reader) ([]taskdef.EnvVar, error) {
 		}
 		vars = append(vars, taskdef.EnvVar{Name: name, Value: value})
 	}
-	if err := lines.Err(); err != nil {
+	switch err := lines.Err(); {
+	case bounded.N == 0:
+		return nil, fmt.Errorf("it has more than %d bytes, which no program can be given", maxEnvironment)
+	case err != nil:
 		return nil, fmt.Errorf("line %d: %w", n+1, err)
 	}
 	return vars, nil

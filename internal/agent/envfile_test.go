@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -49,14 +50,21 @@ func TestEveryEnvironmentFileThatCannotBeReadIsNamed(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("A=1\nhunter2 without equals\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	long, pipe := filepath.Join(dir, "long.env"), filepath.Join(dir, "pipe.env")
+	if err := os.WriteFile(long, []byte(strings.Repeat("A=hunter2\n", maxEnvironment/10+1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	_, err := ReadEnvironmentFiles(taskdef.Task{Containers: []taskdef.Container{
 		{Name: "a", EnvironmentFiles: []taskdef.EnvironmentFile{{Path: filepath.Join(dir, "none.env")}, {Path: bad}}},
-		{Name: "b", EnvironmentFiles: []taskdef.EnvironmentFile{{Path: dir}}},
+		{Name: "b", EnvironmentFiles: []taskdef.EnvironmentFile{{Path: dir}, {Path: long}, {Path: pipe}}},
 	}})
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"none.env", "bad.env: line 2", "container b"} {
+	for _, want := range []string{"none.env", "bad.env: line 2", "container b", "long.env: it has more than 1048576 bytes", "pipe.env is not a regular file"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %q", err, want)
 		}

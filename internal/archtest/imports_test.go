@@ -55,6 +55,7 @@ var direction = []rule{
 	{pkg: "internal/faults"},
 	{pkg: "internal/guide"},
 	{pkg: "internal/leaktest"},
+	{pkg: "internal/nonsense"},
 	{pkg: "cmd/podtask-user-generator", may: []string{"pkg/taskunit", "pkg/unitdir"}}, // small: no Podman, no YAML
 	{pkg: "internal/metrics", may: []string{"internal/agent", "pkg/lifecycle", "pkg/service"}, also: []string{"pkg/taskdef"}},
 	{pkg: "cmd/podtask", may: []string{"pkg/", "internal/metrics", "internal/agent"}},
@@ -65,7 +66,7 @@ var direction = []rule{
 }
 
 // testSupport may be imported by every package's tests.
-var testSupport = []string{"internal/guide", "pkg/state/statetest", "internal/registrytest", "internal/faults", "internal/leaktest"}
+var testSupport = []string{"internal/guide", "pkg/state/statetest", "internal/registrytest", "internal/faults", "internal/leaktest", "internal/nonsense"}
 
 func matches(pattern, name string) bool {
 	if strings.HasSuffix(pattern, "/") {

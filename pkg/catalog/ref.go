@@ -15,9 +15,15 @@ type Ref struct {
 
 var familyPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,255}$`)
 
+// maxRef is more than a reference can have: an ARN with a family of 255 letters.
+const maxRef = 1024
+
 // ParseRef reads FAMILY, FAMILY:REVISION, or the ARN of a task definition, of
 // which the end counts.
 func ParseRef(s string) (Ref, error) {
+	if len(s) > maxRef {
+		return Ref{}, fmt.Errorf("a text of %d bytes is not FAMILY or FAMILY:REVISION", len(s))
+	}
 	name := s
 	if strings.HasPrefix(s, "arn:") {
 		_, name, _ = strings.Cut(s, ":task-definition/")

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -186,8 +187,22 @@ func filesIn(dir string) (files []string, err error) {
 	return files, nil
 }
 
+// maxText bounds a configuration file in bytes: all keys there are take some
+// hundred.
+const maxText = 64 << 10
+
+// readText reads a file, of a huge one no more than tells that it is too long.
+func readText(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxText+1))
+}
+
 func (s *Settings) readFile(name string) []Problem {
-	text, err := os.ReadFile(name)
+	text, err := readText(name)
 	if err != nil {
 		return []Problem{{File: name, Message: reason(err)}}
 	}
@@ -230,6 +245,9 @@ type entry struct {
 
 // parse reads TOML. Keys in tables are named TABLE.KEY; podtask has none of those.
 func parse(text []byte) ([]entry, []Problem) {
+	if len(text) > maxText {
+		return nil, []Problem{{Message: fmt.Sprintf("the file has more than %d bytes", maxText)}}
+	}
 	var values map[string]any
 	if err := toml.Unmarshal(text, &values); err != nil {
 		var syntax *toml.DecodeError
@@ -242,7 +260,7 @@ func parse(text []byte) ([]entry, []Problem) {
 	var entries []entry
 	var p unstable.Parser
 	p.Reset(text)
-	table := ""
+	table, line, seen := "", 1, 0 // up to seen, the lines are counted
 	for p.NextExpression() {
 		node := p.Expression()
 		var path []string
@@ -252,7 +270,11 @@ func parse(text []byte) ([]entry, []Problem) {
 			at = it.Node().Raw
 		}
 		name := strings.Join(path, ".")
-		line := 1 + strings.Count(string(text[:at.Offset]), "\n")
+		for ; seen < int(at.Offset); seen++ {
+			if text[seen] == '\n' {
+				line++
+			}
+		}
 		switch node.Kind {
 		case unstable.Table, unstable.ArrayTable:
 			table = name + "."

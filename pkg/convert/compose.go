@@ -17,6 +17,9 @@ import (
 // not essential; all others are.
 func Compose(file, task string, src []byte) (Result, error) {
 	name := path.Base(file)
+	if len(src) > maxText {
+		return Result{}, fmt.Errorf("%s has more than %d bytes", name, maxText)
+	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(src, &doc); err != nil {
 		return Result{}, fmt.Errorf("%s: %w", name, err)
@@ -28,7 +31,11 @@ func Compose(file, task string, src []byte) (Result, error) {
 	for _, f := range fields(doc.Content[0]) {
 		switch {
 		case f.key == "services":
-			for _, s := range fields(f.value) {
+			services := fields(f.value)
+			if len(services) > maxServices {
+				return Result{}, fmt.Errorf("%s has %d services, and a task has at most 10 containers: write a file for each task", name, len(services))
+			}
+			for _, s := range services {
 				c.service(s)
 			}
 		case f.key == "version" || f.key == "name" || strings.HasPrefix(f.key, "x-"):
@@ -55,6 +62,13 @@ type compose struct {
 	builder
 	completes []string // services that come to an end
 }
+
+// Bounds of a Compose file. Each service may take over the members of a large
+// mapping, so that they multiply.
+const (
+	maxText     = 1 << 20 // bytes
+	maxServices = 100
+)
 
 // command is a list, or a text that a shell splits.
 func (c *compose) command(f field) []string {

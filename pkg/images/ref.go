@@ -1,6 +1,7 @@
 package images
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/containers/image/v5/docker/reference"
@@ -19,11 +20,23 @@ type Ref struct {
 	short    bool
 }
 
+// maxRef is more than a reference can have: 255 bytes of name, 128 of tag, and a
+// digest. What is longer is not looked at.
+const maxRef = 1024
+
 // ParseRef reads a reference such as "app", "registry.example.com:5000/team/app:1"
 // or "app@sha256:…". It is pure: registries.conf (its short-name aliases and
 // search lists) is not asked, so the same text means the same image on every
 // host, as it does for ECS. The error is an *Error of class Invalid.
 func ParseRef(s string) (Ref, error) {
+	if len(s) > maxRef {
+		return Ref{}, &Error{
+			Class:   Invalid,
+			Ref:     clean(s[:maxRef]),
+			Message: fmt.Sprintf("an image reference of %d bytes is too long: it has at most %d", len(s), maxRef),
+			Hint:    "write it as REGISTRY/NAME:TAG or REGISTRY/NAME@sha256:DIGEST",
+		}
+	}
 	named, err := reference.ParseNormalizedNamed(s)
 	if err != nil {
 		return Ref{}, &Error{

@@ -6,6 +6,7 @@
 package secrets
 
 import (
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -40,10 +41,17 @@ var (
 	podmanName = regexp.MustCompile(`^[^\s,/=:\x00]{1,253}$`)
 )
 
+// maxSource bounds the text of a source in bytes: a path has 4096 at most, a command
+// may have arguments.
+const maxSource = 64 << 10
+
 // Parse reads KIND:NAME. A bare absolute path is a file and a bare name is a
 // secret of Podman. The arguments of a command are separated by blanks; there is
 // no shell and there are no quotes. The error is an *Error.
 func Parse(text string) (Source, error) {
+	if len(text) > maxSource {
+		return Source{}, &Error{Source: "?", Message: fmt.Sprintf("the text has %d bytes, more than %d", len(text), maxSource), Hint: howToWrite}
+	}
 	kind, name, named := strings.Cut(text, ":")
 	switch {
 	case filepath.IsAbs(text):

@@ -51,11 +51,22 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s:%d: %s%s", p.Path, p.Line, kind, p.Message)
 }
 
+// Bounds of a unit file, which has some tens of lines: a generator holds up the
+// manager that called it.
+const (
+	maxText  = 1 << 20 // bytes
+	maxLines = 5000
+)
+
 // Read parses the text of a unit file. Lines that are no assignment, section or
 // comment are problems, which Generate reports; the rest of the file is read
-// nevertheless.
+// nevertheless. Of a file that is too long nothing is read but that.
 func Read(path, text string) File {
 	f := File{Path: path}
+	if len(text) > maxText || strings.Count(text, "\n") > maxLines {
+		f.wrong(0, "a unit has at most %d bytes and %d lines", maxText, maxLines)
+		return f
+	}
 	section := ""
 	for _, l := range logicalLines(text) {
 		switch {

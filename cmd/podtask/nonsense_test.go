@@ -1,0 +1,13 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/podtask/podtask/internal/nonsense"
+)
+
+func TestNonsenseInAFileOfVariablesCostsLittle(t *testing.T) {
+	p := &program{environ: func() []string { return nil }}
+	nonsense.Check(t, "", func(text string) { _, _ = p.parseEnvFile(strings.NewReader(text)) })
+}

@@ -1,0 +1,11 @@
+package config
+
+import (
+	"testing"
+
+	"github.com/podtask/podtask/internal/nonsense"
+)
+
+func TestNonsenseCostsLittle(t *testing.T) {
+	nonsense.Check(t, "", func(text string) { parse([]byte(text)) })
+}
