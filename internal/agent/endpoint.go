@@ -166,6 +166,7 @@ func metadataNames(s lifecycle.State) metadata.Names {
 	return metadata.Names{
 		Cluster: cluster, TaskARN: taskARN(s.ID),
 		Container: func(i int) (string, map[string]string) { return containerName(s, i), labels(s, i) },
+		Volume:    func(n int) string { return volumeName(s, n) },
 	}
 }
 

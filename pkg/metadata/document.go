@@ -2,6 +2,7 @@ package metadata
 
 import (
 	"net/netip"
+	"slices"
 	"strconv"
 	"time"
 
@@ -23,6 +24,7 @@ type Task struct {
 	PullStoppedAt      *time.Time  `json:",omitempty"`
 	ExecutionStoppedAt *time.Time  `json:",omitempty"`
 	LaunchType         string
+	ServiceName        string `json:",omitempty"`
 	Containers         []Container
 	Errors             []Error `json:",omitempty"`
 }
@@ -53,6 +55,20 @@ type Container struct {
 	ContainerARN  string
 	Networks      []Network `json:",omitempty"`
 	Health        *Health   `json:",omitempty"`
+	Volumes       []Volume  `json:",omitempty"`
+	// LogDriver and LogOptions are of a driver that this host has: what is sent nowhere
+	// is not to be looked for there.
+	LogDriver  string            `json:",omitempty"`
+	LogOptions map[string]string `json:",omitempty"`
+	// RestartCount is nil for a container without a restart policy.
+	RestartCount *int `json:",omitempty"`
+}
+
+// Volume is mounted in a container: one of Podman's by its name, or a path of the host.
+type Volume struct {
+	DockerName  string `json:",omitempty"`
+	Source      string `json:",omitempty"`
+	Destination string
 }
 
 // Limits are a container's: CPU in shares, Memory in MiB.
@@ -78,9 +94,10 @@ type Network struct {
 
 // Health is the account of a health check.
 type Health struct {
-	Status   string `json:"status"`
-	ExitCode int    `json:"exitCode,omitempty"`
-	Output   string `json:"output,omitempty"`
+	Status   string     `json:"status"`
+	Since    *time.Time `json:"statusSince,omitempty"`
+	ExitCode int        `json:"exitCode,omitempty"`
+	Output   string     `json:"output,omitempty"`
 }
 
 // Error is something that went wrong with the task.
@@ -95,13 +112,15 @@ type Names struct {
 	Cluster, TaskARN string
 	// Container is the name of a container in Podman and its labels.
 	Container func(i int) (name string, labels map[string]string)
+	// Volume is the name of a volume of the task in Podman.
+	Volume func(n int) string
 }
 
 // TaskOf returns the answer about a task. addresses are as for ContainerOf.
 func TaskOf(s lifecycle.State, n Names, addresses []netip.Addr) Task {
 	t := Task{
 		Cluster: n.Cluster, TaskARN: n.TaskARN, Family: s.Task.Family, Revision: strconv.Itoa(s.Task.Revision),
-		DesiredStatus: desired(s), KnownStatus: s.Status().String(), LaunchType: "EXTERNAL",
+		DesiredStatus: desired(s), KnownStatus: s.Status().String(), LaunchType: "EXTERNAL", ServiceName: s.Options.Service,
 		Containers: make([]Container, len(s.Containers)),
 	}
 	if q := s.Quota(); q.CPU > 0 || q.Memory > 0 {
@@ -156,9 +175,15 @@ func ContainerOf(s lifecycle.State, i int, n Names, addresses []netip.Addr) Cont
 		out.FinishedAt = &c.FinishedAt
 	}
 	if def.HealthCheck != nil {
-		out.Health = &Health{Status: c.Health.Status.String(), ExitCode: c.Health.ExitCode, Output: c.Health.Output}
+		out.Health = &Health{Status: c.Health.Status.String(), Since: latest(s, def.Name, c.Health.Status.String()), ExitCode: c.Health.ExitCode, Output: c.Health.Output}
 	}
-	out.Ports = portsOf(s, i)
+	if def.Restart != nil {
+		out.RestartCount = &c.Restarts
+	}
+	if def.Log != nil && def.Log.Driver.Local() {
+		out.LogDriver, out.LogOptions = string(def.Log.Driver), def.Log.Options
+	}
+	out.Ports, out.Volumes = portsOf(s, i), volumesOf(s.Task, i, n)
 	return out
 }
 
@@ -170,6 +195,31 @@ func reached(s lifecycle.State, container string, st lifecycle.Status) *time.Tim
 		}
 	}
 	return nil
+}
+
+// latest returns when a container last came to a status, nil for never.
+func latest(s lifecycle.State, container, status string) *time.Time {
+	for _, h := range slices.Backward(s.History) {
+		if h.Container == container && h.Status == status {
+			return &h.At
+		}
+	}
+	return nil
+}
+
+// volumesOf are what is mounted in container i.
+func volumesOf(t taskdef.Task, i int, n Names) (out []Volume) {
+	for _, m := range t.Mounts(i) {
+		at := slices.IndexFunc(t.Volumes, func(v taskdef.Volume) bool { return v.Name == m.Volume })
+		switch {
+		case at < 0: // no Task has that
+		case t.Volumes[at].Kind == taskdef.VolumeBind:
+			out = append(out, Volume{Source: t.Volumes[at].HostPath, Destination: m.Path})
+		default:
+			out = append(out, Volume{DockerName: n.Volume(at), Destination: m.Path})
+		}
+	}
+	return out
 }
 
 // portsOf are the ports of container i, those of a range one by one: as they are

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -134,6 +135,87 @@ func TestPortsOfARangeAndOnePortTwice(t *testing.T) {
 		if got := ContainerOf(s, 0, source(s).Names, nil).Ports; !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %v, want %v", name, got, tt.want)
 		}
+	}
+}
+
+func TestWhatADefinitionAsksForIsTold(t *testing.T) {
+	t.Parallel()
+	s := running()
+	s.Options.Service = "shop-service"
+	s.Task.Volumes = []taskdef.Volume{{Name: "data", Kind: taskdef.VolumeTask}, {Name: "conf", Kind: taskdef.VolumeBind, HostPath: "/etc/shop"}}
+	web := &s.Task.Containers[0]
+	web.Mounts = []taskdef.Mount{{Volume: "data", Path: "/data"}, {Volume: "conf", Path: "/conf"}}
+	web.Log = &taskdef.LogConfiguration{Driver: taskdef.LogJSONFile, Options: map[string]string{"max-size": "1m"}}
+	web.Restart, web.HealthCheck = &taskdef.RestartPolicy{}, &taskdef.HealthCheck{}
+	s.Containers[0].Restarts, s.Containers[0].Health.Status = 2, lifecycle.HealthHealthy
+	s.Task.Containers[1].Log = &taskdef.LogConfiguration{Driver: "awslogs", Options: map[string]string{"awslogs-group": "shop"}}
+	for at, status := range []string{"HEALTHY", "UNHEALTHY", "HEALTHY"} {
+		s.History = append(s.History, lifecycle.Transition{At: start.Add(time.Duration(at) * time.Minute), Container: "web", Status: status})
+	}
+	n := source(s).Names
+	n.Volume = func(i int) string { return "podtask-" + s.Task.Volumes[i].Name }
+	got, err := json.Marshal(TaskOf(s, n, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`"ServiceName":"shop-service"`,
+		`"Volumes":[{"DockerName":"podtask-data","Destination":"/data"},{"Source":"/etc/shop","Destination":"/conf"}]`,
+		`"LogDriver":"json-file","LogOptions":{"max-size":"1m"}`, `"RestartCount":2`,
+		`"Health":{"status":"HEALTHY","statusSince":"2026-05-01T12:02:00Z"}`,
+	} {
+		if !strings.Contains(string(got), want) {
+			t.Errorf("%s is not in %s", want, got)
+		}
+	}
+	if strings.Contains(string(got), "awslogs") {
+		t.Errorf("logs are said to be where they are not: %s", got)
+	}
+}
+
+// The second sample has the rate since the first; one that comes at once has the same.
+func TestStatisticsHaveTheRateOfTheNetwork(t *testing.T) {
+	t.Parallel()
+	answer := ""
+	src := source(running())
+	src.Stats = func(context.Context, int) (json.RawMessage, error) { return json.RawMessage(answer), nil }
+	s := New(src)
+	for i, tt := range []struct {
+		second         float64
+		received, sent int
+		want           string // nothing: no rate
+	}{
+		{0, 1000, 100, ""},
+		{2, 5000, 300, `{"rx_bytes_per_sec":2000,"tx_bytes_per_sec":100}`},
+		{2.5, 9000, 900, `{"rx_bytes_per_sec":2000,"tx_bytes_per_sec":100}`},
+		{4, 5000, 500, `{"rx_bytes_per_sec":0,"tx_bytes_per_sec":100}`},
+		{6, 10, 10, ""}, // another network
+		{7, 20, 20, `{"rx_bytes_per_sec":10,"tx_bytes_per_sec":10}`},
+	} {
+		answer = fmt.Sprintf(`{"read":%q,"networks":{"a":{"rx_bytes":%d,"tx_bytes":%d},"b":{"rx_bytes":0,"tx_bytes":0}}}`,
+			start.Add(time.Duration(tt.second*float64(time.Second))).Format(time.RFC3339Nano), tt.received, tt.sent)
+		code, body := ask(t, s, "/v4/"+containerID(key, "web")+"/stats")
+		var got struct {
+			Read  string          `json:"read"`
+			Rates json.RawMessage `json:"network_rate_stats"`
+		}
+		if err := json.Unmarshal([]byte(body), &got); code != http.StatusOK || err != nil || got.Read == "" || string(got.Rates) != tt.want {
+			t.Errorf("answer %d: %d %s, want the rate %s", i, code, body, tt.want)
+		}
+	}
+	for _, answer = range []string{`{"read":"now"}`, `[]`, `{}`} {
+		if _, body := ask(t, s, "/v4/"+containerID(key, "web")+"/stats"); body != answer {
+			t.Errorf("%s became %s", answer, body)
+		}
+	}
+}
+
+// Who asks the agent for what only ECS has is told so.
+func TestAgentPathsAreRefusedWithTheReason(t *testing.T) {
+	t.Parallel()
+	s := New(source(running()))
+	if code, body := ask(t, s, "/api/"+containerID(key, "web")+"/task-protection/v1/state"); code != http.StatusNotFound || !strings.Contains(body, "podtask has no protection") {
+		t.Errorf("%d %s", code, body)
 	}
 }
 

@@ -51,6 +51,7 @@ type Server struct {
 	src   Source
 	byID  map[string]int // container by path element
 	limit *rate.Limiter
+	rates rates
 	http  http.Server
 }
 
@@ -92,6 +93,9 @@ func (s *Server) routes() http.Handler {
 		mux.HandleFunc("GET "+v+"{id}/task/stats", s.about(s.taskStats))
 	}
 	mux.HandleFunc("GET "+credentialsPath+"{id}", s.credentials)
+	mux.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) { // of ECS_AGENT_URI
+		s.answer(w, http.StatusNotFound, "podtask has no protection of tasks from being scaled in, and injects no faults")
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.limit.Allow() {
 			http.Error(w, "Too many requests", http.StatusTooManyRequests)
@@ -153,7 +157,11 @@ func (s *Server) stats(r *http.Request, st lifecycle.State, i int) (any, error) 
 	if s.src.Stats == nil || st.Containers[i].Presence != lifecycle.Running {
 		return nil, nil
 	}
-	return s.src.Stats(r.Context(), i)
+	one, err := s.src.Stats(r.Context(), i)
+	if err != nil || one == nil {
+		return nil, err
+	}
+	return s.rates.with(i, one), nil
 }
 
 // taskStats is a map from Podman's id of a container to its statistics, null for

@@ -36,12 +36,13 @@ func TestMetadataIsServedInEveryNetworkMode(t *testing.T) {
 			b := newBox(t)
 			ask := "await " + metadataURI + " -- print -- await " + metadataURI + "/task -- print -- " +
 				"await " + metadataURI + "/stats -- print -- await " + metadataURI + "/task/stats -- print -- " +
-				"await ${ECS_CONTAINER_METADATA_URI} -- print"
+				"await ${ECS_CONTAINER_METADATA_URI} -- print -- " +
+				"sleep 2s -- await " + metadataURI + "/stats -- print -- try ${ECS_AGENT_URI}/task-protection/v1/state"
 			b.want(0, "run", "--name", b.family, b.write(def{Network: mode, CPU: "512", Memory: "256", Containers: []ctr{
 				{Name: "app", Command: words(ask), Memory: 64},
 			}}), "--limits", "off")
 			got := b.answers(b.family, "app")
-			if len(got) != 5 {
+			if len(got) != 7 {
 				t.Fatalf("%d answers: %q", len(got), got)
 			}
 			task := b.inspect(b.family)
@@ -63,6 +64,12 @@ func TestMetadataIsServedInEveryNetworkMode(t *testing.T) {
 			}
 			if c := decodeAnswer[metadata.Container](t, got[4]); c.Name != "app" {
 				t.Errorf("version 3 says %v", got[4])
+			}
+			if later := decodeAnswer[map[string]any](t, got[5]); later["networks"] != nil && later["network_rate_stats"] == nil || mode != "none" && mode != "host" && later["networks"] == nil {
+				t.Errorf("statistics later %v", got[5])
+			}
+			if got[6] != "404" {
+				t.Errorf("the paths of the agent answer %s", got[6])
 			}
 			if mode == "awsvpc" && len(c.Networks[0].IPv4Addresses) == 0 {
 				t.Error("the container has no address")
