@@ -156,14 +156,28 @@ func (h *Host) pull(ctx context.Context, podman Engine, s lifecycle.State, e lif
 		}
 		return lifecycle.Result{ImageID: got.id, Source: source, Digest: e.Digest}, tagBack(ctx, podman, ref, got.id)
 	}
-	if s.Options.Pull == lifecycle.PullDefault && ctx.Err() == nil && !distrusted(err) {
-		if image, localErr := podman.Image(ctx, ref.String()); localErr == nil {
+	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
+	if late {
+		err = fmt.Errorf("pull %s: not done after %v, which is the most it may take (pull-timeout); check the network and the registry: %w", e.Ref, h.policy.PullLimit, ctx.Err())
+	}
+	if s.Options.Pull == lifecycle.PullDefault && (late || ctx.Err() == nil) && !distrusted(err) {
+		if image, localErr := localCopy(ctx, podman, ref); localErr == nil {
 			h.log.Warn("image could not be pulled, the local copy is used", "image", e.Ref, "error", err)
 			return lifecycle.Result{ImageID: image.ID, Source: lifecycle.SourceCache, Digest: localDigest(ref, image)}, nil
 		}
 	}
 	return lifecycle.Result{}, err
 }
+
+// localCopy finds an image in local storage, even where the time for its pull has passed.
+func localCopy(ctx context.Context, podman Engine, ref images.Ref) (libpod.Image, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), localLimit)
+	defer cancel()
+	return podman.Image(ctx, ref.String())
+}
+
+// localLimit is how long Podman may take to find a local copy.
+const localLimit = 30 * time.Second
 
 // distrusted reports whether an image was refused for what it is: the signature policy
 // does not accept it, or its content is not what the digest says. No local copy gets

@@ -156,6 +156,83 @@ func TestPullEndsWithTheLastTaskThatWaitsForIt(t *testing.T) {
 	}
 }
 
+// Processes share a pull too: the one that comes second waits, and pulls nothing.
+func TestProcessesShareOnePull(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.env = append(b.env, "PODTASK_PULL_IDLE=1h", "PODTASK_PULL_FIRST_BYTE=1h")
+	img := b.freshImage("app")
+	ref, _ := b.push("app:1", img)
+	release := make(chan struct{})
+	held := b.fault("GET", "app", "blobs/"+firstLayer(t, img).String(), 0, registrytest.Hang(release))
+	first := b.start("run", "--pull", "always", b.hello(ref))
+	b.arrived(held)
+	second := b.start("run", "--pull", "always", "--progress", "json", b.hello(ref))
+	eventually(t, "the second process's wait", func() bool {
+		return strings.Contains(second.err.String(), `"phase":"waiting"`)
+	})
+	close(release)
+	for _, run := range []*process{first, second} {
+		if r := run.want(0); !strings.Contains(r.out, "hello") {
+			t.Errorf("it printed %s", r.out)
+		}
+	}
+	if n := held.Hits(); n != 1 {
+		t.Errorf("the layer was asked for %d times", n)
+	}
+}
+
+func TestNoMorePullsAtOnceThanConfigured(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.env = append(b.env, "PODTASK_PULL_IDLE=1h", "PODTASK_PULL_FIRST_BYTE=1h", "PODTASK_PULLS_AT_ONCE=1")
+	var refs []string
+	for _, name := range []string{"one:1", "two:1"} {
+		ref, _ := b.push(name, b.freshImage(name))
+		refs = append(refs, ref)
+	}
+	release := make(chan struct{})
+	held := b.fault("GET", "(one|two)", "blobs/", 0, registrytest.Hang(release))
+	run := b.start("run", "--name", b.family, "--progress", "json", b.define(
+		ctr{Name: "one", Image: refs[0], Command: words("print one")},
+		ctr{Name: "two", Image: refs[1], Command: words("print two -- wait /tmp/go")}))
+	b.arrived(held)
+	eventually(t, "the other image's wait for its turn", func() bool {
+		return strings.Contains(run.err.String(), `"phase":"waiting"`)
+	})
+	repositories := map[string]bool{}
+	for _, r := range b.requests("^GET .*/blobs/") {
+		repositories[r.Path[:strings.Index(r.Path, "/blobs/")]] = true
+	}
+	if len(repositories) != 1 {
+		t.Errorf("pulled at once: %v", repositories)
+	}
+	close(release)
+	run.want(0)
+}
+
+// A pull that takes longer than it may is given up for good. With --pull default a local
+// copy does instead, and that is told.
+func TestPullTakesNoLongerThanItMay(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.env = append(b.env, "PODTASK_PULL_IDLE=1h", "PODTASK_PULL_FIRST_BYTE=1h", "PODTASK_PULL_TIMEOUT=4s")
+	ref, _ := b.push("app:1", b.freshImage("app"))
+	b.fault("GET", "app", "blobs/", 0, registrytest.Hang(nil))
+	b.want(125, "run", "--name", b.family, "--pull", "always", b.hello(ref))
+	reason := b.inspect(b.family).StoppedReason
+	for _, want := range []string{"DockerTimeoutError", ref, "not done after 4s", "pull-timeout"} {
+		if !strings.Contains(reason, want) {
+			t.Errorf("the reason does not say %q: %s", want, reason)
+		}
+	}
+	b.localCopy(ref)
+	id := b.detach("--wait=stopped", "--pull", "default", b.hello(ref))
+	if c := b.inspect(id).Containers[0]; c.ImageSource != "cache" || c.ExitCode == nil || *c.ExitCode != 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
 // On a terminal the pull is a line that is written over, and gone when the task runs.
 func TestPullProgressOnATerminal(t *testing.T) {
 	t.Parallel()
