@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -102,40 +103,56 @@ func TestRepositoryCredentialsLetATaskIn(t *testing.T) {
 	}
 }
 
-// A secret is looked for wherever podtask leaves something: its state, events,
-// output, and the arguments and environment of every process, while the pull runs.
+// A secret is looked for wherever podtask leaves something: its state, events, output
+// and journal, and, while the digest is asked for and while the pull runs, the arguments
+// and environment of every process and the runtime directory.
 func TestRegistrySecretIsNowhere(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
 	b.anonymous()
 	ref, _ := b.push("app:1", b.freshImage("app"))
 	release := make(chan struct{})
-	held := b.fault("GET", "app", "blobs/", 1, registrytest.Hang(release))
+	resolving := b.fault("HEAD", "app", "manifests/", 1, registrytest.Hang(release))
+	pulling := b.fault("GET", "app", "blobs/", 1, registrytest.Hang(release))
 	run := b.start("run", "--name", b.family, "--progress", "json", b.withLogin(ref, b.loginFile(0o600, loginJSON)))
-	<-held.Arrived()
-	if n := b.processesWith(password); n > 0 {
-		t.Errorf("%d processes show the secret", n)
+	for _, held := range []*registrytest.Rule{resolving, pulling} {
+		b.arrived(held)
+		if n := b.processesWith(password); n > 0 {
+			t.Errorf("%d processes show the secret", n)
+		}
+		b.filesWithout(password, bed.runtime)
+		b.filesWithout(password, b.stateHome())
+		release <- struct{}{}
 	}
-	close(release)
 	r := run.want(0)
 	all := r.out + r.err + b.want(0, "inspect", b.family).out + b.want(0, "events", "--stream=false", "--since", "0", "--format", "json").out
 	all += b.podman("inspect", "--type", "image", ref)
+	if bed.name != "plain" {
+		journal, err := exec.Command("journalctl", "--no-pager", "--output=export").Output()
+		if err != nil {
+			t.Error(err)
+		}
+		all += string(journal)
+	}
 	if strings.Contains(all, password) {
-		t.Errorf("the secret is shown:\n%s", all)
+		t.Error("the secret is shown")
 	}
-	err := filepath.WalkDir(b.stateHome(), func(path string, d os.DirEntry, err error) error {
+	b.filesWithout(password, b.stateHome())
+	b.filesWithout(password, bed.runtime)
+}
+
+// filesWithout fails the test if a file below dir has a text.
+func (b *box) filesWithout(text, dir string) {
+	b.t.Helper()
+	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
-			return err
+			return nil // gone by now, or somebody else's
 		}
-		text, err := os.ReadFile(path)
-		if strings.Contains(string(text), password) {
-			t.Errorf("the secret is in %s", path)
+		if content, err := os.ReadFile(path); err == nil && strings.Contains(string(content), text) {
+			b.t.Errorf("%q is in %s", text, path)
 		}
-		return err
+		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
 }
 
 // processesWith counts the processes of this user that have a text in their
