@@ -25,6 +25,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/podtask/podtask/internal/registrytest"
 	"github.com/podtask/podtask/test/wait"
@@ -131,6 +132,7 @@ type task struct {
 	Containers []struct {
 		Name, RuntimeID, Status, Reason string
 		ExitCode                        *int
+		FinishedAt                      time.Time
 		RestartCount                    int
 		Errors                          []struct{ Name, Message string }
 	}
@@ -158,6 +160,14 @@ type container struct {
 	Restart     any      `json:"restartPolicy,omitempty"`
 	Beyond      any      `json:"x-podtask,omitempty"`
 	Linux       any      `json:"linuxParameters,omitempty"`
+	StopTimeout int      `json:"stopTimeout,omitempty"` // seconds
+
+	DependsOn []dependency `json:"dependsOn,omitempty"`
+}
+
+type dependency struct {
+	Container string `json:"containerName"`
+	Condition string `json:"condition"`
 }
 
 // box is a container of testbox.

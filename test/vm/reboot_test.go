@@ -106,6 +106,7 @@ func TestBeforeReboot(t *testing.T) {
 	must(t, "systemctl", "--user", "daemon-reload")
 	must(t, "systemctl", "--user", "start", service)
 	leave(t)
+	t.Run("an agent with a task", runOrdered)
 }
 
 // backAgain checks both tasks after a boot, removes the one that ended and
@@ -151,6 +152,7 @@ func backAgain(t *testing.T) (code string) {
 }
 
 func TestAfterReboot(t *testing.T) {
+	t.Run("the agent's task was stopped in order", checkOrdered)
 	if code := backAgain(t); code != "143" {
 		t.Errorf("wait printed %q for a task that got SIGTERM at the end of the machine, want 143", code)
 	}
