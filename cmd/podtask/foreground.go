@@ -263,10 +263,13 @@ func (f *foregroundRun) finish(ctx context.Context, r request) error {
 			return err
 		}
 	}
-	if !r.quiet && !r.remove && !gone {
-		name := nameOf(f.first)
-		fmt.Fprintf(f.stderr, "task %s stopped: %s; `podtask logs %s` or `podtask rm %s`\n",
-			shortID(t.ID), oneLine(firstOf(t.StoppedReason, "no reason is known")), name, name)
+	reason, name := oneLine(firstOf(t.StoppedReason, "no reason is known")), nameOf(f.first)
+	switch {
+	case r.quiet && t.StopCode == lifecycle.StopTaskFailedToStart:
+		// Without progress nobody has seen it, and with --rm nobody can look it up.
+		fmt.Fprintf(f.stderr, "Error: task %s did not start: %s\n", shortID(t.ID), reason)
+	case !r.quiet && !r.remove && !gone:
+		fmt.Fprintf(f.stderr, "task %s stopped: %s; `podtask logs %s` or `podtask rm %s`\n", shortID(t.ID), reason, name, name)
 	}
 	return exitWith(exitCode(t, syscall.Signal(f.signal.Load())))
 }
