@@ -83,3 +83,17 @@ printf '%s\n' "${COMPREPLY[@]}"`
 		}
 	}
 }
+
+// BenchmarkCompletion is what a person waits for behind a tab among 100 tasks, but for
+// the start of the program. It is to stay below 100 ms with it.
+func BenchmarkCompletion(b *testing.B) {
+	w := newWorld(b)
+	for range 100 {
+		w.create("")
+	}
+	for b.Loop() {
+		if out, _, code := w.podtask("__complete", "--", "logs", ""); code != 0 || strings.Count(out, "\n") < 100 {
+			b.Fatalf("code %d: %s", code, out)
+		}
+	}
+}

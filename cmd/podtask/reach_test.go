@@ -23,11 +23,11 @@ import (
 
 // world is a user's state and sockets, without Podman.
 type world struct {
-	t   *testing.T
+	t   testing.TB
 	dir string
 }
 
-func newWorld(t *testing.T) *world { return &world{t: t, dir: t.TempDir()} }
+func newWorld(t testing.TB) *world { return &world{t: t, dir: t.TempDir()} }
 
 func (w *world) getenv(name string) string {
 	switch name {

@@ -248,14 +248,21 @@ func (b *box) oldPodman() bool {
 	return strings.HasPrefix(b.podman("version", "--format", "{{.Client.Version}}"), "4.3.")
 }
 
-// tell makes a file in a container, for steps that wait for one.
+// tell makes a file in a container, for steps that wait for one. Where the container ends
+// for it, the end may take the writer along: podman exec then says 137.
 func (b *box) tell(ref, container, file string) {
 	b.t.Helper()
 	for _, c := range b.inspect(ref).Containers {
-		if c.Name == container {
-			b.podman("exec", c.RuntimeID, "/testbox", "write", file)
-			return
+		if c.Name != container {
+			continue
 		}
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, "podman", "exec", c.RuntimeID, "/testbox", "write", file)
+		if out, err := cmd.CombinedOutput(); err != nil && cmd.ProcessState.ExitCode() != 137 {
+			b.t.Fatalf("tell %s of %s: %v %s", file, container, err, out)
+		}
+		return
 	}
 	b.t.Fatalf("task %s has no container %s", ref, container)
 }
