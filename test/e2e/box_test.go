@@ -248,23 +248,28 @@ func (b *box) oldPodman() bool {
 	return strings.HasPrefix(b.podman("version", "--format", "{{.Client.Version}}"), "4.3.")
 }
 
-// tell makes a file in a container, for steps that wait for one. Where the container ends
-// for it, the end may take the writer along: podman exec then says 137.
+// tell makes a file in a container, for steps that wait for one.
 func (b *box) tell(ref, container, file string) {
 	b.t.Helper()
 	for _, c := range b.inspect(ref).Containers {
-		if c.Name != container {
-			continue
+		if c.Name == container {
+			b.touch(c.RuntimeID, file)
+			return
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		cmd := exec.CommandContext(ctx, "podman", "exec", c.RuntimeID, "/testbox", "write", file)
-		if out, err := cmd.CombinedOutput(); err != nil && cmd.ProcessState.ExitCode() != 137 {
-			b.t.Fatalf("tell %s of %s: %v %s", file, container, err, out)
-		}
-		return
 	}
 	b.t.Fatalf("task %s has no container %s", ref, container)
+}
+
+// touch makes a file in a container of Podman's. Where the container ends for it, the
+// end may take the writer along: podman exec then says 137.
+func (b *box) touch(id, file string) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "podman", "exec", id, "/testbox", "write", file)
+	if out, err := cmd.CombinedOutput(); err != nil && cmd.ProcessState.ExitCode() != 137 {
+		b.t.Fatalf("write %s: %v %s", file, err, out)
+	}
 }
 
 // running lists the family's containers that run, the infra container left out.

@@ -138,7 +138,7 @@ func TestContainerThatEndsWhileNobodyOwnsIt(t *testing.T) {
 	b.up(b.family)
 	container := b.inspect(b.family).Containers[0].RuntimeID
 	owner.kill()
-	b.podman("exec", container, "/testbox", "write", "/tmp/go")
+	b.touch(container, "/tmp/go")
 	b.podman("wait", container)
 	if got := b.want(0, "wait", b.family).out; got != "7\n" {
 		t.Errorf("wait printed %q", got)
