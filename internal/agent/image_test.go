@@ -291,6 +291,12 @@ type asking struct {
 	enginetest.Registry
 	logins   []images.Login
 	variants []images.Variant
+	access   []string
+}
+
+func (r *asking) Access(ref images.Ref, l images.Login) (images.Login, string, error) {
+	r.access = append(r.access, ref.String())
+	return r.Registry.Access(ref, l)
 }
 
 func (r *asking) Resolve(ctx context.Context, ref string, l images.Login) (images.Resolution, error) {
@@ -373,6 +379,19 @@ func TestRepositoryCredentials(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// A registry may have mirrors that are asked for digests only, with logins of their own.
+func TestLoginOfAPullIsForWhatIsPulled(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	digest := s.podman.Push(app, enginetest.Image{})
+	reg := &asking{Registry: s.podman.Registry()}
+	s.reg = reg
+	s.bring(s.host(), s.state(app, lifecycle.PullAlways, nil))
+	if want := "registry.example.com/app@" + digest; len(reg.access) != 1 || reg.access[0] != want {
+		t.Errorf("asked for %v, want %s", reg.access, want)
 	}
 }
 

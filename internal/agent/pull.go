@@ -115,7 +115,11 @@ func (h *Host) pullNow(ctx context.Context, podman Engine, j job) (id string, er
 	if err != nil {
 		return "", err
 	}
-	login, authFile, err := h.cfg.Registry.Access(j.ref, given)
+	target, err := images.ParseRef(j.target) // a digest may have mirrors that a tag has not
+	if err != nil {
+		return "", err
+	}
+	login, authFile, err := h.cfg.Registry.Access(target, given)
 	if err != nil {
 		return "", err
 	}

@@ -1,6 +1,7 @@
 package images_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"net/http"
@@ -15,39 +16,73 @@ import (
 	"github.com/podtask/podtask/pkg/images"
 )
 
-// The requests that docs/images.md promises, for each kind of registry.
+// The requests that docs/images.md promises, for each kind of registry and question.
 func TestRequestsPerImage(t *testing.T) {
 	t.Parallel()
+	digestOf := func(r *images.Resolver, ref string) error {
+		_, err := r.Resolve(context.Background(), ref, images.Login{})
+		return err
+	}
+	describe := func(r *images.Resolver, ref string) error {
+		_, err := r.Describe(context.Background(), ref, images.Login{}, images.Here())
+		return err
+	}
 	for _, tc := range []struct {
 		name    string
 		options registrytest.Options
+		conf    string // more of registries.conf
+		ask     func(r *images.Resolver, ref string) error
+		image   string
 		want    string
 	}{
-		{"open", registrytest.Options{}, "GET /v2/, HEAD manifest"},
-		{"basic", basicAuth(), "GET /v2/, HEAD manifest"},
-		{"token", tokenAuth(), "GET /v2/, GET /token, HEAD manifest"},
+		{"digest, open", registrytest.Options{}, "", digestOf, "app:1", "GET /v2/, HEAD manifest"},
+		{"digest, basic", basicAuth(), "", digestOf, "app:1", "GET /v2/, HEAD manifest"},
+		{"digest, token", tokenAuth(), "", digestOf, "app:1", "GET /v2/, GET /token, HEAD manifest"},
+		{"digest, of a name that does not exist", registrytest.Options{}, "", digestOf, "app:2", "GET /v2/, HEAD manifest, GET /v2/, GET manifest"},
+		{"digest, with a mirror of digests only", registrytest.Options{},
+			"[[registry.mirror]]\nlocation = \"mirror.invalid\"\npull-from-mirror = \"digest-only\"\n", digestOf, "app:1", "GET /v2/, HEAD manifest"},
+		{"digest, at another location", registrytest.Options{}, "", digestOf, "elsewhere.example.com/app:1", "GET /v2/, GET manifest"},
+		{"platforms of an index", registrytest.Options{}, "", describe, "multi:1", "GET /v2/, GET manifest"},
+		{"platforms of an image", registrytest.Options{}, "", describe, "app:1", "GET /v2/, GET manifest, GET blob"},
+		{"platforms, token", tokenAuth(), "", describe, "multi:1", "GET /v2/, GET /token, GET manifest"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			reg := registrytest.Start(t, tc.options)
 			push(t, reg, "app:1")
-			if _, err := images.New(optionsFor(t, reg)).Resolve(t.Context(), reg.Ref("app:1"), images.Login{}); err != nil {
+			pushIndex(t, reg, "multi:1")
+			o := optionsFor(t, reg)
+			conf := string(reg.RegistriesConf()) + tc.conf + "[[registry]]\nprefix = \"elsewhere.example.com\"\nlocation = \"" + reg.Addr() + "\"\ninsecure = true\n"
+			o.RegistriesConf = file(t, "registries.conf", []byte(conf))
+			ref := tc.image
+			if !strings.Contains(ref, "/") {
+				ref = reg.Ref(ref)
+			}
+			if err := tc.ask(images.New(o), ref); err != nil && tc.image != "app:2" {
 				t.Fatal(err)
 			}
 			reg.Settle()
-			var got []string
-			for _, r := range reg.Log() {
-				path := r.Path
-				if strings.Contains(path, manifests) {
-					path = "manifest"
-				}
-				got = append(got, r.Method+" "+path)
-			}
-			if s := strings.Join(got, ", "); s != tc.want {
+			if s := requests(reg); s != tc.want {
 				t.Errorf("requests: %s; want %s", s, tc.want)
 			}
 		})
 	}
+}
+
+// requests lists what a registry was asked for, in short.
+func requests(reg *registrytest.Registry) string {
+	var out []string
+	for _, r := range reg.Log() {
+		path := r.Path
+		switch {
+		case strings.Contains(path, manifests):
+			path = "manifest"
+		case strings.Contains(path, "/blobs/"):
+			path = "blob"
+		}
+		out = append(out, r.Method+" "+path)
+	}
+	return strings.Join(out, ", ")
 }
 
 // Ten images cost no more time than one: at each step, first contact, token and digest,

@@ -209,19 +209,29 @@ func TestAccess(t *testing.T) {
 	options := optionsFor(t, reg)
 	mirrored := options
 	mirrored.RegistriesConf = file(t, "registries.conf", append(reg.RegistriesConf(), "[[registry.mirror]]\nlocation = \"mirror.example.com\"\n"...))
+	byDigest := options // a mirror that is asked for digests only, as Podman may pull from it
+	byDigest.RegistriesConf = file(t, "registries.conf", append(reg.RegistriesConf(),
+		"[[registry.mirror]]\nlocation = \"mirror.example.com\"\npull-from-mirror = \"digest-only\"\n"...))
+	pinned, err := images.ParseRef(ref.At("sha256:" + strings.Repeat("a", 64)))
+	if err != nil {
+		t.Fatal(err)
+	}
 	alice, given := images.Login{Username: user, Password: password}, images.Login{Username: "bob", Password: "b"}
 	for _, tc := range []struct {
 		rule    string
+		ref     images.Ref
 		options images.Options
 		given   images.Login
 		want    images.Login
 		file    string
 	}{
-		{"a login of the task's own", options, given, given, ""},
-		{"what is configured for the registry", options, images.Login{}, alice, options.AuthFile},
-		{"mirrors may have others", mirrored, images.Login{}, images.Login{}, options.AuthFile},
+		{"a login of the task's own", ref, options, given, given, ""},
+		{"what is configured for the registry", ref, options, images.Login{}, alice, options.AuthFile},
+		{"mirrors may have others", ref, mirrored, images.Login{}, images.Login{}, options.AuthFile},
+		{"a mirror of digests has no tags", ref, byDigest, images.Login{}, alice, options.AuthFile},
+		{"a mirror of digests may have another", pinned, byDigest, images.Login{}, images.Login{}, options.AuthFile},
 	} {
-		login, authFile, err := images.New(tc.options).Access(ref, tc.given)
+		login, authFile, err := images.New(tc.options).Access(tc.ref, tc.given)
 		if err != nil || login != tc.want || authFile != tc.file {
 			t.Errorf("%s: another login, or file %q, or %v", tc.rule, authFile, err)
 		}
