@@ -128,6 +128,21 @@ func TestNothingToConvert(t *testing.T) {
 	}
 }
 
+// FuzzQuadlet does the same for a .container file beside a .pod.
+func FuzzQuadlet(f *testing.F) {
+	f.Add("[Pod]\nPublishPort=8080:80\nNetwork=pasta\n", "[Container]\nImage=x\nPod=x.pod\nExec=\"a b\" c\nEnvironment=A=b \"C=d e\"\nVolume=data:/d:ro\nPublishPort=[::1]:1:2/udp\nHealthCmd=a || b\nHealthInterval=1m\nStopTimeout=5\nMemory=1g\n")
+	f.Add("", "[Unit]\nRequires=b.container\n[Container]\nImage=%i\nSecret=a,type=env,target=B\nUlimit=nofile=1:2\nTmpfs=/t:size=1m\n[Service]\nRestart=always\n")
+	f.Fuzz(func(t *testing.T, pod, container string) {
+		r, err := Quadlet("x", []taskunit.File{taskunit.Read("/u/x.pod", pod), taskunit.Read("/u/x.container", container)})
+		if err != nil {
+			return
+		}
+		if _, _, err := taskdef.Parse("x.json", r.Definition); err != nil && strings.Contains(err.Error(), "not valid JSON") {
+			t.Errorf("%v\n%s", err, r.Definition)
+		}
+	})
+}
+
 // Whatever the source says, conversion ends, and what comes of it is JSON that
 // the parser of definitions can at least read.
 func FuzzCompose(f *testing.F) {
@@ -142,7 +157,7 @@ func FuzzCompose(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, _, err := taskdef.Parse("x.json", r.Definition); err != nil && strings.Contains(err.Error(), "not JSON") {
+		if _, _, err := taskdef.Parse("x.json", r.Definition); err != nil && strings.Contains(err.Error(), "not valid JSON") {
 			t.Errorf("%v\n%s", err, r.Definition)
 		}
 	})

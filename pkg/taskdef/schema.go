@@ -35,7 +35,7 @@ func OverrideSchema(strict bool) map[string]any {
 
 func ref(def string) map[string]any { return map[string]any{"$ref": "#/$defs/" + def} }
 
-var placeholderSchema = map[string]any{"type": "string", "pattern": `\$\{[A-Za-z_][A-Za-z0-9_.-]*\}|<[A-Za-z_][A-Za-z0-9_]*>`}
+var placeholderSchema = map[string]any{"type": "string", "pattern": `\$\{[A-Za-z_][A-Za-z0-9_.-]*\}|<[A-Za-z_][A-Za-z0-9_.-]*>`}
 
 // shape is what a member without members of its own looks like. Text is the
 // usual one and needs no row.

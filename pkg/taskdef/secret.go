@@ -59,9 +59,11 @@ func IsSecretSource(s string) bool {
 
 const secretSourceRule = "write podman:NAME, file:PATH, env:NAME, credential:NAME or command:LINE"
 
+// The ARN is only a name here, so that one with words for region and account, as
+// templates have them, is as good as another.
 var (
-	secretARN    = regexp.MustCompile(`^(arn:aws[a-z-]*:secretsmanager:[a-z0-9-]*:[0-9]*:secret:[^:]+)(?::([^:]*):([^:]*):([^:]*))?$`)
-	parameterARN = regexp.MustCompile(`^arn:aws[a-z-]*:ssm:[a-z0-9-]*:[0-9]*:parameter/[A-Za-z0-9_./-]+$`)
+	secretARN    = regexp.MustCompile(`^(arn:aws[a-z-]*:secretsmanager:[^:]*:[^:]*:secret:[^:]+)(?::([^:]*):([^:]*):([^:]*))?$`)
+	parameterARN = regexp.MustCompile(`^arn:aws[a-z-]*:ssm:[^:]*:[^:]*:parameter/[A-Za-z0-9_./-]+$`)
 	parameter    = regexp.MustCompile(`^[A-Za-z0-9_./-]+$`)
 )
 

@@ -73,7 +73,7 @@ func (p *parser) answerSettings(t Task) {
 
 // placeholder is text that stands for a value which is given elsewhere: ${NAME}
 // as templates have it, <NAME> as CodePipeline has it.
-var placeholder = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_.-]*)\}|<([A-Za-z_][A-Za-z0-9_]*)>`)
+var placeholder = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_.-]*)\}|<([A-Za-z_][A-Za-z0-9_.-]*)>`)
 
 // substitute puts the values of placeholders into every text below n. Those
 // without a value stay as they are.

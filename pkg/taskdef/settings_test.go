@@ -120,6 +120,8 @@ func TestSecretValues(t *testing.T) {
 		arn + ":key::":            {ID: arn, JSONKey: "key"},
 		arn + ":::id":             {ID: arn, VersionID: "id"},
 		arn + ":key:AWSCURRENT:1": {ID: arn, JSONKey: "key", VersionStage: "AWSCURRENT", VersionID: "1"},
+		"arn:aws:secretsmanager:REGION:ACCOUNT_ID:secret:db":   {ID: "arn:aws:secretsmanager:REGION:ACCOUNT_ID:secret:db"},
+		"arn:aws:ssm:region:account-id:parameter/a":            {ID: "arn:aws:ssm:region:account-id:parameter/a"},
 		"arn:aws-cn:ssm:cn-north-1:123456789012:parameter/a/b": {ID: "arn:aws-cn:ssm:cn-north-1:123456789012:parameter/a/b"},
 		"/a/b.c":              {ID: "/a/b.c"},
 		"name":                {ID: "name"},
@@ -136,5 +138,27 @@ func TestSecretValues(t *testing.T) {
 		if v, err := ParseSecretValue(in); err == nil {
 			t.Errorf("%q is accepted: %+v", in, v)
 		}
+	}
+}
+
+// What people write by hand where a pipeline puts the value.
+func TestPlaceholdersAsPeopleWriteThem(t *testing.T) {
+	t.Parallel()
+	src := []byte(`{"family": "f", "containerDefinitions": [{"name": "c", "image": "<account-id>.dkr.ecr.<region>.amazonaws.com/web:${VERSION.major}"}]}`)
+	_, report, err := Parse("f", src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fixes []string
+	for _, n := range report.Needs {
+		fixes = append(fixes, n.Fix)
+	}
+	if diff := cmp.Diff([]string{"give --var account-id=VALUE", "give --var region=VALUE", "give --var VERSION.major=VALUE"}, fixes); diff != "" {
+		t.Error(diff)
+	}
+	s := Settings{Vars: map[string]string{"account-id": "123456789012", "region": "eu-west-1", "VERSION.major": "7"}}
+	task, report, err := s.Parse("f", src)
+	if err != nil || len(report.Needs) > 0 || task.Containers[0].Image != "123456789012.dkr.ecr.eu-west-1.amazonaws.com/web:7" {
+		t.Errorf("%v %v %v", task, report, err)
 	}
 }
