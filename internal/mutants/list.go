@@ -112,7 +112,7 @@ var mutants = []mutant{
 	{"sleep through a retry", step,
 		"consider(c.Retry.NotUntil)", "_ = c", model},
 	{"retry for ever what may be given up", fold,
-		"if d.Failure.mayPass() && c.Retry.Attempts+1 < attemptLimit(d.Kind) {", "if d.Failure.mayPass() {", rules},
+		"if d.Failure.mayPass() && c.Retry.Attempts+1 < s.attemptLimit(d.Kind, d.Failure) {", "if d.Failure.mayPass() {", rules},
 	{"a refused removal is tried for ever", fold,
 		"case op.Kind == Remove && (f.Class == Permanent ||", "case op.Kind == Remove && (f.Class == NoImage ||", stories},
 

@@ -106,12 +106,33 @@ func TestFailedMoves(t *testing.T) {
 			d.fail(Start, 0, Timeout)
 			d.see(Inspect, 0, Running)
 		}, StatusRunning, Up, ""},
-		{"start failed for a while: three attempts", PullDefault, nil, func(d *driver) {
+		{"start failed for a while: three attempts where the pod has the network", PullDefault, nil, func(d *driver) {
+			d.s.Task.Network = taskdef.NetworkAWSVPC
 			d.upTo(Start)
 			for n := range 3 {
 				d.fail(Start, 0, Temporary)
 				d.see(Inspect, 0, Created)
 				if n < 2 {
+					d.wake()
+				}
+			}
+		}, StatusStopped, Down, ErrCannotStart},
+		{"start timed out: three attempts", PullDefault, nil, func(d *driver) {
+			d.upTo(Start)
+			for n := range 3 {
+				d.fail(Start, 0, Timeout)
+				d.see(Inspect, 0, Created)
+				if n < 2 {
+					d.wake()
+				}
+			}
+		}, StatusStopped, Down, ErrTimeout},
+		{"start failed for a while: eight attempts where it begins with a network", PullDefault, nil, func(d *driver) {
+			d.upTo(Start)
+			for n := range 8 {
+				d.fail(Start, 0, Temporary)
+				d.see(Inspect, 0, Created)
+				if n < 7 {
 					d.wake()
 				}
 			}

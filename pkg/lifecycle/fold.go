@@ -161,7 +161,7 @@ func (s *State) foldSandbox(at time.Time, op Op, ev OpFinished) {
 	case op.Kind == Admit && f.Class == Permanent:
 		b.Failures = append(b.Failures[:len(b.Failures):len(b.Failures)], f)
 		s.lowerGoal(at, Down, StopReason{Code: StopTaskFailedToStart, Reason: f.String()})
-	case op.Kind == Prepare && (f.mayPass() && b.Retry.Attempts+1 < attemptLimit(Prepare)):
+	case op.Kind == Prepare && (f.mayPass() && b.Retry.Attempts+1 < s.attemptLimit(Prepare, f)):
 		b.Retry.postpone(at, f, b.Retry.tried(), s.jitter(-1))
 	case op.Kind == Prepare:
 		b.Failures = append(b.Failures[:len(b.Failures):len(b.Failures)], f)
@@ -285,7 +285,7 @@ func (s *State) foldImageFailure(at time.Time, i int, k Kind, f Failure) {
 	c := &s.Containers[i]
 	switch {
 	case f.Class == Canceled:
-	case f.mayPass() && f.Class != Timeout && c.Retry.Attempts+1 < attemptLimit(k):
+	case f.mayPass() && f.Class != Timeout && c.Retry.Attempts+1 < s.attemptLimit(k, f):
 		// The pace stays quick: a local copy may do when the registry is away.
 		c.Retry.postpone(at, f, min(c.Retry.tried(), imageAttemptPace), s.jitter(i))
 	case k == Resolve && s.toleratesImageFailure():
@@ -397,7 +397,7 @@ func (s *State) judge(at time.Time, i int) {
 		c.Pulled, c.ImageID = false, ""
 		return
 	}
-	if d.Failure.mayPass() && c.Retry.Attempts+1 < attemptLimit(d.Kind) {
+	if d.Failure.mayPass() && c.Retry.Attempts+1 < s.attemptLimit(d.Kind, d.Failure) {
 		c.Retry.postpone(at, d.Failure, c.Retry.tried(), s.jitter(i))
 		return
 	}

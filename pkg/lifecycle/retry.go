@@ -51,16 +51,16 @@ func (f Failure) mayPass() bool {
 	return f.Class == Temporary || f.Class == Timeout
 }
 
-// attemptLimit is how often a move is tried before it is given up. Manifest and
-// pull follow the ECS agent (9 and 5 attempts). A pod gets half a minute, in which
-// the network of a host that boots comes up.
-func attemptLimit(k Kind) int {
-	switch k {
-	case Resolve:
+// attemptLimit is how often a move that failed is tried before it is given up. Manifest and
+// pull follow the ECS agent (9 and 5 attempts). A pod, and a container with a network
+// of its own, gets half a minute, in which the network of a host that boots comes up.
+func (s *State) attemptLimit(k Kind, f Failure) int {
+	switch {
+	case k == Resolve:
 		return 9
-	case Prepare:
+	case k == Prepare, k == Start && f.Class != Timeout && s.Task.Bridged():
 		return 8
-	case Pull:
+	case k == Pull:
 		return 5
 	default:
 		return 3
