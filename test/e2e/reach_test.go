@@ -150,7 +150,7 @@ func everyPath(statuses []string) string {
 
 // ask asks from the host.
 func ask(url string) string {
-	client := &http.Client{Timeout: 5 * time.Second}
+	client := &http.Client{Timeout: 15 * time.Second}
 	res, err := client.Get(url)
 	if err != nil {
 		return "no"

@@ -333,7 +333,7 @@ func (b *box) echo(args []string) error {
 }
 
 func get(url string) error {
-	client := &http.Client{Timeout: 5 * time.Second}
+	client := &http.Client{Timeout: patience}
 	res, err := client.Get(os.ExpandEnv(url))
 	if err != nil {
 		return err
@@ -353,8 +353,11 @@ func await(_ *box, args []string) error {
 	return nil
 }
 
+// patience bounds a request: machines have other work too.
+const patience = 15 * time.Second
+
 func try(_ *box, args []string) error {
-	client := &http.Client{Timeout: 5 * time.Second}
+	client := &http.Client{Timeout: patience}
 	for _, url := range args {
 		answer := "no"
 		if res, err := client.Get(os.ExpandEnv(url)); err == nil {
