@@ -271,7 +271,10 @@ func (h *Host) ensureSlice(ctx context.Context, podman Engine, s lifecycle.State
 	if err != nil {
 		return "", err
 	}
-	l := applicable(taskLimits(s.Task, s.Options.Quota), s.Options)
+	l, err := h.sliceLimits(ctx, s)
+	if err != nil {
+		return "", err
+	}
 	if err := user.EnsureSlice(ctx, name, l); err != nil {
 		return "", err
 	}

@@ -59,7 +59,7 @@ func (h *Host) Preflight(ctx context.Context, t taskdef.Task, o lifecycle.Option
 // checkQuota refuses numbers that no host can apply, and less memory than a
 // container of the task may use.
 func checkQuota(t taskdef.Task, q lifecycle.Quota) error {
-	errs := []error{taskLimits(t, q).Check()}
+	errs := []error{taskLimits(t, q, cgroups.Curve{}).Check()}
 	for _, c := range t.Containers {
 		if most := max(c.Memory, c.MemoryReservation); q.Memory > 0 && most > q.Memory {
 			errs = append(errs, fmt.Errorf("the task's memory of %d bytes is less than the %d of its container %s: give the task more", q.Memory, most, c.Name))
@@ -114,7 +114,7 @@ func (e *LimitsError) Error() string {
 // unapplied returns the controllers that the definition asks for and this host
 // does not give, and why.
 func (h *Host) unapplied(ctx context.Context, t taskdef.Task, o lifecycle.Options) (missing []string, reason string, err error) {
-	wanted := taskLimits(t, o.Quota)
+	wanted := taskLimits(t, o.Quota, cgroups.Curve{})
 	for _, c := range t.Containers {
 		// Container limits need the same controllers; the numbers do not matter here.
 		wanted.Memory = max(wanted.Memory, c.Memory)
@@ -141,13 +141,14 @@ func (h *Host) unapplied(ctx context.Context, t taskdef.Task, o lifecycle.Option
 }
 
 // taskLimits are the limits of the task's slice. Without a hard cpu limit its
-// weight is the sum of its containers' shares (ECS agent, task_linux.go). A task
-// with a memory limit may swap as much again, as Podman's containers may.
+// weight is the sum of its containers' shares (ECS agent, task_linux.go), by the curve
+// that the containers' own weights follow. A task with a memory limit may swap as much
+// again, as Podman's containers may.
 //
 // What the containers reserve is protected (memory.low), and throttling begins
 // nine tenths of the way from there to the limit (memory.high), so that a task
 // that grows is slowed before it is killed.
-func taskLimits(t taskdef.Task, q lifecycle.Quota) cgroups.Limits {
+func taskLimits(t taskdef.Task, q lifecycle.Quota, curve cgroups.Curve) cgroups.Limits {
 	q = q.Over(t)
 	l := cgroups.Limits{
 		CPU: q.CPU, CPUPeriod: q.CPUPeriod, Memory: q.Memory, SwapMax: q.Memory,
@@ -159,7 +160,7 @@ func taskLimits(t taskdef.Task, q lifecycle.Quota) cgroups.Limits {
 		l.MemoryLow += c.MemoryReservation
 	}
 	if q.CPU == 0 {
-		l.CPUWeight = cgroups.WeightFromShares(shares)
+		l.CPUWeight = curve.Weight(shares)
 	}
 	if q.Memory > 0 && l.MemoryLow > 0 {
 		l.MemoryLow = min(l.MemoryLow, q.Memory)

@@ -7,5 +7,7 @@ import (
 )
 
 // SliceLimits are the limits that the task's slice gets where the host can apply
-// all of them.
-func SliceLimits(t taskdef.Task) cgroups.Limits { return taskLimits(t, lifecycle.Quota{}) }
+// all of them. The weight is that of today's runtimes.
+func SliceLimits(t taskdef.Task) cgroups.Limits {
+	return taskLimits(t, lifecycle.Quota{}, cgroups.Curve{})
+}

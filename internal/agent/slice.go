@@ -76,6 +76,16 @@ func (h *Host) resetScope(ctx context.Context, s lifecycle.State, i int) {
 	}
 }
 
+// sliceLimits are the limits that the task's slice gets here.
+func (h *Host) sliceLimits(ctx context.Context, s lifecycle.State) (cgroups.Limits, error) {
+	facts, err := h.facts(ctx)
+	if err != nil {
+		return cgroups.Limits{}, err
+	}
+	curve := cgroups.CurveOf(facts.Runtime, facts.RuntimeVersion)
+	return applicable(taskLimits(s.Task, s.Options.Quota, curve), s.Options), nil
+}
+
 // ChangeLimits applies the quota of a state to its slice and reads it back. A
 // task that has no slice yet gets it with the slice. Call it when the quota has
 // been recorded.
@@ -87,7 +97,10 @@ func (h *Host) ChangeLimits(ctx context.Context, s lifecycle.State) error {
 	if err != nil {
 		return err
 	}
-	l := applicable(taskLimits(s.Task, s.Options.Quota), s.Options)
+	l, err := h.sliceLimits(ctx, s)
+	if err != nil {
+		return err
+	}
 	if err := user.Change(ctx, s.Sandbox.Slice, l); err != nil {
 		return err
 	}

@@ -131,7 +131,7 @@ func TestSliceLimitsFollowTheDefinition(t *testing.T) {
 			lifecycle.Quota{CPU: 1, Memory: 128 * mib, TasksMax: 7, IOWeight: 5, CPUPeriod: 20 * time.Millisecond},
 			cgroups.Limits{CPU: 1, CPUPeriod: 20 * time.Millisecond, Memory: 128 * mib, SwapMax: 128 * mib, TasksMax: 7, IOWeight: 5}},
 	} {
-		if diff := cmp.Diff(tt.want, taskLimits(tt.task, tt.quota)); diff != "" {
+		if diff := cmp.Diff(tt.want, taskLimits(tt.task, tt.quota, cgroups.Curve{})); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}

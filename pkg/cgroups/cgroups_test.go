@@ -111,28 +111,6 @@ func TestReplacementSetsEveryProperty(t *testing.T) {
 	}
 }
 
-func TestWeightFromShares(t *testing.T) {
-	t.Parallel()
-	// The three fixed points of the curve, its ends, and three worked out by hand.
-	tests := map[uint64]uint64{
-		0: 0, 1: 1, 2: 1, 1024: 100, 262144: 10000, 1 << 40: 10000,
-		256: 35, 512: 59, 2048: 174,
-	}
-	for shares, want := range tests {
-		if got := cgroups.WeightFromShares(shares); got != want {
-			t.Errorf("%d shares are weight %d, want %d", shares, got, want)
-		}
-	}
-	prev := uint64(1)
-	for shares := uint64(2); shares <= 262144; shares++ {
-		w := cgroups.WeightFromShares(shares)
-		if w < prev || w > 10000 {
-			t.Fatalf("%d shares are weight %d after %d", shares, w, prev)
-		}
-		prev = w
-	}
-}
-
 func TestSliceNames(t *testing.T) {
 	t.Parallel()
 	name, err := cgroups.SliceName(taskID)
@@ -311,5 +289,30 @@ func TestReasonForWhatFewHostsDelegate(t *testing.T) {
 	}
 	if why := h.ReasonFor(cgroups.Limits{CPU: 1, Memory: 1, TasksMax: 1}); why != "" || h.Reason != "" {
 		t.Errorf("with all that is needed: %q, %q", why, h.Reason)
+	}
+}
+
+// The controller alone weighs nothing.
+func TestKernelThatCannotWeighDisksIsNamed(t *testing.T) {
+	t.Parallel()
+	const manager = "user.slice/user-1000.slice/user@1000.service/"
+	files := map[string]string{"cgroup.controllers": "cpu io memory pids\n", manager + "cgroup.controllers": "cpu io memory pids\n"}
+	detect := func() cgroups.Host {
+		root := tree(files)
+		root["run/user/1000/systemd/private"] = &fstest.MapFile{}
+		return cgroups.Detect(root, 1000, func(string) string { return "/run/user/1000" })
+	}
+	weight := cgroups.Limits{CPU: 1, IOWeight: 1}
+	h := detect()
+	if missing, why := h.Missing(weight), h.ReasonFor(weight); !slices.Equal(missing, []string{"io"}) || !strings.Contains(why, "no io.weight") {
+		t.Errorf("missing %v: %q", missing, why)
+	}
+	if missing := h.Missing(cgroups.Limits{CPU: 1}); len(missing) > 0 || h.Reason != "" {
+		t.Errorf("without a weight %v are missing: %q", missing, h.Reason)
+	}
+	files[manager+"io.weight"] = "default 100\n"
+	h = detect()
+	if missing, why := h.Missing(weight), h.ReasonFor(weight); len(missing) > 0 || why != "" {
+		t.Errorf("where the kernel can %v are missing: %q", missing, why)
 	}
 }

@@ -33,6 +33,7 @@ type Host struct {
 
 	uid     int
 	offered []string // the controllers of the whole tree
+	weighs  bool     // disks can be weighed: not every kernel with the io controller can
 }
 
 // Detect finds out what the host offers to user uid, from files alone. Root is
@@ -42,6 +43,7 @@ func Detect(root fs.FS, uid int, getenv func(string) string) Host {
 	if h.Version == V2 {
 		h.offered = controllers(root, "")
 		h.Controllers = controllers(root, managerPath(uid))
+		h.weighs = exists(root, path.Join("sys/fs/cgroup", managerPath(uid), "io.weight"))
 	}
 	if dir := getenv("XDG_RUNTIME_DIR"); path.IsAbs(dir) {
 		h.UserManager = exists(root, path.Join(dir, "systemd/private")[1:])
@@ -50,8 +52,16 @@ func Detect(root fs.FS, uid int, getenv func(string) string) Host {
 	return h
 }
 
-// Missing returns the controllers that l needs and the host does not delegate.
-func (h Host) Missing(l Limits) []string { return without(l.Controllers(), h.Controllers) }
+// Missing returns the controllers that l needs and the host does not delegate; io too
+// where it is delegated and cannot weigh disks.
+func (h Host) Missing(l Limits) []string {
+	missing := without(l.Controllers(), h.Controllers)
+	if l.IOWeight > 0 && !h.weighs && slices.Contains(h.Controllers, "io") {
+		missing = append(missing, "io")
+		slices.Sort(missing)
+	}
+	return missing
+}
 
 // ReasonFor says in a sentence, with the mend, why l cannot be applied here; it is
 // empty when it can.
@@ -65,8 +75,10 @@ func (h Host) ReasonFor(l Limits) string {
 	case h.Version != V2:
 		return "limits need cgroup v2; " + mend(h.Version, nil, nil)
 	case !h.UserManager:
-		return fmt.Sprintf("limits need a systemd user manager and none is reached through XDG_RUNTIME_DIR: "+
+		return fmt.Sprintf("limits need a systemd user manager and none is reached through XDG_RUNTIME_DIR; "+
 			"log in with ssh or 'machinectl shell', or as root run 'loginctl enable-linger %d' and set XDG_RUNTIME_DIR=/run/user/%d", h.uid, h.uid)
+	case len(missing) == 1 && missing[0] == "io" && slices.Contains(h.Controllers, "io"):
+		return "the io controller is delegated, but this kernel has no io.weight: it wants CONFIG_BLK_CGROUP_IOCOST"
 	case len(missing) > 0:
 		return fmt.Sprintf("cgroup controllers %s are not delegated to the systemd user manager; %s",
 			strings.Join(missing, ", "), mend(h.Version, missing, h.offered))

@@ -34,7 +34,7 @@ type Limits struct {
 	// percents, so it is rounded up to one.
 	CPU float64
 	// CPUWeight is the share under contention, 1 to 10000, 100 being what
-	// others have (cpu.weight). See WeightFromShares.
+	// others have (cpu.weight). See Curve.
 	CPUWeight uint64
 	// Memory is the hard limit in bytes (memory.max); the kernel rounds down to
 	// whole pages.
@@ -202,26 +202,6 @@ func (l Limits) Controllers() []string {
 		needed = append(needed, "pids")
 	}
 	return needed
-}
-
-// WeightFromShares converts CPU shares (2 to 262144, cgroup v1, and ECS cpu
-// units: 1024 for one vCPU) to a CPU weight (1 to 10000, cgroup v2). The curve
-// is the one of OCI runtimes since 2025: a power of ten whose exponent is
-// quadratic in log2(shares), through 2→1, 1024→100 and 262144→10000. Shares
-// outside the range count as its ends; 0, unset, gives 0.
-func WeightFromShares(shares uint64) uint64 {
-	const minShares, maxShares = 2, 262144
-	switch {
-	case shares == 0:
-		return 0
-	case shares <= minShares:
-		return minWeight
-	case shares >= maxShares:
-		return maxWeight
-	}
-	log := math.Log2(float64(shares))
-	exponent := (log*log+125*log)/612 - 7.0/34
-	return uint64(math.Ceil(math.Pow(10, exponent)))
 }
 
 const (

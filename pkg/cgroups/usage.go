@@ -102,17 +102,25 @@ func ReadUsage(root fs.FS, group string) (Usage, error) {
 }
 
 // ReadContainer is ReadUsage for a container's scope. Debian 12's crun puts the
-// limits of a container on a cgroup of its own within.
+// limits of a container on a cgroup of its own within; the tighter one counts.
 func ReadContainer(root fs.FS, scope string) (Usage, error) {
 	u, err := ReadUsage(root, scope)
 	inner := reader{root: root, dir: path.Join("sys/fs/cgroup", scope, "container")}
-	if u.Memory != nil && u.Memory.Limit == 0 {
-		u.Memory.Limit, _ = inner.number("memory.max")
+	if u.Memory != nil {
+		u.Memory.Limit = inner.tighten(u.Memory.Limit, "memory.max")
 	}
-	if u.PIDs != nil && u.PIDs.Limit == 0 {
-		u.PIDs.Limit, _ = inner.number("pids.max")
+	if u.PIDs != nil {
+		u.PIDs.Limit = inner.tighten(u.PIDs.Limit, "pids.max")
 	}
 	return u, err
+}
+
+// tighten is the smaller of a limit and that in a file; 0 means none.
+func (r *reader) tighten(limit uint64, file string) uint64 {
+	if own, _ := r.number(file); own > 0 && (limit == 0 || own < limit) {
+		return own
+	}
+	return limit
 }
 
 // reader reads the files of one cgroup. It keeps the first error but that of a

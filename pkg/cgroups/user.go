@@ -133,7 +133,7 @@ func (u *User) Stopping(ctx context.Context) (bool, error) {
 }
 
 // EnsureSlice makes the slice with the limits, or puts the limits on it where it
-// exists. It returns when the slice is active. That the limits have an effect is
+// exists. What it reads and writes is counted where the io controller is delegated. It returns when the slice is active. That the limits have an effect is
 // for ReadBack to find out.
 func (u *User) EnsureSlice(ctx context.Context, name string, l Limits) error {
 	props, err := Properties(l)
@@ -153,7 +153,8 @@ func (u *User) EnsureSlice(ctx context.Context, name string, l Limits) error {
 func (u *User) startSlice(ctx context.Context, name string, limits []systemd.Property) error {
 	props := append([]systemd.Property{
 		systemd.PropDescription("podtask task " + strings.TrimSuffix(strings.TrimPrefix(name, slicePrefix), sliceSuffix)),
-		stringProp("CollectMode", "inactive-or-failed"), // or a failed one would be in the way for ever
+		stringProp("CollectMode", "inactive-or-failed"),       // or a failed one would be in the way for ever
+		{Name: "IOAccounting", Value: dbus.MakeVariant(true)}, // the other controllers are counted anyway
 	}, limits...)
 	return await(ctx, func(done chan<- string) error {
 		_, err := u.conn.StartTransientUnitContext(ctx, name, "fail", props, done)

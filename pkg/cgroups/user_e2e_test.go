@@ -8,8 +8,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -151,6 +153,46 @@ func TestReadBackTellsTheTruth(t *testing.T) {
 		var undelegated *cgroups.UndelegatedError
 		if !errors.As(err, &undelegated) || !slices.Equal(undelegated.Controllers, missing) {
 			t.Errorf("ReadBack: %v, want an UndelegatedError for %v", err, missing)
+		}
+	})
+}
+
+// A slice that somebody else's unit named is there already, without limits; and one of
+// an earlier life may have more than it should. Both get what is asked, and keep what
+// runs in them.
+func TestSliceThatIsThereGetsTheLimits(t *testing.T) {
+	host := cgroups.Detect(os.DirFS("/"), os.Getuid(), os.Getenv)
+	eachWay(t, func(t *testing.T, u *cgroups.User) {
+		name := newSlice(t, u)
+		unit := "podtask-test-" + rand.Text() + ".service"
+		if out, err := exec.Command("systemd-run", "--user", "--unit="+unit, "--slice="+name, "--collect", "sleep", "1h").CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		many := cgroups.Limits{CPU: 0.5, Memory: 64 << 20, MemoryLow: 1 << 20, SwapMax: 64 << 20, TasksMax: 64}
+		few := cgroups.Limits{TasksMax: 32}
+		for _, l := range []cgroups.Limits{many, few} {
+			if err := u.EnsureSlice(t.Context(), name, l); err != nil {
+				t.Fatal(err)
+			}
+			if len(host.Missing(l)) > 0 {
+				continue
+			}
+			if err := u.ReadBack(t.Context(), name, l); err != nil {
+				t.Error(err)
+			}
+		}
+		if state, err := u.ActiveState(t.Context(), unit); err != nil || state != "active" {
+			t.Errorf("what ran in the slice is %s, %v", state, err)
+		}
+		if len(host.Missing(many)) > 0 {
+			t.Log("no limits to read here")
+			return
+		}
+		for file, want := range map[string]string{"cpu.max": "max 100000", "memory.max": "max", "memory.low": "0", "memory.swap.max": "max", "pids.max": "32"} {
+			text, err := os.ReadFile(filepath.Join("/sys/fs/cgroup", cgroups.Path(os.Getuid(), name), file))
+			if got := strings.TrimSpace(string(text)); err != nil || got != want {
+				t.Errorf("%s is %q, want %q: %v", file, got, want, err)
+			}
 		}
 	})
 }

@@ -19,6 +19,8 @@ type Host struct {
 	CgroupControllers []string
 	// Runtime is the OCI runtime's name: crun, runc.
 	Runtime string
+	// RuntimeVersion is what the runtime says, in several lines: "crun version 1.21".
+	RuntimeVersion string
 	// NetworkBackend is netavark or cni.
 	NetworkBackend string
 	// RootlessNetwork is pasta or slirp4netns; empty before Podman 5.
@@ -57,7 +59,7 @@ func (c *Client) Host(ctx context.Context) (Host, error) {
 		h.EventLogger, h.LogDriver = i.EventLogger, i.LogDriver
 		h.Rootless, h.CPUs, h.Memory, h.Arch = i.Security.Rootless, i.CPUs, i.MemTotal, i.Arch
 		if i.OCIRuntime != nil {
-			h.Runtime = i.OCIRuntime.Name
+			h.Runtime, h.RuntimeVersion = i.OCIRuntime.Name, i.OCIRuntime.Version
 		}
 	}
 	if info.Store != nil {

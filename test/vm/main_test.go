@@ -176,8 +176,20 @@ func box(name, steps string, memory int) container {
 }
 
 // define writes a definition with limits of the whole task, in ECS's units
-// (1024 to the vCPU, MiB), and returns its path.
+// (1024 to the vCPU, MiB), and returns its path. After the test nothing of its tasks
+// may be left.
 func define(t *testing.T, family, cpu, memory string, containers ...container) (path string) {
+	t.Helper()
+	t.Cleanup(func() { // the last one, because tests define before they run
+		for _, l := range leftovers(t) {
+			t.Errorf("left behind: %s", l)
+		}
+	})
+	return defineLasting(t, family, cpu, memory, containers...)
+}
+
+// defineLasting is define for tasks that the test leaves to the one after the next boot.
+func defineLasting(t *testing.T, family, cpu, memory string, containers ...container) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), family+".json")
 	def := map[string]any{"family": family, "cpu": cpu, "memory": memory, "containerDefinitions": containers}

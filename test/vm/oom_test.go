@@ -73,6 +73,10 @@ func TestContainerSurvivesItsChildsOutOfMemory(t *testing.T) {
 	if c := inspect(t, id).Containers[0]; c.ExitCode == nil || *c.ExitCode != 7 {
 		t.Errorf("it ended as %+v, want code 7", c)
 	}
+	// Podman 4.3 does not always notice. Where it does, that is kept and blamed for nothing.
+	if said := outOfMemory(inspect(t, id), 0); said != "" && !strings.Contains(said, "the container itself ended later") {
+		t.Errorf("of its child it says %q", said)
+	}
 }
 
 // A container that was killed for memory is restarted by its policy, with the

@@ -35,7 +35,7 @@ func bootID(t *testing.T) string {
 // leave starts a task without an owner and notes what runs.
 func leave(t *testing.T) {
 	t.Helper()
-	path := define(t, "orphan", "256", "64", box("app", "sleep forever", 0))
+	path := defineLasting(t, "orphan", "256", "64", box("app", "sleep forever", 0))
 	orphan := podtask(t, "run", "-d", "--wait=running", "--name", "orphan", path)
 	owner := inspect(t, orphan).Owner
 	if !owner.Alive {
@@ -90,14 +90,16 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
+func unitDir() string { return filepath.Join(os.Getenv("HOME"), ".config/containers/systemd") }
+
 func TestBeforeReboot(t *testing.T) {
 	// As a package would install them.
 	generators := "/usr/local/lib/systemd/user-generators"
 	must(t, "sudo", "mkdir", "-p", generators)
 	must(t, "sudo", "cp", filepath.Join(filepath.Dir(bin()), "podtask-user-generator"), generators)
 	must(t, "sudo", "cp", bin(), "/usr/local/bin/podtask")
-	units := filepath.Join(os.Getenv("HOME"), ".config/containers/systemd")
-	web, err := os.ReadFile(define(t, "web", "256", "64", box("app", "sleep forever", 32)))
+	units := unitDir()
+	web, err := os.ReadFile(defineLasting(t, "web", "256", "64", box("app", "sleep forever", 32)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,15 +166,9 @@ func TestAfterCrash(t *testing.T) {
 		t.Error("wait says that the task succeeded, whose end nobody has seen")
 	}
 	must(t, "systemctl", "--user", "stop", service)
-	if got := podtask(t, "ps", "-a", "-q"); got != "" {
-		t.Errorf("tasks are left: %s", got)
-	}
-	for _, list := range [][]string{{"ps", "-a"}, {"pod", "ps"}} {
-		if out := must(t, "podman", append(list, "--filter", "label=podtask.task-id", "--quiet")...); out != "" {
-			t.Errorf("left in Podman: %s", out)
-		}
-	}
-	if slices, _ := filepath.Glob(filepath.Join(manager(), "podtask*.slice")); len(slices) > 0 {
-		t.Errorf("left in systemd: %v", slices)
+	must(t, "rm", filepath.Join(unitDir(), "web.task"), filepath.Join(unitDir(), "web.json"), lifeFile())
+	must(t, "systemctl", "--user", "daemon-reload")
+	for _, l := range leftovers(t) {
+		t.Errorf("left behind: %s", l)
 	}
 }

@@ -35,7 +35,7 @@ func runOrdered(t *testing.T) {
 	must(t, "systemctl", "--user", "enable", "--now", "podtask.socket", "podtask.service")
 	db, front := box("db", "term 0 -- sleep forever", 32), box("front", "term ignore -- sleep forever", 32)
 	front.DependsOn, front.StopTimeout = []dependency{{"db", "START"}}, 2
-	podtask(t, "run", "-d", "--wait=running", "--name", "ordered", define(t, "ordered", "256", "128", db, front))
+	podtask(t, "run", "-d", "--wait=running", "--name", "ordered", defineLasting(t, "ordered", "256", "128", db, front))
 	if owner := inspect(t, "ordered").Owner.PID; must(t, "systemctl", "--user", "show", "--property=MainPID", "--value", "podtask.service") != fmt.Sprint(owner) {
 		t.Errorf("process %d owns the task, not the agent", owner)
 	}

@@ -5,9 +5,12 @@ package vm
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -16,7 +19,7 @@ type usage struct {
 	Name       string
 	CPUPercent float64
 	CPUUsec    int
-	Memory     struct{ Current, Used, Limit int }
+	Memory     struct{ Current, Used, Limit, Peak int }
 	PIDs       struct{ Current, Limit int }
 	Network    *struct{ Received, Sent int }
 	Pressure   *struct{}
@@ -98,5 +101,39 @@ func TestStatisticsAgreeWithThoseOfOthers(t *testing.T) {
 	}
 	if task.Throttling.Throttled == 0 || task.Network == nil || task.Pressure != nil {
 		t.Errorf("a task that wants more than its limit, with a network, on a kernel without PSI: %+v", task)
+	}
+}
+
+// Without --no-stream samples come until Ctrl-C.
+func TestStatisticsStream(t *testing.T) {
+	id := detach(t, define(t, "stream", "256", "128", box("app", "burn 10m", 64), box("idle", "sleep forever", 0)))
+	cmd := exec.Command(bin(), "stats", "--interval", "200ms", "--format", "json", id)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	samples, last := json.NewDecoder(out), usage{}
+	for range 3 {
+		var now usage
+		if err := samples.Decode(&now); err != nil {
+			t.Fatal(err)
+		}
+		if len(now.Containers) != 2 || now.CPUUsec <= last.CPUUsec || now.CPUPercent == 0 || now.Memory.Limit != 128<<20 || now.Memory.Peak < now.Memory.Current/2 {
+			t.Errorf("a sample %+v after %+v", now, last)
+		}
+		last = now
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	for samples.Decode(new(usage)) == nil {
+	}
+	_ = cmd.Wait()
+	if status := cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGINT {
+		t.Errorf("after Ctrl-C it ended by %v", status)
 	}
 }
