@@ -17,6 +17,7 @@ import (
 
 	"github.com/podtask/podtask/pkg/doctor"
 	"github.com/podtask/podtask/pkg/libpod"
+	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -68,7 +69,7 @@ func podmanFor(f libpod.Host) (*doctor.Podman, error) {
 	}
 	return &doctor.Podman{
 		Version: version, Socket: f.Socket, CgroupManager: f.CgroupManager, Runtime: f.Runtime,
-		GraphRoot: f.GraphRoot, Rootless: f.Rootless,
+		NetworkBackend: f.NetworkBackend, GraphRoot: f.GraphRoot, Rootless: f.Rootless,
 	}, nil
 }
 
@@ -176,6 +177,30 @@ func checkJoined(ctx context.Context, podman Engine, name string) error {
 		err = fmt.Errorf("there is no network %s: make it with podman network create %s, or name another one", name, name)
 	}
 	return err
+}
+
+// checkAilments refuses a task for which this host lacks what its Podman needs, in
+// doctor's words. Of a Podman that the user has chosen nobody knows where it looks.
+func (h *Host) checkAilments(ctx context.Context, podman Engine, t taskdef.Task, o lifecycle.Options) error {
+	v, knows := podman.(versioned)
+	if !knows || h.cfg.Getenv("CONTAINER_HOST") != "" {
+		return nil
+	}
+	var vital []string
+	if o.Pull != lifecycle.PullNever {
+		vital = append(vital, "policy")
+	}
+	byDefault := t.Extensions.Network == "" || t.Extensions.Network == taskdef.NetworkShared
+	if byDefault && t.Network != taskdef.NetworkHost && t.Network != taskdef.NetworkNone {
+		vital = append(vital, "network")
+	}
+	d := h.patient()
+	d.Podman = &doctor.Podman{Version: v.Version()}
+	var errs []error
+	for _, f := range doctor.Failures(doctor.ExamineOnly(ctx, d, vital...)) {
+		errs = append(errs, errors.New(f.String()))
+	}
+	return errors.Join(errs...)
 }
 
 // explain adds to the error of a Podman that does not answer what is wrong with

@@ -49,7 +49,7 @@ func (h *Host) Preflight(ctx context.Context, t taskdef.Task, o lifecycle.Option
 	if err == nil {
 		var podman Engine
 		if podman, err = h.Podman(ctx); err == nil {
-			err = errors.Join(tooOld(podman), checkNetwork(ctx, podman, t), h.checkSecrets(ctx, t))
+			err = errors.Join(tooOld(podman), checkNetwork(ctx, podman, t), h.checkAilments(ctx, podman, t, o), h.checkSecrets(ctx, t))
 		}
 		errs = append(errs, h.explain(ctx, err))
 	}

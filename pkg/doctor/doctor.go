@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/blang/semver/v4"
@@ -81,6 +82,8 @@ type Podman struct {
 	Socket        string
 	CgroupManager string
 	Runtime       string
+	// NetworkBackend is netavark or cni.
+	NetworkBackend string
 	// GraphRoot is where images are; empty: not told.
 	GraphRoot string
 	Rootless  bool
@@ -101,6 +104,7 @@ var checks = []check{
 	{"subids", checkSubIDs},
 	{"idmap", checkIDMap},
 	{"network", checkNetwork},
+	{"bridge", checkBridge},
 	{"policy", checkPolicy},
 	{"disk", checkDisk},
 	{"cgroups", checkCgroups},
@@ -114,10 +118,21 @@ var checks = []check{
 
 // Examine makes all checks and returns a finding for each, in a fixed order.
 func Examine(ctx context.Context, h Host) []Finding {
-	findings := make([]Finding, len(checks))
-	for i, c := range checks {
-		findings[i] = c.look(ctx, h)
-		findings[i].Check = c.name
+	return examine(ctx, h, func(string) bool { return true })
+}
+
+// ExamineOnly makes the checks of these names, in the same order.
+func ExamineOnly(ctx context.Context, h Host, names ...string) []Finding {
+	return examine(ctx, h, func(name string) bool { return slices.Contains(names, name) })
+}
+
+func examine(ctx context.Context, h Host, wanted func(name string) bool) (findings []Finding) {
+	for _, c := range checks {
+		if wanted(c.name) {
+			f := c.look(ctx, h)
+			f.Check = c.name
+			findings = append(findings, f)
+		}
 	}
 	return findings
 }

@@ -45,20 +45,25 @@ func healthy() *patient {
 			"usr/lib/systemd/user/podman-user-wait-network-online.service": file(""),
 		},
 		env:      map[string]string{"XDG_RUNTIME_DIR": "/run/user/1000"},
-		programs: []string{"podman", "pasta", "newuidmap", "newgidmap"},
+		programs: []string{"podman", "pasta", "newuidmap", "newgidmap", "netavark", "aardvark-dns", "nft", "iptables"},
 		online:   "active",
 		bytes:    100 << 30,
 		Host: doctor.Host{
 			UID: 1000, User: "ann", Home: "/srv/ann", StateDir: "/srv/ann/state",
-			Podman: &doctor.Podman{Version: semver.MustParse("5.4.2"), Socket: "/run/user/1000/podman/podman.sock", CgroupManager: "systemd", Rootless: true},
+			Podman: &doctor.Podman{Version: semver.MustParse("5.4.2"), Socket: "/run/user/1000/podman/podman.sock", CgroupManager: "systemd", NetworkBackend: "netavark", Rootless: true},
 		},
 	}
 }
 
 func (p *patient) set(name, text string) { p.files[name] = &fstest.MapFile{Data: []byte(text)} }
 
-// examine returns what is not well, by check.
-func (p *patient) examine(t *testing.T) map[string]doctor.Finding {
+// lose removes programs.
+func (p *patient) lose(programs ...string) {
+	p.programs = slices.DeleteFunc(p.programs, func(s string) bool { return slices.Contains(programs, s) })
+}
+
+// findings are what doctor says, of all checks.
+func (p *patient) findings(t *testing.T) []doctor.Finding {
 	t.Helper()
 	h := p.Host
 	h.Root = p.files
@@ -71,9 +76,15 @@ func (p *patient) examine(t *testing.T) map[string]doctor.Finding {
 	}
 	h.Output = func(context.Context, string, ...string) string { return p.online }
 	h.Free = func(string) (uint64, int, error) { return p.bytes, 50, nil }
+	return doctor.Examine(t.Context(), h)
+}
+
+// examine returns what is not well, by check.
+func (p *patient) examine(t *testing.T) map[string]doctor.Finding {
+	t.Helper()
 	ill := map[string]doctor.Finding{}
 	names := map[string]bool{}
-	for _, f := range doctor.Examine(t.Context(), h) {
+	for _, f := range p.findings(t) {
 		if f.Check == "" || f.Text == "" || names[f.Check] || strings.Contains(f.String(), "\n") {
 			t.Errorf("a finding without a name, a text or a line of its own: %+v", f)
 		}
@@ -135,8 +146,23 @@ func TestBrokenHosts(t *testing.T) {
 			p.Podman.Version = semver.MustParse("4.9.3")
 			p.programs = append(p.programs, "slirp4netns")
 		}, []string{"warn podman: 4.9.3"}},
-		{"Podman 5 with the network program of 4", func(p *patient) { p.programs = []string{"podman", "slirp4netns", "newuidmap", "newgidmap"} },
+		{"Podman 5 with the network program of 4", func(p *patient) { p.lose("pasta"); p.programs = append(p.programs, "slirp4netns") },
 			[]string{"warn network: slirp4netns works where containers.conf or the task names it"}},
+		{"Debian 12 without iptables", func(p *patient) {
+			p.Podman.Version = semver.MustParse("4.3.1")
+			p.programs = append(p.programs, "slirp4netns")
+			p.set("etc/containers/containers.conf", "[network]\nfirewall_driver = \"none\"\n") // which it does not know
+			p.lose("iptables")
+		}, []string{"warn podman: 4.3.1", "warn bridge: there is no iptables; apt-get install iptables"}},
+		{"Podman without what it recommends", func(p *patient) { p.lose("netavark", "aardvark-dns", "nft", "iptables") },
+			[]string{"warn bridge: there is no netavark, no aardvark-dns, no nft; apt-get install netavark aardvark-dns nftables"}},
+		{"a firewall that is not installed", func(p *patient) {
+			p.set("etc/containers/containers.conf", "[network]\nfirewall_driver = \"none\"\n")
+			p.set("etc/containers/containers.conf.d/10.conf", "[network]\n# firewall_driver = \"none\"\nfirewall_driver=\"nftables\"\n")
+			p.lose("nft")
+		}, []string{"warn bridge: there is no nft; apt-get install nftables"}},
+		{"networks of CNI without its plugins", func(p *patient) { p.Podman.NetworkBackend = "cni"; p.lose("netavark", "aardvark-dns") },
+			[]string{"warn bridge: there is no CNI plugin; apt-get install containernetworking-plugins"}},
 		{"Ubuntu 22.04", func(p *patient) {
 			p.Podman.Version = semver.MustParse("3.4.4")
 			p.programs = append(p.programs, "slirp4netns")
@@ -176,6 +202,26 @@ func TestBrokenHosts(t *testing.T) {
 				t.Errorf("this is not what is wrong: %s %q", f.Level, f)
 			}
 		})
+	}
+}
+
+// What containers.conf leaves out is not missed, nor what another backend would want.
+func TestNetworksThatNeedLess(t *testing.T) {
+	t.Parallel()
+	p := healthy()
+	p.set("srv/ann/.config/containers/containers.conf", "[network]\nfirewall_driver = 'none'\n")
+	p.lose("nft", "iptables")
+	if ill := p.examine(t); len(ill) > 0 {
+		t.Errorf("without a firewall: %v", ill)
+	}
+	p = healthy()
+	p.Podman.NetworkBackend = "cni"
+	p.lose("netavark", "aardvark-dns", "nft")
+	for _, plugin := range []string{"bridge", "firewall", "host-local", "portmap"} {
+		p.set("usr/lib/cni/"+plugin, "")
+	}
+	if ill := p.examine(t); len(ill) > 0 {
+		t.Errorf("with CNI: %v", ill)
 	}
 }
 

@@ -21,8 +21,9 @@ func checkCgroups(_ context.Context, h Host) Finding {
 
 func checkUserManager(_ context.Context, h Host) Finding {
 	if h.ManagerError != nil {
+		why, _, _ := strings.Cut(h.ManagerError.Error(), "; ") // the rest is what follows here
 		return warn("log in with ssh or 'machinectl shell', or as root run 'loginctl enable-linger "+h.User+"'",
-			"limits are off and detached tasks are plain processes: %v", h.ManagerError)
+			"limits are off and detached tasks are plain processes: %s", why)
 	}
 	return ok("the systemd user manager answers")
 }

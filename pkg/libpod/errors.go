@@ -119,7 +119,7 @@ var advice = [numClass]string{
 
 // Error returns "op object: cause", with advice where there is some.
 func (e *Error) Error() string {
-	text := e.Op + " " + e.Object + ": " + e.Cause
+	text := strings.TrimSpace(e.Op+" "+e.Object) + ": " + e.Cause // where nobody knows of an object it has no name
 	if e.Class > 0 && e.Class < numClass && advice[e.Class] != "" {
 		text += "; " + advice[e.Class]
 	}
