@@ -107,8 +107,8 @@ func (c cursor) container(mode NetworkMode) Container {
 		HealthCheck:       c.at("healthCheck").healthCheck(),
 		Ports:             c.at("portMappings").ports(mode),
 		CPU:               c.at("cpu").integer(0, 0),
-		Memory:            c.at("memory").integer(minMemory/mib, 0) * mib,
-		MemoryReservation: c.at("memoryReservation").integer(minMemory/mib, 0) * mib,
+		Memory:            c.at("memory").mebibytes(),
+		MemoryReservation: c.at("memoryReservation").mebibytes(),
 		StartTimeout:      c.at("startTimeout").seconds(1, 0),
 		StopTimeout:       c.at("stopTimeout").seconds(1, DefaultStopTimeout),
 
@@ -124,6 +124,17 @@ func (c cursor) container(mode NetworkMode) Container {
 		Restart:               c.at("restartPolicy").restartPolicy(),
 		Extensions:            c.at(extensionMember).containerExtensions(),
 	}
+}
+
+// mebibytes decodes an amount of memory into bytes. 0 is none, as what generates
+// definitions writes it.
+func (c cursor) mebibytes() int64 {
+	v := c.integer(0, 0)
+	if v != 0 && v < minMemory/mib {
+		c.wrong(fmt.Sprintf("%d is out of range: it must be at least %d", v, minMemory/mib), "")
+		return 0
+	}
+	return v * mib
 }
 
 // oneOf decodes one of some words; empty for an absent one.

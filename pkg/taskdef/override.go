@@ -109,8 +109,8 @@ func (c cursor) containerOverride(before []containerOverride) containerOverride 
 		environment: c.at("environment").environment(),
 		files:       c.at("environmentFiles").environmentFiles(),
 		cpu:         c.at("cpu").number(0, 1),
-		memory:      c.at("memory").number(minMemory/mib, mib),
-		reservation: c.at("memoryReservation").number(minMemory/mib, mib),
+		memory:      c.at("memory").memoryOverride(),
+		reservation: c.at("memoryReservation").memoryOverride(),
 	}
 	switch {
 	case name.failed():
@@ -131,6 +131,15 @@ func (c cursor) number(least, unit int64) *int64 {
 		return nil
 	}
 	v := c.integer(least, 0) * unit
+	return &v
+}
+
+// memoryOverride decodes an amount of memory; nil for an absent one, or 0.
+func (c cursor) memoryOverride() *int64 {
+	v := c.mebibytes()
+	if v == 0 {
+		return nil
+	}
 	return &v
 }
 

@@ -115,7 +115,10 @@ func newParser(name string, s Settings, table memberTable) *parser {
 func (p *parser) document(root *node) Task {
 	top := cursor{p: p, node: root}
 	if root.kind != object {
-		top.wrong(fmt.Sprintf("a task definition is an object, and this is %s", root.kind), "")
+		top.notAnObject()
+		return Task{}
+	}
+	if top.isForeign() {
 		return Task{}
 	}
 	p.findDuplicates(root, "")
@@ -124,7 +127,7 @@ func (p *parser) document(root *node) Task {
 		def = top.at("taskDefinition")
 		p.answerWrapper(top)
 		if def.node.kind != object {
-			def.wrong(fmt.Sprintf("a task definition is an object, and this is %s", def.node.kind), "")
+			def.notAnObject()
 			return Task{}
 		}
 	}

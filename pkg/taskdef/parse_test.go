@@ -215,3 +215,40 @@ func TestHostPortsByNetworkMode(t *testing.T) {
 		}
 	}
 }
+
+// Generators of definitions write 0 for no limit, and ECS asks for a number above
+// 0 in one of the two only.
+func TestNoMemoryMayBeWrittenAsZero(t *testing.T) {
+	t.Parallel()
+	schema := compiled(t, Schema(true))
+	for _, tt := range []struct {
+		container   string
+		hard, least int64
+	}{
+		{`"memory": 0, "memoryReservation": 128,`, 0, 128 << 20},
+		{`"memory": 128, "memoryReservation": "0",`, 128 << 20, 0},
+		{`"memory": 0, "memoryReservation": 0, "cpu": 0,`, 0, 0},
+	} {
+		src := []byte(minimal("", tt.container))
+		task, _, err := Parse("f", src)
+		if err != nil || task.Containers[0].Memory != tt.hard || task.Containers[0].MemoryReservation != tt.least {
+			t.Errorf("%s: %+v %v", tt.container, task.Containers, err)
+		}
+		if err := schema.Validate(instance(t, "f", src)); err != nil {
+			t.Errorf("%s: %v", tt.container, err)
+		}
+	}
+	o, _, err := Settings{}.ParseOverride("o", []byte(`{"containerOverrides": [{"name": "c", "memory": 0, "memoryReservation": 64}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	task, _, err := Settings{Override: o}.Parse("f", []byte(minimal("", `"memory": 128,`)))
+	if c := task.Containers[0]; err != nil || c.Memory != 128<<20 || c.MemoryReservation != 64<<20 {
+		t.Errorf("overridden: %+v %v", c, err)
+	}
+	for _, container := range []string{`"memory": 5,`, `"memoryReservation": -1,`, `"memory": "1.5",`} {
+		if _, _, err := Parse("f", []byte(minimal("", container))); err == nil {
+			t.Errorf("%s is accepted", container)
+		}
+	}
+}

@@ -42,6 +42,7 @@ var placeholderSchema = map[string]any{"type": "string", "pattern": `\$\{[A-Za-z
 type shape struct {
 	kind        shapeKind
 	least, most int64    // of a number; most 0 means no bound
+	zero        bool     // 0 is fine too, whatever least says
 	words       []string // of a text or the items of a list; nil means any
 	pattern     string   // of a text
 	required    []string // of an object, or of the items of a list of objects
@@ -96,8 +97,8 @@ var shapes = map[string]shape{
 	inContainer + "command":                                        {kind: aList},
 	inContainer + "entryPoint":                                     {kind: aList},
 	inContainer + "cpu":                                            whole(0, maxUnits),
-	inContainer + "memory":                                         whole(6, 0),
-	inContainer + "memoryReservation":                              whole(6, 0),
+	inContainer + "memory":                                         {kind: aNumber, least: 6, zero: true},
+	inContainer + "memoryReservation":                              {kind: aNumber, least: 6, zero: true},
 	inContainer + "startTimeout":                                   whole(1, 86400),
 	inContainer + "stopTimeout":                                    whole(1, 86400),
 	inContainer + "essential":                                      {kind: aFlag},
@@ -174,8 +175,8 @@ var overrideShapes = map[string]shape{
 	"containerOverrides":                           must("name"),
 	"containerOverrides[].command":                 {kind: aList},
 	"containerOverrides[].cpu":                     whole(0, maxUnits),
-	"containerOverrides[].memory":                  whole(6, 0),
-	"containerOverrides[].memoryReservation":       whole(6, 0),
+	"containerOverrides[].memory":                  {kind: aNumber, least: 6, zero: true},
+	"containerOverrides[].memoryReservation":       {kind: aNumber, least: 6, zero: true},
 	"containerOverrides[].environment":             must("name"),
 	"containerOverrides[].environmentFiles":        must("value"),
 	"containerOverrides[].environmentFiles[].type": one("s3"),
@@ -258,6 +259,9 @@ func (s shape) schema() map[string]any {
 	}
 	switch s.kind {
 	case aNumber, aFraction:
+		if s.zero {
+			return map[string]any{"anyOf": []any{map[string]any{"const": 0}, number}}
+		}
 		return number
 	case aFlag:
 		return map[string]any{"anyOf": []any{map[string]any{"enum": []any{true, false, nil, "true", "false"}}, ref("placeholder")}}
