@@ -287,11 +287,15 @@ func (a *agentRun) configureAnew() {
 	a.log.Info("the configuration is read", "log-level", a.logLevel.Level(), "stop-tasks", settings.StopTasks)
 }
 
-// feed tells the watchdog that all is well, if it is: no owner's loop is stuck and
-// the API answers.
+// feed tells the watchdog that all is well, if it is: no loop of a task or a service is
+// stuck and the API answers.
 func (a *agentRun) feed(ctx context.Context, within time.Duration) {
 	if stuck := a.fleet.Stuck(within / 2); len(stuck) > 0 {
 		a.log.Error("the loops of these tasks are stuck", "tasks", stuck)
+		return
+	}
+	if stuck := a.services.Stuck(within / 2); len(stuck) > 0 {
+		a.log.Error("the loops of these services are stuck", "services", stuck)
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, within/4)

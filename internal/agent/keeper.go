@@ -18,6 +18,7 @@ import (
 
 // keeper drives one service, as an Owner drives a task: it steps, saves, shows, acts.
 type keeper struct {
+	loop
 	all      *Services
 	mailbox  chan message
 	snapshot atomic.Pointer[service.State]
@@ -74,18 +75,21 @@ func (k *keeper) show(s service.State) {
 func (k *keeper) run() {
 	ctx, cancel := context.WithCancel(k.all.ctx)
 	defer close(k.over)
+	defer k.asleep()
 	defer k.wg.Wait()
 	defer cancel()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		m := message{fact: service.TimerFired{}}
+		k.asleep()
 		select {
 		case m = <-k.mailbox:
 		case <-timer.C:
 		case <-ctx.Done():
 			return
 		}
+		k.busy()
 		if err := k.take(ctx, m); err != nil {
 			k.all.host.log.Error("the service stands still", "service", k.snapshot.Load().Name, "error", err)
 			return
@@ -150,11 +154,13 @@ func (k *keeper) save(ctx context.Context, s service.State) error {
 			break
 		}
 		k.all.host.log.Error("the service stands still until it can be recorded", "service", s.Name, "error", err)
+		k.asleep()
 		select {
 		case <-time.After(noSpacePause):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+		k.busy()
 		if _, err := k.all.store.Get(s.ID); err != nil { // settles a write in doubt
 			k.all.host.log.Debug("the record cannot be read", "service", s.Name, "error", err)
 		}

@@ -28,9 +28,7 @@ type Owner struct {
 	mailbox  chan lifecycle.Event
 	snapshot atomic.Pointer[lifecycle.State]
 
-	// busySince is when the loop last woke up, in nanoseconds since 1970; 0 while it
-	// sleeps.
-	busySince atomic.Int64
+	loop
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced when snapshot changes
@@ -143,20 +141,6 @@ func (o *Owner) Watch(ctx context.Context, fn func(lifecycle.State) bool) error 
 		}
 	}
 }
-
-// Busy is how long the owner's loop has been at work on one batch of events; 0 while
-// it waits for events or for space on a full disk. A loop steps and saves and calls
-// nothing else: one that is busy for many seconds is stuck.
-func (o *Owner) Busy(now time.Time) time.Duration {
-	since := o.busySince.Load()
-	if since == 0 {
-		return 0
-	}
-	return max(0, now.Sub(time.Unix(0, since)))
-}
-
-func (o *Owner) busy()   { o.busySince.Store(time.Now().UnixNano()) }
-func (o *Owner) asleep() { o.busySince.Store(0) }
 
 // run is what one call of Run needs.
 type run struct {

@@ -101,6 +101,20 @@ func (a *Services) States() []service.State {
 	return states
 }
 
+// Stuck names the services whose loops have been busy for longer than limit.
+func (a *Services) Stuck(limit time.Duration) (names []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	for name, k := range a.keepers {
+		if k.Busy(now) > limit {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // State is a service as it was last saved.
 func (a *Services) State(name string) (service.State, error) {
 	k, err := a.keeper(name)

@@ -243,6 +243,48 @@ func TestServiceSurvivesTheAgentsDeathAtAnySave(t *testing.T) {
 	}
 }
 
+// A service whose disk hangs is stuck until it does no more.
+func TestServiceThatIsStuckIsNamed(t *testing.T) {
+	t.Parallel()
+	disk := &hangingFS{renames: make(chan struct{}), goOn: make(chan struct{})}
+	c := newBed(t).crew(disk)
+	if _, err := c.services.Create(t.Context(), "web", copies(1, well...), 1, prudence); err != nil {
+		t.Fatal(err)
+	}
+	c.await("web", "steady", steady)
+	if stuck := c.services.Stuck(time.Hour); len(stuck) > 0 {
+		t.Errorf("%v are stuck", stuck)
+	}
+	disk.hangs.Store(true)
+	second := copies(2, well...)
+	var wg sync.WaitGroup
+	wg.Go(func() { _, _ = c.services.Update(t.Context(), "web", agent.Change{Spec: &second}) })
+	<-disk.renames
+	if stuck := c.services.Stuck(0); len(stuck) != 1 || stuck[0] != "web" {
+		t.Errorf("stuck: %v", stuck)
+	}
+	disk.hangs.Store(false)
+	close(disk.goOn)
+	wg.Wait()
+	c.await("web", "steady again", steady)
+	c.removed("web")
+}
+
+// hangingFS lets a record of a service hang, while it is told so.
+type hangingFS struct {
+	state.OS
+	hangs         atomic.Bool
+	renames, goOn chan struct{}
+}
+
+func (f *hangingFS) Rename(from, to string) error {
+	if f.hangs.Load() && filepath.Base(filepath.Dir(to)) == "services" {
+		f.renames <- struct{}{}
+		<-f.goOn
+	}
+	return f.OS.Rename(from, to)
+}
+
 // roll updates the service once it is steady, and lets the disk die when it is again.
 func (c *crew) roll(to service.Spec, disk *deadlyFS) {
 	_ = c.services.Watch(c.t.Context(), "web", func(s service.State) bool { return !s.Steady })

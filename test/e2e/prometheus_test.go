@@ -175,6 +175,8 @@ func TestPrometheusScrapesTheAgent(t *testing.T) {
 	bad := b.start("run", b.define(ctr{Name: "bad", More: obj{"entryPoint": []string{"/nothing"}}}))
 	bad.want(127)
 
+	b.want(0, "service", "create", b.family, b.define(copyOf("one")), "--wait", "--timeout=4m")
+
 	queries := dashboardQueries(t)
 	if len(queries) < 8 {
 		t.Errorf("the dashboard has only %d queries", len(queries))
@@ -198,5 +200,6 @@ func TestPrometheusScrapesTheAgent(t *testing.T) {
 		}
 		return len(rules.Groups[0].Rules) >= 6
 	})
+	b.want(0, "service", "rm", "--force", "--wait", "--timeout=4m", b.family)
 	b.want(0, "rm", "-f", "--all")
 }
