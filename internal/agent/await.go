@@ -4,12 +4,23 @@ import (
 	"context"
 	"time"
 
+	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
-// await keeps one wait open for each container that runs, and none for others.
+// watched are the containers whose end is waited for, the pod's infra container among
+// them.
+func watched(s lifecycle.State) []int {
+	all := s.Watches()
+	if s.WatchesInfra() {
+		all = append(all, lifecycle.InfraIndex)
+	}
+	return all
+}
+
+// await keeps one wait open for each container that is watched, and none for others.
 func (r *run) await(s lifecycle.State) {
-	running := s.Watches()
+	running := watched(s)
 	wanted := make(map[int]bool, len(running))
 	for _, i := range running {
 		wanted[i] = true
@@ -18,7 +29,10 @@ func (r *run) await(s lifecycle.State) {
 		}
 		ctx, cancel := context.WithCancel(r.ctx)
 		r.waits[i] = cancel
-		name := containerName(s, i)
+		name := libpod.InfraName(podName(s))
+		if i != lifecycle.InfraIndex {
+			name = containerName(s, i)
+		}
 		r.wg.Go(func() {
 			defer cancel()
 			r.host.waitEnd(ctx, name)
@@ -45,7 +59,7 @@ func (r *run) unwait(i int) {
 // lookAgain asks for a look at everything that runs: waits may be lost without an
 // error, and nobody waits for what users pause and resume.
 func lookAgain(s lifecycle.State) (hints []lifecycle.Event) {
-	for _, i := range s.Watches() {
+	for _, i := range watched(s) {
 		hints = append(hints, lifecycle.Hinted{Index: i})
 	}
 	return hints

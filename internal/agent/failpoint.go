@@ -45,7 +45,7 @@ func FailPoints() []string {
 	for _, e := range []lifecycle.Effect{
 		lifecycle.ResolveImage{}, lifecycle.PullImage{}, lifecycle.PrepareSandbox{}, lifecycle.CreateContainer{},
 		lifecycle.StartContainer{}, lifecycle.InspectContainer{}, lifecycle.ProbeContainer{}, lifecycle.StopContainer{},
-		lifecycle.HaltSandbox{}, lifecycle.RemoveSandbox{}, lifecycle.AdmitTask{}, lifecycle.ReleaseTask{},
+		lifecycle.InspectSandbox{}, lifecycle.HaltSandbox{}, lifecycle.RemoveSandbox{}, lifecycle.AdmitTask{}, lifecycle.ReleaseTask{},
 	} {
 		points = append(points, beforeEffect+effectName(e), afterEffect+effectName(e))
 	}

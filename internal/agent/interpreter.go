@@ -29,7 +29,7 @@ func (h *Host) deadline(e lifecycle.Effect) time.Duration {
 		return 3 * time.Minute
 	case lifecycle.StopContainer:
 		return e.Grace + 2*time.Minute
-	case lifecycle.InspectContainer:
+	case lifecycle.InspectContainer, lifecycle.InspectSandbox:
 		return 30 * time.Second
 	case lifecycle.HaltSandbox:
 		return 2 * time.Minute
@@ -49,6 +49,8 @@ func opID(e lifecycle.Effect) lifecycle.OpID {
 	case lifecycle.ReleaseTask:
 		return e.ID
 	case lifecycle.PrepareSandbox:
+		return e.ID
+	case lifecycle.InspectSandbox:
 		return e.ID
 	case lifecycle.HaltSandbox:
 		return e.ID
@@ -101,6 +103,8 @@ func (h *Host) act(ctx context.Context, s lifecycle.State, e lifecycle.Effect) (
 	switch e := e.(type) {
 	case lifecycle.PrepareSandbox:
 		return h.prepare(ctx, podman, s)
+	case lifecycle.InspectSandbox:
+		return inspectInfra(ctx, podman, s)
 	case lifecycle.HaltSandbox:
 		return lifecycle.Result{}, halt(ctx, podman, s)
 	case lifecycle.RemoveSandbox:
@@ -166,7 +170,8 @@ func (h *Host) prepare(ctx context.Context, podman Engine, s lifecycle.State) (l
 	if err != nil {
 		return lifecycle.Result{}, namePortHolder(err, spec.Ports)
 	}
-	return lifecycle.Result{PodID: pod.ID, Slice: spec.CgroupParent, Ports: boundPorts(pod.Ports)}, nil
+	infra := lifecycle.Observed{Presence: lifecycle.Running, ID: pod.InfraID, StartedAt: pod.StartedAt}
+	return lifecycle.Result{PodID: pod.ID, Slice: spec.CgroupParent, Ports: boundPorts(pod.Ports), Seen: infra}, nil
 }
 
 // boundPorts are what Podman has published.
@@ -318,6 +323,16 @@ func persistent(err error) error {
 	again := *e
 	again.Class = libpod.Temporary
 	return &again
+}
+
+// inspectInfra tells whether the pod's infra container runs. One of somebody else's by
+// its name is none.
+func inspectInfra(ctx context.Context, podman Engine, s lifecycle.State) (lifecycle.Result, error) {
+	o, err := podman.InspectContainer(ctx, libpod.InfraName(podName(s)))
+	if err != nil || o.Status != libpod.Running || o.TaskID != s.ID {
+		return lifecycle.Result{}, err
+	}
+	return lifecycle.Result{Seen: lifecycle.Observed{Presence: lifecycle.Running, ID: o.ID, StartedAt: o.StartedAt}}, nil
 }
 
 func (h *Host) inspect(ctx context.Context, podman Engine, s lifecycle.State, i int) (lifecycle.Result, error) {

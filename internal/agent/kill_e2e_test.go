@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/netns"
 )
@@ -144,6 +145,9 @@ func TestKilledOwnerLosesNothing(t *testing.T) {
 		t.Logf("killed at                            the next owner's operations\n%s", strings.Join(table, "\n"))
 	})
 	for _, point := range FailPoints() {
+		if strings.HasSuffix(point, "InspectSandbox") {
+			continue // TestKilledOwnersAndALostNetwork
+		}
 		for n := range visits(point) {
 			at := fmt.Sprintf("%s:%d", point, n+1)
 			t.Run(at, func(t *testing.T) {
@@ -192,4 +196,40 @@ func TestKilledOwnersInARow(t *testing.T) {
 		w.killedOwner("run", point)
 	}
 	w.checkShop(w.run(w.own()))
+}
+
+// TestKilledOwnersAndALostNetwork kills owners around the look at the infra container,
+// which has ended while nobody owned the task: the one that lives stops it.
+func TestKilledOwnersAndALostNetwork(t *testing.T) {
+	needBed(t)
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.create("cutoff", container{"name": "app", "command": "sleep forever"})
+	o := w.own()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- o.Run(ctx) }()
+	if err := o.Watch(ctx, func(s lifecycle.State) bool { return s.Status() != lifecycle.StatusRunning }); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	<-ended
+	if err := o.Close(); err != nil {
+		t.Fatal(err)
+	}
+	podman, err := w.host.Podman(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := podman.StopContainer(t.Context(), libpod.InfraName(podName(o.State())), 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []string{"before-effect/InspectSandbox", "after-effect/InspectSandbox"} {
+		w.killedOwner("run", at)
+	}
+	s := w.run(w.own())
+	if got := codes(s); s.Status() != lifecycle.StatusStopped || s.Stop.Code != lifecycle.StopInfrastructureHealth || got != "app=143: 143" {
+		t.Errorf("%s, %s: %s", s.Status(), s.Stop.Code, got)
+	}
 }

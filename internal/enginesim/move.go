@@ -98,7 +98,7 @@ func (w *world) due(o *owner, all []func()) []func() {
 	for k := range o.flights {
 		all = append(all, func() { w.do(o, k) })
 	}
-	for i := range o.t.def.Containers {
+	for i := lifecycle.InfraIndex; i < len(o.t.def.Containers); i++ {
 		if told, waited := o.waits[i]; waited && !told && !w.fake.Running(o.t.container(i)) {
 			o.waits[i] = true
 			o.mailbox = append(o.mailbox, lifecycle.Hinted{Index: i})
@@ -176,7 +176,7 @@ func (w *world) falseAlarm() {
 	if t == nil || t.owner == nil {
 		return
 	}
-	for i := range t.def.Containers {
+	for i := lifecycle.InfraIndex; i < len(t.def.Containers); i++ {
 		if told, waited := t.owner.waits[i]; waited && !told {
 			t.owner.waits[i] = true
 			t.owner.mailbox = append(t.owner.mailbox, lifecycle.Hinted{Index: i})

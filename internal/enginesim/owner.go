@@ -49,6 +49,9 @@ const (
 
 func (w *world) newTask(i int) *task {
 	t := &task{id: fmt.Sprintf("%016x%016x", w.r.Uint64(), w.r.Uint64()), def: randomTask(w.r, fmt.Sprintf("family%d", i), w.pinned), opts: randomOptions(w.r)}
+	if t.id[0]%2 == 0 {
+		t.def.Extensions.Network = taskdef.NetworkShared
+	}
 	if err := t.def.Check(); err != nil {
 		panic("enginesim: the random task is not valid: " + err.Error())
 	}
@@ -59,8 +62,13 @@ func (w *world) newTask(i int) *task {
 }
 
 // pod and container are the names agent gives.
-func (t *task) pod() string            { return "podtask-" + t.def.Family + "-" + t.id[:12] }
-func (t *task) container(i int) string { return t.pod() + "-" + t.def.Containers[i].Name }
+func (t *task) pod() string { return "podtask-" + t.def.Family + "-" + t.id[:12] }
+func (t *task) container(i int) string {
+	if i == lifecycle.InfraIndex {
+		return t.pod() + "-infra"
+	}
+	return t.pod() + "-" + t.def.Containers[i].Name
+}
 
 // owner is a process of podtask that drives one task, as agent.Owner does.
 type owner struct {
@@ -301,6 +309,8 @@ func idOf(e lifecycle.Effect) lifecycle.OpID {
 		return e.ID
 	case lifecycle.PrepareSandbox:
 		return e.ID
+	case lifecycle.InspectSandbox:
+		return e.ID
 	case lifecycle.HaltSandbox:
 		return e.ID
 	case lifecycle.RemoveSandbox:
@@ -327,6 +337,9 @@ func idOf(e lifecycle.Effect) lifecycle.OpID {
 // watch keeps one wait for each container that is thought to run.
 func (o *owner) watch() {
 	wanted := o.state.Watches()
+	if o.state.WatchesInfra() {
+		wanted = append(wanted, lifecycle.InfraIndex)
+	}
 	for i := range o.waits {
 		if !slices.Contains(wanted, i) {
 			delete(o.waits, i)

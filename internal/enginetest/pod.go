@@ -41,7 +41,7 @@ func (f *Fake) EnsurePod(ctx context.Context, s libpod.PodSpec) (libpod.Pod, err
 			return libpod.Pod{}, refusal(libpod.NotFound, "no such pod")
 		}
 		infra := f.containers[p.infra]
-		return libpod.Pod{ID: p.id, InfraID: infra.id, InfraPID: infra.observe().PID, Ports: slices.Clone(p.ports)}, nil
+		return libpod.Pod{ID: p.id, InfraID: infra.id, InfraPID: infra.observe().PID, StartedAt: infra.observe().StartedAt, Ports: slices.Clone(p.ports)}, nil
 	})
 }
 

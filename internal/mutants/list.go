@@ -19,6 +19,8 @@ const (
 	memory  = "pkg/lifecycle/memory.go"
 	plan    = "pkg/lifecycle/plan.go"
 	queue   = "pkg/admission/queue.go"
+	sandbox = "pkg/lifecycle/sandbox.go"
+	infra   = "pkg/lifecycle/infra.go"
 	rolling = "pkg/service/schedule.go"
 	record  = "pkg/lifecycle/record.go"
 	restart = "pkg/lifecycle/restart.go"
@@ -55,6 +57,14 @@ var mutants = []mutant{
 		"c.Stale, c.Op.Outdated = true, c.Op.Kind == Inspect", "_ = c", model},
 	{"forget a hint that comes while a container is inspected", fold,
 		"c.Stale = c.Stale || op.Outdated && !c.Ended\n", "", rules},
+	{"ignore the end of the infra container", infra,
+		"s.Sandbox.Stale = true\n", "_ = InfraIndex\n", model},
+	{"take a second run of the infra container for the first", infra,
+		"|| seen.StartedAt.Equal(b.Run))", "|| !seen.StartedAt.IsZero())", model},
+	{"stop for a lost network before the containers were looked at", infra,
+		"if !b.Lost || s.Goal == Up && s.anyStale() {", "if !b.Lost {", rules},
+	{"let containers run on without their network", infra,
+		"(b.Run.IsZero() || c.StartedAt.Before(b.Run))", "at.IsZero()", model},
 	{"overlook that a container has vanished", fold,
 		"case ran && (seen.Presence == Absent || seen.Presence == Created && !c.awaitsRestart()):", "case at.IsZero():", model},
 	{"take an exit without a start for an exit", fold,
@@ -65,7 +75,7 @@ var mutants = []mutant{
 		"case c.Op.Busy():\n\t\treturn s.planCancel(at, i)\n", "", model},
 	{"forget to cancel", plan,
 		"c.Op.Canceled = true\n\treturn CancelOp{ID: c.Op.ID}", "return nil", model},
-	{"forget to cancel the sandbox", plan,
+	{"forget to cancel the sandbox", sandbox,
 		"b.Op.Canceled = true\n\t\t\treturn CancelOp{ID: b.Op.ID}", "return nil", model},
 	{"cancel again and again", plan,
 		"c.Op.Canceled = true\n", "", model},
@@ -81,7 +91,7 @@ var mutants = []mutant{
 		"case !s.allResolved() || !s.admitted():", "case !s.admitted():", model},
 	{"create without a sandbox", plan,
 		"case sandbox:", "default:", model},
-	{"take the sandbox down too early", plan,
+	{"take the sandbox down too early", sandbox,
 		"case !s.allLetGo():", "case at.IsZero():", model},
 	{"a dependency that never ran counts as done", depend,
 		"if c.Ended && c.StartedAt.IsZero() {", "if at.IsZero() {", rules},
@@ -105,7 +115,7 @@ var mutants = []mutant{
 		"c.HasExit, c.ExitCode = true, exitDependency", "c.HasExit = false", rules},
 	{"exit code of the last container", states,
 		"end.Before(best)", "end.After(best)", rules},
-	{"give up a failed halt", fold,
+	{"give up a failed halt", sandbox,
 		"default:\n\t\tb.Retry.postpone(at, f, b.Retry.persisted(), s.jitter(-1))", "default:\n\t\tb.Phase = SandboxStopped", model},
 	{"give up a failed inspection", fold,
 		"default: // Stop, Inspect: never given up, but in the end left to a removal\n\t\tc.Stale = true", "default:\n\t\tc.Stale = op.Kind != Inspect", model},
@@ -113,7 +123,7 @@ var mutants = []mutant{
 		"consider(c.Retry.NotUntil)", "_ = c", model},
 	{"retry for ever what may be given up", fold,
 		"if d.Failure.mayPass() && c.Retry.Attempts+1 < s.attemptLimit(d.Kind, d.Failure) {", "if d.Failure.mayPass() {", rules},
-	{"a refused removal is tried for ever", fold,
+	{"a refused removal is tried for ever", sandbox,
 		"case op.Kind == Remove && (f.Class == Permanent ||", "case op.Kind == Remove && (f.Class == NoImage ||", stories},
 
 	// Users.
@@ -174,9 +184,9 @@ var mutants = []mutant{
 	// Removals.
 	{"a removal waits for ever for an inspection", fold,
 		"if s.Goal == Gone && c.Retry.Persist >= removalAttempts {", "if at.IsZero() {", rules},
-	{"a failed removal is tried for ever", fold,
+	{"a failed removal is tried for ever", sandbox,
 		"b.Retry.Persist+1 >= removalAttempts", "at.IsZero()", rules},
-	{"a removal that was given up leaves containers to themselves", fold,
+	{"a removal that was given up leaves containers to themselves", sandbox,
 		"s.Goal = Down\n\t\ts.resumeAbandoned()", "s.Goal = Down", rules},
 	{"give up a container without a removal", fold,
 		"if s.Goal == Gone && c.Retry", "if c.Retry", rules},
@@ -222,9 +232,9 @@ var mutants = []mutant{
 	// The queue.
 	{"pull without a share", plan,
 		"case !s.allResolved() || !s.admitted():", "case !s.allResolved():", model},
-	{"keep the share of a task that has stopped", plan,
+	{"keep the share of a task that has stopped", sandbox,
 		"case b.Share != ShareNone:\n\t\treturn", "case at.IsZero():\n\t\treturn", model},
-	{"ask again only after a restart", fold,
+	{"ask again only after a restart", sandbox,
 		"b.Retry.NotUntil = at.Add(queuePace)", "b.Retry.NotUntil = at.AddDate(1, 0, 0)", rules},
 	{"pass without a bound", queue,
 		"earlier.Passed < b.Overtake &&", "b.Overtake > 0 &&", share},

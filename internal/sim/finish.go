@@ -68,7 +68,7 @@ func (w *World) prompt() (m move, ok bool) {
 	for _, f := range w.flights {
 		return move{works, f.kind, f.slot, 0}, true
 	}
-	for i := range w.truth {
+	for i := sandbox; i < len(w.truth); i++ {
 		if w.hintDue(i) {
 			return move{verb: hint, slot: i}, true
 		}
@@ -98,7 +98,7 @@ func (w *World) steady() bool {
 	}
 	for i := range w.state.Containers {
 		c := &w.state.Containers[i]
-		if !c.Ended && (c.Presence != lifecycle.Running || c.Stale || w.truth[i].presence != lifecycle.Running) {
+		if w.cutOff(i) || !c.Ended && (c.Presence != lifecycle.Running || c.Stale || w.truth[i].presence != lifecycle.Running) {
 			return false
 		}
 	}

@@ -19,6 +19,8 @@ func (w *World) key(b []byte) []byte {
 	if s.Goal == lifecycle.Gone {
 		k.ints(s.Sandbox.Retry.Persist) // bounds the removal
 	}
+	run := s.Sandbox.Run
+	k.bools(s.Sandbox.Lost, run.IsZero(), run.Equal(epoch.Add(w.podStarted)), w.podKilled, w.podRuns > 0)
 	k.op(&s.Sandbox.Op)
 	k.pause(s.Sandbox.Retry.NotUntil)
 	for i := range s.Containers {
@@ -31,7 +33,7 @@ func (w *World) key(b []byte) []byte {
 			k.bools(f.canceled, f.gentle, f.begun, f.result != nil)
 			if r := f.result; r != nil {
 				k.ints(int(r.Seen.Presence), r.Seen.ExitCode)
-				k.bools(r.Probe.Healthy)
+				k.bools(r.Probe.Healthy, slot == sandbox && r.Seen.StartedAt.Equal(epoch.Add(w.podStarted)))
 			}
 		}
 	}
@@ -45,6 +47,7 @@ func (w *World) containerKey(k *keyer, i int) {
 	c, def, t := &w.state.Containers[i], &w.state.Task.Containers[i], &w.truth[i]
 	k.bools(c.Resolved, c.Pulled, c.Stale, c.Ended, c.HasExit, c.StartedAt.IsZero(), t.healthy, t.vanished)
 	k.bools(c.Digest == "", lostImage(c), t.paused, c.Paused, c.Abandoned, epoch.Add(t.started).Equal(c.StartedAt))
+	k.bools(t.podRun == w.podRuns, c.StartedAt.Before(w.state.Sandbox.Run))
 	k.ints(int(c.Presence), c.ExitCode, int(c.Doubt.Kind), int(c.Doubt.Failure.Class), c.Retry.Attempts)
 	k.ints(int(t.presence), t.code, t.runs)
 	k.op(&c.Op)

@@ -67,6 +67,8 @@ func modelCases() []modelCase {
 	watched := task(checked(container("a", true)), container("b", true, on(0, taskdef.Healthy)))
 	watched.Extensions = taskdef.TaskExtensions{StopWhenUnhealthy: true, WatchDependencies: true}
 	two := Budget{Faults: 1, Crashes: 1, Exits: 1, Lates: 1, Requests: 1}
+	joined := start
+	joined.Extensions.Network = taskdef.NetworkShared
 	return []modelCase{
 		{name: "one", large: true, task: one, Budget: Budget{Faults: 2, Crashes: 1, Exits: 1, Lates: 1, Splits: 1, Requests: 1}},
 		{name: "one, few faults", task: one, Budget: Budget{Faults: 1, Crashes: 1, Exits: 1, Lates: 1, Requests: 1}},
@@ -99,6 +101,8 @@ func modelCases() []modelCase {
 		{name: "SUCCESS of one that restarts", large: true, task: job, Budget: Budget{Faults: 1, Exits: 3, Crashes: 1}},
 		{name: "SUCCESS of one that restarts, few faults", task: job, Budget: Budget{Exits: 3, Requests: 1}},
 		{name: "HEALTHY, watched", task: watched, Budget: Budget{Faults: 2, Exits: 1}},
+		{name: "START, with a network that is cut off", task: joined, Budget: Budget{Meddles: 1, Exits: 1, Splits: 1}},
+		{name: "one with a network that is cut off", task: one, Budget: Budget{Meddles: 2, Faults: 1, Crashes: 1, Splits: 1, Alarms: 1}},
 		{name: "two that vanish", task: free, Budget: Budget{Crashes: 1, Exits: 1, Vanishes: 1, Requests: 1}},
 	}
 }

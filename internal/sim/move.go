@@ -33,6 +33,7 @@ const (
 	pauses                  // a user pauses the container
 	resumes                 // a user resumes it
 	restarts                // a user restarts it
+	podEnds                 // a user kills the infra container
 	request                 // a user asks; arg is the place in requests
 	crash                   // the owner dies; arg is the set of slots that have acted
 	reboot                  // the machine dies
@@ -119,6 +120,8 @@ func (w *World) words(m move) string {
 		return "a user resumes " + w.name(m.slot)
 	case restarts:
 		return "a user restarts " + w.name(m.slot)
+	case podEnds:
+		return "a user kills the infra container"
 	case request:
 		return requests[m.arg].words
 	case crash:
@@ -205,6 +208,9 @@ func (w *World) make(m move) {
 		w.left.Meddles--
 		w.end(m.slot, 143)
 		w.begin(m.slot)
+	case podEnds:
+		w.left.Meddles--
+		w.pod, w.podKilled = lifecycle.SandboxStopped, true
 	case request:
 		w.left.Requests--
 		w.request(m.arg)
@@ -226,6 +232,12 @@ func (w *World) hint(i int) {
 		w.left.Alarms--
 	}
 	w.step(lifecycle.Hinted{Index: i})
+	if i == sandbox {
+		if due && w.state.Goal == lifecycle.Up && !w.state.Sandbox.Stale {
+			w.broken(HintsAreHeard, "that of the infra container is not")
+		}
+		return
+	}
 	if c := &w.state.Containers[i]; due && !c.Stale && !c.Ended {
 		w.broken(HintsAreHeard, "that of %s is not", w.name(i))
 	}
@@ -258,6 +270,7 @@ func (w *World) powerLoss() {
 	if w.pod == lifecycle.SandboxReady {
 		w.pod = lifecycle.SandboxStopped
 	}
+	w.podKilled = false // a start of a member alone does not mend it: it is prepared again
 }
 
 // moves appends all moves that are possible.
@@ -268,6 +281,7 @@ func (w *World) moves(out []move) []move {
 	for i := range w.truth {
 		out = w.containerMoves(out, i)
 	}
+	out = w.infraMoves(out)
 	if w.left.Lates > 0 {
 		for k := range w.late {
 			out = append(out, move{verb: doubled, arg: k})
@@ -331,6 +345,16 @@ func (w *World) flightMoves(out []move, f *flight) []move {
 	return out
 }
 
+func (w *World) infraMoves(out []move) []move {
+	if w.pod == lifecycle.SandboxReady && w.sharedNetwork() && w.left.Meddles > 0 {
+		out = append(out, move{verb: podEnds})
+	}
+	if w.hintDue(sandbox) || w.state.WatchesInfra() && w.left.Alarms > 0 {
+		out = append(out, move{verb: hint, slot: sandbox})
+	}
+	return out
+}
+
 func (w *World) containerMoves(out []move, i int) []move {
 	t := &w.truth[i]
 	running := t.presence == lifecycle.Running && !t.paused
@@ -388,6 +412,10 @@ func (w *World) wake() time.Time { return w.state.Wake(w.stepped) }
 
 // hintDue: the driver watches what the state says runs, and tells when it does not.
 func (w *World) hintDue(i int) bool {
+	if i == sandbox {
+		run := w.state.Sandbox.Run
+		return w.state.WatchesInfra() && (w.pod != lifecycle.SandboxReady || !run.IsZero() && !run.Equal(epoch.Add(w.podStarted)))
+	}
 	c := &w.state.Containers[i]
 	return c.Presence == lifecycle.Running && !c.Ended && !c.Stale && w.truth[i].presence != lifecycle.Running
 }

@@ -41,6 +41,7 @@ const (
 	ReportsOnce   Property = "statuses are reported forwards, each once and in order"
 	UsersAreHeard Property = "what a user asks for becomes the goal"
 	OnlyEssential Property = "no container stops the task unless it is essential or its image is strictly wanted"
+	Connected     Property = "a task rests with the goal UP only while its containers have the network they share"
 	HintsAreHeard Property = "an end that was announced is looked into"
 	SavedIsAll    Property = "a saved state is read back as it was"
 	ReachesGoal   Property = "the goal is reached once nothing fails any more"
@@ -313,7 +314,7 @@ func (w *World) checkAsked(f flight, e lifecycle.Effect) {
 			w.broken(StrictImages, "%s is pulled without", w.name(e.Index))
 		}
 	case lifecycle.CreateContainer:
-		if w.pod != lifecycle.SandboxReady {
+		if w.pod != lifecycle.SandboxReady && !w.podKilled {
 			w.broken(SandboxFirst, "%s is not", w.name(e.Index))
 		}
 	case lifecycle.StartContainer:
@@ -380,6 +381,9 @@ func (w *World) checkFinal() {
 	for i := range w.truth {
 		if w.truth[i].presence == lifecycle.Running && (s.Goal != lifecycle.Up || s.Containers[i].Presence != lifecycle.Running) {
 			w.broken(ReachesGoal, "%s runs unnoticed", w.name(i))
+		}
+		if s.Goal == lifecycle.Up && w.cutOff(i) {
+			w.broken(Connected, "%s has not", w.name(i))
 		}
 	}
 }

@@ -17,6 +17,9 @@ func Walk(seed uint64) (moves int, err error) {
 	defer catch(&err)
 	r := rand.New(rand.NewPCG(seed, 0))
 	t, o := randomTask(r), randomOptions(r)
+	if seed%2 == 1 {
+		t.Extensions.Network = taskdef.NetworkShared
+	}
 	if err := t.Check(); err != nil {
 		return 0, fmt.Errorf("the random task of seed %d is not valid: %w", seed, err)
 	}

@@ -30,7 +30,8 @@ import (
 //	exit NAME CODE                the container ends, and the driver tells
 //	vanish NAME                   a user removes it, and the driver tells
 //	pause · resume · meddle NAME  a user pauses, resumes or restarts it; nobody tells
-//	notice NAME                   the driver tells that something may have happened
+//	cut off                       a user kills the infra container; nobody tells
+//	notice [NAME]                 the driver tells that something may have happened
 //	pass D                        time passes, and nothing happens
 //	stop · kill · remove          a user asks
 //	queued                        there is no room for the task yet
@@ -108,6 +109,12 @@ func (p *player) happen(verb string, rest []string) error {
 			return fmt.Errorf("there was no answer")
 		}
 		w.make(move{verb: doubled, arg: len(w.late) - 1})
+	case "cut":
+		if w.pod != lifecycle.SandboxReady {
+			return fmt.Errorf("there is no infra container that runs")
+		}
+		w.make(move{verb: podEnds})
+		p.quiet = false
 	case "unhealthy", "exit", "vanish", "pause", "resume", "meddle", "notice":
 		return p.container(verb, rest)
 	case "pass":
@@ -207,6 +214,10 @@ func (p *player) operation(word string, rest []string) error {
 
 // container lets something happen to a container.
 func (p *player) container(word string, rest []string) error {
+	if word == "notice" && len(rest) == 0 {
+		p.w.make(move{verb: hint, slot: sandbox})
+		return nil
+	}
 	if len(rest) == 0 {
 		return fmt.Errorf("which container?")
 	}
@@ -308,6 +319,8 @@ func (w *World) effectWords(before lifecycle.State, e lifecycle.Effect) string {
 		return "release"
 	case lifecycle.PrepareSandbox:
 		return "prepare"
+	case lifecycle.InspectSandbox:
+		return "inspect the infra container"
 	case lifecycle.HaltSandbox:
 		return "halt"
 	case lifecycle.RemoveSandbox:

@@ -25,7 +25,7 @@ type Budget struct {
 	Reboots  int // the machine does
 	Clocks   int // the clock is set back
 	Queues   int // there is no room for the task yet
-	Meddles  int // a user pauses, resumes or restarts a container
+	Meddles  int // a user pauses, resumes or restarts a container, or kills the infra container
 }
 
 // World is a task's state and what is really so. The zero value is of no use;
@@ -38,6 +38,11 @@ type World struct {
 	truth   []truth
 	// pod is what Podman has, the sandbox's phases taken as words for it.
 	pod lifecycle.SandboxPhase
+	// podRuns is how often the infra container was started, podStarted when, last, since
+	// epoch. podKilled: it does not run because a user killed it.
+	podRuns    int
+	podStarted time.Duration
+	podKilled  bool
 	// share is what the task really has of the host: none, asked for or held.
 	share   lifecycle.Share
 	flights []flight
@@ -63,6 +68,7 @@ type truth struct {
 	healthy           bool          // its check has passed since
 	vanished          bool          // a user removed it after it had been created
 	paused            bool          // it runs, frozen by a user
+	podRun            int           // the run of the infra container that it joined
 }
 
 // flight is an operation that was asked for and has not answered.
@@ -163,6 +169,8 @@ func (w *World) ask(e lifecycle.Effect) {
 		f.id, f.kind = e.ID, lifecycle.Release
 	case lifecycle.PrepareSandbox:
 		f.id, f.kind = e.ID, lifecycle.Prepare
+	case lifecycle.InspectSandbox:
+		f.id, f.kind = e.ID, lifecycle.Inspect
 	case lifecycle.HaltSandbox:
 		f.id, f.kind = e.ID, lifecycle.Halt
 	case lifecycle.RemoveSandbox:
@@ -221,7 +229,7 @@ func (w *World) act(f *flight) {
 func (w *World) perform(f *flight) lifecycle.Result {
 	if f.slot == sandbox {
 		w.performSandbox(f.kind)
-		return lifecycle.Result{PodID: "pod", Admitted: true}
+		return lifecycle.Result{PodID: "pod", Admitted: true, Seen: w.seenInfra()}
 	}
 	t := &w.truth[f.slot]
 	switch f.kind {
@@ -257,7 +265,9 @@ func (w *World) perform(f *flight) lifecycle.Result {
 func (w *World) performSandbox(k lifecycle.Kind) {
 	switch k {
 	case lifecycle.Prepare:
-		w.pod = lifecycle.SandboxReady
+		if w.pod != lifecycle.SandboxReady {
+			w.startPod()
+		}
 	case lifecycle.Admit:
 		w.share = lifecycle.ShareHeld
 	case lifecycle.Release:
@@ -267,7 +277,7 @@ func (w *World) performSandbox(k lifecycle.Kind) {
 			w.pod = lifecycle.SandboxStopped
 		}
 	case lifecycle.Remove:
-		w.pod = lifecycle.SandboxAbsent
+		w.pod, w.podKilled = lifecycle.SandboxAbsent, false
 		for i := range w.truth {
 			if w.truth[i].presence == lifecycle.Running && !w.state.Containers[i].Abandoned {
 				w.broken(RemoveLast, "%s runs", w.name(i))
@@ -279,9 +289,48 @@ func (w *World) performSandbox(k lifecycle.Kind) {
 
 // begin starts a container. No two runs of it begin at the same time.
 func (w *World) begin(i int) {
+	if w.podKilled {
+		w.startPod() // Podman does, before a member
+	}
 	t := &w.truth[i]
 	t.runs++
-	t.presence, t.started, t.paused = lifecycle.Running, w.now.Sub(epoch)+time.Duration(t.runs-1), false
+	t.presence, t.podRun, t.paused = lifecycle.Running, w.podRuns, false
+	t.started = w.now.Sub(epoch) + time.Duration(t.runs-1)
+	if w.podRuns > 1 && t.started < w.podStarted { // within one moment of the model
+		t.started = w.podStarted + time.Duration(t.runs)
+	}
+}
+
+// startPod starts the infra container, after all that has started before.
+func (w *World) startPod() {
+	started := w.now.Sub(epoch)
+	if w.podRuns > 0 {
+		started = max(started, w.podStarted+1)
+	}
+	for i := range w.truth {
+		if t := &w.truth[i]; t.runs > 0 {
+			started = max(started, t.started+1)
+		}
+	}
+	w.pod, w.podStarted, w.podKilled = lifecycle.SandboxReady, started, false
+	w.podRuns++
+}
+
+// sharedNetwork: the infra container connects the containers.
+func (w *World) sharedNetwork() bool { return !w.state.Task.Bridged() }
+
+// cutOff reports whether a container runs that has lost its network.
+func (w *World) cutOff(i int) bool {
+	t := &w.truth[i]
+	return w.sharedNetwork() && t.presence == lifecycle.Running && (w.pod != lifecycle.SandboxReady || t.podRun != w.podRuns)
+}
+
+// seenInfra is what an inspection finds of the infra container.
+func (w *World) seenInfra() lifecycle.Observed {
+	if w.pod != lifecycle.SandboxReady {
+		return lifecycle.Observed{}
+	}
+	return lifecycle.Observed{Presence: lifecycle.Running, StartedAt: epoch.Add(w.podStarted)}
 }
 
 // end lets a running container end.

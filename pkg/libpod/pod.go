@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/blang/semver/v4"
 	"github.com/containers/common/libnetwork/types"
@@ -85,6 +86,8 @@ type Pod struct {
 	// InfraPID is the host's process id of the infra container, for joining the
 	// pod's namespaces.
 	InfraPID int
+	// StartedAt is when the infra container started.
+	StartedAt time.Time
 	// Ports are the ports as bound, none of them 0, sorted by container port.
 	Ports []Port
 }
@@ -195,7 +198,7 @@ func podFrom(infra *define.InspectContainerData) (Pod, error) {
 	if infra.State == nil || infra.State.Pid == 0 {
 		return Pod{}, &Error{Op: "start pod", Object: infra.Name, Class: Temporary, Cause: "its infra container ended at once; see podman logs and podman inspect of it"}
 	}
-	pod.InfraPID = infra.State.Pid
+	pod.InfraPID, pod.StartedAt = infra.State.Pid, zeroEpoch(infra.State.StartedAt)
 	var err error
 	if pod.Ports, err = portsOf(infra); err != nil {
 		return Pod{}, &Error{Op: "inspect pod", Object: infra.Name, Cause: err.Error()}

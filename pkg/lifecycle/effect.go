@@ -22,6 +22,9 @@ type ReleaseTask struct{ ID OpID }
 // PrepareSandbox makes the slice and the pod and starts the infra container.
 type PrepareSandbox struct{ ID OpID }
 
+// InspectSandbox finds out whether the infra container runs, and since when.
+type InspectSandbox struct{ ID OpID }
+
 // HaltSandbox stops the infra container and the slice; containers have ended.
 type HaltSandbox struct{ ID OpID }
 
@@ -85,6 +88,7 @@ type CancelOp struct{ ID OpID }
 func (AdmitTask) effect()        {}
 func (ReleaseTask) effect()      {}
 func (PrepareSandbox) effect()   {}
+func (InspectSandbox) effect()   {}
 func (HaltSandbox) effect()      {}
 func (RemoveSandbox) effect()    {}
 func (ResolveImage) effect()     {}

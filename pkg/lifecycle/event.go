@@ -32,8 +32,8 @@ type RemoveRequested struct {
 // The driver applies them to the slice, as does everyone who prepares the sandbox again.
 type LimitsRequested struct{ Quota Quota }
 
-// Hinted says that something may have happened to a container. It proves
-// nothing and causes an inspection.
+// Hinted says that something may have happened to a container, or for InfraIndex to the
+// pod's infra container. It proves nothing and causes an inspection.
 type Hinted struct{ Index int }
 
 // QueueMoved says that what tasks share may have changed. It proves nothing and
@@ -64,7 +64,7 @@ type Result struct {
 	Metadata string
 	// Tolerated is something that went wrong and stops nothing; Prepare, Start.
 	Tolerated Failure
-	Seen      Observed    // Create, Start, Stop, Inspect
+	Seen      Observed    // Create, Start, Stop, Inspect; Prepare and Inspect of the sandbox: the infra container
 	Probe     ProbeResult // Probe
 	// Admitted and Queue are of Admit: whether the task is in, and if not, what it
 	// waits for, in words that follow "waits for".

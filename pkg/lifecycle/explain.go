@@ -131,6 +131,8 @@ func (s State) explainSandbox() (Reason, bool) {
 		return Reason{Code: WhyQueued, Text: "it is queued and waits for " + b.Queue}, true
 	case b.Op.Busy() && b.Op.Kind == Prepare:
 		return Reason{Code: WhyOperation, Text: "Podman is making its pod", Since: b.Op.Since}, true
+	case b.Op.Busy() && b.Op.Kind == Inspect:
+		return Reason{Code: WhyInspect, Text: "whether its pod's infra container still runs is being looked into", Since: b.Op.Since}, true
 	case b.Op.Busy():
 		return Reason{Code: WhyOperation, Text: "it asks for its share of the host", Since: b.Op.Since}, true
 	case b.Retry.Last != "":
@@ -144,6 +146,8 @@ func sandboxMove(s State) string {
 	switch {
 	case s.Goal == Up && !s.admitted():
 		return "asking for its share of the host"
+	case s.Goal == Up && s.doubtsInfra():
+		return "inspecting its pod"
 	case s.Goal == Up:
 		return "making its pod"
 	case s.Goal == Gone && s.Sandbox.Phase != SandboxRemoved:
@@ -348,6 +352,8 @@ func sandboxOp(k Kind) string {
 	switch k {
 	case Prepare:
 		return "the making of its pod is being given up"
+	case Inspect:
+		return "the look at its pod is being given up"
 	case Admit:
 		return "it leaves the queue"
 	case Halt:

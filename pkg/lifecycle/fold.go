@@ -50,6 +50,10 @@ func (s *State) foldRestarted() {
 
 // foldHint distrusts what is known of a container.
 func (s *State) foldHint(i int) {
+	if i == InfraIndex {
+		s.foldInfraHint()
+		return
+	}
 	if i < 0 || i >= len(s.Containers) || !s.Sandbox.Dirty || s.Containers[i].Ended {
 		return
 	}
@@ -123,79 +127,6 @@ func (s *State) foldFinished(at time.Time, ev OpFinished) {
 			s.foldContainer(at, i, op, ev)
 			return
 		}
-	}
-}
-
-func (s *State) foldSandbox(at time.Time, op Op, ev OpFinished) {
-	b := &s.Sandbox
-	if ev.Failure.Class == OK {
-		b.Retry = Retry{}
-		b.Stale = b.Stale && (op.Kind == Admit || op.Kind == Release) // those say nothing of the pod
-		switch op.Kind {
-		case Prepare:
-			b.Phase, b.PodID, b.Slice, b.Ports = SandboxReady, ev.Result.PodID, ev.Result.Slice, ev.Result.Ports
-			b.Metadata = ev.Result.Metadata
-			if f := ev.Result.Tolerated; f.Class != OK {
-				f.At, f.Tolerated = at, true
-				b.Failures = append(b.Failures[:len(b.Failures):len(b.Failures)], f)
-			}
-		case Halt:
-			b.Phase = SandboxStopped
-		case Remove:
-			b.Phase, b.Dirty = SandboxRemoved, false
-			s.endAbandoned(at)
-		case Admit:
-			if !op.Canceled {
-				s.foldVerdict(at, ev.Result)
-			}
-		case Release:
-			b.Share = ShareNone
-		default:
-			panic("lifecycle: sandbox finished a " + op.Kind.String())
-		}
-		return
-	}
-	f := ev.Failure.named(op.Kind)
-	switch {
-	case f.Class == Canceled:
-	case op.Kind == Admit && f.Class == Permanent:
-		b.Failures = append(b.Failures[:len(b.Failures):len(b.Failures)], f)
-		s.lowerGoal(at, Down, StopReason{Code: StopTaskFailedToStart, Reason: f.String()})
-	case op.Kind == Prepare && (f.mayPass() && b.Retry.Attempts+1 < s.attemptLimit(Prepare, f)):
-		b.Retry.postpone(at, f, b.Retry.tried(), s.jitter(-1))
-	case op.Kind == Prepare:
-		b.Failures = append(b.Failures[:len(b.Failures):len(b.Failures)], f)
-		code := StopTaskFailedToStart
-		if s.everRan() {
-			code = StopInfrastructureHealth
-		}
-		s.lowerGoal(at, Down, StopReason{Code: code, Reason: f.String()})
-	case op.Kind == Remove && (f.Class == Permanent || b.Retry.Persist+1 >= removalAttempts):
-		// Something that is not ours stands in the way, or Podman cannot. Trying
-		// again is up to the user, and to the clean-up of stopped tasks.
-		b.Failures = append(b.Failures[:len(b.Failures):len(b.Failures)], f)
-		b.Retry = Retry{}
-		s.Goal = Down
-		s.resumeAbandoned()
-	default:
-		b.Retry.postpone(at, f, b.Retry.persisted(), s.jitter(-1))
-	}
-}
-
-// queuePace is how long a task waits before it asks again unprompted: the bound on
-// a wake-up that was lost, and on noticing that an owner has died.
-const queuePace = 2 * time.Second
-
-// foldVerdict takes over whether the task is in.
-func (s *State) foldVerdict(at time.Time, r Result) {
-	b := &s.Sandbox
-	if r.Admitted {
-		b.Share, b.Queue = ShareHeld, ""
-		return
-	}
-	if s.Goal == Up {
-		b.Queue = r.Queue
-		b.Retry.NotUntil = at.Add(queuePace)
 	}
 }
 

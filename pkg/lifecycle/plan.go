@@ -116,51 +116,6 @@ func (s *State) planCancel(at time.Time, i int) Effect {
 	return CancelOp{ID: c.Op.ID}
 }
 
-func (s *State) planSandbox(at time.Time) Effect {
-	b := &s.Sandbox
-	switch {
-	case b.Op.Busy():
-		if (b.Op.Kind == Prepare || b.Op.Kind == Admit) && s.Goal != Up && !b.Op.Canceled {
-			b.Op.Canceled = true
-			return CancelOp{ID: b.Op.ID}
-		}
-	case at.Before(b.Retry.NotUntil):
-	case s.Goal == Up:
-		if !s.admitted() {
-			b.Share = ShareAsked
-			return AdmitTask{ID: s.begin(at, &b.Op, Admit), Begun: b.Dirty}
-		}
-		if s.wantsSandbox() {
-			b.Dirty = true
-			return PrepareSandbox{ID: s.begin(at, &b.Op, Prepare)}
-		}
-	case !s.allLetGo():
-	case s.Goal == Gone && b.Phase != SandboxRemoved:
-		return RemoveSandbox{ID: s.begin(at, &b.Op, Remove)}
-	case s.Goal == Down && b.Phase < SandboxStopped:
-		return HaltSandbox{ID: s.begin(at, &b.Op, Halt)}
-	case b.Share != ShareNone:
-		return ReleaseTask{ID: s.begin(at, &b.Op, Release)}
-	}
-	return nil
-}
-
-// wantsSandbox reports whether a container is to be created or started and the
-// sandbox is not known to be ready for it.
-func (s *State) wantsSandbox() bool {
-	if !s.allResolved() || s.Sandbox.Phase == SandboxReady && !s.Sandbox.Stale {
-		return false
-	}
-	wanted := false
-	for _, c := range s.Containers {
-		if c.Stale {
-			return false
-		}
-		wanted = wanted || !c.Ended && c.Presence != Running
-	}
-	return wanted
-}
-
 // begin marks an operation as in flight and returns its ID.
 func (s *State) begin(at time.Time, op *Op, k Kind) OpID {
 	if op.Busy() {

@@ -8,7 +8,7 @@ import (
 // settle draws every conclusion that needs no call, until nothing follows any more.
 func (s *State) settle(at time.Time) {
 	s.countOverdueProbes(at)
-	for s.settleContainers(at) || s.settleEssential(at) || s.settleWatches(at) || s.settleSandbox() {
+	for s.settleContainers(at) || s.settleEssential(at) || s.settleWatches(at) || s.settleInfra(at) || s.settleSandbox() {
 	}
 	s.noteTurns(at)
 }
@@ -72,22 +72,4 @@ func (c Container) lastFailure() string {
 		return c.Failures[n-1].String()
 	}
 	return "no reason known"
-}
-
-// settleSandbox skips the take-down of a sandbox that was never begun, and gives up
-// a share that was never asked for.
-func (s *State) settleSandbox() (changed bool) {
-	if s.Goal != Up && s.Sandbox.Share == ShareWanted {
-		s.Sandbox.Share, changed = ShareNone, true
-	}
-	if s.Goal == Up || s.Sandbox.Dirty || !s.allEnded() {
-		return changed
-	}
-	want := SandboxStopped
-	if s.Goal == Gone {
-		want = SandboxRemoved
-	}
-	changed = changed || s.Sandbox.Phase != want
-	s.Sandbox.Phase = want
-	return changed
 }

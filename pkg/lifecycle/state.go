@@ -127,7 +127,8 @@ const (
 	// StopServiceScheduler: the task asked to be stopped when a container or a
 	// dependency is no longer well. On ECS the service's scheduler does that.
 	StopServiceScheduler = "ServiceSchedulerInitiated"
-	// StopInfrastructureHealth: containers ran, and the pod they need could not be made again.
+	// StopInfrastructureHealth: containers ran, and the pod they need could not be made
+	// again, or lost the network they share.
 	StopInfrastructureHealth = "InfrastructureHealth"
 )
 
@@ -181,6 +182,12 @@ type Sandbox struct {
 	// Stale: the phase is hearsay. Ready must be prepared again before it is relied upon.
 	Stale bool   `json:"stale,omitempty"`
 	PodID string `json:"podId,omitempty"`
+	// Run is when the infra container started, by Podman's clock; zero if it does not
+	// run, or nobody has looked.
+	Run time.Time `json:"run,omitzero"`
+	// Lost: while containers ran, the infra container was seen not to run, or to have
+	// been started again. What that means for them is being looked into.
+	Lost bool `json:"lost,omitempty"`
 	// Slice is the systemd slice of the task; empty where the host has none.
 	Slice string `json:"slice,omitempty"`
 	// Ports are as bound, dynamic ones included.

@@ -1,0 +1,145 @@
+package lifecycle
+
+import "time"
+
+func (s *State) foldSandbox(at time.Time, op Op, ev OpFinished) {
+	b := &s.Sandbox
+	if ev.Failure.Class == OK {
+		b.Retry = Retry{}
+		b.Stale = b.Stale && (op.Kind == Admit || op.Kind == Release) // those say nothing of the pod
+		switch op.Kind {
+		case Prepare:
+			b.Phase, b.PodID, b.Slice, b.Ports = SandboxReady, ev.Result.PodID, ev.Result.Slice, ev.Result.Ports
+			b.Metadata = ev.Result.Metadata
+			s.foldInfra(Observed{Presence: Running, StartedAt: ev.Result.Seen.StartedAt})
+			if f := ev.Result.Tolerated; f.Class != OK {
+				f.At, f.Tolerated = at, true
+				b.Failures = append(b.Failures[:len(b.Failures):len(b.Failures)], f)
+			}
+		case Inspect:
+			s.foldInfra(ev.Result.Seen)
+		case Halt:
+			b.Phase = SandboxStopped
+		case Remove:
+			b.Phase, b.Dirty = SandboxRemoved, false
+			s.endAbandoned(at)
+		case Admit:
+			if !op.Canceled {
+				s.foldVerdict(at, ev.Result)
+			}
+		case Release:
+			b.Share = ShareNone
+		default:
+			panic("lifecycle: sandbox finished a " + op.Kind.String())
+		}
+		return
+	}
+	f := ev.Failure.named(op.Kind)
+	switch {
+	case f.Class == Canceled:
+	case op.Kind == Admit && f.Class == Permanent:
+		b.Failures = append(b.Failures[:len(b.Failures):len(b.Failures)], f)
+		s.lowerGoal(at, Down, StopReason{Code: StopTaskFailedToStart, Reason: f.String()})
+	case op.Kind == Prepare && (f.mayPass() && b.Retry.Attempts+1 < s.attemptLimit(Prepare, f)):
+		b.Retry.postpone(at, f, b.Retry.tried(), s.jitter(-1))
+	case op.Kind == Prepare:
+		b.Failures = append(b.Failures[:len(b.Failures):len(b.Failures)], f)
+		code := StopTaskFailedToStart
+		if s.everRan() {
+			code = StopInfrastructureHealth
+		}
+		s.lowerGoal(at, Down, StopReason{Code: code, Reason: f.String()})
+	case op.Kind == Remove && (f.Class == Permanent || b.Retry.Persist+1 >= removalAttempts):
+		// Something that is not ours stands in the way, or Podman cannot. Trying
+		// again is up to the user, and to the clean-up of stopped tasks.
+		b.Failures = append(b.Failures[:len(b.Failures):len(b.Failures)], f)
+		b.Retry = Retry{}
+		s.Goal = Down
+		s.resumeAbandoned()
+	default:
+		b.Retry.postpone(at, f, b.Retry.persisted(), s.jitter(-1))
+	}
+}
+
+// queuePace is how long a task waits before it asks again unprompted: the bound on
+// a wake-up that was lost, and on noticing that an owner has died.
+const queuePace = 2 * time.Second
+
+// foldVerdict takes over whether the task is in.
+func (s *State) foldVerdict(at time.Time, r Result) {
+	b := &s.Sandbox
+	if r.Admitted {
+		b.Share, b.Queue = ShareHeld, ""
+		return
+	}
+	if s.Goal == Up {
+		b.Queue = r.Queue
+		b.Retry.NotUntil = at.Add(queuePace)
+	}
+}
+
+// settleSandbox skips the take-down of a sandbox that was never begun, and gives up
+// a share that was never asked for.
+func (s *State) settleSandbox() (changed bool) {
+	if s.Goal != Up && s.Sandbox.Share == ShareWanted {
+		s.Sandbox.Share, changed = ShareNone, true
+	}
+	if s.Goal == Up || s.Sandbox.Dirty || !s.allEnded() {
+		return changed
+	}
+	want := SandboxStopped
+	if s.Goal == Gone {
+		want = SandboxRemoved
+	}
+	changed = changed || s.Sandbox.Phase != want
+	s.Sandbox.Phase = want
+	return changed
+}
+
+func (s *State) planSandbox(at time.Time) Effect {
+	b := &s.Sandbox
+	switch {
+	case b.Op.Busy():
+		if (b.Op.Kind == Prepare || b.Op.Kind == Admit || b.Op.Kind == Inspect) && s.Goal != Up && !b.Op.Canceled {
+			b.Op.Canceled = true
+			return CancelOp{ID: b.Op.ID}
+		}
+	case at.Before(b.Retry.NotUntil):
+	case s.Goal == Up:
+		if !s.admitted() {
+			b.Share = ShareAsked
+			return AdmitTask{ID: s.begin(at, &b.Op, Admit), Begun: b.Dirty}
+		}
+		if s.wantsSandbox() {
+			b.Dirty = true
+			return PrepareSandbox{ID: s.begin(at, &b.Op, Prepare)}
+		}
+		if s.doubtsInfra() {
+			return InspectSandbox{ID: s.begin(at, &b.Op, Inspect)}
+		}
+	case !s.allLetGo():
+	case s.Goal == Gone && b.Phase != SandboxRemoved:
+		return RemoveSandbox{ID: s.begin(at, &b.Op, Remove)}
+	case s.Goal == Down && b.Phase < SandboxStopped:
+		return HaltSandbox{ID: s.begin(at, &b.Op, Halt)}
+	case b.Share != ShareNone:
+		return ReleaseTask{ID: s.begin(at, &b.Op, Release)}
+	}
+	return nil
+}
+
+// wantsSandbox reports whether a container is to be created or started and the
+// sandbox is not known to be ready for it.
+func (s *State) wantsSandbox() bool {
+	if !s.allResolved() || s.Sandbox.Phase == SandboxReady && !s.Sandbox.Stale {
+		return false
+	}
+	wanted := false
+	for _, c := range s.Containers {
+		if c.Stale {
+			return false
+		}
+		wanted = wanted || !c.Ended && c.Presence != Running
+	}
+	return wanted
+}
