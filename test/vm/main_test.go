@@ -134,6 +134,7 @@ type task struct {
 		ExitCode                        *int
 		FinishedAt                      time.Time
 		RestartCount                    int
+		Ports                           []struct{ HostPort int }
 		Errors                          []struct{ Name, Message string }
 	}
 }
@@ -160,6 +161,8 @@ type container struct {
 	Restart     any      `json:"restartPolicy,omitempty"`
 	Beyond      any      `json:"x-podtask,omitempty"`
 	Linux       any      `json:"linuxParameters,omitempty"`
+	User        string   `json:"user,omitempty"`
+	Ports       any      `json:"portMappings,omitempty"`
 	StopTimeout int      `json:"stopTimeout,omitempty"` // seconds
 
 	DependsOn []dependency `json:"dependsOn,omitempty"`
