@@ -4,8 +4,12 @@ package e2e
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/podtask/podtask/pkg/cgroups"
 )
 
 // sample is what stats says of a task at a moment.
@@ -13,6 +17,7 @@ type sample struct {
 	ID, Source string
 	CPUUsec    uint64
 	Memory     *struct{}
+	Pressure   *struct{ CPU struct{ SomeUsec uint64 } }
 	Containers []struct{ Name string }
 }
 
@@ -56,6 +61,44 @@ func TestStatsGoOnUntilInterrupted(t *testing.T) {
 	}
 	stream.interrupt()
 	stream.wait()
+	b.tell(id, "app", "/tmp/go")
+	b.want(0, "wait", id)
+}
+
+// What the kernel counts is told as it counts it; pressure is absent where it has none.
+func TestStatsAgreeWithTheKernel(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	id := b.detach("--wait=running", b.waiter())
+	b.up(id)
+	group := filepath.Join("/sys/fs/cgroup", cgroups.Path(os.Getuid(), "podtask"+id+".slice"))
+	kernel := func() (u cgroups.Usage) {
+		t.Helper()
+		u, err := cgroups.ReadUsage(os.DirFS("/"), strings.TrimPrefix(group, "/sys/fs/cgroup/"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	before := kernel()
+	out := b.want(0, "stats", "--no-stream", "--interval", "100ms", "--format", "json", id).out
+	after := kernel()
+	var got []sample
+	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got) != 1 {
+		t.Fatalf("%v in %s", err, out)
+	}
+	if s := got[0]; s.CPUUsec < before.CPUUsec || s.CPUUsec > after.CPUUsec {
+		t.Errorf("%d us of cpu, the kernel counts %d before and %d after", s.CPUUsec, before.CPUUsec, after.CPUUsec)
+	}
+	_, err := os.Stat(filepath.Join(group, "cpu.pressure"))
+	switch s := got[0]; {
+	case err != nil && s.Pressure != nil:
+		t.Errorf("a kernel without pressure has %+v", s.Pressure)
+	case err == nil && s.Pressure == nil:
+		t.Error("the pressure is not told")
+	case err == nil && (s.Pressure.CPU.SomeUsec < before.Pressure.CPU.SomeUsec || s.Pressure.CPU.SomeUsec > after.Pressure.CPU.SomeUsec):
+		t.Errorf("waited %d us for cpu, the kernel says %d before and %d after", s.Pressure.CPU.SomeUsec, before.Pressure.CPU.SomeUsec, after.Pressure.CPU.SomeUsec)
+	}
 	b.tell(id, "app", "/tmp/go")
 	b.want(0, "wait", id)
 }
