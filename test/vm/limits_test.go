@@ -242,8 +242,9 @@ func spent(t *testing.T, id string) int {
 
 // Two tasks that take what they get: one may have a quarter of what the other may.
 func TestQuotaHoldsAHungryTask(t *testing.T) {
-	small := detach(t, define(t, "small", "128", "64", box("app", "burn 10m", 0)))
-	big := detach(t, define(t, "big", "512", "64", box("app", "burn 10m", 0)))
+	smallPath := define(t, "small", "128", "64", box("app", "burn 10m", 0))
+	bigPath := define(t, "big", "512", "64", box("app", "burn 10m", 0))
+	small, big := detach(t, smallPath), detach(t, bigPath)
 	ofSmall, ofBig := spent(t, small), spent(t, big)
 	eventually(t, "two seconds of work of the big task", func() bool { return spent(t, big)-ofBig > 2_000_000 })
 	ofSmall, ofBig = spent(t, small)-ofSmall, spent(t, big)-ofBig
