@@ -45,7 +45,7 @@ func (f filters) match(has map[string]string) bool {
 }
 
 // taskFilterKeys are what tasks are chosen by.
-const taskFilterKeys = "id, name, family, status, health"
+const taskFilterKeys = "id, name, family, service, status, health"
 
 // parseTaskFilters reads the --filter of a verb about tasks.
 func parseTaskFilters(c *cli.Context) (filters, error) {
@@ -54,7 +54,7 @@ func parseTaskFilters(c *cli.Context) (filters, error) {
 
 // filterable is what a task has of them.
 func filterable(t api.Task) map[string]string {
-	return map[string]string{"id": t.ID, "name": t.Name, "family": t.Family, "status": t.Status, "health": t.Health}
+	return map[string]string{"id": t.ID, "name": t.Name, "family": t.Family, "service": t.Service, "status": t.Status, "health": t.Health}
 }
 
 // parseSince reads a point in time: RFC 3339, a date, seconds since 1970 or how

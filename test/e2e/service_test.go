@@ -67,6 +67,9 @@ func TestServiceReplacesCopies(t *testing.T) {
 	if strings.Count(labels, "\n") != 2 {
 		t.Errorf("with the service's label: %q", labels)
 	}
+	if got := b.want(0, "ps", "-q", "--filter", "service="+b.family, "--filter", "status=running").out; strings.Count(got, "\n") != 3 {
+		t.Errorf("ps finds of the service: %q", got)
+	}
 
 	// One is killed, one becomes unhealthy.
 	b.podman("kill", b.inspect(names[0]).Containers[0].RuntimeID)
