@@ -74,6 +74,9 @@ func joinImages(book []PulledImage, local []libpod.Image, tasks []lifecycle.Stat
 			}
 			ours = ours || r.Ours
 			known[r.Reference] = true
+			for _, name := range r.Given {
+				known[name] = true
+			}
 			l.targets = append(l.targets, r.Target)
 			if r.PulledAt.After(l.PulledAt) {
 				l.PulledAt, l.Target = r.PulledAt, r.Target

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/podtask/podtask/pkg/state"
@@ -15,8 +16,14 @@ import (
 // PulledImage is what podtask remembers of an image that it pulled. Podman cannot
 // tell who pulled an image, nor when it was last used.
 type PulledImage struct {
-	// Reference is the name in the task, normalised.
+	// Reference is the name in the task, normalised; empty if the image was there
+	// already, by that name.
 	Reference string `json:"reference"`
+	// Given are further names that podtask gave it, because other tags led to it.
+	Given []string `json:"given,omitempty"`
+	// Asked are names, not given by podtask, for which the registry said that this is
+	// the image.
+	Asked []string `json:"asked,omitempty"`
 	// Target is what was pulled: name@digest, or Reference where no digest was known.
 	Target string `json:"target"`
 	// ID is Podman's; empty until the pull has ended.
@@ -106,14 +113,45 @@ func (b imageBook) all() []PulledImage {
 }
 
 // pulledBefore reports whether podtask itself has pulled this name successfully
-// (ECS: once). What was loaded or pulled by others does not count.
+// (ECS: once), or found that there was nothing to pull. What was loaded or pulled by
+// others does not count.
 func (b imageBook) pulledBefore(reference string) bool {
 	for _, m := range b.all() {
-		if m.Reference == reference && !m.PulledAt.IsZero() {
+		known := m.Reference == reference || slices.Contains(m.Given, reference) || slices.Contains(m.Asked, reference)
+		if known && !m.PulledAt.IsZero() {
 			return true
 		}
 	}
 	return false
+}
+
+// confirm notes that an image is about to be used that is here and that the registry was
+// asked about: for once that is a pull. Where named is false, podtask gives it the name.
+// The caller holds the target's lock.
+func (b imageBook) confirm(target, id, reference string, named bool, at time.Time) error {
+	m, found, err := b.find(target)
+	if err != nil {
+		return err
+	}
+	before := len(m.Given) + len(m.Asked)
+	switch {
+	case m.Reference == reference || slices.Contains(m.Given, reference) || slices.Contains(m.Asked, reference):
+	case named:
+		m.Asked = append(m.Asked, reference)
+	default:
+		m.Given = append(m.Given, reference)
+	}
+	if found && !m.PulledAt.IsZero() && len(m.Given)+len(m.Asked) == before {
+		return b.use(target, at)
+	}
+	if !found {
+		m.Target, m.BegunAt = target, at
+	}
+	if m.PulledAt.IsZero() {
+		m.PulledAt = at
+	}
+	m.ID, m.UsedAt = id, at
+	return b.write(m)
 }
 
 // use notes that an image is about to be used, if podtask pulled it. The caller

@@ -66,7 +66,7 @@ func (h *Host) fetch(ctx context.Context, podman Engine, j job) (fetched, error)
 		if j.pinned || j.local || j.never {
 			image, err := podman.Image(ctx, j.target)
 			if err == nil {
-				return fetched{id: image.ID}, h.book.use(j.target, time.Now().UTC())
+				return fetched{id: image.ID}, h.found(j, image)
 			}
 			if !errors.Is(err, libpod.NotFound) {
 				return fetched{}, err
@@ -78,6 +78,16 @@ func (h *Host) fetch(ctx context.Context, podman Engine, j job) (fetched, error)
 		id, err := h.pullNow(ctx, podman, j)
 		return fetched{id, true}, err
 	})
+}
+
+// found notes that what is wanted is here. The caller holds the target's lock.
+func (h *Host) found(j job, image libpod.Image) error {
+	now, name := time.Now().UTC(), j.ref.String()
+	named := j.ref.Pinned() || slices.Contains(image.Names, name)
+	if j.ref.Pinned() || named && (j.local || j.never) {
+		return h.book.use(j.target, now) // nobody was asked, and it gets no name
+	}
+	return h.book.confirm(j.target, image.ID, name, named, now)
 }
 
 // waitLock takes a lock that processes share, and says so if it has to wait.
@@ -187,8 +197,9 @@ func (h *Host) beginPull(ctx context.Context, podman Engine, j job) (m PulledIma
 		return m, nil, err
 	}
 	if !found {
-		m = PulledImage{Reference: j.ref.String(), Target: j.target, BegunAt: now}
+		m = PulledImage{Target: j.target, BegunAt: now}
 	}
+	m.Reference, m.Given, m.Asked = j.ref.String(), nil, nil // other names went with the image
 	m.UsedAt = now
 	m.Kept = j.keep
 	local, err := podman.Images(ctx)

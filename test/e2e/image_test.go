@@ -28,9 +28,9 @@ func (b *box) hello(image string) (path string) {
 func TestImageThatCannotBeHad(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
-		name, image, pull, password string
-		fault                       registrytest.Action
-		want                        []string // in the reason
+		name, registry, image, pull, password string // registry: "" is the bed's
+		fault                                 registrytest.Action
+		want                                  []string // in the reason
 	}{
 		{name: "no such tag", image: "app:2", pull: "default", want: []string{"CannotPullContainerError", "app:2"}},
 		{name: "no such repository", image: "nothing:1", pull: "default", want: []string{"CannotPullContainerError", "nothing"}},
@@ -38,6 +38,10 @@ func TestImageThatCannotBeHad(t *testing.T) {
 		{name: "wrong password", image: "app:1", pull: "default", password: "wrong-horse", want: []string{"CannotPullContainerError", "app"}},
 		{name: "wrong password always", image: "app:1", pull: "always", password: "wrong-horse", want: []string{"CannotPullImageManifestError", "podman login"}},
 		{name: "denied", image: "app:1", pull: "once", fault: registrytest.Status(403, "DENIED", "not for you"), want: []string{"CannotPullImageManifestError", "app:1"}},
+		{name: "too many requests", image: "app:1", pull: "once", fault: registrytest.Answer(429, map[string]string{"Retry-After": "3600", "RateLimit-Limit": "100;w=21600", "RateLimit-Remaining": "0;w=21600"}),
+			want: []string{"CannotPullImageManifestError", "wait 1h0m0s", "limit 100 in 6h0m0s", "0 left", "podman login"}},
+		{name: "no such registry", registry: "nowhere.invalid/", image: "app:1", pull: "always", want: []string{"CannotPullImageManifestError", "nowhere.invalid does not resolve", "spelling"}},
+		{name: "no registry there", registry: "127.0.0.1:9/", image: "app:1", pull: "always", want: []string{"CannotPullImageManifestError", "127.0.0.1:9 cannot be reached", "check that it runs"}},
 		{name: "never", image: "app:1", pull: "never", want: []string{"CannotPullImageManifestError", "--pull never", "podman pull"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -54,7 +58,11 @@ func TestImageThatCannotBeHad(t *testing.T) {
 			if tc.fault != nil {
 				b.fault("", "app", "", 0, tc.fault)
 			}
-			r := b.want(125, "run", "--name", b.family, "--pull", tc.pull, b.hello(bed.reg.Ref(b.repository(tc.image))))
+			ref := bed.reg.Ref(b.repository(tc.image))
+			if tc.registry != "" {
+				ref = tc.registry + tc.image
+			}
+			r := b.want(125, "run", "--name", b.family, "--pull", tc.pull, b.hello(ref))
 			reason := b.inspect(b.family).StoppedReason
 			for _, want := range tc.want {
 				if !strings.Contains(reason, want) {
@@ -145,4 +153,27 @@ func TestPullBehaviourDecidesWhetherTheRegistryIsAsked(t *testing.T) {
 		t.Errorf("--pull default: %s, want cache asked", got)
 	}
 	b.want(125, "run", "--pull", "always", b.hello(ref))
+}
+
+// With once podtask asks for what others have pulled, not for what it has pulled itself,
+// until somebody removes that.
+func TestOnceAsksForWhatPodtaskHasNotPulled(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	ref, first := b.push("app:1", b.freshImage("first"))
+	b.podman("pull", "-q", "--authfile", bed.auth, ref)
+	once := func(what, source, digest string) {
+		t.Helper()
+		before := len(b.requests(""))
+		c := b.inspect(b.detach("--wait=stopped", "--pull", "once", b.hello(ref))).Containers[0]
+		if c.ImageSource != source || c.ImageDigest != digest || (len(b.requests("")) > before) != (source == "registry") {
+			t.Errorf("%s: %s from the %s, want %s from the %s", what, c.ImageDigest, c.ImageSource, digest, source)
+		}
+	}
+	once("what others pulled", "registry", first)
+	_, second := b.push("app:1", b.freshImage("second"))
+	once("what podtask pulled", "cache", first)
+	b.want(0, "rm", "--all")
+	b.podman("rmi", "--force", b.imageID(ref))
+	once("what was removed", "registry", second)
 }
