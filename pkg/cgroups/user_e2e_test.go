@@ -209,6 +209,29 @@ func TestReadBackOfAMissingSliceFails(t *testing.T) {
 	})
 }
 
+// A failed unit keeps its name from others until systemd forgets that it failed.
+func TestResetFailedFreesTheName(t *testing.T) {
+	eachWay(t, func(t *testing.T, u *cgroups.User) {
+		unit := "podtask-test-" + rand.Text() + ".service"
+		start := func(program string) error {
+			return exec.Command("systemd-run", "--user", "--wait", "--unit="+unit, program).Run()
+		}
+		_ = start("false")
+		if state, err := u.ActiveState(t.Context(), unit); err != nil || state != "failed" {
+			t.Fatalf("the unit is %s, %v", state, err)
+		}
+		if err := start("true"); err == nil {
+			t.Error("a failed unit did not keep its name")
+		}
+		if err := u.ResetFailed(t.Context(), unit); err != nil {
+			t.Fatal(err)
+		}
+		if err := start("true"); err != nil {
+			t.Errorf("after the reset: %v", err)
+		}
+	})
+}
+
 func TestTransientServiceRuns(t *testing.T) {
 	eachWay(t, func(t *testing.T, u *cgroups.User) {
 		dir := t.TempDir()
