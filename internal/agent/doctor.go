@@ -180,10 +180,12 @@ func checkJoined(ctx context.Context, podman Engine, name string) error {
 }
 
 // checkAilments refuses a task for which this host lacks what its Podman needs, in
-// doctor's words. Of a Podman that the user has chosen nobody knows where it looks.
+// doctor's words. Of a Podman that the user has chosen, or whose program is not here (its
+// socket may be shared with a container of tools), nobody knows where it looks.
 func (h *Host) checkAilments(ctx context.Context, podman Engine, t taskdef.Task, o lifecycle.Options) error {
 	v, knows := podman.(versioned)
-	if !knows || h.cfg.Getenv("CONTAINER_HOST") != "" {
+	_, err := lookPath("podman")
+	if !knows || err != nil || h.cfg.Getenv("CONTAINER_HOST") != "" {
 		return nil
 	}
 	var vital []string
