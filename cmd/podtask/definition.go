@@ -62,7 +62,10 @@ func (p *program) definitionOf(c *cli.Context, name string) (definition, error) 
 	if d.settings.EnvFiles, err = mapping(verb, "map-env-file", "ARN=PATH", c.StringSlice("map-env-file"), absolute); err != nil {
 		return d, err
 	}
-	d.settings.Secrets, err = mapping(verb, "map-secret", "ARN=SOURCE", c.StringSlice("map-secret"), secretSource)
+	if d.settings.Secrets, err = mapping(verb, "map-secret", "ARN=SOURCE", c.StringSlice("map-secret"), secretSource); err != nil {
+		return d, err
+	}
+	d.settings.KnownSecrets, err = p.knownSecrets(c)
 	return d, err
 }
 

@@ -39,6 +39,10 @@ type Config struct {
 	// TaskCleanupWait is never or a duration: how long a task is kept after it has stopped.
 	TaskCleanupWait string
 
+	// MapSecretFile is the absolute path of a file that says where secrets of AWS are
+	// kept on this host; empty: none.
+	MapSecretFile string
+
 	// What all tasks of the user share: see internal/agent, which reads these through
 	// Settings.Getenv.
 	BudgetCPU, BudgetMemory, ReservedMemory, ReservedPorts, QueueOvertake string
@@ -150,6 +154,11 @@ var keys = []Key{
 		Name: "log-level", Default: "warn", Values: []string{"debug", "info", "warn", "error"},
 		Help:  "how much to say on stderr; an agent says info unless told otherwise",
 		field: func(c *Config) *string { return &c.LogLevel },
+	},
+	{
+		Name: "map-secret-file", Path: true, Rare: true,
+		Help:  "a file of lines ARN=SOURCE that say where secrets of AWS are kept here, as --map-secret does for one task",
+		field: func(c *Config) *string { return &c.MapSecretFile },
 	},
 	{
 		Name: "metadata", Default: "on", Values: []string{"on", "off"}, Rare: true,

@@ -20,6 +20,9 @@ type Settings struct {
 	// JSON key; or a key is a whole valueFrom with a JSON key, and the source is
 	// that member's value.
 	Secrets map[string]string
+	// KnownSecrets are like Secrets, for any task: Secrets go before them, and this
+	// document need not have use for them.
+	KnownSecrets map[string]string
 	// EnvFiles are paths of this host, by the ARNs of environment files on S3.
 	EnvFiles map[string]string
 	// Override is what a run changes; nil for nothing.
@@ -43,13 +46,18 @@ func (p *parser) source(v SecretValue) SecretValue {
 	if v.Source != "" {
 		return v
 	}
-	if source, ok := s.Secrets[v.ValueFrom]; ok && v.ValueFrom != v.ID {
-		p.used["secret "+v.ValueFrom] = true
-		v.Source, v.JSONKey = source, ""
-		return v
+	for _, sources := range []map[string]string{s.Secrets, s.KnownSecrets} {
+		if source, ok := sources[v.ValueFrom]; ok && v.ValueFrom != v.ID {
+			p.used["secret "+v.ValueFrom] = true
+			v.Source, v.JSONKey = source, ""
+			return v
+		}
+		p.used["secret "+v.ID] = true
+		if source, ok := sources[v.ID]; ok {
+			v.Source = source
+			return v
+		}
 	}
-	p.used["secret "+v.ID] = true
-	v.Source = s.Secrets[v.ID]
 	return v
 }
 

@@ -112,6 +112,24 @@ func TestSettingsWithoutUseAreNamed(t *testing.T) {
 	}
 }
 
+func TestKnownSecretsComeAfterThoseOfTheLine(t *testing.T) {
+	t.Parallel()
+	const arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:db-AbCdEf"
+	src := []byte(minimal("", `"secrets": [{"name": "A", "valueFrom": "`+arn+`:user::"}, {"name": "B", "valueFrom": "/b"}, {"name": "C", "valueFrom": "/c"}],`))
+	s := Settings{Secrets: map[string]string{"/b": "env:LINE"}, KnownSecrets: map[string]string{arn: "podman:db", "/b": "env:KNOWN", "/other": "env:OTHER"}}
+	task, report, err := s.Parse("f", src)
+	if err != nil || len(report.Warnings) > 0 || len(report.Needs) != 1 || !strings.Contains(report.Needs[0].Fix, "--map-secret /c=") {
+		t.Fatal(report, err)
+	}
+	var got []string
+	for _, secret := range task.Containers[0].Secrets {
+		got = append(got, secret.Source+" "+secret.JSONKey)
+	}
+	if diff := cmp.Diff([]string{"podman:db user", "env:LINE ", " "}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestSecretValues(t *testing.T) {
 	t.Parallel()
 	const arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:db-AbCdEf"

@@ -143,3 +143,17 @@ func TestImageForAnotherArchitectureIsRefused(t *testing.T) {
 	more = obj{"runtimePlatform": obj{"operatingSystemFamily": "LINUX", "cpuArchitecture": "X86_64"}}
 	b.want(0, "run", "--quiet", b.write(def{More: more, Containers: []ctr{{Name: "app", Command: words("exit 0")}}}))
 }
+
+// Names of secrets on AWS are mapped once, in the configuration, and the definitions
+// stay as they are.
+func TestSecretsAreMappedByConfiguration(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.secretFile("database", `{"user": "plum"}`)
+	const arn = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:db-AbCdEf"
+	b.env = append(b.env, "PODTASK_MAP_SECRET_FILE="+b.file("secrets.map", "# of production\n"+arn+"=file:database\n/shop/other=env:NOBODY_HAS_THIS\n"))
+	d := b.define(ctr{Name: "app", Command: words("env DB_USER"), More: obj{"secrets": []obj{{"name": "DB_USER", "valueFrom": arn + ":user::"}}}})
+	if got := b.want(0, "run", "--quiet", "--rm", d).out; got != "app | DB_USER=plum\n" {
+		t.Errorf("it printed %q", got)
+	}
+}
