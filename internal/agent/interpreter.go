@@ -233,14 +233,14 @@ func halt(ctx context.Context, podman Engine, s lifecycle.State) error {
 	if err := podman.StopPod(ctx, podName(s), s.ID); err != nil {
 		return err
 	}
-	awaitRelease(ctx, s.Sandbox.Ports)
+	awaitRelease(ctx, s.Ports())
 	return removeSecrets(ctx, podman, s)
 }
 
 // portRelease bounds the wait for host ports, which somebody else may have by then.
 const portRelease = 3 * time.Second
 
-// awaitRelease waits until the host ports of a pod that has stopped are free: Podman
+// awaitRelease waits until the host ports of a task that has stopped are free: Podman
 // says so a moment before pasta lets go of them (5.x), and who runs the task again
 // then is to have them.
 func awaitRelease(ctx context.Context, ports []taskdef.Port) {

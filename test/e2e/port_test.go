@@ -118,8 +118,9 @@ func TestPortInUseIsRefusedBeforeAnythingIsMade(t *testing.T) {
 	}
 }
 
-// ports is a task that serves port 8080 of both protocols, and a range.
-func (b *box) ports(fixed int) (path string) {
+// ports is a task that serves port 8080 of both protocols, and a range; with others in it
+// that is done by the container, not by the pod.
+func (b *box) ports(fixed int, others ...ctr) (path string) {
 	mappings := []obj{
 		{"containerPort": 8080}, {"containerPort": 8080, "hostPort": fixed},
 		{"containerPort": 8080, "protocol": "udp"}, {"containerPort": 8080, "hostPort": fixed, "protocol": "udp"},
@@ -128,11 +129,11 @@ func (b *box) ports(fixed int) (path string) {
 	if netns.HasIPv6() { // without, pasta does not forward IPv6
 		mappings = append(mappings, obj{"containerPort": 8080, "x-podtask": obj{"hostIP": "::1"}})
 	}
-	return b.define(ctr{
+	return b.define(append([]ctr{{
 		Name: "web", Command: words("serve 8080 -- echo 8080 -- echo 9000 -- echo 9001 -- echo 9002 -- write /tmp/ready"), Restart: restarts(0),
 		Environment: []envVar{{"GREETING", "hello from " + b.family}}, Health: healthyIf("exists /tmp/ready"), StopTimeout: 2,
 		More: obj{"portMappings": mappings},
-	})
+	}}, others...)...)
 }
 
 // askPorts asks each port of the task ports and returns what "protocol host port" there
@@ -205,23 +206,34 @@ func wantFree(t *testing.T, port int) {
 // killed and restarted as well, and keeps its ports.
 func TestPortsComeBack(t *testing.T) {
 	t.Parallel()
-	b := newBox(t)
-	fixed := freePort(t)
-	path := b.ports(fixed)
+	for publisher, others := range map[string][]ctr{
+		"pod": nil, "container": {{Name: "other", Command: words("sleep forever"), StopTimeout: 1}},
+	} {
+		t.Run("of a "+publisher, func(t *testing.T) {
+			t.Parallel()
+			b := newBox(t)
+			b.comeBack(others)
+		})
+	}
+}
+
+func (b *box) comeBack(others []ctr) {
+	fixed := freePort(b.t)
+	path := b.ports(fixed, others...)
 	for range portRounds {
 		id := b.detach("--replace", "--name", b.family, "--wait=healthy", path)
 		b.askPorts(id)
 		b.want(0, "stop", id)
-		wantFree(t, fixed)
+		wantFree(b.t, fixed)
 	}
 	id := b.detach("--replace", "--name", b.family, "--wait=healthy", path)
 	before := b.askPorts(id)
 	for n := range portKills {
 		b.podman("kill", b.inspect(id).Containers[0].RuntimeID)
-		eventually(t, "the restart", func() bool { return b.inspect(id).Containers[0].RestartCount == n+1 })
-		eventually(t, "the server", func() bool { return ask(fmt.Sprintf("http://127.0.0.1:%d/", fixed)) == "yes" })
+		eventually(b.t, "the restart", func() bool { return b.inspect(id).Containers[0].RestartCount == n+1 })
+		eventually(b.t, "the server", func() bool { return ask(fmt.Sprintf("http://127.0.0.1:%d/", fixed)) == "yes" })
 		if after := b.askPorts(id); !slices.Equal(before, after) {
-			t.Fatalf("after restart %d the ports are %v, before %v", n+1, after, before)
+			b.t.Fatalf("after restart %d the ports are %v, before %v", n+1, after, before)
 		}
 	}
 }
