@@ -157,3 +157,25 @@ func TestSecretsAreMappedByConfiguration(t *testing.T) {
 		t.Errorf("it printed %q", got)
 	}
 }
+
+// The usual form of a health check: a line for the container's shell, with its
+// variables and quotes.
+func TestHealthCheckIsALineForTheShell(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	image, _ := b.push("shell:1", shellImage(t))
+	shell := func(line string) *check { return &check{Command: []string{"CMD-SHELL", line}, Interval: 5, Retries: 1} }
+	id := b.detach(b.define(
+		ctr{
+			Name: "app", Image: image, Command: words("write /tmp/up -- sleep forever"), StopTimeout: 1, Environment: []envVar{{"GREETING", "hello there"}},
+			Health: shell(`[ "$GREETING" = 'hello there' ] && cat /tmp/up > /dev/null || exit 1`),
+		},
+		ctr{Name: "ill", Image: image, Essential: optional, Command: words("sleep forever"), StopTimeout: 1, Health: shell("cat /nowhere || exit 1")},
+		ctr{Name: "next", Image: image, Essential: optional, DependsOn: []on{{"app", "HEALTHY"}}, Command: words("print ran")},
+	))
+	b.await("next STOPPED")
+	b.wantLines(id, "next", "ran")
+	b.await("ill UNHEALTHY")
+	b.want(0, "stop", id)
+	inOrder(t, b.events(), "app HEALTHY", "next RUNNING")
+}
