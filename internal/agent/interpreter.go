@@ -41,42 +41,6 @@ func (h *Host) deadline(e lifecycle.Effect) time.Duration {
 	}
 }
 
-// opID returns the ID of an effect.
-func opID(e lifecycle.Effect) lifecycle.OpID {
-	switch e := e.(type) {
-	case lifecycle.AdmitTask:
-		return e.ID
-	case lifecycle.ReleaseTask:
-		return e.ID
-	case lifecycle.PrepareSandbox:
-		return e.ID
-	case lifecycle.InspectSandbox:
-		return e.ID
-	case lifecycle.HaltSandbox:
-		return e.ID
-	case lifecycle.RemoveSandbox:
-		return e.ID
-	case lifecycle.ResolveImage:
-		return e.ID
-	case lifecycle.PullImage:
-		return e.ID
-	case lifecycle.CreateContainer:
-		return e.ID
-	case lifecycle.StartContainer:
-		return e.ID
-	case lifecycle.StopContainer:
-		return e.ID
-	case lifecycle.InspectContainer:
-		return e.ID
-	case lifecycle.ProbeContainer:
-		return e.ID
-	case lifecycle.CancelOp:
-		return e.ID
-	default:
-		panic(fmt.Sprintf("agent: unknown effect %T", e))
-	}
-}
-
 // Do does what an effect asks for, in the state it came with, and answers. It is
 // synchronous and safe for concurrent use; CancelOp is the driver's own business.
 // Every effect may be repeated. It decides nothing that Step could decide.
@@ -84,7 +48,7 @@ func (h *Host) Do(ctx context.Context, s lifecycle.State, e lifecycle.Effect) li
 	ctx, cancel := context.WithTimeout(ctx, h.deadline(e))
 	defer cancel()
 	result, err := h.act(ctx, s, e)
-	return lifecycle.OpFinished{ID: opID(e), Failure: failure(err), Result: result}
+	return lifecycle.OpFinished{ID: e.Op(), Failure: failure(err), Result: result}
 }
 
 func (h *Host) act(ctx context.Context, s lifecycle.State, e lifecycle.Effect) (lifecycle.Result, error) {

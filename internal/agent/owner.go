@@ -331,14 +331,15 @@ func (r *run) publish(ctx context.Context, s lifecycle.State) {
 
 // begin starts an effect.
 func (r *run) begin(s lifecycle.State, e lifecycle.Effect) {
-	if c, ok := e.(lifecycle.CancelOp); ok {
-		if cancel := r.ops[c.ID]; cancel != nil {
+	switch e.(type) {
+	case lifecycle.CancelOp:
+		if cancel := r.ops[e.Op()]; cancel != nil {
 			cancel()
 		}
 		return
 	}
 	ctx, cancel := context.WithCancel(r.ctx)
-	r.ops[opID(e)] = cancel
+	r.ops[e.Op()] = cancel
 	r.wg.Go(func() {
 		defer cancel()
 		began := time.Now()

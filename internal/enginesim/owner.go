@@ -297,41 +297,7 @@ func (w *world) begin(o *owner, s lifecycle.State, e lifecycle.Effect) {
 		}
 		return
 	}
-	o.flights = append(o.flights, &flight{effect: e, state: s, id: idOf(e)})
-}
-
-// idOf reads the ID that every effect has.
-func idOf(e lifecycle.Effect) lifecycle.OpID {
-	switch e := e.(type) {
-	case lifecycle.AdmitTask:
-		return e.ID
-	case lifecycle.ReleaseTask:
-		return e.ID
-	case lifecycle.PrepareSandbox:
-		return e.ID
-	case lifecycle.InspectSandbox:
-		return e.ID
-	case lifecycle.HaltSandbox:
-		return e.ID
-	case lifecycle.RemoveSandbox:
-		return e.ID
-	case lifecycle.ResolveImage:
-		return e.ID
-	case lifecycle.PullImage:
-		return e.ID
-	case lifecycle.CreateContainer:
-		return e.ID
-	case lifecycle.StartContainer:
-		return e.ID
-	case lifecycle.StopContainer:
-		return e.ID
-	case lifecycle.InspectContainer:
-		return e.ID
-	case lifecycle.ProbeContainer:
-		return e.ID
-	default:
-		panic(fmt.Sprintf("enginesim: unknown effect %T", e))
-	}
+	o.flights = append(o.flights, &flight{effect: e, state: s, id: e.Op()})
 }
 
 // watch keeps one wait for each container that is thought to run.

@@ -5,7 +5,11 @@ import "time"
 // Effect is a request that goes out. The set is closed and every effect is a
 // comparable value; what it needs beyond its fields is in the State it came with.
 // Each effect may be repeated: finding its work already done is success.
-type Effect interface{ effect() }
+type Effect interface {
+	// Op is the operation that the effect begins, or gives up.
+	Op() OpID
+	effect()
+}
 
 // AdmitTask asks for the task's share of the host: cpu, memory and ports, all or
 // nothing. It never waits: "not yet" is an answer, and the driver delivers
@@ -84,6 +88,21 @@ type ProbeContainer struct {
 
 // CancelOp asks that the operation ID be given up. The operation still answers.
 type CancelOp struct{ ID OpID }
+
+func (e AdmitTask) Op() OpID        { return e.ID }
+func (e ReleaseTask) Op() OpID      { return e.ID }
+func (e PrepareSandbox) Op() OpID   { return e.ID }
+func (e InspectSandbox) Op() OpID   { return e.ID }
+func (e HaltSandbox) Op() OpID      { return e.ID }
+func (e RemoveSandbox) Op() OpID    { return e.ID }
+func (e ResolveImage) Op() OpID     { return e.ID }
+func (e PullImage) Op() OpID        { return e.ID }
+func (e CreateContainer) Op() OpID  { return e.ID }
+func (e StartContainer) Op() OpID   { return e.ID }
+func (e StopContainer) Op() OpID    { return e.ID }
+func (e InspectContainer) Op() OpID { return e.ID }
+func (e ProbeContainer) Op() OpID   { return e.ID }
+func (e CancelOp) Op() OpID         { return e.ID }
 
 func (AdmitTask) effect()        {}
 func (ReleaseTask) effect()      {}
