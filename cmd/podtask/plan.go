@@ -107,6 +107,8 @@ type plan struct {
 	Ports       []planPort        `json:"ports"`
 	Mounts      []planMount       `json:"mounts"`
 	Secrets     []planSecret      `json:"secrets"`
+	Ulimits     []planUlimit      `json:"ulimits,omitempty"`
+	EnvFiles    []planEnvFile     `json:"environmentFiles,omitempty"`
 	ExtraHosts  []taskdef.Host    `json:"extraHosts,omitempty"`
 	Warnings    []taskdef.Problem `json:"warnings"`
 	Needs       []taskdef.Problem `json:"needs"`
@@ -129,9 +131,13 @@ type planContainer struct {
 	CPULimit          float64 `json:"cpuLimit,omitempty"`
 	Memory            int64   `json:"memory,omitempty"`
 	MemoryReservation int64   `json:"memoryReservation,omitempty"`
-	HealthCheck       bool    `json:"healthCheck,omitempty"`
-	Restart           bool    `json:"restart,omitempty"`
-	StopSeconds       float64 `json:"stopSeconds"`
+	// MaxSwap is bytes besides Memory; null where the host decides.
+	MaxSwap *int64 `json:"maxSwap,omitempty"`
+	// SharedMemory is the size of /dev/shm in bytes; 0 means the engine's default.
+	SharedMemory int64   `json:"sharedMemory,omitempty"`
+	HealthCheck  bool    `json:"healthCheck,omitempty"`
+	Restart      bool    `json:"restart,omitempty"`
+	StopSeconds  float64 `json:"stopSeconds"`
 }
 
 type planCondition struct {
@@ -158,6 +164,7 @@ type planMount struct {
 	Volume    string `json:"volume,omitempty"`
 	Source    string `json:"source,omitempty"` // a path of the host
 	ReadOnly  bool   `json:"readOnly,omitempty"`
+	Size      int64  `json:"size,omitempty"` // bytes of a tmpfs
 }
 
 // planSecret is a secret that a container gets, and where from.
@@ -165,8 +172,10 @@ type planSecret struct {
 	Container string `json:"container"`
 	Variable  string `json:"variable,omitempty"`
 	Path      string `json:"path,omitempty"`
-	Source    string `json:"source,omitempty"`
-	JSONKey   string `json:"jsonKey,omitempty"`
+	// Login: it is for the registry of the container's image.
+	Login   bool   `json:"login,omitempty"`
+	Source  string `json:"source,omitempty"`
+	JSONKey string `json:"jsonKey,omitempty"`
 }
 
 // makePlan is pure.
@@ -186,6 +195,7 @@ func makePlan(t taskdef.Task, f finding) plan {
 		pl.addContainer(t, c)
 		pl.addMounts(t, i)
 		pl.addSecrets(c)
+		pl.addKernel(c)
 		for _, p := range c.Ports {
 			pl.Ports = append(pl.Ports, planPort{c.Name, p.ContainerPort, p.ContainerPortEnd, p.Protocol, p.HostIP, p.HostPort, p.Name})
 		}
@@ -207,6 +217,7 @@ func (pl *plan) addContainer(t taskdef.Task, c taskdef.Container) {
 	pc := planContainer{
 		Name: c.Name, Image: c.Image, Essential: c.Essential,
 		CPUShares: c.CPU, CPULimit: c.Extensions.CPULimit, Memory: c.Memory, MemoryReservation: c.MemoryReservation,
+		MaxSwap: c.Linux.MaxSwap, SharedMemory: c.Linux.ShmSize,
 		HealthCheck: c.HealthCheck != nil, Restart: c.Restart != nil, StopSeconds: c.StopTimeout.Seconds(),
 	}
 	for _, d := range c.DependsOn {
@@ -219,10 +230,10 @@ func (pl *plan) addMounts(t taskdef.Task, i int) {
 	c := t.Containers[i]
 	for _, m := range t.Mounts(i) {
 		v, _ := t.Volume(m.Volume)
-		pl.Mounts = append(pl.Mounts, planMount{c.Name, m.Path, string(v.Kind), v.Name, v.HostPath, m.ReadOnly})
+		pl.Mounts = append(pl.Mounts, planMount{Container: c.Name, Path: m.Path, Kind: string(v.Kind), Volume: v.Name, Source: v.HostPath, ReadOnly: m.ReadOnly})
 	}
 	for _, m := range c.Linux.Tmpfs {
-		pl.Mounts = append(pl.Mounts, planMount{Container: c.Name, Path: m.Path, Kind: "tmpfs"})
+		pl.Mounts = append(pl.Mounts, planMount{Container: c.Name, Path: m.Path, Kind: "tmpfs", Size: m.Size})
 	}
 }
 

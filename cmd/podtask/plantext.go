@@ -17,9 +17,11 @@ func (pl plan) writeText(w io.Writer, on colours) error {
 	t.line(on.paint(bold, "TASK "+pl.Family) + "   " + pl.summary())
 	t.section("START", pl.startRows())
 	t.section("LIMITS", pl.limitRows())
+	t.section("ULIMITS", pl.ulimitRows())
 	t.section("SLICE", pl.sliceRows())
 	t.section("PORTS", pl.portRows())
 	t.section("MOUNTS", pl.mountRows())
+	t.section("ENVIRONMENT FILES", pl.envFileRows())
 	t.section("SECRETS", pl.secretRows())
 	t.section("STOP", pl.stopRows())
 	t.problems("WARNINGS", pl.Warnings)
@@ -123,7 +125,7 @@ func (pl plan) notes(c planContainer) string {
 }
 
 func (pl plan) limitRows() [][]string {
-	rows := [][]string{{"", "CPU LIMIT", "CPU SHARE", "MEMORY LIMIT", "RESERVED"}}
+	rows := [][]string{{"", "CPU LIMIT", "CPU SHARE", "MEMORY LIMIT", "RESERVED", "SWAP"}}
 	for _, c := range pl.Containers {
 		if c.CPUShares == 0 && c.CPULimit == 0 && c.Memory == 0 && c.MemoryReservation == 0 {
 			continue
@@ -132,7 +134,7 @@ func (pl plan) limitRows() [][]string {
 		if c.CPUShares > 0 {
 			share = strconv.FormatInt(c.CPUShares, 10)
 		}
-		rows = append(rows, []string{c.Name, vcpu(c.CPULimit), share, size(c.Memory), size(c.MemoryReservation)})
+		rows = append(rows, []string{c.Name, vcpu(c.CPULimit), share, size(c.Memory), size(c.MemoryReservation), c.swap()})
 	}
 	if len(rows) == 1 {
 		return nil
@@ -158,6 +160,17 @@ func (pl plan) sliceRows() [][]string {
 		rows = append(rows, []string{fmt.Sprintf("%s=%d", p.Name, value), words})
 	}
 	return rows
+}
+
+// swap is what the container may have besides its memory; "-" is the host's setting.
+func (c planContainer) swap() string {
+	switch {
+	case c.MaxSwap == nil:
+		return "-"
+	case *c.MaxSwap == 0:
+		return "none"
+	}
+	return size(*c.MaxSwap)
 }
 
 func vcpu(v float64) string {
@@ -187,7 +200,7 @@ func (pl plan) mountRows() [][]string {
 	for _, m := range pl.Mounts {
 		from := map[string]string{
 			"bind": "path " + m.Source, "task": "volume " + m.Volume + ", removed with the task", "shared": "volume " + m.Volume + ", kept",
-			"remote": "volume " + m.Volume + ", not mapped yet", "tmpfs": "memory",
+			"remote": "volume " + m.Volume + ", not mapped yet", "tmpfs": "memory, " + size(m.Size),
 		}[m.Kind]
 		mode := ""
 		if m.ReadOnly {
@@ -202,7 +215,10 @@ func (pl plan) secretRows() [][]string {
 	var rows [][]string
 	for _, s := range pl.Secrets {
 		to, from := "$"+s.Variable, s.Source
-		if s.Variable == "" {
+		switch {
+		case s.Login:
+			to = "login of the registry"
+		case s.Variable == "":
 			to = s.Path
 		}
 		if from == "" {
