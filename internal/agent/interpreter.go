@@ -132,7 +132,7 @@ func (h *Host) prepare(ctx context.Context, podman Engine, s lifecycle.State) (l
 	defer stop()
 	pod, err := podman.EnsurePod(answered, spec)
 	if err != nil {
-		return lifecycle.Result{}, namePortHolder(err, spec.Ports)
+		return lifecycle.Result{}, h.namePortHolder(err, s.ID, spec.Ports)
 	}
 	infra := lifecycle.Observed{Presence: lifecycle.Running, ID: pod.InfraID, StartedAt: pod.StartedAt}
 	return lifecycle.Result{PodID: pod.ID, Slice: spec.CgroupParent, Ports: boundPorts(pod.Ports), Seen: infra}, nil
@@ -150,7 +150,7 @@ func boundPorts(ports []libpod.Port) (out []taskdef.Port) {
 func (h *Host) start(ctx context.Context, podman Engine, s lifecycle.State, e lifecycle.StartContainer) (lifecycle.Result, error) {
 	h.resetScope(ctx, s, e.Index)
 	if err := podman.StartContainer(ctx, containerName(s, e.Index)); err != nil {
-		return lifecycle.Result{}, unbound(ctx, podman, s, e, err)
+		return lifecycle.Result{}, h.unbound(ctx, podman, s, e, err)
 	}
 	r, err := h.inspect(ctx, podman, s, e.Index)
 	if err == nil && r.Seen.Presence == lifecycle.Running {
@@ -163,7 +163,7 @@ func (h *Host) start(ctx context.Context, podman Engine, s lifecycle.State, e li
 // other errors it leaves as they are. A port that was chosen when the container was
 // made may be somebody else's by now: then it is made again, with another choice. At a
 // restart it may still be the run's before.
-func unbound(ctx context.Context, podman Engine, s lifecycle.State, e lifecycle.StartContainer, err error) error {
+func (h *Host) unbound(ctx context.Context, podman Engine, s lifecycle.State, e lifecycle.StartContainer, err error) error {
 	if !errors.Is(err, libpod.PortInUse) {
 		return err
 	}
@@ -178,7 +178,7 @@ func unbound(ctx context.Context, podman Engine, s lifecycle.State, e lifecycle.
 		return &passingError{err}
 	}
 	ports, _ := publish(wanted)
-	return namePortHolder(err, ports)
+	return h.namePortHolder(err, s.ID, ports)
 }
 
 // podLinger is how long an answer about a pod is waited for that is not wanted any more.
@@ -326,16 +326,3 @@ func (h *Host) inspect(ctx context.Context, podman Engine, s lifecycle.State, i 
 
 // errRemoving passes: Podman is about to remove the container.
 var errRemoving = &libpod.Error{Op: "inspect container", Class: libpod.Temporary, Cause: "it is being removed"}
-
-// namePortHolder adds to an error about a port in use who uses it.
-func namePortHolder(err error, ports []libpod.Port) error {
-	if !errors.Is(err, libpod.PortInUse) {
-		return err
-	}
-	for _, p := range ports {
-		if holder, found := netns.FindHolder(p.Protocol, p.HostPort); found && p.HostPort != 0 {
-			return fmt.Errorf("%w: port %d is held by %s", err, p.HostPort, holder)
-		}
-	}
-	return err
-}

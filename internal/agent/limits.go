@@ -43,7 +43,7 @@ func (h *Host) Preflight(ctx context.Context, t taskdef.Task, o lifecycle.Option
 	if _, err := netns.MakePlan(wantedPorts(t), netns.Host{
 		UnprivilegedStart: netns.UnprivilegedStart(), Free: netns.FreePort, Taken: h.portIsTaken(),
 	}); err != nil {
-		errs = append(errs, nameHolders(err, wantedPorts(t)))
+		errs = append(errs, h.nameHolders(err, wantedPorts(t)))
 	}
 	errs = append(errs, checkHost(t))
 	if err == nil {
@@ -80,21 +80,6 @@ func (h *Host) withDefaults(o lifecycle.Options) lifecycle.Options {
 		o.Quota.TasksMax = DefaultTasksMax
 	}
 	return o
-}
-
-// nameHolders adds to the problems with host ports who has them.
-func nameHolders(err error, ports []netns.Port) error {
-	var plan *netns.PlanError
-	if !errors.As(err, &plan) {
-		return err
-	}
-	for i, problem := range plan.Problems {
-		p := ports[problem.Index]
-		if holder, found := netns.FindHolder(p.Protocol, p.HostPort); found && p.HostPort != 0 {
-			plan.Problems[i].Message += fmt.Sprintf("; %s has it", holder)
-		}
-	}
-	return err
 }
 
 // LimitsError says that the task has limits which this host cannot apply.

@@ -118,6 +118,23 @@ func TestPortInUseIsRefusedBeforeAnythingIsMade(t *testing.T) {
 	}
 }
 
+// A port that was chosen for a task is nobody's by any definition: who asks for it is told
+// whose it is.
+func TestPortThatAnotherTaskGotNamesTheTask(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	for name, others := range map[string][]ctr{"pod": nil, "container": {{Name: "other", Command: words("sleep forever"), StopTimeout: 1}}} {
+		cs := append([]ctr{{Name: "web", Command: words("serve 8080"), Ports: []port{{Container: 8080}}, StopTimeout: 1}}, others...)
+		id := b.detach("--wait=running", "--name", b.family+"-"+name, b.define(cs...))
+		taken := b.inspect(id).Ports[0].HostPort
+		r := b.want(125, "run", b.web(port{Container: 8080, Host: taken}))
+		if want := fmt.Sprintf("task %s-%s (%s) has it", b.family, name, id[:12]); !strings.Contains(r.err, want) {
+			t.Errorf("the error does not say %q: %s", want, r.err)
+		}
+		b.want(0, "stop", id)
+	}
+}
+
 // ports is a task that serves port 8080 of both protocols, and a range; with others in it
 // that is done by the container, not by the pod.
 func (b *box) ports(fixed int, others ...ctr) (path string) {

@@ -1,0 +1,64 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/podtask/podtask/pkg/libpod"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/netns"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// portHolder says who has a host port: another task than that with the id, by what the
+// records say, else a process, as far as the system tells. Empty for nobody.
+func (h *Host) portHolder(id, protocol string, port uint16) string {
+	if port == 0 {
+		return ""
+	}
+	states, _ := h.States()
+	for _, s := range states {
+		bound := func(p taskdef.Port) bool { return p.HostPort == port && p.Protocol == protocol }
+		if s.ID == id || s.Status() == lifecycle.StatusStopped || !slices.ContainsFunc(s.Ports(), bound) {
+			continue
+		}
+		if s.Name == "" {
+			return "task " + s.ID[:12]
+		}
+		return fmt.Sprintf("task %s (%s)", s.Name, s.ID[:12])
+	}
+	if holder, found := netns.FindHolder(protocol, port); found {
+		return holder.String()
+	}
+	return ""
+}
+
+// nameHolders adds to the problems with host ports who has them.
+func (h *Host) nameHolders(err error, ports []netns.Port) error {
+	var plan *netns.PlanError
+	if !errors.As(err, &plan) {
+		return err
+	}
+	for i, problem := range plan.Problems {
+		p := ports[problem.Index]
+		if holder := h.portHolder("", p.Protocol, p.HostPort); holder != "" {
+			plan.Problems[i].Message += fmt.Sprintf("; %s has it", holder)
+		}
+	}
+	return err
+}
+
+// namePortHolder adds to an error about a port in use, of the task with the id, who uses
+// it.
+func (h *Host) namePortHolder(err error, id string, ports []libpod.Port) error {
+	if !errors.Is(err, libpod.PortInUse) {
+		return err
+	}
+	for _, p := range ports {
+		if holder := h.portHolder(id, p.Protocol, p.HostPort); holder != "" {
+			return fmt.Errorf("%w: port %d is held by %s", err, p.HostPort, holder)
+		}
+	}
+	return err
+}
