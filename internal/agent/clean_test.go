@@ -259,6 +259,7 @@ func TestCleanupComesAgainWhileATaskRuns(t *testing.T) {
 		for _, name := range []string{"a", "b"} {
 			pullAs(t, h, p, name, name+":1")
 			<-time.After(h.policy.MinAge + 2*h.policy.Interval)
+			synctest.Wait()
 			if p.names() != "" {
 				t.Errorf("there is %s", p.names())
 			}

@@ -416,12 +416,34 @@ func TestImagePolicyNamesAllMistakes(t *testing.T) {
 	}
 }
 
-// hanging is a registry that never says what is in an image.
-type hanging struct{ enginetest.Registry }
+// silent is a registry that never says what is in an image.
+type silent struct{ enginetest.Registry }
 
-func (hanging) Describe(ctx context.Context, _ string, _ images.Login, _ images.Platform) (images.Description, error) {
+func (silent) Describe(ctx context.Context, _ string, _ images.Login, _ images.Platform) (images.Description, error) {
 	<-ctx.Done()
 	return images.Description{}, ctx.Err()
+}
+
+// hanging is a registry that never says anything.
+type hanging struct{ enginetest.Registry }
+
+func (hanging) Resolve(ctx context.Context, ref string, _ images.Login) (images.Resolution, error) {
+	<-ctx.Done()
+	return images.Resolution{}, &images.Error{Class: images.Timeout, Ref: ref, Message: "it did not answer in time"}
+}
+
+// ECS: ManifestPullTimeout.
+func TestRegistryThatHangsIsGivenUpAfterAMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t)
+		s.reg = hanging{s.podman.Registry()}
+		st, begun := s.state(app, lifecycle.PullAlways, nil), time.Now()
+		got := s.host().Do(t.Context(), st, lifecycle.ResolveImage{ID: 1, Ref: app})
+		if lasted := time.Since(begun); got.Failure.Class != lifecycle.Timeout || lasted != time.Minute {
+			t.Errorf("%+v after %v", got.Failure, lasted)
+		}
+	})
 }
 
 // Whether an image is for this machine is asked as a courtesy: where the registry
@@ -431,7 +453,7 @@ func TestRegistryThatDoesNotTellThePlatformIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
 		s.podman.Push(app, enginetest.Image{})
-		s.reg = hanging{s.podman.Registry()}
+		s.reg = silent{s.podman.Registry()}
 		if _, got := s.bring(s.host(), s.state(app, lifecycle.PullAlways, nil)); got.Failure.Class != lifecycle.OK {
 			t.Errorf("%+v", got)
 		}
