@@ -161,7 +161,7 @@ func (h *Host) pull(ctx context.Context, podman Engine, s lifecycle.State, e lif
 		err = fmt.Errorf("pull %s: not done after %v, which is the most it may take (pull-timeout); check the network and the registry: %w", e.Ref, h.policy.PullLimit, ctx.Err())
 	}
 	if s.Options.Pull == lifecycle.PullDefault && (late || ctx.Err() == nil) && !distrusted(err) {
-		if image, localErr := localCopy(ctx, podman, ref); localErr == nil {
+		if image, localErr := localCopy(ctx, podman, ref); localErr == nil && suits(image, ref, platform(s.Task)) == nil {
 			h.log.Warn("image could not be pulled, the local copy is used", "image", e.Ref, "error", err)
 			return lifecycle.Result{ImageID: image.ID, Source: lifecycle.SourceCache, Digest: localDigest(ref, image)}, nil
 		}

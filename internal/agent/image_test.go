@@ -322,6 +322,29 @@ func TestWrongPlatformIsRefusedBeforeThePull(t *testing.T) {
 	}
 }
 
+// An image that is there already is held to the platform as one that is to be pulled.
+func TestLocalImageForAnotherPlatformIsNotUsed(t *testing.T) {
+	t.Parallel()
+	for _, behaviour := range []lifecycle.PullBehavior{lifecycle.PullNever, lifecycle.PullDefault, lifecycle.PullAlways, lifecycle.PullPreferCached} {
+		s := newStore(t)
+		s.podman.Load(app, enginetest.Image{Arch: "s390x"})
+		s.podman.Push(app, enginetest.Image{Salt: "new"})
+		s.podman.Fail(func(c enginetest.Call) enginetest.Fault {
+			if c.Op == "pull" {
+				return enginetest.Fault{Moment: enginetest.Before, Class: libpod.Denied}
+			}
+			return enginetest.Fault{}
+		})
+		_, got := s.bring(s.host(), s.state(app, behaviour, nil))
+		if got.Failure.Class != lifecycle.Permanent {
+			t.Errorf("%v: %+v", behaviour, got)
+		}
+		if said := got.Failure.Message; behaviour == lifecycle.PullNever && (!strings.Contains(said, "linux/s390x") || !strings.Contains(said, images.Here().String())) {
+			t.Errorf("it says %s", said)
+		}
+	}
+}
+
 func TestRepositoryCredentials(t *testing.T) {
 	t.Parallel()
 	const secret = `{"username":"alice","password":"hunter2-marked"}`

@@ -65,10 +65,13 @@ func (h *Host) fetch(ctx context.Context, podman Engine, j job) (fetched, error)
 		defer lock.Unlock()
 		if j.pinned || j.local || j.never {
 			image, err := podman.Image(ctx, j.target)
-			if err == nil {
+			wrong := suits(image, j.ref, j.platform)
+			switch {
+			case err == nil && wrong == nil:
 				return fetched{id: image.ID}, h.found(j, image)
-			}
-			if !errors.Is(err, libpod.NotFound) {
+			case err == nil && j.never:
+				return fetched{}, wrong
+			case err != nil && !errors.Is(err, libpod.NotFound):
 				return fetched{}, err
 			}
 		}
@@ -78,6 +81,16 @@ func (h *Host) fetch(ctx context.Context, podman Engine, j job) (fetched, error)
 		id, err := h.pullNow(ctx, podman, j)
 		return fetched{id, true}, err
 	})
+}
+
+// suits refuses an image in local storage that is made for another platform than is
+// wanted: under the digest of an index there may be one for each.
+func suits(image libpod.Image, ref images.Ref, want images.Platform) error {
+	made := images.Platform{OS: image.OS, Architecture: image.Arch}
+	if made.OS == "" || made.Architecture == "" || made.OS == want.OS && made.Architecture == want.Architecture {
+		return nil
+	}
+	return images.Description{Resolution: images.Resolution{Reference: ref.String()}, Variants: []images.Variant{{Platform: made}}}.Check(want)
 }
 
 // found notes that what is wanted is here. The caller holds the target's lock.

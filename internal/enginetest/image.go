@@ -21,6 +21,8 @@ type Image struct {
 	Volume bool
 	// Health is the health check it comes with; nil: none.
 	Health *libpod.ImageHealth `json:",omitzero"`
+	// Arch is the architecture it says that it is made for; empty: it does not say.
+	Arch string `json:",omitzero"`
 	// Salt makes images differ that do not otherwise.
 	Salt string
 }
@@ -112,7 +114,10 @@ func (f *Fake) Image(ctx context.Context, ref string) (libpod.Image, error) {
 }
 
 func (f *Fake) describe(m *image) libpod.Image {
-	out := libpod.Image{ID: m.id, Size: 1, Health: m.Health}
+	out := libpod.Image{ID: m.id, Size: 1, Health: m.Health, Arch: m.Arch}
+	if out.Arch != "" {
+		out.OS = "linux"
+	}
 	for name, id := range f.names {
 		switch {
 		case id != m.id:
