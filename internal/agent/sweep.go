@@ -37,7 +37,8 @@ type Orphan struct {
 // It goes by locks, not by age: an owner makes things only while it holds the lock
 // of its task, and after the record. So where the lock is free and there is no
 // record, nobody is about to make one. What a killed owner had asked Podman for may
-// still come into being afterwards; the next sweep finds it. The error holds all
+// still come into being afterwards; the next sweep finds it. Sockets on which nobody
+// listens any more go without a word. The error holds all
 // problems; what could be removed is returned beside it.
 func (h *Host) Sweep(ctx context.Context) ([]Orphan, error) {
 	var removed []Orphan
@@ -61,6 +62,7 @@ func (h *Host) Sweep(ctx context.Context) ([]Orphan, error) {
 	for _, id := range abandoned {
 		sweep(Orphan{Kind: "record", Name: id, Task: id}, func() error { return h.store.Delete(id) })
 	}
+	errs = append(errs, h.sweepSockets(ctx))
 	return removed, errors.Join(errs...)
 }
 
