@@ -99,7 +99,7 @@ func lookPath(program string) (string, error) {
 	if path, err := exec.LookPath(program); err == nil {
 		return path, nil
 	}
-	for _, dir := range []string{"/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/libexec/podman", "/usr/lib/podman"} {
+	for _, dir := range []string{"/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/libexec/podman", "/usr/local/lib/podman", "/usr/libexec/podman", "/usr/lib/podman"} {
 		if path, err := exec.LookPath(filepath.Join(dir, program)); err == nil {
 			return path, nil
 		}
@@ -180,12 +180,10 @@ func checkJoined(ctx context.Context, podman Engine, name string) error {
 }
 
 // checkAilments refuses a task for which this host lacks what its Podman needs, in
-// doctor's words. Of a Podman that the user has chosen, or whose program is not here (its
-// socket may be shared with a container of tools), nobody knows where it looks.
+// doctor's words. It judges only a Podman that finds programs where everybody does.
 func (h *Host) checkAilments(ctx context.Context, podman Engine, t taskdef.Task, o lifecycle.Options) error {
 	v, knows := podman.(versioned)
-	_, err := lookPath("podman")
-	if !knows || err != nil || h.cfg.Getenv("CONTAINER_HOST") != "" {
+	if !knows || h.cfg.Getenv("CONTAINER_HOST") != "" || !usualPodman() {
 		return nil
 	}
 	var vital []string
@@ -202,7 +200,38 @@ func (h *Host) checkAilments(ctx context.Context, podman Engine, t taskdef.Task,
 	for _, f := range doctor.Failures(doctor.ExamineOnly(ctx, d, vital...)) {
 		errs = append(errs, errors.New(f.String()))
 	}
+	if t.Bridged() {
+		errs = append(errs, h.checkBridge(ctx, d))
+	}
 	return errors.Join(errs...)
+}
+
+// usualPodman tells whether the host's own Podman is here, and where distributions put
+// it. One that is wrapped (Nix, Homebrew) finds programs in places of its own, and the
+// socket of one that is not here may be shared with a container of tools.
+func usualPodman() bool {
+	path, err := lookPath("podman")
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	return err == nil && (strings.HasPrefix(path, "/usr/") || strings.HasPrefix(path, "/bin/"))
+}
+
+// checkBridge refuses a task whose containers cannot have networks of their own here.
+// Podman is asked for its backend, which takes a while, only where the usual one cannot.
+func (h *Host) checkBridge(ctx context.Context, d doctor.Host) error {
+	if doctor.BridgeFinding(d).Level != doctor.Fail {
+		return nil
+	}
+	facts, err := h.facts(ctx)
+	if err != nil {
+		return err
+	}
+	d.Podman.NetworkBackend = facts.NetworkBackend
+	if f := doctor.BridgeFinding(d); f.Level == doctor.Fail {
+		return errors.New(f.String())
+	}
+	return nil
 }
 
 // explain adds to the error of a Podman that does not answer what is wrong with

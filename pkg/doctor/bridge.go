@@ -13,10 +13,14 @@ import (
 
 // The values of containers.conf's firewall_driver, for netavark.
 const (
-	byIptables = "iptables"
-	byNftables = "nftables"
-	byNothing  = "none"
+	byIptables  = "iptables"
+	byNftables  = "nftables"
+	byFirewalld = "firewalld" // a service, asked over D-Bus
+	byNothing   = "none"
 )
+
+// nameServer is netavark's.
+const nameServer = "aardvark-dns"
 
 // firewallSince is a Podman that surely reads firewall_driver; 4.3 does not.
 var firewallSince = semver.MustParse("4.8.0")
@@ -31,43 +35,54 @@ var (
 // packagesOf names the package of a program where it is not called like it.
 var packagesOf = map[string]string{"nft": "nftables", "CNI plugin": "containernetworking-plugins"}
 
-// checkBridge: the containers of a task in bridge mode, where it has several, lie on a
-// network that Podman makes.
+// checkBridge: tasks of one container can do without.
 func checkBridge(_ context.Context, h Host) Finding {
 	if h.Podman == nil {
 		return ok("not looked at, because Podman does not answer")
 	}
-	var lack []string
+	f := BridgeFinding(h)
+	if f.Level == Fail {
+		f.Level = Warn
+	}
+	return f
+}
+
+// BridgeFinding judges whether containers may have networks of their own, on a host
+// whose Podman is known: those of a task in bridge mode, where it has several, need them.
+func BridgeFinding(h Host) Finding {
+	lack, level := h.withoutNetavark(), Fail
 	if h.Podman.NetworkBackend == "cni" {
 		lack = h.withoutCNI()
-	} else {
-		lack = h.withoutNetavark()
+	}
+	text := "tasks of several containers cannot run in bridge mode: there is no "
+	if slices.Equal(lack, []string{nameServer}) {
+		// Podman 5.4 goes on, and fails to take the container off the network.
+		level = Warn
+		text = "networks of containers have no name server, and Podman removes them with errors: there is no "
 	}
 	if len(lack) == 0 {
-		return ok("containers may have networks of their own, by %s", firstOf(h.Podman.NetworkBackend, "netavark"))
+		return Finding{Check: "bridge", Level: OK, Text: "containers may have networks of their own, by " + firstOf(h.Podman.NetworkBackend, "netavark")}
 	}
 	var packages []string
 	for _, program := range lack {
 		packages = append(packages, firstOf(packagesOf[program], program))
 	}
 	all := strings.Join(packages, " ")
-	return warn("apt-get install "+all+", or dnf install "+all,
-		"tasks of several containers cannot run in bridge mode: there is no %s", strings.Join(lack, ", no "))
+	return Finding{
+		Check: "bridge", Level: level, Text: text + strings.Join(lack, ", no "),
+		Mend: "apt-get install " + all + ", or dnf install " + all,
+	}
 }
 
 // withoutNetavark are the programs that netavark's networks want and that are not there.
-func (h Host) withoutNetavark() (lack []string) {
-	for _, program := range []string{"netavark", "aardvark-dns"} {
-		if !h.has(program) {
-			lack = append(lack, program)
-		}
-	}
+func (h Host) withoutNetavark() []string {
+	lack := append(h.without("netavark"), h.without(nameServer)...)
 	driver := ""
 	if h.Podman.Version.GE(firewallSince) {
 		driver = h.firewall()
 	}
 	switch {
-	case driver == byNothing:
+	case driver == byNothing, driver == byFirewalld:
 	case driver == byNftables:
 		lack = append(lack, h.without("nft")...)
 	case driver == byIptables, h.Podman.Version.Major < 5: // which knows no other

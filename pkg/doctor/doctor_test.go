@@ -156,6 +156,8 @@ func TestBrokenHosts(t *testing.T) {
 		}, []string{"warn podman: 4.3.1", "warn bridge: there is no iptables; apt-get install iptables"}},
 		{"Podman without what it recommends", func(p *patient) { p.lose("netavark", "aardvark-dns", "nft", "iptables") },
 			[]string{"warn bridge: there is no netavark, no aardvark-dns, no nft; apt-get install netavark aardvark-dns nftables"}},
+		{"Podman without its name server", func(p *patient) { p.lose("aardvark-dns") },
+			[]string{"warn bridge: have no name server, and Podman removes them with errors: there is no aardvark-dns; apt-get install aardvark-dns"}},
 		{"a firewall that is not installed", func(p *patient) {
 			p.set("etc/containers/containers.conf", "[network]\nfirewall_driver = \"none\"\n")
 			p.set("etc/containers/containers.conf.d/10.conf", "[network]\n# firewall_driver = \"none\"\nfirewall_driver=\"nftables\"\n")

@@ -36,6 +36,7 @@ func examined(t *testing.T, env ...string) map[string]finding {
 // its words, and all is well again afterwards.
 func TestDoctorOnBrokenHosts(t *testing.T) {
 	path := define(t, "doctor", "", "", box("app", "print hello", 0))
+	pair := define(t, "doctors", "", "", box("app", "print hello", 0), box("side", "sleep forever", 0))
 	healthy := examined(t)
 	for name, host := range map[string]struct {
 		// harm and heal are scripts for root.
@@ -72,6 +73,10 @@ func TestDoctorOnBrokenHosts(t *testing.T) {
 			heal: "mv /srv/away/* /usr/bin/",
 			want: map[string]string{"network": "fail"}, says: "pods get no network", refuses: "network",
 		},
+		"nothing makes networks of containers": {
+			harm: "mv /usr/lib/podman/netavark /srv/", heal: "mv /srv/netavark /usr/lib/podman/",
+			want: map[string]string{"bridge": "warn"}, says: "cannot run in bridge mode: there is no netavark", refuses: "bridge",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			heal := func() {
@@ -104,7 +109,7 @@ func TestDoctorOnBrokenHosts(t *testing.T) {
 				t.Errorf("doctor does not say %q: %s", host.says, said)
 			}
 			if f, refuses := found[host.refuses]; refuses {
-				out, errs, code := command(t, "env", append(host.env, bin(), "run", "--rm", path)...)
+				out, errs, code := command(t, "env", append(host.env, bin(), "run", "--rm", pair)...)
 				if code != 125 || !strings.Contains(errs, f.Text) || !strings.Contains(errs, f.Mend) {
 					t.Errorf("run, code %d, does not say %q: %s%s", code, f.Text, out, errs)
 				}
