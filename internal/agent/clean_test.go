@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,21 +19,35 @@ import (
 // the conformance suite is for that.
 type shelf struct {
 	Engine
+	mu     sync.Mutex // for a clean-up beside the test
 	images []libpod.Image
 	full   int // pulls that end for want of space
 	used   map[string]bool
 	asked  int // what the host is like
 }
 
-func (p *shelf) Images(context.Context) ([]libpod.Image, error) { return slices.Clone(p.images), nil }
-func (p *shelf) Close() error                                   { return nil }
+func (p *shelf) Close() error { return nil }
+
+func (p *shelf) Images(context.Context) ([]libpod.Image, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.images), nil
+}
 
 func (p *shelf) Host(context.Context) (libpod.Host, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.asked++
 	return libpod.Host{GraphRoot: "/"}, nil
 }
 
 func (p *shelf) Image(_ context.Context, ref string) (libpod.Image, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.find(ref)
+}
+
+func (p *shelf) find(ref string) (libpod.Image, error) {
 	for _, m := range p.images {
 		if m.ID == ref || slices.Contains(m.Names, ref) || slices.Contains(m.RepoDigests, ref) {
 			return m, nil
@@ -42,6 +57,8 @@ func (p *shelf) Image(_ context.Context, ref string) (libpod.Image, error) {
 }
 
 func (p *shelf) Pull(_ context.Context, ref string, _ libpod.PullOptions) (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.full > 0 {
 		p.full--
 		return "", &libpod.Error{Op: "pull", Object: ref, Class: libpod.NoSpace, Cause: "no space left on device"}
@@ -51,13 +68,15 @@ func (p *shelf) Pull(_ context.Context, ref string, _ libpod.PullOptions) (strin
 		return "", err
 	}
 	id := strings.TrimPrefix(r.Digest(), "sha256:")
-	if _, err := p.Image(context.Background(), id); err != nil {
+	if _, err := p.find(id); err != nil {
 		p.images = append(p.images, libpod.Image{ID: id, RepoDigests: []string{ref}, Size: 100})
 	}
 	return id, nil
 }
 
 func (p *shelf) Tag(_ context.Context, id, name string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for i := range p.images {
 		p.images[i].Names = slices.DeleteFunc(p.images[i].Names, func(n string) bool { return n == name })
 		if p.images[i].ID == id {
@@ -68,6 +87,8 @@ func (p *shelf) Tag(_ context.Context, id, name string) error {
 }
 
 func (p *shelf) RemoveUnusedImage(_ context.Context, m libpod.Image) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.used[m.ID] {
 		return &libpod.Error{Class: libpod.Conflict, Cause: "image is in use by a container"}
 	}
@@ -77,6 +98,8 @@ func (p *shelf) RemoveUnusedImage(_ context.Context, m libpod.Image) error {
 
 // names lists what is there by tag or, without one, by the beginning of the id.
 func (p *shelf) names() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	var out []string
 	for _, m := range p.images {
 		name := m.ID[:1]
