@@ -91,6 +91,9 @@ func (c *Client) place(ctx context.Context, s *specgen.SpecGenerator, b Bridge) 
 			}
 			if i == b.Place {
 				options.StaticIPs = append(options.StaticIPs, at)
+				if four := at.To4(); four != nil {
+					options.StaticMAC = hardwareAddressOf(four)
+				}
 			}
 			if i == b.Place || at.To4() == nil {
 				continue
@@ -102,6 +105,13 @@ func (c *Client) place(ctx context.Context, s *specgen.SpecGenerator, b Bridge) 
 	}
 	s.Networks = map[string]types.PerNetworkOptions{b.Network: options}
 	return nil
+}
+
+// hardwareAddressOf makes the hardware address of an IPv4 address: a locally administered
+// one, unique on the network. One that changed at a restart would be unknown to the
+// others for up to a minute, because Podman 4.3.1 announces none.
+func hardwareAddressOf(four net.IP) types.HardwareAddr {
+	return append(types.HardwareAddr{0x0a, 0x58}, four...)
 }
 
 // addressOf is the address that stands for a place on a network whose gateway has the

@@ -75,6 +75,10 @@ func TestMembersOfANetworkReachEachOtherByIPv6(t *testing.T) {
 		}
 	}
 	askAll()
+	hardware := func() string {
+		return b.podman("inspect", "--format", "{{range .NetworkSettings.Networks}}{{.MacAddress}}{{end}}", b.inspect(id).Containers[0].RuntimeID)
+	}
+	before := hardware()
 	b.podman("kill", b.inspect(id).Containers[0].RuntimeID)
 	eventually(t, "web is restarted", func() bool {
 		c := b.inspect(id).Containers[0]
@@ -82,6 +86,10 @@ func TestMembersOfANetworkReachEachOtherByIPv6(t *testing.T) {
 	})
 	if again4, again6 := b.addresses(id, "web"); !slices.Equal(again4, four) || !slices.Equal(again6, six) {
 		t.Errorf("addresses %v and %v became %v and %v", four, six, again4, again6)
+	}
+	// The others would look for it under the old one for a while.
+	if after := hardware(); after != before || before == "" {
+		t.Errorf("hardware address %q became %q", before, after)
 	}
 	askAll()
 
