@@ -30,7 +30,7 @@ func (h *Host) Pause(ctx context.Context, s lifecycle.State, pause bool) (hints 
 	if !ok {
 		return nil, errors.ErrUnsupported
 	}
-	for _, i := range s.Watches() {
+	for _, i := range s.MayRun() {
 		name := containerName(s, i)
 		if pause {
 			err = f.PauseContainer(ctx, name)

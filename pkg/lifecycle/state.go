@@ -434,6 +434,18 @@ func (s State) allResolved() bool {
 	return true
 }
 
+// MayRun returns the containers that run as far as anybody knows, those that are being
+// looked at among them.
+func (s State) MayRun() []int {
+	var r []int
+	for i, c := range s.Containers {
+		if c.Presence == Running && !c.Ended {
+			r = append(r, i)
+		}
+	}
+	return r
+}
+
 // Watches returns the containers whose end the driver should wait for and then
 // report with Hinted. It changes only when a state changes, so a driver that
 // compares it after each step never misses one.

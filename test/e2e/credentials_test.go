@@ -117,8 +117,8 @@ func TestRegistrySecretIsNowhere(t *testing.T) {
 	run := b.start("run", "--name", b.family, "--progress", "json", b.withLogin(ref, b.loginFile(0o600, loginJSON)))
 	for _, held := range []*registrytest.Rule{resolving, pulling} {
 		b.arrived(held)
-		if n := b.processesWith(password); n > 0 {
-			t.Errorf("%d processes show the secret", n)
+		if found := b.processesWith(password); len(found) > 0 {
+			t.Errorf("processes show the secret: %v", found)
 		}
 		b.filesWithout(password, bed.runtime)
 		b.filesWithout(password, b.stateHome())
@@ -155,9 +155,9 @@ func (b *box) filesWithout(text, dir string) {
 	})
 }
 
-// processesWith counts the processes of this user that have a text in their
+// processesWith names the processes of this user that have a text in their
 // arguments or environment.
-func (b *box) processesWith(text string) (n int) {
+func (b *box) processesWith(text string) (found []string) {
 	b.t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
@@ -172,14 +172,15 @@ func (b *box) processesWith(text string) (n int) {
 			}
 			seen++
 			if strings.Contains(string(content), text) {
-				n++
+				comm, _ := os.ReadFile(filepath.Join(filepath.Dir(cmdline), "comm"))
+				found = append(found, strings.TrimSpace(string(comm))+"'s "+filepath.Base(file))
 			}
 		}
 	}
 	if seen < 4 {
 		b.t.Errorf("only %d files of processes could be read", seen)
 	}
-	return n
+	return found
 }
 
 // Podman's secrets are read from 4.7 on; before, the error names what to use.
