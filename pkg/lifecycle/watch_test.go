@@ -146,6 +146,21 @@ func TestAHintDuringAnInspectionIsNotLost(t *testing.T) {
 	}
 }
 
+// Who pauses a task must not leave out a container that is just being looked at.
+func TestAContainerThatIsLookedAtMayRun(t *testing.T) {
+	t.Parallel()
+	d := drive(t, Options{}, container("a"), container("b", optional))
+	d.upTo(Stop)
+	d.do(Hinted{Index: 1})
+	if w, r := d.s.Watches(), d.s.MayRun(); len(w) != 1 || len(r) != 2 {
+		t.Errorf("watched are %v, %v may run", w, r)
+	}
+	d.see(Inspect, 1, Exited, 0)
+	if r := d.s.MayRun(); len(r) != 1 || r[0] != 0 {
+		t.Errorf("%v may run", r)
+	}
+}
+
 func TestAPausedContainerIsNotProbed(t *testing.T) {
 	t.Parallel()
 	d := drive(t, Options{}, container("a", checked))
