@@ -13,6 +13,7 @@ import (
 
 	"github.com/podtask/podtask/internal/agent"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -96,6 +97,7 @@ func TestContribNamesMetricsThatExist(t *testing.T) {
 	one := 1
 	m.Event(agent.Event{Transition: lifecycle.Transition{Container: "app", Status: "STOPPED", ExitCode: &one, Reason: "OutOfMemoryError: killed"}})
 	m.Operation(lifecycle.PullImage{}, time.Second, lifecycle.Failure{})
+	m.Services(func() []service.State { return []service.State{{Name: "web"}} })
 	have := scrape(t, m)
 	names := regexp.MustCompile(`\bpodtask_[a-z_]+`)
 	for _, file := range []string{"prometheus/podtask.rules.yml", "grafana/podtask.json"} {
