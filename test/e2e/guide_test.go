@@ -47,7 +47,7 @@ var examples = []struct {
 func TestDefinitionsOfTheGuideRun(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
-	b.env = append(b.env, `ORCHARD={"user": "plum"}`, "LOGIN="+loginJSON)
+	b.env = append(b.env, `ORCHARD={"user": "plum"}`)
 	t.Cleanup(func() { _ = exec.Command("podman", "volume", "rm", "--force", "crate-data").Run() })
 	image := b.testbox()
 	for _, example := range examples {
@@ -149,7 +149,7 @@ func (b *box) given(path, image string) (flags []string) {
 	file := b.file("given.env", "FROM_FILE=1\n")
 	answers := map[string]string{"--map-volume": b.t.TempDir(), "--map-env-file": file, "--map-secret": "env:ORCHARD", "--var": image}
 	if strings.Contains(path, "private-registry") {
-		answers["--map-secret"] = "env:LOGIN"
+		answers["--map-secret"] = b.loginFile(0o600, loginJSON) // another test looks for it in environments
 	}
 	if strings.Contains(path, "bind-mounts") {
 		flags = append(flags, "--map-volume", "settings="+b.t.TempDir())
