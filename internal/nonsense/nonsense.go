@@ -49,22 +49,21 @@ func numbered(pattern string, size int) string {
 	return b.String()[:size]
 }
 
-// Check gives a parser texts of Size, and of a tenth of it, which is less than many
-// parsers take for too long. It fails the test where one of them costs too much
-// memory; what takes for ever meets the time limit of the test run. What the parser
-// answers is its own business. Head stands before each text, for parsers that look
-// at the beginning. The caller must not be a parallel test: the memory of others would
-// count.
+// Check gives a parser texts of Size, and shorter ones, which many parsers read to their
+// end. It fails the test where one of them costs too much memory; what takes for ever
+// meets the time limit of the test run. What the parser answers is its own business. Head
+// stands before each text, for parsers that look at the beginning. The caller must not be
+// a parallel test: the memory of others would count.
 func Check(t *testing.T, head string, parse func(text string)) {
 	t.Helper()
-	for _, size := range []int{Size, Size / 10} {
+	for _, size := range []int{Size, long} {
 		measure(t, "noise", head+noise(size), parse)
 		for what, pattern := range patterns {
 			measure(t, what, head+text(pattern, size), parse)
 		}
 	}
 	for _, pattern := range []string{"a%d = 1\n", "a%d: 1\n", "[a%d]\nb = 1\n"} {
-		measure(t, fmt.Sprintf("%q", pattern), head+numbered(pattern, Size/10), parse)
+		measure(t, fmt.Sprintf("%q", pattern), head+numbered(pattern, long), parse)
 	}
 }
 

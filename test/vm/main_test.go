@@ -183,12 +183,18 @@ func box(name, steps string, memory int) container {
 // may be left.
 func define(t *testing.T, family, cpu, memory string, containers ...container) (path string) {
 	t.Helper()
-	t.Cleanup(func() { // the last one, because tests define before they run
+	leavesNothing(t)
+	return defineLasting(t, family, cpu, memory, containers...)
+}
+
+// leavesNothing checks at the end of the test that nothing of any task is left. It is
+// called before the test runs one, so that its clean-up is the last.
+func leavesNothing(t *testing.T) {
+	t.Cleanup(func() {
 		for _, l := range leftovers(t) {
 			t.Errorf("left behind: %s", l)
 		}
 	})
-	return defineLasting(t, family, cpu, memory, containers...)
 }
 
 // defineLasting is define for tasks that the test leaves to the one after the next boot.

@@ -55,6 +55,7 @@ func TestMetadataEndpointInEachNetworkMode(t *testing.T) {
 	t.Setenv("PODTASK_CREDENTIALS_HELPER", helper)
 	for _, mode := range []string{"awsvpc", "bridge", "none", "host"} {
 		t.Run(mode, func(t *testing.T) {
+			leavesNothing(t)
 			credentials := "http://169.254.170.2${AWS_CONTAINER_CREDENTIALS_RELATIVE_URI}"
 			if mode == "host" {
 				credentials = "${AWS_CONTAINER_CREDENTIALS_FULL_URI}"
@@ -86,7 +87,7 @@ func TestMetadataEndpointInEachNetworkMode(t *testing.T) {
 			if mode == "host" {
 				want = "no"
 			}
-			if got := podtask(t, "run", "--quiet", defineIn(t, "awsvpc", "spy", box("spy", "try "+uri+"/task", 0))); !strings.HasSuffix(got, want) {
+			if got := podtask(t, "run", "--quiet", "--rm", defineIn(t, "awsvpc", "spy", box("spy", "try "+uri+"/task", 0))); !strings.HasSuffix(got, want) {
 				t.Errorf("another task gets %s, want %s", got, want)
 			}
 		})
@@ -94,6 +95,7 @@ func TestMetadataEndpointInEachNetworkMode(t *testing.T) {
 }
 
 func TestTwoContainersOfABridgedTaskListenOnPort80(t *testing.T) {
+	leavesNothing(t)
 	web := func(name string) container {
 		c := box(name, "serve 80", 0)
 		c.User, c.Ports = "0", []map[string]int{{"containerPort": 80}}
