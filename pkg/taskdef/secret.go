@@ -67,6 +67,9 @@ var (
 	parameter    = regexp.MustCompile(`^[A-Za-z0-9_./-]+$`)
 )
 
+// longestARN is what AWS allows an ARN, with room for what may follow a secret's.
+const longestARN = 4096
+
 // ParseSecretValue reads the valueFrom of a secret: the ARN of a Secrets Manager
 // secret, with ":json-key:version-stage:version-id" behind it or not, the ARN or
 // name of an SSM parameter, or a source of this host. The error says what is
@@ -76,6 +79,9 @@ func ParseSecretValue(valueFrom string) (SecretValue, error) {
 	if IsSecretSource(valueFrom) {
 		v.Source = valueFrom
 		return v, nil
+	}
+	if len(valueFrom) > longestARN {
+		return v, fmt.Errorf("valueFrom %s is longer than an ARN may be, %d characters", quote(valueFrom), longestARN)
 	}
 	if m := secretARN.FindStringSubmatch(valueFrom); m != nil {
 		v.ID, v.JSONKey, v.VersionStage, v.VersionID = m[1], m[2], m[3], m[4]
