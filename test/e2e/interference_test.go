@@ -118,10 +118,9 @@ func (b *box) fill(id, command string) string {
 func TestContainerThatSomebodyStartsAgain(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
-	id := b.detach(b.define(
-		ctr{Name: "once", Command: words("write /tmp/up -- sleep forever"), Essential: optional},
+	id := b.detach("--wait=running", b.define(
+		ctr{Name: "once", Command: words("sleep forever"), Essential: optional},
 		ctr{Name: "app", Command: words("sleep forever"), StopTimeout: 5}))
-	b.up(id)
 	b.meddle(b.fill(id, "kill APP"))
 	b.await("once STOPPED")
 	b.meddle(b.fill(id, "start APP"))

@@ -1,4 +1,4 @@
-//go:build e2e && bed_plain
+//go:build e2e && bed_plain && nightly
 
 package e2e
 
@@ -91,7 +91,8 @@ func (b *box) endServices(runtime string) {
 
 // A user resets Podman under a running task: its containers are gone, and the task says
 // so. A service of before the reset may hang in what it is asked (4.3.1); when it has been
-// ended, the task can be removed, and the next one pulls its image again.
+// ended, the task can be removed, and the next one pulls its image again. The reset itself
+// may fail on 4.3.1, where the task's service is at work: so this is not for every day.
 func TestResetOfPodman(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
