@@ -43,7 +43,7 @@ var direction = []rule{
 		also: []string{"internal/sim", "internal/enginetest"},
 	},
 	{pkg: "internal/sim", may: []string{"internal/agent", "pkg/lifecycle", "pkg/taskdef", "pkg/state", "pkg/state/statetest", "pkg/libpod", "pkg/images", "pkg/cgroups", "pkg/netns"}},
-	{pkg: "internal/enginetest", may: []string{"internal/agent", "pkg/libpod", "pkg/images"}},
+	{pkg: "internal/enginetest", may: []string{"internal/agent", "pkg/libpod", "pkg/images", "test/wait"}},
 	{
 		pkg: "internal/enginesim",
 		may: []string{"internal/agent", "internal/enginetest", "pkg/lifecycle", "pkg/taskdef", "pkg/state", "pkg/state/statetest", "pkg/libpod", "pkg/images"},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/podtask/podtask/internal/agent"
 	"github.com/podtask/podtask/pkg/libpod"
+	"github.com/podtask/podtask/test/wait"
 )
 
 // Subject is an engine to be held to the rules, and what a test does behind its
@@ -206,9 +207,12 @@ func (k *task) texts(name string, o libpod.LogOptions) (texts []string) {
 	return texts
 }
 
+// wantTexts waits until the log is as wanted: Podman may know of a container's end before
+// the journal has its last line.
 func (k *task) wantTexts(name string, o libpod.LogOptions, want ...string) {
 	k.t.Helper()
-	if got := k.texts(name, o); !slices.Equal(got, want) {
+	var got []string
+	if !wait.Until(func() bool { got = k.texts(name, o); return slices.Equal(got, want) }) {
 		k.t.Errorf("%+v: got %q, want %q", o, got, want)
 	}
 }
