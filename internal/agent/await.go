@@ -8,19 +8,9 @@ import (
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
-// watched are the containers whose end is waited for, the pod's infra container among
-// them.
-func watched(s lifecycle.State) []int {
-	all := s.Watches()
-	if s.WatchesInfra() {
-		all = append(all, lifecycle.InfraIndex)
-	}
-	return all
-}
-
 // await keeps one wait open for each container that is watched, and none for others.
 func (r *run) await(s lifecycle.State) {
-	running := watched(s)
+	running := s.Watches()
 	wanted := make(map[int]bool, len(running))
 	for _, i := range running {
 		wanted[i] = true
@@ -59,7 +49,7 @@ func (r *run) unwait(i int) {
 // lookAgain asks for a look at everything that runs: waits may be lost without an
 // error, and nobody waits for what users pause and resume.
 func lookAgain(s lifecycle.State) (hints []lifecycle.Event) {
-	for _, i := range watched(s) {
+	for _, i := range s.Watches() {
 		hints = append(hints, lifecycle.Hinted{Index: i})
 	}
 	return hints

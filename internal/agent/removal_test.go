@@ -107,3 +107,21 @@ func TestRemovalThatCannotBeIsAskedForOnce(t *testing.T) {
 		t.Errorf("the next owner leaves %q", left)
 	}
 }
+
+// Podman may be about to make the pod that an owner has asked for who died before the
+// answer. The removal takes its name, and leaves nothing.
+func TestRemovalTakesTheNameOfAPodInTheMaking(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	h, st := s.host(), s.state(app, lifecycle.PullDefault, nil)
+	st.Sandbox.Dirty = true
+	for n, podID := range []string{"", "known"} {
+		st.Sandbox.PodID = podID
+		if got := h.Do(t.Context(), st, lifecycle.RemoveSandbox{ID: 1}); got.Failure.Class != lifecycle.OK {
+			t.Errorf("pod %q: %+v", podID, got.Failure)
+		}
+		if left := s.podman.Left(""); s.calls("create pod") != 1 || s.calls("remove pod") != n+1 || len(left) > 0 {
+			t.Errorf("pod %q: made %d, removed %d, left %v", podID, s.calls("create pod"), s.calls("remove pod"), left)
+		}
+	}
+}

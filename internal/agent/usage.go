@@ -52,7 +52,7 @@ var _ statist = (*libpod.Client)(nil)
 // Usage returns what the task uses now. Where it has a slice that needs nothing
 // but the kernel's files. The error is ErrNotRunning for a task that has stopped.
 func (h *Host) Usage(ctx context.Context, s lifecycle.State) (Usage, error) {
-	if len(s.Watches()) == 0 {
+	if len(s.Running()) == 0 {
 		return Usage{}, fmt.Errorf("task %s: %w", s.ID[:12], ErrNotRunning)
 	}
 	if group := sliceGroup(s); group != "" {
@@ -73,7 +73,7 @@ func sliceUsage(s lifecycle.State, group string) (Usage, error) {
 	}
 	scopes := cgroups.Scopes(hostRoot, group)
 	pid := 0
-	for _, i := range s.Watches() {
+	for _, i := range s.Running() {
 		scope, found := scopes[s.Containers[i].ID]
 		if !found {
 			continue
@@ -109,7 +109,7 @@ func (h *Host) podmanUsage(ctx context.Context, s lifecycle.State) (Usage, error
 		return Usage{}, errors.New("this engine has no statistics")
 	}
 	var names []string
-	for _, i := range s.Watches() {
+	for _, i := range s.Running() {
 		names = append(names, containerName(s, i))
 	}
 	stats, err := counter.Stats(ctx, names...)
@@ -118,7 +118,7 @@ func (h *Host) podmanUsage(ctx context.Context, s lifecycle.State) (Usage, error
 	}
 	u := Usage{At: time.Now(), Source: SourcePodman}
 	total := libpod.Stats{}
-	for _, i := range s.Watches() {
+	for _, i := range s.Running() {
 		one, found := stats[containerName(s, i)]
 		if !found {
 			continue

@@ -303,9 +303,6 @@ func (w *world) begin(o *owner, s lifecycle.State, e lifecycle.Effect) {
 // watch keeps one wait for each container that is thought to run.
 func (o *owner) watch() {
 	wanted := o.state.Watches()
-	if o.state.WatchesInfra() {
-		wanted = append(wanted, lifecycle.InfraIndex)
-	}
 	for i := range o.waits {
 		if !slices.Contains(wanted, i) {
 			delete(o.waits, i)

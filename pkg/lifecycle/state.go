@@ -446,15 +446,18 @@ func (s State) MayRun() []int {
 	return r
 }
 
-// Watches returns the containers whose end the driver should wait for and then
-// report with Hinted. It changes only when a state changes, so a driver that
-// compares it after each step never misses one.
+// Running returns the containers that are known to run.
+func (s State) Running() []int {
+	return slices.DeleteFunc(s.MayRun(), func(i int) bool { return s.Containers[i].Stale })
+}
+
+// Watches returns the containers whose end the driver should wait for and then report
+// with Hinted, InfraIndex among them if WatchesInfra. It changes only when a state
+// changes, so a driver that compares it after each step never misses one.
 func (s State) Watches() []int {
-	var w []int
-	for i, c := range s.Containers {
-		if c.Presence == Running && !c.Ended && !c.Stale {
-			w = append(w, i)
-		}
+	w := s.Running()
+	if s.WatchesInfra() {
+		w = append(w, InfraIndex)
 	}
 	return w
 }

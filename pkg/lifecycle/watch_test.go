@@ -152,8 +152,8 @@ func TestAContainerThatIsLookedAtMayRun(t *testing.T) {
 	d := drive(t, Options{}, container("a"), container("b", optional))
 	d.upTo(Stop)
 	d.do(Hinted{Index: 1})
-	if w, r := d.s.Watches(), d.s.MayRun(); len(w) != 1 || len(r) != 2 {
-		t.Errorf("watched are %v, %v may run", w, r)
+	if w, r := d.s.Running(), d.s.MayRun(); len(w) != 1 || len(r) != 2 {
+		t.Errorf("%v run, %v may run", w, r)
 	}
 	d.see(Inspect, 1, Exited, 0)
 	if r := d.s.MayRun(); len(r) != 1 || r[0] != 0 {
