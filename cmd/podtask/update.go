@@ -72,20 +72,20 @@ func parseChange(c *cli.Context) (func(lifecycle.Quota) lifecycle.Quota, error) 
 	var err error
 	given := false
 	for _, f := range []struct {
-		name  string
-		parse func(string) error
+		name, takes string
+		parse       func(string) error
 	}{
-		{"memory", func(v string) (err error) { to.Memory, err = parseMemory(v); return err }},
-		{"cpus", func(v string) (err error) { to.CPU, err = strconv.ParseFloat(v, 64); return err }},
-		{"pids-limit", func(v string) (err error) { to.TasksMax, err = strconv.ParseUint(v, 10, 64); return err }},
-		{"io-weight", func(v string) (err error) { to.IOWeight, err = strconv.ParseUint(v, 10, 64); return err }},
+		{"memory", "a size of 6m or more such as 512m", func(v string) (err error) { to.Memory, err = parseMemory(v); return err }},
+		{"cpus", "a number of CPUs such as 1.5", func(v string) (err error) { to.CPU, err = strconv.ParseFloat(v, 64); return err }},
+		{"pids-limit", "a number of processes such as 200", func(v string) (err error) { to.TasksMax, err = strconv.ParseUint(v, 10, 64); return err }},
+		{"io-weight", "a share from 1 to 10000 such as 50", func(v string) (err error) { to.IOWeight, err = strconv.ParseUint(v, 10, 64); return err }},
 	} {
 		if !c.IsSet(f.name) {
 			continue
 		}
 		given = true
 		if err = f.parse(c.String(f.name)); err != nil {
-			return nil, usagef("update", "--%s %q is not a number of that kind", f.name, c.String(f.name))
+			return nil, usagef("update", "--%s is %s, or 0 for what the definition says, not %q", f.name, f.takes, c.String(f.name))
 		}
 	}
 	if !given {

@@ -14,8 +14,9 @@ func TestUpdateRefusesWhatIsNoLimit(t *testing.T) {
 		want string
 	}{
 		"nothing":              {nil, "nothing to change"},
-		"no number":            {[]string{"--cpus", "many"}, "--cpus"},
-		"too little":           {[]string{"--memory", "1m"}, "--memory"},
+		"no number":            {[]string{"--cpus", "many"}, `--cpus is a number of CPUs such as 1.5, or 0 for what the definition says, not "many"`},
+		"no size":              {[]string{"--memory", "much"}, `--memory is a size of 6m or more such as 512m, or 0 for what the definition says, not "much"`},
+		"too little":           {[]string{"--memory", "1m"}, `6m or more such as 512m, or 0 for what the definition says, not "1m"`},
 		"less than nothing":    {[]string{"--cpus", "-1"}, "out of range"},
 		"not a number at all":  {[]string{"--cpus", "NaN"}, "out of range"},
 		"a weight too much":    {[]string{"--io-weight", "10001"}, "out of range"},
