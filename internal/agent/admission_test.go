@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -250,13 +251,25 @@ func TestTaskWithLimitsOffIsNotAccountedFor(t *testing.T) {
 	r.stop()
 }
 
+// quietPort listens on a port that nobody gets by asking for any: it is below those the
+// kernel gives out, so it can be let go of and taken again.
+func quietPort(t *testing.T) net.Listener {
+	t.Helper()
+	const lowest, highest = 20000, 32000 // net.ipv4.ip_local_port_range begins at 32768
+	for range 100 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", lowest+rand.IntN(highest-lowest)))
+		if err == nil {
+			return l
+		}
+	}
+	t.Fatal("no port is free")
+	return nil
+}
+
 func TestStaticPortOfATaskIsWaitedForAndOfAnotherProgramIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := quietPort(t)
 	port := uint16(listener.Addr().(*net.TCPAddr).Port)
 	task := s.box(0, port, "sleep", "forever")
 	if err := s.process().Preflight(t.Context(), task, boxOptions); err == nil || !strings.Contains(err.Error(), fmt.Sprint(port)) {
@@ -268,10 +281,11 @@ func TestStaticPortOfATaskIsWaitedForAndOfAnotherProgramIsRefused(t *testing.T) 
 	first := s.run(task, "first")
 	first.untilRunning()
 	// The port is bound in truth as well, by the first task's Podman.
-	if listener, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err != nil {
-		t.Skipf("somebody else has taken the port meanwhile: %v", err)
+	podman, err := net.Listen("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
 	}
-	defer listener.Close()
+	defer podman.Close()
 	if err := s.process().Preflight(t.Context(), task, boxOptions); err != nil {
 		t.Errorf("a task has the port: %v", err)
 	}

@@ -66,7 +66,7 @@ var direction = []rule{
 }
 
 // testSupport may be imported by every package's tests.
-var testSupport = []string{"internal/guide", "pkg/state/statetest", "internal/registrytest", "internal/faults", "internal/leaktest", "internal/nonsense"}
+var testSupport = []string{"internal/guide", "pkg/state/statetest", "internal/registrytest", "internal/faults", "internal/leaktest", "internal/nonsense", "test/wait"}
 
 func matches(pattern, name string) bool {
 	if strings.HasSuffix(pattern, "/") {

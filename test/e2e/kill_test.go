@@ -70,12 +70,16 @@ func moments() []moment {
 	}
 }
 
-// killOwner kills the process that inspect calls the task's owner.
+// killOwner kills the process that inspect calls the task's owner. A task without a
+// living one has process 0 or none, and a signal to that would be for the tests.
 func (b *box) killOwner(ref string) {
 	b.t.Helper()
-	owner := b.inspect(ref).Owner.PID
-	if err := syscall.Kill(owner, syscall.SIGKILL); err != nil {
-		b.t.Fatalf("owner %d: %v", owner, err)
+	owner := b.inspect(ref).Owner
+	if owner.PID <= 1 || !owner.Alive {
+		b.t.Fatalf("task %s has no living owner: %+v", ref, owner)
+	}
+	if err := syscall.Kill(owner.PID, syscall.SIGKILL); err != nil {
+		b.t.Fatalf("owner %d: %v", owner.PID, err)
 	}
 	eventually(b.t, "the end of the owner", func() bool { return !b.inspect(ref).Owner.Alive })
 }

@@ -61,9 +61,7 @@ func TestLimitsAreGivenBackAtAdoption(t *testing.T) {
 	}
 	before := settings()
 	container := inspect(t, id).Containers[0].RuntimeID
-	if err := syscall.Kill(inspect(t, id).Owner.PID, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	killOwner(t, id)
 	must(t, "systemctl", "--user", "set-property", "--runtime", "podtask"+id+".slice",
 		"MemoryMax=infinity", "MemorySwapMax=infinity", "CPUQuota=", "TasksMax=infinity")
 	if got, want := settings(), "memory.max max; memory.swap.max max; cpu.max max 100000; pids.max max; "; got != want {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/podtask/podtask/pkg/cgroups"
@@ -207,10 +206,7 @@ func TestLimitsOfARunningTaskChange(t *testing.T) {
 	podtask(t, "update", "--memory", "128m", "--pids-limit", "50", id)
 	check("after update", "134217728", "50000 100000", "50")
 
-	owner := inspect(t, id).Owner.PID
-	if err := syscall.Kill(owner, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	killOwner(t, id)
 	podtask(t, "update", "--cpus", "0.25", id) // carries the task on itself
 	check("without owner", "134217728", "25000 100000", "50")
 	if got := podtask(t, "inspect", "--format", "{{.CPU}} {{.Memory}} {{.TasksMax}} {{.Status}}", id); got != "0.25 134217728 50 RUNNING" {

@@ -24,6 +24,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -219,6 +220,18 @@ func detach(t *testing.T, path string, flags ...string) (id string) {
 	id = podtask(t, append([]string{"run", "-d", "--wait=running", path}, flags...)...)
 	t.Cleanup(func() { podtask(t, "rm", "--force", "--ignore", id) })
 	return id
+}
+
+// killOwner kills the process that owns a task, which has one.
+func killOwner(t *testing.T, ref string) {
+	t.Helper()
+	owner := inspect(t, ref).Owner
+	if owner.PID <= 1 || !owner.Alive {
+		t.Fatalf("task %s has no living owner: %+v", ref, owner)
+	}
+	if err := syscall.Kill(owner.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // eventually waits for what nobody tells.

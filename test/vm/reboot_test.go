@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -37,13 +36,7 @@ func leave(t *testing.T) {
 	t.Helper()
 	path := defineLasting(t, "orphan", "256", "64", box("app", "sleep forever", 0))
 	orphan := podtask(t, "run", "-d", "--wait=running", "--name", "orphan", path)
-	owner := inspect(t, orphan).Owner
-	if !owner.Alive {
-		t.Fatalf("the task has no owner: %+v", owner)
-	}
-	if err := syscall.Kill(owner.PID, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	killOwner(t, orphan)
 	data, err := json.Marshal(life{bootID(t), serviceTask(t, ""), orphan})
 	if err == nil {
 		err = os.WriteFile(lifeFile(), data, 0o600)

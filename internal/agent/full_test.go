@@ -1,0 +1,94 @@
+package agent_test
+
+import (
+	"errors"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/enginetest"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/state"
+	"github.com/podtask/podtask/test/wait"
+)
+
+// fullDisk has no space for records while it is full.
+type fullDisk struct {
+	state.OS
+	full    atomic.Bool
+	refused atomic.Int64
+}
+
+func (d *fullDisk) Create(name string) (state.File, error) {
+	if d.full.Load() {
+		d.refused.Add(1)
+		return nil, syscall.ENOSPC
+	}
+	return d.OS.Create(name)
+}
+
+// fill fills the disk and returns what waits until another save has been refused.
+func (d *fullDisk) fill() (refused func() bool) {
+	before := d.refused.Load()
+	d.full.Store(true)
+	return func() bool { return wait.Until(func() bool { return d.refused.Load() > before }) }
+}
+
+// On a full disk a new task is refused, one that has not begun does not begin, and an
+// exit that cannot be written down is not forgotten, even when the owner dies before
+// there is space again.
+func TestFullDiskStopsNewWorkAndLosesNothing(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	disk := &fullDisk{}
+	h := b.hostOn(disk)
+	s := b.create(h)
+
+	disk.full.Store(true)
+	if _, err := h.Create(t.Context(), s.Task, "", lifecycle.Options{Limits: agent.LimitsOff}); !errors.Is(err, state.ErrNoSpace) {
+		t.Errorf("a new task on a full disk: %v, want ErrNoSpace", err)
+	}
+	if all, errs := h.States(); len(all) != 1 || len(errs) > 0 {
+		t.Errorf("there are %d tasks, %v; want the first only", len(all), errs)
+	}
+	refused := disk.fill()
+	_, end := b.fleet(h)
+	if !refused() {
+		t.Fatal("the owner saves nothing")
+	}
+	if facts := b.podman.Facts(0); len(facts) > 0 {
+		t.Errorf("without a record of it this was done: %v", facts)
+	}
+
+	disk.full.Store(false)
+	b.until(h, s.ID, running)
+	app := "podtask-web-" + s.ID[:12] + "-app"
+	refused = disk.fill()
+	if !b.podman.Kill(app, 9, false) {
+		t.Fatal("the container does not run")
+	}
+	if !refused() {
+		t.Fatal("the owner saves nothing of the exit")
+	}
+	end()
+	if got, err := h.Find(s.ID); err != nil || got.Containers[0].HasExit {
+		t.Errorf("the record has %+v, %v; want that of before", got.Containers, err)
+	}
+	disk.full.Store(false)
+	b.fleet(b.hostOn(disk))
+	got := b.until(h, s.ID, hasStopped)
+	if c := got.Containers[0]; !c.HasExit || c.ExitCode != 9 {
+		t.Errorf("the container ended as %+v, want code 9", c)
+	}
+	var did []enginetest.What
+	for _, f := range b.podman.Facts(0) {
+		if f.Container == app {
+			did = append(did, f.What)
+		}
+	}
+	if want := []enginetest.What{enginetest.Created, enginetest.Started, enginetest.Ended}; !slices.Equal(did, want) {
+		t.Errorf("what became of the container: %v, want %v", did, want)
+	}
+}
