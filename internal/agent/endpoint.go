@@ -84,7 +84,7 @@ func (e *endpoint) enter(ctx context.Context, s lifecycle.State, i int) lifecycl
 	if !e.wanted(s) || !s.Task.Bridged() || s.Task.Containers[i].Net.Disabled {
 		return lifecycle.Failure{}
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.host.deadline(lifecycle.StartContainer{}))
+	ctx, cancel := context.WithTimeout(ctx, e.host.deadline(lifecycle.State{}, lifecycle.StartContainer{}))
 	defer cancel()
 	podman, err := e.host.Podman(ctx)
 	if err != nil {

@@ -469,6 +469,34 @@ func TestRegistryThatHangsIsGivenUpAfterAMinute(t *testing.T) {
 	})
 }
 
+// Attempts share the minute, as those of a pull share the pull's time.
+func TestAttemptsShareTheTimeOfAnImage(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name string
+		ask  lifecycle.Effect
+		want time.Duration
+	}{
+		{"digest", lifecycle.ResolveImage{ID: 1, Ref: app}, 15 * time.Second},
+		{"pull", lifecycle.PullImage{ID: 1, Ref: app, Digest: "sha256:" + strings.Repeat("a", 64)}, 2*time.Hour - 45*time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore(t)
+				s.reg = hanging{s.podman.Registry()}
+				st, begun := s.state(app, lifecycle.PullAlways, nil), time.Now()
+				st.Containers[0].Retry = lifecycle.Retry{Attempts: 1, Since: begun.Add(-45 * time.Second)}
+				h := s.hostWith(&slow{s.podman, make(chan string, 9), make(chan struct{})})
+				got := h.Do(t.Context(), st, tc.ask)
+				if lasted := time.Since(begun); got.Failure.Class != lifecycle.Timeout || lasted != tc.want {
+					t.Errorf("%+v after %v, want %v", got.Failure, lasted, tc.want)
+				}
+			})
+		})
+	}
+}
+
 // Whether an image is for this machine is asked as a courtesy: where the registry
 // does not say, Podman finds out.
 func TestRegistryThatDoesNotTellThePlatformIsNotWaitedFor(t *testing.T) {

@@ -16,13 +16,16 @@ import (
 )
 
 // deadline is how long an operation may take before it counts as failed. The
-// numbers are the ECS agent's; stop has its grace on top.
-func (h *Host) deadline(e lifecycle.Effect) time.Duration {
+// numbers are the ECS agent's; stop has its grace on top. Digest and pull share theirs
+// with the attempts before.
+func (h *Host) deadline(s lifecycle.State, e lifecycle.Effect) time.Duration {
 	switch e := e.(type) {
-	case lifecycle.ResolveImage, lifecycle.AdmitTask, lifecycle.ReleaseTask:
-		return time.Minute
+	case lifecycle.ResolveImage:
+		return s.Containers[e.Index].Retry.Left(lifecycle.ResolveLimit, time.Now())
 	case lifecycle.PullImage:
-		return h.policy.PullLimit
+		return s.Containers[e.Index].Retry.Left(h.policy.PullLimit, time.Now())
+	case lifecycle.AdmitTask, lifecycle.ReleaseTask:
+		return time.Minute
 	case lifecycle.CreateContainer, lifecycle.PrepareSandbox:
 		return 4 * time.Minute
 	case lifecycle.StartContainer:
@@ -45,7 +48,7 @@ func (h *Host) deadline(e lifecycle.Effect) time.Duration {
 // synchronous and safe for concurrent use; CancelOp is the driver's own business.
 // Every effect may be repeated. It decides nothing that Step could decide.
 func (h *Host) Do(ctx context.Context, s lifecycle.State, e lifecycle.Effect) lifecycle.OpFinished {
-	ctx, cancel := context.WithTimeout(ctx, h.deadline(e))
+	ctx, cancel := context.WithTimeout(ctx, h.deadline(s, e))
 	defer cancel()
 	result, err := h.act(ctx, s, e)
 	return lifecycle.OpFinished{ID: e.Op(), Failure: failure(err), Result: result}

@@ -58,6 +58,9 @@ func (w *World) containerKey(k *keyer, i int) {
 	if c.Ended {
 		return
 	}
+	if !c.Resolved && !c.Retry.Since.IsZero() {
+		k.time(c.Retry.Since.Add(lifecycle.ResolveLimit))
+	}
 	if def.StartTimeout != 0 && w.isWaitedFor(i) {
 		k.time(c.FirstStartedAt)
 		k.time(c.FirstStartedAt.Add(def.StartTimeout))

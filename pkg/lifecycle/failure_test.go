@@ -48,6 +48,30 @@ func TestFailedMoves(t *testing.T) {
 				}
 			}
 		}, StatusStopped, Down, ErrCannotPullManifest},
+		{"manifest, slowly: a minute for all attempts", PullAlways, nil, func(d *driver) {
+			for range 2 {
+				d.at = d.at.Add(25 * time.Second)
+				d.fail(Resolve, 0, Temporary)
+				d.wake()
+			}
+			left := d.s.Containers[0].Retry.Left(ResolveLimit, d.at)
+			if d.s.Goal != Up || left < 9*time.Second || left >= 10*time.Second {
+				d.t.Fatalf("%v are left after two attempts", left)
+			}
+			d.at = d.at.Add(left - time.Millisecond)
+			d.fail(Resolve, 0, Temporary)
+		}, StatusStopped, Down, ErrCannotPullManifest},
+		{"manifest, the owner died: a minute anew", PullAlways, nil, func(d *driver) {
+			d.at = d.at.Add(50 * time.Second)
+			d.fail(Resolve, 0, Temporary)
+			d.at = d.at.Add(time.Hour)
+			d.do(Restarted{})
+			if left := d.s.Containers[0].Retry.Left(ResolveLimit, d.at); left != ResolveLimit {
+				d.t.Fatalf("%v are left", left)
+			}
+			d.fail(Resolve, 0, Temporary)
+			d.wake()
+		}, StatusNone, Up, ""},
 		{"pull, default: the container stops, and the task if it is essential", PullDefault, nil, func(d *driver) {
 			d.upTo(Pull)
 			d.fail(Pull, 0, Permanent)

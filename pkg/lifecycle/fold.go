@@ -194,7 +194,7 @@ func (s *State) foldContainerFailure(at time.Time, i int, op Op, f Failure) {
 	c := &s.Containers[i]
 	switch op.Kind {
 	case Resolve, Pull:
-		s.foldImageFailure(at, i, op.Kind, f)
+		s.foldImageFailure(at, i, op, f)
 	case Create, Start:
 		c.Stale = true
 		c.Doubt = Doubt{Kind: op.Kind, Failure: f}
@@ -210,15 +210,21 @@ func (s *State) foldContainerFailure(at time.Time, i int, op Op, f Failure) {
 	}
 }
 
-// foldImageFailure: temporary failures are tried again; after that the pull
-// behaviour says whether the task can do without (ECS: handleEventError).
-func (s *State) foldImageFailure(at time.Time, i int, k Kind, f Failure) {
-	c := &s.Containers[i]
+// foldImageFailure: temporary failures are tried again, so often and for so long; after
+// that the pull behaviour says whether the task can do without (ECS: handleEventError).
+func (s *State) foldImageFailure(at time.Time, i int, op Op, f Failure) {
+	c, k := &s.Containers[i], op.Kind
+	again := c.Retry
+	if again.Since.IsZero() {
+		again.Since = op.Since
+	}
+	// The pace stays quick: a local copy may do when the registry is away.
+	again.postpone(at, f, min(again.tried(), imageAttemptPace), s.jitter(i))
+	late := k == Resolve && again.NotUntil.Sub(again.Since) >= ResolveLimit
 	switch {
 	case f.Class == Canceled:
-	case f.mayPass() && f.Class != Timeout && c.Retry.Attempts+1 < s.attemptLimit(k, f):
-		// The pace stays quick: a local copy may do when the registry is away.
-		c.Retry.postpone(at, f, min(c.Retry.tried(), imageAttemptPace), s.jitter(i))
+	case f.mayPass() && f.Class != Timeout && !late && again.Attempts < s.attemptLimit(k, f):
+		c.Retry = again
 	case k == Resolve && s.toleratesImageFailure():
 		f.Tolerated = true
 		c.fail(f)

@@ -67,6 +67,19 @@ func (s *State) attemptLimit(k Kind, f Failure) int {
 	}
 }
 
+// ResolveLimit is how long a digest may take, all attempts and the pauses between them
+// included (ECS: ManifestPullTimeout).
+const ResolveLimit = time.Minute
+
+// Left is what is left of the time that a move may take in all, for the attempt that
+// begins at the given time; never less than a second, in which it can say why it fails.
+func (r Retry) Left(limit time.Duration, at time.Time) time.Duration {
+	if !r.Since.IsZero() {
+		limit -= max(at.Sub(r.Since), 0)
+	}
+	return max(limit, time.Second)
+}
+
 // removalAttempts is how many failures in a row end a removal, or hand a container
 // that Podman can neither stop nor inspect over to it: about a minute.
 const removalAttempts = 8

@@ -163,6 +163,9 @@ type Retry struct {
 	// halt, remove. It only sets the pace.
 	Persist  int       `json:"persist,omitempty"`
 	NotUntil time.Time `json:"notUntil,omitzero"`
+	// Since is when the first of the failed attempts of the present move began, where the
+	// move has a limit over all of them (resolve, pull).
+	Since time.Time `json:"since,omitzero"`
 	// Last is what the latest attempt died of, for people who ask why it takes so long.
 	Last string `json:"last,omitempty"`
 }
