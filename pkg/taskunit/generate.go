@@ -45,10 +45,8 @@ func Generate(sources []Source, o Options) ([]Service, []Problem) {
 	g := generator{Options: o, sources: make(map[string]Source, len(sources)), made: map[string]string{}, tasks: map[string]string{}}
 	for _, s := range sources {
 		g.sources[s.Name] = s
-		if path.Ext(s.Name) != Extension {
-			g.made[s.service()+".service"] = s.File.Path
-		}
 	}
+	g.claim(sources)
 	var services []Service
 	var problems []Problem
 	for _, s := range sources {
@@ -74,6 +72,33 @@ type generator struct {
 	// made and tasks are the services and the names of tasks that are taken, and
 	// by which file.
 	made, tasks map[string]string
+}
+
+// claim notes which file makes which service: those of Quadlet first, with their
+// aliases, as ours give way, and then ours, so that an alias of one never takes the name
+// of another.
+func (g *generator) claim(sources []Source) {
+	take := func(name, path string) {
+		if g.made[name] == "" {
+			g.made[name] = path
+		}
+	}
+	for _, s := range sources {
+		if path.Ext(s.Name) == Extension || s.File.Empty() {
+			continue
+		}
+		take(s.ServiceName(), s.File.Path)
+		for _, e := range all(s.entries(installSection), "Alias") {
+			for _, name := range strings.Fields(e.value) {
+				take(name, s.File.Path)
+			}
+		}
+	}
+	for _, s := range sources {
+		if path.Ext(s.Name) == Extension && !s.File.Empty() {
+			take(s.ServiceName(), s.File.Path)
+		}
+	}
 }
 
 // conversion is that of one unit.
@@ -189,11 +214,9 @@ func (c *conversion) checkServiceName(name string) {
 	if i := strings.IndexFunc(name, func(r rune) bool { return !validInName(r) }); i >= 0 {
 		c.wrong(c.top(), "%q cannot be the name of a unit: use letters, digits and any of : - _ . \\ @", name)
 	}
-	if other, taken := c.made[name]; taken {
+	if other := c.made[name]; other != c.source.File.Path {
 		c.wrong(c.top(), "%s makes %s already: set ServiceName= in one of them", other, name)
-		return
 	}
-	c.made[name] = c.source.File.Path
 }
 
 // validInName: see VALID_CHARS in systemd.unit(5).

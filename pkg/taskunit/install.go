@@ -23,6 +23,14 @@ func (c *conversion) links(service string) []Link {
 				c.wrong(e.place, "Alias=%s: an alias of a service ends in .service", name)
 				continue
 			}
+			if name == service {
+				continue // systemd has it without a link
+			}
+			if other := c.made[name]; other != "" {
+				c.wrong(e.place, "Alias=%s: %s makes a service of this name already", name, other)
+				continue
+			}
+			c.made[name] = c.source.File.Path
 			add(e, name, name)
 		}
 	}

@@ -82,18 +82,18 @@ func DropInDirs(name string) []string {
 // Extension is what the names of our unit files end in.
 const Extension = ".task"
 
-// suffixes are what Podman's Quadlet (5.5) and podtask append to the name of a
+// suffixes are what Podman's Quadlet (5.5; 5.7 for .artifact) and podtask append to the name of a
 // unit of a kind to make the name of its service.
 var suffixes = map[string]string{
 	Extension:    "-task",
 	".container": "", ".kube": "", ".pod": "-pod", ".volume": "-volume",
-	".network": "-network", ".image": "-image", ".build": "-build",
+	".network": "-network", ".image": "-image", ".build": "-build", ".artifact": "-artifact",
 }
 
 // groups are the sections of Quadlet's units that may hold ServiceName.
 var groups = map[string]string{
 	Extension: taskSection, ".container": "Container", ".kube": "Kube", ".pod": "Pod",
-	".volume": "Volume", ".network": "Network", ".image": "Image", ".build": "Build",
+	".volume": "Volume", ".network": "Network", ".image": "Image", ".build": "Build", ".artifact": "Artifact",
 }
 
 // IsUnit reports whether a file of this name makes a service, ours or Quadlet's.
