@@ -49,6 +49,7 @@ type fixture struct {
 	units    []string // paths of the .task files that have something to say
 	services map[string]taskunit.Service
 	problems map[string][]string // by the unit that is to name them
+	others   []string            // services that Quadlet makes
 }
 
 func load(t *testing.T, name string) fixture {
@@ -75,6 +76,11 @@ func load(t *testing.T, name string) fixture {
 	fx := fixture{dir: dir, services: map[string]taskunit.Service{}, problems: map[string][]string{}}
 	for _, s := range services {
 		fx.services[s.Source] = s
+	}
+	for _, s := range sources {
+		if filepath.Ext(s.Name) != taskunit.Extension {
+			fx.others = append(fx.others, s.ServiceName())
+		}
 	}
 	for _, f := range a.Files {
 		if filepath.Ext(f.Name) == ".task" && (len(a.Files) == 1 || strings.Contains(string(f.Data), "## ")) {
