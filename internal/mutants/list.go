@@ -17,6 +17,7 @@ const (
 	fold    = "pkg/lifecycle/fold.go"
 	health  = "pkg/lifecycle/health.go"
 	memory  = "pkg/lifecycle/memory.go"
+	outcome = "pkg/lifecycle/outcome.go"
 	plan    = "pkg/lifecycle/plan.go"
 	queue   = "pkg/admission/queue.go"
 	sandbox = "pkg/lifecycle/sandbox.go"
@@ -113,7 +114,7 @@ var mutants = []mutant{
 		"c.FinishedAt, c.HasExit, c.ExitCode = seen.FinishedAt, true, seen.ExitCode", "c.FinishedAt, c.HasExit = seen.FinishedAt, true", model},
 	{"no exit code for an impossible dependency", settle,
 		"c.HasExit, c.ExitCode = true, exitDependency", "c.HasExit = false", rules},
-	{"exit code of the last container", states,
+	{"exit code of the last container", outcome,
 		"end.Before(best)", "end.After(best)", rules},
 	{"give up a failed halt", sandbox,
 		"default:\n\t\tb.Retry.postpone(at, f, b.Retry.persisted(), s.jitter(-1))", "default:\n\t\tb.Phase = SandboxStopped", model},

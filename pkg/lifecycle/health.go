@@ -6,6 +6,20 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
+// Checkup is the running account of a container's health check.
+type Checkup struct {
+	Status Health `json:"status"`
+	// Since is when the container was seen to have started; grace periods count from it.
+	Since time.Time `json:"since,omitzero"`
+	// Streak counts failures in a row.
+	Streak int       `json:"streak,omitempty"`
+	Next   time.Time `json:"next,omitzero"`
+	// ExitCode and Output (at most 1024 bytes) are the latest probe's.
+	ExitCode int    `json:"exitCode,omitempty"`
+	Output   string `json:"output,omitempty"`
+	Reported Health `json:"reported,omitempty"`
+}
+
 // Health checks are podtask's own: Podman is only asked to run the command once
 // (RunHealthCheck), never to schedule it. The rules are ECS's, as Docker's, plus
 // early probes: until the first interval has passed the command is also tried

@@ -28,15 +28,6 @@ func (s *State) podHasNetwork() bool {
 	return !s.Task.Bridged() && s.Task.Network != taskdef.NetworkHost && s.Task.Network != taskdef.NetworkNone
 }
 
-func (s *State) anyRuns() bool {
-	for i := range s.Containers {
-		if s.Containers[i].Presence == Running {
-			return true
-		}
-	}
-	return false
-}
-
 // foldInfraHint distrusts what is known of the infra container.
 func (s *State) foldInfraHint() {
 	if s.Goal == Up && s.Sandbox.Phase == SandboxReady && s.podHasNetwork() {

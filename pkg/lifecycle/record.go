@@ -7,6 +7,22 @@ import (
 	"time"
 )
 
+// Transition is one line of a task's history. Seq is dense from 1.
+type Transition struct {
+	Seq uint64    `json:"seq"`
+	At  time.Time `json:"at"`
+	// Container is empty for the task itself and Infra for the pod's infra container.
+	Container string `json:"container,omitempty"`
+	Status    string `json:"status"`
+	Digest    string `json:"digest,omitempty"`
+	ExitCode  *int   `json:"exitCode,omitempty"`
+	Reason    string `json:"reason,omitempty"`
+}
+
+// Infra is the name of the pod's infra container in History. It cannot collide
+// with a container of a definition.
+const Infra = "~infra"
+
 // Status is the container's ECS state, computed from what is known.
 func (c Container) Status() Status {
 	switch {
@@ -105,24 +121,6 @@ func (s *State) haveRunTogether() bool {
 		}
 	}
 	return true
-}
-
-func (s State) anyStale() bool {
-	for _, c := range s.Containers {
-		if c.Stale {
-			return true
-		}
-	}
-	return false
-}
-
-func (s *State) anyDigestReported() bool {
-	for _, c := range s.Containers {
-		if c.Resolved && !c.Pinned && c.Digest != "" {
-			return true
-		}
-	}
-	return false
 }
 
 // recordContainer reports a container's statuses up to a limit.

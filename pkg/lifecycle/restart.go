@@ -41,6 +41,17 @@ func restartVerdict(p *taskdef.RestartPolicy, restarts, quick int, ran time.Dura
 // maxRestartPause bounds the back-off of restarts.
 const maxRestartPause = 5 * time.Minute
 
+// Run is one run of a container that was started again after it.
+type Run struct {
+	StartedAt  time.Time `json:"startedAt"`
+	FinishedAt time.Time `json:"finishedAt"`
+	ExitCode   int       `json:"exitCode"`
+	OOMKilled  bool      `json:"oomKilled,omitempty"`
+}
+
+// keptRuns bounds Container.Runs; History has every run, as long as it reaches back.
+const keptRuns = 10
+
 // awaitsRestart reports whether the container has exited and is to be started again.
 func (c *Container) awaitsRestart() bool { return !c.RestartAt.IsZero() }
 

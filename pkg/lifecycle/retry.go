@@ -111,7 +111,23 @@ func (s *State) jitter(index int) uint64 {
 	return h.Sum64()
 }
 
-func (r *Retry) tried() int     { r.Attempts++; return r.Attempts }
+// Retry is the bookkeeping of failed attempts.
+type Retry struct {
+	// Attempts counts failures of the present move; past a limit the move is given up.
+	Attempts int `json:"attempts,omitempty"`
+	// Persist counts failures of moves that are never given up: stop, inspect,
+	// halt, remove. It only sets the pace.
+	Persist  int       `json:"persist,omitempty"`
+	NotUntil time.Time `json:"notUntil,omitzero"`
+	// Since is when the first of the failed attempts of the present move began, where the
+	// move has a limit over all of them (resolve, pull).
+	Since time.Time `json:"since,omitzero"`
+	// Last is what the latest attempt died of, for people who ask why it takes so long.
+	Last string `json:"last,omitempty"`
+}
+
+func (r *Retry) tried() int { r.Attempts++; return r.Attempts }
+
 func (r *Retry) persisted() int { r.Persist++; return r.Persist }
 
 // postpone sets the next attempt n failures on.

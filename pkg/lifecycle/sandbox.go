@@ -1,6 +1,58 @@
 package lifecycle
 
-import "time"
+import (
+	"time"
+
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// Sandbox is the task's pod with its infra container and slice: made first,
+// removed last.
+type Sandbox struct {
+	// Share is the task's part of what all tasks have to share. Without it nothing is
+	// pulled and no pod is made; digests are looked up meanwhile.
+	Share Share `json:"share,omitempty"`
+	// Queue is what the task waits for in the queue, as last heard, in words that
+	// follow "waits for".
+	Queue string       `json:"queue,omitempty"`
+	Phase SandboxPhase `json:"phase"`
+	// Dirty: something may exist in Podman or systemd, because an attempt to make it was begun.
+	Dirty bool `json:"dirty,omitempty"`
+	// Stale: the phase is hearsay. Ready must be prepared again before it is relied upon.
+	Stale bool   `json:"stale,omitempty"`
+	PodID string `json:"podId,omitempty"`
+	// Run is when the infra container started, by Podman's clock; zero if it does not
+	// run, or nobody has looked.
+	Run time.Time `json:"run,omitzero"`
+	// Lost: while containers ran, the infra container was seen not to run, or to have
+	// been started again. What that means for them is being looked into.
+	Lost bool `json:"lost,omitempty"`
+	// Slice is the systemd slice of the task; empty where the host has none.
+	Slice string `json:"slice,omitempty"`
+	// Ports are as bound, dynamic ones included.
+	Ports []taskdef.Port `json:"ports,omitempty"`
+	// Metadata is where containers find the task metadata endpoint, host:port;
+	// empty for nowhere.
+	Metadata string `json:"metadata,omitempty"`
+	// Memory is what of the slice's memory was accounted for by a container's end.
+	Memory MemoryUse `json:"memory,omitzero"`
+	Op     Op        `json:"op,omitzero"`
+	Retry  Retry     `json:"retry,omitzero"`
+	// Reported is the last infra status in History.
+	Reported Status    `json:"reported,omitempty"`
+	Failures []Failure `json:"failures,omitempty"`
+}
+
+// Queued reports whether the task has asked for its share and waits. The driver
+// then watches what tasks share and delivers QueueMoved.
+func (s State) Queued() bool {
+	return s.Goal == Up && s.Sandbox.Share == ShareAsked && s.Sandbox.Queue != ""
+}
+
+// admitted reports whether the task may take what it needs.
+func (s *State) admitted() bool {
+	return s.Sandbox.Share == ShareNone || s.Sandbox.Share == ShareHeld
+}
 
 func (s *State) foldSandbox(at time.Time, op Op, ev OpFinished) {
 	b := &s.Sandbox

@@ -1,0 +1,160 @@
+package lifecycle
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// Container is one container of a task.
+type Container struct {
+	// Resolved: the question of the digest is settled, if only by "there is none".
+	Resolved bool `json:"resolved,omitempty"`
+	// Pinned: the user's reference already held the digest.
+	Pinned bool   `json:"pinned,omitempty"`
+	Digest string `json:"digest,omitempty"`
+	Pulled bool   `json:"pulled,omitempty"`
+	// ImageID is the image in local storage; Source says where its content was
+	// compared: SourceRegistry or SourceCache.
+	ImageID string `json:"imageId,omitempty"`
+	Source  string `json:"imageSource,omitempty"`
+
+	Presence Presence `json:"presence"`
+	// Stale: Presence is hearsay until inspected.
+	Stale bool `json:"stale,omitempty"`
+	// Paused: it runs, but somebody has frozen it. Part of what was observed.
+	Paused bool `json:"paused,omitempty"`
+	// ID is Podman's.
+	ID string `json:"id,omitempty"`
+	// Ports are those that the container publishes itself, as bound, and Addresses its
+	// own while it runs: in a bridged task. Part of what was observed.
+	Ports     []taskdef.Port `json:"ports,omitempty"`
+	Addresses []netip.Addr   `json:"addresses,omitempty"`
+	// TurnAt is when nothing but its own image kept the container from starting any
+	// more. Only a container with a startTimeout that has not started has one.
+	TurnAt time.Time `json:"turnAt,omitzero"`
+	// FirstStartedAt is of the first run; StartedAt and FinishedAt are of the latest.
+	FirstStartedAt time.Time `json:"firstStartedAt,omitzero"`
+	StartedAt      time.Time `json:"startedAt,omitzero"`
+	FinishedAt     time.Time `json:"finishedAt,omitzero"`
+
+	// Restarts counts how often the container was started again.
+	Restarts int `json:"restarts,omitempty"`
+	// RestartAt is when it is to be started again; zero unless it has exited and its
+	// restart policy wants it back.
+	RestartAt time.Time `json:"restartAt,omitzero"`
+	// QuickExits counts runs in a row that were shorter than the policy's attempt period.
+	QuickExits int `json:"quickExits,omitempty"`
+	// Runs are the runs before the latest that ended by themselves, oldest first, at
+	// most keptRuns.
+	Runs []Run `json:"runs,omitempty"`
+	// NotRestarted is why the policy did not want it back.
+	NotRestarted string `json:"notRestarted,omitempty"`
+	// RestartsTold counts lines about restarts in History.
+	RestartsTold int `json:"restartsTold,omitempty"`
+
+	// Ended: stopped for good, whether or not it ever ran. Absorbing.
+	Ended   bool      `json:"ended,omitempty"`
+	EndedAt time.Time `json:"endedAt,omitzero"`
+	// Abandoned: in the course of a removal podtask has stopped asking Podman to stop
+	// or inspect it, and leaves it to the removal of the pod.
+	Abandoned bool `json:"abandoned,omitempty"`
+	// ExitCode is of the latest run and meaningful when HasExit.
+	HasExit  bool `json:"hasExit,omitempty"`
+	ExitCode int  `json:"exitCode,omitempty"`
+
+	Health Checkup `json:"health,omitzero"`
+	Op     Op      `json:"op,omitzero"`
+	Retry  Retry   `json:"retry,omitzero"`
+	// Doubt is the failure of a create or start whose outcome the next
+	// inspection decides.
+	Doubt Doubt `json:"doubt,omitzero"`
+	// Failures holds everything that went wrong, oldest first; a tolerated one
+	// never hides a later one.
+	Failures []Failure `json:"failures,omitempty"`
+	// Reported is the last status in History.
+	Reported Status `json:"reported"`
+}
+
+// The sources of an image.
+const (
+	SourceRegistry = "registry" // the registry's present digest, pulled or there already
+	SourceCache    = "cache"    // a local copy that was not compared with the registry
+)
+
+// every reports whether something is so of every container.
+func (s *State) every(is func(*Container) bool) bool {
+	return !s.some(func(c *Container) bool { return !is(c) })
+}
+
+// some reports whether something is so of a container at least.
+func (s *State) some(is func(*Container) bool) bool {
+	for i := range s.Containers {
+		if is(&s.Containers[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *State) allEnded() bool {
+	return s.every(func(c *Container) bool { return c.Ended })
+}
+
+// allLetGo: nobody asks for any of them any more.
+func (s *State) allLetGo() bool {
+	return s.every(func(c *Container) bool { return c.Ended || c.Abandoned })
+}
+
+// allResolved: every digest question is settled.
+func (s *State) allResolved() bool {
+	return s.every(func(c *Container) bool { return c.Resolved })
+}
+
+// everRan: one of them ran once, at least.
+func (s *State) everRan() bool {
+	return s.some(func(c *Container) bool { return !c.StartedAt.IsZero() })
+}
+
+func (s *State) anyRuns() bool {
+	return s.some(func(c *Container) bool { return c.Presence == Running })
+}
+
+func (s *State) anyStale() bool {
+	return s.some(func(c *Container) bool { return c.Stale })
+}
+
+// anyDigestReported: a registry was asked for one and had it.
+func (s *State) anyDigestReported() bool {
+	return s.some(func(c *Container) bool { return c.Resolved && !c.Pinned && c.Digest != "" })
+}
+
+// MayRun returns the containers that run as far as anybody knows, those that are being
+// looked at among them.
+func (s State) MayRun() []int {
+	var r []int
+	for i, c := range s.Containers {
+		if c.Presence == Running && !c.Ended {
+			r = append(r, i)
+		}
+	}
+	return r
+}
+
+// Running returns the containers that are known to run.
+func (s State) Running() []int {
+	return slices.DeleteFunc(s.MayRun(), func(i int) bool { return s.Containers[i].Stale })
+}
+
+// Watches returns the containers whose end the driver should wait for and then report
+// with Hinted, InfraIndex among them if WatchesInfra. It changes only when a state
+// changes, so a driver that compares it after each step never misses one.
+func (s State) Watches() []int {
+	w := s.Running()
+	if s.WatchesInfra() {
+		w = append(w, InfraIndex)
+	}
+	return w
+}

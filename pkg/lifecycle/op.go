@@ -1,0 +1,34 @@
+package lifecycle
+
+import (
+	"time"
+)
+
+// OpID numbers the operations of a task. 0 is none.
+type OpID uint64
+
+// Op is an operation in flight.
+type Op struct {
+	ID    OpID      `json:"id,omitempty"`
+	Kind  Kind      `json:"kind,omitempty"`
+	Since time.Time `json:"since,omitzero"`
+	// Canceled: CancelOp was sent for it.
+	Canceled bool `json:"canceled,omitempty"`
+	// Gentle: a Stop that leaves the container time to end by itself.
+	Gentle bool `json:"gentle,omitempty"`
+	// Overdue is when a Probe next counts as failed for taking too long.
+	Overdue time.Time `json:"overdue,omitzero"`
+	// Overran: it has counted as failed already; its answer does not matter.
+	Overran bool `json:"overran,omitempty"`
+	// Outdated: something may have happened since an Inspect began that it did not see.
+	Outdated bool `json:"outdated,omitempty"`
+}
+
+// Busy reports whether there is an operation in flight.
+func (o Op) Busy() bool { return o.ID != 0 }
+
+// Doubt is a failed call whose effect is not known yet.
+type Doubt struct {
+	Kind    Kind    `json:"kind,omitempty"`
+	Failure Failure `json:"failure,omitzero"`
+}

@@ -1,0 +1,83 @@
+package lifecycle
+
+import (
+	"time"
+
+	"github.com/podtask/podtask/pkg/admission"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// Options are the choices of one run that the definition does not hold.
+type Options struct {
+	Pull PullBehavior `json:"pull"`
+	// Limits is enforce, best-effort or off (LimitsOff).
+	Limits string `json:"limits,omitempty"`
+	// Unapplied names the cgroup controllers (cpu, memory, pids) whose limits this
+	// host cannot apply and that the user chose to do without.
+	Unapplied []string `json:"unapplied,omitempty"`
+	// Quota are limits beside those of the definition.
+	Quota Quota `json:"quota,omitzero"`
+	// Remove: the owner removes the task as soon as it has stopped (run -d --rm).
+	Remove bool `json:"remove,omitempty"`
+	// Unit is the systemd service whose main process owns the task; empty for none.
+	Unit string `json:"unit,omitempty"`
+	// AutoUpdate is registry for a service that is to follow its tags; empty for none.
+	AutoUpdate string `json:"autoUpdate,omitempty"`
+	// Service is the service that the task is a copy for, Deployment which of its
+	// deployments made it; empty for none.
+	Service    string `json:"service,omitempty"`
+	Deployment string `json:"deployment,omitempty"`
+	// MetadataKey makes the paths of the task metadata endpoint; empty for none.
+	MetadataKey string `json:"metadataKey,omitempty"`
+	// Credentials: the endpoint serves credentials for AWS.
+	Credentials bool `json:"credentials,omitempty"`
+	// MetadataFile: each container has a metadata file.
+	MetadataFile bool `json:"metadataFile,omitempty"`
+}
+
+// LimitsOff is the value of Options.Limits with which no limit is applied, and
+// neither cpu nor memory is counted.
+const LimitsOff = "off"
+
+// Quota are limits of a whole task. In Options a zero field leaves the
+// definition's word; of what State.Quota returns, zero means not limited.
+type Quota struct {
+	// CPU is in vCPU, Memory in bytes.
+	CPU    float64 `json:"cpu,omitempty"`
+	Memory int64   `json:"memory,omitempty"`
+	// TasksMax bounds processes and threads; no definition has it. In Options,
+	// Unlimited says that there is to be no bound.
+	TasksMax uint64 `json:"tasksMax,omitempty"`
+	// IOWeight is 1 to 10000, 100 being what others have; no definition has it.
+	IOWeight uint64 `json:"ioWeight,omitempty"`
+	// CPUPeriod is the time in which the quota of CPU is counted; 0 means 100 ms.
+	CPUPeriod time.Duration `json:"cpuPeriod,omitempty"`
+}
+
+// Unlimited as Options.Quota.TasksMax: not even the default bound.
+const Unlimited = 1<<64 - 1
+
+// Quota returns the limits of the whole task as they are wanted now.
+func (s State) Quota() Quota { return s.Options.Quota.Over(s.Task) }
+
+// Over returns the quota with the definition's word where it has none itself.
+func (q Quota) Over(t taskdef.Task) Quota {
+	if q.CPU == 0 {
+		q.CPU = t.CPU
+	}
+	if q.Memory == 0 {
+		q.Memory = t.Memory
+	}
+	if q.TasksMax == Unlimited {
+		q.TasksMax = 0
+	}
+	return q
+}
+
+// Need is what the task takes of the host while it is in, as its limits are wanted now.
+// Where they are off, its cpu and memory are not counted either.
+func (s State) Need() admission.Need {
+	t, q := s.Task, s.Quota()
+	t.CPU, t.Memory = q.CPU, q.Memory
+	return admission.NeedOf(t, s.Options.Limits != LimitsOff)
+}
