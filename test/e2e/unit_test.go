@@ -260,19 +260,25 @@ func TestUnitMayPullLongerThanItsTimeout(t *testing.T) {
 	u.systemctl("start", "--no-block", service)
 	u.arrived(rule)
 	u.becomes(service, "StatusText", "pulling images: 0 of 1 are here")
-	start := u.show(service, "ExecMainStartTimestampMonotonic")
-	eventually(t, "two seconds of its start", func() bool {
-		out, err := os.ReadFile("/proc/uptime")
-		began, err2 := strconv.ParseFloat(start, 64)
-		var now float64
-		_, err3 := fmt.Sscan(string(out), &now)
-		return err == nil && err2 == nil && err3 == nil && now > began/1e6+2
-	})
+	u.passes(service, 2)
 	if got := u.show(service, "ActiveState"); got != "activating" {
 		t.Errorf("it is %s\n%s", got, u.journal())
 	}
 	close(release)
 	u.becomes(service, "ActiveState", "active")
+}
+
+// passes waits until so many seconds of a service's start have passed.
+func (u *units) passes(service string, seconds float64) {
+	u.t.Helper()
+	start := u.show(service, "ExecMainStartTimestampMonotonic")
+	eventually(u.t, fmt.Sprintf("%v seconds of the start of %s", seconds, service), func() bool {
+		out, err := os.ReadFile("/proc/uptime")
+		began, err2 := strconv.ParseFloat(start, 64)
+		var now float64
+		_, err3 := fmt.Sscan(string(out), &now)
+		return err == nil && err2 == nil && err3 == nil && now > began/1e6+seconds
+	})
 }
 
 func TestUnitsStartInOrder(t *testing.T) {
