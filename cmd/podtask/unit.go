@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/podtask/podtask/pkg/catalog"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/taskunit"
 	"github.com/podtask/podtask/pkg/unitdir"
@@ -25,9 +23,9 @@ func (p *program) unitCommand() *cli.Command {
 		Description: `A .task file says how systemd runs a task: docs/units.md tells of it.
 
 install checks the file and its definition, copies both to where units are read and
-has systemd read them; files that it names relative to itself go with it. ls shows
-all units with their services. print shows the service that a unit makes. rm removes
-a unit; its definition stays.
+has systemd read them; files that it names relative to itself go with it, and the
+drop-ins in FILE.d. ls shows all units with their services. print shows the service that
+a unit makes. rm removes a unit; its definition and its drop-ins stay.
 
 Where podtask-user-generator is not installed, install and rm write the services to
 ~/.config/systemd/user themselves, as podtask generate does.
@@ -93,10 +91,11 @@ func (p *program) loadUnits(instead ...taskunit.Source) (unitSet, error) {
 	return u, nil
 }
 
-// find returns the unit that a user calls web or web.task.
+// find returns the unit that a user calls web, web.task or web-task.service.
 func (u unitSet) find(name string) (taskunit.Source, error) {
-	name = strings.TrimSuffix(name, taskunit.Extension) + taskunit.Extension
-	i := slices.IndexFunc(u.sources, func(s taskunit.Source) bool { return s.Name == name })
+	i := slices.IndexFunc(u.sources, func(s taskunit.Source) bool {
+		return filepath.Ext(s.Name) == taskunit.Extension && (s.Name == name || s.Name == name+taskunit.Extension || s.ServiceName() == name)
+	})
 	if i < 0 {
 		return taskunit.Source{}, fmt.Errorf("no unit %s: `podtask unit ls` lists them", name)
 	}
@@ -120,118 +119,6 @@ func (p *program) sayProblems(problems []taskunit.Problem) bool {
 		}
 	}
 	return taskunit.Errors(problems) > 0
-}
-
-// installUnits checks all of the files before it copies any.
-func (p *program) installUnits(c *cli.Context, files []string) error {
-	replace := c.Bool("replace")
-	home := unitdir.Home(p.getenv)
-	if home == "" {
-		return errors.New("no directory for units: set HOME or XDG_CONFIG_HOME")
-	}
-	var sources []taskunit.Source
-	bad := false
-	for _, file := range files {
-		s, err := p.readUnit(file)
-		if err != nil {
-			return err
-		}
-		if _, err := os.Lstat(filepath.Join(home, s.Name)); err == nil && !replace {
-			return fmt.Errorf("%s is there already: --replace replaces it", filepath.Join(home, s.Name))
-		}
-		sources = append(sources, s)
-	}
-	u, err := p.loadUnits(sources...)
-	if err != nil {
-		return err
-	}
-	for _, s := range sources {
-		bad = p.sayProblems(u.of(s)) || bad
-		if path := s.Definition(); path != "" {
-			_, f, err := p.parse(definition{document: path, catalog: func() (*catalog.Catalog, error) { return p.catalog(c) }})
-			if err != nil {
-				return fmt.Errorf("%s: %w", s.File.Path, err)
-			}
-			p.printProblems(f)
-			bad = bad || !f.Valid
-		}
-	}
-	if bad {
-		fmt.Fprintln(p.stderr, "nothing was installed")
-		return exitStatus(exitOwnFailure)
-	}
-	for _, s := range sources {
-		if err := copyUnit(s, home, replace); err != nil {
-			return err
-		}
-	}
-	if err := p.reloadUnits(c.Context); err != nil {
-		return err
-	}
-	for _, s := range sources {
-		fmt.Fprintln(p.stdout, s.ServiceName())
-	}
-	return nil
-}
-
-// readUnit reads the unit that a user has somewhere.
-func (p *program) readUnit(file string) (taskunit.Source, error) {
-	path, err := filepath.Abs(file)
-	if err != nil {
-		return taskunit.Source{}, err
-	}
-	if filepath.Ext(path) != taskunit.Extension {
-		return taskunit.Source{}, usagef("unit", "%s: the name of a unit ends in %s", file, taskunit.Extension)
-	}
-	text, err := readSmall(path)
-	if err != nil {
-		return taskunit.Source{}, fmt.Errorf("read the unit: %w", err)
-	}
-	s := taskunit.Source{Name: filepath.Base(path), File: taskunit.Read(path, string(text))}
-	for _, c := range s.Companions() {
-		if c == ".." || strings.HasPrefix(c, "../") {
-			return s, fmt.Errorf("%s names %s, which lies outside of its directory and so is not installed with it: give an absolute path", file, c)
-		}
-	}
-	return s, nil
-}
-
-// copyUnit copies a unit and the files that lie beside it. The unit comes last, so
-// that it never names what is not there.
-func copyUnit(s taskunit.Source, home string, replace bool) error {
-	from := filepath.Dir(s.File.Path)
-	for _, name := range append(s.Companions(), s.Name) {
-		data, err := os.ReadFile(filepath.Join(from, name))
-		if err != nil {
-			return fmt.Errorf("install %s: %w", s.Name, err)
-		}
-		to := filepath.Join(home, name)
-		if have, err := os.ReadFile(to); err == nil && !replace && string(have) != string(data) {
-			return fmt.Errorf("install %s: %s is there already and differs: --replace replaces it", s.Name, to)
-		}
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-			return err
-		}
-		// Files of variables may hold what is nobody else's business.
-		if err := writeWhole(to, data, 0o600); err != nil {
-			return fmt.Errorf("install %s: %w", s.Name, err)
-		}
-	}
-	return nil
-}
-
-// writeWhole puts a file in place at once, so that nobody reads half of it.
-func writeWhole(path string, data []byte, mode fs.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".podtask-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // fails once it has its name
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }
 
 // reloadUnits has systemd read its units again, after generating the services

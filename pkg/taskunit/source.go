@@ -141,13 +141,19 @@ func (s Source) Definition() string {
 	return absolute(e.path, e.value)
 }
 
-// Companions are the files that the unit names relative to itself: its definition
-// and files of variables.
+// Companions are the files that the unit and its drop-ins name relative to themselves:
+// its definition and files of variables, by their paths from the unit's directory. One
+// with a specifier in it is known to systemd alone.
 func (s Source) Companions() []string {
 	var out []string
 	task := s.entries(taskSection)
 	for _, e := range append(all(task, "Definition"), all(task, "EnvironmentFile")...) {
-		if !path.IsAbs(e.value) && !(e.key == "Definition" && registered(e.value)) && !strings.HasPrefix(e.value, "%") && !strings.HasPrefix(e.value, "-") {
+		if path.IsAbs(e.value) || e.key == "Definition" && registered(e.value) || strings.HasPrefix(e.value, "%") || strings.HasPrefix(e.value, "-") {
+			continue
+		}
+		if dir := path.Dir(e.path); dir != path.Dir(s.File.Path) {
+			out = append(out, path.Join(path.Base(dir), e.value))
+		} else {
 			out = append(out, path.Clean(e.value))
 		}
 	}
