@@ -29,11 +29,13 @@ func (d *fullDisk) Create(name string) (state.File, error) {
 	return d.OS.Create(name)
 }
 
-// fill fills the disk and returns what waits until another save has been refused.
-func (d *fullDisk) fill() (refused func() bool) {
+// fill fills the disk and returns what waits until so many saves more were refused.
+func (d *fullDisk) fill() (refused func(times int64) bool) {
 	before := d.refused.Load()
 	d.full.Store(true)
-	return func() bool { return wait.Until(func() bool { return d.refused.Load() > before }) }
+	return func(times int64) bool {
+		return wait.Until(func() bool { return d.refused.Load() >= before+times })
+	}
 }
 
 // On a full disk a new task is refused, one that has not begun does not begin, and an
@@ -55,7 +57,7 @@ func TestFullDiskStopsNewWorkAndLosesNothing(t *testing.T) {
 	}
 	refused := disk.fill()
 	_, end := b.fleet(h)
-	if !refused() {
+	if !refused(1) {
 		t.Fatal("the owner saves nothing")
 	}
 	if facts := b.podman.Facts(0); len(facts) > 0 {
@@ -69,7 +71,7 @@ func TestFullDiskStopsNewWorkAndLosesNothing(t *testing.T) {
 	if !b.podman.Kill(app, 9, false) {
 		t.Fatal("the container does not run")
 	}
-	if !refused() {
+	if !refused(1) {
 		t.Fatal("the owner saves nothing of the exit")
 	}
 	end()
@@ -90,5 +92,29 @@ func TestFullDiskStopsNewWorkAndLosesNothing(t *testing.T) {
 	}
 	if want := []enginetest.What{enginetest.Created, enginetest.Started, enginetest.Ended}; !slices.Equal(did, want) {
 		t.Errorf("what became of the container: %v, want %v", did, want)
+	}
+}
+
+// A stop that cannot be written down is not begun: whoever owns the task next would not
+// know why its containers end.
+func TestNothingIsDoneBeforeItIsRecorded(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	disk := &fullDisk{}
+	h := b.hostOn(disk)
+	s := b.create(h)
+	f, _ := b.fleet(h)
+	b.until(h, s.ID, running)
+	refused := disk.fill()
+	f.Owners()[0].Send(lifecycle.StopRequested{By: "test"})
+	if !refused(2) { // the second comes after a pause, in which much could be done
+		t.Fatal("the owner saves nothing of the stop")
+	}
+	if !b.podman.Running("podtask-web-" + s.ID[:12] + "-app") {
+		t.Error("the container was stopped without a record of it")
+	}
+	disk.full.Store(false)
+	if got := b.until(h, s.ID, hasStopped); got.Stop.Code != lifecycle.StopUserInitiated {
+		t.Errorf("the task stopped as %+v", got.Stop)
 	}
 }

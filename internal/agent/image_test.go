@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,11 +24,12 @@ import (
 
 // store is a state directory, a Podman and a registry.
 type store struct {
-	t      *testing.T
-	dir    string
-	podman *enginetest.Fake
-	env    map[string]string
-	reg    agent.Registry
+	t        *testing.T
+	dir      string
+	podman   *enginetest.Fake
+	env      map[string]string
+	reg      agent.Registry
+	progress func(agent.PullProgress) // nil: nobody watches
 }
 
 func newStore(t *testing.T) *store {
@@ -43,7 +45,7 @@ func (s *store) hostWith(e agent.Engine) *agent.Host {
 	s.t.Helper()
 	h, err := agent.Open(agent.Config{
 		StateDir: s.dir, RuntimeDir: filepath.Join(s.dir, "run"), Getenv: func(k string) string { return s.env[k] },
-		Dial: func(context.Context) (agent.Engine, error) { return e, nil }, Registry: s.reg,
+		Dial: func(context.Context) (agent.Engine, error) { return e, nil }, Registry: s.reg, Progress: s.progress,
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -260,11 +262,31 @@ func TestProcessesShareAPull(t *testing.T) {
 	}
 }
 
+// counting counts pulls that run at once.
+type counting struct {
+	*slow
+	now, most atomic.Int64
+}
+
+func (p *counting) Pull(ctx context.Context, ref string, o libpod.PullOptions) (string, error) {
+	n := p.now.Add(1)
+	defer p.now.Add(-1)
+	for most := p.most.Load(); n > most && !p.most.CompareAndSwap(most, n); most = p.most.Load() {
+	}
+	return p.slow.Pull(ctx, ref, o)
+}
+
 func TestNoMorePullsAtOnceThanAllowed(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	s.env["PODTASK_PULLS_AT_ONCE"] = "2"
-	podman := &slow{s.podman, make(chan string, 9), make(chan struct{})}
+	podman := &counting{slow: &slow{s.podman, make(chan string, 9), make(chan struct{})}}
+	waits := make(chan string, 9)
+	s.progress = func(p agent.PullProgress) {
+		if p.Phase == agent.PullWaiting {
+			waits <- p.Image
+		}
+	}
 	var wg sync.WaitGroup
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		ref := "registry.example.com/" + name + ":1"
@@ -276,14 +298,24 @@ func TestNoMorePullsAtOnceThanAllowed(t *testing.T) {
 			}
 		})
 	}
-	for range 5 {
-		<-podman.begun
-		if n := len(podman.begun); n > 1 {
-			t.Errorf("%d pulls at once", n+1)
+	begun := 0
+	for range 5 { // each begins or waits before any may go on
+		select {
+		case <-podman.begun:
+			begun++
+		case <-waits:
 		}
+	}
+	if begun != 2 {
+		t.Errorf("%d pulls begin, want 2 of 5", begun)
+	}
+	for range 5 {
 		podman.release <- struct{}{}
 	}
 	wg.Wait()
+	if most := podman.most.Load(); most != 2 {
+		t.Errorf("%d pulls at once, want 2", most)
+	}
 }
 
 // asking is a registry that notes logins and says what platforms there are.

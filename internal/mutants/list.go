@@ -1,5 +1,7 @@
 package main
 
+import "slices"
+
 // What should notice. The model is the exhaustive one in its small cases, with
 // random walks.
 var (
@@ -32,7 +34,9 @@ const (
 	storeGo = "pkg/state/store.go"
 )
 
-var mutants = []mutant{
+var mutants = slices.Concat(coreMutants, agentMutants)
+
+var coreMutants = []mutant{
 	// What is said of memory.
 	{"take our own SIGKILL for the kernel's", memory,
 		"seen.ExitCode == exitKilled && s.Goal == Up &&", "seen.ExitCode == exitKilled &&", rules},

@@ -25,6 +25,9 @@ import (
 	"time"
 )
 
+// tags are those the product is built with (hack/lib.sh).
+const tags = "remote containers_image_openpgp"
+
 // mutant is one sabotage.
 type mutant struct {
 	name string
@@ -131,7 +134,7 @@ func (m mutant) try(root, dir string) (caught, output string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	args := append([]string{"test", "-overlay", overlay, "-vet=off", "-failfast", "-timeout=5m", "./" + m.by.pkg}, m.by.args...)
+	args := append([]string{"test", "-overlay", overlay, "-tags", tags, "-vet=off", "-failfast", "-timeout=5m", "./" + m.by.pkg}, m.by.args...)
 	cmd := exec.Command(filepath.Join(root, "hack", "go"), args...)
 	cmd.Dir = root
 	out, err := cmd.CombinedOutput()

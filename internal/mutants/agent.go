@@ -1,0 +1,62 @@
+package main
+
+// effects is the agent's tests of what it does with a decision of the core, and of what
+// it leaves to others.
+func effects(tests string) check { return check{"internal/agent", []string{"-run=^(" + tests + ")$"}} }
+
+const (
+	ownerGo     = "internal/agent/owner.go"
+	interpreter = "internal/agent/interpreter.go"
+	sweepGo     = "internal/agent/sweep.go"
+	pullGo      = "internal/agent/pull.go"
+)
+
+var agentMutants = []mutant{
+	{"act before the record is written", ownerGo,
+		`if err := r.commit(ctx, s); err != nil {
+			return err
+		}
+		for _, e := range effects {
+			r.begin(s, e)
+		}`,
+		`for _, e := range effects {
+			r.begin(s, e)
+		}
+		if err := r.commit(ctx, s); err != nil {
+			return err
+		}`, effects("TestNothingIsDoneBeforeItIsRecorded")},
+	{"go on though the disk is full", ownerGo,
+		`r.host.log.Error("the task stands still until there is space", "task", r.id, "error", err)`, "break",
+		effects("TestFullDiskStopsNewWorkAndLosesNothing")},
+	{"publish what an owner before has published", ownerGo,
+		"r.published = o.host.lastPublished(ctx, o.State())", "r.published = 0",
+		effects("TestEventsArePublishedOnceWhoeverOwnsTheTask")},
+	{"keep the record of a removed task", ownerGo,
+		"if err := r.host.store.Delete(r.id); err != nil {", "if err := error(nil); err != nil {",
+		effects("TestRemovalForgetsTheTask")},
+	{"no sweep after a task that was erased in the making", ownerGo,
+		"if r.suspect {", "if r.suspect && r.id == \"\" {",
+		effects("TestNextOwnerSweepsAfterATaskWasErasedInTheMaking")},
+	{"sweep what an owner is about to make", sweepGo,
+		"if errors.Is(err, state.ErrLocked) || errors.Is(err, state.ErrBadKey) {\n\t\treturn false, nil",
+		"if errors.Is(err, state.ErrLocked) || errors.Is(err, state.ErrBadKey) {\n\t\treturn true, remove()",
+		effects("TestSweepLeavesWhatAnOwnerIsAboutToMake")},
+	{"sweep nothing", sweepGo,
+		"if _, err := h.store.Get(id); !errors.Is(err, fs.ErrNotExist) {", "if _, err := h.store.Get(id); err != fs.ErrPermission {",
+		effects("TestSweepRemovesPodsWithoutATask")},
+	{"leave the name of a pod that is in the making", interpreter,
+		"h.claimName(ctx, podman, s)\n\t}", "_ = h.claimName\n\t}",
+		effects("TestRemovalTakesTheNameOfAPodInTheMaking")},
+	{"give up a removal for a reason nobody knows", interpreter,
+		"again.Class = libpod.Temporary", "_ = libpod.Temporary",
+		effects("TestRemovalIsNotGivenUpForAReasonNobodyKnows")},
+	{"keep the secrets of a stopped task", interpreter,
+		"awaitRelease(ctx, s.Ports())\n\treturn removeSecrets(ctx, podman, s)", "awaitRelease(ctx, s.Ports())\n\treturn nil",
+		effects("TestSecretsLiveAsLongAsAContainerMayStart")},
+	{"pull more at once than is allowed", pullGo,
+		"n := h.policy.PullsAtOnce", "n := 100",
+		effects("TestNoMorePullsAtOnceThanAllowed")},
+	{"take an image that was there for ours", pullGo,
+		"m.Ours = !before || h.ours(id)", "m.Ours = true",
+		effects("TestImageThatWasHereCountsForOnce|TestOnceCountsOnlyWhatPodtaskPulled|TestCleanup.*")},
+}
