@@ -47,7 +47,7 @@ type LogLine struct {
 	Stream string `json:"stream"`
 	// Time is when it was written, to the second.
 	Time time.Time `json:"time"`
-	// Text has no line end. Bytes that are no UTF-8 are replaced.
+	// Text has no line feed; of a terminal it ends in a carriage return. Bytes that are no UTF-8 are replaced.
 	Text string `json:"text"`
 }
 

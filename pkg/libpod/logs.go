@@ -28,7 +28,8 @@ type LogLine struct {
 	// Time is when Podman got the line, to the second (its API gives no more); zero
 	// unless asked for by LogOptions.Timestamps.
 	Time time.Time
-	// Text has no line end, and at most maxLine bytes.
+	// Text has at most maxLine bytes and no line feed. Of a terminal it ends in a carriage
+	// return, which the kernel puts before each line feed.
 	Text string
 }
 
@@ -153,7 +154,7 @@ func (s *splitter) add(piece string) {
 }
 
 func (s *splitter) emit() {
-	s.fn(LogLine{Stream: s.stream, Time: s.at, Text: strings.TrimSuffix(s.pending.String(), "\r")})
+	s.fn(LogLine{Stream: s.stream, Time: s.at, Text: s.pending.String()})
 	s.pending.Reset()
 }
 
