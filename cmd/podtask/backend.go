@@ -48,7 +48,7 @@ func (h history) Logs(ctx context.Context, id string, q api.LogQuery, fn func(ap
 	if err != nil {
 		return failure(err)
 	}
-	opts := agent.LogOptions{Follow: q.Follow, Since: q.Since, Tail: q.Tail, Timestamps: true}
+	opts := agent.LogOptions{Follow: q.Follow, Since: q.Since, Until: q.Until, Tail: q.Tail, Timestamps: true}
 	return h.from.Logs(ctx, s, q.Container, opts, func(l agent.LogLine) error { return fn(api.LogLine(l)) })
 }
 

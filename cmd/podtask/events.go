@@ -88,7 +88,7 @@ func (s *session) eventsFrom(ctx context.Context, since string, stream bool) (af
 	if after, err = strconv.ParseUint(since, 10, 64); err == nil {
 		return after, time.Time{}, nil
 	}
-	if from, err = parseSince(since, time.Now()); err != nil {
+	if from, err = parseTime(since, time.Now()); err != nil {
 		return 0, time.Time{}, usagef("events", "--since: %v", err)
 	}
 	return 0, from, nil

@@ -57,9 +57,9 @@ func filterable(t api.Task) map[string]string {
 	return map[string]string{"id": t.ID, "name": t.Name, "family": t.Family, "service": t.Service, "status": t.Status, "health": t.Health}
 }
 
-// parseSince reads a point in time: RFC 3339, a date, seconds since 1970 or how
+// parseTime reads a point in time: RFC 3339, a date, seconds since 1970 or how
 // long ago (10m). Empty is the zero time.
-func parseSince(text string, now time.Time) (time.Time, error) {
+func parseTime(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}

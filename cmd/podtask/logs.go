@@ -20,11 +20,12 @@ stderr. Without CONTAINER each line has the container's name before it.
 Examples:
   podtask logs -f web
   podtask logs --tail 20 -t web nginx
-  podtask logs --since 10m web`,
+  podtask logs --since 1h --until 50m web`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on until the containers have ended"},
 			&cli.StringFlag{Name: "since", Usage: "show what was written after `TIME`: 2006-01-02T15:04:05Z, seconds since 1970 or how long ago (10m)"},
-			&cli.StringFlag{Name: "tail", Aliases: []string{"n"}, Usage: "begin with the last `N` lines of each container", DefaultText: "all"},
+			&cli.StringFlag{Name: "until", Usage: "show what was written before `TIME`, said in the same ways"},
+			&cli.StringFlag{Name: "tail", Aliases: []string{"n"}, Usage: "begin with the last `N` lines of each container, with --until of those before it", DefaultText: "all"},
 			&cli.BoolFlag{Name: "timestamps", Aliases: []string{"t"}, Usage: "show when each line was written"},
 		},
 		Action: p.withHost(logs),
@@ -37,8 +38,15 @@ func logs(ctx context.Context, s *session, c *cli.Context) error {
 	}
 	opts := agent.LogOptions{Follow: c.Bool("follow"), Timestamps: c.Bool("timestamps"), Tail: -1}
 	var err error
-	if opts.Since, err = parseSince(c.String("since"), time.Now()); err != nil {
+	now := time.Now()
+	if opts.Since, err = parseTime(c.String("since"), now); err != nil {
 		return usagef("logs", "--since: %v", err)
+	}
+	if opts.Until, err = parseTime(c.String("until"), now); err != nil {
+		return usagef("logs", "--until: %v", err)
+	}
+	if opts.Follow && !opts.Until.IsZero() {
+		return usagef("logs", "--follow goes on until the containers have ended, and --until ends before: give one of them")
 	}
 	if tail := c.String("tail"); tail != "" && tail != "all" {
 		if opts.Tail, err = strconv.Atoi(tail); err != nil {

@@ -117,11 +117,11 @@ func TestSince(t *testing.T) {
 		"2026-01-02T12:00:00":       noon,
 		"2026-01-02":                noon.Add(-12 * time.Hour),
 	} {
-		if got, err := parseSince(text, noon); err != nil || !got.Equal(want) {
+		if got, err := parseTime(text, noon); err != nil || !got.Equal(want) {
 			t.Errorf("%q: %s, %v; want %s", text, got, err, want)
 		}
 	}
-	if _, err := parseSince("yesterday", noon); err == nil {
+	if _, err := parseTime("yesterday", noon); err == nil {
 		t.Error(`"yesterday" is accepted`)
 	}
 }
@@ -131,7 +131,7 @@ func FuzzSince(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if at, err := parseSince(text, noon); err != nil && !at.IsZero() {
+		if at, err := parseTime(text, noon); err != nil && !at.IsZero() {
 			t.Errorf("%q: %s beside an error", text, at)
 		}
 	})

@@ -17,7 +17,10 @@ type LogOptions struct {
 	Follow bool
 	// Since leaves out what is older; zero: from the beginning.
 	Since time.Time
-	// Tail is the number of last lines of each container to begin with; negative: all.
+	// Until leaves out what is younger; zero: to the end. Not with Follow.
+	Until time.Time
+	// Tail is the number of last lines of each container to begin with, of those until
+	// Until; negative: all.
 	Tail int
 	// Timestamps fills LogLine.Time.
 	Timestamps bool
@@ -115,7 +118,7 @@ func (h *Host) awaitRun(ctx context.Context, s lifecycle.State, i, n int) (begun
 // restarted is followed through its runs.
 func (h *Host) copyLog(ctx context.Context, podman Engine, s lifecycle.State, i int, o LogOptions, fn func(libpod.LogLine) error) error {
 	name := containerName(s, i)
-	opts := libpod.LogOptions{Since: o.Since, Tail: max(o.Tail, 0), Timestamps: o.Timestamps || o.Follow}
+	opts := libpod.LogOptions{Since: o.Since, Until: o.Until, Tail: max(o.Tail, 0), Timestamps: o.Timestamps || o.Follow}
 	read := recall{fromStart: o.Tail < 0}
 	runs := 1
 	for follow := o.Follow; ; {

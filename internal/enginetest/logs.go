@@ -24,12 +24,20 @@ func (f *Fake) Logs(ctx context.Context, name string, o libpod.LogOptions, fn fu
 	if err != nil {
 		return err
 	}
+	until := func() int {
+		for i, l := range c.lines {
+			if !o.Until.IsZero() && l.at.After(o.Until) {
+				return i
+			}
+		}
+		return len(c.lines)
+	}
 	next := 0
 	if o.Tail > 0 {
-		next = max(0, len(c.lines)-o.Tail)
+		next = max(0, until()-o.Tail)
 	}
 	for {
-		for ; next < len(c.lines); next++ {
+		for ; next < until(); next++ {
 			if l := c.lines[next]; !l.at.Before(o.Since) {
 				f.mu.Unlock()
 				fn(l.public(o.Timestamps))

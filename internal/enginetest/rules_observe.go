@@ -145,6 +145,26 @@ var logRules = []rule{
 		k.wantTexts(name, libpod.LogOptions{Since: o.StartedAt.Add(-time.Minute)}, "stdout: line 1", "stdout: line 2", "stdout: line 3")
 		k.wantTexts(name, libpod.LogOptions{Since: o.FinishedAt.Add(time.Minute)})
 	}},
+	{"until leaves out what is younger, and tail counts back from there", func(k *task) {
+		k.up()
+		name := k.run(k.spec("a", "lines 3 -- sleep 3s -- print late"))
+		o := k.wantExit(name, 0)
+		k.wantTexts(name, libpod.LogOptions{Tail: 1}, "stdout: late")
+		var between time.Time
+		k.must(k.Logs(k.ctx(), name, libpod.LogOptions{Timestamps: true}, func(l libpod.LogLine) { between = l.Time.Add(-1) }))
+		k.wantTexts(name, libpod.LogOptions{Until: between}, "stdout: line 1", "stdout: line 2", "stdout: line 3")
+		k.wantTexts(name, libpod.LogOptions{Until: between, Tail: 2}, "stdout: line 2", "stdout: line 3")
+		k.wantTexts(name, libpod.LogOptions{Until: o.StartedAt.Add(-time.Minute), Tail: 2})
+		k.wantTexts(name, libpod.LogOptions{Until: o.FinishedAt.Add(time.Minute), Tail: 2}, "stdout: line 3", "stdout: late")
+	}},
+	{"a carriage return is data", func(k *task) {
+		k.up()
+		s := k.spec("a", "print")
+		s.Command = append(s.Command, "10%\r20%\r")
+		name := k.run(s)
+		k.wantExit(name, 0)
+		k.wantTexts(name, libpod.LogOptions{}, "stdout: 10%\r20%\r")
+	}},
 	{"following ends with the container and gives all of it", func(k *task) {
 		k.up()
 		name := k.run(k.spec("a", "print one -- sleep 300ms -- print two -- sleep 300ms -- exit 3"))

@@ -294,6 +294,9 @@ func (full) Logs(_ context.Context, _ string, q LogQuery, fn func(LogLine) error
 	if q.Tail == 0 {
 		return errors.New("disk on fire")
 	}
+	if aLine.Time.Before(q.Since) || !q.Until.IsZero() && aLine.Time.After(q.Until) {
+		return nil
+	}
 	return fn(aLine)
 }
 
@@ -331,6 +334,7 @@ func TestRepliesAreAsDescribed(t *testing.T) {
 		{"DELETE /v1/tasks/mine?by=me&force=true", "", 202},
 		{"DELETE /v1/tasks/mine", "", 409},
 		{"GET /v1/tasks/mine/logs?container=app&since=2026-01-02T03:04:05Z&tail=3", "", 200},
+		{"GET /v1/tasks/mine/logs?until=2026-01-02T03:04:05Z", "", 200},
 		{"GET /v1/tasks/mine/logs?container=none", "", 404},
 		{"GET /v1/tasks/mine/logs?tail=0", "", 500},
 		{"POST /v1/tasks/mine/adopt", "", 202},
@@ -400,6 +404,8 @@ func TestMalformedRequestsAreRefused(t *testing.T) {
 	for _, tt := range []struct{ request, body string }{
 		{"GET /v1/events?after=x", ""},
 		{"GET /v1/tasks/mine/logs?since=yesterday", ""},
+		{"GET /v1/tasks/mine/logs?until=yesterday", ""},
+		{"GET /v1/tasks/mine/logs?until=2026-01-02T03:04:05Z&follow=true", ""},
 		{"GET /v1/tasks/mine/logs?tail=few", ""},
 		{"POST /v1/tasks", ""},
 		{"POST /v1/tasks", "{}"},
@@ -477,9 +483,14 @@ func TestStreamsCrossTheWire(t *testing.T) {
 		t.Error(err)
 	}
 	var lines []LogLine
-	q := LogQuery{Container: "app", Since: aLine.Time, Tail: 5}
+	q := LogQuery{Container: "app", Since: aLine.Time, Until: aLine.Time.Add(time.Minute), Tail: 5}
 	if err := c.Logs(t.Context(), "mine", q, func(l LogLine) error { lines = append(lines, l); return nil }); err != nil || len(lines) != 1 || lines[0] != aLine {
 		t.Errorf("lines %+v, %v", lines, err)
+	}
+	for _, q := range []LogQuery{{Tail: -1, Since: aLine.Time.Add(time.Second)}, {Tail: -1, Until: aLine.Time.Add(-time.Second)}} {
+		if err := c.Logs(t.Context(), "mine", q, func(LogLine) error { return errors.New("one too many") }); err != nil {
+			t.Errorf("%+v: %v", q, err)
+		}
 	}
 	stop := errors.New("stop")
 	if err := c.Logs(t.Context(), "mine", LogQuery{Tail: -1}, func(LogLine) error { return stop }); !errors.Is(err, stop) {

@@ -57,7 +57,10 @@ type LogQuery struct {
 	Container string
 	// Since leaves out what is older; zero: nothing.
 	Since time.Time
-	// Tail is the number of last lines of each container to begin with; negative: all.
+	// Until leaves out what is younger; zero: nothing. Not with Follow.
+	Until time.Time
+	// Tail is the number of last lines of each container to begin with, of those until
+	// Until; negative: all.
 	Tail int
 	// Follow goes on until the containers have ended.
 	Follow bool
@@ -100,11 +103,20 @@ func (s *Server) serveLogs(w http.ResponseWriter, r *http.Request, t Task) {
 	values := r.URL.Query()
 	q := LogQuery{Container: values.Get("container"), Follow: values.Get("follow") == "true", Tail: -1}
 	var err error
-	if text := values.Get("since"); text != "" {
-		if q.Since, err = time.Parse(time.RFC3339Nano, text); err != nil {
-			writeFailure(w, Failed(BadRequest, "since is a time as RFC 3339 has it, not %q", text))
-			return
+	for _, p := range []struct {
+		name string
+		to   *time.Time
+	}{{"since", &q.Since}, {"until", &q.Until}} {
+		if text := values.Get(p.name); text != "" {
+			if *p.to, err = time.Parse(time.RFC3339Nano, text); err != nil {
+				writeFailure(w, Failed(BadRequest, "%s is a time as RFC 3339 has it, not %q", p.name, text))
+				return
+			}
 		}
+	}
+	if q.Follow && !q.Until.IsZero() {
+		writeFailure(w, Failed(BadRequest, "follow goes on until the containers have ended, and until ends before: give one of them"))
+		return
 	}
 	if text := values.Get("tail"); text != "" {
 		if q.Tail, err = strconv.Atoi(text); err != nil {
@@ -187,8 +199,10 @@ func (c *Client) Logs(ctx context.Context, id string, q LogQuery, fn func(LogLin
 	if q.Container != "" {
 		values.Set("container", q.Container)
 	}
-	if !q.Since.IsZero() {
-		values.Set("since", q.Since.Format(time.RFC3339Nano))
+	for name, at := range map[string]time.Time{"since": q.Since, "until": q.Until} {
+		if !at.IsZero() {
+			values.Set(name, at.Format(time.RFC3339Nano))
+		}
 	}
 	if q.Tail >= 0 {
 		values.Set("tail", strconv.Itoa(q.Tail))

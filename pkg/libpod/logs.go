@@ -40,7 +40,9 @@ type LogOptions struct {
 	Follow bool
 	// Since leaves out what is older; zero means from the beginning.
 	Since time.Time
-	// Tail is how many of the last lines to begin with; 0 means all.
+	// Until leaves out what is younger; zero means to the end. Not with Follow.
+	Until time.Time
+	// Tail is how many of the last lines to begin with, of those until Until; 0 means all.
 	Tail int
 	// Timestamps fills LogLine.Time.
 	Timestamps bool
@@ -55,6 +57,22 @@ type LogOptions struct {
 //
 // After ctx ended fn is not called any more.
 func (c *Client) Logs(ctx context.Context, name string, o LogOptions, fn func(LogLine)) error {
+	if o.Tail == 0 || o.Until.IsZero() {
+		return c.readLogs(ctx, name, o, fn)
+	}
+	// Podman counts back from the end of the log, not from Until.
+	last := lastLines{n: o.Tail}
+	o.Tail = 0
+	if err := c.readLogs(ctx, name, o, last.add); err != nil {
+		return err
+	}
+	for _, l := range last.lines {
+		fn(l)
+	}
+	return nil
+}
+
+func (c *Client) readLogs(ctx context.Context, name string, o LogOptions, fn func(LogLine)) error {
 	// The binding writes into these and blocks for ever if nobody reads, so they
 	// are read until it returned. They are unbuffered to keep the order between
 	// the two.
@@ -93,10 +111,26 @@ func logOptions(o LogOptions) *containers.LogOptions {
 	if !o.Since.IsZero() {
 		l = l.WithSince(o.Since.UTC().Format(time.RFC3339Nano))
 	}
+	if !o.Until.IsZero() {
+		l = l.WithUntil(o.Until.UTC().Format(time.RFC3339Nano))
+	}
 	if o.Tail > 0 {
 		l = l.WithTail(strconv.Itoa(o.Tail))
 	}
 	return l
+}
+
+// lastLines keeps the last n of the lines that are added.
+type lastLines struct {
+	n     int
+	lines []LogLine
+}
+
+func (l *lastLines) add(line LogLine) {
+	if len(l.lines) == l.n {
+		l.lines = l.lines[1:]
+	}
+	l.lines = append(l.lines, line)
 }
 
 // splitter puts the frames of one stream together to lines. Podman sends a frame
