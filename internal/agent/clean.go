@@ -312,7 +312,16 @@ func (h *Host) askGraphRoot(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return host.GraphRoot, h.book.store.Put(h.graphRootKey(), []byte(host.GraphRoot))
+	key := h.graphRootKey()
+	lock, err := h.book.locks.Lock(key)
+	if errors.Is(err, state.ErrLocked) {
+		return host.GraphRoot, nil // somebody else is writing it down
+	}
+	if err != nil {
+		return "", err
+	}
+	defer lock.Unlock()
+	return host.GraphRoot, h.book.store.Put(key, []byte(host.GraphRoot))
 }
 
 func (h *Host) graphRootKey() string { return lockKey("graph-root", h.cfg.Getenv("CONTAINER_HOST")) }

@@ -97,6 +97,26 @@ func (p *shelf) RemoveUnusedImage(_ context.Context, m libpod.Image) error {
 }
 
 // names lists what is there by tag or, without one, by the beginning of the id.
+// A round of clean-up and a pull ask at the same time, and so do processes.
+func TestWherePodmanKeepsImagesIsWrittenDownByOne(t *testing.T) {
+	cleanBed(t, func(t *testing.T, h *Host, _ *shelf) {
+		for range 50 {
+			var all sync.WaitGroup
+			for range 4 {
+				all.Go(func() {
+					if root, err := h.askGraphRoot(t.Context()); root == "" || err != nil {
+						t.Errorf("%q, %v", root, err)
+					}
+				})
+			}
+			all.Wait()
+		}
+		if root, err := h.graphRoot(t.Context()); root == "" || err != nil {
+			t.Errorf("%q, %v", root, err)
+		}
+	})
+}
+
 func (p *shelf) names() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
