@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -65,12 +66,13 @@ func TestPullBarKeepsToItsLine(t *testing.T) {
 	t.Parallel()
 	screen, line := narrow(t)
 	v := newPullView("auto", line, func(string) string { return "" })
-	now := noon
-	v.now = func() time.Time { now = now.Add(time.Second); return now }
-	for _, done := range []int64{1, 5 << 20, 20 << 20, 30 << 20} { // more than was announced, too
-		v.observe(agent.PullProgress{Image: "a", Phase: agent.Pulling, Step: libpod.Progress{Layer: "x", Current: done, Total: 10 << 20}})
-	}
-	v.observe(agent.PullProgress{Image: "a", Phase: agent.PullDone})
+	synctest.Test(t, func(*testing.T) {
+		for _, done := range []int64{1, 5 << 20, 20 << 20, 30 << 20} { // more than was announced, too
+			v.observe(agent.PullProgress{Image: "a", Phase: agent.Pulling, Step: libpod.Progress{Layer: "x", Current: done, Total: 10 << 20}})
+			<-time.After(time.Second)
+		}
+		v.observe(agent.PullProgress{Image: "a", Phase: agent.PullDone})
+	})
 	got := read(t, screen, line)
 	for part := range strings.SplitSeq(got, "\r\x1b[K") {
 		if len(part) > 39 {

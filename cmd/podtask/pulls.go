@@ -13,7 +13,7 @@ import (
 	"golang.org/x/term"
 )
 
-// pullPace is the time between two looks at a pull: on a terminal, and in lines.
+// The time between two looks at a pull: on a terminal, and in lines.
 const (
 	barPace  = 100 * time.Millisecond
 	linePace = 10 * time.Second
@@ -24,14 +24,15 @@ const (
 type pullView struct {
 	mode string // bar, plain, json or none
 	out  io.Writer
-	now  func() time.Time
 	// width is that of the terminal; nil elsewhere.
 	width func() int
 
 	mu     sync.Mutex
 	pulls  map[string]*pull
-	last   time.Time // when something was shown
-	status string    // what stands at the bottom; empty for nothing
+	last   time.Time   // when the bar was drawn
+	status string      // what stands at the bottom; empty for nothing
+	begun  time.Time   // when the first of the pulls under way began
+	next   *time.Timer // writes the next line; nil while nothing is on its way
 }
 
 // pull is one image on its way. Layers are known by and by, and so is the total.
@@ -61,7 +62,7 @@ func newPullView(mode string, out io.Writer, getenv func(string) string) *pullVi
 		}
 	}
 	width := func() int { return columns(out, getenv) }
-	return &pullView{mode: mode, out: out, now: time.Now, width: width, pulls: map[string]*pull{}}
+	return &pullView{mode: mode, out: out, width: width, pulls: map[string]*pull{}}
 }
 
 // pullLine is a step of a pull on the wire.
@@ -94,19 +95,37 @@ func (v *pullView) observe(p agent.PullProgress) {
 		return
 	}
 	v.note(p)
-	pace := linePace
-	if v.mode == "bar" {
-		pace = barPace
-	}
-	now := v.now()
-	if v.last.IsZero() {
-		v.last = now // a pull that is quick needs no line
-	}
-	if now.Sub(v.last) < pace && !(v.mode == "bar" && p.Phase != agent.Pulling) {
+	if v.mode == "plain" {
+		v.schedule()
 		return
 	}
-	v.last = now
+	if now := time.Now(); now.Sub(v.last) >= barPace || p.Phase != agent.Pulling {
+		v.last = now
+		v.show(v.text())
+	}
+}
+
+// schedule sees to it that there is a line now and then while anything is on its way,
+// whether or not Podman says something; a pull that is quick needs none.
+func (v *pullView) schedule() {
+	switch busy := v.text() != ""; {
+	case busy && v.next == nil:
+		v.begun = time.Now()
+		v.next = time.AfterFunc(linePace, v.tick)
+	case !busy && v.next != nil:
+		v.next.Stop()
+		v.next = nil
+	}
+}
+
+func (v *pullView) tick() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.next == nil {
+		return // it had gone off when it was stopped
+	}
 	v.show(v.text())
+	v.next.Reset(linePace)
 }
 
 func (v *pullView) note(p agent.PullProgress) {
@@ -144,21 +163,37 @@ func (v *pullView) text() string {
 			current, total = current+bytes[0], total+bytes[1]
 		}
 	}
-	if active+waiting == 0 {
+	text := pullsText(active, waiting)
+	if text == "" {
 		return ""
 	}
-	text := fmt.Sprintf("pulling %d images", active)
-	if active == 1 {
-		text = "pulling 1 image"
-	}
-	if waiting > 0 {
-		text += fmt.Sprintf(", %d wait for others", waiting)
+	if v.mode == "plain" && !v.begun.IsZero() {
+		text += fmt.Sprintf(" for %v", time.Since(v.begun).Round(time.Second))
 	}
 	if total > 0 {
 		text += fmt.Sprintf("  %s of %s  %d%%", bytesText(current), bytesText(total), 100*current/total)
 		if v.mode == "bar" {
 			text = barText(current, total) + "  " + text
 		}
+	}
+	return text
+}
+
+// pullsText counts pulls; empty for none.
+func pullsText(active, waiting int) string {
+	var text string
+	switch {
+	case active == 1:
+		text = "pulling 1 image"
+	case active > 1:
+		text = fmt.Sprintf("pulling %d images", active)
+	case waiting == 1:
+		return "1 image waits for another pull"
+	case waiting > 1:
+		return fmt.Sprintf("%d images wait for other pulls", waiting)
+	}
+	if waiting > 0 {
+		text += fmt.Sprintf(", %d more to come", waiting)
 	}
 	return text
 }

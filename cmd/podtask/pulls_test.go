@@ -4,18 +4,23 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/podtask/podtask/internal/agent"
 	"github.com/podtask/podtask/pkg/libpod"
 )
 
-// watchPull plays a pull of two layers to a view, a step every four seconds.
-func watchPull(mode string) string {
+// watchPull plays a pull of two layers to a view, a step every three seconds.
+func watchPull(t *testing.T, mode string) (shown string) {
+	t.Helper()
+	synctest.Test(t, func(*testing.T) { shown = playPull(mode) })
+	return shown
+}
+
+func playPull(mode string) string {
 	var out strings.Builder
-	at := time.Unix(0, 0)
 	v := newPullView(mode, &out, func(string) string { return "" })
-	v.now = func() time.Time { at = at.Add(4 * time.Second); return at }
 	step := func(layer string, current, total int64, done bool) agent.PullProgress {
 		return agent.PullProgress{Image: "r/app:1", Phase: agent.Pulling, Step: libpod.Progress{Layer: layer, Current: current, Total: total, Done: done}}
 	}
@@ -28,25 +33,28 @@ func watchPull(mode string) string {
 		{Image: "r/other:1", Phase: agent.PullFailed},
 	} {
 		v.observe(p)
+		<-time.After(3 * time.Second)
+		synctest.Wait()
 	}
+	<-time.After(time.Hour) // after the last there is nothing more to show
 	return out.String()
 }
 
 func TestPullsInLines(t *testing.T) {
 	t.Parallel()
-	const want = "pulling 1 image  1.5 MB of 5 MB  30%\npulling 2 images  5 MB of 5 MB  100%\n"
-	if got := watchPull("plain"); got != want {
+	const want = "pulling 1 image for 10s  1.5 MB of 5 MB  30%\npulling 2 images for 20s  5 MB of 5 MB  100%\n"
+	if got := watchPull(t, "plain"); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	if got := watchPull("none"); got != "" {
+	if got := watchPull(t, "none"); got != "" {
 		t.Errorf("none shows %q", got)
 	}
 }
 
 func TestPullsOnATerminalStayInOneLine(t *testing.T) {
 	t.Parallel()
-	got := watchPull("bar")
-	if strings.Contains(got, "\n") || !strings.Contains(got, "\r\x1b[Kpulling 0 images, 1 wait for others") ||
+	got := watchPull(t, "bar")
+	if strings.Contains(got, "\n") || !strings.Contains(got, "\r\x1b[K1 image waits for another pull") ||
 		!strings.Contains(got, "\r\x1b[K[####################]  pulling 1 image  5 MB of 5 MB  100%") || !strings.HasSuffix(got, "\r\x1b[K") {
 		t.Errorf("it shows %q", got)
 	}
@@ -56,7 +64,7 @@ func TestPullsInJSON(t *testing.T) {
 	t.Parallel()
 	var phases []string
 	var last pullLine
-	for line := range strings.Lines(watchPull("json")) {
+	for line := range strings.Lines(watchPull(t, "json")) {
 		var p pullLine
 		if err := json.Unmarshal([]byte(line), &p); err != nil {
 			t.Fatalf("%q: %v", line, err)

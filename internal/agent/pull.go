@@ -57,8 +57,10 @@ type fetched struct {
 // fetch does a job. Callers of one process that want the same share one pull,
 // which ends when the last of them has given up; other processes wait for it.
 func (h *Host) fetch(ctx context.Context, podman Engine, j job) (fetched, error) {
-	return h.pulls.Do(ctx, j, func(ctx context.Context) (fetched, error) {
-		lock, err := h.waitLock(ctx, imageKey(j.target), j.ref)
+	return h.pulls.Do(ctx, j, func(ctx context.Context) (got fetched, err error) {
+		tell := &teller{host: h, image: j.ref.String()}
+		defer func() { tell.end(err) }()
+		lock, err := h.waitLock(ctx, imageKey(j.target), tell)
 		if err != nil {
 			return fetched{}, err
 		}
@@ -78,7 +80,7 @@ func (h *Host) fetch(ctx context.Context, podman Engine, j job) (fetched, error)
 		if j.never {
 			return fetched{}, notLocal(j.ref.String())
 		}
-		id, err := h.pullNow(ctx, podman, j)
+		id, err := h.pullNow(ctx, podman, j, tell)
 		return fetched{id, true}, err
 	})
 }
@@ -104,17 +106,17 @@ func (h *Host) found(j job, image libpod.Image) error {
 }
 
 // waitLock takes a lock that processes share, and says so if it has to wait.
-func (h *Host) waitLock(ctx context.Context, key string, ref images.Ref) (*state.Lock, error) {
+func (h *Host) waitLock(ctx context.Context, key string, tell *teller) (*state.Lock, error) {
 	lock, err := h.book.locks.Lock(key)
 	if errors.Is(err, state.ErrLocked) {
-		h.tell(PullProgress{Image: ref.String(), Phase: PullWaiting})
+		tell.step(PullWaiting, libpod.Progress{})
 		lock, err = h.book.locks.LockWait(ctx, key)
 	}
 	return lock, err
 }
 
 // pullSlot takes one of the places for pulls that run at once on this host.
-func (h *Host) pullSlot(ctx context.Context, ref images.Ref) (*state.Lock, error) {
+func (h *Host) pullSlot(ctx context.Context, tell *teller) (*state.Lock, error) {
 	n := h.policy.PullsAtOnce
 	slot := func(i int) string { return lockKey("pull-slot", fmt.Sprint(i)) }
 	for i := range n {
@@ -124,12 +126,12 @@ func (h *Host) pullSlot(ctx context.Context, ref images.Ref) (*state.Lock, error
 		}
 	}
 	// Any place will do; who waits for the same one is spread by the image's name.
-	return h.waitLock(ctx, slot(int(imageKey(ref.String())[0])%n), ref)
+	return h.waitLock(ctx, slot(int(imageKey(tell.image)[0])%n), tell)
 }
 
 // pullNow pulls. The caller holds the target's lock.
-func (h *Host) pullNow(ctx context.Context, podman Engine, j job) (id string, err error) {
-	slot, err := h.pullSlot(ctx, j.ref)
+func (h *Host) pullNow(ctx context.Context, podman Engine, j job, tell *teller) (id string, err error) {
+	slot, err := h.pullSlot(ctx, tell)
 	if err != nil {
 		return "", err
 	}
@@ -158,29 +160,44 @@ func (h *Host) pullNow(ctx context.Context, podman Engine, j job) (id string, er
 	options := libpod.PullOptions{
 		Login:    libpod.Login{Username: login.Username, Password: login.Password, IdentityToken: login.IdentityToken},
 		AuthFile: authFile, FirstByte: h.policy.FirstByte, Idle: h.policy.Idle,
-		Progress: func(p libpod.Progress) { h.tell(PullProgress{Image: j.ref.String(), Phase: Pulling, Step: p}) },
+		Progress: func(p libpod.Progress) { tell.step(Pulling, p) },
 	}
 	if j.platform != images.Here() {
 		options.OS, options.Arch = j.platform.OS, j.platform.Architecture
 	}
-	h.tell(PullProgress{Image: j.ref.String(), Phase: Pulling})
+	tell.step(Pulling, libpod.Progress{})
 	id, err = podman.Pull(ctx, j.target, options)
 	if errors.Is(err, libpod.NoSpace) && h.makeRoom(ctx, podman, true) {
 		id, err = podman.Pull(ctx, j.target, options)
 	}
 	if err != nil {
-		h.tell(PullProgress{Image: j.ref.String(), Phase: PullFailed})
 		return "", err
 	}
-	h.tell(PullProgress{Image: j.ref.String(), Phase: PullDone})
 	h.failpointOf(midEffect, lifecycle.PullImage{})
 	return id, h.endPull(book, id, slices.Contains(before, id))
 }
 
-// tell passes progress on to who watches.
-func (h *Host) tell(p PullProgress) {
-	if h.cfg.Progress != nil {
-		h.cfg.Progress(p)
+// teller tells who watches how one image gets on. What was begun is ended, whichever way.
+type teller struct {
+	host  *Host
+	image string
+	begun bool
+}
+
+func (t *teller) step(phase PullPhase, step libpod.Progress) {
+	t.begun = true
+	if t.host.cfg.Progress != nil {
+		t.host.cfg.Progress(PullProgress{Image: t.image, Phase: phase, Step: step})
+	}
+}
+
+func (t *teller) end(err error) {
+	switch {
+	case !t.begun: // it was here, and nobody had to wait
+	case err != nil:
+		t.step(PullFailed, libpod.Progress{})
+	default:
+		t.step(PullDone, libpod.Progress{})
 	}
 }
 

@@ -215,6 +215,33 @@ func Slow(piece int, pause time.Duration) Action {
 	}
 }
 
+// Halfway sends half of the true answer's body within that time, so that who reports
+// bytes now and then has some to report, and the rest when release is closed.
+func Halfway(within time.Duration, release <-chan struct{}) Action {
+	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		healthy := record(r, next)
+		sendHead(w, healthy)
+		const pieces = 20
+		body, control := healthy.Body.Bytes(), http.NewResponseController(w)
+		for range pieces {
+			n := len(healthy.Body.Bytes()) / (2 * pieces)
+			_, _ = w.Write(body[:n]) // a client that has hung up is seen below
+			_ = control.Flush()
+			body = body[n:]
+			select {
+			case <-time.After(within / pieces):
+			case <-r.Context().Done():
+				return
+			}
+		}
+		select {
+		case <-release:
+			_, _ = w.Write(body)
+		case <-r.Context().Done():
+		}
+	}
+}
+
 // record is the healthy registry's answer.
 func record(r *http.Request, next http.Handler) *httptest.ResponseRecorder {
 	recorder := httptest.NewRecorder()

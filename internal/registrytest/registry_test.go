@@ -294,6 +294,22 @@ func TestFaultsThatEditOrCutTheAnswer(t *testing.T) {
 		t.Error("Slow: the body is not whole")
 	}
 
+	release := make(chan struct{})
+	reg.Fault("", "/manifests/", 1, registrytest.Halfway(1, release))
+	half, err := http.Get("http://" + reg.Addr() + manifestPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := make([]byte, len(whole)/40*20)
+	if _, err := io.ReadFull(half.Body, begin); err != nil {
+		t.Errorf("Halfway: no half of the body comes: %v", err)
+	}
+	close(release)
+	if rest, err := io.ReadAll(half.Body); err != nil || !bytes.Equal(append(begin, rest...), whole) {
+		t.Errorf("Halfway: the body is not whole: %v", err)
+	}
+	half.Body.Close()
+
 	reg.Fault("", "/manifests/", 1, registrytest.Reset())
 	res, err := http.Get("http://" + reg.Addr() + manifestPath)
 	if err != nil {

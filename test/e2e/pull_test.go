@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"os/exec"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -180,6 +181,9 @@ func TestProcessesShareOnePull(t *testing.T) {
 	if n := held.Hits(); n != 1 {
 		t.Errorf("the layer was asked for %d times", n)
 	}
+	if said := second.err.String(); strings.LastIndex(said, `"phase":"done"`) < strings.LastIndex(said, `"phase":"waiting"`) {
+		t.Errorf("the wait never ends:\n%s", said)
+	}
 }
 
 func TestNoMorePullsAtOnceThanConfigured(t *testing.T) {
@@ -248,6 +252,37 @@ func TestPullProgressOnATerminal(t *testing.T) {
 	run.see("\r\x1b[K")
 	run.see("hello")
 	run.want(0)
+}
+
+// Where there is no terminal a long pull is a line now and then, while no byte comes, too:
+// in bytes, or without before Podman 4.8.
+func TestPullProgressInLines(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.env = append(b.env, "PODTASK_PULL_IDLE=1h", "PODTASK_PULL_FIRST_BYTE=1h")
+	img := b.freshImage("app")
+	ref, _ := b.push("app:1", img)
+	release := make(chan struct{})
+	b.fault("GET", "app", "blobs/"+firstLayer(t, img).String(), 0, registrytest.Halfway(4*time.Second, release))
+	run := b.start("run", "--pull", "always", b.hello(ref))
+	line := regexp.MustCompile(`(?m)^pulling 1 image for \d+s  .* of .*%$`)
+	if b.oldPodman() {
+		line = regexp.MustCompile(`(?m)^pulling 1 image for \d+s$`)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("it said\n%s", &run.err)
+		}
+	})
+	eventually(t, "two lines about the pull", func() bool { return len(line.FindAllString(run.err.String(), -1)) >= 2 })
+	close(release)
+	r := run.want(0)
+	if !strings.Contains(r.out, "hello") || strings.Contains(r.err, "\x1b") {
+		t.Errorf("it printed %s and said %q", r.out, r.err)
+	}
+	if strings.LastIndex(r.err, "pulling 1") > strings.Index(r.err, " PULLED") {
+		t.Errorf("it speaks of a pull that has ended:\n%s", r.err)
+	}
 }
 
 // What nothing has used for long goes by itself while another task runs.
