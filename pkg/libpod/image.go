@@ -65,6 +65,10 @@ func (c *Client) Image(ctx context.Context, ref string) (Image, error) {
 	if errors.As(err, &e) && e.Class == NoImage {
 		e.Class = NotFound
 	}
+	if e != nil && strings.Contains(e.Cause, "nil pointer dereference") {
+		// What 4.3 comes to over a manifest without a configuration.
+		e.Cause = "Podman " + c.version.String() + " cannot read it, as if its manifest were of Docker's schema 1: push the image again with a newer tool, or use Podman 5"
+	}
 	if err != nil {
 		return Image{}, err
 	}

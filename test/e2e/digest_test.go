@@ -188,6 +188,39 @@ func TestReferenceWithDigestIsNotReportedAsResolved(t *testing.T) {
 	}
 }
 
+// An image of Docker's schema 1 has no digest to report (ECS skips it, too): it is
+// pulled by its tag, and runs where Podman can read it.
+func TestImageOfSchema1HasNoDigest(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	if err := bed.reg.PushSchema1(b.repository("old:1"), b.freshImage("old")); err != nil {
+		t.Fatal(err)
+	}
+	ref := bed.reg.Ref(b.repository("old:1"))
+	if got := b.want(0, "image", "resolve", ref).out; !strings.Contains(got, "schema 1") || strings.Contains(got, "sha256:") {
+		t.Errorf("resolve: %s", got)
+	}
+	code, said := 0, "SALT=old"
+	if b.oldPodman() { // podman run fails as well
+		code, said = 125, "schema 1"
+	}
+	r := b.want(code, "run", "--name", b.family, "--pull", "always", b.define(ctr{Name: "app", Image: ref, Command: words("env SALT")}))
+	if !strings.Contains(r.out+r.err, said) {
+		t.Errorf("it does not say %q:\n%s%s", said, r.out, r.err)
+	}
+	if c := b.inspect(b.family).Containers[0]; c.ImageDigest != "" || c.ImageSource != "registry" {
+		t.Errorf("digest %q from the %s", c.ImageDigest, c.ImageSource)
+	}
+	list := b.events()
+	inOrder(t, list, "app PULLED", "app STOPPED")
+	if count(list, "app MANIFEST_PULLED") > 0 {
+		t.Errorf("MANIFEST_PULLED was reported:\n%s", describe(list))
+	}
+	if got := b.requests("^GET .*/manifests/1$"); len(got) == 0 {
+		t.Error("the tag was not pulled")
+	}
+}
+
 // A pull tells how it gets on: in bytes, or in Podman's words before 4.8.
 func TestPullProgressForPrograms(t *testing.T) {
 	t.Parallel()
