@@ -77,13 +77,13 @@ func (p *program) convertSource(c *cli.Context, from, name string) (convert.Resu
 	case ext == ".yaml" || ext == ".yml":
 		return convert.Compose(path, name, src)
 	case ext == ".container":
-		return convert.Quadlet(name, []taskunit.File{taskunit.Read(path, string(src))})
+		return convert.Quadlet(name, withVolumes(taskunit.Read(path, string(src))))
 	case ext == ".pod":
 		files, err := membersOf(path)
 		if err != nil {
 			return convert.Result{}, err
 		}
-		return convert.Quadlet(name, append(files, taskunit.Read(path, string(src))))
+		return convert.Quadlet(name, withVolumes(append(files, taskunit.Read(path, string(src)))...))
 	}
 	return convert.Result{}, usagef("generate", "--from %s: it is a Compose file (.yaml), a .pod, a .container or a task", from)
 }
@@ -109,6 +109,27 @@ func membersOf(pod string) ([]taskunit.File, error) {
 		}
 	}
 	return out, nil
+}
+
+// withVolumes puts the .volume files that the files name, and that lie beside them, to
+// these. One that is not there is Quadlet's to miss.
+func withVolumes(files ...taskunit.File) []taskunit.File {
+	read := map[string]bool{}
+	out := files
+	for _, f := range files {
+		for _, a := range f.Assignments() {
+			source, _, _ := strings.Cut(a.Value, ":")
+			path := filepath.Join(filepath.Dir(f.Path), source)
+			if a.Key != "Volume" || filepath.Ext(source) != ".volume" || read[path] {
+				continue
+			}
+			read[path] = true
+			if text, err := readSmall(path); err == nil {
+				out = append(out, taskunit.Read(path, string(text)))
+			}
+		}
+	}
+	return out
 }
 
 func (p *program) convertTask(c *cli.Context, ref, name string) (convert.Result, error) {

@@ -14,7 +14,7 @@ import (
 //
 // All services become containers of one task, so they share an address, and each
 // keeps its name for the others. A service that another waits for to complete is
-// not essential; all others are.
+// not essential; all others are. Volumes are those that Compose has, see named.
 func Compose(file, task string, src []byte) (Result, error) {
 	name := path.Base(file)
 	if len(src) > maxText {
@@ -28,6 +28,7 @@ func Compose(file, task string, src []byte) (Result, error) {
 	if len(doc.Content) == 0 || doc.Content[0].Kind != yaml.MappingNode {
 		return Result{}, fmt.Errorf("%s is no Compose file: it has no services", name)
 	}
+	c.declare(doc.Content[0])
 	for _, f := range fields(doc.Content[0]) {
 		switch {
 		case f.key == "services":
@@ -38,13 +39,8 @@ func Compose(file, task string, src []byte) (Result, error) {
 			for _, s := range services {
 				c.service(s)
 			}
-		case f.key == "version" || f.key == "name" || strings.HasPrefix(f.key, "x-"):
-		case f.key == "volumes":
-			for _, v := range fields(f.value) {
-				if len(v.value.Content) > 0 {
-					c.lose(v.line, "the settings of volume %s", v.key)
-				}
-			}
+		case f.key == "version" || strings.HasPrefix(f.key, "x-"):
+		case f.key == "name" || f.key == "volumes": // declared
 		case f.key == "networks":
 			c.lose(f.line, "networks: the containers of a task share one")
 		default:
@@ -61,6 +57,8 @@ func Compose(file, task string, src []byte) (Result, error) {
 type compose struct {
 	builder
 	completes []string // services that come to an end
+	project   string
+	volumes   map[string]declared
 }
 
 // Bounds of a Compose file. Each service may take over the members of a large

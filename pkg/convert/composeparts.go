@@ -91,7 +91,11 @@ func (c *compose) mount(ctr *container, n *yaml.Node) {
 		c.lose(n.Line, "volume %s of %s: it has no source that is known", n.Value+target, ctr.Name)
 		return
 	}
-	ctr.MountPoints = append(ctr.MountPoints, mountPoint{c.addVolume(source), target, readOnly})
+	if name, _ := c.named(source); !hostPath(source) && plain(name) != name {
+		c.lose(n.Line, "volume %s of %s: its name is to have letters, digits, dashes and underscores only", name, ctr.Name)
+		return
+	}
+	ctr.MountPoints = append(ctr.MountPoints, mountPoint{c.source(source), target, readOnly})
 }
 
 func (c *compose) health(f field) *healthCheck {

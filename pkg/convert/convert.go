@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -169,6 +170,8 @@ type builder struct {
 	def  definition
 	unit unit
 	lost []string
+	// reserved are names of volumes that paths of the host may not get.
+	reserved []string
 }
 
 // unit are the parts of a .task file besides its definition.
@@ -197,12 +200,32 @@ func (b *builder) share() {
 	}
 }
 
-// addVolume adds a volume once and returns its name: a path is one of the host.
-func (b *builder) addVolume(source string) string {
-	v := volume{Name: source, Docker: &dockerVolume{Scope: "shared", Autoprovision: true}}
-	if strings.ContainsAny(source, "/.") {
-		v = volume{Name: volumeName(source), Host: &hostVolume{SourcePath: b.absolute(source)}}
+// hostPath reports whether the source of a volume is a path and no name.
+func hostPath(source string) bool {
+	return strings.HasPrefix(source, ".") || strings.Contains(source, "/")
+}
+
+// addPath adds a path of the host as a volume and returns the volume's name.
+func (b *builder) addPath(source string) string {
+	path, name := b.absolute(source), volumeName(source)
+	taken := func(name string) bool {
+		i := slices.IndexFunc(b.def.Volumes, func(v volume) bool { return v.Name == name })
+		return slices.Contains(b.reserved, name) || i >= 0 && (b.def.Volumes[i].Host == nil || b.def.Volumes[i].Host.SourcePath != path)
 	}
+	for n, base := 2, name; taken(name); n++ {
+		name = fmt.Sprintf("%s-%d", base, n)
+	}
+	return b.addVolume(volume{Name: name, Host: &hostVolume{SourcePath: path}})
+}
+
+// addNamed adds a volume of Podman's and returns its name. It is made if there is none,
+// unless it is to be there already.
+func (b *builder) addNamed(name string, there bool) string {
+	return b.addVolume(volume{Name: name, Docker: &dockerVolume{Scope: "shared", Autoprovision: !there}})
+}
+
+// addVolume adds a volume once and returns its name.
+func (b *builder) addVolume(v volume) string {
 	for _, have := range b.def.Volumes {
 		if have.Name == v.Name {
 			return v.Name
@@ -221,23 +244,43 @@ func (b *builder) absolute(p string) string {
 	return path.Join(b.dir, p)
 }
 
-// volumeName makes a name of a path: letters, digits, dashes and underscores.
+// volumeName makes a name of a path.
 func volumeName(path string) string {
-	name := strings.Trim(strings.Map(func(r rune) rune {
+	if name := strings.Trim(plain(path), "-"); name != "" {
+		return name
+	}
+	return "root"
+}
+
+// plain makes a name as the ECS model has them: of letters, digits, dashes and
+// underscores.
+func plain(name string) string {
+	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' {
 			return r
 		}
 		return '-'
-	}, path), "-")
-	if name == "" {
-		return "root"
+	}, name)
+}
+
+// rename gives containers names that the ECS model takes.
+func (b *builder) rename() {
+	for i := range b.def.Containers {
+		c := &b.def.Containers[i]
+		if name := plain(c.Name); name != c.Name {
+			b.lost = append(b.lost, fmt.Sprintf("%s: the name of container %s, which becomes %s", b.name, c.Name, name))
+			c.Name = name
+		}
+		for j := range c.DependsOn {
+			c.DependsOn[j].Container = plain(c.DependsOn[j].Container)
+		}
 	}
-	return name
 }
 
 // result writes everything out. Name is the unit's, without .task.
 func (b *builder) result(name string) (Result, error) {
-	b.def.Family = name
+	b.def.Family = plain(name)
+	b.rename()
 	def, err := json.MarshalIndent(b.def, "", "    ")
 	if err != nil {
 		return Result{}, err

@@ -57,6 +57,26 @@ func TestCompose(t *testing.T) {
 	golden(t, "shop.compose", r)
 }
 
+// Compose allows dots in names, and the ECS model does not.
+func TestNamesThatTheModelDoesNotTake(t *testing.T) {
+	t.Parallel()
+	r, err := Compose("/srv/shop/docker-compose.prod.yml", "docker-compose.prod", []byte("services:\n  db.main: {image: x}\n  web: {image: y, depends_on: [db.main]}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	task, _, err := taskdef.Parse("x.json", r.Definition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, web := task.Containers[0], task.Containers[1]
+	if task.Family != "docker-compose-prod" || db.Name != "db-main" || len(web.DependsOn) != 1 || web.DependsOn[0].Container != 0 {
+		t.Errorf("%s: %s, %+v", task.Family, db.Name, web.DependsOn)
+	}
+	if len(r.Lost) != 1 || !strings.Contains(r.Lost[0], "db.main, which becomes db-main") {
+		t.Errorf("lost: %q", r.Lost)
+	}
+}
+
 func TestQuadlet(t *testing.T) {
 	t.Parallel()
 	a, err := txtar.ParseFile("testdata/shop.quadlet.txtar")

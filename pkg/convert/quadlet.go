@@ -16,17 +16,24 @@ import (
 )
 
 // Quadlet converts the .container files of one pod, and its .pod file if there is
-// one, to one task. Task is what the unit and the task are to be called.
+// one, to one task. Task is what the unit and the task are to be called. Files of
+// volumes give their volumes' names.
 //
 // Requires=, BindsTo= and Wants= between the containers become conditions: HEALTHY
 // of one with Notify=healthy, else START. All containers are essential, and what
 // one publishes the task publishes.
 func Quadlet(task string, files []taskunit.File) (Result, error) {
-	q := quadlet{containers: map[string]int{}, ready: map[string]string{}}
+	q := quadlet{containers: map[string]int{}, ready: map[string]string{}, volumes: map[string]string{}}
 	for _, f := range files {
-		if path.Ext(f.Path) == ".container" {
+		switch path.Ext(f.Path) {
+		case ".container":
 			q.announce(f)
+		case ".volume":
+			q.declare(f)
 		}
+	}
+	for _, f := range files {
+		q.reserve(f)
 	}
 	if len(q.def.Containers) == 0 {
 		return Result{}, errors.New("there is no .container file to convert")
@@ -38,8 +45,9 @@ func Quadlet(task string, files []taskunit.File) (Result, error) {
 			q.container(f)
 		case ".pod":
 			q.pod(f)
+		case ".volume": // declared
 		default:
-			q.lose(1, "the file: only .pod and .container files are converted")
+			q.lose(1, "the file: only .pod, .container and .volume files are converted")
 		}
 	}
 	q.share()
@@ -55,6 +63,8 @@ type quadlet struct {
 	// that systemd's word "active" amounts to.
 	containers map[string]int
 	ready      map[string]string
+	// volumes are the names, in Podman, of the volumes of files.
+	volumes map[string]string
 }
 
 // announce makes the container of a file, so that others can name it.
@@ -285,20 +295,6 @@ func (q *quadlet) publish(ctr *container, a taskunit.Assignment) {
 		return
 	}
 	ctr.PortMappings = append(ctr.PortMappings, p)
-}
-
-func (q *quadlet) volume(ctr *container, a taskunit.Assignment) {
-	parts := strings.Split(a.Value, ":")
-	if len(parts) < 2 || strings.HasPrefix(parts[0], "%") {
-		q.lose(a.Line, "Volume=%s", a.Value)
-		return
-	}
-	source := parts[0]
-	if base, ok := strings.CutSuffix(source, ".volume"); ok {
-		source = "systemd-" + base // what Quadlet calls it
-	}
-	readOnly := len(parts) > 2 && slices.Contains(strings.Split(parts[2], ","), "ro")
-	ctr.MountPoints = append(ctr.MountPoints, mountPoint{q.addVolume(source), parts[1], readOnly})
 }
 
 func (q *quadlet) number(a taskunit.Assignment) int {

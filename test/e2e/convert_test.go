@@ -128,23 +128,25 @@ services:
     image: IMAGE
     command: ["term", "0", "--", "serve", "8080"]
     healthcheck: {test: ["CMD", "/testbox", "get", "http://127.0.0.1:8080/"], interval: 5s}
-    volumes: ["FAMILY-data:/data"]
+    volumes: ["data:/data"]
   shop:
     image: IMAGE
     command: term 0 -- await http://store:8080/ -- write /data/hello yes -- serve 8081
     environment: {GREETING: hello from FAMILY}
     ports: ["127.0.0.1:PORT:8081"]
     depends_on: {store: {condition: service_healthy}}
-    volumes: ["FAMILY-data:/data"]
-volumes: {FAMILY-data: {}}
+    volumes: ["data:/data", "kept:/kept"]
+volumes: {data: {}, kept: {name: FAMILY-kept}}
 `},
 		check: func(task string) {
 			inOrder(t, u.events(), "store HEALTHY", "shop RUNNING")
 			if got := u.podman("exec", u.inspect(task).Containers[0].RuntimeID, "/testbox", "cat", "/data/hello"); got != "yes" {
 				t.Errorf("the volume is not shared: %q", got)
 			}
-			if !u.hasVolume(u.family + "-data") {
-				t.Error("the volume does not have its name")
+			for _, volume := range []string{u.family + "-web_data", u.family + "-kept"} {
+				if !u.hasVolume(volume) {
+					t.Errorf("there is no volume %s, as Compose calls it", volume)
+				}
 			}
 		},
 	}, {
