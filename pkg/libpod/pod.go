@@ -4,80 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/blang/semver/v4"
-	"github.com/containers/common/libnetwork/types"
 	"github.com/containers/podman/v5/libpod/define"
 	"github.com/containers/podman/v5/pkg/bindings/containers"
 	"github.com/containers/podman/v5/pkg/bindings/pods"
 	entities "github.com/containers/podman/v5/pkg/domain/entities/types"
-	"github.com/containers/podman/v5/pkg/specgen"
 )
-
-// PodSpec describes a task's pod.
-type PodSpec struct {
-	// Name is the pod's name; pods and containers share one name space.
-	Name string
-	// TaskID becomes the TaskLabel.
-	TaskID string
-	// Labels are further labels. They are on the infra container as well.
-	Labels map[string]string
-	// CgroupParent is the task's slice, a bare name ending in .slice and without a
-	// dash (a dashed one fails at start from Podman 5 on: systemd nests it, Podman
-	// computes another path); "" means Podman's default. Under the cgroupfs manager
-	// leave it empty.
-	CgroupParent string
-	// Network is as in podman pod create --network: none, host, pasta (Podman 4.4),
-	// slirp4netns, bridge, private, or the name of a network, with options after a
-	// colon; "" leaves it to the server (slirp4netns in 4.x, pasta in 5.x).
-	Network string
-	// Aliases are names of the pod on a network that Network names.
-	Aliases []string `json:",omitempty"`
-	// Hostname is the pod's host name; "" means the pod's name.
-	Hostname string
-	// Ports are published by the infra container. Members cannot publish.
-	Ports []Port
-
-	// What follows is left out of the digest in specLabel when it is not used, so
-	// that pods made before it existed are still recognised.
-
-	// Choose is asked, just before the pod is made, for the host ports of Ports; nil
-	// leaves those that are 0 to Podman, which gives a container port that is asked
-	// for twice only one (4.3.1 to 5.x).
-	Choose func([]Port) ([]Port, error) `json:"-"`
-	// ShareIPC and SharePID make one namespace for all members. Without, each has its
-	// own, as in Docker; Podman's own default is to share IPC.
-	ShareIPC bool `json:",omitzero"`
-	// OwnNetworks: members have network namespaces of their own, and the pod none; then
-	// Network, Ports, Hosts and DNS have no effect.
-	OwnNetworks bool `json:",omitzero"`
-	SharePID    bool `json:",omitzero"`
-	// ShmSize is that of /dev/shm in bytes; 0 means Podman's default. Without ShareIPC
-	// it has an effect on 4.3.1 only, where it is that of every member, whatever the
-	// member's own specification says.
-	ShmSize int64 `json:",omitzero"`
-	// Hosts are entries of /etc/hosts in the form name:address. They, DNSServers (IP
-	// addresses) and DNSSearch have no effect on a pod in the host's network.
-	Hosts                 []string `json:",omitzero"`
-	DNSServers, DNSSearch []string `json:",omitzero"`
-}
-
-// Port is one published port.
-type Port struct {
-	// HostIP is an address of the host; "" means all.
-	HostIP string
-	// HostPort is 1 to 65535; 0 lets Podman choose when the pod is created.
-	HostPort uint16
-	// ContainerPort is 1 to 65535.
-	ContainerPort uint16
-	// Protocol is tcp or udp; "" means tcp.
-	Protocol string
-}
 
 // Pod is a pod whose infra container runs.
 type Pod struct {
@@ -168,30 +102,6 @@ func (c *Client) adoptPod(ctx context.Context, p PodSpec, spec string, conflict 
 	return nil
 }
 
-// adoptable returns nil if an object with these labels is task's and was made
-// from the specification with this digest, else an Error that says whose it is.
-func adoptable(labels map[string]string, task, spec string) error {
-	if err := ownedBy(labels, task); err != nil {
-		return err
-	}
-	if labels[specLabel] != spec {
-		return &Error{Class: Conflict, Cause: "it exists from an earlier attempt with another specification; remove it first"}
-	}
-	return nil
-}
-
-// ownedBy returns nil if an object with these labels is task's, else an Error
-// that says whose it is.
-func ownedBy(labels map[string]string, task string) error {
-	switch owner, ok := labels[TaskLabel]; {
-	case !ok:
-		return &Error{Class: Conflict, Cause: fmt.Sprintf("the name is taken by an object that podtask did not make (it lacks the label %s); rename or remove it yourself", TaskLabel)}
-	case owner != task:
-		return &Error{Class: Conflict, Cause: fmt.Sprintf("it belongs to task %q", owner)}
-	}
-	return nil
-}
-
 // podFrom reads what the caller needs from the infra container.
 func podFrom(infra *define.InspectContainerData) (Pod, error) {
 	pod := Pod{ID: infra.Pod, InfraID: infra.ID}
@@ -206,129 +116,11 @@ func podFrom(infra *define.InspectContainerData) (Pod, error) {
 	return pod, nil
 }
 
-// portsOf returns the ports that a container publishes, sorted by container port.
-func portsOf(c *define.InspectContainerData) (ports []Port, err error) {
-	if c.HostConfig == nil {
-		return nil, nil
-	}
-	for key, bindings := range c.HostConfig.PortBindings {
-		port, protocol, _ := strings.Cut(key, "/")
-		inside, err := strconv.ParseUint(port, 10, 16)
-		if err != nil {
-			return nil, fmt.Errorf("unknown form of port %q", key)
-		}
-		for _, b := range bindings {
-			outside, err := strconv.ParseUint(b.HostPort, 10, 16)
-			if err != nil {
-				return nil, fmt.Errorf("unknown form of host port %q", b.HostPort)
-			}
-			ports = append(ports, Port{HostIP: b.HostIP, HostPort: uint16(outside), ContainerPort: uint16(inside), Protocol: protocol})
-		}
-	}
-	slices.SortFunc(ports, comparePorts)
-	return ports, nil
-}
+// infraGrace is more than a pause process ever needs to end.
+const infraGrace = 5 * time.Second
 
-func comparePorts(a, b Port) int {
-	if a.ContainerPort != b.ContainerPort {
-		return int(a.ContainerPort) - int(b.ContainerPort)
-	}
-	if a.Protocol != b.Protocol {
-		return strings.Compare(a.Protocol, b.Protocol)
-	}
-	return int(a.HostPort) - int(b.HostPort)
-}
-
-// pastaSince is the first Podman that knows the network mode pasta.
-var pastaSince = semver.Version{Major: 4, Minor: 4}
-
-// podSpec builds what is sent to Podman. It is pure but for PodSpec.Choose and
-// specgen.ParseNetworkFlag, which reads containers.conf.
-func podSpec(p PodSpec, server semver.Version) (*specgen.PodSpecGenerator, error) {
-	s := specgen.NewPodSpecGenerator()
-	s.Name = p.Name
-	s.InfraName = InfraName(p.Name)
-	s.Hostname = p.Hostname
-	// podtask decides when the task ends; Podman's "stop" would act when the last
-	// container exits, even between two attempts.
-	s.ExitPolicy = "continue"
-	s.CgroupParent = p.CgroupParent
-	s.SharedNamespaces = sharedNamespaces(p)
-	if p.ShmSize > 0 {
-		s.ShmSize = ptr(p.ShmSize)
-	}
-	var err error
-	s.Labels, err = labels(p.Labels, p.TaskID, p)
-	if err != nil || p.OwnNetworks {
-		s.NetNS.NSMode = specgen.NoNetwork
-		return s, err
-	}
-	s.HostAdd, s.DNSSearch = p.Hosts, p.DNSSearch
-	if s.DNSServer, err = addresses(p.DNSServers); err != nil {
-		return nil, err
-	}
-	if p.Network != "" {
-		ns, networks, options, err := specgen.ParseNetworkFlag([]string{p.Network})
-		if err != nil {
-			return nil, &Error{Class: InvalidSpec, Cause: fmt.Sprintf("network %q: %v", p.Network, err)}
-		}
-		if ns.NSMode == specgen.Pasta && server.LT(pastaSince) {
-			return nil, &Error{Class: InvalidSpec, Cause: fmt.Sprintf("network pasta needs Podman %d.%d, this is %s; use slirp4netns", pastaSince.Major, pastaSince.Minor, server)}
-		}
-		for name, o := range networks {
-			o.Aliases = append(o.Aliases, p.Aliases...)
-			networks[name] = o
-		}
-		s.NetNS, s.Networks, s.NetworkOptions = ns, networks, options
-	}
-	s.PortMappings, err = portMappings(p.Ports, p.Choose)
-	return s, err
-}
-
-// portMappings are ports in Podman's words, those that choose gives if it is not nil.
-func portMappings(ports []Port, choose func([]Port) ([]Port, error)) (mappings []types.PortMapping, err error) {
-	if choose != nil {
-		if ports, err = choose(ports); err != nil {
-			return nil, &Error{Class: PortInUse, Cause: err.Error()}
-		}
-	}
-	for _, port := range ports {
-		if port.ContainerPort == 0 || (port.HostIP != "" && net.ParseIP(port.HostIP) == nil) {
-			return nil, &Error{Class: InvalidSpec, Cause: fmt.Sprintf("port %s: a container port of 1 to 65535 and an IP address are needed", port)}
-		}
-		mappings = append(mappings, types.PortMapping{
-			HostIP: port.HostIP, HostPort: port.HostPort, ContainerPort: port.ContainerPort, Protocol: port.protocol(), Range: 1,
-		})
-	}
-	return mappings, nil
-}
-
-// sharedNamespaces are the pod's in Podman's words.
-func sharedNamespaces(p PodSpec) []string {
-	shared := []string{"uts"} // with none at all Podman shares its default set
-	if !p.OwnNetworks {
-		shared = append(shared, "net")
-	}
-	if p.ShareIPC {
-		shared = append(shared, "ipc")
-	}
-	if p.SharePID {
-		shared = append(shared, "pid")
-	}
-	return shared
-}
-
-func (p Port) protocol() string {
-	if p.Protocol == "" {
-		return "tcp"
-	}
-	return p.Protocol
-}
-
-// String returns the port as the podman command line writes it.
-func (p Port) String() string {
-	return fmt.Sprintf("%s:%d:%d/%s", p.HostIP, p.HostPort, p.ContainerPort, p.protocol())
-}
+// strayGrace is for a container that should not run any more (Podman's default).
+const strayGrace = 10 * time.Second
 
 // StopPod stops the pod's infra container, and before it what else of the task has a
 // process there: a container that somebody has started again since it ended, or that
