@@ -1,0 +1,66 @@
+package enginetest
+
+import (
+	"context"
+	"time"
+
+	"github.com/podtask/podtask/pkg/libpod"
+)
+
+// Probe implements agent.Engine.
+func (f *Fake) Probe(ctx context.Context, name string) (libpod.ProbeResult, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var probe *process
+	var output string
+	c, err := locked(ctx, f, "probe container", name, func() (*container, error) {
+		c := f.containers[name]
+		switch {
+		case c == nil:
+			return nil, refusal(libpod.NotFound, "no such container")
+		case c.spec.Health == nil || len(c.spec.Health.Command) == 0:
+			return nil, refusal(libpod.InvalidSpec, "the container has no defined healthcheck")
+		case c.status != libpod.Running:
+			return nil, refusal(libpod.NotRunning, "the container is not running")
+		}
+		probe = newProcess(nil, c.env(), c.files, f.clock.Now(), func(l line) { output += l.text + "\n" })
+		// There is no shell in the images.
+		if command := c.spec.Health.Command; command[0] == "CMD" && len(command) > 1 && command[1] == Program {
+			probe = newProcess(command[2:], c.env(), c.files, f.clock.Now(), probe.emit)
+		} else {
+			probe.fail("it cannot be run")
+		}
+		return c, nil
+	})
+	if err != nil {
+		return libpod.ProbeResult{}, err
+	}
+	begun, run := f.clock.Now(), c.started
+	for {
+		probe.advance(f.clock.Now())
+		switch {
+		case c != f.containers[name] || c.status != libpod.Running || !c.started.Equal(run):
+			return libpod.ProbeResult{}, &libpod.Error{Op: "probe container", Object: name, Class: libpod.NotRunning, Cause: "the container stopped during the probe"}
+		case probe.ended && probe.at.Sub(begun) > c.probeTimeout():
+			return libpod.ProbeResult{}, &libpod.Error{Op: "probe container", Object: name, Class: libpod.Timeout, Cause: "healthcheck command exceeded timeout"}
+		case probe.ended && probe.code == 0:
+			f.note(Healthy, c, f.clock.Now())
+			return libpod.ProbeResult{Healthy: true}, nil
+		case probe.ended:
+			return libpod.ProbeResult{ExitCode: 1, Output: output}, nil
+		}
+		f.pause(ctx, earlier(probe.due(), c.due()))
+		if err := given(ctx, "probe container", name); err != nil {
+			return libpod.ProbeResult{}, err
+		}
+		f.settle()
+	}
+}
+
+// probeTimeout is when a probe is called late.
+func (c *container) probeTimeout() time.Duration {
+	if t := c.spec.Health.Timeout; t > 0 {
+		return t
+	}
+	return 30 * time.Second
+}
