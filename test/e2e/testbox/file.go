@@ -1,0 +1,55 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// write replaces the file in one move, so that nobody sees half of it.
+func write(_ *box, args []string) error {
+	file := os.ExpandEnv(args[0])
+	fresh := file + ".new"
+	if err := os.WriteFile(fresh, []byte(strings.Join(args[1:], " ")), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(fresh, file)
+}
+
+func cat(_ *box, args []string) error {
+	data, err := os.ReadFile(os.ExpandEnv(args[0]))
+	if err != nil {
+		return err
+	}
+	return say(os.Stdout, []string{string(data)})
+}
+
+func wait(_ *box, args []string) error {
+	for {
+		if _, err := os.Stat(args[0]); !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		time.Sleep(pollPause)
+	}
+}
+
+func tally(b *box, args []string) error {
+	return withInt(args[1], func(want int) error {
+		text, err := os.ReadFile(args[0])
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		n, _ := strconv.Atoi(string(text)) // a missing file counts as 0
+		n++
+		if err := write(b, []string{args[0], strconv.Itoa(n)}); err != nil {
+			return err
+		}
+		if n < want {
+			return fmt.Errorf("%d of %d", n, want)
+		}
+		return nil
+	})
+}

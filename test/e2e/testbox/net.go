@@ -1,0 +1,97 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+)
+
+func (b *box) serve(args []string) error {
+	listener, err := net.Listen("tcp", ":"+args[0])
+	if err != nil {
+		return err
+	}
+	if args[0] == "0" {
+		fmt.Println(listener.Addr().(*net.TCPAddr).Port)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) {
+		host, _ := os.Hostname()
+		fmt.Fprintln(w, host)
+	})
+	mux.HandleFunc("/env/{name}", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintln(w, os.Getenv(r.PathValue("name")))
+	})
+	b.serving = true
+	go func() {
+		err := http.Serve(listener, mux)
+		fmt.Fprintln(os.Stderr, "testbox: serve:", err)
+		os.Exit(1)
+	}()
+	return nil
+}
+
+func (b *box) echo(args []string) error {
+	socket, err := net.ListenPacket("udp", ":"+args[0])
+	if err != nil {
+		return err
+	}
+	b.serving = true
+	go func() {
+		for packet := make([]byte, 1500); ; {
+			n, from, err := socket.ReadFrom(packet)
+			if err == nil {
+				_, err = socket.WriteTo(packet[:n], from)
+			}
+			if err != nil {
+				fmt.Fprintln(os.Stderr, "testbox: echo:", err)
+				os.Exit(1)
+			}
+		}
+	}()
+	return nil
+}
+
+func get(url string) error {
+	client := &http.Client{Timeout: patience}
+	res, err := client.Get(os.ExpandEnv(url))
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return errors.New(res.Status)
+	}
+	_, err = io.Copy(os.Stdout, res.Body)
+	return err
+}
+
+func await(_ *box, args []string) error {
+	for get(args[0]) != nil {
+		time.Sleep(pollPause)
+	}
+	return nil
+}
+
+// patience bounds a request: machines have other work too.
+const patience = 15 * time.Second
+
+func try(_ *box, args []string) error {
+	client := &http.Client{Timeout: patience}
+	for _, url := range args {
+		answer := "no"
+		if res, err := client.Get(os.ExpandEnv(url)); err == nil {
+			res.Body.Close()
+			answer = strconv.Itoa(res.StatusCode)
+		}
+		if err := say(os.Stdout, []string{answer}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
