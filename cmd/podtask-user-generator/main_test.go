@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,9 @@ func TestDryRun(t *testing.T) {
 			t.Errorf("%q: exit code %d, stdout\n%s", flags, code, out)
 		}
 		if !strings.Contains(errs, "bad.task:3: there is no key Foo in [Task]") {
+			t.Errorf("%q: stderr %s", flags, errs)
+		}
+		if said := strings.Contains(errs, "2 units in 1 directories make 1 services"); said != slices.Contains(flags, "-v") {
 			t.Errorf("%q: stderr %s", flags, errs)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -298,4 +299,45 @@ func TestUnitRunsOnAfterABadReload(t *testing.T) {
 	if got := u.show(service, "MainPID"); got != pid {
 		t.Errorf("process %s became %s", pid, got)
 	}
+}
+
+// What a value has to go through: the unit's parser, the command line of the service,
+// systemd's, and the flags of podtask run.
+func TestValuesOfAUnitReachTheContainer(t *testing.T) {
+	u := newUnits(t)
+	want := []string{"A=two words", `B=say "hi"`, `C=back\slash`, "D=$HOME ${HOME}", "E=100%", "F=a;b,c#d", "G=tab\there", "H=ü €", "I=", "J='", `K=\x41\`, "L=a=b"}
+	command := "term 0"
+	for _, w := range want {
+		command += " -- env " + w[:1]
+	}
+	service := u.task("web", u.define(ctr{Name: "app", Command: words(command + " -- sleep forever")}), "", `Environment="A=two words" 'B=say "hi"' "C=back\\slash" "D=$HOME ${HOME}" E=100%%
+Environment=F=a;b,c#d "G=tab\there" "H=ü €" \
+# a note within
+  I= "J='" 'K=\\x41\\' L=a=b`, "")
+	u.systemctl("daemon-reload")
+	u.systemctl("start", service)
+	u.prints(u.name("web"), "app", want...)
+}
+
+// A unit that is wrong keeps no other from its service, and the user's journal names
+// file, line and the word that was meant.
+func TestWrongUnitIsNamedInTheJournal(t *testing.T) {
+	u := newUnits(t)
+	good := u.task("good", u.define(ctr{Name: "app", Command: words("term 0 -- sleep forever")}), "", "", "")
+	bad := u.task("bad", "./bad.json", "", "Notfy=healthy", "")
+	u.made = []string{good}
+	u.systemctl("daemon-reload")
+	if got := u.show(bad, "LoadState"); got != "not-found" {
+		t.Errorf("the wrong unit's service is %s", got)
+	}
+	if got := u.show(good, "LoadState"); got != "loaded" {
+		t.Errorf("the good unit's service is %s", got)
+	}
+	if got := u.unit(u.name("bad.task")); len(got.Errors) != 1 || !strings.Contains(got.Errors[0], "bad.task:5: there is no key Notfy") {
+		t.Errorf("ls says %+v", got)
+	}
+	eventually(t, "the word of the generator", func() bool {
+		out, _ := exec.Command("journalctl", "--no-pager", "--output=cat").CombinedOutput()
+		return strings.Contains(string(out), u.name("bad.task")+":5: there is no key Notfy in [Task]; did you mean Notify?")
+	})
 }

@@ -1,0 +1,38 @@
+package taskunit
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The page for users has all keys, each with the flag of podtask run that it becomes,
+// and no other; + stands behind those that may be repeated.
+func TestThePageHasAllKeys(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/units.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := regexp.MustCompile("(?m)^\\| `(\\w+)=`( \\+)? \\|([^|]*)\\|")
+	var documented []string
+	for _, m := range row.FindAllStringSubmatch(string(page), -1) {
+		name, many, flag := m[1], m[2] != "", strings.TrimSpace(m[3])
+		documented = append(documented, name)
+		i := slices.IndexFunc(keys, func(k key) bool { return k.name == name })
+		if i < 0 {
+			t.Errorf("there is no key %s", name)
+			continue
+		}
+		if k := keys[i]; k.many != many || k.flag != "" && flag != "`--"+k.flag+"`" {
+			t.Errorf("%s: the page says %q, may be repeated: %v; it becomes --%s, %v", name, flag, many, k.flag, k.many)
+		}
+	}
+	for _, k := range keys {
+		if !slices.Contains(documented, k.name) {
+			t.Errorf("the page has no %s", k.name)
+		}
+	}
+}
