@@ -74,3 +74,22 @@ func (h *Host) waitEnd(ctx context.Context, name string) {
 		}
 	}
 }
+
+// awaitTurn watches what tasks share for as long as the task is queued.
+func (r *run) awaitTurn(s lifecycle.State) {
+	switch {
+	case s.Queued() && r.unqueue == nil:
+		ctx, cancel := context.WithCancel(r.ctx)
+		r.unqueue = cancel
+		r.wg.Go(func() {
+			defer cancel()
+			err := r.host.shared.Follow(ctx, func() { r.send(lifecycle.QueueMoved{}) })
+			if ctx.Err() == nil {
+				r.host.log.Info("the task hears of its turn only by asking again", "task", r.id, "error", err)
+			}
+		})
+	case !s.Queued() && r.unqueue != nil:
+		r.unqueue()
+		r.unqueue = nil
+	}
+}

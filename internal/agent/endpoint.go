@@ -285,3 +285,14 @@ func credentialsHelper(getenv func(string) string) *metadata.Helper {
 	}
 	return &metadata.Helper{Command: command, RoleARN: fmt.Sprintf("arn:aws:iam::%s:role/podtask", account)}
 }
+
+// serve lets the endpoint of an adopted task go on, and ends that of a task that
+// has stopped.
+func (r *run) serve(s lifecycle.State) {
+	switch {
+	case s.Sandbox.Phase >= lifecycle.SandboxStopped:
+		r.endpoint.close()
+	case s.Sandbox.Metadata != "":
+		r.endpoint.once.Do(func() { r.wg.Go(func() { r.endpoint.resume(r.ctx, s) }) })
+	}
+}

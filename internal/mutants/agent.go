@@ -5,14 +5,15 @@ package main
 func effects(tests string) check { return check{"internal/agent", []string{"-run=^(" + tests + ")$"}} }
 
 const (
-	ownerGo     = "internal/agent/owner.go"
+	runGo       = "internal/agent/run.go"
+	recordGo    = "internal/agent/record.go"
 	interpreter = "internal/agent/interpreter.go"
 	sweepGo     = "internal/agent/sweep.go"
 	pullGo      = "internal/agent/pull.go"
 )
 
 var agentMutants = []mutant{
-	{"act before the record is written", ownerGo,
+	{"act before the record is written", runGo,
 		`if err := r.commit(ctx, s); err != nil {
 			return err
 		}
@@ -25,16 +26,16 @@ var agentMutants = []mutant{
 		if err := r.commit(ctx, s); err != nil {
 			return err
 		}`, effects("TestNothingIsDoneBeforeItIsRecorded")},
-	{"go on though the disk is full", ownerGo,
+	{"go on though the disk is full", recordGo,
 		`r.host.log.Error("the task stands still until there is space", "task", r.id, "error", err)`, "break",
 		effects("TestFullDiskStopsNewWorkAndLosesNothing")},
-	{"publish what an owner before has published", ownerGo,
+	{"publish what an owner before has published", runGo,
 		"r.published = o.host.lastPublished(ctx, o.State())", "r.published = 0",
 		effects("TestEventsArePublishedOnceWhoeverOwnsTheTask")},
-	{"keep the record of a removed task", ownerGo,
+	{"keep the record of a removed task", recordGo,
 		"if err := r.host.store.Delete(r.id); err != nil {", "if err := error(nil); err != nil {",
 		effects("TestRemovalForgetsTheTask")},
-	{"no sweep after a task that was erased in the making", ownerGo,
+	{"no sweep after a task that was erased in the making", recordGo,
 		"if r.suspect {", "if r.suspect && r.id == \"\" {",
 		effects("TestNextOwnerSweepsAfterATaskWasErasedInTheMaking")},
 	{"sweep what an owner is about to make", sweepGo,

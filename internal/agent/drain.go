@@ -1,0 +1,51 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Drain says since when the host takes no new tasks.
+type Drain struct {
+	Since time.Time `json:"since"`
+}
+
+// ErrDraining says that this host takes no new tasks.
+var ErrDraining = errors.New("this host is draining")
+
+// Draining tells whether the host takes no new tasks, and since when.
+func (h *Host) Draining() (Drain, bool) {
+	l, err := h.readLedger()
+	if err != nil || l.Drain == nil {
+		return Drain{}, false
+	}
+	return *l.Drain, true
+}
+
+// SetDraining makes the host refuse new tasks, or take them again. No task is
+// created after it has returned.
+func (h *Host) SetDraining(ctx context.Context, draining bool) error {
+	lock, err := h.locks.LockWait(ctx, hostKey) // as Create
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	return h.changeLedger(ctx, func(l *ledger) {
+		switch {
+		case !draining:
+			l.Drain = nil
+		case l.Drain == nil:
+			l.Drain = &Drain{Since: time.Now().UTC()}
+		}
+	})
+}
+
+// refuseDraining is asked before a task is created.
+func (h *Host) refuseDraining() error {
+	if d, draining := h.Draining(); draining {
+		return fmt.Errorf("%w since %s and takes no new tasks; `podtask drain --undo` ends that", ErrDraining, d.Since.Local().Format(time.DateTime))
+	}
+	return nil
+}

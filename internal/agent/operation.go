@@ -1,0 +1,62 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/podtask/podtask/pkg/lifecycle"
+)
+
+// begin starts an effect.
+func (r *run) begin(s lifecycle.State, e lifecycle.Effect) {
+	switch e.(type) {
+	case lifecycle.CancelOp:
+		if cancel := r.ops[e.Op()]; cancel != nil {
+			cancel()
+		}
+		return
+	}
+	ctx, cancel := context.WithCancel(r.ctx)
+	r.ops[e.Op()] = cancel
+	r.wg.Go(func() {
+		defer cancel()
+		began := time.Now()
+		r.host.failpointOf(beforeEffect, e)
+		answer := r.do(ctx, s, e)
+		if r.host.observe != nil {
+			r.host.observe(e, time.Since(began), answer.Failure)
+		}
+		r.host.failpointOf(afterEffect, e)
+		r.host.log.Debug("operation", "task", s.ID, "effect", fmt.Sprintf("%T%+v", e, e), "took", time.Since(began), "failure", answer.Failure.String())
+		r.send(answer)
+	})
+}
+
+// do does an effect, and what of the endpoint belongs to it.
+func (r *run) do(ctx context.Context, s lifecycle.State, e lifecycle.Effect) lifecycle.OpFinished {
+	var missing lifecycle.Failure
+	if e, ok := e.(lifecycle.StartContainer); ok {
+		r.endpoint.describe(ctx, s, e.Index)
+		missing = r.endpoint.enter(ctx, s, e.Index)
+		r.host.failpointOf(midEffect, e)
+	}
+	answer := r.host.Do(ctx, s, e)
+	if answer.Failure.Class != lifecycle.OK {
+		return answer
+	}
+	if _, ok := e.(lifecycle.PrepareSandbox); ok {
+		answer.Result.Metadata, missing = r.endpoint.provide(ctx, s)
+	}
+	if missing.Class != lifecycle.OK {
+		answer.Result.Tolerated = missing
+	}
+	return answer
+}
+
+func (r *run) forget(id lifecycle.OpID) {
+	if cancel := r.ops[id]; cancel != nil {
+		cancel()
+		delete(r.ops, id)
+	}
+}

@@ -1,0 +1,88 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/state"
+)
+
+// commit makes the state durable, where that part of it changed, and then
+// visible. On a full disk it waits: to go on without a record would risk more
+// than to stand still.
+func (r *run) commit(ctx context.Context, s lifecycle.State) error {
+	data, err := json.Marshal(s.Durable())
+	if err != nil {
+		return fmt.Errorf("encode task %s: %w", r.id, err)
+	}
+	for !bytes.Equal(data, r.saved) {
+		r.host.failpoint(beforeSave)
+		err := r.host.store.Put(r.id, data)
+		if err == nil {
+			r.host.failpoint(afterSave)
+			r.saved = data
+			break
+		}
+		if !errors.Is(err, state.ErrNoSpace) {
+			return fmt.Errorf("save task %s: %w", r.id, err)
+		}
+		r.host.log.Error("the task stands still until there is space", "task", r.id, "error", err)
+		r.asleep()
+		select {
+		case <-time.After(2 * time.Second):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		r.busy()
+	}
+	r.publish(ctx, s)
+	r.snapshot.Store(&s)
+	r.mu.Lock()
+	close(r.changed)
+	r.changed = make(chan struct{})
+	r.mu.Unlock()
+	return nil
+}
+
+// publish appends to the host's event log what it lacks of the task's history. A
+// failure is made up for by the next call.
+func (r *run) publish(ctx context.Context, s lifecycle.State) {
+	var entries []json.RawMessage
+	last := r.published
+	for _, t := range s.History {
+		if t.Seq > r.published {
+			entries = append(entries, encodeEvent(s, t))
+			last = t.Seq
+		}
+	}
+	if len(entries) == 0 {
+		return
+	}
+	if _, err := r.host.events.Append(ctx, entries...); err != nil {
+		r.host.log.Warn("events are not in the log yet", "task", r.id, "error", err)
+		return
+	}
+	r.published = last
+	r.host.failpoint(afterPublish)
+}
+
+// erase forgets a task of which nothing is left.
+func (r *run) erase() error {
+	if r.suspect {
+		if err := r.host.sweepSoon(r.ctx); err != nil {
+			r.host.log.Warn("the next sweep comes when it is due", "error", err)
+		}
+	}
+	r.host.failpoint(beforeErase)
+	if err := r.host.store.Delete(r.id); err != nil {
+		return fmt.Errorf("delete the record of task %s: %w", r.id, err)
+	}
+	r.host.failpoint(afterErase)
+	r.host.forgetAttendance(r.State())
+	return r.lock.Remove()
+}
