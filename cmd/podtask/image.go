@@ -21,15 +21,15 @@ func (p *program) imageCommand() *cli.Command {
 		Name:      "image",
 		Usage:     "ask registries about images, list and remove those podtask pulled",
 		ArgsUsage: "resolve REF ... | ls | prune",
-		Description: `resolve asks the registries what references stand for, and pulls nothing: digest, kind
-and platforms. With --quick it asks for the digest only, which Docker Hub does not count
+		Description: `resolve asks the registries what references stand for, and pulls nothing: digest, kind,
+the digest for this host's platform and all platforms. With --quick it asks for the digest only, which Docker Hub does not count
 as a pull. ls lists the images that podtask pulled and that are still there, with the
 reason if one is not to be removed. prune removes those that were not there before and
 that nothing uses: no task, and no container of anybody's.
 
 Examples:
   podtask image resolve docker.io/library/alpine:3.20 ghcr.io/team/app:1
-  podtask image resolve --format json app:1
+  podtask image resolve --platform linux/arm64 --format json quay.io/team/app:1
   podtask image ls
   podtask image prune --dry-run
   podtask image prune --older-than 168h`,
@@ -39,8 +39,8 @@ Examples:
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "resolve: print digests only; ls, prune: ids only"},
 			&cli.BoolFlag{Name: "no-trunc", Usage: "do not shorten ids and digests"},
 			&cli.BoolFlag{Name: "dry-run", Aliases: []string{"n"}, Usage: "prune: remove nothing, list what would be"},
-			&cli.DurationFlag{Name: "older-than", Usage: "prune: only what has not been used for `TIME`; never less than ten minutes"},
-			&cli.IntFlag{Name: "limit", Usage: "prune: at most `N`, least recently used first"},
+			&cli.DurationFlag{Name: "older-than", Usage: "prune: only what has not been used for `TIME`; never less than ten minutes", DefaultText: "10m"},
+			&cli.IntFlag{Name: "limit", Usage: "prune: at most `N`, least recently used first", DefaultText: "no limit"},
 			formatFlag("table, json or a Go template"),
 		},
 		Action: p.withHost(image),
@@ -53,6 +53,8 @@ func image(ctx context.Context, s *session, c *cli.Context) error {
 		"resolve": imageResolve, "ls": imageList, "prune": imagePrune,
 	}[verb]
 	switch {
+	case verb == "":
+		return usagef("image", "say what to do: resolve, ls or prune")
 	case !known:
 		return usagef("image", "image does resolve, ls or prune, not %q", verb)
 	case verb == "resolve" && len(args) == 0:
@@ -119,8 +121,13 @@ func imageResolve(ctx context.Context, s *session, c *cli.Context, refs []string
 		if err != nil {
 			fmt.Fprintf(s.stderr, "Error: %v\n", err)
 			code = exitOwnFailure
-		} else if found[i].Assumed {
+			continue
+		}
+		if found[i].Assumed {
 			s.warnShort(refs[i])
+		}
+		if len(found[i].Platforms) > 0 && found[i].PlatformDigest == "" {
+			s.warn("%s has no image for %s", found[i].Reference, want)
 		}
 	}
 	found = slices.DeleteFunc(found, func(r resolvedImage) bool { return r.Reference == "" })
@@ -145,14 +152,14 @@ func (s *session) printResolved(c *cli.Context, found []resolvedImage) error {
 }
 
 func resolvedRows(c *cli.Context, found []resolvedImage) [][]string {
-	rows := [][]string{{"REFERENCE", "DIGEST", "KIND", "PLATFORMS"}}
+	rows := [][]string{{"REFERENCE", "DIGEST", "KIND", "PLATFORM DIGEST", "PLATFORMS"}}
 	short := shortener(c, shortDigest)
 	for _, r := range found {
 		var platforms []string
 		for _, v := range r.Platforms {
 			platforms = append(platforms, v.Platform.String())
 		}
-		rows = append(rows, []string{r.Reference, firstOf(short(r.Digest), "-"), firstOf(r.Kind(), "-"), firstOf(strings.Join(platforms, " "), "-")})
+		rows = append(rows, []string{r.Reference, firstOf(short(r.Digest), "-"), firstOf(r.Kind(), "-"), firstOf(short(r.PlatformDigest), "-"), firstOf(strings.Join(platforms, " "), "-")})
 	}
 	return rows
 }
@@ -186,7 +193,7 @@ func imageList(ctx context.Context, s *session, c *cli.Context, _ []string) erro
 	if err != nil {
 		return err
 	}
-	return s.printImages(c, list)
+	return s.printImages(c, list, imageRows)
 }
 
 func imagePrune(ctx context.Context, s *session, c *cli.Context, _ []string) error {
@@ -196,10 +203,33 @@ func imagePrune(ctx context.Context, s *session, c *cli.Context, _ []string) err
 	removed, err := s.host.CleanImages(ctx, agent.CleanOptions{
 		MinAge: c.Duration("older-than"), Limit: c.Int("limit"), DryRun: c.Bool("dry-run"), Demanded: true,
 	})
-	if printErr := s.printImages(c, removed); err == nil {
+	if printErr := s.printImages(c, removed, prunedRows); err == nil {
 		err = printErr
 	}
+	if !c.Bool("quiet") && err == nil {
+		fmt.Fprintln(s.stderr, pruneText(removed, c.Bool("dry-run")))
+	}
 	return err
+}
+
+// pruneText sums a clean-up up. Images may share layers, which count in each.
+func pruneText(removed []agent.LocalImage, dry bool) string {
+	var bytes int64
+	for _, l := range removed {
+		bytes += l.Size
+	}
+	did := "removed"
+	if dry {
+		did = "would remove"
+	}
+	switch len(removed) {
+	case 0:
+		return did + " nothing; `podtask image ls` says why images are kept"
+	case 1:
+		return fmt.Sprintf("%s 1 image of %s", did, bytesText(bytes))
+	default:
+		return fmt.Sprintf("%s %d images of up to %s", did, len(removed), bytesText(bytes))
+	}
 }
 
 // shortener shortens what people read, unless --no-trunc.
@@ -210,23 +240,32 @@ func shortener(c *cli.Context, shorten func(string) string) func(string) string 
 	return shorten
 }
 
-func (s *session) printImages(c *cli.Context, list []agent.LocalImage) error {
+func (s *session) printImages(c *cli.Context, list []agent.LocalImage, rows func(short func(string) string, list []agent.LocalImage) [][]string) error {
 	short := shortener(c, shortID)
 	return printList(s.stdout, c, "image", list, func(l agent.LocalImage) string { return short(l.ID) }, func() error {
-		return writeList(s.stdout, imageRows(short, list))
+		return writeList(s.stdout, rows(short, list))
 	})
 }
 
 func imageRows(short func(string) string, list []agent.LocalImage) [][]string {
-	now := time.Now()
-	rows := [][]string{{"ID", "NAME", "SIZE", "PULLED", "USED", "KEPT BECAUSE"}}
-	for _, l := range list {
+	rows := prunedRows(short, list)
+	rows[0] = append(rows[0], "KEPT BECAUSE")
+	for i, l := range list {
 		keep := l.Keep
 		if keep == "" && l.Manual {
 			keep = "pulled with prefer-cached: only prune removes it"
 		}
+		rows[i+1] = append(rows[i+1], firstOf(keep, "-"))
+	}
+	return rows
+}
+
+func prunedRows(short func(string) string, list []agent.LocalImage) [][]string {
+	now := time.Now()
+	rows := [][]string{{"ID", "NAME", "SIZE", "PULLED", "USED"}}
+	for _, l := range list {
 		rows = append(rows, []string{
-			short(l.ID), firstOf(strings.Join(l.Names, " "), l.Target), bytesText(l.Size), ago(now, l.PulledAt), ago(now, l.UsedAt), firstOf(keep, "-"),
+			short(l.ID), firstOf(strings.Join(l.Names, " "), l.Target), bytesText(l.Size), ago(now, l.PulledAt), ago(now, l.UsedAt),
 		})
 	}
 	return rows

@@ -29,7 +29,7 @@ type LocalImage struct {
 	Size     int64     `json:"size"`
 	PulledAt time.Time `json:"pulledAt"`
 	UsedAt   time.Time `json:"usedAt"`
-	// Keep says why no clean-up removes it; empty if one may.
+	// Keep says why no clean-up removes it now; empty if one may.
 	Keep string `json:"keep,omitempty"`
 	// Manual: only a clean-up on demand removes it, because it was pulled with
 	// prefer-cached.
@@ -52,10 +52,13 @@ func (h *Host) PulledImages(ctx context.Context) ([]LocalImage, error) {
 	}
 	tasks, errs := h.States()
 	list := joinImages(h.book.all(), local, tasks, h.policy.Exclude)
-	if len(errs) > 0 {
-		// A task whose record cannot be read may use any of them.
-		for i := range list {
-			list[i].Keep = cmp.Or(list[i].Keep, "the record of a task cannot be read")
+	for i := range list {
+		l := &list[i]
+		if len(errs) > 0 { // it may use any of them
+			l.Keep = cmp.Or(l.Keep, "the record of a task cannot be read")
+		}
+		if time.Since(l.UsedAt) < imageLease {
+			l.Keep = cmp.Or(l.Keep, "it was used in the last ten minutes")
 		}
 	}
 	return list, nil

@@ -239,7 +239,7 @@ func TestCleanupKeepsWhatIsYoungOrInUse(t *testing.T) {
 		for _, l := range list {
 			keep[l.ID[:1]] = l.Keep
 		}
-		for id, want := range map[string]string{"e": "before podtask", "b": "1 container", "c": "kept:1", "d": task.ID[:12], "a": "", "9": ""} {
+		for id, want := range map[string]string{"e": "before podtask", "b": "1 container", "c": "kept:1", "d": task.ID[:12], "a": "", "9": "last ten minutes"} {
 			if got := keep[id]; want == "" && got != "" || !strings.Contains(got, want) {
 				t.Errorf("%s is kept because %q, want %q", id, got, want)
 			}

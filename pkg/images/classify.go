@@ -201,7 +201,10 @@ func (r *Resolver) explain(c Class, ref Ref, given Login, err error) (message, h
 	case NoSuchRepository:
 		return "registry " + host + " has no repository " + ref.Repository(), "check the spelling; for a private repository, log in (podman login " + host + ")"
 	case NoSuchTag:
-		return "there is no " + ref.Tag() + " in " + ref.Name(), "check the tag"
+		if ref.Pinned() {
+			return ref.Name() + " has nothing with this digest", "check the digest; registries remove what no tag leads to any more"
+		}
+		return "there is no tag " + ref.Tag() + " in " + ref.Name(), "check the tag"
 	case RateLimited:
 		return "registry " + host + " gets too many requests from here (429" + limits(err) + ")", "wait, or log in for a higher limit (podman login " + host + ")"
 	case TLS:

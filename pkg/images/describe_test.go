@@ -72,6 +72,18 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
+// The reason names what was asked for: here there is no tag.
+func TestDescribeOfADigestThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	reg := registrytest.Start(t, registrytest.Options{})
+	push(t, reg, "app:1")
+	ref := reg.Ref("app@sha256:" + strings.Repeat("a", 64))
+	_, err := images.New(optionsFor(t, reg)).Describe(t.Context(), ref, images.Login{}, images.Here())
+	if e := failure(t, err, images.NoSuchTag, false); !strings.Contains(e.Error(), "has nothing with this digest") || !strings.Contains(e.Error(), ref) {
+		t.Error(e)
+	}
+}
+
 func TestDescribeRefusesARegistryThatLies(t *testing.T) {
 	t.Parallel()
 	reg := registrytest.Start(t, registrytest.Options{})

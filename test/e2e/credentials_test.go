@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -334,9 +335,18 @@ func TestImageVerbs(t *testing.T) {
 	if !strings.Contains(list, digest) {
 		t.Errorf("ls: %s", list)
 	}
-	// Both were used this moment, and one was there before.
+	// Both were used this moment, and one was there before; that is said.
 	if got := b.want(0, "image", "prune", "-q").out; got != "" {
 		t.Errorf("prune removed %s", got)
+	}
+	if got := b.want(0, "image", "prune").err; !strings.Contains(got, "removed nothing; `podtask image ls` says why") {
+		t.Errorf("prune says %s", got)
+	}
+	list = b.want(0, "image", "ls").out
+	for ref, why := range map[string]string{ref: "used in the last ten minutes", other: "was there before"} {
+		if !regexp.MustCompile("(?m)" + regexp.QuoteMeta(ref) + " .*" + why).MatchString(list) {
+			t.Errorf("ls does not say of %s that it %s:\n%s", ref, why, list)
+		}
 	}
 	b.podman("image", "exists", ref)
 	b.podman("image", "exists", other)

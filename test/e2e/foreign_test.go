@@ -173,7 +173,7 @@ func TestForeignRegistry(t *testing.T) {
 	b.env = append(b.env, "REGISTRY_AUTH_FILE="+b.file("wrong-auth.json", auth))
 	fails("wrong password", ref, "refuses the credentials", "podman login "+f.addr)
 	f.login(b)
-	fails("no such tag", f.addr+"/"+repository+":2", "there is no 2 in "+f.addr+"/"+repository)
+	fails("no such tag", f.addr+"/"+repository+":2", "there is no tag 2 in "+f.addr+"/"+repository)
 	fails("no such repository", f.addr+"/nothing:1", f.addr+"/nothing")
 	if got := b.want(0, "image", "resolve", ref).out; !strings.Contains(got, digest[:19]) || !strings.Contains(got, "linux/amd64") {
 		t.Errorf("resolve: %s", got)

@@ -80,6 +80,9 @@ func TestPruneRemovesWhatNobodyUsesAndNothingElse(t *testing.T) {
 	if got := b.want(0, "image", "prune", "--dry-run", "-q", "--no-trunc").out; got != unused+"\n" || !b.here(refs["unused"]) {
 		t.Errorf("--dry-run: %s, want %s", got, unused)
 	}
+	if got := b.want(0, "image", "prune", "--dry-run").err; !strings.Contains(got, "would remove 1 image of ") {
+		t.Errorf("--dry-run says %s", got)
+	}
 	list := b.want(0, "image", "ls").out
 	for name, why := range map[string]string{
 		"held": "1 container uses it", "named": "localhost/" + b.family + ":mine",

@@ -78,8 +78,8 @@ func TestImageForAnotherMachine(t *testing.T) {
 	}
 }
 
-// What resolve says of an index is for programs too.
-func TestResolveForPrograms(t *testing.T) {
+// What resolve says of an index is for people, and for programs too.
+func TestResolveAnIndex(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
 	ours := b.freshImage("ours")
@@ -113,6 +113,17 @@ func TestResolveForPrograms(t *testing.T) {
 	}
 	if len(one.Platforms) != 2 || one.Platforms[0].Architecture != "s390x" || one.Platforms[1].Digest != manifest.String() {
 		t.Errorf("platforms %+v", one.Platforms)
+	}
+	table := regexp.MustCompile(regexp.QuoteMeta(ref) + ` +` + digest[:19] + ` +index +` + manifest.String()[:19] + ` +linux/s390x linux/amd64`)
+	if r := b.want(0, "image", "resolve", ref); !table.MatchString(r.out) || r.err != "" {
+		t.Errorf("it prints\n%s%s", r.out, r.err)
+	}
+	if r := b.want(0, "image", "resolve", "--platform", "linux/riscv64", ref); !strings.Contains(r.err, ref+" has no image for linux/riscv64") {
+		t.Errorf("of another platform it says\n%s%s", r.out, r.err)
+	}
+	unknown := strings.TrimSuffix(ref, ":1") + "@sha256:" + strings.Repeat("a", 64)
+	if r := b.want(125, "image", "resolve", unknown); !strings.Contains(r.err, "has nothing with this digest") {
+		t.Errorf("of a digest that is not there it says\n%s", r.err)
 	}
 }
 
