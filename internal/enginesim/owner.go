@@ -3,9 +3,7 @@ package enginesim
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"slices"
 	"time"
@@ -13,62 +11,7 @@ import (
 	"github.com/podtask/podtask/internal/agent"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/state"
-	"github.com/podtask/podtask/pkg/taskdef"
 )
-
-// task is one task, whoever owns it.
-type task struct {
-	id  string
-	def taskdef.Task
-	// text is def as the records hold it.
-	text []byte
-	opts lifecycle.Options
-	// owner is the process that drives it; nil when there is none.
-	owner *owner
-	phase phase
-	// acked is the record as last acknowledged, nil for none; tried are those
-	// written since, of which nobody knows.
-	acked []byte
-	tried [][]byte
-	// log is the task's part of the event log.
-	log   []lifecycle.Transition
-	truth []truth
-	// haunted: Podman made its pod after the death of the owner that asked for it.
-	haunted bool
-	// foreign is a user's container in the task's pod; empty for none.
-	foreign string
-}
-
-type phase int
-
-const (
-	fresh  phase = iota // not submitted yet
-	alive               // submitted
-	erased              // removed, or its submission failed
-)
-
-func (w *world) newTask(i int) *task {
-	t := &task{id: fmt.Sprintf("%016x%016x", w.r.Uint64(), w.r.Uint64()), def: randomTask(w.r, fmt.Sprintf("family%d", i), w.pinned), opts: randomOptions(w.r)}
-	if t.id[0]%2 == 0 {
-		t.def.Extensions.Network = taskdef.NetworkShared
-	}
-	if err := t.def.Check(); err != nil {
-		panic("enginesim: the random task is not valid: " + err.Error())
-	}
-	t.recordDefinition()
-	t.truth = make([]truth, len(t.def.Containers))
-	w.count.Containers += len(t.truth)
-	return t
-}
-
-// pod and container are the names agent gives.
-func (t *task) pod() string { return "podtask-" + t.def.Family + "-" + t.id[:12] }
-func (t *task) container(i int) string {
-	if i == lifecycle.InfraIndex {
-		return t.pod() + "-infra"
-	}
-	return t.pod() + "-" + t.def.Containers[i].Name
-}
 
 // owner is a process of podtask that drives one task, as agent.Owner does.
 type owner struct {
@@ -122,51 +65,6 @@ func (w *world) submit(t *task) {
 	w.own(t)
 }
 
-func describe(t *task) string {
-	return fmt.Sprintf("%s pull %s, remove %t, %s", t.id, t.opts.Pull, t.opts.Remove, t.text)
-}
-
-// recordDefinition encodes the definition once for all records, in which it never
-// changes, and goes on with what is read back.
-func (t *task) recordDefinition() {
-	text, err := json.Marshal(t.def)
-	if err != nil {
-		panic("enginesim: a definition cannot be encoded: " + err.Error())
-	}
-	t.def, t.text = taskdef.Task{}, text
-	if err := json.Unmarshal(text, &t.def); err != nil {
-		panic("enginesim: a definition cannot be decoded: " + err.Error())
-	}
-}
-
-// encode makes the record of a state: what changes, and then the definition.
-func (t *task) encode(s lifecycle.State) []byte {
-	head, err := json.Marshal(struct {
-		lifecycle.State
-		Task struct{} `json:"task,omitzero"`
-	}{State: s.Durable()})
-	if err != nil {
-		panic("enginesim: a state cannot be encoded: " + err.Error())
-	}
-	return slices.Concat(head[:len(head)-1], []byte(definitionKey), t.text, []byte("}"))
-}
-
-// definitionKey stands between the two parts of a record.
-const definitionKey = `,"task":`
-
-// decode reads a record and checks the state in it.
-func (t *task) decode(data []byte) (s lifecycle.State, err error) {
-	head, ok := bytes.CutSuffix(data, slices.Concat([]byte(definitionKey), t.text, []byte("}")))
-	if !ok {
-		return s, errors.New("the definition is another")
-	}
-	if err := json.Unmarshal(append(slices.Clip(head), '}'), &s); err != nil {
-		return s, err
-	}
-	s.Task = t.def // valid since newTask
-	return s, s.Invariants()
-}
-
 // put writes a record and notes what may be read back from now on.
 func (w *world) put(t *task, s *state.Store, data []byte) error {
 	t.tried = append(t.tried, data)
@@ -210,12 +108,6 @@ func (w *world) own(t *task) {
 	}
 	t.owner = o
 	w.tell("%s has an owner: goal %s, %s", t.def.Family, o.state.Goal, o.state.Status())
-}
-
-// mayBe tells whether data may be what is read back.
-func (t *task) mayBe(data []byte) bool {
-	same := func(d []byte) bool { return (d == nil) == (data == nil) && bytes.Equal(d, data) }
-	return same(t.acked) || slices.ContainsFunc(t.tried, same)
 }
 
 // step takes in the first n events of the mailbox.
@@ -385,113 +277,4 @@ func (w *world) do(o *owner, k int) {
 	if w.disk.doom != none { // it came while the ledger was written
 		w.consequence(o)
 	}
-}
-
-// die ends an owner without a word. What it had in flight was done, begun or
-// neither; or Podman does it later.
-func (w *world) die(o *owner) {
-	w.count.Kills++
-	w.tell("%s loses its owner", o.t.def.Family)
-	for _, f := range o.flights {
-		if w.r.IntN(2) == 0 {
-			if _, ok := f.effect.(lifecycle.PrepareSandbox); ok && w.r.IntN(2) == 0 {
-				w.ghosts = append(w.ghosts, ghost{f.effect, f.state})
-			}
-			continue
-		}
-		w.fake.Fail(cutOff(w.r.IntN(4)))
-		_ = o.host.Do(context.Background(), f.state, f.effect)
-		w.tell("%s had %s in flight", o.t.def.Family, short(f.effect))
-		w.look(o)
-	}
-	w.failAgain()
-	o.letGo()
-	if w.disk.doom != none {
-		w.consequence(nil)
-	}
-}
-
-// ghost is the making of a pod that a dead owner had asked Podman for.
-type ghost struct {
-	effect lifecycle.Effect
-	state  lifecycle.State
-}
-
-// haunt lets Podman do what a dead owner had asked for: make a pod, not start it.
-func (w *world) haunt() {
-	if len(w.ghosts) == 0 {
-		return
-	}
-	g := w.ghosts[0]
-	w.ghosts = w.ghosts[1:]
-	w.tell("Podman makes the pod of %s, whose owner is dead", g.state.Task.Family)
-	host := w.open()
-	w.fake.Fail(cutOff(1))
-	_ = host.Do(context.Background(), g.state, g.effect)
-	w.failAgain()
-	_ = host.Close()
-	for _, t := range w.tasks {
-		t.haunted = t.haunted || t.id == g.state.ID
-	}
-}
-
-// failAgain lets calls fail as before, once trouble has ceased none.
-func (w *world) failAgain() {
-	if w.calm {
-		w.fake.Fail(nil)
-		return
-	}
-	w.fake.Fail(w.faults)
-}
-
-// sweep removes what no task is left for.
-func (w *world) sweep() {
-	host := w.open()
-	removed, err := host.Sweep(context.Background())
-	w.count.Swept += len(removed)
-	for _, o := range removed {
-		w.tell("%s %s is swept away", o.Kind, o.Name)
-		for _, t := range w.tasks {
-			if t.id == o.Task && !t.mayBe(nil) {
-				w.broken("the %s of %s is swept away, and there is the task", o.Kind, t.def.Family)
-			}
-		}
-	}
-	if err != nil && w.calm {
-		w.broken("it cannot be swept: %v", err)
-	}
-	_ = host.Close()
-	if w.disk.doom != none {
-		w.consequence(nil)
-	}
-}
-
-// consequence draws it from a doom that came while o, or nobody's owner, wrote.
-func (w *world) consequence(o *owner) {
-	d := w.disk.doom
-	w.disk.doom = none
-	switch {
-	case d == dark:
-		w.powerLoss()
-	case o != nil:
-		w.die(o)
-	}
-}
-
-// powerLoss ends all that runs, and starts nothing.
-func (w *world) powerLoss() {
-	w.count.PowerLosses++
-	w.tell("the power goes")
-	w.ghosts = nil
-	for _, t := range w.tasks {
-		if t.owner != nil {
-			w.die(t.owner)
-		}
-		if t.phase == erased && (t.acked != nil || t.tried != nil) {
-			t.phase = alive // nobody heard that the record is gone: it may be back
-		}
-	}
-	w.disk.lose()
-	w.fake.Reboot(w.r.IntN(2) == 0)
-	w.look(nil)
 }

@@ -1,0 +1,116 @@
+package enginesim
+
+import (
+	"context"
+
+	"github.com/podtask/podtask/pkg/lifecycle"
+)
+
+// die ends an owner without a word. What it had in flight was done, begun or
+// neither; or Podman does it later.
+func (w *world) die(o *owner) {
+	w.count.Kills++
+	w.tell("%s loses its owner", o.t.def.Family)
+	for _, f := range o.flights {
+		if w.r.IntN(2) == 0 {
+			if _, ok := f.effect.(lifecycle.PrepareSandbox); ok && w.r.IntN(2) == 0 {
+				w.ghosts = append(w.ghosts, ghost{f.effect, f.state})
+			}
+			continue
+		}
+		w.fake.Fail(cutOff(w.r.IntN(4)))
+		_ = o.host.Do(context.Background(), f.state, f.effect)
+		w.tell("%s had %s in flight", o.t.def.Family, short(f.effect))
+		w.look(o)
+	}
+	w.failAgain()
+	o.letGo()
+	if w.disk.doom != none {
+		w.consequence(nil)
+	}
+}
+
+// ghost is the making of a pod that a dead owner had asked Podman for.
+type ghost struct {
+	effect lifecycle.Effect
+	state  lifecycle.State
+}
+
+// haunt lets Podman do what a dead owner had asked for: make a pod, not start it.
+func (w *world) haunt() {
+	if len(w.ghosts) == 0 {
+		return
+	}
+	g := w.ghosts[0]
+	w.ghosts = w.ghosts[1:]
+	w.tell("Podman makes the pod of %s, whose owner is dead", g.state.Task.Family)
+	host := w.open()
+	w.fake.Fail(cutOff(1))
+	_ = host.Do(context.Background(), g.state, g.effect)
+	w.failAgain()
+	_ = host.Close()
+	for _, t := range w.tasks {
+		t.haunted = t.haunted || t.id == g.state.ID
+	}
+}
+
+// failAgain lets calls fail as before, once trouble has ceased none.
+func (w *world) failAgain() {
+	if w.calm {
+		w.fake.Fail(nil)
+		return
+	}
+	w.fake.Fail(w.faults)
+}
+
+// sweep removes what no task is left for.
+func (w *world) sweep() {
+	host := w.open()
+	removed, err := host.Sweep(context.Background())
+	w.count.Swept += len(removed)
+	for _, o := range removed {
+		w.tell("%s %s is swept away", o.Kind, o.Name)
+		for _, t := range w.tasks {
+			if t.id == o.Task && !t.mayBe(nil) {
+				w.broken("the %s of %s is swept away, and there is the task", o.Kind, t.def.Family)
+			}
+		}
+	}
+	if err != nil && w.calm {
+		w.broken("it cannot be swept: %v", err)
+	}
+	_ = host.Close()
+	if w.disk.doom != none {
+		w.consequence(nil)
+	}
+}
+
+// consequence draws it from a doom that came while o, or nobody's owner, wrote.
+func (w *world) consequence(o *owner) {
+	d := w.disk.doom
+	w.disk.doom = none
+	switch {
+	case d == dark:
+		w.powerLoss()
+	case o != nil:
+		w.die(o)
+	}
+}
+
+// powerLoss ends all that runs, and starts nothing.
+func (w *world) powerLoss() {
+	w.count.PowerLosses++
+	w.tell("the power goes")
+	w.ghosts = nil
+	for _, t := range w.tasks {
+		if t.owner != nil {
+			w.die(t.owner)
+		}
+		if t.phase == erased && (t.acked != nil || t.tried != nil) {
+			t.phase = alive // nobody heard that the record is gone: it may be back
+		}
+	}
+	w.disk.lose()
+	w.fake.Reboot(w.r.IntN(2) == 0)
+	w.look(nil)
+}
