@@ -50,6 +50,9 @@ type service struct {
 	owner *agent.Owner // nil between two tasks
 	// stopBy is when a stop in order is over at the latest; set while stopping.
 	stopBy time.Time
+	// entered has a value when the phase has changed: a time-out that begins then may be
+	// shorter than a pulse. Room for one.
+	entered chan struct{}
 }
 
 // phase is how far the service is.
@@ -75,7 +78,7 @@ const (
 
 // service is `run --notify`. Early ends with the first signal before the task is made.
 func (s *session) service(ctx, early context.Context, r request) error {
-	v := &service{session: s, request: r, signals: make(chan os.Signal, 8)}
+	v := &service{session: s, request: r, signals: make(chan os.Signal, 8), entered: make(chan struct{}, 1)}
 	v.notify(v.signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
 	beating, stopBeating := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -109,7 +112,8 @@ func (s *session) service(ctx, early context.Context, r request) error {
 	}
 }
 
-// beat feeds the watchdog and extends time-outs until ctx ends.
+// beat feeds the watchdog and extends time-outs, at each pulse and at each new phase, until
+// ctx ends.
 func (v *service) beat(ctx context.Context) {
 	every := pulse
 	if limit, err := daemon.SdWatchdogEnabled(false); err == nil && limit > 0 {
@@ -123,6 +127,7 @@ func (v *service) beat(ctx context.Context) {
 		}
 		select {
 		case <-t.C:
+		case <-v.entered:
 		case <-ctx.Done():
 			return
 		}
@@ -152,6 +157,12 @@ func (v *service) enter(p phase, o *agent.Owner, now time.Time, bound time.Durat
 		v.stopBy = time.Time{}
 	case v.stopBy.IsZero():
 		v.stopBy = now.Add(bound + cleanUp)
+	}
+	if p != v.phase {
+		select {
+		case v.entered <- struct{}{}:
+		default:
+		}
 	}
 	v.phase, v.owner = p, o
 }

@@ -124,6 +124,31 @@ func TestServiceExtendsOnlyWhatIsOnItsWay(t *testing.T) {
 	}
 }
 
+// The manager hears of a new phase at once.
+func TestNewPhaseIsToldAtOnce(t *testing.T) {
+	t.Parallel()
+	v := &service{entered: make(chan struct{}, 1)}
+	told := func() bool {
+		select {
+		case <-v.entered:
+			return true
+		default:
+			return false
+		}
+	}
+	for i, step := range []struct {
+		phase phase
+		want  bool
+	}{{starting, false}, {ready, true}, {ready, false}, {stopping, true}, {stopping, false}, {starting, true}} {
+		v.enter(step.phase, nil, noon, time.Hour)
+		if got := told(); got != step.want {
+			t.Errorf("step %d: told %v", i, got)
+		}
+	}
+	v.enter(ready, nil, noon, time.Hour)
+	v.enter(stopping, nil, noon, time.Hour) // nobody has listened since
+}
+
 // The lines reach a manager that listens as systemd does.
 func TestTellManager(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notify")

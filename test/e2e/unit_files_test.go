@@ -341,3 +341,20 @@ func TestWrongUnitIsNamedInTheJournal(t *testing.T) {
 		return strings.Contains(string(out), u.name("bad.task")+":5: there is no key Notfy in [Task]; did you mean Notify?")
 	})
 }
+
+// A container that does not heed SIGTERM has its own time to stop, whatever the service's.
+func TestUnitMayStopLongerThanItsTimeout(t *testing.T) {
+	u := newUnits(t)
+	service := u.task("web", u.define(
+		ctr{Name: "first", Command: words("term 0 -- sleep forever")},
+		ctr{Name: "stubborn", Command: words("term -1 -- print deaf -- sleep forever"), StopTimeout: 6, DependsOn: []on{{"first", "START"}}},
+	), "", "", "TimeoutStopSec=3s")
+	u.systemctl("daemon-reload")
+	u.systemctl("start", service)
+	u.prints(u.name("web"), "stubborn", "deaf")
+	u.systemctl("stop", service)
+	if got := u.show(service, "Result"); got != "success" {
+		t.Errorf("the stop ended in %s\n%s", got, u.journal())
+	}
+	inOrder(t, u.events(), "stubborn STOPPED", "first STOPPED")
+}
