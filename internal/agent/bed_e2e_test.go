@@ -33,6 +33,7 @@ import (
 	"github.com/podtask/podtask/pkg/netns"
 	"github.com/podtask/podtask/pkg/state"
 	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/test/left"
 )
 
 // The tests of this tag run in a test bed, against a Podman service and a
@@ -103,7 +104,7 @@ func runInBed(m *testing.M) (code int) {
 	err := openBed()
 	if err == nil {
 		code = m.Run()
-		err = left()
+		err = left.Check()
 	}
 	if err := errors.Join(err, closeBed()); err != nil {
 		fmt.Fprintln(os.Stderr, "test bed:", err)
@@ -138,24 +139,6 @@ func openBed() (err error) {
 	}
 	bed.podman, err = libpod.Dial(ctx, libpod.Options{URI: bed.service.uri()})
 	return err
-}
-
-// left says what tasks have left behind.
-func left() error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	found, err := bed.podman.List(ctx)
-	if err != nil || len(found) > 0 {
-		return fmt.Errorf("left in Podman: %v %w", found, err)
-	}
-	if bed.name != "systemd" {
-		return nil
-	}
-	units, err := exec.CommandContext(ctx, "systemctl", "--user", "list-units", "--all", "--plain", "--no-legend", "podtask*").Output()
-	if err != nil || len(units) > 0 {
-		return fmt.Errorf("left in systemd: %s %w", units, err)
-	}
-	return nil
 }
 
 func closeBed() error {

@@ -62,11 +62,11 @@ var direction = []rule{
 	// Programs that are no part of the product stand alone.
 	{pkg: "examples/"},
 	{pkg: "hack/", may: []string{"internal/registrytest"}, also: []string{"pkg/images", "pkg/libpod"}},
-	{pkg: "test/", may: []string{"pkg/", "internal/", "cmd/", "test/wait"}},
+	{pkg: "test/", may: []string{"pkg/", "internal/", "cmd/", "test/wait", "test/left"}},
 }
 
 // testSupport may be imported by every package's tests.
-var testSupport = []string{"internal/guide", "pkg/state/statetest", "internal/registrytest", "internal/faults", "internal/leaktest", "internal/nonsense", "test/wait"}
+var testSupport = []string{"internal/guide", "pkg/state/statetest", "internal/registrytest", "internal/faults", "internal/leaktest", "internal/nonsense", "test/wait", "test/left"}
 
 func matches(pattern, name string) bool {
 	if strings.HasSuffix(pattern, "/") {

@@ -21,6 +21,7 @@ import (
 	"github.com/podtask/podtask/internal/enginetest"
 	"github.com/podtask/podtask/internal/registrytest"
 	"github.com/podtask/podtask/pkg/libpod"
+	"github.com/podtask/podtask/test/left"
 )
 
 // TestRealConformance runs in a test bed: PODTASK_BED is set there, and
@@ -63,7 +64,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := m.Run()
-	if err := closeReal(); err != nil {
+	if err := errors.Join(closeReal(), left.Check()); err != nil {
 		fmt.Fprintln(os.Stderr, "test bed:", err)
 		code = max(code, 1)
 	}

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,8 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/podtask/podtask/pkg/cgroups"
+	"github.com/podtask/podtask/test/left"
+	"github.com/podtask/podtask/test/wait"
 )
 
 // These need a real systemd user manager; the beds have one.
@@ -47,7 +50,13 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		onlyPrivate = dir
-		return m.Run()
+		code := m.Run()
+		var units []string
+		if !wait.Until(func() bool { units, err = left.Units(); return err == nil && len(units) == 0 }) {
+			fmt.Fprintln(os.Stderr, "after all tests:", units, err)
+			code = max(code, 1)
+		}
+		return code
 	}())
 }
 

@@ -275,6 +275,7 @@ var rules = []rule{
 	{"has already been removed", NotFound, "lost the race with a removal"},
 	{"has been removed", NotFound, "likewise"},
 	{"in use by a container", Conflict, "removal of an image"},
+	{"size is not known", NoImage, "list of images while one of them is being removed; 4.3.1"},
 	{"no space left on device", NoSpace, ""},
 	{"disk quota exceeded", NoSpace, ""},
 	{"no image found in manifest list", WrongPlatform, "containers/image, before 5.29 and since"},

@@ -32,6 +32,7 @@ func TestClassOfReply(t *testing.T) {
 		{500, `creating container storage: the container name "x" is already in use by 81c3. You have to remove that container to be able to reuse that name: that name is already in use`, Conflict},
 		{409, `something new that is in the way`, Conflict},
 		{500, `localhost/x:here: image not known`, NoImage},
+		{500, `fallback error checking whether image is a manifest list: reading data blob size "signature-88": size is not known`, NoImage},
 		{404, `no such image`, NoImage},
 		{400, `parsing reference "X": invalid reference format`, InvalidSpec},
 		{500, `names must match [a-zA-Z0-9][a-zA-Z0-9_.-]*: invalid argument`, InvalidSpec},

@@ -17,7 +17,7 @@ import (
 var (
 	insideContainer = func() bool { return false }
 	containerMain   func(args []string) int
-	prepare         = func() (func(), error) { return func() {}, nil }
+	prepare         = func() (func() error, error) { return func() error { return nil }, nil }
 )
 
 func TestMain(m *testing.M) {
@@ -35,7 +35,10 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := m.Run()
-	cleanUp()
+	if err := cleanUp(); err != nil {
+		fmt.Fprintln(os.Stderr, "after all tests:", err)
+		code = max(code, 1)
+	}
 	os.Exit(code)
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/containers/podman/v5/pkg/bindings/images"
 
 	"github.com/podtask/podtask/pkg/libpod"
+	"github.com/podtask/podtask/test/left"
 )
 
 // The tests of this file's build tag need a rootless Podman: on the socket
@@ -44,13 +45,19 @@ var image = "localhost/podtask-libpod-test:" + strings.ToLower(rand.Text()[:10])
 func init() {
 	insideContainer = func() bool { return os.Args[0] == program }
 	containerMain = play
-	prepare = func() (func(), error) {
+	prepare = func() (func() error, error) {
 		if !bed() {
-			return func() {}, nil
+			return func() error { return nil }, nil
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 		defer cancel()
-		return loadImage(ctx)
+		remove, err := loadImage(ctx)
+		return func() error {
+			if os.Getenv("PODTASK_BED") == "" { // the user has tasks of his own
+				return remove()
+			}
+			return errors.Join(remove(), left.Check())
+		}, err
 	}
 }
 
@@ -150,7 +157,7 @@ func raw(ctx context.Context) (context.Context, error) {
 
 // loadImage makes the test image: the test binary, an anonymous volume, and a
 // health check of the image's own that always fails.
-func loadImage(ctx context.Context) (remove func(), err error) {
+func loadImage(ctx context.Context) (remove func() error, err error) {
 	conn, err := raw(ctx)
 	if err != nil {
 		return nil, err
@@ -181,7 +188,7 @@ func loadImage(ctx context.Context) (remove func(), err error) {
 	if _, err := images.Load(conn, bytes.NewReader(archive)); err != nil {
 		return nil, err
 	}
-	return func() {
+	return func() error {
 		ctx, cancel := afterwards()
 		defer cancel()
 		conn, err := raw(ctx)
@@ -190,8 +197,9 @@ func loadImage(ctx context.Context) (remove func(), err error) {
 			err = errors.Join(errs...)
 		}
 		if err != nil {
-			fmt.Fprintln(os.Stderr, "test image not removed:", err)
+			return fmt.Errorf("test image not removed: %w", err)
 		}
+		return nil
 	}, nil
 }
 

@@ -24,6 +24,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/podtask/podtask/internal/registrytest"
+	"github.com/podtask/podtask/test/left"
 	"github.com/podtask/podtask/test/wait"
 )
 
@@ -281,11 +282,11 @@ func (b *box) running() string {
 // objects lists what exists of the family in Podman.
 func (b *box) objects() string {
 	b.t.Helper()
-	out, err := listObjects("podtask.family=" + b.family)
+	found, err := left.Labelled("podtask.family=" + b.family)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return out
+	return strings.Join(found, "\n")
 }
 
 // repository is a repository of this test alone.

@@ -24,7 +24,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -32,7 +31,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/podtask/podtask/internal/registrytest"
-	"github.com/podtask/podtask/test/wait"
+	"github.com/podtask/podtask/test/left"
 )
 
 // password is looked for in everything podtask prints and keeps.
@@ -108,10 +107,8 @@ func runInBed(m *testing.M) (code int) {
 	defer endService()
 	code = m.Run()
 	removeImages()
-	var left string // Podman cleans up behind containers after they are gone
-	wait.Until(func() bool { left = leftOver(); return left == "" })
-	if left != "" {
-		fmt.Fprintln(os.Stderr, "after all tests there is left:\n"+left)
+	if err := left.Check(); err != nil {
+		fmt.Fprintln(os.Stderr, "after all tests:", err)
 		code = max(code, 1)
 	}
 	return code
@@ -223,87 +220,4 @@ func removeImages() {
 	if ids := strings.Fields(string(out)); err == nil && len(ids) > 0 {
 		_ = exec.Command("podman", append([]string{"rmi", "--force"}, ids...)...).Run()
 	}
-}
-
-// leftOver lists what podtask has made and that is still there: in Podman, systemd
-// and the runtime directory, as processes and as mounts.
-func leftOver() string {
-	out, err := listObjects("podtask.task-id")
-	if err != nil {
-		return err.Error()
-	}
-	if bed.name != "plain" {
-		units, err := exec.Command("systemctl", "--user", "list-units", "--all", "--plain", "--no-legend", "podtask*").Output()
-		if err != nil {
-			return err.Error()
-		}
-		out += string(units)
-	}
-	secrets, err := exec.Command("podman", "secret", "ls", "--format", "secret {{.Name}}").Output()
-	if err != nil {
-		return err.Error()
-	}
-	for name := range strings.Lines(string(secrets)) {
-		if strings.HasPrefix(name, "secret podtask-") {
-			out += name
-		}
-	}
-	sockets, _ := filepath.Glob(filepath.Join(bed.runtime, "podtask", "tasks", "*"))
-	for _, path := range sockets {
-		out += path + "\n"
-	}
-	return out + leftProcesses() + leftMounts()
-}
-
-// leftProcesses lists this user's processes that watch over containers of ours. Those
-// that Podman keeps for five minutes after a command of exec are not counted.
-func leftProcesses() (out string) {
-	all, _ := filepath.Glob("/proc/[0-9]*")
-	for _, dir := range all {
-		line, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
-		args := strings.Split(string(line), "\x00")
-		name := slices.Index(args, "-n") + 1
-		info, err := os.Stat(dir)
-		if err != nil || filepath.Base(args[0]) != "conmon" || name == 0 || !strings.HasPrefix(args[name], "podtask-") || slices.Contains(args, "--exec-process-spec") {
-			continue
-		}
-		if owner := info.Sys().(*syscall.Stat_t).Uid; int(owner) == os.Getuid() {
-			out += fmt.Sprintf("process %s of container %s\n", filepath.Base(dir), args[name])
-		}
-	}
-	return out
-}
-
-// leftMounts lists the file systems of containers that are mounted, as Podman's
-// processes see them.
-func leftMounts() (out string) {
-	mounts, err := exec.Command("podman", "unshare", "cat", "/proc/self/mounts").Output()
-	if err != nil {
-		return err.Error()
-	}
-	for line := range strings.Lines(string(mounts)) {
-		if _, at, _ := strings.Cut(line, " "); strings.Contains(at, "/overlay-containers/") || strings.Contains(at, "/merged ") {
-			out += "mount " + line
-		}
-	}
-	return out
-}
-
-// listObjects lists containers, pods, networks and volumes with a label, one a
-// line.
-func listObjects(label string) (string, error) {
-	var out strings.Builder
-	for _, list := range [][]string{
-		{"ps", "--all", "--format", "container {{.Names}} {{.Status}}"},
-		{"pod", "ps", "--format", "pod {{.Name}} {{.Status}}"},
-		{"network", "ls", "--format", "network {{.Name}}"},
-		{"volume", "ls", "--format", "volume {{.Name}}"},
-	} {
-		text, err := exec.Command("podman", append(list, "--filter", "label="+label)...).Output()
-		if err != nil {
-			return "", fmt.Errorf("podman %s: %w", strings.Join(list, " "), err)
-		}
-		out.Write(text)
-	}
-	return out.String(), nil
 }

@@ -1,0 +1,135 @@
+// Package left is for tests on real Podman: it says what they have left behind on the
+// machine. It looks at everything of this user, so it is asked when no test runs.
+package left
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/podtask/podtask/test/wait"
+)
+
+// taskLabel is on everything podtask makes in Podman that can have a label.
+const taskLabel = "podtask.task-id"
+
+// Check waits until nothing is left, because Podman cleans up behind containers after
+// they are gone. The error lists what stays, one thing a line.
+func Check() error {
+	var found []string
+	var err error
+	if wait.Until(func() bool { found, err = Over(); return err == nil && len(found) == 0 }) {
+		return nil
+	}
+	if len(found) > 0 {
+		err = errors.Join(err, fmt.Errorf("left behind:\n%s", strings.Join(found, "\n")))
+	}
+	return err
+}
+
+// Over lists what is there now: in Podman, in systemd where this user has a manager, in
+// the runtime directory, as processes and as mounts.
+func Over() (found []string, err error) {
+	var errs []error
+	for _, look := range []func() ([]string, error){Objects, secrets, Units, sockets, processes, mounts} {
+		more, err := look()
+		found, errs = append(found, more...), append(errs, err)
+	}
+	return found, errors.Join(errs...)
+}
+
+// Objects lists containers, pods, networks and volumes of tasks.
+func Objects() ([]string, error) { return Labelled(taskLabel) }
+
+// Labelled lists containers, pods, networks and volumes with a label.
+func Labelled(label string) (found []string, err error) {
+	for _, list := range [][]string{
+		{"ps", "--all", "--format", "container {{.Names}} {{.Status}}"},
+		{"pod", "ps", "--format", "pod {{.Name}} {{.Status}}"},
+		{"network", "ls", "--format", "network {{.Name}}"},
+		{"volume", "ls", "--format", "volume {{.Name}}"},
+	} {
+		more, err := output("podman", append(list, "--filter", "label="+label)...)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, more...)
+	}
+	return found, nil
+}
+
+// secrets have no labels in old Podman; those of tasks have names of ours.
+func secrets() ([]string, error) {
+	all, err := output("podman", "secret", "ls", "--format", "secret {{.Name}}")
+	return slices.DeleteFunc(all, func(s string) bool { return !strings.HasPrefix(s, "secret podtask-") }), err
+}
+
+// Units lists slices, scopes and services of ours. The plain bed has no user manager.
+func Units() ([]string, error) {
+	if os.Getenv("PODTASK_BED") == "plain" {
+		return nil, nil
+	}
+	return output("systemctl", "--user", "list-units", "--all", "--plain", "--no-legend", "podtask*")
+}
+
+// sockets lists those of owners.
+func sockets() ([]string, error) {
+	return filepath.Glob(filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "podtask", "tasks", "*"))
+}
+
+// helpers are the programs that run for a task or a container outside of it. Not among
+// them is aardvark-dns, one for all networks, which Podman 4.3 sometimes leaves running.
+var helpers = []string{"conmon", "pasta", "pasta.avx2", "slirp4netns", "rootlessport", "podtask"}
+
+// processes lists this user's that serve tasks or containers. Those that Podman keeps
+// for five minutes after a command of exec are not counted.
+func processes() (found []string, err error) {
+	all, err := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range all {
+		info, err := os.Stat(dir)
+		if err != nil || int(info.Sys().(*syscall.Stat_t).Uid) != os.Getuid() {
+			continue
+		}
+		line, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+		args := strings.Split(strings.TrimRight(string(line), "\x00"), "\x00")
+		if slices.Contains(helpers, filepath.Base(args[0])) && !slices.Contains(args, "--exec-process-spec") {
+			found = append(found, fmt.Sprintf("process %s: %.200s", filepath.Base(dir), strings.Join(args, " ")))
+		}
+	}
+	return found, err
+}
+
+// mounts lists the file systems of containers that are mounted, as Podman's processes
+// see them.
+func mounts() ([]string, error) {
+	all, err := output("podman", "unshare", "cat", "/proc/self/mounts")
+	var found []string
+	for _, line := range all {
+		if _, at, _ := strings.Cut(line, " "); strings.Contains(at, "/overlay-containers/") || strings.Contains(at, "/merged ") {
+			found = append(found, "mount "+line)
+		}
+	}
+	return found, err
+}
+
+// output runs a program and returns its lines.
+func output(name string, args ...string) ([]string, error) {
+	out, err := exec.Command(name, args...).Output()
+	if err != nil {
+		var exit *exec.ExitError
+		errors.As(err, &exit)
+		if exit != nil {
+			err = fmt.Errorf("%w: %s", err, exit.Stderr)
+		}
+		return nil, fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
+	}
+	if len(out) == 0 {
+		return nil, nil
+	}
+	return strings.Split(strings.TrimSpace(string(out)), "\n"), nil
+}
