@@ -8,7 +8,8 @@ import (
 	"net/http/httptest"
 )
 
-// Action is what a fault does with a request. Next is the real service.
+// Action is what a fault does with a request. It may pass the request on to next, the
+// real service.
 type Action func(w http.ResponseWriter, r *http.Request, next http.Handler)
 
 // Status answers with an error as Podman words it (errorhandling.ErrorModel),

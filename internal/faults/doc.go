@@ -7,5 +7,8 @@
 // through an Action instead. Nothing here sleeps or draws lots: what is held is
 // held until the test lets go, and what breaks breaks at a place that is named.
 //
+// Rules do the same before any other HTTP handler, such as the registry of
+// internal/registrytest, with actions of its own.
+//
 // All methods are safe for concurrent use.
 package faults

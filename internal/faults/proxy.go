@@ -24,7 +24,7 @@ type TB interface {
 type Proxy struct {
 	socket  string
 	handler http.Handler
-	rules   rules
+	rules   Rules
 	calls   callLog
 
 	mu     sync.Mutex
@@ -42,7 +42,7 @@ func Start(t TB, backend string) *Proxy {
 		t.Fatalf("fault proxy: %v", err)
 	}
 	p := &Proxy{socket: filepath.Join(dir, "s")}
-	p.handler = p.calls.wrap(p.rules.wrap(forward(backend)))
+	p.handler = p.calls.wrap(p.rules.Wrap(forward(backend)))
 	if err := p.Up(); err != nil {
 		t.Fatalf("fault proxy: %v", err)
 	}

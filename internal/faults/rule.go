@@ -21,7 +21,7 @@ type Match struct {
 
 // Rule is a fault on order.
 type Rule struct {
-	owner   *rules
+	owner   *Rules
 	match   Match
 	path    *regexp.Regexp
 	do      Action
@@ -30,20 +30,24 @@ type Rule struct {
 	arrived chan struct{}
 }
 
-type rules struct {
+// Rules are the faults on order for one server. The zero value has none.
+type Rules struct {
 	mu   sync.Mutex
 	list []*Rule
 }
 
 // Fault orders a fault. The oldest rule that catches a request decides; one whose
 // Skip or Times says no lets the others have it. A bad expression panics.
-func (p *Proxy) Fault(m Match, do Action) *Rule {
-	r := &Rule{owner: &p.rules, match: m, path: regexp.MustCompile(m.Path), do: do, arrived: make(chan struct{})}
-	p.rules.mu.Lock()
-	defer p.rules.mu.Unlock()
-	p.rules.list = append(p.rules.list, r)
+func (rs *Rules) Fault(m Match, do Action) *Rule {
+	r := &Rule{owner: rs, match: m, path: regexp.MustCompile(m.Path), do: do, arrived: make(chan struct{})}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.list = append(rs.list, r)
 	return r
 }
+
+// Fault orders a fault, see Rules.Fault.
+func (p *Proxy) Fault(m Match, do Action) *Rule { return p.rules.Fault(m, do) }
 
 // Hits is how many requests the rule has caught.
 func (r *Rule) Hits() int {
@@ -63,7 +67,7 @@ func (r *Rule) Remove() {
 }
 
 // take finds the rule that catches the request, and counts.
-func (rs *rules) take(req *http.Request) *Rule {
+func (rs *Rules) take(req *http.Request) *Rule {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	for _, r := range rs.list {
@@ -83,7 +87,9 @@ func (rs *rules) take(req *http.Request) *Rule {
 	return nil
 }
 
-func (rs *rules) wrap(next http.Handler) http.Handler {
+// Wrap puts the rules before next: what they catch goes through its Action, all else
+// straight on.
+func (rs *Rules) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if r := rs.take(req); r != nil {
 			r.do(w, req, next)

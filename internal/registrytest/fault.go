@@ -4,96 +4,26 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/podtask/podtask/internal/faults"
 )
 
 // Action is what a fault does with a request. It may pass the request on to
 // next, which is the healthy registry, authentication included.
-type Action func(w http.ResponseWriter, r *http.Request, next http.Handler)
+type Action = faults.Action
 
 // Rule is a fault on order.
-type Rule struct {
-	owner  *rules
-	method string
-	path   *regexp.Regexp
-	left   int // negative: no limit
-	do     Action
-
-	hits    int
-	arrived chan struct{}
-}
-
-type rules struct {
-	mu   sync.Mutex
-	list []*Rule
-}
+type Rule = faults.Rule
 
 // Fault makes the next times requests (0: all, until removed) with that method
 // (empty: any) and a path that the regular expression matches go through do.
 // The oldest rule that matches wins. A bad expression panics.
 func (r *Registry) Fault(method, path string, times int, do Action) *Rule {
-	if times == 0 {
-		times = -1
-	}
-	rule := &Rule{
-		owner: &r.rules, method: method, path: regexp.MustCompile(path),
-		left: times, do: do, arrived: make(chan struct{}),
-	}
-	r.rules.mu.Lock()
-	defer r.rules.mu.Unlock()
-	r.rules.list = append(r.rules.list, rule)
-	return rule
-}
-
-// Hits is how many requests the rule has caught.
-func (f *Rule) Hits() int {
-	f.owner.mu.Lock()
-	defer f.owner.mu.Unlock()
-	return f.hits
-}
-
-// Arrived is closed when the rule catches its first request.
-func (f *Rule) Arrived() <-chan struct{} { return f.arrived }
-
-// Remove ends the rule; requests it has caught go on.
-func (f *Rule) Remove() {
-	f.owner.mu.Lock()
-	defer f.owner.mu.Unlock()
-	f.owner.list = slices.DeleteFunc(f.owner.list, func(other *Rule) bool { return other == f })
-}
-
-// take finds the rule for r and counts the hit.
-func (rs *rules) take(r *http.Request) *Rule {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	for _, f := range rs.list {
-		if f.left == 0 || f.method != "" && f.method != r.Method || !f.path.MatchString(r.URL.Path) {
-			continue
-		}
-		if f.left > 0 {
-			f.left--
-		}
-		f.hits++
-		if f.hits == 1 {
-			close(f.arrived)
-		}
-		return f
-	}
-	return nil
-}
-
-func (rs *rules) wrap(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if f := rs.take(r); f != nil {
-			f.do(w, r, next)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
+	return r.rules.Fault(faults.Match{Method: method, Path: path, Times: times}, do)
 }
 
 // Status answers with an HTTP status and an error of the distribution

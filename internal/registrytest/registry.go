@@ -20,6 +20,8 @@ import (
 	"net/http"
 
 	"github.com/google/go-containerregistry/pkg/registry"
+
+	"github.com/podtask/podtask/internal/faults"
 )
 
 // Auth is how a registry asks who is there.
@@ -49,7 +51,7 @@ type Registry struct {
 	ca       []byte       // of the certificate, in PEM
 	storage  http.Handler // go-containerregistry, without auth, faults and log
 	tokens   *tokens
-	rules    rules
+	rules    faults.Rules
 	requests *requestLog
 	server   *http.Server
 	served   chan struct{} // closed when the server has ended
@@ -79,7 +81,7 @@ func New(o Options) (*Registry, error) {
 		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{cert}})
 	}
 	r.server = &http.Server{
-		Handler:  r.requests.wrap(r.rules.wrap(r.authenticate(r.storage))),
+		Handler:  r.requests.wrap(r.rules.Wrap(r.authenticate(r.storage))),
 		ErrorLog: log.New(io.Discard, "", 0), // reset connections are on order here
 	}
 	go func() {
