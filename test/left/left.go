@@ -82,9 +82,12 @@ func sockets() ([]string, error) {
 	return filepath.Glob(filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "podtask", "tasks", "*"))
 }
 
-// helpers are the programs that run for a task or a container outside of it. Not among
-// them is aardvark-dns, one for all networks, which Podman 4.3 sometimes leaves running.
+// helpers are the programs that run for a task or a container outside of it. Not counted
+// are those that Podman has once for all its networks, and 4.3 sometimes leaves running:
+// aardvark-dns, and the link of its namespace, rootlessNetns.
 var helpers = []string{"conmon", "pasta", "pasta.avx2", "slirp4netns", "rootlessport", "podtask"}
+
+const rootlessNetns = "rootless-netns"
 
 // processes lists this user's that serve tasks or containers. Those that Podman keeps
 // for five minutes after a command of exec are not counted.
@@ -97,7 +100,8 @@ func processes() (found []string, err error) {
 		}
 		line, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
 		args := strings.Split(strings.TrimRight(string(line), "\x00"), "\x00")
-		if slices.Contains(helpers, filepath.Base(args[0])) && !slices.Contains(args, "--exec-process-spec") {
+		shared := slices.Contains(args, "--exec-process-spec") || strings.Contains(string(line), rootlessNetns)
+		if slices.Contains(helpers, filepath.Base(args[0])) && !shared {
 			found = append(found, fmt.Sprintf("process %s: %.200s", filepath.Base(dir), strings.Join(args, " ")))
 		}
 	}
