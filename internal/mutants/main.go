@@ -1,11 +1,13 @@
 // Mutants keeps the tests of the core honest: it breaks the code in one small
 // way after another and expects the tests to notice each time.
 //
-//	go run ./internal/mutants [-run REGEXP] [-jobs N] [-v]
+//	go run ./internal/mutants [-run REGEXP] [-jobs N] [-v] [-json]
 //
 // A mutant replaces a piece of a file by another through the build's overlay, so
 // the tree is never touched. One line is printed for each: "caught NAME" with
-// the property or test that caught it, or "SURVIVED NAME". The exit status is 1
+// the property or test that caught it, or "SURVIVED NAME". With -json these lines go
+// to stderr, and each mutant is a test in the words of go test -json on stdout. The
+// exit status is 1
 // if one survived, or could not be tried: its text is not found exactly once any
 // more, or it does not compile.
 package main
@@ -16,6 +18,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,14 +51,55 @@ func main() {
 	only := flag.String("run", "", "try only the mutants whose names match this regular expression")
 	jobs := flag.Int("jobs", 2, "how many to try at a time")
 	verbose := flag.Bool("v", false, "print the output of the tests")
+	events := flag.Bool("json", false, "print events as go test -json does, and all else to stderr")
 	flag.Parse()
-	if err := run(*only, *jobs, *verbose); err != nil {
+	r := report{lines: os.Stdout, verbose: *verbose}
+	if *events {
+		r.lines, r.events = os.Stderr, json.NewEncoder(os.Stdout)
+	}
+	if err := run(*only, *jobs, &r); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
 }
 
-func run(only string, jobs int, verbose bool) error {
+// report tells of each mutant as it is tried.
+type report struct {
+	mu      sync.Mutex
+	lines   io.Writer
+	events  *json.Encoder // nil: none
+	verbose bool
+}
+
+// event is one of go test -json.
+type event struct {
+	Action, Package string
+	Test            string `json:",omitempty"`
+	Output          string `json:",omitempty"`
+}
+
+// tell says what became of a mutant.
+func (r *report) tell(name, caught, out string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	line, action := fmt.Sprintf("caught %s (%s)", name, caught), "pass"
+	if err != nil {
+		line, action = fmt.Sprintf("SURVIVED %s: %v", name, err), "fail"
+	}
+	fmt.Fprintln(r.lines, line)
+	if r.verbose {
+		fmt.Fprint(r.lines, out)
+	}
+	if r.events == nil {
+		return
+	}
+	for _, e := range []event{{Action: "run"}, {Action: "output", Output: line + "\n"}, {Action: action}} {
+		e.Package, e.Test = "mutants", name
+		_ = r.events.Encode(e) // whoever reads has gone, and with them the interest
+	}
+}
+
+func run(only string, jobs int, r *report) error {
 	pattern, err := regexp.Compile(only)
 	if err != nil {
 		return err
@@ -86,14 +130,8 @@ func run(only string, jobs int, verbose bool) error {
 		go func() {
 			defer func() { <-free; wg.Done() }()
 			caught, out, err := m.try(root, filepath.Join(dir, fmt.Sprint(i)))
-			if results[i] = err; err != nil {
-				fmt.Printf("SURVIVED %s: %v\n", m.name, err)
-			} else {
-				fmt.Printf("caught %s (%s)\n", m.name, caught)
-			}
-			if verbose {
-				fmt.Print(out)
-			}
+			results[i] = err
+			r.tell(m.name, caught, out, err)
 		}()
 	}
 	wg.Wait()
@@ -103,7 +141,7 @@ func run(only string, jobs int, verbose bool) error {
 			bad++
 		}
 	}
-	fmt.Printf("%d mutants, %d caught, %d not, %.0f s\n", len(chosen), len(chosen)-bad, bad, time.Since(begin).Seconds())
+	fmt.Fprintf(r.lines, "%d mutants, %d caught, %d not, %.0f s\n", len(chosen), len(chosen)-bad, bad, time.Since(begin).Seconds())
 	if bad > 0 || len(chosen) == 0 {
 		return fmt.Errorf("%d of %d mutants were not caught", bad, len(chosen))
 	}

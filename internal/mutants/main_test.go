@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,6 +51,40 @@ func TestCatcherNamesWhatFailed(t *testing.T) {
 	} {
 		if got := catcher(output); got != want {
 			t.Errorf("%q: %q, want %q", output, got, want)
+		}
+	}
+}
+
+func TestEachMutantIsToldByName(t *testing.T) {
+	t.Parallel()
+	var lines, events strings.Builder
+	r := report{lines: &lines, events: json.NewEncoder(&events)}
+	r.tell("no rename", "TestStore", "", nil)
+	r.tell("no sync", "", "much", errors.New("all tests pass"))
+	if want := "caught no rename (TestStore)\nSURVIVED no sync: all tests pass\n"; lines.String() != want {
+		t.Errorf("it says %q, want %q", &lines, want)
+	}
+	want := `{"Action":"run","Package":"mutants","Test":"no rename"}
+{"Action":"output","Package":"mutants","Test":"no rename","Output":"caught no rename (TestStore)\n"}
+{"Action":"pass","Package":"mutants","Test":"no rename"}
+{"Action":"run","Package":"mutants","Test":"no sync"}
+{"Action":"output","Package":"mutants","Test":"no sync","Output":"SURVIVED no sync: all tests pass\n"}
+{"Action":"fail","Package":"mutants","Test":"no sync"}
+`
+	if events.String() != want {
+		t.Errorf("the events are\n%swant\n%s", &events, want)
+	}
+}
+
+func TestMutantsAreOfCoreStoreAndAgent(t *testing.T) {
+	t.Parallel()
+	count := map[string]int{}
+	for _, m := range mutants {
+		count[filepath.Dir(m.file)]++
+	}
+	for _, dir := range []string{"pkg/lifecycle", "pkg/state", "internal/agent"} {
+		if count[dir] < 5 {
+			t.Errorf("%d mutants of %s: %v", count[dir], dir, count)
 		}
 	}
 }
