@@ -55,47 +55,51 @@ func (s *State) admitted() bool {
 }
 
 func (s *State) foldSandbox(at time.Time, op Op, ev OpFinished) {
-	b := &s.Sandbox
-	if ev.Failure.Class == OK {
-		b.Retry = Retry{}
-		b.Stale = b.Stale && (op.Kind == Admit || op.Kind == Release) // those say nothing of the pod
-		switch op.Kind {
-		case Prepare:
-			b.Phase, b.PodID, b.Slice, b.Ports = SandboxReady, ev.Result.PodID, ev.Result.Slice, ev.Result.Ports
-			b.Metadata = ev.Result.Metadata
-			s.foldInfra(Observed{Presence: Running, StartedAt: ev.Result.Seen.StartedAt})
-			if f := ev.Result.Tolerated; f.Class != OK {
-				f.At, f.Tolerated = at, true
-				b.Failures = append(b.Failures[:len(b.Failures):len(b.Failures)], f)
-			}
-		case Inspect:
-			s.foldInfra(ev.Result.Seen)
-		case Halt:
-			b.Phase = SandboxStopped
-		case Remove:
-			b.Phase, b.Dirty = SandboxRemoved, false
-			s.endAbandoned(at)
-		case Admit:
-			if !op.Canceled {
-				s.foldVerdict(at, ev.Result)
-			}
-		case Release:
-			b.Share = ShareNone
-		default:
-			panic("lifecycle: sandbox finished a " + op.Kind.String())
-		}
+	if ev.Failure.Class != OK {
+		s.foldSandboxFailure(at, op, ev.Failure.named(op.Kind))
 		return
 	}
-	f := ev.Failure.named(op.Kind)
+	b := &s.Sandbox
+	b.Retry = Retry{}
+	b.Stale = b.Stale && (op.Kind == Admit || op.Kind == Release) // those say nothing of the pod
+	switch op.Kind {
+	case Prepare:
+		b.Phase, b.PodID, b.Slice, b.Ports = SandboxReady, ev.Result.PodID, ev.Result.Slice, ev.Result.Ports
+		b.Metadata = ev.Result.Metadata
+		s.foldInfra(Observed{Presence: Running, StartedAt: ev.Result.Seen.StartedAt})
+		if f := ev.Result.Tolerated; f.Class != OK {
+			f.At, f.Tolerated = at, true
+			b.fail(f)
+		}
+	case Inspect:
+		s.foldInfra(ev.Result.Seen)
+	case Halt:
+		b.Phase = SandboxStopped
+	case Remove:
+		b.Phase, b.Dirty = SandboxRemoved, false
+		s.endAbandoned(at)
+	case Admit:
+		if !op.Canceled {
+			s.foldVerdict(at, ev.Result)
+		}
+	case Release:
+		b.Share = ShareNone
+	default:
+		panic("lifecycle: sandbox finished a " + op.Kind.String())
+	}
+}
+
+func (s *State) foldSandboxFailure(at time.Time, op Op, f Failure) {
+	b := &s.Sandbox
 	switch {
 	case f.Class == Canceled:
 	case op.Kind == Admit && f.Class == Permanent:
-		b.Failures = append(b.Failures[:len(b.Failures):len(b.Failures)], f)
+		b.fail(f)
 		s.lowerGoal(at, Down, StopReason{Code: StopTaskFailedToStart, Reason: f.String()})
 	case op.Kind == Prepare && (f.mayPass() && b.Retry.Attempts+1 < s.attemptLimit(Prepare, f)):
 		b.Retry.postpone(at, f, b.Retry.tried(), s.jitter(-1))
 	case op.Kind == Prepare:
-		b.Failures = append(b.Failures[:len(b.Failures):len(b.Failures)], f)
+		b.fail(f)
 		code := StopTaskFailedToStart
 		if s.everRan() {
 			code = StopInfrastructureHealth
@@ -104,13 +108,17 @@ func (s *State) foldSandbox(at time.Time, op Op, ev OpFinished) {
 	case op.Kind == Remove && (f.Class == Permanent || b.Retry.Persist+1 >= removalAttempts):
 		// Something that is not ours stands in the way, or Podman cannot. Trying
 		// again is up to the user, and to the clean-up of stopped tasks.
-		b.Failures = append(b.Failures[:len(b.Failures):len(b.Failures)], f)
+		b.fail(f)
 		b.Retry = Retry{}
 		s.Goal = Down
 		s.resumeAbandoned()
 	default:
 		b.Retry.postpone(at, f, b.Retry.persisted(), s.jitter(-1))
 	}
+}
+
+func (b *Sandbox) fail(f Failure) {
+	b.Failures = append(b.Failures[:len(b.Failures):len(b.Failures)], f)
 }
 
 // queuePace is how long a task waits before it asks again unprompted: the bound on
