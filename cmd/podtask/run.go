@@ -112,32 +112,11 @@ func (p *program) parseRequest(c *cli.Context) (request, error) {
 	if r.options.Quota, err = parseQuota(c); err != nil {
 		return r, err
 	}
-	if c.IsSet("wait") {
-		if r.wait, err = parseCondition("run", c.String("wait")); err != nil {
-			return r, err
-		}
-		if !r.detach {
-			return r, usagef("run", "--wait is for --detach: in the foreground run waits until the task has stopped")
-		}
+	if err := r.parseWait(c); err != nil {
+		return r, err
 	}
-	if r.timeout != 0 && (r.wait == "" || r.timeout < 0) {
-		return r, usagef("run", "--timeout is a positive time and bounds --wait: give --detach --wait with it")
-	}
-	switch r.notify {
-	case "", notifyNo, untilRunning, untilHealthy:
-	default:
-		return r, usagef("run", "--notify is healthy, running or no, not %q", r.notify)
-	}
-	if r.notify != "" && (r.detach || r.dryRun) {
-		return r, usagef("run", "--notify is for the main process of a service: leave out --detach and --dry-run")
-	}
-	if r.options.AutoUpdate = c.String("auto-update"); r.options.AutoUpdate != "" {
-		if r.options.AutoUpdate != updateFromRegistry || r.notify == "" || r.notify == notifyNo || r.name == "" {
-			return r, usagef("run", "--auto-update is registry, and is for a service with --name, and --notify healthy or running")
-		}
-	}
-	if r.settle < 0 || r.settle > time.Hour || c.IsSet("settle") && r.options.AutoUpdate == "" {
-		return r, usagef("run", "--settle is a time of up to an hour, and is for --auto-update")
+	if err := r.parseService(c); err != nil {
+		return r, err
 	}
 	if r.notify != "" {
 		r.options.Unit = p.getenv("PODMAN_SYSTEMD_UNIT")
@@ -153,6 +132,43 @@ func (p *program) parseRequest(c *cli.Context) (request, error) {
 	}
 	r.settings.Env, err = p.readEnv("run", c.StringSlice("env-file"), c.StringSlice("env"))
 	return r, err
+}
+
+// parseWait reads what a detached run waits for, and for how long.
+func (r *request) parseWait(c *cli.Context) (err error) {
+	if c.IsSet("wait") {
+		if r.wait, err = parseCondition("run", c.String("wait")); err != nil {
+			return err
+		}
+		if !r.detach {
+			return usagef("run", "--wait is for --detach: in the foreground run waits until the task has stopped")
+		}
+	}
+	if r.timeout != 0 && (r.wait == "" || r.timeout < 0) {
+		return usagef("run", "--timeout is a positive time and bounds --wait: give --detach --wait with it")
+	}
+	return nil
+}
+
+// parseService reads what only the main process of a systemd service is told.
+func (r *request) parseService(c *cli.Context) error {
+	switch r.notify {
+	case "", notifyNo, untilRunning, untilHealthy:
+	default:
+		return usagef("run", "--notify is healthy, running or no, not %q", r.notify)
+	}
+	if r.notify != "" && (r.detach || r.dryRun) {
+		return usagef("run", "--notify is for the main process of a service: leave out --detach and --dry-run")
+	}
+	if r.options.AutoUpdate = c.String("auto-update"); r.options.AutoUpdate != "" {
+		if r.options.AutoUpdate != updateFromRegistry || r.notify == "" || r.notify == notifyNo || r.name == "" {
+			return usagef("run", "--auto-update is registry, and is for a service with --name, and --notify healthy or running")
+		}
+	}
+	if r.settle < 0 || r.settle > time.Hour || c.IsSet("settle") && r.options.AutoUpdate == "" {
+		return usagef("run", "--settle is a time of up to an hour, and is for --auto-update")
+	}
+	return nil
 }
 
 func run(ctx context.Context, s *session, c *cli.Context) error {
