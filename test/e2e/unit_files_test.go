@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/podtask/podtask/internal/registrytest"
 )
 
 // What users write in .task files and beside them, as systemd and podtask take it.
@@ -357,4 +359,45 @@ func TestUnitMayStopLongerThanItsTimeout(t *testing.T) {
 		t.Errorf("the stop ended in %s\n%s", got, u.journal())
 	}
 	inOrder(t, u.events(), "stubborn STOPPED", "first STOPPED")
+}
+
+func TestUnitIsStoppedWhileItPulls(t *testing.T) {
+	u := newUnits(t)
+	ref, _ := u.push("slow:1", u.freshImage("slow"))
+	rule := u.fault("GET", "slow", "blobs/", 1, registrytest.Hang(nil))
+	service := u.task("web", u.define(ctr{Name: "app", Image: ref, Command: words("term 0 -- sleep forever")}), "", "", "Restart=on-failure")
+	u.systemctl("daemon-reload")
+	u.systemctl("start", "--no-block", service)
+	u.arrived(rule)
+	u.becomes(service, "StatusText", "pulling images: 0 of 1 are here")
+	u.systemctl("stop", service)
+	if state, result := u.show(service, "ActiveState"), u.show(service, "Result"); state != "inactive" || result != "success" {
+		t.Errorf("after stop: %s, %s\n%s", state, result, u.journal())
+	}
+	if r := u.want(0, "ps", "--all", "--quiet"); r.out != "" {
+		t.Errorf("tasks after stop: %s", r.out)
+	}
+}
+
+// What a task cannot be started for is in the journal, and what requires it is not started.
+func TestUnitThatCannotStartSaysWhy(t *testing.T) {
+	u := newUnits(t)
+	db := u.task("db", u.define(ctr{Name: "app", Image: bed.reg.Ref(u.repository("gone:1"))}), "", "", "")
+	web := u.task("web", u.define(ctr{Name: "web", Command: words("term 0 -- sleep forever")}), fmt.Sprintf("After=%[1]s-db.task\nRequires=%[1]s-db.task", u.family), "", "")
+	u.systemctl("daemon-reload")
+	if out, err := exec.Command("systemctl", "--user", "start", web).CombinedOutput(); err == nil {
+		t.Errorf("what requires a task that cannot start does: %s", out)
+	}
+	for service, want := range map[string][2]string{db: {"failed", "exit-code"}, web: {"inactive", "success"}} {
+		if state, result := u.show(service, "ActiveState"), u.show(service, "Result"); state != want[0] || result != want[1] {
+			t.Errorf("%s is %s, %s; want %s, %s\n%s", service, state, result, want[0], want[1], u.journal())
+		}
+	}
+	if got := u.show(db, "ExecMainStatus"); got != "125" {
+		t.Errorf("the exit status is %s, and nothing ever ran", got)
+	}
+	eventually(t, "the reason, in the journal", func() bool {
+		return strings.Contains(u.journal(), "CannotPullContainerError: pull "+bed.reg.Ref(u.repository("gone:1")))
+	})
+	u.made = nil
 }
