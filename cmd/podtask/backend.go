@@ -10,6 +10,7 @@ import (
 	"github.com/podtask/podtask/internal/agent"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/config"
+	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/state"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -29,7 +30,7 @@ type ownedTask struct {
 	pid int // of the process
 }
 
-// history is the api.Publisher of a host.
+// history is the api.Publisher and api.PullWatcher of a host.
 type history struct{ from *agent.Host }
 
 // Events implements api.Publisher.
@@ -50,6 +51,26 @@ func (h history) Logs(ctx context.Context, id string, q api.LogQuery, fn func(ap
 	}
 	opts := agent.LogOptions{Follow: q.Follow, Since: q.Since, Until: q.Until, Tail: q.Tail, Timestamps: true}
 	return h.from.Logs(ctx, s, q.Container, opts, func(l agent.LogLine) error { return fn(api.LogLine(l)) })
+}
+
+// Pulls implements api.PullWatcher.
+func (h history) Pulls(ctx context.Context, id string, follow bool, fn func(api.Pull) error) error {
+	s, err := h.from.Find(id)
+	if err != nil {
+		return failure(err)
+	}
+	wanted := map[string]bool{}
+	for _, c := range s.Task.Containers {
+		if ref, err := images.ParseRef(c.Image); err == nil {
+			wanted[ref.String()] = true
+		}
+	}
+	return h.from.WatchPulls(ctx, follow, func(p agent.PullProgress) error {
+		if !wanted[p.Image] {
+			return nil
+		}
+		return fn(newPull(p))
+	})
 }
 
 // ownedBy is the wire form of a task that a living process owns.
@@ -116,7 +137,7 @@ func (b ownedTask) Watch(ctx context.Context, _ string, fn func(api.Task) bool) 
 }
 
 // allTasks serves every task of the user: the api.Backend, api.Adopter, api.Creator,
-// api.Publisher and api.ServiceKeeper of an agent.
+// api.Publisher, api.PullWatcher and api.ServiceKeeper of an agent.
 type allTasks struct {
 	*session
 	history

@@ -206,6 +206,7 @@ func (f *foregroundRun) run(ctx context.Context, r request) error {
 func (f *foregroundRun) follow(ctx context.Context, show func(api.Task)) error {
 	for {
 		_, local := f.task.(*localTask)
+		stopPulls := f.followPulls(ctx)
 		err := f.task.Watch(ctx, func(t api.Task) bool {
 			f.mu.Lock()
 			f.last = t
@@ -213,6 +214,7 @@ func (f *foregroundRun) follow(ctx context.Context, show func(api.Task)) error {
 			show(t)
 			return !t.Settled
 		})
+		stopPulls()
 		f.task.Close()
 		if f.seen().Settled || local || ctx.Err() != nil {
 			return err
@@ -232,6 +234,28 @@ func (f *foregroundRun) follow(ctx context.Context, show func(api.Task)) error {
 		if by != "" {
 			f.ask(ctx, by, force)
 		}
+	}
+}
+
+// followPulls shows the pulls that another process does for the task, until stop is
+// called. Those of our own are shown anyway.
+func (f *foregroundRun) followPulls(ctx context.Context) (stop func()) {
+	remote, ok := f.task.(*remoteTask)
+	if !ok || f.pulls.mode == "none" {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		err := remote.client.Pulls(ctx, remote.id, true, func(p api.Pull) error { f.pulls.take(p); return nil })
+		if ctx.Err() == nil {
+			f.log.Debug("the owner tells of pulls no more", "task", remote.id, "error", err)
+		}
+		f.pulls.forget()
+	})
+	return func() {
+		cancel()
+		wg.Wait()
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/pkg/api"
 	"golang.org/x/term"
 )
 
@@ -65,22 +66,19 @@ func newPullView(mode string, out io.Writer, getenv func(string) string) *pullVi
 	return &pullView{mode: mode, out: out, width: width, pulls: map[string]*pull{}}
 }
 
-// pullLine is a step of a pull on the wire.
-type pullLine struct {
-	Image string `json:"image"`
-	Phase string `json:"phase"`
-	// Layer is the beginning of a digest; Current and Total are its bytes.
-	Layer   string `json:"layer,omitempty"`
-	Current int64  `json:"current,omitempty"`
-	Total   int64  `json:"total,omitempty"`
-	Done    bool   `json:"done,omitempty"`
-	Existed bool   `json:"existed,omitempty"`
-	// Text is what Podman before 4.8 says, which reports no bytes.
-	Text string `json:"text,omitempty"`
+// newPull is the wire form of a step.
+func newPull(p agent.PullProgress) api.Pull {
+	return api.Pull{
+		Image: p.Image, Phase: string(p.Phase), Layer: p.Step.Layer, Current: p.Step.Current, Total: p.Step.Total,
+		Done: p.Step.Done, Existed: p.Step.Existed, Text: p.Step.Line,
+	}
 }
 
-// observe takes a step in.
-func (v *pullView) observe(p agent.PullProgress) {
+// observe takes a step of a pull of this process in.
+func (v *pullView) observe(p agent.PullProgress) { v.take(newPull(p)) }
+
+// take takes a step in.
+func (v *pullView) take(p api.Pull) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.mode == "none" {
@@ -88,10 +86,7 @@ func (v *pullView) observe(p agent.PullProgress) {
 	}
 	if v.mode == "json" {
 		// A closed output stops the task elsewhere.
-		_ = json.NewEncoder(v.out).Encode(pullLine{
-			Image: p.Image, Phase: string(p.Phase), Layer: p.Step.Layer, Current: p.Step.Current, Total: p.Step.Total,
-			Done: p.Step.Done, Existed: p.Step.Existed, Text: p.Step.Line,
-		})
+		_ = json.NewEncoder(v.out).Encode(p)
 		return
 	}
 	v.note(p)
@@ -99,7 +94,7 @@ func (v *pullView) observe(p agent.PullProgress) {
 		v.schedule()
 		return
 	}
-	if now := time.Now(); now.Sub(v.last) >= barPace || p.Phase != agent.Pulling {
+	if now := time.Now(); now.Sub(v.last) >= barPace || p.Phase != string(agent.Pulling) {
 		v.last = now
 		v.show(v.text())
 	}
@@ -128,21 +123,35 @@ func (v *pullView) tick() {
 	v.next.Reset(linePace)
 }
 
-func (v *pullView) note(p agent.PullProgress) {
+func (v *pullView) note(p api.Pull) {
 	one := v.pulls[p.Image]
 	if one == nil {
 		one = &pull{layers: map[string][2]int64{}}
 		v.pulls[p.Image] = one
 	}
-	one.waiting = p.Phase == agent.PullWaiting
-	one.ended = p.Phase == agent.PullDone || p.Phase == agent.PullFailed
-	if l := p.Step; l.Layer != "" {
-		bytes := one.layers[l.Layer]
-		bytes[0], bytes[1] = max(bytes[0], l.Current), max(bytes[1], l.Total)
-		if l.Done {
+	phase := agent.PullPhase(p.Phase)
+	one.waiting = phase == agent.PullWaiting
+	one.ended = phase == agent.PullDone || phase == agent.PullFailed
+	if p.Layer != "" {
+		bytes := one.layers[p.Layer]
+		bytes[0], bytes[1] = max(bytes[0], p.Current), max(bytes[1], p.Total)
+		if p.Done {
 			bytes[0] = bytes[1]
 		}
-		one.layers[l.Layer] = bytes
+		one.layers[p.Layer] = bytes
+	}
+}
+
+// forget drops what another process told of its pulls, which tells no more.
+func (v *pullView) forget() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	clear(v.pulls)
+	switch v.mode {
+	case "plain":
+		v.schedule()
+	case "bar":
+		v.show("")
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/libpod"
 )
 
@@ -63,9 +64,9 @@ func TestPullsOnATerminalStayInOneLine(t *testing.T) {
 func TestPullsInJSON(t *testing.T) {
 	t.Parallel()
 	var phases []string
-	var last pullLine
+	var last api.Pull
 	for line := range strings.Lines(watchPull(t, "json")) {
-		var p pullLine
+		var p api.Pull
 		if err := json.Unmarshal([]byte(line), &p); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
@@ -77,7 +78,7 @@ func TestPullsInJSON(t *testing.T) {
 	if got := strings.Join(phases, " "); got != "waiting pulling pulling pulling pulling pulling pulling done failed" {
 		t.Errorf("phases %s", got)
 	}
-	if want := (pullLine{Image: "r/other:1", Phase: "pulling", Text: "Copying blob sha256:abc"}); last != want {
+	if want := (api.Pull{Image: "r/other:1", Phase: "pulling", Text: "Copying blob sha256:abc"}); last != want {
 		t.Errorf("got %+v, want %+v", last, want)
 	}
 }

@@ -71,6 +71,7 @@ type Host struct {
 	policy config.Images
 	book   imageBook
 	pulls  flight.Group[job, fetched]
+	board  pullBoard
 	free   func(dir string) (int64, error) // bytes the user may still write
 
 	mu     sync.Mutex // guards the lazy connections and what follows

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -236,6 +237,57 @@ func TestAPullIsSharedAndEndsWithItsLastTask(t *testing.T) {
 		close(podman.release)
 		wg.Wait()
 	})
+}
+
+// Who begins to watch in the middle of a pull sees that it is under way, and its end.
+func TestPullsAreWatched(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	digest := s.podman.Push(app, enginetest.Image{})
+	podman := &slow{s.podman, make(chan string, 9), make(chan struct{})}
+	h := s.hostWith(podman)
+	release := sync.OnceFunc(func() { close(podman.release) })
+	phases := func(follow bool) (seen []agent.PullPhase) {
+		t.Helper()
+		enough := errors.New("enough")
+		err := h.WatchPulls(t.Context(), follow, func(p agent.PullProgress) error {
+			if p.Image != app {
+				t.Errorf("of %s", p.Image)
+			}
+			if seen = append(seen, p.Phase); p.Phase == agent.PullDone {
+				return enough
+			}
+			if follow {
+				release()
+			}
+			return nil
+		})
+		if follow != errors.Is(err, enough) {
+			t.Errorf("it ends with %v", err)
+		}
+		return slices.Compact(seen)
+	}
+	if got := phases(false); len(got) > 0 {
+		t.Errorf("before the pull: %v", got)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		st := s.state(app, lifecycle.PullAlways, nil)
+		if got := h.Do(t.Context(), st, lifecycle.PullImage{ID: 1, Ref: app, Digest: digest}); got.Failure.Class != lifecycle.OK {
+			t.Errorf("%+v", got)
+		}
+	})
+	<-podman.begun
+	if got := phases(false); !slices.Equal(got, []agent.PullPhase{agent.Pulling}) {
+		t.Errorf("in its middle: %v", got)
+	}
+	if got := phases(true); !slices.Equal(got, []agent.PullPhase{agent.Pulling, agent.PullDone}) {
+		t.Errorf("to its end: %v", got)
+	}
+	wg.Wait()
+	if got := phases(false); len(got) > 0 {
+		t.Errorf("after the pull: %v", got)
+	}
 }
 
 // Two processes that want the same image pull it once.

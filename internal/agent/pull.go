@@ -186,8 +186,10 @@ type teller struct {
 
 func (t *teller) step(phase PullPhase, step libpod.Progress) {
 	t.begun = true
+	p := PullProgress{Image: t.image, Phase: phase, Step: step}
+	t.host.board.post(p)
 	if t.host.cfg.Progress != nil {
-		t.host.cfg.Progress(PullProgress{Image: t.image, Phase: phase, Step: step})
+		t.host.cfg.Progress(p)
 	}
 }
 

@@ -490,3 +490,28 @@ func TestTaskHealthIsTheWorstOfTheEssential(t *testing.T) {
 		}
 	}
 }
+
+func TestPullsAreToldAsTheyStandAndOnwards(t *testing.T) {
+	t.Parallel()
+	c, end := serve(t, full{&backend{state: someState()}})
+	var got []Pull
+	if err := c.Pulls(t.Context(), "mine", false, func(p Pull) error { got = append(got, p); return nil }); err != nil || len(got) != 1 || got[0] != aPull {
+		t.Errorf("%+v, %v", got, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := c.Pulls(ctx, "mine", true, func(Pull) error { cancel(); return nil }); !errors.Is(err, context.Canceled) {
+		t.Errorf("a stream that was left ended with %v", err)
+	}
+	if err := c.Pulls(t.Context(), "mine", true, func(Pull) error { go end(); return nil }); err == nil {
+		t.Error("a stream that was cut off looks like the end")
+	}
+}
+
+func TestWhoTellsOfNoPullsSaysSo(t *testing.T) {
+	t.Parallel()
+	c, _ := serve(t, &backend{state: someState()})
+	var f *Failure
+	if err := c.Pulls(t.Context(), "mine", false, nil); !errors.As(err, &f) || f.Code != Unsupported {
+		t.Errorf("%v", err)
+	}
+}

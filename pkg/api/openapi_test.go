@@ -32,7 +32,7 @@ import (
 
 // roots are the types that requests and replies are made of; what they hold is found.
 var roots = []reflect.Type{
-	reflect.TypeFor[Version](), reflect.TypeFor[Task](), reflect.TypeFor[Event](), reflect.TypeFor[LogLine](),
+	reflect.TypeFor[Version](), reflect.TypeFor[Task](), reflect.TypeFor[Event](), reflect.TypeFor[LogLine](), reflect.TypeFor[Pull](),
 	reflect.TypeFor[NewTask](), reflect.TypeFor[stopRequest](), reflect.TypeFor[failureReply](),
 	reflect.TypeFor[lifecycle.Quota](), reflect.TypeFor[Service](), reflect.TypeFor[NewService](), reflect.TypeFor[ServiceUpdate](),
 }
@@ -242,6 +242,16 @@ func (full) Events(_ context.Context, q EventQuery, fn func(Event) error) error 
 	return fn(anEvent)
 }
 
+var aPull = Pull{Image: "docker.io/library/app:1", Phase: "pulling", Layer: "0123456789ab", Current: 1 << 20, Total: 1 << 30}
+
+func (full) Pulls(ctx context.Context, _ string, follow bool, fn func(Pull) error) error {
+	if err := fn(aPull); err != nil || !follow {
+		return err
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
 // aService is what full keeps.
 func aService() Service {
 	s := service.New(taskID, "web", service.Spec{TaskDefinition: "web:1"}, 1, service.Config{Bounds: &service.Bounds{MaximumPercent: 200}}, anEvent.At)
@@ -337,6 +347,8 @@ func TestRepliesAreAsDescribed(t *testing.T) {
 		{"GET /v1/tasks/mine/logs?until=2026-01-02T03:04:05Z", "", 200},
 		{"GET /v1/tasks/mine/logs?container=none", "", 404},
 		{"GET /v1/tasks/mine/logs?tail=0", "", 500},
+		{"GET /v1/tasks/mine/pulls", "", 200},
+		{"GET /v1/tasks/none/pulls", "", 404},
 		{"POST /v1/tasks/mine/adopt", "", 202},
 		{"POST /v1/tasks/mine/stop", `{"by":"me","force":true}`, 202},
 		{"POST /v1/tasks/mine/stop", "", 202},

@@ -73,7 +73,7 @@ type Server struct {
 }
 
 // NewServer returns a server for the tasks of b. Where b is an Adopter, a Creator, a
-// Publisher or a ServiceKeeper too, the server serves that; else it says that it does not (Unsupported).
+// Publisher, a PullWatcher or a ServiceKeeper too, the server serves that; else it says that it does not (Unsupported).
 func NewServer(b Backend, v Version) *Server {
 	s := &Server{backend: b, version: v}
 	mux := http.NewServeMux()
@@ -103,6 +103,7 @@ func (s *Server) routes() map[string]http.HandlerFunc {
 		"GET /v1/tasks/{task}":          s.withTask(s.serveTask),
 		"GET /v1/tasks/{task}/watch":    s.withTask(s.serveWatch),
 		"GET /v1/tasks/{task}/logs":     s.withTask(s.serveLogs),
+		"GET /v1/tasks/{task}/pulls":    s.withTask(s.servePulls),
 		"POST /v1/tasks/{task}/adopt":   s.withTask(s.serveAdopt),
 		"POST /v1/tasks/{task}/stop":    s.withTask(s.serveStop),
 		"POST /v1/tasks/{task}/pause":   s.withTask(s.servePause(true)),

@@ -296,6 +296,35 @@ func TestPullProgressInLines(t *testing.T) {
 	}
 }
 
+// Where an agent pulls, run shows it as if it did so itself: lines, and JSON for programs.
+// Who comes later sees it too.
+func TestPullProgressOfAnAgent(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.env = append(b.env, "PODTASK_PULL_IDLE=1h", "PODTASK_PULL_FIRST_BYTE=1h")
+	b.agent()
+	img := b.freshImage("app")
+	ref, _ := b.push("app:1", img)
+	release := make(chan struct{})
+	held := b.fault("GET", "app", "blobs/"+firstLayer(t, img).String(), 0, registrytest.Halfway(4*time.Second, release))
+	lines := b.start("run", "--pull", "always", b.hello(ref))
+	b.arrived(held)
+	programs := b.start("run", "--pull", "always", "--progress", "json", b.hello(ref))
+	eventually(t, "a line about the agent's pull", func() bool { return strings.Contains(lines.err.String(), "\npulling 1 image for ") })
+	eventually(t, "JSON about the agent's pull", func() bool {
+		return strings.Contains(programs.err.String(), `{"image":"`+ref+`","phase":"pulling"`)
+	})
+	close(release)
+	for _, run := range []*process{lines, programs} {
+		if r := run.want(0); !strings.Contains(r.out, "hello") {
+			t.Errorf("it printed %s", r.out)
+		}
+	}
+	if n := held.Hits(); n != 1 {
+		t.Errorf("the layer was asked for %d times", n)
+	}
+}
+
 // What nothing has used for long goes by itself while another task runs.
 func TestUnusedImagesGoByThemselves(t *testing.T) {
 	t.Parallel()

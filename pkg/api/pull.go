@@ -1,0 +1,51 @@
+package api
+
+import (
+	"context"
+	"net/http"
+)
+
+// Pull is a step of the pull of an image, as GET /v1/tasks/{task}/pulls tells it.
+type Pull struct {
+	// Image is the name in the task, normalised.
+	Image string `json:"image"`
+	// Phase is waiting (for another pull), pulling, done or failed.
+	Phase string `json:"phase"`
+	// Layer is the beginning of a digest; Current and Total are its bytes.
+	Layer   string `json:"layer,omitempty"`
+	Current int64  `json:"current,omitempty"`
+	Total   int64  `json:"total,omitempty"`
+	// Done: the layer is complete, or was there already (Existed).
+	Done    bool `json:"done,omitempty"`
+	Existed bool `json:"existed,omitempty"`
+	// Text is what Podman before 4.8 says, which reports no bytes.
+	Text string `json:"text,omitempty"`
+}
+
+// PullWatcher is a Backend that tells how the pulls of a task's images get on, where the
+// serving process does them. Fn is never called concurrently; an error of it ends the
+// call and is returned.
+type PullWatcher interface {
+	// Pulls tells of what is under way and, with follow, goes on until ctx ends.
+	Pulls(ctx context.Context, id string, follow bool, fn func(Pull) error) error
+}
+
+func (s *Server) servePulls(w http.ResponseWriter, r *http.Request, t Task) {
+	p, ok := s.backend.(PullWatcher)
+	if !ok {
+		writeFailure(w, Failed(Unsupported, "this process does not tell of pulls"))
+		return
+	}
+	follow := r.URL.Query().Get("follow") == "true"
+	serveLines(w, r, func(ctx context.Context, fn func(Pull) error) error { return p.Pulls(ctx, t.ID, follow, fn) })
+}
+
+// Pulls calls fn with how the pulls of a task's images stand and, with follow, with each
+// later step, until fn returns an error (which is returned), ctx ends or the server dies.
+func (c *Client) Pulls(ctx context.Context, id string, follow bool, fn func(Pull) error) error {
+	path := taskPath(id) + "/pulls"
+	if follow {
+		path += "?follow=true"
+	}
+	return readLines(ctx, c, path, fn)
+}
