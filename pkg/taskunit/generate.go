@@ -142,7 +142,7 @@ func (c *conversion) convert() Service {
 }
 
 func (c *conversion) comment() {
-	c.out.Add(unitSection, "SourcePath", c.source.File.Path)
+	c.out.Add(unitSection, "SourcePath", strings.ReplaceAll(c.source.File.Path, "%", "%%"))
 	c.out.AddComment(unitSection, generated+c.Generator)
 }
 

@@ -143,7 +143,7 @@ func readPath(e entry) ([]string, error) {
 	if strings.HasPrefix(e.value, "-") {
 		return nil, fmt.Errorf("%s=%s: a file that may be missing is not supported; leave out the dash", e.key, e.value)
 	}
-	return []string{absolute(e.path, e.value)}, nil
+	return []string{forSystemd(e.path, e.value)}, nil
 }
 
 // absolute makes a path absolute by the directory of the file it stands in, as
@@ -153,6 +153,12 @@ func absolute(file, p string) string {
 		return p
 	}
 	return path.Join(path.Dir(file), p)
+}
+
+// forSystemd is absolute for a line that systemd reads: a % in the directory of the file
+// is no specifier, one that the author wrote is.
+func forSystemd(file, p string) string {
+	return absolute(strings.ReplaceAll(file, "%", "%%"), p)
 }
 
 // readSecret checks NAME[,OPTION=VALUE...] as far as the options go.

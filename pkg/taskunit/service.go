@@ -116,7 +116,7 @@ func (c *conversion) definition(task []entry) string {
 	if registered(e.value) {
 		return literal(e.value)
 	}
-	return literal(absolute(e.path, e.value))
+	return literal(forSystemd(e.path, e.value))
 }
 
 // registered reports whether the value of Definition= is FAMILY[:REVISION] and no

@@ -307,7 +307,9 @@ func TestUnitRunsOnAfterABadReload(t *testing.T) {
 // systemd's, and the flags of podtask run.
 func TestValuesOfAUnitReachTheContainer(t *testing.T) {
 	u := newUnits(t)
-	want := []string{"A=two words", `B=say "hi"`, `C=back\slash`, "D=$HOME ${HOME}", "E=100%", "F=a;b,c#d", "G=tab\there", "H=ü €", "I=", "J='", `K=\x41\`, "L=a=b"}
+	u.dropIn(u.name("100%h"), "web.env", "M=from a file\n") // a directory below, with a file beside the unit
+	u.dir = filepath.Join(u.dir, u.name("100%h"))
+	want := []string{"A=two words", `B=say "hi"`, `C=back\slash`, "D=$HOME ${HOME}", "E=100%", "F=a;b,c#d", "G=tab\there", "H=ü €", "I=", "J='", `K=\x41\`, "L=a=b", "M=from a file"}
 	command := "term 0"
 	for _, w := range want {
 		command += " -- env " + w[:1]
@@ -315,10 +317,15 @@ func TestValuesOfAUnitReachTheContainer(t *testing.T) {
 	service := u.task("web", u.define(ctr{Name: "app", Command: words(command + " -- sleep forever")}), "", `Environment="A=two words" 'B=say "hi"' "C=back\\slash" "D=$HOME ${HOME}" E=100%%
 Environment=F=a;b,c#d "G=tab\there" "H=ü €" \
 # a note within
-  I= "J='" 'K=\\x41\\' L=a=b`, "")
+  I= "J='" 'K=\\x41\\' L=a=b
+EnvironmentFile=web.env`, "")
 	u.systemctl("daemon-reload")
 	u.systemctl("start", service)
 	u.prints(u.name("web"), "app", want...)
+	if got := u.show(service, "SourcePath"); got != u.files[0] {
+		t.Errorf("systemd has it from %s", got)
+	}
+	u.files = nil // they go with their directory
 }
 
 // A unit that is wrong keeps no other from its service, and the user's journal names

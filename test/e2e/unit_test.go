@@ -446,6 +446,16 @@ func TestUnitIsUpdatedAndRolledBack(t *testing.T) {
 		t.Errorf("the update after the bad ones: %s", got)
 	}
 	runs(third)
+
+	if u.oldPodman() { // its auto-update is not claimed to do more than list them
+		return
+	}
+	fourth := u.version("4", "/starts", "/well")
+	out = u.podman("auto-update", "--authfile", bed.auth, "--format", "{{.Unit}} {{.Updated}}")
+	if !strings.Contains(out, service+" true") {
+		t.Errorf("podman auto-update says %q\n%s", out, u.journal())
+	}
+	runs(fourth)
 }
 
 // The timer of contrib/systemd starts the service beside it, which updates what has news.
