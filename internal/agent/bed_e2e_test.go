@@ -590,6 +590,13 @@ func (l *opLog) awaitFailures(ctx context.Context, n int) {
 	}
 }
 
+// failures is how many operations have failed so far.
+func (l *opLog) failures() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failed
+}
+
 // counts are the operations so far by effect.
 func (l *opLog) counts() (byEffect map[string]int, total int) {
 	l.mu.Lock()

@@ -1,8 +1,9 @@
-//go:build e2e && nightly
+//go:build e2e
 
 package agent
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/podtask/podtask/internal/faults"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -51,6 +53,8 @@ type fault struct {
 	then func(ctx context.Context, w *world, o *Owner, release chan<- struct{})
 	// fits says which calls it is tried with; nil for all.
 	fits func(call) bool
+	// slow: it takes long, and is left to the nightly run.
+	slow bool
 	// permanent: asking again is not known to help, so a call that makes something
 	// is given up and the task ends. Others are repeated all the same.
 	permanent bool
@@ -67,6 +71,28 @@ func comeBack(ctx context.Context, w *world, _ *Owner, _ chan<- struct{}) {
 	if err := w.proxy.Up(); err != nil {
 		w.t.Error(err)
 	}
+}
+
+// stall is how long a stalled answer takes: longer than an inspection is waited for.
+const stall = 31 * time.Second
+
+// holdOn releases the answer after the stall, or when the task has ended without it.
+func holdOn(ctx context.Context, _ *world, _ *Owner, release chan<- struct{}) {
+	over := time.NewTimer(stall)
+	defer over.Stop()
+	select {
+	case <-over.C:
+	case <-ctx.Done():
+	}
+	close(release)
+}
+
+// inLines are faults of an answer in lines, which that to a pull is.
+func inLines(c call) bool { return c.name == "pull" }
+
+// missing leaves out the line with the result.
+func missing() faults.Action {
+	return faults.OmitLines(func(_ int, line []byte) bool { return bytes.Contains(line, []byte(`"id"`)) })
 }
 
 func answer(status int, cause string) func(*world, <-chan struct{}) faults.Action {
@@ -91,6 +117,10 @@ var faultKinds = []fault{
 		name: "answer held at half", do: func(_ *world, r <-chan struct{}) faults.Action { return faults.Stall(20, r) }, then: release,
 		fits: func(c call) bool { return c.name == "pull" || c.name == "inspect" }, // long ones
 	},
+	{name: "answer stalled", do: func(_ *world, r <-chan struct{}) faults.Action { return faults.Stall(0, r) }, then: holdOn, slow: true},
+	{name: "half a line", do: always(func() faults.Action { return faults.HalfLine(1) }), then: nothing, fits: inLines},
+	{name: "every line twice", do: always(faults.DoubleLines), then: nothing, fits: inLines},
+	{name: "last line missing", do: always(missing), then: nothing, fits: inLines},
 	{name: "service killed before", do: func(w *world, _ <-chan struct{}) faults.Action { return w.proxy.Kill(false) }, then: comeBack},
 	{name: "service killed after", do: func(w *world, _ <-chan struct{}) faults.Action { return w.proxy.Kill(true) }, then: comeBack},
 	{name: "500 locked", do: answer(500, "database is locked"), then: nothing},
@@ -126,6 +156,23 @@ func (w *world) small(side bool) {
 	w.create("small", containers...)
 }
 
+// hit are the calls that a fault is tried with: all that it fits in the nightly run, and
+// otherwise one, not the same for each fault.
+func (f fault) hit(number int) (hit []call) {
+	for _, c := range calls {
+		if f.fits == nil || f.fits(c) {
+			hit = append(hit, c)
+		}
+	}
+	switch {
+	case everyFault:
+		return hit
+	case f.slow:
+		return nil
+	}
+	return hit[number%len(hit):][:1]
+}
+
 // TestFaultsOfPodmanLoseNothing breaks each kind of call in each way.
 func TestFaultsOfPodmanLoseNothing(t *testing.T) {
 	needBed(t)
@@ -139,11 +186,8 @@ func TestFaultsOfPodmanLoseNothing(t *testing.T) {
 		}
 		t.Logf("call: fault, how the task ended, operations in all\n%s", strings.Join(lines, "\n"))
 	})
-	for _, f := range faultKinds {
-		for _, c := range calls {
-			if f.fits != nil && !f.fits(c) {
-				continue
-			}
+	for n, f := range faultKinds {
+		for _, c := range f.hit(n) {
 			t.Run(c.name+"/"+f.name, func(t *testing.T) {
 				t.Parallel()
 				s, w := oneFault(t, c, f)
@@ -271,5 +315,35 @@ func TestPodmanServiceIsKilledWhileATaskRuns(t *testing.T) {
 	w.checkShop(s)
 	if got := fmt.Sprint(starting.Hits(), waiting.Hits()); got != "1 1" {
 		t.Errorf("hits: %s", got)
+	}
+}
+
+// TestPodmanServiceRefusesAtFirst begins a task while nobody listens on the socket: it is
+// waited for, and the task is none the worse.
+func TestPodmanServiceRefusesAtFirst(t *testing.T) {
+	needBed(t)
+	t.Parallel()
+	w := newWorld(t, faults.Start(t, bed.service.socket))
+	w.small(false)
+	w.proxy.Down()
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		w.ops.awaitFailures(ctx, 2)
+		if err := w.proxy.Up(); err != nil {
+			t.Error(err)
+		}
+	})
+	s := w.run(w.own())
+	cancel()
+	wg.Wait()
+	w.checkEvents(s)
+	w.checkObjects(s)
+	w.checkStartedOnce(s)
+	if got, want := outcome(s), "EssentialContainerExited, init=0 app=3: 3"; got != want {
+		t.Errorf("the task ended with %s, want %s", got, want)
+	}
+	if w.ops.failures() < 2 {
+		t.Errorf("%d operations have failed, want two that were refused", w.ops.failures())
 	}
 }
