@@ -220,6 +220,8 @@ type Shortage struct {
 // maxNamed is how many holders a message names.
 const maxNamed = 3
 
+// String says what is wanted, what is free and who has it, in words that follow "waits
+// for".
 func (s Shortage) String() string {
 	text := s.What
 	if s.Want != "" {

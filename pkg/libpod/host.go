@@ -15,8 +15,6 @@ type Host struct {
 	CgroupManager string
 	// CgroupVersion is v1 (hybrid too) or v2.
 	CgroupVersion string
-	// CgroupControllers are those the user may use; empty on v1.
-	CgroupControllers []string
 	// Runtime is the OCI runtime's name: crun, runc.
 	Runtime string
 	// RuntimeVersion is what the runtime says, in several lines: "crun version 1.21".
@@ -54,7 +52,7 @@ func (c *Client) Host(ctx context.Context) (Host, error) {
 	}
 	h := Host{Version: info.Version.Version, Socket: c.service.path()}
 	if i := info.Host; i != nil {
-		h.CgroupManager, h.CgroupVersion, h.CgroupControllers = i.CgroupManager, i.CgroupsVersion, i.CgroupControllers
+		h.CgroupManager, h.CgroupVersion = i.CgroupManager, i.CgroupsVersion
 		h.NetworkBackend, h.RootlessNetwork = i.NetworkBackend, i.RootlessNetworkCmd
 		h.EventLogger, h.LogDriver = i.EventLogger, i.LogDriver
 		h.Rootless, h.CPUs, h.Memory, h.Arch = i.Security.Rootless, i.CPUs, i.MemTotal, i.Arch
