@@ -214,6 +214,9 @@ func (c *conversion) checkServiceName(name string) {
 	if i := strings.IndexFunc(name, func(r rune) bool { return !validInName(r) }); i >= 0 {
 		c.wrong(c.top(), "%q cannot be the name of a unit: use letters, digits and any of : - _ . \\ @", name)
 	}
+	if e, ok := last(c.source.entries(taskSection), "ServiceName"); ok && strings.HasSuffix(e.value, ".service") {
+		c.wrong(e.place, "ServiceName=%s: leave out .service", e.value)
+	}
 	if other := c.made[name]; other != c.source.File.Path {
 		c.wrong(c.top(), "%s makes %s already: set ServiceName= in one of them", other, name)
 	}
