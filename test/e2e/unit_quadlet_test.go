@@ -37,3 +37,29 @@ func TestUnitJoinsANetworkOfQuadlet(t *testing.T) {
 	u.systemctl("stop", u.name("front-network.service"))
 	u.podman("network", "rm", network)
 }
+
+// A task that asks for a pod and a volume of Quadlet by the names of their files.
+func TestUnitRequiresAPodAndAVolumeOfQuadlet(t *testing.T) {
+	u := newUnits(t)
+	u.file("side.pod", "[Pod]\n")
+	u.file("data.volume", "[Volume]\n")
+	first := []string{u.name("side-pod.service"), u.name("data-volume.service")}
+	u.made = append(u.made, first...)
+	both := u.name("side.pod") + " " + u.name("data.volume")
+	web := u.task("web", u.define(ctr{Name: "app", Command: words("term 0 -- sleep forever")}), "After="+both+"\nRequires="+both, "", "")
+	u.systemctl("daemon-reload")
+	u.systemctl("start", web)
+	t.Cleanup(func() { u.podman("volume", "rm", "systemd-"+u.name("data")) })
+	for _, s := range append(first, web) {
+		if got := u.show(s, "ActiveState"); got != "active" {
+			t.Errorf("%s is %s", s, got)
+		}
+	}
+	if !u.hasVolume("systemd-" + u.name("data")) {
+		t.Error("there is no volume")
+	}
+	u.systemctl("stop", first[0])
+	if got := u.show(web, "ActiveState"); got != "inactive" {
+		t.Errorf("without the pod that it requires the task is %s", got)
+	}
+}
