@@ -53,6 +53,12 @@ var callsOfATask = map[string][2]int{
 	"DELETE pods/*":       {1, 1},
 }
 
+// callsOfARemoval are those of them that remove a task that has stopped: what is to be
+// removed with the pod, the pod, and the network if nobody is part of it.
+var callsOfARemoval = map[string]int{
+	"GET containers/json": 1, "DELETE pods/*": 1, "GET networks/*/json": 1, "DELETE networks/*": 1,
+}
+
 // TestCallsOfATask counts what one task costs Podman, the registry and the disk.
 func TestCallsOfATask(t *testing.T) {
 	needBed(t)
@@ -64,9 +70,20 @@ func TestCallsOfATask(t *testing.T) {
 	w.fresh()
 	w.shop()
 	w.checkShop(w.run(w.own()))
+	stopped := w.proxy.Count()
 	w.remove()
 
 	got := w.proxy.Count()
+	removal := map[string]int{}
+	for name, n := range got {
+		if n -= stopped[name]; n > 0 {
+			removal[name] = n
+		}
+	}
+	t.Logf("of these to remove it: %v", removal)
+	if !maps.Equal(removal, callsOfARemoval) {
+		t.Errorf("the removal makes %v, want %v", removal, callsOfARemoval)
+	}
 	for _, name := range slices.Sorted(maps.Keys(got)) {
 		t.Logf("%3d %s", got[name], name)
 	}

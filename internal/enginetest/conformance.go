@@ -47,6 +47,9 @@ type Control interface {
 	Volume(t *testing.T, name string) string
 }
 
+// fewestRules is how many rules there are at least.
+const fewestRules = 100
+
 // Conformance holds an engine to every rule, each in a parallel test of its name.
 // run makes a Subject for one rule and calls check with it.
 func Conformance(t *testing.T, run func(t *testing.T, check func(*testing.T, Subject))) {
@@ -60,6 +63,9 @@ func Conformance(t *testing.T, run func(t *testing.T, check func(*testing.T, Sub
 			t.Parallel()
 			run(t, func(t *testing.T, s Subject) { r.check(newTask(t, s)) })
 		})
+	}
+	if t.Logf("%d rules", len(seen)); len(seen) < fewestRules {
+		t.Errorf("only %d rules are tried: the suite has become blind", len(seen))
 	}
 }
 
