@@ -17,10 +17,12 @@ import (
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
-// call is a kind of call to Podman that faults hit: the first that matches.
+// call is a kind of call to Podman that faults hit: the first that matches, after some.
 type call struct {
 	name         string
 	method, path string
+	// skip is how many of them pass first.
+	skip int
 	// side: the task gets a third container, which has to be stopped.
 	side bool
 	// empty: the answer has no body.
@@ -37,7 +39,7 @@ var calls = []call{
 	{name: "pull", method: "POST", path: "/images/pull$", makes: true, cancels: true},
 	{name: "container create", method: "POST", path: "/containers/create$", makes: true, cancels: true},
 	{name: "start", method: "POST", path: "-app/start$", empty: true, makes: true, cancels: true},
-	{name: "inspect", method: "GET", path: "-app/json$"},
+	{name: "inspect", method: "GET", path: "-app/json$", skip: 1}, // the first is made for addresses, and nobody waits for it
 	{name: "wait", method: "POST", path: "-app/wait$", cancels: true},
 	{name: "probe", method: "GET", path: "-app/healthcheck$", cancels: true},
 	{name: "stop", method: "POST", path: "-side/stop$", side: true, empty: true},
@@ -227,7 +229,7 @@ func oneFault(t *testing.T, c call, f fault) (lifecycle.State, *world) {
 	}
 	w.small(c.side)
 	hold := make(chan struct{})
-	rule := w.proxy.Fault(faults.Match{Method: c.method, Path: c.path, Times: 1}, f.do(w, hold))
+	rule := w.proxy.Fault(faults.Match{Method: c.method, Path: c.path, Skip: c.skip, Times: 1}, f.do(w, hold))
 	s := w.runWith(rule, func(ctx context.Context, o *Owner) { f.then(ctx, w, o, hold) })
 	w.checkEvents(s)
 	w.checkObjects(s)
