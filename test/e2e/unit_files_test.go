@@ -92,7 +92,7 @@ func TestUnitOverridesItsDefinition(t *testing.T) {
 EnvironmentFile=%s
 PublishPort=127.0.0.1:%d:8080
 MemoryMax=300M
-CPUQuota=150%%
+CPUQuota=75%%
 TasksMax=77
 StopTimeout=3
 Limits=best-effort
@@ -114,10 +114,10 @@ Limits=best-effort
 		CPU    float64
 		Memory int64
 	}
-	if err := json.Unmarshal([]byte(u.want(0, "inspect", u.name("web")).out), &limits); err != nil || limits[0].CPU != 1.5 || limits[0].Memory != 300<<20 {
+	if err := json.Unmarshal([]byte(u.want(0, "inspect", u.name("web")).out), &limits); err != nil || limits[0].CPU != 0.75 || limits[0].Memory != 300<<20 {
 		t.Errorf("limits: %+v %v", limits, err)
 	}
-	for controller, want := range map[string][2]string{"memory": {"MemoryMax", "314572800"}, "cpu": {"CPUQuotaPerSecUSec", "1.5s"}, "pids": {"TasksMax", "77"}} {
+	for controller, want := range map[string][2]string{"memory": {"MemoryMax", "314572800"}, "cpu": {"CPUQuotaPerSecUSec", "750ms"}, "pids": {"TasksMax", "77"}} {
 		if !strings.Contains(controllers(), controller) {
 			continue
 		}

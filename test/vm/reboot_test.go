@@ -105,8 +105,8 @@ func TestBeforeReboot(t *testing.T) {
 }
 
 // backAgain checks both tasks after a boot, removes the one that ended and
-// returns its exit code.
-func backAgain(t *testing.T) (code string) {
+// returns its exit code and why it stopped.
+func backAgain(t *testing.T) (code, reason string) {
 	t.Helper()
 	old := before(t)
 	if bootID(t) == old.Boot {
@@ -143,19 +143,21 @@ func backAgain(t *testing.T) (code string) {
 	if out := must(t, "podman", "pod", "ps", "--filter", "label=podtask.task-id", "--quiet"); len(strings.Fields(out)) != 1 {
 		t.Errorf("pods: %q, want one", out)
 	}
-	return code
+	return code, orphan.StoppedReason
 }
 
 func TestAfterReboot(t *testing.T) {
 	t.Run("the agent's task was stopped in order", checkOrdered)
-	if code := backAgain(t); code != "143" {
-		t.Errorf("wait printed %q for a task that got SIGTERM at the end of the machine, want 143", code)
+	// Nobody stops the other task before the machine goes down: its exit code is kept if
+	// Podman's clean-up of a container is faster than that.
+	if code, reason := backAgain(t); code != "143" && (code != "125" || !strings.Contains(reason, "its exit code is lost")) {
+		t.Errorf("wait printed %q (%s) for a task that got SIGTERM at the end of the machine, want 143, or that it is lost", code, reason)
 	}
 	leave(t)
 }
 
 func TestAfterCrash(t *testing.T) {
-	if code := backAgain(t); code == "0" {
+	if code, _ := backAgain(t); code == "0" {
 		t.Error("wait says that the task succeeded, whose end nobody has seen")
 	}
 	must(t, "systemctl", "--user", "stop", service)
