@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"time"
 
@@ -176,6 +177,16 @@ var logRules = []rule{
 		name := k.run(k.spec("a", "lines 2"))
 		k.wantExit(name, 0)
 		k.wantTexts(name, libpod.LogOptions{Follow: true}, "stdout: line 1", "stdout: line 2")
+	}},
+	{"the log of a container that has just ended is whole, though the journal may lag", func(k *task) {
+		k.up()
+		for i := range 8 {
+			name := k.run(k.spec("a"+strconv.Itoa(i), "lines 200"))
+			k.wantExit(name, 0)
+			if got := k.texts(name, libpod.LogOptions{}); len(got) != 200 || got[199] != "stdout: line 200" {
+				k.t.Errorf("%d lines of 200", len(got))
+			}
+		}
 	}},
 	{"logs of a container that never started are empty", func(k *task) {
 		k.up()

@@ -7,7 +7,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/containers/podman/v5/libpod/define"
 	"github.com/containers/podman/v5/pkg/bindings/containers"
+	"github.com/containers/podman/v5/pkg/bindings/system"
+	entities "github.com/containers/podman/v5/pkg/domain/entities/types"
 )
 
 // maxLine is the longest LogLine.Text in bytes; a longer line comes in pieces.
@@ -57,6 +60,7 @@ type LogOptions struct {
 //
 // After ctx ended fn is not called any more.
 func (c *Client) Logs(ctx context.Context, name string, o LogOptions, fn func(LogLine)) error {
+	c.awaitJournal(ctx, name)
 	if o.Tail == 0 || o.Until.IsZero() {
 		return c.readLogs(ctx, name, o, fn)
 	}
@@ -70,6 +74,35 @@ func (c *Client) Logs(ctx context.Context, name string, o LogOptions, fn func(Lo
 		fn(l)
 	}
 	return nil
+}
+
+// journalDelay is how far a busy journal may lag behind a container that has ended.
+const journalDelay = 3 * time.Second
+
+// awaitJournal returns when the journal has all that a container wrote which ended a
+// moment ago, if its log goes there. The journal takes in order what it is sent, and
+// Podman's event of the end is sent after the last line: when that can be read, the line
+// can. What is not known, or not there in time, is not waited for: Logs says what is wrong.
+func (c *Client) awaitJournal(ctx context.Context, name string) {
+	data, err := c.inspect(ctx, name)
+	if err != nil || data.HostConfig == nil || data.HostConfig.LogConfig == nil || data.HostConfig.LogConfig.Type != define.JournaldLogging {
+		return
+	}
+	ended := observe(data).FinishedAt
+	if ended.IsZero() || time.Since(ended) > journalDelay {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, journalDelay)
+	defer cancel()
+	events := make(chan entities.Event)
+	options := new(system.EventsOptions).WithStream(true).WithSince(strconv.FormatInt(ended.Unix()-1, 10)).
+		WithFilters(map[string][]string{"container": {data.ID}, "event": {"died"}})
+	if system.Events(c.call(ctx), events, nil, options) != nil {
+		return
+	}
+	for range events { // to the end, which the first brings about: see Events
+		cancel()
+	}
 }
 
 func (c *Client) readLogs(ctx context.Context, name string, o LogOptions, fn func(LogLine)) error {
