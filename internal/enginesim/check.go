@@ -63,7 +63,7 @@ func (w *world) look(o *owner) {
 			if i, ok := t.def.Index(name); ok {
 				w.takeIn(t, i, f, o)
 			} else if f.What == enginetest.TermSent {
-				w.checkHalt(t)
+				w.checkHalt(t, nil)
 			}
 		}
 	}
@@ -133,9 +133,11 @@ func (c truth) meets(cond taskdef.Condition) bool {
 	}
 }
 
-func (w *world) checkHalt(t *task) {
+// checkHalt: the sandbox goes after the containers, but for those that could be neither
+// stopped nor inspected for so long that the removal of the pod takes them along.
+func (w *world) checkHalt(t *task, known []lifecycle.Container) {
 	for i := range t.truth {
-		if t.truth[i].running {
+		if t.truth[i].running && (known == nil || !known[i].Abandoned) {
 			w.broken("the sandbox of %s is stopped while %s runs", t.def.Family, t.def.Containers[i].Name)
 		}
 	}
@@ -172,7 +174,7 @@ func (t *task) restarting(container string) bool {
 // beforeDo checks an operation that is about to be done.
 func (w *world) beforeDo(o *owner, f *flight) {
 	if _, ok := f.effect.(lifecycle.RemoveSandbox); ok {
-		w.checkHalt(o.t)
+		w.checkHalt(o.t, f.state.Containers)
 	}
 }
 
