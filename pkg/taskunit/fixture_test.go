@@ -115,7 +115,7 @@ func (fx fixture) check(t *testing.T, path string) {
 	if err := unit.Parse(service.Text); made && err != nil {
 		t.Fatalf("Podman's parser does not take the service: %v", err)
 	}
-	argv, _ := unit.LookupLastArgs("Service", "ExecStart")
+	argv, _, _ := unit.LookupLastArgs("Service", "ExecStart")
 	wanted := map[string]bool{}
 	var links []string
 	problems := slices.Clone(fx.problems[path])
