@@ -42,7 +42,7 @@ func drain(ctx context.Context, s *session, c *cli.Context) error {
 	for _, st := range states {
 		switch {
 		case st.Status() == lifecycle.StatusStopped:
-		case st.Sandbox.Share == lifecycle.ShareAsked && !st.Sandbox.Dirty:
+		case st.Sandbox.Reservation == lifecycle.ReservationRequested && !st.Sandbox.Dirty:
 			queued = append(queued, st)
 		default:
 			running = append(running, st)

@@ -188,7 +188,7 @@ func (l *localTask) Close() {
 // fromState is a recorded task with the owner that its lock tells of.
 func (s *session) fromState(st lifecycle.State) api.Task {
 	t := api.FromState(st)
-	if st.Goal == lifecycle.Up && st.Sandbox.Share == lifecycle.ShareAsked && t.Queue == "" {
+	if st.Goal == lifecycle.Up && st.Sandbox.Reservation == lifecycle.ReservationRequested && t.Queue == "" {
 		t.Queue = s.host.Waiting()[st.ID].String()
 	}
 	if holder, held := s.host.Holder(st.ID); held {

@@ -132,7 +132,7 @@ func (h *Host) recall() admission.Queue {
 	var q admission.Queue
 	all, _ := h.States()
 	for _, s := range all {
-		if s.Sandbox.Share == lifecycle.ShareHeld && s.Status() != lifecycle.StatusStopped {
+		if s.Sandbox.Reservation == lifecycle.ReservationGranted && s.Status() != lifecycle.StatusStopped {
 			q = q.Take(entry(s), s.CreatedAt)
 		}
 	}

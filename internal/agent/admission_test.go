@@ -184,7 +184,7 @@ func TestTaskOfADeadOwnerKeepsItsShareWhileItRuns(t *testing.T) {
 	}
 	heir := s.own(s.process(), dead.id)
 	heir.until("running", func(st lifecycle.State) bool {
-		return st.Sandbox.Share == lifecycle.ShareHeld && st.Status() == lifecycle.StatusRunning
+		return st.Sandbox.Reservation == lifecycle.ReservationGranted && st.Status() == lifecycle.StatusRunning
 	})
 	s.wantShares(dead.id, waiter.id)
 	heir.stop()

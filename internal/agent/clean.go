@@ -200,7 +200,7 @@ func removable(l LocalImage, o CleanOptions, now time.Time) bool {
 
 // removeImage removes one image while it holds the locks of all that it was pulled
 // as, so that no task finds it meanwhile, and looks again at what it knows of it.
-func (h *Host) removeImage(ctx context.Context, podman Engine, l LocalImage, o CleanOptions) (gone bool, err error) {
+func (h *Host) removeImage(ctx context.Context, podman Podman, l LocalImage, o CleanOptions) (gone bool, err error) {
 	slices.Sort(l.targets) // the order of the locks
 	var held []*state.Lock
 	for _, target := range slices.Compact(l.targets) {
@@ -332,7 +332,7 @@ func (h *Host) graphRootKey() string { return lockKey("graph-root", h.cfg.Getenv
 // makeRoom cleans up when there is less than MinFree where images are, or when a
 // disk was found to be full, until there is half as much again. It reports whether
 // anything was removed. What goes wrong is logged: the pull itself will tell.
-func (h *Host) makeRoom(ctx context.Context, podman Engine, full bool) bool {
+func (h *Host) makeRoom(ctx context.Context, podman Podman, full bool) bool {
 	if !h.policy.Cleanup {
 		return false
 	}

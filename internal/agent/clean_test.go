@@ -18,7 +18,7 @@ import (
 // shelf is a Podman that has images and nothing else. It is no fake of Podman:
 // the conformance suite is for that.
 type shelf struct {
-	Engine
+	Podman
 	mu     sync.Mutex // for a clean-up beside the test
 	images []libpod.Image
 	full   int // pulls that end for want of space
@@ -152,7 +152,7 @@ func cleanBed(t *testing.T, test func(t *testing.T, h *Host, p *shelf)) {
 		p := &shelf{used: map[string]bool{}}
 		h, err := Open(Config{
 			StateDir: dir, RuntimeDir: filepath.Join(dir, "run"), Getenv: func(string) string { return "" },
-			Dial: func(context.Context) (Engine, error) { return p, nil }, Registry: someRegistry{},
+			Dial: func(context.Context) (Podman, error) { return p, nil }, Registry: someRegistry{},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -131,11 +131,11 @@ func free(path string) (bytes uint64, files int, err error) {
 	return fs.Bavail * uint64(fs.Bsize), files, nil
 }
 
-// versioned is an Engine that knows its version without asking.
+// versioned is Podman that knows its version without asking.
 type versioned interface{ Version() semver.Version }
 
 // tooOld refuses a Podman that podtask does not work with.
-func tooOld(podman Engine) error {
+func tooOld(podman Podman) error {
 	if v, knows := podman.(versioned); knows {
 		if f := doctor.VersionFinding(v.Version()); f.Level == doctor.Fail {
 			return errors.New(f.String())
@@ -146,7 +146,7 @@ func tooOld(podman Engine) error {
 
 // checkNetwork refuses a task that names a program for its network which cannot
 // connect it here, or a network that is not there.
-func checkNetwork(ctx context.Context, podman Engine, t taskdef.Task) error {
+func checkNetwork(ctx context.Context, podman Podman, t taskdef.Task) error {
 	if name, joins := t.Joined(); joins {
 		return checkJoined(ctx, podman, name)
 	}
@@ -165,7 +165,7 @@ func checkNetwork(ctx context.Context, podman Engine, t taskdef.Task) error {
 	return nil
 }
 
-func checkJoined(ctx context.Context, podman Engine, name string) error {
+func checkJoined(ctx context.Context, podman Podman, name string) error {
 	networks, knows := podman.(interface {
 		HasNetwork(ctx context.Context, name string) (bool, error)
 	})
@@ -181,7 +181,7 @@ func checkJoined(ctx context.Context, podman Engine, name string) error {
 
 // checkAilments refuses a task for which this host lacks what its Podman needs, in
 // doctor's words. It judges only a Podman that finds programs where everybody does.
-func (h *Host) checkAilments(ctx context.Context, podman Engine, t taskdef.Task, o lifecycle.Options) error {
+func (h *Host) checkAilments(ctx context.Context, podman Podman, t taskdef.Task, o lifecycle.Options) error {
 	v, knows := podman.(versioned)
 	if !knows || h.cfg.Getenv("CONTAINER_HOST") != "" || !usualPodman() {
 		return nil

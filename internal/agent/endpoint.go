@@ -170,7 +170,7 @@ func metadataNames(s lifecycle.State) metadata.Names {
 	}
 }
 
-// statistician is an Engine that has statistics in Docker's form.
+// statistician is Podman that has statistics in Docker's form.
 type statistician interface {
 	DockerStats(ctx context.Context, name string) (json.RawMessage, error)
 }

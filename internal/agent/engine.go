@@ -7,10 +7,10 @@ import (
 	"github.com/podtask/podtask/pkg/libpod"
 )
 
-// Engine is what podtask needs of Podman; *libpod.Client is one. Its contracts
+// Podman is what podtask needs of Podman; *libpod.Client is one. Its contracts
 // are libpod's: calls adopt what exists, errors are *libpod.Error, and no call
 // has a time limit but its context.
-type Engine interface {
+type Podman interface {
 	Pods
 	Networks
 	Containers
@@ -75,11 +75,11 @@ type Secrets interface {
 	RemoveSecrets(ctx context.Context, prefix, taskID string) error
 }
 
-var _ Engine = (*libpod.Client)(nil)
+var _ Podman = (*libpod.Client)(nil)
 
-// dialPodman is the real Engine: the socket in CONTAINER_HOST, the user's, or a
+// dialPodman connects to the real Podman: the socket in CONTAINER_HOST, the user's, or a
 // service of our own.
-func dialPodman(ctx context.Context, getenv func(string) string) (Engine, error) {
+func dialPodman(ctx context.Context, getenv func(string) string) (Podman, error) {
 	c, err := libpod.Dial(ctx, libpod.Options{URI: getenv("CONTAINER_HOST"), RuntimeDir: getenv("XDG_RUNTIME_DIR")})
 	if err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
-// execer is an Engine that runs programs in containers besides their own.
+// execer is Podman that runs programs in containers besides their own.
 type execer interface {
 	CreateExec(ctx context.Context, container string, s libpod.ExecSpec) (string, error)
 	StartExec(ctx context.Context, id string, terminal bool, size libpod.Size) (*libpod.ExecStream, error)

@@ -43,13 +43,13 @@ const (
 func FailPoints() []string {
 	points := []string{beforeSave, afterSave, afterPublish, beforeErase, afterErase}
 	for _, e := range []lifecycle.Effect{
-		lifecycle.ResolveImage{}, lifecycle.PullImage{}, lifecycle.PrepareSandbox{}, lifecycle.CreateContainer{},
-		lifecycle.StartContainer{}, lifecycle.InspectContainer{}, lifecycle.ProbeContainer{}, lifecycle.StopContainer{},
-		lifecycle.InspectSandbox{}, lifecycle.HaltSandbox{}, lifecycle.RemoveSandbox{}, lifecycle.AdmitTask{}, lifecycle.ReleaseTask{},
+		lifecycle.ResolveImage{}, lifecycle.PullImage{}, lifecycle.RunSandbox{}, lifecycle.CreateContainer{},
+		lifecycle.StartContainer{}, lifecycle.InspectContainer{}, lifecycle.CheckHealth{}, lifecycle.StopContainer{},
+		lifecycle.InspectSandbox{}, lifecycle.StopSandbox{}, lifecycle.RemoveSandbox{}, lifecycle.AdmitTask{}, lifecycle.ReleaseTask{},
 	} {
 		points = append(points, beforeEffect+effectName(e), afterEffect+effectName(e))
 	}
-	for _, e := range []lifecycle.Effect{lifecycle.PullImage{}, lifecycle.PrepareSandbox{}, lifecycle.StartContainer{}, lifecycle.RemoveSandbox{}} {
+	for _, e := range []lifecycle.Effect{lifecycle.PullImage{}, lifecycle.RunSandbox{}, lifecycle.StartContainer{}, lifecycle.RemoveSandbox{}} {
 		points = append(points, midEffect+effectName(e))
 	}
 	slices.Sort(points)

@@ -41,7 +41,7 @@ func (b *bed) hostOn(fsys state.FS) *agent.Host {
 	b.t.Helper()
 	h, err := agent.Open(agent.Config{
 		FS: fsys, StateDir: b.dir, RuntimeDir: filepath.Join(b.dir, "run"), Getenv: func(string) string { return "" },
-		Dial:     func(context.Context) (agent.Engine, error) { return b.podman, nil },
+		Dial:     func(context.Context) (agent.Podman, error) { return b.podman, nil },
 		Registry: b.podman.Registry(),
 	})
 	if err != nil {

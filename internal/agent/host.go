@@ -36,7 +36,7 @@ type Config struct {
 	// Log gets what users need not see; nil drops it.
 	Log *slog.Logger
 	// Dial connects to Podman; nil means the real one, as Getenv says.
-	Dial func(context.Context) (Engine, error)
+	Dial func(context.Context) (Podman, error)
 	// Registry answers questions about images; nil means the real ones.
 	Registry Registry
 	// Progress is told how pulls get on, by several goroutines at once; nil: nobody
@@ -75,7 +75,7 @@ type Host struct {
 	free   func(dir string) (int64, error) // bytes the user may still write
 
 	mu     sync.Mutex // guards the lazy connections and what follows
-	podman Engine
+	podman Podman
 	user   *cgroups.User
 	noUser error // why there is no user manager, once asked
 
@@ -94,7 +94,7 @@ func Open(cfg Config) (*Host, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	if cfg.Dial == nil {
-		cfg.Dial = func(ctx context.Context) (Engine, error) { return dialPodman(ctx, cfg.Getenv) }
+		cfg.Dial = func(ctx context.Context) (Podman, error) { return dialPodman(ctx, cfg.Getenv) }
 	}
 	if cfg.Registry == nil {
 		cfg.Registry = images.New(images.OptionsFromEnv(cfg.Getenv))
@@ -160,7 +160,7 @@ func (h *Host) Close() error {
 }
 
 // Podman returns the connection to Podman, making it on first use.
-func (h *Host) Podman(ctx context.Context) (Engine, error) {
+func (h *Host) Podman(ctx context.Context) (Podman, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.podman == nil {

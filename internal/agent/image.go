@@ -142,7 +142,7 @@ func platform(t taskdef.Task) images.Platform {
 
 // pull brings the image into local storage by digest and gives it the name the
 // user wrote. An image that is there by that digest is not pulled again.
-func (h *Host) pull(ctx context.Context, podman Engine, s lifecycle.State, e lifecycle.PullImage) (lifecycle.Result, error) {
+func (h *Host) pull(ctx context.Context, podman Podman, s lifecycle.State, e lifecycle.PullImage) (lifecycle.Result, error) {
 	ref, err := images.ParseRef(e.Ref)
 	if err != nil {
 		return lifecycle.Result{}, err
@@ -170,7 +170,7 @@ func (h *Host) pull(ctx context.Context, podman Engine, s lifecycle.State, e lif
 }
 
 // localCopy finds an image in local storage, even where the time for its pull has passed.
-func localCopy(ctx context.Context, podman Engine, ref images.Ref) (libpod.Image, error) {
+func localCopy(ctx context.Context, podman Podman, ref images.Ref) (libpod.Image, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), localLimit)
 	defer cancel()
 	return podman.Image(ctx, ref.String())
@@ -186,7 +186,7 @@ func distrusted(err error) bool {
 	return errors.Is(err, libpod.Untrusted) || errors.Is(err, libpod.WrongContent)
 }
 
-func (h *Host) fetchFor(ctx context.Context, podman Engine, s lifecycle.State, e lifecycle.PullImage, ref images.Ref, local bool) (fetched, error) {
+func (h *Host) fetchFor(ctx context.Context, podman Podman, s lifecycle.State, e lifecycle.PullImage, ref images.Ref, local bool) (fetched, error) {
 	j := job{
 		ref: ref, target: ref.String(), platform: platform(s.Task), local: local,
 		never: s.Options.Pull == lifecycle.PullNever, keep: s.Options.Pull == lifecycle.PullPreferCached,
@@ -199,7 +199,7 @@ func (h *Host) fetchFor(ctx context.Context, podman Engine, s lifecycle.State, e
 }
 
 // tagBack names an image that was pulled by digest as the user wrote it.
-func tagBack(ctx context.Context, podman Engine, ref images.Ref, id string) error {
+func tagBack(ctx context.Context, podman Podman, ref images.Ref, id string) error {
 	if ref.Pinned() {
 		return nil
 	}
@@ -218,7 +218,7 @@ func (h *Host) DescribeImage(ctx context.Context, ref string, want images.Platfo
 
 // imageCheck is the health check of an image in local storage; nil for none. What
 // the image leaves open has Docker's defaults.
-func imageCheck(ctx context.Context, podman Engine, id string) (*taskdef.HealthCheck, error) {
+func imageCheck(ctx context.Context, podman Podman, id string) (*taskdef.HealthCheck, error) {
 	image, err := podman.Image(ctx, id)
 	if err != nil || image.Health == nil {
 		return nil, err

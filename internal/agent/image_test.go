@@ -42,11 +42,11 @@ func newStore(t *testing.T) *store {
 // host is podtask as one process has it.
 func (s *store) host() *agent.Host { return s.hostWith(s.podman) }
 
-func (s *store) hostWith(e agent.Engine) *agent.Host {
+func (s *store) hostWith(e agent.Podman) *agent.Host {
 	s.t.Helper()
 	h, err := agent.Open(agent.Config{
 		StateDir: s.dir, RuntimeDir: filepath.Join(s.dir, "run"), Getenv: func(k string) string { return s.env[k] },
-		Dial: func(context.Context) (agent.Engine, error) { return e, nil }, Registry: s.reg, Progress: s.progress,
+		Dial: func(context.Context) (agent.Podman, error) { return e, nil }, Registry: s.reg, Progress: s.progress,
 	})
 	if err != nil {
 		s.t.Fatal(err)

@@ -26,7 +26,7 @@ func (h *Host) deadline(s lifecycle.State, e lifecycle.Effect) time.Duration {
 		return s.Containers[e.Index].Retry.Left(h.policy.PullLimit, time.Now())
 	case lifecycle.AdmitTask, lifecycle.ReleaseTask:
 		return time.Minute
-	case lifecycle.CreateContainer, lifecycle.PrepareSandbox:
+	case lifecycle.CreateContainer, lifecycle.RunSandbox:
 		return 4 * time.Minute
 	case lifecycle.StartContainer:
 		return 3 * time.Minute
@@ -34,9 +34,9 @@ func (h *Host) deadline(s lifecycle.State, e lifecycle.Effect) time.Duration {
 		return e.Grace + 2*time.Minute
 	case lifecycle.InspectContainer, lifecycle.InspectSandbox:
 		return 30 * time.Second
-	case lifecycle.HaltSandbox:
+	case lifecycle.StopSandbox:
 		return 2 * time.Minute
-	case lifecycle.ProbeContainer:
+	case lifecycle.CheckHealth:
 		// Its own time-out is Step's business; this only bounds a hung Podman.
 		return time.Hour
 	default:
@@ -68,11 +68,11 @@ func (h *Host) act(ctx context.Context, s lifecycle.State, e lifecycle.Effect) (
 		return lifecycle.Result{}, err
 	}
 	switch e := e.(type) {
-	case lifecycle.PrepareSandbox:
+	case lifecycle.RunSandbox:
 		return h.prepare(ctx, podman, s)
 	case lifecycle.InspectSandbox:
 		return inspectInfra(ctx, podman, s)
-	case lifecycle.HaltSandbox:
+	case lifecycle.StopSandbox:
 		return lifecycle.Result{}, halt(ctx, podman, s)
 	case lifecycle.RemoveSandbox:
 		return lifecycle.Result{}, h.remove(ctx, podman, s)
@@ -100,7 +100,7 @@ func (h *Host) act(ctx context.Context, s lifecycle.State, e lifecycle.Effect) (
 		return h.inspect(ctx, podman, s, e.Index)
 	case lifecycle.InspectContainer:
 		return h.inspect(ctx, podman, s, e.Index)
-	case lifecycle.ProbeContainer:
+	case lifecycle.CheckHealth:
 		p, err := podman.Probe(ctx, containerName(s, e.Index))
 		return lifecycle.Result{Probe: lifecycle.ProbeResult{Healthy: p.Healthy, ExitCode: p.ExitCode, Output: p.Output}}, err
 	default:
@@ -110,7 +110,7 @@ func (h *Host) act(ctx context.Context, s lifecycle.State, e lifecycle.Effect) (
 
 // prepare makes what the task's containers mount and are given, the slice with its
 // limits, the pod in it, and starts the infra container.
-func (h *Host) prepare(ctx context.Context, podman Engine, s lifecycle.State) (lifecycle.Result, error) {
+func (h *Host) prepare(ctx context.Context, podman Podman, s lifecycle.State) (lifecycle.Result, error) {
 	if err := errors.Join(ensureVolumes(ctx, podman, s), ensureSecrets(ctx, podman, h.cfg.Getenv, s, everySecret)); err != nil {
 		return lifecycle.Result{}, err
 	}
@@ -128,7 +128,7 @@ func (h *Host) prepare(ctx context.Context, podman Engine, s lifecycle.State) (l
 			return lifecycle.Result{}, err
 		}
 	}
-	h.failpointOf(midEffect, lifecycle.PrepareSandbox{})
+	h.failpointOf(midEffect, lifecycle.RunSandbox{})
 	// Podman finishes what it was asked for even when nobody waits for the answer any more;
 	// a removal that came first would miss the pod.
 	answered, stop := lingering(ctx, podLinger)
@@ -150,7 +150,7 @@ func boundPorts(ports []libpod.Port) (out []taskdef.Port) {
 }
 
 // start starts a container.
-func (h *Host) start(ctx context.Context, podman Engine, s lifecycle.State, e lifecycle.StartContainer) (lifecycle.Result, error) {
+func (h *Host) start(ctx context.Context, podman Podman, s lifecycle.State, e lifecycle.StartContainer) (lifecycle.Result, error) {
 	h.resetScope(ctx, s, e.Index)
 	if err := podman.StartContainer(ctx, containerName(s, e.Index)); err != nil {
 		return lifecycle.Result{}, h.unbound(ctx, podman, s, e, err)
@@ -166,7 +166,7 @@ func (h *Host) start(ctx context.Context, podman Engine, s lifecycle.State, e li
 // other errors it leaves as they are. A port that was chosen when the container was
 // made may be somebody else's by now: then it is made again, with another choice. At a
 // restart it may still be the run's before.
-func (h *Host) unbound(ctx context.Context, podman Engine, s lifecycle.State, e lifecycle.StartContainer, err error) error {
+func (h *Host) unbound(ctx context.Context, podman Podman, s lifecycle.State, e lifecycle.StartContainer, err error) error {
 	if !errors.Is(err, libpod.PortInUse) {
 		return err
 	}
@@ -196,7 +196,7 @@ func lingering(ctx context.Context, more time.Duration) (_ context.Context, stop
 
 // halt stops what is left of the pod and removes the task's secrets: nothing starts any
 // more.
-func halt(ctx context.Context, podman Engine, s lifecycle.State) error {
+func halt(ctx context.Context, podman Podman, s lifecycle.State) error {
 	if err := podman.StopPod(ctx, podName(s), s.ID); err != nil {
 		return err
 	}
@@ -226,7 +226,7 @@ func awaitRelease(ctx context.Context, ports []taskdef.Port) {
 
 // ensureSlice makes the task's slice and reads its limits back from the kernel.
 // Without a user manager, or when Podman does not use it, there is no slice.
-func (h *Host) ensureSlice(ctx context.Context, podman Engine, s lifecycle.State) (string, error) {
+func (h *Host) ensureSlice(ctx context.Context, podman Podman, s lifecycle.State) (string, error) {
 	user, err := h.userManager(ctx)
 	if err != nil {
 		h.log.Info("no slice for the task", "task", s.ID, "reason", err)
@@ -254,7 +254,7 @@ func (h *Host) ensureSlice(ctx context.Context, podman Engine, s lifecycle.State
 }
 
 // remove removes the pod, the slice, and what was made for the task's containers.
-func (h *Host) remove(ctx context.Context, podman Engine, s lifecycle.State) error {
+func (h *Host) remove(ctx context.Context, podman Podman, s lifecycle.State) error {
 	if s.Sandbox.PodID == "" {
 		h.claimName(ctx, podman, s)
 	}
@@ -272,7 +272,7 @@ func (h *Host) remove(ctx context.Context, podman Engine, s lifecycle.State) err
 // claimName takes the name of a pod that an owner has asked for who died before the
 // answer: Podman may be about to make it, and fails to where another has its name. So
 // there is a pod to remove, and none comes after. What goes wrong the removal says.
-func (h *Host) claimName(ctx context.Context, podman Engine, s lifecycle.State) {
+func (h *Host) claimName(ctx context.Context, podman Podman, s lifecycle.State) {
 	err := podman.CreatePod(ctx, libpod.PodSpec{Name: podName(s), TaskID: s.ID, Network: "none", Labels: map[string]string{stateDirLabel: h.cfg.StateDir}})
 	if err != nil && !errors.Is(err, libpod.Conflict) {
 		h.log.Debug("the name of a pod that may be in the making is not taken", "task", s.ID, "error", err)
@@ -294,7 +294,7 @@ func persistent(err error) error {
 
 // inspectInfra tells whether the pod's infra container runs. One of somebody else's by
 // its name is none.
-func inspectInfra(ctx context.Context, podman Engine, s lifecycle.State) (lifecycle.Result, error) {
+func inspectInfra(ctx context.Context, podman Podman, s lifecycle.State) (lifecycle.Result, error) {
 	o, err := podman.InspectContainer(ctx, libpod.InfraName(podName(s)))
 	if err != nil || o.Status != libpod.Running || o.TaskID != s.ID {
 		return lifecycle.Result{}, err
@@ -302,7 +302,7 @@ func inspectInfra(ctx context.Context, podman Engine, s lifecycle.State) (lifecy
 	return lifecycle.Result{Seen: lifecycle.Observed{Presence: lifecycle.Running, ID: o.ID, StartedAt: o.StartedAt}}, nil
 }
 
-func (h *Host) inspect(ctx context.Context, podman Engine, s lifecycle.State, i int) (lifecycle.Result, error) {
+func (h *Host) inspect(ctx context.Context, podman Podman, s lifecycle.State, i int) (lifecycle.Result, error) {
 	o, err := podman.InspectContainer(ctx, containerName(s, i))
 	if err != nil {
 		return lifecycle.Result{}, err

@@ -189,9 +189,9 @@ func TestKilledOwnersInARow(t *testing.T) {
 	w.fresh()
 	w.shop()
 	for _, point := range []string{
-		"after-effect/ResolveImage", "mid-effect/PullImage", "mid-effect/PrepareSandbox", "after-effect/PrepareSandbox", "after-effect/CreateContainer",
-		"before-effect/StartContainer", "after-effect/StartContainer", "before-effect/ProbeContainer", "after-effect/ProbeContainer",
-		"before-effect/StopContainer", "after-effect/StopContainer", "after-effect/HaltSandbox",
+		"after-effect/ResolveImage", "mid-effect/PullImage", "mid-effect/RunSandbox", "after-effect/RunSandbox", "after-effect/CreateContainer",
+		"before-effect/StartContainer", "after-effect/StartContainer", "before-effect/CheckHealth", "after-effect/CheckHealth",
+		"before-effect/StopContainer", "after-effect/StopContainer", "after-effect/StopSandbox",
 	} {
 		w.killedOwner("run", point)
 	}

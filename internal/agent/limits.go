@@ -47,7 +47,7 @@ func (h *Host) Preflight(ctx context.Context, t taskdef.Task, o lifecycle.Option
 	}
 	errs = append(errs, checkHost(t))
 	if err == nil {
-		var podman Engine
+		var podman Podman
 		if podman, err = h.Podman(ctx); err == nil {
 			err = errors.Join(tooOld(podman), checkNetwork(ctx, podman, t), h.checkAilments(ctx, podman, t, o), h.checkSecrets(ctx, t))
 		}

@@ -116,7 +116,7 @@ func (h *Host) awaitRun(ctx context.Context, s lifecycle.State, i, n int) (begun
 // sent yet when the container ends. So the container is asked whether it still runs,
 // and the end of the log is read once more for what is missing. One that may be
 // restarted is followed through its runs.
-func (h *Host) copyLog(ctx context.Context, podman Engine, s lifecycle.State, i int, o LogOptions, fn func(libpod.LogLine) error) error {
+func (h *Host) copyLog(ctx context.Context, podman Podman, s lifecycle.State, i int, o LogOptions, fn func(libpod.LogLine) error) error {
 	name := containerName(s, i)
 	opts := libpod.LogOptions{Since: o.Since, Until: o.Until, Tail: max(o.Tail, 0), Timestamps: o.Timestamps || o.Follow}
 	read := recall{fromStart: o.Tail < 0}

@@ -14,7 +14,7 @@ import (
 // holedLog is a Podman that leaves out lines when it follows: each reading has the
 // next of the texts, and the container runs while there are more than one.
 type holedLog struct {
-	Engine
+	Podman
 	lines []libpod.LogLine
 	reads []string
 }

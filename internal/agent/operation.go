@@ -45,7 +45,7 @@ func (r *run) do(ctx context.Context, s lifecycle.State, e lifecycle.Effect) lif
 	if answer.Failure.Class != lifecycle.OK {
 		return answer
 	}
-	if _, ok := e.(lifecycle.PrepareSandbox); ok {
+	if _, ok := e.(lifecycle.RunSandbox); ok {
 		answer.Result.Metadata, missing = r.endpoint.provide(ctx, s)
 	}
 	if missing.Class != lifecycle.OK {

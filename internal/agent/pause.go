@@ -9,7 +9,7 @@ import (
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
-// freezer is an Engine that pauses containers.
+// freezer is Podman that pauses containers.
 type freezer interface {
 	PauseContainer(ctx context.Context, name string) error
 	UnpauseContainer(ctx context.Context, name string) error

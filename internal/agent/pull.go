@@ -56,7 +56,7 @@ type fetched struct {
 
 // fetch does a job. Callers of one process that want the same share one pull,
 // which ends when the last of them has given up; other processes wait for it.
-func (h *Host) fetch(ctx context.Context, podman Engine, j job) (fetched, error) {
+func (h *Host) fetch(ctx context.Context, podman Podman, j job) (fetched, error) {
 	return h.pulls.Do(ctx, j, func(ctx context.Context) (got fetched, err error) {
 		tell := &teller{host: h, image: j.ref.String()}
 		defer func() { tell.end(err) }()
@@ -130,7 +130,7 @@ func (h *Host) pullSlot(ctx context.Context, tell *teller) (*state.Lock, error) 
 }
 
 // pullNow pulls. The caller holds the target's lock.
-func (h *Host) pullNow(ctx context.Context, podman Engine, j job, tell *teller) (id string, err error) {
+func (h *Host) pullNow(ctx context.Context, podman Podman, j job, tell *teller) (id string, err error) {
 	slot, err := h.pullSlot(ctx, tell)
 	if err != nil {
 		return "", err
@@ -222,7 +222,7 @@ func (h *Host) checkPlatform(ctx context.Context, j job, login images.Login) err
 
 // beginPull writes down that a pull begins, and returns the record and the images
 // that are there before it.
-func (h *Host) beginPull(ctx context.Context, podman Engine, j job) (m PulledImage, before []string, err error) {
+func (h *Host) beginPull(ctx context.Context, podman Podman, j job) (m PulledImage, before []string, err error) {
 	now := time.Now().UTC()
 	m, found, err := h.book.find(j.target)
 	if err != nil {

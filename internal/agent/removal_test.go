@@ -25,7 +25,7 @@ func stoppable(t *testing.T, o lifecycle.Options) (*agent.Host, *enginetest.Fake
 	dir := t.TempDir()
 	h, err := agent.Open(agent.Config{
 		StateDir: filepath.Join(dir, "state"), RuntimeDir: filepath.Join(dir, "run"), Getenv: func(string) string { return "" },
-		Dial: func(context.Context) (agent.Engine, error) { return podman, nil },
+		Dial: func(context.Context) (agent.Podman, error) { return podman, nil },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -45,7 +45,7 @@ func newResources(t *testing.T) *resources {
 			text, _ := value.(string)
 			return text
 		},
-		Dial: func(context.Context) (agent.Engine, error) { return r.podman, nil },
+		Dial: func(context.Context) (agent.Podman, error) { return r.podman, nil },
 	})
 	if err != nil {
 		t.Fatal(err)

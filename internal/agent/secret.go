@@ -64,7 +64,7 @@ func allSecrets(s lifecycle.State) []wantedSecret {
 
 // ensureSecrets makes the task's own secrets that are not there, and finds out
 // whether the user's are. It reports all that are missing.
-func ensureSecrets(ctx context.Context, podman Engine, getenv func(string) string, s lifecycle.State, which func(wantedSecret) bool) error {
+func ensureSecrets(ctx context.Context, podman Podman, getenv func(string) string, s lifecycle.State, which func(wantedSecret) bool) error {
 	var errs []error
 	for _, w := range allSecrets(s) {
 		if !which(w) {
@@ -85,7 +85,7 @@ func ensureSecrets(ctx context.Context, podman Engine, getenv func(string) strin
 	return errors.Join(errs...)
 }
 
-func userSecret(ctx context.Context, podman Engine, name string) error {
+func userSecret(ctx context.Context, podman Podman, name string) error {
 	there, err := podman.HasSecret(ctx, name)
 	if err == nil && !there {
 		err = fmt.Errorf("Podman has no secret %s; `podman secret create` it", name)
@@ -93,7 +93,7 @@ func userSecret(ctx context.Context, podman Engine, name string) error {
 	return err
 }
 
-func secretReader(podman Engine, getenv func(string) string) secrets.Reader {
+func secretReader(podman Podman, getenv func(string) string) secrets.Reader {
 	return secrets.Reader{Getenv: getenv, Podman: podman.Secret}
 }
 
@@ -221,7 +221,7 @@ func (h *Host) keepBound(ctx context.Context, s lifecycle.State) error {
 }
 
 // removeSecrets removes the task's own.
-func removeSecrets(ctx context.Context, podman Engine, s lifecycle.State) error {
+func removeSecrets(ctx context.Context, podman Podman, s lifecycle.State) error {
 	for _, w := range allSecrets(s) {
 		if w.own {
 			return podman.RemoveSecrets(ctx, secretPrefix(s.ID), s.ID)

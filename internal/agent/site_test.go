@@ -37,7 +37,7 @@ func (s *site) process() *agent.Host {
 	h, err := agent.Open(agent.Config{
 		StateDir: filepath.Join(s.dir, "state"), RuntimeDir: filepath.Join(s.dir, "run"),
 		Getenv: func(name string) string { return s.env[name] },
-		Dial:   func(context.Context) (agent.Engine, error) { return s.podman, nil },
+		Dial:   func(context.Context) (agent.Podman, error) { return s.podman, nil },
 	})
 	if err != nil {
 		s.t.Fatal(err)

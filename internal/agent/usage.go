@@ -42,7 +42,7 @@ type ContainerUsage struct {
 // ErrNotRunning: nothing of the task runs, so it uses nothing.
 var ErrNotRunning = errors.New("nothing of it runs")
 
-// statist is an Engine that counts what containers use.
+// statist is Podman that counts what containers use.
 type statist interface {
 	Stats(ctx context.Context, names ...string) (map[string]libpod.Stats, error)
 }

@@ -18,7 +18,7 @@ import (
 
 // counting is an engine of which only statistics are asked.
 type counting struct {
-	Engine
+	Podman
 	stats map[string]libpod.Stats
 	err   error
 }
@@ -30,7 +30,7 @@ func (c counting) Stats(context.Context, ...string) (map[string]libpod.Stats, er
 func (counting) Close() error { return nil }
 
 // silent is one that has none.
-type silent struct{ Engine }
+type silent struct{ Podman }
 
 func (silent) Close() error { return nil }
 
@@ -47,9 +47,9 @@ func running() lifecycle.State {
 	return s
 }
 
-func hostWith(t *testing.T, e Engine) *Host {
+func hostWith(t *testing.T, e Podman) *Host {
 	t.Helper()
-	h, err := Open(Config{StateDir: t.TempDir(), RuntimeDir: t.TempDir(), Getenv: func(string) string { return "" }, Dial: func(context.Context) (Engine, error) { return e, nil }})
+	h, err := Open(Config{StateDir: t.TempDir(), RuntimeDir: t.TempDir(), Getenv: func(string) string { return "" }, Dial: func(context.Context) (Podman, error) { return e, nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

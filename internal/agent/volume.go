@@ -24,7 +24,7 @@ func volumeName(s lifecycle.State, i int) string {
 }
 
 // ensureVolumes makes what the task's volumes need. It reports all that fails.
-func ensureVolumes(ctx context.Context, podman Engine, s lifecycle.State) error {
+func ensureVolumes(ctx context.Context, podman Podman, s lifecycle.State) error {
 	var errs []error
 	for i, v := range s.Task.Volumes {
 		if err := ensureVolume(ctx, podman, s, i); err != nil {
@@ -34,7 +34,7 @@ func ensureVolumes(ctx context.Context, podman Engine, s lifecycle.State) error 
 	return errors.Join(errs...)
 }
 
-func ensureVolume(ctx context.Context, podman Engine, s lifecycle.State, i int) error {
+func ensureVolume(ctx context.Context, podman Podman, s lifecycle.State, i int) error {
 	v, name := s.Task.Volumes[i], volumeName(s, i)
 	switch v.Kind {
 	case taskdef.VolumeBind:
@@ -75,7 +75,7 @@ func ensureHostPath(path string) error {
 }
 
 // removeVolumes removes the task's own.
-func removeVolumes(ctx context.Context, podman Engine, s lifecycle.State) error {
+func removeVolumes(ctx context.Context, podman Podman, s lifecycle.State) error {
 	for _, v := range s.Task.Volumes {
 		if v.Kind == taskdef.VolumeTask {
 			return podman.RemoveVolumes(ctx, s.ID)

@@ -201,7 +201,7 @@ func (w *world) open() *agent.Host {
 	h, err := agent.Open(agent.Config{
 		StateDir: w.dir, RuntimeDir: w.dir,
 		Getenv:   w.getenv,
-		Dial:     func(context.Context) (agent.Engine, error) { return w.fake, nil },
+		Dial:     func(context.Context) (agent.Podman, error) { return w.fake, nil },
 		Registry: simRegistry{w.fake.Registry(), w},
 		FS:       w.disk,
 	})

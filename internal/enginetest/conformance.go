@@ -17,7 +17,7 @@ import (
 // Subject is an engine to be held to the rules, and what a test does behind its
 // back.
 type Subject struct {
-	agent.Engine
+	agent.Podman
 	Control
 	// Real: what takes time takes time, and other programs run on the machine.
 	Real bool

@@ -56,7 +56,7 @@ type Fake struct {
 	downUntil  time.Time
 }
 
-var _ agent.Engine = (*Fake)(nil)
+var _ agent.Podman = (*Fake)(nil)
 
 // New returns a Podman that has nothing.
 func New(c Clock) *Fake {

@@ -20,7 +20,7 @@ func TestConformance(t *testing.T) {
 	enginetest.Conformance(t, func(t *testing.T, check func(*testing.T, enginetest.Subject)) {
 		synctest.Test(t, func(t *testing.T) {
 			f := enginetest.New(enginetest.Wall{})
-			check(t, enginetest.Subject{Engine: f, Control: control{f, new(atomic.Int64)}})
+			check(t, enginetest.Subject{Podman: f, Control: control{f, new(atomic.Int64)}})
 		})
 	})
 }

@@ -36,7 +36,7 @@ func TestRealConformance(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = c.Close() })
-		check(t, enginetest.Subject{Engine: c, Control: podman{}, Real: true})
+		check(t, enginetest.Subject{Podman: c, Control: podman{}, Real: true})
 	})
 }
 

@@ -32,11 +32,11 @@ func (w *World) ask(e lifecycle.Effect) {
 		f.id, f.kind, f.begun = e.ID, lifecycle.Admit, e.Begun
 	case lifecycle.ReleaseTask:
 		f.id, f.kind = e.ID, lifecycle.Release
-	case lifecycle.PrepareSandbox:
+	case lifecycle.RunSandbox:
 		f.id, f.kind = e.ID, lifecycle.Prepare
 	case lifecycle.InspectSandbox:
 		f.id, f.kind = e.ID, lifecycle.Inspect
-	case lifecycle.HaltSandbox:
+	case lifecycle.StopSandbox:
 		f.id, f.kind = e.ID, lifecycle.Halt
 	case lifecycle.RemoveSandbox:
 		f.id, f.kind = e.ID, lifecycle.Remove
@@ -52,7 +52,7 @@ func (w *World) ask(e lifecycle.Effect) {
 		f.id, f.kind, f.slot, f.gentle = e.ID, lifecycle.Stop, e.Index, e.Grace > 0
 	case lifecycle.InspectContainer:
 		f.id, f.kind, f.slot = e.ID, lifecycle.Inspect, e.Index
-	case lifecycle.ProbeContainer:
+	case lifecycle.CheckHealth:
 		f.id, f.kind, f.slot = e.ID, lifecycle.Probe, e.Index
 	case lifecycle.CancelOp:
 		w.cancel(e.ID)

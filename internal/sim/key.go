@@ -13,13 +13,13 @@ func (w *World) key(b []byte) []byte {
 	k := keyer{b: b, now: w.now}
 	s, l := &w.state, &w.left
 	k.ints(l.Faults, l.Splits, l.Lates, l.Exits, l.Vanishes, l.Alarms, l.Requests, l.Crashes, l.Reboots, l.Clocks, l.Queues, l.Meddles)
-	k.ints(int(s.Goal), int(s.Sandbox.Phase), int(s.Reported), int(w.pod), int(s.Sandbox.Share), int(w.share), s.Sandbox.Retry.Attempts)
+	k.ints(int(s.Goal), int(s.Sandbox.Phase), int(s.Reported), int(w.pod), int(s.Sandbox.Reservation), int(w.share), s.Sandbox.Retry.Attempts)
 	wake := w.wake()
 	k.bools(s.Force, s.Sandbox.Dirty, s.Sandbox.Stale, s.Sandbox.Queue != "", !wake.IsZero() && !wake.After(w.now))
 	if s.Goal == lifecycle.Gone {
 		k.ints(s.Sandbox.Retry.Persist) // bounds the removal
 	}
-	run := s.Sandbox.Run
+	run := s.Sandbox.InfraStartedAt
 	k.bools(s.Sandbox.Lost, run.IsZero(), run.Equal(epoch.Add(w.podStarted)), w.podKilled, w.podRuns > 0)
 	k.op(&s.Sandbox.Op)
 	k.pause(s.Sandbox.Retry.NotUntil)
@@ -47,8 +47,8 @@ func (w *World) containerKey(k *keyer, i int) {
 	c, def, t := &w.state.Containers[i], &w.state.Task.Containers[i], &w.truth[i]
 	k.bools(c.Resolved, c.Pulled, c.Stale, c.Ended, c.HasExit, c.StartedAt.IsZero(), t.healthy, t.vanished)
 	k.bools(c.Digest == "", lostImage(c), t.paused, c.Paused, c.Abandoned, epoch.Add(t.started).Equal(c.StartedAt))
-	k.bools(t.podRun == w.podRuns, c.StartedAt.Before(w.state.Sandbox.Run))
-	k.ints(int(c.Presence), c.ExitCode, int(c.Doubt.Kind), int(c.Doubt.Failure.Class), c.Retry.Attempts)
+	k.bools(t.podRun == w.podRuns, c.StartedAt.Before(w.state.Sandbox.InfraStartedAt))
+	k.ints(int(c.Presence), c.ExitCode, int(c.Unconfirmed.Kind), int(c.Unconfirmed.Failure.Class), c.Retry.Attempts)
 	k.ints(int(t.presence), t.code, t.runs)
 	k.op(&c.Op)
 	k.pause(c.Retry.NotUntil)

@@ -236,7 +236,7 @@ func (w *World) makeOfFlight(m move) {
 	case unhealthy:
 		w.answer(m.slot, lifecycle.Failure{}, lifecycle.Result{Probe: lifecycle.ProbeResult{ExitCode: 1}})
 	case queued:
-		w.share = lifecycle.ShareAsked
+		w.share = lifecycle.ReservationRequested
 		w.answer(m.slot, lifecycle.Failure{}, lifecycle.Result{Queue: "room"})
 	}
 }

@@ -56,7 +56,7 @@ func (w *World) flightMoves(out []move, f *flight) []move {
 	if f.canceled {
 		add(actsGivenUp, 0)
 	}
-	if f.kind == lifecycle.Admit && !f.begun && w.share != lifecycle.ShareHeld && w.left.Queues > 0 {
+	if f.kind == lifecycle.Admit && !f.begun && w.share != lifecycle.ReservationGranted && w.left.Queues > 0 {
 		add(queued, 0)
 	}
 	if w.left.Splits > 0 {
@@ -147,7 +147,7 @@ func (w *World) wake() time.Time { return w.state.Wake(w.stepped) }
 // hintDue: the driver watches what the state says runs, and tells when it does not.
 func (w *World) hintDue(i int) bool {
 	if i == sandbox {
-		run := w.state.Sandbox.Run
+		run := w.state.Sandbox.InfraStartedAt
 		return w.state.WatchesInfra() && (w.pod != lifecycle.SandboxReady || !run.IsZero() && !run.Equal(epoch.Add(w.podStarted)))
 	}
 	c := &w.state.Containers[i]

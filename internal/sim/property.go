@@ -195,7 +195,7 @@ func (w *World) checkFlights() {
 	if s.Settled() && len(w.flights) > 0 {
 		w.broken(SettledRests, "%d operations are", len(w.flights))
 	}
-	if s.Settled() && w.share != lifecycle.ShareNone {
+	if s.Settled() && w.share != lifecycle.ReservationNone {
 		w.broken(ShareBack, "it is %s", w.share)
 	}
 	for _, f := range w.flights {
@@ -295,7 +295,7 @@ func (w *World) checkAsked(f flight, e lifecycle.Effect) {
 		w.broken(OneOperation, "%s of %s while a %s is in flight", f.kind, w.name(f.slot), g.kind)
 	}
 	making := f.kind == lifecycle.Pull || f.kind == lifecycle.Create || f.kind == lifecycle.Start || f.kind == lifecycle.Prepare
-	if making && w.share != lifecycle.ShareHeld && !s.Need().IsZero() {
+	if making && w.share != lifecycle.ReservationGranted && !s.Need().IsZero() {
 		w.broken(ShareFirst, "%s of %s without", f.kind, w.name(f.slot))
 	}
 	if f.kind == lifecycle.Release && s.Status() != lifecycle.StatusStopped {

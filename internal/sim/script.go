@@ -317,11 +317,11 @@ func (w *World) effectWords(before lifecycle.State, e lifecycle.Effect) string {
 		return "admit"
 	case lifecycle.ReleaseTask:
 		return "release"
-	case lifecycle.PrepareSandbox:
+	case lifecycle.RunSandbox:
 		return "prepare"
 	case lifecycle.InspectSandbox:
 		return "inspect the infra container"
-	case lifecycle.HaltSandbox:
+	case lifecycle.StopSandbox:
 		return "halt"
 	case lifecycle.RemoveSandbox:
 		return "remove"
@@ -340,7 +340,7 @@ func (w *World) effectWords(before lifecycle.State, e lifecycle.Effect) string {
 		return fmt.Sprintf("stop %s, grace %s", w.name(e.Index), e.Grace)
 	case lifecycle.InspectContainer:
 		return "inspect " + w.name(e.Index)
-	case lifecycle.ProbeContainer:
+	case lifecycle.CheckHealth:
 		return "probe " + w.name(e.Index)
 	}
 	return fmt.Sprintf("%T %+v", e, e)

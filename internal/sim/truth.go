@@ -68,9 +68,9 @@ func (w *World) performSandbox(k lifecycle.Kind) {
 			w.startPod()
 		}
 	case lifecycle.Admit:
-		w.share = lifecycle.ShareHeld
+		w.share = lifecycle.ReservationGranted
 	case lifecycle.Release:
-		w.share = lifecycle.ShareNone
+		w.share = lifecycle.ReservationNone
 	case lifecycle.Halt:
 		if w.pod == lifecycle.SandboxReady {
 			w.pod = lifecycle.SandboxStopped

@@ -41,7 +41,7 @@ type World struct {
 	podStarted time.Duration
 	podKilled  bool
 	// share is what the task really has of the host: none, asked for or held.
-	share   lifecycle.Share
+	share   lifecycle.Reservation
 	flights []flight
 	// late holds answers that may be delivered once more.
 	late []*lifecycle.OpFinished // shared with other worlds

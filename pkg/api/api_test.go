@@ -430,7 +430,7 @@ func TestKeysAreStable(t *testing.T) {
 	db := &s.Containers[0]
 	db.Resolved, db.Digest, db.Pulled, db.ImageID, db.Source = true, "sha256:1", true, "img", "registry"
 	db.Presence, db.ID, db.StartedAt, db.FinishedAt = lifecycle.Running, "ctr", at, at
-	db.Health = lifecycle.Checkup{Status: lifecycle.HealthUnhealthy, Streak: 3, ExitCode: 1, Output: "no"}
+	db.Health = lifecycle.HealthState{Status: lifecycle.HealthUnhealthy, Streak: 3, ExitCode: 1, Output: "no"}
 	db.HasExit = true
 	app := &s.Containers[1]
 	app.Retry = lifecycle.Retry{Attempts: 2, NotUntil: at, Last: "refused"}
@@ -483,7 +483,7 @@ func TestTaskHealthIsTheWorstOfTheEssential(t *testing.T) {
 				def.HealthCheck = &taskdef.HealthCheck{}
 			}
 			s.Task.Containers = append(s.Task.Containers, def)
-			s.Containers = append(s.Containers, lifecycle.Container{Health: lifecycle.Checkup{Status: c.health}})
+			s.Containers = append(s.Containers, lifecycle.Container{Health: lifecycle.HealthState{Status: c.health}})
 		}
 		if got := s.Health(); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)

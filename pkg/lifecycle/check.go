@@ -45,9 +45,9 @@ func (s State) Invariants() error {
 		bad("the sandbox is %s but containers have not ended", s.Sandbox.Phase)
 	}
 	switch b := s.Sandbox; {
-	case b.Queue != "" && (b.Share != ShareAsked || s.Goal != Up):
-		bad("it waits for %s with the goal %s and its share %s", b.Queue, s.Goal, b.Share)
-	case b.Share == ShareWanted && b.Dirty:
+	case b.Queue != "" && (b.Reservation != ReservationRequested || s.Goal != Up):
+		bad("it waits for %s with the goal %s and its share %s", b.Queue, s.Goal, b.Reservation)
+	case b.Reservation == ReservationNeeded && b.Dirty:
 		bad("the sandbox was begun without a share")
 	}
 	for i, t := range s.History {

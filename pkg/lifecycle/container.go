@@ -65,12 +65,12 @@ type Container struct {
 	HasExit  bool `json:"hasExit,omitempty"`
 	ExitCode int  `json:"exitCode,omitempty"`
 
-	Health Checkup `json:"health,omitzero"`
-	Op     Op      `json:"op,omitzero"`
-	Retry  Retry   `json:"retry,omitzero"`
+	Health HealthState `json:"health,omitzero"`
+	Op     Op          `json:"op,omitzero"`
+	Retry  Retry       `json:"retry,omitzero"`
 	// Doubt is the failure of a create or start whose outcome the next
 	// inspection decides.
-	Doubt Doubt `json:"doubt,omitzero"`
+	Unconfirmed Unconfirmed `json:"doubt,omitzero"`
 	// Failures holds everything that went wrong, oldest first; a tolerated one
 	// never hides a later one.
 	Failures []Failure `json:"failures,omitempty"`

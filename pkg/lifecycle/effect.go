@@ -23,14 +23,14 @@ type AdmitTask struct {
 // ReleaseTask gives the share back, or leaves the queue.
 type ReleaseTask struct{ ID OpID }
 
-// PrepareSandbox makes the slice and the pod and starts the infra container.
-type PrepareSandbox struct{ ID OpID }
+// RunSandbox makes the slice and the pod and starts the infra container.
+type RunSandbox struct{ ID OpID }
 
 // InspectSandbox finds out whether the infra container runs, and since when.
 type InspectSandbox struct{ ID OpID }
 
-// HaltSandbox stops the infra container and the slice; containers have ended.
-type HaltSandbox struct{ ID OpID }
+// StopSandbox stops the infra container and the slice; containers have ended.
+type StopSandbox struct{ ID OpID }
 
 // RemoveSandbox removes containers, pod and slice.
 type RemoveSandbox struct{ ID OpID }
@@ -79,9 +79,9 @@ type InspectContainer struct {
 	Index int
 }
 
-// ProbeContainer runs the health check once. The driver must not give up on it
+// CheckHealth runs the health check once. The driver must not give up on it
 // before it has ended or is cancelled: Step counts overruns itself.
-type ProbeContainer struct {
+type CheckHealth struct {
 	ID    OpID
 	Index int
 }
@@ -91,9 +91,9 @@ type CancelOp struct{ ID OpID }
 
 func (e AdmitTask) Op() OpID        { return e.ID }
 func (e ReleaseTask) Op() OpID      { return e.ID }
-func (e PrepareSandbox) Op() OpID   { return e.ID }
+func (e RunSandbox) Op() OpID       { return e.ID }
 func (e InspectSandbox) Op() OpID   { return e.ID }
-func (e HaltSandbox) Op() OpID      { return e.ID }
+func (e StopSandbox) Op() OpID      { return e.ID }
 func (e RemoveSandbox) Op() OpID    { return e.ID }
 func (e ResolveImage) Op() OpID     { return e.ID }
 func (e PullImage) Op() OpID        { return e.ID }
@@ -101,14 +101,14 @@ func (e CreateContainer) Op() OpID  { return e.ID }
 func (e StartContainer) Op() OpID   { return e.ID }
 func (e StopContainer) Op() OpID    { return e.ID }
 func (e InspectContainer) Op() OpID { return e.ID }
-func (e ProbeContainer) Op() OpID   { return e.ID }
+func (e CheckHealth) Op() OpID      { return e.ID }
 func (e CancelOp) Op() OpID         { return e.ID }
 
 func (AdmitTask) effect()        {}
 func (ReleaseTask) effect()      {}
-func (PrepareSandbox) effect()   {}
+func (RunSandbox) effect()       {}
 func (InspectSandbox) effect()   {}
-func (HaltSandbox) effect()      {}
+func (StopSandbox) effect()      {}
 func (RemoveSandbox) effect()    {}
 func (ResolveImage) effect()     {}
 func (PullImage) effect()        {}
@@ -116,5 +116,5 @@ func (CreateContainer) effect()  {}
 func (StartContainer) effect()   {}
 func (StopContainer) effect()    {}
 func (InspectContainer) effect() {}
-func (ProbeContainer) effect()   {}
+func (CheckHealth) effect()      {}
 func (CancelOp) effect()         {}

@@ -51,21 +51,21 @@ var sandboxPhaseNames = [numSandboxPhase]string{"absent", "ready", "stopped", "r
 func (p SandboxPhase) String() string { return name(sandboxPhaseNames[:], int(p)) }
 
 // Share is how a task stands with the host's budget.
-type Share uint8
+type Reservation uint8
 
 // The shares, in the order in which a task passes through them. After its end a
 // task has none again.
 const (
-	ShareNone   Share = iota // nothing is needed, or all has been given back
-	ShareWanted              // to be asked for; nobody knows of it yet
-	ShareAsked               // asked for: waiting, or let in without knowing
-	ShareHeld                // let in
-	numShare
+	ReservationNone      Reservation = iota // nothing is needed, or all has been given back
+	ReservationNeeded                       // to be asked for; nobody knows of it yet
+	ReservationRequested                    // asked for: waiting, or let in without knowing
+	ReservationGranted                      // let in
+	numReservation
 )
 
-var shareNames = [numShare]string{"none", "wanted", "asked", "held"}
+var reservationNames = [numReservation]string{"none", "wanted", "asked", "held"}
 
-func (h Share) String() string { return name(shareNames[:], int(h)) }
+func (h Reservation) String() string { return name(reservationNames[:], int(h)) }
 
 // Health is the result of a container's health check.
 type Health uint8
@@ -199,7 +199,7 @@ func untext[T ~uint8](names []string, b []byte, v *T) error {
 func (g Goal) MarshalText() ([]byte, error)            { return text(goalNames[:], g) }
 func (p Presence) MarshalText() ([]byte, error)        { return text(presenceNames[:], p) }
 func (p SandboxPhase) MarshalText() ([]byte, error)    { return text(sandboxPhaseNames[:], p) }
-func (h Share) MarshalText() ([]byte, error)           { return text(shareNames[:], h) }
+func (h Reservation) MarshalText() ([]byte, error)     { return text(reservationNames[:], h) }
 func (h Health) MarshalText() ([]byte, error)          { return text(healthNames[:], h) }
 func (s Status) MarshalText() ([]byte, error)          { return text(statusNames[:], s) }
 func (c Class) MarshalText() ([]byte, error)           { return text(classNames[:], c) }
@@ -208,7 +208,7 @@ func (b PullBehavior) MarshalText() ([]byte, error)    { return text(pullBehavio
 func (g *Goal) UnmarshalText(b []byte) error           { return untext(goalNames[:], b, g) }
 func (p *Presence) UnmarshalText(b []byte) error       { return untext(presenceNames[:], b, p) }
 func (p *SandboxPhase) UnmarshalText(b []byte) error   { return untext(sandboxPhaseNames[:], b, p) }
-func (h *Share) UnmarshalText(b []byte) error          { return untext(shareNames[:], b, h) }
+func (h *Reservation) UnmarshalText(b []byte) error    { return untext(reservationNames[:], b, h) }
 func (h *Health) UnmarshalText(b []byte) error         { return untext(healthNames[:], b, h) }
 func (s *Status) UnmarshalText(b []byte) error         { return untext(statusNames[:], b, s) }
 func (c *Class) UnmarshalText(b []byte) error          { return untext(classNames[:], b, c) }

@@ -48,7 +48,7 @@ func TestEnumsKeepTheirNames(t *testing.T) {
 	checkEnum(t, numGoal)
 	checkEnum(t, numPresence)
 	checkEnum(t, numSandboxPhase)
-	checkEnum(t, numShare)
+	checkEnum(t, numReservation)
 	checkEnum(t, numHealth)
 	checkEnum(t, numStatus)
 	checkEnum(t, numClass)

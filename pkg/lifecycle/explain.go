@@ -302,7 +302,7 @@ func (s State) explainHealth(i int) (r Reason, found bool) {
 }
 
 // explain continues a sentence about a container that runs.
-func (h Checkup) explain() string {
+func (h HealthState) explain() string {
 	last := ""
 	if h.ExitCode != 0 {
 		last = strings.TrimSpace(fmt.Sprintf("; the last check gave exit code %d %s", h.ExitCode, h.Output))

@@ -39,8 +39,8 @@ func (s *State) fold(at time.Time, ev Event) {
 func (s *State) foldRestarted() {
 	*s = s.Durable()
 	s.Sandbox.Stale = s.Sandbox.Dirty
-	if s.Sandbox.Share == ShareHeld {
-		s.Sandbox.Share = ShareAsked
+	if s.Sandbox.Reservation == ReservationGranted {
+		s.Sandbox.Reservation = ReservationRequested
 	}
 	for i := range s.Containers {
 		s.Containers[i].Stale = s.Sandbox.Dirty && !s.Containers[i].Ended
@@ -66,10 +66,10 @@ func (s *State) foldHint(i int) {
 func (s *State) foldLimits(q Quota) {
 	before, b := s.Need(), &s.Sandbox
 	s.Options.Quota = q
-	if s.Goal != Up || b.Share == ShareWanted || s.Need().Equal(before) {
+	if s.Goal != Up || b.Reservation == ReservationNeeded || s.Need().Equal(before) {
 		return
 	}
-	b.Share = ShareAsked
+	b.Reservation = ReservationRequested
 	b.Retry.NotUntil = time.Time{}
 	if b.Op.Kind == Admit {
 		b.Op.Canceled = true // its answer is about the need of before
@@ -170,7 +170,7 @@ func (s *State) foldContainer(at time.Time, i int, op Op, ev OpFinished) {
 			c.fail(f)
 		}
 		// Podman has said yes; what it shows decides, as after a failure.
-		c.Doubt = Doubt{Kind: Start, Failure: Failure{Class: Temporary, At: at, Message: "it does not run after the start"}.named(Start)}
+		c.Unconfirmed = Unconfirmed{Kind: Start, Failure: Failure{Class: Temporary, At: at, Message: "it does not run after the start"}.named(Start)}
 		s.observe(at, i, ev.Result.Seen)
 		s.judge(at, i)
 	case Stop:
@@ -197,7 +197,7 @@ func (s *State) foldContainerFailure(at time.Time, i int, op Op, f Failure) {
 		s.foldImageFailure(at, i, op, f)
 	case Create, Start:
 		c.Stale = true
-		c.Doubt = Doubt{Kind: op.Kind, Failure: f}
+		c.Unconfirmed = Unconfirmed{Kind: op.Kind, Failure: f}
 	default: // Stop, Inspect: never given up, but in the end left to a removal
 		c.Stale = true
 		if f.Class != Canceled {
@@ -321,8 +321,8 @@ func (c *Container) vanished() string {
 // what became of it.
 func (s *State) judge(at time.Time, i int) {
 	c := &s.Containers[i]
-	d := c.Doubt
-	c.Doubt = Doubt{}
+	d := c.Unconfirmed
+	c.Unconfirmed = Unconfirmed{}
 	worked := d.Kind == Create && c.Presence >= Created || d.Kind == Start && c.Presence >= Running && !c.awaitsRestart()
 	if d.Kind == Idle || worked || c.Ended || d.Failure.Class == Canceled {
 		return
@@ -360,6 +360,6 @@ func (c *Container) fail(f Failure) {
 // end marks the container as stopped for good.
 func (c *Container) end(at time.Time) {
 	c.Ended, c.EndedAt = true, at
-	c.Stale, c.Paused, c.Abandoned, c.Retry, c.Doubt = false, false, false, Retry{}, Doubt{}
+	c.Stale, c.Paused, c.Abandoned, c.Retry, c.Unconfirmed = false, false, false, Retry{}, Unconfirmed{}
 	c.TurnAt, c.RestartAt = time.Time{}, time.Time{}
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// Checkup is the running account of a container's health check.
-type Checkup struct {
+// HealthState is the running account of a container's health check.
+type HealthState struct {
 	Status Health `json:"status"`
 	// Since is when the container was seen to have started; grace periods count from it.
 	Since time.Time `json:"since,omitzero"`
@@ -28,12 +28,12 @@ type Checkup struct {
 // dependants need not wait out an interval of 30 s.
 const earlyProbe = 100 * time.Millisecond
 
-func (s *State) firstCheckup(at time.Time, i int) Checkup {
+func (s *State) firstHealthState(at time.Time, i int) HealthState {
 	reported := s.Containers[i].Health.Reported
 	if s.Task.Containers[i].HealthCheck == nil {
-		return Checkup{}
+		return HealthState{}
 	}
-	return Checkup{Since: at, Next: at.Add(earlyProbe), Reported: reported}
+	return HealthState{Since: at, Next: at.Add(earlyProbe), Reported: reported}
 }
 
 // foldProbe takes over the answer to a probe. One that overran has counted as

@@ -159,7 +159,7 @@ func TestTaskHealthIsTheWorstOfItsEssentialContainers(t *testing.T) {
 				checked(&c)
 			}
 			s.Task.Containers = append(s.Task.Containers, c)
-			s.Containers = append(s.Containers, Container{Health: Checkup{Status: h}})
+			s.Containers = append(s.Containers, Container{Health: HealthState{Status: h}})
 		}
 		if got := s.Health(); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)

@@ -48,10 +48,10 @@ func (s *State) doubtsInfra() bool {
 func (s *State) foldInfra(seen Observed) {
 	b := &s.Sandbox
 	runs := seen.Presence == Running
-	same := runs && (b.Run.IsZero() || seen.StartedAt.IsZero() || seen.StartedAt.Equal(b.Run))
-	b.Run = time.Time{}
+	same := runs && (b.InfraStartedAt.IsZero() || seen.StartedAt.IsZero() || seen.StartedAt.Equal(b.InfraStartedAt))
+	b.InfraStartedAt = time.Time{}
 	if runs {
-		b.Run = seen.StartedAt
+		b.InfraStartedAt = seen.StartedAt
 	}
 	b.Stale = !runs
 	if same || s.Goal != Up || !s.anyRuns() || !s.podHasNetwork() {
@@ -75,7 +75,7 @@ func (s *State) settleInfra(at time.Time) (changed bool) {
 	b.Lost = false
 	for i := range s.Containers {
 		c := &s.Containers[i]
-		if s.Goal == Up && c.Presence == Running && (b.Run.IsZero() || c.StartedAt.Before(b.Run)) {
+		if s.Goal == Up && c.Presence == Running && (b.InfraStartedAt.IsZero() || c.StartedAt.Before(b.InfraStartedAt)) {
 			s.lowerGoal(at, Down, StopReason{Code: StopInfrastructureHealth, Reason: infraLost})
 		}
 	}

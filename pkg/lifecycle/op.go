@@ -28,7 +28,7 @@ type Op struct {
 func (o Op) Busy() bool { return o.ID != 0 }
 
 // Doubt is a failed call whose effect is not known yet.
-type Doubt struct {
+type Unconfirmed struct {
 	Kind    Kind    `json:"kind,omitempty"`
 	Failure Failure `json:"failure,omitzero"`
 }

@@ -46,9 +46,9 @@ func (s State) StoppedAt() time.Time {
 func (s State) Settled() bool {
 	switch s.Goal {
 	case Down:
-		return s.allEnded() && s.Sandbox.Phase == SandboxStopped && s.Sandbox.Share == ShareNone
+		return s.allEnded() && s.Sandbox.Phase == SandboxStopped && s.Sandbox.Reservation == ReservationNone
 	case Gone:
-		return s.Sandbox.Phase == SandboxRemoved && s.Sandbox.Share == ShareNone
+		return s.Sandbox.Phase == SandboxRemoved && s.Sandbox.Reservation == ReservationNone
 	default:
 		return false
 	}

@@ -49,7 +49,7 @@ func (s *State) planUp(at time.Time, i int) Effect {
 		if def.HealthCheck != nil && !at.Before(c.Health.Next) {
 			id := s.begin(at, &c.Op, Probe)
 			c.Op.Overdue = at.Add(def.HealthCheck.Timeout)
-			return ProbeContainer{ID: id, Index: i}
+			return CheckHealth{ID: id, Index: i}
 		}
 	case c.awaitsRestart():
 		if !at.Before(c.RestartAt) && sandbox {

@@ -22,7 +22,7 @@ func TestQueuedTaskAsksAgainUnpromptedAndWhenTheQueueMoves(t *testing.T) {
 	waits()
 	d.do(QueueMoved{})
 	d.answer(Admit, -1, Failure{}, Result{Admitted: true})
-	if d.s.Queued() || d.s.Sandbox.Queue != "" || d.s.Sandbox.Share != ShareHeld {
+	if d.s.Queued() || d.s.Sandbox.Queue != "" || d.s.Sandbox.Reservation != ReservationGranted {
 		t.Errorf("let in, it is %+v", d.s.Sandbox)
 	}
 	d.do(QueueMoved{})
@@ -48,8 +48,8 @@ func TestOtherLimitsAreAskedForAsAnotherShare(t *testing.T) {
 	more := Quota{CPU: d.s.Task.CPU + 2}
 	d.do(LimitsRequested{Quota: more}) // while it asks
 	d.answer(Admit, -1, Failure{}, Result{Admitted: true})
-	if got := d.op(-1).Kind; got != Admit || d.s.Sandbox.Share != ShareAsked {
-		t.Fatalf("after an answer about another need: %s, share %v", got, d.s.Sandbox.Share)
+	if got := d.op(-1).Kind; got != Admit || d.s.Sandbox.Reservation != ReservationRequested {
+		t.Fatalf("after an answer about another need: %s, share %v", got, d.s.Sandbox.Reservation)
 	}
 	d.answer(Admit, -1, Failure{}, Result{Queue: "room"})
 	d.do(LimitsRequested{Quota: Quota{}}) // in the queue: it asks at once
@@ -65,7 +65,7 @@ func TestOtherLimitsAreAskedForAsAnotherShare(t *testing.T) {
 		t.Errorf("asked for %+v, need %+v", d.asked, d.s.Need())
 	}
 	d.answer(Admit, -1, Failure{}, Result{Admitted: true})
-	if d.s.Sandbox.Share != ShareHeld {
-		t.Errorf("share %v", d.s.Sandbox.Share)
+	if d.s.Sandbox.Reservation != ReservationGranted {
+		t.Errorf("share %v", d.s.Sandbox.Reservation)
 	}
 }

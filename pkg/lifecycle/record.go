@@ -183,7 +183,7 @@ func (c Container) Fatal() string {
 	return ""
 }
 
-func (h Checkup) reason() string {
+func (h HealthState) reason() string {
 	if h.Status != HealthUnhealthy {
 		return ""
 	}

@@ -61,8 +61,8 @@ func (s *State) beginRun(at time.Time, i int, started time.Time) {
 	c := &s.Containers[i]
 	c.StartedAt, c.FinishedAt, c.HasExit, c.ExitCode = started, time.Time{}, false, 0
 	c.TurnAt, c.RestartAt, c.NotRestarted = time.Time{}, time.Time{}, ""
-	c.Retry, c.Doubt = Retry{}, Doubt{}
-	c.Health = s.firstCheckup(at, i)
+	c.Retry, c.Unconfirmed = Retry{}, Unconfirmed{}
+	c.Health = s.firstHealthState(at, i)
 }
 
 // endRun notes that the container has exited, and decides whether that was the end.
@@ -92,7 +92,7 @@ func (s *State) endRun(at time.Time, i int, seen Observed) {
 		return
 	}
 	c.RestartAt = at.Add(pause)
-	c.Health = Checkup{Reported: c.Health.Reported}
+	c.Health = HealthState{Reported: c.Health.Reported}
 	c.Runs = append(slices.Clip(c.Runs), Run{StartedAt: c.StartedAt, FinishedAt: c.FinishedAt, ExitCode: c.ExitCode, OOMKilled: oom})
 	if n := len(c.Runs); n > keptRuns {
 		c.Runs = slices.Clone(c.Runs[n-keptRuns:])

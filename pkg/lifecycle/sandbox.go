@@ -11,7 +11,7 @@ import (
 type Sandbox struct {
 	// Share is the task's part of what all tasks have to share. Without it nothing is
 	// pulled and no pod is made; digests are looked up meanwhile.
-	Share Share `json:"share,omitempty"`
+	Reservation Reservation `json:"share,omitempty"`
 	// Queue is what the task waits for in the queue, as last heard, in words that
 	// follow "waits for".
 	Queue string       `json:"queue,omitempty"`
@@ -23,7 +23,7 @@ type Sandbox struct {
 	PodID string `json:"podId,omitempty"`
 	// Run is when the infra container started, by Podman's clock; zero if it does not
 	// run, or nobody has looked.
-	Run time.Time `json:"run,omitzero"`
+	InfraStartedAt time.Time `json:"run,omitzero"`
 	// Lost: while containers ran, the infra container was seen not to run, or to have
 	// been started again. What that means for them is being looked into.
 	Lost bool `json:"lost,omitempty"`
@@ -46,12 +46,12 @@ type Sandbox struct {
 // Queued reports whether the task has asked for its share and waits. The driver
 // then watches what tasks share and delivers QueueMoved.
 func (s State) Queued() bool {
-	return s.Goal == Up && s.Sandbox.Share == ShareAsked && s.Sandbox.Queue != ""
+	return s.Goal == Up && s.Sandbox.Reservation == ReservationRequested && s.Sandbox.Queue != ""
 }
 
 // admitted reports whether the task may take what it needs.
 func (s *State) admitted() bool {
-	return s.Sandbox.Share == ShareNone || s.Sandbox.Share == ShareHeld
+	return s.Sandbox.Reservation == ReservationNone || s.Sandbox.Reservation == ReservationGranted
 }
 
 func (s *State) foldSandbox(at time.Time, op Op, ev OpFinished) {
@@ -83,7 +83,7 @@ func (s *State) foldSandbox(at time.Time, op Op, ev OpFinished) {
 			s.foldVerdict(at, ev.Result)
 		}
 	case Release:
-		b.Share = ShareNone
+		b.Reservation = ReservationNone
 	default:
 		panic("lifecycle: sandbox finished a " + op.Kind.String())
 	}
@@ -129,7 +129,7 @@ const queuePace = 2 * time.Second
 func (s *State) foldVerdict(at time.Time, r Result) {
 	b := &s.Sandbox
 	if r.Admitted {
-		b.Share, b.Queue = ShareHeld, ""
+		b.Reservation, b.Queue = ReservationGranted, ""
 		return
 	}
 	if s.Goal == Up {
@@ -141,8 +141,8 @@ func (s *State) foldVerdict(at time.Time, r Result) {
 // settleSandbox skips the take-down of a sandbox that was never begun, and gives up
 // a share that was never asked for.
 func (s *State) settleSandbox() (changed bool) {
-	if s.Goal != Up && s.Sandbox.Share == ShareWanted {
-		s.Sandbox.Share, changed = ShareNone, true
+	if s.Goal != Up && s.Sandbox.Reservation == ReservationNeeded {
+		s.Sandbox.Reservation, changed = ReservationNone, true
 	}
 	if s.Goal == Up || s.Sandbox.Dirty || !s.allEnded() {
 		return changed
@@ -167,12 +167,12 @@ func (s *State) planSandbox(at time.Time) Effect {
 	case at.Before(b.Retry.NotUntil):
 	case s.Goal == Up:
 		if !s.admitted() {
-			b.Share = ShareAsked
+			b.Reservation = ReservationRequested
 			return AdmitTask{ID: s.begin(at, &b.Op, Admit), Begun: b.Dirty}
 		}
 		if s.wantsSandbox() {
 			b.Dirty = true
-			return PrepareSandbox{ID: s.begin(at, &b.Op, Prepare)}
+			return RunSandbox{ID: s.begin(at, &b.Op, Prepare)}
 		}
 		if s.doubtsInfra() {
 			return InspectSandbox{ID: s.begin(at, &b.Op, Inspect)}
@@ -181,8 +181,8 @@ func (s *State) planSandbox(at time.Time) Effect {
 	case s.Goal == Gone && b.Phase != SandboxRemoved:
 		return RemoveSandbox{ID: s.begin(at, &b.Op, Remove)}
 	case s.Goal == Down && b.Phase < SandboxStopped:
-		return HaltSandbox{ID: s.begin(at, &b.Op, Halt)}
-	case b.Share != ShareNone:
+		return StopSandbox{ID: s.begin(at, &b.Op, Halt)}
+	case b.Reservation != ReservationNone:
 		return ReleaseTask{ID: s.begin(at, &b.Op, Release)}
 	}
 	return nil

@@ -43,7 +43,7 @@ type State struct {
 func New(id, name string, t taskdef.Task, o Options, at time.Time) State {
 	s := State{ID: id, Name: name, Task: t, Options: o, CreatedAt: at, NextOp: 1, Containers: make([]Container, len(t.Containers))}
 	if !s.Need().IsZero() {
-		s.Sandbox.Share = ShareWanted
+		s.Sandbox.Reservation = ReservationNeeded
 	}
 	for i, c := range t.Containers {
 		if _, digest, ok := strings.Cut(c.Image, "@"); ok {
@@ -62,7 +62,7 @@ func (s State) Durable() State {
 	s.Sandbox.Op, s.Sandbox.Retry, s.Sandbox.Stale, s.Sandbox.Queue = Op{}, Retry{}, false, ""
 	for i := range s.Containers {
 		c := &s.Containers[i]
-		c.Op, c.Retry, c.Doubt, c.Stale = Op{}, Retry{}, Doubt{}, false
+		c.Op, c.Retry, c.Unconfirmed, c.Stale = Op{}, Retry{}, Unconfirmed{}, false
 		c.Abandoned = false // what was seen paused stays, for those who read records
 		c.TurnAt, c.Health.Next = time.Time{}, time.Time{}
 	}

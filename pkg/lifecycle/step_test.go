@@ -326,9 +326,9 @@ func success(e Effect, last int) OpFinished {
 		return OpFinished{ID: e.ID, Result: Result{Admitted: true}}
 	case ReleaseTask:
 		return OpFinished{ID: e.ID}
-	case PrepareSandbox:
+	case RunSandbox:
 		return OpFinished{ID: e.ID}
-	case HaltSandbox:
+	case StopSandbox:
 		return OpFinished{ID: e.ID}
 	case ResolveImage:
 		return OpFinished{ID: e.ID, Result: Result{Digest: "sha256:d"}}
