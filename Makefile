@@ -41,7 +41,7 @@ fuzz: ## every fuzz target for FUZZTIME (20s)
 mutants: ## sabotages of the core, each of which the tests must catch
 	hack/test mutants
 
-nightly: ## what takes too long for every day; its results go to docs/nightly.md
+nightly: ## what takes too long for every day; its results go to docs/dev/nightly.md
 	hack/nightly
 
 bench: ## benchmarks

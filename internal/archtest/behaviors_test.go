@@ -10,22 +10,22 @@ import (
 	"testing"
 )
 
-// behaviours are the lists of what others prove, and how many rows each has.
-var behaviours = map[string]int{"ecs-behaviours.md": 63, "other-behaviours.md": 16}
+// behaviors are the lists of what others prove, and how many rows each has.
+var behaviors = map[string]int{"ecs-behaviors.md": 63, "other-behaviors.md": 16}
 
 var (
 	namedTests  = regexp.MustCompile("((?:pkg|internal|test|cmd)/[a-z0-9/]+) (`Test\\w+`(?:, `Test\\w+`)*)")
 	ruleOfTable = regexp.MustCompile(`^\|[-|]+\|$`)
 )
 
-// TestBehavioursNameTestsThatExist keeps the lists of others' behaviours honest: a
+// TestBehaviorsNameTestsThatExist keeps the lists of others' behaviors honest: a
 // test that is renamed or removed must not stay there as the proof, and a row without
 // one says why it is not here.
-func TestBehavioursNameTestsThatExist(t *testing.T) {
+func TestBehaviorsNameTestsThatExist(t *testing.T) {
 	t.Parallel()
 	exists := testsByDirectory(t)
-	for name, want := range behaviours {
-		doc, err := os.ReadFile(filepath.Join(root(t), "docs", name))
+	for name, want := range behaviors {
+		doc, err := os.ReadFile(filepath.Join(root(t), "docs", "dev", name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +41,7 @@ func TestBehavioursNameTestsThatExist(t *testing.T) {
 			}
 		}
 		if rows != want {
-			t.Errorf("docs/%s has %d behaviours, want %d", name, rows, want)
+			t.Errorf("docs/dev/%s has %d behaviors, want %d", name, rows, want)
 		}
 	}
 }
@@ -54,15 +54,15 @@ func checkRow(t *testing.T, doc, row string, exists map[string]bool) {
 		for _, name := range strings.Split(place[2], ", ") {
 			named++
 			if name = strings.Trim(name, "`"); !exists[place[1]+" "+name] {
-				t.Errorf("docs/%s names %s of %s, which does not exist", doc, name, place[1])
+				t.Errorf("docs/dev/%s names %s of %s, which does not exist", doc, name, place[1])
 			}
 		}
 	}
 	if all := strings.Count(row, "`Test"); named != all {
-		t.Errorf("docs/%s: %d of %d tests are named behind their directory: %s", doc, named, all, row)
+		t.Errorf("docs/dev/%s: %d of %d tests are named behind their directory: %s", doc, named, all, row)
 	}
 	if named == 0 && !strings.Contains(row, "| not here: ") {
-		t.Errorf("docs/%s: no test, and no reason why not: %s", doc, row)
+		t.Errorf("docs/dev/%s: no test, and no reason why not: %s", doc, row)
 	}
 }
 
