@@ -17,6 +17,7 @@ import (
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/netns"
+	"github.com/podtask/podtask/pkg/ports"
 	"github.com/podtask/podtask/pkg/state"
 )
 
@@ -325,7 +326,7 @@ func (h *Host) portIsTaken() func(protocol, ip string, port uint16) bool {
 	l, err := h.readLedger()
 	return func(protocol, ip string, port uint16) bool {
 		if err == nil {
-			if _, ours := l.Queue.Holder(admission.Port{Number: port, Protocol: protocol, HostIP: ip}); ours {
+			if _, ours := l.Queue.Holder(ports.HostPort{Number: port, Protocol: protocol, HostIP: ip}); ours {
 				return false
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/netns"
+	"github.com/podtask/podtask/pkg/ports"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -35,13 +36,13 @@ func (h *Host) portHolder(id, protocol string, port uint16) string {
 }
 
 // nameHolders adds to the problems with host ports who has them.
-func (h *Host) nameHolders(err error, ports []netns.Port) error {
-	var plan *netns.PlanError
+func (h *Host) nameHolders(err error, mappings []ports.Mapping) error {
+	var plan *ports.PlanError
 	if !errors.As(err, &plan) {
 		return err
 	}
 	for i, problem := range plan.Problems {
-		p := ports[problem.Index]
+		p := mappings[problem.Index]
 		if holder := h.portHolder("", p.Protocol, p.HostPort); holder != "" {
 			plan.Problems[i].Message += fmt.Sprintf("; %s has it", holder)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/netns"
+	"github.com/podtask/podtask/pkg/ports"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -170,11 +171,11 @@ func (h *Host) unbound(ctx context.Context, podman Podman, s lifecycle.State, e 
 	if !errors.Is(err, libpod.PortInUse) {
 		return err
 	}
-	wanted := containerPorts(s.Task.Containers[e.Index])
+	wanted := ports.OfContainer(s.Task.Containers[e.Index])
 	if e.Restart > 0 {
 		return &passingError{err}
 	}
-	if slices.ContainsFunc(wanted, func(p netns.Port) bool { return p.HostPort == 0 }) {
+	if slices.ContainsFunc(wanted, func(p ports.Mapping) bool { return p.HostPort == 0 }) {
 		if err := podman.RemoveContainer(ctx, containerName(s, e.Index), s.ID); err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/netns"
+	"github.com/podtask/podtask/pkg/ports"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -40,10 +41,10 @@ func (h *Host) Preflight(ctx context.Context, t taskdef.Task, o lifecycle.Option
 		errs = append(errs, &LimitsError{Controllers: missing, Reason: reason})
 	}
 	errs = append(errs, checkQuota(t, o.Quota))
-	if _, err := netns.MakePlan(wantedPorts(t), netns.Host{
+	if _, err := ports.Plan(ports.OfTask(t), ports.Host{
 		UnprivilegedStart: netns.UnprivilegedStart(), Free: netns.FreePort, Taken: h.portIsTaken(),
 	}); err != nil {
-		errs = append(errs, h.nameHolders(err, wantedPorts(t)))
+		errs = append(errs, h.nameHolders(err, ports.OfTask(t)))
 	}
 	errs = append(errs, checkHost(t))
 	if err == nil {

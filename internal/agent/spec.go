@@ -10,6 +10,7 @@ import (
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/netns"
+	"github.com/podtask/podtask/pkg/ports"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -29,7 +30,7 @@ func podSpec(s lifecycle.State) libpod.PodSpec {
 	if _, joins := s.Task.Joined(); joins {
 		spec.Aliases = slices.Concat(memberNames(s.Task)...)
 	}
-	spec.Ports, spec.Choose = publish(wantedPorts(s.Task))
+	spec.Ports, spec.Choose = publish(ports.OfTask(s.Task))
 	if s.Task.Network != taskdef.NetworkHost {
 		spec.Hosts = append(hosts(s.Task.ExtraHosts()), linked(s.Task)...)
 		spec.DNSServers, spec.DNSSearch = s.Task.DNS()
@@ -82,88 +83,35 @@ func linked(t taskdef.Task) (out []string) {
 	return out
 }
 
-// publish is what a pod or container publishes in Podman's words, and the choice of
-// host ports that cannot be left to Podman.
-func publish(wanted []netns.Port) (ports []libpod.Port, choose func([]libpod.Port) ([]libpod.Port, error)) {
-	for _, p := range wanted {
-		ports = append(ports, podmanPort(p))
-	}
-	if mustChoose(wanted) {
+// publish returns what a pod or container publishes in Podman's terms, and a function that
+// chooses the host ports that cannot be left to Podman.
+func publish(wanted []ports.Mapping) (published []libpod.Port, choose func([]libpod.Port) ([]libpod.Port, error)) {
+	if ports.NeedsPlan(wanted) {
 		choose = func([]libpod.Port) ([]libpod.Port, error) { return choosePorts(wanted) }
 	}
-	return ports, choose
+	return podmanPorts(wanted), choose
 }
 
-func podmanPort(p netns.Port) libpod.Port {
-	return libpod.Port{HostIP: p.HostIP, HostPort: p.HostPort, ContainerPort: p.ContainerPort, Protocol: p.Protocol}
-}
-
-// mustChoose reports whether Podman cannot be left to choose host ports: it gives
-// a container port that is asked for twice only one, and no ranges of them.
-func mustChoose(ports []netns.Port) bool {
-	type key struct {
-		ip, protocol string
-		port         uint16
+func podmanPorts(mappings []ports.Mapping) (out []libpod.Port) {
+	for _, m := range mappings {
+		out = append(out, libpod.Port{HostIP: m.HostIP, HostPort: m.HostPort, ContainerPort: m.ContainerPort, Protocol: m.Protocol})
 	}
-	seen := make(map[key]bool)
-	for _, p := range ports {
-		if k := (key{p.HostIP, p.Protocol, p.ContainerPort}); p.HostPort == 0 {
-			if seen[k] || p.Next {
-				return true
-			}
-			seen[k] = true
-		}
-	}
-	return false
+	return out
 }
 
-// choosePorts chooses the host ports that are 0. Whether the fixed ones are free is
-// Podman's business: they may be this pod's, which is there already.
-func choosePorts(wanted []netns.Port) ([]libpod.Port, error) {
+// choosePorts chooses the host ports that are 0. It does not check the fixed ones:
+// they may belong to this task's pod, which exists already.
+func choosePorts(wanted []ports.Mapping) ([]libpod.Port, error) {
 	fixed := func(protocol string, port uint16) bool {
-		return slices.ContainsFunc(wanted, func(p netns.Port) bool { return p.HostPort == port && p.Protocol == protocol })
+		return slices.ContainsFunc(wanted, func(m ports.Mapping) bool { return m.HostPort == port && m.Protocol == protocol })
 	}
-	plan, err := netns.MakePlan(wanted, netns.Host{
+	planned, err := ports.Plan(wanted, ports.Host{
 		Free: netns.FreePort,
 		Taken: func(protocol, ip string, port uint16) bool {
 			return !fixed(protocol, port) && netns.InUse(protocol, ip, port)
 		},
 	})
-	if err != nil {
-		return nil, err
-	}
-	var out []libpod.Port
-	for _, p := range plan.Ports {
-		out = append(out, podmanPort(p))
-	}
-	return out, nil
-}
-
-// wantedPorts are the host ports a task publishes, those of a range one by one;
-// none in host mode, where containers listen on the host themselves.
-func wantedPorts(t taskdef.Task) []netns.Port {
-	if t.Network == taskdef.NetworkHost || t.Network == taskdef.NetworkNone {
-		return nil
-	}
-	var out []netns.Port
-	for _, c := range t.Containers {
-		out = append(out, containerPorts(c)...)
-	}
-	return out
-}
-
-// containerPorts are the ports of a container, those of a range one by one.
-func containerPorts(c taskdef.Container) (out []netns.Port) {
-	for _, p := range c.Ports {
-		for n := range p.Count() {
-			one := netns.Port{Container: c.Name, ContainerPort: p.ContainerPort + uint16(n), Protocol: p.Protocol, HostIP: p.HostIP, Next: n > 0}
-			if p.HostPort != 0 {
-				one.HostPort = p.HostPort + uint16(n)
-			}
-			out = append(out, one)
-		}
-	}
-	return out
+	return podmanPorts(planned), err
 }
 
 // containerSpec is container i, to be made from an image in local storage. It
@@ -237,7 +185,7 @@ func join(spec *libpod.ContainerSpec, s lifecycle.State, i int) {
 		if ownsNetwork(s) {
 			spec.Bridge.Members, spec.Bridge.Place = memberNames(t), i
 		}
-		spec.Bridge.Ports, spec.Bridge.Choose = publish(containerPorts(c))
+		spec.Bridge.Ports, spec.Bridge.Choose = publish(ports.OfContainer(c))
 		spec.Hosts, spec.DNSServers, spec.DNSSearch = hosts(c.Net.ExtraHosts), c.Net.DNSServers, c.Net.DNSSearch
 	case t.Network == taskdef.NetworkHost:
 		// In the host's network those of the pod have no effect.

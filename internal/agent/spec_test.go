@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
-	"github.com/podtask/podtask/pkg/netns"
+	"github.com/podtask/podtask/pkg/ports"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -218,7 +218,7 @@ func TestPortsArePublishedOneByOne(t *testing.T) {
 			t.Errorf("%s: %d ports, chosen by us %t", c.rule, len(got.Ports), got.Choose != nil)
 		}
 	}
-	chosen, err := choosePorts([]netns.Port{{ContainerPort: 80, Protocol: "tcp", HostIP: "127.0.0.1"}, {ContainerPort: 80, Protocol: "tcp", HostIP: "127.0.0.1"}})
+	chosen, err := choosePorts([]ports.Mapping{{ContainerPort: 80, Protocol: "tcp", HostIP: "127.0.0.1"}, {ContainerPort: 80, Protocol: "tcp", HostIP: "127.0.0.1"}})
 	if err != nil || len(chosen) != 2 || chosen[0].HostPort == 0 || chosen[0].HostPort == chosen[1].HostPort {
 		t.Errorf("chosen %v, %v", chosen, err)
 	}

@@ -31,7 +31,8 @@ var direction = []rule{
 	{pkg: "pkg/taskunit", also: []string{"pkg/unitdir"}},
 	{pkg: "pkg/convert", may: []string{"pkg/taskdef", "pkg/taskunit"}},
 	{pkg: "pkg/unitdir", may: []string{"pkg/taskunit"}},
-	{pkg: "pkg/admission", may: []string{"pkg/taskdef", "pkg/netns"}},
+	{pkg: "pkg/ports", may: []string{"pkg/taskdef"}},
+	{pkg: "pkg/admission", may: []string{"pkg/taskdef", "pkg/ports"}},
 	{pkg: "pkg/lifecycle", may: []string{"pkg/taskdef", "pkg/admission"}},
 	{pkg: "pkg/service", may: []string{"pkg/taskdef", "pkg/admission"}},
 	{pkg: "pkg/config"},
@@ -39,7 +40,7 @@ var direction = []rule{
 	{pkg: "pkg/api", may: []string{"pkg/lifecycle", "pkg/service", "pkg/taskdef"}},
 	{
 		pkg:  "internal/agent",
-		may:  []string{"internal/flight", "pkg/config", "pkg/lifecycle", "pkg/service", "pkg/taskdef", "pkg/admission", "pkg/state", "pkg/libpod", "pkg/images", "pkg/secrets", "pkg/cgroups", "pkg/metadata", "pkg/netns", "pkg/doctor"},
+		may:  []string{"internal/flight", "pkg/config", "pkg/lifecycle", "pkg/service", "pkg/taskdef", "pkg/admission", "pkg/state", "pkg/libpod", "pkg/images", "pkg/secrets", "pkg/cgroups", "pkg/metadata", "pkg/netns", "pkg/ports", "pkg/doctor"},
 		also: []string{"internal/sim", "internal/enginetest"},
 	},
 	{pkg: "internal/sim", may: []string{"internal/agent", "pkg/lifecycle", "pkg/taskdef", "pkg/state", "pkg/state/statetest", "pkg/libpod", "pkg/images", "pkg/cgroups", "pkg/netns"}},

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/podtask/podtask/pkg/ports"
 )
 
 // Unlimited is a cpu or memory budget without an end.
@@ -28,7 +30,7 @@ type PortRange struct {
 	Protocol    string
 }
 
-func (r PortRange) has(p Port) bool {
+func (r PortRange) has(p ports.HostPort) bool {
 	return r.First <= p.Number && p.Number <= r.Last && (r.Protocol == "" || r.Protocol == p.Protocol)
 }
 

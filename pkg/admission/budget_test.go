@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/podtask/podtask/pkg/admission"
+	"github.com/podtask/podtask/pkg/ports"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -27,12 +28,12 @@ func TestNeedIsCountedAsTheAgentCounts(t *testing.T) {
 			admission.Need{CPU: 15, Memory: 27}},
 		{"without limits only ports count",
 			taskdef.Task{CPU: 1, Memory: 1, Containers: two(taskdef.Container{Ports: []taskdef.Port{{ContainerPort: 80, HostPort: 8080, Protocol: "tcp"}}}, taskdef.Container{})}, false,
-			admission.Need{Ports: []admission.Port{{Number: 8080, Protocol: "tcp"}}}},
+			admission.Need{Ports: []ports.HostPort{{Number: 8080, Protocol: "tcp"}}}},
 		{"a chosen port is nobody's before it is chosen",
 			taskdef.Task{Containers: two(taskdef.Container{Ports: []taskdef.Port{{ContainerPort: 80, Protocol: "tcp"}}}, taskdef.Container{})}, true, admission.Need{}},
 		{"in the host's network the container's port is the host's",
 			taskdef.Task{Network: taskdef.NetworkHost, Containers: two(taskdef.Container{Ports: []taskdef.Port{{ContainerPort: 80, Protocol: "udp"}}}, taskdef.Container{})}, true,
-			admission.Need{Ports: []admission.Port{{Number: 80, Protocol: "udp"}}}},
+			admission.Need{Ports: []ports.HostPort{{Number: 80, Protocol: "udp"}}}},
 	}
 	for _, c := range tests {
 		t.Run(c.name, func(t *testing.T) {
@@ -64,10 +65,10 @@ func TestImpossibleRequestIsRefusedWithBothNumbers(t *testing.T) {
 		CPU: 2048, Memory: 4 << 30, CPUFrom: "this host's", MemoryFrom: "PODTASK_BUDGET_MEMORY",
 		Reserved: []admission.PortRange{{First: 8000, Last: 8010, Protocol: "tcp"}},
 	}
-	if err := b.Refuse(admission.Need{CPU: 2048, Memory: 4 << 30, Ports: []admission.Port{{Number: 8000, Protocol: "udp"}}}); err != nil {
+	if err := b.Refuse(admission.Need{CPU: 2048, Memory: 4 << 30, Ports: []ports.HostPort{{Number: 8000, Protocol: "udp"}}}); err != nil {
 		t.Errorf("what just fits is refused: %v", err)
 	}
-	err := b.Refuse(admission.Need{CPU: 4096, Memory: 5<<30 + 1<<29, Ports: []admission.Port{{Number: 8010, Protocol: "tcp"}}})
+	err := b.Refuse(admission.Need{CPU: 4096, Memory: 5<<30 + 1<<29, Ports: []ports.HostPort{{Number: 8010, Protocol: "tcp"}}})
 	if err == nil {
 		t.Fatal("it is not refused")
 	}

@@ -15,10 +15,9 @@
 package admission
 
 import (
-	"fmt"
 	"slices"
 
-	"github.com/podtask/podtask/pkg/netns"
+	"github.com/podtask/podtask/pkg/ports"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -31,30 +30,8 @@ type Need struct {
 	// CPU is in units of which a vCPU has UnitsPerCPU.
 	CPU int64 `json:"cpu,omitempty"`
 	// Memory is in bytes.
-	Memory int64  `json:"memory,omitempty"`
-	Ports  []Port `json:"ports,omitempty"`
-}
-
-// Port is a fixed port of the host.
-type Port struct {
-	Number   uint16 `json:"number"`
-	Protocol string `json:"protocol"` // tcp or udp
-	// HostIP is an address of the host; empty for all.
-	HostIP string `json:"hostIP,omitempty"`
-}
-
-// String gives the port as "8080/tcp" or "127.0.0.1:8080/tcp".
-func (p Port) String() string {
-	text := fmt.Sprintf("%d/%s", p.Number, p.Protocol)
-	if p.HostIP != "" {
-		text = p.HostIP + ":" + text
-	}
-	return text
-}
-
-// meets tells whether two ports cannot be open at the same time.
-func (p Port) meets(o Port) bool {
-	return p.Number == o.Number && p.Protocol == o.Protocol && netns.Overlap(p.HostIP, o.HostIP)
+	Memory int64            `json:"memory,omitempty"`
+	Ports  []ports.HostPort `json:"ports,omitempty"`
 }
 
 // NeedOf is what a task declares, counted as the ECS agent does
@@ -68,17 +45,7 @@ func NeedOf(t taskdef.Task, limited bool) Need {
 	if limited {
 		n.CPU, n.Memory = cpuOf(t), memoryOf(t)
 	}
-	for _, c := range t.Containers {
-		for _, p := range c.Ports {
-			port := Port{Number: p.HostPort, Protocol: p.Protocol, HostIP: p.HostIP}
-			if t.Network == taskdef.NetworkHost {
-				port = Port{Number: p.ContainerPort, Protocol: p.Protocol}
-			}
-			if port.Number != 0 && t.Network != taskdef.NetworkNone {
-				n.Ports = append(n.Ports, port)
-			}
-		}
-	}
+	n.Ports = ports.Fixed(t)
 	return n
 }
 
@@ -115,10 +82,10 @@ func (n Need) Equal(o Need) bool {
 }
 
 // meets returns the ports of n that o has as well.
-func (n Need) meets(o Need) []Port {
-	var both []Port
+func (n Need) meets(o Need) []ports.HostPort {
+	var both []ports.HostPort
 	for _, p := range n.Ports {
-		if slices.ContainsFunc(o.Ports, p.meets) {
+		if slices.ContainsFunc(o.Ports, p.Conflicts) {
 			both = append(both, p)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/podtask/podtask/pkg/ports"
 )
 
 // Queue is who has a share of the host and who waits for one. It is a value: its
@@ -124,9 +126,9 @@ func (q Queue) Release(task string) Queue {
 }
 
 // Holder returns the task that is in with a port that p cannot be open beside.
-func (q Queue) Holder(p Port) (Entry, bool) {
+func (q Queue) Holder(p ports.HostPort) (Entry, bool) {
 	for _, e := range q.Entries {
-		if e.Held && slices.ContainsFunc(e.Need.Ports, p.meets) {
+		if e.Held && slices.ContainsFunc(e.Need.Ports, p.Conflicts) {
 			return e, true
 		}
 	}

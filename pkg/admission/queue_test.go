@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/pkg/admission"
+	"github.com/podtask/podtask/pkg/ports"
 	"pgregory.net/rapid"
 )
 
@@ -16,7 +17,7 @@ func everybody(string) bool { return true }
 func cpu(units int64) admission.Need { return admission.Need{CPU: units} }
 
 func port(n uint16) admission.Need {
-	return admission.Need{Ports: []admission.Port{{Number: n, Protocol: "tcp"}}}
+	return admission.Need{Ports: []ports.HostPort{{Number: n, Protocol: "tcp"}}}
 }
 
 // host is a queue under test with its budget.
@@ -128,7 +129,7 @@ func TestOvertakingNeverTakesThePortAwaited(t *testing.T) {
 func TestPortsExcludeEachOtherByAddressAndProtocol(t *testing.T) {
 	t.Parallel()
 	one := func(protocol, ip string) admission.Need {
-		return admission.Need{Ports: []admission.Port{{Number: 80, Protocol: protocol, HostIP: ip}}}
+		return admission.Need{Ports: []ports.HostPort{{Number: 80, Protocol: protocol, HostIP: ip}}}
 	}
 	for _, c := range []struct {
 		a, b admission.Need
