@@ -21,16 +21,26 @@ type container struct {
 	files  *disk
 	lines  []line
 
-	status            libpod.Status
+	status libpod.Status
+	lastRun
+
+	attachment
+}
+
+// attachment is how a container is connected.
+type attachment struct {
+	ports []libpod.Port // its own, none of them 0
+	setUp bool          // created, and with namespaces
+	ipv6  bool          // it is on a network with that
+}
+
+// lastRun is the present run of a container, or the one before.
+type lastRun struct {
 	process           *process // nil unless it ran
 	started, finished time.Time
 	code              int
 	oom               bool
 	killAt            time.Time // a stop is under way; zero: none
-
-	ports []libpod.Port // its own, none of them 0
-	setUp bool          // created, and with namespaces
-	ipv6  bool          // it is on a network with that
 }
 
 // connected reports whether the container's network is there.
@@ -108,7 +118,7 @@ func (f *Fake) delete(c *container) {
 	f.note(Removed, c, f.clock.Now())
 }
 
-// CreateContainer implements agent.Engine.
+// CreateContainer implements agent.Podman.
 func (f *Fake) CreateContainer(ctx context.Context, s libpod.ContainerSpec) (string, error) {
 	id, err := request(ctx, f, "create container", s.Name, func() (string, error) { return f.create(s) })
 	if !errors.Is(err, libpod.Conflict) {
@@ -176,7 +186,7 @@ func (f *Fake) add(s libpod.ContainerSpec, m *image) *container {
 	return c
 }
 
-// StopContainer implements agent.Engine.
+// StopContainer implements agent.Podman.
 func (f *Fake) StopContainer(ctx context.Context, name string, grace time.Duration) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -220,7 +230,7 @@ func (f *Fake) signal(name string, grace time.Duration) {
 	f.advance(c, now)
 }
 
-// RemoveContainer implements agent.Engine.
+// RemoveContainer implements agent.Podman.
 func (f *Fake) RemoveContainer(ctx context.Context, name, taskID string) error {
 	_, err := request(ctx, f, "remove container", name, func() (struct{}, error) {
 		c := f.containers[name]
@@ -236,7 +246,7 @@ func (f *Fake) RemoveContainer(ctx context.Context, name, taskID string) error {
 	return err
 }
 
-// InspectContainer implements agent.Engine.
+// InspectContainer implements agent.Podman.
 func (f *Fake) InspectContainer(ctx context.Context, name string) (libpod.Observed, error) {
 	return request(ctx, f, "inspect container", name, func() (libpod.Observed, error) {
 		if c := f.containers[name]; c != nil {
@@ -246,7 +256,7 @@ func (f *Fake) InspectContainer(ctx context.Context, name string) (libpod.Observ
 	})
 }
 
-// WaitContainer implements agent.Engine.
+// WaitContainer implements agent.Podman.
 func (f *Fake) WaitContainer(ctx context.Context, name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -271,4 +281,129 @@ func earlier(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// StartContainer implements agent.Podman.
+func (f *Fake) StartContainer(ctx context.Context, name string) error {
+	_, err := request(ctx, f, "start container", name, func() (struct{}, error) { return struct{}{}, f.startNamed(name) })
+	return err
+}
+
+func (f *Fake) startNamed(name string) error {
+	c := f.containers[name]
+	if c == nil {
+		return refusal(libpod.NotFound, "no such container")
+	}
+	return f.start(c)
+}
+
+// InitContainer implements agent.Podman.
+func (f *Fake) InitContainer(ctx context.Context, name string) (int, error) {
+	_, err := request(ctx, f, "set up container", name, func() (struct{}, error) {
+		c := f.containers[name]
+		switch {
+		case c == nil:
+			return struct{}{}, refusal(libpod.NotFound, "no such container")
+		case c.connected():
+			return struct{}{}, nil
+		}
+		if err := f.prepare(c); err != nil {
+			return struct{}{}, err
+		}
+		c.setUp = true
+		if c.status == libpod.Exited { // what the last run left is gone
+			c.status = libpod.Created
+		}
+		return struct{}{}, nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	seen, err := f.InspectContainer(ctx, name)
+	return seen.PID, err
+}
+
+// prepare does what comes before the program runs, first for the infra container of
+// the container's pod.
+func (f *Fake) prepare(c *container) error {
+	if p := f.pods[c.pod]; p != nil && !c.infra && f.start(f.containers[p.infra]) != nil {
+		return refusal(libpod.Other, "starting some containers: internal libpod error")
+	}
+	if err := f.bind(c); err != nil {
+		return err
+	}
+	switch c.argv()[0] {
+	case Program:
+		return nil
+	case NotExecutable:
+		return refusal(libpod.CommandNotExecutable, "OCI permission denied")
+	default:
+		return refusal(libpod.CommandNotFound, "OCI runtime attempted to invoke a command that was not found")
+	}
+}
+
+// start starts a container and, before it, the infra container of its pod.
+func (f *Fake) start(c *container) error {
+	if c.status == libpod.Running {
+		return nil
+	}
+	if !c.setUp {
+		if err := f.prepare(c); err != nil {
+			return err
+		}
+	}
+	argv := c.argv()
+	secrets, err := f.secretEnv(c)
+	if err != nil {
+		return err
+	}
+	now := f.clock.Now()
+	started := now
+	if started.Equal(c.started) {
+		started = now.Add(1) // no two runs of a container begin at the same time
+	}
+	c.setUp = false
+	c.status, c.started, c.finished, c.code, c.killAt = libpod.Running, started, time.Time{}, 0, time.Time{}
+	c.process = newProcess(argv[1:], append(c.env(), secrets...), c.files, now, func(l line) { c.lines = append(c.lines, l) })
+	f.note(Started, c, now)
+	f.advance(c, now)
+	return nil
+}
+
+// secretEnv looks the container's secret variables up, as Podman does at each start.
+func (f *Fake) secretEnv(c *container) (env []string, err error) {
+	for name, from := range c.spec.SecretEnv {
+		s := f.secrets[from]
+		if s == nil {
+			return nil, refusal(libpod.NotFound, "no secret with name or id %q: no such secret", from)
+		}
+		env = append(env, name+"="+s.value)
+	}
+	return env, nil
+}
+
+// argv is what the container runs, as Podman puts it together.
+func (c *container) argv() []string {
+	if c.infra {
+		return append([]string{Program}, forever...)
+	}
+	entry, command := []string{Program}, c.image.Command
+	if c.spec.EntryPoint != nil {
+		entry, command = c.spec.EntryPoint, nil
+	}
+	if c.spec.Command != nil {
+		command = c.spec.Command
+	}
+	return slices.Concat(entry, command)
+}
+
+func (c *container) env() []string {
+	if c.image == nil {
+		return nil
+	}
+	env := slices.Clone(c.image.Env)
+	for name, value := range c.spec.Env {
+		env = append(env, name+"="+value)
+	}
+	return env
 }

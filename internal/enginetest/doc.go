@@ -1,7 +1,7 @@
 // Package enginetest has a Podman in memory, and the rules that it shares with
 // the real one.
 //
-// Fake is an agent.Engine whose containers run scripts instead of programs, on a
+// Fake is an agent.Podman whose containers run scripts instead of programs, on a
 // clock that the test owns: the same calls at the same times have the same
 // outcome. It answers as libpod.Client does, with the same classes of errors, and
 // fails on demand: before a call acted, after it, or for a while.

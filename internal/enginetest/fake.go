@@ -37,8 +37,14 @@ type Fake struct {
 
 	clock Clock
 
-	mu         sync.Mutex
-	changed    chan struct{} // closed and replaced when something may have changed
+	mu      sync.Mutex
+	changed chan struct{} // closed and replaced when something may have changed
+	objects
+	record
+}
+
+// objects are what a Fake has, by name, and what its registry and its host have.
+type objects struct {
 	pods       map[string]*pod
 	containers map[string]*container
 	images     map[string]*image  // by id
@@ -50,10 +56,14 @@ type Fake struct {
 	networks   map[string]*libpod.NetworkSpec
 	taken      map[libpod.Port]bool // host ports somebody else has
 	lastID     int
-	calls      []Call
-	facts      []Fact
-	faults     Faults
-	downUntil  time.Time
+}
+
+// record is what happened to a Fake, and which of its calls fail.
+type record struct {
+	calls     []Call
+	facts     []Fact
+	faults    Faults
+	downUntil time.Time
 }
 
 var _ agent.Podman = (*Fake)(nil)
@@ -62,9 +72,11 @@ var _ agent.Podman = (*Fake)(nil)
 func New(c Clock) *Fake {
 	return &Fake{
 		Version: "5.4.2", clock: c, changed: make(chan struct{}),
-		pods: map[string]*pod{}, containers: map[string]*container{},
-		images: map[string]*image{}, names: map[string]string{},
-		registry: map[string]*image{}, tags: map[string]string{}, volumes: map[string]*volume{}, secrets: map[string]*secret{}, networks: map[string]*libpod.NetworkSpec{}, taken: map[libpod.Port]bool{},
+		objects: objects{
+			pods: map[string]*pod{}, containers: map[string]*container{}, images: map[string]*image{}, names: map[string]string{},
+			registry: map[string]*image{}, tags: map[string]string{}, volumes: map[string]*volume{}, secrets: map[string]*secret{},
+			networks: map[string]*libpod.NetworkSpec{}, taken: map[libpod.Port]bool{},
+		},
 	}
 }
 
@@ -118,7 +130,7 @@ func (f *Fake) Calls() []Call {
 	return slices.Clone(f.calls)
 }
 
-// Host implements agent.Engine.
+// Host implements agent.Podman.
 func (f *Fake) Host(ctx context.Context) (libpod.Host, error) {
 	return request(ctx, f, "ask Podman about", "the host", func() (libpod.Host, error) {
 		return libpod.Host{
@@ -129,7 +141,7 @@ func (f *Fake) Host(ctx context.Context) (libpod.Host, error) {
 	})
 }
 
-// Close implements agent.Engine.
+// Close implements agent.Podman.
 func (f *Fake) Close() error { return nil }
 
 // settle carries every container to the present, in the order of their names.

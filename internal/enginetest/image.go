@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/podtask/podtask/internal/agent"
 	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/libpod"
 )
@@ -102,7 +103,7 @@ func (f *Fake) find(name string) *image {
 	return f.images[f.names[ref.String()]]
 }
 
-// Image implements agent.Engine.
+// Image implements agent.Podman.
 func (f *Fake) Image(ctx context.Context, ref string) (libpod.Image, error) {
 	return request(ctx, f, "inspect image", ref, func() (libpod.Image, error) {
 		m := f.find(ref)
@@ -132,7 +133,7 @@ func (f *Fake) describe(m *image) libpod.Image {
 	return out
 }
 
-// Images implements agent.Engine.
+// Images implements agent.Podman.
 func (f *Fake) Images(ctx context.Context) ([]libpod.Image, error) {
 	return request(ctx, f, "list", "images", func() ([]libpod.Image, error) {
 		var out []libpod.Image
@@ -155,7 +156,7 @@ func (f *Fake) users(id string) (n int) {
 	return n
 }
 
-// RemoveUnusedImage implements agent.Engine.
+// RemoveUnusedImage implements agent.Podman.
 func (f *Fake) RemoveUnusedImage(ctx context.Context, m libpod.Image) error {
 	_, err := request(ctx, f, "remove image", m.ID, func() (none struct{}, err error) {
 		if f.users(m.ID) > 0 {
@@ -168,7 +169,7 @@ func (f *Fake) RemoveUnusedImage(ctx context.Context, m libpod.Image) error {
 	return err
 }
 
-// Pull implements agent.Engine. It takes no time.
+// Pull implements agent.Podman. It takes no time.
 func (f *Fake) Pull(ctx context.Context, name string, o libpod.PullOptions) (string, error) {
 	id, err := request(ctx, f, "pull", name, func() (string, error) { return f.pull(name) })
 	if err == nil && o.Progress != nil {
@@ -197,7 +198,7 @@ func (f *Fake) pull(name string) (id string, err error) {
 	return m.id, nil
 }
 
-// Tag implements agent.Engine.
+// Tag implements agent.Podman.
 func (f *Fake) Tag(ctx context.Context, imageID, name string) error {
 	_, err := request(ctx, f, "tag image", name, func() (none struct{}, err error) {
 		ref, err := images.ParseRef(name)
@@ -212,4 +213,39 @@ func (f *Fake) Tag(ctx context.Context, imageID, name string) error {
 		return none, nil
 	})
 	return err
+}
+
+// Registry is the registry that a Fake pulls from, asked without Podman. Its
+// images are for every platform, and it lets everybody in.
+type Registry struct{ f *Fake }
+
+var _ agent.Registry = Registry{}
+
+// Registry returns the registry that f pulls from.
+func (f *Fake) Registry() Registry { return Registry{f} }
+
+// Resolve implements agent.Registry.
+func (r Registry) Resolve(ctx context.Context, name string, _ images.Login) (images.Resolution, error) {
+	ref, err := images.ParseRef(name)
+	if err != nil {
+		return images.Resolution{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return images.Resolution{}, err
+	}
+	digest, found := r.f.Digest(ref)
+	if !found {
+		return images.Resolution{}, &images.Error{Class: images.NoSuchTag, Ref: name, Message: "no such tag"}
+	}
+	return images.Resolution{Reference: ref.String(), Canonical: ref.At(digest), Digest: digest}, nil
+}
+
+// Describe implements agent.Registry.
+func (Registry) Describe(context.Context, string, images.Login, images.Platform) (images.Description, error) {
+	return images.Description{}, nil
+}
+
+// Access implements agent.Registry.
+func (Registry) Access(_ images.Ref, given images.Login) (images.Login, string, error) {
+	return given, "", nil
 }

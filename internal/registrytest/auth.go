@@ -33,15 +33,22 @@ func (t *tokens) opens(token, repository string) (known, open bool) {
 	return known, known && (repository == "" || scope == repository)
 }
 
+// gate is the authentication of a registry.
+type gate struct {
+	opts   Options
+	addr   string
+	tokens *tokens
+}
+
 // authenticate lets pass to next who may.
-func (r *Registry) authenticate(next http.Handler) http.Handler {
+func (g *gate) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		switch {
-		case r.opts.Auth == Token && req.URL.Path == "/token":
-			r.serveToken(w, req)
-		case r.opts.Auth == Token:
-			r.wantToken(w, req, next)
-		case r.opts.Auth == Basic && !r.knows(req):
+		case g.opts.Auth == Token && req.URL.Path == "/token":
+			g.serveToken(w, req)
+		case g.opts.Auth == Token:
+			g.wantToken(w, req, next)
+		case g.opts.Auth == Basic && !g.knows(req):
 			w.Header().Set("WWW-Authenticate", `Basic realm="registrytest"`)
 			writeError(w, http.StatusUnauthorized, "UNAUTHORIZED", "authentication required")
 		default:
@@ -51,24 +58,24 @@ func (r *Registry) authenticate(next http.Handler) http.Handler {
 }
 
 // knows reports whether req carries the right user and password.
-func (r *Registry) knows(req *http.Request) bool {
+func (g *gate) knows(req *http.Request) bool {
 	user, password, ok := req.BasicAuth()
-	sameUser := subtle.ConstantTimeCompare([]byte(user), []byte(r.opts.User))
-	samePassword := subtle.ConstantTimeCompare([]byte(password), []byte(r.opts.Password))
+	sameUser := subtle.ConstantTimeCompare([]byte(user), []byte(g.opts.User))
+	samePassword := subtle.ConstantTimeCompare([]byte(password), []byte(g.opts.Password))
 	return ok && sameUser&samePassword == 1
 }
 
 // refreshes reports whether req brings the identity token instead of a password, as
 // OAuth 2 has it (RFC 6749 section 6).
-func (r *Registry) refreshes(req *http.Request) bool {
-	return r.opts.IdentityToken != "" && req.Method == http.MethodPost && req.PostFormValue("grant_type") == "refresh_token" &&
-		subtle.ConstantTimeCompare([]byte(req.PostFormValue("refresh_token")), []byte(r.opts.IdentityToken)) == 1
+func (g *gate) refreshes(req *http.Request) bool {
+	return g.opts.IdentityToken != "" && req.Method == http.MethodPost && req.PostFormValue("grant_type") == "refresh_token" &&
+		subtle.ConstantTimeCompare([]byte(req.PostFormValue("refresh_token")), []byte(g.opts.IdentityToken)) == 1
 }
 
 // serveToken is the token endpoint of the distribution specification, with a password
 // (GET) or an identity token (POST).
-func (r *Registry) serveToken(w http.ResponseWriter, req *http.Request) {
-	if !r.refreshes(req) && !r.knows(req) {
+func (g *gate) serveToken(w http.ResponseWriter, req *http.Request) {
+	if !g.refreshes(req) && !g.knows(req) {
 		writeError(w, http.StatusUnauthorized, "UNAUTHORIZED", "incorrect username or password")
 		return
 	}
@@ -76,26 +83,26 @@ func (r *Registry) serveToken(w http.ResponseWriter, req *http.Request) {
 	if kind, rest, ok := strings.Cut(req.FormValue("scope"), ":"); ok && kind == "repository" {
 		repository, _, _ = strings.Cut(rest, ":")
 	}
-	token := r.tokens.issue(repository)
+	token := g.tokens.issue(repository)
 	w.Header().Set("Content-Type", "application/json")
 	// The client has hung up if this fails.
 	_ = json.NewEncoder(w).Encode(map[string]any{"token": token, "access_token": token, "expires_in": 300})
 }
 
 // wantToken lets pass requests with a token for their repository.
-func (r *Registry) wantToken(w http.ResponseWriter, req *http.Request, next http.Handler) {
+func (g *gate) wantToken(w http.ResponseWriter, req *http.Request, next http.Handler) {
 	repository := repositoryOf(req.URL.Path)
 	token, _ := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
-	known, open := r.tokens.opens(token, repository)
+	known, open := g.tokens.opens(token, repository)
 	if open {
 		next.ServeHTTP(w, req)
 		return
 	}
 	scheme := "http"
-	if r.opts.TLS {
+	if g.opts.TLS {
 		scheme = "https"
 	}
-	challenge := fmt.Sprintf(`Bearer realm="%s://%s/token",service="registrytest"`, scheme, r.addr)
+	challenge := fmt.Sprintf(`Bearer realm="%s://%s/token",service="registrytest"`, scheme, g.addr)
 	if repository != "" {
 		challenge += fmt.Sprintf(`,scope="repository:%s:pull"`, repository)
 	}

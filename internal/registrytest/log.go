@@ -77,7 +77,8 @@ func (l *requestLog) end(entry *Request, w *countingWriter) {
 	}
 }
 
-func (l *requestLog) list() []Request {
+// Log lists all requests so far in the order of their arrival.
+func (l *requestLog) Log() []Request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := make([]Request, len(l.all))
@@ -87,7 +88,9 @@ func (l *requestLog) list() []Request {
 	return slices.Clip(out)
 }
 
-func (l *requestLog) settle() {
+// Settle waits until no request is running. A client has its answer a little
+// before the log notes the end of the request.
+func (l *requestLog) Settle() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for len(l.running) > 0 {
@@ -95,7 +98,8 @@ func (l *requestLog) settle() {
 	}
 }
 
-func (l *requestLog) reset() {
+// ResetLog empties the log. Requests still running are left out for good.
+func (l *requestLog) ResetLog() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.all = nil

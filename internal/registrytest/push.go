@@ -2,11 +2,13 @@ package registrytest
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -18,7 +20,7 @@ import (
 // its digest. It goes past network, authentication, faults and log.
 func (r *Registry) Push(name string, img v1.Image) (digest string, err error) {
 	repository, tag := splitName(name)
-	if err := r.putImage(repository, tag, img); err != nil {
+	if err := r.storage.putImage(repository, tag, img); err != nil {
 		return "", fmt.Errorf("push %s: %w", name, err)
 	}
 	return digestOf(img)
@@ -27,7 +29,7 @@ func (r *Registry) Push(name string, img v1.Image) (digest string, err error) {
 // PushIndex stores an index and its images under name and returns the index's digest.
 func (r *Registry) PushIndex(name string, index v1.ImageIndex) (digest string, err error) {
 	repository, tag := splitName(name)
-	if err := r.putIndex(repository, tag, index); err != nil {
+	if err := r.storage.putIndex(repository, tag, index); err != nil {
 		return "", fmt.Errorf("push %s: %w", name, err)
 	}
 	return digestOf(index)
@@ -46,7 +48,10 @@ func digestOf(d interface{ Digest() (v1.Hash, error) }) (string, error) {
 	return hash.String(), err
 }
 
-func (r *Registry) putIndex(repository, tag string, index v1.ImageIndex) error {
+// storage holds images: go-containerregistry, without authentication, faults and log.
+type storage struct{ http.Handler }
+
+func (s storage) putIndex(repository, tag string, index v1.ImageIndex) error {
 	list, err := index.IndexManifest()
 	if err != nil {
 		return err
@@ -56,14 +61,14 @@ func (r *Registry) putIndex(repository, tag string, index v1.ImageIndex) error {
 		if err != nil {
 			return err
 		}
-		if err := r.putImage(repository, desc.Digest.String(), img); err != nil {
+		if err := s.putImage(repository, desc.Digest.String(), img); err != nil {
 			return err
 		}
 	}
-	return r.putManifest(repository, tag, index)
+	return s.putManifest(repository, tag, index)
 }
 
-func (r *Registry) putImage(repository, target string, img v1.Image) error {
+func (s storage) putImage(repository, target string, img v1.Image) error {
 	layers, err := img.Layers()
 	if err != nil {
 		return err
@@ -73,14 +78,14 @@ func (r *Registry) putImage(repository, target string, img v1.Image) error {
 		return err
 	}
 	for _, layer := range append(layers, config) {
-		if err := r.putBlob(repository, layer); err != nil {
+		if err := s.putBlob(repository, layer); err != nil {
 			return err
 		}
 	}
-	return r.putManifest(repository, target, img)
+	return s.putManifest(repository, target, img)
 }
 
-func (r *Registry) putBlob(repository string, layer v1.Layer) error {
+func (s storage) putBlob(repository string, layer v1.Layer) error {
 	digest, err := digestOf(layer)
 	if err != nil {
 		return err
@@ -90,10 +95,10 @@ func (r *Registry) putBlob(repository string, layer v1.Layer) error {
 		return err
 	}
 	defer body.Close()
-	return r.store(http.MethodPost, "/v2/"+repository+"/blobs/uploads/?digest="+url.QueryEscape(digest), "application/octet-stream", body)
+	return s.store(http.MethodPost, "/v2/"+repository+"/blobs/uploads/?digest="+url.QueryEscape(digest), "application/octet-stream", body)
 }
 
-func (r *Registry) putManifest(repository, target string, m interface {
+func (s storage) putManifest(repository, target string, m interface {
 	RawManifest() ([]byte, error)
 	MediaType() (types.MediaType, error)
 }) error {
@@ -105,17 +110,80 @@ func (r *Registry) putManifest(repository, target string, m interface {
 	if err != nil {
 		return err
 	}
-	return r.store(http.MethodPut, "/v2/"+repository+"/manifests/"+target, string(mediaType), bytes.NewReader(raw))
+	return s.store(http.MethodPut, "/v2/"+repository+"/manifests/"+target, string(mediaType), bytes.NewReader(raw))
 }
 
-// store speaks to the storage directly.
-func (r *Registry) store(method, target, contentType string, body io.Reader) error {
+// store makes one request to the storage, which must create something.
+func (s storage) store(method, target, contentType string, body io.Reader) error {
 	req := httptest.NewRequest(method, target, body)
 	req.Header.Set("Content-Type", contentType)
 	answer := httptest.NewRecorder()
-	r.storage.ServeHTTP(answer, req)
+	s.ServeHTTP(answer, req)
 	if answer.Code != http.StatusCreated {
 		return fmt.Errorf("%s %s: %d %s", method, req.URL.Path, answer.Code, strings.TrimSpace(answer.Body.String()))
 	}
 	return nil
+}
+
+// mediaSchema1 is Docker's oldest kind of manifest, without a signature.
+const mediaSchema1 = "application/vnd.docker.distribution.manifest.v1+json"
+
+// PushSchema1 is Push with a manifest of Docker's schema 1, as registries had it before
+// 2016: what is the configuration elsewhere is in the manifest. Podman still pulls it.
+func (r *Registry) PushSchema1(name string, img v1.Image) error {
+	repository, tag := splitName(name)
+	raw, err := schema1(repository, tag, img)
+	if err != nil {
+		return fmt.Errorf("push %s: %w", name, err)
+	}
+	layers, err := img.Layers()
+	if err != nil {
+		return fmt.Errorf("push %s: %w", name, err)
+	}
+	for _, layer := range layers {
+		if err := r.storage.putBlob(repository, layer); err != nil {
+			return fmt.Errorf("push %s: %w", name, err)
+		}
+	}
+	return r.storage.store(http.MethodPut, "/v2/"+repository+"/manifests/"+tag, mediaSchema1, bytes.NewReader(raw))
+}
+
+// schema1 lists the layers of an image from the last to the first; the last has the
+// configuration beside it, each of the others the id of the one below.
+func schema1(repository, tag string, img v1.Image) ([]byte, error) {
+	type obj = map[string]any
+	file, err := img.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	layers, err := img.Layers()
+	if err != nil {
+		return nil, err
+	}
+	var blobs, history []obj
+	for i, layer := range layers {
+		digest, err := digestOf(layer)
+		if err != nil {
+			return nil, err
+		}
+		compat := obj{"id": fmt.Sprintf("%064x", i+1), "created": file.Created.Time, "os": file.OS, "architecture": file.Architecture}
+		if i > 0 {
+			compat["parent"] = fmt.Sprintf("%064x", i)
+		}
+		if i == len(layers)-1 {
+			compat["config"] = file.Config
+		}
+		text, err := json.Marshal(compat)
+		if err != nil {
+			return nil, err
+		}
+		blobs = append(blobs, obj{"blobSum": digest})
+		history = append(history, obj{"v1Compatibility": string(text)})
+	}
+	slices.Reverse(blobs)
+	slices.Reverse(history)
+	return json.Marshal(obj{
+		"schemaVersion": 1, "name": repository, "tag": tag, "architecture": file.Architecture,
+		"fsLayers": blobs, "history": history,
+	})
 }

@@ -46,15 +46,13 @@ type Options struct {
 
 // Registry is a running registry.
 type Registry struct {
-	opts     Options
-	addr     string
-	ca       []byte       // of the certificate, in PEM
-	storage  http.Handler // go-containerregistry, without auth, faults and log
-	tokens   *tokens
-	rules    faults.Rules
-	requests *requestLog
-	server   *http.Server
-	served   chan struct{} // closed when the server has ended
+	*requestLog
+	gate
+	ca      []byte // of the certificate, in PEM
+	storage storage
+	rules   faults.Rules
+	server  *http.Server
+	served  chan struct{} // closed when the server has ended
 }
 
 // New starts a registry on a free port of 127.0.0.1. Close ends it.
@@ -64,12 +62,10 @@ func New(o Options) (*Registry, error) {
 		return nil, fmt.Errorf("start registry: %w", err)
 	}
 	r := &Registry{
-		opts:     o,
-		addr:     listener.Addr().String(),
-		storage:  registry.New(registry.Logger(log.New(io.Discard, "", 0))),
-		tokens:   newTokens(),
-		requests: newRequestLog(o.Log),
-		served:   make(chan struct{}),
+		requestLog: newRequestLog(o.Log),
+		gate:       gate{opts: o, addr: listener.Addr().String(), tokens: newTokens()},
+		storage:    storage{registry.New(registry.Logger(log.New(io.Discard, "", 0)))},
+		served:     make(chan struct{}),
 	}
 	if o.TLS {
 		cert, ca, err := keyPair()
@@ -81,7 +77,7 @@ func New(o Options) (*Registry, error) {
 		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{cert}})
 	}
 	r.server = &http.Server{
-		Handler:  r.requests.wrap(r.rules.Wrap(r.authenticate(r.storage))),
+		Handler:  r.wrap(r.rules.Wrap(r.authenticate(r.storage))),
 		ErrorLog: log.New(io.Discard, "", 0), // reset connections are on order here
 	}
 	go func() {
@@ -128,16 +124,6 @@ func (r *Registry) Addr() string { return r.addr }
 
 // Ref is the full reference of name, "app:1" say.
 func (r *Registry) Ref(name string) string { return r.addr + "/" + name }
-
-// Log lists all requests so far in the order of their arrival.
-func (r *Registry) Log() []Request { return r.requests.list() }
-
-// Settle waits until no request is running. A client has its answer a little
-// before the log notes the end of the request.
-func (r *Registry) Settle() { r.requests.settle() }
-
-// ResetLog empties the log. Requests still running are left out for good.
-func (r *Registry) ResetLog() { r.requests.reset() }
 
 // AuthJSON is the content of a containers-auth.json(5) file that logs in here;
 // without authentication it has no login.

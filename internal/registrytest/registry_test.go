@@ -23,18 +23,21 @@ import (
 
 const manifestPath = "/v2/team/app/manifests/1"
 
-// get asks for a path; user is empty for no credentials.
-func get(t *testing.T, reg *registrytest.Registry, path, user, password, bearer string) (*http.Response, []byte) {
+// login is what a request is sent with; the zero value is nothing.
+type login struct{ user, password, bearer string }
+
+// get asks for a path.
+func get(t *testing.T, reg *registrytest.Registry, path string, l login) (*http.Response, []byte) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+reg.Addr()+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if user != "" {
-		req.SetBasicAuth(user, password)
+	if l.user != "" {
+		req.SetBasicAuth(l.user, l.password)
 	}
-	if bearer != "" {
-		req.Header.Set("Authorization", "Bearer "+bearer)
+	if l.bearer != "" {
+		req.Header.Set("Authorization", "Bearer "+l.bearer)
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -79,7 +82,7 @@ func TestBasicAuthentication(t *testing.T) {
 		user, password string
 		want           int
 	}{{"", "", 401}, {"u", "wrong", 401}, {"x", "p", 401}, {"u", "p", 200}} {
-		res, _ := get(t, reg, manifestPath, tc.user, tc.password, "")
+		res, _ := get(t, reg, manifestPath, login{tc.user, tc.password, ""})
 		if res.StatusCode != tc.want {
 			t.Errorf("%q %q: %d, want %d", tc.user, tc.password, res.StatusCode, tc.want)
 		}
@@ -93,29 +96,29 @@ func TestTokenAuthentication(t *testing.T) {
 	t.Parallel()
 	reg := registrytest.Start(t, registrytest.Options{Auth: registrytest.Token, User: "u", Password: "p"})
 	pushSample(t, reg)
-	res, _ := get(t, reg, manifestPath, "", "", "")
+	res, _ := get(t, reg, manifestPath, login{})
 	want := `Bearer realm="http://` + reg.Addr() + `/token",service="registrytest",scope="repository:team/app:pull"`
 	if got := res.Header.Get("WWW-Authenticate"); res.StatusCode != 401 || got != want {
 		t.Fatalf("%d %s, want 401 %s", res.StatusCode, got, want)
 	}
-	if res, _ := get(t, reg, "/token?scope=repository:team/app:pull", "u", "wrong", ""); res.StatusCode != 401 {
+	if res, _ := get(t, reg, "/token?scope=repository:team/app:pull", login{"u", "wrong", ""}); res.StatusCode != 401 {
 		t.Errorf("a wrong password gets %d from the token endpoint", res.StatusCode)
 	}
 	token := func(scope string) string {
 		var answer struct{ Token string }
-		_, body := get(t, reg, "/token?scope="+scope, "u", "p", "")
+		_, body := get(t, reg, "/token?scope="+scope, login{"u", "p", ""})
 		if err := json.Unmarshal(body, &answer); err != nil || answer.Token == "" {
 			t.Fatalf("token answer %q: %v", body, err)
 		}
 		return answer.Token
 	}
-	if res, _ := get(t, reg, manifestPath, "", "", token("repository:team/app:pull")); res.StatusCode != 200 {
+	if res, _ := get(t, reg, manifestPath, login{"", "", token("repository:team/app:pull")}); res.StatusCode != 200 {
 		t.Errorf("the right token gets %d", res.StatusCode)
 	}
-	if res, _ := get(t, reg, manifestPath, "u", "p", ""); res.StatusCode != 401 {
+	if res, _ := get(t, reg, manifestPath, login{"u", "p", ""}); res.StatusCode != 401 {
 		t.Errorf("the password instead of a token gets %d", res.StatusCode)
 	}
-	res, _ = get(t, reg, manifestPath, "", "", token("repository:other:pull"))
+	res, _ = get(t, reg, manifestPath, login{"", "", token("repository:other:pull")})
 	if res.StatusCode != 401 || !strings.Contains(res.Header.Get("WWW-Authenticate"), "insufficient_scope") {
 		t.Errorf("a token for another repository gets %d, %s", res.StatusCode, res.Header.Get("WWW-Authenticate"))
 	}
@@ -142,7 +145,7 @@ func TestIdentityTokenInsteadOfAPassword(t *testing.T) {
 		t.Errorf("a wrong identity token gets %d", status)
 	}
 	status, answer := ask("identity")
-	if res, _ := get(t, reg, manifestPath, "", "", answer.Token); status != 200 || res.StatusCode != 200 {
+	if res, _ := get(t, reg, manifestPath, login{"", "", answer.Token}); status != 200 || res.StatusCode != 200 {
 		t.Errorf("the identity token gets %d, and what it is given %d", status, res.StatusCode)
 	}
 }
@@ -170,7 +173,7 @@ func TestPushStoresWhatItSays(t *testing.T) {
 	t.Parallel()
 	reg := registrytest.Start(t, registrytest.Options{})
 	digest := pushSample(t, reg)
-	res, body := get(t, reg, manifestPath, "", "", "")
+	res, body := get(t, reg, manifestPath, login{})
 	if got := res.Header.Get("Docker-Content-Digest"); got != digest {
 		t.Errorf("digest %s, want %s", got, digest)
 	}
@@ -178,7 +181,7 @@ func TestPushStoresWhatItSays(t *testing.T) {
 	if err := json.Unmarshal(body, &manifest); err != nil {
 		t.Fatal(err)
 	}
-	_, body = get(t, reg, "/v2/team/app/blobs/"+manifest.Config.Digest.String(), "", "", "")
+	_, body = get(t, reg, "/v2/team/app/blobs/"+manifest.Config.Digest.String(), login{})
 	var config v1.ConfigFile
 	if err := json.Unmarshal(body, &config); err != nil {
 		t.Fatal(err)
@@ -260,7 +263,7 @@ func TestFaultsCountAndEnd(t *testing.T) {
 	always := reg.Fault("GET", "/manifests/", 0, registrytest.TooManyRequests(7))
 	var got []int
 	for range 4 {
-		res, _ := get(t, reg, manifestPath, "", "", "")
+		res, _ := get(t, reg, manifestPath, login{})
 		got = append(got, res.StatusCode)
 		if res.StatusCode == 429 && res.Header.Get("Retry-After") != "7" {
 			t.Errorf("Retry-After %q", res.Header.Get("Retry-After"))
@@ -270,7 +273,7 @@ func TestFaultsCountAndEnd(t *testing.T) {
 		t.Errorf("statuses %v, hits %d and %d", got, twice.Hits(), always.Hits())
 	}
 	always.Remove()
-	if res, _ := get(t, reg, manifestPath, "", "", ""); res.StatusCode != 200 {
+	if res, _ := get(t, reg, manifestPath, login{}); res.StatusCode != 200 {
 		t.Errorf("after the faults: %d", res.StatusCode)
 	}
 }
@@ -279,18 +282,18 @@ func TestFaultsThatEditOrCutTheAnswer(t *testing.T) {
 	t.Parallel()
 	reg := registrytest.Start(t, registrytest.Options{})
 	pushSample(t, reg)
-	_, whole := get(t, reg, manifestPath, "", "", "")
+	_, whole := get(t, reg, manifestPath, login{})
 
 	reg.Fault("", "/manifests/", 1, registrytest.NoDigest())
-	if res, body := get(t, reg, manifestPath, "", "", ""); res.Header.Get("Docker-Content-Digest") != "" || !bytes.Equal(body, whole) {
+	if res, body := get(t, reg, manifestPath, login{}); res.Header.Get("Docker-Content-Digest") != "" || !bytes.Equal(body, whole) {
 		t.Error("NoDigest: the header is there, or the body is not")
 	}
 	reg.Fault("", "/manifests/", 1, registrytest.ContentType("text/plain"))
-	if res, body := get(t, reg, manifestPath, "", "", ""); res.Header.Get("Content-Type") != "text/plain" || !bytes.Equal(body, whole) {
+	if res, body := get(t, reg, manifestPath, login{}); res.Header.Get("Content-Type") != "text/plain" || !bytes.Equal(body, whole) {
 		t.Error("ContentType: another type, or the body is not whole")
 	}
 	reg.Fault("", "/manifests/", 1, registrytest.Slow(len(whole)/3, 1))
-	if _, body := get(t, reg, manifestPath, "", "", ""); !bytes.Equal(body, whole) {
+	if _, body := get(t, reg, manifestPath, login{}); !bytes.Equal(body, whole) {
 		t.Error("Slow: the body is not whole")
 	}
 
@@ -332,12 +335,12 @@ func TestLogShowsWhatOverlapped(t *testing.T) {
 	var lines bytes.Buffer // written under the log's lock, read after Shutdown
 	reg := registrytest.Start(t, registrytest.Options{Log: &lines})
 	pushSample(t, reg)
-	get(t, reg, "/v2/?password=hidden", "", "", "")
+	get(t, reg, "/v2/?password=hidden", login{})
 	reg.Settle()
 	reg.Fault("", "/manifests/", 0, registrytest.Gather(3))
 	var wg sync.WaitGroup
 	for range 3 {
-		wg.Go(func() { get(t, reg, manifestPath, "", "", "") })
+		wg.Go(func() { get(t, reg, manifestPath, login{}) })
 	}
 	wg.Wait()
 	if err := reg.Shutdown(context.Background()); err != nil {

@@ -140,9 +140,9 @@ func (u *User) EnsureSlice(ctx context.Context, name string, l Limits) error {
 	if err != nil {
 		return fmt.Errorf("make %s: %w", name, err)
 	}
-	err = u.startSlice(ctx, name, props)
+	err = startSlice(ctx, u.conn, name, props)
 	if isBusError(err, "UnitExists") {
-		err = u.adoptSlice(ctx, name, l)
+		err = adoptSlice(ctx, u.conn, name, l)
 	}
 	if err != nil {
 		return fmt.Errorf("make %s: %w", name, err)
@@ -150,42 +150,42 @@ func (u *User) EnsureSlice(ctx context.Context, name string, l Limits) error {
 	return nil
 }
 
-func (u *User) startSlice(ctx context.Context, name string, limits []systemd.Property) error {
+func startSlice(ctx context.Context, conn *systemd.Conn, name string, limits []systemd.Property) error {
 	props := append([]systemd.Property{
 		systemd.PropDescription("podtask task " + strings.TrimSuffix(strings.TrimPrefix(name, slicePrefix), sliceSuffix)),
 		stringProp("CollectMode", "inactive-or-failed"),       // or a failed one would be in the way for ever
 		{Name: "IOAccounting", Value: dbus.MakeVariant(true)}, // the other controllers are counted anyway
 	}, limits...)
 	return await(ctx, func(done chan<- string) error {
-		_, err := u.conn.StartTransientUnitContext(ctx, name, "fail", props, done)
+		_, err := conn.StartTransientUnitContext(ctx, name, "fail", props, done)
 		return err
 	})
 }
 
 // adoptSlice takes a slice left by an earlier life, or one that systemd made
 // without limits because a pod named it.
-func (u *User) adoptSlice(ctx context.Context, name string, l Limits) error {
-	if err := u.setLimits(ctx, name, l); err != nil {
+func adoptSlice(ctx context.Context, conn *systemd.Conn, name string, l Limits) error {
+	if err := setLimits(ctx, conn, name, l); err != nil {
 		return err
 	}
 	return await(ctx, func(done chan<- string) error {
-		_, err := u.conn.StartUnitContext(ctx, name, "fail", done) // no-op for an active one
+		_, err := conn.StartUnitContext(ctx, name, "fail", done) // no-op for an active one
 		return err
 	})
 }
 
-func (u *User) setLimits(ctx context.Context, name string, l Limits) error {
+func setLimits(ctx context.Context, conn *systemd.Conn, name string, l Limits) error {
 	props, err := Replacement(l)
 	if err != nil {
 		return err
 	}
-	return u.conn.SetUnitPropertiesContext(ctx, name, true, props...)
+	return conn.SetUnitPropertiesContext(ctx, name, true, props...)
 }
 
 // Change replaces the limits of a slice that is there: what l does not limit is
 // not limited any more. Whether it had an effect is for ReadBack to find out.
 func (u *User) Change(ctx context.Context, name string, l Limits) error {
-	if err := u.setLimits(ctx, name, l); err != nil {
+	if err := setLimits(ctx, u.conn, name, l); err != nil {
 		return fmt.Errorf("change the limits of %s: %w", name, err)
 	}
 	return nil
@@ -199,7 +199,7 @@ func (u *User) ReadBack(ctx context.Context, name string, l Limits) error {
 	if len(want) == 0 {
 		return nil
 	}
-	group, err := u.controlGroup(ctx, name)
+	group, err := controlGroup(ctx, u.conn, name)
 	if err != nil {
 		return fmt.Errorf("read limits of %s: %w", name, err)
 	}
@@ -224,8 +224,8 @@ func (u *User) ReadBack(ctx context.Context, name string, l Limits) error {
 
 // controlGroup returns the slice's path below the cgroup root. Systemd makes the
 // cgroup when the slice starts.
-func (u *User) controlGroup(ctx context.Context, name string) (string, error) {
-	prop, err := u.conn.GetUnitTypePropertyContext(ctx, name, "Slice", "ControlGroup")
+func controlGroup(ctx context.Context, conn *systemd.Conn, name string) (string, error) {
+	prop, err := conn.GetUnitTypePropertyContext(ctx, name, "Slice", "ControlGroup")
 	if err != nil {
 		return "", err
 	}
@@ -322,4 +322,49 @@ func await(ctx context.Context, start func(done chan<- string) error) error {
 func isBusError(err error, name string) bool {
 	var busErr dbus.Error
 	return errors.As(err, &busErr) && busErr.Name == "org.freedesktop.systemd1."+name
+}
+
+// Reload makes the manager run its generators and read all units again
+// (systemctl daemon-reload).
+func (u *User) Reload(ctx context.Context) error {
+	if err := u.conn.ReloadContext(ctx); err != nil {
+		return fmt.Errorf("make systemd read its units again: %w", err)
+	}
+	return nil
+}
+
+// ActiveState returns the state of a unit: active, inactive, failed, activating,
+// deactivating or reloading. A unit that does not exist is inactive.
+func (u *User) ActiveState(ctx context.Context, unit string) (string, error) {
+	p, err := u.conn.GetUnitPropertyContext(ctx, unit, "ActiveState")
+	if err != nil {
+		return "", fmt.Errorf("ask systemd for the state of %s: %w", unit, err)
+	}
+	state, _ := p.Value.Value().(string)
+	return state, nil
+}
+
+// StopService stops a service and waits until it has stopped. One that does not
+// exist is success.
+func (u *User) StopService(ctx context.Context, unit string) error {
+	err := await(ctx, func(done chan<- string) error {
+		_, err := u.conn.StopUnitContext(ctx, unit, "replace", done)
+		return err
+	})
+	if err != nil && !isBusError(err, "NoSuchUnit") {
+		return fmt.Errorf("stop %s: %w", unit, err)
+	}
+	return nil
+}
+
+// RestartService stops and starts a service, and waits until it is ready.
+func (u *User) RestartService(ctx context.Context, unit string) error {
+	err := await(ctx, func(done chan<- string) error {
+		_, err := u.conn.RestartUnitContext(ctx, unit, "replace", done)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("restart %s: %w", unit, err)
+	}
+	return nil
 }

@@ -2,10 +2,14 @@ package convert
 
 import (
 	"fmt"
+	"math"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
+	"github.com/docker/go-units"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -69,7 +73,7 @@ const (
 )
 
 // command is a list, or a text that a shell splits.
-func (c *compose) command(f field) []string {
+func command(f field) []string {
 	if f.value.Kind != yaml.ScalarNode {
 		return list(f.value)
 	}
@@ -122,9 +126,9 @@ func (c *compose) plain(ctr *container, f field) bool {
 	case "image":
 		ctr.Image = v
 	case "command":
-		ctr.Command = c.command(f)
+		ctr.Command = command(f)
 	case "entrypoint":
-		ctr.EntryPoint = c.command(f)
+		ctr.EntryPoint = command(f)
 	case "environment":
 		ctr.Environment = c.pairs(f, "variable")
 	case "labels":
@@ -243,4 +247,331 @@ func (c *compose) settle() {
 	}
 	c.unit.Install = []string{"WantedBy=default.target"}
 	c.unit.Service = []string{"Restart=on-failure"}
+}
+
+// port reads [[IP:]HOST:]CONTAINER[/PROTOCOL], or the long form.
+func (c *compose) port(ctr *container, n *yaml.Node) {
+	var p port
+	ok := true
+	number := func(s string) int {
+		i, err := strconv.Atoi(s)
+		ok = ok && err == nil
+		return i
+	}
+	if n.Kind == yaml.ScalarNode {
+		p, ok = parsePort(n.Value)
+	}
+	for _, f := range fields(n) {
+		switch f.key {
+		case "target":
+			p.ContainerPort = number(f.value.Value)
+		case "published":
+			p.HostPort = number(f.value.Value)
+		case "protocol":
+			p.Protocol = f.value.Value
+		case "host_ip":
+			p.Extra = &hostIPOnly{f.value.Value}
+		case "mode", "name", "app_protocol":
+		default:
+			ok = false
+		}
+	}
+	if !ok || p.ContainerPort == 0 {
+		c.lose(n.Line, "port %s of %s: write it as HOST:CONTAINER", n.Value, ctr.Name)
+		return
+	}
+	ctr.PortMappings = append(ctr.PortMappings, p)
+}
+
+// parsePort reads [[IP:]HOST:]CONTAINER[/PROTOCOL] without ranges.
+func parsePort(text string) (p port, ok bool) {
+	rest, protocol, _ := strings.Cut(text, "/")
+	p.Protocol = protocol
+	parts := strings.Split(rest, ":")
+	var err1, err2 error
+	p.ContainerPort, err1 = strconv.Atoi(parts[len(parts)-1])
+	if len(parts) > 1 && parts[len(parts)-2] != "" {
+		p.HostPort, err2 = strconv.Atoi(parts[len(parts)-2])
+	}
+	if len(parts) > 2 {
+		p.Extra = &hostIPOnly{strings.Trim(strings.Join(parts[:len(parts)-2], ":"), "[]")}
+	}
+	return p, err1 == nil && err2 == nil
+}
+
+// mount reads SOURCE:TARGET[:MODE], or the long form.
+func (c *compose) mount(ctr *container, n *yaml.Node) {
+	var source, target string
+	readOnly := false
+	kind := ""
+	if n.Kind == yaml.ScalarNode {
+		parts := strings.Split(n.Value, ":")
+		target = parts[0]
+		if len(parts) > 1 {
+			source, target = parts[0], parts[1]
+		}
+		readOnly = len(parts) > 2 && slices.Contains(strings.Split(parts[2], ","), "ro")
+	}
+	for _, f := range fields(n) {
+		switch f.key {
+		case "type":
+			kind = f.value.Value
+		case "source":
+			source = f.value.Value
+		case "target":
+			target = f.value.Value
+		case "read_only":
+			readOnly = f.value.Value == "true"
+		}
+	}
+	if target == "" || source == "" || kind == "tmpfs" || strings.HasPrefix(source, "~") {
+		c.lose(n.Line, "volume %s of %s: it has no source that is known", n.Value+target, ctr.Name)
+		return
+	}
+	if name, _ := c.named(source); !hostPath(source) && plain(name) != name {
+		c.lose(n.Line, "volume %s of %s: its name is to have letters, digits, dashes and underscores only", name, ctr.Name)
+		return
+	}
+	volume := ""
+	if hostPath(source) {
+		volume = c.addPath(source)
+	} else {
+		volume = c.addNamed(c.named(source))
+	}
+	ctr.MountPoints = append(ctr.MountPoints, mountPoint{volume, target, readOnly})
+}
+
+func (c *compose) health(f field) *healthCheck {
+	h := &healthCheck{}
+	for _, m := range fields(f.value) {
+		switch m.key {
+		case "test":
+			if m.value.Kind == yaml.ScalarNode {
+				h.Command = []string{"CMD-SHELL", m.value.Value}
+			} else {
+				h.Command = list(m.value)
+			}
+		case "interval":
+			h.Interval = c.seconds(m)
+		case "timeout":
+			h.Timeout = c.seconds(m)
+		case "start_period":
+			h.StartPeriod = c.seconds(m)
+		case "retries":
+			h.Retries, _ = strconv.Atoi(m.value.Value)
+		case "disable":
+			if m.value.Value == "true" {
+				return nil
+			}
+		default:
+			c.lose(m.line, "healthcheck.%s", m.key)
+		}
+	}
+	if len(h.Command) == 0 || h.Command[0] == "NONE" {
+		return nil
+	}
+	h.clamp(func(what string) { c.lose(f.line, "healthcheck: %s", what) })
+	return h
+}
+
+// clamp brings a check into the ranges of the ECS model.
+func (h *healthCheck) clamp(tell func(what string)) {
+	for _, r := range []struct {
+		name        string
+		value       *int
+		least, most int
+	}{{"interval", &h.Interval, 5, 300}, {"timeout", &h.Timeout, 2, 60}, {"retries", &h.Retries, 1, 10}, {"start period", &h.StartPeriod, 0, 300}} {
+		if *r.value == 0 {
+			continue
+		}
+		if fit := min(max(*r.value, r.least), r.most); fit != *r.value {
+			tell(fmt.Sprintf("%s %d becomes %d", r.name, *r.value, fit))
+			*r.value = fit
+		}
+	}
+}
+
+func (c *compose) restart(ctr *container, f field) {
+	switch word, _, _ := strings.Cut(f.value.Value, ":"); word {
+	case "no", "false":
+	case "always", "unless-stopped":
+		ctr.Restart = &restartPolicy{Enabled: true}
+	case "on-failure":
+		ctr.Restart = &restartPolicy{Enabled: true, IgnoredExitCodes: []int{0}}
+	default:
+		c.lose(f.line, "%s.restart %s", ctr.Name, f.value.Value)
+	}
+}
+
+func (c *compose) deploy(ctr *container, f field) {
+	for _, m := range fields(f.value) {
+		if m.key != "resources" {
+			c.lose(m.line, "%s.deploy.%s", ctr.Name, m.key)
+			continue
+		}
+		for _, r := range fields(m.value) {
+			for _, x := range fields(r.value) {
+				if r.key == "limits" && x.key == "memory" {
+					ctr.Memory = c.mebibytes(x)
+				} else {
+					c.lose(x.line, "%s.deploy.resources.%s.%s", ctr.Name, r.key, x.key)
+				}
+			}
+		}
+	}
+}
+
+// seconds reads a time such as 1m30s and rounds it up.
+func (c *compose) seconds(f field) int {
+	d, err := time.ParseDuration(f.value.Value)
+	if n, plain := strconv.Atoi(f.value.Value); plain == nil {
+		d, err = time.Duration(n)*time.Second, nil
+	}
+	if err != nil || d < 0 {
+		c.lose(f.line, "%s %s is no time", f.key, f.value.Value)
+		return 0
+	}
+	return int(math.Ceil(d.Seconds()))
+}
+
+// mebibytes reads a size and rounds it up.
+func (c *compose) mebibytes(f field) int64 {
+	n, err := units.RAMInBytes(f.value.Value)
+	if err != nil || n < 0 {
+		c.lose(f.line, "%s %s is no size", f.key, f.value.Value)
+		return 0
+	}
+	return (n + units.MiB - 1) / units.MiB
+}
+
+// declared is a volume that the top level of a Compose file declares.
+type declared struct {
+	name  string // in the engine, if the file gives it
+	there bool   // external: somebody else has made it
+}
+
+// declare reads what services need to know before they are converted: the name of the
+// project and the volumes.
+func (c *compose) declare(doc *yaml.Node) {
+	c.project, c.volumes = path.Base(c.dir), make(map[string]declared)
+	for _, f := range fields(doc) {
+		switch {
+		case f.key == "name" && strings.Contains(f.value.Value, "${"):
+			c.lose(f.line, "name: ${...} is not filled in")
+		case f.key == "name":
+			c.project = f.value.Value
+		case f.key == "volumes":
+			for _, v := range fields(f.value) {
+				c.volumes[v.key] = declaration(v, c.lose)
+			}
+		}
+	}
+	c.project = strings.TrimLeft(strings.Map(inProjectName, strings.ToLower(c.project)), "_-")
+	for key := range c.volumes {
+		name, _ := c.named(key)
+		c.reserved = append(c.reserved, name)
+	}
+}
+
+// inProjectName drops what Compose drops from the name of a project.
+func inProjectName(r rune) rune {
+	if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
+		return r
+	}
+	return -1
+}
+
+func declaration(v field, lose func(line int, format string, args ...any)) (n declared) {
+	for _, m := range fields(v.value) {
+		switch {
+		case strings.Contains(m.value.Value, "${"):
+			lose(m.line, "volume %s: %s: ${...} is not filled in", v.key, m.key)
+		case m.key == "name":
+			n.name = m.value.Value
+		case m.key == "external" && m.value.Kind == yaml.MappingNode: // before version 3.4
+			n.there = true
+			for _, e := range fields(m.value) {
+				if e.key == "name" {
+					n.name = e.value.Value
+				}
+			}
+		case m.key == "external":
+			n.there = m.value.Value == "true"
+		default:
+			lose(m.line, "volume %s: %s", v.key, m.key)
+		}
+	}
+	return n
+}
+
+// named is what a volume of the file is called in the engine. One of the project has the
+// name that Compose gives it, PROJECT_NAME, so that the task goes on with the data that
+// is there, and two projects never share by accident.
+func (c *compose) named(key string) (name string, there bool) {
+	v := c.volumes[key]
+	switch {
+	case v.name != "":
+		return v.name, v.there
+	case v.there || c.project == "":
+		return key, v.there
+	}
+	return c.project + "_" + key, false
+}
+
+// field is an entry of a mapping.
+type field struct {
+	key   string
+	value *yaml.Node
+	line  int
+}
+
+// fields are the entries of a mapping, those of mappings that are merged into it
+// with "<<" first; none of anything else.
+func fields(n *yaml.Node) []field {
+	var merged, own []field
+	for _, f := range entries(n) {
+		if f.key == "<<" {
+			merged = append(merged, entries(f.value)...)
+		} else {
+			own = append(own, f)
+		}
+	}
+	merged = slices.DeleteFunc(merged, func(m field) bool {
+		return slices.ContainsFunc(own, func(f field) bool { return f.key == m.key })
+	})
+	return append(merged, own...)
+}
+
+func entries(n *yaml.Node) []field {
+	n = resolve(n)
+	if n.Kind != yaml.MappingNode {
+		return nil
+	}
+	var out []field
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		out = append(out, field{n.Content[i].Value, resolve(n.Content[i+1]), n.Content[i].Line})
+	}
+	return out
+}
+
+// resolve follows an alias.
+func resolve(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
+}
+
+// list are the texts of a list, or the one text.
+func list(n *yaml.Node) []string {
+	if n.Kind == yaml.ScalarNode && n.Tag != "!!null" {
+		return []string{n.Value}
+	}
+	var out []string
+	if n.Kind == yaml.SequenceNode {
+		for _, item := range n.Content {
+			out = append(out, item.Value)
+		}
+	}
+	return out
 }

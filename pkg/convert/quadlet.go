@@ -178,13 +178,7 @@ func (q *quadlet) plain(ctr *container, a taskunit.Assignment) bool {
 			q.lose(a.Line, "Memory=%s", a.Value)
 		}
 	case "Label":
-		if ctr.Labels == nil {
-			ctr.Labels = map[string]string{}
-		}
-		for _, w := range taskunit.Words(a.Value) {
-			name, value, _ := strings.Cut(w, "=")
-			ctr.Labels[name] = value
-		}
+		ctr.addLabels(taskunit.Words(a.Value))
 	case "Secret":
 		q.unit.Task = append(q.unit.Task, "Secret="+a.Value)
 		q.lose(a.Line, "Secret= is given to all containers")
@@ -195,6 +189,17 @@ func (q *quadlet) plain(ctr *container, a taskunit.Assignment) bool {
 		return false
 	}
 	return true
+}
+
+// addLabels adds labels of the form NAME=VALUE.
+func (ctr *container) addLabels(words []string) {
+	if ctr.Labels == nil {
+		ctr.Labels = map[string]string{}
+	}
+	for _, w := range words {
+		name, value, _ := strings.Cut(w, "=")
+		ctr.Labels[name] = value
+	}
 }
 
 // checked converts the keys of a health check.
@@ -320,4 +325,60 @@ func (q *quadlet) seconds(a taskunit.Assignment) int {
 
 func isTrue(v string) bool {
 	return slices.Contains([]string{"1", "yes", "true", "on"}, strings.ToLower(v))
+}
+
+// declare notes the name that a .volume file gives its volume.
+func (q *quadlet) declare(f taskunit.File) {
+	q.name, q.dir = path.Base(f.Path), path.Dir(f.Path)
+	for _, a := range f.Assignments() {
+		switch {
+		case a.Section != "Volume":
+		case a.Key == "VolumeName" && !strings.Contains(a.Value, "%"):
+			q.volumes[q.name] = a.Value
+		default:
+			q.lose(a.Line, "[Volume] %s=%s", a.Key, a.Value)
+		}
+	}
+}
+
+// reserve keeps the names of the volumes in a file from paths of the host.
+func (q *quadlet) reserve(f taskunit.File) {
+	for _, a := range f.Assignments() {
+		if source, _, mounted := strings.Cut(a.Value, ":"); a.Key == "Volume" && mounted && !hostPath(source) {
+			q.reserved = append(q.reserved, q.named(source))
+		}
+	}
+}
+
+// named is what a volume is called in Podman: one of a file as the file says, else as
+// Quadlet calls it.
+func (q *quadlet) named(source string) string {
+	base, file := strings.CutSuffix(source, ".volume")
+	switch {
+	case !file:
+		return source
+	case q.volumes[source] != "":
+		return q.volumes[source]
+	}
+	return "systemd-" + base
+}
+
+func (q *quadlet) volume(ctr *container, a taskunit.Assignment) {
+	parts := strings.Split(a.Value, ":")
+	if len(parts) < 2 || strings.HasPrefix(parts[0], "%") {
+		q.lose(a.Line, "Volume=%s", a.Value)
+		return
+	}
+	name := q.named(parts[0])
+	switch {
+	case hostPath(parts[0]):
+		name = q.addPath(parts[0])
+	case plain(name) != name:
+		q.lose(a.Line, "Volume=%s: the name %s is to have letters, digits, dashes and underscores only", a.Value, name)
+		return
+	default:
+		name = q.addNamed(name, false)
+	}
+	readOnly := len(parts) > 2 && slices.Contains(strings.Split(parts[2], ","), "ro")
+	ctr.MountPoints = append(ctr.MountPoints, mountPoint{name, parts[1], readOnly})
 }

@@ -2,7 +2,23 @@ package images
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"syscall"
 	"time"
+	"unicode"
+
+	"github.com/containers/common/pkg/retry"
+	"github.com/containers/image/v5/docker"
+	"github.com/docker/distribution/registry/api/errcode"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
 // Class says why a digest could not be had. It decides whether trying again
@@ -94,4 +110,299 @@ func (e *Error) Unwrap() error {
 	default:
 		return nil
 	}
+}
+
+// newError makes the Error for what went wrong with ref. It is the one border
+// where errors of containers/image become classes and words.
+func (r *Resolver) newError(ref Ref, login Login, err error) *Error {
+	e := &Error{Class: classify(err), Ref: ref.String(), Registry: ref.Registry()}
+	if e.Class == Other {
+		// What we cannot name is judged as podman pull would judge it.
+		e.transient = retry.IsErrorRetryable(err)
+	}
+	var dns *net.DNSError
+	if errors.As(err, &dns) {
+		// "No such host" is an answer; anything else is the lack of one.
+		e.transient = !dns.IsNotFound
+	}
+	var answer *refusal
+	if errors.As(err, &answer) && answer.after > 0 {
+		e.RetryAfter = answer.after
+	}
+	e.Message, e.Hint = r.explain(e.Class, ref, login, err)
+	return e
+}
+
+// classify tries the most telling evidence first: our own verdicts and the
+// caller's context, then what the registry said in its body, then the HTTP
+// status, then what the transport met.
+func classify(err error) Class {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return Canceled
+	case errors.Is(err, errBlocked):
+		return Denied
+	case errors.Is(err, docker.ErrTooManyRequests):
+		return RateLimited
+	case errors.Is(err, errPlainHTTP):
+		return TLS
+	}
+	if c := classOfCode(err); c != Other {
+		return c
+	}
+	if c := classOfStatus(statusOf(err), isPing(err)); c != Other {
+		return c
+	}
+	var refused docker.ErrUnauthorizedForCredentials
+	if errors.As(err, &refused) || isCredentialLookup(err) {
+		return Unauthorized
+	}
+	return classOfTransport(err)
+}
+
+// classOfCode reads the error codes of the distribution specification.
+func classOfCode(err error) Class {
+	code := ""
+	var coded errcode.Error
+	var answer *refusal
+	switch {
+	case errors.As(err, &answer):
+		code = answer.code
+	case errors.As(err, &coded):
+		code = coded.Code.Descriptor().Value
+	}
+	switch transport.ErrorCode(code) {
+	case transport.UnauthorizedErrorCode:
+		return Unauthorized
+	case transport.DeniedErrorCode:
+		return Denied
+	case transport.TooManyRequestsErrorCode:
+		return RateLimited
+	case transport.UnavailableErrorCode:
+		return Server
+	case transport.NameUnknownErrorCode:
+		return NoSuchRepository
+	case transport.ManifestUnknownErrorCode:
+		return NoSuchTag
+	default:
+		return Other
+	}
+}
+
+func classOfStatus(status int, ping bool) Class {
+	switch {
+	case status == http.StatusUnauthorized:
+		return Unauthorized
+	case status == http.StatusForbidden:
+		return Denied
+	case status == http.StatusNotFound && !ping:
+		return NoSuchTag
+	case status == http.StatusTooManyRequests:
+		return RateLimited
+	case status >= 500:
+		return Server
+	default:
+		return Other
+	}
+}
+
+func classOfTransport(err error) Class {
+	var (
+		dns    *net.DNSError
+		cert   *tls.CertificateVerificationError
+		record tls.RecordHeaderError
+		alert  tls.AlertError
+		op     *net.OpError
+		netErr net.Error
+	)
+	switch {
+	case errors.As(err, &dns):
+		return DNS
+	case errors.As(err, &cert), errors.As(err, &record), errors.As(err, &alert), errors.Is(err, http.ErrSchemeMismatch):
+		return TLS
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &netErr) && netErr.Timeout():
+		return Timeout
+	case errors.As(err, &op), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return Unreachable
+	default:
+		return Other
+	}
+}
+
+// statusOf is the HTTP status err stands for, or 0. Where the body had no error
+// code (as after HEAD) containers/image tells the status only in words.
+func statusOf(err error) int {
+	var answer *refusal
+	if errors.As(err, &answer) {
+		return answer.status
+	}
+	var unexpected docker.UnexpectedHTTPStatusError
+	if errors.As(err, &unexpected) {
+		return unexpected.StatusCode
+	}
+	for ; err != nil; err = errors.Unwrap(err) {
+		var status int
+		if n, _ := fmt.Sscanf(err.Error(), "StatusCode: %d,", &status); n == 1 {
+			return status
+		}
+	}
+	return 0
+}
+
+// isPing reports whether err comes from GET /v2/, which asks for no image.
+func isPing(err error) bool {
+	var answer *refusal
+	if errors.As(err, &answer) {
+		return answer.ping
+	}
+	return anyText(err, "pinging container registry ")
+}
+
+// isCredentialLookup reports whether reading credentials failed: a broken
+// auth.json, a credential helper that is missing or fails.
+func isCredentialLookup(err error) bool { return anyText(err, "getting username and password: ") }
+
+func anyText(err error, prefix string) bool {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if strings.HasPrefix(err.Error(), prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// explain puts the failure into words: what and why, then what to do.
+func (r *Resolver) explain(c Class, ref Ref, given Login, err error) (message, hint string) {
+	host := ref.Registry()
+	login := "run: podman login " + host
+	switch c {
+	case Unauthorized:
+		if isCredentialLookup(err) {
+			return "the credentials for " + host + " cannot be read: " + detail(err), "mend the file or the credential helper, or " + login
+		}
+		if given != (Login{}) {
+			return "registry " + host + " refuses the credentials given for it", "mend the secret that repositoryCredentials names"
+		}
+		if l, err := r.configured(ref); err == nil && l != (Login{}) {
+			return "registry " + host + " refuses the credentials kept for it", login
+		}
+		return "registry " + host + " wants credentials and there are none", login
+	case Denied:
+		if errors.Is(err, errBlocked) {
+			return "registry " + host + " is blocked in registries.conf", "use another registry, or change blocked there"
+		}
+		return "registry " + host + " denies access to " + ref.Repository(), "check the name, and that this login may read it (podman login " + host + ")"
+	case NoSuchRepository:
+		return "registry " + host + " has no repository " + ref.Repository(), "check the spelling; for a private repository, log in (podman login " + host + ")"
+	case NoSuchTag:
+		if ref.Pinned() {
+			return ref.Name() + " has nothing with this digest", "check the digest; registries remove what no tag leads to any more"
+		}
+		return "there is no tag " + ref.Tag() + " in " + ref.Name(), "check the tag"
+	case RateLimited:
+		return "registry " + host + " gets too many requests from here (429" + limits(err) + ")", "wait, or log in for a higher limit (podman login " + host + ")"
+	case TLS:
+		if errors.Is(err, http.ErrSchemeMismatch) || errors.Is(err, errPlainHTTP) {
+			return "registry " + host + " does not speak TLS", "set insecure = true for it in registries.conf if that is meant"
+		}
+		return "no secure connection to registry " + host + ": " + detail(err), "put its CA into ~/.config/containers/certs.d/" + host + "/ca.crt, or set insecure = true for it in registries.conf"
+	case DNS:
+		return "the name of registry " + host + " does not resolve: " + detail(err), "check the spelling and the network"
+	case Timeout:
+		return "registry " + host + " did not answer in time", "check the network, proxy and firewall"
+	case Unreachable:
+		return "registry " + host + " cannot be reached: " + detail(err), "check that it runs and that the address and port are right"
+	case Server:
+		return "registry " + host + " failed: " + detail(err) + limits(err), "try again later"
+	case Canceled:
+		return "given up before registry " + host + " had answered", ""
+	default:
+		return "registry " + host + ": " + detail(err), ""
+	}
+}
+
+// limits is what a registry that is busy says of when to come back and of its
+// limits, with a comma in front; empty if it says nothing.
+func limits(err error) string {
+	var answer *refusal
+	if !errors.As(err, &answer) {
+		return ""
+	}
+	text := ""
+	if answer.after > 0 {
+		text = ", it asks to wait " + answer.after.String()
+	}
+	if answer.quota != "" {
+		text += ", " + answer.quota
+	}
+	return text
+}
+
+// detail is the shortest text of err that still says why, fit to be shown.
+func detail(err error) string {
+	var (
+		dns        *net.DNSError
+		op         *net.OpError
+		unexpected docker.UnexpectedHTTPStatusError
+		coded      errcode.Error
+		answer     *refusal
+	)
+	switch {
+	case errors.As(err, &answer):
+		return clean(answer.Error())
+	case errors.As(err, &dns):
+		return clean(dns.Error())
+	case errors.As(err, &op):
+		return clean(op.Error())
+	case errors.As(err, &unexpected):
+		return clean(unexpected.Error())
+	case errors.As(err, &coded):
+		return clean(coded.Error())
+	default:
+		return clean(err.Error())
+	}
+}
+
+const maxDetail = 300 // runes of foreign text shown in an error
+
+var (
+	urlText = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>]+`)
+	// A reference with credentials in front, as people paste it from a URL.
+	userInfoText = regexp.MustCompile(`[^\s/@"']+:[^\s/@"']+@([^\s/@"']+/)`)
+	schemeText   = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}`)
+	fieldText    = regexp.MustCompile(`(?i)(token|password|passwd|secret|auth)((?:\\?["'])\s*:\s*\\?["']|=)[^\s"'\\,}&]+`)
+	// containers/image quotes the start of a token answer it cannot decode.
+	bodyText = regexp.MustCompile(`body start "(?:[^"\\]|\\.)*"`)
+)
+
+// clean makes foreign text fit to be shown and stored: no credentials, no
+// control characters, one line of bounded length.
+func clean(s string) string {
+	s = bodyText.ReplaceAllString(s, "body withheld")
+	s = urlText.ReplaceAllStringFunc(s, cleanURL)
+	s = userInfoText.ReplaceAllString(s, "[redacted]@$1")
+	s = schemeText.ReplaceAllString(s, "$1 [redacted]")
+	s = fieldText.ReplaceAllString(s, "$1$2[redacted]")
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == unicode.ReplacementChar {
+			return ' '
+		}
+		return r
+	}, s)
+	if r := []rune(s); len(r) > maxDetail {
+		s = string(r[:maxDetail]) + "…"
+	}
+	return s
+}
+
+// cleanURL keeps of a URL what tells where it leads.
+func cleanURL(s string) string {
+	trimmed := strings.TrimRight(s, ".,:;)]")
+	u, err := url.Parse(trimmed)
+	if err != nil {
+		return "[URL]"
+	}
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	return u.String() + s[len(trimmed):]
 }

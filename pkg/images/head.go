@@ -17,6 +17,7 @@ import (
 	"github.com/containers/image/v5/manifest"
 	"github.com/containers/image/v5/pkg/sysregistriesv2"
 	"github.com/containers/image/v5/pkg/tlsclientconfig"
+	"github.com/containers/image/v5/types"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 	"github.com/opencontainers/go-digest"
@@ -26,11 +27,11 @@ import (
 // could, but keeps the answer's headers to itself: the media type, how long a
 // busy registry wants to be left alone, and how much of a limit is left.
 func (r *Resolver) head(ctx context.Context, ref Ref, login Login) (digest.Digest, string, error) {
-	registry, insecure, err := r.registry(ref)
+	registry, insecure, err := registryOf(r.sys, ref)
 	if err != nil {
 		return "", "", err
 	}
-	wire, err := r.wire(ref, insecure)
+	wire, err := newWire(r.sys, ref, insecure)
 	if err != nil {
 		return "", "", err
 	}
@@ -64,10 +65,10 @@ func (r *Resolver) head(ctx context.Context, ref Ref, login Login) (digest.Diges
 // errNoDigest is a good answer to HEAD without Docker-Content-Digest.
 var errNoDigest = errors.New("the answer has no digest")
 
-// registry is ref's host for go-containerregistry, which calls Docker Hub
+// registryOf is ref's host for go-containerregistry, which calls Docker Hub
 // index.docker.io.
-func (r *Resolver) registry(ref Ref) (host name.Registry, insecure bool, err error) {
-	conf, err := sysregistriesv2.FindRegistry(r.sys, ref.Name())
+func registryOf(sys *types.SystemContext, ref Ref) (host name.Registry, insecure bool, err error) {
+	conf, err := sysregistriesv2.FindRegistry(sys, ref.Name())
 	if err != nil {
 		return host, false, fmt.Errorf("reading registries.conf: %w", err)
 	}
@@ -95,9 +96,9 @@ type wire struct {
 	plain error // why there was none without it
 }
 
-func (r *Resolver) wire(ref Ref, insecure bool) (*wire, error) {
+func newWire(sys *types.SystemContext, ref Ref, insecure bool) (*wire, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: insecure} //nolint:gosec // registries.conf says so
-	if dir := r.certsOf(ref.Registry()); dir != "" {
+	if dir := certsOf(sys, ref.Registry()); dir != "" {
 		if err := tlsclientconfig.SetupCertificates(dir, conf); err != nil {
 			return nil, err
 		}
@@ -108,8 +109,8 @@ func (r *Resolver) wire(ref Ref, insecure bool) (*wire, error) {
 }
 
 // certsOf is the directory of containers-certs.d(5) for a host; empty for none.
-func (r *Resolver) certsOf(host string) string {
-	parents := []string{r.sys.DockerPerHostCertDirPath}
+func certsOf(sys *types.SystemContext, host string) string {
+	parents := []string{sys.DockerPerHostCertDirPath}
 	if parents[0] == "" {
 		parents = []string{"/etc/containers/certs.d", "/etc/docker/certs.d"}
 		if home, err := os.UserHomeDir(); err == nil {

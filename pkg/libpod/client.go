@@ -1,7 +1,9 @@
 package libpod
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"net"
 	"net/http"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/blang/semver/v4"
 	"github.com/containers/podman/v5/pkg/bindings"
+	"github.com/containers/podman/v5/pkg/errorhandling"
 )
 
 // TaskLabel is the label that makes a pod or container ours; its value is the
@@ -47,17 +50,62 @@ type Options struct {
 }
 
 // Client is a connection to one user's Podman. It is safe for concurrent use.
-// Close it when done.
+// Close it when done. Its calls are grouped by what they are about; a caller
+// declares the few that it needs as an interface of its own.
 type Client struct {
-	service    *service
-	pool       *http.Transport
-	connection context.Context //nolint:containedctx // the bindings keep the connection in a context
-	version    semver.Version
-	slots      chan struct{}
-	end        context.CancelFunc
+	*connection
+	podAPI
+	containerAPI
+	inspectAPI
+	imageAPI
+	networkAPI
+	volumeAPI
+	secretAPI
+	execAPI
+
+	service *service
+	// stopKeeper ends the goroutine that keeps our own service running, which
+	// keeper waits for.
+	stopKeeper context.CancelFunc
 	keeper     sync.WaitGroup
-	// users are the users of images by the image's id.
-	users sync.Map
+}
+
+// The parts of a Client, by what their calls are about. They share one connection.
+type (
+	podAPI       struct{ *containerAPI }
+	containerAPI struct {
+		*inspectAPI
+		images   *imageAPI
+		networks *networkAPI
+		// users holds the user that each image runs as, by the image's id.
+		users sync.Map
+	}
+	inspectAPI struct{ *connection }
+	imageAPI   struct{ *connection }
+	networkAPI struct{ *connection }
+	volumeAPI  struct{ *connection }
+	secretAPI  struct{ *connection }
+	execAPI    struct{ *connection }
+)
+
+// newClient assembles the parts of a Client around one connection.
+func newClient(conn *connection, s *service) *Client {
+	c := &Client{
+		connection: conn, inspectAPI: inspectAPI{conn}, imageAPI: imageAPI{conn}, networkAPI: networkAPI{conn},
+		volumeAPI: volumeAPI{conn}, secretAPI: secretAPI{conn}, execAPI: execAPI{conn}, service: s,
+	}
+	c.containerAPI.inspectAPI, c.images, c.containerAPI.networks = &c.inspectAPI, &c.imageAPI, &c.networkAPI
+	c.podAPI.containerAPI = &c.containerAPI
+	return c
+}
+
+// connection sends requests to the service, a bounded number of those that change
+// its store at a time.
+type connection struct {
+	pool    *http.Transport
+	context context.Context //nolint:containedctx // the bindings keep the connection in a context
+	version semver.Version
+	slots   chan struct{}
 }
 
 // Dial connects to Podman: to Options.URI if given, else to the user's socket
@@ -81,7 +129,7 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	// The connection outlives ctx, but its first ping must not.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	detach := context.AfterFunc(ctx, end)
-	connection, err := bindings.NewConnection(life, "unix://"+s.path())
+	bound, err := bindings.NewConnection(life, "unix://"+s.path())
 	if !detach() && err == nil {
 		err = ctx.Err()
 	}
@@ -89,7 +137,7 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 		end()
 		return nil, fail(ctx, "connect to Podman", s.path(), err)
 	}
-	conn, err := bindings.GetClient(connection)
+	conn, err := bindings.GetClient(bound)
 	if err != nil {
 		end()
 		return nil, fail(ctx, "connect to Podman", s.path(), err)
@@ -97,21 +145,24 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	// Its own transport knows one path and no way to find another service later.
 	conn.Client.CloseIdleConnections()
 
-	c := &Client{service: s, connection: connection, end: end, version: *bindings.ServiceVersion(connection), slots: make(chan struct{}, maxMutations)}
-	c.pool = &http.Transport{
+	pool := &http.Transport{
 		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return s.dial(ctx) },
 		DisableCompression:  true,
 		MaxIdleConnsPerHost: maxMutations,
 	}
-	conn.Client = &http.Client{Transport: transport{next: c.pool}}
-	c.keeper.Go(func() { c.keepUp(life) })
+	conn.Client = &http.Client{Transport: transport{next: pool}}
+	c := newClient(&connection{
+		pool: pool, context: bound, version: *bindings.ServiceVersion(bound), slots: make(chan struct{}, maxMutations),
+	}, s)
+	c.stopKeeper = end
+	c.keeper.Go(func() { c.keepServiceRunning(life) })
 	return c, nil
 }
 
 // Close ends the connection. Calls in flight are not interrupted: cancel their
 // contexts. Podman and its containers are not touched.
 func (c *Client) Close() error {
-	c.end()
+	c.stopKeeper()
 	c.keeper.Wait()
 	c.pool.CloseIdleConnections()
 	return nil
@@ -121,11 +172,11 @@ func (c *Client) Close() error {
 // own version.
 func (c *Client) Version() semver.Version { return c.version }
 
-// keepUp holds one connection to our own service open. The service's idle tracker
+// keepServiceRunning holds one connection to our own service open. The service's idle tracker
 // counts connections, and its HTTP server closes a quiet one after twice the idle
 // time; so a ping within the idle time is enough. The dialer is a plain one: a
 // service that is gone is not started again just to be kept up.
-func (c *Client) keepUp(ctx context.Context) {
+func (c *Client) keepServiceRunning(ctx context.Context) {
 	hold := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", c.service.path())
@@ -161,13 +212,13 @@ func ping(ctx context.Context, t http.RoundTripper) {
 }
 
 // call returns the context to give to a binding for one call.
-func (c *Client) call(ctx context.Context) *callContext {
-	return &callContext{Context: ctx, connection: c.connection}
+func (c *connection) call(ctx context.Context) *callContext {
+	return &callContext{Context: ctx, connection: c.context}
 }
 
 // mutate runs fn while holding one of the slots for calls that change the store.
 // It returns an *Error.
-func (c *Client) mutate(ctx context.Context, op, object string, fn func(ctx context.Context) error) error {
+func (c *connection) mutate(ctx context.Context, op, object string, fn func(ctx context.Context) error) error {
 	if err := c.take(ctx); err != nil {
 		return fail(ctx, op, object, err)
 	}
@@ -179,7 +230,7 @@ func (c *Client) mutate(ctx context.Context, op, object string, fn func(ctx cont
 // if need be for createLinger after the end of ctx: Podman carries it out all the
 // same, and who looked or removed meanwhile would find nothing and leave behind
 // what comes after.
-func (c *Client) create(ctx context.Context, op, object string, fn func(ctx context.Context) error) error {
+func (c *connection) create(ctx context.Context, op, object string, fn func(ctx context.Context) error) error {
 	if err := c.take(ctx); err != nil {
 		return fail(ctx, op, object, err)
 	}
@@ -194,7 +245,7 @@ func (c *Client) create(ctx context.Context, op, object string, fn func(ctx cont
 }
 
 // take waits for a slot.
-func (c *Client) take(ctx context.Context) error {
+func (c *connection) take(ctx context.Context) error {
 	select {
 	case c.slots <- struct{}{}:
 	case <-ctx.Done():
@@ -207,7 +258,7 @@ func (c *Client) take(ctx context.Context) error {
 	return nil
 }
 
-func (c *Client) free() { <-c.slots }
+func (c *connection) free() { <-c.slots }
 
 // linger returns a context that ends d after ctx does, or with end.
 func linger(ctx context.Context, d time.Duration) (late context.Context, end func()) {
@@ -223,7 +274,78 @@ func linger(ctx context.Context, d time.Duration) (late context.Context, end fun
 }
 
 // ask runs fn, one call of the bindings, and maps its error to an *Error.
-func (c *Client) ask(ctx context.Context, op, object string, fn func(ctx context.Context) error) error {
+func (c *connection) ask(ctx context.Context, op, object string, fn func(ctx context.Context) error) error {
 	call := c.call(ctx)
 	return fail(call, op, object, fn(call))
+}
+
+// exchange records what became of the one request of a call.
+type exchange struct {
+	mu  sync.Mutex
+	err error
+}
+
+type exchangeKey struct{}
+
+func (x *exchange) lose(err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.err = err
+}
+
+// lost returns why the request got no reply, nil if it got one.
+func (x *exchange) lost() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.err
+}
+
+// callContext is the context of one call: deadline and cancellation are the
+// caller's, the connection comes from the context made by bindings.NewConnection.
+// Without it, canceling the context used to connect would end every later call.
+type callContext struct {
+	context.Context
+	connection context.Context
+	exchange   exchange
+}
+
+// Value looks at the caller's context first, so that the standard library finds
+// the right parent to cancel with.
+func (c *callContext) Value(key any) any {
+	if _, ok := key.(exchangeKey); ok {
+		return &c.exchange
+	}
+	if v := c.Context.Value(key); v != nil {
+		return v
+	}
+	return c.connection.Value(key)
+}
+
+// transport sends each request once. The bindings repeat a request that failed
+// twice more, with a body that is already consumed, and sleep 600 ms in all
+// whether or not the context is done: a canceled call would hang that long, and
+// its real error would be replaced by a complaint about the body. So a failed
+// exchange is recorded and answered with a made-up reply, which the bindings
+// take for an error from the server.
+type transport struct {
+	next http.RoundTripper
+}
+
+func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	res, err := t.next.RoundTrip(req)
+	ex, ok := req.Context().Value(exchangeKey{}).(*exchange)
+	if err == nil || !ok {
+		return res, err
+	}
+	ex.lose(err)
+	body, err := json.Marshal(errorhandling.ErrorModel{Message: "no reply from Podman", ResponseCode: statusNoReply})
+	if err != nil {
+		return nil, err
+	}
+	return &http.Response{
+		Status: "599 No Reply", StatusCode: statusNoReply,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {"application/json"}},
+		Body:   io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: req,
+	}, nil
 }

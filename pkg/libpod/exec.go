@@ -45,7 +45,7 @@ type Size struct{ Rows, Columns uint16 }
 
 // CreateExec prepares a program and returns the id of its session. A container that
 // does not run, or is paused, is NotRunning.
-func (c *Client) CreateExec(ctx context.Context, container string, s ExecSpec) (id string, err error) {
+func (c *execAPI) CreateExec(ctx context.Context, container string, s ExecSpec) (id string, err error) {
 	config := new(handlers.ExecCreateConfig)
 	config.Cmd, config.Env, config.WorkingDir, config.User = s.Command, s.Env, s.Dir, s.User
 	config.Tty, config.AttachStdin, config.AttachStdout, config.AttachStderr = s.Terminal, s.Stdin, true, true
@@ -62,7 +62,7 @@ func (c *Client) CreateExec(ctx context.Context, container string, s ExecSpec) (
 // ExecStream is the connection to a program. Reads and writes may go on at the same
 // time. Close it when done; the program does not end by that.
 type ExecStream struct {
-	client   *Client
+	client   *execAPI
 	ctx      context.Context //nolint:containedctx // of the stream, as of a connection
 	id       string
 	body     io.ReadWriteCloser
@@ -78,7 +78,7 @@ type ExecStream struct {
 // The request is made by hand: the binding takes over the process's own stdin and
 // terminal, replaces the transport of all other calls, and reads from below a buffer
 // that may hold the first output already.
-func (c *Client) StartExec(ctx context.Context, id string, terminal bool, size Size) (*ExecStream, error) {
+func (c *execAPI) StartExec(ctx context.Context, id string, terminal bool, size Size) (*ExecStream, error) {
 	var stream *ExecStream
 	outer := ctx
 	err := c.ask(ctx, "exec", shortExec(id), func(ctx context.Context) error {
@@ -230,7 +230,7 @@ func (s *ExecStream) failure(text string) error {
 }
 
 // ResizeExec tells a program with a terminal its new size.
-func (c *Client) ResizeExec(ctx context.Context, id string, size Size) error {
+func (c *execAPI) ResizeExec(ctx context.Context, id string, size Size) error {
 	return c.ask(ctx, "resize the terminal of", shortExec(id), func(ctx context.Context) error {
 		return containers.ResizeExecTTY(ctx, id, new(containers.ResizeExecTTYOptions).WithHeight(int(size.Rows)).WithWidth(int(size.Columns)))
 	})
@@ -238,7 +238,7 @@ func (c *Client) ResizeExec(ctx context.Context, id string, size Size) error {
 
 // InspectExec says how a program is doing. A session whose container is gone, or that
 // ended more than five minutes ago, is NotFound.
-func (c *Client) InspectExec(ctx context.Context, id string) (state ExecState, err error) {
+func (c *execAPI) InspectExec(ctx context.Context, id string) (state ExecState, err error) {
 	err = c.ask(ctx, "inspect exec session", shortExec(id), func(ctx context.Context) error {
 		data, err := containers.ExecInspect(ctx, id, nil)
 		if err == nil {
@@ -254,7 +254,7 @@ func (c *Client) InspectExec(ctx context.Context, id string) (state ExecState, e
 var execRemove = semver.MustParse("4.8.0")
 
 // RemoveExec lets Podman forget a session that has ended.
-func (c *Client) RemoveExec(ctx context.Context, id string) error {
+func (c *execAPI) RemoveExec(ctx context.Context, id string) error {
 	if c.version.LT(execRemove) {
 		return nil
 	}

@@ -55,7 +55,7 @@ func imageHealth(h *manifest.Schema2HealthConfig) *ImageHealth {
 
 // Image looks up a reference, or an image id, in the local store. Class NotFound
 // if it is not there.
-func (c *Client) Image(ctx context.Context, ref string) (Image, error) {
+func (c *imageAPI) Image(ctx context.Context, ref string) (Image, error) {
 	var found *entities.ImageInspectReport
 	err := c.ask(ctx, "inspect image", ref, func(ctx context.Context) (err error) {
 		found, err = images.GetImage(ctx, ref, nil)
@@ -83,7 +83,7 @@ func (c *Client) Image(ctx context.Context, ref string) (Image, error) {
 const listTries = 5
 
 // Images lists the local store.
-func (c *Client) Images(ctx context.Context) ([]Image, error) {
+func (c *imageAPI) Images(ctx context.Context) ([]Image, error) {
 	var list []*entities.ImageSummary
 	err := c.ask(ctx, "list", "images", func(ctx context.Context) (err error) {
 		for range listTries {
@@ -109,7 +109,7 @@ func (c *Client) Images(ctx context.Context) ([]Image, error) {
 // RemoveUnusedImage removes an image with all its names, unless a container uses it:
 // then the class is Conflict and the image keeps its tags. Parents are left alone.
 // An image that is not there is success.
-func (c *Client) RemoveUnusedImage(ctx context.Context, m Image) error {
+func (c *imageAPI) RemoveUnusedImage(ctx context.Context, m Image) error {
 	return c.mutate(ctx, "remove image", m.ID, func(ctx context.Context) error {
 		// By its ID Podman removes an image of one name only, and by a name that
 		// name, or with the last one the image. Its names by digest it does not list.
@@ -149,7 +149,7 @@ func retag(ctx context.Context, m Image) error {
 
 // Tag gives the image a further name, name:tag, taking it from the image that had
 // it before, as podman tag and podman pull do. Doing it twice is success.
-func (c *Client) Tag(ctx context.Context, imageID, ref string) error {
+func (c *imageAPI) Tag(ctx context.Context, imageID, ref string) error {
 	repo, tag, err := tagParts(ref)
 	if err != nil {
 		return fail(ctx, "tag image", ref, err)

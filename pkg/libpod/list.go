@@ -56,7 +56,7 @@ func (c *Client) List(ctx context.Context) ([]Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	networks, err := c.networks(ctx)
+	networks, err := c.taskNetworks(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -59,7 +59,7 @@ type LogOptions struct {
 // the right to read the journal.
 //
 // After ctx ended fn is not called any more.
-func (c *Client) Logs(ctx context.Context, name string, o LogOptions, fn func(LogLine)) error {
+func (c *inspectAPI) Logs(ctx context.Context, name string, o LogOptions, fn func(LogLine)) error {
 	c.awaitJournal(ctx, name)
 	if o.Tail == 0 || o.Until.IsZero() {
 		return c.readLogs(ctx, name, o, fn)
@@ -83,7 +83,7 @@ const journalDelay = 3 * time.Second
 // moment ago, if its log goes there. The journal takes in order what it is sent, and
 // Podman's event of the end is sent after the last line: when that can be read, the line
 // can. What is not known, or not there in time, is not waited for: Logs says what is wrong.
-func (c *Client) awaitJournal(ctx context.Context, name string) {
+func (c *inspectAPI) awaitJournal(ctx context.Context, name string) {
 	data, err := c.inspect(ctx, name)
 	if err != nil || data.HostConfig == nil || data.HostConfig.LogConfig == nil || data.HostConfig.LogConfig.Type != define.JournaldLogging {
 		return
@@ -105,7 +105,7 @@ func (c *Client) awaitJournal(ctx context.Context, name string) {
 	}
 }
 
-func (c *Client) readLogs(ctx context.Context, name string, o LogOptions, fn func(LogLine)) error {
+func (c *inspectAPI) readLogs(ctx context.Context, name string, o LogOptions, fn func(LogLine)) error {
 	// The binding writes into these and blocks for ever if nobody reads, so they
 	// are read until it returned. They are unbuffered to keep the order between
 	// the two.

@@ -49,7 +49,7 @@ type Bridge struct {
 // EnsureNetwork makes the network, or adopts the task's own of that name.
 //
 // Classes to expect: Conflict.
-func (c *Client) EnsureNetwork(ctx context.Context, n NetworkSpec) error {
+func (c *networkAPI) EnsureNetwork(ctx context.Context, n NetworkSpec) error {
 	all, err := labels(n.Labels, n.TaskID, n)
 	if err != nil {
 		return fail(ctx, "create network", n.Name, err)
@@ -74,7 +74,7 @@ func (c *Client) EnsureNetwork(ctx context.Context, n NetworkSpec) error {
 }
 
 // place gives a container its address on a network and the names of the others.
-func (c *Client) place(ctx context.Context, s *specgen.SpecGenerator, b Bridge) error {
+func (c *networkAPI) place(ctx context.Context, s *specgen.SpecGenerator, b Bridge) error {
 	options := types.PerNetworkOptions{Aliases: b.Aliases}
 	var found entities.NetworkInspectReport
 	if len(b.Members) > 0 {
@@ -131,7 +131,7 @@ func addressOf(subnet types.Subnet, place int) (net.IP, error) {
 }
 
 // HasNetwork reports whether there is a network of the name, whoever made it.
-func (c *Client) HasNetwork(ctx context.Context, name string) (bool, error) {
+func (c *networkAPI) HasNetwork(ctx context.Context, name string) (bool, error) {
 	_, err := c.network(ctx, name)
 	if errors.Is(err, NotFound) {
 		return false, nil
@@ -139,7 +139,7 @@ func (c *Client) HasNetwork(ctx context.Context, name string) (bool, error) {
 	return err == nil, err
 }
 
-func (c *Client) network(ctx context.Context, name string) (found entities.NetworkInspectReport, err error) {
+func (c *networkAPI) network(ctx context.Context, name string) (found entities.NetworkInspectReport, err error) {
 	err = c.ask(ctx, "inspect network", name, func(ctx context.Context) (err error) {
 		found, err = network.Inspect(ctx, name, nil)
 		return err
@@ -154,7 +154,7 @@ func (c *Client) network(ctx context.Context, name string) (found entities.Netwo
 // RemoveNetwork removes the task's network. An absent one is success, that of
 // somebody else a Conflict. One that a container still uses is an error of class
 // Temporary.
-func (c *Client) RemoveNetwork(ctx context.Context, name, taskID string) error {
+func (c *networkAPI) RemoveNetwork(ctx context.Context, name, taskID string) error {
 	found, err := c.network(ctx, name)
 	switch {
 	case errors.Is(err, NotFound):
@@ -178,8 +178,8 @@ func (c *Client) RemoveNetwork(ctx context.Context, name, taskID string) error {
 	return err
 }
 
-// networks lists those that carry TaskLabel.
-func (c *Client) networks(ctx context.Context) (found []Found, err error) {
+// taskNetworks lists those that carry TaskLabel.
+func (c *networkAPI) taskNetworks(ctx context.Context) (found []Found, err error) {
 	var all []types.Network
 	err = c.ask(ctx, "list", "networks", func(ctx context.Context) (err error) {
 		all, err = network.List(ctx, new(network.ListOptions).WithFilters(map[string][]string{"label": {TaskLabel}}))

@@ -2,9 +2,13 @@ package libpod
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"time"
 
@@ -77,7 +81,7 @@ type Observed struct {
 
 // InspectContainer returns what Podman knows; a container that does not exist is
 // not an error but Absent.
-func (c *Client) InspectContainer(ctx context.Context, name string) (Observed, error) {
+func (c *inspectAPI) InspectContainer(ctx context.Context, name string) (Observed, error) {
 	data, err := c.inspect(ctx, name)
 	switch {
 	case errors.Is(err, NotFound):
@@ -88,7 +92,7 @@ func (c *Client) InspectContainer(ctx context.Context, name string) (Observed, e
 	return observe(data), nil
 }
 
-func (c *Client) inspect(ctx context.Context, name string) (data *define.InspectContainerData, err error) {
+func (c *inspectAPI) inspect(ctx context.Context, name string) (data *define.InspectContainerData, err error) {
 	err = c.ask(ctx, "inspect container", name, func(ctx context.Context) (err error) {
 		data, err = containers.Inspect(ctx, name, nil)
 		return err
@@ -176,3 +180,144 @@ func zeroEpoch(t time.Time) time.Time {
 	}
 	return t
 }
+
+// maxProbeOutput bounds ProbeResult.Output in bytes.
+const maxProbeOutput = 1024
+
+// ProbeResult is the outcome of one probe.
+type ProbeResult struct {
+	Healthy bool
+	// ExitCode is 0 for a healthy probe and otherwise what Podman noted: 1 for any
+	// other exit code of the command and for a command that cannot be run, so not
+	// the command's own.
+	ExitCode int
+	// Output is the end of what an unhealthy probe wrote, at most maxProbeOutput
+	// bytes. It is best effort: Podman keeps 500 bytes and 4.3.1 may lose them, and
+	// for a healthy probe nobody asks.
+	Output string
+}
+
+// Probe runs the container's health check once, now. Healthy says how this probe
+// went; the streak, retries and start period are the caller's.
+//
+// Podman does not end a probe that takes too long: when ctx ends first, the error
+// is Timeout or Canceled and the command goes on in the container. A probe that
+// ends after Health.Timeout is a Timeout too, not an unhealthy result. A container
+// that does not run is NotRunning, one that is gone NotFound.
+func (c *inspectAPI) Probe(ctx context.Context, name string) (ProbeResult, error) {
+	begun := time.Now()
+	var report *define.HealthCheckResults
+	err := c.ask(ctx, "probe container", name, func(ctx context.Context) (err error) {
+		report, err = containers.RunHealthCheck(ctx, name, nil)
+		return err
+	})
+	if err != nil {
+		return ProbeResult{}, err
+	}
+	// The reply's Status is about this probe only; its FailingStreak and Log are
+	// always empty.
+	if report.Status == define.HealthCheckHealthy {
+		return ProbeResult{Healthy: true}, nil
+	}
+	data, err := c.inspect(ctx, name)
+	if err != nil && !errors.Is(err, NotFound) {
+		return ProbeResult{}, err
+	}
+	if err != nil || data.State == nil || !observeRunning(data) {
+		// An exec into a container that ends meanwhile fails like a probe.
+		return ProbeResult{}, &Error{Op: "probe container", Object: name, Class: NotRunning, Cause: "the container stopped during the probe"}
+	}
+	return probeResult(data.State.Health, begun), nil
+}
+
+func observeRunning(data *define.InspectContainerData) bool {
+	return statusFrom(data.State.Status) == Running
+}
+
+// probeResult reads an unhealthy probe that began at begun from the health log.
+func probeResult(health *define.HealthCheckResults, begun time.Time) ProbeResult {
+	r := ProbeResult{ExitCode: 1}
+	if health == nil || len(health.Log) == 0 {
+		return r
+	}
+	last := health.Log[len(health.Log)-1]
+	// An entry from before is of another probe: this one was not logged.
+	if start, err := time.Parse(time.RFC3339Nano, last.Start); err != nil || start.Before(begun) {
+		return r
+	}
+	r.Output = tail(last.Output, maxProbeOutput)
+	if last.ExitCode != 0 {
+		r.ExitCode = last.ExitCode
+	}
+	return r
+}
+
+// Stats are what a running container has used, as Podman counts it.
+type Stats struct {
+	// CPUNanos is the time on CPUs since its start, in nanoseconds.
+	CPUNanos uint64
+	// Memory is in use, caches included, MemoryLimit what may be, in bytes; without
+	// a limit that is the host's memory.
+	Memory, MemoryLimit uint64
+	PIDs                uint64
+	// Read and Written are bytes of disks, Received and Sent of the network, which
+	// 4.x does not tell.
+	Read, Written, Received, Sent uint64
+}
+
+// Stats asks for the use of running containers, by their names. Those that do not
+// run are left out. Rootless on cgroup v1 Podman has no statistics and says so.
+func (c *inspectAPI) Stats(ctx context.Context, names ...string) (map[string]Stats, error) {
+	found := map[string]Stats{}
+	err := c.ask(ctx, "ask for the statistics of", "containers", func(ctx context.Context) error {
+		reports, err := containers.Stats(ctx, names, new(containers.StatsOptions).WithStream(false))
+		if err != nil {
+			return err
+		}
+		for r := range reports {
+			if r.Error != nil {
+				err = r.Error
+			}
+			for _, s := range r.Stats {
+				one := Stats{
+					CPUNanos: s.CPUNano, Memory: s.MemUsage, MemoryLimit: s.MemLimit, PIDs: s.PIDs,
+					Read: s.BlockInput, Written: s.BlockOutput,
+				}
+				for name, n := range s.Network {
+					if name != "lo" {
+						one.Received += n.RxBytes
+						one.Sent += n.TxBytes
+					}
+				}
+				found[s.Name] = one
+			}
+		}
+		return err
+	})
+	return found, err
+}
+
+// DockerStats returns one sample of a running container's statistics in the form
+// of Docker's API, which Podman has beside its own. The rates in it compare with
+// the sample Podman took before.
+func (c *inspectAPI) DockerStats(ctx context.Context, name string) (json.RawMessage, error) {
+	const op = "read statistics"
+	target := "http://d/v1.41/containers/" + url.PathEscape(name) + "/stats?stream=false&one-shot=true"
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	if err != nil {
+		return nil, fail(ctx, op, name, err)
+	}
+	res, err := c.pool.RoundTrip(req)
+	if err != nil {
+		return nil, fail(ctx, op, name, err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxStats))
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("status %s", res.Status)
+	}
+	return body, fail(ctx, op, name, err)
+}
+
+// maxStats bounds a sample in bytes.
+const maxStats = 1 << 20

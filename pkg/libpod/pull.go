@@ -1,17 +1,24 @@
 package libpod
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/blang/semver/v4"
@@ -78,7 +85,7 @@ type Progress struct {
 // Classes to expect: NoImage (the registry does not have it), Temporary (it cannot
 // be reached, or went silent), Unauthorized, Denied, NoSpace, Untrusted (the signature
 // policy refuses it), WrongContent, InvalidSpec (no reference).
-func (c *Client) Pull(ctx context.Context, ref string, o PullOptions) (string, error) {
+func (c *imageAPI) Pull(ctx context.Context, ref string, o PullOptions) (string, error) {
 	watched, watch := newWatch(ctx, o.FirstByte, o.Idle)
 	defer watch.stop()
 	if c.version.LT(bytesReported) {
@@ -102,7 +109,7 @@ func (c *Client) Pull(ctx context.Context, ref string, o PullOptions) (string, e
 }
 
 // pull is the binding's Pull with progress in bytes where the server has it.
-func (c *Client) pull(ctx context.Context, ref string, o PullOptions, w *watch) (string, error) {
+func (c *imageAPI) pull(ctx context.Context, ref string, o PullOptions, w *watch) (string, error) {
 	conn, err := bindings.GetClient(ctx)
 	if err != nil {
 		return "", err
@@ -296,4 +303,169 @@ func policyFile() string {
 		}
 	}
 	return "/etc/containers/policy.json"
+}
+
+// silence is why a pull in which nothing moves is ended.
+type silence struct {
+	midLayer bool
+	lasted   time.Duration
+}
+
+func (s silence) Error() string {
+	if s.midLayer {
+		return fmt.Sprintf("no bytes came for %v in the middle of a layer", s.lasted)
+	}
+	return fmt.Sprintf("nothing came for %v; is the registry reachable from here?", s.lasted)
+}
+
+// watch ends a pull that is silent for too long.
+type watch struct {
+	cancel          context.CancelCauseFunc
+	firstByte, idle time.Duration
+	heardOf         atomic.Int64 // messages
+	follower        sync.WaitGroup
+
+	mu    sync.Mutex
+	timer *time.Timer
+	limit silence // what the timer stands for
+}
+
+// newWatch returns a context that ends with a silence when the watch loses patience.
+func newWatch(ctx context.Context, firstByte, idle time.Duration) (context.Context, *watch) {
+	watched, cancel := context.WithCancelCause(ctx)
+	w := &watch{cancel: cancel, firstByte: firstByte, idle: idle, limit: silence{lasted: firstByte}}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer = time.AfterFunc(cmp.Or(firstByte, time.Duration(math.MaxInt64)), w.end)
+	return watched, w
+}
+
+func (w *watch) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cancel(w.limit)
+}
+
+// heard says that something came, and whether a layer is on its way. Words come when a
+// layer begins and ends, however large it is: after them it is up to follow.
+func (w *watch) heard(busy, bytes bool) {
+	w.heardOf.Add(1)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer.Stop()
+	w.limit = silence{busy, w.firstByte}
+	if busy {
+		w.limit.lasted = w.idle
+	}
+	if bytes && w.limit.lasted > 0 {
+		w.timer.Reset(w.limit.lasted)
+	}
+}
+
+// follow judges a pull by what it has open, from its first words on. What cannot be
+// looked at is not judged.
+func (w *watch) follow(ctx context.Context, look func() layerView) {
+	shortest := min(cmp.Or(w.idle, math.MaxInt64), cmp.Or(w.firstByte, math.MaxInt64))
+	if shortest == math.MaxInt64 {
+		return
+	}
+	w.follower.Go(func() {
+		tick := time.NewTicker(min(max(shortest/4, 10*time.Millisecond), 5*time.Second))
+		defer tick.Stop()
+		var last layerView
+		var words int64
+		moved := time.Now()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			heard, view := w.heardOf.Load(), look()
+			if heard == 0 || heard != words || view != last || !view.visible {
+				words, last, moved = heard, view, time.Now()
+				continue
+			}
+			limit := silence{view.writing, w.firstByte}
+			if view.writing {
+				limit.lasted = w.idle
+			}
+			if limit.lasted > 0 && time.Since(moved) >= limit.lasted {
+				w.cancel(limit)
+				return
+			}
+		}
+	})
+}
+
+func (w *watch) stop() {
+	w.mu.Lock()
+	w.timer.Stop()
+	w.mu.Unlock()
+	w.cancel(context.Canceled)
+	w.follower.Wait()
+}
+
+// layerView is what can be seen of the layers that the user's Podman processes on this
+// machine bring, of whatever pull. Views that are equal mean that nothing moved.
+type layerView struct {
+	// visible: there is such a process, and its open files can be seen.
+	visible bool
+	// writing: a layer is on its way.
+	writing bool
+	// files are those open, with the place in each that was last read or written.
+	files string
+}
+
+// layerFile matches the temporary file of a layer (containers/image, the destination
+// containers-storage: blobs are written there, and read again to be unpacked).
+var layerFile = regexp.MustCompile(`/(container_images_)?storage\d+/\d+$`)
+
+// viewLayers looks into proc, which is /proc.
+func viewLayers(proc string) layerView {
+	var v layerView
+	var files strings.Builder
+	processes, _ := filepath.Glob(filepath.Join(proc, "[0-9]*/comm"))
+	for _, comm := range processes {
+		name, err := os.ReadFile(comm)
+		if err != nil || string(name) != "podman\n" {
+			continue
+		}
+		dir := filepath.Dir(comm)
+		open, err := os.ReadDir(filepath.Join(dir, "fd"))
+		if err != nil {
+			continue // somebody else's, or it has ended
+		}
+		v.visible = true
+		for _, fd := range open {
+			path, err := os.Readlink(filepath.Join(dir, "fd", fd.Name()))
+			if err != nil || !layerFile.MatchString(path) {
+				continue
+			}
+			place, flags := fileState(filepath.Join(dir, "fdinfo", fd.Name()))
+			v.writing = v.writing || flags&syscall.O_ACCMODE != syscall.O_RDONLY
+			fmt.Fprintln(&files, path, place)
+		}
+	}
+	v.files = files.String()
+	return v
+}
+
+// fileState reads proc_pid_fdinfo(5).
+func fileState(fdinfo string) (place string, flags int) {
+	text, err := os.ReadFile(fdinfo)
+	if err != nil {
+		return "closed", 0
+	}
+	for line := range strings.Lines(string(text)) {
+		key, value, _ := strings.Cut(line, ":")
+		switch value = strings.TrimSpace(value); key {
+		case "pos":
+			place = value
+		case "flags":
+			n, _ := strconv.ParseInt(value, 8, 0)
+			flags = int(n)
+		}
+	}
+	return place, flags
 }

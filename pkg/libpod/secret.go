@@ -1,12 +1,101 @@
 package libpod
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"strings"
 
 	"github.com/blang/semver/v4"
 	"github.com/containers/podman/v5/pkg/bindings/secrets"
 	entities "github.com/containers/podman/v5/pkg/domain/entities/types"
 )
+
+// EnsureSecret makes a Podman secret of that name with the task's label. If the
+// task has it already read is not called, and the value stays. The value goes over
+// the socket once; Podman keeps it in its store until RemoveSecrets.
+//
+// Classes to expect: Conflict (the name is somebody else's), InvalidSpec (the value
+// is empty or longer than 512000 bytes). An error of read is returned as it is.
+func (c *secretAPI) EnsureSecret(ctx context.Context, name, taskID string, read func(context.Context) ([]byte, error)) error {
+	found, err := c.secretInfo(ctx, name)
+	if err == nil {
+		return fail(ctx, "adopt secret", name, ownedBy(found.Spec.Labels, taskID))
+	}
+	if !errors.Is(err, NotFound) {
+		return err
+	}
+	value, err := read(ctx)
+	if err != nil {
+		return err
+	}
+	err = c.create(ctx, "create secret", name, func(ctx context.Context) error {
+		options := new(secrets.CreateOptions).WithName(name).WithLabels(map[string]string{TaskLabel: taskID})
+		_, err := secrets.Create(ctx, bytes.NewReader(value), options)
+		return err
+	})
+	if errors.Is(err, Conflict) { // another owner was quicker
+		if found, err = c.secretInfo(ctx, name); err == nil {
+			return fail(ctx, "adopt secret", name, ownedBy(found.Spec.Labels, taskID))
+		}
+	}
+	return err
+}
+
+// HasSecret reports whether there is a secret of that name, whoever made it.
+func (c *secretAPI) HasSecret(ctx context.Context, name string) (bool, error) {
+	_, err := c.secretInfo(ctx, name)
+	if errors.Is(err, NotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (c *secretAPI) secretInfo(ctx context.Context, name string) (found *entities.SecretInfoReport, err error) {
+	err = c.ask(ctx, "inspect secret", name, func(ctx context.Context) (err error) {
+		found, err = secrets.Inspect(ctx, name, nil)
+		return err
+	})
+	// Podman also finds a secret by its id, or a prefix of it.
+	if err == nil && found.Spec.Name != name {
+		return nil, &Error{Op: "inspect secret", Object: name, Class: NotFound, Cause: "no such secret"}
+	}
+	return found, err
+}
+
+// RemoveSecrets removes the secrets whose names begin with prefix and that carry
+// the task's label. The prefix is for Podman 4.3.1, which lists secrets without
+// their labels.
+func (c *secretAPI) RemoveSecrets(ctx context.Context, prefix, taskID string) error {
+	var all []*entities.SecretInfoReport
+	err := c.ask(ctx, "list secrets of task", taskID, func(ctx context.Context) (err error) {
+		all, err = secrets.List(ctx, new(secrets.ListOptions))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, s := range all {
+		if !strings.HasPrefix(s.Spec.Name, prefix) {
+			continue
+		}
+		err := c.removeSecret(ctx, s.Spec.Name, taskID)
+		if err != nil && !errors.Is(err, NotFound) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeSecret leaves one alone that is not the task's.
+func (c *secretAPI) removeSecret(ctx context.Context, name, taskID string) error {
+	found, err := c.secretInfo(ctx, name)
+	if err != nil || found.Spec.Labels[TaskLabel] != taskID {
+		return err
+	}
+	return c.mutate(ctx, "remove secret", name, func(ctx context.Context) error { return secrets.Remove(ctx, found.ID) })
+}
 
 // secretsShown is the first Podman that gives the data of a secret out
 // (ShowSecret); older ones take no notice of the question.
@@ -15,7 +104,7 @@ var secretsShown = semver.MustParse("4.7.0")
 // Secret returns the data of a secret of `podman secret create`. Class NotFound if
 // there is none of that name or id; Other on servers before 4.7, which give no
 // data out. The data is in no error.
-func (c *Client) Secret(ctx context.Context, name string) ([]byte, error) {
+func (c *secretAPI) Secret(ctx context.Context, name string) ([]byte, error) {
 	const op = "read secret"
 	if c.version.LT(secretsShown) {
 		return nil, &Error{Op: op, Object: name, Class: Other, Cause: "Podman " + c.version.String() +

@@ -25,7 +25,7 @@ type VolumeSpec struct {
 // in ECS).
 //
 // Classes to expect: Conflict, InvalidSpec.
-func (c *Client) EnsureVolume(ctx context.Context, v VolumeSpec) error {
+func (c *volumeAPI) EnsureVolume(ctx context.Context, v VolumeSpec) error {
 	labels := map[string]string{}
 	maps.Copy(labels, v.Labels)
 	if v.TaskID != "" {
@@ -51,7 +51,7 @@ func (c *Client) EnsureVolume(ctx context.Context, v VolumeSpec) error {
 }
 
 // HasVolume reports whether there is a volume of that name, whoever made it.
-func (c *Client) HasVolume(ctx context.Context, name string) (bool, error) {
+func (c *volumeAPI) HasVolume(ctx context.Context, name string) (bool, error) {
 	_, err := c.volume(ctx, name)
 	if errors.Is(err, NotFound) {
 		return false, nil
@@ -59,7 +59,7 @@ func (c *Client) HasVolume(ctx context.Context, name string) (bool, error) {
 	return err == nil, err
 }
 
-func (c *Client) volume(ctx context.Context, name string) (found *entities.VolumeConfigResponse, err error) {
+func (c *volumeAPI) volume(ctx context.Context, name string) (found *entities.VolumeConfigResponse, err error) {
 	err = c.ask(ctx, "inspect volume", name, func(ctx context.Context) (err error) {
 		found, err = volumes.Inspect(ctx, name, nil)
 		return err
@@ -74,7 +74,7 @@ func (c *Client) volume(ctx context.Context, name string) (found *entities.Volum
 // RemoveVolumes removes every volume that carries the task's label. One that a
 // container still uses is an error of class Temporary, which names it; the others
 // are removed all the same.
-func (c *Client) RemoveVolumes(ctx context.Context, taskID string) error {
+func (c *volumeAPI) RemoveVolumes(ctx context.Context, taskID string) error {
 	var found []*entities.VolumeListReport
 	err := c.ask(ctx, "list volumes of task", taskID, func(ctx context.Context) (err error) {
 		found, err = volumes.List(ctx, new(volumes.ListOptions).WithFilters(map[string][]string{"label": {TaskLabel + "=" + taskID}}))

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -77,17 +78,17 @@ func (s *Store) Put(key string, data []byte) error {
 
 func (s *Store) put(key string, data []byte) error {
 	tmp := s.tempPath(key)
-	if err := s.writeTemp(tmp, encode(data)); err != nil {
-		return errors.Join(classify(err), s.discard(tmp))
+	if err := writeTemp(s.fs, tmp, encode(data)); err != nil {
+		return errors.Join(classify(err), discard(s.fs, tmp))
 	}
 	if err := s.fs.Rename(tmp, s.path(key)); err != nil {
-		return errors.Join(classify(err), s.discard(tmp))
+		return errors.Join(classify(err), discard(s.fs, tmp))
 	}
 	return s.settle(key)
 }
 
-func (s *Store) writeTemp(name string, content []byte) error {
-	f, err := s.fs.Create(name)
+func writeTemp(fsys FS, name string, content []byte) error {
+	f, err := fsys.Create(name)
 	if err != nil {
 		return err
 	}
@@ -101,8 +102,8 @@ func (s *Store) writeTemp(name string, content []byte) error {
 }
 
 // discard removes a temporary file; one that is not there is no error.
-func (s *Store) discard(name string) error {
-	if err := s.fs.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+func discard(fsys FS, name string) error {
+	if err := fsys.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
@@ -188,7 +189,7 @@ func (s *Store) Delete(key string) error {
 		return fmt.Errorf("delete record %s: %w", key, ErrInDoubt)
 	}
 	for _, name := range []string{s.tempPath(key), s.path(key)} {
-		if err := s.discard(name); err != nil {
+		if err := discard(s.fs, name); err != nil {
 			return fmt.Errorf("delete record %s: %w", key, classify(err))
 		}
 	}
@@ -256,7 +257,7 @@ func (s *Store) SetAside(key string) error {
 		}
 		return err
 	}
-	to, err := s.freeName(key)
+	to, err := freeName(s.fs, s.dir, key)
 	if err == nil {
 		err = s.fs.Rename(bad.Path, to)
 	}
@@ -271,8 +272,8 @@ func (s *Store) SetAside(key string) error {
 }
 
 // freeName finds the first unused KEY.corrupt-N.
-func (s *Store) freeName(key string) (string, error) {
-	names, err := s.fs.ReadDir(s.dir)
+func freeName(fsys FS, dir, key string) (string, error) {
+	names, err := fsys.ReadDir(dir)
 	if err != nil {
 		return "", err
 	}
@@ -283,7 +284,7 @@ func (s *Store) freeName(key string) (string, error) {
 	for n := 1; ; n++ {
 		name := fmt.Sprintf("%s.corrupt-%d", key, n)
 		if !used[name] {
-			return filepath.Join(s.dir, name), nil
+			return filepath.Join(dir, name), nil
 		}
 	}
 }
@@ -324,4 +325,65 @@ func classify(err error) error {
 		return fmt.Errorf("%w (%w)", ErrNoSpace, err)
 	}
 	return err
+}
+
+// FollowRecords calls fn with the key of every record, then listed once, and then fn
+// with a key whenever its record has been written or removed, until ctx ends; the
+// context's cause is returned. A key may come more often than its record changes. It
+// sleeps on inotify, or where that is used up calls fn for every key once a second. Both
+// functions are called by the goroutine that called it.
+func (s *Store) FollowRecords(ctx context.Context, fn func(key string), listed func()) error {
+	w := newWatch(s.inotify, s.dir)
+	defer w.close()
+	keys, err := eachKey(s.fs, s.dir, nil, fn)
+	if err != nil {
+		return err
+	}
+	listed()
+	for {
+		change, err := w.next(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			return fmt.Errorf("follow records: %w", err)
+		case change.Name == "":
+			if keys, err = eachKey(s.fs, s.dir, keys, fn); err != nil {
+				return err
+			}
+		case change.Has(fsnotify.Create) || change.Has(fsnotify.Remove):
+			if key, ok := recordKey(change.Name); ok {
+				keys[key] = true
+				fn(key)
+			}
+		}
+	}
+}
+
+// eachKey calls fn with the key of every record, and of those of before that are gone. It
+// returns the keys there are.
+func eachKey(fsys FS, dir string, before map[string]bool, fn func(key string)) (keys map[string]bool, err error) {
+	names, err := fsys.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("list records in %s: %w", dir, err)
+	}
+	keys = map[string]bool{}
+	for _, name := range names {
+		if key, ok := recordKey(name); ok {
+			keys[key] = true
+			fn(key)
+		}
+	}
+	for key := range before {
+		if !keys[key] {
+			fn(key)
+		}
+	}
+	return keys, nil
+}
+
+// recordKey is the key of the record in a file, if it is one's name.
+func recordKey(name string) (key string, ok bool) {
+	key, ok = strings.CutSuffix(name, ".json")
+	return key, ok && validKey(key)
 }

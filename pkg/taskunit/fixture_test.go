@@ -104,6 +104,17 @@ func kind(p taskunit.Problem) string {
 	return "error"
 }
 
+// result is what the directives of one fixture file are checked against.
+type result struct {
+	fixture
+	service  taskunit.Service
+	unit     *parser.UnitFile
+	argv     []string // of ExecStart
+	problems []string // that no directive has expected yet
+	made     bool     // a directive expects a service
+	links    []string // that directives expect
+}
+
 func (fx fixture) check(t *testing.T, path string) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -111,74 +122,76 @@ func (fx fixture) check(t *testing.T, path string) {
 	}
 	expand := strings.NewReplacer("$DIR", fx.dir, "$PARENT", filepath.Dir(fx.dir))
 	service, made := fx.services[path]
-	unit := parser.NewUnitFile()
-	if err := unit.Parse(service.Text); made && err != nil {
+	r := result{fixture: fx, service: service, unit: parser.NewUnitFile(), problems: slices.Clone(fx.problems[path])}
+	if err := r.unit.Parse(service.Text); made && err != nil {
 		t.Fatalf("Podman's parser does not take the service: %v", err)
 	}
-	argv, _, _ := unit.LookupLastArgs("Service", "ExecStart")
-	wanted := map[string]bool{}
-	var links []string
-	problems := slices.Clone(fx.problems[path])
+	r.argv, _, _ = r.unit.LookupLastArgs("Service", "ExecStart")
 	for _, line := range strings.Split(strings.TrimPrefix(string(text), "\ufeff"), "\n") {
-		line, ok := strings.CutPrefix(strings.TrimSpace(line), "## ")
-		if !ok {
-			continue
-		}
-		verb, rest, _ := strings.Cut(expand.Replace(line), " ")
-		switch verb {
-		case "makes":
-			if rest == "nothing" {
-				break
-			}
-			wanted["made"] = true
-			if service.Name != rest {
-				t.Errorf("it makes %q, want %q", service.Name, rest)
-			}
-		case "has":
-			section, assignment, _ := strings.Cut(rest, " ")
-			if !slices.Contains(assignments(unit, section), assignment) {
-				t.Errorf("%s lacks %s", section, assignment)
-			}
-		case "lacks":
-			section, prefix, _ := strings.Cut(rest, " ")
-			if slices.ContainsFunc(assignments(unit, section), func(a string) bool { return strings.HasPrefix(a, prefix) }) {
-				t.Errorf("%s has %s", section, prefix)
-			}
-		case "command":
-			if got := strings.Join(argv, " "); got != rest {
-				t.Errorf("ExecStart is\n%s\nwant\n%s", got, rest)
-			}
-		case "arg":
-			if !slices.Contains(argv, rest) {
-				t.Errorf("ExecStart lacks %q", rest)
-			}
-		case "no-arg":
-			if slices.ContainsFunc(argv, func(a string) bool { return strings.HasPrefix(a, rest) }) {
-				t.Errorf("ExecStart has %q", rest)
-			}
-		case "link":
-			links = append(links, rest)
-		case "no-links":
-		case "error", "warning":
-			problems = fx.take(t, path, problems, verb, rest)
-		default:
-			t.Errorf("the fixture says %q, which means nothing", line)
+		if line, ok := strings.CutPrefix(strings.TrimSpace(line), "## "); ok {
+			r.directive(t, path, expand.Replace(line))
 		}
 	}
-	if made != wanted["made"] {
-		t.Errorf("a service was made: %v, want %v", made, wanted["made"])
+	if made != r.made {
+		t.Errorf("a service was made: %v, want %v", made, r.made)
 	}
 	var got []string
 	for _, l := range service.Links {
 		got = append(got, l.Path+" -> "+l.Target)
 	}
 	slices.Sort(got)
-	slices.Sort(links)
-	if !slices.Equal(got, links) {
-		t.Errorf("links %q, want %q", got, links)
+	slices.Sort(r.links)
+	if !slices.Equal(got, r.links) {
+		t.Errorf("links %q, want %q", got, r.links)
 	}
-	for _, p := range problems {
+	for _, p := range r.problems {
 		t.Errorf("not expected: %s", p)
+	}
+}
+
+// directive checks one line of a fixture that begins with "## ".
+func (r *result) directive(t *testing.T, path, line string) {
+	hasPrefix := func(prefix string) func(string) bool {
+		return func(s string) bool { return strings.HasPrefix(s, prefix) }
+	}
+	verb, rest, _ := strings.Cut(line, " ")
+	section, assignment, _ := strings.Cut(rest, " ")
+	switch verb {
+	case "makes":
+		if rest == "nothing" {
+			return
+		}
+		r.made = true
+		if r.service.Name != rest {
+			t.Errorf("it makes %q, want %q", r.service.Name, rest)
+		}
+	case "has":
+		if !slices.Contains(assignments(r.unit, section), assignment) {
+			t.Errorf("%s lacks %s", section, assignment)
+		}
+	case "lacks":
+		if slices.ContainsFunc(assignments(r.unit, section), hasPrefix(assignment)) {
+			t.Errorf("%s has %s", section, assignment)
+		}
+	case "command":
+		if got := strings.Join(r.argv, " "); got != rest {
+			t.Errorf("ExecStart is\n%s\nwant\n%s", got, rest)
+		}
+	case "arg":
+		if !slices.Contains(r.argv, rest) {
+			t.Errorf("ExecStart lacks %q", rest)
+		}
+	case "no-arg":
+		if slices.ContainsFunc(r.argv, hasPrefix(rest)) {
+			t.Errorf("ExecStart has %q", rest)
+		}
+	case "link":
+		r.links = append(r.links, rest)
+	case "no-links":
+	case "error", "warning":
+		r.problems = r.take(t, path, r.problems, verb, rest)
+	default:
+		t.Errorf("the fixture has an unknown directive: %q", line)
 	}
 }
 

@@ -117,9 +117,6 @@ func (c *conversion) warn(at place, format string, args ...any) {
 	c.problems = append(c.problems, Problem{Path: at.path, Line: at.line, Message: fmt.Sprintf(format, args...), Warning: true})
 }
 
-// top is the place of the unit as a whole.
-func (c *conversion) top() place { return place{path: c.source.File.Path} }
-
 func (c *conversion) convert() Service {
 	for _, f := range c.source.files() {
 		c.problems = append(c.problems, f.problems...)
@@ -131,9 +128,9 @@ func (c *conversion) convert() Service {
 	c.comment()
 	c.unit()
 	c.copySection(taskSection, "X-"+taskSection)
-	c.service()
+	(&serviceWriter{c}).write()
 	c.copySection(installSection, installSection)
-	for _, section := range c.otherSections() {
+	for _, section := range c.source.otherSections() {
 		c.copySection(section, section)
 	}
 	links := c.links(name)
@@ -171,7 +168,7 @@ func (c *conversion) checkSections() {
 		}
 	}
 	if !found {
-		c.wrong(c.top(), "there is no section [Task], which names the Definition")
+		c.wrong(c.source.top(), "there is no section [Task], which names the Definition")
 	}
 }
 
@@ -185,9 +182,9 @@ func groupOfQuadlet(section string) bool {
 }
 
 // otherSections are those that go through as they are.
-func (c *conversion) otherSections() []string {
+func (s Source) otherSections() []string {
 	var out []string
-	for _, f := range c.source.files() {
+	for _, f := range s.files() {
 		for _, at := range f.sections {
 			own := slices.Contains([]string{unitSection, taskSection, serviceSection, installSection, quadletSection}, at.section)
 			if !own && !slices.Contains(out, at.section) {
@@ -212,13 +209,13 @@ func (c *conversion) checkKeys() {
 // checkServiceName reports a name that systemd refuses or that is taken.
 func (c *conversion) checkServiceName(name string) {
 	if i := strings.IndexFunc(name, func(r rune) bool { return !validInName(r) }); i >= 0 {
-		c.wrong(c.top(), "%q cannot be the name of a unit: use letters, digits and any of : - _ . \\ @", name)
+		c.wrong(c.source.top(), "%q cannot be the name of a unit: use letters, digits and any of : - _ . \\ @", name)
 	}
 	if e, ok := last(c.source.entries(taskSection), "ServiceName"); ok && strings.HasSuffix(e.value, ".service") {
 		c.wrong(e.place, "ServiceName=%s: leave out .service", e.value)
 	}
 	if other := c.made[name]; other != c.source.File.Path {
-		c.wrong(c.top(), "%s makes %s already: set ServiceName= in one of them", other, name)
+		c.wrong(c.source.top(), "%s makes %s already: set ServiceName= in one of them", other, name)
 	}
 }
 
@@ -286,4 +283,68 @@ func (c *conversion) copySection(from, to string) {
 	for _, e := range c.source.entries(from) {
 		c.out.Add(to, e.key, e.value)
 	}
+}
+
+// links are what `systemctl enable` would make; it cannot, because the service
+// is generated. A template without DefaultInstance has only its aliases.
+func (c *conversion) links(service string) []Link {
+	entries := c.source.entries(installSection)
+	var out []Link
+	add := func(e entry, name, target string) {
+		if strings.Contains(name, "/") || strings.Contains(name, "%") || name == "." || name == ".." {
+			c.wrong(e.place, "%s=%s: give the name of a unit, without directories and specifiers", e.key, name)
+			return
+		}
+		out = append(out, Link{Path: target, Target: service})
+	}
+	for _, e := range all(entries, "Alias") {
+		for _, name := range strings.Fields(e.value) {
+			if path.Ext(name) != ".service" {
+				c.wrong(e.place, "Alias=%s: an alias of a service ends in .service", name)
+				continue
+			}
+			if name == service {
+				continue // systemd has it without a link
+			}
+			if other := c.made[name]; other != "" {
+				c.wrong(e.place, "Alias=%s: %s makes a service of this name already", name, other)
+				continue
+			}
+			c.made[name] = c.source.File.Path
+			add(e, name, name)
+		}
+	}
+	started := c.started(entries, service)
+	for _, kind := range []struct{ key, dir string }{{"WantedBy", ".wants"}, {"RequiredBy", ".requires"}, {"UpheldBy", ".upholds"}} {
+		for _, e := range all(entries, kind.key) {
+			for _, name := range strings.Fields(c.translate(e)) {
+				if started != "" {
+					add(e, name, path.Join(name+kind.dir, started))
+				}
+			}
+		}
+	}
+	for i, l := range out {
+		if strings.Contains(l.Path, "/") {
+			out[i].Target = "../" + l.Target
+		}
+	}
+	return out
+}
+
+// started is the service that the targets of [Install] start: for a template
+// its DefaultInstance, and empty without.
+func (c *conversion) started(entries []entry, service string) string {
+	name, instance, template := strings.Cut(strings.TrimSuffix(service, ".service"), "@")
+	if !template || instance != "" {
+		return service
+	}
+	e, ok := last(entries, "DefaultInstance")
+	if !ok {
+		return ""
+	}
+	if strings.ContainsAny(e.value, "/%@ ") {
+		c.wrong(e.place, "DefaultInstance=%s: give the plain name of an instance", e.value)
+	}
+	return name + "@" + e.value + ".service"
 }

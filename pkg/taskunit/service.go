@@ -8,8 +8,11 @@ import (
 	"github.com/containers/podman/v5/pkg/systemd/parser"
 )
 
-// service writes [Service]: ours first, so that the author's assignments win.
-func (c *conversion) service() {
+// serviceWriter writes the [Service] section of a conversion.
+type serviceWriter struct{ *conversion }
+
+// write writes [Service]: ours first, so that the author's assignments win.
+func (c *serviceWriter) write() {
 	theirs := c.source.entries(serviceSection)
 	task := c.source.entries(taskSection)
 	notify := c.notify(task)
@@ -55,7 +58,7 @@ func cmdline(args []string) string {
 
 const oneshot = "oneshot"
 
-func (c *conversion) notify(task []entry) string {
+func (c *serviceWriter) notify(task []entry) string {
 	e, ok := last(task, "Notify")
 	if !ok {
 		return ""
@@ -68,7 +71,7 @@ func (c *conversion) notify(task []entry) string {
 }
 
 // kind returns the type of the service, and what it is notified of.
-func (c *conversion) kind(theirs []entry, notify string) (kind, effective string) {
+func (c *serviceWriter) kind(theirs []entry, notify string) (kind, effective string) {
 	e, given := last(theirs, "Type")
 	switch {
 	case given && e.value == oneshot:
@@ -91,7 +94,7 @@ func (c *conversion) kind(theirs []entry, notify string) (kind, effective string
 }
 
 // allowed reports whether an assignment of [Service] may stay.
-func (c *conversion) allowed(e entry) bool {
+func (c *serviceWriter) allowed(e entry) bool {
 	switch {
 	case e.key == "Type": // ours is written
 		return false
@@ -103,12 +106,12 @@ func (c *conversion) allowed(e entry) bool {
 	return true
 }
 
-func (c *conversion) definition(task []entry) string {
+func (c *serviceWriter) definition(task []entry) string {
 	e, ok := last(task, "Definition")
 	if !ok {
 		at := e.place
 		if e.key == "" {
-			at = c.top()
+			at = c.source.top()
 		}
 		c.wrong(at, "[Task] has no Definition=: name the task definition's file")
 		return ""
@@ -125,12 +128,12 @@ func registered(value string) bool { return !strings.ContainsAny(value, "./%") }
 
 // taskName is the task's name: TaskName, else the unit's, with a dash and the
 // instance of a template behind it.
-func (c *conversion) taskName(task []entry) string {
+func (c *serviceWriter) taskName(task []entry) string {
 	e, given := last(task, "TaskName")
 	name, at := e.value, e.place
 	if !given {
 		base, instance, template := strings.Cut(strings.TrimSuffix(c.source.Name, path.Ext(c.source.Name)), "@")
-		name, at = base, c.top()
+		name, at = base, c.source.top()
 		switch {
 		case template && instance == "":
 			name += "-%i"
@@ -161,7 +164,7 @@ func validTaskName(name, plain string) bool {
 }
 
 // flags are those of podtask, and those of its verb run.
-func (c *conversion) flags(task []entry) (global, run []string) {
+func (c *serviceWriter) flags(task []entry) (global, run []string) {
 	for _, k := range keys {
 		entries := all(task, k.name)
 		if !k.many && len(entries) > 0 {
@@ -190,7 +193,7 @@ func (c *conversion) flags(task []entry) (global, run []string) {
 
 // joined replaces the file of a network, as the value of Network, by the name that the
 // network has in Podman, and makes the task depend on the service that makes it.
-func (c *conversion) joined(e entry) entry {
+func (c *serviceWriter) joined(e entry) entry {
 	if e.key != "Network" || path.Ext(e.value) != ".network" {
 		return e
 	}
@@ -208,7 +211,7 @@ func (c *conversion) joined(e entry) entry {
 	return e
 }
 
-func (c *conversion) args(e entry) []string {
+func (c *serviceWriter) args(e entry) []string {
 	list, ok := words(e.value)
 	if !ok {
 		c.wrong(e.place, "%s cannot be split into words: mind quotes and backslashes", e.key)
