@@ -51,7 +51,7 @@ func runAgent(ctx context.Context, s *session, c *cli.Context) error {
 	if err := noArguments(c); err != nil {
 		return err
 	}
-	unlock, err := s.host.LockAgent()
+	unlock, err := s.host.Tasks.LockAgent()
 	var locked *state.LockedError
 	if errors.As(err, &locked) {
 		return fmt.Errorf("there is an agent already: process %d since %s; `systemctl --user status podtask` or `kill %d`",
@@ -176,7 +176,7 @@ func (a *agentRun) openServices(ctx context.Context) (err error) {
 
 // states are the recorded tasks, ours as their owners know them.
 func (a *agentRun) states() []lifecycle.State {
-	states, _ := a.host.States()
+	states, _ := a.host.Tasks.States()
 	for i, s := range states {
 		if o := a.fleet.Owner(s.ID); o != nil {
 			states[i] = o.State()
@@ -335,7 +335,7 @@ func (a *agentRun) dump() {
 // stopTasks stops the tasks in order, if this end is one at which they should be. A
 // second signal gives up on that.
 func (a *agentRun) stopTasks(ctx context.Context, signals <-chan os.Signal) {
-	if how := a.config.StopTasks; how == "never" || how == "shutdown" && !a.host.Ending(ctx) {
+	if how := a.config.StopTasks; how == "never" || how == "shutdown" && !a.host.User.ShuttingDown(ctx) {
 		return
 	}
 	ctx, giveUp := context.WithCancel(ctx)

@@ -105,7 +105,7 @@ func (s *session) updatable(names []string) ([]lifecycle.State, error) {
 	}
 	var out []lifecycle.State
 	if len(names) == 0 {
-		all, _ := s.host.States() // a broken record is no service of today's
+		all, _ := s.host.Tasks.States() // a broken record is no service of today's
 		for _, st := range all {
 			if follows(st) {
 				out = append(out, st)
@@ -115,7 +115,7 @@ func (s *session) updatable(names []string) ([]lifecycle.State, error) {
 	}
 	var errs []error
 	for _, name := range names {
-		st, err := s.host.Find(name)
+		st, err := s.host.Tasks.Find(name)
 		if err == nil && !follows(st) {
 			err = fmt.Errorf("%s is not run by a unit with AutoUpdate=registry", nameOf(st))
 		}
@@ -140,7 +140,7 @@ func (s *session) updateTask(ctx context.Context, st lifecycle.State, dryRun boo
 			continue // it follows no tag
 		}
 		digest := running[c.Image]
-		fresh, err := s.host.Digest(ctx, st, c.Image)
+		fresh, err := s.host.Images.Digest(ctx, st, c.Image)
 		if err != nil {
 			return rows, fmt.Errorf("%s: %w", nameOf(st), err)
 		}
@@ -170,7 +170,7 @@ func (s *session) applyUpdate(ctx context.Context, st lifecycle.State, task task
 		return rows, context.Cause(ctx)
 	}
 	now := map[string]string{}
-	if after, err := s.host.Find(st.Name); err == nil && restarted == nil {
+	if after, err := s.host.Tasks.Find(st.Name); err == nil && restarted == nil {
 		now = digestsOf(task, after)
 	}
 	for i := range rows {

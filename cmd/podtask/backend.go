@@ -31,11 +31,11 @@ type ownedTask struct {
 }
 
 // history is the api.Publisher and api.PullWatcher of a host.
-type history struct{ from *agent.Host }
+type history struct{ from *agent.Agent }
 
 // Events implements api.Publisher.
 func (h history) Events(ctx context.Context, q api.EventQuery, fn func(api.Event) error) error {
-	return h.from.Events(ctx, q.After, q.Follow, func(e agent.Event) error {
+	return h.from.Events.Read(ctx, q.After, q.Follow, func(e agent.Event) error {
 		if q.Task != "" && q.Task != e.Task {
 			return nil
 		}
@@ -45,17 +45,17 @@ func (h history) Events(ctx context.Context, q api.EventQuery, fn func(api.Event
 
 // Logs implements api.Publisher.
 func (h history) Logs(ctx context.Context, id string, q api.LogQuery, fn func(api.LogLine) error) error {
-	s, err := h.from.Find(id)
+	s, err := h.from.Tasks.Find(id)
 	if err != nil {
 		return failure(err)
 	}
 	opts := agent.LogOptions{Follow: q.Follow, Since: q.Since, Until: q.Until, Tail: q.Tail, Timestamps: true}
-	return h.from.Logs(ctx, s, q.Container, opts, func(l agent.LogLine) error { return fn(api.LogLine(l)) })
+	return h.from.Logs.Read(ctx, s, q.Container, opts, func(l agent.LogLine) error { return fn(api.LogLine(l)) })
 }
 
 // Pulls implements api.PullWatcher.
 func (h history) Pulls(ctx context.Context, id string, follow bool, fn func(api.Pull) error) error {
-	s, err := h.from.Find(id)
+	s, err := h.from.Tasks.Find(id)
 	if err != nil {
 		return failure(err)
 	}
@@ -65,7 +65,7 @@ func (h history) Pulls(ctx context.Context, id string, follow bool, fn func(api.
 			wanted[ref.String()] = true
 		}
 	}
-	return h.from.WatchPulls(ctx, follow, func(p agent.PullProgress) error {
+	return h.from.Pulls.Watch(ctx, follow, func(p agent.PullProgress) error {
 		if !wanted[p.Image] {
 			return nil
 		}
@@ -124,7 +124,7 @@ func (b ownedTask) Pause(ctx context.Context, _ string, pause bool) error {
 	if err := pausable(s); err != nil {
 		return err
 	}
-	hints, err := b.from.Pause(ctx, s, pause)
+	hints, err := b.from.Pauser.Pause(ctx, s, pause)
 	for _, h := range hints {
 		b.Send(h)
 	}
@@ -155,7 +155,7 @@ func (b allTasks) wire(s lifecycle.State) api.Task {
 
 // Tasks implements api.Backend. Records that cannot be read are left out and logged.
 func (b allTasks) Tasks(context.Context) ([]api.Task, error) {
-	states, errs := b.host.States()
+	states, errs := b.host.Tasks.States()
 	for _, err := range errs {
 		b.log.Warn("a record cannot be read", "error", err)
 	}
@@ -168,7 +168,7 @@ func (b allTasks) Tasks(context.Context) ([]api.Task, error) {
 
 // Task implements api.Backend.
 func (b allTasks) Task(_ context.Context, ref string) (api.Task, error) {
-	s, err := b.host.Find(ref)
+	s, err := b.host.Tasks.Find(ref)
 	if err != nil {
 		return api.Task{}, failure(err)
 	}
@@ -177,7 +177,7 @@ func (b allTasks) Task(_ context.Context, ref string) (api.Task, error) {
 
 // Stop implements api.Backend.
 func (b allTasks) Stop(ctx context.Context, id, by string, force bool) error {
-	s, err := b.host.Find(id)
+	s, err := b.host.Tasks.Find(id)
 	if err != nil || s.Settled() {
 		return failure(err)
 	}
@@ -186,7 +186,7 @@ func (b allTasks) Stop(ctx context.Context, id, by string, force bool) error {
 
 // Remove implements api.Backend.
 func (b allTasks) Remove(ctx context.Context, id, by string, force bool) error {
-	s, err := b.host.Find(id)
+	s, err := b.host.Tasks.Find(id)
 	if err != nil {
 		return failure(err)
 	}
@@ -198,14 +198,14 @@ func (b allTasks) Remove(ctx context.Context, id, by string, force bool) error {
 
 // Update implements api.Backend.
 func (b allTasks) Update(ctx context.Context, id string, q lifecycle.Quota) error {
-	s, err := b.host.Find(id)
+	s, err := b.host.Tasks.Find(id)
 	if err != nil {
 		return failure(err)
 	}
 	if err := limitable(s); err != nil {
 		return err
 	}
-	if err := b.host.CheckLimits(s, q); err != nil {
+	if err := b.host.Preflight.CheckLimits(s, q); err != nil {
 		return api.Failed(api.Conflict, "%v", err)
 	}
 	return b.ask(ctx, id, lifecycle.LimitsRequested{Quota: q}, func(c *api.Client) error { return c.Update(ctx, id, q) })
@@ -213,14 +213,14 @@ func (b allTasks) Update(ctx context.Context, id string, q lifecycle.Quota) erro
 
 // Pause implements api.Backend.
 func (b allTasks) Pause(ctx context.Context, id string, pause bool) error {
-	s, err := b.host.Find(id)
+	s, err := b.host.Tasks.Find(id)
 	if err != nil {
 		return failure(err)
 	}
 	if err := pausable(s); err != nil {
 		return err
 	}
-	hints, err := b.host.Pause(ctx, s, pause)
+	hints, err := b.host.Pauser.Pause(ctx, s, pause)
 	if err != nil {
 		return pauseFailure(err)
 	}
@@ -261,7 +261,7 @@ func (b allTasks) Watch(ctx context.Context, id string, fn func(api.Task) bool) 
 	if o := b.fleet.Owner(id); o != nil {
 		return o.Watch(ctx, func(s lifecycle.State) bool { return fn(ownedBy(os.Getpid(), s)) })
 	}
-	err := b.host.WatchRecord(ctx, id, func(s lifecycle.State) bool { return fn(b.wire(s)) })
+	err := b.host.Tasks.Watch(ctx, id, func(s lifecycle.State) bool { return fn(b.wire(s)) })
 	if isGone(err) {
 		return nil
 	}
@@ -285,10 +285,10 @@ func (b allTasks) Create(ctx context.Context, n api.NewTask) (api.Task, error) {
 	if err != nil {
 		return api.Task{}, err
 	}
-	if err := b.host.Preflight(ctx, task, options); err != nil {
+	if err := b.host.Preflight.Check(ctx, task, options); err != nil {
 		return api.Task{}, api.Failed(api.Conflict, "%v", err)
 	}
-	s, err := b.host.Create(ctx, task, n.Name, options)
+	s, err := b.host.Creator.Create(ctx, task, n.Name, options)
 	if errors.Is(err, agent.ErrNameTaken) {
 		return api.Task{}, api.Failed(api.Conflict, "%v", err)
 	}

@@ -166,7 +166,7 @@ func flagNames(app *cli.App, command *cli.Command) (names []string) {
 // containers of it where the command takes one.
 func (s *session) taskArguments(command *cli.Command, arguments []string) (candidates []string) {
 	if len(arguments) > 0 && strings.Contains(command.ArgsUsage, "CONTAINER") {
-		st, err := s.host.Find(arguments[0])
+		st, err := s.host.Tasks.Find(arguments[0])
 		if err != nil || len(arguments) > 1 {
 			return nil
 		}
@@ -175,7 +175,7 @@ func (s *session) taskArguments(command *cli.Command, arguments []string) (candi
 		}
 		return candidates
 	}
-	states, _ := s.host.States()
+	states, _ := s.host.Tasks.States()
 	for _, st := range slices.Backward(states) {
 		name := nameOf(st)
 		unfit := command.Name == "stop" && st.Status() == lifecycle.StatusStopped

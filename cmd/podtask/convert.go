@@ -138,7 +138,7 @@ func (p *program) convertTask(c *cli.Context, ref, name string) (convert.Result,
 		return convert.Result{}, err
 	}
 	defer s.host.Close()
-	st, err := s.host.Find(ref)
+	st, err := s.host.Tasks.Find(ref)
 	if err != nil {
 		return convert.Result{}, err
 	}

@@ -171,7 +171,7 @@ func (s *session) awaitOwner(ctx context.Context, id string, died <-chan error) 
 			c.Close()
 			return nil
 		}
-		if st, err := s.host.Find(id); isGone(err) || err == nil && st.Settled() {
+		if st, err := s.host.Tasks.Find(id); isGone(err) || err == nil && st.Settled() {
 			return nil
 		}
 		if r := s.reachAgent(ctx, id); r != nil { // one that has just started was faster

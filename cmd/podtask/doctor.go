@@ -31,7 +31,7 @@ func examine(ctx context.Context, s *session, c *cli.Context) error {
 	if err := noArguments(c); err != nil {
 		return err
 	}
-	all, _ := s.host.Examine(ctx)
+	all, _ := s.host.Preflight.Examine(ctx)
 	shown := []doctor.Finding{}
 	for _, f := range all {
 		if f.Level != doctor.OK || !c.Bool("quiet") {

@@ -32,12 +32,12 @@ func drain(ctx context.Context, s *session, c *cli.Context) error {
 		return err
 	}
 	if c.Bool("undo") {
-		return s.host.SetDraining(ctx, false)
+		return s.host.Ledger.SetDraining(ctx, false)
 	}
-	if err := s.host.SetDraining(ctx, true); err != nil {
+	if err := s.host.Ledger.SetDraining(ctx, true); err != nil {
 		return err
 	}
-	states, errs := s.host.States()
+	states, errs := s.host.Tasks.States()
 	var queued, running []lifecycle.State
 	for _, st := range states {
 		switch {

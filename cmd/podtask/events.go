@@ -60,7 +60,7 @@ func events(ctx context.Context, s *session, c *cli.Context) error {
 	}
 	format := c.String("format")
 	numbered := c.IsSet("since") && from.IsZero()
-	return s.host.Events(ctx, after, stream, func(e agent.Event) error {
+	return s.host.Events.Read(ctx, after, stream, func(e agent.Event) error {
 		if numbered && e.Seq > after+1 {
 			s.warn("events %d to %d are not in the log any more", after+1, e.Seq-1)
 		}
@@ -79,7 +79,7 @@ func (s *session) eventsFrom(ctx context.Context, since string, stream bool) (af
 		if !stream {
 			return 0, time.Time{}, nil
 		}
-		err = s.host.Events(ctx, 0, false, func(e agent.Event) error {
+		err = s.host.Events.Read(ctx, 0, false, func(e agent.Event) error {
 			after = e.Seq
 			return nil
 		})

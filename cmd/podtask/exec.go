@@ -56,7 +56,7 @@ func execute(ctx context.Context, s *session, c *cli.Context) error {
 	if len(words) == 0 {
 		return usagef("exec", "no TASK to run a command in")
 	}
-	st, err := s.host.Find(words[0])
+	st, err := s.host.Tasks.Find(words[0])
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func execute(ctx context.Context, s *session, c *cli.Context) error {
 		Command: command, Env: s.execEnv(c.StringSlice("env")),
 		Dir: c.String("workdir"), User: c.String("user"), Stdin: x.input, Terminal: x.terminal,
 	}
-	if x.Session, err = s.host.Exec(ctx, st, index, spec); err != nil {
+	if x.Session, err = s.host.Exec.New(ctx, st, index, spec); err != nil {
 		return execError(st, index, spec, err)
 	}
 	defer x.guard()()

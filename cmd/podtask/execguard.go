@@ -33,7 +33,7 @@ func (p *program) execGuardCommand() *cli.Command {
 				return err
 			}
 			defer s.host.Close()
-			x, err := s.host.Session(c.Context, c.Args().First())
+			x, err := s.host.Exec.Session(c.Context, c.Args().First())
 			if err != nil {
 				return err
 			}

@@ -60,7 +60,7 @@ func (s *session) createHere(ctx context.Context, r request, task taskdef.Task) 
 		return nil, st, nil, err
 	}
 	st = o.State()
-	if leave, err = s.host.Attend(st.ID); err != nil {
+	if leave, err = s.host.Tasks.LockForeground(st.ID); err != nil {
 		return nil, st, nil, errors.Join(err, o.Close())
 	}
 	c := s.dialAgent(ctx)
@@ -266,7 +266,7 @@ func (f *foregroundRun) copyLogs(ctx, logCtx context.Context) {
 	printer := f.newLogPrinter(f.first, true, false)
 	printer.out, printer.err = f.pulls.over(printer.out), f.pulls.over(printer.err)
 	var closed error
-	err := f.host.Logs(logCtx, f.first, "", agent.LogOptions{Follow: true, Tail: -1}, func(l agent.LogLine) error {
+	err := f.host.Logs.Read(logCtx, f.first, "", agent.LogOptions{Follow: true, Tail: -1}, func(l agent.LogLine) error {
 		closed = printer.line(l)
 		return closed
 	})

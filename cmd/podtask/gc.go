@@ -29,7 +29,7 @@ func gc(ctx context.Context, s *session, c *cli.Context) error {
 	if err := noArguments(c); err != nil {
 		return err
 	}
-	removed, swept := s.host.Sweep(ctx)
+	removed, swept := s.host.Orphans.Sweep(ctx)
 	if removed == nil {
 		removed = []agent.Orphan{}
 	}

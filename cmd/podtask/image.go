@@ -111,7 +111,7 @@ func imageResolve(ctx context.Context, s *session, c *cli.Context, refs []string
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, time.Minute)
 			defer cancel()
-			d, err := s.host.DescribeImage(ctx, ref, want, c.Bool("quick"))
+			d, err := s.host.Images.Describe(ctx, ref, want, c.Bool("quick"))
 			found[i], errs[i] = newResolvedImage(d), err
 		})
 	}
@@ -189,7 +189,7 @@ func (p *program) warnShortNames(t taskdef.Task, o lifecycle.Options) {
 }
 
 func imageList(ctx context.Context, s *session, c *cli.Context, _ []string) error {
-	list, err := s.host.PulledImages(ctx)
+	list, err := s.host.Pruner.List(ctx)
 	if err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func imagePrune(ctx context.Context, s *session, c *cli.Context, _ []string) err
 	if c.Int("limit") < 0 || c.Duration("older-than") < 0 {
 		return usagef("image", "--limit and --older-than are not negative")
 	}
-	removed, err := s.host.CleanImages(ctx, agent.CleanOptions{
+	removed, err := s.host.Pruner.Prune(ctx, agent.CleanOptions{
 		MinAge: c.Duration("older-than"), Limit: c.Int("limit"), DryRun: c.Bool("dry-run"), Demanded: true,
 	})
 	if printErr := s.printImages(c, removed, prunedRows); err == nil {

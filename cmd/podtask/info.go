@@ -78,7 +78,7 @@ func info(ctx context.Context, s *session, c *cli.Context) error {
 }
 
 func (s *session) facts(ctx context.Context) facts {
-	findings, podman := s.host.Examine(ctx)
+	findings, podman := s.host.Preflight.Examine(ctx)
 	host := cgroups.Detect(os.DirFS("/"), os.Getuid(), s.getenv)
 	f := facts{
 		Podtask: api.ThisVersion(s.version), Health: doctor.Worst(findings),
@@ -91,7 +91,7 @@ func (s *session) facts(ctx context.Context) facts {
 			RootlessNetwork: podman.RootlessNetwork, EventLogger: podman.EventLogger, LogDriver: podman.LogDriver, GraphRoot: podman.GraphRoot,
 		}
 	}
-	states, _ := s.host.States()
+	states, _ := s.host.Tasks.States()
 	for _, st := range states {
 		if st.Status() == lifecycle.StatusStopped {
 			f.Tasks.Stopped++

@@ -52,7 +52,7 @@ func inspect(ctx context.Context, s *session, c *cli.Context) error {
 
 // inspectTask is the word of the task's owner, else of the record.
 func (s *session) inspectTask(ctx context.Context, ref string) (api.Task, error) {
-	st, err := s.host.Find(ref)
+	st, err := s.host.Tasks.Find(ref)
 	if err != nil {
 		return api.Task{}, err
 	}

@@ -53,11 +53,11 @@ func logs(ctx context.Context, s *session, c *cli.Context) error {
 			return usagef("logs", "--tail is a number of lines or all, not %q", tail)
 		}
 	}
-	st, err := s.host.Find(c.Args().First())
+	st, err := s.host.Tasks.Find(c.Args().First())
 	if err != nil {
 		return err
 	}
 	container := c.Args().Get(1)
 	printer := s.newLogPrinter(st, container == "", opts.Timestamps)
-	return s.host.Logs(ctx, st, container, opts, printer.line)
+	return s.host.Logs.Read(ctx, st, container, opts, printer.line)
 }

@@ -247,7 +247,7 @@ func (pl *plan) addSecrets(c taskdef.Container) {
 }
 
 // resolve fills in the digests, asking for each image once.
-func (pl *plan) resolve(ctx context.Context, host *agent.Host, task taskdef.Task) error {
+func (pl *plan) resolve(ctx context.Context, host *agent.Agent, task taskdef.Task) error {
 	digests := make(map[string]string)
 	for i, c := range pl.Containers {
 		if c.Image == "" {
@@ -256,7 +256,7 @@ func (pl *plan) resolve(ctx context.Context, host *agent.Host, task taskdef.Task
 		digest, known := digests[c.Image]
 		if !known {
 			var err error
-			if digest, err = host.Digest(ctx, lifecycle.State{Task: task}, c.Image); err != nil {
+			if digest, err = host.Images.Digest(ctx, lifecycle.State{Task: task}, c.Image); err != nil {
 				return fmt.Errorf("resolve the image of container %s: %w", c.Name, err)
 			}
 			digests[c.Image] = digest

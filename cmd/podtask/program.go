@@ -69,7 +69,7 @@ func (p *program) warn(format string, args ...any) {
 // session is one verb at work on the tasks of this user.
 type session struct {
 	*program
-	host                 *agent.Host
+	host                 *agent.Agent
 	log                  *slog.Logger
 	stateDir, runtimeDir string
 	config               *config.Settings
@@ -100,7 +100,7 @@ func (s *session) cleanUp(ctx context.Context) {
 	if keep, on := s.config.CleanupWait(); on {
 		ctx, cancel := context.WithTimeout(ctx, cleanUpLimit)
 		defer cancel()
-		s.host.CleanUp(ctx, time.Now(), keep)
+		s.host.Expired.Remove(ctx, time.Now(), keep)
 	}
 }
 

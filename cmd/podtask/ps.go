@@ -103,11 +103,11 @@ func (r row) Exit() string { return r.ExitCode.String() }
 // rows lists the tasks, the newest first. Records that cannot be read are
 // reported on stderr.
 func (s *session) rows(all, fullID bool, now time.Time) []row {
-	states, errs := s.host.States()
+	states, errs := s.host.Tasks.States()
 	for _, err := range errs {
 		s.warn("%v", err)
 	}
-	waiting := s.host.Waiting()
+	waiting := s.host.Queue.Waiting()
 	rows := []row{}
 	for _, st := range slices.Backward(states) {
 		if all || st.Status() != lifecycle.StatusStopped {

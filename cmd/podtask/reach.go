@@ -45,7 +45,7 @@ func (s *session) reach(ctx context.Context, id string) (reached, error) {
 		if !errors.Is(err, api.ErrNoServer) && wait.Err() == nil {
 			s.log.Debug("the owner's socket", "error", err)
 		}
-		o, err := s.host.Own(id)
+		o, err := s.host.Owners.Own(id)
 		if err == nil {
 			return &localTask{session: s, owner: o}, nil
 		}
@@ -189,9 +189,9 @@ func (l *localTask) Close() {
 func (s *session) fromState(st lifecycle.State) api.Task {
 	t := api.FromState(st)
 	if st.Goal == lifecycle.Up && st.Sandbox.Reservation == lifecycle.ReservationRequested && t.Queue == "" {
-		t.Queue = s.host.Waiting()[st.ID].String()
+		t.Queue = s.host.Queue.Waiting()[st.ID].String()
 	}
-	if holder, held := s.host.Holder(st.ID); held {
+	if holder, held := s.host.Tasks.Holder(st.ID); held {
 		t.Owner = api.Owner{PID: holder.PID, Alive: true}
 	}
 	return t

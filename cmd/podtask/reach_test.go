@@ -47,7 +47,7 @@ func (w *world) podtask(args ...string) (stdout, stderr string, code int) {
 	return out.String(), err.String(), code
 }
 
-func (w *world) host() *agent.Host {
+func (w *world) host() *agent.Agent {
 	w.t.Helper()
 	stateDir, runtimeDir, err := dirs(w.getenv, "")
 	if err != nil {
@@ -67,7 +67,7 @@ func (w *world) create(name string) lifecycle.State {
 	def := taskdef.Task{Family: "web", Network: taskdef.NetworkBridge, Containers: []taskdef.Container{
 		{Name: "app", Image: "app:1", Essential: true, StopTimeout: time.Second, Environment: []taskdef.EnvVar{{Name: "A", Value: "<1>"}}},
 	}}
-	s, err := w.host().Create(w.t.Context(), def, name, lifecycle.Options{Limits: agent.LimitsOff})
+	s, err := w.host().Creator.Create(w.t.Context(), def, name, lifecycle.Options{Limits: agent.LimitsOff})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func (w *world) create(name string) lifecycle.State {
 // lock takes the lock of a task as its owner would.
 func (w *world) lock(id string) *agent.Owner {
 	w.t.Helper()
-	o, err := w.host().Own(id)
+	o, err := w.host().Owners.Own(id)
 	if err != nil {
 		w.t.Fatal(err)
 	}

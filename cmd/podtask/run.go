@@ -214,10 +214,10 @@ func (s *session) prepare(ctx context.Context, r request) (taskdef.Task, error) 
 			return task, err
 		}
 	}
-	if err := s.host.Preflight(ctx, task, r.options); err != nil {
+	if err := s.host.Preflight.Check(ctx, task, r.options); err != nil {
 		return task, err
 	}
-	for _, w := range s.host.Warnings(ctx, task) {
+	for _, w := range s.host.Preflight.Warnings(ctx, task) {
 		s.warn("%s", w)
 	}
 	s.warnShortNames(task, r.options)
@@ -250,7 +250,7 @@ func (s *session) create(ctx context.Context, r request, task taskdef.Task) (lif
 
 // createOwned makes the record of a task that is ours.
 func (s *session) createOwned(ctx context.Context, r request, task taskdef.Task) (*agent.Owner, error) {
-	o, err := s.host.CreateOwned(ctx, task, r.name, r.options)
+	o, err := s.host.Creator.CreateOwned(ctx, task, r.name, r.options)
 	if errors.Is(err, agent.ErrNameTaken) {
 		return nil, fmt.Errorf("run %s: %w", r.document, err)
 	}

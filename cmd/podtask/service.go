@@ -288,7 +288,7 @@ func (v *service) reload(ctx context.Context, old taskdef.Task, st lifecycle.Sta
 	}
 	running := digestsOf(task, st)
 	for _, ref := range references(task) {
-		digest, err := v.host.Digest(ctx, st, ref)
+		digest, err := v.host.Images.Digest(ctx, st, ref)
 		if err != nil {
 			return reload{err: err}
 		}
@@ -306,7 +306,7 @@ func (v *service) choose(ctx context.Context, task taskdef.Task) taskdef.Task {
 	}
 	now := make(map[string]string)
 	for ref := range v.book.Bad {
-		if digest, err := v.host.Digest(ctx, lifecycle.State{Options: v.request.options}, ref); err == nil {
+		if digest, err := v.host.Images.Digest(ctx, lifecycle.State{Options: v.request.options}, ref); err == nil {
 			now[ref] = digest
 		}
 	}
@@ -346,7 +346,7 @@ func sameTask(a, b taskdef.Task) bool {
 
 // copyServiceLogs writes what the containers write.
 func (v *service) copyServiceLogs(ctx context.Context, st lifecycle.State) {
-	err := v.host.Logs(ctx, st, "", agent.LogOptions{Follow: true, Tail: -1}, v.newLogPrinter(st, true, false).line)
+	err := v.host.Logs.Read(ctx, st, "", agent.LogOptions{Follow: true, Tail: -1}, v.newLogPrinter(st, true, false).line)
 	if err != nil && ctx.Err() == nil {
 		v.warn("the logs end here: %v; `podtask logs %s` shows them", err, nameOf(st))
 	}
@@ -354,7 +354,7 @@ func (v *service) copyServiceLogs(ctx context.Context, st lifecycle.State) {
 
 // replace stops and removes every task of a name.
 func (s *session) replace(ctx context.Context, name string) error {
-	states, _ := s.host.States()
+	states, _ := s.host.Tasks.States()
 	for _, st := range states {
 		if st.Name != name {
 			continue

@@ -128,18 +128,18 @@ type sampled struct {
 func (s *session) sample(ctx context.Context, wanted []lifecycle.State, all bool) ([]sampled, error) {
 	states := wanted
 	if all {
-		states, _ = s.host.States()
+		states, _ = s.host.Tasks.States()
 	}
 	found := make([]*sampled, len(states))
 	errs := make([]error, len(states))
 	var wg sync.WaitGroup
 	for i, st := range states {
 		wg.Go(func() {
-			st, err := s.host.Find(st.ID) // it may have moved since
+			st, err := s.host.Tasks.Find(st.ID) // it may have moved since
 			if isGone(err) {
 				return
 			}
-			u, err := s.host.Usage(ctx, st)
+			u, err := s.host.Stats.Read(ctx, st)
 			switch {
 			case err == nil:
 				found[i] = &sampled{st, u}

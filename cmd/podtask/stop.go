@@ -116,7 +116,7 @@ func (s *session) named(c *cli.Context, fits func(lifecycle.State) bool) (states
 		if err != nil {
 			return nil, []error{err}
 		}
-		all, bad := s.host.States()
+		all, bad := s.host.Tasks.States()
 		for _, st := range all {
 			if fits(st) && wanted.match(filterable(s.fromState(st))) {
 				states = append(states, st)
@@ -126,7 +126,7 @@ func (s *session) named(c *cli.Context, fits func(lifecycle.State) bool) (states
 	}
 	seen := map[string]bool{}
 	for _, ref := range c.Args().Slice() {
-		st, err := s.host.Find(ref)
+		st, err := s.host.Tasks.Find(ref)
 		switch {
 		case err == nil && !seen[st.ID]:
 			seen[st.ID] = true

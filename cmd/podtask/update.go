@@ -42,7 +42,7 @@ func update(ctx context.Context, s *session, c *cli.Context) error {
 	}
 	return s.forEach(c, nil, func(st lifecycle.State, _ *progress) error {
 		q := change(st.Options.Quota)
-		if err := s.host.CheckLimits(st, q); err != nil {
+		if err := s.host.Preflight.CheckLimits(st, q); err != nil {
 			return fmt.Errorf("update %s: %w", shortID(st.ID), err)
 		}
 		wanted := st
@@ -54,10 +54,10 @@ func update(ctx context.Context, s *session, c *cli.Context) error {
 			return err
 		}
 		// Read again: the task may have got its slice meanwhile.
-		if st, err = s.host.Find(st.ID); err != nil {
+		if st, err = s.host.Tasks.Find(st.ID); err != nil {
 			return err
 		}
-		return s.host.ChangeLimits(ctx, st)
+		return s.host.Slices.Change(ctx, st)
 	})
 }
 

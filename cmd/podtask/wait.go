@@ -48,7 +48,7 @@ func wait(ctx context.Context, s *session, c *cli.Context) error {
 		return usagef("wait", "no TASK to wait for")
 	}
 	for _, ref := range refs {
-		st, err := s.host.Find(ref)
+		st, err := s.host.Tasks.Find(ref)
 		if isGone(err) && c.Bool("ignore") {
 			fmt.Fprintln(s.stdout, -1)
 			continue

@@ -98,40 +98,40 @@ func readBudget(getenv func(string) string, root fs.FS, uid, cpus int) (admissio
 	return b, errors.Join(errs...)
 }
 
-// budget is what all tasks together may take.
-func (h *Host) budget() (admission.Budget, error) {
-	return readBudget(h.cfg.Getenv, hostRoot, os.Getuid(), runtime.NumCPU())
+// Budget is what all tasks together may take.
+func (q *Queue) Budget() (admission.Budget, error) {
+	return readBudget(q.getenv, hostRoot, os.Getuid(), runtime.NumCPU())
 }
 
-// readLedger reads what owners share; it may be changing.
-func (h *Host) readLedger() (ledger, error) {
-	data, err := h.shared.Read()
+// Read reads what owners share; it may be changing.
+func (l *Ledger) Read() (ledger, error) {
+	data, err := l.store.Read()
 	if err != nil || data == nil {
 		return ledger{}, err
 	}
-	var l ledger
-	err = json.Unmarshal(data, &l)
-	return l, err
+	var c ledger
+	err = json.Unmarshal(data, &c)
+	return c, err
 }
 
-// changeLedger changes what owners share. When there is none, or it was damaged, it
+// Change changes what owners share. When there is none, or it was damaged, it
 // is made of the records first; where all is new there is nothing to sweep yet.
-func (h *Host) changeLedger(ctx context.Context, change func(*ledger)) error {
-	return h.shared.Update(ctx, func(old []byte) ([]byte, error) {
-		var l ledger
-		if old == nil || json.Unmarshal(old, &l) != nil {
-			l = ledger{Queue: h.recall(), SweptAt: time.Now().UTC()}
+func (l *Ledger) Change(ctx context.Context, change func(*ledger)) error {
+	return l.store.Update(ctx, func(old []byte) ([]byte, error) {
+		var c ledger
+		if old == nil || json.Unmarshal(old, &c) != nil {
+			c = ledger{Queue: l.rebuildQueue(), SweptAt: time.Now().UTC()}
 		}
-		change(&l)
-		return json.Marshal(l)
+		change(&c)
+		return json.Marshal(c)
 	})
 }
 
-// recall makes a queue of the records: those who are in are in, and those who wait
+// rebuildQueue makes a queue of the records: those who are in are in, and those who wait
 // ask again.
-func (h *Host) recall() admission.Queue {
+func (l *Ledger) rebuildQueue() admission.Queue {
 	var q admission.Queue
-	all, _ := h.States()
+	all, _ := l.tasks.States()
 	for _, s := range all {
 		if s.Sandbox.Reservation == lifecycle.ReservationGranted && s.Status() != lifecycle.StatusStopped {
 			q = q.Take(entry(s), s.CreatedAt)
@@ -148,19 +148,19 @@ func entry(s lifecycle.State) admission.Entry {
 	return admission.Entry{Task: s.ID, Name: name, Need: s.Need()}
 }
 
-// present: somebody owns the task.
-func (h *Host) present(id string) bool {
-	_, held := h.Holder(id)
+// Owned: somebody owns the task.
+func (t *Tasks) Owned(id string) bool {
+	_, held := t.Holder(id)
 	return held
 }
 
-// admit asks for a task's share. It does not wait.
-func (h *Host) admit(ctx context.Context, s lifecycle.State, e lifecycle.AdmitTask) (lifecycle.Result, error) {
+// Admit asks for a task's share. It does not wait.
+func (q *Queue) Admit(ctx context.Context, s lifecycle.State, e lifecycle.AdmitTask) (lifecycle.Result, error) {
 	if e.Begun {
-		err := h.changeLedger(ctx, func(l *ledger) { l.Queue = l.Queue.Take(entry(s), time.Now().UTC()) })
+		err := q.ledger.Change(ctx, func(l *ledger) { l.Queue = l.Queue.Take(entry(s), time.Now().UTC()) })
 		return lifecycle.Result{Admitted: true}, passing(err)
 	}
-	budget, err := h.budget()
+	budget, err := q.Budget()
 	if err == nil {
 		err = budget.Refuse(s.Need())
 	}
@@ -168,49 +168,49 @@ func (h *Host) admit(ctx context.Context, s lifecycle.State, e lifecycle.AdmitTa
 		return lifecycle.Result{}, err
 	}
 	// One that waits looks before it takes the lock: all who wait are woken together.
-	if l, err := h.readLedger(); err == nil && len(h.stale(l.Queue, s.ID)) == 0 {
+	if l, err := q.ledger.Read(); err == nil && len(q.stale(l.Queue, s.ID)) == 0 {
 		if e, asked := l.Queue.Find(s.ID); asked && e.Need.Equal(s.Need()) {
-			if v := l.Queue.Judge(budget, s.ID, h.present); !v.Admitted {
+			if v := l.Queue.Judge(budget, s.ID, q.tasks.Owned); !v.Admitted {
 				return lifecycle.Result{Queue: v.String()}, nil
 			}
 		}
 	}
-	v, err := h.ask(ctx, budget, s, nil)
+	v, err := q.ask(ctx, budget, s, nil)
 	if err != nil || v.Admitted {
 		return lifecycle.Result{Admitted: v.Admitted}, passing(err)
 	}
-	if idle := h.idle(ctx, s.ID); len(idle) > 0 {
-		v, err = h.ask(ctx, budget, s, idle)
+	if idle := q.idle(ctx, s.ID); len(idle) > 0 {
+		v, err = q.ask(ctx, budget, s, idle)
 	}
 	return lifecycle.Result{Admitted: v.Admitted, Queue: v.String()}, passing(err)
 }
 
 // ask asks under the lock, after having dropped what nobody needs any more. Idle
 // are tasks of which nothing runs; those still without an owner lose their share.
-func (h *Host) ask(ctx context.Context, b admission.Budget, s lifecycle.State, idle []string) (v admission.Verdict, err error) {
-	err = h.changeLedger(ctx, func(l *ledger) {
-		for _, id := range h.stale(l.Queue, s.ID) {
+func (q *Queue) ask(ctx context.Context, b admission.Budget, s lifecycle.State, idle []string) (v admission.Verdict, err error) {
+	err = q.ledger.Change(ctx, func(l *ledger) {
+		for _, id := range q.stale(l.Queue, s.ID) {
 			l.Queue = l.Queue.Release(id)
 		}
 		for _, id := range idle {
-			if !h.present(id) {
+			if !q.tasks.Owned(id) {
 				l.Queue = l.Queue.Release(id)
 			}
 		}
-		l.Queue, v = l.Queue.Ask(b, entry(s), time.Now().UTC(), h.present)
+		l.Queue, v = l.Queue.Ask(b, entry(s), time.Now().UTC(), q.tasks.Owned)
 	})
 	return v, err
 }
 
 // stale are the other tasks of the queue that have stopped, or are no more, without
 // having given their share back: their owners have died in between.
-func (h *Host) stale(q admission.Queue, except string) []string {
+func (q *Queue) stale(present admission.Queue, except string) []string {
 	var ids []string
-	for _, e := range q.Entries {
-		if e.Task == except || h.present(e.Task) {
+	for _, e := range present.Entries {
+		if e.Task == except || q.tasks.Owned(e.Task) {
 			continue
 		}
-		data, err := h.store.Get(e.Task)
+		data, err := q.tasks.Store.Get(e.Task)
 		if errors.Is(err, fs.ErrNotExist) {
 			ids = append(ids, e.Task)
 			continue
@@ -231,27 +231,27 @@ const idlePace = 10 * time.Second
 
 // idle are the tasks that are in, have no owner, and of which nothing runs, as
 // after a reboot. Whoever owns such a task next asks anew.
-func (h *Host) idle(ctx context.Context, except string) []string {
-	l, err := h.readLedger()
+func (q *Queue) idle(ctx context.Context, except string) []string {
+	l, err := q.ledger.Read()
 	if err != nil {
 		return nil
 	}
 	var orphans []string
 	for _, e := range l.Queue.Entries {
-		if e.Held && e.Task != except && !h.present(e.Task) {
+		if e.Held && e.Task != except && !q.tasks.Owned(e.Task) {
 			orphans = append(orphans, e.Task)
 		}
 	}
-	if len(orphans) == 0 || !h.mayAskIdle() {
+	if len(orphans) == 0 || !q.mayAskIdle() {
 		return nil
 	}
-	podman, err := h.Podman(ctx)
+	podman, err := q.podman(ctx)
 	if err != nil {
 		return nil
 	}
 	found, err := podman.List(ctx)
 	if err != nil {
-		h.log.Debug("what runs is not known", "error", err)
+		q.log.Debug("what runs is not known", "error", err)
 		return nil
 	}
 	return slices.DeleteFunc(orphans, func(id string) bool {
@@ -259,19 +259,19 @@ func (h *Host) idle(ctx context.Context, except string) []string {
 	})
 }
 
-func (h *Host) mayAskIdle() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if time.Since(h.askedIdle) < idlePace {
+func (q *Queue) mayAskIdle() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if time.Since(q.askedIdle) < idlePace {
 		return false
 	}
-	h.askedIdle = time.Now()
+	q.askedIdle = time.Now()
 	return true
 }
 
-// release gives a task's share back, or takes it out of the queue.
-func (h *Host) release(ctx context.Context, id string) error {
-	return passing(h.changeLedger(ctx, func(l *ledger) { l.Queue = l.Queue.Release(id) }))
+// Release gives a task's share back, or takes it out of the queue.
+func (q *Queue) Release(ctx context.Context, id string) error {
+	return passing(q.ledger.Change(ctx, func(l *ledger) { l.Queue = l.Queue.Release(id) }))
 }
 
 // passing makes a failure of the ledger one that may pass: the disk is full, say.
@@ -288,28 +288,28 @@ func (e *passingError) Error() string { return e.cause.Error() }
 func (e *passingError) Unwrap() error { return e.cause }
 
 // Waiting is what each task in the queue waits for, by id.
-func (h *Host) Waiting() map[string]admission.Verdict {
+func (q *Queue) Waiting() map[string]admission.Verdict {
 	waiting := map[string]admission.Verdict{}
-	l, err := h.readLedger()
+	l, err := q.ledger.Read()
 	if err != nil || len(l.Queue.Entries) == 0 {
 		return waiting
 	}
-	budget, err := h.budget()
+	budget, err := q.Budget()
 	if err != nil {
 		return waiting
 	}
 	for _, e := range l.Queue.Entries {
 		if !e.Held {
-			waiting[e.Task] = l.Queue.Judge(budget, e.Task, h.present)
+			waiting[e.Task] = l.Queue.Judge(budget, e.Task, q.tasks.Owned)
 		}
 	}
 	return waiting
 }
 
-// Shares are the ids of the tasks that are in or wait, in the order in which they
+// Reservations are the ids of the tasks that are in or wait, in the order in which they
 // asked.
-func (h *Host) Shares() []string {
-	l, err := h.readLedger()
+func (q *Queue) Reservations() []string {
+	l, err := q.ledger.Read()
 	if err != nil {
 		return nil
 	}
@@ -320,10 +320,10 @@ func (h *Host) Shares() []string {
 	return ids
 }
 
-// portIsTaken tells whether a port is in use by somebody else than a task: for a
+// PortIsTaken tells whether a port is in use by somebody else than a task: for a
 // task's the next one waits.
-func (h *Host) portIsTaken() func(protocol, ip string, port uint16) bool {
-	l, err := h.readLedger()
+func (q *Queue) PortIsTaken() func(protocol, ip string, port uint16) bool {
+	l, err := q.ledger.Read()
 	return func(protocol, ip string, port uint16) bool {
 		if err == nil {
 			if _, ours := l.Queue.Holder(ports.HostPort{Number: port, Protocol: protocol, HostIP: ip}); ours {

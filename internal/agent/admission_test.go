@@ -19,7 +19,7 @@ import (
 
 func (s *site) wantShares(want ...string) {
 	s.t.Helper()
-	if got := s.process().Shares(); !slices.Equal(got, want) {
+	if got := s.process().Queue.Reservations(); !slices.Equal(got, want) {
 		s.t.Errorf("shares are held or waited for by %v, want %v", got, want)
 	}
 }
@@ -37,7 +37,7 @@ func TestThirdTaskStartsWhenTheFirstHasStopped(t *testing.T) {
 	if left := s.podman.Left(third.id); len(left) > 0 {
 		t.Errorf("a task in the queue has %v", left)
 	}
-	if v := s.process().Waiting()[third.id]; v.Word() != "cpu" {
+	if v := s.process().Queue.Waiting()[third.id]; v.Word() != "cpu" {
 		t.Errorf("others see %+v", v)
 	}
 	first.stop()
@@ -86,7 +86,7 @@ func TestTaskWithLimitsOffIsNotAccountedFor(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	h := s.process()
-	st, err := h.Create(t.Context(), s.box(4096, 0, "sleep", "forever"), "", lifecycle.Options{Pull: lifecycle.PullNever, Limits: agent.LimitsOff})
+	st, err := h.Creator.Create(t.Context(), s.box(4096, 0, "sleep", "forever"), "", lifecycle.Options{Pull: lifecycle.PullNever, Limits: agent.LimitsOff})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestStaticPortOfATaskIsWaitedForAndOfAnotherProgramIsRefused(t *testing.T) 
 	listener := quietPort(t)
 	port := uint16(listener.Addr().(*net.TCPAddr).Port)
 	task := s.box(0, port, "sleep", "forever")
-	if err := s.process().Preflight(t.Context(), task, boxOptions); err == nil || !strings.Contains(err.Error(), fmt.Sprint(port)) {
+	if err := s.process().Preflight.Check(t.Context(), task, boxOptions); err == nil || !strings.Contains(err.Error(), fmt.Sprint(port)) {
 		t.Errorf("another program has the port: %v", err)
 	}
 	if err := listener.Close(); err != nil {
@@ -131,7 +131,7 @@ func TestStaticPortOfATaskIsWaitedForAndOfAnotherProgramIsRefused(t *testing.T) 
 		t.Fatal(err)
 	}
 	defer podman.Close()
-	if err := s.process().Preflight(t.Context(), task, boxOptions); err != nil {
+	if err := s.process().Preflight.Check(t.Context(), task, boxOptions); err != nil {
 		t.Errorf("a task has the port: %v", err)
 	}
 	second := s.run(task, "second")
@@ -147,7 +147,7 @@ func TestImpossibleTaskIsRefusedBeforeAnythingIsMade(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	task := s.box(2048, 0, "sleep", "forever")
-	err := s.process().Preflight(t.Context(), task, boxOptions)
+	err := s.process().Preflight.Check(t.Context(), task, boxOptions)
 	if err == nil || !strings.Contains(err.Error(), "2 vCPU") || !strings.Contains(err.Error(), "1 vCPU (PODTASK_BUDGET_CPU)") {
 		t.Errorf("it says %v", err)
 	}
@@ -165,7 +165,7 @@ func TestEverySettingThatIsWrongIsNamed(t *testing.T) {
 	for _, name := range []string{agent.BudgetCPUEnv, agent.BudgetMemoryEnv, agent.ReservedMemoryEnv, agent.ReservedPortsEnv, agent.OvertakeEnv} {
 		s.env[name] = "nonsense"
 	}
-	err := s.process().Preflight(t.Context(), s.box(0, 0, "exit", "0"), boxOptions)
+	err := s.process().Preflight.Check(t.Context(), s.box(0, 0, "exit", "0"), boxOptions)
 	for name := range s.env {
 		if err == nil || !strings.Contains(err.Error(), name+": ") {
 			t.Errorf("%s is not named: %v", name, err)
@@ -235,7 +235,7 @@ func TestUpdateChangesTheShare(t *testing.T) {
 	half := lifecycle.Quota{CPU: 0.5}
 	large.owner.Send(lifecycle.LimitsRequested{Quota: half})
 	small.untilRunning()
-	if err := s.process().CheckLimits(large.owner.State(), lifecycle.Quota{CPU: 2}); err == nil || !strings.Contains(err.Error(), "2 vCPU") {
+	if err := s.process().Preflight.CheckLimits(large.owner.State(), lifecycle.Quota{CPU: 2}); err == nil || !strings.Contains(err.Error(), "2 vCPU") {
 		t.Errorf("more than the host has: %v", err)
 	}
 	large.stop()
@@ -264,19 +264,19 @@ func TestDrainingHostTakesNoNewTasks(t *testing.T) {
 	s := newSite(t)
 	h := s.process()
 	for range 2 { // twice is as once
-		if err := h.SetDraining(t.Context(), true); err != nil {
+		if err := h.Ledger.SetDraining(t.Context(), true); err != nil {
 			t.Fatal(err)
 		}
 	}
 	other := s.process()
 	task := s.box(0, 0, "exit", "0")
-	if _, err := other.Create(t.Context(), task, "", boxOptions); !errors.Is(err, agent.ErrDraining) {
+	if _, err := other.Creator.Create(t.Context(), task, "", boxOptions); !errors.Is(err, agent.ErrDraining) {
 		t.Errorf("Create: %v", err)
 	}
-	if err := other.Preflight(t.Context(), task, boxOptions); !errors.Is(err, agent.ErrDraining) {
+	if err := other.Preflight.Check(t.Context(), task, boxOptions); !errors.Is(err, agent.ErrDraining) {
 		t.Errorf("Preflight: %v", err)
 	}
-	if err := other.SetDraining(t.Context(), false); err != nil {
+	if err := other.Ledger.SetDraining(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
 	s.run(task, "").end()
@@ -327,7 +327,7 @@ func TestManyTasksGoThroughASmallHost(t *testing.T) {
 func (s *site) checkEvents(tasks int) {
 	s.t.Helper()
 	last, lastOf, stopped := uint64(0), map[string]uint64{}, 0
-	err := s.process().Events(s.t.Context(), 0, false, func(e agent.Event) error {
+	err := s.process().Events.Read(s.t.Context(), 0, false, func(e agent.Event) error {
 		if e.Seq != last+1 || e.TaskSeq != lastOf[e.Task]+1 {
 			s.t.Errorf("event %d, %d of its task, follows %d, %d", e.Seq, e.TaskSeq, last, lastOf[e.Task])
 		}

@@ -22,7 +22,7 @@ import (
 
 // testHost is a Host with a registry that knows no image, so that a task with
 // strict pulls ends without Podman being asked for anything.
-func testHost(t *testing.T) (*Host, *registrytest.Registry) {
+func testHost(t *testing.T) (*Agent, *registrytest.Registry) {
 	t.Helper()
 	reg := registrytest.Start(t, registrytest.Options{})
 	dir := t.TempDir()
@@ -39,7 +39,7 @@ func testHost(t *testing.T) (*Host, *registrytest.Registry) {
 		if err := h.Close(); err != nil {
 			t.Error(err)
 		}
-		all, errs := h.States()
+		all, errs := h.Tasks.States()
 		for _, s := range all {
 			errs = append(errs, lifecycle.Check(s))
 		}
@@ -68,9 +68,9 @@ func testTask(t *testing.T, image string) taskdef.Task {
 	return task
 }
 
-func create(t *testing.T, h *Host, task taskdef.Task, name string) lifecycle.State {
+func create(t *testing.T, h *Agent, task taskdef.Task, name string) lifecycle.State {
 	t.Helper()
-	s, err := h.Create(t.Context(), task, name, lifecycle.Options{Pull: lifecycle.PullAlways, Limits: LimitsEnforce})
+	s, err := h.Creator.Create(t.Context(), task, name, lifecycle.Options{Pull: lifecycle.PullAlways, Limits: LimitsEnforce})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,9 +78,9 @@ func create(t *testing.T, h *Host, task taskdef.Task, name string) lifecycle.Sta
 }
 
 // drive owns the task and runs it to its end.
-func drive(t *testing.T, h *Host, id string, events ...lifecycle.Event) lifecycle.State {
+func drive(t *testing.T, h *Agent, id string, events ...lifecycle.Event) lifecycle.State {
 	t.Helper()
-	o, err := h.Own(id)
+	o, err := h.Owners.Own(id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,10 +96,10 @@ func drive(t *testing.T, h *Host, id string, events ...lifecycle.Event) lifecycl
 	return o.State()
 }
 
-func published(t *testing.T, h *Host, id string) (lines []string) {
+func published(t *testing.T, h *Agent, id string) (lines []string) {
 	t.Helper()
 	last := uint64(0)
-	err := h.Events(t.Context(), 0, false, func(e Event) error {
+	err := h.Events.Read(t.Context(), 0, false, func(e Event) error {
 		if e.Task == id {
 			if e.TaskSeq != last+1 {
 				t.Errorf("event %d of the task follows %d", e.TaskSeq, last)
@@ -160,7 +160,7 @@ func TestEventsThatTheLogHasDroppedAreNotPublishedAgain(t *testing.T) {
 	t.Parallel()
 	h, reg := testHost(t)
 	var err error
-	if h.events, err = state.OpenLog(h.cfg.StateDir, 400); err != nil {
+	if h.Events.log, err = state.OpenLog(h.cfg.StateDir, 400); err != nil {
 		t.Fatal(err)
 	}
 	s := create(t, h, testTask(t, reg.Ref("none:1")), "")
@@ -168,7 +168,7 @@ func TestEventsThatTheLogHasDroppedAreNotPublishedAgain(t *testing.T) {
 	other := encodeEvent(s, lifecycle.Transition{Seq: 1, At: time.Now().UTC(), Status: "NONE"})
 	other = json.RawMessage(strings.ReplaceAll(string(other), s.ID, strings.Repeat("f", 32)))
 	told := func() (lines []string) {
-		if err := h.Events(t.Context(), 0, false, func(e Event) error {
+		if err := h.Events.Read(t.Context(), 0, false, func(e Event) error {
 			if e.Task == s.ID {
 				lines = append(lines, e.Container+" "+e.Status)
 			}
@@ -179,7 +179,7 @@ func TestEventsThatTheLogHasDroppedAreNotPublishedAgain(t *testing.T) {
 		return lines
 	}
 	for len(told()) > 0 {
-		if _, err := h.events.Append(t.Context(), other); err != nil {
+		if _, err := h.Events.log.Append(t.Context(), other); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -195,10 +195,10 @@ func TestRemovalForgetsTheTask(t *testing.T) {
 	s := create(t, h, testTask(t, reg.Ref("none:1")), "")
 	drive(t, h, s.ID, lifecycle.RemoveRequested{By: "test"})
 	var missing *NotFoundError
-	if _, err := h.Find(s.ID); !errors.As(err, &missing) {
+	if _, err := h.Tasks.Find(s.ID); !errors.As(err, &missing) {
 		t.Errorf("Find after removal: %v", err)
 	}
-	if _, err := h.Own(s.ID); !errors.As(err, &missing) {
+	if _, err := h.Owners.Own(s.ID); !errors.As(err, &missing) {
 		t.Errorf("Own after removal: %v", err)
 	}
 	if locks, err := os.ReadDir(filepath.Join(h.cfg.StateDir, "locks")); err != nil || len(locks) > 1 {
@@ -213,7 +213,7 @@ func TestStoppedTaskCanStillBeRemoved(t *testing.T) {
 	drive(t, h, s.ID)
 	drive(t, h, s.ID, lifecycle.RemoveRequested{By: "test"})
 	var missing *NotFoundError
-	if _, err := h.Find(s.ID); !errors.As(err, &missing) {
+	if _, err := h.Tasks.Find(s.ID); !errors.As(err, &missing) {
 		t.Errorf("Find after removal: %v", err)
 	}
 }
@@ -222,15 +222,15 @@ func TestOnlyOneOwner(t *testing.T) {
 	t.Parallel()
 	h, reg := testHost(t)
 	s := create(t, h, testTask(t, reg.Ref("none:1")), "")
-	o, err := h.Own(s.ID)
+	o, err := h.Owners.Own(s.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer o.Close()
-	if _, err := h.Own(s.ID); !errors.Is(err, state.ErrLocked) {
+	if _, err := h.Owners.Own(s.ID); !errors.Is(err, state.ErrLocked) {
 		t.Errorf("second owner: %v", err)
 	}
-	if holder, held := h.Holder(s.ID); !held || holder.PID != os.Getpid() {
+	if holder, held := h.Tasks.Holder(s.ID); !held || holder.PID != os.Getpid() {
 		t.Errorf("holder %+v, held %t", holder, held)
 	}
 }
@@ -239,7 +239,7 @@ func TestWatchSeesTheEnd(t *testing.T) {
 	t.Parallel()
 	h, reg := testHost(t)
 	s := create(t, h, testTask(t, reg.Ref("none:1")), "")
-	o, err := h.Own(s.ID)
+	o, err := h.Owners.Own(s.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,19 +264,19 @@ func TestNames(t *testing.T) {
 	h, reg := testHost(t)
 	task := testTask(t, reg.Ref("none:1"))
 	first := create(t, h, task, "web")
-	if _, err := h.Create(t.Context(), task, "web", lifecycle.Options{}); !errors.Is(err, ErrNameTaken) {
+	if _, err := h.Creator.Create(t.Context(), task, "web", lifecycle.Options{}); !errors.Is(err, ErrNameTaken) {
 		t.Errorf("second task of a living name: %v", err)
 	}
 	drive(t, h, first.ID)
 	second := create(t, h, task, "web")
 	for _, ref := range []string{"web", second.ID, second.ID[:20]} {
-		if s, err := h.Find(ref); err != nil || s.ID != second.ID {
+		if s, err := h.Tasks.Find(ref); err != nil || s.ID != second.ID {
 			t.Errorf("Find(%q) = %s, %v, want the living task", ref, s.ID, err)
 		}
 	}
 	var missing *NotFoundError
 	for _, ref := range []string{"", "nobody", "zz"} {
-		if _, err := h.Find(ref); !errors.As(err, &missing) {
+		if _, err := h.Tasks.Find(ref); !errors.As(err, &missing) {
 			t.Errorf("Find(%q): %v", ref, err)
 		}
 	}
@@ -294,7 +294,7 @@ func TestPreflightNamesWhoHasAPort(t *testing.T) {
 	task := testTask(t, "app:1")
 	port := uint16(l.Addr().(*net.TCPAddr).Port)
 	task.Containers[0].Ports = []taskdef.Port{{ContainerPort: 80, HostPort: port, Protocol: "tcp", HostIP: "127.0.0.1"}}
-	err = h.Preflight(t.Context(), task, lifecycle.Options{Limits: LimitsEnforce})
+	err = h.Preflight.Check(t.Context(), task, lifecycle.Options{Limits: LimitsEnforce})
 	for _, want := range []int{int(port), os.Getpid()} {
 		if err == nil || !strings.Contains(err.Error(), strconv.Itoa(want)) {
 			t.Errorf("%v does not name %d", err, want)

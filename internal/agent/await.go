@@ -25,7 +25,7 @@ func (r *run) await(s lifecycle.State) {
 		}
 		r.wg.Go(func() {
 			defer cancel()
-			r.host.waitEnd(ctx, name)
+			r.host.Runtime.WaitEnd(ctx, name)
 			if ctx.Err() == nil {
 				r.send(lifecycle.Hinted{Index: i})
 			}
@@ -58,14 +58,14 @@ func lookAgain(s lifecycle.State) (hints []lifecycle.Event) {
 // lookInterval is how often that happens (ECS agent: steady-state poll, 5 min).
 const lookInterval = 5 * time.Minute
 
-// waitEnd returns when the container has ended, or when Podman could not say.
-func (h *Host) waitEnd(ctx context.Context, name string) {
-	podman, err := h.Podman(ctx)
+// WaitEnd returns when the container has ended, or when Podman could not say.
+func (r *Runtime) WaitEnd(ctx context.Context, name string) {
+	podman, err := r.podman(ctx)
 	if err == nil {
 		err = podman.WaitContainer(ctx, name)
 	}
 	if err != nil && ctx.Err() == nil {
-		h.log.Warn("wait was cut off", "container", name, "error", err)
+		r.log.Warn("wait was cut off", "container", name, "error", err)
 		// The inspection that follows has a back-off of its own; this keeps a
 		// service that answers inspections and refuses waits from being asked in a loop.
 		select {
@@ -83,7 +83,7 @@ func (r *run) awaitTurn(s lifecycle.State) {
 		r.unqueue = cancel
 		r.wg.Go(func() {
 			defer cancel()
-			err := r.host.shared.Follow(ctx, func() { r.send(lifecycle.QueueMoved{}) })
+			err := r.host.Ledger.store.Follow(ctx, func() { r.send(lifecycle.QueueMoved{}) })
 			if ctx.Err() == nil {
 				r.host.log.Info("the task hears of its turn only by asking again", "task", r.id, "error", err)
 			}

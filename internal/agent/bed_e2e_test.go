@@ -248,7 +248,7 @@ type world struct {
 	dir   string
 	proxy *faults.Proxy // nil: straight to the service
 	fs    state.FS      // nil: the real one
-	host  *Host
+	host  *Agent
 	ops   *opLog
 	image string
 	id    string
@@ -295,7 +295,7 @@ func (w *world) env() map[string]string {
 	return environment(w.proxy.URI())
 }
 
-func (w *world) open() *Host {
+func (w *world) open() *Agent {
 	w.t.Helper()
 	env := w.env()
 	h, err := Open(Config{
@@ -348,7 +348,7 @@ func (w *world) create(family string, containers ...container) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	s, err := w.host.Create(w.t.Context(), task, "", lifecycle.Options{Limits: LimitsEnforce})
+	s, err := w.host.Creator.Create(w.t.Context(), task, "", lifecycle.Options{Limits: LimitsEnforce})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -358,7 +358,7 @@ func (w *world) create(family string, containers ...container) {
 // own takes the task.
 func (w *world) own() *Owner {
 	w.t.Helper()
-	o, err := w.host.Own(w.id)
+	o, err := w.host.Owners.Own(w.id)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -406,10 +406,10 @@ func (w *world) remove() {
 // checkNothingLeft removes the task if need be and compares Podman, systemd and
 // the state directory with nothing.
 func (w *world) checkNothingLeft() {
-	if _, err := w.host.Find(w.id); err == nil && w.id != "" {
+	if _, err := w.host.Tasks.Find(w.id); err == nil && w.id != "" {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		o, err := w.host.Own(w.id)
+		o, err := w.host.Owners.Own(w.id)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -421,7 +421,7 @@ func (w *world) checkNothingLeft() {
 	if found := w.objects(); len(found) > 0 {
 		w.t.Errorf("left in Podman: %v", found)
 	}
-	if states, errs := w.host.States(); len(states)+len(errs) > 0 {
+	if states, errs := w.host.Tasks.States(); len(states)+len(errs) > 0 {
 		w.t.Errorf("left in the state directory: %v %v", states, errs)
 	}
 }

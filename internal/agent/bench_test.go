@@ -45,11 +45,11 @@ func (b *bed) own(holds func(lifecycle.State) bool) (end func()) {
 }
 
 // launch brings a task up as its owner would, without one, and returns its state.
-func (b *bed) launch(h *agent.Host) lifecycle.State {
+func (b *bed) launch(h *agent.Agent) lifecycle.State {
 	b.t.Helper()
 	s, asked := lifecycle.Step(b.create(h), time.Now(), lifecycle.Restarted{})
 	for len(asked) > 0 {
-		answer := h.Do(b.t.Context(), s, asked[0])
+		answer := h.Runtime.Apply(b.t.Context(), s, asked[0])
 		if answer.Failure.Class != lifecycle.OK {
 			b.t.Fatal(answer.Failure)
 		}

@@ -39,10 +39,10 @@ type LocalImage struct {
 	image   libpod.Image
 }
 
-// PulledImages lists the images that podtask pulled and that are still there,
+// List lists the images that podtask pulled and that are still there,
 // least recently used first.
-func (h *Host) PulledImages(ctx context.Context) ([]LocalImage, error) {
-	podman, err := h.Podman(ctx)
+func (p *Pruner) List(ctx context.Context) ([]LocalImage, error) {
+	podman, err := p.podman(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -50,8 +50,8 @@ func (h *Host) PulledImages(ctx context.Context) ([]LocalImage, error) {
 	if err != nil {
 		return nil, err
 	}
-	tasks, errs := h.States()
-	list := joinImages(h.book.all(), local, tasks, h.policy.Exclude)
+	tasks, errs := p.tasks.States()
+	list := joinImages(p.records.all(), local, tasks, p.policy.Exclude)
 	for i := range list {
 		l := &list[i]
 		if len(errs) > 0 { // it may use any of them
@@ -158,16 +158,16 @@ type CleanOptions struct {
 	enough func() bool // stop before the next; nil: never
 }
 
-// CleanImages removes images that podtask pulled, that were not there before and
+// Prune removes images that podtask pulled, that were not there before and
 // that nothing uses, least recently used first. It returns those it removed, or
 // would have. An image that is being pulled or that somebody has begun to use
 // meanwhile stays.
-func (h *Host) CleanImages(ctx context.Context, o CleanOptions) ([]LocalImage, error) {
-	podman, err := h.Podman(ctx)
+func (p *Pruner) Prune(ctx context.Context, o CleanOptions) ([]LocalImage, error) {
+	podman, err := p.podman(ctx)
 	if err != nil {
 		return nil, err
 	}
-	list, err := h.PulledImages(ctx)
+	list, err := p.List(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +181,7 @@ func (h *Host) CleanImages(ctx context.Context, o CleanOptions) ([]LocalImage, e
 			continue
 		}
 		if !o.DryRun {
-			gone, err := h.removeImage(ctx, podman, l, o)
+			gone, err := p.removeImage(ctx, podman, l, o)
 			if err != nil {
 				errs = append(errs, err)
 			}
@@ -200,11 +200,11 @@ func removable(l LocalImage, o CleanOptions, now time.Time) bool {
 
 // removeImage removes one image while it holds the locks of all that it was pulled
 // as, so that no task finds it meanwhile, and looks again at what it knows of it.
-func (h *Host) removeImage(ctx context.Context, podman Podman, l LocalImage, o CleanOptions) (gone bool, err error) {
+func (p *Pruner) removeImage(ctx context.Context, podman Podman, l LocalImage, o CleanOptions) (gone bool, err error) {
 	slices.Sort(l.targets) // the order of the locks
 	var held []*state.Lock
 	for _, target := range slices.Compact(l.targets) {
-		lock, err := h.book.locks.Lock(imageKey(target))
+		lock, err := p.records.locks.Lock(imageKey(target))
 		if errors.Is(err, state.ErrLocked) {
 			return false, nil // in use this very moment
 		}
@@ -214,7 +214,7 @@ func (h *Host) removeImage(ctx context.Context, podman Podman, l LocalImage, o C
 		defer lock.Unlock()
 		held = append(held, lock)
 	}
-	list, err := h.PulledImages(ctx)
+	list, err := p.List(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -231,7 +231,7 @@ func (h *Host) removeImage(ctx context.Context, podman Podman, l LocalImage, o C
 	}
 	var errs []error
 	for _, target := range l.targets {
-		errs = append(errs, h.book.store.Delete(imageKey(target)))
+		errs = append(errs, p.records.store.Delete(imageKey(target)))
 	}
 	for _, lock := range held {
 		errs = append(errs, lock.Remove())
@@ -239,40 +239,40 @@ func (h *Host) removeImage(ctx context.Context, podman Podman, l LocalImage, o C
 	return true, errors.Join(errs...)
 }
 
-// cleanRounds does the rounds of automatic clean-up that come due while a task runs:
+// Rounds does the rounds of automatic clean-up that come due while a task runs:
 // the first at once, and another each time the interval has passed. A round that has
 // begun when the task ends is done to its end.
-func (h *Host) cleanRounds(ctx, running context.Context) {
-	if !h.policy.Cleanup {
+func (p *Pruner) Rounds(ctx, running context.Context) {
+	if !p.policy.Cleanup {
 		return
 	}
 	for {
-		h.cleanIfDue(ctx)
+		p.pruneIfDue(ctx)
 		select {
 		case <-running.Done():
 			return
-		case <-time.After(max(h.policy.Interval, time.Second)):
+		case <-time.After(max(p.policy.Interval, time.Second)):
 		}
 	}
 }
 
-// cleanIfDue does a round of automatic clean-up if the last one, of whatever
+// pruneIfDue does a round of automatic clean-up if the last one, of whatever
 // process, is long enough ago.
-func (h *Host) cleanIfDue(ctx context.Context) {
+func (p *Pruner) pruneIfDue(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, sweepLimit)
 	defer cancel()
-	removed, err := h.cleanRound(ctx, time.Now().UTC())
+	removed, err := p.round(ctx, time.Now().UTC())
 	for _, l := range removed {
-		h.log.Info("an image that nothing has used for long was removed", "image", l.Target, "bytes", l.Size)
+		p.log.Info("an image that nothing has used for long was removed", "image", l.Target, "bytes", l.Size)
 	}
 	if err != nil && ctx.Err() == nil {
-		h.log.Warn("not all unused images are removed", "error", err)
+		p.log.Warn("not all unused images are removed", "error", err)
 	}
 }
 
-func (h *Host) cleanRound(ctx context.Context, now time.Time) ([]LocalImage, error) {
+func (p *Pruner) round(ctx context.Context, now time.Time) ([]LocalImage, error) {
 	key := lockKey("image-round", "")
-	lock, err := h.book.locks.Lock(key)
+	lock, err := p.records.locks.Lock(key)
 	if errors.Is(err, state.ErrLocked) {
 		return nil, nil // somebody is at it
 	}
@@ -281,42 +281,42 @@ func (h *Host) cleanRound(ctx context.Context, now time.Time) ([]LocalImage, err
 	}
 	defer lock.Unlock()
 	var last time.Time
-	if data, err := h.book.store.Get(key); err == nil {
+	if data, err := p.records.store.Get(key); err == nil {
 		_ = last.UnmarshalText(data) // what cannot be read was long ago
 	}
-	if since := now.Sub(last); since >= 0 && since < h.policy.Interval {
+	if since := now.Sub(last); since >= 0 && since < p.policy.Interval {
 		return nil, nil
 	}
 	data, err := now.MarshalText()
 	if err != nil {
 		return nil, err
 	}
-	if err := h.book.store.Put(key, data); err != nil {
+	if err := p.records.store.Put(key, data); err != nil {
 		return nil, err
 	}
-	if _, err := h.askGraphRoot(ctx); err != nil {
+	if _, err := p.askGraphRoot(ctx); err != nil {
 		return nil, err
 	}
-	return h.CleanImages(ctx, CleanOptions{MinAge: h.policy.MinAge, Limit: h.policy.PerRound})
+	return p.Prune(ctx, CleanOptions{MinAge: p.policy.MinAge, Limit: p.policy.PerRound})
 }
 
 // graphRoot is where Podman keeps images. Podman takes as long to tell as for a small
 // pull (on Debian it asks dpkg for the versions of its helpers), so it is remembered,
 // for each address of Podman; every round of clean-up asks again.
-func (h *Host) graphRoot(ctx context.Context) (string, error) {
-	if root, err := h.book.store.Get(h.graphRootKey()); err == nil {
+func (p *Pruner) graphRoot(ctx context.Context) (string, error) {
+	if root, err := p.records.store.Get(p.graphRootKey()); err == nil {
 		return string(root), nil
 	}
-	return h.askGraphRoot(ctx)
+	return p.askGraphRoot(ctx)
 }
 
-func (h *Host) askGraphRoot(ctx context.Context) (string, error) {
-	host, err := h.facts(ctx)
+func (p *Pruner) askGraphRoot(ctx context.Context) (string, error) {
+	host, err := p.facts.Get(ctx)
 	if err != nil {
 		return "", err
 	}
-	key := h.graphRootKey()
-	lock, err := h.book.locks.Lock(key)
+	key := p.graphRootKey()
+	lock, err := p.records.locks.Lock(key)
 	if errors.Is(err, state.ErrLocked) {
 		return host.GraphRoot, nil // somebody else is writing it down
 	}
@@ -324,41 +324,41 @@ func (h *Host) askGraphRoot(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer lock.Unlock()
-	return host.GraphRoot, h.book.store.Put(key, []byte(host.GraphRoot))
+	return host.GraphRoot, p.records.store.Put(key, []byte(host.GraphRoot))
 }
 
-func (h *Host) graphRootKey() string { return lockKey("graph-root", h.cfg.Getenv("CONTAINER_HOST")) }
+func (p *Pruner) graphRootKey() string { return lockKey("graph-root", p.getenv("CONTAINER_HOST")) }
 
-// makeRoom cleans up when there is less than MinFree where images are, or when a
+// MakeRoom cleans up when there is less than MinFree where images are, or when a
 // disk was found to be full, until there is half as much again. It reports whether
 // anything was removed. What goes wrong is logged: the pull itself will tell.
-func (h *Host) makeRoom(ctx context.Context, podman Podman, full bool) bool {
-	if !h.policy.Cleanup {
+func (p *Pruner) MakeRoom(ctx context.Context, podman Podman, full bool) bool {
+	if !p.policy.Cleanup {
 		return false
 	}
-	root, err := h.graphRoot(ctx)
+	root, err := p.graphRoot(ctx)
 	if err != nil || root == "" {
 		return false
 	}
 	below := func(bytes int64) bool {
-		free, err := h.free(root)
+		free, err := p.free(root)
 		return err == nil && free < bytes
 	}
 	var o CleanOptions
 	switch {
 	case full: // though it need not be this disk
-		o.Limit = h.policy.PerRound
-	case below(h.policy.MinFree):
-		o.enough = func() bool { return !below(h.policy.MinFree * 3 / 2) }
+		o.Limit = p.policy.PerRound
+	case below(p.policy.MinFree):
+		o.enough = func() bool { return !below(p.policy.MinFree * 3 / 2) }
 	default:
 		return false
 	}
-	removed, err := h.CleanImages(ctx, o)
+	removed, err := p.Prune(ctx, o)
 	for _, l := range removed {
-		h.log.Warn("an unused image was removed to make room", "image", l.Target, "bytes", l.Size)
+		p.log.Warn("an unused image was removed to make room", "image", l.Target, "bytes", l.Size)
 	}
 	if err != nil {
-		h.log.Warn("making room for an image", "error", err)
+		p.log.Warn("making room for an image", "error", err)
 	}
 	return len(removed) > 0
 }

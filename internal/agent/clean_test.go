@@ -99,19 +99,19 @@ func (p *shelf) RemoveUnusedImage(_ context.Context, m libpod.Image) error {
 // names lists what is there by tag or, without one, by the beginning of the id.
 // A round of clean-up and a pull ask at the same time, and so do processes.
 func TestWherePodmanKeepsImagesIsWrittenDownByOne(t *testing.T) {
-	cleanBed(t, func(t *testing.T, h *Host, _ *shelf) {
+	cleanBed(t, func(t *testing.T, h *Agent, _ *shelf) {
 		for range 50 {
 			var all sync.WaitGroup
 			for range 4 {
 				all.Go(func() {
-					if root, err := h.askGraphRoot(t.Context()); root == "" || err != nil {
+					if root, err := h.Pruner.askGraphRoot(t.Context()); root == "" || err != nil {
 						t.Errorf("%q, %v", root, err)
 					}
 				})
 			}
 			all.Wait()
 		}
-		if root, err := h.graphRoot(t.Context()); root == "" || err != nil {
+		if root, err := h.Pruner.graphRoot(t.Context()); root == "" || err != nil {
 			t.Errorf("%q, %v", root, err)
 		}
 	})
@@ -144,7 +144,7 @@ func (someRegistry) Describe(context.Context, string, images.Login, images.Platf
 }
 
 // cleanBed runs a test in a bubble, where time passes at once.
-func cleanBed(t *testing.T, test func(t *testing.T, h *Host, p *shelf)) {
+func cleanBed(t *testing.T, test func(t *testing.T, h *Agent, p *shelf)) {
 	t.Helper()
 	t.Parallel()
 	dir := t.TempDir()
@@ -163,21 +163,21 @@ func cleanBed(t *testing.T, test func(t *testing.T, h *Host, p *shelf)) {
 
 // pullAs pulls an image whose id repeats a letter, under a name, a minute after
 // the one before.
-func pullAs(t *testing.T, h *Host, p *shelf, letter, name string) lifecycle.Result {
+func pullAs(t *testing.T, h *Agent, p *shelf, letter, name string) lifecycle.Result {
 	t.Helper()
 	<-time.After(time.Minute)
 	ref := "r.example/" + name
 	s := lifecycle.New(strings.Repeat("ab", 16), "", testTask(t, ref), lifecycle.Options{Pull: lifecycle.PullAlways}, time.Now())
-	r, err := h.pull(t.Context(), p, s, lifecycle.PullImage{ID: 1, Ref: ref, Digest: "sha256:" + strings.Repeat(letter, 64)})
+	r, err := h.Puller.Pull(t.Context(), p, s, lifecycle.PullImage{ID: 1, Ref: ref, Digest: "sha256:" + strings.Repeat(letter, 64)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-func clean(t *testing.T, h *Host, o CleanOptions) (removed string) {
+func clean(t *testing.T, h *Agent, o CleanOptions) (removed string) {
 	t.Helper()
-	list, err := h.CleanImages(t.Context(), o)
+	list, err := h.Pruner.Prune(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func clean(t *testing.T, h *Host, o CleanOptions) (removed string) {
 }
 
 func TestCleanupRemovesLeastRecentlyUsedFirstUpToTheLimit(t *testing.T) {
-	cleanBed(t, func(t *testing.T, h *Host, p *shelf) {
+	cleanBed(t, func(t *testing.T, h *Agent, p *shelf) {
 		for _, name := range []string{"a", "b", "c"} {
 			pullAs(t, h, p, name, name+":1")
 		}
@@ -210,7 +210,7 @@ func TestCleanupRemovesLeastRecentlyUsedFirstUpToTheLimit(t *testing.T) {
 }
 
 func TestCleanupKeepsWhatIsYoungOrInUse(t *testing.T) {
-	cleanBed(t, func(t *testing.T, h *Host, p *shelf) {
+	cleanBed(t, func(t *testing.T, h *Agent, p *shelf) {
 		p.images = []libpod.Image{{ID: strings.Repeat("e", 64), Names: []string{"r.example/users:1"}}}
 		pullAs(t, h, p, "e", "users:1") // it was there before
 		for _, name := range []string{"a", "b", "c", "d", "f"} {
@@ -231,7 +231,7 @@ func TestCleanupKeepsWhatIsYoungOrInUse(t *testing.T) {
 		if got := clean(t, h, CleanOptions{}); got != "" {
 			t.Errorf("removed %s", got)
 		}
-		list, err := h.PulledImages(t.Context())
+		list, err := h.Pruner.List(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -249,7 +249,7 @@ func TestCleanupKeepsWhatIsYoungOrInUse(t *testing.T) {
 
 // ECS: TestImageWithSameNameAndDifferentID, TestImageWithSameIDAndDifferentNames.
 func TestCleanupKnowsMovedTagsAndSeveralNames(t *testing.T) {
-	cleanBed(t, func(t *testing.T, h *Host, p *shelf) {
+	cleanBed(t, func(t *testing.T, h *Agent, p *shelf) {
 		pullAs(t, h, p, "a", "app:1")
 		pullAs(t, h, p, "b", "app:1") // the tag has moved
 		pullAs(t, h, p, "c", "one:1")
@@ -265,24 +265,24 @@ func TestCleanupKnowsMovedTagsAndSeveralNames(t *testing.T) {
 }
 
 func TestCleanupComesWhenItIsDue(t *testing.T) {
-	cleanBed(t, func(t *testing.T, h *Host, p *shelf) {
+	cleanBed(t, func(t *testing.T, h *Agent, p *shelf) {
 		pullAs(t, h, p, "a", "a:1")
-		h.cleanIfDue(t.Context())
+		h.Pruner.pruneIfDue(t.Context())
 		<-time.After(h.policy.MinAge)
-		h.cleanIfDue(t.Context())
+		h.Pruner.pruneIfDue(t.Context())
 		if p.names() != "" {
 			t.Errorf("there is %s", p.names())
 		}
 		pullAs(t, h, p, "b", "b:1")
 		h.policy.MinAge = 0
 		<-time.After(h.policy.Interval / 2)
-		h.cleanIfDue(t.Context())
+		h.Pruner.pruneIfDue(t.Context())
 		if p.names() != "b:1" {
 			t.Error("a round came too soon")
 		}
 		h.policy.Cleanup = false
 		<-time.After(h.policy.Interval)
-		h.cleanRounds(t.Context(), t.Context())
+		h.Pruner.Rounds(t.Context(), t.Context())
 		if p.names() != "b:1" {
 			t.Error("a round came though clean-up is off")
 		}
@@ -291,12 +291,12 @@ func TestCleanupComesWhenItIsDue(t *testing.T) {
 
 // A task that runs for weeks is followed by rounds of clean-up, which end with it.
 func TestCleanupComesAgainWhileATaskRuns(t *testing.T) {
-	cleanBed(t, func(t *testing.T, h *Host, p *shelf) {
+	cleanBed(t, func(t *testing.T, h *Agent, p *shelf) {
 		running, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			h.cleanRounds(t.Context(), running)
+			h.Pruner.Rounds(t.Context(), running)
 		}()
 		synctest.Wait()
 		for _, name := range []string{"a", "b"} {
@@ -313,9 +313,9 @@ func TestCleanupComesAgainWhileATaskRuns(t *testing.T) {
 }
 
 func TestCleanupMakesRoomBeforeAPull(t *testing.T) {
-	cleanBed(t, func(t *testing.T, h *Host, p *shelf) {
+	cleanBed(t, func(t *testing.T, h *Agent, p *shelf) {
 		h.policy.MinFree = 200
-		h.free = func(string) (int64, error) { return 500 - 100*int64(len(p.images)), nil }
+		h.Pruner.free = func(string) (int64, error) { return 500 - 100*int64(len(p.images)), nil }
 		for _, name := range []string{"a", "b", "c"} {
 			pullAs(t, h, p, name, name+":1")
 		}
@@ -335,7 +335,7 @@ func TestCleanupMakesRoomBeforeAPull(t *testing.T) {
 // To ask Podman where its images are takes long: a pull does not wait for that, even
 // in another process; a round of clean-up asks again.
 func TestWherePodmanKeepsImagesIsRemembered(t *testing.T) {
-	cleanBed(t, func(t *testing.T, h *Host, p *shelf) {
+	cleanBed(t, func(t *testing.T, h *Agent, p *shelf) {
 		pullAs(t, h, p, "a", "a:1")
 		other, err := Open(h.cfg)
 		if err != nil {
@@ -346,7 +346,7 @@ func TestWherePodmanKeepsImagesIsRemembered(t *testing.T) {
 			t.Errorf("Podman was asked %d times", p.asked)
 		}
 		<-time.After(h.policy.Interval)
-		other.cleanIfDue(t.Context())
+		other.Pruner.pruneIfDue(t.Context())
 		if p.asked != 2 {
 			t.Errorf("after a round Podman was asked %d times", p.asked)
 		}
@@ -354,7 +354,7 @@ func TestWherePodmanKeepsImagesIsRemembered(t *testing.T) {
 }
 
 func TestFullDiskInAPullIsCleanedUpOnce(t *testing.T) {
-	cleanBed(t, func(t *testing.T, h *Host, p *shelf) {
+	cleanBed(t, func(t *testing.T, h *Agent, p *shelf) {
 		pullAs(t, h, p, "a", "a:1")
 		<-time.After(time.Hour)
 		p.full = 1
@@ -365,7 +365,7 @@ func TestFullDiskInAPullIsCleanedUpOnce(t *testing.T) {
 		// With nothing to remove there is no second try.
 		p.full = 2
 		s := lifecycle.New(strings.Repeat("ab", 16), "", testTask(t, "r.example/c:1"), lifecycle.Options{Pull: lifecycle.PullAlways}, time.Now())
-		_, err := h.pull(t.Context(), p, s, lifecycle.PullImage{ID: 1, Ref: "r.example/c:1", Digest: "sha256:" + strings.Repeat("c", 64)})
+		_, err := h.Puller.Pull(t.Context(), p, s, lifecycle.PullImage{ID: 1, Ref: "r.example/c:1", Digest: "sha256:" + strings.Repeat("c", 64)})
 		if f := failure(err); f.Class != lifecycle.Permanent || !strings.Contains(f.Message, "image prune") || p.full != 1 {
 			t.Errorf("%+v, %d tries left", f, p.full)
 		}
@@ -374,17 +374,17 @@ func TestFullDiskInAPullIsCleanedUpOnce(t *testing.T) {
 
 // A crash in the middle of a pull leaves an image that is not known to be ours.
 func TestImageOfABrokenPullIsNotRemoved(t *testing.T) {
-	cleanBed(t, func(t *testing.T, h *Host, p *shelf) {
+	cleanBed(t, func(t *testing.T, h *Agent, p *shelf) {
 		pullAs(t, h, p, "a", "a:1")
-		m, _, err := h.book.find("r.example/a@sha256:" + strings.Repeat("a", 64))
+		m, _, err := h.Images.records.find("r.example/a@sha256:" + strings.Repeat("a", 64))
 		if err != nil {
 			t.Fatal(err)
 		}
 		m.ID, m.PulledAt, m.Ours = "", time.Time{}, false
-		if err := h.book.write(m); err != nil {
+		if err := h.Images.records.write(m); err != nil {
 			t.Fatal(err)
 		}
-		if h.book.pulledBefore("r.example/a:1") {
+		if h.Images.records.pulledBefore("r.example/a:1") {
 			t.Error("a pull that never ended counts for once")
 		}
 		<-time.After(time.Hour)

@@ -20,7 +20,7 @@ const (
 	cleanUpJobs = 4
 )
 
-// CleanUp removes tasks that stopped longer ago than keep (ECS agent: 3 h), those with
+// Remove removes tasks that stopped longer ago than keep (ECS agent: 3 h), those with
 // run --rm that nobody shows to a user any more, and what is left of removals that were
 // cut off. A task that somebody owns is left to them. Until then its logs and exit codes
 // can be read.
@@ -28,62 +28,62 @@ const (
 // There need not be an agent: each command calls it in the end, so it is bounded by ctx
 // and a number of tasks, and looks only once a minute, whoever calls. What cannot be
 // removed is logged and tried again by a later round.
-func (h *Host) CleanUp(ctx context.Context, now time.Time, keep time.Duration) {
-	if !h.cleanUpIsDue(now) {
+func (c *Expired) Remove(ctx context.Context, now time.Time, keep time.Duration) {
+	if !c.due(now) {
 		return
 	}
 	var wg sync.WaitGroup
 	jobs := make(chan struct{}, cleanUpJobs)
-	for _, s := range h.overdue(now, keep) {
+	for _, s := range c.overdue(now, keep) {
 		jobs <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-jobs }()
-			if err := h.cleanUpOne(ctx, s.ID, now, keep); err != nil {
-				h.log.Info("a stopped task is not removed yet", "task", s.ID, "error", err)
+			if err := c.removeOne(ctx, s.ID, now, keep); err != nil {
+				c.log.Info("a stopped task is not removed yet", "task", s.ID, "error", err)
 			}
 		})
 	}
 	wg.Wait()
 }
 
-// cleanUpIsDue reports whether nobody has looked for a minute, and notes that we do. A
+// due reports whether nobody has looked for a minute, and notes that we do. A
 // clock that was set back makes it due.
-func (h *Host) cleanUpIsDue(now time.Time) bool {
-	stamp := filepath.Join(h.cfg.StateDir, "cleaned-up")
+func (c *Expired) due(now time.Time) bool {
+	stamp := filepath.Join(c.stateDir, "cleaned-up")
 	if info, err := os.Stat(stamp); err == nil {
 		if age := now.Sub(info.ModTime()); age >= 0 && age < cleanUpPace {
 			return false
 		}
 	}
 	if err := os.WriteFile(stamp, nil, 0o600); err != nil {
-		h.log.Debug("the time of the clean-up is not noted", "error", err)
+		c.log.Debug("the time of the clean-up is not noted", "error", err)
 		return false
 	}
 	if err := os.Chtimes(stamp, now, now); err != nil {
-		h.log.Debug("the time of the clean-up is not noted", "error", err)
+		c.log.Debug("the time of the clean-up is not noted", "error", err)
 	}
 	return true
 }
 
 // overdue lists the tasks to be removed now.
-func (h *Host) overdue(now time.Time, keep time.Duration) []lifecycle.State {
-	all, _ := h.States() // whoever lists tasks reports records that cannot be read
+func (c *Expired) overdue(now time.Time, keep time.Duration) []lifecycle.State {
+	all, _ := c.tasks.States() // whoever lists tasks reports records that cannot be read
 	all = slices.DeleteFunc(all, func(s lifecycle.State) bool {
-		if !h.isOverdue(s, now, keep) {
+		if !c.expired(s, now, keep) {
 			return true
 		}
-		_, owned := h.Holder(s.ID)
+		_, owned := c.tasks.Holder(s.ID)
 		return owned
 	})
 	slices.SortFunc(all, func(a, b lifecycle.State) int { return a.StoppedAt().Compare(b.StoppedAt()) })
 	return all[:min(len(all), cleanUpRound)]
 }
 
-func (h *Host) isOverdue(s lifecycle.State, now time.Time, keep time.Duration) bool {
+func (c *Expired) expired(s lifecycle.State, now time.Time, keep time.Duration) bool {
 	switch {
 	case s.Goal == lifecycle.Gone:
 		return true // its removal was cut off
-	case s.Options.Remove && h.attended(s.ID):
+	case s.Options.Remove && c.tasks.InForeground(s.ID):
 		return false // run --rm may still be reading its logs
 	case s.Options.Remove:
 		keep = 0
@@ -91,14 +91,14 @@ func (h *Host) isOverdue(s lifecycle.State, now time.Time, keep time.Duration) b
 	return s.Settled() && now.Sub(s.StoppedAt()) >= keep
 }
 
-// cleanUpOne removes a task if that is still right once its lock is ours.
-func (h *Host) cleanUpOne(ctx context.Context, id string, now time.Time, keep time.Duration) error {
-	o, err := h.Own(id)
+// removeOne removes a task if that is still right once its lock is ours.
+func (c *Expired) removeOne(ctx context.Context, id string, now time.Time, keep time.Duration) error {
+	o, err := c.owners.Own(id)
 	if err != nil {
 		return err
 	}
 	defer o.Close()
-	if !h.isOverdue(o.State(), now, keep) {
+	if !c.expired(o.State(), now, keep) {
 		return nil
 	}
 	o.Send(lifecycle.RemoveRequested{By: "the clean-up of stopped tasks"})

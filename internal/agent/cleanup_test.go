@@ -16,15 +16,15 @@ import (
 func (r *resources) stopped(remove bool) string {
 	r.t.Helper()
 	task := r.task(nil, members{"name": "app", "command": "exit 3"})
-	s, err := r.host.Create(r.t.Context(), task, "", lifecycle.Options{Pull: lifecycle.PullNever, Limits: "off", Remove: remove})
+	s, err := r.host.Creator.Create(r.t.Context(), task, "", lifecycle.Options{Pull: lifecycle.PullNever, Limits: "off", Remove: remove})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	o, err := r.host.Own(s.ID)
+	o, err := r.host.Owners.Own(s.ID)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	leave, err := r.host.Attend(s.ID)
+	leave, err := r.host.Tasks.LockForeground(s.ID)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -37,13 +37,13 @@ func (r *resources) stopped(remove bool) string {
 
 // cleanUp cleans up as of a time from now on.
 func (r *resources) cleanUp(in time.Duration) {
-	r.host.CleanUp(r.t.Context(), time.Now().Add(in), time.Hour)
+	r.host.Expired.Remove(r.t.Context(), time.Now().Add(in), time.Hour)
 }
 
 // left lists what is left of a task: its record, its containers.
 func (r *resources) left(id string) string {
 	what := r.podman.Left(id)
-	if _, err := r.host.Find(id); err == nil {
+	if _, err := r.host.Tasks.Find(id); err == nil {
 		what = append(what, "record")
 	}
 	return strings.Join(what, " ")
@@ -59,7 +59,7 @@ func TestCleanUpRemovesStoppedTasks(t *testing.T) {
 			early, late = 70*time.Minute, 72*time.Minute
 		}
 		r.cleanUp(early)
-		if s, err := r.host.Find(id); err != nil || s.ExitCode() != 3 {
+		if s, err := r.host.Tasks.Find(id); err != nil || s.ExitCode() != 3 {
 			t.Fatalf("%s: too early: %v", name, err)
 		}
 		if err := r.leave(); err != nil {
@@ -79,7 +79,7 @@ func TestCleanUpGoesOnWithARemovalThatWasCutOff(t *testing.T) {
 	r.podman.Fail(func(c enginetest.Call) enginetest.Fault {
 		return enginetest.Fault{Moment: enginetest.Before, Class: libpod.Unavailable}
 	})
-	o, err := r.host.Own(id)
+	o, err := r.host.Owners.Own(id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestCleanUpLeavesOwnedTasksAlone(t *testing.T) {
 	t.Parallel()
 	r := newResources(t)
 	id := r.stopped(false)
-	o, err := r.host.Own(id)
+	o, err := r.host.Owners.Own(id)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,11 +12,11 @@ import (
 // of s says and with the credentials of its first container that has this image:
 // where local copies are preferred, that of the local copy. It is empty for a
 // local image that has none, and for a container that is not to be pinned.
-func (h *Host) Digest(ctx context.Context, s lifecycle.State, ref string) (string, error) {
+func (r *Resolver) Digest(ctx context.Context, s lifecycle.State, ref string) (string, error) {
 	i := slices.IndexFunc(s.Task.Containers, func(c taskdef.Container) bool { return c.Image == ref })
 	if i < 0 {
 		s.Task.Containers, i = []taskdef.Container{{Image: ref}}, 0
 	}
-	r, err := h.resolve(ctx, s, lifecycle.ResolveImage{Index: i, Ref: ref})
-	return r.Digest, err
+	answer, err := r.Resolve(ctx, s, lifecycle.ResolveImage{Index: i, Ref: ref})
+	return answer.Digest, err
 }

@@ -26,38 +26,38 @@ const askLimit = 20 * time.Second
 
 // Examine looks for what keeps tasks from running here. It changes nothing, but
 // may start Podman's service. Facts are nil when Podman does not answer.
-func (h *Host) Examine(ctx context.Context) (findings []doctor.Finding, facts *libpod.Host) {
-	d := h.patient()
+func (p *Preflight) Examine(ctx context.Context) (findings []doctor.Finding, facts *libpod.Host) {
+	d := p.doctorInput()
 	ask, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	found, err := h.facts(ask)
+	found, err := p.facts.Get(ask)
 	if err == nil {
 		facts = &found
 		d.Podman, err = podmanFor(found)
 	}
 	d.PodmanError = err
-	_, d.ManagerError = h.userManager(ask)
+	_, d.ManagerError = p.user.Get(ask)
 	return doctor.Examine(ctx, d), facts
 }
 
 // factsAge is how long what Podman said about the machine is taken for true.
 const factsAge = time.Minute
 
-// facts is what Podman says about the machine. It is asked at most once a minute,
+// Get is what Podman says about the machine. It is asked at most once a minute,
 // because the answer takes it as long as a pod, and by one caller at a time.
-func (h *Host) facts(ctx context.Context) (libpod.Host, error) {
-	podman, err := h.Podman(ctx)
+func (f *Facts) Get(ctx context.Context) (libpod.Host, error) {
+	podman, err := f.podman(ctx)
 	if err != nil {
 		return libpod.Host{}, err
 	}
-	h.known.Lock()
-	defer h.known.Unlock()
-	if time.Since(h.known.at) < factsAge {
-		return h.known.facts, nil
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if time.Since(f.at) < factsAge {
+		return f.facts, nil
 	}
 	facts, err := podman.Host(ctx)
 	if err == nil {
-		h.known.facts, h.known.at = facts, time.Now()
+		f.facts, f.at = facts, time.Now()
 	}
 	return facts, err
 }
@@ -73,11 +73,11 @@ func podmanFor(f libpod.Host) (*doctor.Podman, error) {
 	}, nil
 }
 
-// patient is this host as doctor sees it, before anybody was asked anything.
-func (h *Host) patient() doctor.Host {
+// doctorInput is this host as doctor sees it, before anybody was asked anything.
+func (p *Preflight) doctorInput() doctor.Host {
 	d := doctor.Host{
-		Root: hostRoot, Getenv: h.cfg.Getenv, UID: os.Getuid(), User: strconv.Itoa(os.Getuid()),
-		Home: h.cfg.Getenv("HOME"), StateDir: h.cfg.StateDir,
+		Root: hostRoot, Getenv: p.getenv, UID: os.Getuid(), User: strconv.Itoa(os.Getuid()),
+		Home: p.getenv("HOME"), StateDir: p.stateDir,
 		LookPath: lookPath, Output: output, Free: free,
 	}
 	if u, err := user.Current(); err == nil {
@@ -179,11 +179,11 @@ func checkJoined(ctx context.Context, podman Podman, name string) error {
 	return err
 }
 
-// checkAilments refuses a task for which this host lacks what its Podman needs, in
+// checkHostReady refuses a task for which this host lacks what its Podman needs, in
 // doctor's words. It judges only a Podman that finds programs where everybody does.
-func (h *Host) checkAilments(ctx context.Context, podman Podman, t taskdef.Task, o lifecycle.Options) error {
+func (p *Preflight) checkHostReady(ctx context.Context, podman Podman, t taskdef.Task, o lifecycle.Options) error {
 	v, knows := podman.(versioned)
-	if !knows || h.cfg.Getenv("CONTAINER_HOST") != "" || !usualPodman() {
+	if !knows || p.getenv("CONTAINER_HOST") != "" || !usualPodman() {
 		return nil
 	}
 	var vital []string
@@ -194,14 +194,14 @@ func (h *Host) checkAilments(ctx context.Context, podman Podman, t taskdef.Task,
 	if byDefault && t.Network != taskdef.NetworkHost && t.Network != taskdef.NetworkNone {
 		vital = append(vital, "network")
 	}
-	d := h.patient()
+	d := p.doctorInput()
 	d.Podman = &doctor.Podman{Version: v.Version()}
 	var errs []error
 	for _, f := range doctor.Failures(doctor.ExamineOnly(ctx, d, vital...)) {
 		errs = append(errs, errors.New(f.String()))
 	}
 	if t.Bridged() {
-		errs = append(errs, h.checkBridge(ctx, d))
+		errs = append(errs, p.checkBridge(ctx, d))
 	}
 	return errors.Join(errs...)
 }
@@ -219,11 +219,11 @@ func usualPodman() bool {
 
 // checkBridge refuses a task whose containers cannot have networks of their own here.
 // Podman is asked for its backend, which takes a while, only where the usual one cannot.
-func (h *Host) checkBridge(ctx context.Context, d doctor.Host) error {
+func (p *Preflight) checkBridge(ctx context.Context, d doctor.Host) error {
 	if doctor.BridgeFinding(d).Level != doctor.Fail {
 		return nil
 	}
-	facts, err := h.facts(ctx)
+	facts, err := p.facts.Get(ctx)
 	if err != nil {
 		return err
 	}
@@ -236,13 +236,13 @@ func (h *Host) checkBridge(ctx context.Context, d doctor.Host) error {
 
 // explain adds to the error of a Podman that does not answer what is wrong with
 // the host, in doctor's words.
-func (h *Host) explain(ctx context.Context, err error) error {
+func (p *Preflight) explain(ctx context.Context, err error) error {
 	var e *libpod.Error
 	if !errors.As(err, &e) || e.Class != libpod.Unavailable {
 		return err
 	}
 	errs := []error{err}
-	d := h.patient()
+	d := p.doctorInput()
 	d.PodmanError = err
 	for _, f := range doctor.Failures(doctor.Examine(ctx, d)) {
 		if f.Check != "socket" { // the error itself says that

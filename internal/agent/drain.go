@@ -16,23 +16,23 @@ type Drain struct {
 var ErrDraining = errors.New("this host is draining")
 
 // Draining tells whether the host takes no new tasks, and since when.
-func (h *Host) Draining() (Drain, bool) {
-	l, err := h.readLedger()
-	if err != nil || l.Drain == nil {
+func (l *Ledger) Draining() (Drain, bool) {
+	c, err := l.Read()
+	if err != nil || c.Drain == nil {
 		return Drain{}, false
 	}
-	return *l.Drain, true
+	return *c.Drain, true
 }
 
 // SetDraining makes the host refuse new tasks, or take them again. No task is
 // created after it has returned.
-func (h *Host) SetDraining(ctx context.Context, draining bool) error {
-	lock, err := h.locks.LockWait(ctx, hostKey) // as Create
+func (l *Ledger) SetDraining(ctx context.Context, draining bool) error {
+	lock, err := l.tasks.Locks.LockWait(ctx, hostKey) // as Create
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
-	return h.changeLedger(ctx, func(l *ledger) {
+	return l.Change(ctx, func(l *ledger) {
 		switch {
 		case !draining:
 			l.Drain = nil
@@ -42,9 +42,9 @@ func (h *Host) SetDraining(ctx context.Context, draining bool) error {
 	})
 }
 
-// refuseDraining is asked before a task is created.
-func (h *Host) refuseDraining() error {
-	if d, draining := h.Draining(); draining {
+// RefuseDraining is asked before a task is created.
+func (l *Ledger) RefuseDraining() error {
+	if d, draining := l.Draining(); draining {
 		return fmt.Errorf("%w since %s and takes no new tasks; `podtask drain --undo` ends that", ErrDraining, d.Since.Local().Format(time.DateTime))
 	}
 	return nil

@@ -22,9 +22,9 @@ import (
 // served by the owner on sockets that a helper made inside the network namespaces of
 // the task's containers, so nobody but these reaches it.
 type endpoint struct {
-	host  *Host
-	owner *Owner
-	once  sync.Once // taking it up again after a restart of the owner
+	metadata *Metadata
+	owner    *Owner
+	once     sync.Once // taking it up again after a restart of the owner
 
 	mu      sync.Mutex // one opens at a time
 	server  *metadata.Server
@@ -44,7 +44,7 @@ const whole = -1
 
 // wanted tells whether the task is to have an endpoint.
 func (e *endpoint) wanted(s lifecycle.State) bool {
-	return s.Options.MetadataKey != "" && e.host.cfg.NetnsHelper != nil
+	return s.Options.MetadataKey != "" && e.metadata.netnsHelper != nil
 }
 
 // open makes the endpoint, unless it is there already, and returns its address;
@@ -70,7 +70,7 @@ func (e *endpoint) open(ctx context.Context, s lifecycle.State) (string, error) 
 }
 
 func (e *endpoint) inspect(ctx context.Context, name string) (libpod.Observed, error) {
-	podman, err := e.host.Podman(ctx)
+	podman, err := e.metadata.podman(ctx)
 	if err != nil {
 		return libpod.Observed{}, err
 	}
@@ -84,9 +84,9 @@ func (e *endpoint) enter(ctx context.Context, s lifecycle.State, i int) lifecycl
 	if !e.wanted(s) || !s.Task.Bridged() || s.Task.Containers[i].Net.Disabled {
 		return lifecycle.Failure{}
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.host.deadline(lifecycle.State{}, lifecycle.StartContainer{}))
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	podman, err := e.host.Podman(ctx)
+	podman, err := e.metadata.podman(ctx)
 	if err != nil {
 		return lifecycle.Failure{}
 	}
@@ -126,7 +126,7 @@ func (e *endpoint) listen(ctx context.Context, s lifecycle.State, key, pid int) 
 	server := e.server
 	go func() { // ends with shut
 		if err := server.Serve(l); err != nil {
-			e.host.log.Warn("the metadata endpoint ended", "task", s.ID, "error", err)
+			e.metadata.log.Warn("the metadata endpoint ended", "task", s.ID, "error", err)
 		}
 	}()
 	return l.Addr().String(), nil
@@ -136,7 +136,7 @@ func (e *endpoint) listen(ctx context.Context, s lifecycle.State, key, pid int) 
 // on the port it had before.
 func (e *endpoint) socket(ctx context.Context, s lifecycle.State, pid int) (net.Listener, []netip.Addr, error) {
 	if pid != 0 {
-		return netns.ListenIn(ctx, pid, e.host.cfg.NetnsHelper, netip.MustParseAddrPort(metadata.Address))
+		return netns.ListenIn(ctx, pid, e.metadata.netnsHelper, netip.MustParseAddrPort(metadata.Address))
 	}
 	addr := s.Sandbox.Metadata
 	if addr == "" {
@@ -149,14 +149,14 @@ func (e *endpoint) socket(ctx context.Context, s lifecycle.State, pid int) (net.
 
 func (e *endpoint) source(s lifecycle.State, addresses []netip.Addr) metadata.Source {
 	src := metadata.Source{
-		Key: s.Options.MetadataKey, State: e.owner.State, Watch: e.owner.Watch, Addresses: addresses, Log: e.host.log,
+		Key: s.Options.MetadataKey, State: e.owner.State, Watch: e.owner.Watch, Addresses: addresses, Log: e.metadata.log,
 		Names: metadataNames(s),
 		Stats: func(ctx context.Context, i int) (json.RawMessage, error) {
-			return e.host.stats(ctx, containerName(s, i))
+			return e.metadata.stats(ctx, containerName(s, i))
 		},
 	}
-	if s.Options.Credentials && e.host.credentials != nil {
-		src.Credentials = e.host.credentials.Credentials
+	if s.Options.Credentials && e.metadata.credentials != nil {
+		src.Credentials = e.metadata.credentials.Credentials
 	}
 	return src
 }
@@ -175,8 +175,8 @@ type statistician interface {
 	DockerStats(ctx context.Context, name string) (json.RawMessage, error)
 }
 
-func (h *Host) stats(ctx context.Context, name string) (json.RawMessage, error) {
-	podman, err := h.Podman(ctx)
+func (m *Metadata) stats(ctx context.Context, name string) (json.RawMessage, error) {
+	podman, err := m.podman(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +229,7 @@ func (e *endpoint) resume(ctx context.Context, s lifecycle.State) {
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		e.host.log.Warn("the metadata endpoint is not back yet", "task", s.ID, "error", err)
+		e.metadata.log.Warn("the metadata endpoint is not back yet", "task", s.ID, "error", err)
 		select {
 		case <-time.After(time.Second << attempt):
 		case <-ctx.Done():
@@ -266,12 +266,12 @@ func metadataEnv(s lifecycle.State, i int) map[string]string {
 	return metadata.Env(s.Options.MetadataKey, s.Sandbox.Metadata, s.Task.Containers[i].Name, s.Options.Credentials)
 }
 
-// withEndpoint adds to the options of a new task what its endpoint needs.
-func (h *Host) withEndpoint(o lifecycle.Options) lifecycle.Options {
-	if h.cfg.NetnsHelper != nil && h.cfg.Getenv("PODTASK_METADATA") != "off" {
+// Options adds to the options of a new task what its endpoint needs.
+func (m *Metadata) Options(o lifecycle.Options) lifecycle.Options {
+	if m.netnsHelper != nil && m.getenv("PODTASK_METADATA") != "off" {
 		o.MetadataKey = newID()
-		o.Credentials = h.credentials != nil
-		o.MetadataFile = h.cfg.Getenv("PODTASK_METADATA_FILE") == "on"
+		o.Credentials = m.credentials != nil
+		o.MetadataFile = m.getenv("PODTASK_METADATA_FILE") == "on"
 	}
 	return o
 }

@@ -35,26 +35,26 @@ func decodeEvent(e state.Entry) (Event, error) {
 	return ev, err
 }
 
-// Events calls fn for the events of all tasks numbered above after, in order.
+// Read calls fn for the events of all tasks numbered above after, in order.
 // With follow it goes on until ctx ends or fn returns an error, which it returns.
-func (h *Host) Events(ctx context.Context, after uint64, follow bool, fn func(Event) error) error {
-	each := func(e state.Entry) error {
-		ev, err := decodeEvent(e)
+func (e *EventLog) Read(ctx context.Context, after uint64, follow bool, fn func(Event) error) error {
+	each := func(entry state.Entry) error {
+		ev, err := decodeEvent(entry)
 		if err != nil {
-			h.log.Warn("an event cannot be read", "seq", e.Seq, "error", err)
+			e.logger.Warn("an event cannot be read", "seq", entry.Seq, "error", err)
 			return nil
 		}
 		return fn(ev)
 	}
 	if follow {
-		return h.events.Follow(ctx, after, each)
+		return e.log.Follow(ctx, after, each)
 	}
-	for e, err := range h.events.Read(ctx, after) {
+	for entry, err := range e.log.Read(ctx, after) {
 		if err != nil {
-			h.log.Warn("an event cannot be read", "error", err)
+			e.logger.Warn("an event cannot be read", "error", err)
 			continue
 		}
-		if err := each(e); err != nil {
+		if err := each(entry); err != nil {
 			return err
 		}
 	}

@@ -64,17 +64,17 @@ func taskRef(s lifecycle.State) string {
 	return s.ID[:12]
 }
 
-// Exec prepares a program in a container of a task; Session.Start starts it. It needs
+// New prepares a program in a container of a task; Session.Start starts it. It needs
 // nothing but Podman, so it works whoever owns the task.
-func (h *Host) Exec(ctx context.Context, s lifecycle.State, container int, spec libpod.ExecSpec) (*Session, error) {
-	x, err := h.execer(ctx)
+func (e *Exec) New(ctx context.Context, s lifecycle.State, container int, spec libpod.ExecSpec) (*Session, error) {
+	x, err := e.execer(ctx)
 	if err != nil {
 		return nil, err
 	}
 	name := containerName(s, container)
 	id, err := x.CreateExec(ctx, name, spec)
 	if errors.Is(err, libpod.NotRunning) || errors.Is(err, libpod.NotFound) || errors.Is(err, libpod.Other) {
-		if why := h.notRunning(ctx, s, container); why != nil {
+		if why := e.notRunning(ctx, s, container); why != nil {
 			return nil, why
 		}
 	}
@@ -85,9 +85,9 @@ func (h *Host) Exec(ctx context.Context, s lifecycle.State, container int, spec 
 }
 
 // notRunning says why nothing can be run in a container; nil if it runs.
-func (h *Host) notRunning(ctx context.Context, s lifecycle.State, container int) error {
+func (e *Exec) notRunning(ctx context.Context, s lifecycle.State, container int) error {
 	name := s.Task.Containers[container].Name
-	podman, err := h.Podman(ctx)
+	podman, err := e.podman(ctx)
 	if err != nil {
 		return err
 	}
@@ -106,16 +106,16 @@ func (h *Host) notRunning(ctx context.Context, s lifecycle.State, container int)
 }
 
 // Session is a session that another process has made.
-func (h *Host) Session(ctx context.Context, id string) (*Session, error) {
-	x, err := h.execer(ctx)
+func (e *Exec) Session(ctx context.Context, id string) (*Session, error) {
+	x, err := e.execer(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return &Session{ID: id, podman: x}, nil
 }
 
-func (h *Host) execer(ctx context.Context) (execer, error) {
-	podman, err := h.Podman(ctx)
+func (e *Exec) execer(ctx context.Context) (execer, error) {
+	podman, err := e.podman(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -88,17 +88,17 @@ func armed(getenv func(string) string) (*failPoint, error) {
 	return f, nil
 }
 
-// failpoint is a place at which the process may be made to die.
-func (h *Host) failpoint(name string) {
-	if h.fail != nil {
-		h.fail.visit(name)
+// at is a place at which the process may be made to die.
+func (f *failPoint) at(name string) {
+	if f != nil {
+		f.visit(name)
 	}
 }
 
-// failpointOf is failpoint for a place that belongs to an effect.
-func (h *Host) failpointOf(place string, e lifecycle.Effect) {
-	if h.fail != nil {
-		h.fail.visit(place + effectName(e))
+// effect is at for a place that belongs to an effect.
+func (f *failPoint) effect(place string, e lifecycle.Effect) {
+	if f != nil {
+		f.visit(place + effectName(e))
 	}
 }
 

@@ -22,7 +22,7 @@ type Fleet struct {
 	// lock is held and before its owner does anything.
 	Taken func(id string)
 
-	host *Host
+	host *Agent
 
 	mu      sync.Mutex // guards the fields below
 	ctx     context.Context
@@ -44,7 +44,7 @@ type pursuit struct {
 
 // NewFleet returns a fleet that owns nothing yet. It works until ctx ends; Run
 // makes it look for tasks, and Wait waits for its end.
-func NewFleet(ctx context.Context, h *Host) *Fleet {
+func NewFleet(ctx context.Context, h *Agent) *Fleet {
 	return &Fleet{host: h, ctx: ctx, pursuit: map[string]*pursuit{}}
 }
 
@@ -52,7 +52,7 @@ func NewFleet(ctx context.Context, h *Host) *Fleet {
 // every task has been let go of; containers run on. The error is nil unless the
 // records cannot be watched.
 func (f *Fleet) Run() error {
-	err := f.host.store.FollowRecords(f.ctx, f.seen, func() {})
+	err := f.host.Tasks.Store.FollowRecords(f.ctx, f.seen, func() {})
 	if f.ctx.Err() != nil {
 		err = nil
 	}
@@ -74,7 +74,7 @@ func (f *Fleet) seen(id string) {
 	if f.pursued(id) != nil {
 		return
 	}
-	data, err := f.host.store.Get(id)
+	data, err := f.host.Tasks.Store.Get(id)
 	if err != nil {
 		return // gone again, or reported by whoever lists tasks
 	}
@@ -119,10 +119,10 @@ func (f *Fleet) pursue(id string, events ...lifecycle.Event) (p *pursuit, began 
 // chase owns the task whenever nobody else does, until it has settled.
 func (f *Fleet) chase(id string, p *pursuit, events []lifecycle.Event) error {
 	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
-		o, err := f.host.Own(id)
+		o, err := f.host.Owners.Own(id)
 		if errors.Is(err, state.ErrLocked) {
 			p.set(nil, err, false)
-			o, err = f.host.OwnWait(f.ctx, id)
+			o, err = f.host.Owners.OwnWait(f.ctx, id)
 		}
 		if err != nil {
 			return err
@@ -286,9 +286,9 @@ func (f *Fleet) StopAll(ctx context.Context, by string) {
 	wg.Wait()
 }
 
-// recorded is a task as its record has it; without one the error is a *NotFoundError.
-func (h *Host) recorded(id string) (lifecycle.State, error) {
-	data, err := h.store.Get(id)
+// Get is a task as its record has it; without one the error is a *NotFoundError.
+func (t *Tasks) Get(id string) (lifecycle.State, error) {
+	data, err := t.Store.Get(id)
 	if errors.Is(err, fs.ErrNotExist) {
 		return lifecycle.State{}, &NotFoundError{Ref: id}
 	}
@@ -298,13 +298,13 @@ func (h *Host) recorded(id string) (lifecycle.State, error) {
 	return decode(data)
 }
 
-// WatchRecord calls fn with the recorded state of a task and with each later one,
+// Watch calls fn with the recorded state of a task and with each later one,
 // leaving out some when they come fast, whoever owns it, until fn returns false, ctx
 // ends (its cause is returned) or the task has settled. What only the owner's memory
 // holds is not in it. A task that is gone gives a *NotFoundError.
-func (h *Host) WatchRecord(ctx context.Context, id string, fn func(lifecycle.State) bool) error {
+func (t *Tasks) Watch(ctx context.Context, id string, fn func(lifecycle.State) bool) error {
 	show := func() error {
-		s, err := h.recorded(id)
+		s, err := t.Get(id)
 		if err != nil {
 			return err
 		}
@@ -316,7 +316,7 @@ func (h *Host) WatchRecord(ctx context.Context, id string, fn func(lifecycle.Sta
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	found := false
-	err := h.store.FollowRecords(ctx, func(key string) {
+	err := t.Store.FollowRecords(ctx, func(key string) {
 		if key != id || ctx.Err() != nil {
 			return
 		}

@@ -31,13 +31,13 @@ func newBed(t testing.TB) *bed {
 }
 
 // host is podtask as one process has it.
-func (b *bed) host() *agent.Host {
+func (b *bed) host() *agent.Agent {
 	b.t.Helper()
 	return b.hostOn(state.OS{})
 }
 
 // hostOn is host with records that are written to fsys.
-func (b *bed) hostOn(fsys state.FS) *agent.Host {
+func (b *bed) hostOn(fsys state.FS) *agent.Agent {
 	b.t.Helper()
 	h, err := agent.Open(agent.Config{
 		FS: fsys, StateDir: b.dir, RuntimeDir: filepath.Join(b.dir, "run"), Getenv: func(string) string { return "" },
@@ -52,12 +52,12 @@ func (b *bed) hostOn(fsys state.FS) *agent.Host {
 }
 
 // create records a task that runs until it is stopped.
-func (b *bed) create(h *agent.Host) lifecycle.State {
+func (b *bed) create(h *agent.Agent) lifecycle.State {
 	b.t.Helper()
 	def := taskdef.Task{Family: "web", Network: taskdef.NetworkBridge, Containers: []taskdef.Container{
 		{Name: "app", Image: fleetImage, Essential: true, StopTimeout: time.Second, Command: []string{"serve"}},
 	}}
-	s, err := h.Create(b.t.Context(), def, "", lifecycle.Options{Limits: agent.LimitsOff})
+	s, err := h.Creator.Create(b.t.Context(), def, "", lifecycle.Options{Limits: agent.LimitsOff})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func (b *bed) create(h *agent.Host) lifecycle.State {
 }
 
 // fleet runs a fleet until the test or end ends it.
-func (b *bed) fleet(h *agent.Host) (f *agent.Fleet, end func()) {
+func (b *bed) fleet(h *agent.Agent) (f *agent.Fleet, end func()) {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(b.t.Context())
 	f = agent.NewFleet(ctx, h)
@@ -81,12 +81,12 @@ func (b *bed) fleet(h *agent.Host) (f *agent.Fleet, end func()) {
 }
 
 // until waits until the record of a task fits.
-func (b *bed) until(h *agent.Host, id string, fits func(lifecycle.State) bool) lifecycle.State {
+func (b *bed) until(h *agent.Agent, id string, fits func(lifecycle.State) bool) lifecycle.State {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), time.Minute)
 	defer cancel()
 	var last lifecycle.State
-	if err := h.WatchRecord(ctx, id, func(s lifecycle.State) bool { last = s; return !fits(s) }); err != nil {
+	if err := h.Tasks.Watch(ctx, id, func(s lifecycle.State) bool { last = s; return !fits(s) }); err != nil {
 		b.t.Fatalf("wait for task %s, now %s: %v", id[:12], last.Status(), err)
 	}
 	if !fits(last) {
@@ -142,7 +142,7 @@ func TestFleetLeavesALivingOwnerAloneAndTakesItsTaskWhenItDies(t *testing.T) {
 	b := newBed(t)
 	other := b.host()
 	s := b.create(other)
-	o, err := other.Own(s.ID)
+	o, err := other.Owners.Own(s.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func TestManyArgueOverOneTask(t *testing.T) {
 		if err := g.Send(t.Context(), s.ID, lifecycle.TimerFired{}); !errors.Is(err, state.ErrLocked) {
 			t.Fatalf("a second fleet: %v", err)
 		}
-		if _, err := h.Own(s.ID); !errors.Is(err, state.ErrLocked) {
+		if _, err := h.Owners.Own(s.ID); !errors.Is(err, state.ErrLocked) {
 			t.Fatalf("a third owner: %v", err)
 		}
 		endFirst()
@@ -214,7 +214,7 @@ func TestManyArgueOverOneTask(t *testing.T) {
 	if err := f.Send(t.Context(), s.ID, lifecycle.RemoveRequested{By: "test", Force: true}); err != nil {
 		t.Fatal(err)
 	}
-	err := h.WatchRecord(t.Context(), s.ID, func(lifecycle.State) bool { return true })
+	err := h.Tasks.Watch(t.Context(), s.ID, func(lifecycle.State) bool { return true })
 	var gone *agent.NotFoundError
 	if err != nil && !errors.As(err, &gone) {
 		t.Errorf("watch of a task that is removed: %v", err)
@@ -222,12 +222,12 @@ func TestManyArgueOverOneTask(t *testing.T) {
 	b.untilGone(h, s.ID)
 }
 
-func (b *bed) untilGone(h *agent.Host, id string) {
+func (b *bed) untilGone(h *agent.Agent, id string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), time.Minute)
 	defer cancel()
 	for {
-		err := h.WatchRecord(ctx, id, func(lifecycle.State) bool { return true })
+		err := h.Tasks.Watch(ctx, id, func(lifecycle.State) bool { return true })
 		if gone := (*agent.NotFoundError)(nil); errors.As(err, &gone) {
 			return
 		}

@@ -22,7 +22,7 @@ func (f *Fleet) Follow(ctx context.Context, id string, fn func(lifecycle.State) 
 		}
 		p := f.pursued(id)
 		if p == nil { // it has settled
-			s, err := f.host.recorded(id)
+			s, err := f.host.Tasks.Get(id)
 			if err == nil {
 				fn(s)
 			}

@@ -49,10 +49,10 @@ func TestFullDiskStopsNewWorkAndLosesNothing(t *testing.T) {
 	s := b.create(h)
 
 	disk.full.Store(true)
-	if _, err := h.Create(t.Context(), s.Task, "", lifecycle.Options{Limits: agent.LimitsOff}); !errors.Is(err, state.ErrNoSpace) {
+	if _, err := h.Creator.Create(t.Context(), s.Task, "", lifecycle.Options{Limits: agent.LimitsOff}); !errors.Is(err, state.ErrNoSpace) {
 		t.Errorf("a new task on a full disk: %v, want ErrNoSpace", err)
 	}
-	if all, errs := h.States(); len(all) != 1 || len(errs) > 0 {
+	if all, errs := h.Tasks.States(); len(all) != 1 || len(errs) > 0 {
 		t.Errorf("there are %d tasks, %v; want the first only", len(all), errs)
 	}
 	refused := disk.fill()
@@ -75,7 +75,7 @@ func TestFullDiskStopsNewWorkAndLosesNothing(t *testing.T) {
 		t.Fatal("the owner saves nothing of the exit")
 	}
 	end()
-	if got, err := h.Find(s.ID); err != nil || got.Containers[0].HasExit {
+	if got, err := h.Tasks.Find(s.ID); err != nil || got.Containers[0].HasExit {
 		t.Errorf("the record has %+v, %v; want that of before", got.Containers, err)
 	}
 	disk.full.Store(false)

@@ -12,13 +12,13 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// portHolder says who has a host port: another task than that with the id, by what the
+// find says who has a host port: another task than that with the id, by what the
 // records say, else a process, as far as the system tells. Empty for nobody.
-func (h *Host) portHolder(id, protocol string, port uint16) string {
+func (h *PortHolders) find(id, protocol string, port uint16) string {
 	if port == 0 {
 		return ""
 	}
-	states, _ := h.States()
+	states, _ := h.tasks.States()
 	for _, s := range states {
 		bound := func(p taskdef.Port) bool { return p.HostPort == port && p.Protocol == protocol }
 		if s.ID == id || s.Status() == lifecycle.StatusStopped || !slices.ContainsFunc(s.Ports(), bound) {
@@ -35,29 +35,29 @@ func (h *Host) portHolder(id, protocol string, port uint16) string {
 	return ""
 }
 
-// nameHolders adds to the problems with host ports who has them.
-func (h *Host) nameHolders(err error, mappings []ports.Mapping) error {
+// ExplainPlan adds to the problems with host ports who has them.
+func (h *PortHolders) ExplainPlan(err error, mappings []ports.Mapping) error {
 	var plan *ports.PlanError
 	if !errors.As(err, &plan) {
 		return err
 	}
 	for i, problem := range plan.Problems {
 		p := mappings[problem.Index]
-		if holder := h.portHolder("", p.Protocol, p.HostPort); holder != "" {
+		if holder := h.find("", p.Protocol, p.HostPort); holder != "" {
 			plan.Problems[i].Message += fmt.Sprintf("; %s has it", holder)
 		}
 	}
 	return err
 }
 
-// namePortHolder adds to an error about a port in use, of the task with the id, who uses
+// Explain adds to an error about a port in use, of the task with the id, who uses
 // it.
-func (h *Host) namePortHolder(err error, id string, ports []libpod.Port) error {
+func (h *PortHolders) Explain(err error, id string, ports []libpod.Port) error {
 	if !errors.Is(err, libpod.PortInUse) {
 		return err
 	}
 	for _, p := range ports {
-		if holder := h.portHolder(id, p.Protocol, p.HostPort); holder != "" {
+		if holder := h.find(id, p.Protocol, p.HostPort); holder != "" {
 			return fmt.Errorf("%w: port %d is held by %s", err, p.HostPort, holder)
 		}
 	}

@@ -13,16 +13,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/podtask/podtask/internal/flight"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/config"
 	"github.com/podtask/podtask/pkg/images"
-	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
-	"github.com/podtask/podtask/pkg/metadata"
 	"github.com/podtask/podtask/pkg/state"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -49,47 +45,61 @@ type Config struct {
 	FS state.FS
 }
 
-// Host is podtask for one user on one machine. It is safe for concurrent use.
-type Host struct {
-	cfg   Config
-	log   *slog.Logger
-	store *state.Store
-	locks *state.Locks
-	// attendance is who shows a task to a user; see Attend.
-	attendance *state.Locks
-	// events is the host's ordered event log.
-	events    *state.Log
-	published publishedIndex
-	// shared is the ledger of what owners share.
-	shared *state.Ledger
-	fail   *failPoint // nil: none
-	// observe is told of each operation that has ended; nil: nobody is.
+// Agent is podtask for one user on one machine: its components, which may all be used
+// by several goroutines at once.
+type Agent struct {
+	cfg    Config
+	log    *slog.Logger
+	policy *config.Images
+	fail   *failPoint
+	// observe gets each operation that has ended; nil: nothing does.
 	observe func(lifecycle.Effect, time.Duration, lifecycle.Failure)
-	// credentials is nil when no helper is configured.
-	credentials *metadata.Helper
 
-	policy config.Images
-	book   imageBook
-	pulls  flight.Group[job, fetched]
-	board  pullBoard
-	free   func(dir string) (int64, error) // bytes the user may still write
-
-	mu     sync.Mutex // guards the lazy connections and what follows
-	podman Podman
-	user   *cgroups.User
-	noUser error // why there is no user manager, once asked
-
-	known struct { // see facts
-		sync.Mutex
-		facts libpod.Host
-		at    time.Time
-	}
-	// askedIdle is when Podman was last asked about tasks without an owner.
-	askedIdle time.Time
+	Podman    *Connection
+	User      *UserManager
+	Facts     *Facts
+	Tasks     *Tasks
+	Events    *EventLog
+	Ledger    *Ledger
+	Images    *Resolver
+	Puller    *Puller
+	Pruner    *Pruner
+	Pulls     *ProgressHub
+	Queue     *Queue
+	Ports     *PortHolders
+	Slices    *Slices
+	Secrets   *SecretStore
+	Metadata  *Metadata
+	Runtime   *Runtime
+	Preflight *Preflight
+	Creator   *Creator
+	Owners    *Owners
+	Orphans   *Orphans
+	Expired   *Expired
+	Logs      *Logs
+	Stats     *Stats
+	Exec      *Exec
+	Pauser    *Pauser
 }
 
 // Open prepares the state directory. It does not connect to anything.
-func Open(cfg Config) (*Host, error) {
+func Open(cfg Config) (*Agent, error) {
+	a := &Agent{cfg: cfg}
+	if err := a.configure(); err != nil {
+		return nil, err
+	}
+	records, err := a.openState()
+	if err != nil {
+		return nil, err
+	}
+	a.connect()
+	a.assemble(records)
+	return a, nil
+}
+
+// configure fills in what the configuration leaves out.
+func (a *Agent) configure() error {
+	cfg := &a.cfg
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -99,113 +109,173 @@ func Open(cfg Config) (*Host, error) {
 	if cfg.Registry == nil {
 		cfg.Registry = images.New(images.OptionsFromEnv(cfg.Getenv))
 	}
-	policy, err := config.ReadImages(cfg.Getenv)
-	if err != nil {
-		return nil, err
-	}
 	if cfg.FS == nil {
 		cfg.FS = state.OS{}
 	}
-	fail, err := armed(cfg.Getenv)
+	a.log = cfg.Log
+	policy, err := config.ReadImages(cfg.Getenv)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	store, err := state.Open(cfg.StateDir, cfg.FS)
-	if err != nil {
-		return nil, fmt.Errorf("%w; make it writable, or set XDG_STATE_HOME to a directory that is", err)
-	}
-	locks, err := state.OpenLocks(cfg.StateDir, state.Holder{Command: "podtask"})
-	if err != nil {
-		return nil, fmt.Errorf("open locks in %s: %w", cfg.StateDir, err)
-	}
-	attendance, err := state.OpenLocks(filepath.Join(cfg.StateDir, "attended"), state.Holder{Command: "podtask run"})
-	if err != nil {
-		return nil, err
-	}
-	book, err := openImageBook(filepath.Join(cfg.StateDir, "images"), cfg.FS)
-	if err != nil {
-		return nil, err
-	}
-	events, err := state.OpenLog(cfg.StateDir, 0)
-	if err != nil {
-		return nil, fmt.Errorf("open event log in %s: %w", cfg.StateDir, err)
-	}
-	shared, err := state.OpenLedger(cfg.StateDir, cfg.FS)
-	if err != nil {
-		return nil, err
-	}
-	return &Host{
-		cfg: cfg, log: cfg.Log, store: store, locks: locks, attendance: attendance, events: events, shared: shared,
-		fail: fail, credentials: credentialsHelper(cfg.Getenv),
-		policy: policy, book: book, free: freeSpace,
-	}, nil
+	a.policy = &policy
+	a.fail, err = armed(cfg.Getenv)
+	return err
 }
 
-// Observe has fn told of each operation of an owner that has ended: what was asked of
+// openState opens what is kept in the state directory.
+func (a *Agent) openState() (imageRecords, error) {
+	var none imageRecords
+	dir, fsys := a.cfg.StateDir, a.cfg.FS
+	store, err := state.Open(dir, fsys)
+	if err != nil {
+		return none, fmt.Errorf("%w; make it writable, or set XDG_STATE_HOME to a directory that is", err)
+	}
+	locks, err := state.OpenLocks(dir, state.Holder{Command: "podtask"})
+	if err != nil {
+		return none, fmt.Errorf("open locks in %s: %w", dir, err)
+	}
+	foreground, err := state.OpenLocks(filepath.Join(dir, "attended"), state.Holder{Command: "podtask run"})
+	if err != nil {
+		return none, err
+	}
+	a.Tasks = &Tasks{Store: store, Locks: locks, foreground: foreground}
+	records, err := openImageRecords(filepath.Join(dir, "images"), fsys)
+	if err != nil {
+		return none, err
+	}
+	events, err := state.OpenLog(dir, 0)
+	if err != nil {
+		return none, fmt.Errorf("open event log in %s: %w", dir, err)
+	}
+	a.Events = &EventLog{logger: a.log, log: events}
+	ledger, err := state.OpenLedger(dir, fsys)
+	if err != nil {
+		return none, err
+	}
+	a.Ledger = &Ledger{log: a.log, store: ledger, tasks: a.Tasks}
+	return records, nil
+}
+
+// connect prepares the connections, which are made when they are first used.
+func (a *Agent) connect() {
+	a.Podman = &Connection{dial: a.cfg.Dial}
+	a.User = &UserManager{log: a.log, getenv: a.cfg.Getenv}
+	a.Facts = &Facts{podman: a.Podman.Get}
+}
+
+// assemble gives each component the others that it needs.
+func (a *Agent) assemble(records imageRecords) {
+	cfg, podman := a.cfg, a.Podman.Get
+	a.Pulls = &ProgressHub{}
+	a.Images = &Resolver{getenv: cfg.Getenv, registry: cfg.Registry, podman: podman, records: records}
+	a.Pruner = &Pruner{log: a.log, getenv: cfg.Getenv, policy: a.policy, podman: podman, facts: a.Facts, tasks: a.Tasks, records: records, free: freeSpace}
+	a.Puller = &Puller{
+		log: a.log, policy: a.policy, registry: cfg.Registry, progress: cfg.Progress, fail: a.fail,
+		resolver: a.Images, pruner: a.Pruner, records: records, hub: a.Pulls,
+	}
+	a.Queue = &Queue{log: a.log, getenv: cfg.Getenv, podman: podman, tasks: a.Tasks, ledger: a.Ledger}
+	a.Ports = &PortHolders{tasks: a.Tasks}
+	a.Slices = &Slices{log: a.log, user: a.User, facts: a.Facts}
+	a.Secrets = &SecretStore{getenv: cfg.Getenv, podman: podman, tasks: a.Tasks}
+	a.Metadata = &Metadata{
+		log: a.log, getenv: cfg.Getenv, stateDir: cfg.StateDir, netnsHelper: cfg.NetnsHelper,
+		podman: podman, credentials: credentialsHelper(cfg.Getenv),
+	}
+	a.Runtime = &Runtime{
+		log: a.log, getenv: cfg.Getenv, stateDir: cfg.StateDir, policy: a.policy, fail: a.fail, podman: podman,
+		images: a.Images, puller: a.Puller, queue: a.Queue, ports: a.Ports, slices: a.Slices, metadata: a.Metadata,
+	}
+	a.Preflight = &Preflight{
+		getenv: cfg.Getenv, stateDir: cfg.StateDir, podman: podman, user: a.User, facts: a.Facts,
+		ledger: a.Ledger, queue: a.Queue, ports: a.Ports, secrets: a.Secrets,
+	}
+	a.Owners = &Owners{agent: a, tasks: a.Tasks}
+	a.Creator = &Creator{tasks: a.Tasks, ledger: a.Ledger, preflight: a.Preflight, secrets: a.Secrets, metadata: a.Metadata, owners: a.Owners}
+	a.Orphans = &Orphans{log: a.log, stateDir: cfg.StateDir, runtimeDir: cfg.RuntimeDir, podman: podman, tasks: a.Tasks, runtime: a.Runtime}
+	a.Expired = &Expired{log: a.log, stateDir: cfg.StateDir, tasks: a.Tasks, owners: a.Owners}
+	a.Logs = &Logs{podman: podman, tasks: a.Tasks, events: a.Events}
+	a.Stats = &Stats{podman: podman}
+	a.Exec = &Exec{podman: podman}
+	a.Pauser = &Pauser{podman: podman}
+}
+
+// Observe makes fn get each operation of an owner that has ended: what was asked of
 // Podman, a registry or systemd, how long it took and how it failed, if it did. Fn is
 // called by many goroutines. Observe is called before the first task is owned.
-func (h *Host) Observe(fn func(lifecycle.Effect, time.Duration, lifecycle.Failure)) { h.observe = fn }
+func (a *Agent) Observe(fn func(lifecycle.Effect, time.Duration, lifecycle.Failure)) { a.observe = fn }
 
 // Close ends the connections. Owners must have been closed before.
-func (h *Host) Close() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.user != nil {
-		h.user.Close()
-	}
-	if h.podman != nil {
-		return h.podman.Close()
-	}
-	return nil
+func (a *Agent) Close() error {
+	a.User.Close()
+	return a.Podman.Close()
 }
 
-// Podman returns the connection to Podman, making it on first use.
-func (h *Host) Podman(ctx context.Context) (Podman, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.podman == nil {
-		c, err := h.cfg.Dial(ctx)
+// Get returns the connection, making it on first use.
+func (c *Connection) Get(ctx context.Context) (Podman, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.podman == nil {
+		podman, err := c.dial(ctx)
 		if err != nil {
 			return nil, err
 		}
-		h.podman = c
+		c.podman = podman
 	}
-	return h.podman, nil
+	return c.podman, nil
 }
 
-// userManager returns the connection to the systemd user manager, a new one where the
+// Close ends the connection, if one was made.
+func (c *Connection) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.podman == nil {
+		return nil
+	}
+	return c.podman.Close()
+}
+
+// Close ends the connection, if one was made.
+func (u *UserManager) Close() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.conn != nil {
+		u.conn.Close()
+	}
+}
+
+// Get returns the connection to the systemd user manager, a new one where the
 // last was lost; an error says that there is none, and is remembered.
-func (h *Host) userManager(ctx context.Context) (*cgroups.User, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	lost := h.user != nil && !h.user.Connected() // the bus was restarted, or stopped at shutdown
-	if lost || h.user == nil && h.noUser == nil {
-		u, err := cgroups.Dial(ctx, h.cfg.Getenv)
+func (u *UserManager) Get(ctx context.Context) (*cgroups.User, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	lost := u.conn != nil && !u.conn.Connected() // the bus was restarted, or stopped at shutdown
+	if lost || u.conn == nil && u.absent == nil {
+		conn, err := cgroups.Dial(ctx, u.getenv)
 		if err == nil {
-			if err = u.Available(ctx); err != nil {
-				u.Close()
+			if err = conn.Available(ctx); err != nil {
+				conn.Close()
 			}
 		}
 		switch {
 		case err != nil && (lost || ctx.Err() != nil):
 			return nil, err // there was one, or nobody waited for the answer: asked again
 		case err != nil:
-			h.noUser = err
+			u.absent = err
 			return nil, err
 		case lost:
-			h.user.Close()
+			u.conn.Close()
 		}
-		h.user = u
+		u.conn = conn
 	}
-	return h.user, h.noUser
+	return u.conn, u.absent
 }
 
 // States returns the recorded state of every task in the order of their
 // creation, and beside it an error for each record that cannot be read.
-func (h *Host) States() ([]lifecycle.State, []error) {
+func (t *Tasks) States() ([]lifecycle.State, []error) {
 	var out []lifecycle.State
 	var errs []error
-	for r, err := range h.store.All(h.locks) {
+	for r, err := range t.Store.All(t.Locks) {
 		if err == nil {
 			var s lifecycle.State
 			if s, err = decode(r.Data); err == nil {
@@ -239,13 +309,13 @@ func (e *AmbiguousError) Error() string {
 
 // Find returns the task with the id, the name or the unique prefix of an id. Of
 // several tasks of one name the one that has not stopped counts, else the newest.
-func (h *Host) Find(ref string) (lifecycle.State, error) {
-	if data, err := h.store.Get(ref); err == nil {
+func (t *Tasks) Find(ref string) (lifecycle.State, error) {
+	if data, err := t.Store.Get(ref); err == nil {
 		return decode(data)
 	} else if errors.Is(err, state.ErrCorrupt) || errors.Is(err, state.ErrFuture) {
 		return lifecycle.State{}, err
 	}
-	all, _ := h.States()
+	all, _ := t.States()
 	var named, prefixed []lifecycle.State
 	for _, s := range slices.Backward(all) {
 		if s.Name == ref && ref != "" {
@@ -287,8 +357,8 @@ var hostKey = strings.Repeat("0", 32)
 // Create makes the durable record of a new task and returns its state. It starts
 // nothing, but keeps secrets that only this process can read. Call Preflight before;
 // the state's Options.Unapplied says which limits will not be applied.
-func (h *Host) Create(ctx context.Context, t taskdef.Task, name string, o lifecycle.Options) (lifecycle.State, error) {
-	owner, err := h.CreateOwned(ctx, t, name, o)
+func (c *Creator) Create(ctx context.Context, t taskdef.Task, name string, o lifecycle.Options) (lifecycle.State, error) {
+	owner, err := c.CreateOwned(ctx, t, name, o)
 	if err != nil {
 		return lifecycle.State{}, err
 	}
@@ -297,41 +367,41 @@ func (h *Host) Create(ctx context.Context, t taskdef.Task, name string, o lifecy
 
 // CreateOwned is Create for who owns the task from the first moment on, so that
 // nobody takes it for one whose owner has died. The caller runs and closes the owner.
-func (h *Host) CreateOwned(ctx context.Context, t taskdef.Task, name string, o lifecycle.Options) (*Owner, error) {
-	return h.createAs(ctx, newID(), t, name, o)
+func (c *Creator) CreateOwned(ctx context.Context, t taskdef.Task, name string, o lifecycle.Options) (*Owner, error) {
+	return c.CreateAs(ctx, newID(), t, name, o)
 }
 
-// createAs is CreateOwned under a given id that no task has.
-func (h *Host) createAs(ctx context.Context, id string, t taskdef.Task, name string, o lifecycle.Options) (*Owner, error) {
-	owner, err := h.record(ctx, id, t, name, o)
+// CreateAs is CreateOwned under a given id that no task has.
+func (c *Creator) CreateAs(ctx context.Context, id string, t taskdef.Task, name string, o lifecycle.Options) (*Owner, error) {
+	owner, err := c.record(ctx, id, t, name, o)
 	if err != nil {
 		return nil, err
 	}
-	if err := h.keepBound(ctx, owner.State()); err != nil {
+	if err := c.secrets.PersistLocal(ctx, owner.State()); err != nil {
 		return nil, errors.Join(err, owner.lock.Remove())
 	}
 	return owner, nil
 }
 
 // record gives the task its name and its record.
-func (h *Host) record(ctx context.Context, id string, t taskdef.Task, name string, o lifecycle.Options) (*Owner, error) {
-	lock, err := h.locks.LockWait(ctx, hostKey)
+func (c *Creator) record(ctx context.Context, id string, t taskdef.Task, name string, o lifecycle.Options) (*Owner, error) {
+	lock, err := c.tasks.Locks.LockWait(ctx, hostKey)
 	if err != nil {
 		return nil, err
 	}
 	defer lock.Unlock()
-	if err := h.refuseDraining(); err != nil {
+	if err := c.ledger.RefuseDraining(); err != nil {
 		return nil, err
 	}
 	if name != "" {
-		if s, err := h.Find(name); err == nil && s.Status() != lifecycle.StatusStopped {
+		if s, err := c.tasks.Find(name); err == nil && s.Status() != lifecycle.StatusStopped {
 			return nil, fmt.Errorf("%w: task %s is called %s; stop it or choose another --name", ErrNameTaken, s.ID[:12], name)
 		}
 	}
-	if o.Unapplied, _, err = h.unapplied(ctx, t, o); err != nil {
+	if o.Unapplied, _, err = c.preflight.Unsupported(ctx, t, o); err != nil {
 		return nil, err
 	}
-	s := lifecycle.New(id, name, t, h.withDefaults(h.withEndpoint(o)), time.Now().UTC())
+	s := lifecycle.New(id, name, t, c.preflight.Defaults(c.metadata.Options(o)), time.Now().UTC())
 	if err := lifecycle.Check(s); err != nil {
 		return nil, fmt.Errorf("a new task is already broken: %w", err)
 	}
@@ -339,14 +409,14 @@ func (h *Host) record(ctx context.Context, id string, t taskdef.Task, name strin
 	if err != nil {
 		return nil, err
 	}
-	mine, err := h.locks.Lock(s.ID)
+	mine, err := c.tasks.Locks.Lock(s.ID)
 	if err != nil {
 		return nil, err
 	}
-	if err := h.store.Put(s.ID, data); err != nil {
+	if err := c.tasks.Store.Put(s.ID, data); err != nil {
 		return nil, errors.Join(err, mine.Remove())
 	}
-	return newOwner(h, mine, s), nil
+	return newOwner(c.owners.agent, mine, s), nil
 }
 
 func newID() string {
@@ -356,8 +426,8 @@ func newID() string {
 }
 
 // Holder returns who owns the task, if anybody does.
-func (h *Host) Holder(id string) (state.Holder, bool) {
-	holder, held, err := h.locks.Holder(id)
+func (t *Tasks) Holder(id string) (state.Holder, bool) {
+	holder, held, err := t.Locks.Holder(id)
 	return holder, held && err == nil
 }
 

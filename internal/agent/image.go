@@ -23,9 +23,9 @@ type Registry interface {
 
 var _ Registry = (*images.Resolver)(nil)
 
-// resolve finds the digest of an image: in local storage where the pull behaviour
+// Resolve finds the digest of an image: in local storage where the pull behaviour
 // prefers that, else at the registry (ECS: pullContainerManifest).
-func (h *Host) resolve(ctx context.Context, s lifecycle.State, e lifecycle.ResolveImage) (lifecycle.Result, error) {
+func (r *Resolver) Resolve(ctx context.Context, s lifecycle.State, e lifecycle.ResolveImage) (lifecycle.Result, error) {
 	if s.Task.Containers[e.Index].Unpinned {
 		return lifecycle.Result{}, nil
 	}
@@ -33,8 +33,8 @@ func (h *Host) resolve(ctx context.Context, s lifecycle.State, e lifecycle.Resol
 	if err != nil {
 		return lifecycle.Result{}, err
 	}
-	if h.prefersLocal(s.Options.Pull, ref) {
-		podman, err := h.Podman(ctx)
+	if r.prefersLocal(s.Options.Pull, ref) {
+		podman, err := r.podman(ctx)
 		if err != nil {
 			return lifecycle.Result{}, err
 		}
@@ -49,11 +49,11 @@ func (h *Host) resolve(ctx context.Context, s lifecycle.State, e lifecycle.Resol
 			return lifecycle.Result{}, notLocal(e.Ref)
 		}
 	}
-	login, err := h.login(ctx, credentials(s.Task.Containers[e.Index]), ref)
+	login, err := r.login(ctx, credentials(s.Task.Containers[e.Index]), ref)
 	if err != nil {
 		return lifecycle.Result{}, err
 	}
-	res, err := h.cfg.Registry.Resolve(ctx, e.Ref, login)
+	res, err := r.registry.Resolve(ctx, e.Ref, login)
 	return lifecycle.Result{Digest: res.Digest}, err
 }
 
@@ -63,12 +63,12 @@ func notLocal(ref string) error {
 
 // prefersLocal reports whether a local copy will do without the registry being
 // asked; with once only if podtask itself has pulled the name before.
-func (h *Host) prefersLocal(b lifecycle.PullBehavior, ref images.Ref) bool {
+func (r *Resolver) prefersLocal(b lifecycle.PullBehavior, ref images.Ref) bool {
 	switch b {
 	case lifecycle.PullNever, lifecycle.PullPreferCached:
 		return true
 	case lifecycle.PullOnce:
-		return h.book.pulledBefore(ref.String())
+		return r.records.pulledBefore(ref.String())
 	default:
 		return false
 	}
@@ -101,7 +101,7 @@ func credentials(c taskdef.Container) string {
 
 // login reads credentials for the registry of ref, right before they are used;
 // zero for no source. Nothing keeps them.
-func (h *Host) login(ctx context.Context, from string, ref images.Ref) (images.Login, error) {
+func (r *Resolver) login(ctx context.Context, from string, ref images.Ref) (images.Login, error) {
 	if from == "" {
 		return images.Login{}, nil
 	}
@@ -109,8 +109,8 @@ func (h *Host) login(ctx context.Context, from string, ref images.Ref) (images.L
 	if err != nil {
 		return images.Login{}, &authError{err}
 	}
-	reader := secrets.Reader{Getenv: h.cfg.Getenv, Podman: func(ctx context.Context, name string) ([]byte, error) {
-		podman, err := h.Podman(ctx)
+	reader := secrets.Reader{Getenv: r.getenv, Podman: func(ctx context.Context, name string) ([]byte, error) {
+		podman, err := r.podman(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -140,15 +140,15 @@ func platform(t taskdef.Task) images.Platform {
 	return p
 }
 
-// pull brings the image into local storage by digest and gives it the name the
+// Pull brings the image into local storage by digest and gives it the name the
 // user wrote. An image that is there by that digest is not pulled again.
-func (h *Host) pull(ctx context.Context, podman Podman, s lifecycle.State, e lifecycle.PullImage) (lifecycle.Result, error) {
+func (p *Puller) Pull(ctx context.Context, podman Podman, s lifecycle.State, e lifecycle.PullImage) (lifecycle.Result, error) {
 	ref, err := images.ParseRef(e.Ref)
 	if err != nil {
 		return lifecycle.Result{}, err
 	}
-	local := h.prefersLocal(s.Options.Pull, ref)
-	got, err := h.fetchFor(ctx, podman, s, e, ref, local)
+	local := p.resolver.prefersLocal(s.Options.Pull, ref)
+	got, err := p.fetchFor(ctx, podman, s, e, ref, local)
 	if err == nil {
 		source := lifecycle.SourceRegistry
 		if local && !got.pulled {
@@ -158,11 +158,11 @@ func (h *Host) pull(ctx context.Context, podman Podman, s lifecycle.State, e lif
 	}
 	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
 	if late {
-		err = fmt.Errorf("pull %s: not done after %v, which is the most it may take (pull-timeout); check the network and the registry: %w", e.Ref, h.policy.PullLimit, ctx.Err())
+		err = fmt.Errorf("pull %s: not done after %v, which is the most it may take (pull-timeout); check the network and the registry: %w", e.Ref, p.policy.PullLimit, ctx.Err())
 	}
 	if s.Options.Pull == lifecycle.PullDefault && (late || ctx.Err() == nil) && !distrusted(err) {
 		if image, localErr := localCopy(ctx, podman, ref); localErr == nil && suits(image, ref, platform(s.Task)) == nil {
-			h.log.Warn("image could not be pulled, the local copy is used", "image", e.Ref, "error", err)
+			p.log.Warn("image could not be pulled, the local copy is used", "image", e.Ref, "error", err)
 			return lifecycle.Result{ImageID: image.ID, Source: lifecycle.SourceCache, Digest: localDigest(ref, image)}, nil
 		}
 	}
@@ -186,7 +186,7 @@ func distrusted(err error) bool {
 	return errors.Is(err, libpod.Untrusted) || errors.Is(err, libpod.WrongContent)
 }
 
-func (h *Host) fetchFor(ctx context.Context, podman Podman, s lifecycle.State, e lifecycle.PullImage, ref images.Ref, local bool) (fetched, error) {
+func (p *Puller) fetchFor(ctx context.Context, podman Podman, s lifecycle.State, e lifecycle.PullImage, ref images.Ref, local bool) (fetched, error) {
 	j := job{
 		ref: ref, target: ref.String(), platform: platform(s.Task), local: local,
 		never: s.Options.Pull == lifecycle.PullNever, keep: s.Options.Pull == lifecycle.PullPreferCached,
@@ -195,7 +195,7 @@ func (h *Host) fetchFor(ctx context.Context, podman Podman, s lifecycle.State, e
 	if e.Digest != "" {
 		j.target, j.pinned = ref.At(e.Digest), true
 	}
-	return h.fetch(ctx, podman, j)
+	return p.fetch(ctx, podman, j)
 }
 
 // tagBack names an image that was pulled by digest as the user wrote it.
@@ -206,14 +206,14 @@ func tagBack(ctx context.Context, podman Podman, ref images.Ref, id string) erro
 	return podman.Tag(ctx, id, ref.String())
 }
 
-// DescribeImage asks the registry what a reference stands for, and with quick for
+// Describe asks the registry what a reference stands for, and with quick for
 // its digest only. The error is an *images.Error.
-func (h *Host) DescribeImage(ctx context.Context, ref string, want images.Platform, quick bool) (images.Description, error) {
+func (r *Resolver) Describe(ctx context.Context, ref string, want images.Platform, quick bool) (images.Description, error) {
 	if quick {
-		r, err := h.cfg.Registry.Resolve(ctx, ref, images.Login{})
+		r, err := r.registry.Resolve(ctx, ref, images.Login{})
 		return images.Description{Resolution: r}, err
 	}
-	return h.cfg.Registry.Describe(ctx, ref, images.Login{}, want)
+	return r.registry.Describe(ctx, ref, images.Login{}, want)
 }
 
 // imageCheck is the health check of an image in local storage; nil for none. What

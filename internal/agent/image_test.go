@@ -40,9 +40,9 @@ func newStore(t *testing.T) *store {
 }
 
 // host is podtask as one process has it.
-func (s *store) host() *agent.Host { return s.hostWith(s.podman) }
+func (s *store) host() *agent.Agent { return s.hostWith(s.podman) }
 
-func (s *store) hostWith(e agent.Podman) *agent.Host {
+func (s *store) hostWith(e agent.Podman) *agent.Agent {
 	s.t.Helper()
 	h, err := agent.Open(agent.Config{
 		StateDir: s.dir, RuntimeDir: filepath.Join(s.dir, "run"), Getenv: func(k string) string { return s.env[k] },
@@ -73,14 +73,14 @@ func (s *store) state(image string, b lifecycle.PullBehavior, more map[string]an
 }
 
 // bring resolves and pulls the image of a task.
-func (s *store) bring(h *agent.Host, st lifecycle.State) (digest string, pulled lifecycle.OpFinished) {
+func (s *store) bring(h *agent.Agent, st lifecycle.State) (digest string, pulled lifecycle.OpFinished) {
 	s.t.Helper()
 	ref := st.Task.Containers[0].Image
-	resolved := h.Do(s.t.Context(), st, lifecycle.ResolveImage{ID: 1, Ref: ref})
+	resolved := h.Runtime.Apply(s.t.Context(), st, lifecycle.ResolveImage{ID: 1, Ref: ref})
 	if resolved.Failure.Class != lifecycle.OK {
 		return "", resolved
 	}
-	return resolved.Result.Digest, h.Do(s.t.Context(), st, lifecycle.PullImage{ID: 2, Ref: ref, Digest: resolved.Result.Digest})
+	return resolved.Result.Digest, h.Runtime.Apply(s.t.Context(), st, lifecycle.PullImage{ID: 2, Ref: ref, Digest: resolved.Result.Digest})
 }
 
 // calls counts the calls of a kind that Podman got.
@@ -203,7 +203,7 @@ func TestAPullIsSharedAndEndsWithItsLastTask(t *testing.T) {
 		h := s.hostWith(podman)
 		st := s.state(app, lifecycle.PullAlways, nil)
 		pull := func(ctx context.Context) lifecycle.OpFinished {
-			return h.Do(ctx, st, lifecycle.PullImage{ID: 1, Ref: app, Digest: digest})
+			return h.Runtime.Apply(ctx, st, lifecycle.PullImage{ID: 1, Ref: app, Digest: digest})
 		}
 		first, stopFirst := context.WithCancel(t.Context())
 		second, stopSecond := context.WithCancel(t.Context())
@@ -250,7 +250,7 @@ func TestPullsAreWatched(t *testing.T) {
 	phases := func(follow bool) (seen []agent.PullPhase) {
 		t.Helper()
 		enough := errors.New("enough")
-		err := h.WatchPulls(t.Context(), follow, func(p agent.PullProgress) error {
+		err := h.Pulls.Watch(t.Context(), follow, func(p agent.PullProgress) error {
 			if p.Image != app {
 				t.Errorf("of %s", p.Image)
 			}
@@ -273,7 +273,7 @@ func TestPullsAreWatched(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		st := s.state(app, lifecycle.PullAlways, nil)
-		if got := h.Do(t.Context(), st, lifecycle.PullImage{ID: 1, Ref: app, Digest: digest}); got.Failure.Class != lifecycle.OK {
+		if got := h.Runtime.Apply(t.Context(), st, lifecycle.PullImage{ID: 1, Ref: app, Digest: digest}); got.Failure.Class != lifecycle.OK {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -301,7 +301,7 @@ func TestProcessesShareAPull(t *testing.T) {
 	for range 2 {
 		h := s.hostWith(podman)
 		wg.Go(func() {
-			if got := h.Do(t.Context(), st, lifecycle.PullImage{ID: 1, Ref: app, Digest: digest}); got.Failure.Class != lifecycle.OK {
+			if got := h.Runtime.Apply(t.Context(), st, lifecycle.PullImage{ID: 1, Ref: app, Digest: digest}); got.Failure.Class != lifecycle.OK {
 				t.Errorf("%+v", got)
 			}
 		})
@@ -345,7 +345,7 @@ func TestNoMorePullsAtOnceThanAllowed(t *testing.T) {
 		digest := s.podman.Push(ref, enginetest.Image{Salt: name})
 		h, st := s.hostWith(podman), s.state(ref, lifecycle.PullAlways, nil)
 		wg.Go(func() {
-			if got := h.Do(t.Context(), st, lifecycle.PullImage{ID: 1, Ref: ref, Digest: digest}); got.Failure.Class != lifecycle.OK {
+			if got := h.Runtime.Apply(t.Context(), st, lifecycle.PullImage{ID: 1, Ref: ref, Digest: digest}); got.Failure.Class != lifecycle.OK {
 				t.Errorf("%+v", got)
 			}
 		})
@@ -546,7 +546,7 @@ func TestRegistryThatHangsIsGivenUpAfterAMinute(t *testing.T) {
 		s := newStore(t)
 		s.reg = hanging{s.podman.Registry()}
 		st, begun := s.state(app, lifecycle.PullAlways, nil), time.Now()
-		got := s.host().Do(t.Context(), st, lifecycle.ResolveImage{ID: 1, Ref: app})
+		got := s.host().Runtime.Apply(t.Context(), st, lifecycle.ResolveImage{ID: 1, Ref: app})
 		if lasted := time.Since(begun); got.Failure.Class != lifecycle.Timeout || lasted != time.Minute {
 			t.Errorf("%+v after %v", got.Failure, lasted)
 		}
@@ -572,7 +572,7 @@ func TestAttemptsShareTheTimeOfAnImage(t *testing.T) {
 				st, begun := s.state(app, lifecycle.PullAlways, nil), time.Now()
 				st.Containers[0].Retry = lifecycle.Retry{Attempts: 1, Since: begun.Add(-45 * time.Second)}
 				h := s.hostWith(&slow{s.podman, make(chan string, 9), make(chan struct{})})
-				got := h.Do(t.Context(), st, tc.ask)
+				got := h.Runtime.Apply(t.Context(), st, tc.ask)
 				if lasted := time.Since(begun); got.Failure.Class != lifecycle.Timeout || lasted != tc.want {
 					t.Errorf("%+v after %v, want %v", got.Failure, lasted, tc.want)
 				}

@@ -45,23 +45,23 @@ type PulledImage struct {
 // usePrecision bounds how often the use of an image is written down.
 const usePrecision = time.Minute
 
-// imageBook holds the records of pulled images, one for each target. The records
+// imageRecords holds the records of pulled images, one for each target. The records
 // are shared by all processes of the user; who writes one holds its lock.
-type imageBook struct {
+type imageRecords struct {
 	store *state.Store
 	locks *state.Locks
 }
 
-func openImageBook(dir string, fsys state.FS) (imageBook, error) {
+func openImageRecords(dir string, fsys state.FS) (imageRecords, error) {
 	store, err := state.OpenIn(dir, fsys)
 	if err != nil {
-		return imageBook{}, err
+		return imageRecords{}, err
 	}
 	locks, err := state.OpenLocks(dir, state.Holder{Command: "podtask"})
 	if err != nil {
-		return imageBook{}, fmt.Errorf("open locks in %s: %w", dir, err)
+		return imageRecords{}, fmt.Errorf("open locks in %s: %w", dir, err)
 	}
-	return imageBook{store, locks}, nil
+	return imageRecords{store, locks}, nil
 }
 
 // lockKey is the key of the lock, and of the record, that belongs to a name.
@@ -74,7 +74,7 @@ func imageKey(target string) string { return lockKey("image", target) }
 
 // find returns the record of a target. A damaged one counts as none: the image
 // then just is not podtask's to remove.
-func (b imageBook) find(target string) (m PulledImage, found bool, err error) {
+func (b imageRecords) find(target string) (m PulledImage, found bool, err error) {
 	data, err := b.store.Get(imageKey(target))
 	var bad *state.CorruptError
 	switch {
@@ -89,7 +89,7 @@ func (b imageBook) find(target string) (m PulledImage, found bool, err error) {
 }
 
 // write replaces the record of m.Target, whose lock the caller holds.
-func (b imageBook) write(m PulledImage) error {
+func (b imageRecords) write(m PulledImage) error {
 	data, err := json.Marshal(m)
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func (b imageBook) write(m PulledImage) error {
 }
 
 // all returns the records that can be read.
-func (b imageBook) all() []PulledImage {
+func (b imageRecords) all() []PulledImage {
 	var out []PulledImage
 	for r, err := range b.store.All(nil) {
 		var m PulledImage
@@ -115,7 +115,7 @@ func (b imageBook) all() []PulledImage {
 // pulledBefore reports whether podtask itself has pulled this name successfully
 // (ECS: once), or found that there was nothing to pull. What was loaded or pulled by
 // others does not count.
-func (b imageBook) pulledBefore(reference string) bool {
+func (b imageRecords) pulledBefore(reference string) bool {
 	for _, m := range b.all() {
 		known := m.Reference == reference || slices.Contains(m.Given, reference) || slices.Contains(m.Asked, reference)
 		if known && !m.PulledAt.IsZero() {
@@ -128,7 +128,7 @@ func (b imageBook) pulledBefore(reference string) bool {
 // confirm notes that an image is about to be used that is here and that the registry was
 // asked about: for once that is a pull. Where named is false, podtask gives it the name.
 // The caller holds the target's lock.
-func (b imageBook) confirm(target, id, reference string, named bool, at time.Time) error {
+func (b imageRecords) confirm(target, id, reference string, named bool, at time.Time) error {
 	m, found, err := b.find(target)
 	if err != nil {
 		return err
@@ -157,7 +157,7 @@ func (b imageBook) confirm(target, id, reference string, named bool, at time.Tim
 // use notes that an image is about to be used, if podtask pulled it. The caller
 // holds the target's lock; the note is what keeps a clean-up away until the task's
 // record names the image.
-func (b imageBook) use(target string, at time.Time) error {
+func (b imageRecords) use(target string, at time.Time) error {
 	m, found, err := b.find(target)
 	if err != nil || !found || at.Sub(m.UsedAt) < usePrecision {
 		return err

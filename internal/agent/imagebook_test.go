@@ -12,7 +12,7 @@ import (
 // Two tags of a repository that lead to the same image are both names that podtask
 // gave: the image can be removed with them. A name of somebody else's keeps it.
 func TestSeveralTagsOfOneImage(t *testing.T) {
-	cleanBed(t, func(t *testing.T, h *Host, p *shelf) {
+	cleanBed(t, func(t *testing.T, h *Agent, p *shelf) {
 		pullAs(t, h, p, "a", "app:1")
 		pullAs(t, h, p, "a", "app:2")
 		pullAs(t, h, p, "b", "other:1")
@@ -33,19 +33,19 @@ func TestSeveralTagsOfOneImage(t *testing.T) {
 // What the registry was asked about and was here counts for once, but is not podtask's to
 // remove before it is pulled.
 func TestImageThatWasHereCountsForOnce(t *testing.T) {
-	cleanBed(t, func(t *testing.T, h *Host, p *shelf) {
+	cleanBed(t, func(t *testing.T, h *Agent, p *shelf) {
 		id := strings.Repeat("a", 64)
 		theirs := libpod.Image{ID: id, Names: []string{"r.example/app:1"}, RepoDigests: []string{"r.example/app@sha256:" + id}}
 		p.images = []libpod.Image{theirs}
 		bring := func() {
 			t.Helper()
 			s := lifecycle.New(strings.Repeat("ab", 16), "", testTask(t, "r.example/app:1"), lifecycle.Options{Pull: lifecycle.PullOnce}, time.Now())
-			if _, err := h.pull(t.Context(), p, s, lifecycle.PullImage{ID: 1, Ref: "r.example/app:1", Digest: "sha256:" + id}); err != nil {
+			if _, err := h.Puller.Pull(t.Context(), p, s, lifecycle.PullImage{ID: 1, Ref: "r.example/app:1", Digest: "sha256:" + id}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		bring()
-		if !h.book.pulledBefore("r.example/app:1") || h.book.pulledBefore("r.example/app:2") {
+		if !h.Images.records.pulledBefore("r.example/app:1") || h.Images.records.pulledBefore("r.example/app:2") {
 			t.Error("it is not remembered that nothing was to be pulled")
 		}
 		<-time.After(time.Hour)

@@ -19,18 +19,18 @@ import (
 // deadline is how long an operation may take before it counts as failed. The
 // numbers are the ECS agent's; stop has its grace on top. Digest and pull share theirs
 // with the attempts before.
-func (h *Host) deadline(s lifecycle.State, e lifecycle.Effect) time.Duration {
+func (r *Runtime) deadline(s lifecycle.State, e lifecycle.Effect) time.Duration {
 	switch e := e.(type) {
 	case lifecycle.ResolveImage:
 		return s.Containers[e.Index].Retry.Left(lifecycle.ResolveLimit, time.Now())
 	case lifecycle.PullImage:
-		return s.Containers[e.Index].Retry.Left(h.policy.PullLimit, time.Now())
+		return s.Containers[e.Index].Retry.Left(r.policy.PullLimit, time.Now())
 	case lifecycle.AdmitTask, lifecycle.ReleaseTask:
 		return time.Minute
 	case lifecycle.CreateContainer, lifecycle.RunSandbox:
 		return 4 * time.Minute
 	case lifecycle.StartContainer:
-		return 3 * time.Minute
+		return startLimit
 	case lifecycle.StopContainer:
 		return e.Grace + 2*time.Minute
 	case lifecycle.InspectContainer, lifecycle.InspectSandbox:
@@ -45,62 +45,65 @@ func (h *Host) deadline(s lifecycle.State, e lifecycle.Effect) time.Duration {
 	}
 }
 
-// Do does what an effect asks for, in the state it came with, and answers. It is
+// startLimit bounds the start of a container, and before it that of its network.
+const startLimit = 3 * time.Minute
+
+// Apply does what an effect asks for, in the state it came with, and answers. It is
 // synchronous and safe for concurrent use; CancelOp is the driver's own business.
 // Every effect may be repeated. It decides nothing that Step could decide.
-func (h *Host) Do(ctx context.Context, s lifecycle.State, e lifecycle.Effect) lifecycle.OpFinished {
-	ctx, cancel := context.WithTimeout(ctx, h.deadline(s, e))
+func (r *Runtime) Apply(ctx context.Context, s lifecycle.State, e lifecycle.Effect) lifecycle.OpFinished {
+	ctx, cancel := context.WithTimeout(ctx, r.deadline(s, e))
 	defer cancel()
-	result, err := h.act(ctx, s, e)
+	result, err := r.apply(ctx, s, e)
 	return lifecycle.OpFinished{ID: e.Op(), Failure: failure(err), Result: result}
 }
 
-func (h *Host) act(ctx context.Context, s lifecycle.State, e lifecycle.Effect) (lifecycle.Result, error) {
+func (r *Runtime) apply(ctx context.Context, s lifecycle.State, e lifecycle.Effect) (lifecycle.Result, error) {
 	switch e := e.(type) { // what needs no Podman
 	case lifecycle.ResolveImage:
-		return h.resolve(ctx, s, e)
+		return r.images.Resolve(ctx, s, e)
 	case lifecycle.AdmitTask:
-		return h.admit(ctx, s, e)
+		return r.queue.Admit(ctx, s, e)
 	case lifecycle.ReleaseTask:
-		return lifecycle.Result{}, h.release(ctx, s.ID)
+		return lifecycle.Result{}, r.queue.Release(ctx, s.ID)
 	}
-	podman, err := h.Podman(ctx)
+	podman, err := r.podman(ctx)
 	if err != nil {
 		return lifecycle.Result{}, err
 	}
 	switch e := e.(type) {
 	case lifecycle.RunSandbox:
-		return h.prepare(ctx, podman, s)
+		return r.runSandbox(ctx, podman, s)
 	case lifecycle.InspectSandbox:
 		return inspectInfra(ctx, podman, s)
 	case lifecycle.StopSandbox:
 		return lifecycle.Result{}, halt(ctx, podman, s)
 	case lifecycle.RemoveSandbox:
-		return lifecycle.Result{}, h.remove(ctx, podman, s)
+		return lifecycle.Result{}, r.removeSandbox(ctx, podman, s)
 	case lifecycle.PullImage:
-		r, err := h.pull(ctx, podman, s, e)
+		r, err := r.puller.Pull(ctx, podman, s, e)
 		if def := s.Task.Containers[e.Index]; err == nil && def.Extensions.ImageHealthCheck && def.HealthCheck == nil {
 			r.HealthCheck, err = imageCheck(ctx, podman, r.ImageID)
 		}
 		return r, err
 	case lifecycle.CreateContainer:
 		spec := containerSpec(s, e.Index, e.Image)
-		if err := h.addMetadataFile(&spec, s, e.Index); err != nil {
+		if err := r.metadata.AddFile(&spec, s, e.Index); err != nil {
 			return lifecycle.Result{}, err
 		}
 		if _, err := podman.CreateContainer(ctx, spec); err != nil {
 			return lifecycle.Result{}, err
 		}
-		return h.inspect(ctx, podman, s, e.Index)
+		return r.inspect(ctx, podman, s, e.Index)
 	case lifecycle.StartContainer:
-		return h.start(ctx, podman, s, e)
+		return r.start(ctx, podman, s, e)
 	case lifecycle.StopContainer:
 		if err := podman.StopContainer(ctx, containerName(s, e.Index), e.Grace); err != nil {
 			return lifecycle.Result{}, err
 		}
-		return h.inspect(ctx, podman, s, e.Index)
+		return r.inspect(ctx, podman, s, e.Index)
 	case lifecycle.InspectContainer:
-		return h.inspect(ctx, podman, s, e.Index)
+		return r.inspect(ctx, podman, s, e.Index)
 	case lifecycle.CheckHealth:
 		p, err := podman.Probe(ctx, containerName(s, e.Index))
 		return lifecycle.Result{Probe: lifecycle.ProbeResult{Healthy: p.Healthy, ExitCode: p.ExitCode, Output: p.Output}}, err
@@ -109,34 +112,34 @@ func (h *Host) act(ctx context.Context, s lifecycle.State, e lifecycle.Effect) (
 	}
 }
 
-// prepare makes what the task's containers mount and are given, the slice with its
+// runSandbox makes what the task's containers mount and are given, the slice with its
 // limits, the pod in it, and starts the infra container.
-func (h *Host) prepare(ctx context.Context, podman Podman, s lifecycle.State) (lifecycle.Result, error) {
-	if err := errors.Join(ensureVolumes(ctx, podman, s), ensureSecrets(ctx, podman, h.cfg.Getenv, s, everySecret)); err != nil {
+func (r *Runtime) runSandbox(ctx context.Context, podman Podman, s lifecycle.State) (lifecycle.Result, error) {
+	if err := errors.Join(ensureVolumes(ctx, podman, s), ensureSecrets(ctx, podman, r.getenv, s, everySecret)); err != nil {
 		return lifecycle.Result{}, err
 	}
 	spec := podSpec(s)
-	spec.Labels[stateDirLabel] = h.cfg.StateDir
+	spec.Labels[stateDirLabel] = r.stateDir
 	var err error
-	if spec.CgroupParent, err = h.ensureSlice(ctx, podman, s); err != nil {
+	if spec.CgroupParent, err = r.slices.ensure(ctx, podman, s); err != nil {
 		return lifecycle.Result{}, err
 	}
 	if ownsNetwork(s) {
 		network := networkSpec(s)
-		network.Labels[stateDirLabel] = h.cfg.StateDir
-		network.IPv6 = h.cfg.Getenv("PODTASK_BRIDGE_IPV6") != "off" && netns.HasIPv6()
+		network.Labels[stateDirLabel] = r.stateDir
+		network.IPv6 = r.getenv("PODTASK_BRIDGE_IPV6") != "off" && netns.HasIPv6()
 		if err := podman.EnsureNetwork(ctx, network); err != nil {
 			return lifecycle.Result{}, err
 		}
 	}
-	h.failpointOf(midEffect, lifecycle.RunSandbox{})
+	r.fail.effect(midEffect, lifecycle.RunSandbox{})
 	// Podman finishes what it was asked for even when nobody waits for the answer any more;
 	// a removal that came first would miss the pod.
 	answered, stop := lingering(ctx, podLinger)
 	defer stop()
 	pod, err := podman.EnsurePod(answered, spec)
 	if err != nil {
-		return lifecycle.Result{}, h.namePortHolder(err, s.ID, spec.Ports)
+		return lifecycle.Result{}, r.ports.Explain(err, s.ID, spec.Ports)
 	}
 	infra := lifecycle.Observed{Presence: lifecycle.Running, ID: pod.InfraID, StartedAt: pod.StartedAt}
 	return lifecycle.Result{PodID: pod.ID, Slice: spec.CgroupParent, Ports: boundPorts(pod.Ports), Seen: infra}, nil
@@ -151,23 +154,23 @@ func boundPorts(ports []libpod.Port) (out []taskdef.Port) {
 }
 
 // start starts a container.
-func (h *Host) start(ctx context.Context, podman Podman, s lifecycle.State, e lifecycle.StartContainer) (lifecycle.Result, error) {
-	h.resetScope(ctx, s, e.Index)
+func (r *Runtime) start(ctx context.Context, podman Podman, s lifecycle.State, e lifecycle.StartContainer) (lifecycle.Result, error) {
+	r.slices.resetScope(ctx, s, e.Index)
 	if err := podman.StartContainer(ctx, containerName(s, e.Index)); err != nil {
-		return lifecycle.Result{}, h.unbound(ctx, podman, s, e, err)
+		return lifecycle.Result{}, r.onPortConflict(ctx, podman, s, e, err)
 	}
-	r, err := h.inspect(ctx, podman, s, e.Index)
-	if err == nil && r.Seen.Presence == lifecycle.Running {
-		r.Tolerated = unapplied(s, e.Index, r.Seen.ID)
+	started, err := r.inspect(ctx, podman, s, e.Index)
+	if err == nil && started.Seen.Presence == lifecycle.Running {
+		started.Tolerated = limitsNotApplied(s, e.Index, started.Seen.ID)
 	}
-	return r, err
+	return started, err
 }
 
-// unbound is what comes of the start of a container that did not get its host ports;
+// onPortConflict is what comes of the start of a container that did not get its host ports;
 // other errors it leaves as they are. A port that was chosen when the container was
 // made may be somebody else's by now: then it is made again, with another choice. At a
 // restart it may still be the run's before.
-func (h *Host) unbound(ctx context.Context, podman Podman, s lifecycle.State, e lifecycle.StartContainer, err error) error {
+func (r *Runtime) onPortConflict(ctx context.Context, podman Podman, s lifecycle.State, e lifecycle.StartContainer, err error) error {
 	if !errors.Is(err, libpod.PortInUse) {
 		return err
 	}
@@ -182,7 +185,7 @@ func (h *Host) unbound(ctx context.Context, podman Podman, s lifecycle.State, e 
 		return &passingError{err}
 	}
 	ports, _ := publish(wanted)
-	return h.namePortHolder(err, s.ID, ports)
+	return r.ports.Explain(err, s.ID, ports)
 }
 
 // podLinger is how long an answer about a pod is waited for that is not wanted any more.
@@ -225,15 +228,15 @@ func awaitRelease(ctx context.Context, ports []taskdef.Port) {
 	}
 }
 
-// ensureSlice makes the task's slice and reads its limits back from the kernel.
+// ensure makes the task's slice and reads its limits back from the kernel.
 // Without a user manager, or when Podman does not use it, there is no slice.
-func (h *Host) ensureSlice(ctx context.Context, podman Podman, s lifecycle.State) (string, error) {
-	user, err := h.userManager(ctx)
+func (c *Slices) ensure(ctx context.Context, podman Podman, s lifecycle.State) (string, error) {
+	user, err := c.user.Get(ctx)
 	if err != nil {
-		h.log.Info("no slice for the task", "task", s.ID, "reason", err)
+		c.log.Info("no slice for the task", "task", s.ID, "reason", err)
 		return "", nil
 	}
-	host, err := h.facts(ctx)
+	host, err := c.facts.Get(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -244,7 +247,7 @@ func (h *Host) ensureSlice(ctx context.Context, podman Podman, s lifecycle.State
 	if err != nil {
 		return "", err
 	}
-	l, err := h.sliceLimits(ctx, s)
+	l, err := c.limits(ctx, s)
 	if err != nil {
 		return "", err
 	}
@@ -254,12 +257,12 @@ func (h *Host) ensureSlice(ctx context.Context, podman Podman, s lifecycle.State
 	return name, user.ReadBack(ctx, name, l)
 }
 
-// remove removes the pod, the slice, and what was made for the task's containers.
-func (h *Host) remove(ctx context.Context, podman Podman, s lifecycle.State) error {
+// removeSandbox removes the pod, the slice, and what was made for the task's containers.
+func (r *Runtime) removeSandbox(ctx context.Context, podman Podman, s lifecycle.State) error {
 	if s.Sandbox.PodID == "" {
-		h.claimName(ctx, podman, s)
+		r.reservePodName(ctx, podman, s)
 	}
-	if err := h.removePod(ctx, podName(s), s.ID); err != nil {
+	if err := r.RemovePod(ctx, podName(s), s.ID); err != nil {
 		return err
 	}
 	if ownsNetwork(s) {
@@ -267,16 +270,16 @@ func (h *Host) remove(ctx context.Context, podman Podman, s lifecycle.State) err
 			return persistent(err)
 		}
 	}
-	return persistent(errors.Join(removeVolumes(ctx, podman, s), removeSecrets(ctx, podman, s), os.RemoveAll(h.metadataDir(s.ID))))
+	return persistent(errors.Join(removeVolumes(ctx, podman, s), removeSecrets(ctx, podman, s), os.RemoveAll(r.metadata.fileDir(s.ID))))
 }
 
-// claimName takes the name of a pod that an owner has asked for who died before the
+// reservePodName takes the name of a pod that an owner has asked for who died before the
 // answer: Podman may be about to make it, and fails to where another has its name. So
 // there is a pod to remove, and none comes after. What goes wrong the removal says.
-func (h *Host) claimName(ctx context.Context, podman Podman, s lifecycle.State) {
-	err := podman.CreatePod(ctx, libpod.PodSpec{Name: podName(s), TaskID: s.ID, Network: "none", Labels: map[string]string{stateDirLabel: h.cfg.StateDir}})
+func (r *Runtime) reservePodName(ctx context.Context, podman Podman, s lifecycle.State) {
+	err := podman.CreatePod(ctx, libpod.PodSpec{Name: podName(s), TaskID: s.ID, Network: "none", Labels: map[string]string{stateDirLabel: r.stateDir}})
 	if err != nil && !errors.Is(err, libpod.Conflict) {
-		h.log.Debug("the name of a pod that may be in the making is not taken", "task", s.ID, "error", err)
+		r.log.Debug("the name of a pod that may be in the making is not taken", "task", s.ID, "error", err)
 	}
 }
 
@@ -303,7 +306,7 @@ func inspectInfra(ctx context.Context, podman Podman, s lifecycle.State) (lifecy
 	return lifecycle.Result{Seen: lifecycle.Observed{Presence: lifecycle.Running, ID: o.ID, StartedAt: o.StartedAt}}, nil
 }
 
-func (h *Host) inspect(ctx context.Context, podman Podman, s lifecycle.State, i int) (lifecycle.Result, error) {
+func (r *Runtime) inspect(ctx context.Context, podman Podman, s lifecycle.State, i int) (lifecycle.Result, error) {
 	o, err := podman.InspectContainer(ctx, containerName(s, i))
 	if err != nil {
 		return lifecycle.Result{}, err
@@ -321,7 +324,7 @@ func (h *Host) inspect(ctx context.Context, podman Podman, s lifecycle.State, i 
 		seen.Presence = lifecycle.Running
 	case o.Status == libpod.Exited:
 		seen.Presence = lifecycle.Exited
-		seen.Memory = h.memoryUse(s)
+		seen.Memory = r.slices.memoryUse(s)
 	case o.Status == libpod.Removing:
 		return lifecycle.Result{}, errRemoving
 	}

@@ -211,31 +211,31 @@ func (k *keeper) do(ctx context.Context, s service.State, e service.Effect) serv
 // start makes a task, unless it has a record already.
 func (k *keeper) start(ctx context.Context, s service.State, id string) error {
 	h := k.all.host
-	if _, err := h.recorded(id); !errors.As(err, new(*NotFoundError)) {
+	if _, err := h.Tasks.Get(id); !errors.As(err, new(*NotFoundError)) {
 		return err
 	}
 	i := slices.IndexFunc(s.Tasks, func(t service.Task) bool { return t.ID == id })
 	d, _ := s.Deployment(s.Tasks[i].Deployment)
 	options := k.all.options
 	options.Service, options.Deployment = s.Name, d.ID
-	if err := h.refuseDraining(); err != nil {
+	if err := h.Ledger.RefuseDraining(); err != nil {
 		return err
 	}
-	if err := h.Preflight(ctx, d.Task, options); err != nil {
+	if err := h.Preflight.Check(ctx, d.Task, options); err != nil {
 		return err
 	}
-	owner, err := h.createNamed(ctx, id, d.Task, s.TaskName(s.Tasks[i]), options)
+	owner, err := h.Creator.CreateNamed(ctx, id, d.Task, s.TaskName(s.Tasks[i]), options)
 	if err != nil {
 		return err
 	}
 	return owner.Close() // the fleet takes it
 }
 
-// createNamed is createAs that does without a name that somebody else's task has.
-func (h *Host) createNamed(ctx context.Context, id string, t taskdef.Task, name string, o lifecycle.Options) (*Owner, error) {
-	owner, err := h.createAs(ctx, id, t, name, o)
+// CreateNamed is createAs that does without a name that somebody else's task has.
+func (c *Creator) CreateNamed(ctx context.Context, id string, t taskdef.Task, name string, o lifecycle.Options) (*Owner, error) {
+	owner, err := c.CreateAs(ctx, id, t, name, o)
 	if errors.Is(err, ErrNameTaken) {
-		return h.createAs(ctx, id, t, "", o)
+		return c.CreateAs(ctx, id, t, "", o)
 	}
 	return owner, err
 }

@@ -34,7 +34,7 @@ func ownerMain() int {
 		if err != nil {
 			return err
 		}
-		o, err := h.Own(id)
+		o, err := h.Owners.Own(id)
 		if err != nil {
 			return err
 		}
@@ -66,7 +66,7 @@ func (w *world) killedOwner(verb, failPoint string) {
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL || ctx.Err() != nil {
-		if s, err := w.host.Find(w.id); err == nil {
+		if s, err := w.host.Tasks.Find(w.id); err == nil {
 			w.dump(s)
 		}
 		w.t.Fatalf("the owner was not killed at %s: %v\n%s", failPoint, err, &out)
@@ -218,7 +218,7 @@ func TestKilledOwnersAndALostNetwork(t *testing.T) {
 	if err := o.Close(); err != nil {
 		t.Fatal(err)
 	}
-	podman, err := w.host.Podman(t.Context())
+	podman, err := w.host.Podman.Get(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

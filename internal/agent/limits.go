@@ -22,37 +22,37 @@ const (
 	LimitsOff        = lifecycle.LimitsOff // apply none
 )
 
-// Preflight finds out whether this host can run the task, before anything is
+// Check finds out whether this host can run the task, before anything is
 // made: limits, the budget of all tasks, ports, devices, secrets and Podman. A port
 // that another task has is no problem: the task will wait for it. The error holds all
 // problems.
-func (h *Host) Preflight(ctx context.Context, t taskdef.Task, o lifecycle.Options) error {
-	errs := []error{h.refuseDraining()}
-	budget, err := h.budget()
+func (p *Preflight) Check(ctx context.Context, t taskdef.Task, o lifecycle.Options) error {
+	errs := []error{p.ledger.RefuseDraining()}
+	budget, err := p.queue.Budget()
 	if err == nil {
 		err = budget.Refuse(lifecycle.State{Task: t, Options: o}.Need())
 	}
 	errs = append(errs, err)
-	missing, reason, err := h.unapplied(ctx, t, o)
+	missing, reason, err := p.Unsupported(ctx, t, o)
 	if err != nil {
-		errs = append(errs, h.explain(ctx, err))
+		errs = append(errs, p.explain(ctx, err))
 	}
 	if len(missing) > 0 && o.Limits == LimitsEnforce {
 		errs = append(errs, &LimitsError{Controllers: missing, Reason: reason})
 	}
 	errs = append(errs, checkQuota(t, o.Quota))
 	if _, err := ports.Plan(ports.OfTask(t), ports.Host{
-		UnprivilegedStart: netns.UnprivilegedStart(), Free: netns.FreePort, Taken: h.portIsTaken(),
+		UnprivilegedStart: netns.UnprivilegedStart(), Free: netns.FreePort, Taken: p.queue.PortIsTaken(),
 	}); err != nil {
-		errs = append(errs, h.nameHolders(err, ports.OfTask(t)))
+		errs = append(errs, p.ports.ExplainPlan(err, ports.OfTask(t)))
 	}
 	errs = append(errs, checkHost(t))
 	if err == nil {
 		var podman Podman
-		if podman, err = h.Podman(ctx); err == nil {
-			err = errors.Join(tooOld(podman), checkNetwork(ctx, podman, t), h.checkAilments(ctx, podman, t, o), h.checkSecrets(ctx, t))
+		if podman, err = p.podman(ctx); err == nil {
+			err = errors.Join(tooOld(podman), checkNetwork(ctx, podman, t), p.checkHostReady(ctx, podman, t, o), p.secrets.Check(ctx, t))
 		}
-		errs = append(errs, h.explain(ctx, err))
+		errs = append(errs, p.explain(ctx, err))
 	}
 	return errors.Join(errs...)
 }
@@ -74,9 +74,9 @@ func checkQuota(t taskdef.Task, q lifecycle.Quota) error {
 // stops a host. It is applied where the host can, and not missed elsewhere.
 const DefaultTasksMax = 4096
 
-// withDefaults adds to the quota what a task gets without asking.
-func (h *Host) withDefaults(o lifecycle.Options) lifecycle.Options {
-	able := slices.Contains(cgroups.Detect(hostRoot, os.Getuid(), h.cfg.Getenv).Controllers, "pids")
+// Defaults adds to the quota what a task gets without asking.
+func (p *Preflight) Defaults(o lifecycle.Options) lifecycle.Options {
+	able := slices.Contains(cgroups.Detect(hostRoot, os.Getuid(), p.getenv).Controllers, "pids")
 	if o.Quota.TasksMax == 0 && o.Limits != LimitsOff && able {
 		o.Quota.TasksMax = DefaultTasksMax
 	}
@@ -97,9 +97,9 @@ func (e *LimitsError) Error() string {
 	return msg + "; or run without them: --limits best-effort"
 }
 
-// unapplied returns the controllers that the definition asks for and this host
+// Unsupported returns the controllers that the definition asks for and this host
 // does not give, and why.
-func (h *Host) unapplied(ctx context.Context, t taskdef.Task, o lifecycle.Options) (missing []string, reason string, err error) {
+func (p *Preflight) Unsupported(ctx context.Context, t taskdef.Task, o lifecycle.Options) (missing []string, reason string, err error) {
 	wanted := taskLimits(t, o.Quota, cgroups.Curve{})
 	for _, c := range t.Containers {
 		// Container limits need the same controllers; the numbers do not matter here.
@@ -112,11 +112,11 @@ func (h *Host) unapplied(ctx context.Context, t taskdef.Task, o lifecycle.Option
 	if o.Limits == LimitsOff || len(wanted.Controllers()) == 0 {
 		return nil, "", nil
 	}
-	host := cgroups.Detect(hostRoot, os.Getuid(), h.cfg.Getenv)
+	host := cgroups.Detect(hostRoot, os.Getuid(), p.getenv)
 	if missing := host.Missing(wanted); len(missing) > 0 {
 		return missing, host.ReasonFor(wanted), nil
 	}
-	facts, err := h.facts(ctx)
+	facts, err := p.facts.Get(ctx)
 	if err != nil {
 		return nil, "", err
 	}

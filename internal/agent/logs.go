@@ -33,11 +33,11 @@ type LogLine struct {
 	Text              string
 }
 
-// Logs calls fn, never concurrently, for the lines of one container, or of all
+// Read calls fn, never concurrently, for the lines of one container, or of all
 // when container is empty; those of one container come in order. It needs
 // nothing but Podman, so it works whoever owns the task. Following, it waits for
 // containers that have not started yet.
-func (h *Host) Logs(ctx context.Context, s lifecycle.State, container string, o LogOptions, fn func(LogLine) error) error {
+func (l *Logs) Read(ctx context.Context, s lifecycle.State, container string, o LogOptions, fn func(LogLine) error) error {
 	if container != "" {
 		if _, ok := s.Task.Index(container); !ok {
 			return fmt.Errorf("task %s has no container %q", s.ID[:12], container)
@@ -46,7 +46,7 @@ func (h *Host) Logs(ctx context.Context, s lifecycle.State, container string, o 
 	if o.Tail == 0 {
 		return nil
 	}
-	podman, err := h.Podman(ctx)
+	podman, err := l.podman(ctx)
 	if err != nil {
 		return err
 	}
@@ -61,10 +61,10 @@ func (h *Host) Logs(ctx context.Context, s lifecycle.State, container string, o 
 			continue
 		}
 		wg.Go(func() {
-			if o.Follow && !h.awaitRun(ctx, s, i, 1) {
+			if o.Follow && !l.awaitRun(ctx, s, i, 1) {
 				return
 			}
-			err := h.copyLog(ctx, podman, s, i, o, func(l libpod.LogLine) error {
+			err := l.copyLog(ctx, podman, s, i, o, func(l libpod.LogLine) error {
 				mu.Lock()
 				defer mu.Unlock()
 				return fn(LogLine{Container: c.Name, Stream: string(l.Stream), Time: l.Time, Text: l.Text})
@@ -82,10 +82,10 @@ var errSeen = errors.New("seen")
 
 // awaitRun returns true once the container has been started n times, false if it has
 // ended for good before. Events say when to look; the record has the answer.
-func (h *Host) awaitRun(ctx context.Context, s lifecycle.State, i, n int) (begun bool) {
+func (l *Logs) awaitRun(ctx context.Context, s lifecycle.State, i, n int) (begun bool) {
 	name := s.Task.Containers[i].Name
 	look := func() error {
-		data, err := h.store.Get(s.ID)
+		data, err := l.tasks.Store.Get(s.ID)
 		if err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (h *Host) awaitRun(ctx context.Context, s lifecycle.State, i, n int) (begun
 	if look() != nil {
 		return begun
 	}
-	_ = h.Events(ctx, 0, true, func(e Event) error {
+	_ = l.events.Read(ctx, 0, true, func(e Event) error {
 		if e.Task != s.ID || e.Container != name || e.Status != lifecycle.StatusRunning.String() && e.Status != lifecycle.StatusStopped.String() {
 			return nil
 		}
@@ -116,10 +116,10 @@ func (h *Host) awaitRun(ctx context.Context, s lifecycle.State, i, n int) (begun
 // sent yet when the container ends. So the container is asked whether it still runs,
 // and the end of the log is read once more for what is missing. One that may be
 // restarted is followed through its runs.
-func (h *Host) copyLog(ctx context.Context, podman Podman, s lifecycle.State, i int, o LogOptions, fn func(libpod.LogLine) error) error {
+func (l *Logs) copyLog(ctx context.Context, podman Podman, s lifecycle.State, i int, o LogOptions, fn func(libpod.LogLine) error) error {
 	name := containerName(s, i)
 	opts := libpod.LogOptions{Since: o.Since, Until: o.Until, Tail: max(o.Tail, 0), Timestamps: o.Timestamps || o.Follow}
-	read := recall{fromStart: o.Tail < 0}
+	read := logDeduper{fromStart: o.Tail < 0}
 	runs := 1
 	for follow := o.Follow; ; {
 		if follow {
@@ -155,7 +155,7 @@ func (h *Host) copyLog(ctx context.Context, podman Podman, s lifecycle.State, i 
 			return err
 		}
 		if !follow {
-			if runs++; !o.Follow || s.Task.Containers[i].Restart == nil || !h.awaitRun(ctx, s, i, runs) {
+			if runs++; !o.Follow || s.Task.Containers[i].Restart == nil || !l.awaitRun(ctx, s, i, runs) {
 				return nil
 			}
 			follow = true

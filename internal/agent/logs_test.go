@@ -68,7 +68,7 @@ func TestFollowingMissesNoLine(t *testing.T) {
 			engine.lines = append(engine.lines, libpod.LogLine{Text: text, Time: fixed.Add(time.Duration(i/3) * time.Second)})
 		}
 		got := ""
-		err := h.copyLog(t.Context(), engine, lifecycle.State{ID: s.ID, Task: s.Task}, 0, LogOptions{Follow: true, Tail: tc.tail}, func(l libpod.LogLine) error {
+		err := h.Logs.copyLog(t.Context(), engine, lifecycle.State{ID: s.ID, Task: s.Task}, 0, LogOptions{Follow: true, Tail: tc.tail}, func(l libpod.LogLine) error {
 			if !l.Time.IsZero() {
 				t.Error("a time nobody asked for")
 			}
@@ -81,12 +81,12 @@ func TestFollowingMissesNoLine(t *testing.T) {
 	}
 }
 
-func TestRecallIsBounded(t *testing.T) {
+func TestLogDeduperIsBounded(t *testing.T) {
 	t.Parallel()
-	var r recall
+	var r logDeduper
 	r.fromStart = true
 	fresh := r.resume()
-	const lines = 5 * maxRecall
+	const lines = 5 * maxDedupLines
 	line := func(i int) libpod.LogLine {
 		return libpod.LogLine{Text: strconv.Itoa(i), Time: fixed.Add(time.Duration(i/100) * time.Second)}
 	}
@@ -95,7 +95,7 @@ func TestRecallIsBounded(t *testing.T) {
 			t.Fatalf("line %d is not new", i)
 		}
 	}
-	if len(r.lines) > 2*maxRecall {
+	if len(r.lines) > 2*maxDedupLines {
 		t.Errorf("%d lines are remembered", len(r.lines))
 	}
 	since, _ := r.since()

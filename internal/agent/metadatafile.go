@@ -14,32 +14,32 @@ import (
 	"github.com/podtask/podtask/pkg/metadata"
 )
 
-// metadataDir is where the host keeps the metadata files of a task, one directory
+// fileDir is where the host keeps the metadata files of a task, one directory
 // for each container, which it mounts.
-func (h *Host) metadataDir(id string) string { return filepath.Join(h.cfg.StateDir, "metadata", id) }
+func (m *Metadata) fileDir(id string) string { return filepath.Join(m.stateDir, "metadata", id) }
 
-// addMetadataFile gives container i its metadata file, if the task is to have some.
+// AddFile gives container i its metadata file, if the task is to have some.
 // What is in it is complete before the container starts: see endpoint.describe.
-func (h *Host) addMetadataFile(spec *libpod.ContainerSpec, s lifecycle.State, i int) error {
+func (m *Metadata) AddFile(spec *libpod.ContainerSpec, s lifecycle.State, i int) error {
 	if !s.Options.MetadataFile {
 		return nil
 	}
-	if err := h.writeMetadataFile(s, i, nil); err != nil {
+	if err := m.writeFile(s, i, nil); err != nil {
 		return err
 	}
 	name := s.Task.Containers[i].Name
 	inside := metadata.FileDir(s.Options.MetadataKey, name)
-	spec.Binds = append(spec.Binds, libpod.Bind{HostPath: filepath.Join(h.metadataDir(s.ID), name), Path: inside, ReadOnly: true, Relabel: "Z"})
+	spec.Binds = append(spec.Binds, libpod.Bind{HostPath: filepath.Join(m.fileDir(s.ID), name), Path: inside, ReadOnly: true, Relabel: "Z"})
 	if _, own := spec.Env[metadata.FileEnv]; !own {
 		spec.Env[metadata.FileEnv] = path.Join(inside, metadata.FileName)
 	}
 	return nil
 }
 
-// writeMetadataFile replaces the file in one move. The user in the container may be
+// writeFile replaces the file in one move. The user in the container may be
 // any, so all may read it; outside, the state directory is the user's alone.
-func (h *Host) writeMetadataFile(s lifecycle.State, i int, addresses []netip.Addr) error {
-	dir := filepath.Join(h.metadataDir(s.ID), s.Task.Containers[i].Name)
+func (m *Metadata) writeFile(s lifecycle.State, i int, addresses []netip.Addr) error {
+	dir := filepath.Join(m.fileDir(s.ID), s.Task.Containers[i].Name)
 	text, err := json.Marshal(metadata.FileOf(s, i, metadataNames(s), addresses))
 	if err != nil {
 		return err
@@ -64,11 +64,11 @@ func (e *endpoint) describe(ctx context.Context, s lifecycle.State, i int) {
 	defer cancel()
 	_, err := e.open(ctx, s) // which finds the addresses
 	if err != nil {
-		e.host.log.Warn("the addresses of the task are not known", "task", s.ID, "error", err)
+		e.metadata.log.Warn("the addresses of the task are not known", "task", s.ID, "error", err)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.host.writeMetadataFile(s, i, e.addresses); err != nil {
-		e.host.log.Warn("the metadata file is not complete", "task", s.ID, "error", err)
+	if err := e.metadata.writeFile(s, i, e.addresses); err != nil {
+		e.metadata.log.Warn("the metadata file is not complete", "task", s.ID, "error", err)
 	}
 }

@@ -22,12 +22,12 @@ func (r *run) begin(s lifecycle.State, e lifecycle.Effect) {
 	r.wg.Go(func() {
 		defer cancel()
 		began := time.Now()
-		r.host.failpointOf(beforeEffect, e)
+		r.host.fail.effect(beforeEffect, e)
 		answer := r.do(ctx, s, e)
 		if r.host.observe != nil {
 			r.host.observe(e, time.Since(began), answer.Failure)
 		}
-		r.host.failpointOf(afterEffect, e)
+		r.host.fail.effect(afterEffect, e)
 		r.host.log.Debug("operation", "task", s.ID, "effect", fmt.Sprintf("%T%+v", e, e), "took", time.Since(began), "failure", answer.Failure.String())
 		r.send(answer)
 	})
@@ -39,9 +39,9 @@ func (r *run) do(ctx context.Context, s lifecycle.State, e lifecycle.Effect) lif
 	if e, ok := e.(lifecycle.StartContainer); ok {
 		r.endpoint.describe(ctx, s, e.Index)
 		missing = r.endpoint.enter(ctx, s, e.Index)
-		r.host.failpointOf(midEffect, e)
+		r.host.fail.effect(midEffect, e)
 	}
-	answer := r.host.Do(ctx, s, e)
+	answer := r.host.Runtime.Apply(ctx, s, e)
 	if answer.Failure.Class != lifecycle.OK {
 		return answer
 	}

@@ -15,7 +15,7 @@ import (
 // Owner drives one task. Send, State and Watch may be used by any goroutine;
 // Run and Close belong to one.
 type Owner struct {
-	host *Host
+	host *Agent
 	lock *state.Lock
 	id   string
 	// suspect: an owner before died while something may have been in the making, which
@@ -35,27 +35,27 @@ type Owner struct {
 // Own takes the lock of a task and loads its record. Only one owner lives at a
 // time on a host: when somebody else has the task, the error is state.ErrLocked
 // and names them.
-func (h *Host) Own(id string) (*Owner, error) {
-	lock, err := h.locks.Lock(id)
+func (o *Owners) Own(id string) (*Owner, error) {
+	lock, err := o.tasks.Locks.Lock(id)
 	if err != nil {
 		return nil, err
 	}
-	return h.load(id, lock)
+	return o.load(id, lock)
 }
 
 // OwnWait is Own that waits, as long as ctx lasts, until the present owner lets go
 // or dies. The wait costs a sleeping thread; nothing polls.
-func (h *Host) OwnWait(ctx context.Context, id string) (*Owner, error) {
-	lock, err := h.locks.LockWait(ctx, id)
+func (o *Owners) OwnWait(ctx context.Context, id string) (*Owner, error) {
+	lock, err := o.tasks.Locks.LockWait(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return h.load(id, lock)
+	return o.load(id, lock)
 }
 
 // load reads the record of a task that is locked. When it fails it lets go.
-func (h *Host) load(id string, lock *state.Lock) (*Owner, error) {
-	data, err := h.store.Get(id)
+func (o *Owners) load(id string, lock *state.Lock) (*Owner, error) {
+	data, err := o.tasks.Store.Get(id)
 	if errors.Is(err, fs.ErrNotExist) {
 		lock.Remove()
 		return nil, &NotFoundError{Ref: id}
@@ -69,10 +69,10 @@ func (h *Host) load(id string, lock *state.Lock) (*Owner, error) {
 		lock.Unlock()
 		return nil, fmt.Errorf("task %s: %w", id, err)
 	}
-	return newOwner(h, lock, s), nil
+	return newOwner(o.agent, lock, s), nil
 }
 
-func newOwner(h *Host, lock *state.Lock, s lifecycle.State) *Owner {
+func newOwner(h *Agent, lock *state.Lock, s lifecycle.State) *Owner {
 	o := &Owner{host: h, lock: lock, id: s.ID, mailbox: make(chan lifecycle.Event, 64), changed: make(chan struct{})}
 	o.suspect = s.Sandbox.Dirty && s.Sandbox.Phase < lifecycle.SandboxStopped
 	o.snapshot.Store(&s)

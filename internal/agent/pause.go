@@ -21,8 +21,8 @@ var _ freezer = (*libpod.Client)(nil)
 // user of Podman may do as well, so it is no goal of the task: the hints are for the
 // task's owner, who then looks for itself. When one container cannot be paused
 // the others go on.
-func (h *Host) Pause(ctx context.Context, s lifecycle.State, pause bool) (hints []lifecycle.Hinted, err error) {
-	podman, err := h.Podman(ctx)
+func (p *Pauser) Pause(ctx context.Context, s lifecycle.State, pause bool) (hints []lifecycle.Hinted, err error) {
+	podman, err := p.podman(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ func TestPauseLeavesNoContainerOut(t *testing.T) {
 	st := s.state(app, lifecycle.PullDefault, nil)
 	st.Containers[0].Presence, st.Containers[0].Stale = lifecycle.Running, true
 	for _, pause := range []bool{true, false} {
-		hints, err := h.Pause(t.Context(), st, pause)
+		hints, err := h.Pauser.Pause(t.Context(), st, pause)
 		if err != nil || len(hints) != 1 || (len(podman.paused) == 1) != pause {
 			t.Errorf("pause %v: paused %v, hints %v, %v", pause, podman.paused, hints, err)
 		}

@@ -17,18 +17,18 @@ type publishedIndex struct {
 	last  map[string]uint64
 }
 
-// lastPublished is the Seq of the last transition of a task that is, or was, in the
+// LastPublished is the Seq of the last transition of a task that is, or was, in the
 // event log. The log drops what is old: a transition from before its first event
 // was there, or would be out of order now.
-func (h *Host) lastPublished(ctx context.Context, s lifecycle.State) (seq uint64) {
+func (e *EventLog) LastPublished(ctx context.Context, s lifecycle.State) (seq uint64) {
 	if len(s.History) == 0 {
 		return 0
 	}
-	p := &h.published
+	p := &e.index
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if mark := h.events.Mark(); p.last == nil || mark != p.mark {
-		p.read(ctx, h)
+	if mark := e.log.Mark(); p.last == nil || mark != p.mark {
+		p.read(ctx, e)
 		p.mark = mark // from before: what was added meanwhile is read by the next
 	}
 	seq = p.last[s.ID]
@@ -43,9 +43,9 @@ func (h *Host) lastPublished(ctx context.Context, s lifecycle.State) (seq uint64
 	return seq
 }
 
-func (p *publishedIndex) read(ctx context.Context, h *Host) {
+func (p *publishedIndex) read(ctx context.Context, events *EventLog) {
 	p.first, p.last = Event{}, make(map[string]uint64)
-	_ = h.Events(ctx, 0, false, func(e Event) error {
+	_ = events.Read(ctx, 0, false, func(e Event) error {
 		if p.first.Seq == 0 {
 			p.first = e
 		}

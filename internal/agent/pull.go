@@ -56,11 +56,11 @@ type fetched struct {
 
 // fetch does a job. Callers of one process that want the same share one pull,
 // which ends when the last of them has given up; other processes wait for it.
-func (h *Host) fetch(ctx context.Context, podman Podman, j job) (fetched, error) {
-	return h.pulls.Do(ctx, j, func(ctx context.Context) (got fetched, err error) {
-		tell := &teller{host: h, image: j.ref.String()}
+func (p *Puller) fetch(ctx context.Context, podman Podman, j job) (fetched, error) {
+	return p.flights.Do(ctx, j, func(ctx context.Context) (got fetched, err error) {
+		tell := &progressReporter{hub: p.hub, further: p.progress, image: j.ref.String()}
 		defer func() { tell.end(err) }()
-		lock, err := h.waitLock(ctx, imageKey(j.target), tell)
+		lock, err := p.waitLock(ctx, imageKey(j.target), tell)
 		if err != nil {
 			return fetched{}, err
 		}
@@ -70,7 +70,7 @@ func (h *Host) fetch(ctx context.Context, podman Podman, j job) (fetched, error)
 			wrong := suits(image, j.ref, j.platform)
 			switch {
 			case err == nil && wrong == nil:
-				return fetched{id: image.ID}, h.found(j, image)
+				return fetched{id: image.ID}, p.found(j, image)
 			case err == nil && j.never:
 				return fetched{}, wrong
 			case err != nil && !errors.Is(err, libpod.NotFound):
@@ -80,7 +80,7 @@ func (h *Host) fetch(ctx context.Context, podman Podman, j job) (fetched, error)
 		if j.never {
 			return fetched{}, notLocal(j.ref.String())
 		}
-		id, err := h.pullNow(ctx, podman, j, tell)
+		id, err := p.pullNow(ctx, podman, j, tell)
 		return fetched{id, true}, err
 	})
 }
@@ -96,47 +96,47 @@ func suits(image libpod.Image, ref images.Ref, want images.Platform) error {
 }
 
 // found notes that what is wanted is here. The caller holds the target's lock.
-func (h *Host) found(j job, image libpod.Image) error {
+func (p *Puller) found(j job, image libpod.Image) error {
 	now, name := time.Now().UTC(), j.ref.String()
 	named := j.ref.Pinned() || slices.Contains(image.Names, name)
 	if j.ref.Pinned() || named && (j.local || j.never) {
-		return h.book.use(j.target, now) // nobody was asked, and it gets no name
+		return p.records.use(j.target, now) // nobody was asked, and it gets no name
 	}
-	return h.book.confirm(j.target, image.ID, name, named, now)
+	return p.records.confirm(j.target, image.ID, name, named, now)
 }
 
 // waitLock takes a lock that processes share, and says so if it has to wait.
-func (h *Host) waitLock(ctx context.Context, key string, tell *teller) (*state.Lock, error) {
-	lock, err := h.book.locks.Lock(key)
+func (p *Puller) waitLock(ctx context.Context, key string, tell *progressReporter) (*state.Lock, error) {
+	lock, err := p.records.locks.Lock(key)
 	if errors.Is(err, state.ErrLocked) {
 		tell.step(PullWaiting, libpod.Progress{})
-		lock, err = h.book.locks.LockWait(ctx, key)
+		lock, err = p.records.locks.LockWait(ctx, key)
 	}
 	return lock, err
 }
 
 // pullSlot takes one of the places for pulls that run at once on this host.
-func (h *Host) pullSlot(ctx context.Context, tell *teller) (*state.Lock, error) {
-	n := h.policy.PullsAtOnce
+func (p *Puller) pullSlot(ctx context.Context, tell *progressReporter) (*state.Lock, error) {
+	n := p.policy.PullsAtOnce
 	slot := func(i int) string { return lockKey("pull-slot", fmt.Sprint(i)) }
 	for i := range n {
-		lock, err := h.book.locks.Lock(slot(i))
+		lock, err := p.records.locks.Lock(slot(i))
 		if !errors.Is(err, state.ErrLocked) {
 			return lock, err
 		}
 	}
 	// Any place will do; who waits for the same one is spread by the image's name.
-	return h.waitLock(ctx, slot(int(imageKey(tell.image)[0])%n), tell)
+	return p.waitLock(ctx, slot(int(imageKey(tell.image)[0])%n), tell)
 }
 
 // pullNow pulls. The caller holds the target's lock.
-func (h *Host) pullNow(ctx context.Context, podman Podman, j job, tell *teller) (id string, err error) {
-	slot, err := h.pullSlot(ctx, tell)
+func (p *Puller) pullNow(ctx context.Context, podman Podman, j job, tell *progressReporter) (id string, err error) {
+	slot, err := p.pullSlot(ctx, tell)
 	if err != nil {
 		return "", err
 	}
 	defer slot.Unlock()
-	given, err := h.login(ctx, j.credentials, j.ref)
+	given, err := p.resolver.login(ctx, j.credentials, j.ref)
 	if err != nil {
 		return "", err
 	}
@@ -144,22 +144,22 @@ func (h *Host) pullNow(ctx context.Context, podman Podman, j job, tell *teller) 
 	if err != nil {
 		return "", err
 	}
-	login, authFile, err := h.cfg.Registry.Access(target, given)
+	login, authFile, err := p.registry.Access(target, given)
 	if err != nil {
 		return "", err
 	}
-	h.makeRoom(ctx, podman, false)
+	p.pruner.MakeRoom(ctx, podman, false)
 	var book PulledImage
 	var before []string
 	both, first := errgroup.WithContext(ctx)
-	both.Go(func() error { return h.checkPlatform(first, j, given) })
-	both.Go(func() (err error) { book, before, err = h.beginPull(first, podman, j); return err })
+	both.Go(func() error { return p.checkPlatform(first, j, given) })
+	both.Go(func() (err error) { book, before, err = p.beginPull(first, podman, j); return err })
 	if err := both.Wait(); err != nil {
 		return "", err
 	}
 	options := libpod.PullOptions{
 		Login:    libpod.Login{Username: login.Username, Password: login.Password, IdentityToken: login.IdentityToken},
-		AuthFile: authFile, FirstByte: h.policy.FirstByte, Idle: h.policy.Idle,
+		AuthFile: authFile, FirstByte: p.policy.FirstByte, Idle: p.policy.Idle,
 		Progress: func(p libpod.Progress) { tell.step(Pulling, p) },
 	}
 	if j.platform != images.Here() {
@@ -167,33 +167,35 @@ func (h *Host) pullNow(ctx context.Context, podman Podman, j job, tell *teller) 
 	}
 	tell.step(Pulling, libpod.Progress{})
 	id, err = podman.Pull(ctx, j.target, options)
-	if errors.Is(err, libpod.NoSpace) && h.makeRoom(ctx, podman, true) {
+	if errors.Is(err, libpod.NoSpace) && p.pruner.MakeRoom(ctx, podman, true) {
 		id, err = podman.Pull(ctx, j.target, options)
 	}
 	if err != nil {
 		return "", err
 	}
-	h.failpointOf(midEffect, lifecycle.PullImage{})
-	return id, h.endPull(book, id, slices.Contains(before, id))
+	p.fail.effect(midEffect, lifecycle.PullImage{})
+	return id, p.endPull(book, id, slices.Contains(before, id))
 }
 
-// teller tells who watches how one image gets on. What was begun is ended, whichever way.
-type teller struct {
-	host  *Host
-	image string
-	begun bool
+// progressReporter reports the progress of one image. What was begun is ended, whether or
+// not it succeeded.
+type progressReporter struct {
+	hub     *ProgressHub
+	further func(PullProgress) // nil: none
+	image   string
+	begun   bool
 }
 
-func (t *teller) step(phase PullPhase, step libpod.Progress) {
+func (t *progressReporter) step(phase PullPhase, step libpod.Progress) {
 	t.begun = true
 	p := PullProgress{Image: t.image, Phase: phase, Step: step}
-	t.host.board.post(p)
-	if t.host.cfg.Progress != nil {
-		t.host.cfg.Progress(p)
+	t.hub.post(p)
+	if t.further != nil {
+		t.further(p)
 	}
 }
 
-func (t *teller) end(err error) {
+func (t *progressReporter) end(err error) {
 	switch {
 	case !t.begun: // it was here, and nobody had to wait
 	case err != nil:
@@ -205,16 +207,16 @@ func (t *teller) end(err error) {
 
 // checkPlatform refuses an image that is known to be for another platform before
 // anything of it is pulled. What the registry does not say now it says to Podman.
-func (h *Host) checkPlatform(ctx context.Context, j job, login images.Login) error {
+func (p *Puller) checkPlatform(ctx context.Context, j job, login images.Login) error {
 	if !j.pinned {
 		return nil
 	}
 	// It is a courtesy, for which a registry that hangs is not waited long.
-	limited, cancel := context.WithTimeout(ctx, h.policy.Idle)
+	limited, cancel := context.WithTimeout(ctx, p.policy.Idle)
 	defer cancel()
-	d, err := h.cfg.Registry.Describe(limited, j.target, login, j.platform)
+	d, err := p.registry.Describe(limited, j.target, login, j.platform)
 	if err != nil {
-		h.log.Debug("the platforms of an image are not known before its pull", "image", j.target, "error", err)
+		p.log.Debug("the platforms of an image are not known before its pull", "image", j.target, "error", err)
 		return ctx.Err()
 	}
 	return d.Check(j.platform)
@@ -222,9 +224,9 @@ func (h *Host) checkPlatform(ctx context.Context, j job, login images.Login) err
 
 // beginPull writes down that a pull begins, and returns the record and the images
 // that are there before it.
-func (h *Host) beginPull(ctx context.Context, podman Podman, j job) (m PulledImage, before []string, err error) {
+func (p *Puller) beginPull(ctx context.Context, podman Podman, j job) (m PulledImage, before []string, err error) {
 	now := time.Now().UTC()
-	m, found, err := h.book.find(j.target)
+	m, found, err := p.records.find(j.target)
 	if err != nil {
 		return m, nil, err
 	}
@@ -241,19 +243,19 @@ func (h *Host) beginPull(ctx context.Context, podman Podman, j job) (m PulledIma
 	for _, i := range local {
 		before = append(before, i.ID)
 	}
-	return m, before, h.book.write(m)
+	return m, before, p.records.write(m)
 }
 
 // endPull writes down that a pull has ended well. An image is podtask's to remove
 // if it was not there before; or if it was, because podtask had pulled it.
-func (h *Host) endPull(m PulledImage, id string, before bool) error {
-	m.Ours = !before || h.ours(id)
+func (p *Puller) endPull(m PulledImage, id string, before bool) error {
+	m.Ours = !before || p.ours(id)
 	m.ID, m.PulledAt = id, time.Now().UTC()
 	m.UsedAt = m.PulledAt
-	return h.book.write(m)
+	return p.records.write(m)
 }
 
 // ours reports whether podtask pulled the image that has this id.
-func (h *Host) ours(id string) bool {
-	return slices.ContainsFunc(h.book.all(), func(m PulledImage) bool { return m.ID == id && m.Ours })
+func (p *Puller) ours(id string) bool {
+	return slices.ContainsFunc(p.records.all(), func(m PulledImage) bool { return m.ID == id && m.Ours })
 }

@@ -21,10 +21,10 @@ func (r *run) commit(ctx context.Context, s lifecycle.State) error {
 		return fmt.Errorf("encode task %s: %w", r.id, err)
 	}
 	for !bytes.Equal(data, r.saved) {
-		r.host.failpoint(beforeSave)
-		err := r.host.store.Put(r.id, data)
+		r.host.fail.at(beforeSave)
+		err := r.host.Tasks.Store.Put(r.id, data)
 		if err == nil {
-			r.host.failpoint(afterSave)
+			r.host.fail.at(afterSave)
 			r.saved = data
 			break
 		}
@@ -63,26 +63,26 @@ func (r *run) publish(ctx context.Context, s lifecycle.State) {
 	if len(entries) == 0 {
 		return
 	}
-	if _, err := r.host.events.Append(ctx, entries...); err != nil {
+	if _, err := r.host.Events.log.Append(ctx, entries...); err != nil {
 		r.host.log.Warn("events are not in the log yet", "task", r.id, "error", err)
 		return
 	}
 	r.published = last
-	r.host.failpoint(afterPublish)
+	r.host.fail.at(afterPublish)
 }
 
 // erase forgets a task of which nothing is left.
 func (r *run) erase() error {
 	if r.suspect {
-		if err := r.host.sweepSoon(r.ctx); err != nil {
+		if err := r.host.Ledger.RequestSweep(r.ctx); err != nil {
 			r.host.log.Warn("the next sweep comes when it is due", "error", err)
 		}
 	}
-	r.host.failpoint(beforeErase)
-	if err := r.host.store.Delete(r.id); err != nil {
+	r.host.fail.at(beforeErase)
+	if err := r.host.Tasks.Store.Delete(r.id); err != nil {
 		return fmt.Errorf("delete the record of task %s: %w", r.id, err)
 	}
-	r.host.failpoint(afterErase)
-	r.host.forgetAttendance(r.State())
+	r.host.fail.at(afterErase)
+	r.host.Tasks.ForgetForeground(r.State())
 	return r.lock.Remove()
 }

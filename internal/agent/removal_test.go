@@ -17,7 +17,7 @@ import (
 
 // stoppable returns a host whose Podman is in memory, and the id of a task there
 // that ends at once.
-func stoppable(t *testing.T, o lifecycle.Options) (*agent.Host, *enginetest.Fake, string) {
+func stoppable(t *testing.T, o lifecycle.Options) (*agent.Agent, *enginetest.Fake, string) {
 	t.Helper()
 	podman := enginetest.New(enginetest.Wall{})
 	const image = "localhost/testbox:1"
@@ -41,16 +41,16 @@ func stoppable(t *testing.T, o lifecycle.Options) (*agent.Host, *enginetest.Fake
 		t.Fatal(err)
 	}
 	o.Pull, o.Limits = lifecycle.PullNever, agent.LimitsOff
-	s, err := h.Create(t.Context(), task, "", o)
+	s, err := h.Creator.Create(t.Context(), task, "", o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return h, podman, s.ID
 }
 
-func carry(t *testing.T, h *agent.Host, id string, events ...lifecycle.Event) lifecycle.State {
+func carry(t *testing.T, h *agent.Agent, id string, events ...lifecycle.Event) lifecycle.State {
 	t.Helper()
-	o, err := h.Own(id)
+	o, err := h.Owners.Own(id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestRemovalTakesTheNameOfAPodInTheMaking(t *testing.T) {
 	st.Sandbox.Dirty = true
 	for n, podID := range []string{"", "known"} {
 		st.Sandbox.PodID = podID
-		if got := h.Do(t.Context(), st, lifecycle.RemoveSandbox{ID: 1}); got.Failure.Class != lifecycle.OK {
+		if got := h.Runtime.Apply(t.Context(), st, lifecycle.RemoveSandbox{ID: 1}); got.Failure.Class != lifecycle.OK {
 			t.Errorf("pod %q: %+v", podID, got.Failure)
 		}
 		if left := s.podman.Left(""); s.calls("create pod") != 1 || s.calls("remove pod") != n+1 || len(left) > 0 {

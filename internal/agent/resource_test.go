@@ -25,7 +25,7 @@ type members = map[string]any
 type resources struct {
 	t      *testing.T
 	dir    string
-	host   *agent.Host
+	host   *agent.Agent
 	podman *enginetest.Fake
 	env    sync.Map
 	leave  func() error // of the task that stopped last
@@ -84,7 +84,7 @@ func (r *resources) file(name, text string) string {
 
 func (r *resources) logs(s lifecycle.State) (lines []string) {
 	r.t.Helper()
-	err := r.host.Logs(r.t.Context(), s, "", agent.LogOptions{Tail: -1}, func(l agent.LogLine) error {
+	err := r.host.Logs.Read(r.t.Context(), s, "", agent.LogOptions{Tail: -1}, func(l agent.LogLine) error {
 		lines = append(lines, l.Container+": "+l.Text)
 		return nil
 	})
@@ -109,10 +109,10 @@ func TestSecretsLiveAsLongAsAContainerMayStart(t *testing.T) {
 		"x-podtask": members{"secretFiles": []any{members{"path": "/run/key", "valueFrom": "file:" + keys}}},
 	})
 	task.Containers[0].Secrets[1].Source = "file:" + keys // as --map-secret does
-	if err := r.host.Preflight(t.Context(), task, localOnly); err != nil {
+	if err := r.host.Preflight.Check(t.Context(), task, localOnly); err != nil {
 		t.Fatal(err)
 	}
-	s, err := r.host.Create(t.Context(), task, "", localOnly)
+	s, err := r.host.Creator.Create(t.Context(), task, "", localOnly)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestTaskWhoseSecretCannotBeReadIsRefusedWithAllReasons(t *testing.T) {
 		members{"name": "C", "valueFrom": "podman:nobody"},
 		members{"name": "D", "valueFrom": "file:" + r.file("nul", "hunter2\x00")},
 	}})
-	err := r.host.Preflight(t.Context(), task, localOnly)
+	err := r.host.Preflight.Check(t.Context(), task, localOnly)
 	if err == nil {
 		t.Fatal("no error")
 	}
@@ -161,10 +161,10 @@ func TestPodmanThatShowsSecretsIsWarnedOf(t *testing.T) {
 		r := newResources(t)
 		r.podman.Version = version
 		task := r.task(nil, members{"name": "app", "command": "exit 0", "secrets": []any{members{"name": "A", "valueFrom": "env:A"}}})
-		if got := r.host.Warnings(t.Context(), task); len(got) != want {
+		if got := r.host.Preflight.Warnings(t.Context(), task); len(got) != want {
 			t.Errorf("Podman %s: %q", version, got)
 		}
-		if got := r.host.Warnings(t.Context(), r.task(nil, members{"name": "app", "command": "exit 0"})); len(got) > 0 {
+		if got := r.host.Preflight.Warnings(t.Context(), r.task(nil, members{"name": "app", "command": "exit 0"})); len(got) > 0 {
 			t.Errorf("without secrets: %q", got)
 		}
 	}
@@ -174,10 +174,10 @@ func TestSecretThatCannotBeKeptForgetsTheTask(t *testing.T) {
 	t.Parallel()
 	r := newResources(t)
 	task := r.task(nil, members{"name": "app", "command": "exit 0", "secrets": []any{members{"name": "A", "valueFrom": "env:NOWHERE"}}})
-	if _, err := r.host.Create(t.Context(), task, "", localOnly); err == nil {
+	if _, err := r.host.Creator.Create(t.Context(), task, "", localOnly); err == nil {
 		t.Fatal("no error")
 	}
-	if all, errs := r.host.States(); len(all)+len(errs) > 0 {
+	if all, errs := r.host.Tasks.States(); len(all)+len(errs) > 0 {
 		t.Errorf("there are %d tasks, %v", len(all), errs)
 	}
 }
@@ -197,7 +197,7 @@ func TestVolumesOfATaskGoWithItAndSharedOnesStay(t *testing.T) {
 		members{"name": "reader", "command": "cat /own/f -- write /own/g", "volumesFrom": []any{members{"sourceContainer": "writer", "readOnly": true}},
 			"dependsOn": []any{members{"containerName": "writer", "condition": "SUCCESS"}}},
 	)
-	s, err := r.host.Create(t.Context(), task, "", localOnly)
+	s, err := r.host.Creator.Create(t.Context(), task, "", localOnly)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func TestSharedVolumeThatMustExistIsMissed(t *testing.T) {
 	app := func() members {
 		return members{"name": "app", "command": "exit 0", "mountPoints": []any{members{"sourceVolume": "data", "containerPath": "/d"}}}
 	}
-	s, err := r.host.Create(t.Context(), r.task(volumes, app()), "", localOnly)
+	s, err := r.host.Creator.Create(t.Context(), r.task(volumes, app()), "", localOnly)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func TestSharedVolumeThatMustExistIsMissed(t *testing.T) {
 	if err := r.podman.EnsureVolume(t.Context(), libpod.VolumeSpec{Name: "data"}); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = r.host.Create(t.Context(), r.task(volumes, app()), "", localOnly); err != nil {
+	if s, err = r.host.Creator.Create(t.Context(), r.task(volumes, app()), "", localOnly); err != nil {
 		t.Fatal(err)
 	}
 	if got := carry(t, r.host, s.ID); got.ExitCode() != 0 {
@@ -256,7 +256,7 @@ func TestHealthCheckOfAnImageCountsWhereItIsAskedFor(t *testing.T) {
 	r.podman.Load(localImage, enginetest.Image{Health: &libpod.ImageHealth{Command: []string{"CMD", enginetest.Program, "exit", "0"}}})
 	app := members{"name": "asked", "command": "sleep 50ms", "x-podtask": members{"imageHealthCheck": true}}
 	other := members{"name": "ignored", "command": "sleep 50ms"}
-	s, err := r.host.Create(t.Context(), r.task(nil, app, other), "", localOnly)
+	s, err := r.host.Creator.Create(t.Context(), r.task(nil, app, other), "", localOnly)
 	if err != nil {
 		t.Fatal(err)
 	}

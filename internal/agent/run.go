@@ -30,15 +30,15 @@ type run struct {
 func (o *Owner) Run(ctx context.Context) error {
 	opCtx, cancel := context.WithCancel(ctx)
 	r := &run{Owner: o, ctx: opCtx, ops: map[lifecycle.OpID]context.CancelFunc{}, waits: map[int]context.CancelFunc{}}
-	r.endpoint = &endpoint{host: o.host, owner: o}
+	r.endpoint = &endpoint{metadata: o.host.Metadata, owner: o}
 	defer r.endpoint.close()
-	r.published = o.host.lastPublished(ctx, o.State())
-	sweep := o.host.sweepIsDue(ctx)
+	r.published = o.host.Events.LastPublished(ctx, o.State())
+	sweep := o.host.Ledger.SweepIsDue(ctx)
 	r.wg.Go(func() {
 		if sweep {
-			o.host.sweep(ctx)
+			o.host.Orphans.SweepAndLog(ctx)
 		}
-		o.host.cleanRounds(ctx, opCtx)
+		o.host.Pruner.Rounds(ctx, opCtx)
 	})
 	err := r.loop(ctx)
 	cancel()
@@ -104,7 +104,7 @@ func (r *run) loop(ctx context.Context) error {
 // leftToDo returns what a task that has settled is still to hear, or that its run is
 // over. What was sent before the end, a removal say, is still to be done.
 func (r *run) leftToDo(s lifecycle.State) (batch []lifecycle.Event, over bool) {
-	if s.Goal == lifecycle.Down && s.Options.Remove && !r.removing && !r.host.attended(r.id) {
+	if s.Goal == lifecycle.Down && s.Options.Remove && !r.removing && !r.host.Tasks.InForeground(r.id) {
 		r.removing = true
 		return []lifecycle.Event{lifecycle.RemoveRequested{By: "--rm"}}, false
 	}

@@ -151,19 +151,19 @@ func (w wantedSecret) bound() bool {
 
 func everySecret(wantedSecret) bool { return true }
 
-// checkSecrets reads every secret of a task that does not exist yet, and forgets
+// Check reads every secret of a task that does not exist yet, and forgets
 // it. It reports all that cannot be had.
-func (h *Host) checkSecrets(ctx context.Context, t taskdef.Task) error {
+func (k *SecretStore) Check(ctx context.Context, t taskdef.Task) error {
 	s := lifecycle.State{ID: hostKey, Task: t}
 	var errs []error
 	for _, w := range allSecrets(s) {
-		podman, err := h.Podman(ctx)
+		podman, err := k.podman(ctx)
 		if err != nil {
 			return err // the same for all of them
 		}
 		if w.own {
 			var value []byte
-			value, err = readSecret(ctx, secretReader(podman, h.cfg.Getenv), w)
+			value, err = readSecret(ctx, secretReader(podman, k.getenv), w)
 			clear(value)
 		} else {
 			err = userSecret(ctx, podman, w.name)
@@ -180,11 +180,11 @@ var secretsHidden = [2]int{5, 3}
 
 // Warnings says what this host's Podman does otherwise than users expect of the
 // task. Like Preflight it makes nothing.
-func (h *Host) Warnings(ctx context.Context, t taskdef.Task) []string {
+func (p *Preflight) Warnings(ctx context.Context, t taskdef.Task) []string {
 	if !slices.ContainsFunc(t.Containers, func(c taskdef.Container) bool { return len(c.Secrets) > 0 }) {
 		return nil
 	}
-	host, err := h.facts(ctx)
+	host, err := p.facts.Get(ctx)
 	var version [2]int
 	if err == nil {
 		_, err = fmt.Sscanf(host.Version, "%d.%d", &version[0], &version[1])
@@ -196,9 +196,9 @@ func (h *Host) Warnings(ctx context.Context, t taskdef.Task) []string {
 		host.Version, secretsHidden[0], secretsHidden[1])}
 }
 
-// keepBound makes the secrets that only this process can read, before the task has
+// PersistLocal makes the secrets that only this process can read, before the task has
 // an owner. A task whose secrets cannot be kept is forgotten.
-func (h *Host) keepBound(ctx context.Context, s lifecycle.State) error {
+func (k *SecretStore) PersistLocal(ctx context.Context, s lifecycle.State) error {
 	bound := false
 	for _, w := range allSecrets(s) {
 		bound = bound || w.bound()
@@ -206,16 +206,16 @@ func (h *Host) keepBound(ctx context.Context, s lifecycle.State) error {
 	if !bound {
 		return nil
 	}
-	podman, err := h.Podman(ctx)
+	podman, err := k.podman(ctx)
 	if err == nil {
-		err = ensureSecrets(ctx, podman, h.cfg.Getenv, s, wantedSecret.bound)
+		err = ensureSecrets(ctx, podman, k.getenv, s, wantedSecret.bound)
 	}
 	if err == nil {
 		return nil
 	}
 	// ctx may be what ended it. What stays behind is removed with the record.
 	if podman != nil && podman.RemoveSecrets(context.WithoutCancel(ctx), secretPrefix(s.ID), s.ID) == nil {
-		err = errors.Join(err, h.store.Delete(s.ID))
+		err = errors.Join(err, k.tasks.Store.Delete(s.ID))
 	}
 	return err
 }

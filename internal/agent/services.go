@@ -20,7 +20,7 @@ import (
 // service is to do pkg/service decides; tasks are the fleet's. Its methods may be used by
 // any goroutine.
 type Services struct {
-	host  *Host
+	host  *Agent
 	fleet *Fleet
 	store *state.Store
 	// options are those of every task.
@@ -49,14 +49,14 @@ func (e *BadServiceError) Unwrap() error { return e.Cause }
 // NewServices returns the services that are recorded in the host's state directory, which
 // Run carries on. Their tasks get options. It works until ctx, the fleet's context, ends.
 // The error names records that cannot be read; the other services are kept all the same.
-func NewServices(ctx context.Context, h *Host, f *Fleet, options lifecycle.Options) (*Services, error) {
+func NewServices(ctx context.Context, h *Agent, f *Fleet, options lifecycle.Options) (*Services, error) {
 	store, err := state.OpenIn(filepath.Join(h.cfg.StateDir, "services"), h.cfg.FS)
 	if err != nil {
 		return nil, err
 	}
 	all := &Services{host: h, fleet: f, store: store, options: options, ctx: ctx, keepers: map[string]*keeper{}}
 	var errs []error
-	for r, err := range store.All(h.locks) {
+	for r, err := range store.All(h.Tasks.Locks) {
 		var s service.State
 		if err == nil {
 			if err = json.Unmarshal(r.Data, &s); err == nil {
@@ -165,7 +165,7 @@ func (a *Services) Create(ctx context.Context, name string, spec service.Spec, c
 func (a *Services) check(ctx context.Context, name string, spec service.Spec, count int, c service.Config) error {
 	err := service.Validate(name, spec, count, c)
 	if err == nil && spec.Task.Family != "" {
-		err = a.host.Preflight(ctx, spec.Task, a.options)
+		err = a.host.Preflight.Check(ctx, spec.Task, a.options)
 	}
 	if err != nil {
 		return &BadServiceError{err}
@@ -186,7 +186,7 @@ type Change struct {
 // Update changes a service and returns it when the change is saved.
 func (a *Services) Update(ctx context.Context, name string, c Change) (service.State, error) {
 	if c.Spec != nil {
-		if err := a.host.Preflight(ctx, c.Spec.Task, a.options); err != nil {
+		if err := a.host.Preflight.Check(ctx, c.Spec.Task, a.options); err != nil {
 			return service.State{}, &BadServiceError{err}
 		}
 	}

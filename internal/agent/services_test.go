@@ -23,7 +23,7 @@ import (
 // crew is an agent with a fleet and its services.
 type crew struct {
 	*bed
-	host     *agent.Host
+	host     *agent.Agent
 	fleet    *agent.Fleet
 	services *agent.Services
 	end      func()
@@ -94,7 +94,7 @@ func steady(s service.State) bool { return s.Steady }
 
 // running are the tasks of a service that have not stopped, by deployment.
 func (c *crew) running(name string) map[string][]string {
-	all, errs := c.host.States()
+	all, errs := c.host.Tasks.States()
 	for _, err := range errs {
 		c.t.Error(err)
 	}
@@ -118,7 +118,7 @@ func (c *crew) removed(name string) {
 	if err := c.services.Watch(ctx, name, func(service.State) bool { return true }); err != nil && !errors.Is(err, agent.ErrNoService) {
 		c.t.Fatal(err)
 	}
-	if all, errs := c.host.States(); len(all)+len(errs) > 0 {
+	if all, errs := c.host.Tasks.States(); len(all)+len(errs) > 0 {
 		c.t.Errorf("%d tasks are left, %v", len(all), errs)
 	}
 	if left := c.podman.Left(""); len(left) != 0 {
@@ -143,7 +143,7 @@ func TestServiceKeepsItsCopies(t *testing.T) {
 	if len(first) != 3 {
 		t.Fatalf("%v run", c.running("web"))
 	}
-	s, err := c.host.Find("web-2")
+	s, err := c.host.Tasks.Find("web-2")
 	if err != nil || s.Options.Service != "web" {
 		t.Errorf("task web-2: %+v, %v", s.Options, err)
 	}

@@ -32,7 +32,7 @@ func newSite(t *testing.T) *site {
 }
 
 // process is another podtask on the machine.
-func (s *site) process() *agent.Host {
+func (s *site) process() *agent.Agent {
 	s.t.Helper()
 	h, err := agent.Open(agent.Config{
 		StateDir: filepath.Join(s.dir, "state"), RuntimeDir: filepath.Join(s.dir, "run"),
@@ -70,9 +70,9 @@ func (s *site) box(cpu int, port uint16, command ...string) taskdef.Task {
 
 var boxOptions = lifecycle.Options{Pull: lifecycle.PullNever, Limits: agent.LimitsBestEffort}
 
-func (s *site) create(h *agent.Host, task taskdef.Task, name string) string {
+func (s *site) create(h *agent.Agent, task taskdef.Task, name string) string {
 	s.t.Helper()
-	st, err := h.Create(s.t.Context(), task, name, boxOptions)
+	st, err := h.Creator.Create(s.t.Context(), task, name, boxOptions)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -108,9 +108,9 @@ func (s *site) running(cpu int, name string) *ownedBox {
 	return r
 }
 
-func (s *site) own(h *agent.Host, id string) *ownedBox {
+func (s *site) own(h *agent.Agent, id string) *ownedBox {
 	s.t.Helper()
-	o, err := h.Own(id)
+	o, err := h.Owners.Own(id)
 	if err != nil {
 		s.t.Fatal(err)
 	}

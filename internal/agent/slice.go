@@ -23,14 +23,14 @@ func sliceGroup(s lifecycle.State) string {
 }
 
 // memoryUse is what the slice says about memory; zero where it says nothing.
-func (h *Host) memoryUse(s lifecycle.State) lifecycle.MemoryUse {
+func (c *Slices) memoryUse(s lifecycle.State) lifecycle.MemoryUse {
 	group := sliceGroup(s)
 	if group == "" {
 		return lifecycle.MemoryUse{}
 	}
 	u, err := cgroups.ReadUsage(hostRoot, group)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		h.log.Warn("the slice does not tell its use of memory", "task", s.ID, "error", err)
+		c.log.Warn("the slice does not tell its use of memory", "task", s.ID, "error", err)
 	}
 	if u.Memory == nil {
 		return lifecycle.MemoryUse{}
@@ -38,10 +38,10 @@ func (h *Host) memoryUse(s lifecycle.State) lifecycle.MemoryUse {
 	return lifecycle.MemoryUse{Kills: u.Memory.Kills, Full: u.Memory.Full, Peak: int64(u.Memory.Peak), Limit: int64(u.Memory.Limit)}
 }
 
-// unapplied reads the hard limits of a container that runs back from the kernel.
+// limitsNotApplied reads the hard limits of a container that runs back from the kernel.
 // The result is the zero value when it has those it should, and when that cannot
 // be told: no slice, or a container that ended just now.
-func unapplied(s lifecycle.State, i int, id string) lifecycle.Failure {
+func limitsNotApplied(s lifecycle.State, i int, id string) lifecycle.Failure {
 	group := sliceGroup(s)
 	c := s.Task.Containers[i]
 	l := applicable(cgroups.Limits{CPU: c.Extensions.CPULimit, Memory: c.Memory}, s.Options)
@@ -63,23 +63,23 @@ func unapplied(s lifecycle.State, i int, id string) lifecycle.Failure {
 // resetScope makes systemd forget that an earlier run of the container failed:
 // one that was killed for memory may leave a failed unit behind, with which the
 // next start would collide. It is no reason not to try the start.
-func (h *Host) resetScope(ctx context.Context, s lifecycle.State, i int) {
+func (c *Slices) resetScope(ctx context.Context, s lifecycle.State, i int) {
 	id := s.Containers[i].ID
 	if s.Sandbox.Slice == "" || id == "" {
 		return
 	}
-	user, err := h.userManager(ctx)
+	user, err := c.user.Get(ctx)
 	if err == nil {
 		err = user.ResetFailed(ctx, cgroups.ScopeName(id))
 	}
 	if err != nil {
-		h.log.Warn("a failed unit may be left of the container", "task", s.ID, "container", s.Task.Containers[i].Name, "error", err)
+		c.log.Warn("a failed unit may be left of the container", "task", s.ID, "container", s.Task.Containers[i].Name, "error", err)
 	}
 }
 
-// sliceLimits are the limits that the task's slice gets here.
-func (h *Host) sliceLimits(ctx context.Context, s lifecycle.State) (cgroups.Limits, error) {
-	facts, err := h.facts(ctx)
+// limits are the limits that the task's slice gets here.
+func (c *Slices) limits(ctx context.Context, s lifecycle.State) (cgroups.Limits, error) {
+	facts, err := c.facts.Get(ctx)
 	if err != nil {
 		return cgroups.Limits{}, err
 	}
@@ -87,18 +87,18 @@ func (h *Host) sliceLimits(ctx context.Context, s lifecycle.State) (cgroups.Limi
 	return applicable(taskLimits(s.Task, s.Options.Quota, curve), s.Options), nil
 }
 
-// ChangeLimits applies the quota of a state to its slice and reads it back. A
+// Change applies the quota of a state to its slice and reads it back. A
 // task that has no slice yet gets it with the slice. Call it when the quota has
 // been recorded.
-func (h *Host) ChangeLimits(ctx context.Context, s lifecycle.State) error {
+func (c *Slices) Change(ctx context.Context, s lifecycle.State) error {
 	if s.Sandbox.Slice == "" || s.Goal != lifecycle.Up {
 		return nil
 	}
-	user, err := h.userManager(ctx)
+	user, err := c.user.Get(ctx)
 	if err != nil {
 		return err
 	}
-	l, err := h.sliceLimits(ctx, s)
+	l, err := c.limits(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -110,14 +110,14 @@ func (h *Host) ChangeLimits(ctx context.Context, s lifecycle.State) error {
 
 // CheckLimits says why the quota cannot be applied to the task here, or is more than this
 // host has; nothing has been changed then.
-func (h *Host) CheckLimits(s lifecycle.State, q lifecycle.Quota) error {
+func (p *Preflight) CheckLimits(s lifecycle.State, q lifecycle.Quota) error {
 	if err := checkQuota(s.Task, q); err != nil {
 		return err
 	}
 	if s.Options.Limits == LimitsOff {
 		return errors.New("it runs with --limits off: run it again with limits")
 	}
-	budget, err := h.budget()
+	budget, err := p.queue.Budget()
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (h *Host) CheckLimits(s lifecycle.State, q lifecycle.Quota) error {
 	if err := budget.Refuse(wanted.Need()); err != nil {
 		return err
 	}
-	host := cgroups.Detect(hostRoot, os.Getuid(), h.cfg.Getenv)
+	host := cgroups.Detect(hostRoot, os.Getuid(), p.getenv)
 	asked := changed(s.Options.Quota, q)
 	if missing := host.Missing(asked); len(missing) > 0 {
 		return fmt.Errorf("this host cannot apply %s limits: %s", strings.Join(missing, ", "), host.ReasonFor(asked))
@@ -181,7 +181,7 @@ func (r *run) applyLimits() {
 			return
 		}
 		ctx, cancel := context.WithTimeout(r.ctx, limitsDeadline)
-		err := r.host.ChangeLimits(ctx, r.State())
+		err := r.host.Slices.Change(ctx, r.State())
 		cancel()
 		if err != nil && r.ctx.Err() == nil {
 			r.host.log.Warn("the task does not have the limits that it should", "task", r.id, "error", err)

@@ -40,11 +40,11 @@ type Orphan struct {
 // still come into being afterwards; the next sweep finds it. Sockets on which nobody
 // listens any more go without a word. The error holds all
 // problems; what could be removed is returned beside it.
-func (h *Host) Sweep(ctx context.Context) ([]Orphan, error) {
+func (c *Orphans) Sweep(ctx context.Context) ([]Orphan, error) {
 	var removed []Orphan
 	var errs []error
 	sweep := func(o Orphan, remove func() error) {
-		gone, err := h.sweepOne(o.Task, remove)
+		gone, err := c.sweepOne(o.Task, remove)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("remove %s %s, which no task is left for: %w", o.Kind, o.Name, err))
 		}
@@ -52,31 +52,31 @@ func (h *Host) Sweep(ctx context.Context) ([]Orphan, error) {
 			removed = append(removed, o)
 		}
 	}
-	found, err := h.leftovers(ctx)
+	found, err := c.leftovers(ctx)
 	errs = append(errs, err)
 	for _, f := range found { // pods are first
-		sweep(Orphan{Kind: string(f.Kind), Name: f.Name, Task: f.TaskID}, func() error { return h.removeOrphan(ctx, f) })
+		sweep(Orphan{Kind: string(f.Kind), Name: f.Name, Task: f.TaskID}, func() error { return c.removeOrphan(ctx, f) })
 	}
-	abandoned, err := h.store.Abandoned()
+	abandoned, err := c.tasks.Store.Abandoned()
 	errs = append(errs, err)
 	for _, id := range abandoned {
-		sweep(Orphan{Kind: "record", Name: id, Task: id}, func() error { return h.store.Delete(id) })
+		sweep(Orphan{Kind: "record", Name: id, Task: id}, func() error { return c.tasks.Store.Delete(id) })
 	}
-	errs = append(errs, h.sweepSockets(ctx))
+	errs = append(errs, c.sweepSockets(ctx))
 	return removed, errors.Join(errs...)
 }
 
 // sweepOne removes a thing of a task if nobody owns the task and there is no record
 // of it.
-func (h *Host) sweepOne(id string, remove func() error) (gone bool, err error) {
-	lock, err := h.locks.Lock(id)
+func (c *Orphans) sweepOne(id string, remove func() error) (gone bool, err error) {
+	lock, err := c.tasks.Locks.Lock(id)
 	if errors.Is(err, state.ErrLocked) || errors.Is(err, state.ErrBadKey) {
 		return false, nil // it has an owner, or is no task of ours
 	}
 	if err != nil {
 		return false, err
 	}
-	if _, err := h.store.Get(id); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := c.tasks.Store.Get(id); !errors.Is(err, fs.ErrNotExist) {
 		return false, lock.Unlock() // a record that cannot be read is one
 	}
 	err = remove()
@@ -85,8 +85,8 @@ func (h *Host) sweepOne(id string, remove func() error) (gone bool, err error) {
 
 // leftovers are the pods made for tasks of this state directory, and then the
 // networks, those of living tasks among them.
-func (h *Host) leftovers(ctx context.Context) ([]libpod.Found, error) {
-	podman, err := h.Podman(ctx)
+func (c *Orphans) leftovers(ctx context.Context) ([]libpod.Found, error) {
+	podman, err := c.podman(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (h *Host) leftovers(ctx context.Context) ([]libpod.Found, error) {
 	}
 	var ours []libpod.Found
 	for _, f := range found {
-		if (f.Kind == libpod.KindPod || f.Kind == libpod.KindNetwork) && f.Labels[stateDirLabel] == h.cfg.StateDir {
+		if (f.Kind == libpod.KindPod || f.Kind == libpod.KindNetwork) && f.Labels[stateDirLabel] == c.stateDir {
 			ours = append(ours, f)
 		}
 	}
@@ -105,33 +105,38 @@ func (h *Host) leftovers(ctx context.Context) ([]libpod.Found, error) {
 
 // removeOrphan removes a pod or a network of a task nobody knows any more, with a pod
 // what was made for its containers.
-func (h *Host) removeOrphan(ctx context.Context, f libpod.Found) error {
-	podman, err := h.Podman(ctx)
+func (c *Orphans) removeOrphan(ctx context.Context, f libpod.Found) error {
+	podman, err := c.podman(ctx)
 	if err != nil {
 		return err
 	}
 	if f.Kind == libpod.KindNetwork {
 		return persistent(podman.RemoveNetwork(ctx, f.Name, f.TaskID))
 	}
-	if err := h.removePod(ctx, f.Name, f.TaskID); err != nil {
+	if err := c.runtime.RemovePod(ctx, f.Name, f.TaskID); err != nil {
 		return err
 	}
 	return persistent(errors.Join(podman.RemoveVolumes(ctx, f.TaskID), podman.RemoveSecrets(ctx, secretPrefix(f.TaskID), f.TaskID)))
 }
 
-// removePod removes a pod and its task's slice.
-func (h *Host) removePod(ctx context.Context, name, id string) error {
-	podman, err := h.Podman(ctx)
+// RemovePod removes a pod and its task's slice.
+func (r *Runtime) RemovePod(ctx context.Context, name, id string) error {
+	podman, err := r.podman(ctx)
 	if err != nil {
 		return err
 	}
 	if err := podman.RemovePod(ctx, name, id); err != nil {
 		return persistent(err)
 	}
-	h.failpointOf(midEffect, lifecycle.RemoveSandbox{})
-	user, err := h.userManager(ctx)
+	r.fail.effect(midEffect, lifecycle.RemoveSandbox{})
+	return r.slices.remove(ctx, id)
+}
+
+// remove removes the slice of the task with the id.
+func (c *Slices) remove(ctx context.Context, id string) error {
+	user, err := c.user.Get(ctx)
 	if err != nil {
-		return nil // nobody could have made a slice
+		return nil // without a user manager no slice was made
 	}
 	slice, err := cgroups.SliceName(id)
 	if err != nil {
@@ -143,8 +148,8 @@ func (h *Host) removePod(ctx context.Context, name, id string) error {
 // sweepLimit is how long an owner whose task has ended waits for its sweep.
 const sweepLimit = 30 * time.Second
 
-// sweepIsDue tells whether nobody has swept for a while, and notes that we do now.
-func (h *Host) sweepIsDue(ctx context.Context) (due bool) {
+// SweepIsDue tells whether nobody has swept for a while, and notes that we do now.
+func (l *Ledger) SweepIsDue(ctx context.Context) (due bool) {
 	isDue := func(l ledger, now time.Time) bool {
 		pace := sweepPace
 		if now.Before(l.SuspectUntil) {
@@ -152,30 +157,30 @@ func (h *Host) sweepIsDue(ctx context.Context) (due bool) {
 		}
 		return now.Sub(l.SweptAt) >= pace || now.Before(l.SweptAt) // a clock was set back
 	}
-	if l, err := h.readLedger(); err == nil && !l.SweptAt.IsZero() && !isDue(l, time.Now()) {
+	if l, err := l.Read(); err == nil && !l.SweptAt.IsZero() && !isDue(l, time.Now()) {
 		return false // mostly so, and seen without the lock
 	}
-	err := h.changeLedger(ctx, func(l *ledger) {
+	err := l.Change(ctx, func(l *ledger) {
 		if now := time.Now().UTC(); isDue(*l, now) {
 			l.SweptAt, due = now, true
 		}
 	})
 	if err != nil {
-		h.log.Debug("whether a sweep is due is not known", "error", err)
+		l.log.Debug("whether a sweep is due is not known", "error", err)
 	}
 	return due && err == nil
 }
 
-// sweep sweeps, and logs what comes of it.
-func (h *Host) sweep(ctx context.Context) {
+// SweepAndLog sweeps, and logs what comes of it.
+func (c *Orphans) SweepAndLog(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, sweepLimit)
 	defer cancel()
-	removed, err := h.Sweep(ctx)
+	removed, err := c.Sweep(ctx)
 	for _, o := range removed {
-		h.log.Warn("removed what a dead owner has left behind", "kind", o.Kind, "name", o.Name, "task", o.Task)
+		c.log.Warn("removed what a dead owner has left behind", "kind", o.Kind, "name", o.Name, "task", o.Task)
 	}
 	if err != nil && ctx.Err() == nil {
-		h.log.Warn("what dead owners have left behind is not all removed", "error", err)
+		c.log.Warn("what dead owners have left behind is not all removed", "error", err)
 	}
 }
 
@@ -186,9 +191,9 @@ const (
 	suspectPace = 10 * time.Second
 )
 
-// sweepSoon makes the next owner sweep.
-func (h *Host) sweepSoon(ctx context.Context) error {
-	return h.changeLedger(ctx, func(l *ledger) {
+// RequestSweep makes the next owner sweep.
+func (l *Ledger) RequestSweep(ctx context.Context) error {
+	return l.Change(ctx, func(l *ledger) {
 		l.SweptAt, l.SuspectUntil = time.Time{}, time.Now().UTC().Add(suspectFor)
 	})
 }

@@ -33,7 +33,7 @@ func TestSweepRemovesPodsWithoutATask(t *testing.T) {
 	s.pod("elsewhere", elsewhere, "/another/state")
 	s.pod("recorded", owned, stateDir)
 	s.pod("strange", "no id", stateDir)
-	removed, err := h.Sweep(t.Context())
+	removed, err := h.Orphans.Sweep(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestSweepRemovesPodsWithoutATask(t *testing.T) {
 			t.Errorf("the pod of %s is gone", id)
 		}
 	}
-	if again, err := h.Sweep(t.Context()); err != nil || len(again) > 0 {
+	if again, err := h.Orphans.Sweep(t.Context()); err != nil || len(again) > 0 {
 		t.Errorf("a second time it removes %v (%v)", again, err)
 	}
 }
@@ -67,7 +67,7 @@ func TestSweepLeavesWhatAnOwnerIsAboutToMake(t *testing.T) {
 	if err := os.Remove(record); err != nil {
 		t.Fatal(err)
 	}
-	if removed, err := s.process().Sweep(t.Context()); err != nil || len(removed) > 0 {
+	if removed, err := s.process().Orphans.Sweep(t.Context()); err != nil || len(removed) > 0 {
 		t.Errorf("removed %v (%v)", removed, err)
 	}
 	if err := os.WriteFile(record, content, 0o600); err != nil {
@@ -83,7 +83,7 @@ func TestNextOwnerSweepsAfterATaskWasErasedInTheMaking(t *testing.T) {
 	s.run(s.box(0, 0, "exit", "0"), "").end() // sweeps, so that none is due
 	h := s.process()
 	id := s.create(h, s.box(0, 0, "sleep", "forever"), "")
-	st, err := h.Find(id)
+	st, err := h.Tasks.Find(id)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,8 @@ const socketAge = time.Minute
 // sweepSockets removes the sockets of owners that have died: nobody listens, and who owns
 // such a task next makes its own. They do not tell which state directory a task belongs
 // to, and need not: one that is served is left alone. So they are no Orphans.
-func (h *Host) sweepSockets(ctx context.Context) error {
-	paths, err := filepath.Glob(filepath.Join(h.cfg.RuntimeDir, "tasks", "*.sock"))
+func (c *Orphans) sweepSockets(ctx context.Context) error {
+	paths, err := filepath.Glob(filepath.Join(c.runtimeDir, "tasks", "*.sock"))
 	errs := []error{err}
 	for _, path := range paths {
 		info, err := os.Lstat(path)

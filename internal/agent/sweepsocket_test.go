@@ -50,7 +50,7 @@ func TestSweepRemovesSocketsOfDeadOwners(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if removed, err := s.process().Sweep(t.Context()); err != nil || len(removed) > 0 {
+	if removed, err := s.process().Orphans.Sweep(t.Context()); err != nil || len(removed) > 0 {
 		t.Errorf("told of %v, %v", removed, err)
 	}
 	left, err := filepath.Glob(filepath.Join(dir, "*"))

@@ -49,9 +49,9 @@ type statist interface {
 
 var _ statist = (*libpod.Client)(nil)
 
-// Usage returns what the task uses now. Where it has a slice that needs nothing
+// Read returns what the task uses now. Where it has a slice that needs nothing
 // but the kernel's files. The error is ErrNotRunning for a task that has stopped.
-func (h *Host) Usage(ctx context.Context, s lifecycle.State) (Usage, error) {
+func (c *Stats) Read(ctx context.Context, s lifecycle.State) (Usage, error) {
 	if len(s.Running()) == 0 {
 		return Usage{}, fmt.Errorf("task %s: %w", s.ID[:12], ErrNotRunning)
 	}
@@ -62,7 +62,7 @@ func (h *Host) Usage(ctx context.Context, s lifecycle.State) (Usage, error) {
 		}
 		return u, err
 	}
-	return h.podmanUsage(ctx, s)
+	return c.podmanUsage(ctx, s)
 }
 
 func sliceUsage(s lifecycle.State, group string) (Usage, error) {
@@ -99,8 +99,8 @@ func sliceUsage(s lifecycle.State, group string) (Usage, error) {
 }
 
 // podmanUsage is for hosts without a slice.
-func (h *Host) podmanUsage(ctx context.Context, s lifecycle.State) (Usage, error) {
-	podman, err := h.Podman(ctx)
+func (c *Stats) podmanUsage(ctx context.Context, s lifecycle.State) (Usage, error) {
+	podman, err := c.podman(ctx)
 	if err != nil {
 		return Usage{}, err
 	}

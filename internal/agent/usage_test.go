@@ -47,7 +47,7 @@ func running() lifecycle.State {
 	return s
 }
 
-func hostWith(t *testing.T, e Podman) *Host {
+func hostWith(t *testing.T, e Podman) *Agent {
 	t.Helper()
 	h, err := Open(Config{StateDir: t.TempDir(), RuntimeDir: t.TempDir(), Getenv: func(string) string { return "" }, Dial: func(context.Context) (Podman, error) { return e, nil }})
 	if err != nil {
@@ -65,7 +65,7 @@ func TestUsageWithoutASlice(t *testing.T) {
 		containerName(s, 0): {CPUNanos: 5_000_000, Memory: 10, MemoryLimit: 1 << 40, PIDs: 2, Read: 1, Written: 2, Received: 7, Sent: 8},
 		containerName(s, 1): {CPUNanos: 1_000_000, Memory: 30, MemoryLimit: 1 << 40, PIDs: 3, Received: 7, Sent: 8},
 	}})
-	got, err := h.Usage(t.Context(), s)
+	got, err := h.Stats.Read(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,17 +90,17 @@ func TestUsageWithoutASlice(t *testing.T) {
 func TestUsageThatNobodyKnows(t *testing.T) {
 	t.Parallel()
 	refused := errors.New("no statistics rootless on cgroup v1")
-	if _, err := hostWith(t, counting{err: refused}).Usage(t.Context(), running()); !errors.Is(err, refused) {
+	if _, err := hostWith(t, counting{err: refused}).Stats.Read(t.Context(), running()); !errors.Is(err, refused) {
 		t.Errorf("Podman refuses: %v", err)
 	}
-	if _, err := hostWith(t, silent{}).Usage(t.Context(), running()); err == nil {
+	if _, err := hostWith(t, silent{}).Stats.Read(t.Context(), running()); err == nil {
 		t.Error("an engine without statistics has some")
 	}
 	s := running()
 	for i := range s.Containers {
 		s.Containers[i].Presence = lifecycle.Exited
 	}
-	if _, err := hostWith(t, silent{}).Usage(t.Context(), s); !errors.Is(err, ErrNotRunning) {
+	if _, err := hostWith(t, silent{}).Stats.Read(t.Context(), s); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("a task that has stopped: %v", err)
 	}
 }

@@ -17,17 +17,17 @@ func TestLostUserManagerIsFoundAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.Close()
-	user, err := h.userManager(t.Context())
+	user, err := h.User.Get(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	user.Close()
-	again, err := h.userManager(t.Context())
+	again, err := h.User.Get(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := again.Available(t.Context()); err != nil || h.Ending(t.Context()) {
-		t.Errorf("the manager answers %v; ending: %v", err, h.Ending(t.Context()))
+	if err := again.Available(t.Context()); err != nil || h.User.ShuttingDown(t.Context()) {
+		t.Errorf("the manager answers %v; ending: %v", err, h.User.ShuttingDown(t.Context()))
 	}
 }
 
@@ -41,10 +41,10 @@ func TestGivenUpLookForTheUserManagerIsForgotten(t *testing.T) {
 	defer h.Close()
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := h.userManager(gone); !errors.Is(err, context.Canceled) {
+	if _, err := h.User.Get(gone); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	if _, err := h.userManager(t.Context()); err != nil {
+	if _, err := h.User.Get(t.Context()); err != nil {
 		t.Error(err)
 	}
 }

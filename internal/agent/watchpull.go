@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// pullBoard is which pulls are under way, and who watches them. The zero board is ready.
-type pullBoard struct {
+// ProgressHub is which pulls are under way, and who watches them. The zero board is ready.
+type ProgressHub struct {
 	mu       sync.Mutex
 	current  map[string]PullProgress // the latest step of each, by image
 	watchers map[*pullWatcher]bool
@@ -24,7 +24,7 @@ type pullWatcher struct {
 // out; never the begin or the end of a pull or of a layer.
 const maxPullQueue = 256
 
-func (b *pullBoard) post(p PullProgress) {
+func (b *ProgressHub) post(p PullProgress) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.current == nil {
@@ -48,7 +48,7 @@ func (b *pullBoard) post(p PullProgress) {
 }
 
 // join adds a watcher that begins with what is under way.
-func (b *pullBoard) join() *pullWatcher {
+func (b *ProgressHub) join() *pullWatcher {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w := &pullWatcher{queue: slices.Collect(maps.Values(b.current)), wake: make(chan struct{}, 1)}
@@ -59,13 +59,13 @@ func (b *pullBoard) join() *pullWatcher {
 	return w
 }
 
-func (b *pullBoard) leave(w *pullWatcher) {
+func (b *ProgressHub) leave(w *pullWatcher) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.watchers, w)
 }
 
-func (b *pullBoard) take(w *pullWatcher) []PullProgress {
+func (b *ProgressHub) take(w *pullWatcher) []PullProgress {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	queue := w.queue
@@ -73,14 +73,14 @@ func (b *pullBoard) take(w *pullWatcher) []PullProgress {
 	return queue
 }
 
-// WatchPulls calls fn with the latest step of each pull of this process that is under way
+// Watch calls fn with the latest step of each pull of this process that is under way
 // and, with follow, with each later one, until fn returns an error, which is returned, or
 // ctx ends. Who is slow misses bytes in between.
-func (h *Host) WatchPulls(ctx context.Context, follow bool, fn func(PullProgress) error) error {
-	w := h.board.join()
-	defer h.board.leave(w)
+func (b *ProgressHub) Watch(ctx context.Context, follow bool, fn func(PullProgress) error) error {
+	w := b.join()
+	defer b.leave(w)
 	for {
-		for _, p := range h.board.take(w) {
+		for _, p := range b.take(w) {
 			if err := fn(p); err != nil {
 				return err
 			}

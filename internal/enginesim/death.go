@@ -19,7 +19,7 @@ func (w *world) die(o *owner) {
 			continue
 		}
 		w.fake.Fail(cutOff(w.r.IntN(4)))
-		_ = o.host.Do(context.Background(), f.state, f.effect)
+		_ = o.host.Runtime.Apply(context.Background(), f.state, f.effect)
 		w.tell("%s had %s in flight", o.t.def.Family, short(f.effect))
 		w.look(o)
 	}
@@ -46,7 +46,7 @@ func (w *world) haunt() {
 	w.tell("Podman makes the pod of %s, whose owner is dead", g.state.Task.Family)
 	host := w.open()
 	w.fake.Fail(cutOff(1))
-	_ = host.Do(context.Background(), g.state, g.effect)
+	_ = host.Runtime.Apply(context.Background(), g.state, g.effect)
 	w.failAgain()
 	_ = host.Close()
 	for _, t := range w.tasks {
@@ -66,7 +66,7 @@ func (w *world) failAgain() {
 // sweep removes what no task is left for.
 func (w *world) sweep() {
 	host := w.open()
-	removed, err := host.Sweep(context.Background())
+	removed, err := host.Orphans.Sweep(context.Background())
 	w.count.Swept += len(removed)
 	for _, o := range removed {
 		w.tell("%s %s is swept away", o.Kind, o.Name)

@@ -1,5 +1,5 @@
 // Package enginesim plays whole lives of tasks against a Podman in memory: what
-// lifecycle.Step decides, agent.Host does, on enginetest.Fake; records are kept by
+// lifecycle.Step decides, agent.Agent does, on enginetest.Fake; records are kept by
 // state.Store on a disk that loses power. One seed is one world, and makes the
 // same one each time.
 //

@@ -73,7 +73,7 @@ func (w *world) checkEmpty() {
 		w.broken("in the end there is left: %v", left)
 	}
 	host := w.open()
-	if shares := host.Shares(); len(shares) > 0 {
+	if shares := host.Queue.Reservations(); len(shares) > 0 {
 		w.broken("in the end there are shares left: %v", shares)
 	}
 	_ = host.Close()
@@ -124,7 +124,7 @@ func (w *world) unsteady() string {
 // share, and rightly so.
 func (w *world) steady(o *owner) bool {
 	if o.state.Queued() {
-		v, waits := o.host.Waiting()[o.t.id]
+		v, waits := o.host.Queue.Waiting()[o.t.id]
 		return waits && !v.Admitted
 	}
 	if o.state.Goal != lifecycle.Up || !o.retryAt.IsZero() {

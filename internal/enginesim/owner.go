@@ -16,7 +16,7 @@ import (
 // owner is a process of podtask that drives one task, as agent.Owner does.
 type owner struct {
 	t     *task
-	host  *agent.Host
+	host  *agent.Agent
 	store *state.Store
 	lock  *state.Lock // of the task
 
@@ -257,7 +257,7 @@ func (w *world) do(o *owner, k int) {
 		cancel()
 	}
 	w.beforeDo(o, f)
-	answer := o.host.Do(ctx, f.state, f.effect)
+	answer := o.host.Runtime.Apply(ctx, f.state, f.effect)
 	w.count.Operations++
 	if answer.Result.Queue != "" {
 		w.count.Queued++

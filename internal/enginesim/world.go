@@ -197,7 +197,7 @@ func ref(name string) images.Ref {
 
 // open starts a process of podtask: what it shares with others is on the disk
 // and in Podman.
-func (w *world) open() *agent.Host {
+func (w *world) open() *agent.Agent {
 	h, err := agent.Open(agent.Config{
 		StateDir: w.dir, RuntimeDir: w.dir,
 		Getenv:   w.getenv,

@@ -112,7 +112,7 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
 }
 
-// Operation counts an operation of an owner. It is for agent.Host.Observe.
+// Operation counts an operation of an owner. It is for agent.Agent.Observe.
 func (m *Metrics) Operation(e lifecycle.Effect, took time.Duration, f lifecycle.Failure) {
 	outcome := "error"
 	switch f.Class {
@@ -154,12 +154,12 @@ func (m *Metrics) Event(e agent.Event) {
 
 // Follow counts the transitions that come from now on until ctx ends, whose cause it
 // returns.
-func (m *Metrics) Follow(ctx context.Context, h *agent.Host) error {
+func (m *Metrics) Follow(ctx context.Context, h *agent.Agent) error {
 	var last uint64
-	if err := h.Events(ctx, 0, false, func(e agent.Event) error { last = e.Seq; return nil }); err != nil {
+	if err := h.Events.Read(ctx, 0, false, func(e agent.Event) error { last = e.Seq; return nil }); err != nil {
 		return err
 	}
-	return h.Events(ctx, last, true, func(e agent.Event) error { m.Event(e); return nil })
+	return h.Events.Read(ctx, last, true, func(e agent.Event) error { m.Event(e); return nil })
 }
 
 // tasks counts the tasks as they are when somebody asks.
