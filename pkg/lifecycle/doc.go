@@ -27,4 +27,24 @@
 //
 // State is a value. Step copies what it changes, so older states stay valid.
 // Nothing here is safe for concurrent mutation, and nothing here mutates its input.
+//
+// # Differences from the ECS agent
+//
+//   - All digests are resolved before anything is pulled. Pulls and creations do not
+//     wait for dependencies; only starts do.
+//   - A dependency that never ran satisfies no condition. Its dependent container ends
+//     with exit code 143 and names it. (ECS: a container that stopped without running
+//     satisfies START.)
+//   - A container has a list of failures, so a tolerated failure never hides a fatal
+//     one. (ECS keeps the first.)
+//   - A health check also runs before its first interval has passed. An early success
+//     counts, an early failure does not.
+//   - startTimeout bounds START too. Before the first start it counts from the
+//     container's turn, with ten minutes added for the image. (ECS: a pull that hangs
+//     blocks dependent containers without limit.)
+//   - A container that its restart policy restarts stays RUNNING. COMPLETE and SUCCESS
+//     wait for its last run.
+//   - A removal is given up after eight failures, and the task is back at Down.
+//   - Containers stop one by one before the pod, dependent containers first. A second
+//     stop request kills all of them at once.
 package lifecycle
