@@ -1,5 +1,5 @@
-# Every target works from a fresh clone; what it needs is installed on the way
-# (hack/install.sh) or named in one line.
+# Every target works from a fresh clone. What it needs is installed by hack/install.sh,
+# or named in one line where only root may install it.
 
 FUZZTIME ?= 20s
 
@@ -11,16 +11,16 @@ help: ## list the targets
 build: ## build the programs into bin/
 	hack/build
 
-test: ## everything: analysis, unit tests with the race detector, mutants, all test beds
+test: ## everything: analysis, all tests with and without the race detector, mutants, all test beds
 	hack/test
 
-test-fast: ## the everyday loop: gofmt, vet, staticcheck and the unit tests
+test-fast: ## the everyday loop: gofmt, vet, staticcheck and all Go tests that need no bed
 	hack/test analysis fast
 
-test-pure: ## the pure packages only
+test-pure: ## the tests of the pure packages only
 	hack/test pure
 
-test-plain: ## end to end on this host's Podman as an ordinary user
+test-plain: ## end to end on this host's Podman, as an ordinary user
 	hack/test plain
 
 test-systemd: ## end to end on Debian 13's Podman with a real user manager
@@ -29,29 +29,29 @@ test-systemd: ## end to end on Debian 13's Podman with a real user manager
 test-vm: ## end to end in a virtual machine: real limits, the out-of-memory killer, reboots
 	hack/test vm
 
-check: ## test, and go.mod and the shell scripts besides
-	hack/test analysis check unit mutants plain systemd vm
+check: ## everything that "make test" runs, and the checks of go.mod and of the shell scripts
+	hack/test analysis check race large mutants plain systemd vm
 
-race: ## the unit tests with the race detector
-	hack/test unit
+race: ## all Go tests that need no bed, with the race detector
+	hack/test race
 
 fuzz: ## every fuzz target for FUZZTIME (20s)
 	hack/fuzz $(FUZZTIME)
 
-mutants: ## sabotages of the core, each of which the tests must catch
+mutants: ## faults put into the code, each of which the tests must detect
 	hack/test mutants
 
-nightly: ## what takes too long for every day; its results go to docs/dev/nightly.md
+nightly: ## what takes too long for every run; the results go to docs/dev/nightly.md
 	hack/nightly
 
 bench: ## benchmarks
 	hack/bench
 
-demo: ## a task of three containers, run before your eyes
+demo: ## run a task of three containers and show each step
 	hack/demo.sh
 
-clean: ## remove what was built in this clone
+clean: ## remove what was built in this clone, test beds not included
 	rm -rf bin .bed
 
-clean-beds: ## remove the test beds of this clone, and their users
+clean-beds: ## remove the test beds of this clone and their users
 	hack/clean-beds

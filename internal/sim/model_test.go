@@ -1,16 +1,12 @@
 package sim
 
 import (
-	"flag"
 	"testing"
 	"time"
 
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
-
-// quick leaves the large cases out, for runs that repeat many times.
-var quick = flag.Bool("quick", false, "explore small cases only")
 
 func container(name string, essential bool, deps ...taskdef.Dependency) taskdef.Container {
 	return taskdef.Container{Name: name, Image: "example.com/" + name + ":1", Essential: essential, StopTimeout: time.Second, DependsOn: deps}
@@ -36,8 +32,8 @@ func task(cs ...taskdef.Container) taskdef.Task {
 	return taskdef.Task{Family: "model", Network: taskdef.NetworkBridge, Containers: cs}
 }
 
-// modelCase is one exploration. Large ones are left out under the race detector and in
-// quick runs.
+// modelCase is one exploration. Large ones take seconds and are TestModelLarge, which
+// is not compiled with the race detector: the code under test has no goroutine.
 type modelCase struct {
 	name  string
 	large bool
@@ -108,23 +104,28 @@ func modelCases() []modelCase {
 }
 
 func TestModel(t *testing.T) {
-	for _, c := range modelCases() {
+	exploreAll(t, modelCases(), everydayStates, func(c modelCase) bool { return !c.large })
+}
+
+// exploreAll explores the chosen cases, at the same time.
+func exploreAll(t *testing.T, cases []modelCase, states int, chosen func(modelCase) bool) {
+	t.Helper()
+	for _, c := range cases {
+		if !chosen(c) {
+			continue
+		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if c.large && (raceDetector || *quick) {
-				t.Logf("left out of this run: it takes seconds")
-				return
-			}
 			w, err := New(c.task, lifecycle.Options{Pull: c.pull}, c.Budget)
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := w.Explore(everydayStates)
+			r, err := w.Explore(states)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if r.States < 100 {
-				t.Errorf("only %d states: the model has become blind", r.States)
+				t.Errorf("only %d states: the model explores too little", r.States)
 			}
 			t.Logf("%d states, %d moves", r.States, r.Moves)
 		})

@@ -15,17 +15,19 @@ var (
 	seed  = flag.Uint64("seed", 0, "walk from this seed only")
 )
 
-// TestRandom walks from the seeds of testdata/seeds.txt, which have found
-// something once, and from the first ones there are.
-func TestRandom(t *testing.T) {
+// TestKnownSeeds walks from the seeds of testdata/seeds.txt, which have found a fault
+// once, and from a few others.
+func TestKnownSeeds(t *testing.T) {
 	t.Parallel()
 	walks := knownSeeds(t)
-	for s := range uint64(*seeds / seedShare) {
+	for s := range uint64(60) {
 		walks = append(walks, s+1)
 	}
-	if *seed != 0 {
-		walks = []uint64{*seed}
-	}
+	walkAll(t, walks)
+}
+
+func walkAll(t *testing.T, walks []uint64) {
+	t.Helper()
 	total := 0
 	for _, s := range walks {
 		moves, err := Walk(s)

@@ -1,5 +1,0 @@
-//go:build !race
-
-package enginesim_test
-
-const defaultSeeds = 2000

@@ -1,8 +1,0 @@
-//go:build !race
-
-package sim
-
-const (
-	raceDetector = false
-	seedShare    = 1
-)
