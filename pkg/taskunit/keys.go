@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/xrash/smetrics"
+	"github.com/podtask/podtask/internal/suggest"
 )
 
 // The sections of a .task file that are ours to understand.
@@ -83,21 +83,12 @@ func taskKeys() []string {
 	return names
 }
 
-// didYouMean is a question with the nearest of the words, or empty.
+// didYouMean is a question with the closest of the words, or empty.
 func didYouMean(word string, list []string) string {
-	best, distance := "", 4
-	for _, w := range list {
-		if strings.EqualFold(w, word) {
-			return fmt.Sprintf("; did you mean %s?", w)
-		}
-		if d := smetrics.WagnerFischer(strings.ToLower(w), strings.ToLower(word), 1, 1, 1); d < distance && d <= len(w)/2 {
-			best, distance = w, d
-		}
+	if best := suggest.Closest(word, list); best != "" {
+		return fmt.Sprintf("; did you mean %s?", best)
 	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf("; did you mean %s?", best)
+	return ""
 }
 
 func oneOf(values map[string]string) func(entry) ([]string, error) {

@@ -1,0 +1,32 @@
+package suggest
+
+import (
+	"strings"
+
+	"github.com/xrash/smetrics"
+)
+
+// maxWord limits the work on hostile input.
+const maxWord = 64
+
+// Closest returns the candidate that word is most likely a misspelling of: at most a
+// third of its letters differ, ignoring case, and "_" is the same as "-". It returns ""
+// if no candidate is that close, and the first one of several that are equally close.
+func Closest(word string, candidates []string) string {
+	if len(word) > maxWord {
+		return ""
+	}
+	word = fold(word)
+	best, bound := "", max(1, len(word)/3)+1
+	for _, c := range candidates {
+		if diff := len(c) - len(word); diff >= bound || -diff >= bound {
+			continue
+		}
+		if d := smetrics.WagnerFischer(word, fold(c), 1, 1, 1); d < bound {
+			best, bound = c, d
+		}
+	}
+	return best
+}
+
+func fold(word string) string { return strings.ToLower(strings.ReplaceAll(word, "_", "-")) }
