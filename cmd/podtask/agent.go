@@ -75,7 +75,7 @@ func agentLevel(c *config.Settings) slog.Level {
 	if c.Origin("log-level") == "default" {
 		return slog.LevelInfo
 	}
-	return levelOf(c.LogLevel)
+	return c.Logging.Level
 }
 
 // agentListener is the socket that systemd passes on, else one of our own.
@@ -162,10 +162,7 @@ func (a *agentRun) run(ctx context.Context, l net.Listener) error {
 // openServices reads the records of services. One that cannot be read is logged and left
 // alone.
 func (a *agentRun) openServices(ctx context.Context) (err error) {
-	options := lifecycle.Options{Limits: a.config.Limits}
-	if err := options.Pull.UnmarshalText([]byte(a.config.Pull)); err != nil {
-		return err
-	}
+	options := lifecycle.Options{Limits: a.config.Tasks.Limits, Pull: a.config.Tasks.Pull}
 	a.services, err = agent.NewServices(ctx, a.host, a.fleet, options)
 	if a.services != nil && err != nil {
 		a.log.Error("a service is not kept", "error", err)
@@ -194,10 +191,10 @@ func (a *agentRun) count(ctx context.Context, m *metrics.Metrics) {
 
 // metricsListener listens on the configured loopback address; nil for none.
 func (a *agentRun) metricsListener() (net.Listener, error) {
-	if a.config.MetricsListen == "" {
+	if a.config.Agent.MetricsListen == "" {
 		return nil, nil
 	}
-	l, err := net.Listen("tcp", a.config.MetricsListen)
+	l, err := net.Listen("tcp", a.config.Agent.MetricsListen)
 	if err != nil {
 		return nil, fmt.Errorf("listen for metrics: %w; choose another metrics-listen", err)
 	}
@@ -282,9 +279,9 @@ func (a *agentRun) configureAnew() {
 		a.log.Error("the configuration stays as it was", "error", err)
 		return
 	}
-	a.config.LogLevel, a.config.StopTasks = settings.LogLevel, settings.StopTasks
+	a.config.Logging.Level, a.config.Agent.StopTasks = settings.Logging.Level, settings.Agent.StopTasks
 	a.logLevel.Set(agentLevel(settings))
-	a.log.Info("the configuration is read", "log-level", a.logLevel.Level(), "stop-tasks", settings.StopTasks)
+	a.log.Info("the configuration is read", "log-level", a.logLevel.Level(), "stop-tasks", settings.Agent.StopTasks)
 }
 
 // feed tells the watchdog that all is well, if it is: no loop of a task or a service is
@@ -335,7 +332,7 @@ func (a *agentRun) dump() {
 // stopTasks stops the tasks in order, if this end is one at which they should be. A
 // second signal gives up on that.
 func (a *agentRun) stopTasks(ctx context.Context, signals <-chan os.Signal) {
-	if how := a.config.StopTasks; how == "never" || how == "shutdown" && !a.host.User.ShuttingDown(ctx) {
+	if how := a.config.Agent.StopTasks; how == config.StopNever || how == config.StopAtShutdown && !a.host.User.ShuttingDown(ctx) {
 		return
 	}
 	ctx, giveUp := context.WithCancel(ctx)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/podtask/podtask/internal/agent"
 	"github.com/podtask/podtask/pkg/api"
-	"github.com/podtask/podtask/pkg/config"
 	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/state"
@@ -303,7 +302,7 @@ func (b allTasks) Create(ctx context.Context, n api.NewTask) (api.Task, error) {
 
 // define checks a request to run a task.
 func (b allTasks) define(n api.NewTask) (taskdef.Task, lifecycle.Options, error) {
-	options := lifecycle.Options{Remove: n.Remove, Limits: firstOf(n.Limits, b.config.Limits)}
+	options := lifecycle.Options{Remove: n.Remove}
 	settings := taskdef.Settings{Vars: n.Vars}
 	for _, e := range n.Environment {
 		settings.Env = append(settings.Env, taskdef.EnvVar(e))
@@ -315,17 +314,12 @@ func (b allTasks) define(n api.NewTask) (taskdef.Task, lifecycle.Options, error)
 	if n.Name != "" && !taskName.MatchString(n.Name) {
 		return task, options, api.Failed(api.BadRequest, "a name has letters, digits, dots, dashes and underscores, and begins with a letter or a digit")
 	}
-	var checked config.Config
-	for _, k := range config.Keys() {
-		value := map[string]string{"pull": firstOf(n.Pull, b.config.Pull), "limits": options.Limits}[k.Name]
-		if value == "" {
-			continue
-		}
-		if err := k.Set(&checked, value); err != nil {
-			return task, options, api.Failed(api.BadRequest, "%s: %v", k.Name, err)
-		}
+	chosen, err := b.config.Override(n.Pull, n.Limits)
+	if err != nil {
+		return task, options, api.Failed(api.BadRequest, "%v", err)
 	}
-	return task, options, options.Pull.UnmarshalText([]byte(checked.Pull))
+	options.Pull, options.Limits = chosen.Pull, chosen.Limits
+	return task, options, nil
 }
 
 // failure is an error of the host in the words of the API.

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"fmt"
-	"log/slog"
 	"path/filepath"
-	"slices"
 
 	"github.com/podtask/podtask/pkg/config"
 	"github.com/urfave/cli/v2"
@@ -48,7 +45,7 @@ func (p *program) showConfig(c *cli.Context) error {
 	lines := []configLine{}
 	table := [][]string{{"KEY", "VALUE", "FROM"}}
 	for _, k := range config.Keys() {
-		l := configLine{Key: k.Name, Value: k.Of(settings.Config), From: settings.Origin(k.Name), Environment: k.Env(), Help: k.Help}
+		l := configLine{Key: k.Name, Value: settings.Text(k.Name), From: settings.Origin(k.Name), Environment: k.Env(), Help: k.Help}
 		lines = append(lines, l)
 		table = append(table, []string{l.Key, l.Value, l.From})
 	}
@@ -62,8 +59,7 @@ func (p *program) showConfig(c *cli.Context) error {
 	}
 }
 
-// configure reads the configuration and the flags of this line. Flags of the verb that
-// are not given take the configured value.
+// configure reads the configuration and the flags of this command line.
 func (p *program) configure(c *cli.Context) (*config.Settings, error) {
 	settings, err := config.Load(config.Source{Getenv: p.getenv})
 	if err != nil {
@@ -80,19 +76,9 @@ func (p *program) configure(c *cli.Context) (*config.Settings, error) {
 			if err := settings.SetFlag(k.Name, value); err != nil {
 				return nil, usagef(c.Command.Name, "%v", err)
 			}
-			continue
-		}
-		if k.Verb == c.Command.Name && hasFlag(c.Command, k.Name) {
-			if err := c.Set(k.Name, k.Of(settings.Config)); err != nil {
-				return nil, fmt.Errorf("apply the configuration of %s: %w", k.Name, err)
-			}
 		}
 	}
 	return settings, nil
-}
-
-func hasFlag(c *cli.Command, name string) bool {
-	return slices.ContainsFunc(c.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
 }
 
 // configFlags are the flags of a verb that are keys of the configuration; those of
@@ -118,11 +104,4 @@ func flagHelp(k config.Key) string {
 		help += separator + v
 	}
 	return help + " (" + k.Env() + ")"
-}
-
-// levelOf is a level that the configuration allows.
-func levelOf(text string) slog.Level {
-	var level slog.Level
-	_ = level.UnmarshalText([]byte(text)) // config has checked it
-	return level
 }

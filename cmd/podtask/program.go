@@ -97,7 +97,7 @@ const cleanUpLimit = 3 * time.Second
 
 // cleanUp removes tasks that stopped long ago. Nobody waits for it, so it is brief.
 func (s *session) cleanUp(ctx context.Context) {
-	if keep, on := s.config.CleanupWait(); on {
+	if keep := s.config.Cleanup.TaskWait; keep > 0 {
 		ctx, cancel := context.WithTimeout(ctx, cleanUpLimit)
 		defer cancel()
 		s.host.Expired.Remove(ctx, time.Now(), keep)
@@ -110,13 +110,13 @@ func (p *program) open(c *cli.Context) (*session, error) {
 		return nil, err
 	}
 	s := &session{program: p, config: settings, logLevel: new(slog.LevelVar)}
-	s.logLevel.Set(levelOf(settings.LogLevel))
+	s.logLevel.Set(settings.Logging.Level)
 	// Through the program, because an owner sends its words to a file.
-	s.log = newLog(writerFunc(func(b []byte) (int, error) { return p.stderr.Write(b) }), logFormat(settings.LogFormat, p.stderr, p.getenv), isJournal(p.stderr, p.getenv("JOURNAL_STREAM")), s.logLevel)
-	if s.stateDir, s.runtimeDir, err = dirs(p.getenv, settings.StateDir); err != nil {
+	s.log = newLog(writerFunc(func(b []byte) (int, error) { return p.stderr.Write(b) }), logFormat(settings.Logging.Format, p.stderr, p.getenv), isJournal(p.stderr, p.getenv("JOURNAL_STREAM")), s.logLevel)
+	if s.stateDir, s.runtimeDir, err = dirs(p.getenv, settings.Paths.StateDir); err != nil {
 		return nil, err
 	}
-	s.host, err = agent.Open(agent.Config{StateDir: s.stateDir, RuntimeDir: s.runtimeDir, Getenv: settings.Getenv(p.getenv), Log: s.log, NetnsHelper: p.netnsHelper(), Progress: func(pp agent.PullProgress) {
+	s.host, err = agent.Open(agent.Config{StateDir: s.stateDir, RuntimeDir: s.runtimeDir, Settings: settings, Getenv: p.getenv, FailPoint: p.getenv(agent.FailPointEnv), Log: s.log, NetnsHelper: p.netnsHelper(), Progress: func(pp agent.PullProgress) {
 		if s.onPull != nil {
 			s.onPull(pp)
 		}
@@ -145,7 +145,7 @@ func (s *session) socket(id string) string {
 
 // agentSocket is where a long-running agent would listen.
 func (s *session) agentSocket() string {
-	return firstOf(s.config.Socket, filepath.Join(s.runtimeDir, "podtask.sock"))
+	return firstOf(s.config.Paths.Socket, filepath.Join(s.runtimeDir, "podtask.sock"))
 }
 
 func firstOf(values ...string) string {

@@ -83,12 +83,11 @@ type request struct {
 // taskName is what a task may be called.
 var taskName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,254}$`)
 
-func (p *program) parseRequest(c *cli.Context) (request, error) {
+func (s *session) parseRequest(c *cli.Context) (request, error) {
 	r := request{
 		name:   c.String("name"),
 		detach: c.Bool("detach"), remove: c.Bool("rm"), timeout: c.Duration("timeout"),
 		dryRun: c.Bool("dry-run"), quiet: c.Bool("quiet"), progress: c.String("progress"),
-		options: lifecycle.Options{Limits: c.String("limits")},
 		replace: c.Bool("replace"), notify: condition(c.String("notify")), settle: c.Duration("settle"),
 	}
 	if n := c.Args().Len(); n != 1 {
@@ -97,21 +96,11 @@ func (p *program) parseRequest(c *cli.Context) (request, error) {
 	if r.name != "" && !taskName.MatchString(r.name) {
 		return r, usagef("run", "--name %q: a name has letters, digits, dots, dashes and underscores, and begins with a letter or a digit", r.name)
 	}
-	if err := r.options.Pull.UnmarshalText([]byte(c.String("pull"))); err != nil {
-		return r, usagef("run", "--pull is default, always, once, prefer-cached or never, not %q", c.String("pull"))
-	}
 	if !slices.Contains(progressModes, r.progress) {
 		return r, usagef("run", "--progress is auto, plain, json or none, not %q", r.progress)
 	}
-	switch r.options.Limits {
-	case agent.LimitsEnforce, agent.LimitsBestEffort, agent.LimitsOff:
-	default:
-		return r, usagef("run", "--limits is enforce, best-effort or off, not %q", r.options.Limits)
-	}
+	r.options.Pull, r.options.Limits, r.options.Quota = s.config.Tasks.Pull, s.config.Tasks.Limits, s.config.Tasks.Quota
 	var err error
-	if r.options.Quota, err = parseQuota(c); err != nil {
-		return r, err
-	}
 	if err := r.parseWait(c); err != nil {
 		return r, err
 	}
@@ -119,7 +108,7 @@ func (p *program) parseRequest(c *cli.Context) (request, error) {
 		return r, err
 	}
 	if r.notify != "" {
-		r.options.Unit = p.getenv("PODMAN_SYSTEMD_UNIT")
+		r.options.Unit = s.getenv("PODMAN_SYSTEMD_UNIT")
 	}
 	if r.replace && r.name == "" {
 		return r, usagef("run", "--replace needs --name")
@@ -127,10 +116,10 @@ func (p *program) parseRequest(c *cli.Context) (request, error) {
 	if r.adjust, err = parseAdjustments(c); err != nil {
 		return r, err
 	}
-	if r.definition, err = p.definitionOf(c, c.Args().First()); err != nil {
+	if r.definition, err = s.definitionOf(c, c.Args().First()); err != nil {
 		return r, err
 	}
-	r.settings.Env, err = p.readEnv("run", c.StringSlice("env-file"), c.StringSlice("env"))
+	r.settings.Env, err = s.readEnv("run", c.StringSlice("env-file"), c.StringSlice("env"))
 	return r, err
 }
 

@@ -18,7 +18,7 @@ func (p *program) knownSecrets(c *cli.Context) (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		file = settings.MapSecretFile
+		file = settings.Paths.MapSecretFile
 	}
 	if file == "" {
 		return nil, nil

@@ -64,7 +64,7 @@ func (p *program) catalog(c *cli.Context) (*catalog.Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	stateDir, _, err := dirs(p.getenv, settings.StateDir)
+	stateDir, _, err := dirs(p.getenv, settings.Paths.StateDir)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -119,21 +118,3 @@ func parseMemory(word string) (int64, error) {
 
 // minTaskMemory is the least that a definition may ask for (ECS: 6 MiB).
 const minTaskMemory = 6 << 20
-
-// parseQuota is the quota of a new task. The configuration has checked what it says.
-func parseQuota(c *cli.Context) (q lifecycle.Quota, err error) {
-	if v := c.String("pids-limit"); v != "" {
-		if q.TasksMax, err = strconv.ParseUint(v, 10, 31); err != nil {
-			return q, usagef("run", "--pids-limit is a number, or 0 for no limit, not %q", v)
-		}
-		if q.TasksMax == 0 {
-			q.TasksMax = lifecycle.Unlimited
-		}
-	}
-	if v := c.String("cpu-period"); v != "" {
-		if q.CPUPeriod, err = time.ParseDuration(v); err != nil {
-			return q, usagef("run", "--cpu-period is a time such as 20ms, not %q", v)
-		}
-	}
-	return q, nil
-}

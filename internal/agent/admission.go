@@ -4,38 +4,20 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"runtime"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/podtask/podtask/pkg/admission"
 	"github.com/podtask/podtask/pkg/cgroups"
+	"github.com/podtask/podtask/pkg/config"
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/netns"
 	"github.com/podtask/podtask/pkg/ports"
 	"github.com/podtask/podtask/pkg/state"
-)
-
-// The settings of the budget that all tasks share. They are read by each process:
-// owners that are to agree get the same.
-const (
-	// BudgetCPUEnv is a number of vCPU or none; unset means what the user slice or
-	// the host has.
-	BudgetCPUEnv = "PODTASK_BUDGET_CPU"
-	// BudgetMemoryEnv is an amount such as 4g or none; unset likewise.
-	BudgetMemoryEnv = "PODTASK_BUDGET_MEMORY"
-	// ReservedMemoryEnv is taken off the memory that was found, not off
-	// BudgetMemoryEnv.
-	ReservedMemoryEnv = "PODTASK_RESERVED_MEMORY"
-	// ReservedPortsEnv lists ports that no task may have.
-	ReservedPortsEnv = "PODTASK_RESERVED_PORTS"
-	// OvertakeEnv is how many later tasks may pass one that waits; 0 keeps the order.
-	OvertakeEnv = "PODTASK_QUEUE_OVERTAKE"
 )
 
 // ledger is what all owners share, as it is stored.
@@ -48,59 +30,29 @@ type ledger struct {
 	SuspectUntil time.Time `json:"suspectUntil,omitzero"`
 }
 
-// readBudget reads the settings, all problems at once.
-func readBudget(getenv func(string) string, root fs.FS, uid, cpus int) (admission.Budget, error) {
-	var errs []error
-	setting := func(name string, read func(string) error) {
-		if value := getenv(name); value != "" {
-			if err := read(value); err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", name, err))
-			}
-		}
-	}
-	var b admission.Budget
-	if getenv(BudgetCPUEnv) == "" || getenv(BudgetMemoryEnv) == "" { // else nobody needs to look
+// budgetOf returns what all tasks together may use: what is configured, otherwise what the
+// host or the user's slice has.
+func budgetOf(s *config.Settings, root fs.FS, uid, cpus int) admission.Budget {
+	b := admission.Budget{Reserved: s.Budget.ReservedPorts, Overtake: s.Budget.Overtake}
+	if s.Budget.CPU == nil || s.Budget.Memory == nil {
 		room := cgroups.RoomFor(root, uid, cpus)
-		b = admission.Budget{CPU: room.CPU, CPUFrom: room.CPUFrom, Memory: room.Memory, MemoryFrom: room.MemoryFrom}
+		b.CPU, b.CPUFrom, b.Memory, b.MemoryFrom = room.CPU, room.CPUFrom, room.Memory, room.MemoryFrom
 	}
-	setting(ReservedMemoryEnv, func(v string) error {
-		reserved, err := admission.ParseMemory(v)
-		if err == nil && reserved == admission.Unlimited {
-			return errors.New("none is no amount: give one like 512m, or leave it unset")
-		}
-		if b.Memory != admission.Unlimited {
-			b.Memory, b.MemoryFrom = max(0, b.Memory-reserved), b.MemoryFrom+" less "+ReservedMemoryEnv
-		}
-		return err
-	})
-	setting(BudgetCPUEnv, func(v string) (err error) {
-		b.CPU, err = admission.ParseCPU(v)
-		b.CPUFrom = BudgetCPUEnv
-		return err
-	})
-	setting(BudgetMemoryEnv, func(v string) (err error) {
-		b.Memory, err = admission.ParseMemory(v)
-		b.MemoryFrom = BudgetMemoryEnv
-		return err
-	})
-	setting(ReservedPortsEnv, func(v string) (err error) {
-		b.Reserved, err = admission.ParsePorts(v)
-		return err
-	})
-	setting(OvertakeEnv, func(v string) error {
-		n, err := strconv.ParseUint(v, 10, 16)
-		if err != nil {
-			return fmt.Errorf("%q is no number of tasks: give 0 to 65535", v)
-		}
-		b.Overtake = int(n)
-		return nil
-	})
-	return b, errors.Join(errs...)
+	if reserved := s.Budget.ReservedMemory; reserved > 0 && b.Memory != admission.Unlimited {
+		b.Memory, b.MemoryFrom = max(0, b.Memory-reserved), b.MemoryFrom+" less "+s.Origin("reserved-memory")
+	}
+	if s.Budget.CPU != nil {
+		b.CPU, b.CPUFrom = *s.Budget.CPU, s.Origin("budget-cpu")
+	}
+	if s.Budget.Memory != nil {
+		b.Memory, b.MemoryFrom = *s.Budget.Memory, s.Origin("budget-memory")
+	}
+	return b
 }
 
-// Budget is what all tasks together may take.
-func (q *Queue) Budget() (admission.Budget, error) {
-	return readBudget(q.getenv, hostRoot, os.Getuid(), runtime.NumCPU())
+// Budget returns what all tasks together may use.
+func (q *Queue) Budget() admission.Budget {
+	return budgetOf(q.settings, hostRoot, os.Getuid(), runtime.NumCPU())
 }
 
 // Read reads what owners share; it may be changing.
@@ -160,11 +112,8 @@ func (q *Queue) Admit(ctx context.Context, s lifecycle.State, e lifecycle.AdmitT
 		err := q.ledger.Change(ctx, func(l *ledger) { l.Queue = l.Queue.Take(entry(s), time.Now().UTC()) })
 		return lifecycle.Result{Admitted: true}, passing(err)
 	}
-	budget, err := q.Budget()
-	if err == nil {
-		err = budget.Refuse(s.Need())
-	}
-	if err != nil {
+	budget := q.Budget()
+	if err := budget.Refuse(s.Need()); err != nil {
 		return lifecycle.Result{}, err
 	}
 	// One that waits looks before it takes the lock: all who wait are woken together.
@@ -294,10 +243,7 @@ func (q *Queue) Waiting() map[string]admission.Verdict {
 	if err != nil || len(l.Queue.Entries) == 0 {
 		return waiting
 	}
-	budget, err := q.Budget()
-	if err != nil {
-		return waiting
-	}
+	budget := q.Budget()
 	for _, e := range l.Queue.Entries {
 		if !e.Held {
 			waiting[e.Task] = l.Queue.Judge(budget, e.Task, q.tasks.Owned)

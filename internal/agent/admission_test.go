@@ -159,20 +159,6 @@ func TestImpossibleTaskIsRefusedBeforeAnythingIsMade(t *testing.T) {
 	s.wantShares()
 }
 
-func TestEverySettingThatIsWrongIsNamed(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	for _, name := range []string{agent.BudgetCPUEnv, agent.BudgetMemoryEnv, agent.ReservedMemoryEnv, agent.ReservedPortsEnv, agent.OvertakeEnv} {
-		s.env[name] = "nonsense"
-	}
-	err := s.process().Preflight.Check(t.Context(), s.box(0, 0, "exit", "0"), boxOptions)
-	for name := range s.env {
-		if err == nil || !strings.Contains(err.Error(), name+": ") {
-			t.Errorf("%s is not named: %v", name, err)
-		}
-	}
-}
-
 func TestTaskOfADeadOwnerKeepsItsShareWhileItRuns(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

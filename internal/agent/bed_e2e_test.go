@@ -28,6 +28,7 @@ import (
 
 	"github.com/podtask/podtask/internal/faults"
 	"github.com/podtask/podtask/internal/registrytest"
+	"github.com/podtask/podtask/pkg/config"
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/netns"
@@ -298,14 +299,19 @@ func (w *world) env() map[string]string {
 func (w *world) open() *Agent {
 	w.t.Helper()
 	env := w.env()
+	getenv := func(k string) string {
+		if v, ok := env[k]; ok {
+			return v
+		}
+		return os.Getenv(k)
+	}
+	settings, err := config.FromEnvironment(getenv)
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	h, err := Open(Config{
 		StateDir: filepath.Join(w.dir, "state"), RuntimeDir: filepath.Join(w.dir, "run"), Log: slog.New(w.ops), FS: w.fs, NetnsHelper: netnsHelper(),
-		Getenv: func(k string) string {
-			if v, ok := env[k]; ok {
-				return v
-			}
-			return os.Getenv(k)
-		},
+		Settings: settings, Getenv: getenv, FailPoint: getenv(FailPointEnv),
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -102,11 +102,11 @@ type Pruner struct {
 
 // Queue admits tasks as far as the budget allows.
 type Queue struct {
-	log    *slog.Logger
-	getenv func(string) string
-	podman func(context.Context) (Podman, error)
-	tasks  *Tasks
-	ledger *Ledger
+	log      *slog.Logger
+	settings *config.Settings
+	podman   func(context.Context) (Podman, error)
+	tasks    *Tasks
+	ledger   *Ledger
 
 	mu        sync.Mutex // guards askedIdle
 	askedIdle time.Time  // when Podman was last asked about tasks without an owner
@@ -134,7 +134,7 @@ type SecretStore struct {
 // Metadata is what the metadata endpoints of all tasks have in common.
 type Metadata struct {
 	log         *slog.Logger
-	getenv      func(string) string
+	settings    config.Metadata
 	stateDir    string
 	netnsHelper []string
 	podman      func(context.Context) (Podman, error)
@@ -146,7 +146,7 @@ type Runtime struct {
 	log      *slog.Logger
 	getenv   func(string) string
 	stateDir string
-	policy   *config.Images
+	settings *config.Settings
 	fail     *failPoint
 	podman   func(context.Context) (Podman, error)
 	images   *Resolver

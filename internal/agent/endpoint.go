@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"strings"
 	"sync"
 	"time"
 
@@ -268,18 +267,17 @@ func metadataEnv(s lifecycle.State, i int) map[string]string {
 
 // Options adds to the options of a new task what its endpoint needs.
 func (m *Metadata) Options(o lifecycle.Options) lifecycle.Options {
-	if m.netnsHelper != nil && m.getenv("PODTASK_METADATA") != "off" {
+	if m.netnsHelper != nil && m.settings.Enabled {
 		o.MetadataKey = newID()
 		o.Credentials = m.credentials != nil
-		o.MetadataFile = m.getenv("PODTASK_METADATA_FILE") == "on"
+		o.MetadataFile = m.settings.File
 	}
 	return o
 }
 
-// credentialsHelper is the program named by PODTASK_CREDENTIALS_HELPER: it prints
-// what a credential_process of the AWS configuration prints.
-func credentialsHelper(getenv func(string) string) *metadata.Helper {
-	command := strings.Fields(getenv("PODTASK_CREDENTIALS_HELPER"))
+// credentialsHelper returns the configured program, which prints what a
+// credential_process of the AWS configuration prints; nil for none.
+func credentialsHelper(command []string) *metadata.Helper {
 	if len(command) == 0 {
 		return nil
 	}

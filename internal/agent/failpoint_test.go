@@ -40,18 +40,13 @@ func TestEveryEffectHasFailPoints(t *testing.T) {
 func TestFailPointIsArmedByTheEnvironment(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]int64{"": 0, beforeSave: 1, "after-effect/PullImage:3": 3} {
-		f, err := armed(func(string) string { return value })
+		f, err := armed(value)
 		if err != nil || (f == nil) != (want == 0) || f != nil && f.left.Load() != want {
 			t.Errorf("%q: %+v, %v", value, f, err)
 		}
 	}
 	for _, value := range []string{"nowhere", "before-save:0", "before-save:x", "before-save:", ":1"} {
-		if _, err := Open(Config{StateDir: t.TempDir(), Getenv: func(k string) string {
-			if k == FailPointEnv {
-				return value
-			}
-			return ""
-		}}); err == nil || !strings.Contains(err.Error(), FailPointEnv) {
+		if _, err := Open(Config{StateDir: t.TempDir(), Getenv: func(string) string { return "" }, FailPoint: value}); err == nil || !strings.Contains(err.Error(), FailPointEnv) {
 			t.Errorf("%q: %v", value, err)
 		}
 	}

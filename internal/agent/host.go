@@ -27,8 +27,14 @@ import (
 type Config struct {
 	// StateDir and RuntimeDir are as state.Dirs gives them.
 	StateDir, RuntimeDir string
-	// Getenv reads the environment; os.Getenv outside of tests.
+	// Settings is the configuration; nil means the defaults.
+	Settings *config.Settings
+	// Getenv reads the environment for what is not podtask's: where Podman, systemd and
+	// credentials are, and secrets. It is os.Getenv except in tests.
 	Getenv func(string) string
+	// FailPoint, for tests, is a fail point at which the process is killed; see
+	// FailPointEnv.
+	FailPoint string
 	// Log gets what users need not see; nil drops it.
 	Log *slog.Logger
 	// Dial connects to Podman; nil means the real one, as Getenv says.
@@ -113,12 +119,12 @@ func (a *Agent) configure() error {
 		cfg.FS = state.OS{}
 	}
 	a.log = cfg.Log
-	policy, err := config.ReadImages(cfg.Getenv)
-	if err != nil {
-		return err
+	if cfg.Settings == nil {
+		cfg.Settings = config.Default()
 	}
-	a.policy = &policy
-	a.fail, err = armed(cfg.Getenv)
+	a.policy = &cfg.Settings.Images
+	var err error
+	a.fail, err = armed(cfg.FailPoint)
 	return err
 }
 
@@ -173,16 +179,16 @@ func (a *Agent) assemble(records imageRecords) {
 		log: a.log, policy: a.policy, registry: cfg.Registry, progress: cfg.Progress, fail: a.fail,
 		resolver: a.Images, pruner: a.Pruner, records: records, hub: a.Pulls,
 	}
-	a.Queue = &Queue{log: a.log, getenv: cfg.Getenv, podman: podman, tasks: a.Tasks, ledger: a.Ledger}
+	a.Queue = &Queue{log: a.log, settings: cfg.Settings, podman: podman, tasks: a.Tasks, ledger: a.Ledger}
 	a.Ports = &PortHolders{tasks: a.Tasks}
 	a.Slices = &Slices{log: a.log, user: a.User, facts: a.Facts}
 	a.Secrets = &SecretStore{getenv: cfg.Getenv, podman: podman, tasks: a.Tasks}
 	a.Metadata = &Metadata{
-		log: a.log, getenv: cfg.Getenv, stateDir: cfg.StateDir, netnsHelper: cfg.NetnsHelper,
-		podman: podman, credentials: credentialsHelper(cfg.Getenv),
+		log: a.log, settings: cfg.Settings.Metadata, stateDir: cfg.StateDir, netnsHelper: cfg.NetnsHelper,
+		podman: podman, credentials: credentialsHelper(cfg.Settings.Metadata.CredentialsHelper),
 	}
 	a.Runtime = &Runtime{
-		log: a.log, getenv: cfg.Getenv, stateDir: cfg.StateDir, policy: a.policy, fail: a.fail, podman: podman,
+		log: a.log, getenv: cfg.Getenv, stateDir: cfg.StateDir, settings: cfg.Settings, fail: a.fail, podman: podman,
 		images: a.Images, puller: a.Puller, queue: a.Queue, ports: a.Ports, slices: a.Slices, metadata: a.Metadata,
 	}
 	a.Preflight = &Preflight{

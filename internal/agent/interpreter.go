@@ -24,7 +24,7 @@ func (r *Runtime) deadline(s lifecycle.State, e lifecycle.Effect) time.Duration 
 	case lifecycle.ResolveImage:
 		return s.Containers[e.Index].Retry.Left(lifecycle.ResolveLimit, time.Now())
 	case lifecycle.PullImage:
-		return s.Containers[e.Index].Retry.Left(r.policy.PullLimit, time.Now())
+		return s.Containers[e.Index].Retry.Left(r.settings.Images.PullLimit, time.Now())
 	case lifecycle.AdmitTask, lifecycle.ReleaseTask:
 		return time.Minute
 	case lifecycle.CreateContainer, lifecycle.RunSandbox:
@@ -127,7 +127,7 @@ func (r *Runtime) runSandbox(ctx context.Context, podman Podman, s lifecycle.Sta
 	if ownsNetwork(s) {
 		network := networkSpec(s)
 		network.Labels[stateDirLabel] = r.stateDir
-		network.IPv6 = r.getenv("PODTASK_BRIDGE_IPV6") != "off" && netns.HasIPv6()
+		network.IPv6 = r.settings.Network.BridgeIPv6 && netns.HasIPv6()
 		if err := podman.EnsureNetwork(ctx, network); err != nil {
 			return lifecycle.Result{}, err
 		}

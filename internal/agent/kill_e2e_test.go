@@ -30,7 +30,7 @@ func ownerMain() int {
 	words := strings.Fields(os.Getenv(ownerEnv))
 	dir, id, verb := words[0], words[1], words[2]
 	err := func() error {
-		h, err := Open(Config{StateDir: dir, RuntimeDir: filepath.Join(dir, "run"), Getenv: os.Getenv, NetnsHelper: netnsHelper()})
+		h, err := Open(Config{StateDir: dir, RuntimeDir: filepath.Join(dir, "run"), Getenv: os.Getenv, FailPoint: os.Getenv(FailPointEnv), NetnsHelper: netnsHelper()})
 		if err != nil {
 			return err
 		}

@@ -28,11 +28,7 @@ const (
 // problems.
 func (p *Preflight) Check(ctx context.Context, t taskdef.Task, o lifecycle.Options) error {
 	errs := []error{p.ledger.RefuseDraining()}
-	budget, err := p.queue.Budget()
-	if err == nil {
-		err = budget.Refuse(lifecycle.State{Task: t, Options: o}.Need())
-	}
-	errs = append(errs, err)
+	errs = append(errs, p.queue.Budget().Refuse(lifecycle.State{Task: t, Options: o}.Need()))
 	missing, reason, err := p.Unsupported(ctx, t, o)
 	if err != nil {
 		errs = append(errs, p.explain(ctx, err))

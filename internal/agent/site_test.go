@@ -10,6 +10,7 @@ import (
 
 	"github.com/podtask/podtask/internal/agent"
 	"github.com/podtask/podtask/internal/enginetest"
+	"github.com/podtask/podtask/pkg/config"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -28,16 +29,21 @@ func newSite(t *testing.T) *site {
 	t.Helper()
 	podman := enginetest.New(enginetest.Wall{})
 	podman.Load(boxImage, enginetest.Image{})
-	return &site{t: t, podman: podman, dir: t.TempDir(), env: map[string]string{agent.BudgetCPUEnv: "1", agent.BudgetMemoryEnv: "none"}}
+	return &site{t: t, podman: podman, dir: t.TempDir(), env: map[string]string{"PODTASK_BUDGET_CPU": "1", "PODTASK_BUDGET_MEMORY": "none"}}
 }
 
 // process is another podtask on the machine.
 func (s *site) process() *agent.Agent {
 	s.t.Helper()
+	getenv := func(name string) string { return s.env[name] }
+	settings, err := config.FromEnvironment(getenv)
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	h, err := agent.Open(agent.Config{
 		StateDir: filepath.Join(s.dir, "state"), RuntimeDir: filepath.Join(s.dir, "run"),
-		Getenv: func(name string) string { return s.env[name] },
-		Dial:   func(context.Context) (agent.Podman, error) { return s.podman, nil },
+		Settings: settings, Getenv: getenv,
+		Dial: func(context.Context) (agent.Podman, error) { return s.podman, nil },
 	})
 	if err != nil {
 		s.t.Fatal(err)

@@ -117,13 +117,9 @@ func (p *Preflight) CheckLimits(s lifecycle.State, q lifecycle.Quota) error {
 	if s.Options.Limits == LimitsOff {
 		return errors.New("it runs with --limits off: run it again with limits")
 	}
-	budget, err := p.queue.Budget()
-	if err != nil {
-		return err
-	}
 	wanted := s
 	wanted.Options.Quota = q
-	if err := budget.Refuse(wanted.Need()); err != nil {
+	if err := p.queue.Budget().Refuse(wanted.Need()); err != nil {
 		return err
 	}
 	host := cgroups.Detect(hostRoot, os.Getuid(), p.getenv)

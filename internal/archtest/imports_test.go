@@ -17,7 +17,7 @@ type rule struct {
 // The direction of imports. The packages that may import nothing are leaves,
 // useful alone; only cmd/podtask joins them all.
 var direction = []rule{
-	{pkg: "pkg/taskdef"},
+	{pkg: "pkg/taskdef", may: []string{"internal/suggest"}},
 	{pkg: "pkg/state"},
 	{pkg: "pkg/state/statetest", may: []string{"pkg/state"}},
 	{pkg: "pkg/catalog", may: []string{"pkg/state"}},
@@ -28,14 +28,15 @@ var direction = []rule{
 	{pkg: "pkg/netns"},
 	{pkg: "pkg/doctor", may: []string{"pkg/cgroups"}},
 	{pkg: "pkg/timeline"},
-	{pkg: "pkg/taskunit", also: []string{"pkg/unitdir"}},
+	{pkg: "pkg/taskunit", may: []string{"internal/suggest"}, also: []string{"pkg/unitdir"}},
 	{pkg: "pkg/convert", may: []string{"pkg/taskdef", "pkg/taskunit"}},
 	{pkg: "pkg/unitdir", may: []string{"pkg/taskunit"}},
 	{pkg: "pkg/ports", may: []string{"pkg/taskdef"}},
 	{pkg: "pkg/admission", may: []string{"pkg/taskdef", "pkg/ports"}},
 	{pkg: "pkg/lifecycle", may: []string{"pkg/taskdef", "pkg/admission"}},
 	{pkg: "pkg/service", may: []string{"pkg/taskdef", "pkg/admission"}},
-	{pkg: "pkg/config"},
+	{pkg: "pkg/config", may: []string{"internal/suggest", "pkg/admission", "pkg/lifecycle"}},
+	{pkg: "internal/suggest"},
 	{pkg: "pkg/metadata", may: []string{"pkg/lifecycle", "pkg/taskdef"}},
 	{pkg: "pkg/api", may: []string{"pkg/lifecycle", "pkg/service", "pkg/taskdef"}},
 	{
@@ -47,7 +48,7 @@ var direction = []rule{
 	{pkg: "internal/enginetest", may: []string{"internal/agent", "pkg/libpod", "pkg/images", "test/wait"}},
 	{
 		pkg: "internal/enginesim",
-		may: []string{"internal/agent", "internal/enginetest", "pkg/lifecycle", "pkg/taskdef", "pkg/state", "pkg/state/statetest", "pkg/libpod", "pkg/images"},
+		may: []string{"internal/agent", "internal/enginetest", "pkg/config", "pkg/lifecycle", "pkg/taskdef", "pkg/state", "pkg/state/statetest", "pkg/libpod", "pkg/images"},
 	},
 	{pkg: "internal/archtest"},
 	{pkg: "internal/flight"},
@@ -59,7 +60,7 @@ var direction = []rule{
 	{pkg: "internal/nonsense"},
 	{pkg: "cmd/podtask-user-generator", may: []string{"pkg/taskunit", "pkg/unitdir"}}, // small: no Podman, no YAML
 	{pkg: "internal/metrics", may: []string{"internal/agent", "pkg/lifecycle", "pkg/service"}, also: []string{"pkg/taskdef"}},
-	{pkg: "cmd/podtask", may: []string{"pkg/", "internal/metrics", "internal/agent"}},
+	{pkg: "cmd/podtask", may: []string{"pkg/", "internal/metrics", "internal/agent", "internal/suggest"}},
 	// Programs that are no part of the product stand alone.
 	{pkg: "examples/"},
 	{pkg: "hack/", may: []string{"internal/registrytest"}, also: []string{"pkg/images", "pkg/libpod"}},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/podtask/podtask/internal/agent"
 	"github.com/podtask/podtask/internal/enginetest"
+	"github.com/podtask/podtask/pkg/config"
 	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/state"
@@ -198,9 +199,13 @@ func ref(name string) images.Ref {
 // open starts a process of podtask: what it shares with others is on the disk
 // and in Podman.
 func (w *world) open() *agent.Agent {
+	settings, err := config.FromEnvironment(w.getenv)
+	if err != nil {
+		w.broken("the configuration: %v", err)
+	}
 	h, err := agent.Open(agent.Config{
 		StateDir: w.dir, RuntimeDir: w.dir,
-		Getenv:   w.getenv,
+		Settings: settings, Getenv: w.getenv,
 		Dial:     func(context.Context) (agent.Podman, error) { return w.fake, nil },
 		Registry: simRegistry{w.fake.Registry(), w},
 		FS:       w.disk,
@@ -215,11 +220,11 @@ func (w *world) open() *agent.Agent {
 // or none.
 func (w *world) getenv(name string) string {
 	switch name {
-	case agent.BudgetCPUEnv:
+	case "PODTASK_BUDGET_CPU":
 		return "2"
-	case agent.BudgetMemoryEnv:
+	case "PODTASK_BUDGET_MEMORY":
 		return "none"
-	case agent.OvertakeEnv:
+	case "PODTASK_QUEUE_OVERTAKE":
 		return strconv.Itoa(w.overtake)
 	default:
 		return ""

@@ -5,79 +5,17 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
-	"github.com/xrash/smetrics"
+	"github.com/podtask/podtask/internal/suggest"
 )
 
-// Settings is a Config and where each value of it comes from.
-type Settings struct {
-	Config
-	// Files are those that were read, in the order in which later ones win.
-	Files  []string
-	origin map[string]string
-}
-
-// Origin says where the value of a key comes from: default, FILE:LINE, the name of an
-// environment variable, or --flag.
-func (s *Settings) Origin(key string) string {
-	if o := s.origin[key]; o != "" {
-		return o
-	}
-	return "default"
-}
-
-// Getenv returns a getenv in which the variables of keys have the values that the keys
-// were given, wherever that was; others are as getenv has them. It is for code that
-// reads variables itself.
-func (s *Settings) Getenv(getenv func(string) string) func(string) string {
-	given := map[string]string{}
-	for _, k := range keys {
-		if s.origin[k.Name] != "" {
-			given[k.Env()] = k.Of(s.Config)
-		}
-	}
-	return func(name string) string {
-		if value, ok := given[name]; ok {
-			return value
-		}
-		return getenv(name)
-	}
-}
-
-// FlagArgs are the flags of every command that were given on this one's line, for a
-// process that is to be configured alike.
-func (s *Settings) FlagArgs() []string {
-	var args []string
-	for _, k := range keys {
-		if k.Verb == "" && s.origin[k.Name] == "--"+k.Name {
-			args = append(args, "--"+k.Name+"="+k.Of(s.Config))
-		}
-	}
-	return args
-}
-
-// SetFlag takes a value from the command line.
-func (s *Settings) SetFlag(name, value string) error {
-	k, found, _ := find(name)
-	if !found {
-		return fmt.Errorf("there is no key %q", name)
-	}
-	if err := k.Set(&s.Config, value); err != nil {
-		return fmt.Errorf("--%s %s", name, strings.TrimPrefix(err.Error(), "it "))
-	}
-	s.origin[name] = "--" + name
-	return nil
-}
-
-// Problem is something wrong with a file or a variable.
+// Problem is a mistake in a file or a variable.
 type Problem struct {
 	// File and Line, from 1, are empty and 0 for a variable; Line is 0 for the whole file.
 	File string
@@ -87,7 +25,7 @@ type Problem struct {
 	Message string
 }
 
-// String is place, key and message, as compilers print it.
+// String returns place, key and message in the form of a compiler's message.
 func (p Problem) String() string {
 	var words []string
 	switch {
@@ -107,27 +45,24 @@ type InvalidError struct{ Problems []Problem }
 
 // Error lists the problems, one a line.
 func (e *InvalidError) Error() string {
-	lines := []string{"the configuration is not valid:"}
+	lines := []string{"invalid configuration:"}
 	for _, p := range e.Problems {
 		lines = append(lines, "  "+p.String())
 	}
 	return strings.Join(lines, "\n")
 }
 
-// Source is where Load reads.
+// Source says where Load reads.
 type Source struct {
 	Getenv func(string) string
-	// Root is "/" but in tests.
+	// Root is the root directory; empty means "/".
 	Root string
 }
 
 // Load reads the files and the environment. The error is an *InvalidError with all
-// problems of them.
+// problems.
 func Load(src Source) (*Settings, error) {
-	s := &Settings{origin: map[string]string{}}
-	for _, k := range keys {
-		*k.field(&s.Config) = k.Default
-	}
+	s := Default()
 	var problems []Problem
 	for _, dir := range src.dirs() {
 		files, err := filesIn(dir)
@@ -138,24 +73,35 @@ func Load(src Source) (*Settings, error) {
 			problems = append(problems, s.readFile(name)...)
 		}
 	}
-	for _, k := range keys {
-		value := src.Getenv(k.Env())
-		if value == "" {
-			continue
-		}
-		if err := k.Set(&s.Config, value); err != nil {
-			problems = append(problems, Problem{Key: k.Env(), Message: err.Error()})
-			continue
-		}
-		s.origin[k.Name] = k.Env()
-	}
-	if len(problems) > 0 {
-		return nil, &InvalidError{problems}
-	}
-	return s, nil
+	return s, invalid(append(problems, s.readEnv(src.Getenv)...))
 }
 
-// dirs are where configuration lies, later ones winning.
+// FromEnvironment returns the defaults as the environment alone changes them. The error
+// is an *InvalidError with all problems.
+func FromEnvironment(getenv func(string) string) (*Settings, error) {
+	s := Default()
+	return s, invalid(s.readEnv(getenv))
+}
+
+func (s *Settings) readEnv(getenv func(string) string) (problems []Problem) {
+	for _, k := range keys {
+		if v := getenv(k.Env()); v != "" {
+			if err := s.set(k, v, k.Env()); err != nil {
+				problems = append(problems, Problem{Key: k.Env(), Message: err.Error()})
+			}
+		}
+	}
+	return problems
+}
+
+func invalid(problems []Problem) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	return &InvalidError{problems}
+}
+
+// dirs returns the directories of configuration files; later ones override earlier ones.
 func (src Source) dirs() []string {
 	dirs := []string{filepath.Join(src.Root, "/etc/podtask")}
 	if base := src.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(base) {
@@ -187,11 +133,11 @@ func filesIn(dir string) (files []string, err error) {
 	return files, nil
 }
 
-// maxText bounds a configuration file in bytes: all keys there are take some
-// hundred.
+// maxText is the maximum size of a configuration file in bytes. All keys together need a
+// few hundred.
 const maxText = 64 << 10
 
-// readText reads a file, of a huge one no more than tells that it is too long.
+// readText reads a file, of one that is too long only maxText+1 bytes.
 func readText(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -214,26 +160,25 @@ func (s *Settings) readFile(name string) []Problem {
 		problems = append(problems, p)
 	}
 	for _, e := range entries {
-		if err := s.setEntry(e); err != nil {
+		if err := s.setEntry(e, name+":"+strconv.Itoa(e.line)); err != nil {
 			problems = append(problems, Problem{File: name, Line: e.line, Key: e.key, Message: err.Error()})
-			continue
 		}
-		s.origin[e.key] = name + ":" + strconv.Itoa(e.line)
 	}
 	return problems
 }
 
-func (s *Settings) setEntry(e entry) error {
-	k, found, like := find(e.key)
-	switch {
-	case !found && like != "":
-		return fmt.Errorf("there is no such key; did you mean %s?", like)
-	case !found:
-		return errors.New("there is no such key; `podtask config` lists them")
-	case !e.scalar:
-		return errors.New("it takes a text, a number or true or false, not a list or a table")
+func (s *Settings) setEntry(e entry, origin string) error {
+	k, found := find(e.key)
+	if !found {
+		if like := suggest.Closest(e.key, names()); like != "" {
+			return fmt.Errorf("unknown key; did you mean %s?", like)
+		}
+		return errors.New("unknown key; `podtask config` lists all keys")
 	}
-	return k.Set(&s.Config, e.value)
+	if !e.scalar {
+		return errors.New("must be a string, a number or a boolean, not a list or a table")
+	}
+	return s.set(k, e.value, origin)
 }
 
 // entry is one key of a file.
@@ -243,7 +188,7 @@ type entry struct {
 	line       int
 }
 
-// parse reads TOML. Keys in tables are named TABLE.KEY; podtask has none of those.
+// parse reads TOML. A key in a table is named TABLE.KEY; podtask has no such keys.
 func parse(text []byte) ([]entry, []Problem) {
 	if len(text) > maxText {
 		return nil, []Problem{{Message: fmt.Sprintf("the file has more than %d bytes", maxText)}}
@@ -289,7 +234,7 @@ func parse(text []byte) ([]entry, []Problem) {
 	return entries, nil
 }
 
-// scalarAt is the value at a path as text, if it is a single one.
+// scalarAt returns the value at a path as text, if it is a scalar.
 func scalarAt(values map[string]any, path []string) (text string, scalar bool) {
 	var at any = values
 	for _, name := range path {
@@ -305,40 +250,11 @@ func scalarAt(values map[string]any, path []string) (text string, scalar bool) {
 	return "", false
 }
 
-// reason leaves the path out of an error about a file, which is named already.
+// reason returns an error about a file without its path, which the caller names.
 func reason(err error) string {
 	var bad *fs.PathError
 	if errors.As(err, &bad) {
 		return bad.Err.Error()
 	}
 	return err.Error()
-}
-
-func loopback(value string) error {
-	host, port, err := net.SplitHostPort(value)
-	if err != nil {
-		return fmt.Errorf("%q: %w", value, errLoopback)
-	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	ip := net.ParseIP(host)
-	if err != nil || n == 0 && port != "0" || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return fmt.Errorf("%q: %w", value, errLoopback)
-	}
-	return nil
-}
-
-// closest returns the candidate that a word most likely is a misspelling of; empty
-// when none has two thirds of its letters.
-func closest(word string, candidates []string) string {
-	best, bound := "", max(1, len(word)/3)+1
-	word = strings.ToLower(strings.ReplaceAll(word, "_", "-"))
-	for _, c := range slices.Sorted(slices.Values(candidates)) {
-		if diff := len(c) - len(word); len(word) > 64 || diff >= bound || -diff >= bound {
-			continue
-		}
-		if d := smetrics.WagnerFischer(word, c, 1, 1, 1); d < bound {
-			best, bound = c, d
-		}
-	}
-	return best
 }

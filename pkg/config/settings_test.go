@@ -1,0 +1,125 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podtask/podtask/pkg/admission"
+	"github.com/podtask/podtask/pkg/lifecycle"
+)
+
+func TestSettingsHaveTheirDefaults(t *testing.T) {
+	t.Parallel()
+	got := Default()
+	images := Images{
+		PullsAtOnce: 3, FirstByte: 5 * time.Minute, Idle: time.Minute, PullLimit: 2 * time.Hour,
+		Cleanup: true, Interval: 30 * time.Minute, PerRound: 5, MinAge: 7 * 24 * time.Hour, MinFree: 2 << 30,
+	}
+	if !reflect.DeepEqual(got.Images, images) {
+		t.Errorf("%+v, want %+v", got.Images, images)
+	}
+	if !reflect.DeepEqual(got.Budget, Budget{}) || !got.Metadata.Enabled || got.Metadata.File || len(got.Metadata.CredentialsHelper) > 0 {
+		t.Errorf("budget %+v, metadata %+v", got.Budget, got.Metadata)
+	}
+	tasks := Tasks{Limits: "enforce", Quota: lifecycle.Quota{CPUPeriod: 100 * time.Millisecond}}
+	if got.Tasks != tasks || got.Cleanup.TaskWait != 3*time.Hour || got.Agent.StopTasks != StopAtShutdown || !got.Network.BridgeIPv6 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A file, a variable and a flag reach the typed value of each key.
+func TestEachKeyReachesItsField(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write("home/podtask/podtask.toml", `
+image-min-free = "5g"
+image-exclude = "a/*,b"
+image-cleanup = false
+image-cleanup-interval = "1h"
+image-cleanup-per-round = 7
+reserved-memory = "1m"
+metadata = "off"
+metadata-file = "on"
+bridge-ipv6 = "off"
+task-cleanup-wait = "never"
+`)
+	for name, v := range map[string]string{
+		"PULL_IDLE": "2s", "PULL_FIRST_BYTE": "3s", "PULL_TIMEOUT": "4s", "BUDGET_CPU": "1.5", "BUDGET_MEMORY": "none",
+		"RESERVED_PORTS": "22,8000-8080", "QUEUE_OVERTAKE": "4", "CREDENTIALS_HELPER": "helper -x",
+		"PULL": "once", "LIMITS": "off", "PIDS_LIMIT": "0", "CPU_PERIOD": "20ms",
+	} {
+		p.env["PODTASK_"+name] = v
+	}
+	s, err := p.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for flag, value := range map[string]string{"pulls-at-once": "9", "image-min-age": "1h", "stop-tasks": "never"} {
+		if err := s.SetFlag(flag, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	images := Images{
+		PullsAtOnce: 9, FirstByte: 3 * time.Second, Idle: 2 * time.Second, PullLimit: 4 * time.Second,
+		Interval: time.Hour, PerRound: 7, MinAge: time.Hour, Exclude: []string{"a/*", "b"}, MinFree: 5 << 30,
+	}
+	cpu, memory := int64(1536), int64(admission.Unlimited)
+	budget := Budget{
+		CPU: &cpu, Memory: &memory, ReservedMemory: 1 << 20, Overtake: 4,
+		ReservedPorts: []admission.PortRange{{First: 22, Last: 22}, {First: 8000, Last: 8080}},
+	}
+	if !reflect.DeepEqual(s.Images, images) || !reflect.DeepEqual(s.Budget, budget) {
+		t.Errorf("%+v, %+v, want %+v, %+v", s.Images, s.Budget, images, budget)
+	}
+	tasks := Tasks{Pull: lifecycle.PullOnce, Limits: "off", Quota: lifecycle.Quota{TasksMax: lifecycle.Unlimited, CPUPeriod: 20 * time.Millisecond}}
+	if s.Tasks != tasks || s.Cleanup.TaskWait != 0 || s.Agent.StopTasks != StopNever || s.Network.BridgeIPv6 {
+		t.Errorf("%+v", s)
+	}
+	if m := s.Metadata; m.Enabled || !m.File || !slices.Equal(m.CredentialsHelper, []string{"helper", "-x"}) {
+		t.Errorf("%+v", m)
+	}
+}
+
+func TestEmptyValueIsTheDefault(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write("etc/podtask/podtask.toml", "pull-idle = \"3s\"\nbudget-cpu = 2\n")
+	p.write("home/podtask/podtask.toml", "pull-idle = \"\"\nbudget-cpu = \"\"\n")
+	s, err := p.load()
+	if err != nil || s.Images.Idle != time.Minute || s.Budget.CPU != nil {
+		t.Errorf("%v, %+v, %v", s.Images.Idle, s.Budget.CPU, err)
+	}
+}
+
+func TestOverrideChangesOnlyWhatIsGiven(t *testing.T) {
+	t.Parallel()
+	s := Default()
+	got, err := s.Override("never", "")
+	if want := (Tasks{Pull: lifecycle.PullNever, Limits: "enforce", Quota: s.Tasks.Quota}); err != nil || got != want || s.Tasks.Pull != lifecycle.PullDefault {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := s.Override("", "some"); err == nil || !strings.HasPrefix(err.Error(), "limits: ") {
+		t.Error(err)
+	}
+}
+
+func TestMistakesAreFoundInEverySource(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	file := p.write("home/podtask/podtask.toml", "image-min-free = \"much\"\nimage-exclude = \"[\"\npull-idle = \"-1s\"\npulls-at-once = 0\n")
+	want := []string{file + ":1: image-min-free", file + ":2: image-exclude", file + ":3: pull-idle", file + ":4: pulls-at-once"}
+	for _, k := range []string{"budget-cpu", "budget-memory", "reserved-memory", "reserved-ports", "queue-overtake"} {
+		name := Key{Name: k}.Env()
+		p.env[name] = "nonsense"
+		want = append(want, name+": ")
+	}
+	_, err := p.load()
+	for _, w := range want {
+		if err == nil || !strings.Contains(err.Error(), w) {
+			t.Errorf("%s is not named: %v", w, err)
+		}
+	}
+}
