@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/pkg/config"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/urfave/cli/v2"
@@ -83,7 +84,7 @@ type request struct {
 // taskName is what a task may be called.
 var taskName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,254}$`)
 
-func (s *session) parseRequest(c *cli.Context) (request, error) {
+func (p *program) parseRequest(c *cli.Context, tasks config.Tasks) (request, error) {
 	r := request{
 		name:   c.String("name"),
 		detach: c.Bool("detach"), remove: c.Bool("rm"), timeout: c.Duration("timeout"),
@@ -99,7 +100,7 @@ func (s *session) parseRequest(c *cli.Context) (request, error) {
 	if !slices.Contains(progressModes, r.progress) {
 		return r, usagef("run", "--progress is auto, plain, json or none, not %q", r.progress)
 	}
-	r.options.Pull, r.options.Limits, r.options.Quota = s.config.Tasks.Pull, s.config.Tasks.Limits, s.config.Tasks.Quota
+	r.options.Pull, r.options.Limits, r.options.Quota = tasks.Pull, tasks.Limits, tasks.Quota
 	var err error
 	if err := r.parseWait(c); err != nil {
 		return r, err
@@ -108,7 +109,7 @@ func (s *session) parseRequest(c *cli.Context) (request, error) {
 		return r, err
 	}
 	if r.notify != "" {
-		r.options.Unit = s.getenv("PODMAN_SYSTEMD_UNIT")
+		r.options.Unit = p.getenv("PODMAN_SYSTEMD_UNIT")
 	}
 	if r.replace && r.name == "" {
 		return r, usagef("run", "--replace needs --name")
@@ -116,10 +117,10 @@ func (s *session) parseRequest(c *cli.Context) (request, error) {
 	if r.adjust, err = parseAdjustments(c); err != nil {
 		return r, err
 	}
-	if r.definition, err = s.definitionOf(c, c.Args().First()); err != nil {
+	if r.definition, err = p.definitionOf(c, c.Args().First()); err != nil {
 		return r, err
 	}
-	r.settings.Env, err = s.readEnv("run", c.StringSlice("env-file"), c.StringSlice("env"))
+	r.settings.Env, err = p.readEnv("run", c.StringSlice("env-file"), c.StringSlice("env"))
 	return r, err
 }
 
@@ -161,7 +162,7 @@ func (r *request) parseService(c *cli.Context) error {
 }
 
 func run(ctx context.Context, s *session, c *cli.Context) error {
-	r, err := s.parseRequest(c)
+	r, err := s.parseRequest(c, s.config.Tasks)
 	if err != nil {
 		return err
 	}

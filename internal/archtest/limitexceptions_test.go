@@ -22,7 +22,6 @@ var limitExceptions = []exception{
 	{"fields", "pkg/api.Container", 28, document},
 	{"fields", "pkg/api.Service", 16, document},
 	{"fields", "pkg/api.Task", 33, document},
-	{"fields", "pkg/config.Config", 31, document},
 	{"fields", "pkg/convert.container", 25, document},
 	{"fields", "pkg/libpod.ContainerSpec", 45, podmanDocument},
 	{"fields", "pkg/libpod.Host", 15, podmanDocument},
