@@ -23,7 +23,6 @@ import (
 type endpoint struct {
 	metadata *Metadata
 	owner    *Owner
-	once     sync.Once // taking it up again after a restart of the owner
 
 	mu      sync.Mutex // one opens at a time
 	server  *metadata.Server
@@ -282,15 +281,4 @@ func credentialsHelper(command []string) *metadata.Helper {
 		return nil
 	}
 	return &metadata.Helper{Command: command, RoleARN: fmt.Sprintf("arn:aws:iam::%s:role/podtask", account)}
-}
-
-// serve lets the endpoint of an adopted task go on, and ends that of a task that
-// has stopped.
-func (r *run) serve(s lifecycle.State) {
-	switch {
-	case s.Sandbox.Phase >= lifecycle.SandboxStopped:
-		r.endpoint.close()
-	case s.Sandbox.Metadata != "":
-		r.endpoint.once.Do(func() { r.wg.Go(func() { r.endpoint.resume(r.ctx, s) }) })
-	}
 }

@@ -2,152 +2,241 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
+	"github.com/podtask/podtask/internal/driver"
+	"github.com/podtask/podtask/internal/loop"
+	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/state"
 )
 
-// run is what one call of Run needs.
+// run carries out what a task's driver decides, during one call of Run.
 type run struct {
-	*Owner
-	ctx       context.Context // of the operations; ends with the run
-	wg        sync.WaitGroup  // every goroutine of the run
-	ops       map[lifecycle.OpID]context.CancelFunc
-	waits     map[int]context.CancelFunc // containers whose end is waited for
-	endpoint  *endpoint
-	unqueue   context.CancelFunc // ends the watch of the queue; nil: none
-	limits    chan struct{}      // wakes who applies limits; nil: there were none to apply
-	applied   lifecycle.Quota    // those that were last to be applied
-	saved     []byte
-	published uint64 // Seq of the last transition in the event log
-	removing  bool   // --rm asks once: a removal that proved impossible is the user's
+	owner  *Owner
+	host   *Agent
+	driver *driver.Task
+	ctx    context.Context // of all goroutines; ends with the run
+
+	wg       sync.WaitGroup // other goroutines than jobs
+	ops      loop.Jobs[lifecycle.OpID]
+	watches  loop.Jobs[driver.Watch]
+	endpoint *endpoint
+	limits   chan struct{} // asks applyLimits for a round; nil: it does not run yet
 }
 
 // Run drives the task until it has settled: stopped, or removed. It returns nil
-// then. When ctx ends before, the task is left as it is: containers run on and
-// whoever owns the task next continues.
+// then. If ctx ends before, the task is left as it is: containers keep running, and the
+// next owner continues.
 func (o *Owner) Run(ctx context.Context) error {
-	opCtx, cancel := context.WithCancel(ctx)
-	r := &run{Owner: o, ctx: opCtx, ops: map[lifecycle.OpID]context.CancelFunc{}, waits: map[int]context.CancelFunc{}}
+	runCtx, cancel := context.WithCancel(ctx)
+	r := &run{owner: o, host: o.host, ctx: runCtx}
+	r.driver = driver.NewTask(o.State(), o.host.Events.LastPublished(ctx, o.State()), driver.EncodeTask)
 	r.endpoint = &endpoint{metadata: o.host.Metadata, owner: o}
 	defer r.endpoint.close()
-	r.published = o.host.Events.LastPublished(ctx, o.State())
 	sweep := o.host.Ledger.SweepIsDue(ctx)
 	r.wg.Go(func() {
 		if sweep {
 			o.host.Orphans.SweepAndLog(ctx)
 		}
-		o.host.Pruner.Rounds(ctx, opCtx)
+		o.host.Pruner.Rounds(ctx, runCtx)
 	})
-	err := r.loop(ctx)
-	cancel()
-	r.wg.Wait()
-	o.mu.Lock()
-	o.done = true
-	close(o.changed)
-	o.mu.Unlock()
-	return err
+	defer func() {
+		cancel()
+		r.ops.Wait()
+		r.watches.Wait()
+		r.wg.Wait()
+	}()
+	return o.loop.Run(ctx, r.driver, r, lifecycle.Restarted{})
 }
 
-func (r *run) loop(ctx context.Context) error {
-	timer := time.NewTimer(0)
-	timer.Stop()
-	defer timer.Stop()
-	look := time.NewTicker(lookInterval)
-	defer look.Stop()
-	batch := []lifecycle.Event{lifecycle.Restarted{}}
-	defer r.asleep()
-	for {
-		at := time.Now().UTC()
-		r.busy()
-		s, effects := r.step(at, batch)
-		if err := r.commit(ctx, s); err != nil {
-			return err
+// Save implements loop.Actor.
+func (r *run) Save(record []byte) error {
+	r.host.fail.at(beforeSave)
+	err := r.host.Tasks.Store.Put(r.owner.id, record)
+	if errors.Is(err, state.ErrNoSpace) {
+		r.host.log.Error("the task waits until the disk has space", "task", r.owner.id, "error", err)
+		return errors.Join(loop.ErrRetry, err)
+	}
+	if err != nil {
+		return fmt.Errorf("save task %s: %w", r.owner.id, err)
+	}
+	r.host.fail.at(afterSave)
+	return nil
+}
+
+// Publish implements loop.Actor. If it fails, the next decision repeats the events.
+func (r *run) Publish(ctx context.Context, d driver.TaskDecision) {
+	if len(d.Publish) == 0 {
+		return
+	}
+	var entries []json.RawMessage
+	for _, t := range d.Publish {
+		entries = append(entries, encodeEvent(d.State, t))
+	}
+	if _, err := r.host.Events.log.Append(ctx, entries...); err != nil {
+		r.host.log.Warn("the event log lacks events for now", "task", r.owner.id, "error", err)
+		return
+	}
+	r.driver.Published(d.Publish[len(d.Publish)-1].Seq)
+	r.host.fail.at(afterPublish)
+}
+
+// Act implements loop.Actor.
+func (r *run) Act(_ context.Context, d driver.TaskDecision) {
+	for _, e := range d.Start {
+		r.ops.Start(r.ctx, e.Op(), func(ctx context.Context) { r.operate(ctx, d.State, e) })
+	}
+	for _, id := range d.Cancel {
+		r.ops.Cancel(id)
+	}
+	for _, w := range d.Unwatch {
+		r.watches.Cancel(w)
+	}
+	for _, w := range d.Watch {
+		r.watches.Start(r.ctx, w, func(ctx context.Context) { r.watch(ctx, d.State, w) })
+	}
+	switch d.Endpoint {
+	case driver.CloseEndpoint:
+		r.endpoint.close()
+	case driver.ResumeEndpoint:
+		r.wg.Go(func() { r.endpoint.resume(r.ctx, d.State) })
+	}
+	if d.ApplyLimits {
+		r.requestLimits()
+	}
+}
+
+// Rest implements loop.Actor.
+func (r *run) Rest(d driver.TaskDecision, arrived []lifecycle.Event) ([]lifecycle.Event, driver.End) {
+	return r.driver.Rest(d, arrived, d.AutoRemove && r.host.Tasks.InForeground(r.owner.id))
+}
+
+// Finish implements loop.Actor. It deletes the record of a task of which nothing is left.
+func (r *run) Finish(ctx context.Context, d driver.TaskDecision, end driver.End) error {
+	if end != driver.Removed {
+		return nil
+	}
+	if d.RequestSweep {
+		if err := r.host.Ledger.RequestSweep(ctx); err != nil {
+			r.host.log.Warn("the next sweep comes when it is due", "error", err)
 		}
-		for _, e := range effects {
-			r.begin(s, e)
+	}
+	r.host.fail.at(beforeErase)
+	if err := r.host.Tasks.Store.Delete(r.owner.id); err != nil {
+		return fmt.Errorf("delete the record of task %s: %w", r.owner.id, err)
+	}
+	r.host.fail.at(afterErase)
+	r.host.Tasks.ForgetForeground(d.State)
+	return r.owner.lock.Remove()
+}
+
+// operate does an effect and sends the answer.
+func (r *run) operate(ctx context.Context, s lifecycle.State, e lifecycle.Effect) {
+	began := time.Now()
+	r.host.fail.effect(beforeEffect, e)
+	answer := r.do(ctx, s, e)
+	if r.host.observe != nil {
+		r.host.observe(e, time.Since(began), answer.Failure)
+	}
+	r.host.fail.effect(afterEffect, e)
+	r.host.log.Debug("operation", "task", s.ID, "effect", fmt.Sprintf("%T%+v", e, e), "took", time.Since(began), "failure", answer.Failure.String())
+	r.send(answer)
+}
+
+// do does an effect, and what of the endpoint belongs to it.
+func (r *run) do(ctx context.Context, s lifecycle.State, e lifecycle.Effect) lifecycle.OpFinished {
+	var missing lifecycle.Failure
+	if e, ok := e.(lifecycle.StartContainer); ok {
+		r.endpoint.describe(ctx, s, e.Index)
+		missing = r.endpoint.enter(ctx, s, e.Index)
+		r.host.fail.effect(midEffect, e)
+	}
+	answer := r.host.Runtime.Apply(ctx, s, e)
+	if answer.Failure.Class != lifecycle.OK {
+		return answer
+	}
+	if _, ok := e.(lifecycle.RunSandbox); ok {
+		answer.Result.Metadata, missing = r.endpoint.provide(ctx, s)
+	}
+	if missing.Class != lifecycle.OK {
+		answer.Result.Tolerated = missing
+	}
+	return answer
+}
+
+// watch waits for a change and reports it.
+func (r *run) watch(ctx context.Context, s lifecycle.State, w driver.Watch) {
+	var name string
+	switch w {
+	case driver.Queue:
+		err := r.host.Ledger.store.Follow(ctx, func() { r.send(lifecycle.QueueMoved{}) })
+		if ctx.Err() == nil {
+			r.host.log.Info("the queue cannot be watched; the task asks for its turn every few seconds", "task", s.ID, "error", err)
 		}
-		r.await(s)
-		r.serve(s)
-		r.limit(s)
-		r.awaitTurn(s)
-		if s.Settled() {
-			var over bool
-			if batch, over = r.leftToDo(s); !over {
-				continue
-			}
-			if s.Goal == lifecycle.Gone {
-				return r.erase()
-			}
-			return nil
-		}
-		if wake := s.Wake(at); !wake.IsZero() {
-			timer.Reset(time.Until(wake))
-		}
-		r.asleep()
+		return
+	case driver.Infra:
+		name = libpod.InfraName(podName(s))
+	default:
+		name = containerName(s, int(w))
+	}
+	r.host.Runtime.WaitEnd(ctx, name)
+	if ctx.Err() == nil {
+		r.send(lifecycle.Hinted{Index: int(w)})
+	}
+}
+
+// WaitEnd returns when the container has ended, or when the wait failed.
+func (r *Runtime) WaitEnd(ctx context.Context, name string) {
+	podman, err := r.podman(ctx)
+	if err == nil {
+		err = podman.WaitContainer(ctx, name)
+	}
+	if err != nil && ctx.Err() == nil {
+		r.log.Warn("the wait for a container was interrupted", "container", name, "error", err)
+		// The inspection that follows has a back-off of its own. This pause is for a Podman
+		// that answers inspections and refuses waits.
 		select {
-		case ev := <-r.mailbox:
-			batch = append(batch[:0], ev)
-		case <-timer.C:
-			batch = append(batch[:0], lifecycle.TimerFired{})
-		case <-look.C:
-			batch = append(batch[:0], lookAgain(s)...)
+		case <-time.After(time.Second):
 		case <-ctx.Done():
-			return ctx.Err()
-		}
-		batch = r.drain(batch)
-		timer.Stop()
-	}
-}
-
-// leftToDo returns what a task that has settled is still to hear, or that its run is
-// over. What was sent before the end, a removal say, is still to be done.
-func (r *run) leftToDo(s lifecycle.State) (batch []lifecycle.Event, over bool) {
-	if s.Goal == lifecycle.Down && s.Options.Remove && !r.removing && !r.host.Tasks.InForeground(r.id) {
-		r.removing = true
-		return []lifecycle.Event{lifecycle.RemoveRequested{By: "--rm"}}, false
-	}
-	batch = r.drain(nil)
-	if len(batch) > 0 && s.Goal != lifecycle.Gone {
-		return batch, false
-	}
-	return batch, r.end()
-}
-
-// step takes in a batch of events.
-func (r *run) step(at time.Time, batch []lifecycle.Event) (s lifecycle.State, effects []lifecycle.Effect) {
-	s = r.State()
-	for _, ev := range batch {
-		switch ev := ev.(type) {
-		case lifecycle.OpFinished:
-			r.forget(ev.ID)
-		case lifecycle.Hinted:
-			r.unwait(ev.Index) // it has told; another one is begun if it still runs
-		}
-		var more []lifecycle.Effect
-		s, more = lifecycle.Step(s, at, ev)
-		effects = append(effects, more...)
-	}
-	return s, effects
-}
-
-// drain adds what else has arrived, so that one save serves all of it.
-func (r *run) drain(batch []lifecycle.Event) []lifecycle.Event {
-	for len(batch) < cap(r.mailbox) {
-		select {
-		case ev := <-r.mailbox:
-			batch = append(batch, ev)
-		default:
-			return batch
 		}
 	}
-	return batch
 }
 
-func (r *run) send(ev lifecycle.Event) {
+// limitsDeadline bounds one attempt to apply limits.
+const limitsDeadline = 20 * time.Second
+
+// requestLimits has the limits of the newest state applied.
+func (r *run) requestLimits() {
+	if r.limits == nil {
+		r.limits = make(chan struct{}, 1)
+		r.wg.Go(r.applyLimits)
+	}
 	select {
-	case r.mailbox <- ev:
-	case <-r.ctx.Done():
+	case r.limits <- struct{}{}:
+	default: // a round that is about to begin takes the newest state
 	}
 }
+
+// applyLimits puts the limits of the newest state on the slice whenever it is asked to.
+func (r *run) applyLimits() {
+	for {
+		select {
+		case <-r.limits:
+		case <-r.ctx.Done():
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.ctx, limitsDeadline)
+		err := r.host.Slices.Change(ctx, r.owner.State())
+		cancel()
+		if err != nil && r.ctx.Err() == nil {
+			r.host.log.Warn("the task's limits could not be applied", "task", r.owner.id, "error", err)
+		}
+	}
+}
+
+func (r *run) send(ev lifecycle.Event) { r.owner.loop.Send(r.ctx, ev) }

@@ -30,8 +30,8 @@ type Services struct {
 	mu      sync.Mutex // guards the fields below
 	ended   bool
 	wg      sync.WaitGroup
-	keepers map[string]*keeper // by name
-	waiting []*keeper          // for Run to begin
+	loops   map[string]*serviceLoop // by name
+	waiting []*serviceLoop          // for Run to begin
 }
 
 // Errors about services that users may make.
@@ -54,7 +54,7 @@ func NewServices(ctx context.Context, h *Agent, f *Fleet, options lifecycle.Opti
 	if err != nil {
 		return nil, err
 	}
-	all := &Services{host: h, fleet: f, store: store, options: options, ctx: ctx, keepers: map[string]*keeper{}}
+	all := &Services{host: h, fleet: f, store: store, options: options, ctx: ctx, loops: map[string]*serviceLoop{}}
 	var errs []error
 	for r, err := range store.All(h.Tasks.Locks) {
 		var s service.State
@@ -67,9 +67,9 @@ func NewServices(ctx context.Context, h *Agent, f *Fleet, options lifecycle.Opti
 			errs = append(errs, fmt.Errorf("service record %s: %w", r.Key, err))
 			continue
 		}
-		k := newKeeper(all, s)
-		all.keepers[s.Name] = k
-		all.waiting = append(all.waiting, k)
+		l := newServiceLoop(all, s)
+		all.loops[s.Name] = l
+		all.waiting = append(all.waiting, l)
 	}
 	return all, errors.Join(errs...)
 }
@@ -77,8 +77,8 @@ func NewServices(ctx context.Context, h *Agent, f *Fleet, options lifecycle.Opti
 // Run carries the services on until the context ends. Tasks run on.
 func (a *Services) Run() {
 	a.mu.Lock()
-	for _, k := range a.waiting {
-		a.wg.Go(k.run)
+	for _, l := range a.waiting {
+		a.wg.Go(l.run)
 	}
 	a.waiting = nil
 	a.mu.Unlock()
@@ -94,8 +94,8 @@ func (a *Services) States() []service.State {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	states := []service.State{}
-	for _, k := range a.keepers {
-		states = append(states, *k.snapshot.Load())
+	for _, l := range a.loops {
+		states = append(states, l.loop.State())
 	}
 	slices.SortFunc(states, func(s, t service.State) int { return strings.Compare(s.Name, t.Name) })
 	return states
@@ -106,8 +106,8 @@ func (a *Services) Stuck(limit time.Duration) (names []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
-	for name, k := range a.keepers {
-		if k.Busy(now) > limit {
+	for name, l := range a.loops {
+		if l.loop.Busy(now) > limit {
 			names = append(names, name)
 		}
 	}
@@ -117,21 +117,21 @@ func (a *Services) Stuck(limit time.Duration) (names []string) {
 
 // State is a service as it was last saved.
 func (a *Services) State(name string) (service.State, error) {
-	k, err := a.keeper(name)
+	l, err := a.find(name)
 	if err != nil {
 		return service.State{}, err
 	}
-	return *k.snapshot.Load(), nil
+	return l.loop.State(), nil
 }
 
-func (a *Services) keeper(name string) (*keeper, error) {
+func (a *Services) find(name string) (*serviceLoop, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	k := a.keepers[name]
-	if k == nil {
+	l := a.loops[name]
+	if l == nil {
 		return nil, fmt.Errorf("%w: %q; `podtask service ls` lists them", ErrNoService, name)
 	}
-	return k, nil
+	return l, nil
 }
 
 // Create makes a service. What keeps it from being run like this is a *BadServiceError.
@@ -146,7 +146,7 @@ func (a *Services) Create(ctx context.Context, name string, spec service.Spec, c
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.keepers[name] != nil {
+	if a.loops[name] != nil {
 		return s, fmt.Errorf("%w: %s; `podtask service update %s` changes it", ErrServiceExists, name, name)
 	}
 	if a.ended || a.ctx.Err() != nil {
@@ -155,9 +155,9 @@ func (a *Services) Create(ctx context.Context, name string, spec service.Spec, c
 	if err := a.store.Put(s.ID, data); err != nil {
 		return s, err
 	}
-	k := newKeeper(a, s)
-	a.keepers[name] = k
-	a.wg.Go(k.run)
+	l := newServiceLoop(a, s)
+	a.loops[name] = l
+	a.wg.Go(l.run)
 	return s, nil
 }
 
@@ -238,46 +238,22 @@ func (a *Services) Remove(ctx context.Context, name string, force bool) (service
 
 // ask has a service take in what request makes of its state.
 func (a *Services) ask(ctx context.Context, name string, request func(service.State) (service.Input, error)) (service.State, error) {
-	k, err := a.keeper(name)
+	l, err := a.find(name)
 	if err != nil {
 		return service.State{}, err
 	}
-	reply := make(chan error, 1)
-	if !k.send(ctx, message{request: request, reply: reply}) {
-		return service.State{}, errors.Join(context.Cause(ctx), errEnded)
-	}
-	select {
-	case err = <-reply:
-		return *k.snapshot.Load(), err
-	case <-k.over:
-		return *k.snapshot.Load(), errEnded
-	case <-ctx.Done():
-		return service.State{}, context.Cause(ctx)
-	}
+	return l.ask(ctx, request)
 }
 
 // Watch calls fn with a service now and after each change, leaving out some when they
 // come fast, until fn returns false, ctx ends (its cause is returned) or the service is
 // gone or the agent ends (nil).
 func (a *Services) Watch(ctx context.Context, name string, fn func(service.State) bool) error {
-	k, err := a.keeper(name)
+	l, err := a.find(name)
 	if err != nil {
 		return err
 	}
-	for {
-		changed := k.awaitChange()
-		if !fn(*k.snapshot.Load()) {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-k.over:
-			fn(*k.snapshot.Load())
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+	return l.loop.Watch(ctx, fn)
 }
 
 // forget drops a service of which nothing is left.
@@ -287,6 +263,6 @@ func (a *Services) forget(s service.State) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.keepers, s.Name)
+	delete(a.loops, s.Name)
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -146,41 +145,4 @@ func changed(old, q lifecycle.Quota) (l cgroups.Limits) {
 		l.IOWeight = q.IOWeight
 	}
 	return l
-}
-
-// limit has the limits of a task applied that were changed since its slice was made, by
-// this owner or an earlier one, who may have died in between.
-func (r *run) limit(s lifecycle.State) {
-	if s.Sandbox.Slice == "" || s.Goal != lifecycle.Up || s.Options.Quota == r.applied {
-		return
-	}
-	r.applied = s.Options.Quota
-	if r.limits == nil {
-		r.limits = make(chan struct{}, 1)
-		r.wg.Go(r.applyLimits)
-	}
-	select {
-	case r.limits <- struct{}{}:
-	default: // it is about to look at the newest state anyway
-	}
-}
-
-// limitsDeadline bounds one attempt to apply limits.
-const limitsDeadline = 20 * time.Second
-
-// applyLimits puts the limits of the newest state on the slice whenever it is woken.
-func (r *run) applyLimits() {
-	for {
-		select {
-		case <-r.limits:
-		case <-r.ctx.Done():
-			return
-		}
-		ctx, cancel := context.WithTimeout(r.ctx, limitsDeadline)
-		err := r.host.Slices.Change(ctx, r.State())
-		cancel()
-		if err != nil && r.ctx.Err() == nil {
-			r.host.log.Warn("the task does not have the limits that it should", "task", r.id, "error", err)
-		}
-	}
 }

@@ -41,14 +41,16 @@ var direction = []rule{
 	{pkg: "pkg/api", may: []string{"pkg/lifecycle", "pkg/service", "pkg/taskdef"}},
 	{
 		pkg:  "internal/agent",
-		may:  []string{"internal/flight", "pkg/config", "pkg/lifecycle", "pkg/service", "pkg/taskdef", "pkg/admission", "pkg/state", "pkg/libpod", "pkg/images", "pkg/secrets", "pkg/cgroups", "pkg/metadata", "pkg/netns", "pkg/ports", "pkg/doctor"},
+		may:  []string{"internal/driver", "internal/loop", "internal/flight", "pkg/config", "pkg/lifecycle", "pkg/service", "pkg/taskdef", "pkg/admission", "pkg/state", "pkg/libpod", "pkg/images", "pkg/secrets", "pkg/cgroups", "pkg/metadata", "pkg/netns", "pkg/ports", "pkg/doctor"},
 		also: []string{"internal/sim", "internal/enginetest"},
 	},
+	{pkg: "internal/driver", may: []string{"pkg/lifecycle", "pkg/service"}, also: []string{"pkg/taskdef"}},
+	{pkg: "internal/loop", may: []string{"internal/driver"}},
 	{pkg: "internal/sim", may: []string{"internal/agent", "pkg/lifecycle", "pkg/taskdef", "pkg/state", "pkg/state/statetest", "pkg/libpod", "pkg/images", "pkg/cgroups", "pkg/netns"}},
 	{pkg: "internal/enginetest", may: []string{"internal/agent", "pkg/libpod", "pkg/images", "test/wait"}},
 	{
 		pkg: "internal/enginesim",
-		may: []string{"internal/agent", "internal/enginetest", "pkg/config", "pkg/lifecycle", "pkg/taskdef", "pkg/state", "pkg/state/statetest", "pkg/libpod", "pkg/images"},
+		may: []string{"internal/agent", "internal/driver", "internal/enginetest", "pkg/config", "pkg/lifecycle", "pkg/taskdef", "pkg/state", "pkg/state/statetest", "pkg/libpod", "pkg/images"},
 	},
 	{pkg: "internal/archtest"},
 	{pkg: "internal/flight"},

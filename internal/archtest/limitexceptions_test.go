@@ -52,7 +52,6 @@ var limitExceptions = []exception{
 	{"methods", "cmd/podtask.plan", 22, debt},
 	{"methods", "cmd/podtask.program", 87, debt},
 	{"methods", "cmd/podtask.session", 57, debt},
-	{"methods", "internal/agent.run", 17, debt},
 	{"methods", "internal/agent.world", 20, debt},
 	{"methods", "internal/enginesim.world", 53, debt},
 	{"methods", "internal/enginetest.Fake", 81, debt},

@@ -16,11 +16,12 @@ var sums = []struct {
 	dir    string   // package of the variants
 	method string   // the unexported method that seals it
 	in     []string // files, or packages ending in "/", with the switch
+	but    []string // variants that are handled elsewhere: internal/driver takes CancelOp out
 }{
-	{"pkg/lifecycle", "event", []string{"pkg/lifecycle/fold.go"}},
-	{"pkg/lifecycle", "effect", []string{"internal/agent/"}},
-	{"pkg/service", "input", []string{"pkg/service/step.go"}},
-	{"pkg/service", "effect", []string{"internal/agent/"}},
+	{"pkg/lifecycle", "event", []string{"pkg/lifecycle/fold.go"}, nil},
+	{"pkg/lifecycle", "effect", []string{"internal/agent/"}, []string{"CancelOp"}},
+	{"pkg/service", "input", []string{"pkg/service/step.go"}, nil},
+	{"pkg/service", "effect", []string{"internal/agent/"}, nil},
 }
 
 func TestEveryVariantIsHandled(t *testing.T) {
@@ -45,7 +46,7 @@ func TestEveryVariantIsHandled(t *testing.T) {
 				continue
 			}
 			for _, v := range want {
-				if !handled[v] {
+				if !handled[v] && !slices.Contains(sum.but, v) {
 					t.Errorf("%s has no case for %s.%s", place, filepath.Base(sum.dir), v)
 				}
 			}

@@ -48,7 +48,7 @@ type truth struct {
 }
 
 // look takes in what became true. o is the owner that acted, if one did.
-func (w *world) look(o *owner) {
+func (w *world) look(o *process) {
 	facts := w.fake.Facts(w.known)
 	w.known += len(facts)
 	for _, f := range facts {
@@ -69,7 +69,7 @@ func (w *world) look(o *owner) {
 	}
 }
 
-func (w *world) takeIn(t *task, i int, f enginetest.Fact, o *owner) {
+func (w *world) takeIn(t *task, i int, f enginetest.Fact, o *process) {
 	c := &t.truth[i]
 	switch f.What {
 	case enginetest.Created:
@@ -99,7 +99,7 @@ func (w *world) takeIn(t *task, i int, f enginetest.Fact, o *owner) {
 	}
 }
 
-func (w *world) checkStart(t *task, i int, f enginetest.Fact, o *owner) {
+func (w *world) checkStart(t *task, i int, f enginetest.Fact, o *process) {
 	if c := t.truth[i]; c.ended {
 		p := t.def.Containers[i].Restart
 		if p == nil || c.running || slices.Contains(p.IgnoredExitCodes, c.code) || o != nil && (o.state.Containers[i].Ended || o.state.Containers[i].RestartAt.IsZero()) {
@@ -172,14 +172,14 @@ func (t *task) restarting(container string) bool {
 }
 
 // beforeDo checks an operation that is about to be done.
-func (w *world) beforeDo(o *owner, f *flight) {
+func (w *world) beforeDo(o *process, f *flight) {
 	if _, ok := f.effect.(lifecycle.RemoveSandbox); ok {
 		w.checkHalt(o.t, f.state.Containers)
 	}
 }
 
 // afterDo checks what an operation has made.
-func (w *world) afterDo(o *owner, f *flight, answer lifecycle.OpFinished) {
+func (w *world) afterDo(o *process, f *flight, answer lifecycle.OpFinished) {
 	e, ok := f.effect.(lifecycle.CreateContainer)
 	if !ok || answer.Failure.Class != lifecycle.OK || answer.Result.Seen.Presence == lifecycle.Absent {
 		return
@@ -191,7 +191,7 @@ func (w *world) afterDo(o *owner, f *flight, answer lifecycle.OpFinished) {
 }
 
 // checkStopped checks a task that has settled as stopped.
-func (w *world) checkStopped(o *owner) {
+func (w *world) checkStopped(o *process) {
 	t, s := o.t, o.state
 	if w.fake.Running(t.pod() + "-infra") {
 		w.broken("%s has stopped but its infra container runs", t.def.Family)

@@ -8,7 +8,7 @@ import (
 
 // die ends an owner without a word. What it had in flight was done, begun or
 // neither; or Podman does it later.
-func (w *world) die(o *owner) {
+func (w *world) die(o *process) {
 	w.count.Kills++
 	w.tell("%s loses its owner", o.t.def.Family)
 	for _, f := range o.flights {
@@ -24,7 +24,8 @@ func (w *world) die(o *owner) {
 		w.look(o)
 	}
 	w.failAgain()
-	o.letGo()
+	o.t.foreground = false
+	o.release()
 	if w.disk.doom != none {
 		w.consequence(nil)
 	}
@@ -86,7 +87,7 @@ func (w *world) sweep() {
 }
 
 // consequence draws it from a doom that came while o, or nobody's owner, wrote.
-func (w *world) consequence(o *owner) {
+func (w *world) consequence(o *process) {
 	d := w.disk.doom
 	w.disk.doom = none
 	switch {
@@ -106,7 +107,7 @@ func (w *world) powerLoss() {
 		if t.owner != nil {
 			w.die(t.owner)
 		}
-		if t.phase == erased && (t.acked != nil || t.tried != nil) {
+		if t.phase == erased && (t.record.acked != nil || t.record.tried != nil) {
 			t.phase = alive // nobody heard that the record is gone: it may be back
 		}
 	}

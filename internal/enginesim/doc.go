@@ -1,5 +1,5 @@
 // Package enginesim plays whole lives of tasks against a Podman in memory: what
-// lifecycle.Step decides, agent.Agent does, on enginetest.Fake; records are kept by
+// driver.Task decides, agent.Runtime does, on enginetest.Fake; records are kept by
 // state.Store on a disk that loses power. One seed is one world, and makes the
 // same one each time.
 //
@@ -22,9 +22,10 @@
 // removed. What must hold on the way is listed in check.go. Truth is what the Fake
 // noted when it happened, not what anybody was told.
 //
-// The driver here is the plain loop of agent.Owner without its goroutines: an
-// Owner draws ids at random, reads the real clock and leaves the order of answers
-// to the scheduler, so no seed would repeat it.
+// Tasks are driven by the code that drives them in the product, internal/driver. Only
+// what carries its decisions out is simulated here: the loop around it has goroutines, reads
+// the real clock and leaves the order of answers to the scheduler, so no seed would
+// repeat it.
 //
 // Run it for long with
 //

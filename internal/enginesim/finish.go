@@ -122,7 +122,7 @@ func (w *world) unsteady() string {
 
 // steady: the task is up, and everything that should run does; or it waits for its
 // share, and rightly so.
-func (w *world) steady(o *owner) bool {
+func (w *world) steady(o *process) bool {
 	if o.state.Queued() {
 		v, waits := o.host.Queue.Waiting()[o.t.id]
 		return waits && !v.Admitted

@@ -3,6 +3,7 @@ package enginesim
 import (
 	"time"
 
+	"github.com/podtask/podtask/internal/driver"
 	"github.com/podtask/podtask/internal/enginetest"
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -93,18 +94,17 @@ func (w *world) tryWork() bool {
 }
 
 // due adds what an owner could do now.
-func (w *world) due(o *owner, all []func()) []func() {
+func (w *world) due(o *process, all []func()) []func() {
 	now := w.clock.now
 	for k := range o.flights {
 		all = append(all, func() { w.do(o, k) })
 	}
 	for i := lifecycle.InfraIndex; i < len(o.t.def.Containers); i++ {
-		if told, waited := o.waits[i]; waited && !told && !w.fake.Running(o.t.container(i)) {
-			o.waits[i] = true
-			o.mailbox = append(o.mailbox, lifecycle.Hinted{Index: i})
+		if o.watching(driver.Watch(i)) && !w.fake.Running(o.t.container(i)) {
+			o.hint(i)
 		}
 	}
-	if o.state.Queued() && w.r.IntN(20) == 0 { // that it moved may also be lost
+	if o.watching(driver.Queue) && w.r.IntN(20) == 0 { // a change may also be missed
 		o.mailbox = append(o.mailbox, lifecycle.QueueMoved{})
 	}
 	if !o.wake.IsZero() && !o.wake.After(now) {
@@ -113,7 +113,7 @@ func (w *world) due(o *owner, all []func()) []func() {
 	}
 	switch {
 	case !o.retryAt.IsZero() && !o.retryAt.After(now):
-		all = append(all, func() { w.commit(o, o.stuck) })
+		all = append(all, func() { w.carryOut(o, o.stuck) })
 	case o.retryAt.IsZero() && len(o.mailbox) > 0:
 		all = append(all, func() { w.step(o, 1+w.r.IntN(len(o.mailbox))) })
 	}
@@ -177,9 +177,8 @@ func (w *world) falseAlarm() {
 		return
 	}
 	for i := lifecycle.InfraIndex; i < len(t.def.Containers); i++ {
-		if told, waited := t.owner.waits[i]; waited && !told {
-			t.owner.waits[i] = true
-			t.owner.mailbox = append(t.owner.mailbox, lifecycle.Hinted{Index: i})
+		if t.owner.watching(driver.Watch(i)) {
+			t.owner.hint(i)
 			return
 		}
 	}

@@ -18,13 +18,12 @@ type task struct {
 	// text is def as the records hold it.
 	text []byte
 	opts lifecycle.Options
+	// foreground: the process that submitted it shows it to a user, and lives.
+	foreground bool
 	// owner is the process that drives it; nil when there is none.
-	owner *owner
-	phase phase
-	// acked is the record as last acknowledged, nil for none; tried are those
-	// written since, of which nobody knows.
-	acked []byte
-	tried [][]byte
+	owner  *process
+	phase  phase
+	record record
 	// log is the task's part of the event log.
 	log   []lifecycle.Transition
 	truth []truth
@@ -32,6 +31,14 @@ type task struct {
 	haunted bool
 	// foreign is a user's container in the task's pod; empty for none.
 	foreign string
+}
+
+// record is what may be found on the disk.
+type record struct {
+	// acked is the record as last acknowledged, nil for none.
+	acked []byte
+	// tried are those written since, with an unknown result.
+	tried [][]byte
 }
 
 type phase int
@@ -50,6 +57,7 @@ func (w *world) newTask(i int) *task {
 	if err := t.def.Check(); err != nil {
 		panic("enginesim: the random task is not valid: " + err.Error())
 	}
+	t.foreground = t.id[1]%2 == 0
 	t.recordDefinition()
 	t.truth = make([]truth, len(t.def.Containers))
 	w.count.Containers += len(t.truth)
@@ -84,15 +92,15 @@ func (t *task) recordDefinition() {
 }
 
 // encode makes the record of a state: what changes, and then the definition.
-func (t *task) encode(s lifecycle.State) []byte {
+func (t *task) encode(s lifecycle.State) ([]byte, error) {
 	head, err := json.Marshal(struct {
 		lifecycle.State
 		Task struct{} `json:"task,omitzero"`
 	}{State: s.Durable()})
 	if err != nil {
-		panic("enginesim: a state cannot be encoded: " + err.Error())
+		return nil, err
 	}
-	return slices.Concat(head[:len(head)-1], []byte(definitionKey), t.text, []byte("}"))
+	return slices.Concat(head[:len(head)-1], []byte(definitionKey), t.text, []byte("}")), nil
 }
 
 // definitionKey stands between the two parts of a record.
@@ -111,8 +119,16 @@ func (t *task) decode(data []byte) (s lifecycle.State, err error) {
 	return s, s.Invariants()
 }
 
+// published is the number of the last event in the log.
+func (t *task) published() uint64 {
+	if n := len(t.log); n > 0 {
+		return t.log[n-1].Seq
+	}
+	return 0
+}
+
 // mayBe tells whether data may be what is read back.
 func (t *task) mayBe(data []byte) bool {
 	same := func(d []byte) bool { return (d == nil) == (data == nil) && bytes.Equal(d, data) }
-	return same(t.acked) || slices.ContainsFunc(t.tried, same)
+	return same(t.record.acked) || slices.ContainsFunc(t.record.tried, same)
 }

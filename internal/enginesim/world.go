@@ -133,7 +133,7 @@ func run(seed uint64, dir string, t *trail) (c Count, v *Violation) {
 		c = w.count
 		for _, t := range w.tasks {
 			if t.owner != nil {
-				t.owner.letGo()
+				t.owner.release()
 			}
 		}
 		switch p := recover().(type) {

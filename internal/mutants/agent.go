@@ -6,37 +6,28 @@ func effects(tests string) check { return check{"internal/agent", []string{"-run
 
 const (
 	runGo       = "internal/agent/run.go"
-	recordGo    = "internal/agent/record.go"
+	loopGo      = "internal/loop/loop.go"
 	interpreter = "internal/agent/interpreter.go"
 	sweepGo     = "internal/agent/sweep.go"
 	pullGo      = "internal/agent/pull.go"
 )
 
 var agentMutants = []mutant{
-	{"act before the record is written", runGo,
-		`if err := r.commit(ctx, s); err != nil {
-			return err
-		}
-		for _, e := range effects {
-			r.begin(s, e)
-		}`,
-		`for _, e := range effects {
-			r.begin(s, e)
-		}
-		if err := r.commit(ctx, s); err != nil {
-			return err
-		}`, effects("TestNothingIsDoneBeforeItIsRecorded")},
-	{"go on though the disk is full", recordGo,
-		`r.host.log.Error("the task stands still until there is space", "task", r.id, "error", err)`, "break",
+	{"act before the record is written", loopGo,
+		"if err := l.save(ctx, a, o.Record); err != nil {",
+		"a.Act(ctx, d)\n\t\tif err := l.save(ctx, a, o.Record); err != nil {",
+		effects("TestNothingIsDoneBeforeItIsRecorded")},
+	{"go on though the disk is full", runGo,
+		"return errors.Join(loop.ErrRetry, err)", "return nil",
 		effects("TestFullDiskStopsNewWorkAndLosesNothing")},
 	{"publish what an owner before has published", runGo,
-		"r.published = o.host.Events.LastPublished(ctx, o.State())", "r.published = 0",
+		"o.host.Events.LastPublished(ctx, o.State()), driver.EncodeTask", "0, driver.EncodeTask",
 		effects("TestEventsArePublishedOnceWhoeverOwnsTheTask")},
-	{"keep the record of a removed task", recordGo,
-		"if err := r.host.Tasks.Store.Delete(r.id); err != nil {", "if err := error(nil); err != nil {",
+	{"keep the record of a removed task", runGo,
+		"if err := r.host.Tasks.Store.Delete(r.owner.id); err != nil {", "if err := error(nil); err != nil {",
 		effects("TestRemovalForgetsTheTask")},
-	{"no sweep after a task that was erased in the making", recordGo,
-		"if r.suspect {", "if r.suspect && r.id == \"\" {",
+	{"no sweep after a task that was erased in the making", runGo,
+		"if d.RequestSweep {", "if d.RequestSweep && r.owner.id == \"\" {",
 		effects("TestNextOwnerSweepsAfterATaskWasErasedInTheMaking")},
 	{"sweep what an owner is about to make", sweepGo,
 		"if errors.Is(err, state.ErrLocked) || errors.Is(err, state.ErrBadKey) {\n\t\treturn false, nil",

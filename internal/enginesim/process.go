@@ -1,7 +1,6 @@
 package enginesim
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -9,33 +8,28 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/driver"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/state"
 )
 
-// owner is a process of podtask that drives one task, as agent.Owner does.
-type owner struct {
-	t     *task
-	host  *agent.Agent
-	store *state.Store
-	lock  *state.Lock // of the task
+// process is a process of podtask that owns one task. What it does its driver decides, the
+// same as in agent.Owner.
+type process struct {
+	t      *task
+	host   *agent.Agent
+	store  *state.Store
+	lock   *state.Lock // of the task
+	driver *driver.Task
 
-	state   lifecycle.State
-	saved   []byte
+	state   lifecycle.State // as last saved
 	mailbox []lifecycle.Event
 	flights []*flight
-	waits   map[int]bool // containers whose end is waited for; true: it was told
-	wake    time.Time    // zero: no timer
-	// stuck holds what waits for space on the disk.
-	stuck   decision
-	retryAt time.Time // zero: not stuck
-}
-
-// decision is what came of a step, not yet saved.
-type decision struct {
-	at      time.Time
-	state   lifecycle.State
-	effects []lifecycle.Effect
+	watches map[driver.Watch]bool // true: it has reported
+	wake    time.Time             // zero: no timer
+	// stuck waits for space on the disk until retryAt, which is zero if there is none.
+	stuck   driver.TaskDecision
+	retryAt time.Time
 }
 
 // flight is an effect that was asked for and has not been done.
@@ -56,8 +50,11 @@ func (w *world) submit(t *task) {
 	if err != nil {
 		w.broken("the store does not open: %v", err)
 	}
-	s := lifecycle.New(t.id, "", t.def, t.opts, w.clock.now)
-	if err := w.put(t, store, t.encode(s)); err != nil {
+	record, err := t.encode(lifecycle.New(t.id, "", t.def, t.opts, w.clock.now))
+	if err != nil {
+		w.broken("%v", err)
+	}
+	if err := w.put(t, store, record); err != nil {
 		w.tell("%s: it is not recorded: %v", t.def.Family, err)
 		w.consequence(nil)
 		return
@@ -67,10 +64,10 @@ func (w *world) submit(t *task) {
 
 // put writes a record and notes what may be read back from now on.
 func (w *world) put(t *task, s *state.Store, data []byte) error {
-	t.tried = append(t.tried, data)
+	t.record.tried = append(t.record.tried, data)
 	err := s.Put(t.id, data)
 	if err == nil {
-		t.acked, t.tried = data, nil
+		t.record.acked, t.record.tried = data, nil
 		w.count.Saves++
 	}
 	return err
@@ -102,37 +99,41 @@ func (w *world) own(t *task) {
 	if err != nil {
 		w.broken("%s cannot be locked: %v", t.def.Family, err)
 	}
-	o := &owner{t: t, host: w.open(), store: store, lock: lock, waits: map[int]bool{}, mailbox: []lifecycle.Event{lifecycle.Restarted{}}}
-	if o.state, err = t.decode(data); err != nil {
+	s, err := t.decode(data)
+	if err != nil {
 		w.broken("the record of %s is no state: %v", t.def.Family, err)
 	}
-	t.owner = o
-	w.tell("%s has an owner: goal %s, %s", t.def.Family, o.state.Goal, o.state.Status())
+	t.owner = &process{
+		t: t, host: w.open(), store: store, lock: lock, state: s,
+		driver:  driver.NewTask(s, t.published(), t.encode),
+		watches: map[driver.Watch]bool{}, mailbox: []lifecycle.Event{lifecycle.Restarted{}},
+	}
+	w.tell("%s has an owner: goal %s, %s", t.def.Family, s.Goal, s.Status())
 }
 
 // step takes in the first n events of the mailbox.
-func (w *world) step(o *owner, n int) {
+func (w *world) step(o *process, n int) {
 	batch := o.mailbox[:n:n]
 	o.mailbox = o.mailbox[n:]
-	d := decision{at: w.clock.now, state: o.state}
-	for _, ev := range batch {
-		if w.trail != nil {
+	if w.trail != nil {
+		for _, ev := range batch {
 			w.tell("%s hears %s", o.t.def.Family, say(ev))
 		}
-		var more []lifecycle.Effect
-		d.state, more = lifecycle.Step(d.state, d.at, ev)
-		d.effects = append(d.effects, more...)
-		if err := d.state.Invariants(); err != nil {
-			w.broken("%s: %v", o.t.def.Family, err)
-		}
 	}
-	w.commit(o, d)
+	d, err := o.driver.Step(w.clock.now, batch)
+	if err == nil {
+		err = d.State.Invariants()
+	}
+	if err != nil {
+		w.broken("%s: %v", o.t.def.Family, err)
+	}
+	w.carryOut(o, d)
 }
 
-// commit saves a state and then begins its effects.
-func (w *world) commit(o *owner, d decision) {
-	if data := o.t.encode(d.state); !bytes.Equal(data, o.saved) {
-		err := w.put(o.t, o.store, data)
+// carryOut does what the driver has decided.
+func (w *world) carryOut(o *process, d driver.TaskDecision) {
+	if d.Record != nil {
+		err := w.put(o.t, o.store, d.Record)
 		switch {
 		case errors.Is(err, state.ErrNoSpace):
 			w.tell("%s: the disk is full", o.t.def.Family)
@@ -143,111 +144,102 @@ func (w *world) commit(o *owner, d decision) {
 			w.consequence(o)
 			return
 		}
-		o.saved = data
 	}
-	o.stuck, o.retryAt = decision{}, time.Time{}
+	o.retryAt = time.Time{}
 	if !w.calm && w.r.IntN(2000) == 0 {
 		w.tell("%s dies between the record and the event log", o.t.def.Family)
 		w.die(o)
 		return
 	}
-	w.publish(o.t, d.state)
-	o.state = d.state
-	for _, e := range d.effects {
-		w.begin(o, d.state, e)
+	w.publish(o, d)
+	o.state = d.State
+	w.act(o, d)
+	if d.Settled {
+		w.settled(o, d)
 	}
-	o.watch()
-	o.wake = d.state.Wake(d.at) // not of now: a save may have taken long
-	w.settled(o)
 }
 
-// publish appends to the event log what it lacks.
-func (w *world) publish(t *task, s lifecycle.State) {
-	last := uint64(0)
-	if n := len(t.log); n > 0 {
-		last = t.log[n-1].Seq
-	}
-	for _, tr := range s.History {
-		if tr.Seq <= last {
-			continue
-		}
-		if tr.Seq != last+1 {
+// publish appends to the event log.
+func (w *world) publish(o *process, d driver.TaskDecision) {
+	t := o.t
+	for _, tr := range d.Publish {
+		if last := t.published(); tr.Seq != last+1 {
 			w.broken("%s: event %d follows %d", t.def.Family, tr.Seq, last)
 		}
 		w.checkNews(t, tr)
 		w.tell("%s: event %d %s %s", t.def.Family, tr.Seq, tr.Container, tr.Status)
-		t.log, last = append(t.log, tr), tr.Seq
+		t.log = append(t.log, tr)
 	}
+	o.driver.Published(t.published())
 }
 
-func (w *world) begin(o *owner, s lifecycle.State, e lifecycle.Effect) {
-	if c, ok := e.(lifecycle.CancelOp); ok {
-		for _, f := range o.flights {
-			if f.id == c.ID {
-				f.canceled = true
-			}
-		}
-		return
+// act starts and cancels operations and watches.
+func (w *world) act(o *process, d driver.TaskDecision) {
+	for _, e := range d.Start {
+		o.flights = append(o.flights, &flight{effect: e, state: d.State, id: e.Op()})
 	}
-	o.flights = append(o.flights, &flight{effect: e, state: s, id: e.Op()})
+	for _, f := range o.flights {
+		f.canceled = f.canceled || slices.Contains(d.Cancel, f.id)
+	}
+	for _, i := range d.Unwatch {
+		delete(o.watches, i)
+	}
+	for _, i := range d.Watch {
+		o.watches[i] = false
+	}
+	o.wake = d.Wake
 }
 
-// watch keeps one wait for each container that is thought to run.
-func (o *owner) watch() {
-	wanted := o.state.Watches()
-	for i := range o.waits {
-		if !slices.Contains(wanted, i) {
-			delete(o.waits, i)
-		}
-	}
-	for _, i := range wanted {
-		if _, ok := o.waits[i]; !ok {
-			o.waits[i] = false
-		}
-	}
-}
-
-// settled ends an owner whose task has come to its goal for good.
-func (w *world) settled(o *owner) {
-	s := o.state
-	if !s.Settled() {
-		return
-	}
-	switch {
-	case s.Goal == lifecycle.Down && s.Options.Remove:
-		o.mailbox = append([]lifecycle.Event{lifecycle.RemoveRequested{By: "--rm"}}, o.mailbox...)
-	case s.Goal == lifecycle.Gone:
-		w.erase(o)
-	case len(o.mailbox) == 0:
+// settled ends an owner that is done.
+func (w *world) settled(o *process, d driver.TaskDecision) {
+	batch, end := o.driver.Rest(d, o.mailbox, o.t.foreground)
+	o.mailbox = batch
+	switch end {
+	case driver.Stopped:
 		w.tell("%s has stopped", o.t.def.Family)
 		w.checkStopped(o)
-		o.letGo()
+		o.release()
+	case driver.Removed:
+		w.erase(o)
+	case driver.Continue:
 	}
 }
 
-func (w *world) erase(o *owner) {
+func (w *world) erase(o *process) {
 	t := o.t
 	w.checkGone(t)
-	t.tried = append(t.tried, nil)
+	t.record.tried = append(t.record.tried, nil)
 	if err := o.store.Delete(t.id); err != nil {
 		w.tell("%s: its record cannot be deleted: %v", t.def.Family, err)
 		w.consequence(o)
 		return
 	}
 	w.tell("%s is removed", t.def.Family)
-	t.acked, t.tried, t.phase = nil, nil, erased
-	o.letGo()
+	t.record.acked, t.record.tried, t.phase = nil, nil, erased
+	o.release()
 }
 
-// letGo ends the owner.
-func (o *owner) letGo() {
+// release ends the owner.
+func (o *process) release() {
 	o.t.owner = nil
 	_ = o.lock.Remove()
 	_ = o.host.Close()
 }
 
+// watching reports whether a watch has still to report.
+func (o *process) watching(k driver.Watch) bool {
+	reported, watched := o.watches[k]
+	return watched && !reported
+}
+
+// hint reports the end of a container.
+func (o *process) hint(i int) {
+	o.watches[driver.Watch(i)] = true
+	o.mailbox = append(o.mailbox, lifecycle.Hinted{Index: i})
+}
+
 // do does an operation in flight and puts its answer into the mailbox.
-func (w *world) do(o *owner, k int) {
+func (w *world) do(o *process, k int) {
 	f := o.flights[k]
 	o.flights = slices.Delete(o.flights, k, k+1)
 	ctx, cancel := context.WithCancel(context.Background())

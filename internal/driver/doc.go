@@ -1,0 +1,11 @@
+// Package driver decides what the owner of a task or of a service does next. Events and
+// the time go in. A decision comes out: the record to save, the history to publish, the
+// operations to start and to cancel, what to watch, when to wake up, and whether the owner
+// is done. internal/loop carries decisions out, internal/enginesim does so on a simulated
+// host, and internal/sim checks them. A driver has no clock and no goroutine, and does no
+// I/O.
+//
+// Whoever carries a decision out must keep its order: save the record, publish the
+// history, show the state, and only then start operations. The next Step must wait until
+// the record is saved.
+package driver

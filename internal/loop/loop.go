@@ -1,0 +1,232 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/podtask/podtask/internal/driver"
+)
+
+// Decision is a driver's.
+type Decision[S any] interface{ Outcome() driver.Outcome[S] }
+
+// Driver decides what follows from events.
+type Driver[S, E any, D Decision[S]] interface {
+	Step(at time.Time, batch []E) (D, error)
+	// Tick returns the events of a timer that has fired.
+	Tick(at time.Time) []E
+}
+
+// Actor carries decisions out. Its methods are called one at a time, for each decision in
+// this order; Save and Publish must be done when they return.
+type Actor[E, D any] interface {
+	// Save makes a record durable. It is tried again later if the error is ErrRetry.
+	Save(record []byte) error
+	// Publish appends to the event log.
+	Publish(ctx context.Context, d D)
+	// Act starts and cancels operations and watches. Their results come by Send.
+	Act(ctx context.Context, d D)
+	// Rest decides what follows when nothing is left to do but the events that have arrived.
+	Rest(d D, arrived []E) (batch []E, end driver.End)
+	// Finish is called once, at the end.
+	Finish(ctx context.Context, d D, end driver.End) error
+}
+
+// ErrRetry matches errors of Save that may pass, such as a full disk.
+var ErrRetry = errors.New("try again later")
+
+// retryPause is between two attempts to save.
+const retryPause = 2 * time.Second
+
+// mailboxSize is how many events may wait. One save serves as many.
+const mailboxSize = 64
+
+// Loop drives a state machine. Its methods may be used by any goroutine, Run by one.
+type Loop[S, E any, D Decision[S]] struct {
+	mailbox  chan E
+	snapshot atomic.Pointer[S]
+	awake    atomic.Int64 // since when, in nanoseconds since 1970; 0 while it waits
+
+	mu      sync.Mutex
+	changed chan struct{} // closed and replaced when snapshot or a field below changes
+	closed  bool          // no event is taken any more
+	ended   bool          // Run has returned
+}
+
+// New returns the loop of a machine in the saved state s.
+func New[S, E any, D Decision[S]](s S) *Loop[S, E, D] {
+	l := &Loop[S, E, D]{mailbox: make(chan E, mailboxSize), changed: make(chan struct{})}
+	l.snapshot.Store(&s)
+	return l
+}
+
+// State is the latest saved state. It must not be changed.
+func (l *Loop[S, E, D]) State() S { return *l.snapshot.Load() }
+
+// Busy returns how long the loop has worked on one batch of events; 0 while it waits for
+// events or for space on a full disk. A loop that is busy for many seconds is stuck.
+func (l *Loop[S, E, D]) Busy(now time.Time) time.Duration {
+	since := l.awake.Load()
+	if since == 0 {
+		return 0
+	}
+	return max(0, now.Sub(time.Unix(0, since)))
+}
+
+// Send hands over an event. It blocks only while the mailbox is full, at most until ctx
+// ends. Taken is false when the event will have no effect, because the loop has ended or
+// ctx has.
+func (l *Loop[S, E, D]) Send(ctx context.Context, ev E) (taken bool) {
+	for {
+		taken, closed, changed := l.offer(ev)
+		if taken || closed {
+			return taken
+		}
+		select {
+		case <-changed: // whatever makes room changes the state or ends the loop
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// offer puts an event into the mailbox unless it is full or closed.
+func (l *Loop[S, E, D]) offer(ev E) (taken, closed bool, changed <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false, true, l.changed
+	}
+	select {
+	case l.mailbox <- ev:
+		return true, false, l.changed
+	default:
+		return false, false, l.changed
+	}
+}
+
+// Watch calls fn with the present state and then with each later one, leaving out
+// some when they come fast, until fn returns false, ctx ends (its cause is
+// returned) or Run has ended (nil).
+func (l *Loop[S, E, D]) Watch(ctx context.Context, fn func(S) bool) error {
+	for {
+		changed, ended := l.watch()
+		if !fn(l.State()) || ended {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (l *Loop[S, E, D]) watch() (changed <-chan struct{}, ended bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.changed, l.ended
+}
+
+// Run drives the machine, beginning with batch, until it is done or ctx ends, whose error
+// is returned then.
+func (l *Loop[S, E, D]) Run(ctx context.Context, m Driver[S, E, D], a Actor[E, D], batch ...E) error {
+	timer := time.NewTimer(0)
+	timer.Stop()
+	defer timer.Stop()
+	defer l.wait()
+	defer l.change(func() { l.closed, l.ended = true, true })
+	for {
+		l.work()
+		d, err := m.Step(time.Now().UTC(), batch)
+		if err != nil {
+			return err
+		}
+		o := d.Outcome()
+		if err := l.save(ctx, a, o.Record); err != nil {
+			return err
+		}
+		a.Publish(ctx, d)
+		l.snapshot.Store(&o.State)
+		l.change(func() {})
+		a.Act(ctx, d)
+		if o.Settled {
+			var end driver.End
+			if batch, end = a.Rest(d, l.drain(nil)); end == driver.Continue || !l.close() {
+				continue
+			}
+			return a.Finish(ctx, d, end)
+		}
+		if !o.Timer.IsZero() {
+			timer.Reset(time.Until(o.Timer))
+		}
+		l.wait()
+		select {
+		case ev := <-l.mailbox:
+			batch = append(batch[:0], ev)
+		case <-timer.C:
+			batch = m.Tick(time.Now().UTC())
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		timer.Stop()
+		batch = l.drain(batch)
+	}
+}
+
+// save makes a record durable. Until it is, nothing else is done: to go on without a
+// record would risk more than to wait.
+func (l *Loop[S, E, D]) save(ctx context.Context, a Actor[E, D], record []byte) error {
+	if record == nil {
+		return nil
+	}
+	for {
+		err := a.Save(record)
+		if err == nil || !errors.Is(err, ErrRetry) {
+			return err
+		}
+		l.wait()
+		select {
+		case <-time.After(retryPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		l.work()
+	}
+}
+
+// drain adds what else has arrived, so that one save serves all of it.
+func (l *Loop[S, E, D]) drain(batch []E) []E {
+	for len(batch) < mailboxSize {
+		select {
+		case ev := <-l.mailbox:
+			batch = append(batch, ev)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// close refuses events from now on, unless some are still to be taken in.
+func (l *Loop[S, E, D]) close() (closed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = len(l.mailbox) == 0
+	return l.closed
+}
+
+// change wakes watchers and senders after a change.
+func (l *Loop[S, E, D]) change(fn func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fn()
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+func (l *Loop[S, E, D]) work() { l.awake.Store(time.Now().UnixNano()) }
+func (l *Loop[S, E, D]) wait() { l.awake.Store(0) }
