@@ -77,7 +77,7 @@ var coreMutants = []mutant{
 
 	// One thing at a time, and only what is needed.
 	{"drop the one-operation guard", plan,
-		"case c.Op.Busy():\n\t\treturn s.planCancel(at, i)\n", "", model},
+		"if c.Op.Busy() {\n\t\treturn s.planCancel(at, i)\n\t}\n", "", model},
 	{"forget to cancel", plan,
 		"c.Op.Canceled = true\n\treturn CancelOp{ID: c.Op.ID}", "return nil", model},
 	{"forget to cancel the sandbox", sandbox,
@@ -87,23 +87,23 @@ var coreMutants = []mutant{
 
 	// Order.
 	{"start before dependency", plan,
-		"a == ready && sandbox", "a != never && sandbox", model},
+		"a != satisfied {", "a == impossible {", model},
 	{"stop in any order", plan,
-		"if !s.Force {\n\t\tfor _, d", "if s.Force {\n\t\tfor _, d", model},
+		"case !s.Force && slices", "case s.Force && slices", model},
 	{"resolve one after the other", plan,
 		"case !c.Resolved:", "case !c.Resolved && (i == 0 || s.Containers[i-1].Resolved):", model},
 	{"pull before all digests are known", plan,
-		"case !s.allResolved() || !s.admitted():", "case !s.admitted():", model},
+		"case !s.allResolved():", "case at.IsZero():", model},
 	{"create without a sandbox", plan,
-		"case sandbox:", "default:", model},
+		"case podReady:", "default:", model},
 	{"take the sandbox down too early", sandbox,
-		"case !s.allLetGo():", "case at.IsZero():", model},
+		"case s.Goal == Up, !s.allLetGo():", "case s.Goal == Up:", model},
 	{"a dependency that never ran counts as done", depend,
 		"if c.Ended && c.StartedAt.IsZero() {", "if at.IsZero() {", rules},
 	{"success with any exit code", depend,
-		"if c.Ended && c.HasExit && c.ExitCode == 0 {", "if c.Ended && c.HasExit {", model},
+		"case d.Condition == taskdef.Success && c.ExitCode != 0:", "case at.IsZero():", model},
 	{"complete without an end", depend,
-		"case taskdef.Complete:\n\t\tif c.Ended && c.HasExit {", "case taskdef.Complete:\n\t\tif !c.StartedAt.IsZero() {", model},
+		"case !c.Ended:\n", "case c.StartedAt.IsZero():\n", model},
 	{"ignore the start timeout", depend,
 		"!deadline.IsZero() && !at.Before(deadline)", "deadline.IsZero() && !at.Before(deadline) && false", rules},
 	{"sleep through the start timeout", step,
@@ -139,7 +139,7 @@ var coreMutants = []mutant{
 	{"let a gentle stop go on under force", plan,
 		"unwanted = s.Force && c.Op.Gentle", "unwanted = false", model},
 	{"leave a grace under force", plan,
-		"if !s.Force {\n\t\te.Grace", "if s.Force {\n\t\te.Grace", model},
+		"if !s.Force {\n\t\t\te.Grace", "if s.Goal != Up {\n\t\t\te.Grace", model},
 	{"replace the stop reason", fold,
 		"if s.Goal == Up {\n\t\twhy.At = at", "if s.Goal != Gone {\n\t\twhy.At = at", model},
 
@@ -184,7 +184,7 @@ var coreMutants = []mutant{
 	{"overlook a dependency that ends", watches,
 		"case c.Ended:", "case c.Abandoned:", rules},
 	{"probe a paused container", plan,
-		"!at.Before(c.Health.Next) && c.Paused {", "!at.Before(c.Health.Next) && c.Abandoned {", rules},
+		"case c.Paused:", "case at.IsZero():", model},
 
 	// Removals.
 	{"a removal waits for ever for an inspection", fold,
@@ -236,7 +236,7 @@ var coreMutants = []mutant{
 
 	// The queue.
 	{"pull without a share", plan,
-		"case !s.allResolved() || !s.admitted():", "case !s.allResolved():", model},
+		"case !s.admitted():", "case at.IsZero():", model},
 	{"keep the share of a task that has stopped", sandbox,
 		"case b.Reservation != ReservationNone:\n\t\treturn", "case at.IsZero():\n\t\treturn", model},
 	{"ask again only after a restart", sandbox,

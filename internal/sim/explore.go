@@ -33,6 +33,7 @@ func (w *World) Explore(maxStates int) (r Report, err error) {
 				continue
 			}
 			seen[string(key)] = true
+			checkWhy(n)
 			queue = append(queue, n)
 		}
 		r.Moves += len(moves)

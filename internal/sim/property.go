@@ -44,6 +44,7 @@ const (
 	Connected     Property = "a task rests with the goal UP only while its containers have the network they share"
 	HintsAreHeard Property = "an end that was announced is looked into"
 	SavedIsAll    Property = "a saved state is read back as it was"
+	WhyIsTrue     Property = "every state explains what it waits for, and the explanation is true"
 	ReachesGoal   Property = "the goal is reached once nothing fails any more"
 )
 
@@ -88,6 +89,9 @@ func (w *World) checkStep(old *lifecycle.State) {
 	w.checkReports(old)
 	w.checkTruth()
 	w.checkFlights()
+	if w.full {
+		checkWhy(w)
+	}
 }
 
 // checkForward compares with the state before.

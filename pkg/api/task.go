@@ -76,7 +76,7 @@ type Task struct {
 
 // Reason says what a task waits for, or how it ended.
 type Reason struct {
-	// Code is a word for scripts: ended, queued, operation, retry, dependency, digests,
+	// Code is a word for scripts: ended, queued, operation, retry, restart, dependency, digests,
 	// pod, inspect, health, unhealthy, paused, stop-order, running or no-owner.
 	Code string `json:"code"`
 	// Container is absent for the task as a whole.
@@ -296,7 +296,7 @@ func fromContainer(s lifecycle.State, i int) Container {
 		Name: def.Name, Image: def.Image, ImageDigest: c.Digest, ImageID: c.ImageID, ImageSource: c.Source,
 		RuntimeID: c.ID, Status: c.Status().String(), Essential: def.Essential,
 		Reason: cmp.Or(c.Fatal(), c.NotRestarted), Errors: errorsOf(c.Failures), StartedAt: c.StartedAt, FinishedAt: c.FinishedAt,
-		WaitingFor: waitingFor(s, i), DependsOn: []Dependency{},
+		WaitingFor: dependencies(s, s.Unsatisfied(i)), DependsOn: dependencies(s, def.DependsOn),
 		EntryPoint: def.EntryPoint, Command: def.Command, Environment: make([]EnvVar, len(def.Environment)),
 		CPU: def.CPU, Memory: def.Memory, Ports: fromPorts(c.Ports),
 		Paused: c.Paused, RestartCount: c.Restarts, RestartAt: c.RestartAt, Runs: make([]Run, len(c.Runs)),
@@ -320,43 +320,15 @@ func fromContainer(s lifecycle.State, i int) Container {
 	for k, v := range def.Environment {
 		w.Environment[k] = EnvVar(v)
 	}
-	for _, d := range def.DependsOn {
-		w.DependsOn = append(w.DependsOn, dependency(s, d))
-	}
 	return w
 }
 
-func dependency(s lifecycle.State, d taskdef.Dependency) Dependency {
-	return Dependency{ContainerName: s.Task.Containers[d.Container].Name, Condition: string(d.Condition)}
-}
-
-// waitingFor lists the unmet dependencies of a container that may yet start.
-func waitingFor(s lifecycle.State, i int) []Dependency {
-	unmet := []Dependency{}
-	if c := s.Containers[i]; c.Ended || !c.StartedAt.IsZero() || s.Goal != lifecycle.Up {
-		return unmet
+func dependencies(s lifecycle.State, on []taskdef.Dependency) []Dependency {
+	out := make([]Dependency, len(on))
+	for k, d := range on {
+		out[k] = Dependency{ContainerName: s.Task.Containers[d.Container].Name, Condition: string(d.Condition)}
 	}
-	for _, d := range s.Task.Containers[i].DependsOn {
-		if !met(s.Containers[d.Container], d.Condition) {
-			unmet = append(unmet, dependency(s, d))
-		}
-	}
-	return unmet
-}
-
-func met(c lifecycle.Container, condition taskdef.Condition) bool {
-	switch condition {
-	case taskdef.Start:
-		return !c.StartedAt.IsZero()
-	case taskdef.Complete:
-		return c.Ended && c.HasExit
-	case taskdef.Success:
-		return c.Ended && c.HasExit && c.ExitCode == 0
-	case taskdef.Healthy:
-		return !c.Ended && c.Health.Status == lifecycle.HealthHealthy
-	default:
-		return false
-	}
+	return out
 }
 
 func errorsOf(failures []lifecycle.Failure) []Error {

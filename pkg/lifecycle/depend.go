@@ -7,75 +7,83 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// answer is what dependencies say about a start.
+// answer is what a dependency says about a start.
 type answer uint8
 
 const (
-	wait answer = iota
-	ready
-	never
+	pending answer = iota
+	satisfied
+	impossible
 )
 
-// verdict says whether container i may start, and if never, why. It follows the
-// ECS agent's ordering conditions, with one difference: a container that never
-// ran satisfies nothing.
-func (s *State) verdict(at time.Time, i int) (answer, string) {
-	out := ready
+// dependencies reports whether the dependencies of container i are satisfied, and if
+// they never can be, why. It follows the ECS agent's ordering conditions, with one
+// difference: a container that never ran satisfies nothing.
+func (s *State) dependencies(at time.Time, i int) (answer, string) {
+	out := satisfied
 	for _, d := range s.Task.Containers[i].DependsOn {
-		switch a, why := s.conditionMet(at, d); a {
-		case never:
-			return never, fmt.Sprintf("dependency %s (%s) %s", s.Task.Containers[d.Container].Name, d.Condition, why)
-		case wait:
-			out = wait
+		switch a, why := s.condition(at, d); a {
+		case impossible:
+			return impossible, fmt.Sprintf("dependency %s (%s) %s", s.Task.Containers[d.Container].Name, d.Condition, why)
+		case pending:
+			out = pending
 		}
 	}
 	return out, ""
 }
 
-func (s *State) conditionMet(at time.Time, d taskdef.Dependency) (answer, string) {
+// Unsatisfied returns the dependencies that still keep container i from its first start;
+// none once it has started or ended, or the task is stopping.
+func (s State) Unsatisfied(i int) (waits []taskdef.Dependency) {
+	if c := s.Containers[i]; c.Ended || !c.StartedAt.IsZero() || s.Goal != Up {
+		return nil
+	}
+	for _, d := range s.Task.Containers[i].DependsOn {
+		if a, _ := s.condition(time.Time{}, d); a != satisfied {
+			waits = append(waits, d)
+		}
+	}
+	return waits
+}
+
+// condition reports whether one dependency is satisfied.
+func (s *State) condition(at time.Time, d taskdef.Dependency) (answer, string) {
 	c := &s.Containers[d.Container]
 	if c.Ended && c.StartedAt.IsZero() {
-		return never, "never started"
+		return impossible, "never started"
 	}
 	limit, deadline := s.Task.Containers[d.Container].StartTimeout, s.startDeadline(d.Container)
 	late := !deadline.IsZero() && !at.Before(deadline)
 	if late && c.StartedAt.IsZero() {
-		return never, fmt.Sprintf("did not start within its startTimeout of %s and %s for its image", limit, pullAllowance)
+		return impossible, fmt.Sprintf("did not start within its startTimeout of %s and %s for its image", limit, pullAllowance)
 	}
 	switch d.Condition {
 	case taskdef.Start:
 		if !c.StartedAt.IsZero() {
-			return ready, ""
+			return satisfied, ""
 		}
-	case taskdef.Complete:
-		if c.Ended && c.HasExit {
-			return ready, ""
-		}
-		if c.Ended {
-			return never, "ended without an exit code"
-		}
-	case taskdef.Success:
-		if c.Ended && c.HasExit && c.ExitCode == 0 {
-			return ready, ""
-		}
-		if c.Ended && c.HasExit {
-			return never, fmt.Sprintf("exited with code %d", c.ExitCode)
-		}
-		if c.Ended {
-			return never, "ended without an exit code"
+	case taskdef.Complete, taskdef.Success:
+		switch {
+		case !c.Ended:
+		case !c.HasExit:
+			return impossible, "ended without an exit code"
+		case d.Condition == taskdef.Success && c.ExitCode != 0:
+			return impossible, fmt.Sprintf("exited with code %d", c.ExitCode)
+		default:
+			return satisfied, ""
 		}
 	case taskdef.Healthy:
 		if c.Ended {
-			return never, "stopped before it was healthy"
+			return impossible, "stopped before it was healthy"
 		}
 		if c.Health.Status == HealthHealthy && !c.Stale {
-			return ready, ""
+			return satisfied, ""
 		}
 	}
 	if late {
-		return never, fmt.Sprintf("did not get there within its startTimeout of %s", limit)
+		return impossible, fmt.Sprintf("did not meet the condition within its startTimeout of %s", limit)
 	}
-	return wait, ""
+	return pending, ""
 }
 
 // pullAllowance is what a container that has not started has beyond its
@@ -110,7 +118,7 @@ func (s *State) noteTurns(at time.Time) {
 		if s.Task.Containers[i].StartTimeout == 0 || !c.TurnAt.IsZero() || !c.StartedAt.IsZero() || c.Ended {
 			continue
 		}
-		if a, _ := s.verdict(at, i); a == ready {
+		if a, _ := s.dependencies(at, i); a == satisfied {
 			c.TurnAt = at
 		}
 	}

@@ -24,29 +24,29 @@ func TestConditions(t *testing.T) {
 		timeout time.Duration
 		want    answers
 	}{
-		{"nothing done yet", Container{}, 0, answers{wait, wait, wait, wait}},
-		{"created", Container{Presence: Created}, 0, answers{wait, wait, wait, wait}},
-		{"created, time limits count from the start", Container{Presence: Created}, time.Second, answers{wait, wait, wait, wait}},
-		{"running", running, 0, answers{ready, wait, wait, wait}},
-		{"running, hearsay", with(running, func(c *Container) { c.Stale = true }), 0, answers{ready, wait, wait, wait}},
-		{"running within its start timeout", running, 2 * time.Minute, answers{ready, wait, wait, wait}},
-		{"running, start timeout reached", running, time.Minute, answers{ready, never, never, never}},
-		{"running, start timeout long over", running, time.Second, answers{ready, never, never, never}},
-		{"turn came, allowance for the image not over", Container{TurnAt: at.Add(1 - time.Second - pullAllowance)}, time.Second, answers{wait, wait, wait, wait}},
-		{"turn came long ago, and it has not started", Container{TurnAt: at.Add(-time.Second - pullAllowance)}, time.Second, answers{never, never, never, never}},
-		{"runs again, start timeout counts from the first run", with(running, func(c *Container) { c.StartedAt = at }), time.Minute, answers{ready, never, never, never}},
-		{"exited with 0, is to be restarted", with(running, func(c *Container) { c.Presence, c.HasExit, c.RestartAt = Exited, true, at }), 0, answers{ready, wait, wait, wait}},
-		{"healthy", healthy, 0, answers{ready, wait, wait, ready}},
-		{"healthy, start timeout over", healthy, time.Second, answers{ready, never, never, ready}},
-		{"healthy, hearsay", with(healthy, func(c *Container) { c.Stale = true }), 0, answers{ready, wait, wait, wait}},
-		{"unhealthy", with(running, func(c *Container) { c.Health.Status = HealthUnhealthy }), 0, answers{ready, wait, wait, wait}},
-		{"exited with 0", exited(0), 0, answers{ready, ready, ready, never}},
-		{"exited with 0, start timeout over", exited(0), time.Second, answers{ready, ready, ready, never}},
-		{"exited with 3", exited(3), 0, answers{ready, ready, never, never}},
-		{"exited, was healthy", with(exited(0), func(c *Container) { c.Health.Status = HealthHealthy }), 0, answers{ready, ready, ready, never}},
-		{"vanished: no exit code", Container{StartedAt: epoch, Ended: true}, 0, answers{ready, never, never, never}},
-		{"never started", Container{Ended: true}, 0, answers{never, never, never, never}},
-		{"never started, with the exit code of a dependency", Container{Ended: true, HasExit: true, ExitCode: exitDependency}, 0, answers{never, never, never, never}},
+		{"nothing done yet", Container{}, 0, answers{pending, pending, pending, pending}},
+		{"created", Container{Presence: Created}, 0, answers{pending, pending, pending, pending}},
+		{"created, time limits count from the start", Container{Presence: Created}, time.Second, answers{pending, pending, pending, pending}},
+		{"running", running, 0, answers{satisfied, pending, pending, pending}},
+		{"running, hearsay", with(running, func(c *Container) { c.Stale = true }), 0, answers{satisfied, pending, pending, pending}},
+		{"running within its start timeout", running, 2 * time.Minute, answers{satisfied, pending, pending, pending}},
+		{"running, start timeout reached", running, time.Minute, answers{satisfied, impossible, impossible, impossible}},
+		{"running, start timeout long over", running, time.Second, answers{satisfied, impossible, impossible, impossible}},
+		{"turn came, allowance for the image not over", Container{TurnAt: at.Add(1 - time.Second - pullAllowance)}, time.Second, answers{pending, pending, pending, pending}},
+		{"turn came long ago, and it has not started", Container{TurnAt: at.Add(-time.Second - pullAllowance)}, time.Second, answers{impossible, impossible, impossible, impossible}},
+		{"runs again, start timeout counts from the first run", with(running, func(c *Container) { c.StartedAt = at }), time.Minute, answers{satisfied, impossible, impossible, impossible}},
+		{"exited with 0, is to be restarted", with(running, func(c *Container) { c.Presence, c.HasExit, c.RestartAt = Exited, true, at }), 0, answers{satisfied, pending, pending, pending}},
+		{"healthy", healthy, 0, answers{satisfied, pending, pending, satisfied}},
+		{"healthy, start timeout over", healthy, time.Second, answers{satisfied, impossible, impossible, satisfied}},
+		{"healthy, hearsay", with(healthy, func(c *Container) { c.Stale = true }), 0, answers{satisfied, pending, pending, pending}},
+		{"unhealthy", with(running, func(c *Container) { c.Health.Status = HealthUnhealthy }), 0, answers{satisfied, pending, pending, pending}},
+		{"exited with 0", exited(0), 0, answers{satisfied, satisfied, satisfied, impossible}},
+		{"exited with 0, start timeout over", exited(0), time.Second, answers{satisfied, satisfied, satisfied, impossible}},
+		{"exited with 3", exited(3), 0, answers{satisfied, satisfied, impossible, impossible}},
+		{"exited, was healthy", with(exited(0), func(c *Container) { c.Health.Status = HealthHealthy }), 0, answers{satisfied, satisfied, satisfied, impossible}},
+		{"vanished: no exit code", Container{StartedAt: epoch, Ended: true}, 0, answers{satisfied, impossible, impossible, impossible}},
+		{"never started", Container{Ended: true}, 0, answers{impossible, impossible, impossible, impossible}},
+		{"never started, with the exit code of a dependency", Container{Ended: true, HasExit: true, ExitCode: exitDependency}, 0, answers{impossible, impossible, impossible, impossible}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -56,8 +56,8 @@ func TestConditions(t *testing.T) {
 				s := State{Containers: []Container{tt.dep, {}}}
 				s.Task.Containers = []taskdef.Container{container("a"), container("b", after(0, cond))}
 				s.Task.Containers[0].StartTimeout = tt.timeout
-				got, why := s.verdict(at, 1)
-				if got != want || (got == never) != (why != "") {
+				got, why := s.dependencies(at, 1)
+				if got != want || (got == impossible) != (why != "") {
 					t.Errorf("%s: answer %d (%q), want %d", cond, got, why, want)
 				}
 			}

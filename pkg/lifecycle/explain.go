@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,31 +29,62 @@ type Reason struct {
 // The codes of a Reason. Scripts rely on them.
 const (
 	WhyEnded      = "ended"      // the task has stopped or is removed
-	WhyQueued     = "queued"     // there is no room for it yet
-	WhyOperation  = "operation"  // something was asked for and has not answered
-	WhyRetry      = "retry"      // something failed and is tried again
-	WhyDependency = "dependency" // another container is to do something first
+	WhyQueued     = "queued"     // the host has no room for it yet
+	WhyOperation  = "operation"  // an operation is in flight, or comes next
+	WhyRetry      = "retry"      // an operation failed and is tried again
+	WhyRestart    = "restart"    // the container has exited and its policy restarts it
+	WhyDependency = "dependency" // another container comes first
 	WhyDigests    = "digests"    // the digest of another image is not known yet
 	WhyPod        = "pod"        // the pod is not ready
-	WhyInspect    = "inspect"    // what is true of a container is being looked into
+	WhyInspect    = "inspect"    // podtask asks Podman for the state of a container or the pod
 	WhyHealth     = "health"     // its health check has not passed yet
 	WhyUnhealthy  = "unhealthy"  // its health check fails
-	WhyPaused     = "paused"     // somebody has frozen it
-	WhyStopOrder  = "stop-order" // those that depend on it stop first
-	WhyRunning    = "running"    // nothing is waited for: it runs
+	WhyPaused     = "paused"     // a user has paused it
+	WhyStopOrder  = "stop-order" // the containers that depend on it stop first
+	WhyRunning    = "running"    // it waits for nothing
 )
 
-// Explain says what the task waits for, from the facts that Step decides by. The
+// Explain says what the task waits for. It derives the reasons from the facts that Step
+// decides by: of a state that Step returned, each reason is true at that moment. The
 // first reason is the one that the others wait for; there is always one.
 func (s State) Explain() []Reason {
-	switch {
-	case s.Settled():
+	if s.Settled() {
 		return []Reason{s.explainEnd()}
-	case s.Goal != Up:
-		return s.explainDown()
-	default:
-		return s.explainUp()
 	}
+	var own, others, health []Reason
+	for i := range s.Containers {
+		r, found := s.explainContainer(i)
+		if !found {
+			continue
+		}
+		switch r.Code {
+		case WhyDependency, WhyDigests, WhyPod, WhyStopOrder:
+			others = append(others, r)
+		case WhyHealth, WhyUnhealthy, WhyPaused:
+			health = append(health, r)
+		default:
+			own = append(own, r)
+		}
+	}
+	var pod []Reason
+	if r, found := s.explainSandbox(); found {
+		pod = []Reason{r}
+	}
+	if s.Goal == Up {
+		// The pod and what a container waits for by itself come before what waits for
+		// another container.
+		all := slices.Concat(pod, own, others, health)
+		if len(all) == 0 {
+			all = []Reason{s.explainRunning()}
+		}
+		return all
+	}
+	all := slices.Concat(own, pod, others)
+	if len(all) == 0 { // not a state that Step returned
+		all = []Reason{{Code: WhyOperation, Text: "it is about to stop", Since: s.Stop.At}}
+	}
+	all[0].Text += " (the task is stopping: " + s.Stop.Reason + ")"
+	return all
 }
 
 // explainEnd says how the task ended.
@@ -76,35 +108,6 @@ func (s State) explainEnd() Reason {
 	return r
 }
 
-// explainUp: what a container waits for by itself comes before what waits for
-// another container, so that the first reason is the root of the others.
-func (s State) explainUp() []Reason {
-	var own, others, health []Reason
-	for i := range s.Containers {
-		r, found := s.explainContainer(i)
-		switch {
-		case !found:
-		case r.Code == WhyDependency || r.Code == WhyDigests || r.Code == WhyPod:
-			others = append(others, r)
-		case r.Code == WhyHealth || r.Code == WhyUnhealthy || r.Code == WhyPaused:
-			health = append(health, r)
-		default:
-			own = append(own, r)
-		}
-	}
-	var all []Reason
-	if r, found := s.explainSandbox(); found {
-		all = append(all, r)
-	}
-	all = append(all, own...)
-	all = append(all, others...)
-	all = append(all, health...)
-	if len(all) == 0 {
-		all = append(all, s.explainRunning())
-	}
-	return all
-}
-
 func (s State) explainRunning() Reason {
 	running := 0
 	r := Reason{Code: WhyRunning}
@@ -123,40 +126,41 @@ func (s State) explainRunning() Reason {
 	return r
 }
 
-// explainSandbox says what the task as a whole waits for on its way up.
-func (s State) explainSandbox() (Reason, bool) {
+// explainSandbox says what the task as a whole waits for; found is false when it waits
+// for containers only.
+func (s State) explainSandbox() (r Reason, found bool) {
 	b := s.Sandbox
+	next := s.nextSandbox()
 	switch {
 	case b.Queue != "":
 		return Reason{Code: WhyQueued, Text: "it is queued and waits for " + b.Queue}, true
-	case b.Op.Busy() && b.Op.Kind == Prepare:
-		return Reason{Code: WhyOperation, Text: "Podman is making its pod", Since: b.Op.Since}, true
-	case b.Op.Busy() && b.Op.Kind == Inspect:
-		return Reason{Code: WhyInspect, Text: "whether its pod's infra container still runs is being looked into", Since: b.Op.Since}, true
 	case b.Op.Busy():
-		return Reason{Code: WhyOperation, Text: "it asks for its share of the host", Since: b.Op.Since}, true
-	case b.Retry.Last != "":
-		return b.Retry.explain("", sandboxMove(s)), true
+		r := Reason{Code: WhyOperation, Text: sandboxWords[b.Op.Kind].now, Since: b.Op.Since}
+		if b.Op.Kind == Inspect {
+			r.Code = WhyInspect
+		}
+		if b.Op.Canceled {
+			r.Text = sandboxWords[b.Op.Kind].canceled
+		}
+		return r, true
+	case next == Idle:
+		return r, false
+	case !b.Retry.NotUntil.IsZero():
+		return b.Retry.explain("", sandboxWords[next].move), true
 	default:
-		return Reason{}, false
+		return Reason{Code: WhyOperation, Text: sandboxWords[next].move + " comes next"}, true
 	}
 }
 
-func sandboxMove(s State) string {
-	switch {
-	case s.Goal == Up && !s.admitted():
-		return "asking for its share of the host"
-	case s.Goal == Up && s.doubtsInfra():
-		return "inspecting its pod"
-	case s.Goal == Up:
-		return "making its pod"
-	case s.Goal == Gone && s.Sandbox.Phase != SandboxRemoved:
-		return "removing it"
-	case s.Sandbox.Phase < SandboxStopped:
-		return "stopping its pod"
-	default:
-		return "giving back its share of the host"
-	}
+// sandboxWords are the operations of a sandbox in sentences: in flight, canceled, and as
+// the subject of a sentence.
+var sandboxWords = [numKind]struct{ now, canceled, move string }{
+	Admit:   {"it requests its share of the host", "it leaves the queue", "requesting its share of the host"},
+	Prepare: {"Podman is creating its pod", "the creation of its pod is being canceled", "creating its pod"},
+	Inspect: {"podtask asks Podman whether the pod's infra container still runs", "the inspection of its pod is being canceled", "inspecting its pod"},
+	Halt:    {"its pod is being stopped", "", "stopping its pod"},
+	Remove:  {"it is being removed", "", "removing it"},
+	Release: {"it returns its share of the host", "", "returning its share of the host"},
 }
 
 // explain says that a move is tried again.
@@ -172,50 +176,64 @@ func (r Retry) explain(container, move string) Reason {
 	}
 }
 
-// explainContainer says what a container waits for on its way up; found is false
-// when it waits for nothing, or only for what explainSandbox tells.
+// explainContainer says what a container waits for; found is false when it waits for
+// nothing, or only for what explainSandbox reports.
 func (s State) explainContainer(i int) (r Reason, found bool) {
 	c, name := s.Containers[i], s.Task.Containers[i].Name
-	switch {
-	case c.Ended:
-		return r, false
-	case c.Op.Busy() && c.Op.Kind != Probe:
+	if c.Op.Busy() && c.Op.Kind != Probe {
 		return s.explainOp(i), true
-	case c.Retry.Last != "" && !c.Op.Busy():
-		return c.Retry.explain(name, s.moveOf(i)), true
-	case c.Stale:
-		return Reason{Code: WhyInspect, Container: name, Text: "whether " + name + " still runs is being looked into"}, true
-	case c.Presence == Running:
-		return s.explainHealth(i)
-	case !c.Resolved || !s.admitted():
-		return r, false
-	case c.Presence == Absent && !s.allResolved():
+	}
+	if c.Op.Kind == Probe && s.Goal != Up {
+		return Reason{Code: WhyOperation, Container: name, Text: "the health check of " + name + " is being canceled", Since: c.Op.Since}, true
+	}
+	next, waits := s.next(time.Time{}, i)
+	switch waits {
+	case WhyDigests:
 		return s.explainDigests(i)
+	case WhyDependency:
+		return s.explainDependency(i, s.Unsatisfied(i)[0]), true
+	case WhyPod:
+		return Reason{Code: WhyPod, Container: name, Text: name + " waits for the pod"}, true
+	case WhyStopOrder:
+		return Reason{Code: WhyStopOrder, Container: name, Text: name + " stops after the containers that depend on it"}, true
 	}
-	for _, d := range s.Task.Containers[i].DependsOn {
-		if met, _ := s.conditionMet(time.Time{}, d); met != ready {
-			return s.explainDependency(i, d), true
-		}
+	switch {
+	case c.Presence == Running && s.Goal == Up && !c.Stale:
+		return s.explainHealth(i)
+	case next == Idle:
+		return r, false
+	case !c.Retry.NotUntil.IsZero():
+		return c.Retry.explain(name, s.moveOf(i, next)), true
+	case c.Stale:
+		return Reason{Code: WhyInspect, Container: name, Text: "podtask asks Podman for the state of " + name}, true
+	case c.awaitsRestart():
+		return Reason{
+			Code: WhyRestart, Container: name, Text: fmt.Sprintf("%s exited with code %d", name, c.ExitCode),
+			Since: c.FinishedAt, Until: c.RestartAt, Then: "it is restarted",
+		}, true
+	default:
+		return Reason{Code: WhyOperation, Container: name, Text: s.moveOf(i, next) + " comes next"}, true
 	}
-	return Reason{Code: WhyPod, Container: name, Text: name + " waits for the pod"}, true
 }
 
-// moveOf is what is tried with a container, for a sentence.
-func (s State) moveOf(i int) string {
+// moveOf is an operation of a container as the subject of a sentence.
+func (s State) moveOf(i int, k Kind) string {
 	c, def := s.Containers[i], s.Task.Containers[i]
 	switch {
-	case s.Goal != Up && c.Presence == Running:
-		return "stopping " + def.Name
-	case c.Presence == Running:
-		return "inspecting " + def.Name
-	case c.Presence == Created:
-		return "starting " + def.Name
-	case !c.Resolved:
+	case k == Resolve:
 		return fmt.Sprintf("looking up the digest of %s for %s", def.Image, def.Name)
-	case !c.Pulled:
+	case k == Pull:
 		return fmt.Sprintf("pulling %s for %s", def.Image, def.Name)
-	default:
+	case k == Create:
 		return "creating " + def.Name
+	case k == Start && c.awaitsRestart():
+		return "restarting " + def.Name
+	case k == Start:
+		return "starting " + def.Name
+	case k == Stop, s.Goal != Up && c.Presence == Running:
+		return "stopping " + def.Name
+	default:
+		return "inspecting " + def.Name
 	}
 }
 
@@ -238,7 +256,7 @@ func (s State) explainOp(i int) Reason {
 	case Stop:
 		return s.explainStop(i)
 	default:
-		r.Text = "Podman is asked how " + def.Name + " is"
+		r.Code, r.Text = WhyInspect, "podtask asks Podman for the state of "+def.Name
 	}
 	if n := c.Retry.Attempts; n > 0 {
 		r.Text += fmt.Sprintf("; attempt %d, the one before failed with: %s", n+1, c.Retry.Last)
@@ -314,53 +332,5 @@ func (h HealthState) explain() string {
 		return fmt.Sprintf("is unhealthy after %d failed checks in a row%s", h.Streak, last)
 	default:
 		return "its health check has not passed yet" + last
-	}
-}
-
-// explainDown says what the way down waits for.
-func (s State) explainDown() []Reason {
-	var now, later []Reason
-	for i, c := range s.Containers {
-		name := s.Task.Containers[i].Name
-		switch {
-		case c.Ended:
-		case c.Op.Busy():
-			now = append(now, s.explainOp(i))
-		case c.Retry.Last != "":
-			now = append(now, c.Retry.explain(name, s.moveOf(i)))
-		case c.Stale:
-			now = append(now, Reason{Code: WhyInspect, Container: name, Text: "whether " + name + " still runs is being looked into"})
-		case c.Presence == Running:
-			later = append(later, Reason{Code: WhyStopOrder, Container: name, Text: name + " stops once all that depend on it have"})
-		}
-	}
-	switch b := s.Sandbox; {
-	case b.Op.Busy():
-		now = append(now, Reason{Code: WhyOperation, Text: sandboxOp(b.Op.Kind), Since: b.Op.Since})
-	case b.Retry.Last != "":
-		now = append(now, b.Retry.explain("", sandboxMove(s)))
-	}
-	all := append(now, later...)
-	if len(all) == 0 {
-		return []Reason{{Code: WhyOperation, Text: "it is about to stop: " + s.Stop.Reason, Since: s.Stop.At}}
-	}
-	all[0].Text += " (the task is stopping: " + s.Stop.Reason + ")"
-	return all
-}
-
-func sandboxOp(k Kind) string {
-	switch k {
-	case Prepare:
-		return "the making of its pod is being given up"
-	case Inspect:
-		return "the look at its pod is being given up"
-	case Admit:
-		return "it leaves the queue"
-	case Halt:
-		return "its pod is being stopped"
-	case Remove:
-		return "it is being removed"
-	default:
-		return "it gives back its share of the host"
 	}
 }

@@ -31,12 +31,12 @@ func TestExplainNamesEveryWaitAndEnd(t *testing.T) {
 		then string // and that there is a time for it
 	}{
 		{"asking for a share", []taskdef.Container{container("web", hungry)}, func(d *driver) {},
-			WhyOperation, "it asks for its share of the host", ""},
+			WhyOperation, "it requests its share of the host", ""},
 		{"queued", []taskdef.Container{container("web", hungry)}, func(d *driver) {
 			d.answer(Admit, -1, Failure{}, Result{Queue: "1 vCPU (0 vCPU of 1 vCPU free), which db has"})
 		}, WhyQueued, "it is queued and waits for 1 vCPU (0 vCPU of 1 vCPU free), which db has", ""},
 		{"the ledger fails", []taskdef.Container{container("web", hungry)}, func(d *driver) { d.fail(Admit, -1, Temporary) },
-			WhyRetry, "asking for its share of the host failed once, last with: fault", "it is tried again"},
+			WhyRetry, "requesting its share of the host failed once, last with: fault", "it is tried again"},
 		{"resolving", one, func(d *driver) {}, WhyOperation, "the registry is asked for the digest of example.com/web:1 for web", ""},
 		{"resolving with credentials of its own", []taskdef.Container{container("web", secretive)}, func(d *driver) {},
 			WhyOperation, "its credentials are read and the registry is asked for the digest of example.com/web:1 for web", ""},
@@ -48,11 +48,11 @@ func TestExplainNamesEveryWaitAndEnd(t *testing.T) {
 			WhyRetry, "looking up the digest of example.com/b:1 for b failed once, last with: fault", "it is tried again"},
 		{"making the pod", one, func(d *driver) {
 			d.answer(Resolve, 0, Failure{}, Result{Digest: "sha256:d"})
-		}, WhyOperation, "Podman is making its pod", ""},
+		}, WhyOperation, "Podman is creating its pod", ""},
 		{"making the pod again", one, func(d *driver) {
 			d.answer(Resolve, 0, Failure{}, Result{Digest: "sha256:d"})
 			d.fail(Prepare, -1, Temporary)
-		}, WhyRetry, "making its pod failed once, last with: fault", "it is tried again"},
+		}, WhyRetry, "creating its pod failed once, last with: fault", "it is tried again"},
 		{"pulling", one, func(d *driver) {
 			d.answer(Resolve, 0, Failure{}, Result{Digest: "sha256:d"})
 			d.answer(Prepare, -1, Failure{}, Result{PodID: "pod"})
@@ -63,7 +63,7 @@ func TestExplainNamesEveryWaitAndEnd(t *testing.T) {
 			d.fail(Pull, 0, Temporary)
 		}, WhyRetry, "pulling example.com/web:1 for web failed once, last with: fault", "it is tried again"},
 		{"creating", one, func(d *driver) { d.upTo(Create) }, WhyOperation, "Podman is creating web", ""},
-		{"a create in doubt", one, func(d *driver) { d.upTo(Create); d.fail(Create, 0, Timeout) }, WhyOperation, "Podman is asked how web is", ""},
+		{"a create in doubt", one, func(d *driver) { d.upTo(Create); d.fail(Create, 0, Timeout) }, WhyInspect, "podtask asks Podman for the state of web", ""},
 		{"starting", one, func(d *driver) { d.upTo(Start) }, WhyOperation, "Podman is starting web", ""},
 		{"waiting for a dependency", two, func(d *driver) { d.upTo(Stop) },
 			WhyDependency, "web waits until db is HEALTHY; db is RUNNING and its health check has not passed yet", "web gives up"},
@@ -93,7 +93,7 @@ func TestExplainNamesEveryWaitAndEnd(t *testing.T) {
 			d.do(Hinted{})
 			d.answer(Inspect, 0, Failure{}, Result{Seen: Observed{Presence: Running, ID: "id", StartedAt: d.started[0], Paused: true}})
 		}, WhyPaused, "web is paused", ""},
-		{"after a restart", one, func(d *driver) { d.upTo(Stop); d.do(Restarted{}) }, WhyOperation, "Podman is asked how web is", ""},
+		{"after a restart", one, func(d *driver) { d.upTo(Stop); d.do(Restarted{}) }, WhyInspect, "podtask asks Podman for the state of web", ""},
 		{"an inspection that fails", one, func(d *driver) { d.upTo(Stop); d.do(Hinted{}); d.fail(Inspect, 0, Temporary) },
 			WhyRetry, "inspecting web failed once, last with: fault", "it is tried again"},
 		{"stopping", one, func(d *driver) { d.upTo(Stop); d.do(StopRequested{By: "podtask stop"}) },
@@ -123,13 +123,13 @@ func TestExplainNamesEveryWaitAndEnd(t *testing.T) {
 			d.answer(Admit, -1, Failure{}, Result{Queue: "room"})
 			d.do(StopRequested{By: "you"})
 			d.answer(Resolve, 0, Failure{Class: Canceled}, Result{})
-		}, WhyOperation, "it gives back its share of the host (the task is stopping: stopped by you)", ""},
+		}, WhyOperation, "it returns its share of the host (the task is stopping: stopped by you)", ""},
 		{"giving back fails", []taskdef.Container{container("web", hungry)}, func(d *driver) {
 			d.answer(Admit, -1, Failure{}, Result{Queue: "room"})
 			d.do(StopRequested{By: "you"})
 			d.answer(Resolve, 0, Failure{Class: Canceled}, Result{})
 			d.fail(Release, -1, Temporary)
-		}, WhyRetry, "giving back its share of the host failed once, last with: fault (the task is stopping: stopped by you)", "it is tried again"},
+		}, WhyRetry, "returning its share of the host failed once, last with: fault (the task is stopping: stopped by you)", "it is tried again"},
 		{"refused a share", []taskdef.Container{container("web", hungry)}, func(d *driver) {
 			d.answer(Admit, -1, Failure{Class: Permanent, Message: "asks for 9 vCPU, there are 2"}, Result{})
 			d.answer(Resolve, 0, Failure{Class: Canceled}, Result{})
@@ -191,6 +191,57 @@ func TestExplainListsWhatElseWaits(t *testing.T) {
 	}
 	wantLines(t, got, []string{
 		"operation: web was asked to stop and has 10s to do so (the task is stopping: stopped by you)",
-		"stop-order: db stops once all that depend on it have",
+		"stop-order: db stops after the containers that depend on it",
 	})
+}
+
+// A container in a restart back-off waits for its policy, and a restart that failed is
+// tried again.
+func TestExplainRestart(t *testing.T) {
+	t.Parallel()
+	d := drive(t, Options{}, container("web", restarting(taskdef.RestartPolicy{BackOff: time.Minute, AttemptPeriod: 5 * time.Minute})))
+	d.upTo(Stop)
+	d.end(0, 3)
+	want := Reason{Code: WhyRestart, Container: "web", Text: "web exited with code 3", Since: d.s.Containers[0].FinishedAt, Until: d.s.Containers[0].RestartAt, Then: "it is restarted"}
+	if got := d.s.Explain(); len(got) != 1 || got[0] != want || want.Until.IsZero() {
+		t.Errorf("in the back-off: %+v\nwant %+v", got, want)
+	}
+	d.wake()
+	d.fail(Start, 0, Temporary)
+	d.answer(Inspect, 0, Failure{}, Result{Seen: Observed{Presence: Exited, ID: "id", StartedAt: d.started[0], FinishedAt: d.s.Containers[0].FinishedAt, ExitCode: 3}})
+	if got := d.s.Explain()[0]; got.Code != WhyRetry || got.Text != "restarting web failed once, last with: fault" {
+		t.Errorf("after a restart that failed: %+v", got)
+	}
+}
+
+// An inspection that failed and then worked leaves no reason behind.
+func TestExplainForgetsARetryThatWorked(t *testing.T) {
+	t.Parallel()
+	d := drive(t, Options{}, container("web"))
+	d.upTo(Stop)
+	d.do(Hinted{})
+	d.fail(Inspect, 0, Temporary)
+	d.wake()
+	d.see(Inspect, 0, Running, 0)
+	if got := d.s.Explain()[0]; got.Code != WhyRunning {
+		t.Errorf("it runs, but: %+v", got)
+	}
+}
+
+// A dependency is as unsatisfied for users as it is for the start of its dependants.
+func TestUnsatisfiedDependencies(t *testing.T) {
+	t.Parallel()
+	d := drive(t, Options{}, container("db", checked, slow), container("web", after(0, taskdef.Healthy)))
+	d.upTo(Stop)
+	d.wake()
+	d.answer(Probe, 0, Failure{}, Result{Probe: ProbeResult{Healthy: true}})
+	s := d.s.clone()
+	s.Containers[1].StartedAt = time.Time{}
+	if got := s.Unsatisfied(1); len(got) != 0 {
+		t.Errorf("db is healthy, but: %v", got)
+	}
+	s.Containers[0].Stale = true
+	if got := s.Unsatisfied(1); len(got) != 1 {
+		t.Errorf("the health of db is unknown, but its dependants wait for %v", got)
+	}
 }

@@ -1,6 +1,9 @@
 package lifecycle
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // plan turns what is missing into effects, at most one for each container and one
 // for the sandbox.
@@ -18,80 +21,113 @@ func (s *State) plan(at time.Time) []Effect {
 }
 
 func (s *State) planContainer(at time.Time, i int) Effect {
+	c, def := &s.Containers[i], &s.Task.Containers[i]
+	if c.Op.Busy() {
+		return s.planCancel(at, i)
+	}
+	if at.Before(c.Retry.NotUntil) {
+		return nil
+	}
+	next, _ := s.next(at, i)
+	switch {
+	case next == Idle,
+		next == Start && at.Before(c.RestartAt),
+		(next == Probe || next == Inspect && !c.Stale) && at.Before(c.Health.Next):
+		return nil
+	}
+	id := s.begin(at, &c.Op, next)
+	switch next {
+	case Resolve:
+		return ResolveImage{ID: id, Index: i, Ref: def.Image}
+	case Pull:
+		return PullImage{ID: id, Index: i, Ref: def.Image, Digest: c.Digest}
+	case Create:
+		return CreateContainer{ID: id, Index: i, Image: c.ImageID}
+	case Start:
+		e := StartContainer{ID: id, Index: i}
+		if c.awaitsRestart() {
+			e.Restart = c.Restarts + 1
+		}
+		return e
+	case Stop:
+		e := StopContainer{ID: id, Index: i}
+		if !s.Force {
+			e.Grace, c.Op.Gentle = def.StopTimeout, true
+		}
+		return e
+	case Probe:
+		c.Op.Overdue = at.Add(def.HealthCheck.Timeout)
+		return CheckHealth{ID: id, Index: i}
+	default:
+		return InspectContainer{ID: id, Index: i}
+	}
+}
+
+// next returns the operation that a container without one in flight needs next, or Idle
+// and the code of what it waits for. It leaves out waits that only time ends: pauses
+// before a retry, a restart or a health check. planContainer adds those, and Explain
+// derives its reasons from the same answer. The code is empty if the container needs
+// nothing.
+func (s *State) next(at time.Time, i int) (next Kind, waits string) {
 	c := &s.Containers[i]
+	mayRun := func(d int) bool { return !s.Containers[d].Ended }
 	switch {
 	case c.Ended, c.Abandoned:
-		return nil
-	case c.Op.Busy():
-		return s.planCancel(at, i)
-	case at.Before(c.Retry.NotUntil):
-		return nil
+		return Idle, ""
 	case c.Stale:
-		return InspectContainer{ID: s.begin(at, &c.Op, Inspect), Index: i}
+		return Inspect, ""
 	case s.Goal == Up:
-		return s.planUp(at, i)
+		return s.nextUp(at, i)
+	case c.Presence != Running:
+		return Idle, ""
+	case !s.Force && slices.ContainsFunc(s.Task.Dependants(i), mayRun):
+		return Idle, WhyStopOrder
 	default:
-		return s.planDown(at, i)
+		return Stop, ""
 	}
 }
 
-// planUp moves a container one step towards running. No image is pulled and
-// nothing is created before every digest of the task is known and the task has its
-// share of the host; pulls and creates do not wait for dependencies, starts do.
-func (s *State) planUp(at time.Time, i int) Effect {
-	c, def := &s.Containers[i], &s.Task.Containers[i]
-	sandbox := s.Sandbox.Phase == SandboxReady && !s.Sandbox.Stale
+// nextUp moves a container one step towards running. No image is pulled and nothing is
+// created before every digest of the task is known and the task has its reservation;
+// pulls and creates do not wait for dependencies, starts do.
+func (s *State) nextUp(at time.Time, i int) (next Kind, waits string) {
+	c := &s.Containers[i]
+	podReady := s.Sandbox.Phase == SandboxReady && !s.Sandbox.Stale
 	switch {
 	case c.Presence == Running:
-		if def.HealthCheck != nil && !at.Before(c.Health.Next) && c.Paused {
-			return InspectContainer{ID: s.begin(at, &c.Op, Inspect), Index: i}
-		}
-		if def.HealthCheck != nil && !at.Before(c.Health.Next) {
-			id := s.begin(at, &c.Op, Probe)
-			c.Op.Overdue = at.Add(def.HealthCheck.Timeout)
-			return CheckHealth{ID: id, Index: i}
+		switch {
+		case s.Task.Containers[i].HealthCheck == nil:
+			return Idle, ""
+		case c.Paused:
+			return Inspect, "" // its check cannot run; it may have been resumed
+		default:
+			return Probe, ""
 		}
 	case c.awaitsRestart():
-		if !at.Before(c.RestartAt) && sandbox {
-			return StartContainer{ID: s.begin(at, &c.Op, Start), Index: i, Restart: c.Restarts + 1}
+		if podReady {
+			return Start, ""
 		}
 	case c.Presence == Created:
-		if a, _ := s.verdict(at, i); a == ready && sandbox {
-			return StartContainer{ID: s.begin(at, &c.Op, Start), Index: i}
+		if a, _ := s.dependencies(at, i); a != satisfied {
+			return Idle, WhyDependency
+		} else if podReady {
+			return Start, ""
 		}
 	case !c.Resolved:
-		return ResolveImage{ID: s.begin(at, &c.Op, Resolve), Index: i, Ref: def.Image}
-	case !s.allResolved() || !s.admitted():
+		return Resolve, ""
+	case !s.allResolved():
+		return Idle, WhyDigests
+	case !s.admitted():
+		return Idle, WhyQueued
 	case !c.Pulled:
-		return PullImage{ID: s.begin(at, &c.Op, Pull), Index: i, Ref: def.Image, Digest: c.Digest}
-	case sandbox:
-		return CreateContainer{ID: s.begin(at, &c.Op, Create), Index: i, Image: c.ImageID}
+		return Pull, ""
+	case podReady:
+		return Create, ""
 	}
-	return nil
+	return Idle, WhyPod
 }
 
-// planDown stops a running container once everything that depends on it has ended.
-func (s *State) planDown(at time.Time, i int) Effect {
-	c := &s.Containers[i]
-	if c.Presence != Running {
-		return nil
-	}
-	if !s.Force {
-		for _, d := range s.Task.Dependants(i) {
-			if !s.Containers[d].Ended {
-				return nil
-			}
-		}
-	}
-	e := StopContainer{ID: s.begin(at, &c.Op, Stop), Index: i}
-	if !s.Force {
-		e.Grace = s.Task.Containers[i].StopTimeout
-		c.Op.Gentle = true
-	}
-	return e
-}
-
-// planCancel gives up an operation nobody needs any more.
+// planCancel cancels an operation whose result is no longer needed.
 func (s *State) planCancel(at time.Time, i int) Effect {
 	c := &s.Containers[i]
 	if c.Op.Canceled {
@@ -100,8 +136,8 @@ func (s *State) planCancel(at time.Time, i int) Effect {
 	unwanted := false
 	switch c.Op.Kind {
 	case Resolve, Pull:
-		a, _ := s.verdict(at, i)
-		unwanted = s.Goal != Up || a == never
+		a, _ := s.dependencies(at, i)
+		unwanted = s.Goal != Up || a == impossible
 	case Probe:
 		unwanted = s.Goal != Up || c.Stale
 	case Create, Start:

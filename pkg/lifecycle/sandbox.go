@@ -158,34 +158,57 @@ func (s *State) settleSandbox() (changed bool) {
 
 func (s *State) planSandbox(at time.Time) Effect {
 	b := &s.Sandbox
-	switch {
-	case b.Op.Busy():
+	if b.Op.Busy() {
 		if (b.Op.Kind == Prepare || b.Op.Kind == Admit || b.Op.Kind == Inspect) && s.Goal != Up && !b.Op.Canceled {
 			b.Op.Canceled = true
 			return CancelOp{ID: b.Op.ID}
 		}
-	case at.Before(b.Retry.NotUntil):
-	case s.Goal == Up:
-		if !s.admitted() {
-			b.Reservation = ReservationRequested
-			return AdmitTask{ID: s.begin(at, &b.Op, Admit), Begun: b.Dirty}
-		}
-		if s.wantsSandbox() {
-			b.Dirty = true
-			return RunSandbox{ID: s.begin(at, &b.Op, Prepare)}
-		}
-		if s.doubtsInfra() {
-			return InspectSandbox{ID: s.begin(at, &b.Op, Inspect)}
-		}
-	case !s.allLetGo():
-	case s.Goal == Gone && b.Phase != SandboxRemoved:
-		return RemoveSandbox{ID: s.begin(at, &b.Op, Remove)}
-	case s.Goal == Down && b.Phase < SandboxStopped:
-		return StopSandbox{ID: s.begin(at, &b.Op, Halt)}
-	case b.Reservation != ReservationNone:
-		return ReleaseTask{ID: s.begin(at, &b.Op, Release)}
+		return nil
 	}
-	return nil
+	next := s.nextSandbox()
+	if next == Idle || at.Before(b.Retry.NotUntil) {
+		return nil
+	}
+	id := s.begin(at, &b.Op, next)
+	switch next {
+	case Admit:
+		b.Reservation = ReservationRequested
+		return AdmitTask{ID: id, Begun: b.Dirty}
+	case Prepare:
+		b.Dirty = true
+		return RunSandbox{ID: id}
+	case Inspect:
+		return InspectSandbox{ID: id}
+	case Halt:
+		return StopSandbox{ID: id}
+	case Remove:
+		return RemoveSandbox{ID: id}
+	default:
+		return ReleaseTask{ID: id}
+	}
+}
+
+// nextSandbox returns the operation that the sandbox needs next; Idle for none. It leaves
+// out pauses before a retry.
+func (s *State) nextSandbox() Kind {
+	b := &s.Sandbox
+	switch {
+	case s.Goal == Up && !s.admitted():
+		return Admit
+	case s.Goal == Up && s.wantsSandbox():
+		return Prepare
+	case s.Goal == Up && s.doubtsInfra():
+		return Inspect
+	case s.Goal == Up, !s.allLetGo():
+		return Idle
+	case s.Goal == Gone && b.Phase != SandboxRemoved:
+		return Remove
+	case s.Goal == Down && b.Phase < SandboxStopped:
+		return Halt
+	case b.Reservation != ReservationNone:
+		return Release
+	}
+	return Idle
 }
 
 // wantsSandbox reports whether a container is to be created or started and the

@@ -27,7 +27,7 @@ func (s *State) settleContainers(at time.Time) (changed bool) {
 			changed = true
 		} else if c.awaitsRestart() {
 			continue
-		} else if answer, why := s.verdict(at, i); answer == never {
+		} else if answer, why := s.dependencies(at, i); answer == impossible {
 			c.fail(Failure{Class: Permanent, Name: ErrCannotStart, At: at, Message: why})
 			c.HasExit, c.ExitCode = true, exitDependency
 			c.end(at)
