@@ -127,13 +127,13 @@ func (f *Fake) CreateContainer(ctx context.Context, s libpod.ContainerSpec) (str
 	return request(ctx, f, "adopt container", s.Name, func() (string, error) {
 		c := f.containers[s.Name]
 		if c == nil {
-			return "", err // it went away just now
+			return "", err // it has just been removed
 		}
 		if err := owned(c.spec.TaskID, s.TaskID); err != nil {
 			return "", err
 		}
 		if digestOf(c.spec) != digestOf(s) {
-			return "", refusal(libpod.Conflict, "it exists from an earlier attempt with another specification; remove it first")
+			return "", refusal(libpod.Conflict, "it already exists with another specification, from an earlier attempt; remove it first")
 		}
 		return c.id, nil
 	})
@@ -143,9 +143,9 @@ func (f *Fake) create(s libpod.ContainerSpec) (id string, err error) {
 	m := f.find(s.Image)
 	switch {
 	case s.Name == "" || s.Image == "":
-		return "", refusal(libpod.InvalidSpec, "a name and an image are needed")
+		return "", refusal(libpod.InvalidSpec, "a name and an image are required")
 	case s.TaskID == "":
-		return "", refusal(libpod.InvalidSpec, "a task id is needed")
+		return "", refusal(libpod.InvalidSpec, "a task ID is required")
 	case m == nil:
 		return "", refusal(libpod.NoImage, "%s: image not known", s.Image)
 	case s.Pod != "" && f.pods[s.Pod] == nil:
@@ -299,7 +299,7 @@ func (f *Fake) startNamed(name string) error {
 
 // InitContainer implements agent.Podman.
 func (f *Fake) InitContainer(ctx context.Context, name string) (int, error) {
-	_, err := request(ctx, f, "set up container", name, func() (struct{}, error) {
+	_, err := request(ctx, f, "initialize container", name, func() (struct{}, error) {
 		c := f.containers[name]
 		switch {
 		case c == nil:

@@ -82,7 +82,7 @@ func (f *Fake) EnsureVolume(ctx context.Context, v libpod.VolumeSpec) error {
 		there := f.volumes[v.Name]
 		switch {
 		case there == nil:
-			return struct{}{}, refusal(libpod.Temporary, "it went away just now")
+			return struct{}{}, refusal(libpod.Temporary, "it has just been removed")
 		case v.TaskID == "":
 			return struct{}{}, nil
 		}

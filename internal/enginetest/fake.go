@@ -203,7 +203,7 @@ func owned(label, task string) error {
 	case task:
 		return nil
 	case "":
-		return refusal(libpod.Conflict, "the name is taken by an object that podtask did not make")
+		return refusal(libpod.Conflict, "the name is used by an object that podtask did not create")
 	default:
 		return refusal(libpod.Conflict, "it belongs to task %q", label)
 	}

@@ -141,7 +141,7 @@ func given(ctx context.Context, op, object string) error {
 	case nil:
 		return nil
 	case context.DeadlineExceeded:
-		return &libpod.Error{Op: op, Object: object, Class: libpod.Timeout, Cause: "no answer from Podman within the time given"}
+		return &libpod.Error{Op: op, Object: object, Class: libpod.Timeout, Cause: "no answer from Podman within the time limit"}
 	default:
 		return &libpod.Error{Op: op, Object: object, Class: libpod.Canceled, Cause: "canceled"}
 	}

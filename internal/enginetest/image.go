@@ -203,7 +203,7 @@ func (f *Fake) Tag(ctx context.Context, imageID, name string) error {
 	_, err := request(ctx, f, "tag image", name, func() (none struct{}, err error) {
 		ref, err := images.ParseRef(name)
 		if err != nil || ref.Pinned() {
-			return none, refusal(libpod.InvalidSpec, "it is no name to tag with")
+			return none, refusal(libpod.InvalidSpec, "a reference with a digest cannot be used as a tag")
 		}
 		m := f.find(imageID)
 		if m == nil {

@@ -15,7 +15,7 @@ func (f *Fake) EnsureNetwork(ctx context.Context, n libpod.NetworkSpec) error {
 	_, err := request(ctx, f, "create network", n.Name, func() (struct{}, error) {
 		switch {
 		case n.TaskID == "":
-			return struct{}{}, refusal(libpod.InvalidSpec, "a task id is needed")
+			return struct{}{}, refusal(libpod.InvalidSpec, "a task ID is required")
 		case f.networks[n.Name] != nil:
 			return struct{}{}, refusal(libpod.Conflict, "network already exists")
 		}
@@ -29,7 +29,7 @@ func (f *Fake) EnsureNetwork(ctx context.Context, n libpod.NetworkSpec) error {
 		if found := f.networks[n.Name]; found != nil {
 			return struct{}{}, owned(found.TaskID, n.TaskID)
 		}
-		return struct{}{}, refusal(libpod.Temporary, "it went away just now")
+		return struct{}{}, refusal(libpod.Temporary, "it has just been removed")
 	})
 	return err
 }

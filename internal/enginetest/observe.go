@@ -103,7 +103,7 @@ func (f *Fake) Probe(ctx context.Context, name string) (libpod.ProbeResult, erro
 		probe.advance(f.clock.Now())
 		switch {
 		case c != f.containers[name] || c.status != libpod.Running || !c.started.Equal(run):
-			return libpod.ProbeResult{}, &libpod.Error{Op: "probe container", Object: name, Class: libpod.NotRunning, Cause: "the container stopped during the probe"}
+			return libpod.ProbeResult{}, &libpod.Error{Op: "probe container", Object: name, Class: libpod.NotRunning, Cause: "the container stopped during the health check"}
 		case probe.ended && probe.at.Sub(begun) > c.probeTimeout():
 			return libpod.ProbeResult{}, &libpod.Error{Op: "probe container", Object: name, Class: libpod.Timeout, Cause: "healthcheck command exceeded timeout"}
 		case probe.ended && probe.code == 0:

@@ -58,7 +58,7 @@ func (f *Fake) createPod(s libpod.PodSpec) error {
 	network, _, _ := strings.Cut(s.Network, ":")
 	switch {
 	case s.TaskID == "":
-		return refusal(libpod.InvalidSpec, "a task id is needed")
+		return refusal(libpod.InvalidSpec, "a task ID is required")
 	case !slices.Contains([]string{"", "none", "host", "pasta", "slirp4netns", "bridge", "private"}, network):
 		return refusal(libpod.Other, "unable to find network with name or ID %s: network not found", network)
 	case f.pods[s.Name] != nil || f.containers[s.Name+"-infra"] != nil:
@@ -84,7 +84,7 @@ func (f *Fake) publish(wanted []libpod.Port, choose func([]libpod.Port) ([]libpo
 	}
 	for _, port := range wanted {
 		if port.ContainerPort == 0 || port.HostIP != "" && net.ParseIP(port.HostIP) == nil {
-			return nil, refusal(libpod.InvalidSpec, "port %s: a container port of 1 to 65535 and an IP address are needed", port)
+			return nil, refusal(libpod.InvalidSpec, "port %s: the container port must be 1 to 65535 and the host address an IP address", port)
 		}
 		if port.Protocol == "" {
 			port.Protocol = "tcp"
@@ -110,7 +110,7 @@ func (f *Fake) adoptPod(s libpod.PodSpec, conflict error) error {
 		return err
 	}
 	if digestOf(p.spec) != digestOf(s) {
-		return refusal(libpod.Conflict, "it exists from an earlier attempt with another specification; remove it first")
+		return refusal(libpod.Conflict, "it already exists with another specification, from an earlier attempt; remove it first")
 	}
 	return nil
 }
@@ -251,7 +251,7 @@ func (f *Fake) removePod(name, taskID string) error {
 		}
 	}
 	if len(foreign) > 0 {
-		return refusal(libpod.Conflict, "it holds containers that podtask did not make: %s", strings.Join(foreign, ", "))
+		return refusal(libpod.Conflict, "it contains containers that podtask did not create: %s", strings.Join(foreign, ", "))
 	}
 	f.delete(f.containers[p.infra])
 	delete(f.pods, name)

@@ -15,37 +15,38 @@ import (
 	"github.com/containers/podman/v5/pkg/errorhandling"
 )
 
-// TaskLabel is the label that makes a pod or container ours; its value is the
-// task's id.
+// TaskLabel is the label of every object that podtask creates; its value is the task's
+// ID.
 const TaskLabel = "podtask.task-id"
 
-// specLabel holds the digest of the specification an object was made from, so
-// that one left by an earlier attempt is adopted only if it is the same.
+// specLabel holds the digest of the specification an object was made from, so that an
+// object left by an earlier attempt is adopted only if it is the same.
 const specLabel = "podtask.spec"
 
-// maxMutations is how many calls that change Podman's store may run at once:
-// measured, six gained nothing over four.
+// maxMutations is the number of calls that change Podman's store that may run at once.
+// Six were no faster than four when measured.
 const maxMutations = 4
 
-// createLinger is far more than a create takes that Podman is not stuck in.
+// createLinger is how long a create call may continue after its context has ended. It is
+// far longer than a create takes unless Podman hangs.
 const createLinger = 10 * time.Second
 
-// DefaultIdleTimeout is how long a service started by Dial outlives its last
-// connection.
+// DefaultIdleTimeout is how long a service started by Dial keeps running after its last
+// connection is closed.
 const DefaultIdleTimeout = 60 * time.Second
 
-// Options say where Podman is. The zero value means: as Podman's own tools do.
+// Options say how to reach Podman. The zero value looks where Podman's own tools look.
 type Options struct {
-	// URI is a unix:// address (CONTAINER_HOST). With it, no other socket is tried
-	// and no service is started. Other schemes are refused: a task's slice, ports
-	// and namespaces are on this machine.
+	// URI is a unix:// address (CONTAINER_HOST). If set, no other socket is tried and no
+	// service is started. Other schemes are rejected, because a task's slice, ports and
+	// namespaces must be on this machine.
 	URI string
 	// RuntimeDir replaces $XDG_RUNTIME_DIR.
 	RuntimeDir string
-	// Podman is the program to start a service with; "" means podman from PATH.
+	// Podman is the program that starts a service; "" means podman from PATH.
 	Podman string
-	// IdleTimeout is how long a service started here stays without a connection,
-	// in whole seconds; 0 means DefaultIdleTimeout.
+	// IdleTimeout is how long a service started by Dial runs without a connection, in
+	// whole seconds; 0 means DefaultIdleTimeout.
 	IdleTimeout time.Duration
 }
 
@@ -64,8 +65,8 @@ type Client struct {
 	execAPI
 
 	service *service
-	// stopKeeper ends the goroutine that keeps our own service running, which
-	// keeper waits for.
+	// stopKeeper stops the goroutine that keeps podtask's own service running; keeper
+	// waits for it.
 	stopKeeper context.CancelFunc
 	keeper     sync.WaitGroup
 }
@@ -109,15 +110,15 @@ type connection struct {
 }
 
 // Dial connects to Podman: to Options.URI if given, else to the user's socket
-// $RuntimeDir/podman/podman.sock if it answers, else to a service of our own on
-// $RuntimeDir/podtask/podman.sock, which is started if it does not run. That one
-// lives in a session of its own, so a Ctrl-C does not reach it; it is shared by
-// all of the user's podtask processes, kept up as long as one of them has a
-// Client, and ends by itself IdleTimeout after the last one.
+// $RuntimeDir/podman/podman.sock if it answers, else to podtask's own service on
+// $RuntimeDir/podtask/podman.sock, which Dial starts if it is not running. That service
+// runs in its own session, so Ctrl-C does not reach it. All of the user's podtask
+// processes share it. It keeps running as long as one of them has a Client, and exits
+// IdleTimeout after the last one.
 //
-// A service that went away (idle, restarted, killed) is normal: every later call
-// finds or starts one again. Errors have class Unavailable, Canceled, Timeout or
-// InvalidSpec (URI).
+// It is normal for a service to disappear (idle, restarted, killed): the next call finds
+// or starts another one. Errors have class Unavailable, Canceled, Timeout or InvalidSpec
+// (URI).
 func Dial(ctx context.Context, o Options) (*Client, error) {
 	s, err := newService(o)
 	if err != nil {
@@ -142,7 +143,7 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 		end()
 		return nil, fail(ctx, "connect to Podman", s.path(), err)
 	}
-	// Its own transport knows one path and no way to find another service later.
+	// The default transport dials a fixed path and cannot find another service later.
 	conn.Client.CloseIdleConnections()
 
 	pool := &http.Transport{
@@ -159,8 +160,8 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	return c, nil
 }
 
-// Close ends the connection. Calls in flight are not interrupted: cancel their
-// contexts. Podman and its containers are not touched.
+// Close closes the connection. It does not interrupt calls in flight: cancel their
+// contexts. Podman and its containers are not affected.
 func (c *Client) Close() error {
 	c.stopKeeper()
 	c.keeper.Wait()
@@ -172,10 +173,10 @@ func (c *Client) Close() error {
 // own version.
 func (c *Client) Version() semver.Version { return c.version }
 
-// keepServiceRunning holds one connection to our own service open. The service's idle tracker
-// counts connections, and its HTTP server closes a quiet one after twice the idle
-// time; so a ping within the idle time is enough. The dialer is a plain one: a
-// service that is gone is not started again just to be kept up.
+// keepServiceRunning keeps one connection to podtask's own service open. The service
+// counts its connections to decide whether it is idle, and its HTTP server closes a quiet
+// connection after twice the idle time, so one ping per idle time is enough. It uses a
+// plain dialer, so that it never restarts a service that has exited.
 func (c *Client) keepServiceRunning(ctx context.Context) {
 	hold := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
@@ -196,7 +197,7 @@ func (c *Client) keepServiceRunning(ctx context.Context) {
 	}
 }
 
-// ping makes one request whose outcome does not matter.
+// ping makes one request and ignores its outcome.
 func ping(ctx context.Context, t http.RoundTripper) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://d/_ping", nil)
 	if err != nil {
@@ -211,13 +212,13 @@ func ping(ctx context.Context, t http.RoundTripper) {
 	_ = res.Body.Close()
 }
 
-// call returns the context to give to a binding for one call.
+// call returns the context to pass to a binding for one call.
 func (c *connection) call(ctx context.Context) *callContext {
 	return &callContext{Context: ctx, connection: c.context}
 }
 
-// mutate runs fn while holding one of the slots for calls that change the store.
-// It returns an *Error.
+// mutate runs fn while it holds one of the slots for calls that change the store. It
+// returns an *Error.
 func (c *connection) mutate(ctx context.Context, op, object string, fn func(ctx context.Context) error) error {
 	if err := c.take(ctx); err != nil {
 		return fail(ctx, op, object, err)
@@ -226,10 +227,10 @@ func (c *connection) mutate(ctx context.Context, op, object string, fn func(ctx 
 	return c.ask(ctx, op, object, fn)
 }
 
-// create is mutate for a call that makes something. Once sent it is waited for,
-// if need be for createLinger after the end of ctx: Podman carries it out all the
-// same, and who looked or removed meanwhile would find nothing and leave behind
-// what comes after.
+// create is mutate for a call that creates an object. It waits for the reply even after
+// ctx has ended, for up to createLinger: Podman completes the request anyway, and a
+// caller that inspected or removed the object before that would find nothing and leave
+// the new object behind.
 func (c *connection) create(ctx context.Context, op, object string, fn func(ctx context.Context) error) error {
 	if err := c.take(ctx); err != nil {
 		return fail(ctx, op, object, err)
@@ -251,7 +252,7 @@ func (c *connection) take(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if err := ctx.Err(); err != nil { // both were ready
+	if err := ctx.Err(); err != nil { // both cases were ready
 		c.free()
 		return err
 	}
@@ -260,7 +261,7 @@ func (c *connection) take(ctx context.Context) error {
 
 func (c *connection) free() { <-c.slots }
 
-// linger returns a context that ends d after ctx does, or with end.
+// linger returns a context that ends d after ctx, or when end is called.
 func linger(ctx context.Context, d time.Duration) (late context.Context, end func()) {
 	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	timer := time.AfterFunc(d, cancel)
@@ -279,7 +280,7 @@ func (c *connection) ask(ctx context.Context, op, object string, fn func(ctx con
 	return fail(call, op, object, fn(call))
 }
 
-// exchange records what became of the one request of a call.
+// exchange records whether the request of a call got a reply.
 type exchange struct {
 	mu  sync.Mutex
 	err error
@@ -293,16 +294,16 @@ func (x *exchange) lose(err error) {
 	x.err = err
 }
 
-// lost returns why the request got no reply, nil if it got one.
+// lost returns why the request got no reply; nil if it got one.
 func (x *exchange) lost() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.err
 }
 
-// callContext is the context of one call: deadline and cancellation are the
-// caller's, the connection comes from the context made by bindings.NewConnection.
-// Without it, canceling the context used to connect would end every later call.
+// callContext is the context of one call: its deadline and cancellation come from the
+// caller, its connection from the context returned by bindings.NewConnection. Otherwise,
+// canceling the context that was used to connect would end every later call.
 type callContext struct {
 	context.Context
 	connection context.Context
@@ -321,12 +322,11 @@ func (c *callContext) Value(key any) any {
 	return c.connection.Value(key)
 }
 
-// transport sends each request once. The bindings repeat a request that failed
-// twice more, with a body that is already consumed, and sleep 600 ms in all
-// whether or not the context is done: a canceled call would hang that long, and
-// its real error would be replaced by a complaint about the body. So a failed
-// exchange is recorded and answered with a made-up reply, which the bindings
-// take for an error from the server.
+// transport sends each request once. The bindings retry a failed request twice, with a
+// body that is already consumed, and sleep for 600 ms in total even if the context is
+// done: a canceled call would hang that long, and an error about the body would hide the
+// real one. Therefore a failed exchange is recorded and answered with a synthetic reply,
+// which the bindings treat as an error from the server.
 type transport struct {
 	next http.RoundTripper
 }

@@ -16,13 +16,12 @@ import (
 	"github.com/containers/podman/v5/pkg/specgen"
 )
 
-// InitContainer makes the container's namespaces and its process, but does not let
-// that run the program yet, and returns its process id on the host. A container that
-// is set up already or runs is success. What keeps it from being set up is what keeps
-// it from being started, so the classes are those of StartContainer. StopContainer
-// undoes it.
+// InitContainer creates the container's namespaces and its process, which does not run
+// the program yet, and returns the process ID on the host. It succeeds if the container
+// is initialized or running already. It fails for the same reasons as StartContainer,
+// with the same classes. StopContainer reverts it.
 func (c *containerAPI) InitContainer(ctx context.Context, name string) (pid int, err error) {
-	initErr := c.mutate(ctx, "set up container", name, func(ctx context.Context) error {
+	initErr := c.mutate(ctx, "initialize container", name, func(ctx context.Context) error {
 		return containers.ContainerInit(ctx, name, nil)
 	})
 	seen, err := c.InspectContainer(ctx, name)
@@ -30,28 +29,28 @@ func (c *containerAPI) InitContainer(ctx context.Context, name string) (pid int,
 	case err != nil:
 		return 0, err
 	case seen.PID == 0 && initErr == nil:
-		return 0, &Error{Op: "set up container", Object: name, Class: Temporary, Cause: "it has no process"}
+		return 0, &Error{Op: "initialize container", Object: name, Class: Temporary, Cause: "it has no process"}
 	case seen.PID == 0:
 		return 0, initErr
 	}
 	return seen.PID, nil
 }
 
-// StartContainer starts the container and returns when its process runs; one that
-// runs already is success. A start that fails because of the command has class
-// CommandNotFound or CommandNotExecutable, and leaves the container Created. With
-// ContainerSpec.Init such a start succeeds, and the init process exits with 1.
+// StartContainer starts the container and returns when its process runs. It succeeds if
+// the container is running already. If the command cannot be run, the class is
+// CommandNotFound or CommandNotExecutable and the container stays Created. With
+// ContainerSpec.Init the start succeeds in that case, and the init process exits with 1.
 func (c *containerAPI) StartContainer(ctx context.Context, name string) error {
 	return c.mutate(ctx, "start container", name, func(ctx context.Context) error {
 		return containers.Start(ctx, name, nil)
 	})
 }
 
-// StopContainer sends the container's stop signal and, after grace, SIGKILL; it
-// returns when the container stopped. grace is rounded up to whole seconds; 0
-// means SIGKILL at once. A container that is absent or does not run is success;
-// a paused one, which Podman refuses to stop, is resumed first. When ctx ends
-// early, Podman still carries the stop through.
+// StopContainer sends the container's stop signal and, after grace, SIGKILL. It returns
+// when the container has stopped. grace is rounded up to whole seconds; 0 means SIGKILL
+// immediately. It succeeds if the container does not exist or is not running. A paused
+// container, which Podman refuses to stop, is resumed first. If ctx ends early, Podman
+// still completes the stop.
 func (c *containerAPI) StopContainer(ctx context.Context, name string, grace time.Duration) error {
 	err := c.stop(ctx, name, grace)
 	if !errors.Is(err, Other) {
@@ -80,7 +79,7 @@ func (c *containerAPI) stop(ctx context.Context, name string, grace time.Duratio
 	return err
 }
 
-// seconds rounds up to what Podman takes.
+// seconds rounds up to whole seconds, the unit of Podman's API.
 func seconds(d time.Duration) uint {
 	if d <= 0 {
 		return 0
@@ -88,8 +87,9 @@ func seconds(d time.Duration) uint {
 	return uint(math.Ceil(d.Seconds()))
 }
 
-// RemoveContainer removes the task's container with its anonymous volumes, killing
-// it if it runs. Absent is success; a container of somebody else is a Conflict.
+// RemoveContainer removes the task's container and its anonymous volumes, and kills it if
+// it is running. It succeeds if the container does not exist, and returns Conflict if the
+// container does not belong to the task.
 func (c *containerAPI) RemoveContainer(ctx context.Context, name, taskID string) error {
 	seen, err := c.InspectContainer(ctx, name)
 	if err != nil || seen.Status == Absent {
@@ -98,13 +98,13 @@ func (c *containerAPI) RemoveContainer(ctx context.Context, name, taskID string)
 	if err := ownedBy(seen.labels(), taskID); err != nil {
 		return fail(ctx, "remove container", name, err)
 	}
-	// By id: the name may be somebody else's by now.
+	// By ID: the name may belong to another container by now.
 	return c.remove(ctx, seen.ID)
 }
 
-// remove removes a container whatever its state. Without volumes=true Podman
-// would leave the anonymous volumes that the image's VOLUME lines made; named
-// ones stay either way.
+// remove removes a container in any state. Without volumes=true Podman would keep the
+// anonymous volumes created for the image's VOLUME instructions; named volumes are always
+// kept.
 func (c *containerAPI) remove(ctx context.Context, id string) error {
 	err := c.mutate(ctx, "remove container", id, func(ctx context.Context) error {
 		reports, err := containers.Remove(ctx, id, new(containers.RemoveOptions).WithForce(true).WithVolumes(true).WithTimeout(0))
@@ -124,14 +124,13 @@ func (c *containerAPI) remove(ctx context.Context, id string) error {
 	return err
 }
 
-// waitInterval is how often a 4.x server looks whether the container ended; its
-// default is 250 ms.
+// waitInterval is the polling interval of a 4.x server; its default is 250 ms.
 const waitInterval = "100ms"
 
-// WaitContainer returns when the container stopped or vanished. It is a hint:
-// follow it with InspectContainer. Call it only after StartContainer succeeded,
-// because for a container that was never started it returns at once. It sends no
-// condition: for "healthy" the reply looks inverted on 5.x and 4.3.1 refuses it.
+// WaitContainer returns when the container has stopped or was removed. Its return is a
+// hint: call InspectContainer next. Call it only after StartContainer succeeded, because
+// it returns immediately for a container that was never started. It sends no condition:
+// for "healthy" the reply looks inverted on 5.x, and 4.3.1 rejects it.
 func (c *inspectAPI) WaitContainer(ctx context.Context, name string) error {
 	err := c.ask(ctx, "wait for container", name, func(ctx context.Context) error {
 		_, err := containers.Wait(ctx, name, new(containers.WaitOptions).WithInterval(waitInterval))
@@ -143,8 +142,8 @@ func (c *inspectAPI) WaitContainer(ctx context.Context, name string) error {
 	return err
 }
 
-// CreateContainer creates the container, or adopts one with the same name, task
-// and specification, and returns its id.
+// CreateContainer creates the container, or adopts an existing one with the same name,
+// task and specification. It returns the container's ID.
 //
 // Classes to expect: Conflict, NoImage (500 on 4.3.1, 404 later), InvalidSpec,
 // NotFound (the pod).
@@ -173,10 +172,10 @@ func (c *containerAPI) CreateContainer(ctx context.Context, s ContainerSpec) (st
 	return id, err
 }
 
-// runsAsRoot reports whether the container's user, which may be the image's, is
-// root.
+// runsAsRoot reports whether the container's user is root. The user may come from the
+// image.
 func (c *containerAPI) runsAsRoot(ctx context.Context, s ContainerSpec) (bool, error) {
-	if s.User != "" || s.Image == "" { // the latter is refused later
+	if s.User != "" || s.Image == "" { // a missing image is rejected later
 		return isRoot(s.User), nil
 	}
 	if user, known := c.users.Load(s.Image); known {
@@ -190,15 +189,15 @@ func (c *containerAPI) runsAsRoot(ctx context.Context, s ContainerSpec) (bool, e
 		}
 		return false, err
 	}
-	if s.Image == image.ID { // a name may be another image's tomorrow
+	if s.Image == image.ID { // a name may refer to another image later
 		c.users.Store(image.ID, image.User)
 	}
 	return isRoot(image.User), nil
 }
 
-// sendContainer makes the request. One with the host's IPC namespace is made by
-// hand: Podman (4.3.1) puts its default size of /dev/shm into every request that does
-// not say null, and then refuses that size together with the namespace.
+// sendContainer sends the create request. If the container uses the host's IPC namespace,
+// the body is edited: Podman 4.3.1 adds its default size of /dev/shm unless the member is
+// null, and then rejects the combination of that size and the namespace.
 func (c *containerAPI) sendContainer(ctx context.Context, spec *specgen.SpecGenerator) (string, error) {
 	if spec.IpcNS.NSMode != specgen.Host {
 		made, err := containers.CreateWithSpec(ctx, spec, nil)
@@ -221,7 +220,7 @@ func (c *containerAPI) sendContainer(ctx context.Context, spec *specgen.SpecGene
 	return made.ID, response.Process(&made)
 }
 
-// withNull encodes v with a member set to null.
+// withNull encodes v as JSON with one member set to null.
 func withNull(v any, member string) ([]byte, error) {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -235,15 +234,15 @@ func withNull(v any, member string) ([]byte, error) {
 	return json.Marshal(members)
 }
 
-// adoptContainer decides whether the container that stands in the way is the one
-// asked for. conflict is what Podman said to its creation.
+// adoptContainer decides whether the existing container of this name is the one
+// requested. conflict is the error of the create.
 func (c *containerAPI) adoptContainer(ctx context.Context, s ContainerSpec, spec string, conflict error) (string, error) {
 	found, err := c.inspect(ctx, s.Name)
 	switch {
 	case errors.Is(err, NotFound) && heldByStorage(conflict):
 		return "", c.freeName(ctx, s.Name)
 	case errors.Is(err, NotFound):
-		return "", conflict // the name is a pod's, or the container went away just now
+		return "", conflict // the name belongs to a pod, or the container has just been removed
 	case err != nil:
 		return "", err
 	}
@@ -253,41 +252,42 @@ func (c *containerAPI) adoptContainer(ctx context.Context, s ContainerSpec, spec
 	return found.ID, nil
 }
 
-// heldByStorage reports whether a name is taken in Podman's storage and not, or
-// not only, among its containers: what a service leaves that was killed in the
-// middle of a create. (4.3.1 to 5.x, the words of libpod.)
+// heldByStorage reports whether the name is taken in Podman's storage rather than by one
+// of its containers. A service that is killed during a create leaves such an entry
+// (libpod's message in 4.3.1 to 5.x).
 func heldByStorage(conflict error) bool {
 	var e *Error
 	return errors.As(conflict, &e) && strings.Contains(e.Cause, "creating container storage")
 }
 
-// freeName removes what holds a name in Podman's storage though there is no
-// container; Podman's removal looks there first. The create may succeed after
-// that, which class Temporary says.
+// freeName removes a storage entry that has the name but no container; Podman's removal
+// looks in the storage first. It returns class Temporary, because the create may succeed
+// afterwards.
 func (c *containerAPI) freeName(ctx context.Context, name string) error {
 	if err := c.remove(ctx, name); err != nil {
 		return err
 	}
-	return &Error{Op: "create container", Object: name, Class: Temporary, Cause: "Podman was interrupted in an earlier create and its storage held the name; the remains are removed now"}
+	return &Error{Op: "create container", Object: name, Class: Temporary, Cause: "an interrupted create left the name in Podman's storage; the leftover has been removed"}
 }
 
-// PauseContainer freezes all that runs in the container. One that is paused is
-// success; one that does not run is NotRunning.
+// PauseContainer freezes all processes of the container. It succeeds if the container is
+// paused already, and returns NotRunning if it is not running.
 func (c *containerAPI) PauseContainer(ctx context.Context, name string) error {
 	return c.freeze(ctx, "pause container", name, true, func(ctx context.Context) error {
 		return containers.Pause(ctx, name, nil)
 	})
 }
 
-// UnpauseContainer lets a paused container go on. One that is not paused is success.
+// UnpauseContainer resumes a paused container. It succeeds if the container is not
+// paused.
 func (c *containerAPI) UnpauseContainer(ctx context.Context, name string) error {
 	return c.freeze(ctx, "resume container", name, false, func(ctx context.Context) error {
 		return containers.Unpause(ctx, name, nil)
 	})
 }
 
-// freeze makes a call and takes its failure for success where the container is as
-// wanted: Podman refuses to do it twice.
+// freeze makes a call and treats its failure as success if the container is in the
+// requested state: Podman refuses to pause or resume twice.
 func (c *containerAPI) freeze(ctx context.Context, op, name string, paused bool, fn func(context.Context) error) error {
 	err := c.ask(ctx, op, name, fn)
 	if err == nil {
@@ -297,7 +297,7 @@ func (c *containerAPI) freeze(ctx context.Context, op, name string, paused bool,
 	case inspectErr != nil:
 		return err
 	case seen.Status != Running:
-		return &Error{Op: op, Object: name, Class: NotRunning, Cause: "the container does not run"}
+		return &Error{Op: op, Object: name, Class: NotRunning, Cause: "the container is not running"}
 	case seen.Paused == paused:
 		return nil
 	}

@@ -1,26 +1,30 @@
-// Package libpod reaches rootless Podman through Podman's own Go bindings. It
-// is the only package that imports them, and the only one that reads Podman's
-// error messages: everything above it sees an *Error with a Class.
+// Package libpod talks to rootless Podman through Podman's Go bindings. It is the
+// only package that imports the bindings and the only one that interprets Podman's
+// error messages: its callers see an *Error with a Class. internal/agent is its only
+// user in the product.
 //
-// The names of pods and containers come from the caller and are deterministic,
-// so every call may be repeated. Creating adopts what exists already with our
-// label and the same specification; starting what runs, stopping what stopped
-// and removing what is gone succeed. What carries our name without our label is
-// somebody else's: it is never changed, and the answer is class Conflict.
+// Pod and container names come from the caller and are deterministic, so every call
+// may be repeated. Creating adopts an existing object that has podtask's label and the
+// same specification. Starting a running container, stopping a stopped one and
+// removing one that does not exist all succeed. An object that has one of podtask's
+// names but not its label belongs to someone else: it is never changed, and the call
+// returns class Conflict.
 //
-// Duties of the caller:
-//   - give every call a context with a deadline, or cancel it. Podman has calls
-//     that never return on their own (a wait, a followed log, a stuck registry),
-//     and this package adds no timeout of its own;
-//   - after a failed call assume nothing and ask InspectContainer: a request that
-//     was canceled or lost may still be carried out by Podman;
-//   - treat Events and WaitContainer as hints.
+// Callers must:
+//   - pass a context with a deadline, or cancel it: some Podman calls never return on
+//     their own (a wait, a followed log, a registry that hangs), and this package adds
+//     no timeout;
+//   - call InspectContainer after a failed call instead of assuming its outcome: Podman
+//     may still carry out a request that was canceled or whose reply was lost;
+//   - treat Events and WaitContainer as hints only.
 //
-// A Client is safe for concurrent use. At most four calls that change Podman's
-// store (create, start, remove, tag) run at once, because Podman serialises them
-// on its own locks and gains nothing from more; stops, pulls, probes, waits, logs
-// and inspections are not counted.
+// A Client is safe for concurrent use. At most four calls that change Podman's store
+// (create, start, remove, tag) run at once, because Podman serializes them on its own
+// locks. Stops, pulls, probes, waits, logs and inspections are not limited.
 //
-// Supported are Podman 4.3.1 (Debian 12) to 5.x. Where the two differ the comment
-// at the place names the version.
+// The package never decides what a task does next, keeps no state about tasks, and
+// does not read container output or secrets into its errors.
+//
+// It supports Podman 4.3.1 (Debian 12) and later. Comments name the version where
+// versions differ.
 package libpod

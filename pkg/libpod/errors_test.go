@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -165,4 +167,72 @@ func FuzzOneLine(f *testing.F) {
 			t.Errorf("got %q", got)
 		}
 	})
+}
+
+// What the kernel, conmon or Go says is no message for a user: the cause names the
+// limit or the program, and what to do.
+func TestCausesAreForUsers(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		err   error
+		want  Class
+		says  string
+		never []string
+	}{
+		{
+			"key quota, crun", &errorhandling.ErrorModel{ResponseCode: 500, Message: "crun: create keyring `4f0c`: Disk quota exceeded: OCI runtime error"},
+			QuotaExceeded, "kernel.keys.maxkeys", []string{"Disk quota", "free disk space", "image prune"},
+		},
+		{
+			"key quota, runc", &errorhandling.ErrorModel{ResponseCode: 500, Message: "runc: unable to join session keyring: unable to create session key: disk quota exceeded: OCI runtime error"},
+			QuotaExceeded, "keyring = false", []string{"disk quota", "image prune"},
+		},
+		{
+			"inotify watches", &errorhandling.ErrorModel{ResponseCode: 500, Message: "inotify_add_watch: no space left on device"},
+			QuotaExceeded, "fs.inotify.max_user_watches", []string{"no space left", "image prune"},
+		},
+		{
+			"another architecture", &errorhandling.ErrorModel{ResponseCode: 500, Message: "crun: exec container process `/x`: Exec format error: OCI runtime error"},
+			CommandNotExecutable, "another architecture", []string{"xec format error"},
+		},
+		{
+			"conmon", &errorhandling.ErrorModel{ResponseCode: 500, Message: "container create failed (no logs from conmon): conmon bytes \"\": readObjectStart: expect { or n, but found \x00"},
+			Other, "journalctl", []string{"readObjectStart"},
+		},
+		{
+			"conmon's exit", &errorhandling.ErrorModel{ResponseCode: 500, Message: "conmon failed: exit status 1"},
+			Other, "journalctl", []string{"exit status 1"},
+		},
+		{
+			"netavark before 2", &errorhandling.ErrorModel{ResponseCode: 500, Message: "create network: netavark: : EOF"},
+			Other, "netavark 2", []string{"EOF"},
+		},
+		{
+			"a full disk", &errorhandling.ErrorModel{ResponseCode: 500, Message: "write /x: no space left on device"},
+			NoSpace, "image prune", nil,
+		},
+		{
+			"a broken connection", &url.Error{Op: "Get", URL: "http://d/v5.6.2/libpod/info", Err: io.EOF},
+			Temporary, "Podman closed it", []string{"http://", "Get", "EOF"},
+		},
+		{
+			"no service", &url.Error{Op: "Get", URL: "http://d/v5.6.2/libpod/info", Err: &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}},
+			Unavailable, "connection refused", []string{"http://", "dial"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			err := fail(t.Context(), "start container", "web", tt.err)
+			if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("got %v, want class %v and %q", err, tt.want, tt.says)
+			}
+			for _, text := range tt.never {
+				if strings.Contains(err.Error(), text) {
+					t.Errorf("%v has %q", err, text)
+				}
+			}
+		})
+	}
 }

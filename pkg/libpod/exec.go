@@ -2,6 +2,7 @@ package libpod
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -17,34 +18,34 @@ import (
 	"github.com/containers/podman/v5/pkg/bindings/containers"
 )
 
-// ExecSpec is a program to run in a container besides its own.
+// ExecSpec describes an additional program to run in a container.
 type ExecSpec struct {
 	Command []string
-	// Env are NAME=VALUE, added to the container's.
+	// Env lists variables NAME=VALUE that are added to the container's.
 	Env []string
-	// Dir and User are the container's own where empty.
+	// Dir and User default to the container's.
 	Dir, User string
-	// Stdin keeps the program's input open for the caller.
+	// Stdin connects the program's standard input to the stream.
 	Stdin bool
-	// Terminal gives it a terminal: one stream for input, output and errors.
+	// Terminal allocates a terminal: one stream for input, output and errors.
 	Terminal bool
 }
 
-// ExecState is what Podman knows of a program.
+// ExecState is the state of a program in Podman.
 type ExecState struct {
-	// Running is false before the start too.
+	// Running is also false before the start.
 	Running bool
-	// PID is the program on the host, leader of a session; 0 before its start.
+	// PID is the program's process ID on the host, a session leader; 0 before the start.
 	PID int
-	// ExitCode is 128+n after signal n; 0 unless it ran and ended.
+	// ExitCode is 128+n after signal n; 0 unless the program has exited.
 	ExitCode int
 }
 
-// Size is that of a terminal in characters; zero leaves it to Podman.
+// Size is the size of a terminal in characters; zero leaves it to Podman.
 type Size struct{ Rows, Columns uint16 }
 
-// CreateExec prepares a program and returns the id of its session. A container that
-// does not run, or is paused, is NotRunning.
+// CreateExec creates an exec session and returns its ID. The class is NotRunning if the
+// container is not running or is paused.
 func (c *execAPI) CreateExec(ctx context.Context, container string, s ExecSpec) (id string, err error) {
 	config := new(handlers.ExecCreateConfig)
 	config.Cmd, config.Env, config.WorkingDir, config.User = s.Command, s.Env, s.Dir, s.User
@@ -59,25 +60,25 @@ func (c *execAPI) CreateExec(ctx context.Context, container string, s ExecSpec) 
 	return id, err
 }
 
-// ExecStream is the connection to a program. Reads and writes may go on at the same
-// time. Close it when done; the program does not end by that.
+// ExecStream is the connection to a program. Reads and writes may happen concurrently.
+// Close it when done; closing does not end the program.
 type ExecStream struct {
 	client   *execAPI
-	ctx      context.Context //nolint:containedctx // of the stream, as of a connection
+	ctx      context.Context //nolint:containedctx // the lifetime of the stream
 	id       string
 	body     io.ReadWriteCloser
 	terminal bool
-	begun    bool // the program, or Podman in its place, has written something
-	// unbind ends the stream's ties to the context it was made with.
+	begun    bool // the program, or Podman on its behalf, has written something
+	// unbind detaches the stream from the context it was created with.
 	unbind func() bool
 }
 
-// StartExec starts the program of a session. Errors: CommandNotFound,
-// CommandNotExecutable, NotRunning. When ctx ends the stream is closed.
+// StartExec starts the program of a session. When ctx ends, the stream is closed. Classes
+// to expect: CommandNotFound, CommandNotExecutable, NotRunning.
 //
-// The request is made by hand: the binding takes over the process's own stdin and
-// terminal, replaces the transport of all other calls, and reads from below a buffer
-// that may hold the first output already.
+// It does not use the binding, which takes over the process's own stdin and terminal,
+// replaces the transport of all other calls, and bypasses a buffer that may already
+// contain the first output.
 func (c *execAPI) StartExec(ctx context.Context, id string, terminal bool, size Size) (*ExecStream, error) {
 	var stream *ExecStream
 	outer := ctx
@@ -107,18 +108,18 @@ func (c *execAPI) StartExec(ctx context.Context, id string, terminal bool, size 
 		return nil
 	})
 	if err == nil && stream == nil {
-		return nil, &Error{Op: "exec", Object: shortExec(id), Class: Other, Cause: "Podman did not give a connection to the program"}
+		return nil, &Error{Op: "exec", Object: shortExec(id), Class: Other, Cause: "Podman did not return a connection to the program"}
 	}
 	return stream, err
 }
 
-// shortExec is a session's id as Podman shortens it.
+// shortExec shortens a session's ID as Podman does.
 func shortExec(id string) string { return id[:min(len(id), 12)] }
 
-// Write gives the program input.
+// Write writes to the program's standard input.
 func (s *ExecStream) Write(b []byte) (int, error) { return s.body.Write(b) }
 
-// CloseWrite ends the program's input.
+// CloseWrite closes the program's standard input.
 func (s *ExecStream) CloseWrite() error {
 	half, ok := s.body.(interface{ CloseWrite() error })
 	if !ok {
@@ -127,7 +128,7 @@ func (s *ExecStream) CloseWrite() error {
 	return half.CloseWrite()
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (s *ExecStream) Close() error {
 	s.unbind()
 	return s.body.Close()
@@ -139,10 +140,10 @@ const (
 	execFailed = 3
 )
 
-// CopyOutput copies what the program writes until it has closed its output. With a
-// terminal everything goes to stdout. When the program could not be started, which
-// Podman says in its place, the error has the class CommandNotFound,
-// CommandNotExecutable, InvalidSpec (its directory) or another.
+// CopyOutput copies the program's output until the program has closed it. With a terminal
+// all output goes to stdout. If the program could not be started, which Podman reports in
+// the output, the error has class CommandNotFound, CommandNotExecutable, InvalidSpec (the
+// directory) or another.
 func (s *ExecStream) CopyOutput(stdout, stderr io.Writer) error {
 	stdout, stderr = &firstWords{Writer: stdout, stream: s}, &firstWords{Writer: stderr, stream: s}
 	if s.terminal {
@@ -175,7 +176,7 @@ func (s *ExecStream) CopyOutput(stdout, stderr io.Writer) error {
 	}
 }
 
-// firstWords looks at what is written first.
+// firstWords checks whether the first output is an error message from Podman.
 type firstWords struct {
 	io.Writer
 	stream *ExecStream
@@ -192,8 +193,8 @@ func (f *firstWords) Write(b []byte) (int, error) {
 	return f.Writer.Write(b)
 }
 
-// neverStarted asks Podman whether the program began. Right after the start that is
-// not recorded yet.
+// neverStarted asks Podman whether the program was started. Podman records that with a
+// delay.
 func (s *ExecStream) neverStarted() bool {
 	tick := time.NewTicker(execLook)
 	defer tick.Stop()
@@ -214,30 +215,32 @@ func (s *ExecStream) neverStarted() bool {
 	return false
 }
 
-// How often and how many times Podman is asked whether a program began.
+// The interval and the number of times that Podman is asked whether a program was
+// started.
 const (
 	execLook  = 20 * time.Millisecond
 	execLooks = 250
 )
 
-// failure is an error that Podman wrote in place of the program's output.
+// failure returns an error that Podman wrote instead of the program's output.
 func (s *ExecStream) failure(text string) error {
-	e := &Error{Op: "exec", Object: shortExec(s.id), Class: classifyReply(0, text), Cause: oneLine(text)}
-	if strings.Contains(text, "chdir to") { // which the runtimes call a missing command
+	class, cause := explainReply(0, text)
+	e := &Error{Op: "exec", Object: shortExec(s.id), Class: class, Cause: oneLine(cmp.Or(cause, text))}
+	if strings.Contains(text, "chdir to") { // the runtimes report a missing directory as a missing command
 		e.Class = InvalidSpec
 	}
 	return e
 }
 
-// ResizeExec tells a program with a terminal its new size.
+// ResizeExec sets the size of a program's terminal.
 func (c *execAPI) ResizeExec(ctx context.Context, id string, size Size) error {
 	return c.ask(ctx, "resize the terminal of", shortExec(id), func(ctx context.Context) error {
 		return containers.ResizeExecTTY(ctx, id, new(containers.ResizeExecTTYOptions).WithHeight(int(size.Rows)).WithWidth(int(size.Columns)))
 	})
 }
 
-// InspectExec says how a program is doing. A session whose container is gone, or that
-// ended more than five minutes ago, is NotFound.
+// InspectExec returns the state of a program. The class is NotFound if the container is
+// gone or if the program exited more than five minutes ago.
 func (c *execAPI) InspectExec(ctx context.Context, id string) (state ExecState, err error) {
 	err = c.ask(ctx, "inspect exec session", shortExec(id), func(ctx context.Context) error {
 		data, err := containers.ExecInspect(ctx, id, nil)
@@ -249,11 +252,11 @@ func (c *execAPI) InspectExec(ctx context.Context, id string) (state ExecState, 
 	return state, err
 }
 
-// execRemove is the first version that can forget a session; others do so after five
-// minutes.
+// execRemove is the first version that can remove a session; older ones remove it after
+// five minutes.
 var execRemove = semver.MustParse("4.8.0")
 
-// RemoveExec lets Podman forget a session that has ended.
+// RemoveExec removes the session of a program that has exited.
 func (c *execAPI) RemoveExec(ctx context.Context, id string) error {
 	if c.version.LT(execRemove) {
 		return nil

@@ -7,9 +7,9 @@ import (
 	"github.com/containers/podman/v5/pkg/bindings/system"
 )
 
-// Host is what the Podman service says about its host and configuration.
+// Host is what the Podman service reports about its host and configuration.
 type Host struct {
-	// Version is Podman's own, for people; compare Client.Version.
+	// Version is Podman's version as text; see also Client.Version.
 	Version string
 	// CgroupManager is systemd or cgroupfs.
 	CgroupManager string
@@ -17,7 +17,8 @@ type Host struct {
 	CgroupVersion string
 	// Runtime is the OCI runtime's name: crun, runc.
 	Runtime string
-	// RuntimeVersion is what the runtime says, in several lines: "crun version 1.21".
+	// RuntimeVersion is the version output of the runtime, several lines that start with,
+	// for example, "crun version 1.21".
 	RuntimeVersion string
 	// NetworkBackend is netavark or cni.
 	NetworkBackend string
@@ -32,9 +33,9 @@ type Host struct {
 	// CPUs is the number of CPUs; Memory is in bytes.
 	CPUs   int
 	Memory int64
-	// Arch is GOARCH's name of the architecture.
+	// Arch is the architecture as in GOARCH.
 	Arch string
-	// GraphRoot is the directory in which images and containers are.
+	// GraphRoot is the directory where Podman stores images and containers.
 	GraphRoot string
 	// Socket is the path of the socket in use.
 	Socket string

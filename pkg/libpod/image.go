@@ -17,27 +17,28 @@ import (
 
 // Image is an image in the local store.
 type Image struct {
-	// ID is the digest of its configuration, without "sha256:".
+	// ID is the digest of the image's configuration, without "sha256:".
 	ID string
-	// Names are its tags, fully qualified.
+	// Names are the image's tags, fully qualified.
 	Names []string
-	// RepoDigests are name@sha256:... for every digest it was pulled by: of the
-	// platform's manifest, and of the index when it came from one.
+	// RepoDigests are references name@sha256:... for every digest the image was pulled
+	// by: that of the platform's manifest, and that of the index if it was pulled from
+	// one.
 	RepoDigests []string
-	// Size is in bytes. Images may share layers, which count in each.
+	// Size is in bytes. A layer shared by several images counts in each.
 	Size int64
-	// User is that of its configuration, user[:group]; "" means root.
+	// User is the user of the image's configuration, user[:group]; "" means root.
 	User string
-	// Health is its HEALTHCHECK; nil means none; Image only.
+	// Health is the image's HEALTHCHECK; nil means none. Only Image sets it.
 	Health *ImageHealth
-	// OS and Arch are the platform it was made for, in Go's words; Image only.
+	// OS and Arch are the image's platform, as in GOOS and GOARCH. Only Image sets them.
 	OS, Arch string
-	// Containers is how many containers use it, whoever made them and with what
-	// program; Images only.
+	// Containers is the number of containers of all tools that use the image. Only Images
+	// sets it.
 	Containers int
 }
 
-// ImageHealth is the HEALTHCHECK of an image. What it leaves open is 0.
+// ImageHealth is the HEALTHCHECK of an image. Unset values are 0.
 type ImageHealth struct {
 	// Command is ["CMD", arg...] or ["CMD-SHELL", command].
 	Command                        []string
@@ -45,7 +46,7 @@ type ImageHealth struct {
 	Retries                        int
 }
 
-// imageHealth reads an image's health check; NONE is none.
+// imageHealth converts an image's health check; NONE counts as no check.
 func imageHealth(h *manifest.Schema2HealthConfig) *ImageHealth {
 	if h == nil || len(h.Test) < 2 || h.Test[0] == define.HealthConfigTestNone {
 		return nil
@@ -53,8 +54,8 @@ func imageHealth(h *manifest.Schema2HealthConfig) *ImageHealth {
 	return &ImageHealth{Command: h.Test, Interval: h.Interval, Timeout: h.Timeout, StartPeriod: h.StartPeriod, Retries: h.Retries}
 }
 
-// Image looks up a reference, or an image id, in the local store. Class NotFound
-// if it is not there.
+// Image looks up a reference or an image ID in the local store. The class is NotFound if
+// there is no such image.
 func (c *imageAPI) Image(ctx context.Context, ref string) (Image, error) {
 	var found *entities.ImageInspectReport
 	err := c.ask(ctx, "inspect image", ref, func(ctx context.Context) (err error) {
@@ -66,8 +67,8 @@ func (c *imageAPI) Image(ctx context.Context, ref string) (Image, error) {
 		e.Class = NotFound
 	}
 	if e != nil && strings.Contains(e.Cause, "nil pointer dereference") {
-		// What 4.3 comes to over a manifest without a configuration.
-		e.Cause = "Podman " + c.version.String() + " cannot read it, as if its manifest were of Docker's schema 1: push the image again with a newer tool, or use Podman 5"
+		// 4.3 panics on a manifest without a configuration.
+		e.Cause = "Podman " + c.version.String() + " cannot read this image, probably because its manifest has Docker's schema 1: push the image again with a newer tool, or use Podman 5"
 	}
 	if err != nil {
 		return Image{}, err
@@ -78,11 +79,11 @@ func (c *imageAPI) Image(ctx context.Context, ref string) (Image, error) {
 	}, nil
 }
 
-// listTries is how often a list is asked for that fails because an image was removed
-// while Podman made it.
+// listTries is how often a list is requested if it fails because an image was removed
+// concurrently.
 const listTries = 5
 
-// Images lists the local store.
+// Images lists the images in the local store.
 func (c *imageAPI) Images(ctx context.Context) ([]Image, error) {
 	var list []*entities.ImageSummary
 	err := c.ask(ctx, "list", "images", func(ctx context.Context) (err error) {
@@ -92,7 +93,7 @@ func (c *imageAPI) Images(ctx context.Context) ([]Image, error) {
 				return err
 			}
 		}
-		return &Error{Class: Temporary, Cause: "images are being removed all the time"}
+		return &Error{Class: Temporary, Cause: "images were removed during every attempt"}
 	})
 	if err != nil {
 		return nil, err
@@ -106,13 +107,14 @@ func (c *imageAPI) Images(ctx context.Context) ([]Image, error) {
 	return out, nil
 }
 
-// RemoveUnusedImage removes an image with all its names, unless a container uses it:
-// then the class is Conflict and the image keeps its tags. Parents are left alone.
-// An image that is not there is success.
+// RemoveUnusedImage removes an image and all its names, unless a container uses it: then
+// the class is Conflict and the image keeps its tags. Parent images are kept. It succeeds
+// if the image does not exist.
 func (c *imageAPI) RemoveUnusedImage(ctx context.Context, m Image) error {
 	return c.mutate(ctx, "remove image", m.ID, func(ctx context.Context) error {
-		// By its ID Podman removes an image of one name only, and by a name that
-		// name, or with the last one the image. Its names by digest it does not list.
+		// By ID Podman removes an image only if it has at most one name. By name it
+		// removes that name, and the image with the last one. It does not list names with
+		// digests.
 		var err error
 		for _, name := range slices.Concat(m.Names, []string{m.ID}, m.RepoDigests, []string{m.ID}) {
 			if err = removeName(ctx, name); errors.Is(fail(ctx, "", "", err), Conflict) {
@@ -126,7 +128,7 @@ func (c *imageAPI) RemoveUnusedImage(ctx context.Context, m Image) error {
 	})
 }
 
-// removeName takes a name off an image, and removes the image with its last one.
+// removeName removes a name from an image, and the image with its last name.
 func removeName(ctx context.Context, name string) error {
 	_, errs := images.Remove(ctx, []string{name}, new(images.RemoveOptions).WithNoPrune(true))
 	err := errors.Join(errs...)
@@ -136,7 +138,7 @@ func removeName(ctx context.Context, name string) error {
 	return err
 }
 
-// retag gives back the tags of an image that could not be removed after all.
+// retag restores the tags of an image that could not be removed.
 func retag(ctx context.Context, m Image) error {
 	var errs []error
 	for _, name := range m.Names {
@@ -147,8 +149,8 @@ func retag(ctx context.Context, m Image) error {
 	return errors.Join(errs...)
 }
 
-// Tag gives the image a further name, name:tag, taking it from the image that had
-// it before, as podman tag and podman pull do. Doing it twice is success.
+// Tag adds the name ref to the image and removes it from the image that had it before, as
+// podman tag and podman pull do. It may be repeated.
 func (c *imageAPI) Tag(ctx context.Context, imageID, ref string) error {
 	repo, tag, err := tagParts(ref)
 	if err != nil {
@@ -163,10 +165,10 @@ func (c *imageAPI) Tag(ctx context.Context, imageID, ref string) error {
 func tagParts(ref string) (repo, tag string, err error) {
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
-		return "", "", &Error{Class: InvalidSpec, Cause: fmt.Sprintf("not a reference: %v", err)}
+		return "", "", &Error{Class: InvalidSpec, Cause: fmt.Sprintf("not an image reference: %v", err)}
 	}
 	if _, ok := named.(reference.Digested); ok {
-		return "", "", &Error{Class: InvalidSpec, Cause: "a reference with a digest is no name to tag with"}
+		return "", "", &Error{Class: InvalidSpec, Cause: "a reference with a digest cannot be used as a tag"}
 	}
 	tagged, ok := reference.TagNameOnly(named).(reference.Tagged)
 	if !ok {

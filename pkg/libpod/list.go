@@ -23,7 +23,7 @@ const (
 	KindNetwork Kind = "network"
 )
 
-// Found is a pod, container or network that carries TaskLabel.
+// Found is a pod, container or network with TaskLabel.
 type Found struct {
 	Kind   Kind
 	ID     string
@@ -32,12 +32,12 @@ type Found struct {
 	Labels map[string]string
 	// PodID is the pod of a container; "" if it has none.
 	PodID string
-	// Status is of a container; Absent for what is none.
+	// Status is the status of a container; Absent for other kinds.
 	Status Status
 }
 
-// List returns the pods, then the containers and the networks that carry TaskLabel,
-// whatever task they belong to.
+// List returns the pods, then the containers and the networks with TaskLabel, of all
+// tasks.
 func (c *Client) List(ctx context.Context) ([]Found, error) {
 	filter := map[string][]string{"label": {TaskLabel}}
 	var ps []*entities.ListPodsReport
@@ -74,35 +74,35 @@ func (c *Client) List(ctx context.Context) ([]Found, error) {
 	return append(found, networks...), nil
 }
 
-// Event says that something happened to a container of ours.
+// Event reports that something happened to a container with TaskLabel.
 type Event struct {
 	Time time.Time
-	// Action is Podman's word: create, init, start, died (not die), cleanup, remove,
-	// kill, health_status, exec, pause and others.
+	// Action is Podman's name of the event: create, init, start, died (not die), cleanup,
+	// remove, kill, health_status, exec, pause and others.
 	Action string
 	ID     string
 	Name   string
 	TaskID string
 }
 
-// Events calls fn for each container event with TaskLabel from now on, until ctx
-// or the stream ends; it never returns nil. Class Temporary means that the stream
-// broke: call again, and inspect, because what happened between is lost.
+// Events calls fn for each container event with TaskLabel from now on, until ctx or the
+// stream ends; it never returns nil. Class Temporary means that the stream broke: call
+// Events again and inspect, because events in between are lost.
 //
-// Events are hints. They come late (journald 0.5 s, the file logger up to 3 s),
-// some never, and none at all when Podman's event logger is none. They carry no
-// exit code, which 4.3.1 reports as 0 with every event.
+// Events are hints. They arrive late (journald 0.5 s, the file logger up to 3 s), some
+// never, and none if Podman's event logger is none. They have no exit code, because 4.3.1
+// reports 0 in every event.
 func (c *Client) Events(ctx context.Context, fn func(Event)) error {
 	events := make(chan entities.Event)
 	call := c.call(ctx)
-	// The label is filtered here: 4.3.1 matches only label=key=value, and lets
-	// nothing pass with label=key.
+	// The label is filtered here, because 4.3.1 supports only label=key=value and matches
+	// nothing with label=key.
 	options := new(system.EventsOptions).WithStream(true).WithFilters(map[string][]string{"type": {"container"}})
 	if err := system.Events(call, events, nil, options); err != nil {
 		return fail(call, "watch", "events", err)
 	}
-	// The binding's goroutine sends until the stream ends, and the stream ends with
-	// ctx; so reading to the end leaves nothing behind.
+	// The binding's goroutine sends until the stream ends, and the stream ends with ctx,
+	// so reading to the end leaves no goroutine behind.
 	for e := range events {
 		task, ours := e.Actor.Attributes[TaskLabel]
 		if !ours || ctx.Err() != nil {

@@ -13,10 +13,10 @@ import (
 	entities "github.com/containers/podman/v5/pkg/domain/entities/types"
 )
 
-// maxLine is the longest LogLine.Text in bytes; a longer line comes in pieces.
+// maxLine is the maximum length of LogLine.Text in bytes; a longer line is split.
 const maxLine = 64 << 10
 
-// Stream is where a line was written.
+// Stream is the stream that a line was written to.
 type Stream string
 
 // The streams. A container with a terminal has only Stdout.
@@ -28,43 +28,45 @@ const (
 // LogLine is one line of a container's output.
 type LogLine struct {
 	Stream Stream
-	// Time is when Podman got the line, to the second (its API gives no more); zero
-	// unless asked for by LogOptions.Timestamps.
+	// Time is when Podman received the line, in whole seconds, the resolution of its API;
+	// zero unless LogOptions.Timestamps is set.
 	Time time.Time
-	// Text has at most maxLine bytes and no line feed. Of a terminal it ends in a carriage
-	// return, which the kernel puts before each line feed.
+	// Text has at most maxLine bytes and no line feed. With a terminal it ends in a
+	// carriage return, which the kernel adds before each line feed.
 	Text string
 }
 
 // LogOptions select what Logs reads.
 type LogOptions struct {
-	// Follow goes on until the container ends; of one that never started it may return
-	// at once.
+	// Follow reads until the container exits. For a container that was never started,
+	// Logs may return immediately.
 	Follow bool
-	// Since leaves out what is older; zero means from the beginning.
+	// Since leaves out older lines; zero means from the beginning.
 	Since time.Time
-	// Until leaves out what is younger; zero means to the end. Not with Follow.
+	// Until leaves out newer lines; zero means to the end. It cannot be combined with
+	// Follow.
 	Until time.Time
-	// Tail is how many of the last lines to begin with, of those until Until; 0 means all.
+	// Tail is the number of last lines to start with, counted from Until; 0 means all
+	// lines.
 	Tail int
 	// Timestamps fills LogLine.Time.
 	Timestamps bool
 }
 
 // Logs calls fn for each whole line of the container's output, in order, from one
-// goroutine at a time. It returns when all is read or, following, when the
-// container ended. A service that dies in mid-stream looks like the end too: when
-// it matters, inspect the container and go on with Since. Containers whose log
-// driver is none have no logs, which is class NotFound; the journald driver needs
-// the right to read the journal.
+// goroutine at a time. It returns when all lines are read or, with Follow, when the
+// container has exited. A service that dies during the stream also looks like the end: if
+// it matters, inspect the container and continue with Since. The class is NotFound if the
+// container's log driver is none. The journald driver requires permission to read the
+// journal.
 //
-// After ctx ended fn is not called any more.
+// fn is not called after ctx has ended.
 func (c *inspectAPI) Logs(ctx context.Context, name string, o LogOptions, fn func(LogLine)) error {
 	c.awaitJournal(ctx, name)
 	if o.Tail == 0 || o.Until.IsZero() {
 		return c.readLogs(ctx, name, o, fn)
 	}
-	// Podman counts back from the end of the log, not from Until.
+	// Podman counts from the end of the log, not from Until.
 	last := lastLines{n: o.Tail}
 	o.Tail = 0
 	if err := c.readLogs(ctx, name, o, last.add); err != nil {
@@ -76,13 +78,15 @@ func (c *inspectAPI) Logs(ctx context.Context, name string, o LogOptions, fn fun
 	return nil
 }
 
-// journalDelay is how far a busy journal may lag behind a container that has ended.
+// journalDelay is the longest time that a busy journal is expected to lag behind a
+// container that has exited.
 const journalDelay = 3 * time.Second
 
-// awaitJournal returns when the journal has all that a container wrote which ended a
-// moment ago, if its log goes there. The journal takes in order what it is sent, and
-// Podman's event of the end is sent after the last line: when that can be read, the line
-// can. What is not known, or not there in time, is not waited for: Logs says what is wrong.
+// awaitJournal waits until the journal has all output of a container that has just
+// exited, if the container logs to the journal. The journal keeps the order of messages,
+// and Podman sends the exit event after the last line: once the event can be read, so can
+// the line. It gives up after journalDelay and returns no error: Logs reports what is
+// wrong.
 func (c *inspectAPI) awaitJournal(ctx context.Context, name string) {
 	data, err := c.inspect(ctx, name)
 	if err != nil || data.HostConfig == nil || data.HostConfig.LogConfig == nil || data.HostConfig.LogConfig.Type != define.JournaldLogging {
@@ -100,15 +104,14 @@ func (c *inspectAPI) awaitJournal(ctx context.Context, name string) {
 	if system.Events(c.call(ctx), events, nil, options) != nil {
 		return
 	}
-	for range events { // to the end, which the first brings about: see Events
+	for range events { // to the end; the first event cancels the stream (see Events)
 		cancel()
 	}
 }
 
 func (c *inspectAPI) readLogs(ctx context.Context, name string, o LogOptions, fn func(LogLine)) error {
-	// The binding writes into these and blocks for ever if nobody reads, so they
-	// are read until it returned. They are unbuffered to keep the order between
-	// the two.
+	// The binding writes to these and blocks forever unless they are read, so they are
+	// read until it returns. They are unbuffered to keep the order between the two.
 	out, errs := make(chan string), make(chan string)
 	done := make(chan error, 1)
 	call := c.call(ctx)
@@ -166,9 +169,9 @@ func (l *lastLines) add(line LogLine) {
 	l.lines = append(l.lines, line)
 }
 
-// splitter puts the frames of one stream together to lines. Podman sends a frame
-// for each piece of a line as the log driver stored it, each with a time stamp of
-// its own when those are on, and only the last piece has the line end.
+// splitter assembles lines from the frames of one stream. Podman sends one frame for each
+// piece of a line that the log driver stored. Each frame has its own time stamp if those
+// are on, and only the last piece ends with a line feed.
 type splitter struct {
 	stream  Stream
 	stamped bool
@@ -206,7 +209,7 @@ func (s *splitter) write(frame string) {
 	}
 }
 
-// add appends to the pending line and lets go of what is too long.
+// add appends to the pending line and emits it when it is too long.
 func (s *splitter) add(piece string) {
 	for s.pending.Len()+len(piece) > maxLine {
 		room := maxLine - s.pending.Len()
@@ -225,7 +228,7 @@ func (s *splitter) emit() {
 	s.pending.Reset()
 }
 
-// flush ends a last line that has no line end.
+// flush emits a last line without a line feed.
 func (s *splitter) flush() {
 	if s.pending.Len() > 0 {
 		s.emit()
@@ -245,8 +248,7 @@ func cutTime(frame string) (at time.Time, text string, ok bool) {
 	return at, text, true
 }
 
-// tail returns the last part of s of at most n bytes that begins with a whole
-// character.
+// tail returns the end of s, at most n bytes that start with a whole character.
 func tail(s string, n int) string {
 	if len(s) <= n {
 		return s

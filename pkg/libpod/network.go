@@ -13,40 +13,40 @@ import (
 	"github.com/containers/podman/v5/pkg/specgen"
 )
 
-// NetworkSpec describes a task's own network: a bridge with a subnet that Podman
-// chooses, and with name resolution.
+// NetworkSpec describes a task's own network: a bridge with name resolution and a subnet
+// chosen by Podman.
 type NetworkSpec struct {
 	Name string
 	// TaskID becomes the TaskLabel.
 	TaskID string
-	// Labels are further labels.
+	// Labels are additional labels.
 	Labels map[string]string
 	// IPv6 adds a subnet of unique local IPv6 addresses. Containers on such a network
 	// cannot start on a host whose kernel has no IPv6.
 	IPv6 bool
 }
 
-// Bridge connects a container to a network, in a namespace of its own.
+// Bridge connects a container with its own network namespace to a network.
 type Bridge struct {
 	// Network is the name of the network.
 	Network string
-	// Aliases are names of the container on the network beside its own.
+	// Aliases are additional names of the container on the network.
 	Aliases []string
-	// Members are the names of each container that may be on the network, by the place
-	// that stands for its address: the first has the lowest one behind the gateway's.
-	// They are in the hosts file of all, so that they lead there before the network's
-	// name server has heard of them; to the IPv4 address alone, because not all
-	// programs listen on the other. Place is this container's. Without Members, on a
-	// network with others, addresses are left to Podman and names to the name server.
+	// Members lists the names of each container that may join the network, in the order
+	// of their addresses: the first container gets the first address after the gateway's.
+	// All hosts files contain these names, so that they resolve before the network's name
+	// server knows them, but only with the IPv4 address, because not all programs listen
+	// on IPv6. Place is the index of this container. Without Members, on a network shared
+	// with others, Podman assigns addresses and the name server resolves names.
 	Members [][]string `json:",omitempty"`
 	Place   int        `json:",omitzero"`
-	// Ports are published by the container.
+	// Ports are the ports that the container publishes.
 	Ports []Port `json:",omitzero"`
 	// Choose is as in PodSpec.
 	Choose func([]Port) ([]Port, error) `json:"-"`
 }
 
-// EnsureNetwork makes the network, or adopts the task's own of that name.
+// EnsureNetwork creates the network, or adopts the task's existing one of that name.
 //
 // Classes to expect: Conflict.
 func (c *networkAPI) EnsureNetwork(ctx context.Context, n NetworkSpec) error {
@@ -66,14 +66,14 @@ func (c *networkAPI) EnsureNetwork(ctx context.Context, n NetworkSpec) error {
 	found, inspectErr := c.network(ctx, n.Name)
 	switch {
 	case errors.Is(inspectErr, NotFound):
-		return &Error{Op: "create network", Object: n.Name, Class: Temporary, Cause: "it went away just now"}
+		return &Error{Op: "create network", Object: n.Name, Class: Temporary, Cause: "it has just been removed"}
 	case inspectErr != nil:
 		return inspectErr
 	}
 	return fail(ctx, "adopt network", n.Name, ownedBy(found.Labels, n.TaskID))
 }
 
-// place gives a container its address on a network and the names of the others.
+// place sets the container's address on a network and the names of the other containers.
 func (c *networkAPI) place(ctx context.Context, s *specgen.SpecGenerator, b Bridge) error {
 	options := types.PerNetworkOptions{Aliases: b.Aliases}
 	var found entities.NetworkInspectReport
@@ -107,15 +107,15 @@ func (c *networkAPI) place(ctx context.Context, s *specgen.SpecGenerator, b Brid
 	return nil
 }
 
-// hardwareAddressOf makes the hardware address of an IPv4 address: a locally administered
-// one, unique on the network. One that changed at a restart would be unknown to the
-// others for up to a minute, because Podman 4.3.1 announces none.
+// hardwareAddressOf derives a locally administered MAC address from an IPv4 address,
+// unique on the network. If it changed at a restart, other containers would not reach
+// this one for up to a minute, because Podman 4.3.1 does not announce it.
 func hardwareAddressOf(four net.IP) types.HardwareAddr {
 	return append(types.HardwareAddr{0x0a, 0x58}, four...)
 }
 
-// addressOf is the address that stands for a place on a network whose gateway has the
-// first address, as Podman makes them.
+// addressOf returns the address for a place on a network whose gateway has the first
+// address, as in networks created by Podman.
 func addressOf(subnet types.Subnet, place int) (net.IP, error) {
 	first, ok := netip.AddrFromSlice(subnet.Subnet.IP)
 	ones, _ := subnet.Subnet.Mask.Size()
@@ -124,13 +124,13 @@ func addressOf(subnet types.Subnet, place int) (net.IP, error) {
 	for range place {
 		at = at.Next()
 	}
-	if !ok || !within.Contains(at.Next()) { // the last one is for broadcasts
+	if !ok || !within.Contains(at.Next()) { // the last one is the broadcast address
 		return nil, &Error{Class: InvalidSpec, Cause: fmt.Sprintf("the subnet %s has no address for %d containers", subnet.Subnet.String(), place+1)}
 	}
 	return at.AsSlice(), nil
 }
 
-// HasNetwork reports whether there is a network of the name, whoever made it.
+// HasNetwork reports whether a network of that name exists, whichever tool created it.
 func (c *networkAPI) HasNetwork(ctx context.Context, name string) (bool, error) {
 	_, err := c.network(ctx, name)
 	if errors.Is(err, NotFound) {
@@ -151,9 +151,9 @@ func (c *networkAPI) network(ctx context.Context, name string) (found entities.N
 	return found, err
 }
 
-// RemoveNetwork removes the task's network. An absent one is success, that of
-// somebody else a Conflict. One that a container still uses is an error of class
-// Temporary.
+// RemoveNetwork removes the task's network. It succeeds if the network does not exist.
+// The class is Conflict if it belongs to another task, and Temporary if a container still
+// uses it.
 func (c *networkAPI) RemoveNetwork(ctx context.Context, name, taskID string) error {
 	found, err := c.network(ctx, name)
 	switch {
@@ -178,7 +178,7 @@ func (c *networkAPI) RemoveNetwork(ctx context.Context, name, taskID string) err
 	return err
 }
 
-// taskNetworks lists those that carry TaskLabel.
+// taskNetworks lists the networks with TaskLabel.
 func (c *networkAPI) taskNetworks(ctx context.Context) (found []Found, err error) {
 	var all []types.Network
 	err = c.ask(ctx, "list", "networks", func(ctx context.Context) (err error) {

@@ -16,20 +16,21 @@ import (
 	"github.com/containers/podman/v5/pkg/bindings/containers"
 )
 
-// Status is what Podman says about a container.
+// Status is the state of a container in Podman.
 type Status int
 
 // The statuses. Absent is the zero value.
 const (
 	// Absent: there is no such container.
 	Absent Status = iota
-	// Created: never started, or its start failed (Podman then keeps this state).
+	// Created: never started, or its start failed (Podman keeps this state after a failed
+	// start).
 	Created
 	// Running includes paused and stopping containers.
 	Running
-	// Exited: ran and ended.
+	// Exited: ran and exited.
 	Exited
-	// Removing: Podman is about to delete it, or gave up doing so.
+	// Removing: Podman is deleting it, or failed to.
 	Removing
 
 	numStatus
@@ -45,42 +46,42 @@ func (s Status) String() string {
 	return statusNames[s]
 }
 
-// Observed is a container as Podman sees it at one moment.
+// Observed is the state of a container in Podman at one moment.
 type Observed struct {
 	Status Status
 	// Paused: Running, but frozen.
 	Paused bool
-	// Foreign: the container exists and lacks TaskLabel. Leave it alone.
+	// Foreign: the container exists but does not have TaskLabel. Do not touch it.
 	Foreign bool
 	// TaskID is the value of TaskLabel.
 	TaskID string
 	ID     string
-	// ImageID is the id of the image's configuration, without "sha256:".
+	// ImageID is the digest of the image's configuration, without "sha256:".
 	ImageID string
 	// ImageDigest is the digest of the image's manifest.
 	ImageDigest string
-	// PID is the main process on the host; 0 unless Running, or Created and set up by
-	// InitContainer.
+	// PID is the main process on the host; 0 unless the container is Running, or Created
+	// and initialized by InitContainer.
 	PID int
-	// StartedAt and FinishedAt are of the last run. FinishedAt is zero unless Exited,
-	// and then not before StartedAt.
+	// StartedAt and FinishedAt refer to the last run. FinishedAt is zero unless Exited,
+	// and never before StartedAt.
 	StartedAt, FinishedAt time.Time
-	// ExitCode is of the last run, 128+n after signal n; 0 unless Exited.
+	// ExitCode refers to the last run and is 128+n after signal n; 0 unless Exited.
 	ExitCode int
-	// OOMKilled: the kernel killed a process of the container for memory. That need
-	// not have been the main one.
+	// OOMKilled: the kernel killed a process of the container because of memory, not
+	// necessarily the main process.
 	OOMKilled bool
-	// Ports are those that the container publishes itself, none of them 0, sorted by
-	// container port.
+	// Ports are the ports that the container itself publishes, sorted by container port.
+	// No host port is 0.
 	Ports []Port
-	// Addresses are the container's own on networks; none unless it is set up.
+	// Addresses are the container's addresses on networks; none unless it is initialized.
 	Addresses []netip.Addr
-	// Error is Podman's own word on a failed start; always empty on 4.3.1.
+	// Error is Podman's message about a failed start; always empty on 4.3.1.
 	Error string
 }
 
-// InspectContainer returns what Podman knows; a container that does not exist is
-// not an error but Absent.
+// InspectContainer returns the state of a container. If the container does not exist, its
+// status is Absent and there is no error.
 func (c *inspectAPI) InspectContainer(ctx context.Context, name string) (Observed, error) {
 	data, err := c.inspect(ctx, name)
 	switch {
@@ -104,13 +105,13 @@ func (c *inspectAPI) inspect(ctx context.Context, name string) (data *define.Ins
 	return data, err
 }
 
-// observe translates Podman's report. What belongs to an exit is left out until
-// there was one: Podman reports code 0 for a container that never ran, and the
-// times and code of the run before for one that runs again.
+// observe translates Podman's report. It leaves out exit code and end time unless the
+// container has exited: Podman reports code 0 for a container that never ran, and the
+// values of the previous run for a container that was restarted.
 func observe(data *define.InspectContainerData) Observed {
 	task, ours := labelsOf(data)[TaskLabel]
 	o := Observed{Foreign: !ours, TaskID: task, ID: data.ID, ImageID: data.Image, ImageDigest: data.ImageDigest, Addresses: addressesOf(data)}
-	o.Ports, _ = portsOf(data) // those of an unknown form are none of ours
+	o.Ports, _ = portsOf(data) // podtask does not publish ports in an unknown format
 	st := data.State
 	if st == nil {
 		o.Status = Created
@@ -121,14 +122,14 @@ func observe(data *define.InspectContainerData) Observed {
 	o.PID = st.Pid
 	o.StartedAt = zeroEpoch(st.StartedAt)
 	o.OOMKilled, o.Error = st.OOMKilled, oneLine(st.Error)
-	// After the power failed Podman says exited with code 0, and no time of it:
-	// nobody has seen the end.
+	// After a power failure Podman reports an exit with code 0 and no time, because
+	// nothing recorded the exit.
 	if o.Status == Exited && !o.StartedAt.IsZero() && zeroEpoch(st.FinishedAt).IsZero() {
 		o.Status = Created
 	}
 	if o.Status == Exited {
 		o.ExitCode, o.FinishedAt = int(st.ExitCode), zeroEpoch(st.FinishedAt)
-		// Two clocks: Podman notes the start after conmon may have noted the end.
+		// Podman may record the start after conmon has recorded the end.
 		if o.FinishedAt.Before(o.StartedAt) {
 			o.FinishedAt = o.StartedAt
 		}
@@ -155,12 +156,12 @@ func addressesOf(data *define.InspectContainerData) (found []netip.Addr) {
 	return found
 }
 
-// setUp is Podman's word for a container that has namespaces and a process, which does
-// not run the program yet.
+// setUp is Podman's state of a container that has namespaces and a process that does not
+// run the program yet.
 const setUp = "initialized"
 
-// statusFrom maps Podman's state. Configured and initialized are before the first
-// process; stopped is an exit that is not cleaned up yet.
+// statusFrom maps Podman's state. Configured and initialized precede the first run;
+// stopped is an exit that is not cleaned up yet.
 func statusFrom(state string) Status {
 	switch state {
 	case "running", "paused", "stopping":
@@ -173,7 +174,7 @@ func statusFrom(state string) Status {
 	return Created
 }
 
-// zeroEpoch makes Go's zero time of the other zero that Podman uses.
+// zeroEpoch converts Podman's zero time, the Unix epoch, to Go's.
 func zeroEpoch(t time.Time) time.Time {
 	if t.Unix() <= 0 {
 		return time.Time{}
@@ -184,26 +185,26 @@ func zeroEpoch(t time.Time) time.Time {
 // maxProbeOutput bounds ProbeResult.Output in bytes.
 const maxProbeOutput = 1024
 
-// ProbeResult is the outcome of one probe.
+// ProbeResult is the outcome of one health check.
 type ProbeResult struct {
 	Healthy bool
-	// ExitCode is 0 for a healthy probe and otherwise what Podman noted: 1 for any
-	// other exit code of the command and for a command that cannot be run, so not
-	// the command's own.
+	// ExitCode is 0 if the container is healthy. Otherwise it is what Podman recorded,
+	// which is not the command's own exit code: 1 for every failure, and for a command
+	// that cannot be run.
 	ExitCode int
-	// Output is the end of what an unhealthy probe wrote, at most maxProbeOutput
-	// bytes. It is best effort: Podman keeps 500 bytes and 4.3.1 may lose them, and
-	// for a healthy probe nobody asks.
+	// Output is the end of the output of a failed health check, at most maxProbeOutput
+	// bytes. It is best effort: Podman keeps 500 bytes, and 4.3.1 may lose them. It is
+	// empty after a success.
 	Output string
 }
 
-// Probe runs the container's health check once, now. Healthy says how this probe
-// went; the streak, retries and start period are the caller's.
+// Probe runs the container's health check once, now. Healthy is the result of this run;
+// counting retries and the start period is up to the caller.
 //
-// Podman does not end a probe that takes too long: when ctx ends first, the error
-// is Timeout or Canceled and the command goes on in the container. A probe that
-// ends after Health.Timeout is a Timeout too, not an unhealthy result. A container
-// that does not run is NotRunning, one that is gone NotFound.
+// Podman does not kill a health check that takes too long: if ctx ends first, the error
+// is Timeout or Canceled and the command keeps running in the container. A health check
+// that finishes after Health.Timeout is a Timeout too, not an unhealthy result. The class
+// is NotRunning if the container is not running and NotFound if it does not exist.
 func (c *inspectAPI) Probe(ctx context.Context, name string) (ProbeResult, error) {
 	begun := time.Now()
 	var report *define.HealthCheckResults
@@ -214,8 +215,8 @@ func (c *inspectAPI) Probe(ctx context.Context, name string) (ProbeResult, error
 	if err != nil {
 		return ProbeResult{}, err
 	}
-	// The reply's Status is about this probe only; its FailingStreak and Log are
-	// always empty.
+	// The reply's Status refers to this run only; its FailingStreak and Log are always
+	// empty.
 	if report.Status == define.HealthCheckHealthy {
 		return ProbeResult{Healthy: true}, nil
 	}
@@ -224,8 +225,9 @@ func (c *inspectAPI) Probe(ctx context.Context, name string) (ProbeResult, error
 		return ProbeResult{}, err
 	}
 	if err != nil || data.State == nil || !observeRunning(data) {
-		// An exec into a container that ends meanwhile fails like a probe.
-		return ProbeResult{}, &Error{Op: "probe container", Object: name, Class: NotRunning, Cause: "the container stopped during the probe"}
+		// If the container exits during the check, the failed exec looks like an
+		// unhealthy result.
+		return ProbeResult{}, &Error{Op: "probe container", Object: name, Class: NotRunning, Cause: "the container stopped during the health check"}
 	}
 	return probeResult(data.State.Health, begun), nil
 }
@@ -234,14 +236,15 @@ func observeRunning(data *define.InspectContainerData) bool {
 	return statusFrom(data.State.Status) == Running
 }
 
-// probeResult reads an unhealthy probe that began at begun from the health log.
+// probeResult reads the result of a failed health check that began at begun from the
+// health log.
 func probeResult(health *define.HealthCheckResults, begun time.Time) ProbeResult {
 	r := ProbeResult{ExitCode: 1}
 	if health == nil || len(health.Log) == 0 {
 		return r
 	}
 	last := health.Log[len(health.Log)-1]
-	// An entry from before is of another probe: this one was not logged.
+	// An older entry belongs to an earlier run: this one was not logged.
 	if start, err := time.Parse(time.RFC3339Nano, last.Start); err != nil || start.Before(begun) {
 		return r
 	}
@@ -252,21 +255,21 @@ func probeResult(health *define.HealthCheckResults, begun time.Time) ProbeResult
 	return r
 }
 
-// Stats are what a running container has used, as Podman counts it.
+// Stats is the resource usage of a running container as counted by Podman.
 type Stats struct {
-	// CPUNanos is the time on CPUs since its start, in nanoseconds.
+	// CPUNanos is the CPU time since the start, in nanoseconds.
 	CPUNanos uint64
-	// Memory is in use, caches included, MemoryLimit what may be, in bytes; without
-	// a limit that is the host's memory.
+	// Memory is the memory in use, including caches, and MemoryLimit the limit, both in
+	// bytes. Without a limit MemoryLimit is the host's memory.
 	Memory, MemoryLimit uint64
 	PIDs                uint64
-	// Read and Written are bytes of disks, Received and Sent of the network, which
-	// 4.x does not tell.
+	// Read and Written are bytes of disk I/O. Received and Sent are bytes of network I/O,
+	// which 4.x does not report.
 	Read, Written, Received, Sent uint64
 }
 
-// Stats asks for the use of running containers, by their names. Those that do not
-// run are left out. Rootless on cgroup v1 Podman has no statistics and says so.
+// Stats returns the usage of containers by name. Containers that are not running are left
+// out. Rootless Podman on cgroup v1 has no statistics and returns an error.
 func (c *inspectAPI) Stats(ctx context.Context, names ...string) (map[string]Stats, error) {
 	found := map[string]Stats{}
 	err := c.ask(ctx, "ask for the statistics of", "containers", func(ctx context.Context) error {
@@ -297,9 +300,9 @@ func (c *inspectAPI) Stats(ctx context.Context, names ...string) (map[string]Sta
 	return found, err
 }
 
-// DockerStats returns one sample of a running container's statistics in the form
-// of Docker's API, which Podman has beside its own. The rates in it compare with
-// the sample Podman took before.
+// DockerStats returns one sample of a running container's statistics in the format of
+// Docker's API, which Podman also serves. Its rates are relative to Podman's previous
+// sample.
 func (c *inspectAPI) DockerStats(ctx context.Context, name string) (json.RawMessage, error) {
 	const op = "read statistics"
 	target := "http://d/v1.41/containers/" + url.PathEscape(name) + "/stats?stream=false&one-shot=true"
@@ -319,5 +322,5 @@ func (c *inspectAPI) DockerStats(ctx context.Context, name string) (json.RawMess
 	return body, fail(ctx, op, name, err)
 }
 
-// maxStats bounds a sample in bytes.
+// maxStats is the maximum size of a sample in bytes.
 const maxStats = 1 << 20

@@ -28,19 +28,18 @@ type Pod struct {
 	Ports []Port
 }
 
-// InfraName is the name of a pod's infra container. A fixed one spares a look-up
-// and lets a repeated EnsurePod find it.
+// InfraName is the name of a pod's infra container. A fixed name saves a lookup and lets
+// a repeated EnsurePod find the container.
 func InfraName(pod string) string { return pod + "-infra" }
 
-// EnsurePod makes sure that the pod exists, is ours and has a running infra
-// container, creating or adopting it. The infra container is started alone: when
-// a member's start has to start it too, its error is lost ("starting some
-// containers: internal libpod error"). After an error the pod may exist; a second
-// call continues, RemovePod clears it.
+// EnsurePod creates or adopts the pod and starts its infra container. The infra container
+// is started on its own: if Podman has to start it as part of starting a member, its
+// error is lost ("starting some containers: internal libpod error"). After an error the
+// pod may exist: a second call continues, and RemovePod removes it.
 //
-// Classes to expect: Conflict (the name is somebody else's, or the pod is ours
-// from another specification), PortInUse, InvalidSpec, Temporary (another call is
-// just making the pod).
+// Classes to expect: Conflict (the name belongs to another object, or the task's pod has
+// another specification), PortInUse, InvalidSpec, Temporary (another call is creating the
+// pod right now).
 func (c *podAPI) EnsurePod(ctx context.Context, p PodSpec) (Pod, error) {
 	if err := c.CreatePod(ctx, p); err != nil {
 		return Pod{}, err
@@ -49,9 +48,9 @@ func (c *podAPI) EnsurePod(ctx context.Context, p PodSpec) (Pod, error) {
 		return containers.Start(ctx, InfraName(p.Name), nil)
 	})
 	if errors.Is(err, NotFound) {
-		// A pod can be seen before its infra container: somebody's create, such as
-		// that of an owner that was killed, is still under way.
-		return Pod{}, &Error{Op: "start pod", Object: p.Name, Class: Temporary, Cause: "its infra container is not there yet"}
+		// A pod is visible before its infra container exists, while another create, such
+		// as that of an owner that was killed, is still in progress.
+		return Pod{}, &Error{Op: "start pod", Object: p.Name, Class: Temporary, Cause: "its infra container does not exist yet"}
 	}
 	if err != nil {
 		return Pod{}, err
@@ -67,7 +66,7 @@ func (c *podAPI) EnsurePod(ctx context.Context, p PodSpec) (Pod, error) {
 	return podFrom(infra)
 }
 
-// CreatePod is EnsurePod without the start of the infra container.
+// CreatePod creates or adopts the pod like EnsurePod, but does not start it.
 func (c *podAPI) CreatePod(ctx context.Context, p PodSpec) error {
 	spec, err := podSpec(p, c.version)
 	if err != nil {
@@ -83,8 +82,8 @@ func (c *podAPI) CreatePod(ctx context.Context, p PodSpec) error {
 	return err
 }
 
-// adoptPod decides whether the pod that stands in the way is the one asked for.
-// conflict is what Podman said to its creation.
+// adoptPod decides whether the existing pod of this name is the one requested. conflict
+// is the error of the create.
 func (c *podAPI) adoptPod(ctx context.Context, p PodSpec, spec string, conflict error) error {
 	var found *entities.PodInspectReport
 	err := c.ask(ctx, "inspect pod", p.Name, func(ctx context.Context) (err error) {
@@ -93,7 +92,7 @@ func (c *podAPI) adoptPod(ctx context.Context, p PodSpec, spec string, conflict 
 	})
 	switch {
 	case errors.Is(err, NotFound):
-		// The name belongs to a container, or the pod went away just now.
+		// The name belongs to a container, or the pod has just been removed.
 		return conflict
 	case err != nil:
 		return err
@@ -104,11 +103,11 @@ func (c *podAPI) adoptPod(ctx context.Context, p PodSpec, spec string, conflict 
 	return nil
 }
 
-// podFrom reads what the caller needs from the infra container.
+// podFrom builds the Pod from its infra container.
 func podFrom(infra *define.InspectContainerData) (Pod, error) {
 	pod := Pod{ID: infra.Pod, InfraID: infra.ID}
 	if infra.State == nil || infra.State.Pid == 0 {
-		return Pod{}, &Error{Op: "start pod", Object: infra.Name, Class: Temporary, Cause: "its infra container ended at once; see podman logs and podman inspect of it"}
+		return Pod{}, &Error{Op: "start pod", Object: infra.Name, Class: Temporary, Cause: "its infra container exited immediately; see podman logs and podman inspect"}
 	}
 	pod.InfraPID, pod.StartedAt = infra.State.Pid, zeroEpoch(infra.State.StartedAt)
 	var err error
@@ -118,17 +117,18 @@ func podFrom(infra *define.InspectContainerData) (Pod, error) {
 	return pod, nil
 }
 
-// infraGrace is more than a pause process ever needs to end.
+// infraGrace is longer than a pause process ever needs to exit.
 const infraGrace = 5 * time.Second
 
-// strayGrace is for a container that should not run any more (Podman's default).
+// strayGrace is the stop timeout of a container that should no longer be running
+// (Podman's default).
 const strayGrace = 10 * time.Second
 
-// StopPod stops the pod's infra container, and before it what else of the task has a
-// process there: a container that somebody has started again since it ended, or that
-// was set up and never started. An absent pod and one that does not run are success.
+// StopPod stops the pod's infra container, after any other container of the task that has
+// a process: one that a user started again after it exited, or one that was initialized
+// and never started. It succeeds if the pod does not exist or is not running.
 //
-// Classes to expect: Conflict (the pod is somebody else's).
+// Classes to expect: Conflict (the pod belongs to another task).
 func (c *podAPI) StopPod(ctx context.Context, name, taskID string) error {
 	members, err := c.members(ctx, name)
 	if err != nil {
@@ -155,11 +155,11 @@ func (c *podAPI) StopPod(ctx context.Context, name, taskID string) error {
 	return c.StopContainer(ctx, InfraName(name), infraGrace)
 }
 
-// RemovePod removes the task's containers in the pod, running or not, and the pod
-// with its infra container and anonymous volumes. An absent pod is success. A
-// container that the user put into the pod is never removed: then ours are
-// removed, the pod with its infra container stays, and the error (Conflict) names
-// what is in the way.
+// RemovePod removes the task's containers in the pod, running or not, and the pod with
+// its infra container and anonymous volumes. It succeeds if the pod does not exist. A
+// container that a user added to the pod is never removed: in that case only the task's
+// containers are removed, the pod and its infra container stay, and the error (Conflict)
+// names the user's container.
 func (c *podAPI) RemovePod(ctx context.Context, name, taskID string) error {
 	members, err := c.members(ctx, name)
 	if err != nil {
@@ -194,9 +194,9 @@ func (c *podAPI) RemovePod(ctx context.Context, name, taskID string) error {
 	return err
 }
 
-// podIsGone makes sure of it when a removal says that something was not there:
-// that may be a container of the pod, which somebody else removed meanwhile, and
-// Podman leaves the pod then.
+// podIsGone checks that a pod is gone after its removal reported that something was not
+// found: that may have been one of its containers, removed concurrently, in which case
+// Podman keeps the pod.
 func (c *podAPI) podIsGone(ctx context.Context, name string) error {
 	err := c.ask(ctx, "inspect pod", name, func(ctx context.Context) error {
 		_, err := pods.Inspect(ctx, name, nil)
@@ -204,7 +204,7 @@ func (c *podAPI) podIsGone(ctx context.Context, name string) error {
 	})
 	switch {
 	case err == nil:
-		return &Error{Op: "remove pod", Object: name, Class: Temporary, Cause: "a container of it vanished while Podman removed it, and it is still there"}
+		return &Error{Op: "remove pod", Object: name, Class: Temporary, Cause: "one of its containers disappeared during the removal, and the pod still exists"}
 	case errors.Is(err, NotFound):
 		return nil
 	default:
@@ -212,8 +212,8 @@ func (c *podAPI) podIsGone(ctx context.Context, name string) error {
 	}
 }
 
-// members lists the pod's containers, the infra container among them; none if the
-// pod does not exist.
+// members lists the pod's containers including the infra container; none if the pod does
+// not exist.
 func (c *podAPI) members(ctx context.Context, pod string) (found []entities.ListContainer, err error) {
 	err = c.ask(ctx, "list pod", pod, func(ctx context.Context) (err error) {
 		found, err = containers.List(ctx, new(containers.ListOptions).WithAll(true).WithFilters(map[string][]string{"pod": {pod}}))
@@ -225,8 +225,8 @@ func (c *podAPI) members(ctx context.Context, pod string) (found []entities.List
 	return found, err
 }
 
-// podLabels returns the pod's labels. Its infra container has the same, which
-// spares a call; a pod that lost its infra container is asked itself.
+// podLabels returns the pod's labels. Its infra container has the same labels, which
+// saves a call; only a pod without an infra container is inspected itself.
 func (c *podAPI) podLabels(ctx context.Context, pod string, members []entities.ListContainer) (map[string]string, error) {
 	for _, m := range members {
 		if m.IsInfra {
@@ -244,7 +244,8 @@ func (c *podAPI) podLabels(ctx context.Context, pod string, members []entities.L
 	return found.Labels, nil
 }
 
-// removeAround removes our members of a pod that also holds foreign ones.
+// removeAround removes the task's containers from a pod that also has containers of a
+// user.
 func (c *podAPI) removeAround(ctx context.Context, pod, taskID string, members []entities.ListContainer, foreign []string) error {
 	for _, m := range members {
 		if m.IsInfra || m.Labels[TaskLabel] != taskID {
@@ -255,69 +256,69 @@ func (c *podAPI) removeAround(ctx context.Context, pod, taskID string, members [
 		}
 	}
 	return &Error{Op: "remove pod", Object: pod, Class: Conflict, Cause: fmt.Sprintf(
-		"it holds containers that podtask did not make: %s; remove them yourself (podman rm), then try again", strings.Join(foreign, ", "))}
+		"it contains containers that podtask did not create: %s; remove them with podman rm and try again", strings.Join(foreign, ", "))}
 }
 
-// PodSpec describes a task's pod.
+// PodSpec is the specification of a task's pod.
 type PodSpec struct {
 	// Name is the pod's name; pods and containers share one name space.
 	Name string
 	// TaskID becomes the TaskLabel.
 	TaskID string
-	// Labels are further labels. They are on the infra container as well.
+	// Labels are additional labels. The infra container gets them as well.
 	Labels map[string]string
-	// CgroupParent is the task's slice, a bare name ending in .slice and without a
-	// dash (a dashed one fails at start from Podman 5 on: systemd nests it, Podman
-	// computes another path); "" means Podman's default. Under the cgroupfs manager
-	// leave it empty.
+	// CgroupParent is the task's slice, a bare name ending in .slice and without a dash
+	// (since Podman 5 a name with a dash fails at start, because systemd nests the slice
+	// and Podman computes another path); "" means Podman's default. Leave it empty if
+	// Podman uses the cgroupfs manager.
 	CgroupParent string
 	// Network is as in podman pod create --network: none, host, pasta (Podman 4.4),
-	// slirp4netns, bridge, private, or the name of a network, with options after a
-	// colon; "" leaves it to the server (slirp4netns in 4.x, pasta in 5.x).
+	// slirp4netns, bridge, private, or the name of a network, with options after a colon;
+	// "" uses the server's default (slirp4netns in 4.x, pasta in 5.x).
 	Network string
-	// Aliases are names of the pod on a network that Network names.
+	// Aliases are the pod's names on the network that Network names.
 	Aliases []string `json:",omitempty"`
 	// Hostname is the pod's host name; "" means the pod's name.
 	Hostname string
-	// Ports are published by the infra container. Members cannot publish.
+	// Ports are published by the infra container; other containers cannot publish ports.
 	Ports []Port
 
-	// What follows is left out of the digest in specLabel when it is not used, so
-	// that pods made before it existed are still recognised.
+	// The fields below are left out of the digest in specLabel if they are not used, so
+	// that pods created before these fields existed are still recognized.
 
-	// Choose is asked, just before the pod is made, for the host ports of Ports; nil
-	// leaves those that are 0 to Podman, which gives a container port that is asked
-	// for twice only one (4.3.1 to 5.x).
+	// Choose returns Ports with all host ports set; it is called just before the pod is
+	// created. If it is nil, Podman chooses the ports that are 0, and publishes a
+	// container port that is listed twice only once (4.3.1 to 5.x).
 	Choose func([]Port) ([]Port, error) `json:"-"`
-	// ShareIPC and SharePID make one namespace for all members. Without, each has its
-	// own, as in Docker; Podman's own default is to share IPC.
+	// ShareIPC and SharePID give all containers one namespace. Otherwise each container
+	// has its own, as in Docker; Podman's default is to share IPC.
 	ShareIPC bool `json:",omitzero"`
-	// OwnNetworks: members have network namespaces of their own, and the pod none; then
-	// Network, Ports, Hosts and DNS have no effect.
+	// OwnNetworks gives each container its own network namespace and the pod none;
+	// Network, Ports, Hosts and DNS then have no effect.
 	OwnNetworks bool `json:",omitzero"`
 	SharePID    bool `json:",omitzero"`
-	// ShmSize is that of /dev/shm in bytes; 0 means Podman's default. Without ShareIPC
-	// it has an effect on 4.3.1 only, where it is that of every member, whatever the
-	// member's own specification says.
+	// ShmSize is the size of /dev/shm in bytes; 0 means Podman's default. Without
+	// ShareIPC it only has an effect on 4.3.1, where it overrides the size in every
+	// container's specification.
 	ShmSize int64 `json:",omitzero"`
-	// Hosts are entries of /etc/hosts in the form name:address. They, DNSServers (IP
+	// Hosts are entries of /etc/hosts in the form name:address. Hosts, DNSServers (IP
 	// addresses) and DNSSearch have no effect on a pod in the host's network.
 	Hosts                 []string `json:",omitzero"`
 	DNSServers, DNSSearch []string `json:",omitzero"`
 }
 
-// pastaSince is the first Podman that knows the network mode pasta.
+// pastaSince is the first Podman version that supports the network mode pasta.
 var pastaSince = semver.Version{Major: 4, Minor: 4}
 
-// podSpec builds what is sent to Podman. It is pure but for PodSpec.Choose and
+// podSpec builds the request. It is pure except for PodSpec.Choose and
 // specgen.ParseNetworkFlag, which reads containers.conf.
 func podSpec(p PodSpec, server semver.Version) (*specgen.PodSpecGenerator, error) {
 	s := specgen.NewPodSpecGenerator()
 	s.Name = p.Name
 	s.InfraName = InfraName(p.Name)
 	s.Hostname = p.Hostname
-	// podtask decides when the task ends; Podman's "stop" would act when the last
-	// container exits, even between two attempts.
+	// podtask decides when the task ends; with "stop", Podman would stop the pod whenever
+	// no container is running, even between two attempts.
 	s.ExitPolicy = "continue"
 	s.CgroupParent = p.CgroupParent
 	s.SharedNamespaces = sharedNamespaces(p)
@@ -352,9 +353,9 @@ func podSpec(p PodSpec, server semver.Version) (*specgen.PodSpecGenerator, error
 	return s, err
 }
 
-// sharedNamespaces are the pod's in Podman's words.
+// sharedNamespaces returns Podman's names of the namespaces that the pod shares.
 func sharedNamespaces(p PodSpec) []string {
-	shared := []string{"uts"} // with none at all Podman shares its default set
+	shared := []string{"uts"} // for an empty list Podman shares its default set
 	if !p.OwnNetworks {
 		shared = append(shared, "net")
 	}

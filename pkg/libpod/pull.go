@@ -28,11 +28,11 @@ import (
 	"github.com/containers/podman/v5/pkg/errorhandling"
 )
 
-// bytesReported is the first Podman that reports a pull in bytes (compatMode);
-// older ones take no notice of the question and report in words.
+// bytesReported is the first Podman version that reports the progress of a pull in bytes
+// (compatMode); older ones ignore the option and report text.
 var bytesReported = semver.MustParse("4.8.0")
 
-// Login is shown to the registry of one pull.
+// Login holds the credentials for one pull.
 type Login struct {
 	Username, Password string
 	// IdentityToken is a refresh token instead of both.
@@ -44,47 +44,47 @@ func (Login) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "[login]") }
 
 // PullOptions shape one pull.
 type PullOptions struct {
-	// Login is used for this pull; it goes to the service in a header and is kept
-	// by nobody. It is the registry's: mirrors do not see it.
+	// Login is used for this pull only. It is sent to the service in a header and never
+	// stored. Podman sends it to the registry, not to mirrors.
 	Login Login
-	// AuthFile is a containers-auth.json(5); "" means the usual places. Without a
-	// Login all of its credentials go to the service over the unix socket, which
-	// keeps them in a file of its own during the pull.
+	// AuthFile is a containers-auth.json(5); "" means the default files. Without a Login
+	// all of its credentials are sent to the service over the unix socket, which stores
+	// them in a temporary file during the pull.
 	AuthFile string
-	// Insecure allows plain HTTP and certificates that nobody signed. False leaves
-	// it to the service's registries.conf.
+	// Insecure allows plain HTTP and unverified certificates. False leaves it to the
+	// service's registries.conf.
 	Insecure bool
-	// OS and Arch choose another platform than the host's; empty for the host's.
+	// OS and Arch select a platform; empty means the host's.
 	OS, Arch string
-	// FirstByte is how long nothing at all may come: before the first layer, between
-	// two, and while the last is unpacked. Idle is how long no bytes of a layer may
-	// come that has begun. Servers before 4.8 report no bytes; there the temporary
-	// files of the user's Podman are watched, so that the pull that goes on longest
-	// counts for all at the same time. 0 means no limit.
+	// FirstByte limits the time without any progress before the first layer, between
+	// layers, and while the last layer is unpacked. Idle limits the time without progress
+	// within a layer. Servers before 4.8 do not report bytes; for those, the temporary
+	// files of the user's Podman are watched, so that the progress of any pull counts for
+	// all concurrent pulls. 0 means no limit.
 	FirstByte, Idle time.Duration
-	// Progress is called with each step; never concurrently, and not after Pull
-	// returned. nil means nobody listens.
+	// Progress is called for each step, never concurrently and not after Pull has
+	// returned. It may be nil.
 	Progress func(Progress)
 }
 
 // Progress is a step of a pull.
 type Progress struct {
-	// Layer is the first 12 digits of a blob's digest; empty for a Line about none.
+	// Layer is the first 12 digits of a blob's digest; empty if Line is about no layer.
 	Layer string
-	// Current and Total are bytes of the layer; Total 0 or less is unknown.
+	// Current and Total are bytes of the layer; Total is unknown if it is 0 or less.
 	Current, Total int64
-	// Done: the layer is complete, or was there already (Existed).
+	// Done: the layer is complete, or existed already (Existed).
 	Done, Existed bool
-	// Line is what a server without byte progress says; empty otherwise.
+	// Line is the text from a server without byte progress; empty otherwise.
 	Line string
 }
 
-// Pull pulls ref from its registry, whatever is in the local store, and returns
-// the image's id. Canceling ctx makes the service give the pull up.
+// Pull pulls ref from its registry, even if it is in the local store, and returns the
+// image's ID. Canceling ctx makes the service abort the pull.
 //
-// Classes to expect: NoImage (the registry does not have it), Temporary (it cannot
-// be reached, or went silent), Unauthorized, Denied, NoSpace, Untrusted (the signature
-// policy refuses it), WrongContent, InvalidSpec (no reference).
+// Classes to expect: NoImage (the registry does not have it), Temporary (the registry
+// cannot be reached, or stopped sending), Unauthorized, Denied, NoSpace, Untrusted (the
+// signature policy refuses it), WrongContent, InvalidSpec (not a reference).
 func (c *imageAPI) Pull(ctx context.Context, ref string, o PullOptions) (string, error) {
 	watched, watch := newWatch(ctx, o.FirstByte, o.Idle)
 	defer watch.stop()
@@ -103,12 +103,12 @@ func (c *imageAPI) Pull(ctx context.Context, ref string, o PullOptions) (string,
 		err = &Error{Class: Temporary, Cause: "Podman ended the pull without an image and without an error"}
 	}
 	if err != nil {
-		return "", inPullsWords(fail(call, "pull", ref, err), ref)
+		return "", pullError(fail(call, "pull", ref, err), ref)
 	}
 	return id, nil
 }
 
-// pull is the binding's Pull with progress in bytes where the server has it.
+// pull is the binding's Pull, with progress in bytes if the server supports it.
 func (c *imageAPI) pull(ctx context.Context, ref string, o PullOptions, w *watch) (string, error) {
 	conn, err := bindings.GetClient(ctx)
 	if err != nil {
@@ -145,19 +145,19 @@ func (c *imageAPI) pull(ctx context.Context, ref string, o PullOptions, w *watch
 	if s.id != "" || s.last == "" {
 		return s.id, nil
 	}
-	// In bytes mode the last message has the beginning of the id only, after words
-	// that differ between versions.
+	// In bytes mode the last message contains only the beginning of the ID, after text
+	// that differs between versions.
 	m, err := c.Image(ctx, ref)
 	if err != nil {
 		return "", err
 	}
 	if !strings.HasPrefix(m.ID, s.last) {
-		return "", nil // the stream broke off, and what is there was there before
+		return "", nil // the stream broke off, and the image is an older one
 	}
 	return m.ID, nil
 }
 
-// header is what lets Podman into the registry.
+// header returns the header with the credentials for the registry.
 func (o PullOptions) header() (http.Header, error) {
 	if o.Login == (Login{}) {
 		header, err := auth.MakeXRegistryAuthHeader(&types.SystemContext{AuthFilePath: o.AuthFile}, "", "")
@@ -167,7 +167,7 @@ func (o PullOptions) header() (http.Header, error) {
 		return header, nil
 	}
 	login := map[string]string{"username": o.Login.Username, "password": o.Login.Password}
-	if o.Login.IdentityToken != "" { // 5.x refuses it beside a name, which it does without
+	if o.Login.IdentityToken != "" { // 5.x rejects it together with a user name, which it does not need
 		login = map[string]string{"identitytoken": o.Login.IdentityToken}
 	}
 	text, err := json.Marshal(login)
@@ -190,7 +190,7 @@ type pullMessage struct {
 		Current int64 `json:"current"`
 		Total   int64 `json:"total"`
 	} `json:"progressDetail"`
-	// Message is all there is of an error that came before anything else.
+	// Message is the only member of an error that precedes all other messages.
 	Message string `json:"message"`
 }
 
@@ -198,13 +198,13 @@ type pullMessage struct {
 type pullStream struct {
 	progress func(Progress)
 	watch    *watch
-	pending  strings.Builder // a line that has not ended
+	pending  strings.Builder // an incomplete line
 	ended    map[string]bool // layers, by whether they are complete
 	id       string          // the image's
 	last     string          // the id of the last message in bytes mode
 }
 
-// read follows the stream to its end. Errors arrive in it, behind a 200.
+// read reads the stream to its end. Errors arrive in it, after status 200.
 func (s *pullStream) read(r io.Reader) error {
 	var errs []error
 	for dec := json.NewDecoder(r); ; {
@@ -233,7 +233,7 @@ func (s *pullStream) read(r io.Reader) error {
 	}
 }
 
-// busy reports whether a layer has begun and not ended.
+// busy reports whether a layer is being downloaded.
 func (s *pullStream) busy() bool {
 	for _, ended := range s.ended {
 		if !ended {
@@ -243,8 +243,8 @@ func (s *pullStream) busy() bool {
 	return false
 }
 
-// layer takes a message of a server that reports bytes. The last one, "Pull
-// complete" or "Download complete", is about the image and no layer.
+// layer handles a message of a server that reports bytes. The last message, "Pull
+// complete" or "Download complete", is about the image, not a layer.
 func (s *pullStream) layer(m pullMessage) {
 	s.last = m.ID
 	p := Progress{Layer: m.ID, Current: m.Detail.Current, Total: m.Detail.Total}
@@ -264,7 +264,7 @@ func (s *pullStream) layer(m pullMessage) {
 	}
 }
 
-// line takes text of a server that reports in words.
+// line handles text of a server that does not report bytes.
 func (s *pullStream) line(text string) {
 	for text != "" {
 		part, rest, ended := strings.Cut(text, "\n")
@@ -280,9 +280,9 @@ func (s *pullStream) line(text string) {
 	}
 }
 
-// inPullsWords takes out of a pull's error what it says of the reference, which is
-// the error's object already and with a digest is long, and names the policy.
-func inPullsWords(err error, ref string) error {
+// pullError removes the reference from the error of a pull, because the error's Object
+// has it already, and names the policy file.
+func pullError(err error, ref string) error {
 	var e *Error
 	if !errors.As(err, &e) {
 		return err
@@ -305,7 +305,7 @@ func policyFile() string {
 	return "/etc/containers/policy.json"
 }
 
-// silence is why a pull in which nothing moves is ended.
+// silence is why a pull without progress is aborted.
 type silence struct {
 	midLayer bool
 	lasted   time.Duration
@@ -313,12 +313,12 @@ type silence struct {
 
 func (s silence) Error() string {
 	if s.midLayer {
-		return fmt.Sprintf("no bytes came for %v in the middle of a layer", s.lasted)
+		return fmt.Sprintf("a layer made no progress for %v", s.lasted)
 	}
-	return fmt.Sprintf("nothing came for %v; is the registry reachable from here?", s.lasted)
+	return fmt.Sprintf("no data arrived for %v; check that the registry is reachable from this host", s.lasted)
 }
 
-// watch ends a pull that is silent for too long.
+// watch aborts a pull that makes no progress for too long.
 type watch struct {
 	cancel          context.CancelCauseFunc
 	firstByte, idle time.Duration
@@ -327,10 +327,10 @@ type watch struct {
 
 	mu    sync.Mutex
 	timer *time.Timer
-	limit silence // what the timer stands for
+	limit silence // what the timer is running for
 }
 
-// newWatch returns a context that ends with a silence when the watch loses patience.
+// newWatch returns a context whose cause is a silence when the watch aborts the pull.
 func newWatch(ctx context.Context, firstByte, idle time.Duration) (context.Context, *watch) {
 	watched, cancel := context.WithCancelCause(ctx)
 	w := &watch{cancel: cancel, firstByte: firstByte, idle: idle, limit: silence{lasted: firstByte}}
@@ -346,8 +346,9 @@ func (w *watch) end() {
 	w.cancel(w.limit)
 }
 
-// heard says that something came, and whether a layer is on its way. Words come when a
-// layer begins and ends, however large it is: after them it is up to follow.
+// heard records a message, and whether a layer is being downloaded. Text is only sent
+// when a layer begins and ends, however large it is; between such messages, follow
+// watches the pull.
 func (w *watch) heard(busy, bytes bool) {
 	w.heardOf.Add(1)
 	w.mu.Lock()
@@ -362,8 +363,8 @@ func (w *watch) heard(busy, bytes bool) {
 	}
 }
 
-// follow judges a pull by what it has open, from its first words on. What cannot be
-// looked at is not judged.
+// follow watches a pull by its open files, after its first message. It never aborts a
+// pull whose files are not visible.
 func (w *watch) follow(ctx context.Context, look func() layerView) {
 	shortest := min(cmp.Or(w.idle, math.MaxInt64), cmp.Or(w.firstByte, math.MaxInt64))
 	if shortest == math.MaxInt64 {
@@ -406,14 +407,14 @@ func (w *watch) stop() {
 	w.follower.Wait()
 }
 
-// layerView is what can be seen of the layers that the user's Podman processes on this
-// machine bring, of whatever pull. Views that are equal mean that nothing moved.
+// layerView is a snapshot of the layers that the user's Podman processes on this host are
+// downloading, for any pull. Two equal snapshots mean no progress.
 type layerView struct {
-	// visible: there is such a process, and its open files can be seen.
+	// visible: there is such a process, and its open files are readable.
 	visible bool
-	// writing: a layer is on its way.
+	// writing: a layer is being written.
 	writing bool
-	// files are those open, with the place in each that was last read or written.
+	// files lists the open files with their current offsets.
 	files string
 }
 
@@ -421,7 +422,7 @@ type layerView struct {
 // containers-storage: blobs are written there, and read again to be unpacked).
 var layerFile = regexp.MustCompile(`/(container_images_)?storage\d+/\d+$`)
 
-// viewLayers looks into proc, which is /proc.
+// viewLayers takes a snapshot from proc, which is /proc.
 func viewLayers(proc string) layerView {
 	var v layerView
 	var files strings.Builder
@@ -434,7 +435,7 @@ func viewLayers(proc string) layerView {
 		dir := filepath.Dir(comm)
 		open, err := os.ReadDir(filepath.Join(dir, "fd"))
 		if err != nil {
-			continue // somebody else's, or it has ended
+			continue // another user's process, or it has exited
 		}
 		v.visible = true
 		for _, fd := range open {

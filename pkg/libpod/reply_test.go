@@ -283,9 +283,9 @@ func TestPullThatGoesSilent(t *testing.T) {
 		rule, stream, says string
 		options            libpod.PullOptions
 	}{
-		{"before the first byte", "", "nothing came", libpod.PullOptions{FirstByte: 1}},
-		{"between two layers", `{"status":"Already exists","id":"aaaaaaaaaaaa"}`, "nothing came", libpod.PullOptions{FirstByte: 50 * time.Millisecond}},
-		{"in the middle of a layer", `{"status":"Pulling fs layer","id":"aaaaaaaaaaaa"}`, "in the middle of a layer", libpod.PullOptions{Idle: 1}},
+		{"before the first byte", "", "no data arrived", libpod.PullOptions{FirstByte: 1}},
+		{"between two layers", `{"status":"Already exists","id":"aaaaaaaaaaaa"}`, "no data arrived", libpod.PullOptions{FirstByte: 50 * time.Millisecond}},
+		{"in the middle of a layer", `{"status":"Pulling fs layer","id":"aaaaaaaaaaaa"}`, "made no progress", libpod.PullOptions{Idle: 1}},
 	} {
 		t.Run(p.rule, func(t *testing.T) {
 			t.Parallel()

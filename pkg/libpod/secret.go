@@ -11,12 +11,12 @@ import (
 	entities "github.com/containers/podman/v5/pkg/domain/entities/types"
 )
 
-// EnsureSecret makes a Podman secret of that name with the task's label. If the
-// task has it already read is not called, and the value stays. The value goes over
-// the socket once; Podman keeps it in its store until RemoveSecrets.
+// EnsureSecret creates a Podman secret with that name and the task's label. If the task
+// has it already, read is not called and the value stays. The value is sent over the
+// socket once; Podman stores it until RemoveSecrets.
 //
-// Classes to expect: Conflict (the name is somebody else's), InvalidSpec (the value
-// is empty or longer than 512000 bytes). An error of read is returned as it is.
+// Classes to expect: Conflict (the name is used by another secret), InvalidSpec (the
+// value is empty or longer than 512000 bytes). An error of read is returned unchanged.
 func (c *secretAPI) EnsureSecret(ctx context.Context, name, taskID string, read func(context.Context) ([]byte, error)) error {
 	found, err := c.secretInfo(ctx, name)
 	if err == nil {
@@ -34,7 +34,7 @@ func (c *secretAPI) EnsureSecret(ctx context.Context, name, taskID string, read 
 		_, err := secrets.Create(ctx, bytes.NewReader(value), options)
 		return err
 	})
-	if errors.Is(err, Conflict) { // another owner was quicker
+	if errors.Is(err, Conflict) { // another process created it first
 		if found, err = c.secretInfo(ctx, name); err == nil {
 			return fail(ctx, "adopt secret", name, ownedBy(found.Spec.Labels, taskID))
 		}
@@ -42,7 +42,7 @@ func (c *secretAPI) EnsureSecret(ctx context.Context, name, taskID string, read 
 	return err
 }
 
-// HasSecret reports whether there is a secret of that name, whoever made it.
+// HasSecret reports whether a secret of that name exists, whichever tool created it.
 func (c *secretAPI) HasSecret(ctx context.Context, name string) (bool, error) {
 	_, err := c.secretInfo(ctx, name)
 	if errors.Is(err, NotFound) {
@@ -56,16 +56,15 @@ func (c *secretAPI) secretInfo(ctx context.Context, name string) (found *entitie
 		found, err = secrets.Inspect(ctx, name, nil)
 		return err
 	})
-	// Podman also finds a secret by its id, or a prefix of it.
+	// Podman also finds a secret by its ID or a prefix of it.
 	if err == nil && found.Spec.Name != name {
 		return nil, &Error{Op: "inspect secret", Object: name, Class: NotFound, Cause: "no such secret"}
 	}
 	return found, err
 }
 
-// RemoveSecrets removes the secrets whose names begin with prefix and that carry
-// the task's label. The prefix is for Podman 4.3.1, which lists secrets without
-// their labels.
+// RemoveSecrets removes the secrets that have the task's label and whose names begin with
+// prefix. The prefix is needed for Podman 4.3.1, which lists secrets without labels.
 func (c *secretAPI) RemoveSecrets(ctx context.Context, prefix, taskID string) error {
 	var all []*entities.SecretInfoReport
 	err := c.ask(ctx, "list secrets of task", taskID, func(ctx context.Context) (err error) {
@@ -88,7 +87,7 @@ func (c *secretAPI) RemoveSecrets(ctx context.Context, prefix, taskID string) er
 	return errors.Join(errs...)
 }
 
-// removeSecret leaves one alone that is not the task's.
+// removeSecret removes a secret if it belongs to the task.
 func (c *secretAPI) removeSecret(ctx context.Context, name, taskID string) error {
 	found, err := c.secretInfo(ctx, name)
 	if err != nil || found.Spec.Labels[TaskLabel] != taskID {
@@ -97,18 +96,18 @@ func (c *secretAPI) removeSecret(ctx context.Context, name, taskID string) error
 	return c.mutate(ctx, "remove secret", name, func(ctx context.Context) error { return secrets.Remove(ctx, found.ID) })
 }
 
-// secretsShown is the first Podman that gives the data of a secret out
-// (ShowSecret); older ones take no notice of the question.
+// secretsShown is the first Podman version that returns the data of a secret
+// (ShowSecret); older ones ignore the option.
 var secretsShown = semver.MustParse("4.7.0")
 
-// Secret returns the data of a secret of `podman secret create`. Class NotFound if
-// there is none of that name or id; Other on servers before 4.7, which give no
-// data out. The data is in no error.
+// Secret returns the data of a secret created with `podman secret create`. The class is
+// NotFound if there is no secret with that name or ID, and Other on servers before 4.7,
+// which do not return data. Errors never contain the data.
 func (c *secretAPI) Secret(ctx context.Context, name string) ([]byte, error) {
 	const op = "read secret"
 	if c.version.LT(secretsShown) {
 		return nil, &Error{Op: op, Object: name, Class: Other, Cause: "Podman " + c.version.String() +
-			" does not give secrets out, 4.7 is the first that does: keep it in a file (file:/PATH), a systemd credential (credential:NAME) or behind a program (command:/PROGRAM)"}
+			" cannot return the value of a secret; this needs 4.7: use a file (file:/PATH), a systemd credential (credential:NAME) or a program (command:/PROGRAM) instead"}
 	}
 	var found *entities.SecretInfoReport
 	err := c.ask(ctx, op, name, func(ctx context.Context) (err error) {

@@ -22,14 +22,14 @@ import (
 // maxSocketPath is the longest path a unix socket can have on Linux.
 const maxSocketPath = 107
 
-// pollService is how often a starting service or a held lock is looked at.
+// pollService is the polling interval for a starting service and for a held lock.
 const pollService = 20 * time.Millisecond
 
 // service finds the Podman service, and starts one if there is none.
 type service struct {
-	fixed  string // from Options.URI: the only candidate
+	fixed  string // from Options.URI: the only socket to try
 	users  string // the user's own socket (podman.socket of systemd)
-	ours   string // the socket of the service we start
+	ours   string // the socket of podtask's own service
 	podman string
 	idle   time.Duration
 
@@ -48,7 +48,7 @@ func newService(o Options) (*service, error) {
 	if o.URI != "" {
 		u, err := url.Parse(o.URI)
 		if err != nil || u.Scheme != "unix" || u.Host+u.Path == "" {
-			return nil, &Error{Class: InvalidSpec, Cause: "not the address of a unix socket on this machine; set CONTAINER_HOST to unix:///path, or unset it"}
+			return nil, &Error{Class: InvalidSpec, Cause: "not the address of a unix socket on this host; set CONTAINER_HOST to unix:///path, or unset it"}
 		}
 		s.fixed = u.Host + u.Path
 		if !filepath.IsAbs(s.fixed) {
@@ -63,17 +63,17 @@ func newService(o Options) (*service, error) {
 		dir = os.Getenv("XDG_RUNTIME_DIR")
 	}
 	if dir == "" {
-		return nil, &Error{Class: Unavailable, Cause: "XDG_RUNTIME_DIR is not set, so there is no place for Podman's socket; log in through a session (ssh, machinectl shell) or set it to a directory of mode 0700"}
+		return nil, &Error{Class: Unavailable, Cause: "XDG_RUNTIME_DIR is not set, so there is no directory for Podman's socket; log in with ssh or 'machinectl shell', or set it to a directory with mode 0700"}
 	}
 	s.users = filepath.Join(dir, "podman", "podman.sock")
 	s.ours = filepath.Join(dir, "podtask", "podman.sock")
 	if len(s.ours) > maxSocketPath {
-		return nil, &Error{Class: Unavailable, Cause: fmt.Sprintf("the socket path %s is longer than the %d bytes the kernel allows; set XDG_RUNTIME_DIR to a shorter one", s.ours, maxSocketPath)}
+		return nil, &Error{Class: Unavailable, Cause: fmt.Sprintf("the socket path %s is longer than the %d bytes that the kernel allows; set XDG_RUNTIME_DIR to a shorter path", s.ours, maxSocketPath)}
 	}
 	return s, nil
 }
 
-// path returns the socket in use, or the first to be tried.
+// path returns the socket in use, or the first one to try.
 func (s *service) path() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,8 +92,7 @@ func (s *service) use(path string) {
 // own reports whether the service in use is one that podtask started.
 func (s *service) own() bool { return s.ours != "" && s.path() == s.ours }
 
-// dial connects to the service. It is the one place that notices that the
-// service is gone, and finds or starts another.
+// dial connects to the service. If the service is gone, it finds or starts another one.
 func (s *service) dial(ctx context.Context) (net.Conn, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", s.path())
@@ -106,12 +105,13 @@ func (s *service) dial(ctx context.Context) (net.Conn, error) {
 	return d.DialContext(ctx, "unix", s.path())
 }
 
-// gone reports whether nobody listens: no socket, or the file of a dead service.
+// gone reports whether err means that nothing listens: there is no socket, or only the
+// file of a dead service.
 func gone(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist)
 }
 
-// listening returns nil if somebody listens on path.
+// listening returns nil if a process listens on path.
 func listening(ctx context.Context, path string) error {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", path)
@@ -121,7 +121,7 @@ func listening(ctx context.Context, path string) error {
 	return conn.Close()
 }
 
-// ensure makes sure that a service listens and remembers where.
+// ensure finds or starts a service and remembers its socket.
 func (s *service) ensure(ctx context.Context) error {
 	if s.fixed != "" {
 		return listening(ctx, s.fixed)
@@ -139,12 +139,12 @@ func (s *service) ensure(ctx context.Context) error {
 	return nil
 }
 
-// start starts our own service unless another process just did. The lock lets
-// processes that start at the same moment share one, and makes it safe to remove
-// the socket file of a dead one, over which Podman would stumble.
+// start starts podtask's own service unless another process has just done so. The lock
+// lets concurrent processes share one service, and makes it safe to remove the socket
+// file of a dead service, which would make Podman fail.
 func (s *service) start(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Dir(s.ours), 0o700); err != nil {
-		return unavailable("no directory for Podman's socket: %v", err)
+		return unavailable("cannot create the directory for Podman's socket: %v", err)
 	}
 	lock, err := lockFile(ctx, filepath.Join(filepath.Dir(s.ours), "podman.lock"))
 	if err != nil {
@@ -157,7 +157,7 @@ func (s *service) start(ctx context.Context) error {
 		return nil
 	case errors.Is(err, syscall.ECONNREFUSED):
 		if err := os.Remove(s.ours); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return unavailable("a dead service left its socket, which cannot be removed: %v", err)
+			return unavailable("cannot remove the socket of a dead service: %v", err)
 		}
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
@@ -165,15 +165,15 @@ func (s *service) start(ctx context.Context) error {
 	return s.launch(ctx)
 }
 
-// launch starts the service and returns when it listens. Podman runs in a session
-// of its own with its input and output detached, so neither the terminal's signals
-// nor our end reach it. Nothing kills it, not even a canceled ctx: another
-// process may already use it, and idle it ends by itself.
+// launch starts the service and returns when it listens. Podman runs in its own session
+// with detached input and output, so that it survives the terminal's signals and the end
+// of this process. It is never killed, not even if ctx is canceled: another process may
+// already use it, and it exits by itself when idle.
 func (s *service) launch(ctx context.Context) error {
 	logPath := filepath.Join(filepath.Dir(s.ours), "podman.log")
 	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return unavailable("no log file for the Podman service: %v", err)
+		return unavailable("cannot create the log file of the Podman service: %v", err)
 	}
 	defer log.Close()
 	cmd := exec.Command(s.podman, "system", "service", "--time", strconv.Itoa(int(s.idle.Seconds())), "unix://"+s.ours)
@@ -185,7 +185,7 @@ func (s *service) launch(ctx context.Context) error {
 		return unavailable("%s cannot be started: %v; install Podman 4.3 or later, or set CONTAINER_HOST", s.podman, err)
 	}
 	exited := make(chan error, 1)
-	// This goroutine ends with the service, which by design may outlive us.
+	// This goroutine ends with the service, which by design may outlive this process.
 	go func() { exited <- cmd.Wait() }()
 
 	tick := time.NewTicker(pollService)
@@ -195,7 +195,7 @@ func (s *service) launch(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case err := <-exited:
-			return unavailable("podman system service ended at once (%v): %s; its log is %s", err, lastLine(logPath), logPath)
+			return unavailable("podman system service exited immediately (%v): %s; its log is %s", err, lastLine(logPath), logPath)
 		case <-tick.C:
 			if listening(ctx, s.ours) == nil {
 				return nil
@@ -204,16 +204,16 @@ func (s *service) launch(ctx context.Context) error {
 	}
 }
 
-// dropped are the variables a service must not inherit. With CONTAINER_HOST
-// podman would itself become a client; with LISTEN_FDS it would take file
-// descriptor 3 for its socket; and it would hand NOTIFY_SOCKET on to containers,
-// which could then report our unit ready.
+// dropped are the variables that a service must not inherit. With CONTAINER_HOST podman
+// would itself become a client; with LISTEN_FDS it would use file descriptor 3 as its
+// socket; and it would pass NOTIFY_SOCKET on to containers, which could then report
+// podtask's unit as ready.
 var dropped = []string{
 	"CONTAINER_HOST", "CONTAINER_CONNECTION", "CONTAINER_SSHKEY", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES",
 	"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "MAINPID", "INVOCATION_ID", "JOURNAL_STREAM",
 }
 
-// serviceEnv returns env without what a service must not inherit.
+// serviceEnv returns env without the dropped variables.
 func serviceEnv(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
@@ -225,7 +225,7 @@ func serviceEnv(env []string) []string {
 func lockFile(ctx context.Context, path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, unavailable("no lock for starting Podman: %v", err)
+		return nil, unavailable("cannot open the lock for starting Podman: %v", err)
 	}
 	tick := time.NewTicker(pollService)
 	defer tick.Stop()
@@ -247,12 +247,12 @@ func lockFile(ctx context.Context, path string) (*os.File, error) {
 	}
 }
 
-// lastLine returns the last line of a small log file, or what there is to say.
+// lastLine returns the last line of a small log file, or a text that says there is none.
 func lastLine(path string) string {
 	data, err := os.ReadFile(path)
 	data = bytes.TrimSpace(data)
 	if err != nil || len(data) == 0 {
-		return "it said nothing"
+		return "it printed nothing"
 	}
 	return string(data[bytes.LastIndexByte(data, '\n')+1:])
 }

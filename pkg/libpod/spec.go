@@ -23,20 +23,20 @@ import (
 // ContainerSpec describes one container of a task.
 type ContainerSpec struct {
 	Name string
-	// Pod is the name or id of the pod it joins; "" means none.
+	// Pod is the name or ID of the pod that the container joins; "" means none.
 	Pod string
 	// TaskID becomes the TaskLabel.
 	TaskID string
-	// Image is a reference or image id in the local store. Nothing is pulled.
+	// Image is a reference or image ID in the local store. It is never pulled.
 	Image  string
 	Labels map[string]string
-	// EntryPoint and Command replace the image's own; nil keeps them. As in Docker,
-	// an EntryPoint without a Command drops the image's command.
+	// EntryPoint and Command replace those of the image; nil keeps them. As in Docker, an
+	// EntryPoint without a Command also drops the image's command.
 	EntryPoint, Command []string
 	// Env is added to the image's environment. The host's environment and its proxy
 	// variables are not.
 	Env map[string]string
-	// WorkDir is made in the container if it does not exist; "" keeps the image's.
+	// WorkDir is created in the container if it does not exist; "" keeps the image's.
 	WorkDir string
 	// User is user[:group], names or numbers; "" keeps the image's.
 	User       string
@@ -47,9 +47,10 @@ type ContainerSpec struct {
 	ReadOnly bool
 	// Init runs a small init process as PID 1 (catatonit).
 	Init bool
-	// MemoryLimit is a hard limit in bytes; 0 means none. Podman, as Docker, lets
-	// the container swap as much again: memory.swap.max becomes the same figure, if
-	// the host has swap. Rootless on cgroup v1 Podman drops it with a warning.
+	// MemoryLimit is a hard limit in bytes; 0 means none. Podman, like Docker, lets the
+	// container use the same amount of swap in addition: memory.swap.max gets the same
+	// value if the host has swap. Rootless Podman on cgroup v1 drops the limit with a
+	// warning.
 	MemoryLimit int64
 	// MemoryReservation is a soft limit in bytes; 0 means none.
 	MemoryReservation int64
@@ -58,73 +59,74 @@ type ContainerSpec struct {
 	// StopTimeout is what podman stop uses when the user stops the container without
 	// podtask, rounded up to whole seconds; 0 keeps Podman's default of 10 s.
 	StopTimeout time.Duration
-	// Health is the probe; nil means none, even if the image has one.
+	// Health is the health check; nil means none, even if the image has one.
 	Health *Health
 
-	// What follows is left out of the digest in specLabel when it is not used, so
-	// that containers made before it existed are still recognised.
+	// The fields below are left out of the digest in specLabel if they are not used, so
+	// that containers created before these fields existed are still recognized.
 
 	// CPULimit is a hard limit in processors; 0 means none.
 	CPULimit float64 `json:",omitzero"`
-	// MemorySwap is memory and swap together, in bytes; 0 leaves it to Podman. crun
-	// 1.21 under systemd makes the sum the limit of swap alone.
+	// MemorySwap is the limit of memory and swap together, in bytes; 0 leaves it to
+	// Podman. crun 1.21 with systemd applies it to swap alone.
 	MemorySwap int64 `json:",omitzero"`
-	// CapAdd and CapDrop change Docker's default set of capabilities; names are upper
-	// case, with CAP_ or without, or ALL. They hold in the user's namespace only.
+	// CapAdd and CapDrop change Docker's default set of capabilities. Names are upper
+	// case, with or without CAP_, or ALL. They apply to the user's namespace only.
 	CapAdd, CapDrop []string `json:",omitzero"`
-	// Privileged gives what the user has, and never more.
+	// Privileged gives the container all rights of the user, and never more.
 	Privileged      bool `json:",omitzero"`
 	NoNewPrivileges bool `json:",omitzero"`
-	// SELinux are options of the label, such as disable or type:NAME.
+	// SELinux holds options of the SELinux label, such as disable or type:NAME.
 	SELinux []string      `json:",omitzero"`
 	Rlimits []Rlimit      `json:",omitzero"`
 	Binds   []Bind        `json:",omitzero"`
 	Volumes []NamedVolume `json:",omitzero"`
 	Tmpfs   []Tmpfs       `json:",omitzero"`
 	Devices []Device      `json:",omitzero"`
-	// SecretEnv are variables with the names of the Podman secrets that hold their
-	// values. Podman reads those at every start, and inspect does not show them.
+	// SecretEnv maps variables to the names of the Podman secrets that hold their values.
+	// Podman reads the secrets at every start, and inspect does not show them.
 	SecretEnv   map[string]string `json:",omitzero"`
 	SecretFiles []SecretFile      `json:",omitzero"`
-	// Sysctls are set in the container's own namespaces, or in those it shares with
-	// its pod, where the last one counts.
+	// Sysctls are set in the container's namespaces. In namespaces shared with the pod,
+	// the last value set wins.
 	Sysctls map[string]string `json:",omitzero"`
-	// ShmSize is that of /dev/shm in bytes; 0 means Podman's default of 64 MiB. It is
-	// the pod's where that shares its IPC namespace, and in any pod on 4.3.1.
+	// ShmSize is the size of /dev/shm in bytes; 0 means Podman's default of 64 MiB. The
+	// pod's value applies instead if the pod shares its IPC namespace, and always on
+	// 4.3.1.
 	ShmSize int64 `json:",omitzero"`
-	// PIDHost lets the container see the processes of the user.
+	// PIDHost lets the container see the host's processes.
 	PIDHost bool `json:",omitzero"`
-	// IPCHost shares the host's IPC namespace and /dev/shm; else the container has its
-	// own, or the pod's if that shares it. Podman's none cannot be asked for through
-	// its API (up to 5.4.2).
+	// IPCHost shares the host's IPC namespace and /dev/shm; otherwise the container has
+	// its own, or the pod's if the pod shares it. Podman's mode none is not available
+	// through its API (up to 5.4.2).
 	IPCHost bool `json:",omitzero"`
-	// Network is none for loopback only, host to join the host's with Hosts and DNS
-	// of its own (those of a pod in the host's network have no effect), or "" for the
-	// pod's.
+	// Network is none for loopback only, host for the host's network with the container's
+	// own Hosts and DNS (those of a pod in the host's network have no effect), or "" for
+	// the pod's.
 	Network string `json:",omitzero"`
-	// Bridge is a network of which the container is part by itself, in place of
-	// Network. It then has a host name of its own too.
+	// Bridge attaches the container itself to a network and replaces Network. The
+	// container then has its own host name too.
 	Bridge *Bridge `json:",omitzero"`
-	// Hostname makes a name of its own; "" means the pod's, with a Bridge the first
-	// twelve digits of the container's id.
+	// Hostname is the container's host name; "" means the pod's or, with a Bridge, the
+	// first twelve digits of the container's ID.
 	Hostname string `json:",omitzero"`
-	// Hosts, DNSServers and DNSSearch are as in PodSpec, which has them for a
-	// container in the pod's network.
+	// Hosts, DNSServers and DNSSearch are as in PodSpec, which sets them for containers
+	// in the pod's network.
 	Hosts                 []string `json:",omitzero"`
 	DNSServers, DNSSearch []string `json:",omitzero"`
-	// Log is where the output goes.
+	// Log configures where the output goes.
 	Log Log `json:",omitzero"`
-	// Reference is the image as the user wrote it, which podman auto-update asks the
-	// registry for; empty leaves it out.
+	// Reference is the image as the user wrote it, which podman auto-update looks up at
+	// the registry; empty leaves it out.
 	Reference string `json:",omitzero"`
 }
 
-// Log configures what becomes of a container's output.
+// Log configures a container's log.
 type Log struct {
 	// Driver is k8s-file, journald or none; "" leaves it to the server.
 	Driver string
-	// MaxSize bounds the file of k8s-file in bytes; 0 means no bound. What is older is
-	// lost when it is reached.
+	// MaxSize limits the log file of k8s-file in bytes; 0 means no limit. When it is
+	// reached, older output is lost.
 	MaxSize int64 `json:",omitzero"`
 }
 
@@ -132,30 +134,31 @@ type Log struct {
 type Health struct {
 	// Command is ["CMD", arg...] or ["CMD-SHELL", command].
 	Command []string
-	// Timeout is when Podman calls a probe late. It does not end the probe (up to
-	// 5.5 at least): the context given to Probe is what bounds the wait. 0 means
-	// 30 s.
+	// Timeout is when Podman reports a health check as timed out. Podman does not kill
+	// the command (at least up to 5.5): the context passed to Probe limits the wait. 0
+	// means 30 s.
 	Timeout time.Duration
 	// Retries and StartPeriod only shape what podman inspect shows.
 	Retries     int
 	StartPeriod time.Duration
 }
 
-// defaultProbeTimeout is Podman's own. It must not be 0: then every probe is late.
+// defaultProbeTimeout is Podman's default. It must not be 0, because then every health
+// check would time out.
 const defaultProbeTimeout = 30 * time.Second
 
-// The health log as the podman command makes it. They are never left out of the
-// request, and zero would mean a log without end (Podman 5.3 on).
+// The limits of the health log that the podman command sets. The request always contains
+// them, and zero would mean an unlimited log (since Podman 5.3).
 const (
 	healthLogCount = 5
 	healthLogSize  = 500
 )
 
-// containerSpec builds what is sent to Podman. root: the container's user is root.
-// It is pure.
+// containerSpec builds the request; root says whether the container's user is root. It is
+// pure.
 func containerSpec(c ContainerSpec, root bool) (*specgen.SpecGenerator, error) {
 	if c.Image == "" || c.Name == "" {
-		return nil, &Error{Class: InvalidSpec, Cause: "a name and an image are needed"}
+		return nil, &Error{Class: InvalidSpec, Cause: "a name and an image are required"}
 	}
 	s := specgen.NewSpecGenerator(c.Image, false)
 	s.Name = c.Name
@@ -164,20 +167,21 @@ func containerSpec(c ContainerSpec, root bool) (*specgen.SpecGenerator, error) {
 	s.Entrypoint = c.EntryPoint
 	s.Command = c.Command
 	s.Env = c.Env
-	// Left out, these follow containers.conf from 5.x on, where http_proxy is true.
+	// If these are missing, 5.x uses containers.conf, where http_proxy is true.
 	s.EnvHost, s.HTTPProxy = ptr(false), ptr(false)
 	s.WorkDir = c.WorkDir
 	if c.WorkDir != "" {
-		// As the podman command does; without it such a container fails at start.
+		// As the podman command does; otherwise a container with a missing directory
+		// fails at start.
 		s.CreateWorkingDir = ptr(true)
 	}
 	s.User = c.User
 	s.Stdin, s.Terminal = ptr(c.Stdin), ptr(c.TTY)
 	s.Init = ptr(c.Init)
 	s.ReadOnlyFilesystem, s.ReadWriteTmpfs = ptr(c.ReadOnly), ptr(false)
-	// podtask restarts, and reads the exit code before it removes.
+	// podtask restarts containers itself, and reads the exit code before it removes one.
 	s.RestartPolicy, s.Remove = define.RestartPolicyNo, ptr(false)
-	// Nothing in a task may speak to the service manager in podtask's name.
+	// No container may notify the service manager on behalf of podtask.
 	s.SdNotifyMode = define.SdNotifyModeIgnore
 	if c.StopTimeout > 0 {
 		s.StopTimeout = ptr(seconds(c.StopTimeout))
@@ -213,7 +217,7 @@ func security(s *specgen.SpecGenerator, c ContainerSpec, root bool) {
 	s.SelinuxOpts = c.SELinux
 }
 
-// namespaces sets those that differ from the pod's.
+// namespaces sets the namespaces that differ from the pod's.
 func namespaces(s *specgen.SpecGenerator, c ContainerSpec) (err error) {
 	if c.PIDHost {
 		s.PidNS.NSMode = specgen.Host
@@ -244,7 +248,7 @@ func addresses(texts []string) ([]net.IP, error) {
 	for _, text := range texts {
 		ip := net.ParseIP(text)
 		if ip == nil {
-			return nil, &Error{Class: InvalidSpec, Cause: fmt.Sprintf("name server %q: an IP address is needed", text)}
+			return nil, &Error{Class: InvalidSpec, Cause: fmt.Sprintf("name server %q is not an IP address", text)}
 		}
 		out = append(out, ip)
 	}
@@ -254,8 +258,8 @@ func addresses(texts []string) ([]net.IP, error) {
 // cpuPeriod is the kernel's usual period of CPU limits in microseconds.
 const cpuPeriod = 100_000
 
-// limits returns nil when nothing is limited, so that a host without controllers
-// is not asked for any.
+// limits returns nil if nothing is limited, so that no controllers are requested from a
+// host without them.
 func limits(c ContainerSpec) *specs.LinuxResources {
 	var r specs.LinuxResources
 	if c.MemoryLimit > 0 || c.MemoryReservation > 0 || c.MemorySwap > 0 {
@@ -285,9 +289,9 @@ func limits(c ContainerSpec) *specs.LinuxResources {
 	return &r
 }
 
-// healthConfig turns the image's own check off by NONE, and Podman's timers by an
-// Interval of 0: the timers need a systemd session, hold probes back when it is
-// missing, and report the state before the last one on 4.3.1.
+// healthConfig disables the image's own check with NONE, and Podman's timers with an
+// Interval of 0: the timers need a systemd session, do not run without one, and on 4.3.1
+// report the state before the last check.
 func healthConfig(h *Health) *manifest.Schema2HealthConfig {
 	if h == nil {
 		return &manifest.Schema2HealthConfig{Test: []string{define.HealthConfigTestNone}}
@@ -299,12 +303,13 @@ func healthConfig(h *Health) *manifest.Schema2HealthConfig {
 	return &manifest.Schema2HealthConfig{Test: h.Command, Timeout: timeout, Retries: h.Retries, StartPeriod: h.StartPeriod}
 }
 
-// labels returns the caller's labels with the task's id and the digest of spec,
-// which is a ContainerSpec or PodSpec: Podman's own form of it may change with the
-// version of the bindings. Only a digest, because it covers the environment.
+// labels returns the caller's labels plus the task's ID and the digest of spec, which is
+// a ContainerSpec or PodSpec: Podman's own specification may change with the version of
+// the bindings. Only the digest is stored, because the specification contains the
+// environment.
 func labels(given map[string]string, task string, spec any) (map[string]string, error) {
 	if task == "" {
-		return nil, &Error{Class: InvalidSpec, Cause: "a task id is needed"}
+		return nil, &Error{Class: InvalidSpec, Cause: "a task ID is required"}
 	}
 	data, err := json.Marshal(spec)
 	if err != nil {
@@ -320,50 +325,49 @@ func labels(given map[string]string, task string, spec any) (map[string]string, 
 
 func ptr[T any](v T) *T { return &v }
 
-// Bind is a path of the host seen in a container, with what is mounted below it.
-// The path must exist when the container is created.
+// Bind is a recursive bind mount of a host path. The path must exist when the container
+// is created.
 type Bind struct {
 	HostPath, Path string
 	ReadOnly       bool `json:",omitzero"`
-	// Relabel is z (shared) or Z (private), which changes the SELinux labels of the
-	// host's files; "" leaves them. It has no effect without SELinux.
+	// Relabel is z (shared) or Z (private) to change the SELinux labels of the host's
+	// files, or "" to keep them. It has no effect without SELinux.
 	Relabel string `json:",omitzero"`
 }
 
-// NamedVolume is a volume of Podman's seen in a container. It must exist before:
-// Podman would make one without labels.
+// NamedVolume mounts a Podman volume. The volume must exist, because Podman would create
+// one without labels.
 type NamedVolume struct {
 	Name, Path string
 	ReadOnly   bool `json:",omitzero"`
 }
 
-// Tmpfs is a file system in memory, empty at each start.
+// Tmpfs is an in-memory file system, empty at each start.
 type Tmpfs struct {
 	Path string
 	// Size is in bytes, at least 1.
 	Size int64
-	// Options are mount options such as noexec or mode=1770; Podman adds
-	// rw,nosuid,nodev unless they say otherwise.
+	// Options are mount options such as noexec or mode=1770. Podman adds rw,nosuid,nodev
+	// unless overridden.
 	Options []string `json:",omitzero"`
 }
 
-// Device is a device node of the host. Rootless it is a bind mount: the container
-// can do what the user can, and mknod is no right.
+// Device is a device node of the host. In rootless Podman it is a bind mount: the
+// container has the user's access to it and cannot mknod.
 type Device struct {
 	HostPath, Path string
-	// Permissions are of r, w and m.
+	// Permissions is a combination of r, w and m.
 	Permissions string
 }
 
-// SecretFile is a Podman secret seen as a file, a copy made when the container is
-// created.
+// SecretFile is a Podman secret mounted as a file, copied when the container is created.
 type SecretFile struct {
 	Secret, Path string
 	Mode         uint32
 	UID, GID     uint32 `json:",omitzero"`
 }
 
-// mounts is what the specification mounts; files in memory and binds share a list.
+// mounts returns the specification's bind and tmpfs mounts.
 func mounts(c ContainerSpec) []specs.Mount {
 	var out []specs.Mount
 	for _, b := range c.Binds {
@@ -395,7 +399,7 @@ func namedVolumes(c ContainerSpec) []*specgen.NamedVolume {
 	return out
 }
 
-// devices are in the form of the podman command, which Podman takes apart.
+// devices returns devices in the podman command's notation, which Podman parses.
 func devices(c ContainerSpec) []specs.LinuxDevice {
 	var out []specs.LinuxDevice
 	for _, d := range c.Devices {
@@ -414,26 +418,26 @@ func secretFiles(c ContainerSpec) []specgen.Secret {
 
 // Rlimit is a resource limit of a container's processes.
 type Rlimit struct {
-	// Name is as ulimit names are written in task definitions: nofile, nproc, core.
+	// Name is the name in task definitions: nofile, nproc, core.
 	Name string
 	// Soft and Hard are the limits; Unlimited means none.
 	Soft, Hard uint64
 }
 
-// Unlimited is a limit that is none.
+// Unlimited is the value of Soft and Hard for no limit.
 const Unlimited = ^uint64(0)
 
 func rlimits(c ContainerSpec) []specs.POSIXRlimit {
 	var out []specs.POSIXRlimit
 	for _, r := range c.Rlimits {
-		// Podman puts RLIMIT_ before it.
+		// Podman adds the prefix RLIMIT_.
 		out = append(out, specs.POSIXRlimit{Type: strings.ToUpper(r.Name), Soft: r.Soft, Hard: r.Hard})
 	}
 	return out
 }
 
-// dockerCapabilities is what Docker, and so ECS, gives a container. Podman's own
-// default lacks audit_write, mknod and net_raw.
+// dockerCapabilities is the default set of Docker, and therefore of ECS. Podman's default
+// lacks audit_write, mknod and net_raw.
 var dockerCapabilities = []string{
 	"CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_MKNOD", "CAP_NET_BIND_SERVICE",
 	"CAP_NET_RAW", "CAP_SETFCAP", "CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID", "CAP_SYS_CHROOT",
@@ -441,10 +445,10 @@ var dockerCapabilities = []string{
 
 const allCapabilities = "ALL"
 
-// capabilities returns what to ask Podman to add and to drop, so that root in the
-// container has Docker's set, with the changes of the specification. For other users
-// Podman makes what is added ambient, which would be more than Docker's; they get
-// only what was asked for, and of the rest Podman's own bounding set.
+// capabilities returns the capabilities to add and drop in the request, so that root in
+// the container has Docker's set plus the changes of the specification. For other users
+// Podman makes added capabilities ambient, which Docker does not; they get only those
+// that the specification adds, and Podman's own bounding set.
 func capabilities(c ContainerSpec, root bool) (add, drop []string) {
 	drop = capNames(c.CapDrop)
 	if !root || slices.Contains(c.CapAdd, allCapabilities) {
@@ -466,7 +470,7 @@ func capabilities(c ContainerSpec, root bool) (add, drop []string) {
 	return add, []string{allCapabilities}
 }
 
-// capNames puts capabilities into Podman's form.
+// capNames adds the prefix CAP_ where it is missing, as Podman requires.
 func capNames(names []string) []string {
 	var out []string
 	for _, name := range names {
@@ -478,7 +482,7 @@ func capNames(names []string) []string {
 	return out
 }
 
-// isRoot reports whether a user of the form user[:group] is root.
+// isRoot reports whether a user in the form user[:group] is root.
 func isRoot(user string) bool {
 	name, _, _ := strings.Cut(user, ":")
 	return name == "" || name == "root" || name == "0"
@@ -486,9 +490,9 @@ func isRoot(user string) bool {
 
 // Port is one published port.
 type Port struct {
-	// HostIP is an address of the host; "" means all.
+	// HostIP is an address of the host; "" means all addresses.
 	HostIP string
-	// HostPort is 1 to 65535; 0 lets Podman choose when the pod is created.
+	// HostPort is 1 to 65535; 0 lets Podman choose a port when the pod is created.
 	HostPort uint16
 	// ContainerPort is 1 to 65535.
 	ContainerPort uint16
@@ -503,7 +507,7 @@ func (p Port) protocol() string {
 	return p.Protocol
 }
 
-// String returns the port as the podman command line writes it.
+// String returns the port in the notation of the podman command line.
 func (p Port) String() string {
 	return fmt.Sprintf("%s:%d:%d/%s", p.HostIP, p.HostPort, p.ContainerPort, p.protocol())
 }
@@ -517,12 +521,12 @@ func portsOf(c *define.InspectContainerData) (ports []Port, err error) {
 		port, protocol, _ := strings.Cut(key, "/")
 		inside, err := strconv.ParseUint(port, 10, 16)
 		if err != nil {
-			return nil, fmt.Errorf("unknown form of port %q", key)
+			return nil, fmt.Errorf("port %q has an unknown format", key)
 		}
 		for _, b := range bindings {
 			outside, err := strconv.ParseUint(b.HostPort, 10, 16)
 			if err != nil {
-				return nil, fmt.Errorf("unknown form of host port %q", b.HostPort)
+				return nil, fmt.Errorf("host port %q has an unknown format", b.HostPort)
 			}
 			ports = append(ports, Port{HostIP: b.HostIP, HostPort: uint16(outside), ContainerPort: uint16(inside), Protocol: protocol})
 		}
@@ -541,7 +545,8 @@ func comparePorts(a, b Port) int {
 	return int(a.HostPort) - int(b.HostPort)
 }
 
-// portMappings are ports in Podman's words, those that choose gives if it is not nil.
+// portMappings converts ports to Podman's type, after choose has set host ports if it is
+// not nil.
 func portMappings(ports []Port, choose func([]Port) ([]Port, error)) (mappings []types.PortMapping, err error) {
 	if choose != nil {
 		if ports, err = choose(ports); err != nil {
@@ -550,7 +555,7 @@ func portMappings(ports []Port, choose func([]Port) ([]Port, error)) (mappings [
 	}
 	for _, port := range ports {
 		if port.ContainerPort == 0 || (port.HostIP != "" && net.ParseIP(port.HostIP) == nil) {
-			return nil, &Error{Class: InvalidSpec, Cause: fmt.Sprintf("port %s: a container port of 1 to 65535 and an IP address are needed", port)}
+			return nil, &Error{Class: InvalidSpec, Cause: fmt.Sprintf("port %s: the container port must be 1 to 65535 and the host address an IP address", port)}
 		}
 		mappings = append(mappings, types.PortMapping{
 			HostIP: port.HostIP, HostPort: port.HostPort, ContainerPort: port.ContainerPort, Protocol: port.protocol(), Range: 1,
@@ -559,24 +564,25 @@ func portMappings(ports []Port, choose func([]Port) ([]Port, error)) (mappings [
 	return mappings, nil
 }
 
-// adoptable returns nil if an object with these labels is task's and was made
-// from the specification with this digest, else an Error that says whose it is.
+// adoptable returns nil if an object with these labels belongs to the task and was
+// created from the specification with this digest; otherwise an Error that names its
+// owner.
 func adoptable(labels map[string]string, task, spec string) error {
 	if err := ownedBy(labels, task); err != nil {
 		return err
 	}
 	if labels[specLabel] != spec {
-		return &Error{Class: Conflict, Cause: "it exists from an earlier attempt with another specification; remove it first"}
+		return &Error{Class: Conflict, Cause: "it already exists with another specification, from an earlier attempt; remove it first"}
 	}
 	return nil
 }
 
-// ownedBy returns nil if an object with these labels is task's, else an Error
-// that says whose it is.
+// ownedBy returns nil if an object with these labels belongs to the task; otherwise an
+// Error that names its owner.
 func ownedBy(labels map[string]string, task string) error {
 	switch owner, ok := labels[TaskLabel]; {
 	case !ok:
-		return &Error{Class: Conflict, Cause: fmt.Sprintf("the name is taken by an object that podtask did not make (it lacks the label %s); rename or remove it yourself", TaskLabel)}
+		return &Error{Class: Conflict, Cause: fmt.Sprintf("the name is used by an object that podtask did not create (it does not have the label %s); rename or remove it", TaskLabel)}
 	case owner != task:
 		return &Error{Class: Conflict, Cause: fmt.Sprintf("it belongs to task %q", owner)}
 	}
@@ -590,7 +596,7 @@ func labelsOf(data *define.InspectContainerData) map[string]string {
 	return data.Config.Labels
 }
 
-// labels rebuilds as much of the labels as ownedBy looks at.
+// labels returns the labels that ownedBy needs.
 func (o Observed) labels() map[string]string {
 	if o.Foreign {
 		return nil

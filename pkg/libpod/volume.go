@@ -12,17 +12,17 @@ import (
 // VolumeSpec describes a named volume.
 type VolumeSpec struct {
 	Name string
-	// TaskID becomes the TaskLabel of a volume that goes with its task; "" means one
-	// that outlives it and that RemoveVolumes never sees.
+	// TaskID becomes the TaskLabel of a volume that is removed with its task; "" means a
+	// volume that outlives the task and that RemoveVolumes ignores.
 	TaskID string
 	Labels map[string]string
 	// Options are those of Podman's local driver: type, device, o and others.
 	Options map[string]string
 }
 
-// EnsureVolume makes the volume, or adopts the one of that name: a task's must
-// carry its label, any other one will do as it is, its options are not compared (as
-// in ECS).
+// EnsureVolume creates the volume or adopts an existing one of that name. A volume of a
+// task must have the task's label; any other volume is accepted as it is, without
+// comparing options (as in ECS).
 //
 // Classes to expect: Conflict, InvalidSpec.
 func (c *volumeAPI) EnsureVolume(ctx context.Context, v VolumeSpec) error {
@@ -41,7 +41,7 @@ func (c *volumeAPI) EnsureVolume(ctx context.Context, v VolumeSpec) error {
 	found, inspectErr := c.volume(ctx, v.Name)
 	switch {
 	case errors.Is(inspectErr, NotFound):
-		return &Error{Op: "create volume", Object: v.Name, Class: Temporary, Cause: "it went away just now"}
+		return &Error{Op: "create volume", Object: v.Name, Class: Temporary, Cause: "it has just been removed"}
 	case inspectErr != nil:
 		return inspectErr
 	case v.TaskID == "":
@@ -50,7 +50,7 @@ func (c *volumeAPI) EnsureVolume(ctx context.Context, v VolumeSpec) error {
 	return fail(ctx, "adopt volume", v.Name, ownedBy(found.Labels, v.TaskID))
 }
 
-// HasVolume reports whether there is a volume of that name, whoever made it.
+// HasVolume reports whether a volume of that name exists, whichever tool created it.
 func (c *volumeAPI) HasVolume(ctx context.Context, name string) (bool, error) {
 	_, err := c.volume(ctx, name)
 	if errors.Is(err, NotFound) {
@@ -71,9 +71,8 @@ func (c *volumeAPI) volume(ctx context.Context, name string) (found *entities.Vo
 	return found, err
 }
 
-// RemoveVolumes removes every volume that carries the task's label. One that a
-// container still uses is an error of class Temporary, which names it; the others
-// are removed all the same.
+// RemoveVolumes removes every volume with the task's label. If a container still uses a
+// volume, the error has class Temporary and names the volume; the others are removed.
 func (c *volumeAPI) RemoveVolumes(ctx context.Context, taskID string) error {
 	var found []*entities.VolumeListReport
 	err := c.ask(ctx, "list volumes of task", taskID, func(ctx context.Context) (err error) {
