@@ -1,14 +1,15 @@
-// Package enginetest has a Podman in memory, and the rules that it shares with
-// the real one.
+// Package enginetest contains an in-memory Podman and the conformance rules that it
+// shares with the real one. The tests of internal/agent and internal/enginesim use it.
 //
-// Fake is an agent.Podman whose containers run scripts instead of programs, on a
-// clock that the test owns: the same calls at the same times have the same
-// outcome. It answers as libpod.Client does, with the same classes of errors, and
-// fails on demand: before a call acted, after it, or for a while.
+// Fake implements agent.Podman with containers that run scripts instead of programs, on
+// a clock that belongs to the test: the same calls at the same times have the same
+// results. It returns the same classes of errors as libpod.Client. Its calls fail on
+// demand: before they have acted, after that, or for some time.
 //
-// Conformance holds an engine to the rules podtask relies on. It runs on the Fake
-// always, and on real Podman in the test beds, so that the Fake is no guess.
+// Conformance checks an implementation against the rules that podtask relies on. It
+// always runs with the Fake, and with real Podman in the test beds, which shows that
+// the Fake behaves like Podman.
 //
-// Wherever a container runs, its program is that of test/e2e/testbox, or in the
-// Fake what it knows of it: see process.
+// The program of every container is that of test/e2e/testbox. The Fake implements the
+// part of it described at the type process.
 package enginetest

@@ -1,14 +1,13 @@
-// Package faults stands between a client and a Podman service on a unix socket
-// and breaks their conversation on order: for tests that ask what becomes of a
-// task when an answer is lost, late, cut in half, doubled or wrong.
+// Package faults is a proxy between a client and the Podman service on a unix socket
+// that injects faults, for tests of lost, late, truncated, duplicated or wrong replies.
 //
-// A Proxy passes every request on to the service and keeps a log of them, which
-// tests count. A Rule, made with Proxy.Fault, sends the requests it matches
-// through an Action instead. Nothing here sleeps or draws lots: what is held is
-// held until the test lets go, and what breaks breaks at a place that is named.
+// A Proxy forwards every request to the service and logs it, so that tests can count
+// requests. A Rule, created with Proxy.Fault, passes the requests that it matches to an
+// Action instead. Nothing here sleeps or is random: a held request is held until the
+// test releases it, and a connection breaks at a defined place.
 //
-// Rules do the same before any other HTTP handler, such as the registry of
-// internal/registrytest, with actions of its own.
+// Rules can also be placed in front of any other HTTP handler, such as the registry of
+// internal/registrytest.
 //
 // All methods are safe for concurrent use.
 package faults

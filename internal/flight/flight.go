@@ -1,6 +1,3 @@
-// Package flight lets callers that want the same at the same time share one doing
-// of it. Unlike x/sync/singleflight it ends work that nobody waits for any more,
-// and keeps one caller's cancellation from the others.
 package flight
 
 import (

@@ -1,5 +1,3 @@
-// Package guide holds task definitions for tests: one for each kind of example in
-// the ECS developer guide, in words and values of our own.
 package guide
 
 import "embed"

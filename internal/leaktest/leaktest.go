@@ -1,4 +1,3 @@
-// Package leaktest counts what a test leaves behind in its own process.
 package leaktest
 
 import (

@@ -1,9 +1,3 @@
-// Package metrics is what an agent tells Prometheus: gauges of the tasks as they are,
-// read when somebody asks, and counters of what has happened since the agent began,
-// fed from the event log and from the owners' operations.
-//
-// Names follow https://prometheus.io/docs/practices/naming/. No label holds the id or
-// the name of a task, so that their number does not grow with time.
 package metrics
 
 import (

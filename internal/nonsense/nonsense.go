@@ -1,5 +1,3 @@
-// Package nonsense gives parsers what nobody should ever hand them, and measures
-// what they make of it.
 package nonsense
 
 import (

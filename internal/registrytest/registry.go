@@ -1,11 +1,3 @@
-// Package registrytest runs a real image registry on a loopback port, in this
-// process, with what tests and the demo need besides: passwords or bearer
-// tokens with real challenges, faults on order, and a log of requests that
-// shows which of them overlapped.
-//
-// The storage and the distribution API are those of go-containerregistry;
-// Podman pulls from it as from any other registry. Everything is in memory.
-// All methods are safe for concurrent use.
 package registrytest
 
 import (

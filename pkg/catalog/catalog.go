@@ -1,13 +1,3 @@
-// Package catalog keeps task definitions by family and revision, as the registry
-// of ECS does, in the state directory of one user.
-//
-// A family is one record, and so is each document, named by its own digest:
-// registering writes the document first and the family last, so that a crash
-// leaves at most a document that nobody names. Registering what an active
-// revision already says gives that revision. A number is never used twice.
-//
-// The documents are kept as they were written; nothing of a run is here.
-// A Catalog is safe for concurrent use, also by several processes.
 package catalog
 
 import (

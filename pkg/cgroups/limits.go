@@ -1,18 +1,3 @@
-// Package cgroups gives each task a slice of the user's systemd manager and
-// puts the task's limits on it.
-//
-// The plan is pure: [Properties] are what systemd is asked for, [Wanted] what
-// the kernel's files must then say, [Compare] the difference, [Detect] what a
-// host can do at all. [User] is the thin caller that talks to the user manager
-// over D-Bus.
-//
-// Systemd accepts a limit whose controller is not delegated to the user manager
-// and lets it do nothing. So success of [User.EnsureSlice] is not proof:
-// [User.ReadBack] is.
-//
-// A slice that is missing when Podman starts a pod is made by systemd on the
-// fly, without limits. So the slice is ensured before every start. Its name has
-// no dash: systemd would nest a dashed slice where Podman does not look for it.
 package cgroups
 
 import (

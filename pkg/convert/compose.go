@@ -11,6 +11,8 @@ import (
 
 	"github.com/docker/go-units"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/podtask/podtask/pkg/taskunit"
 )
 
 // Compose converts a Compose file. File is its path, to whose directory relative
@@ -154,7 +156,12 @@ func (c *compose) plain(ctr *container, f field) bool {
 		ctr.Memory = c.mebibytes(f)
 	case "env_file":
 		for _, file := range list(f.value) {
-			c.unit.Task = append(c.unit.Task, "EnvironmentFile="+c.absolute(file))
+			path, err := taskunit.Escape(c.absolute(file))
+			if err != nil {
+				c.lose(f.line, "%s.env_file: %v", ctr.Name, err)
+				continue
+			}
+			c.assign(&c.unit.Task, f.line, "EnvironmentFile", path)
 			c.lose(f.line, "%s.env_file is given to all containers", ctr.Name)
 		}
 	case "expose", "container_name", "pull_policy", "tty", "stdin_open":

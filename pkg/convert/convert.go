@@ -1,9 +1,3 @@
-// Package convert makes a .task unit and a task definition out of what runs
-// already: the common part of a Compose file, Quadlet files of one pod, or a task.
-// What has no counterpart is listed, with its place, rather than dropped in
-// silence.
-//
-// The package is pure: text in, text out.
 package convert
 
 import (
@@ -14,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskunit"
 )
 
 // Result is what came of a conversion.
@@ -235,13 +230,25 @@ func (b *builder) addVolume(v volume) string {
 	return v.Name
 }
 
-// absolute is where a path of the source leads: what is made of it may lie elsewhere.
-// A specifier stays for systemd.
+// absolute makes a path absolute that is relative to the source, because the result may
+// be written to another directory.
 func (b *builder) absolute(p string) string {
-	if path.IsAbs(p) || strings.HasPrefix(p, "%") {
+	if path.IsAbs(p) {
 		return p
 	}
 	return path.Join(b.dir, p)
+}
+
+// assign adds KEY=VALUE to a section of the unit, once. The value keeps its specifiers;
+// one that cannot be written is listed as lost.
+func (b *builder) assign(section *[]string, line int, key, value string) {
+	if err := taskunit.CheckValue(value); err != nil {
+		b.lose(line, "%s=: %v", key, err)
+		return
+	}
+	if assignment := key + "=" + value; !slices.Contains(*section, assignment) {
+		*section = append(*section, assignment)
+	}
 }
 
 // volumeName makes a name of a path.
@@ -279,6 +286,10 @@ func (b *builder) rename() {
 
 // result writes everything out. Name is the unit's, without .task.
 func (b *builder) result(name string) (Result, error) {
+	file, err := taskunit.Escape(name)
+	if err != nil {
+		return Result{}, fmt.Errorf("name of the unit: %w", err)
+	}
 	b.def.Family = plain(name)
 	b.rename()
 	def, err := json.MarshalIndent(b.def, "", "    ")
@@ -292,7 +303,7 @@ func (b *builder) result(name string) (Result, error) {
 		}
 	}
 	section("Unit", b.unit.Unit)
-	section("Task", append([]string{"Definition=./" + name + ".json"}, b.unit.Task...))
+	section("Task", append([]string{"Definition=./" + file + ".json"}, b.unit.Task...))
 	section("Service", b.unit.Service)
 	section("Install", b.unit.Install)
 	return Result{Definition: append(def, '\n'), Unit: strings.TrimSuffix(text.String(), "\n"), Lost: b.lost}, nil

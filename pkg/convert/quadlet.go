@@ -120,9 +120,9 @@ func (q *quadlet) pod(f taskunit.File) {
 				q.volume(&q.def.Containers[i], a)
 			}
 		case a.Section == "Pod" && a.Key == "PodName":
-			q.unit.Task = append(q.unit.Task, "TaskName="+a.Value)
+			q.assign(&q.unit.Task, a.Line, "TaskName", a.Value)
 		case a.Section == "Unit" && a.Key == "Description":
-			q.unit.Unit = append(q.unit.Unit, "Description="+a.Value)
+			q.assign(&q.unit.Unit, a.Line, "Description", a.Value)
 		case a.Section == "Service":
 			q.service(a)
 		case a.Section == "Install":
@@ -151,7 +151,7 @@ func (q *quadlet) plain(ctr *container, a taskunit.Assignment) bool {
 			ctr.Environment = append(ctr.Environment, pair{name, value})
 		}
 	case "EnvironmentFile":
-		q.unit.Task = append(q.unit.Task, "EnvironmentFile="+q.absolute(a.Value))
+		q.assign(&q.unit.Task, a.Line, "EnvironmentFile", q.unitPath(a.Value))
 		q.lose(a.Line, "EnvironmentFile= is given to all containers")
 	case "PublishPort":
 		q.publish(ctr, a)
@@ -180,10 +180,10 @@ func (q *quadlet) plain(ctr *container, a taskunit.Assignment) bool {
 	case "Label":
 		ctr.addLabels(taskunit.Words(a.Value))
 	case "Secret":
-		q.unit.Task = append(q.unit.Task, "Secret="+a.Value)
+		q.assign(&q.unit.Task, a.Line, "Secret", a.Value)
 		q.lose(a.Line, "Secret= is given to all containers")
 	case "Pull":
-		q.unit.Task = addOnce(q.unit.Task, "Pull="+a.Value)
+		q.assign(&q.unit.Task, a.Line, "Pull", a.Value)
 	case "ContainerName", "Pod", "Notify": // dealt with
 	default:
 		return false
@@ -263,7 +263,7 @@ func (q *quadlet) dependency(ctr *container, a taskunit.Assignment) {
 		}
 		switch {
 		case !ours && !strings.HasSuffix(name, ".pod"):
-			q.unit.Unit = addOnce(q.unit.Unit, a.Key+"="+name)
+			q.assign(&q.unit.Unit, a.Line, a.Key, name)
 		case ours && a.Key != "PartOf":
 			d := dependency{q.def.Containers[i].Name, q.ready[name]}
 			if !slices.Contains(ctr.DependsOn, d) {
@@ -276,21 +276,23 @@ func (q *quadlet) dependency(ctr *container, a taskunit.Assignment) {
 func (q *quadlet) service(a taskunit.Assignment) {
 	switch a.Key {
 	case "Restart", "RestartSec", "TimeoutStartSec":
-		q.unit.Service = addOnce(q.unit.Service, a.Key+"="+a.Value)
+		q.assign(&q.unit.Service, a.Line, a.Key, a.Value)
 	default:
 		q.lose(a.Line, "[Service] %s=", a.Key)
 	}
 }
 
 func (q *quadlet) install(a taskunit.Assignment) {
-	q.unit.Install = addOnce(q.unit.Install, a.Key+"="+a.Value)
+	q.assign(&q.unit.Install, a.Line, a.Key, a.Value)
 }
 
-func addOnce(list []string, line string) []string {
-	if slices.Contains(list, line) {
-		return list
+// unitPath makes a path of a unit absolute. The specifiers in it stay; a % in the
+// directory of the unit is not one.
+func (q *quadlet) unitPath(p string) string {
+	if path.IsAbs(p) || strings.HasPrefix(p, "%") {
+		return p
 	}
-	return append(list, line)
+	return path.Join(strings.ReplaceAll(q.dir, "%", "%%"), p)
 }
 
 func (q *quadlet) publish(ctr *container, a taskunit.Assignment) {

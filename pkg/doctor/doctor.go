@@ -1,9 +1,3 @@
-// Package doctor looks for what keeps tasks from running on a host, and says what
-// mends it.
-//
-// Each check is a small function of a [Host], which is all they see: files, the
-// environment, programs, and what Podman and systemd answered. So hosts that are
-// broken in any way are values in a test. A check never changes anything.
 package doctor
 
 import (

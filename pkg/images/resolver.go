@@ -1,11 +1,3 @@
-// Package images finds out which digest an image reference stands for, by
-// asking its registry: with the user's credentials, registries.conf and
-// certificates as containers/image has them, and without pulling anything.
-//
-// A Resolver is safe for concurrent use. A registry that asks to be left alone
-// for a while (Retry-After) is, for up to a minute in all; nothing is retried
-// here besides. A failure says by its class and by Temporary whether a retry
-// makes sense.
 package images
 
 import (

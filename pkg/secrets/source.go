@@ -1,8 +1,3 @@
-// Package secrets reads secrets from where users keep them: a file, a systemd
-// credential, an environment variable, a helper program or Podman.
-//
-// A Source says where and is harmless to show and to store. A Value is what was
-// read: it does not print itself, and Clear overwrites it. Nothing is remembered.
 package secrets
 
 import (

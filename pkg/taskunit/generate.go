@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/containers/podman/v5/pkg/systemd/parser"
@@ -139,8 +140,16 @@ func (c *conversion) convert() Service {
 }
 
 func (c *conversion) comment() {
-	c.out.Add(unitSection, "SourcePath", strings.ReplaceAll(c.source.File.Path, "%", "%%"))
-	c.out.AddComment(unitSection, generated+c.Generator)
+	path, err := Escape(c.source.File.Path)
+	if err != nil {
+		c.wrong(c.source.top(), "the path of the unit cannot be written to a service: %v", err)
+	}
+	c.out.Add(unitSection, "SourcePath", path)
+	by := c.Generator
+	if CheckValue(by) != nil {
+		by = strconv.Quote(by)
+	}
+	c.out.AddComment(unitSection, generated+by)
 }
 
 // generated begins the first line of a generated file.

@@ -149,7 +149,7 @@ func absolute(file, p string) string {
 // forSystemd is absolute for a line that systemd reads: a % in the directory of the file
 // is no specifier, one that the author wrote is.
 func forSystemd(file, p string) string {
-	return absolute(strings.ReplaceAll(file, "%", "%%"), p)
+	return absolute(noSpecifiers(file), p)
 }
 
 // readSecret checks NAME[,OPTION=VALUE...] as far as the options go.

@@ -5,6 +5,7 @@ import (
 	"path"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/containers/podman/v5/pkg/systemd/parser"
 )
@@ -73,6 +74,8 @@ func Read(path, text string) File {
 	section := ""
 	for _, l := range logicalLines(text) {
 		switch {
+		case strings.ContainsFunc(l.text, isControl) || !utf8.ValidString(l.text):
+			f.wrong(l.line, "%q has a control character or is not valid UTF-8", l.text)
 		case l.text[0] == '[':
 			name, ok := header(l.text)
 			if !ok {

@@ -34,13 +34,14 @@ func (c *serviceWriter) write() {
 	c.out.Add(serviceSection, "SyslogIdentifier", "%N")
 	c.out.Add(serviceSection, "Environment", "PODMAN_SYSTEMD_UNIT=%n")
 	global, run := c.flags(task)
-	start := slices.Concat([]string{c.Program}, global, []string{"run", "--name=" + name, "--replace", "--rm", "--notify=" + notify}, run, []string{c.definition(task)})
+	program := literal(noSpecifiers(c.Program))
+	start := slices.Concat([]string{program}, global, []string{"run", "--name=" + name, "--replace", "--rm", "--notify=" + notify}, run, []string{c.definition(task)})
 	c.out.AddCmdline(serviceSection, "ExecStart", start)
 	if _, has := last(theirs, "ExecReload"); !has && kind != oneshot {
 		c.out.AddCmdline(serviceSection, "ExecReload", []string{"/bin/kill", "-HUP", "$MAINPID"})
 	}
 	// When podtask was killed, the containers have survived it.
-	c.out.Add(serviceSection, "ExecStopPost", "-"+cmdline(slices.Concat([]string{c.Program}, global, []string{"rm", "--force", "--ignore", name})))
+	c.out.Add(serviceSection, "ExecStopPost", "-"+cmdline(slices.Concat([]string{program}, global, []string{"rm", "--force", "--ignore", name})))
 	for _, e := range theirs {
 		if c.allowed(e) {
 			c.out.Add(serviceSection, e.key, e.value)

@@ -1,6 +1,3 @@
-// Package unitdir finds unit files where Podman's Quadlet looks for them, and
-// writes what is generated from them. What they mean is package taskunit's
-// business.
 package unitdir
 
 import (

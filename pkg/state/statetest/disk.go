@@ -1,5 +1,3 @@
-// Package statetest is a disk in memory that can lose power, and the check that
-// a store on it keeps its promise at every moment of every loss.
 package statetest
 
 import (

@@ -1,0 +1,74 @@
+package convert_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/containers/podman/v5/pkg/systemd/parser"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/podtask/podtask/pkg/convert"
+	"github.com/podtask/podtask/pkg/taskunit"
+)
+
+// keysOf lists the assignments of a unit as Podman's parser reads it, "Section.Key".
+func keysOf(t *testing.T, text string) (keys []string) {
+	t.Helper()
+	unit := parser.NewUnitFile()
+	if err := unit.Parse(text); err != nil {
+		t.Fatalf("%v:\n%s", err, text)
+	}
+	for _, section := range unit.ListGroups() {
+		for _, key := range unit.ListKeys(section) {
+			keys = append(keys, section+"."+key)
+		}
+	}
+	return keys
+}
+
+// No value of a Compose file adds an assignment to the unit or to its service.
+func FuzzComposeUnit(f *testing.F) {
+	for _, v := range []string{"a.env", "a\n[Service]\nExecStartPre=/bin/sh -c id", "a\rExecStartPre=x", "%h/a", "x\\", "a\x00b"} {
+		f.Add(v, v)
+	}
+	f.Fuzz(func(t *testing.T, file, dir string) {
+		src, err := yaml.Marshal(map[string]any{"services": map[string]any{"web": map[string]any{"image": "a", "env_file": []string{file}}}})
+		if err != nil {
+			return
+		}
+		r, err := convert.Compose("/srv/"+dir+"/compose.yaml", "web", src)
+		if err != nil {
+			return
+		}
+		known := []string{"Task.Definition", "Task.EnvironmentFile", "Service.Restart", "Install.WantedBy"}
+		for _, key := range keysOf(t, r.Unit) {
+			if !slices.Contains(known, key) {
+				t.Errorf("%q adds %s:\n%s", file, key, r.Unit)
+			}
+		}
+		services, problems := taskunit.Generate(
+			[]taskunit.Source{{Name: "web.task", File: taskunit.Read("/units/web.task", r.Unit)}}, taskunit.Options{Program: "podtask"})
+		if taskunit.Errors(problems) == 0 && slices.ContainsFunc(keysOf(t, services[0].Text), func(key string) bool { return strings.HasPrefix(key, "Service.ExecStartPre") }) {
+			t.Errorf("%q adds ExecStartPre:\n%s", file, services[0].Text)
+		}
+	})
+}
+
+func TestComposeEnvFileIsEscaped(t *testing.T) {
+	t.Parallel()
+	compose := func(value string) convert.Result {
+		r, err := convert.Compose("/srv/100%/compose.yaml", "web", []byte("services: {web: {image: a, env_file: ["+value+"]}}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	if r := compose(`"%h.env"`); !strings.Contains(r.Unit, "EnvironmentFile=/srv/100%%/%%h.env\n") {
+		t.Errorf("the unit is\n%s", r.Unit)
+	}
+	r := compose(`"a\n[Service]\nExecStartPre=/bin/false"`)
+	if strings.Contains(r.Unit, "ExecStartPre") || !slices.ContainsFunc(r.Lost, func(l string) bool { return strings.Contains(l, "control character") }) {
+		t.Errorf("lost %q, the unit is\n%s", r.Lost, r.Unit)
+	}
+}
