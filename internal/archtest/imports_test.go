@@ -37,6 +37,7 @@ var direction = []rule{
 	{pkg: "pkg/service", may: []string{"pkg/taskdef", "pkg/admission"}},
 	{pkg: "pkg/config", may: []string{"internal/suggest", "pkg/admission", "pkg/lifecycle"}},
 	{pkg: "internal/suggest"},
+	{pkg: "internal/term"},
 	{pkg: "pkg/metadata", may: []string{"pkg/lifecycle", "pkg/taskdef"}},
 	{pkg: "pkg/api", may: []string{"pkg/lifecycle", "pkg/service", "pkg/taskdef"}},
 	{
@@ -62,7 +63,7 @@ var direction = []rule{
 	{pkg: "internal/nonsense"},
 	{pkg: "cmd/podtask-user-generator", may: []string{"pkg/taskunit", "pkg/unitdir"}}, // small: no Podman, no YAML
 	{pkg: "internal/metrics", may: []string{"internal/agent", "pkg/lifecycle", "pkg/service"}, also: []string{"pkg/taskdef"}},
-	{pkg: "cmd/podtask", may: []string{"pkg/", "internal/metrics", "internal/agent", "internal/suggest"}},
+	{pkg: "cmd/podtask", may: []string{"pkg/", "internal/metrics", "internal/agent", "internal/suggest", "internal/term"}},
 	// Programs that are no part of the product stand alone.
 	{pkg: "examples/"},
 	{pkg: "hack/", may: []string{"internal/registrytest"}, also: []string{"pkg/images", "pkg/libpod"}},
