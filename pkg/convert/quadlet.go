@@ -151,7 +151,7 @@ func (q *quadlet) plain(ctr *container, a taskunit.Assignment) bool {
 			ctr.Environment = append(ctr.Environment, pair{name, value})
 		}
 	case "EnvironmentFile":
-		q.assign(&q.unit.Task, a.Line, "EnvironmentFile", q.unitPath(a.Value))
+		q.assign(&q.unit.Task, a.Line, "EnvironmentFile", unitPath(q.dir, a.Value))
 		q.lose(a.Line, "EnvironmentFile= is given to all containers")
 	case "PublishPort":
 		q.publish(ctr, a)
@@ -286,13 +286,13 @@ func (q *quadlet) install(a taskunit.Assignment) {
 	q.assign(&q.unit.Install, a.Line, a.Key, a.Value)
 }
 
-// unitPath makes a path of a unit absolute. The specifiers in it stay; a % in the
+// unitPath makes a path of a unit in dir absolute. The specifiers in it stay; a % in the
 // directory of the unit is not one.
-func (q *quadlet) unitPath(p string) string {
+func unitPath(dir, p string) string {
 	if path.IsAbs(p) || strings.HasPrefix(p, "%") {
 		return p
 	}
-	return path.Join(strings.ReplaceAll(q.dir, "%", "%%"), p)
+	return path.Join(strings.ReplaceAll(dir, "%", "%%"), p)
 }
 
 func (q *quadlet) publish(ctr *container, a taskunit.Assignment) {
