@@ -13,44 +13,42 @@ import (
 	"github.com/podtask/podtask/pkg/state"
 )
 
-// Fleet is the owners of many tasks in one process. It takes every task that has
-// something left to do and no living owner: those it finds at its start, new ones,
-// and those whose owner dies later. Living owners are left alone; their locks are
-// waited for. Its methods may be used by any goroutine.
+// Fleet owns many tasks in one process. It claims every task that has something left to
+// do: those it finds at its start and new ones. A task that another process owns is ours
+// when that process releases it or dies. The methods may be used by any goroutine.
 type Fleet struct {
-	// Taken, if set before Run, is called with each task that becomes ours, when its
-	// lock is held and before its owner does anything.
+	// Taken, if set before Run, is called with each task that becomes ours, when we hold
+	// its lock and before its owner does anything.
 	Taken func(id string)
 
 	host *Agent
 
-	mu      sync.Mutex // guards the fields below
-	ctx     context.Context
-	ended   bool
-	wg      sync.WaitGroup
-	pursuit map[string]*pursuit
+	mu     sync.Mutex // guards the fields below
+	ctx    context.Context
+	ended  bool
+	wg     sync.WaitGroup
+	claims map[string]*claim // by id of the task
 }
 
-// pursuit is the fleet's interest in one task, from when it is first seen until it
-// has settled.
-type pursuit struct {
+// claim is the fleet's claim to one task, from when the task is first seen until it has
+// settled.
+type claim struct {
 	mu sync.Mutex
 	// changed is closed and replaced when one of the others changes.
 	changed chan struct{}
 	owner   *Owner // set while we own the task
-	err     error  // why we do not; nil while that is not known
-	over    bool   // we are not after it any more
+	err     error  // why we do not own it; nil while that is not known
+	over    bool   // the claim has ended
 }
 
-// NewFleet returns a fleet that owns nothing yet. It works until ctx ends; Run
-// makes it look for tasks, and Wait waits for its end.
+// NewFleet returns a fleet that owns nothing yet. It works until ctx ends. Run makes it
+// look for tasks, Wait waits for its end.
 func NewFleet(ctx context.Context, h *Agent) *Fleet {
-	return &Fleet{host: h, ctx: ctx, pursuit: map[string]*pursuit{}}
+	return &Fleet{host: h, ctx: ctx, claims: map[string]*claim{}}
 }
 
-// Run finds tasks without an owner until the fleet's context ends, and returns when
-// every task has been let go of; containers run on. The error is nil unless the
-// records cannot be watched.
+// Run claims tasks until the fleet's context ends, and returns when every task has been
+// released. Containers keep running. The error is nil unless the records cannot be watched.
 func (f *Fleet) Run() error {
 	err := f.host.Tasks.Store.FollowRecords(f.ctx, f.seen, func() {})
 	if f.ctx.Err() != nil {
@@ -60,7 +58,7 @@ func (f *Fleet) Run() error {
 	return err
 }
 
-// Wait returns when the fleet's context has ended and every task has been let go of.
+// Wait returns when the fleet's context has ended and every task has been released.
 func (f *Fleet) Wait() {
 	<-f.ctx.Done()
 	f.mu.Lock()
@@ -69,59 +67,60 @@ func (f *Fleet) Wait() {
 	f.wg.Wait()
 }
 
-// seen takes note of a record that was written.
+// seen claims the task of a record that was written, unless it has settled.
 func (f *Fleet) seen(id string) {
-	if f.pursued(id) != nil {
+	if f.find(id) != nil {
 		return
 	}
 	data, err := f.host.Tasks.Store.Get(id)
 	if err != nil {
-		return // gone again, or reported by whoever lists tasks
+		return // gone again; errors are reported where tasks are listed
 	}
 	if s, err := decode(data); err == nil && !s.Settled() {
-		f.pursue(id)
+		f.claim(id)
 	}
 }
 
-func (f *Fleet) pursued(id string) *pursuit {
+// find returns the claim to a task, or nil.
+func (f *Fleet) find(id string) *claim {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.pursuit[id]
+	return f.claims[id]
 }
 
-// errEnded: the process is about to end.
-var errEnded = errors.New("the agent is ending: try again")
+// errEnded means that the process is shutting down.
+var errEnded = errors.New("the agent is shutting down: try again")
 
-// pursue returns the pursuit of a task, beginning one if need be. Events are sent to
-// the task before its owner looks whether there is anything to do.
-func (f *Fleet) pursue(id string, events ...lifecycle.Event) (p *pursuit, began bool) {
+// claim returns the claim to a task. If there is none it makes one, and the owner takes in
+// events before it checks whether the task has settled.
+func (f *Fleet) claim(id string, events ...lifecycle.Event) (c *claim, made bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if p := f.pursuit[id]; p != nil {
-		return p, false
+	if c := f.claims[id]; c != nil {
+		return c, false
 	}
-	p = &pursuit{changed: make(chan struct{})}
+	c = &claim{changed: make(chan struct{})}
 	if f.ended || f.ctx.Err() != nil {
-		p.set(nil, errEnded, true)
-		return p, true
+		c.set(nil, errEnded, true)
+		return c, true
 	}
-	f.pursuit[id] = p
+	f.claims[id] = c
 	f.wg.Go(func() {
-		err := f.chase(id, p, events)
+		err := f.run(id, c, events)
 		f.mu.Lock()
-		delete(f.pursuit, id)
+		delete(f.claims, id)
 		f.mu.Unlock()
-		p.set(nil, err, true)
+		c.set(nil, err, true)
 	})
-	return p, true
+	return c, true
 }
 
-// chase owns the task whenever nobody else does, until it has settled.
-func (f *Fleet) chase(id string, p *pursuit, events []lifecycle.Event) error {
+// run owns the task of a claim whenever no other process does, until it has settled.
+func (f *Fleet) run(id string, c *claim, events []lifecycle.Event) error {
 	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
 		o, err := f.host.Owners.Own(id)
 		if errors.Is(err, state.ErrLocked) {
-			p.set(nil, err, false)
+			c.set(nil, err, false)
 			o, err = f.host.Owners.OwnWait(f.ctx, id)
 		}
 		if err != nil {
@@ -137,13 +136,13 @@ func (f *Fleet) chase(id string, p *pursuit, events []lifecycle.Event) error {
 		if f.Taken != nil {
 			f.Taken(id)
 		}
-		p.set(o, nil, false)
+		c.set(o, nil, false)
 		err = o.Run(f.ctx)
-		p.set(nil, err, false)
+		c.set(nil, err, false)
 		if closeErr := o.Close(); err == nil || f.ctx.Err() != nil {
 			return closeErr
 		}
-		f.host.log.Error("the task is left as it is for a while", "task", id, "error", err, "pause", pause)
+		f.host.log.Error("the task stays as it is until the next attempt", "task", id, "error", err, "pause", pause)
 		select {
 		case <-time.After(pause):
 		case <-f.ctx.Done():
@@ -152,26 +151,26 @@ func (f *Fleet) chase(id string, p *pursuit, events []lifecycle.Event) error {
 	}
 }
 
-func (p *pursuit) set(o *Owner, err error, over bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.owner, p.err, p.over = o, err, over
-	close(p.changed)
-	p.changed = make(chan struct{})
+func (c *claim) set(o *Owner, err error, over bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.owner, c.err, c.over = o, err, over
+	close(c.changed)
+	c.changed = make(chan struct{})
 }
 
-// now is what is known at present, and what is closed when that changes.
-func (p *pursuit) now() (o *Owner, over bool, changed <-chan struct{}, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.owner, p.over, p.changed, p.err
+// now returns what is known now, and a channel that is closed when that changes.
+func (c *claim) now() (o *Owner, over bool, changed <-chan struct{}, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.owner, c.over, c.changed, c.err
 }
 
-// known waits until it is known whose the task is. Over without an error: it has
-// settled.
-func (p *pursuit) known(ctx context.Context) (o *Owner, over bool, err error) {
+// known waits until it is known who owns the task. Over without an error means that it
+// has settled.
+func (c *claim) known(ctx context.Context) (o *Owner, over bool, err error) {
 	for {
-		o, over, changed, err := p.now()
+		o, over, changed, err := c.now()
 		if o != nil || err != nil || over {
 			return o, over, err
 		}
@@ -183,10 +182,10 @@ func (p *pursuit) known(ctx context.Context) (o *Owner, over bool, err error) {
 	}
 }
 
-// end waits until the owner that is known now is none any more.
-func (p *pursuit) end(ctx context.Context) error {
+// released waits until we do not own the task.
+func (c *claim) released(ctx context.Context) error {
 	for {
-		o, _, changed, _ := p.now()
+		o, _, changed, _ := c.now()
 		if o == nil {
 			return nil
 		}
@@ -198,13 +197,12 @@ func (p *pursuit) end(ctx context.Context) error {
 	}
 }
 
-// Adopt takes a task and waits, as long as ctx lasts, for a living owner to let go of
-// it; the error is that of state.ErrLocked then. It returns nil when the task is ours
-// or has settled.
+// Adopt claims a task and returns nil when it is ours or has settled. It waits until ctx
+// ends if another process owns the task; the error is state.ErrLocked then.
 func (f *Fleet) Adopt(ctx context.Context, id string) error {
-	p, _ := f.pursue(id)
+	c, _ := f.claim(id)
 	for {
-		o, over, changed, err := p.now()
+		o, over, changed, err := c.now()
 		if o != nil || over {
 			return err
 		}
@@ -219,33 +217,33 @@ func (f *Fleet) Adopt(ctx context.Context, id string) error {
 	}
 }
 
-// Send hands an event to a task's owner, becoming it where there is none. The error
-// is state.ErrLocked when the task has a living owner elsewhere, and a
-// *NotFoundError when there is no such task.
+// Send sends an event to a task, which it claims if it has no owner. The error is
+// state.ErrLocked if another process owns the task, and a *NotFoundError if there is no
+// such task.
 func (f *Fleet) Send(ctx context.Context, id string, ev lifecycle.Event) error {
 	for {
-		p, began := f.pursue(id, ev)
-		o, _, err := p.known(ctx)
+		c, made := f.claim(id, ev)
+		o, _, err := c.known(ctx)
 		switch {
-		case began || err != nil:
+		case made || err != nil:
 			return err
 		case o != nil && o.Send(ev):
 			return nil
 		}
-		// It settled under our hands: begin anew, with the event.
-		if err := p.end(ctx); err != nil {
+		// It settled before it took the event in: claim it again, with the event.
+		if err := c.released(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-// Owner returns the owner of a task that is ours now, else nil.
+// Owner returns the owner of a task that is ours now, or nil.
 func (f *Fleet) Owner(id string) *Owner {
-	p := f.pursued(id)
-	if p == nil {
+	c := f.find(id)
+	if c == nil {
 		return nil
 	}
-	o, _, _, _ := p.now()
+	o, _, _, _ := c.now()
 	return o
 }
 
@@ -254,8 +252,8 @@ func (f *Fleet) Owners() []*Owner {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var owners []*Owner
-	for _, p := range f.pursuit {
-		if o, _, _, _ := p.now(); o != nil {
+	for _, c := range f.claims {
+		if o, _, _, _ := c.now(); o != nil {
 			owners = append(owners, o)
 		}
 	}
@@ -274,7 +272,7 @@ func (f *Fleet) Stuck(limit time.Duration) (ids []string) {
 	return ids
 }
 
-// StopAll asks every task that is ours to stop and waits until all have, or ctx ends.
+// StopAll asks every task that is ours to stop. It returns when all have stopped or ctx ends.
 func (f *Fleet) StopAll(ctx context.Context, by string) {
 	var wg sync.WaitGroup
 	for _, o := range f.Owners() {
@@ -284,6 +282,39 @@ func (f *Fleet) StopAll(ctx context.Context, by string) {
 		})
 	}
 	wg.Wait()
+}
+
+// Follow claims a task and calls fn with its state and each later one, leaving out some
+// when they come fast, until the task has settled or fn returns false. The error is a
+// *NotFoundError if there is no such task, or when it has been removed. While another
+// process owns the task, fn is not called.
+func (f *Fleet) Follow(ctx context.Context, id string, fn func(lifecycle.State) bool) error {
+	enough := false
+	show := func(s lifecycle.State) bool {
+		enough = enough || !fn(s)
+		return !enough
+	}
+	for {
+		if err := f.Adopt(ctx, id); err != nil {
+			return err
+		}
+		c := f.find(id)
+		if c == nil { // it has settled
+			s, err := f.host.Tasks.Get(id)
+			if err == nil {
+				fn(s)
+			}
+			return err
+		}
+		if o, _, _, _ := c.now(); o != nil {
+			if err := o.Watch(ctx, show); err != nil || enough {
+				return err
+			}
+		}
+		if err := c.released(ctx); err != nil {
+			return err
+		}
+	}
 }
 
 // Get is a task as its record has it; without one the error is a *NotFoundError.

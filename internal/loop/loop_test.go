@@ -1,0 +1,244 @@
+package loop_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/podtask/podtask/internal/driver"
+	"github.com/podtask/podtask/internal/loop"
+)
+
+// decision is a counter's.
+type decision struct{ outcome driver.Outcome[int] }
+
+func (d decision) Outcome() driver.Outcome[int] { return d.outcome }
+
+// counter adds up what it is sent. It settles when it is sent 0.
+type counter struct {
+	sum   int
+	timer time.Time
+}
+
+func (c *counter) Step(_ time.Time, batch []int) (decision, error) {
+	for _, n := range batch {
+		c.sum += n
+	}
+	o := driver.Outcome[int]{State: c.sum, Record: fmt.Append(nil, c.sum), Timer: c.timer, Settled: slices.Contains(batch, 0)}
+	return decision{o}, nil
+}
+
+func (c *counter) Tick(time.Time) []int {
+	c.timer = time.Time{}
+	return []int{1000}
+}
+
+// actor writes down what it is to do.
+type actor struct {
+	loop   *loop.Loop[int, int, decision]
+	did    []string
+	errs   []error // of Save, one after the other
+	atRest func()  // called before Rest returns
+}
+
+func (a *actor) note(format string, args ...any) { a.did = append(a.did, fmt.Sprintf(format, args...)) }
+
+func (a *actor) Save(record []byte) error {
+	var err error
+	if len(a.errs) > 0 {
+		err, a.errs = a.errs[0], a.errs[1:]
+	}
+	a.note("save %s, shown %d", record, a.loop.State())
+	return err
+}
+
+func (a *actor) Publish(_ context.Context, d decision) {
+	a.note("publish %d, shown %d", d.outcome.State, a.loop.State())
+}
+
+func (a *actor) Act(_ context.Context, d decision) {
+	a.note("act on %d, shown %d", d.outcome.State, a.loop.State())
+}
+
+func (a *actor) Rest(_ decision, arrived []int) ([]int, driver.End) {
+	if a.atRest != nil {
+		a.atRest()
+		a.atRest = nil
+	}
+	if len(arrived) > 0 {
+		return arrived, driver.Continue
+	}
+	return nil, driver.Stopped
+}
+
+func (a *actor) Finish(_ context.Context, d decision, end driver.End) error {
+	a.note("finish with %d", d.outcome.State)
+	return nil
+}
+
+func newLoop() (*loop.Loop[int, int, decision], *actor) {
+	l := loop.New[int, int, decision](0)
+	return l, &actor{loop: l}
+}
+
+func wantDid(t *testing.T, a *actor, want ...string) {
+	t.Helper()
+	if !slices.Equal(a.did, want) {
+		t.Errorf("it did %q, want %q", a.did, want)
+	}
+}
+
+func TestItSavesThenPublishesThenShowsThenActs(t *testing.T) {
+	t.Parallel()
+	l, a := newLoop()
+	for n := range 3 {
+		if !l.Send(t.Context(), n+1) { // one save serves all of them
+			t.Fatal("it takes nothing")
+		}
+	}
+	l.Send(t.Context(), 0)
+	if err := l.Run(t.Context(), &counter{}, a, 100); err != nil {
+		t.Fatal(err)
+	}
+	wantDid(t, a, "save 100, shown 0", "publish 100, shown 0", "act on 100, shown 100",
+		"save 106, shown 100", "publish 106, shown 100", "act on 106, shown 106", "finish with 106")
+	if l.Send(t.Context(), 1) {
+		t.Error("a loop that has ended takes an event")
+	}
+}
+
+func TestWhatArrivesBeforeTheEndIsStillDone(t *testing.T) {
+	t.Parallel()
+	l, a := newLoop()
+	a.atRest = func() {
+		for range 2 {
+			l.Send(t.Context(), 0) // after the mailbox was looked into
+		}
+	}
+	if err := l.Run(t.Context(), &counter{}, a, 5, 0); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(a.did); a.did[n-1] != "finish with 5" || n < 7 {
+		t.Errorf("it did %q, want a second round before the end", a.did)
+	}
+}
+
+func TestNothingIsDoneWhileItCannotBeSaved(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, a := newLoop()
+		full := fmt.Errorf("%w: the disk is full", loop.ErrRetry)
+		a.errs = []error{full, full}
+		began := time.Now()
+		if err := l.Run(t.Context(), &counter{}, a, 7, 0); err != nil {
+			t.Fatal(err)
+		}
+		wantDid(t, a, "save 7, shown 0", "save 7, shown 0", "save 7, shown 0", "publish 7, shown 0", "act on 7, shown 7", "finish with 7")
+		if took := time.Since(began); took < time.Second {
+			t.Errorf("three attempts took %s: there is no pause", took)
+		}
+	})
+}
+
+func TestAnErrorThatDoesNotPassEndsIt(t *testing.T) {
+	t.Parallel()
+	l, a := newLoop()
+	broken := errors.New("broken")
+	a.errs = []error{broken}
+	if err := l.Run(t.Context(), &counter{}, a, 7); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+	wantDid(t, a, "save 7, shown 0")
+}
+
+func TestTheTimerAndTheContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, a := newLoop()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		began := time.Now()
+		if err := l.Run(ctx, &counter{timer: began.Add(time.Minute)}, a, 1); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		if got := l.State(); got != 1001 {
+			t.Errorf("state %d: the timer fired %d times", got, got/1000)
+		}
+	})
+}
+
+func TestBusyOnlyWhileItWorks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, a := newLoop()
+		go func() { _ = l.Run(t.Context(), &counter{}, a, 1, 0) }()
+		a.atRest = func() {
+			time.Sleep(time.Minute)
+			if got := l.Busy(time.Now()); got != time.Minute {
+				t.Errorf("busy for %s", got)
+			}
+		}
+		time.Sleep(time.Hour)
+		if got := l.Busy(time.Now()); got != 0 {
+			t.Errorf("busy for %s after the end", got)
+		}
+	})
+}
+
+func TestAFullMailboxBlocksUntilThereIsRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, a := newLoop()
+		for l.Send(expired(t), 1) {
+		}
+		go func() { _ = l.Run(t.Context(), &counter{}, a) }()
+		if !l.Send(t.Context(), 0) {
+			t.Error("an event is lost")
+		}
+		var last int
+		if err := l.Watch(t.Context(), func(sum int) bool { last = sum; return true }); err != nil {
+			t.Error(err)
+		}
+		if last != 64 {
+			t.Errorf("the last state that watchers see is %d", last)
+		}
+	})
+}
+
+// expired is a context with which a full mailbox is not waited for.
+func expired(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
+
+func TestJobs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var jobs loop.Jobs[string]
+		var ended []string
+		start := func(key, name string) {
+			jobs.Start(t.Context(), key, func(ctx context.Context) {
+				<-ctx.Done()
+				ended = append(ended, name)
+			})
+			synctest.Wait()
+		}
+		start("a", "first")
+		start("b", "second")
+		start("a", "third") // takes the place of the first
+		jobs.Cancel("a")
+		synctest.Wait()
+		jobs.Cancel("a")
+		jobs.Cancel("none")
+		jobs.Cancel("b")
+		jobs.Wait()
+		if want := []string{"first", "third", "second"}; !slices.Equal(ended, want) {
+			t.Errorf("ended %v, want %v", ended, want)
+		}
+	})
+}
