@@ -177,12 +177,12 @@ func TestBusyOnlyWhileItWorks(t *testing.T) {
 		l, a := newLoop()
 		go func() { _ = l.Run(t.Context(), &counter{}, a, 1, 0) }()
 		a.atRest = func() {
-			time.Sleep(time.Minute)
+			<-time.After(time.Minute)
 			if got := l.Busy(time.Now()); got != time.Minute {
 				t.Errorf("busy for %s", got)
 			}
 		}
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		if got := l.Busy(time.Now()); got != 0 {
 			t.Errorf("busy for %s after the end", got)
 		}
