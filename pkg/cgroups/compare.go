@@ -124,16 +124,16 @@ type UndelegatedError struct {
 func (e *UndelegatedError) Error() string {
 	what := fmt.Sprintf("limits of %s have no effect: cgroup controllers %s are not delegated to your systemd user manager; ",
 		e.Unit, strings.Join(e.Controllers, ", "))
-	return what + mend(e.Version, e.Controllers, e.Offered)
+	return what + fixFor(e.Version, e.Controllers, e.Offered)
 }
 
 // DelegateDropIn is the file by which an administrator delegates controllers to
 // user managers.
 const DelegateDropIn = "/etc/systemd/system/user@.service.d/delegate.conf"
 
-// mend says what gives the controllers. Systemd 252 delegates cpu, memory and
+// fixFor says how to get the controllers. systemd 252 delegates cpu, memory and
 // pids on its own, systemd 239 to 251 only memory and pids.
-func mend(v Version, controllers, offered []string) string {
+func fixFor(v Version, controllers, offered []string) string {
 	if v == Hybrid || v == V1 {
 		return "this host still has the controllers on cgroup v1: boot it with systemd.unified_cgroup_hierarchy=1"
 	}

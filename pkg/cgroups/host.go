@@ -74,7 +74,7 @@ func (h Host) ReasonFor(l Limits) string {
 	case h.Version == NoGroup:
 		return "no cgroups are mounted at /sys/fs/cgroup: mount cgroup2 there"
 	case h.Version != V2:
-		return "limits need cgroup v2; " + mend(h.Version, nil, nil)
+		return "limits need cgroup v2; " + fixFor(h.Version, nil, nil)
 	case !h.UserManager:
 		return fmt.Sprintf("limits need a systemd user manager and none is reached through XDG_RUNTIME_DIR; "+
 			"log in with ssh or 'machinectl shell', or as root run 'loginctl enable-linger %d' and set XDG_RUNTIME_DIR=/run/user/%d", h.uid, h.uid)
@@ -82,7 +82,7 @@ func (h Host) ReasonFor(l Limits) string {
 		return "the io controller is delegated, but this kernel has no io.weight: it wants CONFIG_BLK_CGROUP_IOCOST"
 	case len(missing) > 0:
 		return fmt.Sprintf("cgroup controllers %s are not delegated to the systemd user manager; %s",
-			strings.Join(missing, ", "), mend(h.Version, missing, h.offered))
+			strings.Join(missing, ", "), fixFor(h.Version, missing, h.offered))
 	}
 	return ""
 }

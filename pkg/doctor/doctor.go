@@ -13,13 +13,13 @@ import (
 	"github.com/podtask/podtask/pkg/cgroups"
 )
 
-// Level says how bad a finding is.
+// Level is the severity of a finding.
 type Level string
 
 // The levels.
 const (
 	OK   Level = "ok"
-	Warn Level = "warn" // something is missing that tasks can do without
+	Warn Level = "warn" // tasks can run, with restrictions
 	Fail Level = "fail" // tasks cannot run
 )
 
@@ -28,28 +28,28 @@ type Finding struct {
 	// Check is the check's name, of lower-case letters and dashes.
 	Check string `json:"check"`
 	Level Level  `json:"level"`
-	// Text is a sentence without a full stop, Mend the command or the change that
-	// helps; empty where there is none, or no need.
+	// Text is a sentence without a full stop. Fix is the command or change that fixes the
+	// problem; empty if there is none or no problem.
 	Text string `json:"text"`
-	Mend string `json:"mend,omitempty"`
+	Fix  string `json:"fix,omitempty"`
 }
 
 // String is the finding in one line, without its level.
 func (f Finding) String() string {
 	s := f.Check + ": " + f.Text
-	if f.Mend != "" {
-		s += "; " + f.Mend
+	if f.Fix != "" {
+		s += "; " + f.Fix
 	}
 	return s
 }
 
-// Host is what checks look at.
+// Host is the input of the checks.
 type Host struct {
 	// Root holds the files of the host (os.DirFS("/")).
 	Root fs.FS
 	// Getenv reads the environment.
 	Getenv func(string) string
-	// UID and User are who runs tasks. Home is absolute.
+	// UID, User and Home belong to the user who runs tasks. Home is absolute.
 	UID  int
 	User string
 	Home string
@@ -57,20 +57,20 @@ type Host struct {
 	StateDir string
 	// LookPath finds a program, as exec.LookPath does.
 	LookPath func(program string) (string, error)
-	// Output runs a program and returns what it printed, trimmed, also when it failed.
+	// Output runs a program and returns its trimmed output, even if the program failed.
 	Output func(ctx context.Context, program string, args ...string) string
-	// Free says how much is free on the file system of a path: bytes, and files in
-	// percent of what it can hold.
+	// Free returns the free space of the file system of a path: in bytes, and in percent of
+	// the files that it can hold.
 	Free func(path string) (bytes uint64, files int, err error)
-	// Podman is what the Podman service said; nil when it could not be reached,
-	// which PodmanError explains.
+	// Podman is the answer of the Podman service; nil if it could not be reached, for the
+	// reason in PodmanError.
 	Podman      *Podman
 	PodmanError error
-	// ManagerError is why the systemd user manager does not answer; nil: it does.
+	// ManagerError is why the systemd user manager does not answer; nil if it does.
 	ManagerError error
 }
 
-// Podman is what the Podman service says about itself.
+// Podman is what the Podman service reports about itself.
 type Podman struct {
 	Version       semver.Version
 	Socket        string
@@ -78,7 +78,7 @@ type Podman struct {
 	Runtime       string
 	// NetworkBackend is netavark or cni.
 	NetworkBackend string
-	// GraphRoot is where images are; empty: not told.
+	// GraphRoot is where images are stored; empty if unknown.
 	GraphRoot string
 	Rootless  bool
 }
@@ -89,7 +89,7 @@ type check struct {
 	look func(context.Context, Host) Finding
 }
 
-// checks are in the order in which people would look.
+// checks are in the order in which a user would look for the cause of a problem.
 var checks = []check{
 	{"podman", checkPodman},
 	{"socket", checkSocket},
@@ -97,9 +97,14 @@ var checks = []check{
 	{"user-namespaces", checkUserNamespaces},
 	{"subids", checkSubIDs},
 	{"idmap", checkIDMap},
+	{"keys", checkKeys},
+	{"inotify", checkInotify},
+	{"processes", checkProcesses},
+	{"open-files", checkOpenFiles},
 	{"network", checkNetwork},
 	{"bridge", checkBridge},
 	{"policy", checkPolicy},
+	{"registries", checkRegistries},
 	{"disk", checkDisk},
 	{"cgroups", checkCgroups},
 	{"user-manager", checkUserManager},
@@ -110,12 +115,12 @@ var checks = []check{
 	{"network-online", checkNetworkOnline},
 }
 
-// Examine makes all checks and returns a finding for each, in a fixed order.
+// Examine runs all checks and returns a finding for each, in a fixed order.
 func Examine(ctx context.Context, h Host) []Finding {
 	return examine(ctx, h, func(string) bool { return true })
 }
 
-// ExamineOnly makes the checks of these names, in the same order.
+// ExamineOnly runs the checks with these names, in the same order.
 func ExamineOnly(ctx context.Context, h Host, names ...string) []Finding {
 	return examine(ctx, h, func(name string) bool { return slices.Contains(names, name) })
 }
@@ -131,7 +136,7 @@ func examine(ctx context.Context, h Host, wanted func(name string) bool) (findin
 	return findings
 }
 
-// Worst is the worst level among findings; OK for none.
+// Worst returns the most severe level among findings; OK for none.
 func Worst(findings []Finding) Level {
 	worst := OK
 	for _, f := range findings {
@@ -142,7 +147,7 @@ func Worst(findings []Finding) Level {
 	return worst
 }
 
-// Failures are the findings of level Fail.
+// Failures returns the findings with level Fail.
 func Failures(findings []Finding) (failed []Finding) {
 	for _, f := range findings {
 		if f.Level == Fail {
@@ -156,15 +161,15 @@ func ok(format string, a ...any) Finding {
 	return Finding{Level: OK, Text: fmt.Sprintf(format, a...)}
 }
 
-func warn(mend, format string, a ...any) Finding {
-	return Finding{Level: Warn, Text: fmt.Sprintf(format, a...), Mend: mend}
+func warn(fix, format string, a ...any) Finding {
+	return Finding{Level: Warn, Text: fmt.Sprintf(format, a...), Fix: fix}
 }
 
-func fail(mend, format string, a ...any) Finding {
-	return Finding{Level: Fail, Text: fmt.Sprintf(format, a...), Mend: mend}
+func fail(fix, format string, a ...any) Finding {
+	return Finding{Level: Fail, Text: fmt.Sprintf(format, a...), Fix: fix}
 }
 
-// read returns a file's text, trimmed; found is false where there is none.
+// read returns the trimmed content of a file; found is false if it cannot be read.
 func (h Host) read(name string) (text string, found bool) {
 	data, err := fs.ReadFile(h.Root, strings.TrimPrefix(path.Clean(name), "/"))
 	return strings.TrimSpace(string(data)), err == nil
@@ -175,11 +180,11 @@ func (h Host) exists(name string) bool {
 	return err == nil
 }
 
-// has tells whether a program is in the path.
+// has reports whether a program is in PATH.
 func (h Host) has(program string) bool {
 	_, err := h.LookPath(program)
 	return err == nil
 }
 
-// cgroups is what the host offers for limits.
+// cgroups returns what the host supports for limits.
 func (h Host) cgroups() cgroups.Host { return cgroups.Detect(h.Root, h.UID, h.Getenv) }

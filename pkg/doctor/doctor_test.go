@@ -1,6 +1,7 @@
 package doctor_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -21,6 +22,7 @@ type patient struct {
 	env      map[string]string
 	programs []string
 	online   string // what systemctl says about the network
+	netavark string // its version; empty for 1.17.0
 	bytes    uint64
 	doctor.Host
 }
@@ -32,16 +34,25 @@ func healthy() *patient {
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 	return &patient{
 		files: fstest.MapFS{
-			"run/user/1000":                                {Mode: fs.ModeDir | 0o700},
-			"run/user/1000/systemd/private":                {Mode: fs.ModeSocket},
-			"sys/fs/cgroup/cgroup.controllers":             file("cpu io memory pids\n"),
-			manager:                                        file("cpu memory pids\n"),
-			"etc/subuid":                                   file("root:1:1\nann:100000:65536\n"),
-			"etc/subgid":                                   file("1000:100000:65536\n"),
-			"etc/containers/policy.json":                   file(`{"default":[]}`),
-			"var/lib/systemd/linger/ann":                   file(""),
-			"proc/sys/user/max_user_namespaces":            file("7000\n"),
-			"proc/sys/net/ipv4/ip_unprivileged_port_start": file("1024\n"),
+			"run/user/1000":                                                {Mode: fs.ModeDir | 0o700},
+			"run/user/1000/systemd/private":                                {Mode: fs.ModeSocket},
+			"sys/fs/cgroup/cgroup.controllers":                             file("cpu io memory pids\n"),
+			manager:                                                        file("cpu memory pids\n"),
+			"etc/subuid":                                                   file("root:1:1\nann:100000:65536\n"),
+			"etc/subgid":                                                   file("1000:100000:65536\n"),
+			"etc/containers/policy.json":                                   file(`{"default":[]}`),
+			"var/lib/systemd/linger/ann":                                   file(""),
+			"proc/sys/user/max_user_namespaces":                            file("7000\n"),
+			"proc/sys/net/ipv4/ip_unprivileged_port_start":                 file("1024\n"),
+			"proc/sys/kernel/keys/maxkeys":                                 file("200\n"),
+			"proc/sys/kernel/keys/maxbytes":                                file("20000\n"),
+			"proc/key-users":                                               file("    0:    95 94/94 90/1000000 2021/25000000\n 1000:     5 5/5 4/200 62/20000\n"),
+			"proc/sys/fs/inotify/max_user_instances":                       file("128\n"),
+			"proc/sys/fs/inotify/max_user_watches":                         file("65536\n"),
+			"proc/sys/kernel/pid_max":                                      file("4194304\n"),
+			"proc/self/limits":                                             file("Limit                     Soft Limit           Hard Limit           Units     \nMax open files            1024                 524288               files     \n"),
+			"sys/fs/cgroup/user.slice/user-1000.slice/pids.max":            file("10813\n"),
+			"sys/fs/cgroup/user.slice/user-1000.slice/pids.current":        file("41\n"),
 			"usr/lib/systemd/user/podman-user-wait-network-online.service": file(""),
 		},
 		env:      map[string]string{"XDG_RUNTIME_DIR": "/run/user/1000"},
@@ -74,7 +85,12 @@ func (p *patient) findings(t *testing.T) []doctor.Finding {
 		}
 		return "", exec.ErrNotFound
 	}
-	h.Output = func(context.Context, string, ...string) string { return p.online }
+	h.Output = func(_ context.Context, program string, _ ...string) string {
+		if strings.HasSuffix(program, "netavark") {
+			return "netavark " + cmp.Or(p.netavark, "1.17.0")
+		}
+		return p.online
+	}
 	h.Free = func(string) (uint64, int, error) { return p.bytes, 50, nil }
 	return doctor.Examine(t.Context(), h)
 }
@@ -139,7 +155,7 @@ func TestBrokenHosts(t *testing.T) {
 			p.Podman.Version = semver.MustParse("4.3.1")
 			p.programs = append(p.programs, "slirp4netns")
 			delete(p.files, "usr/lib/systemd/user/podman-user-wait-network-online.service")
-		}, []string{"warn podman: Podman 4.3.1 lacks networks by pasta"}},
+		}, []string{"warn podman: Podman 4.3.1 lacks networks with pasta"}},
 		{"Debian 12 without its network program", func(p *patient) { p.Podman.Version = semver.MustParse("4.3.1") },
 			[]string{"warn podman: 4.3.1", "fail network: apt-get install slirp4netns"}},
 		{"Podman 4.4 to 4.9 with both network programs", func(p *patient) {
@@ -147,35 +163,67 @@ func TestBrokenHosts(t *testing.T) {
 			p.programs = append(p.programs, "slirp4netns")
 		}, []string{"warn podman: 4.9.3"}},
 		{"Podman 5 with the network program of 4", func(p *patient) { p.lose("pasta"); p.programs = append(p.programs, "slirp4netns") },
-			[]string{"warn network: slirp4netns works where containers.conf or the task names it"}},
+			[]string{"warn network: slirp4netns works if containers.conf or the task selects it"}},
 		{"Debian 12 without iptables", func(p *patient) {
 			p.Podman.Version = semver.MustParse("4.3.1")
 			p.programs = append(p.programs, "slirp4netns")
 			p.set("etc/containers/containers.conf", "[network]\nfirewall_driver = \"none\"\n") // which it does not know
 			p.lose("iptables")
-		}, []string{"warn podman: 4.3.1", "warn bridge: there is no iptables; apt-get install iptables"}},
+		}, []string{"warn podman: 4.3.1", "warn bridge: missing iptables; apt-get install iptables"}},
 		{"Podman without what it recommends", func(p *patient) { p.lose("netavark", "aardvark-dns", "nft", "iptables") },
-			[]string{"warn bridge: there is no netavark, no aardvark-dns, no nft; apt-get install netavark aardvark-dns nftables"}},
+			[]string{"warn bridge: missing netavark, aardvark-dns, nft; apt-get install netavark aardvark-dns nftables"}},
 		{"Podman without its name server", func(p *patient) { p.lose("aardvark-dns") },
-			[]string{"warn bridge: have no name server, and Podman removes them with errors: there is no aardvark-dns; apt-get install aardvark-dns"}},
+			[]string{"warn bridge: have no name server, and Podman reports errors when it removes them: missing aardvark-dns; apt-get install aardvark-dns"}},
 		{"a firewall that is not installed", func(p *patient) {
 			p.set("etc/containers/containers.conf", "[network]\nfirewall_driver = \"none\"\n")
 			p.set("etc/containers/containers.conf.d/10.conf", "[network]\n# firewall_driver = \"none\"\nfirewall_driver=\"nftables\"\n")
 			p.lose("nft")
-		}, []string{"warn bridge: there is no nft; apt-get install nftables"}},
+		}, []string{"warn bridge: missing nft; apt-get install nftables"}},
 		{"networks of CNI without its plugins", func(p *patient) { p.Podman.NetworkBackend = "cni"; p.lose("netavark", "aardvark-dns") },
-			[]string{"warn bridge: there is no CNI plugin; apt-get install containernetworking-plugins"}},
+			[]string{"warn bridge: missing CNI plugin; apt-get install containernetworking-plugins"}},
 		{"Ubuntu 22.04", func(p *patient) {
 			p.Podman.Version = semver.MustParse("3.4.4")
 			p.programs = append(p.programs, "slirp4netns")
 		},
-			[]string{"fail podman: older than 4.3"}},
+			[]string{"fail podman: Podman 3.4.4 is too old"}},
 		{"a hardened kernel", func(p *patient) { p.set("proc/sys/user/max_user_namespaces", "0\n") },
 			[]string{"fail user-namespaces: sysctl -w user.max_user_namespaces"}},
 		{"AppArmor without a profile for Podman", func(p *patient) { p.set("proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1\n") },
 			[]string{"warn user-namespaces: /etc/apparmor.d/podman"}},
 		{"containers without policy", func(p *patient) { delete(p.files, "etc/containers/policy.json") },
-			[]string{"fail policy: insecureAcceptAnything"}},
+			[]string{"fail policy: turns signature verification off for every registry"}},
+		{"a user with 90 tasks", func(p *patient) { p.set("proc/key-users", "1000: 5 5/5 184/200 9000/20000\n") },
+			[]string{"warn keys: kernel.keys.maxkeys is 200, of which 184 are used; kernel.keys.maxbytes is 20000, of which 9000 are used; for more containers: sysctl -w kernel.keys.maxkeys=20000"}},
+		{"a slice with few processes", func(p *patient) { p.set("sys/fs/cgroup/user.slice/user-1000.slice/pids.max", "50\n") },
+			[]string{"warn processes: TasksMax of user-1000.slice is 50, of which 41 are used"}},
+		{"few inotify instances", func(p *patient) { p.set("proc/sys/fs/inotify/max_user_instances", "8\n") },
+			[]string{"warn inotify: fs.inotify.max_user_instances is 8"}},
+		{"few open files", func(p *patient) { p.set("proc/self/limits", "Max open files            16  16  files\n") },
+			[]string{"warn open-files: the hard limit on open files (ulimit -Hn) is 16"}},
+		{"Podman 6 with the policy of its distribution", func(p *patient) {
+			p.Podman.Version, p.netavark = semver.MustParse("6.0.2"), "2.0.0"
+			delete(p.files, "etc/containers/policy.json")
+			p.set("usr/share/containers/policy.json", `{"default":[]}`)
+		}, nil},
+		{"Podman 5 does not read /usr/share/containers", func(p *patient) {
+			delete(p.files, "etc/containers/policy.json")
+			p.set("usr/share/containers/policy.json", `{"default":[]}`)
+		}, []string{"fail policy: there is no signature policy (/srv/ann/.config/containers/policy.json, /etc/containers/policy.json)"}},
+		{"Podman 6 with a policy in the environment", func(p *patient) {
+			p.Podman.Version, p.netavark = semver.MustParse("6.0.2"), "2.0.0"
+			p.env["CONTAINERS_POLICY_JSON"] = "/srv/ann/policy.json"
+		}, []string{"fail policy: there is no signature policy (/srv/ann/policy.json)"}},
+		{"Podman 6 with the netavark of Debian", func(p *patient) { p.Podman.Version = semver.MustParse("6.0.2") },
+			[]string{"warn bridge: netavark 1.17.0 is too old for Podman 6.0.2, which needs netavark 2"}},
+		{"Podman 6 does not offer slirp4netns", func(p *patient) {
+			p.Podman.Version, p.netavark = semver.MustParse("6.0.2"), "2.0.0"
+			p.lose("pasta")
+			p.programs = append(p.programs, "slirp4netns")
+		}, []string{"fail network: apt-get install passt"}},
+		{"Podman 6 with mirrors for rootless users", func(p *patient) {
+			p.Podman.Version, p.netavark = semver.MustParse("6.0.2"), "2.0.0"
+			p.set("etc/containers/registries.rootless.conf.d/mirror.conf", "")
+		}, []string{"warn registries: podtask does not read /etc/containers/registries.rootless.conf.d"}},
 		{"a policy with a slip of the pen", func(p *patient) { p.set("srv/ann/.config/containers/policy.json", `{"default":`) },
 			[]string{"fail policy: /srv/ann/.config/containers/policy.json is not valid JSON"}},
 		{"a full disk", func(p *patient) { p.bytes = 5 << 20 }, []string{"fail disk: only 5 MiB"}},

@@ -12,7 +12,7 @@ import (
 	"github.com/blang/semver/v4"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 // All that doctor says of five hosts, to be read as their users read it.
 func TestBrokenHostsAsTheyAreTold(t *testing.T) {

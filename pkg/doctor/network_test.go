@@ -27,6 +27,7 @@ func TestNetworkByName(t *testing.T) {
 		{"pasta", "5.4.2", nil, "network: network pasta: the program pasta is not in PATH; apt-get install passt, or dnf install passt"},
 		{"slirp4netns", "5.4.2", []string{"pasta"}, missing},
 		{"slirp4netns", "5.4.2", []string{"slirp4netns"}, ""},
+		{"slirp4netns", "6.0.2", []string{"slirp4netns"}, "network: Podman 6.0.2 does not support the network slirp4netns; use pasta, or leave it to Podman"},
 	}
 	for _, tt := range tests {
 		got := doctor.NetworkFinding(tt.program, semver.MustParse(tt.version), func(p string) bool { return slices.Contains(tt.installed, p) })

@@ -3,35 +3,36 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/blang/semver/v4"
 )
 
-// Oldest is the oldest Podman that podtask is tested with (Debian 12).
+// Oldest is the oldest Podman version that podtask is tested with (Debian 12).
 var Oldest = semver.MustParse("4.3.0")
 
-// pastaSince is the first Podman that can connect pods by pasta.
+// pastaSince is the first Podman that supports pasta for pods.
 var pastaSince = semver.MustParse("4.4.0")
 
-// features are what later versions of Podman have, and what podtask does without.
+// features are what later versions of Podman have, and how podtask works without them.
 var features = []struct {
 	since semver.Version
 	what  string
 }{
-	{pastaSince, "networks by pasta (slirp4netns is used)"},
-	{semver.MustParse("4.7.0"), "secrets that can be read back (credentials of registries come from files or programs)"},
-	{semver.MustParse("4.8.0"), "the bytes of a pull as it goes on"},
+	{pastaSince, "networks with pasta (slirp4netns is used)"},
+	{semver.MustParse("4.7.0"), "readable secrets (registry credentials must come from files or programs)"},
+	{semver.MustParse("4.8.0"), "pull progress in bytes"},
 	{semver.MustParse("5.0.0"), "Quadlet .pod units"},
-	{semver.MustParse("5.3.0"), "exit codes of containers that somebody has removed"},
+	{semver.MustParse("5.3.0"), "exit codes of removed containers"},
 }
 
-// VersionFinding judges a version of Podman.
+// VersionFinding checks a version of Podman.
 func VersionFinding(v semver.Version) Finding {
 	if v.LT(Oldest) {
 		return Finding{Check: "podman", Level: Fail,
-			Text: fmt.Sprintf("Podman %s is older than %d.%d, the oldest that podtask works with", v, Oldest.Major, Oldest.Minor),
-			Mend: "install Podman from Debian 12, Ubuntu 23.04, Fedora 37 or later"}
+			Text: fmt.Sprintf("Podman %s is too old: podtask requires %d.%d or later", v, Oldest.Major, Oldest.Minor),
+			Fix:  "install Podman from Debian 12, Ubuntu 23.04, Fedora 37 or later"}
 	}
 	var lacks []string
 	for _, f := range features {
@@ -52,7 +53,7 @@ func checkPodman(_ context.Context, h Host) Finding {
 	case h.Getenv("CONTAINER_HOST") == "" && !h.has("podman"):
 		return fail("apt-get install podman, or dnf install podman", "there is no podman program in PATH")
 	}
-	return warn("", "its version is not known, because it does not answer")
+	return warn("", "its version is not known, because Podman does not answer")
 }
 
 func checkSocket(_ context.Context, h Host) Finding {
@@ -62,27 +63,74 @@ func checkSocket(_ context.Context, h Host) Finding {
 	case h.Podman == nil:
 		return fail("see `podman info`; systemctl --user restart podman.socket", "Podman does not answer: %v", h.PodmanError)
 	case !h.Podman.Rootless:
-		return warn("run podtask and Podman as an ordinary user", "the Podman at %s is not rootless: tasks would have its rights", h.Podman.Socket)
+		return warn("run podtask and Podman as an ordinary user", "the Podman at %s is not rootless: tasks would run with its rights", h.Podman.Socket)
 	}
 	return ok("Podman answers at %s", h.Podman.Socket)
 }
 
 // checkPolicy: without a policy Podman pulls nothing (containers-policy.json(5)).
 func checkPolicy(_ context.Context, h Host) Finding {
-	files := []string{h.config() + "/containers/policy.json", "/etc/containers/policy.json"}
+	files := h.policyFiles()
 	for _, file := range files {
 		if text, found := h.read(file); found {
 			if !isObject(text) {
-				return fail("correct it, or remove it where another one is meant", "%s is not valid JSON: nothing can be pulled", file)
+				return fail("correct the file, or remove it to use the next one", "%s is not valid JSON: Podman cannot pull images", file)
 			}
-			return ok("images are checked by %s", file)
+			return ok("the signature policy is %s", file)
 		}
 	}
-	return fail(`mkdir -p ~/.config/containers && echo '{"default":[{"type":"insecureAcceptAnything"}]}' > ~/.config/containers/policy.json`,
-		"neither %s is there: nothing can be pulled", strings.Join(files, " nor "))
+	return fail("install the distribution's policy: apt-get install golang-github-containers-common, or dnf install containers-common; "+
+		`only if no image signature has to be verified, write {"default":[{"type":"insecureAcceptAnything"}]} to ~/.config/containers/policy.json: `+
+		"it turns signature verification off for every registry and takes precedence over the distribution's policy",
+		"there is no signature policy (%s): Podman cannot pull images", strings.Join(files, ", "))
 }
 
-// config is the user's directory for configuration.
+// sharedConfigSince is the first Podman that also reads its configuration below
+// /usr/share/containers, and CONTAINERS_POLICY_JSON.
+var sharedConfigSince = semver.MustParse("6.0.0")
+
+// readsShared reports whether Podman reads /usr/share/containers. A Podman of unknown
+// version may.
+func (h Host) readsShared() bool { return h.Podman == nil || h.Podman.Version.GE(sharedConfigSince) }
+
+// policyFiles are the places of policy.json, of which Podman uses the first that exists.
+func (h Host) policyFiles() []string {
+	if file := h.Getenv("CONTAINERS_POLICY_JSON"); file != "" && h.readsShared() {
+		return []string{file}
+	}
+	files := []string{h.config() + "/containers/policy.json", "/etc/containers/policy.json"}
+	if h.readsShared() {
+		files = append(files, "/usr/share/containers/policy.json")
+	}
+	return files
+}
+
+// checkRegistries: podtask resolves images with the configuration of Podman 5. It names
+// what Podman 6 reads besides, so that a mirror that is set there is not missed in silence.
+func checkRegistries(_ context.Context, h Host) Finding {
+	if h.Podman == nil || !h.readsShared() {
+		return ok("podtask and Podman read the same registries.conf")
+	}
+	dirs := []string{"/etc/containers/registries.rootless.conf.d", fmt.Sprintf("/etc/containers/registries.rootless.conf.d/%d", h.UID),
+		"/usr/share/containers/registries.rootless.conf.d", fmt.Sprintf("/usr/share/containers/registries.rootless.conf.d/%d", h.UID)}
+	if h.exists("/etc/containers/registries.conf.d") {
+		dirs = append(dirs, "/usr/share/containers/registries.conf.d")
+	}
+	var unread []string
+	for _, dir := range dirs {
+		files, _ := fs.Glob(h.Root, strings.TrimPrefix(dir, "/")+"/*.conf")
+		if len(files) > 0 {
+			unread = append(unread, dir)
+		}
+	}
+	if len(unread) > 0 {
+		return warn("move the files to /etc/containers/registries.conf.d or ~/.config/containers/registries.conf.d",
+			"podtask does not read %s, which Podman reads: mirrors set there are used for pulls, not when podtask looks up a digest", strings.Join(unread, ", "))
+	}
+	return ok("podtask and Podman read the same registries.conf")
+}
+
+// config is the user's configuration directory.
 func (h Host) config() string {
 	if dir := h.Getenv("XDG_CONFIG_HOME"); dir != "" {
 		return dir
@@ -90,7 +138,7 @@ func (h Host) config() string {
 	return h.Home + "/.config"
 }
 
-// The programs that connect pods, and how one gets them.
+// The programs that connect pods to the network, and how to install them.
 const (
 	pasta       = "pasta"
 	slirp4netns = "slirp4netns"
@@ -101,8 +149,17 @@ var networkPackages = map[string]string{
 	slirp4netns: "apt-get install slirp4netns, or dnf install slirp4netns",
 }
 
+// slirpUntil is the first Podman without slirp4netns.
+var slirpUntil = semver.MustParse("6.0.0")
+
 // checkNetwork: which program connects a pod depends on Podman's version.
 func checkNetwork(_ context.Context, h Host) Finding {
+	if h.Podman != nil && h.Podman.Version.GE(slirpUntil) {
+		if h.has(pasta) {
+			return ok("pods are connected with %s", pasta)
+		}
+		return fail(networkPackages[pasta], "%s is not in PATH: pods have no network", pasta)
+	}
 	modern := h.Podman == nil || h.Podman.Version.Major >= 5
 	usual, other := slirp4netns, pasta
 	if modern {
@@ -111,20 +168,22 @@ func checkNetwork(_ context.Context, h Host) Finding {
 	usable := h.has(other) && (h.Podman == nil || other != pasta || h.Podman.Version.GE(pastaSince))
 	switch {
 	case h.has(usual) && usable:
-		return ok("pods are connected by %s; tasks may ask for %s", usual, other)
+		return ok("pods are connected with %s; tasks may select %s", usual, other)
 	case h.has(usual):
-		return ok("pods are connected by %s", usual)
+		return ok("pods are connected with %s", usual)
 	case usable:
-		return warn(networkPackages[usual], "Podman connects pods by %s, which is not in PATH; %s works where containers.conf or the task names it", usual, other)
+		return warn(networkPackages[usual], "Podman connects pods with %s, which is not in PATH; %s works if containers.conf or the task selects it", usual, other)
 	}
-	return fail(networkPackages[usual], "%s is not in PATH: pods get no network", usual)
+	return fail(networkPackages[usual], "%s is not in PATH: pods have no network", usual)
 }
 
-// NetworkFinding judges whether Podman of a version can connect a pod by a program
-// that a task names, pasta or slirp4netns; has tells whether a program is installed.
+// NetworkFinding checks whether a version of Podman can connect a pod with the program
+// that a task names, pasta or slirp4netns; has reports whether a program is installed.
 func NetworkFinding(program string, v semver.Version, has func(program string) bool) Finding {
-	f := ok("pods can be connected by %s", program)
+	f := ok("pods can be connected with %s", program)
 	switch {
+	case program == slirp4netns && v.GE(slirpUntil):
+		f = fail("use pasta, or leave it to Podman", "Podman %s does not support the network slirp4netns", v)
 	case program == pasta && v.LT(pastaSince):
 		f = fail("use slirp4netns, or leave it to Podman", "network pasta needs Podman %s, this is %s", pastaSince, v)
 	case !has(program):

@@ -19,48 +19,48 @@ const session = "log in with ssh or 'machinectl shell' rather than su or sudo, o
 
 func checkRuntimeDir(_ context.Context, h Host) Finding {
 	dir := h.Getenv("XDG_RUNTIME_DIR")
-	mend := fmt.Sprintf(session, h.User, h.UID)
+	fix := fmt.Sprintf(session, h.User, h.UID)
 	switch {
 	case dir == "" && h.Getenv("CONTAINER_HOST") != "":
-		return warn(mend, "XDG_RUNTIME_DIR is not set: sockets lie beside the records")
+		return warn(fix, "XDG_RUNTIME_DIR is not set: sockets are in the state directory")
 	case dir == "":
-		return fail(mend, "XDG_RUNTIME_DIR is not set: there is no place for Podman's socket")
+		return fail(fix, "XDG_RUNTIME_DIR is not set: there is no directory for Podman's socket")
 	case !path.IsAbs(dir):
-		return fail(mend, "XDG_RUNTIME_DIR is %q, which is no absolute path", dir)
+		return fail(fix, "XDG_RUNTIME_DIR is %q, which is not an absolute path", dir)
 	}
 	info, err := fs.Stat(h.Root, strings.TrimPrefix(path.Clean(dir), "/"))
 	switch {
 	case err != nil:
-		return fail(mend, "XDG_RUNTIME_DIR is %s, which is not there", dir)
+		return fail(fix, "XDG_RUNTIME_DIR is %s, which does not exist", dir)
 	case !info.IsDir():
-		return fail(mend, "XDG_RUNTIME_DIR is %s, which is no directory", dir)
+		return fail(fix, "XDG_RUNTIME_DIR is %s, which is not a directory", dir)
 	case info.Mode().Perm()&0o077 != 0:
-		return warn("chmod 700 "+dir, "others may look into XDG_RUNTIME_DIR, %s", dir)
+		return warn("chmod 700 "+dir, "other users can read XDG_RUNTIME_DIR, %s", dir)
 	}
 	return ok("XDG_RUNTIME_DIR is %s", dir)
 }
 
 func checkUserNamespaces(_ context.Context, h Host) Finding {
 	if most, found := h.read("/proc/sys/user/max_user_namespaces"); found && most == "0" {
-		return fail("sysctl -w user.max_user_namespaces=28633", "the kernel allows no user namespaces: there can be no rootless container")
+		return fail("sysctl -w user.max_user_namespaces=28633", "the kernel allows no user namespaces: rootless containers cannot run")
 	}
 	if clone, found := h.read("/proc/sys/kernel/unprivileged_userns_clone"); found && clone == "0" {
-		return fail("sysctl -w kernel.unprivileged_userns_clone=1", "the kernel allows user namespaces to root only")
+		return fail("sysctl -w kernel.unprivileged_userns_clone=1", "the kernel allows user namespaces only for root")
 	}
 	if held, found := h.read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"); found && held == "1" && !h.exists("/etc/apparmor.d/podman") {
 		return warn("install a Podman whose package has /etc/apparmor.d/podman, or sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
-			"AppArmor keeps user namespaces from programs without a profile, and there is none for Podman")
+			"AppArmor denies user namespaces to programs without a profile, and Podman has no profile")
 	}
 	return ok("user namespaces are allowed")
 }
 
-// leastIDs is what images usually need.
+// leastIDs is the number of ids that images usually need.
 const leastIDs = 65536
 
 func checkSubIDs(_ context.Context, h Host) Finding {
-	mend := fmt.Sprintf("usermod --add-subuids 100000-165535 --add-subgids 100000-165535 %s as root, with a range that nobody has, then podman system migrate", h.User)
+	fix := fmt.Sprintf("usermod --add-subuids 100000-165535 --add-subgids 100000-165535 %s as root, with an unused range, then podman system migrate", h.User)
 	if h.elsewhere() {
-		return ok("nsswitch.conf says that subordinate ids come from elsewhere than files")
+		return ok("nsswitch.conf gets subordinate ids from a service")
 	}
 	var lack []string
 	for _, file := range []string{"/etc/subuid", "/etc/subgid"} {
@@ -73,12 +73,12 @@ func checkSubIDs(_ context.Context, h Host) Finding {
 		}
 	}
 	if len(lack) > 0 {
-		return fail(mend, "%s", strings.Join(lack, ", "))
+		return fail(fix, "%s", strings.Join(lack, ", "))
 	}
 	return ok("%s has subordinate ids for containers", h.User)
 }
 
-// elsewhere tells whether subordinate ids come from a service (shadow 4.9).
+// elsewhere reports whether subordinate ids come from a service (shadow 4.9).
 func (h Host) elsewhere() bool {
 	text, _ := h.read("/etc/nsswitch.conf")
 	for line := range strings.Lines(text) {
@@ -106,17 +106,17 @@ func countIDs(text, user string, uid int) (n int) {
 func checkIDMap(_ context.Context, h Host) Finding {
 	for _, program := range []string{"newuidmap", "newgidmap"} {
 		if !h.has(program) {
-			return fail("apt-get install uidmap, or dnf install shadow-utils", "%s is not in PATH: containers cannot have more than one user", program)
+			return fail("apt-get install uidmap, or dnf install shadow-utils", "%s is not in PATH: containers can have only one user", program)
 		}
 	}
-	return ok("newuidmap and newgidmap are there")
+	return ok("newuidmap and newgidmap are installed")
 }
 
 func checkLinger(_ context.Context, h Host) Finding {
 	if h.exists("/var/lib/systemd/linger/" + h.User) {
-		return ok("tasks outlive the session, and can start at boot")
+		return ok("tasks keep running after logout and can start at boot")
 	}
-	return warn("loginctl enable-linger", "tasks end when %s logs out, and none starts at boot", h.User)
+	return warn("loginctl enable-linger", "tasks end when %s logs out, and no task starts at boot", h.User)
 }
 
 // Space on disks, in bytes and percent.
@@ -136,13 +136,13 @@ func checkDisk(_ context.Context, h Host) Finding {
 		bytes, files, err := h.Free(dir)
 		switch {
 		case err != nil:
-			return warn("", "it is not known how much is free in %s: %v", dir, err)
+			return warn("", "the free space in %s is not known: %v", dir, err)
 		case bytes < noSpace:
-			return fail("podman system prune, or make room", "only %d MiB are free in %s", bytes>>20, dir)
+			return fail("free disk space, for example with podman system prune", "only %d MiB are free in %s", bytes>>20, dir)
 		case bytes < littleSpace:
-			return warn("podman system prune, or make room", "only %d MiB are free in %s", bytes>>20, dir)
+			return warn("free disk space, for example with podman system prune", "only %d MiB are free in %s", bytes>>20, dir)
 		case files < fewFiles:
-			return warn("podman system prune, or remove files", "only %d %% of the files that its disk can hold are free in %s", files, dir)
+			return warn("remove files, for example with podman system prune", "only %d %% of the inodes are free in %s", files, dir)
 		}
 		least = min(least, bytes)
 	}

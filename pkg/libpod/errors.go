@@ -253,7 +253,7 @@ type rule struct {
 
 // Causes that say what Podman's text only hints at.
 const (
-	keyQuota = "the kernel's key quota of this user is used up (kernel.keys.maxkeys, 200 by default, and every container needs two keys): " +
+	keyQuota = "the kernel's key quota of this user is used up (kernel.keys.maxkeys, 200 by default; each container and each pod needs a key): " +
 		"raise it with sysctl -w kernel.keys.maxkeys=20000 kernel.keys.maxbytes=2000000, or set keyring = false under [containers] in containers.conf"
 	inotifyQuota = "this user has no inotify instance or watch left: " +
 		"raise the limits with sysctl -w fs.inotify.max_user_instances=8192 fs.inotify.max_user_watches=524288"

@@ -103,7 +103,7 @@ func (c *imageAPI) Pull(ctx context.Context, ref string, o PullOptions) (string,
 		err = &Error{Class: Temporary, Cause: "Podman ended the pull without an image and without an error"}
 	}
 	if err != nil {
-		return "", pullError(fail(call, "pull", ref, err), ref)
+		return "", pullError(fail(call, "pull", ref, err), ref, c.version)
 	}
 	return id, nil
 }
@@ -282,27 +282,38 @@ func (s *pullStream) line(text string) {
 
 // pullError removes the reference from the error of a pull, because the error's Object
 // has it already, and names the policy file.
-func pullError(err error, ref string) error {
+func pullError(err error, ref string, v semver.Version) error {
 	var e *Error
 	if !errors.As(err, &e) {
 		return err
 	}
 	e.Cause = strings.ReplaceAll(e.Cause, "initializing source docker://"+ref+": ", "")
 	if e.Class == Untrusted && !strings.Contains(e.Cause, "policy.json") {
-		e.Cause = strings.TrimSuffix(e.Cause, ".") + " (" + policyFile() + ")"
+		e.Cause = strings.TrimSuffix(e.Cause, ".") + " (" + policyFile(v, os.Getenv) + ")"
 	}
 	return err
 }
 
-// policyFile is the signature policy that Podman goes by (containers-policy.json(5)).
-func policyFile() string {
+// sharedConfigSince is the first Podman version that also reads /usr/share/containers, and
+// CONTAINERS_POLICY_JSON.
+var sharedConfigSince = semver.MustParse("6.0.0")
+
+// policyFile returns the signature policy that Podman uses (containers-policy.json(5)).
+func policyFile(v semver.Version, getenv func(string) string) string {
+	if file := getenv("CONTAINERS_POLICY_JSON"); file != "" && v.GE(sharedConfigSince) {
+		return file
+	}
 	if home, err := os.UserHomeDir(); err == nil {
 		own := filepath.Join(home, ".config/containers/policy.json")
 		if _, err := os.Stat(own); err == nil {
 			return own
 		}
 	}
-	return "/etc/containers/policy.json"
+	const system, shared = "/etc/containers/policy.json", "/usr/share/containers/policy.json"
+	if _, err := os.Stat(system); err != nil && v.GE(sharedConfigSince) {
+		return shared
+	}
+	return system
 }
 
 // silence is why a pull without progress is aborted.

@@ -9,7 +9,7 @@ import (
 )
 
 // finding is a line of doctor.
-type finding struct{ Check, Level, Text, Mend string }
+type finding struct{ Check, Level, Text, Fix string }
 
 // examined is what doctor says, with the exit code it must have.
 func (b *box) examined(code int) map[string]finding {
@@ -31,7 +31,7 @@ func TestDoctorFindsNoFailureWhereTasksRun(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
 	for check, f := range b.examined(0) {
-		t.Logf("%s %s: %s; %s", f.Level, check, f.Text, f.Mend)
+		t.Logf("%s %s: %s; %s", f.Level, check, f.Text, f.Fix)
 		if f.Level == "fail" {
 			t.Errorf("%s fails: %s", check, f.Text)
 		}
@@ -50,14 +50,14 @@ func TestRunRefusesInDoctorsWords(t *testing.T) {
 	path := b.hello(b.testbox())
 	b.env = append(b.env, "XDG_RUNTIME_DIR=", "PATH="+t.TempDir())
 	f := b.examined(1)["runtime-dir"]
-	if f.Level != "fail" || f.Mend == "" {
+	if f.Level != "fail" || f.Fix == "" {
 		t.Fatalf("without XDG_RUNTIME_DIR doctor says %+v", f)
 	}
-	if r := b.want(125, "run", path); !strings.Contains(r.err, f.Text) || !strings.Contains(r.err, f.Mend) {
+	if r := b.want(125, "run", path); !strings.Contains(r.err, f.Text) || !strings.Contains(r.err, f.Fix) {
 		t.Errorf("run does not say %q: %s", f.Text, r.err)
 	}
 	b.env = append(good, "CONTAINER_HOST=unix://"+t.TempDir()+"/none.sock")
-	if f := b.examined(1)["socket"]; f.Level != "fail" || !strings.Contains(f.Mend, "CONTAINER_HOST") {
+	if f := b.examined(1)["socket"]; f.Level != "fail" || !strings.Contains(f.Fix, "CONTAINER_HOST") {
 		t.Errorf("with a wrong CONTAINER_HOST doctor says %+v", f)
 	}
 	b.env = good

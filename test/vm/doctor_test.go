@@ -9,7 +9,7 @@ import (
 )
 
 // finding is what doctor says of one thing.
-type finding struct{ Check, Level, Text, Mend string }
+type finding struct{ Check, Level, Text, Fix string }
 
 // examined is what doctor finds, by check, with changes to its environment.
 func examined(t *testing.T, env ...string) map[string]finding {
@@ -99,8 +99,8 @@ func TestDoctorOnBrokenHosts(t *testing.T) {
 					t.Errorf("%s is %s, want %s: %s", check, f.Level, want, f.Text)
 				}
 				if ill {
-					said += f.Text + "; " + f.Mend + "\n"
-					if f.Mend == "" && check != "podman" {
+					said += f.Text + "; " + f.Fix + "\n"
+					if f.Fix == "" && check != "podman" {
 						t.Errorf("%s has no mend: %s", check, f.Text)
 					}
 				}
@@ -110,7 +110,7 @@ func TestDoctorOnBrokenHosts(t *testing.T) {
 			}
 			if f, refuses := found[host.refuses]; refuses {
 				out, errs, code := command(t, "env", append(host.env, bin(), "run", "--rm", pair)...)
-				if code != 125 || !strings.Contains(errs, f.Text) || !strings.Contains(errs, f.Mend) {
+				if code != 125 || !strings.Contains(errs, f.Text) || !strings.Contains(errs, f.Fix) {
 					t.Errorf("run, code %d, does not say %q: %s%s", code, f.Text, out, errs)
 				}
 			}
