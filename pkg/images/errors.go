@@ -76,7 +76,10 @@ type Error struct {
 
 // Error is one line: the image, the message, the hint.
 func (e *Error) Error() string {
-	s := "image " + e.Ref + ": " + e.Message
+	s := e.Message
+	if e.Ref != "" {
+		s = "image " + e.Ref + ": " + s
+	}
 	if e.Hint != "" {
 		s += "; " + e.Hint
 	}

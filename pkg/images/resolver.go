@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -56,7 +57,7 @@ type question struct {
 // maxPatience is the ECS agent's ManifestPullTimeout.
 const maxPatience = time.Minute
 
-// New returns a Resolver. It reads no file yet.
+// New returns a Resolver.
 func New(o Options) *Resolver {
 	return &Resolver{sys: o.systemContext(), patience: maxPatience}
 }
@@ -267,7 +268,40 @@ func OptionsFromEnv(getenv func(string) string) Options {
 	return o
 }
 
+// sharedConfig is where Podman 6 also reads its configuration; containers/image does not.
+const sharedConfig = "/usr/share/containers"
+
+// withShared fills in the files of the distribution below dir where a host has none that
+// containers/image reads by itself, so that a mirror or a blocked registry that is set only
+// there is respected. user and system are the directories that it does read.
+func (o Options) withShared(dir, user, system string) Options {
+	exists := func(name string) bool {
+		_, err := os.Stat(name)
+		return err == nil
+	}
+	for _, f := range []struct {
+		name  string
+		value *string
+	}{{"registries.conf", &o.RegistriesConf}, {"registries.conf.d", &o.RegistriesConfDir}} {
+		usual := exists(filepath.Join(user, f.name)) || exists(filepath.Join(system, f.name))
+		if shared := filepath.Join(dir, f.name); *f.value == "" && !usual && exists(shared) {
+			*f.value = shared
+		}
+	}
+	return o
+}
+
+// userConfig is the user's directory of containers/image.
+func userConfig() string {
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "containers")
+}
+
 func (o Options) systemContext() *types.SystemContext {
+	o = o.withShared(sharedConfig, userConfig(), "/etc/containers")
 	return &types.SystemContext{
 		AuthFilePath:                o.AuthFile,
 		SystemRegistriesConfPath:    o.RegistriesConf,

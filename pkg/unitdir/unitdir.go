@@ -13,8 +13,9 @@ import (
 	"github.com/podtask/podtask/pkg/taskunit"
 )
 
-// adminDir is where an administrator puts units for users.
-const adminDir = "/etc/containers/systemd/users"
+// sharedDirs hold units for users: those of the administrator, and those of packages,
+// which Quadlet reads from Podman 6 on.
+var sharedDirs = []string{"/etc/containers/systemd/users", "/usr/share/containers/systemd/users"}
 
 // Search returns the directories with the units of a user, the first counting
 // most, with all directories below them: those of PODTASK_UNIT_DIRS (absolute,
@@ -22,7 +23,8 @@ const adminDir = "/etc/containers/systemd/users"
 //
 //	$XDG_RUNTIME_DIR/containers/systemd
 //	$XDG_CONFIG_HOME/containers/systemd
-//	/etc/containers/systemd/users, and of the numbered ones in it that of the user
+//	/etc/containers/systemd/users and /usr/share/containers/systemd/users, and of the
+//	numbered directories in these only that of the user
 //
 // Directories that do not exist are left out. Getenv reads the environment.
 func Search(getenv func(string) string, uid int) ([]string, error) {
@@ -36,7 +38,7 @@ func Search(getenv func(string) string, uid int) ([]string, error) {
 		}
 		return w.dirs, nil
 	}
-	return searchBelow(Home(getenv), getenv("XDG_RUNTIME_DIR"), adminDir, uid), nil
+	return searchBelow(Home(getenv), getenv("XDG_RUNTIME_DIR"), sharedDirs, uid), nil
 }
 
 // Home is where a user's own units are: $XDG_CONFIG_HOME/containers/systemd. It
@@ -51,7 +53,7 @@ func Home(getenv func(string) string) string {
 	return ""
 }
 
-func searchBelow(home, runtime, admin string, uid int) []string {
+func searchBelow(home, runtime string, shared []string, uid int) []string {
 	var w walk
 	if filepath.IsAbs(runtime) {
 		w.add(filepath.Join(runtime, "containers/systemd"))
@@ -63,9 +65,11 @@ func searchBelow(home, runtime, admin string, uid int) []string {
 	w.skip = func(dir string) bool {
 		name := filepath.Base(dir)
 		_, err := strconv.ParseUint(name, 10, 64)
-		return err == nil && filepath.Dir(dir) == admin && name != own
+		return err == nil && slices.Contains(shared, filepath.Dir(dir)) && name != own
 	}
-	w.add(admin)
+	for _, dir := range shared {
+		w.add(dir)
+	}
 	return w.dirs
 }
 

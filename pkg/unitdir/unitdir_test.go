@@ -32,15 +32,16 @@ func tree(t *testing.T, files ...string) string {
 func TestSearchOrder(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, "run/containers/systemd/r.task", "own/h.task", "own/sub/deep/s.task", "own/x.task.d/d.conf",
-		"admin/a.task", "admin/team/t.task", "admin/1000/mine.task", "admin/1000/in/m.task", "admin/1001/theirs.task")
+		"admin/a.task", "admin/team/t.task", "admin/1000/mine.task", "admin/1000/in/m.task", "admin/1001/theirs.task",
+		"vendor/1000/v.task", "vendor/1001/theirs.task")
 	if err := os.Symlink(dir+"/own", dir+"/own/sub/loop"); err != nil {
 		t.Fatal(err)
 	}
-	got := searchBelow(dir+"/own", dir+"/run", dir+"/admin", 1000)
+	got := searchBelow(dir+"/own", dir+"/run", []string{dir + "/admin", dir + "/vendor"}, 1000)
 	for i := range got {
 		got[i] = strings.TrimPrefix(got[i], dir)
 	}
-	want := []string{"/run/containers/systemd", "/own", "/own/sub", "/own/sub/deep", "/admin", "/admin/1000", "/admin/1000/in", "/admin/team"}
+	want := []string{"/run/containers/systemd", "/own", "/own/sub", "/own/sub/deep", "/admin", "/admin/1000", "/admin/1000/in", "/admin/team", "/vendor", "/vendor/1000"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
