@@ -1,0 +1,179 @@
+package doctree
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Limits bound what a source may hold. A hostile one meets them before it costs much.
+type Limits struct {
+	Size   int // bytes
+	Values int // after YAML aliases are followed
+	Depth  int // levels
+}
+
+// Kind is the kind of a value.
+type Kind uint8
+
+// The kinds of values.
+const (
+	Null Kind = iota
+	Text
+	Number
+	Boolean
+	List
+	Object
+)
+
+// String returns the kind as a message names it.
+func (k Kind) String() string {
+	return [...]string{"null", "text", "a number", "true or false", "a list", "an object"}[k]
+}
+
+// Node is one value of a document, with its place.
+type Node struct {
+	Kind      Kind
+	Text      string // of a scalar, as written; escapes resolved
+	Line, Col int
+	Items     []*Node // of a list
+	Fields    []Field // of an object, in the order of the document
+}
+
+// Field is one member of an object. Line and Col are those of its key.
+type Field struct {
+	Key       string
+	Line, Col int
+	Value     *Node
+}
+
+// Member returns the value of a key; nil for none. Null counts as absent.
+func (n *Node) Member(key string) *Node {
+	if n == nil || n.Kind != Object {
+		return nil
+	}
+	for _, f := range n.Fields {
+		if f.Key == key && f.Value.Kind != Null {
+			return f.Value
+		}
+	}
+	return nil
+}
+
+// Empty reports whether n says nothing: null, "", [] or {}.
+func (n *Node) Empty() bool {
+	switch n.Kind {
+	case Null:
+		return true
+	case Text:
+		return n.Text == ""
+	case List:
+		return len(n.Items) == 0
+	case Object:
+		return len(n.Fields) == 0
+	}
+	return false
+}
+
+// JSON returns the value as JSON, its members in the order of the document.
+func (n *Node) JSON() json.RawMessage {
+	var b bytes.Buffer
+	n.writeJSON(&b)
+	return b.Bytes()
+}
+
+func (n *Node) writeJSON(b *bytes.Buffer) {
+	switch n.Kind {
+	case Null:
+		b.WriteString("null")
+	case Number:
+		if json.Valid([]byte(n.Text)) {
+			b.WriteString(n.Text)
+		} else if i, err := strconv.ParseInt(n.Text, 0, 64); err == nil {
+			b.WriteString(strconv.FormatInt(i, 10)) // YAML's 0644 and 0x10
+		} else {
+			writeString(b, n.Text)
+		}
+	case Boolean:
+		b.WriteString(n.Text)
+	case List:
+		b.WriteByte('[')
+		for i, item := range n.Items {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			item.writeJSON(b)
+		}
+		b.WriteByte(']')
+	case Object:
+		b.WriteByte('{')
+		for i, f := range n.Fields {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			writeString(b, f.Key)
+			b.WriteByte(':')
+			f.Value.writeJSON(b)
+		}
+		b.WriteByte('}')
+	default:
+		writeString(b, n.Text)
+	}
+}
+
+func writeString(b *bytes.Buffer, s string) {
+	text, _ := json.Marshal(s) // a string has a JSON form always
+	b.Write(text)
+}
+
+// SyntaxError is a source that cannot be read at all.
+type SyntaxError struct {
+	Line, Col    int
+	Message, Fix string
+}
+
+func (e *SyntaxError) Error() string { return e.Message }
+
+// Documents reads all documents of a source: YAML, or where it opens with a brace
+// and holds no line "---" JSON. Documents without content are left out. The error is
+// a *SyntaxError.
+func Documents(src []byte, l Limits) ([]*Node, error) {
+	src = bytes.TrimPrefix(src, []byte("\ufeff"))
+	switch {
+	case len(src) > l.Size:
+		return nil, &SyntaxError{1, 1, fmt.Sprintf("the file has %d bytes, more than %d", len(src), l.Size), "split it"}
+	case !utf8.Valid(src):
+		return nil, &SyntaxError{1, 1, "the file is not UTF-8 text", "give JSON or YAML in UTF-8"}
+	}
+	budget := budget{limits: l}
+	if bytes.HasPrefix(bytes.TrimLeft(src, " \t\r\n"), []byte("{")) && !bytes.Contains(src, []byte("\n---")) {
+		return readJSON(src, &budget)
+	}
+	return readYAML(src, &budget)
+}
+
+// budget counts what a source may still use.
+type budget struct {
+	limits Limits
+	values int
+}
+
+// spend takes one value at a depth, the root's being 0.
+func (b *budget) spend(depth, line, col int) error {
+	b.values++
+	if b.values > b.limits.Values {
+		return &SyntaxError{line, col, fmt.Sprintf("the file holds more than %d values", b.limits.Values), "shorten it, YAML aliases included"}
+	}
+	if depth > b.limits.Depth {
+		return &SyntaxError{line, col, fmt.Sprintf("the document is nested deeper than %d levels", b.limits.Depth), ""}
+	}
+	return nil
+}
+
+// Escape makes a key a reference token of a JSON pointer (RFC 6901, section 3).
+func Escape(key string) string { return pointerEscapes.Replace(key) }
+
+var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")

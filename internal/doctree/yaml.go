@@ -1,0 +1,148 @@
+package doctree
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// readYAML reads YAML documents. Anchors, aliases and merge keys are followed, within
+// the bounds of the source.
+func readYAML(src []byte, b *budget) ([]*Node, error) {
+	dec := yaml.NewDecoder(bytes.NewReader(src))
+	r := yamlReader{b}
+	var docs []*Node
+	for {
+		var doc yaml.Node
+		err := dec.Decode(&doc)
+		if errors.Is(err, io.EOF) {
+			return docs, nil
+		}
+		if err != nil {
+			return nil, yamlError(err)
+		}
+		if len(doc.Content) == 0 {
+			continue
+		}
+		root, err := r.value(doc.Content[0], 0)
+		if err != nil {
+			return nil, err
+		}
+		if root.Kind != Null {
+			docs = append(docs, root)
+		}
+	}
+}
+
+var yamlLine = regexp.MustCompile(`line (\d+): `)
+
+// yamlError finds the line that the library writes into its message.
+func yamlError(err error) error {
+	msg := strings.TrimPrefix(err.Error(), "yaml: ")
+	line := 1
+	if m := yamlLine.FindStringSubmatch(msg); m != nil {
+		line, _ = strconv.Atoi(m[1])
+		msg = strings.Replace(msg, m[0], "", 1)
+	}
+	return &SyntaxError{line, 1, "not valid YAML: " + msg, ""}
+}
+
+type yamlReader struct{ budget *budget }
+
+func (r *yamlReader) value(y *yaml.Node, depth int) (*Node, error) {
+	if err := r.budget.spend(depth, y.Line, y.Column); err != nil {
+		return nil, err
+	}
+	n := &Node{Line: y.Line, Col: y.Column, Text: y.Value}
+	switch y.Kind {
+	case yaml.AliasNode:
+		// A loop of aliases ends at the depth limit.
+		return r.value(y.Alias, depth+1)
+	case yaml.SequenceNode:
+		n.Kind = List
+		for _, item := range y.Content {
+			v, err := r.value(item, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			n.Items = append(n.Items, v)
+		}
+		return n, nil
+	case yaml.MappingNode:
+		n.Kind = Object
+		return n, r.object(n, y, depth)
+	}
+	return n, scalar(n, y)
+}
+
+// scalar sets the kind of a scalar from its resolved tag.
+func scalar(n *Node, y *yaml.Node) error {
+	switch tag := y.ShortTag(); tag {
+	case "!!null":
+		n.Kind = Null
+	case "!!int", "!!float":
+		n.Kind = Number
+	case "!!bool":
+		n.Kind, n.Text = Boolean, strings.ToLower(y.Value)
+	case "!!str", "!!timestamp", "!!merge":
+		n.Kind = Text
+	default:
+		return &SyntaxError{y.Line, y.Column, "the YAML tag " + Quote(tag) + " has no meaning here", "write the value itself"}
+	}
+	return nil
+}
+
+func (r *yamlReader) object(n *Node, y *yaml.Node, depth int) error {
+	var merged []*Node
+	for i := 0; i+1 < len(y.Content); i += 2 {
+		key := y.Content[i]
+		if key.Kind == yaml.AliasNode {
+			key = key.Alias
+		}
+		if key.Kind != yaml.ScalarNode {
+			return &SyntaxError{key.Line, key.Column, "a key must be text, not a list or an object", ""}
+		}
+		v, err := r.value(y.Content[i+1], depth+1)
+		if err != nil {
+			return err
+		}
+		if key.ShortTag() == "!!merge" {
+			merged = append(merged, v)
+			continue
+		}
+		n.Fields = append(n.Fields, Field{key.Value, y.Content[i].Line, y.Content[i].Column, v})
+	}
+	return merge(n, merged)
+}
+
+// merge adds the members of merge keys ("<<") that n does not have itself.
+// Among several, the first wins (YAML 1.1, merge key type).
+func merge(n *Node, merged []*Node) error {
+	have := make(map[string]bool, len(n.Fields))
+	for _, f := range n.Fields {
+		have[f.Key] = true
+	}
+	for _, m := range merged {
+		sources := []*Node{m}
+		if m.Kind == List {
+			sources = m.Items
+		}
+		for _, s := range sources {
+			if s.Kind != Object {
+				return &SyntaxError{m.Line, m.Col, `"<<" merges objects, and this is ` + s.Kind.String(), ""}
+			}
+			for _, f := range s.Fields {
+				if !have[f.Key] {
+					have[f.Key] = true
+					n.Fields = append(n.Fields, f)
+				}
+			}
+		}
+	}
+	return nil
+}
