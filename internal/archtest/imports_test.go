@@ -36,6 +36,8 @@ var direction = []rule{
 	{pkg: "pkg/lifecycle", may: []string{"pkg/taskdef", "pkg/admission"}},
 	{pkg: "pkg/service", may: []string{"pkg/taskdef", "pkg/admission"}},
 	{pkg: "pkg/config", may: []string{"internal/suggest", "pkg/admission", "pkg/lifecycle"}},
+	{pkg: "pkg/pod", may: []string{"internal/doctree", "internal/suggest", "pkg/lifecycle", "pkg/taskdef"}},
+	{pkg: "internal/doctree"},
 	{pkg: "internal/suggest"},
 	{pkg: "internal/term"},
 	{pkg: "pkg/metadata", may: []string{"pkg/lifecycle", "pkg/taskdef"}},

@@ -1,0 +1,125 @@
+package pod
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/distribution/reference"
+
+	"github.com/podtask/podtask/internal/doctree"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// Secret is content to be kept as a Podman secret. No verb of fmt and no encoding shows
+// it; Value does.
+type Secret struct {
+	// Name is the Podman secret's. It follows from the names of the Pod and of what the
+	// content is from, never from the content.
+	Name  string
+	value []byte
+}
+
+// Value returns the content.
+func (s Secret) Value() []byte { return bytes.Clone(s.value) }
+
+// Format implements fmt.Formatter: no verb shows the content.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "[secret "+s.Name+"]") }
+
+// MarshalText keeps the content out of JSON.
+func (s Secret) MarshalText() ([]byte, error) { return []byte("[secret " + s.Name + "]"), nil }
+
+// maxSecret is what Podman takes as one secret (pkg/secrets: maxSecretSize).
+const maxSecret = 512000 - 1
+
+// secret notes content that becomes a Podman secret, and returns where it will be.
+func (b references) secret(kind, name, key string, content []byte) *taskdef.SecretValue {
+	p := b.result.Pod
+	sum := sha256.Sum256([]byte(strings.Join([]string{p.Namespace, p.Name, p.UID, kind, name, key}, "\x00")))
+	s := Secret{Name: "podtask-pod-" + hex.EncodeToString(sum[:12]), value: content}
+	if !slices.ContainsFunc(b.result.Secrets, func(o Secret) bool { return o.Name == s.Name }) {
+		b.result.Secrets = append(b.result.Secrets, s)
+	}
+	source := "podman:" + s.Name
+	return &taskdef.SecretValue{ValueFrom: source, Source: source}
+}
+
+// The types of Secrets that hold logins of registries.
+const (
+	dockerConfigJSON = "kubernetes.io/dockerconfigjson"
+	dockerConfig     = "kubernetes.io/dockercfg"
+)
+
+// logins gathers what the imagePullSecrets know about registries, by the key of the
+// registry.
+func (b logins) logins() map[string]json.RawMessage {
+	all := make(map[string]json.RawMessage)
+	for _, ref := range b.spec.at("imagePullSecrets").items() {
+		name := ref.at("name").str()
+		doc, ok := b.secrets[name]
+		if !ok {
+			ref.warn("the Secret "+doctree.Quote(name)+" is not in the file: images are pulled with the logins of the host", "")
+			continue
+		}
+		data, typ := secretData(doc), doc.at("type")
+		var entries map[string]json.RawMessage
+		var err error
+		switch typ.str() {
+		case dockerConfigJSON:
+			var file struct{ Auths map[string]json.RawMessage }
+			err = json.Unmarshal(data[".dockerconfigjson"], &file)
+			entries = file.Auths
+		case dockerConfig:
+			err = json.Unmarshal(data[".dockercfg"], &entries)
+		default:
+			ref.wrong("the Secret "+doctree.Quote(name)+" holds no logins: its type is "+doctree.Quote(typ.str()), "use one of the type "+dockerConfigJSON)
+			continue
+		}
+		if err != nil || len(entries) == 0 {
+			ref.wrong("the Secret "+doctree.Quote(name)+" holds no logins as its type promises", "make it with `kubectl create secret docker-registry`")
+			continue
+		}
+		for key, entry := range entries {
+			if _, known := all[key]; !known {
+				all[key] = entry
+			}
+		}
+	}
+	return all
+}
+
+// credentials gives a container the logins for the registry of its image, if there are
+// any.
+func (b logins) credentials(c *taskdef.Container, logins map[string]json.RawMessage) {
+	named, err := reference.ParseNormalizedNamed(c.Image)
+	if err != nil {
+		return
+	}
+	registry := reference.Domain(named)
+	mine := make(map[string]json.RawMessage)
+	for _, key := range slices.Sorted(maps.Keys(logins)) {
+		host, path, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(key, "https://"), "http://"), "/")
+		switch {
+		case registry == "docker.io" && (host == "index.docker.io" || host == "docker.io"):
+			mine["docker.io"] = logins[key]
+		case host == registry && (path == "" || path == "v1/" || path == "v2/"):
+			mine[registry] = logins[key]
+		case host == registry:
+			mine[host+"/"+strings.TrimSuffix(path, "/")] = logins[key]
+		}
+	}
+	if len(mine) == 0 {
+		return
+	}
+	content, err := json.Marshal(map[string]any{"auths": mine})
+	if err != nil {
+		return // the entries were JSON before
+	}
+	c.RepositoryCredentials = references{b.builder}.secret("logins", registry, "", content)
+}
