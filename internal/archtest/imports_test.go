@@ -49,7 +49,7 @@ var direction = []rule{
 	},
 	{pkg: "internal/driver", may: []string{"pkg/lifecycle", "pkg/service"}, also: []string{"pkg/taskdef"}},
 	{pkg: "internal/loop", may: []string{"internal/driver"}},
-	{pkg: "internal/sim", may: []string{"internal/agent", "pkg/lifecycle", "pkg/taskdef", "pkg/state", "pkg/state/statetest", "pkg/libpod", "pkg/images", "pkg/cgroups", "pkg/netns"}},
+	{pkg: "internal/sim", may: []string{"internal/agent", "internal/driver", "pkg/lifecycle", "pkg/taskdef", "pkg/state", "pkg/state/statetest", "pkg/libpod", "pkg/images", "pkg/cgroups", "pkg/netns"}},
 	{pkg: "internal/enginetest", may: []string{"internal/agent", "pkg/libpod", "pkg/images", "test/wait"}},
 	{
 		pkg: "internal/enginesim",

@@ -103,6 +103,12 @@ func NewTask(s lifecycle.State, published uint64, encode func(lifecycle.State) (
 // State is the state after the latest step.
 func (t *Task) State() lifecycle.State { return t.state }
 
+// Saved is the record as the latest decisions had it saved; nil: none was.
+func (t *Task) Saved() []byte { return t.saved }
+
+// Watching reports whether something is watched and has not reported a change yet.
+func (t *Task) Watching(w Watch) bool { return slices.Contains(t.watched, w) }
+
 // Step takes in a batch of events.
 func (t *Task) Step(at time.Time, batch []lifecycle.Event) (TaskDecision, error) {
 	for _, ev := range batch {

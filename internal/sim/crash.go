@@ -41,8 +41,9 @@ func (w *World) die(done int) {
 		}
 	}
 	w.flights, w.late = nil, nil
-	if w.full {
+	if w.driver != nil {
 		w.state = w.reload()
+		w.driver = newDriver(w.state)
 	}
 }
 
@@ -50,10 +51,7 @@ func (w *World) die(done int) {
 func (w *World) reload() lifecycle.State {
 	var back lifecycle.State
 	saved := w.state.Durable()
-	text, err := json.Marshal(saved)
-	if err == nil {
-		err = json.Unmarshal(text, &back)
-	}
+	err := json.Unmarshal(w.driver.Saved(), &back)
 	if err == nil {
 		err = lifecycle.Check(back)
 	}

@@ -99,7 +99,7 @@ func (w *World) answer(slot int, fail lifecycle.Failure, r lifecycle.Result) {
 // only the latest is kept.
 func (w *World) keep(ev lifecycle.OpFinished) {
 	kept := 1
-	if w.full {
+	if w.driver != nil {
 		kept = keptAnswers
 	}
 	w.late = append(slices.Clone(w.late), &ev)

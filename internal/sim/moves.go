@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/podtask/podtask/internal/driver"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
@@ -146,6 +147,9 @@ func (w *World) wake() time.Time { return w.state.Wake(w.stepped) }
 
 // hintDue: the driver watches what the state says runs, and tells when it does not.
 func (w *World) hintDue(i int) bool {
+	if w.driver != nil && !w.driver.Watching(driver.Watch(i)) {
+		return false
+	}
 	if i == sandbox {
 		run := w.state.Sandbox.InfraStartedAt
 		return w.state.WatchesInfra() && (w.pod != lifecycle.SandboxReady || !run.IsZero() && !run.Equal(epoch.Add(w.podStarted)))

@@ -89,7 +89,7 @@ func (w *World) checkStep(old *lifecycle.State) {
 	w.checkReports(old)
 	w.checkTruth()
 	w.checkFlights()
-	if w.full {
+	if w.driver != nil {
 		checkWhy(w)
 	}
 }
@@ -244,7 +244,7 @@ func (w *World) checkReports(old *lifecycle.State) {
 		}
 		w.checkRunning()
 	}
-	if !w.full {
+	if w.driver == nil {
 		return
 	}
 	seen := make(map[string]int)

@@ -24,7 +24,7 @@ func Walk(seed uint64) (moves int, err error) {
 		return 0, fmt.Errorf("the random task of seed %d is not valid: %w", seed, err)
 	}
 	w := blank(t, o, randomBudget(r))
-	w.full = true
+	w.driver = newDriver(w.state)
 	w.step(lifecycle.Restarted{})
 	friendly := 0.4 + r.Float64()/2
 	for moves = range 40 + r.IntN(200) {

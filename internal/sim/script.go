@@ -167,7 +167,8 @@ func (p *player) submit() error {
 	}
 	many := 1000
 	p.w = blank(p.task, p.options, Budget{many, many, many, many, many, many, many, many, many, many, many, many})
-	p.w.full, p.w.tell, p.clock = true, p.tell, epoch
+	p.w.driver = newDriver(p.w.state)
+	p.w.tell, p.clock = p.tell, epoch
 	p.w.step(lifecycle.Restarted{})
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/podtask/podtask/internal/driver"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -48,9 +49,10 @@ type World struct {
 	left Budget
 
 	trail *trail
-	// full keeps what is only written down (history, texts), which tells worlds
-	// apart that have the same future.
-	full bool
+	// driver drives the task in a full world, which keeps what is only written down
+	// (history, texts, the record). That tells worlds apart that have the same future, so
+	// a world that is explored has none, and steps only.
+	driver *driver.Task
 	// tell, if set, is called after each step, in this world and all that come
 	// of it.
 	tell func(before, after lifecycle.State, ev lifecycle.Event, effects []lifecycle.Effect)
@@ -83,14 +85,18 @@ func (w *World) clone() *World {
 	n := *w
 	n.truth = slices.Clone(w.truth)
 	n.flights = slices.Clone(w.flights)
+	if w.driver != nil {
+		d := *w.driver
+		n.driver = &d
+	}
 	return &n
 }
 
 // step delivers an event, takes in the effects and checks the outcome.
 func (w *World) step(ev lifecycle.Event) {
 	old := w.state
-	s, effects := lifecycle.Step(old, w.now, ev)
-	w.state, w.stepped = s, w.now
+	effects := drive(w, ev)
+	w.stepped = w.now
 	for _, e := range effects {
 		w.ask(e)
 	}
@@ -98,9 +104,43 @@ func (w *World) step(ev lifecycle.Event) {
 	if w.tell != nil {
 		w.tell(old, w.state, ev, effects)
 	}
-	if !w.full {
+	if w.driver == nil {
 		w.forget()
 	}
+}
+
+// drive has the driver take in an event, if there is one.
+func drive(w *World, ev lifecycle.Event) (effects []lifecycle.Effect) {
+	if w.driver == nil {
+		w.state, effects = lifecycle.Step(w.state, w.now, ev)
+		return effects
+	}
+	old := w.state
+	d, err := w.driver.Step(w.now, []lifecycle.Event{ev})
+	if err != nil {
+		w.broken(SavedIsAll, "%v", err)
+	}
+	w.state = d.State
+	if news := newReports(&old, &w.state); !slices.Equal(d.Publish, news) {
+		w.broken(ReportsOnce, "published are %v, new are %v", d.Publish, news)
+	}
+	if n := len(d.Publish); n > 0 {
+		w.driver.Published(d.Publish[n-1].Seq)
+	}
+	effects = d.Start
+	for _, id := range d.Cancel {
+		effects = append(effects, lifecycle.CancelOp{ID: id})
+	}
+	return effects
+}
+
+// newDriver returns the driver of a task whose whole history is published.
+func newDriver(s lifecycle.State) *driver.Task {
+	published := uint64(0)
+	if n := len(s.History); n > 0 {
+		published = s.History[n-1].Seq
+	}
+	return driver.NewTask(s, published, driver.EncodeTask)
 }
 
 // forget drops what has no influence on the future.
