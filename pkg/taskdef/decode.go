@@ -1,7 +1,9 @@
 package taskdef
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -90,6 +92,10 @@ func (c cursor) platform() Platform {
 // container decodes a container; the network mode decides about host ports.
 func (c cursor) container(mode NetworkMode) Container {
 	c.want(object, "")
+	extensions := c.at(extensionMember).containerExtensions()
+	if c.at("healthCheck").at("command").disabled() {
+		extensions.ImageHealthCheck = false
+	}
 	return Container{
 		Name:              c.at("name").str(),
 		Image:             c.at("image").str(),
@@ -109,8 +115,9 @@ func (c cursor) container(mode NetworkMode) Container {
 		CPU:               c.at("cpu").integer(0, 0),
 		Memory:            c.at("memory").mebibytes(),
 		MemoryReservation: c.at("memoryReservation").mebibytes(),
-		StartTimeout:      c.at("startTimeout").seconds(1, 0),
-		StopTimeout:       c.at("stopTimeout").seconds(1, DefaultStopTimeout),
+		StartTimeout:      c.at("startTimeout").seconds(0),
+		// 0 is the default, as for the ECS agent.
+		StopTimeout: cmp.Or(c.at("stopTimeout").seconds(0), DefaultStopTimeout),
 
 		RepositoryCredentials: c.at("repositoryCredentials").repositoryCredentials(),
 		Unpinned:              c.at("versionConsistency").oneOf("enabled", "disabled") == "disabled",
@@ -122,13 +129,18 @@ func (c cursor) container(mode NetworkMode) Container {
 		Net:                   c.network(),
 		Log:                   c.at("logConfiguration").logConfiguration(),
 		Restart:               c.at("restartPolicy").restartPolicy(),
-		Extensions:            c.at(extensionMember).containerExtensions(),
+		Extensions:            extensions,
 	}
 }
 
 // mebibytes decodes an amount of memory into bytes. 0 is none, as what generates
 // definitions writes it.
 func (c cursor) mebibytes() int64 {
+	units := map[string]float64{"m": 1, "mb": 1, "mib": 1, "g": 1024, "gb": 1024, "gib": 1024, "k": 1.0 / 1024, "kb": 1.0 / 1024}
+	if fix := c.withUnit(units); fix != "" {
+		c.wrong(quote(c.node.text)+" is not a whole number of MiB", fix)
+		return 0
+	}
 	v := c.integer(0, 0)
 	if v != 0 && v < minMemory/mib {
 		c.wrong(fmt.Sprintf("%d is out of range: it must be at least %d", v, minMemory/mib), "")
@@ -179,19 +191,42 @@ func (c cursor) environment() []EnvVar {
 }
 
 func (c cursor) healthCheck() *HealthCheck {
-	if c.node == nil || c.node.kind == object && c.node.empty() {
+	if c.node == nil || c.node.kind == object && c.node.empty() || c.at("command").disabled() {
 		return nil
 	}
 	c.want(object, "")
-	// Even of a broken check something is kept, so that a container that waits
-	// for HEALTHY is not reported as well.
+	// Part of a broken check is kept, so that a container that waits for HEALTHY is not
+	// reported as well.
 	return &HealthCheck{
-		Command:     c.at("command").words(),
-		Interval:    c.at("interval").seconds(0, 30*time.Second),
-		Timeout:     c.at("timeout").seconds(0, 5*time.Second),
+		Command:     c.at("command").healthCommand(),
+		Interval:    c.at("interval").seconds(30 * time.Second),
+		Timeout:     c.at("timeout").seconds(5 * time.Second),
 		Retries:     int(c.at("retries").integer(0, 3)),
-		StartPeriod: c.at("startPeriod").seconds(0, 0),
+		StartPeriod: c.at("startPeriod").seconds(0),
 	}
+}
+
+// disabled reports whether the command of a health check is ["NONE"]: there is no check,
+// not even that of the image.
+func (c cursor) disabled() bool {
+	return c.node != nil && c.node.kind == list && len(c.node.items) == 1 && c.node.items[0].kind == text && c.node.items[0].text == "NONE"
+}
+
+// healthCommand decodes the command of a health check. ECS registers one without CMD or
+// CMD-SHELL, as in some of its examples; it runs as CMD. A single text with spaces is
+// left to the rules: no program has such a name.
+func (c cursor) healthCommand() []string {
+	words := c.words()
+	if len(words) == 0 || c.failed() {
+		return words
+	}
+	first := words[0]
+	if upper := strings.ToUpper(first); upper == "CMD" || upper == "CMD-SHELL" || upper == "NONE" || first == "" || len(words) == 1 && strings.ContainsAny(first, " \t\n") {
+		return words
+	}
+	c.p.warnings = append(c.p.warnings, c.p.problem(c.ptr, c.node.line, c.node.col,
+		"the command does not start with CMD or CMD-SHELL: it runs as CMD, without a shell", `put "CMD" before the program`))
+	return append([]string{"CMD"}, words...)
 }
 
 // dependencies decodes dependsOn. A name that no container has becomes index -1.
@@ -239,10 +274,14 @@ func whichName(name string, names []string, all string) string {
 	return all + strings.Join(names, ", ")
 }
 
-// seconds decodes a whole number of seconds of at least least.
-func (c cursor) seconds(least int64, unset time.Duration) time.Duration {
+// seconds decodes a whole number of seconds, at least 0.
+func (c cursor) seconds(unset time.Duration) time.Duration {
+	if fix := c.withUnit(map[string]float64{"s": 1, "sec": 1, "seconds": 1, "m": 60, "min": 60, "h": 3600}); fix != "" {
+		c.wrong(quote(c.node.text)+" is not a whole number of seconds", fix)
+		return unset
+	}
 	const absent = -1
-	s := c.integer(least, absent)
+	s := c.integer(0, absent)
 	if s == absent {
 		return unset
 	}
@@ -252,6 +291,24 @@ func (c cursor) seconds(least int64, unset time.Duration) time.Duration {
 // quantity is a decimal number with an optional unit. It is stricter than
 // strconv.ParseFloat, which takes "inf" and hexadecimal too.
 var quantity = regexp.MustCompile(`^([0-9]*\.?[0-9]+)\s*([A-Za-z]*)$`)
+
+// withUnit returns the fix for a number with a unit where the number alone must be: the
+// number to write. It is empty for any other value.
+func (c cursor) withUnit(units map[string]float64) string {
+	if c.node == nil || c.node.kind != text {
+		return ""
+	}
+	m := quantity.FindStringSubmatch(strings.TrimSpace(c.node.text))
+	if m == nil || m[2] == "" {
+		return ""
+	}
+	factor, known := units[strings.ToLower(m[2])]
+	f, err := strconv.ParseFloat(m[1], 64)
+	if whole := f * factor; known && err == nil && whole == math.Trunc(whole) && whole < 1<<31 {
+		return "write " + strconv.FormatInt(int64(whole), 10)
+	}
+	return "write the number alone"
+}
 
 // vcpu decodes the cpu of a task: cpu units, or a number of vCPU.
 func (c cursor) vcpu() float64 {

@@ -1,21 +1,23 @@
 package taskdef
 
 // foreign are documents of other kinds that people have beside task definitions, by
-// members that only they have.
+// members that only they have. The first that fits counts.
 var foreign = []struct {
 	members   []string
 	what, fix string
 }{
 	{[]string{"apiVersion", "kind"}, "a Kubernetes manifest", "write its containers as a task definition"},
+	{[]string{"serviceName"}, "an ECS service", "give its task definition; `podtask service create` runs it as a service"},
+	{[]string{"services", "failures"}, "the output of DescribeServices", "give the task definition of the service, as DescribeTaskDefinition prints it"},
 	{[]string{"services"}, "a Compose file", "convert it: podtask generate --from FILE"},
-	{[]string{"Resources"}, "a CloudFormation template", "give the Properties of its AWS::ECS::TaskDefinition, with names that begin in lower case"},
-	{[]string{"Type", "Properties"}, "a resource of CloudFormation", "give its Properties, with names that begin in lower case"},
-	{[]string{"ContainerDefinitions"}, "in the words of CloudFormation", "begin the names of members in lower case, as in containerDefinitions"},
-	{[]string{"containerOverrides"}, "a TaskOverride", "give the definition, and this with --override"},
-	{[]string{"overrides"}, "the input of RunTask", "give the definition, and the overrides in a file of their own with --override"},
+	{[]string{"Resources"}, "a CloudFormation template", "use the Properties of its AWS::ECS::TaskDefinition, with names that begin in lower case"},
+	{[]string{"Type", "Properties"}, "a CloudFormation resource", "use its Properties, with names that begin in lower case"},
+	{[]string{"ContainerDefinitions"}, "written for CloudFormation", "begin the names of members in lower case, as in containerDefinitions"},
+	{[]string{"containerOverrides"}, "a TaskOverride", "give the task definition, and this file with --override"},
+	{[]string{"overrides"}, "the input of RunTask", "give the task definition, and its overrides in a file of their own with --override"},
 }
 
-// isForeign reports a document of another kind at once, instead of each of its members.
+// isForeign reports a document of another kind once, instead of each of its members.
 func (c cursor) isForeign() bool {
 	if c.node.member("containerDefinitions") != nil {
 		return false

@@ -27,7 +27,7 @@ func aliasBomb(n int) string {
 func TestHostileDocumentsMeetABound(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ src, want string }{
-		"too long":          {strings.Repeat("nonsense ", 10<<20/9), "more than 1 MiB"},
+		"too long":          {strings.Repeat("nonsense ", 10<<20/9), "larger than 1 MiB"},
 		"deep JSON":         {`{"family": ` + strings.Repeat("[", 200_000), "deeper than 32"},
 		"deep YAML flow":    {"family: " + strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000), "deeper than 32"},
 		"deeper YAML flow":  {"family: " + strings.Repeat("[", 200_000), "exceeded max depth"},

@@ -33,7 +33,7 @@ var overrideMembers = []member{
 	{"memory", honoured, "as in a definition", nil},
 	{"ephemeralStorage", warned, "no storage is set aside; containers use what the host has", nil},
 	{"executionRoleArn", ignored, "images are pulled with the credentials of the host", nil},
-	{"inferenceAcceleratorOverrides", refused, "its containers need an accelerator that would be missing", nil},
+	{"inferenceAcceleratorOverrides", warned, "containers get no accelerator", nil},
 	{"taskRoleArn", warned, "the role is not assumed; calls to AWS use the credentials of `PODTASK_CREDENTIALS_HELPER`, if there is one", nil},
 	{"containerOverrides", honoured, "one for each container", nil},
 	{"containerOverrides[].name", honoured, "a container of the definition", nil},
@@ -64,6 +64,8 @@ func (s Settings) ParseOverride(name string, src []byte) (*Override, Report, err
 	var o Override
 	if root.kind != object {
 		top.wrong(fmt.Sprintf("an override is an object, and this is %s", root.kind), "")
+	} else if root.member("containerDefinitions") != nil || root.member("family") != nil || root.member("taskDefinition") != nil {
+		top.wrong("this is a task definition, not an override", `an override changes a definition: {"containerOverrides": [{"name": ..., ...}]}`)
 	} else {
 		p.findDuplicates(root, "")
 		p.answerObject(top, "")

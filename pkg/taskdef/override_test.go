@@ -104,6 +104,9 @@ func TestInvalidOverridesGiveAllTheirMessages(t *testing.T) {
 		},
 		`{"containerOverrides": [{"name": "a", "resourceRequirements": [{"type": "GPU", "value": "1"}]}]}`: {"/containerOverrides/0/resourceRequirements"},
 		`{"cpu": "1 GB", "cpu": "1"}`: {"/cpu", "/cpu"},
+		`{"containerOverride": []}`:   {"/containerOverride"},
+		`{"family": "f", "containerDefinitions": [{"name": "c", "image": "i"}]}`: {""},
+		`{"taskDefinition": {}, "tags": []}`:                                     {""},
 	} {
 		_, _, err := Settings{}.ParseOverride("o", []byte(src))
 		var invalid *InvalidError
@@ -115,7 +118,7 @@ func TestInvalidOverridesGiveAllTheirMessages(t *testing.T) {
 			t.Errorf("%s: %s", src, diff)
 		}
 	}
-	_, report, err := Settings{}.ParseOverride("o", []byte(`{"taskRoleArn": "x", "containerOverride": []}`))
+	_, report, err := Settings{Lenient: true}.ParseOverride("o", []byte(`{"taskRoleArn": "x", "containerOverride": []}`))
 	if err != nil || len(report.Warnings) != 2 || report.Warnings[1].Fix != `did you mean "containerOverrides"?` {
 		t.Errorf("%v %v", report.Warnings, err)
 	}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/podtask/podtask/internal/suggest"
 )
 
 // Parse reads an ECS task definition, JSON or YAML, as given to
@@ -76,13 +78,18 @@ func readAny(name string, src []byte) (*node, error) {
 	src = bytes.TrimPrefix(src, []byte("\ufeff"))
 	switch {
 	case len(src) > maxSize:
-		return nil, &syntaxError{1, 1, fmt.Sprintf("the document has %d bytes, more than 1 MiB", len(src)), "give a task definition; ECS takes at most 64 KiB"}
+		return nil, &syntaxError{1, 1, "the document is larger than 1 MiB", "check the file: ECS accepts task definitions of at most 64 KiB"}
 	case !utf8.Valid(src):
 		return nil, &syntaxError{1, 1, "the document is not UTF-8 text", "give JSON or YAML in UTF-8"}
 	case len(bytes.TrimSpace(src)) == 0:
 		return nil, &syntaxError{1, 1, "the document is empty", "give a task definition"}
 	}
-	if !bytes.HasPrefix(bytes.TrimLeft(src, " \t\r\n"), []byte("{")) {
+	text := bytes.TrimLeft(src, " \t\r\n")
+	if bytes.HasPrefix(text, []byte("//")) || bytes.HasPrefix(text, []byte("/*")) {
+		line := 1 + bytes.Count(src[:len(src)-len(text)], []byte("\n"))
+		return nil, &syntaxError{line, 1, jsonComment, jsonCommentFix}
+	}
+	if !bytes.HasPrefix(text, []byte("{")) {
 		return readYAML(src)
 	}
 	root, err := readJSON(src)
@@ -198,7 +205,7 @@ func (p *parser) findDuplicates(n *node, ptr string) {
 func (p *parser) answerWrapper(top cursor) {
 	for _, f := range top.node.fields {
 		switch f.key {
-		case "taskDefinition":
+		case "taskDefinition", "$schema":
 		case "tags":
 			p.answerField(top, f, p.table.rows["tags"])
 		default:
@@ -232,6 +239,7 @@ func (p *parser) answerObject(c cursor, path string) {
 		}
 		m, known := p.table.rows[below]
 		switch {
+		case below == "$schema": // names the schema of the document, for editors
 		case !known:
 			p.unknown(c, f, names)
 		case m.answer == needed:
@@ -260,7 +268,16 @@ func (p *parser) answerField(c cursor, f field, m member) {
 // plain makes a note of the table, which is Markdown, part of a message.
 func plain(note string) string { return strings.ReplaceAll(note, "`", "\"") }
 
+// unknown reports a member that is not in the table. A member that it may be a misspelling of is
+// not reported as missing on top.
 func (p *parser) unknown(c cursor, f field, names []string) {
-	p.warnings = append(p.warnings, p.problem(c.ptr+"/"+escape(f.key), f.line, f.col,
-		"there is no member "+quote(f.key)+" in the ECS model, so it has no effect", didYouMean(f.key, names)))
+	ptr, message, fix := c.ptr+"/"+escape(f.key), "unknown member "+quote(f.key), didYouMean(f.key, names)
+	if p.settings.Lenient {
+		p.warnings = append(p.warnings, p.problem(ptr, f.line, f.col, message+": it has no effect", fix))
+		return
+	}
+	if meant := suggest.Closest(f.key, names); meant != "" && c.node.member(meant) == nil {
+		p.broken[c.ptr+"/"+escape(meant)] = true
+	}
+	p.problems = append(p.problems, p.problem(ptr, f.line, f.col, message, cmpFix(fix, "remove it, or use --lenient to ignore it")))
 }

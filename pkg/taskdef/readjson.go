@@ -63,8 +63,33 @@ func (r *jsonReader) invalid(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return r.syntax("not valid JSON: the document ends too early", "close what is open")
 	}
-	return r.syntax("not valid JSON: "+err.Error(), "")
+	var syntax *json.SyntaxError
+	if !errors.As(err, &syntax) {
+		return r.syntax("not valid JSON: "+err.Error(), "")
+	}
+	// The token that failed begins where r is, or after a comma that r has passed.
+	at := r.off
+	before := strings.TrimRight(string(r.src[:at]), " \t\r\n")
+	switch rest := r.src[at:]; {
+	case bytes.HasPrefix(rest, []byte("//")), bytes.HasPrefix(rest, []byte("/*")), bytes.HasPrefix(rest, []byte("#")):
+		return r.syntax(jsonComment, jsonCommentFix)
+	case len(rest) > 0 && (rest[0] == '}' || rest[0] == ']') && strings.HasSuffix(before, ","):
+		return r.syntax("not valid JSON: there is a comma before the closing "+string(rest[0]), "remove the comma")
+	case len(rest) > 0 && rest[0] == '\'':
+		return r.syntax("not valid JSON: text is in single quotes", "use double quotes")
+	}
+	return r.syntax("not valid JSON: "+jsonSays.Replace(syntax.Error()), "")
 }
+
+const (
+	jsonComment    = "not valid JSON: JSON has no comments"
+	jsonCommentFix = "remove the comment, or write the file in YAML, where comments begin with #"
+)
+
+// jsonSays puts the messages of encoding/json into the words of JSON.
+var jsonSays = strings.NewReplacer("invalid character", "unexpected", "looking for beginning of object key string", "where a key in double quotes must be",
+	"looking for beginning of value", "where a value must be", "after object key:value pair", "after a value, where a comma or a closing } must be",
+	"after array element", "after a value, where a comma or a closing ] must be", "after object key", "after a key, where a colon must be")
 
 func (r *jsonReader) value(depth int) (*node, error) {
 	tok, err := r.token()

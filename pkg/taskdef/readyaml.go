@@ -21,7 +21,7 @@ func readYAML(src []byte) (*node, error) {
 		return &node{kind: null, line: 1, col: 1}, nil
 	}
 	if err != nil {
-		return nil, yamlError(err)
+		return nil, yamlError(src, err)
 	}
 	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
 		return nil, &syntaxError{max(more.Line, 1), max(more.Column, 1), "the file holds more than one YAML document", "keep one task definition in a file"}
@@ -33,14 +33,29 @@ func readYAML(src []byte) (*node, error) {
 var yamlLine = regexp.MustCompile(`line (\d+): `)
 
 // yamlError finds the line that the library writes into its message.
-func yamlError(err error) error {
+func yamlError(src []byte, err error) error {
 	msg := strings.TrimPrefix(err.Error(), "yaml: ")
 	line := 1
 	if m := yamlLine.FindStringSubmatch(msg); m != nil {
 		line, _ = strconv.Atoi(m[1])
 		msg = strings.Replace(msg, m[0], "", 1)
 	}
+	if strings.Contains(msg, "cannot start any token") && tabIndent(src, line) {
+		return &syntaxError{line, 1, "not valid YAML: a line is indented with a tab", "indent with spaces"}
+	}
 	return &syntaxError{line, 1, "not valid YAML: " + msg, ""}
+}
+
+// tabIndent reports whether a line, counted from 1, or the one after it is indented with a
+// tab: the library counts some lines from 0.
+func tabIndent(src []byte, line int) bool {
+	lines := bytes.Split(src, []byte("\n"))
+	for _, l := range lines[min(max(line-1, 0), len(lines)):min(line+1, len(lines))] {
+		if indent := l[:len(l)-len(bytes.TrimLeft(l, " \t"))]; bytes.ContainsRune(indent, '\t') {
+			return true
+		}
+	}
+	return false
 }
 
 type yamlReader struct{ budget budget }

@@ -24,10 +24,10 @@ func (c cursor) restartPolicy() *RestartPolicy {
 	if !c.want(object, `write {"enabled": true}`) {
 		return nil
 	}
-	p := RestartPolicy{AttemptPeriod: c.at("restartAttemptPeriod").seconds(0, 300*time.Second)}
+	p := RestartPolicy{AttemptPeriod: c.at("restartAttemptPeriod").seconds(300 * time.Second)}
 	if x := c.at(extensionMember); x.present() {
 		x.want(object, "")
-		p.BackOff = x.at("backOff").seconds(0, 0)
+		p.BackOff = x.at("backOff").seconds(0)
 		p.MaxCount = int(x.at("maxCount").integer(0, 0))
 	}
 	for _, item := range c.at("ignoredExitCodes").list("write a list of exit codes") {

@@ -174,10 +174,10 @@ func (r rules) container(c Container) {
 	r.in("workingDirectory").require(c.WorkingDirectory == "" || strings.HasPrefix(c.WorkingDirectory, "/"),
 		"start it with /", "workingDirectory %s is not an absolute path", quote(c.WorkingDirectory))
 	r.in("cpu").within(c.CPU, 0, maxUnits, " cpu units")
-	r.in("startTimeout").require(0 <= c.StartTimeout && c.StartTimeout <= maxTimeout, "leave it out to wait for ever",
-		"startTimeout is out of range: it must be 1 to 86400 seconds")
+	r.in("startTimeout").require(0 <= c.StartTimeout && c.StartTimeout <= maxTimeout, "leave it out to wait without a limit",
+		"startTimeout is out of range: it must be 0 to 86400 seconds")
 	r.in("stopTimeout").require(time.Second <= c.StopTimeout && c.StopTimeout <= maxTimeout, "leave it out for 30 seconds",
-		"stopTimeout is out of range: it must be 1 to 86400 seconds")
+		"stopTimeout is out of range: it must be 0 to 86400 seconds")
 	r.labels(c.Labels)
 	seen := make(map[string]bool, len(c.Environment))
 	for i, v := range c.Environment {
@@ -250,6 +250,8 @@ func (r rules) healthCheck(h *HealthCheck) {
 		command.require(len(h.Command) > 1 && h.Command[1] != "", fix, "CMD needs a program to run")
 	case h.Command[0] == "CMD-SHELL":
 		command.require(len(h.Command) == 2 && h.Command[1] != "", fix, "CMD-SHELL needs exactly one command line")
+	case len(h.Command) == 1 && strings.ContainsAny(h.Command[0], " \t\n"):
+		command.require(false, `put "CMD-SHELL" before it`, "the command of a health check is a list of words, and this is a command line")
 	default:
 		command.require(false, fix, "the command of a health check starts with CMD or CMD-SHELL")
 	}

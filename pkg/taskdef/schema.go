@@ -99,8 +99,8 @@ var shapes = map[string]shape{
 	inContainer + "cpu":                                            whole(0, maxUnits),
 	inContainer + "memory":                                         {kind: aNumber, least: 6, zero: true},
 	inContainer + "memoryReservation":                              {kind: aNumber, least: 6, zero: true},
-	inContainer + "startTimeout":                                   whole(1, 86400),
-	inContainer + "stopTimeout":                                    whole(1, 86400),
+	inContainer + "startTimeout":                                   whole(0, 86400),
+	inContainer + "stopTimeout":                                    whole(0, 86400),
 	inContainer + "essential":                                      {kind: aFlag},
 	inContainer + "interactive":                                    {kind: aFlag},
 	inContainer + "pseudoTerminal":                                 {kind: aFlag},
@@ -202,6 +202,9 @@ func (w schemaWriter) object(path string) map[string]any {
 	out := map[string]any{"type": orNull("object"), "properties": properties}
 	if required := w.shapes[strings.TrimSuffix(path, "[]")].required; required != nil {
 		out["required"] = required
+	}
+	if w.strict && path == "" {
+		properties["$schema"] = map[string]any{"type": "string"}
 	}
 	if w.strict {
 		out["additionalProperties"] = false

@@ -30,6 +30,9 @@ type Settings struct {
 	// Env are variables for every container. They go before those of Override, and
 	// these before those of the document.
 	Env []EnvVar
+	// Lenient: members that neither the ECS model nor podtask knows are warnings. Without
+	// it they are problems, as for AWS.
+	Lenient bool
 	// Target is a launch type whose rules are applied besides.
 	Target Target
 	// Dir is where the document lies, an absolute path: relative paths of
