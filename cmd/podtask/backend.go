@@ -303,7 +303,7 @@ func (b allTasks) Create(ctx context.Context, n api.NewTask) (api.Task, error) {
 // define checks a request to run a task.
 func (b allTasks) define(n api.NewTask) (taskdef.Task, lifecycle.Options, error) {
 	options := lifecycle.Options{Remove: n.Remove}
-	settings := taskdef.Settings{Vars: n.Vars}
+	settings := taskdef.Settings{Vars: n.Vars, Lenient: b.config.Tasks.Lenient}
 	for _, e := range n.Environment {
 		settings.Env = append(settings.Env, taskdef.EnvVar(e))
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/pkg/catalog"
+	"github.com/podtask/podtask/pkg/config"
 	"github.com/podtask/podtask/pkg/secrets"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/urfave/cli/v2"
@@ -19,7 +20,8 @@ import (
 // to it.
 func definitionFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.BoolFlag{Name: "strict", Usage: "take warnings for errors"},
+		&cli.BoolFlag{Name: "strict", Usage: "treat warnings as errors"},
+		&cli.BoolFlag{Name: "lenient", Usage: "warn of unknown members instead of refusing the definition"},
 		&cli.StringFlag{Name: "override", Usage: "change the definition as `FILE` says, an ECS TaskOverride"},
 		&cli.StringSliceFlag{Name: "var", Usage: "set a placeholder, ${NAME} or <NAME>: `NAME=VALUE`; NAME alone takes the value from here"},
 		&cli.StringSliceFlag{Name: "map-volume", Usage: "mount a path of this host for a volume: `NAME=PATH`"},
@@ -65,8 +67,25 @@ func (p *program) definitionOf(c *cli.Context, name string) (definition, error) 
 	if d.settings.Secrets, err = mapping(verb, "map-secret", "ARN=SOURCE", c.StringSlice("map-secret"), secretSource); err != nil {
 		return d, err
 	}
-	d.settings.KnownSecrets, err = p.knownSecrets(c)
+	if d.settings.KnownSecrets, err = p.knownSecrets(c); err != nil {
+		return d, err
+	}
+	d.settings.Lenient, err = p.lenient(c)
 	return d, err
+}
+
+// lenient reports whether unknown members of a definition are warnings: by the flag, else
+// by the configuration.
+func (p *program) lenient(c *cli.Context) (bool, error) {
+	if c.Bool("lenient") {
+		return true, nil
+	}
+	const key = "unknown-members"
+	if c.IsSet(key) {
+		return c.String(key) == "warn", nil
+	}
+	settings, err := config.Load(config.Source{Getenv: p.getenv})
+	return settings.Tasks.Lenient, err
 }
 
 func (p *program) vars(verb string, words []string) (map[string]string, error) {
@@ -144,6 +163,8 @@ func (p *program) parse(d definition) (taskdef.Task, finding, error) {
 
 func (p *program) parseDocument(d definition, doc document) (taskdef.Task, finding, error) {
 	d.settings.Dir = doc.dir
+	// A registered definition was checked when it was registered.
+	d.settings.Lenient = d.settings.Lenient || doc.revision > 0
 	var override *taskdef.InvalidError
 	if err := p.parseOverride(&d); err != nil && !errors.As(err, &override) {
 		return taskdef.Task{}, finding{}, fmt.Errorf("read the override: %w", err)

@@ -113,7 +113,8 @@ func (k kept) spec(definition string, s api.ServiceSettings) (svc.Spec, error) {
 	if err != nil {
 		return svc.Spec{}, err
 	}
-	settings := taskdef.Settings{Vars: maps.Clone(s.Vars), Dir: r.Dir}
+	// A registered definition was checked when it was registered.
+	settings := taskdef.Settings{Vars: maps.Clone(s.Vars), Dir: r.Dir, Lenient: true}
 	for _, e := range s.Environment {
 		settings.Env = append(settings.Env, taskdef.EnvVar(e))
 	}

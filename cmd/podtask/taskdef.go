@@ -31,7 +31,8 @@ Examples:
   podtask taskdef show web:2 > web.json
   podtask taskdef deregister web:1`,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "strict", Usage: "register: take warnings for errors"},
+			&cli.BoolFlag{Name: "strict", Usage: "register: treat warnings as errors"},
+			&cli.BoolFlag{Name: "lenient", Usage: "register: warn of unknown members instead of refusing the definition"},
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "ls: list inactive revisions too"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "ls: print names only"},
 			formatFlag("ls: table, json or a Go template; show: json prints the revision and the document"),
@@ -83,12 +84,17 @@ func openCatalog(stateDir, command string) (*catalog.Catalog, error) {
 
 func (p *program) taskdefRegister(c *cli.Context, registered *catalog.Catalog, files []string) error {
 	code := 0
+	lenient, err := p.lenient(c)
+	if err != nil {
+		return err
+	}
+	d := definition{strict: c.Bool("strict"), settings: taskdef.Settings{Lenient: lenient}}
 	for _, file := range files {
 		doc, err := p.readDocument(file)
 		if err != nil {
 			return fmt.Errorf("read the task definition: %w", err)
 		}
-		name, err := p.register(c.Context, registered, definition{strict: c.Bool("strict")}, doc)
+		name, err := p.register(c.Context, registered, d, doc)
 		if err != nil {
 			return err
 		}

@@ -186,6 +186,11 @@ var keys = []Key{
 		Help: "how long a stopped task is kept, with its logs and exit codes, such as 90m or 24h; never keeps it until it is removed",
 		set:  setTaskCleanupWait,
 	},
+	{
+		Name: "unknown-members", Default: "refuse", Values: []string{"refuse", "warn"}, Rare: true,
+		Help: "what to do with members of a task definition that neither ECS nor podtask knows; --lenient warns for one command",
+		set:  boolean("warn", func(s *Settings) *bool { return &s.Tasks.Lenient }),
+	},
 }
 
 // Keys returns all keys, sorted by name. The caller may change the result.

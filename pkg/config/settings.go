@@ -81,6 +81,8 @@ type Tasks struct {
 	// Limits is enforce, best-effort or off.
 	Limits string
 	Quota  lifecycle.Quota
+	// Lenient: unknown members of a definition are warnings.
+	Lenient bool
 }
 
 // Cleanup configures the removal of stopped tasks.
