@@ -70,13 +70,13 @@ func (p *program) definitionOf(c *cli.Context, name string) (definition, error) 
 	if d.settings.KnownSecrets, err = p.knownSecrets(c); err != nil {
 		return d, err
 	}
-	d.settings.Lenient, err = p.lenient(c)
+	d.settings.Lenient, err = lenient(c, p.getenv)
 	return d, err
 }
 
 // lenient reports whether unknown members of a definition are warnings: by the flag, else
 // by the configuration.
-func (p *program) lenient(c *cli.Context) (bool, error) {
+func lenient(c *cli.Context, getenv func(string) string) (bool, error) {
 	if c.Bool("lenient") {
 		return true, nil
 	}
@@ -84,7 +84,7 @@ func (p *program) lenient(c *cli.Context) (bool, error) {
 	if c.IsSet(key) {
 		return c.String(key) == "warn", nil
 	}
-	settings, err := config.Load(config.Source{Getenv: p.getenv})
+	settings, err := config.Load(config.Source{Getenv: getenv})
 	return settings.Tasks.Lenient, err
 }
 

@@ -84,11 +84,11 @@ func openCatalog(stateDir, command string) (*catalog.Catalog, error) {
 
 func (p *program) taskdefRegister(c *cli.Context, registered *catalog.Catalog, files []string) error {
 	code := 0
-	lenient, err := p.lenient(c)
+	warnOnly, err := lenient(c, p.getenv)
 	if err != nil {
 		return err
 	}
-	d := definition{strict: c.Bool("strict"), settings: taskdef.Settings{Lenient: lenient}}
+	d := definition{strict: c.Bool("strict"), settings: taskdef.Settings{Lenient: warnOnly}}
 	for _, file := range files {
 		doc, err := p.readDocument(file)
 		if err != nil {

@@ -93,7 +93,7 @@ func (c cursor) platform() Platform {
 func (c cursor) container(mode NetworkMode) Container {
 	c.want(object, "")
 	extensions := c.at(extensionMember).containerExtensions()
-	if c.at("healthCheck").at("command").disabled() {
+	if disabled(c.at("healthCheck").at("command")) {
 		extensions.ImageHealthCheck = false
 	}
 	return Container{
@@ -137,7 +137,7 @@ func (c cursor) container(mode NetworkMode) Container {
 // definitions writes it.
 func (c cursor) mebibytes() int64 {
 	units := map[string]float64{"m": 1, "mb": 1, "mib": 1, "g": 1024, "gb": 1024, "gib": 1024, "k": 1.0 / 1024, "kb": 1.0 / 1024}
-	if fix := c.withUnit(units); fix != "" {
+	if fix := withUnit(c, units); fix != "" {
 		c.wrong(quote(c.node.text)+" is not a whole number of MiB", fix)
 		return 0
 	}
@@ -191,14 +191,14 @@ func (c cursor) environment() []EnvVar {
 }
 
 func (c cursor) healthCheck() *HealthCheck {
-	if c.node == nil || c.node.kind == object && c.node.empty() || c.at("command").disabled() {
+	if c.node == nil || c.node.kind == object && c.node.empty() || disabled(c.at("command")) {
 		return nil
 	}
 	c.want(object, "")
 	// Part of a broken check is kept, so that a container that waits for HEALTHY is not
 	// reported as well.
 	return &HealthCheck{
-		Command:     c.at("command").healthCommand(),
+		Command:     healthCommand(c.at("command")),
 		Interval:    c.at("interval").seconds(30 * time.Second),
 		Timeout:     c.at("timeout").seconds(5 * time.Second),
 		Retries:     int(c.at("retries").integer(0, 3)),
@@ -208,14 +208,14 @@ func (c cursor) healthCheck() *HealthCheck {
 
 // disabled reports whether the command of a health check is ["NONE"]: there is no check,
 // not even that of the image.
-func (c cursor) disabled() bool {
+func disabled(c cursor) bool {
 	return c.node != nil && c.node.kind == list && len(c.node.items) == 1 && c.node.items[0].kind == text && c.node.items[0].text == "NONE"
 }
 
 // healthCommand decodes the command of a health check. ECS registers one without CMD or
 // CMD-SHELL, as in some of its examples; it runs as CMD. A single text with spaces is
 // left to the rules: no program has such a name.
-func (c cursor) healthCommand() []string {
+func healthCommand(c cursor) []string {
 	words := c.words()
 	if len(words) == 0 || c.failed() {
 		return words
@@ -276,7 +276,7 @@ func whichName(name string, names []string, all string) string {
 
 // seconds decodes a whole number of seconds, at least 0.
 func (c cursor) seconds(unset time.Duration) time.Duration {
-	if fix := c.withUnit(map[string]float64{"s": 1, "sec": 1, "seconds": 1, "m": 60, "min": 60, "h": 3600}); fix != "" {
+	if fix := withUnit(c, map[string]float64{"s": 1, "sec": 1, "seconds": 1, "m": 60, "min": 60, "h": 3600}); fix != "" {
 		c.wrong(quote(c.node.text)+" is not a whole number of seconds", fix)
 		return unset
 	}
@@ -294,7 +294,7 @@ var quantity = regexp.MustCompile(`^([0-9]*\.?[0-9]+)\s*([A-Za-z]*)$`)
 
 // withUnit returns the fix for a number with a unit where the number alone must be: the
 // number to write. It is empty for any other value.
-func (c cursor) withUnit(units map[string]float64) string {
+func withUnit(c cursor, units map[string]float64) string {
 	if c.node == nil || c.node.kind != text {
 		return ""
 	}
