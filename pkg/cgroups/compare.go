@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Wanted returns what the files of the slice's cgroup (v2) must hold for l, by
+// Wanted returns the required content of the files of the slice's cgroup (v2) for l, by
 // file name. It is empty for no limits.
 func Wanted(l Limits) map[string]string {
 	want := make(map[string]string)
@@ -38,11 +38,11 @@ func Wanted(l Limits) map[string]string {
 	return want
 }
 
-// Mismatch is one file that does not say what it should.
+// Mismatch is one file without the required content.
 type Mismatch struct {
 	File string
 	Want string
-	Got  string // empty: there is no such file
+	Got  string // empty: the file does not exist
 }
 
 // Controller returns the cgroup controller the file belongs to.
@@ -51,13 +51,13 @@ func (m Mismatch) Controller() string {
 	return name
 }
 
-// maxPage is the largest page size of Linux in bytes: memory limits are rounded
-// down by less than this.
+// maxPage is the largest page size of Linux in bytes. Memory limits are rounded down by
+// less than that.
 const maxPage = 64 << 10
 
-// Compare returns the files of Wanted(l) that got does not fulfil, sorted by
-// name. A file missing in got is a mismatch, except memory.swap.max: a kernel
-// without swap accounting has none.
+// Compare returns the files of Wanted(l) whose content in got differs, sorted by name. A
+// file missing in got is a mismatch, except memory.swap.max: a kernel without swap
+// accounting has none.
 func Compare(l Limits, got map[string]string) []Mismatch {
 	want := Wanted(l)
 	var bad []Mismatch
@@ -78,7 +78,7 @@ func fulfils(file, want, have string) bool {
 	if want == have {
 		return true
 	}
-	if file == "io.weight" { // single disks may have their own, in further lines
+	if file == "io.weight" { // single disks may have their own weights, in further lines
 		first, _, _ := strings.Cut(have, "\n")
 		return first == want
 	}
@@ -90,9 +90,9 @@ func fulfils(file, want, have string) bool {
 	return errWant == nil && errHave == nil && h <= w && w-h < maxPage
 }
 
-// CheckContainer returns the hard limits of l, of cpu and memory, that the
-// container with that scope does not have, sorted by file. Weights depend on the
-// OCI runtime and are not looked at.
+// CheckContainer returns the hard CPU and memory limits of l that the container with that
+// scope does not have, sorted by file. Weights depend on the OCI runtime and are not
+// checked.
 func CheckContainer(root fs.FS, scope string, l Limits) []Mismatch {
 	l = Limits{CPU: l.CPU, Memory: l.Memory}
 	got := make(map[string]string)
@@ -107,20 +107,21 @@ func CheckContainer(root fs.FS, scope string, l Limits) []Mismatch {
 	return Compare(l, got)
 }
 
-// UndelegatedError: the host does not let the user manager limit something.
+// UndelegatedError: the user manager cannot apply a limit, because the controller is not
+// delegated to it.
 type UndelegatedError struct {
-	// Controllers are those missing, sorted.
+	// Controllers are the missing controllers, sorted.
 	Controllers []string
-	// Unit is the slice that should have had the limits.
+	// Unit is the slice that the limits were for.
 	Unit string
 	// Version is the host's cgroup layout.
 	Version Version
-	// Offered are the controllers of the whole cgroup v2 tree; those that are
-	// missing even there cannot be delegated.
+	// Offered are the controllers of the whole cgroup v2 tree; a controller missing there
+	// cannot be delegated.
 	Offered []string
 }
 
-// Error names the controllers and what an administrator must do.
+// Error names the controllers and the fix.
 func (e *UndelegatedError) Error() string {
 	what := fmt.Sprintf("limits of %s have no effect: cgroup controllers %s are not delegated to your systemd user manager; ",
 		e.Unit, strings.Join(e.Controllers, ", "))
@@ -135,11 +136,11 @@ const DelegateDropIn = "/etc/systemd/system/user@.service.d/delegate.conf"
 // pids on its own, systemd 239 to 251 only memory and pids.
 func fixFor(v Version, controllers, offered []string) string {
 	if v == Hybrid || v == V1 {
-		return "this host still has the controllers on cgroup v1: boot it with systemd.unified_cgroup_hierarchy=1"
+		return "the controllers of this host are on cgroup v1: boot it with systemd.unified_cgroup_hierarchy=1"
 	}
 	if absent := without(controllers, offered); len(absent) > 0 {
-		return fmt.Sprintf("the cgroup v2 tree here has no %s to delegate: look into /proc/cgroups whether they are on cgroup v1, "+
-			"or turned off by cgroup_disable= on the kernel's command line", strings.Join(absent, ", "))
+		return fmt.Sprintf("the cgroup v2 tree of this host has no %s to delegate: check in /proc/cgroups whether they are on cgroup v1, "+
+			"or disabled with cgroup_disable= on the kernel command line", strings.Join(absent, ", "))
 	}
 	delegate := []string{"cpu", "memory", "pids"}
 	for _, c := range controllers {
@@ -148,7 +149,7 @@ func fixFor(v Version, controllers, offered []string) string {
 		}
 	}
 	slices.Sort(delegate)
-	return fmt.Sprintf("as root put the lines [Service] and Delegate=%s into %s, run 'systemctl daemon-reload', and reboot (or restart the user's user@UID.service, which ends all it runs)",
+	return fmt.Sprintf("as root write the lines [Service] and Delegate=%s to %s, run 'systemctl daemon-reload', and reboot (or restart the user's user@UID.service, which stops everything it runs)",
 		strings.Join(delegate, " "), DelegateDropIn)
 }
 
@@ -157,7 +158,7 @@ func without(all, some []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return slices.Contains(some, s) })
 }
 
-// NotAppliedError: the controllers are there, yet the files say something else.
+// NotAppliedError: the controllers are delegated, but the files have other values.
 type NotAppliedError struct {
 	Unit       string
 	Mismatches []Mismatch
@@ -169,11 +170,11 @@ func (e *NotAppliedError) Error() string {
 	for _, m := range e.Mismatches {
 		parts = append(parts, fmt.Sprintf("%s is %q instead of %q", m.File, m.Got, m.Want))
 	}
-	return fmt.Sprintf("limits of %s were not applied: %s; somebody else may have changed the unit: stop the task and run it again",
+	return fmt.Sprintf("limits of %s were not applied: %s; another program may have changed the unit: stop the task and run it again",
 		e.Unit, strings.Join(parts, ", "))
 }
 
-// judge turns mismatches into the error that fits; nil for none.
+// judge converts mismatches to the matching error; nil for none.
 func judge(unit string, v Version, offered []string, bad []Mismatch) error {
 	var missing []string
 	for _, m := range bad {

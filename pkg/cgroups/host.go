@@ -21,24 +21,24 @@ const (
 	NoGroup Version = "none"
 )
 
-// Host is what a host offers a user for limits.
+// Host is what a host supports for a user's limits.
 type Host struct {
 	Version Version
-	// Controllers are those delegated to the user manager, sorted.
+	// Controllers are the controllers delegated to the user manager, sorted.
 	Controllers []string
 	// UserManager: the systemd user manager has its socket.
 	UserManager bool
-	// Reason says in a sentence, with the mend, why tasks cannot be limited
-	// here; empty when cpu, memory and pids all can.
+	// Reason is a sentence that says why tasks cannot be limited on this host, with the
+	// fix; empty if cpu, memory and pids can all be limited.
 	Reason string
 
 	uid     int
 	offered []string // the controllers of the whole tree
-	weighs  bool     // disks can be weighed: not every kernel with the io controller can
+	weighs  bool     // io.weight exists, which not every kernel with the io controller has
 }
 
-// Detect finds out what the host offers to user uid, from files alone. Root is
-// the root directory (os.DirFS("/")).
+// Detect finds out what the host supports for user uid, from files alone. Root is the
+// root directory (os.DirFS("/")).
 func Detect(root fs.FS, uid int, getenv func(string) string) Host {
 	h := Host{Version: version(root), uid: uid}
 	if h.Version == V2 {
@@ -53,8 +53,8 @@ func Detect(root fs.FS, uid int, getenv func(string) string) Host {
 	return h
 }
 
-// Missing returns the controllers that l needs and the host does not delegate; io too
-// where it is delegated and cannot weigh disks.
+// Missing returns the controllers that l needs and that are not delegated, and io if the
+// kernel has no io.weight.
 func (h Host) Missing(l Limits) []string {
 	missing := without(l.Controllers(), h.Controllers)
 	if l.IOWeight > 0 && !h.weighs && slices.Contains(h.Controllers, "io") {
@@ -64,8 +64,8 @@ func (h Host) Missing(l Limits) []string {
 	return missing
 }
 
-// ReasonFor says in a sentence, with the mend, why l cannot be applied here; it is
-// empty when it can.
+// ReasonFor returns a sentence that says why l cannot be applied on this host, with the
+// fix; empty if it can.
 func (h Host) ReasonFor(l Limits) string {
 	missing := h.Missing(l)
 	switch {
@@ -74,12 +74,12 @@ func (h Host) ReasonFor(l Limits) string {
 	case h.Version == NoGroup:
 		return "no cgroups are mounted at /sys/fs/cgroup: mount cgroup2 there"
 	case h.Version != V2:
-		return "limits need cgroup v2; " + fixFor(h.Version, nil, nil)
+		return "limits require cgroup v2; " + fixFor(h.Version, nil, nil)
 	case !h.UserManager:
-		return fmt.Sprintf("limits need a systemd user manager and none is reached through XDG_RUNTIME_DIR; "+
+		return fmt.Sprintf("limits require a systemd user manager, and there is none at XDG_RUNTIME_DIR; "+
 			"log in with ssh or 'machinectl shell', or as root run 'loginctl enable-linger %d' and set XDG_RUNTIME_DIR=/run/user/%d", h.uid, h.uid)
 	case len(missing) == 1 && missing[0] == "io" && slices.Contains(h.Controllers, "io"):
-		return "the io controller is delegated, but this kernel has no io.weight: it wants CONFIG_BLK_CGROUP_IOCOST"
+		return "the io controller is delegated, but this kernel has no io.weight: it needs CONFIG_BLK_CGROUP_IOCOST"
 	case len(missing) > 0:
 		return fmt.Sprintf("cgroup controllers %s are not delegated to the systemd user manager; %s",
 			strings.Join(missing, ", "), fixFor(h.Version, missing, h.offered))
@@ -87,7 +87,7 @@ func (h Host) ReasonFor(l Limits) string {
 	return ""
 }
 
-// controllers returns what a cgroup of the v2 tree offers, sorted; none where it
+// controllers returns the controllers of a cgroup in the v2 tree, sorted; none if they
 // cannot be read.
 func controllers(root fs.FS, group string) []string {
 	text, err := fs.ReadFile(root, path.Join("sys/fs/cgroup", group, "cgroup.controllers"))
@@ -116,21 +116,19 @@ func exists(root fs.FS, name string) bool {
 	return err == nil
 }
 
-// Room is what a host has for the tasks of one user.
+// Room is the CPU and memory that a host has for the tasks of one user.
 type Room struct {
-	// CPU is in units of which a vCPU has 1024, Memory in bytes; -1 where it cannot
-	// be told.
+	// CPU is in units of 1/1024 vCPU and Memory in bytes; -1 if unknown.
 	CPU, Memory int64
-	// CPUFrom and MemoryFrom say whose numbers they are.
+	// CPUFrom and MemoryFrom say where the numbers come from.
 	CPUFrom, MemoryFrom string
 }
 
-// RoomFor finds out how much cpu and memory the tasks of user uid may take: the
-// limits of the user's slices (cpu.max, memory.max of cgroup v2), else what the
-// host has. Cpus is the number of processors, root the root directory
-// (os.DirFS("/")).
+// RoomFor finds out how much CPU and memory the tasks of user uid may use: the limits of
+// the user's slices (cpu.max, memory.max of cgroup v2), or what the host has. Cpus is the
+// number of processors, root the root directory (os.DirFS("/")).
 func RoomFor(root fs.FS, uid, cpus int) Room {
-	r := Room{CPU: int64(cpus) * 1024, CPUFrom: "this host's processors", Memory: -1, MemoryFrom: "no bound is known"}
+	r := Room{CPU: int64(cpus) * 1024, CPUFrom: "this host's processors", Memory: -1, MemoryFrom: "no limit is known"}
 	if bytes, ok := memTotal(root); ok {
 		r.Memory, r.MemoryFrom = bytes, "this host's memory"
 	}

@@ -16,7 +16,7 @@ func TestRoomIsTheTightestOfHostAndUserSlices(t *testing.T) {
 		files map[string]string
 		want  cgroups.Room
 	}{
-		{"nothing is known", nil, cgroups.Room{CPU: 4096, Memory: -1, CPUFrom: "this host's processors", MemoryFrom: "no bound is known"}},
+		{"nothing is known", nil, cgroups.Room{CPU: 4096, Memory: -1, CPUFrom: "this host's processors", MemoryFrom: "no limit is known"}},
 		{"no limits", map[string]string{"proc/meminfo": meminfo, slice + "cpu.max": "max 100000\n", slice + "memory.max": "max\n"},
 			cgroups.Room{CPU: 4096, Memory: 4 << 30, CPUFrom: "this host's processors", MemoryFrom: "this host's memory"}},
 		{"the user's slice", map[string]string{"proc/meminfo": meminfo, slice + "cpu.max": "150000 100000\n", slice + "memory.max": "1073741824\n"},
@@ -26,7 +26,7 @@ func TestRoomIsTheTightestOfHostAndUserSlices(t *testing.T) {
 		{"the user manager's", map[string]string{"proc/meminfo": meminfo, slice + "memory.max": "1073741824\n", slice + "user@7.service/memory.max": "1048576\n"},
 			cgroups.Room{CPU: 4096, Memory: 1 << 20, CPUFrom: "this host's processors", MemoryFrom: "the limit of user@7.service"}},
 		{"damage", map[string]string{"proc/meminfo": "MemTotal: x kB\n", slice + "cpu.max": "1 0\n", slice + "memory.max": "\n"},
-			cgroups.Room{CPU: 4096, Memory: -1, CPUFrom: "this host's processors", MemoryFrom: "no bound is known"}},
+			cgroups.Room{CPU: 4096, Memory: -1, CPUFrom: "this host's processors", MemoryFrom: "no limit is known"}},
 	}
 	for _, c := range tests {
 		t.Run(c.name, func(t *testing.T) {

@@ -39,7 +39,7 @@ func Dial(ctx context.Context, getenv func(string) string) (*User, error) {
 			continue
 		}
 		u := &User{conn: conn, root: os.DirFS("/")}
-		// A session bus may well run where no systemd does.
+		// A session bus may exist without systemd.
 		if err := u.Available(ctx); err != nil {
 			tried = append(tried, fmt.Errorf("%s: %w", a.address, err))
 			u.Close()
@@ -57,12 +57,11 @@ func Dial(ctx context.Context, getenv func(string) string) (*User, error) {
 // busAddress is where a manager may be reached.
 type busAddress struct {
 	address string
-	peer    bool // systemd itself, no bus daemon between
+	peer    bool // systemd itself, without a bus daemon
 }
 
-// addresses returns those worth trying, best first. Only what is there is
-// named, and the address is always given to the library, which would otherwise
-// run dbus-launch.
+// addresses returns the addresses to try, best first. Only existing sockets are listed,
+// and the address is always passed to the library, which would otherwise run dbus-launch.
 func addresses(getenv func(string) string) []busAddress {
 	var found []busAddress
 	dir := getenv("XDG_RUNTIME_DIR")
@@ -91,7 +90,7 @@ func dial(ctx context.Context, a busAddress) (*dbus.Conn, error) {
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	// The number, not the name: a name needs a look-up.
+	// The number, not the name, which would need a lookup.
 	err = conn.Auth([]dbus.Auth{dbus.AuthExternal(strconv.Itoa(os.Getuid()))})
 	if err == nil && !a.peer {
 		err = conn.Hello()
@@ -132,9 +131,9 @@ func (u *User) Stopping(ctx context.Context) (bool, error) {
 	return word == "stopping", nil
 }
 
-// EnsureSlice makes the slice with the limits, or puts the limits on it where it
-// exists. What it reads and writes is counted where the io controller is delegated. It returns when the slice is active. That the limits have an effect is
-// for ReadBack to find out.
+// EnsureSlice creates the slice with the limits, or applies the limits to an existing
+// slice, and returns when the slice is active. I/O accounting is on if the io controller
+// is delegated. Call ReadBack to find out whether the limits have an effect.
 func (u *User) EnsureSlice(ctx context.Context, name string, l Limits) error {
 	props, err := Properties(l)
 	if err != nil {
@@ -153,8 +152,8 @@ func (u *User) EnsureSlice(ctx context.Context, name string, l Limits) error {
 func startSlice(ctx context.Context, conn *systemd.Conn, name string, limits []systemd.Property) error {
 	props := append([]systemd.Property{
 		systemd.PropDescription("podtask task " + strings.TrimSuffix(strings.TrimPrefix(name, slicePrefix), sliceSuffix)),
-		stringProp("CollectMode", "inactive-or-failed"),       // or a failed one would be in the way for ever
-		{Name: "IOAccounting", Value: dbus.MakeVariant(true)}, // the other controllers are counted anyway
+		stringProp("CollectMode", "inactive-or-failed"),       // otherwise a failed slice would block the name forever
+		{Name: "IOAccounting", Value: dbus.MakeVariant(true)}, // accounting of the other controllers is on anyway
 	}, limits...)
 	return await(ctx, func(done chan<- string) error {
 		_, err := conn.StartTransientUnitContext(ctx, name, "fail", props, done)
@@ -162,7 +161,7 @@ func startSlice(ctx context.Context, conn *systemd.Conn, name string, limits []s
 	})
 }
 
-// adoptSlice takes a slice left by an earlier life, or one that systemd made
+// adoptSlice takes over a slice left by an earlier process, or one that systemd created
 // without limits because a pod named it.
 func adoptSlice(ctx context.Context, conn *systemd.Conn, name string, l Limits) error {
 	if err := setLimits(ctx, conn, name, l); err != nil {
@@ -182,8 +181,8 @@ func setLimits(ctx context.Context, conn *systemd.Conn, name string, l Limits) e
 	return conn.SetUnitPropertiesContext(ctx, name, true, props...)
 }
 
-// Change replaces the limits of a slice that is there: what l does not limit is
-// not limited any more. Whether it had an effect is for ReadBack to find out.
+// Change replaces the limits of an existing slice and removes those that are not in l.
+// Call ReadBack to find out whether the limits have an effect.
 func (u *User) Change(ctx context.Context, name string, l Limits) error {
 	if err := setLimits(ctx, u.conn, name, l); err != nil {
 		return fmt.Errorf("change the limits of %s: %w", name, err)
@@ -191,9 +190,9 @@ func (u *User) Change(ctx context.Context, name string, l Limits) error {
 	return nil
 }
 
-// ReadBack compares the limits with what the kernel holds for the slice. The
-// error is an *UndelegatedError when controllers are missing and a
-// *NotAppliedError when the files say something else.
+// ReadBack compares the limits with the kernel's values for the slice. The error is an
+// *UndelegatedError when controllers are missing and a *NotAppliedError when the files
+// say something else.
 func (u *User) ReadBack(ctx context.Context, name string, l Limits) error {
 	want := Wanted(l)
 	if len(want) == 0 {
@@ -236,12 +235,11 @@ func controlGroup(ctx context.Context, conn *systemd.Conn, name string) (string,
 	return group, nil
 }
 
-// StopSlice stops the slice and all that is left in it. A slice that does not
-// exist is success.
+// StopSlice stops the slice and everything in it. It succeeds if the slice does not
+// exist.
 func (u *User) StopSlice(ctx context.Context, name string) error { return u.StopService(ctx, name) }
 
-// ListSlices returns the names of all task slices of this user, whichever
-// podtask made them.
+// ListSlices returns the names of all task slices of this user, of all podtask processes.
 func (u *User) ListSlices(ctx context.Context) ([]string, error) {
 	units, err := u.conn.ListUnitsByPatternsContext(ctx, nil, []string{slicePrefix + "*" + sliceSuffix})
 	if err != nil {
@@ -256,9 +254,9 @@ func (u *User) ListSlices(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// ResetFailed makes the manager forget that a unit failed, so that one of that
-// name can start again: a container killed for memory may leave a failed scope
-// behind. A unit that is not loaded is success.
+// ResetFailed resets the failed state of a unit, so that a unit of that name can start
+// again: a container killed because of memory may leave a failed scope. It succeeds if
+// the unit is not loaded.
 func (u *User) ResetFailed(ctx context.Context, unit string) error {
 	err := u.conn.ResetFailedUnitContext(ctx, unit)
 	if err != nil && !isBusError(err, "NoSuchUnit") {
@@ -300,10 +298,9 @@ func stringProp(name, value string) systemd.Property {
 	return systemd.Property{Name: name, Value: dbus.MakeVariant(value)}
 }
 
-// await starts a job and waits until systemd says how it ended. When ctx ends
-// first, the job goes on.
+// await starts a job and waits for its result. If ctx ends first, the job continues.
 func await(ctx context.Context, start func(done chan<- string) error) error {
-	done := make(chan string, 1) // the library must never wait for us
+	done := make(chan string, 1) // so that the library never blocks
 	if err := start(done); err != nil {
 		return err
 	}
@@ -318,17 +315,17 @@ func await(ctx context.Context, start func(done chan<- string) error) error {
 	}
 }
 
-// isBusError tells whether err is systemd's error of that name.
+// isBusError reports whether err is systemd's error with that name.
 func isBusError(err error, name string) bool {
 	var busErr dbus.Error
 	return errors.As(err, &busErr) && busErr.Name == "org.freedesktop.systemd1."+name
 }
 
-// Reload makes the manager run its generators and read all units again
-// (systemctl daemon-reload).
+// Reload makes the manager run its generators and reload all units (systemctl
+// daemon-reload).
 func (u *User) Reload(ctx context.Context) error {
 	if err := u.conn.ReloadContext(ctx); err != nil {
-		return fmt.Errorf("make systemd read its units again: %w", err)
+		return fmt.Errorf("reload systemd's units: %w", err)
 	}
 	return nil
 }
@@ -344,8 +341,8 @@ func (u *User) ActiveState(ctx context.Context, unit string) (string, error) {
 	return state, nil
 }
 
-// StopService stops a service and waits until it has stopped. One that does not
-// exist is success.
+// StopService stops a service and waits until it has stopped. It succeeds if the service
+// does not exist.
 func (u *User) StopService(ctx context.Context, unit string) error {
 	err := await(ctx, func(done chan<- string) error {
 		_, err := u.conn.StopUnitContext(ctx, unit, "replace", done)

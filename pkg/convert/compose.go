@@ -32,7 +32,7 @@ func Compose(file, task string, src []byte) (Result, error) {
 	}
 	c := compose{builder: builder{name: name, dir: path.Dir(file)}}
 	if len(doc.Content) == 0 || doc.Content[0].Kind != yaml.MappingNode {
-		return Result{}, fmt.Errorf("%s is no Compose file: it has no services", name)
+		return Result{}, fmt.Errorf("%s is not a Compose file: it has no services", name)
 	}
 	c.declare(doc.Content[0])
 	for _, f := range fields(doc.Content[0]) {
@@ -54,7 +54,7 @@ func Compose(file, task string, src []byte) (Result, error) {
 		}
 	}
 	if len(c.def.Containers) == 0 {
-		return Result{}, fmt.Errorf("%s is no Compose file: it has no services", name)
+		return Result{}, fmt.Errorf("%s is not a Compose file: it has no services", name)
 	}
 	c.settle()
 	return c.result(task)
@@ -435,7 +435,7 @@ func (c *compose) seconds(f field) int {
 		d, err = time.Duration(n)*time.Second, nil
 	}
 	if err != nil || d < 0 {
-		c.lose(f.line, "%s %s is no time", f.key, f.value.Value)
+		c.lose(f.line, "%s %s is not a duration", f.key, f.value.Value)
 		return 0
 	}
 	return int(math.Ceil(d.Seconds()))
@@ -445,7 +445,7 @@ func (c *compose) seconds(f field) int {
 func (c *compose) mebibytes(f field) int64 {
 	n, err := units.RAMInBytes(f.value.Value)
 	if err != nil || n < 0 {
-		c.lose(f.line, "%s %s is no size", f.key, f.value.Value)
+		c.lose(f.line, "%s %s is not a size", f.key, f.value.Value)
 		return 0
 	}
 	return (n + units.MiB - 1) / units.MiB

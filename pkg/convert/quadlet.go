@@ -307,7 +307,7 @@ func (q *quadlet) publish(ctr *container, a taskunit.Assignment) {
 func (q *quadlet) number(a taskunit.Assignment) int {
 	n, err := strconv.Atoi(a.Value)
 	if err != nil || n < 0 {
-		q.lose(a.Line, "%s=%s is no number", a.Key, a.Value)
+		q.lose(a.Line, "%s=%s is not a number", a.Key, a.Value)
 	}
 	return max(n, 0)
 }
@@ -319,7 +319,7 @@ func (q *quadlet) seconds(a taskunit.Assignment) int {
 	}
 	d, err := time.ParseDuration(a.Value)
 	if err != nil || d < 0 {
-		q.lose(a.Line, "%s=%s is no time", a.Key, a.Value)
+		q.lose(a.Line, "%s=%s is not a duration", a.Key, a.Value)
 		return 0
 	}
 	return int(math.Ceil(d.Seconds()))

@@ -15,21 +15,21 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// Platform is what an image is made for, in the words of image indexes.
+// Platform is the platform of an image, with the names used in image indexes.
 type Platform struct {
 	OS           string `json:"os"`
 	Architecture string `json:"architecture"`
 	Variant      string `json:"variant,omitempty"`
 }
 
-// Here is the platform of this program, whose containers run on its kernel.
+// Here returns the platform of this host.
 func Here() Platform { return Platform{OS: "linux", Architecture: runtime.GOARCH} }
 
 // ParsePlatform reads OS/ARCHITECTURE or OS/ARCHITECTURE/VARIANT.
 func ParsePlatform(text string) (Platform, error) {
 	parts := strings.Split(text, "/")
 	if len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") {
-		return Platform{}, fmt.Errorf("%q is no platform: write OS/ARCHITECTURE, such as linux/arm64", text)
+		return Platform{}, fmt.Errorf("%q is not a platform: write OS/ARCHITECTURE, such as linux/arm64", text)
 	}
 	p := Platform{OS: parts[0], Architecture: parts[1]}
 	if len(parts) == 3 {
@@ -47,34 +47,34 @@ func (p Platform) String() string {
 	return s
 }
 
-// Variant is one image of those under a reference.
+// Variant is one of the images of a reference.
 type Variant struct {
 	Platform
-	// Digest is that of the platform's own manifest.
+	// Digest is the digest of the platform's manifest.
 	Digest string `json:"digest"`
 }
 
-// Description is what the manifest under a reference says.
+// Description is the content of a reference's manifest.
 type Description struct {
 	Resolution
-	// Variants are the images in an index, in its order and without what is no
-	// image (attestations), or the single image. Empty if Skipped.
+	// Variants lists the images of an index in its order, without other entries
+	// (attestations), or the single image. Empty if Skipped.
 	Variants []Variant
-	// Chosen is the variant for the platform asked for; nil if there is none.
+	// Chosen is the variant for the requested platform; nil if there is none.
 	Chosen *Variant
 }
 
-// Describe reads the manifest under ref and chooses the image for a platform in
-// it, as Podman would. It costs the registry a GET of the manifest, which Docker
-// Hub counts as a pull, and for a single image a GET of its configuration. A
-// content that is not what its digest says is refused. The error is an *Error.
+// Describe reads the manifest of ref and chooses the image for a platform like Podman. It
+// sends a GET for the manifest, which Docker Hub counts as a pull, and for a single image
+// a GET for its configuration. Content that does not match its digest is rejected. The
+// error is an *Error.
 func (r *Resolver) Describe(ctx context.Context, ref string, login Login, want Platform) (Description, error) {
 	parsed, err := ParseRef(ref)
 	if err != nil {
 		return Description{}, err
 	}
 	var d Description
-	err = r.patient(ctx, func() error { d, err = r.describe(ctx, parsed, login, want); return err })
+	err = r.retryBusy(ctx, func() error { d, err = r.describe(ctx, parsed, login, want); return err })
 	if err != nil {
 		return Description{}, r.newError(parsed, login, err)
 	}
@@ -116,9 +116,9 @@ func (r *Resolver) describe(ctx context.Context, ref Ref, login Login, want Plat
 	return d, err
 }
 
-// errWrongContent: the registry, or a mirror, sends something else than what was
-// asked for by digest.
-var errWrongContent = errors.New("the manifest is not the one asked for")
+// errWrongContent: the registry or a mirror sent content that does not match the
+// requested digest.
+var errWrongContent = errors.New("the manifest does not match the requested digest")
 
 func (d *Description) readIndex(sys *types.SystemContext, blob []byte, mediaType string) error {
 	list, err := manifest.ListFromBlob(blob, mediaType)
@@ -132,7 +132,7 @@ func (d *Description) readIndex(sys *types.SystemContext, blob []byte, mediaType
 		}
 		p := update.ReadOnly.Platform
 		if p == nil || p.OS == "unknown" || p.OS == "" {
-			continue // an attestation, or nothing that says what it is for
+			continue // an attestation, or an entry without a platform
 		}
 		d.Variants = append(d.Variants, Variant{Platform{p.OS, p.Architecture, p.Variant}, instance.String()})
 	}
@@ -158,16 +158,16 @@ func (d *Description) readImage(ctx context.Context, sys *types.SystemContext, s
 	}
 	v := Variant{Platform{config.OS, config.Architecture, config.Variant}, d.Digest}
 	d.Variants = []Variant{v}
-	// An image that does not say what it is for is not refused; nor is a variant,
-	// which differs in spelling more often than in effect.
+	// An image without a platform is accepted. The variant is not compared, because its
+	// spelling differs more often than its meaning.
 	if cmp.Or(v.OS, want.OS) == want.OS && cmp.Or(v.Architecture, want.Architecture) == want.Architecture {
 		d.Chosen = &d.Variants[0]
 	}
 	return nil
 }
 
-// Check returns an *Error of class WrongPlatform if the image is not made for the
-// platform that Describe was asked for.
+// Check returns an *Error of class WrongPlatform if there is no image for the platform
+// requested from Describe.
 func (d Description) Check(want Platform) error {
 	if d.Chosen != nil || d.Skipped || len(d.Variants) == 0 {
 		return nil
@@ -180,7 +180,7 @@ func (d Description) Check(want Platform) error {
 	}
 	return &Error{
 		Class: WrongPlatform, Ref: d.Reference,
-		Message: "it is made for " + strings.Join(names, ", ") + ", and " + want.String() + " is wanted",
-		Hint:    "use an image for " + want.String() + ", or run the task on a machine of that kind",
+		Message: "it supports " + strings.Join(names, ", ") + ", and " + want.String() + " is required",
+		Hint:    "use an image for " + want.String() + ", or run the task on a host with that platform",
 	}
 }

@@ -33,10 +33,10 @@ func TestDescribe(t *testing.T) {
 		refused         []string
 	}{
 		{"an index and one of its platforms", "multi:1", "linux/arm64", index, "linux/amd64 linux/arm64", nil},
-		{"an index without the platform", "multi:1", "linux/s390x", index, "linux/amd64 linux/arm64", []string{"linux/amd64, linux/arm64", "linux/s390x is wanted"}},
+		{"an index without the platform", "multi:1", "linux/s390x", index, "linux/amd64 linux/arm64", []string{"linux/amd64, linux/arm64", "linux/s390x is required"}},
 		{"a single image", "single:1", "linux/amd64", single, "linux/amd64", nil},
 		{"a single image by digest", "single@" + single, "linux/amd64", single, "linux/amd64", nil},
-		{"a single image of another platform", "foreign:1", "linux/amd64", foreignDigest, "linux/s390x", []string{"linux/s390x", "linux/amd64 is wanted"}},
+		{"a single image of another platform", "foreign:1", "linux/amd64", foreignDigest, "linux/s390x", []string{"linux/s390x", "linux/amd64 is required"}},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
 			t.Parallel()
@@ -79,7 +79,7 @@ func TestDescribeOfADigestThatIsNotThere(t *testing.T) {
 	push(t, reg, "app:1")
 	ref := reg.Ref("app@sha256:" + strings.Repeat("a", 64))
 	_, err := images.New(optionsFor(t, reg)).Describe(t.Context(), ref, images.Login{}, images.Here())
-	if e := failure(t, err, images.NoSuchTag, false); !strings.Contains(e.Error(), "has nothing with this digest") || !strings.Contains(e.Error(), ref) {
+	if e := failure(t, err, images.NoSuchTag, false); !strings.Contains(e.Error(), "has no image with this digest") || !strings.Contains(e.Error(), ref) {
 		t.Error(e)
 	}
 }
@@ -94,7 +94,7 @@ func TestDescribeRefusesARegistryThatLies(t *testing.T) {
 	})
 	_, err := images.New(optionsFor(t, reg)).Describe(t.Context(), reg.Ref("app@"+asked), images.Login{}, images.Here())
 	e := failure(t, err, images.Other, false)
-	if !strings.Contains(e.Error(), "not the one asked for") || !strings.Contains(e.Error(), sent) {
+	if !strings.Contains(e.Error(), "does not match the requested digest") || !strings.Contains(e.Error(), sent) {
 		t.Error(e)
 	}
 }

@@ -21,17 +21,17 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
-// Class says why a digest could not be had. It decides whether trying again
-// makes sense and which advice a user gets.
+// Class is why a digest could not be found. It decides whether a retry makes sense and
+// which hint the user gets.
 type Class int
 
-// The classes. The zero Class is Other, so that an unknown failure is never
-// taken for a known one.
+// The classes. The zero Class is Other, so that an unknown failure never looks like a
+// known one.
 const (
 	Other            Class = iota // nothing below fits
 	Invalid                       // the text is not an image reference
-	Unauthorized                  // no credentials, or refused ones (401)
-	Denied                        // known, but not allowed to read this (403), or blocked in registries.conf
+	Unauthorized                  // no credentials, or rejected ones (401)
+	Denied                        // access not allowed with these credentials (403), or blocked in registries.conf
 	NoSuchRepository              // the registry does not know the repository
 	NoSuchTag                     // the repository has no such tag
 	RateLimited                   // too many requests (429)
@@ -40,8 +40,8 @@ const (
 	Timeout                       // the deadline passed
 	Unreachable                   // refused, reset, no route
 	Server                        // the registry failed (5xx)
-	Canceled                      // the caller gave up
-	WrongPlatform                 // the image is there, but not for the platform wanted
+	Canceled                      // the caller canceled
+	WrongPlatform                 // the image exists, but not for the requested platform
 
 	numClasses
 )
@@ -59,16 +59,16 @@ func (c Class) String() string {
 	return classNames[c]
 }
 
-// Error is the only kind of error this package returns. Its texts name neither
-// passwords nor tokens and carry URLs without user information and query; the
-// error it was made from is dropped for the same reason.
+// Error is the only error type that this package returns. Its texts contain no passwords
+// or tokens, and no user information and queries of URLs. For the same reason it does not
+// wrap the original error.
 type Error struct {
 	Class    Class
-	Ref      string // the image, normalised where it could be parsed
+	Ref      string // the image, normalized if it could be parsed
 	Registry string // host, with port if any; empty for class Invalid
 	Message  string // what went wrong and why
 	Hint     string // what to do about it; may be empty
-	// RetryAfter is how long the registry asks to be left alone; 0 if it does not.
+	// RetryAfter is how long the registry asks clients to wait; 0 if it does not.
 	RetryAfter time.Duration
 
 	transient bool
@@ -86,10 +86,9 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Temporary reports whether the same request may succeed later without anybody
-// mending anything. It does not say when: podtask's own back-off decides. A
-// registry that said when, and that it is longer than anybody here waits, is not
-// asked again.
+// Temporary reports whether the same request may succeed later without any change. It
+// does not say when: podtask's own back-off decides. It is false if the registry asks for
+// a wait that is longer than podtask waits.
 func (e *Error) Temporary() bool {
 	switch e.Class {
 	case RateLimited, Server:
@@ -115,17 +114,17 @@ func (e *Error) Unwrap() error {
 	}
 }
 
-// newError makes the Error for what went wrong with ref. It is the one border
-// where errors of containers/image become classes and words.
+// newError converts an error about ref to an Error. It is the only place where errors of
+// containers/image get a class and a message.
 func (r *Resolver) newError(ref Ref, login Login, err error) *Error {
 	e := &Error{Class: classify(err), Ref: ref.String(), Registry: ref.Registry()}
 	if e.Class == Other {
-		// What we cannot name is judged as podman pull would judge it.
+		// An unknown failure is retried if podman pull would retry it.
 		e.transient = retry.IsErrorRetryable(err)
 	}
 	var dns *net.DNSError
 	if errors.As(err, &dns) {
-		// "No such host" is an answer; anything else is the lack of one.
+		// "No such host" is a definite answer; other DNS errors may pass.
 		e.transient = !dns.IsNotFound
 	}
 	var answer *refusal
@@ -136,9 +135,8 @@ func (r *Resolver) newError(ref Ref, login Login, err error) *Error {
 	return e
 }
 
-// classify tries the most telling evidence first: our own verdicts and the
-// caller's context, then what the registry said in its body, then the HTTP
-// status, then what the transport met.
+// classify checks in this order: podtask's own errors and the caller's context, the error
+// code in the registry's reply, the HTTP status, the error of the transport.
 func classify(err error) Class {
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -233,8 +231,8 @@ func classOfTransport(err error) Class {
 	}
 }
 
-// statusOf is the HTTP status err stands for, or 0. Where the body had no error
-// code (as after HEAD) containers/image tells the status only in words.
+// statusOf returns the HTTP status of err, or 0. If the body had no error code (as after
+// HEAD), containers/image reports the status only as text.
 func statusOf(err error) int {
 	var answer *refusal
 	if errors.As(err, &answer) {
@@ -253,7 +251,7 @@ func statusOf(err error) int {
 	return 0
 }
 
-// isPing reports whether err comes from GET /v2/, which asks for no image.
+// isPing reports whether err comes from GET /v2/, which is not about an image.
 func isPing(err error) bool {
 	var answer *refusal
 	if errors.As(err, &answer) {
@@ -262,8 +260,8 @@ func isPing(err error) bool {
 	return anyText(err, "pinging container registry ")
 }
 
-// isCredentialLookup reports whether reading credentials failed: a broken
-// auth.json, a credential helper that is missing or fails.
+// isCredentialLookup reports whether credentials could not be read: auth.json is invalid,
+// or a credential helper is missing or fails.
 func isCredentialLookup(err error) bool { return anyText(err, "getting username and password: ") }
 
 func anyText(err error, prefix string) bool {
@@ -275,58 +273,59 @@ func anyText(err error, prefix string) bool {
 	return false
 }
 
-// explain puts the failure into words: what and why, then what to do.
+// explain returns the message of a failure, which says what failed and why, and the hint,
+// which says what to do.
 func (r *Resolver) explain(c Class, ref Ref, given Login, err error) (message, hint string) {
 	host := ref.Registry()
 	login := "run: podman login " + host
 	switch c {
 	case Unauthorized:
 		if isCredentialLookup(err) {
-			return "the credentials for " + host + " cannot be read: " + detail(err), "mend the file or the credential helper, or " + login
+			return "the credentials for " + host + " cannot be read: " + detail(err), "correct the file or the credential helper, or " + login
 		}
 		if given != (Login{}) {
-			return "registry " + host + " refuses the credentials given for it", "mend the secret that repositoryCredentials names"
+			return "registry " + host + " rejected the credentials of the task", "correct the secret that repositoryCredentials names"
 		}
 		if l, err := r.configured(ref); err == nil && l != (Login{}) {
-			return "registry " + host + " refuses the credentials kept for it", login
+			return "registry " + host + " rejected the stored credentials", login
 		}
-		return "registry " + host + " wants credentials and there are none", login
+		return "registry " + host + " requires credentials and none are configured", login
 	case Denied:
 		if errors.Is(err, errBlocked) {
 			return "registry " + host + " is blocked in registries.conf", "use another registry, or change blocked there"
 		}
-		return "registry " + host + " denies access to " + ref.Repository(), "check the name, and that this login may read it (podman login " + host + ")"
+		return "registry " + host + " denies access to " + ref.Repository(), "check the name, and that the credentials grant access to it (podman login " + host + ")"
 	case NoSuchRepository:
 		return "registry " + host + " has no repository " + ref.Repository(), "check the spelling; for a private repository, log in (podman login " + host + ")"
 	case NoSuchTag:
 		if ref.Pinned() {
-			return ref.Name() + " has nothing with this digest", "check the digest; registries remove what no tag leads to any more"
+			return ref.Name() + " has no image with this digest", "check the digest; registries may remove images that have no tag"
 		}
 		return "there is no tag " + ref.Tag() + " in " + ref.Name(), "check the tag"
 	case RateLimited:
-		return "registry " + host + " gets too many requests from here (429" + limits(err) + ")", "wait, or log in for a higher limit (podman login " + host + ")"
+		return "registry " + host + " received too many requests from this host (429" + limits(err) + ")", "wait, or log in to get a higher limit (podman login " + host + ")"
 	case TLS:
 		if errors.Is(err, http.ErrSchemeMismatch) || errors.Is(err, errPlainHTTP) {
-			return "registry " + host + " does not speak TLS", "set insecure = true for it in registries.conf if that is meant"
+			return "registry " + host + " does not support TLS", "if that is intended, set insecure = true for it in registries.conf"
 		}
-		return "no secure connection to registry " + host + ": " + detail(err), "put its CA into ~/.config/containers/certs.d/" + host + "/ca.crt, or set insecure = true for it in registries.conf"
+		return "cannot establish a secure connection to registry " + host + ": " + detail(err), "put its CA into ~/.config/containers/certs.d/" + host + "/ca.crt, or set insecure = true for it in registries.conf"
 	case DNS:
-		return "the name of registry " + host + " does not resolve: " + detail(err), "check the spelling and the network"
+		return "the name of registry " + host + " cannot be resolved: " + detail(err), "check the spelling and the network"
 	case Timeout:
 		return "registry " + host + " did not answer in time", "check the network, proxy and firewall"
 	case Unreachable:
-		return "registry " + host + " cannot be reached: " + detail(err), "check that it runs and that the address and port are right"
+		return "registry " + host + " cannot be reached: " + detail(err), "check that it is running and that the address and port are correct"
 	case Server:
 		return "registry " + host + " failed: " + detail(err) + limits(err), "try again later"
 	case Canceled:
-		return "given up before registry " + host + " had answered", ""
+		return "canceled before registry " + host + " answered", ""
 	default:
 		return "registry " + host + ": " + detail(err), ""
 	}
 }
 
-// limits is what a registry that is busy says of when to come back and of its
-// limits, with a comma in front; empty if it says nothing.
+// limits returns what a busy registry reports about the wait and its limits, with a
+// leading comma; empty if it reports nothing.
 func limits(err error) string {
 	var answer *refusal
 	if !errors.As(err, &answer) {
@@ -334,7 +333,7 @@ func limits(err error) string {
 	}
 	text := ""
 	if answer.after > 0 {
-		text = ", it asks to wait " + answer.after.String()
+		text = ", it asks clients to wait " + answer.after.String()
 	}
 	if answer.quota != "" {
 		text += ", " + answer.quota
@@ -342,7 +341,7 @@ func limits(err error) string {
 	return text
 }
 
-// detail is the shortest text of err that still says why, fit to be shown.
+// detail returns the shortest text of err that contains the reason, safe to show.
 func detail(err error) string {
 	var (
 		dns        *net.DNSError
@@ -367,7 +366,7 @@ func detail(err error) string {
 	}
 }
 
-const maxDetail = 300 // runes of foreign text shown in an error
+const maxDetail = 300 // runes of outside text in an error
 
 var (
 	urlText = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>]+`)
@@ -379,8 +378,8 @@ var (
 	bodyText = regexp.MustCompile(`body start "(?:[^"\\]|\\.)*"`)
 )
 
-// clean makes foreign text fit to be shown and stored: no credentials, no
-// control characters, one line of bounded length.
+// clean makes text from outside safe to show and store: one line of limited length
+// without credentials and control characters.
 func clean(s string) string {
 	s = bodyText.ReplaceAllString(s, "body withheld")
 	s = urlText.ReplaceAllStringFunc(s, cleanURL)
@@ -399,7 +398,7 @@ func clean(s string) string {
 	return s
 }
 
-// cleanURL keeps of a URL what tells where it leads.
+// cleanURL removes everything from a URL that may contain a secret.
 func cleanURL(s string) string {
 	trimmed := strings.TrimRight(s, ".,:;)]")
 	u, err := url.Parse(trimmed)

@@ -23,9 +23,9 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// head asks for the digest under ref's tag without its manifest. containers/image
-// could, but keeps the answer's headers to itself: the media type, how long a
-// busy registry wants to be left alone, and how much of a limit is left.
+// head requests the digest of ref's tag without the manifest. containers/image can do
+// that too, but does not return the headers: the media type, the wait that a busy
+// registry asks for, and the rest of a limit.
 func (r *Resolver) head(ctx context.Context, ref Ref, login Login) (digest.Digest, string, error) {
 	registry, insecure, err := registryOf(r.sys, ref)
 	if err != nil {
@@ -62,10 +62,10 @@ func (r *Resolver) head(ctx context.Context, ref Ref, login Login) (digest.Diges
 	return d, strings.TrimSpace(mediaType), nil
 }
 
-// errNoDigest is a good answer to HEAD without Docker-Content-Digest.
-var errNoDigest = errors.New("the answer has no digest")
+// errNoDigest is a successful reply to HEAD without Docker-Content-Digest.
+var errNoDigest = errors.New("the reply has no digest")
 
-// registryOf is ref's host for go-containerregistry, which calls Docker Hub
+// registryOf returns ref's host for go-containerregistry, which calls Docker Hub
 // index.docker.io.
 func registryOf(sys *types.SystemContext, ref Ref) (host name.Registry, insecure bool, err error) {
 	conf, err := sysregistriesv2.FindRegistry(sys, ref.Name())
@@ -84,8 +84,8 @@ func registryOf(sys *types.SystemContext, ref Ref) (host name.Registry, insecure
 	return host, insecure, err
 }
 
-// wire is one conversation's transport. It refuses plain HTTP where
-// registries.conf does not allow it, and remembers the last refusal.
+// wire is the transport of one exchange with a registry. It rejects plain HTTP unless
+// registries.conf allows it, and records the last refusal.
 type wire struct {
 	base     *http.Transport
 	insecure bool
@@ -108,7 +108,8 @@ func newWire(sys *types.SystemContext, ref Ref, insecure bool) (*wire, error) {
 	return &wire{base: base, insecure: insecure}, nil
 }
 
-// certsOf is the directory of containers-certs.d(5) for a host; empty for none.
+// certsOf returns the directory of containers-certs.d(5) for a host; empty if there is
+// none.
 func certsOf(sys *types.SystemContext, host string) string {
 	parents := []string{sys.DockerPerHostCertDirPath}
 	if parents[0] == "" {
@@ -148,11 +149,11 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// errPlainHTTP is what go-containerregistry meets when it tries plain HTTP as
-// second best for a host in its own network.
+// errPlainHTTP is returned to go-containerregistry when it falls back to plain HTTP for a
+// host in a private network.
 var errPlainHTTP = errors.New("plain HTTP is not allowed")
 
-// explain finds in an error of go-containerregistry what was met.
+// explain returns the cause of an error of go-containerregistry.
 func (w *wire) explain(err error) error {
 	var answered *transport.Error
 	if errors.As(err, &answered) {
@@ -170,23 +171,23 @@ func (w *wire) explain(err error) error {
 	defer w.mu.Unlock()
 	switch {
 	case w.tls != nil && !w.insecure:
-		return w.tls // what follows is the refusal of plain HTTP
+		return w.tls // the error that follows is about plain HTTP
 	case w.plain != nil && errors.Is(w.tls, http.ErrSchemeMismatch):
 		return w.plain
 	}
 	return err
 }
 
-// refusal is an answer other than "here it is".
+// refusal is a reply with an error status.
 type refusal struct {
 	status int
-	ping   bool   // the answer to GET /v2/, which asks for no image
+	ping   bool   // the reply to GET /v2/, which is not about an image
 	code   string // of the distribution specification; empty after HEAD
 	text   string
-	// after is how long to wait before asking again; negative if the answer does
-	// not say (Retry-After).
+	// after is the time to wait before the next request (Retry-After); negative if it is
+	// not set.
 	after time.Duration
-	// quota is what the answer says of a limit (RateLimit-Limit, -Remaining).
+	// quota describes the limit in the reply (RateLimit-Limit, -Remaining).
 	quota string
 }
 
@@ -214,8 +215,8 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return -1
 }
 
-// quota puts a registry's limit into words. Docker Hub writes "100;w=21600": so
-// many pulls in so many seconds.
+// quota describes a registry's limit. Docker Hub sends "100;w=21600": the number of pulls
+// and a period in seconds.
 func quota(h http.Header) string {
 	limit, window := cutNumber(h.Get("RateLimit-Limit"))
 	left, _ := cutNumber(h.Get("RateLimit-Remaining"))
@@ -233,7 +234,7 @@ func quota(h http.Header) string {
 	return strings.Join(parts, ", ")
 }
 
-// cutNumber reads "100;w=21600" as 100 and "w=21600"; -1 for what is none.
+// cutNumber reads "100;w=21600" as 100 and "w=21600"; it returns -1 for invalid text.
 func cutNumber(text string) (n int, rest string) {
 	number, rest, _ := strings.Cut(strings.TrimSpace(text), ";")
 	v, err := strconv.ParseUint(strings.TrimSpace(number), 10, 31)
@@ -243,10 +244,10 @@ func cutNumber(text string) (n int, rest string) {
 	return int(v), strings.TrimSpace(rest)
 }
 
-// patient calls ask until it has an answer that is no "come back later", and
-// waits as long as it is told to, within the resolver's patience.
-func (r *Resolver) patient(ctx context.Context, ask func() error) error {
-	end := time.Now().Add(r.patience)
+// retryBusy calls ask until the registry is no longer busy, and waits as long as the
+// registry asks for, up to the resolver's maximum.
+func (r *Resolver) retryBusy(ctx context.Context, ask func() error) error {
+	end := time.Now().Add(r.maxWait)
 	for try := 1; ; try++ {
 		err := ask()
 		var busy *refusal
@@ -266,5 +267,5 @@ func (r *Resolver) patient(ctx context.Context, ask func() error) error {
 	}
 }
 
-// maxTries bounds the politeness towards a registry that says "at once" for ever.
+// maxTries limits the requests to a registry that always asks for a wait of zero.
 const maxTries = 5

@@ -15,14 +15,14 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 )
 
-// Login is what one registry is shown. The zero Login is nobody's. Values are
-// comparable and do not print themselves.
+// Login holds the credentials for one registry. The zero Login means no credentials.
+// Values are comparable and do not print.
 type Login struct {
 	Username, Password string
-	// IdentityToken is a refresh token, which the registry's token server takes
-	// instead of a password.
+	// IdentityToken is a refresh token, which the registry's token server accepts instead
+	// of a password.
 	IdentityToken string
-	// BearerToken is shown to the registry itself. Podman cannot be given one.
+	// BearerToken is sent to the registry itself. Podman does not support it.
 	BearerToken string
 }
 
@@ -32,14 +32,14 @@ func (Login) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "[login]") }
 // MarshalText keeps the content out of JSON.
 func (Login) MarshalText() ([]byte, error) { return []byte("[login]"), nil }
 
-// ParseLogin reads the login for ref from a secret. It knows
+// ParseLogin reads the login for ref from a secret. It supports
 //
 //	{"username": "...", "password": "..."}   as AWS Secrets Manager has it for ECS;
 //	                                          or "identitytoken", or "registrytoken"
 //	{"auths": {"registry.example.com": ...}}  containers-auth.json(5), Docker's config.json
 //	user:password
 //
-// The error says which of them is broken and holds nothing of the secret.
+// The error says what is wrong and contains no part of the secret.
 func ParseLogin(secret []byte, ref Ref) (Login, error) {
 	text := strings.TrimSpace(string(secret))
 	if !utf8.ValidString(text) || strings.ContainsAny(text, "\x00\n") && !strings.HasPrefix(text, "{") {
@@ -57,7 +57,7 @@ func ParseLogin(secret []byte, ref Ref) (Login, error) {
 		Auths map[string]entry `json:"auths"`
 	}
 	if json.Unmarshal([]byte(text), &file) != nil {
-		return Login{}, errors.New("the secret is no valid JSON")
+		return Login{}, errors.New("the secret is not valid JSON")
 	}
 	found := file.entry
 	if file.Auths != nil {
@@ -70,7 +70,7 @@ func ParseLogin(secret []byte, ref Ref) (Login, error) {
 	return found.login()
 }
 
-var errNoLogin = errors.New(`the secret is no login: it holds neither {"username": ..., "password": ...}, nor {"auths": ...}, nor user:password`)
+var errNoLogin = errors.New(`the secret contains no login: expected {"username": ..., "password": ...}, {"auths": ...} or user:password`)
 
 // entry is one login in JSON.
 type entry struct {
@@ -97,8 +97,8 @@ func (e entry) login() (Login, error) {
 	return l, nil
 }
 
-// bestKey is the most specific key for ref, as containers-auth.json(5) has it:
-// a repository or namespace before its registry. Docker's URLs are known too.
+// bestKey returns the most specific key for ref as described in containers-auth.json(5):
+// a repository or namespace precedes its registry. It also accepts Docker's URLs.
 func bestKey(auths map[string]entry, ref Ref) (best string, ok bool) {
 	longest := -1
 	for key := range auths {
@@ -117,8 +117,8 @@ func bestKey(auths map[string]entry, ref Ref) (best string, ok bool) {
 	return best, ok
 }
 
-// configured is the login that containers/image finds for ref, in its own order:
-// auth files and credential helpers. The zero Login is none.
+// configured returns the login that containers/image finds for ref in auth files and
+// credential helpers; the zero Login if there is none.
 func (r *Resolver) configured(ref Ref) (Login, error) {
 	named, err := reference.ParseNormalizedNamed(ref.Name())
 	if err != nil {
@@ -140,8 +140,8 @@ func (l Login) authenticator() authn.Authenticator {
 	})
 }
 
-// with is the configuration with a login of the caller's. containers/image shows
-// it to the registry that the reference names, and to no mirror.
+// with returns the configuration with the caller's login. containers/image sends it to
+// the registry of the reference only, not to mirrors.
 func (r *Resolver) with(l Login) *types.SystemContext {
 	if l == (Login{}) {
 		return r.sys
@@ -152,10 +152,9 @@ func (r *Resolver) with(l Login) *types.SystemContext {
 	return &own
 }
 
-// Access is how Podman is let into the registry for a pull of ref: by a login of
-// the caller's or, without one, by what is configured. A zero login leaves it to
-// authFile (empty: the usual places), as mirrors have logins of their own. The
-// error is an *Error.
+// Access returns the credentials for Podman's pull of ref: the caller's login or, without
+// one, the configured one. If login is zero, Podman must use authFile (empty means the
+// default files), because mirrors have their own logins. The error is an *Error.
 func (r *Resolver) Access(ref Ref, given Login) (login Login, authFile string, err error) {
 	switch {
 	case given.BearerToken != "":
@@ -173,4 +172,4 @@ func (r *Resolver) Access(ref Ref, given Login) (login Login, authFile string, e
 	return login, r.sys.AuthFilePath, nil
 }
 
-var errBearer = errors.New("a bearer token is not enough for Podman to pull with: use a username and password, or an identity token")
+var errBearer = errors.New("Podman cannot pull with a bearer token: use a username and password, or an identity token")

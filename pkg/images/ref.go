@@ -7,9 +7,9 @@ import (
 	"github.com/containers/image/v5/docker/reference"
 )
 
-// Ref is an image reference, normalised as Docker and ECS do it: a name
-// without a registry lies on docker.io, a docker.io name without a namespace
-// in library/, and a reference with neither tag nor digest means :latest.
+// Ref is an image reference, normalized as by Docker and ECS: a name without a registry
+// is on docker.io, a docker.io name without a namespace in library/, and a reference with
+// neither tag nor digest means :latest.
 //
 // The zero Ref is not valid; ParseRef makes one. Values are comparable.
 type Ref struct {
@@ -20,14 +20,14 @@ type Ref struct {
 	short    bool
 }
 
-// maxRef is more than a reference can have: 255 bytes of name, 128 of tag, and a
-// digest. What is longer is not looked at.
+// maxRef is longer than any valid reference: 255 bytes of name, 128 of tag, and a digest.
+// Longer text is not parsed.
 const maxRef = 1024
 
-// ParseRef reads a reference such as "app", "registry.example.com:5000/team/app:1"
-// or "app@sha256:…". It is pure: registries.conf (its short-name aliases and
-// search lists) is not asked, so the same text means the same image on every
-// host, as it does for ECS. The error is an *Error of class Invalid.
+// ParseRef reads a reference such as "app", "registry.example.com:5000/team/app:1" or
+// "app@sha256:…". It is pure: short-name aliases and search lists of registries.conf are
+// ignored, so that the same text means the same image on every host, as in ECS. The error
+// is an *Error of class Invalid.
 func ParseRef(s string) (Ref, error) {
 	if len(s) > maxRef {
 		return Ref{}, &Error{
@@ -88,11 +88,11 @@ func (r Ref) Pinned() bool { return r.digest != "" }
 // Short reports whether the reference named no registry and docker.io was assumed.
 func (r Ref) Short() bool { return r.short }
 
-// At is the reference of the same repository pinned to digest, without a tag:
-// what Podman is to pull.
+// At returns the reference in the same repository pinned to digest, without a tag, for
+// Podman to pull.
 func (r Ref) At(digest string) string { return r.Name() + "@" + digest }
 
-// String is the normalised reference: the name, then :tag and @digest where there.
+// String returns the normalized reference: the name, then :tag and @digest if present.
 func (r Ref) String() string {
 	s := r.Name()
 	if r.tag != "" {
@@ -104,5 +104,5 @@ func (r Ref) String() string {
 	return s
 }
 
-// named is the reference as containers/image has it.
+// named returns the reference as the type of containers/image.
 func (r Ref) named() (reference.Named, error) { return reference.ParseNormalizedNamed(r.String()) }

@@ -18,19 +18,19 @@ import (
 	"github.com/podtask/podtask/internal/flight"
 )
 
-// Resolution is what a reference stood for when the registry was asked.
+// Resolution is the result of resolving a reference at the registry.
 type Resolution struct {
-	// Reference is the normalised reference, with :tag and @digest as written.
+	// Reference is the normalized reference, with :tag and @digest as written.
 	Reference string
-	// Canonical is name@digest, what is to be pulled; empty if Digest is.
+	// Canonical is name@digest, the reference to pull; empty if Digest is empty.
 	Canonical string
-	// Digest is that of the index for an image of several platforms, so that
-	// whoever pulls it chooses the platform. Empty only if Skipped.
+	// Digest is the digest of the index if the image supports several platforms, so that
+	// the platform is chosen by the pull. Empty only if Skipped.
 	Digest string
-	// MediaType is the manifest's, as the registry says; empty if it does not, and
-	// for a pinned reference.
+	// MediaType is the manifest's media type from the registry; empty if unknown, and for
+	// a pinned reference.
 	MediaType string
-	// Pinned: the reference was written with a digest and nobody was asked.
+	// Pinned: the reference was written with a digest, so that no registry was asked.
 	Pinned bool
 	// Skipped: the manifest has schema 1, which has no digest (as in the ECS
 	// agent); pull by tag.
@@ -39,38 +39,37 @@ type Resolution struct {
 	Short bool
 }
 
-// Resolver resolves references. Callers that ask for the same reference with the
-// same login at the same time share one conversation with the registry; nothing
-// is remembered after it.
+// Resolver resolves references. Concurrent calls for the same reference with the same
+// login share one exchange with the registry. Nothing is cached afterwards.
 type Resolver struct {
-	sys      *types.SystemContext
-	patience time.Duration // with a registry that says when to come back
-	flights  flight.Group[question, Resolution]
+	sys     *types.SystemContext
+	maxWait time.Duration // for a busy registry
+	flights flight.Group[question, Resolution]
 }
 
-// question is what flights are shared by.
+// question is the key of shared requests.
 type question struct {
 	ref   Ref
 	login Login
 }
 
-// maxPatience is the ECS agent's ManifestPullTimeout.
-const maxPatience = time.Minute
+// maxWait is the ECS agent's ManifestPullTimeout.
+const maxWait = time.Minute
 
 // New returns a Resolver.
 func New(o Options) *Resolver {
-	return &Resolver{sys: o.systemContext(), patience: maxPatience}
+	return &Resolver{sys: o.systemContext(), maxWait: maxWait}
 }
 
-// Resolve finds the digest of ref with the given login, or, if that is zero, with
-// what is configured for it. A pinned reference needs no network. The error is an
-// *Error; when ctx ends, Resolve returns at once with class Canceled or, for a
-// deadline, Timeout, whoever else still waits for the same reference.
+// Resolve finds the digest of ref with the given login or, if that is zero, with the
+// configured one. A pinned reference needs no network. The error is an *Error. When ctx
+// ends, Resolve returns immediately with class Canceled or, for a deadline, Timeout, even
+// if other callers still wait for the same reference.
 //
-// It costs the registry one GET /v2/, a request for a token where it has tokens,
-// and one HEAD of the manifest, which Docker Hub does not count as a pull. A GET
-// of the manifest comes besides where registries.conf names mirrors, where HEAD
-// has no digest, and for a name that does not exist.
+// It sends one GET /v2/, a request for a token if the registry uses tokens, and one HEAD
+// for the manifest, which Docker Hub does not count as a pull. It also sends a GET for
+// the manifest if registries.conf configures mirrors, if the reply to HEAD has no digest,
+// and for a name that does not exist.
 func (r *Resolver) Resolve(ctx context.Context, ref string, login Login) (Resolution, error) {
 	parsed, err := ParseRef(ref)
 	if err != nil {
@@ -85,7 +84,7 @@ func (r *Resolver) Resolve(ctx context.Context, ref string, login Login) (Resolu
 		return Resolution{}, r.newError(parsed, login, err)
 	}
 	res, err := r.flights.Do(ctx, question{parsed, login}, func(ctx context.Context) (res Resolution, err error) {
-		err = r.patient(ctx, func() error { res, err = r.resolve(ctx, parsed, login); return err })
+		err = r.retryBusy(ctx, func() error { res, err = r.resolve(ctx, parsed, login); return err })
 		return res, err
 	})
 	if err != nil {
@@ -94,9 +93,8 @@ func (r *Resolver) Resolve(ctx context.Context, ref string, login Login) (Resolu
 	return res, nil
 }
 
-// resolve asks the registry. HEAD comes first. Its answer has no body, so a GET
-// follows when the digest is missing and when the registry is to say what exactly
-// it does not know.
+// resolve asks the registry with HEAD. That reply has no body, so a GET follows if the
+// digest is missing or if the exact error is needed.
 func (r *Resolver) resolve(ctx context.Context, ref Ref, given Login) (Resolution, error) {
 	direct, err := r.direct(ref)
 	if err != nil {
@@ -122,7 +120,7 @@ func (r *Resolver) resolve(ctx context.Context, ref Ref, given Login) (Resolutio
 	}
 	res, getErr := r.read(ctx, ref, given)
 	if getErr != nil && classify(getErr) == Other && statusOf(err) == http.StatusNotFound {
-		// Some registries have error codes of their own; the status is clear.
+		// Some registries use their own error codes; the status is clear.
 		return Resolution{}, err
 	}
 	return res, getErr
@@ -131,8 +129,8 @@ func (r *Resolver) resolve(ctx context.Context, ref Ref, given Login) (Resolutio
 // errBlocked is registries.conf's blocked=true.
 var errBlocked = errors.New("blocked in registries.conf")
 
-// direct reports whether ref is first looked for in the place it names, and not
-// on a mirror or at another location.
+// direct reports whether ref is first looked up at the registry it names, not at a mirror
+// or another location.
 func (r *Resolver) direct(ref Ref) (bool, error) {
 	named, err := ref.named()
 	if err != nil {
@@ -155,7 +153,7 @@ func (r *Resolver) direct(ref Ref) (bool, error) {
 	return sources[0].Reference.String() == named.String(), nil
 }
 
-// needsGet reports whether a failed HEAD is worth a GET.
+// needsGet reports whether a GET may help after a failed HEAD.
 func needsGet(err error) bool {
 	var answer *refusal
 	if errors.As(err, &answer) {
@@ -164,8 +162,7 @@ func needsGet(err error) bool {
 	return errors.Is(err, errNoDigest)
 }
 
-// open begins a conversation about ref's manifest, with a mirror where one is
-// configured and answers.
+// open connects to the registry of ref, or to a configured mirror that answers.
 func (r *Resolver) open(ctx context.Context, ref Ref, login Login) (types.ImageSource, error) {
 	named, err := ref.named()
 	if err != nil {
@@ -199,7 +196,7 @@ func (r *Resolver) read(ctx context.Context, ref Ref, login Login) (Resolution, 
 	return resolved(ref, d.String(), mediaType), nil
 }
 
-// manifestOf is the manifest that src is about, and what it really is.
+// manifestOf returns the manifest of src and its actual media type.
 func manifestOf(ctx context.Context, src types.ImageSource) (blob []byte, mediaType string, err error) {
 	blob, mediaType, err = src.GetManifest(ctx, nil)
 	if err != nil {
@@ -214,8 +211,9 @@ func manifestOf(ctx context.Context, src types.ImageSource) (blob []byte, mediaT
 	return blob, mediaType, nil
 }
 
-// errNotManifest is a 200 with something else in it, as captive portals send.
-var errNotManifest = errors.New("the answer is not an image manifest")
+// errNotManifest is a reply with status 200 that is not a manifest, as from captive
+// portals.
+var errNotManifest = errors.New("the reply is not an image manifest")
 
 func isSchema1(mediaType string) bool {
 	return mediaType == manifest.DockerV2Schema1MediaType || mediaType == manifest.DockerV2Schema1SignedMediaType

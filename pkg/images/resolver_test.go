@@ -283,7 +283,7 @@ func TestResolveClassifiesWhatTheRegistrySays(t *testing.T) {
 		{"500", manifests, registrytest.Status(500, "", ""), "app:1", images.Server, true, "500"},
 		{"503 at the first contact", "^/v2/$", registrytest.Status(503, "UNAVAILABLE", "later"), "app:1", images.Server, true, "503"},
 		{"a login page instead of a manifest", manifests, registrytest.Body("text/html", []byte("<html>hello</html>")), "app:1", images.Other, false, "not an image manifest"},
-		{"a connection cut in mid-body", manifests, cut(), "app:1", images.Unreachable, true, "check that it runs"},
+		{"a connection cut in mid-body", manifests, cut(), "app:1", images.Unreachable, true, "check that it is running"},
 		{"a connection cut at the first contact", "^/v2/$", registrytest.Drop(), "app:1", images.Unreachable, true, "cannot be reached"},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
@@ -326,8 +326,8 @@ func TestResolveClassifiesCredentials(t *testing.T) {
 		auth func(*registrytest.Registry) []byte
 		says string
 	}{
-		{"none", func(*registrytest.Registry) []byte { return []byte("{}") }, "there are none"},
-		{"wrong", func(r *registrytest.Registry) []byte { return r.AuthJSONFor(user, "wrong-horse") }, "refuses the credentials"},
+		{"none", func(*registrytest.Registry) []byte { return []byte("{}") }, "none are configured"},
+		{"wrong", func(r *registrytest.Registry) []byte { return r.AuthJSONFor(user, "wrong-horse") }, "rejected the stored credentials"},
 		{"unreadable", func(*registrytest.Registry) []byte { return []byte(`{"auths": "` + password) }, "cannot be read"},
 	} {
 		for name, options := range map[string]registrytest.Options{"basic": basicAuth(), "token": tokenAuth()} {
@@ -392,8 +392,8 @@ func TestResolveObeysRetryAfter(t *testing.T) {
 		{rule: "at the token server", path: "^/token$", status: 429, header: map[string]string{"Retry-After": "0"}, times: 2, hits: 2},
 		{rule: "not for ever", path: manifests, status: 429, header: map[string]string{"Retry-After": "0"}, class: images.RateLimited, temporary: true, hits: 5},
 		{rule: "not longer than anybody waits", path: manifests, status: 429, header: map[string]string{"Retry-After": "3600"}, class: images.RateLimited, hits: 1, says: []string{"1h0m0s"}},
-		{rule: "a date is fine too", path: manifests, status: 503, header: map[string]string{"Retry-After": "Fri, 31 Dec 2999 23:59:59 GMT"}, class: images.Server, hits: 1, says: []string{"asks to wait"}},
-		{rule: "the numbers are shown", path: manifests, status: 429, header: limits, class: images.RateLimited, temporary: true, hits: 1, says: []string{"limit 100 in 6h0m0s", "0 left", "log in for a higher limit"}},
+		{rule: "a date is fine too", path: manifests, status: 503, header: map[string]string{"Retry-After": "Fri, 31 Dec 2999 23:59:59 GMT"}, class: images.Server, hits: 1, says: []string{"asks clients to wait"}},
+		{rule: "the numbers are shown", path: manifests, status: 429, header: limits, class: images.RateLimited, temporary: true, hits: 1, says: []string{"limit 100 in 6h0m0s", "0 left", "log in to get a higher limit"}},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
 			t.Parallel()

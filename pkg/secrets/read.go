@@ -26,20 +26,20 @@ const (
 type Reader struct {
 	// Getenv reads the environment; os.Getenv outside of tests.
 	Getenv func(string) string
-	// Podman gives out a secret of Podman; nil means that there is no Podman to ask.
+	// Podman returns the value of a Podman secret; nil if Podman is not available.
 	Podman func(ctx context.Context, name string) ([]byte, error)
 }
 
-// Read reads the secret. One newline at the end of a file, a credential and a
-// program's output is dropped: editors and echo put it there. The error is an
-// *Error; an empty secret is one.
+// Read reads the secret. It removes one newline at the end of a file, a credential and a
+// program's output, because editors and echo add it. An empty secret is an error. The
+// error is an *Error.
 //
-// A file must be a regular one that only its owner may read, the user or root. A
-// program has 30 seconds; its stderr is dropped, because it may hold anything.
+// A file must be a regular file of the user or root that only its owner can read. A
+// program has 30 seconds; its stderr is discarded, because it may contain the secret.
 func (r Reader) Read(ctx context.Context, s Source) (Value, error) {
 	b, err := r.read(ctx, s)
 	if err == nil && len(b) == 0 {
-		err = &Error{Message: "it is empty", Hint: "put the secret there"}
+		err = &Error{Message: "it is empty", Hint: "write the secret to it"}
 	}
 	if err != nil {
 		clear(b)
@@ -48,10 +48,10 @@ func (r Reader) Read(ctx context.Context, s Source) (Value, error) {
 	return Value{b}, nil
 }
 
-// named gives an error its source.
+// named adds the source to an error.
 func named(ctx context.Context, s Source, err error) error {
 	if end := ctx.Err(); end != nil {
-		return &Error{Source: s.String(), Message: "given up before it was read", Cause: end}
+		return &Error{Source: s.String(), Message: "canceled before it was read", Cause: end}
 	}
 	var e *Error
 	if !errors.As(err, &e) {
@@ -68,30 +68,30 @@ func (r Reader) read(ctx context.Context, s Source) ([]byte, error) {
 	case Credential:
 		dir := r.Getenv("CREDENTIALS_DIRECTORY")
 		if dir == "" {
-			return nil, &Error{Message: "CREDENTIALS_DIRECTORY is not set: this process is no systemd service with credentials", Hint: "give the unit LoadCredential= or SetCredential="}
+			return nil, &Error{Message: "CREDENTIALS_DIRECTORY is not set: this process is not a systemd service with credentials", Hint: "add LoadCredential= or SetCredential= to the unit"}
 		}
-		// systemd keeps the directory private; a file's group bits are an ACL's.
+		// systemd keeps the directory private; the group bits of a file come from an ACL.
 		return readFile(filepath.Join(dir, s.Name), false)
 	case Env:
 		value := r.Getenv(s.Name)
 		if value == "" {
-			return nil, &Error{Message: "the variable is not set or empty", Hint: "export it for podtask"}
+			return nil, &Error{Message: "the variable is not set or is empty", Hint: "export it to podtask"}
 		}
 		return []byte(value), nil
 	case Command:
 		return runHelper(ctx, s)
 	case Podman:
 		if r.Podman == nil {
-			return nil, &Error{Message: "there is no Podman to ask"}
+			return nil, &Error{Message: "Podman is not available"}
 		}
 		return r.Podman(ctx, s.Name)
 	default:
-		return nil, &Error{Message: "this source was not made by Parse"}
+		return nil, &Error{Message: "this source was not created by Parse"}
 	}
 }
 
 func readFile(path string, private bool) ([]byte, error) {
-	// A named pipe would block the open.
+	// Opening a named pipe would block.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fileError(err)
@@ -116,13 +116,13 @@ func readFile(path string, private bool) ([]byte, error) {
 	return trim(b)
 }
 
-// checkPrivate refuses a file that others may read or could have put there.
+// checkPrivate rejects a file that other users can read or could have created.
 func checkPrivate(path string, info fs.FileInfo) error {
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return &Error{Message: fmt.Sprintf("others may read or write it (mode %04o)", mode), Hint: "run: chmod 600 " + path}
+		return &Error{Message: fmt.Sprintf("other users can read or write it (mode %04o)", mode), Hint: "run: chmod 600 " + path}
 	}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() && st.Uid != 0 {
-		return &Error{Message: fmt.Sprintf("it belongs to user %d", st.Uid), Hint: "use a file of your own"}
+		return &Error{Message: fmt.Sprintf("it belongs to user %d", st.Uid), Hint: "use a file that you own"}
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func fileError(err error) error {
 	return &Error{Message: "it cannot be read: " + err.Error(), Cause: err}
 }
 
-// trim drops one newline at the end and refuses what is too long.
+// trim removes one newline at the end and rejects a value that is too long.
 func trim(b []byte) ([]byte, error) {
 	if len(b) > maxSize {
 		return b, &Error{Message: fmt.Sprintf("it is longer than %d bytes", maxSize)}
@@ -144,8 +144,8 @@ func trim(b []byte) ([]byte, error) {
 	return bytes.TrimSuffix(b, []byte("\r")), nil
 }
 
-// runHelper runs the program in a process group of its own, so that all it
-// started ends with it.
+// runHelper runs the program in its own process group, so that its child processes are
+// killed with it.
 func runHelper(ctx context.Context, s Source) ([]byte, error) {
 	limited, cancel := context.WithTimeout(ctx, commandLimit)
 	defer cancel()
@@ -161,7 +161,7 @@ func runHelper(ctx context.Context, s Source) ([]byte, error) {
 	case limited.Err() != nil:
 		err = &Error{Message: fmt.Sprintf("the program took longer than %v", commandLimit), Passing: true}
 	case errors.As(err, &exit):
-		err = &Error{Message: "the program failed: " + exit.String(), Hint: "run it by hand: its messages are not shown here, they might hold the secret"}
+		err = &Error{Message: "the program failed: " + exit.String(), Hint: "run it yourself: its messages are not shown here, because they may contain the secret"}
 	case err != nil:
 		var p *fs.PathError
 		if errors.As(err, &p) {
@@ -175,7 +175,7 @@ func runHelper(ctx context.Context, s Source) ([]byte, error) {
 	return trim(out.b)
 }
 
-// bounded keeps what is written to it, up to a byte more than a secret may have.
+// bounded keeps what is written to it, up to one byte more than a secret may have.
 type bounded struct{ b []byte }
 
 func (w *bounded) Write(p []byte) (int, error) {

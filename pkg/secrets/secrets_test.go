@@ -116,7 +116,7 @@ func TestReadRefuses(t *testing.T) {
 		{"too much", write(t, 0o600, strings.Repeat("hunter2", 100000)), "longer"},
 		{"no variable", "env:NOWHERE", "not set"},
 		{"no service", "credential:x", "CREDENTIALS_DIRECTORY"},
-		{"no Podman", "podman:x", "no Podman"},
+		{"no Podman", "podman:x", "Podman is not available"},
 		{"a failing program", "command:" + write(t, 0o700, "#!/bin/sh\necho hunter2; echo hunter2 >&2; exit 3\n"), "exit status 3"},
 		{"a silent program", "command:" + write(t, 0o700, "#!/bin/sh\n"), "empty"},
 		{"no program", "command:/nowhere/helper", "cannot be run"},

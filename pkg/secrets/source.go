@@ -12,15 +12,15 @@ type Kind string
 
 // The kinds, by the word that a Source is written with.
 const (
-	File       Kind = "file"       // file:/PATH, for nobody but its owner to read
+	File       Kind = "file"       // file:/PATH, readable only by its owner
 	Env        Kind = "env"        // env:NAME, a variable of podtask's own environment
 	Command    Kind = "command"    // command:/PROGRAM ARGUMENT..., what it writes to stdout
 	Credential Kind = "credential" // credential:NAME, a file in $CREDENTIALS_DIRECTORY (systemd.exec(5))
 	Podman     Kind = "podman"     // podman:NAME, a secret of `podman secret create`
 )
 
-// Source says where a secret is kept. The zero Source is not valid; Parse makes
-// one. It holds no secret.
+// Source says where a secret is kept. The zero Source is not valid; use Parse. It
+// contains no secret.
 type Source struct {
 	Kind Kind
 	// Name is the path, the variable's name, the program or the secret's name.
@@ -36,8 +36,8 @@ var (
 	podmanName = regexp.MustCompile(`^[^\s,/=:\x00]{1,253}$`)
 )
 
-// maxSource bounds the text of a source in bytes: a path has 4096 at most, a command
-// may have arguments.
+// maxSource limits the text of a source in bytes: a path has at most 4096, a command may
+// have arguments.
 const maxSource = 64 << 10
 
 // Parse reads KIND:NAME. A bare absolute path is a file and a bare name is a
@@ -55,7 +55,7 @@ func Parse(text string) (Source, error) {
 		kind, name = string(Podman), text
 	}
 	if strings.ContainsFunc(text, isControl) {
-		return Source{}, &Error{Source: "?", Message: "the text holds a control character", Hint: howToWrite}
+		return Source{}, &Error{Source: "?", Message: "the text contains a control character", Hint: howToWrite}
 	}
 	s := Source{Kind: Kind(kind), Name: name}
 	problem := ""
@@ -71,15 +71,15 @@ func Parse(text string) (Source, error) {
 		problem = s.wantPath()
 	case Env:
 		if !envName.MatchString(name) {
-			problem = "a variable's name has letters, digits and underscores"
+			problem = "the name of a variable consists of letters, digits and underscores"
 		}
 	case Credential:
 		if name == "" || name == "." || name == ".." || strings.Contains(name, "/") {
-			problem = "a credential's name is that of a file, without a slash"
+			problem = "the name of a credential is a file name without a slash"
 		}
 	case Podman:
 		if !podmanName.MatchString(name) {
-			problem = "this is no name of a Podman secret"
+			problem = "this is not a valid name of a Podman secret"
 		}
 	default:
 		problem = "there is no kind " + strings.TrimSpace(kind)
@@ -92,8 +92,8 @@ func Parse(text string) (Source, error) {
 
 const howToWrite = "write file:/PATH, env:NAME, command:/PROGRAM ARGUMENT..., credential:NAME or podman:NAME"
 
-// wantPath is what is wrong with a name that has to be an absolute path: podtask
-// may read it in a process with another working directory.
+// wantPath returns what is wrong with a name that must be an absolute path, because
+// podtask may read it in a process with another working directory.
 func (s Source) wantPath() string {
 	if !filepath.IsAbs(s.Name) {
 		return "the path is not absolute"
@@ -108,13 +108,13 @@ func (s Source) String() string {
 	return strings.Join(append([]string{string(s.Kind) + ":" + s.Name}, s.Args...), " ")
 }
 
-// Error says why a source is none, or why a secret cannot be read. It never holds
-// what was read.
+// Error says why a source is invalid or why a secret cannot be read. It never contains
+// the secret.
 type Error struct {
 	Source  string
 	Message string
 	Hint    string // what to do; may be empty
-	// Passing: the same may work later without anybody mending anything.
+	// Passing: the same call may succeed later without any change.
 	Passing bool
 	// Cause is a failure of Podman or of the context; may be nil.
 	Cause error

@@ -6,8 +6,8 @@ import (
 	"log/slog"
 )
 
-// Value is a secret. Every verb of package fmt, JSON and slog show a placeholder;
-// Bytes and Text give it away.
+// Value is a secret. Every verb of package fmt, JSON and slog show a placeholder; Bytes
+// and Text return the secret.
 type Value struct{ b []byte }
 
 const placeholder = "[secret]"
@@ -18,8 +18,8 @@ func NewValue(b []byte) Value { return Value{b} }
 // Bytes is the secret itself, not a copy.
 func (v Value) Bytes() []byte { return v.b }
 
-// Text is a copy of the secret as a string, which nobody can overwrite: keep it
-// as short as can be.
+// Text returns a copy of the secret as a string, which cannot be overwritten: drop it as
+// soon as possible.
 func (v Value) Text() string { return string(v.b) }
 
 // Clear overwrites the secret with zeros. Copies made by Text stay.

@@ -83,7 +83,7 @@ func decode(file []byte) (data []byte, version uint64, reason string) {
 	}
 	fields := bytes.Split(file[:end], []byte(" "))
 	if len(fields) < 2 || string(fields[0]) != recordMagic {
-		return nil, 0, "the header line is not one of podtask"
+		return nil, 0, "the header line was not written by podtask"
 	}
 	version, err := strconv.ParseUint(string(fields[1]), 10, 64)
 	if err != nil || version == 0 {
@@ -98,7 +98,7 @@ func decode(file []byte) (data []byte, version uint64, reason string) {
 	data = file[end+1:]
 	sum := sha256.Sum256(data)
 	if string(fields[2]) != sumPrefix+hex.EncodeToString(sum[:]) {
-		return nil, version, fmt.Sprintf("the checksum does not fit the %d bytes of data", len(data))
+		return nil, version, fmt.Sprintf("the checksum does not match the %d bytes of data", len(data))
 	}
 	return data, version, ""
 }

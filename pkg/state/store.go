@@ -17,7 +17,7 @@ import (
 // Errors of the store. Use errors.Is.
 var (
 	// ErrNoSpace: the disk or the quota is full. The record before is intact.
-	ErrNoSpace = errors.New("no space left for state: free some and try again")
+	ErrNoSpace = errors.New("no disk space left for state: free some and try again")
 	// ErrInDoubt: an earlier write of this key may or may not survive a power
 	// loss, because the directory could not be synced. Get settles it.
 	ErrInDoubt = errors.New("an earlier write is in doubt: read the record again before writing")

@@ -169,15 +169,15 @@ func (c *conversion) checkSections() {
 			case slices.Contains([]string{unitSection, serviceSection, installSection, quadletSection}, at.section):
 			case strings.HasPrefix(at.section, "X-"):
 			case groupOfQuadlet(at.section):
-				c.wrong(at, "[%s] has no place in a .task file: the containers of a task are in its Definition", at.section)
+				c.wrong(at, "[%s] is not allowed in a .task file: the containers of a task are in its Definition", at.section)
 			default:
-				c.warn(at, "section [%s] means nothing to podtask and systemd%s", at.section,
+				c.warn(at, "section [%s] is unknown to podtask and systemd%s", at.section,
 					didYouMean(at.section, []string{unitSection, taskSection, serviceSection, installSection}))
 			}
 		}
 	}
 	if !found {
-		c.wrong(c.source.top(), "there is no section [Task], which names the Definition")
+		c.wrong(c.source.top(), "section [Task], which contains the Definition, is missing")
 	}
 }
 

@@ -120,11 +120,11 @@ func readNetwork(e entry) ([]string, error) {
 func readEnvironment(e entry) ([]string, error) {
 	list, ok := words(e.value)
 	if !ok {
-		return nil, fmt.Errorf("the value of Environment cannot be split into words: mind quotes and backslashes")
+		return nil, fmt.Errorf("the value of Environment cannot be split into words: check quotes and backslashes")
 	}
 	for _, w := range list {
 		if name, _, _ := strings.Cut(w, "="); name == "" || strings.ContainsAny(name, " \t") {
-			return nil, fmt.Errorf("a word of Environment is NAME=VALUE, or NAME to pass on the service's own")
+			return nil, fmt.Errorf("a word of Environment must be NAME=VALUE, or NAME to pass on a variable of the service")
 		}
 	}
 	return list, nil
@@ -132,7 +132,7 @@ func readEnvironment(e entry) ([]string, error) {
 
 func readPath(e entry) ([]string, error) {
 	if strings.HasPrefix(e.value, "-") {
-		return nil, fmt.Errorf("%s=%s: a file that may be missing is not supported; leave out the dash", e.key, e.value)
+		return nil, fmt.Errorf("%s=%s: optional files are not supported; remove the dash", e.key, e.value)
 	}
 	return []string{forSystemd(e.path, e.value)}, nil
 }
@@ -156,12 +156,12 @@ func forSystemd(file, p string) string {
 func readSecret(e entry) ([]string, error) {
 	name, options, _ := strings.Cut(e.value, ",")
 	if name == "" || strings.ContainsAny(e.value, " \t") {
-		return nil, fmt.Errorf("the value %s is no Secret: write NAME[,type=env or mount][,target=...]", e.value)
+		return nil, fmt.Errorf("the value %s is not a valid Secret: write NAME[,type=env or mount][,target=...]", e.value)
 	}
 	for _, o := range strings.Split(options, ",") {
 		k, _, _ := strings.Cut(o, "=")
 		if options != "" && !slices.Contains([]string{"type", "target", "uid", "gid", "mode"}, k) {
-			return nil, fmt.Errorf("in Secret %s, %q is none of type, target, uid, gid, mode", e.value, k)
+			return nil, fmt.Errorf("in Secret %s, %q is not one of type, target, uid, gid, mode", e.value, k)
 		}
 	}
 	return []string{e.value}, nil

@@ -79,18 +79,18 @@ func Read(path, text string) File {
 		case l.text[0] == '[':
 			name, ok := header(l.text)
 			if !ok {
-				f.wrong(l.line, "%q is no section: write [Name]", l.text)
+				f.wrong(l.line, "%q is not a section: write [Name]", l.text)
 				continue
 			}
 			section = name
 			f.sections = append(f.sections, place{section: name, path: path, line: l.line})
 		case section == "":
-			f.wrong(l.line, "this stands before the first section: begin with [Unit] or [Task]")
+			f.wrong(l.line, "this line precedes the first section: begin with [Unit] or [Task]")
 		default:
 			key, value, ok := strings.Cut(l.text, "=")
 			key = strings.TrimRightFunc(key, unicode.IsSpace)
 			if !ok || key == "" {
-				f.wrong(l.line, "%q is no assignment: write Key=value", l.text)
+				f.wrong(l.line, "%q is not an assignment: write Key=value", l.text)
 				continue
 			}
 			f.entries = append(f.entries, entry{section, key, strings.TrimSpace(value), place{path: path, line: l.line}})

@@ -18,7 +18,7 @@ func (c *serviceWriter) write() {
 	notify := c.notify(task)
 	kind, notify := c.kind(theirs, notify)
 	if e, ok := last(task, "AutoUpdate"); ok && notify == "no" {
-		c.wrong(e.place, "AutoUpdate=%s: nobody would see an update fail, as the service's start waits for nothing: leave out Notify=no, and Type=", e.value)
+		c.wrong(e.place, "AutoUpdate=%s: a failed update would not be detected, because the start of the service waits for nothing: remove Notify=no and Type=", e.value)
 	}
 	name := c.taskName(task)
 
@@ -83,7 +83,7 @@ func (c *serviceWriter) kind(theirs []entry, notify string) (kind, effective str
 	case given && e.value == "exec" && notify != "healthy" && notify != "running":
 		return "exec", "no"
 	case given && (e.value != "notify" || notify == "no"):
-		c.wrong(e.place, "Type=%s does not fit: leave it out, or make it oneshot for a task that comes to an end", e.value)
+		c.wrong(e.place, "Type=%s is not supported: remove it, or use oneshot for a task that runs to completion", e.value)
 	}
 	switch notify {
 	case "no":
@@ -100,9 +100,9 @@ func (c *serviceWriter) allowed(e entry) bool {
 	case e.key == "Type": // ours is written
 		return false
 	case slices.Contains(ownServiceKeys, e.key):
-		c.wrong(e.place, "%s is made by podtask: leave it out of [Service]", e.key)
+		c.wrong(e.place, "%s is set by podtask: remove it from [Service]", e.key)
 	case e.key == "KillMode" && e.value != "process" && e.value != "mixed":
-		c.wrong(e.place, "KillMode=%s would signal others than podtask, which stops the containers in order: leave it out", e.value)
+		c.wrong(e.place, "KillMode=%s would send signals to processes other than podtask, which stops the containers in order: remove it", e.value)
 	}
 	return true
 }
@@ -215,7 +215,7 @@ func (c *serviceWriter) joined(e entry) entry {
 func (c *serviceWriter) args(e entry) []string {
 	list, ok := words(e.value)
 	if !ok {
-		c.wrong(e.place, "%s cannot be split into words: mind quotes and backslashes", e.key)
+		c.wrong(e.place, "%s cannot be split into words: check quotes and backslashes", e.key)
 	}
 	return list
 }

@@ -32,7 +32,7 @@ func Search(getenv func(string) string, uid int) ([]string, error) {
 		var w walk
 		for _, dir := range strings.Split(list, ":") {
 			if !filepath.IsAbs(dir) {
-				return nil, fmt.Errorf("PODTASK_UNIT_DIRS: %q is no absolute path", dir)
+				return nil, fmt.Errorf("PODTASK_UNIT_DIRS: %q is not an absolute path", dir)
 			}
 			w.add(dir)
 		}
@@ -197,7 +197,7 @@ func read(path string) (string, error) {
 	case info.Mode()&fs.ModeCharDevice != 0:
 		return "", nil
 	case !info.Mode().IsRegular():
-		return "", errors.New("it is no regular file")
+		return "", errors.New("it is not a regular file")
 	case info.Size() > maxSize:
 		return "", errors.New("it is larger than 1 MiB")
 	}

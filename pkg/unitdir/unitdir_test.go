@@ -102,7 +102,7 @@ func TestLoadSurvivesOddFiles(t *testing.T) {
 	if want := []string{"good.task", "masked.task", "web.container"}; !slices.Equal(names, want) {
 		t.Errorf("read %q, want %q", names, want)
 	}
-	want := []string{"big.task: cannot be read: it is larger than 1 MiB", "broken.task: cannot be read: no such file or directory", "pipe.task: cannot be read: it is no regular file"}
+	want := []string{"big.task: cannot be read: it is larger than 1 MiB", "broken.task: cannot be read: no such file or directory", "pipe.task: cannot be read: it is not a regular file"}
 	if diff := cmp.Diff(want, said); diff != "" {
 		t.Error(diff)
 	}

@@ -171,7 +171,7 @@ func TestForeignRegistry(t *testing.T) {
 	fails("no login", ref, "podman login "+f.addr)
 	auth := fmt.Sprintf(`{"auths": {%q: {"auth": "dGVzdGVyOndyb25nLWhvcnNl"}}}`, f.addr) // tester:wrong-horse
 	b.env = append(b.env, "REGISTRY_AUTH_FILE="+b.file("wrong-auth.json", auth))
-	fails("wrong password", ref, "refuses the credentials", "podman login "+f.addr)
+	fails("wrong password", ref, "rejected the stored credentials", "podman login "+f.addr)
 	f.login(b)
 	fails("no such tag", f.addr+"/"+repository+":2", "there is no tag 2 in "+f.addr+"/"+repository)
 	fails("no such repository", f.addr+"/nothing:1", f.addr+"/nothing")

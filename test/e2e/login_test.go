@@ -64,7 +64,7 @@ func TestCredentialHelpers(t *testing.T) {
 		}, ""},
 		{"a helper that fails", "vault", "", "", inAuthFile("vault"), "the vault is sealed"},
 		{"a helper that is not installed", "vault", "tester", password, inAuthFile("ecr-login"), "docker-credential-ecr-login"},
-		{"a wrong password", "vault", "tester", "wrong-horse", inAuthFile("vault"), "refuses the credentials"},
+		{"a wrong password", "vault", "tester", "wrong-horse", inAuthFile("vault"), "rejected the stored credentials"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

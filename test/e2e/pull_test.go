@@ -122,7 +122,7 @@ func TestResolveAnIndex(t *testing.T) {
 		t.Errorf("of another platform it says\n%s%s", r.out, r.err)
 	}
 	unknown := strings.TrimSuffix(ref, ":1") + "@sha256:" + strings.Repeat("a", 64)
-	if r := b.want(125, "image", "resolve", unknown); !strings.Contains(r.err, "has nothing with this digest") {
+	if r := b.want(125, "image", "resolve", unknown); !strings.Contains(r.err, "has no image with this digest") {
 		t.Errorf("of a digest that is not there it says\n%s", r.err)
 	}
 }
