@@ -15,14 +15,15 @@ import (
 
 	"github.com/coreos/go-systemd/v22/activation"
 	"github.com/coreos/go-systemd/v22/daemon"
-	"github.com/urfave/cli/v2"
-
 	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/fleet"
 	"github.com/podtask/podtask/internal/metrics"
+	"github.com/podtask/podtask/internal/services"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/config"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/state"
+	"github.com/urfave/cli/v2"
 )
 
 func (p *program) agentCommand() *cli.Command {
@@ -96,8 +97,8 @@ func (s *session) agentListener() (net.Listener, error) {
 // agentRun is the agent at work.
 type agentRun struct {
 	*session
-	fleet    *agent.Fleet
-	services *agent.Services
+	fleet    *fleet.Fleet
+	services *services.Services
 	// reload reads the configuration anew.
 	reload func() (*config.Settings, error)
 }
@@ -123,7 +124,7 @@ func (a *agentRun) run(ctx context.Context, l net.Listener) error {
 	server := api.NewServer(allTasks{a.session, history{a.host}, kept{a.services, a.stateDir}, a.fleet}, v)
 	m := metrics.New(a.version, a.states, func() int { return len(a.fleet.Owners()) })
 	m.Services(a.services.States)
-	a.host.Observe(m.Operation)
+	a.host.Owners.Observe(m.Operation)
 	server.Handle("GET /metrics", m.Handler())
 	scraped, err := a.metricsListener()
 	if err != nil {

@@ -8,8 +8,7 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
-
-	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/owner"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -19,7 +18,7 @@ import (
 // terminal.
 type attendance struct {
 	*service
-	owner *agent.Owner
+	owner *owner.Owner
 	task  taskdef.Task
 	// next takes the task's place when it has stopped.
 	next      *taskdef.Task
@@ -32,7 +31,7 @@ type attendance struct {
 }
 
 // attend returns when the task has settled.
-func (v *service) attend(ctx context.Context, o *agent.Owner, task taskdef.Task, changed <-chan struct{}, done <-chan error) (next *taskdef.Task, err error) {
+func (v *service) attend(ctx context.Context, o *owner.Owner, task taskdef.Task, changed <-chan struct{}, done <-chan error) (next *taskdef.Task, err error) {
 	a := &attendance{service: v, owner: o, task: task, show: func(api.Task) {}, reloads: make(chan reload, 1)}
 	if !v.request.quiet {
 		a.show = newProgress(v.stderr, coloursFor(v.stderr, v.getenv), time.Now(), 0).show

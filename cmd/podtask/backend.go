@@ -8,6 +8,10 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/fleet"
+	"github.com/podtask/podtask/internal/imagestore"
+	"github.com/podtask/podtask/internal/observe"
+	"github.com/podtask/podtask/internal/record"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -15,8 +19,8 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// owner is what this program asks of an agent.Owner.
-type owner interface {
+// taskOwner is what this program asks of an agent.Owner.
+type taskOwner interface {
 	State() lifecycle.State
 	Send(lifecycle.Event) bool
 	Watch(context.Context, func(lifecycle.State) bool) error
@@ -24,7 +28,7 @@ type owner interface {
 
 // ownedTask serves the one task of an owner: an api.Backend.
 type ownedTask struct {
-	owner
+	taskOwner
 	history
 	pid int // of the process
 }
@@ -34,7 +38,7 @@ type history struct{ from *agent.Agent }
 
 // Events implements api.Publisher.
 func (h history) Events(ctx context.Context, q api.EventQuery, fn func(api.Event) error) error {
-	return h.from.Events.Read(ctx, q.After, q.Follow, func(e agent.Event) error {
+	return h.from.Events.Read(ctx, q.After, q.Follow, func(e record.Event) error {
 		if q.Task != "" && q.Task != e.Task {
 			return nil
 		}
@@ -48,8 +52,8 @@ func (h history) Logs(ctx context.Context, id string, q api.LogQuery, fn func(ap
 	if err != nil {
 		return failure(err)
 	}
-	opts := agent.LogOptions{Follow: q.Follow, Since: q.Since, Until: q.Until, Tail: q.Tail, Timestamps: true}
-	return h.from.Logs.Read(ctx, s, q.Container, opts, func(l agent.LogLine) error { return fn(api.LogLine(l)) })
+	opts := observe.LogOptions{Follow: q.Follow, Since: q.Since, Until: q.Until, Tail: q.Tail, Timestamps: true}
+	return h.from.Logs.Read(ctx, s, q.Container, opts, func(l observe.LogLine) error { return fn(api.LogLine(l)) })
 }
 
 // Pulls implements api.PullWatcher.
@@ -64,7 +68,7 @@ func (h history) Pulls(ctx context.Context, id string, follow bool, fn func(api.
 			wanted[ref.String()] = true
 		}
 	}
-	return h.from.Pulls.Watch(ctx, follow, func(p agent.PullProgress) error {
+	return h.from.Pulls.Watch(ctx, follow, func(p imagestore.Progress) error {
 		if !wanted[p.Image] {
 			return nil
 		}
@@ -132,7 +136,7 @@ func (b ownedTask) Pause(ctx context.Context, _ string, pause bool) error {
 
 // Watch implements api.Backend.
 func (b ownedTask) Watch(ctx context.Context, _ string, fn func(api.Task) bool) error {
-	return b.owner.Watch(ctx, func(s lifecycle.State) bool { return fn(ownedBy(b.pid, s)) })
+	return b.taskOwner.Watch(ctx, func(s lifecycle.State) bool { return fn(ownedBy(b.pid, s)) })
 }
 
 // allTasks serves every task of the user: the api.Backend, api.Adopter, api.Creator,
@@ -141,7 +145,7 @@ type allTasks struct {
 	*session
 	history
 	kept
-	fleet *agent.Fleet
+	fleet *fleet.Fleet
 }
 
 // wire is a recorded task, as its owner knows it where that is us.
@@ -288,7 +292,7 @@ func (b allTasks) Create(ctx context.Context, n api.NewTask) (api.Task, error) {
 		return api.Task{}, api.Failed(api.Conflict, "%v", err)
 	}
 	s, err := b.host.Creator.Create(ctx, task, n.Name, options)
-	if errors.Is(err, agent.ErrNameTaken) {
+	if errors.Is(err, record.ErrNameTaken) {
 		return api.Task{}, api.Failed(api.Conflict, "%v", err)
 	}
 	if err != nil {
@@ -324,11 +328,11 @@ func (b allTasks) define(n api.NewTask) (taskdef.Task, lifecycle.Options, error)
 
 // failure is an error of the host in the words of the API.
 func failure(err error) error {
-	var ambiguous *agent.AmbiguousError
+	var ambiguous *record.AmbiguousError
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, new(*agent.NotFoundError)):
+	case errors.As(err, new(*record.NotFoundError)):
 		return api.Failed(api.NotFound, "%v", err)
 	case errors.As(err, &ambiguous):
 		return api.Failed(api.Ambiguous, "%v", err)

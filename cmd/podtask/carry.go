@@ -6,13 +6,13 @@ import (
 	"os"
 	"sync"
 
-	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/owner"
 	"github.com/podtask/podtask/pkg/api"
 )
 
 // carry drives an owned task until it has settled or ctx ends and serves it on l
 // meanwhile. L may be nil. It returns when neither runs any more.
-func (s *session) carry(ctx context.Context, o *agent.Owner, l net.Listener) error {
+func (s *session) carry(ctx context.Context, o *owner.Owner, l net.Listener) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	if l != nil {

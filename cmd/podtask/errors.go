@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/record"
 	"github.com/podtask/podtask/pkg/api"
 )
 
@@ -50,6 +50,6 @@ func usagef(verb, format string, args ...any) error {
 
 // isGone reports whether err says that there is no such task.
 func isGone(err error) bool {
-	var missing *agent.NotFoundError
+	var missing *record.NotFoundError
 	return errors.As(err, &missing) || api.Is(err, api.NotFound)
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/record"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/urfave/cli/v2"
 )
@@ -38,7 +38,7 @@ Examples:
 // eventLine is an event on the wire. Templates see its fields.
 type eventLine = api.Event
 
-func newEventLine(e agent.Event) eventLine {
+func newEventLine(e record.Event) eventLine {
 	return eventLine{
 		Seq: e.Seq, At: e.At, Task: e.Task, Name: e.Name, Family: e.Family,
 		Container: e.Container, Status: e.Status, Digest: e.Digest, ExitCode: (*api.ExitCode)(e.ExitCode), Reason: e.Reason,
@@ -60,7 +60,7 @@ func events(ctx context.Context, s *session, c *cli.Context) error {
 	}
 	format := c.String("format")
 	numbered := c.IsSet("since") && from.IsZero()
-	return s.host.Events.Read(ctx, after, stream, func(e agent.Event) error {
+	return s.host.Events.Read(ctx, after, stream, func(e record.Event) error {
 		if numbered && e.Seq > after+1 {
 			s.warn("events %d to %d are not in the log any more", after+1, e.Seq-1)
 		}
@@ -79,7 +79,7 @@ func (s *session) eventsFrom(ctx context.Context, since string, stream bool) (af
 		if !stream {
 			return 0, time.Time{}, nil
 		}
-		err = s.host.Events.Read(ctx, 0, false, func(e agent.Event) error {
+		err = s.host.Events.Read(ctx, 0, false, func(e record.Event) error {
 			after = e.Seq
 			return nil
 		})

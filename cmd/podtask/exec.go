@@ -12,8 +12,9 @@ import (
 	"syscall"
 
 	"github.com/containers/common/pkg/detach"
+	"github.com/podtask/podtask/internal/observe"
+
 	mobyterm "github.com/moby/term"
-	"github.com/podtask/podtask/internal/agent"
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
@@ -64,7 +65,7 @@ func execute(ctx context.Context, s *session, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	index, err := agent.ExecContainer(st, container)
+	index, err := observe.ExecContainer(st, container)
 	if err != nil {
 		return err
 	}
@@ -140,7 +141,7 @@ func execError(st lifecycle.State, index int, spec libpod.ExecSpec, err error) e
 // execution is a command at work in a container.
 type execution struct {
 	*session
-	*agent.Session
+	*observe.Session
 	input, terminal bool
 	keys            []byte
 	detached        bool

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/observe"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -266,7 +266,7 @@ func (f *foregroundRun) copyLogs(ctx, logCtx context.Context) {
 	printer := f.newLogPrinter(f.first, true, false)
 	printer.out, printer.err = f.pulls.over(printer.out), f.pulls.over(printer.err)
 	var closed error
-	err := f.host.Logs.Read(logCtx, f.first, "", agent.LogOptions{Follow: true, Tail: -1}, func(l agent.LogLine) error {
+	err := f.host.Logs.Read(logCtx, f.first, "", observe.LogOptions{Follow: true, Tail: -1}, func(l observe.LogLine) error {
 		closed = printer.line(l)
 		return closed
 	})

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/cleanup"
 	"github.com/urfave/cli/v2"
 )
 
@@ -31,7 +31,7 @@ func gc(ctx context.Context, s *session, c *cli.Context) error {
 	}
 	removed, swept := s.host.Orphans.Sweep(ctx)
 	if removed == nil {
-		removed = []agent.Orphan{}
+		removed = []cleanup.Orphan{}
 	}
 	var err error
 	switch format := c.String("format"); format {

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/imagestore"
 	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -200,7 +200,7 @@ func imagePrune(ctx context.Context, s *session, c *cli.Context, _ []string) err
 	if c.Int("limit") < 0 || c.Duration("older-than") < 0 {
 		return usagef("image", "--limit and --older-than are not negative")
 	}
-	removed, err := s.host.Pruner.Prune(ctx, agent.CleanOptions{
+	removed, err := s.host.Pruner.Prune(ctx, imagestore.PruneOptions{
 		MinAge: c.Duration("older-than"), Limit: c.Int("limit"), DryRun: c.Bool("dry-run"), Demanded: true,
 	})
 	if printErr := s.printImages(c, removed, prunedRows); err == nil {
@@ -213,7 +213,7 @@ func imagePrune(ctx context.Context, s *session, c *cli.Context, _ []string) err
 }
 
 // pruneText sums a clean-up up. Images may share layers, which count in each.
-func pruneText(removed []agent.LocalImage, dry bool) string {
+func pruneText(removed []imagestore.LocalImage, dry bool) string {
 	var bytes int64
 	for _, l := range removed {
 		bytes += l.Size
@@ -240,14 +240,14 @@ func shortener(c *cli.Context, shorten func(string) string) func(string) string 
 	return shorten
 }
 
-func (s *session) printImages(c *cli.Context, list []agent.LocalImage, rows func(short func(string) string, list []agent.LocalImage) [][]string) error {
+func (s *session) printImages(c *cli.Context, list []imagestore.LocalImage, rows func(short func(string) string, list []imagestore.LocalImage) [][]string) error {
 	short := shortener(c, shortID)
-	return printList(s.stdout, c, "image", list, func(l agent.LocalImage) string { return short(l.ID) }, func() error {
+	return printList(s.stdout, c, "image", list, func(l imagestore.LocalImage) string { return short(l.ID) }, func() error {
 		return writeList(s.stdout, rows(short, list))
 	})
 }
 
-func imageRows(short func(string) string, list []agent.LocalImage) [][]string {
+func imageRows(short func(string) string, list []imagestore.LocalImage) [][]string {
 	rows := prunedRows(short, list)
 	rows[0] = append(rows[0], "KEPT BECAUSE")
 	for i, l := range list {
@@ -260,7 +260,7 @@ func imageRows(short func(string) string, list []agent.LocalImage) [][]string {
 	return rows
 }
 
-func prunedRows(short func(string) string, list []agent.LocalImage) [][]string {
+func prunedRows(short func(string) string, list []imagestore.LocalImage) [][]string {
 	now := time.Now()
 	rows := [][]string{{"ID", "NAME", "SIZE", "PULLED", "USED"}}
 	for _, l := range list {

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/observe"
 	"github.com/urfave/cli/v2"
 )
 
@@ -36,7 +36,7 @@ func logs(ctx context.Context, s *session, c *cli.Context) error {
 	if n := c.Args().Len(); n < 1 || n > 2 {
 		return usagef("logs", "logs takes a TASK and perhaps a CONTAINER, not %d arguments", n)
 	}
-	opts := agent.LogOptions{Follow: c.Bool("follow"), Timestamps: c.Bool("timestamps"), Tail: -1}
+	opts := observe.LogOptions{Follow: c.Bool("follow"), Timestamps: c.Bool("timestamps"), Tail: -1}
 	var err error
 	now := time.Now()
 	if opts.Since, err = parseTime(c.String("since"), now); err != nil {

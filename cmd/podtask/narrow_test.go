@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/creack/pty"
-	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/imagestore"
 	"github.com/podtask/podtask/pkg/libpod"
 )
 
@@ -68,10 +68,10 @@ func TestPullBarKeepsToItsLine(t *testing.T) {
 	v := newPullView("auto", line, func(string) string { return "" })
 	synctest.Test(t, func(*testing.T) {
 		for _, done := range []int64{1, 5 << 20, 20 << 20, 30 << 20} { // more than was announced, too
-			v.observe(agent.PullProgress{Image: "a", Phase: agent.Pulling, Step: libpod.Progress{Layer: "x", Current: done, Total: 10 << 20}})
+			v.observe(imagestore.Progress{Image: "a", Phase: imagestore.Pulling, Step: libpod.Progress{Layer: "x", Current: done, Total: 10 << 20}})
 			<-time.After(time.Second)
 		}
-		v.observe(agent.PullProgress{Image: "a", Phase: agent.PullDone})
+		v.observe(imagestore.Progress{Image: "a", Phase: imagestore.Done})
 	})
 	got := read(t, screen, line)
 	for part := range strings.SplitSeq(got, "\r\x1b[K") {

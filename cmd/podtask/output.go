@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/observe"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
@@ -37,7 +37,7 @@ func (p *program) newLogPrinter(s lifecycle.State, prefix, stamps bool) *logPrin
 }
 
 // line writes one line with one Write, so that those of others do not get between.
-func (l *logPrinter) line(line agent.LogLine) error {
+func (l *logPrinter) line(line observe.LogLine) error {
 	out, on := l.out, l.outColours
 	if line.Stream == "stderr" {
 		out, on = l.err, l.errColours

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/podspec"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -187,7 +188,7 @@ func makePlan(t taskdef.Task, f finding) plan {
 		ExtraHosts: t.ExtraHosts(), Warnings: f.Warnings, Needs: f.Needs,
 	}
 	// A valid task has limits in range.
-	properties, _ := cgroups.Properties(agent.SliceLimits(t))
+	properties, _ := cgroups.Properties(podspec.SliceLimits(t))
 	for _, p := range properties {
 		pl.Slice = append(pl.Slice, planProperty{p.Name, p.Value.Value()})
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/failpoint"
+	"github.com/podtask/podtask/internal/imagestore"
 	"github.com/podtask/podtask/pkg/config"
 	"github.com/podtask/podtask/pkg/state"
 	"github.com/urfave/cli/v2"
@@ -75,7 +77,7 @@ type session struct {
 	config               *config.Settings
 	logLevel             *slog.LevelVar
 	// onPull is told of pulls of this process; set before the first of them.
-	onPull func(agent.PullProgress)
+	onPull func(imagestore.Progress)
 }
 
 // withHost makes an action of a verb that needs the tasks of this user.
@@ -116,7 +118,7 @@ func (p *program) open(c *cli.Context) (*session, error) {
 	if s.stateDir, s.runtimeDir, err = dirs(p.getenv, settings.Paths.StateDir); err != nil {
 		return nil, err
 	}
-	s.host, err = agent.Open(agent.Config{StateDir: s.stateDir, RuntimeDir: s.runtimeDir, Settings: settings, Getenv: p.getenv, FailPoint: p.getenv(agent.FailPointEnv), Log: s.log, NetnsHelper: p.netnsHelper(), Progress: func(pp agent.PullProgress) {
+	s.host, err = agent.Open(agent.Config{StateDir: s.stateDir, RuntimeDir: s.runtimeDir, Settings: settings, Getenv: p.getenv, FailPoint: p.getenv(failpoint.Env), Log: s.log, NetnsHelper: p.netnsHelper(), Progress: func(pp imagestore.Progress) {
 		if s.onPull != nil {
 			s.onPull(pp)
 		}

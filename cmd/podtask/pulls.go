@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/imagestore"
 	"github.com/podtask/podtask/pkg/api"
 	"golang.org/x/term"
 )
@@ -67,7 +67,7 @@ func newPullView(mode string, out io.Writer, getenv func(string) string) *pullVi
 }
 
 // newPull is the wire form of a step.
-func newPull(p agent.PullProgress) api.Pull {
+func newPull(p imagestore.Progress) api.Pull {
 	return api.Pull{
 		Image: p.Image, Phase: string(p.Phase), Layer: p.Step.Layer, Current: p.Step.Current, Total: p.Step.Total,
 		Done: p.Step.Done, Existed: p.Step.Existed, Text: p.Step.Line,
@@ -75,7 +75,7 @@ func newPull(p agent.PullProgress) api.Pull {
 }
 
 // observe takes a step of a pull of this process in.
-func (v *pullView) observe(p agent.PullProgress) { v.take(newPull(p)) }
+func (v *pullView) observe(p imagestore.Progress) { v.take(newPull(p)) }
 
 // take takes a step in.
 func (v *pullView) take(p api.Pull) {
@@ -94,7 +94,7 @@ func (v *pullView) take(p api.Pull) {
 		v.schedule()
 		return
 	}
-	if now := time.Now(); now.Sub(v.last) >= barPace || p.Phase != string(agent.Pulling) {
+	if now := time.Now(); now.Sub(v.last) >= barPace || p.Phase != string(imagestore.Pulling) {
 		v.last = now
 		v.show(v.text())
 	}
@@ -129,9 +129,9 @@ func (v *pullView) note(p api.Pull) {
 		one = &pull{layers: map[string][2]int64{}}
 		v.pulls[p.Image] = one
 	}
-	phase := agent.PullPhase(p.Phase)
-	one.waiting = phase == agent.PullWaiting
-	one.ended = phase == agent.PullDone || phase == agent.PullFailed
+	phase := imagestore.Phase(p.Phase)
+	one.waiting = phase == imagestore.Waiting
+	one.ended = phase == imagestore.Done || phase == imagestore.Failed
 	if p.Layer != "" {
 		bytes := one.layers[p.Layer]
 		bytes[0], bytes[1] = max(bytes[0], p.Current), max(bytes[1], p.Total)

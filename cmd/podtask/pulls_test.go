@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/imagestore"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/libpod"
 )
@@ -22,16 +22,16 @@ func watchPull(t *testing.T, mode string) (shown string) {
 func playPull(mode string) string {
 	var out strings.Builder
 	v := newPullView(mode, &out, func(string) string { return "" })
-	step := func(layer string, current, total int64, done bool) agent.PullProgress {
-		return agent.PullProgress{Image: "r/app:1", Phase: agent.Pulling, Step: libpod.Progress{Layer: layer, Current: current, Total: total, Done: done}}
+	step := func(layer string, current, total int64, done bool) imagestore.Progress {
+		return imagestore.Progress{Image: "r/app:1", Phase: imagestore.Pulling, Step: libpod.Progress{Layer: layer, Current: current, Total: total, Done: done}}
 	}
-	for _, p := range []agent.PullProgress{
-		{Image: "r/app:1", Phase: agent.PullWaiting},
-		{Image: "r/app:1", Phase: agent.Pulling},
+	for _, p := range []imagestore.Progress{
+		{Image: "r/app:1", Phase: imagestore.Waiting},
+		{Image: "r/app:1", Phase: imagestore.Pulling},
 		step("aaa", 1e6, 4e6, false), step("bbb", 5e5, 1e6, false), step("aaa", 4e6, 4e6, true), step("bbb", 0, 0, true),
-		{Image: "r/other:1", Phase: agent.Pulling, Step: libpod.Progress{Line: "Copying blob sha256:abc"}},
-		{Image: "r/app:1", Phase: agent.PullDone},
-		{Image: "r/other:1", Phase: agent.PullFailed},
+		{Image: "r/other:1", Phase: imagestore.Pulling, Step: libpod.Progress{Line: "Copying blob sha256:abc"}},
+		{Image: "r/app:1", Phase: imagestore.Done},
+		{Image: "r/other:1", Phase: imagestore.Failed},
 	} {
 		v.observe(p)
 		<-time.After(3 * time.Second)

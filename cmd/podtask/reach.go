@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/owner"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/state"
@@ -137,23 +137,23 @@ func (r *remoteTask) Close() { r.client.Close() }
 // while it is watched.
 type localTask struct {
 	*session
-	owner *agent.Owner
+	owner *owner.Owner
 }
 
 func (l *localTask) Stop(ctx context.Context, by string, force bool) error {
-	return ownedTask{owner: l.owner}.Stop(ctx, "", by, force)
+	return ownedTask{taskOwner: l.owner}.Stop(ctx, "", by, force)
 }
 
 func (l *localTask) Remove(ctx context.Context, by string, force bool) error {
-	return ownedTask{owner: l.owner}.Remove(ctx, "", by, force)
+	return ownedTask{taskOwner: l.owner}.Remove(ctx, "", by, force)
 }
 
 func (l *localTask) Update(ctx context.Context, q lifecycle.Quota) error {
-	return ownedTask{owner: l.owner}.Update(ctx, "", q)
+	return ownedTask{taskOwner: l.owner}.Update(ctx, "", q)
 }
 
 func (l *localTask) Pause(ctx context.Context, pause bool) error {
-	return ownedTask{owner: l.owner, history: history{l.host}}.Pause(ctx, "", pause)
+	return ownedTask{taskOwner: l.owner, history: history{l.host}}.Pause(ctx, "", pause)
 }
 
 func (l *localTask) Watch(ctx context.Context, fn func(api.Task) bool) error {

@@ -13,8 +13,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/limits"
+	"github.com/podtask/podtask/internal/owner"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/state"
@@ -67,7 +68,7 @@ func (w *world) create(name string) lifecycle.State {
 	def := taskdef.Task{Family: "web", Network: taskdef.NetworkBridge, Containers: []taskdef.Container{
 		{Name: "app", Image: "app:1", Essential: true, StopTimeout: time.Second, Environment: []taskdef.EnvVar{{Name: "A", Value: "<1>"}}},
 	}}
-	s, err := w.host().Creator.Create(w.t.Context(), def, name, lifecycle.Options{Limits: agent.LimitsOff})
+	s, err := w.host().Creator.Create(w.t.Context(), def, name, lifecycle.Options{Limits: limits.Off})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func (w *world) create(name string) lifecycle.State {
 }
 
 // lock takes the lock of a task as its owner would.
-func (w *world) lock(id string) *agent.Owner {
+func (w *world) lock(id string) *owner.Owner {
 	w.t.Helper()
 	o, err := w.host().Owners.Own(id)
 	if err != nil {
@@ -139,10 +140,10 @@ func (w *world) owned(s lifecycle.State) *standIn {
 	return o
 }
 
-func (w *world) serve(o owner, l net.Listener) {
+func (w *world) serve(o taskOwner, l net.Listener) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	wg.Go(func() { _ = api.NewServer(ownedTask{owner: o, pid: 4711}, api.Version{PID: 4711}).Serve(ctx, l) })
+	wg.Go(func() { _ = api.NewServer(ownedTask{taskOwner: o, pid: 4711}, api.Version{PID: 4711}).Serve(ctx, l) })
 	w.t.Cleanup(func() { cancel(); wg.Wait() })
 }
 
@@ -187,7 +188,7 @@ func TestRmNeedsForceForATaskThatRuns(t *testing.T) {
 	if len(o.events) > 0 {
 		t.Errorf("the owner was sent %v", o.events)
 	}
-	if err := (ownedTask{owner: o}).Remove(t.Context(), "", "me", false); !api.Is(err, api.Conflict) {
+	if err := (ownedTask{taskOwner: o}).Remove(t.Context(), "", "me", false); !api.Is(err, api.Conflict) {
 		t.Errorf("the owner itself says %v, want a conflict", err)
 	}
 }
@@ -335,7 +336,7 @@ func TestEventsArePrinted(t *testing.T) {
 func TestOwnedTaskKnowsItsTaskOnly(t *testing.T) {
 	t.Parallel()
 	s := lifecycle.State{ID: strings.Repeat("ab", 16), Name: "web"}
-	b := ownedTask{owner: &standIn{st: s}}
+	b := ownedTask{taskOwner: &standIn{st: s}}
 	for ref, known := range map[string]bool{s.ID: true, "abab": true, "web": true, "": false, "we": false, "cd": false} {
 		if _, err := b.Task(t.Context(), ref); (err == nil) != known || err != nil && !api.Is(err, api.NotFound) {
 			t.Errorf("%q: %v, want known: %v", ref, err, known)

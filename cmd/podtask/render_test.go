@@ -7,8 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/observe"
 	"github.com/podtask/podtask/pkg/api"
 )
 
@@ -116,7 +115,7 @@ func TestLogLinesGoWhereTheyWereWritten(t *testing.T) {
 	t.Parallel()
 	var out, err bytes.Buffer
 	l := &logPrinter{out: &out, err: &err, prefix: true, width: 6, index: map[string]int{"app": 0, "server": 1}}
-	for _, line := range []agent.LogLine{{Container: "app", Stream: "stdout", Text: "one"}, {Container: "server", Stream: "stderr", Text: "two"}, {Container: "server", Stream: "stdout", Text: ""}} {
+	for _, line := range []observe.LogLine{{Container: "app", Stream: "stdout", Text: "one"}, {Container: "server", Stream: "stderr", Text: "two"}, {Container: "server", Stream: "stdout", Text: ""}} {
 		if err := l.line(line); err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +128,7 @@ func TestLogLinesGoWhereTheyWereWritten(t *testing.T) {
 	}
 	out.Reset()
 	l.prefix, l.stamps = false, true
-	_ = l.line(agent.LogLine{Container: "app", Stream: "stdout", Time: noon, Text: "one"})
+	_ = l.line(observe.LogLine{Container: "app", Stream: "stdout", Time: noon, Text: "one"})
 	if want := "2026-01-02T12:00:00Z one\n"; out.String() != want {
 		t.Errorf("with a time: %q, want %q", out.String(), want)
 	}

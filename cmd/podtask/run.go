@@ -10,7 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/envfile"
+	"github.com/podtask/podtask/internal/limits"
+	"github.com/podtask/podtask/internal/owner"
+	"github.com/podtask/podtask/internal/record"
 	"github.com/podtask/podtask/pkg/config"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -42,7 +45,7 @@ Examples:
 			&cli.StringSliceFlag{Name: "env", Aliases: []string{"e"}, Usage: "set `NAME=VALUE` in every container; NAME alone takes the value from here"},
 			&cli.StringSliceFlag{Name: "env-file", Usage: "read variables from `FILE`, a line each"},
 			&cli.StringFlag{Name: "pull", Value: "default", Usage: "when to pull images: default (always; a local copy will do if that fails), always, once, prefer-cached or never"},
-			&cli.StringFlag{Name: "limits", Value: agent.LimitsEnforce, Usage: "enforce refuses a task whose cpu and memory limits this host cannot apply; best-effort applies those it can; off none"},
+			&cli.StringFlag{Name: "limits", Value: limits.Enforce, Usage: "enforce refuses a task whose cpu and memory limits this host cannot apply; best-effort applies those it can; off none"},
 			&cli.BoolFlag{Name: "replace", Usage: "with --name: stop and remove a task of that name first"},
 			&cli.StringFlag{Name: "pids-limit", Usage: "allow the task `NUMBER` processes and threads, 0 for no limit", DefaultText: "4096, where the host can limit them"},
 			&cli.StringFlag{Name: "cpu-period", Usage: "count the task's cpu limit in `TIME`, 8ms to 1s", DefaultText: "100ms"},
@@ -226,7 +229,7 @@ func (s *session) define(r request) (taskdef.Task, error) {
 	if task, err = task.Adjust(r.adjust); err != nil {
 		return task, err
 	}
-	return agent.ReadEnvironmentFiles(task)
+	return envfile.Read(task)
 }
 
 // create makes the record.
@@ -239,9 +242,9 @@ func (s *session) create(ctx context.Context, r request, task taskdef.Task) (lif
 }
 
 // createOwned makes the record of a task that is ours.
-func (s *session) createOwned(ctx context.Context, r request, task taskdef.Task) (*agent.Owner, error) {
+func (s *session) createOwned(ctx context.Context, r request, task taskdef.Task) (*owner.Owner, error) {
 	o, err := s.host.Creator.CreateOwned(ctx, task, r.name, r.options)
-	if errors.Is(err, agent.ErrNameTaken) {
+	if errors.Is(err, record.ErrNameTaken) {
 		return nil, fmt.Errorf("run %s: %w", r.document, err)
 	}
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
-
-	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/observe"
+	"github.com/podtask/podtask/internal/owner"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -47,7 +47,7 @@ type service struct {
 
 	mu    sync.Mutex // guards the fields below
 	phase phase
-	owner *agent.Owner // nil between two tasks
+	owner *owner.Owner // nil between two tasks
 	// stopBy is when a stop in order is over at the latest; set while stopping.
 	stopBy time.Time
 	// entered has a value when the phase has changed: a time-out that begins then may be
@@ -149,7 +149,7 @@ func (v *service) signs(now time.Time) []string {
 }
 
 // enter notes how far the service is; bound is how long a stop in order may take.
-func (v *service) enter(p phase, o *agent.Owner, now time.Time, bound time.Duration) {
+func (v *service) enter(p phase, o *owner.Owner, now time.Time, bound time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch {
@@ -346,7 +346,7 @@ func sameTask(a, b taskdef.Task) bool {
 
 // copyServiceLogs writes what the containers write.
 func (v *service) copyServiceLogs(ctx context.Context, st lifecycle.State) {
-	err := v.host.Logs.Read(ctx, st, "", agent.LogOptions{Follow: true, Tail: -1}, v.newLogPrinter(st, true, false).line)
+	err := v.host.Logs.Read(ctx, st, "", observe.LogOptions{Follow: true, Tail: -1}, v.newLogPrinter(st, true, false).line)
 	if err != nil && ctx.Err() == nil {
 		v.warn("the logs end here: %v; `podtask logs %s` shows them", err, nameOf(st))
 	}

@@ -6,16 +6,18 @@ import (
 	"maps"
 	"time"
 
-	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/envfile"
+	"github.com/podtask/podtask/internal/services"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/catalog"
+
 	svc "github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // kept serves the services of an agent: its api.ServiceKeeper.
 type kept struct {
-	services *agent.Services
+	services *services.Services
 	// stateDir is where task definitions are registered.
 	stateDir string
 }
@@ -34,9 +36,9 @@ func wireService(s svc.State, err error) (api.Service, error) {
 	switch {
 	case err == nil:
 		return api.FromService(s, time.Now()), nil
-	case errors.Is(err, agent.ErrNoService):
+	case errors.Is(err, services.ErrNoService):
 		err = api.Failed(api.NotFound, "%v", err)
-	case errors.Is(err, agent.ErrServiceExists), errors.As(err, new(*agent.BadServiceError)):
+	case errors.Is(err, services.ErrServiceExists), errors.As(err, new(*services.BadServiceError)):
 		err = api.Failed(api.Conflict, "%v", err)
 	}
 	return api.Service{}, err
@@ -66,7 +68,7 @@ func (k kept) UpdateService(ctx context.Context, name string, u api.ServiceUpdat
 	if u.TaskDefinition == "" && len(u.Vars)+len(u.Environment) > 0 {
 		u.TaskDefinition = now.Primary().TaskDefinition
 	}
-	c := agent.Change{DesiredCount: u.DesiredCount, Force: u.ForceNewDeployment}
+	c := services.Change{DesiredCount: u.DesiredCount, Force: u.ForceNewDeployment}
 	if u.TaskDefinition != "" {
 		spec, err := k.spec(u.TaskDefinition, u.ServiceSettings)
 		if err != nil {
@@ -123,7 +125,7 @@ func (k kept) spec(definition string, s api.ServiceSettings) (svc.Spec, error) {
 	if err != nil {
 		return svc.Spec{}, err
 	}
-	if task, err = agent.ReadEnvironmentFiles(task); err != nil {
+	if task, err = envfile.Read(task); err != nil {
 		return svc.Spec{}, api.Failed(api.BadRequest, "%v", err)
 	}
 	task.Revision = r.Revision

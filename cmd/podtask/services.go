@@ -51,8 +51,8 @@ Examples:
 	}
 }
 
-// services is a verb of `service` at work.
-type services struct {
+// serviceCommand is a verb of `service` at work.
+type serviceCommand struct {
 	*session
 	c      *cli.Context
 	client *api.Client
@@ -76,24 +76,24 @@ func serviceVerb(ctx context.Context, s *session, c *cli.Context) error {
 		return fmt.Errorf("services are kept by the agent, and none answers on %s: start it with `systemctl --user enable --now podtask.socket` or `podtask agent`", s.agentSocket())
 	}
 	defer client.Close()
-	return a.do(services{session: s, c: c, client: client}, ctx, args)
+	return a.do(serviceCommand{session: s, c: c, client: client}, ctx, args)
 }
 
 // serviceVerbs are what `service` does, each with how many arguments it takes.
 var serviceVerbs = map[string]struct {
-	do          func(services, context.Context, []string) error
+	do          func(serviceCommand, context.Context, []string) error
 	least, most int
 }{
-	"create": {services.create, 1, 2}, "ls": {services.list, 0, 0}, "ps": {services.ps, 1, 1},
-	"inspect": {services.inspect, 1, many}, "update": {services.update, 1, 2}, "scale": {services.scale, 1, many},
-	"rollback": {services.rollback, 1, 1}, "events": {services.events, 1, 1}, "rm": {services.rm, 1, many},
+	"create": {serviceCommand.create, 1, 2}, "ls": {serviceCommand.list, 0, 0}, "ps": {serviceCommand.ps, 1, 1},
+	"inspect": {serviceCommand.inspect, 1, many}, "update": {serviceCommand.update, 1, 2}, "scale": {serviceCommand.scale, 1, many},
+	"rollback": {serviceCommand.rollback, 1, 1}, "events": {serviceCommand.events, 1, 1}, "rm": {serviceCommand.rm, 1, many},
 }
 
 // many arguments are as many as one likes.
 const many = 1 << 20
 
 // settings are what the flags say of a service.
-func (k services) settings() (api.ServiceSettings, error) {
+func (k serviceCommand) settings() (api.ServiceSettings, error) {
 	var s api.ServiceSettings
 	number := func(name string) *int {
 		if !k.c.IsSet(name) {
@@ -122,7 +122,7 @@ func (k services) settings() (api.ServiceSettings, error) {
 }
 
 // named is the registered definition that the arguments name; a file is registered.
-func (k services) named(ctx context.Context, args []string) (string, error) {
+func (k serviceCommand) named(ctx context.Context, args []string) (string, error) {
 	given := k.c.String("family")
 	switch {
 	case len(args) > 1 && given != "":
@@ -148,7 +148,7 @@ func (k services) named(ctx context.Context, args []string) (string, error) {
 	return name, err
 }
 
-func (k services) create(ctx context.Context, args []string) error {
+func (k serviceCommand) create(ctx context.Context, args []string) error {
 	registered, err := k.named(ctx, args)
 	if err != nil {
 		return err
@@ -171,7 +171,7 @@ func (k services) create(ctx context.Context, args []string) error {
 	return k.settled(ctx, made, api.Service{})
 }
 
-func (k services) update(ctx context.Context, args []string) error {
+func (k serviceCommand) update(ctx context.Context, args []string) error {
 	var u api.ServiceUpdate
 	var err error
 	if u.TaskDefinition, err = k.named(ctx, args); err != nil {
@@ -188,11 +188,11 @@ func (k services) update(ctx context.Context, args []string) error {
 	return k.change(ctx, "update", args[0], func() (api.Service, error) { return k.client.UpdateService(ctx, args[0], u) })
 }
 
-func (k services) rollback(ctx context.Context, args []string) error {
+func (k serviceCommand) rollback(ctx context.Context, args []string) error {
 	return k.change(ctx, "rollback", args[0], func() (api.Service, error) { return k.client.RollbackService(ctx, args[0]) })
 }
 
-func (k services) scale(ctx context.Context, args []string) error {
+func (k serviceCommand) scale(ctx context.Context, args []string) error {
 	var errs []error
 	counts := make([]int, len(args))
 	for i, a := range args {
@@ -212,7 +212,7 @@ func (k services) scale(ctx context.Context, args []string) error {
 }
 
 // change changes a service and prints its name.
-func (k services) change(ctx context.Context, verb, name string, ask func() (api.Service, error)) error {
+func (k serviceCommand) change(ctx context.Context, verb, name string, ask func() (api.Service, error)) error {
 	before, err := k.client.Service(ctx, name)
 	var after api.Service
 	if err == nil {
@@ -226,7 +226,7 @@ func (k services) change(ctx context.Context, verb, name string, ask func() (api
 }
 
 // refused says what the agent has against a request, all problems of a definition too.
-func (k services) refused(verb, name string, err error) error {
+func (k serviceCommand) refused(verb, name string, err error) error {
 	var f *api.Failure
 	if errors.As(err, &f) {
 		for _, p := range f.Problems {
@@ -238,7 +238,7 @@ func (k services) refused(verb, name string, err error) error {
 
 // settled waits, if that is asked for, until all copies are well, and shows what happens
 // meanwhile.
-func (k services) settled(ctx context.Context, s, before api.Service) error {
+func (k serviceCommand) settled(ctx context.Context, s, before api.Service) error {
 	if !k.c.Bool("wait") {
 		return nil
 	}
@@ -282,7 +282,7 @@ func lastEvent(s api.Service) int {
 	return s.Events[len(s.Events)-1].ID
 }
 
-func (k services) rm(ctx context.Context, names []string) error {
+func (k serviceCommand) rm(ctx context.Context, names []string) error {
 	var errs []error
 	for _, name := range names {
 		if err := k.client.RemoveService(ctx, name, k.c.Bool("force")); err != nil {
@@ -298,7 +298,7 @@ func (k services) rm(ctx context.Context, names []string) error {
 }
 
 // gone waits until a service is.
-func (k services) gone(ctx context.Context, name string) error {
+func (k serviceCommand) gone(ctx context.Context, name string) error {
 	if limit := k.c.Duration("timeout"); limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)
@@ -314,7 +314,7 @@ func (k services) gone(ctx context.Context, name string) error {
 	return err
 }
 
-func (k services) list(ctx context.Context, _ []string) error {
+func (k serviceCommand) list(ctx context.Context, _ []string) error {
 	all, err := k.client.Services(ctx)
 	if err != nil {
 		return err
@@ -328,7 +328,7 @@ func (k services) list(ctx context.Context, _ []string) error {
 	})
 }
 
-func (k services) ps(ctx context.Context, names []string) error {
+func (k serviceCommand) ps(ctx context.Context, names []string) error {
 	s, err := k.client.Service(ctx, names[0])
 	if err != nil {
 		return err
@@ -345,7 +345,7 @@ func (k services) ps(ctx context.Context, names []string) error {
 	})
 }
 
-func (k services) inspect(ctx context.Context, names []string) error {
+func (k serviceCommand) inspect(ctx context.Context, names []string) error {
 	found := []api.Service{}
 	var errs []error
 	for _, name := range names {
@@ -365,7 +365,7 @@ func (k services) inspect(ctx context.Context, names []string) error {
 	return errors.Join(append(errs, err)...)
 }
 
-func (k services) events(ctx context.Context, names []string) error {
+func (k serviceCommand) events(ctx context.Context, names []string) error {
 	s, err := k.client.Service(ctx, names[0])
 	if err != nil {
 		return err

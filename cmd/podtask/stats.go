@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/docker/go-units"
-	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/observe"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/netns"
@@ -120,7 +120,7 @@ func stats(ctx context.Context, s *session, c *cli.Context) error {
 // sampled is a task and what it had used.
 type sampled struct {
 	lifecycle.State
-	agent.Usage
+	observe.Usage
 }
 
 // sample asks for the use of the tasks, or of all, at the same time. Those of
@@ -143,7 +143,7 @@ func (s *session) sample(ctx context.Context, wanted []lifecycle.State, all bool
 			switch {
 			case err == nil:
 				found[i] = &sampled{st, u}
-			case !errors.Is(err, agent.ErrNotRunning):
+			case !errors.Is(err, observe.ErrNotRunning):
 				errs[i] = err
 			}
 		})
@@ -160,7 +160,7 @@ func (s *session) sample(ctx context.Context, wanted []lifecycle.State, all bool
 
 // compare makes the statistics of what is in both samples.
 func compare(before, after []sampled) []taskStats {
-	old := map[string]agent.Usage{}
+	old := map[string]observe.Usage{}
 	for _, b := range before {
 		old[b.ID] = b.Usage
 	}

@@ -6,8 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/observe"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/netns"
@@ -15,20 +14,20 @@ import (
 )
 
 // at is a sample of a task with one container, some seconds after the first.
-func at(seconds int, change func(*agent.Usage)) []sampled {
+func at(seconds int, change func(*observe.Usage)) []sampled {
 	st := lifecycle.State{ID: strings.Repeat("a", 32), Name: "web", Task: taskdef.Task{Family: "web"}}
-	u := agent.Usage{At: time.Unix(int64(100+seconds), 0), Source: agent.SourceCgroup, Containers: []agent.ContainerUsage{{Name: "app"}}}
+	u := observe.Usage{At: time.Unix(int64(100+seconds), 0), Source: observe.SourceCgroup, Containers: []observe.ContainerUsage{{Name: "app"}}}
 	change(&u)
 	return []sampled{{st, u}}
 }
 
 func TestStatisticsAreOfTheInterval(t *testing.T) {
 	t.Parallel()
-	before := at(0, func(u *agent.Usage) {
+	before := at(0, func(u *observe.Usage) {
 		u.Task = cgroups.Usage{CPUUsec: 9_000_000, Throttling: &cgroups.Throttling{Periods: 100, Throttled: 50}}
 		u.Containers[0].CPUUsec = 8_000_000
 	})
-	after := at(2, func(u *agent.Usage) {
+	after := at(2, func(u *observe.Usage) {
 		u.Task = cgroups.Usage{
 			CPUUsec: 12_000_000, Throttling: &cgroups.Throttling{Periods: 120, Throttled: 55},
 			Memory: &cgroups.Memory{Current: 90 << 20, InactiveFile: 42 << 20, Used: 48 << 20, Peak: 95 << 20, Limit: 96 << 20},
@@ -61,10 +60,10 @@ func TestStatisticsAreOfTheInterval(t *testing.T) {
 // A container that was restarted, and one that is new, have no past.
 func TestCountersThatBeginAnew(t *testing.T) {
 	t.Parallel()
-	before := at(0, func(u *agent.Usage) { u.Task.CPUUsec, u.Containers[0].CPUUsec = 5_000_000, 4_000_000 })
-	after := at(1, func(u *agent.Usage) {
+	before := at(0, func(u *observe.Usage) { u.Task.CPUUsec, u.Containers[0].CPUUsec = 5_000_000, 4_000_000 })
+	after := at(1, func(u *observe.Usage) {
 		u.Task.CPUUsec, u.Containers[0].CPUUsec = 5_500_000, 500_000
-		u.Containers = append(u.Containers, agent.ContainerUsage{Name: "new", Usage: cgroups.Usage{CPUUsec: 77}})
+		u.Containers = append(u.Containers, observe.ContainerUsage{Name: "new", Usage: cgroups.Usage{CPUUsec: 77}})
 	})
 	lines := compare(before, after)
 	got := []float64{lines[0].CPUPercent, lines[0].Containers[0].CPUPercent, lines[0].Containers[1].CPUPercent}

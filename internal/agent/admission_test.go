@@ -12,8 +12,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/podtask/podtask/internal/agent"
 	"github.com/podtask/podtask/internal/enginetest"
+	"github.com/podtask/podtask/internal/ledger"
+	"github.com/podtask/podtask/internal/limits"
+	"github.com/podtask/podtask/internal/record"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
@@ -86,7 +88,7 @@ func TestTaskWithLimitsOffIsNotAccountedFor(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	h := s.process()
-	st, err := h.Creator.Create(t.Context(), s.box(4096, 0, "sleep", "forever"), "", lifecycle.Options{Pull: lifecycle.PullNever, Limits: agent.LimitsOff})
+	st, err := h.Creator.Create(t.Context(), s.box(4096, 0, "sleep", "forever"), "", lifecycle.Options{Pull: lifecycle.PullNever, Limits: limits.Off})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,10 +258,10 @@ func TestDrainingHostTakesNoNewTasks(t *testing.T) {
 	}
 	other := s.process()
 	task := s.box(0, 0, "exit", "0")
-	if _, err := other.Creator.Create(t.Context(), task, "", boxOptions); !errors.Is(err, agent.ErrDraining) {
+	if _, err := other.Creator.Create(t.Context(), task, "", boxOptions); !errors.Is(err, ledger.ErrDraining) {
 		t.Errorf("Create: %v", err)
 	}
-	if err := other.Preflight.Check(t.Context(), task, boxOptions); !errors.Is(err, agent.ErrDraining) {
+	if err := other.Preflight.Check(t.Context(), task, boxOptions); !errors.Is(err, ledger.ErrDraining) {
 		t.Errorf("Preflight: %v", err)
 	}
 	if err := other.Ledger.SetDraining(t.Context(), false); err != nil {
@@ -313,7 +315,7 @@ func TestManyTasksGoThroughASmallHost(t *testing.T) {
 func (s *site) checkEvents(tasks int) {
 	s.t.Helper()
 	last, lastOf, stopped := uint64(0), map[string]uint64{}, 0
-	err := s.process().Events.Read(s.t.Context(), 0, false, func(e agent.Event) error {
+	err := s.process().Events.Read(s.t.Context(), 0, false, func(e record.Event) error {
 		if e.Seq != last+1 || e.TaskSeq != lastOf[e.Task]+1 {
 			s.t.Errorf("event %d, %d of its task, follows %d, %d", e.Seq, e.TaskSeq, last, lastOf[e.Task])
 		}

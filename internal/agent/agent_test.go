@@ -13,6 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podtask/podtask/internal/effects"
+	"github.com/podtask/podtask/internal/limits"
+	"github.com/podtask/podtask/internal/podspec"
+	"github.com/podtask/podtask/internal/record"
 	"github.com/podtask/podtask/internal/registrytest"
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -68,9 +72,9 @@ func testTask(t *testing.T, image string) taskdef.Task {
 	return task
 }
 
-func create(t *testing.T, h *Agent, task taskdef.Task, name string) lifecycle.State {
+func createTask(t *testing.T, h *Agent, task taskdef.Task, name string) lifecycle.State {
 	t.Helper()
-	s, err := h.Creator.Create(t.Context(), task, name, lifecycle.Options{Pull: lifecycle.PullAlways, Limits: LimitsEnforce})
+	s, err := h.Creator.Create(t.Context(), task, name, lifecycle.Options{Pull: lifecycle.PullAlways, Limits: limits.Enforce})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +103,7 @@ func drive(t *testing.T, h *Agent, id string, events ...lifecycle.Event) lifecyc
 func published(t *testing.T, h *Agent, id string) (lines []string) {
 	t.Helper()
 	last := uint64(0)
-	err := h.Events.Read(t.Context(), 0, false, func(e Event) error {
+	err := h.Events.Read(t.Context(), 0, false, func(e record.Event) error {
 		if e.Task == id {
 			if e.TaskSeq != last+1 {
 				t.Errorf("event %d of the task follows %d", e.TaskSeq, last)
@@ -118,7 +122,7 @@ func published(t *testing.T, h *Agent, id string) (lines []string) {
 func TestStrictPullFailureStopsTheTaskWithoutPodman(t *testing.T) {
 	t.Parallel()
 	h, reg := testHost(t)
-	s := create(t, h, testTask(t, reg.Ref("none:1")), "")
+	s := createTask(t, h, testTask(t, reg.Ref("none:1")), "")
 	s = drive(t, h, s.ID)
 	if s.Status() != lifecycle.StatusStopped || s.Stop.Code != lifecycle.StopTaskFailedToStart || !strings.Contains(s.Stop.Reason, lifecycle.ErrCannotPullManifest) {
 		t.Errorf("status %s, stop %+v", s.Status(), s.Stop)
@@ -137,7 +141,7 @@ func TestStrictPullFailureStopsTheTaskWithoutPodman(t *testing.T) {
 func TestEventsArePublishedOnceWhoeverOwnsTheTask(t *testing.T) {
 	t.Parallel()
 	h, reg := testHost(t)
-	s := create(t, h, testTask(t, reg.Ref("none:1")), "")
+	s := createTask(t, h, testTask(t, reg.Ref("none:1")), "")
 	s = drive(t, h, s.ID)
 	before := published(t, h, s.ID)
 	drive(t, h, s.ID)
@@ -160,15 +164,15 @@ func TestEventsThatTheLogHasDroppedAreNotPublishedAgain(t *testing.T) {
 	t.Parallel()
 	h, reg := testHost(t)
 	var err error
-	if h.Events.log, err = state.OpenLog(h.cfg.StateDir, 400); err != nil {
+	if h.Events.Store, err = state.OpenLog(h.cfg.StateDir, 400); err != nil {
 		t.Fatal(err)
 	}
-	s := create(t, h, testTask(t, reg.Ref("none:1")), "")
+	s := createTask(t, h, testTask(t, reg.Ref("none:1")), "")
 	drive(t, h, s.ID)
-	other := encodeEvent(s, lifecycle.Transition{Seq: 1, At: time.Now().UTC(), Status: "NONE"})
+	other := record.EncodeEvent(s, lifecycle.Transition{Seq: 1, At: time.Now().UTC(), Status: "NONE"})
 	other = json.RawMessage(strings.ReplaceAll(string(other), s.ID, strings.Repeat("f", 32)))
 	told := func() (lines []string) {
-		if err := h.Events.Read(t.Context(), 0, false, func(e Event) error {
+		if err := h.Events.Read(t.Context(), 0, false, func(e record.Event) error {
 			if e.Task == s.ID {
 				lines = append(lines, e.Container+" "+e.Status)
 			}
@@ -179,7 +183,7 @@ func TestEventsThatTheLogHasDroppedAreNotPublishedAgain(t *testing.T) {
 		return lines
 	}
 	for len(told()) > 0 {
-		if _, err := h.Events.log.Append(t.Context(), other); err != nil {
+		if _, err := h.Events.Store.Append(t.Context(), other); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -192,9 +196,9 @@ func TestEventsThatTheLogHasDroppedAreNotPublishedAgain(t *testing.T) {
 func TestRemovalForgetsTheTask(t *testing.T) {
 	t.Parallel()
 	h, reg := testHost(t)
-	s := create(t, h, testTask(t, reg.Ref("none:1")), "")
+	s := createTask(t, h, testTask(t, reg.Ref("none:1")), "")
 	drive(t, h, s.ID, lifecycle.RemoveRequested{By: "test"})
-	var missing *NotFoundError
+	var missing *record.NotFoundError
 	if _, err := h.Tasks.Find(s.ID); !errors.As(err, &missing) {
 		t.Errorf("Find after removal: %v", err)
 	}
@@ -209,10 +213,10 @@ func TestRemovalForgetsTheTask(t *testing.T) {
 func TestStoppedTaskCanStillBeRemoved(t *testing.T) {
 	t.Parallel()
 	h, reg := testHost(t)
-	s := create(t, h, testTask(t, reg.Ref("none:1")), "")
+	s := createTask(t, h, testTask(t, reg.Ref("none:1")), "")
 	drive(t, h, s.ID)
 	drive(t, h, s.ID, lifecycle.RemoveRequested{By: "test"})
-	var missing *NotFoundError
+	var missing *record.NotFoundError
 	if _, err := h.Tasks.Find(s.ID); !errors.As(err, &missing) {
 		t.Errorf("Find after removal: %v", err)
 	}
@@ -221,7 +225,7 @@ func TestStoppedTaskCanStillBeRemoved(t *testing.T) {
 func TestOnlyOneOwner(t *testing.T) {
 	t.Parallel()
 	h, reg := testHost(t)
-	s := create(t, h, testTask(t, reg.Ref("none:1")), "")
+	s := createTask(t, h, testTask(t, reg.Ref("none:1")), "")
 	o, err := h.Owners.Own(s.ID)
 	if err != nil {
 		t.Fatal(err)
@@ -238,7 +242,7 @@ func TestOnlyOneOwner(t *testing.T) {
 func TestWatchSeesTheEnd(t *testing.T) {
 	t.Parallel()
 	h, reg := testHost(t)
-	s := create(t, h, testTask(t, reg.Ref("none:1")), "")
+	s := createTask(t, h, testTask(t, reg.Ref("none:1")), "")
 	o, err := h.Owners.Own(s.ID)
 	if err != nil {
 		t.Fatal(err)
@@ -263,18 +267,18 @@ func TestNames(t *testing.T) {
 	t.Parallel()
 	h, reg := testHost(t)
 	task := testTask(t, reg.Ref("none:1"))
-	first := create(t, h, task, "web")
-	if _, err := h.Creator.Create(t.Context(), task, "web", lifecycle.Options{}); !errors.Is(err, ErrNameTaken) {
+	first := createTask(t, h, task, "web")
+	if _, err := h.Creator.Create(t.Context(), task, "web", lifecycle.Options{}); !errors.Is(err, record.ErrNameTaken) {
 		t.Errorf("second task of a living name: %v", err)
 	}
 	drive(t, h, first.ID)
-	second := create(t, h, task, "web")
+	second := createTask(t, h, task, "web")
 	for _, ref := range []string{"web", second.ID, second.ID[:20]} {
 		if s, err := h.Tasks.Find(ref); err != nil || s.ID != second.ID {
 			t.Errorf("Find(%q) = %s, %v, want the living task", ref, s.ID, err)
 		}
 	}
-	var missing *NotFoundError
+	var missing *record.NotFoundError
 	for _, ref := range []string{"", "nobody", "zz"} {
 		if _, err := h.Tasks.Find(ref); !errors.As(err, &missing) {
 			t.Errorf("Find(%q): %v", ref, err)
@@ -294,7 +298,7 @@ func TestPreflightNamesWhoHasAPort(t *testing.T) {
 	task := testTask(t, "app:1")
 	port := uint16(l.Addr().(*net.TCPAddr).Port)
 	task.Containers[0].Ports = []taskdef.Port{{ContainerPort: 80, HostPort: port, Protocol: "tcp", HostIP: "127.0.0.1"}}
-	err = h.Preflight.Check(t.Context(), task, lifecycle.Options{Limits: LimitsEnforce})
+	err = h.Preflight.Check(t.Context(), task, lifecycle.Options{Limits: limits.Enforce})
 	for _, want := range []int{int(port), os.Getpid()} {
 		if err == nil || !strings.Contains(err.Error(), strconv.Itoa(want)) {
 			t.Errorf("%v does not name %d", err, want)
@@ -331,7 +335,7 @@ func TestFailureClasses(t *testing.T) {
 		{"our own deadline", context.DeadlineExceeded, lifecycle.Failure{Class: lifecycle.Timeout}},
 		{"our own cancel", context.Canceled, lifecycle.Failure{Class: lifecycle.Canceled}},
 	} {
-		got := failure(c.err)
+		got := effects.Failure(c.err)
 		got.Message = ""
 		if got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
@@ -345,7 +349,7 @@ func TestSpecFollowsTheDefinition(t *testing.T) {
 	task.Containers[0].Memory, task.Containers[0].CPU = 64<<20, 1
 	task.Containers[0].Labels = map[string]string{"podtask.task-id": "forged", "mine": "kept"}
 	s := lifecycle.New(strings.Repeat("ab", 16), "", task, lifecycle.Options{}, fixed)
-	spec := containerSpec(s, 0, "image")
+	spec := podspec.Container(s, 0, "image")
 	if spec.Labels["podtask.task-id"] != s.ID || spec.Labels["mine"] != "kept" || spec.Labels["com.amazonaws.ecs.container-name"] != "a" {
 		t.Errorf("labels %v", spec.Labels)
 	}
@@ -353,10 +357,10 @@ func TestSpecFollowsTheDefinition(t *testing.T) {
 		t.Errorf("memory %d, shares %d", spec.MemoryLimit, spec.CPUShares)
 	}
 	s.Options.Unapplied = []string{"memory", "cpu"}
-	if spec := containerSpec(s, 0, "image"); spec.MemoryLimit != 0 || spec.CPUShares != 0 {
+	if spec := podspec.Container(s, 0, "image"); spec.MemoryLimit != 0 || spec.CPUShares != 0 {
 		t.Errorf("limits the user chose to do without are applied: %+v", spec)
 	}
-	if got, want := podName(s), "podtask-web-abababababab"; got != want {
+	if got, want := podspec.PodName(s), "podtask-web-abababababab"; got != want {
 		t.Errorf("pod %q, want %q", got, want)
 	}
 }

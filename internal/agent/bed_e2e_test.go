@@ -24,8 +24,12 @@ import (
 	"testing"
 	"time"
 
-	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/podtask/podtask/internal/failpoint"
+	"github.com/podtask/podtask/internal/limits"
+	"github.com/podtask/podtask/internal/owner"
+	"github.com/podtask/podtask/internal/podspec"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/podtask/podtask/internal/faults"
 	"github.com/podtask/podtask/internal/registrytest"
 	"github.com/podtask/podtask/pkg/config"
@@ -311,7 +315,7 @@ func (w *world) open() *Agent {
 	}
 	h, err := Open(Config{
 		StateDir: filepath.Join(w.dir, "state"), RuntimeDir: filepath.Join(w.dir, "run"), Log: slog.New(w.ops), FS: w.fs, NetnsHelper: netnsHelper(),
-		Settings: settings, Getenv: getenv, FailPoint: getenv(FailPointEnv),
+		Settings: settings, Getenv: getenv, FailPoint: getenv(failpoint.Env),
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -354,7 +358,7 @@ func (w *world) create(family string, containers ...container) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	s, err := w.host.Creator.Create(w.t.Context(), task, "", lifecycle.Options{Limits: LimitsEnforce})
+	s, err := w.host.Creator.Create(w.t.Context(), task, "", lifecycle.Options{Limits: limits.Enforce})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -362,7 +366,7 @@ func (w *world) create(family string, containers ...container) {
 }
 
 // own takes the task.
-func (w *world) own() *Owner {
+func (w *world) own() *owner.Owner {
 	w.t.Helper()
 	o, err := w.host.Owners.Own(w.id)
 	if err != nil {
@@ -372,7 +376,7 @@ func (w *world) own() *Owner {
 }
 
 // run drives the task as its owner until it has settled, and lets go of it.
-func (w *world) run(o *Owner, events ...lifecycle.Event) lifecycle.State {
+func (w *world) run(o *owner.Owner, events ...lifecycle.Event) lifecycle.State {
 	w.t.Helper()
 	for _, ev := range events {
 		o.Send(ev) // the mailbox holds them until Run
@@ -451,13 +455,13 @@ func (w *world) objects() (found []libpod.Found) {
 // name it is known.
 func (w *world) checkObjects(s lifecycle.State) {
 	w.t.Helper()
-	known := map[string]string{podName(s): s.Sandbox.PodID, podName(s) + "-infra": ""}
+	known := map[string]string{podspec.PodName(s): s.Sandbox.PodID, podspec.PodName(s) + "-infra": ""}
 	for i, c := range s.Containers {
-		known[containerName(s, i)] = c.ID
+		known[podspec.ContainerName(s, i)] = c.ID
 	}
 	for _, f := range w.objects() {
 		if f.Kind == libpod.KindNetwork { // it has the pod's name, and the record has no id of it
-			if f.Name != podName(s) || !s.Task.Bridged() || !s.Sandbox.Dirty {
+			if f.Name != podspec.PodName(s) || !s.Task.Bridged() || !s.Sandbox.Dirty {
 				w.t.Errorf("Podman has %s %s, which the record does not know", f.Kind, f.Name)
 			}
 			continue
@@ -484,7 +488,7 @@ func (w *world) checkStartedOnce(s lifecycle.State) {
 	defer cancel()
 	for i, c := range s.Containers {
 		runs := 0
-		err := bed.podman.Logs(ctx, containerName(s, i), libpod.LogOptions{}, func(l libpod.LogLine) {
+		err := bed.podman.Logs(ctx, podspec.ContainerName(s, i), libpod.LogOptions{}, func(l libpod.LogLine) {
 			if l.Text == "started" {
 				runs++
 			}

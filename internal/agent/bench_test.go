@@ -7,11 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/podtask/podtask/internal/agent"
+
+	"github.com/podtask/podtask/internal/record"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/state"
+	"golang.org/x/sys/unix"
 )
 
 // fleetSize is how many tasks an agent is measured with.
@@ -87,7 +88,7 @@ func (b *bed) launchAll(n int) {
 			b.t.Fatal(err)
 		}
 		for _, t := range s.History {
-			events = append(events, encode(agent.Event{TaskSeq: t.Seq, Task: s.ID, Family: s.Task.Family, Transition: t}))
+			events = append(events, encode(record.Event{TaskSeq: t.Seq, Task: s.ID, Family: s.Task.Family, Transition: t}))
 		}
 	}
 	if _, err := log.Append(b.t.Context(), events...); err != nil {

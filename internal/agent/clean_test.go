@@ -10,6 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/podtask/podtask/internal/conn"
+	"github.com/podtask/podtask/internal/effects"
+	"github.com/podtask/podtask/internal/imagestore"
 	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -18,7 +21,7 @@ import (
 // shelf is a Podman that has images and nothing else. It is no fake of Podman:
 // the conformance suite is for that.
 type shelf struct {
-	Podman
+	conn.Podman
 	mu     sync.Mutex // for a clean-up beside the test
 	images []libpod.Image
 	full   int // pulls that end for want of space
@@ -104,14 +107,14 @@ func TestWherePodmanKeepsImagesIsWrittenDownByOne(t *testing.T) {
 			var all sync.WaitGroup
 			for range 4 {
 				all.Go(func() {
-					if root, err := h.Pruner.askGraphRoot(t.Context()); root == "" || err != nil {
+					if root, err := h.Pruner.RefreshGraphRoot(t.Context()); root == "" || err != nil {
 						t.Errorf("%q, %v", root, err)
 					}
 				})
 			}
 			all.Wait()
 		}
-		if root, err := h.Pruner.graphRoot(t.Context()); root == "" || err != nil {
+		if root, err := h.Pruner.GraphRoot(t.Context()); root == "" || err != nil {
 			t.Errorf("%q, %v", root, err)
 		}
 	})
@@ -133,7 +136,7 @@ func (p *shelf) names() string {
 }
 
 // someRegistry lets everybody in and knows nothing.
-type someRegistry struct{ Registry }
+type someRegistry struct{ imagestore.Registry }
 
 func (someRegistry) Access(images.Ref, images.Login) (images.Login, string, error) {
 	return images.Login{}, "", nil
@@ -152,7 +155,7 @@ func cleanBed(t *testing.T, test func(t *testing.T, h *Agent, p *shelf)) {
 		p := &shelf{used: map[string]bool{}}
 		h, err := Open(Config{
 			StateDir: dir, RuntimeDir: filepath.Join(dir, "run"), Getenv: func(string) string { return "" },
-			Dial: func(context.Context) (Podman, error) { return p, nil }, Registry: someRegistry{},
+			Dial: func(context.Context) (conn.Podman, error) { return p, nil }, Registry: someRegistry{},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -168,14 +171,14 @@ func pullAs(t *testing.T, h *Agent, p *shelf, letter, name string) lifecycle.Res
 	<-time.After(time.Minute)
 	ref := "r.example/" + name
 	s := lifecycle.New(strings.Repeat("ab", 16), "", testTask(t, ref), lifecycle.Options{Pull: lifecycle.PullAlways}, time.Now())
-	r, err := h.Puller.Pull(t.Context(), p, s, lifecycle.PullImage{ID: 1, Ref: ref, Digest: "sha256:" + strings.Repeat(letter, 64)})
+	r, err := h.Puller.Pull(t.Context(), s, lifecycle.PullImage{ID: 1, Ref: ref, Digest: "sha256:" + strings.Repeat(letter, 64)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-func clean(t *testing.T, h *Agent, o CleanOptions) (removed string) {
+func clean(t *testing.T, h *Agent, o imagestore.PruneOptions) (removed string) {
 	t.Helper()
 	list, err := h.Pruner.Prune(t.Context(), o)
 	if err != nil {
@@ -195,10 +198,10 @@ func TestCleanupRemovesLeastRecentlyUsedFirstUpToTheLimit(t *testing.T) {
 		}
 		pullAs(t, h, p, "a", "a:1") // used again
 		<-time.After(time.Hour)
-		if got := clean(t, h, CleanOptions{Limit: 2, DryRun: true}); got != "b c" || p.names() != "a:1 b:1 c:1" {
+		if got := clean(t, h, imagestore.PruneOptions{Limit: 2, DryRun: true}); got != "b c" || p.names() != "a:1 b:1 c:1" {
 			t.Errorf("a dry run would remove %s; there is %s", got, p.names())
 		}
-		if got := clean(t, h, CleanOptions{Limit: 2}); got != "b c" || p.names() != "a:1" {
+		if got := clean(t, h, imagestore.PruneOptions{Limit: 2}); got != "b c" || p.names() != "a:1" {
 			t.Errorf("removed %s; there is %s", got, p.names())
 		}
 		// It is forgotten too, and pulled again when it is wanted.
@@ -221,14 +224,14 @@ func TestCleanupKeepsWhatIsYoungOrInUse(t *testing.T) {
 		if err := p.Tag(t.Context(), strings.Repeat("c", 64), "r.example/kept:1"); err != nil {
 			t.Fatal(err)
 		}
-		task := create(t, h, testTask(t, "r.example/d:1"), "") // d: by a task that has not begun
+		task := createTask(t, h, testTask(t, "r.example/d:1"), "") // d: by a task that has not begun
 		<-time.After(time.Hour)
 		pullAs(t, h, p, "9", "young:1")
-		if got := clean(t, h, CleanOptions{MinAge: time.Hour}); got != "f" {
+		if got := clean(t, h, imagestore.PruneOptions{MinAge: time.Hour}); got != "f" {
 			t.Errorf("removed %s; there is %s", got, p.names())
 		}
 		// Whatever is asked for, an image is left to who has just been given it.
-		if got := clean(t, h, CleanOptions{}); got != "" {
+		if got := clean(t, h, imagestore.PruneOptions{}); got != "" {
 			t.Errorf("removed %s", got)
 		}
 		list, err := h.Pruner.List(t.Context())
@@ -258,7 +261,7 @@ func TestCleanupKnowsMovedTagsAndSeveralNames(t *testing.T) {
 			t.Fatalf("there is %s", p.names())
 		}
 		<-time.After(time.Hour)
-		if got := clean(t, h, CleanOptions{}); got != "a b c" || p.names() != "" {
+		if got := clean(t, h, imagestore.PruneOptions{}); got != "a b c" || p.names() != "" {
 			t.Errorf("removed %s; there is %s", got, p.names())
 		}
 	})
@@ -267,16 +270,16 @@ func TestCleanupKnowsMovedTagsAndSeveralNames(t *testing.T) {
 func TestCleanupComesWhenItIsDue(t *testing.T) {
 	cleanBed(t, func(t *testing.T, h *Agent, p *shelf) {
 		pullAs(t, h, p, "a", "a:1")
-		h.Pruner.pruneIfDue(t.Context())
+		h.Pruner.PruneIfDue(t.Context())
 		<-time.After(h.policy.MinAge)
-		h.Pruner.pruneIfDue(t.Context())
+		h.Pruner.PruneIfDue(t.Context())
 		if p.names() != "" {
 			t.Errorf("there is %s", p.names())
 		}
 		pullAs(t, h, p, "b", "b:1")
 		h.policy.MinAge = 0
 		<-time.After(h.policy.Interval / 2)
-		h.Pruner.pruneIfDue(t.Context())
+		h.Pruner.PruneIfDue(t.Context())
 		if p.names() != "b:1" {
 			t.Error("a round came too soon")
 		}
@@ -315,7 +318,7 @@ func TestCleanupComesAgainWhileATaskRuns(t *testing.T) {
 func TestCleanupMakesRoomBeforeAPull(t *testing.T) {
 	cleanBed(t, func(t *testing.T, h *Agent, p *shelf) {
 		h.policy.MinFree = 200
-		h.Pruner.free = func(string) (int64, error) { return 500 - 100*int64(len(p.images)), nil }
+		h.Pruner.Free = func(string) (int64, error) { return 500 - 100*int64(len(p.images)), nil }
 		for _, name := range []string{"a", "b", "c"} {
 			pullAs(t, h, p, name, name+":1")
 		}
@@ -346,7 +349,7 @@ func TestWherePodmanKeepsImagesIsRemembered(t *testing.T) {
 			t.Errorf("Podman was asked %d times", p.asked)
 		}
 		<-time.After(h.policy.Interval)
-		other.Pruner.pruneIfDue(t.Context())
+		other.Pruner.PruneIfDue(t.Context())
 		if p.asked != 2 {
 			t.Errorf("after a round Podman was asked %d times", p.asked)
 		}
@@ -365,8 +368,8 @@ func TestFullDiskInAPullIsCleanedUpOnce(t *testing.T) {
 		// With nothing to remove there is no second try.
 		p.full = 2
 		s := lifecycle.New(strings.Repeat("ab", 16), "", testTask(t, "r.example/c:1"), lifecycle.Options{Pull: lifecycle.PullAlways}, time.Now())
-		_, err := h.Puller.Pull(t.Context(), p, s, lifecycle.PullImage{ID: 1, Ref: "r.example/c:1", Digest: "sha256:" + strings.Repeat("c", 64)})
-		if f := failure(err); f.Class != lifecycle.Permanent || !strings.Contains(f.Message, "image prune") || p.full != 1 {
+		_, err := h.Puller.Pull(t.Context(), s, lifecycle.PullImage{ID: 1, Ref: "r.example/c:1", Digest: "sha256:" + strings.Repeat("c", 64)})
+		if f := effects.Failure(err); f.Class != lifecycle.Permanent || !strings.Contains(f.Message, "image prune") || p.full != 1 {
 			t.Errorf("%+v, %d tries left", f, p.full)
 		}
 	})
@@ -376,19 +379,19 @@ func TestFullDiskInAPullIsCleanedUpOnce(t *testing.T) {
 func TestImageOfABrokenPullIsNotRemoved(t *testing.T) {
 	cleanBed(t, func(t *testing.T, h *Agent, p *shelf) {
 		pullAs(t, h, p, "a", "a:1")
-		m, _, err := h.Images.records.find("r.example/a@sha256:" + strings.Repeat("a", 64))
+		m, _, err := h.Images.Records.Find("r.example/a@sha256:" + strings.Repeat("a", 64))
 		if err != nil {
 			t.Fatal(err)
 		}
 		m.ID, m.PulledAt, m.Ours = "", time.Time{}, false
-		if err := h.Images.records.write(m); err != nil {
+		if err := h.Images.Records.Write(m); err != nil {
 			t.Fatal(err)
 		}
-		if h.Images.records.pulledBefore("r.example/a:1") {
+		if h.Images.Records.PulledBefore("r.example/a:1") {
 			t.Error("a pull that never ended counts for once")
 		}
 		<-time.After(time.Hour)
-		if got := clean(t, h, CleanOptions{}); got != "" {
+		if got := clean(t, h, imagestore.PruneOptions{}); got != "" {
 			t.Errorf("removed %s", got)
 		}
 	})

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/faults"
+	"github.com/podtask/podtask/internal/owner"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
@@ -52,7 +53,7 @@ type fault struct {
 	name string
 	do   func(w *world, release <-chan struct{}) faults.Action
 	// then is done when the fault has struck.
-	then func(ctx context.Context, w *world, o *Owner, release chan<- struct{})
+	then func(ctx context.Context, w *world, o *owner.Owner, release chan<- struct{})
 	// fits says which calls it is tried with; nil for all.
 	fits func(call) bool
 	// slow: it takes long, and is left to the nightly run.
@@ -62,13 +63,13 @@ type fault struct {
 	permanent bool
 }
 
-func nothing(context.Context, *world, *Owner, chan<- struct{}) {}
+func nothing(context.Context, *world, *owner.Owner, chan<- struct{}) {}
 
-func release(_ context.Context, _ *world, _ *Owner, release chan<- struct{}) { close(release) }
+func release(_ context.Context, _ *world, _ *owner.Owner, release chan<- struct{}) { close(release) }
 
 // comeBack lets the service come back once podtask has noticed that it is gone, or
 // has ended without.
-func comeBack(ctx context.Context, w *world, _ *Owner, _ chan<- struct{}) {
+func comeBack(ctx context.Context, w *world, _ *owner.Owner, _ chan<- struct{}) {
 	w.ops.awaitFailures(ctx, 2)
 	if err := w.proxy.Up(); err != nil {
 		w.t.Error(err)
@@ -79,7 +80,7 @@ func comeBack(ctx context.Context, w *world, _ *Owner, _ chan<- struct{}) {
 const stall = 31 * time.Second
 
 // holdOn releases the answer after the stall, or when the task has ended without it.
-func holdOn(ctx context.Context, _ *world, _ *Owner, release chan<- struct{}) {
+func holdOn(ctx context.Context, _ *world, _ *owner.Owner, release chan<- struct{}) {
 	over := time.NewTimer(stall)
 	defer over.Stop()
 	select {
@@ -136,7 +137,7 @@ var faultKinds = []fault{
 	{
 		name: byForce,
 		do:   func(*world, <-chan struct{}) faults.Action { return faults.Hang(nil) },
-		then: func(_ context.Context, _ *world, o *Owner, _ chan<- struct{}) {
+		then: func(_ context.Context, _ *world, o *owner.Owner, _ chan<- struct{}) {
 			o.Send(lifecycle.StopRequested{By: "test", Force: true})
 		},
 		fits: func(c call) bool { return c.cancels },
@@ -230,14 +231,14 @@ func oneFault(t *testing.T, c call, f fault) (lifecycle.State, *world) {
 	w.small(c.side)
 	hold := make(chan struct{})
 	rule := w.proxy.Fault(faults.Match{Method: c.method, Path: c.path, Skip: c.skip, Times: 1}, f.do(w, hold))
-	s := w.runWith(rule, func(ctx context.Context, o *Owner) { f.then(ctx, w, o, hold) })
+	s := w.runWith(rule, func(ctx context.Context, o *owner.Owner) { f.then(ctx, w, o, hold) })
 	w.checkEvents(s)
 	w.checkObjects(s)
 	w.checkStartedOnce(s)
 	if got, want := outcome(s), wanted(c, f); !slices.Contains(want, got) {
 		t.Errorf("the task ended with %s, want one of %q", got, want)
 	}
-	gone := w.runWith(rule, func(ctx context.Context, o *Owner) { f.then(ctx, w, o, hold) }, lifecycle.RemoveRequested{By: "test"})
+	gone := w.runWith(rule, func(ctx context.Context, o *owner.Owner) { f.then(ctx, w, o, hold) }, lifecycle.RemoveRequested{By: "test"})
 	if refused := c.name == "pod remove" && f.name == "409"; refused != (gone.Goal == lifecycle.Down) {
 		t.Errorf("after the removal: %s, %+v", gone.Goal, gone.Sandbox.Failures)
 	}
@@ -257,7 +258,7 @@ func oneFault(t *testing.T, c call, f fault) (lifecycle.State, *world) {
 
 // runWith drives the task as run does, and does then once the rule has struck in
 // the meantime.
-func (w *world) runWith(rule *faults.Rule, then func(context.Context, *Owner), events ...lifecycle.Event) lifecycle.State {
+func (w *world) runWith(rule *faults.Rule, then func(context.Context, *owner.Owner), events ...lifecycle.Event) lifecycle.State {
 	w.t.Helper()
 	hits := rule.Hits()
 	o := w.own()
@@ -292,7 +293,7 @@ func TestPodmanServiceIsKilledWhileATaskRuns(t *testing.T) {
 	t.Cleanup(service.kill)
 	w := newWorld(t, faults.Start(t, service.socket))
 	w.shop()
-	restart := func(*Owner) {
+	restart := func(*owner.Owner) {
 		service.kill()
 		w.ops.awaitFailures(ctx, 1)
 		if err := service.start(ctx); err != nil {

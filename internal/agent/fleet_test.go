@@ -9,7 +9,12 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/agent"
+
+	"github.com/podtask/podtask/internal/conn"
 	"github.com/podtask/podtask/internal/enginetest"
+	"github.com/podtask/podtask/internal/fleet"
+	"github.com/podtask/podtask/internal/limits"
+	"github.com/podtask/podtask/internal/record"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/state"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -41,7 +46,7 @@ func (b *bed) hostOn(fsys state.FS) *agent.Agent {
 	b.t.Helper()
 	h, err := agent.Open(agent.Config{
 		FS: fsys, StateDir: b.dir, RuntimeDir: filepath.Join(b.dir, "run"), Getenv: func(string) string { return "" },
-		Dial:     func(context.Context) (agent.Podman, error) { return b.podman, nil },
+		Dial:     func(context.Context) (conn.Podman, error) { return b.podman, nil },
 		Registry: b.podman.Registry(),
 	})
 	if err != nil {
@@ -57,7 +62,7 @@ func (b *bed) create(h *agent.Agent) lifecycle.State {
 	def := taskdef.Task{Family: "web", Network: taskdef.NetworkBridge, Containers: []taskdef.Container{
 		{Name: "app", Image: fleetImage, Essential: true, StopTimeout: time.Second, Command: []string{"serve"}},
 	}}
-	s, err := h.Creator.Create(b.t.Context(), def, "", lifecycle.Options{Limits: agent.LimitsOff})
+	s, err := h.Creator.Create(b.t.Context(), def, "", lifecycle.Options{Limits: limits.Off})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -65,7 +70,7 @@ func (b *bed) create(h *agent.Agent) lifecycle.State {
 }
 
 // fleet runs a fleet until the test or end ends it.
-func (b *bed) fleet(h *agent.Agent) (f *agent.Fleet, end func()) {
+func (b *bed) fleet(h *agent.Agent) (f *fleet.Fleet, end func()) {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(b.t.Context())
 	f = agent.NewFleet(ctx, h)
@@ -215,7 +220,7 @@ func TestManyArgueOverOneTask(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := h.Tasks.Watch(t.Context(), s.ID, func(lifecycle.State) bool { return true })
-	var gone *agent.NotFoundError
+	var gone *record.NotFoundError
 	if err != nil && !errors.As(err, &gone) {
 		t.Errorf("watch of a task that is removed: %v", err)
 	}
@@ -228,7 +233,7 @@ func (b *bed) untilGone(h *agent.Agent, id string) {
 	defer cancel()
 	for {
 		err := h.Tasks.Watch(ctx, id, func(lifecycle.State) bool { return true })
-		if gone := (*agent.NotFoundError)(nil); errors.As(err, &gone) {
+		if gone := (*record.NotFoundError)(nil); errors.As(err, &gone) {
 			return
 		}
 		if ctx.Err() != nil {
@@ -255,7 +260,7 @@ func TestFleetRemovesATaskThatHasStopped(t *testing.T) {
 	if left := b.podman.Left(""); len(left) != 0 {
 		t.Errorf("left in Podman: %v", left)
 	}
-	if err := f.Send(t.Context(), s.ID, lifecycle.StopRequested{}); !errors.As(err, new(*agent.NotFoundError)) {
+	if err := f.Send(t.Context(), s.ID, lifecycle.StopRequested{}); !errors.As(err, new(*record.NotFoundError)) {
 		t.Errorf("Send to a task that is gone: %v", err)
 	}
 	locks, err := filepath.Glob(filepath.Join(b.dir, "locks", s.ID))

@@ -7,8 +7,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/podtask/podtask/internal/agent"
 	"github.com/podtask/podtask/internal/enginetest"
+	"github.com/podtask/podtask/internal/limits"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/state"
 	"github.com/podtask/podtask/test/wait"
@@ -49,7 +49,7 @@ func TestFullDiskStopsNewWorkAndLosesNothing(t *testing.T) {
 	s := b.create(h)
 
 	disk.full.Store(true)
-	if _, err := h.Creator.Create(t.Context(), s.Task, "", lifecycle.Options{Limits: agent.LimitsOff}); !errors.Is(err, state.ErrNoSpace) {
+	if _, err := h.Creator.Create(t.Context(), s.Task, "", lifecycle.Options{Limits: limits.Off}); !errors.Is(err, state.ErrNoSpace) {
 		t.Errorf("a new task on a full disk: %v, want ErrNoSpace", err)
 	}
 	if all, errs := h.Tasks.States(); len(all) != 1 || len(errs) > 0 {

@@ -16,7 +16,10 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/agent"
+
+	"github.com/podtask/podtask/internal/conn"
 	"github.com/podtask/podtask/internal/enginetest"
+	"github.com/podtask/podtask/internal/imagestore"
 	"github.com/podtask/podtask/pkg/config"
 	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/libpod"
@@ -30,8 +33,8 @@ type store struct {
 	dir      string
 	podman   *enginetest.Fake
 	env      map[string]string
-	reg      agent.Registry
-	progress func(agent.PullProgress) // nil: nobody watches
+	reg      imagestore.Registry
+	progress func(imagestore.Progress) // nil: nobody watches
 }
 
 func newStore(t *testing.T) *store {
@@ -43,7 +46,7 @@ func newStore(t *testing.T) *store {
 // host is podtask as one process has it.
 func (s *store) host() *agent.Agent { return s.hostWith(s.podman) }
 
-func (s *store) hostWith(e agent.Podman) *agent.Agent {
+func (s *store) hostWith(e conn.Podman) *agent.Agent {
 	s.t.Helper()
 	getenv := func(k string) string { return s.env[k] }
 	settings, err := config.FromEnvironment(getenv)
@@ -52,7 +55,7 @@ func (s *store) hostWith(e agent.Podman) *agent.Agent {
 	}
 	h, err := agent.Open(agent.Config{
 		StateDir: s.dir, RuntimeDir: filepath.Join(s.dir, "run"), Settings: settings, Getenv: getenv,
-		Dial: func(context.Context) (agent.Podman, error) { return e, nil }, Registry: s.reg, Progress: s.progress,
+		Dial: func(context.Context) (conn.Podman, error) { return e, nil }, Registry: s.reg, Progress: s.progress,
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -253,14 +256,14 @@ func TestPullsAreWatched(t *testing.T) {
 	podman := &slow{s.podman, make(chan string, 9), make(chan struct{})}
 	h := s.hostWith(podman)
 	release := sync.OnceFunc(func() { close(podman.release) })
-	phases := func(follow bool) (seen []agent.PullPhase) {
+	phases := func(follow bool) (seen []imagestore.Phase) {
 		t.Helper()
 		enough := errors.New("enough")
-		err := h.Pulls.Watch(t.Context(), follow, func(p agent.PullProgress) error {
+		err := h.Pulls.Watch(t.Context(), follow, func(p imagestore.Progress) error {
 			if p.Image != app {
 				t.Errorf("of %s", p.Image)
 			}
-			if seen = append(seen, p.Phase); p.Phase == agent.PullDone {
+			if seen = append(seen, p.Phase); p.Phase == imagestore.Done {
 				return enough
 			}
 			if follow {
@@ -284,10 +287,10 @@ func TestPullsAreWatched(t *testing.T) {
 		}
 	})
 	<-podman.begun
-	if got := phases(false); !slices.Equal(got, []agent.PullPhase{agent.Pulling}) {
+	if got := phases(false); !slices.Equal(got, []imagestore.Phase{imagestore.Pulling}) {
 		t.Errorf("in its middle: %v", got)
 	}
-	if got := phases(true); !slices.Equal(got, []agent.PullPhase{agent.Pulling, agent.PullDone}) {
+	if got := phases(true); !slices.Equal(got, []imagestore.Phase{imagestore.Pulling, imagestore.Done}) {
 		t.Errorf("to its end: %v", got)
 	}
 	wg.Wait()
@@ -340,8 +343,8 @@ func TestNoMorePullsAtOnceThanAllowed(t *testing.T) {
 	s.env["PODTASK_PULLS_AT_ONCE"] = "2"
 	podman := &counting{slow: &slow{s.podman, make(chan string, 9), make(chan struct{})}}
 	waits := make(chan string, 9)
-	s.progress = func(p agent.PullProgress) {
-		if p.Phase == agent.PullWaiting {
+	s.progress = func(p imagestore.Progress) {
+		if p.Phase == imagestore.Waiting {
 			waits <- p.Image
 		}
 	}

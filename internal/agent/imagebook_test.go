@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podtask/podtask/internal/imagestore"
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
@@ -24,7 +25,7 @@ func TestSeveralTagsOfOneImage(t *testing.T) {
 			t.Fatalf("there is %s", p.names())
 		}
 		<-time.After(time.Hour)
-		if got := clean(t, h, CleanOptions{}); got != "a" {
+		if got := clean(t, h, imagestore.PruneOptions{}); got != "a" {
 			t.Errorf("removed %s; there is %s", got, p.names())
 		}
 	})
@@ -40,22 +41,22 @@ func TestImageThatWasHereCountsForOnce(t *testing.T) {
 		bring := func() {
 			t.Helper()
 			s := lifecycle.New(strings.Repeat("ab", 16), "", testTask(t, "r.example/app:1"), lifecycle.Options{Pull: lifecycle.PullOnce}, time.Now())
-			if _, err := h.Puller.Pull(t.Context(), p, s, lifecycle.PullImage{ID: 1, Ref: "r.example/app:1", Digest: "sha256:" + id}); err != nil {
+			if _, err := h.Puller.Pull(t.Context(), s, lifecycle.PullImage{ID: 1, Ref: "r.example/app:1", Digest: "sha256:" + id}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		bring()
-		if !h.Images.records.pulledBefore("r.example/app:1") || h.Images.records.pulledBefore("r.example/app:2") {
+		if !h.Images.Records.PulledBefore("r.example/app:1") || h.Images.Records.PulledBefore("r.example/app:2") {
 			t.Error("it is not remembered that nothing was to be pulled")
 		}
 		<-time.After(time.Hour)
-		if got := clean(t, h, CleanOptions{}); got != "" {
+		if got := clean(t, h, imagestore.PruneOptions{}); got != "" {
 			t.Errorf("removed %s, which was there before", got)
 		}
 		p.images = nil // its owner has removed it
 		bring()
 		<-time.After(time.Hour)
-		if got := clean(t, h, CleanOptions{}); got != "a" {
+		if got := clean(t, h, imagestore.PruneOptions{}); got != "a" {
 			t.Errorf("removed %q; there is %s", got, p.names())
 		}
 	})

@@ -16,6 +16,10 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/podtask/podtask/internal/conn"
+	"github.com/podtask/podtask/internal/effects"
+	"github.com/podtask/podtask/internal/failpoint"
+	"github.com/podtask/podtask/internal/podspec"
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/netns"
@@ -30,7 +34,7 @@ func ownerMain() int {
 	words := strings.Fields(os.Getenv(ownerEnv))
 	dir, id, verb := words[0], words[1], words[2]
 	err := func() error {
-		h, err := Open(Config{StateDir: dir, RuntimeDir: filepath.Join(dir, "run"), Getenv: os.Getenv, FailPoint: os.Getenv(FailPointEnv), NetnsHelper: netnsHelper()})
+		h, err := Open(Config{StateDir: dir, RuntimeDir: filepath.Join(dir, "run"), Getenv: os.Getenv, FailPoint: os.Getenv(failpoint.Env), NetnsHelper: netnsHelper()})
 		if err != nil {
 			return err
 		}
@@ -57,7 +61,7 @@ func (w *world) killedOwner(verb, failPoint string) {
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")
-	cmd.Env = append(os.Environ(), ownerEnv+"="+strings.Join([]string{filepath.Join(w.dir, "state"), w.id, verb}, " "), FailPointEnv+"="+failPoint)
+	cmd.Env = append(os.Environ(), ownerEnv+"="+strings.Join([]string{filepath.Join(w.dir, "state"), w.id, verb}, " "), failpoint.Env+"="+failPoint)
 	for k, v := range w.env() {
 		cmd.Env = append(cmd.Env, k+"="+v)
 	}
@@ -144,7 +148,7 @@ func TestKilledOwnerLosesNothing(t *testing.T) {
 		slices.Sort(table)
 		t.Logf("killed at                            the next owner's operations\n%s", strings.Join(table, "\n"))
 	})
-	for _, point := range FailPoints() {
+	for _, point := range failpoint.Points() {
 		if strings.HasSuffix(point, "InspectSandbox") {
 			continue // TestKilledOwnersAndALostNetwork
 		}
@@ -162,7 +166,7 @@ func TestKilledOwnerLosesNothing(t *testing.T) {
 					w.ops = newOpLog()
 					w.host = w.open()
 					w.killedOwner("remove", at)
-					if at != afterErase+":1" { // after which nobody knows of the task
+					if at != failpoint.AfterErase+":1" { // after which nobody knows of the task
 						w.remove()
 					}
 				} else {
@@ -218,11 +222,11 @@ func TestKilledOwnersAndALostNetwork(t *testing.T) {
 	if err := o.Close(); err != nil {
 		t.Fatal(err)
 	}
-	podman, err := w.host.Podman.Get(t.Context())
+	podman, err := conn.As[effects.Containers](w.host.Podman)(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := podman.StopContainer(t.Context(), libpod.InfraName(podName(o.State())), 0); err != nil {
+	if err := podman.StopContainer(t.Context(), libpod.InfraName(podspec.PodName(o.State())), 0); err != nil {
 		t.Fatal(err)
 	}
 	for _, at := range []string{"before-effect/InspectSandbox", "after-effect/InspectSandbox"} {

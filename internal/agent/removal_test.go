@@ -9,7 +9,10 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/agent"
+
+	"github.com/podtask/podtask/internal/conn"
 	"github.com/podtask/podtask/internal/enginetest"
+	"github.com/podtask/podtask/internal/limits"
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -25,7 +28,7 @@ func stoppable(t *testing.T, o lifecycle.Options) (*agent.Agent, *enginetest.Fak
 	dir := t.TempDir()
 	h, err := agent.Open(agent.Config{
 		StateDir: filepath.Join(dir, "state"), RuntimeDir: filepath.Join(dir, "run"), Getenv: func(string) string { return "" },
-		Dial: func(context.Context) (agent.Podman, error) { return podman, nil },
+		Dial: func(context.Context) (conn.Podman, error) { return podman, nil },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +43,7 @@ func stoppable(t *testing.T, o lifecycle.Options) (*agent.Agent, *enginetest.Fak
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Pull, o.Limits = lifecycle.PullNever, agent.LimitsOff
+	o.Pull, o.Limits = lifecycle.PullNever, limits.Off
 	s, err := h.Creator.Create(t.Context(), task, "", o)
 	if err != nil {
 		t.Fatal(err)

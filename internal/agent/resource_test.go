@@ -13,7 +13,11 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/agent"
+
+	"github.com/podtask/podtask/internal/conn"
 	"github.com/podtask/podtask/internal/enginetest"
+	"github.com/podtask/podtask/internal/limits"
+	"github.com/podtask/podtask/internal/observe"
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -45,7 +49,7 @@ func newResources(t *testing.T) *resources {
 			text, _ := value.(string)
 			return text
 		},
-		Dial: func(context.Context) (agent.Podman, error) { return r.podman, nil },
+		Dial: func(context.Context) (conn.Podman, error) { return r.podman, nil },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +74,7 @@ func (r *resources) task(volumes []any, containers ...members) taskdef.Task {
 	return task
 }
 
-var localOnly = lifecycle.Options{Pull: lifecycle.PullNever, Limits: agent.LimitsOff}
+var localOnly = lifecycle.Options{Pull: lifecycle.PullNever, Limits: limits.Off}
 
 // file writes a file that only its owner may read.
 func (r *resources) file(name, text string) string {
@@ -84,7 +88,7 @@ func (r *resources) file(name, text string) string {
 
 func (r *resources) logs(s lifecycle.State) (lines []string) {
 	r.t.Helper()
-	err := r.host.Logs.Read(r.t.Context(), s, "", agent.LogOptions{Tail: -1}, func(l agent.LogLine) error {
+	err := r.host.Logs.Read(r.t.Context(), s, "", observe.LogOptions{Tail: -1}, func(l observe.LogLine) error {
 		lines = append(lines, l.Container+": "+l.Text)
 		return nil
 	})

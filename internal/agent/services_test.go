@@ -13,7 +13,11 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/agent"
+
 	"github.com/podtask/podtask/internal/enginetest"
+	"github.com/podtask/podtask/internal/fleet"
+	"github.com/podtask/podtask/internal/limits"
+	"github.com/podtask/podtask/internal/services"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/state"
@@ -24,8 +28,8 @@ import (
 type crew struct {
 	*bed
 	host     *agent.Agent
-	fleet    *agent.Fleet
-	services *agent.Services
+	fleet    *fleet.Fleet
+	services *services.Services
 	end      func()
 }
 
@@ -36,7 +40,7 @@ func (b *bed) crew(fsys state.FS) *crew {
 	ctx, cancel := context.WithCancel(b.t.Context())
 	c.fleet = agent.NewFleet(ctx, c.host)
 	var err error
-	if c.services, err = agent.NewServices(ctx, c.host, c.fleet, lifecycle.Options{Limits: agent.LimitsOff}); err != nil {
+	if c.services, err = agent.NewServices(ctx, c.host, c.fleet, lifecycle.Options{Limits: limits.Off}); err != nil {
 		b.t.Fatal(err)
 	}
 	var wg sync.WaitGroup
@@ -115,7 +119,7 @@ func (c *crew) removed(name string) {
 	}
 	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
 	defer cancel()
-	if err := c.services.Watch(ctx, name, func(service.State) bool { return true }); err != nil && !errors.Is(err, agent.ErrNoService) {
+	if err := c.services.Watch(ctx, name, func(service.State) bool { return true }); err != nil && !errors.Is(err, services.ErrNoService) {
 		c.t.Fatal(err)
 	}
 	if all, errs := c.host.Tasks.States(); len(all)+len(errs) > 0 {
@@ -135,7 +139,7 @@ func TestServiceKeepsItsCopies(t *testing.T) {
 	if _, err := c.services.Create(t.Context(), "web", copies(1, well...), 3, prudence); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.services.Create(t.Context(), "web", copies(1, well...), 1, prudence); !errors.Is(err, agent.ErrServiceExists) {
+	if _, err := c.services.Create(t.Context(), "web", copies(1, well...), 1, prudence); !errors.Is(err, services.ErrServiceExists) {
 		t.Errorf("a second one of that name: %v", err)
 	}
 	c.await("web", "three copies", steady)
@@ -161,14 +165,14 @@ func TestServiceKeepsItsCopies(t *testing.T) {
 	}
 
 	two := 2
-	if _, err := c.services.Update(t.Context(), "web", agent.Change{DesiredCount: &two}); err != nil {
+	if _, err := c.services.Update(t.Context(), "web", services.Change{DesiredCount: &two}); err != nil {
 		t.Fatal(err)
 	}
 	c.await("web", "two copies", steady)
 	if n := len(c.running("web")["web/1"]); n != 2 {
 		t.Errorf("%d copies, want 2", n)
 	}
-	if _, err := c.services.Remove(t.Context(), "web", false); !errors.As(err, new(*agent.BadServiceError)) {
+	if _, err := c.services.Remove(t.Context(), "web", false); !errors.As(err, new(*services.BadServiceError)) {
 		t.Errorf("removal of a service that is not scaled to 0: %v", err)
 	}
 	c.removed("web")
@@ -182,12 +186,12 @@ func TestServiceRollsAndReturns(t *testing.T) {
 	}
 	c.await("web", "steady", steady)
 	good, bad := copies(2, well...), copies(3, "exit", "3")
-	if _, err := c.services.Update(t.Context(), "web", agent.Change{Spec: &good}); err != nil {
+	if _, err := c.services.Update(t.Context(), "web", services.Change{Spec: &good}); err != nil {
 		t.Fatal(err)
 	}
 	c.await("web", "the second revision", func(s service.State) bool { return s.Steady && s.Primary().ID == "web/2" })
 	kept := c.running("web")["web/2"]
-	if _, err := c.services.Update(t.Context(), "web", agent.Change{Spec: &bad}); err != nil {
+	if _, err := c.services.Update(t.Context(), "web", services.Change{Spec: &bad}); err != nil {
 		t.Fatal(err)
 	}
 	s := c.await("web", "the return", func(s service.State) bool { return s.Steady && s.Rollbacks == 1 })
@@ -221,13 +225,13 @@ func TestServiceSurvivesTheAgentsDeathAtAnySave(t *testing.T) {
 				first.end()
 
 				next := b.crew(state.OS{})
-				if _, err := next.services.State("web"); errors.Is(err, agent.ErrNoService) {
+				if _, err := next.services.State("web"); errors.Is(err, services.ErrNoService) {
 					if n > 1 || after {
 						t.Fatal("the service is forgotten")
 					}
 					return
 				}
-				_, _ = next.services.Update(t.Context(), "web", agent.Change{Spec: &second})
+				_, _ = next.services.Update(t.Context(), "web", services.Change{Spec: &second})
 				next.await("web", "steady", func(s service.State) bool {
 					if running := next.running("web"); len(running["web/1"])+len(running["web/2"])+len(running["web/3"]) > 3 {
 						t.Errorf("%v run at once", running)
@@ -258,7 +262,7 @@ func TestServiceThatIsStuckIsNamed(t *testing.T) {
 	disk.hangs.Store(true)
 	second := copies(2, well...)
 	var wg sync.WaitGroup
-	wg.Go(func() { _, _ = c.services.Update(t.Context(), "web", agent.Change{Spec: &second}) })
+	wg.Go(func() { _, _ = c.services.Update(t.Context(), "web", services.Change{Spec: &second}) })
 	<-disk.renames
 	if stuck := c.services.Stuck(0); len(stuck) != 1 || stuck[0] != "web" {
 		t.Errorf("stuck: %v", stuck)
@@ -288,7 +292,7 @@ func (f *hangingFS) Rename(from, to string) error {
 // roll updates the service once it is steady, and lets the disk die when it is again.
 func (c *crew) roll(to service.Spec, disk *deadlyFS) {
 	_ = c.services.Watch(c.t.Context(), "web", func(s service.State) bool { return !s.Steady })
-	_, _ = c.services.Update(c.t.Context(), "web", agent.Change{Spec: &to})
+	_, _ = c.services.Update(c.t.Context(), "web", services.Change{Spec: &to})
 	_ = c.services.Watch(c.t.Context(), "web", func(s service.State) bool { return !s.Steady })
 	disk.die()
 }

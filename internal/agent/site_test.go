@@ -9,7 +9,11 @@ import (
 	"testing"
 
 	"github.com/podtask/podtask/internal/agent"
+
+	"github.com/podtask/podtask/internal/conn"
 	"github.com/podtask/podtask/internal/enginetest"
+	"github.com/podtask/podtask/internal/limits"
+	"github.com/podtask/podtask/internal/owner"
 	"github.com/podtask/podtask/pkg/config"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -43,7 +47,7 @@ func (s *site) process() *agent.Agent {
 	h, err := agent.Open(agent.Config{
 		StateDir: filepath.Join(s.dir, "state"), RuntimeDir: filepath.Join(s.dir, "run"),
 		Settings: settings, Getenv: getenv,
-		Dial: func(context.Context) (agent.Podman, error) { return s.podman, nil },
+		Dial: func(context.Context) (conn.Podman, error) { return s.podman, nil },
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -74,7 +78,7 @@ func (s *site) box(cpu int, port uint16, command ...string) taskdef.Task {
 	return task
 }
 
-var boxOptions = lifecycle.Options{Pull: lifecycle.PullNever, Limits: agent.LimitsBestEffort}
+var boxOptions = lifecycle.Options{Pull: lifecycle.PullNever, Limits: limits.BestEffort}
 
 func (s *site) create(h *agent.Agent, task taskdef.Task, name string) string {
 	s.t.Helper()
@@ -88,7 +92,7 @@ func (s *site) create(h *agent.Agent, task taskdef.Task, name string) string {
 // ownedBox is a task with an owner in a process of its own.
 type ownedBox struct {
 	site  *site
-	owner *agent.Owner
+	owner *owner.Owner
 	id    string
 	die   context.CancelFunc
 	ended chan error

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/cleanup"
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/state"
@@ -37,7 +37,7 @@ func TestSweepRemovesPodsWithoutATask(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []agent.Orphan{{Kind: "pod", Name: "orphan", Task: orphan}}
+	want := []cleanup.Orphan{{Kind: "pod", Name: "orphan", Task: orphan}}
 	if !slices.Equal(removed, want) {
 		t.Errorf("removed %v, want %v", removed, want)
 	}

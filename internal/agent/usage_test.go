@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
+	"github.com/podtask/podtask/internal/conn"
+	"github.com/podtask/podtask/internal/observe"
+	"github.com/podtask/podtask/internal/podspec"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -18,7 +20,7 @@ import (
 
 // counting is an engine of which only statistics are asked.
 type counting struct {
-	Podman
+	conn.Podman
 	stats map[string]libpod.Stats
 	err   error
 }
@@ -30,7 +32,7 @@ func (c counting) Stats(context.Context, ...string) (map[string]libpod.Stats, er
 func (counting) Close() error { return nil }
 
 // silent is one that has none.
-type silent struct{ Podman }
+type silent struct{ conn.Podman }
 
 func (silent) Close() error { return nil }
 
@@ -47,9 +49,9 @@ func running() lifecycle.State {
 	return s
 }
 
-func hostWith(t *testing.T, e Podman) *Agent {
+func hostWith(t *testing.T, e conn.Podman) *Agent {
 	t.Helper()
-	h, err := Open(Config{StateDir: t.TempDir(), RuntimeDir: t.TempDir(), Getenv: func(string) string { return "" }, Dial: func(context.Context) (Podman, error) { return e, nil }})
+	h, err := Open(Config{StateDir: t.TempDir(), RuntimeDir: t.TempDir(), Getenv: func(string) string { return "" }, Dial: func(context.Context) (conn.Podman, error) { return e, nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,24 +64,24 @@ func TestUsageWithoutASlice(t *testing.T) {
 	t.Parallel()
 	s := running()
 	h := hostWith(t, counting{stats: map[string]libpod.Stats{
-		containerName(s, 0): {CPUNanos: 5_000_000, Memory: 10, MemoryLimit: 1 << 40, PIDs: 2, Read: 1, Written: 2, Received: 7, Sent: 8},
-		containerName(s, 1): {CPUNanos: 1_000_000, Memory: 30, MemoryLimit: 1 << 40, PIDs: 3, Received: 7, Sent: 8},
+		podspec.ContainerName(s, 0): {CPUNanos: 5_000_000, Memory: 10, MemoryLimit: 1 << 40, PIDs: 2, Read: 1, Written: 2, Received: 7, Sent: 8},
+		podspec.ContainerName(s, 1): {CPUNanos: 1_000_000, Memory: 30, MemoryLimit: 1 << 40, PIDs: 3, Received: 7, Sent: 8},
 	}})
 	got, err := h.Stats.Read(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got.At = time.Time{}
-	want := Usage{
-		Source: SourcePodman,
+	want := observe.Usage{
+		Source: observe.SourcePodman,
 		Task: cgroups.Usage{
 			CPUUsec: 6000, Memory: &cgroups.Memory{Current: 40, Used: 40, Limit: 96 << 20},
 			PIDs: &cgroups.PIDs{Current: 5}, IO: &cgroups.IO{Read: 1, Written: 2},
 		},
 		Network: &netns.Traffic{Received: 7, Sent: 8},
-		Containers: []ContainerUsage{
-			{"a", cgroups.Usage{CPUUsec: 5000, Memory: &cgroups.Memory{Current: 10, Used: 10, Limit: 32 << 20}, PIDs: &cgroups.PIDs{Current: 2}, IO: &cgroups.IO{Read: 1, Written: 2}}},
-			{"b", cgroups.Usage{CPUUsec: 1000, Memory: &cgroups.Memory{Current: 30, Used: 30}, PIDs: &cgroups.PIDs{Current: 3}, IO: &cgroups.IO{}}},
+		Containers: []observe.ContainerUsage{
+			{Name: "a", Usage: cgroups.Usage{CPUUsec: 5000, Memory: &cgroups.Memory{Current: 10, Used: 10, Limit: 32 << 20}, PIDs: &cgroups.PIDs{Current: 2}, IO: &cgroups.IO{Read: 1, Written: 2}}},
+			{Name: "b", Usage: cgroups.Usage{CPUUsec: 1000, Memory: &cgroups.Memory{Current: 30, Used: 30}, PIDs: &cgroups.PIDs{Current: 3}, IO: &cgroups.IO{}}},
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -100,7 +102,7 @@ func TestUsageThatNobodyKnows(t *testing.T) {
 	for i := range s.Containers {
 		s.Containers[i].Presence = lifecycle.Exited
 	}
-	if _, err := hostWith(t, silent{}).Stats.Read(t.Context(), s); !errors.Is(err, ErrNotRunning) {
+	if _, err := hostWith(t, silent{}).Stats.Read(t.Context(), s); !errors.Is(err, observe.ErrNotRunning) {
 		t.Errorf("a task that has stopped: %v", err)
 	}
 }
@@ -131,7 +133,7 @@ func TestSliceLimitsFollowTheDefinition(t *testing.T) {
 			lifecycle.Quota{CPU: 1, Memory: 128 * mib, TasksMax: 7, IOWeight: 5, CPUPeriod: 20 * time.Millisecond},
 			cgroups.Limits{CPU: 1, CPUPeriod: 20 * time.Millisecond, Memory: 128 * mib, SwapMax: 128 * mib, TasksMax: 7, IOWeight: 5}},
 	} {
-		if diff := cmp.Diff(tt.want, taskLimits(tt.task, tt.quota, cgroups.Curve{})); diff != "" {
+		if diff := cmp.Diff(tt.want, podspec.TaskLimits(tt.task, tt.quota, cgroups.Curve{})); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}

@@ -19,9 +19,9 @@ var sums = []struct {
 	but    []string // variants that are handled elsewhere: internal/driver takes CancelOp out
 }{
 	{"pkg/lifecycle", "event", []string{"pkg/lifecycle/fold.go"}, nil},
-	{"pkg/lifecycle", "effect", []string{"internal/agent/"}, []string{"CancelOp"}},
+	{"pkg/lifecycle", "effect", []string{"internal/effects/"}, []string{"CancelOp"}},
 	{"pkg/service", "input", []string{"pkg/service/step.go"}, nil},
-	{"pkg/service", "effect", []string{"internal/agent/"}, nil},
+	{"pkg/service", "effect", []string{"internal/services/"}, nil},
 }
 
 func TestEveryVariantIsHandled(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/conn"
 	"github.com/podtask/podtask/internal/enginetest"
 	"github.com/podtask/podtask/pkg/config"
 	"github.com/podtask/podtask/pkg/images"
@@ -206,7 +207,7 @@ func (w *world) open() *agent.Agent {
 	h, err := agent.Open(agent.Config{
 		StateDir: w.dir, RuntimeDir: w.dir,
 		Settings: settings, Getenv: w.getenv,
-		Dial:     func(context.Context) (agent.Podman, error) { return w.fake, nil },
+		Dial:     func(context.Context) (conn.Podman, error) { return w.fake, nil },
 		Registry: simRegistry{w.fake.Registry(), w},
 		FS:       w.disk,
 	})

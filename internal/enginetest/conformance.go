@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podtask/podtask/internal/agent"
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/test/wait"
 )
@@ -17,7 +16,7 @@ import (
 // Subject is an engine to be held to the rules, and what a test does behind its
 // back.
 type Subject struct {
-	agent.Podman
+	Podman
 	Control
 	// Real: what takes time takes time, and other programs run on the machine.
 	Real bool

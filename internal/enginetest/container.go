@@ -118,7 +118,7 @@ func (f *Fake) delete(c *container) {
 	f.note(Removed, c, f.clock.Now())
 }
 
-// CreateContainer implements agent.Podman.
+// CreateContainer implements Podman.
 func (f *Fake) CreateContainer(ctx context.Context, s libpod.ContainerSpec) (string, error) {
 	id, err := request(ctx, f, "create container", s.Name, func() (string, error) { return f.create(s) })
 	if !errors.Is(err, libpod.Conflict) {
@@ -186,7 +186,7 @@ func (f *Fake) add(s libpod.ContainerSpec, m *image) *container {
 	return c
 }
 
-// StopContainer implements agent.Podman.
+// StopContainer implements Podman.
 func (f *Fake) StopContainer(ctx context.Context, name string, grace time.Duration) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -230,7 +230,7 @@ func (f *Fake) signal(name string, grace time.Duration) {
 	f.advance(c, now)
 }
 
-// RemoveContainer implements agent.Podman.
+// RemoveContainer implements Podman.
 func (f *Fake) RemoveContainer(ctx context.Context, name, taskID string) error {
 	_, err := request(ctx, f, "remove container", name, func() (struct{}, error) {
 		c := f.containers[name]
@@ -246,7 +246,7 @@ func (f *Fake) RemoveContainer(ctx context.Context, name, taskID string) error {
 	return err
 }
 
-// InspectContainer implements agent.Podman.
+// InspectContainer implements Podman.
 func (f *Fake) InspectContainer(ctx context.Context, name string) (libpod.Observed, error) {
 	return request(ctx, f, "inspect container", name, func() (libpod.Observed, error) {
 		if c := f.containers[name]; c != nil {
@@ -256,7 +256,7 @@ func (f *Fake) InspectContainer(ctx context.Context, name string) (libpod.Observ
 	})
 }
 
-// WaitContainer implements agent.Podman.
+// WaitContainer implements Podman.
 func (f *Fake) WaitContainer(ctx context.Context, name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -283,7 +283,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// StartContainer implements agent.Podman.
+// StartContainer implements Podman.
 func (f *Fake) StartContainer(ctx context.Context, name string) error {
 	_, err := request(ctx, f, "start container", name, func() (struct{}, error) { return struct{}{}, f.startNamed(name) })
 	return err
@@ -297,7 +297,7 @@ func (f *Fake) startNamed(name string) error {
 	return f.start(c)
 }
 
-// InitContainer implements agent.Podman.
+// InitContainer implements Podman.
 func (f *Fake) InitContainer(ctx context.Context, name string) (int, error) {
 	_, err := request(ctx, f, "initialize container", name, func() (struct{}, error) {
 		c := f.containers[name]

@@ -66,7 +66,7 @@ type secret struct {
 	task, value string
 }
 
-// EnsureVolume implements agent.Podman.
+// EnsureVolume implements Podman.
 func (f *Fake) EnsureVolume(ctx context.Context, v libpod.VolumeSpec) error {
 	_, err := request(ctx, f, "create volume", v.Name, func() (struct{}, error) {
 		if f.volumes[v.Name] != nil {
@@ -100,7 +100,7 @@ func (f *Fake) volumeOf(name string) *volume {
 	return f.volumes[name]
 }
 
-// RemoveVolumes implements agent.Podman.
+// RemoveVolumes implements Podman.
 func (f *Fake) RemoveVolumes(ctx context.Context, taskID string) error {
 	_, err := request(ctx, f, "remove volumes of task", taskID, func() (struct{}, error) {
 		for name, v := range f.volumes {
@@ -126,7 +126,7 @@ func (f *Fake) volumeInUse(name string) bool {
 	return false
 }
 
-// EnsureSecret implements agent.Podman.
+// EnsureSecret implements Podman.
 func (f *Fake) EnsureSecret(ctx context.Context, name, taskID string, read func(context.Context) ([]byte, error)) error {
 	there, err := request(ctx, f, "inspect secret", name, func() (bool, error) {
 		if s := f.secrets[name]; s != nil {
@@ -151,12 +151,12 @@ func (f *Fake) EnsureSecret(ctx context.Context, name, taskID string, read func(
 	return err
 }
 
-// HasSecret implements agent.Podman.
+// HasSecret implements Podman.
 func (f *Fake) HasSecret(ctx context.Context, name string) (bool, error) {
 	return request(ctx, f, "inspect secret", name, func() (bool, error) { return f.secrets[name] != nil, nil })
 }
 
-// Secret implements agent.Podman.
+// Secret implements Podman.
 func (f *Fake) Secret(ctx context.Context, name string) ([]byte, error) {
 	return request(ctx, f, "read secret", name, func() ([]byte, error) {
 		if s := f.secrets[name]; s != nil {
@@ -166,7 +166,7 @@ func (f *Fake) Secret(ctx context.Context, name string) ([]byte, error) {
 	})
 }
 
-// RemoveSecrets implements agent.Podman.
+// RemoveSecrets implements Podman.
 func (f *Fake) RemoveSecrets(ctx context.Context, prefix, taskID string) error {
 	_, err := request(ctx, f, "remove secrets of task", taskID, func() (struct{}, error) {
 		for name, s := range f.secrets {
@@ -179,7 +179,7 @@ func (f *Fake) RemoveSecrets(ctx context.Context, prefix, taskID string) error {
 	return err
 }
 
-// HasVolume implements agent.Podman; anonymous volumes count.
+// HasVolume implements Podman; anonymous volumes count.
 func (f *Fake) HasVolume(ctx context.Context, name string) (bool, error) {
 	return request(ctx, f, "inspect volume", name, func() (bool, error) {
 		return f.volumes[name] != nil || f.hasAnonymous(name), nil

@@ -1,7 +1,7 @@
 // Package enginetest contains an in-memory Podman and the conformance rules that it
 // shares with the real one. The tests of internal/agent and internal/enginesim use it.
 //
-// Fake implements agent.Podman with containers that run scripts instead of programs, on
+// Fake implements Podman with containers that run scripts instead of programs, on
 // a clock that belongs to the test: the same calls at the same times have the same
 // results. It returns the same classes of errors as libpod.Client. Its calls fail on
 // demand: before they have acted, after that, or for some time.

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/podtask/podtask/internal/agent"
 	"github.com/podtask/podtask/pkg/libpod"
 )
 
@@ -66,7 +65,7 @@ type record struct {
 	downUntil time.Time
 }
 
-var _ agent.Podman = (*Fake)(nil)
+var _ Podman = (*Fake)(nil)
 
 // New returns a Podman that has nothing.
 func New(c Clock) *Fake {
@@ -130,7 +129,7 @@ func (f *Fake) Calls() []Call {
 	return slices.Clone(f.calls)
 }
 
-// Host implements agent.Podman.
+// Host implements Podman.
 func (f *Fake) Host(ctx context.Context) (libpod.Host, error) {
 	return request(ctx, f, "ask Podman about", "the host", func() (libpod.Host, error) {
 		return libpod.Host{
@@ -141,7 +140,7 @@ func (f *Fake) Host(ctx context.Context) (libpod.Host, error) {
 	})
 }
 
-// Close implements agent.Podman.
+// Close implements Podman.
 func (f *Fake) Close() error { return nil }
 
 // settle carries every container to the present, in the order of their names.

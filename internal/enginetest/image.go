@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/podtask/podtask/internal/agent"
 	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/libpod"
 )
@@ -103,7 +102,7 @@ func (f *Fake) find(name string) *image {
 	return f.images[f.names[ref.String()]]
 }
 
-// Image implements agent.Podman.
+// Image implements Podman.
 func (f *Fake) Image(ctx context.Context, ref string) (libpod.Image, error) {
 	return request(ctx, f, "inspect image", ref, func() (libpod.Image, error) {
 		m := f.find(ref)
@@ -133,7 +132,7 @@ func (f *Fake) describe(m *image) libpod.Image {
 	return out
 }
 
-// Images implements agent.Podman.
+// Images implements Podman.
 func (f *Fake) Images(ctx context.Context) ([]libpod.Image, error) {
 	return request(ctx, f, "list", "images", func() ([]libpod.Image, error) {
 		var out []libpod.Image
@@ -156,7 +155,7 @@ func (f *Fake) users(id string) (n int) {
 	return n
 }
 
-// RemoveUnusedImage implements agent.Podman.
+// RemoveUnusedImage implements Podman.
 func (f *Fake) RemoveUnusedImage(ctx context.Context, m libpod.Image) error {
 	_, err := request(ctx, f, "remove image", m.ID, func() (none struct{}, err error) {
 		if f.users(m.ID) > 0 {
@@ -169,7 +168,7 @@ func (f *Fake) RemoveUnusedImage(ctx context.Context, m libpod.Image) error {
 	return err
 }
 
-// Pull implements agent.Podman. It takes no time.
+// Pull implements Podman. It takes no time.
 func (f *Fake) Pull(ctx context.Context, name string, o libpod.PullOptions) (string, error) {
 	id, err := request(ctx, f, "pull", name, func() (string, error) { return f.pull(name) })
 	if err == nil && o.Progress != nil {
@@ -198,7 +197,7 @@ func (f *Fake) pull(name string) (id string, err error) {
 	return m.id, nil
 }
 
-// Tag implements agent.Podman.
+// Tag implements Podman.
 func (f *Fake) Tag(ctx context.Context, imageID, name string) error {
 	_, err := request(ctx, f, "tag image", name, func() (none struct{}, err error) {
 		ref, err := images.ParseRef(name)
@@ -219,12 +218,10 @@ func (f *Fake) Tag(ctx context.Context, imageID, name string) error {
 // images are for every platform, and it lets everybody in.
 type Registry struct{ f *Fake }
 
-var _ agent.Registry = Registry{}
-
 // Registry returns the registry that f pulls from.
 func (f *Fake) Registry() Registry { return Registry{f} }
 
-// Resolve implements agent.Registry.
+// Resolve implements imagestore.Registry.
 func (r Registry) Resolve(ctx context.Context, name string, _ images.Login) (images.Resolution, error) {
 	ref, err := images.ParseRef(name)
 	if err != nil {
@@ -240,12 +237,12 @@ func (r Registry) Resolve(ctx context.Context, name string, _ images.Login) (ima
 	return images.Resolution{Reference: ref.String(), Canonical: ref.At(digest), Digest: digest}, nil
 }
 
-// Describe implements agent.Registry.
+// Describe implements imagestore.Registry.
 func (Registry) Describe(context.Context, string, images.Login, images.Platform) (images.Description, error) {
 	return images.Description{}, nil
 }
 
-// Access implements agent.Registry.
+// Access implements imagestore.Registry.
 func (Registry) Access(_ images.Ref, given images.Login) (images.Login, string, error) {
 	return given, "", nil
 }

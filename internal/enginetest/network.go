@@ -10,7 +10,7 @@ import (
 	"github.com/podtask/podtask/pkg/libpod"
 )
 
-// EnsureNetwork implements agent.Podman.
+// EnsureNetwork implements Podman.
 func (f *Fake) EnsureNetwork(ctx context.Context, n libpod.NetworkSpec) error {
 	_, err := request(ctx, f, "create network", n.Name, func() (struct{}, error) {
 		switch {
@@ -34,7 +34,7 @@ func (f *Fake) EnsureNetwork(ctx context.Context, n libpod.NetworkSpec) error {
 	return err
 }
 
-// RemoveNetwork implements agent.Podman.
+// RemoveNetwork implements Podman.
 func (f *Fake) RemoveNetwork(ctx context.Context, name, taskID string) error {
 	_, err := request(ctx, f, "remove network", name, func() (struct{}, error) {
 		n := f.networks[name]

@@ -7,7 +7,7 @@ import (
 	"github.com/podtask/podtask/pkg/libpod"
 )
 
-// Logs implements agent.Podman.
+// Logs implements Podman.
 func (f *Fake) Logs(ctx context.Context, name string, o libpod.LogOptions, fn func(libpod.LogLine)) error {
 	const op = "read logs of"
 	f.mu.Lock()
@@ -70,7 +70,7 @@ func (l line) public(stamped bool) libpod.LogLine {
 	return out
 }
 
-// Probe implements agent.Podman.
+// Probe implements Podman.
 func (f *Fake) Probe(ctx context.Context, name string) (libpod.ProbeResult, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

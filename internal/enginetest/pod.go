@@ -26,7 +26,7 @@ type pod struct {
 // firstPort is where Podman's own choice of host ports begins.
 const firstPort = 40000
 
-// EnsurePod implements agent.Podman.
+// EnsurePod implements Podman.
 func (f *Fake) EnsurePod(ctx context.Context, s libpod.PodSpec) (libpod.Pod, error) {
 	if err := f.CreatePod(ctx, s); err != nil {
 		return libpod.Pod{}, err
@@ -45,7 +45,7 @@ func (f *Fake) EnsurePod(ctx context.Context, s libpod.PodSpec) (libpod.Pod, err
 	})
 }
 
-// CreatePod implements agent.Podman.
+// CreatePod implements Podman.
 func (f *Fake) CreatePod(ctx context.Context, s libpod.PodSpec) error {
 	_, err := request(ctx, f, "create pod", s.Name, func() (struct{}, error) { return struct{}{}, f.createPod(s) })
 	if errors.Is(err, libpod.Conflict) {
@@ -153,7 +153,7 @@ func (f *Fake) TakePort(port uint16, protocol string, taken bool) {
 	f.taken[libpod.Port{HostPort: port, Protocol: protocol}] = taken
 }
 
-// List implements agent.Podman.
+// List implements Podman.
 func (f *Fake) List(ctx context.Context) ([]libpod.Found, error) {
 	found, err := request(ctx, f, "list", "pods", func() (found []libpod.Found, _ error) {
 		for _, p := range f.pods {
@@ -192,7 +192,7 @@ func (f *Fake) List(ctx context.Context) ([]libpod.Found, error) {
 	return slices.Concat(found, members, networks), errors.Join(err, listErr)
 }
 
-// StopPod implements agent.Podman.
+// StopPod implements Podman.
 func (f *Fake) StopPod(ctx context.Context, name, taskID string) error {
 	running, err := request(ctx, f, "list pod", name, func() (names []string, err error) {
 		for _, member := range slices.Sorted(maps.Keys(f.containers)) {
@@ -219,7 +219,7 @@ func (f *Fake) StopPod(ctx context.Context, name, taskID string) error {
 	return nil
 }
 
-// RemovePod implements agent.Podman.
+// RemovePod implements Podman.
 func (f *Fake) RemovePod(ctx context.Context, name, taskID string) error {
 	_, err := request(ctx, f, "list pod", name, func() (struct{}, error) {
 		if p := f.pods[name]; p != nil {

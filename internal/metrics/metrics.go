@@ -7,13 +7,13 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/record"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/service"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"github.com/podtask/podtask/internal/agent"
-	"github.com/podtask/podtask/pkg/lifecycle"
-	"github.com/podtask/podtask/pkg/service"
 )
 
 // Metrics are those of one agent. They are safe for concurrent use.
@@ -124,7 +124,7 @@ func (m *Metrics) Operation(e lifecycle.Effect, took time.Duration, f lifecycle.
 var errorName = regexp.MustCompile(`^([A-Z][A-Za-z]{2,50}Error)\b`)
 
 // Event counts a transition.
-func (m *Metrics) Event(e agent.Event) {
+func (m *Metrics) Event(e record.Event) {
 	kind := "container"
 	if e.Container == "" {
 		kind = "task"
@@ -150,10 +150,10 @@ func (m *Metrics) Event(e agent.Event) {
 // returns.
 func (m *Metrics) Follow(ctx context.Context, h *agent.Agent) error {
 	var last uint64
-	if err := h.Events.Read(ctx, 0, false, func(e agent.Event) error { last = e.Seq; return nil }); err != nil {
+	if err := h.Events.Read(ctx, 0, false, func(e record.Event) error { last = e.Seq; return nil }); err != nil {
 		return err
 	}
-	return h.Events.Read(ctx, last, true, func(e agent.Event) error { m.Event(e); return nil })
+	return h.Events.Read(ctx, last, true, func(e record.Event) error { m.Event(e); return nil })
 }
 
 // tasks counts the tasks as they are when somebody asks.

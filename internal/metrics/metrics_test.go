@@ -9,12 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
-
-	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/record"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 )
 
 func scrape(t *testing.T, m *Metrics) string {
@@ -51,7 +50,7 @@ func TestMetricsTellWhatIsAndWhatHappened(t *testing.T) {
 		{Container: "late", Status: "STOPPED", Reason: "it was not needed"},
 		{Container: lifecycle.Infra, Status: "STOPPED", ExitCode: &zero},
 	} {
-		m.Event(agent.Event{Transition: tr})
+		m.Event(record.Event{Transition: tr})
 	}
 	m.Operation(lifecycle.PullImage{}, 3*time.Second, lifecycle.Failure{})
 	m.Operation(lifecycle.PullImage{}, time.Second, lifecycle.Failure{Class: lifecycle.Temporary})
@@ -95,7 +94,7 @@ func TestContribNamesMetricsThatExist(t *testing.T) {
 	t.Parallel()
 	m := New("1", func() []lifecycle.State { return nil }, func() int { return 0 })
 	one := 1
-	m.Event(agent.Event{Transition: lifecycle.Transition{Container: "app", Status: "STOPPED", ExitCode: &one, Reason: "OutOfMemoryError: killed"}})
+	m.Event(record.Event{Transition: lifecycle.Transition{Container: "app", Status: "STOPPED", ExitCode: &one, Reason: "OutOfMemoryError: killed"}})
 	m.Operation(lifecycle.PullImage{}, time.Second, lifecycle.Failure{})
 	m.Services(func() []service.State { return []service.State{{Name: "web"}} })
 	have := scrape(t, m)

@@ -5,11 +5,11 @@ package main
 func effects(tests string) check { return check{"internal/agent", []string{"-run=^(" + tests + ")$"}} }
 
 const (
-	runGo       = "internal/agent/run.go"
+	runGo       = "internal/owner/run.go"
 	loopGo      = "internal/loop/loop.go"
-	interpreter = "internal/agent/interpreter.go"
-	sweepGo     = "internal/agent/sweep.go"
-	pullGo      = "internal/agent/pull.go"
+	interpreter = "internal/effects/effects.go"
+	sweepGo     = "internal/cleanup/orphans.go"
+	pullGo      = "internal/imagestore/pull.go"
 )
 
 var agentMutants = []mutant{
@@ -21,10 +21,10 @@ var agentMutants = []mutant{
 		"return errors.Join(loop.ErrRetry, err)", "return nil",
 		effects("TestFullDiskStopsNewWorkAndLosesNothing")},
 	{"publish what an owner before has published", runGo,
-		"o.host.Events.LastPublished(ctx, o.State()), driver.EncodeTask", "0, driver.EncodeTask",
+		"o.all.Events.LastPublished(ctx, o.State()), driver.EncodeTask", "0, driver.EncodeTask",
 		effects("TestEventsArePublishedOnceWhoeverOwnsTheTask")},
 	{"keep the record of a removed task", runGo,
-		"if err := r.host.Tasks.Store.Delete(r.owner.id); err != nil {", "if err := error(nil); err != nil {",
+		"if err := r.all.Tasks.Store.Delete(r.owner.id); err != nil {", "if err := error(nil); err != nil {",
 		effects("TestRemovalForgetsTheTask")},
 	{"no sweep after a task that was erased in the making", runGo,
 		"if d.RequestSweep {", "if d.RequestSweep && r.owner.id == \"\" {",
@@ -34,7 +34,7 @@ var agentMutants = []mutant{
 		"if errors.Is(err, state.ErrLocked) || errors.Is(err, state.ErrBadKey) {\n\t\treturn true, remove()",
 		effects("TestSweepLeavesWhatAnOwnerIsAboutToMake")},
 	{"sweep nothing", sweepGo,
-		"if _, err := c.tasks.Store.Get(id); !errors.Is(err, fs.ErrNotExist) {", "if _, err := c.tasks.Store.Get(id); err != fs.ErrPermission {",
+		"if _, err := c.Tasks.Store.Get(id); !errors.Is(err, fs.ErrNotExist) {", "if _, err := c.Tasks.Store.Get(id); err != fs.ErrPermission {",
 		effects("TestSweepRemovesPodsWithoutATask")},
 	{"leave the name of a pod that is in the making", interpreter,
 		"r.reservePodName(ctx, podman, s)\n\t}", "_ = r.reservePodName\n\t}",
@@ -43,10 +43,10 @@ var agentMutants = []mutant{
 		"again.Class = libpod.Temporary", "_ = libpod.Temporary",
 		effects("TestRemovalIsNotGivenUpForAReasonNobodyKnows")},
 	{"keep the secrets of a stopped task", interpreter,
-		"awaitRelease(ctx, s.Ports())\n\treturn removeSecrets(ctx, podman, s)", "awaitRelease(ctx, s.Ports())\n\treturn nil",
+		"awaitRelease(ctx, s.Ports())\n\treturn r.Secrets.Remove(ctx, s)", "awaitRelease(ctx, s.Ports())\n\treturn nil",
 		effects("TestSecretsLiveAsLongAsAContainerMayStart")},
 	{"pull more at once than is allowed", pullGo,
-		"n := p.policy.PullsAtOnce", "n := 100",
+		"n := p.Policy.PullsAtOnce", "n := 100",
 		effects("TestNoMorePullsAtOnceThanAllowed")},
 	{"take an image that was there for ours", pullGo,
 		"m.Ours = !before || p.ours(id)", "m.Ours = true",

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/failpoint"
 )
 
 // agentUnit is the agent as a service of the user, as contrib/systemd has it.
@@ -136,7 +136,7 @@ func TestAgentAsAUserService(t *testing.T) {
 // restarts the agent all the same.
 func TestWatchdogRestartsAnAgentWithAStuckLoop(t *testing.T) {
 	b := newBox(t)
-	unit := b.agentUnit("WatchdogSec=3s\nEnvironment=" + agent.FailPointEnv + "=after-save:5:hang\n")
+	unit := b.agentUnit("WatchdogSec=3s\nEnvironment=" + failpoint.Env + "=after-save:5:hang\n")
 	unit.systemctl("start", "podtask.socket")
 	id := b.detach(b.waiter())
 	first := b.inspect(id).Owner.PID

@@ -1,0 +1,250 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/podtask/podtask/internal/cleanup"
+	"github.com/podtask/podtask/internal/conn"
+	"github.com/podtask/podtask/internal/create"
+	"github.com/podtask/podtask/internal/effects"
+	"github.com/podtask/podtask/internal/endpoint"
+	"github.com/podtask/podtask/internal/failpoint"
+	"github.com/podtask/podtask/internal/fleet"
+	"github.com/podtask/podtask/internal/imagestore"
+	"github.com/podtask/podtask/internal/ledger"
+	"github.com/podtask/podtask/internal/limits"
+	"github.com/podtask/podtask/internal/observe"
+	"github.com/podtask/podtask/internal/owner"
+	"github.com/podtask/podtask/internal/preflight"
+	"github.com/podtask/podtask/internal/queue"
+	"github.com/podtask/podtask/internal/record"
+	"github.com/podtask/podtask/internal/services"
+	"github.com/podtask/podtask/internal/tasksecrets"
+	"github.com/podtask/podtask/pkg/config"
+	"github.com/podtask/podtask/pkg/images"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/state"
+)
+
+// Config says where a Host keeps its things.
+type Config struct {
+	// StateDir and RuntimeDir are as state.Dirs gives them.
+	StateDir, RuntimeDir string
+	// Settings is the configuration; nil means the defaults.
+	Settings *config.Settings
+	// Getenv reads the environment for what is not podtask's: where Podman, systemd and
+	// credentials are, and secrets. It is os.Getenv except in tests.
+	Getenv func(string) string
+	// FailPoint, for tests, is a fail point at which the process is killed; see
+	// FailPointEnv.
+	FailPoint string
+	// Log gets what users need not see; nil drops it.
+	Log *slog.Logger
+	// Dial connects to Podman; nil means the real one, as Getenv says.
+	Dial func(context.Context) (conn.Podman, error)
+	// Registry answers questions about images; nil means the real ones.
+	Registry imagestore.Registry
+	// Progress is told how pulls get on, by several goroutines at once; nil: nobody
+	// watches.
+	Progress func(imagestore.Progress)
+	// NetnsHelper is a program with arguments that calls netns.PassListener with the
+	// address added to them; nil means that tasks get no metadata endpoint.
+	NetnsHelper []string
+	// FS is where records are written; nil means state.OS.
+	FS state.FS
+}
+
+// Agent is podtask for one user on one machine: its components, which may all be used
+// by several goroutines at once.
+type Agent struct {
+	cfg    Config
+	log    *slog.Logger
+	policy *config.Images
+	fail   *failpoint.Point
+
+	Podman    *conn.Lazy
+	User      *conn.UserManager
+	Facts     *conn.Facts
+	Tasks     *record.Tasks
+	Events    *record.Events
+	Ledger    *ledger.Ledger
+	Images    *imagestore.Resolver
+	Puller    *imagestore.Puller
+	Pruner    *imagestore.Pruner
+	Pulls     *imagestore.ProgressHub
+	Queue     *queue.Queue
+	Ports     *queue.PortHolders
+	Slices    *limits.Slices
+	Secrets   *tasksecrets.Store
+	Metadata  *endpoint.Factory
+	Runtime   *effects.Interpreter
+	Preflight *preflight.Checker
+	Creator   *create.Creator
+	Owners    *owner.Owners
+	Orphans   *cleanup.Orphans
+	Expired   *cleanup.Expired
+	Logs      *observe.Logs
+	Stats     *observe.Stats
+	Exec      *observe.Exec
+	Pauser    *observe.Pauser
+}
+
+// Open prepares the state directory. It does not connect to anything.
+func Open(cfg Config) (*Agent, error) {
+	a := &Agent{cfg: cfg}
+	if err := a.configure(); err != nil {
+		return nil, err
+	}
+	records, err := a.openState()
+	if err != nil {
+		return nil, err
+	}
+	a.connect()
+	a.assemble(records)
+	return a, nil
+}
+
+// configure fills in what the configuration leaves out.
+func (a *Agent) configure() error {
+	cfg := &a.cfg
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Dial == nil {
+		cfg.Dial = func(ctx context.Context) (conn.Podman, error) { return conn.Dial(ctx, cfg.Getenv) }
+	}
+	if cfg.Registry == nil {
+		cfg.Registry = images.New(images.OptionsFromEnv(cfg.Getenv))
+	}
+	if cfg.FS == nil {
+		cfg.FS = state.OS{}
+	}
+	a.log = cfg.Log
+	if cfg.Settings == nil {
+		cfg.Settings = config.Default()
+	}
+	a.policy = &cfg.Settings.Images
+	var err error
+	a.fail, err = failpoint.Parse(cfg.FailPoint)
+	return err
+}
+
+// openState opens what is kept in the state directory.
+func (a *Agent) openState() (imagestore.Records, error) {
+	var none imagestore.Records
+	dir, fsys := a.cfg.StateDir, a.cfg.FS
+	store, err := state.Open(dir, fsys)
+	if err != nil {
+		return none, fmt.Errorf("%w; make it writable, or set XDG_STATE_HOME to a directory that is", err)
+	}
+	locks, err := state.OpenLocks(dir, state.Holder{Command: "podtask"})
+	if err != nil {
+		return none, fmt.Errorf("open locks in %s: %w", dir, err)
+	}
+	foreground, err := state.OpenLocks(filepath.Join(dir, "attended"), state.Holder{Command: "podtask run"})
+	if err != nil {
+		return none, err
+	}
+	a.Tasks = &record.Tasks{Store: store, Locks: locks, Foreground: foreground}
+	records, err := imagestore.OpenRecords(filepath.Join(dir, "images"), fsys)
+	if err != nil {
+		return none, err
+	}
+	events, err := state.OpenLog(dir, 0)
+	if err != nil {
+		return none, fmt.Errorf("open event log in %s: %w", dir, err)
+	}
+	a.Events = &record.Events{Log: a.log, Store: events}
+	shared, err := state.OpenLedger(dir, fsys)
+	if err != nil {
+		return none, err
+	}
+	a.Ledger = &ledger.Ledger{Log: a.log, Store: shared, Tasks: a.Tasks}
+	return records, nil
+}
+
+// connect prepares the connections, which are made when they are first used.
+func (a *Agent) connect() {
+	a.Podman = &conn.Lazy{Dial: a.cfg.Dial}
+	a.User = &conn.UserManager{Log: a.log, Getenv: a.cfg.Getenv}
+	a.Facts = &conn.Facts{Podman: conn.As[conn.HostReader](a.Podman)}
+}
+
+// assemble gives each component the others that it needs.
+func (a *Agent) assemble(records imagestore.Records) {
+	cfg := a.cfg
+	a.Pulls = &imagestore.ProgressHub{}
+	a.Images = &imagestore.Resolver{Getenv: cfg.Getenv, Registry: cfg.Registry, Podman: conn.As[imagestore.Podman](a.Podman), Secrets: conn.As[imagestore.SecretReader](a.Podman), Records: records}
+	a.Pruner = &imagestore.Pruner{Log: a.log, Getenv: cfg.Getenv, Policy: a.policy, Podman: conn.As[imagestore.Podman](a.Podman), Facts: a.Facts, Tasks: a.Tasks, Records: records, Free: imagestore.FreeSpace}
+	a.Puller = &imagestore.Puller{
+		Log: a.log, Policy: a.policy, Registry: cfg.Registry, Progress: cfg.Progress, Fail: a.fail, Podman: conn.As[imagestore.Podman](a.Podman),
+		Resolver: a.Images, Pruner: a.Pruner, Records: records, Hub: a.Pulls,
+	}
+	a.Queue = &queue.Queue{Log: a.log, Settings: cfg.Settings, Podman: conn.As[queue.Lister](a.Podman), Tasks: a.Tasks, Ledger: a.Ledger}
+	a.Ports = &queue.PortHolders{Tasks: a.Tasks}
+	a.Slices = &limits.Slices{Log: a.log, User: a.User, Facts: a.Facts}
+	a.Secrets = &tasksecrets.Store{Getenv: cfg.Getenv, Podman: conn.As[tasksecrets.Podman](a.Podman), Tasks: a.Tasks}
+	a.Metadata = &endpoint.Factory{
+		Log: a.log, Settings: cfg.Settings.Metadata, StateDir: cfg.StateDir, NetnsHelper: cfg.NetnsHelper,
+		DockerStats: conn.As[endpoint.DockerStatsReader](a.Podman), Podman: conn.As[endpoint.Podman](a.Podman), Credentials: endpoint.CredentialsHelper(cfg.Settings.Metadata.CredentialsHelper),
+	}
+	a.Runtime = &effects.Interpreter{
+		Log: a.log, StateDir: cfg.StateDir, Settings: cfg.Settings, Fail: a.fail, Podman: a.effectPodman,
+		Images: a.Images, Puller: a.Puller, Queue: a.Queue, Ports: a.Ports, Slices: a.Slices, Secrets: a.Secrets, Metadata: a.Metadata,
+	}
+	a.Preflight = &preflight.Checker{
+		Getenv: cfg.Getenv, StateDir: cfg.StateDir, Podman: conn.As[preflight.Podman](a.Podman), User: a.User, Facts: a.Facts,
+		Ledger: a.Ledger, Queue: a.Queue, Ports: a.Ports, Secrets: a.Secrets,
+	}
+	a.Orphans = &cleanup.Orphans{Log: a.log, StateDir: cfg.StateDir, RuntimeDir: cfg.RuntimeDir, Podman: conn.As[cleanup.Podman](a.Podman), Tasks: a.Tasks, Runtime: a.Runtime}
+	a.Owners = &owner.Owners{
+		Log: a.log, Fail: a.fail, Tasks: a.Tasks, Events: a.Events, Ledger: a.Ledger, Slices: a.Slices,
+		Metadata: a.Metadata, Runtime: a.Runtime, Sweep: a.Orphans.SweepAndLog, Prune: a.Pruner.Rounds,
+	}
+	a.Creator = &create.Creator{Tasks: a.Tasks, Ledger: a.Ledger, Preflight: a.Preflight, Secrets: a.Secrets, Metadata: a.Metadata, Owners: a.Owners}
+	a.Expired = &cleanup.Expired{Log: a.log, StateDir: cfg.StateDir, Tasks: a.Tasks, Owners: a.Owners}
+	a.Logs = &observe.Logs{Podman: conn.As[observe.LogReader](a.Podman), Tasks: a.Tasks, Events: a.Events}
+	a.Stats = &observe.Stats{Podman: conn.As[observe.StatsReader](a.Podman)}
+	a.Exec = &observe.Exec{Podman: conn.As[observe.Execer](a.Podman), Containers: conn.As[observe.ContainerReader](a.Podman)}
+	a.Pauser = &observe.Pauser{Podman: conn.As[observe.Freezer](a.Podman)}
+}
+
+// NewFleet returns a fleet that owns nothing yet. It works until ctx ends; Run makes it
+// look for tasks, and Wait waits for its end.
+func NewFleet(ctx context.Context, a *Agent) *fleet.Fleet {
+	return fleet.New(ctx, a.log, a.Tasks, a.Owners)
+}
+
+// NewServices returns the services that are recorded in the state directory. Their tasks
+// are the fleet's and get options.
+func NewServices(ctx context.Context, a *Agent, f *fleet.Fleet, options lifecycle.Options) (*services.Services, error) {
+	store, err := state.OpenIn(filepath.Join(a.cfg.StateDir, "services"), a.cfg.FS)
+	if err != nil {
+		return nil, err
+	}
+	return services.Open(ctx, services.Config{
+		Log: a.log, Store: store, Options: options, Tasks: a.Tasks, Ledger: a.Ledger, Preflight: a.Preflight, Creator: a.Creator, Fleet: f,
+	})
+}
+
+// effectPodman is the connection as effects need it.
+func (a *Agent) effectPodman(ctx context.Context) (p effects.Podman, err error) {
+	err = conn.Bind(ctx, a.Podman, &p.Pods)
+	if err == nil {
+		err = errors.Join(
+			conn.Bind(ctx, a.Podman, &p.Networks), conn.Bind(ctx, a.Podman, &p.Containers),
+			conn.Bind(ctx, a.Podman, &p.Watcher), conn.Bind(ctx, a.Podman, &p.Volumes),
+		)
+	}
+	return p, err
+}
+
+// Close ends the connections. Owners must have been closed before.
+func (a *Agent) Close() error {
+	a.User.Close()
+	return a.Podman.Close()
+}

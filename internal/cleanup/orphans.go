@@ -1,0 +1,148 @@
+package cleanup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"time"
+
+	"github.com/podtask/podtask/internal/effects"
+	"github.com/podtask/podtask/internal/podspec"
+	"github.com/podtask/podtask/internal/record"
+	"github.com/podtask/podtask/pkg/libpod"
+	"github.com/podtask/podtask/pkg/state"
+)
+
+// Orphans removes what dead owners have left behind.
+type Orphans struct {
+	Log                  *slog.Logger
+	StateDir, RuntimeDir string
+	Podman               func(context.Context) (Podman, error)
+	Tasks                *record.Tasks
+	Runtime              *effects.Interpreter
+}
+
+// Orphan is something of ours that belonged to no task and was removed.
+type Orphan struct {
+	// Kind is pod, network or record.
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	// Task is the id it was made for.
+	Task string `json:"task"`
+}
+
+// Sweep removes what dead owners have left behind: pods and networks with the label of
+// this state directory, and records whose first write never ended, each of a task that has no
+// record. With a record a thing is the task's and whoever owns the task next adopts
+// it.
+//
+// It goes by locks, not by age: an owner makes things only while it holds the lock
+// of its task, and after the record. So where the lock is free and there is no
+// record, nobody is about to make one. What a killed owner had asked Podman for may
+// still come into being afterwards; the next sweep finds it. Sockets on which nobody
+// listens any more go without a word. The error holds all
+// problems; what could be removed is returned beside it.
+func (c *Orphans) Sweep(ctx context.Context) ([]Orphan, error) {
+	var removed []Orphan
+	var errs []error
+	sweep := func(o Orphan, remove func() error) {
+		gone, err := c.sweepOne(o.Task, remove)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("remove %s %s, which no task is left for: %w", o.Kind, o.Name, err))
+		}
+		if gone {
+			removed = append(removed, o)
+		}
+	}
+	found, err := c.leftovers(ctx)
+	errs = append(errs, err)
+	for _, f := range found { // pods are first
+		sweep(Orphan{Kind: string(f.Kind), Name: f.Name, Task: f.TaskID}, func() error { return c.removeOrphan(ctx, f) })
+	}
+	abandoned, err := c.Tasks.Store.Abandoned()
+	errs = append(errs, err)
+	for _, id := range abandoned {
+		sweep(Orphan{Kind: "record", Name: id, Task: id}, func() error { return c.Tasks.Store.Delete(id) })
+	}
+	errs = append(errs, c.sweepSockets(ctx))
+	return removed, errors.Join(errs...)
+}
+
+// sweepOne removes a thing of a task if nobody owns the task and there is no record
+// of it.
+func (c *Orphans) sweepOne(id string, remove func() error) (gone bool, err error) {
+	lock, err := c.Tasks.Locks.Lock(id)
+	if errors.Is(err, state.ErrLocked) || errors.Is(err, state.ErrBadKey) {
+		return false, nil // it has an owner, or is no task of ours
+	}
+	if err != nil {
+		return false, err
+	}
+	if _, err := c.Tasks.Store.Get(id); !errors.Is(err, fs.ErrNotExist) {
+		return false, lock.Unlock() // a record that cannot be read is one
+	}
+	err = remove()
+	return err == nil, errors.Join(err, lock.Remove())
+}
+
+// leftovers are the pods made for tasks of this state directory, and then the
+// networks, those of living tasks among them.
+func (c *Orphans) leftovers(ctx context.Context) ([]libpod.Found, error) {
+	podman, err := c.Podman(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := podman.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var ours []libpod.Found
+	for _, f := range found {
+		if (f.Kind == libpod.KindPod || f.Kind == libpod.KindNetwork) && f.Labels[effects.StateDirLabel] == c.StateDir {
+			ours = append(ours, f)
+		}
+	}
+	return ours, nil
+}
+
+// removeOrphan removes a pod or a network of a task nobody knows any more, with a pod
+// what was made for its containers.
+func (c *Orphans) removeOrphan(ctx context.Context, f libpod.Found) error {
+	podman, err := c.Podman(ctx)
+	if err != nil {
+		return err
+	}
+	if f.Kind == libpod.KindNetwork {
+		return effects.Persistent(podman.RemoveNetwork(ctx, f.Name, f.TaskID))
+	}
+	if err := c.Runtime.RemovePod(ctx, f.Name, f.TaskID); err != nil {
+		return err
+	}
+	return effects.Persistent(errors.Join(podman.RemoveVolumes(ctx, f.TaskID), podman.RemoveSecrets(ctx, podspec.SecretPrefix(f.TaskID), f.TaskID)))
+}
+
+// sweepLimit is how long an owner whose task has ended waits for its sweep.
+const sweepLimit = 30 * time.Second
+
+// SweepAndLog sweeps, and logs what comes of it.
+func (c *Orphans) SweepAndLog(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, sweepLimit)
+	defer cancel()
+	removed, err := c.Sweep(ctx)
+	for _, o := range removed {
+		c.Log.Warn("removed what a dead owner has left behind", "kind", o.Kind, "name", o.Name, "task", o.Task)
+	}
+	if err != nil && ctx.Err() == nil {
+		c.Log.Warn("what dead owners have left behind is not all removed", "error", err)
+	}
+}
+
+// Podman finds and removes what is left of tasks.
+type Podman interface {
+	List(ctx context.Context) ([]libpod.Found, error)
+	RemoveNetwork(ctx context.Context, name, taskID string) error
+	RemoveVolumes(ctx context.Context, taskID string) error
+	RemoveSecrets(ctx context.Context, prefix, taskID string) error
+}

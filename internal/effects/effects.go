@@ -1,0 +1,389 @@
+package effects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/podtask/podtask/internal/endpoint"
+	"github.com/podtask/podtask/internal/failpoint"
+	"github.com/podtask/podtask/internal/imagestore"
+	"github.com/podtask/podtask/internal/ledger"
+	"github.com/podtask/podtask/internal/limits"
+	"github.com/podtask/podtask/internal/podspec"
+	"github.com/podtask/podtask/internal/queue"
+	"github.com/podtask/podtask/internal/tasksecrets"
+	"github.com/podtask/podtask/pkg/config"
+	"github.com/podtask/podtask/pkg/libpod"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/netns"
+	"github.com/podtask/podtask/pkg/ports"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// Interpreter applies the effects that a task's state machine asks for.
+type Interpreter struct {
+	Log      *slog.Logger
+	StateDir string
+	Settings *config.Settings
+	Fail     *failpoint.Point
+	Podman   func(context.Context) (Podman, error)
+	Images   *imagestore.Resolver
+	Puller   *imagestore.Puller
+	Queue    *queue.Queue
+	Ports    *queue.PortHolders
+	Slices   *limits.Slices
+	Secrets  *tasksecrets.Store
+	Metadata *endpoint.Factory
+}
+
+// deadline is how long an operation may take before it counts as failed. The
+// numbers are the ECS agent's; stop has its grace on top. Digest and pull share theirs
+// with the attempts before.
+func (r *Interpreter) deadline(s lifecycle.State, e lifecycle.Effect) time.Duration {
+	switch e := e.(type) {
+	case lifecycle.ResolveImage:
+		return s.Containers[e.Index].Retry.Left(lifecycle.ResolveLimit, time.Now())
+	case lifecycle.PullImage:
+		return s.Containers[e.Index].Retry.Left(r.Settings.Images.PullLimit, time.Now())
+	case lifecycle.AdmitTask, lifecycle.ReleaseTask:
+		return time.Minute
+	case lifecycle.CreateContainer, lifecycle.RunSandbox:
+		return 4 * time.Minute
+	case lifecycle.StartContainer:
+		return endpoint.StartLimit
+	case lifecycle.StopContainer:
+		return e.Grace + 2*time.Minute
+	case lifecycle.InspectContainer, lifecycle.InspectSandbox:
+		return 30 * time.Second
+	case lifecycle.StopSandbox:
+		return 2 * time.Minute
+	case lifecycle.CheckHealth:
+		// Its own time-out is Step's business; this only bounds a hung Podman.
+		return time.Hour
+	default:
+		return 5 * time.Minute
+	}
+}
+
+// Apply does what an effect asks for, in the state it came with, and answers. It is
+// synchronous and safe for concurrent use; CancelOp is the driver's own business.
+// Every effect may be repeated. It decides nothing that Step could decide.
+func (r *Interpreter) Apply(ctx context.Context, s lifecycle.State, e lifecycle.Effect) lifecycle.OpFinished {
+	ctx, cancel := context.WithTimeout(ctx, r.deadline(s, e))
+	defer cancel()
+	result, err := r.apply(ctx, s, e)
+	return lifecycle.OpFinished{ID: e.Op(), Failure: Failure(err), Result: result}
+}
+
+func (r *Interpreter) apply(ctx context.Context, s lifecycle.State, e lifecycle.Effect) (lifecycle.Result, error) {
+	switch e := e.(type) {
+	case lifecycle.ResolveImage:
+		return r.Images.Resolve(ctx, s, e)
+	case lifecycle.PullImage:
+		return r.Puller.Pull(ctx, s, e)
+	case lifecycle.AdmitTask:
+		return r.Queue.Admit(ctx, s, e)
+	case lifecycle.ReleaseTask:
+		return lifecycle.Result{}, r.Queue.Release(ctx, s.ID)
+	}
+	podman, err := r.Podman(ctx)
+	if err != nil {
+		return lifecycle.Result{}, err
+	}
+	switch e := e.(type) {
+	case lifecycle.RunSandbox:
+		return r.runSandbox(ctx, podman, s)
+	case lifecycle.InspectSandbox:
+		return inspectInfra(ctx, podman, s)
+	case lifecycle.StopSandbox:
+		return lifecycle.Result{}, r.stopSandbox(ctx, podman, s)
+	case lifecycle.RemoveSandbox:
+		return lifecycle.Result{}, r.removeSandbox(ctx, podman, s)
+	case lifecycle.CreateContainer:
+		spec := podspec.Container(s, e.Index, e.Image)
+		if err := r.Metadata.AddFile(&spec, s, e.Index); err != nil {
+			return lifecycle.Result{}, err
+		}
+		if _, err := podman.CreateContainer(ctx, spec); err != nil {
+			return lifecycle.Result{}, err
+		}
+		return r.inspect(ctx, podman, s, e.Index)
+	case lifecycle.StartContainer:
+		return r.start(ctx, podman, s, e)
+	case lifecycle.StopContainer:
+		if err := podman.StopContainer(ctx, podspec.ContainerName(s, e.Index), e.Grace); err != nil {
+			return lifecycle.Result{}, err
+		}
+		return r.inspect(ctx, podman, s, e.Index)
+	case lifecycle.InspectContainer:
+		return r.inspect(ctx, podman, s, e.Index)
+	case lifecycle.CheckHealth:
+		p, err := podman.Probe(ctx, podspec.ContainerName(s, e.Index))
+		return lifecycle.Result{Probe: lifecycle.ProbeResult{Healthy: p.Healthy, ExitCode: p.ExitCode, Output: p.Output}}, err
+	default:
+		panic(fmt.Sprintf("agent: effect %T is not for the interpreter", e))
+	}
+}
+
+// runSandbox makes what the task's containers mount and are given, the slice with its
+// limits, the pod in it, and starts the infra container.
+func (r *Interpreter) runSandbox(ctx context.Context, podman Podman, s lifecycle.State) (lifecycle.Result, error) {
+	if err := errors.Join(ensureVolumes(ctx, podman, s), r.Secrets.Ensure(ctx, s)); err != nil {
+		return lifecycle.Result{}, err
+	}
+	spec := podspec.Pod(s)
+	spec.Labels[StateDirLabel] = r.StateDir
+	var err error
+	if spec.CgroupParent, err = r.Slices.Ensure(ctx, s); err != nil {
+		return lifecycle.Result{}, err
+	}
+	if podspec.OwnsNetwork(s) {
+		network := podspec.Network(s)
+		network.Labels[StateDirLabel] = r.StateDir
+		network.IPv6 = r.Settings.Network.BridgeIPv6 && netns.HasIPv6()
+		if err := podman.EnsureNetwork(ctx, network); err != nil {
+			return lifecycle.Result{}, err
+		}
+	}
+	r.Fail.AtEffect(failpoint.MidEffect, lifecycle.RunSandbox{})
+	// Podman finishes what it was asked for even when nobody waits for the answer any more;
+	// a removal that came first would miss the pod.
+	answered, stop := lingering(ctx, podLinger)
+	defer stop()
+	pod, err := podman.EnsurePod(answered, spec)
+	if err != nil {
+		return lifecycle.Result{}, r.Ports.Explain(err, s.ID, spec.Ports)
+	}
+	infra := lifecycle.Observed{Presence: lifecycle.Running, ID: pod.InfraID, StartedAt: pod.StartedAt}
+	return lifecycle.Result{PodID: pod.ID, Slice: spec.CgroupParent, Ports: podspec.BoundPorts(pod.Ports), Seen: infra}, nil
+}
+
+// start starts a container.
+func (r *Interpreter) start(ctx context.Context, podman Podman, s lifecycle.State, e lifecycle.StartContainer) (lifecycle.Result, error) {
+	r.Slices.ResetScope(ctx, s, e.Index)
+	if err := podman.StartContainer(ctx, podspec.ContainerName(s, e.Index)); err != nil {
+		return lifecycle.Result{}, r.onPortConflict(ctx, podman, s, e, err)
+	}
+	started, err := r.inspect(ctx, podman, s, e.Index)
+	if err == nil && started.Seen.Presence == lifecycle.Running {
+		started.Tolerated = limits.NotApplied(s, e.Index, started.Seen.ID)
+	}
+	return started, err
+}
+
+// onPortConflict is what comes of the start of a container that did not get its host ports;
+// other errors it leaves as they are. A port that was chosen when the container was
+// made may be somebody else's by now: then it is made again, with another choice. At a
+// restart it may still be the run's before.
+func (r *Interpreter) onPortConflict(ctx context.Context, podman Podman, s lifecycle.State, e lifecycle.StartContainer, err error) error {
+	if !errors.Is(err, libpod.PortInUse) {
+		return err
+	}
+	wanted := ports.OfContainer(s.Task.Containers[e.Index])
+	if e.Restart > 0 {
+		return &ledger.PassingError{Cause: err}
+	}
+	if slices.ContainsFunc(wanted, func(p ports.Mapping) bool { return p.HostPort == 0 }) {
+		if err := podman.RemoveContainer(ctx, podspec.ContainerName(s, e.Index), s.ID); err != nil {
+			return err
+		}
+		return &ledger.PassingError{Cause: err}
+	}
+	ports, _ := podspec.Publish(wanted)
+	return r.Ports.Explain(err, s.ID, ports)
+}
+
+// podLinger is how long an answer about a pod is waited for that is not wanted any more.
+const podLinger = 10 * time.Second
+
+// lingering returns a context that ends a while later than ctx.
+func lingering(ctx context.Context, more time.Duration) (_ context.Context, stop func()) {
+	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	forget := context.AfterFunc(ctx, func() { time.AfterFunc(more, cancel) })
+	return later, func() { forget(); cancel() }
+}
+
+// stopSandbox stops what is left of the pod and removes the task's secrets: nothing starts any
+// more.
+func (r *Interpreter) stopSandbox(ctx context.Context, podman Podman, s lifecycle.State) error {
+	if err := podman.StopPod(ctx, podspec.PodName(s), s.ID); err != nil {
+		return err
+	}
+	awaitRelease(ctx, s.Ports())
+	return r.Secrets.Remove(ctx, s)
+}
+
+// portRelease bounds the wait for host ports, which somebody else may have by then.
+const portRelease = 3 * time.Second
+
+// awaitRelease waits until the host ports of a task that has stopped are free: Podman
+// says so a moment before pasta lets go of them (5.x), and who runs the task again
+// then is to have them.
+func awaitRelease(ctx context.Context, ports []taskdef.Port) {
+	ctx, cancel := context.WithTimeout(ctx, portRelease)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for slices.ContainsFunc(ports, func(p taskdef.Port) bool { return netns.InUse(p.Protocol, p.HostIP, p.HostPort) }) {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// removeSandbox removes the pod, the slice, and what was made for the task's containers.
+func (r *Interpreter) removeSandbox(ctx context.Context, podman Podman, s lifecycle.State) error {
+	if s.Sandbox.PodID == "" {
+		r.reservePodName(ctx, podman, s)
+	}
+	if err := r.RemovePod(ctx, podspec.PodName(s), s.ID); err != nil {
+		return err
+	}
+	if podspec.OwnsNetwork(s) {
+		if err := podman.RemoveNetwork(ctx, podspec.NetworkName(s), s.ID); err != nil {
+			return Persistent(err)
+		}
+	}
+	return Persistent(errors.Join(removeVolumes(ctx, podman, s), r.Secrets.Remove(ctx, s), os.RemoveAll(r.Metadata.FileDir(s.ID))))
+}
+
+// reservePodName takes the name of a pod that an owner has asked for who died before the
+// answer: Podman may be about to make it, and fails to where another has its name. So
+// there is a pod to remove, and none comes after. What goes wrong the removal says.
+func (r *Interpreter) reservePodName(ctx context.Context, podman Podman, s lifecycle.State) {
+	err := podman.CreatePod(ctx, libpod.PodSpec{Name: podspec.PodName(s), TaskID: s.ID, Network: "none", Labels: map[string]string{StateDirLabel: r.StateDir}})
+	if err != nil && !errors.Is(err, libpod.Conflict) {
+		r.Log.Debug("the name of a pod that may be in the making is not taken", "task", s.ID, "error", err)
+	}
+}
+
+// Persistent lets a removal go on that Podman refused without a reason anybody
+// knows, a busy mount say: cleaning up is not given up. What somebody put in the
+// way stays a Conflict.
+func Persistent(err error) error {
+	var e *libpod.Error
+	if !errors.As(err, &e) || e.Class != libpod.Other {
+		return err
+	}
+	again := *e
+	again.Class = libpod.Temporary
+	return &again
+}
+
+// inspectInfra tells whether the pod's infra container runs. One of somebody else's by
+// its name is none.
+func inspectInfra(ctx context.Context, podman Podman, s lifecycle.State) (lifecycle.Result, error) {
+	o, err := podman.InspectContainer(ctx, libpod.InfraName(podspec.PodName(s)))
+	if err != nil || o.Status != libpod.Running || o.TaskID != s.ID {
+		return lifecycle.Result{}, err
+	}
+	return lifecycle.Result{Seen: lifecycle.Observed{Presence: lifecycle.Running, ID: o.ID, StartedAt: o.StartedAt}}, nil
+}
+
+func (r *Interpreter) inspect(ctx context.Context, podman Podman, s lifecycle.State, i int) (lifecycle.Result, error) {
+	o, err := podman.InspectContainer(ctx, podspec.ContainerName(s, i))
+	if err != nil {
+		return lifecycle.Result{}, err
+	}
+	seen := lifecycle.Observed{
+		ID: o.ID, StartedAt: o.StartedAt, FinishedAt: o.FinishedAt, ExitCode: o.ExitCode, OOMKilled: o.OOMKilled,
+		Paused: o.Paused, Ports: podspec.BoundPorts(o.Ports), Addresses: o.Addresses,
+	}
+	switch {
+	case o.Foreign || o.TaskID != s.ID: // somebody else's by our name: ours is gone
+		seen = lifecycle.Observed{}
+	case o.Status == libpod.Created:
+		seen.Presence = lifecycle.Created
+	case o.Status == libpod.Running:
+		seen.Presence = lifecycle.Running
+	case o.Status == libpod.Exited:
+		seen.Presence = lifecycle.Exited
+		seen.Memory = r.Slices.MemoryUse(s)
+	case o.Status == libpod.Removing:
+		return lifecycle.Result{}, errRemoving
+	}
+	return lifecycle.Result{Seen: seen}, nil
+}
+
+// errRemoving passes: Podman is about to remove the container.
+var errRemoving = &libpod.Error{Op: "inspect container", Class: libpod.Temporary, Cause: "it is being removed"}
+
+// WaitEnd returns when the container has ended, or when the wait failed.
+func (r *Interpreter) WaitEnd(ctx context.Context, name string) {
+	podman, err := r.Podman(ctx)
+	if err == nil {
+		err = podman.WaitContainer(ctx, name)
+	}
+	if err != nil && ctx.Err() == nil {
+		r.Log.Warn("the wait for a container was interrupted", "container", name, "error", err)
+		// The inspection that follows has a back-off of its own. This pause is for a Podman
+		// that answers inspections and refuses waits.
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// StateDirLabel tells whose pods are: those of the tasks recorded in this
+// directory. It is on the pod and its infra container.
+const StateDirLabel = "podtask.state-dir"
+
+// RemovePod removes a pod and its task's slice.
+func (r *Interpreter) RemovePod(ctx context.Context, name, id string) error {
+	podman, err := r.Podman(ctx)
+	if err != nil {
+		return err
+	}
+	if err := podman.RemovePod(ctx, name, id); err != nil {
+		return Persistent(err)
+	}
+	r.Fail.AtEffect(failpoint.MidEffect, lifecycle.RemoveSandbox{})
+	return r.Slices.Remove(ctx, id)
+}
+
+// Podman is what effects need of Podman. Calls adopt what exists, errors are
+// *libpod.Error, and no call has a time limit but its context.
+type Podman struct {
+	Pods
+	Networks
+	Containers
+	Watcher
+	Volumes
+}
+
+// Pods makes, stops and removes a task's pod.
+type Pods interface {
+	EnsurePod(ctx context.Context, p libpod.PodSpec) (libpod.Pod, error)
+	CreatePod(ctx context.Context, p libpod.PodSpec) error
+	StopPod(ctx context.Context, name, taskID string) error
+	RemovePod(ctx context.Context, name, taskID string) error
+}
+
+// Networks are those of tasks whose containers each join a network of their own.
+type Networks interface {
+	EnsureNetwork(ctx context.Context, n libpod.NetworkSpec) error
+	RemoveNetwork(ctx context.Context, name, taskID string) error
+}
+
+// Containers makes, starts, stops and removes single containers.
+type Containers interface {
+	CreateContainer(ctx context.Context, s libpod.ContainerSpec) (string, error)
+	StartContainer(ctx context.Context, name string) error
+	StopContainer(ctx context.Context, name string, grace time.Duration) error
+	RemoveContainer(ctx context.Context, name, taskID string) error
+}
+
+// Watcher observes single containers.
+type Watcher interface {
+	InspectContainer(ctx context.Context, name string) (libpod.Observed, error)
+	WaitContainer(ctx context.Context, name string) error
+	Probe(ctx context.Context, name string) (libpod.ProbeResult, error)
+}

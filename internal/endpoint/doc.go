@@ -1,0 +1,4 @@
+// Package endpoint serves the metadata endpoint of a task inside the network namespaces of
+// its containers, and writes their metadata files. The owner of the task opens, resumes and
+// closes it. The documents themselves come from pkg/metadata.
+package endpoint

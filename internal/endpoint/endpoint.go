@@ -1,0 +1,274 @@
+package endpoint
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/podtask/podtask/internal/podspec"
+	"github.com/podtask/podtask/pkg/libpod"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/metadata"
+	"github.com/podtask/podtask/pkg/netns"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// Endpoint is a task's metadata endpoint while this process owns the task. It is
+// served by the owner on sockets that a helper made inside the network namespaces of
+// the task's containers, so nobody but these reaches it.
+type Endpoint struct {
+	metadata *Factory
+	task     Task
+
+	mu      sync.Mutex // one opens at a time
+	server  *metadata.Server
+	sockets map[int]socket // by container; one for all at whole
+	// addresses are those of the namespace of the whole task.
+	addresses []netip.Addr
+}
+
+// StartLimit bounds the start of a container, and before it that of its network.
+const StartLimit = 3 * time.Minute
+
+// Task is the state of the task of an endpoint.
+type Task interface {
+	State() lifecycle.State
+	Watch(ctx context.Context, fn func(lifecycle.State) bool) error
+}
+
+// New returns the endpoint of a task, which is not open yet.
+func New(m *Factory, t Task) *Endpoint { return &Endpoint{metadata: m, task: t} }
+
+// socket is where the endpoint listens.
+type socket struct {
+	net.Listener
+	pid int // a process of the namespace it is in; 0 with the host's network
+}
+
+// whole stands for all containers of a task that is not bridged.
+const whole = -1
+
+// wanted tells whether the task is to have an endpoint.
+func (e *Endpoint) wanted(s lifecycle.State) bool {
+	return s.Options.MetadataKey != "" && e.metadata.NetnsHelper != nil
+}
+
+// open makes the endpoint, unless it is there already, and returns its address;
+// empty for a task that shall have none. In a bridged task it is made for each
+// container by enter.
+func (e *Endpoint) open(ctx context.Context, s lifecycle.State) (string, error) {
+	switch {
+	case !e.wanted(s):
+		return "", nil
+	case s.Task.Bridged():
+		return metadata.Address, nil
+	case s.Task.Network == taskdef.NetworkHost:
+		return e.listen(ctx, s, whole, 0)
+	}
+	infra, err := e.inspect(ctx, libpod.InfraName(podspec.PodName(s)))
+	if err == nil && infra.PID == 0 {
+		err = errors.New("the pod's infra container does not run")
+	}
+	if err != nil {
+		return "", err
+	}
+	return e.listen(ctx, s, whole, infra.PID)
+}
+
+func (e *Endpoint) inspect(ctx context.Context, name string) (libpod.Observed, error) {
+	podman, err := e.metadata.Podman(ctx)
+	if err != nil {
+		return libpod.Observed{}, err
+	}
+	return podman.InspectContainer(ctx, name)
+}
+
+// Enter opens the endpoint in the network namespace of container i of a bridged task,
+// which is about to be started. What keeps the container from being set up is not told
+// here: it keeps it from being started as well.
+func (e *Endpoint) Enter(ctx context.Context, s lifecycle.State, i int) lifecycle.Failure {
+	if !e.wanted(s) || !s.Task.Bridged() || s.Task.Containers[i].Net.Disabled {
+		return lifecycle.Failure{}
+	}
+	ctx, cancel := context.WithTimeout(ctx, StartLimit)
+	defer cancel()
+	podman, err := e.metadata.Podman(ctx)
+	if err != nil {
+		return lifecycle.Failure{}
+	}
+	pid, err := podman.InitContainer(ctx, podspec.ContainerName(s, i))
+	if err != nil {
+		return lifecycle.Failure{}
+	}
+	_, err = e.listen(ctx, s, i, pid)
+	return noEndpoint(err)
+}
+
+// listen serves the endpoint in the network namespace of a process, unless it does
+// already, and returns the address.
+func (e *Endpoint) listen(ctx context.Context, s lifecycle.State, key, pid int) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, endpointLimit)
+	defer cancel()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	old, there := e.sockets[key]
+	if there && old.pid == pid {
+		return old.Addr().String(), nil
+	}
+	if there {
+		_ = old.Close() // its namespace is gone
+		delete(e.sockets, key)
+	}
+	l, addresses, err := e.socket(ctx, s, pid)
+	if err != nil {
+		return "", err
+	}
+	if e.server == nil || key == whole {
+		e.shut()
+		e.server, e.sockets = metadata.New(e.source(s, addresses)), make(map[int]socket)
+	}
+	e.sockets[key] = socket{l, pid}
+	e.addresses = addresses
+	server := e.server
+	go func() { // ends with shut
+		if err := server.Serve(l); err != nil {
+			e.metadata.Log.Warn("the metadata endpoint ended", "task", s.ID, "error", err)
+		}
+	}()
+	return l.Addr().String(), nil
+}
+
+// socket listens in the namespace of a process or, for 0, on the host's loopback, there
+// on the port it had before.
+func (e *Endpoint) socket(ctx context.Context, s lifecycle.State, pid int) (net.Listener, []netip.Addr, error) {
+	if pid != 0 {
+		return netns.ListenIn(ctx, pid, e.metadata.NetnsHelper, netip.MustParseAddrPort(metadata.Address))
+	}
+	addr := s.Sandbox.Metadata
+	if addr == "" {
+		addr = "127.0.0.1:0"
+	}
+	var c net.ListenConfig
+	l, err := c.Listen(ctx, "tcp", addr)
+	return l, nil, err
+}
+
+func (e *Endpoint) source(s lifecycle.State, addresses []netip.Addr) metadata.Source {
+	src := metadata.Source{
+		Key: s.Options.MetadataKey, State: e.task.State, Watch: e.task.Watch, Addresses: addresses, Log: e.metadata.Log,
+		Names: metadataNames(s),
+		Stats: func(ctx context.Context, i int) (json.RawMessage, error) {
+			return e.metadata.stats(ctx, podspec.ContainerName(s, i))
+		},
+	}
+	if s.Options.Credentials && e.metadata.Credentials != nil {
+		src.Credentials = e.metadata.Credentials.Credentials
+	}
+	return src
+}
+
+// shut closes the endpoint. The caller holds mu.
+func (e *Endpoint) shut() {
+	if e.server != nil {
+		_ = e.server.Close()
+	}
+	e.server, e.sockets = nil, nil
+}
+
+func (e *Endpoint) Close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.shut()
+}
+
+// endpointLimit bounds one attempt to listen.
+const endpointLimit = 20 * time.Second
+
+// Provide opens the endpoint of a task whose sandbox has been prepared. A task
+// without one is told so, and goes on: most software never asks.
+func (e *Endpoint) Provide(ctx context.Context, s lifecycle.State) (addr string, missing lifecycle.Failure) {
+	ctx, cancel := context.WithTimeout(ctx, endpointLimit)
+	defer cancel()
+	addr, err := e.open(ctx, s)
+	return addr, noEndpoint(err)
+}
+
+func noEndpoint(err error) lifecycle.Failure {
+	if err == nil {
+		return lifecycle.Failure{}
+	}
+	return lifecycle.Failure{Class: lifecycle.Permanent, Name: "MetadataEndpointError", Message: "there is no metadata endpoint: " + err.Error()}
+}
+
+// Resume serves the endpoint again for containers that were told of it by an
+// earlier owner. Podman may be away for a moment.
+func (e *Endpoint) Resume(ctx context.Context, s lifecycle.State) {
+	for attempt := range 5 {
+		once, cancel := context.WithTimeout(ctx, endpointLimit)
+		err := e.reopen(once, s)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		e.metadata.Log.Warn("the metadata endpoint is not back yet", "task", s.ID, "error", err)
+		select {
+		case <-time.After(time.Second << attempt):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// reopen opens the endpoint wherever it has to be by now.
+func (e *Endpoint) reopen(ctx context.Context, s lifecycle.State) error {
+	_, err := e.open(ctx, s)
+	if !e.wanted(s) || !s.Task.Bridged() {
+		return err
+	}
+	var errs []error
+	for i, c := range s.Containers {
+		if c.Ended || s.Task.Containers[i].Net.Disabled {
+			continue
+		}
+		seen, err := e.inspect(ctx, podspec.ContainerName(s, i))
+		if err == nil && seen.PID != 0 && seen.TaskID == s.ID {
+			_, err = e.listen(ctx, s, i, seen.PID)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// Podman finds the network namespaces of containers.
+type Podman interface {
+	InspectContainer(ctx context.Context, name string) (libpod.Observed, error)
+	InitContainer(ctx context.Context, name string) (pid int, err error)
+}
+
+// DockerStatsReader reads statistics in Docker's form.
+type DockerStatsReader interface {
+	DockerStats(ctx context.Context, name string) (json.RawMessage, error)
+}
+
+// Describe completes the metadata file of container i, which is about to start. A
+// container whose file cannot be written runs all the same: most never look.
+func (e *Endpoint) Describe(ctx context.Context, s lifecycle.State, i int) {
+	if !s.Options.MetadataFile {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, endpointLimit)
+	defer cancel()
+	_, err := e.open(ctx, s) // which finds the addresses
+	if err != nil {
+		e.metadata.Log.Warn("the addresses of the task are not known", "task", s.ID, "error", err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.metadata.writeFile(s, i, e.addresses); err != nil {
+		e.metadata.Log.Warn("the metadata file is not complete", "task", s.ID, "error", err)
+	}
+}

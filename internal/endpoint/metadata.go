@@ -1,0 +1,106 @@
+package endpoint
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/podtask/podtask/internal/podspec"
+	"github.com/podtask/podtask/internal/record"
+	"github.com/podtask/podtask/pkg/config"
+	"github.com/podtask/podtask/pkg/libpod"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/metadata"
+)
+
+// Factory is what the metadata endpoints of all tasks have in common.
+type Factory struct {
+	Log         *slog.Logger
+	Settings    config.Metadata
+	StateDir    string
+	NetnsHelper []string
+	Podman      func(context.Context) (Podman, error)
+	DockerStats func(context.Context) (DockerStatsReader, error)
+	Credentials *metadata.Helper // nil: none is configured
+}
+
+// metadataNames are how the parts of a task are called.
+func metadataNames(s lifecycle.State) metadata.Names {
+	return metadata.Names{
+		Cluster: podspec.Cluster, TaskARN: podspec.TaskARN(s.ID),
+		Container: func(i int) (string, map[string]string) { return podspec.ContainerName(s, i), podspec.Labels(s, i) },
+		Volume:    func(n int) string { return podspec.VolumeName(s, n) },
+	}
+}
+
+func (m *Factory) stats(ctx context.Context, name string) (json.RawMessage, error) {
+	podman, err := m.DockerStats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return podman.DockerStats(ctx, name)
+}
+
+// Options adds to the options of a new task what its endpoint needs.
+func (m *Factory) Options(o lifecycle.Options) lifecycle.Options {
+	if m.NetnsHelper != nil && m.Settings.Enabled {
+		o.MetadataKey = record.NewID()
+		o.Credentials = m.Credentials != nil
+		o.MetadataFile = m.Settings.File
+	}
+	return o
+}
+
+// CredentialsHelper returns the configured program, which prints what a
+// credential_process of the AWS configuration prints; nil for none.
+func CredentialsHelper(command []string) *metadata.Helper {
+	if len(command) == 0 {
+		return nil
+	}
+	return &metadata.Helper{Command: command, RoleARN: fmt.Sprintf("arn:aws:iam::%s:role/podtask", podspec.Account)}
+}
+
+// FileDir is where the host keeps the metadata files of a task, one directory
+// for each container, which it mounts.
+func (m *Factory) FileDir(id string) string { return filepath.Join(m.StateDir, "metadata", id) }
+
+// AddFile gives container i its metadata file, if the task is to have some.
+// What is in it is complete before the container starts: see endpoint.describe.
+func (m *Factory) AddFile(spec *libpod.ContainerSpec, s lifecycle.State, i int) error {
+	if !s.Options.MetadataFile {
+		return nil
+	}
+	if err := m.writeFile(s, i, nil); err != nil {
+		return err
+	}
+	name := s.Task.Containers[i].Name
+	inside := metadata.FileDir(s.Options.MetadataKey, name)
+	spec.Binds = append(spec.Binds, libpod.Bind{HostPath: filepath.Join(m.FileDir(s.ID), name), Path: inside, ReadOnly: true, Relabel: "Z"})
+	if _, own := spec.Env[metadata.FileEnv]; !own {
+		spec.Env[metadata.FileEnv] = path.Join(inside, metadata.FileName)
+	}
+	return nil
+}
+
+// writeFile replaces the file in one move. The user in the container may be
+// any, so all may read it; outside, the state directory is the user's alone.
+func (m *Factory) writeFile(s lifecycle.State, i int, addresses []netip.Addr) error {
+	dir := filepath.Join(m.FileDir(s.ID), s.Task.Containers[i].Name)
+	text, err := json.Marshal(metadata.FileOf(s, i, metadataNames(s), addresses))
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("metadata file: %w", err)
+	}
+	file := filepath.Join(dir, metadata.FileName)
+	if err := os.WriteFile(file+".new", text, 0o644); err != nil {
+		return fmt.Errorf("metadata file: %w", err)
+	}
+	return os.Rename(file+".new", file)
+}

@@ -1,0 +1,12 @@
+package envfile
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/podtask/podtask/internal/nonsense"
+)
+
+func TestNonsenseInAnEnvironmentFileCostsLittle(t *testing.T) {
+	nonsense.Check(t, "", func(text string) { _, _ = parseEnvironment(strings.NewReader(text)) })
+}

@@ -1,0 +1,114 @@
+package failpoint
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/podtask/podtask/pkg/lifecycle"
+)
+
+// Point is the one fail point that is armed; nil is none.
+type Point struct {
+	name string
+	hang bool
+	left atomic.Int64 // visits until the end
+}
+
+// Env names the fail point at which a Host kills its own process with
+// SIGKILL, as NAME or, for the N-th visit, NAME:N. It is for tests, which then
+// let another process carry on: nothing that a deferred call or a signal handler
+// would tidy up is tidied up. As NAME:N:hang the goroutine that comes by stands
+// still for ever instead.
+const Env = "PODTASK_FAILPOINT"
+
+// The fail points that are no effect's. A save is of the task's record, a publish
+// of its events; an erase deletes the record of a removed task.
+const (
+	BeforeSave   = "before-save"
+	AfterSave    = "after-save"
+	AfterPublish = "after-publish"
+	BeforeErase  = "before-erase"
+	AfterErase   = "after-erase"
+)
+
+// The fail points of an effect: prefix and the effect's type. After an effect it
+// is done and its answer lost. Mid is between its calls, where it makes several
+// that leave something.
+const (
+	BeforeEffect = "before-effect/"
+	MidEffect    = "mid-effect/"
+	AfterEffect  = "after-effect/"
+)
+
+// Points lists all fail points, sorted.
+func Points() []string {
+	points := []string{BeforeSave, AfterSave, AfterPublish, BeforeErase, AfterErase}
+	for _, e := range []lifecycle.Effect{
+		lifecycle.ResolveImage{}, lifecycle.PullImage{}, lifecycle.RunSandbox{}, lifecycle.CreateContainer{},
+		lifecycle.StartContainer{}, lifecycle.InspectContainer{}, lifecycle.CheckHealth{}, lifecycle.StopContainer{},
+		lifecycle.InspectSandbox{}, lifecycle.StopSandbox{}, lifecycle.RemoveSandbox{}, lifecycle.AdmitTask{}, lifecycle.ReleaseTask{},
+	} {
+		points = append(points, BeforeEffect+effectName(e), AfterEffect+effectName(e))
+	}
+	for _, e := range []lifecycle.Effect{lifecycle.PullImage{}, lifecycle.RunSandbox{}, lifecycle.StartContainer{}, lifecycle.RemoveSandbox{}} {
+		points = append(points, MidEffect+effectName(e))
+	}
+	slices.Sort(points)
+	return points
+}
+
+func effectName(e lifecycle.Effect) string { return reflect.TypeOf(e).Name() }
+
+// Parse parses the value of FailPointEnv.
+func Parse(value string) (*Point, error) {
+	if value == "" {
+		return nil, nil
+	}
+	point, hang := strings.CutSuffix(value, ":hang")
+	name, times, counted := strings.Cut(point, ":")
+	n := 1
+	if counted {
+		var err error
+		if n, err = strconv.Atoi(times); err != nil || n < 1 {
+			return nil, fmt.Errorf("%s=%s: the visit is not a number from 1; unset it", Env, value)
+		}
+	}
+	if !slices.Contains(Points(), name) {
+		return nil, fmt.Errorf("%s=%s: there is no such fail point; unset it, or use one of %s", Env, value, strings.Join(Points(), ", "))
+	}
+	f := &Point{name: name, hang: hang}
+	f.left.Store(int64(n))
+	return f, nil
+}
+
+// At is a place at which the process may be made to die.
+func (f *Point) At(name string) {
+	if f != nil {
+		f.visit(name)
+	}
+}
+
+// AtEffect is at for a place that belongs to an effect.
+func (f *Point) AtEffect(place string, e lifecycle.Effect) {
+	if f != nil {
+		f.visit(place + effectName(e))
+	}
+}
+
+func (f *Point) visit(name string) {
+	if name != f.name || f.left.Add(-1) != 0 {
+		return
+	}
+	if f.hang {
+		select {}
+	}
+	// Nothing can be done about an error, and there is none: it is our own process.
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {} // until the signal is delivered
+}

@@ -1,0 +1,185 @@
+package imagestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/podtask/podtask/pkg/images"
+	"github.com/podtask/podtask/pkg/libpod"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/secrets"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// Resolver finds out what an image reference stands for.
+type Resolver struct {
+	Getenv   func(string) string
+	Registry Registry
+	Podman   func(context.Context) (Podman, error)
+	Secrets  func(context.Context) (SecretReader, error)
+	Records  Records
+}
+
+// Digest returns the digest that ref stands for now, asked as the pull behaviour
+// of s says and with the credentials of its first container that has this image:
+// where local copies are preferred, that of the local copy. It is empty for a
+// local image that has none, and for a container that is not to be pinned.
+func (r *Resolver) Digest(ctx context.Context, s lifecycle.State, ref string) (string, error) {
+	i := slices.IndexFunc(s.Task.Containers, func(c taskdef.Container) bool { return c.Image == ref })
+	if i < 0 {
+		s.Task.Containers, i = []taskdef.Container{{Image: ref}}, 0
+	}
+	answer, err := r.Resolve(ctx, s, lifecycle.ResolveImage{Index: i, Ref: ref})
+	return answer.Digest, err
+}
+
+// Resolve finds the digest of an image: in local storage where the pull behaviour
+// prefers that, else at the registry (ECS: pullContainerManifest).
+func (r *Resolver) Resolve(ctx context.Context, s lifecycle.State, e lifecycle.ResolveImage) (lifecycle.Result, error) {
+	if s.Task.Containers[e.Index].Unpinned {
+		return lifecycle.Result{}, nil
+	}
+	ref, err := images.ParseRef(e.Ref)
+	if err != nil {
+		return lifecycle.Result{}, err
+	}
+	if r.prefersLocal(s.Options.Pull, ref) {
+		podman, err := r.Podman(ctx)
+		if err != nil {
+			return lifecycle.Result{}, err
+		}
+		image, err := podman.Image(ctx, ref.String())
+		if err == nil {
+			return lifecycle.Result{Digest: localDigest(ref, image)}, nil
+		}
+		if !errors.Is(err, libpod.NotFound) {
+			return lifecycle.Result{}, err
+		}
+		if s.Options.Pull == lifecycle.PullNever {
+			return lifecycle.Result{}, notLocal(e.Ref)
+		}
+	}
+	login, err := r.login(ctx, credentials(s.Task.Containers[e.Index]), ref)
+	if err != nil {
+		return lifecycle.Result{}, err
+	}
+	res, err := r.Registry.Resolve(ctx, e.Ref, login)
+	return lifecycle.Result{Digest: res.Digest}, err
+}
+
+func notLocal(ref string) error {
+	return fmt.Errorf("%s is not in local storage and must not be pulled (--pull never): `podman pull` it first, or choose another --pull", ref)
+}
+
+// prefersLocal reports whether a local copy will do without the registry being
+// asked; with once only if podtask itself has pulled the name before.
+func (r *Resolver) prefersLocal(b lifecycle.PullBehavior, ref images.Ref) bool {
+	switch b {
+	case lifecycle.PullNever, lifecycle.PullPreferCached:
+		return true
+	case lifecycle.PullOnce:
+		return r.Records.PulledBefore(ref.String())
+	default:
+		return false
+	}
+}
+
+// localDigest is the digest a local image was pulled by from the reference's
+// repository; empty for one that was built or loaded.
+func localDigest(ref images.Ref, image libpod.Image) string {
+	for _, d := range image.RepoDigests {
+		if r, err := images.ParseRef(d); err == nil && r.Name() == ref.Name() {
+			return r.Digest()
+		}
+	}
+	return ""
+}
+
+// CredentialsError says that the credentials for a container's image cannot be had.
+type CredentialsError struct{ err error }
+
+func (e *CredentialsError) Error() string { return "registry credentials: " + e.err.Error() }
+
+func (e *CredentialsError) Unwrap() error { return e.err }
+
+// credentials is the source of a container's own credentials; empty for none.
+func credentials(c taskdef.Container) string {
+	if c.RepositoryCredentials == nil {
+		return ""
+	}
+	return c.RepositoryCredentials.Source
+}
+
+// login reads credentials for the registry of ref, right before they are used;
+// zero for no source. Nothing keeps them.
+func (r *Resolver) login(ctx context.Context, from string, ref images.Ref) (images.Login, error) {
+	if from == "" {
+		return images.Login{}, nil
+	}
+	source, err := secrets.Parse(from)
+	if err != nil {
+		return images.Login{}, &CredentialsError{err}
+	}
+	reader := secrets.Reader{Getenv: r.Getenv, Podman: func(ctx context.Context, name string) ([]byte, error) {
+		podman, err := r.Secrets(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return podman.Secret(ctx, name)
+	}}
+	value, err := reader.Read(ctx, source)
+	if err != nil {
+		return images.Login{}, &CredentialsError{err}
+	}
+	defer value.Clear()
+	login, err := images.ParseLogin(value.Bytes(), ref)
+	if err != nil {
+		return images.Login{}, &CredentialsError{fmt.Errorf("%s: %w", source, err)}
+	}
+	return login, nil
+}
+
+// platform is what the task's images must be made for.
+func platform(t taskdef.Task) images.Platform {
+	p := images.Here()
+	if t.Platform.OS != "" {
+		p.OS = t.Platform.OS
+	}
+	if t.Platform.Architecture != "" {
+		p.Architecture = t.Platform.Architecture
+	}
+	return p
+}
+
+// Describe asks the registry what a reference stands for, and with quick for
+// its digest only. The error is an *images.Error.
+func (r *Resolver) Describe(ctx context.Context, ref string, want images.Platform, quick bool) (images.Description, error) {
+	if quick {
+		r, err := r.Registry.Resolve(ctx, ref, images.Login{})
+		return images.Description{Resolution: r}, err
+	}
+	return r.Registry.Describe(ctx, ref, images.Login{}, want)
+}
+
+// Podman is the local image store, which is the user's.
+type Podman interface {
+	Image(ctx context.Context, ref string) (libpod.Image, error)
+	Pull(ctx context.Context, ref string, o libpod.PullOptions) (string, error)
+	Tag(ctx context.Context, imageID, ref string) error
+	Images(ctx context.Context) ([]libpod.Image, error)
+	RemoveUnusedImage(ctx context.Context, m libpod.Image) error
+}
+
+// SecretReader reads the secrets that users keep in Podman.
+type SecretReader interface {
+	Secret(ctx context.Context, name string) ([]byte, error)
+}
+
+// Registry answers questions about images; *images.Resolver is one.
+type Registry interface {
+	Resolve(ctx context.Context, ref string, login images.Login) (images.Resolution, error)
+	Describe(ctx context.Context, ref string, login images.Login, want images.Platform) (images.Description, error)
+	Access(ref images.Ref, given images.Login) (login images.Login, authFile string, err error)
+}

@@ -1,0 +1,46 @@
+package ledger
+
+import (
+	"context"
+	"time"
+)
+
+// sweepPace is how long owners leave between two sweeps.
+const sweepPace = 10 * time.Minute
+
+// SweepIsDue tells whether nobody has swept for a while, and notes that we do now.
+func (l *Ledger) SweepIsDue(ctx context.Context) (due bool) {
+	isDue := func(l Content, now time.Time) bool {
+		pace := sweepPace
+		if now.Before(l.SuspectUntil) {
+			pace = suspectPace
+		}
+		return now.Sub(l.SweptAt) >= pace || now.Before(l.SweptAt) // a clock was set back
+	}
+	if l, err := l.Read(); err == nil && !l.SweptAt.IsZero() && !isDue(l, time.Now()) {
+		return false // mostly so, and seen without the lock
+	}
+	err := l.Change(ctx, func(l *Content) {
+		if now := time.Now().UTC(); isDue(*l, now) {
+			l.SweptAt, due = now, true
+		}
+	})
+	if err != nil {
+		l.Log.Debug("whether a sweep is due is not known", "error", err)
+	}
+	return due && err == nil
+}
+
+// suspectFor is how long Podman may take to finish what a dead owner has asked for:
+// the time limit of making a pod. Meanwhile sweeps come at suspectPace.
+const (
+	suspectFor  = 4 * time.Minute
+	suspectPace = 10 * time.Second
+)
+
+// RequestSweep makes the next owner sweep.
+func (l *Ledger) RequestSweep(ctx context.Context) error {
+	return l.Change(ctx, func(l *Content) {
+		l.SweptAt, l.SuspectUntil = time.Time{}, time.Now().UTC().Add(suspectFor)
+	})
+}

@@ -1,0 +1,158 @@
+package limits
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+
+	"github.com/podtask/podtask/internal/conn"
+	"github.com/podtask/podtask/internal/podspec"
+	"github.com/podtask/podtask/pkg/cgroups"
+	"github.com/podtask/podtask/pkg/lifecycle"
+)
+
+// Slices are the systemd slices of tasks, with their limits.
+type Slices struct {
+	Log   *slog.Logger
+	User  *conn.UserManager
+	Facts *conn.Facts
+}
+
+// Ensure makes the task's slice and reads its limits back from the kernel.
+// Without a user manager, or when Podman does not use it, there is no slice.
+func (c *Slices) Ensure(ctx context.Context, s lifecycle.State) (string, error) {
+	user, err := c.User.Get(ctx)
+	if err != nil {
+		c.Log.Info("no slice for the task", "task", s.ID, "reason", err)
+		return "", nil
+	}
+	host, err := c.Facts.Get(ctx)
+	if err != nil {
+		return "", err
+	}
+	if host.CgroupManager != "systemd" {
+		return "", nil
+	}
+	name, err := cgroups.SliceName(s.ID)
+	if err != nil {
+		return "", err
+	}
+	l, err := c.limits(ctx, s)
+	if err != nil {
+		return "", err
+	}
+	if err := user.EnsureSlice(ctx, name, l); err != nil {
+		return "", err
+	}
+	return name, user.ReadBack(ctx, name, l)
+}
+
+// SliceGroup is where the task's slice lies in the cgroup tree; empty for a task
+// without one.
+func SliceGroup(s lifecycle.State) string {
+	if s.Sandbox.Slice == "" {
+		return ""
+	}
+	return cgroups.Path(os.Getuid(), s.Sandbox.Slice)
+}
+
+// MemoryUse is what the slice says about memory; zero where it says nothing.
+func (c *Slices) MemoryUse(s lifecycle.State) lifecycle.MemoryUse {
+	group := SliceGroup(s)
+	if group == "" {
+		return lifecycle.MemoryUse{}
+	}
+	u, err := cgroups.ReadUsage(conn.HostRoot, group)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		c.Log.Warn("the slice does not tell its use of memory", "task", s.ID, "error", err)
+	}
+	if u.Memory == nil {
+		return lifecycle.MemoryUse{}
+	}
+	return lifecycle.MemoryUse{Kills: u.Memory.Kills, Full: u.Memory.Full, Peak: int64(u.Memory.Peak), Limit: int64(u.Memory.Limit)}
+}
+
+// NotApplied reads the hard limits of a container that runs back from the kernel.
+// The result is the zero value when it has those it should, and when that cannot
+// be told: no slice, or a container that ended just now.
+func NotApplied(s lifecycle.State, i int, id string) lifecycle.Failure {
+	group := SliceGroup(s)
+	c := s.Task.Containers[i]
+	l := podspec.Applicable(cgroups.Limits{CPU: c.Extensions.CPULimit, Memory: c.Memory}, s.Options)
+	if group == "" || len(l.Controllers()) == 0 {
+		return lifecycle.Failure{}
+	}
+	scope, found := cgroups.Scopes(conn.HostRoot, group)[id]
+	if !found {
+		return lifecycle.Failure{}
+	}
+	bad := cgroups.CheckContainer(conn.HostRoot, scope, l)
+	if len(bad) == 0 || cgroups.Process(conn.HostRoot, scope) == 0 {
+		return lifecycle.Failure{}
+	}
+	err := &cgroups.NotAppliedError{Unit: "container " + c.Name, Mismatches: bad}
+	return lifecycle.Failure{Class: lifecycle.Permanent, Name: lifecycle.ErrLimitsNotApplied, Message: err.Error()}
+}
+
+// ResetScope makes systemd forget that an earlier run of the container failed:
+// one that was killed for memory may leave a failed unit behind, with which the
+// next start would collide. It is no reason not to try the start.
+func (c *Slices) ResetScope(ctx context.Context, s lifecycle.State, i int) {
+	id := s.Containers[i].ID
+	if s.Sandbox.Slice == "" || id == "" {
+		return
+	}
+	user, err := c.User.Get(ctx)
+	if err == nil {
+		err = user.ResetFailed(ctx, cgroups.ScopeName(id))
+	}
+	if err != nil {
+		c.Log.Warn("a failed unit may be left of the container", "task", s.ID, "container", s.Task.Containers[i].Name, "error", err)
+	}
+}
+
+// limits are the limits that the task's slice gets here.
+func (c *Slices) limits(ctx context.Context, s lifecycle.State) (cgroups.Limits, error) {
+	facts, err := c.Facts.Get(ctx)
+	if err != nil {
+		return cgroups.Limits{}, err
+	}
+	curve := cgroups.CurveOf(facts.Runtime, facts.RuntimeVersion)
+	return podspec.Applicable(podspec.TaskLimits(s.Task, s.Options.Quota, curve), s.Options), nil
+}
+
+// Change applies the quota of a state to its slice and reads it back. A
+// task that has no slice yet gets it with the slice. Call it when the quota has
+// been recorded.
+func (c *Slices) Change(ctx context.Context, s lifecycle.State) error {
+	if s.Sandbox.Slice == "" || s.Goal != lifecycle.Up {
+		return nil
+	}
+	user, err := c.User.Get(ctx)
+	if err != nil {
+		return err
+	}
+	l, err := c.limits(ctx, s)
+	if err != nil {
+		return err
+	}
+	if err := user.Change(ctx, s.Sandbox.Slice, l); err != nil {
+		return err
+	}
+	return user.ReadBack(ctx, s.Sandbox.Slice, l)
+}
+
+// Remove removes the slice of the task with the id.
+func (c *Slices) Remove(ctx context.Context, id string) error {
+	user, err := c.User.Get(ctx)
+	if err != nil {
+		return nil // without a user manager no slice was made
+	}
+	slice, err := cgroups.SliceName(id)
+	if err != nil {
+		return err
+	}
+	return user.StopSlice(ctx, slice)
+}

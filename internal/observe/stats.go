@@ -1,0 +1,153 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/podtask/podtask/internal/conn"
+	"github.com/podtask/podtask/internal/limits"
+	"github.com/podtask/podtask/internal/podspec"
+	"github.com/podtask/podtask/pkg/cgroups"
+	"github.com/podtask/podtask/pkg/libpod"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/netns"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// Stats measures what tasks use.
+type Stats struct {
+	Podman func(context.Context) (StatsReader, error)
+}
+
+// The values of Usage.Source.
+const (
+	SourceCgroup = "cgroup" // the kernel's files about the task's slice
+	SourcePodman = "podman" // what Podman says of each container
+)
+
+// Usage is what a task and its running containers have used at a moment.
+type Usage struct {
+	At     time.Time
+	Source string
+	// Task is of the slice, the infra container and conmon included; without a
+	// slice the sum of the containers.
+	Task cgroups.Usage
+	// Network is of the namespace that the containers share; nil where they have
+	// none of their own, or the host does not say.
+	Network    *netns.Traffic
+	Containers []ContainerUsage
+}
+
+// ContainerUsage is of one running container.
+type ContainerUsage struct {
+	Name string
+	cgroups.Usage
+}
+
+// ErrNotRunning: nothing of the task runs, so it uses nothing.
+var ErrNotRunning = errors.New("nothing of it runs")
+
+// Read returns what the task uses now. Where it has a slice that needs nothing
+// but the kernel's files. The error is ErrNotRunning for a task that has stopped.
+func (c *Stats) Read(ctx context.Context, s lifecycle.State) (Usage, error) {
+	if len(s.Running()) == 0 {
+		return Usage{}, fmt.Errorf("task %s: %w", s.ID[:12], ErrNotRunning)
+	}
+	if group := limits.SliceGroup(s); group != "" {
+		u, err := sliceUsage(s, group)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("task %s: its slice is gone: %w", s.ID[:12], ErrNotRunning)
+		}
+		return u, err
+	}
+	return c.podmanUsage(ctx, s)
+}
+
+func sliceUsage(s lifecycle.State, group string) (Usage, error) {
+	u := Usage{At: time.Now(), Source: SourceCgroup}
+	var err error
+	if u.Task, err = cgroups.ReadUsage(conn.HostRoot, group); err != nil {
+		return u, err
+	}
+	scopes := cgroups.Scopes(conn.HostRoot, group)
+	pid := 0
+	for _, i := range s.Running() {
+		scope, found := scopes[s.Containers[i].ID]
+		if !found {
+			continue
+		}
+		one, err := cgroups.ReadContainer(conn.HostRoot, scope)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it ended just now
+		}
+		if err != nil {
+			return u, err
+		}
+		u.Containers = append(u.Containers, ContainerUsage{s.Task.Containers[i].Name, one})
+		if pid == 0 {
+			pid = cgroups.Process(conn.HostRoot, scope)
+		}
+	}
+	if s.Task.Network != taskdef.NetworkHost && pid != 0 {
+		if t, err := netns.ReadTraffic(conn.HostRoot, pid); err == nil {
+			u.Network = &t
+		}
+	}
+	return u, nil
+}
+
+// podmanUsage is for hosts without a slice.
+func (c *Stats) podmanUsage(ctx context.Context, s lifecycle.State) (Usage, error) {
+	podman, err := c.Podman(ctx)
+	if err != nil {
+		return Usage{}, err
+	}
+	var names []string
+	for _, i := range s.Running() {
+		names = append(names, podspec.ContainerName(s, i))
+	}
+	stats, err := podman.Stats(ctx, names...)
+	if err != nil {
+		return Usage{}, err
+	}
+	u := Usage{At: time.Now(), Source: SourcePodman}
+	total := libpod.Stats{}
+	for _, i := range s.Running() {
+		one, found := stats[podspec.ContainerName(s, i)]
+		if !found {
+			continue
+		}
+		limit := uint64(s.Task.Containers[i].Memory)
+		u.Containers = append(u.Containers, ContainerUsage{s.Task.Containers[i].Name, podmanCounts(one, limit)})
+		total.CPUNanos += one.CPUNanos
+		total.Memory += one.Memory
+		total.PIDs += one.PIDs
+		total.Read += one.Read
+		total.Written += one.Written
+		u.Network = &netns.Traffic{Received: one.Received, Sent: one.Sent} // the same for all
+	}
+	u.Task = podmanCounts(total, uint64(s.Quota().Memory))
+	if u.Network != nil && *u.Network == (netns.Traffic{}) {
+		u.Network = nil // 4.x does not tell
+	}
+	return u, nil
+}
+
+func podmanCounts(s libpod.Stats, limit uint64) cgroups.Usage {
+	u := cgroups.Usage{CPUUsec: s.CPUNanos / 1000, IO: &cgroups.IO{Read: s.Read, Written: s.Written}}
+	if s.Memory > 0 { // 0: the host does not count
+		u.Memory = &cgroups.Memory{Current: s.Memory, Used: s.Memory, Limit: limit}
+	}
+	if s.PIDs > 0 {
+		u.PIDs = &cgroups.PIDs{Current: s.PIDs}
+	}
+	return u
+}
+
+// StatsReader reads statistics of containers.
+type StatsReader interface {
+	Stats(ctx context.Context, names ...string) (map[string]libpod.Stats, error)
+}

@@ -1,0 +1,181 @@
+package podspec
+
+import (
+	"maps"
+	"strconv"
+	"strings"
+
+	"github.com/podtask/podtask/pkg/cgroups"
+	"github.com/podtask/podtask/pkg/libpod"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/metadata"
+	"github.com/podtask/podtask/pkg/ports"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// metadataEnv returns the variables that lead a container to the endpoint.
+func metadataEnv(s lifecycle.State, i int) map[string]string {
+	if s.Sandbox.Metadata == "" {
+		return nil
+	}
+	return metadata.Env(s.Options.MetadataKey, s.Sandbox.Metadata, s.Task.Containers[i].Name, s.Options.Credentials)
+}
+
+// VolumeName is Podman's name of volume i. A shared one is called as in the
+// definition, so that tasks share it (ECS); a task's own is at most 196 bytes.
+func VolumeName(s lifecycle.State, i int) string {
+	v := s.Task.Volumes[i]
+	if v.Kind == taskdef.VolumeShared {
+		return v.Name
+	}
+	return PodName(s) + "-" + strconv.Itoa(i) + "-" + v.Name[:min(len(v.Name), 128)]
+}
+
+// mountVolumes adds to the specification what container i mounts.
+func mountVolumes(spec *libpod.ContainerSpec, s lifecycle.State, i int) {
+	index := make(map[string]int)
+	for n, v := range s.Task.Volumes {
+		index[v.Name] = n
+	}
+	for _, m := range s.Task.Mounts(i) {
+		n, known := index[m.Volume]
+		if !known {
+			continue // no Task has that
+		}
+		v := s.Task.Volumes[n]
+		if v.Kind == taskdef.VolumeBind {
+			spec.Binds = append(spec.Binds, libpod.Bind{HostPath: v.HostPath, Path: m.Path, ReadOnly: m.ReadOnly, Relabel: relabel[v.Relabel]})
+			continue
+		}
+		spec.Volumes = append(spec.Volumes, libpod.NamedVolume{Name: VolumeName(s, n), Path: m.Path, ReadOnly: m.ReadOnly})
+	}
+}
+
+// relabel are Podman's words for what taskdef calls Volume.Relabel.
+var relabel = map[string]string{"shared": "z", "private": "Z"}
+
+// Container is container i, to be made from an image in local storage. It
+// follows from the state alone.
+func Container(s lifecycle.State, i int, image string) libpod.ContainerSpec {
+	c := s.Task.Containers[i]
+	spec := libpod.ContainerSpec{
+		Name: ContainerName(s, i), Pod: PodName(s), TaskID: s.ID, Image: image, Labels: Labels(s, i),
+		EntryPoint: c.EntryPoint, Command: c.Command, WorkDir: c.WorkingDirectory, User: c.User,
+		Stdin: c.Interactive, TTY: c.PseudoTerminal, ReadOnly: c.ReadonlyRootFS,
+		// A shared PID namespace has an init already: the infra container's, or the host's.
+		Init:        c.Init && s.Task.PIDMode == taskdef.PIDPrivate,
+		StopTimeout: c.StopTimeout, Env: make(map[string]string, len(c.Environment)),
+		CapAdd: c.Linux.CapAdd, CapDrop: c.Linux.CapDrop, Privileged: c.Privileged,
+		NoNewPrivileges: c.Security.NoNewPrivileges, SELinux: c.Security.Labels, Sysctls: c.Linux.Sysctls,
+	}
+	if s.Options.AutoUpdate != "" {
+		spec.Reference = c.Image
+	}
+	maps.Copy(spec.Env, metadataEnv(s, i))
+	for _, v := range c.Environment { // what the definition says wins
+		spec.Env[v.Name] = v.Value
+	}
+	if hc := c.HealthCheck; hc != nil {
+		spec.Health = &libpod.Health{Command: hc.Command, Timeout: hc.Timeout, Retries: hc.Retries, StartPeriod: hc.StartPeriod}
+	}
+	limit(&spec, s, c)
+	join(&spec, s, i)
+	mountVolumes(&spec, s, i)
+	mountOthers(&spec, c)
+	addSecrets(&spec, s, i)
+	spec.Log = logOf(c.Log)
+	return spec
+}
+
+// limit adds what bounds the container.
+func limit(spec *libpod.ContainerSpec, s lifecycle.State, c taskdef.Container) {
+	wanted := cgroups.Limits{CPU: c.Extensions.CPULimit, CPUWeight: cpuShares(c.CPU), Memory: c.Memory, MemoryLow: c.MemoryReservation}
+	l := Applicable(wanted, s.Options)
+	spec.MemoryLimit, spec.MemoryReservation, spec.CPUShares, spec.CPULimit = l.Memory, l.MemoryLow, l.CPUWeight, l.CPU
+	if swap := c.Linux.MaxSwap; swap != nil && l.Memory > 0 {
+		spec.MemorySwap = l.Memory + *swap // Podman's figure is both together
+	}
+	for _, u := range c.Linux.Ulimits {
+		spec.Rlimits = append(spec.Rlimits, libpod.Rlimit{Name: u.Name, Soft: Rlimit(u.Soft), Hard: Rlimit(u.Hard)})
+	}
+}
+
+// Rlimit is a limit as the kernel has it; -1 means none.
+func Rlimit(n int64) uint64 {
+	if n < 0 {
+		return libpod.Unlimited
+	}
+	return uint64(n)
+}
+
+// join says which namespaces the container shares with whom.
+func join(spec *libpod.ContainerSpec, s lifecycle.State, i int) {
+	t, c := s.Task, s.Task.Containers[i]
+	spec.PIDHost = t.PIDMode == taskdef.PIDHost
+	spec.IPCHost = t.IPCMode == taskdef.IPCHost
+	if t.IPCMode == taskdef.IPCDefault || t.IPCMode == taskdef.IPCNone {
+		spec.ShmSize = c.Linux.ShmSize // else it is the pod's, or the host's
+	}
+	spec.Hostname = c.Net.Hostname
+	switch {
+	case c.Net.Disabled:
+		spec.Network = "none"
+	case t.Bridged():
+		spec.Bridge = &libpod.Bridge{Network: NetworkName(s), Aliases: t.Names(i)}
+		if OwnsNetwork(s) {
+			spec.Bridge.Members, spec.Bridge.Place = memberNames(t), i
+		}
+		spec.Bridge.Ports, spec.Bridge.Choose = Publish(ports.OfContainer(c))
+		spec.Hosts, spec.DNSServers, spec.DNSSearch = hosts(c.Net.ExtraHosts), c.Net.DNSServers, c.Net.DNSSearch
+	case t.Network == taskdef.NetworkHost:
+		// In the host's network those of the pod have no effect.
+		servers, search := t.DNS()
+		if spec.Hosts = hosts(t.ExtraHosts()); len(spec.Hosts) > 0 || servers != nil || search != nil {
+			spec.Network, spec.DNSServers, spec.DNSSearch = "host", servers, search
+		}
+	}
+}
+
+// mountOthers adds what is mounted besides volumes.
+func mountOthers(spec *libpod.ContainerSpec, c taskdef.Container) {
+	for _, t := range c.Linux.Tmpfs {
+		spec.Tmpfs = append(spec.Tmpfs, libpod.Tmpfs{Path: t.Path, Size: t.Size, Options: t.Options})
+	}
+	for _, d := range c.Linux.Devices {
+		var letters strings.Builder
+		for _, p := range d.Permissions {
+			letters.WriteByte(p[0]) // read, write, mknod
+		}
+		spec.Devices = append(spec.Devices, libpod.Device{HostPath: d.HostPath, Path: d.ContainerPath, Permissions: letters.String()})
+	}
+}
+
+// addSecrets names the Podman secrets that the container gets; see wantedSecrets.
+func addSecrets(spec *libpod.ContainerSpec, s lifecycle.State, i int) {
+	for _, w := range ContainerSecrets(s, i) {
+		if w.Env == "" {
+			f := s.Task.Containers[i].Extensions.SecretFiles[w.file]
+			spec.SecretFiles = append(spec.SecretFiles, libpod.SecretFile{Secret: w.Name, Path: f.Path, Mode: f.Mode, UID: uint32(f.UID), GID: uint32(f.GID)})
+			continue
+		}
+		if spec.SecretEnv == nil {
+			spec.SecretEnv = make(map[string]string)
+		}
+		spec.SecretEnv[w.Env] = w.Name
+	}
+}
+
+// logOf is what becomes of a container's output. Without a configuration it is
+// Podman's default. What another driver would have sent away is kept here.
+func logOf(l *taskdef.LogConfiguration) libpod.Log {
+	switch {
+	case l == nil:
+		return libpod.Log{}
+	case l.Driver == taskdef.LogJSONFile:
+		return libpod.Log{Driver: "k8s-file", MaxSize: l.MaxSize()}
+	case l.Driver.Local():
+		return libpod.Log{Driver: string(l.Driver)}
+	default:
+		return libpod.Log{Driver: "k8s-file"}
+	}
+}

@@ -1,0 +1,65 @@
+package podspec
+
+import (
+	"fmt"
+
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/secrets"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// A container's secrets reach it as Podman secrets, which Podman looks up at every
+// start and does not show. A secret that the user keeps in Podman is used as it is.
+// Of any other one podtask makes a Podman secret that carries the task's label and
+// goes when the task has stopped.
+
+// Secret is one secret of a task.
+type Secret struct {
+	// name is the Podman secret's, own whether the task makes it.
+	Name string
+	Own  bool
+	From taskdef.SecretValue
+	// env is the variable, file the index in SecretFiles if env is empty.
+	Env  string
+	file int
+	Who  string // for messages
+}
+
+// SecretPrefix begins the names of a task's own secrets, which have at most 64
+// characters in Podman 4.3.1.
+func SecretPrefix(task string) string { return "podtask-" + task + "-" }
+
+// ContainerSecrets are those of container i.
+func ContainerSecrets(s lifecycle.State, i int) []Secret {
+	c := s.Task.Containers[i]
+	var out []Secret
+	add := func(kind string, n int, w Secret) {
+		w.Name, w.Own = fmt.Sprintf("%sc%d-%s%d", SecretPrefix(s.ID), i, kind, n), true
+		if source, err := secrets.Parse(w.From.Source); err == nil && source.Kind == secrets.Podman && w.From.JSONKey == "" {
+			w.Name, w.Own = source.Name, false
+		}
+		out = append(out, w)
+	}
+	for n, v := range c.Secrets {
+		add("env", n, Secret{From: v.SecretValue, Env: v.Name, Who: fmt.Sprintf("variable %s of container %s", v.Name, c.Name)})
+	}
+	for n, f := range c.Extensions.SecretFiles {
+		add("file", n, Secret{From: f.SecretValue, file: n, Who: fmt.Sprintf("file %s of container %s", f.Path, c.Name)})
+	}
+	return out
+}
+
+func Secrets(s lifecycle.State) []Secret {
+	var all []Secret
+	for i := range s.Task.Containers {
+		all = append(all, ContainerSecrets(s, i)...)
+	}
+	return all
+}
+
+// ProcessLocal reports whether a source can be read by the process that was asked to run
+// the task only, and not by a later owner of it.
+func (w Secret) ProcessLocal() bool {
+	source, err := secrets.Parse(w.From.Source)
+	return w.Own && err == nil && (source.Kind == secrets.Env || source.Kind == secrets.Credential)
+}

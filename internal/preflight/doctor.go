@@ -1,0 +1,75 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/blang/semver/v4"
+	"github.com/podtask/podtask/pkg/doctor"
+	"github.com/podtask/podtask/pkg/libpod"
+	"golang.org/x/sys/unix"
+)
+
+// askLimit bounds each question of Examine: a hung Podman is a finding too.
+const askLimit = 20 * time.Second
+
+func podmanFor(f libpod.Host) (*doctor.Podman, error) {
+	version, err := semver.ParseTolerant(f.Version)
+	if err != nil {
+		return nil, fmt.Errorf("podman says its version is %q: %w", f.Version, err)
+	}
+	return &doctor.Podman{
+		Version: version, Socket: f.Socket, CgroupManager: f.CgroupManager, Runtime: f.Runtime,
+		NetworkBackend: f.NetworkBackend, GraphRoot: f.GraphRoot, Rootless: f.Rootless,
+	}, nil
+}
+
+func firstNonEmpty(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// lookPath finds a program where Podman does: also in the directories of root's
+// programs, which the PATH of a user may lack.
+func lookPath(program string) (string, error) {
+	if path, err := exec.LookPath(program); err == nil {
+		return path, nil
+	}
+	for _, dir := range []string{"/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/libexec/podman", "/usr/local/lib/podman", "/usr/libexec/podman", "/usr/lib/podman"} {
+		if path, err := exec.LookPath(filepath.Join(dir, program)); err == nil {
+			return path, nil
+		}
+	}
+	return "", exec.ErrNotFound
+}
+
+func output(ctx context.Context, program string, args ...string) string {
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	out, _ := exec.CommandContext(ctx, program, args...).Output() // the words count, not the code
+	return strings.TrimSpace(string(out))
+}
+
+// free is of the file system of the nearest directory that is there.
+func free(path string) (bytes uint64, files int, err error) {
+	var fs unix.Statfs_t
+	err = unix.Statfs(path, &fs)
+	if errors.Is(err, unix.ENOENT) && path != filepath.Dir(path) {
+		return free(filepath.Dir(path))
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	files = 100 // a file system without such a bound says 0
+	if fs.Files > 0 {
+		files = int(fs.Ffree * 100 / fs.Files)
+	}
+	return fs.Bavail * uint64(fs.Bsize), files, nil
+}

@@ -1,0 +1,87 @@
+package preflight
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"strconv"
+
+	"github.com/podtask/podtask/internal/conn"
+	"github.com/podtask/podtask/internal/podspec"
+	"github.com/podtask/podtask/pkg/taskdef"
+	"golang.org/x/sys/unix"
+)
+
+// checkHost reports what this host and this user cannot give the task's
+// containers, each with the number or the reason.
+func checkHost(t taskdef.Task) error {
+	var errs []error
+	for _, c := range t.Containers {
+		for _, u := range c.Linux.Ulimits {
+			errs = append(errs, checkUlimit(c, u))
+		}
+		for _, d := range c.Linux.Devices {
+			errs = append(errs, checkDevice(c, d))
+		}
+		if c.Log != nil && c.Log.Driver == taskdef.LogJournald {
+			if _, err := fs.Stat(conn.HostRoot, "run/systemd/journal/socket"); err != nil {
+				errs = append(errs, describe(c, "its log driver is journald, and this host has no journal; use json-file"))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// rlimits are the kernel's numbers of limits.
+var rlimits = map[string]int{
+	"core": unix.RLIMIT_CORE, "cpu": unix.RLIMIT_CPU, "data": unix.RLIMIT_DATA, "fsize": unix.RLIMIT_FSIZE, "locks": unix.RLIMIT_LOCKS,
+	"memlock": unix.RLIMIT_MEMLOCK, "msgqueue": unix.RLIMIT_MSGQUEUE, "nice": unix.RLIMIT_NICE, "nofile": unix.RLIMIT_NOFILE,
+	"nproc": unix.RLIMIT_NPROC, "rss": unix.RLIMIT_RSS, "rtprio": unix.RLIMIT_RTPRIO, "rttime": unix.RLIMIT_RTTIME,
+	"sigpending": unix.RLIMIT_SIGPENDING, "stack": unix.RLIMIT_STACK,
+}
+
+// checkUlimit refuses a limit above the user's own hard one, which no process of
+// the user can raise: the container would not start.
+func checkUlimit(c taskdef.Container, u taskdef.Ulimit) error {
+	number, known := rlimits[u.Name]
+	var own unix.Rlimit
+	if !known || unix.Getrlimit(number, &own) != nil || podspec.Rlimit(u.Hard) <= own.Max {
+		return nil
+	}
+	return describe(c, "the hard limit %s of %s is above this user's own of %s; lower it, or raise the user's (LimitNOFILE= and the like of user@.service, or limits.conf)",
+		u.Name, limitWord(podspec.Rlimit(u.Hard)), limitWord(own.Max))
+}
+
+func limitWord(n uint64) string {
+	if n == math.MaxUint64 {
+		return "unlimited"
+	}
+	return strconv.FormatUint(n, 10)
+}
+
+// checkDevice finds out whether the user may open a device as asked; a container's
+// processes cannot more.
+func checkDevice(c taskdef.Container, d taskdef.Device) error {
+	var mode uint32
+	for _, p := range d.Permissions {
+		switch p {
+		case "read":
+			mode |= unix.R_OK
+		case "write":
+			mode |= unix.W_OK
+		}
+	}
+	switch err := unix.Access(d.HostPath, mode); {
+	case errors.Is(err, fs.ErrNotExist):
+		return describe(c, "this host has no device %s", d.HostPath)
+	case err != nil:
+		return describe(c, "device %s: %w; give this user the right, often by a group", d.HostPath, err)
+	}
+	return nil
+}
+
+// describe names a container in a message.
+func describe(c taskdef.Container, format string, a ...any) error {
+	return fmt.Errorf("container %s: "+format, append([]any{c.Name}, a...)...)
+}

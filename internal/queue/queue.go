@@ -1,0 +1,228 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/podtask/podtask/internal/conn"
+	"github.com/podtask/podtask/internal/ledger"
+	"github.com/podtask/podtask/internal/record"
+	"github.com/podtask/podtask/pkg/admission"
+	"github.com/podtask/podtask/pkg/cgroups"
+	"github.com/podtask/podtask/pkg/config"
+	"github.com/podtask/podtask/pkg/libpod"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/netns"
+	"github.com/podtask/podtask/pkg/ports"
+)
+
+// Queue admits tasks as far as the budget allows.
+type Queue struct {
+	Log      *slog.Logger
+	Settings *config.Settings
+	Podman   func(context.Context) (Lister, error)
+	Tasks    *record.Tasks
+	Ledger   *ledger.Ledger
+
+	mu        sync.Mutex // guards askedIdle
+	askedIdle time.Time  // when Podman was last asked about tasks without an owner
+}
+
+// budgetOf returns what all tasks together may use: what is configured, otherwise what the
+// host or the user's slice has.
+func budgetOf(s *config.Settings, root fs.FS, uid, cpus int) admission.Budget {
+	b := admission.Budget{Reserved: s.Budget.ReservedPorts, Overtake: s.Budget.Overtake}
+	if s.Budget.CPU == nil || s.Budget.Memory == nil {
+		room := cgroups.RoomFor(root, uid, cpus)
+		b.CPU, b.CPUFrom, b.Memory, b.MemoryFrom = room.CPU, room.CPUFrom, room.Memory, room.MemoryFrom
+	}
+	if reserved := s.Budget.ReservedMemory; reserved > 0 && b.Memory != admission.Unlimited {
+		b.Memory, b.MemoryFrom = max(0, b.Memory-reserved), b.MemoryFrom+" less "+s.Origin("reserved-memory")
+	}
+	if s.Budget.CPU != nil {
+		b.CPU, b.CPUFrom = *s.Budget.CPU, s.Origin("budget-cpu")
+	}
+	if s.Budget.Memory != nil {
+		b.Memory, b.MemoryFrom = *s.Budget.Memory, s.Origin("budget-memory")
+	}
+	return b
+}
+
+// Budget returns what all tasks together may use.
+func (q *Queue) Budget() admission.Budget {
+	return budgetOf(q.Settings, conn.HostRoot, os.Getuid(), runtime.NumCPU())
+}
+
+// Admit asks for a task's share. It does not wait.
+func (q *Queue) Admit(ctx context.Context, s lifecycle.State, e lifecycle.AdmitTask) (lifecycle.Result, error) {
+	if e.Begun {
+		err := q.Ledger.Change(ctx, func(l *ledger.Content) { l.Queue = l.Queue.Take(ledger.Entry(s), time.Now().UTC()) })
+		return lifecycle.Result{Admitted: true}, ledger.Passing(err)
+	}
+	budget := q.Budget()
+	if err := budget.Refuse(s.Need()); err != nil {
+		return lifecycle.Result{}, err
+	}
+	// One that waits looks before it takes the lock: all who wait are woken together.
+	if l, err := q.Ledger.Read(); err == nil && len(q.stale(l.Queue, s.ID)) == 0 {
+		if e, asked := l.Queue.Find(s.ID); asked && e.Need.Equal(s.Need()) {
+			if v := l.Queue.Judge(budget, s.ID, q.Tasks.Owned); !v.Admitted {
+				return lifecycle.Result{Queue: v.String()}, nil
+			}
+		}
+	}
+	v, err := q.ask(ctx, budget, s, nil)
+	if err != nil || v.Admitted {
+		return lifecycle.Result{Admitted: v.Admitted}, ledger.Passing(err)
+	}
+	if idle := q.idle(ctx, s.ID); len(idle) > 0 {
+		v, err = q.ask(ctx, budget, s, idle)
+	}
+	return lifecycle.Result{Admitted: v.Admitted, Queue: v.String()}, ledger.Passing(err)
+}
+
+// ask asks under the lock, after having dropped what nobody needs any more. Idle
+// are tasks of which nothing runs; those still without an owner lose their share.
+func (q *Queue) ask(ctx context.Context, b admission.Budget, s lifecycle.State, idle []string) (v admission.Verdict, err error) {
+	err = q.Ledger.Change(ctx, func(l *ledger.Content) {
+		for _, id := range q.stale(l.Queue, s.ID) {
+			l.Queue = l.Queue.Release(id)
+		}
+		for _, id := range idle {
+			if !q.Tasks.Owned(id) {
+				l.Queue = l.Queue.Release(id)
+			}
+		}
+		l.Queue, v = l.Queue.Ask(b, ledger.Entry(s), time.Now().UTC(), q.Tasks.Owned)
+	})
+	return v, err
+}
+
+// stale are the other tasks of the queue that have stopped, or are no more, without
+// having given their share back: their owners have died in between.
+func (q *Queue) stale(present admission.Queue, except string) []string {
+	var ids []string
+	for _, e := range present.Entries {
+		if e.Task == except || q.Tasks.Owned(e.Task) {
+			continue
+		}
+		data, err := q.Tasks.Store.Get(e.Task)
+		if errors.Is(err, fs.ErrNotExist) {
+			ids = append(ids, e.Task)
+			continue
+		}
+		if err != nil {
+			continue // nobody knows
+		}
+		if s, err := record.Decode(data); err == nil && s.Status() == lifecycle.StatusStopped {
+			ids = append(ids, e.Task)
+		}
+	}
+	return ids
+}
+
+// idlePace is how long a process lets pass between two questions to Podman about
+// tasks without an owner.
+const idlePace = 10 * time.Second
+
+// idle are the tasks that are in, have no owner, and of which nothing runs, as
+// after a reboot. Whoever owns such a task next asks anew.
+func (q *Queue) idle(ctx context.Context, except string) []string {
+	l, err := q.Ledger.Read()
+	if err != nil {
+		return nil
+	}
+	var orphans []string
+	for _, e := range l.Queue.Entries {
+		if e.Held && e.Task != except && !q.Tasks.Owned(e.Task) {
+			orphans = append(orphans, e.Task)
+		}
+	}
+	if len(orphans) == 0 || !q.mayAskIdle() {
+		return nil
+	}
+	podman, err := q.Podman(ctx)
+	if err != nil {
+		return nil
+	}
+	found, err := podman.List(ctx)
+	if err != nil {
+		q.Log.Debug("what runs is not known", "error", err)
+		return nil
+	}
+	return slices.DeleteFunc(orphans, func(id string) bool {
+		return slices.ContainsFunc(found, func(f libpod.Found) bool { return f.TaskID == id && f.Status == libpod.Running })
+	})
+}
+
+func (q *Queue) mayAskIdle() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if time.Since(q.askedIdle) < idlePace {
+		return false
+	}
+	q.askedIdle = time.Now()
+	return true
+}
+
+// Release gives a task's share back, or takes it out of the queue.
+func (q *Queue) Release(ctx context.Context, id string) error {
+	return ledger.Passing(q.Ledger.Change(ctx, func(l *ledger.Content) { l.Queue = l.Queue.Release(id) }))
+}
+
+// Waiting is what each task in the queue waits for, by id.
+func (q *Queue) Waiting() map[string]admission.Verdict {
+	waiting := map[string]admission.Verdict{}
+	l, err := q.Ledger.Read()
+	if err != nil || len(l.Queue.Entries) == 0 {
+		return waiting
+	}
+	budget := q.Budget()
+	for _, e := range l.Queue.Entries {
+		if !e.Held {
+			waiting[e.Task] = l.Queue.Judge(budget, e.Task, q.Tasks.Owned)
+		}
+	}
+	return waiting
+}
+
+// Reservations are the ids of the tasks that are in or wait, in the order in which they
+// asked.
+func (q *Queue) Reservations() []string {
+	l, err := q.Ledger.Read()
+	if err != nil {
+		return nil
+	}
+	var ids []string
+	for _, e := range l.Queue.Entries {
+		ids = append(ids, e.Task)
+	}
+	return ids
+}
+
+// PortIsTaken tells whether a port is in use by somebody else than a task: for a
+// task's the next one waits.
+func (q *Queue) PortIsTaken() func(protocol, ip string, port uint16) bool {
+	l, err := q.Ledger.Read()
+	return func(protocol, ip string, port uint16) bool {
+		if err == nil {
+			if _, ours := l.Queue.Holder(ports.HostPort{Number: port, Protocol: protocol, HostIP: ip}); ours {
+				return false
+			}
+		}
+		return netns.InUse(protocol, ip, port)
+	}
+}
+
+// Lister lists what belongs to tasks.
+type Lister interface {
+	// List returns all that carries libpod.TaskLabel, whatever task it belongs to.
+	List(ctx context.Context) ([]libpod.Found, error)
+}

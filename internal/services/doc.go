@@ -1,0 +1,3 @@
+// Package services runs the services of an agent: one loop and one record for each. What a
+// service does next internal/driver and pkg/service decide; its tasks belong to a fleet.
+package services

@@ -1,0 +1,177 @@
+package tasksecrets
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/podtask/podtask/internal/podspec"
+	"github.com/podtask/podtask/internal/record"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/secrets"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// Store makes and removes the Podman secrets of tasks.
+type Store struct {
+	Getenv func(string) string
+	Podman func(context.Context) (Podman, error)
+	Tasks  *record.Tasks
+}
+
+// ensure makes the task's own secrets that are not there, and finds out
+// whether the user's are. It reports all that are missing.
+func (k *Store) ensure(ctx context.Context, s lifecycle.State, which func(podspec.Secret) bool) error {
+	podman, err := k.Podman(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, w := range podspec.Secrets(s) {
+		if !which(w) {
+			continue
+		}
+		var err error
+		if w.Own {
+			err = podman.EnsureSecret(ctx, w.Name, s.ID, func(ctx context.Context) ([]byte, error) {
+				return readSecret(ctx, secretReader(podman, k.Getenv), w)
+			})
+		} else {
+			err = userSecret(ctx, podman, w.Name)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", w.Who, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func userSecret(ctx context.Context, podman Podman, name string) error {
+	there, err := podman.HasSecret(ctx, name)
+	if err == nil && !there {
+		err = fmt.Errorf("Podman has no secret %s; `podman secret create` it", name)
+	}
+	return err
+}
+
+func secretReader(podman Podman, getenv func(string) string) secrets.Reader {
+	return secrets.Reader{Getenv: getenv, Podman: podman.Secret}
+}
+
+// readSecret reads the value from its source. The error never holds it.
+func readSecret(ctx context.Context, r secrets.Reader, w podspec.Secret) ([]byte, error) {
+	source, err := secrets.Parse(w.From.Source)
+	if err != nil {
+		return nil, err
+	}
+	value, err := r.Read(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	b := value.Bytes()
+	if w.From.JSONKey != "" {
+		if b, err = memberOf(b, w.From.JSONKey); err != nil {
+			return nil, fmt.Errorf("secret %s: %w", source, err)
+		}
+	}
+	switch {
+	case len(b) == 0:
+		return nil, fmt.Errorf("secret %s: its value is empty", source)
+	case w.Env != "" && bytes.IndexByte(b, 0) >= 0:
+		// The OCI runtime would put the value into its error.
+		return nil, fmt.Errorf("secret %s: it holds a NUL character, which a variable cannot; give it as a file", source)
+	}
+	return b, nil
+}
+
+// memberOf returns a member of a secret that is a JSON object: the text of a
+// string, and of anything else the JSON. What encoding/json says of a bad document
+// may quote it, so it is not passed on.
+func memberOf(secret []byte, key string) ([]byte, error) {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(secret, &members) != nil || members == nil {
+		return nil, fmt.Errorf("it is not a JSON object, so it has no key %q", key)
+	}
+	raw, ok := members[key]
+	if !ok {
+		return nil, fmt.Errorf("it has no JSON key %q", key)
+	}
+	var text string
+	if json.Unmarshal(raw, &text) == nil && raw[0] == '"' {
+		return []byte(text), nil
+	}
+	return raw, nil
+}
+
+// Ensure makes the task's own secrets that do not exist, and finds out whether the user's
+// exist. It reports all that are missing.
+func (k *Store) Ensure(ctx context.Context, s lifecycle.State) error {
+	return k.ensure(ctx, s, func(podspec.Secret) bool { return true })
+}
+
+// Check reads every secret of a task that does not exist yet, and forgets
+// it. It reports all that cannot be had.
+func (k *Store) Check(ctx context.Context, t taskdef.Task) error {
+	s := lifecycle.State{ID: record.AllTasks, Task: t}
+	var errs []error
+	for _, w := range podspec.Secrets(s) {
+		podman, err := k.Podman(ctx)
+		if err != nil {
+			return err // the same for all of them
+		}
+		if w.Own {
+			var value []byte
+			value, err = readSecret(ctx, secretReader(podman, k.Getenv), w)
+			clear(value)
+		} else {
+			err = userSecret(ctx, podman, w.Name)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", w.Who, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// PersistLocal makes the secrets that only this process can read, before the task has
+// an owner. A task whose secrets cannot be kept is forgotten.
+func (k *Store) PersistLocal(ctx context.Context, s lifecycle.State) error {
+	if !slices.ContainsFunc(podspec.Secrets(s), podspec.Secret.ProcessLocal) {
+		return nil
+	}
+	err := k.ensure(ctx, s, podspec.Secret.ProcessLocal)
+	if err == nil {
+		return nil
+	}
+	// ctx may be what ended it. What stays behind is removed with the record.
+	ctx = context.WithoutCancel(ctx)
+	if podman, none := k.Podman(ctx); none == nil && podman.RemoveSecrets(ctx, podspec.SecretPrefix(s.ID), s.ID) == nil {
+		err = errors.Join(err, k.Tasks.Store.Delete(s.ID))
+	}
+	return err
+}
+
+// Remove removes the task's own.
+func (k *Store) Remove(ctx context.Context, s lifecycle.State) error {
+	for _, w := range podspec.Secrets(s) {
+		if w.Own {
+			podman, err := k.Podman(ctx)
+			if err != nil {
+				return err
+			}
+			return podman.RemoveSecrets(ctx, podspec.SecretPrefix(s.ID), s.ID)
+		}
+	}
+	return nil
+}
+
+// Podman are Podman's secrets: the user's, which are only read, and a task's own.
+type Podman interface {
+	Secret(ctx context.Context, name string) ([]byte, error)
+	HasSecret(ctx context.Context, name string) (bool, error)
+	EnsureSecret(ctx context.Context, name, taskID string, read func(context.Context) ([]byte, error)) error
+	RemoveSecrets(ctx context.Context, prefix, taskID string) error
+}
