@@ -82,8 +82,8 @@ func (g *Group[K, V]) fly(ctx context.Context, key K, f *flight[V], fn func(cont
 	close(f.done)
 }
 
-// leave gives up waiting for f. The last one to leave ends it, under the lock, so
-// that nobody joins a flight that is being cancelled.
+// leave stops waiting for f. The last caller to leave cancels it, under the lock, so that
+// no caller joins a flight that is being canceled.
 func (g *Group[K, V]) leave(key K, f *flight[V]) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

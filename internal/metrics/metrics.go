@@ -74,11 +74,11 @@ func (m *Metrics) Services(states func() []service.State) { m.registry.MustRegis
 type services struct{ states func() []service.State }
 
 var (
-	desiredDesc     = prometheus.NewDesc("podtask_service_desired_tasks", "Copies that a service is to have.", []string{"service"}, nil)
+	desiredDesc     = prometheus.NewDesc("podtask_service_desired_tasks", "Desired copies of a service.", []string{"service"}, nil)
 	serviceRunDesc  = prometheus.NewDesc("podtask_service_running_tasks", "Copies of a service that run.", []string{"service"}, nil)
-	serviceWellDesc = prometheus.NewDesc("podtask_service_healthy_tasks", "Copies of a service that run and are well.", []string{"service"}, nil)
-	deploymentsDesc = prometheus.NewDesc("podtask_service_deployments", "Deployments of a service; more than one while it rolls.", []string{"service"}, nil)
-	rollbacksDesc   = prometheus.NewDesc("podtask_service_rollbacks_total", "Returns of a service to an earlier deployment that nobody asked for, since it was created.", []string{"service"}, nil)
+	serviceWellDesc = prometheus.NewDesc("podtask_service_healthy_tasks", "Copies of a service that run and are healthy.", []string{"service"}, nil)
+	deploymentsDesc = prometheus.NewDesc("podtask_service_deployments", "Deployments of a service; more than one during a rollout.", []string{"service"}, nil)
+	rollbacksDesc   = prometheus.NewDesc("podtask_service_rollbacks_total", "Automatic rollbacks of a service since it was created.", []string{"service"}, nil)
 )
 
 // Describe implements prometheus.Collector.
@@ -162,7 +162,7 @@ type tasks struct{ states func() []lifecycle.State }
 var (
 	tasksDesc      = prometheus.NewDesc("podtask_tasks", "Tasks that are recorded, by status.", []string{"status"}, nil)
 	healthDesc     = prometheus.NewDesc("podtask_tasks_health", "Tasks that run, by health.", []string{"health"}, nil)
-	queuedDesc     = prometheus.NewDesc("podtask_tasks_queued", "Tasks that wait in the queue for their share of this host.", nil, nil)
+	queuedDesc     = prometheus.NewDesc("podtask_tasks_queued", "Tasks that wait in the queue for resources of this host.", nil, nil)
 	containersDesc = prometheus.NewDesc("podtask_containers_running", "Containers of tasks that run, infra containers left out.", nil, nil)
 	restartsDesc   = prometheus.NewDesc("podtask_containers_restarts", "Restarts of the containers of all tasks that are recorded.", nil, nil)
 )

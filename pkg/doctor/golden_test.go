@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 func TestBrokenHostsAsTheyAreTold(t *testing.T) {
 	t.Parallel()
 	for name, harm := range map[string]func(*patient){
-		"su": func(p *patient) { // a shell that su made, of a user whom nobody lets linger
+		"su": func(p *patient) { // a shell started with su, without lingering
 			p.env = map[string]string{}
 			delete(p.files, "var/lib/systemd/linger/ann")
 			p.Podman, p.PodmanError, p.ManagerError = nil, errors.New("no socket is known"), errors.New("no systemd user manager: nothing leads to one; log in with ssh")

@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// Holder is who has a port open.
+// Holder is the process or user that has a port open.
 type Holder struct {
 	UID     int    // owner of the socket
 	PID     int    // 0: not visible, as with other users' processes
 	Command string // name of the program; empty without PID
 }
 
-// String says it for a message: "process 4711 (nginx)" or "user 33".
+// String returns "process 4711 (nginx)" or "user 33".
 func (h Holder) String() string {
 	if h.PID == 0 {
 		return fmt.Sprintf("user %d", h.UID)

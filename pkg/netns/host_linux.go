@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// FreePort returns a port that nobody uses at ip (empty: all addresses). The
-// kernel takes it from net.ipv4.ip_local_port_range. It is not reserved.
+// FreePort returns an unused port at ip (empty: all addresses). The kernel takes it from
+// net.ipv4.ip_local_port_range. It is not reserved.
 func FreePort(protocol, ip string) (uint16, error) {
 	port, err := bind(protocol, ip, 0)
 	if err != nil {
@@ -21,15 +21,15 @@ func FreePort(protocol, ip string) (uint16, error) {
 	return port, nil
 }
 
-// InUse tells whether somebody uses the port at ip (empty: all addresses), by
-// taking it for an instant. Where that fails for another reason, as for want of
-// privilege, it says no: the start of the pod then gives the reason.
+// InUse reports whether the port is in use at ip (empty: all addresses), by binding it
+// briefly. If that fails for another reason, such as missing privileges, it returns
+// false: the start of the pod then reports the reason.
 func InUse(protocol, ip string, port uint16) bool {
 	_, err := bind(protocol, ip, port)
 	return errors.Is(err, syscall.EADDRINUSE)
 }
 
-// bind takes a port and lets go of it.
+// bind binds a port and releases it.
 func bind(protocol, ip string, port uint16) (uint16, error) {
 	at := net.JoinHostPort(ip, strconv.Itoa(int(port)))
 	switch protocol {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tryFlock takes the lock without waiting; ok is false when somebody has it.
+// tryFlock takes the lock without waiting; ok is false if it is held.
 func tryFlock(f *os.File, how int) (ok bool, err error) {
 	err = flock(f, how|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
@@ -18,8 +18,8 @@ func tryFlock(f *os.File, how int) (ok bool, err error) {
 	return err == nil, err
 }
 
-// tryExclusive takes the lock for itself unless somebody has it for himself. A
-// shared lock is one of those who only ask and is gone in an instant.
+// tryExclusive takes the exclusive lock unless another process holds it. A shared lock
+// belongs to a process that only checks the lock, and is released immediately.
 func tryExclusive(f *os.File) (ok bool, err error) {
 	for {
 		if ok, err := tryFlock(f, unix.LOCK_EX); ok || err != nil {
@@ -69,8 +69,8 @@ func waitFlock(ctx context.Context, f *os.File, how int) error {
 	}
 }
 
-// letGo drops the lock and closes f. Closing alone would not do: a child that
-// is between fork and exec still has the descriptor, and with it the lock.
+// letGo releases the lock and closes f. Closing alone is not enough: a child between fork
+// and exec still has the descriptor, and with it the lock.
 func letGo(f *os.File) error {
 	return errors.Join(flock(f, unix.LOCK_UN), f.Close())
 }

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrLocked: somebody else holds the lock. The error is a *LockedError.
+// ErrLocked: another process holds the lock. The error is a *LockedError.
 var ErrLocked = errors.New("locked")
 
 // Holder says who holds a lock. It is for messages only: the lock itself is the
@@ -90,7 +90,7 @@ func (l *Locks) LockWait(ctx context.Context, key string) (*Lock, error) {
 	return lock, wrapLock(key, err)
 }
 
-// Holder returns who holds the lock of key. Held is false when nobody does.
+// Holder returns the holder of the lock of key. Held is false if the lock is free.
 func (l *Locks) Holder(key string) (h Holder, held bool, err error) {
 	if !validKey(key) {
 		return Holder{}, false, wrapLock(key, ErrBadKey)
@@ -141,8 +141,8 @@ func (l *Locks) take(key string, lock func(*os.File) error) (*Lock, error) {
 	}
 }
 
-// sign writes who holds the lock. A failure, on a full disk say, costs only the
-// name in somebody's message.
+// sign writes who holds the lock. A failure, for example on a full disk, only means that
+// messages do not name the holder.
 func (l *Locks) sign(f *os.File) {
 	h := l.holder
 	h.Since = time.Now().UTC().Truncate(time.Second)
@@ -194,8 +194,7 @@ func (l *Locks) path(key string) string { return filepath.Join(l.dir, key) }
 // Lock is a lock that is held. Its methods are for one goroutine.
 type Lock struct{ f *os.File }
 
-// Unlock lets go. The file stays, for the next who wants it. A second Unlock
-// does nothing.
+// Unlock releases the lock. The file stays for later use. A second Unlock does nothing.
 func (k *Lock) Unlock() error {
 	if k.f == nil {
 		return nil
@@ -205,8 +204,8 @@ func (k *Lock) Unlock() error {
 	return err
 }
 
-// Remove removes the lock's file and lets go, for a key that is no more. Who
-// waits for the lock notices and starts over with a new file.
+// Remove removes the lock's file and releases the lock, for a key that was deleted. A
+// process that waits for the lock notices that and retries with a new file.
 func (k *Lock) Remove() error {
 	if k.f == nil {
 		return nil

@@ -32,11 +32,10 @@ type Entry struct {
 // Log is the ordered event log of the host, shared by all processes. Each line
 // is an Entry in JSON.
 //
-// An append is synced to disk before its lock is dropped, and reading takes the
-// lock: so what anybody has read survives a power loss, with its number. An owner
-// that restarts appends what its record says and the log lacks. A process that
-// dies while it appends leaves whole lines and perhaps a torn one, which the next
-// append cuts off.
+// An append is synced to disk before its lock is dropped, and reading takes the lock: so
+// what has been read survives a power loss, with its number. An owner that restarts
+// appends what its record says and the log lacks. A process that dies while it appends
+// leaves whole lines and perhaps a torn one, which the next append cuts off.
 type Log struct {
 	dir     string
 	maxSize int64
@@ -379,7 +378,7 @@ func (l *Log) Follow(ctx context.Context, after uint64, fn func(Entry) error) er
 type follower struct {
 	log   *Log
 	after uint64
-	seen  *os.File // part read last, kept open: its inode cannot be used anew
+	seen  *os.File // part read last, kept open so that its inode is not reused
 	upTo  int64    // bytes read of it
 }
 
