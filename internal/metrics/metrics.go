@@ -93,7 +93,7 @@ func (c services) Collect(out chan<- prometheus.Metric) {
 	for _, s := range c.states() {
 		n := s.Count("")
 		for d, value := range map[*prometheus.Desc]int{
-			desiredDesc: s.DesiredCount, serviceRunDesc: n.Running, serviceWellDesc: n.Fit, deploymentsDesc: len(s.Deployments),
+			desiredDesc: s.DesiredCount, serviceRunDesc: n.Running, serviceWellDesc: n.Healthy, deploymentsDesc: len(s.Deployments),
 		} {
 			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), s.Name)
 		}

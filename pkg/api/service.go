@@ -23,7 +23,7 @@ type Service struct {
 	TaskDefinition string `json:"taskDefinition"`
 	DesiredCount   int    `json:"desiredCount"`
 	// RunningCount and PendingCount count tasks that run and that do not run yet;
-	// HealthyCount those that run and are well.
+	// HealthyCount those that are healthy.
 	RunningCount int `json:"runningCount"`
 	PendingCount int `json:"pendingCount"`
 	HealthyCount int `json:"healthyCount"`
@@ -151,7 +151,7 @@ func FromService(s service.State, at time.Time) Service {
 	all := s.Count("")
 	w := Service{
 		ServiceName: s.Name, Status: string(s.Status), CreatedAt: s.CreatedAt, TaskDefinition: s.Primary().TaskDefinition,
-		DesiredCount: s.DesiredCount, RunningCount: all.Running, PendingCount: all.Pending, HealthyCount: all.Fit,
+		DesiredCount: s.DesiredCount, RunningCount: all.Running, PendingCount: all.Pending, HealthyCount: all.Healthy,
 		Steady: s.Steady, HealthCheckGracePeriodSeconds: int(s.Config.HealthCheckGracePeriod.Seconds()),
 		DeploymentConfiguration: DeploymentConfiguration{DeploymentCircuitBreaker: (*DeploymentCircuitBreaker)(&s.Config.Breaker)},
 		Deployments:             []Deployment{}, Tasks: []ServiceTask{}, Events: []ServiceEvent{}, Rollbacks: s.Rollbacks,
@@ -189,7 +189,7 @@ func fromDeployment(s service.State, d service.Deployment) Deployment {
 func fromServiceTask(s service.State, t service.Task) ServiceTask {
 	w := ServiceTask{
 		ID: t.ID, Name: s.TaskName(t), Deployment: t.Deployment, Phase: string(t.Phase), Health: string(t.Seen.Health),
-		Healthy: t.Fit(), CreatedAt: t.WantedAt,
+		Healthy: t.Healthy(), CreatedAt: t.WantedAt,
 	}
 	switch t.Phase {
 	case service.Wanted:

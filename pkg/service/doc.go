@@ -1,25 +1,25 @@
-// Package service decides how many copies of a task there are to be and which go
-// first: the service scheduler of ECS for one host. It is pure, as pkg/lifecycle is:
-// Step takes a State, a moment and an Event and returns the next State and what is to be
-// done. It reads no clock and calls nothing.
+// Package service is the service scheduler of ECS for one host: it keeps a set number of
+// copies of a task running and replaces them when their definition changes. It is pure, as
+// pkg/lifecycle is: Step takes a State, the time and an Event and returns the next State
+// and the Effects to start. It reads no clock and calls nothing. The agent drives it.
 //
 // # Duties of the caller
 //
 //   - Save the state before any effect of its step begins. A task is in the state before
-//     it is asked for, under an id that follows from the service's, so that an effect
-//     done twice makes one task, and none is lost.
-//   - Answer each effect with Done, once. StartTask of a task that has a record already
-//     is success.
-//   - Report with Seen what becomes of each task whose phase is Live or Stopping, and with
+//     it is started, with an id derived from the service's, so that an effect that runs
+//     twice creates one task, and none is lost.
+//   - Answer each effect with one Done. StartTask of a task that already has a record
+//     succeeds.
+//   - Report with Seen how each task changes whose phase is Live or Stopping, and with
 //     Vanished that its record is gone.
 //   - Send TimerFired at Wake.
 //
-// What is in flight is not saved: a state that is loaded asks again.
+// What is in flight is not saved: after a load, Step returns those effects again.
 //
 // # Words
 //
 // They are those of the ECS API: a deployment is PRIMARY or ACTIVE, its rollout
-// IN_PROGRESS, COMPLETED or FAILED. A task is fit when it is HEALTHY, or without
+// IN_PROGRESS, COMPLETED or FAILED. A task is healthy when its health check says so, or without
 // a health check has been RUNNING for five seconds. It has failed when it stopped without being asked to, or was
 // UNHEALTHY after the grace period.
 //

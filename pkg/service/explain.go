@@ -28,8 +28,7 @@ const (
 	WhyRemoving  = "removing"
 )
 
-// Explain says what the service waits for, the root of the rest first. There is always
-// one reason.
+// Explain says what the service waits for, the root cause first. There is always a reason.
 func (s State) Explain(at time.Time) (reasons []Reason) {
 	add := func(r Reason) { reasons = append(reasons, r) }
 	p, c := s.Primary(), s.Count("")
@@ -38,28 +37,28 @@ func (s State) Explain(at time.Time) (reasons []Reason) {
 		return reasons
 	}
 	if p.Rollout == Failed {
-		add(Reason{Code: WhyBreaker, Text: fmt.Sprintf("deployment %s (%s) has failed, and no more tasks are made: %s; `podtask service rollback %s` returns to the one before", p.ID, p.TaskDefinition, p.Reason, s.Name)})
+		add(Reason{Code: WhyBreaker, Text: fmt.Sprintf("deployment %s (%s) has failed, and no more tasks are created: %s; `podtask service rollback %s` returns to the deployment before it", p.ID, p.TaskDefinition, p.Reason, s.Name)})
 	}
 	for _, t := range s.Tasks {
 		switch {
 		case t.Phase == Wanted && t.Refused != "":
-			add(Reason{Code: WhyPlacement, Text: fmt.Sprintf("task %s cannot be made: %s", s.TaskName(t), t.Refused), Until: t.notUntil, Then: "it is tried again"})
+			add(Reason{Code: WhyPlacement, Text: fmt.Sprintf("task %s cannot be created: %s", s.TaskName(t), t.Refused), Until: t.notUntil, Then: "it is tried again"})
 		case t.Phase == Live && t.Seen.Queue != "":
 			add(Reason{Code: WhyQueued, Text: fmt.Sprintf("task %s waits for %s", s.TaskName(t), t.Seen.Queue)})
 		}
 	}
 	if at.Before(s.Pace.NotUntil) {
-		add(Reason{Code: WhyThrottled, Text: fmt.Sprintf("tasks of %s keep failing, %d times in a row; the last: %s", p.TaskDefinition, s.Pace.Streak, p.LastFailure), Until: s.Pace.NotUntil, Then: "the next is made"})
+		add(Reason{Code: WhyThrottled, Text: fmt.Sprintf("tasks of %s keep failing, %d times in a row; the last: %s", p.TaskDefinition, s.Pace.Streak, p.LastFailure), Until: s.Pace.NotUntil, Then: "the next is created"})
 	}
 	if mine := s.Count(p.ID); p.Rollout == InProgress && mine.Present < c.Present {
-		add(Reason{Code: WhyRolling, Text: fmt.Sprintf("it rolls to %s (deployment %s): %d of %d copies are of it, %d failed so far", p.TaskDefinition, p.ID, mine.Fit, s.DesiredCount, p.FailedTasks)})
+		add(Reason{Code: WhyRolling, Text: fmt.Sprintf("it is rolling out %s (deployment %s): %d of %d copies are healthy, %d failed so far", p.TaskDefinition, p.ID, mine.Healthy, s.DesiredCount, p.FailedTasks)})
 	}
 	switch {
 	case len(reasons) > 0:
 	case s.Steady:
-		add(Reason{Code: WhySteady, Text: fmt.Sprintf("all %d copies of %s are well", s.DesiredCount, p.TaskDefinition)})
+		add(Reason{Code: WhySteady, Text: fmt.Sprintf("all %d copies of %s are healthy", s.DesiredCount, p.TaskDefinition)})
 	default:
-		add(Reason{Code: WhyPending, Text: fmt.Sprintf("%d of %d copies of %s are well", c.Fit, s.DesiredCount, p.TaskDefinition)})
+		add(Reason{Code: WhyPending, Text: fmt.Sprintf("%d of %d copies of %s are healthy", c.Healthy, s.DesiredCount, p.TaskDefinition)})
 	}
 	if p.Rollback && p.Reason != "" {
 		add(Reason{Code: WhyBreaker, Text: p.Reason})

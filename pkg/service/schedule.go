@@ -11,7 +11,7 @@ import (
 // judge counts unhealthy tasks as failed, and trips the circuit breaker.
 func (s *State) judge(at time.Time) {
 	for i := range s.Tasks {
-		if t := &s.Tasks[i]; t.Phase == Live && !t.Failed && s.sick(at, *t) {
+		if t := &s.Tasks[i]; t.Phase == Live && !t.Failed && s.isUnhealthy(at, *t) {
 			s.fail(at, t, "it failed container health checks")
 		}
 	}
@@ -21,7 +21,7 @@ func (s *State) judge(at time.Time) {
 	}
 	back, ok := s.RollbackTarget()
 	if !ok {
-		return // there is nothing to return to: it goes on trying, ever more slowly
+		return // there is nothing to return to: it keeps trying, with growing pauses
 	}
 	p.Rollout = Failed
 	p.Reason = fmt.Sprintf("circuit breaker: %d tasks failed, the last: %s", p.FailedTasks, p.LastFailure)
@@ -40,13 +40,13 @@ func (s *State) judge(at time.Time) {
 // of the desired count, at least 3 and at most 200).
 func (s State) Threshold() int { return min(max((s.DesiredCount+1)/2, 3), 200) }
 
-// sick: the task is UNHEALTHY, and not only because it is young.
-func (s *State) sick(at time.Time, t Task) bool {
+// isUnhealthy: the task is UNHEALTHY, and not only because it is young.
+func (s *State) isUnhealthy(at time.Time, t Task) bool {
 	return t.Seen.Running && t.Seen.Health == Unhealthy && !at.Before(t.Seen.Since.Add(s.Config.HealthCheckGracePeriod))
 }
 
-// stalled: the primary deployment has failed and there is no way back.
-func (s *State) stalled() bool { return s.Deployments[0].Rollout == Failed }
+// hasFailed: the primary deployment has failed and there is no way back.
+func (s *State) hasFailed() bool { return s.Deployments[0].Rollout == Failed }
 
 // schedule says which tasks are to stop and which are to be made.
 func (s *State) schedule(at time.Time) {
@@ -62,13 +62,13 @@ func (s *State) schedule(at time.Time) {
 				stop(t, "the service is removed")
 			}
 		}
-	case !s.stalled():
+	case !s.hasFailed():
 		s.stopTasks(stop)
 	}
 	if len(stopped) > 0 {
 		s.say(at, "has stopped %d tasks: (task %s).", len(stopped), strings.Join(stopped, ") (task "))
 	}
-	if s.Status == Active && !s.stalled() {
+	if s.Status == Active && !s.hasFailed() {
 		s.wantTasks(at)
 	}
 	s.forget()
@@ -86,15 +86,15 @@ func (s *State) stopTasks(stop func(*Task, string)) {
 	}
 	for _, t := range s.expendable() {
 		counts := s.Count("")
-		old, spare := t.Deployment != primary.ID, !t.Fit() || counts.Fit > least
+		old, spare := t.Deployment != primary.ID, !t.Healthy() || counts.Healthy > least
 		switch {
 		case old && spare:
 			stop(t, "it is replaced by deployment "+primary.ID)
 		case old:
 		case t.Failed:
 			// Its replacement comes first if there is room.
-			replaced := s.Count(primary.ID).Fit >= s.DesiredCount || counts.Present >= most
-			if spare && (replaced || t.Fit()) {
+			replaced := s.Count(primary.ID).Healthy >= s.DesiredCount || counts.Present >= most
+			if spare && (replaced || t.Healthy()) {
 				stop(t, "it failed container health checks")
 			}
 		case kept > s.DesiredCount && spare:
@@ -104,10 +104,10 @@ func (s *State) stopTasks(stop func(*Task, string)) {
 	}
 }
 
-// mayStop: the task is not to stop yet, and nobody is just making it.
+// mayStop: the task is not to stop yet, and it is not being created.
 func (t Task) mayStop() bool { return (t.Phase == Wanted || t.Phase == Live) && t.op != busy }
 
-// expendable are the tasks that may be stopped: first those that are not fit, then the
+// expendable are the tasks that may be stopped: first those that are not healthy, then the
 // youngest.
 func (s *State) expendable() (tasks []*Task) {
 	for i := range s.Tasks {
@@ -117,7 +117,7 @@ func (s *State) expendable() (tasks []*Task) {
 	}
 	worth := func(t *Task) int {
 		switch {
-		case t.Fit():
+		case t.Healthy():
 			return 2
 		case t.Seen.Running:
 			return 1
@@ -174,7 +174,7 @@ func (s *State) forget() {
 func (s *State) settle(at time.Time) {
 	p := s.Deployments[0]
 	mine, all := s.Count(p.ID), s.Count("")
-	whole := s.Status == Active && mine.Fit == s.DesiredCount && all.Present == s.DesiredCount
+	whole := s.Status == Active && mine.Healthy == s.DesiredCount && all.Present == s.DesiredCount
 	if whole && p.Rollout == InProgress {
 		p.Rollout, p.UpdatedAt = Completed, at
 		s.Deployments = []Deployment{p}

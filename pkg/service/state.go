@@ -11,14 +11,14 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// State is all there is to know of one service.
+// State is everything that is stored about one service.
 type State struct {
 	// ID is 32 lower-case hex digits, Name what users call the service.
 	ID        string    `json:"id"`
 	Name      string    `json:"name"`
 	CreatedAt time.Time `json:"createdAt"`
 	Status    Status    `json:"status"`
-	// DesiredCount is how many copies there are to be.
+	// DesiredCount is how many copies the service keeps running.
 	DesiredCount int    `json:"desiredCount"`
 	Config       Config `json:"config"`
 	// Deployments are the PRIMARY one, then those that still have tasks.
@@ -63,7 +63,7 @@ type Config struct {
 
 // Bounds are ECS's, in percent of the desired count.
 type Bounds struct {
-	// MinimumHealthyPercent, rounded up to copies, are kept fit; 0 to 100.
+	// MinimumHealthyPercent, rounded up to copies, stay healthy; 0 to 100.
 	MinimumHealthyPercent int `json:"minimumHealthyPercent"`
 	// MaximumPercent, rounded down, are there at most; 100 to 200 or more.
 	MaximumPercent int `json:"maximumPercent"`
@@ -131,11 +131,11 @@ type Task struct {
 	Phase      Phase       `json:"phase"`
 	WantedAt   time.Time   `json:"wantedAt"`
 	Seen       Observation `json:"seen,omitzero"`
-	// Well: it is RUNNING and, if it has a health check, HEALTHY; else it has been
+	// HealthyNow: it is RUNNING and, if it has a health check, HEALTHY; else it has been
 	// RUNNING for the monitor period.
-	Well bool `json:"well,omitempty"`
-	// FitSince is zero while the task is not fit.
-	FitSince time.Time `json:"fitSince,omitzero"`
+	HealthyNow bool `json:"well,omitempty"`
+	// HealthySince is zero while the task is not healthy.
+	HealthySince time.Time `json:"fitSince,omitzero"`
 	// Failed: it counts as a failure of its deployment.
 	Failed bool `json:"failed,omitempty"`
 	// Cause is why it is to stop.
@@ -206,9 +206,9 @@ const (
 	// MaxThrottle is the longest pause between tasks that fail (ECS: 15 minutes).
 	MaxThrottle = 15 * time.Minute
 	// monitor is how long a task without a health check has to run before it is taken for
-	// well (the update monitor of Docker's swarm mode): what exits at once is not.
+	// healthy (the update monitor of Docker's swarm mode): what exits at once is not.
 	monitor = 5 * time.Second
-	// forgiven is how long a task has to be fit for its failure to begin a new streak.
+	// forgiven is how long a task has to be healthy for its failure to begin a new streak.
 	forgiven = 5 * time.Minute
 )
 
@@ -237,11 +237,11 @@ func (s State) Deployment(id string) (Deployment, bool) {
 // Gone: the service was to be removed, and nothing of it is left.
 func (s State) Gone() bool { return s.Status == Draining && len(s.Tasks) == 0 }
 
-// Fit: the task is well, and is not to stop.
-func (t Task) Fit() bool { return t.Phase == Live && t.Well }
+// Healthy: the task is healthy, and is not to stop.
+func (t Task) Healthy() bool { return t.Phase == Live && t.HealthyNow }
 
-// well tells whether the task is so at a moment.
-func (t Task) well(at time.Time) bool {
+// isHealthy reports whether the task is healthy at a time.
+func (t Task) isHealthy(at time.Time) bool {
 	proven := t.Seen.Health == Unchecked && !at.Before(t.Seen.Since.Add(monitor))
 	return t.Seen.Running && (t.Seen.Health == Healthy || proven)
 }
@@ -254,9 +254,9 @@ func (t Task) kept() bool { return (t.Phase == Wanted || t.Phase == Live) && !t.
 
 // Counts are numbers of tasks.
 type Counts struct {
-	// Running and Pending are wanted ones that run or do not yet; Fit are those of the
-	// running that are well; Present counts all that may take room, stopping ones too.
-	Running, Pending, Fit, Present int
+	// Running and Pending are wanted ones that run or do not yet; Healthy are those of the
+	// running that are healthy; Present counts all that may take room, stopping ones too.
+	Running, Pending, Healthy, Present int
 }
 
 // Count counts the tasks of a deployment; an empty id stands for all.
@@ -273,14 +273,14 @@ func (s State) Count(deployment string) (c Counts) {
 		default:
 			c.Pending++
 		}
-		if t.Fit() {
-			c.Fit++
+		if t.Healthy() {
+			c.Healthy++
 		}
 	}
 	return c
 }
 
-// Limits are the least number of fit copies and the greatest of all copies to which the
+// Limits are the least number of healthy copies and the greatest of all copies to which the
 // service keeps while it replaces tasks.
 func (s State) Limits() (least, most int) {
 	least, most = s.Config.limits(s.DesiredCount)

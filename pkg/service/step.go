@@ -65,7 +65,7 @@ func Step(s State, at time.Time, in Input) (State, []Effect) {
 	s = s.clone()
 	s.fold(at, in)
 	for i := range s.Tasks {
-		s.Tasks[i].Well = s.Tasks[i].well(at)
+		s.Tasks[i].HealthyNow = s.Tasks[i].isHealthy(at)
 	}
 	s.judge(at)
 	s.remember(at)
@@ -160,7 +160,7 @@ func (s State) RollbackTarget() (Deployment, bool) {
 	return s.Completed[i], true
 }
 
-// proven: all copies of the deployment were well once.
+// proven: all copies of the deployment were healthy once.
 func (s *State) proven(id string) bool {
 	return slices.ContainsFunc(s.Completed, func(d Deployment) bool { return d.ID == id })
 }
@@ -197,16 +197,16 @@ func (s *State) see(at time.Time, t *Task, seen Observation) {
 	}
 }
 
-// remember notes since when tasks have been fit, once it is known which have failed.
+// remember notes since when tasks have been healthy, once it is known which have failed.
 func (s *State) remember(at time.Time) {
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
 		switch {
-		case t.Phase == Stopped: // when it was well is of interest still
-		case !t.Fit():
-			t.FitSince = time.Time{}
-		case t.FitSince.IsZero():
-			t.FitSince = at
+		case t.Phase == Stopped: // HealthySince is still needed
+		case !t.Healthy():
+			t.HealthySince = time.Time{}
+		case t.HealthySince.IsZero():
+			t.HealthySince = at
 		}
 	}
 }
@@ -244,7 +244,7 @@ func (s *State) fail(at time.Time, t *Task, reason string) {
 	if t.Deployment != s.Primary().ID {
 		return
 	}
-	if !t.FitSince.IsZero() && at.Sub(t.FitSince) >= forgiven {
+	if !t.HealthySince.IsZero() && at.Sub(t.HealthySince) >= forgiven {
 		s.Pace = Pace{}
 	}
 	if t.Number > s.Pace.Known {

@@ -87,7 +87,7 @@ func (w *world) tell(in Input) {
 	}
 }
 
-// checkStops sees to it that no stop of ours leaves too few that are well.
+// checkStops checks that no stop leaves too few healthy tasks.
 func (w *world) checkStops(before State, effects []Effect) {
 	if w.state.Status != Active {
 		return
@@ -95,13 +95,13 @@ func (w *world) checkStops(before State, effects []Effect) {
 	spared := 0
 	for _, e := range effects {
 		if stop, ok := e.(StopTask); ok {
-			if old := before.task(stop.ID); old != nil && old.Fit() && w.state.task(stop.ID).Phase == Stopping {
+			if old := before.task(stop.ID); old != nil && old.Healthy() && w.state.task(stop.ID).Phase == Stopping {
 				spared++
 			}
 		}
 	}
 	least, _ := w.state.Limits()
-	if fit := w.state.Count("").Fit; spared > 0 && fit < least {
+	if fit := w.state.Count("").Healthy; spared > 0 && fit < least {
 		broken("%d well copies were stopped, so that %d are left, of at least %d", spared, fit, least)
 	}
 }
