@@ -13,7 +13,7 @@ import (
 	"github.com/podtask/podtask/pkg/state"
 )
 
-// Failure turns an error into data. Above this line nobody looks at error texts.
+// Failure turns an error into data. Callers never look at error texts.
 func Failure(err error) lifecycle.Failure {
 	if err == nil {
 		return lifecycle.Failure{}
