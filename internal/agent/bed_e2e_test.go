@@ -38,7 +38,7 @@ import (
 	"github.com/podtask/podtask/pkg/netns"
 	"github.com/podtask/podtask/pkg/state"
 	"github.com/podtask/podtask/pkg/taskdef"
-	"github.com/podtask/podtask/test/left"
+	"github.com/podtask/podtask/test/testbed"
 )
 
 // The tests of this tag run in a test bed, against a Podman service and a
@@ -109,7 +109,7 @@ func runInBed(m *testing.M) (code int) {
 	err := openBed()
 	if err == nil {
 		code = m.Run()
-		err = left.Check()
+		err = testbed.CheckLeftovers()
 	}
 	if err := errors.Join(err, closeBed()); err != nil {
 		fmt.Fprintln(os.Stderr, "test bed:", err)

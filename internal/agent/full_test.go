@@ -11,7 +11,7 @@ import (
 	"github.com/podtask/podtask/internal/limits"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/state"
-	"github.com/podtask/podtask/test/wait"
+	"github.com/podtask/podtask/test/testbed"
 )
 
 // fullDisk has no space for records while it is full.
@@ -34,7 +34,7 @@ func (d *fullDisk) fill() (refused func(times int64) bool) {
 	before := d.refused.Load()
 	d.full.Store(true)
 	return func(times int64) bool {
-		return wait.Until(func() bool { return d.refused.Load() >= before+times })
+		return testbed.Until(func() bool { return d.refused.Load() >= before+times })
 	}
 }
 

@@ -66,7 +66,7 @@ var direction = []rule{
 	{pkg: "internal/driver", may: []string{"pkg/lifecycle", "pkg/service"}, also: []string{"pkg/taskdef"}},
 	{pkg: "internal/loop", may: []string{"internal/driver"}},
 	{pkg: "internal/sim", may: []string{"internal/driver", "pkg/lifecycle", "pkg/taskdef", "pkg/state", "pkg/state/statetest", "pkg/libpod", "pkg/images", "pkg/cgroups", "pkg/netns"}},
-	{pkg: "internal/enginetest", may: []string{"pkg/libpod", "pkg/images", "test/wait"}},
+	{pkg: "internal/enginetest", may: []string{"pkg/libpod", "pkg/images", "test/testbed"}},
 	{pkg: "internal/enginesim", may: []string{"internal/agent", "internal/conn", "internal/driver", "internal/enginetest", "pkg/config", "pkg/images", "pkg/libpod", "pkg/lifecycle", "pkg/state", "pkg/state/statetest", "pkg/taskdef"}},
 	{pkg: "internal/archtest"},
 	{pkg: "internal/flight"},
@@ -74,7 +74,7 @@ var direction = []rule{
 	{pkg: "internal/registrytest", may: []string{"internal/faults"}, also: []string{"pkg/images"}},
 	{pkg: "internal/faults"},
 	{pkg: "internal/guide"},
-	{pkg: "internal/leaktest"},
+	{pkg: "internal/leaktest", may: []string{"test/testbed"}},
 	{pkg: "internal/nonsense"},
 	{pkg: "cmd/podtask-user-generator", may: []string{"pkg/taskunit", "pkg/unitdir"}}, // small: no Podman, no YAML
 	{pkg: "internal/metrics", may: []string{"internal/agent", "internal/record", "pkg/lifecycle", "pkg/service"}, also: []string{"pkg/taskdef"}},
@@ -82,11 +82,11 @@ var direction = []rule{
 	// Programs that are no part of the product stand alone.
 	{pkg: "examples/"},
 	{pkg: "hack/", may: []string{"internal/registrytest"}, also: []string{"pkg/images", "pkg/libpod"}},
-	{pkg: "test/", may: []string{"pkg/", "internal/", "cmd/", "test/wait", "test/left"}},
+	{pkg: "test/", may: []string{"pkg/", "internal/", "cmd/", "test/testbed"}},
 }
 
 // testSupport may be imported by every package's tests.
-var testSupport = []string{"internal/guide", "pkg/state/statetest", "internal/registrytest", "internal/faults", "internal/leaktest", "internal/nonsense", "test/wait", "test/left"}
+var testSupport = []string{"internal/guide", "pkg/state/statetest", "internal/registrytest", "internal/faults", "internal/leaktest", "internal/nonsense", "test/testbed"}
 
 func matches(pattern, name string) bool {
 	if strings.HasSuffix(pattern, "/") {

@@ -7,10 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/podtask/podtask/pkg/libpod"
-	"github.com/podtask/podtask/test/wait"
+	"github.com/podtask/podtask/test/testbed"
 )
 
 // Subject is an engine to be held to the rules, and what a test does behind its
@@ -75,7 +74,7 @@ type rule struct {
 }
 
 // patience bounds every call; it says nothing about how fast it must be.
-const patience = 2 * time.Minute
+var patience = testbed.Patience
 
 // task is one task's pod in a test, removed at its end.
 type task struct {
@@ -217,7 +216,7 @@ func (k *task) texts(name string, o libpod.LogOptions) (texts []string) {
 func (k *task) wantTexts(name string, o libpod.LogOptions, want ...string) {
 	k.t.Helper()
 	var got []string
-	if !wait.Until(func() bool { got = k.texts(name, o); return slices.Equal(got, want) }) {
+	if !testbed.Until(func() bool { got = k.texts(name, o); return slices.Equal(got, want) }) {
 		k.t.Errorf("%+v: got %q, want %q", o, got, want)
 	}
 }

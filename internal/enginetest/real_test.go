@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -21,7 +20,7 @@ import (
 	"github.com/podtask/podtask/internal/enginetest"
 	"github.com/podtask/podtask/internal/registrytest"
 	"github.com/podtask/podtask/pkg/libpod"
-	"github.com/podtask/podtask/test/left"
+	"github.com/podtask/podtask/test/testbed"
 )
 
 // TestRealConformance runs in a test bed: PODTASK_BED is set there, and
@@ -51,28 +50,13 @@ var bed struct {
 }
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	if os.Getenv("PODTASK_BED") == "" {
-		os.Exit(m.Run())
-	}
-	// Rules wait for grace and time-outs more than they compute.
-	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
-		_ = flag.Set("test.parallel", "6")
-	}
-	if err := openReal(); err != nil {
-		fmt.Fprintln(os.Stderr, "test bed:", err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	if err := errors.Join(closeReal(), left.Check()); err != nil {
-		fmt.Fprintln(os.Stderr, "test bed:", err)
-		code = max(code, 1)
-	}
-	os.Exit(code)
+	os.Exit(testbed.Main(m, func(string) (func() error, error) {
+		return func() error { return errors.Join(closeReal(), testbed.CheckLeftovers()) }, openReal()
+	}))
 }
 
 func openReal() (err error) {
-	if bed.testbox, err = os.ReadFile(os.Getenv("PODTASK_TESTBOX")); err != nil {
+	if bed.testbox, err = testbed.Testbox(); err != nil {
 		return err
 	}
 	if bed.registry, err = registrytest.New(registrytest.Options{}); err != nil {

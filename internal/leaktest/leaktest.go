@@ -5,10 +5,9 @@ import (
 	"runtime"
 	"testing"
 	"time"
-)
 
-// patience bounds the wait for what ends a moment later, such as idle connections.
-const patience = 100 * time.Second
+	"github.com/podtask/podtask/test/testbed"
+)
 
 // Check runs a subtest called "tasks" and fails unless afterwards, its clean-ups
 // included, there are no more goroutines and descriptors than before. The caller
@@ -19,7 +18,7 @@ func Check(t *testing.T, run func(t *testing.T)) {
 	t.Run("tasks", run)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.After(patience)
+	limit := time.After(testbed.Patience) // for what ends a moment later, such as idle connections
 	for runtime.NumGoroutine() > goroutines || openFiles(t) > descriptors {
 		select {
 		case <-tick.C:

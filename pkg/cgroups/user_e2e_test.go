@@ -19,8 +19,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/podtask/podtask/pkg/cgroups"
-	"github.com/podtask/podtask/test/left"
-	"github.com/podtask/podtask/test/wait"
+	"github.com/podtask/podtask/test/testbed"
 )
 
 // These need a real systemd user manager; the beds have one.
@@ -40,24 +39,19 @@ var ways = map[string]func(string) string{
 var onlyPrivate string
 
 func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "podtask-cgroups")
-		if err != nil {
-			panic(err)
-		}
-		defer os.RemoveAll(dir)
-		if err := os.Symlink(filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "systemd"), filepath.Join(dir, "systemd")); err != nil {
-			panic(err)
-		}
+	os.Exit(testbed.Main(m, func(dir string) (func() error, error) {
 		onlyPrivate = dir
-		code := m.Run()
-		var units []string
-		if !wait.Until(func() bool { units, err = left.Units(); return err == nil && len(units) == 0 }) {
-			fmt.Fprintln(os.Stderr, "after all tests:", units, err)
-			code = max(code, 1)
-		}
-		return code
-	}())
+		return noUnits, os.Symlink(filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "systemd"), filepath.Join(dir, "systemd"))
+	}))
+}
+
+// noUnits waits until no unit of ours is left.
+func noUnits() (err error) {
+	var units []string
+	if testbed.Until(func() bool { units, err = testbed.Units(); return err == nil && len(units) == 0 }) {
+		return nil
+	}
+	return errors.Join(err, fmt.Errorf("left behind: %q", units))
 }
 
 func eachWay(t *testing.T, test func(*testing.T, *cgroups.User)) {

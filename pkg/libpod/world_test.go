@@ -25,7 +25,7 @@ import (
 	"github.com/containers/podman/v5/pkg/bindings/images"
 
 	"github.com/podtask/podtask/pkg/libpod"
-	"github.com/podtask/podtask/test/left"
+	"github.com/podtask/podtask/test/testbed"
 )
 
 // The tests of this file's build tag need a rootless Podman: on the socket
@@ -35,9 +35,6 @@ import (
 
 // program is the path of the test binary inside containers.
 const program = "/prog"
-
-// patience bounds every call to Podman; it says nothing about how fast it must be.
-const patience = 2 * time.Minute
 
 // image is the reference of the test image.
 var image = "localhost/podtask-libpod-test:" + strings.ToLower(rand.Text()[:10])
@@ -49,14 +46,14 @@ func init() {
 		if !bed() {
 			return func() error { return nil }, nil
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*testbed.Patience)
 		defer cancel()
 		remove, err := loadImage(ctx)
 		return func() error {
 			if os.Getenv("PODTASK_BED") == "" { // the user has tasks of his own
 				return remove()
 			}
-			return errors.Join(remove(), left.Check())
+			return errors.Join(remove(), testbed.CheckLeftovers())
 		}, err
 	}
 }
@@ -131,14 +128,14 @@ func uri() string {
 // within returns a context that ends with patience or the test.
 func within(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testbed.Patience)
 	t.Cleanup(cancel)
 	return ctx
 }
 
 // afterwards returns a context for cleaning up.
 func afterwards() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), patience)
+	return context.WithTimeout(context.Background(), testbed.Patience)
 }
 
 // raw returns a context for using the bindings directly, as a foreign client does.

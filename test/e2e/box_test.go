@@ -24,13 +24,12 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/podtask/podtask/internal/registrytest"
-	"github.com/podtask/podtask/test/left"
-	"github.com/podtask/podtask/test/wait"
+	"github.com/podtask/podtask/test/testbed"
 )
 
 // patience bounds every wait, so that what never comes fails the test that
 // waits for it and not the whole run. No assertion depends on it.
-var patience = wait.Patience
+var patience = testbed.Patience
 
 // box is one test's podtask: a state directory, a family, repositories.
 type box struct {
@@ -282,7 +281,7 @@ func (b *box) running() string {
 // objects lists what exists of the family in Podman.
 func (b *box) objects() string {
 	b.t.Helper()
-	found, err := left.Labelled("podtask.family=" + b.family)
+	found, err := testbed.Labelled("podtask.family=" + b.family)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -360,7 +359,7 @@ func (b *box) arrived(rule *registrytest.Rule) {
 // somebody else.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	if !wait.Until(holds) {
+	if !testbed.Until(holds) {
 		t.Fatalf("never: %s", what)
 	}
 }

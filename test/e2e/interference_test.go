@@ -74,7 +74,7 @@ func (tt interference) test(t *testing.T) {
 	b.up(id)
 	refused := false // because podtask stops the task while Podman still executes the command
 	for _, command := range tt.does {
-		if err := b.tryMeddle(b.fill(id, command)); err != nil {
+		if err := tryMeddle(b.t, b.fill(id, command)); err != nil {
 			if refused = tt.mayEnd; !refused {
 				t.Fatal(err)
 			}
@@ -104,16 +104,16 @@ func (tt interference) test(t *testing.T) {
 // meddle runs a podman command, which has to succeed.
 func (b *box) meddle(command string) {
 	b.t.Helper()
-	if err := b.tryMeddle(command); err != nil {
+	if err := tryMeddle(b.t, command); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
 // tryMeddle runs a podman command, and again while it fails because another test removes
 // a container that Podman has just listed.
-func (b *box) tryMeddle(command string) (err error) {
-	b.t.Helper()
-	eventually(b.t, "podman "+command, func() bool {
+func tryMeddle(t *testing.T, command string) (err error) {
+	t.Helper()
+	eventually(t, "podman "+command, func() bool {
 		out, failure := exec.Command("podman", words(command)...).CombinedOutput()
 		if failure == nil || !strings.Contains(string(out), "no such container") {
 			if err = failure; err != nil {

@@ -17,11 +17,8 @@ package e2e
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
-	"net"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -31,7 +28,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/podtask/podtask/internal/registrytest"
-	"github.com/podtask/podtask/test/left"
+	"github.com/podtask/podtask/test/testbed"
 )
 
 // password is looked for in everything podtask prints and keeps.
@@ -57,13 +54,8 @@ func TestMain(m *testing.M) {
 	if socket := os.Getenv(strangerEnv); socket != "" {
 		os.Exit(callAsStranger(socket))
 	}
-	flag.Parse()
-	// Tests wait for stop time-outs and probes more than they compute.
-	if flag.Lookup("test.parallel").Value.String() == flag.Lookup("test.parallel").DefValue {
-		_ = flag.Set("test.parallel", "6")
-	}
 	catchInterrupts()
-	os.Exit(runInBed(m))
+	os.Exit(testbed.Main(m, setUp))
 }
 
 // catchInterrupts ends the tests on Ctrl-C, as without it. It is there for the
@@ -79,47 +71,38 @@ func catchInterrupts() {
 	}()
 }
 
-func runInBed(m *testing.M) (code int) {
-	dir, err := os.MkdirTemp("", "podtask-e2e-")
-	if err == nil {
-		defer os.RemoveAll(dir)
-		err = openBed(dir)
+// setUp opens the registries and tells Podman about them.
+func setUp(dir string) (tearDown func() error, err error) {
+	if err := openBed(dir); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "test bed:", err)
-		return 1
+	undo := []func() error{removeImages, testbed.CheckLeftovers}
+	tearDown = func() (err error) {
+		for _, fn := range undo {
+			err = errors.Join(err, fn())
+		}
+		endService()
+		bed.reg.Close()
+		bed.mirror.Close()
+		return err
 	}
-	defer bed.reg.Close()
-	defer bed.mirror.Close()
-	conf, err := trustRegistry()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "test bed:", err)
-		return 1
+	for name, content := range map[string][]byte{"registries.conf.d/podtask-e2e.conf": registriesConf(), "policy.json": policy()} {
+		remove, err := testbed.Configure(name, content)
+		if err != nil {
+			return tearDown, err
+		}
+		undo = append(undo, remove)
 	}
-	defer os.Remove(conf)
-	policy, err := writePolicy()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "test bed:", err)
-		return 1
-	}
-	defer os.Remove(policy)
 	endService() // one of an earlier run has read another registries.conf
-	defer endService()
-	code = m.Run()
-	removeImages()
-	if err := left.Check(); err != nil {
-		fmt.Fprintln(os.Stderr, "after all tests:", err)
-		code = max(code, 1)
-	}
-	return code
+	return tearDown, nil
 }
 
 func openBed(dir string) (err error) {
-	bed.podtask, bed.name, bed.runtime = os.Getenv("PODTASK_BIN"), os.Getenv("PODTASK_BED"), os.Getenv("XDG_RUNTIME_DIR")
+	bed.podtask, bed.name, bed.runtime = os.Getenv("PODTASK_BIN"), testbed.Name(), os.Getenv("XDG_RUNTIME_DIR")
 	if bed.podtask == "" || bed.name == "" || bed.runtime == "" {
 		return errors.New("set PODTASK_BIN, PODTASK_BED and XDG_RUNTIME_DIR, as hack/e2e does")
 	}
-	if bed.testbox, err = os.ReadFile(os.Getenv("PODTASK_TESTBOX")); err != nil {
+	if bed.testbox, err = testbed.Testbox(); err != nil {
 		return err
 	}
 	if bed.image, err = registrytest.ProgramImage("testbox", bed.testbox); err != nil {
@@ -136,19 +119,10 @@ func openBed(dir string) (err error) {
 	return os.WriteFile(bed.auth, bed.reg.AuthJSON(), 0o600)
 }
 
-// trustRegistry tells podtask, Podman and its service, whoever starts it, that
-// the registry has no TLS, where its namespace mirrored/ has a mirror, and that it stands
-// in for a namespace of Docker Hub. The home directory is the bed's own.
-func trustRegistry() (path string, err error) {
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return "", err
-	}
-	path = filepath.Join(home, ".config", "containers", "registries.conf.d", "podtask-e2e.conf")
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return "", err
-	}
-	conf := fmt.Appendf(bed.reg.RegistriesConf(), `[[registry]]
+// registriesConf says that the registry has no TLS, where its namespace mirrored/ has a
+// mirror, and that it stands in for a namespace of Docker Hub.
+func registriesConf() []byte {
+	return fmt.Appendf(bed.reg.RegistriesConf(), `[[registry]]
 location = "%[1]s/%[3]s"
 insecure = true
 [[registry.mirror]]
@@ -159,53 +133,27 @@ prefix = "docker.io/%[4]s"
 location = "%[1]s/%[4]s"
 insecure = true
 `, bed.reg.Addr(), bed.mirror.Addr(), strings.TrimSuffix(mirrored, "/"), strings.TrimSuffix(short, "/"))
-	return path, os.WriteFile(path, conf, 0o600)
 }
 
-// writePolicy writes a signature policy that accepts everything but the registry's
-// namespaces rejected/ and unsigned/.
-func writePolicy() (path string, err error) {
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return "", err
-	}
-	path = filepath.Join(home, ".config", "containers", "policy.json")
+// policy is a signature policy that accepts everything but the registry's namespaces
+// rejected/ and unsigned/.
+func policy() []byte {
 	docker := obj{
 		bed.reg.Addr() + "/rejected": []obj{{"type": "reject"}},
 		bed.reg.Addr() + "/unsigned": []obj{{"type": "signedBy", "keyType": "GPGKeys", "keyData": "eA=="}},
 	}
-	policy, err := json.Marshal(obj{"default": []obj{{"type": "insecureAcceptAnything"}}, "transports": obj{"docker": docker}})
+	text, err := json.Marshal(obj{"default": []obj{{"type": "insecureAcceptAnything"}}, "transports": obj{"docker": docker}})
 	if err != nil {
-		return "", err
+		panic(err) // it has only strings
 	}
-	return path, os.WriteFile(path, policy, 0o600)
+	return text
 }
 
 // serviceSocket is that of the Podman service podtask starts.
 func serviceSocket() string { return filepath.Join(bed.runtime, "podtask", "podman.sock") }
 
 // servicePID returns the process that listens on serviceSocket, 0 for none.
-func servicePID() int {
-	conn, err := net.Dial("unix", serviceSocket())
-	if err != nil {
-		return 0
-	}
-	defer conn.Close()
-	raw, err := conn.(*net.UnixConn).SyscallConn()
-	if err != nil {
-		return 0
-	}
-	pid := 0
-	err = raw.Control(func(fd uintptr) {
-		if cred, err := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED); err == nil {
-			pid = int(cred.Pid)
-		}
-	})
-	if err != nil {
-		return 0
-	}
-	return pid
-}
+func servicePID() int { return testbed.PeerPID(serviceSocket()) }
 
 func endService() {
 	if pid := servicePID(); pid != 0 {
@@ -215,9 +163,6 @@ func endService() {
 
 // removeImages removes the images that came from the registry of this run,
 // whose port the next run does not have.
-func removeImages() {
-	out, err := exec.Command("podman", "images", "--quiet", "--no-trunc", "--filter", "reference="+bed.reg.Addr()+"/*/*", "--filter", "reference="+bed.reg.Addr()+"/*/*/*").Output()
-	if ids := strings.Fields(string(out)); err == nil && len(ids) > 0 {
-		_ = exec.Command("podman", append([]string{"rmi", "--force"}, ids...)...).Run()
-	}
+func removeImages() error {
+	return testbed.RemoveImages(bed.reg.Addr()+"/*/*", bed.reg.Addr()+"/*/*/*")
 }

@@ -15,7 +15,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -29,11 +28,11 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/registrytest"
-	"github.com/podtask/podtask/test/wait"
+	"github.com/podtask/podtask/test/testbed"
 )
 
 // patience bounds every wait. No assertion depends on it.
-var patience = wait.Patience
+var patience = testbed.Patience
 
 // registry is where the registry listens. It is the same after every boot, so
 // that what starts by itself then finds it.
@@ -42,22 +41,12 @@ const registry = "127.0.0.1:5000"
 // image is the reference of the image with nothing but testbox in it.
 const image = registry + "/testbox:1"
 
-func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		end, err := serveImage()
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "test bed:", err)
-			return 1
-		}
-		defer end()
-		return m.Run()
-	}())
-}
+func TestMain(m *testing.M) { os.Exit(testbed.Main(m, serveImage)) }
 
-// serveImage starts the registry and tells podtask and Podman that it has no
-// TLS. Call end at the end.
-func serveImage() (end func(), err error) {
-	program, err := os.ReadFile(os.Getenv("PODTASK_TESTBOX"))
+// serveImage starts the registry and tells podtask and Podman that it has no TLS. What
+// the tests leave is checked by each of them, because some leave a task to the next boot.
+func serveImage(string) (end func() error, err error) {
+	program, err := testbed.Testbox()
 	if err != nil {
 		return nil, err
 	}
@@ -65,10 +54,7 @@ func serveImage() (end func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	conf := filepath.Join(os.Getenv("HOME"), ".config/containers/registries.conf.d/podtask-vm.conf")
-	err = errors.Join(os.MkdirAll(filepath.Dir(conf), 0o700),
-		os.WriteFile(conf, []byte("[[registry]]\nlocation = \""+registry+"\"\ninsecure = true\n"), 0o600))
-	if err != nil {
+	if _, err := testbed.Configure("registries.conf.d/podtask-vm.conf", []byte("[[registry]]\nlocation = \""+registry+"\"\ninsecure = true\n")); err != nil {
 		return nil, err
 	}
 	reg, err := registrytest.New(registrytest.Options{})
@@ -84,7 +70,7 @@ func serveImage() (end func(), err error) {
 	}
 	front := &http.Server{Handler: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: reg.Addr()})}
 	go front.Serve(listener)
-	return func() { front.Close(); reg.Close() }, nil
+	return func() error { reg.Close(); return front.Close() }, nil
 }
 
 // command runs a program and returns its output and exit code.
@@ -237,7 +223,7 @@ func killOwner(t *testing.T, ref string) {
 // eventually waits for what nobody tells.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	if !wait.Until(holds) {
+	if !testbed.Until(holds) {
 		t.Fatalf("never: %s", what)
 	}
 }

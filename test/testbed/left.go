@@ -1,6 +1,4 @@
-// Package left is for tests on real Podman: it says what they have left behind on the
-// machine. It looks at everything of this user, so it is asked when no test runs.
-package left
+package testbed
 
 import (
 	"errors"
@@ -11,19 +9,17 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-
-	"github.com/podtask/podtask/test/wait"
 )
 
 // taskLabel is on everything podtask makes in Podman that can have a label.
 const taskLabel = "podtask.task-id"
 
-// Check waits until nothing is left, because Podman cleans up behind containers after
+// CheckLeftovers waits until nothing is left, because Podman cleans up behind containers after
 // they are gone. The error lists what stays, one thing a line.
-func Check() error {
+func CheckLeftovers() error {
 	var found []string
 	var err error
-	if wait.Until(func() bool { found, err = Over(); return err == nil && len(found) == 0 }) {
+	if Until(func() bool { found, err = Leftovers(); return err == nil && len(found) == 0 }) {
 		return nil
 	}
 	if len(found) > 0 {
@@ -32,9 +28,9 @@ func Check() error {
 	return err
 }
 
-// Over lists what is there now: in Podman, in systemd where this user has a manager, in
+// Leftovers lists what is there now: in Podman, in systemd where this user has a manager, in
 // the runtime directory, as processes and as mounts.
-func Over() (found []string, err error) {
+func Leftovers() (found []string, err error) {
 	var errs []error
 	for _, look := range []func() ([]string, error){Objects, secrets, Units, sockets, processes, mounts} {
 		more, err := look()
@@ -71,7 +67,7 @@ func secrets() ([]string, error) {
 
 // Units lists slices, scopes and services of ours. The plain bed has no user manager.
 func Units() ([]string, error) {
-	if os.Getenv("PODTASK_BED") == "plain" {
+	if Name() == "plain" {
 		return nil, nil
 	}
 	return output("systemctl", "--user", "list-units", "--all", "--plain", "--no-legend", "podtask*")
