@@ -16,6 +16,7 @@ import (
 	"github.com/coreos/go-systemd/v22/activation"
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/fleet"
 	"github.com/podtask/podtask/internal/metrics"
 	"github.com/podtask/podtask/internal/services"
@@ -52,7 +53,7 @@ func runAgent(ctx context.Context, s *session, c *cli.Context) error {
 	if err := noArguments(c); err != nil {
 		return err
 	}
-	unlock, err := s.host.Tasks.LockAgent()
+	unlock, err := s.Agent.Tasks.LockAgent()
 	var locked *state.LockedError
 	if errors.As(err, &locked) {
 		return fmt.Errorf("there is an agent already: process %d since %s; `systemctl --user status podtask` or `kill %d`",
@@ -87,7 +88,7 @@ func (s *session) agentListener() (net.Listener, error) {
 	}
 	switch len(passed) {
 	case 0:
-		return api.Listen(s.agentSocket())
+		return api.Listen(s.AgentSocket)
 	case 1:
 		return api.Guard(passed[0])
 	}
@@ -112,19 +113,19 @@ func (a *agentRun) run(ctx context.Context, l net.Listener) error {
 	serving, stopServing := context.WithCancel(ctx)
 	defer stopServing()
 
-	a.fleet = agent.NewFleet(owning, a.host)
+	a.fleet = agent.NewFleet(owning, a.Agent)
 	a.fleet.Taken = a.removeSocket
 	v := api.ThisVersion(a.version)
-	v.PID, v.Role, v.StateDir = os.Getpid(), "agent", a.stateDir
+	v.PID, v.Role, v.StateDir = os.Getpid(), "agent", a.StateDir
 	keeping, stopKeeping := context.WithCancel(owning)
 	defer stopKeeping()
 	if err := a.openServices(keeping); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	server := api.NewServer(allTasks{a.session, history{a.host}, kept{a.services, a.stateDir}, a.fleet}, v)
+	server := api.NewServer(connect.NewAgentBackend(a.Connector, a.config, a.fleet, a.services), v)
 	m := metrics.New(a.version, a.states, func() int { return len(a.fleet.Owners()) })
 	m.Services(a.services.States)
-	a.host.Owners.Observe(m.Operation)
+	a.Agent.Owners.Observe(m.Operation)
 	server.Handle("GET /metrics", m.Handler())
 	scraped, err := a.metricsListener()
 	if err != nil {
@@ -144,7 +145,7 @@ func (a *agentRun) run(ctx context.Context, l net.Listener) error {
 	})
 	wg.Go(func() { failed <- server.Serve(serving, l) })
 	a.tell(daemon.SdNotifyReady, "STATUS=ready")
-	a.log.Info("the agent is ready", "socket", l.Addr().String(), "pid", v.PID)
+	a.Log.Info("the agent is ready", "socket", l.Addr().String(), "pid", v.PID)
 
 	err = a.work(ctx, signals, failed, a.watchdog())
 	a.tell(daemon.SdNotifyStopping, "STATUS=ending")
@@ -156,7 +157,7 @@ func (a *agentRun) run(ctx context.Context, l net.Listener) error {
 	letGo()
 	stopServing()
 	wg.Wait()
-	a.log.Info("the agent has ended")
+	a.Log.Info("the agent has ended")
 	return err
 }
 
@@ -164,9 +165,9 @@ func (a *agentRun) run(ctx context.Context, l net.Listener) error {
 // alone.
 func (a *agentRun) openServices(ctx context.Context) (err error) {
 	options := lifecycle.Options{Limits: a.config.Tasks.Limits, Pull: a.config.Tasks.Pull}
-	a.services, err = agent.NewServices(ctx, a.host, a.fleet, options)
+	a.services, err = agent.NewServices(ctx, a.Agent, a.fleet, options)
 	if a.services != nil && err != nil {
-		a.log.Error("a service is not kept", "error", err)
+		a.Log.Error("a service is not kept", "error", err)
 		return nil
 	}
 	return err
@@ -174,7 +175,7 @@ func (a *agentRun) openServices(ctx context.Context) (err error) {
 
 // states are the recorded tasks, ours as their owners know them.
 func (a *agentRun) states() []lifecycle.State {
-	states, _ := a.host.Tasks.States()
+	states, _ := a.Agent.Tasks.States()
 	for i, s := range states {
 		if o := a.fleet.Owner(s.ID); o != nil {
 			states[i] = o.State()
@@ -185,8 +186,8 @@ func (a *agentRun) states() []lifecycle.State {
 
 // count keeps the counters of the metrics going until ctx ends.
 func (a *agentRun) count(ctx context.Context, m *metrics.Metrics) {
-	if err := m.Follow(ctx, a.host); err != nil && ctx.Err() == nil {
-		a.log.Warn("the counters of the metrics stand still", "error", err)
+	if err := m.Follow(ctx, a.Agent); err != nil && ctx.Err() == nil {
+		a.Log.Warn("the counters of the metrics stand still", "error", err)
 	}
 }
 
@@ -217,8 +218,8 @@ func serveMetrics(ctx context.Context, l net.Listener, m *metrics.Metrics) error
 
 // removeSocket removes the socket that a killed owner has left of a task that is ours.
 func (a *agentRun) removeSocket(id string) {
-	if err := os.Remove(a.socket(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		a.log.Warn("the socket of the task's last owner stays", "task", id, "error", err)
+	if err := os.Remove(a.Socket(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		a.Log.Warn("the socket of the task's last owner stays", "task", id, "error", err)
 	}
 }
 
@@ -226,7 +227,7 @@ func (a *agentRun) removeSocket(id string) {
 func (a *agentRun) watchdog() time.Duration {
 	within, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
-		a.log.Warn("the watchdog is not fed", "error", err)
+		a.Log.Warn("the watchdog is not fed", "error", err)
 	}
 	return within
 }
@@ -253,7 +254,7 @@ func (a *agentRun) work(ctx context.Context, signals <-chan os.Signal, failed <-
 			case syscall.SIGHUP:
 				a.configureAnew()
 			default:
-				a.log.Info("the agent ends", "signal", sig.String())
+				a.Log.Info("the agent ends", "signal", sig.String())
 				return nil
 			}
 		case err := <-failed:
@@ -277,30 +278,30 @@ func (a *agentRun) work(ctx context.Context, signals <-chan os.Signal, failed <-
 func (a *agentRun) configureAnew() {
 	settings, err := a.reload()
 	if err != nil {
-		a.log.Error("the configuration stays as it was", "error", err)
+		a.Log.Error("the configuration stays as it was", "error", err)
 		return
 	}
 	a.config.Logging.Level, a.config.Agent.StopTasks = settings.Logging.Level, settings.Agent.StopTasks
 	a.logLevel.Set(agentLevel(settings))
-	a.log.Info("the configuration is read", "log-level", a.logLevel.Level(), "stop-tasks", settings.Agent.StopTasks)
+	a.Log.Info("the configuration is read", "log-level", a.logLevel.Level(), "stop-tasks", settings.Agent.StopTasks)
 }
 
 // feed tells the watchdog that all is well, if it is: no loop of a task or a service is
 // stuck and the API answers.
 func (a *agentRun) feed(ctx context.Context, within time.Duration) {
 	if stuck := a.fleet.Stuck(within / 2); len(stuck) > 0 {
-		a.log.Error("the loops of these tasks are stuck", "tasks", stuck)
+		a.Log.Error("the loops of these tasks are stuck", "tasks", stuck)
 		return
 	}
 	if stuck := a.services.Stuck(within / 2); len(stuck) > 0 {
-		a.log.Error("the loops of these services are stuck", "services", stuck)
+		a.Log.Error("the loops of these services are stuck", "services", stuck)
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, within/4)
 	defer cancel()
-	c, err := api.Dial(ctx, a.agentSocket())
+	c, err := api.Dial(ctx, a.AgentSocket)
 	if err != nil {
-		a.log.Error("the agent does not answer itself", "error", err)
+		a.Log.Error("the agent does not answer itself", "error", err)
 		return
 	}
 	c.Close()
@@ -322,10 +323,10 @@ func (a *agentRun) status() string {
 // dump logs what each owner is doing.
 func (a *agentRun) dump() {
 	now := time.Now()
-	a.log.Warn("state asked for by SIGUSR1", "status", a.status(), "pid", os.Getpid())
+	a.Log.Warn("state asked for by SIGUSR1", "status", a.status(), "pid", os.Getpid())
 	for _, o := range a.fleet.Owners() {
 		s := o.State()
-		a.log.Warn("task", "id", s.ID, "name", s.Name, "status", s.Status().String(), "goal", s.Goal.String(),
+		a.Log.Warn("task", "id", s.ID, "name", s.Name, "status", s.Status().String(), "goal", s.Goal.String(),
 			"health", s.Health().String(), "busy", o.Busy(now), "wake", s.Wake(now))
 	}
 }
@@ -333,7 +334,7 @@ func (a *agentRun) dump() {
 // stopTasks stops the tasks in order, if this end is one at which they should be. A
 // second signal gives up on that.
 func (a *agentRun) stopTasks(ctx context.Context, signals <-chan os.Signal) {
-	if how := a.config.Agent.StopTasks; how == config.StopNever || how == config.StopAtShutdown && !a.host.User.ShuttingDown(ctx) {
+	if how := a.config.Agent.StopTasks; how == config.StopNever || how == config.StopAtShutdown && !a.Agent.User.ShuttingDown(ctx) {
 		return
 	}
 	ctx, giveUp := context.WithCancel(ctx)

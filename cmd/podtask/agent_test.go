@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/config"
 )
@@ -27,7 +28,7 @@ func (w *world) startAgent(args ...string) (socket string, signal func(os.Signal
 	signals := make(chan chan<- os.Signal, 1)
 	p := &program{
 		stdin: strings.NewReader(""), stdout: io.Discard, getenv: w.getenv, environ: func() []string { return nil }, patience: time.Second,
-		stderr: writerFunc(func(b []byte) (int, error) { mu.Lock(); defer mu.Unlock(); return said.Write(b) }),
+		stderr: console.WriterFunc(func(b []byte) (int, error) { mu.Lock(); defer mu.Unlock(); return said.Write(b) }),
 		notify: func(c chan<- os.Signal, _ ...os.Signal) { signals <- c },
 	}
 	done := make(chan int, 1)

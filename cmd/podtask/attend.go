@@ -8,7 +8,10 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/internal/owner"
+	"github.com/podtask/podtask/internal/rollback"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -34,7 +37,7 @@ type attendance struct {
 func (v *service) attend(ctx context.Context, o *owner.Owner, task taskdef.Task, changed <-chan struct{}, done <-chan error) (next *taskdef.Task, err error) {
 	a := &attendance{service: v, owner: o, task: task, show: func(api.Task) {}, reloads: make(chan reload, 1)}
 	if !v.request.quiet {
-		a.show = newProgress(v.stderr, coloursFor(v.stderr, v.getenv), time.Now(), 0).show
+		a.show = console.NewProgress(v.stderr, console.ColorsFor(v.stderr, v.getenv), time.Now(), 0).Show
 	}
 	settled := time.NewTimer(v.request.settle)
 	settled.Stop()
@@ -82,7 +85,7 @@ func (a *attendance) reloaded(r reload) {
 	switch {
 	case a.stopped:
 	case r.err != nil:
-		a.tell(daemon.SdNotifyReady, "STATUS=reload failed, the task runs on as it is: "+oneLine(r.err.Error()))
+		a.tell(daemon.SdNotifyReady, "STATUS=reload failed, the task runs on as it is: "+console.OneLine(r.err.Error()))
 		a.warn("reload failed, the task runs on as it is: %v", r.err)
 		a.said = statusLine(api.FromState(a.owner.State()))
 	case r.next == nil:
@@ -114,7 +117,7 @@ func (a *attendance) look(now time.Time) (wait time.Duration) {
 	a.show(t)
 	p := a.phaseOf(t)
 	line := statusLine(t)
-	if p != stopping && !a.announced && a.book.differs(digestsOf(a.task, st)) {
+	if p != stopping && !a.announced && a.record.Differs(rollback.DigestsOf(a.task, st)) {
 		if p, wait = a.trial.judge(p, restartsOf(t), now, a.request.settle); wait > 0 {
 			line += fmt.Sprintf("; new images have to stay so for %v", a.request.settle)
 		}

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/console"
+	"github.com/podtask/podtask/internal/rollback"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -78,13 +81,13 @@ func autoUpdate(ctx context.Context, s *session, c *cli.Context) error {
 		errs = append(errs, err)
 	}
 	if format == "json" {
-		err = writeJSON(s.stdout, rows)
+		err = console.WriteJSON(s.stdout, rows)
 	} else {
 		table := [][]string{{"UNIT", "TASK", "CONTAINER", "IMAGE", "POLICY", "UPDATED"}}
 		for _, r := range rows {
 			table = append(table, []string{r.Unit, r.Task, r.Container, r.Image, r.Policy, r.Updated})
 		}
-		err = writeTable(s.stdout, table)
+		err = console.WriteTable(s.stdout, table)
 	}
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return err
@@ -105,7 +108,7 @@ func (s *session) updatable(names []string) ([]lifecycle.State, error) {
 	}
 	var out []lifecycle.State
 	if len(names) == 0 {
-		all, _ := s.host.Tasks.States() // a broken record is no service of today's
+		all, _ := s.Agent.Tasks.States() // a broken record is no service of today's
 		for _, st := range all {
 			if follows(st) {
 				out = append(out, st)
@@ -115,9 +118,9 @@ func (s *session) updatable(names []string) ([]lifecycle.State, error) {
 	}
 	var errs []error
 	for _, name := range names {
-		st, err := s.host.Tasks.Find(name)
+		st, err := s.Agent.Tasks.Find(name)
 		if err == nil && !follows(st) {
-			err = fmt.Errorf("%s is not run by a unit with AutoUpdate=registry", nameOf(st))
+			err = fmt.Errorf("%s is not run by a unit with AutoUpdate=registry", connect.NameOf(st))
 		}
 		if err != nil {
 			errs = append(errs, err)
@@ -130,9 +133,12 @@ func (s *session) updatable(names []string) ([]lifecycle.State, error) {
 
 // updateTask updates one task. The error is for what could not be found out.
 func (s *session) updateTask(ctx context.Context, st lifecycle.State, dryRun bool) ([]updateRow, error) {
-	book := s.openBook(st.Name)
-	task := unpinned(st.Task, book)
-	running := digestsOf(task, st)
+	record, err := rollback.Open(s.StateDir, st.Name)
+	if err != nil {
+		s.warn("%v", err)
+	}
+	task := record.Unpin(st.Task)
+	running := rollback.DigestsOf(task, st)
 	var rows []updateRow
 	pending := false
 	for _, c := range task.Containers {
@@ -140,12 +146,12 @@ func (s *session) updateTask(ctx context.Context, st lifecycle.State, dryRun boo
 			continue // it follows no tag
 		}
 		digest := running[c.Image]
-		fresh, err := s.host.Images.Digest(ctx, st, c.Image)
+		fresh, err := s.Agent.Images.Digest(ctx, st, c.Image)
 		if err != nil {
-			return rows, fmt.Errorf("%s: %w", nameOf(st), err)
+			return rows, fmt.Errorf("%s: %w", connect.NameOf(st), err)
 		}
-		r := updateRow{Unit: st.Options.Unit, Task: nameOf(st), Container: c.Name, Image: c.Image, Policy: st.Options.AutoUpdate, Updated: updateNone, Digest: digest, New: fresh}
-		if fresh != "" && fresh != digest && !book.avoids(c.Image, fresh) {
+		r := updateRow{Unit: st.Options.Unit, Task: connect.NameOf(st), Container: c.Name, Image: c.Image, Policy: st.Options.AutoUpdate, Updated: updateNone, Digest: digest, New: fresh}
+		if fresh != "" && fresh != digest && !record.Avoids(c.Image, fresh) {
 			r.Updated, pending = updatePending, true
 		}
 		rows = append(rows, r)
@@ -164,14 +170,14 @@ func (s *session) applyUpdate(ctx context.Context, st lifecycle.State, task task
 		return rows, err
 	}
 	defer manager.Close()
-	fmt.Fprintf(s.stderr, "updating %s: restarting %s\n", nameOf(st), st.Options.Unit)
+	fmt.Fprintf(s.stderr, "updating %s: restarting %s\n", connect.NameOf(st), st.Options.Unit)
 	restarted := manager.RestartService(ctx, st.Options.Unit)
 	if ctx.Err() != nil {
 		return rows, context.Cause(ctx)
 	}
 	now := map[string]string{}
-	if after, err := s.host.Tasks.Find(st.Name); err == nil && restarted == nil {
-		now = digestsOf(task, after)
+	if after, err := s.Agent.Tasks.Find(st.Name); err == nil && restarted == nil {
+		now = rollback.DigestsOf(task, after)
 	}
 	for i := range rows {
 		r := &rows[i]
@@ -193,19 +199,4 @@ func (s *session) applyUpdate(ctx context.Context, st lifecycle.State, task task
 		s.warn("%v", restarted)
 	}
 	return rows, nil
-}
-
-// unpinned takes back what digestBook.avoid did.
-func unpinned(t taskdef.Task, b *digestBook) taskdef.Task {
-	containers := make([]taskdef.Container, len(t.Containers))
-	copy(containers, t.Containers)
-	for i, c := range containers {
-		for ref := range b.Bad {
-			if c.Image == ref+"@"+b.Good[ref] {
-				containers[i].Image = ref
-			}
-		}
-	}
-	t.Containers = containers
-	return t
 }

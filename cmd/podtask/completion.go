@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/pkg/config"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
@@ -138,7 +139,7 @@ func valuesOf(f cli.Flag) []string {
 	}
 	switch f.Names()[0] {
 	case "condition":
-		return []string{string(untilRunning), string(untilHealthy), string(untilStopped)}
+		return []string{string(connect.UntilRunning), string(connect.UntilHealthy), string(connect.UntilStopped)}
 	case "format":
 		return []string{"json", "table"}
 	}
@@ -166,7 +167,7 @@ func flagNames(app *cli.App, command *cli.Command) (names []string) {
 // containers of it where the command takes one.
 func (s *session) taskArguments(command *cli.Command, arguments []string) (candidates []string) {
 	if len(arguments) > 0 && strings.Contains(command.ArgsUsage, "CONTAINER") {
-		st, err := s.host.Tasks.Find(arguments[0])
+		st, err := s.Agent.Tasks.Find(arguments[0])
 		if err != nil || len(arguments) > 1 {
 			return nil
 		}
@@ -175,9 +176,9 @@ func (s *session) taskArguments(command *cli.Command, arguments []string) (candi
 		}
 		return candidates
 	}
-	states, _ := s.host.Tasks.States()
+	states, _ := s.Agent.Tasks.States()
 	for _, st := range slices.Backward(states) {
-		name := nameOf(st)
+		name := connect.NameOf(st)
 		unfit := command.Name == "stop" && st.Status() == lifecycle.StatusStopped
 		if !unfit && !slices.Contains(arguments, name) && !slices.Contains(candidates, name) {
 			candidates = append(candidates, name)
@@ -190,7 +191,7 @@ func (s *session) taskArguments(command *cli.Command, arguments []string) (candi
 func (s *session) serviceNames(verb string) (names []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), completionLimit)
 	defer cancel()
-	c := s.dialAgent(ctx)
+	c := s.DialAgent(ctx)
 	if c == nil {
 		return nil
 	}

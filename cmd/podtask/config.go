@@ -3,6 +3,7 @@ package main
 import (
 	"path/filepath"
 
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/pkg/config"
 	"github.com/urfave/cli/v2"
 )
@@ -51,11 +52,11 @@ func (p *program) showConfig(c *cli.Context) error {
 	}
 	switch format := c.String("format"); format {
 	case "", "table":
-		return writeTable(p.stdout, table)
+		return console.WriteTable(p.stdout, table)
 	case "json":
-		return writeJSON(p.stdout, lines)
+		return console.WriteJSON(p.stdout, lines)
 	default:
-		return writeTemplate(p.stdout, "config", format, lines)
+		return formatted(p.stdout, "config", format, lines)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/podtask/podtask/internal/atomicfile"
+	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/pkg/convert"
 	"github.com/podtask/podtask/pkg/taskunit"
 	"github.com/urfave/cli/v2"
@@ -20,7 +23,7 @@ func (p *program) convert(c *cli.Context) error {
 	if name == "" {
 		name = strings.TrimSuffix(filepath.Base(from), filepath.Ext(from))
 	}
-	if !taskName.MatchString(name) {
+	if !connect.TaskName.MatchString(name) {
 		return usagef("generate", "--name %q: a name has letters, digits, dots, dashes and underscores, and begins with a letter or a digit", name)
 	}
 	r, err := p.convertSource(c, from, name)
@@ -34,7 +37,7 @@ func (p *program) convert(c *cli.Context) error {
 		name string
 		data []byte
 	}{{name + ".json", r.Definition}, {name + taskunit.Extension, []byte(r.Unit)}}
-	dir := firstOf(c.String("output"), ".")
+	dir := cmp.Or(c.String("output"), ".")
 	for _, f := range files {
 		path := filepath.Join(dir, f.name)
 		if c.Bool("dry-run") {
@@ -54,7 +57,7 @@ func (p *program) convert(c *cli.Context) error {
 	for _, f := range files {
 		path := filepath.Join(dir, f.name)
 		// Variables may be nobody else's business.
-		if err := writeWhole(path, f.data, 0o600); err != nil {
+		if err := atomicfile.Write(path, f.data, 0o600); err != nil {
 			return err
 		}
 		fmt.Fprintln(p.stdout, path)
@@ -137,8 +140,8 @@ func (p *program) convertTask(c *cli.Context, ref, name string) (convert.Result,
 	if err != nil {
 		return convert.Result{}, err
 	}
-	defer s.host.Close()
-	st, err := s.host.Tasks.Find(ref)
+	defer s.Agent.Close()
+	st, err := s.Agent.Tasks.Find(ref)
 	if err != nil {
 		return convert.Result{}, err
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/pkg/catalog"
 	"github.com/podtask/podtask/pkg/config"
 	"github.com/podtask/podtask/pkg/secrets"
@@ -96,7 +97,7 @@ func (p *program) vars(verb string, words []string) (map[string]string, error) {
 		case err != nil:
 			return nil, usagef(verb, "--var: %v", err)
 		case !ok:
-			return nil, usagef(verb, "--var %s: there is no variable %s here: write NAME=VALUE", oneLine(w), oneLine(w))
+			return nil, usagef(verb, "--var %s: there is no variable %s here: write NAME=VALUE", console.OneLine(w), console.OneLine(w))
 		}
 		vars[v.Name] = v.Value
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/pkg/doctor"
 	"github.com/urfave/cli/v2"
 )
@@ -31,7 +32,7 @@ func examine(ctx context.Context, s *session, c *cli.Context) error {
 	if err := noArguments(c); err != nil {
 		return err
 	}
-	all, _ := s.host.Preflight.Examine(ctx)
+	all, _ := s.Agent.Preflight.Examine(ctx)
 	shown := []doctor.Finding{}
 	for _, f := range all {
 		if f.Level != doctor.OK || !c.Bool("quiet") {
@@ -51,14 +52,14 @@ func (s *session) printFindings(format string, findings []doctor.Finding) error 
 	switch format {
 	case "", "table":
 	case "json":
-		return writeJSON(s.stdout, findings)
+		return console.WriteJSON(s.stdout, findings)
 	default:
-		return writeTemplate(s.stdout, "doctor", format, findings)
+		return formatted(s.stdout, "doctor", format, findings)
 	}
-	on := coloursFor(s.stdout, s.getenv)
-	inks := map[doctor.Level]ink{doctor.OK: green, doctor.Fail: red}
+	on := console.ColorsFor(s.stdout, s.getenv)
+	inks := map[doctor.Level]console.Ink{doctor.OK: console.Green, doctor.Fail: console.Red}
 	for _, f := range findings {
-		if _, err := fmt.Fprintf(s.stdout, "%s %s\n", on.paint(inks[f.Level], pad(string(f.Level), 4)), oneLine(f.String())); err != nil {
+		if _, err := fmt.Fprintf(s.stdout, "%s %s\n", on.Paint(inks[f.Level], console.Pad(string(f.Level), 4)), console.OneLine(f.String())); err != nil {
 			return err
 		}
 	}

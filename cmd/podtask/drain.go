@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
@@ -32,12 +33,12 @@ func drain(ctx context.Context, s *session, c *cli.Context) error {
 		return err
 	}
 	if c.Bool("undo") {
-		return s.host.Ledger.SetDraining(ctx, false)
+		return s.Agent.Ledger.SetDraining(ctx, false)
 	}
-	if err := s.host.Ledger.SetDraining(ctx, true); err != nil {
+	if err := s.Agent.Ledger.SetDraining(ctx, true); err != nil {
 		return err
 	}
-	states, errs := s.host.Tasks.States()
+	states, errs := s.Agent.Tasks.States()
 	var queued, running []lifecycle.State
 	for _, st := range states {
 		switch {
@@ -50,8 +51,8 @@ func drain(ctx context.Context, s *session, c *cli.Context) error {
 	}
 	// Those who wait go first, so that none is let in by another's end.
 	for _, group := range [][]lifecycle.State{queued, running} {
-		errs = append(errs, s.sideBySide(group, func(st lifecycle.State, show *progress) error {
-			return s.stopTask(ctx, st.ID, "podtask drain", false, show.show)
+		errs = append(errs, s.sideBySide(group, func(st lifecycle.State, show *console.Progress) error {
+			return s.StopTask(ctx, st.ID, "podtask drain", false, show.Show)
 		}))
 	}
 	return errors.Join(errs...)

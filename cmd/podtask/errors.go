@@ -1,11 +1,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-
-	"github.com/podtask/podtask/internal/record"
-	"github.com/podtask/podtask/pkg/api"
 )
 
 // Exit codes as Podman has them; a task in the foreground gives its own.
@@ -46,10 +42,4 @@ func usagef(verb, format string, args ...any) error {
 		verb = " " + verb
 	}
 	return &usageError{what: fmt.Sprintf(format, args...), do: "See `podtask" + verb + " --help`."}
-}
-
-// isGone reports whether err says that there is no such task.
-func isGone(err error) bool {
-	var missing *record.NotFoundError
-	return errors.As(err, &missing) || api.Is(err, api.NotFound)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/internal/record"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/urfave/cli/v2"
@@ -38,13 +41,6 @@ Examples:
 // eventLine is an event on the wire. Templates see its fields.
 type eventLine = api.Event
 
-func newEventLine(e record.Event) eventLine {
-	return eventLine{
-		Seq: e.Seq, At: e.At, Task: e.Task, Name: e.Name, Family: e.Family,
-		Container: e.Container, Status: e.Status, Digest: e.Digest, ExitCode: (*api.ExitCode)(e.ExitCode), Reason: e.Reason,
-	}
-}
-
 func events(ctx context.Context, s *session, c *cli.Context) error {
 	if err := noArguments(c); err != nil {
 		return err
@@ -60,7 +56,7 @@ func events(ctx context.Context, s *session, c *cli.Context) error {
 	}
 	format := c.String("format")
 	numbered := c.IsSet("since") && from.IsZero()
-	return s.host.Events.Read(ctx, after, stream, func(e record.Event) error {
+	return s.Agent.Events.Read(ctx, after, stream, func(e record.Event) error {
 		if numbered && e.Seq > after+1 {
 			s.warn("events %d to %d are not in the log any more", after+1, e.Seq-1)
 		}
@@ -69,7 +65,7 @@ func events(ctx context.Context, s *session, c *cli.Context) error {
 		if e.At.Before(from) || !wanted.match(has) {
 			return nil
 		}
-		return s.printEvent(newEventLine(e), format)
+		return s.printEvent(connect.NewEvent(e), format)
 	})
 }
 
@@ -79,7 +75,7 @@ func (s *session) eventsFrom(ctx context.Context, since string, stream bool) (af
 		if !stream {
 			return 0, time.Time{}, nil
 		}
-		err = s.host.Events.Read(ctx, 0, false, func(e record.Event) error {
+		err = s.Agent.Events.Read(ctx, 0, false, func(e record.Event) error {
 			after = e.Seq
 			return nil
 		})
@@ -101,20 +97,20 @@ func (s *session) printEvent(e eventLine, format string) error {
 	case "json":
 		return json.NewEncoder(s.stdout).Encode(e)
 	default:
-		return writeTemplate(s.stdout, "events", format, []eventLine{e})
+		return formatted(s.stdout, "events", format, []eventLine{e})
 	}
 }
 
 func (s *session) printEventText(e eventLine) error {
-	words := []string{e.At.Format(time.RFC3339Nano), shortID(e.Task), firstOf(e.Name, e.Family), label(e.Container), e.Status}
+	words := []string{e.At.Format(time.RFC3339Nano), console.ShortID(e.Task), cmp.Or(e.Name, e.Family), console.Label(e.Container), e.Status}
 	if e.Digest != "" {
-		words = append(words, shortDigest(e.Digest))
+		words = append(words, console.ShortDigest(e.Digest))
 	}
 	if e.ExitCode != nil {
 		words = append(words, fmt.Sprintf("exitCode=%d", *e.ExitCode))
 	}
 	if e.Reason != "" {
-		words = append(words, strconv.Quote(oneLine(e.Reason)))
+		words = append(words, strconv.Quote(console.OneLine(e.Reason)))
 	}
 	_, err := fmt.Fprintln(s.stdout, strings.Join(words, " "))
 	return err

@@ -15,6 +15,7 @@ import (
 	"github.com/podtask/podtask/internal/observe"
 
 	mobyterm "github.com/moby/term"
+	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
@@ -57,7 +58,7 @@ func execute(ctx context.Context, s *session, c *cli.Context) error {
 	if len(words) == 0 {
 		return usagef("exec", "no TASK to run a command in")
 	}
-	st, err := s.host.Tasks.Find(words[0])
+	st, err := s.Agent.Tasks.Find(words[0])
 	if err != nil {
 		return err
 	}
@@ -80,7 +81,7 @@ func execute(ctx context.Context, s *session, c *cli.Context) error {
 		Command: command, Env: s.execEnv(c.StringSlice("env")),
 		Dir: c.String("workdir"), User: c.String("user"), Stdin: x.input, Terminal: x.terminal,
 	}
-	if x.Session, err = s.host.Exec.New(ctx, st, index, spec); err != nil {
+	if x.Session, err = s.Agent.Exec.New(ctx, st, index, spec); err != nil {
 		return execError(st, index, spec, err)
 	}
 	defer x.guard()()
@@ -106,7 +107,7 @@ func execWords(st lifecycle.State, words []string) (container string, command []
 		}
 	}
 	if command = words[i+1:]; len(command) == 0 {
-		return "", nil, usagef("exec", "no COMMAND to run: podtask exec %s -- COMMAND", strings.Join(append([]string{nameOf(st)}, words[:max(i, 0)]...), " "))
+		return "", nil, usagef("exec", "no COMMAND to run: podtask exec %s -- COMMAND", strings.Join(append([]string{connect.NameOf(st)}, words[:max(i, 0)]...), " "))
 	}
 	return container, command, nil
 }
@@ -126,7 +127,7 @@ func (p *program) execEnv(words []string) (env []string) {
 
 // execError makes an exit code of a command that cannot be run.
 func execError(st lifecycle.State, index int, spec libpod.ExecSpec, err error) error {
-	where := fmt.Sprintf("container %s of task %s", st.Task.Containers[index].Name, nameOf(st))
+	where := fmt.Sprintf("container %s of task %s", st.Task.Containers[index].Name, connect.NameOf(st))
 	switch {
 	case errors.Is(err, libpod.InvalidSpec) && spec.Dir != "":
 		return fmt.Errorf("%s has no directory %s to run the command in", where, spec.Dir)
@@ -193,7 +194,7 @@ func (x *execution) feed(stream *libpod.ExecStream) error {
 			return err
 		}
 	} else if _, err := io.Copy(stream, x.stdin); err != nil {
-		x.log.Debug("give the command its input", "error", err)
+		x.Log.Debug("give the command its input", "error", err)
 	}
 	return stream.CloseWrite()
 }
@@ -251,7 +252,7 @@ func (x *execution) passSignals(ctx context.Context) (stop func()) {
 			select {
 			case sig := <-signals:
 				if err := x.pass(ctx, sig.(syscall.Signal)); err != nil {
-					x.log.Debug("pass a signal on", "signal", sig, "error", err)
+					x.Log.Debug("pass a signal on", "signal", sig, "error", err)
 				}
 			case <-ctx.Done():
 				return

@@ -32,8 +32,8 @@ func (p *program) execGuardCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			defer s.host.Close()
-			x, err := s.host.Exec.Session(c.Context, c.Args().First())
+			defer s.Agent.Close()
+			x, err := s.Agent.Exec.Session(c.Context, c.Args().First())
 			if err != nil {
 				return err
 			}
@@ -47,7 +47,7 @@ func (p *program) execGuardCommand() *cli.Command {
 func (x *execution) guard() (release func()) {
 	read, write, err := os.Pipe()
 	if err != nil {
-		x.log.Debug("no guard for the command", "error", err)
+		x.Log.Debug("no guard for the command", "error", err)
 		return func() {}
 	}
 	defer read.Close()
@@ -61,7 +61,7 @@ func (x *execution) guard() (release func()) {
 		}
 	}
 	if err != nil {
-		x.log.Debug("no guard for the command", "error", err)
+		x.Log.Debug("no guard for the command", "error", err)
 	}
 	return func() {
 		_, _ = io.WriteString(write, released)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/console"
+	"github.com/podtask/podtask/internal/imagestore"
 	"github.com/podtask/podtask/internal/observe"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -24,8 +28,8 @@ const exitInterrupted = 130
 // else we own it. Signals and a closed output stop it. Early ends with the first
 // signal that comes before the task is made.
 func (s *session) foreground(ctx, early context.Context, r request, task taskdef.Task) error {
-	pulls := newPullView(r.pullMode(), s.stderr, s.getenv)
-	s.onPull = pulls.observe
+	pulls := console.NewPullView(r.pullMode(), s.stderr, s.getenv)
+	s.onPull = func(p imagestore.Progress) { pulls.Observe(connect.NewPull(p)) }
 	r.options.Remove = r.remove
 	owned, st, leave, err := s.createHere(early, r, task)
 	if err != nil && early.Err() != nil {
@@ -36,7 +40,7 @@ func (s *session) foreground(ctx, early context.Context, r request, task taskdef
 	}
 	defer func() {
 		if err := leave(); err != nil {
-			s.log.Debug("the lock of who shows the task stays", "task", st.ID, "error", err)
+			s.Log.Debug("the lock of who shows the task stays", "task", st.ID, "error", err)
 		}
 	}()
 	f := &foregroundRun{session: s, pulls: pulls, first: st, last: api.FromState(st), task: owned}
@@ -47,34 +51,34 @@ func (s *session) foreground(ctx, early context.Context, r request, task taskdef
 	err = f.run(ctx, r)
 	stopSignals()
 	if err != nil {
-		return fmt.Errorf("task %s is left as it is, `podtask stop %s` takes it on: %w", shortID(st.ID), nameOf(st), err)
+		return fmt.Errorf("task %s is left as it is, `podtask stop %s` takes it on: %w", console.ShortID(st.ID), connect.NameOf(st), err)
 	}
 	return f.finish(ctx, r)
 }
 
 // createHere makes the record of a task, says that we attend to it until leave is
 // called, and returns who has it: the agent, else us.
-func (s *session) createHere(ctx context.Context, r request, task taskdef.Task) (owned reached, st lifecycle.State, leave func() error, err error) {
+func (s *session) createHere(ctx context.Context, r request, task taskdef.Task) (owned connect.Task, st lifecycle.State, leave func() error, err error) {
 	o, err := s.createOwned(ctx, r, task)
 	if err != nil {
 		return nil, st, nil, err
 	}
 	st = o.State()
-	if leave, err = s.host.Tasks.LockForeground(st.ID); err != nil {
+	if leave, err = s.Agent.Tasks.LockForeground(st.ID); err != nil {
 		return nil, st, nil, errors.Join(err, o.Close())
 	}
-	c := s.dialAgent(ctx)
+	c := s.DialAgent(ctx)
 	if c == nil {
-		return &localTask{session: s, owner: o}, st, leave, nil
+		return &connect.LocalTask{Connector: s.Connector, Owner: o}, st, leave, nil
 	}
 	defer c.Close()
 	if err := o.Close(); err != nil {
 		return nil, st, nil, errors.Join(err, leave())
 	}
 	if err := c.Adopt(ctx, st.ID); err != nil {
-		s.log.Debug("the agent does not take the task", "error", err)
+		s.Log.Debug("the agent does not take the task", "error", err)
 	}
-	if owned, err = s.reach(ctx, st.ID); err != nil {
+	if owned, err = s.Connect(ctx, st.ID); err != nil {
 		return nil, st, nil, errors.Join(err, leave())
 	}
 	return owned, st, leave, nil
@@ -83,16 +87,16 @@ func (s *session) createHere(ctx context.Context, r request, task taskdef.Task) 
 // foregroundRun is a task that runs in the foreground.
 type foregroundRun struct {
 	*session
-	pulls *pullView
+	pulls *console.PullView
 	first lifecycle.State // as it was created
 	// signal is the first that came; 0 for none.
 	signal atomic.Int32
 	// stopLogs gives up on logs that are still to come.
 	stopLogs context.CancelFunc
 
-	mu   sync.Mutex // guards the fields below
-	task reached    // who has the task now
-	last api.Task   // as it was last seen
+	mu   sync.Mutex   // guards the fields below
+	task connect.Task // who has the task now
+	last api.Task     // as it was last seen
 	// by and force are what was asked for with the latest request to stop; by is
 	// empty when there was none.
 	by    string
@@ -159,7 +163,7 @@ func (f *foregroundRun) ask(ctx context.Context, by string, force bool) {
 	task := f.task
 	f.mu.Unlock()
 	if err := task.Stop(ctx, by, force); err != nil {
-		f.log.Debug("the owner went away", "task", f.first.ID, "error", err)
+		f.Log.Debug("the owner went away", "task", f.first.ID, "error", err)
 	}
 }
 
@@ -191,7 +195,7 @@ func (f *foregroundRun) run(ctx context.Context, r request) error {
 	wg.Go(func() { f.copyLogs(ctx, logCtx) })
 	show := func(api.Task) {}
 	if !r.quiet {
-		show = newProgress(f.pulls.over(f.stderr), coloursFor(f.stderr, f.getenv), time.Now(), 0).show
+		show = console.NewProgress(f.pulls.Above(f.stderr), console.ColorsFor(f.stderr, f.getenv), time.Now(), 0).Show
 	}
 	err := f.follow(ctx, show)
 	if !f.seen().Settled {
@@ -205,7 +209,7 @@ func (f *foregroundRun) run(ctx context.Context, r request) error {
 // before, it goes on with the next one, which may be us.
 func (f *foregroundRun) follow(ctx context.Context, show func(api.Task)) error {
 	for {
-		_, local := f.task.(*localTask)
+		_, local := f.task.(*connect.LocalTask)
 		stopPulls := f.followPulls(ctx)
 		err := f.task.Watch(ctx, func(t api.Task) bool {
 			f.mu.Lock()
@@ -219,9 +223,9 @@ func (f *foregroundRun) follow(ctx context.Context, show func(api.Task)) error {
 		if f.seen().Settled || local || ctx.Err() != nil {
 			return err
 		}
-		f.log.Debug("the owner went away", "task", f.first.ID, "error", err)
-		next, err := f.reach(ctx, f.first.ID)
-		if isGone(err) {
+		f.Log.Debug("the owner went away", "task", f.first.ID, "error", err)
+		next, err := f.Connect(ctx, f.first.ID)
+		if connect.IsGone(err) {
 			return nil
 		}
 		if err != nil {
@@ -240,18 +244,18 @@ func (f *foregroundRun) follow(ctx context.Context, show func(api.Task)) error {
 // followPulls shows the pulls that another process does for the task, until stop is
 // called. Those of our own are shown anyway.
 func (f *foregroundRun) followPulls(ctx context.Context) (stop func()) {
-	remote, ok := f.task.(*remoteTask)
-	if !ok || f.pulls.mode == "none" {
+	remote, ok := f.task.(*connect.RemoteTask)
+	if !ok || f.pulls.Mode == "none" {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		err := remote.client.Pulls(ctx, remote.id, true, func(p api.Pull) error { f.pulls.take(p); return nil })
+		err := remote.Client.Pulls(ctx, remote.Id, true, func(p api.Pull) error { f.pulls.Observe(p); return nil })
 		if ctx.Err() == nil {
-			f.log.Debug("the owner tells of pulls no more", "task", remote.id, "error", err)
+			f.Log.Debug("the owner tells of pulls no more", "task", remote.Id, "error", err)
 		}
-		f.pulls.forget()
+		f.pulls.Forget()
 	})
 	return func() {
 		cancel()
@@ -263,18 +267,18 @@ func (f *foregroundRun) followPulls(ctx context.Context) (stop func()) {
 // wants the task any more. The lines come from Podman, whoever owns the task, so that
 // the end of an owner costs none.
 func (f *foregroundRun) copyLogs(ctx, logCtx context.Context) {
-	printer := f.newLogPrinter(f.first, true, false)
-	printer.out, printer.err = f.pulls.over(printer.out), f.pulls.over(printer.err)
+	printer := console.NewLogPrinter(f.stdout, f.stderr, f.first, f.getenv).Prefixed()
+	printer.Out, printer.Err = f.pulls.Above(printer.Out), f.pulls.Above(printer.Err)
 	var closed error
-	err := f.host.Logs.Read(logCtx, f.first, "", observe.LogOptions{Follow: true, Tail: -1}, func(l observe.LogLine) error {
-		closed = printer.line(l)
+	err := f.Agent.Logs.Read(logCtx, f.first, "", observe.LogOptions{Follow: true, Tail: -1}, func(l observe.LogLine) error {
+		closed = printer.Line(l)
 		return closed
 	})
 	switch {
 	case closed != nil:
 		f.ask(ctx, "the end of its output", false)
 	case err != nil && logCtx.Err() == nil:
-		f.warn("the logs end here: %v; `podtask logs %s` shows them", err, nameOf(f.first))
+		f.warn("the logs end here: %v; `podtask logs %s` shows them", err, connect.NameOf(f.first))
 	}
 }
 
@@ -283,17 +287,17 @@ func (f *foregroundRun) finish(ctx context.Context, r request) error {
 	t := f.seen()
 	gone := t.Goal == lifecycle.Gone.String()
 	if r.remove && !gone {
-		if err := f.remove(ctx, t.ID, "podtask run --rm", true, func(api.Task) {}); err != nil {
+		if err := f.Remove(ctx, t.ID, "podtask run --rm", true, func(api.Task) {}); err != nil {
 			return err
 		}
 	}
-	reason, name := oneLine(firstOf(t.StoppedReason, "no reason is known")), nameOf(f.first)
+	reason, name := console.OneLine(cmp.Or(t.StoppedReason, "no reason is known")), connect.NameOf(f.first)
 	switch {
 	case r.quiet && t.StopCode == lifecycle.StopTaskFailedToStart:
 		// Without progress nobody has seen it, and with --rm nobody can look it up.
-		fmt.Fprintf(f.stderr, "Error: task %s did not start: %s\n", shortID(t.ID), reason)
+		fmt.Fprintf(f.stderr, "Error: task %s did not start: %s\n", console.ShortID(t.ID), reason)
 	case !r.quiet && !r.remove && !gone:
-		fmt.Fprintf(f.stderr, "task %s stopped: %s; `podtask logs %s` or `podtask rm %s`\n", shortID(t.ID), reason, name, name)
+		fmt.Fprintf(f.stderr, "task %s stopped: %s; `podtask logs %s` or `podtask rm %s`\n", console.ShortID(t.ID), reason, name, name)
 	}
 	return exitWith(exitCode(t, syscall.Signal(f.signal.Load())))
 }
@@ -302,11 +306,11 @@ func (f *foregroundRun) finish(ctx context.Context, r request) error {
 // essential container ran, so that there is none.
 func exitCode(t api.Task, sig syscall.Signal) int {
 	if sig == 0 || t.StopCode != lifecycle.StopUserInitiated {
-		return codeOf(t)
+		return connect.CodeOf(t)
 	}
 	for _, c := range t.Containers {
 		if c.Essential && !c.StartedAt.IsZero() {
-			return codeOf(t)
+			return connect.CodeOf(t)
 		}
 	}
 	return 128 + int(sig)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/podtask/podtask/internal/cleanup"
+	"github.com/podtask/podtask/internal/console"
 	"github.com/urfave/cli/v2"
 )
 
@@ -29,7 +30,7 @@ func gc(ctx context.Context, s *session, c *cli.Context) error {
 	if err := noArguments(c); err != nil {
 		return err
 	}
-	removed, swept := s.host.Orphans.Sweep(ctx)
+	removed, swept := s.Agent.Orphans.Sweep(ctx)
 	if removed == nil {
 		removed = []cleanup.Orphan{}
 	}
@@ -37,12 +38,12 @@ func gc(ctx context.Context, s *session, c *cli.Context) error {
 	switch format := c.String("format"); format {
 	case "":
 		for _, o := range removed {
-			fmt.Fprintf(s.stdout, "removed %s %s of task %s\n", o.Kind, o.Name, shortID(o.Task))
+			fmt.Fprintf(s.stdout, "removed %s %s of task %s\n", o.Kind, o.Name, console.ShortID(o.Task))
 		}
 	case "json":
-		err = writeJSON(s.stdout, removed)
+		err = console.WriteJSON(s.stdout, removed)
 	default:
-		err = writeTemplate(s.stdout, "gc", format, removed)
+		err = formatted(s.stdout, "gc", format, removed)
 	}
 	if swept != nil {
 		return swept

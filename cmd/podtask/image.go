@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/internal/imagestore"
 	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -111,7 +113,7 @@ func imageResolve(ctx context.Context, s *session, c *cli.Context, refs []string
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, time.Minute)
 			defer cancel()
-			d, err := s.host.Images.Describe(ctx, ref, want, c.Bool("quick"))
+			d, err := s.Agent.Images.Describe(ctx, ref, want, c.Bool("quick"))
 			found[i], errs[i] = newResolvedImage(d), err
 		})
 	}
@@ -147,19 +149,19 @@ func newResolvedImage(d images.Description) resolvedImage {
 
 func (s *session) printResolved(c *cli.Context, found []resolvedImage) error {
 	return printList(s.stdout, c, "image", found, func(r resolvedImage) string { return r.Digest }, func() error {
-		return writeTable(s.stdout, resolvedRows(c, found))
+		return console.WriteTable(s.stdout, resolvedRows(c, found))
 	})
 }
 
 func resolvedRows(c *cli.Context, found []resolvedImage) [][]string {
 	rows := [][]string{{"REFERENCE", "DIGEST", "KIND", "PLATFORM DIGEST", "PLATFORMS"}}
-	short := shortener(c, shortDigest)
+	short := shortener(c, console.ShortDigest)
 	for _, r := range found {
 		var platforms []string
 		for _, v := range r.Platforms {
 			platforms = append(platforms, v.Platform.String())
 		}
-		rows = append(rows, []string{r.Reference, firstOf(short(r.Digest), "-"), firstOf(r.Kind(), "-"), firstOf(short(r.PlatformDigest), "-"), firstOf(strings.Join(platforms, " "), "-")})
+		rows = append(rows, []string{r.Reference, cmp.Or(short(r.Digest), "-"), cmp.Or(r.Kind(), "-"), cmp.Or(short(r.PlatformDigest), "-"), cmp.Or(strings.Join(platforms, " "), "-")})
 	}
 	return rows
 }
@@ -189,7 +191,7 @@ func (p *program) warnShortNames(t taskdef.Task, o lifecycle.Options) {
 }
 
 func imageList(ctx context.Context, s *session, c *cli.Context, _ []string) error {
-	list, err := s.host.Pruner.List(ctx)
+	list, err := s.Agent.Pruner.List(ctx)
 	if err != nil {
 		return err
 	}
@@ -200,7 +202,7 @@ func imagePrune(ctx context.Context, s *session, c *cli.Context, _ []string) err
 	if c.Int("limit") < 0 || c.Duration("older-than") < 0 {
 		return usagef("image", "--limit and --older-than are not negative")
 	}
-	removed, err := s.host.Pruner.Prune(ctx, imagestore.PruneOptions{
+	removed, err := s.Agent.Pruner.Prune(ctx, imagestore.PruneOptions{
 		MinAge: c.Duration("older-than"), Limit: c.Int("limit"), DryRun: c.Bool("dry-run"), Demanded: true,
 	})
 	if printErr := s.printImages(c, removed, prunedRows); err == nil {
@@ -226,9 +228,9 @@ func pruneText(removed []imagestore.LocalImage, dry bool) string {
 	case 0:
 		return did + " nothing; `podtask image ls` says why images are kept"
 	case 1:
-		return fmt.Sprintf("%s 1 image of %s", did, bytesText(bytes))
+		return fmt.Sprintf("%s 1 image of %s", did, console.BytesText(bytes))
 	default:
-		return fmt.Sprintf("%s %d images of up to %s", did, len(removed), bytesText(bytes))
+		return fmt.Sprintf("%s %d images of up to %s", did, len(removed), console.BytesText(bytes))
 	}
 }
 
@@ -241,9 +243,9 @@ func shortener(c *cli.Context, shorten func(string) string) func(string) string 
 }
 
 func (s *session) printImages(c *cli.Context, list []imagestore.LocalImage, rows func(short func(string) string, list []imagestore.LocalImage) [][]string) error {
-	short := shortener(c, shortID)
+	short := shortener(c, console.ShortID)
 	return printList(s.stdout, c, "image", list, func(l imagestore.LocalImage) string { return short(l.ID) }, func() error {
-		return writeList(s.stdout, rows(short, list))
+		return console.WriteList(s.stdout, rows(short, list))
 	})
 }
 
@@ -255,7 +257,7 @@ func imageRows(short func(string) string, list []imagestore.LocalImage) [][]stri
 		if keep == "" && l.Manual {
 			keep = "pulled with prefer-cached: only prune removes it"
 		}
-		rows[i+1] = append(rows[i+1], firstOf(keep, "-"))
+		rows[i+1] = append(rows[i+1], cmp.Or(keep, "-"))
 	}
 	return rows
 }
@@ -265,21 +267,8 @@ func prunedRows(short func(string) string, list []imagestore.LocalImage) [][]str
 	rows := [][]string{{"ID", "NAME", "SIZE", "PULLED", "USED"}}
 	for _, l := range list {
 		rows = append(rows, []string{
-			short(l.ID), firstOf(strings.Join(l.Names, " "), l.Target), bytesText(l.Size), ago(now, l.PulledAt), ago(now, l.UsedAt),
+			short(l.ID), cmp.Or(strings.Join(l.Names, " "), l.Target), console.BytesText(l.Size), console.Ago(now, l.PulledAt), console.Ago(now, l.UsedAt),
 		})
 	}
 	return rows
-}
-
-// bytesText is a size in decimal units, as podman images has it.
-func bytesText(n int64) string {
-	units := []string{"B", "kB", "MB", "GB"}
-	v, i := float64(n), 0
-	for v >= 1000 && i < len(units)-1 {
-		v, i = v/1000, i+1
-	}
-	if i == 0 {
-		return fmt.Sprintf("%d B", n)
-	}
-	return fmt.Sprintf("%.3g %s", v, units[i])
 }

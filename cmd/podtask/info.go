@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"strings"
 
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/doctor"
@@ -69,21 +71,21 @@ func info(ctx context.Context, s *session, c *cli.Context) error {
 	f := s.facts(ctx)
 	switch format := c.String("format"); format {
 	case "", "table":
-		return writeTable(s.stdout, f.rows())
+		return console.WriteTable(s.stdout, f.rows())
 	case "json":
-		return writeJSON(s.stdout, f)
+		return console.WriteJSON(s.stdout, f)
 	default:
-		return writeTemplate(s.stdout, "info", format, []facts{f})
+		return formatted(s.stdout, "info", format, []facts{f})
 	}
 }
 
 func (s *session) facts(ctx context.Context) facts {
-	findings, podman := s.host.Preflight.Examine(ctx)
+	findings, podman := s.Agent.Preflight.Examine(ctx)
 	host := cgroups.Detect(os.DirFS("/"), os.Getuid(), s.getenv)
 	f := facts{
 		Podtask: api.ThisVersion(s.version), Health: doctor.Worst(findings),
 		Limits: limitFacts{Cgroups: host.Version, Controllers: append([]string{}, host.Controllers...)},
-		State:  s.stateDir, Runtime: s.runtimeDir,
+		State:  s.StateDir, Runtime: s.RuntimeDir,
 	}
 	if podman != nil {
 		f.Podman = &podmanFacts{
@@ -91,7 +93,7 @@ func (s *session) facts(ctx context.Context) facts {
 			RootlessNetwork: podman.RootlessNetwork, EventLogger: podman.EventLogger, LogDriver: podman.LogDriver, GraphRoot: podman.GraphRoot,
 		}
 	}
-	states, _ := s.host.Tasks.States()
+	states, _ := s.Agent.Tasks.States()
 	for _, st := range states {
 		if st.Status() == lifecycle.StatusStopped {
 			f.Tasks.Stopped++
@@ -108,14 +110,14 @@ func (f facts) rows() [][]string {
 		rows = append(rows,
 			[]string{"Podman", p.Version + " at " + p.Socket},
 			[]string{"runtime", p.Runtime + ", cgroup manager " + p.CgroupManager},
-			[]string{"network", firstOf(p.RootlessNetwork, "slirp4netns")},
+			[]string{"network", cmp.Or(p.RootlessNetwork, "slirp4netns")},
 			[]string{"events, logs", p.EventLogger + ", " + p.LogDriver},
-			[]string{"images", firstOf(p.GraphRoot, none)})
+			[]string{"images", cmp.Or(p.GraphRoot, none)})
 	} else {
 		rows = append(rows, []string{"Podman", "does not answer"})
 	}
 	return append(rows,
-		[]string{"cgroups", string(f.Limits.Cgroups) + ", tasks are limited in: " + firstOf(strings.Join(f.Limits.Controllers, ", "), "nothing")},
+		[]string{"cgroups", string(f.Limits.Cgroups) + ", tasks are limited in: " + cmp.Or(strings.Join(f.Limits.Controllers, ", "), "nothing")},
 		[]string{"tasks", fmt.Sprintf("%d not stopped, %d stopped", f.Tasks.Running, f.Tasks.Stopped)},
 		[]string{"records", f.State},
 		[]string{"sockets", f.Runtime},

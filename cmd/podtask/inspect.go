@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/urfave/cli/v2"
 )
@@ -36,27 +38,27 @@ func inspect(ctx context.Context, s *session, c *cli.Context) error {
 		switch {
 		case err == nil:
 			tasks = append(tasks, t)
-		case !isGone(err) || !c.Bool("ignore"):
+		case !connect.IsGone(err) || !c.Bool("ignore"):
 			errs = append(errs, err)
 		}
 	}
 	var err error
 	switch format := c.String("format"); format {
 	case "", "json":
-		err = writeJSON(s.stdout, tasks)
+		err = console.WriteJSON(s.stdout, tasks)
 	default:
-		err = writeTemplate(s.stdout, "inspect", format, tasks)
+		err = formatted(s.stdout, "inspect", format, tasks)
 	}
 	return errors.Join(append(errs, err)...)
 }
 
 // inspectTask is the word of the task's owner, else of the record.
 func (s *session) inspectTask(ctx context.Context, ref string) (api.Task, error) {
-	st, err := s.host.Tasks.Find(ref)
+	st, err := s.Agent.Tasks.Find(ref)
 	if err != nil {
 		return api.Task{}, err
 	}
-	for _, socket := range []string{s.socket(st.ID), s.agentSocket()} {
+	for _, socket := range []string{s.Socket(st.ID), s.AgentSocket} {
 		c, err := api.Dial(ctx, socket)
 		if err != nil {
 			continue
@@ -67,5 +69,5 @@ func (s *session) inspectTask(ctx context.Context, ref string) (api.Task, error)
 			return t, nil
 		}
 	}
-	return s.fromState(st), nil
+	return s.FromState(st), nil
 }

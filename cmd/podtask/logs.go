@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/internal/observe"
 	"github.com/urfave/cli/v2"
 )
@@ -53,11 +54,12 @@ func logs(ctx context.Context, s *session, c *cli.Context) error {
 			return usagef("logs", "--tail is a number of lines or all, not %q", tail)
 		}
 	}
-	st, err := s.host.Tasks.Find(c.Args().First())
+	st, err := s.Agent.Tasks.Find(c.Args().First())
 	if err != nil {
 		return err
 	}
 	container := c.Args().Get(1)
-	printer := s.newLogPrinter(st, container == "", opts.Timestamps)
-	return s.host.Logs.Read(ctx, st, container, opts, printer.line)
+	printer := console.NewLogPrinter(s.stdout, s.stderr, st, s.getenv)
+	printer.Prefix, printer.Stamps = container == "", opts.Timestamps
+	return s.Agent.Logs.Read(ctx, st, container, opts, printer.Line)
 }

@@ -10,6 +10,6 @@ import (
 // if there is one.
 func (s *session) tell(lines ...string) {
 	if _, err := daemon.SdNotify(false, strings.Join(lines, "\n")); err != nil {
-		s.log.Warn("systemd cannot be told", "error", err)
+		s.Log.Warn("systemd cannot be told", "error", err)
 	}
 }

@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/state"
@@ -42,7 +41,7 @@ func own(ctx context.Context, s *session, c *cli.Context) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	id := c.Args().First()
-	o, err := s.host.Owners.Own(id)
+	o, err := s.Agent.Owners.Own(id)
 	if errors.Is(err, state.ErrLocked) {
 		return nil // an agent that has just started was faster
 	}
@@ -50,15 +49,15 @@ func own(ctx context.Context, s *session, c *cli.Context) error {
 		return err
 	}
 	defer o.Close()
-	l, err := api.Listen(s.socket(id))
+	l, err := api.Listen(s.Socket(id))
 	if err != nil {
 		return err
 	}
-	if err := s.carry(ctx, o, l); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("task %s is left as it is: %w", shortID(id), err)
+	if err := s.Drive(ctx, o, l); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("task %s is left as it is: %w", console.ShortID(id), err)
 	}
-	if o.State().Goal == lifecycle.Gone || isEmpty(s.ownerLog(id)) {
-		return s.removeOwnerLog(id)
+	if o.State().Goal == lifecycle.Gone || isEmpty(s.OwnerLog(id)) {
+		return s.RemoveOwnerLog(id)
 	}
 	return nil
 }
@@ -66,16 +65,4 @@ func own(ctx context.Context, s *session, c *cli.Context) error {
 func isEmpty(file string) bool {
 	info, err := os.Stat(file)
 	return err == nil && info.Size() == 0
-}
-
-// ownerLog is where a detached owner writes what it has to say.
-func (s *session) ownerLog(id string) string {
-	return filepath.Join(s.stateDir, "owners", id+".log")
-}
-
-func (s *session) removeOwnerLog(id string) error {
-	if err := os.Remove(s.ownerLog(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
 }

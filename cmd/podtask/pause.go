@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 
+	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
@@ -42,11 +44,11 @@ Examples:
 
 // pause freezes tasks or lets them go on, and returns when their owners have seen it.
 func (s *session) pause(ctx context.Context, c *cli.Context, pause bool) error {
-	return s.forEach(c, func(st lifecycle.State) bool { return pausable(st) == nil }, func(st lifecycle.State, show *progress) error {
-		return s.until(ctx, st.ID,
-			func(r reached) error { return r.Pause(ctx, pause) },
+	return s.forEach(c, func(st lifecycle.State) bool { return connect.Pausable(st) == nil }, func(st lifecycle.State, show *console.Progress) error {
+		return s.Ask(ctx, st.ID,
+			func(r connect.Task) error { return r.Pause(ctx, pause) },
 			func(t api.Task) (bool, error) {
-				show.show(t)
+				show.Show(t)
 				paused, running := pausedOf(t)
 				return pause && paused == running || !pause && paused == 0, nil
 			})

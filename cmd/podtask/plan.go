@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/internal/podspec"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -49,8 +50,8 @@ Examples:
 func (p *program) showPlan(c *cli.Context) error {
 	format := c.String("format")
 	write, known := map[string]func(plan) error{
-		"text":    func(pl plan) error { return pl.writeText(p.stdout, coloursFor(p.stdout, p.getenv)) },
-		"json":    func(pl plan) error { return writeJSON(p.stdout, pl) },
+		"text":    func(pl plan) error { return pl.writeText(p.stdout, console.ColorsFor(p.stdout, p.getenv)) },
+		"json":    func(pl plan) error { return console.WriteJSON(p.stdout, pl) },
 		"dot":     func(pl plan) error { return pl.writeDOT(p.stdout) },
 		"mermaid": func(pl plan) error { return pl.writeMermaid(p.stdout) },
 	}[format]
@@ -82,8 +83,8 @@ func (p *program) showPlan(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		defer s.host.Close()
-		if err := pl.resolve(c.Context, s.host, task); err != nil {
+		defer s.Agent.Close()
+		if err := pl.resolve(c.Context, s.Agent, task); err != nil {
 			return err
 		}
 	}

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"strconv"
 
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -52,7 +54,7 @@ func noLimit(n int64) string {
 func (pl plan) envFileRows() [][]string {
 	var rows [][]string
 	for _, f := range pl.EnvFiles {
-		rows = append(rows, []string{f.Container, "<- " + oneLine(firstOf(f.Path, "not mapped yet"))})
+		rows = append(rows, []string{f.Container, "<- " + console.OneLine(cmp.Or(f.Path, "not mapped yet"))})
 	}
 	return rows
 }

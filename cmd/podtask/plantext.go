@@ -8,13 +8,14 @@ import (
 	"unicode/utf8"
 
 	"github.com/docker/go-units"
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // writeText prints the plan for people. Sections without content are left out.
-func (pl plan) writeText(w io.Writer, on colours) error {
+func (pl plan) writeText(w io.Writer, on console.Colors) error {
 	t := planText{on: on}
-	t.line(on.paint(bold, "TASK "+pl.Family) + "   " + pl.summary())
+	t.line(on.Paint(console.Bold, "TASK "+pl.Family) + "   " + pl.summary())
 	t.section("START", pl.startRows())
 	t.section("LIMITS", pl.limitRows())
 	t.section("ULIMITS", pl.ulimitRows())
@@ -33,7 +34,7 @@ func (pl plan) writeText(w io.Writer, on colours) error {
 // planText gathers sections, each a table below a heading.
 type planText struct {
 	strings.Builder
-	on colours
+	on console.Colors
 }
 
 func (t *planText) line(s string) { t.WriteString(strings.TrimRight(s, " ") + "\n") }
@@ -42,7 +43,7 @@ func (t *planText) section(heading string, rows [][]string) {
 	if len(rows) == 0 {
 		return
 	}
-	t.line("\n" + t.on.paint(bold, heading))
+	t.line("\n" + t.on.Paint(console.Bold, heading))
 	widths := make([]int, 0, 8)
 	for _, row := range rows {
 		for i, cell := range row {
@@ -55,7 +56,7 @@ func (t *planText) section(heading string, rows [][]string) {
 	for _, row := range rows {
 		var b strings.Builder
 		for i, cell := range row {
-			b.WriteString(pad(cell, widths[i]) + "   ")
+			b.WriteString(console.Pad(cell, widths[i]) + "   ")
 		}
 		t.line("  " + b.String())
 	}
@@ -98,9 +99,9 @@ func (c planContainer) shortImage() string {
 	case name == "":
 		return "?"
 	case pinned:
-		return name + "@" + shortDigest(digest)
+		return name + "@" + console.ShortDigest(digest)
 	case c.Digest != "":
-		return name + "@" + shortDigest(c.Digest)
+		return name + "@" + console.ShortDigest(c.Digest)
 	}
 	return name
 }
@@ -206,7 +207,7 @@ func (pl plan) mountRows() [][]string {
 		if m.ReadOnly {
 			mode = "read-only"
 		}
-		rows = append(rows, []string{m.Container, m.Path, "<- " + oneLine(from), mode})
+		rows = append(rows, []string{m.Container, m.Path, "<- " + console.OneLine(from), mode})
 	}
 	return rows
 }
@@ -227,7 +228,7 @@ func (pl plan) secretRows() [][]string {
 		if s.JSONKey != "" {
 			from += ", its " + strconv.Quote(s.JSONKey)
 		}
-		rows = append(rows, []string{s.Container, oneLine(to), "<- " + oneLine(from)})
+		rows = append(rows, []string{s.Container, console.OneLine(to), "<- " + console.OneLine(from)})
 	}
 	return rows
 }

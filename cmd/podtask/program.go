@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,10 +9,11 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/internal/failpoint"
 	"github.com/podtask/podtask/internal/imagestore"
 	"github.com/podtask/podtask/pkg/config"
@@ -71,11 +73,9 @@ func (p *program) warn(format string, args ...any) {
 // session is one verb at work on the tasks of this user.
 type session struct {
 	*program
-	host                 *agent.Agent
-	log                  *slog.Logger
-	stateDir, runtimeDir string
-	config               *config.Settings
-	logLevel             *slog.LevelVar
+	*connect.Connector
+	config   *config.Settings
+	logLevel *slog.LevelVar
 	// onPull is told of pulls of this process; set before the first of them.
 	onPull func(imagestore.Progress)
 }
@@ -87,7 +87,7 @@ func (p *program) withHost(action func(ctx context.Context, s *session, c *cli.C
 		if err != nil {
 			return err
 		}
-		defer s.host.Close()
+		defer s.Agent.Close()
 		err = action(c.Context, s, c)
 		s.cleanUp(c.Context)
 		return err
@@ -102,7 +102,7 @@ func (s *session) cleanUp(ctx context.Context) {
 	if keep := s.config.Cleanup.TaskWait; keep > 0 {
 		ctx, cancel := context.WithTimeout(ctx, cleanUpLimit)
 		defer cancel()
-		s.host.Expired.Remove(ctx, time.Now(), keep)
+		s.Agent.Expired.Remove(ctx, time.Now(), keep)
 	}
 }
 
@@ -111,26 +111,45 @@ func (p *program) open(c *cli.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{program: p, config: settings, logLevel: new(slog.LevelVar)}
-	s.logLevel.Set(settings.Logging.Level)
-	// Through the program, because an owner sends its words to a file.
-	s.log = newLog(writerFunc(func(b []byte) (int, error) { return p.stderr.Write(b) }), logFormat(settings.Logging.Format, p.stderr, p.getenv), isJournal(p.stderr, p.getenv("JOURNAL_STREAM")), s.logLevel)
-	if s.stateDir, s.runtimeDir, err = dirs(p.getenv, settings.Paths.StateDir); err != nil {
+	level := new(slog.LevelVar)
+	level.Set(settings.Logging.Level)
+	s := &session{program: p, config: settings, logLevel: level}
+	if s.Connector, err = newConnector(p, settings, level); err != nil {
 		return nil, err
 	}
-	s.host, err = agent.Open(agent.Config{StateDir: s.stateDir, RuntimeDir: s.runtimeDir, Settings: settings, Getenv: p.getenv, FailPoint: p.getenv(failpoint.Env), Log: s.log, NetnsHelper: p.netnsHelper(), Progress: func(pp imagestore.Progress) {
-		if s.onPull != nil {
-			s.onPull(pp)
-		}
-	}})
+	s.Agent, err = agent.Open(agent.Config{
+		StateDir: s.StateDir, RuntimeDir: s.RuntimeDir, Settings: settings, Getenv: p.getenv, FailPoint: p.getenv(failpoint.Env),
+		Log: s.Log, NetnsHelper: p.netnsHelper(),
+		Progress: func(pp imagestore.Progress) {
+			if s.onPull != nil {
+				s.onPull(pp)
+			}
+		},
+	})
 	return s, err
+}
+
+// newConnector returns a connector without an agent.
+func newConnector(p *program, settings *config.Settings, level slog.Leveler) (*connect.Connector, error) {
+	stateDir, runtimeDir, err := dirs(p.getenv, settings.Paths.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	// An owner replaces p.stderr by its log file.
+	stderr := console.WriterFunc(func(b []byte) (int, error) { return p.stderr.Write(b) })
+	log := newLog(stderr, logFormat(settings.Logging.Format, p.stderr, p.getenv), isJournal(p.stderr, p.getenv("JOURNAL_STREAM")), level)
+	return &connect.Connector{
+		Log: log, Warnf: p.warn, StateDir: stateDir, RuntimeDir: runtimeDir,
+		AgentSocket:    cmp.Or(settings.Paths.Socket, filepath.Join(runtimeDir, "podtask.sock")),
+		ProgramVersion: p.version, Patience: p.patience,
+	}, nil
 }
 
 // dirs returns where state and sockets are. Without XDG_RUNTIME_DIR, as in a
 // shell that su made, sockets lie beside the state.
 func dirs(getenv func(string) string, given string) (stateDir, runtimeDir string, err error) {
 	stateDir, runtimeDir, err = state.Dirs(getenv)
-	stateDir = firstOf(given, stateDir)
+	stateDir = cmp.Or(given, stateDir)
 	if stateDir == "" {
 		return "", "", err
 	}
@@ -139,36 +158,3 @@ func dirs(getenv func(string) string, given string) (stateDir, runtimeDir string
 	}
 	return stateDir, runtimeDir, nil
 }
-
-// socket is where the owner of a task listens.
-func (s *session) socket(id string) string {
-	return filepath.Join(s.runtimeDir, "tasks", id+".sock")
-}
-
-// agentSocket is where a long-running agent would listen.
-func (s *session) agentSocket() string {
-	return firstOf(s.config.Paths.Socket, filepath.Join(s.runtimeDir, "podtask.sock"))
-}
-
-func firstOf(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
-}
-
-// oneLine makes text from elsewhere safe to put in a line for a terminal.
-func oneLine(s string) string {
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return ' '
-		}
-		return r
-	}, s))
-}
-
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(b []byte) (int, error) { return f(b) }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
@@ -87,7 +89,7 @@ type row struct {
 func (r row) Containers() string { return fmt.Sprintf("%d/%d", r.Running, r.Total) }
 
 // Created is how long ago the task was created.
-func (r row) Created() string { return ago(r.now, r.CreatedAt) }
+func (r row) Created() string { return console.Ago(r.now, r.CreatedAt) }
 
 // Owner is the process that carries the task on, or none.
 func (r row) Owner() string {
@@ -103,16 +105,16 @@ func (r row) Exit() string { return r.ExitCode.String() }
 // rows lists the tasks, the newest first. Records that cannot be read are
 // reported on stderr.
 func (s *session) rows(all, fullID bool, now time.Time) []row {
-	states, errs := s.host.Tasks.States()
+	states, errs := s.Agent.Tasks.States()
 	for _, err := range errs {
 		s.warn("%v", err)
 	}
-	waiting := s.host.Queue.Waiting()
+	waiting := s.Agent.Queue.Waiting()
 	rows := []row{}
 	for _, st := range slices.Backward(states) {
 		if all || st.Status() != lifecycle.StatusStopped {
 			v := waiting[st.ID]
-			rows = append(rows, newRow(s.fromState(st), v.Word(), fullID, now))
+			rows = append(rows, newRow(s.FromState(st), v.Word(), fullID, now))
 		}
 	}
 	return rows
@@ -121,7 +123,7 @@ func (s *session) rows(all, fullID bool, now time.Time) []row {
 // newRow makes a row; queuedFor is what the task waits for in a word, if it is queued.
 func newRow(t api.Task, queuedFor string, fullID bool, now time.Time) row {
 	r := row{
-		ID: shortID(t.ID), Name: t.Name, Family: t.Family, Revision: t.Revision,
+		ID: console.ShortID(t.ID), Name: t.Name, Family: t.Family, Revision: t.Revision,
 		Status: t.Status, Health: t.Health, Total: len(t.Containers), CreatedAt: t.CreatedAt,
 		OwnerPID: t.Owner.PID, ExitCode: t.ExitCode, Queue: t.Queue, filterable: filterable(t), now: now,
 	}
@@ -129,7 +131,7 @@ func newRow(t api.Task, queuedFor string, fullID bool, now time.Time) row {
 		r.ID = t.ID
 	}
 	if t.Queue != "" {
-		r.Status += " (queued: " + firstOf(queuedFor, "its turn") + ")"
+		r.Status += " (queued: " + cmp.Or(queuedFor, "its turn") + ")"
 	}
 	switch paused, running := pausedOf(t); {
 	case paused == 0:
@@ -159,5 +161,5 @@ func writeRows(p *program, rows []row, heading bool) error {
 	for _, r := range rows {
 		table = append(table, []string{r.ID, r.Name, r.Family, r.Status, r.Health, r.Containers(), strconv.Itoa(r.Restarts), r.Created(), r.Owner(), r.Exit()})
 	}
-	return writeList(p.stdout, table)
+	return console.WriteList(p.stdout, table)
 }

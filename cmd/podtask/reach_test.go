@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/limits"
 	"github.com/podtask/podtask/internal/owner"
 	"github.com/podtask/podtask/pkg/api"
@@ -140,10 +141,12 @@ func (w *world) owned(s lifecycle.State) *standIn {
 	return o
 }
 
-func (w *world) serve(o taskOwner, l net.Listener) {
+func (w *world) serve(o connect.Owner, l net.Listener) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	wg.Go(func() { _ = api.NewServer(ownedTask{taskOwner: o, pid: 4711}, api.Version{PID: 4711}).Serve(ctx, l) })
+	wg.Go(func() {
+		_ = api.NewServer(connect.OwnerBackend{Owner: o, Pid: 4711}, api.Version{PID: 4711}).Serve(ctx, l)
+	})
 	w.t.Cleanup(func() { cancel(); wg.Wait() })
 }
 
@@ -188,7 +191,7 @@ func TestRmNeedsForceForATaskThatRuns(t *testing.T) {
 	if len(o.events) > 0 {
 		t.Errorf("the owner was sent %v", o.events)
 	}
-	if err := (ownedTask{taskOwner: o}).Remove(t.Context(), "", "me", false); !api.Is(err, api.Conflict) {
+	if err := (connect.OwnerBackend{Owner: o}).Remove(t.Context(), "", "me", false); !api.Is(err, api.Conflict) {
 		t.Errorf("the owner itself says %v, want a conflict", err)
 	}
 }
@@ -336,7 +339,7 @@ func TestEventsArePrinted(t *testing.T) {
 func TestOwnedTaskKnowsItsTaskOnly(t *testing.T) {
 	t.Parallel()
 	s := lifecycle.State{ID: strings.Repeat("ab", 16), Name: "web"}
-	b := ownedTask{taskOwner: &standIn{st: s}}
+	b := connect.OwnerBackend{Owner: &standIn{st: s}}
 	for ref, known := range map[string]bool{s.ID: true, "abab": true, "web": true, "": false, "we": false, "cd": false} {
 		if _, err := b.Task(t.Context(), ref); (err == nil) != known || err != nil && !api.Is(err, api.NotFound) {
 			t.Errorf("%q: %v, want known: %v", ref, err, known)
@@ -361,7 +364,7 @@ func TestDirsWithoutRuntimeDir(t *testing.T) {
 
 func TestErrorsOfALockNameNobodyUnknown(t *testing.T) {
 	t.Parallel()
-	err := unreachable(strings.Repeat("a", 32), &state.LockedError{Key: "k"})
+	err := connect.Unreachable(strings.Repeat("a", 32), &state.LockedError{Key: "k"})
 	if err == nil || strings.Contains(err.Error(), "process 0") {
 		t.Error(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/internal/observe"
 	"github.com/podtask/podtask/pkg/api"
 )
@@ -48,14 +50,14 @@ func TestProgressIsAlignedAndShownOnce(t *testing.T) {
    66.0s  (task)   STOPPED                exit code 3, EssentialContainerExited: server
 `
 	var out bytes.Buffer
-	p := newProgress(&out, false, noon, 0)
+	p := console.NewProgress(&out, false, noon, 0)
 	task := shopTask()
 	for n := range task.History { // as it comes
 		part := task
 		part.History = task.History[:n+1]
-		p.show(part)
+		p.Show(part)
 	}
-	p.show(task)
+	p.Show(task)
 	if diff := cmp.Diff(want[1:], out.String()); diff != "" {
 		t.Error(diff)
 	}
@@ -64,7 +66,7 @@ func TestProgressIsAlignedAndShownOnce(t *testing.T) {
 func TestProgressBeginsWhereItIsTold(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	newProgress(&out, false, after(60*time.Second), 6).show(shopTask())
+	console.NewProgress(&out, false, after(60*time.Second), 6).Show(shopTask())
 	if want := "    6.0s  (task)   STOPPED                exit code 3, EssentialContainerExited: server\n"; out.String() != want {
 		t.Errorf("%q, want %q", out.String(), want)
 	}
@@ -73,12 +75,12 @@ func TestProgressBeginsWhereItIsTold(t *testing.T) {
 func TestProgressShowsEachFailedAttemptOnce(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	p := newProgress(&out, false, noon, 0)
+	p := console.NewProgress(&out, false, noon, 0)
 	task := api.Task{Containers: []api.Container{{Name: "server", Retry: &api.Retry{Attempts: 1, Error: "connection\nrefused"}}}}
-	p.show(task)
-	p.show(task)
+	p.Show(task)
+	p.Show(task)
 	task.Containers[0].Retry = &api.Retry{Attempts: 2, Error: "no route"}
-	p.show(task)
+	p.Show(task)
 	const want = "" +
 		"          server  retry                  connection refused\n" +
 		"          server  retry                  no route\n"
@@ -87,16 +89,16 @@ func TestProgressShowsEachFailedAttemptOnce(t *testing.T) {
 	}
 }
 
-func TestColoursChangeNoText(t *testing.T) {
+func TestColorsChangeNoText(t *testing.T) {
 	t.Parallel()
 	var plainOut, painted bytes.Buffer
-	newProgress(&plainOut, false, noon, 0).show(shopTask())
-	newProgress(&painted, true, noon, 0).show(shopTask())
-	if !strings.Contains(painted.String(), string(red)+"UNHEALTHY") {
+	console.NewProgress(&plainOut, false, noon, 0).Show(shopTask())
+	console.NewProgress(&painted, true, noon, 0).Show(shopTask())
+	if !strings.Contains(painted.String(), string(console.Red)+"UNHEALTHY") {
 		t.Error("what is bad is not red")
 	}
 	bare := painted.String()
-	for _, i := range append(inks[:], red, green, faint, reset) {
+	for _, i := range append(console.Inks[:], console.Red, console.Green, console.Faint, console.Reset) {
 		bare = strings.ReplaceAll(bare, string(i), "")
 	}
 	if diff := cmp.Diff(plainOut.String(), bare); diff != "" {
@@ -104,19 +106,19 @@ func TestColoursChangeNoText(t *testing.T) {
 	}
 }
 
-func TestColoursAreForTerminalsOnly(t *testing.T) {
+func TestColorsAreForTerminalsOnly(t *testing.T) {
 	t.Parallel()
-	if coloursFor(&bytes.Buffer{}, func(string) string { return "" }) {
-		t.Error("colours for a buffer")
+	if console.ColorsFor(&bytes.Buffer{}, func(string) string { return "" }) {
+		t.Error("colors for a buffer")
 	}
 }
 
 func TestLogLinesGoWhereTheyWereWritten(t *testing.T) {
 	t.Parallel()
 	var out, err bytes.Buffer
-	l := &logPrinter{out: &out, err: &err, prefix: true, width: 6, index: map[string]int{"app": 0, "server": 1}}
+	l := &console.LogPrinter{Out: &out, Err: &err, Prefix: true, Width: 6, Index: map[string]int{"app": 0, "server": 1}}
 	for _, line := range []observe.LogLine{{Container: "app", Stream: "stdout", Text: "one"}, {Container: "server", Stream: "stderr", Text: "two"}, {Container: "server", Stream: "stdout", Text: ""}} {
-		if err := l.line(line); err != nil {
+		if err := l.Line(line); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -127,8 +129,8 @@ func TestLogLinesGoWhereTheyWereWritten(t *testing.T) {
 		t.Errorf("stderr %q, want %q", err.String(), want)
 	}
 	out.Reset()
-	l.prefix, l.stamps = false, true
-	_ = l.line(observe.LogLine{Container: "app", Stream: "stdout", Time: noon, Text: "one"})
+	l.Prefix, l.Stamps = false, true
+	_ = l.Line(observe.LogLine{Container: "app", Stream: "stdout", Time: noon, Text: "one"})
 	if want := "2026-01-02T12:00:00Z one\n"; out.String() != want {
 		t.Errorf("with a time: %q, want %q", out.String(), want)
 	}
@@ -164,7 +166,7 @@ func TestAgo(t *testing.T) {
 		-time.Second: "just now", 0: "just now", time.Second: "1 second ago", 119 * time.Second: "1 minute ago",
 		3 * time.Hour: "3 hours ago", 24 * time.Hour: "1 day ago", 400 * 24 * time.Hour: "400 days ago",
 	} {
-		if got := ago(after(d), noon); got != want {
+		if got := console.Ago(after(d), noon); got != want {
 			t.Errorf("%s: %q, want %q", d, got, want)
 		}
 	}
@@ -173,12 +175,12 @@ func TestAgo(t *testing.T) {
 func TestTemplates(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	err := writeTemplate(&out, "ps", `{{.ID}}\t{{.Containers}} {{json .ExitCode}} {{print .ExitCode}}`, []row{newRow(shopTask(), "", false, noon)})
+	err := formatted(&out, "ps", `{{.ID}}\t{{.Containers}} {{json .ExitCode}} {{print .ExitCode}}`, []row{newRow(shopTask(), "", false, noon)})
 	if want := "0123456789ab\t0/2 3 3\n"; err != nil || out.String() != want {
 		t.Errorf("%q, %v; want %q", out.String(), err, want)
 	}
 	for _, bad := range []string{"{{", "{{.Nonsense}}"} {
-		if err := writeTemplate(&out, "ps", bad, []row{{}}); err == nil || !strings.Contains(err.Error(), "--format") {
+		if err := formatted(&out, "ps", bad, []row{{}}); err == nil || !strings.Contains(err.Error(), "--format") {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

@@ -2,10 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
-	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
@@ -31,43 +30,11 @@ Examples:
 
 func rm(ctx context.Context, s *session, c *cli.Context) error {
 	force := c.Bool("force")
-	fits := func(st lifecycle.State) bool { return removable(st, force) == nil }
-	return s.forEach(c, fits, func(st lifecycle.State, show *progress) error {
-		if err := removable(st, force); err != nil {
+	fits := func(st lifecycle.State) bool { return connect.Removable(st, force) == nil }
+	return s.forEach(c, fits, func(st lifecycle.State, show *console.Progress) error {
+		if err := connect.Removable(st, force); err != nil {
 			return err
 		}
-		return s.remove(ctx, st.ID, "podtask rm", force, show.show)
+		return s.Remove(ctx, st.ID, "podtask rm", force, show.Show)
 	})
-}
-
-// remove removes a task and returns when nothing of it is left.
-func (s *session) remove(ctx context.Context, id, by string, force bool, show func(api.Task)) error {
-	asked := false
-	err := s.until(ctx, id,
-		func(r reached) error { return r.Remove(ctx, by, force) },
-		func(t api.Task) (bool, error) {
-			show(t)
-			if t.Goal == lifecycle.Gone.String() {
-				asked = true
-			} else if asked { // it was given up
-				return false, notRemoved(t)
-			}
-			// The record goes last: that there is none is the end.
-			return false, nil
-		})
-	if isGone(err) {
-		return s.removeOwnerLog(id)
-	}
-	if err == nil || errors.Is(err, errHandedOn) {
-		err = fmt.Errorf("task %s is still there: try again", shortID(id))
-	}
-	return err
-}
-
-func notRemoved(t api.Task) error {
-	why := "Podman did not remove it"
-	if n := len(t.Errors); n > 0 {
-		why = oneLine(t.Errors[n-1].Message)
-	}
-	return fmt.Errorf("task %s cannot be removed: %s", shortID(t.ID), why)
 }

@@ -5,15 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"os/signal"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/internal/envfile"
 	"github.com/podtask/podtask/internal/limits"
 	"github.com/podtask/podtask/internal/owner"
 	"github.com/podtask/podtask/internal/record"
+	"github.com/podtask/podtask/internal/rollback"
 	"github.com/podtask/podtask/pkg/config"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -50,7 +52,7 @@ Examples:
 			&cli.StringFlag{Name: "pids-limit", Usage: "allow the task `NUMBER` processes and threads, 0 for no limit", DefaultText: "4096, where the host can limit them"},
 			&cli.StringFlag{Name: "cpu-period", Usage: "count the task's cpu limit in `TIME`, 8ms to 1s", DefaultText: "100ms"},
 			&cli.BoolFlag{Name: "rm", Usage: "remove the task when it has stopped"},
-			&optionalFlag{StringFlag: &cli.StringFlag{Name: "wait", Usage: "with --detach: wait until the task is `running`, healthy or stopped"}, bare: string(untilRunning)},
+			&optionalFlag{StringFlag: &cli.StringFlag{Name: "wait", Usage: "with --detach: wait until the task is `running`, healthy or stopped"}, bare: string(connect.UntilRunning)},
 			&cli.DurationFlag{Name: "timeout", Usage: "with --wait: wait no longer than this (30s, 5m)", DefaultText: "for ever"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "check the task and this host, and make nothing"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "show no progress"},
@@ -72,35 +74,32 @@ type request struct {
 	detach  bool
 	replace bool
 	remove  bool
-	wait    condition // empty: do not
+	wait    connect.Condition // empty: do not
 	timeout time.Duration
 	dryRun  bool
 	quiet   bool
 	// progress is one of progressModes.
 	progress string
 	// notify is what READY=1 waits for; empty outside of a service.
-	notify condition
+	notify connect.Condition
 	// settle is how long new images have to do well, 0 to 1 h.
 	settle time.Duration
 }
-
-// taskName is what a task may be called.
-var taskName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,254}$`)
 
 func (p *program) parseRequest(c *cli.Context, tasks config.Tasks) (request, error) {
 	r := request{
 		name:   c.String("name"),
 		detach: c.Bool("detach"), remove: c.Bool("rm"), timeout: c.Duration("timeout"),
 		dryRun: c.Bool("dry-run"), quiet: c.Bool("quiet"), progress: c.String("progress"),
-		replace: c.Bool("replace"), notify: condition(c.String("notify")), settle: c.Duration("settle"),
+		replace: c.Bool("replace"), notify: connect.Condition(c.String("notify")), settle: c.Duration("settle"),
 	}
 	if n := c.Args().Len(); n != 1 {
 		return r, usagef("run", "run takes one FILE, not %d arguments", n)
 	}
-	if r.name != "" && !taskName.MatchString(r.name) {
+	if r.name != "" && !connect.TaskName.MatchString(r.name) {
 		return r, usagef("run", "--name %q: a name has letters, digits, dots, dashes and underscores, and begins with a letter or a digit", r.name)
 	}
-	if !slices.Contains(progressModes, r.progress) {
+	if !slices.Contains(console.ProgressModes, r.progress) {
 		return r, usagef("run", "--progress is auto, plain, json or none, not %q", r.progress)
 	}
 	r.options.Pull, r.options.Limits, r.options.Quota = tasks.Pull, tasks.Limits, tasks.Quota
@@ -130,8 +129,8 @@ func (p *program) parseRequest(c *cli.Context, tasks config.Tasks) (request, err
 // parseWait reads what a detached run waits for, and for how long.
 func (r *request) parseWait(c *cli.Context) (err error) {
 	if c.IsSet("wait") {
-		if r.wait, err = parseCondition("run", c.String("wait")); err != nil {
-			return err
+		if r.wait, err = connect.ParseCondition(c.String("wait")); err != nil {
+			return usagef("run", "%v", err)
 		}
 		if !r.detach {
 			return usagef("run", "--wait is for --detach: in the foreground run waits until the task has stopped")
@@ -146,7 +145,7 @@ func (r *request) parseWait(c *cli.Context) (err error) {
 // parseService reads what only the main process of a systemd service is told.
 func (r *request) parseService(c *cli.Context) error {
 	switch r.notify {
-	case "", notifyNo, untilRunning, untilHealthy:
+	case "", notifyNo, connect.UntilRunning, connect.UntilHealthy:
 	default:
 		return usagef("run", "--notify is healthy, running or no, not %q", r.notify)
 	}
@@ -154,7 +153,7 @@ func (r *request) parseService(c *cli.Context) error {
 		return usagef("run", "--notify is for the main process of a service: leave out --detach and --dry-run")
 	}
 	if r.options.AutoUpdate = c.String("auto-update"); r.options.AutoUpdate != "" {
-		if r.options.AutoUpdate != updateFromRegistry || r.notify == "" || r.notify == notifyNo || r.name == "" {
+		if r.options.AutoUpdate != rollback.FromRegistry || r.notify == "" || r.notify == notifyNo || r.name == "" {
 			return usagef("run", "--auto-update is registry, and is for a service with --name, and --notify healthy or running")
 		}
 	}
@@ -207,10 +206,10 @@ func (s *session) prepare(ctx context.Context, r request) (taskdef.Task, error) 
 			return task, err
 		}
 	}
-	if err := s.host.Preflight.Check(ctx, task, r.options); err != nil {
+	if err := s.Agent.Preflight.Check(ctx, task, r.options); err != nil {
 		return task, err
 	}
-	for _, w := range s.host.Preflight.Warnings(ctx, task) {
+	for _, w := range s.Agent.Preflight.Warnings(ctx, task) {
 		s.warn("%s", w)
 	}
 	s.warnShortNames(task, r.options)
@@ -243,7 +242,7 @@ func (s *session) create(ctx context.Context, r request, task taskdef.Task) (lif
 
 // createOwned makes the record of a task that is ours.
 func (s *session) createOwned(ctx context.Context, r request, task taskdef.Task) (*owner.Owner, error) {
-	o, err := s.host.Creator.CreateOwned(ctx, task, r.name, r.options)
+	o, err := s.Agent.Creator.CreateOwned(ctx, task, r.name, r.options)
 	if errors.Is(err, record.ErrNameTaken) {
 		return nil, fmt.Errorf("run %s: %w", r.document, err)
 	}
@@ -266,4 +265,12 @@ func (s *session) printDryRun(task taskdef.Task) error {
 		fmt.Fprintf(s.stdout, "  %d. %s\n", i+1, strings.Join(names, ", "))
 	}
 	return nil
+}
+
+// pullMode is how a run shows its pulls; a quiet one does only when told to.
+func (r request) pullMode() string {
+	if r.quiet && r.progress == "auto" {
+		return "none"
+	}
+	return r.progress
 }

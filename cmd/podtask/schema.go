@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/urfave/cli/v2"
 )
@@ -23,9 +24,9 @@ Examples:
 			}
 			switch c.Args().First() {
 			case "", "definition":
-				return writeJSON(p.stdout, taskdef.Schema(c.Bool("strict")))
+				return console.WriteJSON(p.stdout, taskdef.Schema(c.Bool("strict")))
 			case "override":
-				return writeJSON(p.stdout, taskdef.OverrideSchema(c.Bool("strict")))
+				return console.WriteJSON(p.stdout, taskdef.OverrideSchema(c.Bool("strict")))
 			}
 			return usagef("schema", "no schema of %q: it is definition or override", c.Args().First())
 		},

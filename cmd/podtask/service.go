@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,8 +14,12 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/internal/observe"
 	"github.com/podtask/podtask/internal/owner"
+	"github.com/podtask/podtask/internal/rollback"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -22,7 +27,7 @@ import (
 
 // notifyNo as request.notify: tell the service manager everything but that the
 // service is ready.
-const notifyNo condition = "no"
+const notifyNo connect.Condition = "no"
 
 // service runs a task as the main process of a systemd service (`run --notify`):
 //
@@ -40,8 +45,8 @@ type service struct {
 	*session
 	request request
 	signals chan os.Signal
-	// book is nil without automatic updates.
-	book *digestBook
+	// record is nil without automatic updates.
+	record *rollback.Record
 	// stopped is set by the first signal to stop.
 	stopped bool
 
@@ -94,7 +99,9 @@ func (s *session) service(ctx, early context.Context, r request) error {
 		return err
 	}
 	if r.options.AutoUpdate != "" {
-		v.book = s.openBook(r.name)
+		if v.record, err = rollback.Open(s.StateDir, r.name); err != nil {
+			v.warn("%v", err)
+		}
 	}
 	for {
 		end, next, err := v.life(ctx, task)
@@ -179,7 +186,7 @@ func (v *service) life(ctx context.Context, task taskdef.Task) (end lifecycle.St
 	var wg sync.WaitGroup
 	done := make(chan error, 1)
 	changed := make(chan struct{}, 1)
-	wg.Go(func() { done <- v.carry(ctx, o, v.listen(st.ID)) })
+	wg.Go(func() { done <- v.Drive(ctx, o, v.Listen(st.ID)) })
 	wg.Go(func() {
 		o.Watch(ctx, func(lifecycle.State) bool {
 			select {
@@ -198,10 +205,10 @@ func (v *service) life(ctx context.Context, task taskdef.Task) (end lifecycle.St
 	}
 	end = o.State()
 	if err != nil {
-		return end, nil, fmt.Errorf("task %s is left as it is, `podtask stop %s` takes it on: %w", shortID(st.ID), nameOf(st), err)
+		return end, nil, fmt.Errorf("task %s is left as it is, `podtask stop %s` takes it on: %w", console.ShortID(st.ID), connect.NameOf(st), err)
 	}
 	if v.request.remove && end.Goal != lifecycle.Gone {
-		err = v.remove(ctx, end.ID, "podtask run --rm", true, func(api.Task) {})
+		err = v.Remove(ctx, end.ID, "podtask run --rm", true, func(api.Task) {})
 	}
 	return end, next, err
 }
@@ -210,12 +217,12 @@ func (v *service) life(ctx context.Context, task taskdef.Task) (end lifecycle.St
 func (v *service) phaseOf(t api.Task) phase {
 	what := v.request.notify
 	if what == notifyNo {
-		what = untilRunning
+		what = connect.UntilRunning
 	}
 	if t.Goal != lifecycle.Up.String() {
 		return stopping
 	}
-	if met, _ := what.reached(t); met {
+	if met, _ := what.Met(t); met {
 		return ready
 	}
 	for _, c := range t.Containers {
@@ -237,11 +244,11 @@ func statusLine(t api.Task) string {
 		return n
 	}
 	if t.Goal != lifecycle.Up.String() {
-		return "stopping: " + oneLine(firstOf(t.StoppedReason, "as asked"))
+		return "stopping: " + console.OneLine(cmp.Or(t.StoppedReason, "as asked"))
 	}
 	for _, c := range t.Containers {
 		if c.Retry != nil {
-			return fmt.Sprintf("%s: trying again: %s", c.Name, oneLine(c.Retry.Error))
+			return fmt.Sprintf("%s: trying again: %s", c.Name, console.OneLine(c.Retry.Error))
 		}
 	}
 	all := len(t.Containers)
@@ -265,7 +272,7 @@ func statusLine(t api.Task) string {
 }
 
 func endLine(st lifecycle.State) string {
-	return fmt.Sprintf("stopped, exit code %d: %s", st.ExitCode(), oneLine(firstOf(st.Stop.Reason, "no reason is known")))
+	return fmt.Sprintf("stopped, exit code %d: %s", st.ExitCode(), console.OneLine(cmp.Or(st.Stop.Reason, "no reason is known")))
 }
 
 // reload is what a reload found.
@@ -286,13 +293,13 @@ func (v *service) reload(ctx context.Context, old taskdef.Task, st lifecycle.Sta
 	if !sameTask(task, old) {
 		return reload{next: &task}
 	}
-	running := digestsOf(task, st)
-	for _, ref := range references(task) {
-		digest, err := v.host.Images.Digest(ctx, st, ref)
+	running := rollback.DigestsOf(task, st)
+	for _, ref := range rollback.References(task) {
+		digest, err := v.Agent.Images.Digest(ctx, st, ref)
 		if err != nil {
 			return reload{err: err}
 		}
-		if digest != running[ref] && !v.book.avoids(ref, digest) {
+		if digest != running[ref] && !v.record.Avoids(ref, digest) {
 			return reload{next: &task}
 		}
 	}
@@ -301,21 +308,21 @@ func (v *service) reload(ctx context.Context, old taskdef.Task, st lifecycle.Sta
 
 // choose keeps the task from images that it failed with before.
 func (v *service) choose(ctx context.Context, task taskdef.Task) taskdef.Task {
-	if v.book == nil || len(v.book.Bad) == 0 {
+	if v.record == nil || len(v.record.Bad) == 0 {
 		return task
 	}
 	now := make(map[string]string)
-	for ref := range v.book.Bad {
-		if digest, err := v.host.Images.Digest(ctx, lifecycle.State{Options: v.request.options}, ref); err == nil {
+	for ref := range v.record.Bad {
+		if digest, err := v.Agent.Images.Digest(ctx, lifecycle.State{Options: v.request.options}, ref); err == nil {
 			now[ref] = digest
 		}
 	}
-	return v.book.avoid(task, now)
+	return v.record.Avoid(task, now)
 }
 
 // keep remembers what the service is ready with.
 func (v *service) keep(task taskdef.Task, st lifecycle.State) {
-	if v.book != nil && v.book.succeeded(digestsOf(task, st)) {
+	if v.record != nil && v.record.Succeeded(rollback.DigestsOf(task, st)) {
 		v.saveDigests()
 	}
 }
@@ -323,7 +330,7 @@ func (v *service) keep(task taskdef.Task, st lifecycle.State) {
 // goBack remembers what the service failed with, and reports whether to try again
 // with what was good.
 func (v *service) goBack(task taskdef.Task, st lifecycle.State) bool {
-	if v.book == nil || !v.book.failed(digestsOf(task, st)) {
+	if v.record == nil || !v.record.Failed(rollback.DigestsOf(task, st)) {
 		return false
 	}
 	v.saveDigests()
@@ -332,7 +339,7 @@ func (v *service) goBack(task taskdef.Task, st lifecycle.State) bool {
 }
 
 func (v *service) saveDigests() {
-	if err := v.saveBook(v.request.name, v.book); err != nil {
+	if err := v.record.Save(v.StateDir, v.request.name); err != nil {
 		v.warn("%v", err)
 	}
 }
@@ -346,26 +353,26 @@ func sameTask(a, b taskdef.Task) bool {
 
 // copyServiceLogs writes what the containers write.
 func (v *service) copyServiceLogs(ctx context.Context, st lifecycle.State) {
-	err := v.host.Logs.Read(ctx, st, "", observe.LogOptions{Follow: true, Tail: -1}, v.newLogPrinter(st, true, false).line)
+	err := v.Agent.Logs.Read(ctx, st, "", observe.LogOptions{Follow: true, Tail: -1}, console.NewLogPrinter(v.stdout, v.stderr, st, v.getenv).Prefixed().Line)
 	if err != nil && ctx.Err() == nil {
-		v.warn("the logs end here: %v; `podtask logs %s` shows them", err, nameOf(st))
+		v.warn("the logs end here: %v; `podtask logs %s` shows them", err, connect.NameOf(st))
 	}
 }
 
 // replace stops and removes every task of a name.
 func (s *session) replace(ctx context.Context, name string) error {
-	states, _ := s.host.Tasks.States()
+	states, _ := s.Agent.Tasks.States()
 	for _, st := range states {
 		if st.Name != name {
 			continue
 		}
 		if st.Status() != lifecycle.StatusStopped {
-			fmt.Fprintf(s.stderr, "replacing task %s (%s)\n", shortID(st.ID), name)
-			if err := s.stopTask(ctx, st.ID, "podtask run --replace", false, func(api.Task) {}); err != nil {
+			fmt.Fprintf(s.stderr, "replacing task %s (%s)\n", console.ShortID(st.ID), name)
+			if err := s.StopTask(ctx, st.ID, "podtask run --replace", false, func(api.Task) {}); err != nil {
 				return fmt.Errorf("stop the task that is to be replaced: %w", err)
 			}
 		}
-		if err := s.remove(ctx, st.ID, "podtask run --replace", true, func(api.Task) {}); err != nil {
+		if err := s.Remove(ctx, st.ID, "podtask run --replace", true, func(api.Task) {}); err != nil {
 			return fmt.Errorf("remove the task that is to be replaced: %w", err)
 		}
 	}

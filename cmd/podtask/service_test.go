@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/pkg/api"
 )
 
@@ -24,18 +25,18 @@ func TestServicePhase(t *testing.T) {
 	}
 	tests := []struct {
 		name   string
-		notify condition
+		notify connect.Condition
 		task   api.Task
 		want   phase
 	}{
-		{"pulling", untilHealthy, with("UP", "NONE", "", false), starting},
-		{"running, not yet healthy", untilHealthy, with("UP", "RUNNING", "UNKNOWN", true), starting},
-		{"running is enough", untilRunning, with("UP", "RUNNING", "UNKNOWN", true), ready},
-		{"healthy", untilHealthy, with("UP", "RUNNING", "HEALTHY", true), ready},
-		{"healthy without a check", untilHealthy, with("UP", "RUNNING", "", true), ready},
-		{"a check fails before it is ready", untilHealthy, with("UP", "RUNNING", "UNHEALTHY", true), sick},
+		{"pulling", connect.UntilHealthy, with("UP", "NONE", "", false), starting},
+		{"running, not yet healthy", connect.UntilHealthy, with("UP", "RUNNING", "UNKNOWN", true), starting},
+		{"running is enough", connect.UntilRunning, with("UP", "RUNNING", "UNKNOWN", true), ready},
+		{"healthy", connect.UntilHealthy, with("UP", "RUNNING", "HEALTHY", true), ready},
+		{"healthy without a check", connect.UntilHealthy, with("UP", "RUNNING", "", true), ready},
+		{"a check fails before it is ready", connect.UntilHealthy, with("UP", "RUNNING", "UNHEALTHY", true), sick},
 		{"nobody waits", notifyNo, with("UP", "RUNNING", "UNKNOWN", true), ready},
-		{"on its way down", untilRunning, with("DOWN", "RUNNING", "HEALTHY", true), stopping},
+		{"on its way down", connect.UntilRunning, with("DOWN", "RUNNING", "HEALTHY", true), stopping},
 	}
 	for _, tt := range tests {
 		v := &service{request: request{notify: tt.notify}}

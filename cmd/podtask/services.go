@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/urfave/cli/v2"
 )
@@ -71,9 +73,9 @@ func serviceVerb(ctx context.Context, s *session, c *cli.Context) error {
 	case c.Duration("timeout") != 0 && (!c.Bool("wait") || c.Duration("timeout") < 0):
 		return usagef("service", "--timeout is a positive time and bounds --wait")
 	}
-	client := s.dialAgent(ctx)
+	client := s.DialAgent(ctx)
 	if client == nil {
-		return fmt.Errorf("services are kept by the agent, and none answers on %s: start it with `systemctl --user enable --now podtask.socket` or `podtask agent`", s.agentSocket())
+		return fmt.Errorf("services are kept by the agent, and none answers on %s: start it with `systemctl --user enable --now podtask.socket` or `podtask agent`", s.AgentSocket)
 	}
 	defer client.Close()
 	return a.do(serviceCommand{session: s, c: c, client: client}, ctx, args)
@@ -252,7 +254,7 @@ func (k serviceCommand) settled(ctx context.Context, s, before api.Service) erro
 	err := k.client.WatchService(ctx, name, func(now api.Service) bool {
 		for _, e := range now.Events {
 			if e.ID > shown {
-				fmt.Fprintln(k.stderr, oneLine(e.Message))
+				fmt.Fprintln(k.stderr, console.OneLine(e.Message))
 				shown = e.ID
 			}
 		}
@@ -270,7 +272,7 @@ func (k serviceCommand) settled(ctx context.Context, s, before api.Service) erro
 	case !last.Steady:
 		return fmt.Errorf("service %s: the agent ended, or somebody removed the service, before it was steady", name)
 	case d.ID != rolling:
-		return fmt.Errorf("service %s is back at %s: %s", name, d.TaskDefinition, firstOf(d.RolloutStateReason, "somebody changed it meanwhile"))
+		return fmt.Errorf("service %s is back at %s: %s", name, d.TaskDefinition, cmp.Or(d.RolloutStateReason, "somebody changed it meanwhile"))
 	}
 	return nil
 }
@@ -324,7 +326,7 @@ func (k serviceCommand) list(ctx context.Context, _ []string) error {
 		for _, s := range all {
 			rows = append(rows, []string{s.ServiceName, s.Status, s.TaskDefinition, strconv.Itoa(s.DesiredCount), strconv.Itoa(s.RunningCount), strconv.Itoa(s.HealthyCount), s.Deployments[0].RolloutState})
 		}
-		return writeList(k.stdout, rows)
+		return console.WriteList(k.stdout, rows)
 	})
 }
 
@@ -339,9 +341,9 @@ func (k serviceCommand) ps(ctx context.Context, names []string) error {
 	return printList(k.stdout, k.c, "service", tasks, func(t api.ServiceTask) string { return t.ID }, func() error {
 		rows := [][]string{{"ID", "NAME", "DEPLOYMENT", "PHASE", "WELL", "CREATED", "REASON"}}
 		for _, t := range tasks {
-			rows = append(rows, []string{shortID(t.ID), t.Name, t.Deployment, t.Phase, strconv.FormatBool(t.Healthy), ago(time.Now(), t.CreatedAt), t.Reason})
+			rows = append(rows, []string{console.ShortID(t.ID), t.Name, t.Deployment, t.Phase, strconv.FormatBool(t.Healthy), console.Ago(time.Now(), t.CreatedAt), t.Reason})
 		}
-		return writeList(k.stdout, rows)
+		return console.WriteList(k.stdout, rows)
 	})
 }
 
@@ -358,9 +360,9 @@ func (k serviceCommand) inspect(ctx context.Context, names []string) error {
 	}
 	var err error
 	if format := k.c.String("format"); format == "" || format == "json" {
-		err = writeJSON(k.stdout, found)
+		err = console.WriteJSON(k.stdout, found)
 	} else {
-		err = writeTemplate(k.stdout, "service", format, found)
+		err = formatted(k.stdout, "service", format, found)
 	}
 	return errors.Join(append(errs, err)...)
 }
@@ -373,12 +375,12 @@ func (k serviceCommand) events(ctx context.Context, names []string) error {
 	switch format := k.c.String("format"); format {
 	case "", "table":
 		for _, e := range s.Events {
-			fmt.Fprintln(k.stdout, e.CreatedAt.Format(time.RFC3339), oneLine(e.Message))
+			fmt.Fprintln(k.stdout, e.CreatedAt.Format(time.RFC3339), console.OneLine(e.Message))
 		}
 		return nil
 	case "json":
-		return writeJSON(k.stdout, s.Events)
+		return console.WriteJSON(k.stdout, s.Events)
 	default:
-		return writeTemplate(k.stdout, "service", format, s.Events)
+		return formatted(k.stdout, "service", format, s.Events)
 	}
 }

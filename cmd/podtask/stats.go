@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/docker/go-units"
+	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/internal/observe"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -90,8 +93,8 @@ func stats(ctx context.Context, s *session, c *cli.Context) error {
 	}
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
-	live := bool(coloursFor(s.stdout, func(k string) string {
-		if k == "NO_COLOR" { // moving the cursor is no colour
+	live := bool(console.ColorsFor(s.stdout, func(k string) string {
+		if k == "NO_COLOR" { // moving the cursor is no color
 			return ""
 		}
 		return s.getenv(k)
@@ -128,18 +131,18 @@ type sampled struct {
 func (s *session) sample(ctx context.Context, wanted []lifecycle.State, all bool) ([]sampled, error) {
 	states := wanted
 	if all {
-		states, _ = s.host.Tasks.States()
+		states, _ = s.Agent.Tasks.States()
 	}
 	found := make([]*sampled, len(states))
 	errs := make([]error, len(states))
 	var wg sync.WaitGroup
 	for i, st := range states {
 		wg.Go(func() {
-			st, err := s.host.Tasks.Find(st.ID) // it may have moved since
-			if isGone(err) {
+			st, err := s.Agent.Tasks.Find(st.ID) // it may have moved since
+			if connect.IsGone(err) {
 				return
 			}
-			u, err := s.host.Stats.Read(ctx, st)
+			u, err := s.Agent.Stats.Read(ctx, st)
 			switch {
 			case err == nil:
 				found[i] = &sampled{st, u}
@@ -239,15 +242,15 @@ func (s *session) printStats(format string, lines []taskStats, stream, live bool
 		}
 		return nil
 	case format == "json":
-		return writeJSON(s.stdout, lines)
+		return console.WriteJSON(s.stdout, lines)
 	case format != "" && format != "table":
-		return writeTemplate(s.stdout, "stats", format, lines)
+		return formatted(s.stdout, "stats", format, lines)
 	}
 	var b strings.Builder
 	if stream && live {
 		b.WriteString("\x1b[H\x1b[J") // home, and nothing below
 	}
-	if err := writeTable(upTo(edge(s.stdout), &b), statsTable(lines)); err != nil {
+	if err := console.WriteTable(console.UpTo(console.TerminalWidth(s.stdout), &b), statsTable(lines)); err != nil {
 		return err
 	}
 	_, err := fmt.Fprint(s.stdout, b.String()) // at once, so that nothing flickers
@@ -258,7 +261,7 @@ func (s *session) printStats(format string, lines []taskStats, stream, live bool
 func statsTable(lines []taskStats) [][]string {
 	table := [][]string{{"TASK", "CONTAINER", "CPU %", "THROTTLED %", "MEMORY", "LIMIT", "MEM %", "PEAK", "PIDS", "NET IN / OUT", "DISK R / W", "PRESSURE C M I %"}}
 	for _, l := range lines {
-		name := firstOf(l.Name, shortID(l.ID))
+		name := cmp.Or(l.Name, console.ShortID(l.ID))
 		table = append(table, l.row(name, "(task)", l.Network))
 		for _, c := range l.Containers {
 			table = append(table, c.row("", c.Name, nil))

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/internal/observe"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -39,7 +41,7 @@ func TestStatisticsAreOfTheInterval(t *testing.T) {
 	})
 	lines := compare(before, after)
 	var out strings.Builder
-	if err := writeTable(&out, statsTable(lines)); err != nil {
+	if err := console.WriteTable(&out, statsTable(lines)); err != nil {
 		t.Fatal(err)
 	}
 	got := strings.Split(out.String(), "\n")

@@ -7,7 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
@@ -38,35 +39,20 @@ func stop(ctx context.Context, s *session, c *cli.Context) error {
 	if grace != "" && grace != "0" {
 		return usagef("stop", "--time %s: only 0, kill at once, can be asked for; the time each container has is its stopTimeout in the task definition", grace)
 	}
-	return s.forEach(c, func(st lifecycle.State) bool { return st.Status() != lifecycle.StatusStopped }, func(st lifecycle.State, show *progress) error {
+	return s.forEach(c, func(st lifecycle.State) bool { return st.Status() != lifecycle.StatusStopped }, func(st lifecycle.State, show *console.Progress) error {
 		if st.Status() == lifecycle.StatusStopped {
 			return nil
 		}
 		if grace != "0" && st.Sandbox.Dirty {
-			show.note(fmt.Sprintf("task %s: stopping, within %s; `podtask stop --time 0 %s` kills it", shortID(st.ID), st.Task.StopBound(), nameOf(st)))
+			show.AddStep(fmt.Sprintf("task %s: stopping, within %s; `podtask stop --time 0 %s` kills it", console.ShortID(st.ID), st.Task.StopBound(), connect.NameOf(st)))
 		}
-		return s.stopTask(ctx, st.ID, "podtask stop", grace == "0", show.show)
+		return s.StopTask(ctx, st.ID, "podtask stop", grace == "0", show.Show)
 	})
-}
-
-// stopTask stops a task and returns when it has stopped. One that is removed
-// meanwhile, by run --rm or somebody else's rm, has stopped.
-func (s *session) stopTask(ctx context.Context, id, by string, force bool, show func(api.Task)) error {
-	err := s.until(ctx, id,
-		func(r reached) error { return r.Stop(ctx, by, force) },
-		func(t api.Task) (bool, error) {
-			show(t)
-			return t.Status == lifecycle.StatusStopped.String(), nil
-		})
-	if isGone(err) {
-		return nil
-	}
-	return err
 }
 
 // forEach does something to the tasks named on the line, all at the same time, or
 // with --all to those that fit. It prints the id of each that went well.
-func (s *session) forEach(c *cli.Context, fits func(lifecycle.State) bool, do func(lifecycle.State, *progress) error) error {
+func (s *session) forEach(c *cli.Context, fits func(lifecycle.State) bool, do func(lifecycle.State, *console.Progress) error) error {
 	states, errs := s.named(c, fits)
 	if states == nil && errs == nil && !ofMany(c) && !c.Args().Present() {
 		return usagef(c.Command.Name, "no TASK to %s", c.Command.Name)
@@ -76,20 +62,20 @@ func (s *session) forEach(c *cli.Context, fits func(lifecycle.State) bool, do fu
 
 // sideBySide does something to tasks at the same time and prints the id of each that
 // went well.
-func (s *session) sideBySide(states []lifecycle.State, do func(lifecycle.State, *progress) error) error {
+func (s *session) sideBySide(states []lifecycle.State, do func(lifecycle.State, *console.Progress) error) error {
 	var (
 		wg   sync.WaitGroup
 		mu   sync.Mutex // guards errs and the outputs
 		errs []error
 	)
-	stderr := writerFunc(func(b []byte) (int, error) {
+	stderr := console.WriterFunc(func(b []byte) (int, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		return s.stderr.Write(b)
 	})
 	for _, st := range states {
 		wg.Go(func() {
-			err := do(st, newProgress(stderr, coloursFor(s.stderr, s.getenv), time.Now(), lastSeq(st)))
+			err := do(st, console.NewProgress(stderr, console.ColorsFor(s.stderr, s.getenv), time.Now(), lastSeq(st)))
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -116,9 +102,9 @@ func (s *session) named(c *cli.Context, fits func(lifecycle.State) bool) (states
 		if err != nil {
 			return nil, []error{err}
 		}
-		all, bad := s.host.Tasks.States()
+		all, bad := s.Agent.Tasks.States()
 		for _, st := range all {
-			if fits(st) && wanted.match(filterable(s.fromState(st))) {
+			if fits(st) && wanted.match(filterable(s.FromState(st))) {
 				states = append(states, st)
 			}
 		}
@@ -126,12 +112,12 @@ func (s *session) named(c *cli.Context, fits func(lifecycle.State) bool) (states
 	}
 	seen := map[string]bool{}
 	for _, ref := range c.Args().Slice() {
-		st, err := s.host.Tasks.Find(ref)
+		st, err := s.Agent.Tasks.Find(ref)
 		switch {
 		case err == nil && !seen[st.ID]:
 			seen[st.ID] = true
 			states = append(states, st)
-		case err != nil && !(c.Bool("ignore") && isGone(err)):
+		case err != nil && !(c.Bool("ignore") && connect.IsGone(err)):
 			errs = append(errs, err)
 		}
 	}

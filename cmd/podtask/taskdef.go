@@ -7,8 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/pkg/catalog"
-	"github.com/podtask/podtask/pkg/state"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/urfave/cli/v2"
 )
@@ -69,17 +70,7 @@ func (p *program) catalog(c *cli.Context) (*catalog.Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openCatalog(stateDir, "podtask taskdef")
-}
-
-// openCatalog opens what is registered in a state directory for a command.
-func openCatalog(stateDir, command string) (*catalog.Catalog, error) {
-	dir := filepath.Join(stateDir, "taskdefs")
-	locks, err := state.OpenLocks(dir, state.Holder{Command: command})
-	if err != nil {
-		return nil, err
-	}
-	return catalog.Open(dir, state.OS{}, locks)
+	return connect.OpenCatalog(stateDir, "podtask taskdef")
 }
 
 func (p *program) taskdefRegister(c *cli.Context, registered *catalog.Catalog, files []string) error {
@@ -152,9 +143,9 @@ func (p *program) taskdefList(c *cli.Context, registered *catalog.Catalog, famil
 	return printList(p.stdout, c, "taskdef", shown, revisionRow.Name, func() error {
 		rows := [][]string{{"TASK DEFINITION", "STATUS", "REGISTERED", "DIGEST", "FILE"}}
 		for _, r := range shown {
-			rows = append(rows, []string{r.Name(), string(r.Status), r.Registered(), shortDigest(r.Digest), r.File})
+			rows = append(rows, []string{r.Name(), string(r.Status), r.Registered(), console.ShortDigest(r.Digest), r.File})
 		}
-		return writeList(p.stdout, rows)
+		return console.WriteList(p.stdout, rows)
 	})
 }
 
@@ -168,7 +159,7 @@ type revisionRow struct {
 func (r revisionRow) Name() string { return fmt.Sprintf("%s:%d", r.Family, r.Revision.Revision) }
 
 // Registered is how long ago the revision was registered.
-func (r revisionRow) Registered() string { return ago(r.now, r.RegisteredAt) }
+func (r revisionRow) Registered() string { return console.Ago(r.now, r.RegisteredAt) }
 
 func (p *program) taskdefShow(c *cli.Context, registered *catalog.Catalog, refs []string) error {
 	for _, text := range refs {
@@ -181,7 +172,7 @@ func (p *program) taskdefShow(c *cli.Context, registered *catalog.Catalog, refs 
 			return err
 		}
 		if c.String("format") == "json" {
-			if err := writeJSON(p.stdout, shownRevision{r, string(src)}); err != nil {
+			if err := console.WriteJSON(p.stdout, shownRevision{r, string(src)}); err != nil {
 				return err
 			}
 			continue

@@ -1,18 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"time"
 
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/timeline"
 	"github.com/urfave/cli/v2"
-	"golang.org/x/term"
 )
 
 func (p *program) timelineCommand() *cli.Command {
@@ -53,42 +53,26 @@ func drawTimeline(ctx context.Context, s *session, c *cli.Context) error {
 	chart := chartOf(t, time.Now())
 	switch {
 	case format == "json":
-		return writeJSON(s.stdout, wireTimeline(t, chart))
+		return console.WriteJSON(s.stdout, wireTimeline(t, chart))
 	case file == "-":
 		_, err = io.WriteString(s.stdout, chart.SVG())
 	case file != "":
 		err = os.WriteFile(file, []byte(chart.SVG()), 0o644)
 	default:
-		on := coloursFor(s.stdout, s.getenv)
-		_, err = io.WriteString(s.stdout, chart.Text(columns(s.stdout, s.getenv), func(state, glyphs string) string {
-			return on.paint(stateInks[state], glyphs)
+		on := console.ColorsFor(s.stdout, s.getenv)
+		_, err = io.WriteString(s.stdout, chart.Text(console.Columns(s.stdout, s.getenv), func(state, glyphs string) string {
+			return on.Paint(stateInks[state], glyphs)
 		}))
 	}
 	return err
 }
 
-// stateInks colour the bars.
-var stateInks = map[string]ink{
-	lifecycle.StatusNone.String():      faint,
-	lifecycle.StatusRunning.String():   green,
-	lifecycle.HealthHealthy.String():   green,
-	lifecycle.HealthUnhealthy.String(): red,
-}
-
-// defaultColumns is how wide lines are where nobody says.
-const defaultColumns = 100
-
-// columns is how wide lines may be: as the terminal, or as COLUMNS says.
-func columns(w io.Writer, getenv func(string) string) int {
-	if n, err := strconv.Atoi(getenv("COLUMNS")); err == nil && n > 0 {
-		return n
-	}
-	if f, ok := w.(*os.File); ok {
-		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
-			return n
-		}
-	}
-	return defaultColumns
+// stateInks color the bars.
+var stateInks = map[string]console.Ink{
+	lifecycle.StatusNone.String():      console.Faint,
+	lifecycle.StatusRunning.String():   console.Green,
+	lifecycle.HealthHealthy.String():   console.Green,
+	lifecycle.HealthUnhealthy.String(): console.Red,
 }
 
 // chartOf makes a chart of a task's history.
@@ -109,14 +93,14 @@ func chartOf(t api.Task, now time.Time) timeline.Chart {
 		end = t.CreatedAt // the clock was set back
 	}
 	chart := timeline.Chart{From: t.CreatedAt, To: end}
-	chart.Title = fmt.Sprintf("%s (%s) %s, %s", firstOf(t.Name, t.Family), shortID(t.ID), t.Status, span(end.Sub(t.CreatedAt)))
+	chart.Title = fmt.Sprintf("%s (%s) %s, %s", cmp.Or(t.Name, t.Family), console.ShortID(t.ID), t.Status, console.Span(end.Sub(t.CreatedAt)))
 	lane := func(name, container, note string) {
 		l := timeline.LaneOf(name, lifecycle.StatusNone.String(), lifecycle.StatusStopped.String(), t.CreatedAt, end, changes[container])
 		l.Note = note
 		chart.Lanes = append(chart.Lanes, l)
 	}
-	lane(taskLabel, "", exitNote(t.ExitCode))
-	lane(infraLabel, lifecycle.Infra, "")
+	lane(console.TaskLabel, "", exitNote(t.ExitCode))
+	lane(console.InfraLabel, lifecycle.Infra, "")
 	for _, c := range t.Containers {
 		lane(c.Name, c.Name, exitNote(c.ExitCode))
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/taskunit"
 	"github.com/podtask/podtask/pkg/unitdir"
@@ -185,20 +187,20 @@ func (p *program) listUnits(ctx context.Context, format string) error {
 	}
 	switch format {
 	case "json":
-		return writeJSON(p.stdout, rows)
+		return console.WriteJSON(p.stdout, rows)
 	case "", "table":
 	default:
 		return usagef("unit", "no format %q: it is table or json", format)
 	}
 	table := [][]string{{"UNIT", "SERVICE", "STATE", "FILE"}}
 	for _, r := range rows {
-		state := firstOf(r.State, "-")
+		state := cmp.Or(r.State, "-")
 		if n := len(r.Errors); n > 0 {
 			state = fmt.Sprintf("errors: %d", n)
 		}
 		table = append(table, []string{r.Unit, r.Service, state, r.Path})
 	}
-	return writeList(p.stdout, table)
+	return console.WriteList(p.stdout, table)
 }
 
 func (p *program) printUnits(names []string) error {

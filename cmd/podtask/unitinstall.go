@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/podtask/podtask/internal/atomicfile"
 	"github.com/podtask/podtask/pkg/catalog"
 	"github.com/podtask/podtask/pkg/taskunit"
 	"github.com/podtask/podtask/pkg/unitdir"
@@ -137,24 +138,10 @@ func copyUnit(s taskunit.Source, home string, replace bool) error {
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 			return err
 		}
-		// Files of variables may hold what is nobody else's business.
-		if err := writeWhole(to, data, 0o600); err != nil {
+		// Environment files may hold secrets.
+		if err := atomicfile.Write(to, data, 0o600); err != nil {
 			return fmt.Errorf("install %s: %w", s.Name, err)
 		}
 	}
 	return nil
-}
-
-// writeWhole puts a file in place at once, so that nobody reads half of it.
-func writeWhole(path string, data []byte, mode fs.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".podtask-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // fails once it has its name
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

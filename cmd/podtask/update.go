@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
@@ -39,24 +41,24 @@ func update(ctx context.Context, s *session, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.forEach(c, nil, func(st lifecycle.State, _ *progress) error {
+	return s.forEach(c, nil, func(st lifecycle.State, _ *console.Progress) error {
 		q := change(st.Options.Quota)
-		if err := s.host.Preflight.CheckLimits(st, q); err != nil {
-			return fmt.Errorf("update %s: %w", shortID(st.ID), err)
+		if err := s.Agent.Preflight.CheckLimits(st, q); err != nil {
+			return fmt.Errorf("update %s: %w", console.ShortID(st.ID), err)
 		}
 		wanted := st
 		wanted.Options.Quota = q
-		err := s.until(ctx, st.ID,
-			func(r reached) error { return r.Update(ctx, q) },
+		err := s.Ask(ctx, st.ID,
+			func(r connect.Task) error { return r.Update(ctx, q) },
 			func(t api.Task) (bool, error) { return hasQuota(t, wanted.Quota()), nil })
 		if err != nil {
 			return err
 		}
 		// Read again: the task may have got its slice meanwhile.
-		if st, err = s.host.Tasks.Find(st.ID); err != nil {
+		if st, err = s.Agent.Tasks.Find(st.ID); err != nil {
 			return err
 		}
-		return s.host.Slices.Change(ctx, st)
+		return s.Agent.Slices.Change(ctx, st)
 	})
 }
 

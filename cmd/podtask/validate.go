@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/urfave/cli/v2"
 )
@@ -64,7 +65,7 @@ func (p *program) printFindings(findings []finding, asJSON bool) error {
 		}
 	}
 	if asJSON {
-		if err := writeJSON(p.stdout, findings); err != nil {
+		if err := console.WriteJSON(p.stdout, findings); err != nil {
 			return err
 		}
 		return exitWith(code)

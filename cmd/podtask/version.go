@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/urfave/cli/v2"
 )
@@ -26,9 +27,9 @@ func (p *program) versionCommand() *cli.Command {
 				_, err := fmt.Fprintf(p.stdout, "Version:     %s\nAPI version: %s\nGo version:  %s\nOS/Arch:     %s\n", v.Version, v.APIVersion, v.GoVersion, v.OSArch)
 				return err
 			case "json":
-				return writeJSON(p.stdout, v)
+				return console.WriteJSON(p.stdout, v)
 			default:
-				return writeTemplate(p.stdout, "version", format, []api.Version{v})
+				return formatted(p.stdout, "version", format, []api.Version{v})
 			}
 		},
 	}

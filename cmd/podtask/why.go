@@ -1,12 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
@@ -51,7 +54,7 @@ func why(ctx context.Context, s *session, c *cli.Context) error {
 	var errs []error
 	for _, ref := range c.Args().Slice() {
 		t, err := s.inspectTask(ctx, ref)
-		if isGone(err) {
+		if connect.IsGone(err) {
 			if kept, ok := s.findService(ctx, ref); ok {
 				answers = append(answers, explainService(kept, time.Now()))
 				continue
@@ -60,7 +63,7 @@ func why(ctx context.Context, s *session, c *cli.Context) error {
 		switch {
 		case err == nil:
 			answers = append(answers, explain(t, time.Now()))
-		case !isGone(err) || !c.Bool("ignore"):
+		case !connect.IsGone(err) || !c.Bool("ignore"):
 			errs = append(errs, err)
 		}
 	}
@@ -71,9 +74,9 @@ func why(ctx context.Context, s *session, c *cli.Context) error {
 			fmt.Fprintln(s.stdout, a.Sentence)
 		}
 	case "json":
-		err = writeJSON(s.stdout, answers)
+		err = console.WriteJSON(s.stdout, answers)
 	default:
-		err = writeTemplate(s.stdout, "why", format, answers)
+		err = formatted(s.stdout, "why", format, answers)
 	}
 	return errors.Join(append(errs, err)...)
 }
@@ -83,20 +86,20 @@ func why(ctx context.Context, s *session, c *cli.Context) error {
 func explain(t api.Task, now time.Time) answer {
 	a := answer{ID: t.ID, Name: t.Name, Status: t.Status, Why: t.Why}
 	if !t.Settled && !t.Owner.Alive {
-		ref := firstOf(t.Name, shortID(t.ID))
+		ref := cmp.Or(t.Name, console.ShortID(t.ID))
 		text := fmt.Sprintf("nobody carries it on, its owner has died; `podtask wait %s` or `podtask stop %s` does", ref, ref)
 		if len(t.Why) > 0 {
 			text += "; when last recorded: " + t.Why[0].Text
 		}
 		a.Why = append([]api.Reason{{Code: whyNoOwner, Text: text}}, t.Why...)
 	}
-	name := shortID(t.ID)
+	name := console.ShortID(t.ID)
 	if t.Name != "" {
 		name = t.Name + " (" + name + ")"
 	}
 	a.Sentence = fmt.Sprintf("%s is %s: ", name, t.Status)
 	if len(a.Why) > 0 {
-		a.Sentence += oneLine(a.Why[0].Text) + times(a.Why[0], now) + next(t, a.Why[0].Code)
+		a.Sentence += console.OneLine(a.Why[0].Text) + times(a.Why[0], now) + next(t, a.Why[0].Code)
 	}
 	a.Sentence += "."
 	return a
@@ -104,7 +107,7 @@ func explain(t api.Task, now time.Time) answer {
 
 // next continues a sentence with what a user may do about it.
 func next(t api.Task, code string) string {
-	ref := firstOf(t.Name, shortID(t.ID))
+	ref := cmp.Or(t.Name, console.ShortID(t.ID))
 	ran := func(c api.Container) bool { return !c.StartedAt.IsZero() }
 	switch {
 	case code == lifecycle.WhyPaused:
@@ -117,7 +120,7 @@ func next(t api.Task, code string) string {
 
 // findService asks the agent, if there is one, for a service.
 func (s *session) findService(ctx context.Context, name string) (api.Service, bool) {
-	c := s.dialAgent(ctx)
+	c := s.DialAgent(ctx)
 	if c == nil {
 		return api.Service{}, false
 	}
@@ -130,7 +133,7 @@ func (s *session) findService(ctx context.Context, name string) (api.Service, bo
 func explainService(s api.Service, now time.Time) answer {
 	return answer{
 		Name: s.ServiceName, Status: s.Status, Why: s.Why,
-		Sentence: fmt.Sprintf("service %s is %s: %s.", s.ServiceName, s.Status, oneLine(s.Why[0].Text)+times(s.Why[0], now)),
+		Sentence: fmt.Sprintf("service %s is %s: %s.", s.ServiceName, s.Status, console.OneLine(s.Why[0].Text)+times(s.Why[0], now)),
 	}
 }
 
@@ -140,25 +143,16 @@ func times(r api.Reason, now time.Time) string {
 	switch {
 	case r.Since.IsZero():
 	case r.Code == lifecycle.WhyEnded:
-		text = ", " + ago(now, r.Since)
+		text = ", " + console.Ago(now, r.Since)
 	default:
-		text = ", for " + span(now.Sub(r.Since))
+		text = ", for " + console.Span(now.Sub(r.Since))
 	}
 	switch left := r.Until.Sub(now); {
 	case r.Until.IsZero():
 	case left > 0:
-		text += fmt.Sprintf("; %s in %s", r.Then, span(left))
+		text += fmt.Sprintf("; %s in %s", r.Then, console.Span(left))
 	default:
 		text += fmt.Sprintf("; %s now", r.Then)
 	}
 	return text
-}
-
-// span is a duration for people: tenths of a second below ten, whole seconds above.
-func span(d time.Duration) string {
-	d = max(d, 0)
-	if d < 10*time.Second {
-		return d.Round(100 * time.Millisecond).String()
-	}
-	return d.Round(time.Second).String()
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/timeline"
 )
@@ -75,9 +76,9 @@ func TestPausedTaskInTheTable(t *testing.T) {
 func TestProgressShowsWhatAQueuedTaskWaitsFor(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	p := newProgress(&out, false, noon, 0)
+	p := console.NewProgress(&out, false, noon, 0)
 	for _, queue := range []string{"", "port 80/tcp", "port 80/tcp", "its turn", ""} {
-		p.show(api.Task{Queue: queue})
+		p.Show(api.Task{Queue: queue})
 	}
 	const want = `
           (task)  queued                 waits for port 80/tcp
@@ -121,8 +122,8 @@ func TestTimelineOfATask(t *testing.T) {
 
 func TestColumnsAreThoseAskedFor(t *testing.T) {
 	t.Parallel()
-	for value, want := range map[string]int{"": defaultColumns, "72": 72, "x": defaultColumns, "-1": defaultColumns} {
-		if got := columns(&bytes.Buffer{}, func(string) string { return value }); got != want {
+	for value, want := range map[string]int{"": console.DefaultColumns, "72": 72, "x": console.DefaultColumns, "-1": console.DefaultColumns} {
+		if got := console.Columns(&bytes.Buffer{}, func(string) string { return value }); got != want {
 			t.Errorf("COLUMNS=%s: %d, want %d", value, got, want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -52,24 +53,24 @@ func TestConditions(t *testing.T) {
 	well := []api.Container{{Essential: true, Health: &api.Health{Status: "HEALTHY"}}, {Essential: true}, {Health: &api.Health{Status: "UNHEALTHY"}}}
 	tests := []struct {
 		name   string
-		what   condition
+		what   connect.Condition
 		task   api.Task
 		met    bool
 		missed bool
 	}{
-		{"running: not yet", untilRunning, api.Task{Status: "CREATED"}, false, false},
-		{"running", untilRunning, api.Task{Status: "RUNNING", StartedAt: noon}, true, false},
-		{"running, though it has stopped since", untilRunning, api.Task{Status: "STOPPED", StartedAt: noon}, true, false},
-		{"running: never", untilRunning, api.Task{Status: "STOPPED"}, false, true},
-		{"healthy: not yet", untilHealthy, api.Task{Status: "RUNNING", Containers: sick}, false, false},
-		{"healthy: all that are essential and have a check", untilHealthy, api.Task{Status: "RUNNING", Containers: well}, true, false},
-		{"healthy: running comes first", untilHealthy, api.Task{Status: "CREATED", Containers: well}, false, false},
-		{"healthy: never", untilHealthy, api.Task{Status: "STOPPED", StartedAt: noon, Containers: well}, false, true},
-		{"stopped: not yet", untilStopped, api.Task{Status: "RUNNING"}, false, false},
-		{"stopped", untilStopped, api.Task{Status: "STOPPED"}, true, false},
+		{"running: not yet", connect.UntilRunning, api.Task{Status: "CREATED"}, false, false},
+		{"running", connect.UntilRunning, api.Task{Status: "RUNNING", StartedAt: noon}, true, false},
+		{"running, though it has stopped since", connect.UntilRunning, api.Task{Status: "STOPPED", StartedAt: noon}, true, false},
+		{"running: never", connect.UntilRunning, api.Task{Status: "STOPPED"}, false, true},
+		{"healthy: not yet", connect.UntilHealthy, api.Task{Status: "RUNNING", Containers: sick}, false, false},
+		{"healthy: all that are essential and have a check", connect.UntilHealthy, api.Task{Status: "RUNNING", Containers: well}, true, false},
+		{"healthy: running comes first", connect.UntilHealthy, api.Task{Status: "CREATED", Containers: well}, false, false},
+		{"healthy: never", connect.UntilHealthy, api.Task{Status: "STOPPED", StartedAt: noon, Containers: well}, false, true},
+		{"stopped: not yet", connect.UntilStopped, api.Task{Status: "RUNNING"}, false, false},
+		{"stopped", connect.UntilStopped, api.Task{Status: "STOPPED"}, true, false},
 	}
 	for _, tt := range tests {
-		met, err := tt.what.reached(tt.task)
+		met, err := tt.what.Met(tt.task)
 		if met != tt.met || (err != nil) != tt.missed {
 			t.Errorf("%s: %v, %v", tt.name, met, err)
 		}
@@ -173,7 +174,7 @@ func TestOwnerGetsOnlyWhatItNeedsOfTheEnvironment(t *testing.T) {
 	t.Parallel()
 	in := []string{"PATH=/bin", "CONTAINER_HOST=x", "XDG_RUNTIME_DIR=/r", "AWS_SECRET_ACCESS_KEY=s", "https_proxy=p", "PODTASK_LOG_LEVEL=debug", "PASSWORD=s"}
 	want := []string{"PATH=/bin", "CONTAINER_HOST=x", "XDG_RUNTIME_DIR=/r", "https_proxy=p", "PODTASK_LOG_LEVEL=debug"}
-	if diff := cmp.Diff(want, ownerEnvironment(in)); diff != "" {
+	if diff := cmp.Diff(want, connect.OwnerEnvironment(in)); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -1,9 +1,10 @@
-package main
+package connect
 
 import (
 	"context"
 	"errors"
 	"maps"
+	"path/filepath"
 	"time"
 
 	"github.com/podtask/podtask/internal/envfile"
@@ -12,18 +13,19 @@ import (
 	"github.com/podtask/podtask/pkg/catalog"
 
 	svc "github.com/podtask/podtask/pkg/service"
+	"github.com/podtask/podtask/pkg/state"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // kept serves the services of an agent: its api.ServiceKeeper.
-type kept struct {
+type ServiceBackend struct {
 	services *services.Services
 	// stateDir is where task definitions are registered.
 	stateDir string
 }
 
 // Services implements api.ServiceKeeper.
-func (k kept) Services(context.Context) ([]api.Service, error) {
+func (k ServiceBackend) Services(context.Context) ([]api.Service, error) {
 	all, now := []api.Service{}, time.Now()
 	for _, s := range k.services.States() {
 		all = append(all, api.FromService(s, now))
@@ -45,12 +47,12 @@ func wireService(s svc.State, err error) (api.Service, error) {
 }
 
 // Service implements api.ServiceKeeper.
-func (k kept) Service(_ context.Context, name string) (api.Service, error) {
+func (k ServiceBackend) Service(_ context.Context, name string) (api.Service, error) {
 	return wireService(k.services.State(name))
 }
 
 // CreateService implements api.ServiceKeeper.
-func (k kept) CreateService(ctx context.Context, n api.NewService) (api.Service, error) {
+func (k ServiceBackend) CreateService(ctx context.Context, n api.NewService) (api.Service, error) {
 	spec, err := k.spec(n.TaskDefinition, n.ServiceSettings)
 	if err != nil {
 		return api.Service{}, err
@@ -60,7 +62,7 @@ func (k kept) CreateService(ctx context.Context, n api.NewService) (api.Service,
 }
 
 // UpdateService implements api.ServiceKeeper.
-func (k kept) UpdateService(ctx context.Context, name string, u api.ServiceUpdate) (api.Service, error) {
+func (k ServiceBackend) UpdateService(ctx context.Context, name string, u api.ServiceUpdate) (api.Service, error) {
 	now, err := k.services.State(name)
 	if err != nil {
 		return wireService(now, err)
@@ -83,28 +85,28 @@ func (k kept) UpdateService(ctx context.Context, name string, u api.ServiceUpdat
 }
 
 // RollbackService implements api.ServiceKeeper.
-func (k kept) RollbackService(ctx context.Context, name string) (api.Service, error) {
+func (k ServiceBackend) RollbackService(ctx context.Context, name string) (api.Service, error) {
 	return wireService(k.services.Rollback(ctx, name))
 }
 
 // RemoveService implements api.ServiceKeeper.
-func (k kept) RemoveService(ctx context.Context, name string, force bool) error {
+func (k ServiceBackend) RemoveService(ctx context.Context, name string, force bool) error {
 	_, err := wireService(k.services.Remove(ctx, name, force))
 	return err
 }
 
 // WatchService implements api.ServiceKeeper.
-func (k kept) WatchService(ctx context.Context, name string, fn func(api.Service) bool) error {
+func (k ServiceBackend) WatchService(ctx context.Context, name string, fn func(api.Service) bool) error {
 	return k.services.Watch(ctx, name, func(s svc.State) bool { return fn(api.FromService(s, time.Now())) })
 }
 
 // spec reads a registered definition.
-func (k kept) spec(definition string, s api.ServiceSettings) (svc.Spec, error) {
+func (k ServiceBackend) spec(definition string, s api.ServiceSettings) (svc.Spec, error) {
 	ref, err := catalog.ParseRef(definition)
 	if err != nil {
 		return svc.Spec{}, api.Failed(api.BadRequest, "taskDefinition: %v", err)
 	}
-	registered, err := openCatalog(k.stateDir, "podtask agent")
+	registered, err := OpenCatalog(k.stateDir, "podtask agent")
 	if err != nil {
 		return svc.Spec{}, err
 	}
@@ -170,4 +172,14 @@ func configured(c svc.Config, s api.ServiceSettings) svc.Config {
 		c.HealthCheckGracePeriod = time.Duration(*g) * time.Second
 	}
 	return c
+}
+
+// OpenCatalog opens what is registered in a state directory for a command.
+func OpenCatalog(stateDir, command string) (*catalog.Catalog, error) {
+	dir := filepath.Join(stateDir, "taskdefs")
+	locks, err := state.OpenLocks(dir, state.Holder{Command: command})
+	if err != nil {
+		return nil, err
+	}
+	return catalog.Open(dir, state.OS{}, locks)
 }

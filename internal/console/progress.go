@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"fmt"
@@ -10,11 +10,11 @@ import (
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
-// progress writes a line for each transition of a task: time since a start,
+// Progress writes a line for each transition of a task: time since a start,
 // container, state, and a digest, exit code or reason.
-type progress struct {
-	out     io.Writer
-	colours colours
+type Progress struct {
+	out    io.Writer
+	colors Colors
 	// start is what times count from.
 	start time.Time
 	// seq is the last transition that has been shown.
@@ -25,20 +25,20 @@ type progress struct {
 	queue string
 }
 
-// newProgress shows what happens after the transition numbered after.
-func newProgress(out io.Writer, c colours, start time.Time, after uint64) *progress {
-	return &progress{out: out, colours: c, start: start, seq: after, retries: map[string]int{}}
+// NewProgress shows what happens after the transition numbered after.
+func NewProgress(out io.Writer, c Colors, start time.Time, after uint64) *Progress {
+	return &Progress{out: out, colors: c, start: start, seq: after, retries: map[string]int{}}
 }
 
 // What the task and its pod are called in the column of containers.
 const (
-	taskLabel  = "(task)"
-	infraLabel = "(pod)"
+	TaskLabel  = "(task)"
+	InfraLabel = "(pod)"
 )
 
-// show writes what is new in t.
-func (p *progress) show(t api.Task) {
-	width := len(taskLabel)
+// Show writes what is new in t.
+func (p *Progress) Show(t api.Task) {
+	width := len(TaskLabel)
 	index := make(map[string]int, len(t.Containers))
 	for i, c := range t.Containers {
 		width = max(width, len(c.Name))
@@ -53,11 +53,11 @@ func (p *progress) show(t api.Task) {
 		if !known {
 			i = -1
 		}
-		p.line(h.At, width, i, label(h.Container), h.Status, stateInk(h), detail(h, t))
+		p.line(row{at: h.At, width: width, container: i, name: Label(h.Container), state: h.Status, color: stateInk(h), detail: detail(h, t)})
 	}
 	if t.Queue != p.queue {
 		if p.queue = t.Queue; t.Queue != "" {
-			p.line(time.Time{}, width, -1, taskLabel, "queued", faint, "waits for "+oneLine(t.Queue))
+			p.line(row{width: width, container: -1, name: TaskLabel, state: "queued", color: Faint, detail: "waits for " + OneLine(t.Queue)})
 		}
 	}
 	for i, c := range t.Containers {
@@ -65,51 +65,60 @@ func (p *progress) show(t api.Task) {
 			delete(p.retries, c.Name)
 		} else if c.Retry.Attempts > p.retries[c.Name] {
 			p.retries[c.Name] = c.Retry.Attempts
-			p.line(time.Time{}, width, i, c.Name, "retry", faint, oneLine(c.Retry.Error))
+			p.line(row{width: width, container: i, name: c.Name, state: "retry", color: Faint, detail: OneLine(c.Retry.Error)})
 		}
 	}
 }
 
 // note writes a line that belongs to no transition.
-func (p *progress) note(line string) { fmt.Fprintln(p.out, line) }
+func (p *Progress) AddStep(line string) { fmt.Fprintln(p.out, line) }
 
 // stateWidth is the width of the longest state.
 const stateWidth = len("RESOURCES_PROVISIONED")
 
-func (p *progress) line(at time.Time, width, container int, name, state string, of ink, detail string) {
+// row is a line of progress: when and where something happened, and what.
+type row struct {
+	at time.Time // zero: no time is shown
+	// width is that of the column of names; container is the index of the container, or -1.
+	width, container    int
+	name, state, detail string
+	color               Ink
+}
+
+func (p *Progress) line(r row) {
 	since := ""
-	if !at.IsZero() {
-		since = fmt.Sprintf("%.1fs", max(0, at.Sub(p.start)).Seconds())
+	if !r.at.IsZero() {
+		since = fmt.Sprintf("%.1fs", max(0, r.at.Sub(p.start)).Seconds())
 	}
 	line := fmt.Sprintf("%8s  %s  %s  %s", since,
-		p.colours.paint(ofContainer(container), pad(name, width)),
-		p.colours.paint(of, pad(state, stateWidth)), detail)
+		p.colors.Paint(ofContainer(r.container), Pad(r.name, r.width)),
+		p.colors.Paint(r.color, Pad(r.state, stateWidth)), r.detail)
 	fmt.Fprintln(p.out, strings.TrimRight(line, " "))
 }
 
-// pad fills up with blanks, which colours must not be counted in.
-func pad(s string, width int) string {
+// Pad fills up with blanks, which colors must not be counted in.
+func Pad(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-len(s)))
 }
 
-func label(container string) string {
+func Label(container string) string {
 	switch container {
 	case "":
-		return taskLabel
+		return TaskLabel
 	case lifecycle.Infra:
-		return infraLabel
+		return InfraLabel
 	}
 	return container
 }
 
-func stateInk(h api.Transition) ink {
+func stateInk(h api.Transition) Ink {
 	switch {
 	case h.Status == lifecycle.Restarting, h.Status == lifecycle.HealthUnhealthy.String(), h.ExitCode != nil && *h.ExitCode != 0:
-		return red
+		return Red
 	case h.Status == lifecycle.StatusRunning.String(), h.Status == lifecycle.HealthHealthy.String():
-		return green
+		return Green
 	case h.Status == lifecycle.StatusStopped.String() && h.Reason != "" && h.ExitCode == nil:
-		return red
+		return Red
 	}
 	return plain
 }
@@ -118,13 +127,13 @@ func stateInk(h api.Transition) ink {
 func detail(h api.Transition, t api.Task) string {
 	var parts []string
 	if h.Digest != "" {
-		parts = append(parts, shortDigest(h.Digest))
+		parts = append(parts, ShortDigest(h.Digest))
 	}
 	if h.ExitCode != nil {
 		parts = append(parts, fmt.Sprintf("exit code %d", *h.ExitCode))
 	}
 	if h.Reason != "" {
-		parts = append(parts, oneLine(h.Reason))
+		parts = append(parts, OneLine(h.Reason))
 	}
 	for _, port := range portsOf(t, h) {
 		parts = append(parts, portText(port))
@@ -159,14 +168,14 @@ func portText(p api.Port) string {
 	return fmt.Sprintf("%s:%d->%d/%s", ip, p.HostPort, p.ContainerPort, p.Protocol)
 }
 
-// shortDigest keeps twelve digits.
-func shortDigest(d string) string {
+// ShortDigest keeps twelve digits.
+func ShortDigest(d string) string {
 	algorithm, hex, ok := strings.Cut(d, ":")
 	if !ok {
-		return shortID(d)
+		return ShortID(d)
 	}
-	return algorithm + ":" + shortID(hex)
+	return algorithm + ":" + ShortID(hex)
 }
 
-// shortID is how ids are shown where people read.
-func shortID(id string) string { return id[:min(len(id), 12)] }
+// ShortID is how ids are shown where people read.
+func ShortID(id string) string { return id[:min(len(id), 12)] }

@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"os"
@@ -49,7 +49,7 @@ func TestListsEndAtTheEdgeOfATerminal(t *testing.T) {
 	t.Parallel()
 	rows := [][]string{{"ID", "NAME", "STATUS"}, {"0123456789ab", "größer-" + strings.Repeat("x", 20), "RUNNING (no owner)"}}
 	screen, line := narrow(t)
-	if err := writeList(line, rows); err != nil {
+	if err := WriteList(line, rows); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSuffix(read(t, screen, line), "\r\n"), "\r\n")
@@ -57,7 +57,7 @@ func TestListsEndAtTheEdgeOfATerminal(t *testing.T) {
 		t.Errorf("%q", lines)
 	}
 	var piped strings.Builder
-	if err := writeList(&piped, rows); err != nil || !strings.Contains(piped.String(), "RUNNING (no owner)\n") {
+	if err := WriteList(&piped, rows); err != nil || !strings.Contains(piped.String(), "RUNNING (no owner)\n") {
 		t.Errorf("%v: piped it is %q", err, piped.String())
 	}
 }
@@ -65,13 +65,13 @@ func TestListsEndAtTheEdgeOfATerminal(t *testing.T) {
 func TestPullBarKeepsToItsLine(t *testing.T) {
 	t.Parallel()
 	screen, line := narrow(t)
-	v := newPullView("auto", line, func(string) string { return "" })
+	v := NewPullView("auto", line, func(string) string { return "" })
 	synctest.Test(t, func(*testing.T) {
 		for _, done := range []int64{1, 5 << 20, 20 << 20, 30 << 20} { // more than was announced, too
-			v.observe(imagestore.Progress{Image: "a", Phase: imagestore.Pulling, Step: libpod.Progress{Layer: "x", Current: done, Total: 10 << 20}})
+			v.Observe(wirePull(imagestore.Progress{Image: "a", Phase: imagestore.Pulling, Step: libpod.Progress{Layer: "x", Current: done, Total: 10 << 20}}))
 			<-time.After(time.Second)
 		}
-		v.observe(imagestore.Progress{Image: "a", Phase: imagestore.Done})
+		v.Observe(wirePull(imagestore.Progress{Image: "a", Phase: imagestore.Done}))
 	})
 	got := read(t, screen, line)
 	for part := range strings.SplitSeq(got, "\r\x1b[K") {
@@ -83,28 +83,28 @@ func TestPullBarKeepsToItsLine(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	for _, dumb := range []string{"dumb"} {
-		if v := newPullView("auto", line, func(string) string { return dumb }); v.mode != "plain" {
-			t.Errorf("with TERM=%s the mode is %s", dumb, v.mode)
+		if v := NewPullView("auto", line, func(string) string { return dumb }); v.Mode != "plain" {
+			t.Errorf("with TERM=%s the mode is %s", dumb, v.Mode)
 		}
 	}
 }
 
-func TestColoursFollowTheTerminalAndItsUser(t *testing.T) {
+func TestColorsFollowTheTerminalAndItsUser(t *testing.T) {
 	t.Parallel()
 	_, line := narrow(t)
 	for _, tt := range []struct {
 		env  map[string]string
-		want colours
+		want Colors
 	}{
 		{map[string]string{"TERM": "xterm"}, true},
 		{map[string]string{"TERM": "xterm", "NO_COLOR": "0"}, false},
 		{map[string]string{"TERM": "dumb"}, false},
 	} {
-		if got := coloursFor(line, func(name string) string { return tt.env[name] }); got != tt.want {
+		if got := ColorsFor(line, func(name string) string { return tt.env[name] }); got != tt.want {
 			t.Errorf("%v: %v", tt.env, got)
 		}
 	}
-	if coloursFor(&strings.Builder{}, func(string) string { return "" }) {
-		t.Error("a pipe has colours")
+	if ColorsFor(&strings.Builder{}, func(string) string { return "" }) {
+		t.Error("a pipe has colors")
 	}
 }

@@ -1,53 +1,58 @@
-package main
+package connect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/internal/fleet"
 	"github.com/podtask/podtask/internal/imagestore"
 	"github.com/podtask/podtask/internal/observe"
 	"github.com/podtask/podtask/internal/record"
+	"github.com/podtask/podtask/internal/services"
 	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/config"
 	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/state"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// taskOwner is what this program asks of an agent.Owner.
-type taskOwner interface {
+// Owner is what this program asks of an owner.Owner.
+type Owner interface {
 	State() lifecycle.State
 	Send(lifecycle.Event) bool
 	Watch(context.Context, func(lifecycle.State) bool) error
 }
 
-// ownedTask serves the one task of an owner: an api.Backend.
-type ownedTask struct {
-	taskOwner
-	history
-	pid int // of the process
+// OwnerBackend serves the one task of an owner: an api.Backend.
+type OwnerBackend struct {
+	Owner
+	History
+	Pid int // of the process
 }
 
-// history is the api.Publisher and api.PullWatcher of a host.
-type history struct{ from *agent.Agent }
+// History is the api.Publisher and api.PullWatcher of a host.
+type History struct{ from *agent.Agent }
 
 // Events implements api.Publisher.
-func (h history) Events(ctx context.Context, q api.EventQuery, fn func(api.Event) error) error {
+func (h History) Events(ctx context.Context, q api.EventQuery, fn func(api.Event) error) error {
 	return h.from.Events.Read(ctx, q.After, q.Follow, func(e record.Event) error {
 		if q.Task != "" && q.Task != e.Task {
 			return nil
 		}
-		return fn(newEventLine(e))
+		return fn(NewEvent(e))
 	})
 }
 
 // Logs implements api.Publisher.
-func (h history) Logs(ctx context.Context, id string, q api.LogQuery, fn func(api.LogLine) error) error {
+func (h History) Logs(ctx context.Context, id string, q api.LogQuery, fn func(api.LogLine) error) error {
 	s, err := h.from.Tasks.Find(id)
 	if err != nil {
 		return failure(err)
@@ -57,7 +62,7 @@ func (h history) Logs(ctx context.Context, id string, q api.LogQuery, fn func(ap
 }
 
 // Pulls implements api.PullWatcher.
-func (h history) Pulls(ctx context.Context, id string, follow bool, fn func(api.Pull) error) error {
+func (h History) Pulls(ctx context.Context, id string, follow bool, fn func(api.Pull) error) error {
 	s, err := h.from.Tasks.Find(id)
 	if err != nil {
 		return failure(err)
@@ -72,7 +77,7 @@ func (h history) Pulls(ctx context.Context, id string, follow bool, fn func(api.
 		if !wanted[p.Image] {
 			return nil
 		}
-		return fn(newPull(p))
+		return fn(NewPull(p))
 	})
 }
 
@@ -84,28 +89,28 @@ func ownedBy(pid int, s lifecycle.State) api.Task {
 }
 
 // Tasks implements api.Backend.
-func (b ownedTask) Tasks(context.Context) ([]api.Task, error) {
-	return []api.Task{ownedBy(b.pid, b.State())}, nil
+func (b OwnerBackend) Tasks(context.Context) ([]api.Task, error) {
+	return []api.Task{ownedBy(b.Pid, b.State())}, nil
 }
 
 // Task implements api.Backend.
-func (b ownedTask) Task(_ context.Context, ref string) (api.Task, error) {
+func (b OwnerBackend) Task(_ context.Context, ref string) (api.Task, error) {
 	s := b.State()
 	if ref == "" || !strings.HasPrefix(s.ID, ref) && s.Name != ref {
 		return api.Task{}, api.Failed(api.NotFound, "no task %q here: this process owns %s only", ref, s.ID)
 	}
-	return ownedBy(b.pid, s), nil
+	return ownedBy(b.Pid, s), nil
 }
 
 // Stop implements api.Backend.
-func (b ownedTask) Stop(_ context.Context, _, by string, force bool) error {
+func (b OwnerBackend) Stop(_ context.Context, _, by string, force bool) error {
 	b.Send(lifecycle.StopRequested{By: by, Force: force})
 	return nil
 }
 
 // Remove implements api.Backend.
-func (b ownedTask) Remove(_ context.Context, _, by string, force bool) error {
-	if err := removable(b.State(), force); err != nil {
+func (b OwnerBackend) Remove(_ context.Context, _, by string, force bool) error {
+	if err := Removable(b.State(), force); err != nil {
 		return err
 	}
 	b.Send(lifecycle.RemoveRequested{By: by, Force: force})
@@ -113,7 +118,7 @@ func (b ownedTask) Remove(_ context.Context, _, by string, force bool) error {
 }
 
 // Update implements api.Backend.
-func (b ownedTask) Update(_ context.Context, _ string, q lifecycle.Quota) error {
+func (b OwnerBackend) Update(_ context.Context, _ string, q lifecycle.Quota) error {
 	if err := limitable(b.State()); err != nil {
 		return err
 	}
@@ -122,9 +127,9 @@ func (b ownedTask) Update(_ context.Context, _ string, q lifecycle.Quota) error 
 }
 
 // Pause implements api.Backend.
-func (b ownedTask) Pause(ctx context.Context, _ string, pause bool) error {
+func (b OwnerBackend) Pause(ctx context.Context, _ string, pause bool) error {
 	s := b.State()
-	if err := pausable(s); err != nil {
+	if err := Pausable(s); err != nil {
 		return err
 	}
 	hints, err := b.from.Pauser.Pause(ctx, s, pause)
@@ -135,32 +140,33 @@ func (b ownedTask) Pause(ctx context.Context, _ string, pause bool) error {
 }
 
 // Watch implements api.Backend.
-func (b ownedTask) Watch(ctx context.Context, _ string, fn func(api.Task) bool) error {
-	return b.taskOwner.Watch(ctx, func(s lifecycle.State) bool { return fn(ownedBy(b.pid, s)) })
+func (b OwnerBackend) Watch(ctx context.Context, _ string, fn func(api.Task) bool) error {
+	return b.Owner.Watch(ctx, func(s lifecycle.State) bool { return fn(ownedBy(b.Pid, s)) })
 }
 
-// allTasks serves every task of the user: the api.Backend, api.Adopter, api.Creator,
+// AgentBackend serves every task of the user: the api.Backend, api.Adopter, api.Creator,
 // api.Publisher, api.PullWatcher and api.ServiceKeeper of an agent.
-type allTasks struct {
-	*session
-	history
-	kept
+type AgentBackend struct {
+	*Connector
+	settings *config.Settings
+	History
+	ServiceBackend
 	fleet *fleet.Fleet
 }
 
 // wire is a recorded task, as its owner knows it where that is us.
-func (b allTasks) wire(s lifecycle.State) api.Task {
+func (b AgentBackend) wire(s lifecycle.State) api.Task {
 	if o := b.fleet.Owner(s.ID); o != nil {
 		return ownedBy(os.Getpid(), o.State())
 	}
-	return b.fromState(s)
+	return b.FromState(s)
 }
 
 // Tasks implements api.Backend. Records that cannot be read are left out and logged.
-func (b allTasks) Tasks(context.Context) ([]api.Task, error) {
-	states, errs := b.host.Tasks.States()
+func (b AgentBackend) Tasks(context.Context) ([]api.Task, error) {
+	states, errs := b.Agent.Tasks.States()
 	for _, err := range errs {
-		b.log.Warn("a record cannot be read", "error", err)
+		b.Log.Warn("a record cannot be read", "error", err)
 	}
 	tasks := make([]api.Task, len(states))
 	for i, s := range states {
@@ -170,8 +176,8 @@ func (b allTasks) Tasks(context.Context) ([]api.Task, error) {
 }
 
 // Task implements api.Backend.
-func (b allTasks) Task(_ context.Context, ref string) (api.Task, error) {
-	s, err := b.host.Tasks.Find(ref)
+func (b AgentBackend) Task(_ context.Context, ref string) (api.Task, error) {
+	s, err := b.Agent.Tasks.Find(ref)
 	if err != nil {
 		return api.Task{}, failure(err)
 	}
@@ -179,8 +185,8 @@ func (b allTasks) Task(_ context.Context, ref string) (api.Task, error) {
 }
 
 // Stop implements api.Backend.
-func (b allTasks) Stop(ctx context.Context, id, by string, force bool) error {
-	s, err := b.host.Tasks.Find(id)
+func (b AgentBackend) Stop(ctx context.Context, id, by string, force bool) error {
+	s, err := b.Agent.Tasks.Find(id)
 	if err != nil || s.Settled() {
 		return failure(err)
 	}
@@ -188,42 +194,42 @@ func (b allTasks) Stop(ctx context.Context, id, by string, force bool) error {
 }
 
 // Remove implements api.Backend.
-func (b allTasks) Remove(ctx context.Context, id, by string, force bool) error {
-	s, err := b.host.Tasks.Find(id)
+func (b AgentBackend) Remove(ctx context.Context, id, by string, force bool) error {
+	s, err := b.Agent.Tasks.Find(id)
 	if err != nil {
 		return failure(err)
 	}
-	if err := removable(s, force); err != nil {
+	if err := Removable(s, force); err != nil {
 		return err
 	}
 	return b.ask(ctx, id, lifecycle.RemoveRequested{By: by, Force: force}, func(c *api.Client) error { return c.Remove(ctx, id, by, force) })
 }
 
 // Update implements api.Backend.
-func (b allTasks) Update(ctx context.Context, id string, q lifecycle.Quota) error {
-	s, err := b.host.Tasks.Find(id)
+func (b AgentBackend) Update(ctx context.Context, id string, q lifecycle.Quota) error {
+	s, err := b.Agent.Tasks.Find(id)
 	if err != nil {
 		return failure(err)
 	}
 	if err := limitable(s); err != nil {
 		return err
 	}
-	if err := b.host.Preflight.CheckLimits(s, q); err != nil {
+	if err := b.Agent.Preflight.CheckLimits(s, q); err != nil {
 		return api.Failed(api.Conflict, "%v", err)
 	}
 	return b.ask(ctx, id, lifecycle.LimitsRequested{Quota: q}, func(c *api.Client) error { return c.Update(ctx, id, q) })
 }
 
 // Pause implements api.Backend.
-func (b allTasks) Pause(ctx context.Context, id string, pause bool) error {
-	s, err := b.host.Tasks.Find(id)
+func (b AgentBackend) Pause(ctx context.Context, id string, pause bool) error {
+	s, err := b.Agent.Tasks.Find(id)
 	if err != nil {
 		return failure(err)
 	}
-	if err := pausable(s); err != nil {
+	if err := Pausable(s); err != nil {
 		return err
 	}
-	hints, err := b.host.Pauser.Pause(ctx, s, pause)
+	hints, err := b.Agent.Pauser.Pause(ctx, s, pause)
 	if err != nil {
 		return pauseFailure(err)
 	}
@@ -237,8 +243,8 @@ func (b allTasks) Pause(ctx context.Context, id string, pause bool) error {
 
 // ask sends an event to a task of ours or one that nobody owns, and passes the
 // request on where another process owns the task.
-func (b allTasks) ask(ctx context.Context, id string, ev lifecycle.Event, pass func(*api.Client) error) error {
-	ctx, cancel := context.WithTimeout(ctx, b.patience)
+func (b AgentBackend) ask(ctx context.Context, id string, ev lifecycle.Event, pass func(*api.Client) error) error {
+	ctx, cancel := context.WithTimeout(ctx, b.Patience)
 	defer cancel()
 	retry := time.NewTicker(50 * time.Millisecond)
 	defer retry.Stop()
@@ -247,51 +253,51 @@ func (b allTasks) ask(ctx context.Context, id string, ev lifecycle.Event, pass f
 		if !errors.Is(err, state.ErrLocked) {
 			return failure(err)
 		}
-		if c, dialErr := api.Dial(ctx, b.socket(id)); dialErr == nil {
+		if c, dialErr := api.Dial(ctx, b.Socket(id)); dialErr == nil {
 			defer c.Close()
 			return pass(c)
 		}
 		select {
 		case <-retry.C: // it takes its lock first and lets go of it last
 		case <-ctx.Done():
-			return failure(unreachable(id, err))
+			return failure(Unreachable(id, err))
 		}
 	}
 }
 
 // Watch implements api.Backend.
-func (b allTasks) Watch(ctx context.Context, id string, fn func(api.Task) bool) error {
+func (b AgentBackend) Watch(ctx context.Context, id string, fn func(api.Task) bool) error {
 	if o := b.fleet.Owner(id); o != nil {
 		return o.Watch(ctx, func(s lifecycle.State) bool { return fn(ownedBy(os.Getpid(), s)) })
 	}
-	err := b.host.Tasks.Watch(ctx, id, func(s lifecycle.State) bool { return fn(b.wire(s)) })
-	if isGone(err) {
+	err := b.Agent.Tasks.Watch(ctx, id, func(s lifecycle.State) bool { return fn(b.wire(s)) })
+	if IsGone(err) {
 		return nil
 	}
 	return err
 }
 
 // Adopt implements api.Adopter.
-func (b allTasks) Adopt(ctx context.Context, id string) error {
-	ctx, cancel := context.WithTimeout(ctx, b.patience)
+func (b AgentBackend) Adopt(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, b.Patience)
 	defer cancel()
 	err := b.fleet.Adopt(ctx, id)
 	if errors.Is(err, state.ErrLocked) {
-		return api.Failed(api.Conflict, "task %s: %v; it is taken on when that process ends", shortID(id), err)
+		return api.Failed(api.Conflict, "task %s: %v; it is taken on when that process ends", console.ShortID(id), err)
 	}
 	return failure(err)
 }
 
 // Create implements api.Creator.
-func (b allTasks) Create(ctx context.Context, n api.NewTask) (api.Task, error) {
+func (b AgentBackend) Create(ctx context.Context, n api.NewTask) (api.Task, error) {
 	task, options, err := b.define(n)
 	if err != nil {
 		return api.Task{}, err
 	}
-	if err := b.host.Preflight.Check(ctx, task, options); err != nil {
+	if err := b.Agent.Preflight.Check(ctx, task, options); err != nil {
 		return api.Task{}, api.Failed(api.Conflict, "%v", err)
 	}
-	s, err := b.host.Creator.Create(ctx, task, n.Name, options)
+	s, err := b.Agent.Creator.Create(ctx, task, n.Name, options)
 	if errors.Is(err, record.ErrNameTaken) {
 		return api.Task{}, api.Failed(api.Conflict, "%v", err)
 	}
@@ -305,9 +311,9 @@ func (b allTasks) Create(ctx context.Context, n api.NewTask) (api.Task, error) {
 }
 
 // define checks a request to run a task.
-func (b allTasks) define(n api.NewTask) (taskdef.Task, lifecycle.Options, error) {
+func (b AgentBackend) define(n api.NewTask) (taskdef.Task, lifecycle.Options, error) {
 	options := lifecycle.Options{Remove: n.Remove}
-	settings := taskdef.Settings{Vars: n.Vars, Lenient: b.config.Tasks.Lenient}
+	settings := taskdef.Settings{Vars: n.Vars, Lenient: b.settings.Tasks.Lenient}
 	for _, e := range n.Environment {
 		settings.Env = append(settings.Env, taskdef.EnvVar(e))
 	}
@@ -315,10 +321,10 @@ func (b allTasks) define(n api.NewTask) (taskdef.Task, lifecycle.Options, error)
 	if err != nil {
 		return task, options, err
 	}
-	if n.Name != "" && !taskName.MatchString(n.Name) {
+	if n.Name != "" && !TaskName.MatchString(n.Name) {
 		return task, options, api.Failed(api.BadRequest, "a name has letters, digits, dots, dashes and underscores, and begins with a letter or a digit")
 	}
-	chosen, err := b.config.Override(n.Pull, n.Limits)
+	chosen, err := b.settings.Override(n.Pull, n.Limits)
 	if err != nil {
 		return task, options, api.Failed(api.BadRequest, "%v", err)
 	}
@@ -345,15 +351,15 @@ func limitable(s lifecycle.State) error {
 	if s.Goal == lifecycle.Up {
 		return nil
 	}
-	return api.Failed(api.Conflict, "task %s is stopping or has stopped: only a running task can have other limits", shortID(s.ID))
+	return api.Failed(api.Conflict, "task %s is stopping or has stopped: only a running task can have other limits", console.ShortID(s.ID))
 }
 
-// pausable says why a task cannot be paused.
-func pausable(s lifecycle.State) error {
+// Pausable says why a task cannot be paused.
+func Pausable(s lifecycle.State) error {
 	if s.Goal == lifecycle.Up && s.Status() == lifecycle.StatusRunning {
 		return nil
 	}
-	return api.Failed(api.Conflict, "task %s is %s: only a task that is RUNNING, and not on its way down, can be paused", nameOf(s), s.Status())
+	return api.Failed(api.Conflict, "task %s is %s: only a task that is RUNNING, and not on its way down, can be paused", NameOf(s), s.Status())
 }
 
 // pauseFailure adds what a host lacks on which Podman cannot pause.
@@ -364,13 +370,39 @@ func pauseFailure(err error) error {
 	return err
 }
 
-// removable says why a task cannot be removed without force.
-func removable(s lifecycle.State, force bool) error {
+// Removable says why a task cannot be removed without force.
+func Removable(s lifecycle.State, force bool) error {
 	if force || s.Goal == lifecycle.Gone || s.Status() == lifecycle.StatusStopped {
 		return nil
 	}
-	return api.Failed(api.Conflict, "task %s has not stopped: stop it first, or remove it with `podtask rm -f %s`", shortID(s.ID), nameOf(s))
+	return api.Failed(api.Conflict, "task %s has not stopped: stop it first, or remove it with `podtask rm -f %s`", console.ShortID(s.ID), NameOf(s))
 }
 
-// nameOf is what a user types for the task.
-func nameOf(s lifecycle.State) string { return firstOf(s.Name, shortID(s.ID)) }
+// NameOf is what a user types for the task.
+func NameOf(s lifecycle.State) string { return cmp.Or(s.Name, console.ShortID(s.ID)) }
+
+// NewPull is the wire form of a step.
+func NewPull(p imagestore.Progress) api.Pull {
+	return api.Pull{
+		Image: p.Image, Phase: string(p.Phase), Layer: p.Step.Layer, Current: p.Step.Current, Total: p.Step.Total,
+		Done: p.Step.Done, Existed: p.Step.Existed, Text: p.Step.Line,
+	}
+}
+
+func NewEvent(e record.Event) api.Event {
+	return api.Event{
+		Seq: e.Seq, At: e.At, Task: e.Task, Name: e.Name, Family: e.Family,
+		Container: e.Container, Status: e.Status, Digest: e.Digest, ExitCode: (*api.ExitCode)(e.ExitCode), Reason: e.Reason,
+	}
+}
+
+// TaskName is what a task may be called.
+var TaskName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,254}$`)
+
+// NewAgentBackend returns the backend of an agent, which serves all tasks and services.
+func NewAgentBackend(c *Connector, settings *config.Settings, fleet *fleet.Fleet, services *services.Services) AgentBackend {
+	return AgentBackend{
+		Connector: c, settings: settings, fleet: fleet,
+		History: History{c.Agent}, ServiceBackend: ServiceBackend{services: services, stateDir: c.StateDir},
+	}
+}

@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"encoding/json"
@@ -20,10 +20,10 @@ const (
 	linePace = 10 * time.Second
 )
 
-// pullView shows how pulls get on: as one line at the bottom of a terminal, as a
+// PullView shows how pulls get on: as one line at the bottom of a terminal, as a
 // line now and then elsewhere, or as JSON Lines. It is safe for concurrent use.
-type pullView struct {
-	mode string // bar, plain, json or none
+type PullView struct {
+	Mode string // bar, plain, json or none
 	out  io.Writer
 	// width is that of the terminal; nil elsewhere.
 	width func() int
@@ -43,54 +43,35 @@ type pull struct {
 }
 
 // The values of --progress.
-var progressModes = []string{"auto", "plain", "json", "none"}
+var ProgressModes = []string{"auto", "plain", "json", "none"}
 
-// pullMode is how a run shows its pulls; a quiet one does only when told to.
-func (r request) pullMode() string {
-	if r.quiet && r.progress == "auto" {
-		return "none"
-	}
-	return r.progress
-}
-
-// newPullView makes a view for --progress; auto is a bar on a terminal and lines
+// NewPullView makes a view for --progress; auto is a bar on a terminal and lines
 // elsewhere.
-func newPullView(mode string, out io.Writer, getenv func(string) string) *pullView {
+func NewPullView(mode string, out io.Writer, getenv func(string) string) *PullView {
 	if mode == "auto" {
 		mode = "plain"
 		if f, ok := out.(*os.File); ok && getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd())) {
 			mode = "bar"
 		}
 	}
-	width := func() int { return columns(out, getenv) }
-	return &pullView{mode: mode, out: out, width: width, pulls: map[string]*pull{}}
+	width := func() int { return Columns(out, getenv) }
+	return &PullView{Mode: mode, out: out, width: width, pulls: map[string]*pull{}}
 }
-
-// newPull is the wire form of a step.
-func newPull(p imagestore.Progress) api.Pull {
-	return api.Pull{
-		Image: p.Image, Phase: string(p.Phase), Layer: p.Step.Layer, Current: p.Step.Current, Total: p.Step.Total,
-		Done: p.Step.Done, Existed: p.Step.Existed, Text: p.Step.Line,
-	}
-}
-
-// observe takes a step of a pull of this process in.
-func (v *pullView) observe(p imagestore.Progress) { v.take(newPull(p)) }
 
 // take takes a step in.
-func (v *pullView) take(p api.Pull) {
+func (v *PullView) Observe(p api.Pull) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.mode == "none" {
+	if v.Mode == "none" {
 		return
 	}
-	if v.mode == "json" {
+	if v.Mode == "json" {
 		// A closed output stops the task elsewhere.
 		_ = json.NewEncoder(v.out).Encode(p)
 		return
 	}
 	v.note(p)
-	if v.mode == "plain" {
+	if v.Mode == "plain" {
 		v.schedule()
 		return
 	}
@@ -102,7 +83,7 @@ func (v *pullView) take(p api.Pull) {
 
 // schedule sees to it that there is a line now and then while anything is on its way,
 // whether or not Podman says something; a pull that is quick needs none.
-func (v *pullView) schedule() {
+func (v *PullView) schedule() {
 	switch busy := v.text() != ""; {
 	case busy && v.next == nil:
 		v.begun = time.Now()
@@ -113,7 +94,7 @@ func (v *pullView) schedule() {
 	}
 }
 
-func (v *pullView) tick() {
+func (v *PullView) tick() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.next == nil {
@@ -123,7 +104,7 @@ func (v *pullView) tick() {
 	v.next.Reset(linePace)
 }
 
-func (v *pullView) note(p api.Pull) {
+func (v *PullView) note(p api.Pull) {
 	one := v.pulls[p.Image]
 	if one == nil {
 		one = &pull{layers: map[string][2]int64{}}
@@ -142,12 +123,12 @@ func (v *pullView) note(p api.Pull) {
 	}
 }
 
-// forget drops what another process told of its pulls, which tells no more.
-func (v *pullView) forget() {
+// Forget drops what another process told of its pulls, which tells no more.
+func (v *PullView) Forget() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	clear(v.pulls)
-	switch v.mode {
+	switch v.Mode {
 	case "plain":
 		v.schedule()
 	case "bar":
@@ -156,7 +137,7 @@ func (v *pullView) forget() {
 }
 
 // text sums up; empty when nothing is on its way.
-func (v *pullView) text() string {
+func (v *PullView) text() string {
 	var active, waiting int
 	var current, total int64
 	for _, one := range v.pulls {
@@ -176,12 +157,12 @@ func (v *pullView) text() string {
 	if text == "" {
 		return ""
 	}
-	if v.mode == "plain" && !v.begun.IsZero() {
+	if v.Mode == "plain" && !v.begun.IsZero() {
 		text += fmt.Sprintf(" for %v", time.Since(v.begun).Round(time.Second))
 	}
 	if total > 0 {
-		text += fmt.Sprintf("  %s of %s  %d%%", bytesText(current), bytesText(total), 100*current/total)
-		if v.mode == "bar" {
+		text += fmt.Sprintf("  %s of %s  %d%%", BytesText(current), BytesText(total), 100*current/total)
+		if v.Mode == "bar" {
 			text = barText(current, total) + "  " + text
 		}
 	}
@@ -215,8 +196,8 @@ func barText(current, total int64) string {
 }
 
 // show writes text; on a terminal in the place of what stood there.
-func (v *pullView) show(text string) {
-	if v.mode != "bar" {
+func (v *PullView) show(text string) {
+	if v.Mode != "bar" {
 		if text != "" {
 			fmt.Fprintln(v.out, text)
 		}
@@ -230,11 +211,11 @@ func (v *pullView) show(text string) {
 }
 
 // over returns a writer to the same terminal whose lines stand above the view.
-func (v *pullView) over(w io.Writer) io.Writer {
-	if v.mode != "bar" {
+func (v *PullView) Above(w io.Writer) io.Writer {
+	if v.Mode != "bar" {
 		return w
 	}
-	return writerFunc(func(b []byte) (int, error) {
+	return WriterFunc(func(b []byte) (int, error) {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		status := v.status

@@ -1,4 +1,4 @@
-package main
+package rollback
 
 import (
 	"os"
@@ -10,7 +10,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-func TestDigestBookGoesBack(t *testing.T) {
+func TestRecordRollsBack(t *testing.T) {
 	t.Parallel()
 	task := taskdef.Task{Containers: []taskdef.Container{{Image: "app:1"}, {Image: "db:1"}, {Image: "log:1@sha256:0"}}}
 	images := func(t taskdef.Task) (list []string) {
@@ -19,20 +19,20 @@ func TestDigestBookGoesBack(t *testing.T) {
 		}
 		return list
 	}
-	b := &digestBook{Good: map[string]string{}, Bad: map[string]string{}}
-	if b.failed(map[string]string{"app:1": "A1"}) {
+	b := &Record{Good: map[string]string{}, Bad: map[string]string{}}
+	if b.Failed(map[string]string{"app:1": "A1"}) {
 		t.Error("there is something to go back to before the first success")
 	}
-	if !b.succeeded(map[string]string{"app:1": "A1", "db:1": "D1"}) || b.succeeded(map[string]string{"app:1": "A1", "db:1": "D1"}) {
+	if !b.Succeeded(map[string]string{"app:1": "A1", "db:1": "D1"}) || b.Succeeded(map[string]string{"app:1": "A1", "db:1": "D1"}) {
 		t.Error("a success is news once")
 	}
-	if b.failed(map[string]string{"app:1": "A1", "db:1": "D1"}) {
+	if b.Failed(map[string]string{"app:1": "A1", "db:1": "D1"}) {
 		t.Error("going back from the same digests helps")
 	}
-	if b.differs(map[string]string{"app:1": "A1", "new:1": "N1"}) || !b.differs(map[string]string{"app:1": "A2"}) || (*digestBook)(nil).differs(map[string]string{"app:1": "A2"}) {
+	if b.Differs(map[string]string{"app:1": "A1", "new:1": "N1"}) || !b.Differs(map[string]string{"app:1": "A2"}) || (*Record)(nil).Differs(map[string]string{"app:1": "A2"}) {
 		t.Error("new digests are those of known images that were ready with others")
 	}
-	if !b.failed(map[string]string{"app:1": "A2", "db:1": "D1"}) {
+	if !b.Failed(map[string]string{"app:1": "A2", "db:1": "D1"}) {
 		t.Error("there is nothing to go back to")
 	}
 	steps := []struct {
@@ -45,15 +45,15 @@ func TestDigestBookGoesBack(t *testing.T) {
 		{"the tag has moved on", map[string]string{"app:1": "A3"}, []string{"app:1", "db:1", "log:1@sha256:0"}},
 	}
 	for _, s := range steps {
-		if diff := cmp.Diff(s.want, images(b.avoid(task, s.now))); diff != "" {
+		if diff := cmp.Diff(s.want, images(b.Avoid(task, s.now))); diff != "" {
 			t.Errorf("%s: %s", s.name, diff)
 		}
 	}
-	if diff := cmp.Diff([]string{"app:1", "db:1"}, references(task)); diff != "" {
+	if diff := cmp.Diff([]string{"app:1", "db:1"}, References(task)); diff != "" {
 		t.Error(diff)
 	}
-	b.succeeded(map[string]string{"app:1": "A2"})
-	if got := images(b.avoid(task, map[string]string{"app:1": "A2"})); got[0] != "app:1" {
+	b.Succeeded(map[string]string{"app:1": "A2"})
+	if got := images(b.Avoid(task, map[string]string{"app:1": "A2"})); got[0] != "app:1" {
 		t.Errorf("what works after all is avoided: %s", got[0])
 	}
 }
@@ -64,28 +64,34 @@ func TestDigestsOfLocalCopiesDoNotCount(t *testing.T) {
 	st := lifecycle.State{Containers: []lifecycle.Container{
 		{Digest: "A1", Source: lifecycle.SourceRegistry}, {Digest: "D1", Source: lifecycle.SourceCache}, {Digest: "sha256:0", Source: lifecycle.SourceRegistry}, {},
 	}}
-	if diff := cmp.Diff(map[string]string{"app:1": "A1"}, digestsOf(task, st)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"app:1": "A1"}, DigestsOf(task, st)); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func TestDigestBookIsKept(t *testing.T) {
+func TestRecordIsSaved(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	s := &session{program: &program{stderr: os.Stderr}, stateDir: w.dir}
-	b := s.openBook("web")
-	b.succeeded(map[string]string{"app:1": "A1"})
-	b.failed(map[string]string{"app:1": "A2"})
-	if err := s.saveBook("web", b); err != nil {
+	dir := t.TempDir()
+	open := func() *Record {
+		r, err := Open(dir, "web")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	r := open()
+	r.Succeeded(map[string]string{"app:1": "A1"})
+	r.Failed(map[string]string{"app:1": "A2"})
+	if err := r.Save(dir, "web"); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(b, s.openBook("web")); diff != "" {
+	if diff := cmp.Diff(r, open()); diff != "" {
 		t.Error(diff)
 	}
-	if err := os.WriteFile(s.bookFile("web"), []byte("{"), 0o600); err != nil {
+	if err := os.WriteFile(fileOf(dir, "web"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.openBook("web"); len(got.Good) != 0 || got.Bad == nil {
-		t.Errorf("a broken file gives %v", got)
+	if got, err := Open(dir, "web"); err == nil || len(got.Good) != 0 || got.Bad == nil {
+		t.Errorf("a broken file gives %v, %v", got, err)
 	}
 }

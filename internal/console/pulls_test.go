@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"encoding/json"
@@ -21,7 +21,7 @@ func watchPull(t *testing.T, mode string) (shown string) {
 
 func playPull(mode string) string {
 	var out strings.Builder
-	v := newPullView(mode, &out, func(string) string { return "" })
+	v := NewPullView(mode, &out, func(string) string { return "" })
 	step := func(layer string, current, total int64, done bool) imagestore.Progress {
 		return imagestore.Progress{Image: "r/app:1", Phase: imagestore.Pulling, Step: libpod.Progress{Layer: layer, Current: current, Total: total, Done: done}}
 	}
@@ -33,7 +33,7 @@ func playPull(mode string) string {
 		{Image: "r/app:1", Phase: imagestore.Done},
 		{Image: "r/other:1", Phase: imagestore.Failed},
 	} {
-		v.observe(p)
+		v.Observe(wirePull(p))
 		<-time.After(3 * time.Second)
 		synctest.Wait()
 	}
@@ -80,5 +80,13 @@ func TestPullsInJSON(t *testing.T) {
 	}
 	if want := (api.Pull{Image: "r/other:1", Phase: "pulling", Text: "Copying blob sha256:abc"}); last != want {
 		t.Errorf("got %+v, want %+v", last, want)
+	}
+}
+
+// wirePull is the wire form of a step.
+func wirePull(p imagestore.Progress) api.Pull {
+	return api.Pull{
+		Image: p.Image, Phase: string(p.Phase), Layer: p.Step.Layer, Current: p.Step.Current, Total: p.Step.Total,
+		Done: p.Step.Done, Existed: p.Step.Existed, Text: p.Step.Line,
 	}
 }

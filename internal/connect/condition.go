@@ -1,0 +1,91 @@
+package connect
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/podtask/podtask/internal/console"
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
+)
+
+// Condition is what a task can be waited for.
+type Condition string
+
+const (
+	UntilRunning Condition = "running"
+	UntilHealthy Condition = "healthy"
+	UntilStopped Condition = "stopped"
+)
+
+func ParseCondition(text string) (Condition, error) {
+	switch c := Condition(text); c {
+	case UntilRunning, UntilHealthy, UntilStopped:
+		return c, nil
+	}
+	return "", fmt.Errorf("unknown condition %q: it must be running, healthy or stopped", text)
+}
+
+// MissedError says that a task stopped before it was what it was waited for.
+type MissedError struct {
+	Task api.Task
+	what Condition
+}
+
+func (e *MissedError) Error() string {
+	return fmt.Sprintf("task %s stopped before it was %s: %s", console.ShortID(e.Task.ID), e.what, console.OneLine(cmp.Or(e.Task.StoppedReason, "no reason is known")))
+}
+
+// Met reports whether the condition is met. The error is a *MissedError when the condition
+// can no longer be met. A task that ran and has stopped has met "running".
+func (c Condition) Met(t api.Task) (bool, error) {
+	stopped := t.Status == lifecycle.StatusStopped.String()
+	switch {
+	case c == UntilStopped:
+		return stopped, nil
+	case c == UntilRunning && !t.StartedAt.IsZero():
+		return true, nil
+	case c == UntilHealthy && t.Status == lifecycle.StatusRunning.String() && allHealthy(t):
+		return true, nil
+	case stopped:
+		return false, &MissedError{Task: t, what: c}
+	}
+	return false, nil
+}
+
+// allHealthy: every essential container that has a health check is healthy.
+func allHealthy(t api.Task) bool {
+	for _, c := range t.Containers {
+		if c.Essential && c.Health != nil && c.Health.Status != lifecycle.HealthHealthy.String() {
+			return false
+		}
+	}
+	return true
+}
+
+// Await waits until the task meets a condition and returns it. A task that is
+// removed meanwhile has stopped; what was last seen of it is returned.
+func (s *Connector) Await(ctx context.Context, st lifecycle.State, what Condition, show func(api.Task)) (api.Task, error) {
+	last := s.FromState(st)
+	if done, err := what.Met(last); done || err != nil {
+		show(last)
+		return last, err
+	}
+	err := s.Ask(ctx, st.ID, nil, func(t api.Task) (bool, error) {
+		last = t
+		show(t)
+		return what.Met(t)
+	})
+	if IsGone(err) && what == UntilStopped {
+		err = nil
+	}
+	return last, err
+}
+
+func CodeOf(t api.Task) int {
+	if t.ExitCode == nil {
+		return 0
+	}
+	return int(*t.ExitCode)
+}

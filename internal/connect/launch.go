@@ -1,0 +1,174 @@
+package connect
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/cgroups"
+)
+
+// Launcher starts owners: processes of this program that own a task.
+type Launcher struct {
+	*Connector
+	Getenv     func(string) string
+	Environ    func() []string
+	Executable func() (string, error)
+	// flags give an owner the configuration of this process.
+	Flags []string
+}
+
+// HandOver gives a new task to the agent, and where there is none to an owner of its
+// own.
+func (s *Launcher) HandOver(ctx context.Context, id string) error {
+	if c := s.DialAgent(ctx); c != nil {
+		defer c.Close()
+		err := c.Adopt(ctx, id)
+		if err == nil {
+			return nil
+		}
+		s.Log.Debug("the agent does not take the task", "error", err)
+	}
+	return s.startOwner(ctx, id)
+}
+
+// startOwner starts `podtask owner ID` and returns when it answers: as a unit of
+// the systemd user manager, which outlives this login, or where there is none as a
+// process in a session of its own.
+func (s *Launcher) startOwner(ctx context.Context, id string) error {
+	argv, err := s.ownerCommandLine(id)
+	if err != nil {
+		return err
+	}
+	user, err := cgroups.Dial(ctx, s.Getenv)
+	if err == nil {
+		defer user.Close()
+		err = user.Available(ctx)
+	}
+	if err != nil {
+		s.Log.Debug("no user manager for the owner", "error", err)
+		died, err := spawn(argv, s.OwnerLog(id))
+		if err != nil {
+			return err
+		}
+		return s.awaitOwner(ctx, id, died)
+	}
+	if err := user.RunTransient(ctx, "podtask-owner-"+id+".service", argv, OwnerEnvironment(s.Environ())); err != nil {
+		return err
+	}
+	return s.awaitOwner(ctx, id, nil)
+}
+
+// ownerCommandLine also makes the directory of the owner's log.
+func (s *Launcher) ownerCommandLine(id string) ([]string, error) {
+	self, err := s.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	log := s.OwnerLog(id)
+	if err := os.MkdirAll(filepath.Dir(log), 0o700); err != nil {
+		return nil, err
+	}
+	argv := append([]string{self}, s.Flags...)
+	return append(argv, "owner", "--log-file="+log, id), nil
+}
+
+// OwnerEnvironment is what a unit of the user manager gets of our environment: what
+// changes where podtask, Podman and the registries are found and what they trust.
+func OwnerEnvironment(environ []string) []string {
+	wanted := []string{"PATH", "HOME", "TMPDIR", "REGISTRY_AUTH_FILE", "DOCKER_CONFIG", "SSL_CERT_FILE", "SSL_CERT_DIR", "DBUS_SESSION_BUS_ADDRESS"}
+	prefixes := []string{"XDG_", "CONTAINER_", "CONTAINERS_", "PODTASK_"}
+	var env []string
+	for _, e := range environ {
+		name, _, _ := strings.Cut(e, "=")
+		upper := strings.ToUpper(name)
+		if slices.Contains(wanted, name) || strings.HasSuffix(upper, "_PROXY") ||
+			slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) }) {
+			env = append(env, e)
+		}
+	}
+	return env
+}
+
+// spawn starts a process that survives us. Died gives its end.
+func spawn(argv []string, log string) (died <-chan error, err error) {
+	out, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Dir = "/"
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the owner: %w", err)
+	}
+	end := make(chan error, 1)
+	go func() { end <- cmd.Wait() }() // ends with us at the latest
+	return end, nil
+}
+
+// ownerPatience is how long a new owner may take to answer.
+const ownerPatience = 30 * time.Second
+
+// awaitOwner returns nil when the owner answers, or has done its work already.
+func (s *Launcher) awaitOwner(ctx context.Context, id string, died <-chan error) error {
+	ctx, cancel := context.WithTimeout(ctx, ownerPatience)
+	defer cancel()
+	retry := time.NewTicker(25 * time.Millisecond)
+	defer retry.Stop()
+	for {
+		c, err := api.Dial(ctx, s.Socket(id))
+		if err == nil {
+			c.Close()
+			return nil
+		}
+		if st, err := s.Agent.Tasks.Find(id); IsGone(err) || err == nil && st.Settled() {
+			return nil
+		}
+		if r := s.connectAgent(ctx, id); r != nil { // one that has just started was faster
+			r.Close()
+			return nil
+		}
+		if said := lastError(s.OwnerLog(id)); said != "" {
+			return errors.New(said)
+		}
+		select {
+		case <-retry.C:
+		case end := <-died:
+			if end == nil { // it let go, or settled the task just now
+				died = nil
+				continue
+			}
+			return fmt.Errorf("the owner ended: %w; %s", end, cmp.Or(lastError(s.OwnerLog(id)), "it said nothing"))
+		case <-ctx.Done():
+			return fmt.Errorf("the owner does not answer on %s: %w", s.Socket(id), ctx.Err())
+		}
+	}
+}
+
+// lastError is the last line of an owner's log that reports an error.
+func lastError(log string) (said string) {
+	f, err := os.Open(log)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if text, ok := strings.CutPrefix(lines.Text(), "Error: "); ok {
+			said = text
+		}
+	}
+	return said
+}

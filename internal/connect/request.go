@@ -1,0 +1,80 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/podtask/podtask/internal/console"
+	"github.com/podtask/podtask/internal/record"
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
+)
+
+// StopTask stops a task and returns when it has stopped. One that is removed
+// meanwhile, by run --rm or somebody else's rm, has stopped.
+func (s *Connector) StopTask(ctx context.Context, id, by string, force bool, show func(api.Task)) error {
+	err := s.Ask(ctx, id,
+		func(r Task) error { return r.Stop(ctx, by, force) },
+		func(t api.Task) (bool, error) {
+			show(t)
+			return t.Status == lifecycle.StatusStopped.String(), nil
+		})
+	if IsGone(err) {
+		return nil
+	}
+	return err
+}
+
+// Remove removes a task and returns when nothing of it is left.
+func (s *Connector) Remove(ctx context.Context, id, by string, force bool, show func(api.Task)) error {
+	asked := false
+	err := s.Ask(ctx, id,
+		func(r Task) error { return r.Remove(ctx, by, force) },
+		func(t api.Task) (bool, error) {
+			show(t)
+			if t.Goal == lifecycle.Gone.String() {
+				asked = true
+			} else if asked { // it was given up
+				return false, notRemoved(t)
+			}
+			// The record goes last: that there is none is the end.
+			return false, nil
+		})
+	if IsGone(err) {
+		return s.RemoveOwnerLog(id)
+	}
+	if err == nil || errors.Is(err, ErrOwnersEnd) {
+		err = fmt.Errorf("task %s is still there: try again", console.ShortID(id))
+	}
+	return err
+}
+
+func notRemoved(t api.Task) error {
+	why := "Podman did not remove it"
+	if n := len(t.Errors); n > 0 {
+		why = console.OneLine(t.Errors[n-1].Message)
+	}
+	return fmt.Errorf("task %s cannot be removed: %s", console.ShortID(t.ID), why)
+}
+
+// OwnerLog is where a detached owner writes what it has to say.
+func (s *Connector) OwnerLog(id string) string {
+	return filepath.Join(s.StateDir, "owners", id+".log")
+}
+
+func (s *Connector) RemoveOwnerLog(id string) error {
+	if err := os.Remove(s.OwnerLog(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// IsGone reports whether err says that there is no such task.
+func IsGone(err error) bool {
+	var missing *record.NotFoundError
+	return errors.As(err, &missing) || api.Is(err, api.NotFound)
+}

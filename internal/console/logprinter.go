@@ -1,0 +1,63 @@
+package console
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/podtask/podtask/internal/observe"
+	"github.com/podtask/podtask/pkg/lifecycle"
+)
+
+// LogPrinter writes the lines of containers: what they wrote to stdout on out,
+// what they wrote to stderr on err.
+type LogPrinter struct {
+	Out, Err             io.Writer
+	outColors, errColors Colors
+	// prefix puts the container's name before each line, padded to width.
+	Prefix bool
+	Width  int
+	Index  map[string]int
+	// stamps puts the time before each line.
+	Stamps bool
+}
+
+// NewLogPrinter writes to out and err, with the colors that each allows.
+func NewLogPrinter(out, err io.Writer, s lifecycle.State, getenv func(string) string) *LogPrinter {
+	l := &LogPrinter{
+		Out: out, Err: err, Index: map[string]int{},
+		outColors: ColorsFor(out, getenv), errColors: ColorsFor(err, getenv),
+	}
+	for i, c := range s.Task.Containers {
+		l.Index[c.Name] = i
+		l.Width = max(l.Width, len(c.Name))
+	}
+	return l
+}
+
+// Prefixed returns l, which from now on puts the container's name before each line.
+func (l *LogPrinter) Prefixed() *LogPrinter {
+	l.Prefix = true
+	return l
+}
+
+// Line writes one line with one Write, so that those of others do not get between.
+func (l *LogPrinter) Line(line observe.LogLine) error {
+	out, on := l.Out, l.outColors
+	if line.Stream == "stderr" {
+		out, on = l.Err, l.errColors
+	}
+	var b strings.Builder
+	if l.Prefix {
+		b.WriteString(on.Paint(ofContainer(l.Index[line.Container]), Pad(line.Container, l.Width)+" | "))
+	}
+	if l.Stamps {
+		b.WriteString(line.Time.Format(time.RFC3339) + " ")
+	}
+	b.WriteString(line.Text)
+	if _, err := fmt.Fprintln(out, b.String()); err != nil {
+		return fmt.Errorf("write the log: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package console
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"text/template"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+)
+
+// WriteJSON prints v for people and programs: indented, <, > and & as they are.
+func WriteJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "    ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// WriteTemplate prints each item with a Go template, as podman and docker do:
+// \t and \n may be written in the shell, {{json .}} gives JSON.
+func WriteTemplate[T any](w io.Writer, text string, items []T) error {
+	text = strings.NewReplacer(`\t`, "\t", `\n`, "\n").Replace(text)
+	tmpl, err := template.New("format").Funcs(template.FuncMap{"json": toJSON, "lower": strings.ToLower, "upper": strings.ToUpper, "join": strings.Join}).Parse(text)
+	if err != nil {
+		return &TemplateError{"--format is json, table or a Go template: " + strings.TrimPrefix(err.Error(), "template: ")}
+	}
+	for _, item := range items {
+		if err := tmpl.Execute(w, item); err != nil {
+			return &TemplateError{"--format: " + strings.TrimPrefix(err.Error(), "template: ")}
+		}
+		if _, err := fmt.Fprintln(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TemplateError is a mistake in the template that a user gave.
+type TemplateError struct{ message string }
+
+func (e *TemplateError) Error() string { return e.message }
+
+func toJSON(v any) (string, error) {
+	b, err := json.Marshal(v)
+	return string(b), err
+}
+
+// WriteList prints a table of which each row is one thing. On a terminal lines end at
+// its edge, so that rows stay rows.
+func WriteList(w io.Writer, rows [][]string) error {
+	return WriteTable(UpTo(TerminalWidth(w), w), rows)
+}
+
+// edge is how wide the terminal is that w is; 0 for none.
+func TerminalWidth(w io.Writer) int {
+	if f, ok := w.(*os.File); ok {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return width
+		}
+	}
+	return 0
+}
+
+// UpTo is a writer to w whose lines end at a width; 0 lets them be.
+func UpTo(width int, w io.Writer) io.Writer {
+	if width == 0 {
+		return w
+	}
+	return &lineCutter{to: w, width: width}
+}
+
+// WriteTable prints rows in columns, the headers being the first.
+func WriteTable(w io.Writer, rows [][]string) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	for _, row := range rows {
+		for i := range row {
+			row[i] = OneLine(row[i])
+		}
+		fmt.Fprintln(tw, strings.Join(row, "\t"))
+	}
+	return tw.Flush()
+}
+
+// lineCutter cuts lines of text that are wider than a terminal.
+type lineCutter struct {
+	to    io.Writer
+	width int
+	used  int
+}
+
+func (c *lineCutter) Write(b []byte) (int, error) {
+	kept := make([]byte, 0, len(b))
+	for _, r := range string(b) {
+		switch c.used++; {
+		case r == '\n':
+			kept, c.used = append(kept, '\n'), 0
+		case c.used <= c.width:
+			kept = utf8.AppendRune(kept, r)
+		}
+	}
+	if _, err := c.to.Write(kept); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}

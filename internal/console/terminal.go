@@ -1,0 +1,48 @@
+package console
+
+import (
+	"io"
+	"os"
+
+	"golang.org/x/term"
+)
+
+// An ink is an SGR sequence of a terminal; empty for none.
+type Ink string
+
+const (
+	plain Ink = ""
+	Red   Ink = "\x1b[31m"
+	Green Ink = "\x1b[32m"
+	Faint Ink = "\x1b[2m"
+	Bold  Ink = "\x1b[1m"
+	Reset     = "\x1b[0m"
+)
+
+// Inks tell containers apart. Red and green are left out: they mean something.
+var Inks = [...]Ink{"\x1b[36m", "\x1b[33m", "\x1b[35m", "\x1b[34m", "\x1b[96m", "\x1b[93m", "\x1b[95m", "\x1b[94m"}
+
+// Colors says whether to write with colors.
+type Colors bool
+
+// ColorsFor follows https://no-color.org: colors on a terminal, unless NO_COLOR
+// is set to anything.
+func ColorsFor(w io.Writer, getenv func(string) string) Colors {
+	f, ok := w.(*os.File)
+	return Colors(ok && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd())))
+}
+
+func (on Colors) Paint(i Ink, text string) string {
+	if !on || i == plain || text == "" {
+		return text
+	}
+	return string(i) + text + Reset
+}
+
+// ofContainer is the ink of the container with an index in its task.
+func ofContainer(i int) Ink {
+	if i < 0 {
+		return plain
+	}
+	return Inks[i%len(Inks)]
+}

@@ -1,0 +1,70 @@
+package console
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/term"
+)
+
+type WriterFunc func([]byte) (int, error)
+
+func (f WriterFunc) Write(b []byte) (int, error) { return f(b) }
+
+// BytesText is a size in decimal units, as podman images has it.
+func BytesText(n int64) string {
+	units := []string{"B", "kB", "MB", "GB"}
+	v, i := float64(n), 0
+	for v >= 1000 && i < len(units)-1 {
+		v, i = v/1000, i+1
+	}
+	if i == 0 {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%.3g %s", v, units[i])
+}
+
+// DefaultColumns is how wide lines are where nobody says.
+const DefaultColumns = 100
+
+// Columns is how wide lines may be: as the terminal, or as COLUMNS says.
+func Columns(w io.Writer, getenv func(string) string) int {
+	if n, err := strconv.Atoi(getenv("COLUMNS")); err == nil && n > 0 {
+		return n
+	}
+	if f, ok := w.(*os.File); ok {
+		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
+			return n
+		}
+	}
+	return DefaultColumns
+}
+
+// Ago says how long ago something was, in words.
+func Ago(now, at time.Time) string {
+	d := now.Sub(at)
+	for _, unit := range []struct {
+		name string
+		of   time.Duration
+	}{{"day", 24 * time.Hour}, {"hour", time.Hour}, {"minute", time.Minute}, {"second", time.Second}} {
+		switch n := int(d / unit.of); {
+		case n == 1:
+			return "1 " + unit.name + " ago"
+		case n > 1:
+			return fmt.Sprintf("%d %ss ago", n, unit.name)
+		}
+	}
+	return "just now"
+}
+
+// Span is a duration for people: tenths of a second below ten, whole seconds above.
+func Span(d time.Duration) string {
+	d = max(d, 0)
+	if d < 10*time.Second {
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
