@@ -47,8 +47,8 @@ var direction = []rule{
 		may: []string{"internal/agent", "internal/console", "internal/envfile", "internal/fleet", "internal/imagestore", "internal/observe", "internal/owner", "internal/record", "internal/services", "pkg/api", "pkg/catalog", "pkg/cgroups", "pkg/config", "pkg/images", "pkg/lifecycle", "pkg/service", "pkg/state", "pkg/taskdef"},
 	},
 	{pkg: "internal/rollback", may: []string{"internal/atomicfile", "pkg/lifecycle", "pkg/taskdef"}},
-	{pkg: "pkg/metadata", may: []string{"pkg/lifecycle", "pkg/taskdef"}},
-	{pkg: "pkg/api", may: []string{"pkg/lifecycle", "pkg/service", "pkg/taskdef"}},
+	{pkg: "pkg/metadata", may: []string{"internal/limitlisten", "pkg/lifecycle", "pkg/taskdef"}},
+	{pkg: "pkg/api", may: []string{"internal/limitlisten", "pkg/lifecycle", "pkg/service", "pkg/taskdef"}},
 	// One package for each idea of the agent, from the lowest to the composition root.
 	{pkg: "internal/conn", may: []string{"pkg/cgroups", "pkg/libpod"}},
 	{pkg: "internal/record", may: []string{"pkg/lifecycle", "pkg/state"}},
@@ -77,6 +77,7 @@ var direction = []rule{
 	{pkg: "internal/enginesim", may: []string{"internal/agent", "internal/conn", "internal/driver", "internal/enginetest", "pkg/config", "pkg/images", "pkg/libpod", "pkg/lifecycle", "pkg/state", "pkg/state/statetest", "pkg/taskdef"}},
 	{pkg: "internal/archtest"},
 	{pkg: "internal/flight"},
+	{pkg: "internal/limitlisten"},
 	{pkg: "internal/mutants"}, // it runs the tests of others, as text
 	{pkg: "internal/registrytest", may: []string{"internal/faults"}, also: []string{"pkg/images"}},
 	{pkg: "internal/faults"},
@@ -85,7 +86,7 @@ var direction = []rule{
 	{pkg: "internal/nonsense"},
 	{pkg: "cmd/podtask-user-generator", may: []string{"pkg/taskunit", "pkg/unitdir"}}, // small: no Podman, no YAML
 	{pkg: "internal/metrics", may: []string{"internal/agent", "internal/record", "pkg/lifecycle", "pkg/service"}, also: []string{"pkg/taskdef"}},
-	{pkg: "cmd/podtask", may: []string{"pkg/", "internal/metrics", "internal/agent", "internal/suggest", "internal/term", "internal/atomicfile", "internal/connect", "internal/console", "internal/rollback", "internal/cleanup", "internal/envfile", "internal/failpoint", "internal/fleet", "internal/imagestore", "internal/limits", "internal/observe", "internal/owner", "internal/podspec", "internal/record", "internal/services", "internal/conn"}},
+	{pkg: "cmd/podtask", may: []string{"pkg/", "internal/limitlisten", "internal/metrics", "internal/agent", "internal/suggest", "internal/term", "internal/atomicfile", "internal/connect", "internal/console", "internal/rollback", "internal/cleanup", "internal/envfile", "internal/failpoint", "internal/fleet", "internal/imagestore", "internal/limits", "internal/observe", "internal/owner", "internal/podspec", "internal/record", "internal/services", "internal/conn"}},
 	// Programs that are no part of the product stand alone.
 	{pkg: "examples/"},
 	{pkg: "hack/", may: []string{"internal/registrytest"}, also: []string{"pkg/images", "pkg/libpod"}},
