@@ -1,15 +1,18 @@
 package metadata
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os/exec"
 	"sync"
+	"syscall"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 )
 
 // Credentials are what a container's AWS SDK gets. They are never stored.
@@ -44,29 +47,81 @@ type Helper struct {
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 
-	mu    sync.Mutex
-	cache Credentials
+	timeout time.Duration // of a run; 0: helperTimeout
+	group   singleflight.Group
+
+	mu       sync.Mutex
+	cache    Credentials
+	failure  error // of the last run; nil: it succeeded
+	failedAt time.Time
 }
 
-// Credentials returns the present credentials, fetched anew when they end within
-// ten minutes. Concurrent calls share one run of the program. Should that fail
-// while older ones still hold, these are returned.
+const (
+	// helperTimeout bounds one run of the program.
+	helperTimeout = 30 * time.Second
+	// helperOutput bounds in bytes what the program prints.
+	helperOutput = 64 << 10
+	// retryAfter is how long a failure is repeated without another run of the program.
+	retryAfter = 5 * time.Second
+)
+
+// Credentials returns the present credentials. The program runs when they end within ten
+// minutes. Concurrent calls share one run, which continues when a caller leaves: the next
+// call needs its result. If a run fails, the previous credentials are returned while they
+// are valid, and the program does not run again for five seconds.
 func (h *Helper) Credentials(ctx context.Context) (Credentials, error) {
+	if c, ok, err := h.known(); ok {
+		return c, err
+	}
+	run := h.group.DoChan("", func() (any, error) { return h.renew(context.WithoutCancel(ctx)) })
+	select {
+	case <-ctx.Done():
+		return Credentials{}, ctx.Err()
+	case result := <-run:
+		return result.Val.(Credentials), result.Err
+	}
+}
+
+func (h *Helper) now() time.Time {
+	if h.Now != nil {
+		return h.Now()
+	}
+	return time.Now()
+}
+
+// known returns what is to be answered without a run of the program; ok is false if it must
+// run.
+func (h *Helper) known() (c Credentials, ok bool, err error) {
+	now := h.now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	now := time.Now
-	if h.Now != nil {
-		now = h.Now
+	since := now.Sub(h.failedAt)
+	switch failed := h.failure != nil && since >= 0 && since < retryAfter; {
+	case h.cache.Expiration.Sub(now) > refreshBefore:
+		return h.cache, true, nil
+	case failed && h.cache.Expiration.After(now):
+		return h.cache, true, nil
+	case failed:
+		return Credentials{}, true, h.failure
 	}
-	if h.cache.Expiration.Sub(now()) > refreshBefore {
-		return h.cache, nil
+	return Credentials{}, false, nil
+}
+
+// renew runs the program, unless another run has just ended.
+func (h *Helper) renew(ctx context.Context) (Credentials, error) {
+	if c, ok, err := h.known(); ok {
+		return c, err
 	}
-	c, err := h.fetch(ctx, now())
-	if err != nil && h.cache.Expiration.After(now()) {
-		return h.cache, nil
-	}
-	if err == nil {
+	c, err := h.fetch(ctx, h.now())
+	now := h.now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.failure, h.failedAt = err, now
+	switch {
+	case err == nil:
 		h.cache = c
+	case h.cache.Expiration.After(now):
+		return h.cache, nil
 	}
 	return c, err
 }
@@ -75,13 +130,8 @@ func (h *Helper) fetch(ctx context.Context, now time.Time) (Credentials, error) 
 	if len(h.Command) == 0 {
 		return Credentials{}, errors.New("no credentials helper is configured")
 	}
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, h.Command[0], h.Command[1:]...)
-	var out bytes.Buffer
-	cmd.Stdout = &out // its stderr may hold secrets and is dropped
-	cmd.WaitDelay = time.Second
-	if err := cmd.Run(); err != nil {
+	out, err := h.run(ctx)
+	if err != nil {
 		return Credentials{}, fmt.Errorf("credentials helper %s: %w; run it by hand to see why", h.Command[0], err)
 	}
 	var p struct {
@@ -89,7 +139,7 @@ func (h *Helper) fetch(ctx context.Context, now time.Time) (Credentials, error) 
 		AccessKeyID, SecretAccessKey, SessionToken string
 		Expiration                                 time.Time
 	}
-	if json.Unmarshal(out.Bytes(), &p) != nil || p.Version != 1 || p.AccessKeyID == "" || p.SecretAccessKey == "" {
+	if json.Unmarshal(out, &p) != nil || p.Version != 1 || p.AccessKeyID == "" || p.SecretAccessKey == "" {
 		return Credentials{}, fmt.Errorf("credentials helper %s did not print credentials: JSON with Version 1, AccessKeyId and SecretAccessKey, as a credential_process does", h.Command[0])
 	}
 	c := Credentials{RoleARN: h.RoleARN, AccessKeyID: p.AccessKeyID, SecretAccessKey: p.SecretAccessKey, Token: p.SessionToken, Expiration: p.Expiration}
@@ -99,6 +149,47 @@ func (h *Helper) fetch(ctx context.Context, now time.Time) (Credentials, error) 
 	return c, nil
 }
 
+// run returns what the program prints. At the timeout, and when the program prints too
+// much, its whole process group is killed.
+func (h *Helper) run(ctx context.Context) ([]byte, error) {
+	timeout := h.timeout
+	if timeout == 0 {
+		timeout = helperTimeout
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it did not end within %s", timeout))
+	defer cancel()
+	ctx, kill := context.WithCancelCause(ctx)
+	defer kill(nil)
+	cmd := exec.CommandContext(ctx, h.Command[0], h.Command[1:]...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second
+	out := bounded{tooMuch: func() { kill(fmt.Errorf("it prints more than %d bytes", helperOutput)) }}
+	cmd.Stdout = &out // its stderr may hold secrets and is dropped
+	if err := cmd.Run(); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return nil, cause
+		}
+		return nil, err
+	}
+	return out.text, nil
+}
+
+// bounded takes at most helperOutput bytes. It calls tooMuch when there are more.
+type bounded struct {
+	text    []byte
+	tooMuch func()
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if len(b.text)+len(p) > helperOutput {
+		b.tooMuch()
+		return 0, io.ErrShortWrite
+	}
+	b.text = append(b.text, p...)
+	return len(p), nil
+}
+
 // failure is the form of an error on the credentials path.
 type failure struct {
 	Code    string `json:"code"`
@@ -106,13 +197,23 @@ type failure struct {
 }
 
 func (s *Server) credentials(w http.ResponseWriter, r *http.Request) {
-	switch {
-	case r.PathValue("id") != credentialsID(s.src.Key):
+	if r.PathValue("id") != credentialsID(s.src.Key) {
 		s.answer(w, http.StatusBadRequest, failure{"InvalidIdInRequest", "there are no credentials by that id"})
+		return
+	}
+	done, ok := s.admit(w, r)
+	if !ok {
+		return
+	}
+	defer done()
+	switch {
 	case s.src.Credentials == nil:
 		s.answer(w, http.StatusServiceUnavailable, failure{"CredentialsUninitialized", "this task has no role: no credentials helper is configured on this host"})
 	default:
 		c, err := s.src.Credentials(r.Context())
+		if err != nil && r.Context().Err() != nil {
+			return // the client has left
+		}
 		if err != nil {
 			s.src.Log.Warn("no credentials for the task", "error", err)
 			s.answer(w, http.StatusServiceUnavailable, failure{"CredentialsUninitialized", err.Error()})

@@ -10,10 +10,12 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
 
+	"github.com/podtask/podtask/internal/limitlisten"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
@@ -23,6 +25,16 @@ const (
 	burst     = 60
 	timeLimit = 5 * time.Second
 )
+
+// What clients of an endpoint may use.
+const (
+	maxConnections = 128 // of one task
+	maxHeader      = 16 << 10
+)
+
+// connections are those of all endpoints of this process. Half of the descriptors are left
+// for everything else.
+var connections = sync.OnceValue(func() *limitlisten.Limit { return limitlisten.New(limitlisten.Share(2, 1<<20), nil) })
 
 // Source is where a Server has its facts from. Its functions are called
 // concurrently.
@@ -50,7 +62,8 @@ type Source struct {
 type Server struct {
 	src   Source
 	byID  map[string]int // container by path element
-	limit *rate.Limiter
+	limit *rate.Limiter  // of requests with a known id
+	conns *limitlisten.Limit
 	rates rates
 	http  http.Server
 }
@@ -60,18 +73,21 @@ func New(src Source) *Server {
 	if src.Log == nil {
 		src.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{src: src, byID: map[string]int{}, limit: rate.NewLimiter(perSecond, burst)}
+	s := &Server{src: src, byID: map[string]int{}, limit: rate.NewLimiter(perSecond, burst), conns: limitlisten.New(maxConnections, connections())}
 	for i, c := range src.State().Task.Containers {
 		s.byID[containerID(src.Key, c.Name)] = i
 	}
-	s.http = http.Server{Handler: s.routes(), ReadTimeout: timeLimit, WriteTimeout: 2 * timeLimit, IdleTimeout: time.Minute}
+	s.http = http.Server{
+		Handler: s.routes(), ConnContext: limitlisten.ConnContext, MaxHeaderBytes: maxHeader,
+		ReadTimeout: timeLimit, WriteTimeout: 2 * timeLimit, IdleTimeout: time.Minute,
+	}
 	return s
 }
 
-// Serve answers on l until Close, or until somebody closes l, and then returns nil. It
-// closes l. There may be several calls at once.
+// Serve answers on l until Close, or until l is closed, and then returns nil. It
+// closes l. There may be several calls at once; they share the limit of connections.
 func (s *Server) Serve(l net.Listener) error {
-	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+	if err := s.http.Serve(s.conns.Listener(l)); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 		return err
 	}
 	return nil
@@ -96,13 +112,18 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) { // of ECS_AGENT_URI
 		s.answer(w, http.StatusNotFound, "podtask has no protection of tasks from being scaled in, and injects no faults")
 	})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !s.limit.Allow() {
-			http.Error(w, "Too many requests", http.StatusTooManyRequests)
-			return
-		}
-		mux.ServeHTTP(w, r)
-	})
+	return mux
+}
+
+// admit counts a request toward the rate limit of the task and protects its connection
+// until done is called. It must be called only for a request with an id of the task: in
+// host mode other users can reach the endpoint, and must not use up the limit.
+func (s *Server) admit(w http.ResponseWriter, r *http.Request) (done func(), ok bool) {
+	if !s.limit.Allow() {
+		http.Error(w, "Too many requests", http.StatusTooManyRequests)
+		return nil, false
+	}
+	return limitlisten.Serving(r.Context()), true
 }
 
 // about makes a handler of a function that answers about container i.
@@ -113,6 +134,11 @@ func (s *Server) about(fn func(r *http.Request, st lifecycle.State, i int) (any,
 			s.answer(w, http.StatusNotFound, "there is no container of this task by that id; use ECS_CONTAINER_METADATA_URI_V4 as it is")
 			return
 		}
+		done, ok := s.admit(w, r)
+		if !ok {
+			return
+		}
+		defer done()
 		doc, err := fn(r, s.started(r.Context(), i), i)
 		if err != nil {
 			s.src.Log.Warn("metadata request failed", "path", what(r), "error", err)
