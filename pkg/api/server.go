@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/podtask/podtask/internal/limitlisten"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
@@ -70,12 +71,14 @@ type Server struct {
 	version Version
 	mux     *http.ServeMux
 	http    http.Server
+
+	maxConnections int
 }
 
 // NewServer returns a server for the tasks of b. Where b is an Adopter, a Creator, a
 // Publisher, a PullWatcher or a ServiceKeeper too, the server serves that; else it says that it does not (Unsupported).
 func NewServer(b Backend, v Version) *Server {
-	s := &Server{backend: b, version: v}
+	s := &Server{backend: b, version: v, maxConnections: limitlisten.Share(4, 1024)}
 	mux := http.NewServeMux()
 	s.mux = mux
 	for pattern, handler := range s.routes() {
@@ -84,7 +87,7 @@ func NewServer(b Backend, v Version) *Server {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeFailure(w, Failed(NotFound, "there is no %s %s in this API", r.Method, r.URL.Path))
 	})
-	s.http = http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	s.http = http.Server{Handler: bound(mux, bodyTimeout), ConnContext: limitlisten.ConnContext, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout}
 	return s
 }
 
@@ -132,7 +135,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer cut()
 	s.http.BaseContext = func(net.Listener) context.Context { return base }
 	failed := make(chan error, 1)
-	go func() { failed <- s.http.Serve(l) }()
+	go func() { failed <- s.http.Serve(limitlisten.New(s.maxConnections, nil).Listener(l)) }()
 	select {
 	case err := <-failed:
 		return fmt.Errorf("serve %s: %w", l.Addr(), err)
