@@ -18,6 +18,7 @@ import (
 	"github.com/podtask/podtask/internal/agent"
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/fleet"
+	"github.com/podtask/podtask/internal/limitlisten"
 	"github.com/podtask/podtask/internal/metrics"
 	"github.com/podtask/podtask/internal/services"
 	"github.com/podtask/podtask/pkg/api"
@@ -135,7 +136,7 @@ func (a *agentRun) run(ctx context.Context, l net.Listener) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { a.count(serving, m) })
 	if scraped != nil {
-		wg.Go(func() { failed <- serveMetrics(serving, scraped, m) })
+		wg.Go(func() { failed <- serveMetrics(serving, scraped, m.Handler()) })
 	}
 	wg.Go(func() { failed <- a.fleet.Run() })
 	kept := make(chan struct{})
@@ -203,14 +204,24 @@ func (a *agentRun) metricsListener() (net.Listener, error) {
 	return l, nil
 }
 
+// metricsConnections is how many connections scrapers may have open.
+const metricsConnections = 32
+
 // serveMetrics serves metrics and nothing else until ctx ends.
-func serveMetrics(ctx context.Context, l net.Listener, m *metrics.Metrics) error {
+func serveMetrics(ctx context.Context, l net.Listener, scrape http.Handler) error {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", m.Handler())
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		defer limitlisten.Serving(r.Context())()
+		scrape.ServeHTTP(w, r)
+	})
+	server := &http.Server{
+		Handler: mux, ConnContext: limitlisten.ConnContext,
+		ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+	}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
-	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	limited := limitlisten.New(limitlisten.Share(8, metricsConnections), nil).Listener(l)
+	if err := server.Serve(limited); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve metrics: %w", err)
 	}
 	return nil
