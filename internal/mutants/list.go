@@ -79,7 +79,7 @@ var mutants = []mutant{
 	{"no more tasks than the maximum", "pkg/service wantTasks", value, "most Present", "most", copies},
 	{"failures delay new tasks", "pkg/service wantTasks", never, "Pace NotUntil", "", copies},
 	{"healthy tasks stay until others replace them", "pkg/service stopTasks", always, "least", "", copies},
-	{"a failed deployment is rolled back", "pkg/service judge", always, "FailedTasks", "", copies},
+	{"a failed deployment is rolled back", "pkg/service judge", always, "FailedTasks", "", check{pkg: "pkg/service", tests: "^TestWithoutRollbackAFailedDeploymentStandsStill$"}},
 	{"a user's stop is no failure", "pkg/service see", always, "ByUser", "", copies},
 
 	// The store.

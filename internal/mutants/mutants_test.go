@@ -59,7 +59,7 @@ func TestMutants(t *testing.T) {
 			switch out, err := m.by.run(t.Context(), dir, i+1); {
 			case err == nil:
 				t.Errorf("%s %s pass with this mutant:\n%s", m.by.pkg, m.by.tests, out)
-			case strings.Contains(out, "panic: test timed out") || !strings.Contains(out, "--- FAIL") && !strings.Contains(out, "panic:"):
+			case !strings.Contains(out, "--- FAIL: ") && (!strings.Contains(out, "panic: ") || strings.Contains(out, "panic: test timed out")):
 				t.Errorf("no test has failed, but the run has: %v\n%s", err, out)
 			}
 		})
