@@ -49,6 +49,7 @@ type Loop[S, E any, D Decision[S]] struct {
 	mailbox  chan E
 	snapshot atomic.Pointer[S]
 	awake    atomic.Int64 // since when, in nanoseconds since 1970; 0 while it waits
+	unsaved  atomic.Bool
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced when snapshot or a field below changes
@@ -75,6 +76,10 @@ func (l *Loop[S, E, D]) Busy(now time.Time) time.Duration {
 	}
 	return max(0, now.Sub(time.Unix(0, since)))
 }
+
+// Unsaved reports whether the loop waits because Save returns ErrRetry. State is then older
+// than the decision that is to be saved. Watch reports both changes.
+func (l *Loop[S, E, D]) Unsaved() bool { return l.unsaved.Load() }
 
 // Send hands over an event. It blocks only while the mailbox is full, at most until ctx
 // ends. Taken is false when the event will have no effect, because the loop has ended or
@@ -186,7 +191,11 @@ func (l *Loop[S, E, D]) save(ctx context.Context, a Actor[E, D], record []byte) 
 	for {
 		err := a.Save(record)
 		if err == nil || !errors.Is(err, ErrRetry) {
+			l.unsaved.Store(false) // the change that follows is shown
 			return err
+		}
+		if !l.unsaved.Swap(true) {
+			l.change(func() {})
 		}
 		l.wait()
 		select {

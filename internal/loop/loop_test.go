@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -134,8 +135,23 @@ func TestNothingIsDoneWhileItCannotBeSaved(t *testing.T) {
 		full := fmt.Errorf("%w: the disk is full", loop.ErrRetry)
 		a.errs = []error{full, full}
 		began := time.Now()
+		var unsaved []bool
+		var watch sync.WaitGroup
+		watch.Go(func() {
+			_ = l.Watch(t.Context(), func(int) bool {
+				if n := len(unsaved); n == 0 || unsaved[n-1] != l.Unsaved() {
+					unsaved = append(unsaved, l.Unsaved())
+				}
+				return true
+			})
+		})
+		synctest.Wait()
 		if err := l.Run(t.Context(), &counter{}, a, 7, 0); err != nil {
 			t.Fatal(err)
+		}
+		watch.Wait()
+		if want := []bool{false, true, false}; !slices.Equal(unsaved, want) {
+			t.Errorf("watchers see unsaved states %v, want %v", unsaved, want)
 		}
 		wantDid(t, a, "save 7, shown 0", "save 7, shown 0", "save 7, shown 0", "publish 7, shown 0", "act on 7, shown 7", "finish with 7")
 		if took := time.Since(began); took < time.Second {

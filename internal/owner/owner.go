@@ -110,6 +110,9 @@ func (o *Owner) State() lifecycle.State { return o.loop.State() }
 // events or for space on a full disk. An owner that is busy for many seconds is stuck.
 func (o *Owner) Busy(now time.Time) time.Duration { return o.loop.Busy(now) }
 
+// Unsaved reports whether the owner waits for space on the disk of the state directory.
+func (o *Owner) Unsaved() bool { return o.loop.Unsaved() }
+
 // Send hands an event to the owner. It blocks only while the mailbox of 64 is full.
 // Taken is false when the owner has ended, so that the event has no effect.
 func (o *Owner) Send(ev lifecycle.Event) (taken bool) { return o.loop.Send(context.Background(), ev) }

@@ -38,7 +38,7 @@ func (r *run) Save(record []byte) error {
 	r.all.Fail.At(failpoint.BeforeSave)
 	err := r.all.Tasks.Store.Put(r.owner.id, record)
 	if errors.Is(err, state.ErrNoSpace) {
-		r.all.Log.Error("the task waits until the disk has space", "task", r.owner.id, "error", err)
+		r.all.Log.Error("the disk of the state directory is full; the task waits until it has space", "task", r.owner.id, "error", err)
 		return errors.Join(loop.ErrRetry, err)
 	}
 	if err != nil {
