@@ -94,7 +94,10 @@ type standIn struct {
 	st      lifecycle.State
 	events  []lifecycle.Event
 	changed chan struct{}
+	unsaved bool
 }
+
+func (o *standIn) Unsaved() bool { return o.unsaved }
 
 func (o *standIn) State() lifecycle.State {
 	o.mu.Lock()
@@ -343,6 +346,20 @@ func TestOwnedTaskKnowsItsTaskOnly(t *testing.T) {
 	for ref, known := range map[string]bool{s.ID: true, "abab": true, "web": true, "": false, "we": false, "cd": false} {
 		if _, err := b.Task(t.Context(), ref); (err == nil) != known || err != nil && !api.Is(err, api.NotFound) {
 			t.Errorf("%q: %v, want known: %v", ref, err, known)
+		}
+	}
+}
+
+func TestAFullDiskIsNamed(t *testing.T) {
+	t.Parallel()
+	s := lifecycle.State{ID: strings.Repeat("ab", 16), Name: "web"}
+	for _, full := range []bool{true, false} {
+		task, err := connect.OwnerBackend{Owner: &standIn{st: s, unsaved: full}}.Task(t.Context(), "web")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(task.Why) > 0 && task.Why[0].Code == api.WhyDiskFull; got != full {
+			t.Errorf("disk full %t: why is %+v", full, task.Why)
 		}
 	}
 }

@@ -61,6 +61,18 @@ func TestQueuedTaskInTheTable(t *testing.T) {
 	}
 }
 
+func TestProgressNamesAFullDiskOnce(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	p := console.NewProgress(&out, false, noon, 0)
+	for _, code := range []string{"stop-order", api.WhyDiskFull, api.WhyDiskFull, "stop-order", api.WhyDiskFull} {
+		p.Show(api.Task{Why: []api.Reason{{Code: code, Text: "the disk is full"}}})
+	}
+	if n := strings.Count(out.String(), "waiting"); n != 2 {
+		t.Errorf("a full disk is named %d times, want once for each of two periods:\n%s", n, &out)
+	}
+}
+
 func TestPausedTaskInTheTable(t *testing.T) {
 	t.Parallel()
 	task := api.Task{ID: strings.Repeat("a", 32), Status: "RUNNING", Owner: api.Owner{PID: 1, Alive: true}, Containers: []api.Container{{Status: "RUNNING", Paused: true}, {Status: "RUNNING"}, {Status: "STOPPED"}}}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +28,7 @@ import (
 // Owner is what this program asks of an owner.Owner.
 type Owner interface {
 	State() lifecycle.State
+	Unsaved() bool
 	Send(lifecycle.Event) bool
 	Watch(context.Context, func(lifecycle.State) bool) error
 }
@@ -82,15 +84,24 @@ func (h History) Pulls(ctx context.Context, id string, follow bool, fn func(api.
 }
 
 // ownedBy is the wire form of a task that a living process owns.
-func ownedBy(pid int, s lifecycle.State) api.Task {
+func ownedBy(pid int, o Owner, s lifecycle.State) api.Task {
 	t := api.FromState(s)
 	t.Owner = api.Owner{PID: pid, Alive: true}
+	return withDisk(t, o)
+}
+
+// withDisk adds to a task that its owner waits for space on the disk.
+func withDisk(t api.Task, o Owner) api.Task {
+	if o.Unsaved() {
+		full := api.Reason{Code: api.WhyDiskFull, Text: "the disk of the state directory is full, so podtask cannot save what it does next; it continues when there is space"}
+		t.Why = slices.Insert(slices.Clone(t.Why), 0, full)
+	}
 	return t
 }
 
 // Tasks implements api.Backend.
 func (b OwnerBackend) Tasks(context.Context) ([]api.Task, error) {
-	return []api.Task{ownedBy(b.Pid, b.State())}, nil
+	return []api.Task{ownedBy(b.Pid, b.Owner, b.State())}, nil
 }
 
 // Task implements api.Backend.
@@ -99,7 +110,7 @@ func (b OwnerBackend) Task(_ context.Context, ref string) (api.Task, error) {
 	if ref == "" || !strings.HasPrefix(s.ID, ref) && s.Name != ref {
 		return api.Task{}, api.Failed(api.NotFound, "no task %q here: this process owns %s only", ref, s.ID)
 	}
-	return ownedBy(b.Pid, s), nil
+	return ownedBy(b.Pid, b.Owner, s), nil
 }
 
 // Stop implements api.Backend.
@@ -141,7 +152,7 @@ func (b OwnerBackend) Pause(ctx context.Context, _ string, pause bool) error {
 
 // Watch implements api.Backend.
 func (b OwnerBackend) Watch(ctx context.Context, _ string, fn func(api.Task) bool) error {
-	return b.Owner.Watch(ctx, func(s lifecycle.State) bool { return fn(ownedBy(b.Pid, s)) })
+	return b.Owner.Watch(ctx, func(s lifecycle.State) bool { return fn(ownedBy(b.Pid, b.Owner, s)) })
 }
 
 // AgentBackend serves every task of the user: the api.Backend, api.Adopter, api.Creator,
@@ -157,7 +168,7 @@ type AgentBackend struct {
 // wire is a recorded task, as its owner knows it where that is us.
 func (b AgentBackend) wire(s lifecycle.State) api.Task {
 	if o := b.fleet.Owner(s.ID); o != nil {
-		return ownedBy(os.Getpid(), o.State())
+		return ownedBy(os.Getpid(), o, o.State())
 	}
 	return b.FromState(s)
 }
@@ -268,7 +279,7 @@ func (b AgentBackend) ask(ctx context.Context, id string, ev lifecycle.Event, pa
 // Watch implements api.Backend.
 func (b AgentBackend) Watch(ctx context.Context, id string, fn func(api.Task) bool) error {
 	if o := b.fleet.Owner(id); o != nil {
-		return o.Watch(ctx, func(s lifecycle.State) bool { return fn(ownedBy(os.Getpid(), s)) })
+		return o.Watch(ctx, func(s lifecycle.State) bool { return fn(ownedBy(os.Getpid(), o, s)) })
 	}
 	err := b.Agent.Tasks.Watch(ctx, id, func(s lifecycle.State) bool { return fn(b.wire(s)) })
 	if IsGone(err) {

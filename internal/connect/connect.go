@@ -191,7 +191,7 @@ func (l *LocalTask) Watch(ctx context.Context, fn func(api.Task) bool) error {
 	asked := l.Owner.State().Goal
 	watched := l.Owner.Watch(ctx, func(s lifecycle.State) bool {
 		asked = max(asked, s.Goal)
-		return fn(l.FromState(s))
+		return fn(withDisk(l.FromState(s), l.Owner))
 	})
 	if goal := l.Owner.State().Goal; goal == lifecycle.Up || goal < asked {
 		stop() // on its way down it is brought to the end, unless that was given up

@@ -23,6 +23,8 @@ type Progress struct {
 	retries map[string]int
 	// queue is what the task was last shown to wait for.
 	queue string
+	// diskFull: it has been shown that the task waits for space on the disk.
+	diskFull bool
 }
 
 // NewProgress shows what happens after the transition numbered after.
@@ -58,6 +60,11 @@ func (p *Progress) Show(t api.Task) {
 	if t.Queue != p.queue {
 		if p.queue = t.Queue; t.Queue != "" {
 			p.line(row{width: width, container: -1, name: TaskLabel, state: "queued", color: Faint, detail: "waits for " + OneLine(t.Queue)})
+		}
+	}
+	if full := len(t.Why) > 0 && t.Why[0].Code == api.WhyDiskFull; full != p.diskFull {
+		if p.diskFull = full; full {
+			p.line(row{width: width, container: -1, name: TaskLabel, state: "waiting", color: Faint, detail: OneLine(t.Why[0].Text)})
 		}
 	}
 	for i, c := range t.Containers {

@@ -77,7 +77,7 @@ type Task struct {
 // Reason says what a task waits for, or how it ended.
 type Reason struct {
 	// Code is a word for scripts: ended, queued, operation, retry, restart, dependency, digests,
-	// pod, inspect, health, unhealthy, paused, stop-order, running or no-owner.
+	// pod, inspect, health, unhealthy, paused, stop-order, running, disk-full or no-owner.
 	Code string `json:"code"`
 	// Container is absent for the task as a whole.
 	Container string `json:"container,omitempty"`
@@ -89,6 +89,10 @@ type Reason struct {
 	Until time.Time `json:"until,omitzero"`
 	Then  string    `json:"then,omitempty"`
 }
+
+// WhyDiskFull is the code of a task that cannot be saved: nothing happens to it until the
+// disk of the state directory has space.
+const WhyDiskFull = "disk-full"
 
 // ExitCode is an exit code, 0 to 255. A nil pointer is none.
 type ExitCode int
