@@ -16,7 +16,6 @@ import (
 	"github.com/podtask/podtask/internal/faults"
 	"github.com/podtask/podtask/internal/owner"
 	"github.com/podtask/podtask/pkg/lifecycle"
-	"github.com/podtask/podtask/test/testbed"
 )
 
 // call is a kind of call to Podman that faults hit: the first that matches, after some.
@@ -225,7 +224,7 @@ func wanted(c call, f fault) []string {
 // oneFault runs a task and removes it, with one fault on the way.
 func oneFault(t *testing.T, c call, f fault) (lifecycle.State, *world) {
 	t.Helper()
-	w := newWorld(t, faults.Start(t, bed.service.Socket()))
+	w := newWorld(t, faults.Start(t, bed.service.socket))
 	if c.name == "pull" {
 		w.fresh()
 	}
@@ -285,19 +284,19 @@ func (w *world) runWith(rule *faults.Rule, then func(context.Context, *owner.Own
 func TestPodmanServiceIsKilledWhileATaskRuns(t *testing.T) {
 	needBed(t)
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), testbed.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	service, err := startPodman(ctx, strings.TrimSuffix(bed.service.Socket(), ".sock")+"-2.sock")
+	service, err := startPodman(ctx, strings.TrimSuffix(bed.service.socket, ".sock")+"-2.sock")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(service.Kill)
-	w := newWorld(t, faults.Start(t, service.Socket()))
+	t.Cleanup(service.kill)
+	w := newWorld(t, faults.Start(t, service.socket))
 	w.shop()
 	restart := func(*owner.Owner) {
-		service.Kill()
+		service.kill()
 		w.ops.awaitFailures(ctx, 1)
-		if err := service.Start(ctx); err != nil {
+		if err := service.start(ctx); err != nil {
 			t.Error(err)
 		}
 	}
@@ -327,7 +326,7 @@ func TestPodmanServiceIsKilledWhileATaskRuns(t *testing.T) {
 func TestPodmanServiceRefusesAtFirst(t *testing.T) {
 	needBed(t)
 	t.Parallel()
-	w := newWorld(t, faults.Start(t, bed.service.Socket()))
+	w := newWorld(t, faults.Start(t, bed.service.socket))
 	w.small(false)
 	w.proxy.Down()
 	ctx, cancel := context.WithCancel(t.Context())
