@@ -14,10 +14,10 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// updateFromRegistry is the only policy of automatic updates; Podman has the same name.
+// FromRegistry is the only policy of automatic updates; Podman has the same name.
 const FromRegistry = "registry"
 
-// rollbackRecord is what a unit with automatic updates remembers between its starts: for
+// Record is what a unit with automatic updates remembers between its starts: for
 // each image reference the digest that it was last ready with and the one that it has
 // failed with since. A nil record knows no digests.
 type Record struct {
@@ -109,7 +109,7 @@ func fileOf(stateDir, name string) string {
 	return filepath.Join(stateDir, "updates", name+".json")
 }
 
-// openRecord reads the record of a task's name. Beside an error it returns an empty record:
+// Open reads the record of a task's name. Beside an error it returns an empty record:
 // only the digests to go back to are lost then.
 func Open(stateDir, name string) (*Record, error) {
 	b := &Record{}
