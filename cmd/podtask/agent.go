@@ -21,6 +21,7 @@ import (
 	"github.com/podtask/podtask/internal/limitlisten"
 	"github.com/podtask/podtask/internal/metrics"
 	"github.com/podtask/podtask/internal/services"
+	"github.com/podtask/podtask/internal/supervise"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/config"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -145,11 +146,11 @@ func (a *agentRun) run(ctx context.Context, l net.Listener) error {
 		a.services.Run()
 	})
 	wg.Go(func() { failed <- server.Serve(serving, l) })
-	a.tell(daemon.SdNotifyReady, "STATUS=ready")
+	supervise.Notify(a.Log, daemon.SdNotifyReady, "STATUS=ready")
 	a.Log.Info("the agent is ready", "socket", l.Addr().String(), "pid", v.PID)
 
 	err = a.work(ctx, signals, failed, a.watchdog())
-	a.tell(daemon.SdNotifyStopping, "STATUS=ending")
+	supervise.Notify(a.Log, daemon.SdNotifyStopping, "STATUS=ending")
 	stopKeeping()
 	<-kept // or they would replace what is stopped now
 	if err == nil {
@@ -276,7 +277,7 @@ func (a *agentRun) work(ctx context.Context, signals <-chan os.Signal, failed <-
 		case <-feed:
 			a.feed(ctx, watchdog)
 		case <-status.C:
-			a.tell("STATUS=" + a.status())
+			supervise.Notify(a.Log, "STATUS="+a.status())
 			a.cleanUp(ctx)
 		case <-ctx.Done():
 			return nil
@@ -316,7 +317,7 @@ func (a *agentRun) feed(ctx context.Context, within time.Duration) {
 		return
 	}
 	c.Close()
-	a.tell(daemon.SdNotifyWatchdog)
+	supervise.Notify(a.Log, daemon.SdNotifyWatchdog)
 }
 
 // status counts the tasks that are ours, for `systemctl status`.
@@ -358,7 +359,7 @@ func (a *agentRun) stopTasks(ctx context.Context, signals <-chan os.Signal) {
 	more := time.NewTicker(statusEvery)
 	defer more.Stop()
 	for {
-		a.tell("STATUS=stopping: "+a.status(), fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", (3*statusEvery).Microseconds()))
+		supervise.Notify(a.Log, "STATUS=stopping: "+a.status(), fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", (3*statusEvery).Microseconds()))
 		select {
 		case <-done:
 			return

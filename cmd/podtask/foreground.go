@@ -44,12 +44,12 @@ func (s *session) foreground(ctx, early context.Context, r request, task taskdef
 		}
 	}()
 	f := &foregroundRun{session: s, pulls: pulls, first: st, last: api.FromState(st), task: owned}
-	stopSignals := f.passSignals(ctx)
+	stopPassing := f.passSignals(ctx)
 	if early.Err() != nil {
 		f.stop(ctx, os.Interrupt)
 	}
 	err = f.run(ctx, r)
-	stopSignals()
+	stopPassing()
 	if err != nil {
 		return fmt.Errorf("task %s is left as it is, `podtask stop %s` takes it on: %w", console.ShortID(st.ID), connect.NameOf(st), err)
 	}
@@ -108,7 +108,7 @@ type foregroundRun struct {
 // the end of us.
 func (f *foregroundRun) passSignals(ctx context.Context) (stop func()) {
 	signals := make(chan os.Signal, 8)
-	f.notify(signals, append(heeded(), syscall.SIGPIPE)...)
+	f.notify(signals, append(stopSignals(), syscall.SIGPIPE)...)
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -129,9 +129,9 @@ func (f *foregroundRun) passSignals(ctx context.Context) (stop func()) {
 	}
 }
 
-// heeded are the signals that stop a task. Those that were ignored when we started
-// stay so: nohup, and the background jobs of scripts, mean it.
-func heeded() []os.Signal {
+// stopSignals returns the signals that stop a task. Those that were ignored when the
+// process started stay ignored, as nohup and the background jobs of scripts intend.
+func stopSignals() []os.Signal {
 	signals := []os.Signal{syscall.SIGTERM}
 	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGHUP} {
 		if !signal.Ignored(sig) {
@@ -146,11 +146,11 @@ func (f *foregroundRun) stop(ctx context.Context, sig os.Signal) {
 	number, _ := sig.(syscall.Signal)
 	if f.signal.CompareAndSwap(0, int32(number)) {
 		fmt.Fprintf(f.stderr, "stopping, within %s; again to kill\n", f.first.Task.StopBound())
-		f.ask(ctx, signalName(number), false)
+		f.ask(ctx, console.SignalName(number), false)
 		return
 	}
 	fmt.Fprintln(f.stderr, "killing")
-	f.ask(ctx, signalName(number), true)
+	f.ask(ctx, console.SignalName(number), true)
 	if f.seen().Settled {
 		f.stopLogs()
 	}
@@ -171,18 +171,6 @@ func (f *foregroundRun) seen() api.Task {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.last
-}
-
-func signalName(sig syscall.Signal) string {
-	switch sig {
-	case syscall.SIGINT:
-		return "Ctrl-C (SIGINT)"
-	case syscall.SIGTERM:
-		return "SIGTERM"
-	case syscall.SIGHUP:
-		return "the loss of its terminal (SIGHUP)"
-	}
-	return sig.String()
 }
 
 // run shows progress and logs until the task has settled and all logs are written.

@@ -16,6 +16,7 @@ import (
 	"github.com/podtask/podtask/internal/owner"
 	"github.com/podtask/podtask/internal/record"
 	"github.com/podtask/podtask/internal/rollback"
+	"github.com/podtask/podtask/internal/supervise"
 	"github.com/podtask/podtask/pkg/config"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -145,7 +146,7 @@ func (r *request) parseWait(c *cli.Context) (err error) {
 // parseService reads what only the main process of a systemd service is told.
 func (r *request) parseService(c *cli.Context) error {
 	switch r.notify {
-	case "", notifyNo, connect.UntilRunning, connect.UntilHealthy:
+	case "", supervise.ReadyNo, connect.UntilRunning, connect.UntilHealthy:
 	default:
 		return usagef("run", "--notify is healthy, running or no, not %q", r.notify)
 	}
@@ -153,7 +154,7 @@ func (r *request) parseService(c *cli.Context) error {
 		return usagef("run", "--notify is for the main process of a service: leave out --detach and --dry-run")
 	}
 	if r.options.AutoUpdate = c.String("auto-update"); r.options.AutoUpdate != "" {
-		if r.options.AutoUpdate != rollback.FromRegistry || r.notify == "" || r.notify == notifyNo || r.name == "" {
+		if r.options.AutoUpdate != rollback.FromRegistry || r.notify == "" || r.notify == supervise.ReadyNo || r.name == "" {
 			return usagef("run", "--auto-update is registry, and is for a service with --name, and --notify healthy or running")
 		}
 	}
@@ -169,10 +170,10 @@ func run(ctx context.Context, s *session, c *cli.Context) error {
 		return err
 	}
 	// Until there is something to stop, a signal just ends us.
-	early, stop := signal.NotifyContext(ctx, heeded()...)
+	early, stop := signal.NotifyContext(ctx, stopSignals()...)
 	defer stop()
 	if r.notify != "" {
-		return s.service(ctx, early, r)
+		return s.superviseUnit(ctx, early, r)
 	}
 	task, err := s.prepare(early, r)
 	if err == nil && !r.dryRun {

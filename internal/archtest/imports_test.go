@@ -47,6 +47,7 @@ var direction = []rule{
 		may: []string{"internal/agent", "internal/console", "internal/envfile", "internal/fleet", "internal/imagestore", "internal/observe", "internal/owner", "internal/record", "internal/services", "pkg/api", "pkg/catalog", "pkg/cgroups", "pkg/config", "pkg/images", "pkg/lifecycle", "pkg/service", "pkg/state", "pkg/taskdef"},
 	},
 	{pkg: "internal/rollback", may: []string{"internal/atomicfile", "pkg/lifecycle", "pkg/taskdef"}},
+	{pkg: "internal/supervise", may: []string{"internal/connect", "internal/console", "internal/owner", "internal/rollback", "pkg/api", "pkg/lifecycle", "pkg/taskdef"}},
 	{pkg: "pkg/metadata", may: []string{"internal/limitlisten", "pkg/lifecycle", "pkg/taskdef"}},
 	{pkg: "pkg/api", may: []string{"internal/limitlisten", "pkg/lifecycle", "pkg/service", "pkg/taskdef"}},
 	// One package for each idea of the agent, from the lowest to the composition root.
@@ -86,7 +87,7 @@ var direction = []rule{
 	{pkg: "internal/nonsense"},
 	{pkg: "cmd/podtask-user-generator", may: []string{"pkg/taskunit", "pkg/unitdir"}}, // small: no Podman, no YAML
 	{pkg: "internal/metrics", may: []string{"internal/agent", "internal/record", "pkg/lifecycle", "pkg/service"}, also: []string{"pkg/taskdef"}},
-	{pkg: "cmd/podtask", may: []string{"pkg/", "internal/limitlisten", "internal/metrics", "internal/agent", "internal/suggest", "internal/term", "internal/atomicfile", "internal/connect", "internal/console", "internal/rollback", "internal/cleanup", "internal/envfile", "internal/failpoint", "internal/fleet", "internal/imagestore", "internal/limits", "internal/observe", "internal/owner", "internal/podspec", "internal/record", "internal/services", "internal/conn"}},
+	{pkg: "cmd/podtask", may: []string{"pkg/", "internal/limitlisten", "internal/metrics", "internal/agent", "internal/suggest", "internal/term", "internal/atomicfile", "internal/connect", "internal/console", "internal/rollback", "internal/cleanup", "internal/envfile", "internal/failpoint", "internal/fleet", "internal/imagestore", "internal/limits", "internal/observe", "internal/owner", "internal/podspec", "internal/record", "internal/services", "internal/supervise", "internal/conn"}},
 	// Programs that are no part of the product stand alone.
 	{pkg: "examples/"},
 	{pkg: "hack/", may: []string{"internal/registrytest"}, also: []string{"pkg/images", "pkg/libpod"}},

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"syscall"
 	"time"
 
 	"golang.org/x/term"
@@ -67,4 +68,17 @@ func Span(d time.Duration) string {
 		return d.Round(100 * time.Millisecond).String()
 	}
 	return d.Round(time.Second).String()
+}
+
+// SignalName returns the name under which a signal is recorded as the reason of a stop.
+func SignalName(sig syscall.Signal) string {
+	switch sig {
+	case syscall.SIGINT:
+		return "Ctrl-C (SIGINT)"
+	case syscall.SIGTERM:
+		return "SIGTERM"
+	case syscall.SIGHUP:
+		return "the loss of its terminal (SIGHUP)"
+	}
+	return sig.String()
 }

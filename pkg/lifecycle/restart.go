@@ -57,17 +57,17 @@ func (c *Container) awaitsRestart() bool { return !c.RestartAt.IsZero() }
 
 // beginRun notes that the container has started, for the first time or again. Its
 // health begins anew.
-func beginRun(s *State, at time.Time, i int, started time.Time) {
+func (s *State) beginRun(at time.Time, i int, started time.Time) {
 	c := &s.Containers[i]
 	c.StartedAt, c.FinishedAt, c.HasExit, c.ExitCode = started, time.Time{}, false, 0
 	c.TurnAt, c.RestartAt, c.NotRestarted = time.Time{}, time.Time{}, ""
 	c.Retry, c.Unconfirmed = Retry{}, Unconfirmed{}
-	c.Health = firstHealthState(s, at, i)
+	c.Health = s.firstHealthState(at, i)
 }
 
 // endRun notes that the container has exited, and decides whether that was the end.
 // What it ran is told by Podman's clock alone: the exit may have been noticed late.
-func endRun(s *State, at time.Time, i int, seen Observed) {
+func (s *State) endRun(at time.Time, i int, seen Observed) {
 	c, policy := &s.Containers[i], s.Task.Containers[i].Restart
 	c.FinishedAt, c.HasExit, c.ExitCode = seen.FinishedAt, true, seen.ExitCode
 	ran := seen.FinishedAt.Sub(seen.StartedAt)
@@ -77,9 +77,9 @@ func endRun(s *State, at time.Time, i int, seen Observed) {
 	}
 	pause, whyNot := restartVerdict(policy, c.Restarts, c.QuickExits, ran, seen.ExitCode)
 	again := s.Goal == Up && whyNot == ""
-	oom := outOfMemory(s, seen)
+	oom := s.outOfMemory(seen)
 	if oom {
-		f := memoryFailure(s, at, i, seen)
+		f := s.memoryFailure(at, i, seen)
 		f.Tolerated = f.Tolerated || again
 		c.fail(f)
 		s.Sandbox.Memory = seen.Memory
@@ -101,7 +101,7 @@ func endRun(s *State, at time.Time, i int, seen Observed) {
 
 // recordRestarts appends what History lacks of a container's restarts: for each one
 // a line RESTARTING, with the exit before it, and a line RUNNING.
-func recordRestarts(s *State, at time.Time, i int) {
+func (s *State) recordRestarts(at time.Time, i int) {
 	c := &s.Containers[i]
 	due := 2 * c.Restarts
 	if c.awaitsRestart() {
@@ -122,7 +122,7 @@ func recordRestarts(s *State, at time.Time, i int) {
 				t.Reason += " in " + pause.Round(time.Millisecond).String()
 			}
 		}
-		addTransition(s, t)
+		s.append(t)
 	}
 }
 

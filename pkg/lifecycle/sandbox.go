@@ -50,13 +50,13 @@ func (s State) Queued() bool {
 }
 
 // admitted reports whether the task may take what it needs.
-func admitted(s *State) bool {
+func (s *State) admitted() bool {
 	return s.Sandbox.Reservation == ReservationNone || s.Sandbox.Reservation == ReservationGranted
 }
 
-func foldSandbox(s *State, at time.Time, op Op, ev OpFinished) {
+func (s *State) foldSandbox(at time.Time, op Op, ev OpFinished) {
 	if ev.Failure.Class != OK {
-		foldSandboxFailure(s, at, op, ev.Failure.named(op.Kind))
+		s.foldSandboxFailure(at, op, ev.Failure.named(op.Kind))
 		return
 	}
 	b := &s.Sandbox
@@ -66,21 +66,21 @@ func foldSandbox(s *State, at time.Time, op Op, ev OpFinished) {
 	case Prepare:
 		b.Phase, b.PodID, b.Slice, b.Ports = SandboxReady, ev.Result.PodID, ev.Result.Slice, ev.Result.Ports
 		b.Metadata = ev.Result.Metadata
-		foldInfra(s, Observed{Presence: Running, StartedAt: ev.Result.Seen.StartedAt})
+		s.foldInfra(Observed{Presence: Running, StartedAt: ev.Result.Seen.StartedAt})
 		if f := ev.Result.Tolerated; f.Class != OK {
 			f.At, f.Tolerated = at, true
 			b.fail(f)
 		}
 	case Inspect:
-		foldInfra(s, ev.Result.Seen)
+		s.foldInfra(ev.Result.Seen)
 	case Halt:
 		b.Phase = SandboxStopped
 	case Remove:
 		b.Phase, b.Dirty = SandboxRemoved, false
-		endAbandoned(s, at)
+		s.endAbandoned(at)
 	case Admit:
 		if !op.Canceled {
-			foldVerdict(s, at, ev.Result)
+			s.foldVerdict(at, ev.Result)
 		}
 	case Release:
 		b.Reservation = ReservationNone
@@ -89,31 +89,31 @@ func foldSandbox(s *State, at time.Time, op Op, ev OpFinished) {
 	}
 }
 
-func foldSandboxFailure(s *State, at time.Time, op Op, f Failure) {
+func (s *State) foldSandboxFailure(at time.Time, op Op, f Failure) {
 	b := &s.Sandbox
 	switch {
 	case f.Class == Canceled:
 	case op.Kind == Admit && f.Class == Permanent:
 		b.fail(f)
-		lowerGoal(s, at, Down, StopReason{Code: StopTaskFailedToStart, Reason: f.String()})
-	case op.Kind == Prepare && (f.mayPass() && b.Retry.Attempts+1 < attemptLimit(s, Prepare, f)):
-		b.Retry.postpone(at, f, b.Retry.tried(), jitter(s, -1))
+		s.lowerGoal(at, Down, StopReason{Code: StopTaskFailedToStart, Reason: f.String()})
+	case op.Kind == Prepare && (f.mayPass() && b.Retry.Attempts+1 < s.attemptLimit(Prepare, f)):
+		b.Retry.postpone(at, f, b.Retry.tried(), s.jitter(-1))
 	case op.Kind == Prepare:
 		b.fail(f)
 		code := StopTaskFailedToStart
-		if everRan(s) {
+		if s.everRan() {
 			code = StopInfrastructureHealth
 		}
-		lowerGoal(s, at, Down, StopReason{Code: code, Reason: f.String()})
+		s.lowerGoal(at, Down, StopReason{Code: code, Reason: f.String()})
 	case op.Kind == Remove && (f.Class == Permanent || b.Retry.Persist+1 >= removalAttempts):
 		// Something that is not ours stands in the way, or Podman cannot. Trying
 		// again is up to the user, and to the clean-up of stopped tasks.
 		b.fail(f)
 		b.Retry = Retry{}
 		s.Goal = Down
-		resumeAbandoned(s)
+		s.resumeAbandoned()
 	default:
-		b.Retry.postpone(at, f, b.Retry.persisted(), jitter(s, -1))
+		b.Retry.postpone(at, f, b.Retry.persisted(), s.jitter(-1))
 	}
 }
 
@@ -126,7 +126,7 @@ func (b *Sandbox) fail(f Failure) {
 const queuePace = 2 * time.Second
 
 // foldVerdict takes over whether the task is in.
-func foldVerdict(s *State, at time.Time, r Result) {
+func (s *State) foldVerdict(at time.Time, r Result) {
 	b := &s.Sandbox
 	if r.Admitted {
 		b.Reservation, b.Queue = ReservationGranted, ""
@@ -140,11 +140,11 @@ func foldVerdict(s *State, at time.Time, r Result) {
 
 // settleSandbox skips the take-down of a sandbox that was never begun, and gives up
 // a share that was never asked for.
-func settleSandbox(s *State) (changed bool) {
+func (s *State) settleSandbox() (changed bool) {
 	if s.Goal != Up && s.Sandbox.Reservation == ReservationNeeded {
 		s.Sandbox.Reservation, changed = ReservationNone, true
 	}
-	if s.Goal == Up || s.Sandbox.Dirty || !allEnded(s) {
+	if s.Goal == Up || s.Sandbox.Dirty || !s.allEnded() {
 		return changed
 	}
 	want := SandboxStopped
@@ -156,7 +156,7 @@ func settleSandbox(s *State) (changed bool) {
 	return changed
 }
 
-func planSandbox(s *State, at time.Time) Effect {
+func (s *State) planSandbox(at time.Time) Effect {
 	b := &s.Sandbox
 	if b.Op.Busy() {
 		if (b.Op.Kind == Prepare || b.Op.Kind == Admit || b.Op.Kind == Inspect) && s.Goal != Up && !b.Op.Canceled {
@@ -165,11 +165,11 @@ func planSandbox(s *State, at time.Time) Effect {
 		}
 		return nil
 	}
-	next := nextSandbox(s)
+	next := s.nextSandbox()
 	if next == Idle || at.Before(b.Retry.NotUntil) {
 		return nil
 	}
-	id := begin(s, at, &b.Op, next)
+	id := s.begin(at, &b.Op, next)
 	switch next {
 	case Admit:
 		b.Reservation = ReservationRequested
@@ -190,16 +190,16 @@ func planSandbox(s *State, at time.Time) Effect {
 
 // nextSandbox returns the operation that the sandbox needs next; Idle for none. It leaves
 // out pauses before a retry.
-func nextSandbox(s *State) Kind {
+func (s *State) nextSandbox() Kind {
 	b := &s.Sandbox
 	switch {
-	case s.Goal == Up && !admitted(s):
+	case s.Goal == Up && !s.admitted():
 		return Admit
-	case s.Goal == Up && wantsSandbox(s):
+	case s.Goal == Up && s.wantsSandbox():
 		return Prepare
-	case s.Goal == Up && doubtsInfra(s):
+	case s.Goal == Up && s.doubtsInfra():
 		return Inspect
-	case s.Goal == Up, !allLetGo(s):
+	case s.Goal == Up, !s.allLetGo():
 		return Idle
 	case s.Goal == Gone && b.Phase != SandboxRemoved:
 		return Remove
@@ -213,8 +213,8 @@ func nextSandbox(s *State) Kind {
 
 // wantsSandbox reports whether a container is to be created or started and the
 // sandbox is not known to be ready for it.
-func wantsSandbox(s *State) bool {
-	if !allResolved(s) || s.Sandbox.Phase == SandboxReady && !s.Sandbox.Stale {
+func (s *State) wantsSandbox() bool {
+	if !s.allResolved() || s.Sandbox.Phase == SandboxReady && !s.Sandbox.Stale {
 		return false
 	}
 	wanted := false

@@ -282,7 +282,7 @@ func TestUnitRunsOnAfterABadReload(t *testing.T) {
 
 	put(`{"family": "x", "containerDefinitions": [{"name": "app", "imagee": "x"}]}`)
 	u.systemctl("reload", service)
-	u.becomes(service, "StatusText", "reload failed, the task runs on as it is: the definition is not valid any more")
+	u.becomes(service, "StatusText", "reload failed, the task runs on unchanged: the definition is no longer valid")
 	u.becomes(service, "ActiveState", "active")
 	if got := u.inspect(u.name("web")); got.ID != before || got.Status != "RUNNING" {
 		t.Errorf("task %s is %s, and was %s", got.ID, got.Status, before)

@@ -511,7 +511,7 @@ func TestUnitThatDiesSoonAfterAnUpdateIsRolledBack(t *testing.T) {
 
 	second := u.version("2")
 	update := u.start("auto-update", "--format", "json")
-	u.becomes(service, "StatusText", "1 of 1 containers run, healthy; new images have to stay so for 1h0m0s")
+	u.becomes(service, "StatusText", "1 of 1 containers run, healthy; the new images must stay ready for 1h0m0s")
 	if got := u.show(service, "ActiveState"); got != "activating" {
 		t.Errorf("on trial the service is %s", got)
 	}
@@ -528,7 +528,7 @@ func TestUnitThatDiesSoonAfterAnUpdateIsRolledBack(t *testing.T) {
 	if got := u.show(service, "ActiveState"); got != "active" {
 		t.Errorf("the service is %s\n%s", got, u.journal())
 	}
-	if log := u.journal(); !strings.Contains(log, "going back to those of before") {
+	if log := u.journal(); !strings.Contains(log, "rolling back to the previous images") {
 		t.Errorf("the journal does not tell why:\n%s", log)
 	}
 	if got := u.updates(0); got != "false" {

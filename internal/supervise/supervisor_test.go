@@ -1,4 +1,4 @@
-package main
+package supervise
 
 import (
 	"net"
@@ -11,7 +11,9 @@ import (
 	"github.com/podtask/podtask/pkg/api"
 )
 
-func TestServicePhase(t *testing.T) {
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+func TestPhase(t *testing.T) {
 	t.Parallel()
 	with := func(goal, status, health string, started bool) api.Task {
 		task := api.Task{Goal: goal, Status: status, Containers: []api.Container{{Name: "app", Essential: true, Status: status}}}
@@ -24,23 +26,22 @@ func TestServicePhase(t *testing.T) {
 		return task
 	}
 	tests := []struct {
-		name   string
-		notify connect.Condition
-		task   api.Task
-		want   phase
+		name  string
+		ready connect.Condition
+		task  api.Task
+		want  phase
 	}{
 		{"pulling", connect.UntilHealthy, with("UP", "NONE", "", false), starting},
 		{"running, not yet healthy", connect.UntilHealthy, with("UP", "RUNNING", "UNKNOWN", true), starting},
 		{"running is enough", connect.UntilRunning, with("UP", "RUNNING", "UNKNOWN", true), ready},
 		{"healthy", connect.UntilHealthy, with("UP", "RUNNING", "HEALTHY", true), ready},
 		{"healthy without a check", connect.UntilHealthy, with("UP", "RUNNING", "", true), ready},
-		{"a check fails before it is ready", connect.UntilHealthy, with("UP", "RUNNING", "UNHEALTHY", true), sick},
-		{"nobody waits", notifyNo, with("UP", "RUNNING", "UNKNOWN", true), ready},
-		{"on its way down", connect.UntilRunning, with("DOWN", "RUNNING", "HEALTHY", true), stopping},
+		{"a check fails before it is ready", connect.UntilHealthy, with("UP", "RUNNING", "UNHEALTHY", true), unhealthy},
+		{"the unit does not wait", ReadyNo, with("UP", "RUNNING", "UNKNOWN", true), ready},
+		{"stopping", connect.UntilRunning, with("DOWN", "RUNNING", "HEALTHY", true), stopping},
 	}
 	for _, tt := range tests {
-		v := &service{request: request{notify: tt.notify}}
-		if got := v.phaseOf(tt.task); got != tt.want {
+		if got := phaseOf(tt.task, tt.ready); got != tt.want {
 			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
 		}
 	}
@@ -48,7 +49,7 @@ func TestServicePhase(t *testing.T) {
 
 func TestTrialOfNewImages(t *testing.T) {
 	t.Parallel()
-	type look struct {
+	type check struct {
 		after    time.Duration // since noon
 		phase    phase
 		restarts int
@@ -56,23 +57,23 @@ func TestTrialOfNewImages(t *testing.T) {
 		wait     time.Duration
 	}
 	const s = time.Second
-	tests := map[string][]look{
-		"does well":          {{0, starting, 0, starting, 0}, {5 * s, ready, 0, starting, 10 * s}, {9 * s, ready, 0, starting, 6 * s}, {15 * s, ready, 0, ready, 0}},
-		"never gets ready":   {{0, starting, 0, starting, 0}, {90 * s, sick, 0, sick, 0}},
-		"falls ill":          {{0, ready, 0, starting, 10 * s}, {4 * s, sick, 0, sick, 0}},
-		"restarts":           {{0, ready, 2, starting, 10 * s}, {4 * s, ready, 3, sick, 0}},
-		"is not ready again": {{0, ready, 0, starting, 10 * s}, {10 * s, starting, 0, sick, 0}},
+	tests := map[string][]check{
+		"stays ready":         {{0, starting, 0, starting, 0}, {5 * s, ready, 0, starting, 10 * s}, {9 * s, ready, 0, starting, 6 * s}, {15 * s, ready, 0, ready, 0}},
+		"never becomes ready": {{0, starting, 0, starting, 0}, {90 * s, unhealthy, 0, unhealthy, 0}},
+		"becomes unhealthy":   {{0, ready, 0, starting, 10 * s}, {4 * s, unhealthy, 0, unhealthy, 0}},
+		"restarts":            {{0, ready, 2, starting, 10 * s}, {4 * s, ready, 3, unhealthy, 0}},
+		"is no longer ready":  {{0, ready, 0, starting, 10 * s}, {10 * s, starting, 0, unhealthy, 0}},
 	}
-	for name, looks := range tests {
+	for name, checks := range tests {
 		var on trial
-		for _, l := range looks {
-			if p, wait := on.judge(l.phase, l.restarts, noon.Add(l.after), 10*s); p != l.want || wait != l.wait {
-				t.Errorf("what %s: after %v phase %d, wait %v; want %d, %v", name, l.after, p, wait, l.want, l.wait)
+		for _, c := range checks {
+			if p, wait := on.judge(c.phase, c.restarts, noon.Add(c.after), 10*s); p != c.want || wait != c.wait {
+				t.Errorf("a task that %s: after %v phase %d, wait %v; want %d, %v", name, c.after, p, wait, c.want, c.wait)
 			}
 		}
 	}
 	if p, wait := new(trial).judge(ready, 0, noon, 0); p != ready || wait != 0 {
-		t.Error("without a time to settle in, ready is not ready")
+		t.Error("without a settle time the service is not ready")
 	}
 }
 
@@ -105,33 +106,33 @@ func TestStatusLine(t *testing.T) {
 	}
 }
 
-func TestServiceExtendsOnlyWhatIsOnItsWay(t *testing.T) {
+func TestTimeoutsExtendedOnlyWhileStartingOrStopping(t *testing.T) {
 	t.Parallel()
-	extends := func(v *service, at time.Time) bool {
-		return strings.Contains(strings.Join(v.signs(at), "\n"), "EXTEND_TIMEOUT_USEC=30000000")
+	extends := func(h *heartbeat, at time.Time) bool {
+		return strings.Contains(strings.Join(h.messages(at), "\n"), "EXTEND_TIMEOUT_USEC=30000000")
 	}
-	for p, want := range map[phase]bool{starting: true, stopping: true, ready: false, sick: false} {
-		v := &service{}
-		v.enter(p, nil, noon, time.Hour)
-		if got := extends(v, noon); got != want {
+	for p, want := range map[phase]bool{starting: true, stopping: true, ready: false, unhealthy: false} {
+		h := newHeartbeat(nil)
+		h.enter(p, nil, noon, time.Hour)
+		if got := extends(h, noon); got != want {
 			t.Errorf("phase %d: extended: %v", p, got)
 		}
 	}
-	v := &service{}
-	v.enter(stopping, nil, noon, time.Hour)
-	v.enter(stopping, nil, noon.Add(time.Hour), time.Hour) // news of it change nothing
-	if last := noon.Add(time.Hour + cleanUp); !extends(v, last.Add(-1)) || extends(v, last) {
-		t.Error("a stop is not bounded by the containers' grace")
+	h := newHeartbeat(nil)
+	h.enter(stopping, nil, noon, time.Hour)
+	h.enter(stopping, nil, noon.Add(time.Hour), time.Hour) // further changes do not extend it
+	if last := noon.Add(time.Hour + cleanUp); !extends(h, last.Add(-1)) || extends(h, last) {
+		t.Error("the time for a stop is not limited by the containers' stop timeouts")
 	}
 }
 
-// The manager hears of a new phase at once.
-func TestNewPhaseIsToldAtOnce(t *testing.T) {
+// The manager is notified of a new phase immediately.
+func TestNewPhaseIsReportedImmediately(t *testing.T) {
 	t.Parallel()
-	v := &service{entered: make(chan struct{}, 1)}
-	told := func() bool {
+	h := newHeartbeat(nil)
+	notified := func() bool {
 		select {
-		case <-v.entered:
+		case <-h.entered:
 			return true
 		default:
 			return false
@@ -141,17 +142,17 @@ func TestNewPhaseIsToldAtOnce(t *testing.T) {
 		phase phase
 		want  bool
 	}{{starting, false}, {ready, true}, {ready, false}, {stopping, true}, {stopping, false}, {starting, true}} {
-		v.enter(step.phase, nil, noon, time.Hour)
-		if got := told(); got != step.want {
-			t.Errorf("step %d: told %v", i, got)
+		h.enter(step.phase, nil, noon, time.Hour)
+		if got := notified(); got != step.want {
+			t.Errorf("step %d: notified %v", i, got)
 		}
 	}
-	v.enter(ready, nil, noon, time.Hour)
-	v.enter(stopping, nil, noon, time.Hour) // nobody has listened since
+	h.enter(ready, nil, noon, time.Hour)
+	h.enter(stopping, nil, noon, time.Hour) // must not block although the channel is full
 }
 
 // The lines reach a manager that listens as systemd does.
-func TestTellManager(t *testing.T) {
+func TestNotify(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notify")
 	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
@@ -159,10 +160,10 @@ func TestTellManager(t *testing.T) {
 	}
 	defer l.Close()
 	t.Setenv("NOTIFY_SOCKET", path)
-	(&session{}).tell("READY=1", "STATUS=all is well")
+	Notify(nil, "READY=1", "STATUS=ready")
 	buf := make([]byte, 256)
 	n, err := l.Read(buf)
-	if got := string(buf[:n]); err != nil || got != "READY=1\nSTATUS=all is well" {
+	if got := string(buf[:n]); err != nil || got != "READY=1\nSTATUS=ready" {
 		t.Errorf("%q, %v", got, err)
 	}
 }

@@ -1,0 +1,83 @@
+package supervise
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/console"
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
+)
+
+// phase is the state of the service, as the service manager distinguishes it.
+type phase int
+
+const (
+	starting  phase = iota
+	ready           // as Unit.Ready requires
+	unhealthy       // not ready, because a health check fails: the start timeout may expire
+	stopping        // also to make room for the next task
+)
+
+// phaseOf returns the phase of a service whose task must meet a condition.
+func phaseOf(t api.Task, condition connect.Condition) phase {
+	if condition == ReadyNo {
+		condition = connect.UntilRunning
+	}
+	if t.Goal != lifecycle.Up.String() {
+		return stopping
+	}
+	if met, _ := condition.Met(t); met {
+		return ready
+	}
+	for _, c := range t.Containers {
+		if c.Essential && c.Health != nil && c.Health.Status == lifecycle.HealthUnhealthy.String() {
+			return unhealthy
+		}
+	}
+	return starting
+}
+
+// statusLine describes a task in one line, for `systemctl status`.
+func statusLine(t api.Task) string {
+	count := func(fits func(api.Container) bool) (n int) {
+		for _, c := range t.Containers {
+			if fits(c) {
+				n++
+			}
+		}
+		return n
+	}
+	if t.Goal != lifecycle.Up.String() {
+		return "stopping: " + console.OneLine(cmp.Or(t.StoppedReason, "as asked"))
+	}
+	for _, c := range t.Containers {
+		if c.Retry != nil {
+			return fmt.Sprintf("%s: trying again: %s", c.Name, console.OneLine(c.Retry.Error))
+		}
+	}
+	all := len(t.Containers)
+	if n := count(func(c api.Container) bool { return c.Status == lifecycle.StatusNone.String() }); n > 0 {
+		return fmt.Sprintf("looking up images: %d of %d found", all-n, all)
+	}
+	if n := count(func(c api.Container) bool { return c.Status == lifecycle.StatusManifestPulled.String() }); n > 0 {
+		return fmt.Sprintf("pulling images: %d of %d are here", all-n, all)
+	}
+	for _, c := range t.Containers {
+		if len(c.WaitingFor) > 0 {
+			return fmt.Sprintf("%s waits for %s to be %s", c.Name, c.WaitingFor[0].ContainerName, c.WaitingFor[0].Condition)
+		}
+	}
+	running := count(func(c api.Container) bool { return c.Status == lifecycle.StatusRunning.String() })
+	line := fmt.Sprintf("%d of %d containers run", running, all)
+	if t.Health != lifecycle.HealthUnknown.String() {
+		line += ", " + strings.ToLower(t.Health)
+	}
+	return line
+}
+
+func endLine(st lifecycle.State) string {
+	return fmt.Sprintf("stopped, exit code %d: %s", st.ExitCode(), console.OneLine(cmp.Or(st.Stop.Reason, "no reason is known")))
+}
