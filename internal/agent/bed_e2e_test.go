@@ -6,23 +6,18 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"maps"
-	"net"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/podtask/podtask/internal/failpoint"
 	"github.com/podtask/podtask/internal/limits"
@@ -45,17 +40,12 @@ import (
 // registry of their own. PODTASK_BED is the bed's name and PODTASK_TESTBOX the
 // path of the program in the tests' images.
 
-// patience bounds every wait, so that what never comes fails the test that waits
-// for it. No assertion depends on it.
-const patience = 100 * time.Second
-
 // bed is what all tests share.
 var bed struct {
-	name    string
 	dir     string
 	testbox []byte
 	reg     *registrytest.Registry
-	service *podmanService
+	service *testbed.Podman
 	podman  *libpod.Client // past all proxies
 	image   string         // for tests that do not care whether it is pulled
 }
@@ -67,15 +57,10 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == listenArg {
 		os.Exit(listenMain(os.Args[2]))
 	}
-	flag.Parse()
-	bed.name = os.Getenv("PODTASK_BED")
-	if bed.name == "" {
-		os.Exit(m.Run())
-	}
-	if p := flag.Lookup("test.parallel").Value; p.String() == flag.Lookup("test.parallel").DefValue {
-		_ = p.Set("6") // tests wait for Podman more than they compute
-	}
-	os.Exit(runInBed(m))
+	os.Exit(testbed.Main(m, func(dir string) (func() error, error) {
+		bed.dir = dir
+		return func() error { return errors.Join(testbed.CheckLeftovers(), closeBed()) }, openBed()
+	}))
 }
 
 // listenArg makes the test binary the helper that listens in a namespace.
@@ -100,29 +85,13 @@ func netnsHelper() []string {
 // needBed skips a test outside of a bed.
 func needBed(t *testing.T) {
 	t.Helper()
-	if bed.name == "" {
+	if testbed.Name() == "" {
 		t.Skip("no test bed: run it with hack/e2e")
 	}
 }
 
-func runInBed(m *testing.M) (code int) {
-	err := openBed()
-	if err == nil {
-		code = m.Run()
-		err = testbed.CheckLeftovers()
-	}
-	if err := errors.Join(err, closeBed()); err != nil {
-		fmt.Fprintln(os.Stderr, "test bed:", err)
-		return 1
-	}
-	return code
-}
-
 func openBed() (err error) {
-	if bed.dir, err = os.MkdirTemp("", "agent-"); err != nil {
-		return err
-	}
-	if bed.testbox, err = os.ReadFile(os.Getenv("PODTASK_TESTBOX")); err != nil {
+	if bed.testbox, err = testbed.Testbox(); err != nil {
 		return err
 	}
 	if bed.reg, err = registrytest.New(registrytest.Options{Auth: registrytest.Basic, User: "u", Password: "p"}); err != nil {
@@ -137,26 +106,26 @@ func openBed() (err error) {
 	if err := os.WriteFile(filepath.Join(bed.dir, "registries.conf"), bed.reg.RegistriesConf(), 0o600); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testbed.Patience)
 	defer cancel()
 	if bed.service, err = startPodman(ctx, filepath.Join(bed.dir, "podman.sock")); err != nil {
 		return err
 	}
-	bed.podman, err = libpod.Dial(ctx, libpod.Options{URI: bed.service.uri()})
+	bed.podman, err = libpod.Dial(ctx, libpod.Options{URI: bed.service.URI()})
 	return err
+}
+
+// startPodman starts a service that knows the registry.
+func startPodman(ctx context.Context, socket string) (*testbed.Podman, error) {
+	p := testbed.NewPodman(socket, "CONTAINERS_REGISTRIES_CONF="+filepath.Join(bed.dir, "registries.conf"))
+	return p, p.Start(ctx)
 }
 
 func closeBed() error {
 	var err error
 	if bed.service != nil {
-		// The registry's port is this run's, so no later run has use for its images.
-		out, listErr := exec.Command("podman", "images", "--quiet", "--no-trunc", "--filter", "reference="+bed.reg.Addr()+"/*").Output()
-		err = listErr
-		if ids := strings.Fields(string(out)); len(ids) > 0 {
-			slices.Sort(ids)
-			err = errors.Join(err, exec.Command("podman", append([]string{"rmi", "--force"}, slices.Compact(ids)...)...).Run())
-		}
-		bed.service.kill()
+		err = testbed.RemoveImages(bed.reg.Addr() + "/*") // no later run has this registry's port
+		bed.service.Kill()
 	}
 	if bed.podman != nil {
 		err = errors.Join(err, bed.podman.Close())
@@ -164,7 +133,7 @@ func closeBed() error {
 	if bed.reg != nil {
 		bed.reg.Close()
 	}
-	return errors.Join(err, os.RemoveAll(bed.dir))
+	return err
 }
 
 // environment is what a Host in a bed reads of the environment.
@@ -174,77 +143,6 @@ func environment(containerHost string) map[string]string {
 		"CONTAINERS_REGISTRIES_CONF": filepath.Join(bed.dir, "registries.conf"),
 		"REGISTRY_AUTH_FILE":         filepath.Join(bed.dir, "auth.json"),
 	}
-}
-
-// podmanService is a real Podman service on a socket of its own.
-type podmanService struct {
-	socket string
-	mu     sync.Mutex
-	cmd    *exec.Cmd
-}
-
-func startPodman(ctx context.Context, socket string) (*podmanService, error) {
-	s := &podmanService{socket: socket}
-	return s, s.start(ctx)
-}
-
-func (s *podmanService) uri() string { return "unix://" + s.socket }
-
-// start starts the service and returns when it listens.
-func (s *podmanService) start(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_ = os.Remove(s.socket) // of a killed one
-	s.cmd = exec.Command("podman", "--log-level", "error", "system", "service", "--time", "0", s.uri())
-	s.cmd.Env = append(os.Environ(), "CONTAINERS_REGISTRIES_CONF="+filepath.Join(bed.dir, "registries.conf"))
-	// Its output goes nowhere: a pipe of ours would be held open by it if we died.
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := s.cmd.Start(); err != nil {
-		return err
-	}
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for s.pid() == 0 {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("podman system service does not listen: %w", ctx.Err())
-		}
-	}
-	return nil
-}
-
-// pid is the process that listens, which is not the one started: rootless Podman
-// starts itself again in a user namespace. 0 means none.
-func (s *podmanService) pid() (pid int) {
-	conn, err := net.Dial("unix", s.socket)
-	if err != nil {
-		return 0
-	}
-	defer conn.Close()
-	raw, err := conn.(*net.UnixConn).SyscallConn()
-	if err != nil {
-		return 0
-	}
-	_ = raw.Control(func(fd uintptr) {
-		if cred, err := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED); err == nil {
-			pid = int(cred.Pid)
-		}
-	})
-	return pid
-}
-
-// kill is kill -9; it returns when the service is gone.
-func (s *podmanService) kill() {
-	pid := s.pid()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.cmd == nil || pid == 0 {
-		return
-	}
-	_ = syscall.Kill(pid, syscall.SIGKILL)
-	_ = s.cmd.Wait() // the process started ends with its child, not well
-	s.cmd = nil
 }
 
 // world is one test's podtask: a host with its records, and a task.
@@ -295,7 +193,7 @@ func pushImage() (ref string, err error) {
 
 func (w *world) env() map[string]string {
 	if w.proxy == nil {
-		return environment(bed.service.uri())
+		return environment(bed.service.URI())
 	}
 	return environment(w.proxy.URI())
 }
@@ -381,7 +279,7 @@ func (w *world) run(o *owner.Owner, events ...lifecycle.Event) lifecycle.State {
 	for _, ev := range events {
 		o.Send(ev) // the mailbox holds them until Run
 	}
-	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(w.t.Context(), testbed.Patience)
 	defer cancel()
 	err := o.Run(ctx)
 	s := o.State()
@@ -417,7 +315,7 @@ func (w *world) remove() {
 // the state directory with nothing.
 func (w *world) checkNothingLeft() {
 	if _, err := w.host.Tasks.Find(w.id); err == nil && w.id != "" {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), testbed.Patience)
 		defer cancel()
 		o, err := w.host.Owners.Own(w.id)
 		if err != nil {
@@ -439,7 +337,7 @@ func (w *world) checkNothingLeft() {
 // objects lists what Podman has of the task.
 func (w *world) objects() (found []libpod.Found) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testbed.Patience)
 	defer cancel()
 	all, err := bed.podman.List(ctx)
 	if err != nil {
@@ -484,7 +382,7 @@ func (w *world) checkObjects(s lifecycle.State) {
 // checkStartedOnce reads the containers' logs: each run prints "started".
 func (w *world) checkStartedOnce(s lifecycle.State) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(w.t.Context(), testbed.Patience)
 	defer cancel()
 	for i, c := range s.Containers {
 		runs := 0

@@ -10,6 +10,7 @@ import (
 
 	"github.com/podtask/podtask/internal/faults"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/test/testbed"
 )
 
 // TestNetworkOfTheHostComesLater lets Podman fail as it does early at boot, when no
@@ -36,14 +37,14 @@ func TestNetworkOfTheHostComesLater(t *testing.T) {
 }
 
 func waitForNetwork(t *testing.T, fails string, times int, containers []container) {
-	w := newWorld(t, faults.Start(t, bed.service.socket))
+	w := newWorld(t, faults.Start(t, bed.service.Socket()))
 	w.create("boot", containers...)
 	const cause = "pasta failed with exit code 1: External interface not usable"
 	boot := w.proxy.Fault(faults.Match{Method: "POST", Path: fails, Times: times}, faults.Status(500, cause, cause))
 	o := w.own()
 	var why []lifecycle.Reason
 	var wg sync.WaitGroup
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testbed.Patience)
 	wg.Go(func() {
 		_ = o.Watch(ctx, func(s lifecycle.State) bool {
 			why = append(why, s.Explain()...)

@@ -63,7 +63,7 @@ var callsOfARemoval = map[string]int{
 func TestCallsOfATask(t *testing.T) {
 	needBed(t)
 	t.Parallel()
-	w := newWorld(t, faults.Start(t, bed.service.socket))
+	w := newWorld(t, faults.Start(t, bed.service.Socket()))
 	disk := &countingFS{}
 	w.fs = disk
 	w.host = w.open()

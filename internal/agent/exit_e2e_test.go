@@ -10,6 +10,7 @@ import (
 
 	"github.com/podtask/podtask/internal/faults"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/test/testbed"
 )
 
 // TestExitsAreSeenWithoutEvents holds Podman's event stream back: with journald it tells
@@ -18,7 +19,7 @@ import (
 func TestExitsAreSeenWithoutEvents(t *testing.T) {
 	needBed(t)
 	t.Parallel()
-	w := newWorld(t, faults.Start(t, bed.service.socket))
+	w := newWorld(t, faults.Start(t, bed.service.Socket()))
 	w.proxy.Fault(faults.Match{Path: "/events$"}, faults.Hang(nil))
 	w.create("exits",
 		container{"name": "job", "command": "tally /tmp/runs 2", "essential": false, "restartPolicy": map[string]any{
@@ -37,10 +38,10 @@ func TestExitsAreSeenWithoutEvents(t *testing.T) {
 func TestRemovalOfAContainerThatCannotBeInspected(t *testing.T) {
 	needBed(t)
 	t.Parallel()
-	w := newWorld(t, faults.Start(t, bed.service.socket))
+	w := newWorld(t, faults.Start(t, bed.service.Socket()))
 	w.create("stuck", container{"name": "app", "command": "sleep forever"})
 	o := w.own()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testbed.Patience)
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- o.Run(ctx) }()

@@ -16,6 +16,7 @@ import (
 	"github.com/podtask/podtask/internal/faults"
 	"github.com/podtask/podtask/internal/owner"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/test/testbed"
 )
 
 // call is a kind of call to Podman that faults hit: the first that matches, after some.
@@ -224,7 +225,7 @@ func wanted(c call, f fault) []string {
 // oneFault runs a task and removes it, with one fault on the way.
 func oneFault(t *testing.T, c call, f fault) (lifecycle.State, *world) {
 	t.Helper()
-	w := newWorld(t, faults.Start(t, bed.service.socket))
+	w := newWorld(t, faults.Start(t, bed.service.Socket()))
 	if c.name == "pull" {
 		w.fresh()
 	}
@@ -284,19 +285,19 @@ func (w *world) runWith(rule *faults.Rule, then func(context.Context, *owner.Own
 func TestPodmanServiceIsKilledWhileATaskRuns(t *testing.T) {
 	needBed(t)
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testbed.Patience)
 	defer cancel()
-	service, err := startPodman(ctx, strings.TrimSuffix(bed.service.socket, ".sock")+"-2.sock")
+	service, err := startPodman(ctx, strings.TrimSuffix(bed.service.Socket(), ".sock")+"-2.sock")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(service.kill)
-	w := newWorld(t, faults.Start(t, service.socket))
+	t.Cleanup(service.Kill)
+	w := newWorld(t, faults.Start(t, service.Socket()))
 	w.shop()
 	restart := func(*owner.Owner) {
-		service.kill()
+		service.Kill()
 		w.ops.awaitFailures(ctx, 1)
-		if err := service.start(ctx); err != nil {
+		if err := service.Start(ctx); err != nil {
 			t.Error(err)
 		}
 	}
@@ -326,7 +327,7 @@ func TestPodmanServiceIsKilledWhileATaskRuns(t *testing.T) {
 func TestPodmanServiceRefusesAtFirst(t *testing.T) {
 	needBed(t)
 	t.Parallel()
-	w := newWorld(t, faults.Start(t, bed.service.socket))
+	w := newWorld(t, faults.Start(t, bed.service.Socket()))
 	w.small(false)
 	w.proxy.Down()
 	ctx, cancel := context.WithCancel(t.Context())

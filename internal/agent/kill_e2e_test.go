@@ -23,6 +23,7 @@ import (
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/netns"
+	"github.com/podtask/podtask/test/testbed"
 )
 
 // ownerEnv makes the test binary an owner: it holds "STATEDIR ID VERB", and VERB
@@ -58,7 +59,7 @@ func ownerMain() int {
 // kills it.
 func (w *world) killedOwner(verb, failPoint string) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(w.t.Context(), testbed.Patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")
 	cmd.Env = append(os.Environ(), ownerEnv+"="+strings.Join([]string{filepath.Join(w.dir, "state"), w.id, verb}, " "), failpoint.Env+"="+failPoint)
@@ -210,7 +211,7 @@ func TestKilledOwnersAndALostNetwork(t *testing.T) {
 	w := newWorld(t, nil)
 	w.create("cutoff", container{"name": "app", "command": "sleep forever"})
 	o := w.own()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testbed.Patience)
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- o.Run(ctx) }()

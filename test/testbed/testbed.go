@@ -118,6 +118,9 @@ type Podman struct {
 // NewPodman returns a service that has not been started, with additions to the environment.
 func NewPodman(socket string, env ...string) *Podman { return &Podman{socket: socket, env: env} }
 
+// Socket is the path of the service's socket.
+func (p *Podman) Socket() string { return p.socket }
+
 // URI is the address of the service.
 func (p *Podman) URI() string { return "unix://" + p.socket }
 
