@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 )
@@ -20,7 +21,6 @@ func (p *program) app() *cli.App {
 		HideHelp:        true,
 		HideHelpCommand: true,
 		HideVersion:     true,
-		Suggest:         true,
 		// Values of variables and labels hold commas.
 		DisableSliceFlagSeparator: true,
 		ExitErrHandler:            func(*cli.Context, error) {},
@@ -46,16 +46,30 @@ func (p *program) app() *cli.App {
 		p.agentCommand(), p.configCommand(), p.completionCommand(), p.completeCommand(), p.versionCommand(), p.ownerCommand(), p.netnsListenCommand(), p.execGuardCommand(),
 	}
 	for _, c := range app.Commands {
-		c.HideHelp, c.HideHelpCommand = true, true
-		c.Flags = append(c.Flags, helpFlag())
-		verb := c.Name
-		c.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return usagef(verb, "%v", err) }
-		quietDefaults(c.Flags)
+		prepare(c, c.Name)
 	}
 	quietDefaults(app.Flags)
 	app.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return usagef("", "%v", err) }
 	return app
 }
+
+// prepare gives a command and those in it what all commands have. Path is the command as
+// users write it.
+func prepare(c *cli.Command, path string) {
+	c.HideHelp, c.HideHelpCommand = true, true
+	c.Flags = append(c.Flags, helpFlag())
+	c.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return usagef(path, "%v", err) }
+	quietDefaults(c.Flags)
+	if isGroup(c) {
+		c.UsageText = "podtask " + path + " COMMAND [flags] [arguments]"
+	}
+	for _, sub := range c.Subcommands {
+		prepare(sub, path+" "+sub.Name)
+	}
+}
+
+// commandPath is the running command as users write it, without the name of the program.
+func commandPath(c *cli.Context) string { return strings.TrimPrefix(c.Command.HelpName, "podtask ") }
 
 // quietDefaults leaves "(default: false)" out of the help.
 func quietDefaults(flags []cli.Flag) {
@@ -89,6 +103,14 @@ func manyTasksFlags(verb, all string) []cli.Flag {
 		&cli.StringSliceFlag{Name: "filter", Usage: verb + " the tasks that fit `KEY=VALUE`; keys are " + taskFilterKeys + "; values of one key add up, different keys narrow down"},
 		ignoreFlag(),
 	}
+}
+
+func quietFlag(what string) cli.Flag {
+	return &cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print " + what + " only"}
+}
+
+func noTruncFlag(what string) cli.Flag {
+	return &cli.BoolFlag{Name: "no-trunc", Usage: "do not shorten " + what}
 }
 
 func formatFlag(usage string) cli.Flag {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,39 +10,66 @@ import (
 )
 
 // arrange rewrites a command line so that the library's parser, which stops at
-// the first argument, takes it as users of podman, docker and kubectl mean it:
+// the first argument, accepts what users of podman, docker and kubectl write:
 //
 //	flags anywhere, those of the program too, until "--"
 //	-abc for -a -b -c, -eX=1 for -e X=1
 //	a value that begins with a dash: --tail -1
 //	help COMMAND for COMMAND --help
 //
-// A command that takes another command line behind "--" gets that "--" too. Each flag comes out as --name=value under its first name (the library refuses
-// two names of one flag on a line), arguments behind a "--". The error is a
-// *usageError.
+// A command that takes another command line behind "--" gets that "--" too. Each flag
+// comes out as --name=value under its first name (the library refuses two names of one
+// flag on a line), behind the commands that lead to it; arguments follow a "--". The error
+// is a *usageError.
 func arrange(app *cli.App, args []string) ([]string, error) {
 	a := arranger{app: app, rest: args[1:]}
 	if err := a.parse(); err != nil {
 		return nil, err
 	}
 	out := append([]string{args[0]}, a.global...)
-	if a.command == nil {
+	if len(a.path) == 0 {
 		return out, nil
 	}
-	if slices.Contains(a.local, "--help=true") {
+	help := slices.Contains(a.local, "--help=true")
+	switch {
+	case help:
 		a.arguments = nil // the library would take the first for a topic
+	case isGroup(a.command()):
+		return nil, usagef(a.verb(), "%s needs a command: %s", a.verb(), alternatives(a.command().Subcommands))
 	}
-	out = append(append(out, a.command.Name), a.local...)
+	for _, c := range a.path {
+		out = append(out, c.Name)
+	}
+	out = append(out, a.local...)
 	return append(append(out, "--"), a.arguments...), nil
 }
 
 type arranger struct {
-	app     *cli.App
-	rest    []string
-	command *cli.Command
+	app  *cli.App
+	rest []string
+	// path is the command, with the groups of commands that contain it before it.
+	path []*cli.Command
+	// early are flags that stand before the command of a group that they belong to.
+	early []earlyFlag
 
 	global, local, arguments []string
 }
+
+// earlyFlag is a flag as it was written, and its first name.
+type earlyFlag struct{ spelt, name string }
+
+// command returns the innermost command so far; nil for none.
+func (a *arranger) command() *cli.Command {
+	if len(a.path) == 0 {
+		return nil
+	}
+	return a.path[len(a.path)-1]
+}
+
+// choosing reports whether the next word is the name of a command.
+func (a *arranger) choosing() bool { return len(a.path) == 0 || isGroup(a.command()) }
+
+func isGroup(c *cli.Command) bool { return len(c.Subcommands) > 0 }
 
 func (a *arranger) parse() error {
 	for len(a.rest) > 0 {
@@ -50,10 +78,10 @@ func (a *arranger) parse() error {
 		var err error
 		switch {
 		case word == "--":
-			if a.command == nil {
+			if a.choosing() {
 				continue
 			}
-			if takesCommand(a.command) {
+			if takesCommand(a.command()) {
 				a.arguments = append(a.arguments, word)
 			}
 			a.arguments = append(a.arguments, a.rest...)
@@ -62,7 +90,9 @@ func (a *arranger) parse() error {
 			err = a.long(word[2:])
 		case strings.HasPrefix(word, "-") && word != "-":
 			err = a.short(word[1:])
-		case a.command == nil:
+		case word == "help" && a.choosing():
+			return a.help()
+		case a.choosing():
 			err = a.choose(word)
 		default:
 			a.arguments = append(a.arguments, word)
@@ -74,24 +104,44 @@ func (a *arranger) parse() error {
 	return nil
 }
 
-// choose sets the command.
-func (a *arranger) choose(word string) error {
-	if word == "help" {
-		if len(a.rest) == 0 {
-			a.global = append(a.global, "--help=true")
-			return nil
+// help makes the line ask for the help of the command that the rest of it names.
+func (a *arranger) help() error {
+	for _, word := range a.rest {
+		if !a.choosing() {
+			break
 		}
+		if err := a.choose(word); err != nil {
+			return err
+		}
+	}
+	if len(a.path) == 0 {
+		a.global = append(a.global, "--help=true")
+	} else {
 		a.local = append(a.local, "--help=true")
-		word, a.rest = a.rest[0], nil
 	}
-	if a.command = a.app.Command(word); a.command != nil {
-		return nil
-	}
-	return usagef("", "unknown command %q. %s", word, cli.SuggestCommand(visible(a.app.Commands), word))
+	return nil
 }
 
-func visible(commands []*cli.Command) []*cli.Command {
-	return slices.DeleteFunc(slices.Clone(commands), func(c *cli.Command) bool { return c.Hidden })
+// choose adds a command to the path.
+func (a *arranger) choose(word string) error {
+	commands := a.app.Commands
+	if len(a.path) > 0 {
+		commands = a.command().Subcommands
+	}
+	i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(word) })
+	if i < 0 {
+		return a.unknownCommand(word, commands)
+	}
+	a.path = append(a.path, commands[i])
+	if isGroup(commands[i]) {
+		return nil
+	}
+	for _, f := range a.early {
+		if !slices.ContainsFunc(commands[i].Flags, func(have cli.Flag) bool { return have.Names()[0] == f.name }) {
+			return a.unknownFlag(f.spelt, f.name)
+		}
+	}
+	return nil
 }
 
 // long takes --name or --name=value.
@@ -99,7 +149,7 @@ func (a *arranger) long(word string) error {
 	name, value, has := strings.Cut(word, "=")
 	f, global := a.find(name, false)
 	if f == nil {
-		return a.unknown("--"+name, name)
+		return a.unknownFlag("--"+name, name)
 	}
 	return a.take(f, global, "--"+name, value, has)
 }
@@ -109,7 +159,7 @@ func (a *arranger) short(letters string) error {
 	for i, r := range letters {
 		f, global := a.find(string(r), true)
 		if f == nil {
-			return a.unknown("-"+letters, letters)
+			return a.unknownFlag("-"+letters, letters)
 		}
 		rest := letters[i+len(string(r)):]
 		value, equals := strings.CutPrefix(rest, "=")
@@ -143,47 +193,79 @@ func (a *arranger) take(f cli.Flag, global bool, spelt, value string, has bool) 
 	if global {
 		to = &a.global
 	}
+	if !global && isGroup(a.command()) && f.Names()[0] != "help" {
+		a.early = append(a.early, earlyFlag{spelt, f.Names()[0]})
+	}
 	*to = append(*to, "--"+f.Names()[0]+"="+value)
 	return nil
 }
 
-// find looks a flag up: first among those of the command, then among the
-// program's.
+// find looks a flag up: first among those of the command, then among the program's, then
+// among those of all commands of a group whose command is still to come.
 func (a *arranger) find(name string, short bool) (f cli.Flag, global bool) {
 	fits := func(f cli.Flag) bool { return slices.Contains(f.Names(), name) && (len(name) == 1) == short }
-	if a.command != nil {
-		if i := slices.IndexFunc(a.command.Flags, fits); i >= 0 {
-			return a.command.Flags[i], false
+	if c := a.command(); c != nil {
+		if i := slices.IndexFunc(c.Flags, fits); i >= 0 {
+			return c.Flags[i], false
 		}
 	}
 	if i := slices.IndexFunc(a.app.Flags, fits); i >= 0 {
 		return a.app.Flags[i], true
 	}
+	if c := a.command(); c != nil {
+		for _, sub := range c.Subcommands {
+			if i := slices.IndexFunc(sub.Flags, fits); i >= 0 {
+				return sub.Flags[i], false
+			}
+		}
+	}
 	return nil, false
 }
 
-func (a *arranger) unknown(spelt, name string) error {
+func (a *arranger) unknownFlag(spelt, name string) error {
+	c := a.command()
 	flags := a.app.Flags
-	if a.command != nil {
-		flags = append(slices.Clone(a.command.Flags), flags...)
+	if c != nil {
+		flags = append(slices.Clone(c.Flags), flags...)
+		if takesCommand(c) && len(a.arguments) > 0 {
+			return usagef(a.verb(), "unknown flag %s: write the flags of the command to run after --", spelt)
+		}
 	}
-	if a.command != nil && takesCommand(a.command) && len(a.arguments) > 0 {
-		return usagef(a.verb(), "unknown flag %s: the flags of the command to run stand behind --", spelt)
-	}
-	if like := cli.SuggestFlag(flags, name, true); like != "" {
-		return usagef(a.verb(), "unknown flag %s: did you mean %s?", spelt, like)
+	if like := closestFlag(flags, name); like != "" {
+		return usagef(a.verb(), "unknown flag %s: did you mean --%s?", spelt, like)
 	}
 	return usagef(a.verb(), "unknown flag %s", spelt)
 }
 
-func (a *arranger) verb() string {
-	if a.command == nil {
-		return ""
+// unknownCommand says how podtask does what the word means elsewhere, or which command
+// was probably meant.
+func (a *arranger) unknownCommand(word string, commands []*cli.Command) error {
+	if len(a.path) == 0 {
+		if hint := elsewhere[word]; hint != "" {
+			return usagef("", "unknown command %q: %s", word, hint)
+		}
+		if like := closestCommand(commands, word); like != "" {
+			return usagef("", "unknown command %q: did you mean %q?", word, like)
+		}
+		return usagef("", "unknown command %q", word)
 	}
-	return a.command.Name
+	hint := "it has " + alternatives(commands)
+	if like := closestCommand(commands, word); like != "" {
+		hint = fmt.Sprintf("did you mean %q?", like)
+	}
+	return usagef(a.verb(), "%s has no command %q: %s", a.verb(), word, hint)
 }
 
-// takesCommand reports whether a command line of somebody else follows behind "--".
+// verb is the command as users write it, without the name of the program.
+func (a *arranger) verb() string {
+	names := make([]string, len(a.path))
+	for i, c := range a.path {
+		names[i] = c.Name
+	}
+	return strings.Join(names, " ")
+}
+
+// takesCommand reports whether a command line to run follows a "--".
 func takesCommand(c *cli.Command) bool { return strings.Contains(c.ArgsUsage, " -- ") }
 
 func takesValue(f cli.Flag) bool {

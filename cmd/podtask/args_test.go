@@ -39,6 +39,13 @@ func TestArrangePutsFlagsBeforeArguments(t *testing.T) {
 		{"help after a command", "run f -h", "run --help=true --"},
 		{"a task called help", "inspect help", "inspect -- help"},
 		{"a task called like a command", "logs logs", "logs -- logs"},
+		{"a command of a group", "image ls -q", "image ls --quiet=true --"},
+		{"flags before the command of a group", "--log-level debug service --count 2 create web -e A=1 f", "--log-level=debug service create --count=2 --env=A=1 -- web f"},
+		{"flags of a command of a group end", "unit rm -f -- -f", "unit rm --force=true -- -f"},
+		{"help for a group", "image --help", "image --help=true --"},
+		{"help for a command of a group", "help image ls", "image ls --help=true --"},
+		{"help behind a group", "image help ls", "image ls --help=true --"},
+		{"-- before a command", "-- image -- ls", "image ls --"},
 	}
 	p := &program{stdout: io.Discard, stderr: io.Discard}
 	for _, tt := range tests {
@@ -52,12 +59,18 @@ func TestArrangePutsFlagsBeforeArguments(t *testing.T) {
 func TestArrangeRefuses(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ in, what, do string }{
-		{"stopp web", `unknown command "stopp". Did you mean "stop"?`, "`podtask --help`"},
-		{"help stopp", `unknown command "stopp". Did you mean "stop"?`, "`podtask --help`"},
+		{"stopp web", `unknown command "stopp": did you mean "stop"?`, "`podtask --help`"},
+		{"image", "image needs a command: resolve, ls or prune", "`podtask image --help`"},
+		{"image --dry-run ls", "unknown flag --dry-run", "`podtask image ls --help`"},
+		{"image ls --older-than 1h", "unknown flag --older-than", "`podtask image ls --help`"},
+		{"image pull x", `image has no command "pull": it has resolve, ls or prune`, "`podtask image --help`"},
+		{"service creat x", `service has no command "creat": did you mean "create"?`, "`podtask service --help`"},
+		{"down", "unknown command \"down\": `podtask stop TASK` stops a task", "`podtask --help`"},
+		{"help stopp", `unknown command "stopp": did you mean "stop"?`, "`podtask --help`"},
 		{"logs --folow web", "unknown flag --folow: did you mean --follow?", "`podtask logs --help`"},
 		{"--log-lvel debug ps", "unknown flag --log-lvel: did you mean --log-level?", "`podtask --help`"},
 		{"ps -aZ", "unknown flag -aZ", "`podtask ps --help`"},
-		{"exec web sh -c x", "unknown flag -c: the flags of the command to run stand behind --", "`podtask exec --help`"},
+		{"exec web sh -c x", "unknown flag -c: write the flags of the command to run after --", "`podtask exec --help`"},
 		{"run --name", "flag --name needs a value", "`podtask run --help`"},
 		{"run -e", "flag -e needs a value", "`podtask run --help`"},
 		{"run --rm=perhaps f", `flag --rm is true or false, not "perhaps"`, "`podtask run --help`"},
@@ -69,6 +82,23 @@ func TestArrangeRefuses(t *testing.T) {
 		var usage *usageError
 		if !errors.As(err, &usage) || !strings.HasPrefix(usage.what, tt.what) || !strings.Contains(usage.do, tt.do) {
 			t.Errorf("%q: %#v, want %q and %q", tt.in, err, tt.what, tt.do)
+		}
+	}
+}
+
+// A suggestion never removes or stops more than the line named.
+func TestSuggestionsAreHarmless(t *testing.T) {
+	t.Parallel()
+	p := &program{stdout: io.Discard, stderr: io.Discard}
+	for _, line := range []string{"drai", "gcc", "rmm", "r", "image prun", "stop --al", "rm --forc web"} {
+		_, err := arrange(p.app(), append([]string{"podtask"}, strings.Fields(line)...))
+		if err == nil || strings.Contains(err.Error(), "did you mean") {
+			t.Errorf("%q: %v", line, err)
+		}
+	}
+	for word := range elsewhere {
+		if p.app().Command(word) != nil {
+			t.Errorf("%q is a command, and has a hint", word)
 		}
 	}
 }

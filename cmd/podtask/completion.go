@@ -70,20 +70,28 @@ func (p *program) completeCommand() *cli.Command {
 // complete returns what a word may become behind other words.
 func (s *session) complete(app *cli.App, before []string, word string) []string {
 	var candidates []string
-	command, arguments, flag := place(app, before)
+	path, arguments, flag := place(app, before)
+	commands, command := app.Commands, (*cli.Command)(nil)
+	if len(path) > 0 {
+		command = path[len(path)-1]
+		commands = command.Subcommands
+	}
 	switch {
 	case flag != nil:
 		candidates = valuesOf(flag)
 	case strings.HasPrefix(word, "-"):
 		candidates = flagNames(app, command)
-	case command == nil:
-		for _, c := range visible(app.Commands) {
+	case len(commands) > 0 && len(arguments) == 0:
+		for _, c := range visible(commands) {
 			candidates = append(candidates, c.Name)
 		}
 	case len(arguments) == 0 && len(fixedWords(command.ArgsUsage)) > 0:
 		candidates = fixedWords(command.ArgsUsage)
-	case command.Name == "service" && len(arguments) == 1 && arguments[0] != "create" && arguments[0] != "ls":
-		candidates = s.serviceNames(arguments[0])
+	case command == nil:
+	case path[0].Name == "service":
+		if len(arguments) == 0 && command.Name != "create" && command.Name != "ls" {
+			candidates = s.serviceNames(command.Name)
+		}
 	case strings.HasPrefix(strings.TrimPrefix(command.ArgsUsage, "["), "TASK"):
 		candidates = s.taskArguments(command, arguments)
 	}
@@ -102,9 +110,9 @@ func fixedWords(usage string) (words []string) {
 	return words
 }
 
-// place says where words lead: into which command, with which arguments, and whether
-// the next word is the value of a flag.
-func place(app *cli.App, words []string) (command *cli.Command, arguments []string, flag cli.Flag) {
+// place returns the command that words lead to, with the groups that contain it before
+// it, its arguments, and the flag that the next word is the value of.
+func place(app *cli.App, words []string) (path []*cli.Command, arguments []string, flag cli.Flag) {
 	a := arranger{app: app}
 	for _, w := range words {
 		dashes := len(w) - len(strings.TrimLeft(w, "-"))
@@ -121,13 +129,15 @@ func place(app *cli.App, words []string) (command *cli.Command, arguments []stri
 			if _, optional := f.(*optionalFlag); f != nil && !given && !optional && takesValue(f) {
 				flag = f
 			}
-		case a.command == nil:
-			a.command = app.Command(w)
+		case a.choosing():
+			if err := a.choose(w); err != nil {
+				return nil, []string{w}, nil
+			}
 		default:
 			arguments = append(arguments, w)
 		}
 	}
-	return a.command, arguments, flag
+	return a.path, arguments, flag
 }
 
 // valuesOf are the values that a flag of the configuration, or one with few, can have.

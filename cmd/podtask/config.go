@@ -75,7 +75,7 @@ func (p *program) configure(c *cli.Context) (*config.Settings, error) {
 				}
 			}
 			if err := settings.SetFlag(k.Name, value); err != nil {
-				return nil, usagef(c.Command.Name, "%v", err)
+				return nil, usagef(commandPath(c), "%v", err)
 			}
 		}
 	}

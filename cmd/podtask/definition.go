@@ -54,7 +54,7 @@ func (p *program) definitionOf(c *cli.Context, name string) (definition, error) 
 		document: name, strict: c.Bool("strict"), override: c.String("override"),
 		catalog: func() (*catalog.Catalog, error) { return p.catalog(c) },
 	}
-	verb := c.Command.Name
+	verb := commandPath(c)
 	var err error
 	if d.settings.Vars, err = p.vars(verb, c.StringSlice("var")); err != nil {
 		return d, err

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/urfave/cli/v2"
 )
 
 var (
@@ -36,7 +38,7 @@ func commandLine(line string) (words []string) {
 func TestExamplesOfTheHelpAreCommandLines(t *testing.T) {
 	t.Parallel()
 	p := &program{stdout: io.Discard, stderr: io.Discard}
-	for _, c := range visible(p.app().Commands) {
+	for _, c := range leaves(p.app().Commands) {
 		_, examples, found := strings.Cut(c.Description, "Examples:\n")
 		n := 0
 		for line := range strings.Lines(examples) {
@@ -55,6 +57,14 @@ func TestExamplesOfTheHelpAreCommandLines(t *testing.T) {
 			t.Errorf("the help of %s has no example", c.Name)
 		}
 	}
+}
+
+// leaves are all commands, groups and the commands in them.
+func leaves(commands []*cli.Command) (all []*cli.Command) {
+	for _, c := range visible(commands) {
+		all = append(append(all, c), leaves(c.Subcommands)...)
+	}
+	return all
 }
 
 // The same for what the documents show.

@@ -49,7 +49,7 @@ const taskFilterKeys = "id, name, family, service, status, health"
 
 // parseTaskFilters reads the --filter of a verb about tasks.
 func parseTaskFilters(c *cli.Context) (filters, error) {
-	return parseFilters(c.Command.Name, c.StringSlice("filter"), strings.Split(taskFilterKeys, ", ")...)
+	return parseFilters(commandPath(c), c.StringSlice("filter"), strings.Split(taskFilterKeys, ", ")...)
 }
 
 // filterable is what a task has of them.

@@ -20,51 +20,72 @@ import (
 
 func (p *program) imageCommand() *cli.Command {
 	return &cli.Command{
-		Name:      "image",
-		Usage:     "ask registries about images, list and remove those podtask pulled",
-		ArgsUsage: "resolve REF ... | ls | prune",
-		Description: `resolve asks the registries what references stand for, and pulls nothing: digest, kind,
-the digest for this host's platform and all platforms. With --quick it asks for the digest only, which Docker Hub does not count
-as a pull. ls lists the images that podtask pulled and that are still there, with the
-reason if one is not to be removed. prune removes those that were not there before and
-that nothing uses: no task, and no container of anybody's.
-
-Examples:
-  podtask image resolve docker.io/library/alpine:3.20 ghcr.io/team/app:1
-  podtask image resolve --platform linux/arm64 --format json quay.io/team/app:1
+		Name:  "image",
+		Usage: "query registries about images, list and remove those podtask pulled",
+		Description: `Examples:
+  podtask image resolve docker.io/library/alpine:3.20
   podtask image ls
-  podtask image prune --dry-run
-  podtask image prune --older-than 168h`,
-		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "quick", Usage: "resolve: ask for the digest only"},
-			&cli.StringFlag{Name: "platform", Usage: "resolve: choose the image for `OS/ARCH` instead of this host's"},
-			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "resolve: print digests only; ls, prune: ids only"},
-			&cli.BoolFlag{Name: "no-trunc", Usage: "do not shorten ids and digests"},
-			&cli.BoolFlag{Name: "dry-run", Aliases: []string{"n"}, Usage: "prune: remove nothing, list what would be"},
-			&cli.DurationFlag{Name: "older-than", Usage: "prune: only what has not been used for `TIME`; never less than ten minutes", DefaultText: "10m"},
-			&cli.IntFlag{Name: "limit", Usage: "prune: at most `N`, least recently used first", DefaultText: "no limit"},
-			formatFlag("table, json or a Go template"),
-		},
-		Action: p.withHost(image),
+  podtask image prune --dry-run`,
+		Subcommands: []*cli.Command{imageResolveCommand(p), imageListCommand(p), imagePruneCommand(p)},
 	}
 }
 
-func image(ctx context.Context, s *session, c *cli.Context) error {
-	verb, args := c.Args().First(), c.Args().Tail()
-	act, known := map[string]func(context.Context, *session, *cli.Context, []string) error{
-		"resolve": imageResolve, "ls": imageList, "prune": imagePrune,
-	}[verb]
-	switch {
-	case verb == "":
-		return usagef("image", "say what to do: resolve, ls or prune")
-	case !known:
-		return usagef("image", "image does resolve, ls or prune, not %q", verb)
-	case verb == "resolve" && len(args) == 0:
-		return usagef("image", "image resolve: name images to resolve")
-	case verb != "resolve" && len(args) > 0:
-		return usagef("image", "image %s takes no arguments, and there is %q", verb, args[0])
+func imageResolveCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:      "resolve",
+		Usage:     "query registries about images, and pull nothing",
+		ArgsUsage: "REF ...",
+		Description: `The output has the digest, the kind, the digest for the platform of this host and all
+platforms. With --quick only the digest is requested, which Docker Hub does not count as
+a pull.
+
+Examples:
+  podtask image resolve docker.io/library/alpine:3.20 ghcr.io/team/app:1
+  podtask image resolve --platform linux/arm64 --format json quay.io/team/app:1`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "quick", Usage: "request the digest only"},
+			&cli.StringFlag{Name: "platform", Usage: "choose the image for `OS/ARCH` instead of this host's"},
+			quietFlag("digests"),
+			noTruncFlag("digests"),
+			formatFlag("table, json or a Go template"),
+		},
+		Action: p.withHost(imageResolve),
 	}
-	return act(ctx, s, c, args)
+}
+
+func imageListCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:  "ls",
+		Usage: "list the images that podtask pulled",
+		Description: `An image that must not be removed is listed with the reason.
+
+Examples:
+  podtask image ls
+  podtask image ls --format json`,
+		Flags:  []cli.Flag{quietFlag("ids"), noTruncFlag("ids"), formatFlag("table, json or a Go template")},
+		Action: p.withHost(imageList),
+	}
+}
+
+func imagePruneCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:  "prune",
+		Usage: "remove unused images that podtask pulled",
+		Description: `Images that were there before podtask pulled them stay, and so do those that a task or
+any other container uses.
+
+Examples:
+  podtask image prune --dry-run
+  podtask image prune --older-than 168h`,
+		Flags: []cli.Flag{
+			quietFlag("ids"), noTruncFlag("ids"),
+			&cli.BoolFlag{Name: "dry-run", Aliases: []string{"n"}, Usage: "remove nothing, list what would be removed"},
+			&cli.DurationFlag{Name: "older-than", Usage: "only images not used for `TIME`; never less than ten minutes", DefaultText: "10m"},
+			&cli.IntFlag{Name: "limit", Usage: "at most `N`, least recently used first", DefaultText: "no limit"},
+			formatFlag("table, json or a Go template"),
+		},
+		Action: p.withHost(imagePrune),
+	}
 }
 
 // resolvedImage is an answer of registries; templates see its fields.
@@ -98,12 +119,16 @@ func (r resolvedImage) Kind() string {
 	}
 }
 
-func imageResolve(ctx context.Context, s *session, c *cli.Context, refs []string) error {
+func imageResolve(ctx context.Context, s *session, c *cli.Context) error {
+	refs := c.Args().Slice()
+	if len(refs) == 0 {
+		return usagef("image resolve", "no REF to resolve")
+	}
 	want := images.Here()
 	if text := c.String("platform"); text != "" {
 		var err error
 		if want, err = images.ParsePlatform(text); err != nil {
-			return usagef("image", "--platform: %v", err)
+			return usagef("image resolve", "--platform: %v", err)
 		}
 	}
 	found := make([]resolvedImage, len(refs))
@@ -148,7 +173,7 @@ func newResolvedImage(d images.Description) resolvedImage {
 }
 
 func (s *session) printResolved(c *cli.Context, found []resolvedImage) error {
-	return printList(s.stdout, c, "image", found, func(r resolvedImage) string { return r.Digest }, func() error {
+	return printList(s.stdout, c, found, func(r resolvedImage) string { return r.Digest }, func() error {
 		return console.WriteTable(s.stdout, resolvedRows(c, found))
 	})
 }
@@ -190,7 +215,10 @@ func (p *program) warnShortNames(t taskdef.Task, o lifecycle.Options) {
 	}
 }
 
-func imageList(ctx context.Context, s *session, c *cli.Context, _ []string) error {
+func imageList(ctx context.Context, s *session, c *cli.Context) error {
+	if err := noArguments(c); err != nil {
+		return err
+	}
 	list, err := s.Agent.Pruner.List(ctx)
 	if err != nil {
 		return err
@@ -198,9 +226,12 @@ func imageList(ctx context.Context, s *session, c *cli.Context, _ []string) erro
 	return s.printImages(c, list, imageRows)
 }
 
-func imagePrune(ctx context.Context, s *session, c *cli.Context, _ []string) error {
+func imagePrune(ctx context.Context, s *session, c *cli.Context) error {
+	if err := noArguments(c); err != nil {
+		return err
+	}
 	if c.Int("limit") < 0 || c.Duration("older-than") < 0 {
-		return usagef("image", "--limit and --older-than are not negative")
+		return usagef("image prune", "--limit and --older-than must not be negative")
 	}
 	removed, err := s.Agent.Pruner.Prune(ctx, imagestore.PruneOptions{
 		MinAge: c.Duration("older-than"), Limit: c.Int("limit"), DryRun: c.Bool("dry-run"), Demanded: true,
@@ -244,7 +275,7 @@ func shortener(c *cli.Context, shorten func(string) string) func(string) string 
 
 func (s *session) printImages(c *cli.Context, list []imagestore.LocalImage, rows func(short func(string) string, list []imagestore.LocalImage) [][]string) error {
 	short := shortener(c, console.ShortID)
-	return printList(s.stdout, c, "image", list, func(l imagestore.LocalImage) string { return short(l.ID) }, func() error {
+	return printList(s.stdout, c, list, func(l imagestore.LocalImage) string { return short(l.ID) }, func() error {
 		return console.WriteList(s.stdout, rows(short, list))
 	})
 }

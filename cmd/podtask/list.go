@@ -18,9 +18,9 @@ func formatted[T any](w io.Writer, verb, text string, items []T) error {
 	return err
 }
 
-// printList prints what --quiet and --format ask for: the id of each, JSON, a template,
-// whose fields verb names in its errors, or a table.
-func printList[T any](w io.Writer, c *cli.Context, verb string, all []T, id func(T) string, table func() error) error {
+// printList prints what --quiet and --format ask for: the id of each, JSON, a template
+// or a table.
+func printList[T any](w io.Writer, c *cli.Context, all []T, id func(T) string, table func() error) error {
 	switch format := c.String("format"); {
 	case c.Bool("quiet"):
 		for _, v := range all {
@@ -32,6 +32,6 @@ func printList[T any](w io.Writer, c *cli.Context, verb string, all []T, id func
 	case format == "" || format == "table":
 		return table()
 	default:
-		return formatted(w, verb, format, all)
+		return formatted(w, commandPath(c), format, all)
 	}
 }

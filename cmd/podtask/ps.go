@@ -54,7 +54,7 @@ func ps(_ context.Context, s *session, c *cli.Context) error {
 	rows = slices.DeleteFunc(rows, func(r row) bool {
 		return !wanted.match(r.filterable)
 	})
-	return printList(s.stdout, c, "ps", rows, func(r row) string { return r.ID }, func() error {
+	return printList(s.stdout, c, rows, func(r row) string { return r.ID }, func() error {
 		return writeRows(s.program, rows, !c.Bool("noheading"))
 	})
 }

@@ -16,16 +16,23 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
+// serviceVerb is a command of `service`, with how many arguments it takes.
+type serviceVerb struct {
+	name, args, usage string
+	least, most       int
+	flags             []cli.Flag
+	example           string
+	do                func(serviceCommand, context.Context, []string) error
+}
+
 func (p *program) serviceCommand() *cli.Command {
-	return &cli.Command{
-		Name:      "service",
-		Usage:     "keep copies of a task running, and roll them to new revisions",
-		ArgsUsage: "create NAME FILE|FAMILY[:REV] | ls | ps NAME | inspect NAME ... | update NAME [FILE|FAMILY[:REV]] | scale NAME=N ... | rollback NAME | events NAME | rm NAME ...",
-		Description: `The agent keeps so many copies of a task definition: those that stop or become
-unhealthy are replaced, ever more slowly while they keep failing. update rolls to a new
-revision, one copy after the other; when tasks of it keep failing, the service returns to
-the revision before by itself. A FILE is registered first. rm needs a service that is
-scaled to 0, or --force. docs/services.md has more.
+	group := &cli.Command{
+		Name:  "service",
+		Usage: "keep copies of a task running, and roll them to new revisions",
+		Description: `The agent keeps the requested number of copies of a task definition. It replaces copies
+that stop or become unhealthy, with longer delays while they keep failing. update rolls to
+a new revision, one copy after the other; when tasks of it keep failing, the service
+returns to the previous revision. See docs/services.md.
 
 Examples:
   podtask service create web web.json --count 3 --wait
@@ -33,65 +40,90 @@ Examples:
   podtask service scale web=5 worker=0
   podtask service ps web
   podtask service rm --force web`,
-		Flags: []cli.Flag{
-			&cli.IntFlag{Name: "count", Usage: "create, update: keep `NUMBER` copies", DefaultText: "1"},
-			&cli.StringFlag{Name: "family", Usage: "create, update: of the registered `FAMILY[:REV]`"},
-			&cli.IntFlag{Name: "min-healthy", Usage: "create, update: keep at least `PERCENT` of the copies well while rolling", DefaultText: "one after the other"},
-			&cli.IntFlag{Name: "max", Usage: "create, update: have at most `PERCENT` of the copies while rolling", DefaultText: "one after the other"},
-			&cli.BoolFlag{Name: "no-rollback", Usage: "create, update: leave a deployment that fails as it is, for you to look at"},
-			&cli.DurationFlag{Name: "health-grace", Usage: "create, update: let copies be unhealthy for `TIME` after their start", DefaultText: "0s"},
-			&cli.StringSliceFlag{Name: "env", Aliases: []string{"e"}, Usage: "create, update: set `NAME=VALUE` in every container"},
-			&cli.StringSliceFlag{Name: "var", Usage: "create, update: set a placeholder: `NAME=VALUE`"},
-			&cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Usage: "update: replace all copies though nothing differs; rm: stop the copies first"},
-			&cli.BoolFlag{Name: "wait", Usage: "wait until all copies are well, or for rm until they are gone"},
-			&cli.DurationFlag{Name: "timeout", Usage: "with --wait: wait no longer than `TIME`", DefaultText: "for ever"},
-			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "ps: show copies that have stopped too"},
-			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "ls, ps: print names only"},
-			formatFlag("ls, ps, inspect, events: table, json or a Go template"),
+	}
+	for _, v := range serviceVerbs() {
+		group.Subcommands = append(group.Subcommands, &cli.Command{
+			Name: v.name, Usage: v.usage, ArgsUsage: v.args, Flags: v.flags,
+			Description: "Examples:\n  podtask service " + v.example,
+			Action:      p.withHost(v.run),
+		})
+	}
+	return group
+}
+
+func serviceVerbs() []serviceVerb {
+	output := formatFlag("table, json or a Go template")
+	force := func(usage string) cli.Flag {
+		return &cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Usage: usage}
+	}
+	return []serviceVerb{
+		{"create", "NAME FILE|FAMILY[:REV]", "create a service; a FILE is registered first", 1, 2, settingsFlags(), "create web web.json --count 3 --wait", serviceCommand.create},
+		{"ls", " ", "list services", 0, 0, []cli.Flag{quietFlag("names"), output}, "ls", serviceCommand.list},
+		{"ps", "NAME", "list the tasks of a service", 1, 1, []cli.Flag{
+			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show copies that have stopped too"}, quietFlag("ids"), output,
+		}, "ps web", serviceCommand.ps},
+		{"inspect", "NAME ...", "show services in full", 1, many, []cli.Flag{formatFlag("json or a Go template")}, "inspect web", serviceCommand.inspect},
+		{
+			"update", "NAME [FILE|FAMILY[:REV]]", "roll to another revision or other settings; a FILE is registered first", 1, 2,
+			append(settingsFlags(), force("replace all copies even if nothing differs")), "update web --family web:2 --wait --timeout 5m", serviceCommand.update,
 		},
-		Action: p.withHost(serviceVerb),
+		{"scale", "NAME=N ...", "change the number of copies", 1, many, waitFlags("all copies are healthy"), "scale web=5 worker=0", serviceCommand.scale},
+		{"rollback", "NAME", "return to the previous revision", 1, 1, waitFlags("all copies are healthy"), "rollback web", serviceCommand.rollback},
+		{"events", "NAME", "list the events of a service", 1, 1, []cli.Flag{output}, "events web", serviceCommand.events},
+		{
+			"rm", "NAME ...", "remove services that are scaled to 0", 1, many,
+			append(waitFlags("the tasks are removed"), force("stop the copies first")), "rm --force web", serviceCommand.rm,
+		},
 	}
 }
 
-// serviceCommand is a verb of `service` at work.
+// settingsFlags are those of create and update.
+func settingsFlags() []cli.Flag {
+	return append([]cli.Flag{
+		&cli.IntFlag{Name: "count", Usage: "keep `NUMBER` copies", DefaultText: "1"},
+		&cli.StringFlag{Name: "family", Usage: "use the registered `FAMILY[:REV]`"},
+		&cli.IntFlag{Name: "min-healthy", Usage: "keep at least `PERCENT` of the copies healthy while rolling", DefaultText: "one after the other"},
+		&cli.IntFlag{Name: "max", Usage: "have at most `PERCENT` of the copies while rolling", DefaultText: "one after the other"},
+		&cli.BoolFlag{Name: "no-rollback", Usage: "keep a deployment that fails, for inspection"},
+		&cli.DurationFlag{Name: "health-grace", Usage: "ignore failed health checks for `TIME` after the start of a copy", DefaultText: "0s"},
+		&cli.StringSliceFlag{Name: "env", Aliases: []string{"e"}, Usage: "set `NAME=VALUE` in every container"},
+		&cli.StringSliceFlag{Name: "var", Usage: "set a placeholder: `NAME=VALUE`"},
+	}, waitFlags("all copies are healthy")...)
+}
+
+func waitFlags(until string) []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "wait", Usage: "wait until " + until},
+		&cli.DurationFlag{Name: "timeout", Usage: "with --wait: wait at most `TIME`", DefaultText: "no limit"},
+	}
+}
+
+// serviceCommand is a command of `service` at work.
 type serviceCommand struct {
 	*session
 	c      *cli.Context
 	client *api.Client
 }
 
-func serviceVerb(ctx context.Context, s *session, c *cli.Context) error {
-	verb, args := c.Args().First(), c.Args().Tail()
-	a, known := serviceVerbs[verb]
+func (v serviceVerb) run(ctx context.Context, s *session, c *cli.Context) error {
+	args, path := c.Args().Slice(), commandPath(c)
 	switch {
-	case !known:
-		return usagef("service", "service does create, ls, ps, inspect, update, scale, rollback, events or rm, not %q", verb)
-	case len(args) < a.least:
-		return usagef("service", "service %s: name the service", verb)
-	case len(args) > a.most:
-		return usagef("service", "service %s takes no %q", verb, args[a.most])
+	case len(args) < v.least:
+		return usagef(path, "%s needs the name of a service", path)
+	case len(args) > v.most:
+		return usagef(path, "%s does not take %q", path, args[v.most])
 	case c.Duration("timeout") != 0 && (!c.Bool("wait") || c.Duration("timeout") < 0):
-		return usagef("service", "--timeout is a positive time and bounds --wait")
+		return usagef(path, "--timeout is a positive time and limits --wait")
 	}
 	client := s.DialAgent(ctx)
 	if client == nil {
-		return fmt.Errorf("services are kept by the agent, and none answers on %s: start it with `systemctl --user enable --now podtask.socket` or `podtask agent`", s.AgentSocket)
+		return fmt.Errorf("the agent runs services, and none answers on %s: start it with `systemctl --user enable --now podtask.socket` or `podtask agent`", s.AgentSocket)
 	}
 	defer client.Close()
-	return a.do(serviceCommand{session: s, c: c, client: client}, ctx, args)
+	return v.do(serviceCommand{session: s, c: c, client: client}, ctx, args)
 }
 
-// serviceVerbs are what `service` does, each with how many arguments it takes.
-var serviceVerbs = map[string]struct {
-	do          func(serviceCommand, context.Context, []string) error
-	least, most int
-}{
-	"create": {serviceCommand.create, 1, 2}, "ls": {serviceCommand.list, 0, 0}, "ps": {serviceCommand.ps, 1, 1},
-	"inspect": {serviceCommand.inspect, 1, many}, "update": {serviceCommand.update, 1, 2}, "scale": {serviceCommand.scale, 1, many},
-	"rollback": {serviceCommand.rollback, 1, 1}, "events": {serviceCommand.events, 1, 1}, "rm": {serviceCommand.rm, 1, many},
-}
-
-// many arguments are as many as one likes.
+// many stands for any number of arguments.
 const many = 1 << 20
 
 // settings are what the flags say of a service.
@@ -112,14 +144,14 @@ func (k serviceCommand) settings() (api.ServiceSettings, error) {
 		seconds := int(k.c.Duration("health-grace").Round(time.Second).Seconds())
 		s.HealthCheckGracePeriodSeconds = &seconds
 	}
-	env, err := k.readEnv("service", nil, k.c.StringSlice("env"))
+	env, err := k.readEnv(commandPath(k.c), nil, k.c.StringSlice("env"))
 	if err != nil {
 		return s, err
 	}
 	for _, v := range env {
 		s.Environment = append(s.Environment, api.EnvVar(v))
 	}
-	s.Vars, err = k.vars("service", k.c.StringSlice("var"))
+	s.Vars, err = k.vars(commandPath(k.c), k.c.StringSlice("var"))
 	return s, err
 }
 
@@ -128,7 +160,7 @@ func (k serviceCommand) named(ctx context.Context, args []string) (string, error
 	given := k.c.String("family")
 	switch {
 	case len(args) > 1 && given != "":
-		return "", usagef("service", "give %s or --family %s, not both", args[1], given)
+		return "", usagef(commandPath(k.c), "give %s or --family %s, not both", args[1], given)
 	case len(args) < 2:
 		return given, nil
 	}
@@ -156,7 +188,7 @@ func (k serviceCommand) create(ctx context.Context, args []string) error {
 		return err
 	}
 	if registered == "" {
-		return usagef("service", "service create %s: say of what, a FILE or --family FAMILY[:REV]", args[0])
+		return usagef(commandPath(k.c), "service create %s: give a FILE or --family FAMILY[:REV]", args[0])
 	}
 	n := api.NewService{ServiceName: args[0], TaskDefinition: registered, DesiredCount: 1}
 	if k.c.IsSet("count") {
@@ -201,7 +233,7 @@ func (k serviceCommand) scale(ctx context.Context, args []string) error {
 		_, number, _ := strings.Cut(a, "=")
 		var err error
 		if counts[i], err = strconv.Atoi(number); err != nil {
-			return usagef("service", "service scale %q: write NAME=NUMBER", a)
+			return usagef(commandPath(k.c), "service scale %q: write NAME=NUMBER", a)
 		}
 	}
 	for i, a := range args {
@@ -270,9 +302,9 @@ func (k serviceCommand) settled(ctx context.Context, s, before api.Service) erro
 	case !last.Steady && d.RolloutState == "FAILED":
 		return fmt.Errorf("service %s: deployment %s of %s has failed: %s", name, d.ID, d.TaskDefinition, d.RolloutStateReason)
 	case !last.Steady:
-		return fmt.Errorf("service %s: the agent ended, or somebody removed the service, before it was steady", name)
+		return fmt.Errorf("service %s: the agent ended or the service was removed before it was steady", name)
 	case d.ID != rolling:
-		return fmt.Errorf("service %s is back at %s: %s", name, d.TaskDefinition, cmp.Or(d.RolloutStateReason, "somebody changed it meanwhile"))
+		return fmt.Errorf("service %s is back at %s: %s", name, d.TaskDefinition, cmp.Or(d.RolloutStateReason, "it was changed meanwhile"))
 	}
 	return nil
 }
@@ -321,7 +353,7 @@ func (k serviceCommand) list(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
-	return printList(k.stdout, k.c, "service", all, func(s api.Service) string { return s.ServiceName }, func() error {
+	return printList(k.stdout, k.c, all, func(s api.Service) string { return s.ServiceName }, func() error {
 		rows := [][]string{{"NAME", "STATUS", "TASK DEFINITION", "DESIRED", "RUNNING", "HEALTHY", "ROLLOUT"}}
 		for _, s := range all {
 			rows = append(rows, []string{s.ServiceName, s.Status, s.TaskDefinition, strconv.Itoa(s.DesiredCount), strconv.Itoa(s.RunningCount), strconv.Itoa(s.HealthyCount), s.Deployments[0].RolloutState})
@@ -338,7 +370,7 @@ func (k serviceCommand) ps(ctx context.Context, names []string) error {
 	tasks := slices.DeleteFunc(s.Tasks, func(t api.ServiceTask) bool {
 		return !k.c.Bool("all") && (t.Phase == "STOPPED" || t.Phase == "REMOVING")
 	})
-	return printList(k.stdout, k.c, "service", tasks, func(t api.ServiceTask) string { return t.ID }, func() error {
+	return printList(k.stdout, k.c, tasks, func(t api.ServiceTask) string { return t.ID }, func() error {
 		rows := [][]string{{"ID", "NAME", "DEPLOYMENT", "PHASE", "WELL", "CREATED", "REASON"}}
 		for _, t := range tasks {
 			rows = append(rows, []string{console.ShortID(t.ID), t.Name, t.Deployment, t.Phase, strconv.FormatBool(t.Healthy), console.Ago(time.Now(), t.CreatedAt), t.Reason})
@@ -362,7 +394,7 @@ func (k serviceCommand) inspect(ctx context.Context, names []string) error {
 	if format := k.c.String("format"); format == "" || format == "json" {
 		err = console.WriteJSON(k.stdout, found)
 	} else {
-		err = formatted(k.stdout, "service", format, found)
+		err = formatted(k.stdout, commandPath(k.c), format, found)
 	}
 	return errors.Join(append(errs, err)...)
 }
@@ -381,6 +413,6 @@ func (k serviceCommand) events(ctx context.Context, names []string) error {
 	case "json":
 		return console.WriteJSON(k.stdout, s.Events)
 	default:
-		return formatted(k.stdout, "service", format, s.Events)
+		return formatted(k.stdout, commandPath(k.c), format, s.Events)
 	}
 }

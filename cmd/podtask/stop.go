@@ -55,7 +55,7 @@ func stop(ctx context.Context, s *session, c *cli.Context) error {
 func (s *session) forEach(c *cli.Context, fits func(lifecycle.State) bool, do func(lifecycle.State, *console.Progress) error) error {
 	states, errs := s.named(c, fits)
 	if states == nil && errs == nil && !ofMany(c) && !c.Args().Present() {
-		return usagef(c.Command.Name, "no TASK to %s", c.Command.Name)
+		return usagef(commandPath(c), "no TASK to %s", commandPath(c))
 	}
 	return errors.Join(append(errs, s.sideBySide(states, do))...)
 }
@@ -96,7 +96,7 @@ func ofMany(c *cli.Context) bool { return c.Bool("all") || len(c.StringSlice("fi
 func (s *session) named(c *cli.Context, fits func(lifecycle.State) bool) (states []lifecycle.State, errs []error) {
 	if ofMany(c) {
 		if c.Args().Present() {
-			return nil, []error{usagef(c.Command.Name, "--all or --filter and a TASK exclude each other")}
+			return nil, []error{usagef(commandPath(c), "--all or --filter and a TASK exclude each other")}
 		}
 		wanted, err := parseTaskFilters(c)
 		if err != nil {

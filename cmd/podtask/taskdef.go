@@ -16,48 +16,77 @@ import (
 
 func (p *program) taskdefCommand() *cli.Command {
 	return &cli.Command{
-		Name:      "taskdef",
-		Usage:     "keep task definitions by family and revision",
-		ArgsUsage: "register FILE|- ... | ls [FAMILY] | show FAMILY[:REV] | deregister FAMILY:REV ...",
-		Description: `register keeps a definition as it is and prints its FAMILY:REVISION; what an active
-revision says already, in whatever order or format, gives that revision. ls lists the
-active revisions, show prints a definition, deregister makes a revision inactive: it
-stays to be shown and run by its number.
-
-Registered definitions are run by name: podtask run web, podtask run web:3.
+		Name:  "taskdef",
+		Usage: "keep task definitions by family and revision",
+		Description: `Registered definitions are run by name: podtask run web, podtask run web:3.
 
 Examples:
   podtask taskdef register web.json
   podtask taskdef ls
   podtask taskdef show web:2 > web.json
   podtask taskdef deregister web:1`,
-		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "strict", Usage: "register: treat warnings as errors"},
-			&cli.BoolFlag{Name: "lenient", Usage: "register: warn of unknown members instead of refusing the definition"},
-			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "ls: list inactive revisions too"},
-			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "ls: print names only"},
-			formatFlag("ls: table, json or a Go template; show: json prints the revision and the document"),
+		Subcommands: []*cli.Command{
+			{
+				Name:      "register",
+				Usage:     "register definitions and print the FAMILY:REVISION of each",
+				ArgsUsage: "FILE|- ...",
+				Description: `A definition equal to that of an active revision, in whatever order or format, gives
+that revision.
+
+Examples:
+  podtask taskdef register web.json`,
+				Flags: []cli.Flag{
+					&cli.BoolFlag{Name: "strict", Usage: "treat warnings as errors"},
+					&cli.BoolFlag{Name: "lenient", Usage: "warn of unknown members instead of refusing the definition"},
+				},
+				Action: withCatalog(p, p.taskdefRegister),
+			},
+			{
+				Name:        "ls",
+				Usage:       "list the active revisions",
+				ArgsUsage:   "[FAMILY ...]",
+				Description: "Examples:\n  podtask taskdef ls\n  podtask taskdef ls --all web",
+				Flags: []cli.Flag{
+					&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "list inactive revisions too"},
+					quietFlag("names"),
+					formatFlag("table, json or a Go template"),
+				},
+				Action: withCatalog(p, p.taskdefList),
+			},
+			{
+				Name:        "show",
+				Usage:       "print definitions as they were registered",
+				ArgsUsage:   "FAMILY[:REV] ...",
+				Description: "Examples:\n  podtask taskdef show web:2 > web.json",
+				Flags:       []cli.Flag{formatFlag("json prints the revision and the document")},
+				Action:      withCatalog(p, p.taskdefShow),
+			},
+			{
+				Name:      "deregister",
+				Usage:     "make revisions inactive",
+				ArgsUsage: "FAMILY:REV ...",
+				Description: `An inactive revision can still be shown, and run by its number.
+
+Examples:
+  podtask taskdef deregister web:1`,
+				Action: withCatalog(p, p.taskdefDeregister),
+			},
 		},
-		Action: p.taskdef,
 	}
 }
 
-func (p *program) taskdef(c *cli.Context) error {
-	verb, args := c.Args().First(), c.Args().Tail()
-	act, known := map[string]func(*cli.Context, *catalog.Catalog, []string) error{
-		"register": p.taskdefRegister, "ls": p.taskdefList, "show": p.taskdefShow, "deregister": p.taskdefDeregister,
-	}[verb]
-	if !known {
-		return usagef("taskdef", "taskdef does register, ls, show or deregister, not %q", verb)
+// withCatalog makes an action of a command about registered definitions.
+func withCatalog(p *program, action func(*cli.Context, *catalog.Catalog, []string) error) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		if name := c.Command.Name; name != "ls" && !c.Args().Present() {
+			return usagef(commandPath(c), "nothing to %s", name)
+		}
+		registered, err := p.catalog(c)
+		if err != nil {
+			return err
+		}
+		return action(c, registered, c.Args().Slice())
 	}
-	if len(args) == 0 && verb != "ls" {
-		return usagef("taskdef", "taskdef %s: name what to %s", verb, verb)
-	}
-	registered, err := p.catalog(c)
-	if err != nil {
-		return err
-	}
-	return act(c, registered, args)
 }
 
 // catalog opens what is registered in the state directory.
@@ -140,7 +169,7 @@ func (p *program) taskdefList(c *cli.Context, registered *catalog.Catalog, famil
 			shown = append(shown, revisionRow{r, time.Now()})
 		}
 	}
-	return printList(p.stdout, c, "taskdef", shown, revisionRow.Name, func() error {
+	return printList(p.stdout, c, shown, revisionRow.Name, func() error {
 		rows := [][]string{{"TASK DEFINITION", "STATUS", "REGISTERED", "DIGEST", "FILE"}}
 		for _, r := range shown {
 			rows = append(rows, []string{r.Name(), string(r.Status), r.Registered(), console.ShortDigest(r.Digest), r.File})
@@ -197,7 +226,7 @@ func (p *program) taskdefDeregister(c *cli.Context, registered *catalog.Catalog,
 			return err
 		}
 		if ref.Revision == 0 {
-			return usagef("taskdef", "taskdef deregister %s: say which revision, as in %s:1", text, text)
+			return usagef("taskdef deregister", "taskdef deregister %s: say which revision, as in %s:1", text, text)
 		}
 		r, err := registered.Deregister(c.Context, ref, time.Now())
 		if err != nil {

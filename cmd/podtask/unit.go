@@ -19,17 +19,11 @@ import (
 
 func (p *program) unitCommand() *cli.Command {
 	return &cli.Command{
-		Name:      "unit",
-		Usage:     "install, list, print and remove .task units of systemd",
-		ArgsUsage: "install FILE... | ls | print UNIT... | rm UNIT...",
-		Description: `A .task file says how systemd runs a task: docs/units.md tells of it.
+		Name:  "unit",
+		Usage: "install, list, print and remove .task units of systemd",
+		Description: `A .task file says how systemd runs a task: see docs/units.md.
 
-install checks the file and its definition, copies both to where units are read and
-has systemd read them; files that it names relative to itself go with it, and the
-drop-ins in FILE.d. ls shows all units with their services. print shows the service that
-a unit makes. rm removes a unit; its definition and its drop-ins stay.
-
-Where podtask-user-generator is not installed, install and rm write the services to
+Without podtask-user-generator, install and rm write the services to
 ~/.config/systemd/user themselves, as podtask generate does.
 
 Examples:
@@ -37,35 +31,61 @@ Examples:
   podtask unit ls
   podtask unit print web
   podtask unit rm --force web`,
-		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "replace", Usage: "install: replace a unit of the same name"},
-			&cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Usage: "rm: stop the service first, if it runs"},
-			formatFlag("ls: table or json"),
+		Subcommands: []*cli.Command{
+			{
+				Name:      "install",
+				Usage:     "check units, copy them to where systemd reads them and reload systemd",
+				ArgsUsage: "FILE ...",
+				Description: `The definition, the files that the unit names relative to itself and the drop-ins in
+FILE.d are checked and copied too.
+
+Examples:
+  podtask unit install web.task`,
+				Flags:  []cli.Flag{&cli.BoolFlag{Name: "replace", Usage: "replace a unit of the same name"}},
+				Action: withNames(p.installUnits),
+			},
+			{
+				Name:        "ls",
+				Usage:       "list all units with their services",
+				Description: "Examples:\n  podtask unit ls",
+				Flags:       []cli.Flag{formatFlag("table or json")},
+				Action: func(c *cli.Context) error {
+					if err := noArguments(c); err != nil {
+						return err
+					}
+					return p.listUnits(c.Context, c.String("format"))
+				},
+			},
+			{
+				Name:        "print",
+				Usage:       "print the services that units make",
+				ArgsUsage:   "UNIT ...",
+				Description: "Examples:\n  podtask unit print web",
+				Action:      withNames(func(_ *cli.Context, names []string) error { return p.printUnits(names) }),
+			},
+			{
+				Name:        "rm",
+				Usage:       "remove units; their definitions and drop-ins stay",
+				ArgsUsage:   "UNIT ...",
+				Description: "Examples:\n  podtask unit rm --force web",
+				Flags:       []cli.Flag{&cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Usage: "stop the service first if it runs"}},
+				Action: withNames(func(c *cli.Context, names []string) error {
+					return p.removeUnits(c.Context, names, c.Bool("force"))
+				}),
+			},
 		},
-		Action: p.unit,
 	}
 }
 
-// unit is `podtask unit VERB`.
-func (p *program) unit(c *cli.Context) error {
-	verb, args := c.Args().First(), c.Args().Tail()
-	switch {
-	case verb == "ls" && len(args) > 0:
-		return usagef("unit", "ls takes no arguments")
-	case verb != "ls" && len(args) == 0 && slices.Contains([]string{"install", "print", "rm"}, verb):
-		return usagef("unit", "unit %s needs a name", verb)
+// withNames makes an action of a command that takes one argument or more.
+func withNames(action func(*cli.Context, []string) error) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		if !c.Args().Present() {
+			path := commandPath(c)
+			return usagef(path, "%s needs a name", path)
+		}
+		return action(c, c.Args().Slice())
 	}
-	switch verb {
-	case "install":
-		return p.installUnits(c, args)
-	case "ls":
-		return p.listUnits(c.Context, c.String("format"))
-	case "print":
-		return p.printUnits(args)
-	case "rm":
-		return p.removeUnits(c.Context, args, c.Bool("force"))
-	}
-	return usagef("unit", "unit is followed by install, ls, print or rm, not %q", verb)
 }
 
 // unitSet is all that the unit directories hold.
@@ -141,7 +161,7 @@ func (p *program) reloadUnits(ctx context.Context) error {
 	}
 	manager, err := cgroups.Dial(ctx, p.getenv)
 	if err != nil {
-		p.warn("systemd has not been told: %v", err)
+		p.warn("cannot reload systemd: %v", err)
 		return nil
 	}
 	defer manager.Close()
@@ -190,7 +210,7 @@ func (p *program) listUnits(ctx context.Context, format string) error {
 		return console.WriteJSON(p.stdout, rows)
 	case "", "table":
 	default:
-		return usagef("unit", "no format %q: it is table or json", format)
+		return usagef("unit ls", "no format %q: write table or json", format)
 	}
 	table := [][]string{{"UNIT", "SERVICE", "STATE", "FILE"}}
 	for _, r := range rows {
@@ -241,7 +261,7 @@ func (p *program) removeUnits(ctx context.Context, names []string, force bool) e
 			return err
 		}
 		if home == "" || !strings.HasPrefix(s.File.Path, home+"/") {
-			return fmt.Errorf("%s is not in %s: whoever put it there removes it", s.File.Path, home)
+			return fmt.Errorf("%s is not in %s: podtask removes only units from there", s.File.Path, home)
 		}
 		sources = append(sources, s)
 	}

@@ -75,7 +75,7 @@ func (p *program) readUnit(file string) (taskunit.Source, error) {
 		return taskunit.Source{}, err
 	}
 	if filepath.Ext(path) != taskunit.Extension {
-		return taskunit.Source{}, usagef("unit", "%s: the name of a unit ends in %s", file, taskunit.Extension)
+		return taskunit.Source{}, usagef("unit install", "%s: the name of a unit ends in %s", file, taskunit.Extension)
 	}
 	text, err := readSmall(path)
 	if err != nil {

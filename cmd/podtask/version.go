@@ -37,7 +37,7 @@ func (p *program) versionCommand() *cli.Command {
 
 func noArguments(c *cli.Context) error {
 	if c.Args().Present() {
-		return usagef(c.Command.Name, "%s takes no arguments, and there is %q", c.Command.Name, c.Args().First())
+		return usagef(commandPath(c), "%s takes no arguments, and there is %q", commandPath(c), c.Args().First())
 	}
 	return nil
 }

@@ -63,7 +63,6 @@ var limitExceptions = []exception{
 	{"methods", "pkg/taskdef.rules", 50, debt},
 	{"methods", "test/e2e.box", 96, debt},
 	{"methods", "test/e2e.units", 21, debt},
-	{"parameters", "cmd/podtask.printList", 6, debt},
 	{"parameters", "pkg/admission.checkOrder", 6, debt},
 	{"parameters", "pkg/service.New", 6, debt},
 	{"parameters", "pkg/timeline.LaneOf", 6, debt},
