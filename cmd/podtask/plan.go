@@ -128,7 +128,7 @@ type planContainer struct {
 	Digest    string          `json:"digest,omitempty"`
 	Essential bool            `json:"essential"`
 	DependsOn []planCondition `json:"dependsOn,omitempty"`
-	// CPUShares are cpu units, CPULimit vCPU, the others bytes; 0 means none.
+	// CPUShares is 2 to 262144, CPULimit is in vCPU, the others are in bytes; 0 means none.
 	CPUShares         int64   `json:"cpuShares,omitempty"`
 	CPULimit          float64 `json:"cpuLimit,omitempty"`
 	Memory            int64   `json:"memory,omitempty"`
@@ -218,7 +218,7 @@ func namesOf(t taskdef.Task, levels [][]int) [][]string {
 func (pl *plan) addContainer(t taskdef.Task, c taskdef.Container) {
 	pc := planContainer{
 		Name: c.Name, Image: c.Image, Essential: c.Essential,
-		CPUShares: c.CPU, CPULimit: c.Extensions.CPULimit, Memory: c.Memory, MemoryReservation: c.MemoryReservation,
+		CPUShares: int64(cgroups.Shares(c.CPU)), CPULimit: c.Extensions.CPULimit, Memory: c.Memory, MemoryReservation: c.MemoryReservation,
 		MaxSwap: c.Linux.MaxSwap, SharedMemory: c.Linux.ShmSize,
 		HealthCheck: c.HealthCheck != nil, Restart: c.Restart != nil, StopSeconds: c.StopTimeout.Seconds(),
 	}

@@ -128,17 +128,8 @@ func (pl plan) notes(c planContainer) string {
 func (pl plan) limitRows() [][]string {
 	rows := [][]string{{"", "CPU LIMIT", "CPU SHARE", "MEMORY LIMIT", "RESERVED", "SWAP"}}
 	for _, c := range pl.Containers {
-		if c.CPUShares == 0 && c.CPULimit == 0 && c.Memory == 0 && c.MemoryReservation == 0 {
-			continue
-		}
-		share := "-"
-		if c.CPUShares > 0 {
-			share = strconv.FormatInt(c.CPUShares, 10)
-		}
+		share := strconv.FormatInt(c.CPUShares, 10)
 		rows = append(rows, []string{c.Name, vcpu(c.CPULimit), share, size(c.Memory), size(c.MemoryReservation), c.swap()})
-	}
-	if len(rows) == 1 {
-		return nil
 	}
 	return rows
 }

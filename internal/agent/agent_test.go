@@ -356,6 +356,10 @@ func TestSpecFollowsTheDefinition(t *testing.T) {
 	if spec.MemoryLimit != 64<<20 || spec.CPUShares != 2 {
 		t.Errorf("memory %d, shares %d", spec.MemoryLimit, spec.CPUShares)
 	}
+	s.Task.Containers[0].CPU, s.Options.Quota.ImplicitShares = 0, true
+	if spec := podspec.Container(s, 0, "image"); spec.CPUShares != 2 {
+		t.Errorf("a container without cpu has %d shares, want 2", spec.CPUShares)
+	}
 	s.Options.Unapplied = []string{"memory", "cpu"}
 	if spec := podspec.Container(s, 0, "image"); spec.MemoryLimit != 0 || spec.CPUShares != 0 {
 		t.Errorf("limits the user chose to do without are applied: %+v", spec)

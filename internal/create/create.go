@@ -74,7 +74,7 @@ func (c *Creator) record(ctx context.Context, id string, t taskdef.Task, name st
 	if o.Unapplied, _, err = c.Preflight.Unsupported(ctx, t, o); err != nil {
 		return nil, err
 	}
-	s := lifecycle.New(id, name, t, c.Preflight.Defaults(c.Metadata.Options(o)), time.Now().UTC())
+	s := lifecycle.New(id, name, t, c.Preflight.Defaults(ctx, c.Metadata.Options(o)), time.Now().UTC())
 	if err := lifecycle.Check(s); err != nil {
 		return nil, fmt.Errorf("a new task is already broken: %w", err)
 	}

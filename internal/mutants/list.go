@@ -32,6 +32,10 @@ var mutants = []mutant{
 	{"a vanished container has ended", "pkg/lifecycle observe", never, "ran Absent", "", model},
 	{"an exit without a start is none", "pkg/lifecycle observe", never, "Exited IsZero", "", rules},
 
+	// Shares of the CPU.
+	{"a container without cpu has the smallest share", "pkg/cgroups Shares", value, "max units minShares", "units", check{pkg: "pkg/cgroups", tests: "^TestShares$"}},
+	{"an update of the limits keeps implicit shares", "pkg/lifecycle foldLimits", skip, "ImplicitShares", "", rules},
+
 	// One operation at a time, and in order.
 	{"one operation at a time", "pkg/lifecycle planContainer", never, "Busy", "", model},
 	{"what is unwanted is canceled", "pkg/lifecycle planCancel", always, "unwanted", "", model},

@@ -89,7 +89,7 @@ func Container(s lifecycle.State, i int, image string) libpod.ContainerSpec {
 
 // limit adds what bounds the container.
 func limit(spec *libpod.ContainerSpec, s lifecycle.State, c taskdef.Container) {
-	wanted := cgroups.Limits{CPU: c.Extensions.CPULimit, CPUWeight: cgroups.Shares(c.CPU), Memory: c.Memory, MemoryLow: c.MemoryReservation}
+	wanted := cgroups.Limits{CPU: c.Extensions.CPULimit, CPUWeight: shares(c, s.Options.Quota), Memory: c.Memory, MemoryLow: c.MemoryReservation}
 	l := Applicable(wanted, s.Options)
 	spec.MemoryLimit, spec.MemoryReservation, spec.CPUShares, spec.CPULimit = l.Memory, l.MemoryLow, l.CPUWeight, l.CPU
 	if swap := c.Linux.MaxSwap; swap != nil && l.Memory > 0 {

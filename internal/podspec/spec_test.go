@@ -43,6 +43,8 @@ func TestContainerSpecOf(t *testing.T) {
 		{"a limit of -1 is none", one(container{Linux: taskdef.Linux{Ulimits: []taskdef.Ulimit{{Name: "nproc", Soft: 5, Hard: -1}}}}),
 			libpod.ContainerSpec{Rlimits: []libpod.Rlimit{{Name: "nproc", Soft: 5, Hard: libpod.Unlimited}}}},
 		{"a share of 1 is 2", one(container{CPU: 1}), libpod.ContainerSpec{CPUShares: 2}},
+		{"a share above the kernel's range is its end", one(container{CPU: 1 << 40}), libpod.ContainerSpec{CPUShares: 262144}},
+		{"no share, where the host cannot apply one", one(container{}), libpod.ContainerSpec{}},
 		{"permissions are letters", one(container{Linux: taskdef.Linux{Devices: []taskdef.Device{{HostPath: "/dev/a", ContainerPath: "/dev/b", Permissions: []string{"read", "mknod"}}}}}),
 			libpod.ContainerSpec{Devices: []libpod.Device{{HostPath: "/dev/a", Path: "/dev/b", Permissions: "rm"}}}},
 		{"a container without network has its loopback", one(container{Net: taskdef.ContainerNetwork{Disabled: true}}), libpod.ContainerSpec{Network: "none"}},

@@ -301,11 +301,20 @@ func checkQuota(t taskdef.Task, q lifecycle.Quota) error {
 // stops a host. It is applied where the host can, and not missed elsewhere.
 const DefaultTasksMax = 4096
 
-// Defaults adds to the quota what a task gets without asking.
-func (p *Checker) Defaults(o lifecycle.Options) lifecycle.Options {
-	able := slices.Contains(cgroups.Detect(conn.HostRoot, os.Getuid(), p.Getenv).Controllers, "pids")
-	if o.Quota.TasksMax == 0 && o.Limits != limits.Off && able {
+// Defaults adds to the quota what a task gets without asking, as far as this host can
+// apply it.
+func (p *Checker) Defaults(ctx context.Context, o lifecycle.Options) lifecycle.Options {
+	o.Quota.ImplicitShares = false
+	if o.Limits == limits.Off {
+		return o
+	}
+	controllers := cgroups.Detect(conn.HostRoot, os.Getuid(), p.Getenv).Controllers
+	if o.Quota.TasksMax == 0 && slices.Contains(controllers, "pids") {
 		o.Quota.TasksMax = DefaultTasksMax
+	}
+	if slices.Contains(controllers, "cpu") {
+		facts, err := p.Facts.Get(ctx)
+		o.Quota.ImplicitShares = err == nil && facts.CgroupManager == "systemd"
 	}
 	return o
 }
@@ -325,9 +334,11 @@ func (e *LimitsError) Error() string {
 }
 
 // Unsupported returns the controllers that the definition asks for and this host
-// does not give, and why.
+// does not give, and why. The share of a container without cpu requires none.
 func (p *Checker) Unsupported(ctx context.Context, t taskdef.Task, o lifecycle.Options) (missing []string, reason string, err error) {
-	wanted := podspec.TaskLimits(t, o.Quota, cgroups.Curve{})
+	declared := o.Quota
+	declared.ImplicitShares = false
+	wanted := podspec.TaskLimits(t, declared, cgroups.Curve{})
 	for _, c := range t.Containers {
 		// Container limits need the same controllers; the numbers do not matter here.
 		wanted.Memory = max(wanted.Memory, c.Memory)

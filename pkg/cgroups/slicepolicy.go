@@ -50,11 +50,9 @@ func (l Limits) Without(controllers ...string) Limits {
 	return l
 }
 
-// Shares returns ECS CPU units as CPU shares, from 2 to 262144. Without units it is 0: no
-// shares are set (ECS agent: 1 becomes 2).
+// Shares returns ECS CPU units as CPU shares, from 2 to 262144. As in the ECS agent, a
+// container without units gets the smallest share and not the kernel's default, which would
+// outweigh a container that declares less than 1024.
 func Shares(units int64) uint64 {
-	if units <= 0 {
-		return 0
-	}
-	return min(max(uint64(units), minShares), maxShares)
+	return uint64(min(max(units, minShares), maxShares))
 }

@@ -33,6 +33,15 @@ func TestWeightFromShares(t *testing.T) {
 	}
 }
 
+func TestShares(t *testing.T) {
+	t.Parallel()
+	for units, want := range map[int64]uint64{-1: 2, 0: 2, 1: 2, 2: 2, 3: 3, 1024: 1024, 262144: 262144, 262145: 262144, 1 << 62: 262144} {
+		if got := cgroups.Shares(units); got != want {
+			t.Errorf("%d units are %d shares, want %d", units, got, want)
+		}
+	}
+}
+
 func TestCurveOfARuntime(t *testing.T) {
 	t.Parallel()
 	const old, today = 39, 100 // the weight of 1024 shares

@@ -65,6 +65,7 @@ func (s *State) foldHint(i int) {
 // its share is asked for anew: one that has begun gets it whether or not there is room.
 func (s *State) foldLimits(q Quota) {
 	before, b := s.Need(), &s.Sandbox
+	q.ImplicitShares = s.Options.Quota.ImplicitShares
 	s.Options.Quota = q
 	if s.Goal != Up || b.Reservation == ReservationNeeded || s.Need().Equal(before) {
 		return

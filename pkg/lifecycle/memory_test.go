@@ -108,3 +108,12 @@ func TestLimitsThatAContainerLacksAreKept(t *testing.T) {
 		t.Errorf("%s with %+v and the goal %s", c.Status(), c.Failures, d.s.Goal)
 	}
 }
+
+func TestUpdateKeepsImplicitShares(t *testing.T) {
+	t.Parallel()
+	d := drive(t, Options{Quota: Quota{ImplicitShares: true}}, container("a"))
+	d.do(LimitsRequested{Quota: Quota{Memory: 128 << 20}})
+	if !d.s.Quota().ImplicitShares {
+		t.Error("an update of the memory limit drops the containers' shares")
+	}
+}

@@ -52,6 +52,10 @@ type Quota struct {
 	IOWeight uint64 `json:"ioWeight,omitempty"`
 	// CPUPeriod is the time in which the quota of CPU is counted; 0 means 100 ms.
 	CPUPeriod time.Duration `json:"cpuPeriod,omitempty"`
+	// ImplicitShares: a container without cpu has the smallest share of the CPU, as on
+	// ECS. It is set when the task is created, if the host can apply it; an update of the
+	// limits keeps it.
+	ImplicitShares bool `json:"implicitShares,omitempty"`
 }
 
 // Unlimited as Options.Quota.TasksMax: not even the default bound.

@@ -156,7 +156,7 @@ func ContainerOf(s lifecycle.State, i int, n Names, addresses []netip.Addr) Cont
 	out := Container{
 		DockerID: c.ID, Name: def.Name, Image: def.Image, ImageID: imageID(c.ImageID),
 		DesiredStatus: desired(s), KnownStatus: c.Status().String(), Type: "NORMAL",
-		Limits:       Limits{CPU: max(def.CPU, 2), Memory: def.Memory >> 20},
+		Limits:       Limits{CPU: min(max(def.CPU, 2), 262144), Memory: def.Memory >> 20},
 		ContainerARN: n.TaskARN + "/" + def.Name,
 		Networks:     []Network{network(s.Task.Network, addresses)},
 		CreatedAt:    reached(s, def.Name, lifecycle.StatusCreated),

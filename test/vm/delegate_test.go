@@ -68,6 +68,13 @@ func TestControllerThatIsNotDelegatedIsNamed(t *testing.T) {
 	check("134217728")
 	podtask(t, "rm", "--force", id)
 
+	// A task without cpu requires no cpu controller.
+	id = detach(t, define(t, "undeclared", "", "96", box("app", "sleep forever", 0)))
+	if got := podtask(t, "inspect", "--format", "{{.Limits}} {{.UnappliedLimits}}", id); got != "enforce []" {
+		t.Errorf("inspect says %q of the limits of a task without cpu", got)
+	}
+	podtask(t, "rm", "--force", id)
+
 	// Doctor says the same, and that tasks can do without.
 	out, _, code := command(t, bin(), "doctor", "--quiet")
 	if line := "delegation: cgroup controllers cpu are not delegated"; code != 0 || !strings.Contains(out, line) || !strings.Contains(out, cgroups.DelegateDropIn) {

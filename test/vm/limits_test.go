@@ -173,6 +173,24 @@ func TestSharesAndReservations(t *testing.T) {
 	}
 }
 
+// A container without cpu has the smallest weight, so that it cannot outweigh the app.
+func TestSidecarWithoutCPUHasTheSmallestWeight(t *testing.T) {
+	app, side := box("app", "sleep forever", 0), box("side", "sleep forever", 0)
+	app.CPU = 256
+	id := detach(t, define(t, "implicit", "", "96", app, side))
+	slice, curve := sliceOf(id), runtimeCurve(t)
+	if got, want := setting(t, slice, "cpu.weight"), fmt.Sprint(curve.Weight(256+2)); got != want {
+		t.Errorf("cpu.weight of the task is %s, want %s", got, want)
+	}
+	task := inspect(t, id)
+	for i, shares := range []uint64{256, 2} {
+		group := scope(t, slice, task.Containers[i].RuntimeID)
+		if got, want := within(t, group, "cpu.weight", "100"), fmt.Sprint(curve.Weight(shares)); got != want {
+			t.Errorf("cpu.weight of container %d is %s, want %s", i, got, want)
+		}
+	}
+}
+
 // runtimeCurve is that of the containers' runtime.
 func runtimeCurve(t *testing.T) cgroups.Curve {
 	t.Helper()
