@@ -23,7 +23,7 @@ func agent(tests string) check { return check{pkg: "internal/agent", tests: "^("
 // directory.
 var mutants = []mutant{
 	// What is believed.
-	{"what is in doubt is inspected", "pkg/lifecycle next", never, "Stale", "", model},
+	{"what is in doubt is inspected", "pkg/lifecycle nextOp", never, "Stale", "", model},
 	{"saved status is not believed after a restart", "pkg/lifecycle foldRestarted", skip, "Ended Stale", "", model},
 	{"operations in progress are not saved", "pkg/lifecycle Durable", skip, "Unconfirmed", "", model},
 	{"late replies are ignored", "pkg/lifecycle foldFinished", always, "Containers ID", "", model},
@@ -40,7 +40,7 @@ var mutants = []mutant{
 	{"one operation at a time", "pkg/lifecycle planContainer", never, "Busy", "", model},
 	{"what is unwanted is canceled", "pkg/lifecycle planCancel", always, "unwanted", "", model},
 	{"containers start after their dependencies", "pkg/lifecycle nextUp", never, "a satisfied", "", model},
-	{"containers stop before their dependencies", "pkg/lifecycle next", never, "Dependants", "", model},
+	{"containers stop before their dependencies", "pkg/lifecycle nextOp", never, "Dependants", "", model},
 	{"all digests are known before a pull", "pkg/lifecycle nextUp", never, "allResolved", "", model},
 	{"nothing is pulled before admission", "pkg/lifecycle nextUp", never, "admitted", "", model},
 	{"the sandbox stops after the containers", "pkg/lifecycle nextSandbox", never, "allLetGo", "", model},

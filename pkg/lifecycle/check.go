@@ -41,7 +41,7 @@ func (s State) Invariants() error {
 		}
 		seen[op.ID] = op.Busy()
 	}
-	if s.Sandbox.Phase >= SandboxStopped && !s.allEnded() {
+	if s.Sandbox.Phase >= SandboxStopped && !allEnded(&s) {
 		bad("the sandbox is %s but containers have not ended", s.Sandbox.Phase)
 	}
 	switch b := s.Sandbox; {

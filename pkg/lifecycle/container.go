@@ -85,12 +85,12 @@ const (
 )
 
 // every reports whether something is so of every container.
-func (s *State) every(is func(*Container) bool) bool {
-	return !s.some(func(c *Container) bool { return !is(c) })
+func every(s *State, is func(*Container) bool) bool {
+	return !some(s, func(c *Container) bool { return !is(c) })
 }
 
 // some reports whether something is so of a container at least.
-func (s *State) some(is func(*Container) bool) bool {
+func some(s *State, is func(*Container) bool) bool {
 	for i := range s.Containers {
 		if is(&s.Containers[i]) {
 			return true
@@ -99,36 +99,36 @@ func (s *State) some(is func(*Container) bool) bool {
 	return false
 }
 
-func (s *State) allEnded() bool {
-	return s.every(func(c *Container) bool { return c.Ended })
+func allEnded(s *State) bool {
+	return every(s, func(c *Container) bool { return c.Ended })
 }
 
 // allLetGo: nobody asks for any of them any more.
-func (s *State) allLetGo() bool {
-	return s.every(func(c *Container) bool { return c.Ended || c.Abandoned })
+func allLetGo(s *State) bool {
+	return every(s, func(c *Container) bool { return c.Ended || c.Abandoned })
 }
 
 // allResolved: every digest question is settled.
-func (s *State) allResolved() bool {
-	return s.every(func(c *Container) bool { return c.Resolved })
+func allResolved(s *State) bool {
+	return every(s, func(c *Container) bool { return c.Resolved })
 }
 
 // everRan: one of them ran once, at least.
-func (s *State) everRan() bool {
-	return s.some(func(c *Container) bool { return !c.StartedAt.IsZero() })
+func everRan(s *State) bool {
+	return some(s, func(c *Container) bool { return !c.StartedAt.IsZero() })
 }
 
-func (s *State) anyRuns() bool {
-	return s.some(func(c *Container) bool { return c.Presence == Running })
+func anyRuns(s *State) bool {
+	return some(s, func(c *Container) bool { return c.Presence == Running })
 }
 
-func (s *State) anyStale() bool {
-	return s.some(func(c *Container) bool { return c.Stale })
+func anyStale(s *State) bool {
+	return some(s, func(c *Container) bool { return c.Stale })
 }
 
 // anyDigestReported: a registry was asked for one and had it.
-func (s *State) anyDigestReported() bool {
-	return s.some(func(c *Container) bool { return c.Resolved && !c.Pinned && c.Digest != "" })
+func anyDigestReported(s *State) bool {
+	return some(s, func(c *Container) bool { return c.Resolved && !c.Pinned && c.Digest != "" })
 }
 
 // MayRun returns the containers that run as far as anybody knows, those that are being

@@ -19,10 +19,10 @@ const (
 // dependencies reports whether the dependencies of container i are satisfied, and if
 // they never can be, why. It follows the ECS agent's ordering conditions, with one
 // difference: a container that never ran satisfies nothing.
-func (s *State) dependencies(at time.Time, i int) (answer, string) {
+func dependencies(s *State, at time.Time, i int) (answer, string) {
 	out := satisfied
 	for _, d := range s.Task.Containers[i].DependsOn {
-		switch a, why := s.condition(at, d); a {
+		switch a, why := condition(s, at, d); a {
 		case impossible:
 			return impossible, fmt.Sprintf("dependency %s (%s) %s", s.Task.Containers[d.Container].Name, d.Condition, why)
 		case pending:
@@ -39,7 +39,7 @@ func (s State) Unsatisfied(i int) (waits []taskdef.Dependency) {
 		return nil
 	}
 	for _, d := range s.Task.Containers[i].DependsOn {
-		if a, _ := s.condition(time.Time{}, d); a != satisfied {
+		if a, _ := condition(&s, time.Time{}, d); a != satisfied {
 			waits = append(waits, d)
 		}
 	}
@@ -47,12 +47,12 @@ func (s State) Unsatisfied(i int) (waits []taskdef.Dependency) {
 }
 
 // condition reports whether one dependency is satisfied.
-func (s *State) condition(at time.Time, d taskdef.Dependency) (answer, string) {
+func condition(s *State, at time.Time, d taskdef.Dependency) (answer, string) {
 	c := &s.Containers[d.Container]
 	if c.Ended && c.StartedAt.IsZero() {
 		return impossible, "never started"
 	}
-	limit, deadline := s.Task.Containers[d.Container].StartTimeout, s.startDeadline(d.Container)
+	limit, deadline := s.Task.Containers[d.Container].StartTimeout, startDeadline(s, d.Container)
 	late := !deadline.IsZero() && !at.Before(deadline)
 	if late && c.StartedAt.IsZero() {
 		return impossible, fmt.Sprintf("did not start within its startTimeout of %s and %s for its image", limit, pullAllowance)
@@ -94,7 +94,7 @@ const pullAllowance = 10 * time.Minute
 // never. It counts from the container's own first start (ECS startTimeout). The ECS
 // agent has no bound for one that does not start at all; here it counts from the
 // container's turn, with pullAllowance on top.
-func (s *State) startDeadline(i int) time.Time {
+func startDeadline(s *State, i int) time.Time {
 	c, limit := &s.Containers[i], s.Task.Containers[i].StartTimeout
 	switch {
 	case limit == 0 || c.Ended:
@@ -109,8 +109,8 @@ func (s *State) startDeadline(i int) time.Time {
 
 // noteTurns notes for each container that has a startTimeout when its turn came:
 // its own dependencies are met and every digest is known.
-func (s *State) noteTurns(at time.Time) {
-	if s.Goal != Up || !s.allResolved() {
+func noteTurns(s *State, at time.Time) {
+	if s.Goal != Up || !allResolved(s) {
 		return
 	}
 	for i := range s.Containers {
@@ -118,7 +118,7 @@ func (s *State) noteTurns(at time.Time) {
 		if s.Task.Containers[i].StartTimeout == 0 || !c.TurnAt.IsZero() || !c.StartedAt.IsZero() || c.Ended {
 			continue
 		}
-		if a, _ := s.dependencies(at, i); a == satisfied {
+		if a, _ := dependencies(s, at, i); a == satisfied {
 			c.TurnAt = at
 		}
 	}

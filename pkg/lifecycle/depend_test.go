@@ -56,7 +56,7 @@ func TestConditions(t *testing.T) {
 				s := State{Containers: []Container{tt.dep, {}}}
 				s.Task.Containers = []taskdef.Container{container("a"), container("b", after(0, cond))}
 				s.Task.Containers[0].StartTimeout = tt.timeout
-				got, why := s.dependencies(at, 1)
+				got, why := dependencies(&s, at, 1)
 				if got != want || (got == impossible) != (why != "") {
 					t.Errorf("%s: answer %d (%q), want %d", cond, got, why, want)
 				}

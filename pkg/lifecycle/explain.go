@@ -49,11 +49,11 @@ const (
 // first reason is the one that the others wait for; there is always one.
 func (s State) Explain() []Reason {
 	if s.Settled() {
-		return []Reason{s.explainEnd()}
+		return []Reason{explainEnd(s)}
 	}
 	var own, others, health []Reason
 	for i := range s.Containers {
-		r, found := s.explainContainer(i)
+		r, found := explainContainer(s, i)
 		if !found {
 			continue
 		}
@@ -67,7 +67,7 @@ func (s State) Explain() []Reason {
 		}
 	}
 	var pod []Reason
-	if r, found := s.explainSandbox(); found {
+	if r, found := explainSandbox(s); found {
 		pod = []Reason{r}
 	}
 	if s.Goal == Up {
@@ -75,7 +75,7 @@ func (s State) Explain() []Reason {
 		// another container.
 		all := slices.Concat(pod, own, others, health)
 		if len(all) == 0 {
-			all = []Reason{s.explainRunning()}
+			all = []Reason{explainRunning(s)}
 		}
 		return all
 	}
@@ -88,7 +88,7 @@ func (s State) Explain() []Reason {
 }
 
 // explainEnd says how the task ended.
-func (s State) explainEnd() Reason {
+func explainEnd(s State) Reason {
 	r := Reason{Code: WhyEnded, Text: s.Stop.Reason, Since: s.Stop.At}
 	if s.Goal == Gone {
 		r.Text = "it is removed; it had stopped: " + s.Stop.Reason
@@ -108,7 +108,7 @@ func (s State) explainEnd() Reason {
 	return r
 }
 
-func (s State) explainRunning() Reason {
+func explainRunning(s State) Reason {
 	running := 0
 	r := Reason{Code: WhyRunning}
 	for _, c := range s.Containers {
@@ -128,9 +128,9 @@ func (s State) explainRunning() Reason {
 
 // explainSandbox says what the task as a whole waits for; found is false when it waits
 // for containers only.
-func (s State) explainSandbox() (r Reason, found bool) {
+func explainSandbox(s State) (r Reason, found bool) {
 	b := s.Sandbox
-	next := s.nextSandbox()
+	next := nextSandbox(&s)
 	switch {
 	case b.Queue != "":
 		return Reason{Code: WhyQueued, Text: "it is queued and waits for " + b.Queue}, true
@@ -178,20 +178,20 @@ func (r Retry) explain(container, move string) Reason {
 
 // explainContainer says what a container waits for; found is false when it waits for
 // nothing, or only for what explainSandbox reports.
-func (s State) explainContainer(i int) (r Reason, found bool) {
+func explainContainer(s State, i int) (r Reason, found bool) {
 	c, name := s.Containers[i], s.Task.Containers[i].Name
 	if c.Op.Busy() && c.Op.Kind != Probe {
-		return s.explainOp(i), true
+		return explainOp(s, i), true
 	}
 	if c.Op.Kind == Probe && s.Goal != Up {
 		return Reason{Code: WhyOperation, Container: name, Text: "the health check of " + name + " is being canceled", Since: c.Op.Since}, true
 	}
-	next, waits := s.next(time.Time{}, i)
+	next, waits := nextOp(&s, time.Time{}, i)
 	switch waits {
 	case WhyDigests:
-		return s.explainDigests(i)
+		return explainDigests(s, i)
 	case WhyDependency:
-		return s.explainDependency(i, s.Unsatisfied(i)[0]), true
+		return explainDependency(s, i, s.Unsatisfied(i)[0]), true
 	case WhyPod:
 		return Reason{Code: WhyPod, Container: name, Text: name + " waits for the pod"}, true
 	case WhyStopOrder:
@@ -199,11 +199,11 @@ func (s State) explainContainer(i int) (r Reason, found bool) {
 	}
 	switch {
 	case c.Presence == Running && s.Goal == Up && !c.Stale:
-		return s.explainHealth(i)
+		return explainHealth(s, i)
 	case next == Idle:
 		return r, false
 	case !c.Retry.NotUntil.IsZero():
-		return c.Retry.explain(name, s.moveOf(i, next)), true
+		return c.Retry.explain(name, moveOf(s, i, next)), true
 	case c.Stale:
 		return Reason{Code: WhyInspect, Container: name, Text: "podtask asks Podman for the state of " + name}, true
 	case c.awaitsRestart():
@@ -212,12 +212,12 @@ func (s State) explainContainer(i int) (r Reason, found bool) {
 			Since: c.FinishedAt, Until: c.RestartAt, Then: "it is restarted",
 		}, true
 	default:
-		return Reason{Code: WhyOperation, Container: name, Text: s.moveOf(i, next) + " comes next"}, true
+		return Reason{Code: WhyOperation, Container: name, Text: moveOf(s, i, next) + " comes next"}, true
 	}
 }
 
 // moveOf is an operation of a container as the subject of a sentence.
-func (s State) moveOf(i int, k Kind) string {
+func moveOf(s State, i int, k Kind) string {
 	c, def := s.Containers[i], s.Task.Containers[i]
 	switch {
 	case k == Resolve:
@@ -238,7 +238,7 @@ func (s State) moveOf(i int, k Kind) string {
 }
 
 // explainOp says what was asked for and has not answered.
-func (s State) explainOp(i int) Reason {
+func explainOp(s State, i int) Reason {
 	c, def := s.Containers[i], s.Task.Containers[i]
 	r := Reason{Code: WhyOperation, Container: def.Name, Since: c.Op.Since}
 	switch c.Op.Kind {
@@ -254,7 +254,7 @@ func (s State) explainOp(i int) Reason {
 	case Start:
 		r.Text = "Podman is starting " + def.Name
 	case Stop:
-		return s.explainStop(i)
+		return explainStop(s, i)
 	default:
 		r.Code, r.Text = WhyInspect, "podtask asks Podman for the state of "+def.Name
 	}
@@ -264,7 +264,7 @@ func (s State) explainOp(i int) Reason {
 	return r
 }
 
-func (s State) explainStop(i int) Reason {
+func explainStop(s State, i int) Reason {
 	c, def := s.Containers[i], s.Task.Containers[i]
 	r := Reason{Code: WhyOperation, Container: def.Name, Since: c.Op.Since}
 	if !c.Op.Gentle {
@@ -276,7 +276,7 @@ func (s State) explainStop(i int) Reason {
 	return r
 }
 
-func (s State) explainDigests(i int) (Reason, bool) {
+func explainDigests(s State, i int) (Reason, bool) {
 	for k, c := range s.Containers {
 		if !c.Resolved {
 			name, other := s.Task.Containers[i].Name, s.Task.Containers[k].Name
@@ -287,7 +287,7 @@ func (s State) explainDigests(i int) (Reason, bool) {
 }
 
 // explainDependency says what another container has to do first, and how far it is.
-func (s State) explainDependency(i int, d taskdef.Dependency) Reason {
+func explainDependency(s State, i int, d taskdef.Dependency) Reason {
 	name, on := s.Task.Containers[i].Name, s.Task.Containers[d.Container].Name
 	c := s.Containers[d.Container]
 	r := Reason{Code: WhyDependency, Container: name, Since: c.StartedAt}
@@ -295,13 +295,13 @@ func (s State) explainDependency(i int, d taskdef.Dependency) Reason {
 	if d.Condition == taskdef.Healthy && c.Presence == Running {
 		r.Text += " and " + c.Health.explain()
 	}
-	if deadline := s.startDeadline(d.Container); !deadline.IsZero() && d.Condition != taskdef.Start {
+	if deadline := startDeadline(&s, d.Container); !deadline.IsZero() && d.Condition != taskdef.Start {
 		r.Until, r.Then = deadline, name+" gives up"
 	}
 	return r
 }
 
-func (s State) explainHealth(i int) (r Reason, found bool) {
+func explainHealth(s State, i int) (r Reason, found bool) {
 	c, def := s.Containers[i], s.Task.Containers[i]
 	if c.Paused {
 		return Reason{Code: WhyPaused, Container: def.Name, Text: def.Name + " is paused"}, true

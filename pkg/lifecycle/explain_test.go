@@ -235,7 +235,7 @@ func TestUnsatisfiedDependencies(t *testing.T) {
 	d.upTo(Stop)
 	d.wake()
 	d.answer(Probe, 0, Failure{}, Result{Probe: ProbeResult{Healthy: true}})
-	s := d.s.clone()
+	s := clone(d.s)
 	s.Containers[1].StartedAt = time.Time{}
 	if got := s.Unsatisfied(1); len(got) != 0 {
 		t.Errorf("db is healthy, but: %v", got)

@@ -303,7 +303,7 @@ func TestJitterIsRepeatable(t *testing.T) {
 	t.Parallel()
 	s := drive(t, Options{}, container("a"), container("b")).s
 	same := drive(t, Options{}, container("a"), container("b")).s
-	if s.jitter(0) != same.jitter(0) || s.jitter(0) == s.jitter(1) {
+	if jitter(&s, 0) != jitter(&same, 0) || jitter(&s, 0) == jitter(&s, 1) {
 		t.Error("it is not the same for the same container, or the same for two")
 	}
 }

@@ -10,33 +10,33 @@ import (
 
 // fold writes a fact into the state. It decides nothing beyond what the fact
 // itself says.
-func (s *State) fold(at time.Time, ev Event) {
+func fold(s *State, at time.Time, ev Event) {
 	switch ev := ev.(type) {
 	case TimerFired:
 		// Nothing but the time has changed.
 	case Restarted:
-		s.foldRestarted()
+		foldRestarted(s)
 	case QueueMoved:
 		if s.Queued() {
 			s.Sandbox.Retry.NotUntil = time.Time{}
 		}
 	case StopRequested:
-		s.foldGoal(at, Down, ev.By, ev.Force)
+		foldGoal(s, at, Down, ev.By, ev.Force)
 	case RemoveRequested:
-		s.foldGoal(at, Gone, ev.By, ev.Force)
+		foldGoal(s, at, Gone, ev.By, ev.Force)
 	case LimitsRequested:
-		s.foldLimits(ev.Quota)
+		foldLimits(s, ev.Quota)
 	case Hinted:
-		s.foldHint(ev.Index)
+		foldHint(s, ev.Index)
 	case OpFinished:
-		s.foldFinished(at, ev)
+		foldFinished(s, at, ev)
 	default:
 		panic(fmt.Sprintf("lifecycle: unknown event %T", ev))
 	}
 }
 
 // foldRestarted forgets what was in flight and distrusts what was observed.
-func (s *State) foldRestarted() {
+func foldRestarted(s *State) {
 	*s = s.Durable()
 	s.Sandbox.Stale = s.Sandbox.Dirty
 	if s.Sandbox.Reservation == ReservationGranted {
@@ -49,9 +49,9 @@ func (s *State) foldRestarted() {
 }
 
 // foldHint distrusts what is known of a container.
-func (s *State) foldHint(i int) {
+func foldHint(s *State, i int) {
 	if i == InfraIndex {
-		s.foldInfraHint()
+		foldInfraHint(s)
 		return
 	}
 	if i < 0 || i >= len(s.Containers) || !s.Sandbox.Dirty || s.Containers[i].Ended {
@@ -63,7 +63,7 @@ func (s *State) foldHint(i int) {
 
 // foldLimits takes over other limits. Where they change what the task needs of the host,
 // its share is asked for anew: one that has begun gets it whether or not there is room.
-func (s *State) foldLimits(q Quota) {
+func foldLimits(s *State, q Quota) {
 	before, b := s.Need(), &s.Sandbox
 	q.ImplicitShares = s.Options.Quota.ImplicitShares
 	s.Options.Quota = q
@@ -77,7 +77,7 @@ func (s *State) foldLimits(q Quota) {
 	}
 }
 
-func (s *State) foldGoal(at time.Time, g Goal, by string, force bool) {
+func foldGoal(s *State, at time.Time, g Goal, by string, force bool) {
 	if s.Sandbox.Phase == SandboxRemoved {
 		return
 	}
@@ -88,7 +88,7 @@ func (s *State) foldGoal(at time.Time, g Goal, by string, force bool) {
 		}
 		s.Sandbox.Retry.Persist, s.Sandbox.Retry.NotUntil = 0, time.Time{}
 	}
-	s.lowerGoal(at, g, StopReason{Code: StopUserInitiated, Reason: "stopped by " + by})
+	lowerGoal(s, at, g, StopReason{Code: StopUserInitiated, Reason: "stopped by " + by})
 	if force && !s.Force {
 		s.Force = true
 		s.Sandbox.Retry.NotUntil = time.Time{}
@@ -99,7 +99,7 @@ func (s *State) foldGoal(at time.Time, g Goal, by string, force bool) {
 }
 
 // lowerGoal moves the goal away from Up. The first reason stays.
-func (s *State) lowerGoal(at time.Time, g Goal, why StopReason) {
+func lowerGoal(s *State, at time.Time, g Goal, why StopReason) {
 	if s.Goal == Up {
 		why.At = at
 		s.Stop = why
@@ -110,7 +110,7 @@ func (s *State) lowerGoal(at time.Time, g Goal, why StopReason) {
 
 // foldFinished finds the operation an answer belongs to. An answer to no
 // operation in flight is late or doubled and is dropped.
-func (s *State) foldFinished(at time.Time, ev OpFinished) {
+func foldFinished(s *State, at time.Time, ev OpFinished) {
 	if ev.ID == 0 {
 		return
 	}
@@ -118,14 +118,14 @@ func (s *State) foldFinished(at time.Time, ev OpFinished) {
 	if s.Sandbox.Op.ID == ev.ID {
 		op := s.Sandbox.Op
 		s.Sandbox.Op = Op{}
-		s.foldSandbox(at, op, ev)
+		foldSandbox(s, at, op, ev)
 		return
 	}
 	for i := range s.Containers {
 		if s.Containers[i].Op.ID == ev.ID {
 			op := s.Containers[i].Op
 			s.Containers[i].Op = Op{}
-			s.foldContainer(at, i, op, ev)
+			foldContainer(s, at, i, op, ev)
 			return
 		}
 	}
@@ -133,7 +133,7 @@ func (s *State) foldFinished(at time.Time, ev OpFinished) {
 
 // useImageCheck gives a container whose definition asks for it the health check of its
 // image. From then on the task is as if it had been written so.
-func (s *State) useImageCheck(i int, check *taskdef.HealthCheck) {
+func useImageCheck(s *State, i int, check *taskdef.HealthCheck) {
 	if def := s.Task.Containers[i]; check == nil || def.HealthCheck != nil || !def.Extensions.ImageHealthCheck {
 		return
 	}
@@ -141,14 +141,14 @@ func (s *State) useImageCheck(i int, check *taskdef.HealthCheck) {
 	s.Task.Containers[i].HealthCheck = check
 }
 
-func (s *State) foldContainer(at time.Time, i int, op Op, ev OpFinished) {
+func foldContainer(s *State, at time.Time, i int, op Op, ev OpFinished) {
 	c := &s.Containers[i]
 	if op.Kind == Probe {
-		s.foldProbe(at, i, op, ev)
+		foldProbe(s, at, i, op, ev)
 		return
 	}
 	if ev.Failure.Class != OK {
-		s.foldContainerFailure(at, i, op, ev.Failure.named(op.Kind))
+		foldContainerFailure(s, at, i, op, ev.Failure.named(op.Kind))
 		return
 	}
 	switch op.Kind {
@@ -159,12 +159,12 @@ func (s *State) foldContainer(at time.Time, i int, op Op, ev OpFinished) {
 		if c.Source == SourceCache && !c.Pinned {
 			c.Digest = ev.Result.Digest // what runs, which need not be what the registry has
 		}
-		s.useImageCheck(i, ev.Result.HealthCheck)
+		useImageCheck(s, i, ev.Result.HealthCheck)
 	case Create:
 		if ev.Result.Seen.Presence >= Created {
 			c.Retry = Retry{}
 		}
-		s.observe(at, i, ev.Result.Seen)
+		observe(s, at, i, ev.Result.Seen)
 	case Start:
 		if f := ev.Result.Tolerated; f.Class != OK {
 			f.Tolerated, f.At = true, at
@@ -172,17 +172,17 @@ func (s *State) foldContainer(at time.Time, i int, op Op, ev OpFinished) {
 		}
 		// Podman has said yes; what it shows decides, as after a failure.
 		c.Unconfirmed = Unconfirmed{Kind: Start, Failure: Failure{Class: Temporary, At: at, Message: "it does not run after the start"}.named(Start)}
-		s.observe(at, i, ev.Result.Seen)
-		s.judge(at, i)
+		observe(s, at, i, ev.Result.Seen)
+		judge(s, at, i)
 	case Stop:
-		s.observe(at, i, ev.Result.Seen)
+		observe(s, at, i, ev.Result.Seen)
 		if c.Presence == Running {
-			c.Retry.postpone(at, Failure{Message: "it still runs after the stop"}, c.Retry.persisted(), s.jitter(i))
+			c.Retry.postpone(at, Failure{Message: "it still runs after the stop"}, c.Retry.persisted(), jitter(s, i))
 		}
 	case Inspect:
 		c.Retry.NotUntil = time.Time{}
-		s.observe(at, i, ev.Result.Seen)
-		s.judge(at, i)
+		observe(s, at, i, ev.Result.Seen)
+		judge(s, at, i)
 		c.Stale = c.Stale || op.Outdated && !c.Ended
 	default:
 		panic("lifecycle: container finished a " + op.Kind.String())
@@ -191,18 +191,18 @@ func (s *State) foldContainer(at time.Time, i int, op Op, ev OpFinished) {
 
 // foldContainerFailure handles a failed operation other than a probe. A failed
 // call proves nothing, so what it may have changed becomes stale.
-func (s *State) foldContainerFailure(at time.Time, i int, op Op, f Failure) {
+func foldContainerFailure(s *State, at time.Time, i int, op Op, f Failure) {
 	c := &s.Containers[i]
 	switch op.Kind {
 	case Resolve, Pull:
-		s.foldImageFailure(at, i, op, f)
+		foldImageFailure(s, at, i, op, f)
 	case Create, Start:
 		c.Stale = true
 		c.Unconfirmed = Unconfirmed{Kind: op.Kind, Failure: f}
 	default: // Stop, Inspect: never given up, but in the end left to a removal
 		c.Stale = true
 		if f.Class != Canceled {
-			c.Retry.postpone(at, f, c.Retry.persisted(), s.jitter(i))
+			c.Retry.postpone(at, f, c.Retry.persisted(), jitter(s, i))
 		}
 		if s.Goal == Gone && c.Retry.Persist >= removalAttempts {
 			c.fail(f)
@@ -213,45 +213,45 @@ func (s *State) foldContainerFailure(at time.Time, i int, op Op, f Failure) {
 
 // foldImageFailure: temporary failures are tried again, so often and for so long; after
 // that the pull behaviour says whether the task can do without (ECS: handleEventError).
-func (s *State) foldImageFailure(at time.Time, i int, op Op, f Failure) {
+func foldImageFailure(s *State, at time.Time, i int, op Op, f Failure) {
 	c, k := &s.Containers[i], op.Kind
 	again := c.Retry
 	if again.Since.IsZero() {
 		again.Since = op.Since
 	}
 	// The pace stays quick: a local copy may do when the registry is away.
-	again.postpone(at, f, min(again.tried(), imageAttemptPace), s.jitter(i))
+	again.postpone(at, f, min(again.tried(), imageAttemptPace), jitter(s, i))
 	late := k == Resolve && again.NotUntil.Sub(again.Since) >= ResolveLimit
 	switch {
 	case f.Class == Canceled:
-	case f.mayPass() && f.Class != Timeout && !late && again.Attempts < s.attemptLimit(k, f):
+	case f.mayPass() && f.Class != Timeout && !late && again.Attempts < attemptLimit(s, k, f):
 		c.Retry = again
-	case k == Resolve && s.toleratesImageFailure():
+	case k == Resolve && toleratesImageFailure(s):
 		f.Tolerated = true
 		c.fail(f)
 		c.Resolved, c.Retry = true, Retry{}
 	default:
 		c.fail(f)
 		c.end(at)
-		s.stopOnPullFailure(at, i, f)
+		stopOnPullFailure(s, at, i, f)
 	}
 }
 
-func (s *State) toleratesImageFailure() bool {
+func toleratesImageFailure(s *State) bool {
 	return s.Options.Pull == PullDefault || s.Options.Pull == PullPreferCached
 }
 
 // stopOnPullFailure stops the task whether or not the container is essential,
 // where the pull behaviour is strict (ECS: always and once).
-func (s *State) stopOnPullFailure(at time.Time, i int, f Failure) {
-	if s.toleratesImageFailure() {
+func stopOnPullFailure(s *State, at time.Time, i int, f Failure) {
+	if toleratesImageFailure(s) {
 		return
 	}
-	s.lowerGoal(at, Down, StopReason{Code: StopTaskFailedToStart, Reason: f.String(), Container: s.Task.Containers[i].Name})
+	lowerGoal(s, at, Down, StopReason{Code: StopTaskFailedToStart, Reason: f.String(), Container: s.Task.Containers[i].Name})
 }
 
 // endAbandoned ends what a removal has taken along.
-func (s *State) endAbandoned(at time.Time) {
+func endAbandoned(s *State, at time.Time) {
 	for i := range s.Containers {
 		if c := &s.Containers[i]; !c.Ended {
 			c.end(at)
@@ -260,7 +260,7 @@ func (s *State) endAbandoned(at time.Time) {
 }
 
 // resumeAbandoned takes up again what a failed removal had been left.
-func (s *State) resumeAbandoned() {
+func resumeAbandoned(s *State) {
 	for i := range s.Containers {
 		if c := &s.Containers[i]; c.Abandoned {
 			c.Abandoned, c.Retry = false, Retry{}
@@ -269,7 +269,7 @@ func (s *State) resumeAbandoned() {
 }
 
 // observe takes over what an inspection saw.
-func (s *State) observe(at time.Time, i int, seen Observed) {
+func observe(s *State, at time.Time, i int, seen Observed) {
 	c := &s.Containers[i]
 	c.Stale, c.Paused = false, seen.Presence == Running && seen.Paused
 	if seen.Presence == Exited && seen.StartedAt.IsZero() {
@@ -293,14 +293,14 @@ func (s *State) observe(at time.Time, i int, seen Observed) {
 	switch {
 	case !ran:
 		c.FirstStartedAt = seen.StartedAt
-		s.beginRun(at, i, seen.StartedAt)
+		beginRun(s, at, i, seen.StartedAt)
 	case !seen.StartedAt.Equal(c.StartedAt): // by us, or by somebody else
 		c.Restarts++
-		s.beginRun(at, i, seen.StartedAt)
+		beginRun(s, at, i, seen.StartedAt)
 	}
 	switch {
 	case seen.Presence == Exited:
-		s.endRun(at, i, seen)
+		endRun(s, at, i, seen)
 	case c.Paused && s.Task.Containers[i].HealthCheck != nil:
 		c.Health.Next = at.Add(s.Task.Containers[i].HealthCheck.Interval) // then it is looked at again
 	}
@@ -320,7 +320,7 @@ func (c *Container) vanished() string {
 
 // judge decides about a failed create or start, now that an inspection has told
 // what became of it.
-func (s *State) judge(at time.Time, i int) {
+func judge(s *State, at time.Time, i int) {
 	c := &s.Containers[i]
 	d := c.Unconfirmed
 	c.Unconfirmed = Unconfirmed{}
@@ -335,8 +335,8 @@ func (s *State) judge(at time.Time, i int) {
 		c.Pulled, c.ImageID = false, ""
 		return
 	}
-	if d.Failure.mayPass() && c.Retry.Attempts+1 < s.attemptLimit(d.Kind, d.Failure) {
-		c.Retry.postpone(at, d.Failure, c.Retry.tried(), s.jitter(i))
+	if d.Failure.mayPass() && c.Retry.Attempts+1 < attemptLimit(s, d.Kind, d.Failure) {
+		c.Retry.postpone(at, d.Failure, c.Retry.tried(), jitter(s, i))
 		return
 	}
 	c.fail(d.Failure)

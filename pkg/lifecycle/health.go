@@ -28,7 +28,7 @@ type HealthState struct {
 // dependants need not wait out an interval of 30 s.
 const earlyProbe = 100 * time.Millisecond
 
-func (s *State) firstHealthState(at time.Time, i int) HealthState {
+func firstHealthState(s *State, at time.Time, i int) HealthState {
 	reported := s.Containers[i].Health.Reported
 	if s.Task.Containers[i].HealthCheck == nil {
 		return HealthState{}
@@ -38,7 +38,7 @@ func (s *State) firstHealthState(at time.Time, i int) HealthState {
 
 // foldProbe takes over the answer to a probe. One that overran has counted as
 // failed already.
-func (s *State) foldProbe(at time.Time, i int, op Op, ev OpFinished) {
+func foldProbe(s *State, at time.Time, i int, op Op, ev OpFinished) {
 	c := &s.Containers[i]
 	h := &c.Health
 	switch {
@@ -46,7 +46,7 @@ func (s *State) foldProbe(at time.Time, i int, op Op, ev OpFinished) {
 	case ev.Failure.Class == Timeout:
 		// Podman says itself that the check took too long.
 		h.ExitCode, h.Output = -1, overran(s.Task.Containers[i].HealthCheck)
-		s.countProbeFailure(at, i)
+		countProbeFailure(s, at, i)
 	case ev.Failure.Class != OK:
 		// Podman could not run it. That says nothing about the container's
 		// health, but maybe something about its life.
@@ -56,14 +56,14 @@ func (s *State) foldProbe(at time.Time, i int, op Op, ev OpFinished) {
 		h.Status = HealthHealthy
 	default:
 		h.ExitCode, h.Output = ev.Result.Probe.ExitCode, ev.Result.Probe.Output
-		s.countProbeFailure(at, i)
+		countProbeFailure(s, at, i)
 	}
-	h.Next = s.nextProbe(at, i)
+	h.Next = nextProbe(s, at, i)
 }
 
 // nextProbe is one interval on, or sooner while early probes last: twice the
 // container's age.
-func (s *State) nextProbe(at time.Time, i int) time.Time {
+func nextProbe(s *State, at time.Time, i int) time.Time {
 	c, check := &s.Containers[i], s.Task.Containers[i].HealthCheck
 	regular := at.Add(check.Interval)
 	first := c.Health.Since.Add(check.Interval)
@@ -79,7 +79,7 @@ func (s *State) nextProbe(at time.Time, i int) time.Time {
 
 // countProbeFailure counts a failed probe unless it came early or within the
 // start period.
-func (s *State) countProbeFailure(at time.Time, i int) {
+func countProbeFailure(s *State, at time.Time, i int) {
 	h, check := &s.Containers[i].Health, s.Task.Containers[i].HealthCheck
 	grace := max(check.StartPeriod, check.Interval)
 	if h.Status == HealthUnknown && at.Before(h.Since.Add(grace)) {
@@ -94,7 +94,7 @@ func (s *State) countProbeFailure(at time.Time, i int) {
 // countOverdueProbes counts a probe that takes longer than its timeout as
 // failed, and once more for every interval it goes on. The next probe waits
 // until it is gone.
-func (s *State) countOverdueProbes(at time.Time) {
+func countOverdueProbes(s *State, at time.Time) {
 	for i := range s.Containers {
 		op := &s.Containers[i].Op
 		if op.Kind != Probe || at.Before(op.Overdue) {
@@ -104,7 +104,7 @@ func (s *State) countOverdueProbes(at time.Time) {
 		op.Overdue = at.Add(s.Task.Containers[i].HealthCheck.Interval)
 		s.Containers[i].Health.ExitCode = -1
 		s.Containers[i].Health.Output = overran(s.Task.Containers[i].HealthCheck)
-		s.countProbeFailure(at, i)
+		countProbeFailure(s, at, i)
 	}
 }
 

@@ -20,32 +20,32 @@ const InfraIndex = -1
 // container and report it with Hinted{InfraIndex}.
 func (s State) WatchesInfra() bool {
 	b := s.Sandbox
-	return s.Goal == Up && b.Phase == SandboxReady && !b.Stale && s.anyRuns() && s.podHasNetwork()
+	return s.Goal == Up && b.Phase == SandboxReady && !b.Stale && anyRuns(&s) && podHasNetwork(&s)
 }
 
 // podHasNetwork reports whether the containers are connected by the infra container.
-func (s *State) podHasNetwork() bool {
+func podHasNetwork(s *State) bool {
 	return !s.Task.Bridged() && s.Task.Network != taskdef.NetworkHost && s.Task.Network != taskdef.NetworkNone
 }
 
 // foldInfraHint distrusts what is known of the infra container.
-func (s *State) foldInfraHint() {
-	if s.Goal == Up && s.Sandbox.Phase == SandboxReady && s.podHasNetwork() {
+func foldInfraHint(s *State) {
+	if s.Goal == Up && s.Sandbox.Phase == SandboxReady && podHasNetwork(s) {
 		s.Sandbox.Stale = true
 	}
 }
 
 // doubtsInfra reports whether the infra container is to be looked at. Before, it is
 // known which containers run.
-func (s *State) doubtsInfra() bool {
+func doubtsInfra(s *State) bool {
 	b := &s.Sandbox
-	return b.Stale && !b.Lost && b.Phase == SandboxReady && s.podHasNetwork() && s.anyRuns() && !s.anyStale()
+	return b.Stale && !b.Lost && b.Phase == SandboxReady && podHasNetwork(s) && anyRuns(s) && !anyStale(s)
 }
 
 // foldInfra takes over what was seen of the infra container. If it is not the run that
 // the containers joined, they are looked at before anything is concluded: they may have
 // ended with it, or been started again after it.
-func (s *State) foldInfra(seen Observed) {
+func foldInfra(s *State, seen Observed) {
 	b := &s.Sandbox
 	runs := seen.Presence == Running
 	same := runs && (b.InfraStartedAt.IsZero() || seen.StartedAt.IsZero() || seen.StartedAt.Equal(b.InfraStartedAt))
@@ -54,29 +54,29 @@ func (s *State) foldInfra(seen Observed) {
 		b.InfraStartedAt = seen.StartedAt
 	}
 	b.Stale = !runs
-	if same || s.Goal != Up || !s.anyRuns() || !s.podHasNetwork() {
+	if same || s.Goal != Up || !anyRuns(s) || !podHasNetwork(s) {
 		return
 	}
 	b.Lost, b.Stale = true, true
 	for i := range s.Containers {
 		if s.Containers[i].Presence == Running {
-			s.foldHint(i)
+			foldHint(s, i)
 		}
 	}
 }
 
 // settleInfra stops a task of which a container runs without a network, once it is known
 // what runs.
-func (s *State) settleInfra(at time.Time) (changed bool) {
+func settleInfra(s *State, at time.Time) (changed bool) {
 	b := &s.Sandbox
-	if !b.Lost || s.Goal == Up && s.anyStale() {
+	if !b.Lost || s.Goal == Up && anyStale(s) {
 		return false
 	}
 	b.Lost = false
 	for i := range s.Containers {
 		c := &s.Containers[i]
 		if s.Goal == Up && c.Presence == Running && (b.InfraStartedAt.IsZero() || c.StartedAt.Before(b.InfraStartedAt)) {
-			s.lowerGoal(at, Down, StopReason{Code: StopInfrastructureHealth, Reason: infraLost})
+			lowerGoal(s, at, Down, StopReason{Code: StopInfrastructureHealth, Reason: infraLost})
 		}
 	}
 	return true

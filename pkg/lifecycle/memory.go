@@ -12,12 +12,12 @@ const exitKilled = 137
 // flag says so, or the slice's counter: conmon of Podman 4.3.1 misses some. The
 // counter does not say which container it was; so it only counts for one that
 // got a SIGKILL which nobody here has sent.
-func (s *State) outOfMemory(seen Observed) bool {
-	return seen.OOMKilled || seen.ExitCode == exitKilled && s.Goal == Up && seen.Memory.Kills > s.counted(seen.Memory).Kills
+func outOfMemory(s *State, seen Observed) bool {
+	return seen.OOMKilled || seen.ExitCode == exitKilled && s.Goal == Up && seen.Memory.Kills > memoryOf(s, seen.Memory).Kills
 }
 
-// counted is what was accounted for before; nothing of it if the slice is a new one.
-func (s *State) counted(now MemoryUse) MemoryUse {
+// memoryOf is what was accounted for before; nothing of it if the slice is a new one.
+func memoryOf(s *State, now MemoryUse) MemoryUse {
 	if now.Kills < s.Sandbox.Memory.Kills {
 		return MemoryUse{}
 	}
@@ -27,25 +27,25 @@ func (s *State) counted(now MemoryUse) MemoryUse {
 // memoryFailure names the limit that was reached, and tells a container that was
 // killed from one that lost a process and ended by itself: Podman sets the same
 // flag for both.
-func (s *State) memoryFailure(at time.Time, i int, seen Observed) Failure {
+func memoryFailure(s *State, at time.Time, i int, seen Observed) Failure {
 	f := Failure{Class: Permanent, Name: ErrOutOfMemory, At: at}
 	if seen.ExitCode == exitKilled {
-		f.Message = "the container was killed because " + s.reached(i, seen.Memory)
+		f.Message = "the container was killed because " + limitReached(s, i, seen.Memory)
 	} else {
 		f.Tolerated = true
-		f.Message = "a process of the container was killed because " + s.reached(i, seen.Memory) + "; the container itself ended later"
+		f.Message = "a process of the container was killed because " + limitReached(s, i, seen.Memory) + "; the container itself ended later"
 	}
 	return f
 }
 
-// reached says which limit was reached, with what was used of it.
-func (s *State) reached(i int, m MemoryUse) string {
+// limitReached says which limit was reached, with what was used of it.
+func limitReached(s *State, i int, m MemoryUse) string {
 	own, whole := s.Task.Containers[i].Memory, m.Limit
 	if whole == 0 {
 		whole = s.Quota().Memory
 	}
 	switch {
-	case m.Full > s.counted(m).Full:
+	case m.Full > memoryOf(s, m).Full:
 		return fmt.Sprintf("the task used all of its memory limit: %s of %s", size(max(m.Peak, whole)), size(whole))
 	case own > 0 && m.Peak > 0 && whole > 0:
 		return fmt.Sprintf("it used all of its memory limit of %s; the task used up to %s of %s", size(own), size(m.Peak), size(whole))

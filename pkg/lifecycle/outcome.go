@@ -46,7 +46,7 @@ func (s State) StoppedAt() time.Time {
 func (s State) Settled() bool {
 	switch s.Goal {
 	case Down:
-		return s.allEnded() && s.Sandbox.Phase == SandboxStopped && s.Sandbox.Reservation == ReservationNone
+		return allEnded(&s) && s.Sandbox.Phase == SandboxStopped && s.Sandbox.Reservation == ReservationNone
 	case Gone:
 		return s.Sandbox.Phase == SandboxRemoved && s.Sandbox.Reservation == ReservationNone
 	default:

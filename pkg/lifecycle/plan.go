@@ -7,35 +7,35 @@ import (
 
 // plan turns what is missing into effects, at most one for each container and one
 // for the sandbox.
-func (s *State) plan(at time.Time) []Effect {
+func plan(s *State, at time.Time) []Effect {
 	var out []Effect
 	for i := range s.Containers {
-		if e := s.planContainer(at, i); e != nil {
+		if e := planContainer(s, at, i); e != nil {
 			out = append(out, e)
 		}
 	}
-	if e := s.planSandbox(at); e != nil {
+	if e := planSandbox(s, at); e != nil {
 		out = append(out, e)
 	}
 	return out
 }
 
-func (s *State) planContainer(at time.Time, i int) Effect {
+func planContainer(s *State, at time.Time, i int) Effect {
 	c, def := &s.Containers[i], &s.Task.Containers[i]
 	if c.Op.Busy() {
-		return s.planCancel(at, i)
+		return planCancel(s, at, i)
 	}
 	if at.Before(c.Retry.NotUntil) {
 		return nil
 	}
-	next, _ := s.next(at, i)
+	next, _ := nextOp(s, at, i)
 	switch {
 	case next == Idle,
 		next == Start && at.Before(c.RestartAt),
 		(next == Probe || next == Inspect && !c.Stale) && at.Before(c.Health.Next):
 		return nil
 	}
-	id := s.begin(at, &c.Op, next)
+	id := begin(s, at, &c.Op, next)
 	switch next {
 	case Resolve:
 		return ResolveImage{ID: id, Index: i, Ref: def.Image}
@@ -63,12 +63,12 @@ func (s *State) planContainer(at time.Time, i int) Effect {
 	}
 }
 
-// next returns the operation that a container without one in flight needs next, or Idle
+// nextOp returns the operation that a container without one in flight needs next, or Idle
 // and the code of what it waits for. It leaves out waits that only time ends: pauses
 // before a retry, a restart or a health check. planContainer adds those, and Explain
 // derives its reasons from the same answer. The code is empty if the container needs
 // nothing.
-func (s *State) next(at time.Time, i int) (next Kind, waits string) {
+func nextOp(s *State, at time.Time, i int) (next Kind, waits string) {
 	c := &s.Containers[i]
 	mayRun := func(d int) bool { return !s.Containers[d].Ended }
 	switch {
@@ -77,7 +77,7 @@ func (s *State) next(at time.Time, i int) (next Kind, waits string) {
 	case c.Stale:
 		return Inspect, ""
 	case s.Goal == Up:
-		return s.nextUp(at, i)
+		return nextUp(s, at, i)
 	case c.Presence != Running:
 		return Idle, ""
 	case !s.Force && slices.ContainsFunc(s.Task.Dependants(i), mayRun):
@@ -90,7 +90,7 @@ func (s *State) next(at time.Time, i int) (next Kind, waits string) {
 // nextUp moves a container one step towards running. No image is pulled and nothing is
 // created before every digest of the task is known and the task has its reservation;
 // pulls and creates do not wait for dependencies, starts do.
-func (s *State) nextUp(at time.Time, i int) (next Kind, waits string) {
+func nextUp(s *State, at time.Time, i int) (next Kind, waits string) {
 	c := &s.Containers[i]
 	podReady := s.Sandbox.Phase == SandboxReady && !s.Sandbox.Stale
 	switch {
@@ -108,16 +108,16 @@ func (s *State) nextUp(at time.Time, i int) (next Kind, waits string) {
 			return Start, ""
 		}
 	case c.Presence == Created:
-		if a, _ := s.dependencies(at, i); a != satisfied {
+		if a, _ := dependencies(s, at, i); a != satisfied {
 			return Idle, WhyDependency
 		} else if podReady {
 			return Start, ""
 		}
 	case !c.Resolved:
 		return Resolve, ""
-	case !s.allResolved():
+	case !allResolved(s):
 		return Idle, WhyDigests
-	case !s.admitted():
+	case !admitted(s):
 		return Idle, WhyQueued
 	case !c.Pulled:
 		return Pull, ""
@@ -128,7 +128,7 @@ func (s *State) nextUp(at time.Time, i int) (next Kind, waits string) {
 }
 
 // planCancel cancels an operation whose result is no longer needed.
-func (s *State) planCancel(at time.Time, i int) Effect {
+func planCancel(s *State, at time.Time, i int) Effect {
 	c := &s.Containers[i]
 	if c.Op.Canceled {
 		return nil
@@ -136,7 +136,7 @@ func (s *State) planCancel(at time.Time, i int) Effect {
 	unwanted := false
 	switch c.Op.Kind {
 	case Resolve, Pull:
-		a, _ := s.dependencies(at, i)
+		a, _ := dependencies(s, at, i)
 		unwanted = s.Goal != Up || a == impossible
 	case Probe:
 		unwanted = s.Goal != Up || c.Stale
@@ -153,7 +153,7 @@ func (s *State) planCancel(at time.Time, i int) Effect {
 }
 
 // begin marks an operation as in flight and returns its ID.
-func (s *State) begin(at time.Time, op *Op, k Kind) OpID {
+func begin(s *State, at time.Time, op *Op, k Kind) OpID {
 	if op.Busy() {
 		panic("lifecycle: " + k.String() + " would overlap " + op.Kind.String())
 	}

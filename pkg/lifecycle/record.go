@@ -45,7 +45,7 @@ func (c Container) Status() Status {
 // not move on the way down until the last container has stopped and the
 // sandbox's ports are free.
 func (s State) Status() Status {
-	if s.allEnded() && s.Sandbox.Phase >= SandboxStopped {
+	if allEnded(&s) && s.Sandbox.Phase >= SandboxStopped {
 		return StatusStopped
 	}
 	if s.Goal != Up {
@@ -59,7 +59,7 @@ func (s State) Status() Status {
 	case StatusPulled:
 		return StatusManifestPulled
 	case StatusRunning:
-		if s.anyStale() {
+		if anyStale(&s) {
 			return s.Reported // whether it is true is being looked into
 		}
 	case StatusStopped:
@@ -71,24 +71,24 @@ func (s State) Status() Status {
 // record appends to History what changed for the user. Statuses are only ever
 // reported forwards, each once but for RUNNING after a restart, and none that was
 // never true. wasUp tells the goal before the step.
-func (s *State) record(at time.Time, wasUp bool) {
+func record(s *State, at time.Time, wasUp bool) {
 	for i := range s.Containers {
-		s.recordContainer(at, i, StatusRunning)
-		s.recordRestarts(at, i)
+		recordContainer(s, at, i, StatusRunning)
+		recordRestarts(s, at, i)
 	}
-	if wasUp && s.Reported < StatusRunning && s.haveRunTogether() {
-		s.recordTask(at, StatusRunning)
+	if wasUp && s.Reported < StatusRunning && haveRunTogether(s) {
+		recordTask(s, at, StatusRunning)
 	}
 	for i := range s.Containers {
-		s.recordContainer(at, i, StatusStopped)
-		s.recordHealth(at, i)
+		recordContainer(s, at, i, StatusStopped)
+		recordHealth(s, at, i)
 	}
-	s.recordSandbox(at)
-	s.recordTask(at, s.Status())
+	recordSandbox(s, at)
+	recordTask(s, at, s.Status())
 }
 
-func (s *State) recordTask(at time.Time, now Status) {
-	if now <= s.Reported || now == StatusManifestPulled && !s.anyDigestReported() {
+func recordTask(s *State, at time.Time, now Status) {
+	if now <= s.Reported || now == StatusManifestPulled && !anyDigestReported(s) {
 		return
 	}
 	s.Reported = now
@@ -97,13 +97,13 @@ func (s *State) recordTask(at time.Time, now Status) {
 		code := s.ExitCode()
 		t.ExitCode, t.Reason = &code, fmt.Sprintf("%s: %s", s.Stop.Code, s.Stop.Reason)
 	}
-	s.append(t)
+	addTransition(s, t)
 }
 
 // haveRunTogether reports whether there was a moment at which every container had
 // started and no essential one had ended, by Podman's clock: the last one may have
 // started and ended between two looks.
-func (s *State) haveRunTogether() bool {
+func haveRunTogether(s *State) bool {
 	var last time.Time
 	for i := range s.Containers {
 		started := s.Containers[i].FirstStartedAt
@@ -124,7 +124,7 @@ func (s *State) haveRunTogether() bool {
 }
 
 // recordContainer reports a container's statuses up to a limit.
-func (s *State) recordContainer(at time.Time, i int, limit Status) {
+func recordContainer(s *State, at time.Time, i int, limit Status) {
 	c := &s.Containers[i]
 	reached := min(c.Status(), limit)
 	for st := c.Reported + 1; st <= reached; st++ {
@@ -160,16 +160,16 @@ func (s *State) recordContainer(at time.Time, i int, limit Status) {
 			}
 			t.Reason = cmp.Or(c.Fatal(), c.NotRestarted)
 		}
-		s.append(t)
+		addTransition(s, t)
 	}
 	c.Reported = max(c.Reported, reached)
 }
 
-func (s *State) recordHealth(at time.Time, i int) {
+func recordHealth(s *State, at time.Time, i int) {
 	c := &s.Containers[i]
 	if h := &c.Health; h.Status != h.Reported {
 		h.Reported = h.Status
-		s.append(Transition{At: at, Container: s.Task.Containers[i].Name, Status: h.Status.String(), Reason: h.reason()})
+		addTransition(s, Transition{At: at, Container: s.Task.Containers[i].Name, Status: h.Status.String(), Reason: h.reason()})
 	}
 }
 
@@ -190,7 +190,7 @@ func (h HealthState) reason() string {
 	return strings.TrimSpace(fmt.Sprintf("%d failed checks in a row, last: exit code %d %s", h.Streak, h.ExitCode, h.Output))
 }
 
-func (s *State) recordSandbox(at time.Time) {
+func recordSandbox(s *State, at time.Time) {
 	b := &s.Sandbox
 	now := StatusNone
 	switch b.Phase {
@@ -203,12 +203,12 @@ func (s *State) recordSandbox(at time.Time) {
 	}
 	if now > b.Reported {
 		b.Reported = now
-		s.append(Transition{At: at, Container: Infra, Status: now.String()})
+		addTransition(s, Transition{At: at, Container: Infra, Status: now.String()})
 	}
 }
 
-// append adds to History without touching older states that share it.
-func (s *State) append(t Transition) {
+// addTransition adds to History without touching older states that share it.
+func addTransition(s *State, t Transition) {
 	t.Seq = 1
 	if n := len(s.History); n > 0 {
 		t.Seq = s.History[n-1].Seq + 1

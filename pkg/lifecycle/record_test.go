@@ -264,7 +264,7 @@ func TestCheckNoticesAnEditedRecord(t *testing.T) {
 	} {
 		d := drive(t, Options{}, container("a"), container("b", func(c *taskdef.Container) { c.Essential = false }))
 		d.upTo(Stop)
-		s := d.s.clone()
+		s := clone(d.s)
 		s.History = slices.Clone(s.History)
 		spoil(&s)
 		if err := Check(s); err == nil || !strings.Contains(err.Error(), want) {

@@ -57,17 +57,17 @@ func (c *Container) awaitsRestart() bool { return !c.RestartAt.IsZero() }
 
 // beginRun notes that the container has started, for the first time or again. Its
 // health begins anew.
-func (s *State) beginRun(at time.Time, i int, started time.Time) {
+func beginRun(s *State, at time.Time, i int, started time.Time) {
 	c := &s.Containers[i]
 	c.StartedAt, c.FinishedAt, c.HasExit, c.ExitCode = started, time.Time{}, false, 0
 	c.TurnAt, c.RestartAt, c.NotRestarted = time.Time{}, time.Time{}, ""
 	c.Retry, c.Unconfirmed = Retry{}, Unconfirmed{}
-	c.Health = s.firstHealthState(at, i)
+	c.Health = firstHealthState(s, at, i)
 }
 
 // endRun notes that the container has exited, and decides whether that was the end.
 // What it ran is told by Podman's clock alone: the exit may have been noticed late.
-func (s *State) endRun(at time.Time, i int, seen Observed) {
+func endRun(s *State, at time.Time, i int, seen Observed) {
 	c, policy := &s.Containers[i], s.Task.Containers[i].Restart
 	c.FinishedAt, c.HasExit, c.ExitCode = seen.FinishedAt, true, seen.ExitCode
 	ran := seen.FinishedAt.Sub(seen.StartedAt)
@@ -77,9 +77,9 @@ func (s *State) endRun(at time.Time, i int, seen Observed) {
 	}
 	pause, whyNot := restartVerdict(policy, c.Restarts, c.QuickExits, ran, seen.ExitCode)
 	again := s.Goal == Up && whyNot == ""
-	oom := s.outOfMemory(seen)
+	oom := outOfMemory(s, seen)
 	if oom {
-		f := s.memoryFailure(at, i, seen)
+		f := memoryFailure(s, at, i, seen)
 		f.Tolerated = f.Tolerated || again
 		c.fail(f)
 		s.Sandbox.Memory = seen.Memory
@@ -101,7 +101,7 @@ func (s *State) endRun(at time.Time, i int, seen Observed) {
 
 // recordRestarts appends what History lacks of a container's restarts: for each one
 // a line RESTARTING, with the exit before it, and a line RUNNING.
-func (s *State) recordRestarts(at time.Time, i int) {
+func recordRestarts(s *State, at time.Time, i int) {
 	c := &s.Containers[i]
 	due := 2 * c.Restarts
 	if c.awaitsRestart() {
@@ -122,7 +122,7 @@ func (s *State) recordRestarts(at time.Time, i int) {
 				t.Reason += " in " + pause.Round(time.Millisecond).String()
 			}
 		}
-		s.append(t)
+		addTransition(s, t)
 	}
 }
 

@@ -54,7 +54,7 @@ func (f Failure) mayPass() bool {
 // attemptLimit is how often a move that failed is tried before it is given up. Manifest and
 // pull follow the ECS agent (9 and 5 attempts). A pod, and a container with a network
 // of its own, gets half a minute, in which the network of a host that boots comes up.
-func (s *State) attemptLimit(k Kind, f Failure) int {
+func attemptLimit(s *State, k Kind, f Failure) int {
 	switch {
 	case k == Resolve:
 		return 9
@@ -104,7 +104,7 @@ func backoff(attempt int, jitter uint64) time.Duration {
 
 // jitter is the same for the same task, container and operation, so that a run
 // can be repeated exactly.
-func (s *State) jitter(index int) uint64 {
+func jitter(s *State, index int) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(s.ID))
 	h.Write([]byte{byte(index), byte(s.NextOp), byte(s.NextOp >> 8)})

@@ -50,13 +50,13 @@ func (s State) Queued() bool {
 }
 
 // admitted reports whether the task may take what it needs.
-func (s *State) admitted() bool {
+func admitted(s *State) bool {
 	return s.Sandbox.Reservation == ReservationNone || s.Sandbox.Reservation == ReservationGranted
 }
 
-func (s *State) foldSandbox(at time.Time, op Op, ev OpFinished) {
+func foldSandbox(s *State, at time.Time, op Op, ev OpFinished) {
 	if ev.Failure.Class != OK {
-		s.foldSandboxFailure(at, op, ev.Failure.named(op.Kind))
+		foldSandboxFailure(s, at, op, ev.Failure.named(op.Kind))
 		return
 	}
 	b := &s.Sandbox
@@ -66,21 +66,21 @@ func (s *State) foldSandbox(at time.Time, op Op, ev OpFinished) {
 	case Prepare:
 		b.Phase, b.PodID, b.Slice, b.Ports = SandboxReady, ev.Result.PodID, ev.Result.Slice, ev.Result.Ports
 		b.Metadata = ev.Result.Metadata
-		s.foldInfra(Observed{Presence: Running, StartedAt: ev.Result.Seen.StartedAt})
+		foldInfra(s, Observed{Presence: Running, StartedAt: ev.Result.Seen.StartedAt})
 		if f := ev.Result.Tolerated; f.Class != OK {
 			f.At, f.Tolerated = at, true
 			b.fail(f)
 		}
 	case Inspect:
-		s.foldInfra(ev.Result.Seen)
+		foldInfra(s, ev.Result.Seen)
 	case Halt:
 		b.Phase = SandboxStopped
 	case Remove:
 		b.Phase, b.Dirty = SandboxRemoved, false
-		s.endAbandoned(at)
+		endAbandoned(s, at)
 	case Admit:
 		if !op.Canceled {
-			s.foldVerdict(at, ev.Result)
+			foldVerdict(s, at, ev.Result)
 		}
 	case Release:
 		b.Reservation = ReservationNone
@@ -89,31 +89,31 @@ func (s *State) foldSandbox(at time.Time, op Op, ev OpFinished) {
 	}
 }
 
-func (s *State) foldSandboxFailure(at time.Time, op Op, f Failure) {
+func foldSandboxFailure(s *State, at time.Time, op Op, f Failure) {
 	b := &s.Sandbox
 	switch {
 	case f.Class == Canceled:
 	case op.Kind == Admit && f.Class == Permanent:
 		b.fail(f)
-		s.lowerGoal(at, Down, StopReason{Code: StopTaskFailedToStart, Reason: f.String()})
-	case op.Kind == Prepare && (f.mayPass() && b.Retry.Attempts+1 < s.attemptLimit(Prepare, f)):
-		b.Retry.postpone(at, f, b.Retry.tried(), s.jitter(-1))
+		lowerGoal(s, at, Down, StopReason{Code: StopTaskFailedToStart, Reason: f.String()})
+	case op.Kind == Prepare && (f.mayPass() && b.Retry.Attempts+1 < attemptLimit(s, Prepare, f)):
+		b.Retry.postpone(at, f, b.Retry.tried(), jitter(s, -1))
 	case op.Kind == Prepare:
 		b.fail(f)
 		code := StopTaskFailedToStart
-		if s.everRan() {
+		if everRan(s) {
 			code = StopInfrastructureHealth
 		}
-		s.lowerGoal(at, Down, StopReason{Code: code, Reason: f.String()})
+		lowerGoal(s, at, Down, StopReason{Code: code, Reason: f.String()})
 	case op.Kind == Remove && (f.Class == Permanent || b.Retry.Persist+1 >= removalAttempts):
 		// Something that is not ours stands in the way, or Podman cannot. Trying
 		// again is up to the user, and to the clean-up of stopped tasks.
 		b.fail(f)
 		b.Retry = Retry{}
 		s.Goal = Down
-		s.resumeAbandoned()
+		resumeAbandoned(s)
 	default:
-		b.Retry.postpone(at, f, b.Retry.persisted(), s.jitter(-1))
+		b.Retry.postpone(at, f, b.Retry.persisted(), jitter(s, -1))
 	}
 }
 
@@ -126,7 +126,7 @@ func (b *Sandbox) fail(f Failure) {
 const queuePace = 2 * time.Second
 
 // foldVerdict takes over whether the task is in.
-func (s *State) foldVerdict(at time.Time, r Result) {
+func foldVerdict(s *State, at time.Time, r Result) {
 	b := &s.Sandbox
 	if r.Admitted {
 		b.Reservation, b.Queue = ReservationGranted, ""
@@ -140,11 +140,11 @@ func (s *State) foldVerdict(at time.Time, r Result) {
 
 // settleSandbox skips the take-down of a sandbox that was never begun, and gives up
 // a share that was never asked for.
-func (s *State) settleSandbox() (changed bool) {
+func settleSandbox(s *State) (changed bool) {
 	if s.Goal != Up && s.Sandbox.Reservation == ReservationNeeded {
 		s.Sandbox.Reservation, changed = ReservationNone, true
 	}
-	if s.Goal == Up || s.Sandbox.Dirty || !s.allEnded() {
+	if s.Goal == Up || s.Sandbox.Dirty || !allEnded(s) {
 		return changed
 	}
 	want := SandboxStopped
@@ -156,7 +156,7 @@ func (s *State) settleSandbox() (changed bool) {
 	return changed
 }
 
-func (s *State) planSandbox(at time.Time) Effect {
+func planSandbox(s *State, at time.Time) Effect {
 	b := &s.Sandbox
 	if b.Op.Busy() {
 		if (b.Op.Kind == Prepare || b.Op.Kind == Admit || b.Op.Kind == Inspect) && s.Goal != Up && !b.Op.Canceled {
@@ -165,11 +165,11 @@ func (s *State) planSandbox(at time.Time) Effect {
 		}
 		return nil
 	}
-	next := s.nextSandbox()
+	next := nextSandbox(s)
 	if next == Idle || at.Before(b.Retry.NotUntil) {
 		return nil
 	}
-	id := s.begin(at, &b.Op, next)
+	id := begin(s, at, &b.Op, next)
 	switch next {
 	case Admit:
 		b.Reservation = ReservationRequested
@@ -190,16 +190,16 @@ func (s *State) planSandbox(at time.Time) Effect {
 
 // nextSandbox returns the operation that the sandbox needs next; Idle for none. It leaves
 // out pauses before a retry.
-func (s *State) nextSandbox() Kind {
+func nextSandbox(s *State) Kind {
 	b := &s.Sandbox
 	switch {
-	case s.Goal == Up && !s.admitted():
+	case s.Goal == Up && !admitted(s):
 		return Admit
-	case s.Goal == Up && s.wantsSandbox():
+	case s.Goal == Up && wantsSandbox(s):
 		return Prepare
-	case s.Goal == Up && s.doubtsInfra():
+	case s.Goal == Up && doubtsInfra(s):
 		return Inspect
-	case s.Goal == Up, !s.allLetGo():
+	case s.Goal == Up, !allLetGo(s):
 		return Idle
 	case s.Goal == Gone && b.Phase != SandboxRemoved:
 		return Remove
@@ -213,8 +213,8 @@ func (s *State) nextSandbox() Kind {
 
 // wantsSandbox reports whether a container is to be created or started and the
 // sandbox is not known to be ready for it.
-func (s *State) wantsSandbox() bool {
-	if !s.allResolved() || s.Sandbox.Phase == SandboxReady && !s.Sandbox.Stale {
+func wantsSandbox(s *State) bool {
+	if !allResolved(s) || s.Sandbox.Phase == SandboxReady && !s.Sandbox.Stale {
 		return false
 	}
 	wanted := false

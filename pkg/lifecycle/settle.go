@@ -6,17 +6,17 @@ import (
 )
 
 // settle draws every conclusion that needs no call, until nothing follows any more.
-func (s *State) settle(at time.Time) {
-	s.countOverdueProbes(at)
-	for s.settleContainers(at) || s.settleEssential(at) || s.settleWatches(at) || s.settleInfra(at) || s.settleSandbox() {
+func settle(s *State, at time.Time) {
+	countOverdueProbes(s, at)
+	for settleContainers(s, at) || settleEssential(s, at) || settleWatches(s, at) || settleInfra(s, at) || settleSandbox(s) {
 	}
-	s.noteTurns(at)
+	noteTurns(s, at)
 }
 
 // settleContainers ends containers that will never run (again): those whose
 // dependencies have become impossible, and all that do not exist or were never
 // started once the task is going down.
-func (s *State) settleContainers(at time.Time) (changed bool) {
+func settleContainers(s *State, at time.Time) (changed bool) {
 	for i := range s.Containers {
 		c := &s.Containers[i]
 		if c.Ended || c.Op.Busy() || c.Stale || c.Presence == Running {
@@ -27,7 +27,7 @@ func (s *State) settleContainers(at time.Time) (changed bool) {
 			changed = true
 		} else if c.awaitsRestart() {
 			continue
-		} else if answer, why := s.dependencies(at, i); answer == impossible {
+		} else if answer, why := dependencies(s, at, i); answer == impossible {
 			c.fail(Failure{Class: Permanent, Name: ErrCannotStart, At: at, Message: why})
 			c.HasExit, c.ExitCode = true, exitDependency
 			c.end(at)
@@ -42,7 +42,7 @@ func (s *State) settleContainers(at time.Time) (changed bool) {
 const exitDependency = 143
 
 // settleEssential stops the task when an essential container has ended.
-func (s *State) settleEssential(at time.Time) (changed bool) {
+func settleEssential(s *State, at time.Time) (changed bool) {
 	if s.Goal != Up {
 		return false
 	}
@@ -61,7 +61,7 @@ func (s *State) settleEssential(at time.Time) (changed bool) {
 		default:
 			why.Reason = fmt.Sprintf("essential container %s: %s", name, c.lastFailure())
 		}
-		s.lowerGoal(at, Down, why)
+		lowerGoal(s, at, Down, why)
 		return true
 	}
 	return false

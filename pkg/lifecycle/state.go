@@ -57,7 +57,7 @@ func New(id, name string, t taskdef.Task, o Options, at time.Time) State {
 // in flight, the pace of retries and timers, and doubts. Restarted starts from
 // just this, so a driver saves it and may skip a save when it has not changed.
 func (s State) Durable() State {
-	s = s.clone()
+	s = clone(s)
 	s.NextOp = 1
 	s.Sandbox.Op, s.Sandbox.Retry, s.Sandbox.Stale, s.Sandbox.Queue = Op{}, Retry{}, false, ""
 	for i := range s.Containers {
@@ -80,7 +80,7 @@ func (s State) Ports() []taskdef.Port {
 }
 
 // clone copies what a step may change.
-func (s State) clone() State {
+func clone(s State) State {
 	s.Containers = append([]Container(nil), s.Containers...)
 	return s
 }

@@ -7,11 +7,11 @@ import "time"
 // run backwards by more than clocks do: a step back only delays timers.
 func Step(s State, at time.Time, ev Event) (State, []Effect) {
 	wasUp := s.Goal == Up
-	s = s.clone()
-	s.fold(at, ev)
-	s.settle(at)
-	effects := s.plan(at)
-	s.record(at, wasUp)
+	s = clone(s)
+	fold(&s, at, ev)
+	settle(&s, at)
+	effects := plan(&s, at)
+	record(&s, at, wasUp)
 	return s, effects
 }
 
@@ -43,7 +43,7 @@ func (s State) Wake(after time.Time) time.Time {
 		}
 		if s.Goal == Up && c.StartedAt.IsZero() && !c.Ended {
 			for _, d := range s.Task.Containers[i].DependsOn {
-				consider(s.startDeadline(d.Container))
+				consider(startDeadline(&s, d.Container))
 			}
 		}
 	}

@@ -10,7 +10,7 @@ import (
 // settleWatches stops a task that asked for it: when an essential container is
 // unhealthy (stopWhenUnhealthy), or when what it depended on is no longer so
 // (watchDependencies). The ECS agent does neither.
-func (s *State) settleWatches(at time.Time) (changed bool) {
+func settleWatches(s *State, at time.Time) (changed bool) {
 	wanted := s.Task.Extensions
 	if s.Goal != Up {
 		return false
@@ -21,7 +21,7 @@ func (s *State) settleWatches(at time.Time) (changed bool) {
 			continue
 		}
 		if wanted.StopWhenUnhealthy && c.Health.Status == HealthUnhealthy {
-			s.lowerGoal(at, Down, StopReason{
+			lowerGoal(s, at, Down, StopReason{
 				Code: StopServiceScheduler, Container: def.Name,
 				Reason: fmt.Sprintf("container %s is unhealthy: %s", def.Name, c.Health.reason()),
 			})
@@ -31,9 +31,9 @@ func (s *State) settleWatches(at time.Time) (changed bool) {
 			continue
 		}
 		for _, d := range def.DependsOn {
-			if why := s.lost(d); why != "" {
+			if why := lostDependency(s, d); why != "" {
 				on := s.Task.Containers[d.Container].Name
-				s.lowerGoal(at, Down, StopReason{
+				lowerGoal(s, at, Down, StopReason{
 					Code: StopServiceScheduler, Container: def.Name,
 					Reason: fmt.Sprintf("dependency %s (%s) of %s %s", on, d.Condition, def.Name, why),
 				})
@@ -44,9 +44,9 @@ func (s *State) settleWatches(at time.Time) (changed bool) {
 	return false
 }
 
-// lost says how a dependency that was met has been lost; empty if it has not. One
+// lostDependency says how a dependency that was met has been lost; empty if it has not. One
 // that is being restarted is not.
-func (s *State) lost(d taskdef.Dependency) string {
+func lostDependency(s *State, d taskdef.Dependency) string {
 	c := &s.Containers[d.Container]
 	switch {
 	case d.Condition != taskdef.Start && d.Condition != taskdef.Healthy:
