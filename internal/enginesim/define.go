@@ -73,6 +73,9 @@ func randomCheck(r *rand.Rand) *taskdef.HealthCheck {
 	if r.IntN(5) == 0 {
 		h.Command = []string{"CMD", "/testbox", "sleep", fmt.Sprintf("%ds", r.IntN(15)), "--", "exists", healthy}
 	}
+	if r.IntN(4) == 0 {
+		h.Action = taskdef.ActionRestart
+	}
 	return h
 }
 

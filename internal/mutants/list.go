@@ -64,6 +64,9 @@ var mutants = []mutant{
 	{"ignored exit codes are not restarted", "pkg/lifecycle restartVerdict", never, "IgnoredExitCodes", "", model},
 	{"failures in the start period do not count", "pkg/lifecycle countProbeFailure", never, "grace", "", rules},
 	{"unhealthy after the configured failures", "pkg/lifecycle countProbeFailure", value, "Retries", "check.Retries + 1", rules},
+	{"an unhealthy container that is to be restarted is stopped", "pkg/lifecycle nextUp", never, "failedHealth", "", model},
+	{"a container is stopped for its health only on request", "pkg/lifecycle failedHealth", value, "ActionRestart", "check.Action", model},
+	{"the exit code of an unhealthy container does not count", "pkg/lifecycle endRun", skip, "IgnoredExitCodes nil", "", model},
 	{"unhealthy tasks stop only on request", "pkg/lifecycle settleWatches", always, "StopWhenUnhealthy", "", rules},
 
 	// Images, and what is reported.

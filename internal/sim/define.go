@@ -55,6 +55,8 @@ func (p *player) clause(c *taskdef.Container, words []string) (err error) {
 		c.StopTimeout, err = time.ParseDuration(words[2])
 	case len(words) >= 4 && words[0] == "check":
 		c.HealthCheck, err = healthCheck(words[1:])
+	case len(words) == 2 && words[0] == "unhealthy" && c.HealthCheck != nil:
+		c.HealthCheck.Action = taskdef.HealthAction(words[1])
 	default:
 		return fmt.Errorf("no such clause")
 	}
@@ -110,6 +112,9 @@ func describeTask(t taskdef.Task, o lifecycle.Options) string {
 		}
 		if h := c.HealthCheck; h != nil {
 			fmt.Fprintf(&b, ", check %s %s %d %s", h.Interval, h.Timeout, h.Retries, h.StartPeriod)
+			if h.Action != "" {
+				fmt.Fprintf(&b, ", unhealthy %s", h.Action)
+			}
 		}
 		if p := c.Restart; p != nil {
 			fmt.Fprintf(&b, ", restart %s %s %d", p.AttemptPeriod, p.BackOff, p.MaxCount)

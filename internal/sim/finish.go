@@ -98,6 +98,9 @@ func (w *World) steady() bool {
 	}
 	for i := range w.state.Containers {
 		c := &w.state.Containers[i]
+		if w.truth[i].unhealthy && !c.Ended && !w.truth[i].paused {
+			return false // it is to be restarted
+		}
 		if w.cutOff(i) || !c.Ended && (c.Presence != lifecycle.Running || c.Stale || w.truth[i].presence != lifecycle.Running) {
 			return false
 		}

@@ -45,7 +45,7 @@ func (w *World) key(b []byte) []byte {
 
 func (w *World) containerKey(k *keyer, i int) {
 	c, def, t := &w.state.Containers[i], &w.state.Task.Containers[i], &w.truth[i]
-	k.bools(c.Resolved, c.Pulled, c.Stale, c.Ended, c.HasExit, c.StartedAt.IsZero(), t.healthy, t.vanished)
+	k.bools(c.Resolved, c.Pulled, c.Stale, c.Ended, c.HasExit, c.StartedAt.IsZero(), t.healthy, t.vanished, t.unhealthy)
 	k.bools(c.Digest == "", lostImage(c), t.paused, c.Paused, c.Abandoned, epoch.Add(t.started).Equal(c.StartedAt))
 	k.bools(t.podRun == w.podRuns, c.StartedAt.Before(w.state.Sandbox.InfraStartedAt))
 	k.ints(int(c.Presence), c.ExitCode, int(c.Unconfirmed.Kind), int(c.Unconfirmed.Failure.Class), c.Retry.Attempts)

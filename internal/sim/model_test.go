@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -44,6 +45,23 @@ type modelCase struct {
 
 // everydayStates bounds a case: one beyond it takes too much of a run.
 const everydayStates = 400_000
+
+// healthCases are about containers that are restarted when they are unhealthy.
+func healthCases() []modelCase {
+	revived := task(checked(restarting(container("a", true))))
+	revived.Containers[0].HealthCheck.Action = taskdef.ActionRestart
+	revived.Containers[0].HealthCheck.Retries = 1
+	revived.Containers[0].Restart = &taskdef.RestartPolicy{IgnoredExitCodes: []int{0, 1, 143}, AttemptPeriod: time.Minute, BackOff: time.Second, MaxCount: 1}
+	revived.Extensions.StopWhenUnhealthy = true
+	beside := task(revived.Containers[0], container("b", true, on(0, taskdef.Healthy)))
+	beside.Containers[0].Essential = false
+	beside.Extensions.WatchDependencies = true
+	return []modelCase{
+		{name: "one that restarts when it is unhealthy", task: revived, Budget: Budget{Faults: 2, Exits: 1, Requests: 1}},
+		{name: "one that restarts when it is unhealthy, crashes", task: revived, Budget: Budget{Faults: 1, Crashes: 1, Meddles: 1, Requests: 1}},
+		{name: "HEALTHY, watched, that restarts when it is unhealthy", task: beside, Budget: Budget{Faults: 2}},
+	}
+}
 
 func modelCases() []modelCase {
 	one := task(container("a", true))
@@ -104,7 +122,7 @@ func modelCases() []modelCase {
 }
 
 func TestModel(t *testing.T) {
-	exploreAll(t, modelCases(), everydayStates, func(c modelCase) bool { return !c.large })
+	exploreAll(t, slices.Concat(modelCases(), healthCases()), everydayStates, func(c modelCase) bool { return !c.large })
 }
 
 // exploreAll explores the chosen cases, at the same time.

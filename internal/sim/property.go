@@ -27,6 +27,7 @@ const (
 	StartOnce     Property = "a container is started again only as its restart policy says"
 	Restarted     Property = "a container that its restart policy wants back is not given up"
 	RunningIsTrue Property = "a task is RUNNING after all its containers have run, or can not"
+	StoppedFor    Property = "a container is stopped only with the task, or when its failed health check says so"
 	StopOrder     Property = "a container is stopped after all that depend on it"
 	KillAtOnce    Property = "a kill leaves no grace to anything"
 	CancelUseless Property = "an operation nobody needs any more is cancelled, once"
@@ -118,6 +119,15 @@ func (w *World) checkForward(old *lifecycle.State) {
 	}
 }
 
+// noteHealth notes that a container is to be restarted for its health, until it is.
+func noteHealth(w *World, i int) {
+	check, c, t := w.state.Task.Containers[i].HealthCheck, &w.state.Containers[i], &w.truth[i]
+	if check == nil || check.Action != taskdef.ActionRestart || c.Presence != lifecycle.Running {
+		return
+	}
+	t.unhealthy = c.Health.Status == lifecycle.HealthUnhealthy
+}
+
 // checkGivenUp looks at a container that has just ended by itself.
 func (w *World) checkGivenUp(old *lifecycle.State, i int) {
 	s, was, now := &w.state, &old.Containers[i], &w.state.Containers[i]
@@ -137,7 +147,7 @@ func (w *World) whyNoRestart(i int) string {
 	switch {
 	case p == nil:
 		return "there is no policy"
-	case slices.Contains(p.IgnoredExitCodes, t.code):
+	case slices.Contains(p.IgnoredExitCodes, t.code) && !t.unhealthy:
 		return "its exit code is ignored"
 	case t.finished-t.started < p.AttemptPeriod && p.BackOff == 0:
 		return "it did not run for long enough"
@@ -355,6 +365,12 @@ func (w *World) checkStart(i int) {
 }
 
 func (w *World) checkStop(e lifecycle.StopContainer) {
+	if w.state.Goal == lifecycle.Up {
+		if !w.truth[e.Index].unhealthy {
+			w.broken(StoppedFor, "%s is", w.name(e.Index))
+		}
+		return
+	}
 	if w.state.Force {
 		if e.Grace != 0 {
 			w.broken(KillAtOnce, "%s gets %s", w.name(e.Index), e.Grace)

@@ -135,13 +135,17 @@ func randomPolicy(r *rand.Rand) *taskdef.RestartPolicy {
 }
 
 func randomCheck(r *rand.Rand) *taskdef.HealthCheck {
-	return &taskdef.HealthCheck{
+	h := &taskdef.HealthCheck{
 		Command:     []string{"CMD", "true"},
 		Interval:    time.Duration(5+r.IntN(60)) * time.Second,
 		Timeout:     time.Duration(2+r.IntN(59)) * time.Second,
 		Retries:     1 + r.IntN(10),
 		StartPeriod: time.Duration(r.IntN(4)*r.IntN(60)) * time.Second,
 	}
+	if r.IntN(3) == 0 {
+		h.Action = taskdef.ActionRestart
+	}
+	return h
 }
 
 // randomCondition is one that the ECS model allows on a container.

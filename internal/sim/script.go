@@ -17,7 +17,8 @@ import (
 //	container NAME [, CLAUSE]...  defines one; clauses are: optional · image REF ·
 //	                              after NAME CONDITION · check INTERVAL TIMEOUT RETRIES [START-PERIOD] · cpu UNITS ·
 //	                              start timeout D · stop timeout D ·
-//	                              restart PERIOD [BACK-OFF [MAX]] · ignoring CODE...
+//	                              restart PERIOD [BACK-OFF [MAX]] · ignoring CODE... ·
+//	                              unhealthy restart
 //	watch unhealthy · dependencies  the task is to be stopped then
 //	pull BEHAVIOR                 sets the pull behaviour
 //	submit                        starts the task

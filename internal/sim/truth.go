@@ -13,6 +13,7 @@ type truth struct {
 	started, finished time.Duration // since epoch
 	runs              int           // how often it was started
 	healthy           bool          // its check has passed since
+	unhealthy         bool          // it ended after its check had failed, for which it is restarted
 	vanished          bool          // a user removed it after it had been created
 	paused            bool          // it runs, frozen by a user
 	podRun            int           // the run of the infra container that it joined
@@ -93,7 +94,7 @@ func (w *World) begin(i int) {
 	}
 	t := &w.truth[i]
 	t.runs++
-	t.presence, t.podRun, t.paused = lifecycle.Running, w.podRuns, false
+	t.presence, t.podRun, t.paused, t.unhealthy = lifecycle.Running, w.podRuns, false, false
 	t.started = w.now.Sub(epoch) + time.Duration(t.runs-1)
 	if w.podRuns > 1 && t.started < w.podStarted { // within one moment of the model
 		t.started = w.podStarted + time.Duration(t.runs)

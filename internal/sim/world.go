@@ -97,6 +97,9 @@ func (w *World) step(ev lifecycle.Event) {
 	old := w.state
 	effects := drive(w, ev)
 	w.stepped = w.now
+	for i := range w.state.Containers {
+		noteHealth(w, i)
+	}
 	for _, e := range effects {
 		w.ask(e)
 	}

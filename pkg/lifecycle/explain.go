@@ -198,7 +198,7 @@ func explainContainer(s State, i int) (r Reason, found bool) {
 		return Reason{Code: WhyStopOrder, Container: name, Text: name + " stops after the containers that depend on it"}, true
 	}
 	switch {
-	case c.Presence == Running && s.Goal == Up && !c.Stale:
+	case c.Presence == Running && s.Goal == Up && !c.Stale && next != Stop:
 		return explainHealth(s, i)
 	case next == Idle:
 		return r, false

@@ -112,6 +112,13 @@ func overran(check *taskdef.HealthCheck) string {
 	return "the health check did not end within its timeout of " + check.Timeout.String()
 }
 
+// failedHealth reports whether the container is unhealthy and its health check says that it
+// is then to be restarted.
+func failedHealth(s *State, i int) bool {
+	check := s.Task.Containers[i].HealthCheck
+	return check != nil && check.Action == taskdef.ActionRestart && s.Containers[i].Health.Status == HealthUnhealthy
+}
+
 // Health is the task's: the worst of its essential containers that have a
 // check, in the ECS agent's order UNHEALTHY, UNKNOWN, HEALTHY.
 func (s State) Health() Health {

@@ -98,6 +98,8 @@ func nextUp(s *State, at time.Time, i int) (next Kind, waits string) {
 		switch {
 		case s.Task.Containers[i].HealthCheck == nil:
 			return Idle, ""
+		case failedHealth(s, i) && !c.Paused:
+			return Stop, ""
 		case c.Paused:
 			return Inspect, "" // its check cannot run; it may have been resumed
 		default:

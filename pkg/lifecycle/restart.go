@@ -13,7 +13,9 @@ import (
 // ended with a code that is not ignored and ran for the attempt period at least. Its
 // known status stays RUNNING meanwhile and its dependants are not touched. With a
 // back-off, which the ECS model does not have, a container that ended sooner is
-// started again after a pause that doubles.
+// started again after a pause that doubles. A container whose health check says so
+// (taskdef.ActionRestart) is stopped once it is unhealthy and then restarted by the same
+// policy, whatever its exit code.
 
 // restartVerdict says after which pause a container that ran for a time and ended
 // with a code is started again, or why it is not. quick is how many runs in a row
@@ -47,6 +49,8 @@ type Run struct {
 	FinishedAt time.Time `json:"finishedAt"`
 	ExitCode   int       `json:"exitCode"`
 	OOMKilled  bool      `json:"oomKilled,omitempty"`
+	// Unhealthy: its health check had failed, for which it was stopped.
+	Unhealthy bool `json:"unhealthy,omitempty"`
 }
 
 // keptRuns bounds Container.Runs; History has every run, as long as it reaches back.
@@ -68,7 +72,13 @@ func beginRun(s *State, at time.Time, i int, started time.Time) {
 // endRun notes that the container has exited, and decides whether that was the end.
 // What it ran is told by Podman's clock alone: the exit may have been noticed late.
 func endRun(s *State, at time.Time, i int, seen Observed) {
-	c, policy := &s.Containers[i], s.Task.Containers[i].Restart
+	c, policy, unhealthy := &s.Containers[i], s.Task.Containers[i].Restart, failedHealth(s, i)
+	if unhealthy && policy != nil {
+		// It did not choose its exit code: it was stopped, or about to be.
+		any := *policy
+		any.IgnoredExitCodes = nil
+		policy = &any
+	}
 	c.FinishedAt, c.HasExit, c.ExitCode = seen.FinishedAt, true, seen.ExitCode
 	ran := seen.FinishedAt.Sub(seen.StartedAt)
 	c.QuickExits++
@@ -85,15 +95,18 @@ func endRun(s *State, at time.Time, i int, seen Observed) {
 		s.Sandbox.Memory = seen.Memory
 	}
 	if !again {
-		if policy != nil && whyNot != "" {
+		if (policy != nil || unhealthy) && whyNot != "" {
 			c.NotRestarted = "not restarted: " + whyNot
+		}
+		if unhealthy && s.Goal == Up {
+			c.NotRestarted = "unhealthy, " + c.NotRestarted
 		}
 		c.end(at)
 		return
 	}
 	c.RestartAt = at.Add(pause)
 	c.Health = HealthState{Reported: c.Health.Reported}
-	c.Runs = append(slices.Clip(c.Runs), Run{StartedAt: c.StartedAt, FinishedAt: c.FinishedAt, ExitCode: c.ExitCode, OOMKilled: oom})
+	c.Runs = append(slices.Clip(c.Runs), Run{StartedAt: c.StartedAt, FinishedAt: c.FinishedAt, ExitCode: c.ExitCode, OOMKilled: oom, Unhealthy: unhealthy})
 	if n := len(c.Runs); n > keptRuns {
 		c.Runs = slices.Clone(c.Runs[n-keptRuns:])
 	}
@@ -118,6 +131,9 @@ func recordRestarts(s *State, at time.Time, i int) {
 			code := c.ExitCode
 			t.Status, t.ExitCode = Restarting, &code
 			t.Reason = fmt.Sprintf("restart %d", number)
+			if n := len(c.Runs); n > 0 && c.Runs[n-1].Unhealthy {
+				t.Reason += " because it was unhealthy"
+			}
 			if pause := c.RestartAt.Sub(at); pause > 0 {
 				t.Reason += " in " + pause.Round(time.Millisecond).String()
 			}

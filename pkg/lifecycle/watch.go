@@ -20,7 +20,7 @@ func settleWatches(s *State, at time.Time) (changed bool) {
 		if !def.Essential || c.Presence != Running {
 			continue
 		}
-		if wanted.StopWhenUnhealthy && c.Health.Status == HealthUnhealthy {
+		if wanted.StopWhenUnhealthy && c.Health.Status == HealthUnhealthy && !failedHealth(s, i) {
 			lowerGoal(s, at, Down, StopReason{
 				Code: StopServiceScheduler, Container: def.Name,
 				Reason: fmt.Sprintf("container %s is unhealthy: %s", def.Name, c.Health.reason()),
@@ -53,7 +53,7 @@ func lostDependency(s *State, d taskdef.Dependency) string {
 		return ""
 	case c.Ended:
 		return "has ended"
-	case d.Condition == taskdef.Healthy && c.Health.Status == HealthUnhealthy:
+	case d.Condition == taskdef.Healthy && c.Health.Status == HealthUnhealthy && !failedHealth(s, d.Container):
 		return "is unhealthy"
 	}
 	return ""

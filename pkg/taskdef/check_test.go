@@ -11,7 +11,7 @@ func TestCheckFindsEachBrokenInvariant(t *testing.T) {
 	t.Parallel()
 	valid := func() Task {
 		task := chain(nil, []int{0})
-		task.Containers[0].HealthCheck = &HealthCheck{[]string{"CMD-SHELL", "true"}, 30 * time.Second, 5 * time.Second, 3, 0}
+		task.Containers[0].HealthCheck = &HealthCheck{[]string{"CMD-SHELL", "true"}, 30 * time.Second, 5 * time.Second, 3, 0, ""}
 		task.Containers[0].Ports = []Port{{ContainerPort: 80, Protocol: "tcp"}}
 		return task
 	}

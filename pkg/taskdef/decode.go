@@ -195,6 +195,7 @@ func (c cursor) healthCheck() *HealthCheck {
 		return nil
 	}
 	c.want(object, "")
+	c.at(extensionMember).want(object, "")
 	// Part of a broken check is kept, so that a container that waits for HEALTHY is not
 	// reported as well.
 	return &HealthCheck{
@@ -203,6 +204,7 @@ func (c cursor) healthCheck() *HealthCheck {
 		Timeout:     c.at("timeout").seconds(5 * time.Second),
 		Retries:     int(c.at("retries").integer(0, 3)),
 		StartPeriod: c.at("startPeriod").seconds(0),
+		Action:      HealthAction(c.at(extensionMember).at("action").str()),
 	}
 }
 

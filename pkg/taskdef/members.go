@@ -194,6 +194,8 @@ var extensions = []member{
 	{"volumes[]." + extensionMember, honoured, "", nil},
 	{"volumes[]." + extensionMember + ".selinuxRelabel", honoured, "relabel a host path: `shared` or `private`", nil},
 	{inContainer + extensionMember, honoured, "", nil},
+	{inContainer + "healthCheck." + extensionMember, honoured, "", nil},
+	{inContainer + "healthCheck." + extensionMember + ".action", honoured, "`restart`: stop the container when it is UNHEALTHY, and let its `restartPolicy` start it again, whatever its exit code; goes before `stopWhenUnhealthy`; default: nothing", nil},
 	{inContainer + "restartPolicy." + extensionMember, honoured, "", nil},
 	{inContainer + "restartPolicy." + extensionMember + ".backOff", honoured, "also restart a container that ran for less than `restartAttemptPeriod`, after a delay of this many seconds (1 to 300) that doubles up to 5 minutes; default: it is not restarted", nil},
 	{inContainer + "restartPolicy." + extensionMember + ".maxCount", honoured, "maximum number of restarts; default 0: no limit", nil},

@@ -38,3 +38,26 @@ func TestRestartPolicies(t *testing.T) {
 		}
 	}
 }
+
+func TestHealthAction(t *testing.T) {
+	t.Parallel()
+	const check = `"healthCheck": {"command": ["CMD", "true"], "x-podtask": {"action": "%s"}}, %s`
+	tests := []struct {
+		action, more     string
+		problem, warning bool
+	}{
+		{"restart", `"restartPolicy": {"enabled": true},`, false, false},
+		{"restart", "", false, true},
+		{"", "", false, false},
+		{"reboot", "", true, false},
+	}
+	for _, tt := range tests {
+		task, report, err := Parse("f", []byte(minimal("", fmt.Sprintf(check, tt.action, tt.more))))
+		if (err != nil) != tt.problem || (len(report.Warnings) > 0) != tt.warning {
+			t.Errorf("%q: %v %v", tt.action, err, report.Warnings)
+		}
+		if err == nil && string(task.Containers[0].HealthCheck.Action) != tt.action {
+			t.Errorf("%q became %q", tt.action, task.Containers[0].HealthCheck.Action)
+		}
+	}
+}

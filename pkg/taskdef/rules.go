@@ -77,6 +77,7 @@ func (t Task) findings() []finding {
 		in.memory(t, c)
 		in.ports(t, c)
 		in.healthCheck(c.HealthCheck)
+		healthAction(in, c)
 		in.dependencies(t, i)
 		in.secrets(c)
 		in.environmentFiles(c.EnvironmentFiles)
@@ -259,6 +260,19 @@ func (r rules) healthCheck(h *HealthCheck) {
 	in.in("timeout").within(seconds(h.Timeout), 2, 60, " seconds")
 	in.in("retries").within(int64(h.Retries), 1, 10, "")
 	in.in("startPeriod").within(seconds(h.StartPeriod), 0, 300, " seconds")
+}
+
+// healthAction checks what becomes of an unhealthy container.
+func healthAction(r rules, c Container) {
+	if c.HealthCheck == nil || c.HealthCheck.Action == "" {
+		return
+	}
+	in := r.in("healthCheck").in(extensionMember).in("action")
+	action := c.HealthCheck.Action
+	in.require(action == ActionRestart, "use restart, or leave it out", "action cannot be %s", quote(string(action)))
+	if action == ActionRestart && c.Restart == nil {
+		in.warn("give it a restartPolicy", "an unhealthy container is stopped and not started again, because it has no restartPolicy")
+	}
 }
 
 // seconds returns -1 for what is not a whole number of seconds.

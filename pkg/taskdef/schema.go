@@ -120,6 +120,7 @@ var shapes = map[string]shape{
 	inContainer + "environmentFiles":                               must("value"),
 	inContainer + "environmentFiles[].type":                        one("s3"),
 	inContainer + "extraHosts":                                     must("hostname", "ipAddress"),
+	inContainer + "healthCheck." + extensionMember + ".action":     one("restart"),
 	inContainer + "healthCheck.command":                            {kind: aList},
 	inContainer + "healthCheck.interval":                           whole(5, 300),
 	inContainer + "healthCheck.retries":                            whole(1, 10),

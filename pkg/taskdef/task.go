@@ -174,7 +174,17 @@ type HealthCheck struct {
 	Timeout     time.Duration `json:"timeout"`               // 2 s to 60 s, default 5 s
 	Retries     int           `json:"retries"`               // 1 to 10, default 3
 	StartPeriod time.Duration `json:"startPeriod,omitempty"` // 0 to 300 s, default 0
+	// Action (x-podtask) is what becomes of a container that is UNHEALTHY: nothing, as in
+	// ECS, or ActionRestart.
+	Action HealthAction `json:"action,omitempty"`
 }
+
+// HealthAction is what becomes of an unhealthy container.
+type HealthAction string
+
+// ActionRestart stops an unhealthy container; its restart policy then starts it again,
+// whatever its exit code.
+const ActionRestart HealthAction = "restart"
 
 // Port is one port, or one range of ports, published by the task.
 type Port struct {
