@@ -178,7 +178,7 @@ func (a *Agent) connect() {
 func (a *Agent) assemble(records imagestore.Records) {
 	cfg := a.cfg
 	a.Pulls = &imagestore.ProgressHub{}
-	a.Images = &imagestore.Resolver{Getenv: cfg.Getenv, Registry: cfg.Registry, Podman: conn.As[imagestore.Podman](a.Podman), Secrets: conn.As[imagestore.SecretReader](a.Podman), Records: records}
+	a.Images = &imagestore.Resolver{Log: a.log, Getenv: cfg.Getenv, Registry: cfg.Registry, Podman: conn.As[imagestore.Podman](a.Podman), Secrets: conn.As[imagestore.SecretReader](a.Podman), Records: records}
 	a.Pruner = &imagestore.Pruner{Log: a.log, Getenv: cfg.Getenv, Policy: a.policy, Podman: conn.As[imagestore.Podman](a.Podman), Facts: a.Facts, Tasks: a.Tasks, Records: records, Free: imagestore.FreeSpace}
 	a.Puller = &imagestore.Puller{
 		Log: a.log, Policy: a.policy, Registry: cfg.Registry, Progress: cfg.Progress, Fail: a.fail, Podman: conn.As[imagestore.Podman](a.Podman),

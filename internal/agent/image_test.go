@@ -415,6 +415,21 @@ func TestWrongPlatformIsRefusedBeforeThePull(t *testing.T) {
 	}
 }
 
+func TestPlatformThatTheHostCannotRunIsRefusedBeforeThePull(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	s.podman.Push(app, enginetest.Image{Arch: "plan9"})
+	st := s.state(app, lifecycle.PullAlways, nil)
+	st.Task.Platform.Architecture = "plan9"
+	_, got := s.bring(s.host(), st)
+	if got.Failure.Class != lifecycle.Permanent || !strings.Contains(got.Failure.Message, "plan9") {
+		t.Errorf("%+v", got)
+	}
+	if s.calls("pull") > 0 {
+		t.Error("it was pulled")
+	}
+}
+
 // An image that is there already is held to the platform as one that is to be pulled.
 func TestLocalImageForAnotherPlatformIsNotUsed(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,6 @@ import (
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/state"
-	"golang.org/x/sys/unix"
 )
 
 // Pruner removes images that podtask pulled and that nothing uses.
@@ -385,9 +384,6 @@ const pruneLimit = 30 * time.Second
 
 // FreeSpace is what the user may still write where dir is, in bytes.
 func FreeSpace(dir string) (int64, error) {
-	var s unix.Statfs_t
-	if err := unix.Statfs(dir, &s); err != nil {
-		return 0, fmt.Errorf("ask for the free space in %s: %w", dir, err)
-	}
-	return int64(s.Bavail) * s.Bsize, nil
+	bytes, _, err := conn.FreeSpace(dir)
+	return int64(bytes), err
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/podtask/podtask/internal/conn"
 	"github.com/podtask/podtask/internal/failpoint"
 	"github.com/podtask/podtask/internal/flight"
 	"github.com/podtask/podtask/pkg/config"
@@ -151,6 +152,9 @@ func (p *Puller) pullSlot(ctx context.Context, tell *progressReporter) (*state.L
 
 // pullNow pulls. The caller holds the target's lock.
 func (p *Puller) pullNow(ctx context.Context, podman Podman, j job, tell *progressReporter) (id string, err error) {
+	if err := p.checkRuns(j); err != nil {
+		return "", err
+	}
 	slot, err := p.pullSlot(ctx, tell)
 	if err != nil {
 		return "", err
@@ -195,6 +199,18 @@ func (p *Puller) pullNow(ctx context.Context, podman Podman, j job, tell *progre
 	}
 	p.Fail.AtEffect(failpoint.MidEffect, lifecycle.PullImage{})
 	return id, p.endPull(book, id, slices.Contains(before, id))
+}
+
+// checkRuns refuses an image for a platform whose programs this host cannot run.
+func (p *Puller) checkRuns(j job) error {
+	emulator, err := images.RunsOn(conn.HostRoot, images.Here(), j.platform)
+	if err != nil {
+		return fmt.Errorf("pull %s: %w", j.ref, err)
+	}
+	if emulator != "" {
+		p.Log.Info("the image is for another architecture and runs with emulation, which is slow", "image", j.ref.String(), "platform", j.platform.String(), "emulator", emulator)
+	}
+	return nil
 }
 
 // checkPlatform refuses an image that is known to be for another platform before
@@ -287,7 +303,7 @@ func (p *Puller) pull(ctx context.Context, podman Podman, s lifecycle.State, e l
 	if s.Options.Pull == lifecycle.PullDefault && (late || ctx.Err() == nil) && !distrusted(err) {
 		if image, localErr := localCopy(ctx, podman, ref); localErr == nil && suits(image, ref, platform(s.Task)) == nil {
 			p.Log.Warn("image could not be pulled, the local copy is used", "image", e.Ref, "error", err)
-			return lifecycle.Result{ImageID: image.ID, Source: lifecycle.SourceCache, Digest: localDigest(ref, image)}, nil
+			return lifecycle.Result{ImageID: image.ID, Source: lifecycle.SourceCache, Digest: p.Resolver.localDigest(ref, image)}, nil
 		}
 	}
 	return lifecycle.Result{}, err

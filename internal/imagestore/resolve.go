@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"github.com/podtask/podtask/pkg/images"
@@ -15,6 +16,7 @@ import (
 
 // Resolver finds out what an image reference stands for.
 type Resolver struct {
+	Log      *slog.Logger
 	Getenv   func(string) string
 	Registry Registry
 	Podman   func(context.Context) (Podman, error)
@@ -52,7 +54,7 @@ func (r *Resolver) Resolve(ctx context.Context, s lifecycle.State, e lifecycle.R
 		}
 		image, err := podman.Image(ctx, ref.String())
 		if err == nil {
-			return lifecycle.Result{Digest: localDigest(ref, image)}, nil
+			return lifecycle.Result{Digest: r.localDigest(ref, image)}, nil
 		}
 		if !errors.Is(err, libpod.NotFound) {
 			return lifecycle.Result{}, err
@@ -86,15 +88,15 @@ func (r *Resolver) prefersLocal(b lifecycle.PullBehavior, ref images.Ref) bool {
 	}
 }
 
-// localDigest is the digest a local image was pulled by from the reference's
-// repository; empty for one that was built or loaded.
-func localDigest(ref images.Ref, image libpod.Image) string {
-	for _, d := range image.RepoDigests {
-		if r, err := images.ParseRef(d); err == nil && r.Name() == ref.Name() {
-			return r.Digest()
-		}
+// localDigest returns the digest by which a local image was pulled from the reference's
+// repository. It is empty for an image that was built or loaded, and for one that was
+// pulled under other names only, which is logged.
+func (r *Resolver) localDigest(ref images.Ref, image libpod.Image) string {
+	digest, err := images.LocalDigest(ref, image.RepoDigests)
+	if err != nil {
+		r.Log.Warn("the digest of a local image is not known", "image", ref.String(), "error", err)
 	}
-	return ""
+	return digest
 }
 
 // CredentialsError says that the credentials for a container's image cannot be had.

@@ -2,7 +2,6 @@ package preflight
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 	"github.com/blang/semver/v4"
 	"github.com/podtask/podtask/pkg/doctor"
 	"github.com/podtask/podtask/pkg/libpod"
-	"golang.org/x/sys/unix"
 )
 
 // askLimit bounds each question of Examine: a hung Podman is a finding too.
@@ -55,21 +53,4 @@ func output(ctx context.Context, program string, args ...string) string {
 	defer cancel()
 	out, _ := exec.CommandContext(ctx, program, args...).Output() // the words count, not the code
 	return strings.TrimSpace(string(out))
-}
-
-// free is of the file system of the nearest directory that is there.
-func free(path string) (bytes uint64, files int, err error) {
-	var fs unix.Statfs_t
-	err = unix.Statfs(path, &fs)
-	if errors.Is(err, unix.ENOENT) && path != filepath.Dir(path) {
-		return free(filepath.Dir(path))
-	}
-	if err != nil {
-		return 0, 0, err
-	}
-	files = 100 // a file system without such a bound says 0
-	if fs.Files > 0 {
-		files = int(fs.Ffree * 100 / fs.Files)
-	}
-	return fs.Bavail * uint64(fs.Bsize), files, nil
 }

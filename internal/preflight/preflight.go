@@ -61,7 +61,7 @@ func (p *Checker) doctorInput() doctor.Host {
 	d := doctor.Host{
 		Root: conn.HostRoot, Getenv: p.Getenv, UID: os.Getuid(), User: strconv.Itoa(os.Getuid()),
 		Home: p.Getenv("HOME"), StateDir: p.StateDir,
-		LookPath: lookPath, Output: output, Free: free,
+		LookPath: lookPath, Output: output, Free: conn.FreeSpace,
 	}
 	if u, err := user.Current(); err == nil {
 		d.User, d.Home = u.Username, firstNonEmpty(d.Home, u.HomeDir)

@@ -74,7 +74,11 @@ func emulatorOf(root fs.FS, arch string) string {
 	if status, err := fs.ReadFile(root, path.Join(dir, "status")); name == "" || err == nil && strings.TrimSpace(string(status)) == "disabled" {
 		return ""
 	}
-	for _, handler := range []string{"qemu-" + name, "qemu-" + name + "-static", name} {
+	handlers := []string{"qemu-" + name, "qemu-" + name + "-static", name}
+	if arch == "amd64" {
+		handlers = append(handlers, "rosetta") // virtual machines on macOS
+	}
+	for _, handler := range handlers {
 		text, err := fs.ReadFile(root, path.Join(dir, handler))
 		if err != nil || !strings.HasPrefix(string(text), "enabled") {
 			continue
