@@ -29,7 +29,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (p *program) agentCommand() *cli.Command {
+func agentCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "agent",
 		Usage: "own the tasks of this user until told to end",
@@ -64,7 +64,7 @@ func runAgent(ctx context.Context, s *session, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	l, err := s.agentListener()
+	l, err := agentListener(s)
 	if err != nil {
 		return errors.Join(err, unlock())
 	}
@@ -83,7 +83,7 @@ func agentLevel(c *config.Settings) slog.Level {
 }
 
 // agentListener is the socket that systemd passes on, else one of our own.
-func (s *session) agentListener() (net.Listener, error) {
+func agentListener(s *session) (net.Listener, error) {
 	passed, err := activation.Listeners()
 	if err != nil {
 		return nil, fmt.Errorf("take the socket from systemd: %w", err)

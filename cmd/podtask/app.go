@@ -38,12 +38,12 @@ func (p *program) app() *cli.App {
 	}
 	app.Flags = append(app.Flags, configFlags("")...)
 	app.Commands = []*cli.Command{
-		p.runCommand(), p.validateCommand(), p.schemaCommand(), p.planCommand(), p.taskdefCommand(), p.serviceCommand(),
-		p.psCommand(), p.inspectCommand(), p.whyCommand(), p.logsCommand(), p.execCommand(), p.eventsCommand(), p.timelineCommand(),
-		p.updateCommand(), p.statsCommand(), p.imageCommand(), p.doctorCommand(), p.infoCommand(),
-		p.stopCommand(), p.pauseCommand(), p.unpauseCommand(), p.rmCommand(), p.waitCommand(), p.drainCommand(), p.gcCommand(),
-		p.unitCommand(), p.generateCommand(), p.autoUpdateCommand(),
-		p.agentCommand(), p.configCommand(), p.completionCommand(), p.completeCommand(), p.versionCommand(), p.ownerCommand(), p.netnsListenCommand(), p.execGuardCommand(),
+		runCommand(p), validateCommand(p), schemaCommand(p), planCommand(p), taskdefCommand(p), serviceCommand(p),
+		psCommand(p), inspectCommand(p), whyCommand(p), logsCommand(p), execCommand(p), eventsCommand(p), timelineCommand(p),
+		updateCommand(p), statsCommand(p), imageCommand(p), doctorCommand(p), infoCommand(p),
+		stopCommand(p), pauseCommand(p), unpauseCommand(p), rmCommand(p), waitCommand(p), drainCommand(p), gcCommand(p),
+		unitCommand(p), generateCommand(p), autoUpdateCommand(p),
+		agentCommand(p), configCommand(p), completionCommand(p), completeCommand(p), versionCommand(p), ownerCommand(p), netnsListenCommand(p), execGuardCommand(p),
 	}
 	for _, c := range app.Commands {
 		prepare(c, c.Name)

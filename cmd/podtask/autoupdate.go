@@ -15,7 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (p *program) autoUpdateCommand() *cli.Command {
+func autoUpdateCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "auto-update",
 		Usage:     "restart services whose images have changed at the registry",
@@ -69,14 +69,14 @@ func autoUpdate(ctx context.Context, s *session, c *cli.Context) error {
 	if format != "" && format != "table" && format != "json" {
 		return usagef("auto-update", "no format %q: it is table or json", format)
 	}
-	tasks, err := s.updatable(c.Args().Slice())
+	tasks, err := updatable(s, c.Args().Slice())
 	if err != nil {
 		return err
 	}
 	rows := []updateRow{}
 	var errs []error
 	for _, st := range tasks {
-		more, err := s.updateTask(ctx, st, c.Bool("dry-run"))
+		more, err := updateTask(ctx, s, st, c.Bool("dry-run"))
 		rows = append(rows, more...)
 		errs = append(errs, err)
 	}
@@ -102,7 +102,7 @@ func autoUpdate(ctx context.Context, s *session, c *cli.Context) error {
 
 // updatable are the tasks that follow their tags and that are up; all of them, or
 // those that are named.
-func (s *session) updatable(names []string) ([]lifecycle.State, error) {
+func updatable(s *session, names []string) ([]lifecycle.State, error) {
 	follows := func(st lifecycle.State) bool {
 		return st.Options.AutoUpdate != "" && st.Options.Unit != "" && st.Goal == lifecycle.Up
 	}
@@ -132,7 +132,7 @@ func (s *session) updatable(names []string) ([]lifecycle.State, error) {
 }
 
 // updateTask updates one task. The error is for what could not be found out.
-func (s *session) updateTask(ctx context.Context, st lifecycle.State, dryRun bool) ([]updateRow, error) {
+func updateTask(ctx context.Context, s *session, st lifecycle.State, dryRun bool) ([]updateRow, error) {
 	record, err := rollback.Open(s.StateDir, st.Name)
 	if err != nil {
 		s.warn("%v", err)
@@ -159,12 +159,12 @@ func (s *session) updateTask(ctx context.Context, st lifecycle.State, dryRun boo
 	if dryRun || !pending {
 		return rows, nil
 	}
-	return s.applyUpdate(ctx, st, task, rows)
+	return applyUpdate(ctx, s, st, task, rows)
 }
 
 // applyUpdate restarts the service, which is ready with the new images or with those
 // of before, or fails.
-func (s *session) applyUpdate(ctx context.Context, st lifecycle.State, task taskdef.Task, rows []updateRow) ([]updateRow, error) {
+func applyUpdate(ctx context.Context, s *session, st lifecycle.State, task taskdef.Task, rows []updateRow) ([]updateRow, error) {
 	manager, err := cgroups.Dial(ctx, s.getenv)
 	if err != nil {
 		return rows, err

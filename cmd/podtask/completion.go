@@ -24,7 +24,7 @@ var (
 	fishCompletion string
 )
 
-func (p *program) completionCommand() *cli.Command {
+func completionCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "completion",
 		Usage:     "print a script that completes commands, flags, tasks and containers in a shell",
@@ -47,7 +47,7 @@ func (p *program) completionCommand() *cli.Command {
 
 // completeCommand prints what the last of the words may be, one a line; the words are
 // those behind podtask. Nothing means a file, or nothing.
-func (p *program) completeCommand() *cli.Command {
+func completeCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:   "__complete",
 		Usage:  "print what a word may become; the scripts of `completion` ask it",
@@ -57,7 +57,7 @@ func (p *program) completeCommand() *cli.Command {
 			if len(words) == 0 {
 				words = []string{""}
 			}
-			for _, candidate := range s.complete(c.App, words[:len(words)-1], words[len(words)-1]) {
+			for _, candidate := range completions(s, c.App, words[:len(words)-1], words[len(words)-1]) {
 				if _, err := fmt.Fprintln(s.stdout, candidate); err != nil {
 					return err
 				}
@@ -67,8 +67,8 @@ func (p *program) completeCommand() *cli.Command {
 	}
 }
 
-// complete returns what a word may become behind other words.
-func (s *session) complete(app *cli.App, before []string, word string) []string {
+// completions returns what a word may become behind other words.
+func completions(s *session, app *cli.App, before []string, word string) []string {
 	var candidates []string
 	path, arguments, flag := place(app, before)
 	commands, command := app.Commands, (*cli.Command)(nil)
@@ -90,10 +90,10 @@ func (s *session) complete(app *cli.App, before []string, word string) []string 
 	case command == nil:
 	case path[0].Name == "service":
 		if len(arguments) == 0 && command.Name != "create" && command.Name != "ls" {
-			candidates = s.serviceNames(command.Name)
+			candidates = serviceNames(s, command.Name)
 		}
 	case strings.HasPrefix(strings.TrimPrefix(command.ArgsUsage, "["), "TASK"):
-		candidates = s.taskArguments(command, arguments)
+		candidates = taskArguments(s, command, arguments)
 	}
 	return slices.DeleteFunc(candidates, func(c string) bool { return !strings.HasPrefix(c, word) })
 }
@@ -175,7 +175,7 @@ func flagNames(app *cli.App, command *cli.Command) (names []string) {
 
 // taskArguments are tasks, by name where they have one, and behind a task the
 // containers of it where the command takes one.
-func (s *session) taskArguments(command *cli.Command, arguments []string) (candidates []string) {
+func taskArguments(s *session, command *cli.Command, arguments []string) (candidates []string) {
 	if len(arguments) > 0 && strings.Contains(command.ArgsUsage, "CONTAINER") {
 		st, err := s.Agent.Tasks.Find(arguments[0])
 		if err != nil || len(arguments) > 1 {
@@ -198,7 +198,7 @@ func (s *session) taskArguments(command *cli.Command, arguments []string) (candi
 }
 
 // serviceNames are those that the agent keeps, as a verb of `service` wants them.
-func (s *session) serviceNames(verb string) (names []string) {
+func serviceNames(s *session, verb string) (names []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), completionLimit)
 	defer cancel()
 	c := s.DialAgent(ctx)

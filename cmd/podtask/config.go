@@ -8,7 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (p *program) configCommand() *cli.Command {
+func configCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "config",
 		Usage: "show each value of the configuration and where it comes from",
@@ -21,7 +21,7 @@ Examples:
   podtask config
   podtask config --format '{{.Key}}={{.Value}}'`,
 		Flags:  []cli.Flag{formatFlag("table, json or a Go template")},
-		Action: p.showConfig,
+		Action: func(c *cli.Context) error { return showConfig(p, c) },
 	}
 }
 
@@ -35,7 +35,7 @@ type configLine struct {
 	Help        string `json:"help"`
 }
 
-func (p *program) showConfig(c *cli.Context) error {
+func showConfig(p *program, c *cli.Context) error {
 	if err := noArguments(c); err != nil {
 		return err
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// convert is `podtask generate --from`.
-func (p *program) convert(c *cli.Context) error {
+// convertDefinition is `podtask generate --from`.
+func convertDefinition(p *program, c *cli.Context) error {
 	from := c.String("from")
 	name := c.String("name")
 	if name == "" {
@@ -26,7 +26,7 @@ func (p *program) convert(c *cli.Context) error {
 	if !connect.TaskName.MatchString(name) {
 		return usagef("generate", "--name %q: a name has letters, digits, dots, dashes and underscores, and begins with a letter or a digit", name)
 	}
-	r, err := p.convertSource(c, from, name)
+	r, err := convertSource(p, c, from, name)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (p *program) convert(c *cli.Context) error {
 }
 
 // convertSource tells what the source is by its name; what is no file is a task.
-func (p *program) convertSource(c *cli.Context, from, name string) (convert.Result, error) {
+func convertSource(p *program, c *cli.Context, from, name string) (convert.Result, error) {
 	path, err := filepath.Abs(from)
 	if err != nil {
 		return convert.Result{}, err
@@ -74,7 +74,7 @@ func (p *program) convertSource(c *cli.Context, from, name string) (convert.Resu
 	src, err := readSmall(path)
 	switch ext := filepath.Ext(from); {
 	case errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(from, "/."):
-		return p.convertTask(c, from, name)
+		return convertTask(p, c, from, name)
 	case err != nil:
 		return convert.Result{}, fmt.Errorf("read what is to be converted: %w", err)
 	case ext == ".yaml" || ext == ".yml":
@@ -135,7 +135,7 @@ func withVolumes(files ...taskunit.File) []taskunit.File {
 	return out
 }
 
-func (p *program) convertTask(c *cli.Context, ref, name string) (convert.Result, error) {
+func convertTask(p *program, c *cli.Context, ref, name string) (convert.Result, error) {
 	s, err := p.open(c)
 	if err != nil {
 		return convert.Result{}, err

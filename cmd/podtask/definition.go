@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/podtask/podtask/internal/console"
+	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/catalog"
 	"github.com/podtask/podtask/pkg/config"
 	"github.com/podtask/podtask/pkg/secrets"
@@ -49,14 +49,14 @@ type document struct {
 }
 
 // definitionOf reads the flags of definitionFlags.
-func (p *program) definitionOf(c *cli.Context, name string) (definition, error) {
+func definitionOf(p *program, c *cli.Context, name string) (definition, error) {
 	d := definition{
 		document: name, strict: c.Bool("strict"), override: c.String("override"),
-		catalog: func() (*catalog.Catalog, error) { return p.catalog(c) },
+		catalog: func() (*catalog.Catalog, error) { return openCatalog(p, c) },
 	}
 	verb := commandPath(c)
 	var err error
-	if d.settings.Vars, err = p.vars(verb, c.StringSlice("var")); err != nil {
+	if d.settings.Vars, err = parseVars(p, verb, c.StringSlice("var")); err != nil {
 		return d, err
 	}
 	if d.settings.Volumes, err = mapping(verb, "map-volume", "NAME=PATH", c.StringSlice("map-volume"), absolute); err != nil {
@@ -68,7 +68,7 @@ func (p *program) definitionOf(c *cli.Context, name string) (definition, error) 
 	if d.settings.Secrets, err = mapping(verb, "map-secret", "ARN=SOURCE", c.StringSlice("map-secret"), secretSource); err != nil {
 		return d, err
 	}
-	if d.settings.KnownSecrets, err = p.knownSecrets(c); err != nil {
+	if d.settings.KnownSecrets, err = knownSecrets(p, c); err != nil {
 		return d, err
 	}
 	d.settings.Lenient, err = lenient(c, p.getenv)
@@ -89,15 +89,15 @@ func lenient(c *cli.Context, getenv func(string) string) (bool, error) {
 	return settings.Tasks.Lenient, err
 }
 
-func (p *program) vars(verb string, words []string) (map[string]string, error) {
+func parseVars(p *program, verb string, words []string) (map[string]string, error) {
 	vars := make(map[string]string)
 	for _, w := range words {
-		v, ok, err := p.envVar(w)
+		v, ok, err := envVar(p, w)
 		switch {
 		case err != nil:
 			return nil, usagef(verb, "--var: %v", err)
 		case !ok:
-			return nil, usagef(verb, "--var %s: there is no variable %s here: write NAME=VALUE", console.OneLine(w), console.OneLine(w))
+			return nil, usagef(verb, "--var %s: there is no variable %s here: write NAME=VALUE", term.Line(w), term.Line(w))
 		}
 		vars[v.Name] = v.Value
 	}
@@ -152,22 +152,22 @@ type finding struct {
 	Needs    []taskdef.Problem `json:"needs"`
 }
 
-// parse reads and parses a definition with its override. The error is only for a
+// parseDefinition reads and parses a definition with its override. The error is only for a
 // file that cannot be read: what is wrong with its content is in the finding.
-func (p *program) parse(d definition) (taskdef.Task, finding, error) {
-	doc, err := p.readDefinition(d)
+func parseDefinition(p *program, d definition) (taskdef.Task, finding, error) {
+	doc, err := readDefinition(p, d)
 	if err != nil {
 		return taskdef.Task{}, finding{}, fmt.Errorf("read the task definition: %w", err)
 	}
-	return p.parseDocument(d, doc)
+	return parseDocument(p, d, doc)
 }
 
-func (p *program) parseDocument(d definition, doc document) (taskdef.Task, finding, error) {
+func parseDocument(p *program, d definition, doc document) (taskdef.Task, finding, error) {
 	d.settings.Dir = doc.dir
 	// A registered definition was checked when it was registered.
 	d.settings.Lenient = d.settings.Lenient || doc.revision > 0
 	var override *taskdef.InvalidError
-	if err := p.parseOverride(&d); err != nil && !errors.As(err, &override) {
+	if err := parseOverride(p, &d); err != nil && !errors.As(err, &override) {
 		return taskdef.Task{}, finding{}, fmt.Errorf("read the override: %w", err)
 	}
 	task, report, err := d.settings.Parse(doc.name, doc.source)
@@ -191,11 +191,11 @@ func (p *program) parseDocument(d definition, doc document) (taskdef.Task, findi
 }
 
 // parseOverride reads the override of d into its settings.
-func (p *program) parseOverride(d *definition) error {
+func parseOverride(p *program, d *definition) error {
 	if d.override == "" {
 		return nil
 	}
-	doc, err := p.readDocument(d.override)
+	doc, err := readDocument(p, d.override)
 	if err != nil {
 		return err
 	}
@@ -211,8 +211,8 @@ func orEmpty(problems []taskdef.Problem) []taskdef.Problem {
 
 // readDefinition reads a file, or where there is none of that name, a registered
 // definition.
-func (p *program) readDefinition(d definition) (document, error) {
-	doc, err := p.readDocument(d.document)
+func readDefinition(p *program, d definition) (document, error) {
+	doc, err := readDocument(p, d.document)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return doc, err
 	}
@@ -232,7 +232,7 @@ func (p *program) readDefinition(d definition) (document, error) {
 }
 
 // readDocument reads a file; "-" is stdin.
-func (p *program) readDocument(file string) (document, error) {
+func readDocument(p *program, file string) (document, error) {
 	if file == "-" {
 		dir, err := os.Getwd()
 		if err != nil {
@@ -289,7 +289,7 @@ func (p *program) printProblems(f finding) {
 
 // runnable says on stderr what a finding holds and reports whether the task can
 // run as it is.
-func (p *program) runnable(f finding) bool {
+func runnable(p *program, f finding) bool {
 	p.printProblems(f)
 	switch {
 	case !f.Valid:

@@ -11,9 +11,9 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// detached makes the task, leaves it to an owner of its own, prints the id and
+// runDetached makes the task, leaves it to an owner of its own, prints the id and
 // waits as long as it was asked to.
-func (s *session) detached(ctx context.Context, r request, task taskdef.Task) error {
+func runDetached(ctx context.Context, s *session, r request, task taskdef.Task) error {
 	r.options.Remove = r.remove
 	st, err := s.create(ctx, r, task)
 	if err != nil {

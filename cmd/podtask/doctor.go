@@ -5,11 +5,12 @@ import (
 	"fmt"
 
 	"github.com/podtask/podtask/internal/console"
+	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/doctor"
 	"github.com/urfave/cli/v2"
 )
 
-func (p *program) doctorCommand() *cli.Command {
+func doctorCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "doctor",
 		Usage: "look for what keeps tasks from running here, and say what mends it",
@@ -39,7 +40,7 @@ func examine(ctx context.Context, s *session, c *cli.Context) error {
 			shown = append(shown, f)
 		}
 	}
-	if err := s.printFindings(c.String("format"), shown); err != nil {
+	if err := printDoctorFindings(s, c.String("format"), shown); err != nil {
 		return err
 	}
 	if doctor.Worst(all) == doctor.Fail {
@@ -48,7 +49,7 @@ func examine(ctx context.Context, s *session, c *cli.Context) error {
 	return nil
 }
 
-func (s *session) printFindings(format string, findings []doctor.Finding) error {
+func printDoctorFindings(s *session, format string, findings []doctor.Finding) error {
 	switch format {
 	case "", "table":
 	case "json":
@@ -59,7 +60,7 @@ func (s *session) printFindings(format string, findings []doctor.Finding) error 
 	on := console.ColorsFor(s.stdout, s.getenv)
 	inks := map[doctor.Level]console.Ink{doctor.OK: console.Green, doctor.Fail: console.Red}
 	for _, f := range findings {
-		if _, err := fmt.Fprintf(s.stdout, "%s %s\n", on.Paint(inks[f.Level], console.Pad(string(f.Level), 4)), console.OneLine(f.String())); err != nil {
+		if _, err := fmt.Fprintf(s.stdout, "%s %s\n", on.Paint(inks[f.Level], console.Pad(string(f.Level), 4)), term.Line(f.String())); err != nil {
 			return err
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (p *program) drainCommand() *cli.Command {
+func drainCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "drain",
 		Usage: "take no new tasks, and stop those there are",

@@ -13,14 +13,14 @@ import (
 // readEnv gathers the variables of --env-file and --env; later ones win. A name
 // without a value takes the one from our environment, or is left out if there is
 // none, as Podman has it. Errors never hold a value.
-func (p *program) readEnv(verb string, files, words []string) ([]taskdef.EnvVar, error) {
+func readEnv(p *program, verb string, files, words []string) ([]taskdef.EnvVar, error) {
 	var vars []taskdef.EnvVar
 	for _, name := range files {
 		f, err := os.Open(name)
 		if err != nil {
 			return nil, fmt.Errorf("read the environment: %w", err)
 		}
-		more, err := p.parseEnvFile(f)
+		more, err := parseEnvFile(p, f)
 		f.Close()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
@@ -28,7 +28,7 @@ func (p *program) readEnv(verb string, files, words []string) ([]taskdef.EnvVar,
 		vars = append(vars, more...)
 	}
 	for _, w := range words {
-		v, ok, err := p.envVar(w)
+		v, ok, err := envVar(p, w)
 		if err != nil {
 			return nil, usagef(verb, "--env: %v", err)
 		}
@@ -41,7 +41,7 @@ func (p *program) readEnv(verb string, files, words []string) ([]taskdef.EnvVar,
 
 // parseEnvFile reads lines of NAME=VALUE or NAME. Blank lines and those that
 // begin with # are skipped; values are taken as they stand, quotes included.
-func (p *program) parseEnvFile(r io.Reader) ([]taskdef.EnvVar, error) {
+func parseEnvFile(p *program, r io.Reader) ([]taskdef.EnvVar, error) {
 	var vars []taskdef.EnvVar
 	bounded := &io.LimitedReader{R: r, N: maxEnvFile + 1}
 	lines := bufio.NewScanner(bounded)
@@ -51,7 +51,7 @@ func (p *program) parseEnvFile(r io.Reader) ([]taskdef.EnvVar, error) {
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		v, ok, err := p.envVar(line)
+		v, ok, err := envVar(p, line)
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
@@ -69,7 +69,7 @@ func (p *program) parseEnvFile(r io.Reader) ([]taskdef.EnvVar, error) {
 const maxEnvFile = 1 << 20
 
 // envVar reads NAME=VALUE or NAME. Ok is false for a NAME that is not set here.
-func (p *program) envVar(word string) (v taskdef.EnvVar, ok bool, err error) {
+func envVar(p *program, word string) (v taskdef.EnvVar, ok bool, err error) {
 	name, value, given := strings.Cut(word, "=")
 	switch {
 	case name == "" || strings.ContainsAny(name, " \t"):

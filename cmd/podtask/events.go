@@ -12,11 +12,12 @@ import (
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/internal/record"
+	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/urfave/cli/v2"
 )
 
-func (p *program) eventsCommand() *cli.Command {
+func eventsCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "events",
 		Usage: "show the changes of all tasks as they happen",
@@ -50,7 +51,7 @@ func events(ctx context.Context, s *session, c *cli.Context) error {
 		return err
 	}
 	stream := c.Bool("stream")
-	after, from, err := s.eventsFrom(ctx, c.String("since"), stream)
+	after, from, err := eventsFrom(ctx, s, c.String("since"), stream)
 	if err != nil {
 		return err
 	}
@@ -65,12 +66,12 @@ func events(ctx context.Context, s *session, c *cli.Context) error {
 		if e.At.Before(from) || !wanted.match(has) {
 			return nil
 		}
-		return s.printEvent(connect.NewEvent(e), format)
+		return printEvent(s, connect.NewEvent(e), format)
 	})
 }
 
 // eventsFrom turns --since into the number or the time to begin with.
-func (s *session) eventsFrom(ctx context.Context, since string, stream bool) (after uint64, from time.Time, err error) {
+func eventsFrom(ctx context.Context, s *session, since string, stream bool) (after uint64, from time.Time, err error) {
 	if since == "" {
 		if !stream {
 			return 0, time.Time{}, nil
@@ -90,10 +91,10 @@ func (s *session) eventsFrom(ctx context.Context, since string, stream bool) (af
 	return 0, from, nil
 }
 
-func (s *session) printEvent(e eventLine, format string) error {
+func printEvent(s *session, e eventLine, format string) error {
 	switch format {
 	case "":
-		return s.printEventText(e)
+		return printEventText(s, e)
 	case "json":
 		return json.NewEncoder(s.stdout).Encode(e)
 	default:
@@ -101,7 +102,7 @@ func (s *session) printEvent(e eventLine, format string) error {
 	}
 }
 
-func (s *session) printEventText(e eventLine) error {
+func printEventText(s *session, e eventLine) error {
 	words := []string{e.At.Format(time.RFC3339Nano), console.ShortID(e.Task), cmp.Or(e.Name, e.Family), console.Label(e.Container), e.Status}
 	if e.Digest != "" {
 		words = append(words, console.ShortDigest(e.Digest))
@@ -110,7 +111,7 @@ func (s *session) printEventText(e eventLine) error {
 		words = append(words, fmt.Sprintf("exitCode=%d", *e.ExitCode))
 	}
 	if e.Reason != "" {
-		words = append(words, strconv.Quote(console.OneLine(e.Reason)))
+		words = append(words, strconv.Quote(term.Line(e.Reason)))
 	}
 	_, err := fmt.Fprintln(s.stdout, strings.Join(words, " "))
 	return err

@@ -28,7 +28,7 @@ const (
 	exitNotFound      = 127
 )
 
-func (p *program) execCommand() *cli.Command {
+func execCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "exec",
 		Usage:     "run a command in a container of a task",
@@ -78,7 +78,7 @@ func execute(ctx context.Context, s *session, c *cli.Context) error {
 		return usagef("exec", "-t needs a terminal, and the input is none: use -i without -t")
 	}
 	spec := libpod.ExecSpec{
-		Command: command, Env: s.execEnv(c.StringSlice("env")),
+		Command: command, Env: execEnv(s.program, c.StringSlice("env")),
 		Dir: c.String("workdir"), User: c.String("user"), Stdin: x.input, Terminal: x.terminal,
 	}
 	if x.Session, err = s.Agent.Exec.New(ctx, st, index, spec); err != nil {
@@ -114,7 +114,7 @@ func execWords(st lifecycle.State, words []string) (container string, command []
 
 // execEnv gives variables without a value that of ours, and leaves out those that we
 // have not.
-func (p *program) execEnv(words []string) (env []string) {
+func execEnv(p *program, words []string) (env []string) {
 	for _, w := range words {
 		if strings.Contains(w, "=") {
 			env = append(env, w)

@@ -17,7 +17,7 @@ const released = "released\n"
 
 // execGuardCommand is the helper that outlives a `podtask exec` that is killed, and
 // ends its command: Podman lets it run on.
-func (p *program) execGuardCommand() *cli.Command {
+func execGuardCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      execGuard,
 		Usage:     "end the command of an exec session when stdin breaks off",

@@ -16,6 +16,7 @@ import (
 	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/internal/imagestore"
 	"github.com/podtask/podtask/internal/observe"
+	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -31,7 +32,7 @@ func (s *session) foreground(ctx, early context.Context, r request, task taskdef
 	pulls := console.NewPullView(r.pullMode(), s.stderr, s.getenv)
 	s.onPull = func(p imagestore.Progress) { pulls.Observe(connect.NewPull(p)) }
 	r.options.Remove = r.remove
-	owned, st, leave, err := s.createHere(early, r, task)
+	owned, st, leave, err := createHere(early, s, r, task)
 	if err != nil && early.Err() != nil {
 		return exitStatus(exitInterrupted)
 	}
@@ -58,7 +59,7 @@ func (s *session) foreground(ctx, early context.Context, r request, task taskdef
 
 // createHere makes the record of a task, says that we attend to it until leave is
 // called, and returns who has it: the agent, else us.
-func (s *session) createHere(ctx context.Context, r request, task taskdef.Task) (owned connect.Task, st lifecycle.State, leave func() error, err error) {
+func createHere(ctx context.Context, s *session, r request, task taskdef.Task) (owned connect.Task, st lifecycle.State, leave func() error, err error) {
 	o, err := s.createOwned(ctx, r, task)
 	if err != nil {
 		return nil, st, nil, err
@@ -279,7 +280,7 @@ func (f *foregroundRun) finish(ctx context.Context, r request) error {
 			return err
 		}
 	}
-	reason, name := console.OneLine(cmp.Or(t.StoppedReason, "no reason is known")), connect.NameOf(f.first)
+	reason, name := term.Line(cmp.Or(t.StoppedReason, "no reason is known")), connect.NameOf(f.first)
 	switch {
 	case r.quiet && t.StopCode == lifecycle.StopTaskFailedToStart:
 		// Without progress nobody has seen it, and with --rm nobody can look it up.

@@ -9,7 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (p *program) gcCommand() *cli.Command {
+func gcCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "gc",
 		Usage: "remove what belongs to no task any more",

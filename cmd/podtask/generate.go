@@ -9,7 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (p *program) generateCommand() *cli.Command {
+func generateCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "generate",
 		Usage:     "make services from .task units without a systemd generator",
@@ -36,23 +36,23 @@ Examples:
 			&cli.StringFlag{Name: "name", Usage: "with --from: call the unit `NAME`"},
 			&cli.BoolFlag{Name: "replace", Usage: "with --from: replace files that are there"},
 		},
-		Action: p.generate,
+		Action: func(c *cli.Context) error { return generateServices(p, c) },
 	}
 }
 
-func (p *program) generate(c *cli.Context) error {
+func generateServices(p *program, c *cli.Context) error {
 	if err := noArguments(c); err != nil {
 		return err
 	}
 	if c.String("from") != "" {
-		return p.convert(c)
+		return convertDefinition(p, c)
 	}
-	u, err := p.loadUnits()
+	u, err := loadUnits(p)
 	if err != nil {
 		return err
 	}
 	p.sayProblems(u.problems)
-	if err := p.putServices(c, u.services); err != nil {
+	if err := putServices(p, c, u.services); err != nil {
 		return err
 	}
 	if taskunit.Errors(u.problems) > 0 {
@@ -62,7 +62,7 @@ func (p *program) generate(c *cli.Context) error {
 }
 
 // putServices prints services or writes them.
-func (p *program) putServices(c *cli.Context, services []taskunit.Service) error {
+func putServices(p *program, c *cli.Context, services []taskunit.Service) error {
 	if c.Bool("dry-run") {
 		for _, s := range services {
 			fmt.Fprintf(p.stdout, "---%s---\n%s\n", s.Name, s.Text)
@@ -76,7 +76,7 @@ func (p *program) putServices(c *cli.Context, services []taskunit.Service) error
 	case unitdir.HasGenerator():
 		return errors.New("podtask-user-generator is installed, so systemd makes the services itself: `systemctl --user daemon-reload`")
 	default:
-		err = p.reloadUnits(c.Context)
+		err = reloadUnits(c.Context, p)
 	}
 	if err != nil {
 		return err

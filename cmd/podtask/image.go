@@ -18,7 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (p *program) imageCommand() *cli.Command {
+func imageCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "image",
 		Usage: "query registries about images, list and remove those podtask pulled",
@@ -151,14 +151,14 @@ func imageResolve(ctx context.Context, s *session, c *cli.Context) error {
 			continue
 		}
 		if found[i].Assumed {
-			s.warnShort(refs[i])
+			warnShort(s.program, refs[i])
 		}
 		if len(found[i].Platforms) > 0 && found[i].PlatformDigest == "" {
 			s.warn("%s has no image for %s", found[i].Reference, want)
 		}
 	}
 	found = slices.DeleteFunc(found, func(r resolvedImage) bool { return r.Reference == "" })
-	return errors.Join(s.printResolved(c, found), exitWith(code))
+	return errors.Join(printResolved(s, c, found), exitWith(code))
 }
 
 func newResolvedImage(d images.Description) resolvedImage {
@@ -172,7 +172,7 @@ func newResolvedImage(d images.Description) resolvedImage {
 	return r
 }
 
-func (s *session) printResolved(c *cli.Context, found []resolvedImage) error {
+func printResolved(s *session, c *cli.Context, found []resolvedImage) error {
 	return printList(s.stdout, c, found, func(r resolvedImage) string { return r.Digest }, func() error {
 		return console.WriteTable(s.stdout, resolvedRows(c, found))
 	})
@@ -192,7 +192,7 @@ func resolvedRows(c *cli.Context, found []resolvedImage) [][]string {
 }
 
 // warnShort says what a name without a registry is taken for, as ECS does.
-func (p *program) warnShort(ref string) {
+func warnShort(p *program, ref string) {
 	r, err := images.ParseRef(ref)
 	if err == nil {
 		p.warn("image %q names no registry and is taken for %s; write that to be sure", ref, r)
@@ -201,7 +201,7 @@ func (p *program) warnShort(ref string) {
 
 // warnShortNames warns for each image of a task that names no registry, unless a
 // local copy will do.
-func (p *program) warnShortNames(t taskdef.Task, o lifecycle.Options) {
+func warnShortNames(p *program, t taskdef.Task, o lifecycle.Options) {
 	if o.Pull == lifecycle.PullNever {
 		return
 	}
@@ -210,7 +210,7 @@ func (p *program) warnShortNames(t taskdef.Task, o lifecycle.Options) {
 		r, err := images.ParseRef(c.Image)
 		if err == nil && r.Short() && !slices.Contains(seen, c.Image) {
 			seen = append(seen, c.Image)
-			p.warnShort(c.Image)
+			warnShort(p, c.Image)
 		}
 	}
 }
@@ -223,7 +223,7 @@ func imageList(ctx context.Context, s *session, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.printImages(c, list, imageRows)
+	return printImages(s, c, list, imageRows)
 }
 
 func imagePrune(ctx context.Context, s *session, c *cli.Context) error {
@@ -236,7 +236,7 @@ func imagePrune(ctx context.Context, s *session, c *cli.Context) error {
 	removed, err := s.Agent.Pruner.Prune(ctx, imagestore.PruneOptions{
 		MinAge: c.Duration("older-than"), Limit: c.Int("limit"), DryRun: c.Bool("dry-run"), Demanded: true,
 	})
-	if printErr := s.printImages(c, removed, prunedRows); err == nil {
+	if printErr := printImages(s, c, removed, prunedRows); err == nil {
 		err = printErr
 	}
 	if !c.Bool("quiet") && err == nil {
@@ -273,7 +273,7 @@ func shortener(c *cli.Context, shorten func(string) string) func(string) string 
 	return shorten
 }
 
-func (s *session) printImages(c *cli.Context, list []imagestore.LocalImage, rows func(short func(string) string, list []imagestore.LocalImage) [][]string) error {
+func printImages(s *session, c *cli.Context, list []imagestore.LocalImage, rows func(short func(string) string, list []imagestore.LocalImage) [][]string) error {
 	short := shortener(c, console.ShortID)
 	return printList(s.stdout, c, list, func(l imagestore.LocalImage) string { return short(l.ID) }, func() error {
 		return console.WriteList(s.stdout, rows(short, list))

@@ -15,7 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (p *program) infoCommand() *cli.Command {
+func infoCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "info",
 		Usage: "show facts about podtask, Podman and this host",
@@ -68,7 +68,7 @@ func info(ctx context.Context, s *session, c *cli.Context) error {
 	if err := noArguments(c); err != nil {
 		return err
 	}
-	f := s.facts(ctx)
+	f := gatherFacts(ctx, s)
 	switch format := c.String("format"); format {
 	case "", "table":
 		return console.WriteTable(s.stdout, f.rows())
@@ -79,7 +79,7 @@ func info(ctx context.Context, s *session, c *cli.Context) error {
 	}
 }
 
-func (s *session) facts(ctx context.Context) facts {
+func gatherFacts(ctx context.Context, s *session) facts {
 	findings, podman := s.Agent.Preflight.Examine(ctx)
 	host := cgroups.Detect(os.DirFS("/"), os.Getuid(), s.getenv)
 	f := facts{

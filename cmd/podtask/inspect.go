@@ -10,7 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (p *program) inspectCommand() *cli.Command {
+func inspectCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "inspect",
 		Usage:     "print all that is known of tasks, as a JSON array",

@@ -10,7 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (p *program) logsCommand() *cli.Command {
+func logsCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "logs",
 		Usage:     "show what the containers of a task wrote",

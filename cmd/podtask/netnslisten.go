@@ -11,7 +11,7 @@ const netnsListen = "netns-listen"
 
 // netnsListenCommand is the helper that makes the socket of a metadata endpoint
 // from inside the network namespace of a task.
-func (p *program) netnsListenCommand() *cli.Command {
+func netnsListenCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      netnsListen,
 		Usage:     "listen on an address of this network namespace and pass the socket on",

@@ -15,7 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (p *program) ownerCommand() *cli.Command {
+func ownerCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:        "owner",
 		Usage:       "own a task until it has stopped; `run -d` starts this",

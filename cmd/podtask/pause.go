@@ -10,7 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (p *program) pauseCommand() *cli.Command {
+func pauseCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "pause",
 		Usage:     "freeze running tasks",
@@ -23,11 +23,11 @@ Examples:
   podtask pause web
   podtask pause --filter family=batch`,
 		Flags:  manyTasksFlags("pause", "pause all tasks that run"),
-		Action: p.withHost(func(ctx context.Context, s *session, c *cli.Context) error { return s.pause(ctx, c, true) }),
+		Action: p.withHost(func(ctx context.Context, s *session, c *cli.Context) error { return pauseTasks(ctx, s, c, true) }),
 	}
 }
 
-func (p *program) unpauseCommand() *cli.Command {
+func unpauseCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "unpause",
 		Usage:     "let paused tasks go on",
@@ -38,12 +38,12 @@ Examples:
   podtask unpause web
   podtask unpause --all`,
 		Flags:  manyTasksFlags("unpause", "unpause all tasks"),
-		Action: p.withHost(func(ctx context.Context, s *session, c *cli.Context) error { return s.pause(ctx, c, false) }),
+		Action: p.withHost(func(ctx context.Context, s *session, c *cli.Context) error { return pauseTasks(ctx, s, c, false) }),
 	}
 }
 
-// pause freezes tasks or lets them go on, and returns when their owners have seen it.
-func (s *session) pause(ctx context.Context, c *cli.Context, pause bool) error {
+// pauseTasks freezes tasks or lets them go on, and returns when their owners have seen it.
+func pauseTasks(ctx context.Context, s *session, c *cli.Context, pause bool) error {
 	return s.forEach(c, func(st lifecycle.State) bool { return connect.Pausable(st) == nil }, func(st lifecycle.State, show *console.Progress) error {
 		return s.Ask(ctx, st.ID,
 			func(r connect.Task) error { return r.Pause(ctx, pause) },

@@ -15,7 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (p *program) planCommand() *cli.Command {
+func planCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "plan",
 		Usage:     "show what run would do, and touch nothing",
@@ -43,11 +43,11 @@ Examples:
 			&cli.BoolFlag{Name: "resolve", Usage: "ask the registries for digests"},
 			&cli.StringFlag{Name: "format", Value: "text", Usage: "text, json, or the dependencies as a graph: dot or mermaid"},
 		),
-		Action: p.showPlan,
+		Action: func(c *cli.Context) error { return showPlan(p, c) },
 	}
 }
 
-func (p *program) showPlan(c *cli.Context) error {
+func showPlan(p *program, c *cli.Context) error {
 	format := c.String("format")
 	write, known := map[string]func(plan) error{
 		"text":    func(pl plan) error { return pl.writeText(p.stdout, console.ColorsFor(p.stdout, p.getenv)) },
@@ -61,14 +61,14 @@ func (p *program) showPlan(c *cli.Context) error {
 	if n := c.Args().Len(); n != 1 {
 		return usagef("plan", "plan takes one FILE, not %d arguments", n)
 	}
-	d, err := p.definitionOf(c, c.Args().First())
+	d, err := definitionOf(p, c, c.Args().First())
 	if err != nil {
 		return err
 	}
-	if d.settings.Env, err = p.readEnv("plan", c.StringSlice("env-file"), c.StringSlice("env")); err != nil {
+	if d.settings.Env, err = readEnv(p, "plan", c.StringSlice("env-file"), c.StringSlice("env")); err != nil {
 		return err
 	}
-	task, f, err := p.parse(d)
+	task, f, err := parseDefinition(p, d)
 	if err != nil {
 		return err
 	}
@@ -180,6 +180,18 @@ type planSecret struct {
 	JSONKey string `json:"jsonKey,omitempty"`
 }
 
+// planUlimit is a limit of the processes of a container; -1 is none.
+type planUlimit struct {
+	Container string `json:"container"`
+	taskdef.Ulimit
+}
+
+// planEnvFile is a file of variables; without a path it is not mapped yet.
+type planEnvFile struct {
+	Container string `json:"container"`
+	taskdef.EnvironmentFile
+}
+
 // makePlan is pure.
 func makePlan(t taskdef.Task, f finding) plan {
 	pl := plan{
@@ -245,6 +257,19 @@ func (pl *plan) addSecrets(c taskdef.Container) {
 	}
 	for _, s := range c.Extensions.SecretFiles {
 		pl.Secrets = append(pl.Secrets, planSecret{Container: c.Name, Path: s.Path, Source: s.Source, JSONKey: s.JSONKey})
+	}
+}
+
+// addKernel adds what a container asks of the kernel and of files.
+func (pl *plan) addKernel(c taskdef.Container) {
+	for _, l := range c.Linux.Ulimits {
+		pl.Ulimits = append(pl.Ulimits, planUlimit{c.Name, l})
+	}
+	for _, f := range c.EnvironmentFiles {
+		pl.EnvFiles = append(pl.EnvFiles, planEnvFile{c.Name, f})
+	}
+	if login := c.RepositoryCredentials; login != nil {
+		pl.Secrets = append(pl.Secrets, planSecret{Container: c.Name, Login: true, Source: login.Source, JSONKey: login.JSONKey})
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/docker/go-units"
 	"github.com/podtask/podtask/internal/console"
+	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -16,15 +18,15 @@ import (
 func (pl plan) writeText(w io.Writer, on console.Colors) error {
 	t := planText{on: on}
 	t.line(on.Paint(console.Bold, "TASK "+pl.Family) + "   " + pl.summary())
-	t.section("START", pl.startRows())
-	t.section("LIMITS", pl.limitRows())
-	t.section("ULIMITS", pl.ulimitRows())
-	t.section("SLICE", pl.sliceRows())
-	t.section("PORTS", pl.portRows())
-	t.section("MOUNTS", pl.mountRows())
-	t.section("ENVIRONMENT FILES", pl.envFileRows())
-	t.section("SECRETS", pl.secretRows())
-	t.section("STOP", pl.stopRows())
+	t.section("START", startRows(pl))
+	t.section("LIMITS", limitRows(pl))
+	t.section("ULIMITS", ulimitRows(pl))
+	t.section("SLICE", sliceRows(pl))
+	t.section("PORTS", portRows(pl))
+	t.section("MOUNTS", mountRows(pl))
+	t.section("ENVIRONMENT FILES", envFileRows(pl))
+	t.section("SECRETS", secretRows(pl))
+	t.section("STOP", stopRows(pl))
 	t.problems("WARNINGS", pl.Warnings)
 	t.problems("NEEDS", pl.Needs)
 	_, err := io.WriteString(w, t.String())
@@ -80,7 +82,7 @@ func (pl plan) summary() string {
 	return s + ", " + plural(len(pl.Containers), "container")
 }
 
-func (pl plan) startRows() [][]string {
+func startRows(pl plan) [][]string {
 	var rows [][]string
 	for i, level := range pl.StartLevels {
 		for _, name := range level {
@@ -125,7 +127,7 @@ func (pl plan) notes(c planContainer) string {
 	return strings.Join(notes, "; ")
 }
 
-func (pl plan) limitRows() [][]string {
+func limitRows(pl plan) [][]string {
 	rows := [][]string{{"", "CPU LIMIT", "CPU SHARE", "MEMORY LIMIT", "RESERVED", "SWAP"}}
 	for _, c := range pl.Containers {
 		share := strconv.FormatInt(c.CPUShares, 10)
@@ -136,7 +138,7 @@ func (pl plan) limitRows() [][]string {
 
 // sliceRows are the limits of the whole task, as systemd is given them and in
 // words.
-func (pl plan) sliceRows() [][]string {
+func sliceRows(pl plan) [][]string {
 	var rows [][]string
 	for _, p := range pl.Slice {
 		value, _ := p.Value.(uint64)
@@ -179,7 +181,7 @@ func size(bytes int64) string {
 	return units.BytesSize(float64(bytes))
 }
 
-func (pl plan) portRows() [][]string {
+func portRows(pl plan) [][]string {
 	var rows [][]string
 	for _, p := range pl.Ports {
 		rows = append(rows, []string{p.host(), "-> " + p.Container, p.inside(), p.Name})
@@ -187,7 +189,7 @@ func (pl plan) portRows() [][]string {
 	return rows
 }
 
-func (pl plan) mountRows() [][]string {
+func mountRows(pl plan) [][]string {
 	var rows [][]string
 	for _, m := range pl.Mounts {
 		from := map[string]string{
@@ -198,12 +200,12 @@ func (pl plan) mountRows() [][]string {
 		if m.ReadOnly {
 			mode = "read-only"
 		}
-		rows = append(rows, []string{m.Container, m.Path, "<- " + console.OneLine(from), mode})
+		rows = append(rows, []string{m.Container, m.Path, "<- " + term.Line(from), mode})
 	}
 	return rows
 }
 
-func (pl plan) secretRows() [][]string {
+func secretRows(pl plan) [][]string {
 	var rows [][]string
 	for _, s := range pl.Secrets {
 		to, from := "$"+s.Variable, s.Source
@@ -219,17 +221,43 @@ func (pl plan) secretRows() [][]string {
 		if s.JSONKey != "" {
 			from += ", its " + strconv.Quote(s.JSONKey)
 		}
-		rows = append(rows, []string{s.Container, console.OneLine(to), "<- " + console.OneLine(from)})
+		rows = append(rows, []string{s.Container, term.Line(to), "<- " + term.Line(from)})
 	}
 	return rows
 }
 
-func (pl plan) stopRows() [][]string {
+func stopRows(pl plan) [][]string {
 	var turns []string
 	for _, level := range pl.StopLevels {
 		turns = append(turns, strings.Join(level, " and "))
 	}
 	return [][]string{{strings.Join(turns, ", then ")}, {"takes at most " + pl.stopBound().String()}}
+}
+
+func ulimitRows(pl plan) [][]string {
+	var rows [][]string
+	for _, l := range pl.Ulimits {
+		rows = append(rows, []string{l.Container, l.Name, noLimit(l.Soft), noLimit(l.Hard)})
+	}
+	if rows == nil {
+		return nil
+	}
+	return append([][]string{{"", "", "SOFT", "HARD"}}, rows...)
+}
+
+func noLimit(n int64) string {
+	if n == -1 {
+		return "none"
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+func envFileRows(pl plan) [][]string {
+	var rows [][]string
+	for _, f := range pl.EnvFiles {
+		rows = append(rows, []string{f.Container, "<- " + term.Line(cmp.Or(f.Path, "not mapped yet"))})
+	}
+	return rows
 }
 
 func plural(n int, what string) string {

@@ -15,7 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (p *program) psCommand() *cli.Command {
+func psCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:    "ps",
 		Aliases: []string{"ls", "list"},
@@ -50,7 +50,7 @@ func ps(_ context.Context, s *session, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	rows := s.rows(c.Bool("all") || len(wanted["status"]) > 0, c.Bool("no-trunc") || c.String("format") == "json", time.Now())
+	rows := taskRows(s, c.Bool("all") || len(wanted["status"]) > 0, c.Bool("no-trunc") || c.String("format") == "json", time.Now())
 	rows = slices.DeleteFunc(rows, func(r row) bool {
 		return !wanted.match(r.filterable)
 	})
@@ -102,9 +102,9 @@ func (r row) Owner() string {
 // Exit is the exit code of a task that has stopped.
 func (r row) Exit() string { return r.ExitCode.String() }
 
-// rows lists the tasks, the newest first. Records that cannot be read are
+// taskRows lists the tasks, the newest first. Records that cannot be read are
 // reported on stderr.
-func (s *session) rows(all, fullID bool, now time.Time) []row {
+func taskRows(s *session, all, fullID bool, now time.Time) []row {
 	states, errs := s.Agent.Tasks.States()
 	for _, err := range errs {
 		s.warn("%v", err)

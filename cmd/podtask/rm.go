@@ -9,7 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (p *program) rmCommand() *cli.Command {
+func rmCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "rm",
 		Usage:     "remove tasks with their containers, pods, slices and logs",

@@ -23,7 +23,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (p *program) runCommand() *cli.Command {
+func runCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "run",
 		Usage:     "run a task",
@@ -87,7 +87,7 @@ type request struct {
 	settle time.Duration
 }
 
-func (p *program) parseRequest(c *cli.Context, tasks config.Tasks) (request, error) {
+func parseRequest(p *program, c *cli.Context, tasks config.Tasks) (request, error) {
 	r := request{
 		name:   c.String("name"),
 		detach: c.Bool("detach"), remove: c.Bool("rm"), timeout: c.Duration("timeout"),
@@ -120,10 +120,10 @@ func (p *program) parseRequest(c *cli.Context, tasks config.Tasks) (request, err
 	if r.adjust, err = parseAdjustments(c); err != nil {
 		return r, err
 	}
-	if r.definition, err = p.definitionOf(c, c.Args().First()); err != nil {
+	if r.definition, err = definitionOf(p, c, c.Args().First()); err != nil {
 		return r, err
 	}
-	r.settings.Env, err = p.readEnv("run", c.StringSlice("env-file"), c.StringSlice("env"))
+	r.settings.Env, err = readEnv(p, "run", c.StringSlice("env-file"), c.StringSlice("env"))
 	return r, err
 }
 
@@ -165,7 +165,7 @@ func (r *request) parseService(c *cli.Context) error {
 }
 
 func run(ctx context.Context, s *session, c *cli.Context) error {
-	r, err := s.parseRequest(c, s.config.Tasks)
+	r, err := parseRequest(s.program, c, s.config.Tasks)
 	if err != nil {
 		return err
 	}
@@ -173,12 +173,12 @@ func run(ctx context.Context, s *session, c *cli.Context) error {
 	early, stop := signal.NotifyContext(ctx, stopSignals()...)
 	defer stop()
 	if r.notify != "" {
-		return s.superviseUnit(ctx, early, r)
+		return superviseUnit(ctx, early, s, r)
 	}
 	task, err := s.prepare(early, r)
 	if err == nil && !r.dryRun {
 		if r.detach {
-			if err = s.detached(early, r, task); err != nil && early.Err() != nil {
+			if err = runDetached(early, s, r, task); err != nil && early.Err() != nil {
 				fmt.Fprintln(s.stderr, "interrupted: the task goes on if it was created, see `podtask ps`")
 				return exitStatus(exitInterrupted)
 			}
@@ -192,7 +192,7 @@ func run(ctx context.Context, s *session, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.printDryRun(task)
+	return printDryRun(s, task)
 }
 
 // prepare reads the task, makes place for it and makes sure that this host can run
@@ -213,17 +213,17 @@ func (s *session) prepare(ctx context.Context, r request) (taskdef.Task, error) 
 	for _, w := range s.Agent.Preflight.Warnings(ctx, task) {
 		s.warn("%s", w)
 	}
-	s.warnShortNames(task, r.options)
+	warnShortNames(s.program, task, r.options)
 	return task, nil
 }
 
 // define reads the task as the request changes it, and says what is wrong with it.
 func (s *session) define(r request) (taskdef.Task, error) {
-	task, f, err := s.parse(r.definition)
+	task, f, err := parseDefinition(s.program, r.definition)
 	if err != nil {
 		return task, err
 	}
-	if !s.runnable(f) {
+	if !runnable(s.program, f) {
 		return task, exitStatus(exitOwnFailure)
 	}
 	if task, err = task.Adjust(r.adjust); err != nil {
@@ -256,7 +256,7 @@ func (s *session) createOwned(ctx context.Context, r request, task taskdef.Task)
 	return o, nil
 }
 
-func (s *session) printDryRun(task taskdef.Task) error {
+func printDryRun(s *session, task taskdef.Task) error {
 	fmt.Fprintf(s.stdout, "%s: %d containers can run here, in this order:\n", task.Family, len(task.Containers))
 	for i, level := range task.Levels() {
 		var names []string

@@ -6,7 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (p *program) schemaCommand() *cli.Command {
+func schemaCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "schema",
 		Usage:     "print a JSON Schema of task definitions",

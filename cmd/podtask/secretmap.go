@@ -10,7 +10,7 @@ import (
 )
 
 // knownSecrets reads the file that the key map-secret-file names, if there is one.
-func (p *program) knownSecrets(c *cli.Context) (map[string]string, error) {
+func knownSecrets(p *program, c *cli.Context) (map[string]string, error) {
 	const key = "map-secret-file"
 	file := c.String(key)
 	if !c.IsSet(key) {

@@ -20,7 +20,7 @@ import (
 
 // superviseUnit is `run --notify`. Early ends with the first signal before the task is
 // created.
-func (s *session) superviseUnit(ctx, early context.Context, r request) error {
+func superviseUnit(ctx, early context.Context, s *session, r request) error {
 	signals := make(chan os.Signal, 8)
 	s.notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
 	u := &unitTask{session: s, request: r}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/console"
+	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/urfave/cli/v2"
 )
@@ -22,10 +23,10 @@ type serviceVerb struct {
 	least, most       int
 	flags             []cli.Flag
 	example           string
-	do                func(serviceCommand, context.Context, []string) error
+	do                func(serviceCall, context.Context, []string) error
 }
 
-func (p *program) serviceCommand() *cli.Command {
+func serviceCommand(p *program) *cli.Command {
 	group := &cli.Command{
 		Name:  "service",
 		Usage: "keep copies of a task running, and roll them to new revisions",
@@ -57,22 +58,22 @@ func serviceVerbs() []serviceVerb {
 		return &cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Usage: usage}
 	}
 	return []serviceVerb{
-		{"create", "NAME FILE|FAMILY[:REV]", "create a service; a FILE is registered first", 1, 2, settingsFlags(), "create web web.json --count 3 --wait", serviceCommand.create},
-		{"ls", " ", "list services", 0, 0, []cli.Flag{quietFlag("names"), output}, "ls", serviceCommand.list},
+		{"create", "NAME FILE|FAMILY[:REV]", "create a service; a FILE is registered first", 1, 2, settingsFlags(), "create web web.json --count 3 --wait", serviceCall.create},
+		{"ls", " ", "list services", 0, 0, []cli.Flag{quietFlag("names"), output}, "ls", serviceCall.list},
 		{"ps", "NAME", "list the tasks of a service", 1, 1, []cli.Flag{
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show copies that have stopped too"}, quietFlag("ids"), output,
-		}, "ps web", serviceCommand.ps},
-		{"inspect", "NAME ...", "show services in full", 1, many, []cli.Flag{formatFlag("json or a Go template")}, "inspect web", serviceCommand.inspect},
+		}, "ps web", serviceCall.ps},
+		{"inspect", "NAME ...", "show services in full", 1, many, []cli.Flag{formatFlag("json or a Go template")}, "inspect web", serviceCall.inspect},
 		{
 			"update", "NAME [FILE|FAMILY[:REV]]", "roll to another revision or other settings; a FILE is registered first", 1, 2,
-			append(settingsFlags(), force("replace all copies even if nothing differs")), "update web --family web:2 --wait --timeout 5m", serviceCommand.update,
+			append(settingsFlags(), force("replace all copies even if nothing differs")), "update web --family web:2 --wait --timeout 5m", serviceCall.update,
 		},
-		{"scale", "NAME=N ...", "change the number of copies", 1, many, waitFlags("all copies are healthy"), "scale web=5 worker=0", serviceCommand.scale},
-		{"rollback", "NAME", "return to the previous revision", 1, 1, waitFlags("all copies are healthy"), "rollback web", serviceCommand.rollback},
-		{"events", "NAME", "list the events of a service", 1, 1, []cli.Flag{output}, "events web", serviceCommand.events},
+		{"scale", "NAME=N ...", "change the number of copies", 1, many, waitFlags("all copies are healthy"), "scale web=5 worker=0", serviceCall.scale},
+		{"rollback", "NAME", "return to the previous revision", 1, 1, waitFlags("all copies are healthy"), "rollback web", serviceCall.rollback},
+		{"events", "NAME", "list the events of a service", 1, 1, []cli.Flag{output}, "events web", serviceCall.events},
 		{
 			"rm", "NAME ...", "remove services that are scaled to 0", 1, many,
-			append(waitFlags("the tasks are removed"), force("stop the copies first")), "rm --force web", serviceCommand.rm,
+			append(waitFlags("the tasks are removed"), force("stop the copies first")), "rm --force web", serviceCall.rm,
 		},
 	}
 }
@@ -98,8 +99,8 @@ func waitFlags(until string) []cli.Flag {
 	}
 }
 
-// serviceCommand is a command of `service` at work.
-type serviceCommand struct {
+// serviceCall is a command of `service` at work.
+type serviceCall struct {
 	*session
 	c      *cli.Context
 	client *api.Client
@@ -120,14 +121,14 @@ func (v serviceVerb) run(ctx context.Context, s *session, c *cli.Context) error 
 		return fmt.Errorf("the agent runs services, and none answers on %s: start it with `systemctl --user enable --now podtask.socket` or `podtask agent`", s.AgentSocket)
 	}
 	defer client.Close()
-	return v.do(serviceCommand{session: s, c: c, client: client}, ctx, args)
+	return v.do(serviceCall{session: s, c: c, client: client}, ctx, args)
 }
 
 // many stands for any number of arguments.
 const many = 1 << 20
 
 // settings are what the flags say of a service.
-func (k serviceCommand) settings() (api.ServiceSettings, error) {
+func (k serviceCall) settings() (api.ServiceSettings, error) {
 	var s api.ServiceSettings
 	number := func(name string) *int {
 		if !k.c.IsSet(name) {
@@ -144,19 +145,19 @@ func (k serviceCommand) settings() (api.ServiceSettings, error) {
 		seconds := int(k.c.Duration("health-grace").Round(time.Second).Seconds())
 		s.HealthCheckGracePeriodSeconds = &seconds
 	}
-	env, err := k.readEnv(commandPath(k.c), nil, k.c.StringSlice("env"))
+	env, err := readEnv(k.session.program, commandPath(k.c), nil, k.c.StringSlice("env"))
 	if err != nil {
 		return s, err
 	}
 	for _, v := range env {
 		s.Environment = append(s.Environment, api.EnvVar(v))
 	}
-	s.Vars, err = k.vars(commandPath(k.c), k.c.StringSlice("var"))
+	s.Vars, err = parseVars(k.session.program, commandPath(k.c), k.c.StringSlice("var"))
 	return s, err
 }
 
 // named is the registered definition that the arguments name; a file is registered.
-func (k serviceCommand) named(ctx context.Context, args []string) (string, error) {
+func (k serviceCall) named(ctx context.Context, args []string) (string, error) {
 	given := k.c.String("family")
 	switch {
 	case len(args) > 1 && given != "":
@@ -164,25 +165,25 @@ func (k serviceCommand) named(ctx context.Context, args []string) (string, error
 	case len(args) < 2:
 		return given, nil
 	}
-	doc, err := k.readDocument(args[1])
+	doc, err := readDocument(k.session.program, args[1])
 	if errors.Is(err, fs.ErrNotExist) {
 		return args[1], nil // the agent knows what is registered
 	}
 	if err != nil {
 		return "", fmt.Errorf("read the task definition: %w", err)
 	}
-	registered, err := k.catalog(k.c)
+	registered, err := openCatalog(k.session.program, k.c)
 	if err != nil {
 		return "", err
 	}
-	name, err := k.register(ctx, registered, definition{}, doc)
+	name, err := registerDefinition(ctx, k.session.program, registered, definition{}, doc)
 	if err == nil && name == "" {
 		err = exitStatus(exitOwnFailure)
 	}
 	return name, err
 }
 
-func (k serviceCommand) create(ctx context.Context, args []string) error {
+func (k serviceCall) create(ctx context.Context, args []string) error {
 	registered, err := k.named(ctx, args)
 	if err != nil {
 		return err
@@ -205,7 +206,7 @@ func (k serviceCommand) create(ctx context.Context, args []string) error {
 	return k.settled(ctx, made, api.Service{})
 }
 
-func (k serviceCommand) update(ctx context.Context, args []string) error {
+func (k serviceCall) update(ctx context.Context, args []string) error {
 	var u api.ServiceUpdate
 	var err error
 	if u.TaskDefinition, err = k.named(ctx, args); err != nil {
@@ -222,11 +223,11 @@ func (k serviceCommand) update(ctx context.Context, args []string) error {
 	return k.change(ctx, "update", args[0], func() (api.Service, error) { return k.client.UpdateService(ctx, args[0], u) })
 }
 
-func (k serviceCommand) rollback(ctx context.Context, args []string) error {
+func (k serviceCall) rollback(ctx context.Context, args []string) error {
 	return k.change(ctx, "rollback", args[0], func() (api.Service, error) { return k.client.RollbackService(ctx, args[0]) })
 }
 
-func (k serviceCommand) scale(ctx context.Context, args []string) error {
+func (k serviceCall) scale(ctx context.Context, args []string) error {
 	var errs []error
 	counts := make([]int, len(args))
 	for i, a := range args {
@@ -246,7 +247,7 @@ func (k serviceCommand) scale(ctx context.Context, args []string) error {
 }
 
 // change changes a service and prints its name.
-func (k serviceCommand) change(ctx context.Context, verb, name string, ask func() (api.Service, error)) error {
+func (k serviceCall) change(ctx context.Context, verb, name string, ask func() (api.Service, error)) error {
 	before, err := k.client.Service(ctx, name)
 	var after api.Service
 	if err == nil {
@@ -260,7 +261,7 @@ func (k serviceCommand) change(ctx context.Context, verb, name string, ask func(
 }
 
 // refused says what the agent has against a request, all problems of a definition too.
-func (k serviceCommand) refused(verb, name string, err error) error {
+func (k serviceCall) refused(verb, name string, err error) error {
 	var f *api.Failure
 	if errors.As(err, &f) {
 		for _, p := range f.Problems {
@@ -272,7 +273,7 @@ func (k serviceCommand) refused(verb, name string, err error) error {
 
 // settled waits, if that is asked for, until all copies are well, and shows what happens
 // meanwhile.
-func (k serviceCommand) settled(ctx context.Context, s, before api.Service) error {
+func (k serviceCall) settled(ctx context.Context, s, before api.Service) error {
 	if !k.c.Bool("wait") {
 		return nil
 	}
@@ -286,7 +287,7 @@ func (k serviceCommand) settled(ctx context.Context, s, before api.Service) erro
 	err := k.client.WatchService(ctx, name, func(now api.Service) bool {
 		for _, e := range now.Events {
 			if e.ID > shown {
-				fmt.Fprintln(k.stderr, console.OneLine(e.Message))
+				fmt.Fprintln(k.stderr, term.Line(e.Message))
 				shown = e.ID
 			}
 		}
@@ -316,7 +317,7 @@ func lastEvent(s api.Service) int {
 	return s.Events[len(s.Events)-1].ID
 }
 
-func (k serviceCommand) rm(ctx context.Context, names []string) error {
+func (k serviceCall) rm(ctx context.Context, names []string) error {
 	var errs []error
 	for _, name := range names {
 		if err := k.client.RemoveService(ctx, name, k.c.Bool("force")); err != nil {
@@ -332,7 +333,7 @@ func (k serviceCommand) rm(ctx context.Context, names []string) error {
 }
 
 // gone waits until a service is.
-func (k serviceCommand) gone(ctx context.Context, name string) error {
+func (k serviceCall) gone(ctx context.Context, name string) error {
 	if limit := k.c.Duration("timeout"); limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)
@@ -348,7 +349,7 @@ func (k serviceCommand) gone(ctx context.Context, name string) error {
 	return err
 }
 
-func (k serviceCommand) list(ctx context.Context, _ []string) error {
+func (k serviceCall) list(ctx context.Context, _ []string) error {
 	all, err := k.client.Services(ctx)
 	if err != nil {
 		return err
@@ -362,7 +363,7 @@ func (k serviceCommand) list(ctx context.Context, _ []string) error {
 	})
 }
 
-func (k serviceCommand) ps(ctx context.Context, names []string) error {
+func (k serviceCall) ps(ctx context.Context, names []string) error {
 	s, err := k.client.Service(ctx, names[0])
 	if err != nil {
 		return err
@@ -379,7 +380,7 @@ func (k serviceCommand) ps(ctx context.Context, names []string) error {
 	})
 }
 
-func (k serviceCommand) inspect(ctx context.Context, names []string) error {
+func (k serviceCall) inspect(ctx context.Context, names []string) error {
 	found := []api.Service{}
 	var errs []error
 	for _, name := range names {
@@ -399,7 +400,7 @@ func (k serviceCommand) inspect(ctx context.Context, names []string) error {
 	return errors.Join(append(errs, err)...)
 }
 
-func (k serviceCommand) events(ctx context.Context, names []string) error {
+func (k serviceCall) events(ctx context.Context, names []string) error {
 	s, err := k.client.Service(ctx, names[0])
 	if err != nil {
 		return err
@@ -407,7 +408,7 @@ func (k serviceCommand) events(ctx context.Context, names []string) error {
 	switch format := k.c.String("format"); format {
 	case "", "table":
 		for _, e := range s.Events {
-			fmt.Fprintln(k.stdout, e.CreatedAt.Format(time.RFC3339), console.OneLine(e.Message))
+			fmt.Fprintln(k.stdout, e.CreatedAt.Format(time.RFC3339), term.Line(e.Message))
 		}
 		return nil
 	case "json":

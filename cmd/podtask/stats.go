@@ -20,7 +20,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (p *program) statsCommand() *cli.Command {
+func statsCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "stats",
 		Usage:     "show what tasks and their containers use",
@@ -87,7 +87,7 @@ func stats(ctx context.Context, s *session, c *cli.Context) error {
 		return errors.Join(errs...)
 	}
 	format := c.String("format")
-	before, err := s.sample(ctx, wanted, !c.Args().Present())
+	before, err := sampleTasks(ctx, s, wanted, !c.Args().Present())
 	if err != nil {
 		return err
 	}
@@ -105,12 +105,12 @@ func stats(ctx context.Context, s *session, c *cli.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		after, err := s.sample(ctx, wanted, !c.Args().Present())
+		after, err := sampleTasks(ctx, s, wanted, !c.Args().Present())
 		if err != nil {
 			return err
 		}
 		lines := compare(before, after)
-		if err := s.printStats(format, lines, !c.Bool("no-stream"), live); err != nil || c.Bool("no-stream") {
+		if err := printStats(s, format, lines, !c.Bool("no-stream"), live); err != nil || c.Bool("no-stream") {
 			return err
 		}
 		if c.Args().Present() && len(after) == 0 {
@@ -126,9 +126,9 @@ type sampled struct {
 	observe.Usage
 }
 
-// sample asks for the use of the tasks, or of all, at the same time. Those of
+// sampleTasks asks for the use of the tasks, or of all, at the same time. Those of
 // which nothing runs are left out.
-func (s *session) sample(ctx context.Context, wanted []lifecycle.State, all bool) ([]sampled, error) {
+func sampleTasks(ctx context.Context, s *session, wanted []lifecycle.State, all bool) ([]sampled, error) {
 	states := wanted
 	if all {
 		states, _ = s.Agent.Tasks.States()
@@ -231,7 +231,7 @@ func percent(part, whole uint64) float64 {
 	return float64(uint64(float64(part)/float64(whole)*1000+0.5)) / 10
 }
 
-func (s *session) printStats(format string, lines []taskStats, stream, live bool) error {
+func printStats(s *session, format string, lines []taskStats, stream, live bool) error {
 	switch {
 	case format == "json" && stream:
 		enc := json.NewEncoder(s.stdout)

@@ -13,7 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (p *program) stopCommand() *cli.Command {
+func stopCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "stop",
 		Usage:     "stop tasks and wait until they have stopped",

@@ -14,7 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (p *program) taskdefCommand() *cli.Command {
+func taskdefCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "taskdef",
 		Usage: "keep task definitions by family and revision",
@@ -39,7 +39,7 @@ Examples:
 					&cli.BoolFlag{Name: "strict", Usage: "treat warnings as errors"},
 					&cli.BoolFlag{Name: "lenient", Usage: "warn of unknown members instead of refusing the definition"},
 				},
-				Action: withCatalog(p, p.taskdefRegister),
+				Action: withCatalog(p, taskdefRegister),
 			},
 			{
 				Name:        "ls",
@@ -51,7 +51,7 @@ Examples:
 					quietFlag("names"),
 					formatFlag("table, json or a Go template"),
 				},
-				Action: withCatalog(p, p.taskdefList),
+				Action: withCatalog(p, taskdefList),
 			},
 			{
 				Name:        "show",
@@ -59,7 +59,7 @@ Examples:
 				ArgsUsage:   "FAMILY[:REV] ...",
 				Description: "Examples:\n  podtask taskdef show web:2 > web.json",
 				Flags:       []cli.Flag{formatFlag("json prints the revision and the document")},
-				Action:      withCatalog(p, p.taskdefShow),
+				Action:      withCatalog(p, taskdefShow),
 			},
 			{
 				Name:      "deregister",
@@ -69,28 +69,28 @@ Examples:
 
 Examples:
   podtask taskdef deregister web:1`,
-				Action: withCatalog(p, p.taskdefDeregister),
+				Action: withCatalog(p, taskdefDeregister),
 			},
 		},
 	}
 }
 
 // withCatalog makes an action of a command about registered definitions.
-func withCatalog(p *program, action func(*cli.Context, *catalog.Catalog, []string) error) cli.ActionFunc {
+func withCatalog(p *program, action func(*program, *cli.Context, *catalog.Catalog, []string) error) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		if name := c.Command.Name; name != "ls" && !c.Args().Present() {
 			return usagef(commandPath(c), "nothing to %s", name)
 		}
-		registered, err := p.catalog(c)
+		registered, err := openCatalog(p, c)
 		if err != nil {
 			return err
 		}
-		return action(c, registered, c.Args().Slice())
+		return action(p, c, registered, c.Args().Slice())
 	}
 }
 
-// catalog opens what is registered in the state directory.
-func (p *program) catalog(c *cli.Context) (*catalog.Catalog, error) {
+// openCatalog opens what is registered in the state directory.
+func openCatalog(p *program, c *cli.Context) (*catalog.Catalog, error) {
 	settings, err := p.configure(c)
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (p *program) catalog(c *cli.Context) (*catalog.Catalog, error) {
 	return connect.OpenCatalog(stateDir, "podtask taskdef")
 }
 
-func (p *program) taskdefRegister(c *cli.Context, registered *catalog.Catalog, files []string) error {
+func taskdefRegister(p *program, c *cli.Context, registered *catalog.Catalog, files []string) error {
 	code := 0
 	warnOnly, err := lenient(c, p.getenv)
 	if err != nil {
@@ -110,11 +110,11 @@ func (p *program) taskdefRegister(c *cli.Context, registered *catalog.Catalog, f
 	}
 	d := definition{strict: c.Bool("strict"), settings: taskdef.Settings{Lenient: warnOnly}}
 	for _, file := range files {
-		doc, err := p.readDocument(file)
+		doc, err := readDocument(p, file)
 		if err != nil {
 			return fmt.Errorf("read the task definition: %w", err)
 		}
-		name, err := p.register(c.Context, registered, d, doc)
+		name, err := registerDefinition(c.Context, p, registered, d, doc)
 		if err != nil {
 			return err
 		}
@@ -129,10 +129,10 @@ func (p *program) taskdefRegister(c *cli.Context, registered *catalog.Catalog, f
 	return exitWith(code)
 }
 
-// register keeps a definition and returns its FAMILY:REVISION; empty for one that is not
+// registerDefinition keeps a definition and returns its FAMILY:REVISION; empty for one that is not
 // valid, of which all was said.
-func (p *program) register(ctx context.Context, registered *catalog.Catalog, d definition, doc document) (string, error) {
-	task, f, err := p.parseDocument(d, doc)
+func registerDefinition(ctx context.Context, p *program, registered *catalog.Catalog, d definition, doc document) (string, error) {
+	task, f, err := parseDocument(p, d, doc)
 	if err != nil {
 		return "", err
 	}
@@ -158,7 +158,7 @@ func (p *program) register(ctx context.Context, registered *catalog.Catalog, d d
 	return catalog.Ref{Family: r.Family, Revision: r.Revision}.String(), err
 }
 
-func (p *program) taskdefList(c *cli.Context, registered *catalog.Catalog, families []string) error {
+func taskdefList(p *program, c *cli.Context, registered *catalog.Catalog, families []string) error {
 	all, err := registered.List()
 	if err != nil {
 		p.warn("%v", err)
@@ -190,7 +190,7 @@ func (r revisionRow) Name() string { return fmt.Sprintf("%s:%d", r.Family, r.Rev
 // Registered is how long ago the revision was registered.
 func (r revisionRow) Registered() string { return console.Ago(r.now, r.RegisteredAt) }
 
-func (p *program) taskdefShow(c *cli.Context, registered *catalog.Catalog, refs []string) error {
+func taskdefShow(p *program, c *cli.Context, registered *catalog.Catalog, refs []string) error {
 	for _, text := range refs {
 		ref, err := catalog.ParseRef(text)
 		if err != nil {
@@ -219,7 +219,7 @@ type shownRevision struct {
 	Document string `json:"document"`
 }
 
-func (p *program) taskdefDeregister(c *cli.Context, registered *catalog.Catalog, refs []string) error {
+func taskdefDeregister(p *program, c *cli.Context, registered *catalog.Catalog, refs []string) error {
 	for _, text := range refs {
 		ref, err := catalog.ParseRef(text)
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (p *program) timelineCommand() *cli.Command {
+func timelineCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "timeline",
 		Usage:     "draw how long a task and its containers were in each state",

@@ -17,7 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (p *program) unitCommand() *cli.Command {
+func unitCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "unit",
 		Usage: "install, list, print and remove .task units of systemd",
@@ -42,7 +42,7 @@ FILE.d are checked and copied too.
 Examples:
   podtask unit install web.task`,
 				Flags:  []cli.Flag{&cli.BoolFlag{Name: "replace", Usage: "replace a unit of the same name"}},
-				Action: withNames(p.installUnits),
+				Action: withNames(func(c *cli.Context, files []string) error { return installUnits(p, c, files) }),
 			},
 			{
 				Name:        "ls",
@@ -53,7 +53,7 @@ Examples:
 					if err := noArguments(c); err != nil {
 						return err
 					}
-					return p.listUnits(c.Context, c.String("format"))
+					return listUnits(c.Context, p, c.String("format"))
 				},
 			},
 			{
@@ -61,7 +61,7 @@ Examples:
 				Usage:       "print the services that units make",
 				ArgsUsage:   "UNIT ...",
 				Description: "Examples:\n  podtask unit print web",
-				Action:      withNames(func(_ *cli.Context, names []string) error { return p.printUnits(names) }),
+				Action:      withNames(func(_ *cli.Context, names []string) error { return printUnits(p, names) }),
 			},
 			{
 				Name:        "rm",
@@ -70,7 +70,7 @@ Examples:
 				Description: "Examples:\n  podtask unit rm --force web",
 				Flags:       []cli.Flag{&cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Usage: "stop the service first if it runs"}},
 				Action: withNames(func(c *cli.Context, names []string) error {
-					return p.removeUnits(c.Context, names, c.Bool("force"))
+					return removeUnits(c.Context, p, names, c.Bool("force"))
 				}),
 			},
 		},
@@ -97,7 +97,7 @@ type unitSet struct {
 
 // loadUnits reads the directories; a source that is given stands for the file of
 // its name there.
-func (p *program) loadUnits(instead ...taskunit.Source) (unitSet, error) {
+func loadUnits(p *program, instead ...taskunit.Source) (unitSet, error) {
 	dirs, err := unitdir.Search(p.getenv, os.Getuid())
 	if err != nil {
 		return unitSet{}, err
@@ -145,13 +145,13 @@ func (p *program) sayProblems(problems []taskunit.Problem) bool {
 
 // reloadUnits has systemd read its units again, after generating the services
 // where no generator does it.
-func (p *program) reloadUnits(ctx context.Context) error {
+func reloadUnits(ctx context.Context, p *program) error {
 	if !unitdir.HasGenerator() {
 		dir := unitdir.Services(p.getenv)
 		if dir == "" {
 			return errors.New("no directory for services: set HOME or XDG_CONFIG_HOME")
 		}
-		u, err := p.loadUnits()
+		u, err := loadUnits(p)
 		if err != nil {
 			return err
 		}
@@ -180,8 +180,8 @@ type unitRow struct {
 	Errors []string `json:"errors"`
 }
 
-func (p *program) listUnits(ctx context.Context, format string) error {
-	u, err := p.loadUnits()
+func listUnits(ctx context.Context, p *program, format string) error {
+	u, err := loadUnits(p)
 	if err != nil {
 		return err
 	}
@@ -223,8 +223,8 @@ func (p *program) listUnits(ctx context.Context, format string) error {
 	return console.WriteList(p.stdout, table)
 }
 
-func (p *program) printUnits(names []string) error {
-	u, err := p.loadUnits()
+func printUnits(p *program, names []string) error {
+	u, err := loadUnits(p)
 	if err != nil {
 		return err
 	}
@@ -248,8 +248,8 @@ func (p *program) printUnits(names []string) error {
 }
 
 // removeUnits removes units of the user's own directory.
-func (p *program) removeUnits(ctx context.Context, names []string, force bool) error {
-	u, err := p.loadUnits()
+func removeUnits(ctx context.Context, p *program, names []string, force bool) error {
+	u, err := loadUnits(p)
 	if err != nil {
 		return err
 	}
@@ -269,7 +269,7 @@ func (p *program) removeUnits(ctx context.Context, names []string, force bool) e
 	if err == nil {
 		defer manager.Close()
 		for _, s := range sources {
-			if err := p.stopBeforeRemoval(ctx, manager, s, force); err != nil {
+			if err := stopBeforeRemoval(ctx, p, manager, s, force); err != nil {
 				return err
 			}
 		}
@@ -280,10 +280,10 @@ func (p *program) removeUnits(ctx context.Context, names []string, force bool) e
 		}
 		fmt.Fprintln(p.stdout, s.Name)
 	}
-	return p.reloadUnits(ctx)
+	return reloadUnits(ctx, p)
 }
 
-func (p *program) stopBeforeRemoval(ctx context.Context, manager *cgroups.User, s taskunit.Source, force bool) error {
+func stopBeforeRemoval(ctx context.Context, p *program, manager *cgroups.User, s taskunit.Source, force bool) error {
 	service := s.ServiceName()
 	if strings.Contains(service, "@.") { // a template does not run
 		return nil

@@ -17,7 +17,7 @@ import (
 )
 
 // installUnits checks all of the files before it copies any.
-func (p *program) installUnits(c *cli.Context, files []string) error {
+func installUnits(p *program, c *cli.Context, files []string) error {
 	replace := c.Bool("replace")
 	home := unitdir.Home(p.getenv)
 	if home == "" {
@@ -26,7 +26,7 @@ func (p *program) installUnits(c *cli.Context, files []string) error {
 	var sources []taskunit.Source
 	bad := false
 	for _, file := range files {
-		s, err := p.readUnit(file)
+		s, err := readUnit(p, file)
 		if err != nil {
 			return err
 		}
@@ -35,14 +35,14 @@ func (p *program) installUnits(c *cli.Context, files []string) error {
 		}
 		sources = append(sources, s)
 	}
-	u, err := p.loadUnits(sources...)
+	u, err := loadUnits(p, sources...)
 	if err != nil {
 		return err
 	}
 	for _, s := range sources {
 		bad = p.sayProblems(u.of(s)) || bad
 		if path := s.Definition(); path != "" {
-			_, f, err := p.parse(definition{document: path, catalog: func() (*catalog.Catalog, error) { return p.catalog(c) }})
+			_, f, err := parseDefinition(p, definition{document: path, catalog: func() (*catalog.Catalog, error) { return openCatalog(p, c) }})
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.File.Path, err)
 			}
@@ -59,7 +59,7 @@ func (p *program) installUnits(c *cli.Context, files []string) error {
 			return err
 		}
 	}
-	if err := p.reloadUnits(c.Context); err != nil {
+	if err := reloadUnits(c.Context, p); err != nil {
 		return err
 	}
 	for _, s := range sources {
@@ -69,7 +69,7 @@ func (p *program) installUnits(c *cli.Context, files []string) error {
 }
 
 // readUnit reads the unit that a user has somewhere.
-func (p *program) readUnit(file string) (taskunit.Source, error) {
+func readUnit(p *program, file string) (taskunit.Source, error) {
 	path, err := filepath.Abs(file)
 	if err != nil {
 		return taskunit.Source{}, err

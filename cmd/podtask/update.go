@@ -12,7 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (p *program) updateCommand() *cli.Command {
+func updateCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "update",
 		Usage:     "change the limits of running tasks",

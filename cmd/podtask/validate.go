@@ -9,7 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (p *program) validateCommand() *cli.Command {
+func validateCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "validate",
 		Usage:     "check task definitions and do nothing else",
@@ -41,23 +41,23 @@ Examples:
 			}
 			var findings []finding
 			for _, name := range c.Args().Slice() {
-				d, err := p.definitionOf(c, name)
+				d, err := definitionOf(p, c, name)
 				if err != nil {
 					return err
 				}
 				d.settings.Target = target
-				_, f, err := p.parse(d)
+				_, f, err := parseDefinition(p, d)
 				if err != nil {
 					return err
 				}
 				findings = append(findings, f)
 			}
-			return p.printFindings(findings, c.String("format") == "json")
+			return printFindings(p, findings, c.String("format") == "json")
 		},
 	}
 }
 
-func (p *program) printFindings(findings []finding, asJSON bool) error {
+func printFindings(p *program, findings []finding, asJSON bool) error {
 	code := 0
 	for _, f := range findings {
 		if !f.Valid {

@@ -11,7 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (p *program) waitCommand() *cli.Command {
+func waitCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "wait",
 		Usage:     "wait for tasks and print their exit codes",

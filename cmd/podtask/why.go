@@ -10,12 +10,13 @@ import (
 
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/console"
+	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
 
-func (p *program) whyCommand() *cli.Command {
+func whyCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "why",
 		Usage:     "say in one sentence what a task or service waits for, or why it stopped",
@@ -55,7 +56,7 @@ func why(ctx context.Context, s *session, c *cli.Context) error {
 	for _, ref := range c.Args().Slice() {
 		t, err := s.inspectTask(ctx, ref)
 		if connect.IsGone(err) {
-			if kept, ok := s.findService(ctx, ref); ok {
+			if kept, ok := findService(ctx, s, ref); ok {
 				answers = append(answers, explainService(kept, time.Now()))
 				continue
 			}
@@ -99,7 +100,7 @@ func explain(t api.Task, now time.Time) answer {
 	}
 	a.Sentence = fmt.Sprintf("%s is %s: ", name, t.Status)
 	if len(a.Why) > 0 {
-		a.Sentence += console.OneLine(a.Why[0].Text) + times(a.Why[0], now) + next(t, a.Why[0].Code)
+		a.Sentence += term.Line(a.Why[0].Text) + times(a.Why[0], now) + next(t, a.Why[0].Code)
 	}
 	a.Sentence += "."
 	return a
@@ -119,7 +120,7 @@ func next(t api.Task, code string) string {
 }
 
 // findService asks the agent, if there is one, for a service.
-func (s *session) findService(ctx context.Context, name string) (api.Service, bool) {
+func findService(ctx context.Context, s *session, name string) (api.Service, bool) {
 	c := s.DialAgent(ctx)
 	if c == nil {
 		return api.Service{}, false
@@ -133,7 +134,7 @@ func (s *session) findService(ctx context.Context, name string) (api.Service, bo
 func explainService(s api.Service, now time.Time) answer {
 	return answer{
 		Name: s.ServiceName, Status: s.Status, Why: s.Why,
-		Sentence: fmt.Sprintf("service %s is %s: %s.", s.ServiceName, s.Status, console.OneLine(s.Why[0].Text)+times(s.Why[0], now)),
+		Sentence: fmt.Sprintf("service %s is %s: %s.", s.ServiceName, s.Status, term.Line(s.Why[0].Text)+times(s.Why[0], now)),
 	}
 }
 

@@ -44,10 +44,10 @@ var direction = []rule{
 	{pkg: "internal/console", may: []string{"internal/imagestore", "internal/observe", "internal/term", "pkg/api", "pkg/lifecycle"}, also: []string{"pkg/libpod"}},
 	{
 		pkg: "internal/connect",
-		may: []string{"internal/agent", "internal/console", "internal/envfile", "internal/fleet", "internal/imagestore", "internal/observe", "internal/owner", "internal/record", "internal/services", "pkg/api", "pkg/catalog", "pkg/cgroups", "pkg/config", "pkg/images", "pkg/lifecycle", "pkg/service", "pkg/state", "pkg/taskdef"},
+		may: []string{"internal/agent", "internal/console", "internal/envfile", "internal/fleet", "internal/imagestore", "internal/observe", "internal/owner", "internal/record", "internal/services", "internal/term", "pkg/api", "pkg/catalog", "pkg/cgroups", "pkg/config", "pkg/images", "pkg/lifecycle", "pkg/service", "pkg/state", "pkg/taskdef"},
 	},
 	{pkg: "internal/rollback", may: []string{"internal/atomicfile", "pkg/lifecycle", "pkg/taskdef"}},
-	{pkg: "internal/supervise", may: []string{"internal/connect", "internal/console", "internal/owner", "internal/rollback", "pkg/api", "pkg/lifecycle", "pkg/taskdef"}},
+	{pkg: "internal/supervise", may: []string{"internal/connect", "internal/console", "internal/owner", "internal/rollback", "internal/term", "pkg/api", "pkg/lifecycle", "pkg/taskdef"}},
 	{pkg: "pkg/metadata", may: []string{"internal/limitlisten", "pkg/lifecycle", "pkg/taskdef"}},
 	{pkg: "pkg/api", may: []string{"internal/limitlisten", "pkg/lifecycle", "pkg/service", "pkg/taskdef"}},
 	// One package for each idea of the agent, from the lowest to the composition root.

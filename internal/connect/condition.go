@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/podtask/podtask/internal/console"
+	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
@@ -34,7 +35,7 @@ type MissedError struct {
 }
 
 func (e *MissedError) Error() string {
-	return fmt.Sprintf("task %s stopped before it was %s: %s", console.ShortID(e.Task.ID), e.what, console.OneLine(cmp.Or(e.Task.StoppedReason, "no reason is known")))
+	return fmt.Sprintf("task %s stopped before it was %s: %s", console.ShortID(e.Task.ID), e.what, term.Line(cmp.Or(e.Task.StoppedReason, "no reason is known")))
 }
 
 // Met reports whether the condition is met. The error is a *MissedError when the condition

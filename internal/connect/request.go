@@ -10,6 +10,7 @@ import (
 
 	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/internal/record"
+	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
@@ -56,7 +57,7 @@ func (s *Connector) Remove(ctx context.Context, id, by string, force bool, show 
 func notRemoved(t api.Task) error {
 	why := "Podman did not remove it"
 	if n := len(t.Errors); n > 0 {
-		why = console.OneLine(t.Errors[n-1].Message)
+		why = term.Line(t.Errors[n-1].Message)
 	}
 	return fmt.Errorf("task %s cannot be removed: %s", console.ShortID(t.ID), why)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
@@ -59,12 +60,12 @@ func (p *Progress) Show(t api.Task) {
 	}
 	if t.Queue != p.queue {
 		if p.queue = t.Queue; t.Queue != "" {
-			p.line(row{width: width, container: -1, name: TaskLabel, state: "queued", color: Faint, detail: "waits for " + OneLine(t.Queue)})
+			p.line(row{width: width, container: -1, name: TaskLabel, state: "queued", color: Faint, detail: "waits for " + term.Line(t.Queue)})
 		}
 	}
 	if full := len(t.Why) > 0 && t.Why[0].Code == api.WhyDiskFull; full != p.diskFull {
 		if p.diskFull = full; full {
-			p.line(row{width: width, container: -1, name: TaskLabel, state: "waiting", color: Faint, detail: OneLine(t.Why[0].Text)})
+			p.line(row{width: width, container: -1, name: TaskLabel, state: "waiting", color: Faint, detail: term.Line(t.Why[0].Text)})
 		}
 	}
 	for i, c := range t.Containers {
@@ -72,7 +73,7 @@ func (p *Progress) Show(t api.Task) {
 			delete(p.retries, c.Name)
 		} else if c.Retry.Attempts > p.retries[c.Name] {
 			p.retries[c.Name] = c.Retry.Attempts
-			p.line(row{width: width, container: i, name: c.Name, state: "retry", color: Faint, detail: OneLine(c.Retry.Error)})
+			p.line(row{width: width, container: i, name: c.Name, state: "retry", color: Faint, detail: term.Line(c.Retry.Error)})
 		}
 	}
 }
@@ -140,7 +141,7 @@ func detail(h api.Transition, t api.Task) string {
 		parts = append(parts, fmt.Sprintf("exit code %d", *h.ExitCode))
 	}
 	if h.Reason != "" {
-		parts = append(parts, OneLine(h.Reason))
+		parts = append(parts, term.Line(h.Reason))
 	}
 	for _, port := range portsOf(t, h) {
 		parts = append(parts, portText(port))

@@ -10,7 +10,8 @@ import (
 	"text/template"
 	"unicode/utf8"
 
-	"golang.org/x/term"
+	"github.com/podtask/podtask/internal/term"
+	xterm "golang.org/x/term"
 )
 
 // WriteJSON prints v for people and programs: indented, <, > and & as they are.
@@ -59,7 +60,7 @@ func WriteList(w io.Writer, rows [][]string) error {
 // edge is how wide the terminal is that w is; 0 for none.
 func TerminalWidth(w io.Writer) int {
 	if f, ok := w.(*os.File); ok {
-		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+		if width, _, err := xterm.GetSize(int(f.Fd())); err == nil {
 			return width
 		}
 	}
@@ -79,7 +80,7 @@ func WriteTable(w io.Writer, rows [][]string) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	for _, row := range rows {
 		for i := range row {
-			row[i] = OneLine(row[i])
+			row[i] = term.Line(row[i])
 		}
 		fmt.Fprintln(tw, strings.Join(row, "\t"))
 	}

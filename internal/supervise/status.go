@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/internal/connect"
-	"github.com/podtask/podtask/internal/console"
+	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
@@ -51,11 +51,11 @@ func statusLine(t api.Task) string {
 		return n
 	}
 	if t.Goal != lifecycle.Up.String() {
-		return "stopping: " + console.OneLine(cmp.Or(t.StoppedReason, "as asked"))
+		return "stopping: " + term.Line(cmp.Or(t.StoppedReason, "as asked"))
 	}
 	for _, c := range t.Containers {
 		if c.Retry != nil {
-			return fmt.Sprintf("%s: trying again: %s", c.Name, console.OneLine(c.Retry.Error))
+			return fmt.Sprintf("%s: trying again: %s", c.Name, term.Line(c.Retry.Error))
 		}
 	}
 	all := len(t.Containers)
@@ -79,5 +79,5 @@ func statusLine(t api.Task) string {
 }
 
 func endLine(st lifecycle.State) string {
-	return fmt.Sprintf("stopped, exit code %d: %s", st.ExitCode(), console.OneLine(cmp.Or(st.Stop.Reason, "no reason is known")))
+	return fmt.Sprintf("stopped, exit code %d: %s", st.ExitCode(), term.Line(cmp.Or(st.Stop.Reason, "no reason is known")))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/internal/owner"
+	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -102,7 +103,7 @@ func (r *taskRun) finishReload(result reload) {
 	switch {
 	case r.stopped:
 	case result.err != nil:
-		Notify(r.Log, daemon.SdNotifyReady, "STATUS=reload failed, the task runs on unchanged: "+console.OneLine(result.err.Error()))
+		Notify(r.Log, daemon.SdNotifyReady, "STATUS=reload failed, the task runs on unchanged: "+term.Line(result.err.Error()))
 		r.Warn("reload failed, the task runs on unchanged: %v", result.err)
 		r.status = statusLine(api.FromState(r.owner.State()))
 	case result.next == nil:
