@@ -73,8 +73,8 @@ func runAgent(ctx context.Context, s *session, c *cli.Context) error {
 	return errors.Join(a.run(ctx, l), unlock())
 }
 
-// agentLevel is info unless something else was asked for: nobody looks at an agent's
-// terminal.
+// agentLevel is info unless another level is configured: an agent writes to a log, not to
+// a terminal.
 func agentLevel(c *config.Settings) slog.Level {
 	if c.Origin("log-level") == "default" {
 		return slog.LevelInfo
@@ -102,7 +102,7 @@ type agentRun struct {
 	*session
 	fleet    *fleet.Fleet
 	services *services.Services
-	// reload reads the configuration anew.
+	// reload reads the configuration again.
 	reload func() (*config.Settings, error)
 }
 
@@ -264,7 +264,7 @@ func (a *agentRun) work(ctx context.Context, signals <-chan os.Signal, failed <-
 			case syscall.SIGUSR1:
 				a.dump()
 			case syscall.SIGHUP:
-				a.configureAnew()
+				a.reconfigure()
 			default:
 				a.Log.Info("the agent ends", "signal", sig.String())
 				return nil
@@ -285,9 +285,9 @@ func (a *agentRun) work(ctx context.Context, signals <-chan os.Signal, failed <-
 	}
 }
 
-// configureAnew takes what may change while the agent runs from the configuration. One
-// with mistakes changes nothing.
-func (a *agentRun) configureAnew() {
+// reconfigure applies the settings that can change while the agent runs. A configuration
+// with errors changes nothing.
+func (a *agentRun) reconfigure() {
 	settings, err := a.reload()
 	if err != nil {
 		a.Log.Error("the configuration stays as it was", "error", err)

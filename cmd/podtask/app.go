@@ -7,9 +7,9 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// app describes the command line. Help, version and unknown commands are dealt
-// with by us: the library has them in variables that all apps of a process share
-// and ends the program in the middle.
+// app describes the command line. It handles help, version and unknown
+// commands itself: the library keeps them in variables that all apps of a process share,
+// and ends the process.
 func (p *program) app() *cli.App {
 	app := &cli.App{
 		Name:            "podtask",

@@ -98,8 +98,8 @@ func completions(s *session, app *cli.App, before []string, word string) []strin
 	return slices.DeleteFunc(candidates, func(c string) bool { return !strings.HasPrefix(c, word) })
 }
 
-// fixedWords are the words to be written as they are that a usage such as
-// "ls | show REF" begins with; what is in capitals stands for something.
+// fixedWords returns the literal alternatives of a usage such as "bash|zsh|fish"; words in
+// capitals are placeholders.
 func fixedWords(usage string) (words []string) {
 	for alternative := range strings.SplitSeq(strings.Trim(usage, "[]"), "|") {
 		word, _, _ := strings.Cut(strings.TrimSpace(alternative), " ")

@@ -12,10 +12,10 @@ func configCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "config",
 		Usage: "show each value of the configuration and where it comes from",
-		Description: `The command line wins over PODTASK_ variables, these over
-$XDG_CONFIG_HOME/podtask/podtask.toml, that over /etc/podtask/podtask.toml; beside each
-file those in podtask.toml.d are read. Each key is a flag of every command, or of the
-one that it is about.
+		Description: `The command line overrides PODTASK_ variables. These override
+$XDG_CONFIG_HOME/podtask/podtask.toml, which overrides /etc/podtask/podtask.toml; the files
+in podtask.toml.d beside each file are read too. Each key is also a flag, of every command
+or of the command that it belongs to.
 
 Examples:
   podtask config

@@ -56,7 +56,7 @@ func convertDefinition(p *program, c *cli.Context) error {
 	}
 	for _, f := range files {
 		path := filepath.Join(dir, f.name)
-		// Variables may be nobody else's business.
+		// Variables may hold secrets.
 		if err := atomicfile.Write(path, f.data, 0o600); err != nil {
 			return err
 		}

@@ -39,7 +39,7 @@ func runDetached(ctx context.Context, s *session, r request, task taskdef.Task) 
 	var missed *connect.MissedError
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil:
-		return fmt.Errorf("task %s is not %s after %s; it goes on: `podtask why %s` tells what it waits for", console.ShortID(st.ID), r.wait, r.timeout, connect.NameOf(st))
+		return fmt.Errorf("task %s is not %s after %s; it continues: `podtask why %s` shows what it waits for", console.ShortID(st.ID), r.wait, r.timeout, connect.NameOf(st))
 	case errors.As(err, &missed):
 		fmt.Fprintln(s.stderr, "Error: "+err.Error())
 		return exitStatus(max(1, connect.CodeOf(missed.Task)))

@@ -14,8 +14,8 @@ func doctorCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "doctor",
 		Usage: "look for what keeps tasks from running here, and say what mends it",
-		Description: `One line for each check: ok, warn (tasks can do without it) or fail (they cannot),
-with the command that helps. Nothing is changed. The exit code is 1 if anything fails.
+		Description: `Prints one line for each check: ok, warn (tasks run without it) or fail (they do not), with
+the command that fixes it. Changes nothing. The exit code is 1 if a check fails.
 
 Examples:
   podtask doctor

@@ -21,9 +21,9 @@ func eventsCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "events",
 		Usage: "show the changes of all tasks as they happen",
-		Description: `Events of this host are numbered, across all tasks. Without --since only new ones
-are shown; with a number, reading goes on where it stopped, and what the log does not
-hold any more is told of on stderr.
+		Description: `Events are numbered across all tasks of this host. Without --since only new events are
+shown; with a number, events after it are shown. If the log no longer contains some of
+them, a warning is printed to stderr.
 
 Examples:
   podtask events --filter name=web

@@ -33,8 +33,9 @@ func execCommand(p *program) *cli.Command {
 		Name:      "exec",
 		Usage:     "run a command in a container of a task",
 		ArgsUsage: "TASK [CONTAINER] -- COMMAND [ARG ...]",
-		Description: `Without CONTAINER it is the only container of the task, or the only essential one.
-The exit code is the command's: 127 if the container has no such command, 126 if it
+		Description: `Without CONTAINER the command runs in the only container of the task, or the only
+essential one.
+The exit code is that of the command: 127 if the container has no such command, 126 if it
 cannot be run. Signals go to the command; when podtask is killed, the command ends too.
 
 Examples:
@@ -112,8 +113,8 @@ func execWords(st lifecycle.State, words []string) (container string, command []
 	return container, command, nil
 }
 
-// execEnv gives variables without a value that of ours, and leaves out those that we
-// have not.
+// execEnv gives variables without a value the value from the environment of podtask, and
+// leaves out those that are not set there.
 func execEnv(p *program, words []string) (env []string) {
 	for _, w := range words {
 		if strings.Contains(w, "=") {

@@ -252,9 +252,9 @@ func (f *foregroundRun) followPulls(ctx context.Context) (stop func()) {
 	}
 }
 
-// copyLogs writes what the containers write. When the output is closed, nobody
-// wants the task any more. The lines come from Podman, whoever owns the task, so that
-// the end of an owner costs none.
+// copyLogs writes what the containers write. When the output is closed,
+// the task stops. The lines come from Podman, not from the owner, so that none is lost when
+// the owner ends.
 func (f *foregroundRun) copyLogs(ctx, logCtx context.Context) {
 	printer := console.NewLogPrinter(f.stdout, f.stderr, f.first, f.getenv).Prefixed()
 	printer.Out, printer.Err = f.pulls.Above(printer.Out), f.pulls.Above(printer.Err)
@@ -283,7 +283,7 @@ func (f *foregroundRun) finish(ctx context.Context, r request) error {
 	reason, name := term.Line(cmp.Or(t.StoppedReason, "no reason is known")), connect.NameOf(f.first)
 	switch {
 	case r.quiet && t.StopCode == lifecycle.StopTaskFailedToStart:
-		// Without progress nobody has seen it, and with --rm nobody can look it up.
+		// Without progress it was not shown, and after --rm it cannot be looked up.
 		fmt.Fprintf(f.stderr, "Error: task %s did not start: %s\n", console.ShortID(t.ID), reason)
 	case !r.quiet && !r.remove && !gone:
 		fmt.Fprintf(f.stderr, "task %s stopped: %s; `podtask logs %s` or `podtask rm %s`\n", console.ShortID(t.ID), reason, name, name)

@@ -15,13 +15,13 @@ func generateCommand(p *program) *cli.Command {
 		Usage:     "make services from .task units without a systemd generator",
 		ArgsUsage: " ",
 		Description: `Systemd runs generators only from directories that root owns. Without
-podtask-user-generator there, this writes the services of all your .task units to
-~/.config/systemd/user and removes those of units that are gone. Files that podtask
-did not generate are left alone. "systemctl --user daemon-reload" is told.
+podtask-user-generator there, this command writes the services of all your .task units to
+~/.config/systemd/user, removes those of units that are gone, and reloads systemd. Files
+that podtask did not generate are not changed.
 
-With --from it makes NAME.task and NAME.json of what runs otherwise: a Compose file, a
-.pod of Quadlet with the .container files beside it that name it, a .container, or a
-task of podtask. What they cannot say is listed.
+With --from it converts a Compose file, a .pod of Quadlet with the .container files beside
+it that name it, a .container file or a podtask task to NAME.task and NAME.json. Settings
+that cannot be converted are listed.
 
 Examples:
   podtask generate
@@ -30,7 +30,7 @@ Examples:
   podtask generate --output /tmp/services
   podtask generate --dry-run`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `DIR`, and do not tell systemd"},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `DIR`, and do not reload systemd"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print what would be written"},
 			&cli.StringFlag{Name: "from", Usage: "convert `SOURCE`, a file or a task"},
 			&cli.StringFlag{Name: "name", Usage: "with --from: call the unit `NAME`"},

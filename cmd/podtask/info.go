@@ -19,7 +19,7 @@ func infoCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "info",
 		Usage: "show facts about podtask, Podman and this host",
-		Description: `What is wrong with the host is for doctor to say.
+		Description: `To find what is wrong with the host, use podtask doctor.
 
 Examples:
   podtask info

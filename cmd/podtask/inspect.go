@@ -15,8 +15,8 @@ func inspectCommand(p *program) *cli.Command {
 		Name:      "inspect",
 		Usage:     "print all that is known of tasks, as a JSON array",
 		ArgsUsage: "TASK ...",
-		Description: `The values of environment variables are shown. What only the owner's memory
-holds, such as the next attempt of a pull, is asked of the owner.
+		Description: `The output contains the values of environment variables. Values that are only in the
+memory of the owner, such as the time of the next attempt of a pull, come from the owner.
 
 Examples:
   podtask inspect web
@@ -52,7 +52,7 @@ func inspect(ctx context.Context, s *session, c *cli.Context) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// inspectTask is the word of the task's owner, else of the record.
+// inspectTask asks the owner of the task; without an owner it reads the record.
 func (s *session) inspectTask(ctx context.Context, ref string) (api.Task, error) {
 	st, err := s.Agent.Tasks.Find(ref)
 	if err != nil {

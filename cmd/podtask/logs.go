@@ -15,15 +15,15 @@ func logsCommand(p *program) *cli.Command {
 		Name:      "logs",
 		Usage:     "show what the containers of a task wrote",
 		ArgsUsage: "TASK [CONTAINER]",
-		Description: `What a container wrote to stdout goes to stdout, what it wrote to stderr to
-stderr. Without CONTAINER each line has the container's name before it.
+		Description: `The stdout of a container is printed to stdout, its stderr to stderr. Without CONTAINER
+each line begins with the name of the container.
 
 Examples:
   podtask logs -f web
   podtask logs --tail 20 -t web nginx
   podtask logs --since 1h --until 50m web`,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on until the containers have ended"},
+			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "continue until the containers have ended"},
 			&cli.StringFlag{Name: "since", Usage: "show what was written after `TIME`: 2006-01-02T15:04:05Z, seconds since 1970 or how long ago (10m)"},
 			&cli.StringFlag{Name: "until", Usage: "show what was written before `TIME`, said in the same ways"},
 			&cli.StringFlag{Name: "tail", Aliases: []string{"n"}, Usage: "begin with the last `N` lines of each container, with --until of those before it", DefaultText: "all"},
@@ -47,7 +47,7 @@ func logs(ctx context.Context, s *session, c *cli.Context) error {
 		return usagef("logs", "--until: %v", err)
 	}
 	if opts.Follow && !opts.Until.IsZero() {
-		return usagef("logs", "--follow goes on until the containers have ended, and --until ends before: give one of them")
+		return usagef("logs", "--follow and --until exclude each other")
 	}
 	if tail := c.String("tail"); tail != "" && tail != "all" {
 		if opts.Tail, err = strconv.Atoi(tail); err != nil {

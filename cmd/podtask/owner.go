@@ -20,7 +20,7 @@ func ownerCommand(p *program) *cli.Command {
 		Name:        "owner",
 		Usage:       "own a task until it has stopped; `run -d` starts this",
 		ArgsUsage:   "ID",
-		Description: "Ended by SIGTERM or SIGINT, it lets go of the task; containers run on.",
+		Description: "SIGTERM and SIGINT end the owner and release the task; the containers keep running.",
 		Hidden:      true,
 		Flags:       []cli.Flag{&cli.StringFlag{Name: "log-file", Usage: "write to `FILE` instead of stderr"}},
 		Action:      p.withHost(own),

@@ -20,8 +20,8 @@ func planCommand(p *program) *cli.Command {
 		Name:      "plan",
 		Usage:     "show what run would do, and touch nothing",
 		ArgsUsage: "FILE|-|FAMILY[:REV]",
-		Description: `The plan is made from the definition alone: no container engine is asked or started.
-With --resolve the registries are asked for the digests of the images.
+		Description: `The plan uses the definition only: it does not contact Podman. With --resolve it queries the
+registries for the digests of the images.
 
 Examples:
   podtask plan web.json

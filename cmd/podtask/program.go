@@ -30,8 +30,8 @@ type program struct {
 	executable     func() (string, error)
 	notify         func(chan<- os.Signal, ...os.Signal)
 	version        string
-	// patience is how long a task that is locked may stay without a socket: an owner
-	// takes the lock first and lets go of it last.
+	// patience is how long a locked task may have no socket: an owner takes the lock
+	// first and releases it last.
 	patience time.Duration
 }
 
@@ -76,7 +76,7 @@ type session struct {
 	*connect.Connector
 	config   *config.Settings
 	logLevel *slog.LevelVar
-	// onPull is told of pulls of this process; set before the first of them.
+	// onPull is called for pulls of this process; it is set before the first pull.
 	onPull func(imagestore.Progress)
 }
 
@@ -97,7 +97,7 @@ func (p *program) withHost(action func(ctx context.Context, s *session, c *cli.C
 // cleanUpLimit is how long a command may take longer because old tasks are removed.
 const cleanUpLimit = 3 * time.Second
 
-// cleanUp removes tasks that stopped long ago. Nobody waits for it, so it is brief.
+// cleanUp removes tasks that stopped long ago. It is brief, because the command waits for it.
 func (s *session) cleanUp(ctx context.Context) {
 	if keep := s.config.Cleanup.TaskWait; keep > 0 {
 		ctx, cancel := context.WithTimeout(ctx, cleanUpLimit)

@@ -20,10 +20,9 @@ func psCommand(p *program) *cli.Command {
 		Name:    "ps",
 		Aliases: []string{"ls", "list"},
 		Usage:   "list tasks",
-		Description: `Without --all, tasks that have stopped are left out. A queued task waits for cpu,
-memory or a port that others have; "podtask why" tells whom. A task whose owner has died is
-shown with what was last recorded of it, and "(no owner)"; any command about it
-carries it on.
+		Description: `Without --all, stopped tasks are not shown. A queued task waits for cpu, memory or a port
+that other tasks use; "podtask why" names them. A task whose owner has died is shown as
+last recorded, with "(no owner)"; any command about the task takes it over.
 
 Examples:
   podtask ps
@@ -65,8 +64,8 @@ type row struct {
 	Name     string `json:"name"`
 	Family   string `json:"family"`
 	Revision int    `json:"revision"`
-	// Status has "(queued: WHAT FOR)" behind it while there is no room for the task, and
-	// "(no owner)" when nobody carries it on.
+	// Status ends in "(queued: REASON)" while there is no room for the task, and in
+	// "(no owner)" if no process runs it.
 	Status string `json:"status"`
 	// Queue says in full what a queued task waits for.
 	Queue  string `json:"queue,omitempty"`
@@ -91,7 +90,7 @@ func (r row) Containers() string { return fmt.Sprintf("%d/%d", r.Running, r.Tota
 // Created is how long ago the task was created.
 func (r row) Created() string { return console.Ago(r.now, r.CreatedAt) }
 
-// Owner is the process that carries the task on, or none.
+// Owner is the process that runs the task, or none.
 func (r row) Owner() string {
 	if r.OwnerPID == 0 {
 		return "none"

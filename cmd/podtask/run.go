@@ -143,7 +143,7 @@ func (r *request) parseWait(c *cli.Context) (err error) {
 	return nil
 }
 
-// parseService reads what only the main process of a systemd service is told.
+// parseService reads the flags for the main process of a systemd service.
 func (r *request) parseService(c *cli.Context) error {
 	switch r.notify {
 	case "", supervise.ReadyNo, connect.UntilRunning, connect.UntilHealthy:
@@ -179,7 +179,7 @@ func run(ctx context.Context, s *session, c *cli.Context) error {
 	if err == nil && !r.dryRun {
 		if r.detach {
 			if err = runDetached(early, s, r, task); err != nil && early.Err() != nil {
-				fmt.Fprintln(s.stderr, "interrupted: the task goes on if it was created, see `podtask ps`")
+				fmt.Fprintln(s.stderr, "interrupted: if the task was created, it continues; see `podtask ps`")
 				return exitStatus(exitInterrupted)
 			}
 			return err

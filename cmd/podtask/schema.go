@@ -11,8 +11,8 @@ func schemaCommand(p *program) *cli.Command {
 		Name:      "schema",
 		Usage:     "print a JSON Schema of task definitions",
 		ArgsUsage: "[definition|override]",
-		Description: `The schema (2020-12) is for editors and other programs: it knows every member, its
-kind, its words and its range. What goes across members, validate alone can tell.
+		Description: `The JSON Schema (2020-12) is for editors and other programs. It has every member with its
+type, values and range. Only podtask validate checks rules across members.
 
 Examples:
   podtask schema > task-definition.schema.json

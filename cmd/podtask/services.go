@@ -297,7 +297,7 @@ func (k serviceCall) settled(ctx context.Context, s, before api.Service) error {
 	d := last.Deployments[0]
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("service %s is not steady after %s: %s; it goes on: `podtask why %s` tells more", name, k.c.Duration("timeout"), last.Why[0].Text, name)
+		return fmt.Errorf("service %s is not steady after %s: %s; it continues: `podtask why %s` shows more", name, k.c.Duration("timeout"), last.Why[0].Text, name)
 	case err != nil:
 		return err
 	case !last.Steady && d.RolloutState == "FAILED":
@@ -344,7 +344,7 @@ func (k serviceCall) gone(ctx context.Context, name string) error {
 	case api.Is(err, api.NotFound):
 		return nil
 	case ctx.Err() != nil:
-		return fmt.Errorf("service %s is not gone after %s; its removal goes on", name, k.c.Duration("timeout"))
+		return fmt.Errorf("service %s is not removed after %s; the removal continues", name, k.c.Duration("timeout"))
 	}
 	return err
 }

@@ -25,11 +25,12 @@ func statsCommand(p *program) *cli.Command {
 		Name:      "stats",
 		Usage:     "show what tasks and their containers use",
 		ArgsUsage: "[TASK ...]",
-		Description: `Without a TASK all that run are shown, again each second until Ctrl-C. 100 % of cpu
-are one CPU. Memory is what is in use without caches that can be dropped. A dash
-stands for what this host does not count.
+		Description: `Without a TASK all running tasks are shown, updated each second until Ctrl-C. 100 % of cpu
+are one CPU. Memory does not include caches that can be dropped. A dash means that this
+host does not count the value.
 
-With --format json each line is a task at a moment; with --no-stream it is one array.
+With --format json each line is a sample of a task; with --no-stream the output is one
+array.
 
 Examples:
   podtask stats

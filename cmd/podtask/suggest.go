@@ -30,7 +30,7 @@ var elsewhere = map[string]string{
 }
 
 // unsuggested are commands and flags that remove or stop things. They are never suggested:
-// whoever follows a suggestion without reading it must not lose anything.
+// a suggestion that is run without reading it must not lose anything.
 var unsuggested = []string{"all", "deregister", "drain", "force", "gc", "prune", "rm"}
 
 func closestCommand(commands []*cli.Command, word string) string {

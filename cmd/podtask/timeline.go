@@ -20,8 +20,8 @@ func timelineCommand(p *program) *cli.Command {
 		Name:      "timeline",
 		Usage:     "draw how long a task and its containers were in each state",
 		ArgsUsage: "TASK",
-		Description: `The bars are as wide as the terminal. They begin when the task was created and end
-when it stopped, or now.
+		Description: `The bars are as wide as the terminal. They start when the task was created and end when it
+stopped, or now.
 
 Examples:
   podtask timeline web

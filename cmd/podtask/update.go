@@ -17,11 +17,12 @@ func updateCommand(p *program) *cli.Command {
 		Name:      "update",
 		Usage:     "change the limits of running tasks",
 		ArgsUsage: "TASK ...",
-		Description: `The limits are those of a task's containers together. What is not named stays as
-it is; 0 goes back to what the definition says. They are read back from the kernel,
-and hold until the task stops, whoever owns it.
+		Description: `The limits apply to all containers of a task together. Limits that are not given stay
+unchanged; 0 restores the value of the definition. They are read back from the kernel and
+apply until the task stops, also under another owner.
 
-Less memory than is in use makes the kernel reclaim what it can and then kill.
+If the limit is less than the memory in use, the kernel reclaims memory and may then kill
+processes.
 
 Examples:
   podtask update --memory 1g web

@@ -14,9 +14,9 @@ func validateCommand(p *program) *cli.Command {
 		Name:      "validate",
 		Usage:     "check task definitions and do nothing else",
 		ArgsUsage: "FILE|- ...",
-		Description: `All problems of a file are reported at once, each with its place. What a file only
-lacks to run on this host is listed under "needs", each with the flag that gives it,
-and does not make it invalid. The exit code is 0 if all files are valid, else 1.
+		Description: `All problems of a file are reported at once, with file and line. Settings that a file needs
+to run on this host are listed under "needs" with the flag that gives them; they do not
+make it invalid. The exit code is 0 if all files are valid, else 1.
 
 Examples:
   podtask validate web.json

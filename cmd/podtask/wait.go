@@ -16,8 +16,8 @@ func waitCommand(p *program) *cli.Command {
 		Name:      "wait",
 		Usage:     "wait for tasks and print their exit codes",
 		ArgsUsage: "TASK ...",
-		Description: `The exit codes come in the order of the tasks, one a line; -1 stands for a task
-that has none yet, as when it is waited for until it runs.
+		Description: `Prints the exit codes in the order of the tasks, one per line; -1 means that a task has no
+exit code yet.
 
 Examples:
   podtask wait web

@@ -34,7 +34,7 @@ Examples:
 	}
 }
 
-// whyNoOwner is the code of a task that nobody carries on.
+// whyNoOwner is the code of a task whose owner has died.
 const whyNoOwner = "no-owner"
 
 // answer is what why prints of a task; templates see its fields.
@@ -88,7 +88,7 @@ func explain(t api.Task, now time.Time) answer {
 	a := answer{ID: t.ID, Name: t.Name, Status: t.Status, Why: t.Why}
 	if !t.Settled && !t.Owner.Alive {
 		ref := cmp.Or(t.Name, console.ShortID(t.ID))
-		text := fmt.Sprintf("nobody carries it on, its owner has died; `podtask wait %s` or `podtask stop %s` does", ref, ref)
+		text := fmt.Sprintf("its owner has died; `podtask wait %s` or `podtask stop %s` takes it over", ref, ref)
 		if len(t.Why) > 0 {
 			text += "; when last recorded: " + t.Why[0].Text
 		}

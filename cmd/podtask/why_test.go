@@ -36,7 +36,7 @@ func TestWhyIsOneSentenceWithTimes(t *testing.T) {
 		{"paused", api.Task{Name: "web", Status: "RUNNING", Owner: owned, Why: []api.Reason{{Code: "paused", Text: "app is paused"}}},
 			"web (0123456789ab) is RUNNING: app is paused; `podtask unpause web` lets it go on."},
 		{"no owner", api.Task{Name: "web", Status: "RUNNING", Why: []api.Reason{{Code: "running", Text: "it waits for nothing"}}},
-			"web (0123456789ab) is RUNNING: nobody carries it on, its owner has died; `podtask wait web` or `podtask stop web` does; when last recorded: it waits for nothing."},
+			"web (0123456789ab) is RUNNING: its owner has died; `podtask wait web` or `podtask stop web` takes it over; when last recorded: it waits for nothing."},
 	}
 	for _, c := range tests {
 		t.Run(c.name, func(t *testing.T) {

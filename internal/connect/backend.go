@@ -252,8 +252,8 @@ func (b AgentBackend) Pause(ctx context.Context, id string, pause bool) error {
 	return nil
 }
 
-// ask sends an event to a task of ours or one that nobody owns, and passes the
-// request on where another process owns the task.
+// ask sends an event to a task of this process or one without an owner, and forwards the
+// request if another process owns the task.
 func (b AgentBackend) ask(ctx context.Context, id string, ev lifecycle.Event, pass func(*api.Client) error) error {
 	ctx, cancel := context.WithTimeout(ctx, b.Patience)
 	defer cancel()
@@ -269,7 +269,7 @@ func (b AgentBackend) ask(ctx context.Context, id string, ev lifecycle.Event, pa
 			return pass(c)
 		}
 		select {
-		case <-retry.C: // it takes its lock first and lets go of it last
+		case <-retry.C: // an owner takes the lock first and releases it last
 		case <-ctx.Done():
 			return failure(Unreachable(id, err))
 		}

@@ -205,7 +205,7 @@ func (l *LocalTask) Watch(ctx context.Context, fn func(api.Task) bool) error {
 
 func (l *LocalTask) Close() {
 	if err := l.Owner.Close(); err != nil {
-		l.Log.Warn("let go of the task", "error", err)
+		l.Log.Warn("cannot release the task", "error", err)
 	}
 }
 

@@ -147,7 +147,7 @@ func (s *Launcher) awaitOwner(ctx context.Context, id string, died <-chan error)
 		select {
 		case <-retry.C:
 		case end := <-died:
-			if end == nil { // it let go, or settled the task just now
+			if end == nil { // it released the task, or settled it just now
 				died = nil
 				continue
 			}

@@ -15,8 +15,8 @@ import (
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
-// StopTask stops a task and returns when it has stopped. One that is removed
-// meanwhile, by run --rm or somebody else's rm, has stopped.
+// StopTask stops a task and returns when it has stopped. A task that is removed
+// meanwhile, by run --rm or rm, counts as stopped.
 func (s *Connector) StopTask(ctx context.Context, id, by string, force bool, show func(api.Task)) error {
 	err := s.Ask(ctx, id,
 		func(r Task) error { return r.Stop(ctx, by, force) },

@@ -28,7 +28,7 @@ func BytesText(n int64) string {
 	return fmt.Sprintf("%.3g %s", v, units[i])
 }
 
-// DefaultColumns is how wide lines are where nobody says.
+// DefaultColumns is the width of lines if neither the terminal nor COLUMNS gives one.
 const DefaultColumns = 100
 
 // Columns is how wide lines may be: as the terminal, or as COLUMNS says.
