@@ -1,18 +1,18 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 
+	"github.com/podtask/podtask/internal/envfile"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // readEnv gathers the variables of --env-file and --env; later ones win. A name
-// without a value takes the one from our environment, or is left out if there is
-// none, as Podman has it. Errors never hold a value.
+// without a value takes the value from the environment of podtask and is left out if it
+// is not set there, as in Podman. Errors never contain a value.
 func readEnv(p *program, verb string, files, words []string) ([]taskdef.EnvVar, error) {
 	var vars []taskdef.EnvVar
 	for _, name := range files {
@@ -39,43 +39,30 @@ func readEnv(p *program, verb string, files, words []string) ([]taskdef.EnvVar, 
 	return vars, nil
 }
 
-// parseEnvFile reads lines of NAME=VALUE or NAME. Blank lines and those that
-// begin with # are skipped; values are taken as they stand, quotes included.
+// parseEnvFile reads lines of NAME=VALUE or NAME; quotes are part of a value.
 func parseEnvFile(p *program, r io.Reader) ([]taskdef.EnvVar, error) {
 	var vars []taskdef.EnvVar
-	bounded := &io.LimitedReader{R: r, N: maxEnvFile + 1}
-	lines := bufio.NewScanner(bounded)
-	lines.Buffer(nil, maxEnvFile+1)
-	for n := 1; lines.Scan(); n++ {
-		line := strings.TrimLeft(lines.Text(), " \t")
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		v, ok, err := envVar(p, line)
-		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", n, err)
-		}
+	err := envfile.Lines(r, func(line string) error {
+		v, ok, err := envVar(p, strings.TrimLeft(line, " \t"))
 		if ok {
 			vars = append(vars, v)
 		}
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
-	if bounded.N == 0 {
-		return nil, fmt.Errorf("it has more than %d bytes, which no program can be given", maxEnvFile)
-	}
-	return vars, lines.Err()
+	return vars, nil
 }
-
-// maxEnvFile bounds a file of variables in bytes.
-const maxEnvFile = 1 << 20
 
 // envVar reads NAME=VALUE or NAME. Ok is false for a NAME that is not set here.
 func envVar(p *program, word string) (v taskdef.EnvVar, ok bool, err error) {
 	name, value, given := strings.Cut(word, "=")
 	switch {
 	case name == "" || strings.ContainsAny(name, " \t"):
-		return v, false, fmt.Errorf("the name of the variable is empty or holds a blank: write NAME=VALUE or NAME")
+		return v, false, fmt.Errorf("the name of the variable is empty or contains a blank: write NAME=VALUE or NAME")
 	case strings.ContainsRune(word, 0):
-		return v, false, fmt.Errorf("the variable holds a NUL character")
+		return v, false, fmt.Errorf("the variable contains a NUL character")
 	case given:
 		return taskdef.EnvVar{Name: name, Value: value}, true, nil
 	}

@@ -70,17 +70,37 @@ func addVariables(c taskdef.Container, vars []taskdef.EnvVar) taskdef.Container 
 	return c
 }
 
-// maxEnvironment bounds an environment file in bytes: the kernel gives a program no
-// more than about twice of it.
+// maxEnvironment limits an environment file in bytes: the kernel accepts not more than about
+// twice of it for a program.
 const maxEnvironment = 1 << 20
 
-// parseEnvironment reads NAME=VALUE lines. Blank lines and those that begin with #
-// are skipped; quotes and blanks are part of a value, as in ECS. An error gives
-// the line's number and not its text, which may be a secret.
+// parseEnvironment reads NAME=VALUE lines; quotes and blanks are part of a value, as in
+// ECS.
 func parseEnvironment(r io.Reader) ([]taskdef.EnvVar, error) {
 	var vars []taskdef.EnvVar
-	bounded := &io.LimitedReader{R: r, N: maxEnvironment + 1}
-	lines := bufio.NewScanner(bounded)
+	err := Lines(r, func(line string) error {
+		name, value, ok := strings.Cut(line, "=")
+		switch name = strings.TrimSpace(name); {
+		case !ok || name == "" || strings.ContainsAny(name, " \t"):
+			return errors.New("not NAME=VALUE")
+		case strings.ContainsRune(line, 0):
+			return errors.New("contains a NUL character")
+		}
+		vars = append(vars, taskdef.EnvVar{Name: name, Value: value})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return vars, nil
+}
+
+// Lines calls parse for each line of a file of variables, except blank lines and those that
+// begin with #. An error has the number of the line and not its text, which may be a secret;
+// parse must not put the text into its error either.
+func Lines(r io.Reader, parse func(line string) error) error {
+	limited := &io.LimitedReader{R: r, N: maxEnvironment + 1}
+	lines := bufio.NewScanner(limited)
 	lines.Buffer(nil, maxEnvironment+1)
 	n := 0
 	for lines.Scan() {
@@ -89,20 +109,15 @@ func parseEnvironment(r io.Reader) ([]taskdef.EnvVar, error) {
 		if text := strings.TrimSpace(line); text == "" || text[0] == '#' {
 			continue
 		}
-		name, value, ok := strings.Cut(line, "=")
-		switch name = strings.TrimSpace(name); {
-		case !ok || name == "" || strings.ContainsAny(name, " \t"):
-			return nil, fmt.Errorf("line %d is not NAME=VALUE", n)
-		case strings.ContainsRune(line, 0):
-			return nil, fmt.Errorf("line %d holds a NUL character", n)
+		if err := parse(line); err != nil {
+			return fmt.Errorf("line %d: %w", n, err)
 		}
-		vars = append(vars, taskdef.EnvVar{Name: name, Value: value})
 	}
 	switch err := lines.Err(); {
-	case bounded.N == 0:
-		return nil, fmt.Errorf("it has more than %d bytes, which no program can be given", maxEnvironment)
+	case limited.N == 0:
+		return fmt.Errorf("the file has more than %d bytes", maxEnvironment)
 	case err != nil:
-		return nil, fmt.Errorf("line %d: %w", n+1, err)
+		return fmt.Errorf("line %d: %w", n+1, err)
 	}
-	return vars, nil
+	return nil
 }

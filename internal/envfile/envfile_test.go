@@ -64,7 +64,7 @@ func TestEveryEnvironmentFileThatCannotBeReadIsNamed(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"none.env", "bad.env: line 2", "container b", "long.env: it has more than 1048576 bytes", "pipe.env is not a regular file"} {
+	for _, want := range []string{"none.env", "bad.env: line 2", "container b", "long.env: the file has more than 1048576 bytes", "pipe.env is not a regular file"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %q", err, want)
 		}
