@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -43,36 +42,6 @@ func TestExitCode(t *testing.T) {
 		task.ExitCode = &code
 		if got := exitCode(task, tt.signal); got != tt.want {
 			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
-		}
-	}
-}
-
-func TestConditions(t *testing.T) {
-	t.Parallel()
-	sick := []api.Container{{Essential: true, Health: &api.Health{Status: "UNKNOWN"}}}
-	well := []api.Container{{Essential: true, Health: &api.Health{Status: "HEALTHY"}}, {Essential: true}, {Health: &api.Health{Status: "UNHEALTHY"}}}
-	tests := []struct {
-		name   string
-		what   connect.Condition
-		task   api.Task
-		met    bool
-		missed bool
-	}{
-		{"running: not yet", connect.UntilRunning, api.Task{Status: "CREATED"}, false, false},
-		{"running", connect.UntilRunning, api.Task{Status: "RUNNING", StartedAt: noon}, true, false},
-		{"running, though it has stopped since", connect.UntilRunning, api.Task{Status: "STOPPED", StartedAt: noon}, true, false},
-		{"running: never", connect.UntilRunning, api.Task{Status: "STOPPED"}, false, true},
-		{"healthy: not yet", connect.UntilHealthy, api.Task{Status: "RUNNING", Containers: sick}, false, false},
-		{"healthy: all that are essential and have a check", connect.UntilHealthy, api.Task{Status: "RUNNING", Containers: well}, true, false},
-		{"healthy: running comes first", connect.UntilHealthy, api.Task{Status: "CREATED", Containers: well}, false, false},
-		{"healthy: never", connect.UntilHealthy, api.Task{Status: "STOPPED", StartedAt: noon, Containers: well}, false, true},
-		{"stopped: not yet", connect.UntilStopped, api.Task{Status: "RUNNING"}, false, false},
-		{"stopped", connect.UntilStopped, api.Task{Status: "STOPPED"}, true, false},
-	}
-	for _, tt := range tests {
-		met, err := tt.what.Met(tt.task)
-		if met != tt.met || (err != nil) != tt.missed {
-			t.Errorf("%s: %v, %v", tt.name, met, err)
 		}
 	}
 }
@@ -168,13 +137,4 @@ func FuzzEnvFile(f *testing.F) {
 			}
 		}
 	})
-}
-
-func TestOwnerGetsOnlyWhatItNeedsOfTheEnvironment(t *testing.T) {
-	t.Parallel()
-	in := []string{"PATH=/bin", "CONTAINER_HOST=x", "XDG_RUNTIME_DIR=/r", "AWS_SECRET_ACCESS_KEY=s", "https_proxy=p", "PODTASK_LOG_LEVEL=debug", "PASSWORD=s"}
-	want := []string{"PATH=/bin", "CONTAINER_HOST=x", "XDG_RUNTIME_DIR=/r", "https_proxy=p", "PODTASK_LOG_LEVEL=debug"}
-	if diff := cmp.Diff(want, connect.OwnerEnvironment(in)); diff != "" {
-		t.Error(diff)
-	}
 }
