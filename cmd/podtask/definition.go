@@ -9,9 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/catalog"
 	"github.com/podtask/podtask/pkg/config"
+	"github.com/podtask/podtask/pkg/pod"
 	"github.com/podtask/podtask/pkg/secrets"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/urfave/cli/v2"
@@ -150,6 +152,8 @@ type finding struct {
 	Problems []taskdef.Problem `json:"problems"`
 	Warnings []taskdef.Problem `json:"warnings"`
 	Needs    []taskdef.Problem `json:"needs"`
+
+	loaded pod.Result
 }
 
 // parseDefinition reads and parses a definition with its override. The error is only for a
@@ -170,9 +174,10 @@ func parseDocument(p *program, d definition, doc document) (taskdef.Task, findin
 	if err := parseOverride(p, &d); err != nil && !errors.As(err, &override) {
 		return taskdef.Task{}, finding{}, fmt.Errorf("read the override: %w", err)
 	}
-	task, report, err := d.settings.Parse(doc.name, doc.source)
+	loaded, report, err := pod.Load(doc.name, doc.source, d.settings, connect.PodOptions())
+	task := loaded.Task
 	task.Revision = doc.revision
-	f := finding{File: doc.name, Problems: []taskdef.Problem{}, Warnings: orEmpty(report.Warnings), Needs: orEmpty(report.Needs)}
+	f := finding{File: doc.name, Problems: []taskdef.Problem{}, Warnings: orEmpty(report.Warnings), Needs: orEmpty(report.Needs), loaded: loaded}
 	var invalid *taskdef.InvalidError
 	switch {
 	case errors.As(err, &invalid):

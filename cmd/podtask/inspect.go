@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 
 	"github.com/podtask/podtask/internal/connect"
@@ -21,8 +22,9 @@ memory of the owner, such as the time of the next attempt of a pull, come from t
 Examples:
   podtask inspect web
   podtask inspect --format '{{.Status}} {{.StoppedReason}}' web
+  podtask inspect --format podstatus web | jq '.[0].status.phase'
   podtask inspect web | jq '.[0].containers[].imageDigest'`,
-		Flags:  []cli.Flag{formatFlag("json or a Go template"), ignoreFlag()},
+		Flags:  []cli.Flag{formatFlag("json, a Go template, or podstatus: the tasks as Kubernetes Pods with their status"), ignoreFlag()},
 		Action: p.withHost(inspect),
 	}
 }
@@ -30,6 +32,9 @@ Examples:
 func inspect(ctx context.Context, s *session, c *cli.Context) error {
 	if !c.Args().Present() {
 		return usagef("inspect", "no TASK to inspect")
+	}
+	if c.String("format") == "podstatus" {
+		return inspectPods(ctx, s, c)
 	}
 	tasks := []api.Task{}
 	var errs []error
@@ -70,4 +75,40 @@ func (s *session) inspectTask(ctx context.Context, ref string) (api.Task, error)
 		}
 	}
 	return s.FromState(st), nil
+}
+
+// inspectPods prints tasks as Kubernetes Pods.
+func inspectPods(ctx context.Context, s *session, c *cli.Context) error {
+	pods := []json.RawMessage{}
+	var errs []error
+	for _, ref := range c.Args().Slice() {
+		pod, err := podStatus(ctx, s, ref)
+		switch {
+		case err == nil:
+			pods = append(pods, pod)
+		case !connect.IsGone(err) || !c.Bool("ignore"):
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(append(errs, console.WriteJSON(s.stdout, pods))...)
+}
+
+// podStatus asks the task's owner, else the record.
+func podStatus(ctx context.Context, s *session, ref string) (json.RawMessage, error) {
+	st, err := s.Agent.Tasks.Find(ref)
+	if err != nil {
+		return nil, err
+	}
+	for _, socket := range []string{s.Socket(st.ID), s.AgentSocket} {
+		c, err := api.Dial(ctx, socket)
+		if err != nil {
+			continue
+		}
+		pod, err := api.PodStatus(ctx, c, st.ID)
+		c.Close()
+		if err == nil {
+			return pod, nil
+		}
+	}
+	return connect.PodOf(st)
 }

@@ -226,6 +226,9 @@ func (s *session) define(r request) (taskdef.Task, error) {
 	if !runnable(s.program, f) {
 		return task, exitStatus(exitOwnFailure)
 	}
+	if err := connect.ProvideManifest(s.Agent.Secrets, f.loaded); err != nil {
+		return task, err
+	}
 	if task, err = task.Adjust(r.adjust); err != nil {
 		return task, err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/pkg/catalog"
+	"github.com/podtask/podtask/pkg/pod"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/urfave/cli/v2"
 )
@@ -146,7 +148,10 @@ func registerDefinition(ctx context.Context, p *program, registered *catalog.Cat
 	if task.Family == "" {
 		return "", fmt.Errorf("%s: the family is a placeholder, and a definition is registered by it: write its name", f.File)
 	}
-	digest, err := taskdef.Digest(doc.name, doc.source)
+	if f.loaded.Sensitive {
+		return "", fmt.Errorf("%s holds a Secret with its content, which a registry of definitions must not: leave the Secret out and give its keys to run with --map-secret NAME/KEY=SOURCE", f.File)
+	}
+	digest, err := digestOf(doc)
 	if err != nil {
 		return "", err
 	}
@@ -235,4 +240,13 @@ func taskdefDeregister(p *program, c *cli.Context, registered *catalog.Catalog, 
 		fmt.Fprintf(p.stdout, "%s:%d\n", r.Family, r.Revision)
 	}
 	return nil
+}
+
+// digestOf is the digest of what a document says. That of a Kubernetes manifest is of its
+// text.
+func digestOf(doc document) (string, error) {
+	if pod.Is(doc.source) {
+		return fmt.Sprintf("sha256:%x", sha256.Sum256(doc.source)), nil
+	}
+	return taskdef.Digest(doc.name, doc.source)
 }

@@ -44,7 +44,7 @@ var direction = []rule{
 	{pkg: "internal/console", may: []string{"internal/imagestore", "internal/observe", "internal/term", "pkg/api", "pkg/lifecycle"}, also: []string{"pkg/libpod"}},
 	{
 		pkg: "internal/connect",
-		may: []string{"internal/agent", "internal/console", "internal/envfile", "internal/fleet", "internal/imagestore", "internal/observe", "internal/owner", "internal/record", "internal/services", "internal/term", "pkg/api", "pkg/catalog", "pkg/cgroups", "pkg/config", "pkg/images", "pkg/lifecycle", "pkg/service", "pkg/state", "pkg/taskdef"},
+		may: []string{"internal/agent", "internal/console", "internal/envfile", "internal/fleet", "internal/imagestore", "internal/observe", "internal/owner", "internal/record", "internal/services", "internal/tasksecrets", "internal/term", "pkg/api", "pkg/catalog", "pkg/cgroups", "pkg/config", "pkg/images", "pkg/lifecycle", "pkg/pod", "pkg/service", "pkg/state", "pkg/taskdef"},
 	},
 	{pkg: "internal/rollback", may: []string{"internal/atomicfile", "pkg/lifecycle", "pkg/taskdef"}},
 	{pkg: "internal/supervise", may: []string{"internal/connect", "internal/console", "internal/owner", "internal/rollback", "internal/term", "pkg/api", "pkg/lifecycle", "pkg/taskdef"}},

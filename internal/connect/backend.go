@@ -328,9 +328,13 @@ func (b AgentBackend) define(n api.NewTask) (taskdef.Task, lifecycle.Options, er
 	for _, e := range n.Environment {
 		settings.Env = append(settings.Env, taskdef.EnvVar(e))
 	}
-	task, err := parseRequested(settings, "", n.Definition)
+	loaded, err := parseRequested(settings, "", n.Definition)
+	task := loaded.Task
 	if err != nil {
 		return task, options, err
+	}
+	if err := ProvideManifest(b.Agent.Secrets, loaded); err != nil {
+		return task, options, api.Failed(api.Conflict, "%v", err)
 	}
 	if n.Name != "" && !TaskName.MatchString(n.Name) {
 		return task, options, api.Failed(api.BadRequest, "a name has letters, digits, dots, dashes and underscores, and begins with a letter or a digit")

@@ -11,6 +11,7 @@ import (
 	"github.com/podtask/podtask/internal/services"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/catalog"
+	"github.com/podtask/podtask/pkg/pod"
 
 	svc "github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/state"
@@ -123,10 +124,14 @@ func (k ServiceBackend) spec(definition string, s api.ServiceSettings) (svc.Spec
 		settings.Env = append(settings.Env, taskdef.EnvVar(e))
 	}
 	name := catalog.Ref{Family: r.Family, Revision: r.Revision}.String()
-	task, err := parseRequested(settings, name, src)
+	loaded, err := parseRequested(settings, name, src)
 	if err != nil {
 		return svc.Spec{}, err
 	}
+	if len(loaded.Secrets) > 0 {
+		return svc.Spec{}, api.Failed(api.BadRequest, "a service cannot have Secrets and files of a Kubernetes manifest: nothing would hold their content for its later tasks; use --map-secret, or hostPath")
+	}
+	task := loaded.Task
 	if task, err = envfile.Read(task); err != nil {
 		return svc.Spec{}, api.Failed(api.BadRequest, "%v", err)
 	}
@@ -135,8 +140,8 @@ func (k ServiceBackend) spec(definition string, s api.ServiceSettings) (svc.Spec
 }
 
 // parseRequested reads a definition that a request to the agent gives or names.
-func parseRequested(settings taskdef.Settings, name string, src []byte) (taskdef.Task, error) {
-	task, report, err := settings.Parse(name, src)
+func parseRequested(settings taskdef.Settings, name string, src []byte) (pod.Result, error) {
+	task, report, err := pod.Load(name, src, settings, PodOptions())
 	var invalid *taskdef.InvalidError
 	switch {
 	case errors.As(err, &invalid):

@@ -46,9 +46,13 @@ func (c *Creator) CreateOwned(ctx context.Context, t taskdef.Task, name string, 
 
 // CreateAs is CreateOwned under a given id that no task has.
 func (c *Creator) CreateAs(ctx context.Context, id string, t taskdef.Task, name string, o lifecycle.Options) (*owner.Owner, error) {
-	owner, err := c.record(ctx, id, t, name, o)
+	t, err := c.Secrets.KeepLogins(ctx, id, t)
 	if err != nil {
 		return nil, err
+	}
+	owner, err := c.record(ctx, id, t, name, o)
+	if err != nil {
+		return nil, errors.Join(err, c.Secrets.ForgetLogins(ctx, id, t))
 	}
 	if err := c.Secrets.PersistLocal(ctx, owner.State()); err != nil {
 		return nil, errors.Join(err, owner.Discard())

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/podtask/podtask/internal/podspec"
 	"github.com/podtask/podtask/internal/record"
@@ -20,6 +22,82 @@ type Store struct {
 	Getenv func(string) string
 	Podman func(context.Context) (Podman, error)
 	Tasks  *record.Tasks
+
+	mu sync.Mutex
+	// provided are values that this process was given, by the name of a source env:NAME.
+	provided map[string][]byte
+}
+
+// Provide keeps a value in memory as that of the source env:NAME. Tasks that are created
+// from then on can use it: their secrets are made before they have an owner.
+func (k *Store) Provide(name string, value []byte) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.provided == nil {
+		k.provided = make(map[string][]byte)
+	}
+	k.provided[name] = value
+}
+
+// getenv reads a provided value, else the environment.
+func (k *Store) getenv(name string) string {
+	k.mu.Lock()
+	value, ok := k.provided[name]
+	k.mu.Unlock()
+	if ok {
+		return string(value)
+	}
+	return k.Getenv(name)
+}
+
+// KeepLogins makes secrets of the task's of the provided values among the credentials of
+// its images, and returns the task with those as sources. Whoever pulls the images later
+// is another process, perhaps.
+func (k *Store) KeepLogins(ctx context.Context, id string, t taskdef.Task) (taskdef.Task, error) {
+	t.Containers = slices.Clone(t.Containers)
+	for i := range t.Containers {
+		login := t.Containers[i].RepositoryCredentials
+		if login == nil {
+			continue
+		}
+		k.mu.Lock()
+		value, ok := k.provided[strings.TrimPrefix(login.Source, "env:")]
+		k.mu.Unlock()
+		if !ok || !strings.HasPrefix(login.Source, "env:") {
+			continue
+		}
+		podman, err := k.Podman(ctx)
+		if err != nil {
+			return t, err
+		}
+		name := fmt.Sprintf("%sc%d-login", podspec.SecretPrefix(id), i)
+		if err := podman.EnsureSecret(ctx, name, id, func(context.Context) ([]byte, error) { return value, nil }); err != nil {
+			return t, fmt.Errorf("credentials of container %s: %w", t.Containers[i].Name, err)
+		}
+		source := "podman:" + name
+		t.Containers[i].RepositoryCredentials = &taskdef.SecretValue{ValueFrom: source, Source: source}
+	}
+	return t, nil
+}
+
+// ForgetLogins removes what KeepLogins has made for a task that was not created.
+func (k *Store) ForgetLogins(ctx context.Context, id string, t taskdef.Task) error {
+	if !hasLogins(id, t) {
+		return nil
+	}
+	podman, err := k.Podman(ctx)
+	if err != nil {
+		return err
+	}
+	return podman.RemoveSecrets(ctx, podspec.SecretPrefix(id), id)
+}
+
+// hasLogins reports whether KeepLogins has made secrets for a task.
+func hasLogins(id string, t taskdef.Task) bool {
+	return slices.ContainsFunc(t.Containers, func(c taskdef.Container) bool {
+		login := c.RepositoryCredentials
+		return login != nil && strings.HasPrefix(login.Source, "podman:"+podspec.SecretPrefix(id))
+	})
 }
 
 // ensure makes the task's own secrets that are not there, and finds out
@@ -37,7 +115,7 @@ func (k *Store) ensure(ctx context.Context, s lifecycle.State, which func(podspe
 		var err error
 		if w.Own {
 			err = podman.EnsureSecret(ctx, w.Name, s.ID, func(ctx context.Context) ([]byte, error) {
-				return readSecret(ctx, secretReader(podman, k.Getenv), w)
+				return readSecret(ctx, secretReader(podman, k.getenv), w)
 			})
 		} else {
 			err = userSecret(ctx, podman, w.Name)
@@ -124,7 +202,7 @@ func (k *Store) Check(ctx context.Context, t taskdef.Task) error {
 		}
 		if w.Own {
 			var value []byte
-			value, err = readSecret(ctx, secretReader(podman, k.Getenv), w)
+			value, err = readSecret(ctx, secretReader(podman, k.getenv), w)
 			clear(value)
 		} else {
 			err = userSecret(ctx, podman, w.Name)
@@ -156,16 +234,14 @@ func (k *Store) PersistLocal(ctx context.Context, s lifecycle.State) error {
 
 // Remove removes the task's own.
 func (k *Store) Remove(ctx context.Context, s lifecycle.State) error {
-	for _, w := range podspec.Secrets(s) {
-		if w.Own {
-			podman, err := k.Podman(ctx)
-			if err != nil {
-				return err
-			}
-			return podman.RemoveSecrets(ctx, podspec.SecretPrefix(s.ID), s.ID)
-		}
+	if own := slices.ContainsFunc(podspec.Secrets(s), func(w podspec.Secret) bool { return w.Own }); !own && !hasLogins(s.ID, s.Task) {
+		return nil
 	}
-	return nil
+	podman, err := k.Podman(ctx)
+	if err != nil {
+		return err
+	}
+	return podman.RemoveSecrets(ctx, podspec.SecretPrefix(s.ID), s.ID)
 }
 
 // Podman are Podman's secrets: the user's, which are only read, and a task's own.

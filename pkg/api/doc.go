@@ -9,6 +9,7 @@
 //	GET    /v1/tasks/TASK          TASK is a full id, a unique prefix or a name
 //	GET    /v1/tasks/TASK/watch    JSON Lines: the task now and after each change
 //	GET    /v1/tasks/TASK/logs     JSON Lines; query container=, since=, tail=, follow=true
+//	GET    /v1/tasks/TASK/podstatus the task as a Kubernetes Pod, with its status
 //	POST   /v1/tasks/TASK/adopt    an agent takes a recorded task on
 //	POST   /v1/tasks/TASK/stop     body {"by": "...", "force": false}
 //	DELETE /v1/tasks/TASK          query by=, force=

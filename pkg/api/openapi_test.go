@@ -252,6 +252,10 @@ func (full) Pulls(ctx context.Context, _ string, follow bool, fn func(Pull) erro
 	return ctx.Err()
 }
 
+func (full) Pod(context.Context, string) (json.RawMessage, error) {
+	return json.RawMessage(`{"apiVersion": "v1", "kind": "Pod"}`), nil
+}
+
 // aService is what full keeps.
 func aService() Service {
 	s := service.New(taskID, "web", service.Spec{TaskDefinition: "web:1"}, 1, service.Config{Bounds: &service.Bounds{MaximumPercent: 200}}, anEvent.At)
@@ -349,6 +353,8 @@ func TestRepliesAreAsDescribed(t *testing.T) {
 		{"GET /v1/tasks/mine/logs?tail=0", "", 500},
 		{"GET /v1/tasks/mine/pulls", "", 200},
 		{"GET /v1/tasks/none/pulls", "", 404},
+		{"GET /v1/tasks/mine/podstatus", "", 200},
+		{"GET /v1/tasks/none/podstatus", "", 404},
 		{"POST /v1/tasks/mine/adopt", "", 202},
 		{"POST /v1/tasks/mine/stop", `{"by":"me","force":true}`, 202},
 		{"POST /v1/tasks/mine/stop", "", 202},

@@ -41,6 +41,9 @@ type State struct {
 // digits. A reference with a digest needs no resolution (ECS: decision 2 of
 // pullContainerManifest).
 func New(id, name string, t taskdef.Task, o Options, at time.Time) State {
+	if o.Pull == PullDefault && t.Extensions.Pull != "" {
+		_ = o.Pull.UnmarshalText([]byte(t.Extensions.Pull)) // another word leaves the default
+	}
 	s := State{ID: id, Name: name, Task: t, Options: o, CreatedAt: at, NextOp: 1, Containers: make([]Container, len(t.Containers))}
 	if !s.Need().IsZero() {
 		s.Sandbox.Reservation = ReservationNeeded

@@ -28,6 +28,8 @@ type Options struct {
 	Facts map[string]string
 	// CPU (in 1/1000 of a CPU) and Memory (in bytes) are what the host has; 0 means unknown.
 	CPU, Memory int64
+	// Lenient: unknown fields are warnings.
+	Lenient bool
 	// Fargate rounds the limits of the task up to a size of Fargate.
 	Fargate bool
 }
@@ -36,9 +38,11 @@ type Options struct {
 type Result struct {
 	Task taskdef.Task
 	Pod  Pod
-	// Secrets are to be made as Podman secrets before the task runs; Task names them as
-	// sources. The content of ConfigMap files is among them.
+	// Secrets are what Task names as sources env:NAME. The content of ConfigMap files is
+	// among them. It is never written to disk by podtask: it becomes Podman secrets.
 	Secrets []Secret
+	// Sensitive: a Secret document with content is in the file.
+	Sensitive bool
 	// Pull is when images are pulled: PullAlways, PullIfNotPresent or PullNever.
 	Pull string
 	// HostPaths are to be checked, or made, before the task runs.
@@ -75,7 +79,7 @@ func Is(src []byte) bool {
 // both cases. What the file leaves to the command line is in its Needs: the task then is
 // not fit to run.
 func Parse(name string, src []byte, o Options) (Result, taskdef.Report, error) {
-	rep := &report{file: name}
+	rep := &report{file: name, lenient: o.Lenient}
 	nodes, err := doctree.Documents(src, limits)
 	var syntax *doctree.SyntaxError
 	if errors.As(err, &syntax) {
@@ -90,6 +94,9 @@ func Parse(name string, src []byte, o Options) (Result, taskdef.Report, error) {
 	var result Result
 	if m.spec.present() {
 		result = m.build(o)
+		for _, doc := range m.secrets {
+			result.Sensitive = result.Sensitive || doc.at("data").filled() || doc.at("stringData").filled()
+		}
 	}
 	out := rep.result()
 	if len(rep.problems) > 0 {

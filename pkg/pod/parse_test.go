@@ -159,7 +159,7 @@ func TestSecretContent(t *testing.T) {
 	}
 	content := make(map[string]string)
 	for _, s := range r.Secrets {
-		content["podman:"+s.Name] = string(s.Value())
+		content["env:"+s.Name] = string(s.Value())
 	}
 	for _, s := range r.Task.Containers[0].Secrets {
 		want := map[string]string{"PGUSER": "admin", "PGPASSWORD": "correct horse", "DB_username": "admin", "DB_password": "correct horse"}[s.Name]

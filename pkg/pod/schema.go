@@ -110,7 +110,7 @@ func (c checker) object(v value, typ string, members []property) {
 			for _, p := range members {
 				names = append(names, p.name)
 			}
-			in.atKey(f).wrong("unknown field "+doctree.Quote(f.Key)+" of "+typ, didYouMean(f.Key, names))
+			c.unknown(in.atKey(f), "unknown field "+doctree.Quote(f.Key)+" of "+typ, didYouMean(f.Key, names))
 			continue
 		}
 		below := c
@@ -120,6 +120,14 @@ func (c checker) object(v value, typ string, members []property) {
 		below.treat = below.treat || members[i].word == template
 		below.check(in, members[i].word)
 	}
+}
+
+func (c checker) unknown(at value, message, fix string) {
+	if c.report.lenient {
+		at.warn(message, fix)
+		return
+	}
+	at.wrong(message, fix)
 }
 
 // member gives a member its treatment, and reports whether those below it get theirs.

@@ -17,11 +17,11 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// Secret is content to be kept as a Podman secret. No verb of fmt and no encoding shows
-// it; Value does.
+// Secret is content that the task's containers are given. No verb of fmt and no encoding
+// shows it; Value does.
 type Secret struct {
-	// Name is the Podman secret's. It follows from the names of the Pod and of what the
-	// content is from, never from the content.
+	// Name is that of the source env:NAME in the task. It follows from the names of the
+	// Pod and of what the content is from, never from the content.
 	Name  string
 	value []byte
 }
@@ -35,18 +35,22 @@ func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "[secret 
 // MarshalText keeps the content out of JSON.
 func (s Secret) MarshalText() ([]byte, error) { return []byte("[secret " + s.Name + "]"), nil }
 
+// SecretPrefix begins the names of all Secrets. They are no variables of the environment:
+// who runs the task answers for them.
+const SecretPrefix = "PODTASK_POD_"
+
 // maxSecret is what Podman takes as one secret (pkg/secrets: maxSecretSize).
 const maxSecret = 512000 - 1
 
-// secret notes content that becomes a Podman secret, and returns where it will be.
+// secret notes content, and returns its source.
 func (b references) secret(kind, name, key string, content []byte) *taskdef.SecretValue {
 	p := b.result.Pod
 	sum := sha256.Sum256([]byte(strings.Join([]string{p.Namespace, p.Name, p.UID, kind, name, key}, "\x00")))
-	s := Secret{Name: "podtask-pod-" + hex.EncodeToString(sum[:12]), value: content}
+	s := Secret{Name: SecretPrefix + hex.EncodeToString(sum[:12]), value: content}
 	if !slices.ContainsFunc(b.result.Secrets, func(o Secret) bool { return o.Name == s.Name }) {
 		b.result.Secrets = append(b.result.Secrets, s)
 	}
-	source := "podman:" + s.Name
+	source := "env:" + s.Name
 	return &taskdef.SecretValue{ValueFrom: source, Source: source}
 }
 

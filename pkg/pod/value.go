@@ -14,6 +14,7 @@ import (
 // report gathers what a file has to say.
 type report struct {
 	file                      string
+	lenient                   bool // unknown fields are warnings
 	problems, warnings, needs []taskdef.Problem
 }
 

@@ -1,6 +1,7 @@
 package taskdef
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"regexp"
@@ -26,6 +27,11 @@ type TaskExtensions struct {
 	// a task share one network namespace. Any other word is the name of a network of
 	// Podman's, which the task joins: see Joined. Empty: as the network mode has it.
 	Network string `json:"network,omitempty"`
+	// Pull is the pull behavior of a task made from a Kubernetes manifest, for runs that
+	// choose none: always, prefer-cached or never; empty for others.
+	Pull string `json:"pull,omitempty"`
+	// Pod is what package pod keeps of the manifest; nil for others.
+	Pod json.RawMessage `json:"pod,omitempty"`
 }
 
 // The programs that connect rootless containers without a network of Podman's.

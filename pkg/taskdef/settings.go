@@ -40,6 +40,20 @@ type Settings struct {
 	Dir string
 }
 
+// Apply changes a task that was not made by Parse as the settings say: Override, then Env.
+// The Report holds what the override says; the error is nil or an *InvalidError.
+func (s Settings) Apply(name string, t Task) (Task, Report, error) {
+	p := newParser(name, s, definitionTable)
+	t.Containers = slices.Clone(t.Containers)
+	p.override(&t)
+	t = t.WithEnv(s.Env)
+	report, err := p.result()
+	if err != nil {
+		return Task{}, report, err
+	}
+	return t, report, nil
+}
+
 // source gives v the source that is set for it.
 func (p *parser) source(v SecretValue) SecretValue {
 	s := p.settings

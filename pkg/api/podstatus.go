@@ -1,0 +1,34 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+)
+
+// PodShower is a Backend that shows a task as a Kubernetes Pod.
+type PodShower interface {
+	// Pod returns the v1 Pod, with its status, that a task was made from or that stands
+	// for it.
+	Pod(ctx context.Context, id string) (json.RawMessage, error)
+}
+
+func (s *Server) servePodStatus(w http.ResponseWriter, r *http.Request, t Task) {
+	p, ok := s.backend.(PodShower)
+	if !ok {
+		writeFailure(w, Failed(Unsupported, "this process shows no Pods"))
+		return
+	}
+	pod, err := p.Pod(r.Context(), t.ID)
+	if err != nil {
+		writeFailure(w, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, pod)
+}
+
+// PodStatus returns a task as a Kubernetes Pod.
+func PodStatus(ctx context.Context, c *Client, id string) (json.RawMessage, error) {
+	var pod json.RawMessage
+	return pod, c.call(ctx, http.MethodGet, taskPath(id)+"/podstatus", nil, &pod)
+}

@@ -1,0 +1,60 @@
+package pod
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// Load reads a definition of either kind: a Kubernetes manifest as Parse does, with what
+// settings say, or an ECS task definition as taskdef.Settings.Parse does. Of facts, see
+// Options; its other members follow from settings.
+func Load(name string, src []byte, settings taskdef.Settings, host Options) (Result, taskdef.Report, error) {
+	if !Is(src) {
+		task, report, err := settings.Parse(name, src)
+		return Result{Task: task}, report, err
+	}
+	host.Volumes, host.Lenient, host.Fargate = settings.Volumes, settings.Lenient, settings.Target == taskdef.TargetFargate
+	host.Secrets = maps.Clone(settings.KnownSecrets)
+	if host.Secrets == nil {
+		host.Secrets = make(map[string]string)
+	}
+	maps.Copy(host.Secrets, settings.Secrets)
+	result, report, err := Parse(name, src, host)
+	if err != nil {
+		return Result{}, report, err
+	}
+	task, more, err := settings.Apply(name, result.Task)
+	report.Warnings = append(report.Warnings, more.Warnings...)
+	report.Needs = append(report.Needs, more.Needs...)
+	if err == nil && len(report.Needs) == 0 {
+		err = task.Check()
+	}
+	if err != nil {
+		return Result{}, report, err
+	}
+	if task.Extensions.Pod, err = json.Marshal(result.Pod); err != nil {
+		return Result{}, report, err
+	}
+	task.Extensions.Pull = map[string]string{PullAlways: "always", PullIfNotPresent: "prefer-cached", PullNever: "never"}[result.Pull]
+	result.Task = task
+	return result, report, nil
+}
+
+// errPod is the error of a Pod that cannot be read back.
+var errPod = errors.New("the Pod that the task was made from cannot be read")
+
+// From returns what a task keeps of its Pod, or the Pod that stands for a task that was
+// not made from one.
+func From(name string, t taskdef.Task) (Pod, error) {
+	if len(t.Extensions.Pod) == 0 {
+		return Of(name, t), nil
+	}
+	var p Pod
+	if err := json.Unmarshal(t.Extensions.Pod, &p); err != nil {
+		return Pod{}, errors.Join(errPod, err)
+	}
+	return p, nil
+}
