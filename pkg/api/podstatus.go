@@ -13,8 +13,13 @@ type PodShower interface {
 	Pod(ctx context.Context, id string) (json.RawMessage, error)
 }
 
-func (s *Server) servePodStatus(w http.ResponseWriter, r *http.Request, t Task) {
-	p, ok := s.backend.(PodShower)
+// servePodStatus serves the Pods of a backend that is a PodShower.
+func servePodStatus(b Backend) func(http.ResponseWriter, *http.Request, Task) {
+	return func(w http.ResponseWriter, r *http.Request, t Task) { writePod(w, r, b, t) }
+}
+
+func writePod(w http.ResponseWriter, r *http.Request, b Backend, t Task) {
+	p, ok := b.(PodShower)
 	if !ok {
 		writeFailure(w, Failed(Unsupported, "this process shows no Pods"))
 		return

@@ -107,7 +107,7 @@ func (s *Server) routes() map[string]http.HandlerFunc {
 		"GET /v1/tasks/{task}/watch":     s.withTask(s.serveWatch),
 		"GET /v1/tasks/{task}/logs":      s.withTask(s.serveLogs),
 		"GET /v1/tasks/{task}/pulls":     s.withTask(s.servePulls),
-		"GET /v1/tasks/{task}/podstatus": s.withTask(s.servePodStatus),
+		"GET /v1/tasks/{task}/podstatus": s.withTask(servePodStatus(s.backend)),
 		"POST /v1/tasks/{task}/adopt":    s.withTask(s.serveAdopt),
 		"POST /v1/tasks/{task}/stop":     s.withTask(s.serveStop),
 		"POST /v1/tasks/{task}/pause":    s.withTask(s.servePause(true)),

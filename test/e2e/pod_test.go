@@ -41,7 +41,7 @@ type kubeState struct {
 
 // manifest writes a Kubernetes manifest. NAME stands for the box's family and IMAGE for
 // testbox.
-func (b *box) manifest(text string) (path string) {
+func manifest(b *box, text string) (path string) {
 	b.t.Helper()
 	path = filepath.Join(b.dir, "pod.yaml")
 	text = strings.NewReplacer("NAME", b.family, "IMAGE", b.testbox()).Replace(text)
@@ -52,7 +52,7 @@ func (b *box) manifest(text string) (path string) {
 }
 
 // pod is a task as a Kubernetes Pod.
-func (b *box) pod(ref string) kubePod {
+func podOf(b *box, ref string) kubePod {
 	b.t.Helper()
 	var pods []kubePod
 	out := b.want(0, "inspect", "--format", "podstatus", ref).out
@@ -76,7 +76,7 @@ func (p kubePod) condition(kind string) string {
 func TestPodRunsInOrderWithWhatItIsGiven(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
-	path := b.manifest(`
+	path := manifest(b, `
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: settings}
@@ -85,7 +85,7 @@ data: {color: blue, page.txt: a page}
 apiVersion: v1
 kind: Secret
 metadata: {name: login}
-stringData: {password: ` + marked + `}
+stringData: {password: `+marked+`}
 ---
 apiVersion: v1
 kind: Pod
@@ -127,7 +127,7 @@ spec:
 			t.Errorf("the log lacks %q:\n%s", line, r.out)
 		}
 	}
-	got := b.pod(b.family)
+	got := podOf(b, b.family)
 	if got.Status.Phase != "Succeeded" || got.Metadata.Name != b.family || got.Metadata.UID == "" || got.Spec.RestartPolicy != "Never" {
 		t.Errorf("%+v", got)
 	}
@@ -155,7 +155,7 @@ spec:
 func TestPodWhoseLivenessProbeFailsIsRestarted(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
-	id := b.detach("--name", b.family, b.manifest(`
+	id := b.detach("--name", b.family, manifest(b, `
 apiVersion: v1
 kind: Pod
 metadata: {name: NAME}
@@ -171,19 +171,19 @@ spec:
         failureThreshold: 1
 `))
 	b.await("app HEALTHY")
-	if got := b.pod(id); got.condition("Ready") != "True" || got.Status.Phase != "Running" {
+	if got := podOf(b, id); got.condition("Ready") != "True" || got.Status.Phase != "Running" {
 		t.Errorf("%+v", got.Status)
 	}
 	b.podman("exec", b.inspect(id).Containers[0].RuntimeID, "/testbox", "remove", "/tmp/alive")
 	b.await("app UNHEALTHY")
 	b.await("app RESTARTING")
 	eventually(t, "the restart", func() bool { return b.inspect(id).Containers[0].RestartCount == 1 })
-	got := b.pod(id).Status
+	got := podOf(b, id).Status
 	if app := got.ContainerStatuses[0]; got.Phase != "Running" || app.RestartCount != 1 || app.State.Running == nil || app.LastState.Terminated == nil {
 		t.Errorf("%+v", got)
 	}
 	b.want(0, "stop", id)
-	if phase := b.pod(id).Status.Phase; phase != "Succeeded" { // it answers SIGTERM with code 0
+	if phase := podOf(b, id).Status.Phase; phase != "Succeeded" { // it answers SIGTERM with code 0
 		t.Errorf("the phase is %s", phase)
 	}
 }
@@ -192,7 +192,7 @@ spec:
 func TestPodThatFailsIsFailed(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
-	b.want(3, "run", "--name", b.family, b.manifest(`
+	b.want(3, "run", "--name", b.family, manifest(b, `
 apiVersion: batch/v1
 kind: Job
 metadata: {name: NAME}
@@ -202,7 +202,7 @@ spec:
       restartPolicy: OnFailure
       containers: [{name: app, image: IMAGE, args: [exit, "3"], restartPolicy: Never}]
 `))
-	got := b.pod(b.family).Status
+	got := podOf(b, b.family).Status
 	if app := got.ContainerStatuses[0].State.Terminated; got.Phase != "Failed" || app == nil || app.ExitCode != 3 || app.Reason != "Error" {
 		t.Errorf("%+v", got)
 	}
@@ -212,7 +212,7 @@ spec:
 func TestPodNeedsWhatOnlyAClusterHas(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
-	path := b.manifest(`
+	path := manifest(b, `
 apiVersion: v1
 kind: Pod
 metadata: {name: NAME}
