@@ -19,6 +19,7 @@ var examples = []struct {
 	name, ends, does string
 	wants            []string
 }{
+	{"app-mesh", "app", "", nil},
 	{"bind-mounts", "sorter", "mount /scratch -- cannot write /etc/orchard/f no", []string{"/scratch ", " ro"}},
 	{"docker-volumes", "store", "write /crate-data/f x -- write /nfs/f x -- mount /per-task", []string{"/per-task tmpfs rw"}},
 	{"ecr-and-role", "seller", "", nil},
