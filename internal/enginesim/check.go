@@ -91,6 +91,9 @@ func (w *world) takeIn(t *task, i int, f enginetest.Fact, o *process) {
 	case enginetest.Removed:
 		c.id, c.started, c.running, c.ended = "", false, false, false
 	case enginetest.TermSent:
+		if restartedForHealth(t.def.Containers[i]) {
+			break // it may be stopped alone, to be started again
+		}
 		for _, d := range t.def.Dependants(i) {
 			if t.truth[d].running {
 				w.broken("%s is asked to stop while %s runs, which depends on it", t.container(i), t.def.Containers[d].Name)
@@ -99,10 +102,16 @@ func (w *world) takeIn(t *task, i int, f enginetest.Fact, o *process) {
 	}
 }
 
+// restartedForHealth reports whether a container is stopped, and started again, when it is
+// unhealthy.
+func restartedForHealth(c taskdef.Container) bool {
+	return c.HealthCheck != nil && c.HealthCheck.Action == taskdef.ActionRestart
+}
+
 func (w *world) checkStart(t *task, i int, f enginetest.Fact, o *process) {
 	if c := t.truth[i]; c.ended {
 		p := t.def.Containers[i].Restart
-		if p == nil || c.running || slices.Contains(p.IgnoredExitCodes, c.code) || o != nil && (o.state.Containers[i].Ended || o.state.Containers[i].RestartAt.IsZero()) {
+		if p == nil || c.running || slices.Contains(p.IgnoredExitCodes, c.code) && !restartedForHealth(t.def.Containers[i]) || o != nil && (o.state.Containers[i].Ended || o.state.Containers[i].RestartAt.IsZero()) {
 			w.broken("%s is started again after %d, not as its restart policy says", f.Container, c.code)
 		}
 		return
