@@ -48,7 +48,7 @@ type truth struct {
 }
 
 // look takes in what became true. o is the owner that acted, if one did.
-func (w *world) look(o *process) {
+func look(w *world, o *process) {
 	facts := w.fake.Facts(w.known)
 	w.known += len(facts)
 	for _, f := range facts {
@@ -61,21 +61,21 @@ func (w *world) look(o *process) {
 				continue
 			}
 			if i, ok := t.def.Index(name); ok {
-				w.takeIn(t, i, f, o)
+				takeIn(w, t, i, f, o)
 			} else if f.What == enginetest.TermSent {
-				w.checkHalt(t, nil)
+				checkHalt(w, t, nil)
 			}
 		}
 	}
 }
 
-func (w *world) takeIn(t *task, i int, f enginetest.Fact, o *process) {
+func takeIn(w *world, t *task, i int, f enginetest.Fact, o *process) {
 	c := &t.truth[i]
 	switch f.What {
 	case enginetest.Created:
 		c.id, c.started, c.running, c.ended = f.ID, false, false, false
 	case enginetest.Started:
-		w.checkStart(t, i, f, o)
+		checkStart(w, t, i, f, o)
 		c.started, c.running, c.ended, c.everStarted = true, true, false, true
 	case enginetest.Ended:
 		c.running, c.ended, c.code = false, true, f.Code
@@ -108,7 +108,7 @@ func restartedForHealth(c taskdef.Container) bool {
 	return c.HealthCheck != nil && c.HealthCheck.Action == taskdef.ActionRestart
 }
 
-func (w *world) checkStart(t *task, i int, f enginetest.Fact, o *process) {
+func checkStart(w *world, t *task, i int, f enginetest.Fact, o *process) {
 	if c := t.truth[i]; c.ended {
 		p := t.def.Containers[i].Restart
 		if p == nil || c.running || slices.Contains(p.IgnoredExitCodes, c.code) && !restartedForHealth(t.def.Containers[i]) || o != nil && (o.state.Containers[i].Ended || o.state.Containers[i].RestartAt.IsZero()) {
@@ -144,7 +144,7 @@ func (c truth) meets(cond taskdef.Condition) bool {
 
 // checkHalt: the sandbox goes after the containers, but for those that could be neither
 // stopped nor inspected for so long that the removal of the pod takes them along.
-func (w *world) checkHalt(t *task, known []lifecycle.Container) {
+func checkHalt(w *world, t *task, known []lifecycle.Container) {
 	for i := range t.truth {
 		if t.truth[i].running && (known == nil || !known[i].Abandoned) {
 			w.broken("the sandbox of %s is stopped while %s runs", t.def.Family, t.def.Containers[i].Name)
@@ -154,7 +154,7 @@ func (w *world) checkHalt(t *task, known []lifecycle.Container) {
 
 // checkNews checks an event that is about to be told. Health comes and goes, all
 // other statuses come once.
-func (w *world) checkNews(t *task, tr lifecycle.Transition) {
+func checkNews(w *world, t *task, tr lifecycle.Transition) {
 	for _, h := range []lifecycle.Health{lifecycle.HealthUnknown, lifecycle.HealthHealthy, lifecycle.HealthUnhealthy} {
 		if tr.Status == h.String() {
 			return
@@ -181,14 +181,14 @@ func (t *task) restarting(container string) bool {
 }
 
 // beforeDo checks an operation that is about to be done.
-func (w *world) beforeDo(o *process, f *flight) {
+func beforeDo(w *world, o *process, f *flight) {
 	if _, ok := f.effect.(lifecycle.RemoveSandbox); ok {
-		w.checkHalt(o.t, f.state.Containers)
+		checkHalt(w, o.t, f.state.Containers)
 	}
 }
 
 // afterDo checks what an operation has made.
-func (w *world) afterDo(o *process, f *flight, answer lifecycle.OpFinished) {
+func afterDo(w *world, o *process, f *flight, answer lifecycle.OpFinished) {
 	e, ok := f.effect.(lifecycle.CreateContainer)
 	if !ok || answer.Failure.Class != lifecycle.OK || answer.Result.Seen.Presence == lifecycle.Absent {
 		return
@@ -200,7 +200,7 @@ func (w *world) afterDo(o *process, f *flight, answer lifecycle.OpFinished) {
 }
 
 // checkStopped checks a task that has settled as stopped.
-func (w *world) checkStopped(o *process) {
+func checkStopped(w *world, o *process) {
 	t, s := o.t, o.state
 	if w.fake.Running(t.pod() + "-infra") {
 		w.broken("%s has stopped but its infra container runs", t.def.Family)
@@ -242,7 +242,7 @@ func knowable(c lifecycle.Container, codes []int) []int {
 
 // checkGone checks a task of which nothing may be left; what comes late is for the
 // sweep.
-func (w *world) checkGone(t *task) {
+func checkGone(w *world, t *task) {
 	if t.haunted {
 		return
 	}
@@ -252,7 +252,7 @@ func (w *world) checkGone(t *task) {
 }
 
 // checkForeign checks that what users have put into our pods is there.
-func (w *world) checkForeign() {
+func checkForeign(w *world) {
 	for _, t := range w.tasks {
 		if t.foreign != "" && w.fake.See(t.foreign).Status == libpod.Absent {
 			w.broken("%s, which a user put into the pod of %s, is gone", t.foreign, t.def.Family)

@@ -8,7 +8,7 @@ import (
 
 // die ends an owner without a word. What it had in flight was done, begun or
 // neither; or Podman does it later.
-func (w *world) die(o *process) {
+func die(w *world, o *process) {
 	w.count.Kills++
 	w.tell("%s loses its owner", o.t.def.Family)
 	for _, f := range o.flights {
@@ -21,13 +21,13 @@ func (w *world) die(o *process) {
 		w.fake.Fail(cutOff(w.r.IntN(4)))
 		_ = o.host.Runtime.Apply(context.Background(), f.state, f.effect)
 		w.tell("%s had %s in flight", o.t.def.Family, short(f.effect))
-		w.look(o)
+		look(w, o)
 	}
-	w.failAgain()
+	failAgain(w)
 	o.t.foreground = false
 	o.release()
 	if w.disk.doom != none {
-		w.consequence(nil)
+		consequence(w, nil)
 	}
 }
 
@@ -38,7 +38,7 @@ type ghost struct {
 }
 
 // haunt lets Podman do what a dead owner had asked for: make a pod, not start it.
-func (w *world) haunt() {
+func haunt(w *world) {
 	if len(w.ghosts) == 0 {
 		return
 	}
@@ -48,7 +48,7 @@ func (w *world) haunt() {
 	host := w.open()
 	w.fake.Fail(cutOff(1))
 	_ = host.Runtime.Apply(context.Background(), g.state, g.effect)
-	w.failAgain()
+	failAgain(w)
 	_ = host.Close()
 	for _, t := range w.tasks {
 		t.haunted = t.haunted || t.id == g.state.ID
@@ -56,7 +56,7 @@ func (w *world) haunt() {
 }
 
 // failAgain lets calls fail as before, once trouble has ceased none.
-func (w *world) failAgain() {
+func failAgain(w *world) {
 	if w.calm {
 		w.fake.Fail(nil)
 		return
@@ -65,7 +65,7 @@ func (w *world) failAgain() {
 }
 
 // sweep removes what no task is left for.
-func (w *world) sweep() {
+func sweep(w *world) {
 	host := w.open()
 	removed, err := host.Orphans.Sweep(context.Background())
 	w.count.Swept += len(removed)
@@ -82,30 +82,30 @@ func (w *world) sweep() {
 	}
 	_ = host.Close()
 	if w.disk.doom != none {
-		w.consequence(nil)
+		consequence(w, nil)
 	}
 }
 
 // consequence draws it from a doom that came while o, or nobody's owner, wrote.
-func (w *world) consequence(o *process) {
+func consequence(w *world, o *process) {
 	d := w.disk.doom
 	w.disk.doom = none
 	switch {
 	case d == dark:
-		w.powerLoss()
+		powerLoss(w)
 	case o != nil:
-		w.die(o)
+		die(w, o)
 	}
 }
 
 // powerLoss ends all that runs, and starts nothing.
-func (w *world) powerLoss() {
+func powerLoss(w *world) {
 	w.count.PowerLosses++
 	w.tell("the power goes")
 	w.ghosts = nil
 	for _, t := range w.tasks {
 		if t.owner != nil {
-			w.die(t.owner)
+			die(w, t.owner)
 		}
 		if t.phase == erased && (t.record.acked != nil || t.record.tried != nil) {
 			t.phase = alive // nobody heard that the record is gone: it may be back
@@ -113,5 +113,5 @@ func (w *world) powerLoss() {
 	}
 	w.disk.lose()
 	w.fake.Reboot(w.r.IntN(2) == 0)
-	w.look(nil)
+	look(w, nil)
 }

@@ -16,9 +16,9 @@ const maxRest = 20000
 
 // finish lets all trouble cease, and brings every task to its goal, down, and
 // away.
-func (w *world) finish() {
+func finish(w *world) {
 	w.calm = true
-	w.checkForeign()
+	checkForeign(w)
 	w.tell("all trouble ceases")
 	w.fake.Fail(nil)
 	w.fake.Down(time.Time{})
@@ -32,29 +32,29 @@ func (w *world) finish() {
 			t.foreign = ""
 		}
 		if t.phase == fresh {
-			w.submit(t)
+			submit(w, t)
 		}
 		w.recover(t)
 	}
-	w.rest()
-	w.ask(lifecycle.StopRequested{By: "user"})
-	w.ask(lifecycle.RemoveRequested{By: "user"})
+	rest(w)
+	ask(w, lifecycle.StopRequested{By: "user"})
+	ask(w, lifecycle.RemoveRequested{By: "user"})
 	for len(w.ghosts) > 0 {
-		w.haunt()
+		haunt(w)
 	}
-	w.sweep()
-	w.checkEmpty()
+	sweep(w)
+	checkEmpty(w)
 }
 
 // ask sends a request to every task there is, and checks that it is granted.
-func (w *world) ask(ev lifecycle.Event) {
+func ask(w *world, ev lifecycle.Event) {
 	for _, t := range w.tasks {
 		w.recover(t)
 		if t.owner != nil {
 			t.owner.mailbox = append(t.owner.mailbox, ev)
 		}
 	}
-	w.rest()
+	rest(w)
 	for _, t := range w.tasks {
 		if t.owner != nil {
 			w.broken("%s does not come down: %s", t.def.Family, t.owner.state.Status())
@@ -63,7 +63,7 @@ func (w *world) ask(ev lifecycle.Event) {
 }
 
 // checkEmpty checks that nothing is left anywhere.
-func (w *world) checkEmpty() {
+func checkEmpty(w *world) {
 	for _, t := range w.tasks {
 		if t.phase != erased {
 			w.broken("%s cannot be removed", t.def.Family)
@@ -87,11 +87,11 @@ func (w *world) checkEmpty() {
 }
 
 // rest goes on until every task that has an owner is steady.
-func (w *world) rest() {
+func rest(w *world) {
 	for range maxRest {
 		w.count.Moves++
-		w.look(nil)
-		if w.tryWork() || w.nudge() {
+		look(w, nil)
+		if tryWork(w) || nudge(w) {
 			continue
 		}
 		steady := true
@@ -103,15 +103,15 @@ func (w *world) rest() {
 		}
 		at := w.next()
 		if at.IsZero() {
-			w.broken("nothing happens any more: %s", w.unsteady())
+			w.broken("nothing happens any more: %s", unsteady(w))
 		}
 		w.passTime(at.Sub(w.clock.now))
 	}
-	w.broken("the world does not come to rest: %s", w.unsteady())
+	w.broken("the world does not come to rest: %s", unsteady(w))
 }
 
 // unsteady names the first task that is not steady.
-func (w *world) unsteady() string {
+func unsteady(w *world) string {
 	for _, t := range w.tasks {
 		if t.owner != nil && !w.steady(t.owner) {
 			return t.def.Family + " is " + t.owner.state.Status().String()
@@ -139,7 +139,7 @@ func (w *world) steady(o *process) bool {
 }
 
 // nudge lets one container do what another waits for.
-func (w *world) nudge() bool {
+func nudge(w *world) bool {
 	for _, t := range w.tasks {
 		o := t.owner
 		if o == nil || o.state.Goal != lifecycle.Up {
@@ -150,7 +150,7 @@ func (w *world) nudge() bool {
 				continue
 			}
 			for _, d := range t.def.Containers[i].DependsOn {
-				if w.nudgeFor(t, d) {
+				if nudgeFor(w, t, d) {
 					return true
 				}
 			}
@@ -159,7 +159,7 @@ func (w *world) nudge() bool {
 	return false
 }
 
-func (w *world) nudgeFor(t *task, d taskdef.Dependency) bool {
+func nudgeFor(w *world, t *task, d taskdef.Dependency) bool {
 	name := t.container(d.Container)
 	switch d.Condition {
 	case taskdef.Complete, taskdef.Success:

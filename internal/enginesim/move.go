@@ -14,22 +14,22 @@ var moves = []struct {
 	weight int
 	make   func(*world)
 }{
-	{300, (*world).work},
+	{300, work},
 	{40, func(w *world) { w.passTime(time.Duration(w.r.IntN(4000)) * time.Millisecond) }},
 	{30, func(w *world) {
-		if t := w.pick(fresh); t != nil {
-			w.submit(t)
+		if t := pick(w, fresh); t != nil {
+			submit(w, t)
 		}
 	}},
-	{30, func(w *world) { w.recover(w.pick(alive)) }},
-	{8, func(w *world) { w.request(w.pick(alive)) }},
-	{6, (*world).killOwner},
-	{1, (*world).powerLoss},
+	{30, func(w *world) { w.recover(pick(w, alive)) }},
+	{8, func(w *world) { request(w, pick(w, alive)) }},
+	{6, killOwner},
+	{1, powerLoss},
 	{3, func(w *world) { w.fake.Down(w.clock.now.Add(time.Duration(w.r.IntN(20)) * time.Second)) }},
-	{10, (*world).falseAlarm},
-	{5, (*world).disturb},
-	{4, (*world).haunt},
-	{2, (*world).sweep},
+	{10, falseAlarm},
+	{5, disturb},
+	{4, haunt},
+	{2, sweep},
 	{2, func(w *world) { w.push(w.r.IntN(imageMissing)) }},
 	{3, func(w *world) { w.fake.RemoveImage(imageName(w.r.IntN(imageMissing))) }},
 	{2, func(w *world) { w.fake.TakePort(firstPort+uint16(w.r.IntN(5)), "tcp", w.r.IntN(2) == 0) }},
@@ -43,7 +43,7 @@ var totalWeight = func() (sum int) {
 }()
 
 // move lets one thing happen.
-func (w *world) move() {
+func move(w *world) {
 	w.count.Moves++
 	n := w.r.IntN(totalWeight)
 	for _, m := range moves {
@@ -52,11 +52,11 @@ func (w *world) move() {
 			break
 		}
 	}
-	w.look(nil)
+	look(w, nil)
 }
 
 // pick returns a task in a phase, or nil.
-func (w *world) pick(p phase) *task {
+func pick(w *world, p phase) *task {
 	var all []*task
 	for _, t := range w.tasks {
 		if t.phase == p {
@@ -70,8 +70,8 @@ func (w *world) pick(p phase) *task {
 }
 
 // work does something that is due, or lets time pass until something is.
-func (w *world) work() {
-	if !w.tryWork() {
+func work(w *world) {
+	if !tryWork(w) {
 		if at := w.next(); !at.IsZero() {
 			w.passTime(at.Sub(w.clock.now))
 		}
@@ -79,7 +79,7 @@ func (w *world) work() {
 }
 
 // tryWork does one thing that is due, if there is one.
-func (w *world) tryWork() bool {
+func tryWork(w *world) bool {
 	var due []func()
 	for _, t := range w.tasks {
 		if o := t.owner; o != nil {
@@ -97,7 +97,7 @@ func (w *world) tryWork() bool {
 func (w *world) due(o *process, all []func()) []func() {
 	now := w.clock.now
 	for k := range o.flights {
-		all = append(all, func() { w.do(o, k) })
+		all = append(all, func() { do(w, o, k) })
 	}
 	for i := lifecycle.InfraIndex; i < len(o.t.def.Containers); i++ {
 		if o.watching(driver.Watch(i)) && !w.fake.Running(o.t.container(i)) {
@@ -113,7 +113,7 @@ func (w *world) due(o *process, all []func()) []func() {
 	}
 	switch {
 	case !o.retryAt.IsZero() && !o.retryAt.After(now):
-		all = append(all, func() { w.carryOut(o, o.stuck) })
+		all = append(all, func() { carryOut(w, o, o.stuck) })
 	case o.retryAt.IsZero() && len(o.mailbox) > 0:
 		all = append(all, func() { w.step(o, 1+w.r.IntN(len(o.mailbox))) })
 	}
@@ -146,12 +146,12 @@ func (w *world) passTime(d time.Duration) {
 // recover gives a task without an owner one, as any command on it would.
 func (w *world) recover(t *task) {
 	if t != nil && t.owner == nil && t.phase == alive {
-		w.own(t)
+		own(w, t)
 	}
 }
 
 // request is a user's: stop, kill, remove, or remove at once.
-func (w *world) request(t *task) {
+func request(w *world, t *task) {
 	w.recover(t)
 	if t == nil || t.owner == nil {
 		return
@@ -164,15 +164,15 @@ func (w *world) request(t *task) {
 	}
 }
 
-func (w *world) killOwner() {
-	if t := w.pick(alive); t != nil && t.owner != nil {
-		w.die(t.owner)
+func killOwner(w *world) {
+	if t := pick(w, alive); t != nil && t.owner != nil {
+		die(w, t.owner)
 	}
 }
 
 // falseAlarm is a wait that was cut off.
-func (w *world) falseAlarm() {
-	t := w.pick(alive)
+func falseAlarm(w *world) {
+	t := pick(w, alive)
 	if t == nil || t.owner == nil {
 		return
 	}
@@ -185,8 +185,8 @@ func (w *world) falseAlarm() {
 }
 
 // disturb is what users and the kernel do to a container behind our back.
-func (w *world) disturb() {
-	t := w.pick(alive)
+func disturb(w *world) {
+	t := pick(w, alive)
 	if t == nil {
 		return
 	}
@@ -205,7 +205,7 @@ func (w *world) disturb() {
 		name = t.pod() + "-infra"
 		did = w.fake.Kill(name, 137, false)
 	case 5:
-		w.intrude(t)
+		intrude(w, t)
 	}
 	if did {
 		w.tell("somebody kills or removes %s", name)
@@ -213,7 +213,7 @@ func (w *world) disturb() {
 }
 
 // intrude puts a user's container into a task's pod, or takes it out.
-func (w *world) intrude(t *task) {
+func intrude(w *world, t *task) {
 	switch {
 	case t.foreign != "":
 		w.fake.Remove(t.foreign)

@@ -41,7 +41,7 @@ type flight struct {
 }
 
 // submit makes the record of a fresh task and starts its owner.
-func (w *world) submit(t *task) {
+func submit(w *world, t *task) {
 	if w.trail != nil {
 		w.tell("%s is submitted: %s", t.def.Family, describe(t))
 	}
@@ -54,16 +54,16 @@ func (w *world) submit(t *task) {
 	if err != nil {
 		w.broken("%v", err)
 	}
-	if err := w.put(t, store, record); err != nil {
+	if err := put(w, t, store, record); err != nil {
 		w.tell("%s: it is not recorded: %v", t.def.Family, err)
-		w.consequence(nil)
+		consequence(w, nil)
 		return
 	}
-	w.own(t)
+	own(w, t)
 }
 
 // put writes a record and notes what may be read back from now on.
-func (w *world) put(t *task, s *state.Store, data []byte) error {
+func put(w *world, t *task, s *state.Store, data []byte) error {
 	t.record.tried = append(t.record.tried, data)
 	err := s.Put(t.id, data)
 	if err == nil {
@@ -74,7 +74,7 @@ func (w *world) put(t *task, s *state.Store, data []byte) error {
 }
 
 // own starts an owner on the record there is.
-func (w *world) own(t *task) {
+func own(w *world, t *task) {
 	store, err := state.Open(w.dir, w.disk)
 	if err != nil {
 		w.broken("the store does not open: %v", err)
@@ -92,7 +92,7 @@ func (w *world) own(t *task) {
 	if data == nil {
 		w.tell("%s has no record", t.def.Family)
 		t.phase = erased
-		w.checkGone(t)
+		checkGone(w, t)
 		return
 	}
 	lock, err := w.locks.Lock(t.id)
@@ -127,13 +127,13 @@ func (w *world) step(o *process, n int) {
 	if err != nil {
 		w.broken("%s: %v", o.t.def.Family, err)
 	}
-	w.carryOut(o, d)
+	carryOut(w, o, d)
 }
 
 // carryOut does what the driver has decided.
-func (w *world) carryOut(o *process, d driver.TaskDecision) {
+func carryOut(w *world, o *process, d driver.TaskDecision) {
 	if d.Record != nil {
-		err := w.put(o.t, o.store, d.Record)
+		err := put(w, o.t, o.store, d.Record)
 		switch {
 		case errors.Is(err, state.ErrNoSpace):
 			w.tell("%s: the disk is full", o.t.def.Family)
@@ -141,32 +141,32 @@ func (w *world) carryOut(o *process, d driver.TaskDecision) {
 			return
 		case err != nil:
 			w.tell("%s: it cannot be saved: %v", o.t.def.Family, err)
-			w.consequence(o)
+			consequence(w, o)
 			return
 		}
 	}
 	o.retryAt = time.Time{}
 	if !w.calm && w.r.IntN(2000) == 0 {
 		w.tell("%s dies between the record and the event log", o.t.def.Family)
-		w.die(o)
+		die(w, o)
 		return
 	}
-	w.publish(o, d)
+	publish(w, o, d)
 	o.state = d.State
-	w.act(o, d)
+	act(w, o, d)
 	if d.Settled {
-		w.settled(o, d)
+		settled(w, o, d)
 	}
 }
 
 // publish appends to the event log.
-func (w *world) publish(o *process, d driver.TaskDecision) {
+func publish(w *world, o *process, d driver.TaskDecision) {
 	t := o.t
 	for _, tr := range d.Publish {
 		if last := t.published(); tr.Seq != last+1 {
 			w.broken("%s: event %d follows %d", t.def.Family, tr.Seq, last)
 		}
-		w.checkNews(t, tr)
+		checkNews(w, t, tr)
 		w.tell("%s: event %d %s %s", t.def.Family, tr.Seq, tr.Container, tr.Status)
 		t.log = append(t.log, tr)
 	}
@@ -174,7 +174,7 @@ func (w *world) publish(o *process, d driver.TaskDecision) {
 }
 
 // act starts and cancels operations and watches.
-func (w *world) act(o *process, d driver.TaskDecision) {
+func act(w *world, o *process, d driver.TaskDecision) {
 	for _, e := range d.Start {
 		o.flights = append(o.flights, &flight{effect: e, state: d.State, id: e.Op()})
 	}
@@ -191,27 +191,27 @@ func (w *world) act(o *process, d driver.TaskDecision) {
 }
 
 // settled ends an owner that is done.
-func (w *world) settled(o *process, d driver.TaskDecision) {
+func settled(w *world, o *process, d driver.TaskDecision) {
 	batch, end := o.driver.Rest(d, o.mailbox, o.t.foreground)
 	o.mailbox = batch
 	switch end {
 	case driver.Stopped:
 		w.tell("%s has stopped", o.t.def.Family)
-		w.checkStopped(o)
+		checkStopped(w, o)
 		o.release()
 	case driver.Removed:
-		w.erase(o)
+		erase(w, o)
 	case driver.Continue:
 	}
 }
 
-func (w *world) erase(o *process) {
+func erase(w *world, o *process) {
 	t := o.t
-	w.checkGone(t)
+	checkGone(w, t)
 	t.record.tried = append(t.record.tried, nil)
 	if err := o.store.Delete(t.id); err != nil {
 		w.tell("%s: its record cannot be deleted: %v", t.def.Family, err)
-		w.consequence(o)
+		consequence(w, o)
 		return
 	}
 	w.tell("%s is removed", t.def.Family)
@@ -239,7 +239,7 @@ func (o *process) hint(i int) {
 }
 
 // do does an operation in flight and puts its answer into the mailbox.
-func (w *world) do(o *process, k int) {
+func do(w *world, o *process, k int) {
 	f := o.flights[k]
 	o.flights = slices.Delete(o.flights, k, k+1)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -248,7 +248,7 @@ func (w *world) do(o *process, k int) {
 	if f.canceled && !late {
 		cancel()
 	}
-	w.beforeDo(o, f)
+	beforeDo(w, o, f)
 	answer := o.host.Runtime.Apply(ctx, f.state, f.effect)
 	w.count.Operations++
 	if answer.Result.Queue != "" {
@@ -263,10 +263,10 @@ func (w *world) do(o *process, k int) {
 	if w.trail != nil {
 		w.tell("%s does %s: %s", o.t.def.Family, short(f.effect), answer.Failure)
 	}
-	w.look(o)
-	w.afterDo(o, f, answer)
+	look(w, o)
+	afterDo(w, o, f, answer)
 	o.mailbox = append(o.mailbox, answer)
 	if w.disk.doom != none { // it came while the ledger was written
-		w.consequence(o)
+		consequence(w, o)
 	}
 }

@@ -49,7 +49,7 @@ const (
 	erased              // removed, or its submission failed
 )
 
-func (w *world) newTask(i int) *task {
+func newTask(w *world, i int) *task {
 	t := &task{id: fmt.Sprintf("%016x%016x", w.r.Uint64(), w.r.Uint64()), def: randomTask(w.r, fmt.Sprintf("family%d", i), w.pinned), opts: randomOptions(w.r)}
 	if t.id[0]%2 == 0 {
 		t.def.Extensions.Network = taskdef.NetworkShared

@@ -146,9 +146,9 @@ func run(seed uint64, dir string, t *trail) (c Count, v *Violation) {
 		}
 	}()
 	for range 60 + w.r.IntN(200) {
-		w.move()
+		move(w)
 	}
-	w.finish()
+	finish(w)
 	return w.count, nil
 }
 
@@ -169,7 +169,7 @@ func newWorld(seed uint64, dir string, t *trail) *world {
 		}
 	}
 	for i := range 3 + r.IntN(6) {
-		w.tasks = append(w.tasks, w.newTask(i))
+		w.tasks = append(w.tasks, newTask(w, i))
 	}
 	w.count.Tasks = len(w.tasks)
 	return w

@@ -87,7 +87,7 @@ var mutants = []mutant{
 	{"failures delay new tasks", "pkg/service wantTasks", never, "Pace NotUntil", "", copies},
 	{"healthy tasks stay until others replace them", "pkg/service stopTasks", always, "least", "", copies},
 	{"a failed deployment is rolled back", "pkg/service judge", always, "FailedTasks", "", check{pkg: "pkg/service", tests: "^TestWithoutRollbackAFailedDeploymentStandsStill$"}},
-	{"a user's stop is no failure", "pkg/service see", always, "ByUser", "", copies},
+	{"a user's stop is no failure", "pkg/service observe", always, "ByUser", "", copies},
 
 	// The store.
 	{"records are synced", "pkg/state writeTemp", skip, "Sync", "", power},

@@ -24,7 +24,7 @@ func (w *World) Explore(maxStates int) (r Report, err error) {
 	for len(queue) > 0 {
 		w, queue[0] = queue[0], nil
 		queue = queue[1:]
-		w.finish(good)
+		finish(w, good)
 		moves = w.moves(moves[:0])
 		for _, m := range moves {
 			n := w.next(m)

@@ -12,7 +12,7 @@ const maxFinish = 600
 // left to do, and checks that the task has come to its goal. Worlds in good are
 // known to; those passed on the way are added. With good nil the world at rest
 // is returned; w itself is left as it is.
-func (w *World) finish(good map[string]bool) *World {
+func finish(w *World, good map[string]bool) *World {
 	var key []byte
 	var passed []string
 	for n := range maxFinish {
@@ -26,9 +26,9 @@ func (w *World) finish(good map[string]bool) *World {
 		if n == 0 {
 			w = w.clone()
 		}
-		m, ok := w.friendly()
+		m, ok := friendly(w)
 		if !ok {
-			w.checkFinal()
+			checkFinal(w)
 			break
 		}
 		if n == maxFinish-1 {
@@ -43,8 +43,8 @@ func (w *World) finish(good map[string]bool) *World {
 }
 
 // friendly is the one move of a world in which nothing fails.
-func (w *World) friendly() (m move, ok bool) {
-	if m, ok := w.prompt(); ok {
+func friendly(w *World) (m move, ok bool) {
+	if m, ok := prompt(w); ok {
 		return m, true
 	}
 	for i := range w.truth {
@@ -53,23 +53,23 @@ func (w *World) friendly() (m move, ok bool) {
 		}
 	}
 	for i := range w.truth {
-		if w.truth[i].presence == lifecycle.Running && !w.state.Task.Containers[i].Essential && w.state.Goal == lifecycle.Up && w.awaited(i) {
+		if w.truth[i].presence == lifecycle.Running && !w.state.Task.Containers[i].Essential && w.state.Goal == lifecycle.Up && awaited(w, i) {
 			return move{verb: exits, slot: i}, true
 		}
 	}
-	if w.state.Settled() || w.steady() || w.wake().IsZero() {
+	if w.state.Settled() || steady(w) || w.wake().IsZero() {
 		return move{}, false
 	}
 	return move{verb: timer}, true
 }
 
 // prompt is the next friendly move that takes no time.
-func (w *World) prompt() (m move, ok bool) {
+func prompt(w *World) (m move, ok bool) {
 	for _, f := range w.flights {
 		return move{works, f.kind, f.slot, 0}, true
 	}
 	for i := sandbox; i < len(w.truth); i++ {
-		if w.hintDue(i) {
+		if hintDue(w, i) {
 			return move{verb: hint, slot: i}, true
 		}
 	}
@@ -77,7 +77,7 @@ func (w *World) prompt() (m move, ok bool) {
 }
 
 // awaited reports whether somebody waits for container i to end.
-func (w *World) awaited(i int) bool {
+func awaited(w *World, i int) bool {
 	for k := range w.state.Containers {
 		if w.state.Containers[k].Ended {
 			continue
@@ -92,7 +92,7 @@ func (w *World) awaited(i int) bool {
 }
 
 // steady: everything that should run is running and nothing waits.
-func (w *World) steady() bool {
+func steady(w *World) bool {
 	if w.state.Goal != lifecycle.Up {
 		return false
 	}
@@ -101,7 +101,7 @@ func (w *World) steady() bool {
 		if w.truth[i].unhealthy && !c.Ended && !w.truth[i].paused {
 			return false // it is to be restarted
 		}
-		if w.cutOff(i) || !c.Ended && (c.Presence != lifecycle.Running || c.Stale || w.truth[i].presence != lifecycle.Running) {
+		if cutOff(w, i) || !c.Ended && (c.Presence != lifecycle.Running || c.Stale || w.truth[i].presence != lifecycle.Running) {
 			return false
 		}
 	}

@@ -60,7 +60,7 @@ func (w *World) ask(e lifecycle.Effect) {
 	default:
 		panic(fmt.Sprintf("sim: unknown effect %T", e))
 	}
-	w.checkAsked(f, e)
+	checkAsked(w, f, e)
 	w.flights = append(w.flights, f)
 }
 
@@ -90,14 +90,14 @@ func (w *World) answer(slot int, fail lifecycle.Failure, r lifecycle.Result) {
 	ev := lifecycle.OpFinished{ID: w.flights[k].id, Failure: fail, Result: r}
 	w.flights = slices.Delete(w.flights, k, k+1)
 	if w.left.Lates > 0 {
-		w.keep(ev)
+		keep(w, ev)
 	}
 	w.step(ev)
 }
 
 // keep notes an answer that may be delivered again. Unless the world is full
 // only the latest is kept.
-func (w *World) keep(ev lifecycle.OpFinished) {
+func keep(w *World, ev lifecycle.OpFinished) {
 	kept := 1
 	if w.driver != nil {
 		kept = keptAnswers
@@ -108,10 +108,10 @@ func (w *World) keep(ev lifecycle.OpFinished) {
 
 // outcome answers with what the flight of a slot found out, or with a failure
 // where the truth does not permit success.
-func (w *World) outcome(slot int) {
+func outcome(w *World, slot int) {
 	f := w.flightOf(slot)
 	if f.result == nil {
-		w.act(f)
+		act(w, f)
 	}
 	r := *f.result
 	switch {

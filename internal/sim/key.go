@@ -24,7 +24,7 @@ func (w *World) key(b []byte) []byte {
 	k.op(&s.Sandbox.Op)
 	k.pause(s.Sandbox.Retry.NotUntil)
 	for i := range s.Containers {
-		w.containerKey(&k, i)
+		containerKey(w, &k, i)
 	}
 	// Flights are told apart by their slot, of which each has at most one.
 	for slot := sandbox; slot < len(s.Containers); slot++ {
@@ -43,7 +43,7 @@ func (w *World) key(b []byte) []byte {
 	return k.finish()
 }
 
-func (w *World) containerKey(k *keyer, i int) {
+func containerKey(w *World, k *keyer, i int) {
 	c, def, t := &w.state.Containers[i], &w.state.Task.Containers[i], &w.truth[i]
 	k.bools(c.Resolved, c.Pulled, c.Stale, c.Ended, c.HasExit, c.StartedAt.IsZero(), t.healthy, t.vanished, t.unhealthy)
 	k.bools(c.Digest == "", lostImage(c), t.paused, c.Paused, c.Abandoned, epoch.Add(t.started).Equal(c.StartedAt))
@@ -61,7 +61,7 @@ func (w *World) containerKey(k *keyer, i int) {
 	if !c.Resolved && !c.Retry.Since.IsZero() {
 		k.time(c.Retry.Since.Add(lifecycle.ResolveLimit))
 	}
-	if def.StartTimeout != 0 && w.isWaitedFor(i) {
+	if def.StartTimeout != 0 && isWaitedFor(w, i) {
 		k.time(c.FirstStartedAt)
 		k.time(c.FirstStartedAt.Add(def.StartTimeout))
 		k.time(c.TurnAt)
@@ -69,7 +69,7 @@ func (w *World) containerKey(k *keyer, i int) {
 	if def.Restart != nil {
 		k.ints(c.Restarts, c.QuickExits)
 		k.time(c.RestartAt)
-		k.time(w.aged(i))
+		k.time(aged(w, i))
 	}
 	if check := def.HealthCheck; check != nil && !c.Health.Since.IsZero() {
 		k.ints(int(c.Health.Status), min(c.Health.Streak, check.Retries))
@@ -81,7 +81,7 @@ func (w *World) containerKey(k *keyer, i int) {
 }
 
 // isWaitedFor reports whether a container that is still to start depends on i.
-func (w *World) isWaitedFor(i int) bool {
+func isWaitedFor(w *World, i int) bool {
 	for j := range w.state.Containers {
 		c := &w.state.Containers[j]
 		if c.StartedAt.IsZero() && !c.Ended && dependsOn(&w.state.Task, j, i) {

@@ -66,17 +66,17 @@ var requests = []struct {
 }
 
 // moved lists the moves that led here.
-func (w *World) moved() []string {
+func moved(w *World) []string {
 	var out []string
 	for t := w.trail; t != nil; t = t.prev {
-		out = append(out, w.words(t.move))
+		out = append(out, words(w, t.move))
 	}
 	slices.Reverse(out)
 	return out
 }
 
 // words describe a move for people.
-func (w *World) words(m move) string {
+func words(w *World, m move) string {
 	of := fmt.Sprintf("%s of %s ", m.kind, w.name(m.slot))
 	class := lifecycle.Class(m.arg).String()
 	switch m.verb {
@@ -148,11 +148,11 @@ func (w *World) make(m move) {
 	}
 	switch m.verb {
 	case works, acts, canceled, actsGivenUp, fails, actsFails, unhealthy, queued:
-		w.makeOfFlight(m)
+		makeOfFlight(w, m)
 	case exits, vanishes, pauses, resumes, restarts, podEnds:
-		w.makeOfTruth(m)
+		makeOfTruth(w, m)
 	case hint:
-		w.hint(m.slot)
+		sendHint(w, m.slot)
 	case doubled:
 		ev := w.late[m.arg]
 		w.late = slices.Concat(w.late[:m.arg], w.late[m.arg+1:])
@@ -171,13 +171,13 @@ func (w *World) make(m move) {
 		w.now = w.now.Add(-time.Hour)
 		w.stepped = w.now
 	case ages:
-		w.now = w.aged(m.slot)
+		w.now = aged(w, m.slot)
 	case request:
-		w.request(m.arg)
+		sendRequest(w, m.arg)
 	case crash:
-		w.crash(m.arg)
+		crashAfter(w, m.arg)
 	case reboot:
-		w.reboot()
+		rebootHost(w)
 	default:
 		panic(fmt.Sprintf("sim: no move %d", m.verb))
 	}
@@ -215,23 +215,23 @@ func (b *Budget) of(v verb) *int {
 }
 
 // makeOfFlight makes a move of the operation in flight of a slot.
-func (w *World) makeOfFlight(m move) {
+func makeOfFlight(w *World, m move) {
 	givenUp := lifecycle.Failure{Class: lifecycle.Canceled}
 	fault := lifecycle.Failure{Class: lifecycle.Class(m.arg), Message: "fault"}
 	switch m.verb {
 	case works:
-		w.outcome(m.slot)
+		outcome(w, m.slot)
 	case acts:
-		w.act(w.flightOf(m.slot))
+		act(w, w.flightOf(m.slot))
 	case canceled:
 		w.answer(m.slot, givenUp, lifecycle.Result{})
 	case actsGivenUp:
-		w.act(w.flightOf(m.slot))
+		act(w, w.flightOf(m.slot))
 		w.answer(m.slot, givenUp, lifecycle.Result{})
 	case fails:
 		w.answer(m.slot, fault, lifecycle.Result{})
 	case actsFails:
-		w.act(w.flightOf(m.slot))
+		act(w, w.flightOf(m.slot))
 		w.answer(m.slot, fault, lifecycle.Result{})
 	case unhealthy:
 		w.answer(m.slot, lifecycle.Failure{}, lifecycle.Result{Probe: lifecycle.ProbeResult{ExitCode: 1}})
@@ -243,7 +243,7 @@ func (w *World) makeOfFlight(m move) {
 
 // makeOfTruth makes a move of a container, or the infra container, that nobody has told
 // the owner yet.
-func (w *World) makeOfTruth(m move) {
+func makeOfTruth(w *World, m move) {
 	switch m.verb {
 	case exits:
 		w.end(m.slot, m.arg)
@@ -256,15 +256,15 @@ func (w *World) makeOfTruth(m move) {
 		w.truth[m.slot].paused = false
 	case restarts:
 		w.end(m.slot, 143)
-		w.begin(m.slot)
+		begin(w, m.slot)
 	case podEnds:
 		w.pod, w.podKilled = lifecycle.SandboxStopped, true
 	}
 }
 
-// hint delivers a hint; one that announces an end must be looked into.
-func (w *World) hint(i int) {
-	due := w.hintDue(i)
+// sendHint delivers a hint; one that announces an end must be looked into.
+func sendHint(w *World, i int) {
+	due := hintDue(w, i)
 	if !due {
 		w.left.Alarms--
 	}
@@ -280,8 +280,8 @@ func (w *World) hint(i int) {
 	}
 }
 
-// request delivers what a user asks; it must be heard unless nothing is left.
-func (w *World) request(k int) {
+// sendRequest delivers what a user asks; it must be heard unless nothing is left.
+func sendRequest(w *World, k int) {
 	r := requests[k]
 	w.step(r.event)
 	s := &w.state

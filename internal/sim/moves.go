@@ -11,12 +11,12 @@ import (
 // moves appends all moves that are possible.
 func (w *World) moves(out []move) []move {
 	for k := range w.flights {
-		out = w.flightMoves(out, &w.flights[k])
+		out = flightMoves(w, out, &w.flights[k])
 	}
 	for i := range w.truth {
-		out = w.containerMoves(out, i)
+		out = containerMoves(w, out, i)
 	}
-	out = w.infraMoves(out)
+	out = infraMoves(w, out)
 	if w.left.Lates > 0 {
 		for k := range w.late {
 			out = append(out, move{verb: doubled, arg: k})
@@ -37,7 +37,7 @@ func (w *World) moves(out []move) []move {
 		}
 	}
 	if w.left.Crashes > 0 {
-		out = w.crashMoves(out)
+		out = crashMoves(w, out)
 	}
 	if w.left.Reboots > 0 {
 		out = append(out, move{verb: reboot})
@@ -45,7 +45,7 @@ func (w *World) moves(out []move) []move {
 	return out
 }
 
-func (w *World) flightMoves(out []move, f *flight) []move {
+func flightMoves(w *World, out []move, f *flight) []move {
 	add := func(v verb, arg int) { out = append(out, move{v, f.kind, f.slot, arg}) }
 	add(works, 0)
 	if f.canceled {
@@ -80,20 +80,20 @@ func (w *World) flightMoves(out []move, f *flight) []move {
 	return out
 }
 
-func (w *World) infraMoves(out []move) []move {
-	if w.pod == lifecycle.SandboxReady && w.sharedNetwork() && w.left.Meddles > 0 {
+func infraMoves(w *World, out []move) []move {
+	if w.pod == lifecycle.SandboxReady && sharedNetwork(w) && w.left.Meddles > 0 {
 		out = append(out, move{verb: podEnds})
 	}
-	if w.hintDue(sandbox) || w.state.WatchesInfra() && w.left.Alarms > 0 {
+	if hintDue(w, sandbox) || w.state.WatchesInfra() && w.left.Alarms > 0 {
 		out = append(out, move{verb: hint, slot: sandbox})
 	}
 	return out
 }
 
-func (w *World) containerMoves(out []move, i int) []move {
+func containerMoves(w *World, out []move, i int) []move {
 	t := &w.truth[i]
 	running := t.presence == lifecycle.Running && !t.paused
-	if at := w.aged(i); running && at.After(w.now) && w.state.Task.Containers[i].Restart != nil && w.left.Exits > 0 {
+	if at := aged(w, i); running && at.After(w.now) && w.state.Task.Containers[i].Restart != nil && w.left.Exits > 0 {
 		out = append(out, move{verb: ages, slot: i})
 	}
 	if running && w.left.Meddles > 0 {
@@ -108,7 +108,7 @@ func (w *World) containerMoves(out []move, i int) []move {
 	if w.truth[i].presence != lifecycle.Absent && w.left.Vanishes > 0 {
 		out = append(out, move{verb: vanishes, slot: i})
 	}
-	if w.hintDue(i) || w.left.Alarms > 0 {
+	if hintDue(w, i) || w.left.Alarms > 0 {
 		out = append(out, move{verb: hint, slot: i})
 	}
 	return out
@@ -116,7 +116,7 @@ func (w *World) containerMoves(out []move, i int) []move {
 
 // aged is when the present run of a container has lasted for the attempt period of
 // its restart policy; zero without one.
-func (w *World) aged(i int) time.Time {
+func aged(w *World, i int) time.Time {
 	p := w.state.Task.Containers[i].Restart
 	if p == nil {
 		return time.Time{}
@@ -126,7 +126,7 @@ func (w *World) aged(i int) time.Time {
 
 // crashMoves takes in every set of operations that have acted unnoticed, up to
 // two of them.
-func (w *World) crashMoves(out []move) []move {
+func crashMoves(w *World, out []move) []move {
 	for set := range 1 << len(w.flights) {
 		if bits.OnesCount(uint(set)) > 2 {
 			continue
@@ -146,7 +146,7 @@ func (w *World) crashMoves(out []move) []move {
 func (w *World) wake() time.Time { return w.state.Wake(w.stepped) }
 
 // hintDue: the driver watches what the state says runs, and tells when it does not.
-func (w *World) hintDue(i int) bool {
+func hintDue(w *World, i int) bool {
 	if w.driver != nil && !w.driver.Watching(driver.Watch(i)) {
 		return false
 	}

@@ -67,7 +67,7 @@ func (v *Violation) Error() string {
 // broken ends the run. It panics because a violation may come up in the middle
 // of any move; catch turns it into an error where runs begin.
 func (w *World) broken(p Property, format string, a ...any) {
-	panic(&Violation{Property: p, Detail: fmt.Sprintf(format, a...), Task: describeTask(w.state.Task, w.state.Options), Moves: w.moved()})
+	panic(&Violation{Property: p, Detail: fmt.Sprintf(format, a...), Task: describeTask(w.state.Task, w.state.Options), Moves: moved(w)})
 }
 
 // catch is deferred by what runs worlds.
@@ -82,25 +82,25 @@ func catch(err *error) {
 }
 
 // checkStep checks what can be said of one step that led from old to w.state.
-func (w *World) checkStep(old *lifecycle.State) {
+func checkStep(w *World, old *lifecycle.State) {
 	if err := w.state.Invariants(); err != nil {
 		w.broken(Invariants, "%v", err)
 	}
-	w.checkForward(old)
-	w.checkReports(old)
-	w.checkTruth()
-	w.checkFlights()
+	checkForward(w, old)
+	checkReports(w, old)
+	checkTruth(w)
+	checkFlights(w)
 	if w.driver != nil {
 		checkWhy(w)
 	}
 }
 
 // checkForward compares with the state before.
-func (w *World) checkForward(old *lifecycle.State) {
+func checkForward(w *World, old *lifecycle.State) {
 	s := &w.state
 	for i := range old.Containers {
 		was, now := &old.Containers[i], &s.Containers[i]
-		w.checkGivenUp(old, i)
+		checkGivenUp(w, old, i)
 		if now.Restarts < was.Restarts {
 			w.broken(StaysEnded, "%s has lost a restart", w.name(i))
 		}
@@ -112,7 +112,7 @@ func (w *World) checkForward(old *lifecycle.State) {
 		w.broken(GoalFalls, "from %s (%v) to %s (%v)", old.Goal, old.Stop, s.Goal, s.Stop)
 	}
 	if old.Goal == lifecycle.Up && s.Goal != lifecycle.Up {
-		w.checkStopReason()
+		checkStopReason(w)
 	}
 	if old.Status() == lifecycle.StatusStopped && s.Status() != lifecycle.StatusStopped {
 		w.broken(StaysStopped, "it is %s", s.Status())
@@ -129,20 +129,20 @@ func noteHealth(w *World, i int) {
 }
 
 // checkGivenUp looks at a container that has just ended by itself.
-func (w *World) checkGivenUp(old *lifecycle.State, i int) {
+func checkGivenUp(w *World, old *lifecycle.State, i int) {
 	s, was, now := &w.state, &old.Containers[i], &w.state.Containers[i]
 	asked := s.Goal != lifecycle.Up && s.Stop.Container != w.name(i)
 	if was.Ended || !now.Ended || !now.HasExit || asked || old.Goal != lifecycle.Up || len(now.Failures) > len(was.Failures) {
 		return
 	}
-	if t := &w.truth[i]; t.presence == lifecycle.Exited && w.whyNoRestart(i) == "" {
+	if t := &w.truth[i]; t.presence == lifecycle.Exited && whyNoRestart(w, i) == "" {
 		w.broken(Restarted, "%s ran for %s and exited with %d", w.name(i), t.finished-t.started, t.code)
 	}
 }
 
 // whyNoRestart says why the policy of an exited container does not permit a restart;
 // empty if it does.
-func (w *World) whyNoRestart(i int) string {
+func whyNoRestart(w *World, i int) string {
 	p, t, c := w.state.Task.Containers[i].Restart, &w.truth[i], &w.state.Containers[i]
 	switch {
 	case p == nil:
@@ -158,7 +158,7 @@ func (w *World) whyNoRestart(i int) string {
 }
 
 // checkStopReason looks at why the goal has left UP.
-func (w *World) checkStopReason() {
+func checkStopReason(w *World) {
 	i, named := w.state.Task.Index(w.state.Stop.Container)
 	if !named || w.state.Task.Containers[i].Essential {
 		return
@@ -170,7 +170,7 @@ func (w *World) checkStopReason() {
 }
 
 // checkTruth compares what the state claims with what is so.
-func (w *World) checkTruth() {
+func checkTruth(w *World) {
 	s := &w.state
 	for i := range s.Containers {
 		c, t := &s.Containers[i], &w.truth[i]
@@ -204,7 +204,7 @@ func (w *World) checkTruth() {
 }
 
 // checkFlights looks at what is in flight after a step.
-func (w *World) checkFlights() {
+func checkFlights(w *World) {
 	s := &w.state
 	if s.Settled() && len(w.flights) > 0 {
 		w.broken(SettledRests, "%d operations are", len(w.flights))
@@ -235,7 +235,7 @@ func (w *World) checkFlights() {
 }
 
 // checkReports looks at what a step added to the history.
-func (w *World) checkReports(old *lifecycle.State) {
+func checkReports(w *World, old *lifecycle.State) {
 	s := &w.state
 	if s.Reported < old.Reported || s.Sandbox.Reported < old.Sandbox.Reported {
 		w.broken(ReportsOnce, "backwards")
@@ -252,7 +252,7 @@ func (w *World) checkReports(old *lifecycle.State) {
 		if old.Goal != lifecycle.Up {
 			w.broken(ReportsOnce, "the task RUNNING on its way down")
 		}
-		w.checkRunning()
+		checkRunning(w)
 	}
 	if w.driver == nil {
 		return
@@ -281,7 +281,7 @@ func (w *World) checkReports(old *lifecycle.State) {
 }
 
 // checkRunning looks at a task that has just been reported RUNNING.
-func (w *World) checkRunning() {
+func checkRunning(w *World) {
 	for i, c := range w.state.Containers {
 		if c.Stale || !c.Ended && w.truth[i].runs == 0 && !w.truth[i].vanished {
 			w.broken(RunningIsTrue, "%s may not run", w.name(i))
@@ -303,7 +303,7 @@ func newReports(old, s *lifecycle.State) []lifecycle.Transition {
 }
 
 // checkAsked looks at an effect in the moment it is asked for.
-func (w *World) checkAsked(f flight, e lifecycle.Effect) {
+func checkAsked(w *World, f flight, e lifecycle.Effect) {
 	s := &w.state
 	if g := w.flightOf(f.slot); g != nil {
 		w.broken(OneOperation, "%s of %s while a %s is in flight", f.kind, w.name(f.slot), g.kind)
@@ -332,15 +332,15 @@ func (w *World) checkAsked(f flight, e lifecycle.Effect) {
 			w.broken(SandboxFirst, "%s is not", w.name(e.Index))
 		}
 	case lifecycle.StartContainer:
-		w.checkStart(e.Index)
+		checkStart(w, e.Index)
 	case lifecycle.StopContainer:
-		w.checkStop(e)
+		checkStop(w, e)
 	}
 }
 
-func (w *World) checkStart(i int) {
+func checkStart(w *World, i int) {
 	if w.truth[i].presence == lifecycle.Exited {
-		if why := w.whyNoRestart(i); why != "" {
+		if why := whyNoRestart(w, i); why != "" {
 			w.broken(StartOnce, "%s is, though %s", w.name(i), why)
 		}
 		return
@@ -364,7 +364,7 @@ func (w *World) checkStart(i int) {
 	}
 }
 
-func (w *World) checkStop(e lifecycle.StopContainer) {
+func checkStop(w *World, e lifecycle.StopContainer) {
 	if w.state.Goal == lifecycle.Up {
 		if !w.truth[e.Index].unhealthy {
 			w.broken(StoppedFor, "%s is", w.name(e.Index))
@@ -390,10 +390,10 @@ func dependsOn(t *taskdef.Task, j, i int) bool {
 }
 
 // checkFinal looks at a world that has come to rest.
-func (w *World) checkFinal() {
+func checkFinal(w *World) {
 	s := &w.state
 	switch {
-	case s.Goal == lifecycle.Up && !w.steady():
+	case s.Goal == lifecycle.Up && !steady(w):
 		w.broken(ReachesGoal, "it rests with the goal UP before everything runs")
 	case s.Goal != lifecycle.Up && !s.Settled():
 		w.broken(ReachesGoal, "it rests with the goal %s, unsettled", s.Goal)
@@ -402,7 +402,7 @@ func (w *World) checkFinal() {
 		if w.truth[i].presence == lifecycle.Running && (s.Goal != lifecycle.Up || s.Containers[i].Presence != lifecycle.Running) {
 			w.broken(ReachesGoal, "%s runs unnoticed", w.name(i))
 		}
-		if s.Goal == lifecycle.Up && w.cutOff(i) {
+		if s.Goal == lifecycle.Up && cutOff(w, i) {
 			w.broken(Connected, "%s has not", w.name(i))
 		}
 	}

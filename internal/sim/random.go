@@ -28,17 +28,17 @@ func Walk(seed uint64) (moves int, err error) {
 	w.step(lifecycle.Restarted{})
 	friendly := 0.4 + r.Float64()/2
 	for moves = range 40 + r.IntN(200) {
-		m, ok := w.draw(r, friendly)
+		m, ok := draw(w, r, friendly)
 		if !ok {
 			break
 		}
 		w.make(m)
 	}
-	w = w.finish(nil)
+	w = finish(w, nil)
 	for _, k := range []int{0, 2} { // stop, remove
 		w.left.Requests = 1
 		w.make(move{verb: request, arg: k})
-		w = w.finish(nil)
+		w = finish(w, nil)
 	}
 	if w.state.Sandbox.Phase != lifecycle.SandboxRemoved {
 		w.broken(ReachesGoal, "removed in the end, but the sandbox is %s", w.state.Sandbox.Phase)
@@ -48,7 +48,7 @@ func Walk(seed uint64) (moves int, err error) {
 
 // draw chooses a move: with probability friendly one that a world without
 // faults could make, else any. What ends a task is drawn more rarely.
-func (w *World) draw(r *rand.Rand, friendly float64) (move, bool) {
+func draw(w *World, r *rand.Rand, friendly float64) (move, bool) {
 	var all, good []move
 	for _, m := range w.moves(nil) {
 		final := m.verb == request || m.verb == reboot || m.verb == vanishes || m.verb == exits && w.state.Task.Containers[m.slot].Essential
@@ -56,7 +56,7 @@ func (w *World) draw(r *rand.Rand, friendly float64) (move, bool) {
 			continue
 		}
 		all = append(all, m)
-		if m.verb == works || m.verb == timer || m.verb == ages || m.verb == queueMoves || m.verb == hint && w.hintDue(m.slot) {
+		if m.verb == works || m.verb == timer || m.verb == ages || m.verb == queueMoves || m.verb == hint && hintDue(w, m.slot) {
 			good = append(good, m)
 		}
 	}

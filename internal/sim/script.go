@@ -143,14 +143,14 @@ func (p *player) happen(verb string, rest []string) error {
 		}
 		w.make(move{verb: timer})
 	case "settle":
-		for m, ok := w.prompt(); ok; m, ok = w.prompt() {
-			p.say("(" + strings.TrimSpace(w.words(m)) + ")")
+		for m, ok := prompt(w); ok; m, ok = prompt(w) {
+			p.say("(" + strings.TrimSpace(words(w, m)) + ")")
 			w.make(m)
 		}
 	case "crash", "reboot":
-		w.die(0)
+		die(w, 0)
 		if verb == "reboot" {
-			w.powerLoss()
+			powerLoss(w)
 		}
 		p.down, p.quiet = true, false
 	case "restart":
@@ -276,7 +276,7 @@ func (p *player) tell(before, after lifecycle.State, _ lifecycle.Event, effects 
 		p.say("** " + transitionWords(t))
 	}
 	for _, e := range effects {
-		p.say("-> " + w.effectWords(before, e))
+		p.say("-> " + effectWords(w, before, e))
 	}
 	if after.Settled() && !before.Settled() {
 		p.say("settled")
@@ -301,7 +301,7 @@ func transitionWords(t lifecycle.Transition) string {
 	return line
 }
 
-func (w *World) effectWords(before lifecycle.State, e lifecycle.Effect) string {
+func effectWords(w *World, before lifecycle.State, e lifecycle.Effect) string {
 	switch e := e.(type) {
 	case lifecycle.CancelOp:
 		if before.Sandbox.Op.ID == e.ID {

@@ -20,16 +20,16 @@ type truth struct {
 }
 
 // act lets an operation act on the world. Its answer is still to come.
-func (w *World) act(f *flight) {
-	r := w.perform(f)
+func act(w *World, f *flight) {
+	r := perform(w, f)
 	f.result = &r
 }
 
 // perform does what an operation does and returns its answer.
-func (w *World) perform(f *flight) lifecycle.Result {
+func perform(w *World, f *flight) lifecycle.Result {
 	if f.slot == sandbox {
-		w.performSandbox(f.kind)
-		return lifecycle.Result{PodID: "pod", Admitted: true, Seen: w.seenInfra()}
+		performSandbox(w, f.kind)
+		return lifecycle.Result{PodID: "pod", Admitted: true, Seen: seenInfra(w)}
 	}
 	t := &w.truth[f.slot]
 	switch f.kind {
@@ -46,7 +46,7 @@ func (w *World) perform(f *flight) lifecycle.Result {
 			w.broken(StartOnce, "%s is started again", w.name(f.slot))
 		}
 		if t.presence == lifecycle.Created || t.presence == lifecycle.Exited {
-			w.begin(f.slot)
+			begin(w, f.slot)
 		}
 	case lifecycle.Stop:
 		if t.presence == lifecycle.Running {
@@ -59,14 +59,14 @@ func (w *World) perform(f *flight) lifecycle.Result {
 		t.healthy = t.healthy || t.presence == lifecycle.Running
 		return lifecycle.Result{Probe: lifecycle.ProbeResult{Healthy: t.presence == lifecycle.Running}}
 	}
-	return lifecycle.Result{Seen: w.seen(f.slot)}
+	return lifecycle.Result{Seen: seen(w, f.slot)}
 }
 
-func (w *World) performSandbox(k lifecycle.Kind) {
+func performSandbox(w *World, k lifecycle.Kind) {
 	switch k {
 	case lifecycle.Prepare:
 		if w.pod != lifecycle.SandboxReady {
-			w.startPod()
+			startPod(w)
 		}
 	case lifecycle.Admit:
 		w.share = lifecycle.ReservationGranted
@@ -88,9 +88,9 @@ func (w *World) performSandbox(k lifecycle.Kind) {
 }
 
 // begin starts a container. No two runs of it begin at the same time.
-func (w *World) begin(i int) {
+func begin(w *World, i int) {
 	if w.podKilled {
-		w.startPod() // Podman does, before a member
+		startPod(w) // Podman does, before a member
 	}
 	t := &w.truth[i]
 	t.runs++
@@ -102,7 +102,7 @@ func (w *World) begin(i int) {
 }
 
 // startPod starts the infra container, after all that has started before.
-func (w *World) startPod() {
+func startPod(w *World) {
 	started := w.now.Sub(epoch)
 	if w.podRuns > 0 {
 		started = max(started, w.podStarted+1)
@@ -123,16 +123,16 @@ func (w *World) end(i, code int) {
 }
 
 // sharedNetwork: the infra container connects the containers.
-func (w *World) sharedNetwork() bool { return !w.state.Task.Bridged() }
+func sharedNetwork(w *World) bool { return !w.state.Task.Bridged() }
 
 // cutOff reports whether a container runs that has lost its network.
-func (w *World) cutOff(i int) bool {
+func cutOff(w *World, i int) bool {
 	t := &w.truth[i]
-	return w.sharedNetwork() && t.presence == lifecycle.Running && (w.pod != lifecycle.SandboxReady || t.podRun != w.podRuns)
+	return sharedNetwork(w) && t.presence == lifecycle.Running && (w.pod != lifecycle.SandboxReady || t.podRun != w.podRuns)
 }
 
 // seenInfra is what an inspection finds of the infra container.
-func (w *World) seenInfra() lifecycle.Observed {
+func seenInfra(w *World) lifecycle.Observed {
 	if w.pod != lifecycle.SandboxReady {
 		return lifecycle.Observed{}
 	}
@@ -140,7 +140,7 @@ func (w *World) seenInfra() lifecycle.Observed {
 }
 
 // seen is what an inspection finds.
-func (w *World) seen(i int) lifecycle.Observed {
+func seen(w *World, i int) lifecycle.Observed {
 	t := &w.truth[i]
 	if t.presence == lifecycle.Absent {
 		return lifecycle.Observed{}

@@ -103,12 +103,12 @@ func (w *World) step(ev lifecycle.Event) {
 	for _, e := range effects {
 		w.ask(e)
 	}
-	w.checkStep(&old)
+	checkStep(w, &old)
 	if w.tell != nil {
 		w.tell(old, w.state, ev, effects)
 	}
 	if w.driver == nil {
-		w.forget()
+		forget(w)
 	}
 }
 
@@ -147,7 +147,7 @@ func newDriver(s lifecycle.State) *driver.Task {
 }
 
 // forget drops what has no influence on the future.
-func (w *World) forget() {
+func forget(w *World) {
 	w.state.History = nil
 	w.state.Sandbox.Failures = nil
 	for i := range w.state.Containers {

@@ -32,11 +32,11 @@ func TestModel(t *testing.T) {
 		revision := 1
 		for range rapid.IntRange(0, 60).Draw(t, "moves") {
 			w.move(t, &revision, ports)
-			w.checkNoneLost()
+			checkNoneLost(w)
 		}
 		w.refuses = ""
 		if len(w.bad) == 0 || w.bad["web:1"] == (Observation{}) && len(w.state.Completed) > 0 {
-			w.converges(t)
+			checkConverges(w, t)
 		}
 	})
 }
@@ -85,7 +85,7 @@ func (w *world) move(t *rapid.T, revision *int, ports []uint16) {
 
 // checkNoneLost: what runs is known, and the bound of what there is holds for what was
 // made too.
-func (w *world) checkNoneLost() {
+func checkNoneLost(w *world) {
 	for id, task := range w.tasks {
 		if known := w.state.task(id); !task.Stopped && (known == nil || !known.present()) {
 			broken("a task runs that the service does not know of")
@@ -96,9 +96,9 @@ func (w *world) checkNoneLost() {
 	}
 }
 
-func (w *world) converges(t *rapid.T) {
+func checkConverges(w *world, t *rapid.T) {
 	w.lookAtAll()
-	if err := w.calm(6 * time.Hour); err != nil {
+	if err := calm(w, 6*time.Hour); err != nil {
 		t.Fatalf("%v:\n%+v", err, w.state.Tasks)
 	}
 	p := w.state.Primary()
@@ -109,7 +109,7 @@ func (w *world) converges(t *rapid.T) {
 		t.Fatalf("%v run, want %d of %s; %+v", w.running(), w.state.DesiredCount, p.TaskDefinition, w.state.Tasks)
 	}
 	w.tell(DeleteRequested{})
-	if err := w.calm(time.Hour); err != nil || !w.state.Gone() || len(w.tasks) != 0 && w.count() != 0 {
+	if err := calm(w, time.Hour); err != nil || !w.state.Gone() || len(w.tasks) != 0 && w.count() != 0 {
 		t.Fatalf("%v: %d tasks after the removal", err, len(w.tasks))
 	}
 }

@@ -9,10 +9,10 @@ import (
 )
 
 // judge counts unhealthy tasks as failed, and trips the circuit breaker.
-func (s *State) judge(at time.Time) {
+func judge(s *State, at time.Time) {
 	for i := range s.Tasks {
-		if t := &s.Tasks[i]; t.Phase == Live && !t.Failed && s.isUnhealthy(at, *t) {
-			s.fail(at, t, "it failed container health checks")
+		if t := &s.Tasks[i]; t.Phase == Live && !t.Failed && isUnhealthy(s, at, *t) {
+			countFailure(s, at, t, "it failed container health checks")
 		}
 	}
 	p := &s.Deployments[0]
@@ -31,7 +31,7 @@ func (s *State) judge(at time.Time) {
 	}
 	s.say(at, "rolling back to (deployment %s).", back.ID)
 	s.Rollbacks++
-	s.restore(at, back)
+	restore(s, at, back)
 	s.Deployments[0].Rollback = true
 	s.Deployments[0].Reason = fmt.Sprintf("rolled back from (deployment %s): %s", s.Deployments[1].ID, s.Deployments[1].LastFailure)
 }
@@ -41,15 +41,15 @@ func (s *State) judge(at time.Time) {
 func (s State) Threshold() int { return min(max((s.DesiredCount+1)/2, 3), 200) }
 
 // isUnhealthy: the task is UNHEALTHY, and not only because it is young.
-func (s *State) isUnhealthy(at time.Time, t Task) bool {
+func isUnhealthy(s *State, at time.Time, t Task) bool {
 	return t.Seen.Running && t.Seen.Health == Unhealthy && !at.Before(t.Seen.Since.Add(s.Config.HealthCheckGracePeriod))
 }
 
 // hasFailed: the primary deployment has failed and there is no way back.
-func (s *State) hasFailed() bool { return s.Deployments[0].Rollout == Failed }
+func hasFailed(s *State) bool { return s.Deployments[0].Rollout == Failed }
 
 // schedule says which tasks are to stop and which are to be made.
-func (s *State) schedule(at time.Time) {
+func schedule(s *State, at time.Time) {
 	var stopped []string
 	stop := func(t *Task, cause string) {
 		t.Phase, t.Cause, t.notUntil = Stopping, cause, time.Time{}
@@ -62,20 +62,20 @@ func (s *State) schedule(at time.Time) {
 				stop(t, "the service is removed")
 			}
 		}
-	case !s.hasFailed():
-		s.stopTasks(stop)
+	case !hasFailed(s):
+		stopTasks(s, stop)
 	}
 	if len(stopped) > 0 {
 		s.say(at, "has stopped %d tasks: (task %s).", len(stopped), strings.Join(stopped, ") (task "))
 	}
-	if s.Status == Active && !s.hasFailed() {
-		s.wantTasks(at)
+	if s.Status == Active && !hasFailed(s) {
+		wantTasks(s, at)
 	}
-	s.forget()
+	forget(s)
 }
 
 // stopTasks stops what is too much, or is to be replaced and can be spared.
-func (s *State) stopTasks(stop func(*Task, string)) {
+func stopTasks(s *State, stop func(*Task, string)) {
 	primary := s.Primary()
 	least, most := s.Limits()
 	kept := 0
@@ -84,7 +84,7 @@ func (s *State) stopTasks(stop func(*Task, string)) {
 			kept++
 		}
 	}
-	for _, t := range s.expendable() {
+	for _, t := range expendable(s) {
 		counts := s.Count("")
 		old, spare := t.Deployment != primary.ID, !t.Healthy() || counts.Healthy > least
 		switch {
@@ -109,7 +109,7 @@ func (t Task) mayStop() bool { return (t.Phase == Wanted || t.Phase == Live) && 
 
 // expendable are the tasks that may be stopped: first those that are not healthy, then the
 // youngest.
-func (s *State) expendable() (tasks []*Task) {
+func expendable(s *State) (tasks []*Task) {
 	for i := range s.Tasks {
 		if t := &s.Tasks[i]; t.mayStop() {
 			tasks = append(tasks, t)
@@ -132,7 +132,7 @@ func (s *State) expendable() (tasks []*Task) {
 
 // wantTasks adds tasks of the primary deployment as far as there is room for them and
 // their predecessors' failures allow.
-func (s *State) wantTasks(at time.Time) {
+func wantTasks(s *State, at time.Time) {
 	primary := s.Primary()
 	kept := 0
 	for _, t := range s.Tasks {
@@ -156,7 +156,7 @@ func (s *State) wantTasks(at time.Time) {
 }
 
 // forget has stopped tasks removed, but for the latest.
-func (s *State) forget() {
+func forget(s *State) {
 	keep := keptStopped
 	if s.Status == Draining {
 		keep = 0
@@ -171,7 +171,7 @@ func (s *State) forget() {
 }
 
 // settle notes that a deployment is completed and that all is as desired.
-func (s *State) settle(at time.Time) {
+func settle(s *State, at time.Time) {
 	p := s.Deployments[0]
 	mine, all := s.Count(p.ID), s.Count("")
 	whole := s.Status == Active && mine.Healthy == s.DesiredCount && all.Present == s.DesiredCount
@@ -191,7 +191,7 @@ func (s *State) settle(at time.Time) {
 }
 
 // effects are what is to be begun now.
-func (s *State) effects(at time.Time) (effects []Effect) {
+func effects(s *State, at time.Time) (effects []Effect) {
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
 		if t.op != idle || at.Before(t.notUntil) {

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-func (w *world) rest(t *testing.T, limit time.Duration) {
+func waitForRest(w *world, t *testing.T, limit time.Duration) {
 	t.Helper()
-	if err := w.calm(limit); err != nil {
+	if err := calm(w, limit); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -52,7 +52,7 @@ func scale(n int) Updated   { return Updated{DesiredCount: &n} }
 func TestAServiceReachesASteadyState(t *testing.T) {
 	t.Parallel()
 	w := newWorld(3, careful, spec(1))
-	w.rest(t, time.Minute)
+	waitForRest(w, t, time.Minute)
 	w.has(t, "web:1=3")
 	w.mustSay(t, "has started 3 tasks: (task web-1) (task web-2) (task web-3).", "(deployment web/1) deployment completed.", "has reached a steady state.")
 	if p := w.state.Primary(); !w.state.Steady || p.Rollout != Completed || w.state.Explain(w.now)[0].Code != WhySteady {
@@ -63,7 +63,7 @@ func TestAServiceReachesASteadyState(t *testing.T) {
 func TestWhatStopsOrGoesIsReplaced(t *testing.T) {
 	t.Parallel()
 	w := newWorld(3, careful, spec(1))
-	w.rest(t, time.Minute)
+	waitForRest(w, t, time.Minute)
 	ids := slices.Sorted(maps.Keys(w.tasks))
 	w.tasks[ids[0]].Observation = Observation{Stopped: true, Reason: "exit 1"}
 	w.look(ids[0])
@@ -74,7 +74,7 @@ func TestWhatStopsOrGoesIsReplaced(t *testing.T) {
 	if n := w.state.Primary().FailedTasks; n != 1 {
 		t.Errorf("%d failures, want 1: users' stops are none", n)
 	}
-	w.rest(t, time.Minute)
+	waitForRest(w, t, time.Minute)
 	w.has(t, "web:1=3")
 	if w.state.LastTask != 6 {
 		t.Errorf("%d tasks were made, want 6", w.state.LastTask)
@@ -86,7 +86,7 @@ func TestAnUnhealthyTaskIsReplacedAfterItsReplacementIsWell(t *testing.T) {
 	c := careful
 	c.HealthCheckGracePeriod = time.Minute
 	w := newWorld(2, c, spec(1))
-	w.rest(t, 10*time.Second)
+	waitForRest(w, t, 10*time.Second)
 	id := slices.Sorted(maps.Keys(w.tasks))[0]
 	w.tasks[id].Observation = Observation{Running: true, Since: noon, Health: Unhealthy}
 	w.look(id)
@@ -101,7 +101,7 @@ func TestAnUnhealthyTaskIsReplacedAfterItsReplacementIsWell(t *testing.T) {
 	if w.state.task(id).Phase != Live || w.state.LastTask != 3 {
 		t.Errorf("%s, %d tasks", w.state.task(id).Phase, w.state.LastTask)
 	}
-	w.rest(t, time.Minute)
+	waitForRest(w, t, time.Minute)
 	w.has(t, "web:1=2")
 	w.mustSay(t, "failed container health checks")
 	if w.state.task(id).Phase != Stopped {
@@ -114,7 +114,7 @@ func TestRareFailuresAreNotThrottled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(1, careful, spec(1))
 	for range 5 {
-		w.rest(t, time.Minute)
+		waitForRest(w, t, time.Minute)
 		w.now = w.now.Add(24 * time.Hour)
 		id := w.state.Tasks[len(w.state.Tasks)-1].ID
 		w.tasks[id].Health = Unhealthy
@@ -125,7 +125,7 @@ func TestRareFailuresAreNotThrottled(t *testing.T) {
 }
 
 // The sequence of a roll one by one: which copies there were after each change.
-func (w *world) course(t *testing.T) (course []string) {
+func courseOf(w *world, t *testing.T) (course []string) {
 	t.Helper()
 	for range 1000 {
 		r := w.running()
@@ -172,9 +172,9 @@ func TestRollingKeepsToItsBounds(t *testing.T) {
 				t.Fatal(err)
 			}
 			w := newWorld(tt.count, c, spec(1, tt.port...))
-			w.rest(t, time.Minute)
+			waitForRest(w, t, time.Minute)
 			w.tell(update(spec(2, tt.port...)))
-			if got := strings.Join(w.course(t), " "); got != tt.want {
+			if got := strings.Join(courseOf(w, t), " "); got != tt.want {
 				t.Errorf("%s, want %s", got, tt.want)
 			}
 			if len(w.state.Deployments) != 1 || w.state.Primary().Rollout != Completed {
@@ -194,11 +194,11 @@ func TestABadRevisionIsRolledBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(3, careful, spec(1))
-			w.rest(t, time.Minute)
+			waitForRest(w, t, time.Minute)
 			old := maps.Clone(w.tasks)
 			w.bad["web:2"] = how
 			w.tell(update(spec(2)))
-			w.rest(t, time.Hour)
+			waitForRest(w, t, time.Hour)
 			w.has(t, "web:1=3")
 			for id := range old {
 				if w.tasks[id] == nil || w.tasks[id].Stopped {
@@ -221,10 +221,10 @@ func TestWithoutRollbackAFailedDeploymentStandsStill(t *testing.T) {
 	c := careful
 	c.Breaker.Rollback = false
 	w := newWorld(2, c, spec(1))
-	w.rest(t, time.Minute)
+	waitForRest(w, t, time.Minute)
 	w.bad["web:2"] = Observation{Stopped: true, Reason: "exit 1"}
 	w.tell(update(spec(2)))
-	w.rest(t, 24*time.Hour)
+	waitForRest(w, t, 24*time.Hour)
 	w.has(t, "web:1=2")
 	if p := w.state.Primary(); p.ID != "web/2" || p.Rollout != Failed || p.FailedTasks != 3 {
 		t.Errorf("%+v", p)
@@ -233,7 +233,7 @@ func TestWithoutRollbackAFailedDeploymentStandsStill(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	w.tell(RollbackRequested{})
-	w.rest(t, time.Minute)
+	waitForRest(w, t, time.Minute)
 	w.has(t, "web:1=2")
 	if p := w.state.Primary(); p.ID != "web/1" || p.Rollback || p.Rollout != Completed {
 		t.Errorf("%+v", p)
@@ -280,7 +280,7 @@ func TestFailuresAreThrottled(t *testing.T) {
 
 	// One that was well for long begins anew.
 	delete(w.bad, "web:1")
-	w.rest(t, time.Minute)
+	waitForRest(w, t, time.Minute)
 	id := w.state.Tasks[len(w.state.Tasks)-1].ID
 	w.now = w.now.Add(forgiven)
 	w.tasks[id].Observation = Observation{Stopped: true, Reason: "exit 1"}
@@ -294,7 +294,7 @@ func TestScaling(t *testing.T) {
 	w := newWorld(1, careful, spec(1))
 	for _, n := range []int{4, 2, 0, 1} {
 		w.tell(scale(n))
-		w.rest(t, time.Minute)
+		waitForRest(w, t, time.Minute)
 		if w.count() != n || !w.state.Steady {
 			t.Errorf("%d copies, steady %t; want %d", w.count(), w.state.Steady, n)
 		}
@@ -305,7 +305,7 @@ func TestAHostThatRefusesIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(1, careful, spec(1))
 	w.refuses = "this host is draining"
-	w.rest(t, time.Minute)
+	waitForRest(w, t, time.Minute)
 	if r := w.state.Explain(w.now)[0]; r.Code != WhyPlacement || !strings.Contains(r.Text, "draining") || r.Until.IsZero() {
 		t.Errorf("%+v", r)
 	}
@@ -313,7 +313,7 @@ func TestAHostThatRefusesIsAskedAgain(t *testing.T) {
 		t.Errorf("it was said %d times", n)
 	}
 	w.refuses = ""
-	w.rest(t, time.Minute)
+	waitForRest(w, t, time.Minute)
 	w.has(t, "web:1=1")
 }
 
@@ -322,13 +322,13 @@ func TestRemovalLeavesNothing(t *testing.T) {
 	w := newWorld(3, careful, spec(1))
 	w.do(0)
 	w.tell(DeleteRequested{})
-	w.rest(t, time.Minute)
+	waitForRest(w, t, time.Minute)
 	if !w.state.Gone() || len(w.tasks) != 0 {
 		t.Errorf("%d tasks are left, %d are known", len(w.tasks), len(w.state.Tasks))
 	}
 	w.tell(scale(3))
 	w.tell(update(spec(2)))
-	if w.rest(t, time.Minute); len(w.tasks) != 0 {
+	if waitForRest(w, t, time.Minute); len(w.tasks) != 0 {
 		t.Error("a service that is removed makes tasks")
 	}
 }
@@ -336,15 +336,15 @@ func TestRemovalLeavesNothing(t *testing.T) {
 func TestRollbackByHand(t *testing.T) {
 	t.Parallel()
 	w := newWorld(2, careful, spec(1))
-	w.rest(t, time.Minute)
+	waitForRest(w, t, time.Minute)
 	if _, ok := w.state.RollbackTarget(); ok {
 		t.Error("there is something to return to from the first deployment")
 	}
 	w.tell(update(spec(2)))
-	w.rest(t, time.Minute)
+	waitForRest(w, t, time.Minute)
 	for _, want := range []string{"web:1=2", "web:2=2"} {
 		w.tell(RollbackRequested{})
-		w.rest(t, time.Minute)
+		waitForRest(w, t, time.Minute)
 		w.has(t, want)
 	}
 	if w.state.Rollbacks != 0 {

@@ -215,7 +215,7 @@ const (
 // New returns a service of which there is no task yet. ID is 32 hex digits.
 func New(id, name string, spec Spec, count int, c Config, at time.Time) State {
 	s := State{ID: id, Name: name, CreatedAt: at, Status: Active, DesiredCount: count, Config: c}
-	s.deploy(at, spec)
+	deploy(&s, at, spec)
 	return s
 }
 
@@ -284,7 +284,7 @@ func (s State) Count(deployment string) (c Counts) {
 // service keeps while it replaces tasks.
 func (s State) Limits() (least, most int) {
 	least, most = s.Config.limits(s.DesiredCount)
-	if s.collides() {
+	if collides(s) {
 		return min(least, max(0, s.DesiredCount-1)), s.DesiredCount
 	}
 	return least, most
@@ -300,7 +300,7 @@ func (c Config) limits(count int) (least, most int) {
 
 // collides: a task of the primary deployment cannot be beside one that there may be,
 // because both want the same port of the host.
-func (s State) collides() bool {
+func collides(s State) bool {
 	need := admission.NeedOf(s.Primary().Task, false)
 	for _, d := range s.Deployments {
 		if (d.Primary || s.Count(d.ID).Present > 0) && need.Collides(admission.NeedOf(d.Task, false)) {

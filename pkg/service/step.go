@@ -63,26 +63,26 @@ func (RemoveTask) effect() {}
 // that state is saved. The given state is left as it is.
 func Step(s State, at time.Time, in Input) (State, []Effect) {
 	s = s.clone()
-	s.fold(at, in)
+	fold(&s, at, in)
 	for i := range s.Tasks {
 		s.Tasks[i].HealthyNow = s.Tasks[i].isHealthy(at)
 	}
-	s.judge(at)
-	s.remember(at)
-	s.schedule(at)
-	s.settle(at)
-	return s, s.effects(at)
+	judge(&s, at)
+	remember(&s, at)
+	schedule(&s, at)
+	settle(&s, at)
+	return s, effects(&s, at)
 }
 
 // fold takes in what has happened.
-func (s *State) fold(at time.Time, in Input) {
+func fold(s *State, at time.Time, in Input) {
 	switch in := in.(type) {
 	case Updated:
-		s.update(at, in)
+		applyUpdate(s, at, in)
 	case RollbackRequested:
 		if d, ok := s.RollbackTarget(); ok {
 			s.say(at, "(deployment %s) is rolled back to (deployment %s) as asked.", s.Primary().ID, d.ID)
-			s.restore(at, d)
+			restore(s, at, d)
 		}
 	case DeleteRequested:
 		if s.Status != Draining {
@@ -91,23 +91,23 @@ func (s *State) fold(at time.Time, in Input) {
 		}
 	case Seen:
 		if t := s.task(in.ID); t != nil {
-			s.see(at, t, in.Observation)
+			observe(s, at, t, in.Observation)
 		}
 	case Vanished:
 		if t := s.task(in.ID); t != nil && t.Phase != Wanted {
-			s.drop(in.ID)
+			drop(s, in.ID)
 		}
 	case Done:
 		if t := s.task(in.ID); t != nil && t.Phase == Removing && in.Refused == "" {
-			s.drop(in.ID)
+			drop(s, in.ID)
 		} else if t != nil {
-			s.finish(at, t, in.Refused)
+			finish(s, at, t, in.Refused)
 		}
 	case TimerFired:
 	}
 }
 
-func (s *State) update(at time.Time, in Updated) {
+func applyUpdate(s *State, at time.Time, in Updated) {
 	if s.Status != Active {
 		return
 	}
@@ -116,31 +116,31 @@ func (s *State) update(at time.Time, in Updated) {
 	}
 	if in.DesiredCount != nil && *in.DesiredCount != s.DesiredCount {
 		s.say(at, "has a desired count of %d instead of %d.", *in.DesiredCount, s.DesiredCount)
-		if p := &s.Deployments[0]; s.DesiredCount == 0 && !s.proven(p.ID) {
+		if p := &s.Deployments[0]; s.DesiredCount == 0 && !proven(s, p.ID) {
 			p.Rollout, p.FailedTasks = InProgress, 0
 		}
 		s.DesiredCount, s.Steady = *in.DesiredCount, false
 	}
 	if in.Spec != nil {
-		s.deploy(at, *in.Spec)
+		deploy(s, at, *in.Spec)
 	}
 }
 
 // deploy begins a new deployment.
-func (s *State) deploy(at time.Time, spec Spec) {
+func deploy(s *State, at time.Time, spec Spec) {
 	s.LastDeployment++
-	s.makePrimary(at, Deployment{ID: fmt.Sprintf("%s/%d", s.Name, s.LastDeployment), Spec: spec, CreatedAt: at})
+	makePrimary(s, at, Deployment{ID: fmt.Sprintf("%s/%d", s.Name, s.LastDeployment), Spec: spec, CreatedAt: at})
 	s.say(at, "(deployment %s) began with %s.", s.Primary().ID, spec.TaskDefinition)
 }
 
 // restore makes an earlier deployment the primary one again: its tasks that are still
 // there stay.
-func (s *State) restore(at time.Time, d Deployment) {
+func restore(s *State, at time.Time, d Deployment) {
 	d.FailedTasks, d.LastFailure, d.Reason, d.Rollback = 0, "", "", false
-	s.makePrimary(at, d)
+	makePrimary(s, at, d)
 }
 
-func (s *State) makePrimary(at time.Time, d Deployment) {
+func makePrimary(s *State, at time.Time, d Deployment) {
 	others := slices.DeleteFunc(s.Deployments, func(o Deployment) bool { return o.ID == d.ID })
 	for i := range others {
 		others[i].Primary = false
@@ -161,11 +161,11 @@ func (s State) RollbackTarget() (Deployment, bool) {
 }
 
 // proven: all copies of the deployment were healthy once.
-func (s *State) proven(id string) bool {
+func proven(s *State, id string) bool {
 	return slices.ContainsFunc(s.Completed, func(d Deployment) bool { return d.ID == id })
 }
 
-func (s *State) drop(id string) {
+func drop(s *State, id string) {
 	s.Tasks = slices.DeleteFunc(s.Tasks, func(t Task) bool { return t.ID == id })
 }
 
@@ -177,8 +177,8 @@ func (s *State) task(id string) *Task {
 	return &s.Tasks[i]
 }
 
-// see takes in what became of a task.
-func (s *State) see(at time.Time, t *Task, seen Observation) {
+// observe takes in what became of a task.
+func observe(s *State, at time.Time, t *Task, seen Observation) {
 	if !t.present() {
 		return
 	}
@@ -190,7 +190,7 @@ func (s *State) see(at time.Time, t *Task, seen Observation) {
 	if seen.Stopped {
 		t.Phase, t.op = Stopped, idle
 		if !asked && !seen.ByUser {
-			s.fail(at, t, seen.Reason)
+			countFailure(s, at, t, seen.Reason)
 		} else if !asked {
 			s.say(at, "(task %s) was stopped by a user: %s.", s.TaskName(*t), seen.Reason)
 		}
@@ -198,7 +198,7 @@ func (s *State) see(at time.Time, t *Task, seen Observation) {
 }
 
 // remember notes since when tasks have been healthy, once it is known which have failed.
-func (s *State) remember(at time.Time) {
+func remember(s *State, at time.Time) {
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
 		switch {
@@ -212,7 +212,7 @@ func (s *State) remember(at time.Time) {
 }
 
 // finish takes in the answer to an effect.
-func (s *State) finish(at time.Time, t *Task, refused string) {
+func finish(s *State, at time.Time, t *Task, refused string) {
 	t.op = idle
 	switch {
 	case refused != "":
@@ -228,8 +228,8 @@ func (s *State) finish(at time.Time, t *Task, refused string) {
 	}
 }
 
-// fail counts a task that has failed.
-func (s *State) fail(at time.Time, t *Task, reason string) {
+// countFailure counts a task that has failed.
+func countFailure(s *State, at time.Time, t *Task, reason string) {
 	if t.Failed {
 		return
 	}

@@ -79,7 +79,7 @@ func (w *world) tell(in Input) {
 	}
 	w.state = next
 	w.save()
-	w.checkStops(before, effects)
+	checkStops(w, before, effects)
 	w.asked = append(w.asked, effects...)
 	_, most := next.Limits()
 	if _, scaled := in.(Updated); !scaled && len(next.Tasks) > len(before.Tasks) && next.Count("").Present > most {
@@ -88,7 +88,7 @@ func (w *world) tell(in Input) {
 }
 
 // checkStops checks that no stop leaves too few healthy tasks.
-func (w *world) checkStops(before State, effects []Effect) {
+func checkStops(w *world, before State, effects []Effect) {
 	if w.state.Status != Active {
 		return
 	}
@@ -205,7 +205,7 @@ func (w *world) advance(id string) {
 
 // calm does all there is to do, in order, until nothing happens any more, or for as long
 // as limit of the world's time.
-func (w *world) calm(limit time.Duration) error {
+func calm(w *world, limit time.Duration) error {
 	end := w.now.Add(limit)
 	for range 20000 {
 		switch {
