@@ -33,7 +33,7 @@ type Adjustments struct {
 // breaks a rule. The task itself is left as it is.
 func (t Task) Adjust(a Adjustments) (Task, error) {
 	t.Containers = slices.Clone(t.Containers)
-	t.connect(a.Network)
+	connectTo(&t, a.Network)
 	if a.Memory != nil {
 		t.Memory = *a.Memory
 	}
@@ -49,13 +49,13 @@ func (t Task) Adjust(a Adjustments) (Task, error) {
 		c.replaceSecrets(a.Secrets)
 		c.replaceSecretFiles(a.SecretFiles)
 	}
-	t.publish(a.Ports)
+	publishPorts(t, a.Ports)
 	return t, t.Check()
 }
 
-// connect changes the network mode, or how the task is connected; mode host and none,
+// connectTo changes the network mode, or how the task is connected; mode host and none,
 // which have nothing to connect, become bridge.
-func (t *Task) connect(network string) {
+func connectTo(t *Task, network string) {
 	switch network {
 	case "":
 	case string(NetworkBridge), string(NetworkHost), string(NetworkNone):
@@ -84,8 +84,8 @@ func (c *Container) replaceSecretFiles(files []SecretFile) {
 	c.Extensions.SecretFiles = append(c.Extensions.SecretFiles, files...)
 }
 
-// publish maps ports. It writes to t.Containers, which must be t's own.
-func (t Task) publish(ports []Port) {
+// publishPorts maps ports. It writes to t.Containers, which must be t's own.
+func publishPorts(t Task, ports []Port) {
 	first := max(0, slices.IndexFunc(t.Containers, func(c Container) bool { return c.Essential }))
 	added := make([][]Port, len(t.Containers))
 	for _, p := range ports {

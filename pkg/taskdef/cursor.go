@@ -127,8 +127,8 @@ func (c cursor) strs() []string {
 	return out
 }
 
-// words returns a list of free texts; nil for an absent or empty one.
-func (c cursor) words() []string {
+// decodeWords returns a list of free texts; nil for an absent or empty one.
+func decodeWords(c cursor) []string {
 	var out []string
 	for _, item := range c.list("write it as a list, one item for each word") {
 		out = append(out, item.free())

@@ -19,25 +19,25 @@ const (
 	hostileContainers = 100
 )
 
-// task decodes a task definition. It reports what cannot be represented in a
+// decodeTask decodes a task definition. It reports what cannot be represented in a
 // Task and leaves the rest to the rules.
-func (c cursor) task() Task {
+func decodeTask(c cursor) Task {
 	t := Task{
 		Family:  c.at("family").str(),
 		Network: NetworkMode(c.at("networkMode").str()),
-		CPU:     c.at("cpu").vcpu(),
-		Memory:  c.at("memory").memory(),
+		CPU:     decodeVcpu(c.at("cpu")),
+		Memory:  decodeMemory(c.at("memory")),
 
 		PIDMode:    PIDMode(c.at("pidMode").str()),
 		IPCMode:    IPCMode(c.at("ipcMode").str()),
-		Platform:   c.at("runtimePlatform").platform(),
-		Volumes:    c.at("volumes").volumes(),
-		Extensions: c.at(extensionMember).taskExtensions(),
+		Platform:   decodePlatform(c.at("runtimePlatform")),
+		Volumes:    decodeVolumes(c.at("volumes")),
+		Extensions: decodeTaskExtensions(c.at(extensionMember)),
 	}
 	if t.Network == "" {
 		t.Network = NetworkBridge
 	}
-	c.unused()
+	warnUnused(c)
 	all := c.at("containerDefinitions")
 	defs := all.list("")
 	if len(defs) > hostileContainers {
@@ -45,27 +45,27 @@ func (c cursor) task() Task {
 		return t
 	}
 	for _, def := range defs {
-		t.Containers = append(t.Containers, def.container(t.Network))
+		t.Containers = append(t.Containers, decodeContainer(def, t.Network))
 	}
 	// What names other containers comes second, because they have any place.
 	for i, def := range defs {
-		def.relations(t, i)
+		decodeRelations(def, t, i)
 	}
 	return t
 }
 
-// relations decodes what ties container i to others and to the volumes of the
+// decodeRelations decodes what ties container i to others and to the volumes of the
 // task.
-func (c cursor) relations(t Task, i int) {
+func decodeRelations(c cursor, t Task, i int) {
 	to := &t.Containers[i]
-	to.Net.Links = c.at("links").links(t)
-	to.DependsOn = withLinks(c.at("dependsOn").dependencies(t), to.Net.Links, i)
-	to.Mounts = c.at("mountPoints").mounts(t)
-	to.VolumesFrom = c.at("volumesFrom").volumesFrom(t)
+	to.Net.Links = decodeLinks(c.at("links"), t)
+	to.DependsOn = withLinks(decodeDependencies(c.at("dependsOn"), t), to.Net.Links, i)
+	to.Mounts = decodeMounts(c.at("mountPoints"), t)
+	to.VolumesFrom = decodeVolumesFrom(c.at("volumesFrom"), t)
 }
 
-// platform decodes what the images must be made for.
-func (c cursor) platform() Platform {
+// decodePlatform decodes what the images must be made for.
+func decodePlatform(c cursor) Platform {
 	c.want(object, "")
 	var p Platform
 	system := c.at("operatingSystemFamily")
@@ -89,19 +89,19 @@ func (c cursor) platform() Platform {
 	return p
 }
 
-// container decodes a container; the network mode decides about host ports.
-func (c cursor) container(mode NetworkMode) Container {
+// decodeContainer decodes a container; the network mode decides about host ports.
+func decodeContainer(c cursor, mode NetworkMode) Container {
 	c.want(object, "")
-	extensions := c.at(extensionMember).containerExtensions()
+	extensions := decodeContainerExtensions(c.at(extensionMember))
 	if disabled(c.at("healthCheck").at("command")) {
 		extensions.ImageHealthCheck = false
 	}
 	return Container{
 		Name:              c.at("name").str(),
 		Image:             c.at("image").str(),
-		EntryPoint:        c.at("entryPoint").words(),
-		Command:           c.at("command").words(),
-		Environment:       c.at("environment").environment(),
+		EntryPoint:        decodeWords(c.at("entryPoint")),
+		Command:           decodeWords(c.at("command")),
+		Environment:       decodeEnvironment(c.at("environment")),
 		WorkingDirectory:  c.at("workingDirectory").str(),
 		User:              c.at("user").str(),
 		Labels:            c.at("dockerLabels").texts(),
@@ -110,32 +110,32 @@ func (c cursor) container(mode NetworkMode) Container {
 		Interactive:       c.at("interactive").flag(false),
 		PseudoTerminal:    c.at("pseudoTerminal").flag(false),
 		Essential:         c.at("essential").flag(true),
-		HealthCheck:       c.at("healthCheck").healthCheck(),
-		Ports:             c.at("portMappings").ports(mode),
+		HealthCheck:       decodeHealthCheck(c.at("healthCheck")),
+		Ports:             decodePorts(c.at("portMappings"), mode),
 		CPU:               c.at("cpu").integer(0, 0),
-		Memory:            c.at("memory").mebibytes(),
-		MemoryReservation: c.at("memoryReservation").mebibytes(),
-		StartTimeout:      c.at("startTimeout").seconds(0),
+		Memory:            decodeMebibytes(c.at("memory")),
+		MemoryReservation: decodeMebibytes(c.at("memoryReservation")),
+		StartTimeout:      decodeSeconds(c.at("startTimeout"), 0),
 		// 0 is the default, as for the ECS agent.
-		StopTimeout: cmp.Or(c.at("stopTimeout").seconds(0), DefaultStopTimeout),
+		StopTimeout: cmp.Or(decodeSeconds(c.at("stopTimeout"), 0), DefaultStopTimeout),
 
-		RepositoryCredentials: c.at("repositoryCredentials").repositoryCredentials(),
-		Unpinned:              c.at("versionConsistency").oneOf("enabled", "disabled") == "disabled",
-		EnvironmentFiles:      c.at("environmentFiles").environmentFiles(),
-		Secrets:               c.at("secrets").secrets(),
+		RepositoryCredentials: decodeRepositoryCredentials(c.at("repositoryCredentials")),
+		Unpinned:              decodeOneOf(c.at("versionConsistency"), "enabled", "disabled") == "disabled",
+		EnvironmentFiles:      decodeEnvironmentFiles(c.at("environmentFiles")),
+		Secrets:               decodeSecrets(c.at("secrets")),
 		Privileged:            c.at("privileged").flag(false),
-		Security:              c.at("dockerSecurityOptions").security(),
-		Linux:                 c.linux(),
-		Net:                   c.network(),
-		Log:                   c.at("logConfiguration").logConfiguration(),
-		Restart:               c.at("restartPolicy").restartPolicy(),
+		Security:              decodeSecurity(c.at("dockerSecurityOptions")),
+		Linux:                 decodeLinux(c),
+		Net:                   decodeNetwork(c),
+		Log:                   decodeLogConfiguration(c.at("logConfiguration")),
+		Restart:               decodeRestartPolicy(c.at("restartPolicy")),
 		Extensions:            extensions,
 	}
 }
 
-// mebibytes decodes an amount of memory into bytes. 0 is none, as what generates
+// decodeMebibytes decodes an amount of memory into bytes. 0 is none, as what generates
 // definitions writes it.
-func (c cursor) mebibytes() int64 {
+func decodeMebibytes(c cursor) int64 {
 	units := map[string]float64{"m": 1, "mb": 1, "mib": 1, "g": 1024, "gb": 1024, "gib": 1024, "k": 1.0 / 1024, "kb": 1.0 / 1024}
 	if fix := withUnit(c, units); fix != "" {
 		c.wrong(quote(c.node.text)+" is not a whole number of MiB", fix)
@@ -149,8 +149,8 @@ func (c cursor) mebibytes() int64 {
 	return v * mib
 }
 
-// oneOf decodes one of some words; empty for an absent one.
-func (c cursor) oneOf(words ...string) string {
+// decodeOneOf decodes one of some words; empty for an absent one.
+func decodeOneOf(c cursor, words ...string) string {
 	s := c.str()
 	if s != "" && !slices.Contains(words, s) {
 		c.wrong("this cannot be "+quote(s), cmpFix(didYouMean(s, words), "use "+strings.Join(words, " or ")))
@@ -159,9 +159,9 @@ func (c cursor) oneOf(words ...string) string {
 	return s
 }
 
-// environment decodes variables. Of several with one name the last value wins,
+// decodeEnvironment decodes variables. Of several with one name the last value wins,
 // at the place of the first, as in Docker.
-func (c cursor) environment() []EnvVar {
+func decodeEnvironment(c cursor) []EnvVar {
 	var vars []EnvVar
 	for _, item := range c.list(`write a list of {"name": ..., "value": ...}`) {
 		if !item.want(object, `write {"name": ..., "value": ...}`) {
@@ -190,7 +190,7 @@ func (c cursor) environment() []EnvVar {
 	return vars
 }
 
-func (c cursor) healthCheck() *HealthCheck {
+func decodeHealthCheck(c cursor) *HealthCheck {
 	if c.node == nil || c.node.kind == object && c.node.empty() || disabled(c.at("command")) {
 		return nil
 	}
@@ -200,10 +200,10 @@ func (c cursor) healthCheck() *HealthCheck {
 	// reported as well.
 	return &HealthCheck{
 		Command:     healthCommand(c.at("command")),
-		Interval:    c.at("interval").seconds(30 * time.Second),
-		Timeout:     c.at("timeout").seconds(5 * time.Second),
+		Interval:    decodeSeconds(c.at("interval"), 30*time.Second),
+		Timeout:     decodeSeconds(c.at("timeout"), 5*time.Second),
 		Retries:     int(c.at("retries").integer(0, 3)),
-		StartPeriod: c.at("startPeriod").seconds(0),
+		StartPeriod: decodeSeconds(c.at("startPeriod"), 0),
 		Action:      HealthAction(c.at(extensionMember).at("action").str()),
 	}
 }
@@ -218,7 +218,7 @@ func disabled(c cursor) bool {
 // CMD-SHELL, as in some of its examples; it runs as CMD. A single text with spaces is
 // left to the rules: no program has such a name.
 func healthCommand(c cursor) []string {
-	words := c.words()
+	words := decodeWords(c)
 	if len(words) == 0 || c.failed() {
 		return words
 	}
@@ -231,19 +231,19 @@ func healthCommand(c cursor) []string {
 	return append([]string{"CMD"}, words...)
 }
 
-// dependencies decodes dependsOn. A name that no container has becomes index -1.
-func (c cursor) dependencies(t Task) []Dependency {
+// decodeDependencies decodes dependsOn. A name that no container has becomes index -1.
+func decodeDependencies(c cursor, t Task) []Dependency {
 	var deps []Dependency
 	for _, item := range c.list(`write a list of {"containerName": ..., "condition": ...}`) {
 		item.want(object, `write {"containerName": ..., "condition": ...}`)
 		name := item.at("containerName")
-		deps = append(deps, Dependency{name.containerIndex(t), Condition(item.at("condition").str())})
+		deps = append(deps, Dependency{decodeContainerIndex(name, t), Condition(item.at("condition").str())})
 	}
 	return deps
 }
 
-// containerIndex decodes the name of a container of the task; -1 for none.
-func (c cursor) containerIndex(t Task) int {
+// decodeContainerIndex decodes the name of a container of the task; -1 for none.
+func decodeContainerIndex(c cursor, t Task) int {
 	s := c.str()
 	if s == "" {
 		return -1
@@ -276,8 +276,8 @@ func whichName(name string, names []string, all string) string {
 	return all + strings.Join(names, ", ")
 }
 
-// seconds decodes a whole number of seconds, at least 0.
-func (c cursor) seconds(unset time.Duration) time.Duration {
+// decodeSeconds decodes a whole number of seconds, at least 0.
+func decodeSeconds(c cursor, unset time.Duration) time.Duration {
 	if fix := withUnit(c, map[string]float64{"s": 1, "sec": 1, "seconds": 1, "m": 60, "min": 60, "h": 3600}); fix != "" {
 		c.wrong(quote(c.node.text)+" is not a whole number of seconds", fix)
 		return unset
@@ -312,16 +312,16 @@ func withUnit(c cursor, units map[string]float64) string {
 	return "write the number alone"
 }
 
-// vcpu decodes the cpu of a task: cpu units, or a number of vCPU.
-func (c cursor) vcpu() float64 {
-	return c.amount("vcpu", 1.0/unitsPerVCPU, `write cpu units (1024 = 1 vCPU), or a number of vCPU as in "0.5 vCPU"`)
+// decodeVcpu decodes the cpu of a task: cpu units, or a number of vCPU.
+func decodeVcpu(c cursor) float64 {
+	return decodeAmount(c, "vcpu", 1.0/unitsPerVCPU, `write cpu units (1024 = 1 vCPU), or a number of vCPU as in "0.5 vCPU"`)
 }
 
-// memory decodes the memory of a task, MiB or a number of GB (which ECS counts
+// decodeMemory decodes the memory of a task, MiB or a number of GB (which ECS counts
 // as 1024 MiB), into bytes.
-func (c cursor) memory() int64 {
+func decodeMemory(c cursor) int64 {
 	const fix = `write MiB, or a number of GB as in "2 GB"`
-	gb := c.amount("gb", 1.0/1024, fix)
+	gb := decodeAmount(c, "gb", 1.0/1024, fix)
 	if gb > 1<<20 {
 		c.wrong("more than 1048576 GB", fix)
 		return 0
@@ -329,9 +329,9 @@ func (c cursor) memory() int64 {
 	return int64(gb * 1024 * mib)
 }
 
-// amount decodes a number with a unit, or a whole number without one, which
+// decodeAmount decodes a number with a unit, or a whole number without one, which
 // counts as bare units each. It returns 0 for an absent value.
-func (c cursor) amount(unit string, bare float64, fix string) float64 {
+func decodeAmount(c cursor, unit string, bare float64, fix string) float64 {
 	if c.node == nil || c.node.kind == text && c.node.text == "" || c.held() {
 		return 0
 	}

@@ -21,7 +21,7 @@ var s3ARN = regexp.MustCompile(`^arn:aws[a-z-]*:s3:::[^/]+/.+`)
 
 const maxEnvFiles = 10
 
-func (c cursor) environmentFiles() []EnvironmentFile {
+func decodeEnvironmentFiles(c cursor) []EnvironmentFile {
 	var files []EnvironmentFile
 	for _, item := range c.list(`write a list of {"type": "s3", "value": ...}`) {
 		item.want(object, `write {"type": "s3", "value": ...}`)
@@ -49,7 +49,7 @@ func (f EnvironmentFile) located(s Settings) EnvironmentFile {
 	return f
 }
 
-func (r rules) environmentFiles(files []EnvironmentFile) {
+func checkEnvironmentFiles(r rules, files []EnvironmentFile) {
 	in := r.in("environmentFiles")
 	in.require(len(files) <= maxEnvFiles, "", "there are %d environment files, more than %d", len(files), maxEnvFiles)
 	for i, f := range files {

@@ -61,7 +61,7 @@ type ContainerExtensions struct {
 	SecretFiles []SecretFile `json:"secretFiles,omitempty"`
 }
 
-func (c cursor) taskExtensions() TaskExtensions {
+func decodeTaskExtensions(c cursor) TaskExtensions {
 	c.want(object, "")
 	return TaskExtensions{
 		StopWhenUnhealthy: c.at("stopWhenUnhealthy").flag(false),
@@ -70,17 +70,17 @@ func (c cursor) taskExtensions() TaskExtensions {
 	}
 }
 
-func (c cursor) containerExtensions() ContainerExtensions {
+func decodeContainerExtensions(c cursor) ContainerExtensions {
 	c.want(object, "")
 	return ContainerExtensions{
-		CPULimit:         c.at("cpuLimit").decimal(),
+		CPULimit:         decodeDecimal(c.at("cpuLimit")),
 		ImageHealthCheck: c.at("imageHealthCheck").flag(false),
-		SecretFiles:      c.at("secretFiles").secretFiles(),
+		SecretFiles:      decodeSecretFiles(c.at("secretFiles")),
 	}
 }
 
-// decimal decodes a number with a fraction; 0 for an absent one.
-func (c cursor) decimal() float64 {
+// decodeDecimal decodes a number with a fraction; 0 for an absent one.
+func decodeDecimal(c cursor) float64 {
 	if !c.present() || c.held() {
 		return 0
 	}
@@ -96,7 +96,7 @@ func (c cursor) decimal() float64 {
 	return f
 }
 
-func (r rules) taskExtensions(t Task) {
+func checkTaskExtensions(r rules, t Task) {
 	if t.Extensions.Network == "" {
 		return
 	}
@@ -108,7 +108,7 @@ func (r rules) taskExtensions(t Task) {
 		"%s connects nothing with networkMode %s", t.Extensions.Network, quote(string(t.Network)))
 }
 
-func (r rules) extensions(t Task, c Container) {
+func checkExtensions(r rules, t Task, c Container) {
 	in := r.in(extensionMember).in("cpuLimit")
 	limit := c.Extensions.CPULimit
 	in.require(limit == 0 || limit >= 0.01 && limit <= maxUnits/unitsPerVCPU, "", "cpuLimit is out of range: it must be 0.01 to 192 vCPU")

@@ -18,12 +18,12 @@ var foreign = []struct {
 }
 
 // isForeign reports a document of another kind once, instead of each of its members.
-func (c cursor) isForeign() bool {
+func isForeign(c cursor) bool {
 	if c.node.member("containerDefinitions") != nil {
 		return false
 	}
 	for _, f := range foreign {
-		if c.hasAll(f.members) {
+		if hasAll(c, f.members) {
 			c.wrong("this is "+f.what+", and not a task definition", f.fix)
 			return true
 		}
@@ -31,7 +31,7 @@ func (c cursor) isForeign() bool {
 	return false
 }
 
-func (c cursor) hasAll(members []string) bool {
+func hasAll(c cursor, members []string) bool {
 	for _, m := range members {
 		if c.node.member(m) == nil {
 			return false
@@ -41,7 +41,7 @@ func (c cursor) hasAll(members []string) bool {
 }
 
 // notAnObject reports a document that is no object at all.
-func (c cursor) notAnObject() {
+func notAnObject(c cursor) {
 	fix := ""
 	if c.node.kind == list && len(c.node.items) > 0 && c.node.items[0].member("image") != nil {
 		fix = `write {"family": NAME, "containerDefinitions": ...} around these containers`

@@ -27,7 +27,7 @@ func (t Task) Dependants(i int) []int {
 // none, and those of level n on at least one of level n-1 and none of level n
 // or above. Each level is in the order of the document.
 func (t Task) Levels() [][]int {
-	levels, _ := layers(t.dependencies())
+	levels, _ := layers(dependenciesOf(t))
 	return levels
 }
 
@@ -36,7 +36,7 @@ func (t Task) Levels() [][]int {
 // dependants. It is not Levels backwards: a container that is tied to no other
 // starts and stops in the first turn.
 func (t Task) ShutdownOrder() [][]int {
-	levels, _ := layers(reversed(t.dependencies()))
+	levels, _ := layers(reversed(dependenciesOf(t)))
 	return levels
 }
 
@@ -44,7 +44,7 @@ func (t Task) ShutdownOrder() [][]int {
 // may take if every container uses its whole StopTimeout: the longest chain of
 // StopTimeouts along the dependencies.
 func (t Task) StopBound() time.Duration {
-	deps := t.dependencies()
+	deps := dependenciesOf(t)
 	until := make([]time.Duration, len(deps)) // from its own stop to that of the last one below it
 	var bound time.Duration
 	for _, level := range t.Levels() {
@@ -59,9 +59,9 @@ func (t Task) StopBound() time.Duration {
 	return bound
 }
 
-// dependencies returns for each container those it depends on, without
+// dependenciesOf returns for each container those it depends on, without
 // references to none.
-func (t Task) dependencies() [][]int {
+func dependenciesOf(t Task) [][]int {
 	out := make([][]int, len(t.Containers))
 	for i, c := range t.Containers {
 		for _, d := range c.DependsOn {
@@ -113,12 +113,12 @@ func layers(edges [][]int) (layers [][]int, remain []int) {
 	}
 }
 
-// cycles returns one cycle for each group of containers that wait for each
+// cyclesOf returns one cycle for each group of containers that wait for each
 // other, as indices in the order of waiting. Two cycles that share a container
 // are one group. A container that waits for itself is not reported: it has a
 // message of its own.
-func (t Task) cycles() [][]int {
-	edges := t.dependencies()
+func cyclesOf(t Task) [][]int {
+	edges := dependenciesOf(t)
 	for i := range edges {
 		edges[i] = slices.DeleteFunc(edges[i], func(j int) bool { return i == j })
 	}

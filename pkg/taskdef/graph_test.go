@@ -161,7 +161,7 @@ func TestEveryCycleIsFound(t *testing.T) {
 				c.DependsOn = append(c.DependsOn, Dependency{next, Start})
 			}
 		}
-		cycles := task.cycles()
+		cycles := cyclesOf(task)
 		if len(cycles) == 0 {
 			t.Fatalf("the ring %v is not found", ring)
 		}

@@ -35,33 +35,33 @@ var unusedWords = []struct {
 	{inContainer + "logConfiguration.options.mode", []string{"blocking", "non-blocking"}},
 }
 
-// unused holds what has no effect against the limits of the ECS model.
-func (c cursor) unused() {
+// warnUnused holds what has no effect against the limits of the ECS model.
+func warnUnused(c cursor) {
 	for _, item := range c.at("requiresCompatibilities").list(`write a list, as in ["FARGATE"]`) {
-		item.oneOf(compatibilities...)
+		decodeOneOf(item, compatibilities...)
 	}
-	c.at("placementConstraints").atMost(maxConstraints, "placement constraints")
-	c.tags()
+	requireAtMost(c.at("placementConstraints"), maxConstraints, "placement constraints")
+	checkTags(c)
 	storage := c.at("ephemeralStorage").at("sizeInGiB")
 	if size := storage.integer(0, minStorage); size < minStorage || size > maxStorage {
 		storage.wrong(fmt.Sprintf("sizeInGiB is out of range: it must be %d to %d GiB", minStorage, maxStorage), "")
 	}
 	for _, u := range unusedWords {
-		c.each(strings.Split(u.path, "."), func(word cursor) { word.unusedWord(u.words) })
+		forEach(c, strings.Split(u.path, "."), func(word cursor) { warnUnusedWord(word, u.words) })
 	}
-	c.each(strings.Split(linux+"swappiness", "."), cursor.swappiness)
-	c.launchedVolumes()
+	forEach(c, strings.Split(linux+"swappiness", "."), checkSwappiness)
+	warnLaunchedVolumes(c)
 }
 
-// unusedWord reports a word that is not in an enum. What stands for a word, such as
+// warnUnusedWord reports a word that is not in an enum. What stands for a word, such as
 // a placeholder, need not be given for a member without effect.
-func (c cursor) unusedWord(words []string) {
+func warnUnusedWord(c cursor, words []string) {
 	if c.node.kind == text && c.node.text != "" && !slices.Contains(words, c.node.text) && !placeholder.MatchString(c.node.text) {
 		c.wrong("this cannot be "+quote(c.node.text), cmpFix(didYouMean(c.node.text, words), "use "+strings.Join(words, " or ")))
 	}
 }
 
-func (c cursor) swappiness() {
+func checkSwappiness(c cursor) {
 	if c.node.kind != number {
 		return
 	}
@@ -70,10 +70,10 @@ func (c cursor) swappiness() {
 	}
 }
 
-// launchedVolumes reports a second volume that is configured at launch.
-func (c cursor) launchedVolumes() {
+// warnLaunchedVolumes reports a second volume that is configured at launch.
+func warnLaunchedVolumes(c cursor) {
 	launched := 0
-	c.each([]string{"volumes[]", "configuredAtLaunch"}, func(flag cursor) {
+	forEach(c, []string{"volumes[]", "configuredAtLaunch"}, func(flag cursor) {
 		if flag.node.text != "true" {
 			return
 		}
@@ -83,10 +83,10 @@ func (c cursor) launchedVolumes() {
 	})
 }
 
-// tags holds the tags of a task definition against their limits.
-func (c cursor) tags() {
+// checkTags holds the tags of a task definition against their limits.
+func checkTags(c cursor) {
 	tags := c.at("tags")
-	tags.atMost(maxTags, "tags")
+	requireAtMost(tags, maxTags, "tags")
 	if !tags.present() || tags.node.kind != list {
 		return
 	}
@@ -112,8 +112,8 @@ func (c cursor) tags() {
 	}
 }
 
-// atMost reports a list that is too long.
-func (c cursor) atMost(n int, what string) {
+// requireAtMost reports a list that is too long.
+func requireAtMost(c cursor, n int, what string) {
 	if c.present() && c.node.kind == list && len(c.node.items) > n {
 		c.wrong(fmt.Sprintf("there are %d %s, more than %d", len(c.node.items), what, n), "")
 	}

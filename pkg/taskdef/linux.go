@@ -59,19 +59,19 @@ type Security struct {
 	Unconfined bool `json:"apparmorUnconfined,omitempty"`
 }
 
-func (c cursor) linux() Linux {
+func decodeLinux(c cursor) Linux {
 	in := c.at("linuxParameters")
 	in.want(object, "")
 	caps := in.at("capabilities")
 	caps.want(object, `write {"add": [...], "drop": [...]}`)
 	l := Linux{
-		CapAdd:  caps.at("add").capabilities(),
-		CapDrop: caps.at("drop").capabilities(),
-		Devices: in.at("devices").devices(),
-		Tmpfs:   in.at("tmpfs").tmpfs(),
+		CapAdd:  decodeCapabilities(caps.at("add")),
+		CapDrop: decodeCapabilities(caps.at("drop")),
+		Devices: decodeDevices(in.at("devices")),
+		Tmpfs:   decodeTmpfs(in.at("tmpfs")),
 		ShmSize: in.at("sharedMemorySize").integer(0, 0) * mib,
-		Sysctls: c.at("systemControls").sysctls(),
-		Ulimits: c.at("ulimits").ulimits(),
+		Sysctls: decodeSysctls(c.at("systemControls")),
+		Ulimits: decodeUlimits(c.at("ulimits")),
 	}
 	const absent = -1
 	if swap := in.at("maxSwap").integer(0, absent); swap != absent {
@@ -81,9 +81,9 @@ func (c cursor) linux() Linux {
 	return l
 }
 
-// capabilities takes the names as people write them too: in lower case, with
+// decodeCapabilities takes the names as people write them too: in lower case, with
 // CAP_ before them.
-func (c cursor) capabilities() []string {
+func decodeCapabilities(c cursor) []string {
 	names := c.strs()
 	for i, n := range names {
 		names[i] = strings.TrimPrefix(strings.ToUpper(n), "CAP_")
@@ -91,7 +91,7 @@ func (c cursor) capabilities() []string {
 	return names
 }
 
-func (c cursor) devices() []Device {
+func decodeDevices(c cursor) []Device {
 	var devices []Device
 	for _, item := range c.list(`write a list of {"hostPath": ...}`) {
 		item.want(object, `write {"hostPath": ...}`)
@@ -111,7 +111,7 @@ func (c cursor) devices() []Device {
 	return devices
 }
 
-func (c cursor) tmpfs() []Tmpfs {
+func decodeTmpfs(c cursor) []Tmpfs {
 	var all []Tmpfs
 	for _, item := range c.list(`write a list of {"containerPath": ..., "size": MiB}`) {
 		item.want(object, `write {"containerPath": ..., "size": MiB}`)
@@ -124,7 +124,7 @@ func (c cursor) tmpfs() []Tmpfs {
 	return all
 }
 
-func (c cursor) sysctls() map[string]string {
+func decodeSysctls(c cursor) map[string]string {
 	var sysctls map[string]string
 	for _, item := range c.list(`write a list of {"namespace": ..., "value": ...}`) {
 		if !item.want(object, `write {"namespace": ..., "value": ...}`) {
@@ -151,7 +151,7 @@ func (c cursor) sysctls() map[string]string {
 	return sysctls
 }
 
-func (c cursor) ulimits() []Ulimit {
+func decodeUlimits(c cursor) []Ulimit {
 	var limits []Ulimit
 	for _, item := range c.list(`write a list of {"name": ..., "softLimit": ..., "hardLimit": ...}`) {
 		item.want(object, `write {"name": ..., "softLimit": ..., "hardLimit": ...}`)
@@ -169,7 +169,7 @@ func (c cursor) ulimits() []Ulimit {
 	return limits
 }
 
-func (c cursor) security() Security {
+func decodeSecurity(c cursor) Security {
 	var s Security
 	for _, item := range c.list(`write a list, as in ["no-new-privileges"]`) {
 		option := item.str()
@@ -201,14 +201,14 @@ func cmpFix(fix, otherwise string) string {
 	return otherwise
 }
 
-func (r rules) linux(t Task, c Container) {
+func checkLinux(r rules, t Task, c Container) {
 	in := r.in("linuxParameters")
 	caps := in.in("capabilities")
 	caps.words("add", c.Linux.CapAdd, capabilities)
 	caps.words("drop", c.Linux.CapDrop, capabilities)
 	for i, d := range c.Linux.Devices {
 		at := in.in("devices").item(i)
-		at.in("hostPath").absolutePath("hostPath", d.HostPath)
+		checkAbsolutePath(at.in("hostPath"), "hostPath", d.HostPath)
 		at.in("containerPath").require(d.ContainerPath == d.HostPath || strings.HasPrefix(d.ContainerPath, "/"), "start it with /", "containerPath %s is not an absolute path", quote(d.ContainerPath))
 		at.in("permissions").require(len(d.Permissions) > 0, "", "permissions are missing")
 		at.words("permissions", d.Permissions, devicePermissions)
@@ -226,8 +226,8 @@ func (r rules) linux(t Task, c Container) {
 		in.in("maxSwap").require(*c.Linux.MaxSwap >= 0, "", "maxSwap is negative")
 		in.in("maxSwap").require(c.Memory > 0, "give the container a memory limit", "maxSwap counts from memory, and the container has none")
 	}
-	r.ulimits(c.Linux.Ulimits)
-	r.sysctls(t, c.Linux.Sysctls)
+	checkUlimits(r, c.Linux.Ulimits)
+	checkSysctls(r, t, c.Linux.Sysctls)
 	for i, l := range c.Security.Labels {
 		r.in("dockerSecurityOptions").item(i).require(l != "", "", "the label is empty")
 	}
@@ -236,7 +236,7 @@ func (r rules) linux(t Task, c Container) {
 	}
 }
 
-func (r rules) ulimits(limits []Ulimit) {
+func checkUlimits(r rules, limits []Ulimit) {
 	seen := make(map[string]bool)
 	for i, l := range limits {
 		in := r.in("ulimits").item(i)
@@ -249,9 +249,9 @@ func (r rules) ulimits(limits []Ulimit) {
 	}
 }
 
-// sysctls holds kernel parameters against the namespaces that the container
+// checkSysctls holds kernel parameters against the namespaces that the container
 // has.
-func (r rules) sysctls(t Task, sysctls map[string]string) {
+func checkSysctls(r rules, t Task, sysctls map[string]string) {
 	in := r.in("systemControls")
 	for _, name := range slices.Sorted(maps.Keys(sysctls)) {
 		net, ipc := strings.HasPrefix(name, "net."), isIPCSysctl(name)
@@ -265,9 +265,9 @@ func isIPCSysctl(name string) bool {
 	return strings.HasPrefix(name, "fs.mqueue.") || slices.Contains(ipcSysctls, name)
 }
 
-// sharedSysctls reports parameters of a shared namespace on which two
+// checkSharedSysctls reports parameters of a shared namespace on which two
 // containers differ: the last to start would win.
-func (r rules) sharedSysctls(t Task) {
+func checkSharedSysctls(r rules, t Task) {
 	first := make(map[string]int)
 	for i, c := range t.Containers {
 		for _, name := range slices.Sorted(maps.Keys(c.Linux.Sysctls)) {
@@ -308,9 +308,9 @@ var (
 		AUDIT_READ BPF CHECKPOINT_RESTORE PERFMON`)
 )
 
-// fileMode decodes permissions: octal text as in "0440", or a number that is
+// decodeFileMode decodes permissions: octal text as in "0440", or a number that is
 // written like it.
-func (c cursor) fileMode(unset uint32) uint32 {
+func decodeFileMode(c cursor, unset uint32) uint32 {
 	if !c.present() || c.held() {
 		return unset
 	}

@@ -40,7 +40,7 @@ func (l LogConfiguration) MaxSize() int64 {
 
 var logDrivers = strings.Fields("json-file journald none awslogs awsfirelens fluentd gelf splunk syslog")
 
-func (c cursor) logConfiguration() *LogConfiguration {
+func decodeLogConfiguration(c cursor) *LogConfiguration {
 	if !c.filled() {
 		return nil
 	}
@@ -54,7 +54,7 @@ func (c cursor) logConfiguration() *LogConfiguration {
 	return l
 }
 
-func (r rules) logging(l *LogConfiguration) {
+func checkLogging(r rules, l *LogConfiguration) {
 	if l == nil {
 		return
 	}

@@ -115,17 +115,17 @@ func (t Task) DNS() (servers, search []string) {
 	return servers, search
 }
 
-func (c cursor) network() ContainerNetwork {
+func decodeNetwork(c cursor) ContainerNetwork {
 	return ContainerNetwork{
 		Disabled:   c.at("disableNetworking").flag(false),
 		Hostname:   c.at("hostname").str(),
-		ExtraHosts: c.at("extraHosts").hosts(),
+		ExtraHosts: decodeHosts(c.at("extraHosts")),
 		DNSServers: c.at("dnsServers").strs(),
 		DNSSearch:  c.at("dnsSearchDomains").strs(),
 	}
 }
 
-func (c cursor) hosts() []Host {
+func decodeHosts(c cursor) []Host {
 	var hosts []Host
 	for _, item := range c.list(`write a list of {"hostname": ..., "ipAddress": ...}`) {
 		item.want(object, `write {"hostname": ..., "ipAddress": ...}`)
@@ -134,8 +134,8 @@ func (c cursor) hosts() []Host {
 	return hosts
 }
 
-// links decodes "name" and "name:alias".
-func (c cursor) links(t Task) []Link {
+// decodeLinks decodes "name" and "name:alias".
+func decodeLinks(c cursor, t Task) []Link {
 	var links []Link
 	for _, item := range c.list(`write a list of "name" or "name:alias"`) {
 		s := item.str()
@@ -175,7 +175,7 @@ func withLinks(deps []Dependency, links []Link, i int) []Dependency {
 
 var hostPattern = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?$`)
 
-func (r rules) network(t Task, i int) {
+func checkNetwork(r rules, t Task, i int) {
 	c := t.Containers[i]
 	n := c.Net
 	r.in("hostname").require(n.Hostname == "" || hostPattern.MatchString(n.Hostname) && len(n.Hostname) <= 64,
@@ -192,7 +192,7 @@ func (r rules) network(t Task, i int) {
 		r.in(m.member).require(!m.used || slices.Contains(m.modes, t.Network), "remove it, or use another networkMode",
 			"ECS has no %s with networkMode %s", m.member, quote(string(t.Network)))
 	}
-	r.links(t, i)
+	checkLinks(r, t, i)
 	for j, h := range n.ExtraHosts {
 		in := r.in("extraHosts").item(j)
 		in.in("hostname").require(hostPattern.MatchString(h.Name), "", "%s is not a host name", quote(h.Name))
@@ -211,7 +211,7 @@ func (r rules) network(t Task, i int) {
 	}
 }
 
-func (r rules) links(t Task, i int) {
+func checkLinks(r rules, t Task, i int) {
 	aliases := make(map[string]bool)
 	for j, l := range t.Containers[i].Net.Links {
 		in := r.in("links").item(j)
@@ -232,10 +232,10 @@ func isAddress(s string) bool {
 	return err == nil
 }
 
-// sharedNames reports what containers ask of the names that they share, where they
+// checkSharedNames reports what containers ask of the names that they share, where they
 // differ.
-func (r rules) sharedNames(t Task) {
-	r.sharedAliases(t)
+func checkSharedNames(r rules, t Task) {
+	checkSharedAliases(r, t)
 	if t.Bridged() {
 		return
 	}
@@ -253,13 +253,13 @@ func (r rules) sharedNames(t Task) {
 			}
 			addresses[h.Name][i] = h.Address
 		}
-		in.sharedList("dnsServers", c.Net.DNSServers, servers)
-		in.sharedList("dnsSearchDomains", c.Net.DNSSearch, search)
+		checkSharedList(in, "dnsServers", c.Net.DNSServers, servers)
+		checkSharedList(in, "dnsSearchDomains", c.Net.DNSSearch, search)
 	}
 }
 
-// sharedAliases reports aliases that lead to two containers. (In ECS an alias is the linking container's own.)
-func (r rules) sharedAliases(t Task) {
+// checkSharedAliases reports aliases that lead to two containers. (In ECS an alias is the linking container's own.)
+func checkSharedAliases(r rules, t Task) {
 	type link struct{ of, to int }
 	aliases := make(map[string]link)
 	for i, c := range t.Containers {
@@ -279,7 +279,7 @@ func (r rules) sharedAliases(t Task) {
 	}
 }
 
-func (r rules) sharedList(key string, own, task []string) {
+func checkSharedList(r rules, key string, own, task []string) {
 	r.in(key).require(len(own) == 0 || slices.Equal(own, task), "give all containers the same, or one of them alone",
 		"%s differs from that of another container, and the containers of a task share them unless they are apart in networkMode bridge", key)
 }

@@ -70,7 +70,7 @@ func (s Settings) ParseOverride(name string, src []byte) (*Override, Report, err
 		p.findDuplicates(root, "")
 		p.answerObject(top, "")
 		s.substitute(root)
-		o = top.override()
+		o = decodeOverride(top)
 	}
 	if o.report, err = p.result(); err != nil {
 		return nil, o.report, err
@@ -78,14 +78,14 @@ func (s Settings) ParseOverride(name string, src []byte) (*Override, Report, err
 	return &o, o.report, nil
 }
 
-func (c cursor) override() Override {
+func decodeOverride(c cursor) Override {
 	var o Override
 	if cpu := c.at("cpu"); cpu.filled() {
-		v := cpu.vcpu()
+		v := decodeVcpu(cpu)
 		o.cpu = &v
 	}
 	if memory := c.at("memory"); memory.filled() {
-		v := memory.memory()
+		v := decodeMemory(memory)
 		o.memory = &v
 	}
 	const fix = `write a list of {"name": ...}`
@@ -97,22 +97,22 @@ func (c cursor) override() Override {
 	}
 	for _, item := range items {
 		if item.want(object, fix) {
-			o.containers = append(o.containers, item.containerOverride(o.containers))
+			o.containers = append(o.containers, decodeContainerOverride(item, o.containers))
 		}
 	}
 	return o
 }
 
-func (c cursor) containerOverride(before []containerOverride) containerOverride {
+func decodeContainerOverride(c cursor, before []containerOverride) containerOverride {
 	name := c.at("name")
 	o := containerOverride{
 		name:        name.str(),
-		command:     c.at("command").words(),
-		environment: c.at("environment").environment(),
-		files:       c.at("environmentFiles").environmentFiles(),
-		cpu:         c.at("cpu").number(0, 1),
-		memory:      c.at("memory").memoryOverride(),
-		reservation: c.at("memoryReservation").memoryOverride(),
+		command:     decodeWords(c.at("command")),
+		environment: decodeEnvironment(c.at("environment")),
+		files:       decodeEnvironmentFiles(c.at("environmentFiles")),
+		cpu:         decodeNumber(c.at("cpu"), 0, 1),
+		memory:      decodeMemoryOverride(c.at("memory")),
+		reservation: decodeMemoryOverride(c.at("memoryReservation")),
 	}
 	switch {
 	case name.failed():
@@ -126,9 +126,9 @@ func (c cursor) containerOverride(before []containerOverride) containerOverride 
 	return o
 }
 
-// number decodes a whole number of at least least, times unit; nil for an absent
+// decodeNumber decodes a whole number of at least least, times unit; nil for an absent
 // one.
-func (c cursor) number(least, unit int64) *int64 {
+func decodeNumber(c cursor, least, unit int64) *int64 {
 	if !c.filled() {
 		return nil
 	}
@@ -136,9 +136,9 @@ func (c cursor) number(least, unit int64) *int64 {
 	return &v
 }
 
-// memoryOverride decodes an amount of memory; nil for an absent one, or 0.
-func (c cursor) memoryOverride() *int64 {
-	v := c.mebibytes()
+// decodeMemoryOverride decodes an amount of memory; nil for an absent one, or 0.
+func decodeMemoryOverride(c cursor) *int64 {
+	v := decodeMebibytes(c)
 	if v == 0 {
 		return nil
 	}

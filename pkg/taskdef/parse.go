@@ -122,10 +122,10 @@ func newParser(name string, s Settings, table memberTable) *parser {
 func (p *parser) document(root *node) Task {
 	top := cursor{p: p, node: root}
 	if root.kind != object {
-		top.notAnObject()
+		notAnObject(top)
 		return Task{}
 	}
-	if top.isForeign() {
+	if isForeign(top) {
 		return Task{}
 	}
 	p.findDuplicates(root, "")
@@ -134,16 +134,16 @@ func (p *parser) document(root *node) Task {
 		def = top.at("taskDefinition")
 		p.answerWrapper(top)
 		if def.node.kind != object {
-			def.notAnObject()
+			notAnObject(def)
 			return Task{}
 		}
 	}
 	p.answerObject(def, "")
 	p.settings.substitute(def.node)
-	t := def.task()
+	t := decodeTask(def)
 	p.override(&t)
 	t = t.WithEnv(p.settings.Env)
-	for _, f := range t.findings() {
+	for _, f := range findingsOf(t) {
 		p.addFinding(def, f)
 	}
 	p.answerTarget(def, t)

@@ -10,19 +10,19 @@ import (
 
 const maxPortRanges = 100
 
-func (c cursor) ports(mode NetworkMode) []Port {
+func decodePorts(c cursor, mode NetworkMode) []Port {
 	var ports []Port
 	for _, item := range c.list("") {
 		item.want(object, `write {"containerPort": ...}`)
 		p := Port{
-			ContainerPort: item.at("containerPort").port(),
-			HostPort:      item.at("hostPort").port(),
+			ContainerPort: decodePort(item.at("containerPort")),
+			HostPort:      decodePort(item.at("hostPort")),
 			Protocol:      item.at("protocol").str(),
 			HostIP:        item.at(extensionMember).at("hostIP").str(),
 			Name:          item.at("name").str(),
 		}
 		item.at(extensionMember).want(object, "")
-		item.portRange(&p)
+		decodePortRange(item, &p)
 		if p.Protocol == "" {
 			p.Protocol = "tcp"
 		}
@@ -34,8 +34,8 @@ func (c cursor) ports(mode NetworkMode) []Port {
 	return ports
 }
 
-// port decodes a port; 0 for an absent one.
-func (c cursor) port() uint16 {
+// decodePort decodes a port; 0 for an absent one.
+func decodePort(c cursor) uint16 {
 	i := c.integer(0, 0)
 	if i > 65535 {
 		c.wrong(fmt.Sprintf("%d is not a port: ports go to 65535", i), "")
@@ -44,9 +44,9 @@ func (c cursor) port() uint16 {
 	return uint16(i)
 }
 
-// portRange decodes the containerPortRange of a port mapping, "FIRST-LAST", into
+// decodePortRange decodes the containerPortRange of a port mapping, "FIRST-LAST", into
 // the two ends of p.
-func (c cursor) portRange(p *Port) {
+func decodePortRange(c cursor, p *Port) {
 	member := c.at("containerPortRange")
 	if !member.filled() {
 		return
@@ -68,7 +68,7 @@ func (c cursor) portRange(p *Port) {
 	p.ContainerPort, p.ContainerPortEnd = uint16(a), uint16(b)
 }
 
-func (r rules) ports(t Task, c Container) {
+func checkPorts(r rules, t Task, c Container) {
 	mode := t.Network
 	if mode == NetworkNone {
 		r.in("portMappings").require(len(c.Ports) == 0, "remove them, or use another networkMode", `a task with networkMode "none" has no ports to map`)
@@ -87,13 +87,13 @@ func (r rules) ports(t Task, c Container) {
 		}
 		if p.ContainerPortEnd != 0 {
 			ranges++
-			in.in("containerPortRange").portRange(mode, p)
+			checkPortRange(in.in("containerPortRange"), mode, p)
 		}
 	}
 	r.in("portMappings").require(ranges <= maxPortRanges, "", "there are %d port ranges, more than %d", ranges, maxPortRanges)
 }
 
-func (r rules) portRange(mode NetworkMode, p Port) {
+func checkPortRange(r rules, mode NetworkMode, p Port) {
 	r.require(p.ContainerPortEnd > p.ContainerPort, "", "the last port of the range is not above the first")
 	r.require(mode == NetworkBridge || mode == NetworkAWSVPC, "use networkMode bridge or awsvpc", "ECS has no containerPortRange with networkMode %s", quote(string(mode)))
 	r.require(int(p.HostPort)+p.Count()-1 <= 65535, "", "the host ports of the range end above 65535")
@@ -106,8 +106,8 @@ type span struct {
 	container, mapping int
 }
 
-// sharedPorts reports ports that two mappings claim.
-func (r rules) sharedPorts(t Task) {
+// checkSharedPorts reports ports that two mappings claim.
+func checkSharedPorts(r rules, t Task) {
 	var outer []span
 	inner := make([][]span, len(t.Containers)) // by network namespace
 	for i, c := range t.Containers {
@@ -127,7 +127,7 @@ func (r rules) sharedPorts(t Task) {
 	told := make(map[[2]int]bool)
 	for _, spans := range inner {
 		clashes(spans, func(first, second span) {
-			if r.innerClash(t, first, second) {
+			if checkInnerClash(r, t, first, second) {
 				told[[2]int{second.container, second.mapping}] = true
 			}
 		})
@@ -141,9 +141,9 @@ func (r rules) sharedPorts(t Task) {
 	})
 }
 
-// innerClash reports two mappings of one port in one network namespace, if that is
+// checkInnerClash reports two mappings of one port in one network namespace, if that is
 // wrong.
-func (r rules) innerClash(t Task, first, second span) bool {
+func checkInnerClash(r rules, t Task, first, second span) bool {
 	in := r.in("containerDefinitions").item(second.container).in("portMappings").item(second.mapping).in("containerPort")
 	port := max(first.first, second.first)
 	switch {

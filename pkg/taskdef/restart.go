@@ -20,14 +20,14 @@ type RestartPolicy struct {
 	MaxCount int `json:"maxCount,omitempty"`
 }
 
-func (c cursor) restartPolicy() *RestartPolicy {
+func decodeRestartPolicy(c cursor) *RestartPolicy {
 	if !c.want(object, `write {"enabled": true}`) {
 		return nil
 	}
-	p := RestartPolicy{AttemptPeriod: c.at("restartAttemptPeriod").seconds(300 * time.Second)}
+	p := RestartPolicy{AttemptPeriod: decodeSeconds(c.at("restartAttemptPeriod"), 300*time.Second)}
 	if x := c.at(extensionMember); x.present() {
 		x.want(object, "")
-		p.BackOff = x.at("backOff").seconds(0)
+		p.BackOff = decodeSeconds(x.at("backOff"), 0)
 		p.MaxCount = int(x.at("maxCount").integer(0, 0))
 	}
 	for _, item := range c.at("ignoredExitCodes").list("write a list of exit codes") {
@@ -43,7 +43,7 @@ func (c cursor) restartPolicy() *RestartPolicy {
 	return &p
 }
 
-func (r rules) restartPolicy(p *RestartPolicy) {
+func checkRestartPolicy(r rules, p *RestartPolicy) {
 	if p == nil {
 		return
 	}

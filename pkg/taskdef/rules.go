@@ -44,7 +44,7 @@ const (
 // a problem here. The error is nil or an *InvalidError whose problems point into
 // the task definition the Task stands for, without lines.
 func (t Task) Check() error {
-	fs := slices.DeleteFunc(t.findings(), func(f finding) bool { return f.kind == warning })
+	fs := slices.DeleteFunc(findingsOf(t), func(f finding) bool { return f.kind == warning })
 	if len(fs) == 0 {
 		return nil
 	}
@@ -65,35 +65,35 @@ type rules struct {
 	path  []string
 }
 
-func (t Task) findings() []finding {
+func findingsOf(t Task) []finding {
 	var found []finding
 	r := rules{found: &found}
-	r.task(t)
-	r.volumes(t)
-	r.taskExtensions(t)
+	checkTask(r, t)
+	checkVolumes(r, t)
+	checkTaskExtensions(r, t)
 	for i, c := range t.Containers {
 		in := r.in("containerDefinitions").item(i)
-		in.container(c)
-		in.memory(t, c)
-		in.ports(t, c)
-		in.healthCheck(c.HealthCheck)
+		checkContainer(in, c)
+		checkMemory(in, t, c)
+		checkPorts(in, t, c)
+		checkHealthCheck(in, c.HealthCheck)
 		healthAction(in, c)
-		in.dependencies(t, i)
-		in.secrets(c)
-		in.environmentFiles(c.EnvironmentFiles)
-		in.mounts(t, c)
-		in.linux(t, c)
-		in.network(t, i)
-		in.logging(c.Log)
-		in.restartPolicy(c.Restart)
-		in.extensions(t, c)
+		checkDependencies(in, t, i)
+		checkSecrets(in, c)
+		checkEnvironmentFiles(in, c.EnvironmentFiles)
+		checkMounts(in, t, c)
+		checkLinux(in, t, c)
+		checkNetwork(in, t, i)
+		checkLogging(in, c.Log)
+		checkRestartPolicy(in, c.Restart)
+		checkExtensions(in, t, c)
 	}
-	r.names(t)
-	r.sharedPorts(t)
-	r.sharedNames(t)
-	r.sharedSysctls(t)
-	r.volumeCircle(t)
-	r.cycles(t)
+	checkNames(r, t)
+	checkSharedPorts(r, t)
+	checkSharedNames(r, t)
+	checkSharedSysctls(r, t)
+	checkVolumeCircle(r, t)
+	checkCycles(r, t)
 	return found
 }
 
@@ -133,7 +133,7 @@ var (
 
 const nameRule = "use 1 to 255 letters, digits, hyphens and underscores"
 
-func (r rules) task(t Task) {
+func checkTask(r rules, t Task) {
 	r.in("family").require(t.Family != "", "give the task definition a name", "family is missing")
 	r.in("family").require(t.Family == "" || namePattern.MatchString(t.Family), nameRule, "family %s is not a valid name", quote(t.Family))
 	r.word("networkMode", string(t.Network), "awsvpc", "bridge", "host", "none")
@@ -168,10 +168,10 @@ func (r rules) optionalWord(key, value string, words ...string) {
 	}
 }
 
-func (r rules) container(c Container) {
+func checkContainer(r rules, c Container) {
 	r.in("name").require(c.Name != "", "give the container a name", "name is missing")
 	r.in("name").require(c.Name == "" || namePattern.MatchString(c.Name), nameRule, "container name %s is not valid", quote(c.Name))
-	r.image(c.Image)
+	checkImage(r, c.Image)
 	r.in("workingDirectory").require(c.WorkingDirectory == "" || strings.HasPrefix(c.WorkingDirectory, "/"),
 		"start it with /", "workingDirectory %s is not an absolute path", quote(c.WorkingDirectory))
 	r.in("cpu").within(c.CPU, 0, maxUnits, " cpu units")
@@ -179,7 +179,7 @@ func (r rules) container(c Container) {
 		"startTimeout is out of range: it must be 0 to 86400 seconds")
 	r.in("stopTimeout").require(time.Second <= c.StopTimeout && c.StopTimeout <= maxTimeout, "leave it out for 30 seconds",
 		"stopTimeout is out of range: it must be 0 to 86400 seconds")
-	r.labels(c.Labels)
+	checkLabels(r, c.Labels)
 	seen := make(map[string]bool, len(c.Environment))
 	for i, v := range c.Environment {
 		complaint := envNameComplaint(v.Name)
@@ -191,7 +191,7 @@ func (r rules) container(c Container) {
 	}
 }
 
-func (r rules) labels(labels map[string]string) {
+func checkLabels(r rules, labels map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		in := r.in("dockerLabels").in(key)
 		in.require(key != "", "", "a label has no name")
@@ -201,7 +201,7 @@ func (r rules) labels(labels map[string]string) {
 	}
 }
 
-func (r rules) image(image string) {
+func checkImage(r rules, image string) {
 	in := r.in("image")
 	if image == "" {
 		in.require(false, "name the image to run", "image is missing")
@@ -223,7 +223,7 @@ func (r rules) image(image string) {
 	}
 }
 
-func (r rules) memory(t Task, c Container) {
+func checkMemory(r rules, t Task, c Container) {
 	r.in("memory").require(c.Memory == 0 || c.Memory >= minMemory, "", "memory must be at least 6 MiB")
 	r.in("memoryReservation").require(c.MemoryReservation == 0 || c.MemoryReservation >= minMemory, "", "memoryReservation must be at least 6 MiB")
 	r.in("memory").require(c.Memory == 0 || c.Memory > c.MemoryReservation, "raise memory or lower memoryReservation",
@@ -237,7 +237,7 @@ func (r rules) memory(t Task, c Container) {
 	}
 }
 
-func (r rules) healthCheck(h *HealthCheck) {
+func checkHealthCheck(r rules, h *HealthCheck) {
 	if h == nil {
 		return
 	}
@@ -283,7 +283,7 @@ func seconds(d time.Duration) int64 {
 	return int64(d / time.Second)
 }
 
-func (r rules) dependencies(t Task, i int) {
+func checkDependencies(r rules, t Task, i int) {
 	seen := make(map[int]bool)
 	for j, d := range t.Containers[i].DependsOn {
 		in := r.in("dependsOn").item(j)
@@ -308,7 +308,7 @@ func (r rules) dependencies(t Task, i int) {
 	}
 }
 
-func (r rules) names(t Task) {
+func checkNames(r rules, t Task) {
 	first := make(map[string]int)
 	for i, c := range t.Containers {
 		if j, twice := first[c.Name]; twice && c.Name != "" {
@@ -319,8 +319,8 @@ func (r rules) names(t Task) {
 	}
 }
 
-func (r rules) cycles(t Task) {
-	for _, cycle := range t.cycles() {
+func checkCycles(r rules, t Task) {
+	for _, cycle := range cyclesOf(t) {
 		var path strings.Builder
 		for _, i := range cycle {
 			path.WriteString(printable(t.Containers[i].Name) + " -> ")

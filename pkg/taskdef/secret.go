@@ -100,8 +100,8 @@ func ParseSecretValue(valueFrom string) (SecretValue, error) {
 	return v, fmt.Errorf("valueFrom %s is neither an ARN of Secrets Manager or SSM, nor the name of a parameter, nor a source", quote(valueFrom))
 }
 
-// secretValue decodes a member that says where a secret comes from.
-func (c cursor) secretValue() SecretValue {
+// decodeSecretValue decodes a member that says where a secret comes from.
+func decodeSecretValue(c cursor) SecretValue {
 	s := c.str()
 	if s == "" || c.failed() {
 		return SecretValue{}
@@ -114,40 +114,40 @@ func (c cursor) secretValue() SecretValue {
 	return c.p.source(v)
 }
 
-func (c cursor) secrets() []Secret {
+func decodeSecrets(c cursor) []Secret {
 	var secrets []Secret
 	for _, item := range c.list(`write a list of {"name": ..., "valueFrom": ...}`) {
 		item.want(object, `write {"name": ..., "valueFrom": ...}`)
-		secrets = append(secrets, Secret{item.at("name").str(), item.at("valueFrom").secretValue()})
+		secrets = append(secrets, Secret{item.at("name").str(), decodeSecretValue(item.at("valueFrom"))})
 	}
 	return secrets
 }
 
-func (c cursor) repositoryCredentials() *SecretValue {
+func decodeRepositoryCredentials(c cursor) *SecretValue {
 	if !c.filled() {
 		return nil
 	}
 	c.want(object, "")
-	v := c.at("credentialsParameter").secretValue()
+	v := decodeSecretValue(c.at("credentialsParameter"))
 	return &v
 }
 
-func (c cursor) secretFiles() []SecretFile {
+func decodeSecretFiles(c cursor) []SecretFile {
 	var files []SecretFile
 	for _, item := range c.list(`write a list of {"path": ..., "valueFrom": ...}`) {
 		item.want(object, `write {"path": ..., "valueFrom": ...}`)
 		files = append(files, SecretFile{
-			Path: item.at("path").str(), Mode: item.at("mode").fileMode(0o400),
+			Path: item.at("path").str(), Mode: decodeFileMode(item.at("mode"), 0o400),
 			UID: int(item.at("uid").integer(0, 0)), GID: int(item.at("gid").integer(0, 0)),
-			SecretValue: item.at("valueFrom").secretValue(),
+			SecretValue: decodeSecretValue(item.at("valueFrom")),
 		})
 	}
 	return files
 }
 
-// secretValue reports a secret that cannot be had; the rules stand at the member
+// checkSecretValue reports a secret that cannot be had; the rules stand at the member
 // that says where it comes from.
-func (r rules) secretValue(v SecretValue) {
+func checkSecretValue(r rules, v SecretValue) {
 	switch {
 	case v.ValueFrom == "":
 		r.require(false, "say where the secret comes from", "%s is missing", r.path[len(r.path)-1])
@@ -159,7 +159,7 @@ func (r rules) secretValue(v SecretValue) {
 	}
 }
 
-func (r rules) secrets(c Container) {
+func checkSecrets(r rules, c Container) {
 	seen := make(map[string]string)
 	for _, v := range c.Environment {
 		seen[v.Name] = "a variable"
@@ -172,18 +172,18 @@ func (r rules) secrets(c Container) {
 		}
 		in.in("name").require(complaint == "", "", "%s", complaint)
 		seen[s.Name] = "another secret"
-		in.in("valueFrom").secretValue(s.SecretValue)
+		checkSecretValue(in.in("valueFrom"), s.SecretValue)
 	}
 	if c.RepositoryCredentials != nil {
-		r.in("repositoryCredentials").in("credentialsParameter").secretValue(*c.RepositoryCredentials)
+		checkSecretValue(r.in("repositoryCredentials").in("credentialsParameter"), *c.RepositoryCredentials)
 	}
 	paths := make(map[string]bool)
 	for i, f := range c.Extensions.SecretFiles {
 		in := r.in(extensionMember).in("secretFiles").item(i)
-		in.in("path").absolutePath("path", f.Path)
+		checkAbsolutePath(in.in("path"), "path", f.Path)
 		in.in("path").require(!paths[f.Path], "choose another path", "two secrets have the path %s", quote(f.Path))
 		paths[f.Path] = true
 		in.in("mode").require(f.Mode <= 0o777, "", "mode is out of range: it must be 0000 to 0777")
-		in.in("valueFrom").secretValue(f.SecretValue)
+		checkSecretValue(in.in("valueFrom"), f.SecretValue)
 	}
 }

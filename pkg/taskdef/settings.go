@@ -86,7 +86,7 @@ func (p *parser) answerSettings(t Task) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.settings.Volumes)) {
 		if !p.used["volume "+name] {
-			warn("--map-volume", name, "volume", t.volumeNames())
+			warn("--map-volume", name, "volume", volumeNames(t))
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(p.settings.Secrets)) {

@@ -46,7 +46,7 @@ var fargateSizes = []struct{ units, least, most, step int64 }{
 func (p *parser) answerTarget(def cursor, t Task) {
 	forbids := map[Target][]string{TargetEC2: ec2Forbids, TargetFargate: fargateForbids}[p.settings.Target]
 	for _, path := range forbids {
-		def.each(strings.Split(path, "."), func(c cursor) {
+		forEach(def, strings.Split(path, "."), func(c cursor) {
 			if !c.node.empty() {
 				c.wrong(path[strings.LastIndexByte(path, '.')+1:]+" is not supported on "+p.settings.Target.words(), "remove it, or aim at another launch type")
 			}
@@ -56,9 +56,9 @@ func (p *parser) answerTarget(def cursor, t Task) {
 	r := rules{found: &found}
 	switch p.settings.Target {
 	case TargetEC2:
-		r.ec2(t)
+		checkEc2(r, t)
 	case TargetFargate:
-		r.fargate(t)
+		checkFargate(r, t)
 	}
 	for _, f := range found {
 		p.addFinding(def, f)
@@ -69,8 +69,8 @@ func (t Target) words() string {
 	return map[Target]string{TargetEC2: "EC2", TargetFargate: "Fargate"}[t]
 }
 
-// each calls f for every value at a path of the table.
-func (c cursor) each(path []string, f func(cursor)) {
+// forEach calls f for every value at a path of the table.
+func forEach(c cursor, path []string, f func(cursor)) {
 	if len(path) == 0 {
 		f(c)
 		return
@@ -80,24 +80,24 @@ func (c cursor) each(path []string, f func(cursor)) {
 	switch {
 	case !next.present():
 	case !inList:
-		next.each(path[1:], f)
+		forEach(next, path[1:], f)
 	case next.node.kind == list:
 		for i := range next.node.items {
-			next.step(strconv.Itoa(i)).each(path[1:], f)
+			forEach(next.step(strconv.Itoa(i)), path[1:], f)
 		}
 	}
 }
 
-func (r rules) ec2(t Task) {
+func checkEc2(r rules, t Task) {
 	for i, c := range t.Containers {
 		r.in("containerDefinitions").item(i).in("memory").require(t.Memory > 0 || c.Memory > 0 || c.MemoryReservation > 0,
 			"give memory or memoryReservation, or the task memory", "on EC2 a container needs memory or memoryReservation where the task has no memory")
 	}
-	r.reservations(t)
+	checkReservations(r, t)
 }
 
-// reservations holds what the containers ask for against what the task has.
-func (r rules) reservations(t Task) {
+// checkReservations holds what the containers ask for against what the task has.
+func checkReservations(r rules, t Task) {
 	var units, bytes int64
 	for _, c := range t.Containers {
 		units += c.CPU
@@ -113,17 +113,17 @@ func (r rules) reservations(t Task) {
 		"the containers reserve %d MiB, more than the %d MiB of the task", bytes/mib, t.Memory/mib)
 }
 
-func (r rules) fargate(t Task) {
+func checkFargate(r rules, t Task) {
 	r.in("networkMode").require(t.Network == NetworkAWSVPC, `write "networkMode": "awsvpc"`, "Fargate has networkMode \"awsvpc\" only, not %q", t.Network)
 	r.in("pidMode").require(t.PIDMode != PIDHost, `use "task"`, "Fargate has no pidMode \"host\"")
-	r.fargateSize(t)
-	r.reservations(t)
+	checkFargateSize(r, t)
+	checkReservations(r, t)
 	for i, c := range t.Containers {
-		r.in("containerDefinitions").item(i).fargateContainer(c)
+		checkFargateContainer(r.in("containerDefinitions").item(i), c)
 	}
 }
 
-func (r rules) fargateContainer(c Container) {
+func checkFargateContainer(r rules, c Container) {
 	r.in("privileged").require(!c.Privileged, "remove it, or aim at another launch type", "privileged is not supported on Fargate")
 	r.in("disableNetworking").require(!c.Net.Disabled, "remove it, or aim at another launch type", "disableNetworking is not supported on Fargate")
 	for i, name := range c.Linux.CapAdd {
@@ -150,7 +150,7 @@ func (r rules) fargateContainer(c Container) {
 	}
 }
 
-func (r rules) fargateSize(t Task) {
+func checkFargateSize(r rules, t Task) {
 	r.in("cpu").require(t.CPU > 0, "", "Fargate needs the cpu of the task")
 	r.in("memory").require(t.Memory > 0, "", "Fargate needs the memory of the task")
 	if t.CPU == 0 || t.Memory == 0 {

@@ -90,16 +90,16 @@ var remoteVolumes = []struct{ member, words string }{
 	{"s3filesVolumeConfiguration", "an Amazon S3 Files file system"},
 }
 
-func (c cursor) volumes() []Volume {
+func decodeVolumes(c cursor) []Volume {
 	var volumes []Volume
 	for _, item := range c.list(`write a list of {"name": ...}`) {
 		item.want(object, `write {"name": ...}`)
-		volumes = append(volumes, item.volume())
+		volumes = append(volumes, decodeVolume(item))
 	}
 	return volumes
 }
 
-func (c cursor) volume() Volume {
+func decodeVolume(c cursor) Volume {
 	v := Volume{Name: c.at("name").str(), Kind: VolumeTask}
 	host, docker := c.at("host"), c.at("dockerVolumeConfiguration")
 	given := 0
@@ -112,7 +112,7 @@ func (c cursor) volume() Volume {
 	}
 	if docker.filled() {
 		given++
-		docker.dockerVolume(&v)
+		decodeDockerVolume(docker, &v)
 	}
 	for _, r := range remoteVolumes {
 		if in := c.at(r.member); in.filled() {
@@ -137,7 +137,7 @@ func (c cursor) volume() Volume {
 	return v
 }
 
-func (c cursor) dockerVolume(v *Volume) {
+func decodeDockerVolume(c cursor, v *Volume) {
 	c.want(object, "")
 	switch scope := c.at("scope"); scope.str() {
 	case "", "task":
@@ -159,9 +159,9 @@ func (c cursor) dockerVolume(v *Volume) {
 	}
 }
 
-func (c cursor) mounts(t Task) []Mount {
+func decodeMounts(c cursor, t Task) []Mount {
 	var mounts []Mount
-	names := t.volumeNames()
+	names := volumeNames(t)
 	known := setOf(names)
 	for _, item := range c.list(`write a list of {"sourceVolume": ..., "containerPath": ...}`) {
 		item.want(object, `write {"sourceVolume": ..., "containerPath": ...}`)
@@ -183,7 +183,7 @@ func setOf(words []string) map[string]bool {
 	return set
 }
 
-func (t Task) volumeNames() []string {
+func volumeNames(t Task) []string {
 	var names []string
 	for _, v := range t.Volumes {
 		names = append(names, v.Name)
@@ -191,16 +191,16 @@ func (t Task) volumeNames() []string {
 	return names
 }
 
-func (c cursor) volumesFrom(t Task) []VolumesFrom {
+func decodeVolumesFrom(c cursor, t Task) []VolumesFrom {
 	var froms []VolumesFrom
 	for _, item := range c.list(`write a list of {"sourceContainer": ...}`) {
 		item.want(object, `write {"sourceContainer": ...}`)
-		froms = append(froms, VolumesFrom{Container: item.at("sourceContainer").containerIndex(t), ReadOnly: item.at("readOnly").flag(false)})
+		froms = append(froms, VolumesFrom{Container: decodeContainerIndex(item.at("sourceContainer"), t), ReadOnly: item.at("readOnly").flag(false)})
 	}
 	return froms
 }
 
-func (r rules) volumes(t Task) {
+func checkVolumes(r rules, t Task) {
 	first := make(map[string]int)
 	for i, v := range t.Volumes {
 		in := r.in("volumes").item(i)
@@ -211,14 +211,14 @@ func (r rules) volumes(t Task) {
 		} else {
 			first[v.Name] = i
 		}
-		in.volume(v)
+		checkVolume(in, v)
 	}
 }
 
-func (r rules) volume(v Volume) {
+func checkVolume(r rules, v Volume) {
 	switch v.Kind {
 	case VolumeBind:
-		r.in("host").in("sourcePath").absolutePath("sourcePath", v.HostPath)
+		checkAbsolutePath(r.in("host").in("sourcePath"), "sourcePath", v.HostPath)
 	case VolumeTask:
 		r.in("dockerVolumeConfiguration").in("autoprovision").require(!v.Autoprovision, `set "scope": "shared", or leave autoprovision out`,
 			"autoprovision is for shared volumes: one of the task is always made")
@@ -235,25 +235,25 @@ func (r rules) volume(v Volume) {
 	}
 }
 
-// absolutePath reports a path inside a container or of the host that is not
+// checkAbsolutePath reports a path inside a container or of the host that is not
 // clean and absolute.
-func (r rules) absolutePath(what, p string) {
+func checkAbsolutePath(r rules, what, p string) {
 	r.require(p != "", "", "%s is missing", what)
 	r.require(p == "" || strings.HasPrefix(p, "/"), "start it with /", "%s %s is not an absolute path", what, quote(p))
 	r.require(!slices.Contains(strings.Split(p, "/"), ".."), "write the path without ..", "%s %s goes up with \"..\"", what, quote(p))
 }
 
-func (r rules) mounts(t Task, c Container) {
+func checkMounts(r rules, t Task, c Container) {
 	seen := make(map[string]bool)
-	known := setOf(t.volumeNames())
+	known := setOf(volumeNames(t))
 	for i, m := range c.Mounts {
 		in := r.in("mountPoints").item(i)
 		in.in("sourceVolume").require(m.Volume != "", "name one of the volumes", "sourceVolume is missing")
 		in.in("sourceVolume").require(known[m.Volume] || m.Volume == "", "", "no volume named %s", quote(m.Volume))
-		in.mountPath(m.Path, seen)
+		checkMountPath(in, m.Path, seen)
 	}
 	for i, tmp := range c.Linux.Tmpfs {
-		r.in("linuxParameters").in("tmpfs").item(i).mountPath(tmp.Path, seen)
+		checkMountPath(r.in("linuxParameters").in("tmpfs").item(i), tmp.Path, seen)
 	}
 	for i, f := range c.VolumesFrom {
 		in := r.in("volumesFrom").item(i).in("sourceContainer")
@@ -268,9 +268,9 @@ func (r rules) mounts(t Task, c Container) {
 	}
 }
 
-// volumeCircle reports containers that take volumes from each other: none could
+// checkVolumeCircle reports containers that take volumes from each other: none could
 // be made first.
-func (r rules) volumeCircle(t Task) {
+func checkVolumeCircle(r rules, t Task) {
 	edges := make([][]int, len(t.Containers))
 	for i, c := range t.Containers {
 		for _, f := range c.VolumesFrom {
@@ -292,9 +292,9 @@ func (r rules) volumeCircle(t Task) {
 		"containers take volumes from each other in a circle: %s", strings.Join(names, " -> "))
 }
 
-func (r rules) mountPath(p string, seen map[string]bool) {
+func checkMountPath(r rules, p string, seen map[string]bool) {
 	in := r.in("containerPath")
-	in.absolutePath("containerPath", p)
+	checkAbsolutePath(in, "containerPath", p)
 	clean := path.Clean(p)
 	in.require(p == "" || clean != "/", "choose a path below it", "the root of the container cannot be a mount")
 	in.require(p == "" || !seen[clean], "choose another path", "something else is mounted at %s", quote(p))
