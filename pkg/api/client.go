@@ -23,6 +23,12 @@ var ErrNoServer = errors.New("nobody serves the socket")
 // Client talks to a Server. It is safe for concurrent use. Failures that the
 // server reports are *Failure.
 type Client struct {
+	*ServiceClient
+	*connection
+}
+
+// connection sends requests to the server of a socket.
+type connection struct {
 	http   *http.Client
 	socket string
 }
@@ -35,9 +41,10 @@ const answer = 5 * time.Second
 // five seconds. The error is ErrNoServer if there is none. The caller closes the
 // client.
 func Dial(ctx context.Context, socket string) (*Client, error) {
-	c := &Client{socket: socket, http: &http.Client{Transport: &http.Transport{
+	conn := &connection{socket: socket, http: &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dialUnix(ctx, socket) },
 	}}}
+	c := &Client{ServiceClient: &ServiceClient{conn}, connection: conn}
 	ctx, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
 	_, err := c.Version(ctx)
@@ -120,7 +127,7 @@ func (c *Client) Pause(ctx context.Context, id string, pause bool) error {
 // It returns nil in the first and the last case, and an error that wraps
 // io.ErrUnexpectedEOF when the server died.
 func (c *Client) Watch(ctx context.Context, id string, fn func(Task) bool) error {
-	err := readLines(ctx, c, taskPath(id)+"/watch", func(t Task) error {
+	err := readLines(ctx, c.connection, taskPath(id)+"/watch", func(t Task) error {
 		if !fn(t) {
 			return errEnough
 		}
@@ -137,7 +144,7 @@ var errEnough = errors.New("enough")
 func taskPath(ref string) string { return "tasks/" + url.PathEscape(ref) }
 
 // call makes a request and reads the reply into out, unless that is nil.
-func (c *Client) call(ctx context.Context, method, path string, body []byte, out any) error {
+func (c *connection) call(ctx context.Context, method, path string, body []byte, out any) error {
 	resp, err := c.do(ctx, method, path, body)
 	if err != nil {
 		return err
@@ -153,7 +160,7 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, out
 }
 
 // do makes a request. The caller closes the body.
-func (c *Client) do(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+func (c *connection) do(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://podtask/v1/"+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err

@@ -32,8 +32,8 @@ type Creator interface {
 	Create(ctx context.Context, t NewTask) (Task, error)
 }
 
-func (s *Server) serveCreate(w http.ResponseWriter, r *http.Request) {
-	c, ok := s.backend.(Creator)
+func (h taskHandler) serveCreate(w http.ResponseWriter, r *http.Request) {
+	c, ok := h.backend.(Creator)
 	if !ok {
 		writeFailure(w, Failed(Unsupported, "this process owns one task and runs no other: `podtask agent` does"))
 		return

@@ -30,8 +30,8 @@ type PullWatcher interface {
 	Pulls(ctx context.Context, id string, follow bool, fn func(Pull) error) error
 }
 
-func (s *Server) servePulls(w http.ResponseWriter, r *http.Request, t Task) {
-	p, ok := s.backend.(PullWatcher)
+func (h taskHandler) servePulls(w http.ResponseWriter, r *http.Request, t Task) {
+	p, ok := h.backend.(PullWatcher)
 	if !ok {
 		writeFailure(w, Failed(Unsupported, "this process does not tell of pulls"))
 		return
@@ -47,5 +47,5 @@ func (c *Client) Pulls(ctx context.Context, id string, follow bool, fn func(Pull
 	if follow {
 		path += "?follow=true"
 	}
-	return readLines(ctx, c, path, fn)
+	return readLines(ctx, c.connection, path, fn)
 }

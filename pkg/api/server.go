@@ -97,23 +97,24 @@ func (s *Server) Handle(pattern string, h http.Handler) { s.mux.Handle(pattern, 
 
 // routes are all that the server answers.
 func (s *Server) routes() map[string]http.HandlerFunc {
+	tasks := taskHandler{s.backend}
 	return map[string]http.HandlerFunc{
 		"GET /v1/version":                s.serveVersion,
 		"GET /v1/openapi.json":           serveOpenAPI,
 		"GET /v1/events":                 s.serveEvents,
-		"GET /v1/tasks":                  s.serveTasks,
-		"POST /v1/tasks":                 s.serveCreate,
-		"GET /v1/tasks/{task}":           s.withTask(s.serveTask),
-		"GET /v1/tasks/{task}/watch":     s.withTask(s.serveWatch),
-		"GET /v1/tasks/{task}/logs":      s.withTask(s.serveLogs),
-		"GET /v1/tasks/{task}/pulls":     s.withTask(s.servePulls),
-		"GET /v1/tasks/{task}/podstatus": s.withTask(servePodStatus(s.backend)),
-		"POST /v1/tasks/{task}/adopt":    s.withTask(s.serveAdopt),
-		"POST /v1/tasks/{task}/stop":     s.withTask(s.serveStop),
-		"POST /v1/tasks/{task}/pause":    s.withTask(s.servePause(true)),
-		"POST /v1/tasks/{task}/unpause":  s.withTask(s.servePause(false)),
-		"PUT /v1/tasks/{task}/quota":     s.withTask(s.serveUpdate),
-		"DELETE /v1/tasks/{task}":        s.withTask(s.serveRemove),
+		"GET /v1/tasks":                  tasks.serveTasks,
+		"POST /v1/tasks":                 tasks.serveCreate,
+		"GET /v1/tasks/{task}":           tasks.withTask(tasks.serveTask),
+		"GET /v1/tasks/{task}/watch":     tasks.withTask(tasks.serveWatch),
+		"GET /v1/tasks/{task}/logs":      tasks.withTask(tasks.serveLogs),
+		"GET /v1/tasks/{task}/pulls":     tasks.withTask(tasks.servePulls),
+		"GET /v1/tasks/{task}/podstatus": tasks.withTask(servePodStatus(s.backend)),
+		"POST /v1/tasks/{task}/adopt":    tasks.withTask(tasks.serveAdopt),
+		"POST /v1/tasks/{task}/stop":     tasks.withTask(tasks.serveStop),
+		"POST /v1/tasks/{task}/pause":    tasks.withTask(tasks.servePause(true)),
+		"POST /v1/tasks/{task}/unpause":  tasks.withTask(tasks.servePause(false)),
+		"PUT /v1/tasks/{task}/quota":     tasks.withTask(tasks.serveUpdate),
+		"DELETE /v1/tasks/{task}":        tasks.withTask(tasks.serveRemove),
 
 		"GET /v1/services":                     s.withServices(serveServices),
 		"POST /v1/services":                    s.withServices(serveCreateService),
@@ -156,8 +157,8 @@ func (s *Server) serveVersion(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, s.version)
 }
 
-func (s *Server) serveTasks(w http.ResponseWriter, r *http.Request) {
-	tasks, err := s.backend.Tasks(r.Context())
+func (h taskHandler) serveTasks(w http.ResponseWriter, r *http.Request) {
+	tasks, err := h.backend.Tasks(r.Context())
 	if err != nil {
 		writeFailure(w, err)
 		return
@@ -168,10 +169,13 @@ func (s *Server) serveTasks(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, tasks)
 }
 
+// taskHandler serves the tasks of a Backend.
+type taskHandler struct{ backend Backend }
+
 // withTask finds the task of the path.
-func (s *Server) withTask(serve func(http.ResponseWriter, *http.Request, Task)) http.HandlerFunc {
+func (h taskHandler) withTask(serve func(http.ResponseWriter, *http.Request, Task)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		t, err := s.backend.Task(r.Context(), r.PathValue("task"))
+		t, err := h.backend.Task(r.Context(), r.PathValue("task"))
 		if err != nil {
 			writeFailure(w, err)
 			return
@@ -180,14 +184,14 @@ func (s *Server) withTask(serve func(http.ResponseWriter, *http.Request, Task)) 
 	}
 }
 
-func (s *Server) serveTask(w http.ResponseWriter, _ *http.Request, t Task) {
+func (h taskHandler) serveTask(w http.ResponseWriter, _ *http.Request, t Task) {
 	writeJSON(w, http.StatusOK, t)
 }
 
-func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, t Task) {
+func (h taskHandler) serveWatch(w http.ResponseWriter, r *http.Request, t Task) {
 	w.Header().Set("Content-Type", "application/jsonl")
 	lines, flush := json.NewEncoder(w), http.NewResponseController(w)
-	err := s.backend.Watch(r.Context(), t.ID, func(t Task) bool {
+	err := h.backend.Watch(r.Context(), t.ID, func(t Task) bool {
 		return lines.Encode(t) == nil && flush.Flush() == nil
 	})
 	if err != nil {
@@ -196,8 +200,8 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, t Task) {
 	}
 }
 
-func (s *Server) serveAdopt(w http.ResponseWriter, r *http.Request, t Task) {
-	a, ok := s.backend.(Adopter)
+func (h taskHandler) serveAdopt(w http.ResponseWriter, r *http.Request, t Task) {
+	a, ok := h.backend.(Adopter)
 	if !ok {
 		writeFailure(w, Failed(Unsupported, "this process owns one task and takes no other: `podtask agent` does"))
 		return
@@ -215,7 +219,7 @@ type stopRequest struct {
 	Force bool   `json:"force"`
 }
 
-func (s *Server) serveStop(w http.ResponseWriter, r *http.Request, t Task) {
+func (h taskHandler) serveStop(w http.ResponseWriter, r *http.Request, t Task) {
 	var req stopRequest
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	dec.DisallowUnknownFields()
@@ -223,16 +227,16 @@ func (s *Server) serveStop(w http.ResponseWriter, r *http.Request, t Task) {
 		writeFailure(w, Failed(BadRequest, "read the request to stop: %v", err))
 		return
 	}
-	if err := s.backend.Stop(r.Context(), t.ID, req.By, req.Force); err != nil {
+	if err := h.backend.Stop(r.Context(), t.ID, req.By, req.Force); err != nil {
 		writeFailure(w, err)
 		return
 	}
 	w.WriteHeader(http.StatusAccepted)
 }
 
-func (s *Server) servePause(pause bool) func(http.ResponseWriter, *http.Request, Task) {
+func (h taskHandler) servePause(pause bool) func(http.ResponseWriter, *http.Request, Task) {
 	return func(w http.ResponseWriter, r *http.Request, t Task) {
-		if err := s.backend.Pause(r.Context(), t.ID, pause); err != nil {
+		if err := h.backend.Pause(r.Context(), t.ID, pause); err != nil {
 			writeFailure(w, err)
 			return
 		}
@@ -240,7 +244,7 @@ func (s *Server) servePause(pause bool) func(http.ResponseWriter, *http.Request,
 	}
 }
 
-func (s *Server) serveUpdate(w http.ResponseWriter, r *http.Request, t Task) {
+func (h taskHandler) serveUpdate(w http.ResponseWriter, r *http.Request, t Task) {
 	var q lifecycle.Quota
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	dec.DisallowUnknownFields()
@@ -248,17 +252,17 @@ func (s *Server) serveUpdate(w http.ResponseWriter, r *http.Request, t Task) {
 		writeFailure(w, Failed(BadRequest, "read the quota: %v", err))
 		return
 	}
-	if err := s.backend.Update(r.Context(), t.ID, q); err != nil {
+	if err := h.backend.Update(r.Context(), t.ID, q); err != nil {
 		writeFailure(w, err)
 		return
 	}
 	w.WriteHeader(http.StatusAccepted)
 }
 
-func (s *Server) serveRemove(w http.ResponseWriter, r *http.Request, t Task) {
+func (h taskHandler) serveRemove(w http.ResponseWriter, r *http.Request, t Task) {
 	force, err := parseForce(r)
 	if err == nil {
-		err = s.backend.Remove(r.Context(), t.ID, r.URL.Query().Get("by"), force)
+		err = h.backend.Remove(r.Context(), t.ID, r.URL.Query().Get("by"), force)
 	}
 	if err != nil {
 		writeFailure(w, err)

@@ -298,43 +298,46 @@ func serveWatchService(w http.ResponseWriter, r *http.Request, k ServiceKeeper) 
 	return nil
 }
 
+// ServiceClient is the part of a Client that asks an agent for its services.
+type ServiceClient struct{ conn *connection }
+
 // Services returns all services of an agent, by name.
-func (c *Client) Services(ctx context.Context) ([]Service, error) {
+func (c *ServiceClient) Services(ctx context.Context) ([]Service, error) {
 	var all []Service
-	return all, c.call(ctx, http.MethodGet, "services", nil, &all)
+	return all, c.conn.call(ctx, http.MethodGet, "services", nil, &all)
 }
 
 // Service returns one service.
-func (c *Client) Service(ctx context.Context, name string) (Service, error) {
+func (c *ServiceClient) Service(ctx context.Context, name string) (Service, error) {
 	var s Service
-	return s, c.call(ctx, http.MethodGet, servicePath(name), nil, &s)
+	return s, c.conn.call(ctx, http.MethodGet, servicePath(name), nil, &s)
 }
 
 // CreateService asks an agent to keep a service and returns it when it is recorded.
-func (c *Client) CreateService(ctx context.Context, n NewService) (Service, error) {
+func (c *ServiceClient) CreateService(ctx context.Context, n NewService) (Service, error) {
 	return c.callService(ctx, http.MethodPost, "services", n)
 }
 
 // UpdateService changes a service and returns it when the change is recorded.
-func (c *Client) UpdateService(ctx context.Context, name string, u ServiceUpdate) (Service, error) {
+func (c *ServiceClient) UpdateService(ctx context.Context, name string, u ServiceUpdate) (Service, error) {
 	return c.callService(ctx, http.MethodPatch, servicePath(name), u)
 }
 
 // RollbackService returns a service to the deployment that was completed before.
-func (c *Client) RollbackService(ctx context.Context, name string) (Service, error) {
+func (c *ServiceClient) RollbackService(ctx context.Context, name string) (Service, error) {
 	return c.callService(ctx, http.MethodPost, servicePath(name)+"/rollback", nil)
 }
 
 // RemoveService asks for a service to be removed with its tasks. Without force it must be
 // scaled to 0.
-func (c *Client) RemoveService(ctx context.Context, name string, force bool) error {
-	return c.call(ctx, http.MethodDelete, servicePath(name)+"?force="+strconv.FormatBool(force), nil, nil)
+func (c *ServiceClient) RemoveService(ctx context.Context, name string, force bool) error {
+	return c.conn.call(ctx, http.MethodDelete, servicePath(name)+"?force="+strconv.FormatBool(force), nil, nil)
 }
 
 // WatchService calls fn with a service as Watch does with a task; it ends when the
 // service is gone.
-func (c *Client) WatchService(ctx context.Context, name string, fn func(Service) bool) error {
-	err := readLines(ctx, c, servicePath(name)+"/watch", func(s Service) error {
+func (c *ServiceClient) WatchService(ctx context.Context, name string, fn func(Service) bool) error {
+	err := readLines(ctx, c.conn, servicePath(name)+"/watch", func(s Service) error {
 		if !fn(s) {
 			return errEnough
 		}
@@ -346,7 +349,7 @@ func (c *Client) WatchService(ctx context.Context, name string, fn func(Service)
 	return err
 }
 
-func (c *Client) callService(ctx context.Context, method, path string, request any) (Service, error) {
+func (c *ServiceClient) callService(ctx context.Context, method, path string, request any) (Service, error) {
 	var body []byte
 	if request != nil {
 		var err error
@@ -355,7 +358,7 @@ func (c *Client) callService(ctx context.Context, method, path string, request a
 		}
 	}
 	var s Service
-	return s, c.call(ctx, method, path, body, &s)
+	return s, c.conn.call(ctx, method, path, body, &s)
 }
 
 func servicePath(name string) string { return "services/" + url.PathEscape(name) }

@@ -99,7 +99,7 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	serveLines(w, r, func(ctx context.Context, fn func(Event) error) error { return p.Events(ctx, q, fn) })
 }
 
-func (s *Server) serveLogs(w http.ResponseWriter, r *http.Request, t Task) {
+func (h taskHandler) serveLogs(w http.ResponseWriter, r *http.Request, t Task) {
 	values := r.URL.Query()
 	q := LogQuery{Container: values.Get("container"), Follow: values.Get("follow") == "true", Tail: -1}
 	var err error
@@ -128,7 +128,7 @@ func (s *Server) serveLogs(w http.ResponseWriter, r *http.Request, t Task) {
 		writeFailure(w, Failed(NotFound, "task %s has no container %q", t.ID, q.Container))
 		return
 	}
-	p, ok := s.backend.(Publisher)
+	p, ok := h.backend.(Publisher)
 	if !ok {
 		writeFailure(w, Failed(Unsupported, "this process does not read logs"))
 		return
@@ -189,7 +189,7 @@ func (c *Client) Events(ctx context.Context, q EventQuery, fn func(Event) error)
 	if q.Follow {
 		values.Set("follow", "true")
 	}
-	return readLines(ctx, c, "events?"+values.Encode(), fn)
+	return readLines(ctx, c.connection, "events?"+values.Encode(), fn)
 }
 
 // Logs calls fn for each line that q selects; those of one container come in order. It
@@ -210,11 +210,11 @@ func (c *Client) Logs(ctx context.Context, id string, q LogQuery, fn func(LogLin
 	if q.Follow {
 		values.Set("follow", "true")
 	}
-	return readLines(ctx, c, taskPath(id)+"/logs?"+values.Encode(), fn)
+	return readLines(ctx, c.connection, taskPath(id)+"/logs?"+values.Encode(), fn)
 }
 
 // readLines asks for JSON Lines and calls fn for each.
-func readLines[T any](ctx context.Context, c *Client, path string, fn func(T) error) error {
+func readLines[T any](ctx context.Context, c *connection, path string, fn func(T) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	resp, err := c.do(ctx, http.MethodGet, path, nil)
