@@ -45,6 +45,9 @@ func own(ctx context.Context, s *session, c *cli.Context) error {
 	if errors.Is(err, state.ErrLocked) {
 		return nil // an agent that has just started was faster
 	}
+	if isGone(err) {
+		return nil // removed before this process started; a failure would start it again
+	}
 	if err != nil {
 		return err
 	}

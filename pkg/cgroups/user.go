@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	systemd "github.com/coreos/go-systemd/v22/dbus"
 	"github.com/godbus/dbus/v5"
@@ -269,21 +270,13 @@ func (u *User) ResetFailed(ctx context.Context, unit string) error {
 // returns when it has been executed. Argv[0] is an absolute path; env holds
 // "NAME=value" entries beside the manager's own. Both can be read by other
 // processes of the user: no secrets there. When the service is stopped, only its
-// main process is: what it started stays.
+// main process is: what it started stays. If the main process fails or is killed, systemd
+// runs argv again, at most serviceStarts times in serviceStartsIn.
 func (u *User) RunTransient(ctx context.Context, unit string, argv, env []string) error {
 	if len(argv) == 0 || !filepath.IsAbs(argv[0]) {
 		return fmt.Errorf("start %s: the program must be an absolute path", unit)
 	}
-	props := []systemd.Property{
-		systemd.PropDescription(filepath.Base(argv[0]) + " " + unit),
-		systemd.PropExecStart(argv, false),
-		systemd.PropType("exec"),
-		stringProp("KillMode", "process"),
-		stringProp("CollectMode", "inactive-or-failed"),
-	}
-	if len(env) > 0 {
-		props = append(props, systemd.Property{Name: "Environment", Value: dbus.MakeVariant(env)})
-	}
+	props := serviceProps(unit, argv, env)
 	err := await(ctx, func(done chan<- string) error {
 		_, err := u.conn.StartTransientUnitContext(ctx, unit, "fail", props, done)
 		return err
@@ -292,6 +285,31 @@ func (u *User) RunTransient(ctx context.Context, unit string, argv, env []string
 		return fmt.Errorf("start %s: %w", unit, err)
 	}
 	return nil
+}
+
+// A service that keeps failing is given up.
+const (
+	serviceStarts   = 5
+	serviceStartsIn = 5 * time.Minute
+)
+
+// serviceProps are the properties of a transient service.
+func serviceProps(unit string, argv, env []string) []systemd.Property {
+	props := []systemd.Property{
+		systemd.PropDescription(filepath.Base(argv[0]) + " " + unit),
+		systemd.PropExecStart(argv, false),
+		systemd.PropType("exec"),
+		stringProp("KillMode", "process"),
+		stringProp("CollectMode", "inactive-or-failed"),
+		stringProp("Restart", "on-failure"), // a signal such as SIGKILL is a failure, too
+		{Name: "RestartUSec", Value: dbus.MakeVariant(uint64(time.Second / time.Microsecond))},
+		{Name: "StartLimitIntervalUSec", Value: dbus.MakeVariant(uint64(serviceStartsIn / time.Microsecond))},
+		{Name: "StartLimitBurst", Value: dbus.MakeVariant(uint32(serviceStarts))},
+	}
+	if len(env) > 0 {
+		props = append(props, systemd.Property{Name: "Environment", Value: dbus.MakeVariant(env)})
+	}
+	return props
 }
 
 func stringProp(name, value string) systemd.Property {
