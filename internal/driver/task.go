@@ -41,6 +41,8 @@ type Task struct {
 	published uint64          // Seq of the last transition in the event log
 	quota     lifecycle.Quota // that was last to be applied
 	look      time.Time       // when everything that runs is to be looked at
+	paces     []pace          // of the watches; never changed in place
+	rewatch   time.Time       // when a watch that was put off may begin; zero: none was
 
 	endpointResumed bool
 	removalAsked    bool // by --rm, which asks once: a removal that failed is left to the user
@@ -109,17 +111,16 @@ func (t *Task) Saved() []byte { return t.saved }
 // Watching reports whether something is watched and has not reported a change yet.
 func (t *Task) Watching(w Watch) bool { return slices.Contains(t.watched, w) }
 
+// Rewatch is when a watch that was put off may begin; zero if none was.
+func (t *Task) Rewatch() time.Time { return t.rewatch }
+
 // Step takes in a batch of events.
 func (t *Task) Step(at time.Time, batch []lifecycle.Event) (TaskDecision, error) {
-	for _, ev := range batch {
-		if ev, ok := ev.(lifecycle.Hinted); ok {
-			t.watchEnded(Watch(ev.Index)) // another one begins if the container still runs
-		}
-	}
-	step, err := t.step(at, batch)
+	step, err := t.step(at, t.takeHints(at, batch))
 	if err != nil {
 		return TaskDecision{}, err
 	}
+	t.paceWatches(&step)
 	d := TaskDecision{Decision: step}
 	d.Start, d.Cancel = separate(step.Start)
 	s := &d.State

@@ -284,7 +284,7 @@ func inspectInfra(ctx context.Context, podman Podman, s lifecycle.State) (lifecy
 	if err != nil || o.Status != libpod.Running || o.TaskID != s.ID {
 		return lifecycle.Result{}, err
 	}
-	return lifecycle.Result{Seen: lifecycle.Observed{Presence: lifecycle.Running, ID: o.ID, StartedAt: o.StartedAt}}, nil
+	return lifecycle.Result{Seen: lifecycle.Observed{Presence: lifecycle.Running, ID: o.ID, StartedAt: o.StartedAt, Unmonitored: o.Unmonitored, ProcessGone: o.ProcessGone}}, nil
 }
 
 func (r *Interpreter) inspect(ctx context.Context, podman Podman, s lifecycle.State, i int) (lifecycle.Result, error) {
@@ -294,7 +294,7 @@ func (r *Interpreter) inspect(ctx context.Context, podman Podman, s lifecycle.St
 	}
 	seen := lifecycle.Observed{
 		ID: o.ID, StartedAt: o.StartedAt, FinishedAt: o.FinishedAt, ExitCode: o.ExitCode, OOMKilled: o.OOMKilled,
-		Paused: o.Paused, Ports: podspec.BoundPorts(o.Ports), Addresses: o.Addresses,
+		Paused: o.Paused, Unmonitored: o.Unmonitored, ProcessGone: o.ProcessGone, Ports: podspec.BoundPorts(o.Ports), Addresses: o.Addresses,
 	}
 	switch {
 	case o.Foreign || o.TaskID != s.ID: // somebody else's by our name: ours is gone

@@ -214,7 +214,7 @@ func checkStopped(w *world, o *process) {
 			if codes := tr.codes[c.ID]; !slices.Contains(knowable(c, codes), c.ExitCode) {
 				w.broken("%s is said to have exited with %d; in truth its runs ended with %v", name, c.ExitCode, codes)
 			}
-		case tr.ended && !c.HasExit:
+		case tr.ended && !c.HasExit && !c.LostMonitor():
 			w.broken("%s ended with %d and its exit code is not known", name, tr.code)
 		}
 	}

@@ -100,7 +100,7 @@ func (w *world) due(o *process, all []func()) []func() {
 		all = append(all, func() { do(w, o, k) })
 	}
 	for i := lifecycle.InfraIndex; i < len(o.t.def.Containers); i++ {
-		if o.watching(driver.Watch(i)) && !w.fake.Running(o.t.container(i)) {
+		if o.watching(driver.Watch(i)) && w.fake.WaitReturns(o.t.container(i)) {
 			o.hint(i)
 		}
 	}
@@ -192,7 +192,7 @@ func disturb(w *world) {
 	}
 	name := t.container(w.r.IntN(len(t.def.Containers)))
 	did := false
-	switch w.r.IntN(6) {
+	switch w.r.IntN(8) {
 	case 0:
 		did = w.fake.Remove(name)
 	case 1:
@@ -206,6 +206,11 @@ func disturb(w *world) {
 		did = w.fake.Kill(name, 137, false)
 	case 5:
 		intrude(w, t)
+	case 6:
+		did = w.fake.KillMonitor(name)
+	case 7:
+		name = t.pod() + "-infra"
+		did = w.fake.KillMonitor(name)
 	}
 	if did {
 		w.tell("somebody kills or removes %s", name)

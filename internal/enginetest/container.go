@@ -41,6 +41,8 @@ type lastRun struct {
 	code              int
 	oom               bool
 	killAt            time.Time // a stop is under way; zero: none
+	unmonitored       bool      // its conmon was killed
+	lost              bool      // and then its process ended, unnoticed by Podman
 }
 
 // connected reports whether the container's network is there.
@@ -48,7 +50,7 @@ func (c *container) connected() bool { return c.status == libpod.Running || c.se
 
 // due is when something next happens to the container by itself; zero for never.
 func (c *container) due() time.Time {
-	if c.status != libpod.Running {
+	if c.status != libpod.Running || c.lost {
 		return time.Time{}
 	}
 	due := c.process.due()
@@ -76,6 +78,7 @@ func (c *container) observe() libpod.Observed {
 	switch c.status {
 	case libpod.Running:
 		o.StartedAt = c.started
+		o.Unmonitored, o.ProcessGone = c.unmonitored, c.lost
 	case libpod.Exited:
 		o.StartedAt, o.FinishedAt, o.ExitCode, o.OOMKilled = c.started, c.finished, c.code, c.oom
 	}
@@ -84,7 +87,7 @@ func (c *container) observe() libpod.Observed {
 
 // advance carries a container to the present.
 func (f *Fake) advance(c *container, now time.Time) {
-	if c.status != libpod.Running {
+	if c.status != libpod.Running || c.lost {
 		return
 	}
 	until := now
@@ -103,7 +106,14 @@ func (f *Fake) advance(c *container, now time.Time) {
 
 // end ends a running container.
 func (f *Fake) end(c *container, code int, at time.Time) {
+	stopped := !c.killAt.IsZero()
 	c.status, c.code, c.finished, c.killAt = libpod.Exited, code, at, time.Time{}
+	if c.unmonitored { // no exit file
+		c.code = -1
+		if !stopped {
+			c.status, c.lost = libpod.Running, true
+		}
+	}
 	if at.Before(c.started) {
 		c.finished = c.started
 	}
@@ -111,7 +121,7 @@ func (f *Fake) end(c *container, code int, at time.Time) {
 }
 
 func (f *Fake) delete(c *container) {
-	if c.status == libpod.Running {
+	if c.status == libpod.Running && !c.lost {
 		f.end(c, exitKill, f.clock.Now())
 	}
 	delete(f.containers, c.spec.Name)
@@ -216,9 +226,14 @@ func (f *Fake) signal(name string, grace time.Duration) {
 		return
 	}
 	now := f.clock.Now()
+	if c.lost { // Podman finds that neither conmon nor the process exists
+		c.status, c.lost = libpod.Exited, false
+		return
+	}
 	if grace > 0 {
 		f.note(TermSent, c, now)
 		if c.process.onTerm >= 0 {
+			c.killAt = now
 			f.end(c, c.process.onTerm, now)
 			return
 		}
@@ -265,7 +280,7 @@ func (f *Fake) WaitContainer(ctx context.Context, name string) error {
 		return err
 	}
 	c := f.containers[name]
-	for c != nil && c == f.containers[name] && c.status == libpod.Running {
+	for c != nil && c == f.containers[name] && c.status == libpod.Running && !c.unmonitored {
 		f.pause(ctx, c.due())
 		if err := given(ctx, "wait for container", name); err != nil {
 			return err
@@ -364,6 +379,7 @@ func (f *Fake) start(c *container) error {
 	}
 	c.setUp = false
 	c.status, c.started, c.finished, c.code, c.killAt = libpod.Running, started, time.Time{}, 0, time.Time{}
+	c.unmonitored, c.lost = false, false
 	c.process = newProcess(argv[1:], append(c.env(), secrets...), c.files, now, func(l line) { c.lines = append(c.lines, l) })
 	f.note(Started, c, now)
 	f.advance(c, now)

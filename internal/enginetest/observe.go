@@ -83,7 +83,7 @@ func (f *Fake) Probe(ctx context.Context, name string) (libpod.ProbeResult, erro
 			return nil, refusal(libpod.NotFound, "no such container")
 		case c.spec.Health == nil || len(c.spec.Health.Command) == 0:
 			return nil, refusal(libpod.InvalidSpec, "the container has no defined healthcheck")
-		case c.status != libpod.Running:
+		case c.status != libpod.Running || c.lost:
 			return nil, refusal(libpod.NotRunning, "the container is not running")
 		}
 		probe = newProcess(nil, c.env(), c.files, f.clock.Now(), func(l line) { output += l.text + "\n" })
@@ -102,7 +102,7 @@ func (f *Fake) Probe(ctx context.Context, name string) (libpod.ProbeResult, erro
 	for {
 		probe.advance(f.clock.Now())
 		switch {
-		case c != f.containers[name] || c.status != libpod.Running || !c.started.Equal(run):
+		case c != f.containers[name] || c.status != libpod.Running || c.lost || !c.started.Equal(run):
 			return libpod.ProbeResult{}, &libpod.Error{Op: "probe container", Object: name, Class: libpod.NotRunning, Cause: "the container stopped during the health check"}
 		case probe.ended && probe.at.Sub(begun) > c.probeTimeout():
 			return libpod.ProbeResult{}, &libpod.Error{Op: "probe container", Object: name, Class: libpod.Timeout, Cause: "healthcheck command exceeded timeout"}

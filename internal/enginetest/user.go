@@ -18,13 +18,37 @@ func (f *Fake) Kill(name string, code int, oom bool) bool {
 	defer f.mu.Unlock()
 	f.settle()
 	c := f.containers[name]
-	if c == nil || c.status != libpod.Running {
+	if c == nil || c.status != libpod.Running || c.lost {
 		return false
 	}
 	c.oom = oom
 	f.end(c, code, f.clock.Now())
 	f.notify()
 	return true
+}
+
+// KillMonitor kills the conmon of a running container: Podman notices the container's end
+// no more, and each wait for it returns at once. It reports "running" until a stop.
+func (f *Fake) KillMonitor(name string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.settle()
+	c := f.containers[name]
+	if c == nil || c.status != libpod.Running || c.unmonitored {
+		return false
+	}
+	c.unmonitored = true
+	f.notify()
+	return true
+}
+
+// WaitReturns reports whether a wait for the end of a container would return.
+func (f *Fake) WaitReturns(name string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.settle()
+	c := f.containers[name]
+	return c == nil || c.status != libpod.Running || c.unmonitored
 }
 
 // Remove removes a container, killing it if it runs, as "podman rm --force" does.
@@ -98,6 +122,7 @@ func (f *Fake) Reboot(all bool) {
 	for _, name := range slices.Sorted(maps.Keys(f.containers)) {
 		c := f.containers[name]
 		c.setUp = false
+		c.unmonitored, c.lost = false, false
 		if c.status == libpod.Running || c.status == libpod.Exited && all {
 			c.status, c.code, c.oom = libpod.Created, 0, false
 			f.note(Reset, c, f.clock.Now())

@@ -143,7 +143,13 @@ func crashMoves(w *World, out []move) []move {
 }
 
 // wake is when the driver's timer fires, in the past if it is due; zero for never.
-func (w *World) wake() time.Time { return w.state.Wake(w.stepped) }
+func (w *World) wake() time.Time {
+	wake := w.state.Wake(w.stepped)
+	if w.driver == nil || w.driver.Rewatch().IsZero() || !wake.IsZero() && wake.Before(w.driver.Rewatch()) {
+		return wake
+	}
+	return w.driver.Rewatch()
+}
 
 // hintDue: the driver watches what the state says runs, and tells when it does not.
 func hintDue(w *World, i int) bool {

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/containers/podman/v5/libpod/define"
@@ -63,6 +64,9 @@ type Observed struct {
 	// PID is the main process on the host; 0 unless the container is Running, or Created
 	// and initialized by InitContainer.
 	PID int
+	// Unmonitored: Running, but conmon or the main process does not exist. Podman does not
+	// notice such a container's end. ProcessGone: the main process does not exist.
+	Unmonitored, ProcessGone bool
 	// StartedAt and FinishedAt refer to the last run. FinishedAt is zero unless Exited,
 	// and never before StartedAt.
 	StartedAt, FinishedAt time.Time
@@ -90,8 +94,16 @@ func (c *inspectAPI) InspectContainer(ctx context.Context, name string) (Observe
 	case err != nil:
 		return Observed{}, err
 	}
-	return observe(data), nil
+	o := observe(data)
+	if o.Status == Running && o.PID > 0 && data.State.ConmonPid > 0 {
+		o.ProcessGone = !exists(o.PID)
+		o.Unmonitored = o.ProcessGone || !exists(data.State.ConmonPid)
+	}
+	return o, nil
 }
+
+// exists reports whether there is a process on this host.
+func exists(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
 func (c *inspectAPI) inspect(ctx context.Context, name string) (data *define.InspectContainerData, err error) {
 	err = c.ask(ctx, "inspect container", name, func(ctx context.Context) (err error) {

@@ -26,6 +26,9 @@ type Container struct {
 	Stale bool `json:"stale,omitempty"`
 	// Paused: it runs, but somebody has frozen it. Part of what was observed.
 	Paused bool `json:"paused,omitempty"`
+	// Unmonitored counts towards the conclusion that Podman cannot notice its end. See
+	// unmonitored.go.
+	Unmonitored Unmonitored `json:"unmonitored,omitempty"`
 	// ID is Podman's.
 	ID string `json:"id,omitempty"`
 	// Ports are those that the container publishes itself, as bound, and Addresses its

@@ -34,7 +34,12 @@ type LimitsRequested struct{ Quota Quota }
 
 // Hinted says that something may have happened to a container, or for InfraIndex to the
 // pod's infra container. It proves nothing and causes an inspection.
-type Hinted struct{ Index int }
+type Hinted struct {
+	Index int
+	// Early: the waits for its end keep returning early, without a change of its state.
+	// The inspection then also decides whether Podman can still notice its end.
+	Early bool
+}
 
 // QueueMoved says that what tasks share may have changed. It proves nothing and
 // makes a task that waits for its share ask again.
@@ -81,6 +86,9 @@ type Observed struct {
 	ExitCode   int
 	OOMKilled  bool
 	Paused     bool
+	// Unmonitored: Podman reports that it runs, but its conmon process or its main process
+	// no longer exists, so Podman will not notice its end. ProcessGone: the latter.
+	Unmonitored, ProcessGone bool
 	// Ports are those that the container publishes itself, as bound; Addresses are its
 	// own, while it has a network of its own.
 	Ports     []taskdef.Port

@@ -27,7 +27,7 @@ func fold(s *State, at time.Time, ev Event) {
 	case LimitsRequested:
 		foldLimits(s, ev.Quota)
 	case Hinted:
-		foldHint(s, ev.Index)
+		foldHint(s, ev.Index, ev.Early)
 	case OpFinished:
 		foldFinished(s, at, ev)
 	default:
@@ -49,9 +49,9 @@ func foldRestarted(s *State) {
 }
 
 // foldHint distrusts what is known of a container.
-func foldHint(s *State, i int) {
+func foldHint(s *State, i int, early bool) {
 	if i == InfraIndex {
-		foldInfraHint(s)
+		foldInfraHint(s, early)
 		return
 	}
 	if i < 0 || i >= len(s.Containers) || !s.Sandbox.Dirty || s.Containers[i].Ended {
@@ -59,6 +59,9 @@ func foldHint(s *State, i int) {
 	}
 	c := &s.Containers[i]
 	c.Stale, c.Op.Outdated = true, c.Op.Kind == Inspect
+	if early && c.Presence == Running {
+		c.Unmonitored.suspect()
+	}
 }
 
 // foldLimits takes over other limits. Where they change what the task needs of the host,
@@ -287,6 +290,9 @@ func observe(s *State, at time.Time, i int, seen Observed) {
 		return
 	}
 	c.Presence, c.ID, c.Ports, c.Addresses = seen.Presence, seen.ID, seen.Ports, seen.Addresses
+	if observeMonitor(s, at, i, seen) {
+		return
+	}
 	if seen.Presence < Running {
 		return
 	}

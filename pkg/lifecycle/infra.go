@@ -29,9 +29,12 @@ func podHasNetwork(s *State) bool {
 }
 
 // foldInfraHint distrusts what is known of the infra container.
-func foldInfraHint(s *State) {
+func foldInfraHint(s *State, early bool) {
 	if s.Goal == Up && s.Sandbox.Phase == SandboxReady && podHasNetwork(s) {
 		s.Sandbox.Stale = true
+		if early {
+			s.Sandbox.Unmonitored.suspect()
+		}
 	}
 }
 
@@ -45,9 +48,13 @@ func doubtsInfra(s *State) bool {
 // foldInfra takes over what was seen of the infra container. If it is not the run that
 // the containers joined, they are looked at before anything is concluded: they may have
 // ended with it, or been started again after it.
-func foldInfra(s *State, seen Observed) {
+func foldInfra(s *State, at time.Time, seen Observed) {
 	b := &s.Sandbox
-	runs := seen.Presence == Running
+	if b.Unmonitored.observe(seen) {
+		b.Stale, b.Retry.NotUntil = true, at.Add(confirmAfter)
+		return
+	}
+	runs := seen.Presence == Running && b.Unmonitored != MonitorLost
 	same := runs && (b.InfraStartedAt.IsZero() || seen.StartedAt.IsZero() || seen.StartedAt.Equal(b.InfraStartedAt))
 	b.InfraStartedAt = time.Time{}
 	if runs {
@@ -60,7 +67,7 @@ func foldInfra(s *State, seen Observed) {
 	b.Lost, b.Stale = true, true
 	for i := range s.Containers {
 		if s.Containers[i].Presence == Running {
-			foldHint(s, i)
+			foldHint(s, i, false)
 		}
 	}
 }
@@ -73,10 +80,14 @@ func settleInfra(s *State, at time.Time) (changed bool) {
 		return false
 	}
 	b.Lost = false
+	reason := infraLost
+	if b.Unmonitored == MonitorLost {
+		reason = infraMonitorLost
+	}
 	for i := range s.Containers {
 		c := &s.Containers[i]
 		if s.Goal == Up && c.Presence == Running && (b.InfraStartedAt.IsZero() || c.StartedAt.Before(b.InfraStartedAt)) {
-			lowerGoal(s, at, Down, StopReason{Code: StopInfrastructureHealth, Reason: infraLost})
+			lowerGoal(s, at, Down, StopReason{Code: StopInfrastructureHealth, Reason: reason})
 		}
 	}
 	return true

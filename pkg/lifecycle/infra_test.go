@@ -43,7 +43,7 @@ func TestLostNetworkStopsTheTask(t *testing.T) {
 			t.Parallel()
 			d := drive(t, Options{}, container("a"), container("b", optional)).joined()
 			d.upSince(epoch)
-			d.do(Hinted{InfraIndex})
+			d.do(Hinted{Index: InfraIndex})
 			if d.s.WatchesInfra() {
 				t.Error("it is watched while it is looked at")
 			}
@@ -75,7 +75,7 @@ func TestContainerThatEndsWithItsPodIsTheReason(t *testing.T) {
 	t.Parallel()
 	d := drive(t, Options{}, container("a"))
 	d.upSince(epoch)
-	d.do(Hinted{InfraIndex})
+	d.do(Hinted{Index: InfraIndex})
 	d.infra(time.Time{})
 	d.see(Inspect, 0, Exited, 137)
 	if d.s.Stop.Code != StopEssentialContainerExited || d.s.Stop.Container != "a" {
@@ -87,7 +87,7 @@ func TestFalseAlarmAboutTheInfraContainer(t *testing.T) {
 	t.Parallel()
 	d := drive(t, Options{}, container("a"))
 	d.upSince(epoch)
-	d.do(Hinted{InfraIndex})
+	d.do(Hinted{Index: InfraIndex})
 	if got := d.s.Explain()[0]; got.Code != WhyInspect || !strings.Contains(got.Text, "infra container") {
 		t.Errorf("why: %+v", got)
 	}
@@ -108,7 +108,7 @@ func TestContainersThatWereStartedAfterTheirInfraContainerGoOn(t *testing.T) {
 	d := drive(t, Options{}, container("a"))
 	d.upSince(epoch)
 	d.at = d.at.Add(time.Minute)
-	d.do(Hinted{InfraIndex})
+	d.do(Hinted{Index: InfraIndex})
 	d.infra(d.at)
 	d.started[0] = d.at.Add(time.Second)
 	d.see(Inspect, 0, Running)
@@ -142,7 +142,7 @@ func TestPodIsMendedBeforeARestart(t *testing.T) {
 	if d.s.WatchesInfra() {
 		t.Error("it is watched, and nothing runs")
 	}
-	d.do(Hinted{InfraIndex})
+	d.do(Hinted{Index: InfraIndex})
 	d.answer(Prepare, -1, Failure{}, Result{PodID: "pod", Seen: Observed{Presence: Running, StartedAt: d.at}})
 	d.wake()
 	delete(d.started, 0)

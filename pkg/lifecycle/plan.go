@@ -96,6 +96,8 @@ func nextUp(s *State, at time.Time, i int) (next Kind, waits string) {
 	switch {
 	case c.Presence == Running:
 		switch {
+		case c.Unmonitored == MonitorLost:
+			return Stop, "" // Podman will not notice its end
 		case s.Task.Containers[i].HealthCheck == nil:
 			return Idle, ""
 		case failedHealth(s, i) && !c.Paused:

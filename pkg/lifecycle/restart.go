@@ -65,7 +65,7 @@ func beginRun(s *State, at time.Time, i int, started time.Time) {
 	c := &s.Containers[i]
 	c.StartedAt, c.FinishedAt, c.HasExit, c.ExitCode = started, time.Time{}, false, 0
 	c.TurnAt, c.RestartAt, c.NotRestarted = time.Time{}, time.Time{}, ""
-	c.Retry, c.Unconfirmed = Retry{}, Unconfirmed{}
+	c.Retry, c.Unconfirmed, c.Unmonitored = Retry{}, Unconfirmed{}, Monitored
 	c.Health = firstHealthState(s, at, i)
 }
 

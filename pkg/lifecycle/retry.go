@@ -11,6 +11,7 @@ const (
 	ErrLimitsNotApplied       = "LimitsNotAppliedError"
 	ErrOutOfMemory            = "OutOfMemoryError"
 	ErrContainerVanished      = "ContainerVanishedError"
+	ErrMonitorLost            = "ContainerMonitorLostError"
 	ErrCannotPullManifest     = "CannotPullImageManifestError"
 	ErrCannotPull             = "CannotPullContainerError"
 	ErrCannotCreate           = "CannotCreateContainerError"

@@ -27,6 +27,8 @@ type Sandbox struct {
 	// Lost: while containers ran, the infra container was seen not to run, or to have
 	// been started again. What that means for them is being looked into.
 	Lost bool `json:"lost,omitempty"`
+	// Unmonitored is the infra container's, as in Container.
+	Unmonitored Unmonitored `json:"unmonitored,omitempty"`
 	// Slice is the systemd slice of the task; empty where the host has none.
 	Slice string `json:"slice,omitempty"`
 	// Ports are as bound, dynamic ones included.
@@ -66,13 +68,13 @@ func foldSandbox(s *State, at time.Time, op Op, ev OpFinished) {
 	case Prepare:
 		b.Phase, b.PodID, b.Slice, b.Ports = SandboxReady, ev.Result.PodID, ev.Result.Slice, ev.Result.Ports
 		b.Metadata = ev.Result.Metadata
-		foldInfra(s, Observed{Presence: Running, StartedAt: ev.Result.Seen.StartedAt})
+		foldInfra(s, at, Observed{Presence: Running, StartedAt: ev.Result.Seen.StartedAt})
 		if f := ev.Result.Tolerated; f.Class != OK {
 			f.At, f.Tolerated = at, true
 			b.fail(f)
 		}
 	case Inspect:
-		foldInfra(s, ev.Result.Seen)
+		foldInfra(s, at, ev.Result.Seen)
 	case Halt:
 		b.Phase = SandboxStopped
 	case Remove:

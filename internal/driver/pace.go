@@ -1,0 +1,136 @@
+package driver
+
+import (
+	"slices"
+	"time"
+
+	"github.com/podtask/podtask/pkg/lifecycle"
+)
+
+// A watch of a container that ends while the container runs on begins again. Podman may
+// end each one at once: after conmon was killed, for instance. So each watch that ends
+// early is followed by a longer pause, until one lasts or the container is started again.
+// Without such progress a container is watched, and so inspected, at most MaxWatches
+// times in any WatchLasts*3, and at last once in MaxWatchPause.
+const (
+	// WatchLasts is how long a watch lasts that did not end early.
+	WatchLasts = 10 * time.Second
+	// MaxWatchPause is the longest pause before a watch.
+	MaxWatchPause = 30 * time.Second
+	// MaxWatches is how often a container without progress is watched in 30 seconds.
+	MaxWatches = 9
+
+	firstWatchPause = 250 * time.Millisecond
+	// reportEarly is from which number of early ends in a row lifecycle hears of it. A
+	// restart of Podman's service ends one.
+	reportEarly = 2
+)
+
+// pace is how the watches of one container have ended.
+type pace struct {
+	watch Watch
+	run   time.Time // when the present run began
+	begun time.Time // when the latest watch began
+	early int       // watches of this run that ended early, in a row
+	next  time.Time // when the next watch may begin
+}
+
+// watchPause is the pause after a number of early ends in a row.
+func watchPause(early int) time.Duration {
+	if early < reportEarly {
+		return 0
+	}
+	return min(firstWatchPause<<min(early-reportEarly, 10), MaxWatchPause)
+}
+
+// takeHints notes which watches have ended, and marks the hints of those that keep ending
+// early.
+func (t *Task) takeHints(at time.Time, batch []lifecycle.Event) []lifecycle.Event {
+	batch = slices.Clone(batch)
+	for i, ev := range batch {
+		ev, ok := ev.(lifecycle.Hinted)
+		if !ok {
+			continue
+		}
+		w := Watch(ev.Index)
+		if t.Watching(w) {
+			ev.Early = t.noteEnd(at, w) >= reportEarly
+			batch[i] = ev
+		}
+		t.watchEnded(w) // another one begins if the container still runs
+	}
+	return batch
+}
+
+// noteEnd notes the end of a watch and returns how many ended early in a row.
+func (t *Task) noteEnd(at time.Time, w Watch) int {
+	k := slices.IndexFunc(t.paces, func(p pace) bool { return p.watch == w })
+	if k < 0 {
+		return 0
+	}
+	t.paces = slices.Clone(t.paces)
+	p := &t.paces[k]
+	p.early++
+	if at.Sub(p.begun) >= WatchLasts {
+		p.early = 0
+	}
+	p.next = at.Add(watchPause(p.early))
+	return p.early
+}
+
+// paceWatches takes watches that must not begin yet out of a decision, and wakes the task
+// up when they may.
+func (t *Task) paceWatches(d *Decision[lifecycle.State, lifecycle.Effect, Watch]) {
+	var begin []Watch
+	t.rewatch = time.Time{}
+	for _, w := range d.Watch {
+		if w == Queue {
+			begin = append(begin, w)
+			continue
+		}
+		if next := t.mayWatch(d.At, w, runOf(&d.State, w)); next.After(d.At) {
+			t.watchEnded(w)
+			t.rewatch = earliest(t.rewatch, next)
+			d.Wake = earliest(d.Wake, next)
+			continue
+		}
+		begin = append(begin, w)
+	}
+	d.Watch = begin
+}
+
+// mayWatch returns when a watch may begin. If that is now, it notes that it does.
+func (t *Task) mayWatch(at time.Time, w Watch, run time.Time) time.Time {
+	t.paces = slices.Clone(t.paces)
+	k := slices.IndexFunc(t.paces, func(p pace) bool { return p.watch == w })
+	if k < 0 {
+		k = len(t.paces)
+		t.paces = append(t.paces, pace{watch: w, run: run})
+	}
+	p := &t.paces[k]
+	if !p.run.Equal(run) {
+		*p = pace{watch: w, run: run}
+	}
+	// A clock that was set back does not delay it further.
+	if next := p.next; next.After(at) && !next.After(at.Add(MaxWatchPause)) {
+		return next
+	}
+	p.begun = at
+	return at
+}
+
+// runOf is when the present run of a container began.
+func runOf(s *lifecycle.State, w Watch) time.Time {
+	if w == Infra {
+		return s.Sandbox.InfraStartedAt
+	}
+	return s.Containers[w].StartedAt
+}
+
+// earliest of two times, of which zero is never.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
