@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/podtask/podtask/internal/console"
+	"github.com/podtask/podtask/internal/record"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/state"
@@ -45,7 +46,8 @@ func own(ctx context.Context, s *session, c *cli.Context) error {
 	if errors.Is(err, state.ErrLocked) {
 		return nil // an agent that has just started was faster
 	}
-	if isGone(err) {
+	var gone *record.NotFoundError
+	if errors.As(err, &gone) {
 		return nil // removed before this process started; a failure would start it again
 	}
 	if err != nil {
