@@ -46,7 +46,7 @@ var limitExceptions = []exception{
 	{"interface methods", "pkg/state.FS", 7, "the file system calls that the store makes; a simulated disk fails each of them"},
 	{"lines", "internal/sim.player.happen", 61, "a switch with one case for each command of a script"},
 	{"methods", "internal/agent.world", 20, "the vocabulary that the tests with a real Podman are written in"},
-	{"methods", "internal/enginetest.Fake", 81, "the counterpart of libpod.Client, with a method for each call and each thing that tests do to it"},
+	{"methods", "internal/enginetest.Fake", 82, "the counterpart of libpod.Client, with a method for each call and each thing that tests do to it"},
 	{"methods", "internal/enginetest.task", 32, "the vocabulary that more than 100 rules are written in"},
 	{"methods", "pkg/lifecycle.State", 18, "one method for each question that owners and users ask about a task"},
 	{"methods", "pkg/taskdef.Task", 16, "one method for each question that others ask about a task definition"},

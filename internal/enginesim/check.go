@@ -40,6 +40,8 @@ type truth struct {
 	running bool
 	ended   bool // the present object ran and ended
 	code    int
+	// unmonitored: its conmon was killed in the present run
+	unmonitored bool
 
 	nudged time.Time // when a health check was made to pass
 
@@ -77,6 +79,7 @@ func takeIn(w *world, t *task, i int, f enginetest.Fact, o *process) {
 	case enginetest.Started:
 		checkStart(w, t, i, f, o)
 		c.started, c.running, c.ended, c.everStarted = true, true, false, true
+		c.unmonitored = false
 	case enginetest.Ended:
 		c.running, c.ended, c.code = false, true, f.Code
 		c.everEnded, c.everSucceeded = true, c.everSucceeded || f.Code == 0
@@ -95,7 +98,8 @@ func takeIn(w *world, t *task, i int, f enginetest.Fact, o *process) {
 			break // it may be stopped alone, to be started again
 		}
 		for _, d := range t.def.Dependants(i) {
-			if t.truth[d].running {
+			// One without its conmon is ended at once, as if it had exited.
+			if t.truth[d].running && !c.unmonitored {
 				w.broken("%s is asked to stop while %s runs, which depends on it", t.container(i), t.def.Containers[d].Name)
 			}
 		}

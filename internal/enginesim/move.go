@@ -100,7 +100,7 @@ func (w *world) due(o *process, all []func()) []func() {
 		all = append(all, func() { do(w, o, k) })
 	}
 	for i := lifecycle.InfraIndex; i < len(o.t.def.Containers); i++ {
-		if o.watching(driver.Watch(i)) && w.fake.WaitReturns(o.t.container(i)) {
+		if o.watching(driver.Watch(i)) && waitReturns(w.fake, o.t.container(i)) {
 			o.hint(i)
 		}
 	}
@@ -118,6 +118,12 @@ func (w *world) due(o *process, all []func()) []func() {
 		all = append(all, func() { w.step(o, 1+w.r.IntN(len(o.mailbox))) })
 	}
 	return all
+}
+
+// waitReturns reports whether a wait for the end of a container returns.
+func waitReturns(fake *enginetest.Fake, name string) bool {
+	seen := fake.See(name)
+	return seen.Status != libpod.Running || seen.Unmonitored
 }
 
 // next is when something is due that is not yet; zero for never.
@@ -190,7 +196,8 @@ func disturb(w *world) {
 	if t == nil {
 		return
 	}
-	name := t.container(w.r.IntN(len(t.def.Containers)))
+	victim := w.r.IntN(len(t.def.Containers))
+	name := t.container(victim)
 	did := false
 	switch w.r.IntN(8) {
 	case 0:
@@ -208,6 +215,7 @@ func disturb(w *world) {
 		intrude(w, t)
 	case 6:
 		did = w.fake.KillMonitor(name)
+		t.truth[victim].unmonitored = t.truth[victim].unmonitored || did
 	case 7:
 		name = t.pod() + "-infra"
 		did = w.fake.KillMonitor(name)

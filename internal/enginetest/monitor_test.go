@@ -21,7 +21,7 @@ func TestAKilledMonitorHidesTheEnd(t *testing.T) {
 		if o := f.See(name); o.Status != libpod.Running || !o.Unmonitored || o.ProcessGone {
 			t.Errorf("before the end: %+v", o)
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		if o := f.See(name); o.Status != libpod.Running || !o.Unmonitored || !o.ProcessGone {
 			t.Errorf("after the end: %+v", o)
 		}

@@ -42,15 +42,6 @@ func (f *Fake) KillMonitor(name string) bool {
 	return true
 }
 
-// WaitReturns reports whether a wait for the end of a container would return.
-func (f *Fake) WaitReturns(name string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.settle()
-	c := f.containers[name]
-	return c == nil || c.status != libpod.Running || c.unmonitored
-}
-
 // Remove removes a container, killing it if it runs, as "podman rm --force" does.
 func (f *Fake) Remove(name string) bool {
 	f.mu.Lock()
