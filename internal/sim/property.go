@@ -28,6 +28,7 @@ const (
 	Restarted     Property = "a container that its restart policy wants back is not given up"
 	RunningIsTrue Property = "a task is RUNNING after all its containers have run, or can not"
 	StoppedFor    Property = "a container is stopped only with the task, or when its failed health check says so"
+	HealthIsHeard Property = "a container that is to be restarted for its health is stopped"
 	StopOrder     Property = "a container is stopped after all that depend on it"
 	KillAtOnce    Property = "a kill leaves no grace to anything"
 	CancelUseless Property = "an operation nobody needs any more is cancelled, once"
@@ -101,6 +102,7 @@ func checkForward(w *World, old *lifecycle.State) {
 	for i := range old.Containers {
 		was, now := &old.Containers[i], &s.Containers[i]
 		checkGivenUp(w, old, i)
+		checkRestartForHealth(w, i)
 		if now.Restarts < was.Restarts {
 			w.broken(StaysEnded, "%s has lost a restart", w.name(i))
 		}
@@ -126,6 +128,15 @@ func noteHealth(w *World, i int) {
 		return
 	}
 	t.unhealthy = c.Health.Status == lifecycle.HealthUnhealthy
+}
+
+// checkRestartForHealth looks for a container that is left unhealthy.
+func checkRestartForHealth(w *World, i int) {
+	s, c := &w.state, &w.state.Containers[i]
+	waits := c.Stale || c.Paused || c.Op.Busy() || c.Retry.NotUntil.After(w.stepped)
+	if s.Goal == lifecycle.Up && c.Presence == lifecycle.Running && w.truth[i].unhealthy && !waits {
+		w.broken(HealthIsHeard, "%s is not", w.name(i))
+	}
 }
 
 // checkGivenUp looks at a container that has just ended by itself.
