@@ -53,11 +53,11 @@ func TestDoctorOnBrokenHosts(t *testing.T) {
 		},
 		"nobody lets the user linger": {
 			harm: "mv /var/lib/systemd/linger/* /var/lib/systemd/", heal: "mv /var/lib/systemd/podtask* /var/lib/systemd/linger/",
-			want: map[string]string{"linger": "warn"}, says: "none starts at boot",
+			want: map[string]string{"linger": "warn"}, says: "no task starts at boot",
 		},
 		"images have no policy": {
 			harm: "mv /etc/containers/policy.json /srv/", heal: "mv /srv/policy.json /etc/containers/",
-			want: map[string]string{"policy": "fail"}, says: "nothing can be pulled", refuses: "policy",
+			want: map[string]string{"policy": "fail"}, says: "cannot pull images", refuses: "policy",
 		},
 		"no subordinate ids": {
 			harm: "mv /etc/subuid /srv/ && touch /etc/subuid", heal: "mv /srv/subuid /etc/",
@@ -71,11 +71,11 @@ func TestDoctorOnBrokenHosts(t *testing.T) {
 		"no program connects pods": {
 			harm: "mkdir -p /srv/away && for p in pasta slirp4netns; do [ ! -e /usr/bin/$p ] || mv /usr/bin/$p /srv/away; done",
 			heal: "mv /srv/away/* /usr/bin/",
-			want: map[string]string{"network": "fail"}, says: "pods get no network", refuses: "network",
+			want: map[string]string{"network": "fail"}, says: "pods have no network", refuses: "network",
 		},
 		"nothing makes networks of containers": {
 			harm: "mv /usr/lib/podman/netavark /srv/", heal: "mv /srv/netavark /usr/lib/podman/",
-			want: map[string]string{"bridge": "warn"}, says: "cannot run in bridge mode: there is no netavark", refuses: "bridge",
+			want: map[string]string{"bridge": "warn"}, says: "cannot run in bridge mode: missing netavark", refuses: "bridge",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestDoctorOnBrokenHosts(t *testing.T) {
 				if ill {
 					said += f.Text + "; " + f.Fix + "\n"
 					if f.Fix == "" && check != "podman" {
-						t.Errorf("%s has no mend: %s", check, f.Text)
+						t.Errorf("%s has no fix: %s", check, f.Text)
 					}
 				}
 			}
