@@ -20,7 +20,7 @@ import (
 const tags = "remote containers_image_openpgp"
 
 // patience bounds a test run with a mutant, which may wait for what never happens.
-const patience = 5 * time.Minute
+const patience = 20 * time.Minute
 
 // TestMutants compiles the tests with all mutants, shows that they pass with none
 // switched on, and expects them to fail with each.

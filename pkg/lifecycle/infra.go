@@ -50,7 +50,7 @@ func doubtsInfra(s *State) bool {
 // ended with it, or been started again after it.
 func foldInfra(s *State, at time.Time, seen Observed) {
 	b := &s.Sandbox
-	if b.Unmonitored.observe(seen) {
+	if b.Unmonitored.note(seen) {
 		b.Stale, b.Retry.NotUntil = true, at.Add(confirmAfter)
 		return
 	}

@@ -25,8 +25,8 @@ const confirmAfter = 2 * time.Second
 // suspect notes that waits return early.
 func (u *Unmonitored) suspect() { *u = max(*u, suspected) }
 
-// observe takes in an inspection and reports whether another one must confirm it.
-func (u *Unmonitored) observe(seen Observed) (confirm bool) {
+// note takes in an inspection and reports whether another one must confirm it.
+func (u *Unmonitored) note(seen Observed) (confirm bool) {
 	switch {
 	case seen.Presence != Running:
 		return false
@@ -44,7 +44,7 @@ func (u *Unmonitored) observe(seen Observed) (confirm bool) {
 // container has ended for that reason.
 func observeMonitor(s *State, at time.Time, i int, seen Observed) (ended bool) {
 	c := &s.Containers[i]
-	if c.Unmonitored.observe(seen) {
+	if c.Unmonitored.note(seen) {
 		c.Stale, c.Retry.NotUntil = true, at.Add(confirmAfter)
 	}
 	if c.StartedAt.IsZero() || c.Unmonitored != MonitorLost || seen.Presence == Running && !seen.ProcessGone {

@@ -9,7 +9,7 @@ var Patience = func() time.Duration {
 	if Name() == "vm" {
 		return 5 * time.Minute
 	}
-	return 100 * time.Second
+	return 4 * time.Minute
 }()
 
 // interval is the polling interval.
