@@ -55,8 +55,6 @@ type file struct {
 
 func (f *file) offset(p token.Pos) int { return f.fset.Position(p).Offset }
 
-func (f *file) source(n ast.Node) string { return string(f.text[f.offset(n.Pos()):f.offset(n.End())]) }
-
 // sources parses Go files once. It is for one goroutine.
 type sources struct {
 	root string

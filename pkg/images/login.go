@@ -172,4 +172,4 @@ func (r *Resolver) Access(ref Ref, given Login) (login Login, authFile string, e
 	return login, r.sys.AuthFilePath, nil
 }
 
-var errBearer = errors.New("Podman cannot pull with a bearer token: use a username and password, or an identity token")
+var errBearer = errors.New("a bearer token does not work for pulls of Podman: use a username and password, or an identity token")

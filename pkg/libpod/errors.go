@@ -360,15 +360,9 @@ var rules = []rule{
 	{"invalid network", InvalidSpec, "4.3.1 with pasta, which needs 4.4", ""},
 }
 
-// classifyReply finds the class of a reply by its text first and its status second:
-// Podman answers 500 to most invalid requests.
-func classifyReply(status int, text string) Class {
-	class, _ := explainReply(status, text)
-	return class
-}
-
-// explainReply is classifyReply with the cause to show in place of the text; empty
-// if the text itself is fit to be shown.
+// explainReply finds the class of a reply by its text first and its status second: Podman
+// answers 500 to most invalid requests. The cause is to be shown in place of the text;
+// empty if the text itself is fit to be shown.
 func explainReply(status int, text string) (class Class, cause string) {
 	text = ": " + strings.ToLower(text)
 	for _, r := range rules {

@@ -30,7 +30,7 @@ func (b process) container(i int) {
 	b.environment(i)
 	b.security(i)
 	b.ports(i)
-	mounting{b.builder}.mounts(i)
+	mounting(b).mounts(i)
 	b.probes(i)
 }
 

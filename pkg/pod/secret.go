@@ -125,5 +125,5 @@ func (b logins) credentials(c *taskdef.Container, logins map[string]json.RawMess
 	if err != nil {
 		return // the entries were JSON before
 	}
-	c.RepositoryCredentials = references{b.builder}.secret("logins", registry, "", content)
+	c.RepositoryCredentials = references(b).secret("logins", registry, "", content)
 }

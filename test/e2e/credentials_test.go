@@ -230,7 +230,7 @@ func TestRegistryThatLiesAboutADigestRunsNothing(t *testing.T) {
 				t.Errorf("something ran: %s", r.out)
 			}
 			reason := b.inspect(b.family).StoppedReason
-			for _, want := range []string{"CannotPullContainerError", "is broken or lies"} {
+			for _, want := range []string{"CannotPullContainerError", "sends wrong data"} {
 				if !strings.Contains(reason, want) {
 					t.Errorf("%s does not say %q", reason, want)
 				}
@@ -257,7 +257,7 @@ func TestBlobThatIsNotWhatItsDigestSaysRunsNothing(t *testing.T) {
 			}
 			b.fault("GET", "app", "blobs/"+digest.String(), 0, registrytest.Body("application/octet-stream", []byte("something else")))
 			for _, pull := range []string{"always", "default"} {
-				if r := b.want(125, "run", "--pull", pull, b.hello(ref)); !strings.Contains(r.err, "is broken or lies") {
+				if r := b.want(125, "run", "--pull", pull, b.hello(ref)); !strings.Contains(r.err, "sends wrong data") {
 					t.Errorf("--pull %s: it says %s", pull, r.err)
 				}
 			}
