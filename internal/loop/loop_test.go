@@ -191,13 +191,13 @@ func TestBusyOnlyWhileItWorks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, a := newLoop()
-		go func() { _ = l.Run(t.Context(), &counter{}, a, 1, 0) }()
 		a.atRest = func() {
 			<-time.After(time.Minute)
 			if got := l.Busy(time.Now()); got != time.Minute {
 				t.Errorf("busy for %s", got)
 			}
 		}
+		go func() { _ = l.Run(t.Context(), &counter{}, a, 1, 0) }()
 		<-time.After(time.Hour)
 		if got := l.Busy(time.Now()); got != 0 {
 			t.Errorf("busy for %s after the end", got)
