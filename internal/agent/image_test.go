@@ -34,7 +34,7 @@ type store struct {
 	podman   *enginetest.Fake
 	env      map[string]string
 	reg      imagestore.Registry
-	progress func(imagestore.Progress) // nil: nobody watches
+	progress func(imagestore.Progress) // nil: no reports
 }
 
 func newStore(t *testing.T) *store {

@@ -167,7 +167,7 @@ func TestKilledOwnerLosesNothing(t *testing.T) {
 					w.ops = newOpLog()
 					w.host = w.open()
 					w.killedOwner("remove", at)
-					if at != failpoint.AfterErase+":1" { // after which nobody knows of the task
+					if at != failpoint.AfterErase+":1" { // after which no record names the task
 						w.remove()
 					}
 				} else {

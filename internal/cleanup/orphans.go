@@ -24,7 +24,7 @@ type Orphans struct {
 	Runtime              *effects.Interpreter
 }
 
-// Orphan is something of ours that belonged to no task and was removed.
+// Orphan is something of podtask that belonged to no task and was removed.
 type Orphan struct {
 	// Kind is pod, network or record.
 	Kind string `json:"kind"`
@@ -35,7 +35,7 @@ type Orphan struct {
 
 // Sweep removes what dead owners have left behind: pods and networks with the label of
 // this state directory, and records whose first write never ended, each of a task that has no
-// record. With a record a thing is the task's and whoever owns the task next adopts
+// record. With a record a thing is the task's and the next owner of the task adopts
 // it.
 //
 // It goes by locks, not by age: an owner makes things only while it holds the lock
