@@ -169,7 +169,7 @@ func TestPrometheusScrapesTheAgent(t *testing.T) {
 	prom := b.prometheus(metrics, relay(t, b.agentSocket()))
 	eventually(t, "both targets up", func() bool { return results(t, prom, `up{job="podtask"} == 1`) == 2 })
 
-	// One that runs, and one that fails in an operation of podtask's.
+	// One task that runs, one that cannot start, and the copy of a service.
 	id := b.detach("--wait=running", b.waiter())
 	b.up(id)
 	bad := b.start("run", b.define(ctr{Name: "bad", More: obj{"entryPoint": []string{"/nothing"}}}))
@@ -181,7 +181,7 @@ func TestPrometheusScrapesTheAgent(t *testing.T) {
 	if len(queries) < 8 {
 		t.Errorf("the dashboard has only %d queries", len(queries))
 	}
-	for _, q := range append(queries, `podtask_tasks{status="RUNNING"} == 1`, `increase(podtask_errors_total{error="CannotStartContainerError"}[5m]) > 0`) {
+	for _, q := range append(queries, `podtask_tasks{status="RUNNING"} == 2`, `increase(podtask_errors_total{error="CannotStartContainerError"}[5m]) > 0`) {
 		eventually(t, "an answer to "+q, func() bool { return results(t, prom, q) > 0 })
 	}
 	eventually(t, "all rules evaluated", func() bool {
