@@ -9,8 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// readJSON reads JSON values, one behind the other.
-func readJSON(src []byte, b *budget) ([]*Node, error) {
+// JSON reads the JSON values of a source. The error is a *SyntaxError.
+func JSON(src []byte, l Limits) ([]*Node, error) {
+	src, b, err := start(src, l)
+	if err != nil {
+		return nil, err
+	}
 	r := jsonReader{src: src, dec: json.NewDecoder(bytes.NewReader(src)), line: 1, col: 1, budget: b}
 	r.dec.UseNumber()
 	var docs []*Node
@@ -22,13 +26,13 @@ func readJSON(src []byte, b *budget) ([]*Node, error) {
 		docs = append(docs, root)
 	}
 	if _, err := r.token(); !errors.Is(err, io.EOF) {
-		return nil, r.invalid(err)
+		return nil, r.syntax("not valid JSON: there is more after the end of the document", "")
 	}
 	return docs, nil
 }
 
-// jsonReader turns the tokens of encoding/json into nodes with places. It walks
-// the source beside the decoder, so that a place costs nothing to find.
+// jsonReader turns the tokens of encoding/json into nodes with positions. It
+// follows the decoder through the source, so each position is found in one pass.
 type jsonReader struct {
 	src       []byte
 	dec       *json.Decoder
@@ -62,16 +66,37 @@ func (r *jsonReader) syntax(msg, fix string) error {
 	return &SyntaxError{r.line, r.col, msg, fix}
 }
 
-// invalid turns an error of the decoder into one with a place.
+// invalid turns an error of the decoder into one with a position.
 func (r *jsonReader) invalid(err error) error {
-	switch {
-	case err == nil:
-		return r.syntax("not valid JSON: there is more behind the value", "")
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return r.syntax("not valid JSON: the document ends too early", "close what is open")
 	}
-	return r.syntax("not valid JSON: "+err.Error(), "")
+	var syntax *json.SyntaxError
+	if !errors.As(err, &syntax) {
+		return r.syntax("not valid JSON: "+err.Error(), "")
+	}
+	// The token that failed starts at r.off, perhaps after a comma.
+	before := strings.TrimRight(string(r.src[:r.off]), " \t\r\n")
+	switch rest := r.src[r.off:]; {
+	case bytes.HasPrefix(rest, []byte("//")), bytes.HasPrefix(rest, []byte("/*")), bytes.HasPrefix(rest, []byte("#")):
+		return r.syntax(jsonComment, jsonCommentFix)
+	case len(rest) > 0 && (rest[0] == '}' || rest[0] == ']') && strings.HasSuffix(before, ","):
+		return r.syntax("not valid JSON: there is a comma before the closing "+string(rest[0]), "remove the comma")
+	case len(rest) > 0 && rest[0] == '\'':
+		return r.syntax("not valid JSON: text is in single quotes", "use double quotes")
+	}
+	return r.syntax("not valid JSON: "+jsonMessages.Replace(syntax.Error()), "")
 }
+
+const (
+	jsonComment    = "not valid JSON: JSON has no comments"
+	jsonCommentFix = "remove the comment, or write the file in YAML, where comments begin with #"
+)
+
+// jsonMessages replaces the messages of encoding/json by ones in the terms of JSON.
+var jsonMessages = strings.NewReplacer("invalid character", "unexpected", "looking for beginning of object key string", "where a key in double quotes must be",
+	"looking for beginning of value", "where a value must be", "after object key:value pair", "after a value, where a comma or a closing } must be",
+	"after array element", "after a value, where a comma or a closing ] must be", "after object key", "after a key, where a colon must be")
 
 func (r *jsonReader) value(depth int) (*Node, error) {
 	tok, err := r.token()

@@ -19,7 +19,7 @@ type Limits struct {
 // Kind is the kind of a value.
 type Kind uint8
 
-// The kinds of values.
+// The kinds of values. Digests of task definitions contain these numbers.
 const (
 	Null Kind = iota
 	Text
@@ -137,22 +137,35 @@ type SyntaxError struct {
 
 func (e *SyntaxError) Error() string { return e.Message }
 
-// Documents reads all documents of a source: YAML, or where it opens with a brace
-// and holds no line "---" JSON. Documents without content are left out. The error is
-// a *SyntaxError.
+// Documents reads all documents of a source: YAML, or JSON if it starts with a brace and
+// contains no line "---". Documents without content are left out. The error is a
+// *SyntaxError.
 func Documents(src []byte, l Limits) ([]*Node, error) {
-	src = bytes.TrimPrefix(src, []byte("\ufeff"))
+	if bytes.HasPrefix(body(src), []byte("{")) && !bytes.Contains(src, []byte("\n---")) {
+		return JSON(src, l)
+	}
+	return YAML(src, l)
+}
+
+// body returns the source without a byte order mark and leading space.
+func body(src []byte) []byte {
+	return bytes.TrimLeft(bytes.TrimPrefix(src, []byte("\ufeff")), " \t\r\n")
+}
+
+// start checks what JSON and YAML have in common, and returns the text to read.
+func start(src []byte, l Limits) ([]byte, *budget, error) {
+	text := bytes.TrimPrefix(src, []byte("\ufeff"))
 	switch {
-	case len(src) > l.Size:
-		return nil, &SyntaxError{1, 1, fmt.Sprintf("the file has %d bytes, more than %d", len(src), l.Size), "split it"}
-	case !utf8.Valid(src):
-		return nil, &SyntaxError{1, 1, "the file is not UTF-8 text", "give JSON or YAML in UTF-8"}
+	case len(text) > l.Size:
+		return nil, nil, &SyntaxError{1, 1, fmt.Sprintf("the document is larger than %g MiB", float64(l.Size)/(1<<20)), "check that this is the right file"}
+	case !utf8.Valid(text):
+		return nil, nil, &SyntaxError{1, 1, "the document is not UTF-8 text", "give JSON or YAML in UTF-8"}
 	}
-	budget := budget{limits: l}
-	if bytes.HasPrefix(bytes.TrimLeft(src, " \t\r\n"), []byte("{")) && !bytes.Contains(src, []byte("\n---")) {
-		return readJSON(src, &budget)
+	if b := body(src); bytes.HasPrefix(b, []byte("//")) || bytes.HasPrefix(b, []byte("/*")) {
+		line := 1 + bytes.Count(text[:len(text)-len(b)], []byte("\n"))
+		return nil, nil, &SyntaxError{line, 1, jsonComment, jsonCommentFix}
 	}
-	return readYAML(src, &budget)
+	return text, &budget{limits: l}, nil
 }
 
 // budget counts what a source may still use.
@@ -165,7 +178,7 @@ type budget struct {
 func (b *budget) spend(depth, line, col int) error {
 	b.values++
 	if b.values > b.limits.Values {
-		return &SyntaxError{line, col, fmt.Sprintf("the file holds more than %d values", b.limits.Values), "shorten it, YAML aliases included"}
+		return &SyntaxError{line, col, fmt.Sprintf("the document holds more than %d values", b.limits.Values), "shorten it, YAML aliases included"}
 	}
 	if depth > b.limits.Depth {
 		return &SyntaxError{line, col, fmt.Sprintf("the document is nested deeper than %d levels", b.limits.Depth), ""}

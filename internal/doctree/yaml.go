@@ -11,9 +11,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// readYAML reads YAML documents. Anchors, aliases and merge keys are followed, within
-// the bounds of the source.
-func readYAML(src []byte, b *budget) ([]*Node, error) {
+// YAML reads the YAML documents of a source, without those that have no content.
+// Anchors, aliases and merge keys are followed, within the limits. The error is a
+// *SyntaxError.
+func YAML(src []byte, l Limits) ([]*Node, error) {
+	src, b, err := start(src, l)
+	if err != nil {
+		return nil, err
+	}
 	dec := yaml.NewDecoder(bytes.NewReader(src))
 	r := yamlReader{b}
 	var docs []*Node
@@ -24,7 +29,7 @@ func readYAML(src []byte, b *budget) ([]*Node, error) {
 			return docs, nil
 		}
 		if err != nil {
-			return nil, yamlError(err)
+			return nil, yamlError(src, err)
 		}
 		if len(doc.Content) == 0 {
 			continue
@@ -42,14 +47,29 @@ func readYAML(src []byte, b *budget) ([]*Node, error) {
 var yamlLine = regexp.MustCompile(`line (\d+): `)
 
 // yamlError finds the line that the library writes into its message.
-func yamlError(err error) error {
+func yamlError(src []byte, err error) error {
 	msg := strings.TrimPrefix(err.Error(), "yaml: ")
 	line := 1
 	if m := yamlLine.FindStringSubmatch(msg); m != nil {
 		line, _ = strconv.Atoi(m[1])
 		msg = strings.Replace(msg, m[0], "", 1)
 	}
+	if strings.Contains(msg, "cannot start any token") && tabIndent(src, line) {
+		return &SyntaxError{line, 1, "not valid YAML: a line is indented with a tab", "indent with spaces"}
+	}
 	return &SyntaxError{line, 1, "not valid YAML: " + msg, ""}
+}
+
+// tabIndent reports whether a line, counted from 1, or the one after it is indented with
+// a tab: the library counts some lines from 0.
+func tabIndent(src []byte, line int) bool {
+	lines := bytes.Split(src, []byte("\n"))
+	for _, l := range lines[min(max(line-1, 0), len(lines)):min(line+1, len(lines))] {
+		if indent := l[:len(l)-len(bytes.TrimLeft(l, " \t"))]; bytes.ContainsRune(indent, '\t') {
+			return true
+		}
+	}
+	return false
 }
 
 type yamlReader struct{ budget *budget }

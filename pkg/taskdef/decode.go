@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/podtask/podtask/internal/doctree"
 )
 
 const (
@@ -66,7 +68,7 @@ func decodeRelations(c cursor, t Task, i int) {
 
 // decodePlatform decodes what the images must be made for.
 func decodePlatform(c cursor) Platform {
-	c.want(object, "")
+	c.want(doctree.Object, "")
 	var p Platform
 	system := c.at("operatingSystemFamily")
 	switch s := system.str(); s {
@@ -91,7 +93,7 @@ func decodePlatform(c cursor) Platform {
 
 // decodeContainer decodes a container; the network mode decides about host ports.
 func decodeContainer(c cursor, mode NetworkMode) Container {
-	c.want(object, "")
+	c.want(doctree.Object, "")
 	extensions := decodeContainerExtensions(c.at(extensionMember))
 	if disabled(c.at("healthCheck").at("command")) {
 		extensions.ImageHealthCheck = false
@@ -138,7 +140,7 @@ func decodeContainer(c cursor, mode NetworkMode) Container {
 func decodeMebibytes(c cursor) int64 {
 	units := map[string]float64{"m": 1, "mb": 1, "mib": 1, "g": 1024, "gb": 1024, "gib": 1024, "k": 1.0 / 1024, "kb": 1.0 / 1024}
 	if fix := withUnit(c, units); fix != "" {
-		c.wrong(quote(c.node.text)+" is not a whole number of MiB", fix)
+		c.wrong(quote(c.node.Text)+" is not a whole number of MiB", fix)
 		return 0
 	}
 	v := c.integer(0, 0)
@@ -164,7 +166,7 @@ func decodeOneOf(c cursor, words ...string) string {
 func decodeEnvironment(c cursor) []EnvVar {
 	var vars []EnvVar
 	for _, item := range c.list(`write a list of {"name": ..., "value": ...}`) {
-		if !item.want(object, `write {"name": ..., "value": ...}`) {
+		if !item.want(doctree.Object, `write {"name": ..., "value": ...}`) {
 			continue
 		}
 		name := item.at("name")
@@ -183,7 +185,7 @@ func decodeEnvironment(c cursor) []EnvVar {
 		known := len(vars)
 		vars = setEnv(vars, v)
 		if len(vars) == known {
-			c.p.warnings = append(c.p.warnings, c.p.problem(name.ptr, name.node.line, name.node.col,
+			c.p.warnings = append(c.p.warnings, c.p.problem(name.ptr, name.node.Line, name.node.Col,
 				"the variable "+quote(v.Name)+" is set before; this value wins", "remove one of the two"))
 		}
 	}
@@ -191,11 +193,11 @@ func decodeEnvironment(c cursor) []EnvVar {
 }
 
 func decodeHealthCheck(c cursor) *HealthCheck {
-	if c.node == nil || c.node.kind == object && c.node.empty() || disabled(c.at("command")) {
+	if c.node == nil || c.node.Kind == doctree.Object && c.node.Empty() || disabled(c.at("command")) {
 		return nil
 	}
-	c.want(object, "")
-	c.at(extensionMember).want(object, "")
+	c.want(doctree.Object, "")
+	c.at(extensionMember).want(doctree.Object, "")
 	// Part of a broken check is kept, so that a container that waits for HEALTHY is not
 	// reported as well.
 	return &HealthCheck{
@@ -211,7 +213,7 @@ func decodeHealthCheck(c cursor) *HealthCheck {
 // disabled reports whether the command of a health check is ["NONE"]: there is no check,
 // not even that of the image.
 func disabled(c cursor) bool {
-	return c.node != nil && c.node.kind == list && len(c.node.items) == 1 && c.node.items[0].kind == text && c.node.items[0].text == "NONE"
+	return c.node != nil && c.node.Kind == doctree.List && len(c.node.Items) == 1 && c.node.Items[0].Kind == doctree.Text && c.node.Items[0].Text == "NONE"
 }
 
 // healthCommand decodes the command of a health check. ECS registers one without CMD or
@@ -226,7 +228,7 @@ func healthCommand(c cursor) []string {
 	if upper := strings.ToUpper(first); upper == "CMD" || upper == "CMD-SHELL" || upper == "NONE" || first == "" || len(words) == 1 && strings.ContainsAny(first, " \t\n") {
 		return words
 	}
-	c.p.warnings = append(c.p.warnings, c.p.problem(c.ptr, c.node.line, c.node.col,
+	c.p.warnings = append(c.p.warnings, c.p.problem(c.ptr, c.node.Line, c.node.Col,
 		"the command does not start with CMD or CMD-SHELL: it runs as CMD, without a shell", `put "CMD" before the program`))
 	return append([]string{"CMD"}, words...)
 }
@@ -235,7 +237,7 @@ func healthCommand(c cursor) []string {
 func decodeDependencies(c cursor, t Task) []Dependency {
 	var deps []Dependency
 	for _, item := range c.list(`write a list of {"containerName": ..., "condition": ...}`) {
-		item.want(object, `write {"containerName": ..., "condition": ...}`)
+		item.want(doctree.Object, `write {"containerName": ..., "condition": ...}`)
 		name := item.at("containerName")
 		deps = append(deps, Dependency{decodeContainerIndex(name, t), Condition(item.at("condition").str())})
 	}
@@ -279,7 +281,7 @@ func whichName(name string, names []string, all string) string {
 // decodeSeconds decodes a whole number of seconds, at least 0.
 func decodeSeconds(c cursor, unset time.Duration) time.Duration {
 	if fix := withUnit(c, map[string]float64{"s": 1, "sec": 1, "seconds": 1, "m": 60, "min": 60, "h": 3600}); fix != "" {
-		c.wrong(quote(c.node.text)+" is not a whole number of seconds", fix)
+		c.wrong(quote(c.node.Text)+" is not a whole number of seconds", fix)
 		return unset
 	}
 	const absent = -1
@@ -297,10 +299,10 @@ var quantity = regexp.MustCompile(`^([0-9]*\.?[0-9]+)\s*([A-Za-z]*)$`)
 // withUnit returns the fix for a number with a unit where the number alone must be: the
 // number to write. It is empty for any other value.
 func withUnit(c cursor, units map[string]float64) string {
-	if c.node == nil || c.node.kind != text {
+	if c.node == nil || c.node.Kind != doctree.Text {
 		return ""
 	}
-	m := quantity.FindStringSubmatch(strings.TrimSpace(c.node.text))
+	m := quantity.FindStringSubmatch(strings.TrimSpace(c.node.Text))
 	if m == nil || m[2] == "" {
 		return ""
 	}
@@ -332,14 +334,14 @@ func decodeMemory(c cursor) int64 {
 // decodeAmount decodes a number with a unit, or a whole number without one, which
 // counts as bare units each. It returns 0 for an absent value.
 func decodeAmount(c cursor, unit string, bare float64, fix string) float64 {
-	if c.node == nil || c.node.kind == text && c.node.text == "" || c.held() {
+	if c.node == nil || c.node.Kind == doctree.Text && c.node.Text == "" || c.held() {
 		return 0
 	}
-	if c.node.kind != number && c.node.kind != text {
-		c.wrong(fmt.Sprintf("this must be a number or text, not %s", c.node.kind), fix)
+	if c.node.Kind != doctree.Number && c.node.Kind != doctree.Text {
+		c.wrong(fmt.Sprintf("this must be a number or text, not %s", c.node.Kind), fix)
 		return 0
 	}
-	s := strings.TrimSpace(c.node.text)
+	s := strings.TrimSpace(c.node.Text)
 	m := quantity.FindStringSubmatch(s)
 	if m == nil || m[2] == "" && strings.Contains(m[1], ".") || m[2] != "" && !strings.EqualFold(m[2], unit) {
 		c.wrong(quote(s)+" is not an amount", fix)

@@ -7,6 +7,8 @@ import (
 	"hash"
 	"slices"
 	"strings"
+
+	"github.com/podtask/podtask/internal/doctree"
 )
 
 // Digest returns the digest of what a document says, "sha256:" and 64
@@ -19,25 +21,25 @@ func Digest(name string, src []byte) (string, error) {
 		return "", err
 	}
 	h := sha256.New()
-	root.digest(h)
+	digest(h, root)
 	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// digest writes n in a form that no other value has: each part behind its kind
+// digest writes n in a form that no other value has: each part follows its kind
 // and length.
-func (n *node) digest(h hash.Hash) {
-	fmt.Fprintf(h, "%d:%d:%d:", n.kind, len(n.text), len(n.items))
-	if n.kind == text || n.kind == number || n.kind == boolean {
-		h.Write([]byte(n.text))
+func digest(h hash.Hash, n *doctree.Node) {
+	fmt.Fprintf(h, "%d:%d:%d:", n.Kind, len(n.Text), len(n.Items))
+	if n.Kind == doctree.Text || n.Kind == doctree.Number || n.Kind == doctree.Boolean {
+		h.Write([]byte(n.Text))
 	}
-	for _, item := range n.items {
-		item.digest(h)
+	for _, item := range n.Items {
+		digest(h, item)
 	}
-	fields := slices.DeleteFunc(slices.Clone(n.fields), func(f field) bool { return f.value.kind == null })
-	slices.SortStableFunc(fields, func(a, b field) int { return strings.Compare(a.key, b.key) })
+	fields := slices.DeleteFunc(slices.Clone(n.Fields), func(f doctree.Field) bool { return f.Value.Kind == doctree.Null })
+	slices.SortStableFunc(fields, func(a, b doctree.Field) int { return strings.Compare(a.Key, b.Key) })
 	fmt.Fprintf(h, "%d:", len(fields))
 	for _, f := range fields {
-		fmt.Fprintf(h, "%d:%s", len(f.key), f.key)
-		f.value.digest(h)
+		fmt.Fprintf(h, "%d:%s", len(f.Key), f.Key)
+		digest(h, f.Value)
 	}
 }

@@ -43,7 +43,7 @@ func envNameComplaint(name string) string {
 	case name == "":
 		return "the variable has no name"
 	case strings.Contains(name, "="):
-		// The rest may be a value somebody meant to keep to themselves.
+		// The rest may be a secret value, so it is not shown.
 		return `the name of a variable holds "="`
 	case strings.ContainsRune(name, 0):
 		return "the name of a variable holds a NUL character"

@@ -4,6 +4,8 @@ import (
 	"path"
 	"regexp"
 	"strings"
+
+	"github.com/podtask/podtask/internal/doctree"
 )
 
 // EnvironmentFile is a file of variables, one NAME=VALUE a line.
@@ -24,9 +26,9 @@ const maxEnvFiles = 10
 func decodeEnvironmentFiles(c cursor) []EnvironmentFile {
 	var files []EnvironmentFile
 	for _, item := range c.list(`write a list of {"type": "s3", "value": ...}`) {
-		item.want(object, `write {"type": "s3", "value": ...}`)
+		item.want(doctree.Object, `write {"type": "s3", "value": ...}`)
 		if kind := item.at("type"); kind.str() != "s3" && kind.str() != "" {
-			kind.wrong("type cannot be "+quote(kind.node.text), `use "s3", for a local path too`)
+			kind.wrong("type cannot be "+quote(kind.node.Text), `use "s3", for a local path too`)
 		}
 		files = append(files, EnvironmentFile{ValueFrom: item.at("value").str()}.located(c.p.settings))
 	}

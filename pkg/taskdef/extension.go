@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+
+	"github.com/podtask/podtask/internal/doctree"
 )
 
 // extensionMember holds what podtask has beyond the ECS model. ECS itself
@@ -62,7 +64,7 @@ type ContainerExtensions struct {
 }
 
 func decodeTaskExtensions(c cursor) TaskExtensions {
-	c.want(object, "")
+	c.want(doctree.Object, "")
 	return TaskExtensions{
 		StopWhenUnhealthy: c.at("stopWhenUnhealthy").flag(false),
 		WatchDependencies: c.at("watchDependencies").flag(false),
@@ -71,7 +73,7 @@ func decodeTaskExtensions(c cursor) TaskExtensions {
 }
 
 func decodeContainerExtensions(c cursor) ContainerExtensions {
-	c.want(object, "")
+	c.want(doctree.Object, "")
 	return ContainerExtensions{
 		CPULimit:         decodeDecimal(c.at("cpuLimit")),
 		ImageHealthCheck: c.at("imageHealthCheck").flag(false),
@@ -84,13 +86,13 @@ func decodeDecimal(c cursor) float64 {
 	if !c.present() || c.held() {
 		return 0
 	}
-	if k := c.node.kind; k != text && k != number {
+	if k := c.node.Kind; k != doctree.Text && k != doctree.Number {
 		c.wrong(fmt.Sprintf("this must be a number, not %s", k), "")
 		return 0
 	}
-	f, err := strconv.ParseFloat(c.node.text, 64)
-	if err != nil || quantity.FindString(c.node.text) == "" {
-		c.wrong(quote(c.node.text)+" is not a number", "write a number of vCPU, as in 0.5")
+	f, err := strconv.ParseFloat(c.node.Text, 64)
+	if err != nil || quantity.FindString(c.node.Text) == "" {
+		c.wrong(quote(c.node.Text)+" is not a number", "write a number of vCPU, as in 0.5")
 		return 0
 	}
 	return f

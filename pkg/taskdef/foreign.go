@@ -1,5 +1,7 @@
 package taskdef
 
+import "github.com/podtask/podtask/internal/doctree"
+
 // foreign are documents of other kinds that people have beside task definitions, by
 // members that only they have. The first that fits counts.
 var foreign = []struct {
@@ -19,7 +21,7 @@ var foreign = []struct {
 
 // isForeign reports a document of another kind once, instead of each of its members.
 func isForeign(c cursor) bool {
-	if c.node.member("containerDefinitions") != nil {
+	if c.node.Member("containerDefinitions") != nil {
 		return false
 	}
 	for _, f := range foreign {
@@ -33,7 +35,7 @@ func isForeign(c cursor) bool {
 
 func hasAll(c cursor, members []string) bool {
 	for _, m := range members {
-		if c.node.member(m) == nil {
+		if c.node.Member(m) == nil {
 			return false
 		}
 	}
@@ -43,8 +45,8 @@ func hasAll(c cursor, members []string) bool {
 // notAnObject reports a document that is no object at all.
 func notAnObject(c cursor) {
 	fix := ""
-	if c.node.kind == list && len(c.node.items) > 0 && c.node.items[0].member("image") != nil {
+	if c.node.Kind == doctree.List && len(c.node.Items) > 0 && c.node.Items[0].Member("image") != nil {
 		fix = `write {"family": NAME, "containerDefinitions": ...} around these containers`
 	}
-	c.wrong("a task definition is an object, and this is "+c.node.kind.String(), fix)
+	c.wrong("a task definition is an object, and this is "+c.node.Kind.String(), fix)
 }

@@ -32,7 +32,7 @@ func (t Task) Levels() [][]int {
 }
 
 // ShutdownOrder returns the containers by the earliest turn in which they may
-// stop: those nobody depends on first, every other one after all its
+// stop: first those that no container depends on, every other one after all its
 // dependants. It is not Levels backwards: a container that is tied to no other
 // starts and stops in the first turn.
 func (t Task) ShutdownOrder() [][]int {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/podtask/podtask/internal/doctree"
 )
 
 // Limits of the ECS model for members that have no effect here: ECS would refuse
@@ -56,13 +58,13 @@ func warnUnused(c cursor) {
 // warnUnusedWord reports a word that is not in an enum. What stands for a word, such as
 // a placeholder, need not be given for a member without effect.
 func warnUnusedWord(c cursor, words []string) {
-	if c.node.kind == text && c.node.text != "" && !slices.Contains(words, c.node.text) && !placeholder.MatchString(c.node.text) {
-		c.wrong("this cannot be "+quote(c.node.text), cmpFix(didYouMean(c.node.text, words), "use "+strings.Join(words, " or ")))
+	if c.node.Kind == doctree.Text && c.node.Text != "" && !slices.Contains(words, c.node.Text) && !placeholder.MatchString(c.node.Text) {
+		c.wrong("this cannot be "+quote(c.node.Text), cmpFix(didYouMean(c.node.Text, words), "use "+strings.Join(words, " or ")))
 	}
 }
 
 func checkSwappiness(c cursor) {
-	if c.node.kind != number {
+	if c.node.Kind != doctree.Number {
 		return
 	}
 	if value := c.integer(0, 0); value > maxSwappiness {
@@ -74,7 +76,7 @@ func checkSwappiness(c cursor) {
 func warnLaunchedVolumes(c cursor) {
 	launched := 0
 	forEach(c, []string{"volumes[]", "configuredAtLaunch"}, func(flag cursor) {
-		if flag.node.text != "true" {
+		if flag.node.Text != "true" {
 			return
 		}
 		if launched++; launched > 1 {
@@ -87,13 +89,13 @@ func warnLaunchedVolumes(c cursor) {
 func checkTags(c cursor) {
 	tags := c.at("tags")
 	requireAtMost(tags, maxTags, "tags")
-	if !tags.present() || tags.node.kind != list {
+	if !tags.present() || tags.node.Kind != doctree.List {
 		return
 	}
 	seen := make(map[string]bool)
 	for _, item := range tags.list("") {
 		key := item.at("key")
-		if item.node.kind != object || !key.present() {
+		if item.node.Kind != doctree.Object || !key.present() {
 			continue
 		}
 		name := key.free()
@@ -114,7 +116,7 @@ func checkTags(c cursor) {
 
 // requireAtMost reports a list that is too long.
 func requireAtMost(c cursor, n int, what string) {
-	if c.present() && c.node.kind == list && len(c.node.items) > n {
-		c.wrong(fmt.Sprintf("there are %d %s, more than %d", len(c.node.items), what, n), "")
+	if c.present() && c.node.Kind == doctree.List && len(c.node.Items) > n {
+		c.wrong(fmt.Sprintf("there are %d %s, more than %d", len(c.node.Items), what, n), "")
 	}
 }

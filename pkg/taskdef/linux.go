@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/podtask/podtask/internal/doctree"
 )
 
 // Linux is what a container asks of the kernel (linuxParameters, ulimits,
@@ -61,9 +63,9 @@ type Security struct {
 
 func decodeLinux(c cursor) Linux {
 	in := c.at("linuxParameters")
-	in.want(object, "")
+	in.want(doctree.Object, "")
 	caps := in.at("capabilities")
-	caps.want(object, `write {"add": [...], "drop": [...]}`)
+	caps.want(doctree.Object, `write {"add": [...], "drop": [...]}`)
 	l := Linux{
 		CapAdd:  decodeCapabilities(caps.at("add")),
 		CapDrop: decodeCapabilities(caps.at("drop")),
@@ -94,7 +96,7 @@ func decodeCapabilities(c cursor) []string {
 func decodeDevices(c cursor) []Device {
 	var devices []Device
 	for _, item := range c.list(`write a list of {"hostPath": ...}`) {
-		item.want(object, `write {"hostPath": ...}`)
+		item.want(doctree.Object, `write {"hostPath": ...}`)
 		d := Device{
 			HostPath:      item.at("hostPath").str(),
 			ContainerPath: item.at("containerPath").str(),
@@ -114,7 +116,7 @@ func decodeDevices(c cursor) []Device {
 func decodeTmpfs(c cursor) []Tmpfs {
 	var all []Tmpfs
 	for _, item := range c.list(`write a list of {"containerPath": ..., "size": MiB}`) {
-		item.want(object, `write {"containerPath": ..., "size": MiB}`)
+		item.want(doctree.Object, `write {"containerPath": ..., "size": MiB}`)
 		all = append(all, Tmpfs{
 			Path:    item.at("containerPath").str(),
 			Size:    item.at("size").integer(1, 0) * mib,
@@ -127,7 +129,7 @@ func decodeTmpfs(c cursor) []Tmpfs {
 func decodeSysctls(c cursor) map[string]string {
 	var sysctls map[string]string
 	for _, item := range c.list(`write a list of {"namespace": ..., "value": ...}`) {
-		if !item.want(object, `write {"namespace": ..., "value": ...}`) {
+		if !item.want(doctree.Object, `write {"namespace": ..., "value": ...}`) {
 			continue
 		}
 		name, value := item.at("namespace"), item.at("value").str()
@@ -154,9 +156,9 @@ func decodeSysctls(c cursor) map[string]string {
 func decodeUlimits(c cursor) []Ulimit {
 	var limits []Ulimit
 	for _, item := range c.list(`write a list of {"name": ..., "softLimit": ..., "hardLimit": ...}`) {
-		item.want(object, `write {"name": ..., "softLimit": ..., "hardLimit": ...}`)
+		item.want(doctree.Object, `write {"name": ..., "softLimit": ..., "hardLimit": ...}`)
 		for _, key := range []string{"softLimit", "hardLimit"} {
-			if item.node.kind == object && !item.at(key).present() {
+			if item.node.Kind == doctree.Object && !item.at(key).present() {
 				item.wrong(key+" is missing", "write both limits; -1 means none")
 			}
 		}
@@ -315,8 +317,8 @@ func decodeFileMode(c cursor, unset uint32) uint32 {
 		return unset
 	}
 	var mode uint32
-	s := strings.TrimPrefix(c.node.text, "0o")
-	if _, err := fmt.Sscanf(s, "%o", &mode); err != nil || len(s) > 4 || strings.Trim(s, "01234567") != "" || c.node.kind != text && c.node.kind != number {
+	s := strings.TrimPrefix(c.node.Text, "0o")
+	if _, err := fmt.Sscanf(s, "%o", &mode); err != nil || len(s) > 4 || strings.Trim(s, "01234567") != "" || c.node.Kind != doctree.Text && c.node.Kind != doctree.Number {
 		c.wrong("this is not a file mode", `write it in octal, as in "0440"`)
 		return unset
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/podtask/podtask/internal/doctree"
 )
 
 // LogConfiguration is where a container's output goes.
@@ -31,7 +33,7 @@ const (
 // Local reports whether the driver works on this host.
 func (d LogDriver) Local() bool { return d == LogJSONFile || d == LogJournald || d == LogNone }
 
-// MaxSize returns the bytes after which a log file is started anew (max-size);
+// MaxSize returns the bytes after which a new log file is started (max-size);
 // 0 means never.
 func (l LogConfiguration) MaxSize() int64 {
 	size, _ := parseSize(l.Options["max-size"])
@@ -44,10 +46,10 @@ func decodeLogConfiguration(c cursor) *LogConfiguration {
 	if !c.filled() {
 		return nil
 	}
-	c.want(object, "")
+	c.want(doctree.Object, "")
 	l := &LogConfiguration{Driver: LogDriver(c.at("logDriver").str()), Options: c.at("options").texts()}
 	for _, item := range c.at("secretOptions").list(`write a list of {"name": ..., "valueFrom": ...}`) {
-		item.want(object, `write {"name": ..., "valueFrom": ...}`)
+		item.want(doctree.Object, `write {"name": ..., "valueFrom": ...}`)
 		// The value is not wanted here, so that it need not be mapped.
 		l.SecretOptions = append(l.SecretOptions, Secret{item.at("name").str(), SecretValue{ValueFrom: item.at("valueFrom").str()}})
 	}

@@ -3,6 +3,8 @@ package taskdef
 import (
 	"slices"
 	"strings"
+
+	"github.com/podtask/podtask/internal/doctree"
 )
 
 // answer is what this version does with a member of the ECS model.
@@ -33,7 +35,7 @@ type member struct {
 	note string
 	// unless tells values that ask for nothing and so need neither warning nor
 	// refusal, besides null, "", [] and {}; nil means none.
-	unless func(*node) bool
+	unless func(*doctree.Node) bool
 }
 
 // members answers every member of a task definition: the input of
@@ -239,6 +241,6 @@ func tabulate(lists ...[]member) memberTable {
 	return t
 }
 
-func isFalse(n *node) bool {
-	return (n.kind == boolean || n.kind == text) && n.text == "false"
+func isFalse(n *doctree.Node) bool {
+	return (n.Kind == doctree.Boolean || n.Kind == doctree.Text) && n.Text == "false"
 }

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/podtask/podtask/internal/doctree"
 )
 
 // ContainerNetwork is what a container asks of its network besides ports.
@@ -128,7 +130,7 @@ func decodeNetwork(c cursor) ContainerNetwork {
 func decodeHosts(c cursor) []Host {
 	var hosts []Host
 	for _, item := range c.list(`write a list of {"hostname": ..., "ipAddress": ...}`) {
-		item.want(object, `write {"hostname": ..., "ipAddress": ...}`)
+		item.want(doctree.Object, `write {"hostname": ..., "ipAddress": ...}`)
 		hosts = append(hosts, Host{item.at("hostname").str(), item.at("ipAddress").str()})
 	}
 	return hosts

@@ -3,6 +3,8 @@ package taskdef
 import (
 	"fmt"
 	"slices"
+
+	"github.com/podtask/podtask/internal/doctree"
 )
 
 // Override is what a run changes of a definition: an ECS TaskOverride.
@@ -62,9 +64,9 @@ func (s Settings) ParseOverride(name string, src []byte) (*Override, Report, err
 	p := newParser(name, s, overrideTable)
 	top := cursor{p: p, node: root}
 	var o Override
-	if root.kind != object {
-		top.wrong(fmt.Sprintf("an override is an object, and this is %s", root.kind), "")
-	} else if root.member("containerDefinitions") != nil || root.member("family") != nil || root.member("taskDefinition") != nil {
+	if root.Kind != doctree.Object {
+		top.wrong(fmt.Sprintf("an override is an object, and this is %s", root.Kind), "")
+	} else if root.Member("containerDefinitions") != nil || root.Member("family") != nil || root.Member("taskDefinition") != nil {
 		top.wrong("this is a task definition, not an override", `an override changes a definition: {"containerOverrides": [{"name": ..., ...}]}`)
 	} else {
 		p.findDuplicates(root, "")
@@ -96,7 +98,7 @@ func decodeOverride(c cursor) Override {
 		return o
 	}
 	for _, item := range items {
-		if item.want(object, fix) {
+		if item.want(doctree.Object, fix) {
 			o.containers = append(o.containers, decodeContainerOverride(item, o.containers))
 		}
 	}
@@ -121,7 +123,7 @@ func decodeContainerOverride(c cursor, before []containerOverride) containerOver
 	case slices.ContainsFunc(before, func(b containerOverride) bool { return b.name == o.name }):
 		name.wrong("there are two overrides for "+quote(o.name), "write one")
 	default:
-		o.place = c.p.problem(name.ptr, name.node.line, name.node.col, "", "")
+		o.place = c.p.problem(name.ptr, name.node.Line, name.node.Col, "", "")
 	}
 	return o
 }

@@ -7,8 +7,8 @@ import (
 	"path"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/podtask/podtask/internal/doctree"
 	"github.com/podtask/podtask/internal/suggest"
 )
 
@@ -60,43 +60,42 @@ func (p *parser) result() (Report, error) {
 	return report, nil
 }
 
+// limits bound a document. ECS itself takes at most 64 KiB, so no real definition comes
+// near them.
+var limits = doctree.Limits{Size: 1 << 20, Values: 50_000, Depth: 32}
+
 // read turns the source into a tree. The error is an *InvalidError.
-func read(name string, src []byte) (*node, error) {
-	root, err := readAny(name, src)
-	var syntax *syntaxError
+func read(name string, src []byte) (*doctree.Node, error) {
+	root, err := readOne(name, src)
+	var syntax *doctree.SyntaxError
 	switch {
 	case errors.As(err, &syntax):
-		return nil, &InvalidError{name, []Problem{{name, "", syntax.line, syntax.col, syntax.msg, syntax.fix}}}
+		return nil, &InvalidError{name, []Problem{{name, "", syntax.Line, syntax.Col, syntax.Message, syntax.Fix}}}
 	case err != nil:
 		return nil, &InvalidError{name, []Problem{{name, "", 1, 1, err.Error(), ""}}}
 	}
 	return root, nil
 }
 
-// readAny reads JSON or YAML. Its errors are *syntaxError.
-func readAny(name string, src []byte) (*node, error) {
-	src = bytes.TrimPrefix(src, []byte("\ufeff"))
+// readOne reads the one document of a source. Its errors are *doctree.SyntaxError.
+func readOne(name string, src []byte) (*doctree.Node, error) {
+	text := bytes.TrimSpace(bytes.TrimPrefix(src, []byte("\ufeff")))
+	if len(text) == 0 && len(src) <= limits.Size {
+		return nil, &doctree.SyntaxError{Line: 1, Col: 1, Message: "the document is empty", Fix: "give a task definition"}
+	}
+	docs, err := doctree.Documents(src, limits)
+	if ext := path.Ext(name); err != nil && bytes.HasPrefix(text, []byte("{")) && (ext == ".yaml" || ext == ".yml") {
+		docs, err = doctree.YAML(src, limits)
+	}
 	switch {
-	case len(src) > maxSize:
-		return nil, &syntaxError{1, 1, "the document is larger than 1 MiB", "check the file: ECS accepts task definitions of at most 64 KiB"}
-	case !utf8.Valid(src):
-		return nil, &syntaxError{1, 1, "the document is not UTF-8 text", "give JSON or YAML in UTF-8"}
-	case len(bytes.TrimSpace(src)) == 0:
-		return nil, &syntaxError{1, 1, "the document is empty", "give a task definition"}
+	case err != nil:
+		return nil, err
+	case len(docs) == 0:
+		return &doctree.Node{Line: 1, Col: 1}, nil
+	case len(docs) > 1:
+		return nil, &doctree.SyntaxError{Line: docs[1].Line, Col: docs[1].Col, Message: "the file holds more than one document", Fix: "keep one task definition in a file"}
 	}
-	text := bytes.TrimLeft(src, " \t\r\n")
-	if bytes.HasPrefix(text, []byte("//")) || bytes.HasPrefix(text, []byte("/*")) {
-		line := 1 + bytes.Count(src[:len(src)-len(text)], []byte("\n"))
-		return nil, &syntaxError{line, 1, jsonComment, jsonCommentFix}
-	}
-	if !bytes.HasPrefix(text, []byte("{")) {
-		return readYAML(src)
-	}
-	root, err := readJSON(src)
-	if ext := path.Ext(name); err != nil && (ext == ".yaml" || ext == ".yml") {
-		return readYAML(src)
-	}
-	return root, err
+	return docs[0], nil
 }
 
 // parser gathers what one document has to say.
@@ -119,9 +118,9 @@ func newParser(name string, s Settings, table memberTable) *parser {
 }
 
 // document takes the task out of the whole document.
-func (p *parser) document(root *node) Task {
+func (p *parser) document(root *doctree.Node) Task {
 	top := cursor{p: p, node: root}
-	if root.kind != object {
+	if root.Kind != doctree.Object {
 		notAnObject(top)
 		return Task{}
 	}
@@ -130,10 +129,10 @@ func (p *parser) document(root *node) Task {
 	}
 	p.findDuplicates(root, "")
 	def := top
-	if root.member("taskDefinition") != nil {
+	if root.Member("taskDefinition") != nil {
 		def = top.at("taskDefinition")
 		p.answerWrapper(top)
-		if def.node.kind != object {
+		if def.node.Kind != doctree.Object {
 			notAnObject(def)
 			return Task{}
 		}
@@ -175,7 +174,7 @@ func (p *parser) addFinding(def cursor, f finding) {
 	case need:
 		to = &p.needs
 	}
-	*to = append(*to, p.problem(c.ptr, c.node.line, c.node.col, f.message, f.fix))
+	*to = append(*to, p.problem(c.ptr, c.node.Line, c.node.Col, f.message, f.fix))
 }
 
 func (p *parser) problem(ptr string, line, col int, message, fix string) Problem {
@@ -184,27 +183,27 @@ func (p *parser) problem(ptr string, line, col int, message, fix string) Problem
 
 // findDuplicates reports every key that an object holds twice: JSON readers
 // differ in which one they take.
-func (p *parser) findDuplicates(n *node, ptr string) {
-	for i, item := range n.items {
+func (p *parser) findDuplicates(n *doctree.Node, ptr string) {
+	for i, item := range n.Items {
 		p.findDuplicates(item, ptr+"/"+strconv.Itoa(i))
 	}
-	first := make(map[string]int, len(n.fields))
-	for _, f := range n.fields {
-		at := ptr + "/" + escape(f.key)
-		if line, twice := first[f.key]; twice {
-			p.problems = append(p.problems, p.problem(at, f.line, f.col,
-				fmt.Sprintf("%s is written twice, first in line %d", quote(f.key), line), "keep one of them"))
+	first := make(map[string]int, len(n.Fields))
+	for _, f := range n.Fields {
+		at := ptr + "/" + doctree.Escape(f.Key)
+		if line, twice := first[f.Key]; twice {
+			p.problems = append(p.problems, p.problem(at, f.Line, f.Col,
+				fmt.Sprintf("%s is written twice, first in line %d", quote(f.Key), line), "keep one of them"))
 			continue
 		}
-		first[f.key] = f.line
-		p.findDuplicates(f.value, at)
+		first[f.Key] = f.Line
+		p.findDuplicates(f.Value, at)
 	}
 }
 
 // answerWrapper answers the keys beside taskDefinition.
 func (p *parser) answerWrapper(top cursor) {
-	for _, f := range top.node.fields {
-		switch f.key {
+	for _, f := range top.node.Fields {
+		switch f.Key {
 		case "taskDefinition", "$schema":
 		case "tags":
 			p.answerField(top, f, p.table.rows["tags"])
@@ -216,11 +215,11 @@ func (p *parser) answerWrapper(top cursor) {
 
 // answer applies the table to the value at path and to what is below it.
 func (p *parser) answer(c cursor, path string) {
-	switch c.node.kind {
-	case object:
+	switch c.node.Kind {
+	case doctree.Object:
 		p.answerObject(c, path)
-	case list:
-		for i := range c.node.items {
+	case doctree.List:
+		for i := range c.node.Items {
 			p.answer(c.step(strconv.Itoa(i)), path+"[]")
 		}
 	}
@@ -232,10 +231,10 @@ func (p *parser) answerObject(c cursor, path string) {
 	if names == nil {
 		return // keys of the user's own, such as labels
 	}
-	for _, f := range c.node.fields {
-		below := f.key
+	for _, f := range c.node.Fields {
+		below := f.Key
 		if path != "" {
-			below = path + "." + f.key
+			below = path + "." + f.Key
 		}
 		m, known := p.table.rows[below]
 		switch {
@@ -244,7 +243,7 @@ func (p *parser) answerObject(c cursor, path string) {
 			p.unknown(c, f, names)
 		case m.answer == needed:
 		case m.answer == honoured:
-			p.answer(cursor{p, f.value, c.ptr + "/" + escape(f.key)}, below)
+			p.answer(cursor{p, f.Value, c.ptr + "/" + doctree.Escape(f.Key)}, below)
 		default:
 			p.answerField(c, f, m)
 		}
@@ -252,17 +251,17 @@ func (p *parser) answerObject(c cursor, path string) {
 }
 
 // answerField gives the answer to a member that is not honoured.
-func (p *parser) answerField(c cursor, f field, m member) {
-	if m.answer == ignored || f.value.empty() || m.unless != nil && m.unless(f.value) {
+func (p *parser) answerField(c cursor, f doctree.Field, m member) {
+	if m.answer == ignored || f.Value.Empty() || m.unless != nil && m.unless(f.Value) {
 		return
 	}
-	ptr := c.ptr + "/" + escape(f.key)
+	ptr := c.ptr + "/" + doctree.Escape(f.Key)
 	if m.answer == warned {
-		p.warnings = append(p.warnings, p.problem(ptr, f.line, f.col, f.key+" is accepted but has no effect: "+plain(m.note), ""))
+		p.warnings = append(p.warnings, p.problem(ptr, f.Line, f.Col, f.Key+" is accepted but has no effect: "+plain(m.note), ""))
 		return
 	}
-	p.problems = append(p.problems, p.problem(ptr, f.line, f.col,
-		f.key+" is not supported by this version of podtask: "+plain(m.note), "remove it if the task can do without"))
+	p.problems = append(p.problems, p.problem(ptr, f.Line, f.Col,
+		f.Key+" is not supported by this version of podtask: "+plain(m.note), "remove it if the task can do without"))
 }
 
 // plain makes a note of the table, which is Markdown, part of a message.
@@ -270,14 +269,14 @@ func plain(note string) string { return strings.ReplaceAll(note, "`", "\"") }
 
 // unknown reports a member that is not in the table. A member that it may be a misspelling of is
 // not reported as missing on top.
-func (p *parser) unknown(c cursor, f field, names []string) {
-	ptr, message, fix := c.ptr+"/"+escape(f.key), "unknown member "+quote(f.key), didYouMean(f.key, names)
+func (p *parser) unknown(c cursor, f doctree.Field, names []string) {
+	ptr, message, fix := c.ptr+"/"+doctree.Escape(f.Key), "unknown member "+quote(f.Key), didYouMean(f.Key, names)
 	if p.settings.Lenient {
-		p.warnings = append(p.warnings, p.problem(ptr, f.line, f.col, message+": it has no effect", fix))
+		p.warnings = append(p.warnings, p.problem(ptr, f.Line, f.Col, message+": it has no effect", fix))
 		return
 	}
-	if meant := suggest.Closest(f.key, names); meant != "" && c.node.member(meant) == nil {
-		p.broken[c.ptr+"/"+escape(meant)] = true
+	if meant := suggest.Closest(f.Key, names); meant != "" && c.node.Member(meant) == nil {
+		p.broken[c.ptr+"/"+doctree.Escape(meant)] = true
 	}
-	p.problems = append(p.problems, p.problem(ptr, f.line, f.col, message, cmpFix(fix, "remove it, or use --lenient to ignore it")))
+	p.problems = append(p.problems, p.problem(ptr, f.Line, f.Col, message, cmpFix(fix, "remove it, or use --lenient to ignore it")))
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/podtask/podtask/internal/doctree"
 )
 
 var update = flag.Bool("update", false, "rewrite the .want files and docs/task-definition.md")
@@ -140,12 +141,12 @@ func TestPlacesAreTheSameInJSONAndYAML(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, want := Parse("x", src)
-	root, err := readYAML(src)
+	docs, err := doctree.YAML(src, limits)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := newParser("x", Settings{}, definitionTable)
-	p.document(root)
+	p.document(docs[0])
 	byPlace(p.problems)
 	if diff := cmp.Diff(want.(*InvalidError).Problems, p.problems); diff != "" {
 		t.Error(diff)

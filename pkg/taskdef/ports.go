@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/podtask/podtask/internal/doctree"
 )
 
 const maxPortRanges = 100
@@ -13,7 +15,7 @@ const maxPortRanges = 100
 func decodePorts(c cursor, mode NetworkMode) []Port {
 	var ports []Port
 	for _, item := range c.list("") {
-		item.want(object, `write {"containerPort": ...}`)
+		item.want(doctree.Object, `write {"containerPort": ...}`)
 		p := Port{
 			ContainerPort: decodePort(item.at("containerPort")),
 			HostPort:      decodePort(item.at("hostPort")),
@@ -21,7 +23,7 @@ func decodePorts(c cursor, mode NetworkMode) []Port {
 			HostIP:        item.at(extensionMember).at("hostIP").str(),
 			Name:          item.at("name").str(),
 		}
-		item.at(extensionMember).want(object, "")
+		item.at(extensionMember).want(doctree.Object, "")
 		decodePortRange(item, &p)
 		if p.Protocol == "" {
 			p.Protocol = "tcp"

@@ -3,6 +3,8 @@ package taskdef
 import (
 	"math"
 	"time"
+
+	"github.com/podtask/podtask/internal/doctree"
 )
 
 // RestartPolicy says when a container that exited is started again.
@@ -21,12 +23,12 @@ type RestartPolicy struct {
 }
 
 func decodeRestartPolicy(c cursor) *RestartPolicy {
-	if !c.want(object, `write {"enabled": true}`) {
+	if !c.want(doctree.Object, `write {"enabled": true}`) {
 		return nil
 	}
 	p := RestartPolicy{AttemptPeriod: decodeSeconds(c.at("restartAttemptPeriod"), 300*time.Second)}
 	if x := c.at(extensionMember); x.present() {
-		x.want(object, "")
+		x.want(doctree.Object, "")
 		p.BackOff = decodeSeconds(x.at("backOff"), 0)
 		p.MaxCount = int(x.at("maxCount").integer(0, 0))
 	}
@@ -34,7 +36,7 @@ func decodeRestartPolicy(c cursor) *RestartPolicy {
 		p.IgnoredExitCodes = append(p.IgnoredExitCodes, int(item.integer(0, 0)))
 	}
 	enabled := c.at("enabled")
-	if !enabled.present() && !c.node.empty() {
+	if !enabled.present() && !c.node.Empty() {
 		c.wrong("enabled is missing", `write "enabled": true`)
 	}
 	if !enabled.flag(false) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/distribution/reference"
+	"github.com/podtask/podtask/internal/doctree"
 )
 
 // The ranges of the ECS model. Ten containers is the service quota.
@@ -52,7 +53,7 @@ func (t Task) Check() error {
 	for _, f := range fs {
 		ptr := ""
 		for _, step := range f.path {
-			ptr += "/" + escape(step)
+			ptr += "/" + doctree.Escape(step)
 		}
 		e.Problems = append(e.Problems, Problem{Pointer: ptr, Message: f.message, Fix: f.fix})
 	}

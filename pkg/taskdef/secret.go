@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/podtask/podtask/internal/doctree"
 )
 
 // SecretValue says where a secret comes from. It never holds the secret.
@@ -117,7 +119,7 @@ func decodeSecretValue(c cursor) SecretValue {
 func decodeSecrets(c cursor) []Secret {
 	var secrets []Secret
 	for _, item := range c.list(`write a list of {"name": ..., "valueFrom": ...}`) {
-		item.want(object, `write {"name": ..., "valueFrom": ...}`)
+		item.want(doctree.Object, `write {"name": ..., "valueFrom": ...}`)
 		secrets = append(secrets, Secret{item.at("name").str(), decodeSecretValue(item.at("valueFrom"))})
 	}
 	return secrets
@@ -127,7 +129,7 @@ func decodeRepositoryCredentials(c cursor) *SecretValue {
 	if !c.filled() {
 		return nil
 	}
-	c.want(object, "")
+	c.want(doctree.Object, "")
 	v := decodeSecretValue(c.at("credentialsParameter"))
 	return &v
 }
@@ -135,7 +137,7 @@ func decodeRepositoryCredentials(c cursor) *SecretValue {
 func decodeSecretFiles(c cursor) []SecretFile {
 	var files []SecretFile
 	for _, item := range c.list(`write a list of {"path": ..., "valueFrom": ...}`) {
-		item.want(object, `write {"path": ..., "valueFrom": ...}`)
+		item.want(doctree.Object, `write {"path": ..., "valueFrom": ...}`)
 		files = append(files, SecretFile{
 			Path: item.at("path").str(), Mode: decodeFileMode(item.at("mode"), 0o400),
 			UID: int(item.at("uid").integer(0, 0)), GID: int(item.at("gid").integer(0, 0)),

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/podtask/podtask/internal/doctree"
 )
 
 // Settings are what a command line adds to a document. The zero value adds
@@ -102,23 +104,23 @@ var placeholder = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_.-]*)\}|<([A-Za-z
 
 // substitute puts the values of placeholders into every text below n. Those
 // without a value stay as they are.
-func (s Settings) substitute(n *node) {
+func (s Settings) substitute(n *doctree.Node) {
 	if len(s.Vars) == 0 {
 		return
 	}
-	if n.kind == text {
-		n.text = placeholder.ReplaceAllStringFunc(n.text, func(match string) string {
+	if n.Kind == doctree.Text {
+		n.Text = placeholder.ReplaceAllStringFunc(n.Text, func(match string) string {
 			if value, ok := s.Vars[strings.Trim(match, "${}<>")]; ok {
 				return value
 			}
 			return match
 		})
 	}
-	for _, item := range n.items {
+	for _, item := range n.Items {
 		s.substitute(item)
 	}
-	for _, f := range n.fields {
-		s.substitute(f.value)
+	for _, f := range n.Fields {
+		s.substitute(f.Value)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/podtask/podtask/internal/doctree"
 	"github.com/podtask/podtask/internal/suggest"
 )
 
@@ -27,10 +28,4 @@ func printable(s string) string {
 }
 
 // quote quotes text of the document for a message, cut to a readable length.
-func quote(s string) string {
-	const most = 80
-	if r := []rune(s); len(r) > most {
-		return fmt.Sprintf("%q...", string(r[:most]))
-	}
-	return fmt.Sprintf("%q", s)
-}
+func quote(s string) string { return doctree.Quote(s) }

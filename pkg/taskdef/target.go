@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/podtask/podtask/internal/doctree"
 )
 
 // Target is a launch type of ECS whose own rules are applied besides. They are
@@ -47,7 +49,7 @@ func (p *parser) answerTarget(def cursor, t Task) {
 	forbids := map[Target][]string{TargetEC2: ec2Forbids, TargetFargate: fargateForbids}[p.settings.Target]
 	for _, path := range forbids {
 		forEach(def, strings.Split(path, "."), func(c cursor) {
-			if !c.node.empty() {
+			if !c.node.Empty() {
 				c.wrong(path[strings.LastIndexByte(path, '.')+1:]+" is not supported on "+p.settings.Target.words(), "remove it, or aim at another launch type")
 			}
 		})
@@ -81,8 +83,8 @@ func forEach(c cursor, path []string, f func(cursor)) {
 	case !next.present():
 	case !inList:
 		forEach(next, path[1:], f)
-	case next.node.kind == list:
-		for i := range next.node.items {
+	case next.node.Kind == doctree.List:
+		for i := range next.node.Items {
 			forEach(next.step(strconv.Itoa(i)), path[1:], f)
 		}
 	}

@@ -6,7 +6,7 @@
 // document are reported at once, each with its place.
 //
 // The package is pure: it reads no clock, no file and no environment. Values
-// are safe to share between goroutines as long as nobody writes to them.
+// are safe to share between goroutines as long as no goroutine writes to them.
 package taskdef
 
 import "time"

@@ -5,6 +5,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/podtask/podtask/internal/doctree"
 )
 
 // Volume is a volume that containers of the task may mount.
@@ -93,7 +95,7 @@ var remoteVolumes = []struct{ member, words string }{
 func decodeVolumes(c cursor) []Volume {
 	var volumes []Volume
 	for _, item := range c.list(`write a list of {"name": ...}`) {
-		item.want(object, `write {"name": ...}`)
+		item.want(doctree.Object, `write {"name": ...}`)
 		volumes = append(volumes, decodeVolume(item))
 	}
 	return volumes
@@ -105,7 +107,7 @@ func decodeVolume(c cursor) Volume {
 	given := 0
 	if host.filled() {
 		given++
-		host.want(object, `write {"sourcePath": "/path"} or {}`)
+		host.want(doctree.Object, `write {"sourcePath": "/path"} or {}`)
 		if v.HostPath = host.at("sourcePath").str(); v.HostPath != "" {
 			v.Kind = VolumeBind
 		}
@@ -117,7 +119,7 @@ func decodeVolume(c cursor) Volume {
 	for _, r := range remoteVolumes {
 		if in := c.at(r.member); in.filled() {
 			given++
-			in.want(object, "")
+			in.want(doctree.Object, "")
 			v.Kind, v.Remote = VolumeRemote, r.words
 		}
 	}
@@ -133,19 +135,19 @@ func decodeVolume(c cursor) Volume {
 		v = Volume{Name: v.Name, Kind: VolumeBind, HostPath: mapped}
 	}
 	v.Relabel = c.at(extensionMember).at("selinuxRelabel").str()
-	c.at(extensionMember).want(object, "")
+	c.at(extensionMember).want(doctree.Object, "")
 	return v
 }
 
 func decodeDockerVolume(c cursor, v *Volume) {
-	c.want(object, "")
+	c.want(doctree.Object, "")
 	switch scope := c.at("scope"); scope.str() {
 	case "", "task":
 		v.Kind = VolumeTask
 	case "shared":
 		v.Kind = VolumeShared
 	default:
-		scope.wrong("scope cannot be "+quote(scope.node.text), "use task or shared")
+		scope.wrong("scope cannot be "+quote(scope.node.Text), "use task or shared")
 	}
 	v.Autoprovision = c.at("autoprovision").flag(false)
 	v.Driver = c.at("driver").str()
@@ -164,7 +166,7 @@ func decodeMounts(c cursor, t Task) []Mount {
 	names := volumeNames(t)
 	known := setOf(names)
 	for _, item := range c.list(`write a list of {"sourceVolume": ..., "containerPath": ...}`) {
-		item.want(object, `write {"sourceVolume": ..., "containerPath": ...}`)
+		item.want(doctree.Object, `write {"sourceVolume": ..., "containerPath": ...}`)
 		source := item.at("sourceVolume")
 		m := Mount{Volume: source.str(), Path: item.at("containerPath").str(), ReadOnly: item.at("readOnly").flag(false)}
 		if !known[m.Volume] && m.Volume != "" && !source.failed() {
@@ -194,7 +196,7 @@ func volumeNames(t Task) []string {
 func decodeVolumesFrom(c cursor, t Task) []VolumesFrom {
 	var froms []VolumesFrom
 	for _, item := range c.list(`write a list of {"sourceContainer": ...}`) {
-		item.want(object, `write {"sourceContainer": ...}`)
+		item.want(doctree.Object, `write {"sourceContainer": ...}`)
 		froms = append(froms, VolumesFrom{Container: decodeContainerIndex(item.at("sourceContainer"), t), ReadOnly: item.at("readOnly").flag(false)})
 	}
 	return froms
