@@ -23,29 +23,29 @@ func runDetached(ctx context.Context, s *session, r request, task taskdef.Task) 
 		return fmt.Errorf("task %s is recorded, but has no owner: %w; `podtask rm -f %s` forgets it", console.ShortID(st.ID), err, connect.NameOf(st))
 	}
 	fmt.Fprintln(s.stdout, st.ID)
-	if r.wait == "" {
+	if r.await.until == "" {
 		return nil
 	}
-	if r.timeout > 0 {
+	if r.await.timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, r.timeout)
+		ctx, cancel = context.WithTimeout(ctx, r.await.timeout)
 		defer cancel()
 	}
 	show := func(api.Task) {}
-	if !r.quiet {
+	if !r.display.quiet {
 		show = console.NewProgress(s.stderr, console.ColorsFor(s.stderr, s.getenv), st.CreatedAt, 0).Show
 	}
-	t, err := s.Await(ctx, st, r.wait, show)
+	t, err := s.Await(ctx, st, r.await.until, show)
 	var missed *connect.MissedError
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil:
-		return fmt.Errorf("task %s is not %s after %s; it continues: `podtask why %s` shows what it waits for", console.ShortID(st.ID), r.wait, r.timeout, connect.NameOf(st))
+		return fmt.Errorf("task %s is not %s after %s; it continues: `podtask why %s` shows what it waits for", console.ShortID(st.ID), r.await.until, r.await.timeout, connect.NameOf(st))
 	case errors.As(err, &missed):
 		fmt.Fprintln(s.stderr, "Error: "+err.Error())
 		return exitStatus(max(1, connect.CodeOf(missed.Task)))
 	case err != nil:
 		return err
-	case r.wait == connect.UntilStopped:
+	case r.await.until == connect.UntilStopped:
 		return exitWith(connect.CodeOf(t))
 	}
 	return nil

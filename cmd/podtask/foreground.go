@@ -29,7 +29,7 @@ const exitInterrupted = 130
 // else we own it. Signals and a closed output stop it. Early ends with the first
 // signal that comes before the task is made.
 func (s *session) foreground(ctx, early context.Context, r request, task taskdef.Task) error {
-	pulls := console.NewPullView(r.pullMode(), s.stderr, s.getenv)
+	pulls := console.NewPullView(r.display.pullMode(), s.stderr, s.getenv)
 	s.onPull = func(p imagestore.Progress) { pulls.Observe(connect.NewPull(p)) }
 	r.options.Remove = r.remove
 	owned, st, leave, err := createHere(early, s, r, task)
@@ -59,7 +59,7 @@ func (s *session) foreground(ctx, early context.Context, r request, task taskdef
 
 // createHere makes the record of a task, says that we attend to it until leave is
 // called, and returns who has it: the agent, else us.
-func createHere(ctx context.Context, s *session, r request, task taskdef.Task) (owned connect.Task, st lifecycle.State, leave func() error, err error) {
+func createHere(ctx context.Context, s *session, r request, task taskdef.Task) (owned *connect.Task, st lifecycle.State, leave func() error, err error) {
 	o, err := s.createOwned(ctx, r, task)
 	if err != nil {
 		return nil, st, nil, err
@@ -70,7 +70,7 @@ func createHere(ctx context.Context, s *session, r request, task taskdef.Task) (
 	}
 	c := s.DialAgent(ctx)
 	if c == nil {
-		return &connect.LocalTask{Connector: s.Connector, Owner: o}, st, leave, nil
+		return connect.Local(s.Connector, o), st, leave, nil
 	}
 	defer c.Close()
 	if err := o.Close(); err != nil {
@@ -95,9 +95,9 @@ type foregroundRun struct {
 	// stopLogs gives up on logs that are still to come.
 	stopLogs context.CancelFunc
 
-	mu   sync.Mutex   // guards the fields below
-	task connect.Task // who has the task now
-	last api.Task     // as it was last seen
+	mu   sync.Mutex    // guards the fields below
+	task *connect.Task // who has the task now
+	last api.Task      // as it was last seen
 	// by and force are what was asked for with the latest request to stop; by is
 	// empty when there was none.
 	by    string
@@ -183,7 +183,7 @@ func (f *foregroundRun) run(ctx context.Context, r request) error {
 	f.stopLogs = stopLogs
 	wg.Go(func() { f.copyLogs(ctx, logCtx) })
 	show := func(api.Task) {}
-	if !r.quiet {
+	if !r.display.quiet {
 		show = console.NewProgress(f.pulls.Above(f.stderr), console.ColorsFor(f.stderr, f.getenv), time.Now(), 0).Show
 	}
 	err := f.follow(ctx, show)
@@ -198,7 +198,7 @@ func (f *foregroundRun) run(ctx context.Context, r request) error {
 // before, it goes on with the next one, which may be us.
 func (f *foregroundRun) follow(ctx context.Context, show func(api.Task)) error {
 	for {
-		_, local := f.task.(*connect.LocalTask)
+		local := f.task.Owner != nil
 		stopPulls := f.followPulls(ctx)
 		err := f.task.Watch(ctx, func(t api.Task) bool {
 			f.mu.Lock()
@@ -233,16 +233,16 @@ func (f *foregroundRun) follow(ctx context.Context, show func(api.Task)) error {
 // followPulls shows the pulls that another process does for the task, until stop is
 // called. Those of our own are shown anyway.
 func (f *foregroundRun) followPulls(ctx context.Context) (stop func()) {
-	remote, ok := f.task.(*connect.RemoteTask)
-	if !ok || f.pulls.Mode == "none" {
+	client, id := f.task.Client, f.first.ID
+	if client == nil || f.pulls.Mode == "none" {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		err := remote.Client.Pulls(ctx, remote.Id, true, func(p api.Pull) error { f.pulls.Observe(p); return nil })
+		err := client.Pulls(ctx, id, true, func(p api.Pull) error { f.pulls.Observe(p); return nil })
 		if ctx.Err() == nil {
-			f.Log.Debug("the owner tells of pulls no more", "task", remote.Id, "error", err)
+			f.Log.Debug("the owner no longer reports pulls", "task", id, "error", err)
 		}
 		f.pulls.Forget()
 	})
@@ -280,12 +280,12 @@ func (f *foregroundRun) finish(ctx context.Context, r request) error {
 			return err
 		}
 	}
-	reason, name := term.Line(cmp.Or(t.StoppedReason, "no reason is known")), connect.NameOf(f.first)
+	reason, name := term.Line(cmp.Or(t.StoppedReason, "unknown reason")), connect.NameOf(f.first)
 	switch {
-	case r.quiet && t.StopCode == lifecycle.StopTaskFailedToStart:
+	case r.display.quiet && t.StopCode == lifecycle.StopTaskFailedToStart:
 		// Without progress it was not shown, and after --rm it cannot be looked up.
 		fmt.Fprintf(f.stderr, "Error: task %s did not start: %s\n", console.ShortID(t.ID), reason)
-	case !r.quiet && !r.remove && !gone:
+	case !r.display.quiet && !r.remove && !gone:
 		fmt.Fprintf(f.stderr, "task %s stopped: %s; `podtask logs %s` or `podtask rm %s`\n", console.ShortID(t.ID), reason, name, name)
 	}
 	return exitWith(exitCode(t, syscall.Signal(f.signal.Load())))

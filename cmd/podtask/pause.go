@@ -15,14 +15,14 @@ func pauseCommand(p *program) *cli.Command {
 		Name:      "pause",
 		Usage:     "freeze running tasks",
 		ArgsUsage: "TASK ...",
-		Description: `Nothing in the containers runs until "podtask unpause"; they keep their memory. Health
-checks rest meanwhile and none fails. "podtask stop" lets a paused task go on first. It
-needs cgroups of version 2. The ids of the tasks are printed.
+		Description: `The processes of the containers are frozen until "podtask unpause"; they keep their
+memory. Health checks are suspended. "podtask stop" resumes a paused task first. Requires
+cgroups v2. Prints the IDs of the tasks.
 
 Examples:
   podtask pause web
   podtask pause --filter family=batch`,
-		Flags:  manyTasksFlags("pause", "pause all tasks that run"),
+		Flags:  manyTasksFlags("pause", "pause all running tasks"),
 		Action: p.withHost(func(ctx context.Context, s *session, c *cli.Context) error { return pauseTasks(ctx, s, c, true) }),
 	}
 }
@@ -30,9 +30,9 @@ Examples:
 func unpauseCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "unpause",
-		Usage:     "let paused tasks go on",
+		Usage:     "resume paused tasks",
 		ArgsUsage: "TASK ...",
-		Description: `Health checks go on at their next interval. The ids of the tasks are printed.
+		Description: `Health checks continue at their next interval. Prints the IDs of the tasks.
 
 Examples:
   podtask unpause web
@@ -46,7 +46,7 @@ Examples:
 func pauseTasks(ctx context.Context, s *session, c *cli.Context, pause bool) error {
 	return s.forEach(c, func(st lifecycle.State) bool { return connect.Pausable(st) == nil }, func(st lifecycle.State, show *console.Progress) error {
 		return s.Ask(ctx, st.ID,
-			func(r connect.Task) error { return r.Pause(ctx, pause) },
+			func(r *connect.Task) error { return r.Pause(ctx, pause) },
 			func(t api.Task) (bool, error) {
 				show.Show(t)
 				paused, running := pausedOf(t)

@@ -28,13 +28,13 @@ func runCommand(p *program) *cli.Command {
 		Name:      "run",
 		Usage:     "run a task",
 		ArgsUsage: "FILE|-|FAMILY[:REV]",
-		Description: `In the foreground progress goes to stderr and the logs of the containers to stdout
-and stderr, and the exit code is that of the essential container that stopped
-first. Ctrl-C, SIGTERM, a lost terminal (SIGHUP) and a closed output stop the task;
-the second signal kills it. Afterwards the task stays for logs and inspect, unless
---rm is given.
+		Description: `In the foreground, progress is written to stderr and the logs of the containers to stdout
+and stderr. The exit code is that of the essential container that stopped first. Ctrl-C,
+SIGTERM, a lost terminal (SIGHUP) and a closed output stop the task; a second signal kills
+it. A stopped task is kept for logs and inspect, unless --rm is given.
 
-With --detach the task runs on under an owner of its own and only its id is printed.
+With --detach the task runs in the background under its own owner, and only its ID is
+printed.
 
 Examples:
   podtask run web.json
@@ -43,24 +43,24 @@ Examples:
   podtask run --map-volume data=./data --map-secret /web/token=env:TOKEN web.json
   podtask run --override nightly.json --dry-run --strict web.json`,
 		Flags: append([]cli.Flag{
-			&cli.BoolFlag{Name: "detach", Aliases: []string{"d"}, Usage: "leave the task running and print its id"},
-			&cli.StringFlag{Name: "name", Usage: "call the task `NAME`"},
-			&cli.StringSliceFlag{Name: "env", Aliases: []string{"e"}, Usage: "set `NAME=VALUE` in every container; NAME alone takes the value from here"},
-			&cli.StringSliceFlag{Name: "env-file", Usage: "read variables from `FILE`, a line each"},
-			&cli.StringFlag{Name: "pull", Value: "default", Usage: "when to pull images: default (always; a local copy will do if that fails), always, once, prefer-cached or never"},
-			&cli.StringFlag{Name: "limits", Value: limits.Enforce, Usage: "enforce refuses a task whose cpu and memory limits this host cannot apply; best-effort applies those it can; off none"},
+			&cli.BoolFlag{Name: "detach", Aliases: []string{"d"}, Usage: "run the task in the background and print its ID"},
+			&cli.StringFlag{Name: "name", Usage: "name the task `NAME`"},
+			&cli.StringSliceFlag{Name: "env", Aliases: []string{"e"}, Usage: "set `NAME=VALUE` in every container; NAME alone takes the value from the environment"},
+			&cli.StringSliceFlag{Name: "env-file", Usage: "read variables from `FILE`, one per line"},
+			&cli.StringFlag{Name: "pull", Value: "default", Usage: "when to pull images: default (always, but use a local copy if that fails), always, once, prefer-cached or never"},
+			&cli.StringFlag{Name: "limits", Value: limits.Enforce, Usage: "enforce: refuse a task if this host cannot apply its cpu and memory limits; best-effort: apply what is possible; off: apply none"},
 			&cli.BoolFlag{Name: "replace", Usage: "with --name: stop and remove a task of that name first"},
 			&cli.StringFlag{Name: "pids-limit", Usage: "allow the task `NUMBER` processes and threads, 0 for no limit", DefaultText: "4096, where the host can limit them"},
-			&cli.StringFlag{Name: "cpu-period", Usage: "count the task's cpu limit in `TIME`, 8ms to 1s", DefaultText: "100ms"},
+			&cli.StringFlag{Name: "cpu-period", Usage: "use a period of `TIME`, 8ms to 1s, for the task's cpu limit", DefaultText: "100ms"},
 			&cli.BoolFlag{Name: "rm", Usage: "remove the task when it has stopped"},
 			&optionalFlag{StringFlag: &cli.StringFlag{Name: "wait", Usage: "with --detach: wait until the task is `running`, healthy or stopped"}, bare: string(connect.UntilRunning)},
-			&cli.DurationFlag{Name: "timeout", Usage: "with --wait: wait no longer than this (30s, 5m)", DefaultText: "for ever"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "check the task and this host, and make nothing"},
+			&cli.DurationFlag{Name: "timeout", Usage: "with --wait: wait no longer than this (30s, 5m)", DefaultText: "no limit"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "check the task and this host, and create nothing"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "show no progress"},
-			&cli.StringFlag{Name: "auto-update", Usage: "with --notify: `registry` lets podtask auto-update follow the images' tags, and goes back to the digests of before when new ones fail"},
-			&cli.DurationFlag{Name: "settle", Value: 10 * time.Second, Usage: "with --auto-update: how long new images have to do well before the service is ready with them"},
+			&cli.StringFlag{Name: "auto-update", Usage: "with --notify: `registry` makes podtask auto-update follow the images' tags; if new images fail, the previous ones are used"},
+			&cli.DurationFlag{Name: "settle", Value: 10 * time.Second, Usage: "with --auto-update: how long new images must work before the service is ready"},
 			&cli.StringFlag{Name: "progress", Value: "auto", Usage: "how to show pulls: plain (lines), json (JSON Lines on stderr), none, or auto: a status line on a terminal, else plain"},
-			&cli.StringFlag{Name: "notify", Usage: "be the main process of a systemd service that is ready when the task is `healthy` or running, or that is not waited for (no)"},
+			&cli.StringFlag{Name: "notify", Usage: "run as the main process of a systemd service, which is ready when the task is `healthy` or running, or at once (no)"},
 		}, append(adjustFlags(), definitionFlags()...)...),
 		Action: p.withHost(run),
 	}
@@ -75,24 +75,37 @@ type request struct {
 	detach  bool
 	replace bool
 	remove  bool
-	wait    connect.Condition // empty: do not
-	timeout time.Duration
 	dryRun  bool
-	quiet   bool
-	// progress is one of progressModes.
-	progress string
-	// notify is what READY=1 waits for; empty outside of a service.
-	notify connect.Condition
-	// settle is how long new images have to do well, 0 to 1 h.
-	settle time.Duration
+	await   await
+	unit    unitRequest
+	display display
+}
+
+// await is what a detached run waits for.
+type await struct {
+	until   connect.Condition // empty: do not wait
+	timeout time.Duration
+}
+
+// unitRequest is what the main process of a systemd service needs to know.
+type unitRequest struct {
+	ready  connect.Condition // what READY=1 waits for; empty outside of a service
+	settle time.Duration     // how long new images must work before they are kept, 0 to 1 h
+}
+
+// display is how a run shows its progress.
+type display struct {
+	quiet    bool
+	progress string // one of console.ProgressModes
 }
 
 func parseRequest(p *program, c *cli.Context, tasks config.Tasks) (request, error) {
 	r := request{
 		name:   c.String("name"),
-		detach: c.Bool("detach"), remove: c.Bool("rm"), timeout: c.Duration("timeout"),
-		dryRun: c.Bool("dry-run"), quiet: c.Bool("quiet"), progress: c.String("progress"),
-		replace: c.Bool("replace"), notify: connect.Condition(c.String("notify")), settle: c.Duration("settle"),
+		detach: c.Bool("detach"), remove: c.Bool("rm"), dryRun: c.Bool("dry-run"), replace: c.Bool("replace"),
+		await:   await{timeout: c.Duration("timeout")},
+		unit:    unitRequest{ready: connect.Condition(c.String("notify")), settle: c.Duration("settle")},
+		display: display{quiet: c.Bool("quiet"), progress: c.String("progress")},
 	}
 	if n := c.Args().Len(); n != 1 {
 		return r, usagef("run", "run takes one FILE, not %d arguments", n)
@@ -100,8 +113,8 @@ func parseRequest(p *program, c *cli.Context, tasks config.Tasks) (request, erro
 	if r.name != "" && !connect.TaskName.MatchString(r.name) {
 		return r, usagef("run", "--name %q: a name has letters, digits, dots, dashes and underscores, and begins with a letter or a digit", r.name)
 	}
-	if !slices.Contains(console.ProgressModes, r.progress) {
-		return r, usagef("run", "--progress is auto, plain, json or none, not %q", r.progress)
+	if !slices.Contains(console.ProgressModes, r.display.progress) {
+		return r, usagef("run", "--progress is auto, plain, json or none, not %q", r.display.progress)
 	}
 	r.options.Pull, r.options.Limits, r.options.Quota = tasks.Pull, tasks.Limits, tasks.Quota
 	var err error
@@ -111,7 +124,7 @@ func parseRequest(p *program, c *cli.Context, tasks config.Tasks) (request, erro
 	if err := r.parseService(c); err != nil {
 		return r, err
 	}
-	if r.notify != "" {
+	if r.unit.ready != "" {
 		r.options.Unit = p.getenv("PODMAN_SYSTEMD_UNIT")
 	}
 	if r.replace && r.name == "" {
@@ -130,14 +143,14 @@ func parseRequest(p *program, c *cli.Context, tasks config.Tasks) (request, erro
 // parseWait reads what a detached run waits for, and for how long.
 func (r *request) parseWait(c *cli.Context) (err error) {
 	if c.IsSet("wait") {
-		if r.wait, err = connect.ParseCondition(c.String("wait")); err != nil {
+		if r.await.until, err = connect.ParseCondition(c.String("wait")); err != nil {
 			return usagef("run", "%v", err)
 		}
 		if !r.detach {
 			return usagef("run", "--wait is for --detach: in the foreground run waits until the task has stopped")
 		}
 	}
-	if r.timeout != 0 && (r.wait == "" || r.timeout < 0) {
+	if r.await.timeout != 0 && (r.await.until == "" || r.await.timeout < 0) {
 		return usagef("run", "--timeout is a positive time and bounds --wait: give --detach --wait with it")
 	}
 	return nil
@@ -145,20 +158,20 @@ func (r *request) parseWait(c *cli.Context) (err error) {
 
 // parseService reads the flags for the main process of a systemd service.
 func (r *request) parseService(c *cli.Context) error {
-	switch r.notify {
+	switch r.unit.ready {
 	case "", supervise.ReadyNo, connect.UntilRunning, connect.UntilHealthy:
 	default:
-		return usagef("run", "--notify is healthy, running or no, not %q", r.notify)
+		return usagef("run", "--notify is healthy, running or no, not %q", r.unit.ready)
 	}
-	if r.notify != "" && (r.detach || r.dryRun) {
+	if r.unit.ready != "" && (r.detach || r.dryRun) {
 		return usagef("run", "--notify is for the main process of a service: leave out --detach and --dry-run")
 	}
 	if r.options.AutoUpdate = c.String("auto-update"); r.options.AutoUpdate != "" {
-		if r.options.AutoUpdate != rollback.FromRegistry || r.notify == "" || r.notify == supervise.ReadyNo || r.name == "" {
+		if r.options.AutoUpdate != rollback.FromRegistry || r.unit.ready == "" || r.unit.ready == supervise.ReadyNo || r.name == "" {
 			return usagef("run", "--auto-update is registry, and is for a service with --name, and --notify healthy or running")
 		}
 	}
-	if r.settle < 0 || r.settle > time.Hour || c.IsSet("settle") && r.options.AutoUpdate == "" {
+	if r.unit.settle < 0 || r.unit.settle > time.Hour || c.IsSet("settle") && r.options.AutoUpdate == "" {
 		return usagef("run", "--settle is a time of up to an hour, and is for --auto-update")
 	}
 	return nil
@@ -172,7 +185,7 @@ func run(ctx context.Context, s *session, c *cli.Context) error {
 	// Until there is something to stop, a signal just ends us.
 	early, stop := signal.NotifyContext(ctx, stopSignals()...)
 	defer stop()
-	if r.notify != "" {
+	if r.unit.ready != "" {
 		return superviseUnit(ctx, early, s, r)
 	}
 	task, err := s.prepare(early, r)
@@ -271,10 +284,10 @@ func printDryRun(s *session, task taskdef.Task) error {
 	return nil
 }
 
-// pullMode is how a run shows its pulls; a quiet one does only when told to.
-func (r request) pullMode() string {
-	if r.quiet && r.progress == "auto" {
+// pullMode returns how to show pulls. A quiet run shows them only if told to.
+func (d display) pullMode() string {
+	if d.quiet && d.progress == "auto" {
 		return "none"
 	}
-	return r.progress
+	return d.progress
 }

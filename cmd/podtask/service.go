@@ -25,7 +25,7 @@ func superviseUnit(ctx, early context.Context, s *session, r request) error {
 	s.notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
 	u := &unitTask{session: s, request: r}
 	code, err := supervise.New(supervise.Config{
-		Unit:   supervise.Unit{Name: r.name, Ready: r.notify, Settle: r.settle, Remove: r.remove, Options: r.options},
+		Unit:   supervise.Unit{Name: r.name, Ready: r.unit.ready, Settle: r.unit.settle, Remove: r.remove, Options: r.options},
 		Source: u, Display: u, Host: s.Connector, Images: s.Agent.Images,
 		StateDir: s.StateDir, Signals: signals, Log: s.Log, Warn: s.warn,
 	}).Run(ctx, early)
@@ -59,7 +59,7 @@ func (u *unitTask) Create(ctx context.Context, task taskdef.Task) (*owner.Owner,
 }
 
 func (u *unitTask) Progress() func(api.Task) {
-	if u.request.quiet {
+	if u.request.display.quiet {
 		return func(api.Task) {}
 	}
 	out := u.session.stderr

@@ -50,7 +50,7 @@ func update(ctx context.Context, s *session, c *cli.Context) error {
 		wanted := st
 		wanted.Options.Quota = q
 		err := s.Ask(ctx, st.ID,
-			func(r connect.Task) error { return r.Update(ctx, q) },
+			func(r *connect.Task) error { return r.Update(ctx, q) },
 			func(t api.Task) (bool, error) { return hasQuota(t, wanted.Quota()), nil })
 		if err != nil {
 			return err

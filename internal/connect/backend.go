@@ -25,7 +25,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// Owner is what this program asks of an owner.Owner.
+// Owner is what this package needs of an owner.Owner.
 type Owner interface {
 	State() lifecycle.State
 	Unsaved() bool
@@ -90,7 +90,7 @@ func ownedBy(pid int, o Owner, s lifecycle.State) api.Task {
 	return withDisk(t, o)
 }
 
-// withDisk adds to a task that its owner waits for space on the disk.
+// withDisk adds to the reasons of a task that its owner waits for disk space.
 func withDisk(t api.Task, o Owner) api.Task {
 	if o.Unsaved() {
 		full := api.Reason{Code: api.WhyDiskFull, Text: "the disk of the state directory is full, so podtask cannot save what it does next; it continues when there is space"}
@@ -165,7 +165,7 @@ type AgentBackend struct {
 	fleet *fleet.Fleet
 }
 
-// wire is a recorded task, as its owner knows it where that is us.
+// wire returns the wire form of a recorded task, from its owner if this process owns it.
 func (b AgentBackend) wire(s lifecycle.State) api.Task {
 	if o := b.fleet.Owner(s.ID); o != nil {
 		return ownedBy(os.Getpid(), o, o.State())
@@ -173,7 +173,7 @@ func (b AgentBackend) wire(s lifecycle.State) api.Task {
 	return b.FromState(s)
 }
 
-// Tasks implements api.Backend. Records that cannot be read are left out and logged.
+// Tasks implements api.Backend. Unreadable records are skipped and logged.
 func (b AgentBackend) Tasks(context.Context) ([]api.Task, error) {
 	states, errs := b.Agent.Tasks.States()
 	for _, err := range errs {
@@ -347,7 +347,7 @@ func (b AgentBackend) define(n api.NewTask) (taskdef.Task, lifecycle.Options, er
 	return task, options, nil
 }
 
-// failure is an error of the host in the words of the API.
+// failure converts an error to one of the API.
 func failure(err error) error {
 	var ambiguous *record.AmbiguousError
 	switch {
@@ -361,7 +361,7 @@ func failure(err error) error {
 	return err
 }
 
-// limitable says why new limits of a task are of no use.
+// limitable returns an error if new limits for a task have no effect.
 func limitable(s lifecycle.State) error {
 	if s.Goal == lifecycle.Up {
 		return nil
@@ -369,7 +369,7 @@ func limitable(s lifecycle.State) error {
 	return api.Failed(api.Conflict, "task %s is stopping or has stopped: only a running task can have other limits", console.ShortID(s.ID))
 }
 
-// Pausable says why a task cannot be paused.
+// Pausable returns an error if a task cannot be paused.
 func Pausable(s lifecycle.State) error {
 	if s.Goal == lifecycle.Up && s.Status() == lifecycle.StatusRunning {
 		return nil
@@ -377,7 +377,7 @@ func Pausable(s lifecycle.State) error {
 	return api.Failed(api.Conflict, "task %s is %s: only a task that is RUNNING, and not on its way down, can be paused", NameOf(s), s.Status())
 }
 
-// pauseFailure adds what a host lacks on which Podman cannot pause.
+// pauseFailure adds what is missing on a host where Podman cannot pause.
 func pauseFailure(err error) error {
 	if err != nil && strings.Contains(err.Error(), "cgroup") {
 		return api.Failed(api.Unsupported, "%v; pausing needs cgroups of version 2: `podtask doctor` says what this host has", err)
@@ -385,7 +385,7 @@ func pauseFailure(err error) error {
 	return err
 }
 
-// Removable says why a task cannot be removed without force.
+// Removable returns an error if a task cannot be removed without force.
 func Removable(s lifecycle.State, force bool) error {
 	if force || s.Goal == lifecycle.Gone || s.Status() == lifecycle.StatusStopped {
 		return nil
@@ -393,7 +393,7 @@ func Removable(s lifecycle.State, force bool) error {
 	return api.Failed(api.Conflict, "task %s has not stopped: stop it first, or remove it with `podtask rm -f %s`", console.ShortID(s.ID), NameOf(s))
 }
 
-// NameOf is what a user types for the task.
+// NameOf returns the name of a task for commands: its name, else its short ID.
 func NameOf(s lifecycle.State) string { return cmp.Or(s.Name, console.ShortID(s.ID)) }
 
 // NewPull is the wire form of a step.
@@ -411,7 +411,7 @@ func NewEvent(e record.Event) api.Event {
 	}
 }
 
-// TaskName is what a task may be called.
+// TaskName matches valid names of tasks.
 var TaskName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,254}$`)
 
 // NewAgentBackend returns the backend of an agent, which serves all tasks and services.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/internal/term"
@@ -11,15 +12,17 @@ import (
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
-// Condition is what a task can be waited for.
+// Condition is a condition to wait for.
 type Condition string
 
+// The conditions.
 const (
 	UntilRunning Condition = "running"
 	UntilHealthy Condition = "healthy"
 	UntilStopped Condition = "stopped"
 )
 
+// ParseCondition parses a condition given by a user.
 func ParseCondition(text string) (Condition, error) {
 	switch c := Condition(text); c {
 	case UntilRunning, UntilHealthy, UntilStopped:
@@ -28,14 +31,14 @@ func ParseCondition(text string) (Condition, error) {
 	return "", fmt.Errorf("unknown condition %q: it must be running, healthy or stopped", text)
 }
 
-// MissedError says that a task stopped before it was what it was waited for.
+// MissedError reports that a task stopped before it met the condition.
 type MissedError struct {
 	Task api.Task
 	what Condition
 }
 
 func (e *MissedError) Error() string {
-	return fmt.Sprintf("task %s stopped before it was %s: %s", console.ShortID(e.Task.ID), e.what, term.Line(cmp.Or(e.Task.StoppedReason, "no reason is known")))
+	return fmt.Sprintf("task %s stopped before it was %s: %s", console.ShortID(e.Task.ID), e.what, term.Line(cmp.Or(e.Task.StoppedReason, "unknown reason")))
 }
 
 // Met reports whether the condition is met. The error is a *MissedError when the condition
@@ -47,7 +50,7 @@ func (c Condition) Met(t api.Task) (bool, error) {
 		return stopped, nil
 	case c == UntilRunning && !t.StartedAt.IsZero():
 		return true, nil
-	case c == UntilHealthy && t.Status == lifecycle.StatusRunning.String() && allHealthy(t):
+	case c == UntilHealthy && t.Status == lifecycle.StatusRunning.String() && isHealthy(t):
 		return true, nil
 	case stopped:
 		return false, &MissedError{Task: t, what: c}
@@ -55,18 +58,14 @@ func (c Condition) Met(t api.Task) (bool, error) {
 	return false, nil
 }
 
-// allHealthy: every essential container that has a health check is healthy.
-func allHealthy(t api.Task) bool {
-	for _, c := range t.Containers {
-		if c.Essential && c.Health != nil && c.Health.Status != lifecycle.HealthHealthy.String() {
-			return false
-		}
-	}
-	return true
+// isHealthy reports whether the task is healthy, or its health is not checked.
+func isHealthy(t api.Task) bool {
+	checked := slices.ContainsFunc(t.Containers, func(c api.Container) bool { return c.Essential && c.Health != nil })
+	return !checked || t.Health == lifecycle.HealthHealthy.String()
 }
 
-// Await waits until the task meets a condition and returns it. A task that is
-// removed meanwhile has stopped; what was last seen of it is returned.
+// Await waits until the task meets a condition and returns it. A task that is removed
+// meanwhile counts as stopped, and its last known state is returned.
 func (s *Connector) Await(ctx context.Context, st lifecycle.State, what Condition, show func(api.Task)) (api.Task, error) {
 	last := s.FromState(st)
 	if done, err := what.Met(last); done || err != nil {
@@ -84,6 +83,7 @@ func (s *Connector) Await(ctx context.Context, st lifecycle.State, what Conditio
 	return last, err
 }
 
+// CodeOf returns the exit code of a task, 0 if it has none.
 func CodeOf(t api.Task) int {
 	if t.ExitCode == nil {
 		return 0

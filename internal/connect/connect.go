@@ -17,17 +17,17 @@ import (
 	"github.com/podtask/podtask/pkg/state"
 )
 
-// Connector finds the process that owns a task and talks to it, or takes the task over.
+// Connector finds the process that owns a task and sends it requests, or becomes the owner.
 type Connector struct {
 	Agent *agent.Agent
 	Log   *slog.Logger
-	// warnf prints a warning for the user.
+	// Warnf prints a warning for the user.
 	Warnf func(format string, args ...any)
-	// stateDir holds the records and runtimeDir the sockets; agentSocket is the agent's.
+	// StateDir contains the records and RuntimeDir the sockets; AgentSocket is the agent's.
 	StateDir, RuntimeDir, AgentSocket string
-	// version is this program's.
+	// ProgramVersion is the version of this program.
 	ProgramVersion string
-	// patience is how long a task may be locked without having a socket: an owner takes
+	// Patience is how long a task may be locked without having a socket: an owner takes
 	// the lock first and releases it last.
 	Patience time.Duration
 }
@@ -39,22 +39,102 @@ func (s *Connector) Socket(id string) string {
 
 // Task is a task that can be sent requests: through the process that owns it, or directly
 // because this process owns it.
-type Task interface {
-	// Stop and Remove take who asks, for the stopped reason.
-	Stop(ctx context.Context, by string, force bool) error
-	Remove(ctx context.Context, by string, force bool) error
-	Update(ctx context.Context, q lifecycle.Quota) error
-	Pause(ctx context.Context, pause bool) error
-	// Watch calls fn with the task and after each change, until fn returns false, ctx ends
-	// or no change can follow. It is called once. A LocalTask runs only during Watch.
-	Watch(ctx context.Context, fn func(api.Task) bool) error
-	// Close ends the connection, or gives up the ownership.
-	Close()
+type Task struct {
+	// Owner is the owner in this process; nil if another process owns the task.
+	Owner *owner.Owner
+	// Client is connected to the process that owns the task; nil if this process does.
+	Client *api.Client
+
+	id        string
+	connector *Connector
+	requests  requests
+}
+
+// requests are the requests that each owner answers. The second argument is the ID of the
+// task.
+type requests interface {
+	Stop(ctx context.Context, id, by string, force bool) error
+	Remove(ctx context.Context, id, by string, force bool) error
+	Update(ctx context.Context, id string, q lifecycle.Quota) error
+	Pause(ctx context.Context, id string, pause bool) error
+}
+
+// Local returns a task that this process owns. It is driven while it is watched.
+func Local(s *Connector, o *owner.Owner) *Task {
+	return &Task{Owner: o, id: o.State().ID, connector: s, requests: OwnerBackend{Owner: o, History: History{s.Agent}}}
+}
+
+// remote returns a task that another process owns.
+func remote(s *Connector, c *api.Client, id string) *Task {
+	return &Task{Client: c, id: id, connector: s, requests: c}
+}
+
+// Stop asks for the end of the task. By is the stopped reason's "by".
+func (t *Task) Stop(ctx context.Context, by string, force bool) error {
+	return t.requests.Stop(ctx, t.id, by, force)
+}
+
+// Remove asks for the removal of the task.
+func (t *Task) Remove(ctx context.Context, by string, force bool) error {
+	return t.requests.Remove(ctx, t.id, by, force)
+}
+
+// Update asks for another quota.
+func (t *Task) Update(ctx context.Context, q lifecycle.Quota) error {
+	return t.requests.Update(ctx, t.id, q)
+}
+
+// Pause pauses or resumes the task.
+func (t *Task) Pause(ctx context.Context, pause bool) error {
+	return t.requests.Pause(ctx, t.id, pause)
+}
+
+// Watch calls fn with the task and after each change, until fn returns false, ctx ends or
+// no change can follow. It is called once. A local task runs only during Watch.
+func (t *Task) Watch(ctx context.Context, fn func(api.Task) bool) error {
+	if t.Owner == nil {
+		return t.Client.Watch(ctx, t.id, fn)
+	}
+	return t.drive(ctx, fn)
+}
+
+// Close ends the connection, or gives up the ownership.
+func (t *Task) Close() {
+	if t.Owner == nil {
+		t.Client.Close()
+	} else if err := t.Owner.Close(); err != nil {
+		t.connector.Log.Warn("cannot release the task", "error", err)
+	}
+}
+
+// drive runs the task while it is watched.
+func (t *Task) drive(ctx context.Context, fn func(api.Task) bool) error {
+	s, o := t.connector, t.Owner
+	run, stop := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	var failed error
+	wg.Go(func() {
+		defer stop() // ends the watch too, should Drive fail early
+		failed = s.Drive(run, o, s.Listen(o.State().ID))
+	})
+	asked := o.State().Goal
+	watched := o.Watch(ctx, func(st lifecycle.State) bool {
+		asked = max(asked, st.Goal)
+		return fn(withDisk(s.FromState(st), o))
+	})
+	if goal := o.State().Goal; goal == lifecycle.Up || goal < asked {
+		stop() // a task that is being stopped or removed is driven to its end, unless that failed
+	}
+	wg.Wait()
+	if failed != nil && !errors.Is(failed, context.Canceled) {
+		return failed
+	}
+	return watched
 }
 
 // Connect finds the owner of a task: the agent, else an owner of its own. If neither is
-// alive, this process takes the task over.
-func (s *Connector) Connect(ctx context.Context, id string) (Task, error) {
+// alive, this process becomes its owner.
+func (s *Connector) Connect(ctx context.Context, id string) (*Task, error) {
 	if r := s.connectAgent(ctx, id); r != nil {
 		return r, nil
 	}
@@ -65,14 +145,14 @@ func (s *Connector) Connect(ctx context.Context, id string) (Task, error) {
 	for {
 		c, err := api.Dial(wait, s.Socket(id))
 		if err == nil {
-			return &RemoteTask{Client: c, Id: id}, nil
+			return remote(s, c, id), nil
 		}
 		if !errors.Is(err, api.ErrNoServer) && wait.Err() == nil {
 			s.Log.Debug("the owner's socket", "error", err)
 		}
 		o, err := s.Agent.Owners.Own(id)
 		if err == nil {
-			return &LocalTask{Connector: s, Owner: o}, nil
+			return Local(s, o), nil
 		}
 		if !errors.Is(err, state.ErrLocked) {
 			return nil, err
@@ -88,10 +168,11 @@ func (s *Connector) Connect(ctx context.Context, id string) (Task, error) {
 	}
 }
 
+// Unreachable is the error for an owner that holds the lock and does not answer.
 func Unreachable(id string, err error) error {
 	var locked *state.LockedError
 	if errors.As(err, &locked) && locked.Holder.PID != 0 {
-		return fmt.Errorf("task %s is owned by process %d (%s), which does not answer: end it with `kill -9 %d`, the task runs on, and try again",
+		return fmt.Errorf("task %s is owned by process %d (%s), which does not answer: end it with `kill -9 %d` (the task continues to run) and try again",
 			console.ShortID(id), locked.Holder.PID, locked.Holder.Command, locked.Holder.PID)
 	}
 	return fmt.Errorf("task %s is owned by a process that does not answer: %w", console.ShortID(id), err)
@@ -111,7 +192,7 @@ func (s *Connector) DialAgent(ctx context.Context) *api.Client {
 
 // connectAgent connects to the task through the agent. It returns nil if there is no agent,
 // the agent does not know the task, or another process owns it.
-func (s *Connector) connectAgent(ctx context.Context, id string) Task {
+func (s *Connector) connectAgent(ctx context.Context, id string) *Task {
 	c := s.DialAgent(ctx)
 	if c == nil {
 		return nil
@@ -127,86 +208,7 @@ func (s *Connector) connectAgent(ctx context.Context, id string) Task {
 		c.Close()
 		return nil
 	}
-	return &RemoteTask{Client: c, Id: id}
-}
-
-// RemoteTask is a task that another process owns.
-type RemoteTask struct {
-	Client *api.Client
-	Id     string
-}
-
-func (r *RemoteTask) Stop(ctx context.Context, by string, force bool) error {
-	return r.Client.Stop(ctx, r.Id, by, force)
-}
-
-func (r *RemoteTask) Remove(ctx context.Context, by string, force bool) error {
-	return r.Client.Remove(ctx, r.Id, by, force)
-}
-
-func (r *RemoteTask) Update(ctx context.Context, q lifecycle.Quota) error {
-	return r.Client.Update(ctx, r.Id, q)
-}
-
-func (r *RemoteTask) Pause(ctx context.Context, pause bool) error {
-	return r.Client.Pause(ctx, r.Id, pause)
-}
-
-func (r *RemoteTask) Watch(ctx context.Context, fn func(api.Task) bool) error {
-	return r.Client.Watch(ctx, r.Id, fn)
-}
-
-func (r *RemoteTask) Close() { r.Client.Close() }
-
-// LocalTask is a task that this process owns. It is driven while it is watched.
-type LocalTask struct {
-	*Connector
-	Owner *owner.Owner
-}
-
-func (l *LocalTask) Stop(ctx context.Context, by string, force bool) error {
-	return OwnerBackend{Owner: l.Owner}.Stop(ctx, "", by, force)
-}
-
-func (l *LocalTask) Remove(ctx context.Context, by string, force bool) error {
-	return OwnerBackend{Owner: l.Owner}.Remove(ctx, "", by, force)
-}
-
-func (l *LocalTask) Update(ctx context.Context, q lifecycle.Quota) error {
-	return OwnerBackend{Owner: l.Owner}.Update(ctx, "", q)
-}
-
-func (l *LocalTask) Pause(ctx context.Context, pause bool) error {
-	return OwnerBackend{Owner: l.Owner, History: History{l.Connector.Agent}}.Pause(ctx, "", pause)
-}
-
-func (l *LocalTask) Watch(ctx context.Context, fn func(api.Task) bool) error {
-	run, stop := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	var failed error
-	wg.Go(func() {
-		defer stop() // ends the watch too, should Run have failed early
-		failed = l.Drive(run, l.Owner, l.Listen(l.Owner.State().ID))
-	})
-	asked := l.Owner.State().Goal
-	watched := l.Owner.Watch(ctx, func(s lifecycle.State) bool {
-		asked = max(asked, s.Goal)
-		return fn(withDisk(l.FromState(s), l.Owner))
-	})
-	if goal := l.Owner.State().Goal; goal == lifecycle.Up || goal < asked {
-		stop() // on its way down it is brought to the end, unless that was given up
-	}
-	wg.Wait()
-	if failed != nil && !errors.Is(failed, context.Canceled) {
-		return failed
-	}
-	return watched
-}
-
-func (l *LocalTask) Close() {
-	if err := l.Owner.Close(); err != nil {
-		l.Log.Warn("cannot release the task", "error", err)
-	}
+	return remote(s, c, id)
 }
 
 // FromState returns a recorded task with the owner that holds its lock.
@@ -221,8 +223,8 @@ func (s *Connector) FromState(st lifecycle.State) api.Task {
 	return t
 }
 
-// errOwnersKeepEnding means that one owner after the other exited.
-var ErrOwnersEnd = errors.New("its owners keep ending")
+// ErrOwnersEnd means that one owner after the other exited.
+var ErrOwnersEnd = errors.New("its owners exit repeatedly")
 
 // retryStep is added to each pause before the next owner is looked for.
 const retryStep = 200 * time.Millisecond
@@ -230,7 +232,7 @@ const retryStep = 200 * time.Millisecond
 // Ask sends a task a request and watches it until done returns true or an error. If the
 // owner exits before that, the next owner gets the request again. If the task is removed
 // meanwhile, IsGone reports true for the error.
-func (s *Connector) Ask(ctx context.Context, id string, ask func(Task) error, done func(api.Task) (bool, error)) error {
+func (s *Connector) Ask(ctx context.Context, id string, ask func(*Task) error, done func(api.Task) (bool, error)) error {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	for round := range 6 {
@@ -249,19 +251,19 @@ func (s *Connector) Ask(ctx context.Context, id string, ask func(Task) error, do
 	return fmt.Errorf("task %s: %w: try again", console.ShortID(id), ErrOwnersEnd)
 }
 
-func (s *Connector) askOnce(ctx context.Context, id string, ask func(Task) error, done func(api.Task) (bool, error)) (finished bool, err error) {
+func (s *Connector) askOnce(ctx context.Context, id string, ask func(*Task) error, done func(api.Task) (bool, error)) (finished bool, err error) {
 	r, err := s.Connect(ctx, id)
 	if err != nil {
 		return false, err
 	}
 	defer r.Close()
-	_, local := r.(*LocalTask)
+	local := r.Owner != nil
 	if ask != nil {
 		if err := ask(r); err != nil {
 			if local || errors.As(err, new(*api.Failure)) {
 				return false, err
 			}
-			s.Log.Debug("the owner went away", "task", id, "error", err)
+			s.Log.Debug("the owner disconnected", "task", id, "error", err)
 			return false, ctx.Err()
 		}
 	}
@@ -278,7 +280,7 @@ func (s *Connector) askOnce(ctx context.Context, id string, ask func(Task) error
 	case local:
 		return false, err
 	case err != nil:
-		s.Log.Debug("the owner went away", "task", id, "error", err)
+		s.Log.Debug("the owner disconnected", "task", id, "error", err)
 	}
 	return false, nil
 }

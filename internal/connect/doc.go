@@ -1,7 +1,7 @@
-// Package connect finds the process that owns a task: the agent, else an owner of its own;
-// if neither is alive, it takes the task over and drives it. It asks that process to stop,
-// remove, change or pause the task and waits for the result, starts owners for tasks in the
-// background, and holds the backends with which an owner and the agent serve the API. The
-// commands of podtask and the supervisor of a unit call it. It never reads flags and prints
-// nothing except warnings.
+// Package connect finds the process that owns a task, which is the agent or the task's own
+// owner; if neither is alive, this process becomes the owner. It sends requests to stop,
+// remove, change or pause the task and waits for the result, starts background owners, and
+// contains the backends with which owners and the agent serve the API. The commands of
+// podtask and the supervisor of a unit call it. It never reads flags and prints only
+// warnings.
 package connect

@@ -30,8 +30,8 @@ func (s *Connector) Drive(ctx context.Context, o *owner.Owner, l net.Listener) e
 	return o.Run(ctx)
 }
 
-// Listen opens the socket of a task. The task is run without one if need be: only
-// other commands lack it.
+// Listen opens the socket of a task. If that fails, the task runs without a socket, and
+// other commands cannot reach it.
 func (s *Connector) Listen(id string) net.Listener {
 	l, err := api.Listen(s.Socket(id))
 	if err != nil {

@@ -18,18 +18,17 @@ import (
 	"github.com/podtask/podtask/pkg/cgroups"
 )
 
-// Launcher starts owners: processes of this program that own a task.
+// Launcher starts owners: background processes that own a task.
 type Launcher struct {
 	*Connector
 	Getenv     func(string) string
 	Environ    func() []string
 	Executable func() (string, error)
-	// flags give an owner the configuration of this process.
+	// Flags give an owner the configuration of this process.
 	Flags []string
 }
 
-// HandOver gives a new task to the agent, and where there is none to an owner of its
-// own.
+// HandOver hands a new task over to the agent, or to a new owner if there is no agent.
 func (s *Launcher) HandOver(ctx context.Context, id string) error {
 	if c := s.DialAgent(ctx); c != nil {
 		defer c.Close()
@@ -42,9 +41,9 @@ func (s *Launcher) HandOver(ctx context.Context, id string) error {
 	return s.startOwner(ctx, id)
 }
 
-// startOwner starts `podtask owner ID` and returns when it answers: as a unit of
-// the systemd user manager, which outlives this login, or where there is none as a
-// process in a session of its own.
+// startOwner starts `podtask owner ID` and returns when it answers. It is a unit of the
+// systemd user manager, which outlives this login, or a process in its own session if
+// there is no user manager.
 func (s *Launcher) startOwner(ctx context.Context, id string) error {
 	argv, err := s.ownerCommandLine(id)
 	if err != nil {
@@ -69,7 +68,7 @@ func (s *Launcher) startOwner(ctx context.Context, id string) error {
 	return s.awaitOwner(ctx, id, nil)
 }
 
-// ownerCommandLine also makes the directory of the owner's log.
+// ownerCommandLine also creates the directory of the owner's log.
 func (s *Launcher) ownerCommandLine(id string) ([]string, error) {
 	self, err := s.Executable()
 	if err != nil {
@@ -83,8 +82,8 @@ func (s *Launcher) ownerCommandLine(id string) ([]string, error) {
 	return append(argv, "owner", "--log-file="+log, id), nil
 }
 
-// OwnerEnvironment is what a unit of the user manager gets of our environment: what
-// changes where podtask, Podman and the registries are found and what they trust.
+// OwnerEnvironment returns the variables that a unit of the user manager gets: those that
+// change where podtask, Podman and registries are found and what they trust.
 func OwnerEnvironment(environ []string) []string {
 	wanted := []string{"PATH", "HOME", "TMPDIR", "REGISTRY_AUTH_FILE", "DOCKER_CONFIG", "SSL_CERT_FILE", "SSL_CERT_DIR", "DBUS_SESSION_BUS_ADDRESS"}
 	prefixes := []string{"XDG_", "CONTAINER_", "CONTAINERS_", "PODTASK_"}
@@ -100,7 +99,7 @@ func OwnerEnvironment(environ []string) []string {
 	return env
 }
 
-// spawn starts a process that survives us. Died gives its end.
+// spawn starts a process that survives this one. Died receives its end.
 func spawn(argv []string, log string) (died <-chan error, err error) {
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -115,14 +114,14 @@ func spawn(argv []string, log string) (died <-chan error, err error) {
 		return nil, fmt.Errorf("start the owner: %w", err)
 	}
 	end := make(chan error, 1)
-	go func() { end <- cmd.Wait() }() // ends with us at the latest
+	go func() { end <- cmd.Wait() }() // ends with this process at the latest
 	return end, nil
 }
 
 // ownerPatience is how long a new owner may take to answer.
 const ownerPatience = 30 * time.Second
 
-// awaitOwner returns nil when the owner answers, or has done its work already.
+// awaitOwner returns nil when the owner answers, or has finished already.
 func (s *Launcher) awaitOwner(ctx context.Context, id string, died <-chan error) error {
 	ctx, cancel := context.WithTimeout(ctx, ownerPatience)
 	defer cancel()
@@ -137,7 +136,7 @@ func (s *Launcher) awaitOwner(ctx context.Context, id string, died <-chan error)
 		if st, err := s.Agent.Tasks.Find(id); IsGone(err) || err == nil && st.Settled() {
 			return nil
 		}
-		if r := s.connectAgent(ctx, id); r != nil { // one that has just started was faster
+		if r := s.connectAgent(ctx, id); r != nil { // an agent that has just started was faster
 			r.Close()
 			return nil
 		}

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PodOptions are what a Kubernetes manifest is given of this host: its name, and a UID
-// for the Pod.
+// PodOptions returns what a Kubernetes manifest gets from this host: its name, and a UID for
+// the Pod.
 func PodOptions() pod.Options {
 	facts := map[string]string{"metadata.uid": newUID()}
 	if name, err := os.Hostname(); err == nil {
@@ -42,8 +42,8 @@ func newUID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// ProvideManifest keeps what a manifest holds for tasks that are about to be created, and
-// checks its paths of the host.
+// ProvideManifest keeps the values of a manifest for tasks that are about to be created,
+// and checks its host paths.
 func ProvideManifest(store *tasksecrets.Store, r pod.Result) error {
 	for _, s := range r.Secrets {
 		store.Provide(s.Name, s.Value())
@@ -55,8 +55,7 @@ func ProvideManifest(store *tasksecrets.Store, r pod.Result) error {
 	return errors.Join(errs...)
 }
 
-// checkHostPath makes what a hostPath wants to be made, and reports what is not of its
-// type.
+// checkHostPath creates a hostPath if its type says so, and reports a path of another type.
 func checkHostPath(p pod.HostPath) error {
 	info, err := os.Stat(p.Path)
 	missing := errors.Is(err, fs.ErrNotExist)

@@ -19,7 +19,7 @@ import (
 // meanwhile, by run --rm or rm, counts as stopped.
 func (s *Connector) StopTask(ctx context.Context, id, by string, force bool, show func(api.Task)) error {
 	err := s.Ask(ctx, id,
-		func(r Task) error { return r.Stop(ctx, by, force) },
+		func(r *Task) error { return r.Stop(ctx, by, force) },
 		func(t api.Task) (bool, error) {
 			show(t)
 			return t.Status == lifecycle.StatusStopped.String(), nil
@@ -30,11 +30,11 @@ func (s *Connector) StopTask(ctx context.Context, id, by string, force bool, sho
 	return err
 }
 
-// Remove removes a task and returns when nothing of it is left.
+// Remove removes a task and returns when it is removed completely.
 func (s *Connector) Remove(ctx context.Context, id, by string, force bool, show func(api.Task)) error {
 	asked := false
 	err := s.Ask(ctx, id,
-		func(r Task) error { return r.Remove(ctx, by, force) },
+		func(r *Task) error { return r.Remove(ctx, by, force) },
 		func(t api.Task) (bool, error) {
 			show(t)
 			if t.Goal == lifecycle.Gone.String() {
@@ -42,7 +42,7 @@ func (s *Connector) Remove(ctx context.Context, id, by string, force bool, show 
 			} else if asked { // it was given up
 				return false, notRemoved(t)
 			}
-			// The record goes last: that there is none is the end.
+			// The record is deleted last, so its absence means that the removal is complete.
 			return false, nil
 		})
 	if IsGone(err) {
@@ -62,7 +62,7 @@ func notRemoved(t api.Task) error {
 	return fmt.Errorf("task %s cannot be removed: %s", console.ShortID(t.ID), why)
 }
 
-// OwnerLog is where a detached owner writes what it has to say.
+// OwnerLog is the path of the log of a background owner.
 func (s *Connector) OwnerLog(id string) string {
 	return filepath.Join(s.StateDir, "owners", id+".log")
 }
@@ -74,7 +74,7 @@ func (s *Connector) RemoveOwnerLog(id string) error {
 	return nil
 }
 
-// IsGone reports whether err says that there is no such task.
+// IsGone reports whether err means that the task does not exist.
 func IsGone(err error) bool {
 	var missing *record.NotFoundError
 	return errors.As(err, &missing) || api.Is(err, api.NotFound)

@@ -34,7 +34,7 @@ func (k ServiceBackend) Services(context.Context) ([]api.Service, error) {
 	return all, nil
 }
 
-// wireService is a service or an error in the words of the API.
+// wireService converts a service and an error to those of the API.
 func wireService(s svc.State, err error) (api.Service, error) {
 	switch {
 	case err == nil:
@@ -139,7 +139,7 @@ func (k ServiceBackend) spec(definition string, s api.ServiceSettings) (svc.Spec
 	return svc.Spec{TaskDefinition: name, Task: task}, nil
 }
 
-// parseRequested reads a definition that a request to the agent gives or names.
+// parseRequested reads a definition that a request contains or names.
 func parseRequested(settings taskdef.Settings, name string, src []byte) (pod.Result, error) {
 	task, report, err := pod.Load(name, src, settings, PodOptions())
 	var invalid *taskdef.InvalidError
@@ -154,7 +154,7 @@ func parseRequested(settings taskdef.Settings, name string, src []byte) (pod.Res
 	return task, nil
 }
 
-// configured is a configuration with what a request says otherwise.
+// configured returns a configuration with the changes of a request.
 func configured(c svc.Config, s api.ServiceSettings) svc.Config {
 	d := s.DeploymentConfiguration
 	if d.MinimumHealthyPercent != nil || d.MaximumPercent != nil {
@@ -179,7 +179,7 @@ func configured(c svc.Config, s api.ServiceSettings) svc.Config {
 	return c
 }
 
-// OpenCatalog opens what is registered in a state directory for a command.
+// OpenCatalog opens the registered task definitions of a state directory.
 func OpenCatalog(stateDir, command string) (*catalog.Catalog, error) {
 	dir := filepath.Join(stateDir, "taskdefs")
 	locks, err := state.OpenLocks(dir, state.Holder{Command: command})

@@ -32,10 +32,8 @@ func phaseOf(t api.Task, condition connect.Condition) phase {
 	if met, _ := condition.Met(t); met {
 		return ready
 	}
-	for _, c := range t.Containers {
-		if c.Essential && c.Health != nil && c.Health.Status == lifecycle.HealthUnhealthy.String() {
-			return unhealthy
-		}
+	if t.Health == lifecycle.HealthUnhealthy.String() {
+		return unhealthy
 	}
 	return starting
 }
@@ -79,5 +77,5 @@ func statusLine(t api.Task) string {
 }
 
 func endLine(st lifecycle.State) string {
-	return fmt.Sprintf("stopped, exit code %d: %s", st.ExitCode(), term.Line(cmp.Or(st.Stop.Reason, "no reason is known")))
+	return fmt.Sprintf("stopped, exit code %d: %s", st.ExitCode(), term.Line(cmp.Or(st.Stop.Reason, "unknown reason")))
 }

@@ -18,7 +18,7 @@ func TestPhase(t *testing.T) {
 	with := func(goal, status, health string, started bool) api.Task {
 		task := api.Task{Goal: goal, Status: status, Containers: []api.Container{{Name: "app", Essential: true, Status: status}}}
 		if health != "" {
-			task.Containers[0].Health = &api.Health{Status: health}
+			task.Health, task.Containers[0].Health = health, &api.Health{Status: health}
 		}
 		if started {
 			task.StartedAt = noon
