@@ -13,7 +13,6 @@ import (
 	"github.com/podtask/podtask/internal/record"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
-	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // runner runs one service, as an Owner runs a task.
@@ -243,7 +242,7 @@ func observation(s lifecycle.State) service.Observation {
 }
 
 func healthOf(s lifecycle.State) service.Health {
-	if !slices.ContainsFunc(s.Task.Containers, func(c taskdef.Container) bool { return c.Essential && c.HealthCheck != nil }) {
+	if !lifecycle.HasHealthCheck(s.Task) {
 		return service.Unchecked
 	}
 	return service.Health(s.Health().String())

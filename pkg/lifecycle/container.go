@@ -22,9 +22,9 @@ type Container struct {
 	Source  string `json:"imageSource,omitempty"`
 
 	Presence Presence `json:"presence"`
-	// Stale: Presence is hearsay until inspected.
+	// Stale: Presence is unconfirmed until the next inspection.
 	Stale bool `json:"stale,omitempty"`
-	// Paused: it runs, but somebody has frozen it. Part of what was observed.
+	// Paused: it runs, but its processes are frozen. Part of what was observed.
 	Paused bool `json:"paused,omitempty"`
 	// Unmonitored counts towards the conclusion that Podman cannot notice its end. See
 	// unmonitored.go.
@@ -106,7 +106,7 @@ func allEnded(s *State) bool {
 	return every(s, func(c *Container) bool { return c.Ended })
 }
 
-// allLetGo: nobody asks for any of them any more.
+// allLetGo reports whether all containers have ended or are given up.
 func allLetGo(s *State) bool {
 	return every(s, func(c *Container) bool { return c.Ended || c.Abandoned })
 }

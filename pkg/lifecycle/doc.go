@@ -2,8 +2,8 @@
 //
 // It is a pure function: Step takes a State, the time and an Event (a fact that
 // came in) and returns the next State and the Effects (requests that go out).
-// It reads no clock, calls nothing and starts nothing; all of that is the
-// business of whoever drives it. The driver has four duties:
+// It reads no clock, calls nothing and starts nothing; all of that is done
+// by its driver. The driver has four duties:
 //
 //  1. Save before acting: no effect of a step starts before the state of that
 //     step is durable.

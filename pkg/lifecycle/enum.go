@@ -57,7 +57,7 @@ type Reservation uint8
 // task has none again.
 const (
 	ReservationNone      Reservation = iota // nothing is needed, or all has been given back
-	ReservationNeeded                       // to be asked for; nobody knows of it yet
+	ReservationNeeded                       // not requested yet
 	ReservationRequested                    // asked for: waiting, or let in without knowing
 	ReservationGranted                      // let in
 	numReservation

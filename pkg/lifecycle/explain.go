@@ -21,7 +21,7 @@ type Reason struct {
 	// Since is when it began, where that is known.
 	Since time.Time `json:"since,omitzero"`
 	// Until is when something happens by itself, and Then says what: "it is tried
-	// again". Zero and empty where nobody can tell.
+	// again". Zero and empty if that is not known.
 	Until time.Time `json:"until,omitzero"`
 	Then  string    `json:"then,omitempty"`
 }

@@ -64,8 +64,8 @@ func foldHint(s *State, i int, early bool) {
 	}
 }
 
-// foldLimits takes over other limits. Where they change what the task needs of the host,
-// its share is asked for anew: one that has begun gets it whether or not there is room.
+// foldLimits applies other limits. If they change what the task needs from the host, its
+// reservation is requested again; a task that has begun gets it even without room.
 func foldLimits(s *State, q Quota) {
 	before, b := s.Need(), &s.Sandbox
 	q.ImplicitShares = s.Options.Quota.ImplicitShares
@@ -300,7 +300,7 @@ func observe(s *State, at time.Time, i int, seen Observed) {
 	case !ran:
 		c.FirstStartedAt = seen.StartedAt
 		beginRun(s, at, i, seen.StartedAt)
-	case !seen.StartedAt.Equal(c.StartedAt): // by us, or by somebody else
+	case !seen.StartedAt.Equal(c.StartedAt): // by podtask or by a user
 		c.Restarts++
 		beginRun(s, at, i, seen.StartedAt)
 	}
@@ -335,7 +335,7 @@ func judge(s *State, at time.Time, i int) {
 		return
 	}
 	if d.Failure.Class == NoImage && !c.lostImage() {
-		// Somebody removed the image after the pull: pull it again, once.
+		// The image was removed after the pull: pull it again, once.
 		d.Failure.Tolerated = true
 		c.fail(d.Failure)
 		c.Pulled, c.ImageID = false, ""

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"slices"
 	"time"
 
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -122,24 +123,26 @@ func failedHealth(s *State, i int) bool {
 // Health is the task's: the worst of its essential containers that have a
 // check, in the ECS agent's order UNHEALTHY, UNKNOWN, HEALTHY.
 func (s State) Health() Health {
-	worst, any := HealthHealthy, false
-	for i, c := range s.Containers {
-		def := s.Task.Containers[i]
-		if !def.Essential || def.HealthCheck == nil {
-			continue
-		}
-		any = true
-		switch c.Health.Status {
-		case HealthUnhealthy:
-			worst = HealthUnhealthy
-		case HealthUnknown:
-			if worst == HealthHealthy {
-				worst = HealthUnknown
-			}
-		}
-	}
-	if !any {
+	if !HasHealthCheck(s.Task) {
 		return HealthUnknown
 	}
+	worst := HealthHealthy
+	for i, c := range s.Containers {
+		if def := s.Task.Containers[i]; !def.Essential || def.HealthCheck == nil {
+			continue
+		}
+		switch c.Health.Status {
+		case HealthUnhealthy:
+			return HealthUnhealthy
+		case HealthUnknown:
+			worst = HealthUnknown
+		}
+	}
 	return worst
+}
+
+// HasHealthCheck reports whether the health of a task is checked: an essential container
+// has a health check.
+func HasHealthCheck(t taskdef.Task) bool {
+	return slices.ContainsFunc(t.Containers, func(c taskdef.Container) bool { return c.Essential && c.HealthCheck != nil })
 }

@@ -6,12 +6,12 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// The pod's infra container holds the network that the containers share. When it ends,
-// by somebody's hand, Podman takes down what connects them: published ports are closed
-// and nothing outside is reached, while the containers run on. A network that Podman
-// makes again is not theirs. So the end of the infra container stops the task, as that
+// The pod's infra container holds the network that the containers share. If it is stopped
+// or killed, Podman removes what connects them: published ports are closed and nothing
+// outside can be reached, while the containers continue to run. A network that Podman
+// creates again is not theirs. So the end of the infra container stops the task, as that
 // of the ECS agent's pause container does, unless nothing of the task runs: then the pod
-// is mended when it is needed.
+// is started again when it is needed.
 
 // InfraIndex stands in Hinted for the pod's infra container.
 const InfraIndex = -1

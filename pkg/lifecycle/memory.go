@@ -11,7 +11,7 @@ const exitKilled = 137
 // outOfMemory tells whether a container's end had to do with memory. Podman's
 // flag says so, or the slice's counter: conmon of Podman 4.3.1 misses some. The
 // counter does not say which container it was; so it only counts for one that
-// got a SIGKILL which nobody here has sent.
+// got a SIGKILL that podtask did not send.
 func outOfMemory(s *State, seen Observed) bool {
 	return seen.OOMKilled || seen.ExitCode == exitKilled && s.Goal == Up && seen.Memory.Kills > memoryOf(s, seen.Memory).Kills
 }

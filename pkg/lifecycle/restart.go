@@ -60,7 +60,7 @@ const keptRuns = 10
 func (c *Container) awaitsRestart() bool { return !c.RestartAt.IsZero() }
 
 // beginRun notes that the container has started, for the first time or again. Its
-// health begins anew.
+// health state starts over.
 func beginRun(s *State, at time.Time, i int, started time.Time) {
 	c := &s.Containers[i]
 	c.StartedAt, c.FinishedAt, c.HasExit, c.ExitCode = started, time.Time{}, false, 0

@@ -21,8 +21,8 @@ type Sandbox struct {
 	// Stale: the phase is hearsay. Ready must be prepared again before it is relied upon.
 	Stale bool   `json:"stale,omitempty"`
 	PodID string `json:"podId,omitempty"`
-	// Run is when the infra container started, by Podman's clock; zero if it does not
-	// run, or nobody has looked.
+	// InfraStartedAt is when the infra container started, by Podman's clock; zero if it
+	// does not run, or was not inspected yet.
 	InfraStartedAt time.Time `json:"run,omitzero"`
 	// Lost: while containers ran, the infra container was seen not to run, or to have
 	// been started again. What that means for them is being looked into.
