@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 
 	"github.com/podtask/podtask/internal/cleanup"
@@ -30,32 +32,34 @@ import (
 	"github.com/podtask/podtask/pkg/state"
 )
 
-// Config says where a Host keeps its things.
+// Config configures an Agent.
 type Config struct {
-	// StateDir and RuntimeDir are as state.Dirs gives them.
+	// StateDir and RuntimeDir are as returned by state.Dirs.
 	StateDir, RuntimeDir string
 	// Settings is the configuration; nil means the defaults.
 	Settings *config.Settings
-	// Getenv reads the environment for what is not podtask's: where Podman, systemd and
+	// Getenv reads variables that are not podtask's settings: where Podman, systemd and
 	// credentials are, and secrets. It is os.Getenv except in tests.
 	Getenv func(string) string
 	// FailPoint, for tests, is a fail point at which the process is killed; see
 	// FailPointEnv.
 	FailPoint string
-	// Log gets what users need not see; nil drops it.
+	// Log receives what users do not need to see; nil discards it.
 	Log *slog.Logger
 	// Dial connects to Podman; nil means the real one, as Getenv says.
 	Dial func(context.Context) (conn.Podman, error)
 	// Registry answers questions about images; nil means the real ones.
 	Registry imagestore.Registry
-	// Progress is told how pulls get on, by several goroutines at once; nil: nobody
-	// watches.
+	// Progress is called with the progress of pulls, by several goroutines at once; nil
+	// means that it is not shown.
 	Progress func(imagestore.Progress)
 	// NetnsHelper is a program with arguments that calls netns.PassListener with the
 	// address added to them; nil means that tasks get no metadata endpoint.
 	NetnsHelper []string
 	// FS is where records are written; nil means state.OS.
 	FS state.FS
+	// Root contains the host's files, for facts about it; nil means "/".
+	Root fs.FS
 }
 
 // Agent is podtask for one user on one machine: its components, which may all be used
@@ -123,6 +127,9 @@ func (a *Agent) configure() error {
 	if cfg.FS == nil {
 		cfg.FS = state.OS{}
 	}
+	if cfg.Root == nil {
+		cfg.Root = os.DirFS("/")
+	}
 	a.log = cfg.Log
 	if cfg.Settings == nil {
 		cfg.Settings = config.Default()
@@ -181,12 +188,12 @@ func (a *Agent) assemble(records imagestore.Records) {
 	a.Images = &imagestore.Resolver{Log: a.log, Getenv: cfg.Getenv, Registry: cfg.Registry, Podman: conn.As[imagestore.Podman](a.Podman), Secrets: conn.As[imagestore.SecretReader](a.Podman), Records: records}
 	a.Pruner = &imagestore.Pruner{Log: a.log, Getenv: cfg.Getenv, Policy: a.policy, Podman: conn.As[imagestore.Podman](a.Podman), Facts: a.Facts, Tasks: a.Tasks, Records: records, Free: imagestore.FreeSpace}
 	a.Puller = &imagestore.Puller{
-		Log: a.log, Policy: a.policy, Registry: cfg.Registry, Progress: cfg.Progress, Fail: a.fail, Podman: conn.As[imagestore.Podman](a.Podman),
+		Log: a.log, Root: cfg.Root, Policy: a.policy, Registry: cfg.Registry, Progress: cfg.Progress, Fail: a.fail, Podman: conn.As[imagestore.Podman](a.Podman),
 		Resolver: a.Images, Pruner: a.Pruner, Records: records, Hub: a.Pulls,
 	}
-	a.Queue = &queue.Queue{Log: a.log, Settings: cfg.Settings, Podman: conn.As[queue.Lister](a.Podman), Tasks: a.Tasks, Ledger: a.Ledger}
+	a.Queue = &queue.Queue{Log: a.log, Root: cfg.Root, Settings: cfg.Settings, Podman: conn.As[queue.Lister](a.Podman), Tasks: a.Tasks, Ledger: a.Ledger}
 	a.Ports = &queue.PortHolders{Tasks: a.Tasks}
-	a.Slices = &limits.Slices{Log: a.log, User: a.User, Facts: a.Facts}
+	a.Slices = &limits.Slices{Log: a.log, Root: cfg.Root, User: a.User, Facts: a.Facts}
 	a.Secrets = &tasksecrets.Store{Getenv: cfg.Getenv, Podman: conn.As[tasksecrets.Podman](a.Podman), Tasks: a.Tasks}
 	a.Metadata = &endpoint.Factory{
 		Log: a.log, Settings: cfg.Settings.Metadata, StateDir: cfg.StateDir, NetnsHelper: cfg.NetnsHelper,
@@ -197,7 +204,7 @@ func (a *Agent) assemble(records imagestore.Records) {
 		Images: a.Images, Puller: a.Puller, Queue: a.Queue, Ports: a.Ports, Slices: a.Slices, Secrets: a.Secrets, Metadata: a.Metadata,
 	}
 	a.Preflight = &preflight.Checker{
-		Getenv: cfg.Getenv, StateDir: cfg.StateDir, Podman: conn.As[preflight.Podman](a.Podman), User: a.User, Facts: a.Facts,
+		Root: cfg.Root, Getenv: cfg.Getenv, StateDir: cfg.StateDir, Podman: conn.As[preflight.Podman](a.Podman), User: a.User, Facts: a.Facts,
 		Ledger: a.Ledger, Queue: a.Queue, Ports: a.Ports, Secrets: a.Secrets,
 	}
 	a.Orphans = &cleanup.Orphans{Log: a.log, StateDir: cfg.StateDir, RuntimeDir: cfg.RuntimeDir, Podman: conn.As[cleanup.Podman](a.Podman), Tasks: a.Tasks, Runtime: a.Runtime}
@@ -208,19 +215,19 @@ func (a *Agent) assemble(records imagestore.Records) {
 	a.Creator = &create.Creator{Tasks: a.Tasks, Ledger: a.Ledger, Preflight: a.Preflight, Secrets: a.Secrets, Metadata: a.Metadata, Owners: a.Owners}
 	a.Expired = &cleanup.Expired{Log: a.log, StateDir: cfg.StateDir, Tasks: a.Tasks, Owners: a.Owners}
 	a.Logs = &observe.Logs{Podman: conn.As[observe.LogReader](a.Podman), Tasks: a.Tasks, Events: a.Events}
-	a.Stats = &observe.Stats{Podman: conn.As[observe.StatsReader](a.Podman)}
+	a.Stats = &observe.Stats{Root: cfg.Root, Podman: conn.As[observe.StatsReader](a.Podman)}
 	a.Exec = &observe.Exec{Podman: conn.As[observe.Execer](a.Podman), Containers: conn.As[observe.ContainerReader](a.Podman)}
 	a.Pauser = &observe.Pauser{Podman: conn.As[observe.Freezer](a.Podman)}
 }
 
-// NewFleet returns a fleet that owns nothing yet. It works until ctx ends; Run makes it
-// look for tasks, and Wait waits for its end.
+// NewFleet returns a fleet that owns nothing yet and works until ctx ends. Run makes it
+// look for tasks; Wait waits for its end.
 func NewFleet(ctx context.Context, a *Agent) *fleet.Fleet {
 	return fleet.New(ctx, a.log, a.Tasks, a.Owners)
 }
 
-// NewServices returns the services that are recorded in the state directory. Their tasks
-// are the fleet's and get options.
+// NewServices returns the services that are recorded in the state directory. The
+// fleet owns their tasks, which get options.
 func NewServices(ctx context.Context, a *Agent, f *fleet.Fleet, options lifecycle.Options) (*services.Services, error) {
 	store, err := state.OpenIn(filepath.Join(a.cfg.StateDir, "services"), a.cfg.FS)
 	if err != nil {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"sync"
 
 	"github.com/podtask/podtask/pkg/libpod"
@@ -42,9 +40,6 @@ func (c *Lazy) Close() error {
 	}
 	return c.podman.Close()
 }
-
-// HostRoot is where facts about the host are read.
-var HostRoot fs.FS = os.DirFS("/")
 
 // Podman is a connection to Podman; *libpod.Client is one. What else of Podman a package
 // needs it declares itself, as a small interface, and gets by As or Bind.

@@ -57,7 +57,7 @@ func (u *UserManager) Get(ctx context.Context) (*cgroups.User, error) {
 		}
 		switch {
 		case err != nil && (lost || ctx.Err() != nil):
-			return nil, err // there was one, or nobody waited for the answer: asked again
+			return nil, err // there was one, or the caller gave up: the next call tries again
 		case err != nil:
 			u.absent = err
 			return nil, err

@@ -106,6 +106,9 @@ func (r *Interpreter) apply(ctx context.Context, s lifecycle.State, e lifecycle.
 		return lifecycle.Result{}, r.removeSandbox(ctx, podman, s)
 	case lifecycle.CreateContainer:
 		spec := podspec.Container(s, e.Index, e.Image)
+		if spec.Bridge != nil {
+			spec.Bridge.Choose = r.Ports.Choose(ports.OfContainer(s.Task.Containers[e.Index]))
+		}
 		if err := r.Metadata.AddFile(&spec, s, e.Index); err != nil {
 			return lifecycle.Result{}, err
 		}
@@ -138,6 +141,9 @@ func (r *Interpreter) runSandbox(ctx context.Context, podman Podman, s lifecycle
 	}
 	spec := podspec.Pod(s)
 	spec.Labels[StateDirLabel] = r.StateDir
+	if len(spec.Ports) > 0 {
+		spec.Choose = r.Ports.Choose(ports.OfTask(s.Task))
+	}
 	var err error
 	if spec.CgroupParent, err = r.Slices.Ensure(ctx, s); err != nil {
 		return lifecycle.Result{}, err
@@ -151,11 +157,7 @@ func (r *Interpreter) runSandbox(ctx context.Context, podman Podman, s lifecycle
 		}
 	}
 	r.Fail.AtEffect(failpoint.MidEffect, lifecycle.RunSandbox{})
-	// Podman finishes what it was asked for even when nobody waits for the answer any more;
-	// a removal that came first would miss the pod.
-	answered, stop := lingering(ctx, podLinger)
-	defer stop()
-	pod, err := podman.EnsurePod(answered, spec)
+	pod, err := podman.EnsurePod(ctx, spec)
 	if err != nil {
 		return lifecycle.Result{}, r.Ports.Explain(err, s.ID, spec.Ports)
 	}
@@ -171,15 +173,15 @@ func (r *Interpreter) start(ctx context.Context, podman Podman, s lifecycle.Stat
 	}
 	started, err := r.inspect(ctx, podman, s, e.Index)
 	if err == nil && started.Seen.Presence == lifecycle.Running {
-		started.Tolerated = limits.NotApplied(s, e.Index, started.Seen.ID)
+		started.Tolerated = r.Slices.NotApplied(s, e.Index, started.Seen.ID)
 	}
 	return started, err
 }
 
-// onPortConflict is what comes of the start of a container that did not get its host ports;
-// other errors it leaves as they are. A port that was chosen when the container was
-// made may be somebody else's by now: then it is made again, with another choice. At a
-// restart it may still be the run's before.
+// onPortConflict handles the error of a start that did not get its host ports; it returns
+// other errors unchanged. Another program may have taken a port that was chosen when the
+// container was created: then the container is created again, with another port. At a
+// restart the previous run may still hold the port.
 func (r *Interpreter) onPortConflict(ctx context.Context, podman Podman, s lifecycle.State, e lifecycle.StartContainer, err error) error {
 	if !errors.Is(err, libpod.PortInUse) {
 		return err
@@ -194,18 +196,7 @@ func (r *Interpreter) onPortConflict(ctx context.Context, podman Podman, s lifec
 		}
 		return &ledger.PassingError{Cause: err}
 	}
-	ports, _ := podspec.Publish(wanted)
-	return r.Ports.Explain(err, s.ID, ports)
-}
-
-// podLinger is how long an answer about a pod is waited for that is not wanted any more.
-const podLinger = 10 * time.Second
-
-// lingering returns a context that ends a while later than ctx.
-func lingering(ctx context.Context, more time.Duration) (_ context.Context, stop func()) {
-	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	forget := context.AfterFunc(ctx, func() { time.AfterFunc(more, cancel) })
-	return later, func() { forget(); cancel() }
+	return r.Ports.Explain(err, s.ID, podspec.Publish(wanted))
 }
 
 // stopSandbox stops what is left of the pod and removes the task's secrets: nothing starts any
@@ -218,12 +209,11 @@ func (r *Interpreter) stopSandbox(ctx context.Context, podman Podman, s lifecycl
 	return r.Secrets.Remove(ctx, s)
 }
 
-// portRelease bounds the wait for host ports, which somebody else may have by then.
+// portRelease limits the wait for host ports, which another program may hold by then.
 const portRelease = 3 * time.Second
 
-// awaitRelease waits until the host ports of a task that has stopped are free: Podman
-// says so a moment before pasta lets go of them (5.x), and who runs the task again
-// then is to have them.
+// awaitRelease waits until the host ports of a stopped task are free: Podman 5 reports the
+// stop a moment before pasta releases them, and the next run of the task needs them.
 func awaitRelease(ctx context.Context, ports []taskdef.Port) {
 	ctx, cancel := context.WithTimeout(ctx, portRelease)
 	defer cancel()
@@ -264,9 +254,8 @@ func (r *Interpreter) reservePodName(ctx context.Context, podman Podman, s lifec
 	}
 }
 
-// Persistent lets a removal go on that Podman refused without a reason anybody
-// knows, a busy mount say: cleaning up is not given up. What somebody put in the
-// way stays a Conflict.
+// Persistent makes a removal that Podman refused for an unknown reason, such as a busy
+// mount, a temporary failure, so that it is tried again. A Conflict stays one.
 func Persistent(err error) error {
 	var e *libpod.Error
 	if !errors.As(err, &e) || e.Class != libpod.Other {
@@ -277,8 +266,8 @@ func Persistent(err error) error {
 	return &again
 }
 
-// inspectInfra tells whether the pod's infra container runs. One of somebody else's by
-// its name is none.
+// inspectInfra reports whether the pod's infra container runs. A foreign container of that
+// name does not count.
 func inspectInfra(ctx context.Context, podman Podman, s lifecycle.State) (lifecycle.Result, error) {
 	o, err := podman.InspectContainer(ctx, libpod.InfraName(podspec.PodName(s)))
 	if err != nil || o.Status != libpod.Running || o.TaskID != s.ID {
@@ -297,7 +286,7 @@ func (r *Interpreter) inspect(ctx context.Context, podman Podman, s lifecycle.St
 		Paused: o.Paused, Unmonitored: o.Unmonitored, ProcessGone: o.ProcessGone, Ports: podspec.BoundPorts(o.Ports), Addresses: o.Addresses,
 	}
 	switch {
-	case o.Foreign || o.TaskID != s.ID: // somebody else's by our name: ours is gone
+	case o.Foreign || o.TaskID != s.ID: // a foreign container has the name: the task's is gone
 		seen = lifecycle.Observed{}
 	case o.Status == libpod.Created:
 		seen.Presence = lifecycle.Created

@@ -36,7 +36,7 @@ func (t *progressReporter) step(phase Phase, step libpod.Progress) {
 
 func (t *progressReporter) end(err error) {
 	switch {
-	case !t.begun: // it was here, and nobody had to wait
+	case !t.begun: // it was in the local store, so there was no wait
 	case err != nil:
 		t.step(Failed, libpod.Progress{})
 	default:

@@ -166,7 +166,7 @@ type PruneOptions struct {
 	MinAge time.Duration
 	// Limit bounds how many are removed; 0: no limit.
 	Limit int
-	// Demanded: somebody asked for it, so that Manual images may go too.
+	// Demanded means that a user asked for it, so Manual images may be removed too.
 	Demanded bool
 	// DryRun removes nothing.
 	DryRun bool
@@ -176,8 +176,8 @@ type PruneOptions struct {
 
 // Prune removes images that podtask pulled, that were not there before and
 // that nothing uses, least recently used first. It returns those it removed, or
-// would have. An image that is being pulled or that somebody has begun to use
-// meanwhile stays.
+// would have. An image that is being pulled, or that
+// came into use meanwhile, stays.
 func (p *Pruner) Prune(ctx context.Context, o PruneOptions) ([]LocalImage, error) {
 	podman, err := p.Podman(ctx)
 	if err != nil {
@@ -290,7 +290,7 @@ func (p *Pruner) round(ctx context.Context, now time.Time) ([]LocalImage, error)
 	key := lockKey("image-round", "")
 	lock, err := p.Records.locks.Lock(key)
 	if errors.Is(err, state.ErrLocked) {
-		return nil, nil // somebody is at it
+		return nil, nil // another process is removing it
 	}
 	if err != nil {
 		return nil, err
@@ -334,7 +334,7 @@ func (p *Pruner) RefreshGraphRoot(ctx context.Context) (string, error) {
 	key := p.graphRootKey()
 	lock, err := p.Records.locks.Lock(key)
 	if errors.Is(err, state.ErrLocked) {
-		return host.GraphRoot, nil // somebody else is writing it down
+		return host.GraphRoot, nil // another process is recording it
 	}
 	if err != nil {
 		return "", err

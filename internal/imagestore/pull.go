@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"slices"
 	"time"
 
-	"github.com/podtask/podtask/internal/conn"
 	"github.com/podtask/podtask/internal/failpoint"
 	"github.com/podtask/podtask/internal/flight"
 	"github.com/podtask/podtask/pkg/config"
@@ -24,6 +24,7 @@ import (
 // Puller brings images into local storage.
 type Puller struct {
 	Log      *slog.Logger
+	Root     fs.FS // the host's files
 	Policy   *config.Images
 	Registry Registry
 	Progress func(Progress)
@@ -121,7 +122,7 @@ func (p *Puller) found(j job, image libpod.Image) error {
 	now, name := time.Now().UTC(), j.ref.String()
 	named := j.ref.Pinned() || slices.Contains(image.Names, name)
 	if j.ref.Pinned() || named && (j.local || j.never) {
-		return p.Records.use(j.target, now) // nobody was asked, and it gets no name
+		return p.Records.use(j.target, now) // no registry was asked, and it gets no name
 	}
 	return p.Records.confirm(j.target, image.ID, name, named, now)
 }
@@ -203,7 +204,7 @@ func (p *Puller) pullNow(ctx context.Context, podman Podman, j job, tell *progre
 
 // checkRuns refuses an image for a platform whose programs this host cannot run.
 func (p *Puller) checkRuns(j job) error {
-	emulator, err := images.RunsOn(conn.HostRoot, images.Here(), j.platform)
+	emulator, err := images.RunsOn(p.Root, images.Here(), j.platform)
 	if err != nil {
 		return fmt.Errorf("pull %s: %w", j.ref, err)
 	}
@@ -292,7 +293,7 @@ func (p *Puller) pull(ctx context.Context, podman Podman, s lifecycle.State, e l
 	if err == nil {
 		source := lifecycle.SourceRegistry
 		if local && !got.pulled {
-			source = lifecycle.SourceCache // nobody compared it
+			source = lifecycle.SourceCache // it was not compared with the registry
 		}
 		return lifecycle.Result{ImageID: got.id, Source: source, Digest: e.Digest}, tagBack(ctx, podman, ref, got.id)
 	}

@@ -16,6 +16,7 @@ import (
 // Slices are the systemd slices of tasks, with their limits.
 type Slices struct {
 	Log   *slog.Logger
+	Root  fs.FS // the host's files
 	User  *conn.UserManager
 	Facts *conn.Facts
 }
@@ -64,7 +65,7 @@ func (c *Slices) MemoryUse(s lifecycle.State) lifecycle.MemoryUse {
 	if group == "" {
 		return lifecycle.MemoryUse{}
 	}
-	u, err := cgroups.ReadUsage(conn.HostRoot, group)
+	u, err := cgroups.ReadUsage(c.Root, group)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		c.Log.Warn("the slice does not tell its use of memory", "task", s.ID, "error", err)
 	}
@@ -77,22 +78,22 @@ func (c *Slices) MemoryUse(s lifecycle.State) lifecycle.MemoryUse {
 // NotApplied reads the hard limits of a container that runs back from the kernel.
 // The result is the zero value when it has those it should, and when that cannot
 // be told: no slice, or a container that ended just now.
-func NotApplied(s lifecycle.State, i int, id string) lifecycle.Failure {
+func (c *Slices) NotApplied(s lifecycle.State, i int, id string) lifecycle.Failure {
 	group := SliceGroup(s)
-	c := s.Task.Containers[i]
-	l := podspec.Applicable(cgroups.Limits{CPU: c.Extensions.CPULimit, Memory: c.Memory}, s.Options)
+	def := s.Task.Containers[i]
+	l := podspec.Applicable(cgroups.Limits{CPU: def.Extensions.CPULimit, Memory: def.Memory}, s.Options)
 	if group == "" || len(l.Controllers()) == 0 {
 		return lifecycle.Failure{}
 	}
-	scope, found := cgroups.Scopes(conn.HostRoot, group)[id]
+	scope, found := cgroups.Scopes(c.Root, group)[id]
 	if !found {
 		return lifecycle.Failure{}
 	}
-	bad := cgroups.CheckContainer(conn.HostRoot, scope, l)
-	if len(bad) == 0 || cgroups.Process(conn.HostRoot, scope) == 0 {
+	bad := cgroups.CheckContainer(c.Root, scope, l)
+	if len(bad) == 0 || cgroups.Process(c.Root, scope) == 0 {
 		return lifecycle.Failure{}
 	}
-	err := &cgroups.NotAppliedError{Unit: "container " + c.Name, Mismatches: bad}
+	err := &cgroups.NotAppliedError{Unit: "container " + def.Name, Mismatches: bad}
 	return lifecycle.Failure{Class: lifecycle.Permanent, Name: lifecycle.ErrLimitsNotApplied, Message: err.Error()}
 }
 

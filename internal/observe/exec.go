@@ -53,7 +53,7 @@ func ExecContainer(s lifecycle.State, name string) (index int, err error) {
 }
 
 // New prepares a program in a container of a task; Session.Start starts it. It needs
-// nothing but Podman, so it works whoever owns the task.
+// only Podman, so any process can do it.
 func (e *Exec) New(ctx context.Context, s lifecycle.State, container int, spec libpod.ExecSpec) (*Session, error) {
 	x, err := e.Podman(ctx)
 	if err != nil {

@@ -44,8 +44,8 @@ type LogLine struct {
 
 // Read calls fn, never concurrently, for the lines of one container, or of all
 // when container is empty; those of one container come in order. It needs
-// nothing but Podman, so it works whoever owns the task. Following, it waits for
-// containers that have not started yet.
+// only Podman, so any process can do it. With Follow it also waits for containers that
+// have not started yet.
 func (l *Logs) Read(ctx context.Context, s lifecycle.State, container string, o LogOptions, fn func(LogLine) error) error {
 	if container != "" {
 		if _, ok := s.Task.Index(container); !ok {

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"time"
 
-	"github.com/podtask/podtask/internal/conn"
 	"github.com/podtask/podtask/internal/limits"
 	"github.com/podtask/podtask/internal/podspec"
 	"github.com/podtask/podtask/pkg/cgroups"
@@ -19,6 +18,7 @@ import (
 
 // Stats measures what tasks use.
 type Stats struct {
+	Root   fs.FS // the host's files
 	Podman func(context.Context) (StatsReader, error)
 }
 
@@ -57,7 +57,7 @@ func (c *Stats) Read(ctx context.Context, s lifecycle.State) (Usage, error) {
 		return Usage{}, fmt.Errorf("task %s: %w", s.ID[:12], ErrNotRunning)
 	}
 	if group := limits.SliceGroup(s); group != "" {
-		u, err := sliceUsage(s, group)
+		u, err := c.sliceUsage(s, group)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("task %s: its slice is gone: %w", s.ID[:12], ErrNotRunning)
 		}
@@ -66,20 +66,20 @@ func (c *Stats) Read(ctx context.Context, s lifecycle.State) (Usage, error) {
 	return c.podmanUsage(ctx, s)
 }
 
-func sliceUsage(s lifecycle.State, group string) (Usage, error) {
+func (c *Stats) sliceUsage(s lifecycle.State, group string) (Usage, error) {
 	u := Usage{At: time.Now(), Source: SourceCgroup}
 	var err error
-	if u.Task, err = cgroups.ReadUsage(conn.HostRoot, group); err != nil {
+	if u.Task, err = cgroups.ReadUsage(c.Root, group); err != nil {
 		return u, err
 	}
-	scopes := cgroups.Scopes(conn.HostRoot, group)
+	scopes := cgroups.Scopes(c.Root, group)
 	pid := 0
 	for _, i := range s.Running() {
 		scope, found := scopes[s.Containers[i].ID]
 		if !found {
 			continue
 		}
-		one, err := cgroups.ReadContainer(conn.HostRoot, scope)
+		one, err := cgroups.ReadContainer(c.Root, scope)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it ended just now
 		}
@@ -88,11 +88,11 @@ func sliceUsage(s lifecycle.State, group string) (Usage, error) {
 		}
 		u.Containers = append(u.Containers, ContainerUsage{s.Task.Containers[i].Name, one})
 		if pid == 0 {
-			pid = cgroups.Process(conn.HostRoot, scope)
+			pid = cgroups.Process(c.Root, scope)
 		}
 	}
 	if s.Task.Network != taskdef.NetworkHost && pid != 0 {
-		if t, err := netns.ReadTraffic(conn.HostRoot, pid); err == nil {
+		if t, err := netns.ReadTraffic(c.Root, pid); err == nil {
 			u.Network = &t
 		}
 	}

@@ -125,7 +125,7 @@ func join(spec *libpod.ContainerSpec, s lifecycle.State, i int) {
 		if OwnsNetwork(s) {
 			spec.Bridge.Members, spec.Bridge.Place = memberNames(t), i
 		}
-		spec.Bridge.Ports, spec.Bridge.Choose = Publish(ports.OfContainer(c))
+		spec.Bridge.Ports = Publish(ports.OfContainer(c))
 		spec.Hosts, spec.DNSServers, spec.DNSSearch = hosts(c.Net.ExtraHosts), c.Net.DNSServers, c.Net.DNSSearch
 	case t.Network == taskdef.NetworkHost:
 		// In the host's network those of the pod have no effect.

@@ -25,7 +25,7 @@ func Pod(s lifecycle.State) libpod.PodSpec {
 	if _, joins := s.Task.Joined(); joins {
 		spec.Aliases = slices.Concat(memberNames(s.Task)...)
 	}
-	spec.Ports, spec.Choose = Publish(ports.OfTask(s.Task))
+	spec.Ports = Publish(ports.OfTask(s.Task))
 	if s.Task.Network != taskdef.NetworkHost {
 		spec.Hosts = append(hosts(s.Task.ExtraHosts()), linked(s.Task)...)
 		spec.DNSServers, spec.DNSSearch = s.Task.DNS()
@@ -38,9 +38,9 @@ func Network(s lifecycle.State) libpod.NetworkSpec {
 	return libpod.NetworkSpec{Name: NetworkName(s), TaskID: s.ID, Labels: Labels(s, -1)}
 }
 
-// podNetwork is Podman's word for the task's network. awsvpc, and bridge where it keeps
-// nobody apart, are the pod's own namespace on Podman's default rootless network, unless
-// the task names the program.
+// podNetwork is Podman's name for the task's network. awsvpc, and bridge if all containers
+// share it, are the pod's own namespace on Podman's default rootless network, unless the
+// task names the program.
 func podNetwork(t taskdef.Task) string {
 	switch t.Network {
 	case taskdef.NetworkHost, taskdef.NetworkNone:

@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
-	"github.com/podtask/podtask/pkg/ports"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -194,33 +193,5 @@ func TestTaskThatJoinsANetwork(t *testing.T) {
 		if diff := cmp.Diff(a.Bridge, &libpod.Bridge{Network: "front", Aliases: []string{"a", "db"}}); diff != "" || !pod.OwnNetworks {
 			t.Errorf("pod %+v, container (-got +want):\n%s", pod, diff)
 		}
-	}
-}
-
-func TestPortsArePublishedOneByOne(t *testing.T) {
-	t.Parallel()
-	port := func(first, last, host uint16) taskdef.Port {
-		return taskdef.Port{ContainerPort: first, ContainerPortEnd: last, HostPort: host, Protocol: "tcp"}
-	}
-	for _, c := range []struct {
-		rule   string
-		ports  []taskdef.Port
-		want   int
-		choose bool
-	}{
-		{"a port is left to Podman", []taskdef.Port{port(80, 0, 0), port(81, 0, 0), port(82, 0, 8082)}, 3, false},
-		{"the same port twice is not", []taskdef.Port{port(80, 0, 0), port(80, 0, 0)}, 2, true},
-		{"with one fixed it is", []taskdef.Port{port(80, 0, 0), port(80, 0, 8080)}, 2, false},
-		{"a range is not", []taskdef.Port{port(8000, 8003, 0)}, 4, true},
-		{"a fixed range is what it is", []taskdef.Port{port(8000, 8003, 9000)}, 4, false},
-	} {
-		got := Pod(stateOf(taskdef.Task{Containers: []taskdef.Container{{Ports: c.ports}}}))
-		if len(got.Ports) != c.want || (got.Choose != nil) != c.choose {
-			t.Errorf("%s: %d ports, chosen by us %t", c.rule, len(got.Ports), got.Choose != nil)
-		}
-	}
-	chosen, err := choosePorts([]ports.Mapping{{ContainerPort: 80, Protocol: "tcp", HostIP: "127.0.0.1"}, {ContainerPort: 80, Protocol: "tcp", HostIP: "127.0.0.1"}})
-	if err != nil || len(chosen) != 2 || chosen[0].HostPort == 0 || chosen[0].HostPort == chosen[1].HostPort {
-		t.Errorf("chosen %v, %v", chosen, err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/podtask/podtask/pkg/libpod"
 )
 
-// askLimit bounds each question of Examine: a hung Podman is a finding too.
+// askLimit limits each request of Examine: a Podman that hangs is a finding too.
 const askLimit = 20 * time.Second
 
 func podmanFor(f libpod.Host) (*doctor.Podman, error) {
@@ -34,8 +34,8 @@ func firstNonEmpty(a, b string) string {
 	return b
 }
 
-// lookPath finds a program where Podman does: also in the directories of root's
-// programs, which the PATH of a user may lack.
+// lookPath finds a program like Podman does: also in the sbin directories, which the PATH
+// of a user may not contain.
 func lookPath(program string) (string, error) {
 	if path, err := exec.LookPath(program); err == nil {
 		return path, nil
@@ -51,6 +51,6 @@ func lookPath(program string) (string, error) {
 func output(ctx context.Context, program string, args ...string) string {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	out, _ := exec.CommandContext(ctx, program, args...).Output() // the words count, not the code
+	out, _ := exec.CommandContext(ctx, program, args...).Output() // only the output counts
 	return strings.TrimSpace(string(out))
 }

@@ -7,15 +7,14 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/podtask/podtask/internal/conn"
 	"github.com/podtask/podtask/internal/podspec"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"golang.org/x/sys/unix"
 )
 
-// checkHost reports what this host and this user cannot give the task's
-// containers, each with the number or the reason.
-func checkHost(t taskdef.Task) error {
+// checkHost reports what the task's containers need and this host or user cannot provide,
+// each with the number or the reason.
+func (p *Checker) checkHost(t taskdef.Task) error {
 	var errs []error
 	for _, c := range t.Containers {
 		for _, u := range c.Linux.Ulimits {
@@ -25,7 +24,7 @@ func checkHost(t taskdef.Task) error {
 			errs = append(errs, checkDevice(c, d))
 		}
 		if c.Log != nil && c.Log.Driver == taskdef.LogJournald {
-			if _, err := fs.Stat(conn.HostRoot, "run/systemd/journal/socket"); err != nil {
+			if _, err := fs.Stat(p.Root, "run/systemd/journal/socket"); err != nil {
 				errs = append(errs, describe(c, "its log driver is journald, and this host has no journal; use json-file"))
 			}
 		}
@@ -60,8 +59,8 @@ func limitWord(n uint64) string {
 	return strconv.FormatUint(n, 10)
 }
 
-// checkDevice finds out whether the user may open a device as asked; a container's
-// processes cannot more.
+// checkDevice checks whether the user may open a device; a container's processes cannot
+// exceed that.
 func checkDevice(c taskdef.Container, d taskdef.Device) error {
 	var mode uint32
 	for _, p := range d.Permissions {
@@ -76,7 +75,7 @@ func checkDevice(c taskdef.Container, d taskdef.Device) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return describe(c, "this host has no device %s", d.HostPath)
 	case err != nil:
-		return describe(c, "device %s: %w; give this user the right, often by a group", d.HostPath, err)
+		return describe(c, "device %s: %w; give this user access, often through a group", d.HostPath, err)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -29,6 +30,7 @@ import (
 
 // Checker finds out whether this host can run a task, before anything is made.
 type Checker struct {
+	Root     fs.FS // the host's files
 	Getenv   func(string) string
 	StateDir string
 	Podman   func(context.Context) (Podman, error)
@@ -40,8 +42,8 @@ type Checker struct {
 	Secrets  *tasksecrets.Store
 }
 
-// Examine looks for what keeps tasks from running here. It changes nothing, but
-// may start Podman's service. Facts are nil when Podman does not answer.
+// Examine checks whether tasks can run here. It changes nothing, but may start Podman's
+// service. Facts are nil if Podman does not answer.
 func (p *Checker) Examine(ctx context.Context) (findings []doctor.Finding, facts *libpod.Host) {
 	d := p.doctorInput()
 	ask, cancel := context.WithTimeout(ctx, askLimit)
@@ -56,10 +58,10 @@ func (p *Checker) Examine(ctx context.Context) (findings []doctor.Finding, facts
 	return doctor.Examine(ctx, d), facts
 }
 
-// doctorInput is this host as doctor sees it, before anybody was asked anything.
+// doctorInput is this host for the doctor, without what Podman reports.
 func (p *Checker) doctorInput() doctor.Host {
 	d := doctor.Host{
-		Root: conn.HostRoot, Getenv: p.Getenv, UID: os.Getuid(), User: strconv.Itoa(os.Getuid()),
+		Root: p.Root, Getenv: p.Getenv, UID: os.Getuid(), User: strconv.Itoa(os.Getuid()),
 		Home: p.Getenv("HOME"), StateDir: p.StateDir,
 		LookPath: lookPath, Output: output, Free: conn.FreeSpace,
 	}
@@ -69,7 +71,7 @@ func (p *Checker) doctorInput() doctor.Host {
 	return d
 }
 
-// tooOld refuses a Podman that podtask does not work with.
+// tooOld refuses a Podman version that podtask does not support.
 func tooOld(podman Podman) error {
 	if f := doctor.VersionFinding(podman.Version()); f.Level == doctor.Fail {
 		return errors.New(f.String())
@@ -77,8 +79,8 @@ func tooOld(podman Podman) error {
 	return nil
 }
 
-// checkNetwork refuses a task that names a program for its network which cannot
-// connect it here, or a network that is not there.
+// checkNetwork refuses a task that names a network program that does not work here, or a
+// network that does not exist.
 func checkNetwork(ctx context.Context, podman Podman, t taskdef.Task) error {
 	if name, joins := t.Joined(); joins {
 		return checkJoined(ctx, podman, name)
@@ -105,8 +107,8 @@ func checkJoined(ctx context.Context, podman Podman, name string) error {
 	return err
 }
 
-// checkHostReady refuses a task for which this host lacks what its Podman needs, in
-// doctor's words. It judges only a Podman that finds programs where everybody does.
+// checkHostReady refuses a task if this host lacks what Podman needs, with the doctor's
+// messages. It judges only a Podman that finds programs in the usual places.
 func (p *Checker) checkHostReady(ctx context.Context, podman Podman, t taskdef.Task, o lifecycle.Options) error {
 	if p.Getenv("CONTAINER_HOST") != "" || !usualPodman() {
 		return nil
@@ -131,9 +133,9 @@ func (p *Checker) checkHostReady(ctx context.Context, podman Podman, t taskdef.T
 	return errors.Join(errs...)
 }
 
-// usualPodman tells whether the host's own Podman is here, and where distributions put
-// it. One that is wrapped (Nix, Homebrew) finds programs in places of its own, and the
-// socket of one that is not here may be shared with a container of tools.
+// usualPodman reports whether Podman is installed where distributions install it. A wrapped
+// one (Nix, Homebrew) finds programs elsewhere, and the socket of a Podman that is not
+// installed here may be shared with a toolbox container.
 func usualPodman() bool {
 	path, err := lookPath("podman")
 	if err == nil {
@@ -143,7 +145,7 @@ func usualPodman() bool {
 }
 
 // checkBridge refuses a task whose containers cannot have networks of their own here.
-// Podman is asked for its backend, which takes a while, only where the usual one cannot.
+// Podman is asked for its backend, which takes a while, only if the usual one cannot.
 func (p *Checker) checkBridge(ctx context.Context, d doctor.Host) error {
 	if doctor.BridgeFinding(d).Level != doctor.Fail {
 		return nil
@@ -159,8 +161,7 @@ func (p *Checker) checkBridge(ctx context.Context, d doctor.Host) error {
 	return nil
 }
 
-// explain adds to the error of a Podman that does not answer what is wrong with
-// the host, in doctor's words.
+// explain adds the doctor's findings to the error of a Podman that does not answer.
 func (p *Checker) explain(ctx context.Context, err error) error {
 	var e *libpod.Error
 	if !errors.As(err, &e) || e.Class != libpod.Unavailable {
@@ -177,8 +178,8 @@ func (p *Checker) explain(ctx context.Context, err error) error {
 	return errors.Join(errs...)
 }
 
-// CheckLimits says why the quota cannot be applied to the task here, or is more than this
-// host has; nothing has been changed then.
+// CheckLimits returns an error if the quota cannot be applied to the task here, or is more
+// than this host has. It changes nothing.
 func (p *Checker) CheckLimits(s lifecycle.State, q lifecycle.Quota) error {
 	if err := checkQuota(s.Task, q); err != nil {
 		return err
@@ -191,7 +192,7 @@ func (p *Checker) CheckLimits(s lifecycle.State, q lifecycle.Quota) error {
 	if err := p.Queue.Budget().Refuse(wanted.Need()); err != nil {
 		return err
 	}
-	host := cgroups.Detect(conn.HostRoot, os.Getuid(), p.Getenv)
+	host := cgroups.Detect(p.Root, os.Getuid(), p.Getenv)
 	asked := changed(s.Options.Quota, q)
 	if missing := host.Missing(asked); len(missing) > 0 {
 		return fmt.Errorf("this host cannot apply %s limits: %s", strings.Join(missing, ", "), host.ReasonFor(asked))
@@ -199,8 +200,8 @@ func (p *Checker) CheckLimits(s lifecycle.State, q lifecycle.Quota) error {
 	return nil
 }
 
-// changed are the limits that q sets anew: what a task does without already is
-// no reason to refuse it others.
+// changed returns the limits that q changes: one that the task already runs without is
+// no reason to refuse the others.
 func changed(old, q lifecycle.Quota) (l cgroups.Limits) {
 	if q.CPU != old.CPU {
 		l.CPU = q.CPU
@@ -220,8 +221,8 @@ func changed(old, q lifecycle.Quota) (l cgroups.Limits) {
 // secretsHidden is the first Podman whose inspect hides variables that are secrets.
 var secretsHidden = [2]int{5, 3}
 
-// Warnings says what this host's Podman does otherwise than users expect of the
-// task. Like Preflight it makes nothing.
+// Warnings returns what this host's Podman does differently from what users of the task may
+// expect.
 func (p *Checker) Warnings(ctx context.Context, t taskdef.Task) []string {
 	if !slices.ContainsFunc(t.Containers, func(c taskdef.Container) bool { return len(c.Secrets) > 0 }) {
 		return nil
@@ -245,8 +246,8 @@ type Podman interface {
 }
 
 // Check finds out whether this host can run the task, before anything is
-// made: limits, the budget of all tasks, ports, devices, secrets and Podman. A port
-// that another task has is no problem: the task will wait for it. The error holds all
+// created: limits, the budget of all tasks, ports, devices, secrets and Podman. A port
+// that another task holds is not a problem: the task waits for it. The error contains all
 // problems.
 func (p *Checker) Check(ctx context.Context, t taskdef.Task, o lifecycle.Options) error {
 	errs := []error{p.Ledger.RefuseDraining()}
@@ -264,7 +265,7 @@ func (p *Checker) Check(ctx context.Context, t taskdef.Task, o lifecycle.Options
 	}); err != nil {
 		errs = append(errs, p.Ports.ExplainPlan(err, ports.OfTask(t)))
 	}
-	errs = append(errs, checkHost(t))
+	errs = append(errs, p.checkHost(t))
 	if err == nil {
 		errs = append(errs, p.explain(ctx, p.checkPodman(ctx, t, o)))
 	}
@@ -296,19 +297,18 @@ func checkQuota(t taskdef.Task, q lifecycle.Quota) error {
 	return errors.Join(errs...)
 }
 
-// DefaultTasksMax bounds the processes and threads of a task that asks for no
-// other number: enough for ten containers of big servers, and far below what
-// stops a host. It is applied where the host can, and not missed elsewhere.
+// DefaultTasksMax limits the processes and threads of a task that sets no other number:
+// enough for ten large servers, and far below what stops a host. A host that cannot apply
+// it is no problem.
 const DefaultTasksMax = 4096
 
-// Defaults adds to the quota what a task gets without asking, as far as this host can
-// apply it.
+// Defaults adds the default limits to the quota, as far as this host can apply them.
 func (p *Checker) Defaults(ctx context.Context, o lifecycle.Options) lifecycle.Options {
 	o.Quota.ImplicitShares = false
 	if o.Limits == limits.Off {
 		return o
 	}
-	controllers := cgroups.Detect(conn.HostRoot, os.Getuid(), p.Getenv).Controllers
+	controllers := cgroups.Detect(p.Root, os.Getuid(), p.Getenv).Controllers
 	if o.Quota.TasksMax == 0 && slices.Contains(controllers, "pids") {
 		o.Quota.TasksMax = DefaultTasksMax
 	}
@@ -319,7 +319,7 @@ func (p *Checker) Defaults(ctx context.Context, o lifecycle.Options) lifecycle.O
 	return o
 }
 
-// LimitsError says that the task has limits which this host cannot apply.
+// LimitsError reports limits of a task that this host cannot apply.
 type LimitsError struct {
 	Controllers []string
 	Reason      string
@@ -333,8 +333,8 @@ func (e *LimitsError) Error() string {
 	return msg + "; or run without them: --limits best-effort"
 }
 
-// Unsupported returns the controllers that the definition asks for and this host
-// does not give, and why. The share of a container without cpu requires none.
+// Unsupported returns the controllers that the definition needs and this host does not
+// provide, and why. The share of a container without cpu requires none.
 func (p *Checker) Unsupported(ctx context.Context, t taskdef.Task, o lifecycle.Options) (missing []string, reason string, err error) {
 	declared := o.Quota
 	declared.ImplicitShares = false
@@ -350,7 +350,7 @@ func (p *Checker) Unsupported(ctx context.Context, t taskdef.Task, o lifecycle.O
 	if o.Limits == limits.Off || len(wanted.Controllers()) == 0 {
 		return nil, "", nil
 	}
-	host := cgroups.Detect(conn.HostRoot, os.Getuid(), p.Getenv)
+	host := cgroups.Detect(p.Root, os.Getuid(), p.Getenv)
 	if missing := host.Missing(wanted); len(missing) > 0 {
 		return missing, host.ReasonFor(wanted), nil
 	}

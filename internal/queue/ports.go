@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/podtask/podtask/internal/podspec"
 	"github.com/podtask/podtask/internal/record"
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -13,13 +14,13 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// PortHolders finds out who uses a host port.
+// PortHolders finds out who uses a host port, and chooses free ones.
 type PortHolders struct {
 	Tasks *record.Tasks
 }
 
-// find says who has a host port: another task than that with the id, by what the
-// records say, else a process, as far as the system tells. Empty for nobody.
+// find names the holder of a host port: a task other than id, according to the records,
+// else a process, if the kernel shows it. It returns "" if it finds none.
 func (h *PortHolders) find(id, protocol string, port uint16) string {
 	if port == 0 {
 		return ""
@@ -39,6 +40,30 @@ func (h *PortHolders) find(id, protocol string, port uint16) string {
 		return holder.String()
 	}
 	return ""
+}
+
+// Choose returns a function that chooses the host ports of a pod or container that cannot
+// be left to Podman; nil if all can.
+func (h *PortHolders) Choose(wanted []ports.Mapping) func([]libpod.Port) ([]libpod.Port, error) {
+	if !ports.NeedsPlan(wanted) {
+		return nil
+	}
+	return func([]libpod.Port) ([]libpod.Port, error) { return choosePorts(wanted) }
+}
+
+// choosePorts chooses the host ports that are 0. It does not check the fixed ones:
+// they may belong to this task's pod, which exists already.
+func choosePorts(wanted []ports.Mapping) ([]libpod.Port, error) {
+	fixed := func(protocol string, port uint16) bool {
+		return slices.ContainsFunc(wanted, func(m ports.Mapping) bool { return m.HostPort == port && m.Protocol == protocol })
+	}
+	planned, err := ports.Plan(wanted, ports.Host{
+		Free: netns.FreePort,
+		Taken: func(protocol, ip string, port uint16) bool {
+			return !fixed(protocol, port) && netns.InUse(protocol, ip, port)
+		},
+	})
+	return podspec.Publish(planned), err
 }
 
 // ExplainPlan adds to the problems with host ports who has them.

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/podtask/podtask/internal/conn"
 	"github.com/podtask/podtask/internal/ledger"
 	"github.com/podtask/podtask/internal/record"
 	"github.com/podtask/podtask/pkg/admission"
@@ -26,6 +25,7 @@ import (
 // Queue admits tasks as far as the budget allows.
 type Queue struct {
 	Log      *slog.Logger
+	Root     fs.FS // the host's files
 	Settings *config.Settings
 	Podman   func(context.Context) (Lister, error)
 	Tasks    *record.Tasks
@@ -57,10 +57,10 @@ func budgetOf(s *config.Settings, root fs.FS, uid, cpus int) admission.Budget {
 
 // Budget returns what all tasks together may use.
 func (q *Queue) Budget() admission.Budget {
-	return budgetOf(q.Settings, conn.HostRoot, os.Getuid(), runtime.NumCPU())
+	return budgetOf(q.Settings, q.Root, os.Getuid(), runtime.NumCPU())
 }
 
-// Admit asks for a task's share. It does not wait.
+// Admit requests a task's reservation. It does not wait.
 func (q *Queue) Admit(ctx context.Context, s lifecycle.State, e lifecycle.AdmitTask) (lifecycle.Result, error) {
 	if e.Begun {
 		err := q.Ledger.Change(ctx, func(l *ledger.Content) { l.Queue = l.Queue.Take(ledger.Entry(s), time.Now().UTC()) })
@@ -70,7 +70,7 @@ func (q *Queue) Admit(ctx context.Context, s lifecycle.State, e lifecycle.AdmitT
 	if err := budget.Refuse(s.Need()); err != nil {
 		return lifecycle.Result{}, err
 	}
-	// One that waits looks before it takes the lock: all who wait are woken together.
+	// A waiting task checks before it takes the lock: all waiting tasks wake up together.
 	if l, err := q.Ledger.Read(); err == nil && len(q.stale(l.Queue, s.ID)) == 0 {
 		if e, asked := l.Queue.Find(s.ID); asked && e.Need.Equal(s.Need()) {
 			if v := l.Queue.Judge(budget, s.ID, q.Tasks.Owned); !v.Admitted {
@@ -88,8 +88,8 @@ func (q *Queue) Admit(ctx context.Context, s lifecycle.State, e lifecycle.AdmitT
 	return lifecycle.Result{Admitted: v.Admitted, Queue: v.String()}, ledger.Passing(err)
 }
 
-// ask asks under the lock, after having dropped what nobody needs any more. Idle
-// are tasks of which nothing runs; those still without an owner lose their share.
+// ask asks under the lock, after it has dropped stale reservations. Idle are tasks of
+// which nothing runs; those that still have no owner lose their reservation.
 func (q *Queue) ask(ctx context.Context, b admission.Budget, s lifecycle.State, idle []string) (v admission.Verdict, err error) {
 	err = q.Ledger.Change(ctx, func(l *ledger.Content) {
 		for _, id := range q.stale(l.Queue, s.ID) {
@@ -105,8 +105,8 @@ func (q *Queue) ask(ctx context.Context, b admission.Budget, s lifecycle.State, 
 	return v, err
 }
 
-// stale are the other tasks of the queue that have stopped, or are no more, without
-// having given their share back: their owners have died in between.
+// stale returns the other tasks of the queue that have stopped or were removed without
+// releasing their reservation, because their owners died.
 func (q *Queue) stale(present admission.Queue, except string) []string {
 	var ids []string
 	for _, e := range present.Entries {
@@ -119,7 +119,7 @@ func (q *Queue) stale(present admission.Queue, except string) []string {
 			continue
 		}
 		if err != nil {
-			continue // nobody knows
+			continue // unknown
 		}
 		if s, err := record.Decode(data); err == nil && s.Status() == lifecycle.StatusStopped {
 			ids = append(ids, e.Task)
@@ -128,12 +128,12 @@ func (q *Queue) stale(present admission.Queue, except string) []string {
 	return ids
 }
 
-// idlePace is how long a process lets pass between two questions to Podman about
-// tasks without an owner.
+// idlePace is how long a process waits between two requests to Podman about tasks without
+// an owner.
 const idlePace = 10 * time.Second
 
-// idle are the tasks that are in, have no owner, and of which nothing runs, as
-// after a reboot. Whoever owns such a task next asks anew.
+// idle returns the tasks that have a reservation but no owner, and of which nothing runs,
+// as after a reboot. The next owner of such a task asks again.
 func (q *Queue) idle(ctx context.Context, except string) []string {
 	l, err := q.Ledger.Read()
 	if err != nil {
@@ -172,12 +172,12 @@ func (q *Queue) mayAskIdle() bool {
 	return true
 }
 
-// Release gives a task's share back, or takes it out of the queue.
+// Release releases a task's reservation, or removes the task from the queue.
 func (q *Queue) Release(ctx context.Context, id string) error {
 	return ledger.Passing(q.Ledger.Change(ctx, func(l *ledger.Content) { l.Queue = l.Queue.Release(id) }))
 }
 
-// Waiting is what each task in the queue waits for, by id.
+// Waiting returns what each task in the queue waits for, by ID.
 func (q *Queue) Waiting() map[string]admission.Verdict {
 	waiting := map[string]admission.Verdict{}
 	l, err := q.Ledger.Read()
@@ -193,8 +193,8 @@ func (q *Queue) Waiting() map[string]admission.Verdict {
 	return waiting
 }
 
-// Reservations are the ids of the tasks that are in or wait, in the order in which they
-// asked.
+// Reservations returns the IDs of the tasks that are admitted or wait, in the order of
+// their requests.
 func (q *Queue) Reservations() []string {
 	l, err := q.Ledger.Read()
 	if err != nil {
@@ -207,8 +207,8 @@ func (q *Queue) Reservations() []string {
 	return ids
 }
 
-// PortIsTaken tells whether a port is in use by somebody else than a task: for a
-// task's the next one waits.
+// PortIsTaken reports whether a port is in use by something other than a task. If a task
+// uses it, the next one waits.
 func (q *Queue) PortIsTaken() func(protocol, ip string, port uint16) bool {
 	l, err := q.Ledger.Read()
 	return func(protocol, ip string, port uint16) bool {
@@ -223,6 +223,6 @@ func (q *Queue) PortIsTaken() func(protocol, ip string, port uint16) bool {
 
 // Lister lists what belongs to tasks.
 type Lister interface {
-	// List returns all that carries libpod.TaskLabel, whatever task it belongs to.
+	// List returns all objects with the label libpod.TaskLabel.
 	List(ctx context.Context) ([]libpod.Found, error)
 }
