@@ -2,7 +2,6 @@ package archtest
 
 // Reasons that several exceptions have.
 const (
-	debt           = "debt: it has grown so and is to be divided"
 	document       = "a document: it has the members that the format has"
 	podmanDocument = "a document of Podman's API, with the members that podtask uses"
 	record         = "a saved record: its members are what must survive a crash"
@@ -12,7 +11,6 @@ const (
 var limitExceptions = []exception{
 	{"fields", "cmd/podtask.plan", 18, document},
 	{"fields", "cmd/podtask.planContainer", 14, document},
-	{"fields", "cmd/podtask.request", 14, debt},
 	{"fields", "cmd/podtask.row", 15, document},
 	{"fields", "internal/agent.Agent", 29, "the composition root has one field for each component"},
 	{"fields", "internal/enginesim.world", 16, "everything there is in one run; what a field means depends on no other"},
@@ -37,7 +35,6 @@ var limitExceptions = []exception{
 	{"fields", "test/e2e.ctr", 13, document},
 	{"fields", "test/e2e.task", 16, document},
 	{"fields", "test/vm.container", 13, document},
-	{"interface methods", "internal/connect.Task", 6, debt},
 	{"interface methods", "internal/enginetest.Control", 8, "what other users and programs do to Podman, implemented for the fake and the real one"},
 	{"interface methods", "internal/enginetest.Containers", 9, "part of enginetest.Podman"},
 	{"interface methods", "internal/enginetest.Podman", 30, "what the conformance suite holds the fake and the real Podman to"},
