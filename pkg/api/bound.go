@@ -10,8 +10,8 @@ import (
 	"github.com/podtask/podtask/internal/limitlisten"
 )
 
-// How long a connection may take for what the client sends. A reply may take any time,
-// because watches, events and logs are followed.
+// Time limits for what the client sends. A reply may take any time, because clients follow
+// watches, events and logs.
 const (
 	headerTimeout = 10 * time.Second
 	bodyTimeout   = 30 * time.Second

@@ -18,7 +18,7 @@ import (
 )
 
 // ErrNoServer: no living process serves the socket.
-var ErrNoServer = errors.New("nobody serves the socket")
+var ErrNoServer = errors.New("no process serves the socket")
 
 // Client talks to a Server. It is safe for concurrent use. Failures that the
 // server reports are *Failure.
@@ -33,12 +33,12 @@ type connection struct {
 	socket string
 }
 
-// answer is how long a server may take to say its version. A process that was
-// stopped (SIGSTOP) must not hang everybody who asks for it.
+// answer is how long a server may take to return its version. A process that was
+// stopped (SIGSTOP) must not block its clients.
 const answer = 5 * time.Second
 
-// Dial connects to the server of a socket and makes sure that it answers, within
-// five seconds. The error is ErrNoServer if there is none. The caller closes the
+// Dial connects to the server of a socket and checks that it answers within five
+// seconds. The error is ErrNoServer if there is none. The caller closes the
 // client.
 func Dial(ctx context.Context, socket string) (*Client, error) {
 	conn := &connection{socket: socket, http: &http.Client{Transport: &http.Transport{
@@ -58,10 +58,10 @@ func Dial(ctx context.Context, socket string) (*Client, error) {
 	return nil, err
 }
 
-// Close lets go of idle connections. Calls under way go on.
+// Close closes idle connections. Calls in progress continue.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Version asks the server who it is.
+// Version returns what the server is.
 func (c *Client) Version(ctx context.Context) (Version, error) {
 	var v Version
 	return v, c.call(ctx, http.MethodGet, "version", nil, &v)
@@ -85,8 +85,8 @@ func (c *Client) Adopt(ctx context.Context, id string) error {
 	return c.call(ctx, http.MethodPost, taskPath(id)+"/adopt", nil, nil)
 }
 
-// Stop asks for a task to be stopped, with force to be killed. By says who asks,
-// for the stopped reason. It returns when the request is taken.
+// Stop asks for a task to be stopped, with force to be killed. By names the
+// requester in the stopped reason. It returns when the request is accepted.
 func (c *Client) Stop(ctx context.Context, id, by string, force bool) error {
 	body, err := json.Marshal(stopRequest{By: by, Force: force})
 	if err != nil {
@@ -96,14 +96,14 @@ func (c *Client) Stop(ctx context.Context, id, by string, force bool) error {
 }
 
 // Remove asks for a task to be removed. Without force it must have stopped. It
-// returns when the request is taken.
+// returns when the request is accepted.
 func (c *Client) Remove(ctx context.Context, id, by string, force bool) error {
 	query := url.Values{"by": {by}, "force": {strconv.FormatBool(force)}}
 	return c.call(ctx, http.MethodDelete, taskPath(id)+"?"+query.Encode(), nil, nil)
 }
 
 // Update asks for the quota of a task's record to be replaced. It returns when the
-// request is taken.
+// request is accepted.
 func (c *Client) Update(ctx context.Context, id string, q lifecycle.Quota) error {
 	body, err := json.Marshal(q)
 	if err != nil {
@@ -112,8 +112,8 @@ func (c *Client) Update(ctx context.Context, id string, q lifecycle.Quota) error
 	return c.call(ctx, http.MethodPut, taskPath(id)+"/quota", body, nil)
 }
 
-// Pause freezes what runs of a task, or lets it go on. It returns when Podman has done
-// so; the task shows it a little later.
+// Pause pauses the running containers of a task, or resumes them. It returns when Podman
+// has done it; the task shows it a little later.
 func (c *Client) Pause(ctx context.Context, id string, pause bool) error {
 	verb := "/unpause"
 	if pause {
@@ -123,7 +123,7 @@ func (c *Client) Pause(ctx context.Context, id string, pause bool) error {
 }
 
 // Watch calls fn with the task now and after each change (some in between may be
-// left out) until fn returns false, ctx ends or the server has no more to tell.
+// skipped) until fn returns false, ctx ends or no change can follow.
 // It returns nil in the first and the last case, and an error that wraps
 // io.ErrUnexpectedEOF when the server died.
 func (c *Client) Watch(ctx context.Context, id string, fn func(Task) bool) error {

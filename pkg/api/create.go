@@ -10,7 +10,7 @@ import (
 type NewTask struct {
 	// Definition is an ECS task definition, as given to RegisterTaskDefinition.
 	Definition json.RawMessage `json:"definition"`
-	// Name is what the task is called; empty: nothing.
+	// Name is the name of the task; empty: none.
 	Name string `json:"name,omitempty"`
 	// Environment is set in every container, over the definition's.
 	Environment []EnvVar `json:"environment,omitempty"`
@@ -26,9 +26,9 @@ type NewTask struct {
 
 // Creator is a Backend that runs new tasks: an agent.
 type Creator interface {
-	// Create returns the task when it is recorded and owned by the server's process. A
-	// definition that is not valid is BadRequest with all its problems, a host that
-	// cannot run the task and a name that is taken are Conflict.
+	// Create returns the task when it is recorded and owned by the server's process. The
+	// error is BadRequest with all problems for an invalid definition, and Conflict if
+	// the host cannot run the task or the name is in use.
 	Create(ctx context.Context, t NewTask) (Task, error)
 }
 
@@ -39,7 +39,7 @@ func (h taskHandler) serveCreate(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var t NewTask
-	// A definition may be of 1 MiB and stands inside of the request.
+	// The request contains a definition of at most 1 MiB.
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, 2*maxBody))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&t); err != nil {
@@ -59,8 +59,8 @@ func (h taskHandler) serveCreate(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusCreated, made)
 }
 
-// Create asks an agent to run a task and returns it when it is recorded; Watch tells
-// what becomes of it.
+// Create asks an agent to run a task and returns it when it is recorded; Watch
+// reports what happens to it.
 func (c *Client) Create(ctx context.Context, t NewTask) (Task, error) {
 	body, err := json.Marshal(t)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package api is how processes talk about tasks: wire types, a server and a
-// client, HTTP with JSON on a unix socket, all paths under /v1/.
+// Package api is the API between podtask processes: wire types, a server and a client,
+// HTTP with JSON on a Unix socket, all paths under /v1/.
 //
 //	GET    /v1/version
-//	GET    /v1/openapi.json        what follows, for machines (OpenAPI 3.1)
+//	GET    /v1/openapi.json        this list as an OpenAPI 3.1 document
 //	GET    /v1/events              JSON Lines; query after=, task=, follow=true
 //	GET    /v1/tasks
 //	POST   /v1/tasks               body NewTask; an agent runs it
@@ -10,24 +10,24 @@
 //	GET    /v1/tasks/TASK/watch    JSON Lines: the task now and after each change
 //	GET    /v1/tasks/TASK/logs     JSON Lines; query container=, since=, tail=, follow=true
 //	GET    /v1/tasks/TASK/podstatus the task as a Kubernetes Pod, with its status
-//	POST   /v1/tasks/TASK/adopt    an agent takes a recorded task on
+//	POST   /v1/tasks/TASK/adopt    an agent becomes the owner of a recorded task
 //	POST   /v1/tasks/TASK/stop     body {"by": "...", "force": false}
 //	DELETE /v1/tasks/TASK          query by=, force=
-//	GET    /v1/services            and POST, body NewService; an agent keeps them
+//	GET    /v1/services            and POST, body NewService; agents only
 //	GET    /v1/services/NAME       and PATCH, body ServiceUpdate; DELETE, query force=
 //	GET    /v1/services/NAME/watch JSON Lines: the service now and after each change
 //	POST   /v1/services/NAME/rollback
 //
 // A failure is answered with {"error": {"code": "...", "message": "..."}}; see
-// Code. Stop and removal are requests: the reply says that they were taken, the
-// watch says when they are done.
+// Code. Stop and removal are requests: the reply confirms that they were accepted, the
+// watch shows when they are done.
 //
 // The owner of a task serves this for its one task and an agent for many: the
 // server asks a Backend and does not know which it is.
 //
-// The socket is only for the user who made it. Its directory has mode 0700, it
-// has mode 0600, and the kernel's word on who connects (SO_PEERCRED) is checked
-// on each connection.
+// Only the user who created the socket can use it: its directory has mode 0700, the
+// socket has mode 0600, and the server checks the user of each connection
+// (SO_PEERCRED).
 //
 // The JSON keys are lowerCamelCase and stable: keys may be added, none is
 // renamed. Types and functions are safe for concurrent use where they say so.

@@ -10,17 +10,17 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// Code says what kind of failure a reply reports.
+// Code is the kind of a failure.
 type Code string
 
-// The codes, each with the HTTP status it comes with.
+// The codes, each with its HTTP status.
 const (
 	NotFound   Code = "notFound"   // 404: there is no such task here
 	Ambiguous  Code = "ambiguous"  // 409: the prefix or name fits several tasks
-	Conflict   Code = "conflict"   // 409: not in this state of the task
+	Conflict   Code = "conflict"   // 409: not possible in the state of the task
 	BadRequest Code = "badRequest" // 400: the request is malformed
 	Internal   Code = "internal"   // 500: everything else
-	// Unsupported, 501: the owner of a single task does not do this, an agent does.
+	// Unsupported, 501: only an agent supports this, not the owner of a single task.
 	Unsupported Code = "unsupported"
 )
 
@@ -29,20 +29,20 @@ var httpStatus = map[Code]int{
 	BadRequest: http.StatusBadRequest, Internal: http.StatusInternalServerError, Unsupported: http.StatusNotImplemented,
 }
 
-// Failure is an error that crosses the wire: a Backend returns it and the Client
-// gives it back. The server makes other errors Internal.
+// Failure is an error that is sent to the client: a Backend returns it, and so does the
+// Client. The server converts other errors to Internal.
 type Failure struct {
 	Code Code `json:"code"`
-	// Message says what, why and what to do. It never holds a secret.
+	// Message says what failed, why, and what to do. It never contains a secret.
 	Message string `json:"message"`
-	// Problems are those of a task definition that is not valid, each with its place.
+	// Problems are those of an invalid task definition, each with its position.
 	Problems []taskdef.Problem `json:"problems,omitempty"`
 }
 
 // Error returns the message.
 func (f *Failure) Error() string { return f.Message }
 
-// Failed returns a Failure with a message in the manner of fmt.Sprintf.
+// Failed returns a Failure with a message formatted like fmt.Sprintf.
 func Failed(code Code, format string, args ...any) *Failure {
 	return &Failure{Code: code, Message: fmt.Sprintf(format, args...)}
 }
@@ -69,7 +69,7 @@ func writeFailure(w http.ResponseWriter, err error) {
 	writeJSON(w, status, failureReply{Error: f})
 }
 
-// readFailure turns a reply that is not a success into a *Failure.
+// readFailure converts a reply that is not a success to a *Failure.
 func readFailure(resp *http.Response) error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
 	if err != nil {

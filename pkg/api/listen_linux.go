@@ -16,13 +16,12 @@ import (
 // ErrInUse: a living process serves the socket.
 var ErrInUse = errors.New("the socket is in use")
 
-// Listen makes the socket at path, its directory included (mode 0700), and
-// listens on it. Only processes of this user are let in; connections of others
-// are closed at once. A socket nobody serves any more is replaced, a living one
-// gives ErrInUse. Closing the listener removes the socket.
+// Listen creates the socket at path and its directory (mode 0700), and listens on it.
+// Only processes of this user may connect; other connections are closed at once. A socket without a server is replaced; if another
+// process serves it, the error is ErrInUse. Closing the listener removes the socket.
 //
 // Two processes must not Listen on one path at the same moment; for the socket of
-// a task the task's lock sees to that. The kernel's limit on the length of a
+// a task the task's lock ensures that. The kernel's limit on the length of a
 // socket's path (108 bytes) counts for the last element only.
 func Listen(path string) (net.Listener, error) {
 	dir := filepath.Dir(path)
@@ -44,7 +43,7 @@ func Listen(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", path, err)
 	}
-	l.SetUnlinkOnClose(false) // the short path means nothing later
+	l.SetUnlinkOnClose(false) // the short path is invalid later
 	if err := os.Chmod(path, 0o600); err != nil {
 		_ = l.Close()
 		return nil, err
@@ -52,8 +51,8 @@ func Listen(path string) (net.Listener, error) {
 	return &listener{UnixListener: l, path: path, uid: os.Getuid(), peer: peerUID}, nil
 }
 
-// Guard makes a listener of somebody else's making, as systemd passes one on, let in
-// only processes of this user. Closing it leaves the socket where it is.
+// Guard limits an existing listener, such as one from systemd, to processes of this user.
+// Closing it leaves the socket where it is.
 func Guard(l net.Listener) (net.Listener, error) {
 	u, ok := l.(*net.UnixListener)
 	if !ok {
@@ -63,7 +62,7 @@ func Guard(l net.Listener) (net.Listener, error) {
 	return &listener{UnixListener: u, uid: os.Getuid(), peer: peerUID}, nil
 }
 
-// checkPrivate makes sure that nobody else can reach what lies in dir.
+// checkPrivate checks that no other user can reach the files in dir.
 func checkPrivate(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -78,7 +77,7 @@ func checkPrivate(dir string) error {
 	return nil
 }
 
-// removeStale removes a socket that nobody serves.
+// removeStale removes a socket that no process serves.
 func removeStale(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -104,12 +103,12 @@ func removeStale(path string) error {
 	return nil
 }
 
-// maxSunPath is the room for a path in a socket's address, without the final NUL
+// maxSunPath is the maximum length of the path in a socket's address, without the final NUL
 // (unix(7)).
 const maxSunPath = 107
 
-// shortPath returns a path to the same place that fits a socket's address. It is
-// good until release is called.
+// shortPath returns a path to the same file that fits into a socket's address. It is
+// valid until release is called.
 func shortPath(path string) (short string, release func(), err error) {
 	if len(path) <= maxSunPath {
 		return path, func() {}, nil
@@ -136,10 +135,10 @@ func dialUnix(ctx context.Context, path string) (net.Conn, error) {
 	return d.DialContext(ctx, "unix", short)
 }
 
-// listener lets only one user in.
+// listener accepts only connections of one user.
 type listener struct {
 	*net.UnixListener
-	path string // empty: not ours to remove
+	path string // empty: Close does not remove it
 	uid  int
 	peer func(*net.UnixConn) (int, error)
 	once sync.Once
@@ -159,7 +158,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close removes the socket and stops listening. The order matters: once nobody
+// Close removes the socket and stops listening. The order matters: once it no longer
 // listens, another process may put its own socket there.
 func (l *listener) Close() error {
 	var err error
@@ -175,7 +174,7 @@ func (l *listener) Close() error {
 	return err
 }
 
-// peerUID asks the kernel who is at the other end (SO_PEERCRED, unix(7)).
+// peerUID asks the kernel for the user at the other end (SO_PEERCRED, unix(7)).
 func peerUID(c *net.UnixConn) (int, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {

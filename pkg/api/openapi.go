@@ -6,12 +6,12 @@ import (
 )
 
 // OpenAPI is the description of the API, an OpenAPI 3.1 document in JSON. Its schemas
-// are made from the types of this package; a test holds it against the handlers.
+// are generated from the types of this package; a test compares it with the handlers.
 //
 //go:embed openapi.json
 var OpenAPI []byte
 
 func serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(OpenAPI) // a client that has gone needs no answer
+	_, _ = w.Write(OpenAPI) // the client may have disconnected
 }

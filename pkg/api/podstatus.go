@@ -8,8 +8,8 @@ import (
 
 // PodShower is a Backend that shows a task as a Kubernetes Pod.
 type PodShower interface {
-	// Pod returns the v1 Pod, with its status, that a task was made from or that stands
-	// for it.
+	// Pod returns the v1 Pod with its status: the one that the task was created from, or
+	// one that represents it.
 	Pod(ctx context.Context, id string) (json.RawMessage, error)
 }
 

@@ -5,9 +5,9 @@ import (
 	"net/http"
 )
 
-// Pull is a step of the pull of an image, as GET /v1/tasks/{task}/pulls tells it.
+// Pull is a step of the pull of an image, as GET /v1/tasks/{task}/pulls returns it.
 type Pull struct {
-	// Image is the name in the task, normalised.
+	// Image is the name in the task, normalized.
 	Image string `json:"image"`
 	// Phase is waiting (for another pull), pulling, done or failed.
 	Phase string `json:"phase"`
@@ -18,15 +18,15 @@ type Pull struct {
 	// Done: the layer is complete, or was there already (Existed).
 	Done    bool `json:"done,omitempty"`
 	Existed bool `json:"existed,omitempty"`
-	// Text is what Podman before 4.8 says, which reports no bytes.
+	// Text is a message of Podman before 4.8, which reports no bytes.
 	Text string `json:"text,omitempty"`
 }
 
-// PullWatcher is a Backend that tells how the pulls of a task's images get on, where the
-// serving process does them. Fn is never called concurrently; an error of it ends the
-// call and is returned.
+// PullWatcher is a Backend that reports the progress of the pulls of a task's images, if
+// the serving process pulls them. Fn is never called concurrently; its error ends the call
+// and is returned.
 type PullWatcher interface {
-	// Pulls tells of what is under way and, with follow, goes on until ctx ends.
+	// Pulls reports the pulls in progress and, with follow, continues until ctx ends.
 	Pulls(ctx context.Context, id string, follow bool, fn func(Pull) error) error
 }
 
@@ -40,8 +40,8 @@ func (h taskHandler) servePulls(w http.ResponseWriter, r *http.Request, t Task) 
 	serveLines(w, r, func(ctx context.Context, fn func(Pull) error) error { return p.Pulls(ctx, t.ID, follow, fn) })
 }
 
-// Pulls calls fn with how the pulls of a task's images stand and, with follow, with each
-// later step, until fn returns an error (which is returned), ctx ends or the server dies.
+// Pulls calls fn with the progress of the pulls of a task's images and, with follow, with
+// each later step, until fn returns an error (which is returned), ctx ends or the server dies.
 func (c *Client) Pulls(ctx context.Context, id string, follow bool, fn func(Pull) error) error {
 	path := taskPath(id) + "/pulls"
 	if follow {

@@ -20,25 +20,26 @@ import (
 const maxBody = 1 << 20
 
 // Backend is what a Server serves. Its methods are called concurrently. A
-// *Failure crosses the wire as it is. Task takes a full id, a prefix or a name;
-// the others get the full id that it returned.
+// *Failure is sent to the client unchanged. Task takes a full ID, a prefix or a name; the
+// other methods get the full ID that it returned.
 type Backend interface {
 	Tasks(ctx context.Context) ([]Task, error)
 	Task(ctx context.Context, ref string) (Task, error)
-	// Stop, Remove and Update return when the request is taken.
+	// Stop, Remove and Update return when the request is accepted.
 	Stop(ctx context.Context, id, by string, force bool) error
 	Remove(ctx context.Context, id, by string, force bool) error
-	// Update replaces the quota of the task's record; it is for the caller to apply it.
+	// Update replaces the quota of the task's record; the caller applies it.
 	Update(ctx context.Context, id string, q lifecycle.Quota) error
-	// Pause freezes what runs of a task, or lets it go on; it returns when that is done.
+	// Pause pauses the running containers of a task, or resumes them; it returns when that
+	// is done.
 	Pause(ctx context.Context, id string, pause bool) error
 	// Watch calls fn with the state at once and with each later one (some in
-	// between may be left out), until fn returns false, ctx ends, or no change
-	// can come any more.
+	// between may be skipped), until fn returns false, ctx ends, or no change can
+	// follow.
 	Watch(ctx context.Context, id string, fn func(Task) bool) error
 }
 
-// Adopter is a Backend that takes tasks on: an agent.
+// Adopter is a Backend that becomes the owner of existing tasks: an agent.
 type Adopter interface {
 	// Adopt makes the server's process own a task that is recorded and has no
 	// living owner. It returns when the task is owned.
@@ -47,7 +48,7 @@ type Adopter interface {
 
 // Version is the reply to GET /v1/version.
 type Version struct {
-	// Version is that of the program, as built.
+	// Version is the version of the program.
 	Version string `json:"version"`
 	// APIVersion is v1.
 	APIVersion string `json:"apiVersion"`
@@ -60,7 +61,7 @@ type Version struct {
 	StateDir string `json:"stateDir,omitempty"`
 }
 
-// ThisVersion returns the Version of a program that calls itself version.
+// ThisVersion returns the Version of this process, for a program of the given version.
 func ThisVersion(version string) Version {
 	return Version{Version: version, APIVersion: "v1", GoVersion: runtime.Version(), OSArch: runtime.GOOS + "/" + runtime.GOARCH}
 }
@@ -75,8 +76,9 @@ type Server struct {
 	maxConnections int
 }
 
-// NewServer returns a server for the tasks of b. Where b is an Adopter, a Creator, a
-// Publisher, a PullWatcher or a ServiceKeeper too, the server serves that; else it says that it does not (Unsupported).
+// NewServer returns a server for the tasks of b. If b is also an Adopter, a Creator, a
+// Publisher, a PullWatcher or a ServiceKeeper, the server serves that too; otherwise these
+// requests are Unsupported.
 func NewServer(b Backend, v Version) *Server {
 	s := &Server{backend: b, version: v, maxConnections: limitlisten.Share(4, 1024)}
 	mux := http.NewServeMux()
@@ -91,11 +93,11 @@ func NewServer(b Backend, v Version) *Server {
 	return s
 }
 
-// Handle serves something else on the same socket, outside of /v1/. It is called before
+// Handle adds a handler on the same socket, outside of /v1/. It is called before
 // Serve.
 func (s *Server) Handle(pattern string, h http.Handler) { s.mux.Handle(pattern, h) }
 
-// routes are all that the server answers.
+// routes are all routes of the server.
 func (s *Server) routes() map[string]http.HandlerFunc {
 	tasks := taskHandler{s.backend}
 	return map[string]http.HandlerFunc{
@@ -126,12 +128,12 @@ func (s *Server) routes() map[string]http.HandlerFunc {
 	}
 }
 
-// drain is how long Serve lets requests come to their own end.
+// drain is how long Serve waits for requests to end.
 const drain = 2 * time.Second
 
-// Serve serves on l until ctx ends. Requests under way, watches included, then
-// have two seconds to end by themselves before they are cut off. It closes l and
-// returns when nothing of it runs any more; the error is nil unless listening failed.
+// Serve serves on l until ctx ends. Requests in progress, including watches, then
+// have two seconds to end before they are aborted. It closes l and returns when all its
+// goroutines have ended; the error is nil unless listening failed.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	base, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
@@ -147,7 +149,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer cancel()
 	if s.http.Shutdown(grace) != nil {
 		cut()
-		_ = s.http.Close() // what is left are clients that do not read
+		_ = s.http.Close() // only clients that do not read are left
 	}
 	<-failed
 	return nil
@@ -195,7 +197,7 @@ func (h taskHandler) serveWatch(w http.ResponseWriter, r *http.Request, t Task) 
 		return lines.Encode(t) == nil && flush.Flush() == nil
 	})
 	if err != nil {
-		// Too late for a status: a connection that breaks off is no orderly end.
+		// It is too late for a status: abort the connection.
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -288,5 +290,5 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n')) // a client that has gone needs no answer
+	_, _ = w.Write(append(body, '\n')) // the client may have disconnected
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/podtask/podtask/pkg/service"
 )
 
-// Service is a service as users and scripts see it: so many copies of a task definition.
-// Lists are never null.
+// Service is a service as users and scripts see it: a number of copies of a task
+// definition. Lists are never null.
 type Service struct {
 	ServiceName string `json:"serviceName"`
 	// Status is ACTIVE, or DRAINING while the service is being removed.
@@ -22,8 +22,8 @@ type Service struct {
 	// TaskDefinition is FAMILY:REVISION of the primary deployment.
 	TaskDefinition string `json:"taskDefinition"`
 	DesiredCount   int    `json:"desiredCount"`
-	// RunningCount and PendingCount count tasks that run and that do not run yet;
-	// HealthyCount those that are healthy.
+	// RunningCount, PendingCount and HealthyCount count the tasks that run, do not run yet,
+	// and are healthy.
 	RunningCount int `json:"runningCount"`
 	PendingCount int `json:"pendingCount"`
 	HealthyCount int `json:"healthyCount"`
@@ -40,15 +40,15 @@ type Service struct {
 	Why []Reason `json:"why"`
 	// Events are the latest, oldest first.
 	Events []ServiceEvent `json:"events"`
-	// Rollbacks counts returns to an earlier deployment that nobody asked for.
+	// Rollbacks counts automatic returns to an earlier deployment.
 	Rollbacks int `json:"rollbacks"`
 }
 
-// DeploymentConfiguration is how a service rolls; what is absent in a request stays as it
-// is, or is podtask's own.
+// DeploymentConfiguration is how a service replaces its tasks. Members that are absent in a
+// request stay unchanged, or have podtask's defaults.
 type DeploymentConfiguration struct {
-	// MinimumHealthyPercent and MaximumPercent are ECS's. Without both, copies are
-	// replaced one after the other.
+	// MinimumHealthyPercent and MaximumPercent are as in ECS. Without both, copies are
+	// replaced one by one.
 	MinimumHealthyPercent    *int                      `json:"minimumHealthyPercent,omitempty"`
 	MaximumPercent           *int                      `json:"maximumPercent,omitempty"`
 	DeploymentCircuitBreaker *DeploymentCircuitBreaker `json:"deploymentCircuitBreaker,omitempty"`
@@ -61,7 +61,7 @@ type DeploymentCircuitBreaker struct {
 	Rollback bool `json:"rollback"`
 }
 
-// Deployment is a task definition on its way to all copies of a service.
+// Deployment replaces the copies of a service by ones of a task definition.
 type Deployment struct {
 	ID string `json:"id"`
 	// Status is PRIMARY, or ACTIVE for one that is being replaced.
@@ -84,13 +84,13 @@ type ServiceTask struct {
 	Name string `json:"name"`
 	// Deployment is an id.
 	Deployment string `json:"deployment"`
-	// Phase is WANTED, LIVE, STOPPING, STOPPED or REMOVING: what the service wants of it.
+	// Phase is WANTED, LIVE, STOPPING, STOPPED or REMOVING: what the service does with it.
 	Phase  string `json:"phase"`
 	Health string `json:"health,omitempty"`
-	// Healthy: it runs and is well.
+	// Healthy: it runs and is healthy.
 	Healthy   bool      `json:"healthy"`
 	CreatedAt time.Time `json:"createdAt"`
-	// Reason is why it is not there yet, is to stop, or has stopped.
+	// Reason is why it does not run yet, is being stopped, or has stopped.
 	Reason string `json:"reason,omitempty"`
 }
 
@@ -102,7 +102,7 @@ type ServiceEvent struct {
 	Message   string    `json:"message"`
 }
 
-// NewService is a service that an agent is asked to keep: the body of POST /v1/services.
+// NewService is a service that an agent is asked to run: the body of POST /v1/services.
 type NewService struct {
 	ServiceName string `json:"serviceName"`
 	// TaskDefinition is a registered FAMILY or FAMILY:REVISION.
@@ -111,7 +111,7 @@ type NewService struct {
 	ServiceSettings
 }
 
-// ServiceSettings are what a request may say of a service; what is absent stays as it is.
+// ServiceSettings are the settings of a service; members that are absent stay unchanged.
 type ServiceSettings struct {
 	DeploymentConfiguration       DeploymentConfiguration `json:"deploymentConfiguration,omitzero"`
 	HealthCheckGracePeriodSeconds *int                    `json:"healthCheckGracePeriodSeconds,omitempty"`
@@ -124,9 +124,9 @@ type ServiceSettings struct {
 // ServiceUpdate changes a service: the body of PATCH /v1/services/SERVICE.
 type ServiceUpdate struct {
 	DesiredCount *int `json:"desiredCount,omitempty"`
-	// TaskDefinition begins a new deployment, whose settings are those given here.
+	// TaskDefinition starts a new deployment with the settings given here.
 	TaskDefinition string `json:"taskDefinition,omitempty"`
-	// ForceNewDeployment begins one with the definition there is.
+	// ForceNewDeployment starts one with the current definition.
 	ForceNewDeployment bool `json:"forceNewDeployment,omitempty"`
 	ServiceSettings
 }
@@ -136,8 +136,8 @@ type ServiceKeeper interface {
 	Services(ctx context.Context) ([]Service, error)
 	Service(ctx context.Context, name string) (Service, error)
 	// CreateService, UpdateService, RollbackService and RemoveService return when the
-	// request is recorded. What is not valid is BadRequest, what the service or the host
-	// does not allow Conflict.
+	// request is recorded. The error is BadRequest for invalid input, and Conflict if the
+	// state of the service or the host does not allow the request.
 	CreateService(ctx context.Context, n NewService) (Service, error)
 	UpdateService(ctx context.Context, name string, u ServiceUpdate) (Service, error)
 	RollbackService(ctx context.Context, name string) (Service, error)
@@ -204,7 +204,7 @@ func fromServiceTask(s service.State, t service.Task) ServiceTask {
 	return w
 }
 
-// withServices finds out whether the backend keeps services.
+// withServices checks that the backend has services.
 func (s *Server) withServices(serve func(http.ResponseWriter, *http.Request, ServiceKeeper) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		k, ok := s.backend.(ServiceKeeper)
@@ -218,7 +218,7 @@ func (s *Server) withServices(serve func(http.ResponseWriter, *http.Request, Ser
 	}
 }
 
-// readBody reads what a request asks for.
+// readBody decodes the body of a request.
 func readBody(w http.ResponseWriter, r *http.Request, what string, into any) error {
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	dec.DisallowUnknownFields()
@@ -313,7 +313,7 @@ func (c *ServiceClient) Service(ctx context.Context, name string) (Service, erro
 	return s, c.conn.call(ctx, http.MethodGet, servicePath(name), nil, &s)
 }
 
-// CreateService asks an agent to keep a service and returns it when it is recorded.
+// CreateService asks an agent to run a service and returns it when it is recorded.
 func (c *ServiceClient) CreateService(ctx context.Context, n NewService) (Service, error) {
 	return c.callService(ctx, http.MethodPost, "services", n)
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Event is one transition of one task, as GET /v1/events tells it.
+// Event is one transition of one task, as GET /v1/events returns it.
 type Event struct {
 	// Seq numbers the events of this host, without gaps while the log keeps them.
 	Seq    uint64    `json:"seq"`
@@ -29,14 +29,14 @@ type Event struct {
 	Reason   string    `json:"reason,omitempty"`
 }
 
-// EventQuery selects events. The zero value is all that the log has kept.
+// EventQuery selects events. The zero value selects all events in the log.
 type EventQuery struct {
-	// After leaves out events up to this number: a stream that broke off is taken up
-	// with the last one seen.
+	// After skips events up to this number: an interrupted stream is continued with the
+	// last one seen.
 	After uint64
-	// Task leaves out those of other tasks; a full id, or empty for all.
+	// Task selects the events of one task, by its full ID; empty: all.
 	Task string
-	// Follow goes on with new ones.
+	// Follow continues with new events.
 	Follow bool
 }
 
@@ -47,27 +47,27 @@ type LogLine struct {
 	Stream string `json:"stream"`
 	// Time is when it was written, to the second.
 	Time time.Time `json:"time"`
-	// Text has no line feed; of a terminal it ends in a carriage return. Bytes that are no UTF-8 are replaced.
+	// Text has no line feed; a line of a terminal ends in a carriage return. Bytes that are not UTF-8 are replaced.
 	Text string `json:"text"`
 }
 
-// LogQuery selects log lines. The zero value but for Tail is all of all containers.
+// LogQuery selects log lines. The zero value, with a negative Tail, selects all.
 type LogQuery struct {
 	// Container is a name; empty: all.
 	Container string
-	// Since leaves out what is older; zero: nothing.
+	// Since skips older lines; zero: none.
 	Since time.Time
-	// Until leaves out what is younger; zero: nothing. Not with Follow.
+	// Until skips newer lines; zero: none. Not with Follow.
 	Until time.Time
-	// Tail is the number of last lines of each container to begin with, of those until
-	// Until; negative: all.
+	// Tail is the number of last lines of each container (before Until) to begin with;
+	// negative: all.
 	Tail int
-	// Follow goes on until the containers have ended.
+	// Follow continues until the containers have ended.
 	Follow bool
 }
 
-// Publisher is a Backend with events and logs. Fn is never called concurrently; an
-// error of it ends the call and is returned.
+// Publisher is a Backend with events and logs. Fn is never called concurrently; its
+// error ends the call and is returned.
 type Publisher interface {
 	Events(ctx context.Context, q EventQuery, fn func(Event) error) error
 	Logs(ctx context.Context, id string, q LogQuery, fn func(LogLine) error) error
@@ -146,7 +146,7 @@ func (t Task) has(container string) bool {
 }
 
 // serveLines answers with JSON Lines. An error before the first line is a failure;
-// later ones break the connection off, since the status has been sent.
+// later ones abort the connection, since the status has been sent.
 func serveLines[T any](w http.ResponseWriter, r *http.Request, run func(context.Context, func(T) error) error) {
 	lines, flush := json.NewEncoder(w), http.NewResponseController(w)
 	begun := false
@@ -157,7 +157,7 @@ func serveLines[T any](w http.ResponseWriter, r *http.Request, run func(context.
 			begun = true
 		}
 	}
-	if r.URL.Query().Get("follow") == "true" { // who follows wants to know that it works
+	if r.URL.Query().Get("follow") == "true" { // clients that follow need to know that the request is accepted
 		begin()
 		_ = flush.Flush()
 	}
@@ -178,7 +178,7 @@ func serveLines[T any](w http.ResponseWriter, r *http.Request, run func(context.
 	}
 }
 
-// Events calls fn for each event that q selects, in order, until there is none left,
+// Events calls fn for each event that q selects, in order, until none are left,
 // fn returns an error (which is returned) or ctx ends. When the server died the error
 // wraps io.ErrUnexpectedEOF; the number of the last event seen continues the stream.
 func (c *Client) Events(ctx context.Context, q EventQuery, fn func(Event) error) error {

@@ -31,11 +31,11 @@ type Task struct {
 	Health string `json:"health"`
 	// Goal is UP, DOWN (stopped, containers and logs kept) or GONE (removed).
 	Goal string `json:"goal"`
-	// Settled: the goal has been reached for good and nothing more will happen by itself.
+	// Settled: the goal has been reached and nothing more happens without a request.
 	Settled   bool      `json:"settled"`
 	CreatedAt time.Time `json:"createdAt"`
-	// Queue is what the task waits for while there is no room for it on the host; empty
-	// once it is in.
+	// Queue is what the task waits for while the host has no room for it; empty once it is
+	// admitted.
 	Queue     string    `json:"queue,omitempty"`
 	StartedAt time.Time `json:"startedAt,omitzero"`
 	StoppedAt time.Time `json:"stoppedAt,omitzero"`
@@ -45,7 +45,7 @@ type Task struct {
 	// Why says what the task waits for or how it ended; the first is what the others
 	// wait for. There is always one.
 	Why []Reason `json:"why"`
-	// ExitCode is that of the essential container which ended first; absent until
+	// ExitCode is that of the essential container that ended first; absent until
 	// the task has stopped.
 	ExitCode *ExitCode `json:"exitCode,omitempty"`
 	Owner    Owner     `json:"owner"`
@@ -54,17 +54,17 @@ type Task struct {
 	// CPU is the task's hard limit in vCPU, Memory in bytes; 0 means none.
 	CPU    float64 `json:"cpu"`
 	Memory int64   `json:"memory"`
-	// TasksMax bounds the processes and threads of the whole task, IOWeight is its
-	// share of disks (100 being what others have); absent where there is none.
+	// TasksMax limits the processes and threads of the whole task, IOWeight is its share of
+	// disk I/O (others have 100); absent if not set.
 	TasksMax uint64 `json:"tasksMax,omitempty"`
 	IOWeight uint64 `json:"ioWeight,omitempty"`
-	// Limits is enforce, best-effort or off; UnappliedLimits are the controllers this
-	// host could not give.
+	// Limits is enforce, best-effort or off; UnappliedLimits are the controllers that
+	// this host does not provide.
 	Limits          string   `json:"limits,omitempty"`
 	UnappliedLimits []string `json:"unappliedLimits,omitempty"`
 	// PodID is Podman's id of the task's pod.
 	PodID string `json:"podId,omitempty"`
-	// Slice is the name of the task's slice; empty where it has none.
+	// Slice is the name of the task's slice; empty if it has none.
 	Slice string `json:"slice,omitempty"`
 	// Ports are as published, chosen ones included.
 	Ports      []Port      `json:"ports"`
@@ -74,7 +74,7 @@ type Task struct {
 	History []Transition `json:"history"`
 }
 
-// Reason says what a task waits for, or how it ended.
+// Reason is what a task waits for, or how it ended.
 type Reason struct {
 	// Code is a word for scripts: ended, queued, operation, retry, restart, dependency, digests,
 	// pod, inspect, health, unhealthy, paused, stop-order, running, disk-full or no-owner.
@@ -83,9 +83,9 @@ type Reason struct {
 	Container string `json:"container,omitempty"`
 	// Text is a sentence with its evidence, without the full stop.
 	Text string `json:"text"`
-	// Since is when it began, where that is known.
+	// Since is when it began, if that is known.
 	Since time.Time `json:"since,omitzero"`
-	// Until is when something happens by itself; Then says what.
+	// Until is when something happens automatically; Then says what.
 	Until time.Time `json:"until,omitzero"`
 	Then  string    `json:"then,omitempty"`
 }
@@ -105,7 +105,7 @@ func (c *ExitCode) String() string {
 	return strconv.Itoa(int(*c))
 }
 
-// Owner is the process that carries a task on.
+// Owner is the process that runs a task.
 type Owner struct {
 	// PID is 0 when it is not known.
 	PID int `json:"pid"`
@@ -144,13 +144,13 @@ type Container struct {
 	Essential bool      `json:"essential"`
 	ExitCode  *ExitCode `json:"exitCode,omitempty"`
 	// Reason is the error that ended the container, or why its restart policy did not
-	// want it back.
+	// restart it.
 	Reason string `json:"reason,omitempty"`
 	// Errors is everything that went wrong, oldest first, tolerated errors too.
 	Errors []Error `json:"errors"`
-	// Retry is absent while all goes well.
+	// Retry is absent while nothing fails.
 	Retry *Retry `json:"retry,omitempty"`
-	// Paused: it runs, frozen by somebody.
+	// Paused: it runs, but its processes are frozen.
 	Paused bool `json:"paused,omitempty"`
 	// RestartCount is how often it was started again. RestartAt is absent unless it
 	// has exited and is to be started again; Status stays RUNNING meanwhile.
@@ -195,7 +195,7 @@ type Dependency struct {
 	Condition     string `json:"condition"`
 }
 
-// Health is the account of a container's health check.
+// Health is the state of a container's health check.
 type Health struct {
 	// Status is UNKNOWN, HEALTHY or UNHEALTHY.
 	Status string `json:"status"`
@@ -206,13 +206,13 @@ type Health struct {
 	FailingStreak int `json:"failingStreak"`
 }
 
-// Retry tells why something takes so long.
+// Retry reports an operation that is tried again.
 type Retry struct {
 	// Attempts counts the failures so far.
 	Attempts int `json:"attempts"`
 	// Next is when it is tried again.
 	Next time.Time `json:"next,omitzero"`
-	// Error is what the latest attempt died of.
+	// Error is the error of the latest attempt.
 	Error string `json:"error"`
 }
 
@@ -222,7 +222,7 @@ type Error struct {
 	Name    string    `json:"name,omitempty"`
 	Message string    `json:"message"`
 	At      time.Time `json:"at,omitzero"`
-	// Tolerated: it stopped nothing.
+	// Tolerated: it did not stop anything.
 	Tolerated bool `json:"tolerated,omitempty"`
 }
 
@@ -241,7 +241,7 @@ type Transition struct {
 	Reason   string    `json:"reason,omitempty"`
 }
 
-// FromState returns the wire form of s. Who owns the task is not in a state:
+// FromState returns the wire form of s. The owner is not in a state:
 // Owner is left zero.
 func FromState(s lifecycle.State) Task {
 	t := Task{
