@@ -79,7 +79,7 @@ var mutants = []mutant{
 
 	// The queue.
 	{"a task is overtaken a limited number of times", "pkg/admission judge", always, "Passed Overtake", "", queue},
-	{"nobody takes the port that another waits for", "pkg/admission judge", always, "meets", "", queue},
+	{"no task takes the port that another waits for", "pkg/admission judge", always, "meets", "", queue},
 	{"the budget is not exceeded", "pkg/admission shortages", never, "b cpu", "", queue},
 
 	// Services.

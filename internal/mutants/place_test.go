@@ -3,6 +3,8 @@ package mutants
 import (
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -27,6 +29,26 @@ func TestEveryMutantHasItsPlace(t *testing.T) {
 		seen[m.property] = true
 		if _, err := s.find(m); err != nil {
 			t.Errorf("%s: %v", m.property, err)
+		}
+	}
+}
+
+// The page about the methods of testing names mutants as examples.
+func TestDocumentedMutantsExist(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join(root, "docs", "dev", "proof.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lists := regexp.MustCompile(`mutants ("[^"]+"(?:, "[^"]+")*)`).FindAllStringSubmatch(string(page), -1)
+	if len(lists) == 0 {
+		t.Error("the page names no mutant")
+	}
+	for _, list := range lists {
+		for _, name := range strings.Split(strings.Trim(list[1], `"`), `", "`) {
+			if !slices.ContainsFunc(mutants, func(m mutant) bool { return m.property == name }) {
+				t.Errorf("there is no mutant %q", name)
+			}
 		}
 	}
 }
