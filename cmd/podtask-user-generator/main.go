@@ -1,6 +1,6 @@
 // Podtask-user-generator makes systemd services from .task files. The user
 // manager runs it at its start and at each daemon-reload, so it is small: it
-// links no Podman and talks to nobody. See systemd.generator(7).
+// does not link Podman and connects to nothing. See systemd.generator(7).
 //
 // It takes the arguments of Podman's Quadlet generator:
 //

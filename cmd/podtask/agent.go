@@ -32,16 +32,15 @@ import (
 func agentCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "agent",
-		Usage: "own the tasks of this user until told to end",
-		Description: `The agent takes every task that no living process owns: those it finds at its start,
-those that ` + "`podtask run`" + ` gives it, and those whose owner dies. It serves the API on
-$XDG_RUNTIME_DIR/podtask/podtask.sock (PODTASK_SOCKET), or on the socket that systemd
-hands it.
+		Usage: "run the tasks and services of this user until stopped",
+		Description: `The agent becomes the owner of every task that has none: tasks that exist when it starts,
+tasks that ` + "`podtask run`" + ` hands over, and tasks whose owner dies. It serves the API on
+$XDG_RUNTIME_DIR/podtask/podtask.sock (PODTASK_SOCKET), or on a socket passed by systemd.
 
-SIGTERM and SIGINT end it. Containers run on and the next agent takes their tasks,
-unless --stop-tasks says otherwise or the user's systemd manager is shutting down,
-with the host or after the last logout. SIGHUP reads log-level and stop-tasks from the
-configuration again. SIGUSR1 logs what the agent is doing.
+SIGTERM and SIGINT stop the agent. Containers continue to run, and the next agent becomes
+the owner of their tasks. With --stop-tasks, or if the user's systemd manager shuts down
+(with the host or after the last logout), the tasks are stopped. SIGHUP reloads log-level
+and stop-tasks from the configuration. SIGUSR1 logs what the agent is doing.
 
 Examples:
   podtask agent
@@ -298,8 +297,8 @@ func (a *agentRun) reconfigure() {
 	a.Log.Info("the configuration is read", "log-level", a.logLevel.Level(), "stop-tasks", settings.Agent.StopTasks)
 }
 
-// feed tells the watchdog that all is well, if it is: no loop of a task or a service is
-// stuck and the API answers.
+// feed resets the watchdog as long as no loop of a task or a service is stuck and the API
+// answers.
 func (a *agentRun) feed(ctx context.Context, within time.Duration) {
 	if stuck := a.fleet.Stuck(within / 2); len(stuck) > 0 {
 		a.Log.Error("the loops of these tasks are stuck", "tasks", stuck)

@@ -18,13 +18,13 @@ import (
 func autoUpdateCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "auto-update",
-		Usage:     "restart services whose images have changed at the registry",
+		Usage:     "restart services whose images have changed in the registry",
 		ArgsUsage: "[TASK ...]",
-		Description: `For tasks of .task units with AutoUpdate=registry: asks the registries for the
-digests of the images. Where one has changed, the service is restarted, and waited for
-until it is ready. A task that does not become ready with the new images is started
-again with those of before, which is an update that was rolled back; they are avoided
-until the tag points to something else again.
+		Description: `Asks the registries for the current digests of the images of .task units with
+AutoUpdate=registry. If a digest has changed, it restarts the service and waits until it is
+ready. If the task does not become ready with the new images, the update is rolled back:
+the task is started with the previous images, and the new ones are not tried again until
+the tag points to another image.
 
 The exit code is 1 if an update failed or was rolled back.
 
@@ -34,7 +34,7 @@ Examples:
   podtask auto-update --format json web
   systemctl --user enable --now podtask-auto-update.timer    # daily`,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "dry-run", Usage: "only tell what would be updated"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "only show what would be updated"},
 			formatFlag("table or json"),
 		},
 		Action: p.withHost(autoUpdate),

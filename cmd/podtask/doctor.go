@@ -13,7 +13,7 @@ import (
 func doctorCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "doctor",
-		Usage: "look for what keeps tasks from running here, and say what mends it",
+		Usage: "check whether tasks can run on this host, and how to fix what prevents it",
 		Description: `Prints one line for each check: ok, warn (tasks run without it) or fail (they do not), with
 the command that fixes it. Changes nothing. The exit code is 1 if a check fails.
 

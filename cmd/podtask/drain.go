@@ -12,17 +12,16 @@ import (
 func drainCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "drain",
-		Usage: "take no new tasks, and stop those there are",
-		Description: `From then on run refuses, until --undo. Tasks that wait in the queue leave it first;
-then those that run are stopped, each with its containers in order, as with
-"podtask stop". The ids of the tasks are printed. What was refused or stopped is not
-started again by --undo.
+		Usage: "refuse new tasks and stop all existing ones",
+		Description: `After this command "podtask run" refuses new tasks until --undo. Tasks in the queue are
+stopped first, then the running ones, each like with "podtask stop". Prints the IDs of the
+tasks. --undo does not start tasks again that were refused or stopped.
 
 Examples:
   podtask drain
   podtask drain --undo`,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "undo", Usage: "take new tasks again"},
+			&cli.BoolFlag{Name: "undo", Usage: "accept new tasks again"},
 		},
 		Action: p.withHost(drain),
 	}

@@ -43,7 +43,7 @@ func execGuardCommand(p *program) *cli.Command {
 }
 
 // guard starts the helper, in a session of its own so that neither Ctrl-C nor the end
-// of the terminal reaches it. Release tells it that all is well.
+// of the terminal reaches it. Release tells it that the program ended normally.
 func (x *execution) guard() (release func()) {
 	read, write, err := os.Pipe()
 	if err != nil {

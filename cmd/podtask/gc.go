@@ -12,11 +12,11 @@ import (
 func gcCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "gc",
-		Usage: "remove what belongs to no task any more",
-		Description: `A process that is killed in the middle of something may leave a pod behind whose
-task nobody knows. Owners of tasks look for such pods every ten minutes at most;
-this does so now, and lists what it removes. Only what podtask made for this state
-directory is touched, and nothing of a task that is recorded or has an owner.
+		Usage: "remove pods and networks whose task no longer exists",
+		Description: `If podtask is killed while it creates or removes a task, a pod may be left without a
+record. Owners of tasks look for such pods at most every ten minutes. This command does it
+now and lists what it removes. It removes only what podtask created for this state
+directory, and nothing of a task that has a record or an owner.
 
 Examples:
   podtask gc

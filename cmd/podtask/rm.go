@@ -14,7 +14,7 @@ func rmCommand(p *program) *cli.Command {
 		Name:      "rm",
 		Usage:     "remove tasks with their containers, pods, slices and logs",
 		ArgsUsage: "TASK ...",
-		Description: `Images stay. The ids of the tasks are printed.
+		Description: `Images are kept. Prints the IDs of the tasks.
 
 Examples:
   podtask rm web

@@ -19,8 +19,8 @@ func stopCommand(p *program) *cli.Command {
 		Usage:     "stop tasks and wait until they have stopped",
 		ArgsUsage: "TASK ...",
 		Description: `Containers stop in the reverse order of their dependencies, each with the
-stopTimeout of its definition between SIGTERM and SIGKILL. They and their logs stay
-until the task is removed. The ids of the tasks are printed.
+stopTimeout of its definition between SIGTERM and SIGKILL. Containers and logs are
+kept until the task is removed. Prints the IDs of the tasks.
 
 Examples:
   podtask stop web
@@ -28,7 +28,7 @@ Examples:
   podtask stop --filter family=batch
   podtask stop --all`,
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "time", Aliases: []string{"t"}, Usage: "0 kills at once; other times are in the definition (stopTimeout)"},
+			&cli.StringFlag{Name: "time", Aliases: []string{"t"}, Usage: "0 kills at once; other times are set in the definition (stopTimeout)"},
 		}, manyTasksFlags("stop", "stop all tasks")...),
 		Action: p.withHost(stop),
 	}

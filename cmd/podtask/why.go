@@ -19,12 +19,12 @@ import (
 func whyCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "why",
-		Usage:     "say in one sentence what a task or service waits for, or why it stopped",
+		Usage:     "explain in one sentence what a task or service waits for, or why it stopped",
 		ArgsUsage: "TASK|SERVICE ...",
-		Description: `The sentence is made of what podtask itself decides by: the queue, attempts that
-failed and when the next is due, dependencies and how far they are, health checks,
-stop time-outs. With --format json all reasons are listed, the root of the others
-first; their codes are stable.
+		Description: `The sentence comes from the state that podtask itself uses: the queue, failed attempts
+and the time of the next one, dependencies and their progress, health checks, stop
+timeouts. With --format json all reasons are listed, the root cause first; their codes are
+stable.
 
 Examples:
   podtask why web

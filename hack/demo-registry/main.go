@@ -11,8 +11,8 @@
 //	requests.log     a line per request, written as they finish
 //
 // and then prints host:port as its only line on stdout. It ends on SIGTERM and
-// SIGINT, and, if stdin is a pipe, when that closes. The password is made anew
-// each time and is nowhere else than in auth.json.
+// SIGINT, and, if stdin is a pipe, when that closes. Each run
+// makes a new password, which is stored only in auth.json.
 package main
 
 import (

@@ -23,21 +23,20 @@ type Expired struct {
 }
 
 const (
-	// cleanUpPace is how often stopped tasks are looked for, by whatever process.
+	// cleanUpPace is how often any process looks for stopped tasks.
 	cleanUpPace = time.Minute
 	// cleanUpRound is how many are removed in one round, oldest first.
 	cleanUpRound = 8
-	// cleanUpJobs is how many of them at a time.
+	// cleanUpJobs is how many are removed concurrently.
 	cleanUpJobs = 4
 )
 
-// Remove removes tasks that stopped longer ago than keep (ECS agent: 3 h), those with
-// run --rm that nobody shows to a user any more, and what is left of removals that were
-// cut off. A task that somebody owns is left to them. Until then its logs and exit codes
-// can be read.
+// Remove removes tasks that stopped longer ago than keep (ECS agent: 3 h), those of
+// run --rm without a foreground process, and what is left of interrupted removals. A task
+// that has an owner is left to its owner. Until then its logs and exit codes can be read.
 //
-// There need not be an agent: each command calls it in the end, so it is bounded by ctx
-// and a number of tasks, and looks only once a minute, whoever calls. What cannot be
+// No agent is needed: each command calls it before it exits. So it is limited by ctx and a
+// number of tasks, and works at most once a minute for all processes. What cannot be
 // removed is logged and tried again by a later round.
 func (c *Expired) Remove(ctx context.Context, now time.Time, keep time.Duration) {
 	if !c.due(now) {
@@ -57,8 +56,8 @@ func (c *Expired) Remove(ctx context.Context, now time.Time, keep time.Duration)
 	wg.Wait()
 }
 
-// due reports whether nobody has looked for a minute, and notes that we do. A
-// clock that was set back makes it due.
+// due reports whether the last round was over a minute ago, and if so records a new one.
+// A clock that was set back makes it due.
 func (c *Expired) due(now time.Time) bool {
 	stamp := filepath.Join(c.StateDir, "cleaned-up")
 	if info, err := os.Stat(stamp); err == nil {
@@ -78,7 +77,7 @@ func (c *Expired) due(now time.Time) bool {
 
 // overdue lists the tasks to be removed now.
 func (c *Expired) overdue(now time.Time, keep time.Duration) []lifecycle.State {
-	all, _ := c.Tasks.States() // whoever lists tasks reports records that cannot be read
+	all, _ := c.Tasks.States() // commands that list tasks report unreadable records
 	all = slices.DeleteFunc(all, func(s lifecycle.State) bool {
 		if !c.expired(s, now, keep) {
 			return true
@@ -93,7 +92,7 @@ func (c *Expired) overdue(now time.Time, keep time.Duration) []lifecycle.State {
 func (c *Expired) expired(s lifecycle.State, now time.Time, keep time.Duration) bool {
 	switch {
 	case s.Goal == lifecycle.Gone:
-		return true // its removal was cut off
+		return true // its removal was interrupted
 	case s.Options.Remove && c.Tasks.InForeground(s.ID):
 		return false // run --rm may still be reading its logs
 	case s.Options.Remove:
@@ -102,7 +101,7 @@ func (c *Expired) expired(s lifecycle.State, now time.Time, keep time.Duration) 
 	return s.Settled() && now.Sub(s.StoppedAt()) >= keep
 }
 
-// removeOne removes a task if that is still right once its lock is ours.
+// removeOne removes a task if it is still expired once this process holds its lock.
 func (c *Expired) removeOne(ctx context.Context, id string, now time.Time, keep time.Duration) error {
 	o, err := c.Owners.Own(id)
 	if err != nil {

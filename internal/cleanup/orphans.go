@@ -15,7 +15,7 @@ import (
 	"github.com/podtask/podtask/pkg/state"
 )
 
-// Orphans removes what dead owners have left behind.
+// Orphans removes what dead owners left behind.
 type Orphans struct {
 	Log                  *slog.Logger
 	StateDir, RuntimeDir string
@@ -29,21 +29,20 @@ type Orphan struct {
 	// Kind is pod, network or record.
 	Kind string `json:"kind"`
 	Name string `json:"name"`
-	// Task is the id it was made for.
+	// Task is the ID of its task.
 	Task string `json:"task"`
 }
 
 // Sweep removes what dead owners have left behind: pods and networks with the label of
-// this state directory, and records whose first write never ended, each of a task that has no
-// record. With a record a thing is the task's and the next owner of the task adopts
-// it.
+// this state directory, and records whose first write never ended, each of a task without a
+// record. If there is a record, the next owner of the task adopts the object.
 //
-// It goes by locks, not by age: an owner makes things only while it holds the lock
-// of its task, and after the record. So where the lock is free and there is no
-// record, nobody is about to make one. What a killed owner had asked Podman for may
-// still come into being afterwards; the next sweep finds it. Sockets on which nobody
-// listens any more go without a word. The error holds all
-// problems; what could be removed is returned beside it.
+// It decides by locks, not by age: an owner creates objects only while it holds the lock
+// of its task, and after it has written the record. So if the lock is free and there is
+// no record, nothing will be created. A request that a killed owner sent to Podman may
+// still create something afterwards; the next sweep finds it. Sockets without a listener
+// are removed silently. The error contains all problems; what could be removed is
+// returned as well.
 func (c *Orphans) Sweep(ctx context.Context) ([]Orphan, error) {
 	var removed []Orphan
 	var errs []error
@@ -70,25 +69,24 @@ func (c *Orphans) Sweep(ctx context.Context) ([]Orphan, error) {
 	return removed, errors.Join(errs...)
 }
 
-// sweepOne removes a thing of a task if nobody owns the task and there is no record
-// of it.
+// sweepOne removes an object of a task if the task has no owner and no record.
 func (c *Orphans) sweepOne(id string, remove func() error) (gone bool, err error) {
 	lock, err := c.Tasks.Locks.Lock(id)
 	if errors.Is(err, state.ErrLocked) || errors.Is(err, state.ErrBadKey) {
-		return false, nil // it has an owner, or is no task of ours
+		return false, nil // it has an owner, or the ID is not a task's
 	}
 	if err != nil {
 		return false, err
 	}
 	if _, err := c.Tasks.Store.Get(id); !errors.Is(err, fs.ErrNotExist) {
-		return false, lock.Unlock() // a record that cannot be read is one
+		return false, lock.Unlock() // an unreadable record counts too
 	}
 	err = remove()
 	return err == nil, errors.Join(err, lock.Remove())
 }
 
-// leftovers are the pods made for tasks of this state directory, and then the
-// networks, those of living tasks among them.
+// leftovers returns the pods created for tasks of this state directory, then the networks,
+// including those of living tasks.
 func (c *Orphans) leftovers(ctx context.Context) ([]libpod.Found, error) {
 	podman, err := c.Podman(ctx)
 	if err != nil {
@@ -107,8 +105,8 @@ func (c *Orphans) leftovers(ctx context.Context) ([]libpod.Found, error) {
 	return ours, nil
 }
 
-// removeOrphan removes a pod or a network of a task nobody knows any more, with a pod
-// what was made for its containers.
+// removeOrphan removes a pod or a network of a task without a record, and with a pod what
+// was created for its containers.
 func (c *Orphans) removeOrphan(ctx context.Context, f libpod.Found) error {
 	podman, err := c.Podman(ctx)
 	if err != nil {
@@ -126,7 +124,7 @@ func (c *Orphans) removeOrphan(ctx context.Context, f libpod.Found) error {
 // sweepLimit is how long an owner whose task has ended waits for its sweep.
 const sweepLimit = 30 * time.Second
 
-// SweepAndLog sweeps, and logs what comes of it.
+// SweepAndLog sweeps, and logs the result.
 func (c *Orphans) SweepAndLog(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, sweepLimit)
 	defer cancel()

@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// socketAge is how old a socket is before it may count as dead: between its making and
-// its first listening nobody answers on one either.
+// socketAge is the age from which a socket may count as dead: a new socket does not
+// answer either until its process listens.
 const socketAge = time.Minute
 
-// sweepSockets removes the sockets of owners that have died: nobody listens, and who owns
-// such a task next makes its own. They do not tell which state directory a task belongs
-// to, and need not: one that is served is left alone. So they are no Orphans.
+// sweepSockets removes the sockets of owners that have died: nothing listens on them, and
+// the next owner of the task creates its own. A socket does not show to which state
+// directory its task belongs, so sockets are not Orphans.
 func (c *Orphans) sweepSockets(ctx context.Context) error {
 	paths, err := filepath.Glob(filepath.Join(c.RuntimeDir, "tasks", "*.sock"))
 	errs := []error{err}
@@ -34,7 +34,7 @@ func (c *Orphans) sweepSockets(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// refused reports whether it is certain that nobody listens on a socket.
+// refused reports whether it is certain that nothing listens on a socket.
 func refused(ctx context.Context, path string) bool {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", path)

@@ -38,8 +38,8 @@ func (c *Creator) Create(ctx context.Context, t taskdef.Task, name string, o lif
 	return owner.State(), owner.Close()
 }
 
-// CreateOwned is Create for who owns the task from the first moment on, so that
-// nobody takes it for one whose owner has died. The caller runs and closes the owner.
+// CreateOwned is Create for a caller that owns the task from the start, so that no other
+// process takes it over. The caller runs and closes the owner.
 func (c *Creator) CreateOwned(ctx context.Context, t taskdef.Task, name string, o lifecycle.Options) (*owner.Owner, error) {
 	return c.CreateAs(ctx, record.NewID(), t, name, o)
 }

@@ -5,7 +5,7 @@
 // host, and internal/sim checks them. A driver has no clock and no goroutine, and does no
 // I/O.
 //
-// Whoever carries a decision out must keep its order: save the record, publish the
-// history, show the state, and only then start operations. The next Step must wait until
+// The caller must execute a decision in this order: save the record, publish the history,
+// show the state, and only then start operations. The next Step must wait until
 // the record is saved.
 package driver

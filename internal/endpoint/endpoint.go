@@ -19,7 +19,7 @@ import (
 
 // Endpoint is a task's metadata endpoint while this process owns the task. It is
 // served by the owner on sockets that a helper made inside the network namespaces of
-// the task's containers, so nobody but these reaches it.
+// the task's containers, so only they can reach it.
 type Endpoint struct {
 	metadata *Factory
 	task     Task

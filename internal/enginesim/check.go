@@ -24,16 +24,16 @@ import (
 //     sandbox after all containers;
 //   - a container has the image whose digest was found;
 //   - a stopped task runs nothing, and knows the exit codes of all that ran and
-//     that nobody has removed or reset;
+//     that was not removed or reset;
 //   - a removed task leaves nothing in Podman;
 //   - what users put into our pods stays;
 //   - what is swept away belongs to no task, and afterwards nothing is left;
-//   - a task that waits for its share does so because somebody has it; in the end
-//     all shares are given back;
+//   - a task waits for a reservation only while other tasks hold it; at the end all
+//     reservations are released;
 //   - once nothing fails any more every task comes to its goal, can be stopped and
 //     can be removed.
 
-// truth is what was really so of a container, whoever was told.
+// truth is the real state of a container, whether or not it was observed.
 type truth struct {
 	id      string // of the present object; empty for none
 	started bool   // the present object was, since it was made or reset

@@ -86,7 +86,7 @@ func sweep(w *world) {
 	}
 }
 
-// consequence draws it from a doom that came while o, or nobody's owner, wrote.
+// consequence applies a crash of the disk that came while o wrote; o may be nil.
 func consequence(w *world, o *process) {
 	d := w.disk.doom
 	w.disk.doom = none
@@ -108,7 +108,7 @@ func powerLoss(w *world) {
 			die(w, t.owner)
 		}
 		if t.phase == erased && (t.record.acked != nil || t.record.tried != nil) {
-			t.phase = alive // nobody heard that the record is gone: it may be back
+			t.phase = alive // the deletion was not confirmed: the record may be back
 		}
 	}
 	w.disk.lose()

@@ -221,7 +221,7 @@ func disturb(w *world) {
 		did = w.fake.KillMonitor(name)
 	}
 	if did {
-		w.tell("somebody kills or removes %s", name)
+		w.tell("a user kills or removes %s", name)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// task is one task, whoever owns it.
+// task is one task, with or without an owner.
 type task struct {
 	id  string
 	def taskdef.Task

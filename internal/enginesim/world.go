@@ -47,7 +47,7 @@ type world struct {
 	overtake int
 	// calm: nothing unfriendly happens any more.
 	calm bool
-	// trouble is how often a call to Podman fails: one in so many.
+	// trouble is how often a call to Podman fails: one in this many.
 	trouble int
 	faults  enginetest.Faults
 	// pinned are references with digests to what the registry has.

@@ -39,7 +39,7 @@ type Control interface {
 	Remove(t *testing.T, name string)
 	// TakePort listens on a TCP port of 127.0.0.1 until the test ends.
 	TakePort(t *testing.T) uint16
-	// FreePort returns a TCP port of 127.0.0.1 that nobody uses just now.
+	// FreePort returns a TCP port of 127.0.0.1 that is free.
 	FreePort(t *testing.T) uint16
 	// Volume is a container's anonymous volume.
 	Volume(t *testing.T, name string) string
@@ -123,7 +123,7 @@ func (k *task) up() libpod.Pod {
 
 func (k *task) infra() string { return k.pod.Name + "-infra" }
 
-// absent is the name of a container nobody made.
+// absent is the name of a container that does not exist.
 func (k *task) absent() string { return "absent-" + k.id }
 
 // spec is a container of the task whose program does the steps.

@@ -13,7 +13,7 @@ import (
 )
 
 // Clock is the time of a Fake. After's channel gets a value once Now has come to
-// d later; a clock that nobody waits for may let the time pass at once.
+// d later; a clock without waiters may advance at once.
 type Clock interface {
 	Now() time.Time
 	After(d time.Duration) <-chan time.Time
@@ -53,7 +53,7 @@ type objects struct {
 	volumes    map[string]*volume // named ones
 	secrets    map[string]*secret
 	networks   map[string]*libpod.NetworkSpec
-	taken      map[libpod.Port]bool // host ports somebody else has
+	taken      map[libpod.Port]bool // host ports that other programs hold
 	lastID     int
 }
 

@@ -76,7 +76,7 @@ func Seeded(r *rand.Rand, rate int) Faults {
 		}
 		f := Fault{Moment: Before + Moment(r.IntN(2)), Class: classes[r.IntN(len(classes))]}
 		if f.Class == libpod.Unavailable {
-			f.Moment = Before // nobody was there
+			f.Moment = Before // there was no service
 		}
 		return f
 	}

@@ -144,7 +144,7 @@ var containerRules = []rule{
 		k.up()
 		k.wantExit(k.run(k.spec("a", "exit 258")), 2)
 	}},
-	{"a program that somebody killed exits with 137", func(k *task) {
+	{"a program that was killed exits with 137", func(k *task) {
 		k.up()
 		name := k.run(k.spec("a", "sleep forever"))
 		k.Kill(k.t, name)

@@ -72,7 +72,7 @@ var networkRules = []rule{
 			k.t.Errorf("addresses %v and %v", a.Addresses, b.Addresses)
 		}
 	}},
-	{"a member has the address of its place whoever starts first and again after a stop", func(k *task) {
+	{"a member has the address of its place in any start order and after a stop", func(k *task) {
 		k.bridged()
 		a, b := k.create(k.member("a", "sleep forever")), k.run(k.member("b", "sleep forever"))
 		k.must(k.StartContainer(k.ctx(), a))

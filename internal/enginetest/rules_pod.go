@@ -30,7 +30,7 @@ var podRules = []rule{
 			k.t.Errorf("first %+v, second %+v", first, second)
 		}
 	}},
-	{"EnsurePod restarts an infra container that somebody killed", func(k *task) {
+	{"EnsurePod restarts an infra container that was killed", func(k *task) {
 		first := k.up()
 		k.Kill(k.t, k.infra())
 		k.must(k.WaitContainer(k.ctx(), k.infra()))

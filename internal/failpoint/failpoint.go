@@ -22,9 +22,8 @@ type Point struct {
 
 // Env names the fail point at which a Host kills its own process with
 // SIGKILL, as NAME or, for the N-th visit, NAME:N. It is for tests, which then
-// let another process carry on: nothing that a deferred call or a signal handler
-// would tidy up is tidied up. As NAME:N:hang the goroutine that comes by stands
-// still for ever instead.
+// let another process take over: no deferred call and no signal handler runs. With
+// NAME:N:hang the goroutine that reaches the point blocks forever instead.
 const Env = "PODTASK_FAILPOINT"
 
 // The fail points that are no effect's. A save is of the task's record, a publish

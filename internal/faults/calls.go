@@ -110,7 +110,7 @@ func (w *statusWriter) WriteHeader(status int) {
 }
 
 func (w *statusWriter) Write(p []byte) (int, error) {
-	w.note(http.StatusOK) // what net/http sends when nobody said otherwise
+	w.note(http.StatusOK) // net/http's default
 	return w.ResponseWriter.Write(p)
 }
 

@@ -118,7 +118,7 @@ func forward(socket string) http.Handler {
 				return d.DialContext(ctx, "unix", socket)
 			},
 			// A kept connection to a service that was restarted would fail a request
-			// that nobody ordered to fail.
+			// that is not meant to fail.
 			DisableKeepAlives: true, DisableCompression: true,
 		},
 		FlushInterval: -1, // logs and waits are streams

@@ -26,7 +26,7 @@ type Ledger struct {
 type Content struct {
 	Queue admission.Queue `json:"queue,omitzero"`
 	Drain *Drain          `json:"drain,omitempty"`
-	// SweptAt is when somebody last looked for what dead owners have left behind.
+	// SweptAt is when a process last looked for what dead owners left behind.
 	SweptAt time.Time `json:"sweptAt,omitzero"`
 	// SuspectUntil: until then a dead owner's pod may still come into being.
 	SuspectUntil time.Time `json:"suspectUntil,omitzero"`

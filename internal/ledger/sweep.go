@@ -8,7 +8,7 @@ import (
 // sweepPace is how long owners leave between two sweeps.
 const sweepPace = 10 * time.Minute
 
-// SweepIsDue tells whether nobody has swept for a while, and notes that we do now.
+// SweepIsDue reports whether the last sweep was long ago, and if so records a new one.
 func (l *Ledger) SweepIsDue(ctx context.Context) (due bool) {
 	isDue := func(l Content, now time.Time) bool {
 		pace := sweepPace

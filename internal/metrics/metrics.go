@@ -69,8 +69,8 @@ func New(version string, states func() []lifecycle.State, owned func() int) *Met
 // Services adds those of the services that states lists. It is called once, before Handler.
 func (m *Metrics) Services(states func() []service.State) { m.registry.MustRegister(services{states}) }
 
-// services counts the copies of each service as they are when somebody asks. Their names
-// are few and chosen by people.
+// services counts the copies of each service at the time of the request. Their names
+// are few and chosen by users.
 type services struct{ states func() []service.State }
 
 var (
@@ -156,7 +156,7 @@ func (m *Metrics) Follow(ctx context.Context, h *agent.Agent) error {
 	return h.Events.Read(ctx, last, true, func(e record.Event) error { m.Event(e); return nil })
 }
 
-// tasks counts the tasks as they are when somebody asks.
+// tasks counts the tasks at the time of the request.
 type tasks struct{ states func() []lifecycle.State }
 
 var (

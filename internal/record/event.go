@@ -17,8 +17,9 @@ type Events struct {
 	index publishedIndex
 }
 
-// publishedIndex knows what the event log holds of each task. It is read anew when the log
-// has changed, and not for each of the many tasks that an agent takes over at its start.
+// publishedIndex knows what the event log contains of each task. It is read again only
+// when the log has changed, not for each of the many tasks that a starting agent takes
+// over.
 type publishedIndex struct {
 	mu    sync.Mutex // guards the fields below
 	mark  state.Mark // of the log when it was read

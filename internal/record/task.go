@@ -39,7 +39,7 @@ func (t *Tasks) LockAgent() (unlock func() error, err error) {
 
 var ErrSeen = errors.New("seen")
 
-// Owned: somebody owns the task.
+// Owned reports whether a process owns the task.
 func (t *Tasks) Owned(id string) bool {
 	_, held := t.Holder(id)
 	return held
@@ -155,9 +155,8 @@ func Decode(data []byte) (lifecycle.State, error) {
 
 // LockForeground says, until leave is called or this process ends, however it ends, that it shows
 // the task to a user. A task that is to be removed as soon as it has stopped
-// (Options.Remove) is then left to this process, which wants its logs first; without it
-// whoever owns the task removes it, or the clean-up does. Call it while the task is owned
-// and before it runs.
+// (Options.Remove) is then left to this process, which first shows its logs; otherwise its
+// owner or the clean-up removes it. Call it while the task is owned and before it runs.
 func (t *Tasks) LockForeground(id string) (leave func() error, err error) {
 	lock, err := t.Foreground.Lock(id)
 	if err != nil {
@@ -166,7 +165,7 @@ func (t *Tasks) LockForeground(id string) (leave func() error, err error) {
 	return lock.Remove, nil
 }
 
-// InForeground reports whether somebody shows the task to a user.
+// InForeground reports whether a process shows the task to a user.
 func (t *Tasks) InForeground(id string) bool {
 	_, held, err := t.Foreground.Holder(id)
 	return held && err == nil
@@ -194,10 +193,10 @@ func (t *Tasks) Get(id string) (lifecycle.State, error) {
 	return Decode(data)
 }
 
-// Watch calls fn with the recorded state of a task and with each later one,
-// leaving out some when they come fast, whoever owns it, until fn returns false, ctx
-// ends (its cause is returned) or the task has settled. What only the owner's memory
-// holds is not in it. A task that is gone gives a *NotFoundError.
+// Watch calls fn with the recorded state of a task and with each later one, skipping some
+// if they change fast, until fn returns false, ctx ends (its cause is returned) or the
+// task has settled. Any process may own the task; what only the owner's memory contains is
+// not in the state. A task that is gone gives a *NotFoundError.
 func (t *Tasks) Watch(ctx context.Context, id string, fn func(lifecycle.State) bool) error {
 	show := func() error {
 		s, err := t.Get(id)

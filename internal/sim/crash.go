@@ -24,7 +24,7 @@ func powerLoss(w *World) {
 	if w.pod == lifecycle.SandboxReady {
 		w.pod = lifecycle.SandboxStopped
 	}
-	w.podKilled = false // a start of a member alone does not mend it: it is prepared again
+	w.podKilled = false // starting a member alone does not restore it: it is prepared again
 }
 
 // crashAfter ends the owner and starts the next one on what was saved. done tells

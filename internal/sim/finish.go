@@ -76,7 +76,7 @@ func prompt(w *World) (m move, ok bool) {
 	return move{}, false
 }
 
-// awaited reports whether somebody waits for container i to end.
+// awaited reports whether a container waits for container i to end.
 func awaited(w *World, i int) bool {
 	for k := range w.state.Containers {
 		if w.state.Containers[k].Ended {

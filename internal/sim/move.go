@@ -241,8 +241,8 @@ func makeOfFlight(w *World, m move) {
 	}
 }
 
-// makeOfTruth makes a move of a container, or the infra container, that nobody has told
-// the owner yet.
+// makeOfTruth makes a move of a container, or the infra container, of which the owner does
+// not know yet.
 func makeOfTruth(w *World, m move) {
 	switch m.verb {
 	case exits:

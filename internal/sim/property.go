@@ -31,7 +31,7 @@ const (
 	HealthIsHeard Property = "a container that is to be restarted for its health is stopped"
 	StopOrder     Property = "a container is stopped after all that depend on it"
 	KillAtOnce    Property = "a kill leaves no grace to anything"
-	CancelUseless Property = "an operation nobody needs any more is cancelled, once"
+	CancelUseless Property = "an operation that is no longer needed is cancelled, once"
 	StaysEnded    Property = "an ended container stays ended, with its exit code"
 	ExitCodes     Property = "the exit code recorded is the container's own"
 	GoalFalls     Property = "the goal never rises to UP again and the stop reason never changes"

@@ -30,8 +30,8 @@ import (
 //	unhealthy NAME                its health check says no
 //	exit NAME CODE                the container ends, and the driver tells
 //	vanish NAME                   a user removes it, and the driver tells
-//	pause · resume · meddle NAME  a user pauses, resumes or restarts it; nobody tells
-//	cut off                       a user kills the infra container; nobody tells
+//	pause · resume · meddle NAME  a user pauses, resumes or restarts it; the driver does not tell
+//	cut off                       a user kills the infra container; the driver does not tell
 //	notice [NAME]                 the driver tells that something may have happened
 //	pass D                        time passes, and nothing happens
 //	stop · kill · remove          a user asks
@@ -129,7 +129,7 @@ func (p *player) happen(verb string, rest []string) error {
 		w.make(move{verb: request, arg: map[string]int{"stop": 0, "kill": 1, "remove": 2}[verb]})
 	case "queued":
 		if f := w.flightOf(sandbox); f == nil || f.kind != lifecycle.Admit || f.begun {
-			return fmt.Errorf("nobody asks whether there is room")
+			return fmt.Errorf("no admission is requested")
 		}
 		w.make(move{queued, lifecycle.Admit, sandbox, 0})
 	case "moves":
@@ -205,7 +205,7 @@ func (p *player) operation(word string, rest []string) error {
 		m.arg = int(class)
 	}
 	if word == "cancelled" && !f.canceled {
-		return fmt.Errorf("nobody cancelled it")
+		return fmt.Errorf("it was not cancelled")
 	}
 	p.w.make(m)
 	if word == "acts" {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 // golden compares with a file of testdata, or writes it.
 func golden(t *testing.T, path, got string) {
@@ -29,7 +29,7 @@ func golden(t *testing.T, path, got string) {
 	g, w := strings.Split(got, "\n"), strings.Split(string(want), "\n")
 	for i := range max(len(g), len(w)) {
 		if i >= len(g) || i >= len(w) || g[i] != w[i] {
-			t.Fatalf("%s:%d: it is\n%s\nnot\n%s\n(go test ./internal/sim -update writes the file anew)",
+			t.Fatalf("%s:%d: it is\n%s\nnot\n%s\n(go test ./internal/sim -update rewrites the file)",
 				path, i+1, strings.Join(g[i:min(i+8, len(g))], "\n"), strings.Join(w[min(i, len(w)):min(i+8, len(w))], "\n"))
 		}
 	}
@@ -66,7 +66,7 @@ func TestScriptsSayWhatIsWrongWithThem(t *testing.T) {
 		"container web\nsubmit\nexit web 1":               "it does not run",
 		"container web\nsubmit\ncrash\ntimer":             "restart it",
 		"container web\nsubmit\nfail resolve web":         "which class",
-		"container web\nsubmit\ncancelled resolve web":    "nobody cancelled it",
+		"container web\nsubmit\ncancelled resolve web":    "it was not cancelled",
 		"container web, slowly":                           "no such clause",
 		"container web, after db START":                   "no such container above",
 		"container web, check 5s\nsubmit":                 "no such clause",

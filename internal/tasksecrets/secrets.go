@@ -50,9 +50,8 @@ func (k *Store) getenv(name string) string {
 	return k.Getenv(name)
 }
 
-// KeepLogins makes secrets of the task's of the provided values among the credentials of
-// its images, and returns the task with those as sources. Whoever pulls the images later
-// is another process, perhaps.
+// KeepLogins stores provided credentials for the task's images as secrets of the task, and
+// returns the task with these as sources: another process may pull the images.
 func (k *Store) KeepLogins(ctx context.Context, id string, t taskdef.Task) (taskdef.Task, error) {
 	t.Containers = slices.Clone(t.Containers)
 	for i := range t.Containers {

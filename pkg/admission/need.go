@@ -7,8 +7,8 @@
 //
 // The order is first come, first served: a task waits behind an earlier one even
 // when there is room for it, so that a large task is not put off for ever. With
-// Budget.Overtake above 0 small tasks may pass, each waiting task being passed at
-// most so many times.
+// Budget.Overtake above 0 small tasks may pass, but each waiting task is passed at
+// most that many times.
 //
 // All of it is pure: a Queue is a value, the caller keeps it and knows which tasks
 // are still there.
@@ -73,7 +73,7 @@ func memoryOf(t taskdef.Task) (bytes int64) {
 	return bytes
 }
 
-// IsZero reports whether nothing is needed, so that nobody has to be asked.
+// IsZero reports whether nothing is needed, so that there is nothing to reserve.
 func (n Need) IsZero() bool { return n.CPU == 0 && n.Memory == 0 && len(n.Ports) == 0 }
 
 // Equal reports whether two needs are the same.

@@ -60,8 +60,8 @@ func (q Queue) clone() Queue {
 
 // Ask lets a task in or puts it at the end of the queue. A task that has asked before
 // keeps its place, so it may be asked again and again; its need is what it says now. Present
-// says whether a waiting task still has somebody who would start it: others are
-// passed by, and keep their place until they come back or are released.
+// reports whether a waiting task still has an owner that would start it: others are
+// passed, and keep their place until they come back or are released.
 func (q Queue) Ask(b Budget, e Entry, at time.Time, present func(task string) bool) (Queue, Verdict) {
 	i := q.index(e.Task)
 	if i < 0 {
@@ -199,8 +199,7 @@ func (q Queue) shortages(b Budget, e Entry) []Shortage {
 // Verdict is the answer to a task that asks.
 type Verdict struct {
 	Admitted bool
-	// Short is what there is too little of; empty when there is room but somebody
-	// else is first.
+	// Short lists what is short; empty if there is room but another task is first.
 	Short []Shortage
 	// Behind names the earlier task that is first, and First what that one waits for.
 	Behind string

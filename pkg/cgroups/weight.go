@@ -36,8 +36,8 @@ func CurveOf(runtime, version string) Curve {
 // The ranges of shares and weights.
 const minShares, maxShares = 2, 262144
 
-// Weight is the weight that a container with so many shares has. Shares outside the
-// range count as its ends; 0, unset, gives 0.
+// Weight returns the weight of a container with the given shares. Shares outside the range
+// count as its ends; 0, unset, gives 0.
 //
 // Today's curve is a power of ten whose exponent is quadratic in log2(shares), through
 // 2→1, 1024→100 and 262144→10000. The old one is a line through the ends, with 1024→39.

@@ -90,7 +90,7 @@ func (c *compose) pairs(f field, what string) []pair {
 	var out []pair
 	for _, e := range fields(f.value) {
 		if e.value.Tag == "!!null" {
-			c.lose(e.line, "%s %s, which is taken from the environment of whoever starts it", what, e.key)
+			c.lose(e.line, "%s %s, which is taken from the environment of the user who starts it", what, e.key)
 			continue
 		}
 		out = append(out, pair{e.key, e.value.Value})
@@ -99,7 +99,7 @@ func (c *compose) pairs(f field, what string) []pair {
 		for _, item := range f.value.Content {
 			name, value, ok := strings.Cut(item.Value, "=")
 			if !ok {
-				c.lose(item.Line, "%s %s, which is taken from the environment of whoever starts it", what, name)
+				c.lose(item.Line, "%s %s, which is taken from the environment of the user who starts it", what, name)
 				continue
 			}
 			out = append(out, pair{name, value})
@@ -454,7 +454,7 @@ func (c *compose) mebibytes(f field) int64 {
 // declared is a volume that the top level of a Compose file declares.
 type declared struct {
 	name  string // in the engine, if the file gives it
-	there bool   // external: somebody else has made it
+	there bool   // external: it exists already
 }
 
 // declare reads what services need to know before they are converted: the name of the

@@ -27,8 +27,8 @@ type Credentials struct {
 // String keeps secrets out of logs and error texts.
 func (Credentials) String() string { return "credentials (hidden)" }
 
-// refreshBefore is how long before their end credentials are fetched anew. SDKs
-// ask again about five minutes before.
+// refreshBefore is how long before they expire credentials are fetched again. SDKs ask
+// again about five minutes before.
 const refreshBefore = 10 * time.Minute
 
 // lasting is the life given to credentials that come without an end, because an

@@ -54,7 +54,7 @@ func (r *rates) with(i int, stats json.RawMessage) json.RawMessage {
 }
 
 // after returns the sample with its rate since another; the other itself, if that is
-// only just over. Counters that went back belong to a network that was made anew.
+// only just over. Counters that went back belong to a new network.
 func (s sample) after(before sample) sample {
 	span := s.at.Sub(before.at)
 	switch {

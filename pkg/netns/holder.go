@@ -29,7 +29,7 @@ func (h Holder) String() string {
 
 // FindHolder finds who has the port open in this network namespace, as far as
 // /proc tells: the owner always, the process only among the user's own. Found is
-// false when nobody has it.
+// false if the port is free.
 func FindHolder(protocol string, port uint16) (h Holder, found bool) {
 	return findHolder(os.DirFS("/proc"), protocol, port)
 }
@@ -119,7 +119,7 @@ func findProcess(proc fs.FS, inode uint64) (pid int, command string) {
 func hasOpen(proc fs.FS, dir, target string) bool {
 	fds, err := fs.ReadDir(proc, dir)
 	if err != nil {
-		return false // somebody else's, or gone
+		return false // of another user, or gone
 	}
 	for _, fd := range fds {
 		if to, err := fs.ReadLink(proc, path.Join(dir, fd.Name())); err == nil && to == target {

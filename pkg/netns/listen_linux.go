@@ -63,7 +63,7 @@ const passedTo = 3
 // reached in the network namespace, and hands the socket to descriptor 3.
 //
 // The socket lies beside the namespace, in one of its own at the other end of a link:
-// in the namespace it would keep its port from whoever listens there on all addresses.
+// inside, it would block its port for programs that listen on all addresses.
 // Where there is only a loopback interface, it stays that way and gets the address; so
 // it does where no link can be made.
 func PassListener(addr netip.AddrPort) error {

@@ -295,7 +295,7 @@ func (b *builder) checkTask() {
 // The parts of the work, each with the builder of the whole.
 type (
 	references struct{ *builder } // ConfigMaps, Secrets and their keys
-	downward   struct{ *builder } // what a container is told of its Pod
+	downward   struct{ *builder } // fields of the Pod for its containers
 	logins     struct{ *builder } // imagePullSecrets
 	process    struct{ *builder } // what runs in a container, and as whom
 	networking struct{ *builder } // names, addresses and resolvers

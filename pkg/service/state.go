@@ -36,7 +36,7 @@ type State struct {
 	Pace           Pace `json:"pace,omitzero"`
 	// Steady: there is nothing to do, and it was said.
 	Steady bool `json:"steady,omitempty"`
-	// Rollbacks counts returns to an earlier deployment that nobody asked for.
+	// Rollbacks counts automatic returns to an earlier deployment.
 	Rollbacks int `json:"rollbacks,omitempty"`
 	// Events are the latest keptEvents, the oldest first.
 	Events []Event `json:"events,omitempty"`
@@ -164,7 +164,7 @@ type Observation struct {
 	// Queue is what a task waits for that is not let in.
 	Queue   string `json:"queue,omitempty"`
 	Stopped bool   `json:"stopped,omitempty"`
-	// ByUser: somebody asked for the stop.
+	// ByUser: a user requested the stop.
 	ByUser bool   `json:"byUser,omitempty"`
 	Reason string `json:"reason,omitempty"`
 }

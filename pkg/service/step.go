@@ -257,8 +257,8 @@ func countFailure(s *State, at time.Time, t *Task, reason string) {
 	}
 }
 
-// throttle is the pause before the next task after so many failures in a row: none after
-// the first, then 1 s, doubled each time.
+// throttle returns the pause before the next task after streak failures in a row: none
+// after the first, then 1 s, doubled each time.
 func throttle(streak int) time.Duration {
 	if streak < 2 {
 		return 0

@@ -205,7 +205,7 @@ func (s *Store) Delete(key string) error {
 //
 // With locks, a corrupt record whose lock is free is moved aside (CorruptError
 // then has MovedTo) and so is reported once. With nil, and for a record that
-// somebody owns, it is only reported. A record of a newer version is never
+// has an owner, it is only reported. A record of a newer version is never
 // moved.
 func (s *Store) All(locks *Locks) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {

@@ -238,7 +238,7 @@ func (c *conversion) unit() {
 	if c.defaultDependencies() {
 		// The first waits for the network; it is there from Podman 5.3 on.
 		c.out.Add(unitSection, "Wants", "podman-user-wait-network-online.service podman.socket")
-		// The last so that it ends after us: at shutdown nobody starts it again.
+		// podman.service, so that it stops later: at shutdown it cannot be started again.
 		c.out.Add(unitSection, "After", "podman-user-wait-network-online.service podman.socket podman.service")
 	}
 	c.out.Add(unitSection, "RequiresMountsFor", "%t/containers")

@@ -105,8 +105,8 @@ func (w *walk) add(dir string) {
 // maxSize bounds a unit file, which has some hundred bytes.
 const maxSize = 1 << 20
 
-// Load reads all units in the directories, ours and Quadlet's, with the drop-ins
-// of ours. The first file of a name counts. A file that cannot be read is a
+// Load reads all .task units with their drop-ins, and Quadlet's units, in the
+// directories. The first file of a name counts. A file that cannot be read is a
 // problem and is left out.
 func Load(dirs []string) ([]taskunit.Source, []taskunit.Problem) {
 	l := loader{dirs: dirs}
@@ -206,7 +206,7 @@ func read(path string) (string, error) {
 }
 
 // Write writes services and their links into a directory, which is made if need
-// be. A file that is there already is an error: whoever wrote it keeps it. The
+// be. A file that exists already is an error and is not changed. The
 // error holds everything that went wrong; the rest is written.
 func Write(dir string, services []taskunit.Service) error {
 	return writeAll(dir, services, writeNew)
