@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/podtask/podtask/internal/nonsense"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -24,10 +23,6 @@ func TestSecretMap(t *testing.T) {
 			t.Errorf("%q: %v, want %q", text, err, says)
 		}
 	}
-}
-
-func TestNonsenseInAMapOfSecretsCostsLittle(t *testing.T) {
-	nonsense.Check(t, "/a=env:A\n", func(text string) { _, _ = parseSecretMap("/m", text) })
 }
 
 func FuzzSecretMap(f *testing.F) {

@@ -5,7 +5,9 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -159,5 +161,21 @@ func TestPurityCheckNoticesViolations(t *testing.T) {
 				t.Errorf("found %q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// The test runner leaves the race detector out for pure packages, so its list is this one.
+func TestRunnerKnowsPurePackages(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(root(t), "hack", "test"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?ms)^pure=\((.*?)\)`).FindSubmatch(text)
+	if found == nil {
+		t.Fatal("hack/test has no list pure=(...)")
+	}
+	if got := strings.Fields(string(found[1])); !slices.Equal(got, purePackages) {
+		t.Errorf("hack/test has pure=(%s),\nwant %s", strings.Join(got, " "), strings.Join(purePackages, " "))
 	}
 }

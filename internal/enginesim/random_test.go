@@ -1,5 +1,3 @@
-//go:build !race
-
 package enginesim_test
 
 import (
@@ -17,8 +15,7 @@ var (
 	seed  = flag.Uint64("seed", 0, "play this seed only")
 )
 
-// TestRandom plays many seeds. It is not compiled with the race detector, which makes
-// it ten times as slow and finds nothing: a world has one goroutine.
+// TestRandom plays many seeds.
 func TestRandom(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -11,6 +11,10 @@ import (
 // Size is that of a text in bytes.
 const Size = 10 << 20
 
+// long is how long the texts are that parsers read to their end, in bytes: less than
+// many of them take for too long.
+const long = Size / 10
+
 // most is how many bytes a parser may take in all, what it drops again included. One
 // that refuses what is longer than a mebibyte may still make a node of a hundred bytes
 // out of two letters.

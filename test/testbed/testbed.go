@@ -136,7 +136,7 @@ func (p *Podman) Start(ctx context.Context) error {
 	if err := p.cmd.Start(); err != nil {
 		return err
 	}
-	tick := time.NewTicker(interval)
+	tick := time.NewTicker(minInterval)
 	defer tick.Stop()
 	for p.PID() == 0 {
 		select {

@@ -12,22 +12,28 @@ var Patience = func() time.Duration {
 	return 4 * time.Minute
 }()
 
-// interval is the polling interval.
-const interval = 25 * time.Millisecond
+// The polling interval grows with the time that a look takes, so that tests which wait
+// leave most of the processor to those which work.
+const (
+	minInterval = 25 * time.Millisecond
+	maxInterval = time.Second
+	share       = 4 // the pause after a look, in durations of the look
+)
 
 // Until polls a condition that nothing reports, such as the end of another user's
 // process. It returns true when it holds, and false after Patience.
 func Until(holds func() bool) bool {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
 	limit := time.NewTimer(Patience)
 	defer limit.Stop()
-	for !holds() {
+	for {
+		begin := time.Now()
+		if holds() {
+			return true
+		}
 		select {
-		case <-tick.C:
+		case <-time.After(min(max(share*time.Since(begin), minInterval), maxInterval)):
 		case <-limit.C:
 			return false
 		}
 	}
-	return true
 }
