@@ -95,9 +95,9 @@ func TestFullDiskStopsNewWorkAndLosesNothing(t *testing.T) {
 	}
 }
 
-// A stop that cannot be written down is not begun: whoever owns the task next would not
-// know why its containers end.
-func TestNothingIsDoneBeforeItIsRecorded(t *testing.T) {
+// A stop needs no space: it only ends things. It is recorded when there is space, and not
+// before that is the task done with.
+func TestFullDiskDoesNotDelayAStop(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	disk := &fullDisk{}
@@ -105,16 +105,48 @@ func TestNothingIsDoneBeforeItIsRecorded(t *testing.T) {
 	s := b.create(h)
 	f, _ := b.fleet(h)
 	b.until(h, s.ID, running)
-	refused := disk.fill()
-	f.Owners()[0].Send(lifecycle.StopRequested{By: "test"})
-	if !refused(2) { // the second comes after a pause, in which much could be done
-		t.Fatal("the owner saves nothing of the stop")
+	disk.fill()
+	o := f.Owners()[0]
+	o.Send(lifecycle.StopRequested{By: "test"})
+	if !testbed.Until(func() bool { return o.State().Status() == lifecycle.StatusStopped && o.Unsaved() }) {
+		t.Fatalf("with a full disk the task is %s, unsaved %t", o.State().Status(), o.Unsaved())
 	}
-	if !b.podman.Running("podtask-web-" + s.ID[:12] + "-app") {
-		t.Error("the container was stopped without a record of it")
+	if got, err := h.Tasks.Find(s.ID); err != nil || got.Goal != lifecycle.Up {
+		t.Errorf("the record has goal %s, %v; want that of before", got.Goal, err)
 	}
 	disk.full.Store(false)
 	if got := b.until(h, s.ID, hasStopped); got.Stop.Code != lifecycle.StopUserInitiated {
 		t.Errorf("the task stopped as %+v", got.Stop)
+	}
+}
+
+// Whoever owns the task after one that was killed with a full disk knows nothing of the
+// stop. What has ended stays ended, and it can be stopped again.
+func TestAStopOnAFullDiskIsForgottenWithItsOwner(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	disk := &fullDisk{}
+	h := b.hostOn(disk)
+	s := b.create(h)
+	f, end := b.fleet(h)
+	b.until(h, s.ID, running)
+	disk.fill()
+	o := f.Owners()[0]
+	o.Send(lifecycle.StopRequested{By: "test"})
+	testbed.Until(func() bool { return o.State().Status() == lifecycle.StatusStopped })
+	end()
+	disk.full.Store(false)
+	b.fleet(b.hostOn(disk))
+	if got := b.until(h, s.ID, hasStopped); got.Stop.Code != lifecycle.StopEssentialContainerExited {
+		t.Errorf("the task stopped as %+v", got.Stop)
+	}
+	starts := 0
+	for _, f := range b.podman.Facts(0) {
+		if f.What == enginetest.Started && f.Container == "podtask-web-"+s.ID[:12]+"-app" {
+			starts++
+		}
+	}
+	if starts != 1 {
+		t.Errorf("the container was started %d times", starts)
 	}
 }

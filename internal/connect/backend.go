@@ -94,6 +94,9 @@ func ownedBy(pid int, o Owner, s lifecycle.State) api.Task {
 func withDisk(t api.Task, o Owner) api.Task {
 	if o.Unsaved() {
 		full := api.Reason{Code: api.WhyDiskFull, Text: "the disk of the state directory is full, so podtask cannot save what it does next; it continues when there is space"}
+		if t.Goal != lifecycle.Up.String() {
+			full.Text = "the disk of the state directory is full: the task stops, and podtask records it when there is space"
+		}
 		t.Why = slices.Insert(slices.Clone(t.Why), 0, full)
 	}
 	return t

@@ -122,8 +122,8 @@ func (t *Task) drive(ctx context.Context, fn func(api.Task) bool) error {
 		asked = max(asked, st.Goal)
 		return fn(withDisk(s.FromState(st), o))
 	})
-	if goal := o.State().Goal; goal == lifecycle.Up || goal < asked {
-		stop() // a task that is being stopped or removed is driven to its end, unless that failed
+	if goal := o.State().Goal; goal == lifecycle.Up || goal < asked || goal == lifecycle.Down && o.Unsaved() {
+		stop() // a task that is being stopped or removed is driven to its end, unless that failed or cannot be recorded
 	}
 	wg.Wait()
 	if failed != nil && !errors.Is(failed, context.Canceled) {

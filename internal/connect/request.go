@@ -16,16 +16,26 @@ import (
 )
 
 // StopTask stops a task and returns when it has stopped. A task that is removed
-// meanwhile, by run --rm or rm, counts as stopped.
+// meanwhile, by run --rm or rm, counts as stopped. A task that this process owned, and that
+// has stopped but cannot be recorded as such on a full disk, is an error.
 func (s *Connector) StopTask(ctx context.Context, id, by string, force bool, show func(api.Task)) error {
+	local, unrecorded := false, false
 	err := s.Ask(ctx, id,
-		func(r *Task) error { return r.Stop(ctx, by, force) },
+		func(r *Task) error {
+			local = r.Owner != nil
+			return r.Stop(ctx, by, force)
+		},
 		func(t api.Task) (bool, error) {
 			show(t)
+			unrecorded = t.DiskFull()
 			return t.Status == lifecycle.StatusStopped.String(), nil
 		})
-	if IsGone(err) {
+	switch {
+	case IsGone(err):
 		return nil
+	case err == nil && local && unrecorded:
+		return fmt.Errorf("task %s has stopped, but the disk of the state directory is full, so this is not recorded: free space in %s and run `podtask stop %s` again",
+			console.ShortID(id), s.StateDir, console.ShortID(id))
 	}
 	return err
 }

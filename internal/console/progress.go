@@ -63,7 +63,7 @@ func (p *Progress) Show(t api.Task) {
 			p.line(row{width: width, container: -1, name: TaskLabel, state: "queued", color: Faint, detail: "waits for " + term.Line(t.Queue)})
 		}
 	}
-	if full := len(t.Why) > 0 && t.Why[0].Code == api.WhyDiskFull; full != p.diskFull {
+	if full := t.DiskFull(); full != p.diskFull {
 		if p.diskFull = full; full {
 			p.line(row{width: width, container: -1, name: TaskLabel, state: "waiting", color: Faint, detail: term.Line(t.Why[0].Text)})
 		}

@@ -16,6 +16,12 @@ type Outcome[S any] struct {
 	Timer time.Time
 	// Settled: nothing is left to do, so Rest decides what follows.
 	Settled bool
+	// Lowers: the decision only ends things, so it may be carried out although Record
+	// cannot be saved. If the process is killed before a record is saved, its successor
+	// starts from the last one.
+	Lowers bool
+	// Erases: Settled, and the record is to be deleted, so it need not be saved before.
+	Erases bool
 }
 
 // Decision is what follows from a batch of events.
@@ -91,6 +97,10 @@ func (m *machine[S, E, F, K]) step(at time.Time, batch []E) (Decision[S, F, K], 
 	d.Settled = m.rules.settled(d.State)
 	return d, nil
 }
+
+// Unsaved notes that the latest decision is carried out although its record could not be
+// saved. The next decision has a record.
+func (m *machine[S, E, F, K]) Unsaved() { m.saved = nil }
 
 // watch returns which watches begin and which end when exactly the wanted ones are kept.
 func (m *machine[S, E, F, K]) watch(wanted []K) (begin, end []K) {

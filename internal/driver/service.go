@@ -33,6 +33,7 @@ type ServiceDecision struct {
 type Service struct {
 	machine[service.State, Message, service.Effect, string]
 	answers []Answer // of the present step
+	before  machine[service.State, Message, service.Effect, string]
 }
 
 // NewService returns the driver of a service in the state its record holds.
@@ -73,7 +74,7 @@ func (v *Service) take(s service.State, at time.Time, m Message) (service.State,
 
 // Step takes in a batch of messages.
 func (v *Service) Step(at time.Time, batch []Message) (ServiceDecision, error) {
-	v.answers = nil
+	v.answers, v.before = nil, v.machine
 	d, err := v.step(at, batch)
 	return ServiceDecision{Decision: d, Answers: v.answers}, err
 }

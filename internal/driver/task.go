@@ -47,6 +47,8 @@ type Task struct {
 	endpointResumed bool
 	removalAsked    bool // by --rm, which asks once: a removal that failed is left to the user
 	mayLeave        bool // see TaskDecision.RequestSweep
+
+	before *Task // as it was before the latest step; see Undo
 }
 
 // TaskDecision is what follows from a batch of events of a task.
@@ -116,6 +118,9 @@ func (t *Task) Rewatch() time.Time { return t.rewatch }
 
 // Step takes in a batch of events.
 func (t *Task) Step(at time.Time, batch []lifecycle.Event) (TaskDecision, error) {
+	before := *t
+	before.before = nil
+	t.before = &before
 	step, err := t.step(at, t.takeHints(at, batch))
 	if err != nil {
 		return TaskDecision{}, err
@@ -176,6 +181,10 @@ func (d TaskDecision) Outcome() Outcome[lifecycle.State] {
 	if o.Timer.IsZero() || !d.Look.IsZero() && d.Look.Before(o.Timer) {
 		o.Timer = d.Look
 	}
+	o.Lowers = d.State.Goal != lifecycle.Up && !slices.ContainsFunc(d.Start, func(e lifecycle.Effect) bool {
+		return makes(e) && !slices.Contains(d.Cancel, e.Op())
+	})
+	o.Erases = d.Settled && d.State.Goal == lifecycle.Gone
 	return o
 }
 

@@ -12,7 +12,8 @@
 //     before any operation on a file;
 //   - the machine loses power: the disk keeps and loses what a disk may, and Podman
 //     resets its containers;
-//   - the disk is full for a while, or fails;
+//   - the disk is full for a while, or fails: nothing begins meanwhile, but what is to end
+//     does;
 //   - tasks share two vCPU and some ports, and wait for them in a queue;
 //   - Podman makes a pod that a dead owner had asked for;
 //   - users stop, kill and remove tasks, kill and remove containers, take ports,

@@ -112,10 +112,10 @@ func (w *world) due(o *process, all []func()) []func() {
 		o.mailbox = append(o.mailbox, lifecycle.TimerFired{})
 	}
 	switch {
+	case len(o.mailbox) > o.kept:
+		all = append(all, func() { w.step(o, o.kept+1+w.r.IntN(len(o.mailbox)-o.kept)) })
 	case !o.retryAt.IsZero() && !o.retryAt.After(now):
-		all = append(all, func() { carryOut(w, o, o.stuck) })
-	case o.retryAt.IsZero() && len(o.mailbox) > 0:
-		all = append(all, func() { w.step(o, 1+w.r.IntN(len(o.mailbox))) })
+		all = append(all, func() { w.step(o, o.kept) })
 	}
 	return all
 }

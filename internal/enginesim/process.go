@@ -27,9 +27,10 @@ type process struct {
 	flights []*flight
 	watches map[driver.Watch]bool // true: it has reported
 	wake    time.Time             // zero: no timer
-	// stuck waits for space on the disk until retryAt, which is zero if there is none.
-	stuck   driver.TaskDecision
+	// retryAt is when a step that was undone, because the disk is full, is tried again
+	// with the events kept; zero if none was. Another event has it tried at once.
 	retryAt time.Time
+	kept    int
 }
 
 // flight is an effect that was asked for and has not been done.
@@ -127,34 +128,46 @@ func (w *world) step(o *process, n int) {
 	if err != nil {
 		w.broken("%s: %v", o.t.def.Family, err)
 	}
-	carryOut(w, o, d)
+	o.retryAt, o.kept = time.Time{}, 0
+	if d.Record != nil {
+		err = put(w, o.t, o.store, d.Record)
+	}
+	outcome, saved := d.Outcome(), !errors.Is(err, state.ErrNoSpace)
+	switch {
+	case !saved && outcome.Lowers:
+		w.tell("%s: the disk is full, which hinders no end", o.t.def.Family)
+		w.count.Unsaved++
+		o.driver.Unsaved()
+	case !saved:
+		w.tell("%s: the disk is full", o.t.def.Family)
+		batch = o.driver.Undo(batch)
+		o.mailbox = append(batch, o.mailbox...)
+		o.retryAt, o.kept = w.clock.now.Add(2*time.Second), len(batch)
+		return
+	case err != nil:
+		w.tell("%s: it cannot be saved: %v", o.t.def.Family, err)
+		consequence(w, o)
+		return
+	}
+	carryOut(w, o, d, saved)
 }
 
 // carryOut does what the driver has decided.
-func carryOut(w *world, o *process, d driver.TaskDecision) {
-	if d.Record != nil {
-		err := put(w, o.t, o.store, d.Record)
-		switch {
-		case errors.Is(err, state.ErrNoSpace):
-			w.tell("%s: the disk is full", o.t.def.Family)
-			o.stuck, o.retryAt = d, w.clock.now.Add(2*time.Second)
-			return
-		case err != nil:
-			w.tell("%s: it cannot be saved: %v", o.t.def.Family, err)
-			consequence(w, o)
-			return
-		}
-	}
-	o.retryAt = time.Time{}
+func carryOut(w *world, o *process, d driver.TaskDecision, saved bool) {
 	if !w.calm && w.r.IntN(2000) == 0 {
 		w.tell("%s dies between the record and the event log", o.t.def.Family)
 		die(w, o)
 		return
 	}
-	publish(w, o, d)
+	if saved {
+		publish(w, o, d)
+	}
 	o.state = d.State
 	act(w, o, d)
-	if d.Settled {
+	if again := w.clock.now.Add(2 * time.Second); !saved && (o.wake.IsZero() || again.Before(o.wake)) {
+		o.wake = again
+	}
+	if d.Settled && (saved || d.Outcome().Erases) {
 		settled(w, o, d)
 	}
 }

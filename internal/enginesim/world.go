@@ -69,6 +69,8 @@ func (w *world) tell(format string, a ...any) {
 // Count is how much happened in a run.
 type Count struct {
 	Tasks, Containers, Moves, Operations, Saves, Kills, PowerLosses int
+	// Unsaved counts decisions that were carried out although the disk was full.
+	Unsaved int
 	// Queued counts the times a task was told to wait, Swept what no task was left for.
 	Queued, Swept int
 }
@@ -82,6 +84,7 @@ func (c *Count) Add(d Count) {
 	c.Saves += d.Saves
 	c.Kills += d.Kills
 	c.PowerLosses += d.PowerLosses
+	c.Unsaved += d.Unsaved
 	c.Queued += d.Queued
 	c.Swept += d.Swept
 }

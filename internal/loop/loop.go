@@ -18,6 +18,11 @@ type Driver[S, E any, D Decision[S]] interface {
 	Step(at time.Time, batch []E) (D, error)
 	// Tick returns the events of a timer that has fired.
 	Tick(at time.Time) []E
+	// Undo takes the latest step back, whose decision could not be saved, and returns the
+	// events of the next attempt.
+	Undo(batch []E) []E
+	// Unsaved notes that the latest decision is carried out although it could not be saved.
+	Unsaved()
 }
 
 // Actor carries decisions out. Its methods are called one at a time, for each decision in
@@ -25,7 +30,7 @@ type Driver[S, E any, D Decision[S]] interface {
 type Actor[E, D any] interface {
 	// Save makes a record durable. It is tried again later if the error is ErrRetry.
 	Save(record []byte) error
-	// Publish appends to the event log.
+	// Publish appends to the event log. It is not called for a decision that is not saved.
 	Publish(ctx context.Context, d D)
 	// Act starts and cancels operations and watches. Their results come by Send.
 	Act(ctx context.Context, d D)
@@ -64,7 +69,7 @@ func New[S, E any, D Decision[S]](s S) *Loop[S, E, D] {
 	return l
 }
 
-// State is the latest saved state. It must not be changed.
+// State is the state of the latest decision that was carried out. It must not be changed.
 func (l *Loop[S, E, D]) State() S { return *l.snapshot.Load() }
 
 // Busy returns how long the loop has worked on one batch of events; 0 while it waits for
@@ -77,8 +82,8 @@ func (l *Loop[S, E, D]) Busy(now time.Time) time.Duration {
 	return max(0, now.Sub(time.Unix(0, since)))
 }
 
-// Unsaved reports whether the loop waits because Save returns ErrRetry. State is then older
-// than the decision that is to be saved. Watch reports both changes.
+// Unsaved reports whether the latest attempt to save failed with ErrRetry. State is then
+// that of the latest decision that was carried out. Watch reports both changes.
 func (l *Loop[S, E, D]) Unsaved() bool { return l.unsaved.Load() }
 
 // Send hands over an event. It blocks only while the mailbox is full, at most until ctx
@@ -151,60 +156,80 @@ func (l *Loop[S, E, D]) Run(ctx context.Context, m Driver[S, E, D], a Actor[E, D
 			return err
 		}
 		o := d.Outcome()
-		if err := l.save(ctx, a, o.Record); err != nil {
+		saved, err := l.save(a, o.Record)
+		switch {
+		case err != nil:
 			return err
+		case !saved && !o.Lowers:
+			// The disk may have space later, or an event may arrive that needs none.
+			kept := func(time.Time) []E { return nil }
+			if batch, err = l.next(ctx, timer, m.Undo(batch), time.Now().Add(retryPause), kept); err != nil {
+				return err
+			}
+			continue
+		case !saved:
+			m.Unsaved()
+		default:
+			a.Publish(ctx, d)
 		}
-		a.Publish(ctx, d)
 		l.snapshot.Store(&o.State)
 		l.change(func() {})
 		a.Act(ctx, d)
-		if o.Settled {
+		if o.Settled && (saved || o.Erases) {
 			var end driver.End
 			if batch, end = a.Rest(d, l.drain(nil)); end == driver.Continue || !l.close() {
 				continue
 			}
 			return a.Finish(ctx, d, end)
 		}
-		if !o.Timer.IsZero() {
-			timer.Reset(time.Until(o.Timer))
+		if batch, err = l.next(ctx, timer, nil, due(o.Timer, saved), m.Tick); err != nil {
+			return err
 		}
-		l.wait()
-		select {
-		case ev := <-l.mailbox:
-			batch = append(batch[:0], ev)
-		case <-timer.C:
-			batch = m.Tick(time.Now().UTC())
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		timer.Stop()
-		batch = l.drain(batch)
 	}
 }
 
-// save makes a record durable. Until it is, nothing else is done: to go on without a
-// record would risk more than to wait.
-func (l *Loop[S, E, D]) save(ctx context.Context, a Actor[E, D], record []byte) error {
-	if record == nil {
-		return nil
+// due is when the machine is to be stepped at the latest, zero for never: a decision that
+// was not saved has a record until it is.
+func due(wanted time.Time, saved bool) time.Time {
+	if again := time.Now().Add(retryPause); !saved && (wanted.IsZero() || again.Before(wanted)) {
+		return again
 	}
-	for {
-		err := a.Save(record)
-		if err == nil || !errors.Is(err, ErrRetry) {
-			l.unsaved.Store(false) // the change that follows is shown
-			return err
-		}
+	return wanted
+}
+
+// next waits for events, or for the time that is due, and adds them, or those of tick, to
+// the batch.
+func (l *Loop[S, E, D]) next(ctx context.Context, timer *time.Timer, batch []E, due time.Time, tick func(time.Time) []E) ([]E, error) {
+	if !due.IsZero() {
+		timer.Reset(time.Until(due))
+	}
+	defer timer.Stop()
+	l.wait()
+	select {
+	case ev := <-l.mailbox:
+		batch = append(batch, ev)
+	case <-timer.C:
+		batch = append(batch, tick(time.Now().UTC())...)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return l.drain(batch), nil
+}
+
+// save makes a record durable. If it is not saved and there is no error, it may be later.
+func (l *Loop[S, E, D]) save(a Actor[E, D], record []byte) (saved bool, err error) {
+	if record == nil {
+		return true, nil
+	}
+	err = a.Save(record)
+	if err != nil && errors.Is(err, ErrRetry) {
 		if !l.unsaved.Swap(true) {
 			l.change(func() {})
 		}
-		l.wait()
-		select {
-		case <-time.After(retryPause):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		l.work()
+		return false, nil
 	}
+	l.unsaved.Store(false) // the change that follows is shown
+	return true, err
 }
 
 // drain adds what else has arrived, so that one save serves all of it.

@@ -19,19 +19,33 @@ type decision struct{ outcome driver.Outcome[int] }
 
 func (d decision) Outcome() driver.Outcome[int] { return d.outcome }
 
-// counter adds up what it is sent. It settles when it is sent 0.
+// counter adds up what it is sent. It settles when it is sent 0. A negative number comes
+// first after a step was undone, and a negative sum lowers.
 type counter struct {
-	sum   int
-	timer time.Time
+	sum     int
+	settled bool
+	timer   time.Time
+	before  *counter
 }
 
 func (c *counter) Step(_ time.Time, batch []int) (decision, error) {
+	before := *c
+	c.before = &before
 	for _, n := range batch {
 		c.sum += n
 	}
-	o := driver.Outcome[int]{State: c.sum, Record: fmt.Append(nil, c.sum), Timer: c.timer, Settled: slices.Contains(batch, 0)}
+	c.settled = c.settled || slices.Contains(batch, 0)
+	o := driver.Outcome[int]{State: c.sum, Record: fmt.Append(nil, c.sum), Timer: c.timer, Settled: c.settled, Lowers: c.sum < 0}
 	return decision{o}, nil
 }
+
+func (c *counter) Undo(batch []int) []int {
+	*c = *c.before
+	slices.Sort(batch)
+	return batch
+}
+
+func (c *counter) Unsaved() {}
 
 func (c *counter) Tick(time.Time) []int {
 	c.timer = time.Time{}
@@ -157,6 +171,34 @@ func TestNothingIsDoneWhileItCannotBeSaved(t *testing.T) {
 		if took := time.Since(began); took < time.Second {
 			t.Errorf("three attempts took %s: there is no pause", took)
 		}
+	})
+}
+
+func TestWhatLowersIsDoneWithoutASave(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, a := newLoop()
+		full := fmt.Errorf("%w: the disk is full", loop.ErrRetry)
+		a.errs = []error{full, full, full}
+		began := time.Now()
+		var run sync.WaitGroup
+		run.Go(func() {
+			if err := l.Run(t.Context(), &counter{}, a, 7); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		l.Send(t.Context(), -10) // it is tried at once
+		synctest.Wait()
+		if took := time.Since(began); took > 0 || l.State() != -3 || !l.Unsaved() {
+			t.Errorf("after %s the state is %d, unsaved %t", took, l.State(), l.Unsaved())
+		}
+		l.Send(t.Context(), 0) // the end waits for a save
+		run.Wait()
+		wantDid(t, a, "save 7, shown 0",
+			"save -3, shown 0", "act on -3, shown -3",
+			"save -3, shown -3", "act on -3, shown -3",
+			"save 997, shown -3", "publish 997, shown -3", "act on 997, shown 997", "finish with 997")
 	})
 }
 

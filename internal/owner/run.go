@@ -31,6 +31,7 @@ type run struct {
 	watches  loop.Jobs[driver.Watch]
 	endpoint *endpoint.Endpoint
 	limits   chan struct{} // asks applyLimits for a round; nil: it does not run yet
+	full     bool          // the latest record did not fit on the disk
 }
 
 // Save implements loop.Actor.
@@ -38,11 +39,18 @@ func (r *run) Save(record []byte) error {
 	r.all.Fail.At(failpoint.BeforeSave)
 	err := r.all.Tasks.Store.Put(r.owner.id, record)
 	if errors.Is(err, state.ErrNoSpace) {
-		r.all.Log.Error("the disk of the state directory is full; the task waits until it has space", "task", r.owner.id, "error", err)
+		if !r.full { // not at each attempt
+			r.all.Log.Error("the disk of the state directory is full: until it has space, nothing of the task is started, and what is stopped is not recorded", "task", r.owner.id, "error", err)
+		}
+		r.full = true
 		return errors.Join(loop.ErrRetry, err)
 	}
 	if err != nil {
 		return fmt.Errorf("save task %s: %w", r.owner.id, err)
+	}
+	if r.full {
+		r.full = false
+		r.all.Log.Info("the disk of the state directory has space again", "task", r.owner.id)
 	}
 	r.all.Fail.At(failpoint.AfterSave)
 	return nil

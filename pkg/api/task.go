@@ -90,9 +90,12 @@ type Reason struct {
 	Then  string    `json:"then,omitempty"`
 }
 
-// WhyDiskFull is the code of a task that cannot be saved: nothing happens to it until the
-// disk of the state directory has space.
+// WhyDiskFull is the code of a task that cannot be saved: until the disk of the state
+// directory has space, nothing of it is started, and what is stopped is not recorded.
 const WhyDiskFull = "disk-full"
+
+// DiskFull reports whether the task cannot be saved because a disk is full.
+func (t Task) DiskFull() bool { return len(t.Why) > 0 && t.Why[0].Code == WhyDiskFull }
 
 // ExitCode is an exit code, 0 to 255. A nil pointer is none.
 type ExitCode int
