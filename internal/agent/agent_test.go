@@ -15,7 +15,6 @@ import (
 
 	"github.com/podtask/podtask/internal/effects"
 	"github.com/podtask/podtask/internal/limits"
-	"github.com/podtask/podtask/internal/podspec"
 	"github.com/podtask/podtask/internal/record"
 	"github.com/podtask/podtask/internal/registrytest"
 	"github.com/podtask/podtask/pkg/libpod"
@@ -341,31 +340,5 @@ func TestFailureClasses(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
-	}
-}
-
-func TestSpecFollowsTheDefinition(t *testing.T) {
-	t.Parallel()
-	task := testTask(t, "example.com/app:1")
-	task.Containers[0].Memory, task.Containers[0].CPU = 64<<20, 1
-	task.Containers[0].Labels = map[string]string{"podtask.task-id": "forged", "mine": "kept"}
-	s := lifecycle.New(strings.Repeat("ab", 16), "", task, lifecycle.Options{}, fixed)
-	spec := podspec.Container(s, 0, "image")
-	if spec.Labels["podtask.task-id"] != s.ID || spec.Labels["mine"] != "kept" || spec.Labels["com.amazonaws.ecs.container-name"] != "a" {
-		t.Errorf("labels %v", spec.Labels)
-	}
-	if spec.MemoryLimit != 64<<20 || spec.CPUShares != 2 {
-		t.Errorf("memory %d, shares %d", spec.MemoryLimit, spec.CPUShares)
-	}
-	s.Task.Containers[0].CPU, s.Options.Quota.ImplicitShares = 0, true
-	if spec := podspec.Container(s, 0, "image"); spec.CPUShares != 2 {
-		t.Errorf("a container without cpu has %d shares, want 2", spec.CPUShares)
-	}
-	s.Options.Unapplied = []string{"memory", "cpu"}
-	if spec := podspec.Container(s, 0, "image"); spec.MemoryLimit != 0 || spec.CPUShares != 0 {
-		t.Errorf("limits the user chose to do without are applied: %+v", spec)
-	}
-	if got, want := podspec.PodName(s), "podtask-web-abababababab"; got != want {
-		t.Errorf("pod %q, want %q", got, want)
 	}
 }

@@ -115,16 +115,24 @@ func TestRemovalThatCannotBeIsAskedForOnce(t *testing.T) {
 // answer. The removal takes its name, and leaves nothing.
 func TestRemovalTakesTheNameOfAPodInTheMaking(t *testing.T) {
 	t.Parallel()
-	s := newStore(t)
-	h, st := s.host(), s.state(app, lifecycle.PullDefault, nil)
+	s := newSite(t)
+	h, st := s.process(), newState(s)
 	st.Sandbox.Dirty = true
+	calls := func(op string) (n int) {
+		for _, c := range s.podman.Calls() {
+			if c.Op == op {
+				n++
+			}
+		}
+		return n
+	}
 	for n, podID := range []string{"", "known"} {
 		st.Sandbox.PodID = podID
 		if got := h.Runtime.Apply(t.Context(), st, lifecycle.RemoveSandbox{ID: 1}); got.Failure.Class != lifecycle.OK {
 			t.Errorf("pod %q: %+v", podID, got.Failure)
 		}
-		if left := s.podman.Left(""); s.calls("create pod") != 1 || s.calls("remove pod") != n+1 || len(left) > 0 {
-			t.Errorf("pod %q: made %d, removed %d, left %v", podID, s.calls("create pod"), s.calls("remove pod"), left)
+		if left := s.podman.Left(""); calls("create pod") != 1 || calls("remove pod") != n+1 || len(left) > 0 {
+			t.Errorf("pod %q: made %d, removed %d, left %v", podID, calls("create pod"), calls("remove pod"), left)
 		}
 	}
 }

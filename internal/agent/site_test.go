@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/podtask/podtask/internal/agent"
-
 	"github.com/podtask/podtask/internal/conn"
 	"github.com/podtask/podtask/internal/enginetest"
+	"github.com/podtask/podtask/internal/imagestore"
 	"github.com/podtask/podtask/internal/limits"
 	"github.com/podtask/podtask/internal/owner"
 	"github.com/podtask/podtask/pkg/config"
@@ -27,6 +27,7 @@ type site struct {
 	podman *enginetest.Fake
 	dir    string
 	env    map[string]string
+	reg    imagestore.Registry // nil: the real ones
 }
 
 func newSite(t *testing.T) *site {
@@ -37,7 +38,9 @@ func newSite(t *testing.T) *site {
 }
 
 // process is another podtask on the machine.
-func (s *site) process() *agent.Agent {
+func (s *site) process() *agent.Agent { return s.processOn(s.podman) }
+
+func (s *site) processOn(podman conn.Podman) *agent.Agent {
 	s.t.Helper()
 	getenv := func(name string) string { return s.env[name] }
 	settings, err := config.FromEnvironment(getenv)
@@ -46,8 +49,8 @@ func (s *site) process() *agent.Agent {
 	}
 	h, err := agent.Open(agent.Config{
 		StateDir: filepath.Join(s.dir, "state"), RuntimeDir: filepath.Join(s.dir, "run"),
-		Settings: settings, Getenv: getenv,
-		Dial: func(context.Context) (conn.Podman, error) { return s.podman, nil },
+		Settings: settings, Getenv: getenv, Registry: s.reg,
+		Dial: func(context.Context) (conn.Podman, error) { return podman, nil },
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -56,7 +59,7 @@ func (s *site) process() *agent.Agent {
 	return h
 }
 
-// box is a task of one container with so many cpu units.
+// box is a task of one container with that many cpu units.
 func (s *site) box(cpu int, port uint16, command ...string) taskdef.Task {
 	s.t.Helper()
 	c := map[string]any{"name": "app", "image": boxImage, "command": command}
@@ -104,7 +107,7 @@ func (s *site) run(task taskdef.Task, name string) *ownedBox {
 	return s.own(h, s.create(h, task, name))
 }
 
-// sleeper is a task with so many cpu units that runs, once it may, until it is stopped.
+// sleeper is a task with that many cpu units that runs, once admitted, until it is stopped.
 func (s *site) sleeper(cpu int, name string) *ownedBox {
 	s.t.Helper()
 	return s.run(s.box(cpu, 0, "sleep", "forever"), name)

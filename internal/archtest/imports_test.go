@@ -55,7 +55,7 @@ var direction = []rule{
 	{pkg: "internal/record", may: []string{"pkg/lifecycle", "pkg/state"}},
 	{pkg: "internal/ledger", may: []string{"internal/record", "pkg/admission", "pkg/lifecycle", "pkg/state"}},
 	{pkg: "internal/failpoint", may: []string{"pkg/lifecycle"}},
-	{pkg: "internal/imagestore", may: []string{"internal/conn", "internal/failpoint", "internal/flight", "internal/record", "pkg/config", "pkg/images", "pkg/libpod", "pkg/lifecycle", "pkg/secrets", "pkg/state", "pkg/taskdef"}},
+	{pkg: "internal/imagestore", may: []string{"internal/conn", "internal/failpoint", "internal/flight", "internal/record", "pkg/config", "pkg/images", "pkg/libpod", "pkg/lifecycle", "pkg/secrets", "pkg/state", "pkg/taskdef"}, also: []string{"internal/effects", "internal/enginetest"}},
 	{pkg: "internal/queue", may: []string{"internal/ledger", "internal/podspec", "internal/record", "pkg/admission", "pkg/cgroups", "pkg/config", "pkg/libpod", "pkg/lifecycle", "pkg/netns", "pkg/ports", "pkg/taskdef"}},
 	{pkg: "internal/podspec", may: []string{"pkg/cgroups", "pkg/libpod", "pkg/lifecycle", "pkg/metadata", "pkg/ports", "pkg/secrets", "pkg/taskdef"}},
 	{pkg: "internal/limits", may: []string{"internal/conn", "internal/podspec", "pkg/cgroups", "pkg/lifecycle"}},

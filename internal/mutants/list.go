@@ -10,6 +10,7 @@ var (
 	copies  = check{pkg: "pkg/service", tests: "^Test", flag: noFiles}
 	power   = check{pkg: "pkg/state/statetest", tests: "^TestStoreSurvivesPowerLossAnywhere$"}
 	saves   = check{pkg: "internal/loop", tests: "^TestItSavesThenPublishesThenShowsThenActs$"}
+	pulls   = check{pkg: "internal/imagestore", tests: "^Test"}
 	store   = check{pkg: "pkg/state", tests: "Record|Sync|Doubt"}
 )
 
@@ -102,6 +103,6 @@ var mutants = []mutant{
 	{"a removal deletes the record", "internal run.Finish", skip, "Delete", "", agent("TestRemovalForgetsTheTask")},
 	{"orphans are removed", "internal sweepOne", always, "ErrNotExist", "", agent("TestSweepRemovesPodsWithoutATask")},
 	{"secrets are removed with the pod's stop", "internal/tasksecrets Remove", omit, "RemoveSecrets", "", agent("TestSecretsLiveAsLongAsAContainerMayStart")},
-	{"pulls at a time are limited", "internal pullSlot", value, "PullsAtOnce", "100", agent("TestNoMorePullsAtOnceThanAllowed")},
-	{"only images that podtask pulled are pruned", "internal endPull", always, "before", "", agent("TestOnceCountsOnlyWhatPodtaskPulled|TestImageThatWasHereCountsForOnce|TestCleanup.*")},
+	{"pulls at a time are limited", "internal pullSlot", value, "PullsAtOnce", "100", pulls},
+	{"only images that podtask pulled are pruned", "internal endPull", always, "before", "", pulls},
 }

@@ -3,9 +3,12 @@ package podspec
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -192,6 +195,70 @@ func TestTaskThatJoinsANetwork(t *testing.T) {
 		}
 		if diff := cmp.Diff(a.Bridge, &libpod.Bridge{Network: "front", Aliases: []string{"a", "db"}}); diff != "" || !pod.OwnNetworks {
 			t.Errorf("pod %+v, container (-got +want):\n%s", pod, diff)
+		}
+	}
+}
+
+func TestSpecFollowsTheDefinition(t *testing.T) {
+	t.Parallel()
+	task := taskdef.Task{Family: "web", Containers: []taskdef.Container{{
+		Name: "a", Image: "example.com/app:1", Memory: 64 << 20, CPU: 1, Labels: map[string]string{"podtask.task-id": "forged", "mine": "kept"},
+	}}}
+	s := lifecycle.New(strings.Repeat("ab", 16), "", task, lifecycle.Options{}, time.Now())
+	spec := Container(s, 0, "image")
+	if spec.Labels["podtask.task-id"] != s.ID || spec.Labels["mine"] != "kept" || spec.Labels["com.amazonaws.ecs.container-name"] != "a" {
+		t.Errorf("labels %v", spec.Labels)
+	}
+	if spec.MemoryLimit != 64<<20 || spec.CPUShares != 2 {
+		t.Errorf("memory %d, shares %d", spec.MemoryLimit, spec.CPUShares)
+	}
+	s.Task.Containers[0].CPU, s.Options.Quota.ImplicitShares = 0, true
+	if spec := Container(s, 0, "image"); spec.CPUShares != 2 {
+		t.Errorf("a container without cpu has %d shares, want 2", spec.CPUShares)
+	}
+	s.Options.Unapplied = []string{"memory", "cpu"}
+	if spec := Container(s, 0, "image"); spec.MemoryLimit != 0 || spec.CPUShares != 0 {
+		t.Errorf("limits the user chose to do without are applied: %+v", spec)
+	}
+	if got, want := PodName(s), "podtask-web-abababababab"; got != want {
+		t.Errorf("pod %q, want %q", got, want)
+	}
+}
+
+func TestSliceLimitsFollowTheDefinition(t *testing.T) {
+	t.Parallel()
+	const mib = 1 << 20
+	c := func(cpu, reserved int64) taskdef.Container {
+		return taskdef.Container{CPU: cpu, MemoryReservation: reserved}
+	}
+	for name, tt := range map[string]struct {
+		task  taskdef.Task
+		quota lifecycle.Quota
+		want  cgroups.Limits
+	}{
+		"nothing asked": {taskdef.Task{Containers: []taskdef.Container{c(0, 0)}}, lifecycle.Quota{}, cgroups.Limits{}},
+		"limits of the task, and as much swap as memory": {taskdef.Task{CPU: 0.5, Memory: 96 * mib, Containers: []taskdef.Container{c(512, 0)}}, lifecycle.Quota{},
+			cgroups.Limits{CPU: 0.5, Memory: 96 * mib, SwapMax: 96 * mib}},
+		"shares add up, one counts as two": {taskdef.Task{Containers: []taskdef.Container{c(1, 0), c(1022, 0), c(0, 0)}}, lifecycle.Quota{},
+			cgroups.Limits{CPUWeight: 100}},
+		"shares beyond the kernel's": {taskdef.Task{Containers: []taskdef.Container{c(1<<40, 0)}}, lifecycle.Quota{}, cgroups.Limits{CPUWeight: 10000}},
+		"without cpu each counts as two": {taskdef.Task{Containers: []taskdef.Container{c(0, 0), c(0, 0)}}, lifecycle.Quota{ImplicitShares: true},
+			cgroups.Limits{CPUWeight: cgroups.Curve{}.Weight(4)}},
+		"a sidecar without cpu beside an app": {taskdef.Task{Containers: []taskdef.Container{c(256, 0), c(0, 0)}}, lifecycle.Quota{ImplicitShares: true},
+			cgroups.Limits{CPUWeight: cgroups.Curve{}.Weight(258)}},
+		"cpu of the task": {taskdef.Task{CPU: 0.5, Containers: []taskdef.Container{c(0, 0)}}, lifecycle.Quota{ImplicitShares: true},
+			cgroups.Limits{CPU: 0.5}},
+		"reservations without a limit": {taskdef.Task{Containers: []taskdef.Container{c(0, 10*mib), c(0, 20*mib)}}, lifecycle.Quota{}, cgroups.Limits{MemoryLow: 30 * mib}},
+		"reservations below a limit": {taskdef.Task{Memory: 100 * mib, Containers: []taskdef.Container{c(0, 50*mib)}}, lifecycle.Quota{},
+			cgroups.Limits{Memory: 100 * mib, SwapMax: 100 * mib, MemoryLow: 50 * mib, MemoryHigh: 95 * mib}},
+		"reservations that are more than the limit together": {taskdef.Task{Memory: 60 * mib, Containers: []taskdef.Container{c(0, 50*mib), c(0, 50*mib)}}, lifecycle.Quota{},
+			cgroups.Limits{Memory: 60 * mib, SwapMax: 60 * mib, MemoryLow: 60 * mib, MemoryHigh: 60 * mib}},
+		"the quota wins": {taskdef.Task{CPU: 0.5, Memory: 96 * mib, Containers: []taskdef.Container{c(0, 0)}},
+			lifecycle.Quota{CPU: 1, Memory: 128 * mib, TasksMax: 7, IOWeight: 5, CPUPeriod: 20 * time.Millisecond},
+			cgroups.Limits{CPU: 1, CPUPeriod: 20 * time.Millisecond, Memory: 128 * mib, SwapMax: 128 * mib, TasksMax: 7, IOWeight: 5}},
+	} {
+		if diff := cmp.Diff(tt.want, TaskLimits(tt.task, tt.quota, cgroups.Curve{})); diff != "" {
+			t.Errorf("%s: %s", name, diff)
 		}
 	}
 }

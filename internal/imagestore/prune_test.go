@@ -1,8 +1,7 @@
-package agent
+package imagestore_test
 
 import (
 	"context"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // shelf is a Podman that has images and nothing else. It is no fake of Podman:
@@ -99,27 +99,27 @@ func (p *shelf) RemoveUnusedImage(_ context.Context, m libpod.Image) error {
 	return nil
 }
 
-// names lists what is there by tag or, without one, by the beginning of the id.
 // A round of clean-up and a pull ask at the same time, and so do processes.
 func TestWherePodmanKeepsImagesIsWrittenDownByOne(t *testing.T) {
-	cleanBed(t, func(t *testing.T, h *Agent, _ *shelf) {
+	cleanBed(t, func(t *testing.T, h *process, _ *shelf) {
 		for range 50 {
 			var all sync.WaitGroup
 			for range 4 {
 				all.Go(func() {
-					if root, err := h.Pruner.RefreshGraphRoot(t.Context()); root == "" || err != nil {
+					if root, err := h.pruner.RefreshGraphRoot(t.Context()); root == "" || err != nil {
 						t.Errorf("%q, %v", root, err)
 					}
 				})
 			}
 			all.Wait()
 		}
-		if root, err := h.Pruner.GraphRoot(t.Context()); root == "" || err != nil {
+		if root, err := h.pruner.GraphRoot(t.Context()); root == "" || err != nil {
 			t.Errorf("%q, %v", root, err)
 		}
 	})
 }
 
+// names lists what is there by tag or, without one, by the beginning of the ID.
 func (p *shelf) names() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -135,7 +135,7 @@ func (p *shelf) names() string {
 	return strings.Join(out, " ")
 }
 
-// someRegistry lets everybody in and knows nothing.
+// someRegistry allows everything and knows nothing.
 type someRegistry struct{ imagestore.Registry }
 
 func (someRegistry) Access(images.Ref, images.Login) (images.Login, string, error) {
@@ -146,41 +146,41 @@ func (someRegistry) Describe(context.Context, string, images.Login, images.Platf
 	return images.Description{}, nil
 }
 
+// taskWith is a task of one container.
+func taskWith(t *testing.T, image string) taskdef.Task {
+	t.Helper()
+	return taskOf(t, map[string]any{"name": "app", "image": image})
+}
+
 // cleanBed runs a test in a bubble, where time passes at once.
-func cleanBed(t *testing.T, test func(t *testing.T, h *Agent, p *shelf)) {
+func cleanBed(t *testing.T, test func(t *testing.T, h *process, p *shelf)) {
 	t.Helper()
 	t.Parallel()
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		p := &shelf{used: map[string]bool{}}
-		h, err := Open(Config{
-			StateDir: dir, RuntimeDir: filepath.Join(dir, "run"), Getenv: func(string) string { return "" },
-			Dial: func(context.Context) (conn.Podman, error) { return p, nil }, Registry: someRegistry{},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		test(t, h, p)
+		s := &store{t: t, dir: dir, env: map[string]string{}, reg: someRegistry{}}
+		test(t, s.processWith(p), p)
 	})
 }
 
 // pullAs pulls an image whose id repeats a letter, under a name, a minute after
 // the one before.
-func pullAs(t *testing.T, h *Agent, p *shelf, letter, name string) lifecycle.Result {
+func pullAs(t *testing.T, h *process, p *shelf, letter, name string) lifecycle.Result {
 	t.Helper()
 	<-time.After(time.Minute)
 	ref := "r.example/" + name
-	s := lifecycle.New(strings.Repeat("ab", 16), "", testTask(t, ref), lifecycle.Options{Pull: lifecycle.PullAlways}, time.Now())
-	r, err := h.Puller.Pull(t.Context(), s, lifecycle.PullImage{ID: 1, Ref: ref, Digest: "sha256:" + strings.Repeat(letter, 64)})
+	s := lifecycle.New(strings.Repeat("ab", 16), "", taskWith(t, ref), lifecycle.Options{Pull: lifecycle.PullAlways}, time.Now())
+	r, err := h.puller.Pull(t.Context(), s, lifecycle.PullImage{ID: 1, Ref: ref, Digest: "sha256:" + strings.Repeat(letter, 64)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-func clean(t *testing.T, h *Agent, o imagestore.PruneOptions) (removed string) {
+func clean(t *testing.T, h *process, o imagestore.PruneOptions) (removed string) {
 	t.Helper()
-	list, err := h.Pruner.Prune(t.Context(), o)
+	list, err := h.pruner.Prune(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func clean(t *testing.T, h *Agent, o imagestore.PruneOptions) (removed string) {
 }
 
 func TestCleanupRemovesLeastRecentlyUsedFirstUpToTheLimit(t *testing.T) {
-	cleanBed(t, func(t *testing.T, h *Agent, p *shelf) {
+	cleanBed(t, func(t *testing.T, h *process, p *shelf) {
 		for _, name := range []string{"a", "b", "c"} {
 			pullAs(t, h, p, name, name+":1")
 		}
@@ -213,28 +213,28 @@ func TestCleanupRemovesLeastRecentlyUsedFirstUpToTheLimit(t *testing.T) {
 }
 
 func TestCleanupKeepsWhatIsYoungOrInUse(t *testing.T) {
-	cleanBed(t, func(t *testing.T, h *Agent, p *shelf) {
+	cleanBed(t, func(t *testing.T, h *process, p *shelf) {
 		p.images = []libpod.Image{{ID: strings.Repeat("e", 64), Names: []string{"r.example/users:1"}}}
 		pullAs(t, h, p, "e", "users:1") // it was there before
 		for _, name := range []string{"a", "b", "c", "d", "f"} {
 			pullAs(t, h, p, name, name+":1")
 		}
 		p.used[strings.Repeat("a", 64)] = true // by a container that was made this moment
-		p.images[2].Containers = 1             // b: by somebody's container
+		p.images[2].Containers = 1             // b: by a user's container
 		if err := p.Tag(t.Context(), strings.Repeat("c", 64), "r.example/kept:1"); err != nil {
 			t.Fatal(err)
 		}
-		task := createTask(t, h, testTask(t, "r.example/d:1"), "") // d: by a task that has not begun
+		task := h.record(t, taskWith(t, "r.example/d:1")) // d: by a task that has not begun
 		<-time.After(time.Hour)
 		pullAs(t, h, p, "9", "young:1")
 		if got := clean(t, h, imagestore.PruneOptions{MinAge: time.Hour}); got != "f" {
 			t.Errorf("removed %s; there is %s", got, p.names())
 		}
-		// Whatever is asked for, an image is left to who has just been given it.
+		// Even on demand, an image that was used just now is kept.
 		if got := clean(t, h, imagestore.PruneOptions{}); got != "" {
 			t.Errorf("removed %s", got)
 		}
-		list, err := h.Pruner.List(t.Context())
+		list, err := h.pruner.List(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -252,7 +252,7 @@ func TestCleanupKeepsWhatIsYoungOrInUse(t *testing.T) {
 
 // ECS: TestImageWithSameNameAndDifferentID, TestImageWithSameIDAndDifferentNames.
 func TestCleanupKnowsMovedTagsAndSeveralNames(t *testing.T) {
-	cleanBed(t, func(t *testing.T, h *Agent, p *shelf) {
+	cleanBed(t, func(t *testing.T, h *process, p *shelf) {
 		pullAs(t, h, p, "a", "app:1")
 		pullAs(t, h, p, "b", "app:1") // the tag has moved
 		pullAs(t, h, p, "c", "one:1")
@@ -268,24 +268,24 @@ func TestCleanupKnowsMovedTagsAndSeveralNames(t *testing.T) {
 }
 
 func TestCleanupComesWhenItIsDue(t *testing.T) {
-	cleanBed(t, func(t *testing.T, h *Agent, p *shelf) {
+	cleanBed(t, func(t *testing.T, h *process, p *shelf) {
 		pullAs(t, h, p, "a", "a:1")
-		h.Pruner.PruneIfDue(t.Context())
+		h.pruner.PruneIfDue(t.Context())
 		<-time.After(h.policy.MinAge)
-		h.Pruner.PruneIfDue(t.Context())
+		h.pruner.PruneIfDue(t.Context())
 		if p.names() != "" {
 			t.Errorf("there is %s", p.names())
 		}
 		pullAs(t, h, p, "b", "b:1")
 		h.policy.MinAge = 0
 		<-time.After(h.policy.Interval / 2)
-		h.Pruner.PruneIfDue(t.Context())
+		h.pruner.PruneIfDue(t.Context())
 		if p.names() != "b:1" {
 			t.Error("a round came too soon")
 		}
 		h.policy.Cleanup = false
 		<-time.After(h.policy.Interval)
-		h.Pruner.Rounds(t.Context(), t.Context())
+		h.pruner.Rounds(t.Context(), t.Context())
 		if p.names() != "b:1" {
 			t.Error("a round came though clean-up is off")
 		}
@@ -294,12 +294,12 @@ func TestCleanupComesWhenItIsDue(t *testing.T) {
 
 // A task that runs for weeks is followed by rounds of clean-up, which end with it.
 func TestCleanupComesAgainWhileATaskRuns(t *testing.T) {
-	cleanBed(t, func(t *testing.T, h *Agent, p *shelf) {
+	cleanBed(t, func(t *testing.T, h *process, p *shelf) {
 		running, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			h.Pruner.Rounds(t.Context(), running)
+			h.pruner.Rounds(t.Context(), running)
 		}()
 		synctest.Wait()
 		for _, name := range []string{"a", "b"} {
@@ -316,9 +316,9 @@ func TestCleanupComesAgainWhileATaskRuns(t *testing.T) {
 }
 
 func TestCleanupMakesRoomBeforeAPull(t *testing.T) {
-	cleanBed(t, func(t *testing.T, h *Agent, p *shelf) {
+	cleanBed(t, func(t *testing.T, h *process, p *shelf) {
 		h.policy.MinFree = 200
-		h.Pruner.Free = func(string) (int64, error) { return 500 - 100*int64(len(p.images)), nil }
+		h.pruner.Free = func(string) (int64, error) { return 500 - 100*int64(len(p.images)), nil }
 		for _, name := range []string{"a", "b", "c"} {
 			pullAs(t, h, p, name, name+":1")
 		}
@@ -338,18 +338,15 @@ func TestCleanupMakesRoomBeforeAPull(t *testing.T) {
 // To ask Podman where its images are takes long: a pull does not wait for that, even
 // in another process; a round of clean-up asks again.
 func TestWherePodmanKeepsImagesIsRemembered(t *testing.T) {
-	cleanBed(t, func(t *testing.T, h *Agent, p *shelf) {
+	cleanBed(t, func(t *testing.T, h *process, p *shelf) {
 		pullAs(t, h, p, "a", "a:1")
-		other, err := Open(h.cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		other := h.store.processWith(p)
 		pullAs(t, other, p, "b", "b:1")
 		if p.asked != 1 {
 			t.Errorf("Podman was asked %d times", p.asked)
 		}
 		<-time.After(h.policy.Interval)
-		other.Pruner.PruneIfDue(t.Context())
+		other.pruner.PruneIfDue(t.Context())
 		if p.asked != 2 {
 			t.Errorf("after a round Podman was asked %d times", p.asked)
 		}
@@ -357,7 +354,7 @@ func TestWherePodmanKeepsImagesIsRemembered(t *testing.T) {
 }
 
 func TestFullDiskInAPullIsCleanedUpOnce(t *testing.T) {
-	cleanBed(t, func(t *testing.T, h *Agent, p *shelf) {
+	cleanBed(t, func(t *testing.T, h *process, p *shelf) {
 		pullAs(t, h, p, "a", "a:1")
 		<-time.After(time.Hour)
 		p.full = 1
@@ -367,32 +364,84 @@ func TestFullDiskInAPullIsCleanedUpOnce(t *testing.T) {
 		}
 		// With nothing to remove there is no second try.
 		p.full = 2
-		s := lifecycle.New(strings.Repeat("ab", 16), "", testTask(t, "r.example/c:1"), lifecycle.Options{Pull: lifecycle.PullAlways}, time.Now())
-		_, err := h.Puller.Pull(t.Context(), s, lifecycle.PullImage{ID: 1, Ref: "r.example/c:1", Digest: "sha256:" + strings.Repeat("c", 64)})
+		s := lifecycle.New(strings.Repeat("ab", 16), "", taskWith(t, "r.example/c:1"), lifecycle.Options{Pull: lifecycle.PullAlways}, time.Now())
+		_, err := h.puller.Pull(t.Context(), s, lifecycle.PullImage{ID: 1, Ref: "r.example/c:1", Digest: "sha256:" + strings.Repeat("c", 64)})
 		if f := effects.Failure(err); f.Class != lifecycle.Permanent || !strings.Contains(f.Message, "image prune") || p.full != 1 {
 			t.Errorf("%+v, %d tries left", f, p.full)
 		}
 	})
 }
 
-// A crash in the middle of a pull leaves an image that is not known to be ours.
+// A crash in the middle of a pull leaves an image that does not count as podtask's.
 func TestImageOfABrokenPullIsNotRemoved(t *testing.T) {
-	cleanBed(t, func(t *testing.T, h *Agent, p *shelf) {
+	cleanBed(t, func(t *testing.T, h *process, p *shelf) {
 		pullAs(t, h, p, "a", "a:1")
-		m, _, err := h.Images.Records.Find("r.example/a@sha256:" + strings.Repeat("a", 64))
+		m, _, err := h.records.Find("r.example/a@sha256:" + strings.Repeat("a", 64))
 		if err != nil {
 			t.Fatal(err)
 		}
 		m.ID, m.PulledAt, m.Ours = "", time.Time{}, false
-		if err := h.Images.Records.Write(m); err != nil {
+		if err := h.records.Write(m); err != nil {
 			t.Fatal(err)
 		}
-		if h.Images.Records.PulledBefore("r.example/a:1") {
+		if h.records.PulledBefore("r.example/a:1") {
 			t.Error("a pull that never ended counts for once")
 		}
 		<-time.After(time.Hour)
 		if got := clean(t, h, imagestore.PruneOptions{}); got != "" {
 			t.Errorf("removed %s", got)
+		}
+	})
+}
+
+// Two tags of a repository that lead to the same image are both names that podtask
+// gave: the image can be removed with them. A name that a user gave keeps it.
+func TestSeveralTagsOfOneImage(t *testing.T) {
+	cleanBed(t, func(t *testing.T, h *process, p *shelf) {
+		pullAs(t, h, p, "a", "app:1")
+		pullAs(t, h, p, "a", "app:2")
+		pullAs(t, h, p, "b", "other:1")
+		if err := p.Tag(t.Context(), strings.Repeat("b", 64), "r.example/other:mine"); err != nil {
+			t.Fatal(err)
+		}
+		pullAs(t, h, p, "b", "other:mine") // by its digest it is there, with that name
+		if p.names() != "app:1+r.example/app:2 other:1+r.example/other:mine" {
+			t.Fatalf("there is %s", p.names())
+		}
+		<-time.After(time.Hour)
+		if got := clean(t, h, imagestore.PruneOptions{}); got != "a" {
+			t.Errorf("removed %s; there is %s", got, p.names())
+		}
+	})
+}
+
+// What the registry was asked about and was here counts for once, but is not podtask's to
+// remove before it is pulled.
+func TestImageThatWasHereCountsForOnce(t *testing.T) {
+	cleanBed(t, func(t *testing.T, h *process, p *shelf) {
+		id := strings.Repeat("a", 64)
+		theirs := libpod.Image{ID: id, Names: []string{"r.example/app:1"}, RepoDigests: []string{"r.example/app@sha256:" + id}}
+		p.images = []libpod.Image{theirs}
+		bring := func() {
+			t.Helper()
+			s := lifecycle.New(strings.Repeat("ab", 16), "", taskWith(t, "r.example/app:1"), lifecycle.Options{Pull: lifecycle.PullOnce}, time.Now())
+			if _, err := h.puller.Pull(t.Context(), s, lifecycle.PullImage{ID: 1, Ref: "r.example/app:1", Digest: "sha256:" + id}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		bring()
+		if !h.records.PulledBefore("r.example/app:1") || h.records.PulledBefore("r.example/app:2") {
+			t.Error("it is not remembered that nothing was to be pulled")
+		}
+		<-time.After(time.Hour)
+		if got := clean(t, h, imagestore.PruneOptions{}); got != "" {
+			t.Errorf("removed %s, which was there before", got)
+		}
+		p.images = nil // a user has removed it
+		bring()
+		<-time.After(time.Hour)
+		if got := clean(t, h, imagestore.PruneOptions{}); got != "a" {
+			t.Errorf("removed %q; there is %s", got, p.names())
 		}
 	})
 }

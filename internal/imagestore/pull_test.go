@@ -1,8 +1,7 @@
-package agent_test
+package imagestore_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -13,94 +12,13 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 
-	"github.com/podtask/podtask/internal/agent"
-
-	"github.com/podtask/podtask/internal/conn"
 	"github.com/podtask/podtask/internal/enginetest"
 	"github.com/podtask/podtask/internal/imagestore"
-	"github.com/podtask/podtask/pkg/config"
 	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
-	"github.com/podtask/podtask/pkg/taskdef"
 )
-
-// store is a state directory, a Podman and a registry.
-type store struct {
-	t        *testing.T
-	dir      string
-	podman   *enginetest.Fake
-	env      map[string]string
-	reg      imagestore.Registry
-	progress func(imagestore.Progress) // nil: no reports
-}
-
-func newStore(t *testing.T) *store {
-	t.Helper()
-	p := enginetest.New(enginetest.Wall{})
-	return &store{t: t, dir: t.TempDir(), podman: p, env: map[string]string{}, reg: p.Registry()}
-}
-
-// host is podtask as one process has it.
-func (s *store) host() *agent.Agent { return s.hostWith(s.podman) }
-
-func (s *store) hostWith(e conn.Podman) *agent.Agent {
-	s.t.Helper()
-	getenv := func(k string) string { return s.env[k] }
-	settings, err := config.FromEnvironment(getenv)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	h, err := agent.Open(agent.Config{
-		StateDir: s.dir, RuntimeDir: filepath.Join(s.dir, "run"), Settings: settings, Getenv: getenv,
-		Dial: func(context.Context) (conn.Podman, error) { return e, nil }, Registry: s.reg, Progress: s.progress,
-	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return h
-}
-
-// state is a task of one container, with that pull behaviour.
-func (s *store) state(image string, b lifecycle.PullBehavior, more map[string]any) lifecycle.State {
-	s.t.Helper()
-	c := map[string]any{"name": "app", "image": image}
-	for k, v := range more {
-		c[k] = v
-	}
-	src, err := json.Marshal(map[string]any{"family": "app", "containerDefinitions": []any{c}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	task, _, err := taskdef.Parse("app.json", src)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return lifecycle.New(strings.Repeat("ab", 16), "", task, lifecycle.Options{Pull: b}, time.Now())
-}
-
-// bring resolves and pulls the image of a task.
-func (s *store) bring(h *agent.Agent, st lifecycle.State) (digest string, pulled lifecycle.OpFinished) {
-	s.t.Helper()
-	ref := st.Task.Containers[0].Image
-	resolved := h.Runtime.Apply(s.t.Context(), st, lifecycle.ResolveImage{ID: 1, Ref: ref})
-	if resolved.Failure.Class != lifecycle.OK {
-		return "", resolved
-	}
-	return resolved.Result.Digest, h.Runtime.Apply(s.t.Context(), st, lifecycle.PullImage{ID: 2, Ref: ref, Digest: resolved.Result.Digest})
-}
-
-// calls counts the calls of a kind that Podman got.
-func (s *store) calls(op string) (n int) {
-	for _, c := range s.podman.Calls() {
-		if c.Op == op {
-			n++
-		}
-	}
-	return n
-}
 
 const app = "registry.example.com/app:1"
 
@@ -112,19 +30,19 @@ func TestOnceCountsOnlyWhatPodtaskPulled(t *testing.T) {
 	s.podman.Load(app, enginetest.Image{Salt: "loaded"})
 	want := s.podman.Push(app, enginetest.Image{Salt: "pushed"})
 	once := s.state(app, lifecycle.PullOnce, nil)
-	digest, got := s.bring(s.host(), once)
+	digest, got := s.bring(s.process(), once)
 	if digest != want || got.Result.Source != lifecycle.SourceRegistry || s.calls("pull") != 1 {
 		t.Fatalf("a preloaded image: digest %s, %+v, %d pulls", digest, got, s.calls("pull"))
 	}
 	s.podman.Push(app, enginetest.Image{Salt: "newer"})
 	// Another process remembers it too.
-	digest, got = s.bring(s.host(), once)
+	digest, got = s.bring(s.process(), once)
 	if digest != want || got.Result.Source != lifecycle.SourceCache || s.calls("pull") != 1 {
 		t.Errorf("the second time: digest %s, %+v, %d pulls", digest, got, s.calls("pull"))
 	}
-	// An image that somebody has removed is pulled again.
+	// A removed image is pulled again.
 	s.podman.RemoveImage(app)
-	if _, got = s.bring(s.host(), once); got.Failure.Class != lifecycle.OK || s.calls("pull") != 2 {
+	if _, got = s.bring(s.process(), once); got.Failure.Class != lifecycle.OK || s.calls("pull") != 2 {
 		t.Errorf("a removed image: %+v, %d pulls", got, s.calls("pull"))
 	}
 }
@@ -150,7 +68,7 @@ func TestPullBehaviourWhenThePullFails(t *testing.T) {
 			}
 			return enginetest.Fault{}
 		})
-		digest, got := s.bring(s.host(), s.state(app, tc.behaviour, nil))
+		digest, got := s.bring(s.process(), s.state(app, tc.behaviour, nil))
 		if tc.behaviour == lifecycle.PullDefault && (digest == "" || got.Result.Digest == digest) {
 			t.Errorf("the stale copy is reported by the registry's digest %q", got.Result.Digest)
 		}
@@ -180,7 +98,7 @@ func TestLocalCopyDoesNotGetAroundARefusal(t *testing.T) {
 			}
 			return enginetest.Fault{}
 		})
-		if _, got := s.bring(s.host(), s.state(app, lifecycle.PullDefault, nil)); (got.Failure.Class == lifecycle.OK) != tolerated {
+		if _, got := s.bring(s.process(), s.state(app, lifecycle.PullDefault, nil)); (got.Failure.Class == lifecycle.OK) != tolerated {
 			t.Errorf("%v: %+v", class, got)
 		}
 	}
@@ -209,10 +127,10 @@ func TestAPullIsSharedAndEndsWithItsLastTask(t *testing.T) {
 		s := newStore(t)
 		digest := s.podman.Push(app, enginetest.Image{})
 		podman := &slow{s.podman, make(chan string, 9), make(chan struct{})}
-		h := s.hostWith(podman)
+		h := s.processWith(podman)
 		st := s.state(app, lifecycle.PullAlways, nil)
 		pull := func(ctx context.Context) lifecycle.OpFinished {
-			return h.Runtime.Apply(ctx, st, lifecycle.PullImage{ID: 1, Ref: app, Digest: digest})
+			return h.apply(ctx, st, lifecycle.PullImage{ID: 1, Ref: app, Digest: digest})
 		}
 		first, stopFirst := context.WithCancel(t.Context())
 		second, stopSecond := context.WithCancel(t.Context())
@@ -236,7 +154,7 @@ func TestAPullIsSharedAndEndsWithItsLastTask(t *testing.T) {
 		}
 		stopSecond()
 		wg.Wait()
-		// It was given up: the next who wants it begins anew.
+		// It was given up: the next task starts a new pull.
 		wg.Go(func() {
 			if got := pull(t.Context()); got.Failure.Class != lifecycle.OK {
 				t.Errorf("the third: %+v", got)
@@ -248,18 +166,18 @@ func TestAPullIsSharedAndEndsWithItsLastTask(t *testing.T) {
 	})
 }
 
-// Who begins to watch in the middle of a pull sees that it is under way, and its end.
+// A watch that starts in the middle of a pull reports it, and its end.
 func TestPullsAreWatched(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	digest := s.podman.Push(app, enginetest.Image{})
 	podman := &slow{s.podman, make(chan string, 9), make(chan struct{})}
-	h := s.hostWith(podman)
+	h := s.processWith(podman)
 	release := sync.OnceFunc(func() { close(podman.release) })
 	phases := func(follow bool) (seen []imagestore.Phase) {
 		t.Helper()
 		enough := errors.New("enough")
-		err := h.Pulls.Watch(t.Context(), follow, func(p imagestore.Progress) error {
+		err := h.pulls.Watch(t.Context(), follow, func(p imagestore.Progress) error {
 			if p.Image != app {
 				t.Errorf("of %s", p.Image)
 			}
@@ -282,7 +200,7 @@ func TestPullsAreWatched(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		st := s.state(app, lifecycle.PullAlways, nil)
-		if got := h.Runtime.Apply(t.Context(), st, lifecycle.PullImage{ID: 1, Ref: app, Digest: digest}); got.Failure.Class != lifecycle.OK {
+		if got := h.apply(t.Context(), st, lifecycle.PullImage{ID: 1, Ref: app, Digest: digest}); got.Failure.Class != lifecycle.OK {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -308,9 +226,9 @@ func TestProcessesShareAPull(t *testing.T) {
 	st := s.state(app, lifecycle.PullAlways, nil)
 	var wg sync.WaitGroup
 	for range 2 {
-		h := s.hostWith(podman)
+		h := s.processWith(podman)
 		wg.Go(func() {
-			if got := h.Runtime.Apply(t.Context(), st, lifecycle.PullImage{ID: 1, Ref: app, Digest: digest}); got.Failure.Class != lifecycle.OK {
+			if got := h.apply(t.Context(), st, lifecycle.PullImage{ID: 1, Ref: app, Digest: digest}); got.Failure.Class != lifecycle.OK {
 				t.Errorf("%+v", got)
 			}
 		})
@@ -352,9 +270,9 @@ func TestNoMorePullsAtOnceThanAllowed(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		ref := "registry.example.com/" + name + ":1"
 		digest := s.podman.Push(ref, enginetest.Image{Salt: name})
-		h, st := s.hostWith(podman), s.state(ref, lifecycle.PullAlways, nil)
+		h, st := s.processWith(podman), s.state(ref, lifecycle.PullAlways, nil)
 		wg.Go(func() {
-			if got := h.Runtime.Apply(t.Context(), st, lifecycle.PullImage{ID: 1, Ref: ref, Digest: digest}); got.Failure.Class != lifecycle.OK {
+			if got := h.apply(t.Context(), st, lifecycle.PullImage{ID: 1, Ref: ref, Digest: digest}); got.Failure.Class != lifecycle.OK {
 				t.Errorf("%+v", got)
 			}
 		})
@@ -406,7 +324,7 @@ func TestWrongPlatformIsRefusedBeforeThePull(t *testing.T) {
 	s := newStore(t)
 	s.podman.Push(app, enginetest.Image{})
 	s.reg = &asking{Registry: s.podman.Registry(), variants: []images.Variant{{Platform: images.Platform{OS: "linux", Architecture: "s390x"}}}}
-	_, got := s.bring(s.host(), s.state(app, lifecycle.PullAlways, nil))
+	_, got := s.bring(s.process(), s.state(app, lifecycle.PullAlways, nil))
 	if got.Failure.Class != lifecycle.Permanent || !strings.Contains(got.Failure.Message, "linux/s390x") || !strings.Contains(got.Failure.Message, images.Here().String()) {
 		t.Errorf("%+v", got)
 	}
@@ -421,7 +339,7 @@ func TestPlatformThatTheHostCannotRunIsRefusedBeforeThePull(t *testing.T) {
 	s.podman.Push(app, enginetest.Image{Arch: "plan9"})
 	st := s.state(app, lifecycle.PullAlways, nil)
 	st.Task.Platform.Architecture = "plan9"
-	_, got := s.bring(s.host(), st)
+	_, got := s.bring(s.process(), st)
 	if got.Failure.Class != lifecycle.Permanent || !strings.Contains(got.Failure.Message, "plan9") {
 		t.Errorf("%+v", got)
 	}
@@ -443,7 +361,7 @@ func TestLocalImageForAnotherPlatformIsNotUsed(t *testing.T) {
 			}
 			return enginetest.Fault{}
 		})
-		_, got := s.bring(s.host(), s.state(app, behaviour, nil))
+		_, got := s.bring(s.process(), s.state(app, behaviour, nil))
 		if got.Failure.Class != lifecycle.Permanent {
 			t.Errorf("%v: %+v", behaviour, got)
 		}
@@ -485,7 +403,7 @@ func TestRepositoryCredentials(t *testing.T) {
 			reg := &asking{Registry: s.podman.Registry()}
 			s.reg = reg
 			st := s.state(app, lifecycle.PullAlways, map[string]any{"repositoryCredentials": map[string]any{"credentialsParameter": tc.source}})
-			_, got := s.bring(s.host(), st)
+			_, got := s.bring(s.process(), st)
 			if tc.fails == "" {
 				if got.Failure.Class != lifecycle.OK || len(reg.logins) != 1 || reg.logins[0] != (images.Login{Username: "alice", Password: "hunter2-marked"}) {
 					t.Errorf("%+v, %d logins", got.Failure, len(reg.logins))
@@ -520,7 +438,7 @@ func TestLoginOfAPullIsForWhatIsPulled(t *testing.T) {
 	digest := s.podman.Push(app, enginetest.Image{})
 	reg := &asking{Registry: s.podman.Registry()}
 	s.reg = reg
-	s.bring(s.host(), s.state(app, lifecycle.PullAlways, nil))
+	s.bring(s.process(), s.state(app, lifecycle.PullAlways, nil))
 	if want := "registry.example.com/app@" + digest; len(reg.access) != 1 || reg.access[0] != want {
 		t.Errorf("asked for %v, want %s", reg.access, want)
 	}
@@ -530,7 +448,7 @@ func TestUnpinnedImageIsPulledByItsTag(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	s.podman.Push(app, enginetest.Image{})
-	digest, got := s.bring(s.host(), s.state(app, lifecycle.PullDefault, map[string]any{"versionConsistency": "disabled"}))
+	digest, got := s.bring(s.process(), s.state(app, lifecycle.PullDefault, map[string]any{"versionConsistency": "disabled"}))
 	if digest != "" || got.Failure.Class != lifecycle.OK {
 		t.Errorf("digest %q, %+v", digest, got)
 	}
@@ -544,56 +462,6 @@ func (silent) Describe(ctx context.Context, _ string, _ images.Login, _ images.P
 	return images.Description{}, ctx.Err()
 }
 
-// hanging is a registry that never says anything.
-type hanging struct{ enginetest.Registry }
-
-func (hanging) Resolve(ctx context.Context, ref string, _ images.Login) (images.Resolution, error) {
-	<-ctx.Done()
-	return images.Resolution{}, &images.Error{Class: images.Timeout, Ref: ref, Message: "it did not answer in time"}
-}
-
-// ECS: ManifestPullTimeout.
-func TestRegistryThatHangsIsGivenUpAfterAMinute(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t)
-		s.reg = hanging{s.podman.Registry()}
-		st, begun := s.state(app, lifecycle.PullAlways, nil), time.Now()
-		got := s.host().Runtime.Apply(t.Context(), st, lifecycle.ResolveImage{ID: 1, Ref: app})
-		if lasted := time.Since(begun); got.Failure.Class != lifecycle.Timeout || lasted != time.Minute {
-			t.Errorf("%+v after %v", got.Failure, lasted)
-		}
-	})
-}
-
-// Attempts share the minute, as those of a pull share the pull's time.
-func TestAttemptsShareTheTimeOfAnImage(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		name string
-		ask  lifecycle.Effect
-		want time.Duration
-	}{
-		{"digest", lifecycle.ResolveImage{ID: 1, Ref: app}, 15 * time.Second},
-		{"pull", lifecycle.PullImage{ID: 1, Ref: app, Digest: "sha256:" + strings.Repeat("a", 64)}, 2*time.Hour - 45*time.Second},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newStore(t)
-				s.reg = hanging{s.podman.Registry()}
-				st, begun := s.state(app, lifecycle.PullAlways, nil), time.Now()
-				st.Containers[0].Retry = lifecycle.Retry{Attempts: 1, Since: begun.Add(-45 * time.Second)}
-				h := s.hostWith(&slow{s.podman, make(chan string, 9), make(chan struct{})})
-				got := h.Runtime.Apply(t.Context(), st, tc.ask)
-				if lasted := time.Since(begun); got.Failure.Class != lifecycle.Timeout || lasted != tc.want {
-					t.Errorf("%+v after %v, want %v", got.Failure, lasted, tc.want)
-				}
-			})
-		})
-	}
-}
-
 // Whether an image is for this machine is asked as a courtesy: where the registry
 // does not say, Podman finds out.
 func TestRegistryThatDoesNotTellThePlatformIsNotWaitedFor(t *testing.T) {
@@ -602,7 +470,7 @@ func TestRegistryThatDoesNotTellThePlatformIsNotWaitedFor(t *testing.T) {
 		s := newStore(t)
 		s.podman.Push(app, enginetest.Image{})
 		s.reg = silent{s.podman.Registry()}
-		if _, got := s.bring(s.host(), s.state(app, lifecycle.PullAlways, nil)); got.Failure.Class != lifecycle.OK {
+		if _, got := s.bring(s.process(), s.state(app, lifecycle.PullAlways, nil)); got.Failure.Class != lifecycle.OK {
 			t.Errorf("%+v", got)
 		}
 	})

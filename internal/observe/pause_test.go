@@ -1,16 +1,15 @@
-package agent_test
+package observe_test
 
 import (
 	"context"
 	"testing"
 
-	"github.com/podtask/podtask/internal/enginetest"
+	"github.com/podtask/podtask/internal/observe"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
 // freezing is a Podman that notes which containers are paused.
 type freezing struct {
-	*enginetest.Fake
 	paused map[string]bool
 }
 
@@ -24,16 +23,15 @@ func (f freezing) UnpauseContainer(_ context.Context, name string) error {
 	return nil
 }
 
-// A container that is being looked at just then is paused like the others.
+// A container that is being inspected at that moment is paused like the others.
 func TestPauseLeavesNoContainerOut(t *testing.T) {
 	t.Parallel()
-	s := newStore(t)
-	podman := freezing{s.podman, map[string]bool{}}
-	h := s.hostWith(podman)
-	st := s.state(app, lifecycle.PullDefault, nil)
-	st.Containers[0].Presence, st.Containers[0].Stale = lifecycle.Running, true
+	podman := freezing{map[string]bool{}}
+	pauser := observe.Pauser{Podman: func(context.Context) (observe.Freezer, error) { return podman, nil }}
+	st := running()
+	st.Containers[0].Stale, st.Containers[1].Presence = true, lifecycle.Exited
 	for _, pause := range []bool{true, false} {
-		hints, err := h.Pauser.Pause(t.Context(), st, pause)
+		hints, err := pauser.Pause(t.Context(), st, pause)
 		if err != nil || len(hints) != 1 || (len(podman.paused) == 1) != pause {
 			t.Errorf("pause %v: paused %v, hints %v, %v", pause, podman.paused, hints, err)
 		}
