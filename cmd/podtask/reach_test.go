@@ -200,7 +200,7 @@ func TestRmNeedsForceForATaskThatRuns(t *testing.T) {
 }
 
 // Nothing was made for this task yet, so it can be carried to its end without
-// Podman: by the command itself, because nobody owns it.
+// Podman: by the command itself, because it has no owner.
 func TestCommandsTakeOverATaskWithoutOwner(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -250,7 +250,7 @@ func TestAnOwnerMayBeLateWithItsSocket(t *testing.T) {
 	c := make(chan struct{})
 	go func() {
 		defer close(c)
-		lock.Close() // it ends while somebody tries to reach it
+		lock.Close() // it ends while another process tries to reach it
 	}()
 	if _, errs, code := w.podtask("stop", "web"); code != 0 {
 		t.Errorf("code %d: %s", code, errs)

@@ -98,8 +98,8 @@ func TestTaskWithLimitsOffIsNotAccountedFor(t *testing.T) {
 	r.stop()
 }
 
-// quietPort listens on a port that nobody gets by asking for any: it is below those the
-// kernel gives out, so it can be let go of and taken again.
+// quietPort listens on a port below the range from which the kernel chooses ports, so it
+// can be released and taken again.
 func quietPort(t *testing.T) net.Listener {
 	t.Helper()
 	const lowest, highest = 20000, 32000 // net.ipv4.ip_local_port_range begins at 32768
@@ -153,7 +153,7 @@ func TestImpossibleTaskIsRefusedBeforeAnythingIsMade(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "2 vCPU") || !strings.Contains(err.Error(), "1 vCPU (PODTASK_BUDGET_CPU)") {
 		t.Errorf("it says %v", err)
 	}
-	r := s.run(task, "") // whoever created it with another budget
+	r := s.run(task, "") // as a process with another budget created it
 	r.end()
 	if st := r.owner.State(); st.Stop.Code != lifecycle.StopTaskFailedToStart || !strings.Contains(st.Stop.Reason, "2 vCPU") {
 		t.Errorf("it ended with %+v", st.Stop)

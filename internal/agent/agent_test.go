@@ -259,7 +259,7 @@ func TestWatchSeesTheEnd(t *testing.T) {
 	if s := <-last; !s.Settled() {
 		t.Errorf("the watcher's last state is %s", s.Status())
 	}
-	o.Send(lifecycle.TimerFired{}) // must not block: nobody reads any more
+	o.Send(lifecycle.TimerFired{}) // must not block without a reader
 }
 
 func TestNames(t *testing.T) {

@@ -169,7 +169,7 @@ func newWorld(t *testing.T, proxy *faults.Proxy) *world {
 // pushedImages numbers the images.
 var pushedImages atomic.Int32
 
-// fresh gives the task an image that nobody has pulled yet.
+// fresh gives the task an image that was not pulled yet.
 func (w *world) fresh() {
 	w.t.Helper()
 	var err error
@@ -273,7 +273,7 @@ func (w *world) own() *owner.Owner {
 	return o
 }
 
-// run drives the task as its owner until it has settled, and lets go of it.
+// run drives the task as its owner until it has settled, and releases it.
 func (w *world) run(o *owner.Owner, events ...lifecycle.Event) lifecycle.State {
 	w.t.Helper()
 	for _, ev := range events {

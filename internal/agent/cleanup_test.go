@@ -55,7 +55,7 @@ func TestCleanUpRemovesStoppedTasks(t *testing.T) {
 		r := newResources(t)
 		id := r.stopped(remove)
 		early, late := 55*time.Minute, 65*time.Minute
-		if remove { // not as long as somebody may read its logs, and then at once
+		if remove { // not while a foreground process may read its logs, and then at once
 			early, late = 70*time.Minute, 72*time.Minute
 		}
 		r.cleanUp(early)

@@ -54,7 +54,7 @@ var callsOfATask = map[string][2]int{
 }
 
 // callsOfARemoval are those of them that remove a task that has stopped: what is to be
-// removed with the pod, the pod, and the network if nobody is part of it.
+// removed with the pod, the pod, and the network if no container uses it.
 var callsOfARemoval = map[string]int{
 	"GET containers/json": 1, "DELETE pods/*": 1, "GET networks/*/json": 1, "DELETE networks/*": 1,
 }
@@ -94,7 +94,7 @@ func TestCallsOfATask(t *testing.T) {
 	}
 	for name, n := range got {
 		if _, known := callsOfATask[name]; !known {
-			t.Errorf("%s: %d calls nobody reckoned with", name, n)
+			t.Errorf("%s: %d unexpected calls", name, n)
 		}
 	}
 

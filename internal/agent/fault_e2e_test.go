@@ -41,7 +41,7 @@ var calls = []call{
 	{name: "pull", method: "POST", path: "/images/pull$", makes: true, cancels: true},
 	{name: "container create", method: "POST", path: "/containers/create$", makes: true, cancels: true},
 	{name: "start", method: "POST", path: "-app/start$", empty: true, makes: true, cancels: true},
-	{name: "inspect", method: "GET", path: "-app/json$", skip: 1}, // the first is made for addresses, and nobody waits for it
+	{name: "inspect", method: "GET", path: "-app/json$", skip: 1}, // the first is for addresses, and nothing depends on it
 	{name: "wait", method: "POST", path: "-app/wait$", cancels: true},
 	{name: "probe", method: "GET", path: "-app/healthcheck$", cancels: true},
 	{name: "stop", method: "POST", path: "-side/stop$", side: true, empty: true},
@@ -322,7 +322,7 @@ func TestPodmanServiceIsKilledWhileATaskRuns(t *testing.T) {
 	}
 }
 
-// TestPodmanServiceRefusesAtFirst begins a task while nobody listens on the socket: it is
+// TestPodmanServiceRefusesAtFirst starts a task while nothing listens on the socket: it is
 // waited for, and the task is none the worse.
 func TestPodmanServiceRefusesAtFirst(t *testing.T) {
 	needBed(t)

@@ -204,7 +204,7 @@ func TestKilledOwnersInARow(t *testing.T) {
 }
 
 // TestKilledOwnersAndALostNetwork kills owners around the look at the infra container,
-// which has ended while nobody owned the task: the one that lives stops it.
+// which has ended while the task had no owner: the one that lives stops it.
 func TestKilledOwnersAndALostNetwork(t *testing.T) {
 	needBed(t)
 	t.Parallel()

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// rule says what of ours a package may import. A name that ends in "/" stands
+// rule lists the packages of this module that a package may import. A name that ends in "/" stands
 // for all packages below.
 type rule struct {
 	pkg  string
@@ -108,7 +108,7 @@ func matchesAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, name) })
 }
 
-// badImports returns what p imports of ours against the rules. Known is false
+// badImports returns what p imports of this module against the rules. Known is false
 // when no rule is about p.
 func badImports(p pkg, rules []rule) (bad []string, known bool) {
 	i := slices.IndexFunc(rules, func(r rule) bool { return matches(r.pkg, p.name()) })

@@ -53,7 +53,7 @@ func TestNoTestSleeps(t *testing.T) {
 	}
 }
 
-// machinePath finds paths that exist only where somebody worked on the project.
+// machinePath finds paths that exist only on a developer's machine.
 // Inside a longer path the names mean nothing.
 var machinePath = regexp.MustCompile(`(^|[^A-Za-z0-9_.$}/-])/(work|root|home/[a-z]+)/[A-Za-z0-9_.]`)
 

@@ -95,7 +95,7 @@ func closeReal() error {
 	return errors.Join(errs...)
 }
 
-// publish pushes an image that nobody has yet.
+// publish pushes a new image.
 func publish(config v1.Config) (ref, digest string, err error) {
 	config.Entrypoint = []string{enginetest.Program}
 	img, err := registrytest.Image(config,

@@ -70,7 +70,7 @@ func TestFollowingMissesNoLine(t *testing.T) {
 		logs := &Logs{Podman: func(context.Context) (LogReader, error) { return engine, nil }}
 		err := logs.copyLog(t.Context(), s, 0, LogOptions{Follow: true, Tail: tc.tail}, func(l libpod.LogLine) error {
 			if !l.Time.IsZero() {
-				t.Error("a time nobody asked for")
+				t.Error("a time that was not requested")
 			}
 			got += l.Text
 			return nil

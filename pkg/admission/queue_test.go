@@ -298,7 +298,7 @@ func checkBudget(t *rapid.T, b admission.Budget, q admission.Queue) {
 	}
 }
 
-// checkOrder: whoever gets in passes only present tasks that have been passed one
+// checkOrder: a task that is admitted passes only present tasks that have been passed one
 // time more now.
 func checkOrder(t *rapid.T, b admission.Budget, before, after admission.Queue, task string, present func(string) bool) {
 	was, had := before.Find(task)

@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// noUnits waits until no unit of ours is left.
+// noUnits waits until no unit of podtask is left.
 func noUnits() (err error) {
 	var units []string
 	if testbed.Until(func() bool { units, err = testbed.Units(); return err == nil && len(units) == 0 }) {
@@ -160,7 +160,7 @@ func TestReadBackTellsTheTruth(t *testing.T) {
 	})
 }
 
-// A slice that somebody else's unit named is there already, without limits; and one of
+// A slice that another unit names exists already, without limits; and one of
 // an earlier life may have more than it should. Both get what is asked, and keep what
 // runs in them.
 func TestSliceThatIsThereGetsTheLimits(t *testing.T) {

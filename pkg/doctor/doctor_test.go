@@ -228,7 +228,7 @@ func TestBrokenHosts(t *testing.T) {
 			[]string{"fail policy: /srv/ann/.config/containers/policy.json is not valid JSON"}},
 		{"a full disk", func(p *patient) { p.bytes = 5 << 20 }, []string{"fail disk: only 5 MiB"}},
 		{"a disk that is nearly full", func(p *patient) { p.bytes = 1 << 30 }, []string{"warn disk: 1024 MiB"}},
-		{"a server that nobody logs in to", func(p *patient) { delete(p.files, "var/lib/systemd/linger/ann"); p.online = "inactive" },
+		{"a server without logins", func(p *patient) { delete(p.files, "var/lib/systemd/linger/ann"); p.online = "inactive" },
 			[]string{"warn linger: loginctl enable-linger", "warn network-online: 90 seconds"}},
 		{"cgroupfs", func(p *patient) { p.Podman.CgroupManager = "cgroupfs" }, []string{"warn cgroups: cgroup_manager"}},
 		{"root's Podman", func(p *patient) { p.Podman.Rootless = false }, []string{"warn socket: ordinary user"}},

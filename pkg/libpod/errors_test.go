@@ -55,7 +55,7 @@ func TestClassOfReply(t *testing.T) {
 		{500, `beginning transaction: database is locked`, Temporary},
 		{500, `not all containers could be removed from pod 6cc0: removing pod containers. 2 errors occurred: * cleaning up container d9b6: saving container d9b6 state: committing container d9b6 state: disk I/O error: resource temporarily unavailable * a container that depends on container c165 could not be removed: container state improper`, Temporary},
 		{503, `shutting down`, Temporary},
-		{500, `crun: something nobody knows`, Other},
+		{500, `crun: something unknown`, Other},
 		{0, `initializing source docker://127.0.0.1:1/x:v1: pinging container registry 127.0.0.1:1: Get "http://127.0.0.1:1/v2/": dial tcp 127.0.0.1:1: connect: connection refused`, Temporary},
 		{0, `initializing source docker://h/x:v1: reading manifest v1 in h/x: manifest unknown`, NoImage},
 		{0, `initializing source docker://h/x:v1: reading manifest v1 in h/x: toomanyrequests: You have reached your pull rate limit`, Temporary},

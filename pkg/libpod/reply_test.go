@@ -457,7 +457,7 @@ func TestEventsPassOnlyOurs(t *testing.T) {
 	}
 }
 
-// Podman says "no such container" of a whole removal when somebody else removed
+// Podman says "no such container" of a whole removal when another process removed
 // one of the pod's containers meanwhile.
 func TestPodThatIsStillThereIsNotCalledRemoved(t *testing.T) {
 	t.Parallel()

@@ -61,7 +61,7 @@ func TestFailedMoves(t *testing.T) {
 			d.at = d.at.Add(left - time.Millisecond)
 			d.fail(Resolve, 0, Temporary)
 		}, StatusStopped, Down, ErrCannotPullManifest},
-		{"manifest, the owner died: a minute anew", PullAlways, nil, func(d *driver) {
+		{"manifest, the owner died: a new minute", PullAlways, nil, func(d *driver) {
 			d.at = d.at.Add(50 * time.Second)
 			d.fail(Resolve, 0, Temporary)
 			d.at = d.at.Add(time.Hour)

@@ -70,7 +70,7 @@ func TestLostNetworkStopsTheTask(t *testing.T) {
 	}
 }
 
-// Whoever ends the whole pod ends its containers too: then that is what is told.
+// The end of the whole pod ends its containers too: then that is reported.
 func TestContainerThatEndsWithItsPodIsTheReason(t *testing.T) {
 	t.Parallel()
 	d := drive(t, Options{}, container("a"))
@@ -133,7 +133,7 @@ func TestNextOwnerFindsALostNetwork(t *testing.T) {
 	}
 }
 
-// Where nothing of the task runs there is nobody to lose a network: the pod is mended.
+// If nothing of the task runs, nothing can lose its network: the pod is started again.
 func TestPodIsMendedBeforeARestart(t *testing.T) {
 	t.Parallel()
 	d := drive(t, Options{}, container("a", restarting(taskdef.RestartPolicy{BackOff: time.Minute, AttemptPeriod: time.Minute})))

@@ -58,7 +58,7 @@ func TestOtherLimitsAreAskedForAsAnotherShare(t *testing.T) {
 	asked := len(d.asked)
 	d.do(LimitsRequested{Quota: Quota{TasksMax: 5}})
 	if len(d.asked) != asked {
-		t.Errorf("a limit that nobody shares is asked for: %+v", d.asked[asked:])
+		t.Errorf("a limit that is not shared is requested: %+v", d.asked[asked:])
 	}
 	d.do(LimitsRequested{Quota: more})
 	if e, ok := d.asked[len(d.asked)-1].(AdmitTask); !ok || !e.Begun || d.s.Need().CPU != int64(more.CPU*1024) {

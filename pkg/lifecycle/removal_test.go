@@ -14,7 +14,7 @@ func TestARemovalGoesOnWithoutAnInspection(t *testing.T) {
 			d := drive(t, Options{}, container("a"))
 			d.upTo(Stop)
 			d.do(Hinted{Index: 0})
-			for range 20 { // as long as nobody removes it, it is asked for again
+			for range 20 { // as long as it is not removed, it is requested again
 				d.fail(Inspect, 0, class)
 				d.wake()
 			}

@@ -170,7 +170,7 @@ func TestAnUncertainRestartIsInspected(t *testing.T) {
 		{"it had not, and may yet", Timeout, Exited, false, 0, false},
 		{"it had not, and never will", Permanent, Exited, false, 0, true},
 		{"the container was reset, and it may yet", Temporary, Created, false, 0, false},
-		{"somebody removed the container", Timeout, Absent, false, 0, true},
+		{"the container was removed", Timeout, Absent, false, 0, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := drive(t, Options{}, container("a", restarting(taskdef.RestartPolicy{BackOff: time.Second})))

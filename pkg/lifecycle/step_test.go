@@ -148,7 +148,7 @@ func checkPure(t *testing.T, tape []byte) {
 			t.Fatalf("the same step gave\n%+v %v\nthen\n%+v %v", after, effects, again, asked)
 		}
 		if _, life := ev.(Restarted); life {
-			clear(ids) // nobody is left who could answer an older one
+			clear(ids) // nothing can answer an older one
 		}
 		for _, e := range effects {
 			if _, cancel := e.(CancelOp); cancel {

@@ -34,9 +34,9 @@ func TestFindHolder(t *testing.T) {
 	}{
 		{"own process", 8080, "process 42 (nginx)"},
 		{"IPv6 only", 8081, "process 42 (nginx)"},
-		{"somebody else's process", 80, "user 33"},
+		{"a process of another user", 80, "user 33"},
 		{"a client's end is no holder", 9000, ""},
-		{"nobody", 4, ""},
+		{"a free port", 4, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestFindHolder(t *testing.T) {
 		})
 	}
 	if _, found := findHolder(fstest.MapFS{}, "tcp", 80); found {
-		t.Error("found somebody without /proc")
+		t.Error("found a holder without /proc")
 	}
 }
 

@@ -75,7 +75,7 @@ func TestPlanRefuses(t *testing.T) {
 		host ports.Host
 		want string
 	}{
-		{"a privileged port, with the mend", []ports.Mapping{tcp(80)}, quiet(), "sysctl net.ipv4.ip_unprivileged_port_start=80"},
+		{"a privileged port, with the fix", []ports.Mapping{tcp(80)}, quiet(), "sysctl net.ipv4.ip_unprivileged_port_start=80"},
 		{"the same port twice", []ports.Mapping{tcp(8080), tcp(8080)}, quiet(), "requested twice: container web"},
 		{"one address and all addresses", []ports.Mapping{at(tcp(8080), "127.0.0.1"), tcp(8080)}, quiet(), "requested twice"},
 		{"all IPv4 and one of them", []ports.Mapping{at(tcp(8080), "0.0.0.0"), at(tcp(8080), "127.0.0.1")}, quiet(), "requested twice"},

@@ -12,7 +12,7 @@ import (
 
 // Whatever happens to a service and to its process: bounds are kept by each step (world),
 // no task is made twice or forgotten, and in the end there are as many as desired, of a
-// revision that is well.
+// revision that is healthy.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -51,7 +51,7 @@ func (w *world) move(t *rapid.T, revision *int, ports []uint16) {
 		w.advance(one())
 	case move == 9:
 		w.crash(func(e Effect) bool { return rapid.Bool().Draw(t, fmt.Sprintf("%T was done", e)) })
-	case move == 10 && len(ids) > 0: // it dies, or somebody stops or removes it
+	case move == 10 && len(ids) > 0: // it dies, or a user stops or removes it
 		id := one()
 		if rapid.Bool().Draw(t, "removed") {
 			delete(w.tasks, id)

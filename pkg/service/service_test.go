@@ -278,7 +278,7 @@ func TestFailuresAreThrottled(t *testing.T) {
 		t.Errorf("%d copies, %d tasks are kept", n, len(w.tasks))
 	}
 
-	// One that was well for long begins anew.
+	// The back-off resets after a long healthy time.
 	delete(w.bad, "web:1")
 	waitForRest(w, t, time.Minute)
 	id := w.state.Tasks[len(w.state.Tasks)-1].ID

@@ -33,7 +33,7 @@ func TestFollowGoesOnWithoutAWatch(t *testing.T) {
 		if e.Seq == 2 {
 			return enough
 		}
-		go add() // while nobody watches
+		go add() // without a watcher
 		return nil
 	})
 	if !errors.Is(err, enough) {

@@ -80,7 +80,7 @@ func TestLedgerIsLeftAloneByAChangeThatFails(t *testing.T) {
 	}
 	after, err := os.Stat(filepath.Join(dir, "ledger", "00000000000000000000000000000000.json"))
 	if err != nil || !os.SameFile(before, after) {
-		t.Errorf("the ledger was written anew (%v)", err)
+		t.Errorf("the ledger was written again (%v)", err)
 	}
 	wantLedger(t, l, "1")
 }

@@ -187,8 +187,7 @@ func TestWaitForALockCanBeGivenUp(t *testing.T) {
 	next.Unlock()
 }
 
-// Many take the lock, remove its file and let go: nobody may find somebody else
-// inside.
+// Many processes take the lock, remove its file and release it: no two may be inside.
 func TestRemovalOfLockFilesLetsOnlyOneIn(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

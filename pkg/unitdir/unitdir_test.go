@@ -121,7 +121,7 @@ func TestWrite(t *testing.T) {
 	other := taskunit.Service{Name: "db-task.service", Source: "db.task"}
 	err := Write(dir, []taskunit.Service{{Name: web.Name, Text: "mine", Source: "other.task"}, other})
 	if err == nil || !strings.Contains(err.Error(), "other.task") {
-		t.Errorf("a file of somebody else: %v", err)
+		t.Errorf("a file of another program: %v", err)
 	}
 	if text, _ := os.ReadFile(dir + "/web-task.service"); string(text) != web.Text {
 		t.Errorf("it was overwritten: %q", text)
@@ -172,7 +172,7 @@ func TestSync(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := Sync(dir, generate(source("b.task", "Pull=never\n"), source("mine.task", "ServiceName=mine\n"))); err == nil || !strings.Contains(err.Error(), "mine.task") {
-		t.Errorf("a service of somebody else is in the way: %v", err)
+		t.Errorf("a service of another program is in the way: %v", err)
 	}
 	var left []string
 	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, _ error) error {

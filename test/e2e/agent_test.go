@@ -128,7 +128,7 @@ func TestAgentRemovesTheTaskOfAKilledRunWithRm(t *testing.T) {
 	b.tell(id, "app", "/tmp/go")
 	eventually(t, "the removal", func() bool { return b.podtask("inspect", id).code == 125 })
 
-	reads, writes, err := os.Pipe() // nobody reads what run prints
+	reads, writes, err := os.Pipe() // without a reader of what run prints
 	if err != nil {
 		t.Fatal(err)
 	}

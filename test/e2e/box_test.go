@@ -355,8 +355,8 @@ func (b *box) arrived(rule *registrytest.Rule) {
 	}
 }
 
-// eventually waits for what nobody tells, such as the end of a process of
-// somebody else.
+// eventually waits for what no event reports, such as the end of a process of another
+// user.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	if !testbed.Until(holds) {

@@ -147,7 +147,7 @@ func (b *box) filesWithout(text, dir string) {
 	b.t.Helper()
 	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
-			return nil // gone by now, or somebody else's
+			return nil // gone by now, or of another user
 		}
 		if content, err := os.ReadFile(path); err == nil && strings.Contains(string(content), text) {
 			b.t.Errorf("%q is in %s", text, path)
@@ -169,7 +169,7 @@ func (b *box) processesWith(text string) (found []string) {
 		for _, file := range []string{cmdline, filepath.Join(filepath.Dir(cmdline), "environ")} {
 			content, err := os.ReadFile(file)
 			if err != nil {
-				continue // it has ended, or is somebody else's
+				continue // it has ended, or is of another user
 			}
 			seen++
 			if strings.Contains(string(content), text) {
@@ -327,7 +327,7 @@ func TestImageVerbs(t *testing.T) {
 	if n := len(b.requests("^GET .*/manifests/")); n != 1 {
 		t.Error("--quick read a manifest")
 	}
-	b.podman("pull", "-q", "--authfile", bed.auth, other) // somebody else's
+	b.podman("pull", "-q", "--authfile", bed.auth, other) // of another user
 	for _, image := range []string{ref, other} {
 		b.want(0, "run", "--rm", b.hello(image))
 	}

@@ -34,7 +34,7 @@ func callAsStranger(socket string) int {
 	return 0
 }
 
-// A subordinate user id of ours is somebody else for the kernel.
+// A subordinate user ID is another user for the kernel.
 func TestOthersAreKeptOutOfTheSocket(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
@@ -80,7 +80,7 @@ func TestOthersAreKeptOutOfTheSocket(t *testing.T) {
 	}
 }
 
-// Two agents and two commands want the same task, and whoever has it is killed.
+// Two agents and two commands compete for a task, and each owner is killed.
 func TestAgentsAndOwnersArgueOverATask(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)

@@ -25,7 +25,7 @@ import (
 	"github.com/podtask/podtask/internal/registrytest"
 )
 
-// foreign is Debian's docker-registry, which nobody here has written: TLS with a
+// foreign is Debian's docker-registry, which is not part of this project: TLS with a
 // private CA, and passwords in a file of htpasswd.
 type foreign struct {
 	addr string

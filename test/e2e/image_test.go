@@ -156,7 +156,7 @@ func TestPullBehaviourDecidesWhetherTheRegistryIsAsked(t *testing.T) {
 }
 
 // With once podtask asks for what others have pulled, not for what it has pulled itself,
-// until somebody removes that.
+// until that is removed.
 func TestOnceAsksForWhatPodtaskHasNotPulled(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)

@@ -137,7 +137,7 @@ func (b *box) fill(id, command string) string {
 	return command
 }
 
-// What somebody has started again since it ended does not outlive its task.
+// A container that a user has started again does not outlive its task.
 func TestContainerThatSomebodyStartsAgain(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Podman looks a secret up at every start: it must be there for one that nobody
-// expected, whoever owns the task by then.
+// Podman looks a secret up at every start: it must be there for an
+// unexpected one, whichever process owns the task by then.
 func TestSecretIsThereAtEveryStart(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)

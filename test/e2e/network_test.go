@@ -23,7 +23,7 @@ func TestContainersReachEachOtherByNamesAndHaveTheirOwn(t *testing.T) {
 			"dnsSearchDomains": []string{"example.org"}, "hostname": "me",
 		}},
 		{Name: "other", Essential: optional, Command: words("cannot resolve extra.example -- cannot get http://127.0.0.1:8080/")},
-		// Name servers of its own, which do not answer, hide nobody from it.
+		// Its own name servers, which do not answer, hide no container from it.
 		{Name: "apart", Command: words("resolve db -- resolve store -- await http://db:8080/"), Essential: optional, More: obj{"dnsServers": []string{"192.0.2.53"}}},
 		{Name: "alone", Essential: optional, Command: words("interfaces -- cannot resolve db"), More: obj{"disableNetworking": true}},
 	}}))

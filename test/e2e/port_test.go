@@ -18,7 +18,7 @@ import (
 	"github.com/podtask/podtask/pkg/netns"
 )
 
-// freePort is a port nobody has at the moment.
+// freePort is a port that is free at the moment.
 func freePort(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -44,7 +44,7 @@ func TestAlertRulesFire(t *testing.T) {
 	}
 }
 
-// loopback is an address there on which nobody listens now.
+// loopback is an address there without a listener.
 func loopback(t *testing.T) string { return fmt.Sprintf("127.0.0.1:%d", freePort(t)) }
 
 // relay passes connections on to a unix socket until the test ends: Prometheus cannot

@@ -69,7 +69,7 @@ func TestPruneRemovesWhatNobodyUsesAndNothingElse(t *testing.T) {
 	for _, name := range []string{"unused", "held", "theirs", "named", "excluded"} {
 		b.want(0, "run", "--rm", "--pull", "always", b.hello(refs[name]))
 	}
-	b.podman("create", "--name", b.family+"-held", "--network", "none", refs["held"]) // somebody else's
+	b.podman("create", "--name", b.family+"-held", "--network", "none", refs["held"]) // of a user
 	t.Cleanup(func() { b.podman("rm", "--force", b.family+"-held") })
 	b.podman("tag", refs["named"], "localhost/"+b.family+":mine")
 	t.Cleanup(func() { b.podman("rmi", "localhost/"+b.family+":mine") })
@@ -103,7 +103,7 @@ func TestPruneRemovesWhatNobodyUsesAndNothingElse(t *testing.T) {
 			t.Errorf("%s is gone", name)
 		}
 	}
-	// Once nobody holds it any more it goes too.
+	// Once nothing uses it, it is removed too.
 	b.podman("rm", "--force", b.family+"-held")
 	if b.want(0, "image", "prune", "-q"); b.here(refs["held"]) {
 		t.Error("what is used no more stays")

@@ -161,7 +161,7 @@ func TestPullEndsWithTheLastTaskThatWaitsForIt(t *testing.T) {
 	select {
 	case <-ended:
 	case <-time.After(patience):
-		t.Error("the pull goes on for nobody")
+		t.Error("the pull continues though no task needs it")
 	}
 	if n := held.Hits(); n != 1 {
 		t.Errorf("the layer was asked for %d times", n)

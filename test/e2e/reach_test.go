@@ -160,7 +160,7 @@ func ask(url string) string {
 }
 
 // askEndpoint asks from the host who knows the URI, and if that helps who does not.
-// Somebody else may answer at 169.254.170.2 there.
+// Another program may answer at 169.254.170.2 there.
 func askEndpoint(uri string) string {
 	if ask(uri) != "yes" {
 		return "no"

@@ -136,7 +136,7 @@ func TestScreenOfATask(t *testing.T) {
 	id := b.detach("--wait=running", "--name", b.family, b.define(ctr{Name: "app", Command: words("print hello -- sleep forever"), StopTimeout: 1}))
 	s.line("clear; podtask stats --interval 200ms")
 	s.has(b.family)
-	s.sees("one table, whose lines are drawn anew", func(shown string) bool {
+	s.sees("one table, whose lines are drawn again", func(shown string) bool {
 		return strings.Count(shown, "CPU") == 1 && strings.Count(shown, b.family) == 1
 	})
 	s.press("C-c")

@@ -125,7 +125,7 @@ func TestSecretFromTheEnvironmentOutlivesTheProcessThatHadIt(t *testing.T) {
 	if got := b.podman("exec", b.inspect(id).Containers[0].RuntimeID, "/testbox", "env", "TOKEN"); got != "TOKEN="+marked {
 		t.Errorf("it is %q", got)
 	}
-	// Nobody owns the task: who removes it sweeps the secret too.
+	// The task has no owner: its removal deletes the secret too.
 	b.want(0, "rm", "--force", id)
 	if got := b.podmanSecrets(id); len(got) != 0 {
 		t.Errorf("left: %q", got)

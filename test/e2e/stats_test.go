@@ -21,7 +21,7 @@ type sample struct {
 	Containers []struct{ Name string }
 }
 
-// On a terminal the table is drawn anew for each sample, in a pipe each is a line of
+// On a terminal the table is redrawn for each sample, in a pipe each is a line of
 // JSON, until Ctrl-C. What this host does not count is absent.
 func TestStatsGoOnUntilInterrupted(t *testing.T) {
 	t.Parallel()

@@ -268,7 +268,7 @@ func TestUnitMayPullLongerThanItsTimeout(t *testing.T) {
 	u.becomes(service, "ActiveState", "active")
 }
 
-// passes waits until so many seconds of a service's start have passed.
+// passes waits until that many seconds of a service's start have passed.
 func (u *units) passes(service string, seconds float64) {
 	u.t.Helper()
 	start := u.show(service, "ExecMainStartTimestampMonotonic")

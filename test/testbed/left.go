@@ -59,13 +59,13 @@ func Labelled(label string) (found []string, err error) {
 	return found, nil
 }
 
-// secrets have no labels in old Podman; those of tasks have names of ours.
+// secrets have no labels in old Podman; those of tasks have podtask's names.
 func secrets() ([]string, error) {
 	all, err := output("podman", "secret", "ls", "--format", "secret {{.Name}}")
 	return slices.DeleteFunc(all, func(s string) bool { return !strings.HasPrefix(s, "secret podtask-") }), err
 }
 
-// Units lists slices, scopes and services of ours. The plain bed has no user manager.
+// Units lists slices, scopes and services of podtask. The plain bed has no user manager.
 func Units() ([]string, error) {
 	if Name() == "plain" {
 		return nil, nil

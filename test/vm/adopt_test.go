@@ -48,7 +48,7 @@ func TestLimitsAfterARestartOfTheAgent(t *testing.T) {
 	podtask(t, "stop", id)
 }
 
-// Who takes a task over gives its slice the limits that somebody took from it while it
+// A new owner gives the slice of its task the limits that were removed from it while it
 // had no owner.
 func TestLimitsAreGivenBackAtAdoption(t *testing.T) {
 	id := detach(t, define(t, "adopted", "512", "96", box("app", "sleep forever", 32)))

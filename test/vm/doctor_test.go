@@ -33,7 +33,7 @@ func examined(t *testing.T, env ...string) map[string]finding {
 }
 
 // A host is broken for real, doctor says what it is and nothing else, run refuses in
-// its words, and all is well again afterwards.
+// its words, and everything works again afterwards.
 func TestDoctorOnBrokenHosts(t *testing.T) {
 	path := define(t, "doctor", "", "", box("app", "print hello", 0))
 	pair := define(t, "doctors", "", "", box("app", "print hello", 0), box("side", "sleep forever", 0))
@@ -51,7 +51,7 @@ func TestDoctorOnBrokenHosts(t *testing.T) {
 			want: map[string]string{"podman": "warn", "socket": "fail", "runtime-dir": "fail", "user-manager": "warn", "delegation": "warn"},
 			says: "XDG_RUNTIME_DIR", refuses: "runtime-dir",
 		},
-		"nobody lets the user linger": {
+		"the user does not linger": {
 			harm: "mv /var/lib/systemd/linger/* /var/lib/systemd/", heal: "mv /var/lib/systemd/podtask* /var/lib/systemd/linger/",
 			want: map[string]string{"linger": "warn"}, says: "no task starts at boot",
 		},
@@ -117,6 +117,6 @@ func TestDoctorOnBrokenHosts(t *testing.T) {
 		})
 	}
 	if out := podtask(t, "run", "--rm", path); !strings.Contains(out, "hello") {
-		t.Errorf("on the mended host the task printed %q", out)
+		t.Errorf("on the repaired host the task printed %q", out)
 	}
 }

@@ -209,7 +209,7 @@ func TestPeriodAndTasksMaxAreConfigured(t *testing.T) {
 	}
 }
 
-// New limits reach the kernel, and are kept by whoever owns the task next.
+// New limits reach the kernel, and are kept by the next owner of the task.
 func TestLimitsOfARunningTaskChange(t *testing.T) {
 	id := detach(t, define(t, "update", "512", "96", box("app", "sleep forever", 32)))
 	slice := sliceOf(id)

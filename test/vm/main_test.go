@@ -220,7 +220,7 @@ func killOwner(t *testing.T, ref string) {
 	}
 }
 
-// eventually waits for what nobody tells.
+// eventually waits for what no event reports.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	if !testbed.Until(holds) {

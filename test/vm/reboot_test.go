@@ -148,7 +148,7 @@ func backAgain(t *testing.T) (code, reason string) {
 
 func TestAfterReboot(t *testing.T) {
 	t.Run("the agent's task was stopped in order", checkOrdered)
-	// Nobody stops the other task before the machine goes down: its exit code is kept if
+	// The other task is not stopped before the machine goes down: its exit code is kept if
 	// Podman's clean-up of a container is faster than that.
 	if code, reason := backAgain(t); code != "143" && (code != "125" || !strings.Contains(reason, "its exit code is lost")) {
 		t.Errorf("wait printed %q (%s) for a task that got SIGTERM at the end of the machine, want 143, or that it is lost", code, reason)
@@ -158,7 +158,7 @@ func TestAfterReboot(t *testing.T) {
 
 func TestAfterCrash(t *testing.T) {
 	if code, _ := backAgain(t); code == "0" {
-		t.Error("wait says that the task succeeded, whose end nobody has seen")
+		t.Error("wait says that the task succeeded, though its end was not observed")
 	}
 	must(t, "systemctl", "--user", "stop", service)
 	must(t, "rm", filepath.Join(unitDir(), "web.task"), filepath.Join(unitDir(), "web.json"), lifeFile())

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// write replaces the file in one move, so that nobody sees half of it.
+// write replaces the file with a rename, so that no reader sees a part of it.
 func write(_ *box, args []string) error {
 	file := os.ExpandEnv(args[0])
 	fresh := file + ".new"
