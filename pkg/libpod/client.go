@@ -23,8 +23,8 @@ const TaskLabel = "podtask.task-id"
 // object left by an earlier attempt is adopted only if it is the same.
 const specLabel = "podtask.spec"
 
-// maxMutations is the number of calls that change Podman's store that may run at once.
-// Six were no faster than four when measured.
+// maxMutations is the number of calls that create and start objects that may run at once,
+// and of those that remove some. Six were no faster than four when measured.
 const maxMutations = 4
 
 // createLinger is how long a create call may continue after its context has ended. It is
@@ -106,7 +106,9 @@ type connection struct {
 	pool    *http.Transport
 	context context.Context //nolint:containedctx // the bindings keep the connection in a context
 	version semver.Version
-	slots   chan struct{}
+	// makes and removals are apart, so that calls of one task that hang do not delay the
+	// removal of another.
+	makes, removals slots
 }
 
 // Dial connects to Podman: to Options.URI if given, else to the user's socket
@@ -153,7 +155,8 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	}
 	conn.Client = &http.Client{Transport: transport{next: pool}}
 	c := newClient(&connection{
-		pool: pool, context: bound, version: *bindings.ServiceVersion(bound), slots: make(chan struct{}, maxMutations),
+		pool: pool, context: bound, version: *bindings.ServiceVersion(bound),
+		makes: make(slots, maxMutations), removals: make(slots, maxMutations),
 	}, s)
 	c.stopKeeper = end
 	c.keeper.Go(func() { c.keepServiceRunning(life) })
@@ -217,13 +220,24 @@ func (c *connection) call(ctx context.Context) *callContext {
 	return &callContext{Context: ctx, connection: c.context}
 }
 
-// mutate runs fn while it holds one of the slots for calls that change the store. It
-// returns an *Error.
+// mutate runs fn, which makes or starts an object, while it holds a slot. It returns an
+// *Error.
 func (c *connection) mutate(ctx context.Context, op, object string, fn func(ctx context.Context) error) error {
-	if err := c.take(ctx); err != nil {
+	free, err := c.makes.take(ctx)
+	if err != nil {
 		return fail(ctx, op, object, err)
 	}
-	defer c.free()
+	defer free()
+	return c.ask(ctx, op, object, fn)
+}
+
+// erase is mutate for a call that removes an object.
+func (c *connection) erase(ctx context.Context, op, object string, fn func(ctx context.Context) error) error {
+	free, err := c.removals.take(ctx)
+	if err != nil {
+		return fail(ctx, op, object, err)
+	}
+	defer free()
 	return c.ask(ctx, op, object, fn)
 }
 
@@ -232,34 +246,43 @@ func (c *connection) mutate(ctx context.Context, op, object string, fn func(ctx 
 // caller that inspected or removed the object before that would find nothing and leave
 // the new object behind.
 func (c *connection) create(ctx context.Context, op, object string, fn func(ctx context.Context) error) error {
-	if err := c.take(ctx); err != nil {
+	free, err := c.makes.take(ctx)
+	if err != nil {
 		return fail(ctx, op, object, err)
 	}
-	defer c.free()
+	defer free()
 	late, end := linger(ctx, createLinger)
 	defer end()
-	err := c.ask(late, op, object, fn)
+	err = c.ask(late, op, object, fn)
 	if late.Err() != nil {
 		return fail(ctx, op, object, ctx.Err())
 	}
 	return err
 }
 
-// take waits for a slot.
-func (c *connection) take(ctx context.Context) error {
-	select {
-	case c.slots <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if err := ctx.Err(); err != nil { // both cases were ready
-		c.free()
-		return err
-	}
-	return nil
-}
+// slots limit the calls that run at once. They are there for speed, so a call that hangs
+// does not keep its slot.
+type slots chan struct{}
 
-func (c *connection) free() { <-c.slots }
+// slotTime is how long a call keeps its slot. Few calls of a busy Podman take longer; one
+// that hangs, perhaps on a mount of its task, may take minutes until its deadline.
+const slotTime = 15 * time.Second
+
+// take waits for a slot and returns how to free it.
+func (s slots) take(ctx context.Context) (free func(), err error) {
+	select {
+	case s <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	once := sync.OnceFunc(func() { <-s })
+	if err := ctx.Err(); err != nil { // both cases were ready
+		once()
+		return nil, err
+	}
+	late := time.AfterFunc(slotTime, once)
+	return func() { late.Stop(); once() }, nil
+}
 
 // linger returns a context that ends d after ctx, or when end is called.
 func linger(ctx context.Context, d time.Duration) (late context.Context, end func()) {

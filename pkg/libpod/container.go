@@ -106,7 +106,7 @@ func (c *containerAPI) RemoveContainer(ctx context.Context, name, taskID string)
 // anonymous volumes created for the image's VOLUME instructions; named volumes are always
 // kept.
 func (c *containerAPI) remove(ctx context.Context, id string) error {
-	err := c.mutate(ctx, "remove container", id, func(ctx context.Context) error {
+	err := c.erase(ctx, "remove container", id, func(ctx context.Context) error {
 		reports, err := containers.Remove(ctx, id, new(containers.RemoveOptions).WithForce(true).WithVolumes(true).WithTimeout(0))
 		if err != nil {
 			return err

@@ -165,7 +165,7 @@ func (c *networkAPI) RemoveNetwork(ctx context.Context, name, taskID string) err
 	if err := ownedBy(found.Labels, taskID); err != nil {
 		return fail(ctx, "remove network", name, err)
 	}
-	err = c.mutate(ctx, "remove network", name, func(ctx context.Context) error {
+	err = c.erase(ctx, "remove network", name, func(ctx context.Context) error {
 		reports, err := network.Remove(ctx, name, nil)
 		for _, r := range reports {
 			err = errors.Join(err, r.Err)

@@ -184,7 +184,7 @@ func (c *podAPI) RemovePod(ctx context.Context, name, taskID string) error {
 	if len(foreign) > 0 {
 		return c.removeAround(ctx, name, taskID, members, foreign)
 	}
-	err = c.mutate(ctx, "remove pod", name, func(ctx context.Context) error {
+	err = c.erase(ctx, "remove pod", name, func(ctx context.Context) error {
 		_, err := pods.Remove(ctx, name, new(pods.RemoveOptions).WithForce(true).WithTimeout(0))
 		return err
 	})
