@@ -277,7 +277,7 @@ func (s *Connector) askOnce(ctx context.Context, id string, ask func(*Task) erro
 		return finished, verdict
 	case ctx.Err() != nil:
 		return false, context.Cause(ctx)
-	case local:
+	case local, api.Is(err, api.Busy):
 		return false, err
 	case err != nil:
 		s.Log.Debug("the owner disconnected", "task", id, "error", err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"path"
 	"time"
 
 	"github.com/podtask/podtask/internal/limitlisten"
@@ -30,6 +31,30 @@ func bound(h http.Handler, within time.Duration) http.Handler {
 		defer limitlisten.Serving(r.Context())()
 		h.ServeHTTP(w, r)
 	})
+}
+
+// limitFollowers refuses requests that are followed when those use three quarters of the
+// connections, so that clients that read slowly or never leave room for other requests, as
+// that with which the agent feeds its watchdog.
+func (s *Server) limitFollowers(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !follows(r) {
+			h.ServeHTTP(w, r)
+			return
+		}
+		defer s.following.Add(-1)
+		if most := max(1, s.maxConnections*3/4); s.following.Add(1) > int64(most) {
+			writeFailure(w, Failed(Busy, "%d clients follow events, logs and tasks, which is the most this process serves: end some of them", most))
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// follows reports whether the reply to a request may take any time.
+func follows(r *http.Request) bool {
+	name := path.Base(r.URL.Path)
+	return name == "watch" || name == "pulls" || r.URL.Query().Get("follow") == "true"
 }
 
 // receiveBody replaces the body by what the client has sent, up to one byte more than any

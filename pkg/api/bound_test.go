@@ -124,3 +124,39 @@ func TestABodyHasATimeLimitAndAReplyHasNone(t *testing.T) {
 		t.Errorf("status %d, close %t; want 400 and a closed connection", late.StatusCode, late.Close)
 	}
 }
+
+// Clients that follow and never read leave connections to others.
+func TestFollowersLeaveRoomForOtherRequests(t *testing.T) {
+	t.Parallel()
+	const most = 8
+	b := &backend{state: someState(), watch: make(chan lifecycle.State)}
+	socket := serveSome(t, b, most)
+	for i := range most {
+		c, err := net.Dial("unix", socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := io.WriteString(c, "GET /v1/tasks/"+taskID+"/watch HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		_ = c.SetReadDeadline(time.Now().Add(time.Minute))
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := http.StatusOK
+		if i >= most*3/4 {
+			want = http.StatusServiceUnavailable
+		}
+		if resp.StatusCode != want {
+			t.Errorf("follower %d got status %d, want %d", i+1, resp.StatusCode, want)
+		}
+	}
+	if _, err := dial(t, socket).Tasks(t.Context()); err != nil {
+		t.Errorf("another client: %v", err)
+	}
+	if err := dial(t, socket).Watch(t.Context(), taskID, func(Task) bool { return true }); !Is(err, Busy) {
+		t.Errorf("a follower beyond the limit: %v", err)
+	}
+}

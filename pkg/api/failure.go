@@ -22,11 +22,13 @@ const (
 	Internal   Code = "internal"   // 500: everything else
 	// Unsupported, 501: only an agent supports this, not the owner of a single task.
 	Unsupported Code = "unsupported"
+	Busy        Code = "busy" // 503: too many requests are followed
 )
 
 var httpStatus = map[Code]int{
 	NotFound: http.StatusNotFound, Ambiguous: http.StatusConflict, Conflict: http.StatusConflict,
 	BadRequest: http.StatusBadRequest, Internal: http.StatusInternalServerError, Unsupported: http.StatusNotImplemented,
+	Busy: http.StatusServiceUnavailable,
 }
 
 // Failure is an error that is sent to the client: a Backend returns it, and so does the

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"runtime"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/podtask/podtask/internal/limitlisten"
@@ -74,6 +75,7 @@ type Server struct {
 	http    http.Server
 
 	maxConnections int
+	following      atomic.Int64 // requests whose reply may take any time
 }
 
 // NewServer returns a server for the tasks of b. If b is also an Adopter, a Creator, a
@@ -89,7 +91,7 @@ func NewServer(b Backend, v Version) *Server {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeFailure(w, Failed(NotFound, "there is no %s %s in this API", r.Method, r.URL.Path))
 	})
-	s.http = http.Server{Handler: bound(mux, bodyTimeout), ConnContext: limitlisten.ConnContext, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout}
+	s.http = http.Server{Handler: bound(s.limitFollowers(mux), bodyTimeout), ConnContext: limitlisten.ConnContext, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout}
 	return s
 }
 
