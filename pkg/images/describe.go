@@ -81,7 +81,9 @@ func (r *Resolver) Describe(ctx context.Context, ref string, login Login, want P
 	return d, nil
 }
 
-func (r *Resolver) describe(ctx context.Context, ref Ref, login Login, want Platform) (Description, error) {
+func (r *Resolver) describe(ctx context.Context, ref Ref, login Login, want Platform) (_ Description, err error) {
+	ctx, end := guarded(ctx)
+	defer func() { err = end(err) }()
 	src, err := r.open(ctx, ref, login)
 	if err != nil {
 		return Description{}, err

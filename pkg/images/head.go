@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -146,8 +147,33 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	case res.StatusCode >= http.StatusBadRequest:
 		w.last = newRefusal(res, req.URL.Path == "/v2/")
 	}
+	if err == nil {
+		res.Body = &boundedBody{res.Body, maxReply}
+	}
 	return res, err
 }
+
+// maxReply is the most that is read of a token or an error in bytes, as in
+// containers/image. go-containerregistry reads to the end, which a registry need not send.
+const maxReply = 1 << 20
+
+// boundedBody is the body of a reply that may have n more bytes.
+type boundedBody struct {
+	io.ReadCloser
+	n int
+}
+
+func (b *boundedBody) Read(p []byte) (int, error) {
+	if b.n == 0 {
+		return 0, errLongReply
+	}
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.n)])
+	b.n -= n
+	return n, err
+}
+
+// errLongReply: a reply is larger than any that makes sense.
+var errLongReply = fmt.Errorf("it sends a reply of more than %d bytes", maxReply)
 
 // errPlainHTTP is returned to go-containerregistry when it falls back to plain HTTP for a
 // host in a private network.
