@@ -320,6 +320,7 @@ var rules = []rule{
 	{"netavark: : eof", Other, "Podman 6 with netavark 1", oldNetavark},
 	{"no space left on device", NoSpace, "", ""},
 	{"disk quota exceeded", NoSpace, "", ""},
+	{"database or disk is full", NoSpace, "", ""}, // SQLite
 	{"conmon failed: exit status", Other, "conmon wrote nothing to its pipe", conmonDied},
 	{"no logs from conmon", Other, "likewise", conmonDied},
 	{"no image found in manifest list", WrongPlatform, "containers/image, before 5.29 and since", ""},

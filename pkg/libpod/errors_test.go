@@ -213,6 +213,10 @@ func TestCausesAreForUsers(t *testing.T) {
 			NoSpace, "image prune", nil,
 		},
 		{
+			"a full disk, by SQLite", &errorhandling.ErrorModel{ResponseCode: 500, Message: "saving container x state: database or disk is full"},
+			NoSpace, "image prune", nil,
+		},
+		{
 			"a broken connection", &url.Error{Op: "Get", URL: "http://d/v5.6.2/libpod/info", Err: io.EOF},
 			Temporary, "Podman closed it", []string{"http://", "Get", "EOF"},
 		},

@@ -126,7 +126,7 @@ type Log struct {
 	// Driver is k8s-file, journald or none; "" leaves it to the server.
 	Driver string
 	// MaxSize limits the log file of k8s-file in bytes; 0 means no limit. When it is
-	// reached, older output is lost.
+	// reached, older output is lost. Other drivers ignore it.
 	MaxSize int64 `json:",omitzero"`
 }
 
@@ -197,7 +197,7 @@ func containerSpec(c ContainerSpec, root bool) (*specgen.SpecGenerator, error) {
 	if c.ShmSize > 0 {
 		s.ShmSize = ptr(c.ShmSize)
 	}
-	if c.Log.Driver != "" {
+	if c.Log != (Log{}) {
 		s.LogConfiguration = &specgen.LogConfig{Driver: c.Log.Driver, Size: c.Log.MaxSize}
 	}
 	if err := namespaces(s, c); err != nil {
