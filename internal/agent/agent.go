@@ -212,7 +212,7 @@ func (a *Agent) assemble(records imagestore.Records) {
 		Log: a.log, Fail: a.fail, Tasks: a.Tasks, Events: a.Events, Ledger: a.Ledger, Slices: a.Slices,
 		Metadata: a.Metadata, Runtime: a.Runtime, Sweep: a.Orphans.SweepAndLog, Prune: a.Pruner.Rounds,
 	}
-	a.Creator = &create.Creator{Tasks: a.Tasks, Ledger: a.Ledger, Preflight: a.Preflight, Secrets: a.Secrets, Metadata: a.Metadata, Owners: a.Owners}
+	a.Creator = &create.Creator{Tasks: a.Tasks, Ledger: a.Ledger, Preflight: a.Preflight, Secrets: a.Secrets, Metadata: a.Metadata, Owners: a.Owners, LogSize: cfg.Settings.Tasks.LogSize}
 	a.Expired = &cleanup.Expired{Log: a.log, StateDir: cfg.StateDir, Tasks: a.Tasks, Owners: a.Owners}
 	a.Logs = &observe.Logs{Podman: conn.As[observe.LogReader](a.Podman), Tasks: a.Tasks, Events: a.Events}
 	a.Stats = &observe.Stats{Root: cfg.Root, Podman: conn.As[observe.StatsReader](a.Podman)}

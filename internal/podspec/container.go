@@ -83,7 +83,7 @@ func Container(s lifecycle.State, i int, image string) libpod.ContainerSpec {
 	mountVolumes(&spec, s, i)
 	mountOthers(&spec, c)
 	addSecrets(&spec, s, i)
-	spec.Log = logOf(c.Log)
+	spec.Log = logOf(c.Log, s.Options.LogSize)
 	return spec
 }
 
@@ -166,16 +166,17 @@ func addSecrets(spec *libpod.ContainerSpec, s lifecycle.State, i int) {
 }
 
 // logOf is what becomes of a container's output. Without a configuration it is
-// Podman's default. What another driver would have sent away is kept here.
-func logOf(l *taskdef.LogConfiguration) libpod.Log {
+// Podman's default. What another driver would have sent away is kept here. A log file has
+// at most that size unless the definition sets another.
+func logOf(l *taskdef.LogConfiguration, size int64) libpod.Log {
 	switch {
 	case l == nil:
-		return libpod.Log{}
-	case l.Driver == taskdef.LogJSONFile:
+		return libpod.Log{MaxSize: size}
+	case l.Driver == taskdef.LogJSONFile && l.Options["max-size"] != "":
 		return libpod.Log{Driver: "k8s-file", MaxSize: l.MaxSize()}
-	case l.Driver.Local():
+	case l.Driver != taskdef.LogJSONFile && l.Driver.Local():
 		return libpod.Log{Driver: string(l.Driver)}
 	default:
-		return libpod.Log{Driver: "k8s-file"}
+		return libpod.Log{Driver: "k8s-file", MaxSize: size}
 	}
 }

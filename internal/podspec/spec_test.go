@@ -262,3 +262,29 @@ func TestSliceLimitsFollowTheDefinition(t *testing.T) {
 		}
 	}
 }
+
+// No container fills the disk with its log, unless its definition wants that.
+func TestLogsHaveAMaximumSize(t *testing.T) {
+	t.Parallel()
+	jsonFile := func(size string) *taskdef.LogConfiguration {
+		return &taskdef.LogConfiguration{Driver: taskdef.LogJSONFile, Options: map[string]string{"max-size": size}}
+	}
+	for _, tt := range []struct {
+		in   *taskdef.LogConfiguration
+		want libpod.Log
+	}{
+		{nil, libpod.Log{MaxSize: 4096}},
+		{jsonFile(""), libpod.Log{Driver: "k8s-file", MaxSize: 4096}},
+		{jsonFile("1k"), libpod.Log{Driver: "k8s-file", MaxSize: 1024}},
+		{jsonFile("-1"), libpod.Log{Driver: "k8s-file"}},
+		{&taskdef.LogConfiguration{Driver: "awslogs"}, libpod.Log{Driver: "k8s-file", MaxSize: 4096}},
+		{&taskdef.LogConfiguration{Driver: taskdef.LogJournald}, libpod.Log{Driver: "journald"}},
+		{&taskdef.LogConfiguration{Driver: taskdef.LogNone}, libpod.Log{Driver: "none"}},
+	} {
+		s := stateOf(taskdef.Task{Containers: []taskdef.Container{{Log: tt.in}}})
+		s.Options.LogSize = 4096
+		if got := Container(s, 0, "image").Log; got != tt.want {
+			t.Errorf("%+v: got %+v, want %+v", tt.in, got, tt.want)
+		}
+	}
+}

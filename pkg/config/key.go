@@ -84,7 +84,7 @@ var keys = []Key{
 	{
 		Name: "image-min-free", Default: "2g", Rare: true,
 		Help: "free disk space below which images are removed before a pull, whatever their age",
-		set:  setImageMinFree,
+		set:  size(func(s *Settings) *int64 { return &s.Images.MinFree }),
 	},
 	{
 		Name: "limits", Default: "enforce", Values: []string{"enforce", "best-effort", "off"}, Verb: "run",
@@ -100,6 +100,11 @@ var keys = []Key{
 		Name: "log-level", Default: "warn", Values: []string{"debug", "info", "warn", "error"},
 		Help: "lowest level that is logged on stderr; the agent's default is info",
 		set:  func(s *Settings, v string) error { return s.Logging.Level.UnmarshalText([]byte(v)) },
+	},
+	{
+		Name: "log-max-size", Default: "100m", Rare: true,
+		Help: "the most disk space the log of a container may take, 0 for no limit; at the limit older output is lost; max-size of json-file overrides it, and journald has limits of its own",
+		set:  size(func(s *Settings) *int64 { return &s.Tasks.LogSize }),
 	},
 	{
 		Name: "map-secret-file", Path: true, Rare: true,

@@ -151,13 +151,15 @@ func setImageExclude(s *Settings, v string) error {
 	return nil
 }
 
-func setImageMinFree(s *Settings, v string) error {
-	n, err := units.RAMInBytes(v)
-	if err != nil || n < 0 {
-		return fmt.Errorf("must be a size in bytes, or with the suffix k, m, g or t, such as 2g, not %q", v)
+func size(field func(*Settings) *int64) func(*Settings, string) error {
+	return func(s *Settings, v string) error {
+		n, err := units.RAMInBytes(v)
+		if err != nil || n < 0 {
+			return fmt.Errorf("must be a size in bytes, or with the suffix k, m, g or t, such as 2g, not %q", v)
+		}
+		*field(s) = n
+		return nil
 	}
-	s.Images.MinFree = n
-	return nil
 }
 
 var errLoopback = errors.New("must be a loopback address with a port, such as 127.0.0.1:9464, because metrics tell what runs on this host")

@@ -81,6 +81,8 @@ type Tasks struct {
 	// Limits is enforce, best-effort or off.
 	Limits string
 	Quota  lifecycle.Quota
+	// LogSize is the most bytes the log of a container may take; 0: no limit.
+	LogSize int64
 	// Lenient: unknown members of a definition are warnings.
 	Lenient bool
 }

@@ -24,7 +24,7 @@ func TestSettingsHaveTheirDefaults(t *testing.T) {
 	if !reflect.DeepEqual(got.Budget, Budget{}) || !got.Metadata.Enabled || got.Metadata.File || len(got.Metadata.CredentialsHelper) > 0 {
 		t.Errorf("budget %+v, metadata %+v", got.Budget, got.Metadata)
 	}
-	tasks := Tasks{Limits: "enforce", Quota: lifecycle.Quota{CPUPeriod: 100 * time.Millisecond}}
+	tasks := Tasks{Limits: "enforce", Quota: lifecycle.Quota{CPUPeriod: 100 * time.Millisecond}, LogSize: 100 << 20}
 	if got.Tasks != tasks || got.Cleanup.TaskWait != 3*time.Hour || got.Agent.StopTasks != StopAtShutdown || !got.Network.BridgeIPv6 {
 		t.Errorf("%+v", got)
 	}
@@ -49,7 +49,7 @@ task-cleanup-wait = "never"
 	for name, v := range map[string]string{
 		"PULL_IDLE": "2s", "PULL_FIRST_BYTE": "3s", "PULL_TIMEOUT": "4s", "BUDGET_CPU": "1.5", "BUDGET_MEMORY": "none",
 		"RESERVED_PORTS": "22,8000-8080", "QUEUE_OVERTAKE": "4", "CREDENTIALS_HELPER": "helper -x",
-		"PULL": "once", "LIMITS": "off", "PIDS_LIMIT": "0", "CPU_PERIOD": "20ms",
+		"PULL": "once", "LIMITS": "off", "LOG_MAX_SIZE": "5m", "PIDS_LIMIT": "0", "CPU_PERIOD": "20ms",
 	} {
 		p.env["PODTASK_"+name] = v
 	}
@@ -74,7 +74,7 @@ task-cleanup-wait = "never"
 	if !reflect.DeepEqual(s.Images, images) || !reflect.DeepEqual(s.Budget, budget) {
 		t.Errorf("%+v, %+v, want %+v, %+v", s.Images, s.Budget, images, budget)
 	}
-	tasks := Tasks{Pull: lifecycle.PullOnce, Limits: "off", Quota: lifecycle.Quota{TasksMax: lifecycle.Unlimited, CPUPeriod: 20 * time.Millisecond}}
+	tasks := Tasks{Pull: lifecycle.PullOnce, Limits: "off", Quota: lifecycle.Quota{TasksMax: lifecycle.Unlimited, CPUPeriod: 20 * time.Millisecond}, LogSize: 5 << 20}
 	if s.Tasks != tasks || s.Cleanup.TaskWait != 0 || s.Agent.StopTasks != StopNever || s.Network.BridgeIPv6 {
 		t.Errorf("%+v", s)
 	}
@@ -98,7 +98,7 @@ func TestOverrideChangesOnlyWhatIsGiven(t *testing.T) {
 	t.Parallel()
 	s := Default()
 	got, err := s.Override("never", "")
-	if want := (Tasks{Pull: lifecycle.PullNever, Limits: "enforce", Quota: s.Tasks.Quota}); err != nil || got != want || s.Tasks.Pull != lifecycle.PullDefault {
+	if want := (Tasks{Pull: lifecycle.PullNever, Limits: "enforce", Quota: s.Tasks.Quota, LogSize: 100 << 20}); err != nil || got != want || s.Tasks.Pull != lifecycle.PullDefault {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if _, err := s.Override("", "some"); err == nil || !strings.HasPrefix(err.Error(), "limits: ") {

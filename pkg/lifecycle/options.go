@@ -27,6 +27,14 @@ type Options struct {
 	// deployments made it; empty for none.
 	Service    string `json:"service,omitempty"`
 	Deployment string `json:"deployment,omitempty"`
+	// LogSize is the most bytes the log of a container may take, unless its definition says
+	// otherwise; 0: no limit.
+	LogSize int64 `json:"logSize,omitempty"`
+	MetadataOptions
+}
+
+// MetadataOptions are what containers are told about their task.
+type MetadataOptions struct {
 	// MetadataKey makes the paths of the task metadata endpoint; empty for none.
 	MetadataKey string `json:"metadataKey,omitempty"`
 	// Credentials: the endpoint serves credentials for AWS.

@@ -32,7 +32,7 @@ func running() lifecycle.State {
 			{Name: "web", Image: "example.com/web:1", Essential: true, Memory: 64 << 20, Ports: []taskdef.Port{{ContainerPort: 80, Protocol: "tcp"}}},
 			{Name: "job", Image: "example.com/job:1"},
 		},
-	}, lifecycle.Options{MetadataKey: key}, start)
+	}, lifecycle.Options{MetadataOptions: lifecycle.MetadataOptions{MetadataKey: key}}, start)
 	s.Sandbox.Ports = []taskdef.Port{{ContainerPort: 80, HostPort: 32768, Protocol: "tcp"}}
 	s.Containers[0].ID, s.Containers[0].Presence, s.Containers[0].StartedAt, s.Containers[0].ImageID = "c0ffee", lifecycle.Running, start, "beef"
 	s.History = []lifecycle.Transition{
