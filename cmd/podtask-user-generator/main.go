@@ -73,6 +73,9 @@ func (g *generator) main(args []string) int {
 	return 0
 }
 
+// maxSaid is how many problems are logged: the kernel's log is small and everybody's.
+const maxSaid = 100
+
 // say writes one line, in one write: that is a record of the kernel's log.
 func (g *generator) say(format string, args ...any) {
 	fmt.Fprintf(g.log, "podtask-user-generator[%d]: %s\n", os.Getpid(), fmt.Sprintf(format, args...))
@@ -89,7 +92,11 @@ func (g *generator) run(args []string) error {
 	sources, problems := unitdir.Load(dirs)
 	services, more := taskunit.Generate(sources, taskunit.Options{Program: unitdir.Program(g.getenv, g.executable), Generator: g.name()})
 	problems = append(problems, more...)
-	for _, p := range problems {
+	for i, p := range problems {
+		if i == maxSaid && !g.dryRun {
+			g.say("%d more problems are not listed; `podtask-user-generator -dryrun` lists them", len(problems)-i)
+			break
+		}
 		g.say("%s", p)
 	}
 	if g.verbose {

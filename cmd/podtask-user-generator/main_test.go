@@ -154,3 +154,17 @@ func BenchmarkAgainstQuadlet(b *testing.B) {
 	b.ReportMetric(0, "ns/op") // of all three
 	b.ReportMetric(float64(spent[0])/float64(spent[1]), "of-quadlet")
 }
+
+// Units with very many problems do not fill the log.
+func TestFewProblemsAreLogged(t *testing.T) {
+	t.Parallel()
+	unit := "[Task]\n" + strings.Repeat("Foo=1\n", 3000)
+	_, _, logged := generate(t, []string{"-no-kmsg-log", t.TempDir()}, "bad.task", unit)
+	_, _, printed := generate(t, []string{"-dryrun"}, "bad.task", unit)
+	if n := strings.Count(logged, "\n"); n > maxSaid+2 || !strings.Contains(logged, "more problems") {
+		t.Errorf("%d lines are logged", n)
+	}
+	if n := strings.Count(printed, "\n"); n < 3000 {
+		t.Errorf("%d lines are printed", n)
+	}
+}

@@ -93,7 +93,11 @@ func Read(path, text string) File {
 				f.wrong(l.line, "%q is not an assignment: write Key=value", l.text)
 				continue
 			}
-			f.entries = append(f.entries, entry{section, key, strings.TrimSpace(value), place{path: path, line: l.line}})
+			if value = strings.TrimSpace(value); strings.HasSuffix(value, `\`) {
+				f.wrong(l.line, "%q ends with a backslash, with which systemd would join the next line to it", l.text)
+				continue
+			}
+			f.entries = append(f.entries, entry{section, key, value, place{path: path, line: l.line}})
 		}
 	}
 	return f

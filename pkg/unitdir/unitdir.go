@@ -73,27 +73,30 @@ func searchBelow(home, runtime string, shared []string, uid int) []string {
 	return w.dirs
 }
 
-// walk gathers directories, each once.
+// walk gathers directories, each once, and at most maxDirs.
 type walk struct {
 	dirs []string
-	seen []string // resolved
+	seen map[string]bool // resolved
 	skip func(dir string) bool
 }
 
 // add takes a directory and those below it, but no drop-ins.
 func (w *walk) add(dir string) {
-	if strings.HasSuffix(dir, ".d") || w.skip != nil && w.skip(dir) {
+	if strings.HasSuffix(dir, ".d") || len(w.dirs) == maxDirs || w.skip != nil && w.skip(dir) {
 		return
 	}
 	resolved, err := filepath.EvalSymlinks(dir)
-	if err != nil || slices.Contains(w.seen, resolved) {
+	if err != nil || w.seen[resolved] {
 		return
 	}
 	entries, err := os.ReadDir(resolved)
 	if err != nil {
 		return // not a directory, or not ours to read
 	}
-	w.seen = append(w.seen, resolved)
+	if w.seen == nil {
+		w.seen = map[string]bool{}
+	}
+	w.seen[resolved] = true
 	w.dirs = append(w.dirs, dir)
 	for _, e := range entries {
 		if e.IsDir() || e.Type()&fs.ModeSymlink != 0 {
@@ -102,14 +105,23 @@ func (w *walk) add(dir string) {
 	}
 }
 
-// maxSize bounds a unit file, which has some hundred bytes.
-const maxSize = 1 << 20
+// The bounds of a unit file, which has some hundred bytes, of all of them, and of their
+// directories: a generator holds up the manager that called it.
+const (
+	maxSize  = 1 << 20
+	maxTotal = 16 << 20
+	maxDirs  = 1000
+)
 
 // Load reads all .task units with their drop-ins, and Quadlet's units, in the
 // directories. The first file of a name counts. A file that cannot be read is a
 // problem and is left out.
 func Load(dirs []string) ([]taskunit.Source, []taskunit.Problem) {
-	l := loader{dirs: dirs}
+	l := loader{dropInDirs: map[string][]string{}}
+	if len(dirs) >= maxDirs {
+		l.problems = append(l.problems, taskunit.Problem{Path: dirs[0], Message: fmt.Sprintf("there are %d directories with units or more: the rest is not read", maxDirs)})
+	}
+	var units [][2]string // name and path
 	seen := make(map[string]bool)
 	for _, dir := range dirs {
 		entries, err := os.ReadDir(dir)
@@ -117,19 +129,37 @@ func Load(dirs []string) ([]taskunit.Source, []taskunit.Problem) {
 			l.failed(dir, err)
 		}
 		for _, e := range entries {
-			if name := e.Name(); !e.IsDir() && taskunit.IsUnit(name) && !seen[name] {
+			name := e.Name()
+			switch {
+			case strings.HasSuffix(name, ".d"):
+				l.dropInDirs[name] = append(l.dropInDirs[name], filepath.Join(dir, name))
+			case !e.IsDir() && taskunit.IsUnit(name) && !seen[name]:
 				seen[name] = true
-				l.load(name, filepath.Join(dir, name))
+				units = append(units, [2]string{name, filepath.Join(dir, name)})
 			}
 		}
+	}
+	for _, u := range units {
+		l.load(u[0], u[1])
 	}
 	return l.sources, l.problems
 }
 
 type loader struct {
-	dirs     []string
-	sources  []taskunit.Source
-	problems []taskunit.Problem
+	dropInDirs map[string][]string // paths by name, the first counting most
+	size       int                 // bytes read
+	sources    []taskunit.Source
+	problems   []taskunit.Problem
+}
+
+// read reads a file as long as all of them together are not too large.
+func (l *loader) read(path string) (string, error) {
+	if l.size > maxTotal {
+		return "", errors.New("all units together are larger than 16 MiB")
+	}
+	text, err := read(path)
+	l.size += len(text)
+	return text, err
 }
 
 func (l *loader) failed(path string, err error) {
@@ -141,7 +171,7 @@ func (l *loader) failed(path string, err error) {
 }
 
 func (l *loader) load(name, path string) {
-	text, err := read(path)
+	text, err := l.read(path)
 	if err != nil {
 		l.failed(path, err)
 		return
@@ -158,14 +188,14 @@ func (l *loader) load(name, path string) {
 func (l *loader) dropIns(name string) []taskunit.File {
 	paths := make(map[string]string)
 	for _, sub := range taskunit.DropInDirs(name) {
-		for _, dir := range l.dirs {
-			entries, err := os.ReadDir(filepath.Join(dir, sub))
+		for _, dir := range l.dropInDirs[sub] {
+			entries, err := os.ReadDir(dir)
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				l.failed(filepath.Join(dir, sub), err)
+				l.failed(dir, err)
 			}
 			for _, e := range entries {
 				if _, hidden := paths[e.Name()]; filepath.Ext(e.Name()) == ".conf" && !hidden {
-					paths[e.Name()] = filepath.Join(dir, sub, e.Name())
+					paths[e.Name()] = filepath.Join(dir, e.Name())
 				}
 			}
 		}
@@ -177,7 +207,7 @@ func (l *loader) dropIns(name string) []taskunit.File {
 	slices.Sort(names)
 	var files []taskunit.File
 	for _, n := range names {
-		text, err := read(paths[n])
+		text, err := l.read(paths[n])
 		if err != nil {
 			l.failed(paths[n], err)
 			continue

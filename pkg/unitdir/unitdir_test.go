@@ -1,6 +1,7 @@
 package unitdir
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -189,5 +190,40 @@ func TestSync(t *testing.T) {
 	}
 	if text, _ := os.ReadFile(dir + "/mine.service"); string(text) != "[Service]\n" {
 		t.Errorf("the user's service was changed:\n%s", text)
+	}
+}
+
+// Reading ends however much there is: directories without end, and files.
+func TestUnitsAreBounded(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	for i := range 60 {
+		for j := range 20 {
+			if err := os.MkdirAll(filepath.Join(root, fmt.Sprint(i), fmt.Sprint(j)), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, loop := range []string{"loop", "1/loop"} {
+		if err := os.Symlink(root, filepath.Join(root, loop)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	large := "[Task]\nDefinition=" + strings.Repeat("a", 1<<20-100) + "\n"
+	for i := range 30 {
+		if err := os.WriteFile(filepath.Join(root, fmt.Sprintf("u%d.task", i)), []byte(large), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dirs, err := Search(func(string) string { return root }, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources, problems := Load(dirs)
+	if len(dirs) > maxDirs || len(sources) > 18 {
+		t.Errorf("%d directories and %d units are read", len(dirs), len(sources))
+	}
+	if len(problems) != 30-len(sources)+1 {
+		t.Errorf("problems %v", problems)
 	}
 }
