@@ -38,6 +38,9 @@
 //	get URL              print an answer; fail if it is not 200; ${NAME} is a variable
 //	await URL            the same, but ask again until it is
 //	try URL...           print for each the status of the answer, or "no" for none
+//	flood ADDR N         open N connections to an address or URL, send nothing, and open each
+//	                     again when it is closed; print "flooding" when all were opened
+//	crash                end with SIGABRT, with a core file if its limit allows one
 //	alloc MIB            take and touch memory, and keep it
 //	burn DURATION        keep a processor busy
 //	spawn N              start N idle child processes; fail at the first that cannot
@@ -50,6 +53,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -134,6 +138,8 @@ var steps = map[string]step{
 	"get":        {1, 1, func(_ *box, args []string) error { return get(args[0]) }},
 	"await":      {1, 1, await},
 	"try":        {1, -1, try},
+	"flood":      {2, 2, (*box).flood},
+	"crash":      {0, 0, crash},
 	"alloc":      {1, 1, (*box).alloc},
 	"burn":       {1, 1, burn},
 	"spawn":      {1, 1, spawn},
@@ -250,6 +256,14 @@ func (b *box) alloc(args []string) error {
 		}
 		return nil
 	})
+}
+
+// crash ends the process as C's abort does. A process 1 survives that.
+func crash(*box, []string) error {
+	debug.SetTraceback("crash")
+	signal.Reset()
+	go panic("crash")
+	select {}
 }
 
 func burn(_ *box, args []string) error {

@@ -6,8 +6,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strconv"
+	"sync"
 	"time"
 )
 
@@ -55,6 +57,33 @@ func (b *box) echo(args []string) error {
 		}
 	}()
 	return nil
+}
+
+func (b *box) flood(args []string) error {
+	addr := os.ExpandEnv(args[0])
+	if u, err := url.Parse(addr); err == nil && u.Host != "" {
+		addr = u.Host
+	}
+	return withInt(args[1], func(n int) error {
+		b.serving = true
+		var opened sync.WaitGroup
+		for range n {
+			opened.Add(1)
+			go func() {
+				first := sync.OnceFunc(opened.Done)
+				for ; ; time.Sleep(time.Second) {
+					c, err := net.DialTimeout("tcp", addr, patience)
+					first()
+					if err == nil {
+						_, _ = io.Copy(io.Discard, c)
+						c.Close()
+					}
+				}
+			}()
+		}
+		opened.Wait()
+		return say(os.Stdout, []string{"flooding"})
+	})
 }
 
 func get(url string) error {
