@@ -3,10 +3,13 @@
 package e2e
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,11 +17,24 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/podtask/podtask/internal/registrytest"
+	"github.com/podtask/podtask/test/testbed"
 )
 
 // smallStore starts a Podman service of the test's own, whose storage lies on a file
 // system of that many MiB, and returns the address of its socket.
-func smallStore(t *testing.T, mib string) (uri string) {
+func smallStore(t *testing.T, mib string) (uri string) { return smallDisk(t, mib, true).uri }
+
+// disk is a small file system, and the Podman service that has its storage there.
+type disk struct {
+	t   *testing.T
+	uri string
+	dir string // where it is mounted, for the service
+	pid int    // of the service
+}
+
+// smallDisk is smallStore. Unless all is true, what Podman writes about running
+// containers is elsewhere, as on most hosts.
+func smallDisk(t *testing.T, mib string, all bool) disk {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "disk") // Podman wants it short
 	if err != nil {
@@ -26,11 +42,18 @@ func smallStore(t *testing.T, mib string) (uri string) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	socket := filepath.Join(dir, "podman.sock")
+	running := filepath.Join(dir, "small")
+	if !all {
+		running = filepath.Join(dir, "r")
+		if err := os.Mkdir(running, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
 	cmd := exec.Command("podman", "unshare", "unshare", "--mount", "sh", "-ec", `
 		mount -t tmpfs -o size="$2"m,mode=0700 tmpfs "$1/small"
 		mkdir "$1/small/tmp"
-		TMPDIR="$1/small/tmp" exec podman --root "$1/small/root" --runroot "$1/small/run" --tmpdir "$1/small/libpod" \
-			--storage-driver vfs system service --time 0 "unix://$1/podman.sock"`, "sh", dir, mib)
+		TMPDIR="$1/small/tmp" exec podman --root "$1/small/root" --runroot "$3/run" --tmpdir "$3/libpod" \
+			--storage-driver vfs system service --time 0 "unix://$1/podman.sock"`, "sh", dir, mib, running)
 	if err := os.Mkdir(filepath.Join(dir, "small"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +80,84 @@ func smallStore(t *testing.T, mib string) (uri string) {
 		conn.Close()
 		return true
 	})
-	return "unix://" + socket
+	return disk{t, "unix://" + socket, filepath.Join(dir, "small"), testbed.PeerPID(socket)}
+}
+
+// in runs a command where the disk is mounted.
+func (d disk) in(command ...string) error {
+	d.t.Helper()
+	args := append([]string{"unshare", "nsenter", "--mount", "--target", strconv.Itoa(d.pid)}, command...)
+	out, err := exec.Command("podman", args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%v: %w: %s", command, err, out)
+	}
+	return nil
+}
+
+// fill takes all space.
+func (d disk) fill() {
+	_ = d.in("dd", "if=/dev/zero", "of="+d.dir+"/fill", "bs=64k") // fails in the end
+	_ = d.in("dd", "if=/dev/zero", "of="+d.dir+"/fill2", "bs=1")
+}
+
+// must fails the test if err is an error.
+func (d disk) must(err error) {
+	d.t.Helper()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// What Podman's storage lies on gets full while a task runs. The task can be stopped all
+// the same, another one fails with the reason, and with space everything goes on.
+func TestFullGraphRoot(t *testing.T) {
+	t.Parallel()
+	d := smallDisk(t, "64", false)
+	b := newBox(t)
+	b.env = append(b.env, "CONTAINER_HOST="+d.uri, "PODTASK_IMAGE_MIN_FREE=1")
+	b.agent()
+	id := b.detach("--wait=running", b.waiter())
+	d.fill()
+	if r := b.want(125, "run", b.hello(b.testbox())); !strings.Contains(r.err, "no space left on device") {
+		t.Errorf("another task: %s", r.err)
+	}
+	stop := b.start("stop", id)
+	eventually(t, "the end of the container, or the reason", func() bool {
+		return b.inspect(id).Status == "STOPPED" || strings.Contains(b.podtask("why", id).out, "disk space")
+	})
+	d.must(d.in("rm", d.dir+"/fill", d.dir+"/fill2"))
+	stop.want(0)
+	if got := b.inspect(id).codes(); got != "app=5" {
+		t.Errorf("it ended with %s", got)
+	}
+	b.want(0, "run", "--rm", b.hello(b.testbox()))
+}
+
+// readOnly is how the system and SQLite say it.
+var readOnly = regexp.MustCompile("read-?only")
+
+// What Podman's storage lies on becomes read-only while a task runs, as after an error of
+// the disk.
+func TestReadOnlyGraphRoot(t *testing.T) {
+	t.Parallel()
+	d := smallDisk(t, "64", false)
+	b := newBox(t)
+	b.env = append(b.env, "CONTAINER_HOST="+d.uri, "PODTASK_IMAGE_MIN_FREE=1")
+	b.agent()
+	id := b.detach("--wait=running", b.waiter())
+	// Another mount on the same place: what Podman has open stays writable.
+	d.must(d.in("mount", "--bind", d.dir, d.dir))
+	d.must(d.in("mount", "-o", "remount,bind,ro", d.dir))
+	stop := b.start("stop", id)
+	eventually(t, "the end of the container, or the reason", func() bool {
+		return b.inspect(id).Status == "STOPPED" || readOnly.MatchString(b.podtask("why", id).out)
+	})
+	d.must(d.in("umount", "-l", d.dir))
+	stop.want(0)
+	if got := b.inspect(id).codes(); got != "app=5" {
+		t.Errorf("it ended with %s", got)
+	}
+	b.want(0, "rm", id)
 }
 
 // bulky is testbox with a layer of that many MiB that cannot be compressed.
