@@ -23,7 +23,7 @@ import (
 // The tests of this file show that no task, and no client, uses up what all tasks share.
 
 // metric reads one number of the agent's metrics.
-func (b *box) metric(name string) float64 {
+func metric(b *box, name string) float64 {
 	b.t.Helper()
 	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", b.agentSocket())
@@ -50,8 +50,8 @@ func (b *box) metric(name string) float64 {
 	return 0
 }
 
-// feeds makes the agent feed a watchdog every second and returns how often it did.
-func (b *box) feeds() func() int {
+// feedsOf makes the agent feed a watchdog every second and returns how often it did.
+func feedsOf(b *box) func() int {
 	m := newManager(b.t, b.dir)
 	b.env = append(b.env, "NOTIFY_SOCKET="+m.path, "WATCHDOG_USEC=2000000")
 	return func() int { return m.heard("WATCHDOG=1") }
@@ -59,7 +59,7 @@ func (b *box) feeds() func() int {
 
 // goesOn fails the test unless other tasks can be run, stopped and removed now, and the
 // watchdog is fed.
-func (b *box) goesOn(feeds func() int) {
+func goesOn(b *box, feeds func() int) {
 	b.t.Helper()
 	before := feeds()
 	id := b.detach("--wait=running", b.define(ctr{Name: "other", Command: words("sleep forever")}))
@@ -74,7 +74,7 @@ func TestConnectionsOfOneTaskDoNotDisableTheAgent(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			b := newBox(t)
-			feeds := b.feeds()
+			feeds := feedsOf(b)
 			b.agent()
 			command := "flood " + addr + " 5000"
 			if mode == "host" { // the address is in the variable: http://127.0.0.1:PORT/v4/ID
@@ -82,11 +82,11 @@ func TestConnectionsOfOneTaskDoNotDisableTheAgent(t *testing.T) {
 			}
 			id := b.detach("--wait=running", b.write(def{Network: mode, Containers: []ctr{{Name: "flood", Command: words(command)}}}))
 			eventually(t, "the flood", func() bool { return strings.Contains(b.want(0, "logs", id).out, "flooding") })
-			b.goesOn(feeds)
+			goesOn(b, feeds)
 			for name, most := range map[string]float64{
 				"process_open_fds": 400, "go_goroutines": 600, "process_resident_memory_bytes": 200 << 20,
 			} {
-				if got := b.metric(name); got > most {
+				if got := metric(b, name); got > most {
 					t.Errorf("%s is %.0f during the flood, want at most %.0f", name, got, most)
 				}
 			}
@@ -99,7 +99,7 @@ func TestConnectionsOfOneTaskDoNotDisableTheAgent(t *testing.T) {
 func TestSlowClientsDoNotDisableTheAgent(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
-	feeds := b.feeds()
+	feeds := feedsOf(b)
 	metrics := "127.0.0.1:" + strconv.Itoa(freePort(t))
 	b.agent("--metrics-listen=" + metrics)
 	b.detach("--wait=running", b.define(ctr{Name: "app", Command: words("sleep forever")}))
@@ -129,14 +129,14 @@ func TestSlowClientsDoNotDisableTheAgent(t *testing.T) {
 	} {
 		flood(c)
 	}
-	b.goesOn(feeds)
+	goesOn(b, feeds)
 	flood(client{"unix", b.agentSocket(), "GET /v1/events?follow=true HTTP/1.1\r\nHost: x\r\n\r\n", 500})
 	before := feeds()
 	eventually(t, "food for the watchdog", func() bool { return feeds() > before+1 })
 	if r := b.want(125, "run", "-d", "--wait=running", b.define(ctr{Name: "late", Command: words("sleep forever")})); !strings.Contains(r.err, "clients follow") {
 		t.Errorf("a follower beyond the limit: %s", r.err)
 	}
-	if got := b.metric("process_open_fds"); got > 4000 {
+	if got := metric(b, "process_open_fds"); got > 4000 {
 		t.Errorf("%.0f descriptors", got)
 	}
 	scraper := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
@@ -214,12 +214,12 @@ func TestRestartsWithoutEndAreBounded(t *testing.T) {
 		return func() bool { return b.inspect(id).Containers[0].RestartCount >= n }
 	}
 	eventually(t, "a restart", restarted(1))
-	descriptors, goroutines := b.metric("process_open_fds"), b.metric("go_goroutines")
+	descriptors, goroutines := metric(b, "process_open_fds"), metric(b, "go_goroutines")
 	eventually(t, "four restarts", restarted(4))
-	if got := b.metric("process_open_fds"); got > descriptors+10 {
+	if got := metric(b, "process_open_fds"); got > descriptors+10 {
 		t.Errorf("%.0f descriptors after four restarts, %.0f after one", got, descriptors)
 	}
-	if got := b.metric("go_goroutines"); got > goroutines+10 {
+	if got := metric(b, "go_goroutines"); got > goroutines+10 {
 		t.Errorf("%.0f goroutines after four restarts, %.0f after one", got, goroutines)
 	}
 	info, err := os.Stat(filepath.Join(b.stateHome(), "podtask", "tasks", id+".json"))

@@ -49,7 +49,7 @@ type soakTask struct {
 }
 
 // soakTasks are the kinds of tasks that take turns.
-func (b *box) soakTasks() (kinds []soakTask) {
+func soakTasks(b *box) (kinds []soakTask) {
 	for _, k := range []struct {
 		code       int
 		containers []ctr
@@ -78,8 +78,8 @@ func (b *box) soakTasks() (kinds []soakTask) {
 // usage is what an agent uses.
 type usage struct{ rss, descriptors, goroutines, files float64 }
 
-// usage asks the agent for its metrics and counts the files of the state directory.
-func (b *box) usage() (u usage) {
+// usageOf asks the agent for its metrics and counts the files of the state directory.
+func usageOf(b *box) (u usage) {
 	b.t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", b.agentSocket())
@@ -111,7 +111,7 @@ func (b *box) usage() (u usage) {
 func TestSoak(t *testing.T) {
 	b := newBox(t)
 	tasks, duration := soakSize(t)
-	kinds := b.soakTasks()
+	kinds := soakTasks(b)
 	b.env = append(b.env, "PODTASK_SOCKET="+b.agentSocket())
 	b.start("agent", "--log-level=error")
 	var c *api.Client
@@ -135,11 +135,11 @@ func TestSoak(t *testing.T) {
 		places <- struct{}{}
 		<-pace.C
 		if i%every == 0 {
-			samples = append(samples, b.usage())
+			samples = append(samples, usageOf(b))
 		}
 		wg.Go(func() {
 			defer func() { <-places }()
-			b.soakOne(c, kinds[i%len(kinds)])
+			soakOne(b, c, kinds[i%len(kinds)])
 		})
 		if t.Failed() {
 			break
@@ -151,7 +151,7 @@ func TestSoak(t *testing.T) {
 		left, err := c.Tasks(t.Context())
 		return err == nil && len(left) == 0
 	})
-	end := b.usage()
+	end := usageOf(b)
 	if found, err := testbed.Objects(); err != nil || len(found) > 0 {
 		t.Errorf("left in Podman: %v, %v", found, err)
 	}
@@ -174,7 +174,7 @@ func TestSoak(t *testing.T) {
 }
 
 // soakOne runs a task to its end.
-func (b *box) soakOne(c *api.Client, kind soakTask) {
+func soakOne(b *box, c *api.Client, kind soakTask) {
 	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
 	defer cancel()
 	made, err := c.Create(ctx, api.NewTask{Definition: kind.definition, Pull: "prefer-cached", Remove: true})
