@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/podtask/podtask/internal/doctree"
 )
@@ -34,6 +35,12 @@ type TaskExtensions struct {
 	Pull string `json:"pull,omitempty"`
 	// Pod is what package pod keeps of the manifest; nil for others.
 	Pod json.RawMessage `json:"pod,omitempty"`
+	// UntilLast: the task runs until the last of its essential containers that has
+	// started ends, and not until the first does.
+	UntilLast bool `json:"untilLast,omitempty"`
+	// Deadline is how long the task may run, counted from when it got its share of the
+	// host; 0 means for ever.
+	Deadline time.Duration `json:"deadline,omitempty"`
 }
 
 // The programs that connect rootless containers without a network of Podman's.
@@ -61,6 +68,9 @@ type ContainerExtensions struct {
 	ImageHealthCheck bool `json:"imageHealthCheck,omitempty"`
 	// SecretFiles are secrets given as files; paths are unique.
 	SecretFiles []SecretFile `json:"secretFiles,omitempty"`
+	// Probes and Hooks are those of a container made from a Kubernetes manifest.
+	Probes Probes `json:"probes,omitzero"`
+	Hooks  Hooks  `json:"hooks,omitzero"`
 }
 
 func decodeTaskExtensions(c cursor) TaskExtensions {

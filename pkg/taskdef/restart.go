@@ -20,6 +20,9 @@ type RestartPolicy struct {
 	BackOff time.Duration `json:"backOff,omitempty"`
 	// MaxCount (x-podtask) is how often the container is restarted in all; 0: any number of times.
 	MaxCount int `json:"maxCount,omitempty"`
+	// FirstAtOnce, as in Kubernetes: the first restart, and each after a run of
+	// AttemptPeriod, does not wait. BackOff is the pause before the one after it.
+	FirstAtOnce bool `json:"firstAtOnce,omitempty"`
 }
 
 func decodeRestartPolicy(c cursor) *RestartPolicy {

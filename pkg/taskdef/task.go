@@ -179,6 +179,9 @@ type HealthCheck struct {
 	Action HealthAction `json:"action,omitempty"`
 }
 
+// HasHealth reports whether the container has a check by which it can be HEALTHY.
+func (c Container) HasHealth() bool { return c.HealthCheck != nil || c.Extensions.Probes.Any() }
+
 // HealthAction is what becomes of an unhealthy container.
 type HealthAction string
 
