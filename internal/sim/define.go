@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -55,6 +56,12 @@ func (p *player) clause(c *taskdef.Container, words []string) (err error) {
 		c.StopTimeout, err = time.ParseDuration(words[2])
 	case len(words) >= 4 && words[0] == "check":
 		c.HealthCheck, err = healthCheck(words[1:])
+	case len(words) >= 4 && (words[0] == "startup" || words[0] == "readiness" || words[0] == "liveness"):
+		err = probe(c, words)
+	case len(words) >= 1 && (words[0] == "post-start" || words[0] == "pre-stop"):
+		err = hook(c, words)
+	case len(words) == 2 && words[0] == "first" && words[1] == "at-once" && c.Restart != nil:
+		c.Restart.FirstAtOnce = true
 	case len(words) == 2 && words[0] == "unhealthy" && c.HealthCheck != nil:
 		c.HealthCheck.Action = taskdef.HealthAction(words[1])
 	default:
@@ -92,10 +99,80 @@ func healthCheck(words []string) (*taskdef.HealthCheck, error) {
 	return h, nil
 }
 
+// probe reads KIND PERIOD TIMEOUT FAILURES [DELAY [SUCCESSES]].
+func probe(c *taskdef.Container, words []string) error {
+	p := &taskdef.Probe{Action: taskdef.Action{Exec: []string{"true"}}, SuccessThreshold: 1}
+	var errs [5]error
+	p.Period, errs[0] = time.ParseDuration(words[1])
+	p.Timeout, errs[1] = time.ParseDuration(words[2])
+	p.FailureThreshold, errs[2] = strconv.Atoi(words[3])
+	if len(words) > 4 {
+		p.InitialDelay, errs[3] = time.ParseDuration(words[4])
+	}
+	if len(words) > 5 {
+		p.SuccessThreshold, errs[4] = strconv.Atoi(words[5])
+	}
+	*probeOf(c, words[0]) = p
+	return errors.Join(errs[:]...)
+}
+
+func probeOf(c *taskdef.Container, kind string) **taskdef.Probe {
+	switch kind {
+	case "startup":
+		return &c.Extensions.Probes.Startup
+	case "readiness":
+		return &c.Extensions.Probes.Readiness
+	default:
+		return &c.Extensions.Probes.Liveness
+	}
+}
+
+// hook reads KIND [sleep D].
+func hook(c *taskdef.Container, words []string) (err error) {
+	a := &taskdef.Action{Exec: []string{"true"}}
+	if len(words) == 3 && words[1] == "sleep" {
+		a.Exec = nil
+		a.Sleep, err = time.ParseDuration(words[2])
+	}
+	if words[0] == "pre-stop" {
+		c.Extensions.Hooks.PreStop = a
+	} else {
+		c.Extensions.Hooks.PostStart = a
+	}
+	return err
+}
+
+// describeExtensions writes probes and hooks.
+func describeExtensions(b *strings.Builder, c taskdef.Container) {
+	for _, kind := range []string{"startup", "readiness", "liveness"} {
+		if p := *probeOf(&c, kind); p != nil {
+			fmt.Fprintf(b, ", %s %s %s %d %s %d", kind, p.Period, p.Timeout, p.FailureThreshold, p.InitialDelay, p.SuccessThreshold)
+		}
+	}
+	describeHook(b, "post-start", c.Extensions.Hooks.PostStart)
+	describeHook(b, "pre-stop", c.Extensions.Hooks.PreStop)
+}
+
+func describeHook(b *strings.Builder, kind string, a *taskdef.Action) {
+	switch {
+	case a == nil:
+	case a.Sleep > 0:
+		fmt.Fprintf(b, ", %s sleep %s", kind, a.Sleep)
+	default:
+		b.WriteString(", " + kind)
+	}
+}
+
 // describeTask writes a task in the words of a script.
 func describeTask(t taskdef.Task, o lifecycle.Options) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "pull %s\n", o.Pull)
+	if t.Extensions.UntilLast {
+		b.WriteString("until last\n")
+	}
+	if t.Extensions.Deadline > 0 {
+		fmt.Fprintf(&b, "deadline %s\n", t.Extensions.Deadline)
+	}
 	for _, c := range t.Containers {
 		fmt.Fprintf(&b, "container %s", c.Name)
 		if !c.Essential {
@@ -121,7 +198,11 @@ func describeTask(t taskdef.Task, o lifecycle.Options) string {
 			if len(p.IgnoredExitCodes) > 0 {
 				fmt.Fprintf(&b, ", ignoring %s", strings.Trim(fmt.Sprint(p.IgnoredExitCodes), "[]"))
 			}
+			if p.FirstAtOnce {
+				b.WriteString(", first at-once")
+			}
 		}
+		describeExtensions(&b, c)
 		if c.StartTimeout != 0 {
 			fmt.Fprintf(&b, ", start timeout %s", c.StartTimeout)
 		}

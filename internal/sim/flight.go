@@ -14,7 +14,8 @@ type flight struct {
 	slot     int // the container, or sandbox
 	canceled bool
 	gentle   bool
-	begun    bool              // an Admit that is not to be refused
+	begun    bool // an Admit that is not to be refused
+	probe    lifecycle.ProbeKind
 	result   *lifecycle.Result // its answer, if it has acted
 }
 
@@ -53,7 +54,9 @@ func (w *World) ask(e lifecycle.Effect) {
 	case lifecycle.InspectContainer:
 		f.id, f.kind, f.slot = e.ID, lifecycle.Inspect, e.Index
 	case lifecycle.CheckHealth:
-		f.id, f.kind, f.slot = e.ID, lifecycle.Probe, e.Index
+		f.id, f.kind, f.slot, f.probe = e.ID, lifecycle.Probe, e.Index, e.Probe
+	case lifecycle.RunHook:
+		f.id, f.kind, f.slot = e.ID, e.Hook, e.Index
 	case lifecycle.CancelOp:
 		w.cancel(e.ID)
 		return
@@ -88,6 +91,9 @@ func (w *World) flightOf(slot int) *flight {
 func (w *World) answer(slot int, fail lifecycle.Failure, r lifecycle.Result) {
 	k := slices.IndexFunc(w.flights, func(f flight) bool { return f.slot == slot })
 	ev := lifecycle.OpFinished{ID: w.flights[k].id, Failure: fail, Result: r}
+	if w.flights[k].kind == lifecycle.PreStop && fail.Class != lifecycle.Canceled {
+		w.truth[slot].stopHook = true
+	}
 	w.flights = slices.Delete(w.flights, k, k+1)
 	if w.left.Lates > 0 {
 		keep(w, ev)
@@ -117,9 +123,14 @@ func outcome(w *World, slot int) {
 	switch {
 	case f.kind == lifecycle.Start && r.Seen.Presence == lifecycle.Absent:
 		w.answer(slot, lifecycle.Failure{Class: lifecycle.Permanent, Message: "no such container"}, lifecycle.Result{})
-	case f.kind == lifecycle.Probe && (w.truth[slot].presence != lifecycle.Running || w.truth[slot].paused):
+	case inside(f.kind) && (w.truth[slot].presence != lifecycle.Running || w.truth[slot].paused):
 		w.answer(slot, lifecycle.Failure{Class: lifecycle.Permanent, Message: "not running"}, lifecycle.Result{})
 	default:
 		w.answer(slot, lifecycle.Failure{}, r)
 	}
+}
+
+// inside reports whether an operation needs a container that runs.
+func inside(k lifecycle.Kind) bool {
+	return k == lifecycle.Probe || k == lifecycle.PostStart || k == lifecycle.PreStop
 }

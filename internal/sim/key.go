@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // key appends what tells worlds apart by their future. Times matter by their
@@ -18,6 +19,9 @@ func (w *World) key(b []byte) []byte {
 	k.bools(s.Force, s.Sandbox.Dirty, s.Sandbox.Stale, s.Sandbox.Queue != "", !wake.IsZero() && !wake.After(w.now))
 	if s.Goal == lifecycle.Gone {
 		k.ints(s.Sandbox.Retry.Persist) // bounds the removal
+	}
+	if limit, began := s.Task.Extensions.Deadline, s.Began(); limit > 0 && !began.IsZero() {
+		k.time(began.Add(limit))
 	}
 	run := s.Sandbox.InfraStartedAt
 	k.bools(s.Sandbox.Lost, run.IsZero(), run.Equal(epoch.Add(w.podStarted)), w.podKilled, w.podRuns > 0)
@@ -72,11 +76,38 @@ func containerKey(w *World, k *keyer, i int) {
 		k.time(aged(w, i))
 	}
 	if check := def.HealthCheck; check != nil && !c.Health.Since.IsZero() {
-		k.ints(int(c.Health.Status), min(c.Health.Streak, check.Retries))
-		k.time(c.Health.Next)
-		if c.Health.Status == lifecycle.HealthUnknown {
-			k.time(c.Health.Since.Add(max(check.Interval, check.StartPeriod)))
+		k.check(&c.Health, check.Retries, max(check.Interval, check.StartPeriod))
+	}
+	x := def.Extensions
+	for _, p := range []struct {
+		is *taskdef.Probe
+		h  *lifecycle.HealthState
+	}{{x.Probes.Startup, &c.Startup}, {x.Probes.Readiness, &c.Health}, {x.Probes.Liveness, &c.Liveness}} {
+		if p.is != nil {
+			k.bools(p.h.Since.IsZero())
+			k.ints(min(p.h.Passes, p.is.SuccessThreshold))
+			k.check(p.h, p.is.FailureThreshold, p.is.Period)
 		}
+	}
+	if x.Hooks != (taskdef.Hooks{}) {
+		k.bools(c.Hooks.Started, c.Hooks.Failed != "", c.Hooks.Stopped, t.stopHook, t.hooked == t.runs)
+		k.time(c.Hooks.StopSince)
+		if !c.Hooks.StopSince.IsZero() {
+			k.time(c.Hooks.StopSince.Add(def.StopTimeout))
+		}
+	}
+	if x.Probes.Startup != nil {
+		k.bools(t.startedUp == t.runs)
+	}
+}
+
+// check is the account of a check, with its failure threshold and the time in which
+// failures do not count.
+func (k *keyer) check(h *lifecycle.HealthState, failures int, grace time.Duration) {
+	k.ints(int(h.Status), min(h.Streak, failures))
+	k.time(h.Next)
+	if h.Status == lifecycle.HealthUnknown && !h.Since.IsZero() {
+		k.time(h.Since.Add(grace))
 	}
 }
 
@@ -95,7 +126,7 @@ type keyer struct {
 	b     []byte
 	now   time.Time
 	n     int
-	times [96]time.Duration // after now; at most 9 for each of 10 containers
+	times [160]time.Duration // after now; at most 15 for each of 10 containers
 }
 
 // The times that need no rank.
@@ -122,7 +153,7 @@ func (k *keyer) bools(v ...bool) {
 }
 
 func (k *keyer) op(o *lifecycle.Op) {
-	k.b = append(k.b, byte(o.Kind))
+	k.b = append(k.b, byte(o.Kind), byte(o.Probe))
 	k.bools(o.Canceled, o.Gentle, o.Overran, o.Outdated)
 	k.time(o.Overdue)
 }

@@ -63,6 +63,44 @@ func healthCases() []modelCase {
 	}
 }
 
+// podCases are about what only Pods have.
+func podCases() []modelCase {
+	probe := func(failures int) *taskdef.Probe {
+		return &taskdef.Probe{Action: taskdef.Action{Exec: []string{"true"}}, Period: 5 * time.Second, Timeout: 2 * time.Second, SuccessThreshold: 1, FailureThreshold: failures}
+	}
+	action := &taskdef.Action{Exec: []string{"true"}}
+	gated := task(container("a", true))
+	gated.Containers[0].Extensions.Probes = taskdef.Probes{Startup: probe(1), Readiness: probe(1)}
+	gated.Containers[0].Restart = &taskdef.RestartPolicy{IgnoredExitCodes: []int{0, 1, 143}, AttemptPeriod: time.Minute, BackOff: time.Second, FirstAtOnce: true, MaxCount: 1}
+	live := task(container("a", true))
+	live.Containers[0].Extensions.Probes.Liveness = probe(1)
+	live.Containers[0].Restart = gated.Containers[0].Restart
+	live.Containers[0].Extensions.Hooks.PreStop = action
+	beside := task(container("a", false), container("b", true, on(0, taskdef.Start)))
+	beside.Containers[0].Extensions.Probes.Startup = probe(1)
+	hooked := task(container("a", true))
+	hooked.Containers[0].Extensions.Hooks = taskdef.Hooks{PostStart: action, PreStop: action}
+	hooked.Containers[0].StopTimeout = 10 * time.Second
+	asleep := task(container("a", true))
+	asleep.Containers[0].Extensions.Hooks = taskdef.Hooks{PostStart: &taskdef.Action{Sleep: 3 * time.Second}, PreStop: &taskdef.Action{Sleep: 3 * time.Second}}
+	both := task(container("a", true), container("b", true))
+	both.Extensions.UntilLast = true
+	late := task(container("a", true))
+	late.Extensions.Deadline = time.Minute
+	return []modelCase{
+		{name: "startup before readiness", task: gated, Budget: Budget{Faults: 2, Exits: 1, Requests: 1}},
+		{name: "liveness and preStop", task: live, Budget: Budget{Faults: 2, Crashes: 1, Requests: 1}},
+		{name: "START of one with a startup check", task: beside, Budget: Budget{Faults: 1, Exits: 1}},
+		{name: "hooks", task: hooked, Budget: Budget{Faults: 2, Exits: 1, Requests: 2}},
+		{name: "hooks, crashes", task: hooked, Budget: Budget{Faults: 1, Crashes: 2, Splits: 1, Requests: 1, Alarms: 1}},
+		{name: "hooks, meddled with", task: hooked, Budget: Budget{Meddles: 2, Exits: 1, Requests: 1, Alarms: 1}},
+		{name: "hooks that sleep", task: asleep, Budget: Budget{Exits: 1, Crashes: 1, Requests: 2, Alarms: 1}},
+		{name: "until the last", task: both, Budget: Budget{Exits: 2, Crashes: 1, Requests: 1}},
+		{name: "until the last, faults", task: both, Budget: Budget{Faults: 1, Exits: 2}},
+		{name: "a deadline", task: late, Budget: Budget{Faults: 1, Exits: 1, Crashes: 1, Requests: 1}},
+	}
+}
+
 func modelCases() []modelCase {
 	one := task(container("a", true))
 	check := task(checked(container("a", true)))
@@ -122,7 +160,7 @@ func modelCases() []modelCase {
 }
 
 func TestModel(t *testing.T) {
-	exploreAll(t, slices.Concat(modelCases(), healthCases()), everydayStates, func(c modelCase) bool { return !c.large })
+	exploreAll(t, slices.Concat(modelCases(), healthCases(), podCases()), everydayStates, func(c modelCase) bool { return !c.large })
 }
 
 // exploreAll explores the chosen cases, at the same time.

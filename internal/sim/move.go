@@ -19,7 +19,7 @@ const (
 	actsGivenUp             // the operation was given up, having acted
 	fails                   // the operation fails and has not acted; arg is the class
 	actsFails               // the operation acts and its answer is a failure; arg is the class
-	unhealthy               // the health check says no
+	unhealthy               // the health check, or the hook, says no
 	exits                   // the container ends by itself; arg is the exit code
 	vanishes                // a user removes the container
 	hint                    // the driver tells of an end, or raises a false alarm
@@ -249,7 +249,7 @@ func makeOfTruth(w *World, m move) {
 		w.end(m.slot, m.arg)
 	case vanishes:
 		t := &w.truth[m.slot]
-		*t = truth{vanished: true, runs: t.runs, healthy: t.healthy}
+		*t = truth{vanished: true, runs: t.runs, healthy: t.healthy, hooked: t.hooked, startedUp: t.startedUp}
 	case pauses:
 		w.truth[m.slot].paused = true
 	case resumes:

@@ -72,7 +72,7 @@ func flightMoves(w *World, out []move, f *flight) []move {
 	switch f.kind {
 	case lifecycle.Create:
 		add(fails, int(lifecycle.NoImage))
-	case lifecycle.Probe:
+	case lifecycle.Probe, lifecycle.PostStart, lifecycle.PreStop:
 		add(unhealthy, 0)
 	case lifecycle.Remove:
 		add(actsFails, int(lifecycle.Permanent))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -29,6 +30,9 @@ const (
 	RunningIsTrue Property = "a task is RUNNING after all its containers have run, or can not"
 	StoppedFor    Property = "a container is stopped only with the task, or when its failed health check says so"
 	HealthIsHeard Property = "a container that is to be restarted for its health is stopped"
+	ChecksWait    Property = "no check is made before the postStart hook is done, and no other before the startup check has passed"
+	HookFirst     Property = "a container is not asked to stop before its preStop hook is over, or has had its time"
+	DeadlineKept  Property = "a task does not go on after its deadline"
 	StopOrder     Property = "a container is stopped after all that depend on it"
 	KillAtOnce    Property = "a kill leaves no grace to anything"
 	CancelUseless Property = "an operation that is no longer needed is cancelled, once"
@@ -91,6 +95,7 @@ func checkStep(w *World, old *lifecycle.State) {
 	checkReports(w, old)
 	checkTruth(w)
 	checkFlights(w)
+	checkDeadline(w)
 	if w.driver != nil {
 		checkWhy(w)
 	}
@@ -124,10 +129,19 @@ func checkForward(w *World, old *lifecycle.State) {
 // noteHealth notes that a container is to be restarted for its health, until it is.
 func noteHealth(w *World, i int) {
 	check, c, t := w.state.Task.Containers[i].HealthCheck, &w.state.Containers[i], &w.truth[i]
-	if check == nil || check.Action != taskdef.ActionRestart || c.Presence != lifecycle.Running {
+	if c.Presence != lifecycle.Running {
 		return
 	}
-	t.unhealthy = c.Health.Status == lifecycle.HealthUnhealthy
+	t.unhealthy = check != nil && check.Action == taskdef.ActionRestart && c.Health.Status == lifecycle.HealthUnhealthy ||
+		c.Startup.Status == lifecycle.HealthUnhealthy || c.Liveness.Status == lifecycle.HealthUnhealthy || c.Hooks.Failed != ""
+}
+
+// checkDeadline looks for a task that has run for longer than it may.
+func checkDeadline(w *World) {
+	limit, began := w.state.Task.Extensions.Deadline, w.state.Began()
+	if w.state.Goal == lifecycle.Up && limit > 0 && !began.IsZero() && !w.stepped.Before(began.Add(limit)) {
+		w.broken(DeadlineKept, "it was %s", limit)
+	}
 }
 
 // checkRestartForHealth looks for a container that is left unhealthy.
@@ -171,6 +185,11 @@ func whyNoRestart(w *World, i int) string {
 // checkStopReason looks at why the goal has left UP.
 func checkStopReason(w *World) {
 	i, named := w.state.Task.Index(w.state.Stop.Container)
+	for k, c := range w.state.Containers {
+		if w.state.Task.Extensions.UntilLast && w.state.Stop.Code == lifecycle.StopEssentialContainerExited && w.state.Task.Containers[k].Essential && !c.Ended {
+			w.broken(OnlyEssential, "%s has not ended", w.name(k))
+		}
+	}
 	if !named || w.state.Task.Containers[i].Essential {
 		return
 	}
@@ -228,9 +247,9 @@ func checkFlights(w *World) {
 			continue
 		}
 		switch {
-		case s.Goal != lifecycle.Up && (f.kind == lifecycle.Resolve || f.kind == lifecycle.Pull || f.kind == lifecycle.Probe || f.kind == lifecycle.Prepare || f.kind == lifecycle.Admit):
+		case s.Goal != lifecycle.Up && (f.kind == lifecycle.Resolve || f.kind == lifecycle.Pull || f.kind == lifecycle.Probe || f.kind == lifecycle.PostStart || f.kind == lifecycle.Prepare || f.kind == lifecycle.Admit):
 			w.broken(CancelUseless, "%s of %s goes on with the goal %s", f.kind, w.name(f.slot), s.Goal)
-		case s.Force && f.kind == lifecycle.Stop && f.gentle:
+		case s.Force && (f.kind == lifecycle.Stop && f.gentle || f.kind == lifecycle.PreStop):
 			w.broken(KillAtOnce, "the gentle stop of %s goes on", w.name(f.slot))
 		}
 	}
@@ -345,7 +364,44 @@ func checkAsked(w *World, f flight, e lifecycle.Effect) {
 	case lifecycle.StartContainer:
 		checkStart(w, e.Index)
 	case lifecycle.StopContainer:
-		checkStop(w, e)
+		checkStop(w, e.Index, e.Grace)
+		checkHookFirst(w, e.Index)
+	case lifecycle.RunHook:
+		if e.Hook == lifecycle.PreStop {
+			checkStop(w, e.Index, e.Limit)
+		}
+	case lifecycle.CheckHealth:
+		checkProbe(w, e)
+	}
+}
+
+// checkProbe looks at a check of a run that the owner knows of.
+func checkProbe(w *World, e lifecycle.CheckHealth) {
+	t, c, x := &w.truth[e.Index], &w.state.Containers[e.Index], w.state.Task.Containers[e.Index].Extensions
+	if !epoch.Add(t.started).Equal(c.StartedAt) || t.presence != lifecycle.Running {
+		return
+	}
+	if x.Hooks.PostStart != nil && t.hooked != t.runs {
+		w.broken(ChecksWait, "%s of %s, the hook is not", e.Probe, w.name(e.Index))
+	}
+	if x.Probes.Startup != nil && e.Probe != lifecycle.Startup && t.startedUp != t.runs {
+		w.broken(ChecksWait, "%s of %s, the startup check has not", e.Probe, w.name(e.Index))
+	}
+}
+
+// checkHookFirst looks at a container that is to be stopped.
+func checkHookFirst(w *World, i int) {
+	c, t, def := &w.state.Containers[i], &w.truth[i], &w.state.Task.Containers[i]
+	since := c.Hooks.StopSince
+	allowed := def.StopTimeout
+	for _, p := range []*taskdef.Probe{def.Extensions.Probes.Startup, def.Extensions.Probes.Liveness} {
+		if p != nil && p.Grace > 0 {
+			allowed = min(allowed, p.Grace)
+		}
+	}
+	skipped := w.state.Force || c.Paused || c.Unmonitored == lifecycle.MonitorLost || t.stopHook || c.Hooks.Stopped
+	if def.Extensions.Hooks.PreStop != nil && !skipped && (since.IsZero() || w.stepped.Sub(since) < allowed) {
+		w.broken(HookFirst, "%s is", w.name(i))
 	}
 }
 
@@ -361,13 +417,15 @@ func checkStart(w *World, i int) {
 		met := false
 		switch d.Condition {
 		case taskdef.Start:
-			met = t.runs > 0
+			x := w.state.Task.Containers[d.Container].Extensions
+			met = t.runs > 0 && (x.Hooks.PostStart == nil || t.hooked > 0) && (x.Probes.Startup == nil || t.startedUp > 0)
 		case taskdef.Complete:
 			met = t.runs > 0 && t.presence == lifecycle.Exited
 		case taskdef.Success:
 			met = t.runs > 0 && t.presence == lifecycle.Exited && t.code == 0
 		case taskdef.Healthy:
-			met = t.healthy
+			p := w.state.Task.Containers[d.Container].Extensions.Probes
+			met = t.healthy || p.Any() && p.Startup == nil && p.Readiness == nil
 		}
 		if !met && !t.vanished {
 			w.broken(StartOrder, "%s before %s was %s", w.name(i), w.name(d.Container), d.Condition)
@@ -375,22 +433,23 @@ func checkStart(w *World, i int) {
 	}
 }
 
-func checkStop(w *World, e lifecycle.StopContainer) {
+// checkStop looks at the stop of a container, or at the hook before it.
+func checkStop(w *World, i int, grace time.Duration) {
 	if w.state.Goal == lifecycle.Up {
-		if !w.truth[e.Index].unhealthy {
-			w.broken(StoppedFor, "%s is", w.name(e.Index))
+		if !w.truth[i].unhealthy {
+			w.broken(StoppedFor, "%s is", w.name(i))
 		}
 		return
 	}
 	if w.state.Force {
-		if e.Grace != 0 {
-			w.broken(KillAtOnce, "%s gets %s", w.name(e.Index), e.Grace)
+		if grace != 0 {
+			w.broken(KillAtOnce, "%s gets %s", w.name(i), grace)
 		}
 		return
 	}
 	for j := range w.truth {
-		if w.truth[j].presence == lifecycle.Running && dependsOn(&w.state.Task, j, e.Index) {
-			w.broken(StopOrder, "%s before %s", w.name(e.Index), w.name(j))
+		if w.truth[j].presence == lifecycle.Running && dependsOn(&w.state.Task, j, i) {
+			w.broken(StopOrder, "%s before %s", w.name(i), w.name(j))
 		}
 	}
 }

@@ -20,6 +20,9 @@ func Walk(seed uint64) (moves int, err error) {
 	if seed%2 == 1 {
 		t.Extensions.Network = taskdef.NetworkShared
 	}
+	if seed%3 == 0 {
+		likePod(rand.New(rand.NewPCG(seed, 2)), &t)
+	}
 	if err := t.Check(); err != nil {
 		return 0, fmt.Errorf("the random task of seed %d is not valid: %w", seed, err)
 	}
@@ -146,6 +149,52 @@ func randomCheck(r *rand.Rand) *taskdef.HealthCheck {
 		h.Action = taskdef.ActionRestart
 	}
 	return h
+}
+
+// likePod gives a task what only those made from a Pod have.
+func likePod(r *rand.Rand, t *taskdef.Task) {
+	t.Extensions.UntilLast = r.IntN(2) == 0
+	if r.IntN(4) == 0 {
+		t.Extensions.Deadline = time.Duration(1+r.IntN(2000)) * time.Second
+	}
+	for i := range t.Containers {
+		c := &t.Containers[i]
+		probes := &c.Extensions.Probes
+		for _, p := range []**taskdef.Probe{&probes.Startup, &probes.Readiness, &probes.Liveness} {
+			if c.HealthCheck == nil && r.IntN(3) == 0 {
+				*p = randomProbe(r)
+			}
+		}
+		if probes.Readiness != nil {
+			probes.Readiness.SuccessThreshold += r.IntN(3)
+		}
+		for _, h := range []**taskdef.Action{&c.Extensions.Hooks.PostStart, &c.Extensions.Hooks.PreStop} {
+			switch r.IntN(6) {
+			case 0:
+				*h = &taskdef.Action{Exec: []string{"true"}}
+			case 1:
+				*h = &taskdef.Action{Sleep: time.Duration(1+r.IntN(60)) * time.Second}
+			}
+		}
+		if c.Restart != nil && c.Restart.BackOff > 0 {
+			c.Restart.FirstAtOnce = r.IntN(2) == 0
+		}
+	}
+}
+
+func randomProbe(r *rand.Rand) *taskdef.Probe {
+	p := &taskdef.Probe{
+		Action:           taskdef.Action{Exec: []string{"true"}},
+		InitialDelay:     time.Duration(r.IntN(2)*r.IntN(60)) * time.Second,
+		Period:           time.Duration(1+r.IntN(60)) * time.Second,
+		Timeout:          time.Duration(1+r.IntN(60)) * time.Second,
+		SuccessThreshold: 1,
+		FailureThreshold: 1 + r.IntN(4),
+	}
+	if r.IntN(3) == 0 {
+		p.Grace = time.Duration(1+r.IntN(30)) * time.Second
+	}
+	return p
 }
 
 // randomCondition is one that the ECS model allows on a container.

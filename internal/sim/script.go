@@ -18,7 +18,10 @@ import (
 //	                              after NAME CONDITION · check INTERVAL TIMEOUT RETRIES [START-PERIOD] · cpu UNITS ·
 //	                              start timeout D · stop timeout D ·
 //	                              restart PERIOD [BACK-OFF [MAX]] · ignoring CODE... ·
-//	                              unhealthy restart
+//	                              unhealthy restart · first at-once ·
+//	                              startup|readiness|liveness PERIOD TIMEOUT FAILURES [DELAY [SUCCESSES]] ·
+//	                              post-start|pre-stop [sleep D]
+//	until last · deadline D       the task ends with its last container; after that time
 //	watch unhealthy · dependencies  the task is to be stopped then
 //	pull BEHAVIOR                 sets the pull behaviour
 //	submit                        starts the task
@@ -27,7 +30,7 @@ import (
 //	fail KIND [NAME] CLASS        it fails, not having acted
 //	cancelled KIND [NAME]         it has been given up
 //	again                         the last answer comes a second time
-//	unhealthy NAME                its health check says no
+//	unhealthy NAME                its health check, or its hook, says no
 //	exit NAME CODE                the container ends, and the driver tells
 //	vanish NAME                   a user removes it, and the driver tells
 //	pause · resume · meddle NAME  a user pauses, resumes or restarts it; the driver does not tell
@@ -84,6 +87,13 @@ func (p *player) command(words []string) error {
 		p.task.Extensions.StopWhenUnhealthy = p.task.Extensions.StopWhenUnhealthy || rest[0] == "unhealthy"
 		p.task.Extensions.WatchDependencies = p.task.Extensions.WatchDependencies || rest[0] == "dependencies"
 		return nil
+	case verb == "until":
+		p.task.Extensions.UntilLast = true
+		return nil
+	case verb == "deadline" && len(rest) == 1:
+		d, err := time.ParseDuration(rest[0])
+		p.task.Extensions.Deadline = d
+		return err
 	case verb == "submit":
 		return p.submit()
 	case p.w == nil:
@@ -229,10 +239,11 @@ func (p *player) container(word string, rest []string) error {
 	}
 	switch word {
 	case "unhealthy":
-		if f := p.w.flightOf(i); f == nil || f.kind != lifecycle.Probe {
-			return fmt.Errorf("no health check is in flight")
+		f := p.w.flightOf(i)
+		if f == nil || !inside(f.kind) {
+			return fmt.Errorf("no health check is in flight, and no hook")
 		}
-		p.w.make(move{unhealthy, lifecycle.Probe, i, 0})
+		p.w.make(move{unhealthy, f.kind, i, 0})
 		return nil
 	case "pause", "resume", "meddle":
 		if p.w.truth[i].presence != lifecycle.Running || p.w.truth[i].paused != (word == "resume") {
@@ -343,7 +354,12 @@ func effectWords(w *World, before lifecycle.State, e lifecycle.Effect) string {
 	case lifecycle.InspectContainer:
 		return "inspect " + w.name(e.Index)
 	case lifecycle.CheckHealth:
+		if e.Probe != lifecycle.Readiness {
+			return fmt.Sprintf("probe %s, %s", w.name(e.Index), e.Probe)
+		}
 		return "probe " + w.name(e.Index)
+	case lifecycle.RunHook:
+		return fmt.Sprintf("%s %s, at most %s", e.Hook, w.name(e.Index), e.Limit)
 	}
 	return fmt.Sprintf("%T %+v", e, e)
 }

@@ -12,11 +12,15 @@ type truth struct {
 	code              int
 	started, finished time.Duration // since epoch
 	runs              int           // how often it was started
-	healthy           bool          // its check has passed since
-	unhealthy         bool          // it ended after its check had failed, for which it is restarted
-	vanished          bool          // a user removed it after it had been created
-	paused            bool          // it runs, frozen by a user
-	podRun            int           // the run of the infra container that it joined
+	healthy           bool          // one of its checks has passed since
+	// hooked and startedUp are the latest runs whose postStart hook was done and whose
+	// startup check passed. stopHook: the preStop hook of the present run is over.
+	hooked, startedUp int
+	stopHook          bool
+	unhealthy         bool // it ended after its check had failed, for which it is restarted
+	vanished          bool // a user removed it after it had been created
+	paused            bool // it runs, frozen by a user
+	podRun            int  // the run of the infra container that it joined
 }
 
 // act lets an operation act on the world. Its answer is still to come.
@@ -57,7 +61,16 @@ func perform(w *World, f *flight) lifecycle.Result {
 			break
 		}
 		t.healthy = t.healthy || t.presence == lifecycle.Running
+		if f.probe == lifecycle.Startup && t.presence == lifecycle.Running {
+			t.startedUp = t.runs
+		}
 		return lifecycle.Result{Probe: lifecycle.ProbeResult{Healthy: t.presence == lifecycle.Running}}
+	case lifecycle.PostStart, lifecycle.PreStop:
+		runs := t.presence == lifecycle.Running && !t.paused
+		if runs && f.kind == lifecycle.PostStart {
+			t.hooked = t.runs
+		}
+		return lifecycle.Result{Probe: lifecycle.ProbeResult{Healthy: runs}}
 	}
 	return lifecycle.Result{Seen: seen(w, f.slot)}
 }
@@ -94,7 +107,7 @@ func begin(w *World, i int) {
 	}
 	t := &w.truth[i]
 	t.runs++
-	t.presence, t.podRun, t.paused, t.unhealthy = lifecycle.Running, w.podRuns, false, false
+	t.presence, t.podRun, t.paused, t.unhealthy, t.stopHook = lifecycle.Running, w.podRuns, false, false, false
 	t.started = w.now.Sub(epoch) + time.Duration(t.runs-1)
 	if w.podRuns > 1 && t.started < w.podStarted { // within one moment of the model
 		t.started = w.podStarted + time.Duration(t.runs)

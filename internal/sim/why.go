@@ -83,9 +83,9 @@ func whyOfContainer(w *World, r lifecycle.Reason, i int) bool {
 	case lifecycle.WhyStopOrder:
 		return s.Goal != lifecycle.Up && !s.Force && slices.ContainsFunc(s.Task.Dependants(i), func(d int) bool { return !s.Containers[d].Ended })
 	case lifecycle.WhyHealth:
-		return c.Presence == lifecycle.Running && c.Health.Status == lifecycle.HealthUnknown
+		return c.Presence == lifecycle.Running && c.HealthStatus() == lifecycle.HealthUnknown
 	case lifecycle.WhyUnhealthy:
-		return c.Presence == lifecycle.Running && c.Health.Status == lifecycle.HealthUnhealthy
+		return c.Presence == lifecycle.Running && c.HealthStatus() == lifecycle.HealthUnhealthy
 	case lifecycle.WhyPaused:
 		return c.Presence == lifecycle.Running && c.Paused
 	}

@@ -63,8 +63,12 @@ func checkContainer(s State, i int, c Container, bad func(string, ...any)) {
 	switch {
 	case c.Ended && c.Op.Busy():
 		bad("%s has ended but a %s is in flight", name, c.Op.Kind)
-	case c.Ended && s.Task.Containers[i].Essential && s.Goal == Up:
+	case c.Ended && s.Task.Containers[i].Essential && s.Goal == Up && (c.StartedAt.IsZero() || !awaitsLast(&s)):
 		bad("essential %s has ended but the goal is UP", name)
+	case !c.Startup.Since.IsZero() && c.Startup.Status != HealthHealthy && !(c.Health.Since.IsZero() && c.Liveness.Since.IsZero()):
+		bad("%s is checked before it has passed its startup check", name)
+	case (c.Hooks.Started || !c.Hooks.StopSince.IsZero()) && c.StartedAt.IsZero():
+		bad("%s has run a hook but never ran", name)
 	case c.Presence == Running && c.StartedAt.IsZero():
 		bad("%s runs but has no start time", name)
 	case c.Presence == Exited && !c.Ended && !c.awaitsRestart():

@@ -68,9 +68,14 @@ type Container struct {
 	HasExit  bool `json:"hasExit,omitempty"`
 	ExitCode int  `json:"exitCode,omitempty"`
 
-	Health HealthState `json:"health,omitzero"`
-	Op     Op          `json:"op,omitzero"`
-	Retry  Retry       `json:"retry,omitzero"`
+	// Health is the account of the readiness check, Startup and Liveness are those of the
+	// others. HealthStatus is what follows from them.
+	Health   HealthState `json:"health,omitzero"`
+	Startup  HealthState `json:"startup,omitzero"`
+	Liveness HealthState `json:"liveness,omitzero"`
+	Hooks    HookState   `json:"hooks,omitzero"`
+	Op       Op          `json:"op,omitzero"`
+	Retry    Retry       `json:"retry,omitzero"`
 	// Doubt is the failure of a create or start whose outcome the next
 	// inspection decides.
 	Unconfirmed Unconfirmed `json:"doubt,omitzero"`

@@ -59,8 +59,11 @@ func condition(s *State, at time.Time, d taskdef.Dependency) (answer, string) {
 	}
 	switch d.Condition {
 	case taskdef.Start:
-		if !c.StartedAt.IsZero() {
+		if up(s, d.Container) {
 			return satisfied, ""
+		}
+		if c.Ended {
+			return impossible, "ended before its start was complete"
 		}
 	case taskdef.Complete, taskdef.Success:
 		switch {
@@ -76,7 +79,7 @@ func condition(s *State, at time.Time, d taskdef.Dependency) (answer, string) {
 		if c.Ended {
 			return impossible, "stopped before it was healthy"
 		}
-		if c.Health.Status == HealthHealthy && !c.Stale {
+		if c.HealthStatus() == HealthHealthy && !c.Stale {
 			return satisfied, ""
 		}
 	}

@@ -79,11 +79,21 @@ type InspectContainer struct {
 	Index int
 }
 
-// CheckHealth runs the health check once. The driver must not give up on it
+// CheckHealth makes one of the container's checks once. The driver must not give up on it
 // before it has ended or is cancelled: Step counts overruns itself.
 type CheckHealth struct {
 	ID    OpID
 	Index int
+	Probe ProbeKind
+}
+
+// RunHook runs a hook of a container, PostStart or PreStop. The driver gives up on it
+// after Limit, which for a hook that sleeps is how long it sleeps.
+type RunHook struct {
+	ID    OpID
+	Index int
+	Hook  Kind
+	Limit time.Duration
 }
 
 // CancelOp asks that the operation ID be given up. The operation still answers.
@@ -102,6 +112,7 @@ func (e StartContainer) Op() OpID   { return e.ID }
 func (e StopContainer) Op() OpID    { return e.ID }
 func (e InspectContainer) Op() OpID { return e.ID }
 func (e CheckHealth) Op() OpID      { return e.ID }
+func (e RunHook) Op() OpID          { return e.ID }
 func (e CancelOp) Op() OpID         { return e.ID }
 
 func (AdmitTask) effect()        {}
@@ -117,4 +128,5 @@ func (StartContainer) effect()   {}
 func (StopContainer) effect()    {}
 func (InspectContainer) effect() {}
 func (CheckHealth) effect()      {}
+func (RunHook) effect()          {}
 func (CancelOp) effect()         {}

@@ -141,12 +141,14 @@ const (
 	Remove
 	Admit
 	Release
+	PostStart // the hook after the start of a container
+	PreStop   // the hook before its stop
 	numKind
 )
 
 var kindNames = [numKind]string{
 	"idle", "resolve", "pull", "create", "start", "stop", "inspect", "probe", "prepare", "halt", "remove",
-	"admit", "release",
+	"admit", "release", "post-start", "pre-stop",
 }
 
 func (k Kind) String() string { return name(kindNames[:], int(k)) }

@@ -70,7 +70,7 @@ type Result struct {
 	// Tolerated is something that went wrong and stops nothing; Prepare, Start.
 	Tolerated Failure
 	Seen      Observed    // Create, Start, Stop, Inspect; Prepare and Inspect of the sandbox: the infra container
-	Probe     ProbeResult // Probe
+	Probe     ProbeResult // Probe, PostStart, PreStop
 	// Admitted and Queue are of Admit: whether the task is in, and if not, what it
 	// waits for, in words that follow "waits for".
 	Admitted bool
@@ -113,7 +113,7 @@ type MemoryUse struct {
 	Limit int64 `json:"limit,omitempty"`
 }
 
-// ProbeResult is what a health check said.
+// ProbeResult is what a check or a hook said.
 type ProbeResult struct {
 	Healthy  bool
 	ExitCode int

@@ -198,7 +198,7 @@ func explainContainer(s State, i int) (r Reason, found bool) {
 		return Reason{Code: WhyStopOrder, Container: name, Text: name + " stops after the containers that depend on it"}, true
 	}
 	switch {
-	case c.Presence == Running && s.Goal == Up && !c.Stale && next != Stop:
+	case c.Presence == Running && s.Goal == Up && !c.Stale && next != Stop && next != PreStop && next != PostStart:
 		return explainHealth(s, i)
 	case next == Idle:
 		return r, false
@@ -230,6 +230,10 @@ func moveOf(s State, i int, k Kind) string {
 		return "restarting " + def.Name
 	case k == Start:
 		return "starting " + def.Name
+	case k == PostStart:
+		return "the postStart hook of " + def.Name
+	case k == PreStop:
+		return "the preStop hook of " + def.Name
 	case k == Stop, s.Goal != Up && c.Presence == Running:
 		return "stopping " + def.Name
 	default:
@@ -253,6 +257,11 @@ func explainOp(s State, i int) Reason {
 		r.Text = "Podman is creating " + def.Name
 	case Start:
 		r.Text = "Podman is starting " + def.Name
+	case PostStart:
+		r.Text = "the postStart hook of " + def.Name + " runs"
+	case PreStop:
+		r.Text = "the preStop hook of " + def.Name + " runs"
+		r.Until, r.Then = c.Hooks.StopSince.Add(graceOf(&s, i)), def.Name+" gets its stop signal"
 	case Stop:
 		return explainStop(s, i)
 	default:
@@ -271,8 +280,9 @@ func explainStop(s State, i int) Reason {
 		r.Text = def.Name + " is being killed"
 		return r
 	}
-	r.Text = fmt.Sprintf("%s was asked to stop and has %s to do so", def.Name, def.StopTimeout)
-	r.Until, r.Then = c.Op.Since.Add(def.StopTimeout), "it is killed"
+	grace := stopGrace(&s, c.Op.Since, i)
+	r.Text = fmt.Sprintf("%s was asked to stop and has %s to do so", def.Name, grace)
+	r.Until, r.Then = c.Op.Since.Add(grace), "it is killed"
 	return r
 }
 
@@ -293,7 +303,7 @@ func explainDependency(s State, i int, d taskdef.Dependency) Reason {
 	r := Reason{Code: WhyDependency, Container: name, Since: c.StartedAt}
 	r.Text = fmt.Sprintf("%s waits until %s is %s; %s is %s", name, on, d.Condition, on, c.Status())
 	if d.Condition == taskdef.Healthy && c.Presence == Running {
-		r.Text += " and " + c.Health.explain()
+		r.Text += " and " + c.HealthCheck().explain()
 	}
 	if deadline := startDeadline(&s, d.Container); !deadline.IsZero() && d.Condition != taskdef.Start {
 		r.Until, r.Then = deadline, name+" gives up"
@@ -306,15 +316,16 @@ func explainHealth(s State, i int) (r Reason, found bool) {
 	if c.Paused {
 		return Reason{Code: WhyPaused, Container: def.Name, Text: def.Name + " is paused"}, true
 	}
-	if def.HealthCheck == nil || c.Health.Status == HealthHealthy {
+	health := c.HealthCheck()
+	if !def.HasHealth() || health.Status == HealthHealthy {
 		return r, false
 	}
-	r = Reason{Code: WhyHealth, Container: def.Name, Text: def.Name + " runs and " + c.Health.explain(), Since: c.StartedAt}
-	if c.Health.Status == HealthUnhealthy {
+	r = Reason{Code: WhyHealth, Container: def.Name, Text: def.Name + " runs and " + health.explain(), Since: c.StartedAt}
+	if health.Status == HealthUnhealthy {
 		r.Code = WhyUnhealthy
 	}
-	if !c.Op.Busy() && !c.Health.Next.IsZero() {
-		r.Until, r.Then = c.Health.Next, "it is checked again"
+	if !c.Op.Busy() && !health.Next.IsZero() {
+		r.Until, r.Then = health.Next, "it is checked again"
 	}
 	return r, true
 }

@@ -137,7 +137,7 @@ func foldFinished(s *State, at time.Time, ev OpFinished) {
 // useImageCheck gives a container whose definition asks for it the health check of its
 // image. From then on the task is as if it had been written so.
 func useImageCheck(s *State, i int, check *taskdef.HealthCheck) {
-	if def := s.Task.Containers[i]; check == nil || def.HealthCheck != nil || !def.Extensions.ImageHealthCheck {
+	if def := s.Task.Containers[i]; check == nil || def.HasHealth() || !def.Extensions.ImageHealthCheck {
 		return
 	}
 	s.Task.Containers = slices.Clone(s.Task.Containers)
@@ -146,8 +146,12 @@ func useImageCheck(s *State, i int, check *taskdef.HealthCheck) {
 
 func foldContainer(s *State, at time.Time, i int, op Op, ev OpFinished) {
 	c := &s.Containers[i]
-	if op.Kind == Probe {
+	switch op.Kind {
+	case Probe:
 		foldProbe(s, at, i, op, ev)
+		return
+	case PostStart, PreStop:
+		foldHook(s, at, i, op, ev)
 		return
 	}
 	if ev.Failure.Class != OK {
@@ -307,8 +311,8 @@ func observe(s *State, at time.Time, i int, seen Observed) {
 	switch {
 	case seen.Presence == Exited:
 		endRun(s, at, i, seen)
-	case c.Paused && s.Task.Containers[i].HealthCheck != nil:
-		c.Health.Next = at.Add(s.Task.Containers[i].HealthCheck.Interval) // then it is looked at again
+	case c.Paused:
+		watchPaused(s, at, i)
 	}
 }
 

@@ -12,6 +12,8 @@ type Op struct {
 	ID    OpID      `json:"id,omitempty"`
 	Kind  Kind      `json:"kind,omitempty"`
 	Since time.Time `json:"since,omitzero"`
+	// Probe is the check that a Probe makes.
+	Probe ProbeKind `json:"probe,omitempty"`
 	// Canceled: CancelOp was sent for it.
 	Canceled bool `json:"canceled,omitempty"`
 	// Gentle: a Stop that leaves the container time to end by itself.

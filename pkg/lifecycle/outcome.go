@@ -28,6 +28,8 @@ const (
 	// StopInfrastructureHealth: containers ran, and the pod they need could not be made
 	// again, or lost the network they share.
 	StopInfrastructureHealth = "InfrastructureHealth"
+	// StopDeadlineExceeded: the task ran for as long as it may (Kubernetes' word).
+	StopDeadlineExceeded = "DeadlineExceeded"
 )
 
 // StoppedAt is when the task was reported STOPPED; zero before.
@@ -56,7 +58,8 @@ func (s State) Settled() bool {
 
 // ExitCode is the exit code of the task: that of the essential container that ran
 // and ended first. A task in which none ever ran gives 126 or 127 when a command
-// could not be invoked or found, else 125.
+// could not be invoked or found, else 125. Of a task that runs until the last of its
+// containers has ended, it is that of the first that failed.
 func (s State) ExitCode() int {
 	code, best, fallback := 0, time.Time{}, 125
 	for i, c := range s.Containers {
@@ -74,12 +77,23 @@ func (s State) ExitCode() int {
 		}
 		decided := s.Task.Containers[i].Name == s.Stop.Container
 		ran := c.HasExit && !c.StartedAt.IsZero()
-		if ran && (best.IsZero() || end.Before(best) || end.Equal(best) && decided) {
+		if ran && s.Task.Extensions.UntilLast && code != 0 && c.ExitCode == 0 {
+			continue
+		}
+		worse := s.Task.Extensions.UntilLast && code == 0 && c.ExitCode != 0
+		if ran && (best.IsZero() || worse || end.Before(best) || end.Equal(best) && decided) {
 			code, best = c.ExitCode, end
 		}
 	}
-	if best.IsZero() {
+	switch {
+	case best.IsZero():
 		return fallback
+	case s.Stop.Code == StopDeadlineExceeded && code == 0:
+		return exitDeadline
 	}
 	return code
 }
+
+// exitDeadline is the exit code of a task that ended well only because its deadline had
+// passed, that of timeout(1).
+const exitDeadline = 124

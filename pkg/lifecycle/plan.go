@@ -32,7 +32,7 @@ func planContainer(s *State, at time.Time, i int) Effect {
 	switch {
 	case next == Idle,
 		next == Start && at.Before(c.RestartAt),
-		(next == Probe || next == Inspect && !c.Stale) && at.Before(c.Health.Next):
+		(next == Probe || next == Inspect && !c.Stale) && at.Before(nextLook(s, i)):
 		return nil
 	}
 	id := begin(s, at, &c.Op, next)
@@ -52,12 +52,16 @@ func planContainer(s *State, at time.Time, i int) Effect {
 	case Stop:
 		e := StopContainer{ID: id, Index: i}
 		if !s.Force {
-			e.Grace, c.Op.Gentle = def.StopTimeout, true
+			e.Grace, c.Op.Gentle = stopGrace(s, at, i), true
 		}
 		return e
 	case Probe:
-		c.Op.Overdue = at.Add(def.HealthCheck.Timeout)
-		return CheckHealth{ID: id, Index: i}
+		c.Op.Probe, _ = nextCheck(s, i)
+		check, _ := checkOf(s, i, c.Op.Probe)
+		c.Op.Overdue = at.Add(check.timeout)
+		return CheckHealth{ID: id, Index: i, Probe: c.Op.Probe}
+	case PostStart, PreStop:
+		return planHook(s, at, i, id)
 	default:
 		return InspectContainer{ID: id, Index: i}
 	}
@@ -83,7 +87,7 @@ func nextOp(s *State, at time.Time, i int) (next Kind, waits string) {
 	case !s.Force && slices.ContainsFunc(s.Task.Dependants(i), mayRun):
 		return Idle, WhyStopOrder
 	default:
-		return Stop, ""
+		return stopOp(s, at, i), ""
 	}
 }
 
@@ -98,12 +102,17 @@ func nextUp(s *State, at time.Time, i int) (next Kind, waits string) {
 		switch {
 		case c.Unmonitored == MonitorLost:
 			return Stop, "" // Podman will not notice its end
-		case s.Task.Containers[i].HealthCheck == nil:
-			return Idle, ""
 		case failedHealth(s, i) && !c.Paused:
-			return Stop, ""
+			return stopOp(s, at, i), ""
+		}
+		_, checks := nextCheck(s, i)
+		switch {
+		case !checks && !awaitsHook(s, i):
+			return Idle, ""
 		case c.Paused:
 			return Inspect, "" // its check cannot run; it may have been resumed
+		case awaitsHook(s, i):
+			return PostStart, ""
 		default:
 			return Probe, ""
 		}
@@ -143,7 +152,9 @@ func planCancel(s *State, at time.Time, i int) Effect {
 		a, _ := dependencies(s, at, i)
 		unwanted = s.Goal != Up || a == impossible
 	case Probe:
-		unwanted = s.Goal != Up || c.Stale
+		unwanted = s.Goal != Up || c.Stale || failedHealth(s, i)
+	case PostStart, PreStop:
+		unwanted = cancelHook(s, i)
 	case Create, Start:
 		unwanted = s.Force
 	case Stop:

@@ -167,8 +167,8 @@ func recordContainer(s *State, at time.Time, i int, limit Status) {
 
 func recordHealth(s *State, at time.Time, i int) {
 	c := &s.Containers[i]
-	if h := &c.Health; h.Status != h.Reported {
-		h.Reported = h.Status
+	if h := c.HealthCheck(); h.Status != c.Health.Reported {
+		c.Health.Reported = h.Status
 		addTransition(s, Transition{At: at, Container: s.Task.Containers[i].Name, Status: h.Status.String(), Reason: h.reason()})
 	}
 }

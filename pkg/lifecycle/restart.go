@@ -30,8 +30,13 @@ func restartVerdict(p *taskdef.RestartPolicy, restarts, quick int, ran time.Dura
 		return 0, fmt.Sprintf("it was restarted %d times, which is its maximum", restarts)
 	case ran >= p.AttemptPeriod:
 		return 0, ""
+	case p.FirstAtOnce && quick <= 1:
+		return 0, ""
 	case p.BackOff == 0:
 		return 0, fmt.Sprintf("it ran for %s, less than its restartAttemptPeriod of %s", ran.Round(time.Millisecond), p.AttemptPeriod)
+	}
+	if p.FirstAtOnce {
+		quick--
 	}
 	pause = p.BackOff
 	for range min(quick-1, 30) {
@@ -66,7 +71,9 @@ func beginRun(s *State, at time.Time, i int, started time.Time) {
 	c.StartedAt, c.FinishedAt, c.HasExit, c.ExitCode = started, time.Time{}, false, 0
 	c.TurnAt, c.RestartAt, c.NotRestarted = time.Time{}, time.Time{}, ""
 	c.Retry, c.Unconfirmed, c.Unmonitored = Retry{}, Unconfirmed{}, Monitored
-	c.Health = firstHealthState(s, at, i)
+	c.Hooks, c.Startup, c.Liveness = HookState{}, HealthState{}, HealthState{}
+	c.Health = HealthState{Reported: c.Health.Reported}
+	beginChecks(s, at, i)
 }
 
 // endRun notes that the container has exited, and decides whether that was the end.
@@ -82,8 +89,11 @@ func endRun(s *State, at time.Time, i int, seen Observed) {
 	c.FinishedAt, c.HasExit, c.ExitCode = seen.FinishedAt, true, seen.ExitCode
 	ran := seen.FinishedAt.Sub(seen.StartedAt)
 	c.QuickExits++
-	if policy == nil || ran >= policy.AttemptPeriod {
+	switch {
+	case policy == nil || ran >= policy.AttemptPeriod && !policy.FirstAtOnce:
 		c.QuickExits = 0
+	case ran >= policy.AttemptPeriod:
+		c.QuickExits = 1
 	}
 	pause, whyNot := restartVerdict(policy, c.Restarts, c.QuickExits, ran, seen.ExitCode)
 	again := s.Goal == Up && whyNot == ""
@@ -104,12 +114,32 @@ func endRun(s *State, at time.Time, i int, seen Observed) {
 		c.end(at)
 		return
 	}
-	c.RestartAt = at.Add(pause)
-	c.Health = HealthState{Reported: c.Health.Reported}
+	c.RestartAt = restartTime(c, policy, at, pause)
+	c.Hooks, c.Startup, c.Liveness, c.Health = HookState{}, HealthState{}, HealthState{}, HealthState{Reported: c.Health.Reported}
 	c.Runs = append(slices.Clip(c.Runs), Run{StartedAt: c.StartedAt, FinishedAt: c.FinishedAt, ExitCode: c.ExitCode, OOMKilled: oom, Unhealthy: unhealthy})
 	if n := len(c.Runs); n > keptRuns {
 		c.Runs = slices.Clone(c.Runs[n-keptRuns:])
 	}
+}
+
+// restartTime is when a container that has just exited is started again. Kubernetes counts
+// the pause from the end of the run; if a check failed, from that of the run before, the
+// last it has seen end (kubelet, doBackOff).
+func restartTime(c *Container, policy *taskdef.RestartPolicy, at time.Time, pause time.Duration) time.Time {
+	if !policy.FirstAtOnce {
+		return at.Add(pause)
+	}
+	from := c.FinishedAt
+	if c.Startup.Status == HealthUnhealthy || c.Liveness.Status == HealthUnhealthy {
+		from = time.Time{}
+		if n := len(c.Runs); n > 0 {
+			from = c.Runs[n-1].FinishedAt
+		}
+	}
+	if due := from.Add(pause); due.After(at) {
+		return due
+	}
+	return at
 }
 
 // recordRestarts appends what History lacks of a container's restarts: for each one

@@ -14,8 +14,11 @@ type Sandbox struct {
 	Reservation Reservation `json:"share,omitempty"`
 	// Queue is what the task waits for in the queue, as last heard, in words that
 	// follow "waits for".
-	Queue string       `json:"queue,omitempty"`
-	Phase SandboxPhase `json:"phase"`
+	Queue string `json:"queue,omitempty"`
+	// AdmittedAt is when the task first got its share; zero before, and for a task that
+	// needs none.
+	AdmittedAt time.Time    `json:"admittedAt,omitzero"`
+	Phase      SandboxPhase `json:"phase"`
 	// Dirty: something may exist in Podman or systemd, because an attempt to make it was begun.
 	Dirty bool `json:"dirty,omitempty"`
 	// Stale: the phase is hearsay. Ready must be prepared again before it is relied upon.
@@ -132,6 +135,9 @@ func foldVerdict(s *State, at time.Time, r Result) {
 	b := &s.Sandbox
 	if r.Admitted {
 		b.Reservation, b.Queue = ReservationGranted, ""
+		if b.AdmittedAt.IsZero() {
+			b.AdmittedAt = at
+		}
 		return
 	}
 	if s.Goal == Up {

@@ -2,13 +2,14 @@ package lifecycle
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
 // settle draws every conclusion that needs no call, until nothing follows any more.
 func settle(s *State, at time.Time) {
 	countOverdueProbes(s, at)
-	for settleContainers(s, at) || settleEssential(s, at) || settleWatches(s, at) || settleInfra(s, at) || settleSandbox(s) {
+	for settleContainers(s, at) || settleEssential(s, at) || settleDeadline(s, at) || settleWatches(s, at) || settleInfra(s, at) || settleSandbox(s) {
 	}
 	noteTurns(s, at)
 }
@@ -47,8 +48,12 @@ func settleEssential(s *State, at time.Time) (changed bool) {
 		return false
 	}
 	for i, c := range s.Containers {
-		if !c.Ended || !s.Task.Containers[i].Essential {
+		if !c.Ended || !s.Task.Containers[i].Essential || !c.StartedAt.IsZero() && awaitsLast(s) {
 			continue
+		}
+		if s.Task.Extensions.UntilLast && !c.StartedAt.IsZero() {
+			i = decisive(s)
+			c = s.Containers[i]
 		}
 		name := s.Task.Containers[i].Name
 		why := StopReason{Code: StopEssentialContainerExited, Container: name}
@@ -65,6 +70,73 @@ func settleEssential(s *State, at time.Time) (changed bool) {
 		return true
 	}
 	return false
+}
+
+// awaitsLast reports whether the task goes on until other essential containers have ended
+// as well.
+func awaitsLast(s *State) bool {
+	return s.Task.Extensions.UntilLast && slices.ContainsFunc(essential(s), func(i int) bool { return !s.Containers[i].Ended })
+}
+
+// essential are the indices of the essential containers.
+func essential(s *State) (all []int) {
+	for i, def := range s.Task.Containers {
+		if def.Essential {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// decisive is the essential container whose end counts where all have ended: the first
+// that failed, or else the last.
+func decisive(s *State) int {
+	ended := func(i int) time.Time {
+		if c := &s.Containers[i]; c.HasExit && !c.FinishedAt.IsZero() {
+			return c.FinishedAt
+		}
+		return s.Containers[i].EndedAt
+	}
+	failed := func(i int) bool { return !s.Containers[i].HasExit || s.Containers[i].ExitCode != 0 }
+	all := essential(s)
+	best := all[0]
+	for _, i := range all[1:] {
+		switch {
+		case failed(i) != failed(best):
+			if failed(i) {
+				best = i
+			}
+		case failed(i) == ended(i).Before(ended(best)) && !ended(i).Equal(ended(best)):
+			best = i
+		}
+	}
+	return best
+}
+
+// settleDeadline stops a task that has run for as long as it may.
+func settleDeadline(s *State, at time.Time) (changed bool) {
+	deadline := s.deadline()
+	if s.Goal != Up || deadline.IsZero() || at.Before(deadline) {
+		return false
+	}
+	lowerGoal(s, at, Down, StopReason{Code: StopDeadlineExceeded, Reason: fmt.Sprintf("the task was active for longer than its deadline of %s", s.Task.Extensions.Deadline)})
+	return true
+}
+
+// deadline is when the task is stopped; zero for never.
+func (s State) deadline() time.Time {
+	if limit, began := s.Task.Extensions.Deadline, s.Began(); limit > 0 && !began.IsZero() {
+		return began.Add(limit)
+	}
+	return time.Time{}
+}
+
+// Began is when the task got its share of the host; zero before.
+func (s State) Began() time.Time {
+	if s.Sandbox.AdmittedAt.IsZero() && s.Sandbox.Reservation == ReservationNone && s.Need().IsZero() {
+		return s.CreatedAt
+	}
+	return s.Sandbox.AdmittedAt
 }
 
 func (c Container) lastFailure() string {

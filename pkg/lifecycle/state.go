@@ -67,7 +67,7 @@ func (s State) Durable() State {
 		c := &s.Containers[i]
 		c.Op, c.Retry, c.Unconfirmed, c.Stale = Op{}, Retry{}, Unconfirmed{}, false
 		c.Abandoned = false // what was seen paused stays, for those who read records
-		c.TurnAt, c.Health.Next = time.Time{}, time.Time{}
+		c.TurnAt, c.Health.Next, c.Startup.Next, c.Liveness.Next = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	}
 	return s
 }

@@ -24,6 +24,9 @@ func (s State) Wake(after time.Time) time.Time {
 			wake = t
 		}
 	}
+	if s.Goal == Up {
+		consider(s.deadline())
+	}
 	if !s.Sandbox.Op.Busy() && !s.Settled() {
 		consider(s.Sandbox.Retry.NotUntil)
 	}
@@ -37,8 +40,8 @@ func (s State) Wake(after time.Time) time.Time {
 			if s.Goal == Up {
 				consider(c.RestartAt)
 			}
-			if c.Presence == Running && s.Goal == Up && s.Task.Containers[i].HealthCheck != nil {
-				consider(c.Health.Next)
+			if c.Presence == Running && s.Goal == Up {
+				consider(nextLook(&s, i))
 			}
 		}
 		if s.Goal == Up && c.StartedAt.IsZero() && !c.Ended {

@@ -20,10 +20,10 @@ func settleWatches(s *State, at time.Time) (changed bool) {
 		if !def.Essential || c.Presence != Running {
 			continue
 		}
-		if wanted.StopWhenUnhealthy && c.Health.Status == HealthUnhealthy && !failedHealth(s, i) {
+		if wanted.StopWhenUnhealthy && c.HealthStatus() == HealthUnhealthy && !failedHealth(s, i) {
 			lowerGoal(s, at, Down, StopReason{
 				Code: StopServiceScheduler, Container: def.Name,
-				Reason: fmt.Sprintf("container %s is unhealthy: %s", def.Name, c.Health.reason()),
+				Reason: fmt.Sprintf("container %s is unhealthy: %s", def.Name, c.HealthCheck().reason()),
 			})
 			return true
 		}
@@ -53,7 +53,7 @@ func lostDependency(s *State, d taskdef.Dependency) string {
 		return ""
 	case c.Ended:
 		return "has ended"
-	case d.Condition == taskdef.Healthy && c.Health.Status == HealthUnhealthy && !failedHealth(s, d.Container):
+	case d.Condition == taskdef.Healthy && c.HealthStatus() == HealthUnhealthy && !failedHealth(s, d.Container):
 		return "is unhealthy"
 	}
 	return ""
