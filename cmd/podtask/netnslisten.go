@@ -1,28 +1,22 @@
 package main
 
 import (
-	"net/netip"
-
 	"github.com/podtask/podtask/pkg/netns"
 	"github.com/urfave/cli/v2"
 )
 
 const netnsListen = "netns-listen"
 
-// netnsListenCommand is the helper that makes the socket of a metadata endpoint
-// from inside the network namespace of a task.
+// netnsListenCommand is the helper that makes sockets inside the network namespace of a
+// task: that of its metadata endpoint, and those of checks.
 func netnsListenCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      netnsListen,
-		Usage:     "listen on an address of this network namespace and pass the socket on",
-		ArgsUsage: "ADDRESS:PORT",
+		Usage:     "make sockets in this network namespace and pass them on",
+		ArgsUsage: "ADDRESS:PORT | sockets",
 		Hidden:    true,
 		Action: func(c *cli.Context) error {
-			addr, err := netip.ParseAddrPort(c.Args().First())
-			if err != nil {
-				return usagef(netnsListen, "%v", err)
-			}
-			return netns.PassListener(addr)
+			return netns.Help(c.Args().First())
 		},
 	}
 }

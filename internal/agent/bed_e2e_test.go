@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -67,7 +66,7 @@ func TestMain(m *testing.M) {
 const listenArg = "listen"
 
 func listenMain(addr string) int {
-	if err := netns.PassListener(netip.MustParseAddrPort(addr)); err != nil {
+	if err := netns.Help(addr); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -1,5 +1,5 @@
 // Package netns asks the host about ports and network namespaces, and opens listeners
-// inside the network namespace of a task.
+// and connections inside the network namespace of a task.
 //
 // [FreePort], [InUse], [UnprivilegedStart] and [FindHolder] answer for this moment only;
 // Podman's answer when the pod starts is final. Which ports a task publishes is decided in

@@ -23,20 +23,34 @@ import (
 // caller need not be able to enter it: nsenter (util-linux) joins its
 // user namespace as well, which a Go program cannot do because it has threads.
 // There helper runs, a program and its arguments to which the address is added; it
-// must do nothing but call PassListener. The namespace keeps working as long as
+// must do nothing but call Help with that argument. The namespace keeps working as long as
 // the listener is open, even when all its processes are gone. See PassListener for where
 // the socket lies.
 //
 // The owner of the user namespace may call it, so a rootless user for the
 // containers of the own Podman. The error says what nsenter or helper said.
 func ListenIn(ctx context.Context, pid int, helper []string, addr netip.AddrPort) (net.Listener, []netip.Addr, error) {
+	files, addresses, err := inside(ctx, pid, helper, addr.String())
+	if err == nil {
+		defer closeAll(files) // FileListener has its own copy
+		var l net.Listener
+		if l, err = net.FileListener(files[0]); err == nil {
+			return l, addresses, nil
+		}
+	}
+	return nil, nil, fmt.Errorf("listen on %s in the namespace of process %d: %w", addr, pid, err)
+}
+
+// inside runs the helper with an argument in the network namespace of a process and
+// returns the sockets that it passes, at least one, and the namespace's addresses.
+func inside(ctx context.Context, pid int, helper []string, arg string) ([]*os.File, []netip.Addr, error) {
 	ours, theirs, err := socketPair()
 	if err != nil {
 		return nil, nil, err
 	}
 	defer ours.Close()
 	args := append([]string{"--target", strconv.Itoa(pid), "--user", "--preserve-credentials", "--net", "--"}, helper...)
-	cmd := exec.CommandContext(ctx, "nsenter", append(args, addr.String())...)
+	cmd := exec.CommandContext(ctx, "nsenter", append(args, arg)...)
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	cmd.ExtraFiles = []*os.File{theirs} // its descriptor 3
@@ -44,15 +58,17 @@ func ListenIn(ctx context.Context, pid int, helper []string, addr netip.AddrPort
 	theirs.Close()
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return nil, nil, fmt.Errorf("listen on %s in the namespace of process %d: nsenter is missing: install util-linux", addr, pid)
+		return nil, nil, errors.New("nsenter is missing: install util-linux")
 	case err != nil:
-		return nil, nil, fmt.Errorf("listen on %s in the namespace of process %d: %w: %s", addr, pid, err, strings.TrimSpace(said.String()))
+		return nil, nil, fmt.Errorf("%w: %s", err, strings.TrimSpace(said.String()))
 	}
-	l, addresses, err := receive(ours)
-	if err != nil {
-		return nil, nil, fmt.Errorf("listen on %s in the namespace of process %d: %w", addr, pid, err)
+	return receive(ours)
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
 	}
-	return l, addresses, nil
 }
 
 // passedTo is the descriptor on which PassListener hands its socket over: the
@@ -214,10 +230,10 @@ func socketPair() (ours, theirs *os.File, err error) {
 // maxPassed bounds in bytes what comes with the socket.
 const maxPassed = 16 << 10
 
-// receive takes a listener and the addresses from a socket whose other end is
-// closed or has sent.
-func receive(from *os.File) (net.Listener, []netip.Addr, error) {
-	data, control := make([]byte, maxPassed), make([]byte, unix.CmsgSpace(4))
+// receive takes sockets and the addresses from a socket whose other end is closed or has
+// sent.
+func receive(from *os.File) ([]*os.File, []netip.Addr, error) {
+	data, control := make([]byte, maxPassed), make([]byte, unix.CmsgSpace(4*socketBatch))
 	n, nc, _, _, err := unix.Recvmsg(int(from.Fd()), data, control, unix.MSG_CMSG_CLOEXEC)
 	if err != nil {
 		return nil, nil, err
@@ -227,21 +243,19 @@ func receive(from *os.File) (net.Listener, []netip.Addr, error) {
 		return nil, nil, errors.Join(errNoSocket, err)
 	}
 	fds, err := unix.ParseUnixRights(&messages[0])
-	if err != nil || len(fds) != 1 {
+	if err != nil || len(fds) == 0 {
 		return nil, nil, errors.Join(errNoSocket, err)
 	}
-	f := os.NewFile(uintptr(fds[0]), "listener")
-	defer f.Close() // FileListener has its own copy
-	l, err := net.FileListener(f)
-	if err != nil {
-		return nil, nil, err
+	files := make([]*os.File, len(fds))
+	for i, fd := range fds {
+		files[i] = os.NewFile(uintptr(fd), "socket")
 	}
 	var found []netip.Addr
 	if err := json.Unmarshal(data[:n], &found); err != nil {
-		l.Close()
+		closeAll(files)
 		return nil, nil, fmt.Errorf("the helper's answer makes no sense: %w", err)
 	}
-	return l, found, nil
+	return files, found, nil
 }
 
 var errNoSocket = errors.New("the helper passed no socket")

@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) {
 	switch os.Getenv("NETNS_TEST") {
 	case "pass":
-		if err := PassListener(netip.MustParseAddrPort(os.Args[len(os.Args)-1])); err != nil {
+		if err := Help(os.Args[len(os.Args)-1]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -30,6 +30,11 @@ func TestMain(m *testing.M) {
 		}
 	case "all":
 		if _, err := net.Listen("tcp", os.Args[1]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	case "serve":
+		if err := serveHere(os.Args[1]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
