@@ -127,3 +127,52 @@ func (c *container) probeTimeout() time.Duration {
 	}
 	return 30 * time.Second
 }
+
+// RunExec implements Podman.
+func (f *Fake) RunExec(ctx context.Context, name string, command []string, limit time.Duration) (libpod.ExecResult, error) {
+	const op = "run a program in container"
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var program *process
+	var output string
+	c, err := locked(ctx, f, op, name, func() (*container, error) {
+		c := f.containers[name]
+		switch {
+		case c == nil:
+			return nil, refusal(libpod.NotFound, "no such container")
+		case c.status != libpod.Running || c.lost:
+			return nil, refusal(libpod.NotRunning, "the container is not running")
+		}
+		program = newProcess(nil, c.env(), c.files, f.clock.Now(), func(l line) { output += l.text + "\n" })
+		if len(command) > 0 && command[0] == Program {
+			program = newProcess(command[1:], c.env(), c.files, f.clock.Now(), program.emit)
+		} else {
+			program.end(127, f.clock.Now())
+		}
+		return c, nil
+	})
+	if err != nil {
+		return libpod.ExecResult{}, err
+	}
+	begun, run := f.clock.Now(), c.started
+	late := &libpod.Error{Op: op, Object: name, Class: libpod.Timeout, Cause: "no answer from Podman within the time limit"}
+	for {
+		program.advance(f.clock.Now())
+		switch {
+		case c != f.containers[name] || c.status != libpod.Running || c.lost || !c.started.Equal(run):
+			return libpod.ExecResult{ExitCode: 137}, nil // it ended with its container
+		case program.ended && program.at.Sub(begun) > limit, !program.ended && f.clock.Now().Sub(begun) >= limit:
+			return libpod.ExecResult{}, late
+		case program.ended:
+			if program.code == 0 {
+				f.note(Healthy, c, f.clock.Now())
+			}
+			return libpod.ExecResult{ExitCode: program.code, Output: output}, nil
+		}
+		f.pause(ctx, earlier(begun.Add(limit), earlier(program.due(), c.due())))
+		if err := given(ctx, op, name); err != nil {
+			return libpod.ExecResult{}, err
+		}
+		f.settle()
+	}
+}

@@ -48,6 +48,7 @@ type Containers interface {
 	InspectContainer(ctx context.Context, name string) (libpod.Observed, error)
 	WaitContainer(ctx context.Context, name string) error
 	Probe(ctx context.Context, name string) (libpod.ProbeResult, error)
+	RunExec(ctx context.Context, name string, command []string, limit time.Duration) (libpod.ExecResult, error)
 	Logs(ctx context.Context, name string, o libpod.LogOptions, fn func(libpod.LogLine)) error
 }
 

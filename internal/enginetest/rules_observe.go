@@ -10,6 +10,36 @@ import (
 )
 
 var probeRules = []rule{
+	{"a program beside the container's own tells how it ended and what it wrote", func(k *task) {
+		k.up()
+		name := k.run(k.spec("a", "sleep forever"))
+		r, err := k.RunExec(k.ctx(), name, []string{Program, "print", "hello", "--", "exit", "3"}, patience)
+		if err != nil || r.ExitCode != 3 || strings.TrimSpace(r.Output) != "hello" {
+			k.t.Errorf("%+v, %v", r, err)
+		}
+	}},
+	{"a program beside the container's own that does not exist is no error", func(k *task) {
+		k.up()
+		name := k.run(k.spec("a", "sleep forever"))
+		if r, err := k.RunExec(k.ctx(), name, []string{"/no/such/program"}, patience); err != nil || r.ExitCode != 127 {
+			k.t.Errorf("%+v, %v", r, err)
+		}
+	}},
+	{"a program beside the container's own is killed at its limit", func(k *task) {
+		k.up()
+		name := k.run(k.spec("a", "sleep forever"))
+		_, err := k.RunExec(k.ctx(), name, []string{Program, "sleep", "forever"}, time.Second)
+		k.wantClass(err, libpod.Timeout)
+	}},
+	{"a program cannot be run in a container that has ended", func(k *task) {
+		k.up()
+		name := k.run(k.spec("a", "exit 0"))
+		k.must(k.WaitContainer(k.ctx(), name))
+		_, err := k.RunExec(k.ctx(), name, []string{Program, "exit", "0"}, patience)
+		k.wantClass(err, libpod.NotRunning)
+		_, err = k.RunExec(k.ctx(), k.absent(), []string{Program, "exit", "0"}, patience)
+		k.wantClass(err, libpod.NotFound)
+	}},
 	{"a probe tells about itself only", func(k *task) {
 		k.up()
 		good := k.run(k.probed("good", Program, "exit", "0"))
