@@ -232,7 +232,7 @@ func (pl *plan) addContainer(t taskdef.Task, c taskdef.Container) {
 		Name: c.Name, Image: c.Image, Essential: c.Essential,
 		CPUShares: int64(cgroups.Shares(c.CPU)), CPULimit: c.Extensions.CPULimit, Memory: c.Memory, MemoryReservation: c.MemoryReservation,
 		MaxSwap: c.Linux.MaxSwap, SharedMemory: c.Linux.ShmSize,
-		HealthCheck: c.HealthCheck != nil, Restart: c.Restart != nil, StopSeconds: c.StopTimeout.Seconds(),
+		HealthCheck: c.HasHealth(), Restart: c.Restart != nil, StopSeconds: c.StopTimeout.Seconds(),
 	}
 	for _, d := range c.DependsOn {
 		pc.DependsOn = append(pc.DependsOn, planCondition{t.Containers[d.Container].Name, d.Condition})

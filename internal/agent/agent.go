@@ -22,6 +22,7 @@ import (
 	"github.com/podtask/podtask/internal/observe"
 	"github.com/podtask/podtask/internal/owner"
 	"github.com/podtask/podtask/internal/preflight"
+	"github.com/podtask/podtask/internal/prober"
 	"github.com/podtask/podtask/internal/queue"
 	"github.com/podtask/podtask/internal/record"
 	"github.com/podtask/podtask/internal/services"
@@ -53,8 +54,8 @@ type Config struct {
 	// Progress is called with the progress of pulls, by several goroutines at once; nil
 	// means that it is not shown.
 	Progress func(imagestore.Progress)
-	// NetnsHelper is a program with arguments that calls netns.PassListener with the
-	// address added to them; nil means that tasks get no metadata endpoint.
+	// NetnsHelper is a program with arguments that calls netns.Help with one more
+	// argument; nil means that tasks get no metadata endpoint and no checks over the network.
 	NetnsHelper []string
 	// FS is where records are written; nil means state.OS.
 	FS state.FS
@@ -85,6 +86,7 @@ type Agent struct {
 	Slices    *limits.Slices
 	Secrets   *tasksecrets.Store
 	Metadata  *endpoint.Factory
+	Prober    *prober.Prober
 	Runtime   *effects.Interpreter
 	Preflight *preflight.Checker
 	Creator   *create.Creator
@@ -199,9 +201,10 @@ func (a *Agent) assemble(records imagestore.Records) {
 		Log: a.log, Settings: cfg.Settings.Metadata, StateDir: cfg.StateDir, NetnsHelper: cfg.NetnsHelper,
 		DockerStats: conn.As[endpoint.DockerStatsReader](a.Podman), Podman: conn.As[endpoint.Podman](a.Podman), Credentials: endpoint.CredentialsHelper(cfg.Settings.Metadata.CredentialsHelper),
 	}
+	a.Prober = &prober.Prober{NetnsHelper: cfg.NetnsHelper, Podman: conn.As[prober.Podman](a.Podman)}
 	a.Runtime = &effects.Interpreter{
 		Log: a.log, StateDir: cfg.StateDir, Settings: cfg.Settings, Fail: a.fail, Podman: a.effectPodman,
-		Images: a.Images, Puller: a.Puller, Queue: a.Queue, Ports: a.Ports, Slices: a.Slices, Secrets: a.Secrets, Metadata: a.Metadata,
+		Images: a.Images, Puller: a.Puller, Queue: a.Queue, Ports: a.Ports, Slices: a.Slices, Secrets: a.Secrets, Metadata: a.Metadata, Prober: a.Prober,
 	}
 	a.Preflight = &preflight.Checker{
 		Root: cfg.Root, Getenv: cfg.Getenv, StateDir: cfg.StateDir, Podman: conn.As[preflight.Podman](a.Podman), User: a.User, Facts: a.Facts,

@@ -15,6 +15,7 @@ import (
 	"github.com/podtask/podtask/internal/ledger"
 	"github.com/podtask/podtask/internal/limits"
 	"github.com/podtask/podtask/internal/podspec"
+	"github.com/podtask/podtask/internal/prober"
 	"github.com/podtask/podtask/internal/queue"
 	"github.com/podtask/podtask/internal/tasksecrets"
 	"github.com/podtask/podtask/pkg/config"
@@ -39,6 +40,7 @@ type Interpreter struct {
 	Slices   *limits.Slices
 	Secrets  *tasksecrets.Store
 	Metadata *endpoint.Factory
+	Prober   *prober.Prober
 }
 
 // deadline is how long an operation may take before it counts as failed. The
@@ -62,6 +64,8 @@ func (r *Interpreter) deadline(s lifecycle.State, e lifecycle.Effect) time.Durat
 		return 30 * time.Second
 	case lifecycle.StopSandbox:
 		return 2 * time.Minute
+	case lifecycle.RunHook:
+		return e.Limit + 30*time.Second
 	case lifecycle.CheckHealth:
 		// Its own time-out is Step's business; this only bounds a hung Podman.
 		return time.Hour
@@ -126,8 +130,11 @@ func (r *Interpreter) apply(ctx context.Context, s lifecycle.State, e lifecycle.
 	case lifecycle.InspectContainer:
 		return r.inspect(ctx, podman, s, e.Index)
 	case lifecycle.CheckHealth:
-		p, err := podman.Probe(ctx, podspec.ContainerName(s, e.Index))
-		return lifecycle.Result{Probe: lifecycle.ProbeResult{Healthy: p.Healthy, ExitCode: p.ExitCode, Output: p.Output}}, err
+		result, err := r.check(ctx, podman, s, e)
+		return lifecycle.Result{Probe: result}, err
+	case lifecycle.RunHook:
+		result, err := r.hook(ctx, podman, s, e)
+		return lifecycle.Result{Probe: result}, err
 	default:
 		panic(fmt.Sprintf("agent: effect %T is not for the interpreter", e))
 	}
@@ -202,6 +209,7 @@ func (r *Interpreter) onPortConflict(ctx context.Context, podman Podman, s lifec
 // stopSandbox stops what is left of the pod and removes the task's secrets: nothing starts any
 // more.
 func (r *Interpreter) stopSandbox(ctx context.Context, podman Podman, s lifecycle.State) error {
+	r.Prober.Forget(s.ID)
 	if err := podman.StopPod(ctx, podspec.PodName(s), s.ID); err != nil {
 		return err
 	}
@@ -230,6 +238,7 @@ func awaitRelease(ctx context.Context, ports []taskdef.Port) {
 
 // removeSandbox removes the pod, the slice, and what was made for the task's containers.
 func (r *Interpreter) removeSandbox(ctx context.Context, podman Podman, s lifecycle.State) error {
+	r.Prober.Forget(s.ID)
 	if s.Sandbox.PodID == "" {
 		r.reservePodName(ctx, podman, s)
 	}
@@ -375,4 +384,5 @@ type Watcher interface {
 	InspectContainer(ctx context.Context, name string) (libpod.Observed, error)
 	WaitContainer(ctx context.Context, name string) error
 	Probe(ctx context.Context, name string) (libpod.ProbeResult, error)
+	RunExec(ctx context.Context, name string, command []string, limit time.Duration) (libpod.ExecResult, error)
 }

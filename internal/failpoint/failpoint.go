@@ -50,7 +50,7 @@ func Points() []string {
 	points := []string{BeforeSave, AfterSave, AfterPublish, BeforeErase, AfterErase}
 	for _, e := range []lifecycle.Effect{
 		lifecycle.ResolveImage{}, lifecycle.PullImage{}, lifecycle.RunSandbox{}, lifecycle.CreateContainer{},
-		lifecycle.StartContainer{}, lifecycle.InspectContainer{}, lifecycle.CheckHealth{}, lifecycle.StopContainer{},
+		lifecycle.StartContainer{}, lifecycle.InspectContainer{}, lifecycle.CheckHealth{}, lifecycle.RunHook{}, lifecycle.StopContainer{},
 		lifecycle.InspectSandbox{}, lifecycle.StopSandbox{}, lifecycle.RemoveSandbox{}, lifecycle.AdmitTask{}, lifecycle.ReleaseTask{},
 	} {
 		points = append(points, BeforeEffect+effectName(e), AfterEffect+effectName(e))

@@ -277,7 +277,7 @@ func (p *Puller) Pull(ctx context.Context, s lifecycle.State, e lifecycle.PullIm
 		return lifecycle.Result{}, err
 	}
 	r, err := p.pull(ctx, podman, s, e)
-	if def := s.Task.Containers[e.Index]; err == nil && def.Extensions.ImageHealthCheck && def.HealthCheck == nil {
+	if def := s.Task.Containers[e.Index]; err == nil && def.Extensions.ImageHealthCheck && !def.HasHealth() {
 		r.HealthCheck, err = imageCheck(ctx, podman, r.ImageID)
 	}
 	return r, err

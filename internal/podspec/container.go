@@ -2,8 +2,10 @@ package podspec
 
 import (
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/libpod"
@@ -75,6 +77,9 @@ func Container(s lifecycle.State, i int, image string) libpod.ContainerSpec {
 	for _, v := range c.Environment { // what the definition says wins
 		spec.Env[v.Name] = v.Value
 	}
+	if command := CheckCommand(c); command != nil {
+		spec.Health = &libpod.Health{Command: append([]string{"CMD"}, command...), Retries: 1, Timeout: checkTimeout(c, command)}
+	}
 	if hc := c.HealthCheck; hc != nil {
 		spec.Health = &libpod.Health{Command: hc.Command, Timeout: hc.Timeout, Retries: hc.Retries, StartPeriod: hc.StartPeriod}
 	}
@@ -85,6 +90,30 @@ func Container(s lifecycle.State, i int, image string) libpod.ContainerSpec {
 	addSecrets(&spec, s, i)
 	spec.Log = logOf(c.Log, s.Options.LogSize)
 	return spec
+}
+
+// CheckCommand is the command among a container's probes that Podman is to know as its
+// health check, because it runs that with the least effort; nil for none. Podman does not
+// kill it if it hangs. So it is one whose failure ends the container, or the only check.
+func CheckCommand(c taskdef.Container) []string {
+	p := c.Extensions.Probes
+	for _, one := range []*taskdef.Probe{p.Liveness, p.Startup, p.Readiness} {
+		if one != nil && len(one.Action.Exec) > 0 && (one != p.Readiness || p.Liveness == nil) {
+			return one.Action.Exec
+		}
+	}
+	return nil
+}
+
+// checkTimeout is the longest timeout of the probes with a command.
+func checkTimeout(c taskdef.Container, command []string) (longest time.Duration) {
+	p := c.Extensions.Probes
+	for _, one := range []*taskdef.Probe{p.Liveness, p.Startup, p.Readiness} {
+		if one != nil && slices.Equal(one.Action.Exec, command) {
+			longest = max(longest, one.Timeout)
+		}
+	}
+	return longest
 }
 
 // limit adds what bounds the container.

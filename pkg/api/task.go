@@ -318,8 +318,9 @@ func fromContainer(s lifecycle.State, i int) Container {
 		code := ExitCode(c.ExitCode)
 		w.ExitCode = &code
 	}
-	if def.HealthCheck != nil {
-		w.Health = &Health{Status: c.Health.Status.String(), Output: c.Health.Output, ExitCode: c.Health.ExitCode, FailingStreak: c.Health.Streak}
+	if def.HasHealth() {
+		h := c.HealthCheck()
+		w.Health = &Health{Status: h.Status.String(), Output: h.Output, ExitCode: h.ExitCode, FailingStreak: h.Streak}
 	}
 	if n := c.Retry.Attempts + c.Retry.Persist; n > 0 && !c.Ended {
 		w.Retry = &Retry{Attempts: n, Next: c.Retry.NotUntil, Error: c.Retry.Last}

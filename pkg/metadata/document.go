@@ -174,8 +174,9 @@ func ContainerOf(s lifecycle.State, i int, n Names, addresses []netip.Addr) Cont
 	if !c.FinishedAt.IsZero() {
 		out.FinishedAt = &c.FinishedAt
 	}
-	if def.HealthCheck != nil {
-		out.Health = &Health{Status: c.Health.Status.String(), Since: latest(s, def.Name, c.Health.Status.String()), ExitCode: c.Health.ExitCode, Output: c.Health.Output}
+	if def.HasHealth() {
+		h := c.HealthCheck()
+		out.Health = &Health{Status: h.Status.String(), Since: latest(s, def.Name, h.Status.String()), ExitCode: h.ExitCode, Output: h.Output}
 	}
 	if def.Restart != nil {
 		out.RestartCount = &c.Restarts
