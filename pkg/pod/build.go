@@ -192,8 +192,9 @@ func (b *builder) order() {
 	}
 }
 
-// The back-off of Kubernetes (kubelet: initialBackOff, maxContainerBackOff; it starts
-// again after a run of 10 minutes).
+// The back-off of Kubernetes: the first restart does not wait, the one after it waits for
+// 10 s, and each next one twice as long, up to 5 minutes. A run of 10 minutes starts it
+// again (kubelet: doBackOff, initialBackOff; client-go: flowcontrol.Backoff).
 const (
 	firstPause  = 10 * time.Second
 	steadyAfter = 10 * time.Minute
@@ -207,7 +208,7 @@ func (b process) restartPolicy(i int) *taskdef.RestartPolicy {
 		policy = RestartOnFailure // an init container is to succeed once
 	}
 	policy = v.word(policy, RestartAlways, RestartOnFailure, RestartNever)
-	p := &taskdef.RestartPolicy{AttemptPeriod: steadyAfter, BackOff: firstPause}
+	p := &taskdef.RestartPolicy{AttemptPeriod: steadyAfter, BackOff: firstPause, FirstAtOnce: true}
 	switch policy {
 	case RestartNever:
 		return nil
@@ -233,9 +234,8 @@ func (b *builder) namespaces() {
 	case host.flag(false):
 		t.PIDMode = taskdef.PIDHost
 	}
-	if b.result.Pod.RestartPolicy != RestartAlways && len(b.spec.at("containers").items()) > 1 {
-		b.spec.at("containers").warn("the task ends when the first of its containers ends for good: podtask cannot wait for all of them yet", "")
-	}
+	t.Extensions.UntilLast = true
+	t.Extensions.Deadline = time.Duration(b.spec.at("activeDeadlineSeconds").integer(1, 1<<31-1, 0)) * time.Second
 }
 
 // pull decides when images are pulled, which is one choice for a task.

@@ -60,7 +60,7 @@ func initializedCondition(p Pod, s lifecycle.State, phase string) Condition {
 		switch {
 		case p.isInit(def.Name) && c.Ended && c.HasExit && c.ExitCode == 0 && !c.StartedAt.IsZero():
 			at = later(at, c.FinishedAt)
-		case p.isSidecar(def.Name) && !c.FirstStartedAt.IsZero():
+		case p.isSidecar(def.Name) && (s.Up(i) || mainStarted(p, s)):
 			at = later(at, c.FirstStartedAt)
 		case p.isInit(def.Name) || p.isSidecar(def.Name):
 			incomplete = append(incomplete, def.Name)

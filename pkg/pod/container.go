@@ -1,11 +1,9 @@
 package pod
 
 import (
-	"fmt"
 	"maps"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/podtask/podtask/internal/doctree"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -51,65 +49,6 @@ func (b process) labels(container string) map[string]string {
 		out[LabelUID] = p.UID
 	}
 	return out
-}
-
-// probes gives a container its health check: a liveness probe, which restarts it, or else a
-// readiness probe. podtask runs commands as checks, and one for each container.
-func (b process) probes(i int) {
-	v, c := b.containers[i], &b.result.Task.Containers[i]
-	if b.result.Pod.isInit(c.Name) {
-		for _, m := range []string{"livenessProbe", "readinessProbe", "startupProbe", "lifecycle"} {
-			if v.at(m).filled() {
-				v.at(m).wrong("an init container that ends has no "+m, "remove it, or make the container a sidecar with restartPolicy Always")
-			}
-		}
-		return
-	}
-	live, ready := v.at("livenessProbe"), v.at("readinessProbe")
-	switch {
-	case live.at("exec").filled():
-		c.HealthCheck = healthCheck(live)
-		c.HealthCheck.Action = taskdef.ActionRestart
-		if ready.filled() {
-			ready.warn("the container counts as ready when its liveness probe passes: podtask runs one probe of a container", "")
-		}
-	case ready.at("exec").filled():
-		c.HealthCheck = healthCheck(ready)
-	}
-	for _, probe := range []value{live, ready, v.at("startupProbe")} {
-		handlers := 0
-		for _, name := range []string{"exec", "httpGet", "tcpSocket", "grpc"} {
-			if probe.at(name).present() {
-				handlers++
-			}
-		}
-		if probe.filled() && handlers != 1 {
-			probe.wrong(fmt.Sprintf("a probe has one of exec, httpGet, tcpSocket and grpc, and this has %d", handlers), "")
-		}
-	}
-}
-
-// healthCheck is a probe as the check of a task. What lies outside the range of the ECS
-// model is moved into it, with a warning if it is written.
-func healthCheck(v value) *taskdef.HealthCheck {
-	number := func(name string, unset, least, most int64) int64 {
-		in := v.at(name)
-		n := in.integer(0, 1<<31-1, unset)
-		if moved := min(max(n, least), most); moved != n {
-			if in.present() {
-				in.warn(fmt.Sprintf("%s counts as %d: podtask has %d to %d", name, moved, least, most), "")
-			}
-			n = moved
-		}
-		return n
-	}
-	return &taskdef.HealthCheck{
-		Command:     append([]string{"CMD"}, texts(v.at("exec").at("command"))...),
-		Interval:    time.Duration(number("periodSeconds", 10, 5, 300)) * time.Second,
-		Timeout:     time.Duration(number("timeoutSeconds", 1, 2, 60)) * time.Second,
-		Retries:     int(number("failureThreshold", 3, 1, 10)),
-		StartPeriod: time.Duration(number("initialDelaySeconds", 0, 0, 300)) * time.Second,
-	}
 }
 
 // security reads the security context of a container on top of that of the Pod.

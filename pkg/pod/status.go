@@ -130,6 +130,7 @@ const (
 	containersUninitialized = "ContainersNotInitialized"
 	podCompleted            = "PodCompleted"
 	podFailed               = "PodFailed"
+	deadlineExceeded        = "DeadlineExceeded"
 )
 
 // Addresses are the host's and the Pod's.
@@ -181,7 +182,7 @@ func (p Pod) Object(s Status) (json.RawMessage, error) {
 
 // StatusOf returns the status of a Pod from the state of its task.
 func StatusOf(p Pod, s lifecycle.State, a Addresses) Status {
-	out := Status{Phase: phase(p, s), QOSClass: p.QOSClass, StartTime: timeOf(s.CreatedAt)}
+	out := Status{Phase: phase(p, s), QOSClass: p.QOSClass, StartTime: timeOf(s.Began())}
 	for i, c := range s.Task.Containers {
 		status := containerStatus(p, s, i)
 		if p.isInit(c.Name) || p.isSidecar(c.Name) {
@@ -190,7 +191,10 @@ func StatusOf(p Pod, s lifecycle.State, a Addresses) Status {
 			out.ContainerStatuses = append(out.ContainerStatuses, status)
 		}
 	}
-	if s.Goal != lifecycle.Up && out.Phase == Failed {
+	switch {
+	case exceeded(s):
+		out.Reason, out.Message = deadlineExceeded, "Pod was active on the node longer than the specified deadline"
+	case s.Goal != lifecycle.Up && out.Phase == Failed:
 		out.Reason, out.Message = s.Stop.Code, s.Stop.Reason
 	}
 	out.HostIPs, out.PodIPs = addresses(a.Host), addresses(a.Pod)
@@ -247,6 +251,8 @@ func phase(p Pod, s lifecycle.State) string {
 	}
 	beside := slices.ContainsFunc(s.Containers, func(c lifecycle.Container) bool { return c.Presence == lifecycle.Running && !c.Ended })
 	switch {
+	case exceeded(s):
+		return Failed
 	case ended == len(all) && beside && started > 0:
 		return Running // until the sidecars have stopped
 	case succeeded == len(all):
@@ -259,22 +265,27 @@ func phase(p Pod, s lifecycle.State) string {
 	return Pending
 }
 
+// exceeded reports whether the Pod was stopped for its deadline.
+func exceeded(s lifecycle.State) bool { return s.Stop.Code == lifecycle.StopDeadlineExceeded }
+
 // containerStatus is that of container i.
 func containerStatus(p Pod, s lifecycle.State, i int) ContainerStatus {
 	c, def := s.Containers[i], s.Task.Containers[i]
-	out := ContainerStatus{Name: def.Name, Image: def.Image, ImageID: imageID(def.Image, c), RestartCount: c.Restarts, State: containerState(p, s, i), LastState: lastState(c)}
+	out := ContainerStatus{Name: def.Name, Image: def.Image, ImageID: imageID(def.Image, c), RestartCount: c.Restarts, State: containerState(p, s, i)}
+	out.LastState = lastState(c, out.State.Terminated != nil && !c.Ended)
 	if c.ID != "" {
 		out.ContainerID = containerID(c)
 	}
 	runs := out.State.Running != nil
-	out.Started = &runs
+	up := runs && s.Up(i)
+	out.Started = &up
 	switch {
 	case p.isInit(def.Name):
 		out.Ready = out.State.Terminated != nil && out.State.Terminated.ExitCode == 0
-	case def.HealthCheck != nil:
-		out.Ready = runs && c.Health.Status == lifecycle.HealthHealthy
+	case def.HasHealth():
+		out.Ready = up && c.HealthStatus() == lifecycle.HealthHealthy
 	default:
-		out.Ready = runs
+		out.Ready = up
 	}
 	return out
 }
@@ -296,8 +307,11 @@ func containerState(p Pod, s lifecycle.State, i int) ContainerState {
 	switch {
 	case c.Ended && !c.StartedAt.IsZero():
 		return ContainerState{Terminated: lastRun(c)}
+	case !c.RestartAt.IsZero() && c.RestartAt.Sub(c.FinishedAt) < shortestPause:
+		return ContainerState{Terminated: lastRun(c)} // and is about to be started again
 	case !c.RestartAt.IsZero():
-		return ContainerState{Waiting: &Waiting{WaitCrashLoopBackOff, "the container is started again at " + c.RestartAt.UTC().Format(time.RFC3339)}}
+		pause := c.RestartAt.Sub(c.FinishedAt).Round(time.Second)
+		return ContainerState{Waiting: &Waiting{WaitCrashLoopBackOff, fmt.Sprintf("back-off %s restarting failed container=%s pod=%s_%s(%s)", pause, s.Task.Containers[i].Name, p.Name, p.Namespace, p.UID)}}
 	case c.Presence == lifecycle.Running && !c.StartedAt.IsZero():
 		return ContainerState{Running: &RunningRun{Time{c.StartedAt}}}
 	}
@@ -331,12 +345,20 @@ func ended(code int, outOfMemory bool) (reason string, signal int) {
 	return endedError, signal
 }
 
-// lastState is the run before the one that State is about.
-func lastState(c lifecycle.Container) ContainerState {
-	if len(c.Runs) == 0 {
+// shortestPause is the least back-off that a container is shown to wait for.
+const shortestPause = time.Second
+
+// lastState is the run before the one that State is about, which may be the latest of
+// those that have ended.
+func lastState(c lifecycle.Container, shown bool) ContainerState {
+	runs := c.Runs
+	if shown && len(runs) > 0 {
+		runs = runs[:len(runs)-1]
+	}
+	if len(runs) == 0 {
 		return ContainerState{}
 	}
-	r := c.Runs[len(c.Runs)-1]
+	r := runs[len(runs)-1]
 	t := &Terminated{ExitCode: r.ExitCode, StartedAt: Time{r.StartedAt}, FinishedAt: Time{r.FinishedAt}, ContainerID: containerID(c)}
 	t.Reason, t.Signal = ended(r.ExitCode, r.OOMKilled)
 	return ContainerState{Terminated: t}
@@ -388,9 +410,15 @@ func initialized(p Pod, s lifecycle.State, i int) bool {
 		switch {
 		case p.isInit(def.Name) && !(c.Ended && c.HasExit && c.ExitCode == 0 && !c.StartedAt.IsZero()):
 			return false
-		case p.isSidecar(def.Name) && c.FirstStartedAt.IsZero():
+		case p.isSidecar(def.Name) && !s.Up(k) && !mainStarted(p, s):
 			return false
 		}
 	}
 	return true
+}
+
+// mainStarted reports whether a container proper has run: from then on what a sidecar does
+// no longer matters.
+func mainStarted(p Pod, s lifecycle.State) bool {
+	return slices.ContainsFunc(mains(p, s), func(i int) bool { return !s.Containers[i].FirstStartedAt.IsZero() })
 }

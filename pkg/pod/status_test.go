@@ -29,7 +29,10 @@ type life struct {
 	// exits are the exit codes of the runs of a container; after the last one it runs on.
 	exits map[string][]int
 	// fails are the failures of an operation on a container, each used once.
-	fails   map[string][]lifecycle.Failure
+	fails map[string][]lifecycle.Failure
+	// checks are the results of the checks of a container, by its name and their kind, and
+	// of its hooks; after the last one all pass.
+	checks  map[string][]bool
 	started map[int]time.Time
 	said    strings.Builder
 	last    string
@@ -222,6 +225,10 @@ func (l *life) answer(e lifecycle.Effect) {
 		}
 	case lifecycle.StopContainer:
 		out.Result.Seen = lifecycle.Observed{Presence: lifecycle.Exited, ID: "id", StartedAt: l.started[e.Index], FinishedAt: l.at, ExitCode: 143}
+	case lifecycle.CheckHealth:
+		out.Result.Probe.Healthy = l.passes(l.name(e.Index) + " " + e.Probe.String())
+	case lifecycle.RunHook:
+		out.Result.Probe.Healthy = l.passes(l.name(e.Index) + " " + e.Hook.String())
 	case lifecycle.StopSandbox, lifecycle.RemoveSandbox, lifecycle.ReleaseTask:
 	case lifecycle.CancelOp:
 		return
@@ -229,6 +236,15 @@ func (l *life) answer(e lifecycle.Effect) {
 		l.t.Fatalf("no answer to %T", e)
 	}
 	l.do(out)
+}
+
+func (l *life) passes(check string) bool {
+	results := l.checks[check]
+	if len(results) == 0 {
+		return true
+	}
+	l.checks[check] = results[1:]
+	return results[0]
 }
 
 func podOf(policy, init, containers string) string {
@@ -239,6 +255,9 @@ func podOf(policy, init, containers string) string {
 func TestStatusOfLives(t *testing.T) {
 	t.Parallel()
 	const one, two = `{"name": "one", "image": "app:1"}`, `{"name": "one", "image": "app:1"}, {"name": "two", "image": "app:1"}`
+	const probed = `{"name": "one", "image": "app:1", "startupProbe": {"tcpSocket": {"port": 1}, "periodSeconds": 5}, "readinessProbe": {"exec": {"command": ["a"]}, "failureThreshold": 1}}`
+	const alive = `{"name": "one", "image": "app:1", "livenessProbe": {"grpc": {"port": 1}, "failureThreshold": 1}, "lifecycle": {"preStop": {"exec": {"command": ["a"]}}}}`
+	const hooked = `{"name": "one", "image": "app:1", "lifecycle": {"postStart": {"exec": {"command": ["a"]}}}}`
 	const init = `{"name": "prepare", "image": "app:1"}`
 	const sidecar = `{"name": "proxy", "image": "app:1", "restartPolicy": "Always"}`
 	denied := lifecycle.Failure{Class: lifecycle.Permanent, Message: "access denied"}
@@ -248,6 +267,7 @@ func TestStatusOfLives(t *testing.T) {
 		exits     map[string][]int
 		fails     map[string][]lifecycle.Failure
 		options   lifecycle.Options
+		checks    map[string][]bool
 		moves     int
 		stop      bool
 	}{
@@ -261,6 +281,12 @@ func TestStatusOfLives(t *testing.T) {
 		{name: "init container is tried again", src: podOf("Always", init, one), exits: map[string][]int{"prepare": {1, 0}}, moves: 60},
 		{name: "sidecar stops last", src: podOf("Never", init+","+sidecar, one), exits: map[string][]int{"prepare": {0}, "one": {0}}, moves: 80},
 		{name: "image cannot be pulled", src: podOf("Always", "", two), fails: map[string][]lifecycle.Failure{"two": {denied}}, options: lifecycle.Options{Pull: lifecycle.PullAlways}, moves: 60},
+		{name: "is checked before it is ready", src: podOf("Always", "", probed), checks: map[string][]bool{"one startup": {false, false}, "one readiness": {true, false}}, moves: 40},
+		{name: "is not alive twice", src: podOf("Always", "", alive), checks: map[string][]bool{"one liveness": {true, false, true, false}}, moves: 60},
+		{name: "is not alive and never restarted", src: podOf("Never", "", alive), checks: map[string][]bool{"one liveness": {true, false}}, moves: 60},
+		{name: "hook fails", src: podOf("Always", "", hooked), checks: map[string][]bool{"one post-start": {false}}, moves: 20},
+		{name: "ends with its last container", src: podOf("Never", "", two), exits: map[string][]int{"one": {3}}, moves: 40, stop: true},
+		{name: "is too late", src: strings.Replace(podOf("Never", "", one), `"spec": {`, `"spec": {"activeDeadlineSeconds": 30, `, 1), moves: 40},
 		{name: "registry is away for a while", src: podOf("Always", "", one), fails: map[string][]lifecycle.Failure{"one": {away, away}}, moves: 20},
 	}
 	var b strings.Builder
@@ -272,6 +298,7 @@ func TestStatusOfLives(t *testing.T) {
 		for name, f := range tt.fails {
 			l.fails[name] = f
 		}
+		l.checks = tt.checks
 		l.run(tt.moves)
 		if tt.stop {
 			l.do(lifecycle.StopRequested{By: "the test"})
@@ -289,7 +316,7 @@ func TestStatusInDetail(t *testing.T) {
 	l.run(60)
 	s := StatusOf(l.pod, l.s, Addresses{Pod: []netip.Addr{netip.MustParseAddr("10.0.0.9"), netip.MustParseAddr("fd00::9")}})
 	c := s.ContainerStatuses[0]
-	if s.Phase != Succeeded || s.PodIP != "10.0.0.9" || len(s.PodIPs) != 2 || s.QOSClass != Burstable || !s.StartTime.Equal(epoch) {
+	if s.Phase != Succeeded || s.PodIP != "10.0.0.9" || len(s.PodIPs) != 2 || s.QOSClass != Burstable || !s.StartTime.Equal(epoch.Add(2*time.Second)) {
 		t.Errorf("%+v", s)
 	}
 	if c.ImageID != "docker.io/library/app@"+digest || c.ContainerID != "podman://id" || c.RestartCount != 1 || *c.Started {
