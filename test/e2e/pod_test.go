@@ -15,7 +15,7 @@ type kubePod struct {
 	Metadata struct{ Name, Namespace, UID string }
 	Spec     struct{ RestartPolicy string }
 	Status   struct {
-		Phase, QOSClass                          string
+		Phase, QOSClass, Reason                  string
 		Conditions                               []struct{ Type, Status, Reason string }
 		InitContainerStatuses, ContainerStatuses []kubeContainer
 	}

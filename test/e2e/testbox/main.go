@@ -33,7 +33,11 @@
 //	wait FILE            until it is there
 //	tally FILE N         add one to the number in FILE; fail while it is below N
 //	serve PORT           HTTP on all addresses from now on: / says the host name,
-//	                     /env/NAME a variable; PORT 0 is a free one, which is printed
+//	                     /env/NAME a variable; PORT 0 is a free one, which is printed;
+//	                     /exists/FILE is 200 or 503; the health service of gRPC says
+//	                     of a service whether a file of that name is there; neither
+//	                     answers while there is /tmp/hang
+//	door PORT FILE       listen from now on while there is a file
 //	echo PORT            send back each UDP packet from now on
 //	get URL              print an answer; fail if it is not 200; ${NAME} is a variable
 //	await URL            the same, but ask again until it is
@@ -135,6 +139,7 @@ var steps = map[string]step{
 	"tally":      {2, 2, tally},
 	"serve":      {1, 1, (*box).serve},
 	"echo":       {1, 1, (*box).echo},
+	"door":       {2, 2, (*box).door},
 	"get":        {1, 1, func(_ *box, args []string) error { return get(args[0]) }},
 	"await":      {1, 1, await},
 	"try":        {1, -1, try},

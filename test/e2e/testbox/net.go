@@ -29,11 +29,73 @@ func (b *box) serve(args []string) error {
 	mux.HandleFunc("/env/{name}", func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, os.Getenv(r.PathValue("name")))
 	})
+	mux.HandleFunc("/exists/{file...}", func(w http.ResponseWriter, r *http.Request) {
+		if !there(r, "/"+r.PathValue("file")) {
+			http.Error(w, "there is no such file", http.StatusServiceUnavailable)
+		}
+	})
+	mux.HandleFunc("POST /grpc.health.v1.Health/Check", grpcHealth)
+	server := &http.Server{Handler: mux, Protocols: new(http.Protocols)}
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetUnencryptedHTTP2(true)
 	b.serving = true
 	go func() {
-		err := http.Serve(listener, mux)
+		err := server.Serve(listener)
 		fmt.Fprintln(os.Stderr, "testbox: serve:", err)
 		os.Exit(1)
+	}()
+	return nil
+}
+
+// hangs is a file while which answers about files do not come.
+const hangs = "/tmp/hang"
+
+// there reports whether a file is there, and whether it is waited for.
+func there(r *http.Request, file string) bool {
+	for {
+		if _, err := os.Stat(hangs); err != nil {
+			_, err := os.Stat(file)
+			return err == nil
+		}
+		select {
+		case <-r.Context().Done():
+			return false
+		case <-time.After(pollPause):
+		}
+	}
+}
+
+// grpcHealth is the health service of gRPC: the name of a service is that of a file.
+func grpcHealth(w http.ResponseWriter, r *http.Request) {
+	request, err := io.ReadAll(r.Body)
+	status := byte(2) // NOT_SERVING
+	if err == nil && len(request) > 7 && there(r, string(request[7:])) {
+		status = 1
+	}
+	w.Header().Set("Content-Type", "application/grpc")
+	w.Header().Set("Trailer", "Grpc-Status")
+	_, _ = w.Write([]byte{0, 0, 0, 0, 2, 1 << 3, status})
+	w.Header().Set("Grpc-Status", "0")
+}
+
+// door listens while a file is there, and accepts whoever comes.
+func (b *box) door(args []string) error {
+	b.serving = true
+	go func() {
+		var listener net.Listener
+		for ; ; time.Sleep(pollPause) {
+			_, err := os.Stat(args[1])
+			switch open := err == nil; {
+			case open && listener == nil:
+				if listener, err = net.Listen("tcp", ":"+args[0]); err != nil {
+					fmt.Fprintln(os.Stderr, "testbox: door:", err)
+					os.Exit(1)
+				}
+			case !open && listener != nil:
+				listener.Close()
+				listener = nil
+			}
+		}
 	}()
 	return nil
 }
