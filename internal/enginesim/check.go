@@ -109,7 +109,8 @@ func takeIn(w *world, t *task, i int, f enginetest.Fact, o *process) {
 // restartedForHealth reports whether a container is stopped, and started again, when it is
 // unhealthy.
 func restartedForHealth(c taskdef.Container) bool {
-	return c.HealthCheck != nil && c.HealthCheck.Action == taskdef.ActionRestart
+	x := c.Extensions
+	return c.HealthCheck != nil && c.HealthCheck.Action == taskdef.ActionRestart || x.Probes.Startup != nil || x.Probes.Liveness != nil || x.Hooks.PostStart != nil
 }
 
 func checkStart(w *world, t *task, i int, f enginetest.Fact, o *process) {
@@ -127,7 +128,11 @@ func checkStart(w *world, t *task, i int, f enginetest.Fact, o *process) {
 		w.broken("%s is started again, though it is known to have run", f.Container)
 	}
 	for _, d := range t.def.Containers[i].DependsOn {
-		if on := t.truth[d.Container]; !on.meets(d.Condition) {
+		on, probes := t.truth[d.Container], t.def.Containers[d.Container].Extensions.Probes
+		if d.Condition == taskdef.Healthy && probes.Any() && probes.Readiness == nil && probes.Startup == nil {
+			continue // it is healthy from the start
+		}
+		if !on.meets(d.Condition) {
 			w.broken("%s is started before %s was %s", f.Container, t.def.Containers[d.Container].Name, d.Condition)
 		}
 	}

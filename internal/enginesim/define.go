@@ -79,6 +79,54 @@ func randomCheck(r *rand.Rand) *taskdef.HealthCheck {
 	return h
 }
 
+// likePod gives a task what only those made from a Pod have.
+func likePod(r *rand.Rand, t *taskdef.Task) {
+	t.Extensions.UntilLast = r.IntN(2) == 0
+	if r.IntN(4) == 0 {
+		t.Extensions.Deadline = time.Duration(20+r.IntN(400)) * time.Second
+	}
+	for i := range t.Containers {
+		c := &t.Containers[i]
+		probes := &c.Extensions.Probes
+		if c.HealthCheck != nil { // the others have what they wait for
+			probes.Readiness = randomProbe(r, c.HealthCheck.Command[1:])
+			probes.Readiness.SuccessThreshold += r.IntN(2)
+			if r.IntN(2) == 0 {
+				probes.Startup = randomProbe(r, []string{"/testbox", "exists", healthy})
+				probes.Startup.FailureThreshold += 10
+			}
+			c.HealthCheck = nil
+		}
+		if r.IntN(3) == 0 {
+			probes.Liveness = randomProbe(r, []string{"/testbox", "sleep", fmt.Sprintf("%ds", r.IntN(8)), "--", "exit", fmt.Sprint(r.IntN(6) / 5)})
+		}
+		if r.IntN(3) == 0 {
+			failed := 0
+			if c.Restart == nil || c.Restart.MaxCount > 0 {
+				failed = r.IntN(6) / 5
+			}
+			c.Extensions.Hooks.PostStart = &taskdef.Action{Exec: []string{"/testbox", "sleep", fmt.Sprintf("%ds", r.IntN(8)), "--", "exit", fmt.Sprint(failed)}}
+		}
+		if r.IntN(3) == 0 {
+			c.Extensions.Hooks.PreStop = &taskdef.Action{Exec: []string{"/testbox", "sleep", fmt.Sprintf("%ds", r.IntN(30))}}
+		}
+		if c.Restart != nil && c.Restart.BackOff > 0 {
+			c.Restart.FirstAtOnce = r.IntN(2) == 0
+		}
+	}
+}
+
+func randomProbe(r *rand.Rand, command []string) *taskdef.Probe {
+	return &taskdef.Probe{
+		Action:           taskdef.Action{Exec: command},
+		InitialDelay:     time.Duration(r.IntN(2)*r.IntN(20)) * time.Second,
+		Period:           time.Duration(1+r.IntN(20)) * time.Second,
+		Timeout:          time.Duration(1+r.IntN(10)) * time.Second,
+		SuccessThreshold: 1,
+		FailureThreshold: 1 + r.IntN(4),
+	}
+}
+
 // randomPolicy restarts no container for ever that another waits for.
 func randomPolicy(r *rand.Rand) *taskdef.RestartPolicy {
 	p := &taskdef.RestartPolicy{AttemptPeriod: time.Minute}

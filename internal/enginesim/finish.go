@@ -164,7 +164,10 @@ func nudgeFor(w *world, t *task, d taskdef.Dependency) bool {
 	switch d.Condition {
 	case taskdef.Complete, taskdef.Success:
 		return w.fake.Kill(name, 0, false)
-	case taskdef.Healthy:
+	case taskdef.Start, taskdef.Healthy:
+		if d.Condition == taskdef.Start && t.def.Containers[d.Container].Extensions.Probes.Startup == nil {
+			return false
+		}
 		c := &t.truth[d.Container]
 		if c.running && c.nudged.IsZero() {
 			c.nudged = w.clock.now

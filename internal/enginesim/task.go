@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -51,6 +52,9 @@ const (
 
 func newTask(w *world, i int) *task {
 	t := &task{id: fmt.Sprintf("%016x%016x", w.r.Uint64(), w.r.Uint64()), def: randomTask(w.r, fmt.Sprintf("family%d", i), w.pinned), opts: randomOptions(w.r)}
+	if t.id[2]%3 == 0 {
+		likePod(rand.New(rand.NewPCG(uint64(i), uint64(t.id[3]))), &t.def)
+	}
 	if t.id[0]%2 == 0 {
 		t.def.Extensions.Network = taskdef.NetworkShared
 	}

@@ -63,12 +63,23 @@ var mutants = []mutant{
 	{"a short run is not restarted", "pkg/lifecycle restartVerdict", always, "ran AttemptPeriod", "", model},
 	{"restarts have a maximum", "pkg/lifecycle restartVerdict", never, "restarts MaxCount", "", model},
 	{"ignored exit codes are not restarted", "pkg/lifecycle restartVerdict", never, "IgnoredExitCodes", "", model},
-	{"failures in the start period do not count", "pkg/lifecycle countProbeFailure", never, "grace", "", rules},
-	{"unhealthy after the configured failures", "pkg/lifecycle countProbeFailure", value, "Retries", "check.Retries + 1", rules},
+	{"failures in the start period do not count", "pkg/lifecycle countFailure", never, "grace", "", rules},
+	{"unhealthy after the configured failures", "pkg/lifecycle countFailure", value, "failures", "check.failures + 1", rules},
 	{"an unhealthy container that is to be restarted is stopped", "pkg/lifecycle nextUp", never, "failedHealth", "", model},
 	{"a container is stopped for its health only on request", "pkg/lifecycle failedHealth", value, "ActionRestart", "check.Action", model},
 	{"the exit code of an unhealthy container does not count", "pkg/lifecycle endRun", skip, "IgnoredExitCodes nil", "", model},
 	{"unhealthy tasks stop only on request", "pkg/lifecycle settleWatches", always, "StopWhenUnhealthy", "", rules},
+
+	// Checks, hooks and ends of Pods.
+	{"the startup check comes before the others", "pkg/lifecycle beginChecks", never, "Startup HealthHealthy", "", model},
+	{"a start counts once its startup check has passed", "pkg/lifecycle condition", always, "up", "", model},
+	{"a preStop hook comes before the stop signal", "pkg/lifecycle stopOp", always, "PreStop nil", "", model},
+	{"a preStop hook takes from the stop timeout", "pkg/lifecycle stopGrace", always, "StopSince", "", scripts},
+	{"a failed postStart hook stops the container", "pkg/lifecycle foldHook", skip, "Failed why", "", scripts},
+	{"a kill does not wait for a hook", "pkg/lifecycle cancelHook", value, "Force", "false", model},
+	{"a task stops at its deadline", "pkg/lifecycle settleDeadline", always, "Before", "", model},
+	{"a Pod runs until its last container has ended", "pkg/lifecycle awaitsLast", value, "UntilLast ContainsFunc", "false", model},
+	{"the first restart of a Pod does not wait", "pkg/lifecycle restartVerdict", never, "FirstAtOnce quick", "", scripts},
 
 	// Images, and what is reported.
 	{"a lost image is pulled again once", "pkg/lifecycle judge", always, "lostImage", "", rules},
