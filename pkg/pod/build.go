@@ -298,6 +298,7 @@ type (
 	downward   struct{ *builder } // fields of the Pod for its containers
 	logins     struct{ *builder } // imagePullSecrets
 	process    struct{ *builder } // what runs in a container, and as whom
+	probing    struct{ *builder } // checks and hooks
 	networking struct{ *builder } // names, addresses and resolvers
 	sizing     struct{ *builder } // limits and requests
 	storage    struct{ *builder } // volumes of the Pod

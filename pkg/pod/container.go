@@ -29,7 +29,7 @@ func (b process) container(i int) {
 	b.security(i)
 	b.ports(i)
 	mounting(b).mounts(i)
-	b.probes(i)
+	probing(b).probes(i)
 }
 
 // labels are those of the Pod, and those by which the kubelet finds a container.

@@ -23,7 +23,7 @@ func (p kubePod) ready() string {
 }
 
 // inEach makes or removes a file in every container of a task.
-func (b *box) inEach(id, verb, file string) {
+func inEach(b *box, id, verb, file string) {
 	b.t.Helper()
 	for _, c := range b.inspect(id).Containers {
 		b.podman("exec", c.RuntimeID, "/testbox", verb, file)
@@ -67,18 +67,18 @@ spec:
 	if got := podOf(b, id); got.condition("Ready") != "False ContainersNotReady" || got.Status.Phase != "Running" {
 		t.Errorf("%+v", got.Status)
 	}
-	b.inEach(id, "write", "/tmp/ok")
+	inEach(b, id, "write", "/tmp/ok")
 	until("when all is there", all)
 	if got := podOf(b, id); got.condition("Ready") != "True" {
 		t.Errorf("%+v", got.Status)
 	}
-	b.inEach(id, "write", "/tmp/hang")
+	inEach(b, id, "write", "/tmp/hang")
 	until("when there is no answer", "exec slow tcp")
-	b.inEach(id, "remove", "/tmp/hang")
+	inEach(b, id, "remove", "/tmp/hang")
 	until("when there are answers again", all)
-	b.inEach(id, "remove", "/tmp/ok")
+	inEach(b, id, "remove", "/tmp/ok")
 	until("when nothing is there any more", "")
-	b.inEach(id, "write", "/tmp/ok")
+	inEach(b, id, "write", "/tmp/ok")
 	until("when all is there again", all)
 	for _, c := range podOf(b, id).Status.ContainerStatuses {
 		if c.RestartCount != 0 {
@@ -142,13 +142,13 @@ spec:
 	}
 	beside("exists", "/shared/alive") // the postStart hook made it again
 	b.want(0, "stop", id)
-	if events := b.words(); slices.Index(events, "app STOPPED") > slices.Index(events, "beside STOPPED") {
+	if events := eventWords(b); slices.Index(events, "app STOPPED") > slices.Index(events, "beside STOPPED") {
 		t.Errorf("the sidecar stopped first: %q", events)
 	}
 }
 
-// words are the events of the box's task so far.
-func (b *box) words() (out []string) {
+// eventWords are the events of the box's task so far.
+func eventWords(b *box) (out []string) {
 	for _, e := range b.events() {
 		out = append(out, e.String())
 	}
