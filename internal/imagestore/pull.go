@@ -199,7 +199,20 @@ func (p *Puller) pullNow(ctx context.Context, podman Podman, j job, tell *progre
 		return "", err
 	}
 	p.Fail.AtEffect(failpoint.MidEffect, lifecycle.PullImage{})
-	return id, p.endPull(book, id, slices.Contains(before, id))
+	if err := p.endPull(book, id, slices.Contains(before, id)); err != nil {
+		return "", err
+	}
+	return id, checkPulled(ctx, podman, j, id)
+}
+
+// checkPulled refuses an image that turned out to be for another platform: a registry that
+// has only one may give it whatever was asked for.
+func checkPulled(ctx context.Context, podman Podman, j job, id string) error {
+	image, err := podman.Image(ctx, id)
+	if err != nil {
+		return err
+	}
+	return suits(image, j.ref, j.platform)
 }
 
 // checkRuns refuses an image for a platform whose programs this host cannot run.

@@ -475,3 +475,23 @@ func TestRegistryThatDoesNotTellThePlatformIsNotWaitedFor(t *testing.T) {
 		}
 	})
 }
+
+// A registry that has one image only gives it whatever platform was asked for, and Podman
+// stores it. The container would end with "exec format error".
+func TestImageThatTurnsOutToBeForAnotherPlatformIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, more := range map[string]map[string]any{"by its tag": {"versionConsistency": "disabled"}, "by its digest": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore(t)
+				s.podman.Push(app, enginetest.Image{Arch: "s390x"})
+				s.reg = silent{s.podman.Registry()}
+				_, got := s.bring(s.host(), s.state(app, lifecycle.PullAlways, more))
+				if got.Failure.Class != lifecycle.Permanent || !strings.Contains(got.Failure.Message, "linux/s390x") {
+					t.Errorf("%+v", got)
+				}
+			})
+		})
+	}
+}
