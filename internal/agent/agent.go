@@ -195,7 +195,7 @@ func (a *Agent) assemble(records imagestore.Records) {
 	}
 	a.Queue = &queue.Queue{Log: a.log, Root: cfg.Root, Settings: cfg.Settings, Podman: conn.As[queue.Lister](a.Podman), Tasks: a.Tasks, Ledger: a.Ledger}
 	a.Ports = &queue.PortHolders{Tasks: a.Tasks}
-	a.Slices = &limits.Slices{Log: a.log, Root: cfg.Root, User: a.User, Facts: a.Facts}
+	a.Slices = &limits.Slices{Log: a.log, Root: cfg.Root, User: a.User, Facts: a.Facts, Getenv: cfg.Getenv}
 	a.Secrets = &tasksecrets.Store{Getenv: cfg.Getenv, Podman: conn.As[tasksecrets.Podman](a.Podman), Tasks: a.Tasks}
 	a.Metadata = &endpoint.Factory{
 		Log: a.log, Settings: cfg.Settings.Metadata, StateDir: cfg.StateDir, NetnsHelper: cfg.NetnsHelper,

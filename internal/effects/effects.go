@@ -109,7 +109,7 @@ func (r *Interpreter) apply(ctx context.Context, s lifecycle.State, e lifecycle.
 	case lifecycle.RemoveSandbox:
 		return lifecycle.Result{}, r.removeSandbox(ctx, podman, s)
 	case lifecycle.CreateContainer:
-		spec := podspec.Container(s, e.Index, e.Image)
+		spec := podspec.Container(r.Slices.Here(s), e.Index, e.Image)
 		if spec.Bridge != nil {
 			spec.Bridge.Choose = r.Ports.Choose(ports.OfContainer(s.Task.Containers[e.Index]))
 		}

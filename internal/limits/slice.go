@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
 
 	"github.com/podtask/podtask/internal/conn"
 	"github.com/podtask/podtask/internal/podspec"
@@ -19,6 +20,18 @@ type Slices struct {
 	Root  fs.FS // the host's files
 	User  *conn.UserManager
 	Facts *conn.Facts
+	// Getenv reads the environment.
+	Getenv func(string) string
+}
+
+// Here returns a state without the implicit shares of containers if this host no longer
+// has the cpu controller that the shares need. The task did not ask for them, so it runs
+// without.
+func (c *Slices) Here(s lifecycle.State) lifecycle.State {
+	if s.Options.Quota.ImplicitShares && !slices.Contains(cgroups.Detect(c.Root, os.Getuid(), c.Getenv).Controllers, "cpu") {
+		s.Options.Quota.ImplicitShares = false
+	}
+	return s
 }
 
 // Ensure makes the task's slice and reads its limits back from the kernel.
@@ -120,6 +133,7 @@ func (c *Slices) limits(ctx context.Context, s lifecycle.State) (cgroups.Limits,
 	if err != nil {
 		return cgroups.Limits{}, err
 	}
+	s = c.Here(s)
 	curve := cgroups.CurveOf(facts.Runtime, facts.RuntimeVersion)
 	return podspec.Applicable(podspec.TaskLimits(s.Task, s.Options.Quota, curve), s.Options), nil
 }
