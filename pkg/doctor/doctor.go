@@ -81,6 +81,8 @@ type Podman struct {
 	// GraphRoot is where images are stored; empty if unknown.
 	GraphRoot string
 	Rootless  bool
+	// NoKeyring: containers get no session keyring (keyring = false in containers.conf).
+	NoKeyring bool
 }
 
 // check is one check and its name.

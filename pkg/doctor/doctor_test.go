@@ -196,6 +196,10 @@ func TestBrokenHosts(t *testing.T) {
 			[]string{"warn keys: kernel.keys.maxkeys is 200, of which 184 are used; kernel.keys.maxbytes is 20000, of which 9000 are used; for more containers: sysctl -w kernel.keys.maxkeys=20000"}},
 		{"a slice with few processes", func(p *patient) { p.set("sys/fs/cgroup/user.slice/user-1000.slice/pids.max", "50\n") },
 			[]string{"warn processes: TasksMax of user-1000.slice is 50, of which 41 are used"}},
+		{"containers without keyrings", func(p *patient) {
+			p.set("proc/key-users", "1000: 5 5/5 184/200 9000/20000\n")
+			p.Podman.NoKeyring = true
+		}, nil},
 		{"few inotify instances", func(p *patient) { p.set("proc/sys/fs/inotify/max_user_instances", "8\n") },
 			[]string{"warn inotify: fs.inotify.max_user_instances is 8"}},
 		{"few open files", func(p *patient) { p.set("proc/self/limits", "Max open files            16  16  files\n") },
