@@ -330,7 +330,7 @@ func TestFailureClasses(t *testing.T) {
 		{"no service may pass", &libpod.Error{Class: libpod.Unavailable}, lifecycle.Failure{Class: lifecycle.Temporary}},
 		{"an image lost before the create is pulled again", &libpod.Error{Op: "create container", Class: libpod.NoImage}, lifecycle.Failure{Class: lifecycle.NoImage}},
 		{"an image the registry lacks is not", &libpod.Error{Op: "pull image", Class: libpod.NoImage}, lifecycle.Failure{Class: lifecycle.Permanent}},
-		{"a used-up quota may have room when another container ends", &libpod.Error{Class: libpod.QuotaExceeded}, lifecycle.Failure{Class: lifecycle.Temporary}},
+		{"a used-up quota may have room when another container ends", &libpod.Error{Class: libpod.QuotaExceeded}, lifecycle.Failure{Class: lifecycle.QuotaUsedUp}},
 		{"a taken port stays taken", &libpod.Error{Class: libpod.PortInUse}, lifecycle.Failure{Class: lifecycle.Permanent}},
 		{"our own deadline", context.DeadlineExceeded, lifecycle.Failure{Class: lifecycle.Timeout}},
 		{"our own cancel", context.Canceled, lifecycle.Failure{Class: lifecycle.Canceled}},

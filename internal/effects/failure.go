@@ -55,7 +55,9 @@ func podmanClass(e *libpod.Error) (class lifecycle.Class, exitCode int) {
 		return lifecycle.Permanent, 127
 	case e.Class == libpod.CommandNotExecutable:
 		return lifecycle.Permanent, 126
-	case e.Class == libpod.Unavailable || e.Class == libpod.QuotaExceeded || e.Temporary():
+	case e.Class == libpod.QuotaExceeded:
+		return lifecycle.QuotaUsedUp, 0
+	case e.Class == libpod.Unavailable || e.Temporary():
 		return lifecycle.Temporary, 0
 	default:
 		return lifecycle.Permanent, 0

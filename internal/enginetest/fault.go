@@ -69,7 +69,7 @@ func Script(op string, faults ...Fault) Faults {
 // Seeded makes one call in rate fail, with every moment and class that a call
 // may fail with whatever it asks for.
 func Seeded(r *rand.Rand, rate int) Faults {
-	classes := []libpod.Class{libpod.Temporary, libpod.Temporary, libpod.Temporary, libpod.Timeout, libpod.Unavailable, libpod.Other}
+	classes := []libpod.Class{libpod.Temporary, libpod.QuotaExceeded, libpod.Temporary, libpod.Timeout, libpod.Unavailable, libpod.Other}
 	return func(Call) Fault {
 		if r.IntN(rate) > 0 {
 			return Fault{}

@@ -114,7 +114,7 @@ func (m *Metrics) Operation(e lifecycle.Effect, took time.Duration, f lifecycle.
 		outcome = "ok"
 	case lifecycle.Canceled:
 		return // we gave it up
-	case lifecycle.Temporary:
+	case lifecycle.Temporary, lifecycle.QuotaUsedUp:
 		outcome = "retry"
 	}
 	m.operations.WithLabelValues(reflect.TypeOf(e).Name(), outcome).Observe(took.Seconds())

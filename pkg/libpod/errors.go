@@ -257,10 +257,12 @@ const (
 		"raise it with sysctl -w kernel.keys.maxkeys=20000 kernel.keys.maxbytes=2000000, or set keyring = false under [containers] in containers.conf"
 	inotifyQuota = "this user has no inotify instance or watch left: " +
 		"raise the limits with sysctl -w fs.inotify.max_user_instances=8192 fs.inotify.max_user_watches=524288"
-	fileLimit   = "Podman or the container runtime has too many open files: raise the limit on open files (ulimit -n, LimitNOFILE= in a unit, fs.file-max)"
-	wrongFormat = "the kernel cannot run the program: it was built for another architecture, or it is a script without an interpreter line (#!)"
-	conmonDied  = "Podman's container monitor (conmon) failed before it reported why: see journalctl --user -t conmon, and run podtask doctor"
-	oldNetavark = "netavark gave no answer, because it is too old for this Podman: Podman 6 needs netavark 2 (netavark --version shows the version)"
+	fileLimit    = "Podman or the container runtime has too many open files: raise the limit on open files (ulimit -n, LimitNOFILE= in a unit, fs.file-max)"
+	processQuota = "this user may have no more processes or threads: raise TasksMax of the user's slice (systemctl set-property user-UID.slice TasksMax=N, as root), or the limit on processes (ulimit -u)"
+	lockQuota    = "Podman has no free lock, of which each container, pod and volume has one: remove some, or raise num_locks under [engine] in containers.conf and run podman system renumber"
+	wrongFormat  = "the kernel cannot run the program: it was built for another architecture, or it is a script without an interpreter line (#!)"
+	conmonDied   = "Podman's container monitor (conmon) failed before it reported why: see journalctl --user -t conmon, and run podtask doctor"
+	oldNetavark  = "netavark gave no answer, because it is too old for this Podman: Podman 6 needs netavark 2 (netavark --version shows the version)"
 )
 
 // rules are searched in order, because messages are nested: a failed start quotes the OCI
@@ -326,9 +328,15 @@ var rules = []rule{
 	{"no image found in manifest list", WrongPlatform, "containers/image, before 5.29 and since", ""},
 	{"no image found in image index", WrongPlatform, "containers/image", ""},
 	{"database is locked", Temporary, "SQLite backend of 4.8 and later", ""},
+	{"num_locks", QuotaExceeded, "libpod's lock manager, when a container, pod or volume is created", lockQuota},
+	{"pthread_create failed", QuotaExceeded, "the Go runtime of a program with cgo", processQuota},
+	{"newosproc", QuotaExceeded, "the Go runtime", processQuota},
+	{"clone: resource temporarily unavailable", QuotaExceeded, "crun", processQuota},
+	{"fork: resource temporarily unavailable", QuotaExceeded, "conmon and runc", processQuota},
+	{"conmon: resource temporarily unavailable", QuotaExceeded, "Podman cannot fork conmon", processQuota},
 	{"resource temporarily unavailable", Temporary, "lock file, or fork under pressure", ""},
 	{"layer not known", Temporary, "containers/storage, while another pull or removal of the image runs", ""},
-	{"too many open files", Temporary, "", fileLimit},
+	{"too many open files", QuotaExceeded, "", fileLimit},
 	{"connection refused", Temporary, "registry, seen by the service", ""},
 	{"connection reset by peer", Temporary, "registry", ""},
 	{"i/o timeout", Temporary, "registry", ""},

@@ -189,6 +189,18 @@ func TestCausesAreForUsers(t *testing.T) {
 			QuotaExceeded, "keyring = false", []string{"disk quota", "image prune"},
 		},
 		{
+			"locks", &errorhandling.ErrorModel{ResponseCode: 500, Message: "allocating lock for new container: allocation failed; exceeded num_locks (2048)"},
+			QuotaExceeded, "podman system renumber", []string{"exceeded"},
+		},
+		{
+			"processes", &errorhandling.ErrorModel{ResponseCode: 500, Message: "fork/exec /usr/bin/conmon: resource temporarily unavailable"},
+			QuotaExceeded, "TasksMax", []string{"fork/exec"},
+		},
+		{
+			"open files", &errorhandling.ErrorModel{ResponseCode: 500, Message: "open /x: too many open files"},
+			QuotaExceeded, "LimitNOFILE", []string{"/x"},
+		},
+		{
 			"inotify watches", &errorhandling.ErrorModel{ResponseCode: 500, Message: "inotify_add_watch: no space left on device"},
 			QuotaExceeded, "fs.inotify.max_user_watches", []string{"no space left", "image prune"},
 		},

@@ -110,16 +110,17 @@ type Class uint8
 
 // The failure classes.
 const (
-	OK        Class = iota
-	Temporary       // may go away by itself: tried again with back-off
-	Permanent       // will not go away by itself
-	Canceled        // we cancelled it ourselves
-	Timeout         // no answer within the operation's limit
-	NoImage         // the image is not in local storage (any more)
+	OK          Class = iota
+	Temporary         // may go away by itself: tried again with back-off
+	Permanent         // will not go away by itself
+	Canceled          // we cancelled it ourselves
+	Timeout           // no answer within the operation's limit
+	NoImage           // the image is not in local storage (any more)
+	QuotaUsedUp       // a quota of the host is used up: tried again for longer than Temporary
 	numClass
 )
 
-var classNames = [numClass]string{"ok", "temporary", "permanent", "canceled", "timeout", "no-image"}
+var classNames = [numClass]string{"ok", "temporary", "permanent", "canceled", "timeout", "no-image", "quota"}
 
 func (c Class) String() string { return name(classNames[:], int(c)) }
 

@@ -48,6 +48,31 @@ func TestFailedMoves(t *testing.T) {
 				}
 			}
 		}, StatusStopped, Down, ErrCannotPullManifest},
+		{"pod, a quota is used up: tried for about two minutes", PullAlways, nil, func(d *driver) {
+			d.upTo(Pull)
+			begun := d.at
+			for n := range quotaAttempts {
+				if d.s.Goal != Up {
+					d.t.Fatalf("given up after %d attempts", n)
+				}
+				d.fail(Prepare, -1, QuotaUsedUp)
+				if n < quotaAttempts-1 {
+					d.wake()
+				}
+			}
+			if took := d.at.Sub(begun); took < 75*time.Second || took > 3*time.Minute {
+				d.t.Fatalf("given up after %s", took)
+			}
+		}, StatusManifestPulled, Down, ""},
+		{"start, a quota is used up for a while: it starts then", PullAlways, nil, func(d *driver) {
+			d.upTo(Start)
+			for range quotaAttempts - 1 {
+				d.fail(Start, 0, QuotaUsedUp)
+				d.see(Inspect, 0, Created)
+				d.wake()
+			}
+			d.see(Start, 0, Running)
+		}, StatusRunning, Up, ""},
 		{"manifest, slowly: a minute for all attempts", PullAlways, nil, func(d *driver) {
 			for range 2 {
 				d.at = d.at.Add(25 * time.Second)

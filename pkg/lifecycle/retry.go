@@ -49,7 +49,7 @@ func (f Failure) named(k Kind) Failure {
 
 // mayPass reports whether trying again makes sense.
 func (f Failure) mayPass() bool {
-	return f.Class == Temporary || f.Class == Timeout
+	return f.Class == Temporary || f.Class == Timeout || f.Class == QuotaUsedUp
 }
 
 // attemptLimit is how often a move that failed is tried before it is given up. Manifest and
@@ -59,6 +59,8 @@ func attemptLimit(s *State, k Kind, f Failure) int {
 	switch {
 	case k == Resolve:
 		return 9
+	case f.Class == QuotaUsedUp:
+		return quotaAttempts
 	case k == Prepare, k == Start && f.Class != Timeout && s.Task.Bridged():
 		return 8
 	case k == Pull:
@@ -67,6 +69,10 @@ func attemptLimit(s *State, k Kind, f Failure) int {
 		return 3
 	}
 }
+
+// quotaAttempts is how often a move is tried that fails because a quota of the host is used
+// up: for about two minutes, in which other containers of the user may end.
+const quotaAttempts = 11
 
 // ResolveLimit is how long a digest may take, all attempts and the pauses between them
 // included (ECS: ManifestPullTimeout).
