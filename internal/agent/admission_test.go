@@ -93,8 +93,10 @@ func TestTaskWithLimitsOffIsNotAccountedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := s.own(h, st.ID)
-	r.untilRunning()
-	s.wantShares()
+	r.untilRunning() // though it declares four vCPU and the budget is one
+	all := s.running(1024, "all")
+	s.wantShares(r.id, all.id)
+	all.stop()
 	r.stop()
 }
 

@@ -88,7 +88,7 @@ func TestNextOwnerSweepsAfterATaskWasErasedInTheMaking(t *testing.T) {
 		t.Fatal(err)
 	}
 	// An owner has resolved, asked for the pod, and was killed.
-	st.Sandbox.Dirty, st.Containers[0].Resolved = true, true
+	st.Sandbox.Reservation, st.Sandbox.Dirty, st.Containers[0].Resolved = lifecycle.ReservationGranted, true, true
 	store, err := state.Open(filepath.Join(s.dir, "state"), state.OS{})
 	if err != nil {
 		t.Fatal(err)

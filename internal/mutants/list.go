@@ -93,6 +93,7 @@ var mutants = []mutant{
 	{"a task is overtaken a limited number of times", "pkg/admission judge", always, "Passed Overtake", "", queue},
 	{"no task takes the port that another waits for", "pkg/admission judge", always, "meets", "", queue},
 	{"the budget is not exceeded", "pkg/admission shortages", never, "b cpu", "", queue},
+	{"the quotas of the host are not exceeded", "pkg/admission quotaShortages", skip, "append short", "", queue},
 
 	// Services.
 	{"no more tasks than the maximum", "pkg/service wantTasks", value, "most Present", "most", copies},

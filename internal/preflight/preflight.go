@@ -304,7 +304,7 @@ const DefaultTasksMax = 4096
 
 // Defaults adds the default limits to the quota, as far as this host can apply them.
 func (p *Checker) Defaults(ctx context.Context, o lifecycle.Options) lifecycle.Options {
-	o.Quota.ImplicitShares = false
+	o.Quota.ImplicitShares, o.Quota.CountContainers = false, true
 	if o.Limits == limits.Off {
 		return o
 	}

@@ -52,6 +52,7 @@ func budgetOf(s *config.Settings, root fs.FS, uid, cpus int) admission.Budget {
 	if s.Budget.Memory != nil {
 		b.Memory, b.MemoryFrom = *s.Budget.Memory, s.Origin("budget-memory")
 	}
+	b.Quotas = quotasOf(s, root, uid)
 	return b
 }
 
@@ -71,12 +72,8 @@ func (q *Queue) Admit(ctx context.Context, s lifecycle.State, e lifecycle.AdmitT
 		return lifecycle.Result{}, err
 	}
 	// A waiting task checks before it takes the lock: all waiting tasks wake up together.
-	if l, err := q.Ledger.Read(); err == nil && len(q.stale(l.Queue, s.ID)) == 0 {
-		if e, asked := l.Queue.Find(s.ID); asked && e.Need.Equal(s.Need()) {
-			if v := l.Queue.Judge(budget, s.ID, q.Tasks.Owned); !v.Admitted {
-				return lifecycle.Result{Queue: v.String()}, nil
-			}
-		}
+	if v, waits := q.mustWait(budget, s); waits {
+		return lifecycle.Result{Queue: v.String()}, nil
 	}
 	v, err := q.ask(ctx, budget, s, nil)
 	if err != nil || v.Admitted {
@@ -86,6 +83,26 @@ func (q *Queue) Admit(ctx context.Context, s lifecycle.State, e lifecycle.AdmitT
 		v, err = q.ask(ctx, budget, s, idle)
 	}
 	return lifecycle.Result{Admitted: v.Admitted, Queue: v.String()}, ledger.Passing(err)
+}
+
+// mustWait reports whether a task that has asked before still has to wait, as far as can be
+// seen without the lock. Reservations of dead owners are looked for by the first in the queue only,
+// because that takes as long as there are tasks.
+func (q *Queue) mustWait(b admission.Budget, s lifecycle.State) (admission.Verdict, bool) {
+	l, err := q.Ledger.Read()
+	if err != nil {
+		return admission.Verdict{}, false
+	}
+	e, asked := l.Queue.Find(s.ID)
+	if !asked || !e.Need.Equal(s.Need()) {
+		return admission.Verdict{}, false
+	}
+	v := l.Queue.Judge(b, s.ID, time.Now(), q.Tasks.Owned)
+	if v.Admitted {
+		return v, false
+	}
+	behind := b.Overtake == 0 && l.Queue.Behind(s.ID, q.Tasks.Owned)
+	return v, behind || len(q.stale(l.Queue, s.ID)) == 0
 }
 
 // ask asks under the lock, after it has dropped stale reservations. Idle are tasks of
@@ -187,7 +204,7 @@ func (q *Queue) Waiting() map[string]admission.Verdict {
 	budget := q.Budget()
 	for _, e := range l.Queue.Entries {
 		if !e.Held {
-			waiting[e.Task] = l.Queue.Judge(budget, e.Task, q.Tasks.Owned)
+			waiting[e.Task] = l.Queue.Judge(budget, e.Task, time.Now(), q.Tasks.Owned)
 		}
 	}
 	return waiting

@@ -20,6 +20,8 @@ type Budget struct {
 	CPUFrom, MemoryFrom string
 	// Reserved are ports no task may have.
 	Reserved []PortRange
+	// Quotas are limits on the containers that can run at once.
+	Quotas []Quota
 	// Overtake is how many later tasks may pass one that waits; 0 keeps the order.
 	Overtake int
 }
@@ -52,6 +54,11 @@ func (b Budget) Refuse(n Need) error {
 	if b.Memory != Unlimited && n.Memory > b.Memory {
 		problems = append(problems, fmt.Sprintf("the task asks for %s of memory and the budget is %s (%s): lower its memory, raise PODTASK_BUDGET_MEMORY, or run it with --limits off, which counts neither cpu nor memory",
 			memoryText(n.Memory), memoryText(b.Memory), b.MemoryFrom))
+	}
+	for _, q := range b.Quotas {
+		if need := q.of(n); need > q.Most {
+			problems = append(problems, fmt.Sprintf("the task's %d containers need %d of %s, which is %d: %s", n.Containers, need, q.Name, q.Most, q.Fix))
+		}
 	}
 	for _, p := range n.Ports {
 		for _, r := range b.Reserved {

@@ -32,6 +32,9 @@ type Need struct {
 	// Memory is in bytes.
 	Memory int64            `json:"memory,omitempty"`
 	Ports  []ports.HostPort `json:"ports,omitempty"`
+	// Containers is how many containers the task may have at once, without the infra
+	// container; 0 if they are not counted.
+	Containers int64 `json:"containers,omitempty"`
 }
 
 // NeedOf is what a task declares, counted as the ECS agent does
@@ -74,11 +77,13 @@ func memoryOf(t taskdef.Task) (bytes int64) {
 }
 
 // IsZero reports whether nothing is needed, so that there is nothing to reserve.
-func (n Need) IsZero() bool { return n.CPU == 0 && n.Memory == 0 && len(n.Ports) == 0 }
+func (n Need) IsZero() bool {
+	return n.CPU == 0 && n.Memory == 0 && len(n.Ports) == 0 && n.Containers == 0
+}
 
 // Equal reports whether two needs are the same.
 func (n Need) Equal(o Need) bool {
-	return n.CPU == o.CPU && n.Memory == o.Memory && slices.Equal(n.Ports, o.Ports)
+	return n.CPU == o.CPU && n.Memory == o.Memory && n.Containers == o.Containers && slices.Equal(n.Ports, o.Ports)
 }
 
 // meets returns the ports of n that o has as well.

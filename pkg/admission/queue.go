@@ -16,6 +16,8 @@ type Queue struct {
 	Last uint64 `json:"last,omitempty"`
 	// Entries are in the order in which they asked.
 	Entries []Entry `json:"entries,omitempty"`
+	// Others is what others than tasks were last seen to use of each quota.
+	Others map[string]int64 `json:"others,omitempty"`
 }
 
 // Entry is a task that has asked.
@@ -69,10 +71,11 @@ func (q Queue) Ask(b Budget, e Entry, at time.Time, present func(task string) bo
 		i = len(q.Entries) - 1
 	}
 	q = q.needing(i, e.Need)
-	v := q.judge(b, i, present)
+	v := q.judge(b, i, at, present)
 	if !v.Admitted || q.Entries[i].Held {
 		return q, v
 	}
+	q = b.noteOthers(q, at)
 	q = q.clone()
 	q.Entries[i].Held, q.Entries[i].Since = true, at
 	for _, k := range v.passes {
@@ -135,21 +138,34 @@ func (q Queue) Holder(p ports.HostPort) (Entry, bool) {
 	return Entry{}, false
 }
 
-// Judge says whether a task could be let in now, and if not, what it waits for. A
+// Judge says at a time whether a task could be let in now, and if not, what it waits for. A
 // task that has not asked waits for nothing.
-func (q Queue) Judge(b Budget, task string, present func(task string) bool) Verdict {
+func (q Queue) Judge(b Budget, task string, at time.Time, present func(task string) bool) Verdict {
 	if i := q.index(task); i >= 0 {
-		return q.judge(b, i, present)
+		return q.judge(b, i, at, present)
 	}
 	return Verdict{}
 }
 
-func (q Queue) judge(b Budget, i int, present func(string) bool) Verdict {
+// Behind reports whether an earlier task of the queue waits, too.
+func (q Queue) Behind(task string, present func(task string) bool) bool {
+	for _, e := range q.Entries {
+		switch {
+		case e.Task == task:
+			return false
+		case !e.Held && present(e.Task):
+			return true
+		}
+	}
+	return false
+}
+
+func (q Queue) judge(b Budget, i int, at time.Time, present func(string) bool) Verdict {
 	e := q.Entries[i]
 	if e.Held {
 		return Verdict{Admitted: true}
 	}
-	v := Verdict{Short: q.shortages(b, e)}
+	v := Verdict{Short: q.shortages(b, e, at)}
 	if len(v.Short) > 0 {
 		return v
 	}
@@ -160,15 +176,15 @@ func (q Queue) judge(b Budget, i int, present func(string) bool) Verdict {
 		case earlier.Passed < b.Overtake && len(earlier.Need.meets(e.Need)) == 0:
 			v.passes = append(v.passes, k)
 		default:
-			return Verdict{Behind: earlier.label(), First: q.shortages(b, earlier)}
+			return Verdict{Behind: earlier.label(), First: q.shortages(b, earlier, at)}
 		}
 	}
 	v.Admitted = true
 	return v
 }
 
-// shortages are what is missing for e, in the order cpu, memory, ports.
-func (q Queue) shortages(b Budget, e Entry) []Shortage {
+// shortages are what is missing for e, in the order cpu, memory, quotas, ports.
+func (q Queue) shortages(b Budget, e Entry, at time.Time) []Shortage {
 	var cpu, memory int64
 	var cpuBy, memoryBy []string
 	var ports []Shortage
@@ -193,6 +209,7 @@ func (q Queue) shortages(b Budget, e Entry) []Shortage {
 	if e.Need.Memory > 0 && b.Memory != Unlimited && e.Need.Memory > b.Memory-memory {
 		short = append(short, Shortage{What: "memory", Want: memoryText(e.Need.Memory) + " of memory", Free: memoryText(max(0, b.Memory-memory)), Of: memoryText(b.Memory), Holders: memoryBy})
 	}
+	short = append(short, b.quotaShortages(q, e.Need, at)...)
 	return append(short, ports...)
 }
 
@@ -210,10 +227,12 @@ type Verdict struct {
 
 // Shortage is one thing there is too little of.
 type Shortage struct {
-	// What is cpu, memory, or a port such as "port 8080/tcp".
+	// What is cpu, memory, the name of a quota, or a port such as "port 8080/tcp".
 	What string
 	// Want, Free and Of are amounts with their units; empty for a port.
 	Want, Free, Of string
+	// Others is how much of a quota others than tasks use; empty for none.
+	Others string
 	// Holders name the tasks that have it.
 	Holders []string
 }
@@ -226,7 +245,11 @@ const maxNamed = 3
 func (s Shortage) String() string {
 	text := s.What
 	if s.Want != "" {
-		text = fmt.Sprintf("%s (%s of %s free)", s.Want, s.Free, s.Of)
+		used := ""
+		if s.Others != "" {
+			used = ", " + s.Others + " used by others"
+		}
+		text = fmt.Sprintf("%s (%s of %s free%s)", s.Want, s.Free, s.Of, used)
 	}
 	named := s.Holders
 	if len(named) > maxNamed {

@@ -37,6 +37,11 @@ var keys = []Key{
 		set:  boolean("on", func(s *Settings) *bool { return &s.Network.BridgeIPv6 }),
 	},
 	{
+		Name: "budget-containers", Rare: true,
+		Help: "how many containers all tasks together may have at once; by default, as many as the kernel's quotas allow",
+		set:  optional(parseContainers, func(s *Settings) **int64 { return &s.Budget.Containers }),
+	},
+	{
 		Name: "budget-cpu", Rare: true,
 		Help: "how many vCPUs all tasks together may use, or none for no limit; by default, what the host or the user's slice has",
 		set:  optional(admission.ParseCPU, func(s *Settings) **int64 { return &s.Budget.CPU }),

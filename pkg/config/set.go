@@ -71,6 +71,14 @@ func optional(parse func(string) (int64, error), field func(*Settings) **int64) 
 	}
 }
 
+func parseContainers(v string) (int64, error) {
+	n, err := strconv.ParseInt(v, 10, 32)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("must be a number of containers of at least 1, not %q", v)
+	}
+	return n, nil
+}
+
 func setReservedMemory(s *Settings, v string) error {
 	if v == "" {
 		s.Budget.ReservedMemory = 0

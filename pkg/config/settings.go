@@ -98,6 +98,9 @@ type Budget struct {
 	// CPU is in units of 1/1024 vCPU and Memory in bytes; admission.Unlimited for no
 	// limit, nil for what the host or the user's slice has.
 	CPU, Memory *int64
+	// Containers is the most containers of all tasks together; nil for no limit but the
+	// host's.
+	Containers *int64
 	// ReservedMemory, in bytes, is subtracted from the memory that was detected, not from
 	// a configured one.
 	ReservedMemory int64

@@ -69,6 +69,7 @@ func foldHint(s *State, i int, early bool) {
 func foldLimits(s *State, q Quota) {
 	before, b := s.Need(), &s.Sandbox
 	q.ImplicitShares = s.Options.Quota.ImplicitShares
+	q.CountContainers = s.Options.Quota.CountContainers
 	s.Options.Quota = q
 	if s.Goal != Up || b.Reservation == ReservationNeeded || s.Need().Equal(before) {
 		return

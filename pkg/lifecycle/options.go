@@ -64,6 +64,9 @@ type Quota struct {
 	// ECS. It is set when the task is created, if the host can apply it; an update of the
 	// limits keeps it.
 	ImplicitShares bool `json:"implicitShares,omitempty"`
+	// CountContainers: the task waits until the host has room for its containers, such as
+	// keys of the kernel. It is set when the task is created, and kept as ImplicitShares is.
+	CountContainers bool `json:"countContainers,omitempty"`
 }
 
 // Unlimited as Options.Quota.TasksMax: not even the default bound.
@@ -91,5 +94,9 @@ func (q Quota) Over(t taskdef.Task) Quota {
 func (s State) Need() admission.Need {
 	t, q := s.Task, s.Quota()
 	t.CPU, t.Memory = q.CPU, q.Memory
-	return admission.NeedOf(t, s.Options.Limits != LimitsOff)
+	n := admission.NeedOf(t, s.Options.Limits != LimitsOff)
+	if q.CountContainers {
+		n.Containers = int64(len(t.Containers))
+	}
+	return n
 }

@@ -1,0 +1,95 @@
+package admission
+
+import (
+	"strconv"
+	"time"
+)
+
+// Quota is a limit on something of which each container takes a part: for example the
+// kernel's keys of a user. What others of the host use of it counts as well.
+type Quota struct {
+	// Name is what messages call it, such as kernel.keys.maxkeys.
+	Name string
+	// Most is the limit; Used is what tasks and others use of it now, Unlimited (-1) if
+	// that is not known.
+	Most, Used int64
+	// PerTask and PerContainer are what the infra container of a task and each of its
+	// containers take.
+	PerTask, PerContainer int64
+	// Fix says how to raise the limit.
+	Fix string
+}
+
+// of returns what a task takes of the quota.
+func (q Quota) of(n Need) int64 {
+	if n.Containers == 0 {
+		return 0
+	}
+	return q.PerTask + n.Containers*q.PerContainer
+}
+
+// settleTime is how long an admitted task may take until its containers run and their use
+// of a quota shows.
+const settleTime = 30 * time.Second
+
+// held returns what the admitted tasks take of a quota together, and who they are. Settled
+// reports whether all of them were admitted long enough ago.
+func (k Quota) held(q Queue, at time.Time) (sum int64, by []string, settled bool) {
+	settled = true
+	for _, e := range q.Entries {
+		if n := k.of(e.Need); e.Held && n > 0 {
+			sum, by = sum+n, append(by, e.label())
+			settled = settled && (at.Sub(e.Since) >= settleTime || at.Before(e.Since))
+		}
+	}
+	return sum, by, settled
+}
+
+// others estimates what others than admitted tasks use of a quota. What is used beyond the
+// sum of the admitted tasks is certainly theirs. As long as some tasks are still starting,
+// and so use less than their sum, the estimate does not decrease.
+func (k Quota) others(q Queue, held int64, settled bool) int64 {
+	now := max(0, k.Used-held)
+	if settled {
+		return now
+	}
+	return max(now, q.Others[k.Name])
+}
+
+// noteOthers remembers what others use, for the time in which tasks start.
+func (b Budget) noteOthers(q Queue, at time.Time) Queue {
+	others := map[string]int64{}
+	for _, k := range b.Quotas {
+		held, _, settled := k.held(q, at)
+		if n := k.others(q, held, settled); n > 0 {
+			others[k.Name] = n
+		}
+	}
+	if len(others) == 0 {
+		others = nil
+	}
+	q.Others = others
+	return q
+}
+
+// quotaShortages are the quotas of which there is too little for a need.
+func (b Budget) quotaShortages(q Queue, n Need, at time.Time) (short []Shortage) {
+	for _, k := range b.Quotas {
+		want := k.of(n)
+		if want == 0 {
+			continue
+		}
+		held, by, settled := k.held(q, at)
+		others := k.others(q, held, settled)
+		free := max(0, k.Most-held-others)
+		if want <= free {
+			continue
+		}
+		s := Shortage{What: k.Name, Want: strconv.FormatInt(want, 10) + " of " + k.Name, Free: strconv.FormatInt(free, 10), Of: strconv.FormatInt(k.Most, 10), Holders: by}
+		if others > 0 {
+			s.Others = strconv.FormatInt(others, 10)
+		}
+		short = append(short, s)
+	}
+	return short
+}
