@@ -29,6 +29,7 @@ bootstrap() {
 	# shellcheck disable=SC2016 # the hooks' shell knows the directory
 	mmdebstrap --quiet --mode=root --variant=minbase --include="$include" \
 		--aptopt='APT::Install-Recommends "false"' --aptopt='Acquire::Languages "none"' --aptopt='Acquire::Retries "3"' \
+		--aptopt='Acquire::Check-Valid-Until "false"' \
 		--dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
 		--dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='force-unsafe-io' "${settings[@]}" \
 		--skip=download/empty --skip=essential/unlink \

@@ -1,7 +1,7 @@
 #!/bin/bash
 # install.sh installs what a step needs and this machine lacks, and says so.
 #
-#   hack/install.sh GROUP...     groups: go race plain systemd vm lint registry prometheus
+#   hack/install.sh GROUP...     groups: go race plain systemd vm lint registry prometheus podman6
 #
 # Debian packages come from wherever apt is configured to look; Go comes from
 # the module proxy that GOPROXY names. Status 3: not possible for this user or
@@ -21,6 +21,7 @@ packages() {
 	systemd) echo ca-certificates debian-archive-keyring mmdebstrap mount ;;
 	vm) echo ca-certificates debian-archive-keyring e2fsprogs mmdebstrap mount ;;
 	lint) echo shellcheck ;;
+	podman6) echo gcc libc6-dev libseccomp-dev libsystemd-dev pkg-config ;;
 	*) die "no such group: $1 (go race plain systemd vm lint registry prometheus)" ;;
 	esac
 	case $1:$(. /etc/os-release && echo "${VERSION_ID:-}") in
@@ -93,11 +94,31 @@ unpack() {
 	rm -rf "$dir"
 }
 
+# build_podman6 builds Podman 6 from its Go module into the bed; no distribution that the
+# beds use has it yet.
+build_podman6() {
+	local version=v6.0.2 dir=$BED/podman6.module names
+	[ ! -x "$BED/podman6" ] || return 0
+	names=$(packages podman6)
+	read -ra names <<<"$names"
+	install_packages "${names[@]}"
+	make_bed
+	mkdir -p "$dir"
+	printf 'module podman6\n\ngo 1.25\n\nrequire go.podman.io/podman/v6 %s\n' "$version" >"$dir/go.mod"
+	say "building Podman $version (once, about two minutes)"
+	CGO_ENABLED=1 hack/go -C "$dir" build -mod=mod -trimpath -ldflags '-s -w' -o "$BED/podman6" \
+		-tags 'containers_image_openpgp exclude_graphdriver_btrfs seccomp systemd' go.podman.io/podman/v6/cmd/podman >"$dir/log" 2>&1 || {
+		tail -n 5 "$dir/log" >&2
+		cannot "Podman $version cannot be built; the reason is above"
+	}
+}
+
 [ $# -gt 0 ] || die "usage: hack/install.sh GROUP..."
 all=()
 for group in "$@"; do
 	case $group in
 	registry) unpack docker-registry docker-registry && continue ;;
+	podman6) build_podman6 && continue ;;
 	prometheus) unpack prometheus prometheus promtool && continue ;;
 	esac
 	names=$(packages "$group")
