@@ -3,6 +3,7 @@ package enginesim
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -42,7 +43,8 @@ type world struct {
 	locks *state.Locks
 	tasks []*task
 	// ghosts are pods that Podman is still to make for owners that have died.
-	ghosts []ghost
+	ghosts   []ghost
+	settings *config.Settings // of all processes
 	// overtake is how many later tasks may pass one that waits.
 	overtake int
 	// calm: nothing unfriendly happens any more.
@@ -159,6 +161,9 @@ func newWorld(seed uint64, dir string, t *trail) *world {
 	r := rand.New(rand.NewPCG(seed, 1))
 	w := &world{r: r, clock: &clock{now: epoch}, dir: dir, trail: t, trouble: 8 + r.IntN(60), overtake: r.IntN(3)}
 	var err error
+	if w.settings, err = config.FromEnvironment(w.getenv); err != nil {
+		w.broken("the configuration: %v", err)
+	}
 	if w.locks, err = state.OpenLocks(dir, state.Holder{Command: "enginesim"}); err != nil {
 		w.broken("the locks do not open: %v", err)
 	}
@@ -203,13 +208,9 @@ func ref(name string) images.Ref {
 // open starts a process of podtask: what it shares with others is on the disk
 // and in Podman.
 func (w *world) open() *agent.Agent {
-	settings, err := config.FromEnvironment(w.getenv)
-	if err != nil {
-		w.broken("the configuration: %v", err)
-	}
 	h, err := agent.Open(agent.Config{
-		StateDir: w.dir, RuntimeDir: w.dir,
-		Settings: settings, Getenv: w.getenv,
+		StateDir: w.dir, RuntimeDir: w.dir, Root: noFiles{},
+		Settings: w.settings, Getenv: w.getenv,
 		Dial:     func(context.Context) (conn.Podman, error) { return w.fake, nil },
 		Registry: simRegistry{w.fake.Registry(), w},
 		FS:       w.disk,
@@ -218,6 +219,13 @@ func (w *world) open() *agent.Agent {
 		w.broken("a process does not start: %v", err)
 	}
 	return h
+}
+
+// noFiles are the files of a host that says nothing about itself.
+type noFiles struct{}
+
+func (noFiles) Open(name string) (fs.File, error) {
+	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }
 
 // getenv gives all owners the same budget: two vCPU, of which tasks take a half, one
