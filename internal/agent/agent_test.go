@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -333,9 +334,15 @@ func TestFailureClasses(t *testing.T) {
 		{"a used-up quota may have room when another container ends", &libpod.Error{Class: libpod.QuotaExceeded}, lifecycle.Failure{Class: lifecycle.QuotaUsedUp}},
 		{"a taken port stays taken", &libpod.Error{Class: libpod.PortInUse}, lifecycle.Failure{Class: lifecycle.Permanent}},
 		{"our own deadline", context.DeadlineExceeded, lifecycle.Failure{Class: lifecycle.Timeout}},
+		{"our own deadline, with what was tried", fmt.Errorf("pull app: not done after 2h: %w", context.DeadlineExceeded), lifecycle.Failure{Class: lifecycle.Timeout}},
 		{"our own cancel", context.Canceled, lifecycle.Failure{Class: lifecycle.Canceled}},
 	} {
 		got := effects.Failure(c.err)
+		for _, raw := range []string{"context deadline exceeded", "context canceled"} {
+			if strings.Contains(got.Message, raw) {
+				t.Errorf("%s: a user sees %q", c.name, got.Message)
+			}
+		}
 		got.Message = ""
 		if got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)

@@ -152,10 +152,22 @@ func (s *Launcher) awaitOwner(ctx context.Context, id string, died <-chan error)
 			}
 			return fmt.Errorf("the owner ended: %w; %s", end, cmp.Or(lastError(s.OwnerLog(id)), "it said nothing"))
 		case <-ctx.Done():
-			return fmt.Errorf("the owner does not answer on %s: %w", s.Socket(id), ctx.Err())
+			return &slowOwnerError{s.Socket(id), ctx.Err()}
 		}
 	}
 }
+
+// slowOwnerError says that a new owner did not answer in time.
+type slowOwnerError struct {
+	socket string
+	cause  error
+}
+
+func (e *slowOwnerError) Error() string {
+	return "the owner does not answer on " + e.socket + " yet: see `podtask inspect`, and try again"
+}
+
+func (e *slowOwnerError) Unwrap() error { return e.cause }
 
 // lastError is the last line of an owner's log that reports an error.
 func lastError(log string) (said string) {

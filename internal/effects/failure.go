@@ -3,6 +3,7 @@ package effects
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/podtask/podtask/internal/imagestore"
 	"github.com/podtask/podtask/internal/ledger"
@@ -13,12 +14,19 @@ import (
 	"github.com/podtask/podtask/pkg/state"
 )
 
+// plain replaces what Go says about time limits, which a wrapped error ends with.
+var plain = strings.NewReplacer(
+	": "+context.DeadlineExceeded.Error(), "",
+	context.DeadlineExceeded.Error(), "no answer within the time limit",
+	context.Canceled.Error(), "canceled",
+)
+
 // Failure turns an error into data. Callers never look at error texts.
 func Failure(err error) lifecycle.Failure {
 	if err == nil {
 		return lifecycle.Failure{}
 	}
-	f := lifecycle.Failure{Class: lifecycle.Permanent, Message: err.Error()}
+	f := lifecycle.Failure{Class: lifecycle.Permanent, Message: plain.Replace(err.Error())}
 	var pod *libpod.Error
 	var img *images.Error
 	var secret *secrets.Error
