@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -40,21 +41,32 @@ Examples:
 				return usagef("validate", "no target %q: it is fargate or ec2", target)
 			}
 			var findings []finding
+			var unread []error // files that cannot be read do not hide the problems of the others
 			for _, name := range c.Args().Slice() {
-				d, err := definitionOf(p, c, name)
+				f, err := validateFile(p, c, name, target)
 				if err != nil {
-					return err
-				}
-				d.settings.Target = target
-				_, f, err := parseDefinition(p, d)
-				if err != nil {
-					return err
+					unread = append(unread, err)
+					continue
 				}
 				findings = append(findings, f)
 			}
-			return printFindings(p, findings, c.String("format") == "json")
+			err := printFindings(p, findings, c.String("format") == "json")
+			if len(unread) > 0 {
+				return errors.Join(unread...)
+			}
+			return err
 		},
 	}
+}
+
+func validateFile(p *program, c *cli.Context, name string, target taskdef.Target) (finding, error) {
+	d, err := definitionOf(p, c, name)
+	if err != nil {
+		return finding{}, err
+	}
+	d.settings.Target = target
+	_, f, err := parseDefinition(p, d)
+	return f, err
 }
 
 func printFindings(p *program, findings []finding, asJSON bool) error {

@@ -44,6 +44,8 @@
 //     blocks dependent containers without limit.)
 //   - A container that its restart policy restarts stays RUNNING. COMPLETE and SUCCESS
 //     wait for its last run.
+//   - A pod that cannot be made is given up after eight attempts, and after eleven if a
+//     quota of the host is used up. (ECS: without limit.)
 //   - A removal is given up after eight failures, and the task is back at Down.
 //   - Containers stop one by one before the pod, dependent containers first. A second
 //     stop request kills all of them at once.
