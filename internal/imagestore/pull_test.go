@@ -487,7 +487,7 @@ func TestImageThatTurnsOutToBeForAnotherPlatformIsRefused(t *testing.T) {
 				s := newStore(t)
 				s.podman.Push(app, enginetest.Image{Arch: "s390x"})
 				s.reg = silent{s.podman.Registry()}
-				_, got := s.bring(s.host(), s.state(app, lifecycle.PullAlways, more))
+				_, got := s.bring(s.process(), s.state(app, lifecycle.PullAlways, more))
 				if got.Failure.Class != lifecycle.Permanent || !strings.Contains(got.Failure.Message, "linux/s390x") {
 					t.Errorf("%+v", got)
 				}
