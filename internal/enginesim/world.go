@@ -45,8 +45,6 @@ type world struct {
 	// ghosts are pods that Podman is still to make for owners that have died.
 	ghosts   []ghost
 	settings *config.Settings // of all processes
-	// overtake is how many later tasks may pass one that waits.
-	overtake int
 	// calm: nothing unfriendly happens any more.
 	calm bool
 	// trouble is how often a call to Podman fails: one in this many.
@@ -159,9 +157,10 @@ func run(seed uint64, dir string, t *trail) (c Count, v *Violation) {
 
 func newWorld(seed uint64, dir string, t *trail) *world {
 	r := rand.New(rand.NewPCG(seed, 1))
-	w := &world{r: r, clock: &clock{now: epoch}, dir: dir, trail: t, trouble: 8 + r.IntN(60), overtake: r.IntN(3)}
+	w := &world{r: r, clock: &clock{now: epoch}, dir: dir, trail: t, trouble: 8 + r.IntN(60)}
+	getenv := environment(r.IntN(3))
 	var err error
-	if w.settings, err = config.FromEnvironment(w.getenv); err != nil {
+	if w.settings, err = config.FromEnvironment(getenv); err != nil {
 		w.broken("the configuration: %v", err)
 	}
 	if w.locks, err = state.OpenLocks(dir, state.Holder{Command: "enginesim"}); err != nil {
@@ -210,7 +209,7 @@ func ref(name string) images.Ref {
 func (w *world) open() *agent.Agent {
 	h, err := agent.Open(agent.Config{
 		StateDir: w.dir, RuntimeDir: w.dir, Root: noFiles{},
-		Settings: w.settings, Getenv: w.getenv,
+		Settings: w.settings, Getenv: noVariable,
 		Dial:     func(context.Context) (conn.Podman, error) { return w.fake, nil },
 		Registry: simRegistry{w.fake.Registry(), w},
 		FS:       w.disk,
@@ -228,20 +227,24 @@ func (noFiles) Open(name string) (fs.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }
 
-// getenv gives all owners the same budget: two vCPU, of which tasks take a half, one
-// or none.
-func (w *world) getenv(name string) string {
-	switch name {
-	case "PODTASK_BUDGET_CPU":
-		return "2"
-	case "PODTASK_BUDGET_MEMORY":
-		return "none"
-	case "PODTASK_QUEUE_OVERTAKE":
-		return strconv.Itoa(w.overtake)
-	default:
-		return ""
+// environment gives all owners the same budget: two vCPU, of which tasks take a half, one
+// or none. Overtake is how many later tasks may pass one that waits.
+func environment(overtake int) func(string) string {
+	return func(name string) string {
+		switch name {
+		case "PODTASK_BUDGET_CPU":
+			return "2"
+		case "PODTASK_BUDGET_MEMORY":
+			return "none"
+		case "PODTASK_QUEUE_OVERTAKE":
+			return strconv.Itoa(overtake)
+		default:
+			return ""
+		}
 	}
 }
+
+func noVariable(string) string { return "" }
 
 // simRegistry is the fake Podman's registry, which cannot always be reached.
 type simRegistry struct {
