@@ -32,6 +32,7 @@ var moves = []struct {
 	{2, sweep},
 	{2, func(w *world) { w.push(w.r.IntN(imageMissing)) }},
 	{3, func(w *world) { w.fake.RemoveImage(imageName(w.r.IntN(imageMissing))) }},
+	{1, setClock},
 	{2, func(w *world) { w.fake.TakePort(firstPort+uint16(w.r.IntN(5)), "tcp", w.r.IntN(2) == 0) }},
 }
 
@@ -147,6 +148,23 @@ func (w *world) next() (at time.Time) {
 
 func (w *world) passTime(d time.Duration) {
 	w.clock.now = w.clock.now.Add(max(d, 0))
+}
+
+// setClock sets the clock of the host by up to a day, back or forward. Timers that run do
+// not depend on it; those that are computed from a record do.
+func setClock(w *world) {
+	by := time.Duration(w.r.Int64N(int64(48*time.Hour))) - 24*time.Hour
+	w.clock.now = w.clock.now.Add(by)
+	w.disk.fullUntil = w.disk.fullUntil.Add(by)
+	for _, t := range w.tasks {
+		if o := t.owner; o != nil && !o.retryAt.IsZero() {
+			o.retryAt = o.retryAt.Add(by)
+		}
+		if o := t.owner; o != nil && !o.wake.IsZero() {
+			o.wake = o.wake.Add(by)
+		}
+	}
+	w.tell("the clock is set by %s", by)
 }
 
 // recover gives a task without an owner one, as any command on it would.

@@ -7,7 +7,8 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// A clock that is set makes timers come later or sooner, and loses none of them.
+// A clock that is set makes timers come sooner, or later by what they are set to at most,
+// and loses none of them.
 func TestClockThatIsSet(t *testing.T) {
 	t.Parallel()
 	for name, jump := range map[string]time.Duration{"back": -time.Hour, "forward": time.Hour} {
@@ -24,8 +25,8 @@ func TestClockThatIsSet(t *testing.T) {
 				t.Fatalf("asked %v at %s; the restart is due at %s", d.asked, d.at, due)
 			}
 			if jump < 0 {
-				if got := d.s.Wake(d.at); !got.Equal(due) {
-					t.Fatalf("the timer is set to %s, the restart is due at %s", got, due)
+				if got := d.s.Wake(d.at); got.After(d.at.Add(maxRestartPause)) || !got.After(d.at) {
+					t.Fatalf("at %s the timer is set to %s", d.at, got)
 				}
 				d.wake()
 			}

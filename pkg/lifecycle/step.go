@@ -3,16 +3,37 @@ package lifecycle
 import "time"
 
 // Step returns the state after ev and what to do now. It neither reads nor
-// changes anything else; s stays valid. at is the time of the event and must not
-// run backwards by more than clocks do: a step back only delays timers.
+// changes anything else; s stays valid. at is the time of the event. It may be before that
+// of an earlier one, because clocks are set: then no timer is later than it can be.
 func Step(s State, at time.Time, ev Event) (State, []Effect) {
 	wasUp := s.Goal == Up
 	s = clone(s)
+	limitTimers(&s, at)
 	fold(&s, at, ev)
 	settle(&s, at)
 	effects := plan(&s, at)
 	record(&s, at, wasUp)
 	return s, effects
+}
+
+// limitTimers brings timers nearer that are further off than they are ever set: the clock
+// was set back since.
+func limitTimers(s *State, at time.Time) {
+	limit := func(timer *time.Time, most time.Duration) {
+		if latest := at.Add(most); timer.After(latest) {
+			*timer = latest
+		}
+	}
+	limit(&s.Sandbox.Retry.NotUntil, backoffCap)
+	for i := range s.Containers {
+		c := &s.Containers[i]
+		limit(&c.Retry.NotUntil, backoffCap)
+		limit(&c.RestartAt, maxRestartPause)
+		if check := s.Task.Containers[i].HealthCheck; check != nil {
+			limit(&c.Health.Next, check.Interval)
+			limit(&c.Op.Overdue, max(check.Interval, check.Timeout))
+		}
+	}
 }
 
 // Wake is the earliest moment after the given one at which the state wants
