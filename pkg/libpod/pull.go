@@ -228,10 +228,18 @@ func (s *pullStream) read(r io.Reader) error {
 			s.line(m.Stream)
 		case m.Status != "":
 			s.layer(m)
+			if d := m.Detail; d.Total > 0 && d.Current > d.Total+excess {
+				return &Error{Class: WrongContent, Cause: fmt.Sprintf("layer %s has more than the %d bytes that its manifest says", m.ID, d.Total)}
+			}
 		}
 		s.watch.heard(s.busy(), m.Status != "")
 	}
 }
+
+// excess is how many bytes more than its manifest says a layer may have before the pull is
+// aborted. Podman compares the size only after it has stored everything, and a registry may
+// send until the disk is full.
+const excess = 1 << 20
 
 // busy reports whether a layer is being downloaded.
 func (s *pullStream) busy() bool {

@@ -546,3 +546,21 @@ func TestNameLeftInStorageIsFreed(t *testing.T) {
 		}
 	}
 }
+
+// A layer that is larger than its manifest says is not downloaded to its end.
+func TestPullOfAnEndlessLayerIsAborted(t *testing.T) {
+	t.Parallel()
+	c := recorded(t, "5.4.2", func(w http.ResponseWriter, r *http.Request) {
+		reply(w, 200, "")
+		for n := 0; r.Context().Err() == nil; n += 1 << 18 {
+			if _, err := fmt.Fprintf(w, `{"status":"Downloading","id":"0123456789ab","progressDetail":{"current":%d,"total":1000}}`+"\n", n); err != nil {
+				return
+			}
+			_ = http.NewResponseController(w).Flush()
+		}
+	})
+	_, err := c.Pull(soon(t), "localhost/x:1", libpod.PullOptions{})
+	if !errors.Is(err, libpod.WrongContent) || !strings.Contains(err.Error(), "1000 bytes") {
+		t.Errorf("got %v", err)
+	}
+}
