@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# debian.sh is sourced by the beds that bring a Debian of their own: it unpacks
-# one and turns it into a small server with a lingering user. It needs lib.sh.
+# debian.sh is sourced by the beds that contain a Debian system: it unpacks one and
+# turns it into a small server with a lingering user. It needs lib.sh.
 
 # mirror prints the address of the Debian archive that apt is configured with.
 mirror() {

@@ -1,13 +1,13 @@
 #!/bin/bash
 # demo.sh shows podtask at work: a task of three containers on rootless Podman,
-# with images from a registry that demands a password.
+# with images from a registry that requires a password.
 #
-#   hack/demo.sh           the tour; it fails if a step does not do what it should
-#   hack/demo.sh shell     the same place, with you at the keyboard
+#   hack/demo.sh           the tour; it fails if a step fails
+#   hack/demo.sh shell     an interactive shell in the same environment
 #
-# Root gets a user of the demo's own for it, anybody else storage and settings
-# of the demo's own. Nothing of it stays, however the demo ends: what a killed
-# one left, the next one removes. Installed packages stay.
+# For root the demo creates its own user; for other users it has separate storage and
+# settings. It removes everything at its end; if it is killed, the next demo does.
+# Installed packages are kept.
 set -euo pipefail
 export BED_NAME=demo
 . "$(dirname "$0")/lib.sh"
@@ -16,7 +16,7 @@ cd "$ROOT"
 programs=(client migrate server)
 files=(hack/demo-steps examples/shop/*.json bin/podtask .bed/demo/demo-registry "${programs[@]/#/.bed/demo/}")
 
-# The lock is not handed on: what a killed demo left running must not hold it.
+# The lock is not inherited: processes left by a killed demo must not hold it.
 lock() {
 	mkdir -p .bed/demo
 	exec 9>.bed/demo/lock
@@ -34,7 +34,7 @@ clear_bed() {
 	rm -rf "$BED"
 }
 
-# leave is for every way out, so it is not to be interrupted.
+# leave runs at every exit, so it must not be interrupted.
 # shellcheck disable=SC2317 # trap calls it
 leave() {
 	trap '' INT TERM HUP

@@ -1,11 +1,11 @@
 #!/bin/bash
-# install.sh installs what a step needs and this machine lacks, and says so.
+# install.sh installs the missing packages that a step needs, and says so.
 #
 #   hack/install.sh GROUP...     groups: go race plain systemd vm lint registry prometheus podman6
 #
 # Debian packages come from wherever apt is configured to look; Go comes from
 # the module proxy that GOPROXY names. Status 3: not possible for this user or
-# on this machine, with the one line that says what root has to install.
+# on this machine, with one line that says what root has to install.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -39,7 +39,7 @@ missing() {
 }
 
 # update_lists refreshes apt's lists. Failure is no error: one dead source
-# must not stop us, the install that follows is the judge.
+# must not stop the script, because the install that follows reports an error.
 update_lists() {
 	local out tries
 	for tries in $(seq 60); do

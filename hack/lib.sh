@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# lib.sh is sourced by the scripts beside it: where things lie and how the
-# scripts speak. It changes nothing on the machine.
+# lib.sh is sourced by the other scripts: paths and messages. It changes nothing on the
+# machine.
 #
 # Every clone has its own beds. BED is a bed's directory, named by a hash of
 # the clone's path and BED_NAME (default "test"), so that two clones, or a
@@ -12,7 +12,7 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 export HOME="${HOME:-$(getent passwd "$(id -u)" | cut -d: -f6)}"
 export PATH="$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-# say prints one line about what is going on; stdout stays free for data.
+# say prints one line of progress to stderr; stdout is for data.
 say() { echo "${0##*/}: $*" >&2; }
 
 die() {
@@ -20,8 +20,8 @@ die() {
 	exit 1
 }
 
-# cannot ends a script because this machine or user is not able to do the
-# step. Status 3 tells it from a failure: the test run reports a skip.
+# cannot exits because this machine or user cannot run the step. Status 3 distinguishes
+# it from a failure: the test run reports a skip.
 cannot() {
 	say "$*"
 	exit 3
@@ -29,7 +29,7 @@ cannot() {
 
 is_root() { [ "$(id -u)" = 0 ]; }
 
-# beds_home is where beds lie: outside the clone, because a clone in a 0700
+# beds_home is the directory of beds: outside the clone, because a clone in a 0700
 # directory is out of reach for the bed's user.
 beds_home() {
 	if is_root; then
@@ -52,7 +52,7 @@ export BED
 # shellcheck disable=SC2034 # used by the scripts that source this file
 SHARE=$BED/share
 
-# make_bed makes BED and notes whose it is, for hack/clean-beds.
+# make_bed creates BED and records its clone, for hack/clean-beds.
 make_bed() {
 	mkdir -p "$BED" "$SHARE"
 	chmod 755 "$(dirname "$BED")" "$BED" "$SHARE"

@@ -10,7 +10,7 @@ import (
 // Outcome is what every loop needs to know of a decision.
 type Outcome[S any] struct {
 	State S
-	// Record is to be saved before anything else is done; nil: the last one still holds.
+	// Record is to be saved before anything else is done; nil: the last one is still valid.
 	Record []byte
 	// Timer is when Tick is due; zero for never.
 	Timer time.Time

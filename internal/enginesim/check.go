@@ -18,7 +18,7 @@ import (
 //   - a state keeps lifecycle's invariants;
 //   - the events of a task are numbered without gaps, and report each status once;
 //   - a container is started once, unless the machine or a user has undone it
-//     before anybody knew, or as often as its restart policy says;
+//     before it was observed, or as often as its restart policy says;
 //   - a container starts after its dependencies have met their conditions;
 //   - a container is asked to stop after all that depend on it have ended, and the
 //     sandbox after all containers;

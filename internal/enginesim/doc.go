@@ -21,7 +21,7 @@
 //
 // Then all of that ceases. Every task must come to its goal, be stopped and be
 // removed. What must hold on the way is listed in check.go. Truth is what the Fake
-// noted when it happened, not what anybody was told.
+// noted when it happened, not what was reported.
 //
 // Tasks are driven by the code that drives them in the product, internal/driver. Only
 // what carries its decisions out is simulated here: the loop around it has goroutines, reads

@@ -93,7 +93,7 @@ const (
 	TermSent What = "term"  // it was asked to stop
 )
 
-// Fact is something that became true of a container, whether or not anybody was
+// Fact is something that became true of a container, whether or not a client was
 // told.
 type Fact struct {
 	At        time.Time

@@ -215,7 +215,7 @@ func (f *Fake) Tag(ctx context.Context, imageID, name string) error {
 }
 
 // Registry is the registry that a Fake pulls from, asked without Podman. Its
-// images are for every platform, and it lets everybody in.
+// images are for every platform, and it needs no login.
 type Registry struct{ f *Fake }
 
 // Registry returns the registry that f pulls from.

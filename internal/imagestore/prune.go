@@ -115,7 +115,7 @@ func joinImages(book []PulledImage, local []libpod.Image, tasks []lifecycle.Stat
 	return out
 }
 
-// whyInUse says why an image is not to be removed by anybody here.
+// whyInUse returns why no process may remove an image.
 func whyInUse(l LocalImage, ours bool, known map[string]bool, tasks []lifecycle.State, exclude []string) string {
 	if !ours {
 		return "it was there before podtask pulled it"

@@ -104,7 +104,7 @@ func TestLocalCopyDoesNotGetAroundARefusal(t *testing.T) {
 	}
 }
 
-// slow is a Podman whose pulls wait to be let go.
+// slow is a Podman whose pulls wait for release.
 type slow struct {
 	*enginetest.Fake
 	begun   chan string

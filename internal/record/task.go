@@ -135,7 +135,7 @@ func NewID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// Holder returns who owns the task, if anybody does.
+// Holder returns the owner of the task, if it has one.
 func (t *Tasks) Holder(id string) (state.Holder, bool) {
 	holder, held, err := t.Locks.Holder(id)
 	return holder, held && err == nil

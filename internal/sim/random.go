@@ -123,7 +123,7 @@ func randomTask(r *rand.Rand) taskdef.Task {
 	return t
 }
 
-// randomPolicy restarts no container for ever that another waits for.
+// randomPolicy never restarts a container forever if another one waits for it.
 func randomPolicy(r *rand.Rand) *taskdef.RestartPolicy {
 	p := &taskdef.RestartPolicy{AttemptPeriod: time.Duration(60+r.IntN(600)) * time.Second}
 	if r.IntN(2) == 0 {

@@ -6,7 +6,7 @@
 // whole budget is refused at once (Budget.Refuse).
 //
 // The order is first come, first served: a task waits behind an earlier one even
-// when there is room for it, so that a large task is not put off for ever. With
+// when there is room for it, so that a large task is not delayed forever. With
 // Budget.Overtake above 0 small tasks may pass, but each waiting task is passed at
 // most that many times.
 //

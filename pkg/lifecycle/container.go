@@ -139,7 +139,7 @@ func anyDigestReported(s *State) bool {
 	return some(s, func(c *Container) bool { return c.Resolved && !c.Pinned && c.Digest != "" })
 }
 
-// MayRun returns the containers that run as far as anybody knows, those that are being
+// MayRun returns the containers that run as far as is known, those that are being
 // looked at among them.
 func (s State) MayRun() []int {
 	var r []int

@@ -136,7 +136,7 @@ type Container struct {
 	Memory            int64 `json:"memory,omitempty"`
 	MemoryReservation int64 `json:"memoryReservation,omitempty"`
 	// StartTimeout bounds how long dependants wait for this container to satisfy
-	// a COMPLETE, SUCCESS or HEALTHY condition, counted from its start; 0 means for ever.
+	// a COMPLETE, SUCCESS or HEALTHY condition, counted from its start; 0 means no limit.
 	StartTimeout time.Duration `json:"startTimeout,omitempty"`
 	// StopTimeout is the grace between SIGTERM and SIGKILL; never 0 (ECS default 30 s).
 	StopTimeout time.Duration `json:"stopTimeout"`
