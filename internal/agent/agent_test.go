@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -14,11 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podtask/podtask/internal/effects"
 	"github.com/podtask/podtask/internal/limits"
 	"github.com/podtask/podtask/internal/record"
 	"github.com/podtask/podtask/internal/registrytest"
-	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/state"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -315,37 +312,5 @@ func TestStateThatCannotBeOpenedSaysWhatToDo(t *testing.T) {
 	_, err := Open(Config{StateDir: filepath.Join(file, "state"), Getenv: os.Getenv})
 	if err == nil || !strings.Contains(err.Error(), "XDG_STATE_HOME") {
 		t.Errorf("%v", err)
-	}
-}
-
-func TestFailureClasses(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name string
-		err  error
-		want lifecycle.Failure
-	}{
-		{"success", nil, lifecycle.Failure{}},
-		{"a missing command exits 127", &libpod.Error{Class: libpod.CommandNotFound}, lifecycle.Failure{Class: lifecycle.Permanent, ExitCode: 127}},
-		{"a command that is none exits 126", &libpod.Error{Class: libpod.CommandNotExecutable}, lifecycle.Failure{Class: lifecycle.Permanent, ExitCode: 126}},
-		{"no service may pass", &libpod.Error{Class: libpod.Unavailable}, lifecycle.Failure{Class: lifecycle.Temporary}},
-		{"an image lost before the create is pulled again", &libpod.Error{Op: "create container", Class: libpod.NoImage}, lifecycle.Failure{Class: lifecycle.NoImage}},
-		{"an image the registry lacks is not", &libpod.Error{Op: "pull image", Class: libpod.NoImage}, lifecycle.Failure{Class: lifecycle.Permanent}},
-		{"a used-up quota may have room when another container ends", &libpod.Error{Class: libpod.QuotaExceeded}, lifecycle.Failure{Class: lifecycle.QuotaUsedUp}},
-		{"a taken port stays taken", &libpod.Error{Class: libpod.PortInUse}, lifecycle.Failure{Class: lifecycle.Permanent}},
-		{"our own deadline", context.DeadlineExceeded, lifecycle.Failure{Class: lifecycle.Timeout}},
-		{"our own deadline, with what was tried", fmt.Errorf("pull app: not done after 2h: %w", context.DeadlineExceeded), lifecycle.Failure{Class: lifecycle.Timeout}},
-		{"our own cancel", context.Canceled, lifecycle.Failure{Class: lifecycle.Canceled}},
-	} {
-		got := effects.Failure(c.err)
-		for _, raw := range []string{"context deadline exceeded", "context canceled"} {
-			if strings.Contains(got.Message, raw) {
-				t.Errorf("%s: a user sees %q", c.name, got.Message)
-			}
-		}
-		got.Message = ""
-		if got != c.want {
-			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
-		}
 	}
 }

@@ -36,13 +36,13 @@ func NewLogPrinter(out, err io.Writer, s lifecycle.State, getenv func(string) st
 	return l
 }
 
-// Prefixed returns l, which from now on puts the container's name before each line.
+// Prefixed makes l put the container's name before each line, and returns it.
 func (l *LogPrinter) Prefixed() *LogPrinter {
 	l.Prefix = true
 	return l
 }
 
-// Line writes one line with one Write, so that those of others do not get between.
+// Line writes one line with one Write, so that lines of other writers do not mix with it.
 func (l *LogPrinter) Line(line observe.LogLine) error {
 	out, on := l.Out, l.outColors
 	if line.Stream == "stderr" {

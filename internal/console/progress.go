@@ -33,7 +33,7 @@ func NewProgress(out io.Writer, c Colors, start time.Time, after uint64) *Progre
 	return &Progress{out: out, colors: c, start: start, seq: after, retries: map[string]int{}}
 }
 
-// What the task and its pod are called in the column of containers.
+// The names of the task and its pod in the column of containers.
 const (
 	TaskLabel  = "(task)"
 	InfraLabel = "(pod)"
@@ -104,7 +104,7 @@ func (p *Progress) line(r row) {
 	fmt.Fprintln(p.out, strings.TrimRight(line, " "))
 }
 
-// Pad fills up with blanks, which colors must not be counted in.
+// Pad pads with blanks to a width, not counting colors.
 func Pad(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-len(s)))
 }
@@ -131,7 +131,7 @@ func stateInk(h api.Transition) Ink {
 	return plain
 }
 
-// detail says what is worth knowing of a transition besides its state.
+// detail returns what to show of a transition besides its state.
 func detail(h api.Transition, t api.Task) string {
 	var parts []string
 	if h.Digest != "" {
@@ -185,5 +185,5 @@ func ShortDigest(d string) string {
 	return algorithm + ":" + ShortID(hex)
 }
 
-// ShortID is how ids are shown where people read.
+// ShortID returns an ID as shown to users.
 func ShortID(id string) string { return id[:min(len(id), 12)] }

@@ -14,14 +14,14 @@ import (
 	"golang.org/x/term"
 )
 
-// The time between two looks at a pull: on a terminal, and in lines.
+// The time between two updates of a pull: on a terminal, and in lines.
 const (
 	barPace  = 100 * time.Millisecond
 	linePace = 10 * time.Second
 )
 
-// PullView shows how pulls get on: as one line at the bottom of a terminal, as a
-// line now and then elsewhere, or as JSON Lines. It is safe for concurrent use.
+// PullView shows the progress of pulls: as a status line at the bottom of a terminal, as
+// periodic lines elsewhere, or as JSON Lines. It is safe for concurrent use.
 type PullView struct {
 	Mode string // bar, plain, json or none
 	out  io.Writer
@@ -31,12 +31,12 @@ type PullView struct {
 	mu     sync.Mutex
 	pulls  map[string]*pull
 	last   time.Time   // when the bar was drawn
-	status string      // what stands at the bottom; empty for nothing
-	begun  time.Time   // when the first of the pulls under way began
-	next   *time.Timer // writes the next line; nil while nothing is on its way
+	status string      // the status line; empty for none
+	begun  time.Time   // when the first of the pulls in progress began
+	next   *time.Timer // writes the next line; nil while nothing is being pulled
 }
 
-// pull is one image on its way. Layers are known by and by, and so is the total.
+// pull is one image being pulled. Layers and the total become known gradually.
 type pull struct {
 	waiting, ended bool
 	layers         map[string][2]int64 // current and total bytes
@@ -58,7 +58,7 @@ func NewPullView(mode string, out io.Writer, getenv func(string) string) *PullVi
 	return &PullView{Mode: mode, out: out, width: width, pulls: map[string]*pull{}}
 }
 
-// take takes a step in.
+// take applies a step.
 func (v *PullView) Observe(p api.Pull) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -81,8 +81,8 @@ func (v *PullView) Observe(p api.Pull) {
 	}
 }
 
-// schedule sees to it that there is a line now and then while anything is on its way,
-// whether or not Podman says something; a pull that is quick needs none.
+// schedule writes a line periodically while anything is being pulled, whether or not
+// Podman reports progress; a quick pull needs none.
 func (v *PullView) schedule() {
 	switch busy := v.text() != ""; {
 	case busy && v.next == nil:
@@ -98,7 +98,7 @@ func (v *PullView) tick() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.next == nil {
-		return // it had gone off when it was stopped
+		return // it had fired before it was stopped
 	}
 	v.show(v.text())
 	v.next.Reset(linePace)
@@ -123,7 +123,7 @@ func (v *PullView) note(p api.Pull) {
 	}
 }
 
-// Forget drops what another process told of its pulls, which tells no more.
+// Forget drops the pulls of another process that no longer reports them.
 func (v *PullView) Forget() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -136,7 +136,7 @@ func (v *PullView) Forget() {
 	}
 }
 
-// text sums up; empty when nothing is on its way.
+// text returns the summary; empty if nothing is being pulled.
 func (v *PullView) text() string {
 	var active, waiting int
 	var current, total int64
@@ -188,14 +188,14 @@ func pullsText(active, waiting int) string {
 	return text
 }
 
-// barText draws how much of a pull is there.
+// barText draws the progress of a pull.
 func barText(current, total int64) string {
 	const cells = 20
 	full := int(cells * min(current, total) / total)
 	return "[" + strings.Repeat("#", full) + strings.Repeat("-", cells-full) + "]"
 }
 
-// show writes text; on a terminal in the place of what stood there.
+// show writes text; on a terminal it replaces the status line.
 func (v *PullView) show(text string) {
 	if v.Mode != "bar" {
 		if text != "" {
@@ -204,13 +204,13 @@ func (v *PullView) show(text string) {
 		return
 	}
 	if v.status != "" || text != "" {
-		// A line that wraps could not be taken back.
+		// A line that wraps could not be replaced.
 		fmt.Fprint(v.out, "\r\x1b[K"+text[:min(len(text), v.width()-1)])
 	}
 	v.status = text
 }
 
-// over returns a writer to the same terminal whose lines stand above the view.
+// over returns a writer to the same terminal whose lines appear above the status line.
 func (v *PullView) Above(w io.Writer) io.Writer {
 	if v.Mode != "bar" {
 		return w

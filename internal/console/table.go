@@ -51,13 +51,13 @@ func toJSON(v any) (string, error) {
 	return string(b), err
 }
 
-// WriteList prints a table of which each row is one thing. On a terminal lines end at
-// its edge, so that rows stay rows.
+// WriteList prints a table with one item per row. On a terminal, lines are cut at its edge
+// so that rows do not wrap.
 func WriteList(w io.Writer, rows [][]string) error {
 	return WriteTable(UpTo(TerminalWidth(w), w), rows)
 }
 
-// edge is how wide the terminal is that w is; 0 for none.
+// edge returns the width of the terminal w; 0 if w is none.
 func TerminalWidth(w io.Writer) int {
 	if f, ok := w.(*os.File); ok {
 		if width, _, err := xterm.GetSize(int(f.Fd())); err == nil {
@@ -67,7 +67,7 @@ func TerminalWidth(w io.Writer) int {
 	return 0
 }
 
-// UpTo is a writer to w whose lines end at a width; 0 lets them be.
+// UpTo returns a writer to w that cuts lines at a width; 0 means no limit.
 func UpTo(width int, w io.Writer) io.Writer {
 	if width == 0 {
 		return w

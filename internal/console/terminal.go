@@ -19,10 +19,10 @@ const (
 	Reset     = "\x1b[0m"
 )
 
-// Inks tell containers apart. Red and green are left out: they mean something.
+// Inks distinguish containers. Red and green are not used because they have a meaning.
 var Inks = [...]Ink{"\x1b[36m", "\x1b[33m", "\x1b[35m", "\x1b[34m", "\x1b[96m", "\x1b[93m", "\x1b[95m", "\x1b[94m"}
 
-// Colors says whether to write with colors.
+// Colors is whether to write with colors.
 type Colors bool
 
 // ColorsFor follows https://no-color.org: colors on a terminal, unless NO_COLOR

@@ -15,7 +15,7 @@ type WriterFunc func([]byte) (int, error)
 
 func (f WriterFunc) Write(b []byte) (int, error) { return f(b) }
 
-// BytesText is a size in decimal units, as podman images has it.
+// BytesText returns a size in decimal units, like podman images.
 func BytesText(n int64) string {
 	units := []string{"B", "kB", "MB", "GB"}
 	v, i := float64(n), 0
@@ -31,7 +31,7 @@ func BytesText(n int64) string {
 // DefaultColumns is the width of lines if neither the terminal nor COLUMNS gives one.
 const DefaultColumns = 100
 
-// Columns is how wide lines may be: as the terminal, or as COLUMNS says.
+// Columns returns the maximum width of lines: COLUMNS, else that of the terminal.
 func Columns(w io.Writer, getenv func(string) string) int {
 	if n, err := strconv.Atoi(getenv("COLUMNS")); err == nil && n > 0 {
 		return n
@@ -44,7 +44,7 @@ func Columns(w io.Writer, getenv func(string) string) int {
 	return DefaultColumns
 }
 
-// Ago says how long ago something was, in words.
+// Ago returns how long ago something was, in words.
 func Ago(now, at time.Time) string {
 	d := now.Sub(at)
 	for _, unit := range []struct {

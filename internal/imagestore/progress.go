@@ -9,15 +9,15 @@ import (
 	"github.com/podtask/podtask/pkg/libpod"
 )
 
-// ProgressHub is which pulls are under way, and who watches them. The zero board is ready.
+// ProgressHub knows the pulls in progress and their watchers. The zero value is ready.
 type ProgressHub struct {
 	mu       sync.Mutex
 	current  map[string]Progress // the latest step of each, by image
 	watchers map[*pullWatcher]bool
 }
 
-// progressReporter reports the progress of one image. What was begun is ended, whether or
-// not it succeeded.
+// progressReporter reports the progress of one image. It reports an end for each begin,
+// whether or not the pull succeeded.
 type progressReporter struct {
 	hub     *ProgressHub
 	further func(Progress) // nil: none
@@ -44,14 +44,14 @@ func (t *progressReporter) end(err error) {
 	}
 }
 
-// pullWatcher gets steps at its own pace. Its queue is guarded by the board.
+// pullWatcher gets steps at its own pace. Its queue is guarded by the hub.
 type pullWatcher struct {
 	queue []Progress
 	wake  chan struct{} // holds one
 }
 
-// maxPullQueue is how many steps a watcher may be behind before some of them are left
-// out; never the begin or the end of a pull or of a layer.
+// maxPullQueue is how many steps a watcher may be behind before some are skipped, except
+// the begin and the end of a pull or a layer.
 const maxPullQueue = 256
 
 func (b *ProgressHub) post(p Progress) {
@@ -72,12 +72,12 @@ func (b *ProgressHub) post(p Progress) {
 		w.queue = append(w.queue, p)
 		select {
 		case w.wake <- struct{}{}:
-		default: // it has not taken what came before
+		default: // it has not read the previous step
 		}
 	}
 }
 
-// join adds a watcher that begins with what is under way.
+// join adds a watcher that begins with the pulls in progress.
 func (b *ProgressHub) join() *pullWatcher {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,9 +103,9 @@ func (b *ProgressHub) take(w *pullWatcher) []Progress {
 	return queue
 }
 
-// Watch calls fn with the latest step of each pull of this process that is under way
-// and, with follow, with each later one, until fn returns an error, which is returned, or
-// ctx ends. Who is slow misses bytes in between.
+// Watch calls fn with the latest step of each pull in progress in this process and, with
+// follow, with each later one, until fn returns an error, which is returned, or
+// ctx ends. A slow watcher misses steps in between.
 func (b *ProgressHub) Watch(ctx context.Context, follow bool, fn func(Progress) error) error {
 	w := b.join()
 	defer b.leave(w)

@@ -31,13 +31,13 @@ type Pruner struct {
 	Free    func(dir string) (int64, error) // bytes the user may still write
 }
 
-// imageLease is how long an image stays after its last use whatever else is true:
-// long enough for a task that found it to write down that it uses it.
+// imageLease is the minimum time an image is kept after its last use: long enough for a
+// task that found it to record that it uses it.
 const imageLease = 10 * time.Minute
 
 // LocalImage is an image that podtask pulled and that is in local storage.
 type LocalImage struct {
-	// ID is Podman's, Names its tags, and of those whatever podtask did not give.
+	// ID is Podman's; Names are its tags, including those that podtask did not give.
 	ID    string   `json:"id"`
 	Names []string `json:"names"`
 	// Target is what was pulled, name@digest; the latest, if there were several.

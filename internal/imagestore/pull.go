@@ -37,16 +37,16 @@ type Puller struct {
 	flights  flight.Group[job, fetched]
 }
 
-// Progress is a step of a pull, for people who watch.
+// Progress is a step of a pull, to show to users.
 type Progress struct {
-	// Image is the name in the task, normalised.
+	// Image is the name in the task, normalized.
 	Image string
 	Phase Phase
 	// Step is set in phase Pulling.
 	Step libpod.Progress
 }
 
-// Phase is where a pull stands.
+// Phase is the phase of a pull.
 type Phase string
 
 // The phases of a pull; the last two end it.

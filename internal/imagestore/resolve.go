@@ -14,7 +14,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// Resolver finds out what an image reference stands for.
+// Resolver resolves image references to digests.
 type Resolver struct {
 	Log      *slog.Logger
 	Getenv   func(string) string
@@ -24,10 +24,10 @@ type Resolver struct {
 	Records  Records
 }
 
-// Digest returns the digest that ref stands for now, asked as the pull behaviour
-// of s says and with the credentials of its first container that has this image:
-// where local copies are preferred, that of the local copy. It is empty for a
-// local image that has none, and for a container that is not to be pinned.
+// Digest returns the current digest of ref, according to the pull behavior of s and with
+// the credentials of its first container that has this image. If local copies are
+// preferred, it is that of the local copy. It is empty for a local image without a digest,
+// and for a container that is not pinned.
 func (r *Resolver) Digest(ctx context.Context, s lifecycle.State, ref string) (string, error) {
 	i := slices.IndexFunc(s.Task.Containers, func(c taskdef.Container) bool { return c.Image == ref })
 	if i < 0 {
@@ -37,8 +37,8 @@ func (r *Resolver) Digest(ctx context.Context, s lifecycle.State, ref string) (s
 	return answer.Digest, err
 }
 
-// Resolve finds the digest of an image: in local storage where the pull behaviour
-// prefers that, else at the registry (ECS: pullContainerManifest).
+// Resolve finds the digest of an image: in local storage if the pull behavior prefers
+// that, else in the registry (ECS: pullContainerManifest).
 func (r *Resolver) Resolve(ctx context.Context, s lifecycle.State, e lifecycle.ResolveImage) (lifecycle.Result, error) {
 	if s.Task.Containers[e.Index].Unpinned {
 		return lifecycle.Result{}, nil
@@ -75,8 +75,8 @@ func notLocal(ref string) error {
 	return fmt.Errorf("%s is not in local storage and must not be pulled (--pull never): `podman pull` it first, or choose another --pull", ref)
 }
 
-// prefersLocal reports whether a local copy will do without the registry being
-// asked; with once only if podtask itself has pulled the name before.
+// prefersLocal reports whether a local copy is used without asking the registry; with once
+// only if podtask itself has pulled the name before.
 func (r *Resolver) prefersLocal(b lifecycle.PullBehavior, ref images.Ref) bool {
 	switch b {
 	case lifecycle.PullNever, lifecycle.PullPreferCached:
@@ -99,7 +99,7 @@ func (r *Resolver) localDigest(ref images.Ref, image libpod.Image) string {
 	return digest
 }
 
-// CredentialsError says that the credentials for a container's image cannot be had.
+// CredentialsError reports that the credentials for a container's image cannot be read.
 type CredentialsError struct{ err error }
 
 func (e *CredentialsError) Error() string { return "registry credentials: " + e.err.Error() }
@@ -114,8 +114,8 @@ func credentials(c taskdef.Container) string {
 	return c.RepositoryCredentials.Source
 }
 
-// login reads credentials for the registry of ref, right before they are used;
-// zero for no source. Nothing keeps them.
+// login reads credentials for the registry of ref, right before they are used; zero for no
+// source. They are not kept.
 func (r *Resolver) login(ctx context.Context, from string, ref images.Ref) (images.Login, error) {
 	if from == "" {
 		return images.Login{}, nil
@@ -143,7 +143,7 @@ func (r *Resolver) login(ctx context.Context, from string, ref images.Ref) (imag
 	return login, nil
 }
 
-// platform is what the task's images must be made for.
+// platform is the platform that the task's images must have.
 func platform(t taskdef.Task) images.Platform {
 	p := images.Here()
 	if t.Platform.OS != "" {
@@ -155,8 +155,7 @@ func platform(t taskdef.Task) images.Platform {
 	return p
 }
 
-// Describe asks the registry what a reference stands for, and with quick for
-// its digest only. The error is an *images.Error.
+// Describe asks the registry about a reference, with quick only for its digest. The error is an *images.Error.
 func (r *Resolver) Describe(ctx context.Context, ref string, want images.Platform, quick bool) (images.Description, error) {
 	if quick {
 		r, err := r.Registry.Resolve(ctx, ref, images.Login{})

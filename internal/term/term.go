@@ -24,25 +24,6 @@ func Line(s string) string {
 	}, strings.ToValidUTF8(s, "\ufffd")))
 }
 
-// Lines is Line for text of several lines: line feeds and tabs stay, and no blanks are
-// removed around it.
-func Lines(s string) string {
-	if isPlain(s) {
-		return s
-	}
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return r
-		case breaksLine(r) || unicode.IsControl(r):
-			return ' '
-		case isInvisible(r):
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\ufffd"))
-}
-
 // isPlain reports whether s has printable ASCII characters only.
 func isPlain(s string) bool {
 	for i := range len(s) {

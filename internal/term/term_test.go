@@ -31,9 +31,6 @@ func TestLine(t *testing.T) {
 			t.Errorf("Line(%q) is %q, want %q", in, got, want)
 		}
 	}
-	if got, want := term.Lines(" a\n\tb\r\n\u202ec\x1b[2J"), " a\n\tb \nc [2J"; got != want {
-		t.Errorf("Lines: %q, want %q", got, want)
-	}
 }
 
 func FuzzTerm(f *testing.F) {
@@ -44,18 +41,12 @@ func FuzzTerm(f *testing.F) {
 		return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		line, lines := term.Line(s), term.Lines(s)
+		line := term.Line(s)
 		if strings.ContainsFunc(line, hidden) || !utf8.ValidString(line) || strings.TrimSpace(line) != line {
 			t.Errorf("Line(%q) is %q", s, line)
 		}
-		if strings.ContainsFunc(strings.NewReplacer("\n", "", "\t", "").Replace(lines), hidden) || !utf8.ValidString(lines) {
-			t.Errorf("Lines(%q) is %q", s, lines)
-		}
-		if term.Line(line) != line || term.Lines(lines) != lines {
+		if term.Line(line) != line {
 			t.Errorf("%q: a second pass changes the result", s)
-		}
-		if strings.Count(lines, "\n") != strings.Count(s, "\n") {
-			t.Errorf("Lines(%q) has other lines: %q", s, lines)
 		}
 	})
 }

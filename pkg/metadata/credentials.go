@@ -31,18 +31,17 @@ func (Credentials) String() string { return "credentials (hidden)" }
 // again about five minutes before.
 const refreshBefore = 10 * time.Minute
 
-// lasting is the life given to credentials that come without an end, because an
-// SDK refuses those.
+// lasting is the lifetime of credentials without an expiration, because SDKs require one.
 const lasting = time.Hour
 
 // Helper fetches credentials from a program that prints them as a
 // credential_process of the AWS configuration does: JSON with Version 1,
-// AccessKeyId, SecretAccessKey and, where they are temporary, SessionToken and
-// Expiration. What it prints besides and its errors never reach a log.
+// AccessKeyId, SecretAccessKey and, for temporary ones, SessionToken and Expiration. Its
+// other output and its errors are never logged.
 type Helper struct {
 	// Command is the program and its arguments; it is run without a shell.
 	Command []string
-	// RoleARN is handed on as it is.
+	// RoleARN is passed on unchanged.
 	RoleARN string
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -57,9 +56,9 @@ type Helper struct {
 }
 
 const (
-	// helperTimeout bounds one run of the program.
+	// helperTimeout limits one run of the program.
 	helperTimeout = 30 * time.Second
-	// helperOutput bounds in bytes what the program prints.
+	// helperOutput limits the output of the program, in bytes.
 	helperOutput = 64 << 10
 	// retryAfter is how long a failure is repeated without another run of the program.
 	retryAfter = 5 * time.Second
@@ -89,8 +88,7 @@ func (h *Helper) now() time.Time {
 	return time.Now()
 }
 
-// known returns what is to be answered without a run of the program; ok is false if it must
-// run.
+// known returns the answer if the program need not run; otherwise ok is false.
 func (h *Helper) known() (c Credentials, ok bool, err error) {
 	now := h.now()
 	h.mu.Lock()
@@ -165,7 +163,7 @@ func (h *Helper) run(ctx context.Context) ([]byte, error) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
 	out := bounded{tooMuch: func() { kill(fmt.Errorf("it prints more than %d bytes", helperOutput)) }}
-	cmd.Stdout = &out // its stderr may hold secrets and is dropped
+	cmd.Stdout = &out // its stderr may contain secrets and is discarded
 	if err := cmd.Run(); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, cause
@@ -175,7 +173,7 @@ func (h *Helper) run(ctx context.Context) ([]byte, error) {
 	return out.text, nil
 }
 
-// bounded takes at most helperOutput bytes. It calls tooMuch when there are more.
+// bounded accepts at most helperOutput bytes. It calls tooMuch if there are more.
 type bounded struct {
 	text    []byte
 	tooMuch func()
@@ -212,7 +210,7 @@ func (s *Server) credentials(w http.ResponseWriter, r *http.Request) {
 	default:
 		c, err := s.src.Credentials(r.Context())
 		if err != nil && r.Context().Err() != nil {
-			return // the client has left
+			return // the client has disconnected
 		}
 		if err != nil {
 			s.src.Log.Warn("no credentials for the task", "error", err)

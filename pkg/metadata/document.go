@@ -10,8 +10,8 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// Task is the answer about a task. The keys are those of the ECS agent; what a
-// host without AWS does not have is left out.
+// Task is the document about a task. The keys are those of the ECS agent, without those
+// that need AWS.
 type Task struct {
 	Cluster            string
 	TaskARN            string
@@ -35,7 +35,7 @@ type TaskLimits struct {
 	Memory int64   `json:",omitempty"` // MiB
 }
 
-// Container is the answer about a container.
+// Container is the document about a container.
 type Container struct {
 	DockerID      string `json:"DockerId"`
 	Name          string
@@ -56,15 +56,15 @@ type Container struct {
 	Networks      []Network `json:",omitempty"`
 	Health        *Health   `json:",omitempty"`
 	Volumes       []Volume  `json:",omitempty"`
-	// LogDriver and LogOptions are of a driver that this host has: what is sent nowhere
-	// is not to be looked for there.
+	// LogDriver and LogOptions are set only for a driver of this host: other drivers
+	// receive no logs.
 	LogDriver  string            `json:",omitempty"`
 	LogOptions map[string]string `json:",omitempty"`
 	// RestartCount is nil for a container without a restart policy.
 	RestartCount *int `json:",omitempty"`
 }
 
-// Volume is mounted in a container: one of Podman's by its name, or a path of the host.
+// Volume is mounted in a container: a Podman volume by its name, or a host path.
 type Volume struct {
 	DockerName  string `json:",omitempty"`
 	Source      string `json:",omitempty"`
@@ -85,14 +85,14 @@ type Port struct {
 	HostIP        string `json:"HostIp,omitempty"`
 }
 
-// Network says how a container is connected.
+// Network is how a container is connected.
 type Network struct {
 	NetworkMode   string
 	IPv4Addresses []string `json:",omitempty"`
 	IPv6Addresses []string `json:",omitempty"`
 }
 
-// Health is the account of a health check.
+// Health is the state of a health check.
 type Health struct {
 	Status   string     `json:"status"`
 	Since    *time.Time `json:"statusSince,omitempty"`
@@ -107,7 +107,7 @@ type Error struct {
 	ErrorMessage string
 }
 
-// Names are how the parts of a task are called outside of its state.
+// Names returns the names of the parts of a task outside of its state.
 type Names struct {
 	Cluster, TaskARN string
 	// Container is the name of a container in Podman and its labels.
@@ -116,7 +116,7 @@ type Names struct {
 	Volume func(n int) string
 }
 
-// TaskOf returns the answer about a task. addresses are as for ContainerOf.
+// TaskOf returns the document about a task. addresses are as for ContainerOf.
 func TaskOf(s lifecycle.State, n Names, addresses []netip.Addr) Task {
 	t := Task{
 		Cluster: n.Cluster, TaskARN: n.TaskARN, Family: s.Task.Family, Revision: strconv.Itoa(s.Task.Revision),
@@ -146,7 +146,7 @@ func TaskOf(s lifecycle.State, n Names, addresses []netip.Addr) Task {
 	return t
 }
 
-// ContainerOf returns the answer about container i of a task. addresses are those of
+// ContainerOf returns the document about container i of a task. addresses are those of
 // the task's network namespace; a bridged task has none, and its containers their own.
 func ContainerOf(s lifecycle.State, i int, n Names, addresses []netip.Addr) Container {
 	def, c := s.Task.Containers[i], s.Containers[i]
@@ -188,7 +188,7 @@ func ContainerOf(s lifecycle.State, i int, n Names, addresses []netip.Addr) Cont
 	return out
 }
 
-// reached returns when a container came to a status, nil for not yet.
+// reached returns when a container reached a status, nil if it has not.
 func reached(s lifecycle.State, container string, st lifecycle.Status) *time.Time {
 	for _, h := range s.History {
 		if h.Container == container && h.Status == st.String() {
@@ -198,7 +198,7 @@ func reached(s lifecycle.State, container string, st lifecycle.Status) *time.Tim
 	return nil
 }
 
-// latest returns when a container last came to a status, nil for never.
+// latest returns when a container last reached a status, nil if never.
 func latest(s lifecycle.State, container, status string) *time.Time {
 	for _, h := range slices.Backward(s.History) {
 		if h.Container == container && h.Status == status {

@@ -22,7 +22,7 @@ func FileDir(key, container string) string {
 }
 
 // File is the document of the metadata file. The keys are those of the ECS agent;
-// what a host without AWS does not have is left out.
+// what needs AWS is left out.
 type File struct {
 	Cluster                string
 	TaskARN                string
@@ -35,11 +35,11 @@ type File struct {
 	ImageName              string     `json:",omitempty"`
 	PortMappings           []FilePort `json:",omitempty"`
 	Networks               []Network  `json:",omitempty"`
-	// MetadataFileStatus is READY once all is known, and absent before.
+	// MetadataFileStatus is READY once the document is complete, and absent before.
 	MetadataFileStatus string `json:",omitempty"`
 }
 
-// FilePort is a published port in the words of the metadata file.
+// FilePort is a published port in the metadata file.
 type FilePort struct {
 	ContainerPort uint16
 	HostPort      uint16
@@ -48,7 +48,7 @@ type FilePort struct {
 }
 
 // FileOf returns the document about container i of a task, addresses being those of
-// its network namespace. It is ready when the container has been made.
+// its network namespace. It is ready when the container has been created.
 func FileOf(s lifecycle.State, i int, n Names, addresses []netip.Addr) File {
 	c := ContainerOf(s, i, n, addresses)
 	f := File{

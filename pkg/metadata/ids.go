@@ -8,18 +8,17 @@ import (
 	"fmt"
 )
 
-// Address is where ECS serves the endpoint; the SDKs of AWS know it by heart.
+// Address is where ECS serves the endpoint; AWS SDKs have it built in.
 const Address = "169.254.170.2:80"
 
-// containerID is the path element that stands for a container. It cannot be
-// guessed by who does not know the key of the task, and looks as the ECS agent's:
-// 32 hex digits, a hyphen, ten digits.
+// containerID is the path element of a container. It cannot be guessed without the key of
+// the task, and has the form of the ECS agent's: 32 hex digits, a hyphen, ten digits.
 func containerID(key, name string) string {
 	sum := sign(key, "container", name)
 	return fmt.Sprintf("%s-%010d", hex.EncodeToString(sum[:16]), binary.BigEndian.Uint32(sum[16:]))
 }
 
-// credentialsID is the path element that stands for the task's role.
+// credentialsID is the path element of the task's role.
 func credentialsID(key string) string {
 	sum := sign(key, "credentials", "")
 	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
@@ -51,7 +50,7 @@ func Env(key, addr, container string, credentials bool) map[string]string {
 	return env
 }
 
-// short leaves out the port that http means anyway.
+// short removes the default port of http.
 func short(addr string) string {
 	if addr == Address {
 		return "169.254.170.2"

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// rates adds to the statistics of containers what Docker's form lacks and the ECS agent
-// adds: the rate of their network. It takes two requests, as there.
+// rates adds the network rates to the statistics of containers, as the ECS agent does. It
+// needs two requests, as there.
 type rates struct {
 	mu   sync.Mutex
 	last map[int]sample // by container
 }
 
-// sample is what a container's network had carried at one moment, in bytes.
+// sample is what a container's network had transferred at one moment, in bytes.
 type sample struct {
 	at               time.Time
 	received, sent   uint64
@@ -21,8 +21,8 @@ type sample struct {
 	hasRate, hasData bool
 }
 
-// rateSpan is the least time between the two samples of a rate; requests that follow
-// each other faster are told the same one.
+// rateSpan is the minimum time between the two samples of a rate; faster requests get the
+// same rate.
 const rateSpan = time.Second
 
 // networkRate is the ECS agent's form of it.
@@ -31,8 +31,8 @@ type networkRate struct {
 	Sent     float64 `json:"tx_bytes_per_sec"`
 }
 
-// with returns the statistics of container i with network_rate_stats. What is not of
-// Docker's form, or without networks, stays as it is.
+// with returns the statistics of container i with network_rate_stats. Statistics of
+// another form, or without networks, are returned unchanged.
 func (r *rates) with(i int, stats json.RawMessage) json.RawMessage {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,8 +53,8 @@ func (r *rates) with(i int, stats json.RawMessage) json.RawMessage {
 	return withMember(stats, "network_rate_stats", networkRate{now.inRate, now.outRate})
 }
 
-// after returns the sample with its rate since another; the other itself, if that is
-// only just over. Counters that went back belong to a new network.
+// after returns the sample with its rate since another one, or the other one itself if it
+// is too recent. Counters that went back belong to a new network.
 func (s sample) after(before sample) sample {
 	span := s.at.Sub(before.at)
 	switch {
@@ -87,7 +87,7 @@ func sampleOf(stats json.RawMessage) sample {
 	return out
 }
 
-// withMember returns a JSON object with one more member; what is no object as it is.
+// withMember returns a JSON object with another member; other values unchanged.
 func withMember(object json.RawMessage, name string, value any) json.RawMessage {
 	var members map[string]json.RawMessage
 	text, err := json.Marshal(value)

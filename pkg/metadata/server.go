@@ -26,20 +26,19 @@ const (
 	timeLimit = 5 * time.Second
 )
 
-// What clients of an endpoint may use.
+// Limits for the clients of an endpoint.
 const (
 	maxConnections = 128 // of one task
 	maxHeader      = 16 << 10
 )
 
-// connections are those of all endpoints of this process. Half of the descriptors are left
-// for everything else.
+// connections limits those of all endpoints of this process. Half of the descriptors are
+// left for other uses.
 var connections = sync.OnceValue(func() *limitlisten.Limit { return limitlisten.New(limitlisten.Share(2, 1<<20), nil) })
 
-// Source is where a Server has its facts from. Its functions are called
-// concurrently.
+// Source provides the facts for a Server. Its functions are called concurrently.
 type Source struct {
-	// Key is the task's; it makes the paths.
+	// Key is the task's; the paths are derived from it.
 	Key string
 	// State is the task as it is now.
 	State func() lifecycle.State
@@ -50,11 +49,11 @@ type Source struct {
 	// Addresses are those of the task's network namespace; none of a bridged task.
 	Addresses []netip.Addr
 	// Stats returns the statistics of a container that runs, in Docker's form; nil
-	// if there are none to be had.
+	// if there are none.
 	Stats func(ctx context.Context, i int) (json.RawMessage, error)
 	// Credentials returns those of the task's role; nil if it has none.
 	Credentials func(ctx context.Context) (Credentials, error)
-	// Log gets why a request failed; nil drops it.
+	// Log receives why a request failed; nil discards it.
 	Log *slog.Logger
 }
 
@@ -68,7 +67,7 @@ type Server struct {
 	http  http.Server
 }
 
-// New returns a server; its containers are those the state has now.
+// New returns a server for the containers of the current state.
 func New(src Source) *Server {
 	if src.Log == nil {
 		src.Log = slog.New(slog.DiscardHandler)
@@ -93,7 +92,7 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// Close ends Serve and cuts off the requests under way.
+// Close ends Serve and aborts the requests in progress.
 func (s *Server) Close() error { return s.http.Close() }
 
 // ServeHTTP answers one request, within the rate limit of the task.
@@ -126,7 +125,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) (done func(), ok 
 	return limitlisten.Serving(r.Context()), true
 }
 
-// about makes a handler of a function that answers about container i.
+// about returns a handler for a function that replies about container i.
 func (s *Server) about(fn func(r *http.Request, st lifecycle.State, i int) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		i, ok := s.byID[r.PathValue("id")]
@@ -149,8 +148,8 @@ func (s *Server) about(fn func(r *http.Request, st lifecycle.State, i int) (any,
 	}
 }
 
-// started returns the state once container i has started: who asks by its id runs
-// in it, so if the news of the start is not here yet it is about to come.
+// started returns the state once container i has started: a client that knows its ID runs
+// in it, so the start will be observed soon.
 func (s *Server) started(ctx context.Context, i int) lifecycle.State {
 	st := s.src.State()
 	if s.src.Watch == nil || !st.Containers[i].StartedAt.IsZero() {
@@ -165,7 +164,7 @@ func (s *Server) started(ctx context.Context, i int) lifecycle.State {
 	return st
 }
 
-// what is the kind of request, without the id.
+// what is the kind of request, without the ID.
 func what(r *http.Request) string {
 	_, after, _ := strings.Cut(strings.TrimPrefix(r.Pattern, "GET /"), "}")
 	return "…" + after

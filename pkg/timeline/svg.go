@@ -19,8 +19,8 @@ const (
 	svgLetter = 7  // width of a letter of the font, generously
 )
 
-// SVG draws the chart as a picture of its own: no scripts, nothing to load. A span
-// says its state and its length when pointed at.
+// SVG draws the chart as a self-contained picture without scripts. A tooltip shows the
+// state and length of a span.
 func (c Chart) SVG() string {
 	p := picture{chart: c, left: svgMargin + svgLetter*8, right: svgMargin}
 	for _, l := range c.Lanes {
@@ -47,7 +47,7 @@ func (c Chart) SVG() string {
 	return p.out.String()
 }
 
-// picture is an SVG in the making.
+// picture is an SVG under construction.
 type picture struct {
 	chart       Chart
 	left, right int // space beside the bars
@@ -69,7 +69,7 @@ func escape(text string) string {
 	return b.String()
 }
 
-// x is where a part of the time from 0 to 1 is.
+// x returns the position of a fraction of the time, from 0 to 1.
 func (p *picture) x(part float64) float64 {
 	return float64(p.left) + part*float64(svgWidth-p.left-p.right)
 }
@@ -88,7 +88,7 @@ func (p *picture) axis(top int) {
 	}
 }
 
-// minSpan is the least width of a span, so that a short one can be seen.
+// minSpan is the minimum width of a span, so that a short one can be seen.
 const minSpan = 1.5
 
 func (p *picture) lane(top int, l Lane) {

@@ -7,19 +7,19 @@ import (
 	"unicode/utf8"
 )
 
-// The least and the most columns that bars get, and the least that a name is cut to.
+// The minimum and maximum columns for bars, and the minimum for a name.
 const (
 	minBar  = 10
 	maxBar  = 200
 	minName = 8
 )
 
-// ticks is into how many parts the axis is divided.
+// ticks is the number of parts of the axis.
 const ticks = 4
 
-// Text draws the chart with at most width columns, or as few as it can do with; names
-// that are too long are cut, lines end with a line feed. Paint may colour the glyphs of a state and
-// must not change their width; nil leaves them plain.
+// Text draws the chart with at most width columns, or its minimum width. Names that are too
+// long are cut; lines end with a line feed. Paint may color the glyphs of a state and must
+// not change their width; nil leaves them plain.
 func (c Chart) Text(width int, paint func(state, glyphs string) string) string {
 	if paint == nil {
 		paint = func(_, glyphs string) string { return glyphs }
@@ -65,7 +65,7 @@ func (c Chart) legend(width int) (lines [][]string) {
 }
 
 // axis writes times above the bars, each where its moment is and the last one at
-// the right end. One that would touch its neighbour is left out.
+// the right end. One that would touch its neighbor is left out.
 func (c Chart) axis(width int) string {
 	line := []rune(strings.Repeat(" ", width))
 	end := c.length()

@@ -20,7 +20,7 @@ type Lane struct {
 	Name string
 	// Spans are in the order of time and do not overlap.
 	Spans []Span
-	// Note stands behind the bar: an exit code, say.
+	// Note follows the bar, such as an exit code.
 	Note string
 }
 
@@ -36,10 +36,9 @@ type Change struct {
 	At    time.Time
 }
 
-// LaneOf makes a lane that is in the state first from the moment from on, goes
-// through changes, and ends at to, or before where it reaches the state last.
-// Changes of an earlier clock count as of the moment before them, so that spans
-// never run backwards.
+// LaneOf returns a lane that starts with the state first at from, goes through changes, and
+// ends at to, or when it reaches the state last. A change with an earlier time than the one
+// before it gets the time of that one, so spans never go backward.
 func LaneOf(name, first, last string, from, to time.Time, changes []Change) Lane {
 	l := Lane{Name: name}
 	at, state := from, first
@@ -56,7 +55,7 @@ func LaneOf(name, first, last string, from, to time.Time, changes []Change) Lane
 	return l
 }
 
-// add leaves out what took no time, and joins what follows in the same state.
+// add skips empty spans and joins adjacent ones of the same state.
 func (l *Lane) add(state string, from, to time.Time) {
 	if !from.Before(to) {
 		return

@@ -1,6 +1,7 @@
-package agent_test
+package cleanup_test
 
 import (
+	"context"
 	"net"
 	"os"
 	"path/filepath"
@@ -8,20 +9,28 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/podtask/podtask/internal/cleanup"
+	"github.com/podtask/podtask/internal/record"
+	"github.com/podtask/podtask/pkg/libpod"
+	"github.com/podtask/podtask/pkg/state"
 )
 
-// The sockets of dead owners go; one that is served, or was made just now, stays, and so
-// does what is no socket.
+// noPodman is a Podman without any object.
+type noPodman struct{ cleanup.Podman }
+
+func (noPodman) List(context.Context) ([]libpod.Found, error) { return nil, nil }
+
+// The sockets of dead owners are removed. One that is served, a new one, and files that are
+// not sockets are kept.
 func TestSweepRemovesSocketsOfDeadOwners(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
 	short, err := os.MkdirTemp("/tmp", "") // a socket's path has 107 bytes
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(short) })
-	s.dir = short
-	dir := filepath.Join(short, "run", "tasks")
+	dir := filepath.Join(short, "tasks")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -50,8 +59,13 @@ func TestSweepRemovesSocketsOfDeadOwners(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if removed, err := s.process().Orphans.Sweep(t.Context()); err != nil || len(removed) > 0 {
-		t.Errorf("told of %v, %v", removed, err)
+	store, err := state.Open(t.TempDir(), state.OS{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	orphans := cleanup.Orphans{RuntimeDir: short, Tasks: &record.Tasks{Store: store}, Podman: func(context.Context) (cleanup.Podman, error) { return noPodman{}, nil }}
+	if removed, err := orphans.Sweep(t.Context()); err != nil || len(removed) > 0 {
+		t.Errorf("removed %v, %v", removed, err)
 	}
 	left, err := filepath.Glob(filepath.Join(dir, "*"))
 	if want := []string{path("2"), path("3"), path("4")}; err != nil || !slices.Equal(left, want) {
