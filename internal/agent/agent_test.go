@@ -51,8 +51,6 @@ func testHost(t *testing.T) (*Agent, *registrytest.Registry) {
 	return h, reg
 }
 
-var fixed = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-
 func testTask(t *testing.T, image string) taskdef.Task {
 	t.Helper()
 	src, err := json.Marshal(map[string]any{"family": "web", "containerDefinitions": []any{
