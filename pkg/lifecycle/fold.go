@@ -326,7 +326,7 @@ func (c *Container) vanished() string {
 	if c.Presence == Created {
 		return "Podman has reset the container, as after a restart of the host" + lost
 	}
-	return "somebody else removed the container from Podman" + lost
+	return "another program removed the container from Podman" + lost
 }
 
 // judge decides about a failed create or start, now that an inspection has told

@@ -9,7 +9,7 @@ import (
 )
 
 // Hooks are those of Kubernetes. The postStart hook begins right after each start; until it
-// is done no check is made and nobody may rely on the start. If it fails, the container is
+// is done, no check is made and the start does not count. If it fails, the container is
 // stopped and its restart policy decides. The preStop hook begins before the stop signal,
 // and what it takes is taken off the stop timeout. Its failure is only noted. A kill has
 // none, and neither has a container that is paused or that Podman does not monitor.

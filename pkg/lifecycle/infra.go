@@ -93,4 +93,4 @@ func settleInfra(s *State, at time.Time) (changed bool) {
 	return true
 }
 
-const infraLost = "somebody else stopped or killed the pod's infra container, and with it the network of the task"
+const infraLost = "another program stopped or killed the pod's infra container, and with it the network of the task"

@@ -156,7 +156,7 @@ func recordRestarts(s *State, at time.Time, i int) {
 		case c.RestartsTold%2 == 1:
 			t.Status, t.Reason = StatusRunning.String(), fmt.Sprintf("restart %d", number)
 		case number <= c.Restarts:
-			t.Status, t.Reason = Restarting, "somebody else restarted it; its exit code is lost"
+			t.Status, t.Reason = Restarting, "another program restarted it; its exit code is lost"
 		default:
 			code := c.ExitCode
 			t.Status, t.ExitCode = Restarting, &code

@@ -226,7 +226,7 @@ func TestSomebodyElsesRestartIsTakenOver(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	got := d.s.History[len(d.s.History)-2:]
-	if got[0].Status != Restarting || got[0].ExitCode != nil || !strings.Contains(got[0].Reason, "somebody else") || got[1].Status != "RUNNING" {
+	if got[0].Status != Restarting || got[0].ExitCode != nil || !strings.Contains(got[0].Reason, "another program") || got[1].Status != "RUNNING" {
 		t.Errorf("history ends with %+v", got)
 	}
 }
