@@ -23,7 +23,7 @@ func podmanFor(f libpod.Host) (*doctor.Podman, error) {
 	}
 	return &doctor.Podman{
 		Version: version, Socket: f.Socket, CgroupManager: f.CgroupManager, Runtime: f.Runtime,
-		NetworkBackend: f.NetworkBackend, GraphRoot: f.GraphRoot, Rootless: f.Rootless, NoKeyring: !libpod.KeyringEnabled(),
+		NetworkBackend: f.NetworkBackend, GraphRoot: f.GraphRoot, LogDriver: f.LogDriver, Rootless: f.Rootless, NoKeyring: !libpod.KeyringEnabled(),
 	}, nil
 }
 

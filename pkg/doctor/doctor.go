@@ -80,6 +80,8 @@ type Podman struct {
 	NetworkBackend string
 	// GraphRoot is where images are stored; empty if unknown.
 	GraphRoot string
+	// LogDriver is where the output of containers goes by default.
+	LogDriver string
 	Rootless  bool
 	// NoKeyring: containers get no session keyring (keyring = false in containers.conf).
 	NoKeyring bool
@@ -114,6 +116,7 @@ var checks = []check{
 	{"linger", checkLinger},
 	{"ports", checkPorts},
 	{"security", checkSecurity},
+	{"journal", checkJournal},
 	{"network-online", checkNetworkOnline},
 }
 
