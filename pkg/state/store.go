@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"iter"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -287,6 +288,45 @@ func freeName(fsys FS, dir, key string) (string, error) {
 			return filepath.Join(dir, name), nil
 		}
 	}
+}
+
+// CorruptKeys returns the keys of which corrupt records were moved aside, each once, in
+// order.
+func CorruptKeys(s *Store) ([]string, error) {
+	names, err := s.fs.ReadDir(s.dir)
+	if err != nil {
+		return nil, fmt.Errorf("list records in %s: %w", s.dir, err)
+	}
+	var keys []string
+	for _, name := range names {
+		if key, ok := setAsideKey(name); ok && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys, nil
+}
+
+// setAsideKey is the key of the record in a file, if it is one that was moved aside.
+func setAsideKey(name string) (key string, ok bool) {
+	key, _, ok = strings.Cut(name, ".corrupt-")
+	return key, ok && validKey(key)
+}
+
+// DeleteCorrupt removes what was moved aside of a key. The caller holds the key's lock.
+func DeleteCorrupt(s *Store, key string) error {
+	names, err := s.fs.ReadDir(s.dir)
+	if err != nil {
+		return fmt.Errorf("list records in %s: %w", s.dir, err)
+	}
+	for _, name := range names {
+		if of, ok := setAsideKey(name); ok && of == key {
+			if err := discard(s.fs, filepath.Join(s.dir, name)); err != nil {
+				return fmt.Errorf("remove corrupt record %s: %w", name, classify(err))
+			}
+		}
+	}
+	return nil
 }
 
 // Abandoned returns the keys for which a first write was begun and never ended,

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -385,5 +386,35 @@ func TestFollowRecordsTellsOfOldAndNewAndRemovedOnes(t *testing.T) {
 	})
 	if !errors.Is(err, enough) || strings.Join(seen, ",") != "a listed,b,b" {
 		t.Errorf("%q, %v", seen, err)
+	}
+}
+
+func TestCorruptRecordsAreListedAndRemoved(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, err := state.Open(dir, state.OS{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, other := strings.Repeat("ab", 16), strings.Repeat("cd", 16)
+	for _, name := range []string{key + ".corrupt-1", key + ".corrupt-2", other + ".corrupt-1", "short.corrupt-1"} {
+		if err := os.WriteFile(filepath.Join(dir, "tasks", name), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Put(key, []byte("good")); err != nil {
+		t.Fatal(err)
+	}
+	if keys, err := state.CorruptKeys(s); err != nil || !slices.Equal(keys, []string{key, other}) {
+		t.Errorf("%v, %v", keys, err)
+	}
+	if err := state.DeleteCorrupt(s, key); err != nil {
+		t.Error(err)
+	}
+	if keys, err := state.CorruptKeys(s); err != nil || !slices.Equal(keys, []string{other}) {
+		t.Errorf("after the removal: %v, %v", keys, err)
+	}
+	if data, err := s.Get(key); err != nil || string(data) != "good" {
+		t.Errorf("the record of that key is %q, %v", data, err)
 	}
 }
