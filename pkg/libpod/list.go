@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/containers/podman/v5/libpod/define"
 	"github.com/containers/podman/v5/pkg/bindings/containers"
 	"github.com/containers/podman/v5/pkg/bindings/pods"
 	"github.com/containers/podman/v5/pkg/bindings/system"
@@ -34,6 +35,12 @@ type Found struct {
 	PodID string
 	// Status is the status of a container; Absent for other kinds.
 	Status Status
+	// Paused: Running, but frozen.
+	Paused bool
+	// The times have whole seconds. FinishedAt and ExitCode are of a container that has
+	// Exited.
+	StartedAt, FinishedAt time.Time
+	ExitCode              int
 }
 
 // List returns the pods, then the containers and the networks with TaskLabel, of all
@@ -48,11 +55,7 @@ func (c *Client) List(ctx context.Context) ([]Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	var cs []entities.ListContainer
-	err = c.ask(ctx, "list", "containers", func(ctx context.Context) (err error) {
-		cs, err = containers.List(ctx, new(containers.ListOptions).WithAll(true).WithFilters(filter))
-		return err
-	})
+	cs, err := c.Containers(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -64,14 +67,31 @@ func (c *Client) List(ctx context.Context) ([]Found, error) {
 	for _, p := range ps {
 		found = append(found, Found{Kind: KindPod, ID: p.Id, Name: p.Name, TaskID: p.Labels[TaskLabel], Labels: p.Labels})
 	}
+	found = append(found, cs...)
+	return append(found, networks...), nil
+}
+
+// Containers returns the containers with TaskLabel, of all tasks, with one call.
+func (c *Client) Containers(ctx context.Context) (found []Found, err error) {
+	var cs []entities.ListContainer
+	err = c.ask(ctx, "list", "containers", func(ctx context.Context) (err error) {
+		cs, err = containers.List(ctx, new(containers.ListOptions).WithAll(true).WithFilters(map[string][]string{"label": {TaskLabel}}))
+		return err
+	})
 	for _, m := range cs {
-		f := Found{Kind: KindContainer, ID: m.ID, Name: strings.Join(m.Names, ","), TaskID: m.Labels[TaskLabel], Labels: m.Labels, PodID: m.Pod, Status: statusFrom(m.State)}
+		f := Found{
+			Kind: KindContainer, ID: m.ID, Name: strings.Join(m.Names, ","), TaskID: m.Labels[TaskLabel], Labels: m.Labels, PodID: m.Pod,
+			Status: statusFrom(m.State), Paused: m.State == define.ContainerStatePaused.String(), StartedAt: zeroEpoch(time.Unix(m.StartedAt, 0)),
+		}
 		if m.IsInfra {
 			f.Kind = KindInfra
 		}
+		if f.Status == Exited {
+			f.FinishedAt, f.ExitCode = zeroEpoch(time.Unix(m.ExitedAt, 0)), int(m.ExitCode)
+		}
 		found = append(found, f)
 	}
-	return append(found, networks...), nil
+	return found, err
 }
 
 // Event reports that something happened to a container with TaskLabel.
