@@ -18,6 +18,7 @@ import (
 	"github.com/podtask/podtask/internal/fleet"
 	"github.com/podtask/podtask/internal/imagestore"
 	"github.com/podtask/podtask/internal/ledger"
+	"github.com/podtask/podtask/internal/leftover"
 	"github.com/podtask/podtask/internal/limits"
 	"github.com/podtask/podtask/internal/observe"
 	"github.com/podtask/podtask/internal/owner"
@@ -97,6 +98,7 @@ type Agent struct {
 	Stats     *observe.Stats
 	Exec      *observe.Exec
 	Pauser    *observe.Pauser
+	Unowned   *observe.Unowned
 }
 
 // Open prepares the state directory. It does not connect to anything.
@@ -210,10 +212,14 @@ func (a *Agent) assemble(records imagestore.Records) {
 		Root: cfg.Root, Getenv: cfg.Getenv, StateDir: cfg.StateDir, Podman: conn.As[preflight.Podman](a.Podman), User: a.User, Facts: a.Facts,
 		Ledger: a.Ledger, Queue: a.Queue, Ports: a.Ports, Secrets: a.Secrets,
 	}
-	a.Orphans = &cleanup.Orphans{Log: a.log, StateDir: cfg.StateDir, RuntimeDir: cfg.RuntimeDir, Podman: conn.As[cleanup.Podman](a.Podman), Tasks: a.Tasks, Runtime: a.Runtime}
+	left := &leftover.Remover{
+		Log: a.log, Dir: filepath.Join(cfg.RuntimeDir, "interrupted"), RunDir: cfg.Getenv("XDG_RUNTIME_DIR"),
+		Podman: conn.As[leftover.Podman](a.Podman), Manager: a.User.Get,
+	}
+	a.Orphans = &cleanup.Orphans{Log: a.log, StateDir: cfg.StateDir, RuntimeDir: cfg.RuntimeDir, Podman: conn.As[cleanup.Podman](a.Podman), Tasks: a.Tasks, Runtime: a.Runtime, Leftover: left}
 	a.Owners = &owner.Owners{
 		Log: a.log, Fail: a.fail, Tasks: a.Tasks, Events: a.Events, Ledger: a.Ledger, Slices: a.Slices,
-		Metadata: a.Metadata, Runtime: a.Runtime, Sweep: a.Orphans.SweepAndLog, Prune: a.Pruner.Rounds,
+		Metadata: a.Metadata, Runtime: a.Runtime, Leftover: left, Sweep: a.Orphans.SweepAndLog, Prune: a.Pruner.Rounds,
 	}
 	a.Creator = &create.Creator{Tasks: a.Tasks, Ledger: a.Ledger, Preflight: a.Preflight, Secrets: a.Secrets, Metadata: a.Metadata, Owners: a.Owners, LogSize: cfg.Settings.Tasks.LogSize}
 	a.Expired = &cleanup.Expired{Log: a.log, StateDir: cfg.StateDir, Tasks: a.Tasks, Owners: a.Owners}
@@ -221,6 +227,7 @@ func (a *Agent) assemble(records imagestore.Records) {
 	a.Stats = &observe.Stats{Root: cfg.Root, Podman: conn.As[observe.StatsReader](a.Podman)}
 	a.Exec = &observe.Exec{Podman: conn.As[observe.Execer](a.Podman), Containers: conn.As[observe.ContainerReader](a.Podman)}
 	a.Pauser = &observe.Pauser{Podman: conn.As[observe.Freezer](a.Podman)}
+	a.Unowned = &observe.Unowned{Podman: conn.As[observe.Lister](a.Podman)}
 }
 
 // NewFleet returns a fleet that owns nothing yet and works until ctx ends. Run makes it

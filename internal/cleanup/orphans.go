@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/podtask/podtask/internal/effects"
+	"github.com/podtask/podtask/internal/leftover"
 	"github.com/podtask/podtask/internal/podspec"
 	"github.com/podtask/podtask/internal/record"
 	"github.com/podtask/podtask/pkg/libpod"
@@ -22,15 +24,18 @@ type Orphans struct {
 	Podman               func(context.Context) (Podman, error)
 	Tasks                *record.Tasks
 	Runtime              *effects.Interpreter
+	Leftover             *leftover.Remover
 }
 
 // Orphan is something of podtask that belonged to no task and was removed.
 type Orphan struct {
-	// Kind is pod, network or record.
+	// Kind is pod, network, record, leftover or corrupt record.
 	Kind string `json:"kind"`
 	Name string `json:"name"`
 	// Task is the ID of its task.
 	Task string `json:"task"`
+	// Kept: it was found and not removed.
+	Kept bool `json:"kept,omitempty"`
 }
 
 // Sweep removes what dead owners have left behind: pods and networks with the label of
@@ -65,7 +70,24 @@ func (c *Orphans) Sweep(ctx context.Context) ([]Orphan, error) {
 	for _, id := range abandoned {
 		sweep(Orphan{Kind: "record", Name: id, Task: id}, func() error { return c.Tasks.Store.Delete(id) })
 	}
-	errs = append(errs, c.sweepSockets(ctx))
+	left, err := c.sweepInterrupted(ctx)
+	removed, errs = append(removed, left...), append(errs, err, c.sweepSockets(ctx))
+	return removed, errors.Join(errs...)
+}
+
+// sweepInterrupted removes what interrupted calls of Podman have left behind, also of tasks
+// that still exist.
+func (c *Orphans) sweepInterrupted(ctx context.Context) (removed []Orphan, err error) {
+	noted, err := c.Leftover.Noted()
+	errs := []error{err}
+	for _, id := range noted {
+		_, err := c.Tasks.Store.Get(id)
+		left, err := c.Leftover.Remove(ctx, id, errors.Is(err, fs.ErrNotExist))
+		for _, what := range left {
+			removed = append(removed, Orphan{Kind: "leftover", Name: what, Task: id})
+		}
+		errs = append(errs, err)
+	}
 	return removed, errors.Join(errs...)
 }
 
@@ -80,6 +102,9 @@ func (c *Orphans) sweepOne(id string, remove func() error) (gone bool, err error
 	}
 	if _, err := c.Tasks.Store.Get(id); !errors.Is(err, fs.ErrNotExist) {
 		return false, lock.Unlock() // an unreadable record counts too
+	}
+	if corrupt, err := state.CorruptKeys(c.Tasks.Store); err != nil || slices.Contains(corrupt, id) {
+		return false, errors.Join(err, lock.Unlock()) // and one that was moved aside; see Corrupt
 	}
 	err = remove()
 	return err == nil, errors.Join(err, lock.Remove())

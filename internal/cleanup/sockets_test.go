@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/cleanup"
+	"github.com/podtask/podtask/internal/leftover"
 	"github.com/podtask/podtask/internal/record"
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/state"
@@ -63,7 +64,7 @@ func TestSweepRemovesSocketsOfDeadOwners(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	orphans := cleanup.Orphans{RuntimeDir: short, Tasks: &record.Tasks{Store: store}, Podman: func(context.Context) (cleanup.Podman, error) { return noPodman{}, nil }}
+	orphans := cleanup.Orphans{RuntimeDir: short, Leftover: &leftover.Remover{Dir: filepath.Join(short, "interrupted")}, Tasks: &record.Tasks{Store: store}, Podman: func(context.Context) (cleanup.Podman, error) { return noPodman{}, nil }}
 	if removed, err := orphans.Sweep(t.Context()); err != nil || len(removed) > 0 {
 		t.Errorf("removed %v, %v", removed, err)
 	}

@@ -165,6 +165,9 @@ func (r *Interpreter) runSandbox(ctx context.Context, podman Podman, s lifecycle
 	}
 	r.Fail.AtEffect(failpoint.MidEffect, lifecycle.RunSandbox{})
 	pod, err := podman.EnsurePod(ctx, spec)
+	if errors.Is(err, libpod.Interrupted) {
+		return lifecycle.Result{}, discardPod(ctx, podman, s, err)
+	}
 	if err != nil {
 		return lifecycle.Result{}, r.Ports.Explain(err, s.ID, spec.Ports)
 	}
@@ -175,7 +178,13 @@ func (r *Interpreter) runSandbox(ctx context.Context, podman Podman, s lifecycle
 // start starts a container.
 func (r *Interpreter) start(ctx context.Context, podman Podman, s lifecycle.State, e lifecycle.StartContainer) (lifecycle.Result, error) {
 	r.Slices.ResetScope(ctx, s, e.Index)
-	if err := podman.StartContainer(ctx, podspec.ContainerName(s, e.Index)); err != nil {
+	err := podman.StartContainer(ctx, podspec.ContainerName(s, e.Index))
+	switch {
+	case errors.Is(err, libpod.Interrupted) && e.Restart == 0:
+		return lifecycle.Result{}, discard(ctx, podman, s, e.Index, err)
+	case errors.Is(err, libpod.NotFound) && e.Restart == 0:
+		return lifecycle.Result{}, &ledger.PassingError{Cause: err} // it is inspected, and created again
+	case err != nil:
 		return lifecycle.Result{}, r.onPortConflict(ctx, podman, s, e, err)
 	}
 	started, err := r.inspect(ctx, podman, s, e.Index)

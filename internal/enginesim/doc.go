@@ -6,7 +6,8 @@
 // In a world, three to eight tasks of one to five containers with random
 // dependencies, programs and health checks live at once. Meanwhile
 //
-//   - Podman refuses calls, acts and loses the answer, or is gone for a while;
+//   - Podman refuses calls, acts and loses the answer, is killed in the middle of a start
+//     and leaves half of it, or is gone for a while;
 //   - the registry does, images lose their tags to others and are removed locally;
 //   - owners are killed: between two moves, in the middle of an operation, or
 //     before any operation on a file;

@@ -25,6 +25,7 @@ type container struct {
 	lastRun
 
 	attachment
+	stuck bool // a start was interrupted, so no further one succeeds
 }
 
 // attachment is how a container is connected.
@@ -341,7 +342,7 @@ func (f *Fake) InitContainer(ctx context.Context, name string) (int, error) {
 // prepare does what comes before the program runs, first for the infra container of
 // the container's pod.
 func (f *Fake) prepare(c *container) error {
-	if p := f.pods[c.pod]; p != nil && !c.infra && f.start(f.containers[p.infra]) != nil {
+	if p := f.pods[c.pod]; p != nil && !c.infra && f.startNamed(p.infra) != nil {
 		return refusal(libpod.Other, "starting some containers: internal libpod error")
 	}
 	if err := f.bind(c); err != nil {
@@ -361,6 +362,9 @@ func (f *Fake) prepare(c *container) error {
 func (f *Fake) start(c *container) error {
 	if c.status == libpod.Running {
 		return nil
+	}
+	if c.stuck {
+		return refusal(libpod.Interrupted, "crun: container %q already exists", c.id)
 	}
 	if !c.setUp {
 		if err := f.prepare(c); err != nil {

@@ -40,6 +40,7 @@ const (
 	Never  Moment = iota
 	Before        // nothing was done
 	After         // it was done, and the answer got lost
+	During        // Podman's service was killed in the middle, where that leaves something; else Before
 )
 
 // Fault says how a call fails. The zero value is: not at all.
@@ -74,7 +75,7 @@ func Seeded(r *rand.Rand, rate int) Faults {
 		if r.IntN(rate) > 0 {
 			return Fault{}
 		}
-		f := Fault{Moment: Before + Moment(r.IntN(2)), Class: classes[r.IntN(len(classes))]}
+		f := Fault{Moment: Before + Moment(r.IntN(3)), Class: classes[r.IntN(len(classes))]}
 		if f.Class == libpod.Unavailable {
 			f.Moment = Before // there was no service
 		}
@@ -119,7 +120,14 @@ func locked[T any](ctx context.Context, f *Fake, op, object string, act func() (
 	case f.faults != nil:
 		fault = f.faults(call)
 	}
-	if fault.Moment != Before {
+	switch {
+	case fault.Moment == During && op == "create pod":
+		if answer, err = act(); err == nil {
+			delete(f.containers, object+"-infra")
+		}
+	case fault.Moment == During:
+		f.interrupt(op, object)
+	case fault.Moment != Before:
 		answer, err = act()
 		call.Acted = err == nil
 	}
@@ -133,6 +141,22 @@ func locked[T any](ctx context.Context, f *Fake, op, object string, act func() (
 	f.calls = append(f.calls, call)
 	f.notify()
 	return answer, err
+}
+
+// interrupt is the death of Podman's service in the middle of a start: the OCI runtime knows
+// the container, or its address is assigned, and Podman has recorded neither. Each further
+// start fails.
+func (f *Fake) interrupt(op, object string) {
+	switch op {
+	case "start container":
+	case "start pod":
+		object += "-infra"
+	default:
+		return
+	}
+	if c := f.containers[object]; c != nil && c.status == libpod.Created && !c.setUp && c.process == nil {
+		c.stuck = true
+	}
 }
 
 // given is the error of a call whose context has ended.

@@ -21,7 +21,11 @@ type pod struct {
 	spec  libpod.PodSpec
 	infra string        // name of the infra container
 	ports []libpod.Port // none of them 0
+	made  time.Time
 }
+
+// infraLimit is how long libpod waits for the infra container of a pod.
+const infraLimit = 5 * time.Second
 
 // firstPort is where Podman's own choice of host ports begins.
 const firstPort = 40000
@@ -31,7 +35,7 @@ func (f *Fake) EnsurePod(ctx context.Context, s libpod.PodSpec) (libpod.Pod, err
 	if err := f.CreatePod(ctx, s); err != nil {
 		return libpod.Pod{}, err
 	}
-	_, err := request(ctx, f, "start pod", s.Name, func() (struct{}, error) { return struct{}{}, f.startNamed(s.Name + "-infra") })
+	_, err := request(ctx, f, "start pod", s.Name, func() (struct{}, error) { return struct{}{}, f.startPod(s.Name) })
 	if err != nil {
 		return libpod.Pod{}, err
 	}
@@ -43,6 +47,19 @@ func (f *Fake) EnsurePod(ctx context.Context, s libpod.PodSpec) (libpod.Pod, err
 		infra := f.containers[p.infra]
 		return libpod.Pod{ID: p.id, InfraID: infra.id, InfraPID: infra.observe().PID, StartedAt: infra.observe().StartedAt, Ports: slices.Clone(p.ports)}, nil
 	})
+}
+
+// startPod starts the infra container. If the creation was interrupted, there is none.
+func (f *Fake) startPod(name string) error {
+	p := f.pods[name]
+	switch {
+	case p == nil || f.containers[p.infra] != nil:
+		return f.startNamed(name + "-infra")
+	case f.clock.Now().Sub(p.made) < infraLimit:
+		return refusal(libpod.Temporary, "its infra container does not exist yet")
+	default:
+		return refusal(libpod.Interrupted, "it has no infra container, because its creation was interrupted")
+	}
 }
 
 // CreatePod implements Podman.
@@ -64,7 +81,7 @@ func (f *Fake) createPod(s libpod.PodSpec) error {
 	case f.pods[s.Name] != nil || f.containers[s.Name+"-infra"] != nil:
 		return refusal(libpod.Conflict, "pod already exists")
 	}
-	p := &pod{id: f.newID(), spec: s, infra: s.Name + "-infra"}
+	p := &pod{id: f.newID(), spec: s, infra: s.Name + "-infra", made: f.clock.Now()}
 	var err error
 	if p.ports, err = f.publish(s.Ports, s.Choose); err != nil {
 		return err
@@ -175,6 +192,9 @@ func (f *Fake) List(ctx context.Context) ([]libpod.Found, error) {
 				continue
 			}
 			m := libpod.Found{Kind: libpod.KindContainer, ID: c.id, Name: c.spec.Name, TaskID: c.spec.TaskID, Status: c.status}
+			if o := c.observe(); o.Status >= libpod.Running {
+				m.StartedAt, m.FinishedAt, m.ExitCode = o.StartedAt, o.FinishedAt, o.ExitCode
+			}
 			if c.infra {
 				m.Kind = libpod.KindInfra
 			}
@@ -190,6 +210,30 @@ func (f *Fake) List(ctx context.Context) ([]libpod.Found, error) {
 	slices.SortFunc(found, byName)
 	slices.SortFunc(members, byName)
 	return slices.Concat(found, members, networks), errors.Join(err, listErr)
+}
+
+// Inventory lists everything, whoever made it. A Fake has no network namespaces and nothing
+// that only its storage knows.
+func (f *Fake) Inventory(ctx context.Context) (libpod.Inventory, error) {
+	return request(ctx, f, "list", "containers", func() (libpod.Inventory, error) {
+		known := libpod.Inventory{Pods: map[string]bool{}, Containers: map[string]bool{}}
+		for _, p := range f.pods {
+			known.Pods[p.id] = true
+		}
+		for _, c := range f.containers {
+			known.Containers[c.id] = true
+		}
+		return known, nil
+	})
+}
+
+// FreeStorage removes a container that only the storage knows: there is none.
+func (f *Fake) FreeStorage(context.Context, string) error { return nil }
+
+// Containers lists the containers of tasks.
+func (f *Fake) Containers(ctx context.Context) ([]libpod.Found, error) {
+	all, err := f.List(ctx)
+	return slices.DeleteFunc(all, func(o libpod.Found) bool { return o.Kind != libpod.KindContainer && o.Kind != libpod.KindInfra }), err
 }
 
 // StopPod implements Podman.
@@ -253,7 +297,9 @@ func (f *Fake) removePod(name, taskID string) error {
 	if len(foreign) > 0 {
 		return refusal(libpod.Conflict, "it contains containers that podtask did not create: %s", strings.Join(foreign, ", "))
 	}
-	f.delete(f.containers[p.infra])
+	if infra := f.containers[p.infra]; infra != nil {
+		f.delete(infra)
+	}
 	delete(f.pods, name)
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/podtask/podtask/internal/endpoint"
 	"github.com/podtask/podtask/internal/failpoint"
 	"github.com/podtask/podtask/internal/ledger"
+	"github.com/podtask/podtask/internal/leftover"
 	"github.com/podtask/podtask/internal/limits"
 	"github.com/podtask/podtask/internal/loop"
 	"github.com/podtask/podtask/internal/record"
@@ -39,6 +40,7 @@ type Owners struct {
 	Slices   *limits.Slices
 	Metadata *endpoint.Factory
 	Runtime  *effects.Interpreter
+	Leftover *leftover.Remover
 	// sweep removes what dead owners have left behind. An owner calls it when that is due.
 	Sweep func(context.Context)
 	// prune removes unused images as long as running lasts, and ends a round it has begun.

@@ -11,6 +11,7 @@ import (
 	"github.com/podtask/podtask/internal/driver"
 	"github.com/podtask/podtask/internal/endpoint"
 	"github.com/podtask/podtask/internal/failpoint"
+	"github.com/podtask/podtask/internal/leftover"
 	"github.com/podtask/podtask/internal/loop"
 	"github.com/podtask/podtask/internal/podspec"
 	"github.com/podtask/podtask/internal/record"
@@ -31,7 +32,8 @@ type run struct {
 	watches  loop.Jobs[driver.Watch]
 	endpoint *endpoint.Endpoint
 	limits   chan struct{} // asks applyLimits for a round; nil: it does not run yet
-	full     bool          // the latest record did not fit on the disk
+	tidy     tidy
+	full     bool // the latest record did not fit on the disk
 }
 
 // Save implements loop.Actor.
@@ -113,6 +115,7 @@ func (r *run) Finish(ctx context.Context, d driver.TaskDecision, end driver.End)
 			r.all.Log.Warn("the next sweep comes when it is due", "error", err)
 		}
 	}
+	r.removeLeftovers(ctx, d.State, true)
 	r.all.Fail.At(failpoint.BeforeErase)
 	if err := r.all.Tasks.Store.Delete(r.owner.id); err != nil {
 		return fmt.Errorf("delete the record of task %s: %w", r.owner.id, err)
@@ -126,7 +129,10 @@ func (r *run) Finish(ctx context.Context, d driver.TaskDecision, end driver.End)
 func (r *run) operate(ctx context.Context, s lifecycle.State, e lifecycle.Effect) {
 	began := time.Now()
 	r.all.Fail.AtEffect(failpoint.BeforeEffect, e)
+	r.tidyBefore(ctx, s, e)
+	called := time.Now()
 	answer := r.do(ctx, s, e)
+	r.noteCutOff(e, answer.Failure, leftover.Window{Began: called, Ended: time.Now()})
 	if r.all.observe != nil {
 		r.all.observe(e, time.Since(began), answer.Failure)
 	}

@@ -71,6 +71,10 @@ const (
 	Untrusted
 	// WrongContent: the content sent by a registry or mirror does not match its digest.
 	WrongContent
+	// Interrupted: Podman's service was killed in the middle of an earlier call, and what
+	// that left is in the way of each further attempt. If the object never ran, remove it
+	// and create it again.
+	Interrupted
 
 	numClass
 )
@@ -81,7 +85,7 @@ var classNames = [numClass]string{
 	CommandNotExecutable: "command not executable", NoImage: "no image", NotRunning: "not running",
 	Canceled: "canceled", Timeout: "timeout", Unavailable: "unavailable",
 	Unauthorized: "unauthorized", Denied: "denied", NoSpace: "no space", QuotaExceeded: "quota exceeded", WrongPlatform: "wrong platform", Untrusted: "untrusted",
-	WrongContent: "wrong content",
+	WrongContent: "wrong content", Interrupted: "interrupted",
 }
 
 // String returns the class in words.
@@ -268,6 +272,10 @@ const (
 // rules are searched in order, because messages are nested: a failed start quotes the OCI
 // runtime, which quotes the kernel.
 var rules = []rule{
+	{"ipam error: requested ip address", Interrupted, "netavark, start: the address was assigned by a start that was cut off", ""},
+	{"crun: container already exists", Interrupted, "crun, start: it has created the container, and Podman has not recorded it", ""},
+	{"` already exists: oci runtime error", Interrupted, "likewise, with the container's ID", ""},
+	{"container with given id already exists", Interrupted, "runc, likewise", ""},
 	{"address already in use", PortInUse, "rootlessport, pasta, and the kernel's EADDRINUSE", ""},
 	{"port is already allocated", PortInUse, "slirp4netns and CNI", ""},
 	{"cannot expose privileged port", InvalidSpec, "rootlessport below net.ipv4.ip_unprivileged_port_start", ""},
@@ -369,11 +377,20 @@ var rules = []rule{
 	{"invalid network", InvalidSpec, "4.3.1 with pasta, which needs 4.4", ""},
 }
 
+// lostNamespace reports whether a start failed because a network namespace is gone. Podman
+// takes any missing file for a missing command.
+func lostNamespace(text string) bool {
+	return strings.Contains(text, strings.ToLower(define.ErrOCIRuntimeNotFound.Error())) && (strings.Contains(text, "/netns/netns-") || strings.Contains(text, "/ns/net"))
+}
+
 // explainReply finds the class of a reply by its text first and its status second: Podman
 // answers 500 to most invalid requests. The cause is to be shown in place of the text;
 // empty if the text itself is fit to be shown.
 func explainReply(status int, text string) (class Class, cause string) {
 	text = ": " + strings.ToLower(text)
+	if lostNamespace(text) {
+		return Interrupted, ""
+	}
 	for _, r := range rules {
 		if strings.Contains(text, r.text) {
 			return r.class, r.cause

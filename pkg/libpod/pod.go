@@ -39,7 +39,7 @@ func InfraName(pod string) string { return pod + "-infra" }
 //
 // Classes to expect: Conflict (the name belongs to another object, or the task's pod has
 // another specification), PortInUse, InvalidSpec, Temporary (another call is creating the
-// pod right now).
+// pod right now), Interrupted (an earlier call was cut off: remove the pod).
 func (c *podAPI) EnsurePod(ctx context.Context, p PodSpec) (Pod, error) {
 	if err := c.CreatePod(ctx, p); err != nil {
 		return Pod{}, err
@@ -48,9 +48,7 @@ func (c *podAPI) EnsurePod(ctx context.Context, p PodSpec) (Pod, error) {
 		return containers.Start(ctx, InfraName(p.Name), nil)
 	})
 	if errors.Is(err, NotFound) {
-		// A pod is visible before its infra container exists, while another create, such
-		// as that of an owner that was killed, is still in progress.
-		return Pod{}, &Error{Op: "start pod", Object: p.Name, Class: Temporary, Cause: "its infra container does not exist yet"}
+		return Pod{}, c.withoutInfra(ctx, p.Name)
 	}
 	if err != nil {
 		return Pod{}, err
@@ -64,6 +62,32 @@ func (c *podAPI) EnsurePod(ctx context.Context, p PodSpec) (Pod, error) {
 		return Pod{}, err
 	}
 	return podFrom(infra)
+}
+
+// infraLimit is far longer than Podman takes from a pod to its infra container.
+const infraLimit = 5 * time.Second
+
+// withoutInfra is the error for a pod that has no infra container. A pod is visible before
+// its infra container exists, while another create, such as that of an owner that was
+// killed, is still in progress. If Podman's service was killed in between, there will never
+// be one.
+func (c *podAPI) withoutInfra(ctx context.Context, name string) error {
+	var found *entities.PodInspectReport
+	err := c.ask(ctx, "inspect pod", name, func(ctx context.Context) (err error) {
+		found, err = pods.Inspect(ctx, name, nil)
+		return err
+	})
+	switch {
+	case errors.Is(err, NotFound):
+		return &Error{Op: "start pod", Object: name, Class: Temporary, Cause: "it was removed"}
+	case err != nil:
+		return err
+	}
+	// A clock that was set back does not make it wait longer.
+	if age := time.Since(found.Created); age >= 0 && age < infraLimit {
+		return &Error{Op: "start pod", Object: name, Class: Temporary, Cause: "its infra container does not exist yet"}
+	}
+	return &Error{Op: "start pod", Object: name, Class: Interrupted, Cause: "it has no infra container, because its creation was interrupted"}
 }
 
 // CreatePod creates or adopts the pod like EnsurePod, but does not start it.
@@ -91,6 +115,8 @@ func (c *podAPI) adoptPod(ctx context.Context, p PodSpec, spec string, conflict 
 		return err
 	})
 	switch {
+	case errors.Is(err, NotFound) && heldByStorage(conflict):
+		return c.freeName(ctx, InfraName(p.Name))
 	case errors.Is(err, NotFound):
 		// The name belongs to a container, or the pod has just been removed.
 		return conflict

@@ -1,0 +1,132 @@
+package leftover
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/podtask/podtask/pkg/cgroups"
+	"github.com/podtask/podtask/pkg/libpod"
+)
+
+const id = "0123456789abcdef0123456789abcdef"
+
+// fakePodman knows what it is given, and removes names from its storage.
+type fakePodman struct {
+	known libpod.Inventory
+	freed []string
+	// records is a namespace that it knows from a time on.
+	records string
+	at      time.Time
+}
+
+func (p *fakePodman) Inventory(context.Context) (libpod.Inventory, error) {
+	if p.records != "" && !time.Now().Before(p.at) {
+		p.known.Namespaces[p.records] = true
+	}
+	return p.known, nil
+}
+
+func (p *fakePodman) FreeStorage(_ context.Context, name string) error {
+	p.freed = append(p.freed, name)
+	return nil
+}
+
+func newRemover(t *testing.T, p *fakePodman) *Remover {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "netns"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return &Remover{
+		Log: slog.New(slog.DiscardHandler), Dir: filepath.Join(dir, "interrupted"), RunDir: dir,
+		Podman:  func(context.Context) (Podman, error) { return p, nil },
+		Manager: func(context.Context) (*cgroups.User, error) { return nil, errors.New("no manager") },
+	}
+}
+
+// namespace makes the file of a network namespace at a time.
+func (r *Remover) namespace(t *testing.T, name string, at time.Time) string {
+	t.Helper()
+	path := filepath.Join(r.RunDir, "netns", name)
+	if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, at, at)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestOnlyWhatAnInterruptedCallLeftIsRemoved(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &fakePodman{known: libpod.Inventory{
+			Pods: map[string]bool{}, Containers: map[string]bool{}, Namespaces: map[string]bool{},
+			StorageOnly: []string{"podtask-web-0123456789ab-infra", "podtask-web-ffffffffffff-infra", "mine"},
+		}}
+		r := newRemover(t, p)
+		began := time.Now()
+		inside, outside := began.Add(time.Second), began.Add(time.Minute)
+		lost := r.namespace(t, "netns-lost", inside)
+		used, later := r.namespace(t, "netns-used", inside), r.namespace(t, "netns-later", outside)
+		p.known.Namespaces[used] = true
+		if removed, err := r.Remove(t.Context(), id, true); err != nil || removed != nil {
+			t.Errorf("without a note it removes %v, %v", removed, err)
+		}
+		r.Note(id, Window{Began: began, Ended: began.Add(2 * time.Second)})
+		removed, err := r.Remove(t.Context(), id, true)
+		if err != nil || len(removed) != 2 {
+			t.Errorf("it removes %v, %v", removed, err)
+		}
+		if !slices.Equal(p.freed, []string{"podtask-web-0123456789ab-infra"}) {
+			t.Errorf("it frees %v", p.freed)
+		}
+		for path, want := range map[string]bool{lost: false, used: true, later: true} {
+			if _, err := os.Stat(path); (err == nil) != want {
+				t.Errorf("%s is there: %t", filepath.Base(path), err == nil)
+			}
+		}
+		if left, err := r.Noted(); err != nil || len(left) != 0 {
+			t.Errorf("notes are left: %v, %v", left, err)
+		}
+	})
+}
+
+// A namespace that Podman records a moment later is in use.
+func TestWhatPodmanIsAboutToRecordStays(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &fakePodman{known: libpod.Inventory{Namespaces: map[string]bool{}}}
+		r := newRemover(t, p)
+		began := time.Now()
+		path := r.namespace(t, "netns-new", began)
+		r.Note(id, Window{Began: began, Ended: began})
+		p.records, p.at = path, began.Add(settleTime/2)
+		if removed, err := r.Remove(t.Context(), id, false); err != nil || len(removed) > 0 {
+			t.Errorf("it removes %v, %v", removed, err)
+		}
+		if left, _ := r.Noted(); len(left) != 1 {
+			t.Errorf("notes: %v", left)
+		}
+	})
+}
+
+func TestNamesOfATask(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{
+		"podtask-web-0123456789ab-app": true, "podtask-a-b-0123456789ab-infra": true,
+		"podtask-web-0123456789ab": false, "web-0123456789ab-app": false, "podtask-web-ffffffffffff-app": false,
+	} {
+		if got := ofTask(name, id); got != want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+	if p := (process{args: strings.Fields("conmon -c 12 -n podtask-x")}); p.flag("-c") != "12" || p.flag("-n") != "podtask-x" || p.flag("-x") != "" {
+		t.Errorf("flags of %v", p.args)
+	}
+}
