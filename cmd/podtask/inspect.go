@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
 
@@ -18,6 +20,7 @@ func inspectCommand(p *program) *cli.Command {
 		ArgsUsage: "TASK ...",
 		Description: `The output contains the values of environment variables. Values that are only in the
 memory of the owner, such as the time of the next attempt of a pull, come from the owner.
+If the task has no owner, "observed" is true and its containers are as Podman says now.
 
 Examples:
   podtask inspect web
@@ -57,7 +60,8 @@ func inspect(ctx context.Context, s *session, c *cli.Context) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// inspectTask asks the owner of the task; without an owner it reads the record.
+// inspectTask asks the owner of the task; without an owner it reads the record, and asks
+// Podman what has become of its containers.
 func (s *session) inspectTask(ctx context.Context, ref string) (api.Task, error) {
 	st, err := s.Agent.Tasks.Find(ref)
 	if err != nil {
@@ -74,7 +78,7 @@ func (s *session) inspectTask(ctx context.Context, ref string) (api.Task, error)
 			return t, nil
 		}
 	}
-	return s.FromState(st), nil
+	return s.observedTasks(ctx, []lifecycle.State{st}, time.Now())[0], nil
 }
 
 // inspectPods prints tasks as Kubernetes Pods.

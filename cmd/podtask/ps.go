@@ -21,8 +21,9 @@ func psCommand(p *program) *cli.Command {
 		Aliases: []string{"ls", "list"},
 		Usage:   "list tasks",
 		Description: `Without --all, stopped tasks are not shown. A queued task waits for cpu, memory or a port
-that other tasks use; "podtask why" names them. A task whose owner has died is shown as
-last recorded, with "(no owner)"; any command about the task takes it over.
+that other tasks use; "podtask why" names them. A task whose owner has died has
+"(no owner)" and how many of its containers run now, as Podman says; any command about the
+task takes it over.
 
 Examples:
   podtask ps
@@ -41,7 +42,7 @@ Examples:
 	}
 }
 
-func ps(_ context.Context, s *session, c *cli.Context) error {
+func ps(ctx context.Context, s *session, c *cli.Context) error {
 	if err := noArguments(c); err != nil {
 		return err
 	}
@@ -49,7 +50,7 @@ func ps(_ context.Context, s *session, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	rows := taskRows(s, c.Bool("all") || len(wanted["status"]) > 0, c.Bool("no-trunc") || c.String("format") == "json", time.Now())
+	rows := taskRows(ctx, s, c.Bool("all") || len(wanted["status"]) > 0, c.Bool("no-trunc") || c.String("format") == "json", time.Now())
 	rows = slices.DeleteFunc(rows, func(r row) bool {
 		return !wanted.match(r.filterable)
 	})
@@ -65,7 +66,7 @@ type row struct {
 	Family   string `json:"family"`
 	Revision int    `json:"revision"`
 	// Status ends in "(queued: REASON)" while there is no room for the task, and in
-	// "(no owner)" if no process runs it.
+	// "(no owner)" if no process runs it; then Running is what Podman says now.
 	Status string `json:"status"`
 	// Queue says in full what a queued task waits for.
 	Queue  string `json:"queue,omitempty"`
@@ -103,20 +104,47 @@ func (r row) Exit() string { return r.ExitCode.String() }
 
 // taskRows lists the tasks, the newest first. Records that cannot be read are
 // reported on stderr.
-func taskRows(s *session, all, fullID bool, now time.Time) []row {
+func taskRows(ctx context.Context, s *session, all, fullID bool, now time.Time) []row {
 	states, errs := s.Agent.Tasks.States()
 	for _, err := range errs {
 		s.warn("%v", err)
 	}
 	waiting := s.Agent.Queue.Waiting()
 	rows := []row{}
-	for _, st := range slices.Backward(states) {
-		if all || st.Status() != lifecycle.StatusStopped {
-			v := waiting[st.ID]
-			rows = append(rows, newRow(s.FromState(st), v.Word(), fullID, now))
-		}
+	states = slices.DeleteFunc(states, func(st lifecycle.State) bool { return !all && st.Status() == lifecycle.StatusStopped })
+	slices.Reverse(states)
+	for _, t := range s.observedTasks(ctx, states, now) {
+		v := waiting[t.ID]
+		rows = append(rows, newRow(t, v.Word(), fullID, now))
 	}
 	return rows
+}
+
+// observedTasks returns tasks as recorded, but those without an owner as Podman says now.
+// It asks Podman once, if there is such a task.
+func (s *session) observedTasks(ctx context.Context, states []lifecycle.State, now time.Time) []api.Task {
+	tasks := make([]api.Task, len(states))
+	var unowned []lifecycle.State
+	var at []int
+	for i, st := range states {
+		tasks[i] = s.FromState(st)
+		if st.Sandbox.Dirty && !tasks[i].Settled && !tasks[i].Owner.Alive {
+			unowned, at = append(unowned, st), append(at, i)
+		}
+	}
+	if len(unowned) == 0 {
+		return tasks
+	}
+	seen, err := s.Agent.Unowned.Look(ctx, now, unowned)
+	if err != nil {
+		s.warn("tasks without an owner are shown as last recorded: %v", err)
+		return tasks
+	}
+	for k, st := range seen {
+		tasks[at[k]] = s.FromState(st)
+		tasks[at[k]].Observed = true
+	}
+	return tasks
 }
 
 // newRow makes a row; queuedFor is what the task waits for in a word, if it is queued.
@@ -142,10 +170,14 @@ func newRow(t api.Task, queuedFor string, fullID bool, now time.Time) row {
 	if len(t.UnappliedLimits) > 0 {
 		r.Status += " (no " + strings.Join(t.UnappliedLimits, ", ") + " limits)"
 	}
-	if !t.Settled && !t.Owner.Alive {
+	_, r.Running = pausedOf(t)
+	switch {
+	case t.Settled || t.Owner.Alive:
+	case t.Observed:
+		r.Status += fmt.Sprintf(" (no owner; in Podman %d of %d run)", r.Running, r.Total)
+	default:
 		r.Status += " (no owner)"
 	}
-	_, r.Running = pausedOf(t)
 	for _, c := range t.Containers {
 		r.Restarts += c.RestartCount
 	}

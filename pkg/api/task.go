@@ -49,6 +49,9 @@ type Task struct {
 	// the task has stopped.
 	ExitCode *ExitCode `json:"exitCode,omitempty"`
 	Owner    Owner     `json:"owner"`
+	// Observed: the task has no owner, and the status of its containers is what Podman says
+	// now. Otherwise it is as last recorded.
+	Observed bool `json:"observed,omitempty"`
 
 	NetworkMode string `json:"networkMode"`
 	// CPU is the task's hard limit in vCPU, Memory in bytes; 0 means none.

@@ -180,6 +180,7 @@ type task struct {
 	ID, Name, Family, Status, DesiredStatus, Health string
 	StopCode, StoppedReason, PodID, Slice           string
 	ExitCode                                        *int
+	Observed                                        bool
 	Limits                                          string
 	UnappliedLimits                                 []string
 	Owner                                           struct {
