@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/podtask/podtask/internal/cleanup"
@@ -18,10 +19,18 @@ record. Owners of tasks look for such pods at most every ten minutes. This comma
 now and lists what it removes. It removes only what podtask created for this state
 directory, and nothing of a task that has a record or an owner.
 
+It also removes what Podman leaves when its service is killed during a start, and lists tasks
+whose records are corrupt. Their containers may still run; --corrupt removes them, their
+volumes and the records.
+
 Examples:
   podtask gc
+  podtask gc --corrupt
   podtask gc --format json`,
-		Flags:  []cli.Flag{formatFlag("json or a Go template")},
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "corrupt", Usage: "remove corrupt records too, and what belongs to their tasks"},
+			formatFlag("json or a Go template"),
+		},
 		Action: p.withHost(gc),
 	}
 }
@@ -30,14 +39,20 @@ func gc(ctx context.Context, s *session, c *cli.Context) error {
 	if err := noArguments(c); err != nil {
 		return err
 	}
+	_, _ = s.Agent.Tasks.States() // moves corrupt records aside
 	removed, swept := s.Agent.Orphans.Sweep(ctx)
-	if removed == nil {
-		removed = []cleanup.Orphan{}
+	corrupt, err := s.Agent.Orphans.Corrupt()
+	if c.Bool("corrupt") && err == nil {
+		corrupt, err = s.Agent.Orphans.RemoveCorrupt(ctx)
 	}
-	var err error
+	removed, swept = append(append([]cleanup.Orphan{}, removed...), corrupt...), errors.Join(swept, err)
 	switch format := c.String("format"); format {
 	case "":
 		for _, o := range removed {
+			if o.Kept {
+				fmt.Fprintf(s.stdout, "task %s has a %s: its containers may still run; `podtask gc --corrupt` removes them and the record\n", console.ShortID(o.Task), o.Kind)
+				continue
+			}
 			fmt.Fprintf(s.stdout, "removed %s %s of task %s\n", o.Kind, o.Name, console.ShortID(o.Task))
 		}
 	case "json":
