@@ -109,7 +109,8 @@ var mutants = []mutant{
 	{"damaged records are refused", "pkg/state decode", never, "sumPrefix", "", store},
 
 	// What the agent does with decisions.
-	{"nothing is done before it is saved", "internal/loop Run", omit, "save", "", saves},
+	{"nothing is done before it is saved", "internal/loop save", omit, "Save", "", saves},
+	{"a full disk stops what starts", "internal/loop Run", never, "saved Lowers", "", agent("TestFullDiskStopsNewWorkAndLosesNothing")},
 	{"a full disk stops new work", "internal run.Save", value, "Join ErrRetry", "nil", agent("TestFullDiskStopsNewWorkAndLosesNothing")},
 	{"events are published once", "internal Owner.Run", value, "LastPublished", "0", agent("TestEventsArePublishedOnceWhoeverOwnsTheTask")},
 	{"a removal deletes the record", "internal run.Finish", skip, "Delete", "", agent("TestRemovalForgetsTheTask")},
