@@ -48,6 +48,9 @@ type Task struct {
 	id        string
 	connector *Connector
 	requests  requests
+	// leaves: a task that has stopped, but cannot be recorded on a full disk, is not waited
+	// for.
+	leaves bool
 }
 
 // requests are the requests that each owner answers. The second argument is the ID of the
@@ -122,7 +125,7 @@ func (t *Task) drive(ctx context.Context, fn func(api.Task) bool) error {
 		asked = max(asked, st.Goal)
 		return fn(withDisk(s.FromState(st), o))
 	})
-	if goal := o.State().Goal; goal == lifecycle.Up || goal < asked || goal == lifecycle.Down && o.Unsaved() {
+	if goal := o.State().Goal; goal == lifecycle.Up || goal < asked || t.leaves && goal == lifecycle.Down && o.Unsaved() {
 		stop() // a task that is being stopped or removed is driven to its end, unless that failed or cannot be recorded
 	}
 	wg.Wait()

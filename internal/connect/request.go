@@ -22,7 +22,7 @@ func (s *Connector) StopTask(ctx context.Context, id, by string, force bool, sho
 	local, unrecorded := false, false
 	err := s.Ask(ctx, id,
 		func(r *Task) error {
-			local = r.Owner != nil
+			local, r.leaves = r.Owner != nil, true
 			return r.Stop(ctx, by, force)
 		},
 		func(t api.Task) (bool, error) {
