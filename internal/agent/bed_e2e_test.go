@@ -244,7 +244,10 @@ func check(steps string) map[string]any {
 // create makes the record of a task of those containers.
 func (w *world) create(family string, containers ...container) {
 	w.t.Helper()
-	for _, c := range containers {
+	hooked := make(map[int]bool)
+	for i, c := range containers {
+		hooked[i] = c["hooked"] != nil // which no definition of ECS can say
+		delete(c, "hooked")
 		c["image"], c["command"] = w.image, strings.Fields(c["command"].(string))
 	}
 	src, err := json.Marshal(map[string]any{"family": family, "containerDefinitions": containers})
@@ -254,6 +257,12 @@ func (w *world) create(family string, containers ...container) {
 	task, _, err := taskdef.Parse("task.json", src)
 	if err != nil {
 		w.t.Fatal(err)
+	}
+	hook := &taskdef.Action{Exec: []string{"/testbox", "exists", "/testbox"}}
+	for i := range task.Containers {
+		if hooked[i] {
+			task.Containers[i].Extensions.Hooks = taskdef.Hooks{PostStart: hook, PreStop: hook}
+		}
 	}
 	s, err := w.host.Creator.Create(w.t.Context(), task, "", lifecycle.Options{Limits: limits.Enforce})
 	if err != nil {

@@ -79,7 +79,7 @@ func (w *world) killedOwner(verb, failPoint string) {
 }
 
 // shop is a task of three containers with all of SUCCESS, HEALTHY and START, and
-// with a port, for which it needs a share of the host. The first and the last end when their health check has told them to, so that each
+// with hooks and a port, for which it needs a share of the host. The first and the last end when their health check has told them to, so that each
 // is seen running; db has to be stopped.
 func (w *world) shop() {
 	w.t.Helper()
@@ -89,7 +89,7 @@ func (w *world) shop() {
 	}
 	w.create("shop",
 		container{"name": "init", "command": "print started -- wait /tmp/go", "essential": false, "healthCheck": check("write /tmp/go")},
-		container{"name": "db", "command": "print started -- sleep forever", "healthCheck": check("exists /testbox"), "dependsOn": after("init", "SUCCESS")},
+		container{"name": "db", "command": "print started -- sleep forever", "healthCheck": check("exists /testbox"), "hooked": true, "dependsOn": after("init", "SUCCESS")},
 		container{"name": "app", "command": "print started -- wait /tmp/go -- exit 3", "portMappings": []any{map[string]any{"containerPort": 8080, "hostPort": port}}, "healthCheck": check("write /tmp/go"), "dependsOn": after("db", "HEALTHY", "init", "START")})
 }
 
