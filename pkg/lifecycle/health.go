@@ -131,6 +131,20 @@ func (c Container) HealthCheck() HealthState {
 	return h
 }
 
+// healthReason says why the container is UNHEALTHY, and which of its probes failed.
+func (c Container) healthReason() string {
+	reason := c.HealthCheck().reason()
+	switch {
+	case reason == "":
+		return ""
+	case c.Startup.Status == HealthUnhealthy:
+		return "startup probe: " + reason
+	case c.Liveness.Status == HealthUnhealthy:
+		return "liveness probe: " + reason
+	}
+	return reason
+}
+
 // Up reports whether the present run of container i has begun in the sense of Kubernetes:
 // its hook is done and its startup check has passed.
 func (s State) Up(i int) bool { return up(&s, i) }

@@ -169,7 +169,7 @@ func recordHealth(s *State, at time.Time, i int) {
 	c := &s.Containers[i]
 	if h := c.HealthCheck(); h.Status != c.Health.Reported {
 		c.Health.Reported = h.Status
-		addTransition(s, Transition{At: at, Container: s.Task.Containers[i].Name, Status: h.Status.String(), Reason: h.reason()})
+		addTransition(s, Transition{At: at, Container: s.Task.Containers[i].Name, Status: h.Status.String(), Reason: c.healthReason()})
 	}
 }
 

@@ -23,7 +23,7 @@ func settleWatches(s *State, at time.Time) (changed bool) {
 		if wanted.StopWhenUnhealthy && c.HealthStatus() == HealthUnhealthy && !failedHealth(s, i) {
 			lowerGoal(s, at, Down, StopReason{
 				Code: StopServiceScheduler, Container: def.Name,
-				Reason: fmt.Sprintf("container %s is unhealthy: %s", def.Name, c.HealthCheck().reason()),
+				Reason: fmt.Sprintf("container %s is unhealthy: %s", def.Name, c.healthReason()),
 			})
 			return true
 		}
