@@ -17,6 +17,12 @@ var (
 // noFiles keeps rapid from writing failures into the source tree.
 const noFiles = "-rapid.nofailfile"
 
+// cases are those cases of the model whose names match an expression. All of them would
+// detect the fault too, after longer.
+func cases(names string) check {
+	return check{pkg: "internal/sim", tests: "^TestModel$/" + names, first: "^TestKnownSeeds$"}
+}
+
 // agent is a test of what happens with a decision of the core.
 func agent(tests string) check { return check{pkg: "internal/agent", tests: "^(" + tests + ")$"} }
 
@@ -25,12 +31,12 @@ func agent(tests string) check { return check{pkg: "internal/agent", tests: "^("
 var mutants = []mutant{
 	// What is believed.
 	{"what is in doubt is inspected", "pkg/lifecycle nextOp", never, "Stale", "", model},
-	{"saved status is not believed after a restart", "pkg/lifecycle foldRestarted", skip, "Ended Stale", "", model},
+	{"saved status is not believed after a restart", "pkg/lifecycle foldRestarted", skip, "Ended Stale", "", cases("crashes")},
 	{"operations in progress are not saved", "pkg/lifecycle Durable", skip, "Unconfirmed", "", model},
 	{"late replies are ignored", "pkg/lifecycle foldFinished", always, "Containers ID", "", model},
 	{"an event leads to an inspection", "pkg/lifecycle foldHint", skip, "Outdated", "", model},
-	{"a new infra container means a new network", "pkg/lifecycle foldInfra", always, "Equal", "", model},
-	{"a vanished container has ended", "pkg/lifecycle observe", never, "ran Absent", "", model},
+	{"a new infra container means a new network", "pkg/lifecycle foldInfra", always, "Equal", "", cases("cut_off")},
+	{"a vanished container has ended", "pkg/lifecycle observe", never, "ran Absent", "", cases("vanish")},
 	{"an exit without a start is none", "pkg/lifecycle observe", never, "Exited IsZero", "", rules},
 
 	// Shares of the CPU.
@@ -61,24 +67,24 @@ var mutants = []mutant{
 	// Restarts, health and watches.
 	{"restarts follow the policy", "pkg/lifecycle endRun", always, "Goal whyNot", "", model},
 	{"a short run is not restarted", "pkg/lifecycle restartVerdict", always, "ran AttemptPeriod", "", model},
-	{"restarts have a maximum", "pkg/lifecycle restartVerdict", never, "restarts MaxCount", "", model},
+	{"restarts have a maximum", "pkg/lifecycle restartVerdict", never, "restarts MaxCount", "", cases("restarts")},
 	{"ignored exit codes are not restarted", "pkg/lifecycle restartVerdict", never, "IgnoredExitCodes", "", model},
 	{"failures in the start period do not count", "pkg/lifecycle countFailure", never, "grace", "", rules},
 	{"unhealthy after the configured failures", "pkg/lifecycle countFailure", value, "failures", "check.failures + 1", rules},
-	{"an unhealthy container that is to be restarted is stopped", "pkg/lifecycle nextUp", never, "failedHealth", "", model},
+	{"an unhealthy container that is to be restarted is stopped", "pkg/lifecycle nextUp", never, "failedHealth", "", cases("unhealthy")},
 	{"a container is stopped for its health only on request", "pkg/lifecycle failedHealth", value, "ActionRestart", "check.Action", model},
-	{"the exit code of an unhealthy container does not count", "pkg/lifecycle endRun", skip, "IgnoredExitCodes nil", "", model},
+	{"the exit code of an unhealthy container does not count", "pkg/lifecycle endRun", skip, "IgnoredExitCodes nil", "", cases("unhealthy")},
 	{"unhealthy tasks stop only on request", "pkg/lifecycle settleWatches", always, "StopWhenUnhealthy", "", rules},
 
 	// Checks, hooks and ends of Pods.
-	{"the startup check comes before the others", "pkg/lifecycle beginChecks", never, "Startup HealthHealthy", "", model},
-	{"a start counts once its startup check has passed", "pkg/lifecycle condition", always, "up", "", model},
-	{"a preStop hook comes before the stop signal", "pkg/lifecycle stopOp", always, "PreStop nil", "", model},
+	{"the startup check comes before the others", "pkg/lifecycle beginChecks", never, "Startup HealthHealthy", "", cases("startup")},
+	{"a start counts once its startup check has passed", "pkg/lifecycle condition", always, "up", "", cases("startup")},
+	{"a preStop hook comes before the stop signal", "pkg/lifecycle stopOp", always, "PreStop nil", "", cases("hooks|preStop")},
 	{"a preStop hook takes from the stop timeout", "pkg/lifecycle stopGrace", always, "StopSince", "", scripts},
 	{"a failed postStart hook stops the container", "pkg/lifecycle foldHook", skip, "Failed why", "", scripts},
-	{"a kill does not wait for a hook", "pkg/lifecycle cancelHook", value, "Force", "false", model},
-	{"a task stops at its deadline", "pkg/lifecycle settleDeadline", always, "Before", "", model},
-	{"a Pod runs until its last container has ended", "pkg/lifecycle awaitsLast", value, "UntilLast ContainsFunc", "false", model},
+	{"a kill does not wait for a hook", "pkg/lifecycle cancelHook", value, "Force", "false", cases("hooks|preStop")},
+	{"a task stops at its deadline", "pkg/lifecycle settleDeadline", always, "Before", "", cases("deadline")},
+	{"a Pod runs until its last container has ended", "pkg/lifecycle awaitsLast", value, "UntilLast ContainsFunc", "false", cases("last")},
 	{"the first restart of a Pod does not wait", "pkg/lifecycle restartVerdict", never, "FirstAtOnce quick", "", scripts},
 
 	// Images, and what is reported.
