@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"strings"
 	"syscall"
 	"testing"
 
@@ -144,6 +145,13 @@ func TestContainerThatEndsWhileNobodyOwnsIt(t *testing.T) {
 	owner.kill()
 	b.touch(container, "/tmp/go")
 	b.podman("wait", container)
+	// Nobody has updated the record, so Podman is asked.
+	if out := b.want(0, "ps").out; !strings.Contains(out, "RUNNING (no owner; in Podman 0 of 1 run)") {
+		t.Errorf("ps printed\n%s", out)
+	}
+	if got := b.inspect(b.family); !got.Observed || got.codes() != "app=7" || got.Containers[0].Status != "STOPPED" {
+		t.Errorf("inspect: observed %t, %s, %s", got.Observed, got.codes(), got.Containers[0].Status)
+	}
 	if got := b.want(0, "wait", b.family).out; got != "7\n" {
 		t.Errorf("wait printed %q", got)
 	}
