@@ -3,11 +3,13 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -197,4 +199,88 @@ func (b *box) pullAfterPod(repository string, code int, args ...string) result {
 	eventually(b.t, "the pod", func() bool { return provisioned() > before })
 	close(release)
 	return p.want(code)
+}
+
+// smallState puts a small file system of its own under the box's state directory, for the
+// podtask processes that are started with inside, and lets them use a Podman service of the
+// test's own. It returns a function that fills the file system, or empties it again.
+func (b *box) smallState() (inside func(*exec.Cmd), fill func(full bool)) {
+	b.t.Helper()
+	dir, err := os.MkdirTemp("", "state") // Podman wants it short
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { os.RemoveAll(dir) })
+	service := testbed.NewPodman(filepath.Join(dir, "podman.sock"))
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := service.Start(ctx); err != nil {
+		b.t.Fatal(err)
+	}
+	env := b.env
+	b.t.Cleanup(func() { service.Kill(); b.env = env })
+	b.env = append(slices.Clone(env), "CONTAINER_HOST="+service.URI())
+	if err := os.MkdirAll(b.stateHome(), 0o700); err != nil {
+		b.t.Fatal(err)
+	}
+	holder := exec.Command("unshare", "--user", "--map-current-user", "--keep-caps", "--mount", "sh", "-ec",
+		`mount -t tmpfs -o size=1m,mode=0700 tmpfs "$1"; echo mounted; exec sleep infinity`, "sh", b.stateHome())
+	var out syncBuffer
+	holder.Stdout, holder.Stderr = &out, &out
+	if err := holder.Start(); err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { _ = holder.Process.Kill(); _ = holder.Wait() })
+	eventually(b.t, "a small file system", func() bool { return strings.Contains(out.String(), "mounted") })
+	inside = func(cmd *exec.Cmd) {
+		enter := []string{"nsenter", "--target", strconv.Itoa(holder.Process.Pid), "--user", "--preserve-credentials", "--mount", "--"}
+		cmd.Args = append(enter, append([]string{cmd.Path}, cmd.Args[1:]...)...)
+		if cmd.Path, cmd.Err = exec.LookPath("nsenter"); cmd.Err != nil {
+			b.t.Fatal(cmd.Err)
+		}
+	}
+	return inside, func(full bool) {
+		b.t.Helper()
+		script := `dd if=/dev/zero of="$1/fill" bs=4k 2>/dev/null || test -s "$1/fill"`
+		if !full {
+			script = `rm "$1/fill"`
+		}
+		cmd := exec.Command("sh", "-c", script, "sh", b.stateHome())
+		inside(cmd)
+		if text, err := cmd.CombinedOutput(); err != nil {
+			b.t.Fatalf("%v: %s", err, text)
+		}
+	}
+}
+
+// The disk of the state directory is full. A stop works at once, names the disk, and is
+// recorded when there is space.
+func TestStopWithAFullStateDirectory(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	inside, fill := b.smallState()
+	definition := b.write(def{Network: "none", Containers: []ctr{{Name: "app", Command: words("sleep forever"), StopTimeout: 5}}})
+	run := b.startWith(inside, "run", "--name", b.family, definition)
+	eventually(t, "the task runs", func() bool { return strings.Contains(run.err.String(), "(task)  RUNNING") })
+	fill(true)
+	stop := b.startWith(inside, "stop", b.family).want(0)
+	if !strings.Contains(stop.err, "disk of the state directory is full") {
+		t.Errorf("stop does not name the disk:\n%s", stop.err)
+	}
+	if out := b.running(); out != "" {
+		t.Errorf("there runs %s", out)
+	}
+	why := b.startWith(inside, "why", b.family).want(0).out
+	if !strings.Contains(why, "disk") {
+		t.Errorf("why printed %s", why)
+	}
+	if record := b.startWith(inside, "ps", "--all", "--format", "{{.Status}}").want(0).out; !strings.HasPrefix(record, "RUNNING") {
+		t.Errorf("the record has %s; want that of before", record)
+	}
+	fill(false)
+	run.want(143)
+	if record := b.startWith(inside, "ps", "--all", "--format", "{{.Status}}").want(0).out; !strings.HasPrefix(record, "STOPPED") {
+		t.Errorf("the record has %s", record)
+	}
+	b.startWith(inside, "rm", b.family).want(0)
 }

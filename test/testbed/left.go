@@ -32,7 +32,7 @@ func CheckLeftovers() error {
 // the runtime directory, as processes and as mounts.
 func Leftovers() (found []string, err error) {
 	var errs []error
-	for _, look := range []func() ([]string, error){Objects, secrets, Units, sockets, processes, mounts} {
+	for _, look := range []func() ([]string, error){Objects, storage, secrets, Units, sockets, processes, mounts, namespaces, runtimeState} {
 		more, err := look()
 		found, errs = append(found, more...), append(errs, err)
 	}
@@ -70,7 +70,40 @@ func Units() ([]string, error) {
 	if Name() == "plain" {
 		return nil, nil
 	}
-	return output("systemctl", "--user", "list-units", "--all", "--plain", "--no-legend", "podtask*")
+	units, err := output("systemctl", "--user", "list-units", "--all", "--plain", "--no-legend", "podtask*")
+	if err != nil {
+		return nil, err
+	}
+	// Podman's own slices of pods; those in use have processes.
+	pods, err := output("systemctl", "--user", "list-units", "--all", "--plain", "--no-legend", "user-libpod_pod_*.slice")
+	return append(units, pods...), err
+}
+
+// storage lists containers that only Podman's storage knows: what a creation that was cut
+// off has left.
+func storage() ([]string, error) {
+	all, err := output("podman", "ps", "--all", "--external", "--format", "storage {{.ID}} {{.Names}} {{.Status}}")
+	return slices.DeleteFunc(all, func(s string) bool { return !strings.HasSuffix(strings.ToLower(s), " storage") }), err
+}
+
+// namespaces lists network namespaces that Podman has made for containers.
+func namespaces() ([]string, error) {
+	found, err := filepath.Glob(filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "netns", "netns-*"))
+	return found, err
+}
+
+// runtimeState lists the containers that the OCI runtime keeps state of.
+func runtimeState() (found []string, err error) {
+	for _, runtime := range []string{"crun", "runc"} {
+		more, err := filepath.Glob(filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), runtime, "*"))
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, more...)
+	}
+	return slices.DeleteFunc(found, func(path string) bool {
+		return filepath.Base(path) == "exec.fifo" || strings.HasPrefix(filepath.Base(path), ".")
+	}), nil
 }
 
 // sockets lists those of owners.

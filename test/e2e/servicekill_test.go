@@ -1,0 +1,141 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/podtask/podtask/test/testbed"
+)
+
+// serviceKillCase is a way to start a task.
+type serviceKillCase struct {
+	agent      bool
+	containers int
+	network    string
+	took       time.Duration // without a kill
+}
+
+func (c serviceKillCase) String() string {
+	by := "owner"
+	if c.agent {
+		by = "agent"
+	}
+	return fmt.Sprintf("%s-%s-%d", by, c.network, c.containers)
+}
+
+// Podman's service is killed at a random moment during each start. Each task runs
+// nevertheless, each program has been started once, and nothing is left. The seed is
+// printed; PODTASK_SEED repeats it. It ends the service that all tests share, so it does
+// not run beside them.
+func TestServiceIsKilledDuringStarts(t *testing.T) {
+	if servicePID() == 0 && testbed.PeerPID(filepath.Join(bed.runtime, "podman", "podman.sock")) != 0 {
+		t.Skip("the bed's user has a Podman service of his own")
+	}
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("PODTASK_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("PODTASK_SEED=%d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	var cases []serviceKillCase
+	for _, network := range []string{"awsvpc", "bridge"} {
+		for _, n := range []int{1, 3} {
+			for _, agent := range []bool{false, true} {
+				c := serviceKillCase{agent: agent, containers: n, network: network}
+				t.Run(fmt.Sprintf("%s without a kill", c), func(t *testing.T) { c.took = c.start(t, -1) })
+				cases = append(cases, c)
+			}
+		}
+	}
+	failed, kills := 0, serviceKills
+	if text := os.Getenv("PODTASK_KILLS"); text != "" {
+		kills, _ = strconv.Atoi(text)
+	}
+	for i := range kills {
+		c := cases[i%len(cases)]
+		moment := time.Duration(r.Int64N(int64(c.took)))
+		if !t.Run(fmt.Sprintf("%d %s after %s", i, c, moment.Round(time.Millisecond)), func(t *testing.T) { c.start(t, moment) }) {
+			failed++
+		}
+	}
+	t.Logf("%d starts, of which %d failed", kills, failed)
+}
+
+// start starts a task, kills Podman's service after a time unless that is negative, and
+// removes the task. It returns how long the start took.
+func (c serviceKillCase) start(t *testing.T, moment time.Duration) time.Duration {
+	b := newBox(t)
+	var agent *process
+	if c.agent {
+		agent = b.agent()
+	}
+	runs := filepath.Join(b.dir, "runs")
+	if err := os.Mkdir(runs, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	d := def{Network: c.network, More: obj{"volumes": []obj{{"name": "runs", "host": obj{"sourcePath": runs}}}}}
+	for i := range c.containers {
+		name := fmt.Sprint("c", i)
+		d.Containers = append(d.Containers, ctr{
+			Name: name, Command: words("tally /runs/" + name + " 1 -- sleep forever"), StopTimeout: 5,
+			More: obj{"mountPoints": []obj{{"sourceVolume": "runs", "containerPath": "/runs"}}},
+		})
+	}
+	image := b.testbox()
+	b.podman("pull", "-q", "--authfile", bed.auth, image)
+	definition := b.write(d)
+
+	begin := time.Now()
+	run := b.start("run", "-d", "--wait=running", "--pull", "never", definition)
+	if moment >= 0 {
+		<-time.After(moment)
+		if pid := servicePID(); pid != 0 {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+	got := run.wait()
+	took := time.Since(begin)
+	if id := strings.TrimSpace(got.out); got.code != 0 {
+		t.Errorf("the start ended with code %d:\n%s%s", got.code, got.out, got.err)
+	} else if now := b.inspect(id); now.Status != "RUNNING" {
+		t.Errorf("it is %s: %s", now.Status, now.StoppedReason)
+	}
+	b.want(0, "rm", "--force", "--all")
+	for i := range c.containers {
+		path := filepath.Join(runs, fmt.Sprint("c", i))
+		if text, err := os.ReadFile(path); err != nil || strings.TrimSpace(string(text)) != "1" {
+			t.Errorf("container %d was started %q times, %v", i, text, err)
+		}
+	}
+	b.want(0, "gc")
+	if agent != nil {
+		agent.end()
+	}
+	endService() // the unit of an owner that has started it lasts as long
+	if moment >= 0 {
+		var found []string
+		var err error
+		for range 40 {
+			<-time.After(500 * time.Millisecond)
+			if found, err = testbed.Leftovers(); err == nil && len(found) == 0 {
+				break
+			}
+		}
+		if len(found) > 0 {
+			t.Errorf("left behind: %v\n%s", err, strings.Join(found, "\n"))
+		}
+	}
+	return took
+}
