@@ -204,7 +204,7 @@ func (b *box) pullAfterPod(repository string, code int, args ...string) result {
 // smallState puts a small file system of its own under the box's state directory, for the
 // podtask processes that are started with inside, and lets them use a Podman service of the
 // test's own. It returns a function that fills the file system, or empties it again.
-func (b *box) smallState() (inside func(*exec.Cmd), fill func(full bool)) {
+func smallState(b *box) (inside func(*exec.Cmd), fill func(full bool)) {
 	b.t.Helper()
 	dir, err := os.MkdirTemp("", "state") // Podman wants it short
 	if err != nil {
@@ -258,7 +258,7 @@ func (b *box) smallState() (inside func(*exec.Cmd), fill func(full bool)) {
 func TestStopWithAFullStateDirectory(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
-	inside, fill := b.smallState()
+	inside, fill := smallState(b)
 	definition := b.write(def{Network: "none", Containers: []ctr{{Name: "app", Command: words("sleep forever"), StopTimeout: 5}}})
 	run := b.startWith(inside, "run", "--name", b.family, definition)
 	eventually(t, "the task runs", func() bool { return strings.Contains(run.err.String(), "(task)  RUNNING") })
