@@ -126,19 +126,9 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	if err != nil {
 		return nil, fail(ctx, "connect to Podman", o.URI, err)
 	}
-	if err := s.ensure(ctx); err != nil {
-		return nil, fail(ctx, "connect to Podman", s.path(), err)
-	}
-	// The connection outlives ctx, but its first ping must not.
-	life, end := context.WithCancel(context.WithoutCancel(ctx))
-	detach := context.AfterFunc(ctx, end)
-	bound, err := bindings.NewConnection(life, "unix://"+s.path())
-	if !detach() && err == nil {
-		err = ctx.Err()
-	}
+	bound, end, err := connect(ctx, s)
 	if err != nil {
-		end()
-		return nil, fail(ctx, "connect to Podman", s.path(), err)
+		return nil, err
 	}
 	conn, err := bindings.GetClient(bound)
 	if err != nil {
@@ -159,8 +149,46 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 		makes: make(slots, maxMutations), removals: make(slots, maxMutations),
 	}, s)
 	c.stopKeeper = end
-	c.keeper.Go(func() { c.keepServiceRunning(life) })
+	c.keeper.Go(func() { c.keepServiceRunning(bound) })
 	return c, nil
+}
+
+// connectAttempts is how often Dial tries to connect, because a service may end just after
+// it was found.
+const connectAttempts = 3
+
+// connect finds or starts a service and makes a first request. end ends the context of the
+// connection.
+func connect(ctx context.Context, s *service) (bound context.Context, end func(), err error) {
+	for n := 1; ; n++ {
+		if err := s.ensure(ctx); err != nil {
+			return nil, nil, fail(ctx, "connect to Podman", s.path(), err)
+		}
+		bound, end, err := bind(ctx, s.path())
+		if err == nil {
+			return bound, end, nil
+		}
+		err = fail(ctx, "connect to Podman", s.path(), err)
+		if e, ok := err.(*Error); !ok || !e.Temporary() || s.fixed != "" || n == connectAttempts {
+			return nil, nil, err
+		}
+	}
+}
+
+// bind makes the bindings' connection to a socket. The connection outlives ctx, but its
+// first request does not.
+func bind(ctx context.Context, path string) (bound context.Context, end func(), err error) {
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	detach := context.AfterFunc(ctx, end)
+	bound, err = bindings.NewConnection(life, "unix://"+path)
+	if !detach() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		end()
+		return nil, nil, err
+	}
+	return bound, end, nil
 }
 
 // Close closes the connection. It does not interrupt calls in flight: cancel their

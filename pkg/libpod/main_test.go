@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -52,7 +53,8 @@ type instance struct {
 
 // fakeService plays a Podman service that knows nothing but how to answer a ping
 // and to say who it is: each start adds a line to instances beside the socket. A
-// file "broken" there makes it fail as Podman does when it cannot start.
+// file "broken" there makes it fail as Podman does when it cannot start; it removes a file
+// "short" and dies at its first request.
 func fakeService(args []string) int {
 	path := strings.TrimPrefix(args[len(args)-1], "unix://")
 	dir := filepath.Dir(path)
@@ -81,16 +83,19 @@ func fakeService(args []string) int {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 		return 125
 	}
-	if err := http.Serve(l, replies{}); err != nil && !errors.Is(err, http.ErrServerClosed) {
+	if err := http.Serve(l, replies{dir}); err != nil && !errors.Is(err, http.ErrServerClosed) {
 		return 1
 	}
 	return 0
 }
 
 // replies answers as a Podman that has nothing.
-type replies struct{}
+type replies struct{ dir string }
 
-func (replies) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s replies) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if os.Remove(filepath.Join(s.dir, "short")) == nil {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
 	w.Header().Set("Libpod-API-Version", "5.4.2")
 	if strings.HasSuffix(r.URL.Path, "/_ping") {
 		fmt.Fprint(w, "OK")

@@ -173,6 +173,21 @@ func TestCallAfterServiceDiedStartsAnother(t *testing.T) {
 	}
 }
 
+func TestServiceThatDiesAtTheFirstRequestIsReplaced(t *testing.T) {
+	t.Parallel()
+	dir, o := fakePodman(t)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "short"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mustDial(t, o)
+	if n := len(instances(t, dir)); n != 2 {
+		t.Errorf("%d services were started in all, want 2", n)
+	}
+}
+
 func waitForRefusal(t *testing.T, socket string) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
