@@ -85,17 +85,9 @@ func (c serviceKillCase) start(t *testing.T, moment time.Duration) time.Duration
 	if err := os.Mkdir(runs, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	d := def{Network: c.network, More: obj{"volumes": []obj{{"name": "runs", "host": obj{"sourcePath": runs}}}}}
-	for i := range c.containers {
-		name := fmt.Sprint("c", i)
-		d.Containers = append(d.Containers, ctr{
-			Name: name, Command: words("tally /runs/" + name + " 1 -- sleep forever"), StopTimeout: 5,
-			More: obj{"mountPoints": []obj{{"sourceVolume": "runs", "containerPath": "/runs"}}},
-		})
-	}
 	image := b.testbox()
 	b.podman("pull", "-q", "--authfile", bed.auth, image)
-	definition := b.write(d)
+	definition := b.write(c.definition(runs))
 
 	begin := time.Now()
 	run := b.start("run", "-d", "--wait=running", "--pull", "never", definition)
@@ -125,17 +117,30 @@ func (c serviceKillCase) start(t *testing.T, moment time.Duration) time.Duration
 	}
 	endService() // the unit of an owner that has started it lasts as long
 	if moment >= 0 {
-		var found []string
-		var err error
-		for range 40 {
-			<-time.After(500 * time.Millisecond)
-			if found, err = testbed.Leftovers(); err == nil && len(found) == 0 {
-				break
-			}
-		}
-		if len(found) > 0 {
-			t.Errorf("left behind: %v\n%s", err, strings.Join(found, "\n"))
-		}
+		wantNoLeftovers(t)
 	}
 	return took
+}
+
+// definition is that of a task whose containers count their starts in runs.
+func (c serviceKillCase) definition(runs string) def {
+	d := def{Network: c.network, More: obj{"volumes": []obj{{"name": "runs", "host": obj{"sourcePath": runs}}}}}
+	for i := range c.containers {
+		name := fmt.Sprint("c", i)
+		d.Containers = append(d.Containers, ctr{
+			Name: name, Command: words("tally /runs/" + name + " 1 -- sleep forever"), StopTimeout: 5,
+			More: obj{"mountPoints": []obj{{"sourceVolume": "runs", "containerPath": "/runs"}}},
+		})
+	}
+	return d
+}
+
+// wantNoLeftovers waits until nothing of podtask's tasks is left in the bed.
+func wantNoLeftovers(t *testing.T) {
+	t.Helper()
+	var found []string
+	var err error
+	if !testbed.Until(func() bool { found, err = testbed.Leftovers(); return err == nil && len(found) == 0 }) {
+		t.Errorf("left behind: %v\n%s", err, strings.Join(found, "\n"))
+	}
 }
