@@ -2,11 +2,14 @@ package libpod
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -148,11 +151,19 @@ func (c *inspectAPI) WaitContainer(ctx context.Context, name string) error {
 // Classes to expect: Conflict, NoImage (500 on 4.3.1, 404 later), InvalidSpec,
 // NotFound (the pod).
 func (c *containerAPI) CreateContainer(ctx context.Context, s ContainerSpec) (string, error) {
-	root, err := c.runsAsRoot(ctx, s)
+	user, err := c.userOf(ctx, s)
+	if err == nil {
+		err = allowed(s, user)
+	}
 	if err != nil {
 		return "", err
 	}
-	spec, err := containerSpec(s, root)
+	made := s
+	if s.Group != "" && s.User == "" {
+		name, _, _ := strings.Cut(user, ":")
+		made.User = cmp.Or(name, "0") + ":" + s.Group
+	}
+	spec, err := containerSpec(made, isRoot(user))
 	if err != nil {
 		return "", fail(ctx, "create container", s.Name, err)
 	}
@@ -172,14 +183,32 @@ func (c *containerAPI) CreateContainer(ctx context.Context, s ContainerSpec) (st
 	return id, err
 }
 
-// runsAsRoot reports whether the container's user is root. The user may come from the
-// image.
-func (c *containerAPI) runsAsRoot(ctx context.Context, s ContainerSpec) (bool, error) {
+// allowed refuses a user of the image that may be root where it must not be.
+func allowed(s ContainerSpec, user string) error {
+	if !s.NonRoot || s.User != "" {
+		return nil
+	}
+	name, _, _ := strings.Cut(user, ":")
+	uid, err := strconv.ParseUint(name, 10, 32)
+	e := &Error{Op: "create container", Object: s.Name, Class: RootUser}
+	switch {
+	case isRoot(user) || err == nil && uid == 0:
+		e.Cause = "runAsNonRoot is set, and the image runs as root; give runAsUser"
+	case err != nil:
+		e.Cause = fmt.Sprintf("runAsNonRoot is set, and the user of the image is the name %q, which may be root; give runAsUser", name)
+	default:
+		return nil
+	}
+	return e
+}
+
+// userOf returns the container's user[:group], which may come from the image.
+func (c *containerAPI) userOf(ctx context.Context, s ContainerSpec) (string, error) {
 	if s.User != "" || s.Image == "" { // a missing image is rejected later
-		return isRoot(s.User), nil
+		return s.User, nil
 	}
 	if user, known := c.users.Load(s.Image); known {
-		return isRoot(user.(string)), nil
+		return user.(string), nil
 	}
 	image, err := c.images.Image(ctx, s.Image)
 	if err != nil {
@@ -187,12 +216,12 @@ func (c *containerAPI) runsAsRoot(ctx context.Context, s ContainerSpec) (bool, e
 		if errors.As(err, &e) && e.Class == NotFound {
 			e.Op, e.Object, e.Class = "create container", s.Name, NoImage
 		}
-		return false, err
+		return "", err
 	}
 	if s.Image == image.ID { // a name may refer to another image later
 		c.users.Store(image.ID, image.User)
 	}
-	return isRoot(image.User), nil
+	return image.User, nil
 }
 
 // sendContainer sends the create request. If the container uses the host's IPC namespace,

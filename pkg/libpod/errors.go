@@ -75,6 +75,8 @@ const (
 	// that left is in the way of each further attempt. If the object never ran, remove it
 	// and create it again.
 	Interrupted
+	// RootUser: a container that must not run as root would, or might.
+	RootUser
 
 	numClass
 )
@@ -85,7 +87,7 @@ var classNames = [numClass]string{
 	CommandNotExecutable: "command not executable", NoImage: "no image", NotRunning: "not running",
 	Canceled: "canceled", Timeout: "timeout", Unavailable: "unavailable",
 	Unauthorized: "unauthorized", Denied: "denied", NoSpace: "no space", QuotaExceeded: "quota exceeded", WrongPlatform: "wrong platform", Untrusted: "untrusted",
-	WrongContent: "wrong content", Interrupted: "interrupted",
+	WrongContent: "wrong content", Interrupted: "interrupted", RootUser: "root user",
 }
 
 // String returns the class in words.

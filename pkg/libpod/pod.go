@@ -331,6 +331,8 @@ type PodSpec struct {
 	// addresses) and DNSSearch have no effect on a pod in the host's network.
 	Hosts                 []string `json:",omitzero"`
 	DNSServers, DNSSearch []string `json:",omitzero"`
+	// DNSOptions are options of the resolver.
+	DNSOptions []string `json:",omitzero"`
 }
 
 // pastaSince is the first Podman version that supports the network mode pasta.
@@ -357,7 +359,7 @@ func podSpec(p PodSpec, server semver.Version) (*specgen.PodSpecGenerator, error
 		s.NetNS.NSMode = specgen.NoNetwork
 		return s, err
 	}
-	s.HostAdd, s.DNSSearch = p.Hosts, p.DNSSearch
+	s.HostAdd, s.DNSSearch, s.DNSOption = p.Hosts, p.DNSSearch, p.DNSOptions
 	if s.DNSServer, err = addresses(p.DNSServers); err != nil {
 		return nil, err
 	}

@@ -114,6 +114,21 @@ type ContainerSpec struct {
 	// in the pod's network.
 	Hosts                 []string `json:",omitzero"`
 	DNSServers, DNSSearch []string `json:",omitzero"`
+	// DNSOptions are options of the resolver, set like DNSServers.
+	DNSOptions []string `json:",omitzero"`
+	// Group is the primary group if User is empty; the user is the image's then.
+	Group string `json:",omitzero"`
+	// Groups are supplementary groups, names or numbers, besides those of the user.
+	Groups []string `json:",omitzero"`
+	// NonRoot refuses to create the container if the image's user is root, or a name
+	// (class RootUser). It has no effect if User is set.
+	NonRoot bool `json:",omitzero"`
+	// SeccompUnconfined removes the seccomp profile, and Unmasked what hides parts of
+	// /proc and /sys.
+	SeccompUnconfined bool `json:",omitzero"`
+	Unmasked          bool `json:",omitzero"`
+	// Images are file systems of images, read-only.
+	Images []ImageMount `json:",omitzero"`
 	// Log configures where the output goes.
 	Log Log `json:",omitzero"`
 	// Reference is the image as the user wrote it, which podman auto-update looks up at
@@ -175,7 +190,7 @@ func containerSpec(c ContainerSpec, root bool) (*specgen.SpecGenerator, error) {
 		// fails at start.
 		s.CreateWorkingDir = ptr(true)
 	}
-	s.User = c.User
+	s.User, s.Groups = c.User, c.Groups
 	s.Stdin, s.Terminal = ptr(c.Stdin), ptr(c.TTY)
 	s.Init = ptr(c.Init)
 	s.ReadOnlyFilesystem, s.ReadWriteTmpfs = ptr(c.ReadOnly), ptr(false)
@@ -192,6 +207,9 @@ func containerSpec(c ContainerSpec, root bool) (*specgen.SpecGenerator, error) {
 	s.HealthMaxLogCount, s.HealthMaxLogSize = healthLogCount, healthLogSize
 	security(s, c, root)
 	s.Mounts, s.Volumes, s.Devices = mounts(c), namedVolumes(c), devices(c)
+	for _, m := range c.Images {
+		s.ImageVolumes = append(s.ImageVolumes, &specgen.ImageVolume{Source: m.Image, Destination: m.Path, SubPath: m.SubPath})
+	}
 	s.EnvSecrets, s.Secrets = c.SecretEnv, secretFiles(c)
 	s.Rlimits, s.Sysctl = rlimits(c), c.Sysctls
 	if c.ShmSize > 0 {
@@ -215,6 +233,12 @@ func security(s *specgen.SpecGenerator, c ContainerSpec, root bool) {
 	}
 	s.NoNewPrivileges = ptr(c.NoNewPrivileges)
 	s.SelinuxOpts = c.SELinux
+	if c.SeccompUnconfined {
+		s.SeccompProfilePath = "unconfined"
+	}
+	if c.Unmasked {
+		s.Unmask = []string{"ALL"}
+	}
 }
 
 // namespaces sets the namespaces that differ from the pod's.
@@ -237,7 +261,7 @@ func namespaces(s *specgen.SpecGenerator, c ContainerSpec) (err error) {
 			return err
 		}
 	}
-	s.HostAdd, s.DNSSearch = c.Hosts, c.DNSSearch
+	s.HostAdd, s.DNSSearch, s.DNSOptions = c.Hosts, c.DNSSearch, c.DNSOptions
 	s.DNSServers, err = addresses(c.DNSServers)
 	return err
 }
@@ -340,6 +364,17 @@ type Bind struct {
 type NamedVolume struct {
 	Name, Path string
 	ReadOnly   bool `json:",omitzero"`
+	// Empty: the volume does not begin with what the image holds at Path.
+	Empty bool `json:",omitzero"`
+}
+
+// ImageMount is the file system of an image in the local store.
+type ImageMount struct {
+	// Image is the ID of the image.
+	Image, Path string
+	// SubPath is a directory of the image; "" means all of it. It has no effect before
+	// Podman 5.5.
+	SubPath string `json:",omitzero"`
 }
 
 // Tmpfs is an in-memory file system, empty at each start.
@@ -378,7 +413,8 @@ func mounts(c ContainerSpec) []specs.Mount {
 		out = append(out, specs.Mount{Type: "bind", Source: b.HostPath, Destination: b.Path, Options: options})
 	}
 	for _, t := range c.Tmpfs {
-		options := append([]string{fmt.Sprintf("size=%d", t.Size)}, t.Options...)
+		// Podman would copy what the image has there (tmpcopyup).
+		options := append([]string{fmt.Sprintf("size=%d", t.Size), "notmpcopyup"}, t.Options...)
 		out = append(out, specs.Mount{Type: "tmpfs", Source: "tmpfs", Destination: t.Path, Options: options})
 	}
 	return out
@@ -394,7 +430,11 @@ func access(readOnly bool) string {
 func namedVolumes(c ContainerSpec) []*specgen.NamedVolume {
 	var out []*specgen.NamedVolume
 	for _, v := range c.Volumes {
-		out = append(out, &specgen.NamedVolume{Name: v.Name, Dest: v.Path, Options: []string{access(v.ReadOnly)}})
+		options := []string{access(v.ReadOnly)}
+		if v.Empty {
+			options = append(options, "nocopy")
+		}
+		out = append(out, &specgen.NamedVolume{Name: v.Name, Dest: v.Path, Options: options})
 	}
 	return out
 }

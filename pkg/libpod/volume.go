@@ -3,7 +3,11 @@ package libpod
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"maps"
+	"os"
+	"strconv"
+	"strings"
 
 	"github.com/containers/podman/v5/pkg/bindings/volumes"
 	entities "github.com/containers/podman/v5/pkg/domain/entities/types"
@@ -18,6 +22,9 @@ type VolumeSpec struct {
 	Labels map[string]string
 	// Options are those of Podman's local driver: type, device, o and others.
 	Options map[string]string
+	// Mode, if it is not 0, are the permissions of the volume's directory, which the
+	// caller must own: Options give it the user 0.
+	Mode fs.FileMode
 }
 
 // EnsureVolume creates the volume or adopts an existing one of that name. A volume of a
@@ -32,10 +39,10 @@ func (c *volumeAPI) EnsureVolume(ctx context.Context, v VolumeSpec) error {
 		labels[TaskLabel] = v.TaskID
 	}
 	err := c.create(ctx, "create volume", v.Name, func(ctx context.Context) error {
-		_, err := volumes.Create(ctx, entities.VolumeCreateOptions{Name: v.Name, Labels: labels, Options: v.Options}, nil)
+		_, err := volumes.Create(ctx, entities.VolumeCreateOptions{Name: v.Name, Labels: labels, Options: inBlocks(v.Options, os.Getpagesize())}, nil)
 		return err
 	})
-	if !errors.Is(err, Conflict) {
+	if err == nil && v.Mode == 0 || err != nil && !errors.Is(err, Conflict) {
 		return err
 	}
 	found, inspectErr := c.volume(ctx, v.Name)
@@ -47,7 +54,31 @@ func (c *volumeAPI) EnsureVolume(ctx context.Context, v VolumeSpec) error {
 	case v.TaskID == "":
 		return nil
 	}
-	return fail(ctx, "adopt volume", v.Name, ownedBy(found.Labels, v.TaskID))
+	if err := ownedBy(found.Labels, v.TaskID); err != nil {
+		return fail(ctx, "adopt volume", v.Name, err)
+	}
+	if v.Mode == 0 {
+		return nil
+	}
+	return fail(ctx, "create volume", v.Name, os.Chmod(found.Mountpoint, v.Mode))
+}
+
+// inBlocks gives the size of a file system in memory in pages, which only the kernel reads:
+// Podman takes size for a quota of the disk, and refuses it where there are none.
+func inBlocks(options map[string]string, page int) map[string]string {
+	if options["type"] != "tmpfs" {
+		return options
+	}
+	words := strings.Split(options["o"], ",")
+	for i, w := range words {
+		size, is := strings.CutPrefix(w, "size=")
+		if n, err := strconv.ParseInt(size, 10, 64); is && err == nil {
+			words[i] = "nr_blocks=" + strconv.FormatInt((n+int64(page)-1)/int64(page), 10)
+		}
+	}
+	out := maps.Clone(options)
+	out["o"] = strings.Join(words, ",")
+	return out
 }
 
 // HasVolume reports whether a volume of that name exists, whichever tool created it.
