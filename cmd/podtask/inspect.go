@@ -114,5 +114,5 @@ func podStatus(ctx context.Context, s *session, ref string) (json.RawMessage, er
 			return pod, nil
 		}
 	}
-	return connect.PodOf(st)
+	return connect.PodOf(ctx, s.Agent, st)
 }

@@ -45,7 +45,7 @@ var direction = []rule{
 	{pkg: "internal/console", may: []string{"internal/imagestore", "internal/observe", "internal/term", "pkg/api", "pkg/lifecycle"}, also: []string{"pkg/libpod"}},
 	{
 		pkg: "internal/connect",
-		may: []string{"internal/agent", "internal/console", "internal/envfile", "internal/fleet", "internal/imagestore", "internal/observe", "internal/owner", "internal/record", "internal/services", "internal/tasksecrets", "internal/term", "pkg/api", "pkg/catalog", "pkg/cgroups", "pkg/config", "pkg/images", "pkg/lifecycle", "pkg/pod", "pkg/service", "pkg/state", "pkg/taskdef"},
+		may: []string{"internal/agent", "internal/console", "internal/envfile", "internal/fleet", "internal/imagestore", "internal/messages", "internal/observe", "internal/owner", "internal/record", "internal/services", "internal/tasksecrets", "internal/term", "pkg/api", "pkg/catalog", "pkg/cgroups", "pkg/config", "pkg/images", "pkg/lifecycle", "pkg/pod", "pkg/service", "pkg/state", "pkg/taskdef"},
 	},
 	{pkg: "internal/rollback", may: []string{"internal/atomicfile", "pkg/lifecycle", "pkg/taskdef"}},
 	{pkg: "internal/supervise", may: []string{"internal/connect", "internal/console", "internal/owner", "internal/rollback", "internal/term", "pkg/api", "pkg/lifecycle", "pkg/taskdef"}},
@@ -53,7 +53,7 @@ var direction = []rule{
 	{pkg: "pkg/api", may: []string{"internal/limitlisten", "pkg/lifecycle", "pkg/service", "pkg/taskdef"}},
 	// One package for each idea of the agent, from the lowest to the composition root.
 	{pkg: "internal/conn", may: []string{"pkg/cgroups", "pkg/libpod"}},
-	{pkg: "internal/record", may: []string{"pkg/lifecycle", "pkg/state"}},
+	{pkg: "internal/record", may: []string{"pkg/lifecycle", "pkg/state", "pkg/taskdef"}},
 	{pkg: "internal/ledger", may: []string{"internal/record", "pkg/admission", "pkg/lifecycle", "pkg/state"}},
 	{pkg: "internal/failpoint", may: []string{"pkg/lifecycle"}},
 	{pkg: "internal/imagestore", may: []string{"internal/conn", "internal/failpoint", "internal/flight", "internal/record", "pkg/config", "pkg/images", "pkg/libpod", "pkg/lifecycle", "pkg/secrets", "pkg/state", "pkg/taskdef"}, also: []string{"internal/effects", "internal/enginetest"}},
@@ -63,7 +63,8 @@ var direction = []rule{
 	{pkg: "internal/tasksecrets", may: []string{"internal/podspec", "internal/record", "pkg/lifecycle", "pkg/secrets", "pkg/taskdef"}},
 	{pkg: "internal/endpoint", may: []string{"internal/podspec", "internal/record", "pkg/config", "pkg/libpod", "pkg/lifecycle", "pkg/metadata", "pkg/netns", "pkg/taskdef"}},
 	{pkg: "internal/prober", may: []string{"internal/podspec", "pkg/libpod", "pkg/lifecycle", "pkg/netns", "pkg/taskdef"}},
-	{pkg: "internal/effects", may: []string{"internal/endpoint", "internal/failpoint", "internal/imagestore", "internal/ledger", "internal/limits", "internal/podspec", "internal/prober", "internal/queue", "internal/tasksecrets", "pkg/config", "pkg/images", "pkg/libpod", "pkg/lifecycle", "pkg/netns", "pkg/ports", "pkg/secrets", "pkg/state", "pkg/taskdef"}},
+	{pkg: "internal/messages", may: []string{"pkg/libpod", "pkg/lifecycle"}, also: []string{"pkg/taskdef"}},
+	{pkg: "internal/effects", may: []string{"internal/endpoint", "internal/failpoint", "internal/imagestore", "internal/ledger", "internal/limits", "internal/messages", "internal/podspec", "internal/prober", "internal/queue", "internal/tasksecrets", "pkg/config", "pkg/images", "pkg/libpod", "pkg/lifecycle", "pkg/netns", "pkg/ports", "pkg/secrets", "pkg/state", "pkg/taskdef"}},
 	{pkg: "internal/preflight", may: []string{"internal/conn", "internal/ledger", "internal/limits", "internal/podspec", "internal/queue", "internal/tasksecrets", "pkg/cgroups", "pkg/doctor", "pkg/libpod", "pkg/lifecycle", "pkg/netns", "pkg/ports", "pkg/taskdef"}},
 	{pkg: "internal/observe", may: []string{"internal/limits", "internal/podspec", "internal/record", "pkg/cgroups", "pkg/libpod", "pkg/lifecycle", "pkg/netns", "pkg/taskdef"}},
 	{pkg: "internal/owner", may: []string{"internal/leftover", "internal/driver", "internal/effects", "internal/endpoint", "internal/failpoint", "internal/ledger", "internal/limits", "internal/loop", "internal/podspec", "internal/record", "pkg/libpod", "pkg/lifecycle", "pkg/state"}},

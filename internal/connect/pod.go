@@ -7,11 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 
+	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/messages"
+	"github.com/podtask/podtask/internal/observe"
 	"github.com/podtask/podtask/internal/tasksecrets"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -25,6 +31,9 @@ func PodOptions() pod.Options {
 	facts := map[string]string{"metadata.uid": newUID()}
 	if name, err := os.Hostname(); err == nil {
 		facts["spec.nodeName"] = name
+	}
+	if all := hostAddresses(); len(all) > 0 {
+		facts["status.hostIP"], facts["status.hostIPs"] = all[0].String(), all[0].String()
 	}
 	o := pod.Options{Facts: facts, CPU: int64(runtime.NumCPU()) * 1000}
 	var info unix.Sysinfo_t
@@ -85,17 +94,70 @@ func checkHostPath(p pod.HostPath) error {
 }
 
 // PodOf returns a task as a Kubernetes Pod with its status.
-func PodOf(s lifecycle.State) (json.RawMessage, error) {
+func PodOf(ctx context.Context, a *agent.Agent, s lifecycle.State) (json.RawMessage, error) {
 	p, err := pod.From(s.Name, s.Task)
 	if err != nil {
 		return nil, err
 	}
-	var a pod.Addresses
+	seen := pod.Seen{Host: hostAddresses(), Pod: slices.Clone(s.Sandbox.Addresses)}
 	for _, c := range s.Containers {
-		a.Pod = append(a.Pod, c.Addresses...)
+		seen.Pod = append(seen.Pod, c.Addresses...)
 	}
-	a.Pod = unique(a.Pod)
-	return p.Object(pod.StatusOf(p, s, a))
+	seen.Pod = unique(seen.Pod)
+	for i := range s.Containers {
+		seen.Messages = append(seen.Messages, messagesOf(ctx, a, s, i))
+	}
+	return p.Object(pod.StatusOf(p, s, seen))
+}
+
+// messagesOf are the termination messages of container i.
+func messagesOf(ctx context.Context, a *agent.Agent, s lifecycle.State, i int) pod.Messages {
+	var m pod.Messages
+	m.Now, m.Before = messages.In(a.Runtime.StateDir).Read(s, i)
+	c := s.Containers[i]
+	if m.Now == "" && s.Task.Containers[i].Extensions.Kube.MessageFromLog && c.HasExit && c.ExitCode != 0 {
+		m.Now = endOfLog(ctx, a, s, i)
+	}
+	return m
+}
+
+// The part of a log that stands for a message (kubelet: MaxContainerTerminationMessageLogLines,
+// MaxContainerTerminationMessageLogLength).
+const (
+	messageLines = 80
+	messageBytes = 2048
+)
+
+// endOfLog returns what the latest run of a container wrote last; empty where nothing can
+// be read.
+func endOfLog(ctx context.Context, a *agent.Agent, s lifecycle.State, i int) string {
+	var text strings.Builder
+	opts := observe.LogOptions{Tail: messageLines, Since: s.Containers[i].StartedAt}
+	err := a.Logs.Read(ctx, s, s.Task.Containers[i].Name, opts, func(l observe.LogLine) error {
+		text.WriteString(l.Text + "\n")
+		return nil
+	})
+	if err != nil {
+		return ""
+	}
+	all := text.String()
+	return strings.ToValidUTF8(all[max(0, len(all)-messageBytes):], "\ufffd")
+}
+
+// hostAddresses returns the address from which this host reaches others, where it has one.
+func hostAddresses() []netip.Addr {
+	for _, far := range []string{"192.0.2.1:9", "[2001:db8::1]:9"} { // nothing is sent
+		c, err := net.Dial("udp", far)
+		if err != nil {
+			continue
+		}
+		at, err := netip.ParseAddrPort(c.LocalAddr().String())
+		_ = c.Close()
+		if err == nil {
+			return []netip.Addr{at.Addr()}
+		}
+	}
+	return nil
 }
 
 func unique(all []netip.Addr) (out []netip.Addr) {
@@ -110,21 +172,23 @@ func unique(all []netip.Addr) (out []netip.Addr) {
 }
 
 // Pod implements api.PodShower from the task's record.
-func (h History) Pod(_ context.Context, id string) (json.RawMessage, error) {
+func (h History) Pod(ctx context.Context, id string) (json.RawMessage, error) {
 	s, err := h.from.Tasks.Find(id)
 	if err != nil {
 		return nil, failure(err)
 	}
-	return PodOf(s)
+	return PodOf(ctx, h.from, s)
 }
 
 // Pod implements api.PodShower.
-func (b OwnerBackend) Pod(context.Context, string) (json.RawMessage, error) { return PodOf(b.State()) }
+func (b OwnerBackend) Pod(ctx context.Context, _ string) (json.RawMessage, error) {
+	return PodOf(ctx, b.from, b.State())
+}
 
 // Pod implements api.PodShower.
 func (b AgentBackend) Pod(ctx context.Context, id string) (json.RawMessage, error) {
 	if o := b.fleet.Owner(id); o != nil {
-		return PodOf(o.State())
+		return PodOf(ctx, b.from, o.State())
 	}
 	return b.History.Pod(ctx, id)
 }

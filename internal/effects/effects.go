@@ -14,6 +14,7 @@ import (
 	"github.com/podtask/podtask/internal/imagestore"
 	"github.com/podtask/podtask/internal/ledger"
 	"github.com/podtask/podtask/internal/limits"
+	"github.com/podtask/podtask/internal/messages"
 	"github.com/podtask/podtask/internal/podspec"
 	"github.com/podtask/podtask/internal/prober"
 	"github.com/podtask/podtask/internal/queue"
@@ -109,17 +110,7 @@ func (r *Interpreter) apply(ctx context.Context, s lifecycle.State, e lifecycle.
 	case lifecycle.RemoveSandbox:
 		return lifecycle.Result{}, r.removeSandbox(ctx, podman, s)
 	case lifecycle.CreateContainer:
-		spec := podspec.Container(r.Slices.Here(s), e.Index, e.Image)
-		if spec.Bridge != nil {
-			spec.Bridge.Choose = r.Ports.Choose(ports.OfContainer(s.Task.Containers[e.Index]))
-		}
-		if err := r.Metadata.AddFile(&spec, s, e.Index); err != nil {
-			return lifecycle.Result{}, err
-		}
-		if _, err := podman.CreateContainer(ctx, spec); err != nil {
-			return lifecycle.Result{}, err
-		}
-		return r.inspect(ctx, podman, s, e.Index)
+		return create(ctx, r, podman, s, e)
 	case lifecycle.StartContainer:
 		return r.start(ctx, podman, s, e)
 	case lifecycle.StopContainer:
@@ -172,12 +163,57 @@ func (r *Interpreter) runSandbox(ctx context.Context, podman Podman, s lifecycle
 		return lifecycle.Result{}, r.Ports.Explain(err, s.ID, spec.Ports)
 	}
 	infra := lifecycle.Observed{Presence: lifecycle.Running, ID: pod.InfraID, StartedAt: pod.StartedAt}
+	if len(s.Task.Extensions.Pod) > 0 {
+		if infra.Addresses, err = netns.Addresses(os.DirFS("/"), pod.InfraPID); err != nil {
+			r.Log.Warn("the addresses of the Pod are not known", "task", s.ID, "error", err)
+		}
+	}
 	return lifecycle.Result{PodID: pod.ID, Slice: spec.CgroupParent, Ports: podspec.BoundPorts(pod.Ports), Seen: infra}, nil
+}
+
+// create creates a container.
+func create(ctx context.Context, r *Interpreter, podman Podman, s lifecycle.State, e lifecycle.CreateContainer) (lifecycle.Result, error) {
+	spec := podspec.Container(r.Slices.Here(s), e.Index, e.Image)
+	if spec.Bridge != nil {
+		spec.Bridge.Choose = r.Ports.Choose(ports.OfContainer(s.Task.Containers[e.Index]))
+	}
+	if err := r.Metadata.AddFile(&spec, s, e.Index); err != nil {
+		return lifecycle.Result{}, err
+	}
+	if err := messages.In(r.StateDir).Mount(&spec, s, e.Index); err != nil {
+		return lifecycle.Result{}, err
+	}
+	if err := imageIDs(ctx, r.Puller, s, &spec); err != nil {
+		return lifecycle.Result{}, err
+	}
+	if _, err := podman.CreateContainer(ctx, spec); err != nil {
+		return lifecycle.Result{}, err
+	}
+	return r.inspect(ctx, podman, s, e.Index)
+}
+
+// imageIDs pulls the images whose file systems the container mounts, where they are not
+// there, and names them by their IDs.
+func imageIDs(ctx context.Context, from *imagestore.Puller, s lifecycle.State, spec *libpod.ContainerSpec) error {
+	for i, m := range spec.Images {
+		id, err := from.Mounted(ctx, s, m.Image)
+		if err != nil {
+			return fmt.Errorf("the image at %s: %w", m.Path, err)
+		}
+		spec.Images[i].Image = id
+	}
+	return nil
 }
 
 // start starts a container.
 func (r *Interpreter) start(ctx context.Context, podman Podman, s lifecycle.State, e lifecycle.StartContainer) (lifecycle.Result, error) {
 	r.Slices.ResetScope(ctx, s, e.Index)
+	if err := messages.In(r.StateDir).Begin(s, e.Index, e.Restart); err != nil {
+		return lifecycle.Result{}, err
+	}
+	if err := ensureBound(s, e.Index); err != nil {
+		return lifecycle.Result{}, err
+	}
 	err := podman.StartContainer(ctx, podspec.ContainerName(s, e.Index))
 	switch {
 	case errors.Is(err, libpod.Interrupted) && e.Restart == 0:
@@ -259,7 +295,7 @@ func (r *Interpreter) removeSandbox(ctx context.Context, podman Podman, s lifecy
 			return Persistent(err)
 		}
 	}
-	return Persistent(errors.Join(removeVolumes(ctx, podman, s), r.Secrets.Remove(ctx, s), os.RemoveAll(r.Metadata.FileDir(s.ID))))
+	return Persistent(errors.Join(removeVolumes(ctx, podman, s), r.Secrets.Remove(ctx, s), os.RemoveAll(r.Metadata.FileDir(s.ID)), messages.In(r.StateDir).Remove(s.ID)))
 }
 
 // reservePodName takes the name of a pod that an owner has asked for who died before the

@@ -21,6 +21,10 @@ var plain = strings.NewReplacer(
 	context.Canceled.Error(), "canceled",
 )
 
+// ErrCreateConfig is Kubernetes' word for a container that its specification keeps from
+// being created.
+const ErrCreateConfig = "CreateContainerConfigError"
+
 // Failure turns an error into data. Callers never look at error texts.
 func Failure(err error) lifecycle.Failure {
 	if err == nil {
@@ -44,6 +48,9 @@ func Failure(err error) lifecycle.Failure {
 		f.Class = lifecycle.Timeout
 	case errors.Is(err, context.Canceled):
 		f.Class = lifecycle.Canceled
+	}
+	if errors.Is(err, libpod.RootUser) {
+		f.Name = ErrCreateConfig
 	}
 	if errors.As(err, &auth) && f.Class == lifecycle.Permanent {
 		f.Name = "CannotPullContainerAuthError"

@@ -1,11 +1,13 @@
 package effects
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/podtask/podtask/internal/podspec"
 	"github.com/podtask/podtask/pkg/libpod"
@@ -35,7 +37,7 @@ func ensureVolume(ctx context.Context, podman Volumes, s lifecycle.State, i int)
 	v, name := s.Task.Volumes[i], podspec.VolumeName(s, i)
 	switch v.Kind {
 	case taskdef.VolumeBind:
-		return ensureHostPath(v.HostPath)
+		return ensureHostPath(v)
 	case taskdef.VolumeTask:
 		own := podspec.Labels(s, -1)
 		for key, value := range v.Labels {
@@ -43,7 +45,11 @@ func ensureVolume(ctx context.Context, podman Volumes, s lifecycle.State, i int)
 				own[key] = value
 			}
 		}
-		return podman.EnsureVolume(ctx, libpod.VolumeSpec{Name: name, TaskID: s.ID, Labels: own, Options: v.DriverOpts})
+		spec := libpod.VolumeSpec{Name: name, TaskID: s.ID, Labels: own, Options: v.DriverOpts}
+		if v.Empty && v.DriverOpts["type"] == "" {
+			spec.Mode = 0o777
+		}
+		return podman.EnsureVolume(ctx, spec)
 	case taskdef.VolumeShared:
 		if v.Autoprovision {
 			return podman.EnsureVolume(ctx, libpod.VolumeSpec{Name: name, Labels: v.Labels, Options: v.DriverOpts})
@@ -60,13 +66,49 @@ func ensureVolume(ctx context.Context, podman Volumes, s lifecycle.State, i int)
 
 // ensureHostPath makes a directory where there is nothing, as Docker and so ECS
 // does. It is the user's and is never removed.
-func ensureHostPath(path string) error {
-	_, err := os.Stat(path)
+func ensureHostPath(v taskdef.Volume) error {
+	whole := cmp.Or(v.Below, v.HostPath)
+	_, err := os.Stat(whole)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = os.MkdirAll(path, 0o755)
+		err = os.MkdirAll(whole, 0o755)
+	}
+	if err == nil && v.Below != "" {
+		err = ensureBelow(v.Below, v.HostPath)
 	}
 	if err != nil {
 		return fmt.Errorf("host path: %w; make it, or let this user reach it", err)
+	}
+	return nil
+}
+
+// ensureBelow makes a directory below another where there is nothing, and reports a path
+// that symbolic links lead out of it: a container that writes there could choose what
+// another one mounts.
+func ensureBelow(dir, path string) error {
+	rest, err := filepath.Rel(dir, path)
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if _, err = root.Stat(rest); errors.Is(err, fs.ErrNotExist) {
+		err = root.MkdirAll(rest, 0o755)
+	}
+	return err
+}
+
+// ensureBound looks once more, before a container starts, where the directories lead that it
+// mounts.
+func ensureBound(s lifecycle.State, i int) error {
+	for _, m := range s.Task.Mounts(i) {
+		if v, ok := s.Task.Volume(m.Volume); ok && v.Below != "" {
+			if err := ensureHostPath(v); err != nil {
+				return fmt.Errorf("volume %s: %w", v.Name, err)
+			}
+		}
 	}
 	return nil
 }

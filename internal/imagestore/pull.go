@@ -296,6 +296,23 @@ func (p *Puller) Pull(ctx context.Context, s lifecycle.State, e lifecycle.PullIm
 	return r, err
 }
 
+// Mounted returns the ID of an image whose file system a container of a task mounts, and
+// pulls it if it is not in local storage.
+func (p *Puller) Mounted(ctx context.Context, s lifecycle.State, image string) (string, error) {
+	podman, err := p.Podman(ctx)
+	if err != nil {
+		return "", err
+	}
+	ref, err := images.ParseRef(image)
+	if err != nil {
+		return "", err
+	}
+	got, err := p.fetch(ctx, podman, job{
+		ref: ref, target: ref.String(), platform: platform(s.Task), local: true, never: s.Options.Pull == lifecycle.PullNever,
+	})
+	return got.id, err
+}
+
 func (p *Puller) pull(ctx context.Context, podman Podman, s lifecycle.State, e lifecycle.PullImage) (lifecycle.Result, error) {
 	ref, err := images.ParseRef(e.Ref)
 	if err != nil {

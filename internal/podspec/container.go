@@ -49,7 +49,7 @@ func mountVolumes(spec *libpod.ContainerSpec, s lifecycle.State, i int) {
 			spec.Binds = append(spec.Binds, libpod.Bind{HostPath: v.HostPath, Path: m.Path, ReadOnly: m.ReadOnly, Relabel: relabel[v.Relabel]})
 			continue
 		}
-		spec.Volumes = append(spec.Volumes, libpod.NamedVolume{Name: VolumeName(s, n), Path: m.Path, ReadOnly: m.ReadOnly})
+		spec.Volumes = append(spec.Volumes, libpod.NamedVolume{Name: VolumeName(s, n), Path: m.Path, ReadOnly: m.ReadOnly, Empty: v.Empty})
 	}
 }
 
@@ -83,6 +83,7 @@ func Container(s lifecycle.State, i int, image string) libpod.ContainerSpec {
 	if hc := c.HealthCheck; hc != nil {
 		spec.Health = &libpod.Health{Command: hc.Command, Timeout: hc.Timeout, Retries: hc.Retries, StartPeriod: hc.StartPeriod}
 	}
+	askedByPod(&spec, s, c.Extensions.Kube)
 	limit(&spec, s, c)
 	join(&spec, s, i)
 	mountVolumes(&spec, s, i)
@@ -114,6 +115,43 @@ func checkTimeout(c taskdef.Container, command []string) (longest time.Duration)
 		}
 	}
 	return longest
+}
+
+// askedByPod adds what only a Kubernetes Pod asks for, and puts the addresses of the network in
+// their places.
+func askedByPod(spec *libpod.ContainerSpec, s lifecycle.State, k taskdef.Kube) {
+	for _, g := range k.Groups {
+		spec.Groups = append(spec.Groups, strconv.FormatInt(g, 10))
+	}
+	if k.Group != nil {
+		spec.Group = strconv.FormatInt(*k.Group, 10)
+	}
+	spec.NonRoot, spec.SeccompUnconfined, spec.Unmasked = k.NonRoot, k.SeccompUnconfined, k.Unmasked
+	for _, m := range k.Images {
+		spec.Images = append(spec.Images, libpod.ImageMount{Image: m.Image, Path: m.Path, SubPath: m.SubPath})
+	}
+	var first string
+	all := make([]string, len(s.Sandbox.Addresses))
+	for i, a := range s.Sandbox.Addresses {
+		all[i] = a.String()
+		first = all[0]
+	}
+	known := strings.NewReplacer(taskdef.PodIPs, strings.Join(all, ","), taskdef.PodIP, first)
+	spec.EntryPoint, spec.Command = replaced(known, spec.EntryPoint), replaced(known, spec.Command)
+	for name, v := range spec.Env {
+		spec.Env[name] = known.Replace(v)
+	}
+}
+
+func replaced(r *strings.Replacer, words []string) []string {
+	if words == nil {
+		return nil
+	}
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = r.Replace(w)
+	}
+	return out
 }
 
 // limit adds what bounds the container.
@@ -159,8 +197,9 @@ func join(spec *libpod.ContainerSpec, s lifecycle.State, i int) {
 	case t.Network == taskdef.NetworkHost:
 		// In the host's network those of the pod have no effect.
 		servers, search := t.DNS()
-		if spec.Hosts = hosts(t.ExtraHosts()); len(spec.Hosts) > 0 || servers != nil || search != nil {
-			spec.Network, spec.DNSServers, spec.DNSSearch = "host", servers, search
+		options := dnsOptions(t)
+		if spec.Hosts = hosts(t.ExtraHosts()); len(spec.Hosts) > 0 || servers != nil || search != nil || options != nil {
+			spec.Network, spec.DNSServers, spec.DNSSearch, spec.DNSOptions = "host", servers, search, options
 		}
 	}
 }

@@ -29,6 +29,7 @@ func Pod(s lifecycle.State) libpod.PodSpec {
 	if s.Task.Network != taskdef.NetworkHost {
 		spec.Hosts = append(hosts(s.Task.ExtraHosts()), linked(s.Task)...)
 		spec.DNSServers, spec.DNSSearch = s.Task.DNS()
+		spec.DNSOptions = dnsOptions(s.Task)
 	}
 	return spec
 }
@@ -52,6 +53,16 @@ func podNetwork(t taskdef.Task) string {
 	default:
 		return t.Extensions.Network
 	}
+}
+
+// dnsOptions are the options of the resolver, which all containers of a Pod have.
+func dnsOptions(t taskdef.Task) []string {
+	for _, c := range t.Containers {
+		if c.Net.DNSOptions != nil {
+			return c.Net.DNSOptions
+		}
+	}
+	return nil
 }
 
 // hosts are entries of /etc/hosts in Podman's words.

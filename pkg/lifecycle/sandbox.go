@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -36,6 +37,9 @@ type Sandbox struct {
 	Slice string `json:"slice,omitempty"`
 	// Ports are as bound, dynamic ones included.
 	Ports []taskdef.Port `json:"ports,omitempty"`
+	// Addresses are those of the network that the containers share, where the task is a
+	// Kubernetes Pod.
+	Addresses []netip.Addr `json:"addresses,omitempty"`
 	// Metadata is where containers find the task metadata endpoint, host:port;
 	// empty for nowhere.
 	Metadata string `json:"metadata,omitempty"`
@@ -70,7 +74,7 @@ func foldSandbox(s *State, at time.Time, op Op, ev OpFinished) {
 	switch op.Kind {
 	case Prepare:
 		b.Phase, b.PodID, b.Slice, b.Ports = SandboxReady, ev.Result.PodID, ev.Result.Slice, ev.Result.Ports
-		b.Metadata = ev.Result.Metadata
+		b.Metadata, b.Addresses = ev.Result.Metadata, ev.Result.Seen.Addresses
 		foldInfra(s, at, Observed{Presence: Running, StartedAt: ev.Result.Seen.StartedAt})
 		if f := ev.Result.Tolerated; f.Class != OK {
 			f.At, f.Tolerated = at, true

@@ -33,9 +33,9 @@ const (
 
 // Labels of the containers of a Pod, as the kubelet gives them.
 const (
-	LabelNamespace = "io.kubernetes.pod.namespace"
-	LabelName      = "io.kubernetes.pod.name"
-	LabelUID       = "io.kubernetes.pod.uid"
+	LabelNamespace = taskdef.LabelPodNamespace
+	LabelName      = taskdef.LabelPodName
+	LabelUID       = taskdef.LabelPodUID
 	LabelContainer = "io.kubernetes.container.name"
 )
 
@@ -63,11 +63,12 @@ type builder struct {
 	// containers are the values of result.Task.Containers.
 	containers []value
 	volumes    map[string]volume
-	policies   map[string]bool // pull policies in use
+	policies   map[string]bool   // pull policies in use
+	parts      map[string][]part // mounts of the emptyDirs, by volume
 }
 
 func (m *manifest) build(o Options) Result {
-	b := &builder{manifest: m, options: o, volumes: make(map[string]volume), policies: make(map[string]bool)}
+	b := &builder{manifest: m, options: o, volumes: make(map[string]volume), policies: make(map[string]bool), parts: make(map[string][]part)}
 	b.metadata()
 	b.list()
 	if len(m.report.problems) > 0 && len(b.containers) > maxContainers {
@@ -77,6 +78,7 @@ func (m *manifest) build(o Options) Result {
 	for i := range b.containers {
 		process{b}.container(i)
 	}
+	mounting{b}.nest()
 	known := logins{b}.logins()
 	for i := range b.result.Task.Containers {
 		logins{b}.credentials(&b.result.Task.Containers[i], known)

@@ -1,7 +1,10 @@
 package pod
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,6 +27,7 @@ func (b process) container(i int) {
 	c.StopTimeout = b.grace()
 	c.Restart = b.restartPolicy(i)
 	c.Labels = b.labels(c.Name)
+	b.message(i)
 	b.requests(i)
 	b.environment(i)
 	b.security(i)
@@ -77,6 +81,7 @@ func (b process) security(i int) {
 		}
 	}
 	b.profiles(i, pick)
+	c.Extensions.Kube.Unmasked = own.at("procMount").word("Default", "Default", "Unmasked") == "Unmasked"
 	for _, s := range pod.at("sysctls").items() {
 		if c.Linux.Sysctls == nil {
 			c.Linux.Sysctls = make(map[string]string)
@@ -96,11 +101,10 @@ func capabilities(v value) []string {
 
 // profiles answers seccomp and AppArmor profiles.
 func (b process) profiles(i int, pick func(string) value) {
-	name := b.result.Task.Containers[i].Name
 	seccomp := pick("seccompProfile").at("type")
 	switch seccomp.word("", "RuntimeDefault", "Unconfined", "Localhost") {
 	case "Unconfined":
-		seccomp.warn("container "+name+" keeps Podman's seccomp profile", "")
+		b.result.Task.Containers[i].Extensions.Kube.SeccompUnconfined = true
 	case "Localhost":
 		seccomp.wrong("podtask has no directory of seccomp profiles", "use RuntimeDefault")
 	}
@@ -126,20 +130,52 @@ func (b process) user(c *taskdef.Container, pick func(string) value) {
 	case u != absent:
 		c.User = strconv.FormatInt(u, 10)
 	case g != absent:
-		gid.wrong("runAsGroup needs runAsUser", "give both")
+		c.Extensions.Kube.Group = &g
 	}
 	if nonRoot := pick("runAsNonRoot"); nonRoot.flag(false) {
 		switch u {
 		case 0:
 			nonRoot.wrong("container "+c.Name+" runs as root: its runAsUser is 0", "choose another user")
 		case absent:
-			nonRoot.warn("the user of the image of container "+c.Name+" is not checked; rootless it is never root of the host", "give runAsUser")
+			c.Extensions.Kube.NonRoot = true
 		}
 	}
-	group := b.spec.at("securityContext").at("fsGroup")
-	if f := group.integer(0, maxID, absent); f != absent && g != f {
-		group.wrong("container "+c.Name+" would not be in the group "+strconv.FormatInt(f, 10)+": podtask cannot add a group yet", "give the same runAsGroup")
+	b.groups(c, g != absent)
+}
+
+// groups reads the supplementary groups of a container, of which the group of the volumes
+// is one. Primary says whether it has a group of its own.
+func (b process) groups(c *taskdef.Container, primary bool) {
+	const absent = -1
+	pod, k := b.spec.at("securityContext"), &c.Extensions.Kube
+	for _, v := range append(pod.at("supplementalGroups").items(), pod.at("fsGroup")) {
+		if g := v.integer(0, maxID, absent); g != absent && !slices.Contains(k.Groups, g) {
+			k.Groups = append(k.Groups, g)
+		}
 	}
+	policy := pod.at("supplementalGroupsPolicy")
+	switch merge := policy.word("", "Merge", "Strict"); {
+	case merge == "Strict" && !primary:
+		policy.wrong("container "+c.Name+" would have the groups of its user in the image: Podman leaves them out only where the group is given", "give runAsGroup")
+	case merge == "Merge" && primary:
+		policy.warn("container "+c.Name+" does not get the groups of its user in the image: Podman leaves them out where runAsGroup is given", "")
+	}
+}
+
+const (
+	messagePath    = "/dev/termination-log" // of Kubernetes
+	messageFromLog = "FallbackToLogsOnError"
+)
+
+// message reads where container i leaves its termination message.
+func (b process) message(i int) {
+	v, k := b.containers[i], &b.result.Task.Containers[i].Extensions.Kube
+	at := v.at("terminationMessagePath")
+	k.MessagePath = cmp.Or(at.str(), messagePath)
+	if !cleanAbsolute(k.MessagePath) || strings.Contains(k.MessagePath, ":") {
+		at.wrong("terminationMessagePath must be an absolute path without \"..\" and \":\"", "leave it out for "+messagePath)
+	}
+	k.MessageFromLog = v.at("terminationMessagePolicy").word("File", "File", messageFromLog) == messageFromLog
 }
 
 // ports reads the ports of a container. Only those with a port of the host are published.
@@ -189,11 +225,16 @@ func (b networking) network() {
 			}
 		}
 	}
-	hostname := b.hostname()
+	full, hostname := b.fullName(b.hostname())
+	if full != "" {
+		for i := range t.Containers {
+			t.Containers[i].Net.ExtraHosts = append(t.Containers[i].Net.ExtraHosts, taskdef.Host{Name: full, Address: "127.0.0.1"})
+		}
+	}
 	servers, searches := b.resolver()
 	for i := range t.Containers {
 		n := &t.Containers[i].Net
-		n.Hostname, n.DNSServers, n.DNSSearch = hostname, servers, searches
+		n.Hostname, n.DNSServers, n.DNSSearch, n.DNSOptions = hostname, servers, searches, b.resolverOptions()
 	}
 }
 
@@ -214,6 +255,46 @@ func (b networking) hostname() string {
 	}
 	name := b.result.Pod.Name
 	return strings.TrimRight(name[:min(len(name), 63)], "-.")
+}
+
+// clusterDomain is what most clusters call theirs.
+const clusterDomain = "svc.cluster.local"
+
+// fullName is the name that the DNS of a cluster would have for the Pod; empty without a
+// subdomain. The hostname is the whole of it where the Pod wants that.
+func (b networking) fullName(hostname string) (full, kernel string) {
+	v := b.spec.at("subdomain")
+	sub := v.str()
+	if sub == "" || hostname == "" {
+		return "", hostname
+	}
+	if !dnsLabel.MatchString(sub) {
+		v.wrong(doctree.Quote(sub)+" is not a subdomain", labelRule)
+	}
+	full = strings.Join([]string{hostname, sub, b.result.Pod.Namespace, clusterDomain}, ".")
+	if whole := b.spec.at("setHostnameAsFQDN"); whole.flag(false) {
+		if len(full) > 64 {
+			whole.wrong(fmt.Sprintf("the full name %s has %d characters, and a host name has at most 64", doctree.Quote(full), len(full)), "shorten hostname or subdomain")
+		}
+		return full, full
+	}
+	return full, hostname
+}
+
+// resolverOptions are those of dnsConfig, as in resolv.conf.
+func (b networking) resolverOptions() (out []string) {
+	for _, o := range b.spec.at("dnsConfig").at("options").items() {
+		name := o.at("name").str()
+		if name == "" || strings.ContainsAny(name+o.at("value").str(), " \t\n") {
+			o.wrong("an option of the resolver has a name, and no white space in it", `write it as in {name: ndots, value: "2"}`)
+			continue
+		}
+		if value := o.at("value").str(); value != "" {
+			name += ":" + value
+		}
+		out = append(out, name)
+	}
+	return out
 }
 
 // resolver reads which name servers and search domains the Pod has; nil for those of the

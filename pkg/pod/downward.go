@@ -9,12 +9,13 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/internal/doctree"
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // hostFacts are the paths of fieldRef that only the host can answer.
-var hostFacts = []string{"metadata.uid", "spec.nodeName", "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"}
+var hostFacts = []string{"metadata.uid", "spec.nodeName", "status.hostIP", "status.hostIPs"}
 
-var fieldPaths = append([]string{"metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations", "spec.serviceAccountName"}, hostFacts...)
+var fieldPaths = append([]string{"metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations", "spec.serviceAccountName", "status.podIP", "status.podIPs"}, hostFacts...)
 
 var subscript = regexp.MustCompile(`^(metadata\.(?:labels|annotations))\['([^']+)'\]$`)
 
@@ -40,6 +41,12 @@ func (b downward) fieldRef(ref value) (string, bool) {
 	}
 	if path == "metadata.uid" && b.result.Pod.UID != "" {
 		return b.result.Pod.UID, true
+	}
+	switch path {
+	case "status.podIP":
+		return taskdef.PodIP, true
+	case "status.podIPs":
+		return taskdef.PodIPs, true
 	}
 	if !slices.Contains(hostFacts, path) {
 		ref.wrong(doctree.Quote(path)+" is not a field that a container can be given", didYouMean(path, fieldPaths))

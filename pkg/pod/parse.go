@@ -24,7 +24,7 @@ type Options struct {
 	// the file does not hold.
 	Secrets map[string]string
 	// Facts are values for fieldRef that no file can know, by their path: metadata.uid,
-	// spec.nodeName, status.hostIP, status.hostIPs, status.podIP, status.podIPs.
+	// spec.nodeName, status.hostIP, status.hostIPs.
 	Facts map[string]string
 	// CPU (in 1/1000 of a CPU) and Memory (in bytes) are what the host has; 0 means unknown.
 	CPU, Memory int64

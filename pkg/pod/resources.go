@@ -153,6 +153,7 @@ func (b sizing) resources() {
 		limits.memory = sum.memory
 	}
 	if b.options.Fargate {
+		b.warnFargate()
 		b.fargate(limits)
 		return
 	}

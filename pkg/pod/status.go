@@ -133,8 +133,23 @@ const (
 	deadlineExceeded        = "DeadlineExceeded"
 )
 
-// Addresses are the host's and the Pod's.
-type Addresses struct{ Host, Pod []netip.Addr }
+// Seen is what the state of a task does not hold.
+type Seen struct {
+	// Host and Pod are addresses.
+	Host, Pod []netip.Addr
+	// Messages are the termination messages, by the index of the container; nil for none.
+	Messages []Messages
+}
+
+// Messages are those of the latest run of a container, and of the run before.
+type Messages struct{ Now, Before string }
+
+func (s Seen) messages(i int) Messages {
+	if i < len(s.Messages) {
+		return s.Messages[i]
+	}
+	return Messages{}
+}
 
 // Of returns the Pod that stands for a task that was not made from one: containers that
 // others wait for to end are its init containers.
@@ -181,10 +196,11 @@ func (p Pod) Object(s Status) (json.RawMessage, error) {
 }
 
 // StatusOf returns the status of a Pod from the state of its task.
-func StatusOf(p Pod, s lifecycle.State, a Addresses) Status {
+func StatusOf(p Pod, s lifecycle.State, a Seen) Status {
 	out := Status{Phase: phase(p, s), QOSClass: p.QOSClass, StartTime: timeOf(s.Began())}
 	for i, c := range s.Task.Containers {
 		status := containerStatus(p, s, i)
+		status.tell(a.messages(i))
 		if p.isInit(c.Name) || p.isSidecar(c.Name) {
 			out.InitContainerStatuses = append(out.InitContainerStatuses, status)
 		} else {
@@ -288,6 +304,20 @@ func containerStatus(p Pod, s lifecycle.State, i int) ContainerStatus {
 		out.Ready = up
 	}
 	return out
+}
+
+// tell adds the termination messages.
+func (c *ContainerStatus) tell(m Messages) {
+	if t := c.State.Terminated; t != nil {
+		t.Message = cmp.Or(m.Now, t.Message)
+	}
+	before := m.Before
+	if c.State.Waiting != nil { // until the restart
+		before = m.Now
+	}
+	if t := c.LastState.Terminated; t != nil {
+		t.Message = cmp.Or(before, t.Message)
+	}
 }
 
 func containerID(c lifecycle.Container) string { return "podman://" + c.ID }
@@ -396,7 +426,7 @@ func creation(c lifecycle.Container, message string) string {
 	switch {
 	case c.Presence >= lifecycle.Created:
 		return WaitRunError
-	case strings.Contains(message, "secret"):
+	case strings.HasPrefix(message, WaitCreateConfigError), strings.Contains(message, "secret"):
 		return WaitCreateConfigError
 	}
 	return WaitCreateError

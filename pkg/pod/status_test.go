@@ -63,7 +63,7 @@ func (l *life) do(ev lifecycle.Event) {
 
 // tell adds the status to the transcript if it has changed.
 func (l *life) tell() {
-	status := StatusOf(l.pod, l.s, Addresses{Host: []netip.Addr{netip.MustParseAddr("192.0.2.1")}})
+	status := StatusOf(l.pod, l.s, Seen{Host: []netip.Addr{netip.MustParseAddr("192.0.2.1")}})
 	now := summary(status)
 	if now == l.last {
 		return
@@ -314,7 +314,7 @@ func TestStatusInDetail(t *testing.T) {
 	l := live(t, podOf("OnFailure", "", `{"name": "one", "image": "docker.io/library/app:1", "resources": {"limits": {"memory": "64Mi"}}}`), lifecycle.Options{})
 	l.exits["one"] = []int{3, 0}
 	l.run(60)
-	s := StatusOf(l.pod, l.s, Addresses{Pod: []netip.Addr{netip.MustParseAddr("10.0.0.9"), netip.MustParseAddr("fd00::9")}})
+	s := StatusOf(l.pod, l.s, Seen{Pod: []netip.Addr{netip.MustParseAddr("10.0.0.9"), netip.MustParseAddr("fd00::9")}})
 	c := s.ContainerStatuses[0]
 	if s.Phase != Succeeded || s.PodIP != "10.0.0.9" || len(s.PodIPs) != 2 || s.QOSClass != Burstable || !s.StartTime.Equal(epoch.Add(2*time.Second)) {
 		t.Errorf("%+v", s)
@@ -334,7 +334,7 @@ func TestObjectIsThePodWithItsStatus(t *testing.T) {
 	t.Parallel()
 	l := live(t, podOf("Always", "", `{"name": "one", "image": "app:1"}`), lifecycle.Options{})
 	l.pod.UID = "u-1"
-	text, err := l.pod.Object(StatusOf(l.pod, l.s, Addresses{}))
+	text, err := l.pod.Object(StatusOf(l.pod, l.s, Seen{}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,8 +15,9 @@ import (
 
 // volume is one of the Pod's: a volume of the task, or files.
 type volume struct {
-	at   value
-	task *taskdef.Volume // nil for files
+	at    value
+	task  *taskdef.Volume // nil for files and images
+	image string          // of an image volume
 	// readOnly: no mount of it can be written to.
 	readOnly bool
 	files    []file
@@ -70,6 +71,8 @@ func (b storage) volume(v value, name string) volume {
 	switch kind {
 	case "emptyDir":
 		return b.emptyDir(v, in, name)
+	case "image":
+		return b.imageVolume(v, in)
 	case "hostPath":
 		return b.hostPath(v, in, name)
 	case "persistentVolumeClaim":
@@ -87,17 +90,19 @@ func (b storage) volume(v value, name string) volume {
 
 // emptyDir is a volume that is made and removed with the task.
 func (b storage) emptyDir(v, in value, name string) volume {
-	t := &taskdef.Volume{Name: name, Kind: taskdef.VolumeTask}
+	t := &taskdef.Volume{Name: name, Kind: taskdef.VolumeTask, Empty: true, DriverOpts: make(map[string]string)}
+	group := b.spec.at("securityContext").at("fsGroup").integer(0, maxID, 0)
+	options := []string{"gid=" + strconv.FormatInt(group, 10)}
 	size := in.at("sizeLimit")
 	bytes := quantityOf(size).times(1)
-	var options []string
 	switch medium := in.at("medium"); medium.str() {
 	case "":
 		if bytes > 0 {
 			size.warn("sizeLimit is not enforced: the volume may use what the disk has", "")
 		}
+		options = append(options, "uid=0")
 	case "Memory":
-		t.DriverOpts = map[string]string{"type": "tmpfs", "device": "tmpfs"}
+		t.DriverOpts["type"], t.DriverOpts["device"] = "tmpfs", "tmpfs"
 		options = append(options, "mode=0777")
 		if bytes > 0 {
 			options = append(options, "size="+strconv.FormatInt(bytes, 10))
@@ -105,16 +110,19 @@ func (b storage) emptyDir(v, in value, name string) volume {
 	default:
 		medium.wrong("an emptyDir cannot be of "+doctree.Quote(medium.str()), "use Memory, or leave medium out")
 	}
-	if group := b.spec.at("securityContext").at("fsGroup").integer(0, maxID, 0); group > 0 {
-		options = append(options, "gid="+strconv.FormatInt(group, 10))
-	}
-	if len(options) > 0 {
-		if t.DriverOpts == nil {
-			t.DriverOpts = make(map[string]string)
-		}
-		t.DriverOpts["o"] = strings.Join(options, ",")
-	}
+	t.DriverOpts["o"] = strings.Join(options, ",")
 	return volume{at: v, task: t}
+}
+
+// imageVolume is the file system of an image.
+func (b storage) imageVolume(v, in value) volume {
+	image := in.at("reference").str()
+	if image == "" {
+		in.wrong("reference is missing", "name the image to mount")
+		return volume{at: v, missing: true}
+	}
+	b.policies[pullPolicy(in.at("pullPolicy"), image)] = true
+	return volume{at: v, image: image, readOnly: true}
 }
 
 var hostPathTypes = []string{"DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice", "BlockDevice"}
@@ -221,6 +229,8 @@ func (r *fileReader) downward(item value) {
 	var text string
 	ok := false
 	switch {
+	case item.at("fieldRef").present() && !strings.HasPrefix(item.at("fieldRef").at("fieldPath").str(), "metadata."):
+		item.at("fieldRef").at("fieldPath").wrong("a file cannot hold this field", "use one of metadata, or a variable")
 	case item.at("fieldRef").present():
 		text, ok = downward{r.b}.fieldRef(item.at("fieldRef"))
 	case item.at("resourceFieldRef").present():
@@ -283,6 +293,9 @@ func (b mounting) mounts(i int) {
 		sub, ok := b.subPath(m, i)
 		switch {
 		case !ok || v.missing:
+		case v.image != "":
+			k := &b.result.Task.Containers[i].Extensions.Kube
+			k.Images = append(k.Images, taskdef.ImageMount{Image: v.image, Path: target.str(), SubPath: sub})
 		case v.task == nil:
 			b.mountFiles(m, i, v, sub)
 		default:
@@ -311,6 +324,10 @@ func (b mounting) subPath(m value, i int) (string, bool) {
 		if sub, ok = e.expand(expr, expr.str(), e.lookupAll); !ok {
 			return "", false
 		}
+		if strings.Contains(sub, taskdef.PodIP) || strings.Contains(sub, taskdef.PodIPs) {
+			expr.wrong("the address of the Pod is not known when its volumes are made", "use another variable")
+			return "", false
+		}
 		v = expr
 	}
 	if strings.HasPrefix(sub, "/") || slices.Contains(strings.Split(sub, "/"), "..") {
@@ -323,20 +340,87 @@ func (b mounting) subPath(m value, i int) (string, bool) {
 // mountVolume mounts a volume of the task, or a directory of one that lies on the host.
 func (b mounting) mountVolume(m value, i int, v volume, sub string) {
 	t := *v.task
+	mount := taskdef.Mount{Path: m.at("mountPath").str(), ReadOnly: v.readOnly || m.at("readOnly").flag(false)}
+	if t.Kind != taskdef.VolumeBind {
+		b.parts[t.Name] = append(b.parts[t.Name], part{container: i, sub: sub, mount: mount})
+		return
+	}
 	if sub != "" {
-		if t.Kind != taskdef.VolumeBind {
-			m.wrong("subPath of an emptyDir is not supported: podtask cannot do this yet, and the container would see all of the volume", "use a volume of its own")
-			return
-		}
-		t.HostPath = path.Join(t.HostPath, sub)
+		t.Below, t.HostPath = t.HostPath, path.Join(t.HostPath, sub)
 		t.Name = b.subVolume(t)
 	}
+	b.add(t)
+	mount.Volume = t.Name
+	c := &b.result.Task.Containers[i]
+	c.Mounts = append(c.Mounts, mount)
+}
+
+func (b mounting) add(t taskdef.Volume) {
 	all := &b.result.Task.Volumes
 	if !slices.ContainsFunc(*all, func(o taskdef.Volume) bool { return o.Name == t.Name }) {
 		*all = append(*all, t)
 	}
-	c := &b.result.Task.Containers[i]
-	c.Mounts = append(c.Mounts, taskdef.Mount{Volume: t.Name, Path: m.at("mountPath").str(), ReadOnly: v.readOnly || m.at("readOnly").flag(false)})
+}
+
+// part is a mount of an emptyDir, or of a directory of one.
+type part struct {
+	container int
+	sub       string // empty for all of it
+	mount     taskdef.Mount
+}
+
+// nest mounts the emptyDirs. A directory of one that is mounted somewhere is a volume of
+// its own, which is mounted in its place wherever the directory above it is: so what a
+// container writes never leads another one out of the volume.
+func (b mounting) nest() {
+	type nested struct {
+		part
+		sub, volume string
+	}
+	var below []nested
+	for _, name := range slices.Sorted(maps.Keys(b.parts)) {
+		names := partNames(name, b.parts[name])
+		for _, sub := range slices.Sorted(maps.Keys(names)) {
+			t := *b.volumes[name].task
+			t.Name = names[sub]
+			b.add(t)
+			for _, p := range b.parts[name] {
+				switch {
+				case p.sub == sub:
+					b.mountPart(p, "", t.Name)
+				case p.sub == "" || strings.HasPrefix(sub, p.sub+"/"):
+					below = append(below, nested{p, sub, t.Name})
+				}
+			}
+		}
+	}
+	for _, n := range below { // what is mounted there by itself is not hidden
+		b.mountPart(n.part, strings.TrimPrefix(n.sub, n.part.sub), n.volume)
+	}
+}
+
+// partNames returns the names of the volumes of an emptyDir by their directories.
+func partNames(name string, parts []part) map[string]string {
+	names := make(map[string]string)
+	for _, p := range parts {
+		if _, known := names[p.sub]; !known {
+			names[p.sub] = fmt.Sprintf("%s_%d", name, len(names)+1)
+		}
+	}
+	if _, whole := names[""]; whole {
+		names[""] = name
+	}
+	return names
+}
+
+// mountPart mounts a volume where a part is, or below it, unless something is there.
+func (b mounting) mountPart(p part, below, volume string) {
+	c := &b.result.Task.Containers[p.container]
+	mount := p.mount
+	mount.Volume, mount.Path = volume, path.Join(mount.Path, below)
+	if !slices.ContainsFunc(c.Mounts, func(o taskdef.Mount) bool { return path.Clean(o.Path) == mount.Path }) {
+		c.Mounts = append(c.Mounts, mount)
+	}
 }
 
 // subVolume returns the name of the volume that is a directory of another: the same for
@@ -370,5 +454,8 @@ func (b mounting) mountFiles(m value, i int, v volume, sub string) {
 	}
 	if !found && sub != "" {
 		m.at("subPath").wrong("the volume has no file "+doctree.Quote(sub), "")
+	}
+	if sub == "" { // what the image has there is hidden
+		c.Linux.Tmpfs = append(c.Linux.Tmpfs, taskdef.Tmpfs{Path: m.at("mountPath").str(), Size: mib, Options: []string{"mode=0755"}})
 	}
 }

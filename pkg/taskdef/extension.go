@@ -71,6 +71,8 @@ type ContainerExtensions struct {
 	// Probes and Hooks are those of a container made from a Kubernetes manifest.
 	Probes Probes `json:"probes,omitzero"`
 	Hooks  Hooks  `json:"hooks,omitzero"`
+	// Kube is what a Kubernetes Pod asks for besides.
+	Kube Kube `json:"kube,omitzero"`
 }
 
 func decodeTaskExtensions(c cursor) TaskExtensions {

@@ -26,6 +26,8 @@ type ContainerNetwork struct {
 	// namespace share them: see Task.DNS.
 	DNSServers []string `json:"dnsServers,omitempty"`
 	DNSSearch  []string `json:"dnsSearch,omitempty"`
+	// DNSOptions are options of the resolver, of a Kubernetes Pod.
+	DNSOptions []string `json:"dnsOptions,omitempty"`
 }
 
 // Link is a name for another container of the task.

@@ -25,6 +25,12 @@ type Volume struct {
 	// Relabel is the SELinux option of a VolumeBind (x-podtask): "shared" (z),
 	// "private" (Z), or empty to leave labels as they are.
 	Relabel string `json:"relabel,omitempty"`
+	// Empty: a VolumeTask that all users of a container can write to and that does not
+	// begin with what the image holds, as an emptyDir of Kubernetes.
+	Empty bool `json:"empty,omitempty"`
+	// Below is set for a VolumeBind that is a directory of a path of the host: that path.
+	// HostPath then is made where it is missing, and must not lead out of it.
+	Below string `json:"below,omitempty"`
 	// Remote says in words what a VolumeRemote is.
 	Remote string `json:"remote,omitempty"`
 }

@@ -1,0 +1,165 @@
+package pod
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// parsed returns what becomes of a Pod with a spec.
+func parsed(t *testing.T, spec string, o Options) (Result, taskdef.Report, error) {
+	t.Helper()
+	return Parse("f", []byte("---\n{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: "+spec+"}"), o)
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func TestWhatOnlyPodsAskFor(t *testing.T) {
+	t.Parallel()
+	log := func(k taskdef.Kube) taskdef.Kube { k.MessagePath = messagePath; return k }
+	for _, tt := range []struct {
+		rule, pod, container string // the security contexts
+		want                 taskdef.Kube
+		user                 string
+	}{
+		{"nothing", "", "", log(taskdef.Kube{}), ""},
+		{"groups, that of the volumes among them", "fsGroup: 5, supplementalGroups: [7, 5]", "", log(taskdef.Kube{Groups: []int64{7, 5}}), ""},
+		{"a group for the user of the image", "runAsGroup: 9", "", log(taskdef.Kube{Group: ptr(int64(9))}), ""},
+		{"a group and a user", "runAsGroup: 9", "runAsUser: 8", log(taskdef.Kube{}), "8:9"},
+		{"not root, which the image tells", "runAsNonRoot: true", "", log(taskdef.Kube{NonRoot: true}), ""},
+		{"not root, which the Pod tells", "runAsNonRoot: true", "runAsUser: 8", log(taskdef.Kube{}), "8"},
+		{"the container's own", "runAsNonRoot: true", "runAsNonRoot: false", log(taskdef.Kube{}), ""},
+		{"no seccomp", "seccompProfile: {type: Unconfined}", "", log(taskdef.Kube{SeccompUnconfined: true}), ""},
+		{"seccomp again", "seccompProfile: {type: Unconfined}", "seccompProfile: {type: RuntimeDefault}", log(taskdef.Kube{}), ""},
+		{"all of /proc", "", "procMount: Unmasked", log(taskdef.Kube{Unmasked: true}), ""},
+	} {
+		r, _, err := parsed(t, fmt.Sprintf("{securityContext: {%s}, containers: [{name: c, image: x, securityContext: {%s}}]}", tt.pod, tt.container), Options{})
+		if err != nil {
+			t.Errorf("%s: %v", tt.rule, err)
+			continue
+		}
+		c := r.Task.Containers[0]
+		if diff := cmp.Diff(tt.want, c.Extensions.Kube); diff != "" || c.User != tt.user {
+			t.Errorf("%s: user %q %s", tt.rule, c.User, diff)
+		}
+	}
+	for _, bad := range []string{
+		"{securityContext: {supplementalGroupsPolicy: Strict}, containers: [{name: c, image: x}]}",
+		"{securityContext: {runAsNonRoot: true, runAsUser: 0}, containers: [{name: c, image: x}]}",
+		"{containers: [{name: c, image: x, terminationMessagePath: log}]}",
+		"{containers: [{name: c, image: x, terminationMessagePolicy: Never}]}",
+		"{containers: [{name: c, image: x}], dnsConfig: {options: [{name: 'a b'}]}}",
+		"{containers: [{name: c, image: x}], hostname: " + strings.Repeat("h", 60) + ", subdomain: s, setHostnameAsFQDN: true}",
+		"{containers: [{name: c, image: x, env: [{name: IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}], volumeMounts: [{name: v, mountPath: /v, subPathExpr: $(IP)}]}], volumes: [{name: v, emptyDir: {}}]}",
+		"{containers: [{name: c, image: x, volumeMounts: [{name: v, mountPath: /v}]}], volumes: [{name: v, downwardAPI: {items: [{path: ip, fieldRef: {fieldPath: status.podIP}}]}}]}",
+		"{containers: [{name: c, image: x, volumeMounts: [{name: v, mountPath: /v}]}], volumes: [{name: v, image: {}}]}",
+	} {
+		if _, _, err := parsed(t, bad, Options{}); err == nil {
+			t.Errorf("%s is accepted", bad)
+		}
+	}
+}
+
+// TestDirectoriesOfAnEmptyDir: each is a volume of its own, and is mounted wherever the
+// directory above it is.
+func TestDirectoriesOfAnEmptyDir(t *testing.T) {
+	t.Parallel()
+	r, _, err := parsed(t, `{volumes: [{name: v, emptyDir: {}}, {name: h, hostPath: {path: /srv}}], containers: [
+		{name: whole, image: x, volumeMounts: [{name: v, mountPath: /all}, {name: v, mountPath: /all/a, subPath: a, readOnly: true}]},
+		{name: part, image: x, volumeMounts: [{name: v, mountPath: /a, subPath: a}, {name: h, mountPath: /h, subPath: x/y}]},
+		{name: deep, image: x, volumeMounts: [{name: v, mountPath: /b, subPath: a/b}, {name: v, mountPath: /ab, subPath: ab}]}]}`, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Task.Check(); err != nil {
+		t.Fatal(err)
+	}
+	volume := make(map[string]string) // by the path in the container that shows only it
+	for _, c := range r.Task.Containers {
+		for _, m := range c.Mounts {
+			volume[c.Name+m.Path] = m.Volume
+		}
+	}
+	a, b, ab := volume["part/a"], volume["deep/b"], volume["deep/ab"]
+	for place, want := range map[string]string{"whole/all": "v", "whole/all/a": a, "whole/all/a/b": b, "whole/all/ab": ab, "part/a/b": b} {
+		if volume[place] != want {
+			t.Errorf("%s shows %s, want %s", place, volume[place], want)
+		}
+	}
+	names := []string{"v", a, b, ab}
+	slices.Sort(names)
+	if len(slices.Compact(names)) != 4 || len(volume) != 9 {
+		t.Errorf("volumes %v, mounts %v", names, volume)
+	}
+	for _, v := range r.Task.Volumes {
+		if v.Kind == taskdef.VolumeTask && !v.Empty || v.Kind == taskdef.VolumeBind && (v.Below != "/srv" || v.HostPath != "/srv/x/y") {
+			t.Errorf("%+v", v)
+		}
+	}
+	if m := r.Task.Containers[0].Mounts; !slices.ContainsFunc(m, func(m taskdef.Mount) bool { return m.Path == "/all/a" && m.ReadOnly }) {
+		t.Errorf("%+v", m)
+	}
+}
+
+func TestAddressesComeWithTheNetwork(t *testing.T) {
+	t.Parallel()
+	r, _, err := parsed(t, `{containers: [{name: c, image: x, env: [{name: IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}, {name: URL, value: "http://$(IP):80"}], args: [--listen=$(IP)]}]}`, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := r.Task.Containers[0]
+	if c.Environment[0].Value != taskdef.PodIP || c.Environment[1].Value != "http://"+taskdef.PodIP+":80" || c.Command[0] != "--listen="+taskdef.PodIP {
+		t.Errorf("%+v %q", c.Environment, c.Command)
+	}
+}
+
+func TestFargateHasNotAll(t *testing.T) {
+	t.Parallel()
+	spec := `{hostNetwork: true, hostPID: false, hostAliases: [{ip: 192.0.2.1, hostnames: [a]}], volumes: [{name: m, emptyDir: {medium: Memory}}],
+		initContainers: [{name: i, image: x, securityContext: {privileged: true}}],
+		containers: [{name: c, image: x, resources: {limits: {cpu: 300m, memory: 600Mi}}, securityContext: {capabilities: {add: [SYS_PTRACE, NET_ADMIN]}}}]}`
+	r, report, err := parsed(t, spec, Options{Fargate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Task.CPU != 0.5 || r.Task.Memory != 1<<30 {
+		t.Errorf("size %v vCPU, %d bytes", r.Task.CPU, r.Task.Memory)
+	}
+	var got []string
+	for _, w := range report.Warnings {
+		got = append(got, w.Pointer)
+	}
+	for _, want := range []string{"/spec/hostNetwork", "/spec/hostAliases", "/spec/volumes/0/emptyDir/medium", "/spec/initContainers/0/securityContext/privileged", "/spec/containers/0/securityContext/capabilities/add/1"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("no warning of %s: %v", want, report.Warnings)
+		}
+	}
+	if slices.Contains(got, "/spec/hostPID") || slices.Contains(got, "/spec/containers/0/securityContext/capabilities/add/0") {
+		t.Errorf("warnings of what Fargate has: %v", report.Warnings)
+	}
+	if _, report, _ := parsed(t, spec, Options{}); len(report.Warnings) > 0 {
+		t.Errorf("without the target: %v", report.Warnings)
+	}
+}
+
+// TestFargateRowsAreMembers: no row is about a member that does not exist.
+func TestFargateRowsAreMembers(t *testing.T) {
+	t.Parallel()
+	for _, row := range fargateLacks {
+		typ := "PodSpec"
+		for _, step := range strings.Split(row.path, ".") {
+			name := strings.TrimSuffix(step, "[]")
+			i := slices.IndexFunc(schema[typ], func(p property) bool { return p.name == name })
+			if i < 0 {
+				t.Errorf("%s: %s has no %s", row.path, typ, name)
+				break
+			}
+			typ = strings.TrimPrefix(schema[typ][i].word, "[]")
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package taskdef
+
+// Kube is what only a Kubernetes Pod asks for of a container. No member of a task
+// definition sets it.
+type Kube struct {
+	// Groups are supplementary groups of the processes, besides those that their user has
+	// in the image.
+	Groups []int64 `json:"groups,omitempty"`
+	// Group is the primary group of the image's user; nil for that of the image. User is
+	// empty then.
+	Group *int64 `json:"group,omitempty"`
+	// NonRoot: the container is not made unless the image's user is known not to be root.
+	NonRoot bool `json:"nonRoot,omitempty"`
+	// SeccompUnconfined: no system call is filtered.
+	SeccompUnconfined bool `json:"seccompUnconfined,omitempty"`
+	// Unmasked: nothing of /proc and /sys is hidden or read-only.
+	Unmasked bool `json:"unmasked,omitempty"`
+	// Images are the file systems of images, mounted read-only.
+	Images []ImageMount `json:"images,omitempty"`
+	// MessagePath is the absolute path of the file in which the container leaves its
+	// termination message; empty for none.
+	MessagePath string `json:"messagePath,omitempty"`
+	// MessageFromLog: after a failure without a message the end of the log is the message.
+	MessageFromLog bool `json:"messageFromLog,omitempty"`
+}
+
+// ImageMount is the file system of an image at a path of a container.
+type ImageMount struct {
+	Image string `json:"image"`         // as the user wrote it
+	Path  string `json:"containerPath"` // absolute
+	// SubPath is a directory of the image; empty for all of it.
+	SubPath string `json:"subPath,omitempty"`
+}
+
+// PodIP and PodIPs stand for the address and the addresses (with commas) of the task's
+// network in values of the environment, in EntryPoint and in Command: they are known when
+// the network is there. No text holds their first and last character (Unicode
+// noncharacters).
+const (
+	PodIP  = "\ufdd0status.podIP\ufdd1"
+	PodIPs = "\ufdd0status.podIPs\ufdd1"
+)
+
+// Labels of the containers of a Pod, as the kubelet gives them.
+const (
+	LabelPodNamespace = "io.kubernetes.pod.namespace"
+	LabelPodName      = "io.kubernetes.pod.name"
+	LabelPodUID       = "io.kubernetes.pod.uid"
+)
+
+// PodRef is what a Kubernetes Pod is found by.
+type PodRef struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid,omitempty"`
+}
+
+// String returns NAMESPACE/NAME.
+func (p PodRef) String() string { return p.Namespace + "/" + p.Name }
+
+// Fits reports whether ref is the Pod's name, NAMESPACE/NAME or UID.
+func (p PodRef) Fits(ref string) bool {
+	return p.Name != "" && (ref == p.Name || ref == p.String()) || p.UID != "" && ref == p.UID
+}
+
+// PodRefOf returns the Pod that a task was made from; zero for a task that was made from
+// another definition.
+func PodRefOf(t Task) PodRef {
+	if len(t.Extensions.Pod) == 0 || len(t.Containers) == 0 {
+		return PodRef{}
+	}
+	labels := t.Containers[0].Labels
+	return PodRef{Namespace: labels[LabelPodNamespace], Name: labels[LabelPodName], UID: labels[LabelPodUID]}
+}
