@@ -32,8 +32,11 @@ func parseFilters(verb string, words []string, keys ...string) (filters, error) 
 func (f filters) match(has map[string]string) bool {
 	for key, wanted := range f {
 		fits := func(w string) bool {
-			if key == "id" || key == "task" {
+			switch {
+			case key == "id" || key == "task":
 				return strings.HasPrefix(has[key], w)
+			case key == "pod" && strings.Contains(w, "/"):
+				return w == has["namespace"]+"/"+has["pod"]
 			}
 			return strings.EqualFold(has[key], w)
 		}
@@ -45,7 +48,7 @@ func (f filters) match(has map[string]string) bool {
 }
 
 // taskFilterKeys are what tasks are chosen by.
-const taskFilterKeys = "id, name, family, service, status, health"
+const taskFilterKeys = "id, name, family, service, pod, namespace, uid, status, health"
 
 // parseTaskFilters reads the --filter of a verb about tasks.
 func parseTaskFilters(c *cli.Context) (filters, error) {
@@ -54,7 +57,11 @@ func parseTaskFilters(c *cli.Context) (filters, error) {
 
 // filterable is what a task has of them.
 func filterable(t api.Task) map[string]string {
-	return map[string]string{"id": t.ID, "name": t.Name, "family": t.Family, "service": t.Service, "status": t.Status, "health": t.Health}
+	has := map[string]string{"id": t.ID, "name": t.Name, "family": t.Family, "service": t.Service, "status": t.Status, "health": t.Health}
+	if p := t.Pod; p != nil {
+		has["pod"], has["namespace"], has["uid"] = p.Name, p.Namespace, p.UID
+	}
+	return has
 }
 
 // parseTime reads a point in time: RFC 3339, a date, seconds since 1970 or how

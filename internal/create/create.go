@@ -73,7 +73,7 @@ func (c *Creator) record(ctx context.Context, id string, t taskdef.Task, name st
 		return nil, err
 	}
 	if name != "" {
-		if s, err := c.Tasks.Find(name); err == nil && s.Status() != lifecycle.StatusStopped {
+		if s, err := c.Tasks.Find(name); err == nil && s.Name == name && s.Status() != lifecycle.StatusStopped {
 			return nil, fmt.Errorf("%w: task %s is called %s; stop it or choose another --name", record.ErrNameTaken, s.ID[:12], name)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/state"
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // Tasks are the records of all tasks, and the locks that say who owns a task.
@@ -76,14 +77,25 @@ func (e *NotFoundError) Error() string {
 type AmbiguousError struct {
 	Ref string
 	IDs []string
+	// Pods are the Pods that Ref names, as NAMESPACE/NAME, in the order of IDs; nil where it
+	// is the beginning of ids.
+	Pods []string
 }
 
 func (e *AmbiguousError) Error() string {
+	if e.Pods != nil {
+		all := make([]string, len(e.IDs))
+		for i, id := range e.IDs {
+			all[i] = e.Pods[i] + " (task " + id + ")"
+		}
+		return fmt.Sprintf("%q names %d Pods: %s: give NAMESPACE/NAME, the uid or the id of the task", e.Ref, len(all), strings.Join(all, ", "))
+	}
 	return fmt.Sprintf("%q fits %d tasks (%s): give more of the id", e.Ref, len(e.IDs), strings.Join(e.IDs, ", "))
 }
 
-// Find returns the task with the id, the name or the unique prefix of an id. Of
-// several tasks of one name the one that has not stopped counts, else the newest.
+// Find returns the task with the id, the name, the Pod (its NAMESPACE/NAME, name or uid) or
+// the unique prefix of an id. Of several tasks of one name, and of several copies of one
+// Pod, the one that has not stopped counts, else the newest.
 func (t *Tasks) Find(ref string) (lifecycle.State, error) {
 	if data, err := t.Store.Get(ref); err == nil {
 		return Decode(data)
@@ -91,10 +103,18 @@ func (t *Tasks) Find(ref string) (lifecycle.State, error) {
 		return lifecycle.State{}, err
 	}
 	all, _ := t.States()
-	var named, prefixed []lifecycle.State
+	return choose(all, ref)
+}
+
+// choose is Find among the states of all tasks, oldest first.
+func choose(all []lifecycle.State, ref string) (lifecycle.State, error) {
+	var named, pods, prefixed []lifecycle.State
 	for _, s := range slices.Backward(all) {
 		if s.Name == ref && ref != "" {
 			named = append(named, s)
+		}
+		if ref != "" && taskdef.PodRefOf(s.Task).Fits(ref) {
+			pods = append(pods, s)
 		}
 		if strings.HasPrefix(s.ID, ref) && ref != "" {
 			prefixed = append(prefixed, s)
@@ -104,6 +124,8 @@ func (t *Tasks) Find(ref string) (lifecycle.State, error) {
 	switch {
 	case len(named) > 0:
 		return named[0], nil
+	case len(pods) > 0:
+		return onePod(ref, pods)
 	case len(prefixed) == 1:
 		return prefixed[0], nil
 	case len(prefixed) > 1:
@@ -114,6 +136,23 @@ func (t *Tasks) Find(ref string) (lifecycle.State, error) {
 		return lifecycle.State{}, e
 	}
 	return lifecycle.State{}, &NotFoundError{Ref: ref}
+}
+
+// onePod chooses among the tasks of the Pods that ref names, newest first.
+func onePod(ref string, pods []lifecycle.State) (lifecycle.State, error) {
+	if running := slices.DeleteFunc(slices.Clone(pods), func(s lifecycle.State) bool { return stopped(s) == 1 }); len(running) > 0 {
+		pods = running
+	} else if first := taskdef.PodRefOf(pods[0].Task).String(); !slices.ContainsFunc(pods, func(s lifecycle.State) bool { return taskdef.PodRefOf(s.Task).String() != first }) {
+		pods = pods[:1]
+	}
+	if len(pods) == 1 {
+		return pods[0], nil
+	}
+	e := &AmbiguousError{Ref: ref}
+	for _, s := range pods {
+		e.IDs, e.Pods = append(e.IDs, s.ID[:12]), append(e.Pods, taskdef.PodRefOf(s.Task).String())
+	}
+	return lifecycle.State{}, e
 }
 
 func stopped(s lifecycle.State) int {

@@ -22,6 +22,8 @@ type Task struct {
 	// deployments made it.
 	Service    string `json:"service,omitempty"`
 	Deployment string `json:"deployment,omitempty"`
+	// Pod is the Kubernetes Pod that the task was made from.
+	Pod *PodRef `json:"pod,omitempty"`
 	// Status is an ECS task status: NONE, MANIFEST_PULLED, CREATED, RUNNING, STOPPED.
 	Status string `json:"status"`
 	// DesiredStatus is RUNNING or STOPPED.
@@ -75,6 +77,13 @@ type Task struct {
 	// Errors are those of the pod and the slice, oldest first.
 	Errors  []Error      `json:"errors"`
 	History []Transition `json:"history"`
+}
+
+// PodRef is what a Kubernetes Pod is found by.
+type PodRef struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid,omitempty"`
 }
 
 // Reason is what a task waits for, or how it ended.
@@ -263,6 +272,9 @@ func FromState(s lifecycle.State) Task {
 		PodID: s.Sandbox.PodID, Slice: s.Sandbox.Slice,
 		Ports:  append([]Port{}, fromPorts(s.Ports())...),
 		Errors: errorsOf(s.Sandbox.Failures),
+	}
+	if p := taskdef.PodRefOf(s.Task); p.Name != "" {
+		t.Pod = (*PodRef)(&p)
 	}
 	for _, r := range s.Explain() {
 		t.Why = append(t.Why, Reason(r))
