@@ -15,7 +15,7 @@ type kubePod struct {
 	Metadata struct{ Name, Namespace, UID string }
 	Spec     struct{ RestartPolicy string }
 	Status   struct {
-		Phase, QOSClass, Reason                  string
+		Phase, QOSClass, Reason, HostIP, PodIP   string
 		Conditions                               []struct{ Type, Status, Reason string }
 		InitContainerStatuses, ContainerStatuses []kubeContainer
 	}
@@ -31,11 +31,11 @@ type kubeContainer struct {
 }
 
 type kubeState struct {
-	Waiting    *struct{ Reason string }
+	Waiting    *struct{ Reason, Message string }
 	Running    *struct{ StartedAt string }
 	Terminated *struct {
-		Reason   string
-		ExitCode int
+		Reason, Message string
+		ExitCode        int
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -17,6 +18,35 @@ func write(_ *box, args []string) error {
 		return err
 	}
 	return os.Rename(fresh, file)
+}
+
+// put writes into a file that may be a mount, which cannot be replaced.
+func put(_ *box, args []string) error {
+	return os.WriteFile(os.ExpandEnv(args[0]), []byte(strings.Join(args[1:], " ")), 0o644)
+}
+
+func stat(_ *box, args []string) error {
+	info, err := os.Stat(args[0])
+	if err != nil {
+		return err
+	}
+	s := info.Sys().(*syscall.Stat_t)
+	_, err = fmt.Printf("%s mode=%04o uid=%d gid=%d\n", args[0], s.Mode&0o7777, s.Uid, s.Gid)
+	return err
+}
+
+func list(_ *box, args []string) error {
+	entries, err := os.ReadDir(args[0])
+	if err != nil {
+		return err
+	}
+	words := []string{args[0] + ":"}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), ".") {
+			words = append(words, e.Name())
+		}
+	}
+	return say(os.Stdout, words)
 }
 
 func cat(_ *box, args []string) error {

@@ -115,7 +115,7 @@ func resolver(*box, []string) error {
 		return err
 	}
 	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, "nameserver ") || strings.HasPrefix(line, "search ") {
+		if word, _, _ := strings.Cut(line, " "); slices.Contains([]string{"nameserver", "search", "options"}, word) {
 			fmt.Print(line)
 		}
 	}

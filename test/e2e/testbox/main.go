@@ -24,10 +24,13 @@
 //	processes            print how many processes it sees
 //	interfaces           print the names of the network interfaces
 //	resolve NAME         print the addresses of a host name; fail if it has none
-//	resolver             print name servers and search domains
+//	resolver             print name servers, search domains and options
 //	cannot STEP          do a step that has to fail
 //	write FILE [TEXT...] make or replace a file
+//	put FILE TEXT...     write into FILE as it is, where write would replace it
 //	cat FILE             print it; ${NAME} is a variable, as in write
+//	stat PATH            print mode, uid and gid
+//	list DIR             print the names in it that do not begin with a dot
 //	remove FILE          remove it
 //	exists FILE          fail if it is missing
 //	wait FILE            until it is there
@@ -132,6 +135,9 @@ var steps = map[string]step{
 	"resolve":    {1, 1, resolve},
 	"resolver":   {0, 0, resolver},
 	"write":      {1, -1, write},
+	"put":        {1, -1, put},
+	"stat":       {1, 1, stat},
+	"list":       {1, 1, list},
 	"cat":        {1, 1, cat},
 	"remove":     {1, 1, func(_ *box, args []string) error { return os.Remove(args[0]) }},
 	"exists":     {1, 1, func(_ *box, args []string) error { _, err := os.Stat(args[0]); return err }},
