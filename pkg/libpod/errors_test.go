@@ -258,3 +258,18 @@ func TestCausesAreForUsers(t *testing.T) {
 		})
 	}
 }
+
+func TestRefusedStartOfAnInfraContainerWasInterrupted(t *testing.T) {
+	t.Parallel()
+	id := strings.Repeat("a1", 32)
+	for text, want := range map[string]Class{
+		"`/usr/bin/crun start " + id + "` failed: exit status 1":  Interrupted,
+		"`/usr/bin/crun kill " + id + " 9` failed: exit status 1": Other,
+		"`/usr/bin/crun start` failed: exit status 1":             Other,
+	} {
+		err := infraStarted(fail(t.Context(), "start pod", "p", &errorhandling.ErrorModel{Message: text, ResponseCode: 500}))
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", text, err, want)
+		}
+	}
+}

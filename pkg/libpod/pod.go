@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -51,7 +52,7 @@ func (c *podAPI) EnsurePod(ctx context.Context, p PodSpec) (Pod, error) {
 		return Pod{}, c.withoutInfra(ctx, p.Name)
 	}
 	if err != nil {
-		return Pod{}, err
+		return Pod{}, infraStarted(err)
 	}
 	var infra *define.InspectContainerData
 	err = c.ask(ctx, "inspect pod", p.Name, func(ctx context.Context) (err error) {
@@ -62,6 +63,24 @@ func (c *podAPI) EnsurePod(ctx context.Context, p PodSpec) (Pod, error) {
 		return Pod{}, err
 	}
 	return podFrom(infra)
+}
+
+// runtimeStart is how Podman reports that the OCI runtime could not start a container that
+// it had created.
+var runtimeStart = regexp.MustCompile("\\bstart [0-9a-f]{64}` failed: exit status")
+
+// infraStarted gives a failed start of an infra container the class Interrupted if the
+// runtime refused it: an earlier start was cut off before Podman recorded that the
+// container runs. Only infra containers can be started again after that, because they run
+// no program of the user's.
+func infraStarted(err error) error {
+	var e *Error
+	if errors.As(err, &e) && e.Class == Other && runtimeStart.MatchString(e.Cause) {
+		interrupted := *e
+		interrupted.Class = Interrupted
+		return &interrupted
+	}
+	return err
 }
 
 // infraLimit is far longer than Podman takes from a pod to its infra container.
