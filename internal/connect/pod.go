@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/podtask/podtask/internal/agent"
 	"github.com/podtask/podtask/internal/messages"
@@ -132,7 +133,7 @@ const (
 // be read.
 func endOfLog(ctx context.Context, a *agent.Agent, s lifecycle.State, i int) string {
 	var text strings.Builder
-	opts := observe.LogOptions{Tail: messageLines, Since: s.Containers[i].StartedAt}
+	opts := observe.LogOptions{Tail: messageLines, Since: endBefore(s.Containers[i])}
 	err := a.Logs.Read(ctx, s, s.Task.Containers[i].Name, opts, func(l observe.LogLine) error {
 		text.WriteString(l.Text + "\n")
 		return nil
@@ -142,6 +143,17 @@ func endOfLog(ctx context.Context, a *agent.Agent, s lifecycle.State, i int) str
 	}
 	all := text.String()
 	return strings.ToValidUTF8(all[max(0, len(all)-messageBytes):], "\ufffd")
+}
+
+// endBefore is when the run before the latest one ended; zero where there was none. A
+// container may write before Podman notes its start.
+func endBefore(c lifecycle.Container) time.Time {
+	for _, r := range slices.Backward(c.Runs) {
+		if r.FinishedAt.Before(c.StartedAt) {
+			return r.FinishedAt
+		}
+	}
+	return time.Time{}
 }
 
 // hostAddresses returns the address from which this host reaches others, where it has one.
