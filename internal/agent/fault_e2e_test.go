@@ -211,7 +211,7 @@ func wanted(c call, f fault) []string {
 	switch {
 	case f.name == byForce:
 		return []string{"UserInitiated, init app: 125", "UserInitiated, init=0 app: 125", "UserInitiated, init=0 app=137: 137"}
-	case f.name == "404" && c.name == "infra start": // it may be about to be made
+	case f.name == "404" && strings.HasSuffix(c.name, "start"): // it is made again
 		return []string{"EssentialContainerExited, init=0 app=3: 3"}
 	case f.permanent && c.makes:
 		return []string{"TaskFailedToStart, init app: 125", "TaskFailedToStart, init=0 app: 125", "TaskFailedToStart, init app=143: 125"}

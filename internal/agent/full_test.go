@@ -56,9 +56,12 @@ func TestFullDiskStopsNewWorkAndLosesNothing(t *testing.T) {
 		t.Errorf("there are %d tasks, %v; want the first only", len(all), errs)
 	}
 	refused := disk.fill()
-	_, end := b.fleet(h)
-	if !refused(1) {
+	f, end := b.fleet(h)
+	if !refused(3) { // the third comes after two pauses, in which much could be done
 		t.Fatal("the owner saves nothing")
+	}
+	if c := f.Owners()[0].State().Containers[0]; c.Digest != "" {
+		t.Errorf("without a record of it the image was resolved: %+v", c)
 	}
 	if facts := b.podman.Facts(0); len(facts) > 0 {
 		t.Errorf("without a record of it this was done: %v", facts)
