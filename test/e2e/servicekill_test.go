@@ -1,12 +1,14 @@
-//go:build e2e
+//go:build e2e && nightly
 
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -15,6 +17,9 @@ import (
 
 	"github.com/podtask/podtask/test/testbed"
 )
+
+// serviceKills is in how many starts Podman's service is killed.
+const serviceKills = 200
 
 // serviceKillCase is a way to start a task.
 type serviceKillCase struct {
@@ -89,6 +94,10 @@ func (c serviceKillCase) start(t *testing.T, moment time.Duration) time.Duration
 	b.podman("pull", "-q", "--authfile", bed.auth, image)
 	definition := b.write(c.definition(runs))
 
+	before, err := leftovers()
+	if err != nil {
+		t.Fatal(err)
+	}
 	begin := time.Now()
 	run := b.start("run", "-d", "--wait=running", "--pull", "never", definition)
 	if moment >= 0 {
@@ -117,7 +126,7 @@ func (c serviceKillCase) start(t *testing.T, moment time.Duration) time.Duration
 	}
 	endService() // the unit of an owner that has started it lasts as long
 	if moment >= 0 {
-		wantNoLeftovers(t)
+		wantNoLeftovers(t, before)
 	}
 	return took
 }
@@ -135,12 +144,24 @@ func (c serviceKillCase) definition(runs string) def {
 	return d
 }
 
-// wantNoLeftovers waits until nothing of podtask's tasks is left in the bed.
-func wantNoLeftovers(t *testing.T) {
+// leftovers lists what is left of tasks in the bed, with Podman's own slices of pods.
+func leftovers() ([]string, error) {
+	found, err := testbed.Leftovers()
+	podSlices, podErr := testbed.PodSlices()
+	return append(found, podSlices...), errors.Join(err, podErr)
+}
+
+// wantNoLeftovers waits until nothing is left of tasks that was not there before.
+func wantNoLeftovers(t *testing.T, before []string) {
 	t.Helper()
 	var found []string
 	var err error
-	if !testbed.Until(func() bool { found, err = testbed.Leftovers(); return err == nil && len(found) == 0 }) {
+	none := testbed.Until(func() bool {
+		found, err = leftovers()
+		found = slices.DeleteFunc(found, func(s string) bool { return slices.Contains(before, s) })
+		return err == nil && len(found) == 0
+	})
+	if !none {
 		t.Errorf("left behind: %v\n%s", err, strings.Join(found, "\n"))
 	}
 }

@@ -70,13 +70,16 @@ func Units() ([]string, error) {
 	if Name() == "plain" {
 		return nil, nil
 	}
-	units, err := output("systemctl", "--user", "list-units", "--all", "--plain", "--no-legend", "podtask*")
-	if err != nil {
-		return nil, err
+	return output("systemctl", "--user", "list-units", "--all", "--plain", "--no-legend", "podtask*")
+}
+
+// PodSlices lists Podman's own slices of pods; those in use have processes. Podman itself
+// leaves some when its service is killed.
+func PodSlices() ([]string, error) {
+	if Name() == "plain" {
+		return nil, nil
 	}
-	// Podman's own slices of pods; those in use have processes.
-	pods, err := output("systemctl", "--user", "list-units", "--all", "--plain", "--no-legend", "user-libpod_pod_*.slice")
-	return append(units, pods...), err
+	return output("systemctl", "--user", "list-units", "--all", "--plain", "--no-legend", "user-libpod_pod_*.slice")
 }
 
 // storage lists containers that only Podman's storage knows: what a creation that was cut
