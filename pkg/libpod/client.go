@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -161,15 +162,17 @@ const connectAttempts = 3
 // connection.
 func connect(ctx context.Context, s *service) (bound context.Context, end func(), err error) {
 	for n := 1; ; n++ {
-		if err := s.ensure(ctx); err != nil {
-			return nil, nil, fail(ctx, "connect to Podman", s.path(), err)
-		}
-		bound, end, err := bind(ctx, s.path())
+		err := s.ensure(ctx)
+		again := errors.Is(err, Temporary) // it was killed
 		if err == nil {
-			return bound, end, nil
+			bound, end, err = bind(ctx, s.path())
+			if err == nil {
+				return bound, end, nil
+			}
+			again = true
 		}
 		err = fail(ctx, "connect to Podman", s.path(), err)
-		if e, ok := err.(*Error); !ok || !e.Temporary() || s.fixed != "" || n == connectAttempts {
+		if !again || !errors.Is(err, Temporary) && !errors.Is(err, Unavailable) || s.fixed != "" || n == connectAttempts {
 			return nil, nil, err
 		}
 	}

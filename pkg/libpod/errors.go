@@ -274,7 +274,6 @@ const (
 // rules are searched in order, because messages are nested: a failed start quotes the OCI
 // runtime, which quotes the kernel.
 var rules = []rule{
-	{"ipam error: requested ip address", Interrupted, "netavark, start: the address was assigned by a start that was cut off", ""},
 	{"crun: container already exists", Interrupted, "crun, start: it has created the container, and Podman has not recorded it", ""},
 	{"` already exists: oci runtime error", Interrupted, "likewise, with the container's ID", ""},
 	{"container with given id already exists", Interrupted, "runc, likewise", ""},

@@ -195,6 +195,10 @@ func (s *service) launch(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case err := <-exited:
+			var exit *exec.ExitError
+			if errors.As(err, &exit) && !exit.Exited() {
+				return &Error{Op: "start Podman's service", Class: Temporary, Cause: fmt.Sprintf("it ended at once: %v", err)}
+			}
 			return unavailable("podman system service exited immediately (%v): %s; its log is %s", err, lastLine(logPath), logPath)
 		case <-tick.C:
 			if listening(ctx, s.ours) == nil {

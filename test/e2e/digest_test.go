@@ -200,19 +200,20 @@ func TestImageOfSchema1HasNoDigest(t *testing.T) {
 	if got := b.want(0, "image", "resolve", ref).out; !strings.Contains(got, "schema 1") || strings.Contains(got, "sha256:") {
 		t.Errorf("resolve: %s", got)
 	}
-	code, said := 0, "SALT=old"
-	if b.oldPodman() { // podman run fails as well
-		code, said = 125, "schema 1"
+	code, said, source := 0, "SALT=old", "registry"
+	order := []string{"app PULLED", "app STOPPED"}
+	if b.oldPodman() { // it pulls the image and cannot read it; podman run fails as well
+		code, said, source, order = 125, "schema 1", "", order[1:]
 	}
 	r := b.want(code, "run", "--name", b.family, "--pull", "always", b.define(ctr{Name: "app", Image: ref, Command: words("env SALT")}))
 	if !strings.Contains(r.out+r.err, said) {
 		t.Errorf("it does not say %q:\n%s%s", said, r.out, r.err)
 	}
-	if c := b.inspect(b.family).Containers[0]; c.ImageDigest != "" || c.ImageSource != "registry" {
+	if c := b.inspect(b.family).Containers[0]; c.ImageDigest != "" || c.ImageSource != source {
 		t.Errorf("digest %q from the %s", c.ImageDigest, c.ImageSource)
 	}
 	list := b.events()
-	inOrder(t, list, "app PULLED", "app STOPPED")
+	inOrder(t, list, order...)
 	if count(list, "app MANIFEST_PULLED") > 0 {
 		t.Errorf("MANIFEST_PULLED was reported:\n%s", describe(list))
 	}
