@@ -45,3 +45,26 @@ func TestClockThatIsSet(t *testing.T) {
 		})
 	}
 }
+
+// After the clock was set back, checks are made at their distances, and failures count
+// after the same time as ever.
+func TestChecksAfterTheClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	d := drive(t, Options{}, container("a", func(c *taskdef.Container) {
+		c.Extensions.Probes.Liveness = &taskdef.Probe{Action: taskdef.Action{Exec: []string{"true"}}, Period: 10 * time.Second, Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 1}
+	}))
+	d.upTo(Stop)
+	d.at = d.at.Add(-12 * time.Hour)
+	begin := d.at
+	d.do(TimerFired{})
+	for d.s.Containers[0].Liveness.Status != HealthUnhealthy {
+		if d.at.After(begin.Add(time.Minute)) {
+			t.Fatalf("at %s, a minute after %s, the check is %+v", d.at, begin, d.s.Containers[0].Liveness)
+		}
+		if d.s.Containers[0].Op.Kind != Probe {
+			d.wake()
+			continue
+		}
+		d.answer(Probe, 0, Failure{}, Result{Probe: ProbeResult{ExitCode: 1}})
+	}
+}

@@ -29,9 +29,16 @@ func limitTimers(s *State, at time.Time) {
 		c := &s.Containers[i]
 		limit(&c.Retry.NotUntil, backoffCap)
 		limit(&c.RestartAt, maxRestartPause)
-		if check := s.Task.Containers[i].HealthCheck; check != nil {
-			limit(&c.Health.Next, check.Interval)
-			limit(&c.Op.Overdue, max(check.Interval, check.Timeout))
+		for k := range numProbeKind {
+			check, found := checkOf(s, i, k)
+			if !found {
+				continue
+			}
+			limit(&c.health(k).Since, check.delay)
+			limit(&c.health(k).Next, max(check.delay, check.interval))
+			if c.Op.Probe == k {
+				limit(&c.Op.Overdue, max(check.interval, check.timeout))
+			}
 		}
 	}
 }
