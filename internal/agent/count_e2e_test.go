@@ -44,10 +44,11 @@ var callsOfATask = map[string][2]int{
 	"GET networks/*/json":  {4, 4}, // for the address of each container, and before it is removed
 	"DELETE networks/*":    {1, 1},
 	"POST containers/*":    {5, 5}, // init, so that the namespace is there before the program; two hooks
-	// The two hooks of db: each is a command that is run, looked at and removed.
+	// The two hooks of db: each is a command that is run and looked at, and removed by
+	// Podman 5.
 	"POST exec/*/start": {2, 2},
 	"GET exec/*/json":   {2, 2},
-	"POST exec/*":       {2, 2},
+	"POST exec/*":       {0, 2},
 	// An inspection after prepare (1), create (3), init (3), start (3), the stop (1),
 	// and one when init and app have ended (2). A probe that finds its container ended
 	// costs two more, and a hint in mid-inspection one.
