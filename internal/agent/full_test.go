@@ -123,7 +123,7 @@ func TestFullDiskDoesNotDelayAStop(t *testing.T) {
 	}
 }
 
-// Whoever owns the task after one that was killed with a full disk knows nothing of the
+// The next owner of the task, after one that was killed with a full disk, knows nothing of the
 // stop. What has ended stays ended, and it can be stopped again.
 func TestAStopOnAFullDiskIsForgottenWithItsOwner(t *testing.T) {
 	t.Parallel()

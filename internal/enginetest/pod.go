@@ -212,7 +212,7 @@ func (f *Fake) List(ctx context.Context) ([]libpod.Found, error) {
 	return slices.Concat(found, members, networks), errors.Join(err, listErr)
 }
 
-// Inventory lists everything, whoever made it. A Fake has no network namespaces and nothing
+// Inventory lists everything, also what others made. A Fake has no network namespaces and nothing
 // that only its storage knows.
 func (f *Fake) Inventory(ctx context.Context) (libpod.Inventory, error) {
 	return request(ctx, f, "list", "containers", func() (libpod.Inventory, error) {

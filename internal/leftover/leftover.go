@@ -18,7 +18,7 @@ import (
 
 // Podman is what is asked of Podman.
 type Podman interface {
-	// Inventory lists everything that Podman knows, whoever made it.
+	// Inventory lists everything that Podman knows, also what others made.
 	Inventory(ctx context.Context) (libpod.Inventory, error)
 	// FreeStorage removes a container that only the storage knows.
 	FreeStorage(ctx context.Context, name string) error

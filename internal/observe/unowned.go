@@ -14,7 +14,7 @@ type Lister interface {
 	Containers(ctx context.Context) ([]libpod.Found, error)
 }
 
-// Unowned says what has become of tasks without an owner: nobody has updated their records.
+// Unowned says what has become of tasks without an owner: their records are old.
 type Unowned struct {
 	Podman func(context.Context) (Lister, error)
 }

@@ -52,7 +52,7 @@ func TestOthersAreRememberedWhileTasksStart(t *testing.T) {
 	h := quotaHost(t, 10, 4)
 	h.in("a", containers(1))
 	h.in("b", containers(1))
-	h.in("c", containers(1)) // 6 of ours and 4 of others: full, though 4 are used
+	h.in("c", containers(1)) // 6 of podtask and 4 of others: full, though 4 are used
 	h.waits("d", containers(1), "2 of keys (0 of 10 free, 4 used by others), which a, b and c have")
 	h.Quotas = []admission.Quota{keys(10, 8)} // two of them run
 	h.waits("d", containers(1), "2 of keys (0 of 10 free, 4 used by others), which a, b and c have")

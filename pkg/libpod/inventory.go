@@ -10,7 +10,7 @@ import (
 	entities "github.com/containers/podman/v5/pkg/domain/entities/types"
 )
 
-// Inventory is everything that Podman knows, whoever made it.
+// Inventory is everything that Podman knows, also what others made.
 type Inventory struct {
 	// Pods and Containers have the IDs.
 	Pods, Containers map[string]bool

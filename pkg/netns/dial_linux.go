@@ -16,7 +16,7 @@ import (
 )
 
 // Dialer opens TCP connections from inside a network namespace that its user cannot enter.
-// A socket belongs to the namespace in which it was made, whoever connects it. So a helper
+// A socket belongs to the namespace in which it was made, even if another process connects it. So a helper
 // (see ListenIn) makes a stock of sockets there, and each connection takes one: one short
 // process serves socketBatch connections. Close it when done: its sockets keep the
 // namespace. It is safe for concurrent use.

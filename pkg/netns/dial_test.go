@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// serveHere greets whoever connects, on the loopback interface of its namespace.
+// serveHere greets each client, on the loopback interface of its namespace.
 func serveHere(addr string) error {
 	if err := addToLoopback(netip.MustParseAddr("127.0.0.1")); err != nil {
 		return err

@@ -78,7 +78,7 @@ func grpcHealth(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Grpc-Status", "0")
 }
 
-// door listens while a file is there, and accepts whoever comes.
+// door listens while a file is there, and accepts all connections.
 func (b *box) door(args []string) error {
 	b.serving = true
 	go func() {
