@@ -15,16 +15,15 @@ import (
 // it is sent: the log is read when Podman's event of the end can be.
 func TestLogIsReadWhenTheJournalHasTheEnd(t *testing.T) {
 	t.Parallel()
-	now := time.Now()
 	for _, tc := range []struct {
 		driver, status string
-		ended          time.Time
 		want           string // the requests
+		ended          func(now time.Time) time.Time
 	}{
-		{"journald", "exited", now, "json events logs"},
-		{"journald", "exited", now.Add(-time.Hour), "json logs"},
-		{"journald", "running", time.Time{}, "json logs"},
-		{"k8s-file", "exited", now, "json logs"},
+		{"journald", "exited", "json events logs", func(now time.Time) time.Time { return now }},
+		{"journald", "exited", "json logs", func(now time.Time) time.Time { return now.Add(-time.Hour) }},
+		{"journald", "running", "json logs", func(time.Time) time.Time { return time.Time{} }},
+		{"k8s-file", "exited", "json logs", func(now time.Time) time.Time { return now }},
 	} {
 		t.Run(fmt.Sprint(tc.driver, " ", tc.status, " ", tc.want), func(t *testing.T) {
 			t.Parallel()
@@ -37,9 +36,10 @@ func TestLogIsReadWhenTheJournalHasTheEnd(t *testing.T) {
 				mu.Unlock()
 				switch what {
 				case "json":
+					now := time.Now() // a parallel test may have waited long for its turn
 					reply(w, 200, fmt.Sprintf(`{"Id": "c1", "Name": "a", "State": {"Status": %q, "StartedAt": %q, "FinishedAt": %q},
 						"Config": {"Labels": {"podtask.task-id": "t"}}, "HostConfig": {"LogConfig": {"Type": %q}}}`,
-						tc.status, now.Add(-2*time.Hour).Format(time.RFC3339Nano), tc.ended.Format(time.RFC3339Nano), tc.driver))
+						tc.status, now.Add(-2*time.Hour).Format(time.RFC3339Nano), tc.ended(now).Format(time.RFC3339Nano), tc.driver))
 				case "events":
 					if f := r.URL.Query().Get("filters"); !strings.Contains(f, "c1") || !strings.Contains(f, "died") {
 						t.Errorf("events are asked for with the filters %s", f)
