@@ -155,7 +155,9 @@ type planPort struct {
 	Protocol         string `json:"protocol"`
 	HostIP           string `json:"hostIP,omitempty"`
 	HostPort         uint16 `json:"hostPort"`
-	Name             string `json:"name,omitempty"`
+	// PreferredHostPort is chosen if it is free.
+	PreferredHostPort uint16 `json:"preferredHostPort,omitempty"`
+	Name              string `json:"name,omitempty"`
 }
 
 // planMount is something seen at a path of a container.
@@ -211,7 +213,7 @@ func makePlan(t taskdef.Task, f finding) plan {
 		pl.addSecrets(c)
 		pl.addKernel(c)
 		for _, p := range c.Ports {
-			pl.Ports = append(pl.Ports, planPort{c.Name, p.ContainerPort, p.ContainerPortEnd, p.Protocol, p.HostIP, p.HostPort, p.Name})
+			pl.Ports = append(pl.Ports, planPort{c.Name, p.ContainerPort, p.ContainerPortEnd, p.Protocol, p.HostIP, p.HostPort, p.PreferredHostPort, p.Name})
 		}
 	}
 	return pl
@@ -322,6 +324,10 @@ func (p planPort) host() string {
 	}
 	last := int(p.HostPort) + int(p.ContainerPortEnd) - int(p.ContainerPort)
 	switch {
+	case p.HostPort == 0 && p.PreferredHostPort != 0:
+		first, second := p, p
+		first.HostPort, second.HostIP, second.PreferredHostPort = p.PreferredHostPort, "", 0
+		return first.host() + ", or " + second.host()
 	case p.HostPort == 0 && p.ContainerPortEnd != 0:
 		return ip + fmt.Sprintf("%d free ports in a row", int(p.ContainerPortEnd)-int(p.ContainerPort)+1)
 	case p.HostPort == 0:

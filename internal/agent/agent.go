@@ -196,7 +196,7 @@ func (a *Agent) assemble(records imagestore.Records) {
 		Resolver: a.Images, Pruner: a.Pruner, Records: records, Hub: a.Pulls,
 	}
 	a.Queue = &queue.Queue{Log: a.log, Root: cfg.Root, Settings: cfg.Settings, Podman: conn.As[queue.Lister](a.Podman), Tasks: a.Tasks, Ledger: a.Ledger}
-	a.Ports = &queue.PortHolders{Tasks: a.Tasks}
+	a.Ports = &queue.PortHolders{Tasks: a.Tasks, Queue: a.Queue}
 	a.Slices = &limits.Slices{Log: a.log, Root: cfg.Root, User: a.User, Facts: a.Facts, Getenv: cfg.Getenv}
 	a.Secrets = &tasksecrets.Store{Getenv: cfg.Getenv, Podman: conn.As[tasksecrets.Podman](a.Podman), Tasks: a.Tasks}
 	a.Metadata = &endpoint.Factory{

@@ -139,9 +139,13 @@ func (r *Interpreter) runSandbox(ctx context.Context, podman Podman, s lifecycle
 	}
 	spec := podspec.Pod(s)
 	spec.Labels[StateDirLabel] = r.StateDir
+	var wanted []ports.Mapping
 	if len(spec.Ports) > 0 {
-		spec.Choose = r.Ports.Choose(ports.OfTask(s.Task))
+		wanted = ports.Keep(ports.OfTask(s.Task), s.Sandbox.Ports)
 	}
+	choose, release := r.Ports.Choose(s.ID, wanted)
+	defer release()
+	spec.Choose = choose
 	var err error
 	if spec.CgroupParent, err = r.Slices.Ensure(ctx, s); err != nil {
 		return lifecycle.Result{}, err
@@ -156,10 +160,11 @@ func (r *Interpreter) runSandbox(ctx context.Context, podman Podman, s lifecycle
 	}
 	r.Fail.AtEffect(failpoint.MidEffect, lifecycle.RunSandbox{})
 	pod, err := podman.EnsurePod(ctx, spec)
-	if errors.Is(err, libpod.Interrupted) {
-		return lifecycle.Result{}, discardPod(ctx, podman, s, err)
-	}
-	if err != nil {
+	switch {
+	case err == nil:
+	case errors.Is(err, libpod.Interrupted), errors.Is(err, libpod.PortInUse) && ports.Open(wanted):
+		return lifecycle.Result{}, discardPod(ctx, podman, s, err) // the next one has other ports
+	default:
 		return lifecycle.Result{}, r.Ports.Explain(err, s.ID, spec.Ports)
 	}
 	infra := lifecycle.Observed{Presence: lifecycle.Running, ID: pod.InfraID, StartedAt: pod.StartedAt}
@@ -175,7 +180,10 @@ func (r *Interpreter) runSandbox(ctx context.Context, podman Podman, s lifecycle
 func create(ctx context.Context, r *Interpreter, podman Podman, s lifecycle.State, e lifecycle.CreateContainer) (lifecycle.Result, error) {
 	spec := podspec.Container(r.Slices.Here(s), e.Index, e.Image)
 	if spec.Bridge != nil {
-		spec.Bridge.Choose = r.Ports.Choose(ports.OfContainer(s.Task.Containers[e.Index]))
+		wanted := ports.Keep(ports.OfContainer(s.Task.Containers[e.Index]), s.Containers[e.Index].Ports)
+		choose, release := r.Ports.Choose(podspec.ContainerName(s, e.Index), wanted)
+		defer release()
+		spec.Bridge.Choose = choose
 	}
 	if err := r.Metadata.AddFile(&spec, s, e.Index); err != nil {
 		return lifecycle.Result{}, err

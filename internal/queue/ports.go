@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/podtask/podtask/internal/podspec"
 	"github.com/podtask/podtask/internal/record"
+	"github.com/podtask/podtask/pkg/admission"
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/netns"
@@ -17,6 +19,11 @@ import (
 // PortHolders finds out who uses a host port, and chooses free ones.
 type PortHolders struct {
 	Tasks *record.Tasks
+	Queue *Queue // for what is reserved; nil for nothing
+
+	mu sync.Mutex
+	// chosen are host ports that were chosen for a task and may not be open yet.
+	chosen map[string][]ports.HostPort
 }
 
 // find names the holder of a host port: a task other than id, according to the records,
@@ -43,27 +50,67 @@ func (h *PortHolders) find(id, protocol string, port uint16) string {
 }
 
 // Choose returns a function that chooses the host ports of a pod or container that cannot
-// be left to Podman; nil if all can.
-func (h *PortHolders) Choose(wanted []ports.Mapping) func([]libpod.Port) ([]libpod.Port, error) {
+// be left to Podman; nil if all can. What it chose is not chosen for another task of this
+// process until release is called, when Podman has opened the ports or has failed to.
+func (h *PortHolders) Choose(id string, wanted []ports.Mapping) (choose func([]libpod.Port) ([]libpod.Port, error), release func()) {
 	if !ports.NeedsPlan(wanted) {
-		return nil
+		return nil, func() {}
 	}
-	return func([]libpod.Port) ([]libpod.Port, error) { return choosePorts(wanted) }
+	choose = func([]libpod.Port) ([]libpod.Port, error) { return h.choose(id, wanted) }
+	release = func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.chosen, id)
+	}
+	return choose, release
 }
 
-// choosePorts chooses the host ports that are 0. It does not check the fixed ones:
-// they may belong to this task's pod, which exists already.
-func choosePorts(wanted []ports.Mapping) ([]libpod.Port, error) {
+// choose chooses the host ports that are 0. It does not check the fixed ones: they may
+// belong to this task's pod, which exists already.
+func (h *PortHolders) choose(id string, wanted []ports.Mapping) ([]libpod.Port, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	reserved, budget := h.reserved(id)
 	fixed := func(protocol string, port uint16) bool {
 		return slices.ContainsFunc(wanted, func(m ports.Mapping) bool { return m.HostPort == port && m.Protocol == protocol })
 	}
 	planned, err := ports.Plan(wanted, ports.Host{
-		Free: netns.FreePort,
+		UnprivilegedStart: netns.UnprivilegedStart(),
+		Free:              netns.FreePort,
 		Taken: func(protocol, ip string, port uint16) bool {
-			return !fixed(protocol, port) && netns.InUse(protocol, ip, port)
+			p := ports.HostPort{Number: port, Protocol: protocol, HostIP: ip}
+			return !fixed(protocol, port) && (budget.Reserves(p) || slices.ContainsFunc(reserved, p.Conflicts) || netns.InUse(protocol, ip, port))
 		},
 	})
-	return podspec.Publish(planned), err
+	if err != nil {
+		return nil, err
+	}
+	if h.chosen == nil {
+		h.chosen = make(map[string][]ports.HostPort)
+	}
+	h.chosen[id] = ports.Hosts(planned)
+	return podspec.Publish(planned), nil
+}
+
+// reserved are host ports that other tasks have been granted or that were chosen for them,
+// and may not be open yet. The budget reserves others for programs that are no tasks.
+func (h *PortHolders) reserved(id string) (reserved []ports.HostPort, budget admission.Budget) {
+	for task, chosen := range h.chosen {
+		if task != id {
+			reserved = append(reserved, chosen...)
+		}
+	}
+	if h.Queue == nil {
+		return reserved, budget
+	}
+	if l, err := h.Queue.Ledger.Read(); err == nil {
+		for _, e := range l.Queue.Entries {
+			if e.Held && e.Task != id {
+				reserved = append(reserved, e.Need.Ports...)
+			}
+		}
+	}
+	return reserved, h.Queue.Budget()
 }
 
 // ExplainPlan adds to the problems with host ports who has them.

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,6 +25,11 @@ type Budget struct {
 	Quotas []Quota
 	// Overtake is how many later tasks may pass one that waits; 0 keeps the order.
 	Overtake int
+}
+
+// Reserves reports whether no task may have the port.
+func (b Budget) Reserves(p ports.HostPort) bool {
+	return slices.ContainsFunc(b.Reserved, func(r PortRange) bool { return r.has(p) })
 }
 
 // PortRange is First to Last, both included. An empty Protocol stands for all.
@@ -61,11 +67,8 @@ func (b Budget) Refuse(n Need) error {
 		}
 	}
 	for _, p := range n.Ports {
-		for _, r := range b.Reserved {
-			if r.has(p) {
-				problems = append(problems, fmt.Sprintf("the task asks for host port %s, which PODTASK_RESERVED_PORTS keeps free: give another, or 0 to have one chosen", p))
-				break
-			}
+		if b.Reserves(p) {
+			problems = append(problems, fmt.Sprintf("the task asks for host port %s, which PODTASK_RESERVED_PORTS keeps free: give another, or 0 to have one chosen", p))
 		}
 	}
 	if len(problems) == 0 {

@@ -42,14 +42,17 @@ type Host struct {
 const freeAttempts = 16
 
 // Plan returns the mappings in their order, each with a host port: it chooses the open
-// ones and checks the others against each other, against the ports in use, and against
+// ones, the preferred ports where they are free, and checks the others against each other, against the ports in use, and against
 // what a user may publish. It fails with a *PlanError that holds every problem.
 func Plan(mappings []Mapping, host Host) ([]Mapping, error) {
 	p := planner{host: host, ports: slices.Clone(mappings)}
 	for i := range p.ports {
 		p.checkFixed(i)
 	}
-	// Fixed ports are checked first, so that no chosen one takes their place.
+	// Fixed and then preferred ports come first, so that no chosen one takes their place.
+	for i := range p.ports {
+		p.prefer(i)
+	}
 	for i := range p.ports {
 		p.choose(i)
 	}
@@ -116,6 +119,17 @@ func (p *planner) name(i int) string {
 		return "container " + n
 	}
 	return "another"
+}
+
+// prefer gives port i the host port that it prefers, if it is open and that is free.
+func (p *planner) prefer(i int) {
+	port := p.ports[i]
+	if port.HostPort != 0 || port.Preferred == 0 || port.Next || p.bad[i] || port.Preferred < p.host.UnprivilegedStart {
+		return
+	}
+	if !p.host.Taken(port.Protocol, port.HostIP, port.Preferred) {
+		p.place(i, port.Preferred)
+	}
 }
 
 // choose finds a host port for port i if it needs one.

@@ -10,13 +10,13 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// quiet is a host where nothing is taken and 40000, 40001, ... are free.
+// quiet is a host where 8888 is in use and 40000, 40001, ... are free.
 func quiet() ports.Host {
 	next := uint16(40000)
 	return ports.Host{
 		UnprivilegedStart: 1024,
 		Free:              func(string, string) (uint16, error) { next++; return next - 1, nil },
-		Taken:             func(string, string, uint16) bool { return false },
+		Taken:             func(_, _ string, port uint16) bool { return port == 8888 },
 	}
 }
 
@@ -29,6 +29,7 @@ func TestPlanFillsHostPorts(t *testing.T) {
 	at := func(p ports.Mapping, ip string) ports.Mapping { p.HostIP = ip; return p }
 	udp := func(p ports.Mapping) ports.Mapping { p.Protocol = "udp"; return p }
 	next := func(p ports.Mapping) ports.Mapping { p.Next = true; return p }
+	prefer := func(n uint16, p ports.Mapping) ports.Mapping { p.Preferred = n; return p }
 	tests := []struct {
 		name string
 		in   []ports.Mapping
@@ -40,6 +41,14 @@ func TestPlanFillsHostPorts(t *testing.T) {
 		{"a fixed one later in the list is not chosen", []ports.Mapping{tcp(0), tcp(40000)}, "[*:40001/tcp *:40000/tcp]"},
 		{"two dynamic ones differ", []ports.Mapping{tcp(0), tcp(0)}, "[*:40000/tcp *:40001/tcp]"},
 		{"a range is in one piece", []ports.Mapping{tcp(40001), tcp(0), next(tcp(0)), next(tcp(0))}, "[*:40001/tcp *:40002/tcp *:40003/tcp *:40004/tcp]"},
+		{"a preferred one is chosen", []ports.Mapping{tcp(0), prefer(8080, tcp(0))}, "[*:40000/tcp *:8080/tcp]"},
+		{"a preferred one comes before a chosen one", []ports.Mapping{tcp(0), prefer(40000, tcp(0))}, "[*:40001/tcp *:40000/tcp]"},
+		{"a preferred one is not chosen if it is privileged", []ports.Mapping{prefer(80, tcp(0))}, "[*:40000/tcp]"},
+		{"a preferred one is not chosen if it is in use", []ports.Mapping{prefer(8888, tcp(0))}, "[*:40000/tcp]"},
+		{"a preferred one is not chosen if another has it", []ports.Mapping{prefer(8080, tcp(0)), tcp(8080)}, "[*:40000/tcp *:8080/tcp]"},
+		{"the second that prefers a port gets another", []ports.Mapping{prefer(8080, tcp(0)), prefer(8080, tcp(0))}, "[*:8080/tcp *:40000/tcp]"},
+		{"a range that prefers ports is in one piece", []ports.Mapping{prefer(8887, tcp(0)), next(prefer(8888, tcp(0)))}, "[*:40000/tcp *:40001/tcp]"},
+		{"a fixed one has no preference", []ports.Mapping{prefer(8080, tcp(9090))}, "[*:9090/tcp]"},
 		{"one number for two protocols", []ports.Mapping{tcp(53000), udp(tcp(53000))}, "[*:53000/tcp *:53000/udp]"},
 		{"one number for two addresses", []ports.Mapping{at(tcp(8080), "127.0.0.1"), at(tcp(8080), "127.0.0.2")}, "[127.0.0.1:8080/tcp 127.0.0.2:8080/tcp]"},
 		{"IPv4 and IPv6 are apart", []ports.Mapping{at(tcp(8080), "0.0.0.0"), at(tcp(8080), "::1")}, "[0.0.0.0:8080/tcp [::1]:8080/tcp]"},
@@ -138,5 +147,27 @@ func TestFixedPorts(t *testing.T) {
 		if got := fmt.Sprint(ports.Fixed(task)); got != want {
 			t.Errorf("%s: fixed ports %s, want %s", mode, got, want)
 		}
+	}
+}
+
+// What is published again prefers the ports it had.
+func TestKeep(t *testing.T) {
+	t.Parallel()
+	web := taskdef.Port{ContainerPort: 80, Protocol: "tcp", PreferredHostPort: 80}
+	second := taskdef.Port{ContainerPort: 80, Protocol: "tcp"}
+	fixed := taskdef.Port{ContainerPort: 80, Protocol: "tcp", HostPort: 8080}
+	dns := taskdef.Port{ContainerPort: 53, Protocol: "udp"}
+	bound := []taskdef.Port{
+		{ContainerPort: 80, HostPort: 8080, Protocol: "tcp", HostIP: "0.0.0.0"}, {ContainerPort: 80, HostPort: 40001, Protocol: "tcp", HostIP: "0.0.0.0"},
+		{ContainerPort: 53, HostPort: 40002, Protocol: "udp"},
+	}
+	task := taskdef.Task{Network: taskdef.NetworkAWSVPC, Containers: []taskdef.Container{{Name: "web", Ports: []taskdef.Port{fixed, web, dns, second}}}}
+	wanted := ports.OfTask(task)
+	if wanted[1].Preferred != 80 {
+		t.Errorf("the first start prefers %d, want the container port", wanted[1].Preferred)
+	}
+	kept := ports.Keep(wanted, bound)
+	if kept[0].Preferred != 0 || kept[1].Preferred != 40001 || kept[2].Preferred != 40002 || kept[3].Preferred != 0 || wanted[1].Preferred != 80 {
+		t.Errorf("kept %+v", kept)
 	}
 }

@@ -3,6 +3,7 @@ package ports
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -59,8 +60,10 @@ type Mapping struct {
 	Container     string // name of the container, for messages
 	ContainerPort uint16
 	HostPort      uint16 // 0 in a request: any free port
-	Protocol      string // tcp or udp
-	HostIP        string // empty: all addresses
+	// Preferred is taken for a HostPort of 0 if it is free and may be published; 0 for none.
+	Preferred uint16
+	Protocol  string // tcp or udp
+	HostIP    string // empty: all addresses
 	// Next: the host port follows that of the mapping before, as in a range.
 	Next bool
 }
@@ -78,6 +81,14 @@ func (m Mapping) String() string {
 
 // host returns the host side of the mapping.
 func (m Mapping) host() HostPort { return HostPort{m.HostPort, m.Protocol, m.HostIP} }
+
+// Hosts returns the host sides of mappings.
+func Hosts(mappings []Mapping) (hosts []HostPort) {
+	for _, m := range mappings {
+		hosts = append(hosts, m.host())
+	}
+	return hosts
+}
 
 // OfTask returns the mappings that a task publishes, those of a range one by one. There
 // are none with network mode host, where containers listen on the host itself.
@@ -99,11 +110,37 @@ func OfContainer(c taskdef.Container) (out []Mapping) {
 			one := Mapping{Container: c.Name, ContainerPort: p.ContainerPort + uint16(n), Protocol: p.Protocol, HostIP: p.HostIP, Next: n > 0}
 			if p.HostPort != 0 {
 				one.HostPort = p.HostPort + uint16(n)
+			} else if p.PreferredHostPort != 0 {
+				one.Preferred = p.PreferredHostPort + uint16(n)
 			}
 			out = append(out, one)
 		}
 	}
 	return out
+}
+
+// Keep returns the mappings with the host ports that were bound before as the preferred
+// ones, so that what is published again has the same ports where they are still free.
+func Keep(mappings []Mapping, bound []taskdef.Port) []Mapping {
+	mappings, left := slices.Clone(mappings), slices.Clone(bound)
+	for i, m := range mappings {
+		j := slices.IndexFunc(left, func(b taskdef.Port) bool {
+			return b.ContainerPort == m.ContainerPort && b.Protocol == m.Protocol && overlap(b.HostIP, m.HostIP) && (m.HostPort == 0 || m.HostPort == b.HostPort)
+		})
+		if j < 0 {
+			continue
+		}
+		if m.HostPort == 0 {
+			mappings[i].Preferred = left[j].HostPort
+		}
+		left = slices.Delete(left, j, j+1) // a container port that is published twice has two
+	}
+	return mappings
+}
+
+// Open reports whether a host port is still to be chosen.
+func Open(mappings []Mapping) bool {
+	return slices.ContainsFunc(mappings, func(m Mapping) bool { return m.HostPort == 0 })
 }
 
 // Fixed returns the host ports that a task has to have: those its definition names, and
@@ -126,7 +163,8 @@ func Fixed(t taskdef.Task) (fixed []HostPort) {
 }
 
 // NeedsPlan reports whether Podman cannot choose the open host ports itself: it gives a
-// container port that is published twice only one host port, and knows no ranges of them.
+// container port that is published twice only one host port, and knows neither ranges of them
+// nor preferred ones.
 func NeedsPlan(mappings []Mapping) bool {
 	type key struct {
 		ip, protocol string
@@ -135,7 +173,7 @@ func NeedsPlan(mappings []Mapping) bool {
 	seen := make(map[key]bool)
 	for _, m := range mappings {
 		if k := (key{m.HostIP, m.Protocol, m.ContainerPort}); m.HostPort == 0 {
-			if seen[k] || m.Next {
+			if seen[k] || m.Next || m.Preferred != 0 {
 				return true
 			}
 			seen[k] = true

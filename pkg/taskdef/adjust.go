@@ -20,7 +20,7 @@ type Adjustments struct {
 	StopTimeout time.Duration
 	// Ports replace the mappings of the same container port, in the first container
 	// that has one. Those that no container maps go to the first essential one. With a
-	// port in it, network mode awsvpc no more fixes host ports.
+	// port in it, a host port may differ from the container port in network mode awsvpc.
 	Ports []Port
 	// Secrets become variables of every container, in place of a variable or secret
 	// of the same name.
@@ -34,6 +34,9 @@ type Adjustments struct {
 func (t Task) Adjust(a Adjustments) (Task, error) {
 	t.Containers = slices.Clone(t.Containers)
 	connectTo(&t, a.Network)
+	if t.Network == NetworkHost {
+		fixPorts(t)
+	}
 	if a.Memory != nil {
 		t.Memory = *a.Memory
 	}
@@ -65,6 +68,20 @@ func connectTo(t *Task, network string) {
 		if t.Network != NetworkAWSVPC {
 			t.Network = NetworkBridge
 		}
+	}
+}
+
+// fixPorts makes the preferred host ports of network mode awsvpc those of mode host, where
+// containers listen on the host itself. It writes to t.Containers, which must be t's own.
+func fixPorts(t Task) {
+	for i := range t.Containers {
+		ports := slices.Clone(t.Containers[i].Ports)
+		for j, p := range ports {
+			if p.HostPort == 0 {
+				ports[j].HostPort, ports[j].PreferredHostPort = p.PreferredHostPort, 0
+			}
+		}
+		t.Containers[i].Ports = ports
 	}
 }
 

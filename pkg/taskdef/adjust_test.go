@@ -40,7 +40,7 @@ func TestAdjust(t *testing.T) {
 	want.Containers[0].Environment = nil
 	want.Containers[0].Ports = []Port{{ContainerPort: 9000, HostPort: 1900, Protocol: "tcp"}}
 	want.Containers[1].Environment = []EnvVar{{Name: "A", Value: "1"}}
-	want.Containers[1].Ports = []Port{{ContainerPort: 80, HostPort: 80, Protocol: "tcp"}, {ContainerPort: 443, HostPort: 8443, Protocol: "tcp"}, {ContainerPort: 80, Protocol: "udp"}}
+	want.Containers[1].Ports = []Port{{ContainerPort: 80, PreferredHostPort: 80, Protocol: "tcp"}, {ContainerPort: 443, HostPort: 8443, Protocol: "tcp"}, {ContainerPort: 80, Protocol: "udp"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -81,6 +81,19 @@ func TestAdjustNetwork(t *testing.T) {
 		if err != nil || got.Network != tt.want || got.Extensions.Network != tt.wantedBy {
 			t.Errorf("%s by %q with %q: %s by %q, %v", tt.had, tt.by, tt.network, got.Network, got.Extensions.Network, err)
 		}
+	}
+}
+
+// On the host itself a container listens on its own port.
+func TestAdjustToTheHostFixesPorts(t *testing.T) {
+	t.Parallel()
+	before := adjustable(t)
+	got, err := before.Adjust(Adjustments{Network: "host"})
+	if want := []Port{{ContainerPort: 80, HostPort: 80, Protocol: "tcp"}}; err != nil || cmp.Diff(want, got.Containers[1].Ports) != "" {
+		t.Errorf("ports %+v, %v", got.Containers[1].Ports, err)
+	}
+	if diff := cmp.Diff(adjustable(t), before); diff != "" {
+		t.Errorf("the task itself changed: %s", diff)
 	}
 }
 

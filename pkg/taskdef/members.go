@@ -153,7 +153,7 @@ var members = []member{
 	{"containerDefinitions[].portMappings[].appProtocol", ignored, "describes the port to Service Connect", nil},
 	{"containerDefinitions[].portMappings[].containerPort", honoured, "1 to 65535", nil},
 	{"containerDefinitions[].portMappings[].containerPortRange", honoured, "`FIRST-LAST`, with `bridge` and `awsvpc`; mapped to the same number of consecutive host ports", nil},
-	{"containerDefinitions[].portMappings[].hostPort", honoured, "`bridge`: assigned at start if 0 or absent; `awsvpc` and `host`: the container port or absent", nil},
+	{"containerDefinitions[].portMappings[].hostPort", honoured, "`bridge`: that port of the host, or one that is chosen at the start if 0 or absent; `awsvpc`: the container port or absent, the same port of the host is published if possible, otherwise a free one; `host`: the container port or absent", nil},
 	{"containerDefinitions[].portMappings[].name", honoured, "1 to 64 lowercase letters, digits, hyphens and underscores; not starting with a hyphen", nil},
 	{"containerDefinitions[].portMappings[].protocol", honoured, "`tcp` (default) or `udp`", nil},
 	{"containerDefinitions[].privileged", honoured, "with a warning: a rootless container gets at most the rights of the user", nil},

@@ -28,8 +28,11 @@ func decodePorts(c cursor, mode NetworkMode) []Port {
 		if p.Protocol == "" {
 			p.Protocol = "tcp"
 		}
-		if p.HostPort == 0 && (mode == NetworkHost || mode == NetworkAWSVPC) {
+		switch inner := p.HostPort == 0 || p.HostPort == p.ContainerPort; {
+		case mode == NetworkHost && inner:
 			p.HostPort = p.ContainerPort
+		case mode == NetworkAWSVPC && inner:
+			p.HostPort, p.PreferredHostPort = 0, p.ContainerPort
 		}
 		ports = append(ports, p)
 	}
@@ -84,7 +87,8 @@ func checkPorts(r rules, t Task, c Container) {
 			"use 1 to 64 lower-case letters, digits, hyphens and underscores, no hyphen first", "port name %s is not valid", quote(p.Name))
 		in.in(extensionMember).in("hostIP").require(p.HostIP == "" || isAddress(p.HostIP), "", "%s is not an IP address", quote(p.HostIP))
 		if mode == NetworkHost || mode == NetworkAWSVPC && !t.Published {
-			in.in("hostPort").require(p.HostPort == p.ContainerPort, "leave hostPort out",
+			chosen := mode == NetworkAWSVPC && p.HostPort == 0
+			in.in("hostPort").require(chosen || p.HostPort == p.ContainerPort, "leave hostPort out",
 				"with networkMode %q, hostPort (%d) must be the containerPort (%d)", mode, p.HostPort, p.ContainerPort)
 		}
 		if p.ContainerPortEnd != 0 {
@@ -121,8 +125,8 @@ func checkSharedPorts(r rules, t Task) {
 			if p.ContainerPort > 0 {
 				inner[namespace] = append(inner[namespace], span{p.Protocol, int(p.ContainerPort), int(p.ContainerPort) + p.Count() - 1, i, j})
 			}
-			if p.HostPort > 0 {
-				outer = append(outer, span{p.Protocol, int(p.HostPort), int(p.HostPort) + p.Count() - 1, i, j})
+			if host := max(p.HostPort, p.PreferredHostPort); host > 0 {
+				outer = append(outer, span{p.Protocol, int(host), int(host) + p.Count() - 1, i, j})
 			}
 		}
 	}

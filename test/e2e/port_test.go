@@ -91,6 +91,39 @@ func TestPorts(t *testing.T) {
 	}
 }
 
+// Copies of one Fargate definition run side by side. The first has the container's port on
+// the host where that is free, the others have free ones, also if it is privileged.
+func TestContainerPortsOfAwsvpcBelongToTheTask(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.agent()
+	same := freePort(t)
+	definition := b.write(def{Network: "awsvpc", Containers: []ctr{{
+		Name: "web", Command: words(fmt.Sprintf("serve %d", same)), Environment: []envVar{{"GREETING", "hello from " + b.family}},
+		Ports: []port{{Container: 80}, {Container: same, Host: same}}, StopTimeout: 2,
+	}}})
+	hosts := map[int]string{}
+	for range 3 {
+		id := b.detach("--wait=running", definition)
+		found := b.inspect(id).Ports
+		if len(found) != 2 {
+			t.Fatalf("ports %+v", found)
+		}
+		for _, p := range found {
+			if hosts[p.HostPort] != "" || p.HostPort == 0 {
+				t.Errorf("two tasks have the host port %d", p.HostPort)
+			}
+			hosts[p.HostPort] = id
+			if p.ContainerPort == same {
+				b.askWeb(p.HostPort)
+			}
+		}
+	}
+	if hosts[same] == "" {
+		t.Errorf("no task has the host port %d, which was free: %v", same, hosts)
+	}
+}
+
 func TestPortInUseIsRefusedBeforeAnythingIsMade(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
