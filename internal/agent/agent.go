@@ -123,7 +123,7 @@ func (a *Agent) configure() error {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	if cfg.Dial == nil {
-		cfg.Dial = func(ctx context.Context) (conn.Podman, error) { return conn.Dial(ctx, cfg.Getenv) }
+		cfg.Dial = func(ctx context.Context) (conn.Podman, error) { return conn.Dial(ctx, cfg.Getenv, cfg.Log) }
 	}
 	if cfg.Registry == nil {
 		cfg.Registry = images.New(images.OptionsFromEnv(cfg.Getenv))
@@ -182,7 +182,7 @@ func (a *Agent) openState() (imagestore.Records, error) {
 func (a *Agent) connect() {
 	a.Podman = &conn.Lazy{Dial: a.cfg.Dial}
 	a.User = &conn.UserManager{Log: a.log, Getenv: a.cfg.Getenv}
-	a.Facts = &conn.Facts{Podman: conn.As[conn.HostReader](a.Podman)}
+	a.Facts = &conn.Facts{Podman: conn.As[conn.HostReader](a.Podman), File: filepath.Join(a.cfg.RuntimeDir, "host.json")}
 }
 
 // assemble gives each component the others that it needs.

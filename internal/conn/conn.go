@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 
 	"github.com/podtask/podtask/pkg/libpod"
@@ -77,9 +78,9 @@ func Bind[T any](ctx context.Context, c *Lazy, to *T) error {
 }
 
 // Dial connects to the real Podman: the socket in CONTAINER_HOST, the user's, or a
-// service that podtask starts.
-func Dial(ctx context.Context, getenv func(string) string) (Podman, error) {
-	c, err := libpod.Dial(ctx, libpod.Options{URI: getenv("CONTAINER_HOST"), RuntimeDir: getenv("XDG_RUNTIME_DIR")})
+// service that podtask starts. Requests are logged at the level debug.
+func Dial(ctx context.Context, getenv func(string) string, log *slog.Logger) (Podman, error) {
+	c, err := libpod.Dial(ctx, libpod.Options{URI: getenv("CONTAINER_HOST"), RuntimeDir: getenv("XDG_RUNTIME_DIR"), Log: log})
 	if err != nil {
 		return nil, err
 	}

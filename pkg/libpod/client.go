@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync"
@@ -49,6 +50,8 @@ type Options struct {
 	// IdleTimeout is how long a service started by Dial runs without a connection, in
 	// whole seconds; 0 means DefaultIdleTimeout.
 	IdleTimeout time.Duration
+	// Log gets a line for each request at the level debug; nil means none.
+	Log *slog.Logger
 }
 
 // Client is a connection to one user's Podman. It is safe for concurrent use.
@@ -79,8 +82,6 @@ type (
 		*inspectAPI
 		images   *imageAPI
 		networks *networkAPI
-		// users holds the user that each image runs as, by the image's id.
-		users sync.Map
 	}
 	inspectAPI struct{ *connection }
 	imageAPI   struct{ *connection }
@@ -107,6 +108,8 @@ type connection struct {
 	pool    *http.Transport
 	context context.Context //nolint:containedctx // the bindings keep the connection in a context
 	version semver.Version
+	// users holds the user of each image that was looked up, by the image's ID.
+	users sync.Map
 	// makes and removals are apart, so that calls of one task that hang do not delay the
 	// removal of another.
 	makes, removals slots
@@ -144,7 +147,7 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 		DisableCompression:  true,
 		MaxIdleConnsPerHost: maxMutations,
 	}
-	conn.Client = &http.Client{Transport: transport{next: pool}}
+	conn.Client = &http.Client{Transport: transport{next: pool, log: o.Log}}
 	c := newClient(&connection{
 		pool: pool, context: bound, version: *bindings.ServiceVersion(bound),
 		makes: make(slots, maxMutations), removals: make(slots, maxMutations),
@@ -383,10 +386,13 @@ func (c *callContext) Value(key any) any {
 // which the bindings treat as an error from the server.
 type transport struct {
 	next http.RoundTripper
+	log  *slog.Logger
 }
 
 func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	began := time.Now()
 	res, err := t.next.RoundTrip(req)
+	t.note(req, res, time.Since(began))
 	ex, ok := req.Context().Value(exchangeKey{}).(*exchange)
 	if err == nil || !ok {
 		return res, err
@@ -402,4 +408,17 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		Header: http.Header{"Content-Type": {"application/json"}},
 		Body:   io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: req,
 	}, nil
+}
+
+// note logs a request whose reply has begun. Queries are left out: they may hold what the
+// user keeps to themselves.
+func (t transport) note(req *http.Request, res *http.Response, took time.Duration) {
+	if t.log == nil || !t.log.Enabled(req.Context(), slog.LevelDebug) {
+		return
+	}
+	status := statusNoReply
+	if res != nil {
+		status = res.StatusCode
+	}
+	t.log.Debug("request", "method", req.Method, "path", req.URL.Path, "status", status, "took", took)
 }
