@@ -52,7 +52,7 @@ var direction = []rule{
 	{pkg: "pkg/metadata", may: []string{"internal/limitlisten", "pkg/lifecycle", "pkg/taskdef"}},
 	{pkg: "pkg/api", may: []string{"internal/limitlisten", "pkg/lifecycle", "pkg/service", "pkg/taskdef"}},
 	// One package for each idea of the agent, from the lowest to the composition root.
-	{pkg: "internal/conn", may: []string{"pkg/cgroups", "pkg/libpod"}},
+	{pkg: "internal/conn", may: []string{"internal/atomicfile", "pkg/cgroups", "pkg/libpod"}},
 	{pkg: "internal/record", may: []string{"pkg/lifecycle", "pkg/state", "pkg/taskdef"}},
 	{pkg: "internal/ledger", may: []string{"internal/record", "pkg/admission", "pkg/lifecycle", "pkg/state"}},
 	{pkg: "internal/failpoint", may: []string{"pkg/lifecycle"}},

@@ -2,6 +2,8 @@ package libpod
 
 import (
 	"context"
+	"fmt"
+	"syscall"
 
 	"github.com/containers/podman/v5/libpod/define"
 	"github.com/containers/podman/v5/pkg/bindings/system"
@@ -39,6 +41,17 @@ type Host struct {
 	GraphRoot string
 	// Socket is the path of the socket in use.
 	Socket string
+}
+
+// Identity is the same as long as the socket in use is, which a service makes when it
+// starts unless systemd holds it; "" if there is none.
+func (c *Client) Identity() string {
+	path := c.service.path()
+	var st syscall.Stat_t
+	if err := syscall.Stat(path, &st); err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%s %d %d %d.%d %s", path, st.Dev, st.Ino, st.Ctim.Sec, st.Ctim.Nsec, c.version)
 }
 
 // Host asks the service about its host.
