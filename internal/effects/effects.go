@@ -194,10 +194,14 @@ func create(ctx context.Context, r *Interpreter, podman Podman, s lifecycle.Stat
 	if err := imageIDs(ctx, r.Puller, s, &spec); err != nil {
 		return lifecycle.Result{}, err
 	}
-	if _, err := podman.CreateContainer(ctx, spec); err != nil {
+	o, err := podman.CreateContainer(ctx, spec)
+	switch {
+	case err != nil:
 		return lifecycle.Result{}, err
+	case spec.Bridge != nil: // Podman may have chosen its ports
+		return r.inspect(ctx, podman, s, e.Index)
 	}
-	return r.inspect(ctx, podman, s, e.Index)
+	return resultOf(s, o, r.Slices)
 }
 
 // imageIDs pulls the images whose file systems the container mounts, where they are not
@@ -343,6 +347,11 @@ func (r *Interpreter) inspect(ctx context.Context, podman Podman, s lifecycle.St
 	if err != nil {
 		return lifecycle.Result{}, err
 	}
+	return resultOf(s, o, r.Slices)
+}
+
+// resultOf is what Podman says of a container, as the state machine takes it.
+func resultOf(s lifecycle.State, o libpod.Observed, slices *limits.Slices) (lifecycle.Result, error) {
 	seen := lifecycle.Observed{
 		ID: o.ID, StartedAt: o.StartedAt, FinishedAt: o.FinishedAt, ExitCode: o.ExitCode, OOMKilled: o.OOMKilled,
 		Paused: o.Paused, Unmonitored: o.Unmonitored, ProcessGone: o.ProcessGone, Ports: podspec.BoundPorts(o.Ports), Addresses: o.Addresses,
@@ -356,7 +365,7 @@ func (r *Interpreter) inspect(ctx context.Context, podman Podman, s lifecycle.St
 		seen.Presence = lifecycle.Running
 	case o.Status == libpod.Exited:
 		seen.Presence = lifecycle.Exited
-		seen.Memory = r.Slices.MemoryUse(s)
+		seen.Memory = slices.MemoryUse(s)
 	case o.Status == libpod.Removing:
 		return lifecycle.Result{}, errRemoving
 	}
@@ -426,7 +435,7 @@ type Networks interface {
 
 // Containers makes, starts, stops and removes single containers.
 type Containers interface {
-	CreateContainer(ctx context.Context, s libpod.ContainerSpec) (string, error)
+	CreateContainer(ctx context.Context, s libpod.ContainerSpec) (libpod.Observed, error)
 	StartContainer(ctx context.Context, name string) error
 	StopContainer(ctx context.Context, name string, grace time.Duration) error
 	RemoveContainer(ctx context.Context, name, taskID string) error

@@ -130,23 +130,26 @@ func (f *Fake) delete(c *container) {
 }
 
 // CreateContainer implements Podman.
-func (f *Fake) CreateContainer(ctx context.Context, s libpod.ContainerSpec) (string, error) {
+func (f *Fake) CreateContainer(ctx context.Context, s libpod.ContainerSpec) (libpod.Observed, error) {
 	id, err := request(ctx, f, "create container", s.Name, func() (string, error) { return f.create(s) })
-	if !errors.Is(err, libpod.Conflict) {
-		return id, err
+	switch {
+	case err == nil:
+		return libpod.Observed{Status: libpod.Created, TaskID: s.TaskID, ID: id}, nil
+	case !errors.Is(err, libpod.Conflict):
+		return libpod.Observed{}, err
 	}
-	return request(ctx, f, "adopt container", s.Name, func() (string, error) {
+	return request(ctx, f, "adopt container", s.Name, func() (libpod.Observed, error) {
 		c := f.containers[s.Name]
 		if c == nil {
-			return "", err // it has just been removed
+			return libpod.Observed{}, err // it has just been removed
 		}
 		if err := owned(c.spec.TaskID, s.TaskID); err != nil {
-			return "", err
+			return libpod.Observed{}, err
 		}
 		if digestOf(c.spec) != digestOf(s) {
-			return "", refusal(libpod.Conflict, "it already exists with another specification, from an earlier attempt; remove it first")
+			return libpod.Observed{}, refusal(libpod.Conflict, "it already exists with another specification, from an earlier attempt; remove it first")
 		}
-		return c.id, nil
+		return c.observe(), nil
 	})
 }
 

@@ -22,8 +22,8 @@ var containerRules = []rule{
 		k.must(err)
 		second, err := k.CreateContainer(k.ctx(), s)
 		k.must(err)
-		if first != second || first == "" {
-			k.t.Errorf("first %s, second %s", first, second)
+		if first.ID != second.ID || first.ID == "" || first.Status != libpod.Created || first.TaskID != k.id {
+			k.t.Errorf("first %+v, second %+v", first, second)
 		}
 	}},
 	{"a created container has an image and neither process nor times", func(k *task) {
@@ -48,7 +48,11 @@ var containerRules = []rule{
 		k.up()
 		s := k.spec("a", "exit 7")
 		k.wantExit(k.run(s), 7)
-		k.create(s)
+		adopted, err := k.CreateContainer(k.ctx(), s)
+		k.must(err)
+		if adopted.Status != libpod.Exited || adopted.ExitCode != 7 {
+			k.t.Errorf("adopted %+v", adopted)
+		}
 		k.wantExit(s.Name, 7)
 	}},
 	{"CreateContainer refuses its own name with another specification", func(k *task) {

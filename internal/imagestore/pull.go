@@ -73,7 +73,8 @@ type job struct {
 // fetched is what a job came to.
 type fetched struct {
 	id     string
-	pulled bool // and not there already
+	pulled bool     // and not there already
+	names  []string // that the image had before
 }
 
 // fetch does a job. Callers of one process that want the same share one pull,
@@ -92,7 +93,7 @@ func (p *Puller) fetch(ctx context.Context, podman Podman, j job) (fetched, erro
 			wrong := suits(image, j.ref, j.platform)
 			switch {
 			case err == nil && wrong == nil:
-				return fetched{id: image.ID}, p.found(j, image)
+				return fetched{id: image.ID, names: image.Names}, p.found(j, image)
 			case err == nil && j.never:
 				return fetched{}, wrong
 			case err != nil && !errors.Is(err, libpod.NotFound):
@@ -103,7 +104,7 @@ func (p *Puller) fetch(ctx context.Context, podman Podman, j job) (fetched, erro
 			return fetched{}, notLocal(j.ref.String())
 		}
 		id, err := p.pullNow(ctx, podman, j, tell)
-		return fetched{id, true}, err
+		return fetched{id: id, pulled: true}, err
 	})
 }
 
@@ -325,7 +326,7 @@ func (p *Puller) pull(ctx context.Context, podman Podman, s lifecycle.State, e l
 		if local && !got.pulled {
 			source = lifecycle.SourceCache // it was not compared with the registry
 		}
-		return lifecycle.Result{ImageID: got.id, Source: source, Digest: e.Digest}, tagBack(ctx, podman, ref, got.id)
+		return lifecycle.Result{ImageID: got.id, Source: source, Digest: e.Digest}, tagBack(ctx, podman, ref, got)
 	}
 	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
 	if late {
@@ -371,11 +372,11 @@ func jobOf(s lifecycle.State, e lifecycle.PullImage, ref images.Ref, local bool)
 }
 
 // tagBack names an image that was pulled by digest as the user wrote it.
-func tagBack(ctx context.Context, podman Podman, ref images.Ref, id string) error {
-	if ref.Pinned() {
+func tagBack(ctx context.Context, podman Podman, ref images.Ref, got fetched) error {
+	if ref.Pinned() || slices.Contains(got.names, ref.String()) {
 		return nil
 	}
-	return podman.Tag(ctx, id, ref.String())
+	return podman.Tag(ctx, got.id, ref.String())
 }
 
 // imageCheck is the health check of an image in local storage; nil for none. What

@@ -146,17 +146,18 @@ func (c *inspectAPI) WaitContainer(ctx context.Context, name string) error {
 }
 
 // CreateContainer creates the container, or adopts an existing one with the same name,
-// task and specification. It returns the container's ID.
+// task and specification. Of a container that it created it returns what follows from
+// that: ID, task, and the status Created; ports are for InspectContainer to find.
 //
 // Classes to expect: Conflict, NoImage (500 on 4.3.1, 404 later), InvalidSpec,
 // NotFound (the pod).
-func (c *containerAPI) CreateContainer(ctx context.Context, s ContainerSpec) (string, error) {
+func (c *containerAPI) CreateContainer(ctx context.Context, s ContainerSpec) (Observed, error) {
 	user, err := c.userOf(ctx, s)
 	if err == nil {
 		err = allowed(s, user)
 	}
 	if err != nil {
-		return "", err
+		return Observed{}, err
 	}
 	made := s
 	if s.Group != "" && s.User == "" {
@@ -165,11 +166,11 @@ func (c *containerAPI) CreateContainer(ctx context.Context, s ContainerSpec) (st
 	}
 	spec, err := containerSpec(made, isRoot(user))
 	if err != nil {
-		return "", fail(ctx, "create container", s.Name, err)
+		return Observed{}, fail(ctx, "create container", s.Name, err)
 	}
 	if s.Bridge != nil {
 		if err := c.networks.place(ctx, spec, *s.Bridge); err != nil {
-			return "", err
+			return Observed{}, err
 		}
 	}
 	var id string
@@ -180,7 +181,10 @@ func (c *containerAPI) CreateContainer(ctx context.Context, s ContainerSpec) (st
 	if errors.Is(err, Conflict) {
 		return c.adoptContainer(ctx, s, spec.Labels[specLabel], err)
 	}
-	return id, err
+	if err != nil {
+		return Observed{}, err
+	}
+	return Observed{Status: Created, TaskID: s.TaskID, ID: id}, nil
 }
 
 // allowed refuses a user of the image that may be root where it must not be.
@@ -217,9 +221,6 @@ func (c *containerAPI) userOf(ctx context.Context, s ContainerSpec) (string, err
 			e.Op, e.Object, e.Class = "create container", s.Name, NoImage
 		}
 		return "", err
-	}
-	if s.Image == image.ID { // a name may refer to another image later
-		c.users.Store(image.ID, image.User)
 	}
 	return image.User, nil
 }
@@ -265,20 +266,20 @@ func withNull(v any, member string) ([]byte, error) {
 
 // adoptContainer decides whether the existing container of this name is the one
 // requested. conflict is the error of the create.
-func (c *containerAPI) adoptContainer(ctx context.Context, s ContainerSpec, spec string, conflict error) (string, error) {
+func (c *containerAPI) adoptContainer(ctx context.Context, s ContainerSpec, spec string, conflict error) (Observed, error) {
 	found, err := c.inspect(ctx, s.Name)
 	switch {
 	case errors.Is(err, NotFound) && heldByStorage(conflict):
-		return "", c.freeName(ctx, s.Name)
+		return Observed{}, c.freeName(ctx, s.Name)
 	case errors.Is(err, NotFound):
-		return "", conflict // the name belongs to a pod, or the container has just been removed
+		return Observed{}, conflict // the name belongs to a pod, or the container has just been removed
 	case err != nil:
-		return "", err
+		return Observed{}, err
 	}
 	if err := adoptable(labelsOf(found), s.TaskID, spec); err != nil {
-		return "", fail(ctx, "adopt container", s.Name, err)
+		return Observed{}, fail(ctx, "adopt container", s.Name, err)
 	}
-	return found.ID, nil
+	return seen(found), nil
 }
 
 // heldByStorage reports whether the name is taken in Podman's storage rather than by one

@@ -73,6 +73,7 @@ func (c *imageAPI) Image(ctx context.Context, ref string) (Image, error) {
 	if err != nil {
 		return Image{}, err
 	}
+	c.users.Store(found.ID, found.User)
 	return Image{
 		ID: found.ID, Names: found.RepoTags, RepoDigests: found.RepoDigests, Size: found.Size,
 		User: found.User, Health: imageHealth(found.HealthCheck), OS: found.Os, Arch: found.Architecture,

@@ -221,8 +221,8 @@ var conformance = []conformanceRule{
 			k.t.Fatal(err)
 		}
 		second, err := k.CreateContainer(within(k.t), s)
-		if err != nil || first != second || first == "" {
-			k.t.Fatalf("first %s, second %s, %v", first, second, err)
+		if err != nil || first.ID != second.ID || first.ID == "" {
+			k.t.Fatalf("first %+v, second %+v, %v", first, second, err)
 		}
 		if o := k.see(s.Name); o.Status != libpod.Created || o.PID != 0 || o.TaskID != k.id || o.Foreign || !o.StartedAt.IsZero() || o.ImageID == "" {
 			k.t.Errorf("created: %+v", o)

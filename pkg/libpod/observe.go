@@ -94,12 +94,17 @@ func (c *inspectAPI) InspectContainer(ctx context.Context, name string) (Observe
 	case err != nil:
 		return Observed{}, err
 	}
+	return seen(data), nil
+}
+
+// seen is observe, and looks for the container's processes on this host.
+func seen(data *define.InspectContainerData) Observed {
 	o := observe(data)
 	if o.Status == Running && o.PID > 0 && data.State.ConmonPid > 0 {
 		o.ProcessGone = !exists(o.PID)
 		o.Unmonitored = o.ProcessGone || !exists(data.State.ConmonPid)
 	}
-	return o, nil
+	return o
 }
 
 // exists reports whether there is a process on this host.

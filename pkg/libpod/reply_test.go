@@ -501,8 +501,8 @@ func TestCreateThatWasSentIsWaitedFor(t *testing.T) {
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		id, err := c.CreateContainer(ctx, libpod.ContainerSpec{Name: "a", TaskID: "t", Image: "i", User: "0"})
-		done <- outcome{id, err}
+		made, err := c.CreateContainer(ctx, libpod.ContainerSpec{Name: "a", TaskID: "t", Image: "i", User: "0"})
+		done <- outcome{made.ID, err}
 	}()
 	<-entered
 	cancel()
