@@ -21,7 +21,7 @@ var limitExceptions = []exception{
 	{"fields", "pkg/api.Service", 16, document},
 	{"fields", "pkg/api.Task", 35, document},
 	{"fields", "pkg/convert.container", 25, document},
-	{"fields", "pkg/libpod.ContainerSpec", 52, podmanDocument},
+	{"fields", "pkg/libpod.ContainerSpec", 53, podmanDocument},
 	{"fields", "pkg/libpod.Host", 15, podmanDocument},
 	{"fields", "pkg/libpod.Observed", 17, podmanDocument},
 	{"fields", "pkg/libpod.PodSpec", 17, podmanDocument},

@@ -138,13 +138,19 @@ type SyntaxError struct {
 func (e *SyntaxError) Error() string { return e.Message }
 
 // Documents reads all documents of a source: YAML, or JSON if it starts with a brace and
-// contains no line "---". Documents without content are left out. The error is a
-// *SyntaxError.
+// contains no line "---". What starts with a brace and is not JSON may still be YAML, as
+// for kubectl. Documents without content are left out. The error is a *SyntaxError.
 func Documents(src []byte, l Limits) ([]*Node, error) {
-	if bytes.HasPrefix(body(src), []byte("{")) && !bytes.Contains(src, []byte("\n---")) {
-		return JSON(src, l)
+	if !bytes.HasPrefix(body(src), []byte("{")) || bytes.Contains(src, []byte("\n---")) {
+		return YAML(src, l)
 	}
-	return YAML(src, l)
+	docs, err := JSON(src, l)
+	if err != nil {
+		if flow, yamlErr := YAML(src, l); yamlErr == nil {
+			return flow, nil
+		}
+	}
+	return docs, err
 }
 
 // body returns the source without a byte order mark and leading space.

@@ -191,7 +191,7 @@ func create(ctx context.Context, r *Interpreter, podman Podman, s lifecycle.Stat
 	if err := messages.In(r.StateDir).Mount(&spec, s, e.Index); err != nil {
 		return lifecycle.Result{}, err
 	}
-	if err := imageIDs(ctx, r.Puller, s, &spec); err != nil {
+	if err := imageIDs(ctx, r.Puller, s, e.Index, &spec); err != nil {
 		return lifecycle.Result{}, err
 	}
 	o, err := podman.CreateContainer(ctx, spec)
@@ -206,9 +206,9 @@ func create(ctx context.Context, r *Interpreter, podman Podman, s lifecycle.Stat
 
 // imageIDs pulls the images whose file systems the container mounts, where they are not
 // there, and names them by their IDs.
-func imageIDs(ctx context.Context, from *imagestore.Puller, s lifecycle.State, spec *libpod.ContainerSpec) error {
-	for i, m := range spec.Images {
-		id, err := from.Mounted(ctx, s, m.Image)
+func imageIDs(ctx context.Context, from *imagestore.Puller, s lifecycle.State, index int, spec *libpod.ContainerSpec) error {
+	for i, m := range s.Task.Containers[index].Extensions.Kube.Images {
+		id, err := from.Mounted(ctx, s, m)
 		if err != nil {
 			return fmt.Errorf("the image at %s: %w", m.Path, err)
 		}

@@ -299,17 +299,19 @@ func (p *Puller) Pull(ctx context.Context, s lifecycle.State, e lifecycle.PullIm
 
 // Mounted returns the ID of an image whose file system a container of a task mounts, and
 // pulls it if it is not in local storage.
-func (p *Puller) Mounted(ctx context.Context, s lifecycle.State, image string) (string, error) {
+func (p *Puller) Mounted(ctx context.Context, s lifecycle.State, m taskdef.ImageMount) (string, error) {
 	podman, err := p.Podman(ctx)
 	if err != nil {
 		return "", err
 	}
-	ref, err := images.ParseRef(image)
+	ref, err := images.ParseRef(m.Image)
 	if err != nil {
 		return "", err
 	}
+	behavior := s.Options.Pull.Or(m.Pull)
 	got, err := p.fetch(ctx, podman, job{
-		ref: ref, target: ref.String(), platform: platform(s.Task), local: true, never: s.Options.Pull == lifecycle.PullNever,
+		ref: ref, target: ref.String(), platform: platform(s.Task),
+		local: behavior != lifecycle.PullAlways, never: behavior == lifecycle.PullNever,
 	})
 	return got.id, err
 }
@@ -319,8 +321,11 @@ func (p *Puller) pull(ctx context.Context, podman Podman, s lifecycle.State, e l
 	if err != nil {
 		return lifecycle.Result{}, err
 	}
-	local := p.Resolver.prefersLocal(s.Options.Pull, ref)
-	got, err := p.fetch(ctx, podman, jobOf(s, e, ref, local))
+	behavior := s.Options.Pull.Or(s.Task.Containers[e.Index].Extensions.Kube.Pull)
+	local := p.Resolver.prefersLocal(behavior, ref)
+	j := jobOf(s, e, ref, behavior)
+	j.local = local
+	got, err := p.fetch(ctx, podman, j)
 	if err == nil {
 		source := lifecycle.SourceRegistry
 		if local && !got.pulled {
@@ -332,7 +337,7 @@ func (p *Puller) pull(ctx context.Context, podman Podman, s lifecycle.State, e l
 	if late {
 		err = fmt.Errorf("pull %s: not done after %v, which is the most it may take (pull-timeout); check the network and the registry: %w", e.Ref, p.Policy.PullLimit, ctx.Err())
 	}
-	if s.Options.Pull == lifecycle.PullDefault && (late || ctx.Err() == nil) && !distrusted(err) {
+	if behavior == lifecycle.PullDefault && (late || ctx.Err() == nil) && !distrusted(err) {
 		if image, localErr := localCopy(ctx, podman, ref); localErr == nil && suits(image, ref, platform(s.Task)) == nil {
 			p.Log.Warn("image could not be pulled, the local copy is used", "image", e.Ref, "error", err)
 			return lifecycle.Result{ImageID: image.ID, Source: lifecycle.SourceCache, Digest: p.Resolver.localDigest(ref, image)}, nil
@@ -359,10 +364,10 @@ func distrusted(err error) bool {
 }
 
 // jobOf is what a pull for a task has to do.
-func jobOf(s lifecycle.State, e lifecycle.PullImage, ref images.Ref, local bool) job {
+func jobOf(s lifecycle.State, e lifecycle.PullImage, ref images.Ref, behavior lifecycle.PullBehavior) job {
 	j := job{
-		ref: ref, target: ref.String(), platform: platform(s.Task), local: local,
-		never: s.Options.Pull == lifecycle.PullNever, keep: s.Options.Pull == lifecycle.PullPreferCached,
+		ref: ref, target: ref.String(), platform: platform(s.Task),
+		never: behavior == lifecycle.PullNever, keep: behavior == lifecycle.PullPreferCached,
 		credentials: credentials(s.Task.Containers[e.Index]),
 	}
 	if e.Digest != "" {

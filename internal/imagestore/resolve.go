@@ -47,7 +47,8 @@ func (r *Resolver) Resolve(ctx context.Context, s lifecycle.State, e lifecycle.R
 	if err != nil {
 		return lifecycle.Result{}, err
 	}
-	if r.prefersLocal(s.Options.Pull, ref) {
+	behavior := s.Options.Pull.Or(s.Task.Containers[e.Index].Extensions.Kube.Pull)
+	if r.prefersLocal(behavior, ref) {
 		podman, err := r.Podman(ctx)
 		if err != nil {
 			return lifecycle.Result{}, err
@@ -59,7 +60,7 @@ func (r *Resolver) Resolve(ctx context.Context, s lifecycle.State, e lifecycle.R
 		if !errors.Is(err, libpod.NotFound) {
 			return lifecycle.Result{}, err
 		}
-		if s.Options.Pull == lifecycle.PullNever {
+		if behavior == lifecycle.PullNever {
 			return lifecycle.Result{}, notLocal(e.Ref)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/containers/common/libnetwork/types"
+	"github.com/containers/common/pkg/signal"
 	"github.com/containers/image/v5/manifest"
 	"github.com/containers/podman/v5/libpod/define"
 	"github.com/containers/podman/v5/pkg/specgen"
@@ -59,6 +60,9 @@ type ContainerSpec struct {
 	// StopTimeout is what podman stop uses when the user stops the container without
 	// podtask, rounded up to whole seconds; 0 keeps Podman's default of 10 s.
 	StopTimeout time.Duration
+	// StopSignal is the name of the signal that asks the container to stop, as in
+	// SIGTERM; empty for that of the image.
+	StopSignal string `json:",omitzero"`
 	// Health is the health check; nil means none, even if the image has one.
 	Health *Health
 
@@ -198,8 +202,8 @@ func containerSpec(c ContainerSpec, root bool) (*specgen.SpecGenerator, error) {
 	s.RestartPolicy, s.Remove = define.RestartPolicyNo, ptr(false)
 	// No container may notify the service manager on behalf of podtask.
 	s.SdNotifyMode = define.SdNotifyModeIgnore
-	if c.StopTimeout > 0 {
-		s.StopTimeout = ptr(seconds(c.StopTimeout))
+	if err := stopping(s, c); err != nil {
+		return nil, err
 	}
 	s.ResourceLimits = limits(c)
 	s.HealthConfig = healthConfig(c.Health)
@@ -224,6 +228,19 @@ func containerSpec(c ContainerSpec, root bool) (*specgen.SpecGenerator, error) {
 	var err error
 	s.Labels, err = labels(c.Labels, c.TaskID, c)
 	return s, err
+}
+
+// stopping sets how podman stop ends the container.
+func stopping(s *specgen.SpecGenerator, c ContainerSpec) error {
+	if c.StopTimeout > 0 {
+		s.StopTimeout = ptr(seconds(c.StopTimeout))
+	}
+	if c.StopSignal == "" {
+		return nil
+	}
+	n, err := signal.ParseSignal(c.StopSignal)
+	s.StopSignal = &n
+	return err
 }
 
 func security(s *specgen.SpecGenerator, c ContainerSpec, root bool) {

@@ -169,6 +169,15 @@ const (
 
 var pullBehaviorNames = [numPullBehavior]string{"default", "always", "once", "prefer-cached", "never"}
 
+// Or is the behavior of an image whose own behavior is the word own: b, unless that is
+// the default.
+func (b PullBehavior) Or(own string) PullBehavior {
+	if b == PullDefault && own != "" {
+		_ = b.UnmarshalText([]byte(own)) // another word leaves the default
+	}
+	return b
+}
+
 func (b PullBehavior) String() string { return name(pullBehaviorNames[:], int(b)) }
 
 func name(names []string, i int) string {

@@ -234,7 +234,7 @@ func foldImageFailure(s *State, at time.Time, i int, op Op, f Failure) {
 	case f.Class == Canceled:
 	case f.mayPass() && f.Class != Timeout && !late && again.Attempts < attemptLimit(s, k, f):
 		c.Retry = again
-	case k == Resolve && toleratesImageFailure(s):
+	case k == Resolve && toleratesImageFailure(s, i):
 		f.Tolerated = true
 		c.fail(f)
 		c.Resolved, c.Retry = true, Retry{}
@@ -245,14 +245,15 @@ func foldImageFailure(s *State, at time.Time, i int, op Op, f Failure) {
 	}
 }
 
-func toleratesImageFailure(s *State) bool {
-	return s.Options.Pull == PullDefault || s.Options.Pull == PullPreferCached
+func toleratesImageFailure(s *State, i int) bool {
+	b := s.Options.Pull.Or(s.Task.Containers[i].Extensions.Kube.Pull)
+	return b == PullDefault || b == PullPreferCached
 }
 
 // stopOnPullFailure stops the task whether or not the container is essential,
 // where the pull behaviour is strict (ECS: always and once).
 func stopOnPullFailure(s *State, at time.Time, i int, f Failure) {
-	if toleratesImageFailure(s) {
+	if toleratesImageFailure(s, i) {
 		return
 	}
 	lowerGoal(s, at, Down, StopReason{Code: StopTaskFailedToStart, Reason: f.String(), Container: s.Task.Containers[i].Name})

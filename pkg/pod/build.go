@@ -63,12 +63,11 @@ type builder struct {
 	// containers are the values of result.Task.Containers.
 	containers []value
 	volumes    map[string]volume
-	policies   map[string]bool   // pull policies in use
 	parts      map[string][]part // mounts of the emptyDirs, by volume
 }
 
 func (m *manifest) build(o Options) Result {
-	b := &builder{manifest: m, options: o, volumes: make(map[string]volume), policies: make(map[string]bool), parts: make(map[string][]part)}
+	b := &builder{manifest: m, options: o, volumes: make(map[string]volume), parts: make(map[string][]part)}
 	b.metadata()
 	b.list()
 	if len(m.report.problems) > 0 && len(b.containers) > maxContainers {
@@ -87,7 +86,6 @@ func (m *manifest) build(o Options) Result {
 	networking{b}.network()
 	b.namespaces()
 	sizing{b}.resources()
-	b.pull()
 	b.checkTask()
 	return b.result
 }
@@ -240,32 +238,17 @@ func (b *builder) namespaces() {
 	t.Extensions.Deadline = time.Duration(b.spec.at("activeDeadlineSeconds").integer(1, 1<<31-1, 0)) * time.Second
 }
 
-// pull decides when images are pulled, which is one choice for a task.
-func (b *builder) pull() {
-	switch {
-	case b.policies[PullNever] && len(b.policies) > 1:
-		b.spec.at("containers").wrong("imagePullPolicy Never of one container does not go with another of the others: podtask pulls the images of a task in one way", "give all containers the same policy")
-	case b.policies[PullAlways]:
-		b.result.Pull = PullAlways
-		if len(b.policies) > 1 {
-			b.spec.at("containers").warn("imagePullPolicy Always is used for all containers, because podtask pulls the images of a task in one way", "")
-		}
-	case b.policies[PullNever]:
-		b.result.Pull = PullNever
-	default:
-		b.result.Pull = PullIfNotPresent
-	}
-}
-
-// pullPolicy is that of a container, with the default by tag.
-func pullPolicy(v value, image string) string {
+// pullBehavior is the imagePullPolicy of an image, with Kubernetes' default by tag, as a
+// pull behavior of podtask.
+func pullBehavior(v value, image string) string {
+	const always, ifNotPresent, never = "Always", "IfNotPresent", "Never"
 	name, digest, _ := strings.Cut(image, "@")
 	_, tag, tagged := strings.Cut(name[strings.LastIndexByte(name, '/')+1:], ":")
-	unset := PullIfNotPresent
+	unset := ifNotPresent
 	if digest == "" && (!tagged || tag == "latest") {
-		unset = PullAlways
+		unset = always
 	}
-	return v.word(unset, PullAlways, PullIfNotPresent, PullNever)
+	return map[string]string{always: "always", ifNotPresent: "prefer-cached", never: "never"}[v.word(unset, always, ifNotPresent, never)]
 }
 
 // grace is terminationGracePeriodSeconds.

@@ -19,7 +19,8 @@ func (b process) container(i int) {
 	if c.Image = image.str(); c.Image == "" {
 		v.wrong("image is missing", "name the image to run")
 	}
-	b.policies[pullPolicy(v.at("imagePullPolicy"), c.Image)] = true
+	c.Extensions.Kube.Pull = pullBehavior(v.at("imagePullPolicy"), c.Image)
+	c.Extensions.Kube.StopSignal = b.stopSignal(v.at("lifecycle").at("stopSignal"))
 	if c.WorkingDirectory = v.at("workingDir").str(); c.WorkingDirectory != "" && !strings.HasPrefix(c.WorkingDirectory, "/") {
 		v.at("workingDir").wrong("workingDir is not an absolute path", "start it with /")
 	}
@@ -34,6 +35,36 @@ func (b process) container(i int) {
 	b.ports(i)
 	mounting(b).mounts(i)
 	probing(b).probes(i)
+}
+
+// signals are the names that Kubernetes knows (corev1.Signal), without SIG and those of
+// real-time signals.
+var signals = strings.Fields("ABRT ALRM BUS CHLD CLD CONT FPE HUP ILL INT IO IOT KILL PIPE POLL PROF PWR QUIT SEGV STKFLT STOP SYS TERM TRAP TSTP TTIN TTOU URG USR1 USR2 VTALRM WINCH XCPU XFSZ")
+
+// stopSignal is the signal that asks the container to stop.
+func (b process) stopSignal(v value) string {
+	text := v.str()
+	name, prefixed := strings.CutPrefix(text, "SIG")
+	switch {
+	case text == "", prefixed && (slices.Contains(signals, name) || realTime(name)):
+		return text
+	case slices.Contains(signals, strings.ToUpper(text)):
+		v.wrong(doctree.Quote(text)+" is not a signal", "write SIG"+strings.ToUpper(text))
+	default:
+		v.wrong(doctree.Quote(text)+" is not a signal", "write a name as in SIGTERM or SIGRTMIN+3")
+	}
+	return ""
+}
+
+// realTime reports whether the name after SIG is that of a real-time signal.
+func realTime(name string) bool {
+	for _, base := range []string{"RTMIN+", "RTMAX-"} {
+		if digits, ok := strings.CutPrefix(name, base); ok {
+			n, err := strconv.Atoi(digits)
+			return err == nil && 1 <= n && n <= 15 && strconv.Itoa(n) == digits
+		}
+	}
+	return name == "RTMIN" || name == "RTMAX"
 }
 
 // labels are those of the Pod, and those by which the kubelet finds a container.

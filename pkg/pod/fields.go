@@ -147,7 +147,7 @@ var rules = []rule{
 	{"Container.env", honored, "", nil},
 	{"Container.envFrom", honored, "", nil},
 	{"Container.image", honored, "an image reference", nil},
-	{"Container.imagePullPolicy", honored, "`Always`, `IfNotPresent` or `Never`, with Kubernetes' default by tag; where the containers of a Pod differ, `Always` is used for all, with a warning", nil},
+	{"Container.imagePullPolicy", honored, "`Always`, `IfNotPresent` or `Never`, with Kubernetes' default by tag; `--pull` replaces that of all containers", nil},
 	{"Container.lifecycle", honored, "", nil},
 	{"Container.livenessProbe", honored, "the container is stopped and, unless its restart policy is `Never`, restarted whatever its exit code", nil},
 	{"Container.name", honored, "", nil},
@@ -196,7 +196,7 @@ var rules = []rule{
 	{"LifecycleHandler.sleep", honored, "", nil},
 	{"LifecycleHandler.tcpSocket", refused, "Kubernetes accepts it and then cannot run it", nil},
 	{"SleepAction.seconds", honored, "", nil},
-	{"Lifecycle.stopSignal", warned, notYet + "the container gets the stop signal of its image", []string{"SIGTERM"}},
+	{"Lifecycle.stopSignal", honored, "", []string{"SIGTERM"}},
 
 	{"ContainerPort.containerPort", honored, "", nil},
 	{"ContainerPort.hostIP", honored, "", nil},

@@ -21,7 +21,7 @@ func ptr[T any](v T) *T { return &v }
 
 func TestWhatOnlyPodsAskFor(t *testing.T) {
 	t.Parallel()
-	log := func(k taskdef.Kube) taskdef.Kube { k.MessagePath = messagePath; return k }
+	log := func(k taskdef.Kube) taskdef.Kube { k.MessagePath, k.Pull = messagePath, "always"; return k }
 	for _, tt := range []struct {
 		rule, pod, container string // the security contexts
 		want                 taskdef.Kube
@@ -160,6 +160,46 @@ func TestFargateRowsAreMembers(t *testing.T) {
 				break
 			}
 			typ = strings.TrimPrefix(schema[typ][i].word, "[]")
+		}
+	}
+}
+
+func TestPullPolicies(t *testing.T) {
+	t.Parallel()
+	r, report, err := parsed(t, `{containers: [
+		{name: latest, image: x}, {name: tagged, image: "x:1"}, {name: pinned, image: "x:latest@sha256:`+strings.Repeat("0", 64)+`"},
+		{name: never, image: x, imagePullPolicy: Never, volumeMounts: [{name: v, mountPath: /v}]}, {name: always, image: "x:1", imagePullPolicy: Always}],
+		volumes: [{name: v, image: {reference: "y:1", pullPolicy: Always}}]}`, Options{})
+	if err != nil || len(report.Warnings) > 0 {
+		t.Fatal(err, report.Warnings)
+	}
+	want := map[string]string{"latest": "always", "tagged": "prefer-cached", "pinned": "prefer-cached", "never": "never", "always": "always"}
+	got := make(map[string]string)
+	for _, c := range r.Task.Containers {
+		got[c.Name] = c.Extensions.Kube.Pull
+		for _, m := range c.Extensions.Kube.Images {
+			if m.Pull != "always" {
+				t.Errorf("the image volume is pulled %q", m.Pull)
+			}
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestStopSignals(t *testing.T) {
+	t.Parallel()
+	for signal, good := range map[string]bool{
+		"SIGTERM": true, "SIGUSR1": true, "SIGRTMIN": true, "SIGRTMIN+3": true, "SIGRTMAX-1": true,
+		"TERM": false, "sigterm": false, "15": false, "SIGRTMIN+0": false, "SIGRTMIN+16": false, "SIGRTMIN+03": false, "SIGNONE": false,
+	} {
+		r, _, err := parsed(t, `{containers: [{name: c, image: x, lifecycle: {stopSignal: "`+signal+`"}}]}`, Options{})
+		switch {
+		case !good && err == nil:
+			t.Errorf("%s is accepted", signal)
+		case good && (err != nil || r.Task.Containers[0].Extensions.Kube.StopSignal != signal):
+			t.Errorf("%s: %v", signal, err)
 		}
 	}
 }

@@ -38,7 +38,6 @@ func Load(name string, src []byte, settings taskdef.Settings, host Options) (Res
 	if task.Extensions.Pod, err = json.Marshal(result.Pod); err != nil {
 		return Result{}, report, err
 	}
-	task.Extensions.Pull = map[string]string{PullAlways: "always", PullIfNotPresent: "prefer-cached", PullNever: "never"}[result.Pull]
 	result.Task = task
 	return result, report, nil
 }

@@ -43,8 +43,6 @@ type Result struct {
 	Secrets []Secret
 	// Sensitive: a Secret document with content is in the file.
 	Sensitive bool
-	// Pull is when images are pulled: PullAlways, PullIfNotPresent or PullNever.
-	Pull string
 	// HostPaths are to be checked, or made, before the task runs.
 	HostPaths []HostPath
 }
@@ -56,13 +54,6 @@ type HostPath struct {
 	// BlockDevice, or empty for no check.
 	Type string
 }
-
-// The pull policies of Kubernetes.
-const (
-	PullAlways       = "Always"
-	PullIfNotPresent = "IfNotPresent"
-	PullNever        = "Never"
-)
 
 // Is reports whether a source is a Kubernetes manifest: whether its first document has
 // apiVersion and kind.

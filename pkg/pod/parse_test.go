@@ -85,7 +85,6 @@ func TestPods(t *testing.T) {
 			}
 			b.WriteString(string(text) + "\n")
 		}
-		fmt.Fprintf(&b, "pull %s\n", r.Pull)
 		for _, p := range r.HostPaths {
 			fmt.Fprintf(&b, "%s is a %s\n", p.Path, p.Type)
 		}

@@ -400,7 +400,7 @@ func waiting(p Pod, s lifecycle.State, i int) *Waiting {
 	message := cmp.Or(c.Fatal(), c.Retry.Last)
 	failed := c.Ended || c.Retry.Attempts > 0
 	switch {
-	case failed && !c.Pulled && s.Options.Pull == lifecycle.PullNever && message != "" && !dependencyFailed(c):
+	case failed && !c.Pulled && s.Options.Pull.Or(s.Task.Containers[i].Extensions.Kube.Pull) == lifecycle.PullNever && message != "" && !dependencyFailed(c):
 		return &Waiting{WaitErrImageNeverPull, message}
 	case failed && !c.Pulled && message != "" && !dependencyFailed(c):
 		if c.Op.Busy() || c.Ended {

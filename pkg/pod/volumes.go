@@ -18,6 +18,7 @@ type volume struct {
 	at    value
 	task  *taskdef.Volume // nil for files and images
 	image string          // of an image volume
+	pull  string          // its pull behavior
 	// readOnly: no mount of it can be written to.
 	readOnly bool
 	files    []file
@@ -121,8 +122,7 @@ func (b storage) imageVolume(v, in value) volume {
 		in.wrong("reference is missing", "name the image to mount")
 		return volume{at: v, missing: true}
 	}
-	b.policies[pullPolicy(in.at("pullPolicy"), image)] = true
-	return volume{at: v, image: image, readOnly: true}
+	return volume{at: v, image: image, pull: pullBehavior(in.at("pullPolicy"), image), readOnly: true}
 }
 
 var hostPathTypes = []string{"DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice", "BlockDevice"}
@@ -295,7 +295,7 @@ func (b mounting) mounts(i int) {
 		case !ok || v.missing:
 		case v.image != "":
 			k := &b.result.Task.Containers[i].Extensions.Kube
-			k.Images = append(k.Images, taskdef.ImageMount{Image: v.image, Path: target.str(), SubPath: sub})
+			k.Images = append(k.Images, taskdef.ImageMount{Image: v.image, Path: target.str(), SubPath: sub, Pull: v.pull})
 		case v.task == nil:
 			b.mountFiles(m, i, v, sub)
 		default:

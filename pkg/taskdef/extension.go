@@ -30,8 +30,9 @@ type TaskExtensions struct {
 	// a task share one network namespace. Any other word is the name of a network of
 	// Podman's, which the task joins: see Joined. Empty: as the network mode has it.
 	Network string `json:"network,omitempty"`
-	// Pull is the pull behavior of a task made from a Kubernetes manifest, for runs that
-	// choose none: always, prefer-cached or never; empty for others.
+	// Pull is the pull behavior of the task for runs that choose none: always,
+	// prefer-cached or never; empty for the default. Tasks made by earlier versions from
+	// a Kubernetes manifest have it; now each container has its own.
 	Pull string `json:"pull,omitempty"`
 	// Pod is what package pod keeps of the manifest; nil for others.
 	Pod json.RawMessage `json:"pod,omitempty"`

@@ -15,6 +15,12 @@ type Kube struct {
 	SeccompUnconfined bool `json:"seccompUnconfined,omitempty"`
 	// Unmasked: nothing of /proc and /sys is hidden or read-only.
 	Unmasked bool `json:"unmasked,omitempty"`
+	// Pull is when the image is pulled, for runs that choose nothing: always,
+	// prefer-cached or never; empty for the task's way.
+	Pull string `json:"pull,omitempty"`
+	// StopSignal is the name of the signal that asks the container to stop, as in
+	// SIGTERM; empty for that of the image.
+	StopSignal string `json:"stopSignal,omitempty"`
 	// Images are the file systems of images, mounted read-only.
 	Images []ImageMount `json:"images,omitempty"`
 	// MessagePath is the absolute path of the file in which the container leaves its
@@ -30,6 +36,8 @@ type ImageMount struct {
 	Path  string `json:"containerPath"` // absolute
 	// SubPath is a directory of the image; empty for all of it.
 	SubPath string `json:"subPath,omitempty"`
+	// Pull is as for the image of a container.
+	Pull string `json:"pull,omitempty"`
 }
 
 // PodIP and PodIPs stand for the address and the addresses (with commas) of the task's

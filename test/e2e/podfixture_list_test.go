@@ -32,14 +32,14 @@ var podFixtures = []podFixture{
 		page: "concepts/workloads/pods/sidecar-containers",
 		manifest: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: "@NAME"}, spec: {replicas: 1, selector: {matchLabels: {app: x}}, template: {metadata: {labels: {app: x}}, spec: {
 			terminationGracePeriodSeconds: 2,
-			initContainers: [{name: logshipper, image: "@IMAGE", restartPolicy: Always, args: [wait, /opt/logs.txt, --, cat, /opt/logs.txt, --, write, /opt/shipped, --, sleep, forever], volumeMounts: [{name: data, mountPath: /opt}]}],
+			initContainers: [{name: logshipper, image: "@IMAGE", restartPolicy: Always, lifecycle: {stopSignal: SIGINT}, args: [wait, /opt/logs.txt, --, cat, /opt/logs.txt, --, write, /opt/shipped, --, sleep, forever], volumeMounts: [{name: data, mountPath: /opt}]}],
 			containers: [{name: app, image: "@IMAGE", restartPolicy: Never, args: [write, /opt/logs.txt, a log line, --, wait, /opt/shipped], volumeMounts: [{name: data, mountPath: /opt}]}],
 			volumes: [{name: data, emptyDir: {}}]}}}}`,
 		log: []string{"a log line"},
 		err: []string{"one Pod of the Deployment runs"},
 		check: func(t *testing.T, _ *box, p kubePod) {
-			if end := p.Status.InitContainerStatuses[0].State.Terminated; end == nil || end.ExitCode != 143 {
-				t.Errorf("the sidecar was not stopped after the container: %+v", end)
+			if end := p.Status.InitContainerStatuses[0].State.Terminated; end == nil || end.ExitCode != 130 {
+				t.Errorf("the sidecar was not stopped after the container, with its signal: %+v", end)
 			}
 		},
 	},
