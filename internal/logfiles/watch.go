@@ -1,0 +1,63 @@
+package logfiles
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// Changes tells that files of a task may have changed.
+type Changes struct{ watcher *fsnotify.Watcher }
+
+// blind is how often files are looked at where the kernel has no watches left.
+const blind = time.Second
+
+// Watch begins to watch the files of a task. Close it.
+func (d Dir) Watch(id string) *Changes {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return &Changes{}
+	}
+	if w.Add(d.Task(id)) != nil {
+		w.Close()
+		return &Changes{}
+	}
+	return &Changes{watcher: w}
+}
+
+// Close ends the watch.
+func (c *Changes) Close() {
+	if c.watcher != nil {
+		c.watcher.Close()
+	}
+}
+
+// Await returns when a file may have changed since the last call, or ctx ended.
+func (c *Changes) Await(ctx context.Context) {
+	if c.watcher == nil {
+		select {
+		case <-time.After(blind):
+		case <-ctx.Done():
+		}
+		return
+	}
+	for ours := false; !ours; {
+		select {
+		case e := <-c.watcher.Events:
+			ours = strings.HasSuffix(e.Name, ".log") // not what podtask writes beside it
+		case <-c.watcher.Errors: // such as too many events at once
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+	for {
+		select {
+		case <-c.watcher.Events:
+		default:
+			return
+		}
+	}
+}
