@@ -20,6 +20,8 @@ import (
 	"github.com/podtask/podtask/internal/ledger"
 	"github.com/podtask/podtask/internal/leftover"
 	"github.com/podtask/podtask/internal/limits"
+	"github.com/podtask/podtask/internal/logdelivery"
+	"github.com/podtask/podtask/internal/logfiles"
 	"github.com/podtask/podtask/internal/observe"
 	"github.com/podtask/podtask/internal/owner"
 	"github.com/podtask/podtask/internal/preflight"
@@ -72,6 +74,8 @@ type Agent struct {
 	policy *config.Images
 	fail   *failpoint.Point
 
+	logLocks *state.Locks
+
 	Podman    *conn.Lazy
 	User      *conn.UserManager
 	Facts     *conn.Facts
@@ -92,6 +96,7 @@ type Agent struct {
 	Preflight *preflight.Checker
 	Creator   *create.Creator
 	Owners    *owner.Owners
+	Delivery  *logdelivery.Deliverer
 	Orphans   *cleanup.Orphans
 	Expired   *cleanup.Expired
 	Logs      *observe.Logs
@@ -161,6 +166,10 @@ func (a *Agent) openState() (imagestore.Records, error) {
 		return none, err
 	}
 	a.Tasks = &record.Tasks{Store: store, Locks: locks, Foreground: foreground}
+	a.logLocks, err = state.OpenLocks(filepath.Join(dir, "logs"), state.Holder{Command: "podtask"})
+	if err != nil {
+		return none, err
+	}
 	records, err := imagestore.OpenRecords(filepath.Join(dir, "images"), fsys)
 	if err != nil {
 		return none, err
@@ -217,13 +226,14 @@ func (a *Agent) assemble(records imagestore.Records) {
 		Podman: conn.As[leftover.Podman](a.Podman), Manager: a.User.Get,
 	}
 	a.Orphans = &cleanup.Orphans{Log: a.log, StateDir: cfg.StateDir, RuntimeDir: cfg.RuntimeDir, Podman: conn.As[cleanup.Podman](a.Podman), Tasks: a.Tasks, Runtime: a.Runtime, Leftover: left}
+	a.Delivery = &logdelivery.Deliverer{Log: a.log, Files: logfiles.In(cfg.StateDir), Locks: a.logLocks, Podman: conn.As[logdelivery.Podman](a.Podman)}
 	a.Owners = &owner.Owners{
 		Log: a.log, Fail: a.fail, Tasks: a.Tasks, Events: a.Events, Ledger: a.Ledger, Slices: a.Slices,
-		Metadata: a.Metadata, Runtime: a.Runtime, Leftover: left, Sweep: a.Orphans.SweepAndLog, Prune: a.Pruner.Rounds,
+		Metadata: a.Metadata, Runtime: a.Runtime, Leftover: left, Logs: a.Delivery, Sweep: a.Orphans.SweepAndLog, Prune: a.Pruner.Rounds,
 	}
 	a.Creator = &create.Creator{Tasks: a.Tasks, Ledger: a.Ledger, Preflight: a.Preflight, Secrets: a.Secrets, Metadata: a.Metadata, Owners: a.Owners, LogSize: cfg.Settings.Tasks.LogSize}
 	a.Expired = &cleanup.Expired{Log: a.log, StateDir: cfg.StateDir, Tasks: a.Tasks, Owners: a.Owners}
-	a.Logs = &observe.Logs{Podman: conn.As[observe.LogReader](a.Podman), Tasks: a.Tasks, Events: a.Events}
+	a.Logs = &observe.Logs{Podman: conn.As[observe.LogReader](a.Podman), Files: logfiles.In(cfg.StateDir), Tasks: a.Tasks, Events: a.Events}
 	a.Stats = &observe.Stats{Root: cfg.Root, Podman: conn.As[observe.StatsReader](a.Podman)}
 	a.Exec = &observe.Exec{Podman: conn.As[observe.Execer](a.Podman), Containers: conn.As[observe.ContainerReader](a.Podman)}
 	a.Pauser = &observe.Pauser{Podman: conn.As[observe.Freezer](a.Podman)}

@@ -6,6 +6,7 @@ import (
 	"github.com/podtask/podtask/internal/effects"
 	"github.com/podtask/podtask/internal/endpoint"
 	"github.com/podtask/podtask/internal/imagestore"
+	"github.com/podtask/podtask/internal/logdelivery"
 	"github.com/podtask/podtask/internal/observe"
 	"github.com/podtask/podtask/internal/preflight"
 	"github.com/podtask/podtask/internal/queue"
@@ -31,6 +32,7 @@ var (
 	_ preflight.Podman           = (*libpod.Client)(nil)
 	_ cleanup.Podman             = (*libpod.Client)(nil)
 	_ observe.LogReader          = (*libpod.Client)(nil)
+	_ logdelivery.Podman         = (*libpod.Client)(nil)
 	_ observe.StatsReader        = (*libpod.Client)(nil)
 	_ observe.Execer             = (*libpod.Client)(nil)
 	_ observe.Freezer            = (*libpod.Client)(nil)

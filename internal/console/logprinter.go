@@ -53,7 +53,7 @@ func (l *LogPrinter) Line(line observe.LogLine) error {
 		b.WriteString(on.Paint(ofContainer(l.Index[line.Container]), Pad(line.Container, l.Width)+" | "))
 	}
 	if l.Stamps {
-		b.WriteString(line.Time.Format(time.RFC3339) + " ")
+		b.WriteString(line.Time.Format(time.RFC3339Nano) + " ")
 	}
 	b.WriteString(line.Text)
 	if _, err := fmt.Fprintln(out, b.String()); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/podtask/podtask/internal/imagestore"
 	"github.com/podtask/podtask/internal/ledger"
 	"github.com/podtask/podtask/internal/limits"
+	"github.com/podtask/podtask/internal/logfiles"
 	"github.com/podtask/podtask/internal/messages"
 	"github.com/podtask/podtask/internal/podspec"
 	"github.com/podtask/podtask/internal/prober"
@@ -191,6 +192,13 @@ func create(ctx context.Context, r *Interpreter, podman Podman, s lifecycle.Stat
 	if err := messages.In(r.StateDir).Mount(&spec, s, e.Index); err != nil {
 		return lifecycle.Result{}, err
 	}
+	if s.Task.Containers[e.Index].Log.Remote() {
+		files := logfiles.In(r.StateDir).Of(s.ID, e.Index)
+		if err := files.Place(); err != nil {
+			return lifecycle.Result{}, err
+		}
+		spec.Log.Path = files.Path()
+	}
 	if err := imageIDs(ctx, r.Puller, s, e.Index, &spec); err != nil {
 		return lifecycle.Result{}, err
 	}
@@ -222,6 +230,11 @@ func (r *Interpreter) start(ctx context.Context, podman Podman, s lifecycle.Stat
 	r.Slices.ResetScope(ctx, s, e.Index)
 	if err := messages.In(r.StateDir).Begin(s, e.Index, e.Restart); err != nil {
 		return lifecycle.Result{}, err
+	}
+	if files := logfiles.In(r.StateDir).Of(s.ID, e.Index); e.Restart > 0 && files.Placed() {
+		if err := files.Seal(time.Now()); err != nil {
+			r.Log.Warn("the output of the next run continues an unfinished line", "task", s.ID, "error", err)
+		}
 	}
 	if err := ensureBound(s, e.Index); err != nil {
 		return lifecycle.Result{}, err
@@ -307,7 +320,7 @@ func (r *Interpreter) removeSandbox(ctx context.Context, podman Podman, s lifecy
 			return Persistent(err)
 		}
 	}
-	return Persistent(errors.Join(removeVolumes(ctx, podman, s), r.Secrets.Remove(ctx, s), os.RemoveAll(r.Metadata.FileDir(s.ID)), messages.In(r.StateDir).Remove(s.ID)))
+	return Persistent(errors.Join(removeVolumes(ctx, podman, s), r.Secrets.Remove(ctx, s), os.RemoveAll(r.Metadata.FileDir(s.ID)), messages.In(r.StateDir).Remove(s.ID), logfiles.In(r.StateDir).Remove(s.ID)))
 }
 
 // reservePodName takes the name of a pod that an owner has asked for who died before the

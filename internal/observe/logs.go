@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/podtask/podtask/internal/logfiles"
 	"github.com/podtask/podtask/internal/podspec"
 	"github.com/podtask/podtask/internal/record"
 	"github.com/podtask/podtask/pkg/libpod"
@@ -16,6 +17,7 @@ import (
 // Logs reads what containers have written.
 type Logs struct {
 	Podman func(context.Context) (LogReader, error)
+	Files  logfiles.Dir
 	Tasks  *record.Tasks
 	Events *record.Events
 }
@@ -72,7 +74,11 @@ func (l *Logs) Read(ctx context.Context, s lifecycle.State, container string, o 
 			if o.Follow && !l.awaitRun(ctx, s, i, 1) {
 				return
 			}
-			err := l.copyLog(ctx, s, i, o, func(l libpod.LogLine) error {
+			read := l.copyLog
+			if l.Files.Of(s.ID, i).Placed() {
+				read = l.copyFile
+			}
+			err := read(ctx, s, i, o, func(l libpod.LogLine) error {
 				mu.Lock()
 				defer mu.Unlock()
 				return fn(LogLine{Container: c.Name, Stream: string(l.Stream), Time: l.Time, Text: l.Text})
@@ -185,4 +191,5 @@ type ContainerReader interface {
 type LogReader interface {
 	ContainerReader
 	Logs(ctx context.Context, name string, o libpod.LogOptions, fn func(libpod.LogLine)) error
+	WaitContainer(ctx context.Context, name string) error
 }

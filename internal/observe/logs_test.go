@@ -36,6 +36,8 @@ func (c *holedLog) Logs(_ context.Context, _ string, o libpod.LogOptions, fn fun
 	return nil
 }
 
+func (c *holedLog) WaitContainer(context.Context, string) error { return nil }
+
 func (c *holedLog) InspectContainer(context.Context, string) (libpod.Observed, error) {
 	if len(c.reads) > 0 {
 		return libpod.Observed{Status: libpod.Running}, nil

@@ -15,6 +15,7 @@ import (
 	"github.com/podtask/podtask/internal/ledger"
 	"github.com/podtask/podtask/internal/leftover"
 	"github.com/podtask/podtask/internal/limits"
+	"github.com/podtask/podtask/internal/logdelivery"
 	"github.com/podtask/podtask/internal/loop"
 	"github.com/podtask/podtask/internal/record"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -41,6 +42,7 @@ type Owners struct {
 	Metadata *endpoint.Factory
 	Runtime  *effects.Interpreter
 	Leftover *leftover.Remover
+	Logs     *logdelivery.Deliverer
 	// sweep removes what dead owners have left behind. An owner calls it when that is due.
 	Sweep func(context.Context)
 	// prune removes unused images as long as running lasts, and ends a round it has begun.

@@ -233,6 +233,7 @@ func (o *Owner) Run(ctx context.Context) error {
 		}
 		o.all.Prune(ctx, runCtx)
 	})
+	r.wg.Go(func() { r.all.Logs.Run(runCtx, o) })
 	defer func() {
 		cancel()
 		r.ops.Wait()

@@ -234,8 +234,13 @@ func addSecrets(spec *libpod.ContainerSpec, s lifecycle.State, i int) {
 	}
 }
 
+// unlimitedLog keeps Podman from rotating a file that podtask rotates, which would lose what was
+// not delivered. 0 would leave the size to containers.conf.
+const unlimitedLog = 1 << 62
+
 // logOf is what becomes of a container's output. Without a configuration it is
-// Podman's default. What another driver would have sent away is kept here. A log file has
+// Podman's default. The file of a driver that sends the output to a server is placed by
+// internal/effects, and internal/logdelivery rotates it. A log file has
 // at most that size unless the definition sets another.
 func logOf(l *taskdef.LogConfiguration, size int64) libpod.Log {
 	switch {
@@ -245,6 +250,8 @@ func logOf(l *taskdef.LogConfiguration, size int64) libpod.Log {
 		return libpod.Log{Driver: "k8s-file", MaxSize: l.MaxSize()}
 	case l.Driver != taskdef.LogJSONFile && l.Driver.Local():
 		return libpod.Log{Driver: string(l.Driver)}
+	case l.Remote():
+		return libpod.Log{Driver: "k8s-file", MaxSize: unlimitedLog}
 	default:
 		return libpod.Log{Driver: "k8s-file", MaxSize: size}
 	}

@@ -62,7 +62,7 @@ func TestContainerSpecOf(t *testing.T) {
 		{"processes of the host", task{PIDMode: taskdef.PIDHost, Containers: []container{{}}}, libpod.ContainerSpec{PIDHost: true}},
 		{"json-file is k8s-file", one(container{Log: &taskdef.LogConfiguration{Driver: "json-file", Options: map[string]string{"max-size": "1k"}}}),
 			libpod.ContainerSpec{Log: libpod.Log{Driver: "k8s-file", MaxSize: 1024}}},
-		{"what cannot be sent away is kept", one(container{Log: &taskdef.LogConfiguration{Driver: "awslogs"}}), libpod.ContainerSpec{Log: libpod.Log{Driver: "k8s-file"}}},
+		{"what cannot be sent away is kept", one(container{Log: &taskdef.LogConfiguration{Driver: "awslogs"}}), libpod.ContainerSpec{Log: libpod.Log{Driver: "k8s-file", MaxSize: unlimitedLog}}},
 		{"no logs", one(container{Log: &taskdef.LogConfiguration{Driver: "none"}}), libpod.ContainerSpec{Log: libpod.Log{Driver: "none"}}},
 		{"mounts, with those of others",
 			task{
@@ -277,7 +277,7 @@ func TestLogsHaveAMaximumSize(t *testing.T) {
 		{jsonFile(""), libpod.Log{Driver: "k8s-file", MaxSize: 4096}},
 		{jsonFile("1k"), libpod.Log{Driver: "k8s-file", MaxSize: 1024}},
 		{jsonFile("-1"), libpod.Log{Driver: "k8s-file"}},
-		{&taskdef.LogConfiguration{Driver: "awslogs"}, libpod.Log{Driver: "k8s-file", MaxSize: 4096}},
+		{&taskdef.LogConfiguration{Driver: "awslogs"}, libpod.Log{Driver: "k8s-file", MaxSize: unlimitedLog}},
 		{&taskdef.LogConfiguration{Driver: taskdef.LogJournald}, libpod.Log{Driver: "journald"}},
 		{&taskdef.LogConfiguration{Driver: taskdef.LogNone}, libpod.Log{Driver: "none"}},
 	} {

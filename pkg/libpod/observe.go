@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
@@ -80,6 +81,8 @@ type Observed struct {
 	Ports []Port
 	// Addresses are the container's addresses on networks; none unless it is initialized.
 	Addresses []netip.Addr
+	// Control is the directory with the FIFO to the conmon of the last run; empty before it.
+	Control string
 	// Error is Podman's message about a failed start; always empty on 4.3.1.
 	Error string
 }
@@ -129,6 +132,9 @@ func observe(data *define.InspectContainerData) Observed {
 	task, ours := labelsOf(data)[TaskLabel]
 	o := Observed{Foreign: !ours, TaskID: task, ID: data.ID, ImageID: data.Image, ImageDigest: data.ImageDigest, Addresses: addressesOf(data)}
 	o.Ports, _ = portsOf(data) // podtask does not publish ports in an unknown format
+	if data.OCIConfigPath != "" {
+		o.Control = filepath.Dir(data.OCIConfigPath)
+	}
 	st := data.State
 	if st == nil {
 		o.Status = Created

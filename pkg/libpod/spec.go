@@ -147,6 +147,9 @@ type Log struct {
 	// MaxSize limits the log file of k8s-file in bytes; 0 means no limit. When it is
 	// reached, older output is lost. Other drivers ignore it.
 	MaxSize int64 `json:",omitzero"`
+	// Path is the log file of k8s-file; "" leaves it to the server. Podman does not remove
+	// it with the container.
+	Path string `json:",omitzero"`
 }
 
 // Health is a health check that podtask runs with Probe. Podman never runs it.
@@ -220,7 +223,7 @@ func containerSpec(c ContainerSpec, root bool) (*specgen.SpecGenerator, error) {
 		s.ShmSize = ptr(c.ShmSize)
 	}
 	if c.Log != (Log{}) {
-		s.LogConfiguration = &specgen.LogConfig{Driver: c.Log.Driver, Size: c.Log.MaxSize}
+		s.LogConfiguration = &specgen.LogConfig{Driver: c.Log.Driver, Size: c.Log.MaxSize, Path: c.Log.Path}
 	}
 	if err := namespaces(s, c); err != nil {
 		return nil, err

@@ -33,6 +33,9 @@ const (
 // Local reports whether the driver works on this host.
 func (d LogDriver) Local() bool { return d == LogJSONFile || d == LogJournald || d == LogNone }
 
+// Remote reports whether the driver sends the output to a server. It is false for nil.
+func (l *LogConfiguration) Remote() bool { return l != nil && !l.Driver.Local() }
+
 // MaxSize returns the bytes after which a new log file is started (max-size);
 // 0 means never.
 func (l LogConfiguration) MaxSize() int64 {
