@@ -142,10 +142,11 @@ func TestWhatIsNoPieceIsNotParsed(t *testing.T) {
 // FuzzReaderGoesOnWhereItStopped writes as conmon does and replaces the reader after any
 // line: nothing is left out and nothing comes twice.
 func FuzzReaderGoesOnWhereItStopped(f *testing.F) {
-	f.Add([]byte("one\ntwo\n\x01err\x01or\n\x01three"), uint8(7), uint8(12), uint16(90), uint8(1))
-	f.Add([]byte("a\n\x01b\x01c\x01d\n\x01e\n"), uint8(1), uint8(4), uint16(1), uint8(2))
-	f.Add([]byte("äöü€äöü€äöü€\x01\n\n\n\x01äöü€\xff\xfe\xe2\x82"), uint8(5), uint8(6), uint16(200), uint8(3))
-	f.Fuzz(func(t *testing.T, data []byte, most, limit uint8, segment uint16, stop uint8) {
+	f.Add([]byte("one\ntwo\n\x01err\x01or\n\x01three"), uint32(7|12<<8|90<<16), uint8(1))
+	f.Add([]byte("a\n\x01b\x01c\x01d\n\x01e\n"), uint32(1|4<<8|1<<16), uint8(2))
+	f.Add([]byte("äöü€äöü€äöü€\x01\n\n\n\x01äöü€\xff\xfe\xe2\x82"), uint32(5|6<<8|200<<16), uint8(3))
+	f.Fuzz(func(t *testing.T, data []byte, sizes uint32, stop uint8) {
+		most, limit, segment := uint8(sizes), uint8(sizes>>8), uint16(sizes>>16)
 		if len(data) > 1000 {
 			return // it takes time squared
 		}

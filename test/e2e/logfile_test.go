@@ -12,14 +12,14 @@ import (
 
 // logFile is the file that conmon writes for the first container of a task, and segment one
 // that is complete.
-func (b *box) logFile(id string) string {
+func logFile(b *box, id string) string {
 	return filepath.Join(b.stateHome(), "podtask", "logs", id, "0.log")
 }
 
 // rotated reports whether conmon writes another file than segment n.
-func (b *box) rotated(id string, n int) bool {
-	now, err := os.Stat(b.logFile(id))
-	before, errBefore := os.Stat(fmt.Sprintf("%s.%d", b.logFile(id), n))
+func rotated(b *box, id string, n int) bool {
+	now, err := os.Stat(logFile(b, id))
+	before, errBefore := os.Stat(fmt.Sprintf("%s.%d", logFile(b, id), n))
 	return err == nil && errBefore == nil && !os.SameFile(now, before)
 }
 
@@ -35,12 +35,12 @@ func TestLogFilesAreRotatedWithoutALoss(t *testing.T) {
 		Command: words(fmt.Sprintf("eprint first -- lines %d -- wait /tmp/two -- lines %d -- write /tmp/done -- wait /tmp/three -- print last", lines, lines)),
 	}))
 	following := b.start("logs", "-f", id)
-	eventually(t, "the first rotation", func() bool { return b.rotated(id, 1) })
+	eventually(t, "the first rotation", func() bool { return rotated(b, id, 1) })
 	b.killOwner(id)
 	b.tell(id, "app", "/tmp/two")
 	b.podman("exec", b.inspect(id).Containers[0].RuntimeID, "/testbox", "wait", "/tmp/done")
 	waiting := b.start("wait", id) // becomes the owner
-	eventually(t, "the second rotation", func() bool { return b.rotated(id, 2) })
+	eventually(t, "the second rotation", func() bool { return rotated(b, id, 2) })
 	b.tell(id, "app", "/tmp/three")
 	waiting.want(0)
 	for name, got := range map[string]result{"logs": b.want(0, "logs", id), "logs -f": following.want(0)} {
@@ -59,7 +59,7 @@ func TestLogFilesAreRotatedWithoutALoss(t *testing.T) {
 		t.Errorf("the time has no nanoseconds: %s", got)
 	}
 	b.want(0, "rm", id)
-	if _, err := os.Stat(filepath.Dir(b.logFile(id))); err == nil {
+	if _, err := os.Stat(filepath.Dir(logFile(b, id))); err == nil {
 		t.Error("the files are left")
 	}
 }
