@@ -15,7 +15,7 @@ func (p *program) app() *cli.App {
 		Name:            "podtask",
 		Usage:           "run ECS-style tasks on rootless Podman",
 		UsageText:       "podtask COMMAND [flags] [arguments]",
-		Description:     "Flags may stand anywhere on the line; -- ends them.",
+		Description:     "Flags may stand anywhere on the line; -- ends them. NO_COLOR turns colors off.",
 		Writer:          p.stdout,
 		ErrWriter:       p.stderr,
 		HideHelp:        true,
@@ -33,7 +33,7 @@ func (p *program) app() *cli.App {
 				_, err := fmt.Fprintln(p.stdout, "podtask version "+p.version)
 				return err
 			}
-			return cli.ShowAppHelp(c)
+			return p.printHelp(c.App, nil)
 		},
 	}
 	app.Flags = append(app.Flags, configFlags("")...)
@@ -41,14 +41,13 @@ func (p *program) app() *cli.App {
 		runCommand(p), validateCommand(p), schemaCommand(p), planCommand(p), taskdefCommand(p), serviceCommand(p),
 		psCommand(p), inspectCommand(p), whyCommand(p), logsCommand(p), execCommand(p), eventsCommand(p), timelineCommand(p),
 		updateCommand(p), statsCommand(p), imageCommand(p), doctorCommand(p), infoCommand(p),
-		stopCommand(p), pauseCommand(p), unpauseCommand(p), rmCommand(p), waitCommand(p), drainCommand(p), gcCommand(p),
+		stopCommand(p), killCommand(p), restartCommand(p), portCommand(p), cpCommand(p), pauseCommand(p), unpauseCommand(p), rmCommand(p), waitCommand(p), drainCommand(p), gcCommand(p),
 		unitCommand(p), generateCommand(p), autoUpdateCommand(p),
 		agentCommand(p), configCommand(p), completionCommand(p), completeCommand(p), versionCommand(p), ownerCommand(p), netnsListenCommand(p), execGuardCommand(p),
 	}
 	for _, c := range app.Commands {
 		prepare(c, c.Name)
 	}
-	quietDefaults(app.Flags)
 	app.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return usagef("", "%v", err) }
 	return app
 }
@@ -59,7 +58,6 @@ func prepare(c *cli.Command, path string) {
 	c.HideHelp, c.HideHelpCommand = true, true
 	c.Flags = append(c.Flags, helpFlag())
 	c.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return usagef(path, "%v", err) }
-	quietDefaults(c.Flags)
 	if isGroup(c) {
 		c.UsageText = "podtask " + path + " COMMAND [flags] [arguments]"
 	}
@@ -70,15 +68,6 @@ func prepare(c *cli.Command, path string) {
 
 // commandPath is the running command as users write it, without the name of the program.
 func commandPath(c *cli.Context) string { return strings.TrimPrefix(c.Command.HelpName, "podtask ") }
-
-// quietDefaults leaves "(default: false)" out of the help.
-func quietDefaults(flags []cli.Flag) {
-	for _, f := range flags {
-		if b, ok := f.(*cli.BoolFlag); ok && !b.Value {
-			b.DisableDefaultText = true
-		}
-	}
-}
 
 func helpFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show this help"}
@@ -113,8 +102,19 @@ func noTruncFlag(what string) cli.Flag {
 	return &cli.BoolFlag{Name: "no-trunc", Usage: "do not shorten " + what}
 }
 
-func formatFlag(usage string) cli.Flag {
-	return &cli.StringFlag{Name: "format", Usage: usage}
+// formatFlag is for lists and documents; words are the formats besides Go templates.
+func formatFlag(words string) cli.Flag {
+	return &cli.StringFlag{Name: "format", Aliases: []string{"output", "o"}, Usage: "print in `FORMAT` " + words}
+}
+
+// The formats of lists, and of what is no list.
+const (
+	listFormats = "table, wide, json, yaml, a Go template, or table with a Go template"
+	itemFormats = "json, yaml or a Go template"
+)
+
+func sortFlag() cli.Flag {
+	return &cli.StringFlag{Name: "sort", Usage: "sort by `COLUMN`, the header in small letters"}
 }
 
 func filterFlag(keys string) cli.Flag {

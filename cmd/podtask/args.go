@@ -17,7 +17,7 @@ import (
 //	a value that begins with a dash: --tail -1
 //	help COMMAND for COMMAND --help
 //
-// A command that takes another command line behind "--" gets that "--" too. Each flag
+// A command that takes another command line, perhaps behind "--", gets that "--" too. Each flag
 // comes out as --name=value under its first name (the library refuses two names of one
 // flag on a line), behind the commands that lead to it; arguments follow a "--". The error
 // is a *usageError.
@@ -81,7 +81,7 @@ func (a *arranger) parse() error {
 			if a.choosing() {
 				continue
 			}
-			if takesCommand(a.command()) {
+			if takesCommand(a.command()) && len(a.arguments) > 0 {
 				a.arguments = append(a.arguments, word)
 			}
 			a.arguments = append(a.arguments, a.rest...)
@@ -94,6 +94,9 @@ func (a *arranger) parse() error {
 			return a.help()
 		case a.choosing():
 			err = a.choose(word)
+		case a.beginsCommand():
+			a.arguments = append(append(a.arguments, word), a.rest...)
+			return nil
 		default:
 			a.arguments = append(a.arguments, word)
 		}
@@ -228,7 +231,7 @@ func (a *arranger) unknownFlag(spelt, name string) error {
 	if c != nil {
 		flags = append(slices.Clone(c.Flags), flags...)
 		if takesCommand(c) && len(a.arguments) > 0 {
-			return usagef(a.verb(), "unknown flag %s: write the flags of the command to run after --", spelt)
+			return usagef(a.verb(), "unknown flag %s: the flags of the command to run follow it, or --", spelt)
 		}
 	}
 	if like := closestFlag(flags, name); like != "" {
@@ -256,6 +259,16 @@ func (a *arranger) unknownCommand(word string, commands []*cli.Command) error {
 	return usagef(a.verb(), "%s has no command %q: %s", a.verb(), word, hint)
 }
 
+// beginsCommand reports whether the next word and all behind it are the command line to run,
+// as in `exec -it web sh -c x`: no "--" stands before it, and none behind it and its flags.
+func (a *arranger) beginsCommand() bool {
+	if !takesCommand(a.command()) || len(a.arguments) == 0 {
+		return false
+	}
+	end := slices.IndexFunc(a.rest, func(w string) bool { return w == "--" || !strings.HasPrefix(w, "-") })
+	return end < 0 || a.rest[end] != "--"
+}
+
 // verb is the command as users write it, without the name of the program.
 func (a *arranger) verb() string {
 	names := make([]string, len(a.path))
@@ -266,7 +279,7 @@ func (a *arranger) verb() string {
 }
 
 // takesCommand reports whether a command line to run follows a "--".
-func takesCommand(c *cli.Command) bool { return strings.Contains(c.ArgsUsage, " -- ") }
+func takesCommand(c *cli.Command) bool { return strings.Contains(c.ArgsUsage, " [--] ") }
 
 func takesValue(f cli.Flag) bool {
 	d, ok := f.(cli.DocGenerationFlag)

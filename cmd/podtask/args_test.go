@@ -20,6 +20,10 @@ func TestArrangePutsFlagsBeforeArguments(t *testing.T) {
 		{"-- ends the flags", "logs -- -f web", "logs -- -f web"},
 		{"-- is an argument the second time", "logs -- --", "logs -- --"},
 		{"a command line behind --", "exec web -it -- sh -c x", "exec --interactive=true --tty=true -- web -- sh -c x"},
+		{"a command line without --", "exec -it web sh -c x", "exec --interactive=true --tty=true -- web sh -c x"},
+		{"a container, flags and --", "exec web app -it -- sh -c x", "exec --interactive=true --tty=true -- web app -- sh -c x"},
+		{"-- in a command line", "exec web sh -c x -- -y", "exec -- web sh -c x -- -y"},
+		{"-- before the task", "exec -- web sh -c x", "exec -- web sh -c x"},
 		{"a dash is an argument", "run -", "run -- -"},
 		{"short flags in one word", "ps -aq", "ps --all=true --quiet=true --"},
 		{"short flags with a value in one word", "run -deA=1 f", "run --detach=true --env=A=1 -- f"},
@@ -70,7 +74,7 @@ func TestArrangeRefuses(t *testing.T) {
 		{"logs --folow web", "unknown flag --folow: did you mean --follow?", "`podtask logs --help`"},
 		{"--log-lvel debug ps", "unknown flag --log-lvel: did you mean --log-level?", "`podtask --help`"},
 		{"ps -aZ", "unknown flag -aZ", "`podtask ps --help`"},
-		{"exec web sh -c x", "unknown flag -c: write the flags of the command to run after --", "`podtask exec --help`"},
+		{"exec web -c x", "unknown flag -c: the flags of the command to run follow it, or --", "`podtask exec --help`"},
 		{"run --name", "flag --name needs a value", "`podtask run --help`"},
 		{"run -e", "flag -e needs a value", "`podtask run --help`"},
 		{"run --rm=perhaps f", `flag --rm is true or false, not "perhaps"`, "`podtask run --help`"},
@@ -106,7 +110,7 @@ func TestSuggestionsAreHarmless(t *testing.T) {
 // What arrange lets through, the library must understand and no argument may be
 // lost or invented.
 func FuzzArrange(f *testing.F) {
-	for _, s := range []string{"logs web -f", "run -deA=1 f -- -x", "ps -aq --filter a=b", "help run", "-- -- x", "run --wait=x - ="} {
+	for _, s := range []string{"exec web -it sh -c x -- y", "logs web -f", "run -deA=1 f -- -x", "ps -aq --filter a=b", "help run", "-- -- x", "run --wait=x - ="} {
 		f.Add(s)
 	}
 	p := &program{stdout: io.Discard, stderr: io.Discard}

@@ -35,7 +35,7 @@ Examples:
   systemctl --user enable --now podtask-auto-update.timer    # daily`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "dry-run", Usage: "only show what would be updated"},
-			formatFlag("table or json"),
+			formatFlag(listFormats),
 		},
 		Action: p.withHost(autoUpdate),
 	}
@@ -65,9 +65,8 @@ type updateRow struct {
 }
 
 func autoUpdate(ctx context.Context, s *session, c *cli.Context) error {
-	format := c.String("format")
-	if format != "" && format != "table" && format != "json" {
-		return usagef("auto-update", "no format %q: it is table or json", format)
+	if err := checkFormat(c); err != nil {
+		return err
 	}
 	tasks, err := updatable(s, c.Args().Slice())
 	if err != nil {
@@ -80,15 +79,13 @@ func autoUpdate(ctx context.Context, s *session, c *cli.Context) error {
 		rows = append(rows, more...)
 		errs = append(errs, err)
 	}
-	if format == "json" {
-		err = console.WriteJSON(s.stdout, rows)
-	} else {
+	err = printItems(s.stdout, c, rows, func(bool) error {
 		table := [][]string{{"UNIT", "TASK", "CONTAINER", "IMAGE", "POLICY", "UPDATED"}}
 		for _, r := range rows {
 			table = append(table, []string{r.Unit, r.Task, r.Container, r.Image, r.Policy, r.Updated})
 		}
-		err = console.WriteTable(s.stdout, table)
-	}
+		return console.WriteTable(s.stdout, table)
+	})
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ or of the command that it belongs to.
 Examples:
   podtask config
   podtask config --format '{{.Key}}={{.Value}}'`,
-		Flags:  []cli.Flag{formatFlag("table, json or a Go template")},
+		Flags:  []cli.Flag{formatFlag(listFormats)},
 		Action: func(c *cli.Context) error { return showConfig(p, c) },
 	}
 }
@@ -50,14 +50,7 @@ func showConfig(p *program, c *cli.Context) error {
 		lines = append(lines, l)
 		table = append(table, []string{l.Key, l.Value, l.From})
 	}
-	switch format := c.String("format"); format {
-	case "", "table":
-		return console.WriteTable(p.stdout, table)
-	case "json":
-		return console.WriteJSON(p.stdout, lines)
-	default:
-		return formatted(p.stdout, "config", format, lines)
-	}
+	return printItems(p.stdout, c, lines, func(bool) error { return console.WriteTable(p.stdout, table) })
 }
 
 // configure reads the configuration and the flags of this command line.

@@ -23,7 +23,7 @@ Examples:
   podtask doctor --format json | jq '.[] | select(.level != "ok")'`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "show only what is not ok"},
-			formatFlag("table, json or a Go template"),
+			formatFlag(listFormats),
 		},
 		Action: p.withHost(examine),
 	}
@@ -40,7 +40,7 @@ func examine(ctx context.Context, s *session, c *cli.Context) error {
 			shown = append(shown, f)
 		}
 	}
-	if err := printDoctorFindings(s, c.String("format"), shown); err != nil {
+	if err := printItems(s.stdout, c, shown, func(bool) error { return printDoctorFindings(s, shown) }); err != nil {
 		return err
 	}
 	if doctor.Worst(all) == doctor.Fail {
@@ -49,14 +49,7 @@ func examine(ctx context.Context, s *session, c *cli.Context) error {
 	return nil
 }
 
-func printDoctorFindings(s *session, format string, findings []doctor.Finding) error {
-	switch format {
-	case "", "table":
-	case "json":
-		return console.WriteJSON(s.stdout, findings)
-	default:
-		return formatted(s.stdout, "doctor", format, findings)
-	}
+func printDoctorFindings(s *session, findings []doctor.Finding) error {
 	on := console.ColorsFor(s.stdout, s.getenv)
 	inks := map[doctor.Level]console.Ink{doctor.OK: console.Green, doctor.Fail: console.Red}
 	for _, f := range findings {

@@ -50,8 +50,8 @@ func drain(ctx context.Context, s *session, c *cli.Context) error {
 	}
 	// Those who wait go first, so that none is let in by another's end.
 	for _, group := range [][]lifecycle.State{queued, running} {
-		errs = append(errs, s.sideBySide(group, func(st lifecycle.State, show *console.Progress) error {
-			return s.StopTask(ctx, st.ID, "podtask drain", false, show.Show)
+		errs = append(errs, s.sideBySide(group, func(st lifecycle.State, show *console.Progress) (string, error) {
+			return st.ID, s.StopTask(ctx, st.ID, "podtask drain", false, show.Show)
 		}))
 	}
 	return errors.Join(errs...)

@@ -32,7 +32,7 @@ Examples:
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "stream", Aliases: []string{"f", "follow"}, Value: true, Usage: "go on with new events; --stream=false shows past ones only"},
 			&cli.StringFlag{Name: "since", Usage: "begin after event `NUMBER`, or at a time: 2006-01-02T15:04:05Z or how long ago (10m)"},
-			formatFlag("json prints JSON Lines; or a Go template"),
+			formatFlag("json (JSON Lines), yaml (a document for each) or a Go template"),
 			filterFlag("task, name, family, container, status"),
 		},
 		Action: p.withHost(events),
@@ -53,6 +53,9 @@ func events(ctx context.Context, s *session, c *cli.Context) error {
 	stream := c.Bool("stream")
 	after, from, err := eventsFrom(ctx, s, c.String("since"), stream)
 	if err != nil {
+		return err
+	}
+	if err := checkFormat(c); err != nil {
 		return err
 	}
 	format := c.String("format")
@@ -93,9 +96,12 @@ func eventsFrom(ctx context.Context, s *session, since string, stream bool) (aft
 
 func printEvent(s *session, e eventLine, format string) error {
 	switch format {
-	case "":
+	case "", console.FormatTable, console.FormatWide:
 		return printEventText(s, e)
-	case "json":
+	case console.FormatYAML:
+		fmt.Fprintln(s.stdout, "---")
+		return console.WriteYAML(s.stdout, e)
+	case console.FormatJSON:
 		return json.NewEncoder(s.stdout).Encode(e)
 	default:
 		return formatted(s.stdout, "events", format, []eventLine{e})

@@ -32,14 +32,17 @@ func execCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "exec",
 		Usage:     "run a command in a container of a task",
-		ArgsUsage: "TASK [CONTAINER] -- COMMAND [ARG ...]",
+		ArgsUsage: "TASK [CONTAINER] [--] COMMAND [ARG ...]",
 		Description: `Without CONTAINER the command runs in the only container of the task, or the only
-essential one.
+essential one. All words behind COMMAND are its own. -- is needed where COMMAND is also the
+name of a container.
+
 The exit code is that of the command: 127 if the container has no such command, 126 if it
 cannot be run. Signals go to the command; when podtask is killed, the command ends too.
 
 Examples:
-  podtask exec -it web -- sh
+  podtask exec -it web sh
+  podtask exec web sh -c 'echo $HOSTNAME'
   podtask exec web nginx -- nginx -s reload
   podtask exec -i web nginx -- sh -c 'cat > /tmp/x' < x`,
 		Flags: []cli.Flag{
@@ -96,10 +99,8 @@ func execute(ctx context.Context, s *session, c *cli.Context) error {
 // execWords splits what follows the task into a container's name, empty for none, and
 // the command. Without "--" a first word that names a container is one.
 func execWords(st lifecycle.State, words []string) (container string, command []string, err error) {
-	i := slices.Index(words, "--")
+	i := slices.Index(words[:min(2, len(words))], "--") // a later one is the command's
 	switch {
-	case i > 1:
-		return "", nil, usagef("exec", "%q: one container stands before --, and the command behind it", strings.Join(words[:i], " "))
 	case i == 1:
 		container = words[0]
 	case i < 0 && len(words) > 0:

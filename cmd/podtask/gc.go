@@ -29,7 +29,7 @@ Examples:
   podtask gc --format json`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "corrupt", Usage: "remove corrupt records too, and what belongs to their tasks"},
-			formatFlag("json or a Go template"),
+			formatFlag(itemFormats),
 		},
 		Action: p.withHost(gc),
 	}
@@ -39,6 +39,9 @@ func gc(ctx context.Context, s *session, c *cli.Context) error {
 	if err := noArguments(c); err != nil {
 		return err
 	}
+	if err := checkFormat(c); err != nil {
+		return err
+	}
 	_, _ = s.Agent.Tasks.States() // moves corrupt records aside
 	removed, swept := s.Agent.Orphans.Sweep(ctx)
 	corrupt, err := s.Agent.Orphans.Corrupt()
@@ -46,8 +49,7 @@ func gc(ctx context.Context, s *session, c *cli.Context) error {
 		corrupt, err = s.Agent.Orphans.RemoveCorrupt(ctx)
 	}
 	removed, swept = append(append([]cleanup.Orphan{}, removed...), corrupt...), errors.Join(swept, err)
-	switch format := c.String("format"); format {
-	case "":
+	err = printItems(s.stdout, c, removed, func(bool) error {
 		for _, o := range removed {
 			if o.Kept {
 				fmt.Fprintf(s.stdout, "task %s has a %s: its containers may still run; `podtask gc --corrupt` removes them and the record\n", console.ShortID(o.Task), o.Kind)
@@ -55,11 +57,8 @@ func gc(ctx context.Context, s *session, c *cli.Context) error {
 			}
 			fmt.Fprintf(s.stdout, "removed %s %s of task %s\n", o.Kind, o.Name, console.ShortID(o.Task))
 		}
-	case "json":
-		err = console.WriteJSON(s.stdout, removed)
-	default:
-		err = formatted(s.stdout, "gc", format, removed)
-	}
+		return nil
+	})
 	if swept != nil {
 		return swept
 	}

@@ -47,7 +47,7 @@ Examples:
 			&cli.StringFlag{Name: "platform", Usage: "choose the image for `OS/ARCH` instead of this host's"},
 			quietFlag("digests"),
 			noTruncFlag("digests"),
-			formatFlag("table, json or a Go template"),
+			formatFlag(listFormats),
 		},
 		Action: p.withHost(imageResolve),
 	}
@@ -62,7 +62,7 @@ func imageListCommand(p *program) *cli.Command {
 Examples:
   podtask image ls
   podtask image ls --format json`,
-		Flags:  []cli.Flag{quietFlag("ids"), noTruncFlag("ids"), formatFlag("table, json or a Go template")},
+		Flags:  []cli.Flag{quietFlag("ids"), noTruncFlag("ids"), formatFlag(listFormats), sortFlag()},
 		Action: p.withHost(imageList),
 	}
 }
@@ -82,7 +82,7 @@ Examples:
 			&cli.BoolFlag{Name: "dry-run", Aliases: []string{"n"}, Usage: "remove nothing, list what would be removed"},
 			&cli.DurationFlag{Name: "older-than", Usage: "only images not used for `TIME`; never less than ten minutes", DefaultText: "10m"},
 			&cli.IntFlag{Name: "limit", Usage: "at most `N`, least recently used first", DefaultText: "no limit"},
-			formatFlag("table, json or a Go template"),
+			formatFlag(listFormats),
 		},
 		Action: p.withHost(imagePrune),
 	}
@@ -173,7 +173,13 @@ func newResolvedImage(d images.Description) resolvedImage {
 }
 
 func printResolved(s *session, c *cli.Context, found []resolvedImage) error {
-	return printList(s.stdout, c, found, func(r resolvedImage) string { return r.Digest }, func() error {
+	if c.Bool("quiet") {
+		for _, r := range found {
+			fmt.Fprintln(s.stdout, r.Digest)
+		}
+		return nil
+	}
+	return printItems(s.stdout, c, found, func(bool) error {
 		return console.WriteTable(s.stdout, resolvedRows(c, found))
 	})
 }
@@ -223,7 +229,13 @@ func imageList(ctx context.Context, s *session, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return printImages(s, c, list, imageRows)
+	kept := column[imagestore.LocalImage]{head: "KEPT BECAUSE", cell: func(l imagestore.LocalImage) string {
+		if l.Keep == "" && l.Manual {
+			return "pulled with prefer-cached: only prune removes it"
+		}
+		return cmp.Or(l.Keep, none)
+	}}
+	return printImages(s, c, list, kept)
 }
 
 func imagePrune(ctx context.Context, s *session, c *cli.Context) error {
@@ -236,7 +248,7 @@ func imagePrune(ctx context.Context, s *session, c *cli.Context) error {
 	removed, err := s.Agent.Pruner.Prune(ctx, imagestore.PruneOptions{
 		MinAge: c.Duration("older-than"), Limit: c.Int("limit"), DryRun: c.Bool("dry-run"), Demanded: true,
 	})
-	if printErr := printImages(s, c, removed, prunedRows); err == nil {
+	if printErr := printImages(s, c, removed); err == nil {
 		err = printErr
 	}
 	if !c.Bool("quiet") && err == nil {
@@ -273,33 +285,17 @@ func shortener(c *cli.Context, shorten func(string) string) func(string) string 
 	return shorten
 }
 
-func printImages(s *session, c *cli.Context, list []imagestore.LocalImage, rows func(short func(string) string, list []imagestore.LocalImage) [][]string) error {
-	short := shortener(c, console.ShortID)
-	return printList(s.stdout, c, list, func(l imagestore.LocalImage) string { return short(l.ID) }, func() error {
-		return console.WriteList(s.stdout, rows(short, list))
-	})
-}
-
-func imageRows(short func(string) string, list []imagestore.LocalImage) [][]string {
-	rows := prunedRows(short, list)
-	rows[0] = append(rows[0], "KEPT BECAUSE")
-	for i, l := range list {
-		keep := l.Keep
-		if keep == "" && l.Manual {
-			keep = "pulled with prefer-cached: only prune removes it"
-		}
-		rows[i+1] = append(rows[i+1], cmp.Or(keep, "-"))
+// printImages prints images in the columns that list and prune have, and in more.
+func printImages(s *session, c *cli.Context, list []imagestore.LocalImage, more ...column[imagestore.LocalImage]) error {
+	type image = imagestore.LocalImage
+	now, short := time.Now(), shortener(c, console.ShortID)
+	id := func(l image) string { return short(l.ID) }
+	columns := []column[image]{
+		{head: "ID", cell: id},
+		{head: "NAME", cell: func(l image) string { return cmp.Or(strings.Join(l.Names, " "), l.Target) }},
+		{head: "SIZE", cell: func(l image) string { return console.BytesText(l.Size) }, order: func(a, b image) int { return cmp.Compare(b.Size, a.Size) }},
+		{head: "PULLED", cell: func(l image) string { return console.Ago(now, l.PulledAt) }, order: func(a, b image) int { return b.PulledAt.Compare(a.PulledAt) }},
+		{head: "USED", cell: func(l image) string { return console.Ago(now, l.UsedAt) }, order: func(a, b image) int { return b.UsedAt.Compare(a.UsedAt) }},
 	}
-	return rows
-}
-
-func prunedRows(short func(string) string, list []imagestore.LocalImage) [][]string {
-	now := time.Now()
-	rows := [][]string{{"ID", "NAME", "SIZE", "PULLED", "USED"}}
-	for _, l := range list {
-		rows = append(rows, []string{
-			short(l.ID), cmp.Or(strings.Join(l.Names, " "), l.Target), console.BytesText(l.Size), console.Ago(now, l.PulledAt), console.Ago(now, l.UsedAt),
-		})
-	}
-	return rows
+	return listing[image]{items: list, id: id, columns: append(columns, more...)}.print(s.stdout, c)
 }

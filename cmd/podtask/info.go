@@ -24,7 +24,7 @@ func infoCommand(p *program) *cli.Command {
 Examples:
   podtask info
   podtask info --format '{{.Podman.Version}}'`,
-		Flags:  []cli.Flag{formatFlag("table, json or a Go template")},
+		Flags:  []cli.Flag{formatFlag(itemFormats)},
 		Action: p.withHost(info),
 	}
 }
@@ -69,14 +69,7 @@ func info(ctx context.Context, s *session, c *cli.Context) error {
 		return err
 	}
 	f := gatherFacts(ctx, s)
-	switch format := c.String("format"); format {
-	case "", "table":
-		return console.WriteTable(s.stdout, f.rows())
-	case "json":
-		return console.WriteJSON(s.stdout, f)
-	default:
-		return formatted(s.stdout, "info", format, []facts{f})
-	}
+	return printItem(s.stdout, c, f, func() error { return console.WriteTable(s.stdout, f.rows()) })
 }
 
 func gatherFacts(ctx context.Context, s *session) facts {

@@ -27,7 +27,7 @@ Examples:
   podtask inspect --format '{{.Status}} {{.StoppedReason}}' web
   podtask inspect --format podstatus web | jq '.[0].status.phase'
   podtask inspect web | jq '.[0].containers[].imageDigest'`,
-		Flags:  []cli.Flag{formatFlag("json, a Go template, or podstatus: the tasks as Kubernetes Pods with their status"), ignoreFlag()},
+		Flags:  []cli.Flag{formatFlag("json, yaml, a Go template, or podstatus: the tasks as Kubernetes Pods with their status"), ignoreFlag()},
 		Action: p.withHost(inspect),
 	}
 }
@@ -38,6 +38,9 @@ func inspect(ctx context.Context, s *session, c *cli.Context) error {
 	}
 	if c.String("format") == "podstatus" {
 		return inspectPods(ctx, s, c)
+	}
+	if err := checkFormat(c); err != nil {
+		return err
 	}
 	tasks := []api.Task{}
 	var errs []error
@@ -50,13 +53,7 @@ func inspect(ctx context.Context, s *session, c *cli.Context) error {
 			errs = append(errs, err)
 		}
 	}
-	var err error
-	switch format := c.String("format"); format {
-	case "", "json":
-		err = console.WriteJSON(s.stdout, tasks)
-	default:
-		err = formatted(s.stdout, "inspect", format, tasks)
-	}
+	err := printItems(s.stdout, c, tasks, func(bool) error { return console.WriteJSON(s.stdout, tasks) })
 	return errors.Join(append(errs, err)...)
 }
 

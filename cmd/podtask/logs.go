@@ -2,28 +2,35 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"time"
 
+	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/internal/observe"
+	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
 )
 
 func logsCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "logs",
 		Usage:     "show what the containers of a task wrote",
-		ArgsUsage: "TASK [CONTAINER]",
-		Description: `The stdout of a container is printed to stdout, its stderr to stderr. Without CONTAINER
-each line begins with the name of the container.
+		ArgsUsage: "TASK ... [CONTAINER]",
+		Description: `The stdout of a container is printed to stdout, its stderr to stderr. Each line begins with
+the name of the container, unless one is chosen, and of the task where there are several.
+A last argument that is the name of a container and of no task chooses it too.
 
 Examples:
   podtask logs -f web
   podtask logs --tail 20 -t web nginx
+  podtask logs -f -c app web worker
   podtask logs --since 1h --until 50m web`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "continue until the containers have ended"},
+			&cli.StringFlag{Name: "container", Aliases: []string{"c"}, Usage: "show `CONTAINER` only"},
 			&cli.StringFlag{Name: "since", Usage: "show what was written after `TIME`: 2006-01-02T15:04:05Z, seconds since 1970 or how long ago (10m)"},
 			&cli.StringFlag{Name: "until", Usage: "show what was written before `TIME`, said in the same ways"},
 			&cli.StringFlag{Name: "tail", Aliases: []string{"n"}, Usage: "begin with the last `N` lines of each container, with --until of those before it", DefaultText: "all"},
@@ -34,32 +41,81 @@ Examples:
 }
 
 func logs(ctx context.Context, s *session, c *cli.Context) error {
-	if n := c.Args().Len(); n < 1 || n > 2 {
-		return usagef("logs", "logs takes a TASK and perhaps a CONTAINER, not %d arguments", n)
+	opts, err := parseLogOptions(c)
+	if err != nil {
+		return err
 	}
+	states, container, err := logSources(s, c)
+	if err != nil {
+		return err
+	}
+	printers := console.NewLogPrinters(s.stdout, s.stderr, states, s.getenv)
+	for _, p := range printers {
+		p.Prefix, p.Stamps = p.Prefix || container == "", opts.Timestamps
+	}
+	if !opts.Follow {
+		for i, st := range states {
+			if err := s.Agent.Logs.Read(ctx, st, container, opts, printers[i].Line); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	all, ctx := errgroup.WithContext(ctx)
+	for i, st := range states {
+		all.Go(func() error { return s.Agent.Logs.Read(ctx, st, container, opts, printers[i].Line) })
+	}
+	return all.Wait()
+}
+
+// logSources are the tasks that the line names, and the container in each of them; empty for
+// all.
+func logSources(s *session, c *cli.Context) (states []lifecycle.State, container string, err error) {
+	refs, container := c.Args().Slice(), c.String("container")
+	if len(refs) == 0 {
+		return nil, "", usagef("logs", "no TASK to show the logs of")
+	}
+	for i, ref := range refs {
+		st, err := s.Agent.Tasks.Find(ref)
+		if i > 0 && i == len(refs)-1 && container == "" && connect.IsGone(err) {
+			if _, ok := states[0].Task.Index(ref); ok {
+				container = ref
+				break
+			}
+			if i == 1 {
+				return nil, "", fmt.Errorf("there is no task %q, and task %s has no such container", ref, connect.NameOf(states[0]))
+			}
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		states = append(states, st)
+	}
+	for _, st := range states {
+		if _, ok := st.Task.Index(container); !ok && container != "" {
+			return nil, "", fmt.Errorf("task %s has no container %q", connect.NameOf(st), container)
+		}
+	}
+	return states, container, nil
+}
+
+func parseLogOptions(c *cli.Context) (observe.LogOptions, error) {
 	opts := observe.LogOptions{Follow: c.Bool("follow"), Timestamps: c.Bool("timestamps"), Tail: -1}
 	var err error
 	now := time.Now()
 	if opts.Since, err = parseTime(c.String("since"), now); err != nil {
-		return usagef("logs", "--since: %v", err)
+		return opts, usagef("logs", "--since: %v", err)
 	}
 	if opts.Until, err = parseTime(c.String("until"), now); err != nil {
-		return usagef("logs", "--until: %v", err)
+		return opts, usagef("logs", "--until: %v", err)
 	}
 	if opts.Follow && !opts.Until.IsZero() {
-		return usagef("logs", "--follow and --until exclude each other")
+		return opts, usagef("logs", "--follow and --until exclude each other")
 	}
 	if tail := c.String("tail"); tail != "" && tail != "all" {
 		if opts.Tail, err = strconv.Atoi(tail); err != nil {
-			return usagef("logs", "--tail is a number of lines or all, not %q", tail)
+			return opts, usagef("logs", "--tail is a number of lines or all, not %q", tail)
 		}
 	}
-	st, err := s.Agent.Tasks.Find(c.Args().First())
-	if err != nil {
-		return err
-	}
-	container := c.Args().Get(1)
-	printer := console.NewLogPrinter(s.stdout, s.stderr, st, s.getenv)
-	printer.Prefix, printer.Stamps = container == "", opts.Timestamps
-	return s.Agent.Logs.Read(ctx, st, container, opts, printer.Line)
+	return opts, nil
 }

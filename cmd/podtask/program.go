@@ -39,10 +39,13 @@ type program struct {
 func (p *program) main(ctx context.Context, args []string) int {
 	app := p.app()
 	arranged, err := arrange(app, args)
-	if err == nil {
-		err = app.RunContext(ctx, arranged)
+	if err != nil {
+		return p.report(err)
 	}
-	return p.report(err)
+	if path, asked := helpAsked(app, arranged); asked {
+		return p.report(p.printHelp(app, path))
+	}
+	return p.report(app.RunContext(ctx, arranged))
 }
 
 // report prints an error and returns the exit code for it.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,14 +29,18 @@ task takes it over.
 Examples:
   podtask ps
   podtask ps -a --filter family=web --filter status=stopped
-  podtask ps -q --no-trunc
-  podtask ps --format '{{.Name}}\t{{.Status}}'`,
+  podtask ps --watch --sort created
+  podtask ps -q --latest
+  podtask ps -o wide
+  podtask ps --format 'table {{.Name}}\t{{.Status}}'`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show stopped tasks too"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print ids only"},
-			&cli.BoolFlag{Name: "no-trunc", Usage: "do not shorten ids"},
+			&cli.BoolFlag{Name: "no-trunc", Usage: "do not shorten ids and images"},
 			&cli.BoolFlag{Name: "noheading", Usage: "print no headers"},
-			formatFlag("table, json or a Go template"),
+			&cli.BoolFlag{Name: "latest", Aliases: []string{"l"}, Usage: "show the newest task only, stopped or not"},
+			&optionalFlag{StringFlag: &cli.StringFlag{Name: "watch", Aliases: []string{"w"}, Usage: "show the list again every `DURATION`, until Ctrl-C"}, bare: "2s"},
+			formatFlag(listFormats), sortFlag(),
 			filterFlag(taskFilterKeys),
 		},
 		Action: p.withHost(ps),
@@ -50,13 +55,72 @@ func ps(ctx context.Context, s *session, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	rows := taskRows(ctx, s, c.Bool("all") || len(wanted["status"]) > 0, c.Bool("no-trunc") || c.String("format") == "json", time.Now())
-	rows = slices.DeleteFunc(rows, func(r row) bool {
-		return !wanted.match(r.filterable)
-	})
-	return printList(s.stdout, c, rows, func(r row) string { return r.ID }, func() error {
-		return writeRows(s.program, rows, !c.Bool("noheading"))
-	})
+	show := func(w io.Writer) error { return printTasks(ctx, s, c, w, wanted) }
+	if c.String("watch") == "" {
+		return show(s.stdout)
+	}
+	pace, err := time.ParseDuration(c.String("watch"))
+	if err != nil || pace < 100*time.Millisecond {
+		return usagef("ps", "--watch is 100ms or more, not %q", c.String("watch"))
+	}
+	return console.Watch(ctx, s.stdout, s.getenv, pace, show)
+}
+
+// printTasks prints the tasks once.
+func printTasks(ctx context.Context, s *session, c *cli.Context, w io.Writer, wanted filters) error {
+	format := c.String("format")
+	full := c.Bool("no-trunc") || format != "" && format != console.FormatTable && !strings.Contains(format, "{{")
+	rows := taskRows(ctx, s, c.Bool("all") || c.Bool("latest") || len(wanted["status"]) > 0, full, time.Now())
+	rows = slices.DeleteFunc(rows, func(r row) bool { return !wanted.match(r.filterable) })
+	if c.Bool("latest") {
+		rows = rows[:min(1, len(rows))]
+	}
+	return taskListing(rows, full).print(w, c)
+}
+
+// taskListing is the list of tasks; with full, nothing is shortened.
+func taskListing(rows []row, full bool) listing[row] {
+	image := shortImage
+	if full {
+		image = func(whole string) string { return whole }
+	}
+	newest := func(a, b row) int { return b.CreatedAt.Compare(a.CreatedAt) }
+	return listing[row]{items: rows, id: func(r row) string { return r.ID }, columns: []column[row]{
+		{head: "ID", cell: func(r row) string { return r.ID }},
+		{head: "NAME", cell: func(r row) string { return r.Name }},
+		{head: "STATUS", cell: row.statusText},
+		{head: "HEALTH", cell: func(r row) string { return r.Health }},
+		{head: "RUNNING", cell: row.Containers, order: func(a, b row) int { return cmp.Compare(b.Running, a.Running) }},
+		{head: "AGE", key: "created", cell: row.Age, order: newest},
+		{head: "PORTS", cell: row.PortList},
+		{head: "IMAGE", cell: func(r row) string {
+			images := make([]string, len(r.Images))
+			for i, whole := range r.Images {
+				images[i] = image(whole)
+			}
+			return strings.Join(images, ", ")
+		}},
+		{head: "FAMILY", cell: func(r row) string { return r.Family }},
+		{head: "REVISION", cell: func(r row) string { return strconv.Itoa(r.Revision) }, wide: true, order: func(a, b row) int { return cmp.Compare(a.Revision, b.Revision) }},
+		{head: "SERVICE", cell: func(r row) string { return r.filterable["service"] }, wide: true},
+		{head: "RESTARTS", cell: func(r row) string { return strconv.Itoa(r.Restarts) }, order: func(a, b row) int { return cmp.Compare(b.Restarts, a.Restarts) }},
+		{head: "OWNER", cell: row.Owner},
+	}}
+}
+
+// shortImage is an image without its registry and digest.
+func shortImage(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	return image[strings.LastIndex(image, "/")+1:]
+}
+
+// statusText has the exit code of a task that has stopped.
+func (r row) statusText() string {
+	if r.ExitCode == nil {
+		return r.Status
+	}
+	status, rest, _ := strings.Cut(r.Status, " ")
+	return strings.TrimSpace(fmt.Sprintf("%s (%s) %s", status, r.Exit(), rest))
 }
 
 // row is a task in the list; templates see its fields and methods.
@@ -80,6 +144,9 @@ type row struct {
 	// OwnerPID is 0 without a living owner.
 	OwnerPID int           `json:"ownerPid"`
 	ExitCode *api.ExitCode `json:"exitCode,omitempty"`
+	// Ports are the published ones, Images those of the containers, each once.
+	Ports  []api.Port `json:"ports"`
+	Images []string   `json:"images"`
 
 	filterable map[string]string
 	now        time.Time
@@ -87,6 +154,15 @@ type row struct {
 
 // Containers is running/total.
 func (r row) Containers() string { return fmt.Sprintf("%d/%d", r.Running, r.Total) }
+
+// PortList is the published ports as podman ps writes them.
+func (r row) PortList() string { return console.PortList(r.Ports) }
+
+// Image is that of all containers.
+func (r row) Image() string { return strings.Join(r.Images, ", ") }
+
+// Age is how long ago the task was created, as short as kubectl writes it.
+func (r row) Age() string { return console.ShortSpan(r.now.Sub(r.CreatedAt)) }
 
 // Created is how long ago the task was created.
 func (r row) Created() string { return console.Ago(r.now, r.CreatedAt) }
@@ -152,7 +228,7 @@ func newRow(t api.Task, queuedFor string, fullID bool, now time.Time) row {
 	r := row{
 		ID: console.ShortID(t.ID), Name: t.Name, Family: t.Family, Revision: t.Revision,
 		Status: t.Status, Health: t.Health, Total: len(t.Containers), CreatedAt: t.CreatedAt,
-		OwnerPID: t.Owner.PID, ExitCode: t.ExitCode, Queue: t.Queue, filterable: filterable(t), now: now,
+		OwnerPID: t.Owner.PID, ExitCode: t.ExitCode, Ports: []api.Port{}, Images: []string{}, Queue: t.Queue, filterable: filterable(t), now: now,
 	}
 	if fullID {
 		r.ID = t.ID
@@ -178,19 +254,14 @@ func newRow(t api.Task, queuedFor string, fullID bool, now time.Time) row {
 	default:
 		r.Status += " (no owner)"
 	}
+	for _, p := range publishedPorts(t) {
+		r.Ports = append(r.Ports, p.Port)
+	}
 	for _, c := range t.Containers {
 		r.Restarts += c.RestartCount
+		if !slices.Contains(r.Images, c.Image) {
+			r.Images = append(r.Images, c.Image)
+		}
 	}
 	return r
-}
-
-func writeRows(p *program, rows []row, heading bool) error {
-	var table [][]string
-	if heading {
-		table = append(table, []string{"ID", "NAME", "FAMILY", "STATUS", "HEALTH", "CONTAINERS", "RESTARTS", "CREATED", "OWNER", "EXIT"})
-	}
-	for _, r := range rows {
-		table = append(table, []string{r.ID, r.Name, r.Family, r.Status, r.Health, r.Containers(), strconv.Itoa(r.Restarts), r.Created(), r.Owner(), r.Exit()})
-	}
-	return console.WriteList(p.stdout, table)
 }

@@ -2,11 +2,16 @@ package main
 
 import (
 	"bytes"
+	"flag"
+	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/urfave/cli/v2"
 
 	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/internal/observe"
@@ -139,21 +144,26 @@ func TestLogLinesGoWhereTheyWereWritten(t *testing.T) {
 func TestTableOfTasks(t *testing.T) {
 	t.Parallel()
 	orphan := shopTask()
+	for i := range orphan.Containers {
+		orphan.Containers[i].Image = "registry.example/shop/web:1"
+	}
+	stopped := orphan
+	stopped.Containers = slices.Clone(orphan.Containers)
 	orphan.ID, orphan.Name, orphan.Status, orphan.Settled, orphan.ExitCode = strings.Repeat("f", 32), "", "RUNNING", false, nil
 	orphan.Containers[1].Status = "RUNNING"
 	owned := orphan
 	owned.ID, owned.Owner = strings.Repeat("e", 32), api.Owner{PID: 4711, Alive: true}
 	now := after(2 * time.Hour)
 	var out bytes.Buffer
-	p := &program{stdout: &out}
-	if err := writeRows(p, []row{newRow(orphan, "", false, now), newRow(owned, "", true, now), newRow(shopTask(), "", false, now)}, true); err != nil {
+	l := taskListing([]row{newRow(orphan, "", false, now), newRow(owned, "", true, now), newRow(stopped, "", false, now)}, false)
+	if err := console.WriteTable(&out, l.rows(false, true)); err != nil {
 		t.Fatal(err)
 	}
 	const want = `
-ID                                 NAME   FAMILY   STATUS               HEALTH    CONTAINERS   RESTARTS   CREATED       OWNER   EXIT
-ffffffffffff                              shop     RUNNING (no owner)   HEALTHY   1/2          0          2 hours ago   none    
-eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee          shop     RUNNING              HEALTHY   1/2          0          2 hours ago   4711    
-0123456789ab                       shop   shop     STOPPED              HEALTHY   0/2          0          2 hours ago   none    3
+ID                                 NAME   STATUS               HEALTH    RUNNING   AGE   PORTS                                    IMAGE   FAMILY   RESTARTS   OWNER
+ffffffffffff                              RUNNING (no owner)   HEALTHY   1/2       2h    0.0.0.0:8080->80/tcp, [::1]:53->53/udp   web:1   shop     0          none
+eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee          RUNNING              HEALTHY   1/2       2h    0.0.0.0:8080->80/tcp, [::1]:53->53/udp   web:1   shop     0          4711
+0123456789ab                       shop   STOPPED (3)          HEALTHY   0/2       2h    0.0.0.0:8080->80/tcp, [::1]:53->53/udp   web:1   shop     0          none
 `
 	if diff := cmp.Diff(want[1:], out.String()); diff != "" {
 		t.Error(diff)
@@ -182,6 +192,97 @@ func TestTemplates(t *testing.T) {
 	for _, bad := range []string{"{{", "{{.Nonsense}}"} {
 		if err := formatted(&out, "ps", bad, []row{{}}); err == nil || !strings.Contains(err.Error(), "--format") {
 			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+// Every word of --format is taken, and all else is refused.
+func TestFormats(t *testing.T) {
+	t.Parallel()
+	rows := []row{newRow(shopTask(), "", false, noon)}
+	printed := func(args ...string) (string, error) {
+		var out bytes.Buffer
+		app := &cli.App{Name: "podtask", HideHelp: true, Commands: []*cli.Command{{
+			Name: "ps", Flags: []cli.Flag{formatFlag(listFormats), sortFlag(), quietFlag("ids")},
+			Action: func(c *cli.Context) error { return taskListing(rows, false).print(&out, c) },
+		}}, ExitErrHandler: func(*cli.Context, error) {}}
+		err := app.Run(append([]string{"podtask", "ps"}, args...))
+		return out.String(), err
+	}
+	for format, want := range map[string]string{
+		"":                                    "ID             NAME   STATUS",
+		"table":                               "ID             NAME   STATUS",
+		"wide":                                "REVISION   SERVICE",
+		"json":                                `"id": "0123456789ab"`,
+		"yaml":                                "- id: 0123456789ab\n  name: shop\n",
+		"{{.ID}}":                             "0123456789ab\n",
+		`table {{.Name}}\t{{.Status}}`:        "NAME   STATUS\nshop   STOPPED\n",
+		`table {{.CreatedAt.Year}} {{.Exit}}`: "YEAR EXIT\n2026 3\n",
+	} {
+		if got, err := printed("-o", format); err != nil || !strings.Contains(got, want) {
+			t.Errorf("%q: %v\n%s", format, err, got)
+		}
+	}
+	for _, args := range [][]string{{"-o", "xml"}, {"-o", "table x"}, {"-o", "{{"}, {"--sort", "size"}} {
+		if got, err := printed(args...); err == nil {
+			t.Errorf("%q is accepted: %s", args, got)
+		}
+	}
+}
+
+func TestSortedByAColumn(t *testing.T) {
+	t.Parallel()
+	rows := []row{{Name: "b", CreatedAt: noon}, {Name: "a", CreatedAt: after(time.Hour)}, {Name: "c", CreatedAt: after(-time.Hour)}}
+	for key, want := range map[string]string{"name": "abc", "created": "abc", "restarts": "bac"} {
+		l := taskListing(slices.Clone(rows), false)
+		set := flag.NewFlagSet("ps", flag.ContinueOnError)
+		set.String("sort", key, "")
+		if err := l.sort(cli.NewContext(nil, set, nil)); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, r := range l.items {
+			got += r.Name
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", key, got, want)
+		}
+	}
+}
+
+// The help of every command fits into 80 columns, and each placeholder is in capitals.
+func TestHelpFitsATerminal(t *testing.T) {
+	t.Parallel()
+	p := &program{stdout: io.Discard, stderr: io.Discard}
+	app := p.app()
+	var check func(path []*cli.Command)
+	check = func(path []*cli.Command) {
+		page := programPage(app)
+		commands := app.Commands
+		if len(path) > 0 {
+			page, commands = commandPage(path), path[len(path)-1].Subcommands
+		}
+		page.Examples = nil // they are lines to copy
+		for line := range strings.Lines(page.Text(80, nil)) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+				t.Errorf("%s: %d columns: %s", page.Summary, n, line)
+			}
+		}
+		for _, g := range page.Groups {
+			for _, item := range g.Items {
+				if strings.HasSuffix(item.Name, " VALUE") {
+					t.Errorf("%s: %s has no placeholder", page.Summary, item.Name)
+				}
+			}
+		}
+		for _, c := range visible(commands) {
+			check(append(slices.Clone(path), c))
+		}
+	}
+	check(nil)
+	for _, c := range visible(app.Commands) {
+		if !slices.ContainsFunc(commandGroups, func(g commandGroup) bool { return slices.Contains(g.names, c.Name) }) {
+			t.Errorf("%s is in no group of the help", c.Name)
 		}
 	}
 }

@@ -53,17 +53,17 @@ Examples:
 }
 
 func serviceVerbs() []serviceVerb {
-	output := formatFlag("table, json or a Go template")
+	output, sorted := formatFlag(listFormats), sortFlag()
 	force := func(usage string) cli.Flag {
 		return &cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Usage: usage}
 	}
 	return []serviceVerb{
 		{"create", "NAME FILE|FAMILY[:REV]", "create a service; a FILE is registered first", 1, 2, settingsFlags(), "create web web.json --count 3 --wait", serviceCall.create},
-		{"ls", " ", "list services", 0, 0, []cli.Flag{quietFlag("names"), output}, "ls", serviceCall.list},
+		{"ls", " ", "list services", 0, 0, []cli.Flag{quietFlag("names"), output, sorted}, "ls", serviceCall.list},
 		{"ps", "NAME", "list the tasks of a service", 1, 1, []cli.Flag{
-			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show copies that have stopped too"}, quietFlag("ids"), output,
+			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show copies that have stopped too"}, quietFlag("ids"), output, sorted,
 		}, "ps web", serviceCall.ps},
-		{"inspect", "NAME ...", "show services in full", 1, many, []cli.Flag{formatFlag("json or a Go template")}, "inspect web", serviceCall.inspect},
+		{"inspect", "NAME ...", "show services in full", 1, many, []cli.Flag{formatFlag(itemFormats)}, "inspect web", serviceCall.inspect},
 		{
 			"update", "NAME [FILE|FAMILY[:REV]]", "roll to another revision or other settings; a FILE is registered first", 1, 2,
 			append(settingsFlags(), force("replace all copies even if nothing differs")), "update web --family web:2 --wait --timeout 5m", serviceCall.update,
@@ -354,13 +354,22 @@ func (k serviceCall) list(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
-	return printList(k.stdout, k.c, all, func(s api.Service) string { return s.ServiceName }, func() error {
-		rows := [][]string{{"NAME", "STATUS", "TASK DEFINITION", "DESIRED", "RUNNING", "HEALTHY", "ROLLOUT"}}
-		for _, s := range all {
-			rows = append(rows, []string{s.ServiceName, s.Status, s.TaskDefinition, strconv.Itoa(s.DesiredCount), strconv.Itoa(s.RunningCount), strconv.Itoa(s.HealthyCount), s.Deployments[0].RolloutState})
+	count := func(head string, of func(api.Service) int) column[api.Service] {
+		return column[api.Service]{
+			head: head, cell: func(s api.Service) string { return strconv.Itoa(of(s)) },
+			order: func(a, b api.Service) int { return cmp.Compare(of(a), of(b)) },
 		}
-		return console.WriteList(k.stdout, rows)
-	})
+	}
+	name := func(s api.Service) string { return s.ServiceName }
+	return listing[api.Service]{items: all, id: name, columns: []column[api.Service]{
+		{head: "NAME", cell: name},
+		{head: "STATUS", cell: func(s api.Service) string { return s.Status }},
+		{head: "TASK DEFINITION", cell: func(s api.Service) string { return s.TaskDefinition }},
+		count("DESIRED", func(s api.Service) int { return s.DesiredCount }),
+		count("RUNNING", func(s api.Service) int { return s.RunningCount }),
+		count("HEALTHY", func(s api.Service) int { return s.HealthyCount }),
+		{head: "ROLLOUT", cell: func(s api.Service) string { return s.Deployments[0].RolloutState }},
+	}}.print(k.stdout, k.c)
 }
 
 func (k serviceCall) ps(ctx context.Context, names []string) error {
@@ -371,13 +380,16 @@ func (k serviceCall) ps(ctx context.Context, names []string) error {
 	tasks := slices.DeleteFunc(s.Tasks, func(t api.ServiceTask) bool {
 		return !k.c.Bool("all") && (t.Phase == "STOPPED" || t.Phase == "REMOVING")
 	})
-	return printList(k.stdout, k.c, tasks, func(t api.ServiceTask) string { return t.ID }, func() error {
-		rows := [][]string{{"ID", "NAME", "DEPLOYMENT", "PHASE", "WELL", "CREATED", "REASON"}}
-		for _, t := range tasks {
-			rows = append(rows, []string{console.ShortID(t.ID), t.Name, t.Deployment, t.Phase, strconv.FormatBool(t.Healthy), console.Ago(time.Now(), t.CreatedAt), t.Reason})
-		}
-		return console.WriteList(k.stdout, rows)
-	})
+	type task = api.ServiceTask
+	return listing[task]{items: tasks, id: func(t task) string { return t.ID }, columns: []column[task]{
+		{head: "ID", cell: func(t task) string { return console.ShortID(t.ID) }},
+		{head: "NAME", cell: func(t task) string { return t.Name }},
+		{head: "DEPLOYMENT", cell: func(t task) string { return t.Deployment }},
+		{head: "PHASE", cell: func(t task) string { return t.Phase }},
+		{head: "WELL", cell: func(t task) string { return strconv.FormatBool(t.Healthy) }},
+		{head: "CREATED", cell: func(t task) string { return console.Ago(time.Now(), t.CreatedAt) }, order: func(a, b task) int { return b.CreatedAt.Compare(a.CreatedAt) }},
+		{head: "REASON", cell: func(t task) string { return t.Reason }},
+	}}.print(k.stdout, k.c)
 }
 
 func (k serviceCall) inspect(ctx context.Context, names []string) error {
@@ -391,12 +403,7 @@ func (k serviceCall) inspect(ctx context.Context, names []string) error {
 		}
 		found = append(found, s)
 	}
-	var err error
-	if format := k.c.String("format"); format == "" || format == "json" {
-		err = console.WriteJSON(k.stdout, found)
-	} else {
-		err = formatted(k.stdout, commandPath(k.c), format, found)
-	}
+	err := printItems(k.stdout, k.c, found, func(bool) error { return console.WriteJSON(k.stdout, found) })
 	return errors.Join(append(errs, err)...)
 }
 
@@ -405,15 +412,10 @@ func (k serviceCall) events(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	switch format := k.c.String("format"); format {
-	case "", "table":
+	return printItems(k.stdout, k.c, s.Events, func(bool) error {
 		for _, e := range s.Events {
 			fmt.Fprintln(k.stdout, e.CreatedAt.Format(time.RFC3339), term.Line(e.Message))
 		}
 		return nil
-	case "json":
-		return console.WriteJSON(k.stdout, s.Events)
-	default:
-		return formatted(k.stdout, commandPath(k.c), format, s.Events)
-	}
+	})
 }

@@ -39,7 +39,7 @@ Examples:
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "no-stream", Usage: "show one sample and end"},
 			&cli.DurationFlag{Name: "interval", Aliases: []string{"i"}, Value: time.Second, Usage: "measure for `TIME`, at least 100ms"},
-			formatFlag("table, json or a Go template"),
+			formatFlag(listFormats),
 		},
 		Action: p.withHost(stats),
 	}
@@ -87,6 +87,9 @@ func stats(ctx context.Context, s *session, c *cli.Context) error {
 	if len(errs) > 0 {
 		return errors.Join(errs...)
 	}
+	if err := checkFormat(c); err != nil {
+		return err
+	}
 	format := c.String("format")
 	before, err := sampleTasks(ctx, s, wanted, !c.Args().Present())
 	if err != nil {
@@ -94,12 +97,7 @@ func stats(ctx context.Context, s *session, c *cli.Context) error {
 	}
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
-	live := bool(console.ColorsFor(s.stdout, func(k string) string {
-		if k == "NO_COLOR" { // moving the cursor is no color
-			return ""
-		}
-		return s.getenv(k)
-	}))
+	live := console.Moves(s.stdout, s.getenv)
 	for {
 		select {
 		case <-tick.C:
@@ -242,14 +240,16 @@ func printStats(s *session, format string, lines []taskStats, stream, live bool)
 			}
 		}
 		return nil
-	case format == "json":
+	case format == console.FormatJSON:
 		return console.WriteJSON(s.stdout, lines)
-	case format != "" && format != "table":
+	case format == console.FormatYAML:
+		return console.WriteYAML(s.stdout, lines)
+	case format != "" && format != console.FormatTable && format != console.FormatWide:
 		return formatted(s.stdout, "stats", format, lines)
 	}
 	var b strings.Builder
 	if stream && live {
-		b.WriteString("\x1b[H\x1b[J") // home, and nothing below
+		b.WriteString(console.Home)
 	}
 	if err := console.WriteTable(console.UpTo(console.TerminalWidth(s.stdout), &b), statsTable(lines)); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -18,41 +19,107 @@ func stopCommand(p *program) *cli.Command {
 		Name:      "stop",
 		Usage:     "stop tasks and wait until they have stopped",
 		ArgsUsage: "TASK ...",
-		Description: `Containers stop in the reverse order of their dependencies, each with the
-stopTimeout of its definition between SIGTERM and SIGKILL. Containers and logs are
-kept until the task is removed. Prints the IDs of the tasks.
+		Description: `Containers stop in the reverse order of their dependencies, each with the stopTimeout of
+its definition between SIGTERM and SIGKILL. --time shortens this: it limits the whole task.
+Containers and logs are kept until the task is removed. Prints the IDs of the tasks.
 
 Examples:
   podtask stop web
-  podtask stop --time 0 web    # kill
+  podtask stop --time 0 web     # kill
+  podtask stop -t 10 web db     # kill those that have not stopped after ten seconds
   podtask stop --filter family=batch
   podtask stop --all`,
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "time", Aliases: []string{"t"}, Usage: "0 kills at once; other times are set in the definition (stopTimeout)"},
+			timeFlag(),
 		}, manyTasksFlags("stop", "stop all tasks")...),
 		Action: p.withHost(stop),
 	}
 }
 
 func stop(ctx context.Context, s *session, c *cli.Context) error {
-	grace := c.String("time")
-	if grace != "" && grace != "0" {
-		return usagef("stop", "--time %s: only 0, kill at once, can be asked for; the time each container has is its stopTimeout in the task definition", grace)
+	limit, err := parseGrace(c)
+	if err != nil {
+		return err
 	}
-	return s.forEach(c, func(st lifecycle.State) bool { return st.Status() != lifecycle.StatusStopped }, func(st lifecycle.State, show *console.Progress) error {
-		if st.Status() == lifecycle.StatusStopped {
-			return nil
-		}
-		if grace != "0" && st.Sandbox.Dirty {
-			show.AddStep(fmt.Sprintf("task %s: stopping, within %s; `podtask stop --time 0 %s` kills it", console.ShortID(st.ID), st.Task.StopBound(), connect.NameOf(st)))
-		}
-		return s.StopTask(ctx, st.ID, "podtask stop", grace == "0", show.Show)
+	return s.forEach(c, isRunning, func(st lifecycle.State, show *console.Progress) error {
+		return limit.stop(ctx, s, st, "podtask stop", show)
 	})
+}
+
+func killCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:        "kill",
+		Usage:       "kill tasks, as stop --time 0",
+		ArgsUsage:   "TASK ...",
+		Description: "Prints the IDs of the tasks.\n\nExamples:\n  podtask kill web",
+		Flags:       manyTasksFlags("kill", "kill all tasks"),
+		Action: p.withHost(func(ctx context.Context, s *session, c *cli.Context) error {
+			return s.forEach(c, isRunning, func(st lifecycle.State, show *console.Progress) error {
+				return grace{given: true}.stop(ctx, s, st, "podtask kill", show)
+			})
+		}),
+	}
+}
+
+func isRunning(st lifecycle.State) bool { return st.Status() != lifecycle.StatusStopped }
+
+// grace is how long a task has to stop before it is killed, if that was given.
+type grace struct {
+	given bool
+	limit time.Duration
+}
+
+func timeFlag() cli.Flag {
+	return &cli.StringFlag{Name: "time", Aliases: []string{"t"}, Usage: "kill a task that has not stopped after `SECONDS`; 0 kills at once", DefaultText: "the stopTimeout of each container"}
+}
+
+func parseGrace(c *cli.Context) (grace, error) {
+	text := c.String("time")
+	if text == "" {
+		return grace{}, nil
+	}
+	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return grace{true, time.Duration(n) * time.Second}, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return grace{}, usagef(commandPath(c), "--time %s: it is a number of seconds, or a duration such as 1m", text)
+	}
+	return grace{true, d}, nil
+}
+
+// stop stops a task, and kills it after the time that was given.
+func (g grace) stop(ctx context.Context, s *session, st lifecycle.State, by string, show *console.Progress) error {
+	kill := g.given && g.limit == 0
+	switch {
+	case !isRunning(st):
+		return nil
+	case !kill && st.Sandbox.Dirty:
+		bound := st.Task.StopBound()
+		if g.given {
+			bound = min(bound, g.limit)
+		}
+		show.AddStep(fmt.Sprintf("task %s: stopping, within %s; `podtask stop --time 0 %s` kills it", console.ShortID(st.ID), bound, connect.NameOf(st)))
+	}
+	if kill || !g.given {
+		return s.StopTask(ctx, st.ID, by, kill, show.Show)
+	}
+	limited, cancel := context.WithTimeout(ctx, g.limit)
+	defer cancel()
+	if err := s.StopTask(limited, st.ID, by, false, show.Show); err == nil || limited.Err() == nil || ctx.Err() != nil {
+		return err
+	}
+	return s.StopTask(ctx, st.ID, by, true, show.Show)
 }
 
 // forEach does something to the tasks named on the line, all at the same time, or
 // with --all to those that fit. It prints the id of each that went well.
 func (s *session) forEach(c *cli.Context, fits func(lifecycle.State) bool, do func(lifecycle.State, *console.Progress) error) error {
+	return s.exchange(c, fits, func(st lifecycle.State, show *console.Progress) (string, error) { return st.ID, do(st, show) })
+}
+
+// exchange is forEach for what makes new tasks: it prints the ids that do returns.
+func (s *session) exchange(c *cli.Context, fits func(lifecycle.State) bool, do func(lifecycle.State, *console.Progress) (string, error)) error {
 	states, errs := s.named(c, fits)
 	if states == nil && errs == nil && !ofMany(c) && !c.Args().Present() {
 		return usagef(commandPath(c), "no TASK to %s", commandPath(c))
@@ -60,9 +127,8 @@ func (s *session) forEach(c *cli.Context, fits func(lifecycle.State) bool, do fu
 	return errors.Join(append(errs, s.sideBySide(states, do))...)
 }
 
-// sideBySide does something to tasks at the same time and prints the id of each that
-// went well.
-func (s *session) sideBySide(states []lifecycle.State, do func(lifecycle.State, *console.Progress) error) error {
+// sideBySide does something to tasks at the same time and prints the ids that do returns.
+func (s *session) sideBySide(states []lifecycle.State, do func(lifecycle.State, *console.Progress) (string, error)) error {
 	var (
 		wg   sync.WaitGroup
 		mu   sync.Mutex // guards errs and the outputs
@@ -75,14 +141,14 @@ func (s *session) sideBySide(states []lifecycle.State, do func(lifecycle.State, 
 	})
 	for _, st := range states {
 		wg.Go(func() {
-			err := do(st, console.NewProgress(stderr, console.ColorsFor(s.stderr, s.getenv), time.Now(), lastSeq(st)))
+			id, err := do(st, console.NewProgress(stderr, console.ColorsFor(s.stderr, s.getenv), time.Now(), lastSeq(st)))
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
 				errs = append(errs, err)
 				return
 			}
-			fmt.Fprintln(s.stdout, st.ID)
+			fmt.Fprintln(s.stdout, id)
 		})
 	}
 	wg.Wait()

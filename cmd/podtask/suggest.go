@@ -13,25 +13,22 @@ var elsewhere = map[string]string{
 	"apply":    "`podtask service create NAME FILE` creates a service, `podtask service update NAME FILE` updates it",
 	"attach":   "`podtask logs --follow TASK` follows the output of a task",
 	"build":    "`podman build` builds images; podtask runs them",
-	"cp":       "`podman cp` copies files; `podtask inspect TASK` shows the containers of a task",
 	"create":   "`podtask run --detach FILE` creates and starts a task",
 	"describe": "`podtask inspect TASK` shows a task, `podtask why TASK` explains its status",
 	"down":     "`podtask stop TASK` stops a task",
 	"get":      "`podtask ps` lists tasks, `podtask inspect TASK` shows one",
 	"images":   "`podtask image ls` lists the images that podtask pulled",
-	"kill":     "`podtask stop --time 0 TASK` kills a task",
 	"login":    "`podman login REGISTRY` logs in; podtask uses the same credentials",
-	"port":     "`podtask inspect TASK` shows the ports of a task",
 	"pull":     "`podtask run` pulls the images that it needs; --pull says when",
-	"restart":  "`podtask stop TASK` and `podtask run FILE` restart a task; `podtask service update --force NAME` replaces the tasks of a service",
-	"start":    "`podtask run --detach FILE` starts a new task",
+	"import":   "`podtask generate --from FILE` converts a Compose file, a .pod or a .container",
+	"start":    "`podtask run --detach FILE` starts a new task, `podtask restart TASK` the same again",
 	"top":      "`podtask stats TASK` shows the use of resources, `podtask exec TASK CONTAINER -- ps` the processes",
 	"up":       "`podtask run --detach FILE` starts a task",
 }
 
 // unsuggested are commands and flags that remove or stop things. They are never suggested:
 // a suggestion that is run without reading it must not lose anything.
-var unsuggested = []string{"all", "deregister", "drain", "force", "gc", "prune", "rm"}
+var unsuggested = []string{"all", "deregister", "drain", "force", "gc", "kill", "prune", "restart", "rm"}
 
 func closestCommand(commands []*cli.Command, word string) string {
 	var names []string

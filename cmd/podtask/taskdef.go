@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/podtask/podtask/internal/connect"
@@ -51,7 +53,7 @@ Examples:
 				Flags: []cli.Flag{
 					&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "list inactive revisions too"},
 					quietFlag("names"),
-					formatFlag("table, json or a Go template"),
+					formatFlag(listFormats), sortFlag(),
 				},
 				Action: withCatalog(p, taskdefList),
 			},
@@ -60,7 +62,7 @@ Examples:
 				Usage:       "print definitions as they were registered",
 				ArgsUsage:   "FAMILY[:REV] ...",
 				Description: "Examples:\n  podtask taskdef show web:2 > web.json",
-				Flags:       []cli.Flag{formatFlag("json prints the revision and the document")},
+				Flags:       []cli.Flag{formatFlag("json or yaml (the revision and the document)")},
 				Action:      withCatalog(p, taskdefShow),
 			},
 			{
@@ -174,23 +176,28 @@ func taskdefList(p *program, c *cli.Context, registered *catalog.Catalog, famili
 			shown = append(shown, revisionRow{r, time.Now()})
 		}
 	}
-	return printList(p.stdout, c, shown, revisionRow.Name, func() error {
-		rows := [][]string{{"TASK DEFINITION", "STATUS", "REGISTERED", "DIGEST", "FILE"}}
-		for _, r := range shown {
-			rows = append(rows, []string{r.Name(), string(r.Status), r.Registered(), console.ShortDigest(r.Digest), r.File})
-		}
-		return console.WriteList(p.stdout, rows)
-	})
+	return listing[revisionRow]{items: shown, id: revisionRow.Name, columns: []column[revisionRow]{
+		{head: "TASK DEFINITION", key: "name", cell: revisionRow.Name, order: func(a, b revisionRow) int {
+			return cmp.Or(strings.Compare(a.Family, b.Family), cmp.Compare(a.Revision, b.Revision))
+		}},
+		{head: "STATUS", cell: func(r revisionRow) string { return string(r.Status) }},
+		{head: "REGISTERED", cell: revisionRow.Registered, order: func(a, b revisionRow) int { return b.RegisteredAt.Compare(a.RegisteredAt) }},
+		{head: "DIGEST", cell: func(r revisionRow) string { return console.ShortDigest(r.Digest) }},
+		{head: "FILE", cell: func(r revisionRow) string { return r.File }},
+	}}.print(p.stdout, c)
 }
 
 // revisionRow is a revision in the list; templates see its fields and methods.
 type revisionRow struct {
-	catalog.Revision
+	revision
 	now time.Time
 }
 
+// revision is embedded under this name so that templates see the number as .Revision.
+type revision = catalog.Revision
+
 // Name is FAMILY:REVISION.
-func (r revisionRow) Name() string { return fmt.Sprintf("%s:%d", r.Family, r.Revision.Revision) }
+func (r revisionRow) Name() string { return fmt.Sprintf("%s:%d", r.Family, r.Revision) }
 
 // Registered is how long ago the revision was registered.
 func (r revisionRow) Registered() string { return console.Ago(r.now, r.RegisteredAt) }
@@ -205,13 +212,11 @@ func taskdefShow(p *program, c *cli.Context, registered *catalog.Catalog, refs [
 		if err != nil {
 			return err
 		}
-		if c.String("format") == "json" {
-			if err := console.WriteJSON(p.stdout, shownRevision{r, string(src)}); err != nil {
-				return err
-			}
-			continue
-		}
-		if _, err := p.stdout.Write(src); err != nil {
+		err = printItem(p.stdout, c, shownRevision{r, string(src)}, func() error {
+			_, err := p.stdout.Write(src)
+			return err
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -219,7 +224,7 @@ func taskdefShow(p *program, c *cli.Context, registered *catalog.Catalog, refs [
 }
 
 type shownRevision struct {
-	catalog.Revision
+	revision
 	// Document is the definition as it was registered, JSON or YAML.
 	Document string `json:"document"`
 }

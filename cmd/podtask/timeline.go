@@ -29,7 +29,7 @@ Examples:
   podtask timeline --format json web`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "svg", Usage: "write a picture to `FILE` instead; - is stdout"},
-			formatFlag("json"),
+			formatFlag("json or yaml"),
 		},
 		Action: p.withHost(drawTimeline),
 	}
@@ -40,8 +40,8 @@ func drawTimeline(ctx context.Context, s *session, c *cli.Context) error {
 		return usagef("timeline", "timeline takes one TASK, not %d arguments", c.Args().Len())
 	}
 	format, file := c.String("format"), c.String("svg")
-	if format != "" && format != "json" {
-		return usagef("timeline", "--format is json, not %q", format)
+	if format != "" && format != console.FormatJSON && format != console.FormatYAML {
+		return usagef("timeline", "--format is json or yaml, not %q", format)
 	}
 	if format != "" && file != "" {
 		return usagef("timeline", "--format and --svg exclude each other")
@@ -52,8 +52,10 @@ func drawTimeline(ctx context.Context, s *session, c *cli.Context) error {
 	}
 	chart := chartOf(t, time.Now())
 	switch {
-	case format == "json":
+	case format == console.FormatJSON:
 		return console.WriteJSON(s.stdout, wireTimeline(t, chart))
+	case format == console.FormatYAML:
+		return console.WriteYAML(s.stdout, wireTimeline(t, chart))
 	case file == "-":
 		_, err = io.WriteString(s.stdout, chart.SVG())
 	case file != "":

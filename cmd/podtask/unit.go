@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/taskunit"
 	"github.com/podtask/podtask/pkg/unitdir"
@@ -48,12 +47,12 @@ Examples:
 				Name:        "ls",
 				Usage:       "list all units with their services",
 				Description: "Examples:\n  podtask unit ls",
-				Flags:       []cli.Flag{formatFlag("table or json")},
+				Flags:       []cli.Flag{formatFlag(listFormats), sortFlag()},
 				Action: func(c *cli.Context) error {
 					if err := noArguments(c); err != nil {
 						return err
 					}
-					return listUnits(c.Context, p, c.String("format"))
+					return listUnits(c, p)
 				},
 			},
 			{
@@ -180,7 +179,8 @@ type unitRow struct {
 	Errors []string `json:"errors"`
 }
 
-func listUnits(ctx context.Context, p *program, format string) error {
+func listUnits(c *cli.Context, p *program) error {
+	ctx := c.Context
 	u, err := loadUnits(p)
 	if err != nil {
 		return err
@@ -205,22 +205,19 @@ func listUnits(ctx context.Context, p *program, format string) error {
 		}
 		rows = append(rows, r)
 	}
-	switch format {
-	case "json":
-		return console.WriteJSON(p.stdout, rows)
-	case "", "table":
-	default:
-		return usagef("unit ls", "no format %q: write table or json", format)
+	return listing[unitRow]{items: rows, columns: []column[unitRow]{
+		{head: "UNIT", cell: func(r unitRow) string { return r.Unit }},
+		{head: "SERVICE", cell: func(r unitRow) string { return r.Service }},
+		{head: "STATE", cell: unitRow.stateText},
+		{head: "FILE", cell: func(r unitRow) string { return r.Path }},
+	}}.print(p.stdout, c)
+}
+
+func (r unitRow) stateText() string {
+	if n := len(r.Errors); n > 0 {
+		return fmt.Sprintf("errors: %d", n)
 	}
-	table := [][]string{{"UNIT", "SERVICE", "STATE", "FILE"}}
-	for _, r := range rows {
-		state := cmp.Or(r.State, "-")
-		if n := len(r.Errors); n > 0 {
-			state = fmt.Sprintf("errors: %d", n)
-		}
-		table = append(table, []string{r.Unit, r.Service, state, r.Path})
-	}
-	return console.WriteList(p.stdout, table)
+	return cmp.Or(r.State, "-")
 }
 
 func printUnits(p *program, names []string) error {

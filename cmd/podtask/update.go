@@ -31,7 +31,7 @@ Examples:
 			&cli.StringFlag{Name: "memory", Aliases: []string{"m"}, Usage: "all containers together may use `SIZE`: 512m, 2g"},
 			&cli.StringFlag{Name: "cpus", Usage: "`NUMBER` of CPUs, such as 1.5"},
 			&cli.StringFlag{Name: "pids-limit", Usage: "at most `NUMBER` processes and threads"},
-			&cli.StringFlag{Name: "io-weight", Usage: "share of disks where they are contended, 1 to 10000; others have 100"},
+			&cli.StringFlag{Name: "io-weight", Usage: "give the task `WEIGHT` 1 to 10000 where disks are contended; others have 100"},
 		},
 		Action: p.withHost(update),
 	}

@@ -26,7 +26,7 @@ Examples:
   podtask validate --var IMAGE1_NAME=web:7 --map-volume data=./data web.json
   podtask validate --format json - < web.json`,
 		Flags: append(definitionFlags(),
-			&cli.StringFlag{Name: "target", Usage: "apply the rules of a launch type too: `fargate` or ec2"},
+			&cli.StringFlag{Name: "target", Usage: "apply the rules of a launch `TYPE` too: fargate or ec2"},
 			formatFlag("json prints findings as a JSON array"),
 		),
 		Action: func(c *cli.Context) error {

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 
-	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/urfave/cli/v2"
 )
@@ -16,21 +15,16 @@ func versionCommand(p *program) *cli.Command {
   podtask version
   podtask version --format json
   podtask version --format '{{.Version}}'`,
-		Flags: []cli.Flag{formatFlag("json or a Go template")},
+		Flags: []cli.Flag{formatFlag(itemFormats)},
 		Action: func(c *cli.Context) error {
 			if err := noArguments(c); err != nil {
 				return err
 			}
 			v := api.ThisVersion(p.version)
-			switch format := c.String("format"); format {
-			case "":
+			return printItem(p.stdout, c, v, func() error {
 				_, err := fmt.Fprintf(p.stdout, "Version:     %s\nAPI version: %s\nGo version:  %s\nOS/Arch:     %s\n", v.Version, v.APIVersion, v.GoVersion, v.OSArch)
 				return err
-			case "json":
-				return console.WriteJSON(p.stdout, v)
-			default:
-				return formatted(p.stdout, "version", format, []api.Version{v})
-			}
+			})
 		},
 	}
 }

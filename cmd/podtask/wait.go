@@ -23,7 +23,7 @@ Examples:
   podtask wait web
   podtask wait --condition healthy web`,
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "condition", Value: string(connect.UntilStopped), Usage: "stopped, running or healthy"},
+			&cli.StringFlag{Name: "condition", Value: string(connect.UntilStopped), Usage: "wait for `CONDITION` stopped, running or healthy"},
 		}, manyTasksFlags("wait for", "wait for all tasks")...),
 		Action: p.withHost(wait),
 	}

@@ -29,7 +29,7 @@ stable.
 Examples:
   podtask why web
   podtask why --format json web | jq -r '.[0].why[0].code'`,
-		Flags:  []cli.Flag{formatFlag("json or a Go template"), ignoreFlag()},
+		Flags:  []cli.Flag{formatFlag(itemFormats), ignoreFlag()},
 		Action: p.withHost(why),
 	}
 }
@@ -68,17 +68,12 @@ func why(ctx context.Context, s *session, c *cli.Context) error {
 			errs = append(errs, err)
 		}
 	}
-	var err error
-	switch format := c.String("format"); format {
-	case "":
+	err := printItems(s.stdout, c, answers, func(bool) error {
 		for _, a := range answers {
 			fmt.Fprintln(s.stdout, a.Sentence)
 		}
-	case "json":
-		err = console.WriteJSON(s.stdout, answers)
-	default:
-		err = formatted(s.stdout, "why", format, answers)
-	}
+		return nil
+	})
 	return errors.Join(append(errs, err)...)
 }
 

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -19,8 +20,29 @@ type LogPrinter struct {
 	Prefix bool
 	Width  int
 	Index  map[string]int
-	// stamps puts the time before each line.
+	// Task stands before the container's name; empty for one task.
+	Task string
+	// Stamps puts the time before each line.
 	Stamps bool
+}
+
+// NewLogPrinters returns a printer for each task. Several name the task in each line, and
+// their columns are aligned.
+func NewLogPrinters(out, err io.Writer, states []lifecycle.State, getenv func(string) string) []*LogPrinter {
+	printers := make([]*LogPrinter, len(states))
+	width := 0
+	for i, s := range states {
+		p := NewLogPrinter(out, err, s, getenv)
+		if len(states) > 1 {
+			p.Task, p.Prefix = cmp.Or(s.Name, ShortID(s.ID))+"/", true
+		}
+		width = max(width, len(p.Task)+p.Width)
+		printers[i] = p
+	}
+	for _, p := range printers {
+		p.Width = width
+	}
+	return printers
 }
 
 // NewLogPrinter writes to out and err, with the colors that each allows.
@@ -50,7 +72,7 @@ func (l *LogPrinter) Line(line observe.LogLine) error {
 	}
 	var b strings.Builder
 	if l.Prefix {
-		b.WriteString(on.Paint(ofContainer(l.Index[line.Container]), Pad(line.Container, l.Width)+" | "))
+		b.WriteString(on.Paint(ofContainer(l.Index[line.Container]), Pad(l.Task+line.Container, l.Width)+" | "))
 	}
 	if l.Stamps {
 		b.WriteString(line.Time.Format(time.RFC3339Nano) + " ")

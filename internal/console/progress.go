@@ -166,6 +166,20 @@ func portsOf(t api.Task, h api.Transition) []api.Port {
 
 // portText is a port as podman ps writes it.
 func portText(p api.Port) string {
+	return fmt.Sprintf("%s->%d/%s", HostPort(p), p.ContainerPort, p.Protocol)
+}
+
+// PortList is published ports as podman ps writes them.
+func PortList(ports []api.Port) string {
+	words := make([]string, len(ports))
+	for i, p := range ports {
+		words[i] = portText(p)
+	}
+	return strings.Join(words, ", ")
+}
+
+// HostPort is where a port is published, IP:PORT.
+func HostPort(p api.Port) string {
 	ip := p.HostIP
 	switch {
 	case ip == "":
@@ -173,7 +187,7 @@ func portText(p api.Port) string {
 	case strings.Contains(ip, ":"):
 		ip = "[" + ip + "]"
 	}
-	return fmt.Sprintf("%s:%d->%d/%s", ip, p.HostPort, p.ContainerPort, p.Protocol)
+	return fmt.Sprintf("%s:%d", ip, p.HostPort)
 }
 
 // ShortDigest keeps twelve digits.

@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 	"text/tabwriter"
-	"text/template"
 	"unicode/utf8"
 
 	"github.com/podtask/podtask/internal/term"
@@ -20,35 +19,6 @@ func WriteJSON(w io.Writer, v any) error {
 	enc.SetIndent("", "    ")
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
-}
-
-// WriteTemplate prints each item with a Go template, as podman and docker do:
-// \t and \n may be written in the shell, {{json .}} gives JSON.
-func WriteTemplate[T any](w io.Writer, text string, items []T) error {
-	text = strings.NewReplacer(`\t`, "\t", `\n`, "\n").Replace(text)
-	tmpl, err := template.New("format").Funcs(template.FuncMap{"json": toJSON, "lower": strings.ToLower, "upper": strings.ToUpper, "join": strings.Join}).Parse(text)
-	if err != nil {
-		return &TemplateError{"--format is json, table or a Go template: " + strings.TrimPrefix(err.Error(), "template: ")}
-	}
-	for _, item := range items {
-		if err := tmpl.Execute(w, item); err != nil {
-			return &TemplateError{"--format: " + strings.TrimPrefix(err.Error(), "template: ")}
-		}
-		if _, err := fmt.Fprintln(w); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// TemplateError is a mistake in the template that a user gave.
-type TemplateError struct{ message string }
-
-func (e *TemplateError) Error() string { return e.message }
-
-func toJSON(v any) (string, error) {
-	b, err := json.Marshal(v)
-	return string(b), err
 }
 
 // WriteList prints a table with one item per row. On a terminal, lines are cut at its edge

@@ -70,6 +70,20 @@ func Span(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
+// ShortSpan is a time in its largest unit: 45s, 3m, 5h, 12d.
+func ShortSpan(d time.Duration) string {
+	d = max(d, 0)
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	}
+	return fmt.Sprintf("%dd", d/(24*time.Hour))
+}
+
 // SignalName returns the name under which a signal is recorded as the reason of a stop.
 func SignalName(sig syscall.Signal) string {
 	switch sig {

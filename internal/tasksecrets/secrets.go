@@ -231,6 +231,21 @@ func (k *Store) PersistLocal(ctx context.Context, s lifecycle.State) error {
 	return err
 }
 
+// Missing names the variables and credentials that a new task like this one would read in
+// this process, and that are not here; and credentials that only the old task has.
+func (k *Store) Missing(s lifecycle.State) (missing []string) {
+	for _, w := range podspec.Secrets(s) {
+		source, err := secrets.Parse(w.From.Source)
+		if err == nil && w.ProcessLocal() && source.Kind == secrets.Env && k.getenv(source.Name) == "" && !slices.Contains(missing, source.Name) {
+			missing = append(missing, source.Name)
+		}
+	}
+	if hasLogins(s.ID, s.Task) {
+		missing = append(missing, "the credentials of its images")
+	}
+	return missing
+}
+
 // Remove removes the task's own.
 func (k *Store) Remove(ctx context.Context, s lifecycle.State) error {
 	if own := slices.ContainsFunc(podspec.Secrets(s), func(w podspec.Secret) bool { return w.Own }); !own && !hasLogins(s.ID, s.Task) {

@@ -129,7 +129,7 @@ func TestExecRefuses(t *testing.T) {
 		{"NAME", 125, "no COMMAND to run: podtask exec NAME -- COMMAND"},
 		{"nosuch -- sh", 125, "nosuch"},
 		{"-it NAME -- sh", 125, "-t needs a terminal"},
-		{"NAME sh -c x", 125, "unknown flag -c: write the flags of the command to run after --"},
+		{"NAME -c x", 125, "unknown flag -c: the flags of the command to run follow it, or --"},
 		{"-w /nosuch NAME -- sh", 125, "has no directory /nosuch"},
 	} {
 		r := b.podtask(append([]string{"exec"}, words(strings.ReplaceAll(tt.args, "NAME", b.family))...)...)

@@ -1,0 +1,134 @@
+package console
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"text/template"
+	"unicode"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Formats that are words; a format with "{{" is a Go template.
+const (
+	FormatTable = "table"
+	FormatWide  = "wide"
+	FormatJSON  = "json"
+	FormatYAML  = "yaml"
+)
+
+// tablePrefix begins a template whose rows stand in columns below headers, as in Podman.
+const tablePrefix = FormatTable + " "
+
+// CheckFormat returns an error for a format that is none of the words and no Go template.
+func CheckFormat(format string, words ...string) error {
+	if format == "" || strings.Contains(format, "{{") || slices.Contains(words, format) {
+		return nil
+	}
+	return fmt.Errorf("no format %q: it is %s or a Go template such as '{{.Name}}'", format, strings.Join(words, ", "))
+}
+
+// WriteYAML prints the JSON form of v as YAML, with the members in the same order.
+func WriteYAML(w io.Writer, v any) error {
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text.Bytes(), &doc); err != nil {
+		return err
+	}
+	unstyle(&doc)
+	out := yaml.NewEncoder(w)
+	out.SetIndent(2)
+	if err := out.Encode(&doc); err != nil {
+		return err
+	}
+	return out.Close()
+}
+
+// unstyle removes the marks of JSON, so that the encoder chooses those of YAML.
+func unstyle(n *yaml.Node) {
+	n.Style = 0
+	if len(n.Content) == 0 && n.Kind != yaml.ScalarNode {
+		n.Style = yaml.FlowStyle // [] and {}
+	}
+	for _, c := range n.Content {
+		unstyle(c)
+	}
+}
+
+// WriteTemplate prints each item with a Go template, as podman and docker do:
+// \t and \n may be written in the shell, {{json .}} gives JSON, and behind "table " the
+// output has columns with headers.
+func WriteTemplate[T any](w io.Writer, text string, items []T) error {
+	text, isTable := strings.CutPrefix(text, tablePrefix)
+	text = strings.NewReplacer(`\t`, "\t", `\n`, "\n").Replace(text)
+	tmpl, err := template.New("format").Funcs(template.FuncMap{"json": toJSON, "lower": strings.ToLower, "upper": strings.ToUpper, "join": strings.Join}).Parse(text)
+	if err != nil {
+		return &TemplateError{"--format is a word or a Go template: " + strings.TrimPrefix(err.Error(), "template: ")}
+	}
+	var b strings.Builder
+	for _, item := range items {
+		if err := tmpl.Execute(&b, item); err != nil {
+			return &TemplateError{"--format: " + strings.TrimPrefix(err.Error(), "template: ")}
+		}
+		b.WriteByte('\n')
+	}
+	if !isTable {
+		_, err := io.WriteString(w, b.String())
+		return err
+	}
+	rows := [][]string{strings.Split(headers(text), "\t")}
+	for line := range strings.Lines(b.String()) {
+		rows = append(rows, strings.Split(strings.TrimSuffix(line, "\n"), "\t"))
+	}
+	return WriteTable(w, rows)
+}
+
+var (
+	action    = regexp.MustCompile(`\{\{.*?\}\}`)
+	lastField = regexp.MustCompile(`\.([A-Za-z][A-Za-z0-9]*)[^.]*$`)
+)
+
+// headers is a template with the name of its field in place of each action.
+func headers(template string) string {
+	return action.ReplaceAllStringFunc(template, func(text string) string {
+		m := lastField.FindStringSubmatch(text)
+		if m == nil {
+			return ""
+		}
+		return headerOf(m[1])
+	})
+}
+
+// headerOf makes STOPPED REASON of StoppedReason.
+func headerOf(field string) string {
+	var b strings.Builder
+	lower := false
+	for _, r := range field {
+		if lower && unicode.IsUpper(r) {
+			b.WriteByte(' ')
+		}
+		lower = !unicode.IsUpper(r)
+		b.WriteRune(unicode.ToUpper(r))
+	}
+	return b.String()
+}
+
+// TemplateError is a mistake in the template that a user gave.
+type TemplateError struct{ message string }
+
+func (e *TemplateError) Error() string { return e.message }
+
+func toJSON(v any) (string, error) {
+	b, err := json.Marshal(v)
+	return string(b), err
+}

@@ -1,0 +1,142 @@
+package helptext
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Page is the help of a program or of one command.
+type Page struct {
+	// Summary is one line, Usage the form of a command line.
+	Summary, Usage string
+	// Body is text in paragraphs. Lines that begin with a space stay as they are.
+	Body string
+	// Groups follow the usage, Examples the groups.
+	Groups   []Group
+	Examples []string
+	// Footer is the last paragraph.
+	Footer string
+}
+
+// Group is a list under a title.
+type Group struct {
+	Title string
+	Items []Item
+}
+
+// Item is a name, such as that of a flag with its placeholder, and what it means.
+type Item struct{ Name, Text string }
+
+// Widths of the text: lines of more than maxWidth are hard to read, and with less than
+// minWidth no word would fit beside a name.
+const (
+	minWidth = 40
+	maxWidth = 110
+	// maxName is the widest name that its text follows on the same line.
+	maxName = 32
+)
+
+// Text returns the page in lines of at most width columns, as far as single words and the
+// lines that stay as they are allow. Bold paints titles; nil does not.
+func (p Page) Text(width int, bold func(string) string) string {
+	width = min(max(width, minWidth), maxWidth)
+	if bold == nil {
+		bold = func(s string) string { return s }
+	}
+	var b strings.Builder
+	b.WriteString(indented("", p.Summary, width) + "\n")
+	title := func(text string) { b.WriteString("\n" + bold(text+":") + "\n") }
+	title("Usage")
+	b.WriteString("  " + p.Usage + "\n")
+	if p.Body != "" {
+		b.WriteString("\n" + Wrap(p.Body, width))
+	}
+	for _, g := range p.Groups {
+		title(g.Title)
+		b.WriteString(g.text(width))
+	}
+	if len(p.Examples) > 0 {
+		title("Examples")
+		for _, line := range p.Examples {
+			b.WriteString("  " + line + "\n")
+		}
+	}
+	if p.Footer != "" {
+		b.WriteString("\n" + Wrap(p.Footer, width))
+	}
+	return b.String()
+}
+
+// text has the names in one column and what they mean in another, or below a long name.
+func (g Group) text(width int) string {
+	column := 0
+	for _, item := range g.Items {
+		if n := utf8.RuneCountInString(item.Name); n <= maxName {
+			column = max(column, n)
+		}
+	}
+	column = min(column, width/2)
+	var b strings.Builder
+	for _, item := range g.Items {
+		head := "  " + item.Name
+		if n := utf8.RuneCountInString(item.Name); n <= column {
+			head += strings.Repeat(" ", column-n)
+		} else {
+			b.WriteString(head + "\n")
+			head = strings.Repeat(" ", column+2)
+		}
+		b.WriteString(strings.TrimRight(indented(head+"  ", item.Text, width), " ") + "\n")
+	}
+	return b.String()
+}
+
+// Wrap fills the paragraphs of a text to a width.
+func Wrap(text string, width int) string {
+	var b strings.Builder
+	var words []string
+	flush := func() {
+		if len(words) > 0 {
+			b.WriteString(indented("", strings.Join(words, " "), width) + "\n")
+			words = nil
+		}
+	}
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, " \n")
+		switch {
+		case line == "":
+			flush()
+			b.WriteString("\n")
+		case line[0] == ' ':
+			flush()
+			b.WriteString(line + "\n")
+		default:
+			words = append(words, line)
+		}
+	}
+	flush()
+	return b.String()
+}
+
+// indented returns text behind a head, its later lines as far to the right as the head is
+// wide.
+func indented(head, text string, width int) string {
+	indent := utf8.RuneCountInString(head)
+	var b strings.Builder
+	b.WriteString(head)
+	used := indent
+	for i, word := range strings.Fields(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case used+1+n > width:
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			used = indent
+		default:
+			b.WriteString(" ")
+			used++
+		}
+		b.WriteString(word)
+		used += n
+	}
+	return b.String()
+}
