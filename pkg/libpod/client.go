@@ -110,6 +110,7 @@ type connection struct {
 	version semver.Version
 	// users holds the user of each image that was looked up, by the image's ID.
 	users sync.Map
+	exits exitFiles
 	// makes and removals are apart, so that calls of one task that hang do not delay the
 	// removal of another.
 	makes, removals slots
@@ -202,6 +203,7 @@ func bind(ctx context.Context, path string) (bound context.Context, end func(), 
 func (c *Client) Close() error {
 	c.stopKeeper()
 	c.keeper.Wait()
+	c.exits.close()
 	c.pool.CloseIdleConnections()
 	return nil
 }

@@ -130,11 +130,32 @@ func (c *containerAPI) remove(ctx context.Context, id string) error {
 // waitInterval is the polling interval of a 4.x server; its default is 250 ms.
 const waitInterval = "100ms"
 
-// WaitContainer returns when the container has stopped or was removed. Its return is a
-// hint: call InspectContainer next. Call it only after StartContainer succeeded, because
-// it returns immediately for a container that was never started. It sends no condition:
-// for "healthy" the reply looks inverted on 5.x, and 4.3.1 rejects it.
+// WaitContainer returns when the container has stopped or was removed, or when conmon has
+// ended. Its return is a hint: call InspectContainer next. Call it only after
+// StartContainer succeeded, because it returns immediately for a container that was never
+// started.
 func (c *inspectAPI) WaitContainer(ctx context.Context, name string) error {
+	data, err := c.inspect(ctx, name)
+	switch {
+	case errors.Is(err, NotFound):
+		return nil
+	case err != nil:
+		return err
+	case data.State == nil || statusFrom(data.State.Status) != Running:
+		return nil
+	}
+	if monitor := monitorOf(data); monitor != nil {
+		err := monitor.awaitExit(ctx, &c.exits)
+		if err == nil || ctx.Err() != nil {
+			return fail(ctx, "wait for container", name, err)
+		}
+	}
+	return c.askWait(ctx, name)
+}
+
+// askWait has Podman wait. It sends no condition: for "healthy" the reply looks inverted on
+// 5.x, and 4.3.1 rejects it.
+func (c *inspectAPI) askWait(ctx context.Context, name string) error {
 	err := c.ask(ctx, "wait for container", name, func(ctx context.Context) error {
 		_, err := containers.Wait(ctx, name, new(containers.WaitOptions).WithInterval(waitInterval))
 		return err

@@ -1,0 +1,133 @@
+package libpod_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/podtask/podtask/pkg/libpod"
+)
+
+const exitID = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+// monitor starts a process with the arguments of the conmon of container exitID, which
+// runs until the test ends.
+func monitor(t *testing.T, dir string) (pid int) {
+	t.Helper()
+	// To the shell all after its script are parameters of the script.
+	c := &exec.Cmd{Path: "/bin/sh", Args: []string{"conmon", "-c", "read line", "script", "--cid", exitID, "--exit-dir", dir}}
+	stdin, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = stdin.Close()
+		_ = c.Wait()
+	})
+	return c.Process.Pid
+}
+
+// monitored returns a client of a Podman whose container x is in a state and has a conmon,
+// and the number of its waits.
+func monitored(t *testing.T, status string, conmon *atomic.Int64) (c *libpod.Client, inspected <-chan struct{}, waits *atomic.Int64) {
+	t.Helper()
+	seen := make(chan struct{}, 16)
+	waits = new(atomic.Int64)
+	c = recorded(t, "5.4.2", func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/wait") {
+			waits.Add(1)
+			reply(w, http.StatusOK, "0")
+			return
+		}
+		reply(w, http.StatusOK, fmt.Sprintf(`{"Id":%q,"Name":"x","State":{"Status":%q,"Pid":1,"ConmonPid":%d}}`, exitID, status, conmon.Load()))
+		seen <- struct{}{}
+	})
+	return c, seen, waits
+}
+
+// The end of a container is learned from its conmon, whatever of it is missing, and from
+// Podman if conmon is not here.
+func TestWaitLearnsOfTheExitFromConmon(t *testing.T) {
+	t.Parallel()
+	write := func(dir string) error {
+		fresh := filepath.Join(dir, exitID+".fresh")
+		if err := os.WriteFile(fresh, []byte("0"), 0o600); err != nil {
+			return err
+		}
+		return os.Rename(fresh, filepath.Join(dir, exitID))
+	}
+	for name, c := range map[string]struct {
+		status string
+		before func(dir string) error // before the wait
+		after  func(dir string) error
+		other  bool // the process is not this container's conmon
+		waits  int64
+	}{
+		"the exit file is written":        {status: "running", after: write},
+		"it is there already":             {status: "running", before: write},
+		"the container does not run":      {status: "exited", before: os.Remove},
+		"the process is not its conmon":   {status: "running", other: true, waits: 1},
+		"a paused one is waited for, too": {status: "paused", after: write},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			pid := monitor(t, dir)
+			if c.other {
+				pid = os.Getpid()
+			}
+			var conmon atomic.Int64
+			conmon.Store(int64(pid))
+			client, inspected, waits := monitored(t, c.status, &conmon)
+			if c.before != nil {
+				if err := c.before(dir); err != nil {
+					t.Fatal(err)
+				}
+			}
+			done := make(chan error, 1)
+			go func() { done <- client.WaitContainer(soon(t), "x") }()
+			<-inspected
+			if c.after != nil {
+				if err := c.after(dir); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			if got := waits.Load(); got != c.waits {
+				t.Errorf("Podman was asked to wait %d times, want %d", got, c.waits)
+			}
+		})
+	}
+}
+
+// A wait ends with its context, and a client can be closed while it waits.
+func TestWaitForConmonEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	pid := monitor(t, t.TempDir())
+	var conmon atomic.Int64
+	conmon.Store(int64(pid))
+	client, inspected, _ := monitored(t, "running", &conmon)
+	ctx, cancel := context.WithCancel(soon(t))
+	done := make(chan error, 1)
+	go func() { done <- client.WaitContainer(ctx, "x") }()
+	<-inspected
+	if err := client.Close(); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, libpod.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
