@@ -1,0 +1,268 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Target is where connections may go.
+type Target struct {
+	// ID names the target for Drain.
+	ID string
+	// Address is HOST:PORT.
+	Address string
+}
+
+// Config is how a Forwarder works. Zero values stand for the defaults.
+type Config struct {
+	Log *slog.Logger
+	// MaxConnections are forwarded at a time (1024). Further ones wait in the kernel's queue.
+	MaxConnections int
+	// Patience is how long a connection waits while no target can be dialed (10 s).
+	Patience time.Duration
+	// DialTimeout limits an attempt to connect to a target (2 s).
+	DialTimeout time.Duration
+}
+
+const (
+	maxConnections = 1024
+	patience       = 10 * time.Second
+	dialTimeout    = 2 * time.Second
+	// redial is the pause before a target is dialed again that could not be.
+	redial = 100 * time.Millisecond
+	// acceptPause is the pause after an Accept that failed, when descriptors have run out
+	// for instance.
+	acceptPause = 50 * time.Millisecond
+)
+
+// Forwarder forwards connections until it is closed. Its methods may be called
+// concurrently.
+type Forwarder struct {
+	cfg      Config
+	listener net.Listener
+	ctx      context.Context // ends with Close
+	cancel   context.CancelFunc
+	running  sync.WaitGroup
+
+	mu      sync.Mutex
+	targets []Target
+	turn    int            // the index from which a target is looked for
+	open    map[string]int // connections by id of the target, also of one that was taken away
+	changed chan struct{}  // closed and replaced when a field above changes
+}
+
+// Listen opens the listener at a TCP address, HOST:PORT, and begins to forward. Connections
+// wait until there is a target.
+func Listen(address string, cfg Config) (*Forwarder, error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.MaxConnections == 0 {
+		cfg.MaxConnections = maxConnections
+	}
+	if cfg.Patience == 0 {
+		cfg.Patience = patience
+	}
+	if cfg.DialTimeout == 0 {
+		cfg.DialTimeout = dialTimeout
+	}
+	f := &Forwarder{cfg: cfg, listener: listener, open: make(map[string]int), changed: make(chan struct{})}
+	f.ctx, f.cancel = context.WithCancel(context.Background())
+	f.running.Go(f.accept)
+	return f, nil
+}
+
+// Address is where the forwarder listens.
+func (f *Forwarder) Address() net.Addr { return f.listener.Addr() }
+
+// Set replaces the targets of new connections. Those that exist stay where they are.
+func (f *Forwarder) Set(targets []Target) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !slices.Equal(f.targets, targets) {
+		f.targets = slices.Clone(targets)
+		f.change()
+	}
+}
+
+// Drain returns when a target that was taken away has no connection any more, or with the
+// error of ctx.
+func (f *Forwarder) Drain(ctx context.Context, id string) error {
+	for {
+		n, changed := f.count(id)
+		if n == 0 {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Close stops listening, closes all connections, and returns when nothing of the forwarder
+// runs.
+func (f *Forwarder) Close() error {
+	f.cancel()
+	err := f.listener.Close()
+	f.running.Wait()
+	return err
+}
+
+// change wakes those who wait. The caller holds mu.
+func (f *Forwarder) change() {
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+func (f *Forwarder) count(id string) (int, <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.open[id], f.changed
+}
+
+// accept accepts connections until the forwarder is closed.
+func (f *Forwarder) accept() {
+	slots := make(chan struct{}, f.cfg.MaxConnections)
+	for {
+		select {
+		case slots <- struct{}{}:
+		case <-f.ctx.Done():
+			return
+		}
+		client, err := f.listener.Accept()
+		switch {
+		case f.ctx.Err() != nil || errors.Is(err, net.ErrClosed):
+			if err == nil {
+				client.Close()
+			}
+			return
+		case err != nil:
+			f.cfg.Log.Warn("a connection could not be accepted", "address", f.Address(), "error", err)
+			<-slots
+			f.pause(acceptPause)
+		default:
+			f.running.Go(func() {
+				defer func() { <-slots }()
+				f.forward(client)
+			})
+		}
+	}
+}
+
+// pause waits for a time, or until the forwarder is closed.
+func (f *Forwarder) pause(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-f.ctx.Done():
+	}
+}
+
+// forward forwards one connection, which it closes.
+func (f *Forwarder) forward(client net.Conn) {
+	defer client.Close()
+	server, id := f.connect()
+	if server == nil {
+		return
+	}
+	defer f.done(id)
+	defer server.Close()
+	stop := context.AfterFunc(f.ctx, func() {
+		client.Close()
+		server.Close()
+	})
+	defer stop()
+	join(client, server)
+}
+
+// connect connects to a target. It tries one after the other, and again until patience ends.
+// Without a connection it returns nil.
+func (f *Forwarder) connect() (net.Conn, string) {
+	ctx, cancel := context.WithTimeout(f.ctx, f.cfg.Patience)
+	defer cancel()
+	var failed []string
+	for ctx.Err() == nil {
+		target, found, changed := f.pick(failed)
+		if !found {
+			// Each was tried, or there is none.
+			wait := time.NewTimer(redial)
+			select {
+			case <-changed:
+			case <-wait.C:
+			case <-ctx.Done():
+			}
+			wait.Stop()
+			failed = nil
+			continue
+		}
+		dialer := net.Dialer{Timeout: f.cfg.DialTimeout}
+		server, err := dialer.DialContext(ctx, "tcp", target.Address)
+		if err == nil {
+			return server, target.ID
+		}
+		f.cfg.Log.Debug("a target cannot be dialed", "address", f.Address(), "target", target.ID, "error", err)
+		f.done(target.ID)
+		failed = append(failed, target.ID)
+	}
+	return nil, ""
+}
+
+// pick chooses the target with the fewest connections, equals in turn, that is not among
+// those that failed, and counts a connection to it.
+func (f *Forwarder) pick(failed []string) (best Target, found bool, changed <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.targets {
+		t := f.targets[(f.turn+i)%len(f.targets)]
+		if slices.Contains(failed, t.ID) || found && f.open[t.ID] >= f.open[best.ID] {
+			continue
+		}
+		best, found = t, true
+	}
+	if found {
+		f.open[best.ID]++
+		f.turn = slices.Index(f.targets, best) + 1
+	}
+	return best, found, f.changed
+}
+
+// done counts a connection to a target less.
+func (f *Forwarder) done(id string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.open[id]--; f.open[id] == 0 {
+		delete(f.open, id)
+		f.change()
+	}
+}
+
+// join copies both ways. The end of one direction is passed on, and the other goes on; an
+// error ends both.
+func join(a, b net.Conn) {
+	var both sync.WaitGroup
+	both.Go(func() { copyTo(a, b) })
+	copyTo(b, a)
+	both.Wait()
+}
+
+func copyTo(dst, src net.Conn) {
+	_, err := io.Copy(dst, src)
+	if half, ok := dst.(interface{ CloseWrite() error }); ok && err == nil {
+		err = half.CloseWrite()
+	}
+	if err != nil {
+		dst.Close()
+		src.Close()
+	}
+}
