@@ -87,6 +87,8 @@ func settingsFlags() []cli.Flag {
 		&cli.IntFlag{Name: "max", Usage: "have at most `PERCENT` of the copies while rolling", DefaultText: "one after the other"},
 		&cli.BoolFlag{Name: "no-rollback", Usage: "keep a deployment that fails, for inspection"},
 		&cli.DurationFlag{Name: "health-grace", Usage: "ignore failed health checks for `TIME` after the start of a copy", DefaultText: "0s"},
+		&cli.StringSliceFlag{Name: "listen", Usage: "forward connections to healthy copies: `[IP:]PORT=CONTAINER:PORT`, or none"},
+		&cli.DurationFlag{Name: "drain", Usage: "let a copy finish its connections for `TIME` before it is stopped", DefaultText: "30s"},
 		&cli.StringSliceFlag{Name: "env", Aliases: []string{"e"}, Usage: "set `NAME=VALUE` in every container"},
 		&cli.StringSliceFlag{Name: "var", Usage: "set a placeholder: `NAME=VALUE`"},
 	}, waitFlags("all copies are healthy")...)
@@ -145,6 +147,20 @@ func (k serviceCall) settings() (api.ServiceSettings, error) {
 		seconds := int(k.c.Duration("health-grace").Round(time.Second).Seconds())
 		s.HealthCheckGracePeriodSeconds = &seconds
 	}
+	if k.c.IsSet("drain") {
+		seconds := int(k.c.Duration("drain").Round(time.Second).Seconds())
+		if seconds < 1 {
+			return s, usagef(commandPath(k.c), "--drain is 1s to 1h, not %s", k.c.Duration("drain"))
+		}
+		s.DrainSeconds = &seconds
+	}
+	if k.c.IsSet("listen") {
+		listeners, err := parseListeners(k.c.StringSlice("listen"))
+		if err != nil {
+			return s, usagef(commandPath(k.c), "--listen %v", err)
+		}
+		s.Listeners = &listeners
+	}
 	env, err := readEnv(k.session.program, commandPath(k.c), nil, k.c.StringSlice("env"))
 	if err != nil {
 		return s, err
@@ -154,6 +170,27 @@ func (k serviceCall) settings() (api.ServiceSettings, error) {
 	}
 	s.Vars, err = parseVars(k.session.program, commandPath(k.c), k.c.StringSlice("var"))
 	return s, err
+}
+
+// parseListeners reads the words of --listen; the only word "none" stands for no listener.
+func parseListeners(words []string) ([]api.Listener, error) {
+	listeners := []api.Listener{}
+	if len(words) == 1 && words[0] == "none" {
+		return listeners, nil
+	}
+	for _, w := range words {
+		address, target, _ := strings.Cut(w, "=")
+		container, text, _ := strings.Cut(target, ":")
+		port, err := strconv.ParseUint(text, 10, 16)
+		if err != nil || port == 0 || container == "" || address == "" {
+			return nil, fmt.Errorf("%q is not [IP:]PORT=CONTAINER:PORT, as in 127.0.0.1:8080=app:80", w)
+		}
+		if !strings.Contains(address, ":") {
+			address = ":" + address
+		}
+		listeners = append(listeners, api.Listener{Address: address, ContainerName: container, ContainerPort: uint16(port)})
+	}
+	return listeners, nil
 }
 
 // named is the registered definition that the arguments name; a file is registered.

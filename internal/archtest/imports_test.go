@@ -76,7 +76,7 @@ var direction = []rule{
 	{pkg: "internal/leftover", may: []string{"pkg/cgroups", "pkg/libpod"}},
 	{pkg: "internal/cleanup", may: []string{"internal/effects", "internal/leftover", "internal/owner", "internal/podspec", "internal/record", "pkg/libpod", "pkg/lifecycle", "pkg/state"}},
 	{pkg: "internal/fleet", may: []string{"internal/owner", "internal/record", "pkg/lifecycle", "pkg/state"}},
-	{pkg: "internal/services", may: []string{"internal/create", "internal/driver", "internal/fleet", "internal/ledger", "internal/loop", "internal/preflight", "internal/record", "pkg/lifecycle", "pkg/service", "pkg/state", "pkg/taskdef"}},
+	{pkg: "internal/services", may: []string{"internal/create", "internal/driver", "internal/fleet", "internal/forward", "internal/ledger", "internal/loop", "internal/preflight", "internal/record", "pkg/lifecycle", "pkg/netns", "pkg/service", "pkg/state", "pkg/taskdef"}},
 	{pkg: "internal/envfile", may: []string{"pkg/taskdef"}},
 	{pkg: "internal/agent", may: []string{"internal/cleanup", "internal/leftover", "internal/conn", "internal/create", "internal/effects", "internal/endpoint", "internal/failpoint", "internal/fleet", "internal/imagestore", "internal/ledger", "internal/limits", "internal/logdelivery", "internal/logfiles", "internal/observe", "internal/owner", "internal/preflight", "internal/prober", "internal/queue", "internal/record", "internal/services", "internal/tasksecrets", "pkg/config", "pkg/images", "pkg/libpod", "pkg/lifecycle", "pkg/state"}, also: []string{"internal/enginetest", "internal/podspec", "pkg/cgroups", "pkg/netns", "pkg/service", "pkg/taskdef"}},
 	{pkg: "internal/driver", may: []string{"pkg/lifecycle", "pkg/service"}, also: []string{"pkg/taskdef"}},
@@ -86,6 +86,7 @@ var direction = []rule{
 	{pkg: "internal/enginesim", may: []string{"internal/agent", "internal/conn", "internal/driver", "internal/enginetest", "pkg/config", "pkg/images", "pkg/libpod", "pkg/lifecycle", "pkg/state", "pkg/state/statetest", "pkg/taskdef"}},
 	{pkg: "internal/archtest"},
 	{pkg: "internal/flight"},
+	{pkg: "internal/forward"},
 	{pkg: "internal/limitlisten"},
 	{pkg: "internal/mutants"}, // it runs the tests of others, as text
 	{pkg: "internal/registrytest", may: []string{"internal/faults"}, also: []string{"pkg/images"}},

@@ -79,7 +79,7 @@ func (k ServiceBackend) UpdateService(ctx context.Context, name string, u api.Se
 		}
 		c.Spec = &spec
 	}
-	if d := u.DeploymentConfiguration; d != (api.DeploymentConfiguration{}) || u.HealthCheckGracePeriodSeconds != nil {
+	if d := u.DeploymentConfiguration; d != (api.DeploymentConfiguration{}) || u.HealthCheckGracePeriodSeconds != nil || u.Listeners != nil || u.DrainSeconds != nil {
 		c.Config = func(present svc.Config) svc.Config { return configured(present, u.ServiceSettings) }
 	}
 	return wireService(k.services.Update(ctx, name, c))
@@ -175,6 +175,15 @@ func configured(c svc.Config, s api.ServiceSettings) svc.Config {
 	}
 	if g := s.HealthCheckGracePeriodSeconds; g != nil {
 		c.HealthCheckGracePeriod = time.Duration(*g) * time.Second
+	}
+	if s.Listeners != nil {
+		c.Listeners = nil
+		for _, l := range *s.Listeners {
+			c.Listeners = append(c.Listeners, svc.Listener{Address: l.Address, Container: l.ContainerName, Port: l.ContainerPort})
+		}
+	}
+	if n := s.DrainSeconds; n != nil {
+		c.DrainTimeout = time.Duration(*n) * time.Second
 	}
 	return c
 }

@@ -106,6 +106,8 @@ var mutants = []mutant{
 	{"failures delay new tasks", "pkg/service wantTasks", never, "Pace NotUntil", "", copies},
 	{"healthy tasks stay until others replace them", "pkg/service stopTasks", always, "least", "", copies},
 	{"a failed deployment is rolled back", "pkg/service judge", always, "FailedTasks", "", check{pkg: "pkg/service", tests: "^TestWithoutRollbackAFailedDeploymentStandsStill$"}},
+	{"a copy finishes its connections before it stops", "pkg/service effects", never, "drains", "", copies},
+	{"a copy that is to stop gets no connections", "pkg/service Task.Healthy", value, "Phase Live HealthyNow", "t.HealthyNow", copies},
 	{"a user's stop is no failure", "pkg/service observe", always, "ByUser", "", copies},
 
 	// The store.

@@ -28,13 +28,16 @@ type runner struct {
 	driver   *driver.Service
 	effects  loop.Jobs[service.Effect]
 	watches  loop.Jobs[string] // by id of the task
+	hearing  *listeners
+	tells    loop.Jobs[string] // what is told and tried again about listeners
 	unproven bool              // the latest write may or may not be in the record
 }
 
 func newRunner(a *Services, s service.State) *runner {
 	return &runner{
 		all: a, id: s.ID, name: s.Name, over: make(chan struct{}), driver: driver.NewService(s),
-		loop: loop.New[service.State, driver.Message, driver.ServiceDecision](s),
+		hearing: &listeners{log: a.Log.With("service", s.Name), tasks: a.Tasks},
+		loop:    loop.New[service.State, driver.Message, driver.ServiceDecision](s),
 	}
 }
 
@@ -47,8 +50,10 @@ func (l *runner) run() {
 		l.all.Log.Error("the service is not run any more", "service", l.name, "error", err)
 	}
 	cancel()
+	l.hearing.Close()
 	l.effects.Wait()
 	l.watches.Wait()
+	l.tells.Wait()
 }
 
 // Save implements loop.Actor. A service waits until it can be recorded, whatever the
@@ -72,6 +77,7 @@ func (l *runner) Publish(context.Context, driver.ServiceDecision) {}
 
 // Act implements loop.Actor.
 func (l *runner) Act(ctx context.Context, d driver.ServiceDecision) {
+	l.hear(ctx, d.State) // a copy that is to stop is out of rotation before it is told
 	for _, e := range d.Start {
 		l.effects.Start(ctx, e, func(ctx context.Context) { l.send(ctx, l.do(ctx, d.State, e)) })
 	}
@@ -85,6 +91,28 @@ func (l *runner) Act(ctx context.Context, d driver.ServiceDecision) {
 		a.Reply(a.Err)
 	}
 }
+
+// hear has the listeners follow a state. Those that cannot be opened are reported once and
+// tried again.
+func (l *runner) hear(ctx context.Context, s service.State) {
+	not := l.hearing.Follow(s)
+	if !slices.Equal(not, s.Unheard) {
+		l.tells.Start(ctx, "report", func(ctx context.Context) { l.send(ctx, service.Heard{Not: not}) })
+	}
+	if len(not) == 0 {
+		return
+	}
+	l.tells.Start(ctx, "retry", func(ctx context.Context) {
+		select {
+		case <-time.After(listenPause):
+			l.send(ctx, service.TimerFired{})
+		case <-ctx.Done():
+		}
+	})
+}
+
+// listenPause is between two attempts to open a listener.
+const listenPause = 5 * time.Second
 
 // Rest implements loop.Actor.
 func (l *runner) Rest(d driver.ServiceDecision, arrived []driver.Message) ([]driver.Message, driver.End) {
@@ -142,6 +170,11 @@ func (l *runner) do(ctx context.Context, s service.State, e service.Effect) serv
 	switch e := e.(type) {
 	case service.StartTask:
 		return done(e.ID, l.start(ctx, s, e.ID))
+	case service.DrainTask:
+		ctx, cancel := context.WithTimeout(ctx, s.Config.Drain())
+		defer cancel()
+		l.hearing.Drain(ctx, e.ID)
+		return service.Done{ID: e.ID}
 	case service.StopTask:
 		by := fmt.Sprintf("service %s: %s", s.Name, e.Cause)
 		err := l.all.Fleet.Send(ctx, e.ID, lifecycle.StopRequested{By: by})

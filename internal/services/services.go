@@ -174,7 +174,7 @@ func (a *Services) Create(ctx context.Context, name string, spec service.Spec, c
 
 // check finds out whether a service can be run, here too.
 func (a *Services) check(ctx context.Context, name string, spec service.Spec, count int, c service.Config) error {
-	err := service.Validate(name, spec, count, c)
+	err := errors.Join(service.Validate(name, spec, count, c), a.checkListeners(name, service.Config{}, c))
 	if err == nil && spec.Task.Family != "" {
 		err = a.Preflight.Check(ctx, spec.Task, a.Options)
 	}
@@ -199,6 +199,15 @@ func (a *Services) Update(ctx context.Context, name string, c Change) (service.S
 	if c.Spec != nil {
 		if err := a.Preflight.Check(ctx, c.Spec.Task, a.Options); err != nil {
 			return service.State{}, &BadServiceError{err}
+		}
+	}
+	if c.Config != nil {
+		now, err := a.State(name)
+		if err != nil {
+			return now, err
+		}
+		if err := a.checkListeners(name, now.Config, c.Config(now.Config)); err != nil {
+			return now, &BadServiceError{err}
 		}
 	}
 	return a.ask(ctx, name, func(s service.State) (service.Input, error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -32,6 +33,10 @@ type Service struct {
 	DeploymentConfiguration DeploymentConfiguration `json:"deploymentConfiguration"`
 	// HealthCheckGracePeriodSeconds is how long after its start a task may be UNHEALTHY.
 	HealthCheckGracePeriodSeconds int `json:"healthCheckGracePeriodSeconds"`
+	// Listeners are the addresses of the service.
+	Listeners []Listener `json:"listeners"`
+	// DrainSeconds is how long a copy that is to stop may finish its connections.
+	DrainSeconds int `json:"drainSeconds"`
 	// Deployments are the PRIMARY one, then those that still have tasks.
 	Deployments []Deployment `json:"deployments"`
 	// Tasks are the copies, the latest that have stopped too, oldest first.
@@ -42,6 +47,17 @@ type Service struct {
 	Events []ServiceEvent `json:"events"`
 	// Rollbacks counts automatic returns to an earlier deployment.
 	Rollbacks int `json:"rollbacks"`
+}
+
+// Listener is an address of a service. TCP connections to it are forwarded to healthy copies.
+type Listener struct {
+	// Address is IP:PORT of the host; without an IP address, it stands for all.
+	Address string `json:"address"`
+	// ContainerName and ContainerPort are where in a copy connections go.
+	ContainerName string `json:"containerName"`
+	ContainerPort uint16 `json:"containerPort"`
+	// Problem is why the address cannot be opened; it is not read in a request.
+	Problem string `json:"problem,omitempty"`
 }
 
 // DeploymentConfiguration is how a service replaces its tasks. Members that are absent in a
@@ -115,6 +131,10 @@ type NewService struct {
 type ServiceSettings struct {
 	DeploymentConfiguration       DeploymentConfiguration `json:"deploymentConfiguration,omitzero"`
 	HealthCheckGracePeriodSeconds *int                    `json:"healthCheckGracePeriodSeconds,omitempty"`
+	// Listeners replace those that there are; an empty list removes them.
+	Listeners *[]Listener `json:"listeners,omitempty"`
+	// DrainSeconds is 1 to 3600; 30 if absent in a new service.
+	DrainSeconds *int `json:"drainSeconds,omitempty"`
 	// Vars are the values of the definition's placeholders.
 	Vars map[string]string `json:"vars,omitempty"`
 	// Environment is set in every container, over the definition's.
@@ -154,10 +174,14 @@ func FromService(s service.State, at time.Time) Service {
 		DesiredCount: s.DesiredCount, RunningCount: all.Running, PendingCount: all.Pending, HealthyCount: all.Healthy,
 		Steady: s.Steady, HealthCheckGracePeriodSeconds: int(s.Config.HealthCheckGracePeriod.Seconds()),
 		DeploymentConfiguration: DeploymentConfiguration{DeploymentCircuitBreaker: (*DeploymentCircuitBreaker)(&s.Config.Breaker)},
-		Deployments:             []Deployment{}, Tasks: []ServiceTask{}, Events: []ServiceEvent{}, Rollbacks: s.Rollbacks,
+		Listeners:               []Listener{}, DrainSeconds: int(s.Config.Drain().Seconds()),
+		Deployments: []Deployment{}, Tasks: []ServiceTask{}, Events: []ServiceEvent{}, Rollbacks: s.Rollbacks,
 	}
 	if b := s.Config.Bounds; b != nil {
 		w.DeploymentConfiguration.MinimumHealthyPercent, w.DeploymentConfiguration.MaximumPercent = &b.MinimumHealthyPercent, &b.MaximumPercent
+	}
+	for _, l := range s.Config.Listeners {
+		w.Listeners = append(w.Listeners, fromListener(s, l))
 	}
 	for _, d := range s.Deployments {
 		w.Deployments = append(w.Deployments, fromDeployment(s, d))
@@ -170,6 +194,14 @@ func FromService(s service.State, at time.Time) Service {
 	}
 	for _, r := range s.Explain(at) {
 		w.Why = append(w.Why, Reason{Code: r.Code, Text: r.Text, Until: r.Until, Then: r.Then})
+	}
+	return w
+}
+
+func fromListener(s service.State, l service.Listener) Listener {
+	w := Listener{Address: l.Address, ContainerName: l.Container, ContainerPort: l.Port}
+	if i := slices.IndexFunc(s.Unheard, func(u service.Unheard) bool { return u.Address == l.Address }); i >= 0 {
+		w.Problem = s.Unheard[i].Problem
 	}
 	return w
 }

@@ -29,6 +29,7 @@ func Validate(name string, spec Spec, count int, c Config) error {
 	if d := c.HealthCheckGracePeriod; d < 0 || d > time.Hour*24 {
 		refuse("the health check grace period is up to 24 h, not %s", d)
 	}
+	errs = append(errs, checkListeners(spec.Task, c)...)
 	fixed := admission.NeedOf(spec.Task, false)
 	if count > 1 && fixed.Collides(fixed) {
 		refuse("%d copies of %s cannot all have port %s of this host: leave out hostPort (podtask chooses one), or run 1", count, spec.TaskDefinition, fixed.Ports[0])

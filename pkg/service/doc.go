@@ -13,6 +13,9 @@
 //   - Report with Seen how each task changes whose phase is Live or Stopping, and with
 //     Vanished that its record is gone.
 //   - Send TimerFired at Wake.
+//   - Forward connections to the listeners' addresses to the copies in Rotation of the saved
+//     state, before an effect of its step begins: a copy leaves the rotation, finishes its
+//     connections (DrainTask), and only then is told to stop.
 //
 // What is in flight is not saved: after a load, Step returns those effects again.
 //

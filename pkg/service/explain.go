@@ -26,6 +26,7 @@ const (
 	WhyQueued    = "queued"
 	WhyPending   = "pending"
 	WhyRemoving  = "removing"
+	WhyListener  = "listener"
 )
 
 // Explain says what the service waits for, the root cause first. There is always a reason.
@@ -46,6 +47,9 @@ func (s State) Explain(at time.Time) (reasons []Reason) {
 		case t.Phase == Live && t.Seen.Queue != "":
 			add(Reason{Code: WhyQueued, Text: fmt.Sprintf("task %s waits for %s", s.TaskName(t), t.Seen.Queue)})
 		}
+	}
+	for _, l := range s.Unheard {
+		add(Reason{Code: WhyListener, Text: fmt.Sprintf("it cannot listen on %s: %s", l.Address, l.Problem), Then: "it is tried again"})
 	}
 	if at.Before(s.Pace.NotUntil) {
 		add(Reason{Code: WhyThrottled, Text: fmt.Sprintf("tasks of %s keep failing, %d times in a row; the last: %s", p.TaskDefinition, s.Pace.Streak, p.LastFailure), Until: s.Pace.NotUntil, Then: "the next is created"})

@@ -20,7 +20,10 @@ func TestModel(t *testing.T) {
 		if rapid.Bool().Draw(t, "bounds") {
 			c.Bounds = &Bounds{MinimumHealthyPercent: rapid.SampledFrom([]int{0, 50, 100}).Draw(t, "least"), MaximumPercent: rapid.SampledFrom([]int{100, 150, 200}).Draw(t, "most")}
 		}
-		var ports []uint16
+		ports := []uint16{}
+		if rapid.Bool().Draw(t, "listeners") {
+			c.Listeners = []Listener{{Address: "127.0.0.1:8080", Container: "app", Port: 8000}}
+		}
 		if rapid.Bool().Draw(t, "port") {
 			ports = []uint16{80}
 		}

@@ -201,6 +201,11 @@ func effects(s *State, at time.Time) (effects []Effect) {
 		case Wanted:
 			effects = append(effects, StartTask{ID: t.ID})
 		case Stopping:
+			if drains(*s, *t) {
+				t.op = draining
+				effects = append(effects, DrainTask{ID: t.ID})
+				continue
+			}
 			effects = append(effects, StopTask{ID: t.ID, Cause: t.Cause})
 		case Removing:
 			effects = append(effects, RemoveTask{ID: t.ID})

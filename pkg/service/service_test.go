@@ -405,3 +405,109 @@ func TestCheckNoticesWhatIsWrong(t *testing.T) {
 		}
 	}
 }
+
+var listening = Config{Breaker: careful.Breaker, Listeners: []Listener{{Address: "127.0.0.1:8080", Container: "app", Port: 8000}}}
+
+// A copy leaves the rotation when its successor is in it, finishes its connections, and is
+// then told to stop.
+func TestACopyIsDrainedBeforeItStops(t *testing.T) {
+	t.Parallel()
+	w := newWorld(1, listening, spec(1))
+	waitForRest(w, t, time.Minute)
+	old := w.state.Rotation()
+	w.tell(update(spec(2)))
+	for len(w.asked) == 0 || w.asked[0] != Effect(DrainTask{ID: old[0]}) {
+		if len(w.asked) > 0 {
+			w.do(0)
+		} else if !w.advanceAny() {
+			w.now = w.state.Wake(w.now)
+			w.tell(TimerFired{})
+		}
+	}
+	if now := w.state.Rotation(); len(now) != 1 || now[0] == old[0] || w.tasks[old[0]].stopping {
+		t.Errorf("while %v is drained, %v are in rotation", old, now)
+	}
+	w.crash(func(Effect) bool { return false })
+	if len(w.asked) != 1 || w.asked[0] != Effect(DrainTask{ID: old[0]}) {
+		t.Errorf("after a crash %v is asked for", w.asked)
+	}
+	w.do(0)
+	if len(w.asked) != 1 || w.asked[0] != Effect(StopTask{ID: old[0], Cause: "it is replaced by deployment web/2"}) {
+		t.Errorf("of a drained copy %v is asked for", w.asked)
+	}
+	waitForRest(w, t, time.Minute)
+	w.has(t, "web:2=1")
+}
+
+// Listeners that are taken away while a copy is drained do not keep it from stopping.
+func TestADrainedCopyStopsWithoutListeners(t *testing.T) {
+	t.Parallel()
+	w := newWorld(1, listening, spec(1))
+	waitForRest(w, t, time.Minute)
+	w.tell(scale(0))
+	w.tell(Updated{Config: &careful})
+	waitForRest(w, t, time.Minute)
+	w.has(t, "")
+}
+
+func TestRotation(t *testing.T) {
+	t.Parallel()
+	run := func(h Health, healthy bool, p Phase) Task {
+		return Task{ID: fmt.Sprint(h, healthy, p), Phase: p, HealthyNow: healthy, Seen: Observation{Running: true, Health: h}}
+	}
+	young, grown, checked := run(Unchecked, false, Live), run(Unchecked, true, Live), run(Healthy, true, Live)
+	starting, ill, leaving := run(Unknown, false, Live), run(Unhealthy, false, Live), run(Healthy, true, Stopping)
+	for _, tt := range []struct {
+		tasks, want []Task
+	}{
+		{[]Task{young, grown, checked, starting, ill, leaving}, []Task{grown, checked}},
+		{[]Task{young, starting, ill, leaving}, []Task{young}},
+		{[]Task{starting, ill, leaving}, nil},
+	} {
+		var want []string
+		for _, task := range tt.want {
+			want = append(want, task.ID)
+		}
+		if got := (State{Tasks: tt.tasks}).Rotation(); !slices.Equal(got, want) {
+			t.Errorf("in rotation are %q, want %q", got, want)
+		}
+	}
+}
+
+func TestListenersThatCannotBe(t *testing.T) {
+	t.Parallel()
+	at := func(address, container string, port uint16) []Listener { return []Listener{{address, container, port}} }
+	for _, tt := range []struct {
+		want      string
+		listeners []Listener
+	}{
+		{"", at("127.0.0.1:8080", "app", 8000)},
+		{"", at(":8080", "app", 8000)},
+		{"", at("[::1]:8080", "app", 8000)},
+		{"is not IP:PORT", at("localhost:8080", "app", 8000)},
+		{"is not IP:PORT", at("8080", "app", 8000)},
+		{"is not IP:PORT", at("127.0.0.1:0", "app", 8000)},
+		{"two listeners", append(at(":8080", "app", 8000), at(":8080", "app", 8000)...)},
+		{`"db", which web does not have`, at(":8080", "db", 8000)},
+		{`add {"containerPort": 81}`, at(":8080", "app", 81)},
+	} {
+		err := Validate("web", spec(1), 1, Config{Listeners: tt.listeners})
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%+v: %v, want %q", tt.listeners, err, tt.want)
+		}
+	}
+}
+
+func TestWhyNamesAListenerThatIsNotOpen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(1, listening, spec(1))
+	waitForRest(w, t, time.Minute)
+	w.tell(Heard{Not: []Unheard{{"127.0.0.1:8080", "address already in use"}}})
+	if why := w.state.Explain(w.now); why[0].Code != WhyListener || !strings.Contains(why[0].Text, "127.0.0.1:8080: address already in use") {
+		t.Errorf("%+v", why)
+	}
+	w.tell(Heard{})
+	if why := w.state.Explain(w.now); why[0].Code != WhySteady {
+		t.Errorf("%+v", why)
+	}
+}

@@ -36,6 +36,8 @@ type State struct {
 	Pace           Pace `json:"pace,omitzero"`
 	// Steady: there is nothing to do, and it was said.
 	Steady bool `json:"steady,omitempty"`
+	// Unheard are the listeners that could not be opened when that was last tried.
+	Unheard []Unheard `json:"notListening,omitempty"`
 	// Rollbacks counts automatic returns to an earlier deployment.
 	Rollbacks int `json:"rollbacks,omitempty"`
 	// Events are the latest keptEvents, the oldest first.
@@ -59,6 +61,11 @@ type Config struct {
 	Breaker Breaker `json:"breaker"`
 	// HealthCheckGracePeriod is how long after its start a task may be UNHEALTHY.
 	HealthCheckGracePeriod time.Duration `json:"healthCheckGracePeriod,omitempty"`
+	// Listeners are the addresses of the service, which stay while copies come and go.
+	Listeners []Listener `json:"listeners,omitempty"`
+	// DrainTimeout is how long a copy that is to stop may finish its connections; 0 stands
+	// for DefaultDrainTimeout.
+	DrainTimeout time.Duration `json:"drainTimeout,omitempty"`
 }
 
 // Bounds are ECS's, in percent of the desired count.
@@ -138,6 +145,8 @@ type Task struct {
 	HealthySince time.Time `json:"fitSince,omitzero"`
 	// Failed: it counts as a failure of its deployment.
 	Failed bool `json:"failed,omitempty"`
+	// Drained: the connections that were forwarded to it have ended, or have had their time.
+	Drained bool `json:"drained,omitempty"`
 	// Cause is why it is to stop.
 	Cause string `json:"cause,omitempty"`
 	// Refused is why it could not be made when it was last tried.
@@ -152,6 +161,7 @@ type operation int
 const (
 	idle operation = iota
 	busy
+	draining
 	done // StopTask was taken
 )
 

@@ -31,6 +31,8 @@ type (
 	// Done answers an effect. Refused is why it was not done; empty: it was. A removal is
 	// done when the task is gone, a stop when it was asked for.
 	Done struct{ ID, Refused string }
+	// Heard is which listeners could not be opened; none if all are open.
+	Heard struct{ Not []Unheard }
 	// TimerFired: Wake has come.
 	TimerFired struct{}
 )
@@ -41,6 +43,7 @@ func (DeleteRequested) input()   {}
 func (Seen) input()              {}
 func (Vanished) input()          {}
 func (Done) input()              {}
+func (Heard) input()             {}
 func (TimerFired) input()        {}
 
 // Effect is something to be done.
@@ -49,6 +52,9 @@ type Effect interface{ effect() }
 type (
 	// StartTask makes the task of an id, if there is none, and lets it run.
 	StartTask struct{ ID string }
+	// DrainTask waits until the connections of a task that is no longer in Rotation have
+	// ended, at most for the drain timeout. It comes before StopTask if there are listeners.
+	DrainTask struct{ ID string }
 	// StopTask asks a task to stop. One that is not there is an answer Vanished.
 	StopTask struct{ ID, Cause string }
 	// RemoveTask removes a task that has stopped, likewise.
@@ -56,6 +62,7 @@ type (
 )
 
 func (StartTask) effect()  {}
+func (DrainTask) effect()  {}
 func (StopTask) effect()   {}
 func (RemoveTask) effect() {}
 
@@ -103,6 +110,8 @@ func fold(s *State, at time.Time, in Input) {
 		} else if t != nil {
 			finish(s, at, t, in.Refused)
 		}
+	case Heard:
+		s.Unheard = in.Not
 	case TimerFired:
 	}
 }
@@ -213,8 +222,11 @@ func remember(s *State, at time.Time) {
 
 // finish takes in the answer to an effect.
 func finish(s *State, at time.Time, t *Task, refused string) {
+	drained := t.op == draining
 	t.op = idle
 	switch {
+	case drained:
+		t.Drained = true
 	case refused != "":
 		t.notUntil = at.Add(retryAfter)
 		if t.Phase == Wanted && t.Refused != refused {

@@ -18,6 +18,7 @@ const serviceID = "0123456789abcdef0123456789abcdef"
 // spec is a revision; its tasks never get well when it is bad.
 func spec(revision int, ports ...uint16) Spec {
 	t := taskdef.Task{Family: "web", Revision: revision, Network: taskdef.NetworkBridge, Containers: []taskdef.Container{{Name: "app", Image: "web"}}}
+	t.Containers[0].Ports = []taskdef.Port{{ContainerPort: 8000, Protocol: "tcp"}}
 	for _, p := range ports {
 		t.Containers[0].Ports = append(t.Containers[0].Ports, taskdef.Port{ContainerPort: p, HostPort: p, Protocol: "tcp"})
 	}
@@ -39,6 +40,8 @@ type world struct {
 	bad map[string]Observation
 	// refuses: no task can be made.
 	refuses string
+	// drained are the tasks whose connections have ended, by id.
+	drained map[string]bool
 }
 
 // brief is the end of a task that runs first, for less than a moment.
@@ -52,7 +55,7 @@ type copyOf struct {
 }
 
 func newWorld(count int, c Config, first Spec) *world {
-	w := &world{now: noon, tasks: map[string]*copyOf{}, bad: map[string]Observation{}}
+	w := &world{now: noon, tasks: map[string]*copyOf{}, bad: map[string]Observation{}, drained: map[string]bool{}}
 	w.state = New(serviceID, "web", first, count, c, noon)
 	w.save()
 	w.tell(TimerFired{})
@@ -80,6 +83,7 @@ func (w *world) tell(in Input) {
 	w.state = next
 	w.save()
 	checkStops(w, before, effects)
+	checkDrains(w, effects)
 	w.asked = append(w.asked, effects...)
 	_, most := next.Limits()
 	if _, scaled := in.(Updated); !scaled && len(next.Tasks) > len(before.Tasks) && next.Count("").Present > most {
@@ -106,6 +110,26 @@ func checkStops(w *world, before State, effects []Effect) {
 	}
 }
 
+// checkDrains checks that no task is told to stop, or drained, that may get connections, and
+// with listeners none that has not finished those it had.
+func checkDrains(w *world, effects []Effect) {
+	for _, e := range effects {
+		id := ""
+		switch e := e.(type) {
+		case DrainTask:
+			id = e.ID
+		case StopTask:
+			id = e.ID
+			if len(w.state.Config.Listeners) > 0 && !w.drained[id] {
+				broken("task %d is stopped before it has finished its connections", w.state.task(id).Number)
+			}
+		}
+		if slices.Contains(w.state.Rotation(), id) {
+			broken("task %d is to stop and may get connections", w.state.task(id).Number)
+		}
+	}
+}
+
 // do does the i-th of the effects that were asked for.
 func (w *world) do(i int) {
 	e := w.asked[i]
@@ -119,6 +143,9 @@ func (w *world) do(i int) {
 		w.make(e.ID)
 		w.tell(Done{ID: e.ID})
 		w.look(e.ID) // it may be there for long
+	case DrainTask:
+		w.drained[e.ID] = true
+		w.tell(Done{ID: e.ID})
 	case StopTask:
 		t := w.tasks[e.ID]
 		if t == nil {

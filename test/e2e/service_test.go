@@ -4,8 +4,13 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/podtask/podtask/pkg/api"
 )
@@ -134,4 +139,87 @@ func TestServiceRollsForwardAndBack(t *testing.T) {
 		t.Errorf("rolled back to %s", s.TaskDefinition)
 	}
 	b.removeService()
+}
+
+// served is a copy that serves name on port 8080.
+func served(name string) ctr {
+	return ctr{
+		Name: "app", Command: words("term 0 -- serve 8080 -- write /tmp/well"), Health: healthyIf("exists /tmp/well"),
+		Environment: []envVar{{"GREETING", name}}, Ports: []port{{Container: 8080}},
+	}
+}
+
+// Clients that connect all the time lose no request while a service is rolled to another
+// revision, and while its agent keeps the address. A new agent listens at the same address.
+func TestServiceAddressLosesNoRequestInAnUpdate(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	first := b.agent()
+	at := freePort(t)
+	listen := fmt.Sprintf("--listen=127.0.0.1:%d=app:8080", at)
+	if r := b.want(125, "service", "create", b.family, b.define(served("one")), fmt.Sprintf("--listen=127.0.0.1:%d=app:80", at)); !strings.Contains(r.err, "portMappings") {
+		t.Errorf("a port that is not published: %s", r.err)
+	}
+	b.want(0, "service", "create", b.family, b.define(served("one")), "--count=2", listen, "--wait", "--timeout=4m")
+	b.wantAnswer(at, "one")
+	if r := b.want(125, "service", "create", b.family+"2", b.define(served("one")), listen); !strings.Contains(r.err, "service "+b.family+" listens on") {
+		t.Errorf("an address of another service: %s", r.err)
+	}
+
+	requests := askAlways(t, at, 4)
+	b.want(0, "service", "update", b.family, b.define(served("two")), "--wait", "--timeout=4m")
+	if answers := requests(); answers["one"] == 0 || answers["two"] == 0 {
+		t.Errorf("answers by copies: %v, want some of both revisions", answers)
+	}
+
+	first.kill()
+	wantClosed(t, at)
+	b.agent()
+	b.wantAnswer(at, "two")
+	if l := b.service().Listeners; len(l) != 1 || l[0].Problem != "" {
+		t.Errorf("listeners %+v", l)
+	}
+	b.want(0, "service", "update", b.family, "--listen=none")
+	wantClosed(t, at)
+	b.removeService()
+}
+
+// askAlways has clients ask a port on connections of their own, until requests is called, at
+// most some thousand times each. It returns how many answers there were, by their text. Each
+// request must have one.
+func askAlways(t *testing.T, port, clients int) (requests func() map[string]int) {
+	var mu sync.Mutex
+	answers := map[string]int{}
+	stop := make(chan struct{})
+	var all sync.WaitGroup
+	http := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for range clients {
+		all.Go(func() {
+			pace := time.NewTicker(4 * time.Millisecond)
+			defer pace.Stop()
+			for range 5000 {
+				select {
+				case <-stop:
+					return
+				case <-pace.C:
+				}
+				answer, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/env/GREETING", port))
+				if err != nil {
+					t.Errorf("a request was lost: %v", err)
+					return
+				}
+				text, err := io.ReadAll(answer.Body)
+				answer.Body.Close()
+				if err != nil {
+					t.Errorf("an answer was lost: %v", err)
+				}
+				mu.Lock()
+				answers[strings.TrimSpace(string(text))]++
+				mu.Unlock()
+			}
+		})
+	}
+	end := sync.OnceFunc(func() { close(stop); all.Wait() })
+	t.Cleanup(end)
+	return func() map[string]int { end(); t.Logf("answers: %v", answers); return answers }
 }
