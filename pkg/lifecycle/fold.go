@@ -259,20 +259,39 @@ func stopOnPullFailure(s *State, at time.Time, i int, f Failure) {
 	lowerGoal(s, at, Down, StopReason{Code: StopTaskFailedToStart, Reason: f.String(), Container: s.Task.Containers[i].Name})
 }
 
-// endAbandoned ends what a removal has taken along.
+// settleForced leaves the containers to the removal of the pod, which kills them, if the
+// task is removed by force: one call takes less time than one for each container.
+func settleForced(s *State) (changed bool) {
+	if s.Goal != Gone || !s.Force {
+		return false
+	}
+	for i := range s.Containers {
+		if c := &s.Containers[i]; c.Presence == Running && !c.Ended && !c.Abandoned && !c.Stale && !c.Op.Busy() {
+			c.Abandoned, changed = true, true
+		}
+	}
+	return changed
+}
+
+// endAbandoned ends what a removal has taken along. The exit code of a container that a
+// forced removal killed is that of SIGKILL: what Podman had to say is removed as well.
 func endAbandoned(s *State, at time.Time) {
 	for i := range s.Containers {
 		if c := &s.Containers[i]; !c.Ended {
+			if s.Force && c.Presence == Running {
+				c.HasExit, c.ExitCode, c.FinishedAt = true, exitKilled, at
+			}
 			c.end(at)
 		}
 	}
 }
 
-// resumeAbandoned takes up again what a failed removal had been left.
+// resumeAbandoned takes up again what a failed removal had been left: it may have ended
+// some.
 func resumeAbandoned(s *State) {
 	for i := range s.Containers {
 		if c := &s.Containers[i]; c.Abandoned {
-			c.Abandoned, c.Retry = false, Retry{}
+			c.Abandoned, c.Stale, c.Retry = false, true, Retry{}
 		}
 	}
 }

@@ -81,3 +81,30 @@ func TestARemovalIsGivenUpInTheEnd(t *testing.T) {
 		t.Error("a second request is not heard")
 	}
 }
+
+// A removal by force takes one call, after which the containers have ended by SIGKILL. If
+// it fails, they are looked at again.
+func TestAForcedRemovalStopsNothingItself(t *testing.T) {
+	t.Parallel()
+	d := drive(t, Options{}, container("a"))
+	d.upTo(Stop)
+	d.do(RemoveRequested{By: "user", Force: true})
+	if op := d.op(0).Kind; op != Idle || d.op(-1).Kind != Remove {
+		t.Fatalf("container %s, pod %s", op, d.op(-1).Kind)
+	}
+	d.do(Hinted{Index: 0}) // the removal kills it
+	d.fail(Remove, -1, Permanent)
+	if d.op(0).Kind != Inspect || d.s.Goal != Down {
+		t.Fatalf("after a failure: %s, goal %s", d.op(0).Kind, d.s.Goal)
+	}
+	d.answer(Inspect, 0, Failure{}, Result{Seen: Observed{Presence: Running, ID: "id", StartedAt: d.s.Containers[0].StartedAt}})
+	d.do(RemoveRequested{By: "user", Force: true})
+	d.fail(Stop, 0, Canceled)
+	if d.op(0).Kind == Inspect {
+		d.answer(Inspect, 0, Failure{}, Result{Seen: Observed{Presence: Running, ID: "id", StartedAt: d.s.Containers[0].StartedAt}})
+	}
+	d.answer(Remove, -1, Failure{}, Result{})
+	if c := d.s.Containers[0]; !d.s.Settled() || !c.Ended || !c.HasExit || c.ExitCode != 137 {
+		t.Errorf("settled %v, %+v", d.s.Settled(), c)
+	}
+}

@@ -9,7 +9,7 @@ import (
 // settle draws every conclusion that needs no call, until nothing follows any more.
 func settle(s *State, at time.Time) {
 	countOverdueProbes(s, at)
-	for settleContainers(s, at) || settleEssential(s, at) || settleDeadline(s, at) || settleWatches(s, at) || settleInfra(s, at) || settleSandbox(s) {
+	for settleContainers(s, at) || settleEssential(s, at) || settleDeadline(s, at) || settleWatches(s, at) || settleInfra(s, at) || settleForced(s) || settleSandbox(s) {
 	}
 	noteTurns(s, at)
 }
