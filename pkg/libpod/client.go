@@ -110,7 +110,10 @@ type connection struct {
 	version semver.Version
 	// users holds the user of each image that was looked up, by the image's ID.
 	users sync.Map
-	exits exitFiles
+	// monitored holds what inspections said of containers that run, by their names, until
+	// they are waited for.
+	monitored sync.Map
+	exits     exitFiles
 	// makes and removals are apart, so that calls of one task that hang do not delay the
 	// removal of another.
 	makes, removals slots

@@ -135,6 +135,10 @@ const waitInterval = "100ms"
 // StartContainer succeeded, because it returns immediately for a container that was never
 // started.
 func (c *inspectAPI) WaitContainer(ctx context.Context, name string) error {
+	// What the latest inspection said will do: of another run, conmon is not found.
+	if m, ok := c.monitored.LoadAndDelete(name); ok && c.awaitMonitor(ctx, m.(monitored)) {
+		return fail(ctx, "wait for container", name, ctx.Err())
+	}
 	data, err := c.inspect(ctx, name)
 	switch {
 	case errors.Is(err, NotFound):
@@ -144,13 +148,20 @@ func (c *inspectAPI) WaitContainer(ctx context.Context, name string) error {
 	case data.State == nil || statusFrom(data.State.Status) != Running:
 		return nil
 	}
-	if monitor := monitorOf(data); monitor != nil {
-		err := monitor.awaitExit(ctx, &c.exits)
-		if err == nil || ctx.Err() != nil {
-			return fail(ctx, "wait for container", name, err)
-		}
+	if m, ok := monitoredBy(data); ok && c.awaitMonitor(ctx, m) {
+		return fail(ctx, "wait for container", name, ctx.Err())
 	}
 	return c.askWait(ctx, name)
+}
+
+// awaitMonitor waits for the exit of a container with conmon, until ctx ends. It returns
+// false at once if it cannot.
+func (c *inspectAPI) awaitMonitor(ctx context.Context, m monitored) (waited bool) {
+	monitor := m.find()
+	if monitor == nil {
+		return false
+	}
+	return monitor.awaitExit(ctx, &c.exits) == nil || ctx.Err() != nil
 }
 
 // askWait has Podman wait. It sends no condition: for "healthy" the reply looks inverted on

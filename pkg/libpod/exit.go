@@ -29,25 +29,36 @@ type conmon struct {
 	process  *os.File // a pidfd, which is readable from the end of conmon
 }
 
-// monitorOf finds the conmon of a running container; nil if it is not a process that can be
-// watched.
-func monitorOf(data *define.InspectContainerData) *conmon {
+// monitored is what an inspection says of the conmon of a running container.
+type monitored struct {
+	id  string // of the container
+	pid int
+}
+
+// monitoredBy returns what data says of conmon; ok is false if the container does not run.
+func monitoredBy(data *define.InspectContainerData) (m monitored, ok bool) {
 	if data.State == nil || data.State.ConmonPid <= 0 || statusFrom(data.State.Status) != Running {
-		return nil
+		return m, false
 	}
-	fd, err := unix.PidfdOpen(data.State.ConmonPid, unix.PIDFD_NONBLOCK)
+	return monitored{data.ID, data.State.ConmonPid}, true
+}
+
+// find finds the conmon of a container; nil if it is not, or no longer, a process that can
+// be watched.
+func (m monitored) find() *conmon {
+	fd, err := unix.PidfdOpen(m.pid, unix.PIDFD_NONBLOCK)
 	if err != nil {
 		return nil // none here, or a kernel before 5.10
 	}
 	process := os.NewFile(uintptr(fd), "conmon")
 	// The process may have got the number after conmon ended, or on another host.
-	line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(data.State.ConmonPid), "cmdline"))
-	dir, ok := exitDir(line, data.ID)
+	line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(m.pid), "cmdline"))
+	dir, ok := exitDir(line, m.id)
 	if err != nil || !ok {
 		_ = process.Close()
 		return nil
 	}
-	return &conmon{exitFile: filepath.Join(dir, data.ID), process: process}
+	return &conmon{exitFile: filepath.Join(dir, m.id), process: process}
 }
 
 // exitDir returns the exit directory in the command line of the conmon of a container.

@@ -22,12 +22,19 @@ const exitID = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
 func monitor(t *testing.T, dir string) (pid int) {
 	t.Helper()
 	// To the shell all after its script are parameters of the script.
-	c := &exec.Cmd{Path: "/bin/sh", Args: []string{"conmon", "-c", "read line", "script", "--cid", exitID, "--exit-dir", dir}}
+	c := &exec.Cmd{Path: "/bin/sh", Args: []string{"conmon", "-c", "echo; read line", "script", "--cid", exitID, "--exit-dir", dir}}
 	stdin, err := c.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
+	stdout, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stdout.Read(make([]byte, 1)); err != nil { // now it has its arguments
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -107,6 +114,44 @@ func TestWaitLearnsOfTheExitFromConmon(t *testing.T) {
 			}
 			if got := waits.Load(); got != c.waits {
 				t.Errorf("Podman was asked to wait %d times, want %d", got, c.waits)
+			}
+		})
+	}
+}
+
+// A wait after an inspection asks Podman nothing, if the inspection is of the same run.
+func TestWaitAsksNothingAfterAnInspection(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		restarted   bool
+		inspections int
+	}{"same run": {false, 1}, "another run": {true, 2}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			var conmon atomic.Int64
+			conmon.Store(int64(monitor(t, dir)))
+			inspections := 1
+			if c.restarted {
+				conmon.Store(int64(os.Getpid())) // that conmon has ended, and its number was given to another
+			}
+			client, inspected, waits := monitored(t, "running", &conmon)
+			if _, err := client.InspectContainer(soon(t), "x"); err != nil {
+				t.Fatal(err)
+			}
+			<-inspected
+			if c.restarted {
+				conmon.Store(int64(monitor(t, dir)))
+			}
+			if err := os.WriteFile(filepath.Join(dir, exitID), []byte("0"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := client.WaitContainer(soon(t), "x"); err != nil {
+				t.Error(err)
+			}
+			inspections += len(inspected)
+			if inspections != c.inspections || waits.Load() != 0 {
+				t.Errorf("%d inspections, want %d; %d waits", inspections, c.inspections, waits.Load())
 			}
 		})
 	}

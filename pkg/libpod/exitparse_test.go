@@ -25,15 +25,23 @@ func TestEndOfConmonEndsTheWait(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			c := &exec.Cmd{Path: "/bin/sh", Args: []string{"conmon", "-c", "read line", "script", "--cid", "id", "--exit-dir", dir}}
+			c := &exec.Cmd{Path: "/bin/sh", Args: []string{"conmon", "-c", "echo; read line", "script", "--cid", "id", "--exit-dir", dir}}
 			stdin, err := c.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			stdout, err := c.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)
 			}
 			if err := c.Start(); err != nil {
 				t.Fatal(err)
 			}
-			monitor := monitorOf(&define.InspectContainerData{ID: "id", State: &define.InspectContainerState{Status: "running", ConmonPid: c.Process.Pid}})
+			if _, err := stdout.Read(make([]byte, 1)); err != nil { // now it has its arguments
+				t.Fatal(err)
+			}
+			m, _ := monitoredBy(&define.InspectContainerData{ID: "id", State: &define.InspectContainerState{Status: "running", ConmonPid: c.Process.Pid}})
+			monitor := m.find()
 			if monitor == nil {
 				t.Fatal("conmon is not found")
 			}

@@ -97,6 +97,9 @@ func (c *inspectAPI) InspectContainer(ctx context.Context, name string) (Observe
 	case err != nil:
 		return Observed{}, err
 	}
+	if m, ok := monitoredBy(data); ok && data.Name == name {
+		c.monitored.Store(name, m)
+	}
 	return seen(data), nil
 }
 
