@@ -101,6 +101,7 @@ func NewTask(s lifecycle.State, published uint64, encode func(lifecycle.State) (
 	r.encode = encode
 	t := &Task{published: published, mayLeave: s.Sandbox.Dirty && s.Sandbox.Phase < lifecycle.SandboxStopped}
 	t.rules, t.state = &r, s
+	t.endpointResumed = s.Sandbox.Metadata == "" // this owner opens it itself
 	return t
 }
 
