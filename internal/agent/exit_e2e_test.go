@@ -49,6 +49,7 @@ func TestRemovalOfAContainerThatCannotBeInspected(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.proxy.Fault(faults.Match{Method: "GET", Path: "-app/json$"}, faults.Status(500, "broken", "broken"))
+	o.Send(lifecycle.Hinted{Index: 0}) // whether it runs is not known, so it is inspected
 	o.Send(lifecycle.RemoveRequested{By: "test", Force: true})
 	if err := errors.Join(<-ended, o.Close()); err != nil {
 		t.Fatal(err)
