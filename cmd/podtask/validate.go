@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/podtask/podtask/internal/console"
+	"github.com/podtask/podtask/internal/lint"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/urfave/cli/v2"
 )
@@ -24,14 +27,15 @@ Examples:
   podtask validate --strict *.yaml
   podtask validate --target fargate web.json
   podtask validate --var IMAGE1_NAME=web:7 --map-volume data=./data web.json
-  podtask validate --format json - < web.json`,
+  podtask validate --format json - < web.json
+  podtask validate --format sarif *.json > podtask.sarif`,
 		Flags: append(definitionFlags(),
 			&cli.StringFlag{Name: "target", Usage: "apply the rules of a launch `TYPE` too: fargate or ec2"},
-			formatFlag("json prints findings as a JSON array"),
+			formatFlag("json, yaml, github (annotations of GitHub Actions) or sarif"),
 		),
 		Action: func(c *cli.Context) error {
-			if format := c.String("format"); format != "" && format != "json" {
-				return usagef("validate", "no format %q: it is json", format)
+			if format := c.String("format"); format != "" && !slices.Contains(validateFormats, format) {
+				return usagef("validate", "no format %q: it is %s", format, strings.Join(validateFormats, ", "))
 			}
 			if !c.Args().Present() {
 				return usagef("validate", "no FILE to validate")
@@ -50,7 +54,7 @@ Examples:
 				}
 				findings = append(findings, f)
 			}
-			err := printFindings(p, findings, c.String("format") == "json")
+			err := printFindings(p, findings, c.String("format"))
 			if len(unread) > 0 {
 				return errors.Join(unread...)
 			}
@@ -69,24 +73,62 @@ func validateFile(p *program, c *cli.Context, name string, target taskdef.Target
 	return f, err
 }
 
-func printFindings(p *program, findings []finding, asJSON bool) error {
+// validateFormats are those besides text.
+var validateFormats = []string{console.FormatJSON, console.FormatYAML, "github", "sarif"}
+
+func printFindings(p *program, findings []finding, format string) error {
 	code := 0
 	for _, f := range findings {
 		if !f.Valid {
 			code = exitInvalid
 		}
 	}
-	if asJSON {
-		if err := console.WriteJSON(p.stdout, findings); err != nil {
-			return err
-		}
-		return exitWith(code)
+	var err error
+	switch format {
+	case "":
+		printFindingsText(p, findings)
+	case console.FormatJSON:
+		err = console.WriteJSON(p.stdout, findings)
+	case console.FormatYAML:
+		err = console.WriteYAML(p.stdout, findings)
+	case "github":
+		err = lint.WriteGitHub(p.stdout, lintFindings(findings))
+	case "sarif":
+		err = lint.WriteSARIF(p.stdout, p.version, lintFindings(findings))
 	}
+	if err != nil {
+		return err
+	}
+	return exitWith(code)
+}
+
+// lintFindings are the problems, warnings and needs of all files.
+func lintFindings(findings []finding) (all []lint.Finding) {
+	add := func(f finding, level lint.Level, rule string, problems []taskdef.Problem) {
+		for _, x := range problems {
+			message := x.Message
+			if x.Pointer != "" {
+				message = x.Pointer + ": " + message
+			}
+			if x.Fix != "" {
+				message += "; " + x.Fix
+			}
+			all = append(all, lint.Finding{Level: level, File: cmp.Or(x.File, f.File), Line: x.Line, Column: x.Column, Rule: rule, Message: message})
+		}
+	}
+	for _, f := range findings {
+		add(f, lint.Error, "invalid", f.Problems)
+		add(f, lint.Warning, "warning", f.Warnings)
+		add(f, lint.Note, "needs", f.Needs)
+	}
+	return all
+}
+
+func printFindingsText(p *program, findings []finding) {
 	for _, f := range findings {
 		p.printProblems(f)
 		if f.Valid {
 			fmt.Fprintf(p.stdout, "%s: valid\n", f.File)
 		}
 	}
-	return exitWith(code)
 }

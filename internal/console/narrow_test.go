@@ -74,12 +74,12 @@ func TestPullBarKeepsToItsLine(t *testing.T) {
 		v.Observe(wirePull(imagestore.Progress{Image: "a", Phase: imagestore.Done}))
 	})
 	got := read(t, screen, line)
-	for part := range strings.SplitSeq(got, "\r\x1b[K") {
-		if len(part) > 39 {
+	for part := range strings.SplitSeq(got, "\r\n\x1b[1A\x1b[J") {
+		if len(part) > 40 {
 			t.Errorf("%d columns: %q", len(part), part)
 		}
 	}
-	if !strings.Contains(got, "[##########----------]  pulling") || !strings.HasSuffix(got, "\r\x1b[K") || strings.Contains(got, "\n") {
+	if !strings.Contains(got, "a  [##") || !strings.Contains(got, "21 MB of 21 MB  100%") || !strings.HasSuffix(got, "\x1b[J") {
 		t.Errorf("%q", got)
 	}
 	for _, dumb := range []string{"dumb"} {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -20,20 +19,17 @@ const (
 	linePace = 10 * time.Second
 )
 
-// PullView shows the progress of pulls: as a status line at the bottom of a terminal, as
-// periodic lines elsewhere, or as JSON Lines. It is safe for concurrent use.
+// PullView shows the progress of pulls: as a bar for each image at the bottom of a terminal,
+// as periodic lines elsewhere, or as JSON Lines. It is safe for concurrent use.
 type PullView struct {
 	Mode string // bar, plain, json or none
 	out  io.Writer
-	// width is that of the terminal; nil elsewhere.
-	width func() int
 
-	mu     sync.Mutex
-	pulls  map[string]*pull
-	last   time.Time   // when the bar was drawn
-	status string      // the status line; empty for none
-	begun  time.Time   // when the first of the pulls in progress began
-	next   *time.Timer // writes the next line; nil while nothing is being pulled
+	mu    sync.Mutex
+	pulls map[string]*pull
+	bars  pullBars
+	begun time.Time   // when the first of the pulls in progress began
+	next  *time.Timer // writes the next line; nil while nothing is being pulled
 }
 
 // pull is one image being pulled. Layers and the total become known gradually.
@@ -54,8 +50,7 @@ func NewPullView(mode string, out io.Writer, getenv func(string) string) *PullVi
 			mode = "bar"
 		}
 	}
-	width := func() int { return Columns(out, getenv) }
-	return &PullView{Mode: mode, out: out, width: width, pulls: map[string]*pull{}}
+	return &PullView{Mode: mode, out: out, bars: pullBars{out: out}, pulls: map[string]*pull{}}
 }
 
 // take applies a step.
@@ -75,10 +70,7 @@ func (v *PullView) Observe(p api.Pull) {
 		v.schedule()
 		return
 	}
-	if now := time.Now(); now.Sub(v.last) >= barPace || p.Phase != string(imagestore.Pulling) {
-		v.last = now
-		v.show(v.text())
-	}
+	v.bars.update(p.Image, v.pulls[p.Image])
 }
 
 // schedule writes a line periodically while anything is being pulled, whether or not
@@ -100,7 +92,9 @@ func (v *PullView) tick() {
 	if v.next == nil {
 		return // it had fired before it was stopped
 	}
-	v.show(v.text())
+	if text := v.text(); text != "" {
+		fmt.Fprintln(v.out, text)
+	}
 	v.next.Reset(linePace)
 }
 
@@ -132,7 +126,7 @@ func (v *PullView) Forget() {
 	case "plain":
 		v.schedule()
 	case "bar":
-		v.show("")
+		v.bars.clear()
 	}
 }
 
@@ -149,22 +143,18 @@ func (v *PullView) text() string {
 		default:
 			active++
 		}
-		for _, bytes := range one.layers {
-			current, total = current+bytes[0], total+bytes[1]
-		}
+		c, t := one.bytes()
+		current, total = current+c, total+t
 	}
 	text := pullsText(active, waiting)
 	if text == "" {
 		return ""
 	}
-	if v.Mode == "plain" && !v.begun.IsZero() {
+	if !v.begun.IsZero() {
 		text += fmt.Sprintf(" for %v", time.Since(v.begun).Round(time.Second))
 	}
 	if total > 0 {
 		text += fmt.Sprintf("  %s of %s  %d%%", BytesText(current), BytesText(total), 100*current/total)
-		if v.Mode == "bar" {
-			text = barText(current, total) + "  " + text
-		}
 	}
 	return text
 }
@@ -188,42 +178,26 @@ func pullsText(active, waiting int) string {
 	return text
 }
 
-// barText draws the progress of a pull.
-func barText(current, total int64) string {
-	const cells = 20
-	full := int(cells * min(current, total) / total)
-	return "[" + strings.Repeat("#", full) + strings.Repeat("-", cells-full) + "]"
+// bytes are those that are here and those of all layers known so far.
+func (p *pull) bytes() (current, total int64) {
+	for _, bytes := range p.layers {
+		current, total = current+bytes[0], total+bytes[1]
+	}
+	return current, total
 }
 
-// show writes text; on a terminal it replaces the status line.
-func (v *PullView) show(text string) {
-	if v.Mode != "bar" {
-		if text != "" {
-			fmt.Fprintln(v.out, text)
-		}
-		return
-	}
-	if v.status != "" || text != "" {
-		// A line that wraps could not be replaced.
-		fmt.Fprint(v.out, "\r\x1b[K"+text[:min(len(text), v.width()-1)])
-	}
-	v.status = text
-}
-
-// over returns a writer to the same terminal whose lines appear above the status line.
+// Above returns a writer to the same terminal whose lines appear above the bars. Each Write
+// has whole lines. What is no terminal is written to directly.
 func (v *PullView) Above(w io.Writer) io.Writer {
-	if v.Mode != "bar" {
+	if f, ok := w.(*os.File); v.Mode != "bar" || !ok || !term.IsTerminal(int(f.Fd())) {
 		return w
 	}
 	return WriterFunc(func(b []byte) (int, error) {
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		status := v.status
-		v.show("")
-		n, err := w.Write(b)
-		if status != "" {
-			v.show(status)
+		if n, err, done := v.bars.write(b); done {
+			return n, err
 		}
-		return n, err
+		return w.Write(b)
 	})
 }

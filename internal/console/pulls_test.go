@@ -52,12 +52,38 @@ func TestPullsInLines(t *testing.T) {
 	}
 }
 
-func TestPullsOnATerminalStayInOneLine(t *testing.T) {
+func TestPullsOnATerminalHaveABarEach(t *testing.T) {
 	t.Parallel()
 	got := watchPull(t, "bar")
-	if strings.Contains(got, "\n") || !strings.Contains(got, "\r\x1b[K1 image waits for another pull") ||
-		!strings.Contains(got, "\r\x1b[K[####################]  pulling 1 image  5 MB of 5 MB  100%") || !strings.HasSuffix(got, "\r\x1b[K") {
-		t.Errorf("it shows %q", got)
+	for _, part := range []string{"app:1", "waiting", "1 MB of 4 MB  25%", "[######", "5 MB of 5 MB  100%", "other:1"} {
+		if !strings.Contains(got, part) {
+			t.Errorf("%q is missing in %q", part, got)
+		}
+	}
+	if end := got[strings.LastIndex(got, "other:1"):]; !strings.Contains(end, "\x1b[") {
+		t.Errorf("the last bar stays: %q", end)
+	}
+}
+
+// Lines stand above the bars, and are written directly while there is none.
+func TestLinesAboveBars(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	b := pullBars{out: &out}
+	if _, _, done := b.write([]byte("no\n")); done {
+		t.Error("a line went to bars that are not there")
+	}
+	one := &pull{layers: map[string][2]int64{"a": {1, 2}}}
+	b.update("r/app:1", one)
+	if _, err, done := b.write([]byte("a line\n")); err != nil || !done {
+		t.Errorf("%v %v", err, done)
+	}
+	one.ended = true
+	b.update("r/app:1", one)
+	b.update("r/app:1", one)
+	b.clear()
+	if !strings.Contains(out.String(), "a line\n") || b.live != nil {
+		t.Errorf("%q", out.String())
 	}
 }
 

@@ -138,15 +138,16 @@ type SyntaxError struct {
 func (e *SyntaxError) Error() string { return e.Message }
 
 // Documents reads all documents of a source: YAML, or JSON if it starts with a brace and
-// contains no line "---". What starts with a brace and is not JSON may still be YAML, as
-// for kubectl. Documents without content are left out. The error is a *SyntaxError.
+// contains no line "---". What starts with a brace and is not JSON may still be a manifest
+// in YAML, as for kubectl: one that says its apiVersion. Documents without content are left
+// out. The error is a *SyntaxError.
 func Documents(src []byte, l Limits) ([]*Node, error) {
 	if !bytes.HasPrefix(body(src), []byte("{")) || bytes.Contains(src, []byte("\n---")) {
 		return YAML(src, l)
 	}
 	docs, err := JSON(src, l)
 	if err != nil {
-		if flow, yamlErr := YAML(src, l); yamlErr == nil {
+		if flow, yamlErr := YAML(src, l); yamlErr == nil && len(flow) > 0 && flow[0].Member("apiVersion") != nil {
 			return flow, nil
 		}
 	}

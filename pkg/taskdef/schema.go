@@ -12,6 +12,7 @@ import "strings"
 func Schema(strict bool) map[string]any {
 	s := schemaWriter{definitionTable, shapes, strict}
 	return map[string]any{
+		"$id":         schemaID("task-definition", strict),
 		"$schema":     "https://json-schema.org/draft/2020-12/schema",
 		"title":       "ECS task definition, as podtask reads it",
 		"$defs":       map[string]any{"definition": s.object(""), "placeholder": placeholderSchema},
@@ -26,11 +27,20 @@ func Schema(strict bool) map[string]any {
 func OverrideSchema(strict bool) map[string]any {
 	s := schemaWriter{overrideTable, overrideShapes, strict}
 	return map[string]any{
+		"$id":     schemaID("task-override", strict),
 		"$schema": "https://json-schema.org/draft/2020-12/schema",
 		"title":   "ECS TaskOverride, as podtask reads it",
 		"$defs":   map[string]any{"override": s.object(""), "placeholder": placeholderSchema},
 		"$ref":    "#/$defs/override",
 	}
+}
+
+// schemaID is the address of a schema; that of the definition is a file of the repository.
+func schemaID(name string, strict bool) string {
+	if strict {
+		name += ".strict"
+	}
+	return "https://raw.githubusercontent.com/podtask/podtask/main/docs/" + name + ".schema.json"
 }
 
 func ref(def string) map[string]any { return map[string]any{"$ref": "#/$defs/" + def} }

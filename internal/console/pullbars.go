@@ -1,0 +1,91 @@
+package console
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+)
+
+// pullBars shows a bar for each image that is being pulled, at the bottom of a terminal.
+// Its methods must not be called concurrently.
+type pullBars struct {
+	out  io.Writer
+	live *mpb.Progress // nil while nothing is being pulled
+	bars map[string]*mpb.Bar
+}
+
+// barStyle uses ASCII: it looks the same in every terminal and font.
+func barStyle() mpb.BarStyleComposer {
+	return mpb.BarStyle().Lbound("[").Filler("#").Tip("").Padding("-").Rbound("]")
+}
+
+// update shows how far the pull of an image is.
+func (b *pullBars) update(image string, p *pull) {
+	bar := b.bars[image]
+	if bar == nil {
+		if p.ended {
+			return
+		}
+		if b.live == nil {
+			b.live = mpb.New(mpb.WithOutput(b.out), mpb.WithAutoRefresh(), mpb.WithRefreshRate(barPace))
+			b.bars = map[string]*mpb.Bar{}
+		}
+		bar = b.live.New(0, barStyle(), mpb.BarRemoveOnComplete(), mpb.BarWidth(24),
+			mpb.PrependDecorators(decor.Name(lastPart(image), decor.WCSyncSpaceR)),
+			mpb.AppendDecorators(decor.Any(amounts, decor.WCSyncWidth)))
+		b.bars[image] = bar
+	}
+	if p.ended {
+		b.end(image)
+		return
+	}
+	current, total := p.bytes()
+	bar.SetTotal(max(total, current), false) // not its end: another layer may follow
+	bar.SetCurrent(current)
+}
+
+// end removes the bar of an image, and the view with the last one.
+func (b *pullBars) end(image string) {
+	b.bars[image].Abort(true)
+	delete(b.bars, image)
+	if len(b.bars) == 0 {
+		b.live.Wait()
+		b.live = nil
+	}
+}
+
+// clear removes all bars.
+func (b *pullBars) clear() {
+	for image := range b.bars {
+		b.end(image)
+	}
+}
+
+// write writes whole lines above the bars; false if there are none.
+func (b *pullBars) write(text []byte) (n int, err error, done bool) {
+	if b.live == nil {
+		return 0, nil, false
+	}
+	n, err = b.live.Write(text)
+	return n, err, true
+}
+
+// amounts is how much of an image is here.
+func amounts(s decor.Statistics) string {
+	if s.Total <= 0 {
+		return "waiting"
+	}
+	return fmt.Sprintf("%s of %s  %d%%", BytesText(s.Current), BytesText(s.Total), 100*s.Current/s.Total)
+}
+
+// lastPart is an image without its registry and directories.
+func lastPart(image string) string {
+	for i := len(image) - 1; i >= 0; i-- {
+		if image[i] == '/' {
+			return image[i+1:]
+		}
+	}
+	return image
+}
