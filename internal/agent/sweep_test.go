@@ -109,3 +109,35 @@ func TestNextOwnerSweepsAfterATaskWasErasedInTheMaking(t *testing.T) {
 		t.Errorf("there is left: %v", left)
 	}
 }
+
+// A corrupt record says nothing of its task, so what has its labels stays until the user
+// asks for the removal.
+func TestCorruptRecordIsRemovedOnRequestWithWhatBelongsToIt(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.running(0, "")
+	r.kill()
+	record := filepath.Join(s.dir, "state", "tasks", r.id+".json")
+	if err := os.WriteFile(record, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := s.process()
+	_, _ = h.Tasks.States() // moves it aside
+	if removed, err := h.Orphans.Sweep(t.Context()); err != nil || len(removed) > 0 || len(s.podman.Left(r.id)) == 0 {
+		t.Errorf("the sweep removed %v (%v), left is %v", removed, err, s.podman.Left(r.id))
+	}
+	found, err := h.Orphans.Corrupt()
+	if err != nil || len(found) != 1 || found[0].Task != r.id || !found[0].Kept {
+		t.Fatalf("found %v (%v)", found, err)
+	}
+	removed, err := h.Orphans.RemoveCorrupt(t.Context())
+	if err != nil || !slices.ContainsFunc(removed, func(o cleanup.Orphan) bool { return o.Kind == found[0].Kind && !o.Kept }) {
+		t.Errorf("removed %v (%v)", removed, err)
+	}
+	if left := s.podman.Left(r.id); len(left) > 0 {
+		t.Errorf("there is left: %v", left)
+	}
+	if found, err := h.Orphans.Corrupt(); err != nil || len(found) > 0 {
+		t.Errorf("found after the removal: %v (%v)", found, err)
+	}
+}
