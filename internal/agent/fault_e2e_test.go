@@ -304,12 +304,16 @@ func TestPodmanServiceIsKilledWhileATaskRuns(t *testing.T) {
 	var wg sync.WaitGroup
 	o := w.own()
 	starting := w.proxy.Fault(faults.Match{Method: "POST", Path: "-init/start$", Times: 1}, faults.Lose())
-	waiting := w.proxy.Fault(faults.Match{Method: "GET", Path: "-app/healthcheck$", Times: 1}, faults.Hang(nil))
+	restarted := make(chan struct{})
+	waiting := w.proxy.Fault(faults.Match{Method: "GET", Path: "-app/healthcheck$", Times: 1}, faults.Hang(restarted))
 	wg.Go(func() {
 		for _, rule := range []*faults.Rule{starting, waiting} {
 			select {
 			case <-rule.Arrived():
 				restart(o)
+				if rule == waiting {
+					close(restarted)
+				}
 			case <-ctx.Done():
 			}
 		}

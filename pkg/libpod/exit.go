@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/containers/podman/v5/libpod/define"
 	"golang.org/x/sys/unix"
@@ -96,8 +97,8 @@ func (c *conmon) ended() error {
 	return errors.Join(err, pollErr)
 }
 
-// awaitExit returns when conmon has written the exit file or has ended. It returns an error
-// if that cannot be waited for.
+// awaitExit returns when conmon has ended, or has written the exit file and does not end. It
+// returns an error if that cannot be waited for.
 func (c *conmon) awaitExit(ctx context.Context, files *exitFiles) error {
 	written, forget := files.watch(c.exitFile)
 	defer forget()
@@ -106,18 +107,30 @@ func (c *conmon) awaitExit(ctx context.Context, files *exitFiles) error {
 	wait.Go(func() { ended <- c.ended() })
 	defer wait.Wait()
 	defer c.process.Close()
-	if _, err := os.Lstat(c.exitFile); err == nil {
-		return nil // between the inspection and the watch
+	if _, err := os.Lstat(c.exitFile); err != nil { // not between the inspection and the watch
+		select {
+		case <-written:
+		case err := <-ended:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
+	late := time.NewTimer(cleanupLimit)
+	defer late.Stop()
 	select {
-	case <-written:
-		return nil
-	case err := <-ended:
-		return err
+	case <-ended:
+	case <-late.C:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	return nil
 }
+
+// cleanupLimit is how long Podman may take to clean up after an exit before the exit is
+// reported. conmon ends when that is done. An inspection before would see a container that
+// a user restarts with Podman as one that has exited.
+const cleanupLimit = 500 * time.Millisecond
 
 // exitFiles tells when files appear in exit directories, with one inotify instance. What it
 // cannot watch is never reported.
