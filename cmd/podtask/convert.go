@@ -23,7 +23,7 @@ func convertDefinition(p *program, c *cli.Context) error {
 	if name == "" {
 		name = strings.TrimSuffix(filepath.Base(from), filepath.Ext(from))
 	}
-	if !connect.TaskName.MatchString(name) {
+	if !connect.ValidTaskName(name) {
 		return usagef("generate", "--name %q: a name has letters, digits, dots, dashes and underscores, and begins with a letter or a digit", name)
 	}
 	r, err := convertSource(p, c, from, name)

@@ -110,7 +110,7 @@ func parseRequest(p *program, c *cli.Context, tasks config.Tasks) (request, erro
 	if n := c.Args().Len(); n != 1 {
 		return r, usagef("run", "run takes one FILE, not %d arguments", n)
 	}
-	if r.name != "" && !connect.TaskName.MatchString(r.name) {
+	if r.name != "" && !connect.ValidTaskName(r.name) {
 		return r, usagef("run", "--name %q: a name has letters, digits, dots, dashes and underscores, and begins with a letter or a digit", r.name)
 	}
 	if !slices.Contains(console.ProgressModes, r.display.progress) {

@@ -339,7 +339,7 @@ func (b AgentBackend) define(n api.NewTask) (taskdef.Task, lifecycle.Options, er
 	if err := ProvideManifest(b.Agent.Secrets, loaded); err != nil {
 		return task, options, api.Failed(api.Conflict, "%v", err)
 	}
-	if n.Name != "" && !TaskName.MatchString(n.Name) {
+	if n.Name != "" && !ValidTaskName(n.Name) {
 		return task, options, api.Failed(api.BadRequest, "a name has letters, digits, dots, dashes and underscores, and begins with a letter or a digit")
 	}
 	chosen, err := b.settings.Override(n.Pull, n.Limits)
@@ -414,8 +414,10 @@ func NewEvent(e record.Event) api.Event {
 	}
 }
 
-// TaskName matches valid names of tasks.
-var TaskName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,254}$`)
+// ValidTaskName reports whether a task may have the name.
+func ValidTaskName(name string) bool { return len(name) <= 255 && taskName.MatchString(name) }
+
+var taskName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 
 // NewAgentBackend returns the backend of an agent, which serves all tasks and services.
 func NewAgentBackend(c *Connector, settings *config.Settings, fleet *fleet.Fleet, services *services.Services) AgentBackend {

@@ -239,7 +239,7 @@ type Ref struct {
 	Revision int // 0: the highest active one
 }
 
-var familyPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,255}$`)
+var familyPattern = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 // maxRef is more than a reference can have: an ARN with a family of 255 letters.
 const maxRef = 1024
@@ -256,7 +256,7 @@ func ParseRef(s string) (Ref, error) {
 	}
 	family, number, numbered := strings.Cut(name, ":")
 	r := Ref{Family: family}
-	if !familyPattern.MatchString(family) {
+	if len(family) > 255 || !familyPattern.MatchString(family) {
 		return Ref{}, fmt.Errorf("%q is not FAMILY or FAMILY:REVISION", s)
 	}
 	if numbered {

@@ -15,9 +15,12 @@ import (
 
 var (
 	dnsName  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
-	dnsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+	dnsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 	dataKey  = regexp.MustCompile(`^[-._a-zA-Z0-9]+$`)
 )
+
+// isDNSLabel reports whether s is a label of RFC 1123.
+func isDNSLabel(s string) bool { return len(s) <= 63 && dnsLabel.MatchString(s) }
 
 const (
 	labelRule     = "use at most 63 lower-case letters, digits and hyphens"
@@ -112,7 +115,7 @@ func (b *builder) metadata() {
 		meta = b.owner.at("metadata")
 	}
 	p.Namespace = namespaceOf(meta)
-	if !dnsLabel.MatchString(p.Namespace) {
+	if !isDNSLabel(p.Namespace) {
 		meta.at("namespace").wrong(doctree.Quote(p.Namespace)+" is not a namespace", labelRule)
 	}
 	p.UID = b.meta.at("uid").str()
@@ -137,7 +140,7 @@ func (b *builder) list() {
 			switch s := name.str(); {
 			case s == "":
 				v.wrong("the container has no name", "")
-			case !dnsLabel.MatchString(s):
+			case !isDNSLabel(s):
 				name.wrong(doctree.Quote(s)+" is not a name of a container", labelRule)
 			case seen[s]:
 				name.wrong("another container is named "+doctree.Quote(s), "rename one of them")

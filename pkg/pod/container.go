@@ -299,7 +299,7 @@ func (b networking) fullName(hostname string) (full, kernel string) {
 	if sub == "" || hostname == "" {
 		return "", hostname
 	}
-	if !dnsLabel.MatchString(sub) {
+	if !isDNSLabel(sub) {
 		v.wrong(doctree.Quote(sub)+" is not a subdomain", labelRule)
 	}
 	full = strings.Join([]string{hostname, sub, b.result.Pod.Namespace, clusterDomain}, ".")

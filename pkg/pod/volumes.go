@@ -37,7 +37,7 @@ func (b storage) readVolumes() {
 	for _, v := range b.spec.at("volumes").items() {
 		name := v.at("name")
 		switch s := name.str(); {
-		case !dnsLabel.MatchString(s):
+		case !isDNSLabel(s):
 			v.wrong(doctree.Quote(s)+" is not a name of a volume", labelRule)
 		case b.volumes[s].at.report != nil:
 			name.wrong("another volume is named "+doctree.Quote(s), "rename one of them")

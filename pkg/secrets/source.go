@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 )
 
 // Kind is where a secret is kept.
@@ -33,7 +34,7 @@ var (
 	envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	// Podman (4.8 and later) refuses only the characters , / = and NUL in the
 	// name of a secret; blanks and colons would not survive here.
-	podmanName = regexp.MustCompile(`^[^\s,/=:\x00]{1,253}$`)
+	podmanName = regexp.MustCompile(`^[^\s,/=:\x00]+$`)
 )
 
 // maxSource limits the text of a source in bytes: a path has at most 4096, a command may
@@ -78,7 +79,7 @@ func Parse(text string) (Source, error) {
 			problem = "the name of a credential is a file name without a slash"
 		}
 	case Podman:
-		if !podmanName.MatchString(name) {
+		if utf8.RuneCountInString(name) > 253 || !podmanName.MatchString(name) {
 			problem = "this is not a valid name of a Podman secret"
 		}
 	default:

@@ -14,13 +14,13 @@ import (
 const MaxCount = 1000
 
 // namePattern leaves room for the number of a task behind the name.
-var namePattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]{0,127}$`)
+var namePattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]*$`)
 
 // Validate returns everything that keeps a service from being run like this.
 func Validate(name string, spec Spec, count int, c Config) error {
 	var errs []error
 	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if !namePattern.MatchString(name) {
+	if len(name) > 128 || !namePattern.MatchString(name) {
 		refuse("the name %q is not one of 1 to 128 letters, digits, dashes and underscores that begins with a letter or a digit", name)
 	}
 	if count < 0 || count > MaxCount {

@@ -177,7 +177,7 @@ func withLinks(deps []Dependency, links []Link, i int) []Dependency {
 	return deps
 }
 
-var hostPattern = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?$`)
+var hostPattern = bounded{regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?$`), 253}
 
 func checkNetwork(r rules, t Task, i int) {
 	c := t.Containers[i]

@@ -128,9 +128,22 @@ func (r rules) within(v, least, most int64, unit string) {
 		r.path[len(r.path)-1], least, most, unit)
 }
 
+// bounded is a pattern with a limit of the length, in bytes. As a part of the pattern the
+// limit would make its compilation slow, which each start of the program pays for.
+type bounded struct {
+	pattern *regexp.Regexp
+	most    int
+}
+
+// MatchString reports whether the pattern matches within the limit.
+func (b bounded) MatchString(s string) bool { return len(s) <= b.most && b.pattern.MatchString(s) }
+
+// nameText is namePattern with its limit.
+const nameText = `^[A-Za-z0-9_-]{1,255}$`
+
 var (
-	namePattern     = regexp.MustCompile(`^[A-Za-z0-9_-]{1,255}$`)
-	portNamePattern = regexp.MustCompile(`^[a-z0-9_][a-z0-9_-]{0,63}$`)
+	namePattern     = bounded{regexp.MustCompile(`^[A-Za-z0-9_-]+$`), 255}
+	portNamePattern = bounded{regexp.MustCompile(`^[a-z0-9_][a-z0-9_-]*$`), 64}
 )
 
 const nameRule = "use 1 to 255 letters, digits, hyphens and underscores"

@@ -81,7 +81,7 @@ const linux = inContainer + "linuxParameters."
 // shapes are those of the honoured members of a definition.
 var shapes = map[string]shape{
 	"":                           must("family", "containerDefinitions"),
-	"family":                     matching(namePattern.String()),
+	"family":                     matching(nameText),
 	"networkMode":                one("bridge", "awsvpc", "host", "none"),
 	extensionMember + ".network": matching(networkName.String()),
 	"ipcMode":                    one("host", "task", "none"),
@@ -92,7 +92,7 @@ var shapes = map[string]shape{
 	"runtimePlatform.operatingSystemFamily": one("LINUX"),
 
 	"volumes":        must("name"),
-	"volumes[].name": matching(namePattern.String()),
+	"volumes[].name": matching(nameText),
 	"volumes[].dockerVolumeConfiguration.autoprovision": {kind: aFlag},
 	"volumes[].dockerVolumeConfiguration.driverOpts":    {kind: aMap},
 	"volumes[].dockerVolumeConfiguration.labels":        {kind: aMap},
@@ -103,7 +103,7 @@ var shapes = map[string]shape{
 	extensionMember + ".watchDependencies": {kind: aFlag},
 
 	"containerDefinitions":                                         must("name", "image"),
-	inContainer + "name":                                           matching(namePattern.String()),
+	inContainer + "name":                                           matching(nameText),
 	inContainer + "command":                                        {kind: aList},
 	inContainer + "entryPoint":                                     {kind: aList},
 	inContainer + "cpu":                                            whole(0, maxUnits),
