@@ -1,0 +1,28 @@
+package logroute
+
+import "time"
+
+// Sent is what a sender has delivered with one call.
+type Sent struct {
+	// Next is the position behind it. It is set only if Moved.
+	Next  Position
+	Moved bool
+	// Until is the time of the youngest line.
+	Until time.Time
+	// Lines and Bytes were acknowledged.
+	Lines, Bytes int64
+	// Lost lines were refused for good, and Why.
+	Lost int64
+	Why  string
+}
+
+// SendError is why lines were not acknowledged. They are still to be sent.
+type SendError struct {
+	// Text has no secrets.
+	Text string
+	// Pause is how long to wait before the next attempt; 0: a growing time.
+	Pause time.Duration
+}
+
+// Error returns the text.
+func (e *SendError) Error() string { return e.Text }
