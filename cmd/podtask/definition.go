@@ -12,7 +12,6 @@ import (
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/catalog"
-	"github.com/podtask/podtask/pkg/config"
 	"github.com/podtask/podtask/pkg/pod"
 	"github.com/podtask/podtask/pkg/secrets"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -73,22 +72,13 @@ func definitionOf(p *program, c *cli.Context, name string) (definition, error) {
 	if d.settings.KnownSecrets, err = knownSecrets(p, c); err != nil {
 		return d, err
 	}
-	d.settings.Lenient, err = lenient(c, p.getenv)
-	return d, err
-}
-
-// lenient reports whether unknown members of a definition are warnings: by the flag, else
-// by the configuration.
-func lenient(c *cli.Context, getenv func(string) string) (bool, error) {
-	if c.Bool("lenient") {
-		return true, nil
+	settings, err := p.configure(c)
+	if err != nil {
+		return d, err
 	}
-	const key = "unknown-members"
-	if c.IsSet(key) {
-		return c.String(key) == "warn", nil
-	}
-	settings, err := config.Load(config.Source{Getenv: getenv})
-	return settings.Tasks.Lenient, err
+	d.settings.Lenient = c.Bool("lenient") || settings.Tasks.Lenient
+	d.settings.Logs = connect.LogSettings(settings)
+	return d, nil
 }
 
 func parseVars(p *program, verb string, words []string) (map[string]string, error) {
@@ -151,6 +141,7 @@ type finding struct {
 	Valid    bool              `json:"valid"`
 	Problems []taskdef.Problem `json:"problems"`
 	Warnings []taskdef.Problem `json:"warnings"`
+	Logs     []planLog         `json:"logs,omitempty"`
 	Needs    []taskdef.Problem `json:"needs"`
 
 	loaded pod.Result

@@ -27,13 +27,16 @@ Examples:
   podtask logs -f web
   podtask logs --tail 20 -t web nginx
   podtask logs -f -c app web worker
-  podtask logs --since 1h --until 50m web`,
+  podtask logs --since 1h --until 50m web
+  podtask logs --routes web`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "continue until the containers have ended"},
 			&cli.StringFlag{Name: "container", Aliases: []string{"c"}, Usage: "show `CONTAINER` only"},
 			&cli.StringFlag{Name: "since", Usage: "show what was written after `TIME`: 2006-01-02T15:04:05Z, seconds since 1970 or how long ago (10m)"},
 			&cli.StringFlag{Name: "until", Usage: "show what was written before `TIME`, said in the same ways"},
 			&cli.StringFlag{Name: "tail", Aliases: []string{"n"}, Usage: "begin with the last `N` lines of each container, with --until of those before it", DefaultText: "all"},
+			&cli.BoolFlag{Name: "routes", Usage: "show instead to which server the output of each container is sent, and how far it was"},
+			&cli.StringFlag{Name: "format", Usage: "with --routes: text or `json`"},
 			&cli.BoolFlag{Name: "timestamps", Aliases: []string{"t"}, Usage: "show when each line was written"},
 		},
 		Action: p.withHost(logs),
@@ -48,6 +51,12 @@ func logs(ctx context.Context, s *session, c *cli.Context) error {
 	states, container, err := logSources(s, c)
 	if err != nil {
 		return err
+	}
+	if c.Bool("routes") {
+		return showRoutes(s, states, container, c.String("format"))
+	}
+	if c.String("format") != "" {
+		return usagef("logs", "--format is for --routes")
 	}
 	printers := console.NewLogPrinters(s.stdout, s.stderr, states, s.getenv)
 	for _, p := range printers {

@@ -78,6 +78,7 @@ func showPlan(p *program, c *cli.Context) error {
 		return exitStatus(exitInvalid)
 	}
 	pl := makePlan(task, f)
+	pl.Logs = logsOf(task, d.settings.Logs)
 	if c.Bool("resolve") {
 		s, err := p.open(c)
 		if err != nil {
@@ -112,6 +113,7 @@ type plan struct {
 	Ulimits     []planUlimit      `json:"ulimits,omitempty"`
 	EnvFiles    []planEnvFile     `json:"environmentFiles,omitempty"`
 	ExtraHosts  []taskdef.Host    `json:"extraHosts,omitempty"`
+	Logs        []planLog         `json:"logs,omitempty"`
 	Warnings    []taskdef.Problem `json:"warnings"`
 	Needs       []taskdef.Problem `json:"needs"`
 }
@@ -180,6 +182,22 @@ type planSecret struct {
 	Login   bool   `json:"login,omitempty"`
 	Source  string `json:"source,omitempty"`
 	JSONKey string `json:"jsonKey,omitempty"`
+}
+
+// planLog says to which server the output of a container is sent.
+type planLog struct {
+	Container   string `json:"container"`
+	Destination string `json:"destination"`
+}
+
+// logsOf returns the containers whose output leaves this host.
+func logsOf(t taskdef.Task, s taskdef.LogSettings) (sent []planLog) {
+	for _, c := range t.Containers {
+		if d := c.Log.Destination(c.Name, s); d != "" {
+			sent = append(sent, planLog{c.Name, d})
+		}
+	}
+	return sent
 }
 
 // planUlimit is a limit of the processes of a container; -1 is none.

@@ -26,6 +26,7 @@ func (pl plan) writeText(w io.Writer, on console.Colors) error {
 	t.section("MOUNTS", mountRows(pl))
 	t.section("ENVIRONMENT FILES", envFileRows(pl))
 	t.section("SECRETS", secretRows(pl))
+	t.section("LOGS", logRows(pl))
 	t.section("STOP", stopRows(pl))
 	t.problems("WARNINGS", pl.Warnings)
 	t.problems("NEEDS", pl.Needs)
@@ -70,6 +71,13 @@ func (t *planText) problems(heading string, problems []taskdef.Problem) {
 		rows = append(rows, []string{p.String()})
 	}
 	t.section(heading, rows)
+}
+
+func logRows(pl plan) (rows [][]string) {
+	for _, l := range pl.Logs {
+		rows = append(rows, []string{l.Container, l.Destination})
+	}
+	return rows
 }
 
 func (pl plan) summary() string {

@@ -227,6 +227,11 @@ func (s *session) prepare(ctx context.Context, r request) (taskdef.Task, error) 
 		s.warn("%s", w)
 	}
 	warnShortNames(s.program, task, r.options)
+	for _, l := range logsOf(task, r.definition.settings.Logs) {
+		if !r.display.quiet {
+			fmt.Fprintf(s.stderr, "the output of %s goes to %s\n", l.Container, l.Destination)
+		}
+	}
 	return task, nil
 }
 

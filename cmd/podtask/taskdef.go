@@ -108,11 +108,11 @@ func openCatalog(p *program, c *cli.Context) (*catalog.Catalog, error) {
 
 func taskdefRegister(p *program, c *cli.Context, registered *catalog.Catalog, files []string) error {
 	code := 0
-	warnOnly, err := lenient(c, p.getenv)
+	settings, err := p.configure(c)
 	if err != nil {
 		return err
 	}
-	d := definition{strict: c.Bool("strict"), settings: taskdef.Settings{Lenient: warnOnly}}
+	d := definition{strict: c.Bool("strict"), settings: taskdef.Settings{Lenient: c.Bool("lenient") || settings.Tasks.Lenient, Logs: connect.LogSettings(settings)}}
 	for _, file := range files {
 		doc, err := readDocument(p, file)
 		if err != nil {

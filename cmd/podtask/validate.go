@@ -69,7 +69,10 @@ func validateFile(p *program, c *cli.Context, name string, target taskdef.Target
 		return finding{}, err
 	}
 	d.settings.Target = target
-	_, f, err := parseDefinition(p, d)
+	task, f, err := parseDefinition(p, d)
+	if f.Valid {
+		f.Logs = logsOf(task, d.settings.Logs)
+	}
 	return f, err
 }
 
@@ -129,6 +132,9 @@ func printFindingsText(p *program, findings []finding) {
 		p.printProblems(f)
 		if f.Valid {
 			fmt.Fprintf(p.stdout, "%s: valid\n", f.File)
+			for _, l := range f.Logs {
+				fmt.Fprintf(p.stdout, "  %s: %s\n", l.Container, l.Destination)
+			}
 		}
 	}
 }

@@ -226,12 +226,15 @@ func (a *Agent) assemble(records imagestore.Records) {
 		Podman: conn.As[leftover.Podman](a.Podman), Manager: a.User.Get,
 	}
 	a.Orphans = &cleanup.Orphans{Log: a.log, StateDir: cfg.StateDir, RuntimeDir: cfg.RuntimeDir, Podman: conn.As[cleanup.Podman](a.Podman), Tasks: a.Tasks, Runtime: a.Runtime, Leftover: left}
-	a.Delivery = &logdelivery.Deliverer{Log: a.log, Files: logfiles.In(cfg.StateDir), Locks: a.logLocks, Podman: conn.As[logdelivery.Podman](a.Podman)}
+	a.Delivery = &logdelivery.Deliverer{
+		Log: a.log, Fail: a.fail, Settings: cfg.Settings.Delivery, Files: logfiles.In(cfg.StateDir), Locks: a.logLocks, Podman: conn.As[logdelivery.Podman](a.Podman),
+		Events: a.Events, Senders: logdelivery.NewServers(cfg.Settings.Delivery, cfg.Getenv),
+	}
 	a.Owners = &owner.Owners{
 		Log: a.log, Fail: a.fail, Tasks: a.Tasks, Events: a.Events, Ledger: a.Ledger, Slices: a.Slices,
 		Metadata: a.Metadata, Runtime: a.Runtime, Leftover: left, Logs: a.Delivery, Sweep: a.Orphans.SweepAndLog, Prune: a.Pruner.Rounds,
 	}
-	a.Creator = &create.Creator{Tasks: a.Tasks, Ledger: a.Ledger, Preflight: a.Preflight, Secrets: a.Secrets, Metadata: a.Metadata, Owners: a.Owners, LogSize: cfg.Settings.Tasks.LogSize}
+	a.Creator = &create.Creator{Tasks: a.Tasks, Ledger: a.Ledger, Preflight: a.Preflight, Secrets: a.Secrets, Metadata: a.Metadata, Owners: a.Owners, LogSize: cfg.Settings.Tasks.LogSize, Logs: cfg.Settings.Tasks.Logs}
 	a.Expired = &cleanup.Expired{Log: a.log, StateDir: cfg.StateDir, Tasks: a.Tasks, Owners: a.Owners}
 	a.Logs = &observe.Logs{Podman: conn.As[observe.LogReader](a.Podman), Files: logfiles.In(cfg.StateDir), Tasks: a.Tasks, Events: a.Events}
 	a.Stats = &observe.Stats{Root: cfg.Root, Podman: conn.As[observe.StatsReader](a.Podman)}

@@ -17,7 +17,7 @@ type rule struct {
 // The direction of imports. The packages that may import nothing are leaves,
 // useful alone; only cmd/podtask joins them all.
 var direction = []rule{
-	{pkg: "pkg/taskdef", may: []string{"internal/doctree", "internal/suggest"}},
+	{pkg: "pkg/taskdef", may: []string{"internal/doctree", "internal/suggest", "pkg/logroute"}},
 	{pkg: "pkg/state"},
 	{pkg: "pkg/state/statetest", may: []string{"pkg/state"}},
 	{pkg: "pkg/catalog", may: []string{"pkg/state"}},
@@ -30,6 +30,8 @@ var direction = []rule{
 	{pkg: "pkg/doctor", may: []string{"pkg/cgroups", "pkg/quota"}},
 	{pkg: "pkg/timeline"},
 	{pkg: "pkg/logroute"},
+	{pkg: "pkg/logsend/awslogs", may: []string{"pkg/logroute"}, also: []string{"internal/logstest"}},
+	{pkg: "internal/logstest"},
 	{pkg: "pkg/taskunit", may: []string{"internal/suggest"}, also: []string{"pkg/unitdir"}},
 	{pkg: "pkg/convert", may: []string{"pkg/taskdef", "pkg/taskunit"}},
 	{pkg: "pkg/unitdir", may: []string{"pkg/taskunit"}},
@@ -67,7 +69,7 @@ var direction = []rule{
 	{pkg: "internal/endpoint", may: []string{"internal/podspec", "internal/record", "pkg/config", "pkg/libpod", "pkg/lifecycle", "pkg/metadata", "pkg/netns", "pkg/taskdef"}},
 	{pkg: "internal/prober", may: []string{"internal/podspec", "pkg/libpod", "pkg/lifecycle", "pkg/netns", "pkg/taskdef"}},
 	{pkg: "internal/logfiles", may: []string{"internal/atomicfile", "pkg/logroute"}},
-	{pkg: "internal/logdelivery", may: []string{"internal/logfiles", "internal/podspec", "pkg/libpod", "pkg/lifecycle", "pkg/state"}, also: []string{"pkg/logroute", "pkg/taskdef"}},
+	{pkg: "internal/logdelivery", may: []string{"internal/failpoint", "internal/logfiles", "internal/podspec", "internal/record", "pkg/config", "pkg/libpod", "pkg/lifecycle", "pkg/logroute", "pkg/logsend/awslogs", "pkg/metadata", "pkg/state", "pkg/taskdef"}, also: []string{"internal/logstest"}},
 	{pkg: "internal/messages", may: []string{"pkg/libpod", "pkg/lifecycle"}, also: []string{"pkg/taskdef"}},
 	{pkg: "internal/effects", may: []string{"internal/endpoint", "internal/failpoint", "internal/imagestore", "internal/ledger", "internal/limits", "internal/logfiles", "internal/messages", "internal/podspec", "internal/prober", "internal/queue", "internal/tasksecrets", "pkg/config", "pkg/images", "pkg/libpod", "pkg/lifecycle", "pkg/netns", "pkg/ports", "pkg/secrets", "pkg/state", "pkg/taskdef"}},
 	{pkg: "internal/preflight", may: []string{"internal/conn", "internal/ledger", "internal/limits", "internal/podspec", "internal/queue", "internal/tasksecrets", "pkg/cgroups", "pkg/doctor", "pkg/libpod", "pkg/lifecycle", "pkg/netns", "pkg/ports", "pkg/taskdef"}},
@@ -97,7 +99,7 @@ var direction = []rule{
 	{pkg: "internal/nonsense"},
 	{pkg: "cmd/podtask-user-generator", may: []string{"pkg/taskunit", "pkg/unitdir"}}, // small: no Podman, no YAML
 	{pkg: "internal/metrics", may: []string{"internal/agent", "internal/record", "pkg/lifecycle", "pkg/service"}, also: []string{"pkg/taskdef"}},
-	{pkg: "cmd/podtask", may: []string{"pkg/", "internal/limitlisten", "internal/metrics", "internal/agent", "internal/suggest", "internal/term", "internal/atomicfile", "internal/connect", "internal/console", "internal/helptext", "internal/lint", "internal/rollback", "internal/cleanup", "internal/envfile", "internal/failpoint", "internal/fleet", "internal/imagestore", "internal/limits", "internal/observe", "internal/owner", "internal/podspec", "internal/record", "internal/services", "internal/supervise", "internal/conn"}},
+	{pkg: "cmd/podtask", may: []string{"pkg/", "internal/limitlisten", "internal/metrics", "internal/agent", "internal/suggest", "internal/term", "internal/atomicfile", "internal/connect", "internal/console", "internal/helptext", "internal/lint", "internal/rollback", "internal/cleanup", "internal/envfile", "internal/failpoint", "internal/fleet", "internal/imagestore", "internal/logdelivery", "internal/limits", "internal/observe", "internal/owner", "internal/podspec", "internal/record", "internal/services", "internal/supervise", "internal/conn"}},
 	// Programs that are no part of the product stand alone.
 	{pkg: "examples/"},
 	{pkg: "hack/", may: []string{"internal/registrytest"}, also: []string{"pkg/images", "pkg/libpod"}},
@@ -201,6 +203,11 @@ var wrappers = []struct {
 		library: "github.com/containers/image/v5/docker",
 		only:    []string{"pkg/images", "test/"},
 		why:     "registries are spoken to in one place",
+	},
+	{
+		library: "github.com/aws/aws-sdk-go-v2/",
+		only:    []string{"pkg/logsend/awslogs", "pkg/taskdef", "test/"},
+		why:     "what calls AWS is known in one place",
 	},
 	{
 		library: "github.com/coreos/go-systemd/v22/dbus",

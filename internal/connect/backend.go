@@ -327,7 +327,7 @@ func (b AgentBackend) Create(ctx context.Context, n api.NewTask) (api.Task, erro
 // define checks a request to run a task.
 func (b AgentBackend) define(n api.NewTask) (taskdef.Task, lifecycle.Options, error) {
 	options := lifecycle.Options{Remove: n.Remove}
-	settings := taskdef.Settings{Vars: n.Vars, Lenient: b.settings.Tasks.Lenient}
+	settings := taskdef.Settings{Vars: n.Vars, Lenient: b.settings.Tasks.Lenient, Logs: LogSettings(b.settings)}
 	for _, e := range n.Environment {
 		settings.Env = append(settings.Env, taskdef.EnvVar(e))
 	}
@@ -348,6 +348,11 @@ func (b AgentBackend) define(n api.NewTask) (taskdef.Task, lifecycle.Options, er
 	}
 	options.Pull, options.Limits = chosen.Pull, chosen.Limits
 	return task, options, nil
+}
+
+// LogSettings are what the configuration says about log drivers.
+func LogSettings(s *config.Settings) taskdef.LogSettings {
+	return taskdef.LogSettings{Mode: s.Tasks.Logs, AWSLogs: s.Delivery.AWSLogs()}
 }
 
 // failure converts an error to one of the API.

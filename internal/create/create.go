@@ -27,6 +27,8 @@ type Creator struct {
 	Owners    *owner.Owners
 	// LogSize is the most bytes the log of a container may take; 0: no limit.
 	LogSize int64
+	// Logs says whether log drivers send output to servers.
+	Logs string
 }
 
 // Create makes the durable record of a new task and returns its state. It starts
@@ -80,7 +82,7 @@ func (c *Creator) record(ctx context.Context, id string, t taskdef.Task, name st
 	if o.Unapplied, _, err = c.Preflight.Unsupported(ctx, t, o); err != nil {
 		return nil, err
 	}
-	o.LogSize = c.LogSize
+	o.LogSize, o.Logs = c.LogSize, c.Logs
 	s := lifecycle.New(id, name, t, c.Preflight.Defaults(ctx, c.Metadata.Options(o)), time.Now().UTC())
 	if err := lifecycle.Check(s); err != nil {
 		return nil, fmt.Errorf("a new task is already broken: %w", err)

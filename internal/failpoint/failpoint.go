@@ -45,7 +45,18 @@ const (
 	AfterEffect  = "after-effect/"
 )
 
-// Points lists all fail points, sorted.
+// The fail points of the delivery of logs, which a task passes only if its output is sent:
+// between the new name of a log file and conmon, after a server has acknowledged, and after
+// the position was written.
+const (
+	LogLinked       = "log-linked"
+	LogAcknowledged = "log-acknowledged"
+	LogPosition     = "log-position"
+)
+
+var logPoints = []string{LogLinked, LogAcknowledged, LogPosition}
+
+// Points lists all fail points that each task passes, sorted.
 func Points() []string {
 	points := []string{BeforeSave, AfterSave, AfterPublish, BeforeErase, AfterErase}
 	for _, e := range []lifecycle.Effect{
@@ -78,7 +89,7 @@ func Parse(value string) (*Point, error) {
 			return nil, fmt.Errorf("%s=%s: the visit is not a number from 1; unset it", Env, value)
 		}
 	}
-	if !slices.Contains(Points(), name) {
+	if !slices.Contains(slices.Concat(Points(), logPoints), name) {
 		return nil, fmt.Errorf("%s=%s: there is no such fail point; unset it, or use one of %s", Env, value, strings.Join(Points(), ", "))
 	}
 	f := &Point{name: name, hang: hang}

@@ -81,8 +81,22 @@ func (f *Fleet) seen(id string) {
 	if err != nil {
 		return // gone again; errors are reported where tasks are listed
 	}
-	if s, err := record.Decode(data); err == nil && !s.Settled() {
+	s, err := record.Decode(data)
+	switch {
+	case err != nil:
+	case s.Settled():
+		f.deliver(s)
+	default:
 		f.claim(id)
+	}
+}
+
+// deliver sends what is left of the output of a task that has settled.
+func (f *Fleet) deliver(s lifecycle.State) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.ended && f.ctx.Err() == nil {
+		f.owners.Logs.Later(f.ctx, s, &f.wg)
 	}
 }
 
@@ -145,6 +159,7 @@ func (f *Fleet) run(id string, c *claim, events []lifecycle.Event) error {
 		err = o.Run(f.ctx)
 		c.set(nil, err, false)
 		if closeErr := o.Close(); err == nil || f.ctx.Err() != nil {
+			f.deliver(o.State())
 			return closeErr
 		}
 		f.log.Error("the task stays as it is until the next attempt", "task", id, "error", err, "pause", pause)

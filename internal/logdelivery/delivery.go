@@ -6,10 +6,14 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
+	"github.com/podtask/podtask/internal/failpoint"
 	"github.com/podtask/podtask/internal/logfiles"
 	"github.com/podtask/podtask/internal/podspec"
+	"github.com/podtask/podtask/internal/record"
+	"github.com/podtask/podtask/pkg/config"
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/state"
@@ -17,10 +21,27 @@ import (
 
 // Deliverer looks after the log files of tasks.
 type Deliverer struct {
-	Log    *slog.Logger
-	Files  logfiles.Dir
-	Locks  *state.Locks // one for each task whose files are looked after
-	Podman func(context.Context) (Podman, error)
+	Log      *slog.Logger
+	Fail     *failpoint.Point
+	Settings config.Delivery
+	Files    logfiles.Dir
+	Locks    *state.Locks // one for each task whose files are looked after
+	Podman   func(context.Context) (Podman, error)
+	Events   *record.Events
+	Senders  Senders
+
+	mu    sync.Mutex
+	later map[string]bool // tasks of Later
+}
+
+// Senders makes the senders of containers.
+type Senders interface {
+	// Sends reports whether the output of container i is sent at all.
+	Sends(s lifecycle.State, i int) bool
+	// New returns a sender for container i, which was created.
+	New(s lifecycle.State, i int) Sender
+	// Prepare makes what must exist before container i starts.
+	Prepare(ctx context.Context, s lifecycle.State, i int) error
 }
 
 // Podman says where a container's conmon is to be reached.
@@ -44,81 +65,127 @@ const (
 // the time does not keep the process busy.
 const pause = 200 * time.Millisecond
 
-// Run looks after the files of a task until ctx ends or the task has settled. It waits for
-// another process that does.
-func (d *Deliverer) Run(ctx context.Context, t Task) {
+// Delivery is the work for one task. Start makes it.
+type Delivery struct {
+	*Deliverer
+	task       Task
+	id         string
+	most       int64 // bytes that the files of a container may take once delivered; 0: no limit
+	containers []*container
+	sends      bool          // output of a container is sent
+	done       chan struct{} // closed when all is delivered, or no more will be
+}
+
+// container is one whose files are looked after.
+type container struct {
+	index int
+	name  string // Podman's
+	files logfiles.Files
+	route *route // nil: its output is not sent
+	over  chan struct{}
+	ended bool      // over is closed
+	asked time.Time // when conmon was told last to open its file again
+	deaf  bool      // it did not, and a warning said so
+}
+
+// Start looks after the files of a task until ctx ends; wait for the group. It works only
+// while no other process does.
+func (d *Deliverer) Start(ctx context.Context, t Task, wg *sync.WaitGroup) *Delivery {
 	s := t.State()
-	var routed []int
+	a := &Delivery{Deliverer: d, task: t, id: s.ID, most: s.Options.LogSize, done: make(chan struct{})}
 	for i, c := range s.Task.Containers {
-		if c.Log.Remote() {
-			routed = append(routed, i)
+		if !c.Log.Remote() {
+			continue
+		}
+		one := &container{index: i, name: podspec.ContainerName(s, i), files: d.Files.Of(s.ID, i), over: make(chan struct{})}
+		if d.Senders.Sends(s, i) {
+			one.route = newRoute(a, one)
+			a.sends = true
+		}
+		a.containers = append(a.containers, one)
+	}
+	if len(a.containers) == 0 || s.Settled() && !a.placed() {
+		close(a.done)
+		return a
+	}
+	wg.Go(func() {
+		defer close(a.done)
+		if err := a.locked(ctx); err != nil && ctx.Err() == nil {
+			d.Log.Warn("the logs of the task are not looked after", "task", s.ID, "error", err)
+		}
+	})
+	return a
+}
+
+// placed reports whether there is a file.
+func (a *Delivery) placed() bool {
+	for _, c := range a.containers {
+		if c.files.Placed() {
+			return true
 		}
 	}
-	if len(routed) == 0 || s.Settled() {
-		return
+	return false
+}
+
+// locked does the work with the lock of the task's files.
+func (a *Delivery) locked(ctx context.Context) error {
+	if err := os.MkdirAll(a.Files.Task(a.id), 0o700); err != nil {
+		return err
 	}
-	if err := os.MkdirAll(d.Files.Task(s.ID), 0o700); err != nil {
-		d.Log.Warn("the logs of the task are not rotated", "task", s.ID, "error", err)
-		return
-	}
-	lock, err := d.Locks.LockWait(ctx, s.ID)
+	lock, err := a.Locks.LockWait(ctx, a.id)
 	if err != nil {
-		if ctx.Err() == nil {
-			d.Log.Warn("the logs of the task are not rotated", "task", s.ID, "error", err)
-		}
-		return
+		return err
 	}
-	defer d.release(s.ID, lock)
-	all := &delivery{Deliverer: d, task: t, id: s.ID, most: s.Options.LogSize}
-	for _, i := range routed {
-		all.containers = append(all.containers, &container{index: i, name: podspec.ContainerName(s, i), files: d.Files.Of(s.ID, i)})
-	}
-	all.run(ctx)
+	defer a.release(lock)
+	a.run(ctx)
+	return nil
 }
 
 // release removes the lock of a task whose files were removed.
-func (d *Deliverer) release(id string, lock *state.Lock) {
-	if _, err := os.Stat(d.Files.Task(id)); errors.Is(err, fs.ErrNotExist) {
+func (a *Delivery) release(lock *state.Lock) {
+	if _, err := os.Stat(a.Files.Task(a.id)); errors.Is(err, fs.ErrNotExist) {
 		_ = lock.Remove()
 		return
 	}
 	_ = lock.Unlock()
 }
 
-// delivery is the work for one task.
-type delivery struct {
-	*Deliverer
-	task       Task
-	id         string
-	most       int64 // bytes that the files of a container may take; 0: no limit
-	containers []*container
-}
-
-// container is one whose files are looked after.
-type container struct {
-	index  int
-	name   string
-	files  logfiles.Files
-	sealed bool
-	asked  time.Time // when conmon was told last to open its file again
-	deaf   bool      // it did not, and a warning said so
-}
-
-func (a *delivery) run(ctx context.Context) {
+// run works until ctx ends, or the task has settled and all was delivered.
+func (a *Delivery) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	var routes, others sync.WaitGroup
 	changes := a.Files.Watch(a.id)
-	defer changes.Close()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = a.task.Watch(ctx, a.seal)
-		cancel()
-	}()
-	defer func() { <-ended }()
+	for _, c := range a.containers {
+		if c.route != nil {
+			c.route.load()
+			routes.Go(func() { c.route.run(ctx) })
+		}
+	}
+	others.Go(func() {
+		_ = a.task.Watch(ctx, a.observe)
+		a.observe(a.task.State())
+	})
+	others.Go(func() { a.follow(ctx, changes) })
+	for _, c := range a.containers {
+		select {
+		case <-c.over:
+		case <-ctx.Done():
+		}
+	}
+	routes.Wait()
+	cancel()
+	others.Wait()
+	changes.Close()
+}
+
+// follow rotates files, and wakes routes, when files have changed.
+func (a *Delivery) follow(ctx context.Context, changes *logfiles.Changes) {
 	for ctx.Err() == nil {
 		for _, c := range a.containers {
 			a.rotate(ctx, c)
+			if c.route != nil {
+				c.route.wake()
+			}
 		}
 		select {
 		case <-time.After(pause):
@@ -128,22 +195,23 @@ func (a *delivery) run(ctx context.Context) {
 	}
 }
 
-// seal ends the unfinished lines of containers that have ended.
-func (a *delivery) seal(s lifecycle.State) bool {
+// observe ends the unfinished lines of containers that have ended.
+func (a *Delivery) observe(s lifecycle.State) bool {
 	for _, c := range a.containers {
-		if !s.Containers[c.index].Ended || c.sealed {
+		if c.ended || !s.Containers[c.index].Ended && !s.Settled() {
 			continue
 		}
 		if err := c.files.Seal(time.Now()); err != nil {
 			a.Log.Warn("an unfinished line stays unfinished", "container", c.name, "error", err)
 		}
-		c.sealed = true
+		c.ended = true
+		close(c.over)
 	}
 	return !s.Settled()
 }
 
 // segmentSize is the size at which a file is rotated.
-func (a *delivery) segmentSize() int64 {
+func (a *Delivery) segmentSize() int64 {
 	if a.most <= 0 {
 		return bigSegment
 	}
@@ -151,7 +219,7 @@ func (a *delivery) segmentSize() int64 {
 }
 
 // rotate does what is due for the files of a container.
-func (a *delivery) rotate(ctx context.Context, c *container) {
+func (a *Delivery) rotate(ctx context.Context, c *container) {
 	pending, err := c.files.Rotate(a.segmentSize(), func() error { return a.reopen(ctx, c) })
 	if errors.Is(err, fs.ErrNotExist) || ctx.Err() != nil {
 		return // it was not created yet, or is being removed
@@ -160,7 +228,7 @@ func (a *delivery) rotate(ctx context.Context, c *container) {
 		c.deaf = false
 	}
 	if err == nil {
-		_, err = c.files.Prune(a.most, func(logfiles.Segment) bool { return true })
+		err = a.prune(ctx, c)
 	}
 	if err != nil && !c.deaf {
 		c.deaf = true
@@ -168,11 +236,28 @@ func (a *delivery) rotate(ctx context.Context, c *container) {
 	}
 }
 
+// prune removes what was delivered and is beyond the limit, and gives up the oldest of what
+// waits when too much does.
+func (a *Delivery) prune(ctx context.Context, c *container) error {
+	if c.route == nil {
+		_, err := c.files.Prune(a.most, func(logfiles.Segment) bool { return true })
+		return err
+	}
+	delivered := c.route.position().First().Segment
+	if _, err := c.files.Prune(a.most, func(s logfiles.Segment) bool { return s.Number < delivered }); err != nil || a.most <= 0 {
+		return err
+	}
+	lost, err := c.files.Prune(a.most+a.Settings.Backlog, func(logfiles.Segment) bool { return true })
+	c.route.giveUp(ctx, lost)
+	return err
+}
+
 // patience is how long conmon may take to open its file again before it is told once more.
 const patience = 5 * time.Second
 
 // reopen tells conmon to open the file again.
-func (a *delivery) reopen(ctx context.Context, c *container) error {
+func (a *Delivery) reopen(ctx context.Context, c *container) error {
+	a.Fail.At(failpoint.LogLinked)
 	if time.Since(c.asked) < patience {
 		return nil
 	}
@@ -186,4 +271,83 @@ func (a *delivery) reopen(ctx context.Context, c *container) error {
 	}
 	c.asked = time.Now()
 	return logfiles.Reopen(seen.Control)
+}
+
+// Drain waits until all was sent of what the containers wrote, at most as long as the
+// configuration says, and tells what is left. It is called when the containers have ended.
+// With lost, what is left is given up.
+func (a *Delivery) Drain(ctx context.Context, lost bool) {
+	if !a.sends {
+		return
+	}
+	limit := time.NewTimer(a.Settings.Drain)
+	defer limit.Stop()
+	select {
+	case <-a.done:
+	case <-limit.C:
+	case <-ctx.Done():
+		return
+	}
+	for _, c := range a.containers {
+		if c.route != nil {
+			c.route.tellLeft(ctx, lost)
+		}
+	}
+}
+
+// Prepare makes what must exist before container i of a task starts, if its definition wants
+// that (mode blocking).
+func (d *Deliverer) Prepare(ctx context.Context, s lifecycle.State, i int) error {
+	if c := s.Task.Containers[i]; !c.Log.Remote() || c.Log.Options["mode"] != "blocking" || !d.Senders.Sends(s, i) {
+		return nil
+	}
+	return d.Senders.Prepare(ctx, s, i)
+}
+
+// Later delivers what is left of a task that has settled, in a group that the caller waits for
+// after it has ended ctx.
+func (d *Deliverer) Later(ctx context.Context, s lifecycle.State, wg *sync.WaitGroup) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.later[s.ID] || !d.leftOf(s) {
+		return
+	}
+	if d.later == nil {
+		d.later = make(map[string]bool)
+	}
+	d.later[s.ID] = true
+	a := d.Start(ctx, settled{s}, wg)
+	wg.Go(func() {
+		<-a.done
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.later, s.ID)
+	})
+}
+
+// leftOf reports whether output of a task is still to be sent.
+func (d *Deliverer) leftOf(s lifecycle.State) bool {
+	for i, c := range s.Task.Containers {
+		if !c.Log.Remote() || !d.Senders.Sends(s, i) {
+			continue
+		}
+		files := d.Files.Of(s.ID, i)
+		r, _ := files.Load()
+		if left, err := files.Waiting(r.Position); err == nil && left > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// settled is a task that has no owner because nothing is left to decide.
+type settled struct{ s lifecycle.State }
+
+// State implements Task.
+func (t settled) State() lifecycle.State { return t.s }
+
+// Watch implements Task.
+func (t settled) Watch(_ context.Context, fn func(lifecycle.State) bool) error {
+	fn(t.s)
+	return nil
 }

@@ -148,3 +148,21 @@ func (r *Reader) advance() error {
 	r.last = true
 	return nil
 }
+
+// Waiting is how many bytes of the files come from a position on.
+func (f Files) Waiting(from logroute.Position) (bytes int64, err error) {
+	all, err := f.Segments()
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	first := from.First()
+	for _, s := range all {
+		switch {
+		case s.Number > first.Segment:
+			bytes += s.Size
+		case s.Number == first.Segment:
+			bytes += max(0, s.Size-first.Offset)
+		}
+	}
+	return bytes, err
+}

@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/driver"
+	"github.com/podtask/podtask/internal/effects"
 	"github.com/podtask/podtask/internal/endpoint"
 	"github.com/podtask/podtask/internal/failpoint"
 	"github.com/podtask/podtask/internal/leftover"
+	"github.com/podtask/podtask/internal/logdelivery"
 	"github.com/podtask/podtask/internal/loop"
 	"github.com/podtask/podtask/internal/podspec"
 	"github.com/podtask/podtask/internal/record"
@@ -31,6 +33,7 @@ type run struct {
 	ops      loop.Jobs[lifecycle.OpID]
 	watches  loop.Jobs[driver.Watch]
 	endpoint *endpoint.Endpoint
+	logs     *logdelivery.Delivery
 	limits   chan struct{} // asks applyLimits for a round; nil: it does not run yet
 	tidy     tidy
 	full     bool // the latest record did not fit on the disk
@@ -144,7 +147,13 @@ func (r *run) operate(ctx context.Context, s lifecycle.State, e lifecycle.Effect
 // do does an effect, and what of the endpoint belongs to it.
 func (r *run) do(ctx context.Context, s lifecycle.State, e lifecycle.Effect) lifecycle.OpFinished {
 	var missing lifecycle.Failure
+	if _, ok := e.(lifecycle.RemoveSandbox); ok {
+		r.logs.Drain(ctx, true)
+	}
 	if e, ok := e.(lifecycle.StartContainer); ok {
+		if err := r.all.Logs.Prepare(ctx, s, e.Index); err != nil {
+			return lifecycle.OpFinished{ID: e.Op(), Failure: effects.Failure(fmt.Errorf("the log driver in mode blocking: %w", err))}
+		}
 		r.endpoint.Describe(ctx, s, e.Index)
 		missing = r.endpoint.Enter(ctx, s, e.Index)
 		r.all.Fail.AtEffect(failpoint.MidEffect, e)
@@ -233,12 +242,18 @@ func (o *Owner) Run(ctx context.Context) error {
 		}
 		o.all.Prune(ctx, runCtx)
 	})
-	r.wg.Go(func() { r.all.Logs.Run(runCtx, o) })
+	r.logs = r.all.Logs.Start(runCtx, o, &r.wg)
 	defer func() {
 		cancel()
 		r.ops.Wait()
 		r.watches.Wait()
 		r.wg.Wait()
 	}()
-	return o.loop.Run(ctx, r.driver, r, lifecycle.Restarted{})
+	if err := o.loop.Run(ctx, r.driver, r, lifecycle.Restarted{}); err != nil {
+		return err
+	}
+	if o.State().Goal != lifecycle.Gone {
+		r.logs.Drain(ctx, false)
+	}
+	return nil
 }

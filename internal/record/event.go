@@ -59,7 +59,9 @@ func (p *publishedIndex) read(ctx context.Context, events *Events) {
 		if p.first.Seq == 0 {
 			p.first = e
 		}
-		p.last[e.Task] = e.TaskSeq
+		if e.TaskSeq > 0 { // else it is no transition
+			p.last[e.Task] = e.TaskSeq
+		}
 		return nil
 	})
 	if ctx.Err() != nil {
@@ -71,7 +73,8 @@ func (p *publishedIndex) read(ctx context.Context, events *Events) {
 type Event struct {
 	// Seq is the host's number for it, dense over all tasks.
 	Seq uint64 `json:"seq,omitempty"`
-	// TaskSeq is the task's own: Transition.Seq, which Seq hides.
+	// TaskSeq is the task's own: Transition.Seq, which Seq hides; 0 for what is no
+	// transition of its state.
 	TaskSeq uint64 `json:"taskSeq"`
 	Task    string `json:"task"`
 	Name    string `json:"name,omitempty"`
@@ -118,6 +121,14 @@ func (e *Events) Read(ctx context.Context, after uint64, follow bool, fn func(Ev
 		}
 	}
 	return ctx.Err()
+}
+
+// Note adds an event that is no transition of a task's state.
+func (e *Events) Note(ctx context.Context, s lifecycle.State, t lifecycle.Transition) {
+	t.Seq = 0
+	if err := e.Append(ctx, EncodeEvent(s, t)); err != nil {
+		e.Log.Warn("the event log lacks an event", "task", s.ID, "status", t.Status, "error", err)
+	}
 }
 
 // Append adds entries.

@@ -32,6 +32,11 @@ type Key struct {
 // keys are all keys, in the order of their names.
 var keys = []Key{
 	{
+		Name: "awslogs-endpoint", Rare: true,
+		Help: "URL of the server to which the log driver awslogs sends, instead of Amazon's; awslogs-endpoint in a definition overrides it",
+		set:  setEndpoint,
+	},
+	{
 		Name: "bridge-ipv6", Default: "on", Values: []string{"on", "off"}, Rare: true,
 		Help: "also give a task in bridge mode IPv6 addresses, if the host has any",
 		set:  boolean("on", func(s *Settings) *bool { return &s.Network.BridgeIPv6 }),
@@ -97,6 +102,24 @@ var keys = []Key{
 		set:  text(func(s *Settings) *string { return &s.Tasks.Limits }),
 	},
 	{
+		Name: "log-backlog", Default: "1g", Rare: true,
+		Help: "the most disk space that output of a container may take while it waits to be sent, besides log-max-size; beyond, the oldest is lost",
+		set:  size(func(s *Settings) *int64 { return &s.Delivery.Backlog }),
+	},
+	{
+		Name: "log-credentials-helper", Rare: true,
+		Help: "program, with arguments, that prints AWS credentials for the log driver awslogs in the format of credential_process; credentials-helper is not used for it",
+		set: func(s *Settings, v string) error {
+			s.Delivery.CredentialsHelper = strings.Fields(v)
+			return nil
+		},
+	},
+	{
+		Name: "log-drain", Default: "30s", Rare: true,
+		Help: "how long the end or the removal of a task waits for output that is still to be sent",
+		set:  duration(func(s *Settings) *time.Duration { return &s.Delivery.Drain }),
+	},
+	{
 		Name: "log-format", Default: "auto", Values: []string{"auto", "text", "json", "journald"},
 		Help: "format of log lines on stderr; journald adds a priority prefix, auto is journald in a service and text elsewhere",
 		set:  text(func(s *Settings) *string { return &s.Logging.Format }),
@@ -110,6 +133,11 @@ var keys = []Key{
 		Name: "log-max-size", Default: "100m", Rare: true,
 		Help: "the most disk space the log of a container may take, 0 for no limit; at the limit older output is lost; max-size of json-file overrides it, and journald has limits of its own",
 		set:  size(func(s *Settings) *int64 { return &s.Tasks.LogSize }),
+	},
+	{
+		Name: "logs", Default: "auto", Values: []string{"auto", "local", "remote"}, Verb: "run",
+		Help: "whether log drivers send output to servers: auto sends awslogs only with log-credentials-helper or an endpoint, local sends nothing, remote refuses a task whose output cannot be sent",
+		set:  text(func(s *Settings) *string { return &s.Tasks.Logs }),
 	},
 	{
 		Name: "map-secret-file", Path: true, Rare: true,

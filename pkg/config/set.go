@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"net/url"
 	"path"
 	"strconv"
 	"strings"
@@ -141,6 +142,15 @@ func setPIDsLimit(s *Settings, v string) error {
 
 func setCredentialsHelper(s *Settings, v string) error {
 	s.Metadata.CredentialsHelper = strings.Fields(v)
+	return nil
+}
+
+func setEndpoint(s *Settings, v string) error {
+	u, err := url.Parse(v)
+	if v != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil) {
+		return fmt.Errorf("must be a URL without a path, such as http://127.0.0.1:4566, not %q", v)
+	}
+	s.Delivery.AWSLogsEndpoint = strings.TrimSuffix(v, "/")
 	return nil
 }
 

@@ -23,6 +23,7 @@ type Settings struct {
 	Images   Images
 	Network  Network
 	Metadata Metadata
+	Delivery Delivery
 
 	// Files are the files that were read; a later one overrides an earlier one.
 	Files []string
@@ -83,6 +84,8 @@ type Tasks struct {
 	Quota  lifecycle.Quota
 	// LogSize is the most bytes the log of a container may take; 0: no limit.
 	LogSize int64
+	// Logs is auto, local or remote.
+	Logs string
 	// Lenient: unknown members of a definition are warnings.
 	Lenient bool
 }
@@ -146,6 +149,21 @@ type Metadata struct {
 	// CredentialsHelper is a program with arguments; none: no credentials.
 	CredentialsHelper []string
 }
+
+// Delivery configures how the output of containers is sent to log servers.
+type Delivery struct {
+	// CredentialsHelper is a program with arguments; none: no credentials.
+	CredentialsHelper []string
+	// AWSLogsEndpoint is a URL; empty: Amazon's.
+	AWSLogsEndpoint string
+	// Backlog is the most bytes that wait for a container.
+	Backlog int64
+	// Drain is how long the end of a task waits for what is not sent.
+	Drain time.Duration
+}
+
+// AWSLogs reports whether awslogs sends in mode auto.
+func (d Delivery) AWSLogs() bool { return len(d.CredentialsHelper) > 0 || d.AWSLogsEndpoint != "" }
 
 // Default returns the configuration of a host without files, variables and flags.
 func Default() *Settings {

@@ -24,7 +24,10 @@ func TestSettingsHaveTheirDefaults(t *testing.T) {
 	if !reflect.DeepEqual(got.Budget, Budget{}) || !got.Metadata.Enabled || got.Metadata.File || len(got.Metadata.CredentialsHelper) > 0 {
 		t.Errorf("budget %+v, metadata %+v", got.Budget, got.Metadata)
 	}
-	tasks := Tasks{Limits: "enforce", Quota: lifecycle.Quota{CPUPeriod: 100 * time.Millisecond}, LogSize: 100 << 20}
+	if d := got.Delivery; d.AWSLogs() || d.Backlog != 1<<30 || d.Drain != 30*time.Second {
+		t.Errorf("%+v", d)
+	}
+	tasks := Tasks{Limits: "enforce", Quota: lifecycle.Quota{CPUPeriod: 100 * time.Millisecond}, LogSize: 100 << 20, Logs: "auto"}
 	if got.Tasks != tasks || got.Cleanup.TaskWait != 3*time.Hour || got.Agent.StopTasks != StopAtShutdown || !got.Network.BridgeIPv6 {
 		t.Errorf("%+v", got)
 	}
@@ -49,7 +52,7 @@ task-cleanup-wait = "never"
 	for name, v := range map[string]string{
 		"PULL_IDLE": "2s", "PULL_FIRST_BYTE": "3s", "PULL_TIMEOUT": "4s", "BUDGET_CPU": "1.5", "BUDGET_MEMORY": "none",
 		"RESERVED_PORTS": "22,8000-8080", "QUEUE_OVERTAKE": "4", "CREDENTIALS_HELPER": "helper -x",
-		"PULL": "once", "LIMITS": "off", "LOG_MAX_SIZE": "5m", "PIDS_LIMIT": "0", "CPU_PERIOD": "20ms",
+		"PULL": "once", "LIMITS": "off", "LOG_MAX_SIZE": "5m", "LOGS": "local", "LOG_BACKLOG": "2g", "LOG_DRAIN": "1m", "LOG_CREDENTIALS_HELPER": "other -y", "AWSLOGS_ENDPOINT": "http://127.0.0.1:4566/", "PIDS_LIMIT": "0", "CPU_PERIOD": "20ms",
 	} {
 		p.env["PODTASK_"+name] = v
 	}
@@ -74,9 +77,12 @@ task-cleanup-wait = "never"
 	if !reflect.DeepEqual(s.Images, images) || !reflect.DeepEqual(s.Budget, budget) {
 		t.Errorf("%+v, %+v, want %+v, %+v", s.Images, s.Budget, images, budget)
 	}
-	tasks := Tasks{Pull: lifecycle.PullOnce, Limits: "off", Quota: lifecycle.Quota{TasksMax: lifecycle.Unlimited, CPUPeriod: 20 * time.Millisecond}, LogSize: 5 << 20}
+	tasks := Tasks{Pull: lifecycle.PullOnce, Limits: "off", Quota: lifecycle.Quota{TasksMax: lifecycle.Unlimited, CPUPeriod: 20 * time.Millisecond}, LogSize: 5 << 20, Logs: "local"}
 	if s.Tasks != tasks || s.Cleanup.TaskWait != 0 || s.Agent.StopTasks != StopNever || s.Network.BridgeIPv6 {
 		t.Errorf("%+v", s)
+	}
+	if want := (Delivery{CredentialsHelper: []string{"other", "-y"}, AWSLogsEndpoint: "http://127.0.0.1:4566", Backlog: 2 << 30, Drain: time.Minute}); !reflect.DeepEqual(s.Delivery, want) || !s.Delivery.AWSLogs() {
+		t.Errorf("%+v, want %+v", s.Delivery, want)
 	}
 	if m := s.Metadata; m.Enabled || !m.File || !slices.Equal(m.CredentialsHelper, []string{"helper", "-x"}) {
 		t.Errorf("%+v", m)
@@ -98,7 +104,7 @@ func TestOverrideChangesOnlyWhatIsGiven(t *testing.T) {
 	t.Parallel()
 	s := Default()
 	got, err := s.Override("never", "")
-	if want := (Tasks{Pull: lifecycle.PullNever, Limits: "enforce", Quota: s.Tasks.Quota, LogSize: 100 << 20}); err != nil || got != want || s.Tasks.Pull != lifecycle.PullDefault {
+	if want := (Tasks{Pull: lifecycle.PullNever, Limits: "enforce", Quota: s.Tasks.Quota, LogSize: 100 << 20, Logs: "auto"}); err != nil || got != want || s.Tasks.Pull != lifecycle.PullDefault {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if _, err := s.Override("", "some"); err == nil || !strings.HasPrefix(err.Error(), "limits: ") {
@@ -120,6 +126,18 @@ func TestMistakesAreFoundInEverySource(t *testing.T) {
 	for _, w := range want {
 		if err == nil || !strings.Contains(err.Error(), w) {
 			t.Errorf("%s is not named: %v", w, err)
+		}
+	}
+}
+
+func TestEndpointIsAURLWithoutAPath(t *testing.T) {
+	t.Parallel()
+	for url, good := range map[string]bool{
+		"http://127.0.0.1:4566": true, "https://logs.example.com/": true, "": true,
+		"127.0.0.1:4566": false, "ftp://x": false, "http://x/path": false, "http://user:pass@x": false, "http://x?a=b": false, "http://": false,
+	} {
+		if err := Default().SetFlag("awslogs-endpoint", url); (err == nil) != good {
+			t.Errorf("%s: %v", url, err)
 		}
 	}
 }

@@ -30,6 +30,9 @@ type Options struct {
 	// LogSize is the most bytes the log of a container may take, unless its definition says
 	// otherwise; 0: no limit.
 	LogSize int64 `json:"logSize,omitempty"`
+	// Logs says whether log drivers send output to servers: local, auto or remote; empty is
+	// local.
+	Logs string `json:"logs,omitempty"`
 	MetadataOptions
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"sync"
 	"syscall"
@@ -43,6 +44,8 @@ type Helper struct {
 	Command []string
 	// RoleARN is passed on unchanged.
 	RoleARN string
+	// Env are variables of the program besides those of this process.
+	Env []string
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 
@@ -162,6 +165,9 @@ func (h *Helper) run(ctx context.Context) ([]byte, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
+	if len(h.Env) > 0 {
+		cmd.Env = append(os.Environ(), h.Env...)
+	}
 	out := bounded{tooMuch: func() { kill(fmt.Errorf("it prints more than %d bytes", helperOutput)) }}
 	cmd.Stdout = &out // its stderr may contain secrets and is discarded
 	if err := cmd.Run(); err != nil {

@@ -7,13 +7,13 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/internal/doctree"
+	"github.com/podtask/podtask/pkg/logroute"
 )
 
 // LogConfiguration is where a container's output goes.
 type LogConfiguration struct {
 	Driver LogDriver `json:"driver"`
-	// Options are the driver's, as in the document. Those of a driver that is not
-	// Local have no effect.
+	// Options are the driver's, as in the document.
 	Options map[string]string `json:"options,omitempty"`
 	// SecretOptions are options whose values are secrets. No local driver has any.
 	SecretOptions []Secret `json:"secretOptions,omitempty"`
@@ -29,6 +29,9 @@ const (
 	LogJournald LogDriver = "journald"
 	LogNone     LogDriver = "none"
 )
+
+// LogAWSLogs sends to CloudWatch Logs.
+const LogAWSLogs LogDriver = "awslogs"
 
 // Local reports whether the driver works on this host.
 func (d LogDriver) Local() bool { return d == LogJSONFile || d == LogJournald || d == LogNone }
@@ -59,15 +62,42 @@ func decodeLogConfiguration(c cursor) *LogConfiguration {
 	return l
 }
 
-func checkLogging(r rules, l *LogConfiguration) {
+// LogSettings are what a host says about log drivers that send lines to a server. With the
+// zero value, none does.
+type LogSettings struct {
+	// Mode is LogsLocal, LogsAuto or LogsRemote.
+	Mode string
+	// AWSLogs: there are credentials for CloudWatch Logs, or another endpoint than Amazon's.
+	AWSLogs bool
+}
+
+// The modes of sending lines to servers.
+const (
+	LogsLocal  = "local"  // no line leaves this host
+	LogsAuto   = "auto"   // awslogs only if the host is set up for it
+	LogsRemote = "remote" // a task whose lines cannot be sent is refused
+)
+
+// Sent reports whether the lines of a container are sent to a server.
+func (l *LogConfiguration) Sent(s LogSettings) bool {
+	switch {
+	case !l.Remote() || l.Driver != LogAWSLogs:
+		return false
+	case s.Mode == LogsAuto || s.Mode == LogsRemote:
+		return s.AWSLogs || l.Options["awslogs-endpoint"] != ""
+	}
+	return false
+}
+
+func checkLogging(r rules, l *LogConfiguration, host LogSettings) {
 	if l == nil {
 		return
 	}
 	in := r.in("logConfiguration")
 	in.word("logDriver", string(l.Driver), logDrivers...)
-	if !l.Driver.Local() {
+	if l.Remote() {
 		if slices.Contains(logDrivers, string(l.Driver)) {
-			in.in("logDriver").warn("", "this host has no log driver %s: the logs stay here, where `podtask logs` reads them", quote(string(l.Driver)))
+			checkRemote(in, l, host)
 		}
 		return
 	}
@@ -83,6 +113,60 @@ func checkLogging(r rules, l *LogConfiguration) {
 	if len(l.SecretOptions) > 0 {
 		in.in("secretOptions").warn("", "the log driver %s has no secret options", quote(string(l.Driver)))
 	}
+}
+
+// checkRemote holds a driver that sends lines to a server against its rules. Mistakes in the
+// options of one that does not send here are warnings.
+func checkRemote(in rules, l *LogConfiguration, host LogSettings) {
+	sent, at := l.Sent(host), in.in("logDriver")
+	tell := at.warn
+	if host.Mode == LogsRemote {
+		tell = func(fix, format string, args ...any) { at.require(false, fix, format, args...) }
+	}
+	const kept = "the logs stay here, where `podtask logs` reads them"
+	switch {
+	case l.Driver != LogAWSLogs:
+		tell("", "this host has no log driver %s: "+kept, quote(string(l.Driver)))
+		return
+	case !sent && host.Mode == LogsLocal:
+		tell("set logs to auto or remote to send them", "the log driver awslogs does not send: "+kept)
+	case !sent:
+		tell("set log-credentials-helper or awslogs-endpoint to send them", "the log driver awslogs does not send: "+kept)
+	}
+	_, problems := logroute.ParseAWSLogs(l.Options)
+	for _, p := range problems {
+		at := in.in("options")
+		if p.Option != "" {
+			at = at.in(p.Option)
+		}
+		fix := p.Hint
+		if like := didYouMean(p.Option, logroute.AWSLogsOptions()); like != "" && !slices.Contains(logroute.AWSLogsOptions(), p.Option) {
+			fix = like
+		}
+		switch {
+		case sent:
+			at.require(false, fix, "%s", p.Message)
+		case p.Option != "":
+			at.warn(fix, "%s", p.Message)
+		}
+	}
+	if len(l.SecretOptions) > 0 {
+		in.in("secretOptions").warn("", "the log driver awslogs has no secret options")
+	}
+}
+
+// Destination says for people where the lines of a container are sent; empty: they stay here.
+func (l *LogConfiguration) Destination(container string, s LogSettings) string {
+	if !l.Sent(s) {
+		return ""
+	}
+	return l.Server(container, "TASKID", "CONTAINERID")
+}
+
+// Server says for people where the lines of a container of a task go, if they are sent.
+func (l *LogConfiguration) Server(container, task, containerID string) string {
+	a, _ := logroute.ParseAWSLogs(l.Options)
+	return "CloudWatch Logs " + a.Region + " " + a.Group + ", stream " + a.StreamName(container, task, containerID)
 }
 
 // parseSize reads a size as Docker's log options have it: a number and k, m or g

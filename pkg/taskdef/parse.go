@@ -142,7 +142,7 @@ func (p *parser) document(root *doctree.Node) Task {
 	t := decodeTask(def)
 	p.override(&t)
 	t = t.WithEnv(p.settings.Env)
-	for _, f := range findingsOf(t) {
+	for _, f := range findingsOf(t, p.settings.Logs) {
 		p.addFinding(def, f)
 	}
 	p.answerTarget(def, t)

@@ -45,7 +45,7 @@ const (
 // a problem here. The error is nil or an *InvalidError whose problems point into
 // the task definition the Task stands for, without lines.
 func (t Task) Check() error {
-	fs := slices.DeleteFunc(findingsOf(t), func(f finding) bool { return f.kind == warning })
+	fs := slices.DeleteFunc(findingsOf(t, LogSettings{}), func(f finding) bool { return f.kind == warning })
 	if len(fs) == 0 {
 		return nil
 	}
@@ -66,7 +66,7 @@ type rules struct {
 	path  []string
 }
 
-func findingsOf(t Task) []finding {
+func findingsOf(t Task, logs LogSettings) []finding {
 	var found []finding
 	r := rules{found: &found}
 	checkTask(r, t)
@@ -85,7 +85,7 @@ func findingsOf(t Task) []finding {
 		checkMounts(in, t, c)
 		checkLinux(in, t, c)
 		checkNetwork(in, t, i)
-		checkLogging(in, c.Log)
+		checkLogging(in, c.Log, logs)
 		checkRestartPolicy(in, c.Restart)
 		checkExtensions(in, t, c)
 		checkProbes(in, c)

@@ -35,6 +35,8 @@ type Settings struct {
 	// Lenient: members that neither the ECS model nor podtask knows are warnings. Without
 	// it they are problems, as for AWS.
 	Lenient bool
+	// Logs says which log drivers send lines away from here.
+	Logs LogSettings
 	// Target is a launch type whose rules are applied besides.
 	Target Target
 	// Dir is where the document lies, an absolute path: relative paths of

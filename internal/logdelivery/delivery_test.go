@@ -1,0 +1,283 @@
+package logdelivery
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/podtask/podtask/internal/logfiles"
+	"github.com/podtask/podtask/internal/logstest"
+	"github.com/podtask/podtask/internal/record"
+	"github.com/podtask/podtask/pkg/config"
+	"github.com/podtask/podtask/pkg/libpod"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/logroute"
+	"github.com/podtask/podtask/pkg/state"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+const taskID = "0123456789abcdef0123456789abcdef"
+
+// host is a machine with a task whose container writes, and a CloudWatch.
+type host struct {
+	t      *testing.T
+	dir    string
+	server *logstest.Server
+	url    string
+	files  logfiles.Files
+	out    *os.File
+	state  lifecycle.State
+}
+
+func newHost(t *testing.T, groups ...string) *host {
+	h := &host{t: t, dir: t.TempDir(), server: logstest.New(groups...)}
+	web := httptest.NewServer(h.server)
+	t.Cleanup(web.Close)
+	h.url = web.URL
+	h.state = lifecycle.State{
+		ID: taskID, Task: taskdef.Task{Family: "shop", Containers: []taskdef.Container{{Name: "app", Log: &taskdef.LogConfiguration{
+			Driver: taskdef.LogAWSLogs, Options: map[string]string{"awslogs-group": "shop", "awslogs-region": "r", "awslogs-stream-prefix": "p", "awslogs-force-flush-interval-seconds": "1"},
+		}}}},
+		Containers: make([]lifecycle.Container, 1), Options: lifecycle.Options{Logs: taskdef.LogsAuto},
+	}
+	h.files = logfiles.In(h.dir).Of(taskID, 0)
+	if err := h.files.Place(); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if h.out, err = os.OpenFile(h.files.Path(), os.O_WRONLY|os.O_APPEND, 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.out.Close() })
+	return h
+}
+
+func (h *host) write(last bool, text string) {
+	if _, err := h.out.Write(logroute.Piece{Time: time.Now(), Last: last, Text: []byte(text)}.Append(nil)); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// InspectContainer implements Podman.
+func (*host) InspectContainer(context.Context, string) (libpod.Observed, error) {
+	return libpod.Observed{}, nil
+}
+
+// process is a podtask that owns the task.
+type process struct {
+	*Delivery
+	*host
+	end func()
+
+	mu      sync.Mutex
+	now     lifecycle.State
+	changed chan struct{}
+}
+
+func (h *host) process() *process {
+	h.t.Helper()
+	locks, err := state.OpenLocks(h.dir, state.Holder{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	events, err := state.OpenLog(h.dir, 0)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	settings := config.Default().Delivery
+	settings.AWSLogsEndpoint, settings.Drain = h.url, time.Minute
+	log := slog.New(slog.DiscardHandler)
+	d := &Deliverer{
+		Log: log, Settings: settings, Files: logfiles.In(h.dir), Locks: locks, Events: &record.Events{Log: log, Store: events},
+		Podman: func(context.Context) (Podman, error) { return h, nil }, Senders: NewServers(settings, func(string) string { return "" }),
+	}
+	p := &process{host: h, now: h.state, changed: make(chan struct{})}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	p.Delivery = d.Start(ctx, p, &wg)
+	p.end = sync.OnceFunc(func() { cancel(); wg.Wait() })
+	h.t.Cleanup(p.end)
+	return p
+}
+
+// State implements Task.
+func (p *process) State() lifecycle.State {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.now
+}
+
+// Watch implements Task.
+func (p *process) Watch(ctx context.Context, fn func(lifecycle.State) bool) error {
+	for {
+		p.mu.Lock()
+		now, changed := p.now, p.changed
+		p.mu.Unlock()
+		if !fn(now) {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// exit ends the container, and waits until its output was sent.
+func (p *process) exit() {
+	p.mu.Lock()
+	p.now.Containers = []lifecycle.Container{{Ended: true}}
+	close(p.changed)
+	p.changed = make(chan struct{})
+	p.mu.Unlock()
+	p.Drain(p.t.Context(), false)
+}
+
+// await waits until the server has so many events.
+func (h *host) await(n int) {
+	h.t.Helper()
+	for {
+		changed := h.server.Changed()
+		if len(h.got()) >= n {
+			return
+		}
+		select {
+		case <-changed:
+		case <-h.t.Context().Done():
+			h.t.Fatal("never")
+		}
+	}
+}
+
+func (h *host) got() []string { return h.server.Messages("shop", "p/app/"+taskID) }
+
+func (h *host) want(texts ...string) {
+	h.t.Helper()
+	if got := h.got(); !slices.Equal(got, texts) {
+		h.t.Errorf("the stream has %.300q, want %.300q", got, texts)
+	}
+}
+
+// events are what the event log says.
+func (p *process) events() string {
+	var all []string
+	_ = p.Events.Read(p.t.Context(), 0, false, func(e record.Event) error {
+		all = append(all, e.Status+" "+e.Reason)
+		return nil
+	})
+	return strings.Join(all, "\n")
+}
+
+func TestOutputIsSentOnceThoughOwnersChange(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, "shop")
+	first := h.process()
+	h.write(true, "one")
+	h.await(1)
+	first.end()
+	h.write(true, "two")
+	h.write(false, "prompt> ")
+	second := h.process()
+	h.await(2)
+	second.exit()
+	h.want("one", "two", "prompt> ")
+	route, err := h.files.Load()
+	if left, _ := h.files.Waiting(route.Position); err != nil || left != 0 || route.Error != "" {
+		t.Errorf("%d bytes are left: %+v, %v", left, route, err)
+	}
+	second.end()
+	h.process().exit()
+	h.want("one", "two", "prompt> ")
+}
+
+func TestWhatStandsStillIsShown(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, "shop")
+	denied := true
+	h.server.Fail(func(r logstest.Request) *logstest.Failure {
+		if denied && r.Operation == "PutLogEvents" {
+			return &logstest.Failure{Status: 400, Code: "AccessDeniedException", Message: "not you"}
+		}
+		return nil
+	})
+	p := h.process()
+	h.write(true, "one")
+	for len(h.server.Requests("PutLogEvents")) == 0 {
+		<-h.server.Changed()
+	}
+	p.end()
+	route, err := h.files.Load()
+	if err != nil || !strings.Contains(route.Error, "not you") || route.Since.IsZero() || route.Position != (logroute.Position{}) {
+		t.Errorf("the route is %+v, %v", route, err)
+	}
+	if got := p.events(); !strings.Contains(got, "LOGS_STALLED AccessDeniedException: not you") {
+		t.Errorf("the events are %s", got)
+	}
+	h.server.Fail(nil)
+	h.process().exit()
+	h.want("one")
+	if route, err := h.files.Load(); err != nil || route.Error != "" {
+		t.Errorf("the route is %+v, %v", route, err)
+	}
+}
+
+func TestBacklogIsGivenUpFromItsOldestEnd(t *testing.T) {
+	t.Parallel()
+	h := newHost(t) // without the group, nothing is taken
+	p := h.process()
+	h.write(true, "segment 1")
+	for len(h.server.Requests("PutLogEvents")) == 0 {
+		<-h.server.Changed()
+	}
+	c := p.containers[0]
+	next := func(n int) {
+		if _, err := h.files.Rotate(1, func() error { return os.Rename(h.files.Path(), h.files.Path()+".old") }); err != nil {
+			t.Error(err)
+		}
+		if err := h.files.Place(); err != nil {
+			t.Error(err)
+		}
+		h.out.Close()
+		h.out, _ = os.OpenFile(h.files.Path(), os.O_WRONLY|os.O_APPEND, 0)
+		h.write(true, fmt.Sprint("segment ", n))
+	}
+	for n := range 4 {
+		next(n + 2)
+	}
+	p.Delivery.most, p.Settings.Backlog = 1, 150
+	if err := p.prune(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := h.files.Segments(); err != nil || len(all) > 3 || all[len(all)-1].Number != 5 {
+		t.Errorf("the segments are %+v, %v", all, err)
+	}
+	if got := p.events(); !strings.Contains(got, "LOGS_LOST") || !strings.Contains(got, "log-backlog") {
+		t.Errorf("the events are %s", got)
+	}
+}
+
+func TestADefinitionAloneSendsNothing(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, "shop")
+	v := NewServers(config.Delivery{}, func(string) string { return "" })
+	if v.Sends(h.state, 0) {
+		t.Error("auto sends without credentials or an endpoint")
+	}
+	v = NewServers(config.Delivery{AWSLogsEndpoint: h.url}, func(string) string { return "" })
+	if !v.Sends(h.state, 0) {
+		t.Error("auto does not send to an endpoint")
+	}
+	for _, mode := range []string{taskdef.LogsLocal, ""} {
+		if h.state.Options.Logs = mode; v.Sends(h.state, 0) {
+			t.Errorf("%q sends", mode)
+		}
+	}
+}

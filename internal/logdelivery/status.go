@@ -1,0 +1,43 @@
+package logdelivery
+
+import (
+	"time"
+
+	"github.com/podtask/podtask/pkg/lifecycle"
+)
+
+// Status is how far the output of a container was sent.
+type Status struct {
+	Container   string    `json:"container"`
+	Destination string    `json:"destination"`
+	Until       time.Time `json:"deliveredUntil,omitzero"`
+	// WaitingBytes of the log files are not sent.
+	WaitingBytes int64 `json:"waitingBytes"`
+	LostBytes    int64 `json:"lostBytes,omitempty"`
+	LostLines    int64 `json:"lostLines,omitempty"`
+	// Error is why nothing was sent since Since; empty: there is no reason.
+	Error string    `json:"error,omitempty"`
+	Since time.Time `json:"since,omitzero"`
+}
+
+// Routes returns how far the output of the containers of a task was sent, of those whose
+// output is sent here. It needs only the files, so that any process can ask.
+func (d *Deliverer) Routes(s lifecycle.State) ([]Status, error) {
+	all := []Status{}
+	for i, c := range s.Task.Containers {
+		if !c.Log.Remote() || !d.Senders.Sends(s, i) {
+			continue
+		}
+		files := d.Files.Of(s.ID, i)
+		r, _ := files.Load() // a damaged one is that of the beginning
+		left, err := files.Waiting(r.Position)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, Status{
+			Container: c.Name, Destination: c.Log.Server(c.Name, s.ID, s.Containers[i].ID), Until: r.Until, WaitingBytes: left,
+			LostBytes: r.LostBytes, LostLines: r.LostLines, Error: r.Error, Since: r.Since,
+		})
+	}
+	return all, nil
+}
