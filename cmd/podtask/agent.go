@@ -19,6 +19,7 @@ import (
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/fleet"
 	"github.com/podtask/podtask/internal/limitlisten"
+	"github.com/podtask/podtask/internal/logdelivery"
 	"github.com/podtask/podtask/internal/metrics"
 	"github.com/podtask/podtask/internal/services"
 	"github.com/podtask/podtask/internal/supervise"
@@ -126,6 +127,7 @@ func (a *agentRun) run(ctx context.Context, l net.Listener) error {
 	server := api.NewServer(connect.NewAgentBackend(a.Connector, a.config, a.fleet, a.services), v)
 	m := metrics.New(a.version, a.states, func() int { return len(a.fleet.Owners()) })
 	m.Services(a.services.States)
+	m.Logs(a.routes)
 	a.Agent.Owners.Observe(m.Operation)
 	server.Handle("GET /metrics", m.Handler())
 	scraped, err := a.metricsListener()
@@ -369,4 +371,16 @@ func (a *agentRun) stopTasks(ctx context.Context, signals <-chan os.Signal) {
 		case <-more.C:
 		}
 	}
+}
+
+// routes lists the containers whose output is sent to a server.
+func (a *agentRun) routes() (all []logdelivery.Status) {
+	for _, st := range a.states() {
+		routes, err := a.Agent.Delivery.Routes(st)
+		if err != nil {
+			a.Log.Warn("the log files cannot be measured", "task", st.ID, "error", err)
+		}
+		all = append(all, routes...)
+	}
+	return all
 }

@@ -98,7 +98,7 @@ var direction = []rule{
 	{pkg: "internal/leaktest", may: []string{"test/testbed"}},
 	{pkg: "internal/nonsense"},
 	{pkg: "cmd/podtask-user-generator", may: []string{"pkg/taskunit", "pkg/unitdir"}}, // small: no Podman, no YAML
-	{pkg: "internal/metrics", may: []string{"internal/agent", "internal/record", "pkg/lifecycle", "pkg/service"}, also: []string{"pkg/taskdef"}},
+	{pkg: "internal/metrics", may: []string{"internal/agent", "internal/logdelivery", "internal/record", "pkg/lifecycle", "pkg/service"}, also: []string{"pkg/taskdef"}},
 	{pkg: "cmd/podtask", may: []string{"pkg/", "internal/limitlisten", "internal/metrics", "internal/agent", "internal/suggest", "internal/term", "internal/atomicfile", "internal/connect", "internal/console", "internal/helptext", "internal/lint", "internal/rollback", "internal/cleanup", "internal/envfile", "internal/failpoint", "internal/fleet", "internal/imagestore", "internal/logdelivery", "internal/limits", "internal/observe", "internal/owner", "internal/podspec", "internal/record", "internal/services", "internal/supervise", "internal/conn"}},
 	// Programs that are no part of the product stand alone.
 	{pkg: "examples/"},

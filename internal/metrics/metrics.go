@@ -5,9 +5,11 @@ import (
 	"net/http"
 	"reflect"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/logdelivery"
 	"github.com/podtask/podtask/internal/record"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
@@ -69,6 +71,43 @@ func New(version string, states func() []lifecycle.State, owned func() int) *Met
 // Services adds those of the services that states lists. It is called once, before Handler.
 func (m *Metrics) Services(states func() []service.State) { m.registry.MustRegister(services{states}) }
 
+// Logs adds those of the output that is sent to servers. Routes lists the containers whose
+// output is sent. It is called once, before Handler.
+func (m *Metrics) Logs(routes func() []logdelivery.Status) { m.registry.MustRegister(logs{routes}) }
+
+// logs measures the log files at the time of the request.
+type logs struct{ routes func() []logdelivery.Status }
+
+var (
+	backlogDesc = prometheus.NewDesc("podtask_log_backlog_bytes", "Bytes of log files that wait to be sent, by log driver.", []string{"driver"}, nil)
+	routesDesc  = prometheus.NewDesc("podtask_log_routes", "Containers whose output is sent to a server, by log driver and state: ok or stalled.", []string{"driver", "state"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (logs) Describe(out chan<- *prometheus.Desc) {
+	out <- backlogDesc
+	out <- routesDesc
+}
+
+// Collect implements prometheus.Collector.
+func (l logs) Collect(out chan<- prometheus.Metric) {
+	const driver = "awslogs"
+	states := map[string]int{"ok": 0, "stalled": 0}
+	var waiting int64
+	for _, r := range l.routes() {
+		waiting += r.WaitingBytes
+		if r.Error == "" {
+			states["ok"]++
+		} else {
+			states["stalled"]++
+		}
+	}
+	out <- prometheus.MustNewConstMetric(backlogDesc, prometheus.GaugeValue, float64(waiting), driver)
+	for state, n := range states {
+		out <- prometheus.MustNewConstMetric(routesDesc, prometheus.GaugeValue, float64(n), driver, state)
+	}
+}
+
 // services counts the copies of each service at the time of the request. Their names
 // are few and chosen by users.
 type services struct{ states func() []service.State }
@@ -125,6 +164,9 @@ var errorName = regexp.MustCompile(`^([A-Z][A-Za-z]{2,50}Error)\b`)
 
 // Event counts a transition.
 func (m *Metrics) Event(e record.Event) {
+	if strings.HasPrefix(e.Status, "LOGS_") {
+		return // no transition
+	}
 	kind := "container"
 	if e.Container == "" {
 		kind = "task"

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podtask/podtask/internal/logdelivery"
 	"github.com/podtask/podtask/internal/record"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
@@ -112,6 +113,24 @@ func TestContribNamesMetricsThatExist(t *testing.T) {
 			if !strings.Contains(have, "\n"+name+"{") && !strings.Contains(have, "\n"+name+" ") {
 				t.Errorf("%s: there is no %s", file, name)
 			}
+		}
+	}
+}
+
+func TestLogsThatWaitAreMeasured(t *testing.T) {
+	t.Parallel()
+	m := New("1", func() []lifecycle.State { return nil }, func() int { return 0 })
+	m.Logs(func() []logdelivery.Status {
+		return []logdelivery.Status{{WaitingBytes: 3}, {WaitingBytes: 4, Error: "denied"}, {Error: "denied"}}
+	})
+	m.Event(record.Event{Transition: lifecycle.Transition{Container: "app", Status: "LOGS_STALLED", Reason: "OutOfMemoryError"}})
+	got := scrape(t, m)
+	for _, want := range []string{
+		`podtask_log_backlog_bytes{driver="awslogs"} 7`, `podtask_log_routes{driver="awslogs",state="ok"} 1`, `podtask_log_routes{driver="awslogs",state="stalled"} 2`,
+		`podtask_errors_total{error="OutOfMemoryError"} 0`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s is missing", want)
 		}
 	}
 }
