@@ -24,18 +24,18 @@ var callsOfATask = map[string][2]int{
 	// Prepare: the pod, its infra container, and what became of that.
 	"POST pods/create": {1, 1},
 	// Pull: each container asks whether the image is there by its digest and names
-	// it; the first to ask pulls. Create: whose user the image has, asked once or by
-	// each that asks at the same time.
-	"GET images/*/json": {1, 6},
+	// it, if it has not the name yet; the first to ask pulls, and looks at what came.
+	"GET images/*/json": {1, 4},
 	"GET images/json":   {1, 3}, // before a pull and after: which images are podtask's own?
 	"GET info":          {1, 1}, // where the storage is, and whether systemd has the cgroups
 	"POST images/pull":  {1, 1},
-	"POST images/*/tag": {3, 3},
+	"POST images/*/tag": {1, 3},
 	// Create and start; the fourth start is infra's.
 	"POST containers/create":  {3, 3},
 	"POST containers/*/start": {4, 4},
-	// Run: one wait and one successful probe for each container.
-	"POST containers/*/wait":       {3, 3},
+	// Run: one successful probe for each container. Waits are not Podman's business,
+	// unless conmon ends just when it is looked for.
+	"POST containers/*/wait":       {0, 1},
 	"GET containers/*/healthcheck": {3, 3},
 	// Stop: db and infra.
 	"POST containers/*/stop": {2, 2},
