@@ -42,7 +42,6 @@ var calls = []call{
 	{name: "container create", method: "POST", path: "/containers/create$", makes: true, cancels: true},
 	{name: "start", method: "POST", path: "-app/start$", empty: true, makes: true, cancels: true},
 	{name: "inspect", method: "GET", path: "-app/json$", skip: 1}, // the first is for addresses, and nothing depends on it
-	{name: "wait", method: "POST", path: "-app/wait$", cancels: true},
 	{name: "probe", method: "GET", path: "-app/healthcheck$", cancels: true},
 	{name: "stop", method: "POST", path: "-side/stop$", side: true, empty: true},
 	{name: "infra stop", method: "POST", path: "-infra/stop$", empty: true},
