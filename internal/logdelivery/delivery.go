@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/state"
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // Deliverer looks after the log files of tasks.
@@ -148,6 +150,17 @@ func (a *Delivery) release(lock *state.Lock) {
 		return
 	}
 	_ = lock.Unlock()
+}
+
+// Forget removes the lock of a task whose files were removed, unless a delivery that is about
+// to end holds it and does so.
+func (d *Deliverer) Forget(s lifecycle.State) {
+	if !slices.ContainsFunc(s.Task.Containers, func(c taskdef.Container) bool { return c.Log.Remote() }) {
+		return
+	}
+	if lock, err := d.Locks.Lock(s.ID); err == nil {
+		_ = lock.Remove()
+	}
 }
 
 // run works until ctx ends, or the task has settled and all was delivered.

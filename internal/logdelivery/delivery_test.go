@@ -281,3 +281,19 @@ func TestADefinitionAloneSendsNothing(t *testing.T) {
 		}
 	}
 }
+
+func TestATaskThatIsRemovedLeavesNoLock(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, "shop")
+	p := h.process()
+	h.write(true, "one")
+	p.exit()
+	<-p.done
+	if err := p.Files.Remove(taskID); err != nil {
+		t.Fatal(err)
+	}
+	p.Forget(p.State())
+	if left, _ := os.ReadDir(h.dir + "/locks"); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}

@@ -125,6 +125,7 @@ func (r *run) Finish(ctx context.Context, d driver.TaskDecision, end driver.End)
 	}
 	r.all.Fail.At(failpoint.AfterErase)
 	r.all.Tasks.ForgetForeground(d.State)
+	r.all.Logs.Forget(d.State)
 	return r.owner.lock.Remove()
 }
 

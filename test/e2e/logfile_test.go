@@ -59,6 +59,9 @@ func TestLogFilesAreRotatedWithoutALoss(t *testing.T) {
 		t.Errorf("the time has no nanoseconds: %s", got)
 	}
 	b.want(0, "rm", id)
+	if left, _ := filepath.Glob(filepath.Join(b.stateHome(), "podtask", "logs", "*", id+"*")); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
 	if _, err := os.Stat(filepath.Dir(logFile(b, id))); err == nil {
 		t.Error("the files are left")
 	}
