@@ -290,10 +290,14 @@ func (a *Delivery) reopen(ctx context.Context, c *container) error {
 // configuration says, and tells what is left. It is called when the containers have ended.
 // With lost, what is left is given up.
 func (a *Delivery) Drain(ctx context.Context, lost bool) {
-	if !a.sends {
+	most := a.Settings.Drain
+	switch {
+	case !a.sends && !lost:
 		return
+	case !a.sends:
+		most = min(most, patience) // nothing may be made again once it was removed
 	}
-	limit := time.NewTimer(a.Settings.Drain)
+	limit := time.NewTimer(most)
 	defer limit.Stop()
 	select {
 	case <-a.done:
