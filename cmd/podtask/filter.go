@@ -35,6 +35,9 @@ func (f filters) match(has map[string]string) bool {
 			switch {
 			case key == "id" || key == "task":
 				return strings.HasPrefix(has[key], w)
+			case key == "tag":
+				_, tagged := has["tag:"+w]
+				return tagged
 			case key == "pod" && strings.Contains(w, "/"):
 				return w == has["namespace"]+"/"+has["pod"]
 			}
@@ -48,7 +51,7 @@ func (f filters) match(has map[string]string) bool {
 }
 
 // taskFilterKeys are what tasks are chosen by.
-const taskFilterKeys = "id, name, family, service, pod, namespace, uid, status, health"
+const taskFilterKeys = "id, name, family, service, pod, namespace, uid, status, health, tag"
 
 // parseTaskFilters reads the --filter of a verb about tasks.
 func parseTaskFilters(c *cli.Context) (filters, error) {
@@ -58,6 +61,9 @@ func parseTaskFilters(c *cli.Context) (filters, error) {
 // filterable is what a task has of them.
 func filterable(t api.Task) map[string]string {
 	has := map[string]string{"id": t.ID, "name": t.Name, "family": t.Family, "service": t.Service, "status": t.Status, "health": t.Health}
+	for k, v := range t.Tags {
+		has["tag:"+k], has["tag:"+k+"="+v] = "", ""
+	}
 	if p := t.Pod; p != nil {
 		has["pod"], has["namespace"], has["uid"] = p.Name, p.Namespace, p.UID
 	}

@@ -210,7 +210,7 @@ func (a *Agent) assemble(records imagestore.Records) {
 	a.Secrets = &tasksecrets.Store{Getenv: cfg.Getenv, Podman: conn.As[tasksecrets.Podman](a.Podman), Tasks: a.Tasks}
 	a.Metadata = &endpoint.Factory{
 		Log: a.log, Settings: cfg.Settings.Metadata, StateDir: cfg.StateDir, NetnsHelper: cfg.NetnsHelper,
-		DockerStats: conn.As[endpoint.DockerStatsReader](a.Podman), Podman: conn.As[endpoint.Podman](a.Podman), Credentials: endpoint.CredentialsHelper(cfg.Settings.Metadata.CredentialsHelper),
+		DockerStats: conn.As[endpoint.DockerStatsReader](a.Podman), Podman: conn.As[endpoint.Podman](a.Podman), Getenv: cfg.Getenv,
 	}
 	a.Prober = &prober.Prober{NetnsHelper: cfg.NetnsHelper, Podman: conn.As[prober.Podman](a.Podman)}
 	a.Runtime = &effects.Interpreter{

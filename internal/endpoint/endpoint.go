@@ -165,8 +165,8 @@ func (e *Endpoint) source(s lifecycle.State, addresses []netip.Addr) metadata.So
 			return e.metadata.stats(ctx, podspec.ContainerName(s, i))
 		},
 	}
-	if s.Options.Credentials && e.metadata.Credentials != nil {
-		src.Credentials = e.metadata.Credentials.Credentials
+	if s.Options.Credentials && len(e.metadata.Settings.CredentialsHelper) > 0 {
+		src.Credentials = e.metadata.credentials(s).Credentials
 	}
 	return src
 }

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -26,7 +27,8 @@ type Factory struct {
 	NetnsHelper []string
 	Podman      func(context.Context) (Podman, error)
 	DockerStats func(context.Context) (DockerStatsReader, error)
-	Credentials *metadata.Helper // nil: none is configured
+	// Getenv reads podtask's environment.
+	Getenv func(string) string
 }
 
 // metadataNames are how the parts of a task are called.
@@ -50,19 +52,30 @@ func (m *Factory) stats(ctx context.Context, name string) (json.RawMessage, erro
 func (m *Factory) Options(o lifecycle.Options) lifecycle.Options {
 	if m.NetnsHelper != nil && m.Settings.Enabled {
 		o.MetadataKey = record.NewID()
-		o.Credentials = m.Credentials != nil
+		o.Credentials = len(m.Settings.CredentialsHelper) > 0
+		o.Region = cmp.Or(m.Settings.Region, m.Getenv("AWS_REGION"), m.Getenv("AWS_DEFAULT_REGION"))
+		o.ExecutionEnv = executionEnv
 		o.MetadataFile = m.Settings.File
 	}
 	return o
 }
 
-// CredentialsHelper returns the configured program, which prints what a
-// credential_process of the AWS configuration prints; nil for none.
-func CredentialsHelper(command []string) *metadata.Helper {
-	if len(command) == 0 {
-		return nil
+// executionEnv is AWS_EXECUTION_ENV of a task that ECS runs on a machine of the user.
+const executionEnv = "AWS_ECS_EC2"
+
+// credentials returns the configured program for one task: it prints what a
+// credential_process of the AWS configuration prints, and is told for which role. Each task
+// has its own, so that none gets what was fetched for another.
+func (m *Factory) credentials(s lifecycle.State) *metadata.Helper {
+	who := s.Task.Identity
+	return &metadata.Helper{
+		Command: m.Settings.CredentialsHelper,
+		RoleARN: cmp.Or(who.TaskRoleARN, fmt.Sprintf("arn:aws:iam::%s:role/podtask", podspec.Account)),
+		Env: []string{
+			"PODTASK_TASK_ID=" + s.ID, "PODTASK_TASK_FAMILY=" + s.Task.Family,
+			"PODTASK_TASK_ROLE_ARN=" + who.TaskRoleARN, "PODTASK_EXECUTION_ROLE_ARN=" + who.ExecutionRoleARN,
+		},
 	}
-	return &metadata.Helper{Command: command, RoleARN: fmt.Sprintf("arn:aws:iam::%s:role/podtask", podspec.Account)}
 }
 
 // FileDir is where the host keeps the metadata files of a task, one directory

@@ -15,12 +15,20 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// metadataEnv returns the variables that lead a container to the endpoint.
+// metadataEnv returns the variables that lead a container to the endpoint, and those by
+// which the SDK of AWS knows where it is.
 func metadataEnv(s lifecycle.State, i int) map[string]string {
-	if s.Sandbox.Metadata == "" {
-		return nil
+	env := make(map[string]string)
+	if s.Sandbox.Metadata != "" {
+		env = metadata.Env(s.Options.MetadataKey, s.Sandbox.Metadata, s.Task.Containers[i].Name, s.Options.Credentials)
 	}
-	return metadata.Env(s.Options.MetadataKey, s.Sandbox.Metadata, s.Task.Containers[i].Name, s.Options.Credentials)
+	if region := s.Options.Region; region != "" {
+		env["AWS_REGION"], env["AWS_DEFAULT_REGION"] = region, region
+	}
+	if name := s.Options.ExecutionEnv; name != "" {
+		env["AWS_EXECUTION_ENV"] = name
+	}
+	return env
 }
 
 // VolumeName is Podman's name of volume i. A shared one is called as in the

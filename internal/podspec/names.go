@@ -44,6 +44,9 @@ func OwnsNetwork(s lifecycle.State) bool {
 
 func TaskARN(id string) string { return "arn:aws:ecs:local:" + Account + ":task/" + Cluster + "/" + id }
 
+// tagLabel comes before the key of a tag.
+const tagLabel = "podtask.tag."
+
 // Labels are podtask's own, the ECS agent's five and those of Podman for what a
 // systemd unit runs. i < 0 stands for the pod and the network.
 func Labels(s lifecycle.State, i int) map[string]string {
@@ -57,6 +60,9 @@ func Labels(s lifecycle.State, i int) map[string]string {
 		"com.amazonaws.ecs.task-arn":                TaskARN(s.ID),
 		"com.amazonaws.ecs.task-definition-family":  s.Task.Family,
 		"com.amazonaws.ecs.task-definition-version": revision,
+	}
+	for k, v := range s.Task.Identity.Tags {
+		m[tagLabel+k] = v
 	}
 	if s.Options.Service != "" {
 		m["podtask.service"], m["podtask.deployment"] = s.Options.Service, s.Options.Deployment

@@ -22,6 +22,8 @@ type Task struct {
 	// deployments made it.
 	Service    string `json:"service,omitempty"`
 	Deployment string `json:"deployment,omitempty"`
+	// Tags are those of the task definition.
+	Tags map[string]string `json:"tags,omitempty"`
 	// Pod is the Kubernetes Pod that the task was made from.
 	Pod *PodRef `json:"pod,omitempty"`
 	// Status is an ECS task status: NONE, MANIFEST_PULLED, CREATED, RUNNING, STOPPED.
@@ -261,7 +263,7 @@ type Transition struct {
 func FromState(s lifecycle.State) Task {
 	t := Task{
 		ID: s.ID, Name: s.Name, Family: s.Task.Family, Revision: s.Task.Revision,
-		Service: s.Options.Service, Deployment: s.Options.Deployment,
+		Service: s.Options.Service, Deployment: s.Options.Deployment, Tags: s.Task.Identity.Tags,
 		Status: s.Status().String(), DesiredStatus: lifecycle.StatusRunning.String(),
 		Health: s.Health().String(), Goal: s.Goal.String(), Settled: s.Settled(),
 		CreatedAt: s.CreatedAt, Queue: s.Sandbox.Queue,

@@ -32,6 +32,11 @@ type Key struct {
 // keys are all keys, in the order of their names.
 var keys = []Key{
 	{
+		Name: "aws-region", Rare: true,
+		Help: "region of AWS that containers are told in AWS_REGION and AWS_DEFAULT_REGION; by default, that of podtask's own environment",
+		set:  text(func(s *Settings) *string { return &s.Metadata.Region }),
+	},
+	{
 		Name: "awslogs-endpoint", Rare: true,
 		Help: "URL of the server to which the log driver awslogs sends, instead of Amazon's; awslogs-endpoint in a definition overrides it",
 		set:  setEndpoint,
@@ -63,7 +68,7 @@ var keys = []Key{
 	},
 	{
 		Name: "credentials-helper", Rare: true,
-		Help: "program, with arguments, that prints AWS credentials for tasks in the format of credential_process",
+		Help: "program, with arguments, that prints AWS credentials for a task in the format of credential_process; PODTASK_TASK_ROLE_ARN, PODTASK_EXECUTION_ROLE_ARN, PODTASK_TASK_ID and PODTASK_TASK_FAMILY tell it which",
 		set:  setCredentialsHelper,
 	},
 	{

@@ -148,6 +148,9 @@ type Metadata struct {
 	Enabled, File bool
 	// CredentialsHelper is a program with arguments; none: no credentials.
 	CredentialsHelper []string
+	// Region is the region of AWS that containers are told; empty for that of podtask's
+	// environment.
+	Region string
 }
 
 // Delivery configures how the output of containers is sent to log servers.

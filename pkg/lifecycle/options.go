@@ -42,6 +42,10 @@ type MetadataOptions struct {
 	MetadataKey string `json:"metadataKey,omitempty"`
 	// Credentials: the endpoint serves credentials for AWS.
 	Credentials bool `json:"credentials,omitempty"`
+	// Region and ExecutionEnv are AWS_REGION and AWS_EXECUTION_ENV of the containers; empty
+	// for none.
+	Region       string `json:"awsRegion,omitempty"`
+	ExecutionEnv string `json:"awsExecutionEnv,omitempty"`
 	// MetadataFile: each container has a metadata file.
 	MetadataFile bool `json:"metadataFile,omitempty"`
 }

@@ -27,6 +27,8 @@ type Task struct {
 	ServiceName        string `json:",omitempty"`
 	Containers         []Container
 	Errors             []Error `json:",omitempty"`
+	// TaskTags are those of the definition, in the document with tags only.
+	TaskTags map[string]string `json:",omitempty"`
 }
 
 // TaskLimits are the task's hard limits.

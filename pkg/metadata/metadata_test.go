@@ -27,7 +27,7 @@ var start = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 // running is a task with a container that runs and one that is not made yet.
 func running() lifecycle.State {
 	s := lifecycle.New(strings.Repeat("ab", 16), "", taskdef.Task{
-		Family: "shop", Revision: 3, Network: taskdef.NetworkAWSVPC, CPU: 0.5, Memory: 512 << 20,
+		Family: "shop", Revision: 3, Identity: taskdef.Identity{Tags: map[string]string{"team": "blue"}}, Network: taskdef.NetworkAWSVPC, CPU: 0.5, Memory: 512 << 20,
 		Containers: []taskdef.Container{
 			{Name: "web", Image: "example.com/web:1", Essential: true, Memory: 64 << 20, Ports: []taskdef.Port{{ContainerPort: 80, Protocol: "tcp"}}},
 			{Name: "job", Image: "example.com/job:1"},
@@ -86,7 +86,7 @@ func TestAnswers(t *testing.T) {
 		"/v4/" + job:                   other,
 		"/v4/" + web + "/task":         task,
 		"/v3/" + job + "/task":         task,
-		"/v4/" + job + "/taskWithTags": task,
+		"/v4/" + job + "/taskWithTags": strings.TrimSuffix(task, "}") + `,"TaskTags":{"team":"blue"}}`,
 		"/v4/" + web + "/stats":        `{"read":"now"}`,
 		"/v4/" + job + "/stats":        "null",
 		"/v4/" + job + "/task/stats":   `{"c0ffee":{"read":"now"}}`,
@@ -334,6 +334,16 @@ func TestCredentialsAreFetchedBeforeTheyEnd(t *testing.T) {
 	now = start.Add(2 * time.Hour)
 	if code, body := ask(t, s, path); code != http.StatusServiceUnavailable || !strings.Contains(body, "CredentialsUninitialized") {
 		t.Errorf("%d %s after their end", code, body)
+	}
+}
+
+// The program is told for whom the credentials are, and has the environment of this process.
+func TestHelperIsToldTheTask(t *testing.T) {
+	t.Parallel()
+	h := &Helper{Env: []string{"ROLE=arn:role"}, Command: []string{"sh", "-c", `echo '{"Version":1,"AccessKeyId":"'$ROLE'","SecretAccessKey":"'${PATH:+path}'"}'`}}
+	c, err := h.Credentials(t.Context())
+	if err != nil || c.AccessKeyID != "arn:role" || c.SecretAccessKey != "path" {
+		t.Errorf("key %q, %v", c.AccessKeyID, err)
 	}
 }
 

@@ -103,7 +103,7 @@ func (s *Server) routes() http.Handler {
 	for _, v := range []string{"/v3/", "/v4/"} {
 		mux.HandleFunc("GET "+v+"{id}", s.about(s.container))
 		mux.HandleFunc("GET "+v+"{id}/task", s.about(s.task))
-		mux.HandleFunc("GET "+v+"{id}/taskWithTags", s.about(s.task))
+		mux.HandleFunc("GET "+v+"{id}/taskWithTags", s.about(s.taskWithTags))
 		mux.HandleFunc("GET "+v+"{id}/stats", s.about(s.stats))
 		mux.HandleFunc("GET "+v+"{id}/task/stats", s.about(s.taskStats))
 	}
@@ -176,6 +176,12 @@ func (s *Server) container(_ *http.Request, st lifecycle.State, i int) (any, err
 
 func (s *Server) task(_ *http.Request, st lifecycle.State, _ int) (any, error) {
 	return TaskOf(st, s.src.Names, s.src.Addresses), nil
+}
+
+func (s *Server) taskWithTags(_ *http.Request, st lifecycle.State, _ int) (any, error) {
+	doc := TaskOf(st, s.src.Names, s.src.Addresses)
+	doc.TaskTags = st.Task.Identity.Tags
+	return doc, nil
 }
 
 func (s *Server) stats(r *http.Request, st lifecycle.State, i int) (any, error) {

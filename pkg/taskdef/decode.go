@@ -35,6 +35,9 @@ func decodeTask(c cursor) Task {
 		Platform:   decodePlatform(c.at("runtimePlatform")),
 		Volumes:    decodeVolumes(c.at("volumes")),
 		Extensions: decodeTaskExtensions(c.at(extensionMember)),
+		Identity: Identity{
+			TaskRoleARN: c.at("taskRoleArn").str(), ExecutionRoleARN: c.at("executionRoleArn").str(), Tags: decodeTags(c.at("tags")),
+		},
 	}
 	if t.Network == "" {
 		t.Network = NetworkBridge

@@ -85,6 +85,24 @@ func warnLaunchedVolumes(c cursor) {
 	})
 }
 
+// decodeTags decodes a list of tags; nil for none.
+func decodeTags(c cursor) map[string]string {
+	var tags map[string]string
+	for _, item := range c.list("") {
+		if !item.want(doctree.Object, `write {"key": ..., "value": ...}`) {
+			continue
+		}
+		key, value := item.at("key").free(), item.at("value").free()
+		if tags == nil {
+			tags = make(map[string]string)
+		}
+		if key != "" {
+			tags[key] = value
+		}
+	}
+	return tags
+}
+
 // checkTags holds the tags of a task definition against their limits.
 func checkTags(c cursor) {
 	tags := c.at("tags")

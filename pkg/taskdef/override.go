@@ -1,6 +1,7 @@
 package taskdef
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -10,10 +11,12 @@ import (
 // Override is what a run changes of a definition: an ECS TaskOverride.
 // ParseOverride is its maker.
 type Override struct {
-	cpu        *float64 // vCPU; nil leaves the task's
-	memory     *int64   // bytes; nil leaves the task's
-	containers []containerOverride
-	report     Report
+	cpu    *float64 // vCPU; nil leaves the task's
+	memory *int64   // bytes; nil leaves the task's
+	// taskRole and executionRole are ARNs; empty leaves the task's.
+	taskRole, executionRole string
+	containers              []containerOverride
+	report                  Report
 }
 
 // containerOverride changes one container. Nil members leave its own.
@@ -34,9 +37,9 @@ var overrideMembers = []member{
 	{"cpu", honoured, "as in a definition", nil},
 	{"memory", honoured, "as in a definition", nil},
 	{"ephemeralStorage", warned, "no storage is set aside; containers use what the host has", nil},
-	{"executionRoleArn", ignored, "images are pulled with the credentials of the host", nil},
+	{"executionRoleArn", honoured, "as in a definition", nil},
 	{"inferenceAcceleratorOverrides", warned, "containers get no accelerator", nil},
-	{"taskRoleArn", warned, "the role is not assumed; calls to AWS use the credentials of `PODTASK_CREDENTIALS_HELPER`, if there is one", nil},
+	{"taskRoleArn", honoured, "as in a definition", nil},
 	{"containerOverrides", honoured, "one for each container", nil},
 	{"containerOverrides[].name", honoured, "a container of the definition", nil},
 	{"containerOverrides[].command", honoured, "replaces the command", nil},
@@ -90,6 +93,7 @@ func decodeOverride(c cursor) Override {
 		v := decodeMemory(memory)
 		o.memory = &v
 	}
+	o.taskRole, o.executionRole = c.at("taskRoleArn").str(), c.at("executionRoleArn").str()
 	const fix = `write a list of {"name": ...}`
 	all := c.at("containerOverrides")
 	items := all.list(fix)
@@ -157,6 +161,8 @@ func (p *parser) override(t *Task) {
 	p.needs = append(p.needs, o.report.Needs...)
 	t.CPU = orElse(o.cpu, t.CPU)
 	t.Memory = orElse(o.memory, t.Memory)
+	t.Identity.TaskRoleARN = cmp.Or(o.taskRole, t.Identity.TaskRoleARN)
+	t.Identity.ExecutionRoleARN = cmp.Or(o.executionRole, t.Identity.ExecutionRoleARN)
 	for _, co := range o.containers {
 		i, ok := t.Index(co.name)
 		if !ok {

@@ -118,9 +118,17 @@ func TestInvalidOverridesGiveAllTheirMessages(t *testing.T) {
 			t.Errorf("%s: %s", src, diff)
 		}
 	}
-	_, report, err := Settings{Lenient: true}.ParseOverride("o", []byte(`{"taskRoleArn": "x", "containerOverride": []}`))
+	_, report, err := Settings{Lenient: true}.ParseOverride("o", []byte(`{"ephemeralStorage": {"sizeInGiB": 21}, "containerOverride": []}`))
 	if err != nil || len(report.Warnings) != 2 || report.Warnings[1].Fix != `did you mean "containerOverrides"?` {
 		t.Errorf("%v %v", report.Warnings, err)
+	}
+}
+
+func TestOverrideOfRoles(t *testing.T) {
+	t.Parallel()
+	task, _, err := apply(t, Settings{}, `{"taskRoleArn": "arn:task", "executionRoleArn": "arn:execution"}`)
+	if who := task.Identity; err != nil || who.TaskRoleARN != "arn:task" || who.ExecutionRoleARN != "arn:execution" {
+		t.Errorf("%+v, %v", who, err)
 	}
 }
 

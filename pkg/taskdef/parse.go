@@ -83,7 +83,11 @@ func readOne(name string, src []byte) (*doctree.Node, error) {
 	if len(text) == 0 && len(src) <= limits.Size {
 		return nil, &doctree.SyntaxError{Line: 1, Col: 1, Message: "the document is empty", Fix: "give a task definition"}
 	}
-	docs, err := doctree.Documents(src, limits)
+	documents := doctree.Documents
+	if bytes.HasPrefix(text, []byte("{")) && !bytes.Contains(src, []byte("\n---")) {
+		documents = doctree.JSON // strictly, so that the message is about JSON
+	}
+	docs, err := documents(src, limits)
 	if ext := path.Ext(name); err != nil && bytes.HasPrefix(text, []byte("{")) && (ext == ".yaml" || ext == ".yml") {
 		docs, err = doctree.YAML(src, limits)
 	}
@@ -140,6 +144,9 @@ func (p *parser) document(root *doctree.Node) Task {
 	p.answerObject(def, "")
 	p.settings.substitute(def.node)
 	t := decodeTask(def)
+	if def.node != top.node {
+		t.Identity.Tags = decodeTags(top.at("tags"))
+	}
 	p.override(&t)
 	t = t.WithEnv(p.settings.Env)
 	for _, f := range findingsOf(t, p.settings.Logs) {
@@ -205,8 +212,7 @@ func (p *parser) answerWrapper(top cursor) {
 	for _, f := range top.node.Fields {
 		switch f.Key {
 		case "taskDefinition", "$schema":
-		case "tags":
-			p.answerField(top, f, p.table.rows["tags"])
+		case "tags": // read with the task
 		default:
 			p.unknown(top, f, []string{"tags"})
 		}

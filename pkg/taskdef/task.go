@@ -34,10 +34,21 @@ type Task struct {
 	Platform Platform `json:"platform,omitzero"`
 	// Volumes are in the order of the document; names are unique.
 	Volumes []Volume `json:"volumes,omitempty"`
+	// Identity is who the task is for AWS.
+	Identity Identity `json:"identity,omitzero"`
 	// Extensions are what the task asks for beyond the ECS model (x-podtask).
 	Extensions TaskExtensions `json:"extensions,omitzero"`
 	// Containers are in the order of the document, 1 to 10 of them.
 	Containers []Container `json:"containers"`
+}
+
+// Identity are the roles and tags of a task.
+type Identity struct {
+	// TaskRoleARN is the role whose credentials the containers get, ExecutionRoleARN the one
+	// for what happens before they run; empty for none.
+	TaskRoleARN      string            `json:"taskRoleArn,omitempty"`
+	ExecutionRoleARN string            `json:"executionRoleArn,omitempty"`
+	Tags             map[string]string `json:"tags,omitempty"`
 }
 
 // NetworkMode is the ECS network mode.

@@ -32,7 +32,7 @@ func (b *box) awsbox() string {
 func (b *box) credentialsHelper(secretKey string) {
 	b.t.Helper()
 	helper := filepath.Join(b.dir, "credentials")
-	script := "#!/bin/sh\necho '{\"Version\":1,\"AccessKeyId\":\"AKIA\",\"SecretAccessKey\":\"" + secretKey + "\",\"SessionToken\":\"tok\",\"Expiration\":\"2100-01-01T00:00:00Z\"}'\n"
+	script := "#!/bin/sh\necho '{\"Version\":1,\"AccessKeyId\":\"AKIA'$PODTASK_TASK_ROLE_ARN'\",\"SecretAccessKey\":\"" + secretKey + "\",\"SessionToken\":\"tok\",\"Expiration\":\"2100-01-01T00:00:00Z\"}'\n"
 	if err := os.WriteFile(helper, []byte(script), 0o700); err != nil {
 		b.t.Fatal(err)
 	}

@@ -157,6 +157,50 @@ func TestMetadataGivesCredentials(t *testing.T) {
 	}
 }
 
+// Two tasks with different roles have different credentials at the same time, neither can
+// read the other's, and both know the region and their tags.
+func TestEachTaskHasItsRole(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.credentialsHelper("secret")
+	b.env = append(b.env, "AWS_REGION=eu-north-1")
+	role := func(name, command string) string {
+		return b.write(def{Family: b.family + name, Containers: []ctr{{Name: "app", Command: words(
+			"env AWS_CONTAINER_CREDENTIALS_RELATIVE_URI -- await http://169.254.170.2${AWS_CONTAINER_CREDENTIALS_RELATIVE_URI} -- print -- get ${ECS_CONTAINER_METADATA_URI_V4}/taskWithTags -- print -- " +
+				"env AWS_DEFAULT_REGION -- env AWS_REGION -- env AWS_EXECUTION_ENV -- " + command)}},
+			More: obj{"taskRoleArn": "arn:aws:iam::123456789012:role/" + name, "tags": []obj{{"key": "team", "value": name}}}})
+	}
+	one := b.detach(role("one", "wait /tmp/go"))
+	printed := func(id, part string) string {
+		for _, line := range strings.Split(b.want(0, "logs", id, "app").out, "\n") {
+			if strings.Contains(line, part) {
+				return line
+			}
+		}
+		return ""
+	}
+	eventually(t, "the first task knows who it is", func() bool { return printed(one, "AWS_EXECUTION_ENV=AWS_ECS_EC2") != "" })
+	_, path, _ := strings.Cut(printed(one, "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI="), "=")
+	two := b.detach(role("two", "try http://169.254.170.2"+strings.TrimSpace(path)+" -- wait /tmp/go"))
+	eventually(t, "the second task has asked for the first one's", func() bool {
+		return strings.Contains(b.want(0, "logs", two, "app").out, "\n400\n")
+	})
+	for id, name := range map[string]string{one: "one", two: "two"} {
+		arn := "arn:aws:iam::123456789012:role/" + name
+		for _, part := range []string{`"AccessKeyId":"AKIA` + arn + `"`, `"RoleArn":"` + arn + `"`, `"TaskTags":{"team":"` + name + `"}`, "AWS_REGION=eu-north-1", "AWS_DEFAULT_REGION=eu-north-1"} {
+			if printed(id, part) == "" {
+				t.Errorf("task %s has no %s", name, part)
+			}
+		}
+		if got := b.want(0, "ps", "-q", "--filter", "tag=team="+name).out; !strings.HasPrefix(id, strings.TrimSpace(got)) || got == "" {
+			t.Errorf("with the tag of task %s: %q, want %s", name, got, id)
+		}
+	}
+	if got := b.podman("ps", "-q", "--filter", "label=podtask.tag.team=two", "--filter", "label=podtask.container=app"); strings.Count(strings.TrimSpace(got), "\n") != 0 || strings.TrimSpace(got) == "" {
+		t.Errorf("with the label of the tag: %q", got)
+	}
+}
+
 func TestMetadataFile(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
