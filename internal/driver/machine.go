@@ -63,6 +63,9 @@ type rules[S, E, F any, K comparable] struct {
 	watches func(S) []K
 	wake    func(S, time.Time) time.Time
 	settled func(S) bool
+	// annul takes effects out that were canceled by others of the same batch, and returns
+	// the events that answer them; nil: none can be.
+	annul func(effects []F) (left []F, answers []E)
 }
 
 // machine steps a state machine. A copy of it is independent.
@@ -76,10 +79,16 @@ type machine[S, E, F any, K comparable] struct {
 // step takes in a batch of events, for which one save serves.
 func (m *machine[S, E, F, K]) step(at time.Time, batch []E) (Decision[S, F, K], error) {
 	d := Decision[S, F, K]{State: m.state, At: at}
-	for _, ev := range batch {
-		var effects []F
-		d.State, effects = m.rules.step(d.State, at, ev)
-		d.Start = append(d.Start, effects...)
+	for len(batch) > 0 {
+		for _, ev := range batch {
+			var effects []F
+			d.State, effects = m.rules.step(d.State, at, ev)
+			d.Start = append(d.Start, effects...)
+		}
+		batch = nil
+		if m.rules.annul != nil {
+			d.Start, batch = m.rules.annul(d.Start)
+		}
 	}
 	if m.rules.encode != nil {
 		record, err := m.rules.encode(d.State)

@@ -77,6 +77,7 @@ var taskRules = rules[lifecycle.State, lifecycle.Event, lifecycle.Effect, Watch]
 	watches: taskWatches,
 	wake:    lifecycle.State.Wake,
 	settled: lifecycle.State.Settled,
+	annul:   annul,
 }
 
 func taskWatches(s lifecycle.State) (watches []Watch) {
@@ -163,8 +164,31 @@ func (t *Task) nextLook(at time.Time, s *lifecycle.State) time.Time {
 	return t.look
 }
 
-// separate takes the cancellations out of effects. They come after all starts: an operation
-// that they refer to may have been asked for in the same batch.
+// annul takes the operations out that were canceled in the batch that asked for them. They
+// are not carried out, as if they had been canceled at once.
+func annul(effects []lifecycle.Effect) (left []lifecycle.Effect, answers []lifecycle.Event) {
+	_, canceled := separate(effects)
+	for _, e := range effects {
+		_, cancels := e.(lifecycle.CancelOp)
+		switch {
+		case !slices.Contains(canceled, e.Op()) || cancels && !asked(effects, e.Op()):
+			left = append(left, e)
+		case !cancels:
+			answers = append(answers, lifecycle.OpFinished{ID: e.Op(), Failure: lifecycle.Failure{Class: lifecycle.Canceled, Message: "canceled"}})
+		}
+	}
+	return left, answers
+}
+
+// asked reports whether one of the effects is the operation.
+func asked(effects []lifecycle.Effect, id lifecycle.OpID) bool {
+	return slices.ContainsFunc(effects, func(e lifecycle.Effect) bool {
+		_, cancels := e.(lifecycle.CancelOp)
+		return !cancels && e.Op() == id
+	})
+}
+
+// separate takes the cancellations out of effects.
 func separate(effects []lifecycle.Effect) (start []lifecycle.Effect, cancel []lifecycle.OpID) {
 	for _, e := range effects {
 		if c, ok := e.(lifecycle.CancelOp); ok {
@@ -182,9 +206,7 @@ func (d TaskDecision) Outcome() Outcome[lifecycle.State] {
 	if o.Timer.IsZero() || !d.Look.IsZero() && d.Look.Before(o.Timer) {
 		o.Timer = d.Look
 	}
-	o.Lowers = d.State.Goal != lifecycle.Up && !slices.ContainsFunc(d.Start, func(e lifecycle.Effect) bool {
-		return makes(e) && !slices.Contains(d.Cancel, e.Op())
-	})
+	o.Lowers = d.State.Goal != lifecycle.Up && !slices.ContainsFunc(d.Start, makes)
 	o.Erases = d.Settled && d.State.Goal == lifecycle.Gone
 	return o
 }

@@ -101,14 +101,15 @@ func TestCancellationsAreNotStarted(t *testing.T) {
 	t.Parallel()
 	d := NewTask(newState(), 0, nil)
 	first := step(t, d, at, lifecycle.Restarted{})
-	// Asked for and canceled in one batch: it is started first, so there is something to cancel.
+	then := step(t, d, at, lifecycle.StopRequested{By: "test"})
+	if got := then.Cancel; len(got) != 1 || got[0] != first.Start[0].Op() {
+		t.Errorf("operations %v are canceled, want that of %+v", got, first.Start[0])
+	}
+	// Asked for and canceled in one batch: it is not carried out.
 	again := NewTask(newState(), 0, nil)
 	both := step(t, again, at, lifecycle.Restarted{}, lifecycle.StopRequested{By: "test"})
-	then := step(t, d, at, lifecycle.StopRequested{By: "test"})
-	for _, got := range [][]lifecycle.OpID{both.Cancel, then.Cancel} {
-		if len(got) != 1 || got[0] != first.Start[0].Op() {
-			t.Errorf("operations %v are canceled, want that of %+v", got, first.Start[0])
-		}
+	if len(both.Cancel) > 0 || slices.ContainsFunc(both.Start, makes) || !both.Settled {
+		t.Errorf("%+v starts, %v are canceled, settled: %t", both.Start, both.Cancel, both.Settled)
 	}
 	for _, e := range slices.Concat(first.Start, both.Start, then.Start) {
 		if _, ok := e.(lifecycle.CancelOp); ok {
