@@ -75,7 +75,7 @@ func (b *pullBars) write(text []byte) (n int, err error, done bool) {
 // amounts is how much of an image is here.
 func amounts(s decor.Statistics) string {
 	if s.Total <= 0 {
-		return "waiting"
+		return "pulling" // Podman before 4.8 does not say how much
 	}
 	return fmt.Sprintf("%s of %s  %d%%", BytesText(s.Current), BytesText(s.Total), 100*s.Current/s.Total)
 }

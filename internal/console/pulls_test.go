@@ -55,7 +55,7 @@ func TestPullsInLines(t *testing.T) {
 func TestPullsOnATerminalHaveABarEach(t *testing.T) {
 	t.Parallel()
 	got := watchPull(t, "bar")
-	for _, part := range []string{"app:1", "waiting", "1 MB of 4 MB  25%", "[######", "5 MB of 5 MB  100%", "other:1"} {
+	for _, part := range []string{"app:1", "pulling", "1 MB of 4 MB  25%", "[######", "5 MB of 5 MB  100%", "other:1"} {
 		if !strings.Contains(got, part) {
 			t.Errorf("%q is missing in %q", part, got)
 		}

@@ -248,19 +248,18 @@ func TestPullTakesNoLongerThanItMay(t *testing.T) {
 	}
 }
 
-// On a terminal the pull is a line that is written over, and gone when the task runs.
+// On a terminal the pull is a bar that is written over, and gone when the task runs.
 func TestPullProgressOnATerminal(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
 	ref, _ := b.push("app:1", b.freshImage("app"))
 	b.fault("GET", "app", "blobs/", 0, registrytest.Slow(1<<19, time.Second/2))
 	run := b.onTerminal("run", "--pull", "always", b.hello(ref))
-	run.see("\r\x1b[K")
-	run.see("pulling 1 image")
+	run.see("app:1  [")
 	if !b.oldPodman() {
 		run.see("%")
 	}
-	run.see("\r\x1b[K")
+	run.see("\x1b[J")
 	run.see("hello")
 	run.want(0)
 }
