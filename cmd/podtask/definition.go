@@ -7,13 +7,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/catalog"
 	"github.com/podtask/podtask/pkg/pod"
-	"github.com/podtask/podtask/pkg/secrets"
+	"github.com/podtask/podtask/pkg/refs"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/urfave/cli/v2"
 )
@@ -21,14 +22,20 @@ import (
 // definitionFlags are those of verbs that read a task definition: what they add
 // to it.
 func definitionFlags() []cli.Flag {
-	return []cli.Flag{
+	return append([]cli.Flag{
 		&cli.BoolFlag{Name: "strict", Usage: "treat warnings as errors"},
 		&cli.BoolFlag{Name: "lenient", Usage: "warn of unknown members instead of refusing the definition"},
 		&cli.StringFlag{Name: "override", Usage: "change the definition as `FILE` says, an ECS TaskOverride"},
 		&cli.StringSliceFlag{Name: "var", Usage: "set a placeholder, ${NAME} or <NAME>: `NAME=VALUE`; NAME alone takes the value from here"},
-		&cli.StringSliceFlag{Name: "map-volume", Usage: "mount a path of this host for a volume: `NAME=PATH`"},
-		&cli.StringSliceFlag{Name: "map-secret", Usage: "take a secret of AWS from here: `ARN=SOURCE`, the source being podman:NAME, file:PATH, env:NAME, credential:NAME or command:LINE"},
-		&cli.StringSliceFlag{Name: "map-env-file", Usage: "take an environment file of S3 from here: `ARN=PATH`"},
+	}, referenceFlags()...)
+}
+
+// referenceFlags say for one task where this host has what the definition names on AWS.
+func referenceFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "map-volume", Usage: "mount a path of this host, or podman:VOLUME, for a volume: `NAME=PATH`"},
+		&cli.StringSliceFlag{Name: "map-secret", Usage: "take a secret of AWS from here: `ARN=SOURCE`, the source being podman:NAME, file:PATH, env:NAME, credential:NAME, command:LINE or tree:DIRECTORY"},
+		&cli.StringSliceFlag{Name: "map-env-file", Usage: "take an environment file of S3 from here: `ARN=PATH`, or a source as for --map-secret"},
 	}
 }
 
@@ -60,22 +67,19 @@ func definitionOf(p *program, c *cli.Context, name string) (definition, error) {
 	if d.settings.Vars, err = parseVars(p, verb, c.StringSlice("var")); err != nil {
 		return d, err
 	}
-	if d.settings.Volumes, err = mapping(verb, "map-volume", "NAME=PATH", c.StringSlice("map-volume"), absolute); err != nil {
-		return d, err
-	}
-	if d.settings.EnvFiles, err = mapping(verb, "map-env-file", "ARN=PATH", c.StringSlice("map-env-file"), absolute); err != nil {
-		return d, err
-	}
-	if d.settings.Secrets, err = mapping(verb, "map-secret", "ARN=SOURCE", c.StringSlice("map-secret"), secretSource); err != nil {
-		return d, err
-	}
-	if d.settings.KnownSecrets, err = knownSecrets(p, c); err != nil {
+	once, err := mappedOnce(c)
+	if err != nil {
 		return d, err
 	}
 	settings, err := p.configure(c)
 	if err != nil {
 		return d, err
 	}
+	known, err := settings.Rules()
+	if err != nil {
+		return d, err
+	}
+	d.settings.Refs = slices.Concat(once, known)
 	d.settings.Lenient = c.Bool("lenient") || settings.Tasks.Lenient
 	d.settings.Logs = connect.LogSettings(settings)
 	return d, nil
@@ -96,43 +100,58 @@ func parseVars(p *program, verb string, words []string) (map[string]string, erro
 	return vars, nil
 }
 
-// mapping reads words of the form KEY=VALUE and translates the values.
-func mapping(verb, flag, form string, words []string, translate func(string) (string, error)) (map[string]string, error) {
-	out := make(map[string]string)
-	for _, w := range words {
-		key, value, ok := strings.Cut(w, "=")
-		if !ok || key == "" || value == "" {
-			return nil, usagef(verb, "--%s %q: write %s", flag, w, form)
-		}
-		if _, twice := out[key]; twice {
-			return nil, usagef(verb, "--%s is given twice for %q", flag, key)
-		}
-		value, err := translate(value)
-		if err != nil {
-			return nil, usagef(verb, "--%s %q: %v", flag, key, err)
-		}
-		out[key] = value
-	}
-	return out, nil
+// mapFlags are the flags that answer a reference for one task: as a rule, its pattern begins
+// with prefix, and a value without a kind is a path if bare is "file:".
+var mapFlags = []struct{ name, form, prefix, bare string }{
+	{"map-volume", "NAME=PATH", "volume:", "file:"},
+	{"map-env-file", "ARN=PATH", "", "file:"},
+	{"map-secret", "ARN=SOURCE", "", ""},
 }
 
-func absolute(path string) (string, error) { return filepath.Abs(path) }
-
-// secretSource checks where a secret comes from, and makes the path of a file an
-// absolute one.
-func secretSource(text string) (string, error) {
-	if path, ok := strings.CutPrefix(text, "file:"); ok && path != "" {
-		path, err := filepath.Abs(path)
-		if err != nil {
-			return "", err
+// mappedOnce reads mapFlags. A longer name is in front of a shorter one: a whole valueFrom
+// comes before its ARN.
+func mappedOnce(c *cli.Context) (refs.Table, error) {
+	verb := commandPath(c)
+	var table refs.Table
+	for _, f := range mapFlags {
+		seen := make(map[string]bool)
+		for _, w := range c.StringSlice(f.name) {
+			key, value, ok := strings.Cut(w, "=")
+			if !ok || key == "" || value == "" {
+				return nil, usagef(verb, "--%s %q: write %s", f.name, w, f.form)
+			}
+			if seen[key] {
+				return nil, usagef(verb, "--%s is given twice for %q", f.name, key)
+			}
+			seen[key] = true
+			source, err := absoluteSource(f.bare, value)
+			if err != nil {
+				return nil, err
+			}
+			rule, err := config.NewRule(f.prefix+key, source, "--"+f.name)
+			if err != nil {
+				return nil, usagef(verb, "--%s %q: %v", f.name, key, err)
+			}
+			rule.OneOff = true
+			table = append(table, rule)
 		}
-		text = "file:" + path
 	}
-	source, err := secrets.Parse(text)
-	if err != nil {
-		return "", err
+	slices.SortStableFunc(table, func(a, b refs.Rule) int { return len(b.Match) - len(a.Match) })
+	return table, nil
+}
+
+// absoluteSource makes the path of a file an absolute one. With bare "file:", a value is a
+// path unless it names another kind that a rule for such a thing can have.
+func absoluteSource(bare, value string) (string, error) {
+	kind, path, _ := strings.Cut(value, ":")
+	if bare != "" && !slices.Contains([]string{"file", "podman", "tree", "command"}, kind) {
+		kind, path = "file", value
 	}
-	return source.String(), nil
+	if kind != "file" || path == "" {
+		return value, nil
+	}
+	path, err := filepath.Abs(path)
+	return "file:" + path, err
 }
 
 // finding is what there is to say about one file.
@@ -144,7 +163,8 @@ type finding struct {
 	Logs     []planLog         `json:"logs,omitempty"`
 	Needs    []taskdef.Problem `json:"needs"`
 
-	loaded pod.Result
+	loaded     pod.Result
+	references []taskdef.Resolved
 }
 
 // parseDefinition reads and parses a definition with its override. The error is only for a
@@ -168,7 +188,7 @@ func parseDocument(p *program, d definition, doc document) (taskdef.Task, findin
 	loaded, report, err := pod.Load(doc.name, doc.source, d.settings, connect.PodOptions())
 	task := loaded.Task
 	task.Revision = doc.revision
-	f := finding{File: doc.name, Problems: []taskdef.Problem{}, Warnings: orEmpty(report.Warnings), Needs: orEmpty(report.Needs), loaded: loaded}
+	f := finding{File: doc.name, Problems: []taskdef.Problem{}, Warnings: orEmpty(report.Warnings), Needs: orEmpty(report.Needs), loaded: loaded, references: report.References}
 	var invalid *taskdef.InvalidError
 	switch {
 	case errors.As(err, &invalid):

@@ -26,6 +26,7 @@ registries for the digests of the images.
 Examples:
   podtask plan web.json
   podtask plan --resolve --map-volume data=./data web.json
+  podtask plan --refs web.json
   podtask plan --format dot web.json | dot -Tsvg > web.svg
   podtask plan --format mermaid web.json
 
@@ -41,6 +42,7 @@ Examples:
 			&cli.StringSliceFlag{Name: "env", Aliases: []string{"e"}, Usage: "set `NAME=VALUE` in every container; NAME alone takes the value from here"},
 			&cli.StringSliceFlag{Name: "env-file", Usage: "read variables from `FILE`, a line each"},
 			&cli.BoolFlag{Name: "resolve", Usage: "ask the registries for digests"},
+			&cli.BoolFlag{Name: "refs", Usage: "show what answers each reference to AWS, and the entry to add to podtask.toml where nothing does"},
 			&cli.StringFlag{Name: "format", Value: "text", Usage: "text, json, or the dependencies as a graph: dot or mermaid"},
 		),
 		Action: func(c *cli.Context) error { return showPlan(p, c) },
@@ -79,6 +81,9 @@ func showPlan(p *program, c *cli.Context) error {
 	}
 	pl := makePlan(task, f)
 	pl.Logs = logsOf(task, d.settings.Logs)
+	if c.Bool("refs") {
+		pl.addReferences(f.references)
+	}
 	if c.Bool("resolve") {
 		s, err := p.open(c)
 		if err != nil {
@@ -104,18 +109,20 @@ type plan struct {
 	StartLevels [][]string `json:"startLevels"`
 	StopLevels  [][]string `json:"stopLevels"`
 	// StopSeconds is the longest time that an orderly stop may take.
-	StopSeconds float64           `json:"stopSeconds"`
-	Slice       []planProperty    `json:"slice"`
-	Containers  []planContainer   `json:"containers"`
-	Ports       []planPort        `json:"ports"`
-	Mounts      []planMount       `json:"mounts"`
-	Secrets     []planSecret      `json:"secrets"`
-	Ulimits     []planUlimit      `json:"ulimits,omitempty"`
-	EnvFiles    []planEnvFile     `json:"environmentFiles,omitempty"`
-	ExtraHosts  []taskdef.Host    `json:"extraHosts,omitempty"`
-	Logs        []planLog         `json:"logs,omitempty"`
-	Warnings    []taskdef.Problem `json:"warnings"`
-	Needs       []taskdef.Problem `json:"needs"`
+	StopSeconds float64         `json:"stopSeconds"`
+	Slice       []planProperty  `json:"slice"`
+	Containers  []planContainer `json:"containers"`
+	Ports       []planPort      `json:"ports"`
+	Mounts      []planMount     `json:"mounts"`
+	Secrets     []planSecret    `json:"secrets"`
+	Ulimits     []planUlimit    `json:"ulimits,omitempty"`
+	EnvFiles    []planEnvFile   `json:"environmentFiles,omitempty"`
+	ExtraHosts  []taskdef.Host  `json:"extraHosts,omitempty"`
+	Logs        []planLog       `json:"logs,omitempty"`
+	// References are there with --refs.
+	References []planReference   `json:"references,omitempty"`
+	Warnings   []taskdef.Problem `json:"warnings"`
+	Needs      []taskdef.Problem `json:"needs"`
 }
 
 // planProperty is a property of the task's slice, as systemd is given it.
@@ -210,6 +217,30 @@ type planUlimit struct {
 type planEnvFile struct {
 	Container string `json:"container"`
 	taskdef.EnvironmentFile
+}
+
+// planReference is something on AWS that the definition names, and what answers it here.
+type planReference struct {
+	taskdef.Resolved
+	// Add is the entry of podtask.toml that would answer it; empty if something does.
+	Add string `json:"add,omitempty"`
+}
+
+// addReferences adds each reference once.
+func (pl *plan) addReferences(all []taskdef.Resolved) {
+	seen := make(map[string]bool)
+	for _, r := range all {
+		key := string(r.Kind) + " " + r.Reference + " " + r.Source
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		ref := planReference{Resolved: r}
+		if r.Source == "" {
+			ref.Add = taskdef.RuleFor(r.Kind, r.Reference)
+		}
+		pl.References = append(pl.References, ref)
+	}
 }
 
 // makePlan is pure.

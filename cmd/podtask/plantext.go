@@ -27,6 +27,7 @@ func (pl plan) writeText(w io.Writer, on console.Colors) error {
 	t.section("ENVIRONMENT FILES", envFileRows(pl))
 	t.section("SECRETS", secretRows(pl))
 	t.section("LOGS", logRows(pl))
+	t.section("REFERENCES", referenceRows(pl))
 	t.section("STOP", stopRows(pl))
 	t.problems("WARNINGS", pl.Warnings)
 	t.problems("NEEDS", pl.Needs)
@@ -263,7 +264,19 @@ func noLimit(n int64) string {
 func envFileRows(pl plan) [][]string {
 	var rows [][]string
 	for _, f := range pl.EnvFiles {
-		rows = append(rows, []string{f.Container, "<- " + term.Line(cmp.Or(f.Path, "not mapped yet"))})
+		rows = append(rows, []string{f.Container, "<- " + term.Line(cmp.Or(f.Path, f.Source, "not mapped yet"))})
+	}
+	return rows
+}
+
+func referenceRows(pl plan) [][]string {
+	var rows [][]string
+	for _, r := range pl.References {
+		from, where := "<- "+term.Line(r.Source), r.Origin
+		if r.Source == "" {
+			from, where = "nothing answers it: add "+term.Line(r.Add), ""
+		}
+		rows = append(rows, []string{string(r.Kind), term.Line(r.Reference), from, where})
 	}
 	return rows
 }

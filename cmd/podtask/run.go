@@ -211,7 +211,7 @@ func run(ctx context.Context, s *session, c *cli.Context) error {
 // prepare reads the task, makes place for it and makes sure that this host can run
 // it.
 func (s *session) prepare(ctx context.Context, r request) (taskdef.Task, error) {
-	task, err := s.define(r)
+	task, err := s.define(ctx, r)
 	if err != nil {
 		return task, err
 	}
@@ -236,7 +236,7 @@ func (s *session) prepare(ctx context.Context, r request) (taskdef.Task, error) 
 }
 
 // define reads the task as the request changes it, and says what is wrong with it.
-func (s *session) define(r request) (taskdef.Task, error) {
+func (s *session) define(ctx context.Context, r request) (taskdef.Task, error) {
 	task, f, err := parseDefinition(s.program, r.definition)
 	if err != nil {
 		return task, err
@@ -250,7 +250,7 @@ func (s *session) define(r request) (taskdef.Task, error) {
 	if task, err = task.Adjust(r.adjust); err != nil {
 		return task, err
 	}
-	return envfile.Read(task)
+	return envfile.Read(ctx, s.Agent.Secrets, task)
 }
 
 // create makes the record.

@@ -46,8 +46,8 @@ func (u *unitTask) Prepare(ctx context.Context) (taskdef.Task, error) {
 	return u.session.prepare(ctx, u.request)
 }
 
-func (u *unitTask) Reload() (taskdef.Task, error) {
-	task, err := u.session.define(u.request)
+func (u *unitTask) Reload(ctx context.Context) (taskdef.Task, error) {
+	task, err := u.session.define(ctx, u.request)
 	if errors.As(err, new(exitStatus)) {
 		err = errors.New("the definition is no longer valid") // the log has the findings
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/urfave/cli/v2"
 )
 
@@ -90,8 +91,14 @@ func settingsFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "listen", Usage: "forward connections to healthy copies: `[IP:]PORT=CONTAINER:PORT`, or none"},
 		&cli.DurationFlag{Name: "drain", Usage: "let a copy finish its connections for `TIME` before it is stopped", DefaultText: "30s"},
 		&cli.StringSliceFlag{Name: "env", Aliases: []string{"e"}, Usage: "set `NAME=VALUE` in every container"},
+		&cli.StringSliceFlag{Name: "env-file", Usage: "read variables from `FILE`, one per line"},
 		&cli.StringSliceFlag{Name: "var", Usage: "set a placeholder: `NAME=VALUE`"},
-	}, waitFlags("all copies are healthy")...)
+		&cli.StringFlag{Name: "override", Usage: "change the definition as `FILE` says, an ECS TaskOverride"},
+		&cli.StringFlag{Name: "pull", Usage: "when to pull images: default, always, once, prefer-cached or never", DefaultText: "as configured for the agent"},
+		&cli.StringFlag{Name: "limits", Usage: "enforce, best-effort or off", DefaultText: "as configured for the agent"},
+		&cli.StringFlag{Name: "pids-limit", Usage: "allow each copy `NUMBER` processes and threads, 0 for no limit", DefaultText: "as configured for the agent"},
+		&cli.StringFlag{Name: "cpu-period", Usage: "use a period of `TIME`, 8ms to 1s, for the cpu limit", DefaultText: "as configured for the agent"},
+	}, slices.Concat(referenceFlags(), adjustFlags(), waitFlags("all copies are healthy"))...)
 }
 
 func waitFlags(until string) []cli.Flag {
@@ -161,15 +168,44 @@ func (k serviceCall) settings() (api.ServiceSettings, error) {
 		}
 		s.Listeners = &listeners
 	}
-	env, err := readEnv(k.session.program, commandPath(k.c), nil, k.c.StringSlice("env"))
+	s.TaskOptions = api.TaskOptions{Pull: k.c.String("pull"), Limits: k.c.String("limits"), PIDsLimit: k.c.String("pids-limit"), CPUPeriod: k.c.String("cpu-period")}
+	var err error
+	s.TaskSettings, err = taskSettings(k)
+	return s, err
+}
+
+// taskSettings are what the flags change in the definition. The agent checks them.
+func taskSettings(k serviceCall) (s api.TaskSettings, err error) {
+	verb := commandPath(k.c)
+	env, err := readEnv(k.session.program, verb, k.c.StringSlice("env-file"), k.c.StringSlice("env"))
 	if err != nil {
 		return s, err
 	}
 	for _, v := range env {
 		s.Environment = append(s.Environment, api.EnvVar(v))
 	}
-	s.Vars, err = parseVars(k.session.program, commandPath(k.c), k.c.StringSlice("var"))
-	return s, err
+	if s.Vars, err = parseVars(k.session.program, verb, k.c.StringSlice("var")); err != nil {
+		return s, err
+	}
+	once, err := mappedOnce(k.c)
+	if err != nil {
+		return s, err
+	}
+	for _, r := range once {
+		s.References = append(s.References, api.Reference{Match: r.Match, Source: r.Text()})
+	}
+	if file := k.c.String("override"); file != "" {
+		doc, err := readDocument(k.session.program, file)
+		if err != nil {
+			return s, fmt.Errorf("read the override: %w", err)
+		}
+		if s.Overrides, err = taskdef.ToJSON(doc.name, doc.source); err != nil {
+			return s, err
+		}
+	}
+	w := adjustWords(k.c)
+	s.Publish, s.Secrets, s.Network, s.Memory, s.CPUs, s.StopTimeout = w.Publish, w.Secrets, w.Network, w.Memory, w.CPUs, w.StopTimeout
+	return s, nil
 }
 
 // parseListeners reads the words of --listen; the only word "none" stands for no listener.

@@ -112,7 +112,7 @@ func parseChange(c *cli.Context) (func(lifecycle.Quota) lifecycle.Quota, error) 
 
 // parseMemory reads a limit of memory; 0 stands for the definition's.
 func parseMemory(word string) (int64, error) {
-	n, err := parseSize(word)
+	n, err := adjust.ParseSize(word)
 	if err == nil && n != 0 && n < minTaskMemory {
 		err = fmt.Errorf("%s is less than 6m", word)
 	}

@@ -198,7 +198,7 @@ func (a *Agent) connect() {
 func (a *Agent) assemble(records imagestore.Records) {
 	cfg := a.cfg
 	a.Pulls = &imagestore.ProgressHub{}
-	a.Images = &imagestore.Resolver{Log: a.log, Getenv: cfg.Getenv, Registry: cfg.Registry, Podman: conn.As[imagestore.Podman](a.Podman), Secrets: conn.As[imagestore.SecretReader](a.Podman), Records: records}
+	a.Images = &imagestore.Resolver{Log: a.log, Getenv: cfg.Getenv, Registry: cfg.Registry, Podman: conn.As[imagestore.Podman](a.Podman), Secrets: conn.As[imagestore.SecretReader](a.Podman), Records: records, Timeout: cfg.Settings.References.Timeout}
 	a.Pruner = &imagestore.Pruner{Log: a.log, Getenv: cfg.Getenv, Policy: a.policy, Podman: conn.As[imagestore.Podman](a.Podman), Facts: a.Facts, Tasks: a.Tasks, Records: records, Free: imagestore.FreeSpace}
 	a.Puller = &imagestore.Puller{
 		Log: a.log, Root: cfg.Root, Policy: a.policy, Registry: cfg.Registry, Progress: cfg.Progress, Fail: a.fail, Podman: conn.As[imagestore.Podman](a.Podman),
@@ -207,7 +207,7 @@ func (a *Agent) assemble(records imagestore.Records) {
 	a.Queue = &queue.Queue{Log: a.log, Root: cfg.Root, Settings: cfg.Settings, Podman: conn.As[queue.Lister](a.Podman), Tasks: a.Tasks, Ledger: a.Ledger}
 	a.Ports = &queue.PortHolders{Tasks: a.Tasks, Queue: a.Queue}
 	a.Slices = &limits.Slices{Log: a.log, Root: cfg.Root, User: a.User, Facts: a.Facts, Getenv: cfg.Getenv}
-	a.Secrets = &tasksecrets.Store{Getenv: cfg.Getenv, Podman: conn.As[tasksecrets.Podman](a.Podman), Tasks: a.Tasks}
+	a.Secrets = &tasksecrets.Store{Getenv: cfg.Getenv, Podman: conn.As[tasksecrets.Podman](a.Podman), Tasks: a.Tasks, Timeout: cfg.Settings.References.Timeout}
 	a.Metadata = &endpoint.Factory{
 		Log: a.log, Settings: cfg.Settings.Metadata, StateDir: cfg.StateDir, NetnsHelper: cfg.NetnsHelper,
 		DockerStats: conn.As[endpoint.DockerStatsReader](a.Podman), Podman: conn.As[endpoint.Podman](a.Podman), Getenv: cfg.Getenv,
@@ -257,8 +257,15 @@ func NewServices(ctx context.Context, a *Agent, f *fleet.Fleet, options lifecycl
 		return nil, err
 	}
 	return services.Open(ctx, services.Config{
-		Log: a.log, Store: store, Options: options, Tasks: a.Tasks, Ledger: a.Ledger, Preflight: a.Preflight, Creator: a.Creator, Fleet: f,
+		Log: a.log, Store: store, Options: options, Override: a.override, Tasks: a.Tasks, Ledger: a.Ledger, Preflight: a.Preflight, Creator: a.Creator, Fleet: f,
 	})
+}
+
+// override changes the options of a task by keys of the configuration.
+func (a *Agent) override(o lifecycle.Options, given map[string]string) (lifecycle.Options, error) {
+	tasks, err := a.cfg.Settings.Override(given)
+	o.Pull, o.Limits, o.Quota = tasks.Pull, tasks.Limits, tasks.Quota
+	return o, err
 }
 
 // effectPodman is the connection as effects need it.

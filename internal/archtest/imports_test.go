@@ -17,7 +17,7 @@ type rule struct {
 // The direction of imports. The packages that may import nothing are leaves,
 // useful alone; only cmd/podtask joins them all.
 var direction = []rule{
-	{pkg: "pkg/taskdef", may: []string{"internal/doctree", "internal/suggest", "pkg/logroute"}},
+	{pkg: "pkg/taskdef", may: []string{"pkg/refs", "internal/doctree", "internal/suggest", "pkg/logroute"}},
 	{pkg: "pkg/state"},
 	{pkg: "pkg/state/statetest", may: []string{"pkg/state"}},
 	{pkg: "pkg/catalog", may: []string{"pkg/state"}},
@@ -39,8 +39,8 @@ var direction = []rule{
 	{pkg: "pkg/admission", may: []string{"pkg/taskdef", "pkg/ports"}},
 	{pkg: "pkg/lifecycle", may: []string{"pkg/taskdef", "pkg/admission"}},
 	{pkg: "pkg/service", may: []string{"pkg/taskdef", "pkg/admission"}},
-	{pkg: "pkg/config", may: []string{"internal/suggest", "pkg/admission", "pkg/lifecycle"}},
-	{pkg: "pkg/pod", may: []string{"internal/doctree", "internal/suggest", "pkg/lifecycle", "pkg/taskdef"}},
+	{pkg: "pkg/config", may: []string{"pkg/refs", "pkg/secrets", "internal/suggest", "pkg/admission", "pkg/lifecycle"}},
+	{pkg: "pkg/pod", may: []string{"pkg/refs", "internal/doctree", "internal/suggest", "pkg/lifecycle", "pkg/taskdef"}},
 	{pkg: "internal/doctree"},
 	{pkg: "internal/suggest"},
 	{pkg: "internal/term"},
@@ -50,7 +50,7 @@ var direction = []rule{
 	{pkg: "internal/console", may: []string{"internal/imagestore", "internal/observe", "internal/term", "pkg/api", "pkg/lifecycle"}, also: []string{"pkg/libpod"}},
 	{
 		pkg: "internal/connect",
-		may: []string{"internal/agent", "internal/console", "internal/envfile", "internal/fleet", "internal/imagestore", "internal/messages", "internal/observe", "internal/owner", "internal/record", "internal/services", "internal/tasksecrets", "internal/term", "pkg/api", "pkg/catalog", "pkg/cgroups", "pkg/config", "pkg/images", "pkg/lifecycle", "pkg/pod", "pkg/service", "pkg/state", "pkg/taskdef"},
+		may: []string{"internal/adjust", "pkg/refs", "internal/agent", "internal/console", "internal/envfile", "internal/fleet", "internal/imagestore", "internal/messages", "internal/observe", "internal/owner", "internal/record", "internal/services", "internal/tasksecrets", "internal/term", "pkg/api", "pkg/catalog", "pkg/cgroups", "pkg/config", "pkg/images", "pkg/lifecycle", "pkg/pod", "pkg/service", "pkg/state", "pkg/taskdef"},
 	},
 	{pkg: "internal/rollback", may: []string{"internal/atomicfile", "pkg/lifecycle", "pkg/taskdef"}},
 	{pkg: "internal/supervise", may: []string{"internal/connect", "internal/console", "internal/owner", "internal/rollback", "internal/term", "pkg/api", "pkg/lifecycle", "pkg/taskdef"}},
@@ -80,6 +80,8 @@ var direction = []rule{
 	{pkg: "internal/cleanup", may: []string{"internal/effects", "internal/leftover", "internal/owner", "internal/podspec", "internal/record", "pkg/libpod", "pkg/lifecycle", "pkg/state"}},
 	{pkg: "internal/fleet", may: []string{"internal/owner", "internal/record", "pkg/lifecycle", "pkg/state"}},
 	{pkg: "internal/services", may: []string{"internal/create", "internal/driver", "internal/fleet", "internal/forward", "internal/ledger", "internal/loop", "internal/preflight", "internal/record", "pkg/lifecycle", "pkg/netns", "pkg/service", "pkg/state", "pkg/taskdef"}},
+	{pkg: "pkg/refs"},
+	{pkg: "internal/adjust", may: []string{"pkg/taskdef"}},
 	{pkg: "internal/envfile", may: []string{"pkg/taskdef"}},
 	{pkg: "internal/agent", may: []string{"internal/cleanup", "internal/leftover", "internal/conn", "internal/create", "internal/effects", "internal/endpoint", "internal/failpoint", "internal/fleet", "internal/imagestore", "internal/ledger", "internal/limits", "internal/logdelivery", "internal/logfiles", "internal/observe", "internal/owner", "internal/preflight", "internal/prober", "internal/queue", "internal/record", "internal/services", "internal/tasksecrets", "pkg/config", "pkg/images", "pkg/libpod", "pkg/lifecycle", "pkg/state"}, also: []string{"internal/enginetest", "internal/podspec", "pkg/cgroups", "pkg/netns", "pkg/service", "pkg/taskdef"}},
 	{pkg: "internal/driver", may: []string{"pkg/lifecycle", "pkg/service"}, also: []string{"pkg/taskdef"}},
@@ -99,7 +101,7 @@ var direction = []rule{
 	{pkg: "internal/nonsense"},
 	{pkg: "cmd/podtask-user-generator", may: []string{"pkg/taskunit", "pkg/unitdir"}}, // small: no Podman, no YAML
 	{pkg: "internal/metrics", may: []string{"internal/agent", "internal/logdelivery", "internal/record", "pkg/lifecycle", "pkg/service"}, also: []string{"pkg/taskdef"}},
-	{pkg: "cmd/podtask", may: []string{"pkg/", "internal/limitlisten", "internal/metrics", "internal/agent", "internal/suggest", "internal/term", "internal/atomicfile", "internal/connect", "internal/console", "internal/helptext", "internal/lint", "internal/rollback", "internal/cleanup", "internal/envfile", "internal/failpoint", "internal/fleet", "internal/imagestore", "internal/logdelivery", "internal/limits", "internal/observe", "internal/owner", "internal/podspec", "internal/record", "internal/services", "internal/supervise", "internal/conn"}},
+	{pkg: "cmd/podtask", may: []string{"internal/adjust", "pkg/", "internal/limitlisten", "internal/metrics", "internal/agent", "internal/suggest", "internal/term", "internal/atomicfile", "internal/connect", "internal/console", "internal/helptext", "internal/lint", "internal/rollback", "internal/cleanup", "internal/envfile", "internal/failpoint", "internal/fleet", "internal/imagestore", "internal/logdelivery", "internal/limits", "internal/observe", "internal/owner", "internal/podspec", "internal/record", "internal/services", "internal/supervise", "internal/conn"}},
 	// Programs that are no part of the product stand alone.
 	{pkg: "examples/"},
 	{pkg: "hack/", may: []string{"internal/registrytest"}, also: []string{"pkg/images", "pkg/libpod"}},

@@ -304,7 +304,7 @@ func (b AgentBackend) Adopt(ctx context.Context, id string) error {
 
 // Create implements api.Creator.
 func (b AgentBackend) Create(ctx context.Context, n api.NewTask) (api.Task, error) {
-	task, options, err := b.define(n)
+	task, options, err := b.define(ctx, n)
 	if err != nil {
 		return api.Task{}, err
 	}
@@ -325,13 +325,9 @@ func (b AgentBackend) Create(ctx context.Context, n api.NewTask) (api.Task, erro
 }
 
 // define checks a request to run a task.
-func (b AgentBackend) define(n api.NewTask) (taskdef.Task, lifecycle.Options, error) {
+func (b AgentBackend) define(ctx context.Context, n api.NewTask) (taskdef.Task, lifecycle.Options, error) {
 	options := lifecycle.Options{Remove: n.Remove}
-	settings := taskdef.Settings{Vars: n.Vars, Lenient: b.settings.Tasks.Lenient, Logs: LogSettings(b.settings)}
-	for _, e := range n.Environment {
-		settings.Env = append(settings.Env, taskdef.EnvVar(e))
-	}
-	loaded, err := parseRequested(settings, "", n.Definition)
+	loaded, err := b.definer.define(ctx, document{source: n.Definition, lenient: b.settings.Tasks.Lenient || n.Lenient}, n.TaskSettings)
 	task := loaded.Task
 	if err != nil {
 		return task, options, err
@@ -342,11 +338,11 @@ func (b AgentBackend) define(n api.NewTask) (taskdef.Task, lifecycle.Options, er
 	if n.Name != "" && !ValidTaskName(n.Name) {
 		return task, options, api.Failed(api.BadRequest, "a name has letters, digits, dots, dashes and underscores, and begins with a letter or a digit")
 	}
-	chosen, err := b.settings.Override(n.Pull, n.Limits)
+	chosen, err := b.settings.Override(n.TaskOptions.Keys())
 	if err != nil {
 		return task, options, api.Failed(api.BadRequest, "%v", err)
 	}
-	options.Pull, options.Limits = chosen.Pull, chosen.Limits
+	options.Pull, options.Limits, options.Quota = chosen.Pull, chosen.Limits, chosen.Quota
 	return task, options, nil
 }
 
@@ -428,6 +424,6 @@ var taskName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 func NewAgentBackend(c *Connector, settings *config.Settings, fleet *fleet.Fleet, services *services.Services) AgentBackend {
 	return AgentBackend{
 		Connector: c, settings: settings, fleet: fleet,
-		History: History{c.Agent}, ServiceBackend: ServiceBackend{services: services, stateDir: c.StateDir},
+		History: History{c.Agent}, ServiceBackend: ServiceBackend{services: services, stateDir: c.StateDir, definer: definer{settings, c.Agent.Secrets}},
 	}
 }

@@ -3,19 +3,15 @@ package connect
 import (
 	"context"
 	"errors"
-	"maps"
 	"path/filepath"
 	"time"
 
-	"github.com/podtask/podtask/internal/envfile"
 	"github.com/podtask/podtask/internal/services"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/catalog"
-	"github.com/podtask/podtask/pkg/pod"
 
 	svc "github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/state"
-	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // kept serves the services of an agent: its api.ServiceKeeper.
@@ -23,6 +19,7 @@ type ServiceBackend struct {
 	services *services.Services
 	// stateDir is where task definitions are registered.
 	stateDir string
+	definer  definer
 }
 
 // Services implements api.ServiceKeeper.
@@ -54,7 +51,7 @@ func (k ServiceBackend) Service(_ context.Context, name string) (api.Service, er
 
 // CreateService implements api.ServiceKeeper.
 func (k ServiceBackend) CreateService(ctx context.Context, n api.NewService) (api.Service, error) {
-	spec, err := k.spec(n.TaskDefinition, n.ServiceSettings)
+	spec, err := k.spec(ctx, n.TaskDefinition, n.ServiceSettings)
 	if err != nil {
 		return api.Service{}, err
 	}
@@ -68,12 +65,12 @@ func (k ServiceBackend) UpdateService(ctx context.Context, name string, u api.Se
 	if err != nil {
 		return wireService(now, err)
 	}
-	if u.TaskDefinition == "" && len(u.Vars)+len(u.Environment) > 0 {
+	if u.TaskDefinition == "" && (!u.TaskSettings.Empty() || u.TaskOptions != (api.TaskOptions{})) {
 		u.TaskDefinition = now.Primary().TaskDefinition
 	}
 	c := services.Change{DesiredCount: u.DesiredCount, Force: u.ForceNewDeployment}
 	if u.TaskDefinition != "" {
-		spec, err := k.spec(u.TaskDefinition, u.ServiceSettings)
+		spec, err := k.spec(ctx, u.TaskDefinition, u.ServiceSettings)
 		if err != nil {
 			return api.Service{}, err
 		}
@@ -102,7 +99,7 @@ func (k ServiceBackend) WatchService(ctx context.Context, name string, fn func(a
 }
 
 // spec reads a registered definition.
-func (k ServiceBackend) spec(definition string, s api.ServiceSettings) (svc.Spec, error) {
+func (k ServiceBackend) spec(ctx context.Context, definition string, s api.ServiceSettings) (svc.Spec, error) {
 	ref, err := catalog.ParseRef(definition)
 	if err != nil {
 		return svc.Spec{}, api.Failed(api.BadRequest, "taskDefinition: %v", err)
@@ -119,12 +116,8 @@ func (k ServiceBackend) spec(definition string, s api.ServiceSettings) (svc.Spec
 		return svc.Spec{}, err
 	}
 	// A registered definition was checked when it was registered.
-	settings := taskdef.Settings{Vars: maps.Clone(s.Vars), Dir: r.Dir, Lenient: true}
-	for _, e := range s.Environment {
-		settings.Env = append(settings.Env, taskdef.EnvVar(e))
-	}
 	name := catalog.Ref{Family: r.Family, Revision: r.Revision}.String()
-	loaded, err := parseRequested(settings, name, src)
+	loaded, err := k.definer.define(ctx, document{name: name, dir: r.Dir, source: src, lenient: true}, s.TaskSettings)
 	if err != nil {
 		return svc.Spec{}, err
 	}
@@ -132,26 +125,12 @@ func (k ServiceBackend) spec(definition string, s api.ServiceSettings) (svc.Spec
 		return svc.Spec{}, api.Failed(api.BadRequest, "a service cannot have Secrets and files of a Kubernetes manifest: nothing would hold their content for its later tasks; use --map-secret, or hostPath")
 	}
 	task := loaded.Task
-	if task, err = envfile.Read(task); err != nil {
+	task.Revision = r.Revision
+	options := s.TaskOptions.Keys()
+	if _, err := k.definer.settings.Override(options); err != nil {
 		return svc.Spec{}, api.Failed(api.BadRequest, "%v", err)
 	}
-	task.Revision = r.Revision
-	return svc.Spec{TaskDefinition: name, Task: task}, nil
-}
-
-// parseRequested reads a definition that a request contains or names.
-func parseRequested(settings taskdef.Settings, name string, src []byte) (pod.Result, error) {
-	task, report, err := pod.Load(name, src, settings, PodOptions())
-	var invalid *taskdef.InvalidError
-	switch {
-	case errors.As(err, &invalid):
-		return task, &api.Failure{Code: api.BadRequest, Message: err.Error(), Problems: invalid.Problems}
-	case err != nil:
-		return task, api.Failed(api.BadRequest, "%v", err)
-	case len(report.Needs) > 0:
-		return task, &api.Failure{Code: api.BadRequest, Message: "the definition leaves something open that the request does not give", Problems: report.Needs}
-	}
-	return task, nil
+	return svc.Spec{TaskDefinition: name, Task: task, Options: options}, nil
 }
 
 // configured returns a configuration with the changes of a request.

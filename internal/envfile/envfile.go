@@ -2,6 +2,8 @@ package envfile
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,17 +15,22 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
+// Sources reads what stands in for an object of S3.
+type Sources interface {
+	ReadFile(ctx context.Context, source, reference string) ([]byte, error)
+}
+
 // Read returns a copy of the task whose containers have the
 // variables of their environment files. What the definition sets itself, and what
 // an earlier file set, stays (ECS agent). The files are read here and not again.
 // The error names every file that cannot be read, and never a value.
-func Read(t taskdef.Task) (taskdef.Task, error) {
+func Read(ctx context.Context, from Sources, t taskdef.Task) (taskdef.Task, error) {
 	t.Containers = slices.Clone(t.Containers)
 	var errs []error
 	for i := range t.Containers {
 		c := &t.Containers[i]
 		for _, f := range c.EnvironmentFiles {
-			vars, err := readEnvironmentFile(f.Path)
+			vars, err := readEnvironmentFile(ctx, from, f)
 			if err != nil {
 				errs = append(errs, fmt.Errorf("environment file of container %s: %w", c.Name, err))
 				continue
@@ -34,7 +41,19 @@ func Read(t taskdef.Task) (taskdef.Task, error) {
 	return t, errors.Join(errs...)
 }
 
-func readEnvironmentFile(path string) ([]taskdef.EnvVar, error) {
+func readEnvironmentFile(ctx context.Context, from Sources, file taskdef.EnvironmentFile) ([]taskdef.EnvVar, error) {
+	path := file.Path
+	if file.Source != "" {
+		text, err := from.ReadFile(ctx, file.Source, file.ValueFrom)
+		if err != nil {
+			return nil, err
+		}
+		vars, err := parseEnvironment(bytes.NewReader(text))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file.ValueFrom, err)
+		}
+		return vars, nil
+	}
 	// A named pipe would block the open.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

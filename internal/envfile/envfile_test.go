@@ -30,7 +30,7 @@ func TestEnvironmentFilesComeBelowTheDefinitionAndEarlierOnesFirst(t *testing.T)
 			file("b.env", "BOTH=second\nLAST=b=c"),
 		},
 	}}}
-	got, err := Read(task)
+	got, err := Read(t.Context(), nil, task)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestEveryEnvironmentFileThatCannotBeReadIsNamed(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Read(taskdef.Task{Containers: []taskdef.Container{
+	_, err := Read(t.Context(), nil, taskdef.Task{Containers: []taskdef.Container{
 		{Name: "a", EnvironmentFiles: []taskdef.EnvironmentFile{{Path: filepath.Join(dir, "none.env")}, {Path: bad}}},
 		{Name: "b", EnvironmentFiles: []taskdef.EnvironmentFile{{Path: dir}, {Path: long}, {Path: pipe}}},
 	}})

@@ -63,8 +63,8 @@ type job struct {
 	target   string // what is pulled: name@digest, or the reference
 	pinned   bool   // target has a digest
 	platform images.Platform
-	// credentials is where a login comes from; empty: what is configured.
-	credentials string
+	// credentials is where a login comes from; zero: what is configured.
+	credentials loginSource
 	local       bool // a local copy will do without asking
 	never       bool // only a local copy will do
 	keep        bool
@@ -368,7 +368,7 @@ func jobOf(s lifecycle.State, e lifecycle.PullImage, ref images.Ref, behavior li
 	j := job{
 		ref: ref, target: ref.String(), platform: platform(s.Task),
 		never: behavior == lifecycle.PullNever, keep: behavior == lifecycle.PullPreferCached,
-		credentials: credentials(s.Task.Containers[e.Index]),
+		credentials: credentials(s, e.Index),
 	}
 	if e.Digest != "" {
 		j.target, j.pinned = ref.At(e.Digest), true

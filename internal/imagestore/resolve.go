@@ -1,11 +1,13 @@
 package imagestore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/libpod"
@@ -22,6 +24,9 @@ type Resolver struct {
 	Podman   func(context.Context) (Podman, error)
 	Secrets  func(context.Context) (SecretReader, error)
 	Records  Records
+	// Timeout is how long a program may take to print credentials; 0 means the default of
+	// package secrets.
+	Timeout time.Duration
 }
 
 // Digest returns the current digest of ref, according to the pull behavior of s and with
@@ -64,7 +69,7 @@ func (r *Resolver) Resolve(ctx context.Context, s lifecycle.State, e lifecycle.R
 			return lifecycle.Result{}, notLocal(e.Ref)
 		}
 	}
-	login, err := r.login(ctx, credentials(s.Task.Containers[e.Index]), ref)
+	login, err := r.login(ctx, credentials(s, e.Index), ref)
 	if err != nil {
 		return lifecycle.Result{}, err
 	}
@@ -107,25 +112,32 @@ func (e *CredentialsError) Error() string { return "registry credentials: " + e.
 
 func (e *CredentialsError) Unwrap() error { return e.err }
 
-// credentials is the source of a container's own credentials; empty for none.
-func credentials(c taskdef.Container) string {
-	if c.RepositoryCredentials == nil {
-		return ""
+// loginSource is where a container's own credentials come from, and what a program is told;
+// the zero one is none.
+type loginSource struct {
+	source string
+	asked  secrets.Asked
+}
+
+func credentials(s lifecycle.State, i int) loginSource {
+	login := s.Task.Containers[i].RepositoryCredentials
+	if login == nil {
+		return loginSource{}
 	}
-	return c.RepositoryCredentials.Source
+	return loginSource{login.Source, secrets.Asked{Reference: cmp.Or(login.ID, login.ValueFrom), TaskID: s.ID, Family: s.Task.Family}}
 }
 
 // login reads credentials for the registry of ref, right before they are used; zero for no
 // source. They are not kept.
-func (r *Resolver) login(ctx context.Context, from string, ref images.Ref) (images.Login, error) {
-	if from == "" {
+func (r *Resolver) login(ctx context.Context, l loginSource, ref images.Ref) (images.Login, error) {
+	if l.source == "" {
 		return images.Login{}, nil
 	}
-	source, err := secrets.Parse(from)
+	source, err := secrets.Parse(l.source)
 	if err != nil {
 		return images.Login{}, &CredentialsError{err}
 	}
-	reader := secrets.Reader{Getenv: r.Getenv, Podman: func(ctx context.Context, name string) ([]byte, error) {
+	reader := secrets.Reader{Timeout: r.Timeout, Asked: l.asked, Getenv: r.Getenv, Podman: func(ctx context.Context, name string) ([]byte, error) {
 		podman, err := r.Secrets(ctx)
 		if err != nil {
 			return nil, err
@@ -133,6 +145,9 @@ func (r *Resolver) login(ctx context.Context, from string, ref images.Ref) (imag
 		return podman.Secret(ctx, name)
 	}}
 	value, err := reader.Read(ctx, source)
+	if err != nil && l.asked.Reference != l.source {
+		err = fmt.Errorf("%s: %w", l.asked.Reference, err)
+	}
 	if err != nil {
 		return images.Login{}, &CredentialsError{err}
 	}

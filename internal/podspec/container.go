@@ -1,6 +1,7 @@
 package podspec
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -36,7 +37,7 @@ func metadataEnv(s lifecycle.State, i int) map[string]string {
 func VolumeName(s lifecycle.State, i int) string {
 	v := s.Task.Volumes[i]
 	if v.Kind == taskdef.VolumeShared {
-		return v.Name
+		return cmp.Or(v.External, v.Name)
 	}
 	return PodName(s) + "-" + strconv.Itoa(i) + "-" + v.Name[:min(len(v.Name), 128)]
 }

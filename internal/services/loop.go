@@ -200,7 +200,10 @@ func (l *runner) start(ctx context.Context, s service.State, id string) error {
 	}
 	i := slices.IndexFunc(s.Tasks, func(t service.Task) bool { return t.ID == id })
 	d, _ := s.Deployment(s.Tasks[i].Deployment)
-	options := l.all.Options
+	options, err := l.all.optionsOf(d.Spec)
+	if err != nil {
+		return err
+	}
 	options.Service, options.Deployment = s.Name, d.ID
 	if err := l.all.Ledger.RefuseDraining(); err != nil {
 		return err

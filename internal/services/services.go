@@ -40,6 +40,8 @@ type Config struct {
 	Log     *slog.Logger
 	Store   *state.Store      // of the records of services
 	Options lifecycle.Options // of every task
+	// Override changes Options by keys of the configuration.
+	Override func(lifecycle.Options, map[string]string) (lifecycle.Options, error)
 
 	Tasks     *record.Tasks
 	Ledger    *ledger.Ledger
@@ -176,12 +178,29 @@ func (a *Services) Create(ctx context.Context, name string, spec service.Spec, c
 func (a *Services) check(ctx context.Context, name string, spec service.Spec, count int, c service.Config) error {
 	err := errors.Join(service.Validate(name, spec, count, c), a.checkListeners(name, service.Config{}, c))
 	if err == nil && spec.Task.Family != "" {
-		err = a.Preflight.Check(ctx, spec.Task, a.Options)
+		err = a.preflight(ctx, spec)
 	}
 	if err != nil {
 		return &BadServiceError{err}
 	}
 	return nil
+}
+
+// preflight finds out whether a task of a service can run here.
+func (a *Services) preflight(ctx context.Context, spec service.Spec) error {
+	options, err := a.optionsOf(spec)
+	if err != nil {
+		return err
+	}
+	return a.Preflight.Check(ctx, spec.Task, options)
+}
+
+// optionsOf are the options of the tasks of a deployment.
+func (a *Services) optionsOf(spec service.Spec) (lifecycle.Options, error) {
+	if len(spec.Options) == 0 {
+		return a.Options, nil
+	}
+	return a.Override(a.Options, spec.Options)
 }
 
 // Change is what a user wants to be different; nil leaves things as they are.
@@ -197,7 +216,7 @@ type Change struct {
 // Update changes a service and returns it when the change is saved.
 func (a *Services) Update(ctx context.Context, name string, c Change) (service.State, error) {
 	if c.Spec != nil {
-		if err := a.Preflight.Check(ctx, c.Spec.Task, a.Options); err != nil {
+		if err := a.preflight(ctx, *c.Spec); err != nil {
 			return service.State{}, &BadServiceError{err}
 		}
 	}

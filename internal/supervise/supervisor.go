@@ -43,7 +43,7 @@ type Source interface {
 	// this host can run the new one.
 	Prepare(ctx context.Context) (taskdef.Task, error)
 	// Reload reads the definition again.
-	Reload() (taskdef.Task, error)
+	Reload(ctx context.Context) (taskdef.Task, error)
 	// Create records a task that this process owns.
 	Create(ctx context.Context, task taskdef.Task) (*owner.Owner, error)
 }

@@ -2,6 +2,7 @@ package tasksecrets
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/podtask/podtask/internal/podspec"
 	"github.com/podtask/podtask/internal/record"
@@ -22,6 +24,8 @@ type Store struct {
 	Getenv func(string) string
 	Podman func(context.Context) (Podman, error)
 	Tasks  *record.Tasks
+	// Timeout is how long a program may take; 0 means the default of package secrets.
+	Timeout time.Duration
 
 	mu sync.Mutex
 	// provided are values that this process was given, by the name of a source env:NAME.
@@ -106,6 +110,8 @@ func (k *Store) ensure(ctx context.Context, s lifecycle.State, which func(podspe
 	if err != nil {
 		return err
 	}
+	read := k.reading(s, podman)
+	defer read.clear()
 	var errs []error
 	for _, w := range podspec.Secrets(s) {
 		if !which(w) {
@@ -114,7 +120,7 @@ func (k *Store) ensure(ctx context.Context, s lifecycle.State, which func(podspe
 		var err error
 		if w.Own {
 			err = podman.EnsureSecret(ctx, w.Name, s.ID, func(ctx context.Context) ([]byte, error) {
-				return readSecret(ctx, secretReader(podman, k.getenv), w)
+				return read.secret(ctx, w)
 			})
 		} else {
 			err = userSecret(ctx, podman, w.Name)
@@ -134,21 +140,91 @@ func userSecret(ctx context.Context, podman Podman, name string) error {
 	return err
 }
 
-func secretReader(podman Podman, getenv func(string) string) secrets.Reader {
-	return secrets.Reader{Getenv: getenv, Podman: podman.Secret}
+// reading reads the secrets of one task. What several of them take a part of is read once; it
+// is kept until clear.
+type reading struct {
+	reader secrets.Reader
+	task   lifecycle.State
+	values map[taskdef.SecretValue]secrets.Value
 }
 
-// readSecret reads the value from its source. The error never holds it.
-func readSecret(ctx context.Context, r secrets.Reader, w podspec.Secret) ([]byte, error) {
-	source, err := secrets.Parse(w.From.Source)
+func (k *Store) reading(s lifecycle.State, podman Podman) *reading {
+	return &reading{
+		reader: secrets.Reader{Getenv: k.getenv, Podman: podman.Secret, Timeout: k.Timeout},
+		task:   s, values: make(map[taskdef.SecretValue]secrets.Value),
+	}
+}
+
+func (r *reading) clear() {
+	for _, v := range r.values {
+		v.Clear()
+	}
+	clear(r.values)
+}
+
+// value returns what the source of a secret holds.
+func (r *reading) value(ctx context.Context, from taskdef.SecretValue) (secrets.Source, secrets.Value, error) {
+	source, err := secrets.Parse(from.Source)
+	if err != nil {
+		return source, secrets.Value{}, err
+	}
+	whole := from
+	whole.ValueFrom, whole.JSONKey = "", ""
+	if v, known := r.values[whole]; known {
+		return source, v, nil
+	}
+	reader := r.reader
+	reader.Asked = asked(r.task, from)
+	value, err := reader.Read(ctx, source)
+	if err == nil {
+		r.values[whole] = value
+	}
+	return source, value, err
+}
+
+// asked says what a value is wanted for.
+func asked(s lifecycle.State, from taskdef.SecretValue) secrets.Asked {
+	return secrets.Asked{
+		Reference: cmp.Or(from.ID, from.ValueFrom), VersionStage: from.VersionStage, VersionID: from.VersionID,
+		TaskID: s.ID, Family: s.Task.Family,
+	}
+}
+
+// ReadFile returns the content of a file that is not a secret, from a source in place of a
+// reference.
+func (k *Store) ReadFile(ctx context.Context, from, reference string) ([]byte, error) {
+	source, err := secrets.Parse(from)
 	if err != nil {
 		return nil, err
+	}
+	r := secrets.Reader{
+		Getenv: k.getenv, Timeout: k.Timeout, Public: true,
+		Asked: secrets.Asked{Reference: reference},
+		Podman: func(ctx context.Context, name string) ([]byte, error) {
+			podman, err := k.Podman(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return podman.Secret(ctx, name)
+		},
 	}
 	value, err := r.Read(ctx, source)
 	if err != nil {
+		return nil, fmt.Errorf("%s: %w", reference, err)
+	}
+	return value.Bytes(), nil
+}
+
+// secret reads the value of a secret. The error never holds it.
+func (r *reading) secret(ctx context.Context, w podspec.Secret) ([]byte, error) {
+	source, value, err := r.value(ctx, w.From)
+	if err != nil && w.From.ID != "" {
+		return nil, fmt.Errorf("%s: %w", w.From.ID, err)
+	}
+	if err != nil {
 		return nil, err
 	}
-	b := value.Bytes()
+	b := bytes.Clone(value.Bytes()) // the value is kept for others
 	if w.From.JSONKey != "" {
 		if b, err = memberOf(b, w.From.JSONKey); err != nil {
 			return nil, fmt.Errorf("secret %s: %w", source, err)
@@ -193,15 +269,23 @@ func (k *Store) Ensure(ctx context.Context, s lifecycle.State) error {
 // it. It reports all that cannot be had.
 func (k *Store) Check(ctx context.Context, t taskdef.Task) error {
 	s := lifecycle.State{ID: record.AllTasks, Task: t}
+	wanted := podspec.Secrets(s)
+	if len(wanted) == 0 {
+		return nil
+	}
+	podman, err := k.Podman(ctx)
+	if err != nil {
+		return err
+	}
+	s.ID = ""
+	read := k.reading(s, podman)
+	defer read.clear()
 	var errs []error
-	for _, w := range podspec.Secrets(s) {
-		podman, err := k.Podman(ctx)
-		if err != nil {
-			return err // the same for all of them
-		}
+	for _, w := range wanted {
+		var err error
 		if w.Own {
 			var value []byte
-			value, err = readSecret(ctx, secretReader(podman, k.getenv), w)
+			value, err = read.secret(ctx, w)
 			clear(value)
 		} else {
 			err = userSecret(ctx, podman, w.Name)

@@ -12,16 +12,12 @@ type NewTask struct {
 	Definition json.RawMessage `json:"definition"`
 	// Name is the name of the task; empty: none.
 	Name string `json:"name,omitempty"`
-	// Environment is set in every container, over the definition's.
-	Environment []EnvVar `json:"environment,omitempty"`
-	// Vars are the values of the definition's placeholders.
-	Vars map[string]string `json:"vars,omitempty"`
-	// Pull is default, always, once, prefer-cached or never; empty: as configured.
-	Pull string `json:"pull,omitempty"`
-	// Limits is enforce, best-effort or off; empty: as configured.
-	Limits string `json:"limits,omitempty"`
+	// Lenient: unknown members of the definition are ignored instead of refused.
+	Lenient bool `json:"lenient,omitempty"`
 	// Remove removes the task when it has stopped.
 	Remove bool `json:"remove,omitempty"`
+	TaskSettings
+	TaskOptions
 }
 
 // Creator is a Backend that runs new tasks: an agent.

@@ -97,8 +97,8 @@ func (s *schemas) whole(typ reflect.Type) object {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		schema := s.of(f.Type)
 		declared := typ
-		if len(f.Index) > 1 {
-			declared = typ.Field(f.Index[0]).Type
+		for _, i := range f.Index[:len(f.Index)-1] {
+			declared = declared.Field(i).Type
 		}
 		if c := s.comments[declared.Name()+"."+f.Name]; c != "" {
 			schema["description"] = c

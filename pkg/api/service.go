@@ -135,10 +135,8 @@ type ServiceSettings struct {
 	Listeners *[]Listener `json:"listeners,omitempty"`
 	// DrainSeconds is 1 to 3600; 30 if absent in a new service.
 	DrainSeconds *int `json:"drainSeconds,omitempty"`
-	// Vars are the values of the definition's placeholders.
-	Vars map[string]string `json:"vars,omitempty"`
-	// Environment is set in every container, over the definition's.
-	Environment []EnvVar `json:"environment,omitempty"`
+	TaskSettings
+	TaskOptions
 }
 
 // ServiceUpdate changes a service: the body of PATCH /v1/services/SERVICE.

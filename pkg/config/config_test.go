@@ -230,14 +230,14 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		entries, problems := parse(text)
+		entries, _, problems := parse(text, "f")
 		lines := 1 + strings.Count(string(text), "\n")
 		for _, e := range entries {
 			if e.line < 1 || e.line > lines {
 				t.Errorf("%q stands in line %d of %d", e.key, e.line, lines)
 			}
 		}
-		if len(problems) > 0 && len(entries) > 0 {
+		if len(problems) > 0 && problems[0].Key != referenceTable && len(entries) > 0 {
 			t.Error("a file with a mistake in its syntax says something")
 		}
 	})

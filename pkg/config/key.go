@@ -146,7 +146,7 @@ var keys = []Key{
 	},
 	{
 		Name: "map-secret-file", Path: true, Rare: true,
-		Help: "file of ARN=SOURCE lines that say where this host keeps AWS secrets, as --map-secret does for one task",
+		Help: "file of ARN=SOURCE lines that say where this host keeps AWS secrets; they are in front of the tables [[reference]]",
 		set:  text(func(s *Settings) *string { return &s.Paths.MapSecretFile }),
 	},
 	{
@@ -198,6 +198,11 @@ var keys = []Key{
 		Name: "queue-overtake", Default: "0", Rare: true,
 		Help: "how many later tasks may overtake a task that waits for resources",
 		set:  setOvertake,
+	},
+	{
+		Name: "reference-timeout", Default: "30s", Rare: true,
+		Help: "how long a program may take to print the value of a reference",
+		set:  duration(func(s *Settings) *time.Duration { return &s.References.Timeout }),
 	},
 	{
 		Name: "reserved-memory", Rare: true,

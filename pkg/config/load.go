@@ -7,12 +7,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
 	"github.com/podtask/podtask/internal/suggest"
+	"github.com/podtask/podtask/pkg/refs"
 )
 
 // Problem is a mistake in a file or a variable.
@@ -63,6 +65,7 @@ type Source struct {
 // problems.
 func Load(src Source) (*Settings, error) {
 	s := Default()
+	s.References.from = &src
 	var problems []Problem
 	for _, dir := range src.dirs() {
 		files, err := filesIn(dir)
@@ -133,9 +136,9 @@ func filesIn(dir string) (files []string, err error) {
 	return files, nil
 }
 
-// maxText is the maximum size of a configuration file in bytes. All keys together need a
-// few hundred.
-const maxText = 64 << 10
+// maxText is the maximum size of a configuration file in bytes: all keys together need a few
+// hundred, a table of references about 100 a rule.
+const maxText = 256 << 10
 
 // readText reads a file, of one that is too long only maxText+1 bytes.
 func readText(name string) ([]byte, error) {
@@ -153,7 +156,8 @@ func (s *Settings) readFile(name string) []Problem {
 		return []Problem{{File: name, Message: reason(err)}}
 	}
 	s.Files = append(s.Files, name)
-	entries, bad := parse(text)
+	entries, table, bad := parse(text, name)
+	s.References.Table = slices.Concat(table, s.References.Table)
 	var problems []Problem
 	for _, p := range bad {
 		p.File = name
@@ -168,6 +172,9 @@ func (s *Settings) readFile(name string) []Problem {
 }
 
 func (s *Settings) setEntry(e entry, origin string) error {
+	if e.key == referenceTable {
+		return errors.New("write it as [[reference]], once for each rule")
+	}
 	k, found := find(e.key)
 	if !found {
 		if like := suggest.Closest(e.key, names()); like != "" {
@@ -188,21 +195,23 @@ type entry struct {
 	line       int
 }
 
-// parse reads TOML. A key in a table is named TABLE.KEY; podtask has no such keys.
-func parse(text []byte) ([]entry, []Problem) {
+// parse reads the TOML of a file. A key in a table is named TABLE.KEY; podtask has no such
+// keys, but the tables [[reference]].
+func parse(text []byte, file string) ([]entry, refs.Table, []Problem) {
 	if len(text) > maxText {
-		return nil, []Problem{{Message: fmt.Sprintf("the file has more than %d bytes", maxText)}}
+		return nil, nil, []Problem{{Message: fmt.Sprintf("the file has more than %d bytes", maxText)}}
 	}
 	var values map[string]any
 	if err := toml.Unmarshal(text, &values); err != nil {
 		var syntax *toml.DecodeError
 		if errors.As(err, &syntax) {
 			row, _ := syntax.Position()
-			return nil, []Problem{{Line: row, Message: strings.TrimPrefix(syntax.Error(), "toml: ")}}
+			return nil, nil, []Problem{{Line: row, Message: strings.TrimPrefix(syntax.Error(), "toml: ")}}
 		}
-		return nil, []Problem{{Message: strings.TrimPrefix(err.Error(), "toml: ")}}
+		return nil, nil, []Problem{{Message: strings.TrimPrefix(err.Error(), "toml: ")}}
 	}
 	var entries []entry
+	var rules []int // lines
 	var p unstable.Parser
 	p.Reset(text)
 	table, line, seen := "", 1, 0 // up to seen, the lines are counted
@@ -223,15 +232,22 @@ func parse(text []byte) ([]entry, []Problem) {
 		switch node.Kind {
 		case unstable.Table, unstable.ArrayTable:
 			table = name + "."
+			if node.Kind == unstable.ArrayTable && name == referenceTable {
+				rules = append(rules, line)
+				continue
+			}
 			entries = append(entries, entry{key: name, line: line})
 		case unstable.KeyValue:
-			if table == "" {
+			if list, _ := values[referenceTable].([]any); table == "" && name == referenceTable && len(list) > 0 {
+				rules = slices.Repeat([]int{line}, len(list))
+			} else if table == "" {
 				value, scalar := scalarAt(values, path)
 				entries = append(entries, entry{key: name, value: value, scalar: scalar, line: line})
 			}
 		}
 	}
-	return entries, nil
+	known, problems := rulesOf(values, rules, file)
+	return entries, known, problems
 }
 
 // scalarAt returns the value at a path as text, if it is a scalar.

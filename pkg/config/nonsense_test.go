@@ -9,5 +9,5 @@ import (
 )
 
 func TestNonsenseCostsLittle(t *testing.T) {
-	nonsense.Check(t, "", func(text string) { parse([]byte(text)) })
+	nonsense.Check(t, "", func(text string) { parse([]byte(text), "f") })
 }

@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +26,8 @@ type Settings struct {
 	Network  Network
 	Metadata Metadata
 	Delivery Delivery
+	// References says where this host keeps what definitions name on AWS.
+	References References
 
 	// Files are the files that were read; a later one overrides an earlier one.
 	Files []string
@@ -221,17 +225,17 @@ func (s *Settings) SetFlag(name, text string) error {
 	return nil
 }
 
-// Override returns the defaults of a task with the given values in place of the
-// configured ones; an empty value keeps what is configured. The error names the key.
-func (s *Settings) Override(pull, limits string) (Tasks, error) {
+// Override returns the defaults of a task with the given values, by their keys, in place of
+// the configured ones. The error names the key.
+func (s *Settings) Override(given map[string]string) (Tasks, error) {
 	changed := Settings{Tasks: s.Tasks, values: map[string]value{}}
-	for _, o := range []struct{ key, text string }{{"pull", pull}, {"limits", limits}} {
-		if o.text == "" {
-			continue
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		k, _ := find(key)
+		if k.Verb != "run" {
+			return Tasks{}, fmt.Errorf("%s is not an option of one task", key)
 		}
-		k, _ := find(o.key)
-		if err := changed.set(k, o.text, ""); err != nil {
-			return Tasks{}, fmt.Errorf("%s: %w", o.key, err)
+		if err := changed.set(k, given[key], ""); err != nil {
+			return Tasks{}, fmt.Errorf("%s: %w", key, err)
 		}
 	}
 	return changed.Tasks, nil

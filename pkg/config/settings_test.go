@@ -103,11 +103,11 @@ func TestEmptyValueIsTheDefault(t *testing.T) {
 func TestOverrideChangesOnlyWhatIsGiven(t *testing.T) {
 	t.Parallel()
 	s := Default()
-	got, err := s.Override("never", "")
+	got, err := s.Override(map[string]string{"pull": "never"})
 	if want := (Tasks{Pull: lifecycle.PullNever, Limits: "enforce", Quota: s.Tasks.Quota, LogSize: 100 << 20, Logs: "auto"}); err != nil || got != want || s.Tasks.Pull != lifecycle.PullDefault {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := s.Override("", "some"); err == nil || !strings.HasPrefix(err.Error(), "limits: ") {
+	if _, err := s.Override(map[string]string{"limits": "some"}); err == nil || !strings.HasPrefix(err.Error(), "limits: ") {
 		t.Error(err)
 	}
 }

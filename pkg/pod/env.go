@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/podtask/podtask/internal/doctree"
+	"github.com/podtask/podtask/pkg/refs"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -264,13 +265,13 @@ func (b references) noKey(ref value, kind, name, key string, keys []string) {
 func (b references) secretVariable(ref value, name, key, variableName string) (variable, bool) {
 	out := variable{name: variableName}
 	if _, here := b.secrets[name]; !here {
-		if source, mapped := b.options.Secrets[name+"/"+key]; mapped {
+		if source, mapped := answer(ref, b.options.Refs, refs.Secret, refs.OfKey(name, key)); mapped {
 			out.secret = &taskdef.SecretValue{ValueFrom: source, Source: source}
 			return out, true
 		}
 		if name != "" && key != "" && !ref.at("optional").flag(false) {
 			ref.need("the Secret "+doctree.Quote(name)+" is not in the file, and there is no cluster to ask",
-				"add its document to the file, or give --map-secret "+name+"/"+key+"=SOURCE")
+				"add its document to the file, give --map-secret "+name+"/"+key+"=SOURCE, or add to podtask.toml: "+taskdef.RuleFor(refs.Secret, refs.OfKey(name, key).Name()))
 			return out, false
 		}
 	}

@@ -3,7 +3,6 @@ package pod
 import (
 	"encoding/json"
 	"errors"
-	"maps"
 
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -16,12 +15,7 @@ func Load(name string, src []byte, settings taskdef.Settings, host Options) (Res
 		task, report, err := settings.Parse(name, src)
 		return Result{Task: task}, report, err
 	}
-	host.Volumes, host.Lenient, host.Fargate = settings.Volumes, settings.Lenient, settings.Target == taskdef.TargetFargate
-	host.Secrets = maps.Clone(settings.KnownSecrets)
-	if host.Secrets == nil {
-		host.Secrets = make(map[string]string)
-	}
-	maps.Copy(host.Secrets, settings.Secrets)
+	host.Refs, host.Lenient, host.Fargate = settings.Refs, settings.Lenient, settings.Target == taskdef.TargetFargate
 	result, report, err := Parse(name, src, host)
 	if err != nil {
 		return Result{}, report, err
@@ -29,6 +23,7 @@ func Load(name string, src []byte, settings taskdef.Settings, host Options) (Res
 	task, more, err := settings.Apply(name, result.Task)
 	report.Warnings = append(report.Warnings, more.Warnings...)
 	report.Needs = append(report.Needs, more.Needs...)
+	report.References = append(report.References, more.References...)
 	if err == nil && len(report.Needs) == 0 {
 		err = task.Check()
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/internal/doctree"
+	"github.com/podtask/podtask/pkg/refs"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -17,12 +18,9 @@ var limits = doctree.Limits{Size: 3 << 19, Values: 50_000, Depth: 40}
 
 // Options are what a file leaves to the command line and the host.
 type Options struct {
-	// Volumes are absolute paths of this host, by the name of a volume or of a
-	// PersistentVolumeClaim.
-	Volumes map[string]string
-	// Secrets are sources as in taskdef.SecretValue.Source, by NAME/KEY of a Secret that
-	// the file does not hold.
-	Secrets map[string]string
+	// Refs says where this host has what the file does not hold: volumes by their name or
+	// that of the PersistentVolumeClaim, and Secrets by NAME/KEY.
+	Refs refs.Table
 	// Facts are values for fieldRef that no file can know, by their path: metadata.uid,
 	// spec.nodeName, status.hostIP, status.hostIPs.
 	Facts map[string]string

@@ -13,14 +13,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/podtask/podtask/internal/nonsense"
+	"github.com/podtask/podtask/pkg/refs"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // host is what the fixtures are given beside the file.
 var host = Options{
-	Volumes: map[string]string{"big": "/srv/big", "data": "/srv/data"},
-	Facts:   map[string]string{"spec.nodeName": "edge1", "status.podIP": "192.0.2.7"},
-	CPU:     2000, Memory: 1 << 30,
+	Refs:  refs.Table{{Match: "volume:big", Source: "file:/srv/big"}, {Match: "volume:data", Source: "file:/srv/data"}},
+	Facts: map[string]string{"spec.nodeName": "edge1", "status.podIP": "192.0.2.7"},
+	CPU:   2000, Memory: 1 << 30,
 }
 
 func golden(t *testing.T, name, got string) {
@@ -181,7 +182,8 @@ func TestNeedsAreMet(t *testing.T) {
 		t.Fatalf("%v, needs %v", err, report.Needs)
 	}
 	r, report, err := Parse("f", []byte(src), Options{
-		Secrets: map[string]string{"s/k": "file:/x"}, Facts: map[string]string{"metadata.uid": "u-1"}, Volumes: map[string]string{"v": "/srv"},
+		Refs:  refs.Table{{Match: "s/k", Source: "file:/x"}, {Match: "volume:v", Source: "file:/srv"}},
+		Facts: map[string]string{"metadata.uid": "u-1"},
 	})
 	if err != nil || len(report.Needs) != 0 || r.Task.Check() != nil {
 		t.Fatalf("%v, needs %v", err, report.Needs)

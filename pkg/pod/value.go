@@ -8,6 +8,7 @@ import (
 
 	"github.com/podtask/podtask/internal/doctree"
 	"github.com/podtask/podtask/internal/suggest"
+	"github.com/podtask/podtask/pkg/refs"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -16,13 +17,24 @@ type report struct {
 	file                      string
 	lenient                   bool // unknown fields are warnings
 	problems, warnings, needs []taskdef.Problem
+	references                []taskdef.Resolved
 }
 
 func (r *report) result() taskdef.Report {
 	for _, list := range [][]taskdef.Problem{r.problems, r.warnings, r.needs} {
 		slices.SortStableFunc(list, func(a, b taskdef.Problem) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
 	}
-	return taskdef.Report{Warnings: r.warnings, Needs: r.needs}
+	return taskdef.Report{Warnings: r.warnings, Needs: r.needs, References: r.references}
+}
+
+// answer looks up what the file leaves to this host.
+func answer(v value, table refs.Table, kind refs.Kind, r refs.Reference) (source string, ok bool) {
+	answer, seen, ok, err := taskdef.Resolve(table, kind, r, v.pointer)
+	if err != nil {
+		v.wrong(err.Error(), "put a rule for this reference in front of it")
+	}
+	v.report.references = append(v.report.references, seen)
+	return answer.Source, ok
 }
 
 // value is a place in a document. A nil node means absent; line and column are then

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/internal/doctree"
+	"github.com/podtask/podtask/pkg/refs"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -141,12 +142,18 @@ func (b storage) hostPath(v, in value, name string) volume {
 // claim is a volume that a path of the host stands in for, found by the name of the
 // volume or of the claim.
 func (b storage) claim(v value, name, claim string) volume {
-	mapped := cmp.Or(b.options.Volumes[name], b.options.Volumes[claim])
-	if mapped == "" {
-		v.need("the volume "+doctree.Quote(name)+" is storage that a cluster would provide", "give --map-volume "+cmp.Or(claim, name)+"=PATH")
+	ref := refs.OfVolume(name, "")
+	if claim != "" && claim != name {
+		ref.Names = append(ref.Names, refs.OfVolume(claim, "").Name())
+	}
+	source, mapped := answer(v, b.options.Refs, refs.Volume, ref)
+	if !mapped {
+		v.need("the volume "+doctree.Quote(name)+" is storage that a cluster would provide",
+			"give --map-volume "+cmp.Or(claim, name)+"=PATH, or add to podtask.toml: "+taskdef.RuleFor(refs.Volume, refs.OfVolume(cmp.Or(claim, name), "").Name()))
 		return volume{at: v, missing: true}
 	}
-	return volume{at: v, task: &taskdef.Volume{Name: name, Kind: taskdef.VolumeBind, HostPath: mapped}}
+	task := taskdef.MappedVolume(name, source)
+	return volume{at: v, task: &task}
 }
 
 func cleanAbsolute(p string) bool {

@@ -1,5 +1,5 @@
-// Package secrets reads secrets from where users keep them: a file, a systemd
-// credential, an environment variable, a helper program or Podman. internal/agent
+// Package secrets reads secrets from where users keep them: a file, a tree
+// of files, a systemd credential, an environment variable, a program or Podman. internal/agent
 // reads a secret right before it is used.
 //
 // A Source says where a secret is kept and is safe to show and to store. A Value is the

@@ -2,6 +2,7 @@ package secrets
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,15 +11,21 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"syscall"
 	"time"
+	"unicode"
 )
 
 const (
 	// maxSize is the most a secret may hold, in bytes: Podman's own limit.
 	maxSize = 512000
-	// commandLimit is how long a helper program may take.
-	commandLimit = 30 * time.Second
+	// DefaultTimeout is how long a program may take.
+	DefaultTimeout = 30 * time.Second
+	// maxMessages is how much of a program's stderr is kept, and maxShown how much of its
+	// end is shown, in bytes.
+	maxMessages, maxShown = 8 << 10, 400
 )
 
 // Reader reads secrets. It keeps nothing and is safe for concurrent use if its
@@ -28,14 +35,42 @@ type Reader struct {
 	Getenv func(string) string
 	// Podman returns the value of a Podman secret; nil if Podman is not available.
 	Podman func(ctx context.Context, name string) ([]byte, error)
+	// Asked is what a program is told in variables.
+	Asked Asked
+	// Timeout is how long a program may take; 0 means DefaultTimeout.
+	Timeout time.Duration
+	// Public: files may be readable by others. It is for content that is not a secret.
+	Public bool
+}
+
+// Asked says what a value is wanted for. A program finds it in the variables PODTASK_REFERENCE,
+// PODTASK_VERSION_STAGE, PODTASK_VERSION_ID, PODTASK_TASK_ID, PODTASK_TASK_FAMILY,
+// PODTASK_TASK_ROLE_ARN and PODTASK_EXECUTION_ROLE_ARN, which are empty where there is no such
+// thing.
+type Asked struct {
+	// Reference is the ARN or the name of a parameter.
+	Reference               string
+	VersionStage, VersionID string
+	TaskID, Family          string
+	TaskRole, ExecutionRole string
+}
+
+func (a Asked) variables() []string {
+	return []string{
+		"PODTASK_REFERENCE=" + a.Reference, "PODTASK_VERSION_STAGE=" + a.VersionStage, "PODTASK_VERSION_ID=" + a.VersionID,
+		"PODTASK_TASK_ID=" + a.TaskID, "PODTASK_TASK_FAMILY=" + a.Family,
+		"PODTASK_TASK_ROLE_ARN=" + a.TaskRole, "PODTASK_EXECUTION_ROLE_ARN=" + a.ExecutionRole,
+	}
 }
 
 // Read reads the secret. It removes one newline at the end of a file, a credential and a
 // program's output, because editors and echo add it. An empty secret is an error. The
 // error is an *Error.
 //
-// A file must be a regular file of the user or root that only its owner can read. A
-// program has 30 seconds; its stderr is discarded, because it may contain the secret.
+// A file must be a regular file of the user or root that only its owner can read; in a tree
+// it is enough that only the owner of the tree can enter it. If a program fails without any
+// output, the end of its stderr is in the error; if it wrote output, stderr might quote it and
+// is discarded.
 func (r Reader) Read(ctx context.Context, s Source) (Value, error) {
 	b, err := r.read(ctx, s)
 	if err == nil && len(b) == 0 {
@@ -64,14 +99,16 @@ func named(ctx context.Context, s Source, err error) error {
 func (r Reader) read(ctx context.Context, s Source) ([]byte, error) {
 	switch s.Kind {
 	case File:
-		return readFile(s.Name, true)
+		return r.readFile(s.Name, true)
+	case Tree:
+		return r.readTree(s)
 	case Credential:
 		dir := r.Getenv("CREDENTIALS_DIRECTORY")
 		if dir == "" {
 			return nil, &Error{Message: "CREDENTIALS_DIRECTORY is not set: this process is not a systemd service with credentials", Hint: "add LoadCredential= or SetCredential= to the unit"}
 		}
 		// systemd keeps the directory private; the group bits of a file come from an ACL.
-		return readFile(filepath.Join(dir, s.Name), false)
+		return r.readFile(filepath.Join(dir, s.Name), false)
 	case Env:
 		value := r.Getenv(s.Name)
 		if value == "" {
@@ -79,7 +116,7 @@ func (r Reader) read(ctx context.Context, s Source) ([]byte, error) {
 		}
 		return []byte(value), nil
 	case Command:
-		return runHelper(ctx, s)
+		return r.runProgram(ctx, s)
 	case Podman:
 		if r.Podman == nil {
 			return nil, &Error{Message: "Podman is not available"}
@@ -90,12 +127,59 @@ func (r Reader) read(ctx context.Context, s Source) ([]byte, error) {
 	}
 }
 
-func readFile(path string, private bool) ([]byte, error) {
+// readTree reads a file below the root of a tree; no symbolic link leads out of it. The name
+// of a secret of Secrets Manager counts with its six random characters and without.
+func (r Reader) readTree(s Source) ([]byte, error) {
+	root, err := os.OpenRoot(s.Root)
+	if err != nil {
+		return nil, fileError(err)
+	}
+	defer root.Close()
+	private := true
+	if info, err := root.Stat("."); err == nil && checkPrivate(s.Root, info) == nil {
+		private = false // other users cannot enter it
+	}
+	var first error
+	for _, name := range treeNames(s.Name) {
+		f, err := root.OpenFile(filepath.FromSlash(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		if err == nil {
+			return r.readOpen(f, private)
+		}
+		if first == nil {
+			first = err
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	e := &Error{Message: "it cannot be read: " + first.Error(), Cause: first}
+	if errors.Is(first, fs.ErrNotExist) {
+		e.Message, e.Hint = "there is no such file in the tree", "write the value to "+filepath.Join(s.Root, s.Name)
+	}
+	return nil, e
+}
+
+// randomEnd matches what AWS adds to the name of a secret, before a stage or a version.
+var randomEnd = regexp.MustCompile(`-[A-Za-z0-9]{6}(@.*)?$`)
+
+func treeNames(name string) []string {
+	if short := randomEnd.ReplaceAllString(name, "$1"); short != name && strings.HasPrefix(name, "secretsmanager/") {
+		return []string{name, short}
+	}
+	return []string{name}
+}
+
+func (r Reader) readFile(path string, private bool) ([]byte, error) {
 	// Opening a named pipe would block.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fileError(err)
 	}
+	return r.readOpen(f, private)
+}
+
+// readOpen reads a file and closes it.
+func (r Reader) readOpen(f *os.File, private bool) ([]byte, error) {
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
@@ -104,8 +188,8 @@ func readFile(path string, private bool) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, &Error{Message: "it is not a regular file"}
 	}
-	if private {
-		if err := checkPrivate(path, info); err != nil {
+	if private && !r.Public {
+		if err := checkPrivate(f.Name(), info); err != nil {
 			return nil, err
 		}
 	}
@@ -144,42 +228,66 @@ func trim(b []byte) ([]byte, error) {
 	return bytes.TrimSuffix(b, []byte("\r")), nil
 }
 
-// runHelper runs the program in its own process group, so that its child processes are
+// runProgram runs the program in its own process group, so that its child processes are
 // killed with it.
-func runHelper(ctx context.Context, s Source) ([]byte, error) {
-	limited, cancel := context.WithTimeout(ctx, commandLimit)
+func (r Reader) runProgram(ctx context.Context, s Source) ([]byte, error) {
+	limit := cmp.Or(r.Timeout, DefaultTimeout)
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cmd := exec.CommandContext(limited, s.Name, s.Args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
-	out := &bounded{}
-	cmd.Stdout = out
+	cmd.Env = append(cmd.Environ(), r.Asked.variables()...)
+	out, messages := &bounded{room: maxSize + 1}, &bounded{room: maxMessages}
+	cmd.Stdout, cmd.Stderr = out, messages
 	err := cmd.Run()
+	if err == nil {
+		return trim(out.b)
+	}
+	failed := &Error{Hint: "run it yourself: its messages are not shown here, because they may contain the secret"}
+	if said := lastWords(messages.b); len(out.b) == 0 {
+		failed.Hint = ""
+		if said != "" {
+			failed.Hint = "it says: " + said
+		}
+	}
 	var exit *exec.ExitError
 	switch {
 	case limited.Err() != nil:
-		err = &Error{Message: fmt.Sprintf("the program took longer than %v", commandLimit), Passing: true}
+		failed.Message, failed.Passing = fmt.Sprintf("the program took longer than %v", limit), true
 	case errors.As(err, &exit):
-		err = &Error{Message: "the program failed: " + exit.String(), Hint: "run it yourself: its messages are not shown here, because they may contain the secret"}
-	case err != nil:
+		failed.Message, failed.Passing = "the program failed: "+exit.String(), true
+	default:
 		var p *fs.PathError
 		if errors.As(err, &p) {
 			err = p.Err
 		}
-		err = &Error{Message: "the program cannot be run: " + err.Error()}
+		failed.Message, failed.Hint = "the program cannot be run: "+err.Error(), ""
 	}
-	if err != nil {
-		return out.b, err
-	}
-	return trim(out.b)
+	return out.b, failed
 }
 
-// bounded keeps what is written to it, up to one byte more than a secret may have.
-type bounded struct{ b []byte }
+// lastWords is the end of what a program wrote, as one line of printable text.
+func lastWords(b []byte) string {
+	text := strings.Join(strings.FieldsFunc(strings.ToValidUTF8(string(b), "?"), func(r rune) bool {
+		return unicode.IsSpace(r) || !unicode.IsPrint(r)
+	}), " ")
+	if len(text) > maxShown {
+		text = "..." + strings.ToValidUTF8(text[len(text)-maxShown:], "")
+	}
+	return text
+}
+
+// bounded keeps the first bytes that are written to it, as many as there is room for.
+type bounded struct {
+	b    []byte
+	room int
+}
 
 func (w *bounded) Write(p []byte) (int, error) {
-	room := maxSize + 1 - len(w.b)
-	w.b = append(w.b, p[:min(room, len(p))]...)
+	n := min(w.room, len(p))
+	w.b = append(w.b, p[:n]...)
+	w.room -= n
 	return len(p), nil
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/podtask/podtask/pkg/secrets"
 )
@@ -27,6 +28,9 @@ func TestParse(t *testing.T) {
 		"credential:registry":          "credential:registry",
 		"podman:registry":              "podman:registry",
 		"registry":                     "podman:registry",
+		`command:["/bin/pass","a b"]`:  `command:["/bin/pass","a b"]`,
+		`command:["/bin/pass","a"]`:    "command:/bin/pass a",
+		"tree:/srv/aws:ssm/web/token":  "tree:/srv/aws:ssm/web/token",
 	} {
 		s, err := secrets.Parse(text)
 		if err != nil || s.String() != want {
@@ -36,6 +40,7 @@ func TestParse(t *testing.T) {
 	for _, text := range []string{
 		"", "file:", "file:secret", "command:", "command:pass show", "env:", "env:A-B", "credential:", "credential:../x",
 		"credential:..", "podman:", "podman:a b", "a,b", "vault:x", "arn:aws:secretsmanager:eu-west-1:1:secret:x", "file:/a\nb",
+		"tree:/srv", "tree:srv:x", "tree:/srv:../x", "tree:/srv:/x", "command:[1]", `command:["pass"]`, "command:[]", `command:["/bin/x","\u0007"]`,
 	} {
 		s, err := secrets.Parse(text)
 		var e *secrets.Error
@@ -136,6 +141,84 @@ func TestReadRefuses(t *testing.T) {
 				t.Errorf("the secret is in the error: %v", err)
 			}
 		})
+	}
+}
+
+func TestTreeMirrorsNames(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	for name, mode := range map[string]os.FileMode{"secretsmanager/shop/db": 0o644, "secretsmanager/full-AbCdEf": 0o600, "ssm/web/open": 0o644} {
+		path := filepath.Join(root, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("hunter2\n"), mode), os.Chmod(path, mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Symlink("/etc/passwd", filepath.Join(root, "ssm", "out")), os.Chmod(root, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	read := func(name string) error {
+		s, err := secrets.Parse("tree:" + root + ":" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := reader(nil).Read(t.Context(), s)
+		if err == nil && v.Text() != "hunter2" {
+			t.Errorf("%s is %q", name, v.Text())
+		}
+		return err
+	}
+	for _, name := range []string{"secretsmanager/shop/db-AbCdEf", "secretsmanager/shop/db", "secretsmanager/full-AbCdEf", "ssm/web/open"} {
+		if err := read(name); err != nil {
+			t.Error(err)
+		}
+	}
+	for name, want := range map[string]string{"ssm/web/none-AbCdEf": "there is no such file in the tree", "ssm/out": "escapes"} {
+		if err := read(name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+	if err := os.Chmod(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := read("ssm/web/open"); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+		t.Errorf("a file that others can read, in a tree that others can enter: %v", err)
+	}
+}
+
+func TestProgramKnowsWhatItIsAskedFor(t *testing.T) {
+	t.Parallel()
+	r := reader(nil)
+	r.Asked.Reference = "/web/token"
+	s, err := secrets.Parse("command:" + write(t, 0o700, "#!/bin/sh\necho \"value of $PODTASK_REFERENCE\"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := r.Read(t.Context(), s); err != nil || v.Text() != "value of /web/token" {
+		t.Errorf("%q %v", v.Text(), err)
+	}
+}
+
+func TestMessagesOfAProgramAreShownIfItWroteNoValue(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		"printf 'no\\tsuch\\033 secret\\n' >&2; exit 3":     "exit status 3; it says: no such secret",
+		"yes nothing | head -c 100000 >&2; exit 3":          "it says: ...",
+		"printf hunter2; echo 'hunter2 is bad' >&2; exit 3": "run it yourself",
+		"echo waiting >&2; exec sleep 1000":                 "took longer than 200ms",
+	} {
+		s, err := secrets.Parse("command:" + write(t, 0o700, "#!/bin/sh\n"+body+"\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := reader(nil)
+		if strings.Contains(want, "200ms") {
+			r.Timeout = 200 * time.Millisecond
+		}
+		_, err = r.Read(t.Context(), s)
+		var e *secrets.Error
+		if !errors.As(err, &e) || !e.Passing || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") || len(err.Error()) > 800 {
+			t.Errorf("%s: %v, want %q", body, err, want)
+		}
 	}
 }
 

@@ -1,10 +1,14 @@
 package secrets
 
 import (
+	"encoding/json"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -18,14 +22,18 @@ const (
 	Command    Kind = "command"    // command:/PROGRAM ARGUMENT..., what it writes to stdout
 	Credential Kind = "credential" // credential:NAME, a file in $CREDENTIALS_DIRECTORY (systemd.exec(5))
 	Podman     Kind = "podman"     // podman:NAME, a secret of `podman secret create`
+	Tree       Kind = "tree"       // tree:/DIRECTORY:NAME, a file of a directory that mirrors names
 )
 
 // Source says where a secret is kept. The zero Source is not valid; use Parse. It
 // contains no secret.
 type Source struct {
 	Kind Kind
-	// Name is the path, the variable's name, the program or the secret's name.
+	// Name is the path, the variable's name, the program, the secret's name, or the clean
+	// relative path in a tree.
 	Name string
+	// Root is the directory of a tree.
+	Root string
 	// Args are a program's arguments.
 	Args []string
 }
@@ -42,8 +50,8 @@ var (
 const maxSource = 64 << 10
 
 // Parse reads KIND:NAME. A bare absolute path is a file and a bare name is a
-// secret of Podman. The arguments of a command are separated by blanks; there is
-// no shell and there are no quotes. The error is an *Error.
+// secret of Podman. The arguments of a command are separated by blanks, without a shell
+// and without quotes, or are a JSON list of strings. The error is an *Error.
 func Parse(text string) (Source, error) {
 	if len(text) > maxSource {
 		return Source{}, &Error{Source: "?", Message: fmt.Sprintf("the text has %d bytes, more than %d", len(text), maxSource), Hint: howToWrite}
@@ -64,12 +72,12 @@ func Parse(text string) (Source, error) {
 	case File:
 		problem = s.wantPath()
 	case Command:
-		words := strings.Fields(name)
-		s.Name = ""
-		if len(words) > 0 {
-			s.Name, s.Args = words[0], words[1:]
+		problem = s.setCommand(name)
+	case Tree:
+		s.Root, s.Name, _ = strings.Cut(name, ":")
+		if !filepath.IsAbs(s.Root) || !fs.ValidPath(s.Name) || s.Name == "." {
+			problem = "a tree is an absolute path without a colon, with a colon and a relative path behind it"
 		}
-		problem = s.wantPath()
 	case Env:
 		if !envName.MatchString(name) {
 			problem = "the name of a variable consists of letters, digits and underscores"
@@ -91,7 +99,36 @@ func Parse(text string) (Source, error) {
 	return s, nil
 }
 
-const howToWrite = "write file:/PATH, env:NAME, command:/PROGRAM ARGUMENT..., credential:NAME or podman:NAME"
+const howToWrite = "write file:/PATH, env:NAME, command:/PROGRAM ARGUMENT..., credential:NAME, podman:NAME or tree:/DIRECTORY:NAME"
+
+// setCommand sets program and arguments, and returns what is wrong with them.
+func (s *Source) setCommand(line string) string {
+	words := strings.Fields(line)
+	if strings.HasPrefix(line, "[") {
+		words = nil
+		if json.Unmarshal([]byte(line), &words) != nil {
+			return "the command begins with [ and is not a JSON list of strings"
+		}
+	}
+	s.Name, s.Args = "", nil
+	if len(words) > 0 {
+		s.Name, s.Args = words[0], words[1:]
+	}
+	if slices.ContainsFunc(words, func(w string) bool { return strings.ContainsFunc(w, isControl) }) {
+		return "an argument contains a control character"
+	}
+	return s.wantPath()
+}
+
+// CommandText writes a program and its arguments as a source, for Parse.
+func CommandText(argv []string) string {
+	plain := func(w string) bool { return w != "" && !strings.ContainsFunc(w, unicode.IsSpace) }
+	if !slices.ContainsFunc(argv, func(w string) bool { return !plain(w) }) {
+		return string(Command) + ":" + strings.Join(argv, " ")
+	}
+	list, _ := json.Marshal(argv) // a list of strings
+	return string(Command) + ":" + string(list)
+}
 
 // wantPath returns what is wrong with a name that must be an absolute path, because
 // podtask may read it in a process with another working directory.
@@ -106,7 +143,13 @@ func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
 // String writes the source as Parse reads it.
 func (s Source) String() string {
-	return strings.Join(append([]string{string(s.Kind) + ":" + s.Name}, s.Args...), " ")
+	switch s.Kind {
+	case Command:
+		return CommandText(append([]string{s.Name}, s.Args...))
+	case Tree:
+		return string(Tree) + ":" + s.Root + ":" + s.Name
+	}
+	return string(s.Kind) + ":" + s.Name
 }
 
 // Error says why a source is invalid or why a secret cannot be read. It never contains

@@ -105,6 +105,8 @@ type Spec struct {
 	// TaskDefinition is FAMILY:REVISION.
 	TaskDefinition string       `json:"taskDefinition"`
 	Task           taskdef.Task `json:"task"`
+	// Options are keys of the configuration with values for these copies.
+	Options map[string]string `json:"options,omitempty"`
 }
 
 // Rollout is how far a deployment is.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/internal/doctree"
+	"github.com/podtask/podtask/pkg/refs"
 )
 
 // EnvironmentFile is a file of variables, one NAME=VALUE a line.
@@ -13,9 +14,11 @@ type EnvironmentFile struct {
 	// ValueFrom is the text of the document.
 	ValueFrom string `json:"valueFrom"`
 	// Path is the file on this host, absolute wherever the place of the document
-	// is known. It is empty for an object of S3 that is mapped to nothing, which
-	// Report.Needs names.
+	// is known. It is empty for an object of S3 that Source answers.
 	Path string `json:"path,omitempty"`
+	// Source is where this host has an object of S3 that is not a file by itself, as in
+	// SecretValue. An object with neither is named by Report.Needs.
+	Source string `json:"source,omitempty"`
 }
 
 // s3ARN is the ARN of an object.
@@ -30,21 +33,27 @@ func decodeEnvironmentFiles(c cursor) []EnvironmentFile {
 		if kind := item.at("type"); kind.str() != "s3" && kind.str() != "" {
 			kind.wrong("type cannot be "+quote(kind.node.Text), `use "s3", for a local path too`)
 		}
-		files = append(files, EnvironmentFile{ValueFrom: item.at("value").str()}.located(c.p.settings))
+		files = append(files, decodeEnvironmentFile(item.at("value")))
 	}
 	return files
 }
 
-// located sets the path of the file.
-func (f EnvironmentFile) located(s Settings) EnvironmentFile {
-	switch mapped, ok := s.EnvFiles[f.ValueFrom]; {
-	case ok:
-		f.Path = mapped
-	case f.ValueFrom == "" || s3ARN.MatchString(f.ValueFrom):
+// decodeEnvironmentFile decodes the value of a file, and finds the file.
+func decodeEnvironmentFile(c cursor) EnvironmentFile {
+	f, s := EnvironmentFile{ValueFrom: c.str()}, c.p.settings
+	if f.ValueFrom == "" {
 		return f
-	default:
-		f.Path = strings.TrimPrefix(f.ValueFrom, "file://")
 	}
+	if s3ARN.MatchString(f.ValueFrom) {
+		found, ok := answer(c, refs.File, refs.OfObject(f.ValueFrom))
+		if file, is := strings.CutPrefix(found.Source, "file:"); ok && is {
+			f.Path = file
+		} else {
+			f.Source = found.Source
+		}
+		return f
+	}
+	f.Path = strings.TrimPrefix(f.ValueFrom, "file://")
 	if s.Dir != "" && !path.IsAbs(f.Path) {
 		f.Path = path.Join(s.Dir, f.Path)
 	}
@@ -61,10 +70,10 @@ func checkEnvironmentFiles(r rules, files []EnvironmentFile) {
 			at.require(false, "name the file", "value is missing")
 		case remote && !strings.HasSuffix(f.ValueFrom, ".env"):
 			at.require(false, "", "the name of an environment file on S3 ends in .env")
-		case f.Path == "" && remote:
-			at.need("give --map-env-file "+shellWord(f.ValueFrom)+"=PATH", "the environment file %s is on S3", quote(f.ValueFrom))
+		case f.Path == "" && f.Source == "" && remote:
+			needRule(at, "--map-env-file "+shellWord(f.ValueFrom)+"=PATH", refs.File, f.ValueFrom, "the environment file %s is on S3", quote(f.ValueFrom))
 		default:
-			at.require(f.Path != "", "name the file", "the environment file has no path")
+			at.require(f.Path != "" || f.Source != "", "name the file", "the environment file has no path")
 		}
 	}
 }

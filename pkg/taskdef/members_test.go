@@ -203,7 +203,7 @@ func TestDocumentationHoldsTheTable(t *testing.T) {
 
 // memberTables writes the rows as Markdown, after how many have which answer.
 func memberTables() string {
-	words := [...]string{honoured: "honored", ignored: "accepted", warned: "accepted with a warning", needed: "needs a flag", refused: "refused"}
+	words := [...]string{honoured: "honored", ignored: "accepted", warned: "accepted with a warning", needed: "needs a flag or a rule", refused: "refused"}
 	var b strings.Builder
 	count := func(rows []member) string {
 		var n [len(words)]int

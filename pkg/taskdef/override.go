@@ -56,7 +56,7 @@ var overrideMembers = []member{
 }
 
 // ParseOverride reads an ECS TaskOverride, JSON or YAML, as the overrides of
-// RunTask are written. Vars, EnvFiles and Dir of the settings count for it. The
+// RunTask are written. Vars, Refs and Dir of the settings count for it. The
 // error is nil or an *InvalidError with all problems at once; Parse with the
 // override hands on what the Report holds.
 func (s Settings) ParseOverride(name string, src []byte) (*Override, Report, error) {
@@ -159,6 +159,10 @@ func (p *parser) override(t *Task) {
 	}
 	p.warnings = append(p.warnings, o.report.Warnings...)
 	p.needs = append(p.needs, o.report.Needs...)
+	p.resolved = append(p.resolved, o.report.References...)
+	for _, r := range o.report.References {
+		p.used[r.rule] = true
+	}
 	t.CPU = orElse(o.cpu, t.CPU)
 	t.Memory = orElse(o.memory, t.Memory)
 	t.Identity.TaskRoleARN = cmp.Or(o.taskRole, t.Identity.TaskRoleARN)

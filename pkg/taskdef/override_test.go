@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/podtask/podtask/pkg/refs"
 )
 
 const overridden = `{
@@ -49,7 +50,7 @@ func TestOverrideChangesOnlyWhatItNames(t *testing.T) {
 	if diff := cmp.Diff([]EnvVar{{"A", "definition"}, {"B", "override"}, {"C", "override"}}, web.Environment); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]EnvironmentFile{{"web.env", "web.env"}}, web.EnvironmentFiles); diff != "" {
+	if diff := cmp.Diff([]EnvironmentFile{{ValueFrom: "web.env", Path: "web.env"}}, web.EnvironmentFiles); diff != "" {
 		t.Error(diff)
 	}
 	if web.CPU != 20 || web.Memory != 512*mib || web.MemoryReservation != 64*mib {
@@ -66,7 +67,7 @@ func TestOverrideChangesOnlyWhatItNames(t *testing.T) {
 
 func TestPrecedenceOfVariables(t *testing.T) {
 	t.Parallel()
-	s := Settings{Env: []EnvVar{{"A", "command line"}, {"TOKEN", "command line"}}, EnvFiles: map[string]string{"arn:aws:s3:::bucket/web.env": "/w.env"}}
+	s := Settings{Env: []EnvVar{{"A", "command line"}, {"TOKEN", "command line"}}, Refs: refs.Table{{Match: "arn:aws:s3:::bucket/web.env", Source: "file:/w.env"}}}
 	task, report, err := apply(t, s, `{"containerOverrides": [{"name": "web", "environment": [{"name": "A", "value": "override"}, {"name": "B", "value": "override"}]}]}`)
 	if err != nil || len(report.Needs) > 0 {
 		t.Fatal(report.Needs, err)

@@ -2,6 +2,7 @@ package taskdef
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
@@ -48,12 +49,22 @@ func (s Settings) Parse(name string, src []byte) (Task, Report, error) {
 	return t, report, nil
 }
 
+// ToJSON returns a definition or an override, JSON or YAML, as JSON. The error is an
+// *InvalidError.
+func ToJSON(name string, src []byte) (json.RawMessage, error) {
+	root, err := read(name, src)
+	if err != nil {
+		return nil, err
+	}
+	return root.JSON(), nil
+}
+
 // result returns all that there is to say, and an error if there are problems.
 func (p *parser) result() (Report, error) {
 	byPlace(p.problems)
 	byPlace(p.warnings)
 	byPlace(p.needs)
-	report := Report{Warnings: p.warnings, Needs: p.needs}
+	report := Report{Warnings: p.warnings, Needs: p.needs, References: p.resolved}
 	if len(p.problems) > 0 {
 		return report, &InvalidError{p.name, p.problems}
 	}
@@ -114,11 +125,13 @@ type parser struct {
 	// say.
 	broken map[string]bool
 	table  memberTable
-	used   map[string]bool // keys of settings.Volumes and settings.Secrets that the document has use for
+	used   map[int]bool // rules of settings.Refs that the document has use for
+	// resolved are the references of the document.
+	resolved []Resolved
 }
 
 func newParser(name string, s Settings, table memberTable) *parser {
-	return &parser{name: name, settings: s, table: table, broken: make(map[string]bool), used: make(map[string]bool)}
+	return &parser{name: name, settings: s, table: table, broken: make(map[string]bool), used: make(map[int]bool)}
 }
 
 // document takes the task out of the whole document.

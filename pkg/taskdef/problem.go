@@ -57,6 +57,8 @@ type Report struct {
 	// Needs name what the document leaves to the command line or the host, each
 	// with the flag that gives it as its Fix.
 	Needs []Problem
+	// References are what the document names on AWS, each with what answers it.
+	References []Resolved
 }
 
 // InvalidError is the error of Parse and Task.Check: every problem at once.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/internal/doctree"
+	"github.com/podtask/podtask/pkg/refs"
 )
 
 // SecretValue says where a secret comes from. It never holds the secret.
@@ -14,18 +15,18 @@ type SecretValue struct {
 	// ValueFrom is the text of the document.
 	ValueFrom string `json:"valueFrom"`
 	// ID is ValueFrom without what selects a part of it: the ARN of a Secrets
-	// Manager secret, or the ARN or name of an SSM parameter. It is empty where
-	// ValueFrom is a source itself.
+	// Manager secret, the ARN or name of an SSM parameter, or for a file, the ARN of an
+	// object of S3. It is empty where ValueFrom is a source itself.
 	ID string `json:"id,omitempty"`
 	// JSONKey selects a member of a secret that is a JSON object; empty for the
 	// whole text.
 	JSONKey string `json:"jsonKey,omitempty"`
-	// VersionStage and VersionID select a version on AWS. A local source has one
-	// version only, so they have no effect here.
+	// VersionStage and VersionID select a version on AWS. Programs and trees know them; any
+	// other source has one version only.
 	VersionStage string `json:"versionStage,omitempty"`
 	VersionID    string `json:"versionID,omitempty"`
 	// Source is where the value is on this host: podman:NAME, file:PATH, env:NAME,
-	// credential:NAME or command:LINE (package secrets). It is empty for a secret that is mapped to nothing, which
+	// credential:NAME, command:LINE or tree:DIRECTORY:NAME (package secrets). It is empty for a secret that is mapped to nothing, which
 	// Report.Needs names.
 	Source string `json:"source,omitempty"`
 }
@@ -48,7 +49,7 @@ type SecretFile struct {
 }
 
 // secretSources are the ways in which a secret may come from this host.
-var secretSources = []string{"podman:", "file:", "env:", "credential:", "command:"}
+var secretSources = []string{"podman:", "file:", "env:", "credential:", "command:", "tree:"}
 
 // IsSecretSource reports whether s names a source of this host, as in
 // "file:PATH", rather than a secret of AWS.
@@ -59,7 +60,7 @@ func IsSecretSource(s string) bool {
 	})
 }
 
-const secretSourceRule = "write podman:NAME, file:PATH, env:NAME, credential:NAME or command:LINE"
+const secretSourceRule = "write podman:NAME, file:PATH, env:NAME, credential:NAME, command:LINE or tree:DIRECTORY:NAME"
 
 // The ARN is only a name here, so that one with words for region and account, as
 // templates have them, is as good as another.
@@ -102,6 +103,15 @@ func ParseSecretValue(valueFrom string) (SecretValue, error) {
 	return v, fmt.Errorf("valueFrom %s is neither an ARN of Secrets Manager or SSM, nor the name of a parameter, nor a source", quote(valueFrom))
 }
 
+// decodeFileValue decodes a member that says where the content of a file comes from: like
+// a secret, or from S3.
+func decodeFileValue(c cursor) SecretValue {
+	if c.node != nil && s3ARN.MatchString(c.node.Text) && c.str() != "" {
+		return withSource(c, SecretValue{ValueFrom: c.node.Text, ID: c.node.Text})
+	}
+	return decodeSecretValue(c)
+}
+
 // decodeSecretValue decodes a member that says where a secret comes from.
 func decodeSecretValue(c cursor) SecretValue {
 	s := c.str()
@@ -113,7 +123,7 @@ func decodeSecretValue(c cursor) SecretValue {
 		c.wrong(err.Error(), secretSourceRule)
 		return SecretValue{}
 	}
-	return c.p.source(v)
+	return withSource(c, v)
 }
 
 func decodeSecrets(c cursor) []Secret {
@@ -141,7 +151,7 @@ func decodeSecretFiles(c cursor) []SecretFile {
 		files = append(files, SecretFile{
 			Path: item.at("path").str(), Mode: decodeFileMode(item.at("mode"), 0o400),
 			UID: int(item.at("uid").integer(0, 0)), GID: int(item.at("gid").integer(0, 0)),
-			SecretValue: decodeSecretValue(item.at("valueFrom")),
+			SecretValue: decodeFileValue(item.at("valueFrom")),
 		})
 	}
 	return files
@@ -154,8 +164,7 @@ func checkSecretValue(r rules, v SecretValue) {
 	case v.ValueFrom == "":
 		r.require(false, "say where the secret comes from", "%s is missing", r.path[len(r.path)-1])
 	case v.Source == "":
-		r.need(fmt.Sprintf("give --map-secret %s=SOURCE, where SOURCE is podman:NAME, file:PATH, env:NAME, credential:NAME or command:LINE", shellWord(v.ID)),
-			"the secret %s is on AWS and mapped to nothing here", quote(v.ID))
+		needRule(r, "--map-secret "+shellWord(v.ID)+"=SOURCE", refs.Secret, v.ID, "the secret %s is on AWS and mapped to nothing here", quote(v.ID))
 	default:
 		r.require(IsSecretSource(v.Source), secretSourceRule, "the source of the secret is not valid")
 	}

@@ -1,13 +1,13 @@
 package taskdef
 
 import (
-	"maps"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/podtask/podtask/internal/doctree"
+	"github.com/podtask/podtask/pkg/refs"
 )
 
 // Settings are what a command line adds to a document. The zero value adds
@@ -15,18 +15,11 @@ import (
 type Settings struct {
 	// Vars are the values of placeholders: NAME for ${NAME} and <NAME>.
 	Vars map[string]string
-	// Volumes are absolute paths of this host, by the names of volumes.
-	Volumes map[string]string
-	// Secrets are sources as in SecretValue.Source. A key is an ARN or the name of
-	// a parameter, and the source is the secret, of which the document may want a
-	// JSON key; or a key is a whole valueFrom with a JSON key, and the source is
+	// Refs says where this host keeps what the document names on AWS. A rule may match an
+	// ARN or the name of a parameter, and its source is the secret, of which the document may
+	// want a JSON key; or it matches only a whole valueFrom with a JSON key, and its source is
 	// that member's value.
-	Secrets map[string]string
-	// KnownSecrets are like Secrets, for any task: Secrets go before them, and this
-	// document need not have use for them.
-	KnownSecrets map[string]string
-	// EnvFiles are paths of this host, by the ARNs of environment files on S3.
-	EnvFiles map[string]string
+	Refs refs.Table
 	// Override is what a run changes; nil for nothing.
 	Override *Override
 	// Env are variables for every container. They go before those of Override, and
@@ -58,25 +51,19 @@ func (s Settings) Apply(name string, t Task) (Task, Report, error) {
 	return t, report, nil
 }
 
-// source gives v the source that is set for it.
-func (p *parser) source(v SecretValue) SecretValue {
-	s := p.settings
+// withSource gives v the source that is set for it.
+func withSource(c cursor, v SecretValue) SecretValue {
+	s := c.p.settings
 	if file, ok := strings.CutPrefix(v.Source, "file:"); ok && s.Dir != "" && !path.IsAbs(file) {
 		v.Source = "file:" + path.Join(s.Dir, file)
 	}
 	if v.Source != "" {
 		return v
 	}
-	for _, sources := range []map[string]string{s.Secrets, s.KnownSecrets} {
-		if source, ok := sources[v.ValueFrom]; ok && v.ValueFrom != v.ID {
-			p.used["secret "+v.ValueFrom] = true
-			v.Source, v.JSONKey = source, ""
-			return v
-		}
-		p.used["secret "+v.ID] = true
-		if source, ok := sources[v.ID]; ok {
-			v.Source = source
-			return v
+	if found, ok := answer(c, refs.Secret, v.ref()); ok {
+		v.Source = found.Source
+		if found.Whole {
+			v.JSONKey = ""
 		}
 	}
 	return v
@@ -85,18 +72,15 @@ func (p *parser) source(v SecretValue) SecretValue {
 // answerSettings warns of what the command line gives and the document has no
 // use for, because it may be misspelled.
 func (p *parser) answerSettings(t Task) {
-	warn := func(flag, key, what string, names []string) {
-		p.warnings = append(p.warnings, Problem{p.name, "", 1, 1, flag + " " + quote(key) + ": the task has no such " + what, didYouMean(key, names)})
-	}
-	for _, name := range slices.Sorted(maps.Keys(p.settings.Volumes)) {
-		if !p.used["volume "+name] {
-			warn("--map-volume", name, "volume", volumeNames(t))
+	for i, rule := range p.settings.Refs {
+		if !rule.OneOff || p.used[i] {
+			continue
 		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(p.settings.Secrets)) {
-		if !p.used["secret "+id] {
-			warn("--map-secret", id, "secret", nil)
+		name, fix := rule.Match, ""
+		if volume, ok := strings.CutPrefix(rule.Match, "volume:"); ok {
+			name, fix = volume, didYouMean(volume, volumeNames(t))
 		}
+		p.warnings = append(p.warnings, Problem{p.name, "", 1, 1, rule.Origin + " " + quote(name) + ": the task names nothing that this answers", fix})
 	}
 }
 

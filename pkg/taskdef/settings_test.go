@@ -1,10 +1,12 @@
 package taskdef
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/podtask/podtask/pkg/refs"
 )
 
 const templated = `{
@@ -38,7 +40,7 @@ func TestNeedsNameTheFlagThatGivesThem(t *testing.T) {
 	}
 	var flags []string
 	for _, n := range report.Needs {
-		flags = append(flags, strings.TrimPrefix(strings.SplitN(n.Fix, ", where", 2)[0], "give "))
+		flags = append(flags, strings.TrimPrefix(strings.SplitN(n.Fix, ", or add", 2)[0], "give "))
 	}
 	const arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:"
 	want := []string{
@@ -61,15 +63,18 @@ func TestSettingsGiveWhatIsNeeded(t *testing.T) {
 	t.Parallel()
 	const arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:"
 	s := Settings{
-		Vars:    map[string]string{"MEMORY": "2 GB", "IMAGE1_NAME": "registry.example.com/web:7", "ESSENTIAL": "true", "DB_HOST": "db.local"},
-		Volumes: map[string]string{"files": "/srv/files", "disk": "/srv/disk", "plug": "/srv/plug", "net": "/srv/net"},
-		Secrets: map[string]string{
-			arn + "hub-AbCdEf":                      "podman:hub",
-			arn + "db-AbCdEf":                       "file:/run/db.json",
-			arn + "db-AbCdEf:password:AWSPREVIOUS:": "env:DB_PASSWORD",
+		Vars: map[string]string{"MEMORY": "2 GB", "IMAGE1_NAME": "registry.example.com/web:7", "ESSENTIAL": "true", "DB_HOST": "db.local"},
+		Refs: refs.Table{
+			{Match: "volume:files", Source: "file:/srv/files"},
+			{Match: "ebs:disk", Source: "file:/srv/disk"},
+			{Match: "plugin:rexray/ebs/*", Source: "podman:rexray-{1}"},
+			{Match: "nfs:*", Source: "tree:/srv"},
+			{Match: arn + "hub-AbCdEf", Source: "podman:hub"},
+			{Match: arn + "db-AbCdEf:password:AWSPREVIOUS:", Source: "env:DB_PASSWORD"},
+			{Match: arn + "db-??????", Source: "file:/run/db.json"},
+			{Match: "arn:aws:s3:::bucket/*", Source: "file:/srv/shop/{1}", Origin: "podtask.toml:9"},
 		},
-		EnvFiles: map[string]string{"arn:aws:s3:::bucket/a.env": "a.env"},
-		Dir:      "/srv/shop",
+		Dir: "/srv/shop",
 	}
 	task, report, err := s.Parse("d.json", []byte(templated))
 	if err != nil || len(report.Needs) > 0 || len(report.Warnings) > 0 {
@@ -88,6 +93,14 @@ func TestSettingsGiveWhatIsNeeded(t *testing.T) {
 	if diff := cmp.Diff(Volume{Name: "files", Kind: VolumeBind, HostPath: "/srv/files"}, task.Volumes[1]); diff != "" {
 		t.Error(diff)
 	}
+	if got := []Volume{task.Volumes[2], task.Volumes[3], task.Volumes[4]}; cmp.Diff([]Volume{
+		{Name: "disk", Kind: VolumeBind, HostPath: "/srv/disk"}, {Name: "plug", Kind: VolumeShared, External: "rexray-plug"}, {Name: "net", Kind: VolumeBind, HostPath: "/srv/nfs"},
+	}, got) != "" {
+		t.Errorf("the volumes are %+v", got)
+	}
+	if n := len(report.References); n != 8 {
+		t.Errorf("%d references are reported", n)
+	}
 	if web.EnvironmentFiles[0].Path != "/srv/shop/a.env" {
 		t.Errorf("the environment file is %q", web.EnvironmentFiles[0].Path)
 	}
@@ -105,18 +118,47 @@ func TestSettingsGiveWhatIsNeeded(t *testing.T) {
 
 func TestSettingsWithoutUseAreNamed(t *testing.T) {
 	t.Parallel()
-	s := Settings{Volumes: map[string]string{"chache": "/x"}, Secrets: map[string]string{"/a/b": "env:A"}}
+	s := Settings{Refs: refs.Table{
+		{Match: "volume:chache", Source: "file:/x", Origin: "--map-volume", OneOff: true}, {Match: "/a/b", Source: "env:A", Origin: "--map-secret", OneOff: true}, {Match: "*", Source: "env:B"},
+	}}
 	_, report, err := s.Parse("d", []byte(minimal(`"volumes": [{"name": "cache"}],`, "")))
 	if err != nil || len(report.Warnings) != 2 || !strings.Contains(report.Warnings[0].String(), `did you mean "cache"?`) {
 		t.Errorf("%v %v", report.Warnings, err)
 	}
 }
 
-func TestKnownSecretsComeAfterThoseOfTheLine(t *testing.T) {
+func TestSourceThatCannotBeAVolumeIsAProblem(t *testing.T) {
+	t.Parallel()
+	s := Settings{Refs: refs.Table{{Match: "*", Source: "command:/bin/aws", Origin: "podtask.toml:3"}}}
+	// A volume that needs nothing of AWS is not answered by a rule for everything.
+	_, _, err := s.Parse("d", []byte(minimal(`"volumes": [{"name": "cache"}, {"name": "files", "efsVolumeConfiguration": {"fileSystemId": "fs-1", "rootDirectory": "/a"}}],`, "")))
+	var invalid *InvalidError
+	if !errors.As(err, &invalid) || len(invalid.Problems) != 1 || !strings.Contains(err.Error(), `podtask.toml:3 answers "efs:fs-1/a" with "command:/bin/aws"`) {
+		t.Error(err)
+	}
+}
+
+func TestFileOfS3ReachesAContainer(t *testing.T) {
+	t.Parallel()
+	s := Settings{Refs: refs.Table{{Match: "arn:aws:s3:::*", Source: "tree:/srv/aws"}}}
+	task, report, err := s.Parse("d", []byte(minimal("", `"x-podtask": {"secretFiles": [{"path": "/etc/app.conf", "valueFrom": "arn:aws:s3:::bucket/app.conf"}]}, "environmentFiles": [{"type": "s3", "value": "arn:aws:s3:::bucket/a.env"}],`)))
+	if err != nil || len(report.Needs) != 0 || task.Check() != nil {
+		t.Fatal(err, report)
+	}
+	c := task.Containers[0]
+	if got := c.Extensions.SecretFiles[0].Source; got != "tree:/srv/aws:s3/bucket/app.conf" {
+		t.Errorf("the file is %s", got)
+	}
+	if got := c.EnvironmentFiles[0]; got.Source != "tree:/srv/aws:s3/bucket/a.env" || got.Path != "" {
+		t.Errorf("the environment file is %+v", got)
+	}
+}
+
+func TestFirstRuleOfTheTableAnswers(t *testing.T) {
 	t.Parallel()
 	const arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:db-AbCdEf"
 	src := []byte(minimal("", `"secrets": [{"name": "A", "valueFrom": "`+arn+`:user::"}, {"name": "B", "valueFrom": "/b"}, {"name": "C", "valueFrom": "/c"}],`))
-	s := Settings{Secrets: map[string]string{"/b": "env:LINE"}, KnownSecrets: map[string]string{arn: "podman:db", "/b": "env:KNOWN", "/other": "env:OTHER"}}
+	s := Settings{Refs: refs.Table{{Match: "/b", Source: "env:LINE"}, {Match: arn, Source: "podman:db"}, {Match: "/b", Source: "env:KNOWN"}, {Match: "/other", Source: "env:OTHER"}}}
 	task, report, err := s.Parse("f", src)
 	if err != nil || len(report.Warnings) > 0 || len(report.Needs) != 1 || !strings.Contains(report.Needs[0].Fix, "--map-secret /c=") {
 		t.Fatal(report, err)

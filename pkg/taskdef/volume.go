@@ -1,12 +1,12 @@
 package taskdef
 
 import (
-	"fmt"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/podtask/podtask/internal/doctree"
+	"github.com/podtask/podtask/pkg/refs"
 )
 
 // Volume is a volume that containers of the task may mount.
@@ -31,8 +31,13 @@ type Volume struct {
 	// Below is set for a VolumeBind that is a directory of a path of the host: that path.
 	// HostPath then is made where it is missing, and must not lead out of it.
 	Below string `json:"below,omitempty"`
-	// Remote says in words what a VolumeRemote is.
-	Remote string `json:"remote,omitempty"`
+	// Remote says in words what a VolumeRemote is, and Reference how a rule can match it
+	// (refs.OfVolume).
+	Remote    string `json:"remote,omitempty"`
+	Reference string `json:"reference,omitempty"`
+	// External is the engine's name of a VolumeShared that a rule stands in for another
+	// volume; empty: Name.
+	External string `json:"external,omitempty"`
 }
 
 // VolumeKind says where the data of a volume lies.
@@ -40,7 +45,7 @@ type VolumeKind string
 
 // The kinds of volumes.
 const (
-	// VolumeBind is a path of the host (host.sourcePath, or --map-volume).
+	// VolumeBind is a path of the host (host.sourcePath, or what Settings.Refs say).
 	VolumeBind VolumeKind = "bind"
 	// VolumeTask is made for the task and removed with it.
 	VolumeTask VolumeKind = "task"
@@ -126,19 +131,20 @@ func decodeVolume(c cursor) Volume {
 		if in := c.at(r.member); in.filled() {
 			given++
 			in.want(doctree.Object, "")
-			v.Kind, v.Remote = VolumeRemote, r.words
+			v.Kind, v.Remote, v.Reference = VolumeRemote, r.words, remoteRef(c, r.member)
 		}
 	}
 	if c.at("configuredAtLaunch").flag(false) {
 		given++
-		v.Kind, v.Remote = VolumeRemote, "an Amazon EBS volume that is made when the task is launched"
+		v.Kind, v.Remote, v.Reference = VolumeRemote, "an Amazon EBS volume that is made when the task is launched", "ebs:"+v.Name
 	}
 	if given > 1 {
 		c.wrong("the volume is configured in more than one way", "keep one of host, dockerVolumeConfiguration and the others")
 	}
-	if mapped, ok := c.p.settings.Volumes[v.Name]; ok && v.Name != "" {
-		c.p.used["volume "+v.Name] = true
-		v = Volume{Name: v.Name, Kind: VolumeBind, HostPath: mapped}
+	if _, named := c.p.settings.Refs.Find(v.ref()); v.Name != "" && (v.Kind == VolumeRemote || named) {
+		if found, ok := answer(c, refs.Volume, v.ref()); ok {
+			v = MappedVolume(v.Name, found.Source)
+		}
 	}
 	v.Relabel = c.at(extensionMember).at("selinuxRelabel").str()
 	c.at(extensionMember).want(doctree.Object, "")
@@ -161,9 +167,9 @@ func decodeDockerVolume(c cursor, v *Volume) {
 	v.Labels = c.at("labels").texts()
 	switch fs := v.DriverOpts["type"]; {
 	case v.Driver != "" && v.Driver != "local":
-		v.Kind, v.Remote = VolumeRemote, "a volume of the driver "+quote(v.Driver)
+		v.Kind, v.Remote, v.Reference = VolumeRemote, "a volume of the driver "+quote(v.Driver), "plugin:"+v.Driver+"/"+v.Name
 	case slices.Contains([]string{"nfs", "nfs4", "cifs"}, fs):
-		v.Kind, v.Remote = VolumeRemote, "a network file system ("+fs+")"
+		v.Kind, v.Remote, v.Reference = VolumeRemote, "a network file system ("+fs+")", networkRef(fs, v.DriverOpts)
 	}
 }
 
@@ -232,7 +238,7 @@ func checkVolume(r rules, v Volume) {
 			"autoprovision is for shared volumes: one of the task is always made")
 	case VolumeShared:
 	case VolumeRemote:
-		r.need(fmt.Sprintf("give --map-volume %s=PATH", v.Name), "the volume %s is %s, which cannot be mounted here", quote(v.Name), v.Remote)
+		needRule(r, "--map-volume "+v.Name+"=PATH", refs.Volume, v.ref().Name(), "the volume %s is %s, which cannot be mounted here", quote(v.Name), v.Remote)
 	default:
 		r.require(false, "", "the volume has no kind")
 	}

@@ -42,6 +42,12 @@ var keys = []key{
 	{name: "AutoUpdate", flag: "auto-update", read: oneOf(map[string]string{"registry": "registry"})},
 	{name: "Environment", many: true, flag: "env", read: readEnvironment},
 	{name: "EnvironmentFile", many: true, flag: "env-file", read: readPath},
+	{name: "Override", flag: "override", read: readPath},
+	{name: "Variable", many: true, flag: "var", read: readEnvironment},
+	{name: "MapVolume", many: true, flag: "map-volume", read: readPathMap},
+	{name: "MapEnvironmentFile", many: true, flag: "map-env-file", read: readPathMap},
+	{name: "MapSecret", many: true, flag: "map-secret", read: readSourceMap},
+	{name: "UnknownMembers", flag: "lenient", read: oneOf(map[string]string{"refuse": "false", "warn": "true"})},
 	{name: "Secret", many: true, flag: "secret", read: readSecret},
 	{name: "PublishPort", many: true, flag: "publish", read: readPort},
 	{name: "Network", flag: "network", read: readNetwork},
@@ -49,6 +55,7 @@ var keys = []key{
 	{name: "Limits", flag: "limits", read: oneOf(map[string]string{"enforce": "enforce", "best-effort": "best-effort", "off": "off"})},
 	{name: "MemoryMax", flag: "memory", read: readMemory},
 	{name: "CPUQuota", flag: "cpus", read: readCPU},
+	{name: "CPUQuotaPeriodSec", flag: "cpu-period", read: readPeriod},
 	{name: "TasksMax", flag: "pids-limit", read: readCount},
 	{name: "StopTimeout", flag: "stop-timeout", read: readSeconds},
 }
@@ -135,6 +142,41 @@ func readPath(e entry) ([]string, error) {
 		return nil, fmt.Errorf("%s=%s: optional files are not supported; remove the dash", e.key, e.value)
 	}
 	return []string{forSystemd(e.path, e.value)}, nil
+}
+
+// readPathMap reads NAME=PATH; the path may also be a source, as in readSourceMap.
+func readPathMap(e entry) ([]string, error) {
+	_, value, ok := strings.Cut(e.value, "=")
+	if kind, _, named := strings.Cut(value, ":"); ok && (!named || !slices.Contains([]string{"file", "podman", "tree", "command"}, kind)) {
+		e.value = strings.TrimSuffix(e.value, value) + "file:" + value
+	}
+	return readSourceMap(e)
+}
+
+// readSourceMap reads REFERENCE=SOURCE. The path of a file starts in the directory of the
+// unit.
+func readSourceMap(e entry) ([]string, error) {
+	name, source, ok := strings.Cut(e.value, "=")
+	kind, rest, named := strings.Cut(source, ":")
+	if !ok || name == "" || !named || rest == "" {
+		return nil, fmt.Errorf("%s=%s: write what the definition names, = and where this host has it", e.key, e.value)
+	}
+	if kind == "file" {
+		source = "file:" + forSystemd(e.path, rest)
+	}
+	return []string{name + "=" + source}, nil
+}
+
+// readPeriod reads a time of systemd in seconds or milliseconds.
+func readPeriod(e entry) ([]string, error) {
+	number, unit := strings.TrimSuffix(e.value, "ms"), "ms"
+	if number == e.value {
+		number, unit = strings.TrimSuffix(e.value, "s"), "s"
+	}
+	if n, err := strconv.ParseFloat(number, 64); err != nil || !(n > 0 && n <= 1000) {
+		return nil, fmt.Errorf("CPUQuotaPeriodSec=%s: write a time from 8ms to 1s", e.value)
+	}
+	return []string{number + unit}, nil
 }
 
 // absolute makes a path absolute by the directory of the file it stands in, as

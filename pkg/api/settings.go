@@ -1,0 +1,68 @@
+package api
+
+import (
+	"encoding/json"
+	"reflect"
+)
+
+// TaskSettings are what a request adds to a definition or changes in it, in the words of the
+// flags of run.
+type TaskSettings struct {
+	// Environment is set in every container, over the definition's.
+	Environment []EnvVar `json:"environment,omitempty"`
+	// Vars are the values of the definition's placeholders.
+	Vars map[string]string `json:"vars,omitempty"`
+	// Overrides is an ECS TaskOverride.
+	Overrides json.RawMessage `json:"overrides,omitempty"`
+	// References say where this host has what the definition names on AWS. They are in front
+	// of those of the configuration; the first that matches answers.
+	References []Reference `json:"references,omitempty"`
+	// Publish are ports, [[IP:]HOST:]CONTAINER[/PROTOCOL], in place of the definition's for
+	// the same container port.
+	Publish []string `json:"publish,omitempty"`
+	// Network is bridge, host or none; pasta, slirp4netns or shared; or a Podman network.
+	Network string `json:"network,omitempty"`
+	// Secrets are Podman secrets for every container, NAME[,type=env|mount][,target=...].
+	Secrets []string `json:"secrets,omitempty"`
+	// Memory limits the task, such as 512m; 0 for no limit.
+	Memory string `json:"memory,omitempty"`
+	// CPUs limits the task to a number of CPUs; 0 for no limit.
+	CPUs string `json:"cpus,omitempty"`
+	// StopTimeout is the number of seconds between SIGTERM and SIGKILL.
+	StopTimeout string `json:"stopTimeout,omitempty"`
+}
+
+// Empty reports whether the settings change nothing.
+func (s TaskSettings) Empty() bool { return reflect.ValueOf(s).IsZero() }
+
+// Reference says where this host has what a pattern matches: an ARN, the name of a parameter,
+// or volume:NAME, with * and ? as wildcards.
+type Reference struct {
+	Match string `json:"match"`
+	// Source is file:/PATH, podman:NAME, env:NAME, credential:NAME, tree:/DIRECTORY or
+	// command:/PROGRAM ARGUMENT...
+	Source string `json:"source"`
+}
+
+// TaskOptions are how a task is run; what is empty is as configured.
+type TaskOptions struct {
+	// Pull is default, always, once, prefer-cached or never.
+	Pull string `json:"pull,omitempty"`
+	// Limits is enforce, best-effort or off.
+	Limits string `json:"limits,omitempty"`
+	// PIDsLimit is the most processes and threads the task may have, 0 for no limit.
+	PIDsLimit string `json:"pidsLimit,omitempty"`
+	// CPUPeriod is the period of the CPU limit, 8ms to 1s.
+	CPUPeriod string `json:"cpuPeriod,omitempty"`
+}
+
+// Keys returns the options that are given, by the keys of the configuration.
+func (o TaskOptions) Keys() map[string]string {
+	given := make(map[string]string)
+	for key, value := range map[string]string{"pull": o.Pull, "limits": o.Limits, "pids-limit": o.PIDsLimit, "cpu-period": o.CPUPeriod} {
+		if value != "" {
+			given[key] = value
+		}
+	}
+	return given
+}

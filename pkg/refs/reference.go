@@ -1,0 +1,98 @@
+package refs
+
+import (
+	"path"
+	"regexp"
+	"strings"
+)
+
+// Reference is what a definition names and this host must find.
+type Reference struct {
+	// Names are its spellings, the most telling one first. A rule that matches any of
+	// them answers the reference.
+	Names []string
+	// Whole is a secret's valueFrom with all that selects a part of it; empty where it
+	// selects nothing. A rule that matches only Whole gives that part itself.
+	Whole string
+	// Stage and Version select a version of a secret.
+	Stage, Version string
+	// Place is where a tree: keeps it, a clean relative path.
+	Place string
+
+	// only begins the patterns that may match: a volume of this host needs no rule.
+	only string
+}
+
+// Kind is what a reference is for.
+type Kind string
+
+// The kinds of references.
+const (
+	Secret Kind = "secret"
+	File   Kind = "file"
+	Volume Kind = "volume"
+)
+
+var arn = regexp.MustCompile(`^arn:[^:]*:([^:]*):[^:]*:[^:]*:(.*)$`)
+
+// OfSecret returns the reference to a secret. ID is its ARN or name, whole the valueFrom
+// that it is taken from.
+func OfSecret(id, whole, stage, version string) Reference {
+	r := Reference{Names: []string{id}, Stage: stage, Version: version, Place: placeOf(id)}
+	if whole != id {
+		r.Whole = whole
+	}
+	if stage != "" && stage != "AWSCURRENT" {
+		r.Place += "@" + stage
+	}
+	if version != "" {
+		r.Place += "@" + version
+	}
+	return r
+}
+
+// OfKey returns the reference to a key of a Secret of Kubernetes.
+func OfKey(name, key string) Reference {
+	id := name + "/" + key
+	return Reference{Names: []string{id}, Place: clean("secret", id)}
+}
+
+// OfObject returns the reference to an object of S3 by its ARN.
+func OfObject(id string) Reference {
+	return Reference{Names: []string{id}, Place: placeOf(id)}
+}
+
+// placeOf is where a tree keeps what an ARN, or the name of an SSM parameter, names:
+// SERVICE/NAME.
+func placeOf(id string) string {
+	m := arn.FindStringSubmatch(id)
+	if m == nil {
+		return clean("ssm", id)
+	}
+	service, name := m[1], m[2]
+	name = strings.TrimPrefix(name, "secret:")
+	if service == "ssm" {
+		name = strings.TrimPrefix(name, "parameter")
+	}
+	return clean(service, name)
+}
+
+// OfVolume returns the reference to a volume by its name in the definition. Remote is what
+// the volume is: efs:FILESYSTEM/PATH, fsx:FILESYSTEM/PATH, s3files:ARN/PATH, nfs:SERVER:/PATH,
+// plugin:DRIVER/NAME, or empty for a volume that this host can make: then only a pattern that
+// begins with volume: matches.
+func OfVolume(name, remote string) Reference {
+	r := Reference{Names: []string{"volume:" + name}, Place: clean("volume", name), only: "volume:"}
+	if remote != "" {
+		r.Names, r.only = []string{remote, "volume:" + name}, ""
+		kind, rest, _ := strings.Cut(remote, ":")
+		r.Place = clean(kind, strings.ReplaceAll(rest, ":", "/"))
+	}
+	return r
+}
+
+// clean joins a directory and a name so that the name cannot leave the directory.
+func clean(dir, name string) string { return path.Join(dir, path.Clean("/"+name)) }
+
+// Name is the most telling spelling.
+func (r Reference) Name() string { return r.Names[0] }
