@@ -133,8 +133,8 @@ func TestNewTasksAreCheckedBeforeAnythingIsMade(t *testing.T) {
 		"no JSON":          {Definition: []byte(`[]`)},
 		"a placeholder":    {Definition: []byte(strings.ReplaceAll(good, "app:1", "app:${TAG}"))},
 		"the name":         {Definition: []byte(good), Name: "-x"},
-		"when to pull":     {Definition: []byte(good), Pull: "sometimes"},
-		"the limits":       {Definition: []byte(good), Limits: "some"},
+		"when to pull":     {Definition: []byte(good), TaskOptions: api.TaskOptions{Pull: "sometimes"}},
+		"the limits":       {Definition: []byte(good), TaskOptions: api.TaskOptions{Limits: "some"}},
 		"not an ECS field": {Definition: []byte(strings.Replace(good, `"family"`, `"networkMode":"moon","family"`, 1))},
 	} {
 		if _, err := c.Create(t.Context(), n); !api.Is(err, api.BadRequest) {

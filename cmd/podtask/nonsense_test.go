@@ -13,7 +13,3 @@ func TestNonsenseInAFileOfVariablesCostsLittle(t *testing.T) {
 	p := &program{environ: func() []string { return nil }}
 	nonsense.Check(t, "", func(text string) { _, _ = parseEnvFile(p, strings.NewReader(text)) })
 }
-
-func TestNonsenseInAMapOfSecretsCostsLittle(t *testing.T) {
-	nonsense.Check(t, "/a=env:A\n", func(text string) { _, _ = parseSecretMap("/m", text) })
-}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/podtask/podtask/internal/adjust"
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/pkg/api"

@@ -187,20 +187,20 @@ func (a *Services) check(ctx context.Context, name string, spec service.Spec, co
 }
 
 // preflight finds out whether a task of a service can run here.
-func (a *Services) preflight(ctx context.Context, spec service.Spec) error {
-	options, err := a.optionsOf(spec)
+func (c Config) preflight(ctx context.Context, spec service.Spec) error {
+	options, err := c.optionsOf(spec)
 	if err != nil {
 		return err
 	}
-	return a.Preflight.Check(ctx, spec.Task, options)
+	return c.Preflight.Check(ctx, spec.Task, options)
 }
 
 // optionsOf are the options of the tasks of a deployment.
-func (a *Services) optionsOf(spec service.Spec) (lifecycle.Options, error) {
+func (c Config) optionsOf(spec service.Spec) (lifecycle.Options, error) {
 	if len(spec.Options) == 0 {
-		return a.Options, nil
+		return c.Options, nil
 	}
-	return a.Override(a.Options, spec.Options)
+	return c.Override(c.Options, spec.Options)
 }
 
 // Change is what a user wants to be different; nil leaves things as they are.

@@ -10,4 +10,5 @@ import (
 
 func TestNonsenseCostsLittle(t *testing.T) {
 	nonsense.Check(t, "", func(text string) { parse([]byte(text), "f") })
+	nonsense.Check(t, "", func(text string) { _, _ = parseSecretMap("/f", text) })
 }

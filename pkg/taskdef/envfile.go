@@ -1,6 +1,7 @@
 package taskdef
 
 import (
+	"fmt"
 	"path"
 	"regexp"
 	"strings"
@@ -45,7 +46,7 @@ func decodeEnvironmentFile(c cursor) EnvironmentFile {
 		return f
 	}
 	if s3ARN.MatchString(f.ValueFrom) {
-		found, ok := answer(c, refs.File, refs.OfObject(f.ValueFrom))
+		found, ok := lookUp(c, refs.File, refs.OfObject(f.ValueFrom))
 		if file, is := strings.CutPrefix(found.Source, "file:"); ok && is {
 			f.Path = file
 		} else {
@@ -71,7 +72,7 @@ func checkEnvironmentFiles(r rules, files []EnvironmentFile) {
 		case remote && !strings.HasSuffix(f.ValueFrom, ".env"):
 			at.require(false, "", "the name of an environment file on S3 ends in .env")
 		case f.Path == "" && f.Source == "" && remote:
-			needRule(at, "--map-env-file "+shellWord(f.ValueFrom)+"=PATH", refs.File, f.ValueFrom, "the environment file %s is on S3", quote(f.ValueFrom))
+			needRule(at, "--map-env-file "+shellWord(f.ValueFrom)+"=PATH", refs.File, f.ValueFrom, fmt.Sprintf("the environment file %s is on S3", quote(f.ValueFrom)))
 		default:
 			at.require(f.Path != "" || f.Source != "", "name the file", "the environment file has no path")
 		}

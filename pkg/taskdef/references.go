@@ -48,9 +48,9 @@ func Resolve(table refs.Table, kind refs.Kind, r refs.Reference, pointer string)
 	return answer, seen, true, err
 }
 
-// answer looks a reference up and notes what answers it. A source that cannot answer it is a
+// lookUp looks a reference up and notes what answers it. A source that cannot answer it is a
 // problem.
-func answer(c cursor, kind refs.Kind, r refs.Reference) (refs.Answer, bool) {
+func lookUp(c cursor, kind refs.Kind, r refs.Reference) (refs.Answer, bool) {
 	found, seen, ok, err := Resolve(c.p.settings.Refs, kind, r, c.ptr)
 	if err != nil {
 		c.wrong(err.Error(), "put a rule for this reference in front of it")
@@ -75,8 +75,8 @@ func RuleFor(kind refs.Kind, reference string) string {
 }
 
 // needRule reports a reference that nothing answers: flag is what answers it for one task.
-func needRule(r rules, flag string, kind refs.Kind, reference, format string, args ...any) {
-	r.need("give "+flag+", or add to podtask.toml: "+RuleFor(kind, reference), format, args...)
+func needRule(r rules, flag string, kind refs.Kind, reference, message string) {
+	r.need("give "+flag+", or add to podtask.toml: "+RuleFor(kind, reference), "%s", message)
 }
 
 // ref returns the reference of a secret that is on AWS.

@@ -164,7 +164,7 @@ func checkSecretValue(r rules, v SecretValue) {
 	case v.ValueFrom == "":
 		r.require(false, "say where the secret comes from", "%s is missing", r.path[len(r.path)-1])
 	case v.Source == "":
-		needRule(r, "--map-secret "+shellWord(v.ID)+"=SOURCE", refs.Secret, v.ID, "the secret %s is on AWS and mapped to nothing here", quote(v.ID))
+		needRule(r, "--map-secret "+shellWord(v.ID)+"=SOURCE", refs.Secret, v.ID, fmt.Sprintf("the secret %s is on AWS and mapped to nothing here", quote(v.ID)))
 	default:
 		r.require(IsSecretSource(v.Source), secretSourceRule, "the source of the secret is not valid")
 	}

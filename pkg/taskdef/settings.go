@@ -60,7 +60,7 @@ func withSource(c cursor, v SecretValue) SecretValue {
 	if v.Source != "" {
 		return v
 	}
-	if found, ok := answer(c, refs.Secret, v.ref()); ok {
+	if found, ok := lookUp(c, refs.Secret, v.ref()); ok {
 		v.Source = found.Source
 		if found.Whole {
 			v.JSONKey = ""

@@ -1,6 +1,7 @@
 package taskdef
 
 import (
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -142,7 +143,7 @@ func decodeVolume(c cursor) Volume {
 		c.wrong("the volume is configured in more than one way", "keep one of host, dockerVolumeConfiguration and the others")
 	}
 	if _, named := c.p.settings.Refs.Find(v.ref()); v.Name != "" && (v.Kind == VolumeRemote || named) {
-		if found, ok := answer(c, refs.Volume, v.ref()); ok {
+		if found, ok := lookUp(c, refs.Volume, v.ref()); ok {
 			v = MappedVolume(v.Name, found.Source)
 		}
 	}
@@ -238,7 +239,7 @@ func checkVolume(r rules, v Volume) {
 			"autoprovision is for shared volumes: one of the task is always made")
 	case VolumeShared:
 	case VolumeRemote:
-		needRule(r, "--map-volume "+v.Name+"=PATH", refs.Volume, v.ref().Name(), "the volume %s is %s, which cannot be mounted here", quote(v.Name), v.Remote)
+		needRule(r, "--map-volume "+v.Name+"=PATH", refs.Volume, v.ref().Name(), fmt.Sprintf("the volume %s is %s, which cannot be mounted here", quote(v.Name), v.Remote))
 	default:
 		r.require(false, "", "the volume has no kind")
 	}

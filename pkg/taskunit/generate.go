@@ -206,7 +206,7 @@ func (s Source) otherSections() []string {
 
 // checkKeys reports keys that do not exist.
 func (c *conversion) checkKeys() {
-	for section, known := range map[string][]string{taskSection: taskKeys(), installSection: installKeys, quadletSection: quadletKeys} {
+	for section, known := range map[string][]string{taskSection: Keys(), installSection: installKeys, quadletSection: quadletKeys} {
 		for _, e := range c.source.entries(section) {
 			if !slices.Contains(known, e.key) && !strings.HasPrefix(e.key, "X-") {
 				c.wrong(e.place, "there is no key %s in [%s]%s", e.key, section, didYouMean(e.key, known))

@@ -82,7 +82,8 @@ var (
 	ownServiceKeys = []string{"ExecStart", "PIDFile", "BusName", "NotifyAccess", "RemainAfterExit", "GuessMainPID"}
 )
 
-func taskKeys() []string {
+// Keys returns the names of the keys of [Task].
+func Keys() []string {
 	var names []string
 	for _, k := range keys {
 		names = append(names, k.name)

@@ -177,7 +177,7 @@ func TestSoak(t *testing.T) {
 func soakOne(b *box, c *api.Client, kind soakTask) {
 	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
 	defer cancel()
-	made, err := c.Create(ctx, api.NewTask{Definition: kind.definition, Pull: "prefer-cached", Remove: true})
+	made, err := c.Create(ctx, api.NewTask{Definition: kind.definition, TaskOptions: api.TaskOptions{Pull: "prefer-cached"}, Remove: true})
 	if err != nil {
 		b.t.Error(err)
 		return
