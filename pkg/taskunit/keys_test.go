@@ -36,3 +36,29 @@ func TestThePageHasAllKeys(t *testing.T) {
 		}
 	}
 }
+
+// Where this host has what a definition names: paths start in the directory of the unit.
+func TestMappings(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ key, value, want string }{
+		{"MapVolume", "files=data", "files=file:/units/data"},
+		{"MapVolume", "files=%h/data", "files=file:%h/data"},
+		{"MapVolume", "files=podman:files", "files=podman:files"},
+		{"MapEnvironmentFile", "arn:aws:s3:::b/a.env=./a.env", "arn:aws:s3:::b/a.env=file:/units/a.env"},
+		{"MapSecret", "/web/token=file:token", "/web/token=file:/units/token"},
+		{"MapSecret", "arn:aws:ssm:*=command:/bin/pass show x", "arn:aws:ssm:*=command:/bin/pass show x"},
+		{"MapSecret", "/web/token=token", ""},
+		{"MapSecret", "/web/token", ""},
+		{"CPUQuotaPeriodSec", "20ms", "20ms"},
+		{"CPUQuotaPeriodSec", "0.5s", "0.5s"},
+		{"CPUQuotaPeriodSec", "soon", ""},
+	} {
+		i := slices.IndexFunc(keys, func(k key) bool { return k.name == tt.key })
+		e := entry{key: tt.key, value: tt.value}
+		e.path = "/units/web.task"
+		got, err := keys[i].read(e)
+		if strings.Join(got, "|") != tt.want || (err == nil) != (tt.want != "") {
+			t.Errorf("%s=%s: %q, %v", tt.key, tt.value, got, err)
+		}
+	}
+}
