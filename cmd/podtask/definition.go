@@ -13,6 +13,7 @@ import (
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/catalog"
+	"github.com/podtask/podtask/pkg/config"
 	"github.com/podtask/podtask/pkg/pod"
 	"github.com/podtask/podtask/pkg/refs"
 	"github.com/podtask/podtask/pkg/taskdef"

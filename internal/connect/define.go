@@ -60,7 +60,7 @@ func (d definer) define(ctx context.Context, doc document, s api.TaskSettings) (
 
 // parserSettings are what a request adds to the definition.
 func (d definer) parserSettings(doc document, s api.TaskSettings) (taskdef.Settings, error) {
-	settings := taskdef.Settings{Vars: s.Vars, Dir: doc.dir, Lenient: doc.lenient}
+	settings := taskdef.Settings{Vars: s.Vars, Dir: doc.dir, Lenient: doc.lenient, Logs: LogSettings(d.settings)}
 	for _, e := range s.Environment {
 		settings.Env = append(settings.Env, taskdef.EnvVar(e))
 	}
