@@ -94,8 +94,8 @@ func settingsFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "env-file", Usage: "read variables from `FILE`, one per line"},
 		&cli.StringSliceFlag{Name: "var", Usage: "set a placeholder: `NAME=VALUE`"},
 		&cli.StringFlag{Name: "override", Usage: "change the definition as `FILE` says, an ECS TaskOverride"},
-		&cli.StringFlag{Name: "pull", Usage: "when to pull images: default, always, once, prefer-cached or never", DefaultText: "as configured for the agent"},
-		&cli.StringFlag{Name: "limits", Usage: "enforce, best-effort or off", DefaultText: "as configured for the agent"},
+		&cli.StringFlag{Name: "pull", Usage: "pull images as `POLICY` says: default, always, once, prefer-cached or never", DefaultText: "as configured for the agent"},
+		&cli.StringFlag{Name: "limits", Usage: "apply cpu and memory limits in `MODE` enforce, best-effort or off", DefaultText: "as configured for the agent"},
 		&cli.StringFlag{Name: "pids-limit", Usage: "allow each copy `NUMBER` processes and threads, 0 for no limit", DefaultText: "as configured for the agent"},
 		&cli.StringFlag{Name: "cpu-period", Usage: "use a period of `TIME`, 8ms to 1s, for the cpu limit", DefaultText: "as configured for the agent"},
 	}, slices.Concat(referenceFlags(), adjustFlags(), waitFlags("all copies are healthy"))...)
