@@ -124,7 +124,7 @@ func credentials(s lifecycle.State, i int) loginSource {
 	if login == nil {
 		return loginSource{}
 	}
-	return loginSource{login.Source, secrets.Asked{Reference: cmp.Or(login.ID, login.ValueFrom), TaskID: s.ID, Family: s.Task.Family}}
+	return loginSource{login.Source, secrets.Asked{Reference: cmp.Or(login.ID, login.ValueFrom), TaskID: s.ID, Family: s.Task.Family, TaskRole: s.Task.Identity.TaskRoleARN, ExecutionRole: s.Task.Identity.ExecutionRoleARN}}
 }
 
 // login reads credentials for the registry of ref, right before they are used; zero for no

@@ -186,7 +186,7 @@ func (r *reading) value(ctx context.Context, from taskdef.SecretValue) (secrets.
 func asked(s lifecycle.State, from taskdef.SecretValue) secrets.Asked {
 	return secrets.Asked{
 		Reference: cmp.Or(from.ID, from.ValueFrom), VersionStage: from.VersionStage, VersionID: from.VersionID,
-		TaskID: s.ID, Family: s.Task.Family,
+		TaskID: s.ID, Family: s.Task.Family, TaskRole: s.Task.Identity.TaskRoleARN, ExecutionRole: s.Task.Identity.ExecutionRoleARN,
 	}
 }
 
