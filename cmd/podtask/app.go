@@ -42,7 +42,7 @@ func (p *program) app() *cli.App {
 		psCommand(p), inspectCommand(p), whyCommand(p), logsCommand(p), execCommand(p), eventsCommand(p), timelineCommand(p),
 		updateCommand(p), statsCommand(p), imageCommand(p), doctorCommand(p), infoCommand(p),
 		stopCommand(p), killCommand(p), restartCommand(p), portCommand(p), cpCommand(p), pauseCommand(p), unpauseCommand(p), rmCommand(p), waitCommand(p), drainCommand(p), gcCommand(p),
-		unitCommand(p), generateCommand(p), autoUpdateCommand(p),
+		unitCommand(p), generateCommand(p), importCommand(p), autoUpdateCommand(p),
 		agentCommand(p), configCommand(p), completionCommand(p), completeCommand(p), versionCommand(p), ownerCommand(p), netnsListenCommand(p), execGuardCommand(p),
 	}
 	for _, c := range app.Commands {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -9,22 +10,62 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/compose-spec/compose-go/v2/dotenv"
 	"github.com/podtask/podtask/internal/atomicfile"
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/pkg/convert"
+	"github.com/podtask/podtask/pkg/pod"
 	"github.com/podtask/podtask/pkg/taskunit"
 	"github.com/urfave/cli/v2"
 )
 
-// convertDefinition is `podtask generate --from`.
-func convertDefinition(p *program, c *cli.Context) error {
-	from := c.String("from")
+func importCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:      "import",
+		Usage:     "make a task definition and a unit from a Compose file, a Pod, Quadlet files or a task",
+		ArgsUsage: "FILE|TASK",
+		Description: `Writes NAME.json and NAME.task, for podtask run and podtask unit install. FILE is a Compose
+file (.yaml), a Kubernetes Pod (.yaml), a .container, or a .pod with the .container files
+beside it that name it. What cannot be converted is listed with its line. The definition
+passes podtask validate, or nothing is written.
+
+Variables of a Compose file come from the environment and from the file .env beside it.
+Services with profiles are left out unless --profile chooses one of theirs.
+
+Examples:
+  podtask import compose.yaml
+  podtask import --name shop --profile debug --output units compose.yaml
+  podtask import ~/.config/containers/systemd/shop.pod
+  podtask import --dry-run web`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `DIR`", DefaultText: "."},
+			&cli.BoolFlag{Name: "dry-run", Usage: "print what would be written"},
+			&cli.StringFlag{Name: "name", Usage: "call the task and the unit `NAME`", DefaultText: "that of the file, or of the directory of a Compose file"},
+			&cli.StringSliceFlag{Name: "profile", Usage: "include the services of `PROFILE` of a Compose file"},
+			&cli.BoolFlag{Name: "replace", Usage: "replace files that are there"},
+		},
+		Action: func(c *cli.Context) error {
+			if c.Args().Len() != 1 {
+				return usagef("import", "import takes one FILE or TASK, not %d arguments", c.Args().Len())
+			}
+			return convertDefinition(p, c, c.Args().First())
+		},
+	}
+}
+
+// convertDefinition is `podtask import`, and `podtask generate --from`.
+func convertDefinition(p *program, c *cli.Context, from string) error {
 	name := c.String("name")
 	if name == "" {
 		name = strings.TrimSuffix(filepath.Base(from), filepath.Ext(from))
+		if stem := strings.TrimPrefix(name, "docker-"); c.Command.Name == "import" && (stem == "compose" || stem == "podman-compose") {
+			if dir, err := filepath.Abs(filepath.Dir(from)); err == nil {
+				name = filepath.Base(dir)
+			}
+		}
 	}
 	if !connect.ValidTaskName(name) {
-		return usagef("generate", "--name %q: a name has letters, digits, dots, dashes and underscores, and begins with a letter or a digit", name)
+		return usagef(commandPath(c), "--name %q: a name has letters, digits, dots, dashes and underscores, and begins with a letter or a digit", name)
 	}
 	r, err := convertSource(p, c, from, name)
 	if err != nil {
@@ -36,7 +77,7 @@ func convertDefinition(p *program, c *cli.Context) error {
 	files := []struct {
 		name string
 		data []byte
-	}{{name + ".json", r.Definition}, {name + taskunit.Extension, []byte(r.Unit)}}
+	}{{name + r.extension(), r.Definition}, {name + taskunit.Extension, []byte(r.Unit)}}
 	dir := cmp.Or(c.String("output"), ".")
 	for _, f := range files {
 		path := filepath.Join(dir, f.name)
@@ -66,29 +107,87 @@ func convertDefinition(p *program, c *cli.Context) error {
 }
 
 // convertSource tells what the source is by its name; what is no file is a task.
-func convertSource(p *program, c *cli.Context, from, name string) (convert.Result, error) {
+func convertSource(p *program, c *cli.Context, from, name string) (imported, error) {
 	path, err := filepath.Abs(from)
 	if err != nil {
-		return convert.Result{}, err
+		return imported{}, err
 	}
 	src, err := readSmall(path)
 	switch ext := filepath.Ext(from); {
 	case errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(from, "/."):
-		return convertTask(p, c, from, name)
+		return plainly(convertTask(p, c, from, name))
 	case err != nil:
-		return convert.Result{}, fmt.Errorf("read what is to be converted: %w", err)
+		return imported{}, fmt.Errorf("read what is to be converted: %w", err)
 	case ext == ".yaml" || ext == ".yml":
-		return convert.Compose(path, name, src)
+		if pod.Is(src) {
+			return importPod(p, path, name, src)
+		}
+		lookup, err := composeVariables(p, filepath.Dir(path))
+		if err != nil {
+			return imported{}, err
+		}
+		return plainly(convert.Compose(path, name, src, convert.ComposeOptions{Lookup: lookup, Profiles: c.StringSlice("profile")}))
 	case ext == ".container":
-		return convert.Quadlet(name, withVolumes(taskunit.Read(path, string(src))))
+		return plainly(convert.Quadlet(name, withVolumes(taskunit.Read(path, string(src)))))
 	case ext == ".pod":
 		files, err := membersOf(path)
 		if err != nil {
-			return convert.Result{}, err
+			return imported{}, err
 		}
-		return convert.Quadlet(name, withVolumes(append(files, taskunit.Read(path, string(src)))...))
+		return plainly(convert.Quadlet(name, withVolumes(append(files, taskunit.Read(path, string(src)))...)))
 	}
-	return convert.Result{}, usagef("generate", "--from %s: it is a Compose file (.yaml), a .pod, a .container or a task", from)
+	return imported{}, usagef(commandPath(c), "%s: it is a Compose file or a Pod (.yaml), a .pod, a .container or a task", from)
+}
+
+// imported is what came of a conversion; a Pod stays in YAML.
+type imported struct {
+	convert.Result
+	yaml bool
+}
+
+func (i imported) extension() string {
+	if i.yaml {
+		return ".yaml"
+	}
+	return ".json"
+}
+
+func plainly(r convert.Result, err error) (imported, error) { return imported{Result: r}, err }
+
+// importPod makes a unit for a Kubernetes manifest, which runs as it is.
+func importPod(p *program, path, name string, src []byte) (imported, error) {
+	_, f, err := parseDocument(p, definition{}, document{name: path, dir: filepath.Dir(path), source: src})
+	if err != nil {
+		return imported{}, err
+	}
+	p.printProblems(f)
+	if !f.Valid {
+		return imported{}, exitStatus(exitInvalid)
+	}
+	file, err := taskunit.Escape(name)
+	if err != nil {
+		return imported{}, fmt.Errorf("name of the unit: %w", err)
+	}
+	unit := "[Task]\nDefinition=./" + file + ".yaml\n\n[Service]\nRestart=on-failure\n\n[Install]\nWantedBy=default.target\n"
+	return imported{convert.Result{Definition: src, Unit: unit}, true}, nil
+}
+
+// composeVariables are those of the environment, else of the file .env in a directory.
+func composeVariables(p *program, dir string) (func(string) (string, bool), error) {
+	vars := map[string]string{}
+	text, err := readSmall(filepath.Join(dir, ".env"))
+	if err == nil {
+		vars, err = dotenv.ParseWithLookup(bytes.NewReader(text), nil)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read the variables of the Compose file in %s: its syntax is NAME=VALUE, a line each", filepath.Join(dir, ".env")) // the error may hold a value
+	}
+	for _, v := range p.environ() {
+		if name, value, ok := strings.Cut(v, "="); ok {
+			vars[name] = value
+		}
+	}
+	return func(name string) (string, bool) { v, ok := vars[name]; return v, ok }, nil
 }
 
 // membersOf reads the .container files beside a .pod that name it.

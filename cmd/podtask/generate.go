@@ -19,14 +19,10 @@ podtask-user-generator there, this command writes the services of all your .task
 ~/.config/systemd/user, removes those of units that are gone, and reloads systemd. Files
 that podtask did not generate are not changed.
 
-With --from it converts a Compose file, a .pod of Quadlet with the .container files beside
-it that name it, a .container file or a podtask task to NAME.task and NAME.json. Settings
-that cannot be converted are listed.
+With --from it does what podtask import does.
 
 Examples:
   podtask generate
-  podtask generate --from compose.yaml --name shop
-  podtask generate --from ~/.config/containers/systemd/shop.pod --output .
   podtask generate --output /tmp/services
   podtask generate --dry-run`,
 		Flags: []cli.Flag{
@@ -45,7 +41,7 @@ func generateServices(p *program, c *cli.Context) error {
 		return err
 	}
 	if c.String("from") != "" {
-		return convertDefinition(p, c)
+		return convertDefinition(p, c, c.String("from"))
 	}
 	u, err := loadUnits(p)
 	if err != nil {

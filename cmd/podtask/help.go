@@ -17,7 +17,7 @@ var commandGroups = []commandGroup{
 	{"Look at tasks", []string{"ps", "logs", "why", "stats", "timeline", "events", "inspect", "port"}},
 	{"Work in containers", []string{"exec", "cp"}},
 	{"Task definitions", []string{"validate", "plan", "taskdef", "schema"}},
-	{"Services and systemd", []string{"service", "unit", "generate", "auto-update", "agent"}},
+	{"Services and systemd", []string{"service", "unit", "import", "generate", "auto-update", "agent"}},
 	{"This host", []string{"image", "doctor", "info", "config", "gc", "drain", "completion", "version"}},
 }
 

@@ -20,10 +20,9 @@ var elsewhere = map[string]string{
 	"images":   "`podtask image ls` lists the images that podtask pulled",
 	"login":    "`podman login REGISTRY` logs in; podtask uses the same credentials",
 	"pull":     "`podtask run` pulls the images that it needs; --pull says when",
-	"import":   "`podtask generate --from FILE` converts a Compose file, a .pod or a .container",
 	"start":    "`podtask run --detach FILE` starts a new task, `podtask restart TASK` the same again",
 	"top":      "`podtask stats TASK` shows the use of resources, `podtask exec TASK CONTAINER -- ps` the processes",
-	"up":       "`podtask run --detach FILE` starts a task",
+	"up":       "`podtask run --detach FILE` starts a task; `podtask import compose.yaml` makes one of a Compose file",
 }
 
 // unsuggested are commands and flags that remove or stop things. They are never suggested:

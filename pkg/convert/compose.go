@@ -4,24 +4,28 @@ import (
 	"fmt"
 	"math"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/docker/go-units"
+	"github.com/mattn/go-shellwords"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskunit"
 )
 
 // Compose converts a Compose file. File is its path, to whose directory relative
-// paths are relative; task is what the unit and the task are to be called.
+// paths are relative; task is what the unit and the task are to be called. The error is for
+// a file of which no valid definition can be made.
 //
 // All services become containers of one task, so they share an address, and each
 // keeps its name for the others. A service that another waits for to complete is
 // not essential; all others are. Volumes are those that Compose has, see named.
-func Compose(file, task string, src []byte) (Result, error) {
+func Compose(file, task string, src []byte, o ComposeOptions) (Result, error) {
 	name := path.Base(file)
 	if len(src) > maxText {
 		return Result{}, fmt.Errorf("%s has more than %d bytes", name, maxText)
@@ -30,39 +34,64 @@ func Compose(file, task string, src []byte) (Result, error) {
 	if err := yaml.Unmarshal(src, &doc); err != nil {
 		return Result{}, fmt.Errorf("%s: %w", name, err)
 	}
-	c := compose{builder: builder{name: name, dir: path.Dir(file)}}
+	c := compose{builder: builder{name: name, dir: path.Dir(file)}, options: o, secrets: map[string]string{}}
 	if len(doc.Content) == 0 || doc.Content[0].Kind != yaml.MappingNode {
 		return Result{}, fmt.Errorf("%s is not a Compose file: it has no services", name)
 	}
+	budget := 4 * maxText
+	if err := c.interpolate(doc.Content[0], &budget); err != nil {
+		return Result{}, err
+	}
 	c.declare(doc.Content[0])
-	for _, f := range fields(doc.Content[0]) {
-		switch {
-		case f.key == "services":
-			services := fields(f.value)
-			if len(services) > maxServices {
-				return Result{}, fmt.Errorf("%s has %d services, and a task has at most 10 containers: write a file for each task", name, len(services))
-			}
-			for _, s := range services {
-				c.service(s)
-			}
-		case f.key == "version" || strings.HasPrefix(f.key, "x-"):
-		case f.key == "name" || f.key == "volumes": // declared
-		case f.key == "networks":
-			c.lose(f.line, "networks: the containers of a task share one")
-		default:
-			c.lose(f.line, "%s", f.key)
-		}
+	if err := c.members(doc.Content[0]); err != nil {
+		return Result{}, err
 	}
 	if len(c.def.Containers) == 0 {
 		return Result{}, fmt.Errorf("%s is not a Compose file: it has no services", name)
 	}
 	c.settle()
-	return c.result(task)
+	r, err := c.result(task)
+	if err != nil {
+		return Result{}, err
+	}
+	if _, _, err := taskdef.Parse(task+".json", r.Definition); err != nil {
+		return Result{}, fmt.Errorf("%s gives a definition that is not valid: %w", name, err)
+	}
+	return r, nil
+}
+
+// members converts what the top level of a file has.
+func (c *compose) members(doc *yaml.Node) error {
+	for _, f := range fields(doc) {
+		switch {
+		case f.key == "services":
+			services := fields(f.value)
+			if len(services) > maxServices {
+				return fmt.Errorf("%s has %d services, and a task has at most 10 containers: write a file for each task", c.name, len(services))
+			}
+			for _, s := range services {
+				if err := c.service(s); err != nil {
+					return err
+				}
+			}
+		case f.key == "version" || strings.HasPrefix(f.key, "x-"):
+		case f.key == "name" || f.key == "volumes" || f.key == "secrets": // declared
+		case f.key == "networks":
+			c.lose(f.line, "networks: the containers of a task share one")
+		case f.key == "include":
+			return fmt.Errorf("%s:%d: include is not read: `podman-compose config` or `docker compose config` prints one file with everything in it", c.name, f.line)
+		default:
+			c.lose(f.line, "%s", f.key)
+		}
+	}
+	return nil
 }
 
 type compose struct {
 	builder
-	completes []string // services that come to an end
+	options   ComposeOptions
+	secrets   map[string]string // sources of the declared secrets
+	completes []string          // services that come to an end
 	project   string
 	volumes   map[string]declared
 }
@@ -74,15 +103,16 @@ const (
 	maxServices = 100
 )
 
-// command is a list, or a text that a shell splits.
-func command(f field) []string {
+// command is a list, or a text that is split as a shell does, without one.
+func (c *compose) command(f field) []string {
 	if f.value.Kind != yaml.ScalarNode {
 		return list(f.value)
 	}
-	if strings.ContainsAny(f.value.Value, `"'\$`+"`") {
-		return []string{"sh", "-c", f.value.Value}
+	words, err := shellwords.Parse(f.value.Value)
+	if err != nil {
+		c.lose(f.line, "%s: its quotes do not match", f.key)
 	}
-	return strings.Fields(f.value.Value)
+	return words
 }
 
 // pairs reads a mapping, or a list of NAME=VALUE.
@@ -109,17 +139,21 @@ func (c *compose) pairs(f field, what string) []pair {
 }
 
 // service converts one service.
-func (c *compose) service(s field) {
+func (c *compose) service(s field) error {
+	if c.left(s) {
+		return nil
+	}
 	ctr := container{Name: s.key, Essential: true}
 	for _, f := range fields(s.value) {
-		if strings.Contains(f.value.Value, "${") {
-			c.lose(f.line, "%s.%s: ${...} is not filled in", s.key, f.key)
+		if f.key == "extends" {
+			return fmt.Errorf("%s:%d: %s.extends is not read: `podman-compose config` or `docker compose config` prints one file with everything in it", c.name, f.line, s.key)
 		}
-		if !c.plain(&ctr, f) && !c.nested(&ctr, f) {
+		if !c.plain(&ctr, f) && !c.nested(&ctr, f) && !c.kernel(&ctr, f) {
 			c.lose(f.line, "%s.%s", s.key, f.key)
 		}
 	}
 	c.def.Containers = append(c.def.Containers, ctr)
+	return nil
 }
 
 // plain converts members with simple values. It reports whether it knows the key.
@@ -128,9 +162,9 @@ func (c *compose) plain(ctr *container, f field) bool {
 	case "image":
 		ctr.Image = v
 	case "command":
-		ctr.Command = command(f)
+		ctr.Command = c.command(f)
 	case "entrypoint":
-		ctr.EntryPoint = command(f)
+		ctr.EntryPoint = c.command(f)
 	case "environment":
 		ctr.Environment = c.pairs(f, "variable")
 	case "labels":
@@ -164,8 +198,7 @@ func (c *compose) plain(ctr *container, f field) bool {
 			c.assign(&c.unit.Task, f.line, "EnvironmentFile", path)
 			c.lose(f.line, "%s.env_file is given to all containers", ctr.Name)
 		}
-	case "expose", "container_name", "pull_policy", "tty", "stdin_open":
-		return f.key == "expose" // the others are worth a line
+	case "expose", "profiles":
 	default:
 		return false
 	}
@@ -177,11 +210,11 @@ func (c *compose) nested(ctr *container, f field) bool {
 	switch f.key {
 	case "ports":
 		for _, p := range f.value.Content {
-			c.port(ctr, p)
+			c.portOrRange(ctr, resolve(p))
 		}
 	case "volumes":
 		for _, v := range f.value.Content {
-			c.mount(ctr, v)
+			c.mount(ctr, resolve(v))
 		}
 	case "depends_on":
 		c.dependsOn(ctr, f)
@@ -290,6 +323,37 @@ func (c *compose) port(ctr *container, n *yaml.Node) {
 	ctr.PortMappings = append(ctr.PortMappings, p)
 }
 
+// portOrRange reads a port, or FIRST-LAST:FIRST-LAST as so many ports.
+func (c *compose) portOrRange(ctr *container, n *yaml.Node) {
+	m := portRange.FindStringSubmatch(n.Value)
+	if n.Kind != yaml.ScalarNode || m == nil {
+		c.port(ctr, n)
+		return
+	}
+	number := func(s string) int { i, _ := strconv.Atoi(s); return i }
+	host, hostEnd, first, last := number(m[2]), number(m[3]), number(m[4]), number(m[5])
+	if last < first || last-first >= maxRange || last > 65535 || m[2] != "" && hostEnd-host != last-first {
+		c.lose(n.Line, "ports %s of %s: write two ranges of the same length, of up to %d ports", n.Value, ctr.Name, maxRange)
+		return
+	}
+	for i := range last - first + 1 {
+		p := port{ContainerPort: first + i, Protocol: m[6]}
+		if m[2] != "" {
+			p.HostPort = host + i
+		}
+		if m[1] != "" {
+			p.Extra = &hostIPOnly{strings.Trim(m[1], "[]")}
+		}
+		ctr.PortMappings = append(ctr.PortMappings, p)
+	}
+}
+
+// portRange is [IP:][FIRST-LAST:]FIRST-LAST[/PROTOCOL].
+var portRange = regexp.MustCompile(`^(?:(.+):)??(?:(\d{1,5})-(\d{1,5}):)?(\d{1,5})-(\d{1,5})(?:/(\w+))?$`)
+
+// maxRange is how many ports a range may have.
+const maxRange = 100
+
 // parsePort reads [[IP:]HOST:]CONTAINER[/PROTOCOL] without ranges.
 func parsePort(text string) (p port, ok bool) {
 	rest, protocol, _ := strings.Cut(text, "/")
@@ -331,7 +395,15 @@ func (c *compose) mount(ctr *container, n *yaml.Node) {
 			readOnly = f.value.Value == "true"
 		}
 	}
-	if target == "" || source == "" || kind == "tmpfs" || strings.HasPrefix(source, "~") {
+	switch {
+	case kind == "tmpfs" && target != "":
+		ctr.linux().Tmpfs = append(ctr.linux().Tmpfs, tmpfs{Path: target, Size: defaultTmpfs})
+		return
+	case source == "" && target != "" && kind != "bind":
+		name := c.addVolume(volume{Name: volumeName(ctr.Name + "-" + target)})
+		ctr.MountPoints = append(ctr.MountPoints, mountPoint{name, target, readOnly})
+		return
+	case target == "" || source == "" || strings.HasPrefix(source, "~"):
 		c.lose(n.Line, "volume %s of %s: it has no source that is known", n.Value+target, ctr.Name)
 		return
 	}
@@ -377,6 +449,9 @@ func (c *compose) health(f field) *healthCheck {
 	if len(h.Command) == 0 || h.Command[0] == "NONE" {
 		return nil
 	}
+	if h.Timeout == 0 {
+		h.Timeout = 30 // as Compose has it; the model has 5
+	}
 	h.clamp(func(what string) { c.lose(f.line, "healthcheck: %s", what) })
 	return h
 }
@@ -398,13 +473,19 @@ func (h *healthCheck) clamp(tell func(what string)) {
 	}
 }
 
+// restart also restarts a container that ran for less than a minute, with pauses that grow,
+// as engines do.
 func (c *compose) restart(ctr *container, f field) {
-	switch word, _, _ := strings.Cut(f.value.Value, ":"); word {
-	case "no", "false":
-	case "always", "unless-stopped":
-		ctr.Restart = &restartPolicy{Enabled: true}
+	word, most, _ := strings.Cut(f.value.Value, ":")
+	policy := &restartPolicy{Enabled: true, AttemptPeriod: 60, Extra: &backOff{BackOff: 1}}
+	switch word {
+	case "no", "false", "none":
+	case "always", "unless-stopped", "any":
+		ctr.Restart = policy
 	case "on-failure":
-		ctr.Restart = &restartPolicy{Enabled: true, IgnoredExitCodes: []int{0}}
+		policy.IgnoredExitCodes = []int{0}
+		policy.Extra.MaxCount, _ = strconv.Atoi(most)
+		ctr.Restart = policy
 	default:
 		c.lose(f.line, "%s.restart %s", ctr.Name, f.value.Value)
 	}
@@ -412,21 +493,52 @@ func (c *compose) restart(ctr *container, f field) {
 
 func (c *compose) deploy(ctr *container, f field) {
 	for _, m := range fields(f.value) {
-		if m.key != "resources" {
-			c.lose(m.line, "%s.deploy.%s", ctr.Name, m.key)
-			continue
-		}
-		for _, r := range fields(m.value) {
-			for _, x := range fields(r.value) {
-				if r.key == "limits" && x.key == "memory" {
-					ctr.Memory = c.mebibytes(x)
-				} else {
-					c.lose(x.line, "%s.deploy.resources.%s.%s", ctr.Name, r.key, x.key)
+		switch m.key {
+		case "resources":
+			for _, r := range fields(m.value) {
+				for _, x := range fields(r.value) {
+					c.deployResource(ctr, r.key, x)
 				}
 			}
+		case "replicas":
+			if m.value.Value != "1" {
+				c.lose(m.line, "%s.deploy.replicas: a task has one; `podtask service create NAME FILE --count %s` keeps so many copies of the whole task", ctr.Name, m.value.Value)
+			}
+		case "restart_policy":
+			for _, x := range fields(m.value) {
+				if x.key == "condition" {
+					c.restart(ctr, x)
+				} else {
+					c.lose(x.line, "%s.deploy.restart_policy.%s", ctr.Name, x.key)
+				}
+			}
+		default:
+			c.lose(m.line, "%s.deploy.%s", ctr.Name, m.key)
 		}
 	}
 }
+
+func (c *compose) deployResource(ctr *container, kind string, x field) {
+	switch kind + "." + x.key {
+	case "limits.memory":
+		ctr.Memory = c.mebibytes(x)
+	case "reservations.memory":
+		ctr.Reservation = c.mebibytes(x)
+	case "limits.cpus":
+		c.cpus(ctr, x)
+	case "reservations.cpus":
+		if n, err := strconv.ParseFloat(x.value.Value, 64); err == nil && n > 0 && n < 1000 {
+			ctr.CPU = int64(n * unitsPerCPU)
+			break
+		}
+		fallthrough
+	default:
+		c.lose(x.line, "%s.deploy.resources.%s.%s", ctr.Name, kind, x.key)
+	}
+}
+
+// unitsPerCPU is how many cpu units of the model are one CPU.
+const unitsPerCPU = 1024
 
 // seconds reads a time such as 1m30s and rounds it up.
 func (c *compose) seconds(f field) int {
@@ -463,10 +575,12 @@ func (c *compose) declare(doc *yaml.Node) {
 	c.project, c.volumes = path.Base(c.dir), make(map[string]declared)
 	for _, f := range fields(doc) {
 		switch {
-		case f.key == "name" && strings.Contains(f.value.Value, "${"):
-			c.lose(f.line, "name: ${...} is not filled in")
 		case f.key == "name":
 			c.project = f.value.Value
+		case f.key == "secrets":
+			for _, s := range fields(f.value) {
+				c.declareSecret(s)
+			}
 		case f.key == "volumes":
 			for _, v := range fields(f.value) {
 				c.volumes[v.key] = declaration(v, c.lose)
@@ -491,8 +605,6 @@ func inProjectName(r rune) rune {
 func declaration(v field, lose func(line int, format string, args ...any)) (n declared) {
 	for _, m := range fields(v.value) {
 		switch {
-		case strings.Contains(m.value.Value, "${"):
-			lose(m.line, "volume %s: %s: ${...} is not filled in", v.key, m.key)
 		case m.key == "name":
 			n.name = m.value.Value
 		case m.key == "external" && m.value.Kind == yaml.MappingNode: // before version 3.4
@@ -504,6 +616,7 @@ func declaration(v field, lose func(line int, format string, args ...any)) (n de
 			}
 		case m.key == "external":
 			n.there = m.value.Value == "true"
+		case m.key == "driver" && m.value.Value == "local": // it is the only one
 		default:
 			lose(m.line, "volume %s: %s", v.key, m.key)
 		}

@@ -64,6 +64,54 @@ type container struct {
 	StopTimeout      int               `json:"stopTimeout,omitempty"`
 	Restart          *restartPolicy    `json:"restartPolicy,omitempty"`
 	Linux            *linux            `json:"linuxParameters,omitempty"`
+	Hostname         string            `json:"hostname,omitempty"`
+	DNSServers       []string          `json:"dnsServers,omitempty"`
+	DNSSearch        []string          `json:"dnsSearchDomains,omitempty"`
+	Privileged       bool              `json:"privileged,omitempty"`
+	Terminal         bool              `json:"pseudoTerminal,omitempty"`
+	Interactive      bool              `json:"interactive,omitempty"`
+	Ulimits          []ulimit          `json:"ulimits,omitempty"`
+	SystemControls   []systemControl   `json:"systemControls,omitempty"`
+	SecurityOptions  []string          `json:"dockerSecurityOptions,omitempty"`
+	Logging          *logConfiguration `json:"logConfiguration,omitempty"`
+
+	Extensions *containerExtensions `json:"x-podtask,omitempty"`
+}
+
+// containerExtensions are what a container asks for beyond the ECS model.
+type containerExtensions struct {
+	CPULimit    float64      `json:"cpuLimit,omitempty"`
+	SecretFiles []secretFile `json:"secretFiles,omitempty"`
+}
+
+type secretFile struct {
+	Path      string `json:"path"`
+	ValueFrom string `json:"valueFrom"`
+	Mode      string `json:"mode,omitempty"`
+	UID       int    `json:"uid,omitempty"`
+	GID       int    `json:"gid,omitempty"`
+}
+
+type ulimit struct {
+	Name string `json:"name"`
+	Soft int64  `json:"softLimit"`
+	Hard int64  `json:"hardLimit"`
+}
+
+type systemControl struct {
+	Name  string `json:"namespace"`
+	Value string `json:"value"`
+}
+
+type logConfiguration struct {
+	Driver  string            `json:"logDriver"`
+	Options map[string]string `json:"options,omitempty"`
+}
+
+type tmpfs struct {
+	Path    string   `json:"containerPath"`
+	Size    int64    `json:"size"` // MiB
+	Options []string `json:"mountOptions,omitempty"`
 }
 
 type pair struct {
@@ -151,6 +199,8 @@ type backOff struct {
 type linux struct {
 	Init         bool          `json:"initProcessEnabled,omitempty"`
 	Capabilities *capabilities `json:"capabilities,omitempty"`
+	SharedMemory int64         `json:"sharedMemorySize,omitempty"` // MiB
+	Tmpfs        []tmpfs       `json:"tmpfs,omitempty"`
 }
 
 type capabilities struct {

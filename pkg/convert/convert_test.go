@@ -50,17 +50,62 @@ func TestCompose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Compose("/srv/shop/compose.yaml", "shop", src)
+	r, err := Compose("/srv/shop/compose.yaml", "shop", src, ComposeOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "shop.compose", r)
 }
 
+// A file with variables, merges, secrets, profiles and most of what a definition can say.
+func TestComposeWithAllMembers(t *testing.T) {
+	t.Parallel()
+	src, err := os.ReadFile("testdata/blog.compose.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Compose("/srv/blog/compose.yaml", "blog", src, ComposeOptions{Lookup: func(name string) (string, bool) {
+		return "6.5", name == "WORDPRESS_VERSION"
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "blog.compose", r)
+}
+
+func TestComposeVariablesAndProfiles(t *testing.T) {
+	t.Parallel()
+	vars := ComposeOptions{Profiles: []string{"debug"}, Lookup: func(name string) (string, bool) { return "seen", name == "SET" }}
+	for _, tt := range []struct{ image, want, lost string }{
+		{"a:${SET}", "a:seen", ""},
+		{"a:$SET", "a:seen", ""},
+		{"a:${UNSET:-1}", "a:1", ""},
+		{"a:${UNSET}x", "a:x", "c.yaml:1: variable UNSET is not set here: it is empty"},
+		{"a:${SET:+2}", "a:2", ""},
+	} {
+		r, err := Compose("c.yaml", "x", []byte("services: {web: {image: \""+tt.image+"\", profiles: [debug]}}"), vars)
+		if err != nil || !strings.Contains(string(r.Definition), `"image": "`+tt.want+`"`) || strings.Join(r.Lost, "") != tt.lost {
+			t.Errorf("%s: %v %q %s", tt.image, err, r.Lost, r.Definition)
+		}
+	}
+	for src, want := range map[string]string{
+		"services: {web: {image: \"${UNSET:?give it}\"}}":    "c.yaml:1: variable UNSET must be set: give it",
+		"services: {web: {image: \"${hunter2!}\"}}":          "c.yaml:1: a variable is written wrongly",
+		"services: {web: {image: a, extends: {service: b}}}": "web.extends is not read",
+		"include: [b.yaml]\nservices: {web: {image: a}}":     "include is not read",
+		"services: {web: {build: .}}":                        "gives a definition that is not valid",
+		"services: {web: {image: a, profiles: [other]}}":     "it has no services",
+	} {
+		if _, err := Compose("c.yaml", "x", []byte(src), vars); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v, want %q", src, err, want)
+		}
+	}
+}
+
 // Compose allows dots in names, and the ECS model does not.
 func TestNamesThatTheModelDoesNotTake(t *testing.T) {
 	t.Parallel()
-	r, err := Compose("/srv/shop/docker-compose.prod.yml", "docker-compose.prod", []byte("services:\n  db.main: {image: x}\n  web: {image: y, depends_on: [db.main]}\n"))
+	r, err := Compose("/srv/shop/docker-compose.prod.yml", "docker-compose.prod", []byte("services:\n  db.main: {image: x}\n  web: {image: y, depends_on: [db.main]}\n"), ComposeOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +184,7 @@ func TestHealthCommandIsReadAsPodmanDoes(t *testing.T) {
 func TestNothingToConvert(t *testing.T) {
 	t.Parallel()
 	for _, src := range []string{"", "[]", "version: 3", "services: {}", "a: b: c"} {
-		if _, err := Compose("compose.yaml", "x", []byte(src)); err == nil || !strings.Contains(err.Error(), "compose.yaml") {
+		if _, err := Compose("compose.yaml", "x", []byte(src), ComposeOptions{}); err == nil || !strings.Contains(err.Error(), "compose.yaml") {
 			t.Errorf("%q: %v", src, err)
 		}
 	}
@@ -173,7 +218,7 @@ func FuzzCompose(f *testing.F) {
 	f.Add(src)
 	f.Add([]byte("services: &a {x: {<<: *a, image: y}}"))
 	f.Fuzz(func(t *testing.T, src []byte) {
-		r, err := Compose("c.yaml", "x", src)
+		r, err := Compose("c.yaml", "x", src, ComposeOptions{})
 		if err != nil {
 			return
 		}

@@ -37,7 +37,7 @@ func FuzzComposeUnit(f *testing.F) {
 		if err != nil {
 			return
 		}
-		r, err := convert.Compose("/srv/"+dir+"/compose.yaml", "web", src)
+		r, err := convert.Compose("/srv/"+dir+"/compose.yaml", "web", src, convert.ComposeOptions{})
 		if err != nil {
 			return
 		}
@@ -58,7 +58,7 @@ func FuzzComposeUnit(f *testing.F) {
 func TestComposeEnvFileIsEscaped(t *testing.T) {
 	t.Parallel()
 	compose := func(value string) convert.Result {
-		r, err := convert.Compose("/srv/100%/compose.yaml", "web", []byte("services: {web: {image: a, env_file: ["+value+"]}}"))
+		r, err := convert.Compose("/srv/100%/compose.yaml", "web", []byte("services: {web: {image: a, env_file: ["+value+"]}}"), convert.ComposeOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

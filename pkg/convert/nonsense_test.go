@@ -9,7 +9,7 @@ import (
 
 func TestNonsenseCostsLittle(t *testing.T) {
 	for _, head := range []string{"", "services:\n  a: ", "services: {a: {image: x, command: "} {
-		nonsense.Check(t, head, func(text string) { _, _ = Compose("c.yaml", "x", []byte(text)) })
+		nonsense.Check(t, head, func(text string) { _, _ = Compose("c.yaml", "x", []byte(text), ComposeOptions{}) })
 	}
 	nonsense.Check(t, "[Container]\nImage=", func(text string) { _, _ = Quadlet("x", []taskunit.File{taskunit.Read("x.container", text)}) })
 }
