@@ -62,7 +62,7 @@ func NewRule(match, source, origin string) (refs.Rule, error) {
 
 const (
 	maxPattern  = 1024
-	sourceKinds = "file:/PATH, podman:NAME, env:NAME, credential:NAME, tree:/DIRECTORY or command:/PROGRAM ARGUMENT..."
+	sourceKinds = "file:/PATH, podman:NAME, env:NAME, credential:NAME, command:/PROGRAM ARGUMENT... or tree:/DIRECTORY"
 )
 
 func checkRule(r refs.Rule) error {

@@ -38,7 +38,7 @@ func (c *compose) kernel(ctr *container, f field) bool {
 		c.ulimits(ctr, f)
 	case "sysctls":
 		for _, p := range c.pairs(f, "sysctl") {
-			ctr.SystemControls = append(ctr.SystemControls, systemControl{p.Name, p.Value})
+			ctr.SystemControls = append(ctr.SystemControls, systemControl(p))
 		}
 	case "security_opt":
 		for _, o := range list(f.value) {

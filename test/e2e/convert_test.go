@@ -198,7 +198,7 @@ services:
     restart: on-failure
 networks: {default: {}}
 `},
-		lost: []string{"front.hostname", "networks"},
+		lost: []string{"networks"},
 		check: func(task string) {
 			inOrder(t, u.events(), "side RUNNING", "front RUNNING")
 			u.prints(task, "front", "from the host", "cannot write", "cannot write")
