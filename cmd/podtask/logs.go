@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -21,7 +22,7 @@ func logsCommand(p *program) *cli.Command {
 		ArgsUsage: "TASK ... [CONTAINER]",
 		Description: `The stdout of a container is printed to stdout, its stderr to stderr. Each line begins with
 the name of the container, unless one is chosen, and of the task where there are several.
-A last argument that is the name of a container and of no task chooses it too.
+A last argument that is the name of a container of each of the tasks chooses it too.
 
 Examples:
   podtask logs -f web
@@ -85,15 +86,14 @@ func logSources(s *session, c *cli.Context) (states []lifecycle.State, container
 		return nil, "", usagef("logs", "no TASK to show the logs of")
 	}
 	for i, ref := range refs {
+		last := i > 0 && i == len(refs)-1 && container == ""
+		if last && hasContainer(states, ref) { // also where a task's ID begins so
+			container = ref
+			break
+		}
 		st, err := s.Agent.Tasks.Find(ref)
-		if i > 0 && i == len(refs)-1 && container == "" && connect.IsGone(err) {
-			if _, ok := states[0].Task.Index(ref); ok {
-				container = ref
-				break
-			}
-			if i == 1 {
-				return nil, "", fmt.Errorf("there is no task %q, and task %s has no such container", ref, connect.NameOf(states[0]))
-			}
+		if last && i == 1 && connect.IsGone(err) {
+			return nil, "", fmt.Errorf("there is no task %q, and task %s has no such container", ref, connect.NameOf(states[0]))
 		}
 		if err != nil {
 			return nil, "", err
@@ -106,6 +106,14 @@ func logSources(s *session, c *cli.Context) (states []lifecycle.State, container
 		}
 	}
 	return states, container, nil
+}
+
+// hasContainer reports whether each of the tasks has a container of that name.
+func hasContainer(states []lifecycle.State, name string) bool {
+	return !slices.ContainsFunc(states, func(s lifecycle.State) bool {
+		_, ok := s.Task.Index(name)
+		return !ok
+	})
 }
 
 func parseLogOptions(c *cli.Context) (observe.LogOptions, error) {

@@ -237,6 +237,7 @@ func TestBacklogIsGivenUpFromItsOldestEnd(t *testing.T) {
 	for len(h.server.Requests("PutLogEvents")) == 0 {
 		<-h.server.Changed()
 	}
+	p.end() // from now on the test alone prunes
 	c := p.containers[0]
 	next := func(n int) {
 		if _, err := h.files.Rotate(1, func() error { return os.Rename(h.files.Path(), h.files.Path()+".old") }); err != nil {

@@ -79,3 +79,13 @@ func TestDefinitionFromStandardInput(t *testing.T) {
 		t.Errorf("it printed %q", r.out)
 	}
 }
+
+// A container may have a name that the ID of another task begins with.
+func TestLogsPreferTheContainerToAnotherTask(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	other := b.detach(b.waiter())
+	first := ctr{Name: other[:1], Command: words("print hello")}
+	b.want(0, "run", "--quiet", "--name", b.family, b.define(first))
+	b.wantLines(b.family, first.Name, "hello")
+}

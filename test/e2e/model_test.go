@@ -77,9 +77,6 @@ taskDefinition:
 		if r.out != want {
 			t.Errorf("%s prints %q, want %q", filepath.Base(path), r.out, want)
 		}
-		if tags := strings.Contains(r.err, "/tags: tags is accepted but has no effect"); tags != (path == described) {
-			t.Errorf("%s warns of tags: %t", filepath.Base(path), tags)
-		}
 	}
 }
 
