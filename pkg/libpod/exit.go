@@ -130,7 +130,7 @@ func (c *conmon) awaitExit(ctx context.Context, files *exitFiles) error {
 // cleanupLimit is how long Podman may take to clean up after an exit before the exit is
 // reported. conmon ends when that is done. An inspection before would see a container that
 // a user restarts with Podman as one that has exited.
-const cleanupLimit = 500 * time.Millisecond
+const cleanupLimit = 3 * time.Second
 
 // exitFiles tells when files appear in exit directories, with one inotify instance. What it
 // cannot watch is never reported.
