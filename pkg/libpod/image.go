@@ -68,7 +68,7 @@ func (c *imageAPI) Image(ctx context.Context, ref string) (Image, error) {
 	}
 	if e != nil && strings.Contains(e.Cause, "nil pointer dereference") {
 		// 4.3 panics on a manifest without a configuration.
-		e.Cause = "Podman " + c.version.String() + " cannot read this image, probably because its manifest has Docker's schema 1: push the image again with a newer tool, or use Podman 5"
+		e.Cause = "Podman " + c.version.String() + " cannot read this image: its manifest has Docker's schema 1 (push the image again with a newer tool, or use Podman 5), or the disk of Podman's storage is full"
 	}
 	if err != nil {
 		return Image{}, err

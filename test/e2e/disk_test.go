@@ -119,7 +119,7 @@ func TestFullGraphRoot(t *testing.T) {
 	b.agent()
 	id := b.detach("--wait=running", b.waiter())
 	d.fill()
-	if r := b.want(125, "run", b.hello(b.testbox())); !strings.Contains(r.err, "no space left on device") && !strings.Contains(r.err, "disk is full") {
+	if r := b.want(125, "run", b.hello(b.testbox())); !strings.Contains(r.err, "no space left on device") && !strings.Contains(r.err, " is full") {
 		t.Errorf("another task: %s", r.err)
 	}
 	stop := b.start("stop", id)
