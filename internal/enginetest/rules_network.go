@@ -156,6 +156,12 @@ var networkRules = []rule{
 		name := k.run(k.member("a", "exit 3", libpod.Port{HostIP: "127.0.0.1", ContainerPort: 80}))
 		first := k.wantExit(name, 3)
 		pid, err := k.InitContainer(k.ctx(), name)
+		for range 20 { // Podman may still clean up after the exit, which takes the new process away
+			if err == nil {
+				break
+			}
+			pid, err = k.InitContainer(k.ctx(), name)
+		}
 		k.must(err)
 		if o := k.see(name); pid == 0 || o.Status != libpod.Created {
 			k.t.Errorf("process %d, %+v", pid, o)
