@@ -81,15 +81,18 @@ func port(ctx context.Context, s *session, c *cli.Context) error {
 	})
 }
 
-// publishedPorts are the ports of a task and of its containers.
+// publishedPorts are the ports of a task, each once. Those of a container with a network of
+// its own name the container.
 func publishedPorts(t api.Task) []portRow {
 	rows := []portRow{}
-	for _, p := range t.Ports {
-		rows = append(rows, portRow{Port: p})
-	}
 	for _, c := range t.Containers {
 		for _, p := range c.Ports {
 			rows = append(rows, portRow{Container: c.Name, Port: p})
+		}
+	}
+	for _, p := range t.Ports {
+		if !slices.ContainsFunc(rows, func(r portRow) bool { return r.Port == p }) {
+			rows = append(rows, portRow{Port: p})
 		}
 	}
 	return rows

@@ -286,3 +286,15 @@ func TestHelpFitsATerminal(t *testing.T) {
 		}
 	}
 }
+
+// A port of a container with a network of its own is among those of the task too.
+func TestEachPublishedPortIsListedOnce(t *testing.T) {
+	t.Parallel()
+	web := api.Port{ContainerPort: 80, HostPort: 8080, Protocol: "tcp"}
+	dns := api.Port{ContainerPort: 53, HostPort: 5353, Protocol: "udp"}
+	task := api.Task{Ports: []api.Port{web, dns}, Containers: []api.Container{{Name: "app", Ports: []api.Port{web}}}}
+	want := []portRow{{Container: "app", Port: web}, {Port: dns}}
+	if diff := cmp.Diff(want, publishedPorts(task)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
