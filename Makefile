@@ -30,7 +30,7 @@ test-vm: ## end to end in a virtual machine: real limits, the out-of-memory kill
 	hack/test vm
 
 check: ## everything that "make test" runs, and the checks of go.mod and of the shell scripts
-	hack/test analysis check race norace mutants plain systemd vm
+	hack/test analysis check race norace mutants plain systemd vm demo
 
 race: ## the Go tests with goroutines that need no bed, with the race detector
 	hack/test race
