@@ -23,12 +23,34 @@ import (
 // definitionFlags are those of verbs that read a task definition: what they add
 // to it.
 func definitionFlags() []cli.Flag {
-	return append([]cli.Flag{
-		&cli.BoolFlag{Name: "strict", Usage: "treat warnings as errors"},
-		&cli.BoolFlag{Name: "lenient", Usage: "warn of unknown members instead of refusing the definition"},
+	return slices.Concat(checkFlags(), []cli.Flag{
 		&cli.StringFlag{Name: "override", Usage: "change the definition as `FILE` says, an ECS TaskOverride"},
 		&cli.StringSliceFlag{Name: "var", Usage: "set a placeholder, ${NAME} or <NAME>: `NAME=VALUE`; NAME alone takes the value from here"},
-	}, referenceFlags()...)
+	}, referenceFlags())
+}
+
+// checkFlags say how strictly a definition is read.
+func checkFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "strict", Usage: "treat warnings as errors"},
+		&cli.BoolFlag{Name: "lenient", Usage: "warn of unknown members instead of refusing the definition"},
+		withoutFlag(),
+	}
+}
+
+func withoutFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "without", Usage: "leave `MEMBER` out of the definition, with a warning, such as credentialSpecs"}
+}
+
+// parseWithout reads its values.
+func parseWithout(c *cli.Context) ([]string, error) {
+	names := c.StringSlice("without")
+	for _, name := range names {
+		if err := taskdef.CheckWithout(name); err != nil {
+			return nil, usagef(commandPath(c), "--without: %v", err)
+		}
+	}
+	return names, nil
 }
 
 // referenceFlags say for one task where this host has what the definition names on AWS.
@@ -83,7 +105,9 @@ func definitionOf(p *program, c *cli.Context, name string) (definition, error) {
 	d.settings.Refs = slices.Concat(once, known)
 	d.settings.Lenient = c.Bool("lenient") || settings.Tasks.Lenient
 	d.settings.Logs = connect.LogSettings(settings)
-	return d, nil
+	without, err := parseWithout(c)
+	d.settings.Without = slices.Concat(without, settings.Tasks.Without)
+	return d, err
 }
 
 func parseVars(p *program, verb string, words []string) (map[string]string, error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/podtask/podtask/internal/envfile"
 	"github.com/podtask/podtask/internal/limits"
 	"github.com/podtask/podtask/internal/owner"
+	"github.com/podtask/podtask/internal/preflight"
 	"github.com/podtask/podtask/internal/record"
 	"github.com/podtask/podtask/internal/rollback"
 	"github.com/podtask/podtask/internal/supervise"
@@ -52,6 +53,7 @@ Examples:
 			&cli.BoolFlag{Name: "replace", Usage: "with --name: stop and remove a task of that name first"},
 			&cli.StringFlag{Name: "pids-limit", Usage: "allow the task `NUMBER` processes and threads, 0 for no limit", DefaultText: "4096, where the host can limit them"},
 			&cli.StringFlag{Name: "cpu-period", Usage: "use a period of `TIME`, 8ms to 1s, for the task's cpu limit", DefaultText: "100ms"},
+			&cli.BoolFlag{Name: "clamp-ulimits", Usage: "lower ulimits of the definition to the hard limits of this user, with a warning"},
 			&cli.BoolFlag{Name: "rm", Usage: "remove the task when it has stopped"},
 			&optionalFlag{StringFlag: &cli.StringFlag{Name: "wait", Usage: "with --detach: wait for `CONDITION` running, healthy or stopped"}, bare: string(connect.UntilRunning)},
 			&cli.DurationFlag{Name: "timeout", Usage: "with --wait: wait no longer than `DURATION` (30s, 5m)", DefaultText: "no limit"},
@@ -76,6 +78,7 @@ type request struct {
 	replace bool
 	remove  bool
 	dryRun  bool
+	clamp   bool // ulimits
 	await   await
 	unit    unitRequest
 	display display
@@ -116,7 +119,7 @@ func parseRequest(p *program, c *cli.Context, tasks config.Tasks) (request, erro
 	if !slices.Contains(console.ProgressModes, r.display.progress) {
 		return r, usagef("run", "--progress is auto, plain, json or none, not %q", r.display.progress)
 	}
-	r.options.Pull, r.options.Limits, r.options.Quota = tasks.Pull, tasks.Limits, tasks.Quota
+	r.options.Pull, r.options.Limits, r.options.Quota, r.clamp = tasks.Pull, tasks.Limits, tasks.Quota, tasks.ClampUlimits
 	var err error
 	if err := r.parseWait(c); err != nil {
 		return r, err
@@ -249,6 +252,13 @@ func (s *session) define(ctx context.Context, r request) (taskdef.Task, error) {
 	}
 	if task, err = task.Adjust(r.adjust); err != nil {
 		return task, err
+	}
+	if r.clamp {
+		var lowered []string
+		task, lowered = preflight.ClampUlimits(task)
+		for _, w := range lowered {
+			s.warn("%s", w)
+		}
 	}
 	return envfile.Read(ctx, s.Agent.Secrets, task)
 }

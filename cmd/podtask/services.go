@@ -98,6 +98,8 @@ func settingsFlags() []cli.Flag {
 		&cli.StringFlag{Name: "limits", Usage: "apply cpu and memory limits in `MODE` enforce, best-effort or off", DefaultText: "as configured for the agent"},
 		&cli.StringFlag{Name: "pids-limit", Usage: "allow each copy `NUMBER` processes and threads, 0 for no limit", DefaultText: "as configured for the agent"},
 		&cli.StringFlag{Name: "cpu-period", Usage: "use a period of `TIME`, 8ms to 1s, for the cpu limit", DefaultText: "as configured for the agent"},
+		&cli.BoolFlag{Name: "clamp-ulimits", Usage: "lower ulimits of the definition to the hard limits of the agent's user"},
+		withoutFlag(),
 	}, slices.Concat(referenceFlags(), adjustFlags(), waitFlags("all copies are healthy"))...)
 }
 
@@ -168,7 +170,7 @@ func (k serviceCall) settings() (api.ServiceSettings, error) {
 		}
 		s.Listeners = &listeners
 	}
-	s.TaskOptions = api.TaskOptions{Pull: k.c.String("pull"), Limits: k.c.String("limits"), PIDsLimit: k.c.String("pids-limit"), CPUPeriod: k.c.String("cpu-period")}
+	s.TaskOptions = api.TaskOptions{Pull: k.c.String("pull"), Limits: k.c.String("limits"), PIDsLimit: k.c.String("pids-limit"), CPUPeriod: k.c.String("cpu-period"), ClampUlimits: k.c.Bool("clamp-ulimits")}
 	var err error
 	s.TaskSettings, err = taskSettings(k)
 	return s, err
@@ -202,6 +204,9 @@ func taskSettings(k serviceCall) (s api.TaskSettings, err error) {
 		if s.Overrides, err = taskdef.ToJSON(doc.name, doc.source); err != nil {
 			return s, err
 		}
+	}
+	if s.Without, err = parseWithout(k.c); err != nil {
+		return s, err
 	}
 	w := adjustWords(k.c)
 	s.Publish, s.Secrets, s.Network, s.Memory, s.CPUs, s.StopTimeout = w.Publish, w.Secrets, w.Network, w.Memory, w.CPUs, w.StopTimeout
@@ -249,7 +254,11 @@ func (k serviceCall) named(ctx context.Context, args []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	name, err := registerDefinition(ctx, k.session.program, registered, definition{}, doc)
+	d, err := toRegister(k.session.program, k.c)
+	if err != nil {
+		return "", err
+	}
+	name, err := registerDefinition(ctx, k.session.program, registered, d, doc)
 	if err == nil && name == "" {
 		err = exitStatus(exitOwnFailure)
 	}

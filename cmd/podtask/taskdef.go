@@ -39,10 +39,7 @@ that revision.
 
 Examples:
   podtask taskdef register web.json`,
-				Flags: []cli.Flag{
-					&cli.BoolFlag{Name: "strict", Usage: "treat warnings as errors"},
-					&cli.BoolFlag{Name: "lenient", Usage: "warn of unknown members instead of refusing the definition"},
-				},
+				Flags:  checkFlags(),
 				Action: withCatalog(p, taskdefRegister),
 			},
 			{
@@ -108,11 +105,10 @@ func openCatalog(p *program, c *cli.Context) (*catalog.Catalog, error) {
 
 func taskdefRegister(p *program, c *cli.Context, registered *catalog.Catalog, files []string) error {
 	code := 0
-	settings, err := p.configure(c)
+	d, err := toRegister(p, c)
 	if err != nil {
 		return err
 	}
-	d := definition{strict: c.Bool("strict"), settings: taskdef.Settings{Lenient: c.Bool("lenient") || settings.Tasks.Lenient, Logs: connect.LogSettings(settings)}}
 	for _, file := range files {
 		doc, err := readDocument(p, file)
 		if err != nil {
@@ -131,6 +127,18 @@ func taskdefRegister(p *program, c *cli.Context, registered *catalog.Catalog, fi
 		}
 	}
 	return exitWith(code)
+}
+
+// toRegister is how a definition is read that is registered.
+func toRegister(p *program, c *cli.Context) (definition, error) {
+	settings, err := p.configure(c)
+	if err != nil {
+		return definition{}, err
+	}
+	without, err := parseWithout(c)
+	return definition{strict: c.Bool("strict"), settings: taskdef.Settings{
+		Lenient: c.Bool("lenient") || settings.Tasks.Lenient, Without: slices.Concat(without, settings.Tasks.Without), Logs: connect.LogSettings(settings),
+	}}, err
 }
 
 // registerDefinition keeps a definition and returns its FAMILY:REVISION; empty for one that is not

@@ -39,7 +39,7 @@ var direction = []rule{
 	{pkg: "pkg/admission", may: []string{"pkg/taskdef", "pkg/ports"}},
 	{pkg: "pkg/lifecycle", may: []string{"pkg/taskdef", "pkg/admission"}},
 	{pkg: "pkg/service", may: []string{"pkg/taskdef", "pkg/admission"}},
-	{pkg: "pkg/config", may: []string{"pkg/refs", "pkg/secrets", "internal/suggest", "pkg/admission", "pkg/lifecycle"}},
+	{pkg: "pkg/config", may: []string{"pkg/refs", "pkg/secrets", "internal/suggest", "pkg/admission", "pkg/lifecycle", "pkg/taskdef"}},
 	{pkg: "pkg/pod", may: []string{"pkg/refs", "internal/doctree", "internal/suggest", "pkg/lifecycle", "pkg/taskdef"}},
 	{pkg: "internal/doctree"},
 	{pkg: "internal/suggest"},
@@ -50,7 +50,7 @@ var direction = []rule{
 	{pkg: "internal/console", may: []string{"internal/imagestore", "internal/observe", "internal/term", "pkg/api", "pkg/lifecycle"}, also: []string{"pkg/libpod"}},
 	{
 		pkg: "internal/connect",
-		may: []string{"internal/adjust", "pkg/refs", "internal/agent", "internal/console", "internal/envfile", "internal/fleet", "internal/imagestore", "internal/messages", "internal/observe", "internal/owner", "internal/record", "internal/services", "internal/tasksecrets", "internal/term", "pkg/api", "pkg/catalog", "pkg/cgroups", "pkg/config", "pkg/images", "pkg/lifecycle", "pkg/pod", "pkg/service", "pkg/state", "pkg/taskdef"},
+		may: []string{"internal/adjust", "pkg/refs", "internal/agent", "internal/console", "internal/envfile", "internal/fleet", "internal/imagestore", "internal/messages", "internal/observe", "internal/owner", "internal/preflight", "internal/record", "internal/services", "internal/tasksecrets", "internal/term", "pkg/api", "pkg/catalog", "pkg/cgroups", "pkg/config", "pkg/images", "pkg/lifecycle", "pkg/pod", "pkg/service", "pkg/state", "pkg/taskdef"},
 	},
 	{pkg: "internal/rollback", may: []string{"internal/atomicfile", "pkg/lifecycle", "pkg/taskdef"}},
 	{pkg: "internal/supervise", may: []string{"internal/connect", "internal/console", "internal/owner", "internal/rollback", "internal/term", "pkg/api", "pkg/lifecycle", "pkg/taskdef"}},
@@ -101,7 +101,7 @@ var direction = []rule{
 	{pkg: "internal/nonsense"},
 	{pkg: "cmd/podtask-user-generator", may: []string{"pkg/taskunit", "pkg/unitdir"}}, // small: no Podman, no YAML
 	{pkg: "internal/metrics", may: []string{"internal/agent", "internal/logdelivery", "internal/record", "pkg/lifecycle", "pkg/service"}, also: []string{"pkg/taskdef"}},
-	{pkg: "cmd/podtask", may: []string{"internal/adjust", "pkg/", "internal/limitlisten", "internal/metrics", "internal/agent", "internal/suggest", "internal/term", "internal/atomicfile", "internal/connect", "internal/console", "internal/helptext", "internal/lint", "internal/rollback", "internal/cleanup", "internal/envfile", "internal/failpoint", "internal/fleet", "internal/imagestore", "internal/logdelivery", "internal/limits", "internal/observe", "internal/owner", "internal/podspec", "internal/record", "internal/services", "internal/supervise", "internal/conn"}},
+	{pkg: "cmd/podtask", may: []string{"internal/adjust", "internal/preflight", "pkg/", "internal/limitlisten", "internal/metrics", "internal/agent", "internal/suggest", "internal/term", "internal/atomicfile", "internal/connect", "internal/console", "internal/helptext", "internal/lint", "internal/rollback", "internal/cleanup", "internal/envfile", "internal/failpoint", "internal/fleet", "internal/imagestore", "internal/logdelivery", "internal/limits", "internal/observe", "internal/owner", "internal/podspec", "internal/record", "internal/services", "internal/supervise", "internal/conn"}},
 	// Programs that are no part of the product stand alone.
 	{pkg: "examples/"},
 	{pkg: "hack/", may: []string{"internal/registrytest"}, also: []string{"pkg/images", "pkg/libpod"}},

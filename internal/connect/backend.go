@@ -15,6 +15,7 @@ import (
 	"github.com/podtask/podtask/internal/fleet"
 	"github.com/podtask/podtask/internal/imagestore"
 	"github.com/podtask/podtask/internal/observe"
+	"github.com/podtask/podtask/internal/preflight"
 	"github.com/podtask/podtask/internal/record"
 	"github.com/podtask/podtask/internal/services"
 	"github.com/podtask/podtask/pkg/api"
@@ -343,7 +344,18 @@ func (b AgentBackend) define(ctx context.Context, n api.NewTask) (taskdef.Task, 
 		return task, options, api.Failed(api.BadRequest, "%v", err)
 	}
 	options.Pull, options.Limits, options.Quota = chosen.Pull, chosen.Limits, chosen.Quota
+	if chosen.ClampUlimits {
+		var lowered []string
+		task, lowered = preflight.ClampUlimits(task)
+		b.warnAll(lowered)
+	}
 	return task, options, nil
+}
+
+func (b AgentBackend) warnAll(warnings []string) {
+	for _, w := range warnings {
+		b.Log.Warn(w)
+	}
 }
 
 // LogSettings are what the configuration says about log drivers.

@@ -61,6 +61,12 @@ func (d definer) define(ctx context.Context, doc document, s api.TaskSettings) (
 // parserSettings are what a request adds to the definition.
 func (d definer) parserSettings(doc document, s api.TaskSettings) (taskdef.Settings, error) {
 	settings := taskdef.Settings{Vars: s.Vars, Dir: doc.dir, Lenient: doc.lenient, Logs: LogSettings(d.settings)}
+	for _, name := range s.Without {
+		if err := taskdef.CheckWithout(name); err != nil {
+			return settings, api.Failed(api.BadRequest, "without: %v", err)
+		}
+	}
+	settings.Without = slices.Concat(s.Without, d.settings.Tasks.Without)
 	for _, e := range s.Environment {
 		settings.Env = append(settings.Env, taskdef.EnvVar(e))
 	}

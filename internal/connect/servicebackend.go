@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/podtask/podtask/internal/preflight"
 	"github.com/podtask/podtask/internal/services"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/catalog"
@@ -127,8 +128,12 @@ func (k ServiceBackend) spec(ctx context.Context, definition string, s api.Servi
 	task := loaded.Task
 	task.Revision = r.Revision
 	options := s.TaskOptions.Keys()
-	if _, err := k.definer.settings.Override(options); err != nil {
+	chosen, err := k.definer.settings.Override(options)
+	if err != nil {
 		return svc.Spec{}, api.Failed(api.BadRequest, "%v", err)
+	}
+	if chosen.ClampUlimits {
+		task, _ = preflight.ClampUlimits(task)
 	}
 	return svc.Spec{TaskDefinition: name, Task: task, Options: options}, nil
 }

@@ -250,6 +250,7 @@ func (r *Interpreter) start(ctx context.Context, podman Podman, s lifecycle.Stat
 	}
 	started, err := r.inspect(ctx, podman, s, e.Index)
 	if err == nil && started.Seen.Presence == lifecycle.Running {
+		r.Slices.CorrectSwap(ctx, s, e.Index, started.Seen.ID)
 		started.Tolerated = r.Slices.NotApplied(s, e.Index, started.Seen.ID)
 	}
 	return started, err

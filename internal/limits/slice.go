@@ -6,7 +6,9 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path"
 	"slices"
+	"strconv"
 
 	"github.com/podtask/podtask/internal/conn"
 	"github.com/podtask/podtask/internal/podspec"
@@ -108,6 +110,32 @@ func (c *Slices) NotApplied(s lifecycle.State, i int, id string) lifecycle.Failu
 	}
 	err := &cgroups.NotAppliedError{Unit: "container " + def.Name, Mismatches: bad}
 	return lifecycle.Failure{Class: lifecycle.Permanent, Name: lifecycle.ErrLimitsNotApplied, Message: err.Error()}
+}
+
+// CorrectSwap gives a container that runs the swap that its definition says, if its OCI
+// runtime gave it more: crun 1.21 adds the memory. A container that ended just now has none.
+func (c *Slices) CorrectSwap(ctx context.Context, s lifecycle.State, i int, id string) {
+	group, swap := SliceGroup(s), s.Task.Containers[i].Linux.MaxSwap
+	l := podspec.Applicable(cgroups.Limits{Memory: s.Task.Containers[i].Memory}, s.Options)
+	if group == "" || swap == nil || l.Memory == 0 {
+		return
+	}
+	scope, found := cgroups.Scopes(c.Root, group)[id]
+	if !found {
+		return
+	}
+	want := strconv.FormatInt(*swap, 10)
+	if have, ok := cgroups.SwapLimit(c.Root, scope); !ok || have == want {
+		return
+	}
+	user, err := c.User.Get(ctx)
+	if err == nil {
+		err = cgroups.LimitSwap(ctx, user, path.Base(scope), uint64(*swap))
+	}
+	have, ok := cgroups.SwapLimit(c.Root, scope)
+	if ok && have != want && cgroups.Process(c.Root, scope) != 0 {
+		c.Log.Warn("the container may use more swap than its maxSwap", "task", s.ID, "container", s.Task.Containers[i].Name, "have", have, "want", want, "error", err)
+	}
 }
 
 // ResetScope makes systemd forget that an earlier run of the container failed:

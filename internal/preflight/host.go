@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/podtask/podtask/internal/podspec"
+	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"golang.org/x/sys/unix"
 )
@@ -43,13 +45,45 @@ var rlimits = map[string]int{
 // checkUlimit refuses a limit above the user's own hard one, which no process of
 // the user can raise: the container would not start.
 func checkUlimit(c taskdef.Container, u taskdef.Ulimit) error {
-	number, known := rlimits[u.Name]
-	var own unix.Rlimit
-	if !known || unix.Getrlimit(number, &own) != nil || podspec.Rlimit(u.Hard) <= own.Max {
+	most, ok := hardLimit(u.Name)
+	if !ok || podspec.Rlimit(u.Hard) <= most {
 		return nil
 	}
-	return describe(c, "the hard limit %s of %s is above this user's own of %s; lower it, or raise the user's (LimitNOFILE= and the like of user@.service, or limits.conf)",
-		u.Name, limitWord(podspec.Rlimit(u.Hard)), limitWord(own.Max))
+	return describe(c, "the hard limit %s of %s is above this user's own of %d; give --clamp-ulimits, or raise the user's (LimitNOFILE= and the like of user@.service, or limits.conf)",
+		u.Name, limitWord(podspec.Rlimit(u.Hard)), most)
+}
+
+// ClampUlimits lowers limits that are above the user's own hard ones to these, and says which.
+// The task itself is left as it is.
+func ClampUlimits(t taskdef.Task) (taskdef.Task, []string) {
+	var lowered []string
+	t.Containers = slices.Clone(t.Containers)
+	for i, c := range t.Containers {
+		c.Linux.Ulimits = slices.Clone(c.Linux.Ulimits)
+		for j, u := range c.Linux.Ulimits {
+			most, ok := hardLimit(u.Name)
+			if !ok || podspec.Rlimit(u.Hard) <= most {
+				continue
+			}
+			lowered = append(lowered, fmt.Sprintf("container %s: the hard limit %s is lowered from %s to this user's own of %d", c.Name, u.Name, limitWord(podspec.Rlimit(u.Hard)), most))
+			c.Linux.Ulimits[j].Hard = int64(most)
+			if podspec.Rlimit(u.Soft) > most {
+				c.Linux.Ulimits[j].Soft = int64(most)
+			}
+		}
+		t.Containers[i] = c
+	}
+	return t, lowered
+}
+
+// hardLimit is the user's own hard limit of a name; false where there is none.
+func hardLimit(name string) (uint64, bool) {
+	number, known := rlimits[name]
+	var own unix.Rlimit
+	if !known || unix.Getrlimit(number, &own) != nil || own.Max == libpod.Unlimited {
+		return 0, false
+	}
+	return own.Max, true
 }
 
 func limitWord(n uint64) string {

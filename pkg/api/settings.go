@@ -17,6 +17,8 @@ type TaskSettings struct {
 	// References say where this host has what the definition names on AWS. They are in front
 	// of those of the configuration; the first that matches answers.
 	References []Reference `json:"references,omitempty"`
+	// Without are members of the definition that the task does without.
+	Without []string `json:"without,omitempty"`
 	// Publish are ports, [[IP:]HOST:]CONTAINER[/PROTOCOL], in place of the definition's for
 	// the same container port.
 	Publish []string `json:"publish,omitempty"`
@@ -54,6 +56,8 @@ type TaskOptions struct {
 	PIDsLimit string `json:"pidsLimit,omitempty"`
 	// CPUPeriod is the period of the CPU limit, 8ms to 1s.
 	CPUPeriod string `json:"cpuPeriod,omitempty"`
+	// ClampUlimits lowers ulimits to those of the user who runs the agent.
+	ClampUlimits bool `json:"clampUlimits,omitempty"`
 }
 
 // Keys returns the options that are given, by the keys of the configuration.
@@ -63,6 +67,9 @@ func (o TaskOptions) Keys() map[string]string {
 		if value != "" {
 			given[key] = value
 		}
+	}
+	if o.ClampUlimits {
+		given["clamp-ulimits"] = "true"
 	}
 	return given
 }

@@ -107,6 +107,13 @@ func CheckContainer(root fs.FS, scope string, l Limits) []Mismatch {
 	return Compare(l, got)
 }
 
+// SwapLimit is the limit of swap of a cgroup in bytes. Ok is false where the kernel has none
+// for it.
+func SwapLimit(root fs.FS, group string) (limit string, ok bool) {
+	text, err := fs.ReadFile(root, path.Join("sys/fs/cgroup", group, "memory.swap.max"))
+	return strings.TrimSpace(string(text)), err == nil
+}
+
 // UndelegatedError: the user manager cannot apply a limit, because the controller is not
 // delegated to it.
 type UndelegatedError struct {

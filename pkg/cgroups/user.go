@@ -191,6 +191,16 @@ func (u *User) Change(ctx context.Context, name string, l Limits) error {
 	return nil
 }
 
+// LimitSwap sets the limit of swap of a unit, in bytes, and leaves its other limits as they
+// are.
+func LimitSwap(ctx context.Context, u *User, unit string, bytes uint64) error {
+	err := u.conn.SetUnitPropertiesContext(ctx, unit, true, systemd.Property{Name: "MemorySwapMax", Value: dbus.MakeVariant(bytes)})
+	if err != nil {
+		return fmt.Errorf("limit the swap of %s: %w", unit, err)
+	}
+	return nil
+}
+
 // ReadBack compares the limits with the kernel's values for the slice. The error is an
 // *UndelegatedError when controllers are missing and a *NotAppliedError when the files
 // say something else.

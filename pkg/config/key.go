@@ -62,6 +62,11 @@ var keys = []Key{
 		set:  optional(admission.ParseMemory, func(s *Settings) **int64 { return &s.Budget.Memory }),
 	},
 	{
+		Name: "clamp-ulimits", Default: "false", Values: []string{"true", "false"}, Verb: "run",
+		Help: "lower ulimits of a task definition to the hard limits of this user, instead of refusing the task",
+		set:  boolean("true", func(s *Settings) *bool { return &s.Tasks.ClampUlimits }),
+	},
+	{
 		Name: "cpu-period", Default: "100ms", Verb: "run",
 		Help: "period of a task's CPU limit, 8ms to 1s: a shorter one makes throttling pauses shorter and costs more CPU time",
 		set:  setCPUPeriod,
@@ -238,6 +243,11 @@ var keys = []Key{
 		Name: "unknown-members", Default: "refuse", Values: []string{"refuse", "warn"}, Rare: true,
 		Help: "what to do with members of a task definition that neither ECS nor podtask knows; --lenient warns for one command",
 		set:  boolean("warn", func(s *Settings) *bool { return &s.Tasks.Lenient }),
+	},
+	{
+		Name: "without-members", Rare: true,
+		Help: "comma-separated members of task definitions that tasks do without, such as credentialSpecs; --without adds one for one command",
+		set:  setWithout,
 	},
 }
 

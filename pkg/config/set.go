@@ -14,6 +14,7 @@ import (
 	"github.com/docker/go-units"
 	"github.com/podtask/podtask/pkg/admission"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // The functions below parse a value into its field. Their errors say what the value must
@@ -214,5 +215,20 @@ func setTaskCleanupWait(s *Settings, v string) error {
 		return fmt.Errorf("must be never, or a duration of at least 1s such as 90m, not %q", v)
 	}
 	s.Cleanup.TaskWait = d
+	return nil
+}
+
+func setWithout(s *Settings, v string) error {
+	var names []string
+	for _, name := range strings.Split(v, ",") {
+		if name = strings.TrimSpace(name); name == "" {
+			continue
+		}
+		if err := taskdef.CheckWithout(name); err != nil {
+			return err
+		}
+		names = append(names, name)
+	}
+	s.Tasks.Without = names
 	return nil
 }

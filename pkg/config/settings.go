@@ -92,6 +92,10 @@ type Tasks struct {
 	Logs string
 	// Lenient: unknown members of a definition are warnings.
 	Lenient bool
+	// Without are members that definitions do without.
+	Without []string
+	// ClampUlimits lowers limits of processes to those of the user.
+	ClampUlimits bool
 }
 
 // Cleanup configures the removal of stopped tasks.

@@ -28,7 +28,7 @@ func TestSettingsHaveTheirDefaults(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	tasks := Tasks{Limits: "enforce", Quota: lifecycle.Quota{CPUPeriod: 100 * time.Millisecond}, LogSize: 100 << 20, Logs: "auto"}
-	if got.Tasks != tasks || got.Cleanup.TaskWait != 3*time.Hour || got.Agent.StopTasks != StopAtShutdown || !got.Network.BridgeIPv6 {
+	if !reflect.DeepEqual(got.Tasks, tasks) || got.Cleanup.TaskWait != 3*time.Hour || got.Agent.StopTasks != StopAtShutdown || !got.Network.BridgeIPv6 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -78,7 +78,7 @@ task-cleanup-wait = "never"
 		t.Errorf("%+v, %+v, want %+v, %+v", s.Images, s.Budget, images, budget)
 	}
 	tasks := Tasks{Pull: lifecycle.PullOnce, Limits: "off", Quota: lifecycle.Quota{TasksMax: lifecycle.Unlimited, CPUPeriod: 20 * time.Millisecond}, LogSize: 5 << 20, Logs: "local"}
-	if s.Tasks != tasks || s.Cleanup.TaskWait != 0 || s.Agent.StopTasks != StopNever || s.Network.BridgeIPv6 {
+	if !reflect.DeepEqual(s.Tasks, tasks) || s.Cleanup.TaskWait != 0 || s.Agent.StopTasks != StopNever || s.Network.BridgeIPv6 {
 		t.Errorf("%+v", s)
 	}
 	if want := (Delivery{CredentialsHelper: []string{"other", "-y"}, AWSLogsEndpoint: "http://127.0.0.1:4566", Backlog: 2 << 30, Drain: time.Minute}); !reflect.DeepEqual(s.Delivery, want) || !s.Delivery.AWSLogs() {
@@ -104,7 +104,7 @@ func TestOverrideChangesOnlyWhatIsGiven(t *testing.T) {
 	t.Parallel()
 	s := Default()
 	got, err := s.Override(map[string]string{"pull": "never"})
-	if want := (Tasks{Pull: lifecycle.PullNever, Limits: "enforce", Quota: s.Tasks.Quota, LogSize: 100 << 20, Logs: "auto"}); err != nil || got != want || s.Tasks.Pull != lifecycle.PullDefault {
+	if want := (Tasks{Pull: lifecycle.PullNever, Limits: "enforce", Quota: s.Tasks.Quota, LogSize: 100 << 20, Logs: "auto"}); err != nil || !reflect.DeepEqual(got, want) || s.Tasks.Pull != lifecycle.PullDefault {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if _, err := s.Override(map[string]string{"limits": "some"}); err == nil || !strings.HasPrefix(err.Error(), "limits: ") {

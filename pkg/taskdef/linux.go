@@ -186,9 +186,9 @@ func decodeSecurity(c cursor) Security {
 		case name == "apparmor" && value == "unconfined":
 			s.Unconfined = true
 		case name == "apparmor":
-			item.wrong("a rootless container cannot be given an AppArmor profile, so it would be less confined than it asks for", "remove it if the task can do without")
+			item.wrong("a rootless container cannot be given an AppArmor profile, so it would be less confined than it asks for", "if the task can do without, remove it or give --without dockerSecurityOptions.apparmor")
 		case name == "credentialspec":
-			item.wrong("the container would start without its Active Directory account", "remove it if the task can do without")
+			item.wrong("the container would start without its Active Directory account", "if the task can do without, remove it or give --without dockerSecurityOptions.credentialspec")
 		default:
 			item.wrong("no security option "+quote(name), cmpFix(didYouMean(name, securityOptions), "use no-new-privileges or label:VALUE"))
 		}

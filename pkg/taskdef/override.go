@@ -73,6 +73,7 @@ func (s Settings) ParseOverride(name string, src []byte) (*Override, Report, err
 		top.wrong("this is a task definition, not an override", `an override changes a definition: {"containerOverrides": [{"name": ..., ...}]}`)
 	} else {
 		p.findDuplicates(root, "")
+		p.leaveOut(top, "")
 		p.answerObject(top, "")
 		s.substitute(root)
 		o = decodeOverride(top)

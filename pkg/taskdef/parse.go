@@ -154,6 +154,7 @@ func (p *parser) document(root *doctree.Node) Task {
 			return Task{}
 		}
 	}
+	p.leaveOut(def, "")
 	p.answerObject(def, "")
 	p.settings.substitute(def.node)
 	t := decodeTask(def)
@@ -280,7 +281,7 @@ func (p *parser) answerField(c cursor, f doctree.Field, m member) {
 		return
 	}
 	p.problems = append(p.problems, p.problem(ptr, f.Line, f.Col,
-		f.Key+" is not supported by this version of podtask: "+plain(m.note), "remove it if the task can do without"))
+		f.Key+" is not supported by this version of podtask: "+plain(m.note), "if the task can do without, remove it or give --without "+f.Key))
 }
 
 // plain makes a note of the table, which is Markdown, part of a message.

@@ -28,6 +28,10 @@ type Settings struct {
 	// Lenient: members that neither the ECS model nor podtask knows are warnings. Without
 	// it they are problems, as for AWS.
 	Lenient bool
+	// Without names members that the document may do without: they are removed, with a
+	// warning. A name is a member, or the end of its path: linuxParameters.devices. Each
+	// passes CheckWithout.
+	Without []string
 	// Logs says which log drivers send lines away from here.
 	Logs LogSettings
 	// Target is a launch type whose rules are applied besides.

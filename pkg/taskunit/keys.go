@@ -48,6 +48,8 @@ var keys = []key{
 	{name: "MapEnvironmentFile", many: true, flag: "map-env-file", read: readPathMap},
 	{name: "MapSecret", many: true, flag: "map-secret", read: readSourceMap},
 	{name: "UnknownMembers", flag: "lenient", read: oneOf(map[string]string{"refuse": "false", "warn": "true"})},
+	{name: "Without", many: true, flag: "without", read: readWords},
+	{name: "ClampUlimits", flag: "clamp-ulimits", read: oneOf(map[string]string{"true": "true", "false": "false"})},
 	{name: "Secret", many: true, flag: "secret", read: readSecret},
 	{name: "PublishPort", many: true, flag: "publish", read: readPort},
 	{name: "Network", flag: "network", read: readNetwork},
@@ -136,6 +138,14 @@ func readEnvironment(e entry) ([]string, error) {
 		}
 	}
 	return list, nil
+}
+
+// readWords reads words without quotes.
+func readWords(e entry) ([]string, error) {
+	if strings.ContainsAny(e.value, `"'\%`) {
+		return nil, fmt.Errorf("%s=%s: write names of members, separated by spaces", e.key, e.value)
+	}
+	return strings.Fields(e.value), nil
 }
 
 func readPath(e entry) ([]string, error) {

@@ -87,15 +87,19 @@ func TestReadonlyRootHasNoWritableSurprisesAndInitIsAnotherProcess(t *testing.T)
 	}
 }
 
-func TestUlimitAboveTheUsersIsRefusedWithBothNumbers(t *testing.T) {
+func TestUlimitAboveTheUsersIsRefusedOrLowered(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
-	r := b.want(125, "run", b.define(ctr{Name: "app", More: obj{"ulimits": []obj{{"name": "nofile", "softLimit": 1024, "hardLimit": 2147483647}}}}))
+	path := b.define(ctr{Name: "app", More: obj{"ulimits": []obj{{"name": "nofile", "softLimit": 1024, "hardLimit": 2147483647}}}})
+	r := b.want(125, "run", path)
 	if !strings.Contains(r.err, "2147483647") || !strings.Contains(r.err, "this user's own of ") || !strings.Contains(r.err, "container app") {
 		t.Errorf("it says %s", r.err)
 	}
 	if got := b.objects(); got != "" {
 		t.Errorf("something was made: %s", got)
+	}
+	if r := b.want(0, "run", "--rm", "--clamp-ulimits", path); !strings.Contains(r.err, "the hard limit nofile is lowered from 2147483647") {
+		t.Errorf("it says %s", r.err)
 	}
 }
 

@@ -136,13 +136,14 @@ func TestSwapReservationAndHardLimitOfAContainer(t *testing.T) {
 	app.Reservation, app.Linux, app.Beyond = 16, map[string]any{"maxSwap": 8}, map[string]any{"cpuLimit": 0.25}
 	id := detach(t, define(t, "swap", "512", "96", app))
 	container := inspect(t, id).Containers[0].RuntimeID
-	// What of it is swap is the runtime's business: crun 1.21 takes the sum for it.
+	// crun 1.21 takes the sum for the swap; podtask corrects that.
 	if got := must(t, "podman", "inspect", "--format", "{{.HostConfig.MemorySwap}}", container); got != "41943040" {
 		t.Errorf("memory and swap are %s, want 41943040", got)
 	}
 	group := scope(t, sliceOf(id), container)
 	for _, c := range []struct{ file, none, want string }{
 		{"memory.max", "max", "33554432"}, {"memory.low", "0", "16777216"}, {"cpu.max", "max 100000", "25000 100000"},
+		{"memory.swap.max", "max", "8388608"},
 	} {
 		if got := within(t, group, c.file, c.none); got != c.want {
 			t.Errorf("%s is %s, want %s", c.file, got, c.want)
