@@ -468,7 +468,7 @@ func (k serviceCall) ps(ctx context.Context, names []string) error {
 		{head: "NAME", cell: func(t task) string { return t.Name }},
 		{head: "DEPLOYMENT", cell: func(t task) string { return t.Deployment }},
 		{head: "PHASE", cell: func(t task) string { return t.Phase }},
-		{head: "WELL", cell: func(t task) string { return strconv.FormatBool(t.Healthy) }},
+		{head: "HEALTHY", cell: func(t task) string { return strconv.FormatBool(t.Healthy) }},
 		{head: "CREATED", cell: func(t task) string { return console.Ago(time.Now(), t.CreatedAt) }, order: func(a, b task) int { return b.CreatedAt.Compare(a.CreatedAt) }},
 		{head: "REASON", cell: func(t task) string { return t.Reason }},
 	}}.print(k.stdout, k.c)

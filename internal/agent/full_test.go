@@ -29,7 +29,7 @@ func (d *fullDisk) Create(name string) (state.File, error) {
 	return d.OS.Create(name)
 }
 
-// fill fills the disk and returns what waits until so many saves more were refused.
+// fill fills the disk and returns what waits until n more saves were refused.
 func (d *fullDisk) fill() (refused func(times int64) bool) {
 	before := d.refused.Load()
 	d.full.Store(true)

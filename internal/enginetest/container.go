@@ -26,6 +26,8 @@ type container struct {
 
 	attachment
 	stuck bool // a start was interrupted, so no further one succeeds
+	// unrecorded: a start was interrupted after the program had begun.
+	unrecorded bool
 }
 
 // attachment is how a container is connected.
@@ -368,6 +370,9 @@ func (f *Fake) start(c *container) error {
 	}
 	if c.stuck {
 		return refusal(libpod.Interrupted, "crun: container %q already exists", c.id)
+	}
+	if c.unrecorded {
+		return refusal(libpod.Other, "%s", libpod.UnrecordedStart)
 	}
 	if !c.setUp {
 		if err := f.prepare(c); err != nil {

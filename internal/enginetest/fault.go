@@ -144,8 +144,8 @@ func locked[T any](ctx context.Context, f *Fake, op, object string, act func() (
 }
 
 // interrupt is the death of Podman's service in the middle of a start: the OCI runtime knows
-// the container, or its address is assigned, and Podman has recorded neither. Each further
-// start fails.
+// the container, or its address is assigned, or, if it was initialized, its program runs,
+// and Podman has recorded nothing of that. Each further start fails.
 func (f *Fake) interrupt(op, object string) {
 	switch op {
 	case "start container":
@@ -154,7 +154,12 @@ func (f *Fake) interrupt(op, object string) {
 	default:
 		return
 	}
-	if c := f.containers[object]; c != nil && c.status == libpod.Created && !c.setUp && c.process == nil {
+	c := f.containers[object]
+	switch {
+	case c == nil || c.status != libpod.Created || c.process != nil:
+	case c.setUp:
+		c.unrecorded = !c.infra
+	default:
 		c.stuck = true
 	}
 }

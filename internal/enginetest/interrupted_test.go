@@ -2,6 +2,7 @@ package enginetest_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,6 +24,24 @@ func TestAnInterruptedStartIsRepairedByARemoval(t *testing.T) {
 		}
 		if o := f.See(name); o.Status != libpod.Created {
 			t.Errorf("it is %s", o.Status)
+		}
+	})
+}
+
+func TestAnInterruptedStartAfterTheSetUpIsFinal(t *testing.T) {
+	t.Parallel()
+	world(t, func(t *testing.T, f *enginetest.Fake, name string) {
+		if _, err := f.InitContainer(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+		f.Fail(enginetest.Script("start container", enginetest.Fault{Moment: enginetest.During, Class: libpod.Temporary}))
+		if err := f.StartContainer(t.Context(), name); !errors.Is(err, libpod.Temporary) {
+			t.Errorf("the interrupted start: %v", err)
+		}
+		for range 2 {
+			if err := f.StartContainer(t.Context(), name); !errors.Is(err, libpod.Other) || !strings.Contains(err.Error(), libpod.UnrecordedStart) {
+				t.Errorf("a further start: %v", err)
+			}
 		}
 	})
 }

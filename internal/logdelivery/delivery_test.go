@@ -141,7 +141,7 @@ func (p *process) exit() {
 	p.Drain(p.t.Context(), false)
 }
 
-// await waits until the server has so many events.
+// await waits until the server has n events.
 func (h *host) await(n int) {
 	h.t.Helper()
 	for {

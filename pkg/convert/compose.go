@@ -323,7 +323,7 @@ func (c *compose) port(ctr *container, n *yaml.Node) {
 	ctr.PortMappings = append(ctr.PortMappings, p)
 }
 
-// portOrRange reads a port, or FIRST-LAST:FIRST-LAST as so many ports.
+// portOrRange reads a port, or FIRST-LAST:FIRST-LAST, which is one port for each number.
 func (c *compose) portOrRange(ctr *container, n *yaml.Node) {
 	m := portRange.FindStringSubmatch(n.Value)
 	if n.Kind != yaml.ScalarNode || m == nil {
@@ -437,7 +437,7 @@ func (c *compose) health(f field) *healthCheck {
 		case "start_period":
 			h.StartPeriod = c.seconds(m)
 		case "retries":
-			h.Retries, _ = strconv.Atoi(m.value.Value)
+			h.Retries = c.number(m, "healthcheck.retries")
 		case "disable":
 			if m.value.Value == "true" {
 				return nil
@@ -502,7 +502,7 @@ func (c *compose) deploy(ctr *container, f field) {
 			}
 		case "replicas":
 			if m.value.Value != "1" {
-				c.lose(m.line, "%s.deploy.replicas: a task has one; `podtask service create NAME FILE --count %s` keeps so many copies of the whole task", ctr.Name, m.value.Value)
+				c.lose(m.line, "%s.deploy.replicas: a task has one; `podtask service create NAME FILE --count %s` keeps that number of copies of the whole task", ctr.Name, m.value.Value)
 			}
 		case "restart_policy":
 			for _, x := range fields(m.value) {

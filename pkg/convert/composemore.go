@@ -176,34 +176,55 @@ func (c *compose) securityOption(ctr *container, line int, option string) {
 	}
 }
 
-// logging converts the drivers that keep logs on this host.
+// sentLogs are the drivers that send to a server; their options have the same names in ECS.
+var sentLogs = []string{"awslogs", "fluentd", "gelf", "splunk", "syslog"}
+
+// logging converts the drivers that podtask has.
 func (c *compose) logging(ctr *container, f field) {
 	l := &logConfiguration{Driver: "json-file"}
+	var options []field
 	for _, m := range fields(f.value) {
 		switch m.key {
 		case "driver":
 			l.Driver = m.value.Value
-			if l.Driver == "local" {
-				l.Driver = "json-file"
-			}
 		case "options":
-			for _, o := range fields(m.value) {
-				if o.key != "max-size" {
-					c.lose(o.line, "%s.logging.options.%s", ctr.Name, o.key)
-					continue
-				}
-				l.Options = map[string]string{o.key: o.value.Value}
-			}
+			options = fields(m.value)
+		default:
+			c.lose(m.line, "%s.logging.%s", ctr.Name, m.key)
 		}
 	}
-	if !slices.Contains([]string{"json-file", "journald", "none"}, l.Driver) {
-		c.lose(f.line, "%s.logging: logs stay on this host, and driver %s sends them away", ctr.Name, l.Driver)
+	kept := func(string) bool { return false }
+	switch {
+	case l.Driver == "local", l.Driver == "json-file":
+		l.Driver = "json-file"
+		kept = func(option string) bool { return option == "max-size" }
+	case slices.Contains(sentLogs, l.Driver):
+		kept = func(string) bool { return true }
+	case l.Driver != "journald" && l.Driver != "none":
+		c.lose(f.line, "%s.logging: podtask has no log driver %s", ctr.Name, l.Driver)
 		return
 	}
-	if l.Driver != "json-file" {
-		l.Options = nil
+	for _, o := range options {
+		if !kept(o.key) {
+			c.lose(o.line, "%s.logging.options.%s", ctr.Name, o.key)
+			continue
+		}
+		if l.Options == nil {
+			l.Options = map[string]string{}
+		}
+		l.Options[o.key] = o.value.Value
 	}
 	ctr.Logging = l
+}
+
+// number reads a number that is not negative; what is none is lost.
+func (c *compose) number(f field, member string) int {
+	n, err := strconv.Atoi(f.value.Value)
+	if err != nil || n < 0 {
+		c.lose(f.line, "%s: %q is not a number", member, f.value.Value)
+		return 0
+	}
+	return n
 }
 
 // secretFile reads a secret of a service: its name, or the long form.
@@ -219,9 +240,9 @@ func (c *compose) secretFile(ctr *container, n *yaml.Node) {
 		case "mode":
 			s.Mode = "0" + strings.TrimLeft(strings.TrimPrefix(v, "0o"), "0")
 		case "uid":
-			s.UID, _ = strconv.Atoi(v)
+			s.UID = c.number(f, ctr.Name+".secrets.uid")
 		case "gid":
-			s.GID, _ = strconv.Atoi(v)
+			s.GID = c.number(f, ctr.Name+".secrets.gid")
 		}
 	}
 	source, known := c.secrets[name]

@@ -227,3 +227,28 @@ func FuzzCompose(f *testing.F) {
 		}
 	})
 }
+
+func TestComposeLogging(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ logging, want, lost string }{
+		{"{driver: awslogs, options: {awslogs-group: /shop, awslogs-region: eu-west-1, tag: x}}", `"awslogs-group": "/shop"`, ""},
+		{"{driver: syslog, options: {syslog-address: 'tcp://127.0.0.1:514'}}", `"syslog-address": "tcp://127.0.0.1:514"`, ""},
+		{"{driver: local, options: {max-size: 1m, max-file: '3'}}", `"max-size": "1m"`, "compose.yaml:4: a.logging.options.max-file"},
+		{"{driver: gcplogs}", `"name": "a"`, "compose.yaml:4: a.logging: podtask has no log driver gcplogs"},
+	} {
+		src := "services:\n  a:\n    image: quay.io/a/b:1\n    logging: " + tt.logging + "\n"
+		r, err := Compose("compose.yaml", "shop", []byte(src), ComposeOptions{})
+		if err != nil || !strings.Contains(string(r.Definition), tt.want) || strings.Join(r.Lost, "") != tt.lost {
+			t.Errorf("%s: %v %q %s", tt.logging, err, r.Lost, r.Definition)
+		}
+	}
+}
+
+func TestComposeSecretOwnerMustBeANumber(t *testing.T) {
+	t.Parallel()
+	src := "services:\n  a:\n    image: quay.io/a/b:1\n    secrets:\n      - {source: s, uid: www}\nsecrets:\n  s: {file: ./s}\n"
+	r, err := Compose("compose.yaml", "shop", []byte(src), ComposeOptions{})
+	if want := `compose.yaml:5: a.secrets.uid: "www" is not a number`; err != nil || strings.Join(r.Lost, "") != want {
+		t.Errorf("%v %q, want %s", err, r.Lost, want)
+	}
+}

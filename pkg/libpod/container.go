@@ -44,10 +44,24 @@ func (c *containerAPI) InitContainer(ctx context.Context, name string) (pid int,
 // CommandNotFound or CommandNotExecutable and the container stays Created. With
 // ContainerSpec.Init the start succeeds in that case, and the init process exits with 1.
 func (c *containerAPI) StartContainer(ctx context.Context, name string) error {
-	return c.mutate(ctx, "start container", name, func(ctx context.Context) error {
+	err := c.mutate(ctx, "start container", name, func(ctx context.Context) error {
 		return containers.Start(ctx, name, nil)
 	})
+	if !refusedByRuntime(err) {
+		return err
+	}
+	seen, inspectErr := c.InspectContainer(ctx, name)
+	if inspectErr != nil || seen.Status != Created || seen.PID == 0 || !exists(seen.PID) {
+		return err
+	}
+	return &Error{Op: "start container", Object: name, Class: Other, Cause: UnrecordedStart}
 }
+
+// UnrecordedStart is the cause of the error of a start that the OCI runtime refuses because
+// the container runs already: Podman's service ended after it had started the container and
+// before it recorded that.
+const UnrecordedStart = "Podman's service ended while it started this container, and does not know that it runs; " +
+	"its program may have begun, so it is stopped and not started a second time: run the task again"
 
 // StopContainer sends the container's stop signal and, after grace, SIGKILL. It returns
 // when the container has stopped. grace is rounded up to whole seconds; 0 means SIGKILL

@@ -74,13 +74,21 @@ var runtimeStart = regexp.MustCompile("\\bstart [0-9a-f]{64}` failed: exit statu
 // container runs. Only infra containers can be started again after that, because they run
 // no program of the user's.
 func infraStarted(err error) error {
-	var e *Error
-	if errors.As(err, &e) && e.Class == Other && runtimeStart.MatchString(e.Cause) {
-		interrupted := *e
-		interrupted.Class = Interrupted
-		return &interrupted
+	if !refusedByRuntime(err) {
+		return err
 	}
-	return err
+	var e *Error
+	errors.As(err, &e)
+	interrupted := *e
+	interrupted.Class = Interrupted
+	return &interrupted
+}
+
+// refusedByRuntime reports whether err is that of a start which the OCI runtime refused
+// without a reason that Podman knows.
+func refusedByRuntime(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Class == Other && runtimeStart.MatchString(e.Cause)
 }
 
 // infraLimit is far longer than Podman takes from a pod to its infra container.

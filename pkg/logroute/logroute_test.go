@@ -33,7 +33,7 @@ type placed struct {
 	next int64
 }
 
-// file is what conmon writes, in segments of at most so many bytes.
+// file is what conmon writes, in segments of at most segment bytes.
 func file(reads []wrote, segment int64) (lines []placed) {
 	at := Mark{Segment: 1}
 	for _, w := range reads {
