@@ -60,6 +60,7 @@ func TestPodmanServiceIsKilledWhileATaskRuns(t *testing.T) {
 	cancel()
 	wg.Wait()
 	if strings.Contains(fmt.Sprint(s.Containers[0].Failures), libpod.UnrecordedStart) {
+		t.Log("the start was not recorded")
 		if s.Stop.Code != lifecycle.StopTaskFailedToStart {
 			t.Errorf("the task stopped with %s", s.Stop.Code)
 		}
