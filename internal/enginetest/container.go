@@ -25,9 +25,7 @@ type container struct {
 	lastRun
 
 	attachment
-	stuck bool // a start was interrupted, so no further one succeeds
-	// unrecorded: a start was interrupted after the program had begun.
-	unrecorded bool
+	stuck error // a start was interrupted, so each further one fails with this
 }
 
 // attachment is how a container is connected.
@@ -368,11 +366,8 @@ func (f *Fake) start(c *container) error {
 	if c.status == libpod.Running {
 		return nil
 	}
-	if c.stuck {
-		return refusal(libpod.Interrupted, "crun: container %q already exists", c.id)
-	}
-	if c.unrecorded {
-		return refusal(libpod.Other, "%s", libpod.UnrecordedStart)
+	if c.stuck != nil {
+		return c.stuck
 	}
 	if !c.setUp {
 		if err := f.prepare(c); err != nil {

@@ -157,10 +157,10 @@ func (f *Fake) interrupt(op, object string) {
 	c := f.containers[object]
 	switch {
 	case c == nil || c.status != libpod.Created || c.process != nil:
-	case c.setUp:
-		c.unrecorded = !c.infra
-	default:
-		c.stuck = true
+	case !c.setUp:
+		c.stuck = refusal(libpod.Interrupted, "crun: container %q already exists", c.id)
+	case !c.infra:
+		c.stuck = refusal(libpod.Other, "%s", libpod.UnrecordedStart)
 	}
 }
 

@@ -437,7 +437,7 @@ func (c *compose) health(f field) *healthCheck {
 		case "start_period":
 			h.StartPeriod = c.seconds(m)
 		case "retries":
-			h.Retries = c.number(m, "healthcheck.retries")
+			h.Retries = number(c, m, "healthcheck.retries")
 		case "disable":
 			if m.value.Value == "true" {
 				return nil

@@ -218,7 +218,7 @@ func (c *compose) logging(ctr *container, f field) {
 }
 
 // number reads a number that is not negative; what is none is lost.
-func (c *compose) number(f field, member string) int {
+func number(c *compose, f field, member string) int {
 	n, err := strconv.Atoi(f.value.Value)
 	if err != nil || n < 0 {
 		c.lose(f.line, "%s: %q is not a number", member, f.value.Value)
@@ -240,9 +240,9 @@ func (c *compose) secretFile(ctr *container, n *yaml.Node) {
 		case "mode":
 			s.Mode = "0" + strings.TrimLeft(strings.TrimPrefix(v, "0o"), "0")
 		case "uid":
-			s.UID = c.number(f, ctr.Name+".secrets.uid")
+			s.UID = number(c, f, ctr.Name+".secrets.uid")
 		case "gid":
-			s.GID = c.number(f, ctr.Name+".secrets.gid")
+			s.GID = number(c, f, ctr.Name+".secrets.gid")
 		}
 	}
 	source, known := c.secrets[name]
