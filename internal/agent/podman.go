@@ -33,6 +33,7 @@ var (
 	_ cleanup.Podman             = (*libpod.Client)(nil)
 	_ observe.LogReader          = (*libpod.Client)(nil)
 	_ logdelivery.Podman         = (*libpod.Client)(nil)
+	_ logdelivery.Describer      = (*libpod.Client)(nil)
 	_ observe.StatsReader        = (*libpod.Client)(nil)
 	_ observe.Execer             = (*libpod.Client)(nil)
 	_ observe.Freezer            = (*libpod.Client)(nil)

@@ -40,8 +40,8 @@ type Deliverer struct {
 type Senders interface {
 	// Sends reports whether the output of container i is sent at all.
 	Sends(s lifecycle.State, i int) bool
-	// New returns a sender for container i, which was created.
-	New(s lifecycle.State, i int) Sender
+	// New returns a sender for container i, which was created. Close it if it is an io.Closer.
+	New(ctx context.Context, s lifecycle.State, i int) (Sender, error)
 	// Prepare makes what must exist before container i starts.
 	Prepare(ctx context.Context, s lifecycle.State, i int) error
 }

@@ -2,8 +2,11 @@ package logdelivery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"slices"
@@ -34,6 +37,8 @@ type host struct {
 	files  logfiles.Files
 	out    *os.File
 	state  lifecycle.State
+	// servers changes the senders.
+	servers func(*Servers)
 }
 
 func newHost(t *testing.T, groups ...string) *host {
@@ -70,6 +75,15 @@ func (*host) InspectContainer(context.Context, string) (libpod.Observed, error) 
 	return libpod.Observed{}, nil
 }
 
+// testServers are the senders of a host without Podman.
+func testServers(settings config.Delivery) *Servers {
+	return &Servers{
+		Settings: settings, Getenv: func(string) string { return "" },
+		Podman: func(context.Context) (Describer, error) { return nil, errors.New("no Podman") },
+		Secret: func(context.Context, lifecycle.State, int, string) ([]byte, error) { return []byte("hunter2"), nil },
+	}
+}
+
 // process is a podtask that owns the task.
 type process struct {
 	*Delivery
@@ -94,9 +108,13 @@ func (h *host) process() *process {
 	settings := config.Default().Delivery
 	settings.AWSLogsEndpoint, settings.Drain = h.url, time.Minute
 	log := slog.New(slog.DiscardHandler)
+	servers := testServers(settings)
+	if h.servers != nil {
+		h.servers(servers)
+	}
 	d := &Deliverer{
 		Log: log, Settings: settings, Files: logfiles.In(h.dir), Locks: locks, Events: &record.Events{Log: log, Store: events},
-		Podman: func(context.Context) (Podman, error) { return h, nil }, Senders: NewServers(settings, func(string) string { return "" }),
+		Podman: func(context.Context) (Podman, error) { return h, nil }, Senders: servers,
 	}
 	p := &process{host: h, now: h.state, changed: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -268,11 +286,11 @@ func TestBacklogIsGivenUpFromItsOldestEnd(t *testing.T) {
 func TestADefinitionAloneSendsNothing(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, "shop")
-	v := NewServers(config.Delivery{}, func(string) string { return "" })
+	v := testServers(config.Delivery{})
 	if v.Sends(h.state, 0) {
 		t.Error("auto sends without credentials or an endpoint")
 	}
-	v = NewServers(config.Delivery{AWSLogsEndpoint: h.url}, func(string) string { return "" })
+	v = testServers(config.Delivery{AWSLogsEndpoint: h.url})
 	if !v.Sends(h.state, 0) {
 		t.Error("auto does not send to an endpoint")
 	}
@@ -296,5 +314,86 @@ func TestATaskThatIsRemovedLeavesNoLock(t *testing.T) {
 	p.Forget(p.State())
 	if left, _ := os.ReadDir(h.dir + "/locks"); len(left) > 0 {
 		t.Errorf("left: %v", left)
+	}
+}
+
+// Lines of one file reach each kind of server, with what is known of the container without
+// Podman, and no variable that is a secret.
+func TestEachDriverHasASender(t *testing.T) {
+	t.Parallel()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	address := "udp://" + conn.LocalAddr().String()
+	for driver, options := range map[taskdef.LogDriver]map[string]string{
+		taskdef.LogSyslog: {"syslog-address": address, "tag": "{{.Name}}"},
+		taskdef.LogGELF:   {"gelf-address": address, "gelf-compression-type": "none", "env-regex": "."},
+	} {
+		h := newHost(t)
+		c := &h.state.Task.Containers[0]
+		c.Log = &taskdef.LogConfiguration{Driver: driver, Options: options}
+		c.Environment = []taskdef.EnvVar{{Name: "STAGE", Value: "test"}}
+		h.write(true, "hello")
+		p := h.process()
+		b := make([]byte, 1<<16)
+		n, _, err := conn.ReadFrom(b)
+		if got := string(b[:n]); err != nil || !strings.Contains(got, "hello") || !strings.Contains(got, "-app") || driver == taskdef.LogGELF && !strings.Contains(got, `"_STAGE":"test"`) {
+			t.Errorf("%s: %s, %v", driver, got, err)
+		}
+		p.exit()
+		if route, err := h.files.Load(); err != nil || route.Position.First().Offset == 0 {
+			t.Errorf("%s: the route is %+v, %v", driver, route, err)
+		}
+	}
+}
+
+func TestSecretsAreNoAttributes(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	h.state.Task.Containers[0].Secrets = []taskdef.Secret{{Name: "PASSWORD"}}
+	v := testServers(config.Delivery{})
+	v.Podman = func(context.Context) (Describer, error) { return described{}, nil }
+	o := v.origin(t.Context(), h.state, 0)
+	if got := strings.Join(o.ContainerEnv, " "); got != "STAGE=test PATH=/bin" || o.Command() != "/app -v" || o.ContainerID != "id" {
+		t.Errorf("got %+v", o)
+	}
+}
+
+type described struct{}
+
+// DescribeContainer implements Describer.
+func (described) DescribeContainer(context.Context, string) (libpod.Description, error) {
+	return libpod.Description{ID: "id", Command: []string{"/app", "-v"}, Env: []string{"STAGE=test", "PASSWORD=hunter2", "PATH=/bin"}}, nil
+}
+
+// A token that cannot be read stands in the way of sending, visibly, until it can be.
+func TestASenderThatCannotBeMadeIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Splunk hunter2" {
+			t.Errorf("the header is %v", r.Header)
+		}
+	}))
+	defer server.Close()
+	h.state.Task.Containers[0].Log = &taskdef.LogConfiguration{
+		Driver: taskdef.LogSplunk, Options: map[string]string{"splunk-url": server.URL}, SecretOptions: []taskdef.Secret{{Name: logroute.SplunkToken}},
+	}
+	h.write(true, "hello")
+	fail := true
+	h.servers = func(v *Servers) {
+		v.Secret = func(context.Context, lifecycle.State, int, string) ([]byte, error) {
+			if fail {
+				fail = false
+				return nil, errors.New("no such file")
+			}
+			return []byte("hunter2"), nil
+		}
+	}
+	h.process().exit()
+	if route, err := h.files.Load(); err != nil || route.Error != "" || route.Position.First().Offset == 0 {
+		t.Errorf("the route is %+v, %v", route, err)
 	}
 }

@@ -27,8 +27,7 @@ type Sender interface {
 	// has not moved when there was nothing left. After an error, a *logroute.SendError, the
 	// lines are still there.
 	Send(ctx context.Context) (logroute.Sent, error)
-	// Interval is how long lines wait for others.
-	Interval() time.Duration
+	Limits() logroute.Limits
 }
 
 // The events of a route.
@@ -37,9 +36,6 @@ const (
 	eventResumed = "LOGS_RESUMED"
 	eventLost    = "LOGS_LOST"
 )
-
-// lineLimit is the most bytes of a line that a sender gets at once.
-const lineLimit = 262_118
 
 // route sends the output of one container.
 type route struct {
@@ -90,11 +86,13 @@ func (r *route) position() logroute.Position {
 
 // run sends until ctx ends, or the container has ended and all was sent.
 func (r *route) run(ctx context.Context) {
-	if !r.first(ctx) {
+	if !r.first(ctx) || !makeSender(ctx, r) {
 		return
 	}
-	r.sender = r.Senders.New(r.task.State(), r.container.index)
-	r.reader = r.container.files.Reader(r.position(), lineLimit)
+	if c, ok := r.sender.(io.Closer); ok {
+		defer c.Close()
+	}
+	r.reader = r.container.files.Reader(r.position(), r.sender.Limits().LineBytes)
 	defer func() { r.reader.Close() }()
 	for ctx.Err() == nil && r.container.files.Placed() {
 		over := closed(r.container.over) // before it is read to its end
@@ -135,6 +133,19 @@ func (r *route) first(ctx context.Context) bool {
 	return false
 }
 
+// makeSender gives the route its sender, and is false if ctx ended first.
+func makeSender(ctx context.Context, r *route) bool {
+	for ctx.Err() == nil {
+		sender, err := r.Senders.New(ctx, r.task.State(), r.container.index)
+		if err == nil {
+			r.sender = sender
+			return true
+		}
+		r.failed(ctx, err)
+	}
+	return false
+}
+
 // never is a wait without a limit.
 const never = -1
 
@@ -146,7 +157,7 @@ func (r *route) due(over bool) time.Duration {
 	case r.waiting.IsZero():
 		return never
 	}
-	return max(0, r.sender.Interval()-time.Since(r.waiting))
+	return max(0, r.sender.Limits().Wait-time.Since(r.waiting))
 }
 
 func closed(over <-chan struct{}) bool {
@@ -160,7 +171,7 @@ func closed(over <-chan struct{}) bool {
 
 // settle ends what waits for more lines: all of it if there will be none.
 func (r *route) settle(over bool) (waits bool) {
-	before := time.Now().Add(-r.sender.Interval())
+	before := time.Now().Add(-r.sender.Limits().Wait)
 	if over {
 		before = time.Unix(1<<40, 0)
 	}
@@ -176,7 +187,7 @@ func (r *route) fill(over bool) error {
 	if skip > 0 {
 		r.reader.Close()
 		mark := logroute.Mark{Segment: skip}
-		r.reader, r.damaged = r.container.files.Reader(logroute.Position{mark, mark}, lineLimit), 0
+		r.reader, r.damaged = r.container.files.Reader(logroute.Position{mark, mark}, r.sender.Limits().LineBytes), 0
 	}
 	for !r.sender.Full() {
 		e, err := r.reader.Next()

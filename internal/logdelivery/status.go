@@ -9,6 +9,7 @@ import (
 // Status is how far the output of a container was sent.
 type Status struct {
 	Container   string    `json:"container"`
+	Driver      string    `json:"driver"`
 	Destination string    `json:"destination"`
 	Until       time.Time `json:"deliveredUntil,omitzero"`
 	// WaitingBytes of the log files are not sent.
@@ -35,7 +36,7 @@ func (d *Deliverer) Routes(s lifecycle.State) ([]Status, error) {
 			return nil, err
 		}
 		all = append(all, Status{
-			Container: c.Name, Destination: c.Log.Server(c.Name, s.ID, s.Containers[i].ID), Until: r.Until, WaitingBytes: left,
+			Container: c.Name, Driver: string(c.Log.Driver), Destination: c.Log.Server(c.Name, s.ID, defined(s, i)), Until: r.Until, WaitingBytes: left,
 			LostBytes: r.LostBytes, LostLines: r.LostLines, Error: r.Error, Since: r.Since,
 		})
 	}

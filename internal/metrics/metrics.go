@@ -91,20 +91,22 @@ func (logs) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (l logs) Collect(out chan<- prometheus.Metric) {
-	const driver = "awslogs"
-	states := map[string]int{"ok": 0, "stalled": 0}
-	var waiting int64
+	type count struct{ waiting, ok, stalled float64 }
+	drivers := make(map[string]count)
 	for _, r := range l.routes() {
-		waiting += r.WaitingBytes
+		c := drivers[r.Driver]
+		c.waiting += float64(r.WaitingBytes)
 		if r.Error == "" {
-			states["ok"]++
+			c.ok++
 		} else {
-			states["stalled"]++
+			c.stalled++
 		}
+		drivers[r.Driver] = c
 	}
-	out <- prometheus.MustNewConstMetric(backlogDesc, prometheus.GaugeValue, float64(waiting), driver)
-	for state, n := range states {
-		out <- prometheus.MustNewConstMetric(routesDesc, prometheus.GaugeValue, float64(n), driver, state)
+	for driver, c := range drivers {
+		out <- prometheus.MustNewConstMetric(backlogDesc, prometheus.GaugeValue, c.waiting, driver)
+		out <- prometheus.MustNewConstMetric(routesDesc, prometheus.GaugeValue, c.ok, driver, "ok")
+		out <- prometheus.MustNewConstMetric(routesDesc, prometheus.GaugeValue, c.stalled, driver, "stalled")
 	}
 }
 

@@ -121,13 +121,13 @@ func TestLogsThatWaitAreMeasured(t *testing.T) {
 	t.Parallel()
 	m := New("1", func() []lifecycle.State { return nil }, func() int { return 0 })
 	m.Logs(func() []logdelivery.Status {
-		return []logdelivery.Status{{WaitingBytes: 3}, {WaitingBytes: 4, Error: "denied"}, {Error: "denied"}}
+		return []logdelivery.Status{{Driver: "awslogs", WaitingBytes: 3}, {Driver: "awslogs", WaitingBytes: 4, Error: "denied"}, {Driver: "awslogs", Error: "denied"}, {Driver: "gelf"}}
 	})
 	m.Event(record.Event{Transition: lifecycle.Transition{Container: "app", Status: "LOGS_STALLED", Reason: "OutOfMemoryError"}})
 	got := scrape(t, m)
 	for _, want := range []string{
 		`podtask_log_backlog_bytes{driver="awslogs"} 7`, `podtask_log_routes{driver="awslogs",state="ok"} 1`, `podtask_log_routes{driver="awslogs",state="stalled"} 2`,
-		`podtask_errors_total{error="OutOfMemoryError"} 0`,
+		`podtask_errors_total{error="OutOfMemoryError"} 0`, `podtask_log_routes{driver="gelf",state="ok"} 1`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s is missing", want)

@@ -20,9 +20,11 @@ type Secret struct {
 	Own  bool
 	From taskdef.SecretValue
 	// env is the variable, file the index in SecretFiles if env is empty.
-	Env  string
-	file int
-	Who  string // for messages
+	Env string
+	// Option is that of a log driver, if env and file are not set.
+	Option string
+	file   int
+	Who    string // for messages
 }
 
 // SecretPrefix begins the names of a task's own secrets, which have at most 64
@@ -34,11 +36,7 @@ func ContainerSecrets(s lifecycle.State, i int) []Secret {
 	c := s.Task.Containers[i]
 	var out []Secret
 	add := func(kind string, n int, w Secret) {
-		w.Name, w.Own = fmt.Sprintf("%sc%d-%s%d", SecretPrefix(s.ID), i, kind, n), true
-		if source, err := secrets.Parse(w.From.Source); err == nil && source.Kind == secrets.Podman && w.From.JSONKey == "" {
-			w.Name, w.Own = source.Name, false
-		}
-		out = append(out, w)
+		out = append(out, w.named(s, fmt.Sprintf("c%d-%s%d", i, kind, n)))
 	}
 	for n, v := range c.Secrets {
 		add("env", n, Secret{From: v.SecretValue, Env: v.Name, Who: fmt.Sprintf("variable %s of container %s", v.Name, c.Name)})
@@ -53,8 +51,35 @@ func Secrets(s lifecycle.State) []Secret {
 	var all []Secret
 	for i := range s.Task.Containers {
 		all = append(all, ContainerSecrets(s, i)...)
+		all = append(all, LogSecrets(s, i)...)
 	}
 	return all
+}
+
+// LogSecrets are the secret options of the log driver of container i, if it sends. They are not
+// given to the container: its owner reads them.
+func LogSecrets(s lifecycle.State, i int) (all []Secret) {
+	l := s.Task.Containers[i].Log
+	if l == nil {
+		return nil
+	}
+	for n, v := range l.SecretOptions {
+		if v.Source == "" {
+			continue
+		}
+		w := Secret{From: v.SecretValue, Option: v.Name, Who: fmt.Sprintf("log option %s of container %s", v.Name, s.Task.Containers[i].Name)}
+		all = append(all, w.named(s, fmt.Sprintf("c%d-log%d", i, n)))
+	}
+	return all
+}
+
+// named gives a secret its name in Podman.
+func (w Secret) named(s lifecycle.State, suffix string) Secret {
+	w.Name, w.Own = SecretPrefix(s.ID)+suffix, true
+	if source, err := secrets.Parse(w.From.Source); err == nil && source.Kind == secrets.Podman && w.From.JSONKey == "" {
+		w.Name, w.Own = source.Name, false
+	}
+	return w
 }
 
 // ProcessLocal reports whether a source can be read by the process that was asked to run

@@ -240,6 +240,30 @@ func (r *reading) secret(ctx context.Context, w podspec.Secret) ([]byte, error) 
 	return b, nil
 }
 
+// LogOption reads the value of a secret option of the log driver of container i: from its
+// source, and where this process does not have it, from what was kept of it in Podman.
+func (k *Store) LogOption(ctx context.Context, s lifecycle.State, i int, option string) ([]byte, error) {
+	for _, w := range podspec.LogSecrets(s, i) {
+		if w.Option != option {
+			continue
+		}
+		podman, err := k.Podman(ctx)
+		if err != nil {
+			return nil, err
+		}
+		read := k.reading(s, podman)
+		defer read.clear()
+		value, err := read.secret(ctx, w)
+		if err != nil && w.ProcessLocal() {
+			if kept, none := podman.Secret(ctx, w.Name); none == nil {
+				return kept, nil
+			}
+		}
+		return value, err
+	}
+	return nil, fmt.Errorf("the option %s has no value", option)
+}
+
 // memberOf returns a member of a secret that is a JSON object: the text of a
 // string, and of anything else the JSON. What encoding/json says of a bad document
 // may quote it, so it is not passed on.

@@ -103,6 +103,33 @@ func (c *inspectAPI) InspectContainer(ctx context.Context, name string) (Observe
 	return seen(data), nil
 }
 
+// Description is what a container was made of: of its definition and its image.
+type Description struct {
+	ID      string
+	Created time.Time
+	// Command has the entry point in front.
+	Command []string
+	// Env are NAME=VALUE. While the container runs, secrets are among them.
+	Env    []string
+	Labels map[string]string
+}
+
+// DescribeContainer returns what a container was made of; nothing if it does not exist.
+func (c *inspectAPI) DescribeContainer(ctx context.Context, name string) (Description, error) {
+	data, err := c.inspect(ctx, name)
+	if errors.Is(err, NotFound) {
+		return Description{}, nil
+	}
+	if err != nil {
+		return Description{}, err
+	}
+	d := Description{ID: data.ID, Created: data.Created, Command: append([]string{data.Path}, data.Args...), Labels: labelsOf(data)}
+	if data.Config != nil {
+		d.Env = data.Config.Env
+	}
+	return d, nil
+}
+
 // seen is observe, and looks for the container's processes on this host.
 func seen(data *define.InspectContainerData) Observed {
 	o := observe(data)

@@ -1,10 +1,7 @@
 package logroute
 
 import (
-	"fmt"
-	"maps"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,8 +11,10 @@ import (
 type AWSLogs struct {
 	Region, Group string
 	// Stream is the stream's name; empty: StreamPrefix/CONTAINER/TASK, and without that
-	// prefix the container's ID.
+	// prefix what Tag says, by default the container's ID.
 	Stream, StreamPrefix string
+	// Tag names the stream where neither does.
+	Tag Tag
 	// Endpoint is a URL; empty: the region's.
 	Endpoint string
 	// CreateGroup and CreateStream make what does not exist.
@@ -28,18 +27,9 @@ type AWSLogs struct {
 	Format string
 }
 
-// OptionProblem is a mistake in an option of a log driver.
-type OptionProblem struct {
-	// Option is empty if an option is missing.
-	Option, Message, Hint string
-}
-
 var awslogsOptions = strings.Fields(`awslogs-create-group awslogs-create-stream awslogs-datetime-format awslogs-endpoint
 	awslogs-force-flush-interval-seconds awslogs-format awslogs-group awslogs-max-buffered-events awslogs-multiline-pattern
-	awslogs-region awslogs-stream awslogs-stream-prefix max-buffer-size mode`)
-
-// AWSLogsOptions are the names of the options of awslogs.
-func AWSLogsOptions() []string { return slices.Clone(awslogsOptions) }
+	awslogs-region awslogs-stream awslogs-stream-prefix tag`)
 
 var (
 	groupName  = regexp.MustCompile(`^[\.\-_/#A-Za-z0-9]{1,512}$`)
@@ -48,22 +38,9 @@ var (
 	endpoint   = regexp.MustCompile(`^https?://[^/\s?#@]+/?$`)
 )
 
-// maxOption is the most bytes of an option.
-const maxOption = 4096
-
 // ParseAWSLogs reads the options of awslogs and returns all mistakes.
 func ParseAWSLogs(options map[string]string) (AWSLogs, []OptionProblem) {
-	p := optionParser{options: options}
-	for _, name := range slices.Sorted(maps.Keys(options)) {
-		switch v := options[name]; {
-		case !slices.Contains(awslogsOptions, name):
-			p.add(name, "use "+strings.Join(awslogsOptions, ", "), "awslogs has no option %s", strconv.Quote(name))
-		case len(v) > maxOption:
-			p.add(name, "", "the option has more than %d bytes", maxOption)
-		case strings.ContainsAny(v, "\n\r\x00"):
-			p.add(name, "write it on one line", "the option has a line break")
-		}
-	}
+	p := newOptionParser("awslogs", options)
 	if len(p.problems) > 0 {
 		return AWSLogs{}, p.problems
 	}
@@ -78,11 +55,8 @@ func ParseAWSLogs(options map[string]string) (AWSLogs, []OptionProblem) {
 		Flush:        time.Duration(p.number("awslogs-force-flush-interval-seconds", 5)) * time.Second,
 	}
 	p.number("awslogs-max-buffered-events", 1) // lines wait in the file
-	for _, name := range []string{"awslogs-region", "awslogs-group"} {
-		if options[name] == "" {
-			p.add("", "add "+strconv.Quote(name), "awslogs needs the option %s", name)
-		}
-	}
+	p.need("awslogs-region", "awslogs-group")
+	a.Tag = p.tag("{{.FullID}}")
 	a.Begin = p.begin()
 	if a.Format = options["awslogs-format"]; a.Format != "" && a.Format != "json/emf" {
 		p.add("awslogs-format", "use json/emf, or leave it out", "there is no format %s", strconv.Quote(a.Format))
@@ -90,50 +64,7 @@ func ParseAWSLogs(options map[string]string) (AWSLogs, []OptionProblem) {
 	if a.Format != "" && a.Begin != nil {
 		p.add("awslogs-format", "leave one of them out", "awslogs-format excludes events of several lines")
 	}
-	p.mode()
 	return a, p.problems
-}
-
-// optionParser reads options and collects their mistakes.
-type optionParser struct {
-	options  map[string]string
-	problems []OptionProblem
-}
-
-func (p *optionParser) add(option, hint, format string, args ...any) {
-	p.problems = append(p.problems, OptionProblem{Option: option, Message: fmt.Sprintf(format, args...), Hint: hint})
-}
-
-func (p *optionParser) matches(name string, want *regexp.Regexp, hint string) string {
-	v := p.options[name]
-	if v != "" && !want.MatchString(v) {
-		p.add(name, hint, "%s is not a value of %s", strconv.Quote(v), name)
-	}
-	return v
-}
-
-func (p *optionParser) boolean(name string, otherwise bool) bool {
-	v, given := p.options[name]
-	if !given || v == "" {
-		return otherwise
-	}
-	yes, err := strconv.ParseBool(v)
-	if err != nil {
-		p.add(name, "write true or false", "%s is not true or false", strconv.Quote(v))
-	}
-	return yes
-}
-
-func (p *optionParser) number(name string, otherwise int) int {
-	v, given := p.options[name]
-	if !given || v == "" {
-		return otherwise
-	}
-	n, err := strconv.ParseUint(v, 10, 24)
-	if err != nil || n == 0 {
-		p.add(name, "write a number from 1", "%s is not a number of at least 1", strconv.Quote(v))
-	}
-	return int(n)
 }
 
 // begin returns what the first line of an event matches.
@@ -161,23 +92,6 @@ func (p *optionParser) begin() *regexp.Regexp {
 	return re
 }
 
-func (p *optionParser) mode() {
-	mode := p.options["mode"]
-	if mode != "" && mode != "blocking" && mode != "non-blocking" {
-		p.add("mode", "use blocking or non-blocking", "there is no mode %s", strconv.Quote(mode))
-	}
-	size, given := p.options["max-buffer-size"]
-	if !given {
-		return
-	}
-	if mode == "blocking" {
-		p.add("max-buffer-size", "leave it out, or use the mode non-blocking", "max-buffer-size is for the mode non-blocking")
-	}
-	if !regexp.MustCompile(`^[0-9]{1,12}(\.[0-9]+)?\s?[bBkKmMgG]?[iI]?[bB]?$`).MatchString(size) {
-		p.add("max-buffer-size", "write a number and k, m or g, as in 10m", "%s is not a size", strconv.Quote(size))
-	}
-}
-
 // datetimeVerbs are the parts of a strftime format, as regular expressions. The rest of a
 // format is a regular expression as well (Docker, awslogs-datetime-format).
 var datetimeVerbs = strings.NewReplacer(
@@ -191,13 +105,15 @@ var datetimeVerbs = strings.NewReplacer(
 
 func datetimePattern(format string) string { return datetimeVerbs.Replace(format) }
 
-// StreamName is the stream of a container.
-func (a AWSLogs) StreamName(container, task, containerID string) string {
+// StreamName is the stream of a container of a task.
+func (a AWSLogs) StreamName(container, task string, o Origin) string {
 	switch {
 	case a.Stream != "":
 		return a.Stream
 	case a.StreamPrefix != "":
 		return a.StreamPrefix + "/" + container + "/" + task
+	case a.Tag == Tag{}:
+		return o.ContainerID
 	}
-	return containerID
+	return a.Tag.Of(o)
 }

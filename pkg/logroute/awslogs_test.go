@@ -66,7 +66,7 @@ func TestOptionsAreRead(t *testing.T) {
 		t.Errorf("the pattern is %s", a.Begin)
 	}
 	for want, a := range map[string]AWSLogs{"s": {Stream: "s", StreamPrefix: "p"}, "p/app/task": {StreamPrefix: "p"}, "id": {}} {
-		if got := a.StreamName("app", "task", "id"); got != want {
+		if got := a.StreamName("app", "task", Origin{ContainerID: "id"}); got != want {
 			t.Errorf("the stream is %s, want %s", got, want)
 		}
 	}

@@ -16,6 +16,14 @@ type Sent struct {
 	Why  string
 }
 
+// Limits are what a sender wants of the lines that it is given.
+type Limits struct {
+	// LineBytes is the most bytes of a line; a longer one comes in parts.
+	LineBytes int
+	// Wait is how long lines wait for others.
+	Wait time.Duration
+}
+
 // SendError is why lines were not acknowledged. They are still to be sent.
 type SendError struct {
 	// Text has no secrets.

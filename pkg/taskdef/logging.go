@@ -1,6 +1,7 @@
 package taskdef
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -30,8 +31,15 @@ const (
 	LogNone     LogDriver = "none"
 )
 
-// LogAWSLogs sends to CloudWatch Logs.
-const LogAWSLogs LogDriver = "awslogs"
+// The log drivers that send to a server.
+const (
+	LogAWSLogs  LogDriver = "awslogs"
+	LogFireLens LogDriver = "awsfirelens"
+	LogFluentd  LogDriver = "fluentd"
+	LogGELF     LogDriver = "gelf"
+	LogSplunk   LogDriver = "splunk"
+	LogSyslog   LogDriver = "syslog"
+)
 
 // Local reports whether the driver works on this host.
 func (d LogDriver) Local() bool { return d == LogJSONFile || d == LogJournald || d == LogNone }
@@ -56,8 +64,13 @@ func decodeLogConfiguration(c cursor) *LogConfiguration {
 	l := &LogConfiguration{Driver: LogDriver(c.at("logDriver").str()), Options: c.at("options").texts()}
 	for _, item := range c.at("secretOptions").list(`write a list of {"name": ..., "valueFrom": ...}`) {
 		item.want(doctree.Object, `write {"name": ..., "valueFrom": ...}`)
+		value := item.at("valueFrom")
+		if l.Sent(c.p.settings.Logs) {
+			l.SecretOptions = append(l.SecretOptions, Secret{item.at("name").str(), decodeSecretValue(value)})
+			continue
+		}
 		// The value is not wanted here, so that it need not be mapped.
-		l.SecretOptions = append(l.SecretOptions, Secret{item.at("name").str(), SecretValue{ValueFrom: item.at("valueFrom").str()}})
+		l.SecretOptions = append(l.SecretOptions, Secret{item.at("name").str(), SecretValue{ValueFrom: value.str()}})
 	}
 	return l
 }
@@ -74,19 +87,31 @@ type LogSettings struct {
 // The modes of sending lines to servers.
 const (
 	LogsLocal  = "local"  // no line leaves this host
-	LogsAuto   = "auto"   // awslogs only if the host is set up for it
+	LogsAuto   = "auto"   // awslogs only if the host is set up for it, others always
 	LogsRemote = "remote" // a task whose lines cannot be sent is refused
 )
 
 // Sent reports whether the lines of a container are sent to a server.
 func (l *LogConfiguration) Sent(s LogSettings) bool {
 	switch {
-	case !l.Remote() || l.Driver != LogAWSLogs:
+	case !l.Remote() || l.Driver == LogFireLens || s.Mode != LogsAuto && s.Mode != LogsRemote:
 		return false
-	case s.Mode == LogsAuto || s.Mode == LogsRemote:
+	case l.Driver == LogAWSLogs:
 		return s.AWSLogs || l.Options["awslogs-endpoint"] != ""
 	}
-	return false
+	return slices.Contains(logDrivers, string(l.Driver))
+}
+
+// Problems are the mistakes in the options of a driver that sends.
+func (l *LogConfiguration) Problems() []logroute.OptionProblem {
+	return logroute.CheckOptions(string(l.Driver), l.Options, l.secretNames())
+}
+
+func (l *LogConfiguration) secretNames() (names []string) {
+	for _, s := range l.SecretOptions {
+		names = append(names, s.Name)
+	}
+	return names
 }
 
 func checkLogging(r rules, l *LogConfiguration, host LogSettings) {
@@ -115,8 +140,7 @@ func checkLogging(r rules, l *LogConfiguration, host LogSettings) {
 	}
 }
 
-// checkRemote holds a driver that sends lines to a server against its rules. Mistakes in the
-// options of one that does not send here are warnings.
+// checkRemote holds a driver that sends lines to a server against its rules.
 func checkRemote(in rules, l *LogConfiguration, host LogSettings) {
 	sent, at := l.Sent(host), in.in("logDriver")
 	tell := at.warn
@@ -125,22 +149,45 @@ func checkRemote(in rules, l *LogConfiguration, host LogSettings) {
 	}
 	const kept = "the logs stay here, where `podtask logs` reads them"
 	switch {
-	case l.Driver != LogAWSLogs:
+	case sent:
+	case l.Driver == LogFireLens:
 		tell("", "this host has no log driver %s: "+kept, quote(string(l.Driver)))
 		return
-	case !sent && host.Mode == LogsLocal:
-		tell("set logs to auto or remote to send them", "the log driver awslogs does not send: "+kept)
-	case !sent:
+	case l.Driver == LogAWSLogs && host.Mode != LogsLocal:
 		tell("set log-credentials-helper or awslogs-endpoint to send them", "the log driver awslogs does not send: "+kept)
+	default:
+		tell("set logs to auto or remote to send them", "the log driver %s does not send: "+kept, l.Driver)
 	}
-	_, problems := logroute.ParseAWSLogs(l.Options)
-	for _, p := range problems {
+	checkLogOptions(in, l, sent)
+	for i, s := range l.SecretOptions {
+		at := in.in("secretOptions").item(i)
+		complaint := fmt.Sprintf("the log driver %s has no secret option %s", l.Driver, quote(s.Name))
+		switch {
+		case !sent && !hasSecretOption(l.Driver, s.Name):
+			at.in("name").warn("", "%s", complaint)
+		case sent:
+			at.in("name").require(hasSecretOption(l.Driver, s.Name), "write it as an option, if it is none", "%s", complaint)
+			checkSecretValue(at.in("valueFrom"), s.SecretValue)
+		}
+	}
+}
+
+// hasSecretOption reports whether the value of an option of a driver may be a secret.
+func hasSecretOption(d LogDriver, name string) bool {
+	return d == LogSplunk && name == logroute.SplunkToken
+}
+
+// checkLogOptions holds options against the rules of their driver. Mistakes in those of one that
+// does not send here are warnings.
+func checkLogOptions(in rules, l *LogConfiguration, sent bool) {
+	names := logroute.OptionNames(string(l.Driver))
+	for _, p := range l.Problems() {
 		at := in.in("options")
 		if p.Option != "" {
 			at = at.in(p.Option)
 		}
 		fix := p.Hint
-		if like := didYouMean(p.Option, logroute.AWSLogsOptions()); like != "" && !slices.Contains(logroute.AWSLogsOptions(), p.Option) {
+		if like := didYouMean(p.Option, names); like != "" && p.Option != "" && !slices.Contains(names, p.Option) {
 			fix = like
 		}
 		switch {
@@ -150,9 +197,6 @@ func checkRemote(in rules, l *LogConfiguration, host LogSettings) {
 			at.warn(fix, "%s", p.Message)
 		}
 	}
-	if len(l.SecretOptions) > 0 {
-		in.in("secretOptions").warn("", "the log driver awslogs has no secret options")
-	}
 }
 
 // Destination says for people where the lines of a container are sent; empty: they stay here.
@@ -160,13 +204,12 @@ func (l *LogConfiguration) Destination(container string, s LogSettings) string {
 	if !l.Sent(s) {
 		return ""
 	}
-	return l.Server(container, "TASKID", "CONTAINERID")
+	return l.Server(container, "TASKID", logroute.Origin{ContainerID: "CONTAINERID", ContainerName: "/" + container, ContainerImageID: "IMAGEID"})
 }
 
 // Server says for people where the lines of a container of a task go, if they are sent.
-func (l *LogConfiguration) Server(container, task, containerID string) string {
-	a, _ := logroute.ParseAWSLogs(l.Options)
-	return "CloudWatch Logs " + a.Region + " " + a.Group + ", stream " + a.StreamName(container, task, containerID)
+func (l *LogConfiguration) Server(container, task string, o logroute.Origin) string {
+	return logroute.Destination(string(l.Driver), l.Options, container, task, o)
 }
 
 // parseSize reads a size as Docker's log options have it: a number and k, m or g

@@ -80,8 +80,10 @@ func New(c Config) *Sender {
 // Add takes in a line. Call it only while not Full.
 func (s *Sender) Add(e logroute.Entry) { s.batch.add(e) }
 
-// Interval is how long lines wait for others.
-func (s *Sender) Interval() time.Duration { return s.config.Options.Flush }
+// Limits returns what the sender wants of lines.
+func (s *Sender) Limits() logroute.Limits {
+	return logroute.Limits{LineBytes: EventBytes, Wait: s.config.Options.Flush}
+}
 
 // Full reports whether there is enough for a request.
 func (s *Sender) Full() bool { return s.batch.full() }

@@ -1,0 +1,67 @@
+package logroute
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Syslog are the options of the log driver syslog, as Docker has them.
+type Syslog struct {
+	Address Address
+	// Facility is 0 to 23.
+	Facility int
+	// Format is empty, rfc3164, rfc5424 or rfc5424micro.
+	Format string
+	TLS    TLS
+	Attributes
+}
+
+// TLS says how a server proves who it is, and who is calling. The files are on this host.
+type TLS struct {
+	CA, Cert, Key string
+	// Name is that of the server; empty: that of its address.
+	Name string
+	// Insecure takes any server.
+	Insecure bool
+}
+
+var syslogOptions = strings.Fields(`syslog-address syslog-facility syslog-format syslog-tls-ca-cert syslog-tls-cert
+	syslog-tls-key syslog-tls-skip-verify`)
+
+// facilities have the numbers of RFC 5424; some have no name.
+var facilities = strings.Fields("kern user mail daemon auth syslog lpr news uucp cron authpriv ftp - - - - local0 local1 local2 local3 local4 local5 local6 local7")
+
+const (
+	daemonFacility = 3
+	syslogPort     = 514
+)
+
+// ParseSyslog reads the options of syslog and returns all mistakes.
+func ParseSyslog(options map[string]string) (Syslog, []OptionProblem) {
+	p := newOptionParser("syslog", options)
+	if len(p.problems) > 0 {
+		return Syslog{}, p.problems
+	}
+	_, insecure := options["syslog-tls-skip-verify"]
+	s := Syslog{
+		Facility: daemonFacility, Attributes: p.attributes(), Format: p.word("syslog-format", "rfc3164", "rfc5424", "rfc5424micro"),
+		TLS: TLS{CA: options["syslog-tls-ca-cert"], Cert: options["syslog-tls-cert"], Key: options["syslog-tls-key"], Insecure: insecure},
+	}
+	if options["syslog-address"] != "" {
+		s.Address = p.address("syslog-address", syslogPort, "udp", "tcp", "tcp+tls", "unix", "unixgram")
+	}
+	if f := options["syslog-facility"]; f != "" {
+		s.Facility = slices.Index(facilities, f)
+		if n, err := strconv.Atoi(f); err == nil {
+			s.Facility = n
+		}
+		if s.Facility < 0 || s.Facility > 23 || f == "-" {
+			p.add("syslog-facility", "write a name such as daemon or local0, or a number from 0 to 23", "there is no facility %s", strconv.Quote(f))
+		}
+	}
+	if (s.TLS.Cert == "") != (s.TLS.Key == "") {
+		p.add("", "give both, or none", "syslog-tls-cert and syslog-tls-key belong together")
+	}
+	return s, p.problems
+}

@@ -1,0 +1,140 @@
+package syslog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/podtask/podtask/pkg/logroute"
+	"github.com/podtask/podtask/pkg/logsend"
+)
+
+// Config says where lines go and as whose.
+type Config struct {
+	Options logroute.Syslog
+	Origin  logroute.Origin
+	// Host is the name of this host, PID the process that messages come from.
+	Host string
+	PID  int
+}
+
+// Sender sends to one server. One goroutine at a time may use it. Close it.
+type Sender struct {
+	logsend.Queue[[]byte]
+	config Config
+	tag    string
+	link   logsend.Link
+}
+
+// New returns a sender. It connects with the first line.
+func New(c Config) *Sender {
+	dial := logsend.Dialer(c.Options.Address, c.Options.TLS)
+	if c.Options.Address.Network == "" {
+		dial = local
+	}
+	return &Sender{config: c, tag: c.Options.Tag.Of(c.Origin), link: logsend.Link{Dial: dial, Silent: true}}
+}
+
+// local connects to the syslog of this host.
+func local(ctx context.Context) (net.Conn, error) {
+	var errs []error
+	for _, path := range []string{"/dev/log", "/var/run/syslog", "/var/run/log"} {
+		for _, network := range []string{"unixgram", "unix"} {
+			conn, err := (&net.Dialer{}).DialContext(ctx, network, path)
+			if err == nil {
+				return conn, nil
+			}
+			errs = append(errs, err)
+		}
+	}
+	return nil, fmt.Errorf("this host has no syslog: %w", errors.Join(errs...))
+}
+
+// Add takes in a line. An empty one is not sent.
+func (s *Sender) Add(e logroute.Entry) {
+	if e.Text == "" {
+		s.Skip(e)
+		return
+	}
+	s.Queue.Add(e, s.message(e))
+}
+
+// Limits returns what the sender wants of lines.
+func (s *Sender) Limits() logroute.Limits { return logroute.Limits{LineBytes: logsend.LineBytes} }
+
+// Close closes the connection.
+func (s *Sender) Close() error { return s.link.Close() }
+
+// Send sends a batch. After an error, a *logroute.SendError, what was not sent is still there.
+func (s *Sender) Send(ctx context.Context) (logroute.Sent, error) {
+	messages := s.Records()
+	if len(messages) == 0 {
+		return s.Done(0, 0, ""), nil
+	}
+	n := 0
+	err := s.link.Use(ctx, func(conn net.Conn) error {
+		if !datagrams(conn) {
+			var all net.Buffers = messages
+			_, err := all.WriteTo(conn)
+			if err == nil {
+				n = len(messages)
+			}
+			return err
+		}
+		for _, m := range messages {
+			if _, err := conn.Write(m); err != nil {
+				return err
+			}
+			n++
+		}
+		return nil
+	})
+	if n > 0 {
+		return s.Done(n, 0, ""), nil
+	}
+	return logroute.Sent{}, err
+}
+
+// datagrams reports whether each write is a message.
+func datagrams(conn net.Conn) bool {
+	network := conn.RemoteAddr().Network()
+	return network == "udp" || network == "unixgram"
+}
+
+// The severities that Docker uses.
+const (
+	severityError = 3
+	severityInfo  = 6
+)
+
+// message is a line as Docker formats it. Nothing marks the end of a message but its newline;
+// over TLS, the formats of RFC 5424 have their length in front.
+func (s *Sender) message(e logroute.Entry) []byte {
+	priority := s.config.Options.Facility<<3 | severityInfo
+	if e.Stream == logroute.Stderr {
+		priority = s.config.Options.Facility<<3 | severityError
+	}
+	text := e.Text
+	if !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	at, host, pid := e.Time.Local(), s.config.Host, s.config.PID
+	var m string
+	switch s.config.Options.Format {
+	case "rfc3164":
+		m = fmt.Sprintf("<%d>%s %s %s[%d]: %s", priority, at.Format(time.Stamp), host, s.tag, pid, text)
+	case "rfc5424":
+		m = fmt.Sprintf("<%d>1 %s %s %s %d %s - %s", priority, at.Format(time.RFC3339), host, s.tag, pid, s.tag, text)
+	case "rfc5424micro":
+		m = fmt.Sprintf("<%d>1 %s %s %s %d %s - %s", priority, at.Format("2006-01-02T15:04:05.000000Z07:00"), host, s.tag, pid, s.tag, text)
+	default:
+		m = fmt.Sprintf("<%d>%s %s[%d]: %s", priority, at.Format(time.Stamp), s.tag, pid, text)
+	}
+	if s.config.Options.Address.Network == "tls" && strings.HasPrefix(s.config.Options.Format, "rfc5424") {
+		m = fmt.Sprintf("%d %s", len(m), m)
+	}
+	return []byte(m)
+}
