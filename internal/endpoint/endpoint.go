@@ -38,6 +38,7 @@ const StartLimit = 3 * time.Minute
 type Task interface {
 	State() lifecycle.State
 	Watch(ctx context.Context, fn func(lifecycle.State) bool) error
+	Send(lifecycle.Event) (taken bool)
 }
 
 // New returns the endpoint of a task, which is not open yet.
@@ -160,7 +161,7 @@ func (e *Endpoint) socket(ctx context.Context, s lifecycle.State, pid int) (net.
 func (e *Endpoint) source(s lifecycle.State, addresses []netip.Addr) metadata.Source {
 	src := metadata.Source{
 		Key: s.Options.MetadataKey, State: e.task.State, Watch: e.task.Watch, Addresses: addresses, Log: e.metadata.Log,
-		Names: metadataNames(s),
+		Names: metadataNames(s), Protect: e.protect,
 		Stats: func(ctx context.Context, i int) (json.RawMessage, error) {
 			return e.metadata.stats(ctx, podspec.ContainerName(s, i))
 		},
@@ -169,6 +170,14 @@ func (e *Endpoint) source(s lifecycle.State, addresses []netip.Addr) metadata.So
 		src.Credentials = e.metadata.credentials(s).Credentials
 	}
 	return src
+}
+
+// protect returns when the protection of the task is in its record.
+func (e *Endpoint) protect(ctx context.Context, until time.Time) error {
+	if !e.task.Send(lifecycle.ProtectionRequested{Until: until}) {
+		return errors.New("the owner of the task is ending; try again")
+	}
+	return e.task.Watch(ctx, func(s lifecycle.State) bool { return s.Goal == lifecycle.Up && !s.ProtectedUntil.Equal(until) })
 }
 
 // shut closes the endpoint. The caller holds mu.

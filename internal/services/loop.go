@@ -177,7 +177,7 @@ func (l *runner) do(ctx context.Context, s service.State, e service.Effect) serv
 		return service.Done{ID: e.ID}
 	case service.StopTask:
 		by := fmt.Sprintf("service %s: %s", s.Name, e.Cause)
-		err := l.all.Fleet.Send(ctx, e.ID, lifecycle.StopRequested{By: by})
+		err := l.all.Fleet.Send(ctx, e.ID, lifecycle.StopRequested{By: by, Spare: e.Spare})
 		if gone(err) {
 			return service.Vanished{ID: e.ID}
 		}
@@ -265,6 +265,9 @@ func observation(s lifecycle.State) service.Observation {
 		ByUser:  s.Stop.Code == lifecycle.StopUserInitiated,
 		Reason:  s.Stop.Reason,
 		Health:  healthOf(s),
+	}
+	if s.Goal == lifecycle.Up {
+		o.Protected = s.ProtectedUntil
 	}
 	if s.Queued() {
 		o.Queue = s.Sandbox.Queue

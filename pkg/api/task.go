@@ -40,9 +40,12 @@ type Task struct {
 	CreatedAt time.Time `json:"createdAt"`
 	// Queue is what the task waits for while the host has no room for it; empty once it is
 	// admitted.
-	Queue     string    `json:"queue,omitempty"`
-	StartedAt time.Time `json:"startedAt,omitzero"`
-	StoppedAt time.Time `json:"stoppedAt,omitzero"`
+	Queue string `json:"queue,omitempty"`
+	// ProtectedUntil is when the protection from updates of its service and from a drain
+	// ends; absent without one.
+	ProtectedUntil time.Time `json:"protectedUntil,omitzero"`
+	StartedAt      time.Time `json:"startedAt,omitzero"`
+	StoppedAt      time.Time `json:"stoppedAt,omitzero"`
 	// StopCode is an ECS stop code such as EssentialContainerExited.
 	StopCode      string `json:"stopCode,omitempty"`
 	StoppedReason string `json:"stoppedReason,omitempty"`
@@ -266,7 +269,7 @@ func FromState(s lifecycle.State) Task {
 		Service: s.Options.Service, Deployment: s.Options.Deployment, Tags: s.Task.Identity.Tags,
 		Status: s.Status().String(), DesiredStatus: lifecycle.StatusRunning.String(),
 		Health: s.Health().String(), Goal: s.Goal.String(), Settled: s.Settled(),
-		CreatedAt: s.CreatedAt, Queue: s.Sandbox.Queue,
+		CreatedAt: s.CreatedAt, Queue: s.Sandbox.Queue, ProtectedUntil: s.ProtectedUntil,
 		StopCode: s.Stop.Code, StoppedReason: s.Stop.Reason,
 		NetworkMode: string(s.Task.Network), CPU: s.Quota().CPU, Memory: s.Quota().Memory,
 		TasksMax: s.Quota().TasksMax, IOWeight: s.Quota().IOWeight,

@@ -26,6 +26,9 @@ func (s State) Invariants() error {
 	if s.Goal == Up && s.Stop != (StopReason{}) {
 		bad("there is a stop reason but the goal is UP")
 	}
+	if s.Goal != Up && !s.ProtectedUntil.IsZero() {
+		bad("the goal is %s but the task is protected", s.Goal)
+	}
 	if s.Goal != Up && s.Stop.Code == "" {
 		bad("the goal is %s without a stop reason", s.Goal)
 	}

@@ -19,7 +19,16 @@ type Restarted struct{}
 type StopRequested struct {
 	By    string // who asked, for the reason
 	Force bool
+	// Spare leaves the task alone while it is protected.
+	Spare bool
 }
+
+// ProtectionRequested protects the task until a moment, at most MaxProtection from now; zero
+// ends the protection.
+type ProtectionRequested struct{ Until time.Time }
+
+// MaxProtection is the longest protection of a task (ECS: UpdateTaskProtection).
+const MaxProtection = 48 * time.Hour
 
 // RemoveRequested asks for the task to be stopped and all that is left of it to
 // be removed. With Force it is killed at once.
@@ -141,11 +150,12 @@ func (f Failure) String() string {
 	return f.Name + ": " + f.Message
 }
 
-func (Restarted) event()       {}
-func (StopRequested) event()   {}
-func (RemoveRequested) event() {}
-func (LimitsRequested) event() {}
-func (Hinted) event()          {}
-func (QueueMoved) event()      {}
-func (TimerFired) event()      {}
-func (OpFinished) event()      {}
+func (Restarted) event()           {}
+func (StopRequested) event()       {}
+func (ProtectionRequested) event() {}
+func (RemoveRequested) event()     {}
+func (LimitsRequested) event()     {}
+func (Hinted) event()              {}
+func (QueueMoved) event()          {}
+func (TimerFired) event()          {}
+func (OpFinished) event()          {}

@@ -42,6 +42,7 @@ const (
 	WhyPaused     = "paused"     // a user has paused it
 	WhyStopOrder  = "stop-order" // the containers that depend on it stop first
 	WhyRunning    = "running"    // it waits for nothing
+	WhyProtected  = "protected"  // it has protected itself; comes after the others
 )
 
 // Explain says what the task waits for. It derives the reasons from the facts that Step
@@ -76,6 +77,9 @@ func (s State) Explain() []Reason {
 		all := slices.Concat(pod, own, others, health)
 		if len(all) == 0 {
 			all = []Reason{explainRunning(s)}
+		}
+		if !s.ProtectedUntil.IsZero() {
+			all = append(all, Reason{Code: WhyProtected, Text: "it is protected: an update of its service and a drain leave it running", Until: s.ProtectedUntil, Then: "the protection ends"})
 		}
 		return all
 	}

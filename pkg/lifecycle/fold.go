@@ -21,7 +21,11 @@ func fold(s *State, at time.Time, ev Event) {
 			s.Sandbox.Retry.NotUntil = time.Time{}
 		}
 	case StopRequested:
-		foldGoal(s, at, Down, ev.By, ev.Force)
+		if !ev.Spare || !at.Before(s.ProtectedUntil) {
+			foldGoal(s, at, Down, ev.By, ev.Force)
+		}
+	case ProtectionRequested:
+		s.ProtectedUntil = ev.Until // Step drops what is no protection
 	case RemoveRequested:
 		foldGoal(s, at, Gone, ev.By, ev.Force)
 	case LimitsRequested:

@@ -26,6 +26,9 @@ type State struct {
 	Force bool `json:"force,omitempty"`
 	// Stop says why the goal is no longer Up. Set once.
 	Stop StopReason `json:"stop,omitzero"`
+	// ProtectedUntil is when the task may be stopped again by who leaves protected tasks
+	// alone (StopRequested.Spare); zero for now.
+	ProtectedUntil time.Time `json:"protectedUntil,omitzero"`
 
 	Sandbox    Sandbox     `json:"sandbox"`
 	Containers []Container `json:"containers"` // parallel to Task.Containers

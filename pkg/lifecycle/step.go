@@ -10,6 +10,9 @@ func Step(s State, at time.Time, ev Event) (State, []Effect) {
 	s = clone(s)
 	limitTimers(&s, at)
 	fold(&s, at, ev)
+	if s.Goal != Up || !at.Before(s.ProtectedUntil) {
+		s.ProtectedUntil = time.Time{}
+	}
 	settle(&s, at)
 	effects := plan(&s, at)
 	record(&s, at, wasUp)
@@ -24,6 +27,7 @@ func limitTimers(s *State, at time.Time) {
 			*timer = latest
 		}
 	}
+	limit(&s.ProtectedUntil, MaxProtection)
 	limit(&s.Sandbox.Retry.NotUntil, backoffCap)
 	for i := range s.Containers {
 		c := &s.Containers[i]
@@ -54,6 +58,7 @@ func (s State) Wake(after time.Time) time.Time {
 	}
 	if s.Goal == Up {
 		consider(s.deadline())
+		consider(s.ProtectedUntil)
 	}
 	if !s.Sandbox.Op.Busy() && !s.Settled() {
 		consider(s.Sandbox.Retry.NotUntil)

@@ -63,7 +63,7 @@ func (b *tape) event(s State, at time.Time) Event {
 	case 0:
 		return Restarted{}
 	case 1:
-		return StopRequested{By: "user", Force: b.next(2) == 0}
+		return StopRequested{By: "user", Force: b.next(2) == 0, Spare: b.next(2) == 0}
 	case 2:
 		return RemoveRequested{By: "user", Force: b.next(2) == 0}
 	case 3, 4:
@@ -71,6 +71,9 @@ func (b *tape) event(s State, at time.Time) Event {
 	case 5, 6:
 		return TimerFired{}
 	case 7:
+		if b.next(2) == 0 {
+			return ProtectionRequested{Until: at.Add(time.Duration(b.next(100)-50) * time.Hour)}
+		}
 		return LimitsRequested{Quota: Quota{Memory: int64(b.next(256))}}
 	}
 	i := b.next(len(s.Containers)+2) - 1

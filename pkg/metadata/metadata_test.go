@@ -214,7 +214,7 @@ func TestStatisticsHaveTheRateOfTheNetwork(t *testing.T) {
 func TestAgentPathsAreRefusedWithTheReason(t *testing.T) {
 	t.Parallel()
 	s := New(source(running()))
-	if code, body := ask(t, s, "/api/"+containerID(key, "web")+"/task-protection/v1/state"); code != http.StatusNotFound || !strings.Contains(body, "podtask has no protection") {
+	if code, body := ask(t, s, "/api/"+containerID(key, "web")+"/fault/v1/network-latency/status"); code != http.StatusNotFound || !strings.Contains(body, "podtask injects no faults") {
 		t.Errorf("%d %s", code, body)
 	}
 }

@@ -53,6 +53,10 @@ type Source struct {
 	Stats func(ctx context.Context, i int) (json.RawMessage, error)
 	// Credentials returns those of the task's role; nil if it has none.
 	Credentials func(ctx context.Context) (Credentials, error)
+	// Protect is called concurrently too.
+	Protect Protector
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
 	// Log receives why a request failed; nil discards it.
 	Log *slog.Logger
 }
@@ -108,8 +112,11 @@ func (s *Server) routes() http.Handler {
 		mux.HandleFunc("GET "+v+"{id}/task/stats", s.about(s.taskStats))
 	}
 	mux.HandleFunc("GET "+credentialsPath+"{id}", s.credentials)
+	for _, method := range []string{"GET ", "PUT "} {
+		mux.HandleFunc(method+protectionPath, func(w http.ResponseWriter, r *http.Request) { protect(s, w, r) })
+	}
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) { // of ECS_AGENT_URI
-		s.answer(w, http.StatusNotFound, "podtask has no protection of tasks from being scaled in, and injects no faults")
+		s.answer(w, http.StatusNotFound, "podtask injects no faults")
 	})
 	return mux
 }

@@ -27,6 +27,7 @@ const (
 	WhyPending   = "pending"
 	WhyRemoving  = "removing"
 	WhyListener  = "listener"
+	WhyProtected = "protected"
 )
 
 // Explain says what the service waits for, the root cause first. There is always a reason.
@@ -46,6 +47,8 @@ func (s State) Explain(at time.Time) (reasons []Reason) {
 			add(Reason{Code: WhyPlacement, Text: fmt.Sprintf("task %s cannot be created: %s", s.TaskName(t), t.Refused), Until: t.notUntil, Then: "it is tried again"})
 		case t.Phase == Live && t.Seen.Queue != "":
 			add(Reason{Code: WhyQueued, Text: fmt.Sprintf("task %s waits for %s", s.TaskName(t), t.Seen.Queue)})
+		case t.Phase == Live && t.spared(at) && (t.Deployment != p.ID || c.Present > s.DesiredCount):
+			add(Reason{Code: WhyProtected, Text: fmt.Sprintf("task %s is protected and keeps running", s.TaskName(t)), Until: t.Seen.Protected, Then: "it may be stopped"})
 		}
 	}
 	for _, l := range s.Unheard {

@@ -47,7 +47,7 @@ func TestModel(t *testing.T) {
 func (w *world) move(t *rapid.T, revision *int, ports []uint16) {
 	ids := slices.Sorted(maps.Keys(w.tasks))
 	one := func() string { return rapid.SampledFrom(ids).Draw(t, "task") }
-	switch move := rapid.IntRange(0, 15).Draw(t, "move"); {
+	switch move := rapid.IntRange(0, 16).Draw(t, "move"); {
 	case move <= 4 && len(w.asked) > 0:
 		w.do(rapid.IntRange(0, len(w.asked)-1).Draw(t, "effect"))
 	case move <= 8 && len(ids) > 0:
@@ -80,6 +80,14 @@ func (w *world) move(t *rapid.T, revision *int, ports []uint16) {
 		w.tell(RollbackRequested{})
 	case move == 14:
 		w.refuses = rapid.SampledFrom([]string{"", "no room"}).Draw(t, "refused")
+	case move == 16 && len(ids) > 0: // it protects itself, if it is not on its way down
+		id := one()
+		if c := w.tasks[id]; !c.stopping && !c.Stopped {
+			c.Protected = w.now.Add(time.Duration(rapid.IntRange(0, 90).Draw(t, "minutes")) * time.Minute)
+			if known := w.state.task(id); known != nil && known.Phase != Wanted {
+				w.look(id)
+			}
+		}
 	case move == 15:
 		w.now = w.now.Add(time.Duration(rapid.IntRange(0, 600).Draw(t, "seconds")) * time.Second)
 		w.tell(TimerFired{})

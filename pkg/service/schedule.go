@@ -63,7 +63,7 @@ func schedule(s *State, at time.Time) {
 			}
 		}
 	case !hasFailed(s):
-		stopTasks(s, stop)
+		stopTasks(s, at, stop)
 	}
 	if len(stopped) > 0 {
 		s.say(at, "has stopped %d tasks: (task %s).", len(stopped), strings.Join(stopped, ") (task "))
@@ -75,7 +75,7 @@ func schedule(s *State, at time.Time) {
 }
 
 // stopTasks stops what is too much, or is to be replaced and can be spared.
-func stopTasks(s *State, stop func(*Task, string)) {
+func stopTasks(s *State, at time.Time, stop func(*Task, string)) {
 	primary := s.Primary()
 	least, most := s.Limits()
 	kept := 0
@@ -88,6 +88,7 @@ func stopTasks(s *State, stop func(*Task, string)) {
 		counts := s.Count("")
 		old, spare := t.Deployment != primary.ID, !t.Healthy() || counts.Healthy > least
 		switch {
+		case t.spared(at):
 		case old && spare:
 			stop(t, "it is replaced by deployment "+primary.ID)
 		case old:
@@ -104,8 +105,10 @@ func stopTasks(s *State, stop func(*Task, string)) {
 	}
 }
 
-// mayStop: the task is not to stop yet, and it is not being created.
-func (t Task) mayStop() bool { return (t.Phase == Wanted || t.Phase == Live) && t.op != busy }
+// mayStop: the task is not to stop yet, and no effect on it is under way.
+func (t Task) mayStop() bool {
+	return (t.Phase == Wanted || t.Phase == Live) && t.op != busy && t.op != draining
+}
 
 // expendable are the tasks that may be stopped: first those that are not healthy, then the
 // youngest.
@@ -206,7 +209,7 @@ func effects(s *State, at time.Time) (effects []Effect) {
 				effects = append(effects, DrainTask{ID: t.ID})
 				continue
 			}
-			effects = append(effects, StopTask{ID: t.ID, Cause: t.Cause})
+			effects = append(effects, StopTask{ID: t.ID, Cause: t.Cause, Spare: t.maySpare(s)})
 		case Removing:
 			effects = append(effects, RemoveTask{ID: t.ID})
 		case Live, Stopped:
@@ -231,6 +234,9 @@ func (s State) Wake(at time.Time) (wake time.Time) {
 		}
 		if t.Phase == Live && t.Seen.Running && t.Seen.Health == Unchecked {
 			sooner(t.Seen.Since.Add(monitor))
+		}
+		if t.Phase == Live {
+			sooner(t.Seen.Protected)
 		}
 		if t.Phase == Live && t.Seen.Health == Unhealthy {
 			sooner(t.Seen.Since.Add(s.Config.HealthCheckGracePeriod))

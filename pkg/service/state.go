@@ -177,8 +177,10 @@ type Observation struct {
 	Queue   string `json:"queue,omitempty"`
 	Stopped bool   `json:"stopped,omitempty"`
 	// ByUser: a user requested the stop.
-	ByUser bool   `json:"byUser,omitempty"`
-	Reason string `json:"reason,omitempty"`
+	ByUser bool `json:"byUser,omitempty"`
+	// Protected is when the protection of a task from being replaced ends; zero for none.
+	Protected time.Time `json:"protectedUntil,omitzero"`
+	Reason    string    `json:"reason,omitempty"`
 }
 
 // Health is that of a task's essential containers.
@@ -215,6 +217,8 @@ const (
 	keptCompleted = 2
 	// retryAfter is the pause before a call that failed is made again.
 	retryAfter = 10 * time.Second
+	// repeatStop is the pause before a task that may be protected is asked again to stop.
+	repeatStop = time.Minute
 	// MaxThrottle is the longest pause between tasks that fail (ECS: 15 minutes).
 	MaxThrottle = 15 * time.Minute
 	// monitor is how long a task without a health check has to run before it is taken for
@@ -257,6 +261,12 @@ func (t Task) isHealthy(at time.Time) bool {
 	proven := t.Seen.Health == Unchecked && !at.Before(t.Seen.Since.Add(monitor))
 	return t.Seen.Running && (t.Seen.Health == Healthy || proven)
 }
+
+// spared: the task is not replaced yet. An unhealthy one is.
+func (t Task) spared(at time.Time) bool { return !t.Failed && at.Before(t.Seen.Protected) }
+
+// maySpare: if the task is to stop, it goes on while it is protected.
+func (t Task) maySpare(s *State) bool { return s.Status == Active && !t.Failed }
 
 // present: it may take room on the host.
 func (t Task) present() bool { return t.Phase == Wanted || t.Phase == Live || t.Phase == Stopping }

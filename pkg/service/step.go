@@ -55,8 +55,12 @@ type (
 	// DrainTask waits until the connections of a task that is no longer in Rotation have
 	// ended, at most for the drain timeout. It comes before StopTask if there are listeners.
 	DrainTask struct{ ID string }
-	// StopTask asks a task to stop. One that is not there is an answer Vanished.
-	StopTask struct{ ID, Cause string }
+	// StopTask asks a task to stop. One that is not there is an answer Vanished. With Spare
+	// one that is protected is left alone.
+	StopTask struct {
+		ID, Cause string
+		Spare     bool
+	}
 	// RemoveTask removes a task that has stopped, likewise.
 	RemoveTask struct{ ID string }
 )
@@ -196,6 +200,10 @@ func observe(s *State, at time.Time, t *Task, seen Observation) {
 		t.Phase = Live
 	}
 	t.Seen, t.Refused = seen, ""
+	if asked && s.Status == Active && t.spared(at) { // before it was asked to stop
+		t.Phase, t.Cause, asked = Live, "", false
+		t.notUntil = time.Time{}
+	}
 	if seen.Stopped {
 		t.Phase, t.op = Stopped, idle
 		if !asked && !seen.ByUser {
@@ -226,7 +234,7 @@ func finish(s *State, at time.Time, t *Task, refused string) {
 	t.op = idle
 	switch {
 	case drained:
-		t.Drained = true
+		t.Drained = t.Phase == Stopping
 	case refused != "":
 		t.notUntil = at.Add(retryAfter)
 		if t.Phase == Wanted && t.Refused != refused {
@@ -235,6 +243,8 @@ func finish(s *State, at time.Time, t *Task, refused string) {
 		t.Refused = refused
 	case t.Phase == Wanted:
 		t.Phase, t.Refused = Live, ""
+	case t.Phase == Stopping && t.maySpare(s): // in case it was protected for a moment
+		t.notUntil = at.Add(repeatStop)
 	case t.Phase == Stopping:
 		t.op = done
 	}

@@ -152,7 +152,11 @@ func (w *world) do(i int) {
 			w.tell(Vanished{ID: e.ID})
 			return
 		}
-		t.stopping = true
+		if protected := w.now.Before(t.Protected); protected && !e.Spare && w.state.Status == Active && !w.state.task(e.ID).Failed {
+			broken("task %d is protected and is stopped", w.state.task(e.ID).Number)
+		} else if !protected || !e.Spare {
+			t.stopping, t.Protected = true, time.Time{}
+		}
 		w.tell(Done{ID: e.ID})
 	case RemoveTask:
 		if t := w.tasks[e.ID]; t != nil && !t.Stopped {

@@ -21,7 +21,9 @@ func CheckWithout(name string) error {
 	known, found := []string{}, false
 	for _, path := range memberPaths() {
 		plain := strings.ReplaceAll(path, "[]", "")
-		known = append(known, plain[strings.LastIndexByte(plain, '.')+1:])
+		if !strings.HasPrefix(path, securityPath+".") { // the options are not misspelled members
+			known = append(known, plain[strings.LastIndexByte(plain, '.')+1:])
+		}
 		if !leftOut([]string{name}, path) {
 			continue
 		}

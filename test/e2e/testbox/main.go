@@ -43,6 +43,7 @@
 //	door PORT FILE       listen from now on while there is a file
 //	echo PORT            send back each UDP packet from now on
 //	get URL              print an answer; fail if it is not 200; ${NAME} is a variable
+//	send METHOD URL TEXT the same for a request with a body
 //	await URL            the same, but ask again until it is
 //	try URL...           print for each the status of the answer, or "no" for none
 //	flood ADDR N         open N connections to an address or URL, send nothing, and open each
@@ -147,6 +148,7 @@ var steps = map[string]step{
 	"echo":       {1, 1, (*box).echo},
 	"door":       {2, 2, (*box).door},
 	"get":        {1, 1, func(_ *box, args []string) error { return get(args[0]) }},
+	"send":       {3, 3, func(_ *box, args []string) error { return request(args[0], args[1], args[2]) }},
 	"await":      {1, 1, await},
 	"try":        {1, -1, try},
 	"flood":      {2, 2, (*box).flood},

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -148,9 +149,16 @@ func (b *box) flood(args []string) error {
 	})
 }
 
-func get(url string) error {
+func get(url string) error { return request(http.MethodGet, url, "") }
+
+// request prints the answer to a request.
+func request(method, url, body string) error {
 	client := &http.Client{Timeout: patience}
-	res, err := client.Get(os.ExpandEnv(url))
+	req, err := http.NewRequest(method, os.ExpandEnv(url), strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	res, err := client.Do(req)
 	if err != nil {
 		return err
 	}
