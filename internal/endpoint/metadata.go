@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 
+	"github.com/podtask/podtask/internal/arn"
 	"github.com/podtask/podtask/internal/podspec"
 	"github.com/podtask/podtask/internal/record"
 	"github.com/podtask/podtask/pkg/config"
@@ -34,7 +35,7 @@ type Factory struct {
 // metadataNames are how the parts of a task are called.
 func metadataNames(s lifecycle.State) metadata.Names {
 	return metadata.Names{
-		Cluster: podspec.Cluster, TaskARN: podspec.TaskARN(s.ID),
+		Cluster: podspec.Cluster(s), TaskARN: podspec.TaskARN(s),
 		Container: func(i int) (string, map[string]string) { return podspec.ContainerName(s, i), podspec.Labels(s, i) },
 		Volume:    func(n int) string { return podspec.VolumeName(s, n) },
 	}
@@ -70,7 +71,7 @@ func (m *Factory) credentials(s lifecycle.State) *metadata.Helper {
 	who := s.Task.Identity
 	return &metadata.Helper{
 		Command: m.Settings.CredentialsHelper,
-		RoleARN: cmp.Or(who.TaskRoleARN, fmt.Sprintf("arn:aws:iam::%s:role/podtask", podspec.Account)),
+		RoleARN: cmp.Or(who.TaskRoleARN, fmt.Sprintf("arn:aws:iam::%s:role/podtask", arn.Account)),
 		Env: []string{
 			"PODTASK_TASK_ID=" + s.ID, "PODTASK_TASK_FAMILY=" + s.Task.Family,
 			"PODTASK_TASK_ROLE_ARN=" + who.TaskRoleARN, "PODTASK_EXECUTION_ROLE_ARN=" + who.ExecutionRoleARN,

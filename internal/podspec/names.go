@@ -1,8 +1,10 @@
 package podspec
 
 import (
+	"cmp"
 	"strconv"
 
+	"github.com/podtask/podtask/internal/arn"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
@@ -22,12 +24,6 @@ func ContainerName(s lifecycle.State, i int) string {
 	return PodName(s) + "-" + s.Task.Containers[i].Name
 }
 
-// The parts of an ARN that a host without AWS has to make up.
-const (
-	Cluster = "podtask"
-	Account = "000000000000"
-)
-
 // NetworkName is the name of a bridged task's network, its own or one that it joins.
 func NetworkName(s lifecycle.State) string {
 	if name, joins := s.Task.Joined(); joins {
@@ -42,7 +38,11 @@ func OwnsNetwork(s lifecycle.State) bool {
 	return s.Task.Bridged() && !joins
 }
 
-func TaskARN(id string) string { return "arn:aws:ecs:local:" + Account + ":task/" + Cluster + "/" + id }
+// Cluster is the name of the ECS cluster that a task is in.
+func Cluster(s lifecycle.State) string { return cmp.Or(s.Options.Cluster, arn.DefaultCluster) }
+
+// TaskARN is what the task is called for AWS.
+func TaskARN(s lifecycle.State) string { return arn.Task(Cluster(s), s.ID) }
 
 // tagLabel comes before the key of a tag.
 const tagLabel = "podtask.tag."
@@ -56,8 +56,8 @@ func Labels(s lifecycle.State, i int) map[string]string {
 		"podtask.family":   s.Task.Family,
 		"podtask.revision": revision,
 
-		"com.amazonaws.ecs.cluster":                 Cluster,
-		"com.amazonaws.ecs.task-arn":                TaskARN(s.ID),
+		"com.amazonaws.ecs.cluster":                 Cluster(s),
+		"com.amazonaws.ecs.task-arn":                TaskARN(s),
 		"com.amazonaws.ecs.task-definition-family":  s.Task.Family,
 		"com.amazonaws.ecs.task-definition-version": revision,
 	}

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/podtask/podtask/pkg/admission"
@@ -33,6 +34,11 @@ type Options struct {
 	// Logs says whether log drivers send output to servers: local, auto or remote; empty is
 	// local.
 	Logs string `json:"logs,omitempty"`
+	// Cluster is the ECS cluster that the task is in; empty for the default one.
+	Cluster string `json:"cluster,omitempty"`
+	// Client is what a client of the ECS API sent with the task and gets back. No step reads
+	// it.
+	Client json.RawMessage `json:"client,omitempty"`
 	MetadataOptions
 }
 

@@ -76,7 +76,7 @@ func TestUsersLabelsStandBesideOurs(t *testing.T) {
 	for name, want := range map[string]string{
 		"team": "blue", "podtask.task-id": task.ID, "podtask.container": "app", "podtask.family": b.family,
 		"com.amazonaws.ecs.container-name": "app", "com.amazonaws.ecs.task-definition-family": b.family,
-		"com.amazonaws.ecs.cluster": "podtask",
+		"com.amazonaws.ecs.cluster": "default",
 	} {
 		if labels[name] != want {
 			t.Errorf("label %s is %q, want %q", name, labels[name], want)

@@ -1,0 +1,41 @@
+package arn
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// The parts of an ARN that a host without AWS has to make up.
+const (
+	Account = "000000000000"
+	Region  = "local"
+	// DefaultCluster has all tasks that came without a cluster.
+	DefaultCluster = "default"
+)
+
+// Make returns the ARN of a thing of ECS.
+func Make(kind, rest string) string {
+	return "arn:aws:ecs:" + Region + ":" + Account + ":" + kind + "/" + rest
+}
+
+// Cluster returns the ARN of a cluster.
+func Cluster(name string) string { return Make("cluster", name) }
+
+// Task returns the ARN of a task.
+func Task(cluster, id string) string { return Make("task", cluster+"/"+id) }
+
+// Container returns the ARN of a container of a task, the i-th of its definition.
+func Container(cluster, task string, i int) string {
+	return Make("container", fmt.Sprintf("%s/%s/%02d", cluster, task, i))
+}
+
+// Instance returns the ARN of the host in a cluster.
+func Instance(cluster, id string) string { return Make("container-instance", cluster+"/"+id) }
+
+// Service returns the ARN of a service.
+func Service(cluster, name string) string { return Make("service", cluster+"/"+name) }
+
+// Definition returns the ARN of a registered task definition.
+func Definition(family string, revision int) string {
+	return Make("task-definition", family+":"+strconv.Itoa(revision))
+}
