@@ -24,7 +24,8 @@ type Status string
 // The statuses of ECS that a revision may have here.
 const (
 	Active   Status = "ACTIVE"
-	Inactive Status = "INACTIVE" // deregistered: still shown, never run by its family's name alone
+	Inactive Status = "INACTIVE"           // deregistered: still shown, never run by its family's name alone
+	Deleting Status = "DELETE_IN_PROGRESS" // to be gone when nothing uses it
 )
 
 // Revision is one registered document.
@@ -59,6 +60,9 @@ type Document struct {
 // which.
 var ErrNotFound = errors.New("not registered")
 
+// ErrActive: only an inactive revision can be deleted.
+var ErrActive = errors.New("still active: deregister it first")
+
 // Catalog holds the registered task definitions.
 type Catalog struct {
 	families, contents *state.Store
@@ -88,20 +92,39 @@ func (c *Catalog) Register(ctx context.Context, d Document, at time.Time) (r Rev
 				return nil, nil
 			}
 		}
-		r = Revision{
-			Family: d.Family, Revision: len(revisions) + 1, Status: Active, Digest: d.Digest,
-			File: d.File, Dir: d.Dir, RegisteredAt: at.UTC(), Content: key(string(d.Source)),
-		}
 		added = true
-		if err := c.contents.Put(r.Content, d.Source); err != nil {
-			return nil, err
-		}
-		return append(revisions, r), nil
+		r, revisions, err = c.append(revisions, d, at)
+		return revisions, err
 	})
 	if err != nil {
 		return Revision{}, false, fmt.Errorf("register %s: %w", d.Family, err)
 	}
 	return r, added, nil
+}
+
+// Add is Register, but the revision is always a new one, as ECS has it: its clients
+// deregister the one before.
+func (c *Catalog) Add(ctx context.Context, d Document, at time.Time) (r Revision, err error) {
+	err = c.change(ctx, d.Family, func(revisions []Revision) ([]Revision, error) {
+		r, revisions, err = c.append(revisions, d, at)
+		return revisions, err
+	})
+	if err != nil {
+		return Revision{}, fmt.Errorf("register %s: %w", d.Family, err)
+	}
+	return r, nil
+}
+
+// append adds a revision with the content of a document.
+func (c *Catalog) append(revisions []Revision, d Document, at time.Time) (Revision, []Revision, error) {
+	r := Revision{
+		Family: d.Family, Revision: len(revisions) + 1, Status: Active, Digest: d.Digest,
+		File: d.File, Dir: d.Dir, RegisteredAt: at.UTC(), Content: key(string(d.Source)),
+	}
+	if err := c.contents.Put(r.Content, d.Source); err != nil {
+		return r, nil, err
+	}
+	return r, append(revisions, r), nil
 }
 
 // Deregister makes a revision inactive; one that is so already stays as it is.
@@ -111,7 +134,7 @@ func (c *Catalog) Deregister(ctx context.Context, ref Ref, at time.Time) (r Revi
 		if err != nil {
 			return nil, err
 		}
-		if found.Status == Inactive {
+		if found.Status != Active {
 			r = found
 			return nil, nil
 		}
@@ -123,6 +146,27 @@ func (c *Catalog) Deregister(ctx context.Context, ref Ref, at time.Time) (r Revi
 	})
 	if err != nil {
 		return Revision{}, fmt.Errorf("deregister %s: %w", ref, err)
+	}
+	return r, nil
+}
+
+// Delete marks an inactive revision for deletion. Its number is not used again, and its
+// document stays: what uses it may go on. The error is ErrActive or ErrNotFound.
+func (c *Catalog) Delete(ctx context.Context, ref Ref) (r Revision, err error) {
+	err = c.change(ctx, ref.Family, func(revisions []Revision) ([]Revision, error) {
+		if r, err = find(revisions, ref); err != nil {
+			return nil, err
+		}
+		if r.Status == Active {
+			return nil, ErrActive
+		}
+		changed := slices.Clone(revisions)
+		r.Status = Deleting
+		changed[r.Revision-1] = r
+		return changed, nil
+	})
+	if err != nil {
+		return Revision{}, fmt.Errorf("delete %s: %w", ref, err)
 	}
 	return r, nil
 }
