@@ -21,6 +21,8 @@ type StopRequested struct {
 	Force bool
 	// Spare leaves the task alone while it is protected.
 	Spare bool
+	// Reason is the stopped reason; empty: "stopped by" By.
+	Reason string
 }
 
 // ProtectionRequested protects the task until a moment, at most MaxProtection from now; zero

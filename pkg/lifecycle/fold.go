@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -22,12 +23,12 @@ func fold(s *State, at time.Time, ev Event) {
 		}
 	case StopRequested:
 		if !ev.Spare || !at.Before(s.ProtectedUntil) {
-			foldGoal(s, at, Down, ev.By, ev.Force)
+			foldGoal(s, at, Down, cmp.Or(ev.Reason, "stopped by "+ev.By), ev.Force)
 		}
 	case ProtectionRequested:
 		s.ProtectedUntil = ev.Until // Step drops what is no protection
 	case RemoveRequested:
-		foldGoal(s, at, Gone, ev.By, ev.Force)
+		foldGoal(s, at, Gone, "stopped by "+ev.By, ev.Force)
 	case LimitsRequested:
 		foldLimits(s, ev.Quota)
 	case Hinted:
@@ -85,7 +86,7 @@ func foldLimits(s *State, q Quota) {
 	}
 }
 
-func foldGoal(s *State, at time.Time, g Goal, by string, force bool) {
+func foldGoal(s *State, at time.Time, g Goal, reason string, force bool) {
 	if s.Sandbox.Phase == SandboxRemoved {
 		return
 	}
@@ -96,7 +97,7 @@ func foldGoal(s *State, at time.Time, g Goal, by string, force bool) {
 		}
 		s.Sandbox.Retry.Persist, s.Sandbox.Retry.NotUntil = 0, time.Time{}
 	}
-	lowerGoal(s, at, g, StopReason{Code: StopUserInitiated, Reason: "stopped by " + by})
+	lowerGoal(s, at, g, StopReason{Code: StopUserInitiated, Reason: reason})
 	if force && !s.Force {
 		s.Force = true
 		s.Sandbox.Retry.NotUntil = time.Time{}
