@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"sync"
 	"syscall"
@@ -18,7 +17,6 @@ import (
 	"github.com/podtask/podtask/internal/agent"
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/fleet"
-	"github.com/podtask/podtask/internal/limitlisten"
 	"github.com/podtask/podtask/internal/logdelivery"
 	"github.com/podtask/podtask/internal/metrics"
 	"github.com/podtask/podtask/internal/services"
@@ -124,21 +122,22 @@ func (a *agentRun) run(ctx context.Context, l net.Listener) error {
 	if err := a.openServices(keeping); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	server := api.NewServer(connect.NewAgentBackend(a.Connector, a.config, a.fleet, a.services), v)
+	backend := connect.NewAgentBackend(a.Connector, a.config, a.fleet, a.services)
+	server := api.NewServer(backend, v)
 	m := metrics.New(a.version, a.states, func() int { return len(a.fleet.Owners()) })
 	m.Services(a.services.States)
 	m.Logs(a.routes)
 	a.Agent.Owners.Observe(m.Operation)
 	server.Handle("GET /metrics", m.Handler())
-	scraped, err := a.metricsListener()
+	doors, err := a.openDoors(backend, server, m.Handler())
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	failed := make(chan error, 3)
+	failed := make(chan error, 4)
 	var wg sync.WaitGroup
 	wg.Go(func() { a.count(serving, m) })
-	if scraped != nil {
-		wg.Go(func() { failed <- serveMetrics(serving, scraped, m.Handler()) })
+	for _, d := range doors {
+		wg.Go(func() { failed <- d.serve(serving) })
 	}
 	wg.Go(func() { failed <- a.fleet.Run() })
 	kept := make(chan struct{})
@@ -192,41 +191,6 @@ func (a *agentRun) count(ctx context.Context, m *metrics.Metrics) {
 	if err := m.Follow(ctx, a.Agent); err != nil && ctx.Err() == nil {
 		a.Log.Warn("the counters of the metrics stand still", "error", err)
 	}
-}
-
-// metricsListener listens on the configured loopback address; nil for none.
-func (a *agentRun) metricsListener() (net.Listener, error) {
-	if a.config.Agent.MetricsListen == "" {
-		return nil, nil
-	}
-	l, err := net.Listen("tcp", a.config.Agent.MetricsListen)
-	if err != nil {
-		return nil, fmt.Errorf("listen for metrics: %w; choose another metrics-listen", err)
-	}
-	return l, nil
-}
-
-// metricsConnections is how many connections scrapers may have open.
-const metricsConnections = 32
-
-// serveMetrics serves metrics and nothing else until ctx ends.
-func serveMetrics(ctx context.Context, l net.Listener, scrape http.Handler) error {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		defer limitlisten.Serving(r.Context())()
-		scrape.ServeHTTP(w, r)
-	})
-	server := &http.Server{
-		Handler: mux, ConnContext: limitlisten.ConnContext,
-		ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-	}
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
-	defer stop()
-	limited := limitlisten.New(limitlisten.Share(8, metricsConnections), nil).Listener(l)
-	if err := server.Serve(limited); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve metrics: %w", err)
-	}
-	return nil
 }
 
 // removeSocket removes the socket that a killed owner has left of a task that is ours.

@@ -17,7 +17,7 @@ var commandGroups = []commandGroup{
 	{"Look at tasks", []string{"ps", "logs", "why", "stats", "timeline", "events", "inspect", "port"}},
 	{"Work in containers", []string{"exec", "cp"}},
 	{"Task definitions", []string{"validate", "plan", "taskdef", "schema"}},
-	{"Services and systemd", []string{"service", "unit", "import", "generate", "auto-update", "agent"}},
+	{"Services and systemd", []string{"service", "unit", "import", "generate", "auto-update", "agent", "aws"}},
 	{"This host", []string{"image", "doctor", "info", "config", "gc", "drain", "completion", "version"}},
 }
 
@@ -39,7 +39,7 @@ var flagGroups = []commandGroup{
 // keyPlaceholders are those of flags whose usage has none, most of them keys of the
 // configuration.
 var keyPlaceholders = map[string]string{
-	"format": "FORMAT", "log-format": "FORMAT", "log-level": "LEVEL", "metrics-listen": "ADDRESS", "socket": "PATH",
+	"format": "FORMAT", "log-format": "FORMAT", "log-level": "LEVEL", "metrics-listen": "ADDRESS", "aws-listen": "ADDRESS", "socket": "PATH",
 	"state-dir": "DIR", "stop-tasks": "WHEN", "task-cleanup-wait": "TIME",
 }
 

@@ -46,6 +46,10 @@ var direction = []rule{
 	{pkg: "pkg/service", may: []string{"pkg/taskdef", "pkg/admission"}},
 	{pkg: "pkg/config", may: []string{"pkg/refs", "pkg/secrets", "internal/suggest", "pkg/admission", "pkg/lifecycle", "pkg/taskdef"}},
 	{pkg: "pkg/pod", may: []string{"pkg/refs", "internal/doctree", "internal/suggest", "pkg/lifecycle", "pkg/taskdef"}},
+	{pkg: "internal/arn"},
+	{pkg: "internal/sigv4"},
+	{pkg: "internal/awskey", may: []string{"internal/atomicfile", "internal/sigv4"}},
+	{pkg: "internal/awsapi", may: []string{"internal/arn", "internal/doctree", "internal/limitlisten", "internal/sigv4", "pkg/catalog", "pkg/lifecycle", "pkg/state", "pkg/taskdef"}},
 	{pkg: "internal/doctree"},
 	{pkg: "internal/suggest"},
 	{pkg: "internal/term"},
@@ -55,7 +59,7 @@ var direction = []rule{
 	{pkg: "internal/console", may: []string{"internal/imagestore", "internal/observe", "internal/term", "pkg/api", "pkg/lifecycle"}, also: []string{"pkg/libpod"}},
 	{
 		pkg: "internal/connect",
-		may: []string{"internal/adjust", "pkg/refs", "internal/agent", "internal/console", "internal/envfile", "internal/fleet", "internal/imagestore", "internal/messages", "internal/observe", "internal/owner", "internal/preflight", "internal/record", "internal/services", "internal/tasksecrets", "internal/term", "pkg/api", "pkg/catalog", "pkg/cgroups", "pkg/config", "pkg/images", "pkg/lifecycle", "pkg/pod", "pkg/service", "pkg/state", "pkg/taskdef"},
+		may: []string{"internal/arn", "internal/awsapi", "internal/ledger", "pkg/admission", "internal/adjust", "pkg/refs", "internal/agent", "internal/console", "internal/envfile", "internal/fleet", "internal/imagestore", "internal/messages", "internal/observe", "internal/owner", "internal/preflight", "internal/record", "internal/services", "internal/tasksecrets", "internal/term", "pkg/api", "pkg/catalog", "pkg/cgroups", "pkg/config", "pkg/images", "pkg/lifecycle", "pkg/pod", "pkg/service", "pkg/state", "pkg/taskdef"},
 	},
 	{pkg: "internal/rollback", may: []string{"internal/atomicfile", "pkg/lifecycle", "pkg/taskdef"}},
 	{pkg: "internal/supervise", may: []string{"internal/connect", "internal/console", "internal/owner", "internal/rollback", "internal/term", "pkg/api", "pkg/lifecycle", "pkg/taskdef"}},
@@ -68,10 +72,10 @@ var direction = []rule{
 	{pkg: "internal/failpoint", may: []string{"pkg/lifecycle"}},
 	{pkg: "internal/imagestore", may: []string{"internal/conn", "internal/failpoint", "internal/flight", "internal/record", "pkg/config", "pkg/images", "pkg/libpod", "pkg/lifecycle", "pkg/secrets", "pkg/state", "pkg/taskdef"}, also: []string{"internal/effects", "internal/enginetest"}},
 	{pkg: "internal/queue", may: []string{"internal/ledger", "internal/podspec", "internal/record", "pkg/admission", "pkg/cgroups", "pkg/config", "pkg/libpod", "pkg/lifecycle", "pkg/netns", "pkg/ports", "pkg/quota", "pkg/taskdef"}},
-	{pkg: "internal/podspec", may: []string{"pkg/cgroups", "pkg/libpod", "pkg/lifecycle", "pkg/metadata", "pkg/ports", "pkg/secrets", "pkg/taskdef"}},
+	{pkg: "internal/podspec", may: []string{"internal/arn", "pkg/cgroups", "pkg/libpod", "pkg/lifecycle", "pkg/metadata", "pkg/ports", "pkg/secrets", "pkg/taskdef"}},
 	{pkg: "internal/limits", may: []string{"internal/conn", "internal/podspec", "pkg/cgroups", "pkg/lifecycle"}},
 	{pkg: "internal/tasksecrets", may: []string{"internal/podspec", "internal/record", "pkg/lifecycle", "pkg/secrets", "pkg/taskdef"}},
-	{pkg: "internal/endpoint", may: []string{"internal/podspec", "internal/record", "pkg/config", "pkg/libpod", "pkg/lifecycle", "pkg/metadata", "pkg/netns", "pkg/taskdef"}},
+	{pkg: "internal/endpoint", may: []string{"internal/arn", "internal/podspec", "internal/record", "pkg/config", "pkg/libpod", "pkg/lifecycle", "pkg/metadata", "pkg/netns", "pkg/taskdef"}},
 	{pkg: "internal/prober", may: []string{"internal/podspec", "pkg/libpod", "pkg/lifecycle", "pkg/netns", "pkg/taskdef"}},
 	{pkg: "internal/logfiles", may: []string{"internal/atomicfile", "pkg/logroute"}},
 	{pkg: "internal/logdelivery", may: []string{"internal/failpoint", "internal/logfiles", "internal/podspec", "internal/record", "pkg/config", "pkg/libpod", "pkg/lifecycle", "pkg/logroute", "pkg/logsend", "pkg/logsend/", "pkg/metadata", "pkg/state", "pkg/taskdef"}, also: []string{"internal/logstest"}},
@@ -106,7 +110,7 @@ var direction = []rule{
 	{pkg: "internal/nonsense"},
 	{pkg: "cmd/podtask-user-generator", may: []string{"pkg/taskunit", "pkg/unitdir"}}, // small: no Podman, no YAML
 	{pkg: "internal/metrics", may: []string{"internal/agent", "internal/logdelivery", "internal/record", "pkg/lifecycle", "pkg/service"}, also: []string{"pkg/taskdef"}},
-	{pkg: "cmd/podtask", may: []string{"internal/adjust", "internal/preflight", "pkg/", "internal/limitlisten", "internal/metrics", "internal/agent", "internal/suggest", "internal/term", "internal/atomicfile", "internal/connect", "internal/console", "internal/helptext", "internal/lint", "internal/rollback", "internal/cleanup", "internal/envfile", "internal/failpoint", "internal/fleet", "internal/imagestore", "internal/logdelivery", "internal/limits", "internal/observe", "internal/owner", "internal/podspec", "internal/record", "internal/services", "internal/supervise", "internal/conn"}},
+	{pkg: "cmd/podtask", may: []string{"internal/arn", "internal/awsapi", "internal/awskey", "internal/sigv4", "internal/adjust", "internal/preflight", "pkg/", "internal/limitlisten", "internal/metrics", "internal/agent", "internal/suggest", "internal/term", "internal/atomicfile", "internal/connect", "internal/console", "internal/helptext", "internal/lint", "internal/rollback", "internal/cleanup", "internal/envfile", "internal/failpoint", "internal/fleet", "internal/imagestore", "internal/logdelivery", "internal/limits", "internal/observe", "internal/owner", "internal/podspec", "internal/record", "internal/services", "internal/supervise", "internal/conn"}},
 	// Programs that are no part of the product stand alone.
 	{pkg: "examples/"},
 	{pkg: "hack/", may: []string{"internal/registrytest"}, also: []string{"pkg/images", "pkg/libpod"}},
@@ -213,7 +217,7 @@ var wrappers = []struct {
 	},
 	{
 		library: "github.com/aws/aws-sdk-go-v2/",
-		only:    []string{"pkg/logsend/awslogs", "pkg/taskdef", "test/"},
+		only:    []string{"pkg/logsend/awslogs", "pkg/taskdef", "internal/awsapi", "internal/sigv4", "test/"}, // the last three in tests
 		why:     "what calls AWS is known in one place",
 	},
 	{

@@ -143,7 +143,7 @@ func TestAFileThatCannotBeReadIsAProblem(t *testing.T) {
 	}
 }
 
-func TestMetricsAreForThisHostOnly(t *testing.T) {
+func TestMetricsAndTheECSAPIAreForThisHostOnly(t *testing.T) {
 	t.Parallel()
 	for address, good := range map[string]bool{
 		"127.0.0.1:9464": true, "[::1]:9464": true, "localhost:0": true, "127.8.0.1:1": true,
@@ -151,6 +151,9 @@ func TestMetricsAreForThisHostOnly(t *testing.T) {
 	} {
 		s := Default()
 		if err := s.SetFlag("metrics-listen", address); (err == nil) != good || good && s.Agent.MetricsListen != address {
+			t.Errorf("%s: %v", address, err)
+		}
+		if err := s.SetFlag("aws-listen", address); (err == nil) != good || good && s.Agent.AWSListen != address {
 			t.Errorf("%s: %v", address, err)
 		}
 	}

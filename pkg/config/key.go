@@ -32,6 +32,11 @@ type Key struct {
 // keys are all keys, in the order of their names.
 var keys = []Key{
 	{
+		Name: "aws-listen", Verb: "agent",
+		Help: "answer clients of Amazon ECS on this loopback address, such as 127.0.0.1:4580; `podtask aws env` prints their key",
+		set:  setAWSListen,
+	},
+	{
 		Name: "aws-region", Rare: true,
 		Help: "region of AWS that containers are told in AWS_REGION and AWS_DEFAULT_REGION; by default, that of podtask's own environment",
 		set:  text(func(s *Settings) *string { return &s.Metadata.Region }),

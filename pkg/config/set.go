@@ -191,6 +191,14 @@ func setMetricsListen(s *Settings, v string) error {
 	return nil
 }
 
+func setAWSListen(s *Settings, v string) error {
+	if v != "" && !isLoopback(v) {
+		return fmt.Errorf("must be a loopback address with a port, such as 127.0.0.1:4580, because requests and answers are not encrypted; not %q", v)
+	}
+	s.Agent.AWSListen = v
+	return nil
+}
+
 func isLoopback(address string) bool {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

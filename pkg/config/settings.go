@@ -66,6 +66,9 @@ type Agent struct {
 	// MetricsListen is a loopback address, HOST:PORT, on which the agent serves metrics
 	// in addition to its socket; empty: none.
 	MetricsListen string
+	// AWSListen is a loopback address, HOST:PORT, on which the agent answers clients of ECS;
+	// empty: none.
+	AWSListen string
 }
 
 // StopTasks says when an agent that exits stops its tasks.

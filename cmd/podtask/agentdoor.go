@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/podtask/podtask/internal/awsapi"
+	"github.com/podtask/podtask/internal/awskey"
+	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/limitlisten"
+	"github.com/podtask/podtask/internal/sigv4"
+	"github.com/podtask/podtask/pkg/api"
+)
+
+// door is a TCP address of an agent on loopback.
+type door struct {
+	what        string
+	listener    net.Listener
+	handler     http.Handler
+	connections int // how many may be open
+}
+
+// openDoors listens on the configured addresses. The ECS API is on the agent's socket too.
+func (a *agentRun) openDoors(backend connect.AgentBackend, server *api.Server, metrics http.Handler) (doors []door, err error) {
+	aws, err := a.awsServer(backend)
+	if err != nil {
+		return nil, err
+	}
+	server.Handle("POST /{$}", aws.Trusted())
+	scrape := http.NewServeMux()
+	scrape.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		defer limitlisten.Serving(r.Context())()
+		metrics.ServeHTTP(w, r)
+	})
+	for _, d := range []struct {
+		address, key string
+		door
+	}{
+		{a.config.Agent.MetricsListen, "metrics-listen", door{what: "metrics", handler: scrape, connections: metricsConnections}},
+		{a.config.Agent.AWSListen, "aws-listen", door{what: "the ECS API", handler: aws.Signed(), connections: awsConnections}},
+	} {
+		if d.address == "" {
+			continue
+		}
+		if d.listener, err = net.Listen("tcp", d.address); err != nil {
+			for _, open := range doors {
+				_ = open.listener.Close()
+			}
+			return nil, fmt.Errorf("listen for %s: %w; choose another %s", d.what, err, d.key)
+		}
+		a.Log.Info("listening", "for", d.what, "address", d.listener.Addr().String())
+		doors = append(doors, d.door)
+	}
+	return doors, nil
+}
+
+// How many connections the clients of a door may have open.
+const (
+	metricsConnections = 32
+	awsConnections     = 64
+)
+
+// awsServer answers clients of ECS.
+func (a *agentRun) awsServer(backend connect.AgentBackend) (*awsapi.Server, error) {
+	definitions, err := connect.OpenCatalog(a.StateDir, "podtask agent")
+	if err != nil {
+		return nil, err
+	}
+	records, err := connect.OpenECSRecords(a.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	ecs := connect.NewECS(backend)
+	return awsapi.New(awsapi.Config{
+		Log: a.Log, Key: func() (sigv4.Key, error) { return awskey.Load(a.StateDir) }, Definitions: definitions, Records: records,
+		Tasks: ecs, Parser: ecs, Host: ecs, Now: time.Now,
+	}), nil
+}
+
+// serve answers until ctx ends.
+func (d door) serve(ctx context.Context) error {
+	server := &http.Server{
+		Handler: d.handler, ConnContext: limitlisten.ConnContext,
+		ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+	}
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
+	limited := limitlisten.New(limitlisten.Share(8, d.connections), nil).Listener(d.listener)
+	if err := server.Serve(limited); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve %s: %w", d.what, err)
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package awsapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// Tasks are the tasks of the host.
+type Tasks interface {
+	// States are all tasks that are recorded, as their owners know them, oldest first.
+	States(ctx context.Context) []lifecycle.State
+	// Run records a task and has it run. If there is a task of that id already, it is
+	// returned as it is. The error is a *RefusedError if the host
+	// cannot run the task.
+	Run(ctx context.Context, t NewTask) (lifecycle.State, error)
+	// Stop asks a task to stop; reason is its stopped reason.
+	Stop(ctx context.Context, id, reason string) error
+}
+
+// NewTask is a task to run.
+type NewTask struct {
+	// ID is 32 lower-case hexadecimal digits.
+	ID         string
+	Definition Document
+	// Overrides is an ECS TaskOverride; empty for none.
+	Overrides json.RawMessage
+	// Cluster and Client become those of lifecycle.Options.
+	Cluster string
+	Client  json.RawMessage
+}
+
+// Document is a registered task definition.
+type Document struct {
+	// Name is FAMILY:REVISION, Dir the directory from which relative paths count; empty for
+	// none.
+	Name, Dir string
+	Revision  int
+	Source    []byte
+}
+
+// Parser reads task definitions as this host does.
+type Parser interface {
+	// Check returns what a document says. What it needs besides, such as a source of a
+	// secret, does not make it invalid. An error about the document is a *Failure.
+	Check(source []byte) (taskdef.Task, error)
+}
+
+// RefusedError says why this host cannot run a task.
+type RefusedError struct{ Cause error }
+
+func (e *RefusedError) Error() string { return e.Cause.Error() }
+
+func (e *RefusedError) Unwrap() error { return e.Cause }
+
+// ErrDraining is the cause of a RefusedError of a host that takes no new tasks.
+var ErrDraining = errors.New("the host is draining")
+
+// Host tells what the host has: it is the container instance of every cluster.
+type Host interface {
+	Instance() (Instance, error)
+}
+
+// Instance is the host.
+type Instance struct {
+	// ID is 32 lower-case hexadecimal digits, the same each time.
+	ID           string
+	RegisteredAt time.Time
+	Draining     bool
+	// All is what tasks may take together, Taken what they take.
+	All, Taken Resources
+	// Version is podtask's.
+	Version string
+}
+
+// Resources are those of a host or of tasks.
+type Resources struct {
+	CPU    int64    // in units of 1/1024 vCPU
+	Memory int64    // in bytes
+	Ports  []string // of TCP; of a host those that no task may have
+	UDP    []string
+}

@@ -1,0 +1,55 @@
+package awsapi
+
+import (
+	"encoding/base64"
+	"slices"
+	"strings"
+)
+
+// paging are the members of lists.
+type paging struct {
+	MaxResults *int   `json:"maxResults"`
+	NextToken  string `json:"nextToken"`
+}
+
+// maxPage is how many entries a page may have.
+const maxPage = 100
+
+// page returns a page of keys, which are in the order of compare, and the token of the next
+// one. A token names the last key of its page, so it outlives the process and survives
+// keys that go away. List tells the tokens of different lists apart.
+func page(list string, p paging, usual int, keys []string, compare func(a, b string) int) (some []string, next string, err error) {
+	if err := within("maxResults", p.MaxResults, 1, maxPage); err != nil {
+		return nil, "", err
+	}
+	size := usual
+	if p.MaxResults != nil {
+		size = *p.MaxResults
+	}
+	if p.NextToken != "" {
+		last, err := readToken(list, p.NextToken)
+		if err != nil {
+			return nil, "", err
+		}
+		from := slices.IndexFunc(keys, func(k string) bool { return compare(k, last) > 0 })
+		if from < 0 {
+			from = len(keys)
+		}
+		keys = keys[from:]
+	}
+	if len(keys) > size {
+		keys = keys[:size]
+		next = base64.RawURLEncoding.EncodeToString([]byte(list + "\n" + keys[size-1]))
+	}
+	return append([]string{}, keys...), next, nil
+}
+
+func readToken(list, token string) (last string, err error) {
+	text, err := base64.RawURLEncoding.DecodeString(token)
+	if err == nil {
+		if rest, ok := strings.CutPrefix(string(text), list+"\n"); ok {
+			return rest, nil
+		}
+	}
+	return "", invalidf("nextToken: this is not a token of %s", list)
+}

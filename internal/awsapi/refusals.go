@@ -1,0 +1,50 @@
+package awsapi
+
+// Why operations of ECS are refused.
+const (
+	noProviders   = "this host is the only one, so there is no capacity to provide"
+	noDaemons     = "a host of its own needs no managed daemons: create a service"
+	noGateways    = "podtask has no load balancers and no gateways: a service has listeners of its own"
+	noTaskSets    = "it has no external deployments and no task sets: a service rolls out its definition by itself"
+	noAgentCalls  = "this is for agents of ECS, and podtask is the agent"
+	noAttributes  = "there is one host, so placement has nothing to choose by"
+	noSettings    = "the settings of an account are fixed here"
+	noHistory     = "it is not answered yet: `podtask service` shows deployments"
+	notYet        = "it is not answered yet: use podtask service"
+	noProtection  = "no scale-in takes tasks away here"
+	noChangeToIt  = "a cluster is a name here: tag it, or delete it"
+	noExec        = "use podtask exec"
+	noDrainByCall = "use podtask drain, and podtask drain --undo"
+)
+
+// refusals are the operations of ECS that podtask does not have, each with the reason.
+var refusals = map[string]string{
+	"AssociateGatewayWithCluster": noGateways, "CreateGateway": noGateways, "DeleteGateway": noGateways, "DescribeGateway": noGateways,
+	"DescribeGatewayResources": noGateways, "DescribeGatewayRoute": noGateways, "DisassociateGatewayFromCluster": noGateways,
+	"ListGatewayClusterAssociations": noGateways, "ListGatewayRoutes": noGateways, "ListGateways": noGateways, "UpdateGateway": noGateways,
+	"CreateExpressGatewayService": noGateways, "DeleteExpressGatewayService": noGateways, "DescribeExpressGatewayService": noGateways, "UpdateExpressGatewayService": noGateways,
+
+	"CreateCapacityProvider": noProviders, "DeleteCapacityProvider": noProviders, "DescribeCapacityProviders": noProviders,
+	"PutClusterCapacityProviders": noProviders, "UpdateCapacityProvider": noProviders,
+
+	"CreateDaemon": noDaemons, "DeleteDaemon": noDaemons, "DeleteDaemonTaskDefinition": noDaemons, "DescribeDaemon": noDaemons, "DescribeDaemonDeployments": noDaemons,
+	"DescribeDaemonRevisions": noDaemons, "DescribeDaemonTaskDefinition": noDaemons, "ListDaemonDeployments": noDaemons, "ListDaemonTaskDefinitions": noDaemons,
+	"ListDaemons": noDaemons, "RegisterDaemonTaskDefinition": noDaemons, "UpdateDaemon": noDaemons,
+
+	"CreateTaskSet": noTaskSets, "DeleteTaskSet": noTaskSets, "DescribeTaskSets": noTaskSets, "UpdateServicePrimaryTaskSet": noTaskSets, "UpdateTaskSet": noTaskSets,
+
+	"DeregisterContainerInstance": noAgentCalls, "DiscoverPollEndpoint": noAgentCalls, "RegisterContainerInstance": noAgentCalls, "SubmitAttachmentStateChanges": noAgentCalls,
+	"SubmitContainerStateChange": noAgentCalls, "SubmitTaskStateChange": noAgentCalls, "UpdateContainerAgent": noAgentCalls,
+
+	"DeleteAttributes": noAttributes, "ListAttributes": noAttributes, "PutAttributes": noAttributes, "StartTask": noAttributes + ": use RunTask",
+	"DeleteAccountSetting": noSettings, "PutAccountSetting": noSettings, "PutAccountSettingDefault": noSettings,
+	"GetTaskProtection": noProtection, "UpdateTaskProtection": noProtection,
+	"UpdateCluster": noChangeToIt, "UpdateClusterSettings": noChangeToIt,
+	"UpdateContainerInstancesState": noDrainByCall,
+	"ExecuteCommand":                noExec,
+	"ListServicesByNamespace":       "it has no Cloud Map, so there are no namespaces",
+	"ContinueServiceDeployment":     "deployments have no pauses",
+
+	"CreateService": notYet, "UpdateService": notYet, "DeleteService": notYet, "DescribeServices": notYet, "ListServices": notYet,
+	"ListServiceDeployments": noHistory, "DescribeServiceDeployments": noHistory, "DescribeServiceRevisions": noHistory, "StopServiceDeployment": noHistory,
+}

@@ -1,0 +1,242 @@
+package connect
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/podtask/podtask/internal/arn"
+	"github.com/podtask/podtask/internal/awsapi"
+	"github.com/podtask/podtask/internal/ledger"
+	"github.com/podtask/podtask/internal/record"
+	"github.com/podtask/podtask/pkg/admission"
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/pod"
+	"github.com/podtask/podtask/pkg/state"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// ECS is what the ECS API of an agent asks: an awsapi.Tasks, awsapi.Parser and awsapi.Host.
+type ECS struct {
+	backend AgentBackend
+	id      string // of the host
+	since   time.Time
+}
+
+// NewECS returns what the ECS API of an agent asks.
+func NewECS(b AgentBackend) ECS {
+	host, _ := os.Hostname() // without a name the directory is enough
+	sum := sha256.Sum256([]byte(host + "\n" + b.StateDir))
+	return ECS{backend: b, id: hex.EncodeToString(sum[:16]), since: time.Now()}
+}
+
+// OpenECSRecords opens the records of clusters and tags of a state directory.
+func OpenECSRecords(stateDir string) (*state.Store, error) {
+	return state.OpenIn(filepath.Join(stateDir, "ecs"), state.OS{})
+}
+
+// States implements awsapi.Tasks.
+func (e ECS) States(context.Context) []lifecycle.State {
+	states, errs := e.backend.Agent.Tasks.States()
+	for _, err := range errs {
+		e.backend.Log.Warn("a record cannot be read", "error", err)
+	}
+	for i, s := range states {
+		states[i] = e.present(s)
+	}
+	return states
+}
+
+// present is a task as its owner knows it, if this process owns it.
+func (e ECS) present(s lifecycle.State) lifecycle.State {
+	if o := e.backend.fleet.Owner(s.ID); o != nil {
+		return o.State()
+	}
+	return s
+}
+
+// Run implements awsapi.Tasks.
+func (e ECS) Run(ctx context.Context, n awsapi.NewTask) (lifecycle.State, error) {
+	b := e.backend
+	s, err := b.Agent.Tasks.Get(n.ID)
+	if err == nil {
+		return e.present(s), nil
+	}
+	if !errors.As(err, new(*record.NotFoundError)) {
+		return s, err
+	}
+	task, options, err := e.define(ctx, n)
+	if err != nil {
+		return s, err
+	}
+	if err := b.Agent.Preflight.Check(ctx, task, options); err != nil {
+		return s, &awsapi.RefusedError{Cause: err}
+	}
+	owner, err := b.Agent.Creator.CreateAs(ctx, n.ID, task, "", options)
+	if errors.Is(err, ledger.ErrDraining) {
+		return s, &awsapi.RefusedError{Cause: fmt.Errorf("%w: %w", awsapi.ErrDraining, err)}
+	}
+	if err != nil {
+		return s, err
+	}
+	s = owner.State()
+	if err := owner.Close(); err != nil {
+		return s, err
+	}
+	return s, b.Adopt(ctx, n.ID)
+}
+
+// define makes the task of a registered definition and an override.
+func (e ECS) define(ctx context.Context, n awsapi.NewTask) (taskdef.Task, lifecycle.Options, error) {
+	b := e.backend
+	options := lifecycle.Options{Client: n.Client}
+	if n.Cluster != arn.DefaultCluster {
+		options.Cluster = n.Cluster
+	}
+	// A registered definition was checked when it was registered.
+	d := n.Definition
+	loaded, err := b.definer.define(ctx, document{name: d.Name, dir: d.Dir, source: d.Source, lenient: true}, api.TaskSettings{Overrides: n.Overrides})
+	if err == nil && len(loaded.Secrets) > 0 {
+		err = api.Failed(api.BadRequest, "a Kubernetes manifest with Secrets and files cannot be run over this API")
+	}
+	var refused *api.Failure
+	if errors.As(err, &refused) {
+		return loaded.Task, options, &awsapi.Failure{Code: "InvalidParameterException", Message: withProblems(refused)}
+	}
+	if err != nil {
+		return loaded.Task, options, err
+	}
+	chosen, err := b.settings.Override(nil)
+	options.Pull, options.Limits, options.Quota = chosen.Pull, chosen.Limits, chosen.Quota
+	loaded.Task.Revision = d.Revision
+	return loaded.Task, options, err
+}
+
+// withProblems adds to a message what is open in a definition.
+func withProblems(f *api.Failure) string {
+	var b strings.Builder
+	b.WriteString(f.Message)
+	for _, p := range f.Problems {
+		if text := p.String(); !strings.Contains(f.Message, text) {
+			b.WriteString("; " + text)
+		}
+	}
+	return b.String()
+}
+
+// Stop implements awsapi.Tasks.
+func (e ECS) Stop(ctx context.Context, id, reason string) error {
+	s, err := e.backend.Agent.Tasks.Get(id)
+	if err != nil || s.Settled() {
+		return err
+	}
+	by := "an AWS client"
+	return e.backend.ask(ctx, id, lifecycle.StopRequested{By: by, Reason: reason}, func(c *api.Client) error {
+		if reason != "" {
+			by += ": " + reason
+		}
+		return c.Stop(ctx, id, by, false)
+	})
+}
+
+// Check implements awsapi.Parser. The rules of the launch types that the document requires
+// count too.
+func (e ECS) Check(source []byte) (taskdef.Task, error) {
+	const name = "request"
+	settings := taskdef.Settings{Logs: LogSettings(e.backend.settings), Lenient: e.backend.settings.Tasks.Lenient}
+	if pod.Is(source) {
+		return taskdef.Task{}, &awsapi.Failure{Code: "ClientException", Message: "this is a Kubernetes manifest, not a task definition"}
+	}
+	rules, err := e.backend.settings.Rules()
+	if err != nil {
+		return taskdef.Task{}, err
+	}
+	settings.Refs = rules
+	var requires struct {
+		Compatibilities []string `json:"requiresCompatibilities"`
+	}
+	_ = json.Unmarshal(source, &requires) // Parse says what is wrong
+	task, _, err := settings.Parse(name, source)
+	for _, launch := range requires.Compatibilities {
+		settings.Target = map[string]taskdef.Target{"EC2": taskdef.TargetEC2, "FARGATE": taskdef.TargetFargate}[launch]
+		if err == nil && settings.Target != taskdef.TargetNone {
+			_, _, err = settings.Parse(name, source)
+		}
+	}
+	if err == nil && task.Family == "" {
+		err = errors.New("family is missing, or a placeholder")
+	}
+	if err == nil {
+		err = relative(task)
+	}
+	if err != nil {
+		return task, &awsapi.Failure{Code: "ClientException", Message: err.Error()}
+	}
+	return task, nil
+}
+
+// relative names the relative paths of a task: there is no directory from which they count.
+func relative(t taskdef.Task) error {
+	var errs []error
+	refuse := func(what, path string) {
+		if path != "" && !filepath.IsAbs(path) {
+			errs = append(errs, fmt.Errorf("%s: the path %s is relative, and a request has no directory: write an absolute path", what, path))
+		}
+	}
+	for _, c := range t.Containers {
+		for _, f := range c.EnvironmentFiles {
+			refuse("environmentFiles of "+c.Name, f.Path)
+		}
+	}
+	for _, v := range t.Volumes {
+		refuse("volume "+v.Name, v.HostPath)
+	}
+	return errors.Join(errs...)
+}
+
+// Instance implements awsapi.Host.
+func (e ECS) Instance() (awsapi.Instance, error) {
+	a := e.backend.Agent
+	content, err := a.Ledger.Read()
+	if err != nil {
+		return awsapi.Instance{}, err
+	}
+	budget := a.Queue.Budget()
+	host := awsapi.Instance{
+		ID: e.id, RegisteredAt: e.since, Draining: content.Drain != nil, Version: e.backend.ProgramVersion,
+		All: awsapi.Resources{CPU: limited(budget.CPU, 1), Memory: limited(budget.Memory, 1<<20)},
+	}
+	for _, entry := range content.Queue.Entries {
+		if !entry.Held {
+			continue
+		}
+		host.Taken.CPU += entry.Need.CPU
+		host.Taken.Memory += entry.Need.Memory
+		for _, p := range entry.Need.Ports {
+			if number := strconv.Itoa(int(p.Number)); p.Protocol == "udp" {
+				host.Taken.UDP = append(host.Taken.UDP, number)
+			} else {
+				host.Taken.Ports = append(host.Taken.Ports, number)
+			}
+		}
+	}
+	return host, nil
+}
+
+// limited is an amount as clients can read it: they know no unlimited one.
+func limited(n, unit int64) int64 {
+	if n == admission.Unlimited {
+		return math.MaxInt32 * unit
+	}
+	return n
+}
