@@ -194,7 +194,7 @@ func TestKilledOwnersInARow(t *testing.T) {
 	w.fresh()
 	w.shop()
 	for _, point := range []string{
-		"after-effect/ResolveImage", "mid-effect/PullImage", "mid-effect/RunSandbox", "after-effect/RunSandbox", "after-effect/CreateContainer",
+		"after-effect/ResolveImage", "mid-effect/PullImage", "mid-effect/CreateSandbox", "after-effect/CreateSandbox", "after-effect/CreateContainer", "after-effect/RunSandbox",
 		"before-effect/StartContainer", "after-effect/StartContainer", "before-effect/CheckHealth", "after-effect/CheckHealth",
 		"before-effect/StopContainer", "after-effect/StopContainer", "after-effect/StopSandbox",
 	} {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/podtask/podtask/internal/cleanup"
+	"github.com/podtask/podtask/internal/enginetest"
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/state"
@@ -17,7 +18,7 @@ import (
 // pod makes a pod behind podtask's back, for a task of a state directory.
 func (s *site) pod(name, id, stateDir string) {
 	s.t.Helper()
-	_, err := s.podman.EnsurePod(s.t.Context(), libpod.PodSpec{Name: name, TaskID: id, Network: "none", Labels: map[string]string{"podtask.state-dir": stateDir}})
+	_, err := enginetest.EnsurePod(s.t.Context(), s.podman, libpod.PodSpec{Name: name, TaskID: id, Network: "none", Labels: map[string]string{"podtask.state-dir": stateDir}})
 	if err != nil {
 		s.t.Fatal(err)
 	}

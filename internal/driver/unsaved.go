@@ -45,7 +45,7 @@ func (t *Task) Undo(batch []lifecycle.Event) []lifecycle.Event {
 // makes reports whether an effect creates or starts something.
 func makes(e lifecycle.Effect) bool {
 	switch e.(type) {
-	case lifecycle.PullImage, lifecycle.RunSandbox, lifecycle.CreateContainer, lifecycle.StartContainer:
+	case lifecycle.PullImage, lifecycle.CreateSandbox, lifecycle.RunSandbox, lifecycle.CreateContainer, lifecycle.StartContainer:
 		return true
 	default:
 		return false

@@ -56,7 +56,7 @@ func (r *Interpreter) deadline(s lifecycle.State, e lifecycle.Effect) time.Durat
 		return s.Containers[e.Index].Retry.Left(r.Settings.Images.PullLimit, time.Now())
 	case lifecycle.AdmitTask, lifecycle.ReleaseTask:
 		return time.Minute
-	case lifecycle.CreateContainer, lifecycle.RunSandbox:
+	case lifecycle.CreateContainer, lifecycle.CreateSandbox, lifecycle.RunSandbox:
 		return 4 * time.Minute
 	case lifecycle.StartContainer:
 		return endpoint.StartLimit
@@ -102,6 +102,8 @@ func (r *Interpreter) apply(ctx context.Context, s lifecycle.State, e lifecycle.
 		return lifecycle.Result{}, err
 	}
 	switch e := e.(type) {
+	case lifecycle.CreateSandbox:
+		return createSandbox(ctx, r, podman, s)
 	case lifecycle.RunSandbox:
 		return r.runSandbox(ctx, podman, s)
 	case lifecycle.InspectSandbox:
@@ -132,9 +134,10 @@ func (r *Interpreter) apply(ctx context.Context, s lifecycle.State, e lifecycle.
 	}
 }
 
-// runSandbox makes what the task's containers mount and are given, the slice with its
-// limits, the pod in it, and starts the infra container.
-func (r *Interpreter) runSandbox(ctx context.Context, podman Podman, s lifecycle.State) (lifecycle.Result, error) {
+// createSandbox makes what the task's containers mount and are given, the slice with its
+// limits, and the pod in it. The host ports that it chooses are not chosen for another task
+// until the infra container has opened them or has failed to.
+func createSandbox(ctx context.Context, r *Interpreter, podman Podman, s lifecycle.State) (lifecycle.Result, error) {
 	if err := errors.Join(ensureVolumes(ctx, podman, s), r.Secrets.Ensure(ctx, s)); err != nil {
 		return lifecycle.Result{}, err
 	}
@@ -144,9 +147,7 @@ func (r *Interpreter) runSandbox(ctx context.Context, podman Podman, s lifecycle
 	if len(spec.Ports) > 0 {
 		wanted = ports.Keep(ports.OfTask(s.Task), s.Sandbox.Ports)
 	}
-	choose, release := r.Ports.Choose(s.ID, wanted)
-	defer release()
-	spec.Choose = choose
+	spec.Choose = r.Ports.Choose(s.ID, wanted)
 	var err error
 	if spec.CgroupParent, err = r.Slices.Ensure(ctx, s); err != nil {
 		return lifecycle.Result{}, err
@@ -159,14 +160,30 @@ func (r *Interpreter) runSandbox(ctx context.Context, podman Podman, s lifecycle
 			return lifecycle.Result{}, err
 		}
 	}
-	r.Fail.AtEffect(failpoint.MidEffect, lifecycle.RunSandbox{})
-	pod, err := podman.EnsurePod(ctx, spec)
+	r.Fail.AtEffect(failpoint.MidEffect, lifecycle.CreateSandbox{})
+	id, err := podman.CreatePod(ctx, spec)
+	if err != nil {
+		r.Ports.Release(s.ID)
+	}
+	switch {
+	case errors.Is(err, libpod.Interrupted):
+		return lifecycle.Result{}, discardPod(ctx, podman, s, err)
+	case err != nil:
+		return lifecycle.Result{}, r.Ports.Explain(err, s.ID, spec.Ports)
+	}
+	return lifecycle.Result{PodID: id, Slice: spec.CgroupParent}, nil
+}
+
+// runSandbox starts the infra container.
+func (r *Interpreter) runSandbox(ctx context.Context, podman Podman, s lifecycle.State) (lifecycle.Result, error) {
+	defer r.Ports.Release(s.ID)
+	pod, err := podman.StartPod(ctx, podspec.PodName(s), s.ID)
 	switch {
 	case err == nil:
-	case errors.Is(err, libpod.Interrupted), errors.Is(err, libpod.PortInUse) && ports.Open(wanted):
+	case errors.Is(err, libpod.Interrupted), errors.Is(err, libpod.PortInUse) && ports.Open(ports.OfTask(s.Task)):
 		return lifecycle.Result{}, discardPod(ctx, podman, s, err) // the next one has other ports
 	default:
-		return lifecycle.Result{}, r.Ports.Explain(err, s.ID, spec.Ports)
+		return lifecycle.Result{}, r.Ports.Explain(err, s.ID, podspec.Pod(s).Ports)
 	}
 	infra := lifecycle.Observed{Presence: lifecycle.Running, ID: pod.InfraID, StartedAt: pod.StartedAt}
 	if len(s.Task.Extensions.Pod) > 0 {
@@ -174,7 +191,7 @@ func (r *Interpreter) runSandbox(ctx context.Context, podman Podman, s lifecycle
 			r.Log.Warn("the addresses of the Pod are not known", "task", s.ID, "error", err)
 		}
 	}
-	return lifecycle.Result{PodID: pod.ID, Slice: spec.CgroupParent, Ports: podspec.BoundPorts(pod.Ports), Seen: infra}, nil
+	return lifecycle.Result{Ports: podspec.BoundPorts(pod.Ports), Seen: infra}, nil
 }
 
 // create creates a container.
@@ -182,9 +199,9 @@ func create(ctx context.Context, r *Interpreter, podman Podman, s lifecycle.Stat
 	spec := podspec.Container(r.Slices.Here(s), e.Index, e.Image)
 	if spec.Bridge != nil {
 		wanted := ports.Keep(ports.OfContainer(s.Task.Containers[e.Index]), s.Containers[e.Index].Ports)
-		choose, release := r.Ports.Choose(podspec.ContainerName(s, e.Index), wanted)
-		defer release()
-		spec.Bridge.Choose = choose
+		name := podspec.ContainerName(s, e.Index)
+		defer r.Ports.Release(name)
+		spec.Bridge.Choose = r.Ports.Choose(name, wanted)
 	}
 	if err := r.Metadata.AddFile(&spec, s, e.Index); err != nil {
 		return lifecycle.Result{}, err
@@ -204,6 +221,8 @@ func create(ctx context.Context, r *Interpreter, podman Podman, s lifecycle.Stat
 	}
 	o, err := podman.CreateContainer(ctx, spec)
 	switch {
+	case errors.Is(err, libpod.NotFound):
+		return lifecycle.Result{}, &ledger.PassingError{Cause: err} // the pod was discarded, and is created again
 	case err != nil:
 		return lifecycle.Result{}, err
 	case spec.Bridge != nil: // Podman may have chosen its ports
@@ -281,6 +300,7 @@ func (r *Interpreter) onPortConflict(ctx context.Context, podman Podman, s lifec
 // more.
 func (r *Interpreter) stopSandbox(ctx context.Context, podman Podman, s lifecycle.State) error {
 	r.Prober.Forget(s.ID)
+	r.Ports.Release(s.ID)
 	if err := podman.StopPod(ctx, podspec.PodName(s), s.ID); err != nil {
 		return err
 	}
@@ -310,6 +330,7 @@ func awaitRelease(ctx context.Context, ports []taskdef.Port) {
 // removeSandbox removes the pod, the slice, and what was made for the task's containers.
 func (r *Interpreter) removeSandbox(ctx context.Context, podman Podman, s lifecycle.State) error {
 	r.Prober.Forget(s.ID)
+	r.Ports.Release(s.ID)
 	if s.Sandbox.PodID == "" {
 		r.reservePodName(ctx, podman, s)
 	}
@@ -328,7 +349,7 @@ func (r *Interpreter) removeSandbox(ctx context.Context, podman Podman, s lifecy
 // answer: Podman may be about to make it, and fails to where another has its name. So
 // there is a pod to remove, and none comes after. What goes wrong the removal says.
 func (r *Interpreter) reservePodName(ctx context.Context, podman Podman, s lifecycle.State) {
-	err := podman.CreatePod(ctx, libpod.PodSpec{Name: podspec.PodName(s), TaskID: s.ID, Network: "none", Labels: map[string]string{StateDirLabel: r.StateDir}})
+	_, err := podman.CreatePod(ctx, libpod.PodSpec{Name: podspec.PodName(s), TaskID: s.ID, Network: "none", Labels: map[string]string{StateDirLabel: r.StateDir}})
 	if err != nil && !errors.Is(err, libpod.Conflict) {
 		r.Log.Debug("the name of a pod that may be in the making is not taken", "task", s.ID, "error", err)
 	}
@@ -435,8 +456,8 @@ type Podman struct {
 
 // Pods makes, stops and removes a task's pod.
 type Pods interface {
-	EnsurePod(ctx context.Context, p libpod.PodSpec) (libpod.Pod, error)
-	CreatePod(ctx context.Context, p libpod.PodSpec) error
+	CreatePod(ctx context.Context, p libpod.PodSpec) (id string, err error)
+	StartPod(ctx context.Context, name, taskID string) (libpod.Pod, error)
 	StopPod(ctx context.Context, name, taskID string) error
 	RemovePod(ctx context.Context, name, taskID string) error
 }

@@ -197,13 +197,31 @@ func (e *Endpoint) Close() {
 // endpointLimit bounds one attempt to listen.
 const endpointLimit = 20 * time.Second
 
-// Provide opens the endpoint of a task whose sandbox has been prepared. A task
-// without one is told so, and goes on: most software never asks.
-func (e *Endpoint) Provide(ctx context.Context, s lifecycle.State) (addr string, missing lifecycle.Failure) {
+// Plan returns the address that the endpoint of a task will have, which its containers are
+// created with. A task without one is told so, and goes on: most software never asks.
+func (e *Endpoint) Plan(ctx context.Context, s lifecycle.State) (addr string, missing lifecycle.Failure) {
+	switch {
+	case !e.wanted(s):
+		return "", lifecycle.Failure{}
+	case s.Task.Network == taskdef.NetworkHost && !s.Task.Bridged():
+		addr, err := e.listen(ctx, s, whole, 0)
+		return addr, noEndpoint(err)
+	}
+	if err := netns.CanEnter(); err != nil {
+		return "", noEndpoint(err)
+	}
+	return metadata.Address, lifecycle.Failure{}
+}
+
+// Provide opens the endpoint of a task whose sandbox runs, as planned.
+func (e *Endpoint) Provide(ctx context.Context, s lifecycle.State) (missing lifecycle.Failure) {
+	if s.Sandbox.Metadata == "" {
+		return lifecycle.Failure{}
+	}
 	ctx, cancel := context.WithTimeout(ctx, endpointLimit)
 	defer cancel()
-	addr, err := e.open(ctx, s)
-	return addr, noEndpoint(err)
+	_, err := e.open(ctx, s)
+	return noEndpoint(err)
 }
 
 func noEndpoint(err error) lifecycle.Failure {

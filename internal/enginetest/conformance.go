@@ -113,10 +113,29 @@ func (k *task) must(errs ...error) {
 	}
 }
 
+// EnsurePod creates or adopts a pod and starts it.
+func EnsurePod(ctx context.Context, podman interface {
+	CreatePod(ctx context.Context, p libpod.PodSpec) (id string, err error)
+	StartPod(ctx context.Context, name, taskID string) (libpod.Pod, error)
+}, p libpod.PodSpec) (libpod.Pod, error) {
+	if _, err := podman.CreatePod(ctx, p); err != nil {
+		return libpod.Pod{}, err
+	}
+	return podman.StartPod(ctx, p.Name, p.TaskID)
+}
+
+// createPod creates or adopts the pod of a task and returns its ID.
+func createPod(k *task) (id string) {
+	k.t.Helper()
+	id, err := k.CreatePod(k.ctx(), k.pod)
+	k.must(err)
+	return id
+}
+
 // up makes the pod.
 func (k *task) up() libpod.Pod {
 	k.t.Helper()
-	p, err := k.EnsurePod(k.ctx(), k.pod)
+	p, err := EnsurePod(k.ctx(), k, k.pod)
 	k.must(err)
 	return p
 }

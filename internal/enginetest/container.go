@@ -164,6 +164,8 @@ func (f *Fake) create(s libpod.ContainerSpec) (id string, err error) {
 		return "", refusal(libpod.NoImage, "%s: image not known", s.Image)
 	case s.Pod != "" && f.pods[s.Pod] == nil:
 		return "", refusal(libpod.NotFound, "no such pod")
+	case s.Pod != "" && f.containers[s.Pod+"-infra"] == nil:
+		panic("enginetest: a container created in a pod without an infra container does not share its namespaces")
 	case f.containers[s.Name] != nil:
 		return "", refusal(libpod.Conflict, "the container name %q is already in use", s.Name)
 	}

@@ -80,7 +80,7 @@ func world(t *testing.T, check func(t *testing.T, f *enginetest.Fake, name strin
 	synctest.Test(t, func(t *testing.T) {
 		f := enginetest.New(enginetest.Wall{})
 		f.Load(local, enginetest.Image{})
-		if _, err := f.EnsurePod(t.Context(), libpod.PodSpec{Name: "pod", TaskID: "task"}); err != nil {
+		if _, err := enginetest.EnsurePod(t.Context(), f, libpod.PodSpec{Name: "pod", TaskID: "task"}); err != nil {
 			t.Fatal(err)
 		}
 		s := libpod.ContainerSpec{Name: "a", Pod: "pod", TaskID: "task", Image: local, Command: []string{"sleep", "10s", "--", "exit", "3"}}

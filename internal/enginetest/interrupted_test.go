@@ -51,20 +51,20 @@ func TestAnInterruptedCreationLeavesAPodWithoutItsInfraContainer(t *testing.T) {
 	world(t, func(t *testing.T, f *enginetest.Fake, _ string) {
 		f.Fail(enginetest.Script("create pod", enginetest.Fault{Moment: enginetest.During, Class: libpod.Temporary}))
 		spec := libpod.PodSpec{Name: "half", TaskID: "abc"}
-		if _, err := f.EnsurePod(t.Context(), spec); !errors.Is(err, libpod.Temporary) {
+		if _, err := enginetest.EnsurePod(t.Context(), f, spec); !errors.Is(err, libpod.Temporary) {
 			t.Errorf("the interrupted creation: %v", err)
 		}
-		if _, err := f.EnsurePod(t.Context(), spec); !errors.Is(err, libpod.Temporary) {
+		if _, err := enginetest.EnsurePod(t.Context(), f, spec); !errors.Is(err, libpod.Temporary) {
 			t.Errorf("at once: %v", err)
 		}
 		<-time.After(time.Minute)
-		if _, err := f.EnsurePod(t.Context(), spec); !errors.Is(err, libpod.Interrupted) {
+		if _, err := enginetest.EnsurePod(t.Context(), f, spec); !errors.Is(err, libpod.Interrupted) {
 			t.Errorf("later: %v", err)
 		}
 		if err := f.RemovePod(t.Context(), "half", "abc"); err != nil {
 			t.Error(err)
 		}
-		if pod, err := f.EnsurePod(t.Context(), spec); err != nil || pod.ID == "" {
+		if pod, err := enginetest.EnsurePod(t.Context(), f, spec); err != nil || pod.ID == "" {
 			t.Errorf("after a removal: %v", err)
 		}
 	})

@@ -30,19 +30,19 @@ const infraLimit = 5 * time.Second
 // firstPort is where Podman's own choice of host ports begins.
 const firstPort = 40000
 
-// EnsurePod implements Podman.
-func (f *Fake) EnsurePod(ctx context.Context, s libpod.PodSpec) (libpod.Pod, error) {
-	if err := f.CreatePod(ctx, s); err != nil {
-		return libpod.Pod{}, err
-	}
-	_, err := request(ctx, f, "start pod", s.Name, func() (struct{}, error) { return struct{}{}, f.startPod(s.Name) })
+// StartPod implements Podman.
+func (f *Fake) StartPod(ctx context.Context, name, taskID string) (libpod.Pod, error) {
+	_, err := request(ctx, f, "start pod", name, func() (struct{}, error) { return struct{}{}, f.startPod(name) })
 	if err != nil {
 		return libpod.Pod{}, err
 	}
-	return request(ctx, f, "inspect pod", s.Name, func() (libpod.Pod, error) {
-		p := f.pods[s.Name]
+	return request(ctx, f, "inspect pod", name, func() (libpod.Pod, error) {
+		p := f.pods[name]
 		if p == nil {
 			return libpod.Pod{}, refusal(libpod.NotFound, "no such pod")
+		}
+		if err := owned(p.spec.TaskID, taskID); err != nil {
+			return libpod.Pod{}, err
 		}
 		infra := f.containers[p.infra]
 		return libpod.Pod{ID: p.id, InfraID: infra.id, InfraPID: infra.observe().PID, StartedAt: infra.observe().StartedAt, Ports: slices.Clone(p.ports)}, nil
@@ -53,43 +53,49 @@ func (f *Fake) EnsurePod(ctx context.Context, s libpod.PodSpec) (libpod.Pod, err
 func (f *Fake) startPod(name string) error {
 	p := f.pods[name]
 	switch {
+	case p == nil && f.containers[name+"-infra"] == nil:
+		return refusal(libpod.Temporary, "it was removed")
 	case p == nil || f.containers[p.infra] != nil:
 		return f.startNamed(name + "-infra")
-	case f.clock.Now().Sub(p.made) < infraLimit:
-		return refusal(libpod.Temporary, "its infra container does not exist yet")
 	default:
-		return refusal(libpod.Interrupted, "it has no infra container, because its creation was interrupted")
+		return p.lacksInfra(f.clock.Now())
 	}
+}
+
+func (p *pod) lacksInfra(now time.Time) error {
+	if now.Sub(p.made) < infraLimit {
+		return refusal(libpod.Temporary, "its infra container does not exist yet")
+	}
+	return refusal(libpod.Interrupted, "it has no infra container, because its creation was interrupted")
 }
 
 // CreatePod implements Podman.
-func (f *Fake) CreatePod(ctx context.Context, s libpod.PodSpec) error {
-	_, err := request(ctx, f, "create pod", s.Name, func() (struct{}, error) { return struct{}{}, f.createPod(s) })
+func (f *Fake) CreatePod(ctx context.Context, s libpod.PodSpec) (id string, err error) {
+	id, err = request(ctx, f, "create pod", s.Name, func() (string, error) { return f.createPod(s) })
 	if errors.Is(err, libpod.Conflict) {
-		_, err = request(ctx, f, "adopt pod", s.Name, func() (struct{}, error) { return struct{}{}, f.adoptPod(s, err) })
+		id, err = request(ctx, f, "adopt pod", s.Name, func() (string, error) { return f.adoptPod(s, err) })
 	}
-	return err
+	return id, err
 }
 
-func (f *Fake) createPod(s libpod.PodSpec) error {
+func (f *Fake) createPod(s libpod.PodSpec) (id string, err error) {
 	network, _, _ := strings.Cut(s.Network, ":")
 	switch {
 	case s.TaskID == "":
-		return refusal(libpod.InvalidSpec, "a task ID is required")
+		return "", refusal(libpod.InvalidSpec, "a task ID is required")
 	case !slices.Contains([]string{"", "none", "host", "pasta", "slirp4netns", "bridge", "private"}, network):
-		return refusal(libpod.Other, "unable to find network with name or ID %s: network not found", network)
+		return "", refusal(libpod.Other, "unable to find network with name or ID %s: network not found", network)
 	case f.pods[s.Name] != nil || f.containers[s.Name+"-infra"] != nil:
-		return refusal(libpod.Conflict, "pod already exists")
+		return "", refusal(libpod.Conflict, "pod already exists")
 	}
 	p := &pod{id: f.newID(), spec: s, infra: s.Name + "-infra", made: f.clock.Now()}
-	var err error
 	if p.ports, err = f.publish(s.Ports, s.Choose); err != nil {
-		return err
+		return "", err
 	}
 	infra := &container{id: f.newID(), pod: s.Name, infra: true, status: libpod.Created, files: newDisk()}
 	infra.spec = libpod.ContainerSpec{Name: p.infra, Pod: s.Name, TaskID: s.TaskID, Command: forever}
 	f.pods[s.Name], f.containers[p.infra] = p, infra
-	return nil
+	return p.id, nil
 }
 
 // publish chooses host ports and sorts them as Podman reports them.
@@ -118,18 +124,21 @@ func (f *Fake) publish(wanted []libpod.Port, choose func([]libpod.Port) ([]libpo
 	return ports, nil
 }
 
-func (f *Fake) adoptPod(s libpod.PodSpec, conflict error) error {
+func (f *Fake) adoptPod(s libpod.PodSpec, conflict error) (id string, err error) {
 	p := f.pods[s.Name]
 	if p == nil {
-		return conflict
+		return "", conflict
 	}
 	if err := owned(p.spec.TaskID, s.TaskID); err != nil {
-		return err
+		return "", err
 	}
 	if digestOf(p.spec) != digestOf(s) {
-		return refusal(libpod.Conflict, "it already exists with another specification, from an earlier attempt; remove it first")
+		return "", refusal(libpod.Conflict, "it already exists with another specification, from an earlier attempt; remove it first")
 	}
-	return nil
+	if f.containers[p.infra] == nil {
+		return "", p.lacksInfra(f.clock.Now())
+	}
+	return p.id, nil
 }
 
 // bind takes the host ports of c, which is about to run.

@@ -26,8 +26,8 @@ type Podman interface {
 
 // Pods makes, stops and removes a task's pod.
 type Pods interface {
-	EnsurePod(ctx context.Context, p libpod.PodSpec) (libpod.Pod, error)
-	CreatePod(ctx context.Context, p libpod.PodSpec) error
+	CreatePod(ctx context.Context, p libpod.PodSpec) (id string, err error)
+	StartPod(ctx context.Context, name, taskID string) (libpod.Pod, error)
 	StopPod(ctx context.Context, name, taskID string) error
 	RemovePod(ctx context.Context, name, taskID string) error
 }

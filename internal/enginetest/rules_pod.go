@@ -10,7 +10,7 @@ import (
 )
 
 var podRules = []rule{
-	{"EnsurePod twice returns the same pod with its infra process", func(k *task) {
+	{"creating and starting a pod twice returns the same pod with its infra process", func(k *task) {
 		first, second := k.up(), k.up()
 		if first.ID == "" || first.InfraPID == 0 || first.ID != second.ID || first.InfraID != second.InfraID || first.InfraPID != second.InfraPID {
 			k.t.Errorf("first %+v, second %+v", first, second)
@@ -22,7 +22,7 @@ var podRules = []rule{
 			k.t.Errorf("pod %+v, infra %+v", pod, o)
 		}
 	}},
-	{"EnsurePod restarts the infra container of a stopped pod", func(k *task) {
+	{"StartPod restarts the infra container of a stopped pod", func(k *task) {
 		first := k.up()
 		k.must(k.StopPod(k.ctx(), k.pod.Name, k.id))
 		k.wantStatus(k.infra(), libpod.Exited)
@@ -30,7 +30,7 @@ var podRules = []rule{
 			k.t.Errorf("first %+v, second %+v", first, second)
 		}
 	}},
-	{"EnsurePod restarts an infra container that was killed", func(k *task) {
+	{"StartPod restarts an infra container that was killed", func(k *task) {
 		first := k.up()
 		k.Kill(k.t, k.infra())
 		k.must(k.WaitContainer(k.ctx(), k.infra()))
@@ -39,39 +39,54 @@ var podRules = []rule{
 		}
 	}},
 	{"a created pod has its name, does not run and can be started", func(k *task) {
-		k.must(k.CreatePod(k.ctx(), k.pod))
-		k.must(k.CreatePod(k.ctx(), k.pod))
+		createPod(k)
+		createPod(k)
 		k.wantStatus(k.infra(), libpod.Created)
 		other := k.pod
 		other.Hostname = "elsewhere"
-		k.wantClass(k.CreatePod(k.ctx(), other), libpod.Conflict)
+		_, err := k.CreatePod(k.ctx(), other)
+		k.wantClass(err, libpod.Conflict)
 		if pod := k.up(); pod.InfraPID == 0 {
 			k.t.Errorf("%+v", pod)
 		}
 	}},
+	{"containers can be created in a pod that was not started, and run in it later", func(k *task) {
+		made := createPod(k)
+		name := k.create(k.spec("a", "print ready -- sleep forever"))
+		k.wantStatus(k.infra(), libpod.Created)
+		if pod := k.up(); pod.ID != made {
+			k.t.Errorf("created %s, started %+v", made, pod)
+		}
+		k.must(k.StartContainer(k.ctx(), name))
+		k.wantStatus(k.ready(name), libpod.Running)
+	}},
+	{"a pod that does not exist cannot be started for now", func(k *task) {
+		_, err := k.StartPod(k.ctx(), k.pod.Name, k.id)
+		k.wantClass(err, libpod.Temporary)
+	}},
 	{"a pod that was created and never started can be removed", func(k *task) {
-		k.must(k.CreatePod(k.ctx(), k.pod))
+		createPod(k)
 		k.must(k.RemovePod(k.ctx(), k.pod.Name, k.id))
 	}},
-	{"EnsurePod refuses a pod of the same name with another specification", func(k *task) {
+	{"CreatePod refuses a pod of the same name with another specification", func(k *task) {
 		k.up()
 		other := k.pod
 		other.Hostname = "elsewhere"
-		_, err := k.EnsurePod(k.ctx(), other)
+		_, err := EnsurePod(k.ctx(), k, other)
 		k.wantClass(err, libpod.Conflict)
 	}},
-	{"EnsurePod refuses the pod of another task and names its owner", func(k *task) {
+	{"CreatePod refuses the pod of another task and names its owner", func(k *task) {
 		k.up()
 		other := k.pod
 		other.TaskID = "another"
-		_, err := k.EnsurePod(k.ctx(), other)
+		_, err := EnsurePod(k.ctx(), k, other)
 		k.wantClass(err, libpod.Conflict)
 		k.wantNamed(err, k.id)
 	}},
 	{"a pod without a task is refused", func(k *task) {
 		other := k.pod
 		other.TaskID = ""
-		_, err := k.EnsurePod(k.ctx(), other)
+		_, err := EnsurePod(k.ctx(), k, other)
 		k.wantClass(err, libpod.InvalidSpec)
 	}},
 	{"StopPod and RemovePod leave the pod of another task alone", func(k *task) {
@@ -131,7 +146,7 @@ var podRules = []rule{
 			k.t.Errorf("ports %v", p)
 		}
 	}},
-	{"a chosen host port stays when EnsurePod is repeated", func(k *task) {
+	{"a chosen host port stays when the pod is started again", func(k *task) {
 		k.pod.Network = ""
 		k.pod.Ports = []libpod.Port{{HostIP: "127.0.0.1", ContainerPort: 80}}
 		first := k.up()
@@ -143,12 +158,12 @@ var podRules = []rule{
 	{"a taken host port is PortInUse and not Temporary", func(k *task) {
 		k.pod.Network = ""
 		k.pod.Ports = []libpod.Port{{HostIP: "127.0.0.1", HostPort: k.TakePort(k.t), ContainerPort: 80}}
-		_, err := k.EnsurePod(k.ctx(), k.pod)
+		_, err := EnsurePod(k.ctx(), k, k.pod)
 		k.wantClass(err, libpod.PortInUse)
 	}},
 	{"an unknown network is an error and leaves nothing that RemovePod cannot clear", func(k *task) {
 		k.pod.Network = "no-such-network-" + k.id
-		if _, err := k.EnsurePod(k.ctx(), k.pod); err == nil {
+		if _, err := EnsurePod(k.ctx(), k, k.pod); err == nil {
 			k.t.Error("no error")
 		}
 	}},
@@ -205,12 +220,12 @@ var podRules = []rule{
 		_, err := k.InspectContainer(ctx, name)
 		k.wantClass(err, libpod.Timeout)
 	}},
-	{"of two EnsurePod at once one may fail for now and both can be repeated", func(k *task) {
+	{"of two that make a pod at once one may fail for now and both can be repeated", func(k *task) {
 		// A pod can be seen before its infra container is there.
 		var wg sync.WaitGroup
 		var errs [2]error
 		for i := range errs {
-			wg.Go(func() { _, errs[i] = k.EnsurePod(k.t.Context(), k.pod) })
+			wg.Go(func() { _, errs[i] = EnsurePod(k.t.Context(), k, k.pod) })
 		}
 		wg.Wait()
 		for _, err := range errs {

@@ -60,13 +60,13 @@ var logPoints = []string{LogLinked, LogAcknowledged, LogPosition}
 func Points() []string {
 	points := []string{BeforeSave, AfterSave, AfterPublish, BeforeErase, AfterErase}
 	for _, e := range []lifecycle.Effect{
-		lifecycle.ResolveImage{}, lifecycle.PullImage{}, lifecycle.RunSandbox{}, lifecycle.CreateContainer{},
+		lifecycle.ResolveImage{}, lifecycle.PullImage{}, lifecycle.CreateSandbox{}, lifecycle.RunSandbox{}, lifecycle.CreateContainer{},
 		lifecycle.StartContainer{}, lifecycle.InspectContainer{}, lifecycle.CheckHealth{}, lifecycle.RunHook{}, lifecycle.StopContainer{},
 		lifecycle.InspectSandbox{}, lifecycle.StopSandbox{}, lifecycle.RemoveSandbox{}, lifecycle.AdmitTask{}, lifecycle.ReleaseTask{},
 	} {
 		points = append(points, BeforeEffect+effectName(e), AfterEffect+effectName(e))
 	}
-	for _, e := range []lifecycle.Effect{lifecycle.PullImage{}, lifecycle.RunSandbox{}, lifecycle.StartContainer{}, lifecycle.RemoveSandbox{}} {
+	for _, e := range []lifecycle.Effect{lifecycle.PullImage{}, lifecycle.CreateSandbox{}, lifecycle.StartContainer{}, lifecycle.RemoveSandbox{}} {
 		points = append(points, MidEffect+effectName(e))
 	}
 	slices.Sort(points)

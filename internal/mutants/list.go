@@ -51,6 +51,8 @@ var mutants = []mutant{
 	{"all digests are known before a pull", "pkg/lifecycle nextUp", never, "allResolved", "", model},
 	{"nothing is pulled before admission", "pkg/lifecycle nextUp", never, "admitted", "", model},
 	{"the sandbox stops after the containers", "pkg/lifecycle nextSandbox", never, "allLetGo", "", model},
+	{"what was created in a discarded pod is looked for", "pkg/lifecycle foldSandboxFailure", skip, "doubtCreated", "", rules},
+	{"a pod is made sure of before its infra container is started again", "pkg/lifecycle foldSandboxFailure", skip, "Made false", "", rules},
 	{"SUCCESS means exit code 0", "pkg/lifecycle condition", never, "ExitCode 0", "", model},
 	{"a container that never starts is given up", "pkg/lifecycle condition", never, "late IsZero", "", scripts},
 	{"a start timeout wakes the task", "pkg/lifecycle Wake", skip, "startDeadline", "", scripts},

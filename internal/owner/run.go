@@ -163,8 +163,11 @@ func (r *run) do(ctx context.Context, s lifecycle.State, e lifecycle.Effect) lif
 	if answer.Failure.Class != lifecycle.OK {
 		return answer
 	}
-	if _, ok := e.(lifecycle.RunSandbox); ok {
-		answer.Result.Metadata, missing = r.endpoint.Provide(ctx, s)
+	switch e.(type) {
+	case lifecycle.CreateSandbox:
+		answer.Result.Metadata, missing = r.endpoint.Plan(ctx, s)
+	case lifecycle.RunSandbox:
+		missing = r.endpoint.Provide(ctx, s)
 	}
 	if missing.Class != lifecycle.OK {
 		answer.Result.Tolerated = missing

@@ -26,7 +26,7 @@ func (r *run) noteCutOff(e lifecycle.Effect, f lifecycle.Failure, w leftover.Win
 		return
 	}
 	switch e.(type) {
-	case lifecycle.RunSandbox, lifecycle.CreateContainer, lifecycle.StartContainer, lifecycle.RemoveSandbox:
+	case lifecycle.CreateSandbox, lifecycle.RunSandbox, lifecycle.CreateContainer, lifecycle.StartContainer, lifecycle.RemoveSandbox:
 		r.all.Leftover.Note(r.owner.id, w)
 		r.tidy.mu.Lock()
 		defer r.tidy.mu.Unlock()

@@ -51,18 +51,19 @@ func (h *PortHolders) find(id, protocol string, port uint16) string {
 
 // Choose returns a function that chooses the host ports of a pod or container that cannot
 // be left to Podman; nil if all can. What it chose is not chosen for another task of this
-// process until release is called, when Podman has opened the ports or has failed to.
-func (h *PortHolders) Choose(id string, wanted []ports.Mapping) (choose func([]libpod.Port) ([]libpod.Port, error), release func()) {
+// process until Release.
+func (h *PortHolders) Choose(id string, wanted []ports.Mapping) func([]libpod.Port) ([]libpod.Port, error) {
 	if !ports.NeedsPlan(wanted) {
-		return nil, func() {}
+		return nil
 	}
-	choose = func([]libpod.Port) ([]libpod.Port, error) { return h.choose(id, wanted) }
-	release = func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		delete(h.chosen, id)
-	}
-	return choose, release
+	return func([]libpod.Port) ([]libpod.Port, error) { return h.choose(id, wanted) }
+}
+
+// Release ends what Choose began, when Podman has opened the ports or has failed to.
+func (h *PortHolders) Release(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.chosen, id)
 }
 
 // choose chooses the host ports that are 0. It does not check the fixed ones: they may

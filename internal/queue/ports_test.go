@@ -29,12 +29,12 @@ func TestPortsArePublishedOneByOne(t *testing.T) {
 		{"a fixed range is what it is", []taskdef.Port{port(8000, 8003, 9000)}, 4, false},
 	} {
 		wanted := ports.OfTask(taskdef.Task{Containers: []taskdef.Container{{Ports: c.ports}}})
-		choose, _ := holders.Choose("one", wanted)
+		choose := holders.Choose("one", wanted)
 		if len(podspec.Publish(wanted)) != c.want || (choose != nil) != c.choose {
 			t.Errorf("%s: %d ports, chosen by podtask: %t", c.rule, len(wanted), choose != nil)
 		}
 	}
-	choose, _ := holders.Choose("one", []ports.Mapping{{ContainerPort: 80, Protocol: "tcp", HostIP: "127.0.0.1"}, {ContainerPort: 80, Protocol: "tcp", HostIP: "127.0.0.1"}})
+	choose := holders.Choose("one", []ports.Mapping{{ContainerPort: 80, Protocol: "tcp", HostIP: "127.0.0.1"}, {ContainerPort: 80, Protocol: "tcp", HostIP: "127.0.0.1"}})
 	chosen, err := choose(nil)
 	if err != nil || len(chosen) != 2 || chosen[0].HostPort == 0 || chosen[0].HostPort == chosen[1].HostPort {
 		t.Errorf("chosen %v, %v", chosen, err)
@@ -51,22 +51,19 @@ func TestPreferredPortIsChosenOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	wanted := []ports.Mapping{{ContainerPort: 80, Preferred: free, Protocol: "tcp", HostIP: "127.0.0.1"}}
-	chosen := func(id string) (uint16, func()) {
-		choose, release := holders.Choose(id, wanted)
-		got, err := choose(nil)
+	chosen := func(id string) uint16 {
+		got, err := holders.Choose(id, wanted)(nil)
 		if err != nil || len(got) != 1 {
 			t.Fatalf("%v, %v", got, err)
 		}
-		return got[0].HostPort, release
+		return got[0].HostPort
 	}
-	first, release := chosen("first")
-	second, _ := chosen("second")
-	again, _ := chosen("first")
+	first, second, again := chosen("first"), chosen("second"), chosen("first")
 	if first != free || second == free || again != free {
 		t.Errorf("the tasks got %d, %d and %d, want %d for the first one only", first, second, again, free)
 	}
-	release()
-	if third, _ := chosen("third"); third != free {
+	holders.Release("first")
+	if third := chosen("third"); third != free {
 		t.Errorf("a released port was not chosen: %d, want %d", third, free)
 	}
 }

@@ -33,8 +33,10 @@ func (w *World) ask(e lifecycle.Effect) {
 		f.id, f.kind, f.begun = e.ID, lifecycle.Admit, e.Begun
 	case lifecycle.ReleaseTask:
 		f.id, f.kind = e.ID, lifecycle.Release
-	case lifecycle.RunSandbox:
+	case lifecycle.CreateSandbox:
 		f.id, f.kind = e.ID, lifecycle.Prepare
+	case lifecycle.RunSandbox:
+		f.id, f.kind = e.ID, lifecycle.Launch
 	case lifecycle.InspectSandbox:
 		f.id, f.kind = e.ID, lifecycle.Inspect
 	case lifecycle.StopSandbox:
@@ -121,6 +123,8 @@ func outcome(w *World, slot int) {
 	}
 	r := *f.result
 	switch {
+	case f.kind == lifecycle.Launch && r.Seen.Presence == lifecycle.Absent, f.kind == lifecycle.Create && r.Seen.Presence == lifecycle.Absent:
+		w.answer(slot, lifecycle.Failure{Class: lifecycle.Temporary, Message: "no such pod"}, lifecycle.Result{})
 	case f.kind == lifecycle.Start && r.Seen.Presence == lifecycle.Absent:
 		w.answer(slot, lifecycle.Failure{Class: lifecycle.Permanent, Message: "no such container"}, lifecycle.Result{})
 	case inside(f.kind) && (w.truth[slot].presence != lifecycle.Running || w.truth[slot].paused):

@@ -24,7 +24,7 @@ func (w *World) key(b []byte) []byte {
 		k.time(began.Add(limit))
 	}
 	run := s.Sandbox.InfraStartedAt
-	k.bools(s.Sandbox.Lost, run.IsZero(), run.Equal(epoch.Add(w.podStarted)), w.podKilled, w.podRuns > 0)
+	k.bools(s.Sandbox.Lost, run.IsZero(), run.Equal(epoch.Add(w.podStarted)), w.podKilled, w.podRuns > 0, w.made, s.Sandbox.Made)
 	k.op(&s.Sandbox.Op)
 	k.pause(s.Sandbox.Retry.NotUntil)
 	for i := range s.Containers {

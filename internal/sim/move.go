@@ -18,6 +18,7 @@ const (
 	canceled                // the operation was given up and has not acted
 	actsGivenUp             // the operation was given up, having acted
 	fails                   // the operation fails and has not acted; arg is the class
+	discards                // the operation fails and discards the pod; arg is the class
 	actsFails               // the operation acts and its answer is a failure; arg is the class
 	unhealthy               // the health check, or the hook, says no
 	exits                   // the container ends by itself; arg is the exit code
@@ -92,6 +93,8 @@ func words(w *World, m move) string {
 		return of + "is given up, having acted"
 	case fails:
 		return of + "fails, not having acted: " + class
+	case discards:
+		return of + "fails, and the pod is discarded"
 	case actsFails:
 		return of + "fails, having acted: " + class
 	case unhealthy:
@@ -147,7 +150,7 @@ func (w *World) make(m move) {
 		*n--
 	}
 	switch m.verb {
-	case works, acts, canceled, actsGivenUp, fails, actsFails, unhealthy, queued:
+	case works, acts, canceled, actsGivenUp, fails, discards, actsFails, unhealthy, queued:
 		makeOfFlight(w, m)
 	case exits, vanishes, pauses, resumes, restarts, podEnds:
 		makeOfTruth(w, m)
@@ -187,7 +190,7 @@ func (w *World) make(m move) {
 // possible. A hint that is a false alarm is counted where it is seen to be one.
 func (b *Budget) of(v verb) *int {
 	switch v {
-	case fails, actsFails, unhealthy:
+	case fails, discards, actsFails, unhealthy:
 		return &b.Faults
 	case acts:
 		return &b.Splits
@@ -229,6 +232,9 @@ func makeOfFlight(w *World, m move) {
 		act(w, w.flightOf(m.slot))
 		w.answer(m.slot, givenUp, lifecycle.Result{})
 	case fails:
+		w.answer(m.slot, fault, lifecycle.Result{})
+	case discards:
+		discard(w)
 		w.answer(m.slot, fault, lifecycle.Result{})
 	case actsFails:
 		act(w, w.flightOf(m.slot))

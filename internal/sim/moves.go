@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math/bits"
+	"slices"
 	"time"
 
 	"github.com/podtask/podtask/internal/driver"
@@ -70,6 +71,10 @@ func flightMoves(w *World, out []move, f *flight) []move {
 	add(fails, int(lifecycle.Permanent))
 	add(actsFails, int(lifecycle.Timeout))
 	switch f.kind {
+	case lifecycle.Launch:
+		if !anyRan(w) {
+			add(discards, int(lifecycle.Temporary))
+		}
 	case lifecycle.Create:
 		add(fails, int(lifecycle.NoImage))
 	case lifecycle.Probe, lifecycle.PostStart, lifecycle.PreStop:
@@ -78,6 +83,11 @@ func flightMoves(w *World, out []move, f *flight) []move {
 		add(actsFails, int(lifecycle.Permanent))
 	}
 	return out
+}
+
+// anyRan reports whether a container of the task has ever run.
+func anyRan(w *World) bool {
+	return slices.ContainsFunc(w.truth, func(t truth) bool { return t.runs > 0 || t.vanished })
 }
 
 func infraMoves(w *World, out []move) []move {

@@ -23,7 +23,7 @@ const (
 	ShareBack     Property = "a settled task has given its share back, and none before it has stopped"
 	QueueIsHeard  Property = "a task that waits for its share asks again when the queue moves"
 	StrictImages  Property = "a strict pull behaviour never goes on without the registry's digest"
-	SandboxFirst  Property = "containers are created in a sandbox that is ready"
+	SandboxFirst  Property = "containers are created in a pod that exists and started in one that runs"
 	StartOrder    Property = "a container starts after its dependencies have met their conditions"
 	StartOnce     Property = "a container is started again only as its restart policy says"
 	Restarted     Property = "a container that its restart policy wants back is not given up"
@@ -227,7 +227,7 @@ func checkTruth(w *World) {
 				w.broken(NothingLeft, "%s is", w.name(i))
 			}
 		}
-		if w.pod != lifecycle.SandboxAbsent {
+		if w.made {
 			w.broken(NothingLeft, "the pod is")
 		}
 	}
@@ -247,7 +247,7 @@ func checkFlights(w *World) {
 			continue
 		}
 		switch {
-		case s.Goal != lifecycle.Up && (f.kind == lifecycle.Resolve || f.kind == lifecycle.Pull || f.kind == lifecycle.Probe || f.kind == lifecycle.PostStart || f.kind == lifecycle.Prepare || f.kind == lifecycle.Admit):
+		case s.Goal != lifecycle.Up && (f.kind == lifecycle.Resolve || f.kind == lifecycle.Pull || f.kind == lifecycle.Probe || f.kind == lifecycle.PostStart || f.kind == lifecycle.Prepare || f.kind == lifecycle.Launch || f.kind == lifecycle.Admit):
 			w.broken(CancelUseless, "%s of %s goes on with the goal %s", f.kind, w.name(f.slot), s.Goal)
 		case s.Force && (f.kind == lifecycle.Stop && f.gentle || f.kind == lifecycle.PreStop):
 			w.broken(KillAtOnce, "the gentle stop of %s goes on", w.name(f.slot))
@@ -338,14 +338,14 @@ func checkAsked(w *World, f flight, e lifecycle.Effect) {
 	if g := w.flightOf(f.slot); g != nil {
 		w.broken(OneOperation, "%s of %s while a %s is in flight", f.kind, w.name(f.slot), g.kind)
 	}
-	making := f.kind == lifecycle.Pull || f.kind == lifecycle.Create || f.kind == lifecycle.Start || f.kind == lifecycle.Prepare
+	making := f.kind == lifecycle.Pull || f.kind == lifecycle.Create || f.kind == lifecycle.Start || f.kind == lifecycle.Prepare || f.kind == lifecycle.Launch
 	if making && w.share != lifecycle.ReservationGranted && !s.Need().IsZero() {
 		w.broken(ShareFirst, "%s of %s without", f.kind, w.name(f.slot))
 	}
 	if f.kind == lifecycle.Release && s.Status() != lifecycle.StatusStopped {
 		w.broken(ShareBack, "it is given back while the task is %s", s.Status())
 	}
-	if s.Goal == lifecycle.Up && (f.kind == lifecycle.Pull || f.kind == lifecycle.Create || f.kind == lifecycle.Start || f.kind == lifecycle.Prepare) {
+	if s.Goal == lifecycle.Up && making {
 		for i := range s.Containers {
 			if !s.Containers[i].Resolved {
 				w.broken(DigestsFirst, "%s of %s before that of %s", f.kind, w.name(f.slot), w.name(i))
@@ -358,10 +358,13 @@ func checkAsked(w *World, f flight, e lifecycle.Effect) {
 			w.broken(StrictImages, "%s is pulled without", w.name(e.Index))
 		}
 	case lifecycle.CreateContainer:
-		if w.pod != lifecycle.SandboxReady && !w.podKilled {
-			w.broken(SandboxFirst, "%s is not", w.name(e.Index))
+		if !w.made {
+			w.broken(SandboxFirst, "%s is not created in one", w.name(e.Index))
 		}
 	case lifecycle.StartContainer:
+		if w.pod != lifecycle.SandboxReady && !w.podKilled {
+			w.broken(SandboxFirst, "%s is not started in one", w.name(e.Index))
+		}
 		checkStart(w, e.Index)
 	case lifecycle.StopContainer:
 		checkStop(w, e.Index, e.Grace)

@@ -330,8 +330,10 @@ func effectWords(w *World, before lifecycle.State, e lifecycle.Effect) string {
 		return "admit"
 	case lifecycle.ReleaseTask:
 		return "release"
-	case lifecycle.RunSandbox:
+	case lifecycle.CreateSandbox:
 		return "prepare"
+	case lifecycle.RunSandbox:
+		return "launch"
 	case lifecycle.InspectSandbox:
 		return "inspect the infra container"
 	case lifecycle.StopSandbox:

@@ -42,7 +42,7 @@ func perform(w *World, f *flight) lifecycle.Result {
 	case lifecycle.Pull:
 		return lifecycle.Result{ImageID: "image", Source: lifecycle.SourceRegistry}
 	case lifecycle.Create:
-		if t.presence == lifecycle.Absent {
+		if t.presence == lifecycle.Absent && w.made {
 			t.presence, t.runs = lifecycle.Created, 0
 		}
 	case lifecycle.Start:
@@ -78,7 +78,9 @@ func perform(w *World, f *flight) lifecycle.Result {
 func performSandbox(w *World, k lifecycle.Kind) {
 	switch k {
 	case lifecycle.Prepare:
-		if w.pod != lifecycle.SandboxReady {
+		w.made = true
+	case lifecycle.Launch:
+		if w.made && w.pod != lifecycle.SandboxReady {
 			startPod(w)
 		}
 	case lifecycle.Admit:
@@ -90,13 +92,21 @@ func performSandbox(w *World, k lifecycle.Kind) {
 			w.pod = lifecycle.SandboxStopped
 		}
 	case lifecycle.Remove:
-		w.pod, w.podKilled = lifecycle.SandboxAbsent, false
+		w.pod, w.podKilled, w.made = lifecycle.SandboxAbsent, false, false
 		for i := range w.truth {
 			if w.truth[i].presence == lifecycle.Running && !w.state.Containers[i].Abandoned {
 				w.broken(RemoveLast, "%s runs", w.name(i))
 			}
 			w.truth[i] = truth{}
 		}
+	}
+}
+
+// discard removes the pod in which nothing ever ran, and with it what was created in it.
+func discard(w *World) {
+	w.pod, w.made = lifecycle.SandboxAbsent, false
+	for i := range w.truth {
+		w.truth[i] = truth{}
 	}
 }
 

@@ -36,11 +36,7 @@ type World struct {
 	truth   []truth
 	// pod is what Podman has, the sandbox's phases taken as words for it.
 	pod lifecycle.SandboxPhase
-	// podRuns is how often the infra container was started, podStarted when, last, since
-	// epoch. podKilled: it does not run because a user killed it.
-	podRuns    int
-	podStarted time.Duration
-	podKilled  bool
+	podTruth
 	// share is what the task really has of the host: none, asked for or held.
 	share   lifecycle.Reservation
 	flights []flight
@@ -56,6 +52,17 @@ type World struct {
 	// tell, if set, is called after each step, in this world and all that come
 	// of it.
 	tell func(before, after lifecycle.State, ev lifecycle.Event, effects []lifecycle.Effect)
+}
+
+// podTruth is what is so of the pod and its infra container.
+type podTruth struct {
+	// made: the pod exists, whether or not its infra container runs.
+	made bool
+	// podRuns is how often the infra container was started, podStarted when, last, since
+	// epoch. podKilled: it does not run because a user killed it.
+	podRuns    int
+	podStarted time.Duration
+	podKilled  bool
 }
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -44,10 +44,18 @@ func newTask(t *testing.T) *task {
 	return k
 }
 
+// ensurePod creates or adopts a pod and starts it.
+func ensurePod(ctx context.Context, k *task, p libpod.PodSpec) (libpod.Pod, error) {
+	if _, err := k.CreatePod(ctx, p); err != nil {
+		return libpod.Pod{}, err
+	}
+	return k.StartPod(ctx, p.Name, p.TaskID)
+}
+
 // up makes the pod.
 func (k *task) up() libpod.Pod {
 	k.t.Helper()
-	p, err := k.EnsurePod(within(k.t), k.pod)
+	p, err := ensurePod(within(k.t), k, k.pod)
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -141,13 +149,13 @@ type conformanceRule struct {
 }
 
 var conformance = []conformanceRule{
-	{"EnsurePod twice returns the same pod with its infra process", func(k *task) {
+	{"creating and starting a pod twice returns the same pod with its infra process", func(k *task) {
 		first, second := k.up(), k.up()
 		if first.ID == "" || first.InfraPID == 0 || first.ID != second.ID || first.InfraID != second.InfraID || first.InfraPID != second.InfraPID {
 			k.t.Errorf("first %+v, second %+v", first, second)
 		}
 	}},
-	{"EnsurePod restarts the infra container of a stopped pod", func(k *task) {
+	{"StartPod restarts the infra container of a stopped pod", func(k *task) {
 		first := k.up()
 		if err := k.StopPod(within(k.t), k.pod.Name, k.id); err != nil {
 			k.t.Fatal(err)
@@ -160,18 +168,18 @@ var conformance = []conformanceRule{
 			k.t.Errorf("first %+v, second %+v", first, second)
 		}
 	}},
-	{"EnsurePod refuses a pod of the same name with another specification", func(k *task) {
+	{"CreatePod refuses a pod of the same name with another specification", func(k *task) {
 		k.up()
 		other := k.pod
 		other.Hostname = "elsewhere"
-		_, err := k.EnsurePod(within(k.t), other)
+		_, err := ensurePod(within(k.t), k, other)
 		wantClass(k.t, err, libpod.Conflict)
 	}},
-	{"EnsurePod refuses another task's pod and names its owner", func(k *task) {
+	{"CreatePod refuses another task's pod and names its owner", func(k *task) {
 		k.up()
 		other := k.pod
 		other.TaskID = "another"
-		_, err := k.EnsurePod(within(k.t), other)
+		_, err := ensurePod(within(k.t), k, other)
 		wantClass(k.t, err, libpod.Conflict)
 		if !strings.Contains(err.Error(), k.id) {
 			k.t.Errorf("%v does not name the owner %s", err, k.id)
@@ -193,12 +201,12 @@ var conformance = []conformanceRule{
 		defer l.Close()
 		k.pod.Network = ""
 		k.pod.Ports = []libpod.Port{{HostIP: "127.0.0.1", HostPort: uint16(l.Addr().(*net.TCPAddr).Port), ContainerPort: 80}}
-		_, err = k.EnsurePod(within(k.t), k.pod)
+		_, err = ensurePod(within(k.t), k, k.pod)
 		wantClass(k.t, err, libpod.PortInUse)
 	}},
 	{"an unknown network is an error and leaves nothing that RemovePod cannot clear", func(k *task) {
 		k.pod.Network = "no-such-network-" + k.id
-		if _, err := k.EnsurePod(within(k.t), k.pod); err == nil {
+		if _, err := ensurePod(within(k.t), k, k.pod); err == nil {
 			k.t.Error("no error")
 		}
 	}},

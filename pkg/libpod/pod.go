@@ -33,34 +33,34 @@ type Pod struct {
 // a repeated EnsurePod find the container.
 func InfraName(pod string) string { return pod + "-infra" }
 
-// EnsurePod creates or adopts the pod and starts its infra container. The infra container
-// is started on its own: if Podman has to start it as part of starting a member, its
+// StartPod starts the infra container of a pod that CreatePod made, or finds it running.
+// It is started on its own: if Podman has to start it as part of starting a member, its
 // error is lost ("starting some containers: internal libpod error"). After an error the
-// pod may exist: a second call continues, and RemovePod removes it.
+// pod may exist: a second call continues, and RemovePod removes it. Containers may be
+// created in the pod meanwhile.
 //
-// Classes to expect: Conflict (the name belongs to another object, or the task's pod has
-// another specification), PortInUse, InvalidSpec, Temporary (another call is creating the
-// pod right now), Interrupted (an earlier call was cut off: remove the pod).
-func (c *podAPI) EnsurePod(ctx context.Context, p PodSpec) (Pod, error) {
-	if err := c.CreatePod(ctx, p); err != nil {
-		return Pod{}, err
-	}
-	err := c.mutate(ctx, "start pod", p.Name, func(ctx context.Context) error {
-		return containers.Start(ctx, InfraName(p.Name), nil)
+// Classes to expect: Conflict (the pod belongs to another task), PortInUse, Temporary
+// (it is not there), Interrupted (an earlier call was cut off: remove the pod).
+func (c *podAPI) StartPod(ctx context.Context, name, taskID string) (Pod, error) {
+	err := c.mutate(ctx, "start pod", name, func(ctx context.Context) error {
+		return containers.Start(ctx, InfraName(name), nil)
 	})
 	if errors.Is(err, NotFound) {
-		return Pod{}, c.withoutInfra(ctx, p.Name)
+		return Pod{}, c.withoutInfra(ctx, name)
 	}
 	if err != nil {
 		return Pod{}, infraStarted(err)
 	}
 	var infra *define.InspectContainerData
-	err = c.ask(ctx, "inspect pod", p.Name, func(ctx context.Context) (err error) {
-		infra, err = containers.Inspect(ctx, InfraName(p.Name), nil)
+	err = c.ask(ctx, "inspect pod", name, func(ctx context.Context) (err error) {
+		infra, err = containers.Inspect(ctx, InfraName(name), nil)
 		return err
 	})
+	if err == nil {
+		err = ownedBy(labelsOf(infra), taskID)
+	}
 	if err != nil {
-		return Pod{}, err
+		return Pod{}, fail(ctx, "start pod", name, err)
 	}
 	return podFrom(infra)
 }
@@ -110,50 +110,66 @@ func (c *podAPI) withoutInfra(ctx context.Context, name string) error {
 	case err != nil:
 		return err
 	}
+	return lacksInfra(name, found.Created)
+}
+
+// lacksInfra is the error for a pod without an infra container that was created at a time.
+func lacksInfra(name string, created time.Time) error {
 	// A clock that was set back does not make it wait longer.
-	if age := time.Since(found.Created); age >= 0 && age < infraLimit {
+	if age := time.Since(created); age >= 0 && age < infraLimit {
 		return &Error{Op: "start pod", Object: name, Class: Temporary, Cause: "its infra container does not exist yet"}
 	}
 	return &Error{Op: "start pod", Object: name, Class: Interrupted, Cause: "it has no infra container, because its creation was interrupted"}
 }
 
-// CreatePod creates or adopts the pod like EnsurePod, but does not start it.
-func (c *podAPI) CreatePod(ctx context.Context, p PodSpec) error {
+// CreatePod creates or adopts the pod, which it does not start, and returns its ID. After an
+// error the pod may exist: a second call continues, and RemovePod removes it.
+//
+// Classes to expect: Conflict (the name belongs to another object, or the task's pod has
+// another specification), PortInUse, InvalidSpec, Temporary (another call is creating the
+// pod right now), Interrupted (an earlier call was cut off: remove the pod).
+func (c *podAPI) CreatePod(ctx context.Context, p PodSpec) (id string, err error) {
 	spec, err := podSpec(p, c.version)
 	if err != nil {
-		return fail(ctx, "create pod", p.Name, err)
+		return "", fail(ctx, "create pod", p.Name, err)
 	}
 	err = c.create(ctx, "create pod", p.Name, func(ctx context.Context) error {
-		_, err := pods.CreatePodFromSpec(ctx, &entities.PodSpec{PodSpecGen: *spec})
+		made, err := pods.CreatePodFromSpec(ctx, &entities.PodSpec{PodSpecGen: *spec})
+		if err == nil {
+			id = made.Id
+		}
 		return err
 	})
 	if errors.Is(err, Conflict) {
-		err = c.adoptPod(ctx, p, spec.Labels[specLabel], err)
+		return c.adoptPod(ctx, p, spec.Labels[specLabel], err)
 	}
-	return err
+	return id, err
 }
 
-// adoptPod decides whether the existing pod of this name is the one requested. conflict
-// is the error of the create.
-func (c *podAPI) adoptPod(ctx context.Context, p PodSpec, spec string, conflict error) error {
+// adoptPod decides whether the existing pod of this name is the one requested, and returns
+// its ID. conflict is the error of the create.
+func (c *podAPI) adoptPod(ctx context.Context, p PodSpec, spec string, conflict error) (id string, err error) {
 	var found *entities.PodInspectReport
-	err := c.ask(ctx, "inspect pod", p.Name, func(ctx context.Context) (err error) {
+	err = c.ask(ctx, "inspect pod", p.Name, func(ctx context.Context) (err error) {
 		found, err = pods.Inspect(ctx, p.Name, nil)
 		return err
 	})
 	switch {
 	case errors.Is(err, NotFound) && heldByStorage(conflict):
-		return c.freeName(ctx, InfraName(p.Name))
+		return "", c.freeName(ctx, InfraName(p.Name))
 	case errors.Is(err, NotFound):
 		// The name belongs to a container, or the pod has just been removed.
-		return conflict
+		return "", conflict
 	case err != nil:
-		return err
+		return "", err
 	}
 	if err := adoptable(found.Labels, p.TaskID, spec); err != nil {
-		return fail(ctx, "adopt pod", p.Name, err)
+		return "", fail(ctx, "adopt pod", p.Name, err)
 	}
-	return nil
+	if found.InfraContainerID == "" { // what is created in it now would not share its namespaces
+		return "", lacksInfra(p.Name, found.Created)
+	}
+	return found.ID, nil
 }
 
 // podFrom builds the Pod from its infra container.

@@ -84,7 +84,7 @@ func TestImpossibleDependencyCancelsThePull(t *testing.T) {
 	t.Parallel()
 	d := drive(t, Options{}, container("a", optional), container("b", after(0, taskdef.Success)))
 	d.upTo(Pull)
-	d.answer(Prepare, -1, Failure{}, Result{})
+	d.launched(epoch)
 	d.answer(Pull, 0, Failure{}, Result{ImageID: "image"})
 	d.see(Create, 0, Created)
 	d.see(Start, 0, Running)

@@ -111,7 +111,7 @@ func (d *driver) upTo(k Kind) {
 		moved = false
 		for i := -1; i < len(d.s.Containers); i++ {
 			op := d.op(i)
-			early := op.Kind < k || (op.Kind == Admit || op.Kind == Prepare) && k > Pull
+			early := op.Kind < k || (op.Kind == Admit || op.Kind == Prepare || op.Kind == Launch) && k > Pull
 			if !op.Busy() || !early {
 				continue
 			}
@@ -121,6 +121,8 @@ func (d *driver) upTo(k Kind) {
 				d.answer(Admit, -1, Failure{}, Result{Admitted: true})
 			case Prepare:
 				d.answer(Prepare, -1, Failure{}, Result{PodID: "pod"})
+			case Launch:
+				d.answer(Launch, -1, Failure{}, Result{})
 			case Resolve:
 				d.answer(Resolve, i, Failure{}, Result{Digest: "sha256:d"})
 			case Pull:
@@ -134,6 +136,13 @@ func (d *driver) upTo(k Kind) {
 			}
 		}
 	}
+}
+
+// launched makes the pod and starts its infra container.
+func (d *driver) launched(at time.Time) {
+	d.t.Helper()
+	d.answer(Prepare, -1, Failure{}, Result{PodID: "pod"})
+	d.answer(Launch, -1, Failure{}, Result{Seen: Observed{Presence: Running, StartedAt: at}})
 }
 
 // end lets a running container end, as the driver notices it.

@@ -23,7 +23,10 @@ type AdmitTask struct {
 // ReleaseTask gives the share back, or leaves the queue.
 type ReleaseTask struct{ ID OpID }
 
-// RunSandbox makes the slice and the pod and starts the infra container.
+// CreateSandbox makes the slice and the pod, and what its containers mount and are given.
+type CreateSandbox struct{ ID OpID }
+
+// RunSandbox starts the infra container of the pod.
 type RunSandbox struct{ ID OpID }
 
 // InspectSandbox finds out whether the infra container runs, and since when.
@@ -101,6 +104,7 @@ type CancelOp struct{ ID OpID }
 
 func (e AdmitTask) Op() OpID        { return e.ID }
 func (e ReleaseTask) Op() OpID      { return e.ID }
+func (e CreateSandbox) Op() OpID    { return e.ID }
 func (e RunSandbox) Op() OpID       { return e.ID }
 func (e InspectSandbox) Op() OpID   { return e.ID }
 func (e StopSandbox) Op() OpID      { return e.ID }
@@ -117,6 +121,7 @@ func (e CancelOp) Op() OpID         { return e.ID }
 
 func (AdmitTask) effect()        {}
 func (ReleaseTask) effect()      {}
+func (CreateSandbox) effect()    {}
 func (RunSandbox) effect()       {}
 func (InspectSandbox) effect()   {}
 func (StopSandbox) effect()      {}

@@ -137,7 +137,8 @@ const (
 	Stop
 	Inspect
 	Probe
-	Prepare
+	Prepare // make the pod
+	Launch  // start its infra container
 	Halt
 	Remove
 	Admit
@@ -148,7 +149,7 @@ const (
 )
 
 var kindNames = [numKind]string{
-	"idle", "resolve", "pull", "create", "start", "stop", "inspect", "probe", "prepare", "halt", "remove",
+	"idle", "resolve", "pull", "create", "start", "stop", "inspect", "probe", "prepare", "launch", "halt", "remove",
 	"admit", "release", "post-start", "pre-stop",
 }
 

@@ -73,14 +73,14 @@ type Result struct {
 	Source  string         // Pull: SourceRegistry or SourceCache
 	PodID   string         // Prepare
 	Slice   string         // Prepare; empty where there is none
-	Ports   []taskdef.Port // Prepare
+	Ports   []taskdef.Port // Launch
 	// HealthCheck is the image's own, where the definition asks for that: Pull.
 	HealthCheck *taskdef.HealthCheck
 	// Metadata is the address (host:port) of the metadata endpoint; Prepare.
 	Metadata string
-	// Tolerated is something that went wrong and stops nothing; Prepare, Start.
+	// Tolerated is something that went wrong and stops nothing; Prepare, Launch, Start.
 	Tolerated Failure
-	Seen      Observed    // Create, Start, Stop, Inspect; Prepare and Inspect of the sandbox: the infra container
+	Seen      Observed    // Create, Start, Stop, Inspect; Launch and Inspect of the sandbox: the infra container
 	Probe     ProbeResult // Probe, PostStart, PreStop
 	// Admitted and Queue are of Admit: whether the task is in, and if not, what it
 	// waits for, in words that follow "waits for".

@@ -161,6 +161,7 @@ func explainSandbox(s State) (r Reason, found bool) {
 var sandboxWords = [numKind]struct{ now, canceled, move string }{
 	Admit:   {"it requests its share of the host", "it leaves the queue", "requesting its share of the host"},
 	Prepare: {"Podman is creating its pod", "the creation of its pod is being canceled", "creating its pod"},
+	Launch:  {"Podman is starting its pod", "the start of its pod is being canceled", "starting its pod"},
 	Inspect: {"podtask asks Podman whether the pod's infra container still runs", "the inspection of its pod is being canceled", "inspecting its pod"},
 	Halt:    {"its pod is being stopped", "", "stopping its pod"},
 	Remove:  {"it is being removed", "", "removing it"},

@@ -53,13 +53,17 @@ func TestExplainNamesEveryWaitAndEnd(t *testing.T) {
 			d.answer(Resolve, 0, Failure{}, Result{Digest: "sha256:d"})
 			d.fail(Prepare, -1, Temporary)
 		}, WhyRetry, "creating its pod failed once, last with: fault", "it is tried again"},
-		{"pulling", one, func(d *driver) {
+		{"starting the pod", one, func(d *driver) {
 			d.answer(Resolve, 0, Failure{}, Result{Digest: "sha256:d"})
 			d.answer(Prepare, -1, Failure{}, Result{PodID: "pod"})
+		}, WhyOperation, "Podman is starting its pod", ""},
+		{"pulling", one, func(d *driver) {
+			d.answer(Resolve, 0, Failure{}, Result{Digest: "sha256:d"})
+			d.launched(epoch)
 		}, WhyOperation, "example.com/web:1 is being pulled for web", ""},
 		{"pulling again", one, func(d *driver) {
 			d.answer(Resolve, 0, Failure{}, Result{Digest: "sha256:d"})
-			d.answer(Prepare, -1, Failure{}, Result{PodID: "pod"})
+			d.launched(epoch)
 			d.fail(Pull, 0, Temporary)
 		}, WhyRetry, "pulling example.com/web:1 for web failed once, last with: fault", "it is tried again"},
 		{"creating", one, func(d *driver) { d.upTo(Create) }, WhyOperation, "Podman is creating web", ""},

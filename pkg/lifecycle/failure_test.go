@@ -281,19 +281,84 @@ func TestFailedMoves(t *testing.T) {
 	}
 }
 
-func TestPrepareIsGivenUpAfterEightAttempts(t *testing.T) {
+func TestPodIsGivenUpAfterEightAttempts(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []Kind{Prepare, Launch} {
+		d := drive(t, Options{}, container("a"))
+		d.upTo(Pull)
+		for n := range 8 {
+			for n > 0 && d.op(-1).Kind != Prepare {
+				d.wake()
+			}
+			if kind == Launch { // that the pod can be made does not count
+				d.answer(Prepare, -1, Failure{}, Result{PodID: "pod"})
+			}
+			d.answer(kind, -1, Failure{Class: Temporary, Message: "busy"}, Result{})
+		}
+		if d.s.Goal != Down || d.s.Stop.Code != StopTaskFailedToStart || len(d.s.Sandbox.Failures) != 1 {
+			t.Errorf("%s: goal %s, %+v, failures %v", kind, d.s.Goal, d.s.Stop, d.s.Sandbox.Failures)
+		}
+	}
+}
+
+// The infra container did not start, and the pod was discarded with what was created in it:
+// a create that failed for that, or had its answer before, is made again and counts once.
+func TestContainersAreCreatedAgainWithTheirPod(t *testing.T) {
+	t.Parallel()
+	d := drive(t, Options{}, container("early"), container("late"))
+	d.upTo(Pull)
+	d.answer(Prepare, -1, Failure{}, Result{PodID: "pod"})
+	for i := range 2 {
+		d.answer(Pull, i, Failure{}, Result{ImageID: "image"})
+	}
+	d.see(Create, 0, Created)
+	if d.op(-1).Kind != Launch || d.op(1).Kind != Create {
+		t.Fatalf("in flight are %s and %s", d.op(-1).Kind, d.op(1).Kind)
+	}
+	d.fail(Launch, -1, Temporary)
+	d.fail(Create, 1, Permanent)
+	for i := range 2 {
+		d.see(Inspect, i, Absent)
+	}
+	d.wake()
+	d.launched(d.at)
+	d.upTo(Stop)
+	if d.s.Reported != StatusRunning || len(d.s.Containers[1].Failures) > 0 {
+		t.Errorf("it is %s; failures %v", d.s.Reported, d.s.Containers[1].Failures)
+	}
+}
+
+// A create in flight may have come before the discard or after it.
+func TestContainerCreatedInADiscardedPodIsInspected(t *testing.T) {
 	t.Parallel()
 	d := drive(t, Options{}, container("a"))
 	d.upTo(Pull)
-	for range 7 {
-		d.answer(Prepare, -1, Failure{Class: Temporary, Message: "busy"}, Result{})
-		for d.op(-1).Kind != Prepare {
-			d.wake()
-		}
+	d.answer(Prepare, -1, Failure{}, Result{PodID: "pod"})
+	d.answer(Pull, 0, Failure{}, Result{ImageID: "image"})
+	d.fail(Launch, -1, Temporary)
+	d.see(Create, 0, Created)
+	d.see(Inspect, 0, Absent)
+	d.wake()
+	d.launched(d.at)
+	d.see(Create, 0, Created)
+	if d.op(0).Kind != Start {
+		t.Errorf("a %s is in flight", d.op(0).Kind)
 	}
-	d.answer(Prepare, -1, Failure{Class: Temporary, Message: "busy"}, Result{})
-	if d.s.Goal != Down || d.s.Stop.Code != StopTaskFailedToStart || len(d.s.Sandbox.Failures) != 1 {
-		t.Errorf("goal %s, %+v, failures %v", d.s.Goal, d.s.Stop, d.s.Sandbox.Failures)
+}
+
+// A command that has the address of the network can be created only when that is known.
+func TestContainerThatNeedsItsAddressWaitsForTheNetwork(t *testing.T) {
+	t.Parallel()
+	d := drive(t, Options{}, container("a", func(c *taskdef.Container) { c.Command = []string{"serve", taskdef.PodIP} }))
+	d.upTo(Pull)
+	d.answer(Prepare, -1, Failure{}, Result{PodID: "pod"})
+	d.answer(Pull, 0, Failure{}, Result{ImageID: "image"})
+	if d.op(0).Busy() {
+		t.Fatalf("a %s is in flight", d.op(0).Kind)
+	}
+	d.answer(Launch, -1, Failure{}, Result{})
+	if d.op(0).Kind != Create {
+		t.Errorf("a %s is in flight", d.op(0).Kind)
 	}
 }
 

@@ -178,6 +178,7 @@ func foldContainer(s *State, at time.Time, i int, op Op, ev OpFinished) {
 			c.Retry = Retry{}
 		}
 		observe(s, at, i, ev.Result.Seen)
+		c.Stale = c.Stale || op.Outdated && !c.Ended
 	case Start:
 		if f := ev.Result.Tolerated; f.Class != OK {
 			f.Tolerated, f.At = true, at
@@ -211,6 +212,9 @@ func foldContainerFailure(s *State, at time.Time, i int, op Op, f Failure) {
 		foldImageFailure(s, at, i, op, f)
 	case Create, Start:
 		c.Stale = true
+		if op.Outdated {
+			f.Class = Canceled // by the discard of its pod: it does not count
+		}
 		c.Unconfirmed = Unconfirmed{Kind: op.Kind, Failure: f}
 	default: // Stop, Inspect: never given up, but in the end left to a removal
 		c.Stale = true

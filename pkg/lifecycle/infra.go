@@ -31,7 +31,7 @@ func podHasNetwork(s *State) bool {
 // foldInfraHint distrusts what is known of the infra container.
 func foldInfraHint(s *State, early bool) {
 	if s.Goal == Up && s.Sandbox.Phase == SandboxReady && podHasNetwork(s) {
-		s.Sandbox.Stale = true
+		s.Sandbox.Stale, s.Sandbox.Made = true, false
 		if early {
 			s.Sandbox.Unmonitored.suspect()
 		}

@@ -28,7 +28,7 @@ func (d *driver) infra(started time.Time) {
 func (d *driver) upSince(infra time.Time) {
 	d.t.Helper()
 	d.upTo(Pull)
-	d.answer(Prepare, -1, Failure{}, Result{PodID: "pod", Seen: Observed{Presence: Running, StartedAt: infra}})
+	d.launched(infra)
 	d.at = d.at.Add(time.Second)
 	d.upTo(Stop)
 	if !d.s.WatchesInfra() || d.s.Reported != StatusRunning {
@@ -143,7 +143,7 @@ func TestPodIsMendedBeforeARestart(t *testing.T) {
 		t.Error("it is watched, and nothing runs")
 	}
 	d.do(Hinted{Index: InfraIndex})
-	d.answer(Prepare, -1, Failure{}, Result{PodID: "pod", Seen: Observed{Presence: Running, StartedAt: d.at}})
+	d.launched(d.at)
 	d.wake()
 	delete(d.started, 0)
 	d.see(Start, 0, Running)

@@ -93,7 +93,8 @@ func nextOp(s *State, at time.Time, i int) (next Kind, waits string) {
 
 // nextUp moves a container one step towards running. No image is pulled and nothing is
 // created before every digest of the task is known and the task has its reservation;
-// pulls and creates do not wait for dependencies, starts do.
+// pulls and creates do not wait for dependencies, starts do. A create waits for the pod, a
+// start for its infra container.
 func nextUp(s *State, at time.Time, i int) (next Kind, waits string) {
 	c := &s.Containers[i]
 	podReady := s.Sandbox.Phase == SandboxReady && !s.Sandbox.Stale
@@ -134,7 +135,7 @@ func nextUp(s *State, at time.Time, i int) (next Kind, waits string) {
 		return Idle, WhyQueued
 	case !c.Pulled:
 		return Pull, ""
-	case podReady:
+	case podReady, s.Sandbox.Made && !s.Task.Containers[i].NeedsAddress():
 		return Create, ""
 	}
 	return Idle, WhyPod

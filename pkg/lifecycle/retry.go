@@ -30,6 +30,7 @@ var errorNames = [numKind]string{
 	Stop:    ErrCannotStop,
 	Inspect: ErrCannotInspect,
 	Prepare: ErrResourceInitialization,
+	Launch:  ErrResourceInitialization,
 	Halt:    ErrCannotStop,
 	Remove:  ErrCannotRemove,
 	Admit:   ErrResourceInitialization,
@@ -61,7 +62,7 @@ func attemptLimit(s *State, k Kind, f Failure) int {
 		return 9
 	case f.Class == QuotaUsedUp:
 		return quotaAttempts
-	case k == Prepare, k == Start && f.Class != Timeout && s.Task.Bridged():
+	case k == Prepare, k == Launch, k == Start && f.Class != Timeout && s.Task.Bridged():
 		return 8
 	case k == Pull:
 		return 5

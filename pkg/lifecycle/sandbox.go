@@ -23,7 +23,10 @@ type Sandbox struct {
 	// Dirty: something may exist in Podman or systemd, because an attempt to make it was begun.
 	Dirty bool `json:"dirty,omitempty"`
 	// Stale: the phase is hearsay. Ready must be prepared again before it is relied upon.
-	Stale bool   `json:"stale,omitempty"`
+	Stale bool `json:"stale,omitempty"`
+	// Made: the pod exists, so that containers can be created in it. They are created
+	// while its infra container starts.
+	Made  bool   `json:"made,omitempty"`
 	PodID string `json:"podId,omitempty"`
 	// InfraStartedAt is when the infra container started, by Podman's clock; zero if it
 	// does not run, or was not inspected yet.
@@ -69,17 +72,18 @@ func foldSandbox(s *State, at time.Time, op Op, ev OpFinished) {
 		return
 	}
 	b := &s.Sandbox
-	b.Retry = Retry{}
-	b.Stale = b.Stale && (op.Kind == Admit || op.Kind == Release) // those say nothing of the pod
+	if op.Kind != Prepare { // its attempts count until the infra container runs
+		b.Retry = Retry{}
+	}
+	b.Stale = b.Stale && (op.Kind == Admit || op.Kind == Release || op.Kind == Prepare) // those say nothing of the infra container
 	switch op.Kind {
 	case Prepare:
-		b.Phase, b.PodID, b.Slice, b.Ports = SandboxReady, ev.Result.PodID, ev.Result.Slice, ev.Result.Ports
-		b.Metadata, b.Addresses = ev.Result.Metadata, ev.Result.Seen.Addresses
+		b.Made, b.PodID, b.Slice, b.Metadata = true, ev.Result.PodID, ev.Result.Slice, ev.Result.Metadata
+		b.tolerate(at, ev.Result.Tolerated)
+	case Launch:
+		b.Phase, b.Ports, b.Addresses = SandboxReady, ev.Result.Ports, ev.Result.Seen.Addresses
 		foldInfra(s, at, Observed{Presence: Running, StartedAt: ev.Result.Seen.StartedAt})
-		if f := ev.Result.Tolerated; f.Class != OK {
-			f.At, f.Tolerated = at, true
-			b.fail(f)
-		}
+		b.tolerate(at, ev.Result.Tolerated)
 	case Inspect:
 		foldInfra(s, at, ev.Result.Seen)
 	case Halt:
@@ -100,14 +104,19 @@ func foldSandbox(s *State, at time.Time, op Op, ev OpFinished) {
 
 func foldSandboxFailure(s *State, at time.Time, op Op, f Failure) {
 	b := &s.Sandbox
+	making := op.Kind == Prepare || op.Kind == Launch
+	if making {
+		b.Made = false // it is made sure of
+	}
 	switch {
 	case f.Class == Canceled:
 	case op.Kind == Admit && f.Class == Permanent:
 		b.fail(f)
 		lowerGoal(s, at, Down, StopReason{Code: StopTaskFailedToStart, Reason: f.String()})
-	case op.Kind == Prepare && (f.mayPass() && b.Retry.Attempts+1 < attemptLimit(s, Prepare, f)):
+	case making && f.mayPass() && b.Retry.Attempts+1 < attemptLimit(s, op.Kind, f):
 		b.Retry.postpone(at, f, b.Retry.tried(), jitter(s, -1))
-	case op.Kind == Prepare:
+		doubtCreated(s)
+	case making:
 		b.fail(f)
 		code := StopTaskFailedToStart
 		if everRan(s) {
@@ -123,6 +132,26 @@ func foldSandboxFailure(s *State, at time.Time, op Op, f Failure) {
 		resumeAbandoned(s)
 	default:
 		b.Retry.postpone(at, f, b.Retry.persisted(), jitter(s, -1))
+	}
+}
+
+// doubtCreated distrusts containers that were created in a pod that may have been discarded,
+// and with it the containers.
+func doubtCreated(s *State) {
+	for i := range s.Containers {
+		c := &s.Containers[i]
+		if creating := c.Op.Kind == Create; creating || c.Presence == Created && !c.Ended {
+			c.Op.Outdated = creating || c.Op.Kind == Inspect
+			c.Stale = c.Stale || !creating
+		}
+	}
+}
+
+// tolerate notes what went wrong and stops nothing.
+func (b *Sandbox) tolerate(at time.Time, f Failure) {
+	if f.Class != OK {
+		f.At, f.Tolerated = at, true
+		b.fail(f)
 	}
 }
 
@@ -171,7 +200,7 @@ func settleSandbox(s *State) (changed bool) {
 func planSandbox(s *State, at time.Time) Effect {
 	b := &s.Sandbox
 	if b.Op.Busy() {
-		if (b.Op.Kind == Prepare || b.Op.Kind == Admit || b.Op.Kind == Inspect) && s.Goal != Up && !b.Op.Canceled {
+		if (b.Op.Kind == Prepare || b.Op.Kind == Launch || b.Op.Kind == Admit || b.Op.Kind == Inspect) && s.Goal != Up && !b.Op.Canceled {
 			b.Op.Canceled = true
 			return CancelOp{ID: b.Op.ID}
 		}
@@ -188,6 +217,8 @@ func planSandbox(s *State, at time.Time) Effect {
 		return AdmitTask{ID: id, Begun: b.Dirty}
 	case Prepare:
 		b.Dirty = true
+		return CreateSandbox{ID: id}
+	case Launch:
 		return RunSandbox{ID: id}
 	case Inspect:
 		return InspectSandbox{ID: id}
@@ -207,6 +238,8 @@ func nextSandbox(s *State) Kind {
 	switch {
 	case s.Goal == Up && !admitted(s):
 		return Admit
+	case s.Goal == Up && wantsSandbox(s) && b.Made:
+		return Launch
 	case s.Goal == Up && wantsSandbox(s):
 		return Prepare
 	case s.Goal == Up && doubtsInfra(s):

@@ -65,7 +65,7 @@ func New(id, name string, t taskdef.Task, o Options, at time.Time) State {
 func (s State) Durable() State {
 	s = clone(s)
 	s.NextOp = 1
-	s.Sandbox.Op, s.Sandbox.Retry, s.Sandbox.Stale, s.Sandbox.Queue = Op{}, Retry{}, false, ""
+	s.Sandbox.Op, s.Sandbox.Retry, s.Sandbox.Stale, s.Sandbox.Made, s.Sandbox.Queue = Op{}, Retry{}, false, false, ""
 	for i := range s.Containers {
 		c := &s.Containers[i]
 		c.Op, c.Retry, c.Unconfirmed, c.Stale = Op{}, Retry{}, Unconfirmed{}, false

@@ -299,8 +299,8 @@ func TestAllocationsOfAStep(t *testing.T) {
 	steps := 0
 	n := testing.AllocsPerRun(100, func() { _, steps = live(t, threeInAChain()) })
 	t.Logf("a life of %d steps makes %v allocations", steps, n)
-	if n > 120 || steps > 17 { // 107, and some more under the race detector
-		t.Error("want at most 120 in 17 steps")
+	if n > 120 || steps > 18 { // 110, and some more under the race detector
+		t.Error("want at most 120 in 18 steps")
 	}
 }
 
@@ -328,6 +328,8 @@ func success(e Effect, last int) OpFinished {
 	case AdmitTask:
 		return OpFinished{ID: e.ID, Result: Result{Admitted: true}}
 	case ReleaseTask:
+		return OpFinished{ID: e.ID}
+	case CreateSandbox:
 		return OpFinished{ID: e.ID}
 	case RunSandbox:
 		return OpFinished{ID: e.ID}

@@ -58,11 +58,21 @@ func inside(ctx context.Context, pid int, helper []string, arg string) ([]*os.Fi
 	theirs.Close()
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return nil, nil, errors.New("nsenter is missing: install util-linux")
+		return nil, nil, errNoNsenter
 	case err != nil:
 		return nil, nil, fmt.Errorf("%w: %s", err, strings.TrimSpace(said.String()))
 	}
 	return receive(ours)
+}
+
+var errNoNsenter = errors.New("nsenter is missing: install util-linux")
+
+// CanEnter returns why ListenIn would fail for any process; nil if it would not.
+func CanEnter() error {
+	if _, err := exec.LookPath("nsenter"); err != nil {
+		return errNoNsenter
+	}
+	return nil
 }
 
 func closeAll(files []*os.File) {

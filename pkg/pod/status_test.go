@@ -203,8 +203,9 @@ func (l *life) answer(e lifecycle.Effect) {
 	switch e := e.(type) {
 	case lifecycle.AdmitTask:
 		out.Result.Admitted = true
-	case lifecycle.RunSandbox:
+	case lifecycle.CreateSandbox:
 		out.Result.PodID = "pod"
+	case lifecycle.RunSandbox:
 	case lifecycle.ResolveImage:
 		out.Result.Digest = digest
 	case lifecycle.PullImage:

@@ -1,5 +1,10 @@
 package taskdef
 
+import (
+	"slices"
+	"strings"
+)
+
 // Kube is what only a Kubernetes Pod asks for of a container. No member of a task
 // definition sets it.
 type Kube struct {
@@ -48,6 +53,16 @@ const (
 	PodIP  = "\ufdd0status.podIP\ufdd1"
 	PodIPs = "\ufdd0status.podIPs\ufdd1"
 )
+
+// NeedsAddress reports whether the container can only be created when the addresses of the
+// task's network are known.
+func (c Container) NeedsAddress() bool {
+	refers := func(v string) bool { return strings.Contains(v, PodIP) || strings.Contains(v, PodIPs) }
+	if slices.ContainsFunc(c.Environment, func(v EnvVar) bool { return refers(v.Value) }) {
+		return true
+	}
+	return slices.ContainsFunc(c.EntryPoint, refers) || slices.ContainsFunc(c.Command, refers)
+}
 
 // Labels of the containers of a Pod, as the kubelet gives them.
 const (
