@@ -2,8 +2,9 @@
 # or named in one line where only root may install it.
 
 FUZZTIME ?= 20s
+PREFIX ?= /usr/local
 
-.PHONY: help build test test-fast test-pure test-plain test-systemd test-vm check race fuzz mutants nightly bench demo clean clean-beds
+.PHONY: help build test test-fast test-pure test-plain test-systemd test-vm check race fuzz mutants nightly bench demo install uninstall package release clean clean-beds
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -30,7 +31,7 @@ test-vm: ## end to end in a virtual machine: real limits, the out-of-memory kill
 	hack/test vm
 
 check: ## everything that "make test" runs, and the checks of go.mod and of the shell scripts
-	hack/test analysis check race norace mutants plain systemd vm demo
+	hack/test analysis check race norace mutants packages plain systemd vm demo
 
 race: ## the Go tests with goroutines that need no bed, with the race detector
 	hack/test race
@@ -50,8 +51,20 @@ bench: ## benchmarks
 demo: ## run a task of three containers and show each step
 	hack/demo.sh
 
+install: ## install below PREFIX (/usr/local); without root: make install PREFIX=$$HOME/.local
+	hack/dist install "$(PREFIX)"
+
+uninstall: ## remove what "make install" with the same PREFIX installed
+	hack/dist uninstall "$(PREFIX)"
+
+package: ## build a deb, an rpm, a tarball, an SBOM and checksums into dist/
+	hack/dist package dist
+
+release: ## the same for all architectures, from a clean clone at a tag such as v1.2.3
+	hack/dist release dist
+
 clean: ## remove what was built in this clone, test beds not included
-	rm -rf bin .bed
+	rm -rf bin dist .bed
 
 clean-beds: ## remove the test beds of this clone and their users
 	hack/clean-beds

@@ -92,3 +92,19 @@ TAGS="remote containers_image_openpgp"
 RACE_TAGS="$TAGS exclude_graphdriver_btrfs"
 # shellcheck disable=SC2034
 STATICCHECK=honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+# version prints the version of the clone: its tag, what git describe says after one, or
+# without any tag a pseudo-version as Go makes them. VERSION overrides it.
+version() {
+	local v
+	if [ -n "${VERSION:-}" ]; then
+		echo "$VERSION"
+	elif v=$(git -C "$ROOT" describe --tags --match 'v[0-9]*' --dirty 2>/dev/null); then
+		echo "$v"
+	elif v=$(TZ=UTC git -C "$ROOT" log -1 --abbrev=12 --date=format-local:%Y%m%d%H%M%S --format=v0.0.0-%cd-%h 2>/dev/null); then
+		[ -z "$(git -C "$ROOT" status --porcelain 2>/dev/null)" ] || v+=-dirty
+		echo "$v"
+	else
+		echo v0.0.0-unknown
+	fi
+}

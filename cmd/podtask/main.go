@@ -1,3 +1,5 @@
+//go:build remote && containers_image_openpgp
+
 // Podtask runs ECS-style tasks on rootless Podman.
 //
 // Each verb has a file of its own. The program holds no logic of tasks: it parses

@@ -1,4 +1,4 @@
-//go:build !race
+//go:build !race && remote && containers_image_openpgp
 
 package main
 

@@ -1,0 +1,236 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"debug/buildinfo"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/CycloneDX/cyclonedx-go"
+	"github.com/goreleaser/nfpm/v2"
+	_ "github.com/goreleaser/nfpm/v2/deb"
+	"github.com/goreleaser/nfpm/v2/files"
+	_ "github.com/goreleaser/nfpm/v2/rpm"
+)
+
+// dist writes the packages, the list of what is in them, and their checksums.
+func (b build) dist(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	sbom, err := b.sbom()
+	if err != nil {
+		return err
+	}
+	deb, rpm := system("/usr"), system("/usr")
+	deb.zsh = "/usr/share/zsh/vendor-completions"
+	rpm.licenses = "/usr/share/licenses/podtask"
+	made := map[string][]byte{fmt.Sprintf("podtask-%s-%s.cdx.json", b.bare(), b.arch): sbom}
+	for format, l := range map[string]layout{"deb": deb, "rpm": rpm} {
+		name, data, err := b.pack(format, l, sbom)
+		if err != nil {
+			return fmt.Errorf("%s: %w", format, err)
+		}
+		made[name] = data
+	}
+	name, data, err := b.tarball(sbom)
+	if err != nil {
+		return err
+	}
+	made[name] = data
+	for name, data := range made {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+			return err
+		}
+	}
+	return checksums(dir)
+}
+
+// bare is the version without its v.
+func (b build) bare() string { return strings.TrimPrefix(b.version, "v") }
+
+// packageVersion is the version as packages compare them: what comes before a release has
+// a tilde, what comes after it a plus sign.
+func (b build) packageVersion() string {
+	v := b.bare()
+	core, rest, found := strings.Cut(v, "-")
+	if !found {
+		return v
+	}
+	mark := "~"
+	if after := strings.Split(strings.TrimSuffix(rest, "-dirty"), "-"); len(after) == 2 && strings.HasPrefix(after[1], "g") || rest == "dirty" {
+		mark = "+" // git describe: commits since the tag
+	}
+	return core + mark + strings.ReplaceAll(rest, "-", ".")
+}
+
+// withSBOM is the tree of a layout and the list of its parts.
+func (b build) withSBOM(l layout, sbom []byte) ([]file, error) {
+	tree, err := b.tree(l)
+	return append(tree, file{path: l.prefix + "/share/doc/podtask/podtask.cdx.json", mode: 0o644, data: sbom}), err
+}
+
+// reload makes running user managers look for units and run the generator.
+const reload = `#!/bin/sh
+set -e
+if [ -z "${DPKG_ROOT:-}" ] && [ -d /run/systemd/system ]; then
+	systemctl --no-block reload 'user@*.service' || true
+fi
+`
+
+func (b build) pack(format string, l layout, sbom []byte) (string, []byte, error) {
+	tree, err := b.withSBOM(l, sbom)
+	if err != nil {
+		return "", nil, err
+	}
+	stage, err := os.MkdirTemp("", "podtask-package")
+	if err != nil {
+		return "", nil, err
+	}
+	defer os.RemoveAll(stage)
+	var contents files.Contents
+	for i, f := range tree {
+		c := &files.Content{Destination: f.path, FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: f.mode, MTime: b.date}}
+		if f.target != "" {
+			c.Type, c.Source = files.TypeSymlink, f.target
+		} else {
+			c.Source = filepath.Join(stage, fmt.Sprint(i))
+			if err := os.WriteFile(c.Source, f.data, 0o644); err != nil {
+				return "", nil, err
+			}
+		}
+		contents = append(contents, c)
+	}
+	script := filepath.Join(stage, "reload")
+	if err := os.WriteFile(script, []byte(reload), 0o755); err != nil {
+		return "", nil, err
+	}
+	info := b.info(format, contents)
+	info.Scripts = nfpm.Scripts{PostInstall: script, PostRemove: script}
+	if err := nfpm.PrepareForPackager(info, format); err != nil {
+		return "", nil, err
+	}
+	packager, err := nfpm.Get(format)
+	if err != nil {
+		return "", nil, err
+	}
+	var out bytes.Buffer
+	if err := packager.Package(info, &out); err != nil {
+		return "", nil, err
+	}
+	return packager.ConventionalFileName(info), out.Bytes(), nil
+}
+
+func (b build) info(format string, contents files.Contents) *nfpm.Info {
+	info := nfpm.WithDefaults(&nfpm.Info{
+		Name: "podtask", Arch: b.arch, Platform: "linux", Version: b.packageVersion(), VersionSchema: "none", MTime: b.date,
+		Section: "admin", Priority: "optional", Maintainer: "podtask maintainers <podtask@users.noreply.github.com>",
+		Homepage: "https://github.com/podtask/podtask", License: "Apache-2.0",
+		Description: "run ECS-style tasks on rootless Podman\n" +
+			"podtask runs Amazon ECS task definitions and Kubernetes Pods on one machine, as an\n" +
+			"ordinary user: containers in the order of their dependencies, health checks, limits,\n" +
+			"a queue, systemd units, and services with rolling updates.",
+		Overridables: nfpm.Overridables{Contents: contents},
+	})
+	switch format {
+	case "deb":
+		info.Depends = []string{"podman (>= 4.3)"}
+		info.Recommends = []string{"uidmap", "passt | slirp4netns", "catatonit", "dbus-user-session"}
+	case "rpm":
+		info.Depends = []string{"podman >= 4.3"}
+		info.RPM.BuildHost, info.RPM.Summary = "localhost", "run ECS-style tasks on rootless Podman"
+	}
+	return info
+}
+
+// tarball has the same files, to unpack below a prefix such as /usr/local.
+func (b build) tarball(sbom []byte) (string, []byte, error) {
+	tree, err := b.withSBOM(system("/usr/local"), sbom)
+	if err != nil {
+		return "", nil, err
+	}
+	name := fmt.Sprintf("podtask-%s-linux-%s", b.bare(), b.arch)
+	var out bytes.Buffer
+	zip := gzip.NewWriter(&out)
+	w := tar.NewWriter(zip)
+	for _, f := range tree {
+		h := &tar.Header{
+			Name: name + strings.TrimPrefix(f.path, "/usr/local"), Mode: int64(f.mode), Size: int64(len(f.data)), ModTime: b.date,
+			Uname: "root", Gname: "root", Format: tar.FormatPAX,
+		}
+		if f.target != "" {
+			h.Typeflag, h.Linkname, h.Mode = tar.TypeSymlink, "../../../bin/podtask-user-generator", 0o777
+		}
+		if err := w.WriteHeader(h); err != nil {
+			return "", nil, err
+		}
+		if _, err := w.Write(f.data); err != nil {
+			return "", nil, err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return "", nil, err
+	}
+	if err := zip.Close(); err != nil {
+		return "", nil, err
+	}
+	return name + ".tar.gz", out.Bytes(), nil
+}
+
+// sbom lists the modules in podtask, in the format CycloneDX. It is read from the program
+// itself.
+func (b build) sbom() ([]byte, error) {
+	info, err := buildinfo.ReadFile(filepath.Join(b.bin, "podtask"))
+	if err != nil {
+		return nil, err
+	}
+	bom := cyclonedx.NewBOM()
+	bom.Metadata = &cyclonedx.Metadata{
+		Timestamp: b.date.Format("2006-01-02T15:04:05Z"),
+		Component: &cyclonedx.Component{
+			Type: cyclonedx.ComponentTypeApplication, Name: "podtask", Version: b.bare(), BOMRef: "podtask",
+			Licenses: &cyclonedx.Licenses{{License: &cyclonedx.License{ID: "Apache-2.0"}}},
+		},
+	}
+	components := []cyclonedx.Component{{Type: cyclonedx.ComponentTypeLibrary, Name: "std", Version: strings.TrimPrefix(info.GoVersion, "go"), PackageURL: "pkg:golang/std@" + strings.TrimPrefix(info.GoVersion, "go")}}
+	for _, m := range info.Deps {
+		if m.Replace != nil {
+			m = m.Replace
+		}
+		components = append(components, cyclonedx.Component{
+			Type: cyclonedx.ComponentTypeLibrary, Name: m.Path, Version: m.Version, PackageURL: "pkg:golang/" + m.Path + "@" + m.Version,
+			Properties: &[]cyclonedx.Property{{Name: "go.sum", Value: m.Sum}},
+		})
+	}
+	bom.Components = &components
+	var out bytes.Buffer
+	err = cyclonedx.NewBOMEncoder(&out, cyclonedx.BOMFileFormatJSON).SetPretty(true).SetEscapeHTML(false).Encode(bom)
+	return out.Bytes(), err
+}
+
+// checksums writes SHA256SUMS of the other files in a directory.
+func checksums(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	var lines []string
+	for _, e := range entries {
+		if e.Name() == "SHA256SUMS" || !e.Type().IsRegular() {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return err
+		}
+		lines = append(lines, fmt.Sprintf("%x  %s\n", sha256.Sum256(data), e.Name()))
+	}
+	slices.Sort(lines)
+	return os.WriteFile(filepath.Join(dir, "SHA256SUMS"), []byte(strings.Join(lines, "")), 0o644)
+}

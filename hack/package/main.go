@@ -1,0 +1,60 @@
+// Package makes what users install: a deb, an rpm and a tarball, or a tree below a prefix.
+//
+//	package -root CLONE -bin DIR -version VERSION -arch ARCH -date SECONDS dist DIR
+//	package -root CLONE -bin DIR -version VERSION install|uninstall PREFIX
+//
+// The same input makes the same bytes: no file has the time, the user or the paths of the
+// build. It is a module of its own, because its libraries are not podtask's.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// build is what is packaged.
+type build struct {
+	// root is the clone, bin has the programs.
+	root, bin string
+	// version is podtask's, such as v1.2.3; arch is Go's word.
+	version, arch string
+	// date is that of all files.
+	date time.Time
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "package:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	var b build
+	flag.StringVar(&b.root, "root", ".", "the clone")
+	flag.StringVar(&b.bin, "bin", "bin", "where the programs are")
+	flag.StringVar(&b.version, "version", "", "podtask's version, such as v1.2.3")
+	flag.StringVar(&b.arch, "arch", "amd64", "architecture, in the word of Go")
+	date := flag.Int64("date", 0, "date of all files, in seconds since 1970")
+	flag.Parse()
+	b.date = time.Unix(*date, 0).UTC()
+	if flag.NArg() != 2 || b.version == "" {
+		return fmt.Errorf("usage: package -version VERSION [flags] dist|install|uninstall DIR")
+	}
+	dir, err := filepath.Abs(flag.Arg(1))
+	if err != nil {
+		return err
+	}
+	switch flag.Arg(0) {
+	case "dist":
+		return b.dist(dir)
+	case "install":
+		return b.install(dir, os.Getenv("DESTDIR"), os.Stdout)
+	case "uninstall":
+		return b.uninstall(dir, os.Getenv("DESTDIR"))
+	}
+	return fmt.Errorf("%s: it is dist, install or uninstall", flag.Arg(0))
+}
