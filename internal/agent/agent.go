@@ -198,7 +198,8 @@ func (a *Agent) connect() {
 func (a *Agent) assemble(records imagestore.Records) {
 	cfg := a.cfg
 	a.Pulls = &imagestore.ProgressHub{}
-	a.Images = &imagestore.Resolver{Log: a.log, Getenv: cfg.Getenv, Registry: cfg.Registry, Podman: conn.As[imagestore.Podman](a.Podman), Secrets: conn.As[imagestore.SecretReader](a.Podman), Records: records, Timeout: cfg.Settings.References.Timeout}
+	fromAWS := awsReader(cfg.Settings, cfg.Getenv)
+	a.Images = &imagestore.Resolver{AWS: fromAWS, Log: a.log, Getenv: cfg.Getenv, Registry: cfg.Registry, Podman: conn.As[imagestore.Podman](a.Podman), Secrets: conn.As[imagestore.SecretReader](a.Podman), Records: records, Timeout: cfg.Settings.References.Timeout}
 	a.Pruner = &imagestore.Pruner{Log: a.log, Getenv: cfg.Getenv, Policy: a.policy, Podman: conn.As[imagestore.Podman](a.Podman), Facts: a.Facts, Tasks: a.Tasks, Records: records, Free: imagestore.FreeSpace}
 	a.Puller = &imagestore.Puller{
 		Log: a.log, Root: cfg.Root, Policy: a.policy, Registry: cfg.Registry, Progress: cfg.Progress, Fail: a.fail, Podman: conn.As[imagestore.Podman](a.Podman),
@@ -207,7 +208,7 @@ func (a *Agent) assemble(records imagestore.Records) {
 	a.Queue = &queue.Queue{Log: a.log, Root: cfg.Root, Settings: cfg.Settings, Podman: conn.As[queue.Lister](a.Podman), Tasks: a.Tasks, Ledger: a.Ledger}
 	a.Ports = &queue.PortHolders{Tasks: a.Tasks, Queue: a.Queue}
 	a.Slices = &limits.Slices{Log: a.log, Root: cfg.Root, User: a.User, Facts: a.Facts, Getenv: cfg.Getenv}
-	a.Secrets = &tasksecrets.Store{Getenv: cfg.Getenv, Podman: conn.As[tasksecrets.Podman](a.Podman), Tasks: a.Tasks, Timeout: cfg.Settings.References.Timeout}
+	a.Secrets = &tasksecrets.Store{Getenv: cfg.Getenv, Podman: conn.As[tasksecrets.Podman](a.Podman), Tasks: a.Tasks, Timeout: cfg.Settings.References.Timeout, AWS: fromAWS}
 	a.Metadata = &endpoint.Factory{
 		Log: a.log, Settings: cfg.Settings.Metadata, StateDir: cfg.StateDir, NetnsHelper: cfg.NetnsHelper,
 		DockerStats: conn.As[endpoint.DockerStatsReader](a.Podman), Podman: conn.As[endpoint.Podman](a.Podman), Getenv: cfg.Getenv,

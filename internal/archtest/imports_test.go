@@ -44,7 +44,8 @@ var direction = []rule{
 	{pkg: "pkg/admission", may: []string{"pkg/taskdef", "pkg/ports"}},
 	{pkg: "pkg/lifecycle", may: []string{"pkg/taskdef", "pkg/admission"}},
 	{pkg: "pkg/service", may: []string{"pkg/taskdef", "pkg/admission"}},
-	{pkg: "pkg/config", may: []string{"pkg/refs", "pkg/secrets", "internal/suggest", "pkg/admission", "pkg/lifecycle", "pkg/taskdef"}},
+	{pkg: "pkg/config", may: []string{"pkg/refs", "pkg/secrets", "internal/suggest", "pkg/admission", "pkg/awsvalues", "pkg/lifecycle", "pkg/taskdef"}},
+	{pkg: "pkg/awsvalues"},
 	{pkg: "pkg/pod", may: []string{"pkg/refs", "internal/doctree", "internal/suggest", "pkg/lifecycle", "pkg/taskdef"}},
 	{pkg: "internal/arn"},
 	{pkg: "internal/sigv4"},
@@ -92,7 +93,7 @@ var direction = []rule{
 	{pkg: "pkg/refs"},
 	{pkg: "internal/adjust", may: []string{"pkg/taskdef"}},
 	{pkg: "internal/envfile", may: []string{"pkg/taskdef"}},
-	{pkg: "internal/agent", may: []string{"internal/cleanup", "internal/leftover", "internal/conn", "internal/create", "internal/effects", "internal/endpoint", "internal/failpoint", "internal/fleet", "internal/imagestore", "internal/ledger", "internal/limits", "internal/logdelivery", "internal/logfiles", "internal/observe", "internal/owner", "internal/preflight", "internal/prober", "internal/queue", "internal/record", "internal/services", "internal/tasksecrets", "pkg/config", "pkg/images", "pkg/libpod", "pkg/lifecycle", "pkg/state"}, also: []string{"internal/enginetest", "internal/podspec", "pkg/cgroups", "pkg/netns", "pkg/service", "pkg/taskdef"}},
+	{pkg: "internal/agent", may: []string{"pkg/awsvalues", "pkg/metadata", "pkg/secrets", "internal/cleanup", "internal/leftover", "internal/conn", "internal/create", "internal/effects", "internal/endpoint", "internal/failpoint", "internal/fleet", "internal/imagestore", "internal/ledger", "internal/limits", "internal/logdelivery", "internal/logfiles", "internal/observe", "internal/owner", "internal/preflight", "internal/prober", "internal/queue", "internal/record", "internal/services", "internal/tasksecrets", "pkg/config", "pkg/images", "pkg/libpod", "pkg/lifecycle", "pkg/state"}, also: []string{"internal/enginetest", "internal/podspec", "pkg/cgroups", "pkg/netns", "pkg/service", "pkg/taskdef"}},
 	{pkg: "internal/driver", may: []string{"pkg/lifecycle", "pkg/service"}, also: []string{"pkg/taskdef"}},
 	{pkg: "internal/loop", may: []string{"internal/driver"}},
 	{pkg: "internal/sim", may: []string{"internal/driver", "pkg/lifecycle", "pkg/taskdef", "pkg/state", "pkg/state/statetest", "pkg/libpod", "pkg/images", "pkg/cgroups", "pkg/netns"}},
@@ -217,7 +218,7 @@ var wrappers = []struct {
 	},
 	{
 		library: "github.com/aws/aws-sdk-go-v2/",
-		only:    []string{"pkg/logsend/awslogs", "pkg/taskdef", "internal/awsapi", "internal/sigv4", "test/"}, // the last three in tests
+		only:    []string{"pkg/awsvalues", "pkg/logsend/awslogs", "pkg/taskdef", "internal/awsapi", "internal/sigv4", "test/"}, // the last three in tests
 		why:     "what calls AWS is known in one place",
 	},
 	{

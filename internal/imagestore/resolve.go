@@ -24,6 +24,8 @@ type Resolver struct {
 	Podman   func(context.Context) (Podman, error)
 	Secrets  func(context.Context) (SecretReader, error)
 	Records  Records
+	// AWS reads credentials from the source aws:; nil: there is none.
+	AWS secrets.AWS
 	// Timeout is how long a program may take to print credentials; 0 means the default of
 	// package secrets.
 	Timeout time.Duration
@@ -137,7 +139,7 @@ func (r *Resolver) login(ctx context.Context, l loginSource, ref images.Ref) (im
 	if err != nil {
 		return images.Login{}, &CredentialsError{err}
 	}
-	reader := secrets.Reader{Timeout: r.Timeout, Asked: l.asked, Getenv: r.Getenv, Podman: func(ctx context.Context, name string) ([]byte, error) {
+	reader := secrets.Reader{Timeout: r.Timeout, Asked: l.asked, Getenv: r.Getenv, AWS: r.AWS, Podman: func(ctx context.Context, name string) ([]byte, error) {
 		podman, err := r.Secrets(ctx)
 		if err != nil {
 			return nil, err

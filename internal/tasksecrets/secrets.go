@@ -26,6 +26,8 @@ type Store struct {
 	Tasks  *record.Tasks
 	// Timeout is how long a program may take; 0 means the default of package secrets.
 	Timeout time.Duration
+	// AWS reads the source aws:; nil: there is none.
+	AWS secrets.AWS
 
 	mu sync.Mutex
 	// provided are values that this process was given, by the name of a source env:NAME.
@@ -150,7 +152,7 @@ type reading struct {
 
 func (k *Store) reading(s lifecycle.State, podman Podman) *reading {
 	return &reading{
-		reader: secrets.Reader{Getenv: k.getenv, Podman: podman.Secret, Timeout: k.Timeout},
+		reader: secrets.Reader{Getenv: k.getenv, Podman: podman.Secret, AWS: k.AWS, Timeout: k.Timeout},
 		task:   s, values: make(map[taskdef.SecretValue]secrets.Value),
 	}
 }
@@ -198,7 +200,7 @@ func (k *Store) ReadFile(ctx context.Context, from, reference string) ([]byte, e
 		return nil, err
 	}
 	r := secrets.Reader{
-		Getenv: k.getenv, Timeout: k.Timeout, Public: true,
+		Getenv: k.getenv, AWS: k.AWS, Timeout: k.Timeout, Public: true,
 		Asked: secrets.Asked{Reference: reference},
 		Podman: func(ctx context.Context, name string) ([]byte, error) {
 			podman, err := k.Podman(ctx)

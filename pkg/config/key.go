@@ -32,6 +32,19 @@ type Key struct {
 // keys are all keys, in the order of their names.
 var keys = []Key{
 	{
+		Name: "aws-credentials-helper", Rare: true,
+		Help: "program, with arguments, that prints AWS credentials for the source aws: in the format of credential_process; by default, those of podtask's environment",
+		set: func(s *Settings, v string) error {
+			s.References.AWSHelper = strings.Fields(v)
+			return nil
+		},
+	},
+	{
+		Name: "aws-endpoint", Rare: true,
+		Help: "URL that the source aws: calls instead of Amazon's",
+		set:  setEndpoint(func(s *Settings) *string { return &s.References.AWSEndpoint }),
+	},
+	{
 		Name: "aws-listen", Verb: "agent",
 		Help: "answer clients of Amazon ECS on this loopback address, such as 127.0.0.1:4580; `podtask aws env` prints their key",
 		set:  setAWSListen,
@@ -44,7 +57,7 @@ var keys = []Key{
 	{
 		Name: "awslogs-endpoint", Rare: true,
 		Help: "URL of the server to which the log driver awslogs sends, instead of Amazon's; awslogs-endpoint in a definition overrides it",
-		set:  setEndpoint,
+		set:  setEndpoint(func(s *Settings) *string { return &s.Delivery.AWSLogsEndpoint }),
 	},
 	{
 		Name: "bridge-ipv6", Default: "on", Values: []string{"on", "off"}, Rare: true,

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/suggest"
+	"github.com/podtask/podtask/pkg/awsvalues"
 	"github.com/podtask/podtask/pkg/refs"
 	"github.com/podtask/podtask/pkg/secrets"
 )
@@ -20,6 +21,10 @@ type References struct {
 	Table refs.Table
 	// Timeout is how long a program may take to print a value.
 	Timeout time.Duration
+	// AWSHelper is a program that prints the credentials for the source aws:, AWSEndpoint a
+	// URL; empty for those of the environment and for Amazon's.
+	AWSHelper   []string
+	AWSEndpoint string
 
 	from *Source // of Load; nil if no files were read
 }
@@ -62,7 +67,7 @@ func NewRule(match, source, origin string) (refs.Rule, error) {
 
 const (
 	maxPattern  = 1024
-	sourceKinds = "file:/PATH, podman:NAME, env:NAME, credential:NAME, command:/PROGRAM ARGUMENT... or tree:/DIRECTORY"
+	sourceKinds = "file:/PATH, podman:NAME, env:NAME, credential:NAME, command:/PROGRAM ARGUMENT..., tree:/DIRECTORY or aws:"
 )
 
 func checkRule(r refs.Rule) error {
@@ -75,15 +80,15 @@ func checkRule(r refs.Rule) error {
 		return errors.New("source is missing: write " + sourceKinds)
 	case r.Source != "" && len(r.Command) > 0:
 		return errors.New("source and command are both given: keep one of them")
-	case strings.HasPrefix(r.Source, "aws:"):
-		return errors.New("there is no source aws: in podtask; run the AWS CLI with command, as docs/references.md shows")
+	case strings.HasPrefix(r.Source, "aws:") && !awsvalues.Built:
+		return awsvalues.ErrNotBuilt
 	}
 	if len(r.Command) > 0 && !filepath.IsAbs(r.Command[0]) {
 		return fmt.Errorf("the program of a command must be an absolute path, not %q", r.Command[0])
 	}
 	// Any text may stand for a wildcard: a plain one shows whether the rest is right.
 	source := refs.Table{r}.Sample()
-	if kind, _, ok := strings.Cut(source, ":"); !ok || !slices.Contains([]string{"file", "podman", "env", "credential", "tree", "command"}, kind) {
+	if kind, _, ok := strings.Cut(source, ":"); !ok || !slices.Contains([]string{"file", "podman", "env", "credential", "tree", "command", "aws"}, kind) {
 		return fmt.Errorf("%q is not a source: write %s", r.Source, sourceKinds)
 	}
 	_, err := secrets.Parse(source)

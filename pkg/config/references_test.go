@@ -76,7 +76,7 @@ func TestReferencesThatAreWrongAreAllNamed(t *testing.T) {
 		{`match = "a"`, "source is missing"},
 		{`match = "a"` + "\n" + `source = "file:relative"`, "not absolute"},
 		{`match = "a"` + "\n" + `source = "vault:x"`, "is not a source"},
-		{`match = "a"` + "\n" + `source = "aws:"`, "there is no source aws:"},
+		{`match = "a"` + "\n" + `source = "aws:"`, "built without the source aws:"},
 		{`match = "a"` + "\n" + `source = "env:A"` + "\n" + `command = ["/bin/x"]`, "both given"},
 		{`match = "a"` + "\n" + `command = "/bin/x"`, "list of strings"},
 		{`match = "a"` + "\n" + `command = ["x"]`, "absolute path"},

@@ -146,13 +146,15 @@ func setCredentialsHelper(s *Settings, v string) error {
 	return nil
 }
 
-func setEndpoint(s *Settings, v string) error {
-	u, err := url.Parse(v)
-	if v != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil) {
-		return fmt.Errorf("must be a URL without a path, such as http://127.0.0.1:4566, not %q", v)
+func setEndpoint(field func(*Settings) *string) func(*Settings, string) error {
+	return func(s *Settings, v string) error {
+		u, err := url.Parse(v)
+		if v != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil) {
+			return fmt.Errorf("must be a URL without a path, such as http://127.0.0.1:4566, not %q", v)
+		}
+		*field(s) = strings.TrimSuffix(v, "/")
+		return nil
 	}
-	s.Delivery.AWSLogsEndpoint = strings.TrimSuffix(v, "/")
-	return nil
 }
 
 func setImageExclude(s *Settings, v string) error {

@@ -89,3 +89,21 @@ func FuzzFind(f *testing.F) {
 		}
 	})
 }
+
+func TestTheSourceOfAWSIsTheNameThatMatched(t *testing.T) {
+	t.Parallel()
+	const id = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:db-AbCdEf"
+	table := Table{
+		{Match: "/shop/*", Source: "aws:arn:aws:ssm:us-east-1:1:parameter/other/{1}"},
+		{Match: "*", Source: "aws:"},
+	}
+	for whole, want := range map[string]string{id: "aws:" + id, id + ":password::": "aws:" + id, "/shop/token": "aws:arn:aws:ssm:us-east-1:1:parameter/other/token"} {
+		name := whole
+		if len(whole) > len(id) {
+			name = id
+		}
+		if got, ok := table.Find(OfSecret(name, whole, "", "")); !ok || got.Source != want || got.Whole {
+			t.Errorf("%s: %+v, want %s", whole, got, want)
+		}
+	}
+}

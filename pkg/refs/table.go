@@ -49,7 +49,7 @@ func (t Table) Find(r Reference) (Answer, bool) {
 				return Answer{rule.source(name, texts, r.Place), false, i}, true
 			}
 		}
-		if texts, ok := match(rule.Match, r.Whole); ok && r.Whole != "" {
+		if texts, ok := match(rule.Match, r.Whole); ok && r.Whole != "" && rule.Source != awsSource {
 			return Answer{rule.source(r.Whole, texts, r.Place), true, i}, true
 		}
 	}
@@ -65,6 +65,9 @@ func stageOf(r Reference) string {
 }
 
 const treePrefix = "tree:"
+
+// awsSource stands for AWS itself: the name that was matched is added to it.
+const awsSource = "aws:"
 
 // Text writes the source as it is given on a command line.
 func (r Rule) Text() string {
@@ -106,6 +109,9 @@ func (r Rule) source(name string, texts []string, place string) string {
 	s := r.Source
 	if strings.Contains(r.Match, "*") || strings.Contains(r.Match, "?") {
 		s = fill.Replace(s)
+	}
+	if s == awsSource {
+		s += name
 	}
 	if strings.HasPrefix(s, treePrefix) {
 		s += ":" + place

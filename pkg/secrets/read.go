@@ -35,6 +35,8 @@ type Reader struct {
 	Getenv func(string) string
 	// Podman returns the value of a Podman secret; nil if Podman is not available.
 	Podman func(ctx context.Context, name string) ([]byte, error)
+	// AWS returns what AWS holds under the name of a source; nil if it is not available.
+	AWS AWS
 	// Asked is what a program is told in variables.
 	Asked Asked
 	// Timeout is how long a program may take; 0 means DefaultTimeout.
@@ -42,6 +44,9 @@ type Reader struct {
 	// Public: files may be readable by others. It is for content that is not a secret.
 	Public bool
 }
+
+// AWS reads a value from AWS. Errors contain no value; an *Error says whether it may pass.
+type AWS func(ctx context.Context, name string, a Asked) ([]byte, error)
 
 // Asked says what a value is wanted for. A program finds it in the variables PODTASK_REFERENCE,
 // PODTASK_VERSION_STAGE, PODTASK_VERSION_ID, PODTASK_TASK_ID, PODTASK_TASK_FAMILY,
@@ -117,6 +122,11 @@ func (r Reader) read(ctx context.Context, s Source) ([]byte, error) {
 		return []byte(value), nil
 	case Command:
 		return r.runProgram(ctx, s)
+	case Amazon:
+		if r.AWS == nil {
+			return nil, &Error{Message: "AWS is not available here"}
+		}
+		return r.AWS(ctx, s.Name, r.Asked)
 	case Podman:
 		if r.Podman == nil {
 			return nil, &Error{Message: "Podman is not available"}

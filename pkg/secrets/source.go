@@ -23,6 +23,7 @@ const (
 	Credential Kind = "credential" // credential:NAME, a file in $CREDENTIALS_DIRECTORY (systemd.exec(5))
 	Podman     Kind = "podman"     // podman:NAME, a secret of `podman secret create`
 	Tree       Kind = "tree"       // tree:/DIRECTORY:NAME, a file of a directory that mirrors names
+	Amazon     Kind = "aws"        // aws:NAME, an ARN or the name of a parameter, on AWS itself
 )
 
 // Source says where a secret is kept. The zero Source is not valid; use Parse. It
@@ -78,6 +79,10 @@ func Parse(text string) (Source, error) {
 		if !filepath.IsAbs(s.Root) || !fs.ValidPath(s.Name) || s.Name == "." {
 			problem = "a tree is an absolute path without a colon, with a colon and a relative path behind it"
 		}
+	case Amazon:
+		if name == "" || strings.ContainsFunc(name, unicode.IsSpace) {
+			problem = "aws: stands before an ARN or the name of a parameter"
+		}
 	case Env:
 		if !envName.MatchString(name) {
 			problem = "the name of a variable consists of letters, digits and underscores"
@@ -99,7 +104,7 @@ func Parse(text string) (Source, error) {
 	return s, nil
 }
 
-const howToWrite = "write file:/PATH, env:NAME, command:/PROGRAM ARGUMENT..., credential:NAME, podman:NAME or tree:/DIRECTORY:NAME"
+const howToWrite = "write file:/PATH, env:NAME, command:/PROGRAM ARGUMENT..., credential:NAME, podman:NAME, tree:/DIRECTORY:NAME or aws:NAME"
 
 // setCommand sets program and arguments, and returns what is wrong with them.
 func (s *Source) setCommand(line string) string {

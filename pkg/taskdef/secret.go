@@ -49,7 +49,7 @@ type SecretFile struct {
 }
 
 // secretSources are the ways in which a secret may come from this host.
-var secretSources = []string{"podman:", "file:", "env:", "credential:", "command:", "tree:"}
+var secretSources = []string{"podman:", "file:", "env:", "credential:", "command:", "tree:", "aws:"}
 
 // IsSecretSource reports whether s names a source of this host, as in
 // "file:PATH", rather than a secret of AWS.
@@ -60,7 +60,7 @@ func IsSecretSource(s string) bool {
 	})
 }
 
-const secretSourceRule = "write podman:NAME, file:PATH, env:NAME, credential:NAME, command:LINE or tree:DIRECTORY:NAME"
+const secretSourceRule = "write podman:NAME, file:PATH, env:NAME, credential:NAME, command:LINE, tree:DIRECTORY:NAME or aws:NAME"
 
 // The ARN is only a name here, so that one with words for region and account, as
 // templates have them, is as good as another.
