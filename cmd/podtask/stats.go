@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/docker/go-units"
@@ -127,39 +126,34 @@ type sampled struct {
 	observe.Usage
 }
 
-// sampleTasks asks for the use of the tasks, or of all, at the same time. Those of
-// which nothing runs are left out.
+// sampleTasks asks for the use of the tasks, or of all. Those of which nothing runs are left
+// out.
 func sampleTasks(ctx context.Context, s *session, wanted []lifecycle.State, all bool) ([]sampled, error) {
-	states := wanted
+	var states []lifecycle.State
 	if all {
 		states, _ = s.Agent.Tasks.States()
 	}
-	found := make([]*sampled, len(states))
-	errs := make([]error, len(states))
-	var wg sync.WaitGroup
-	for i, st := range states {
-		wg.Go(func() {
-			st, err := s.Agent.Tasks.Find(st.ID) // it may have moved since
-			if connect.IsGone(err) {
-				return
-			}
-			u, err := s.Agent.Stats.Read(ctx, st)
-			switch {
-			case err == nil:
-				found[i] = &sampled{st, u}
-			case !errors.Is(err, observe.ErrNotRunning):
-				errs[i] = err
-			}
-		})
+	for _, st := range wanted {
+		st, err := s.Agent.Tasks.Find(st.ID) // it may have moved since
+		if connect.IsGone(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		states = append(states, st)
 	}
-	wg.Wait()
+	found, err := s.Agent.Stats.ReadAll(ctx, states)
+	if err != nil {
+		return nil, err
+	}
 	var out []sampled
-	for _, f := range found {
-		if f != nil {
-			out = append(out, *f)
+	for i, u := range found {
+		if u != nil {
+			out = append(out, sampled{states[i], *u})
 		}
 	}
-	return out, errors.Join(errs...)
+	return out, nil
 }
 
 // compare makes the statistics of what is in both samples.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/podtask/podtask/internal/limits"
@@ -63,7 +65,61 @@ func (c *Stats) Read(ctx context.Context, s lifecycle.State) (Usage, error) {
 		}
 		return u, err
 	}
-	return c.podmanUsage(ctx, s)
+	podman, err := c.Podman(ctx)
+	if err != nil {
+		return Usage{}, err
+	}
+	var names []string
+	for _, i := range s.Running() {
+		names = append(names, podspec.ContainerName(s, i))
+	}
+	stats, err := podman.Stats(ctx, names...)
+	if err != nil {
+		return Usage{}, err
+	}
+	return podmanUsage(s, stats), nil
+}
+
+// ReadAll returns what each of the tasks uses now, nil for those of which nothing runs. Podman
+// is asked once about all that have no slice, not about each.
+func (c *Stats) ReadAll(ctx context.Context, tasks []lifecycle.State) ([]*Usage, error) {
+	var asked []int
+	for i, s := range tasks {
+		if limits.SliceGroup(s) == "" && len(s.Running()) > 0 {
+			asked = append(asked, i)
+		}
+	}
+	all := make(map[string]libpod.Stats)
+	if len(asked) > 1 {
+		// Named containers would be left out by Podman together if one of them ends just
+		// now, so it is asked about all that run.
+		podman, err := c.Podman(ctx)
+		if err == nil {
+			all, err = podman.Stats(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	found, errs := make([]*Usage, len(tasks)), make([]error, len(tasks))
+	var wg sync.WaitGroup
+	for i, s := range tasks {
+		if len(asked) > 1 && slices.Contains(asked, i) {
+			u := podmanUsage(s, all)
+			found[i] = &u
+			continue
+		}
+		wg.Go(func() {
+			u, err := c.Read(ctx, s)
+			if err == nil {
+				found[i] = &u
+			} else if !errors.Is(err, ErrNotRunning) {
+				errs[i] = err
+			}
+		})
+	}
+	wg.Wait()
+	return found, errors.Join(errs...)
 }
 
 func (c *Stats) sliceUsage(s lifecycle.State, group string) (Usage, error) {
@@ -100,19 +156,7 @@ func (c *Stats) sliceUsage(s lifecycle.State, group string) (Usage, error) {
 }
 
 // podmanUsage is for hosts without a slice.
-func (c *Stats) podmanUsage(ctx context.Context, s lifecycle.State) (Usage, error) {
-	podman, err := c.Podman(ctx)
-	if err != nil {
-		return Usage{}, err
-	}
-	var names []string
-	for _, i := range s.Running() {
-		names = append(names, podspec.ContainerName(s, i))
-	}
-	stats, err := podman.Stats(ctx, names...)
-	if err != nil {
-		return Usage{}, err
-	}
+func podmanUsage(s lifecycle.State, stats map[string]libpod.Stats) Usage {
 	u := Usage{At: time.Now(), Source: SourcePodman}
 	total := libpod.Stats{}
 	for _, i := range s.Running() {
@@ -133,7 +177,7 @@ func (c *Stats) podmanUsage(ctx context.Context, s lifecycle.State) (Usage, erro
 	if u.Network != nil && *u.Network == (netns.Traffic{}) {
 		u.Network = nil // 4.x does not tell
 	}
-	return u, nil
+	return u
 }
 
 func podmanCounts(s libpod.Stats, limit uint64) cgroups.Usage {
@@ -147,7 +191,7 @@ func podmanCounts(s libpod.Stats, limit uint64) cgroups.Usage {
 	return u
 }
 
-// StatsReader reads statistics of containers.
+// StatsReader reads statistics of containers: of those named, or of all that run.
 type StatsReader interface {
 	Stats(ctx context.Context, names ...string) (map[string]libpod.Stats, error)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -85,5 +86,47 @@ func TestUsageThatIsNotKnown(t *testing.T) {
 	}
 	if _, err := statsOf(nil, nil).Read(t.Context(), s); !errors.Is(err, observe.ErrNotRunning) {
 		t.Errorf("a task that has stopped: %v", err)
+	}
+}
+
+// asked counts the requests for statistics.
+type asked struct {
+	statistics
+	times atomic.Int32
+}
+
+func (a *asked) Stats(ctx context.Context, names ...string) (map[string]libpod.Stats, error) {
+	a.times.Add(1)
+	return a.statistics.Stats(ctx, names...)
+}
+
+// However many tasks have no slice, Podman is asked once.
+func TestUsageOfManyTasksIsOneRequest(t *testing.T) {
+	t.Parallel()
+	podman := &asked{statistics: statistics{}}
+	tasks := make([]lifecycle.State, 5)
+	for i := range tasks {
+		tasks[i] = running()
+		tasks[i].ID = strings.Repeat(string(rune('a'+i)), 32)
+		podman.statistics[podspec.ContainerName(tasks[i], 0)] = libpod.Stats{CPUNanos: uint64(i+1) * 1000}
+	}
+	for i := range tasks[4].Containers {
+		tasks[4].Containers[i].Presence = lifecycle.Exited
+	}
+	stats := &observe.Stats{Root: os.DirFS("/"), Podman: func(context.Context) (observe.StatsReader, error) { return podman, nil }}
+	got, err := stats.ReadAll(t.Context(), tasks)
+	if err != nil || len(got) != 5 || got[4] != nil {
+		t.Fatalf("%v, %v", got, err)
+	}
+	for i, u := range got[:4] {
+		if u == nil || u.Task.CPUUsec != uint64(i+1) {
+			t.Errorf("task %d: %+v", i, u)
+		}
+	}
+	if n := podman.times.Load(); n != 1 {
+		t.Errorf("Podman was asked %d times", n)
+	}
+	if _, err := statsOf(nil, errors.New("refused")).ReadAll(t.Context(), tasks); err == nil {
+		t.Error("no error when Podman refuses")
 	}
 }
