@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -17,31 +16,11 @@ import (
 
 const exitID = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-// monitor starts a process with the arguments of the conmon of container exitID, which
-// runs until the test ends.
+// monitor starts what looks like the conmon of container exitID until the test ends.
 func monitor(t *testing.T, dir string) (pid int) {
 	t.Helper()
-	// To the shell all after its script are parameters of the script.
-	c := &exec.Cmd{Path: "/bin/sh", Args: []string{"conmon", "-c", "echo; read line", "script", "--cid", exitID, "--exit-dir", dir}}
-	stdin, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := stdout.Read(make([]byte, 1)); err != nil { // now it has its arguments
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = stdin.Close()
-		_ = c.Wait()
-	})
-	return c.Process.Pid
+	pid, _ = libpod.StartMonitor(t, exitID, dir)
+	return pid
 }
 
 // monitored returns a client of a Podman whose container x is in a state and has a conmon,
@@ -60,6 +39,35 @@ func monitored(t *testing.T, status string, conmon *atomic.Int64) (c *libpod.Cli
 		seen <- struct{}{}
 	})
 	return c, seen, waits
+}
+
+// What an inspection says of conmon is kept until an inspection finds that the container
+// does not run, if nothing waits for it before.
+func TestOnlyContainersThatRunAreRemembered(t *testing.T) {
+	t.Parallel()
+	var status atomic.Value
+	c := recorded(t, "5.4.2", func(w http.ResponseWriter, _ *http.Request) {
+		if status.Load() == "" {
+			reply(w, http.StatusNotFound, `{"message":"no such container","response":404}`)
+			return
+		}
+		reply(w, http.StatusOK, fmt.Sprintf(`{"Id":%q,"Name":"x","State":{"Status":%q,"Pid":1,"ConmonPid":1}}`, exitID, status.Load()))
+	})
+	for _, end := range []string{"exited", ""} {
+		for now, want := range map[string]int{"running": 1, end: 0} {
+			status.Store("running")
+			if _, err := c.InspectContainer(t.Context(), "x"); err != nil {
+				t.Fatal(err)
+			}
+			status.Store(now)
+			if _, err := c.InspectContainer(t.Context(), "x"); err != nil {
+				t.Fatal(err)
+			}
+			if n := libpod.Remembered(c); n != want {
+				t.Errorf("%q: %d containers are remembered, want %d", now, n, want)
+			}
+		}
+	}
 }
 
 // The end of a container is learned from its conmon, whatever of it is missing, and from

@@ -7,11 +7,46 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/containers/podman/v5/libpod/define"
 	"golang.org/x/sys/unix"
 )
+
+// StartMonitor starts a process with the arguments of the conmon of a container, which runs
+// until end is called or the test ends.
+func StartMonitor(t *testing.T, id, dir string) (pid int, end func()) {
+	t.Helper()
+	// To the shell all after its script are parameters of the script.
+	c := &exec.Cmd{Path: "/bin/sh", Args: []string{"conmon", "-c", "echo; read line", "script", "--cid", id, "--exit-dir", dir}}
+	stdin, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	end = sync.OnceFunc(func() {
+		_ = stdin.Close()
+		_ = c.Wait()
+	})
+	t.Cleanup(end)
+	if _, err := stdout.Read(make([]byte, 1)); err != nil { // now it has its arguments
+		t.Fatal(err)
+	}
+	return c.Process.Pid, end
+}
+
+// Remembered is the number of containers of which an inspection is kept for their wait.
+func Remembered(c *Client) (n int) {
+	c.monitored.Range(func(any, any) bool { n++; return true })
+	return n
+}
 
 // The end of conmon is enough: the exit file may be missing, because conmon was killed, and
 // so may the directory, where Podman has another view of the files.
@@ -25,22 +60,8 @@ func TestEndOfConmonEndsTheWait(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			c := &exec.Cmd{Path: "/bin/sh", Args: []string{"conmon", "-c", "echo; read line", "script", "--cid", "id", "--exit-dir", dir}}
-			stdin, err := c.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			stdout, err := c.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := c.Start(); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := stdout.Read(make([]byte, 1)); err != nil { // now it has its arguments
-				t.Fatal(err)
-			}
-			m, _ := monitoredBy(&define.InspectContainerData{ID: "id", State: &define.InspectContainerState{Status: "running", ConmonPid: c.Process.Pid}})
+			pid, end := StartMonitor(t, "id", dir)
+			m, _ := monitoredBy(&define.InspectContainerData{ID: "id", State: &define.InspectContainerState{Status: "running", ConmonPid: pid}})
 			monitor := m.find()
 			if monitor == nil {
 				t.Fatal("conmon is not found")
@@ -57,8 +78,7 @@ func TestEndOfConmonEndsTheWait(t *testing.T) {
 				t.Errorf("the wait ended before conmon: %v", err)
 			default:
 			}
-			_ = stdin.Close()
-			_ = c.Wait()
+			end()
 			if err := <-done; err != nil {
 				t.Error(err)
 			}

@@ -93,12 +93,15 @@ func (c *inspectAPI) InspectContainer(ctx context.Context, name string) (Observe
 	data, err := c.inspect(ctx, name)
 	switch {
 	case errors.Is(err, NotFound):
+		c.monitored.Delete(name)
 		return Observed{}, nil
 	case err != nil:
 		return Observed{}, err
 	}
 	if m, ok := monitoredBy(data); ok && data.Name == name {
 		c.monitored.Store(name, m)
+	} else {
+		c.monitored.Delete(name)
 	}
 	return seen(data), nil
 }
