@@ -32,10 +32,10 @@ var awslogsOptions = strings.Fields(`awslogs-create-group awslogs-create-stream 
 	awslogs-region awslogs-stream awslogs-stream-prefix tag`)
 
 var (
-	groupName  = regexp.MustCompile(`^[\.\-_/#A-Za-z0-9]{1,512}$`)
-	streamName = regexp.MustCompile(`^[^:*\n]{1,512}$`)
-	regionName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
-	endpoint   = regexp.MustCompile(`^https?://[^/\s?#@]+/?$`)
+	groupName  = form{regexp.MustCompile(`^[\.\-_/#A-Za-z0-9]+$`), 512}
+	streamName = form{regexp.MustCompile(`^[^:*\n]+$`), 512}
+	regionName = form{regexp.MustCompile(`^[a-z0-9-]+$`), 64}
+	endpoint   = form{regexp.MustCompile(`^https?://[^/\s?#@]+/?$`), 0}
 )
 
 // ParseAWSLogs reads the options of awslogs and returns all mistakes.

@@ -27,6 +27,7 @@ func TestMistakesInOptionsAreNamed(t *testing.T) {
 		{with("awslogs-group", ""), "", "awslogs needs the option awslogs-group"},
 		{with("awslogs-region", ""), "", "awslogs needs the option awslogs-region"},
 		{with("awslogs-group", "a b"), "awslogs-group", `"a b" is not a value`},
+		{with("awslogs-group", strings.Repeat("x", 513)), "awslogs-group", `is not a value`},
 		{with("awslogs-region", "eu west"), "awslogs-region", "is not a value"},
 		{with("awslogs-stream", "a:b"), "awslogs-stream", "is not a value"},
 		{with("awslogs-stream-prefix", "a*"), "awslogs-stream-prefix", "is not a value"},

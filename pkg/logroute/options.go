@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // OptionProblem is a mistake in an option of a log driver.
@@ -113,6 +114,13 @@ func newOptionParser(driver string, options map[string]string) *optionParser {
 	return p
 }
 
+// form is what an option may look like. The length is apart, because a counted repetition
+// makes an expression large, and each start of the program compiles it.
+type form struct {
+	chars *regexp.Regexp
+	most  int // characters; 0: any number
+}
+
 // optionParser reads options and collects their mistakes.
 type optionParser struct {
 	driver   string
@@ -124,9 +132,9 @@ func (p *optionParser) add(option, hint, format string, args ...any) {
 	p.problems = append(p.problems, OptionProblem{Option: option, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-func (p *optionParser) matches(name string, want *regexp.Regexp, hint string) string {
+func (p *optionParser) matches(name string, want form, hint string) string {
 	v := p.options[name]
-	if v != "" && !want.MatchString(v) {
+	if v != "" && (!want.chars.MatchString(v) || want.most > 0 && utf8.RuneCountInString(v) > want.most) {
 		p.add(name, hint, "%s is not a value of %s", strconv.Quote(v), name)
 	}
 	return v
