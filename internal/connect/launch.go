@@ -50,10 +50,6 @@ func (s *Launcher) startOwner(ctx context.Context, id string) error {
 		return err
 	}
 	user, err := cgroups.Dial(ctx, s.Getenv)
-	if err == nil {
-		defer user.Close()
-		err = user.Available(ctx)
-	}
 	if err != nil {
 		s.Log.Debug("no user manager for the owner", "error", err)
 		died, err := spawn(argv, s.OwnerLog(id))
@@ -62,6 +58,7 @@ func (s *Launcher) startOwner(ctx context.Context, id string) error {
 		}
 		return s.awaitOwner(ctx, id, died)
 	}
+	defer user.Close()
 	if err := user.RunTransient(ctx, "podtask-owner-"+id+".service", argv, OwnerEnvironment(s.Environ())); err != nil {
 		return err
 	}
@@ -125,7 +122,7 @@ const ownerPatience = 30 * time.Second
 func (s *Launcher) awaitOwner(ctx context.Context, id string, died <-chan error) error {
 	ctx, cancel := context.WithTimeout(ctx, ownerPatience)
 	defer cancel()
-	retry := time.NewTicker(25 * time.Millisecond)
+	retry := time.NewTicker(10 * time.Millisecond)
 	defer retry.Stop()
 	for {
 		c, err := api.Dial(ctx, s.Socket(id))
