@@ -216,6 +216,9 @@ func create(ctx context.Context, r *Interpreter, podman Podman, s lifecycle.Stat
 		}
 		spec.Log.Path = files.Path()
 	}
+	if err := mountRouter(&spec, logfiles.In(r.StateDir), s, e.Index); err != nil {
+		return lifecycle.Result{}, err
+	}
 	if err := imageIDs(ctx, r.Puller, s, e.Index, &spec); err != nil {
 		return lifecycle.Result{}, err
 	}

@@ -85,6 +85,8 @@ type container struct {
 	files logfiles.Files
 	route *route // nil: its output is not sent
 	over  chan struct{}
+	// stop ends the route of a container whose log router has ended for good; nil: there is none.
+	stop  context.CancelFunc
 	ended bool      // over is closed
 	asked time.Time // when conmon was told last to open its file again
 	deaf  bool      // it did not, and a warning said so
@@ -169,10 +171,16 @@ func (a *Delivery) run(ctx context.Context) {
 	var routes, others sync.WaitGroup
 	changes := a.Files.Watch(a.id)
 	for _, c := range a.containers {
-		if c.route != nil {
-			c.route.load()
-			routes.Go(func() { c.route.run(ctx) })
+		if c.route == nil {
+			continue
 		}
+		c.route.load()
+		ctx, stop := context.WithCancel(ctx)
+		c.stop = stop
+		routes.Go(func() {
+			defer stop()
+			c.route.run(ctx)
+		})
 	}
 	others.Go(func() {
 		_ = a.task.Watch(ctx, a.observe)
@@ -208,9 +216,14 @@ func (a *Delivery) follow(ctx context.Context, changes *logfiles.Changes) {
 	}
 }
 
-// observe ends the unfinished lines of containers that have ended.
+// observe ends the unfinished lines of containers that have ended, and the routes to a log router
+// that has.
 func (a *Delivery) observe(s lifecycle.State) bool {
+	router := taskdef.RouterOf(s.Task, s.Options.Logs)
 	for _, c := range a.containers {
+		if router >= 0 && (s.Containers[router].Ended || s.Settled()) && c.stop != nil && taskdef.RoutedBy(s.Task, router, c.index) {
+			c.stop()
+		}
 		if c.ended || !s.Containers[c.index].Ended && !s.Settled() {
 			continue
 		}
@@ -305,9 +318,11 @@ func (a *Delivery) Drain(ctx context.Context, lost bool) {
 	case <-ctx.Done():
 		return
 	}
+	s := a.task.State()
+	router := taskdef.RouterOf(s.Task, s.Options.Logs)
 	for _, c := range a.containers {
 		if c.route != nil {
-			c.route.tellLeft(ctx, lost)
+			c.route.tellLeft(ctx, lost, taskdef.RoutedBy(s.Task, router, c.index))
 		}
 	}
 }
@@ -345,7 +360,7 @@ func (d *Deliverer) Later(ctx context.Context, s lifecycle.State, wg *sync.WaitG
 // leftOf reports whether output of a task is still to be sent.
 func (d *Deliverer) leftOf(s lifecycle.State) bool {
 	for i, c := range s.Task.Containers {
-		if !c.Log.Remote() || !d.Senders.Sends(s, i) {
+		if !c.Log.Remote() || c.Log.Driver == taskdef.LogFireLens || !d.Senders.Sends(s, i) {
 			continue
 		}
 		files := d.Files.Of(s.ID, i)

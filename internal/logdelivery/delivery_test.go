@@ -149,13 +149,18 @@ func (p *process) Watch(ctx context.Context, fn func(lifecycle.State) bool) erro
 	}
 }
 
-// exit ends the container, and waits until its output was sent.
-func (p *process) exit() {
+// change changes the state of the task.
+func (p *process) change(fn func(*lifecycle.State)) {
 	p.mu.Lock()
-	p.now.Containers = []lifecycle.Container{{Ended: true}}
+	fn(&p.now)
 	close(p.changed)
 	p.changed = make(chan struct{})
 	p.mu.Unlock()
+}
+
+// exit ends the container, and waits until its output was sent.
+func (p *process) exit() {
+	p.change(func(s *lifecycle.State) { s.Containers = []lifecycle.Container{{Ended: true}} })
 	p.Drain(p.t.Context(), false)
 }
 
@@ -395,5 +400,82 @@ func TestASenderThatCannotBeMadeIsTriedAgain(t *testing.T) {
 	h.process().exit()
 	if route, err := h.files.Load(); err != nil || route.Error != "" || route.Position.First().Offset == 0 {
 		t.Errorf("the route is %+v, %v", route, err)
+	}
+}
+
+// router is a log router on a socket in the directory that it is given.
+func router(t *testing.T, h *host, answers bool) (records func() []string) {
+	t.Helper()
+	files := logfiles.In(h.dir).Router(taskID)
+	if err := files.Place(nil); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.Open(files.Sockets()) // the path is longer than that of a socket may be
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	l, err := net.Listen("unix", fmt.Sprintf("/proc/self/fd/%d/fluent.sock", dir.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	server := &logstest.Forward{Silent: !answers}
+	go server.Serve(l)
+	return func() (all []string) {
+		for _, r := range server.Records() {
+			all = append(all, r.Tag+" "+r.Members["log"]+" "+r.Members["source"]+" "+r.Members["container_name"])
+		}
+		return all
+	}
+}
+
+func (h *host) routed() {
+	h.state.Task.Network = taskdef.NetworkHost
+	h.state.Task.Containers = append(h.state.Task.Containers, taskdef.Container{Name: "router", FireLens: &taskdef.FireLens{Type: "fluentbit"}})
+	h.state.Containers = make([]lifecycle.Container, 2)
+	h.state.Task.Containers[0].Log = &taskdef.LogConfiguration{Driver: taskdef.LogFireLens, Options: map[string]string{"Name": "null"}}
+	h.servers = func(v *Servers) { v.Files = logfiles.In(h.dir) }
+}
+
+func TestLinesReachTheRouterOfTheTask(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	h.routed()
+	records := router(t, h, true)
+	h.write(true, "one")
+	h.write(false, "prompt> ")
+	p := h.process()
+	p.change(func(s *lifecycle.State) { s.Containers = []lifecycle.Container{{Ended: true}, {}} })
+	<-p.done
+	want := "app-firelens-" + taskID
+	if got := strings.Join(records(), "|"); !strings.HasPrefix(got, want+" one stdout /podtask-") || !strings.Contains(got, "|"+want+" prompt>  stdout /podtask-") {
+		t.Errorf("the router has %s", got)
+	}
+	p.end()
+	if left, _ := h.files.Waiting(p.containers[0].route.position()); left != 0 {
+		t.Errorf("%d bytes are left", left)
+	}
+}
+
+// Lines for a router that has ended for good are lost, and said to be, once; nothing waits for it.
+func TestARouterThatHasEndedTakesNoMore(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	h.routed()
+	router(t, h, false)
+	h.write(true, "one")
+	p := h.process()
+	p.change(func(s *lifecycle.State) { s.Containers = []lifecycle.Container{{}, {Ended: true}} })
+	p.change(func(s *lifecycle.State) { s.Containers = []lifecycle.Container{{Ended: true}, {Ended: true}} })
+	<-p.done
+	for range 2 {
+		p.Drain(t.Context(), false)
+	}
+	if got := p.events(); strings.Count(got, "LOGS_LOST") != 1 || !strings.Contains(got, "the log router has ended") {
+		t.Errorf("the events are %s", got)
+	}
+	if p.leftOf(p.State()) {
+		t.Error("an agent would go on")
 	}
 }

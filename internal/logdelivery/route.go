@@ -358,11 +358,22 @@ func (r *route) giveUp(ctx context.Context, lost []logfiles.Segment) {
 	r.note(ctx, eventLost, fmt.Sprintf("%d bytes: more than log-backlog waited to be sent", bytes))
 }
 
-// tellLeft says what was not sent. With lost, it is counted as lost.
-func (r *route) tellLeft(ctx context.Context, lost bool) {
+// routerEnded is why the rest of the lines cannot be sent any more.
+const routerEnded = "the log router has ended"
+
+// tellLeft says what was not sent. With lost, or where it was for a log router that has ended, it
+// is counted as lost, once.
+func (r *route) tellLeft(ctx context.Context, lost, routed bool) {
 	saved, _ := r.container.files.Load() // a damaged one is that of the beginning
 	left, err := r.container.files.Waiting(saved.Position)
-	if err != nil || left == 0 {
+	if err != nil || left == 0 || routed && saved.Error == routerEnded {
+		return
+	}
+	if routed {
+		saved.Error, saved.Since = routerEnded, time.Now().UTC()
+		_ = r.container.files.Save(saved) // it is for users
+		r.note(ctx, eventLost, fmt.Sprintf("%d bytes: %s", left, routerEnded))
+		r.Log.Warn("not all output of a container reached the log router", "container", r.container.name, "bytes", left)
 		return
 	}
 	why := saved.Error

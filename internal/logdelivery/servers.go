@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/podtask/podtask/internal/logfiles"
 	"github.com/podtask/podtask/pkg/config"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/logroute"
@@ -26,6 +27,12 @@ type Servers struct {
 	Settings config.Delivery
 	Getenv   func(string) string
 	Podman   func(context.Context) (Describer, error)
+	// Processes finds the process of a log router, in whose network NetnsHelper makes sockets; it
+	// is as for netns.ListenIn.
+	Processes   func(context.Context) (Podman, error)
+	NetnsHelper []string
+	// Files have the sockets of log routers.
+	Files logfiles.Dir
 	// Secret reads the value of a secret option of container i.
 	Secret func(ctx context.Context, s lifecycle.State, i int, option string) ([]byte, error)
 
@@ -36,7 +43,10 @@ type Servers struct {
 // Sends implements Senders.
 func (v *Servers) Sends(s lifecycle.State, i int) bool {
 	l := s.Task.Containers[i].Log
-	return l.Sent(taskdef.LogSettings{Mode: s.Options.Logs, AWSLogs: v.Settings.AWSLogs()}) && len(l.Problems()) == 0
+	if !l.Sent(taskdef.LogSettings{Mode: s.Options.Logs, AWSLogs: v.Settings.AWSLogs()}) || len(l.Problems()) > 0 {
+		return false
+	}
+	return l.Driver != taskdef.LogFireLens || taskdef.RoutedBy(s.Task, taskdef.RouterOf(s.Task, s.Options.Logs), i)
 }
 
 // New implements Senders.
@@ -50,6 +60,8 @@ func (v *Servers) New(ctx context.Context, s lifecycle.State, i int) (Sender, er
 	switch c.Log.Driver {
 	case taskdef.LogAWSLogs:
 		return v.awslogs(s, i, o), nil
+	case taskdef.LogFireLens:
+		return v.fireLens(s, i, o), nil
 	case taskdef.LogFluentd:
 		f, _ := logroute.ParseFluentd(c.Log.Options)
 		return forward.New(forward.Config{

@@ -1,3 +1,4 @@
-// Package logstest is a small CloudWatch Logs for tests: groups, streams and PutLogEvents with
-// the documented limits, which it enforces. Tests make it fail as they like.
+// Package logstest has log servers for tests: a small CloudWatch Logs, with groups, streams and
+// PutLogEvents within the documented limits, which tests make fail as they like; and a server of
+// the forward protocol, as a log router is one.
 package logstest

@@ -83,6 +83,7 @@ func Container(s lifecycle.State, i int, image string) libpod.ContainerSpec {
 		spec.Reference = c.Image
 	}
 	maps.Copy(spec.Env, metadataEnv(s, i))
+	maps.Copy(spec.Env, routerEnv(s, i))
 	for _, v := range c.Environment { // what the definition says wins
 		spec.Env[v.Name] = v.Value
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/logroute"
 	"github.com/podtask/podtask/pkg/secrets"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -41,6 +42,7 @@ func ContainerSecrets(s lifecycle.State, i int) []Secret {
 	for n, v := range c.Secrets {
 		add("env", n, Secret{From: v.SecretValue, Env: v.Name, Who: fmt.Sprintf("variable %s of container %s", v.Name, c.Name)})
 	}
+	out = append(out, routerSecrets(s, i)...)
 	for n, f := range c.Extensions.SecretFiles {
 		add("file", n, Secret{From: f.SecretValue, file: n, Who: fmt.Sprintf("file %s of container %s", f.Path, c.Name)})
 	}
@@ -60,7 +62,7 @@ func Secrets(s lifecycle.State) []Secret {
 // given to the container: its owner reads them.
 func LogSecrets(s lifecycle.State, i int) (all []Secret) {
 	l := s.Task.Containers[i].Log
-	if l == nil {
+	if l == nil || l.Driver == taskdef.LogFireLens { // these are the router's
 		return nil
 	}
 	for n, v := range l.SecretOptions {
@@ -69,6 +71,26 @@ func LogSecrets(s lifecycle.State, i int) (all []Secret) {
 		}
 		w := Secret{From: v.SecretValue, Option: v.Name, Who: fmt.Sprintf("log option %s of container %s", v.Name, s.Task.Containers[i].Name)}
 		all = append(all, w.named(s, fmt.Sprintf("c%d-log%d", i, n)))
+	}
+	return all
+}
+
+// routerSecrets are the secret options of the containers that log to container i. The router has
+// them as variables, which its configuration refers to.
+func routerSecrets(s lifecycle.State, i int) (all []Secret) {
+	router := taskdef.RouterOf(s.Task, s.Options.Logs)
+	if i != router {
+		return nil
+	}
+	for app, c := range s.Task.Containers {
+		if !taskdef.RoutedBy(s.Task, router, app) {
+			continue
+		}
+		for n, v := range c.Log.SecretOptions {
+			name, _ := logroute.SecretVariable(s.Task.Containers[i].FireLens.Fluentd(), v.Name, app)
+			w := Secret{From: v.SecretValue, Env: name, Who: fmt.Sprintf("log option %s of container %s", v.Name, c.Name)}
+			all = append(all, w.named(s, fmt.Sprintf("c%d-log%d", app, n)))
+		}
 	}
 	return all
 }

@@ -55,6 +55,8 @@ func CheckOptions(driver string, options map[string]string, secret []string) (pr
 // Destination says for people where the lines of a container of a task go.
 func Destination(driver string, options map[string]string, container, task string, o Origin) string {
 	switch driver {
+	case "awsfirelens":
+		return "the FireLens router of the task, tag " + RouterTag(container, task)
 	case "awslogs":
 		a, _ := ParseAWSLogs(options)
 		return "CloudWatch Logs " + a.Region + " " + a.Group + ", stream " + a.StreamName(container, task, o)

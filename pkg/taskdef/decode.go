@@ -56,6 +56,7 @@ func decodeTask(c cursor) Task {
 	for i, def := range defs {
 		decodeRelations(def, t, i)
 	}
+	withRouter(t, c.p.settings.Logs.Mode)
 	return t
 }
 
@@ -133,6 +134,7 @@ func decodeContainer(c cursor, mode NetworkMode) Container {
 		Linux:                 decodeLinux(c),
 		Net:                   decodeNetwork(c),
 		Log:                   decodeLogConfiguration(c.at("logConfiguration")),
+		FireLens:              decodeFireLens(c.at("firelensConfiguration")),
 		Restart:               decodeRestartPolicy(c.at("restartPolicy")),
 		Extensions:            extensions,
 	}

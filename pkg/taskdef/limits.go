@@ -33,7 +33,6 @@ var unusedWords = []struct {
 	{"volumes[].efsVolumeConfiguration.transitEncryption", []string{"ENABLED", "DISABLED"}},
 	{"volumes[].efsVolumeConfiguration.authorizationConfig.iam", []string{"ENABLED", "DISABLED"}},
 	{inContainer + "portMappings[].appProtocol", []string{"http", "http2", "grpc"}},
-	{inContainer + "firelensConfiguration.type", []string{"fluentd", "fluentbit"}},
 	{inContainer + "logConfiguration.options.mode", []string{"blocking", "non-blocking"}},
 }
 

@@ -94,7 +94,7 @@ const (
 // Sent reports whether the lines of a container are sent to a server.
 func (l *LogConfiguration) Sent(s LogSettings) bool {
 	switch {
-	case !l.Remote() || l.Driver == LogFireLens || s.Mode != LogsAuto && s.Mode != LogsRemote:
+	case !l.Remote() || s.Mode != LogsAuto && s.Mode != LogsRemote:
 		return false
 	case l.Driver == LogAWSLogs:
 		return s.AWSLogs || l.Options["awslogs-endpoint"] != ""
@@ -150,9 +150,6 @@ func checkRemote(in rules, l *LogConfiguration, host LogSettings) {
 	const kept = "the logs stay here, where `podtask logs` reads them"
 	switch {
 	case sent:
-	case l.Driver == LogFireLens:
-		tell("", "this host has no log driver %s: "+kept, quote(string(l.Driver)))
-		return
 	case l.Driver == LogAWSLogs && host.Mode != LogsLocal:
 		tell("set log-credentials-helper or awslogs-endpoint to send them", "the log driver awslogs does not send: "+kept)
 	default:
@@ -174,7 +171,7 @@ func checkRemote(in rules, l *LogConfiguration, host LogSettings) {
 
 // hasSecretOption reports whether the value of an option of a driver may be a secret.
 func hasSecretOption(d LogDriver, name string) bool {
-	return d == LogSplunk && name == logroute.SplunkToken
+	return d == LogSplunk && name == logroute.SplunkToken || d == LogFireLens
 }
 
 // checkLogOptions holds options against the rules of their driver. Mistakes in those of one that

@@ -90,6 +90,7 @@ func findingsOf(t Task, logs LogSettings) []finding {
 		checkExtensions(in, t, c)
 		checkProbes(in, c)
 	}
+	checkFireLens(r, t, logs)
 	checkNames(r, t)
 	checkSharedPorts(r, t)
 	checkSharedNames(r, t)

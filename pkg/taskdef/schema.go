@@ -138,6 +138,7 @@ var shapes = map[string]shape{
 	inContainer + "healthCheck.timeout":                            whole(2, 60),
 	inContainer + "logConfiguration.logDriver":                     one(logDrivers...),
 	inContainer + "logConfiguration.options":                       {kind: aMap},
+	inContainer + "firelensConfiguration.options":                  {kind: aMap},
 	inContainer + "logConfiguration.secretOptions":                 must("name", "valueFrom"),
 	inContainer + "mountPoints":                                    must("sourceVolume", "containerPath"),
 	inContainer + "mountPoints[].containerPath":                    matching("^/"),

@@ -130,6 +130,8 @@ type Container struct {
 	Net ContainerNetwork `json:"net,omitzero"`
 	// Log is where the container's output goes; nil means the default.
 	Log *LogConfiguration `json:"log,omitempty"`
+	// FireLens makes the container a log router; nil: it is none.
+	FireLens *FireLens `json:"firelens,omitempty"`
 	// Restart is nil where the container is not restarted when it exits.
 	Restart *RestartPolicy `json:"restart,omitempty"`
 	// Extensions are what the container asks for beyond the ECS model (x-podtask).

@@ -54,7 +54,7 @@ func server(t *testing.T, fn func(conn net.Conn, n int, message []any) bool) fun
 }
 
 func ack(conn net.Conn, chunk any) {
-	_, _ = conn.Write(appendString(appendString(appendMap(nil, 1), "ack"), chunk.(string)))
+	_, _ = conn.Write(Acknowledgement(chunk.(string)))
 }
 
 func entry(n int64, text string) logroute.Entry {

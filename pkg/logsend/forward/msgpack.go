@@ -64,6 +64,11 @@ var errValue = errors.New("the value is not MessagePack as forward has it")
 
 const deepest = 16
 
+// Acknowledgement is what a server answers to a chunk.
+func Acknowledgement(chunk string) []byte {
+	return appendString(appendString(appendMap(nil, 1), "ack"), chunk)
+}
+
 // Decode reads a value: nil, bool, uint64, int64, string, time.Time, []any or map[string]any.
 // The error is errShort if b is only its beginning.
 func Decode(b []byte) (value any, rest []byte, err error) {

@@ -166,7 +166,7 @@ func (s *Sender) await(conn net.Conn, chunk string) error {
 		s.buffer = append(s.buffer, b[:n]...)
 		var late net.Error
 		if errors.As(err, &late) && late.Timeout() {
-			return errors.New("the server does not acknowledge; if it never does, set fluentd-request-ack to false")
+			return errors.New("the server does not acknowledge what it was sent (see fluentd-request-ack)")
 		}
 		if err != nil {
 			return fmt.Errorf("no acknowledgement: %w", err)

@@ -1,0 +1,36 @@
+package effects
+
+import (
+	"github.com/podtask/podtask/internal/logfiles"
+	"github.com/podtask/podtask/internal/podspec"
+	"github.com/podtask/podtask/pkg/libpod"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// Where a log router has its configuration and makes its socket (ECS agent,
+// AddFirelensContainerBindMounts).
+const (
+	fluentdConfig   = "/fluentd/etc/fluent.conf"
+	fluentBitConfig = "/fluent-bit/etc/fluent-bit.conf"
+	routerSockets   = "/var/run"
+)
+
+// mountRouter gives container i its configuration, if it is the log router of the task.
+func mountRouter(spec *libpod.ContainerSpec, dir logfiles.Dir, s lifecycle.State, i int) error {
+	if i != taskdef.RouterOf(s.Task, s.Options.Logs) {
+		return nil
+	}
+	files := dir.Router(s.ID)
+	if err := files.Place(podspec.RouterConfig(s)); err != nil {
+		return err
+	}
+	inside := fluentBitConfig
+	if s.Task.Containers[i].FireLens.Fluentd() {
+		inside = fluentdConfig
+	}
+	spec.Binds = append(spec.Binds,
+		libpod.Bind{HostPath: files.Config(), Path: inside, Relabel: "Z"},
+		libpod.Bind{HostPath: files.Sockets(), Path: routerSockets, Relabel: "Z"})
+	return nil
+}

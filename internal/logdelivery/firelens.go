@@ -1,0 +1,69 @@
+package logdelivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/podtask/podtask/internal/podspec"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/logroute"
+	"github.com/podtask/podtask/pkg/logsend/forward"
+	"github.com/podtask/podtask/pkg/netns"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// fireLens returns a sender to the log router of a task. Over its socket, a fluentd does not
+// acknowledge.
+func (v *Servers) fireLens(s lifecycle.State, i int, o logroute.Origin) Sender {
+	router := taskdef.RouterOf(s.Task, s.Options.Logs)
+	c := forward.Config{
+		Tag: logroute.RouterTag(s.Task.Containers[i].Name, s.ID), Members: forward.ContainerMembers(logroute.Attributes{}, o),
+		SubSecond: true, Ack: true,
+	}
+	if !podspec.RouterListens(s.Task) {
+		c.Ack = !s.Task.Containers[router].FireLens.Fluentd()
+		dir := v.Files.Router(s.ID).Sockets()
+		c.Dial = func(ctx context.Context) (net.Conn, error) { return dialSocket(ctx, dir) }
+		return forward.New(c)
+	}
+	d := &netns.Dialer{Helper: v.NetnsHelper, PID: func(ctx context.Context) (int, error) { return v.process(ctx, s, router) }}
+	c.Dial = func(ctx context.Context) (net.Conn, error) {
+		defer d.Close() // the other sockets are of the network of this run of the router
+		return d.DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", logroute.RouterPort))
+	}
+	return forward.New(c)
+}
+
+// process is the main process of container i.
+func (v *Servers) process(ctx context.Context, s lifecycle.State, i int) (int, error) {
+	if v.NetnsHelper == nil {
+		return 0, errors.New("podtask does not know its own program, which enters the network of the log router")
+	}
+	podman, err := v.Processes(ctx)
+	if err != nil {
+		return 0, err
+	}
+	seen, err := podman.InspectContainer(ctx, podspec.ContainerName(s, i))
+	if err == nil && (seen.PID == 0 || seen.TaskID != s.ID) {
+		err = errors.New("the log router does not run")
+	}
+	return seen.PID, err
+}
+
+// dialSocket connects to the socket in a directory, whose path may be longer than that of a
+// socket.
+func dialSocket(ctx context.Context, dir string) (net.Conn, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/fluent.sock", d.Fd()))
+	if err != nil {
+		return nil, fmt.Errorf("the socket of the log router: %w", err)
+	}
+	return conn, nil
+}

@@ -1,0 +1,165 @@
+package taskdef
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/podtask/podtask/internal/doctree"
+	"github.com/podtask/podtask/pkg/logroute"
+)
+
+// FireLens says what kind of log router a container is.
+type FireLens struct {
+	// Type is fluentd or fluentbit.
+	Type    string            `json:"type"`
+	Options map[string]string `json:"options,omitempty"`
+}
+
+// The options of a router.
+const (
+	routerMetadata  = "enable-ecs-log-metadata"
+	routerFileType  = "config-file-type"
+	routerFileValue = "config-file-value"
+)
+
+// Fluentd reports whether it is a fluentd, else it is a fluent-bit.
+func (f *FireLens) Fluentd() bool { return f.Type == "fluentd" }
+
+// Metadata reports whether records say which task they come from (ECS: on unless there is a value
+// that is not true).
+func (f *FireLens) Metadata() bool {
+	text, given := f.Options[routerMetadata]
+	yes, err := strconv.ParseBool(text)
+	return !given || err == nil && yes
+}
+
+// Include is a file of configuration in the router; empty: none.
+func (f *FireLens) Include() string {
+	if f.Options[routerFileType] == "" {
+		return ""
+	}
+	return f.Options[routerFileValue]
+}
+
+func decodeFireLens(c cursor) *FireLens {
+	if !c.filled() {
+		return nil
+	}
+	c.want(doctree.Object, "")
+	return &FireLens{Type: c.at("type").str(), Options: c.at("options").texts()}
+}
+
+// RouterOf returns the container that is the log router of the task; -1 for none. With lines that
+// stay on this host (LogsLocal) there is none.
+func RouterOf(t Task, mode string) int {
+	if mode != LogsAuto && mode != LogsRemote {
+		return -1
+	}
+	return slices.IndexFunc(t.Containers, func(c Container) bool { return c.FireLens != nil })
+}
+
+// RoutedBy reports whether the lines of container i go to a router.
+func RoutedBy(t Task, router, i int) bool {
+	l := t.Containers[i].Log
+	return router >= 0 && i != router && l != nil && l.Driver == LogFireLens
+}
+
+// withRouter adds the START conditions that FireLens stands for: a router that waits for nothing
+// starts first (ECS agent, addFirelensContainerDependency).
+func withRouter(t Task, mode string) {
+	router := RouterOf(t, mode)
+	if router < 0 || len(t.Containers[router].DependsOn) > 0 {
+		return
+	}
+	for i := range t.Containers {
+		c := &t.Containers[i]
+		waits := slices.ContainsFunc(c.DependsOn, func(d Dependency) bool { return d.Container == router })
+		if RoutedBy(t, router, i) && !waits {
+			c.DependsOn = append(c.DependsOn, Dependency{router, Start})
+		}
+	}
+}
+
+// checkFireLens holds routers, and containers that log to one, against the rules of ECS and of
+// the language of their configuration.
+func checkFireLens(r rules, t Task, host LogSettings) {
+	router := RouterOf(t, host.Mode)
+	first := ""
+	for i, c := range t.Containers {
+		in := r.in("containerDefinitions").item(i)
+		if c.FireLens != nil {
+			at := in.in("firelensConfiguration")
+			at.require(first == "", "keep one of them", "container %s is a log router too", quote(first))
+			first = c.Name
+			checkRouter(in, c)
+			if router < 0 {
+				at.warn("set logs to auto or remote", "the container runs, but no logs are sent to it")
+			}
+			continue
+		}
+		if c.Log != nil && c.Log.Driver == LogFireLens && c.Log.Sent(host) {
+			in.in("logConfiguration").in("logDriver").require(router >= 0, "add firelensConfiguration to the container that is the router", "no container of the task is a log router")
+			if router >= 0 {
+				checkRouted(in.in("logConfiguration"), c.Log, t.Containers[router].FireLens)
+			}
+		}
+	}
+}
+
+// checkRouter holds the configuration of a router against its rules.
+func checkRouter(in rules, c Container) {
+	f, at := c.FireLens, in.in("firelensConfiguration")
+	at.word("type", f.Type, "fluentd", "fluentbit")
+	for _, name := range slices.Sorted(maps.Keys(f.Options)) {
+		option := at.in("options").in(name)
+		if !slices.Contains([]string{routerMetadata, routerFileType, routerFileValue}, name) {
+			option.warn("", "a log router has no option %s", quote(name))
+		}
+		option.require(!strings.ContainsAny(f.Options[name], "\n\r\x00"), "write it on one line", "the option has a line break")
+	}
+	switch kind, given := f.Options[routerFileType]; {
+	case kind == "s3":
+		at.in("options").in(routerFileType).require(false, `mount the file, and write "config-file-type": "file" with its path`, "nothing is downloaded from S3 here")
+	case given:
+		at.in("options").word(routerFileType, kind, "file")
+		if f.Include() == "" {
+			at.in("options").require(false, "add the path of the file in the router", "config-file-type needs config-file-value")
+			break
+		}
+		checkAbsolutePath(at.in("options").in(routerFileValue), routerFileValue, f.Include())
+	}
+	if len(c.DependsOn) > 0 {
+		at.warn("", "the router waits for other containers, so it does not start first; lines wait until it runs")
+	}
+	if c.Log != nil && c.Log.Driver == LogFireLens {
+		in.in("logConfiguration").in("logDriver").warn("", "the router logs to itself; its own lines stay here")
+	}
+}
+
+// optionName is what may be the name of an option in the configuration of a router, and a
+// variable.
+var optionName = regexp.MustCompile(`^[A-Za-z0-9@_.-]{1,128}$`)
+
+// longestOption is the most bytes of an option of an output.
+const longestOption = 64 << 10
+
+// checkRouted holds the options of a container that logs to a router against its language.
+func checkRouted(in rules, l *LogConfiguration, f *FireLens) {
+	all := make(map[string]string)
+	for _, name := range slices.Sorted(maps.Keys(l.Options)) {
+		at, value := in.in("options").in(name), l.Options[name]
+		all[name] = value
+		at.require(optionName.MatchString(name), "", "%s cannot be the name of an option", quote(name))
+		at.require(!strings.ContainsAny(value, "\n\r\x00"), "write it on one line", "the option has a line break, which would be more configuration of the router")
+		at.require(len(value) <= longestOption, "", "the option has more than %d bytes", longestOption)
+	}
+	for i, s := range l.SecretOptions {
+		in.in("secretOptions").item(i).in("name").require(optionName.MatchString(s.Name), "", "%s cannot be the name of an option", quote(s.Name))
+		all[s.Name] = ""
+	}
+	name := logroute.RouterOutputName(f.Fluentd())
+	in.in("options").require(!logroute.NeedsOutputName(f.Fluentd(), all), "add "+strconv.Quote(name), "options of an output need %s, the name of its plug-in", name)
+}
