@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"github.com/podtask/podtask/internal/agent"
 	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/internal/owner"
+	"github.com/podtask/podtask/internal/record"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/state"
@@ -239,6 +241,9 @@ func (s *Connector) Ask(ctx context.Context, id string, ask func(*Task) error, d
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	for round := range 6 {
+		if _, err := s.Agent.Tasks.Store.Get(id); round > 0 && errors.Is(err, fs.ErrNotExist) {
+			return &record.NotFoundError{Ref: id} // its owner ended because it is removed
+		}
 		// An owner that has done its work answers until its process ends.
 		pause.Reset(time.Duration(round) * retryStep)
 		select {
