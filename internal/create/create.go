@@ -83,7 +83,7 @@ func (c *Creator) record(ctx context.Context, id string, t taskdef.Task, name st
 		return nil, err
 	}
 	o.LogSize, o.Logs = c.LogSize, c.Logs
-	s := lifecycle.New(id, name, t, c.Preflight.Defaults(ctx, c.Metadata.Options(o)), time.Now().UTC())
+	s := lifecycle.New(id, name, t, c.Preflight.Defaults(ctx, c.Metadata.Options(t, o)), time.Now().UTC())
 	if err := lifecycle.Check(s); err != nil {
 		return nil, fmt.Errorf("a new task is already broken: %w", err)
 	}

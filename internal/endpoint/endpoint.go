@@ -166,7 +166,7 @@ func (e *Endpoint) source(s lifecycle.State, addresses []netip.Addr) metadata.So
 			return e.metadata.stats(ctx, podspec.ContainerName(s, i))
 		},
 	}
-	if s.Options.Credentials && len(e.metadata.Settings.CredentialsHelper) > 0 {
+	if s.Options.Credentials && (s.Task.Identity.TaskRoleSource != "" || len(e.metadata.Settings.CredentialsHelper) > 0) {
 		src.Credentials = e.metadata.credentials(s).Credentials
 	}
 	return src

@@ -18,6 +18,7 @@ import (
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/metadata"
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // Factory is what the metadata endpoints of all tasks have in common.
@@ -30,6 +31,8 @@ type Factory struct {
 	DockerStats func(context.Context) (DockerStatsReader, error)
 	// Getenv reads podtask's environment.
 	Getenv func(string) string
+	// Role reads the source of a task's role (Identity.TaskRoleSource).
+	Role func(context.Context, lifecycle.State) ([]byte, error)
 }
 
 // metadataNames are how the parts of a task are called.
@@ -50,10 +53,10 @@ func (m *Factory) stats(ctx context.Context, name string) (json.RawMessage, erro
 }
 
 // Options adds to the options of a new task what its endpoint needs.
-func (m *Factory) Options(o lifecycle.Options) lifecycle.Options {
+func (m *Factory) Options(t taskdef.Task, o lifecycle.Options) lifecycle.Options {
 	if m.NetnsHelper != nil && m.Settings.Enabled {
 		o.MetadataKey = record.NewID()
-		o.Credentials = len(m.Settings.CredentialsHelper) > 0
+		o.Credentials = t.Identity.TaskRoleSource != "" || len(m.Settings.CredentialsHelper) > 0
 		o.Region = cmp.Or(m.Settings.Region, m.Getenv("AWS_REGION"), m.Getenv("AWS_DEFAULT_REGION"))
 		o.ExecutionEnv = executionEnv
 		o.MetadataFile = m.Settings.File
@@ -64,12 +67,17 @@ func (m *Factory) Options(o lifecycle.Options) lifecycle.Options {
 // executionEnv is AWS_EXECUTION_ENV of a task that ECS runs on a machine of the user.
 const executionEnv = "AWS_ECS_EC2"
 
-// credentials returns the configured program for one task: it prints what a
-// credential_process of the AWS configuration prints, and is told for which role. Each task
+// credentials returns the configured program for one task, or the source of its role: it
+// prints what a credential_process of the AWS configuration prints, and is told for which role. Each task
 // has its own, so that none gets what was fetched for another.
 func (m *Factory) credentials(s lifecycle.State) *metadata.Helper {
 	who := s.Task.Identity
+	var read func(context.Context) ([]byte, error)
+	if who.TaskRoleSource != "" {
+		read = func(ctx context.Context) ([]byte, error) { return m.Role(ctx, s) }
+	}
 	return &metadata.Helper{
+		Read:    read,
 		Command: m.Settings.CredentialsHelper,
 		RoleARN: cmp.Or(who.TaskRoleARN, fmt.Sprintf("arn:aws:iam::%s:role/podtask", arn.Account)),
 		Env: []string{

@@ -192,6 +192,20 @@ func asked(s lifecycle.State, from taskdef.SecretValue) secrets.Asked {
 	}
 }
 
+// RoleCredentials returns what the source of the task's role holds.
+func (k *Store) RoleCredentials(ctx context.Context, s lifecycle.State) ([]byte, error) {
+	podman, err := k.Podman(ctx)
+	if err != nil {
+		return nil, err
+	}
+	who := s.Task.Identity
+	_, value, err := k.reading(s, podman).value(ctx, taskdef.SecretValue{ID: who.TaskRoleARN, Source: who.TaskRoleSource})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", who.TaskRoleARN, err)
+	}
+	return value.Bytes(), nil
+}
+
 // ReadFile returns the content of a file that is not a secret, from a source in place of a
 // reference.
 func (k *Store) ReadFile(ctx context.Context, from, reference string) ([]byte, error) {

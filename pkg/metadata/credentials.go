@@ -42,6 +42,9 @@ const lasting = time.Hour
 type Helper struct {
 	// Command is the program and its arguments; it is run without a shell.
 	Command []string
+	// Read returns what Command would print, and is used in its place; nil for Command. Its
+	// errors are shown, and say what was read.
+	Read func(context.Context) ([]byte, error)
 	// RoleARN is passed on unchanged.
 	RoleARN string
 	// Env are variables of the program besides those of this process.
@@ -128,12 +131,9 @@ func (h *Helper) renew(ctx context.Context) (Credentials, error) {
 }
 
 func (h *Helper) fetch(ctx context.Context, now time.Time) (Credentials, error) {
-	if len(h.Command) == 0 {
-		return Credentials{}, errors.New("no credentials helper is configured")
-	}
-	out, err := h.run(ctx)
+	out, what, err := h.output(ctx)
 	if err != nil {
-		return Credentials{}, fmt.Errorf("credentials helper %s: %w; run it by hand to see why", h.Command[0], err)
+		return Credentials{}, err
 	}
 	var p struct {
 		Version                                    int
@@ -141,13 +141,30 @@ func (h *Helper) fetch(ctx context.Context, now time.Time) (Credentials, error) 
 		Expiration                                 time.Time
 	}
 	if json.Unmarshal(out, &p) != nil || p.Version != 1 || p.AccessKeyID == "" || p.SecretAccessKey == "" {
-		return Credentials{}, fmt.Errorf("credentials helper %s did not print credentials: JSON with Version 1, AccessKeyId and SecretAccessKey, as a credential_process does", h.Command[0])
+		return Credentials{}, fmt.Errorf("%s no credentials: JSON with Version 1, AccessKeyId and SecretAccessKey, as a credential_process prints", what)
 	}
 	c := Credentials{RoleARN: h.RoleARN, AccessKeyID: p.AccessKeyID, SecretAccessKey: p.SecretAccessKey, Token: p.SessionToken, Expiration: p.Expiration}
 	if c.Expiration.IsZero() {
 		c.Expiration = now.Add(lasting).UTC()
 	}
 	return c, nil
+}
+
+// output returns the JSON of the credentials, and words for where it comes from.
+func (h *Helper) output(ctx context.Context) (out []byte, what string, err error) {
+	switch {
+	case h.Read != nil:
+		ctx, cancel := context.WithTimeout(ctx, helperTimeout)
+		defer cancel()
+		out, err = h.Read(ctx)
+		return out, "the source of the role has", err
+	case len(h.Command) == 0:
+		return nil, "", errors.New("no credentials helper is configured")
+	}
+	if out, err = h.run(ctx); err != nil {
+		err = fmt.Errorf("credentials helper %s: %w; run it by hand to see why", h.Command[0], err)
+	}
+	return out, "credentials helper " + h.Command[0] + " printed", err
 }
 
 // run returns what the program prints. At the timeout, and when the program prints too

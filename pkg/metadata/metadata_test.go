@@ -368,3 +368,25 @@ func TestCredentialsErrors(t *testing.T) {
 		t.Errorf("without an end: %v until %v, %v", c, c.Expiration, err)
 	}
 }
+
+func TestCredentialsOfASource(t *testing.T) {
+	t.Parallel()
+	now, reads, text := start, 0, `{"Version":1,"AccessKeyId":"A","SecretAccessKey":"hunter2","Expiration":"2026-05-01T13:00:00Z"}`
+	h := &Helper{RoleARN: "arn:role", Now: func() time.Time { return now }, Read: func(context.Context) ([]byte, error) {
+		reads++
+		return []byte(text), nil
+	}}
+	for range 2 {
+		if c, err := h.Credentials(t.Context()); err != nil || c.AccessKeyID != "A" || c.RoleARN != "arn:role" || reads != 1 {
+			t.Fatalf("%v after %d reads", err, reads)
+		}
+	}
+	now, text = start.Add(55*time.Minute), `hunter2`
+	if _, err := h.Credentials(t.Context()); err != nil || reads != 2 {
+		t.Errorf("the credentials that are still valid are not used: %v, %d reads", err, reads)
+	}
+	now = start.Add(2 * time.Hour)
+	if _, err := h.Credentials(t.Context()); err == nil || !strings.Contains(err.Error(), "the source of the role has no credentials") || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("%v", err)
+	}
+}

@@ -31,6 +31,7 @@ const (
 	Secret Kind = "secret"
 	File   Kind = "file"
 	Volume Kind = "volume"
+	Role   Kind = "role"
 )
 
 var arn = regexp.MustCompile(`^arn:[^:]*:([^:]*):[^:]*:[^:]*:(.*)$`)
@@ -56,6 +57,14 @@ func OfKey(name, key string) Reference {
 	id := name + "/" + key
 	return Reference{Names: []string{id}, Place: clean("secret", id)}
 }
+
+// OfRole returns the reference to the credentials of a role by its ARN. Only a pattern that
+// begins with role: matches: a host may have credentials for roles in another way.
+func OfRole(id string) Reference {
+	return Reference{Names: []string{rolePrefix + id}, Place: placeOf(id), only: rolePrefix}
+}
+
+const rolePrefix = "role:"
 
 // OfObject returns the reference to an object of S3 by its ARN.
 func OfObject(id string) Reference {

@@ -162,6 +162,7 @@ func (p *parser) document(root *doctree.Node) Task {
 		t.Identity.Tags = decodeTags(top.at("tags"))
 	}
 	p.override(&t)
+	lookUpRole(def, &t)
 	t = t.WithEnv(p.settings.Env)
 	for _, f := range findingsOf(t, p.settings.Logs) {
 		p.addFinding(def, f)

@@ -29,6 +29,7 @@ var sourcesOf = map[refs.Kind][]string{
 	refs.Secret: secretSources,
 	refs.File:   secretSources,
 	refs.Volume: {"file:", "podman:", "tree:"},
+	refs.Role:   {"podman:", "file:", "env:", "credential:", "command:", "tree:"},
 }
 
 // Resolve looks a reference at a place of a document up. Ok is false if nothing answers it.
@@ -62,6 +63,22 @@ func lookUp(c cursor, kind refs.Kind, r refs.Reference) (refs.Answer, bool) {
 	return found, ok
 }
 
+// lookUpRole finds the credentials of the task's role. What no rule answers is no reference:
+// credentials-helper may answer it.
+func lookUpRole(def cursor, t *Task) {
+	role := t.Identity.TaskRoleARN
+	if _, ok := def.p.settings.Refs.Find(refs.OfRole(role)); !ok || role == "" {
+		return
+	}
+	at := def.at("taskRoleArn")
+	if at.node == nil {
+		at = def // it comes from an override
+	}
+	if found, ok := lookUp(at, refs.Role, refs.OfRole(role)); ok {
+		t.Identity.TaskRoleSource = found.Source
+	}
+}
+
 // orList is "a, b or c".
 func orList(words []string) string {
 	last := len(words) - 1
@@ -70,7 +87,7 @@ func orList(words []string) string {
 
 // RuleFor says which entry of podtask.toml would answer a reference.
 func RuleFor(kind refs.Kind, reference string) string {
-	source := map[refs.Kind]string{refs.Secret: "SOURCE", refs.File: "file:/PATH", refs.Volume: "file:/DIRECTORY"}[kind]
+	source := map[refs.Kind]string{refs.Secret: "SOURCE", refs.File: "file:/PATH", refs.Volume: "file:/DIRECTORY", refs.Role: "SOURCE"}[kind]
 	return fmt.Sprintf("[[reference]] with match = %q and source = %q", reference, source)
 }
 

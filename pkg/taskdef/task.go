@@ -46,7 +46,9 @@ type Task struct {
 type Identity struct {
 	// TaskRoleARN is the role whose credentials the containers get, ExecutionRoleARN the one
 	// for what happens before they run; empty for none.
-	TaskRoleARN      string            `json:"taskRoleArn,omitempty"`
+	TaskRoleARN string `json:"taskRoleArn,omitempty"`
+	// TaskRoleSource is where this host has these credentials, if a reference says so.
+	TaskRoleSource   string            `json:"taskRoleSource,omitempty"`
 	ExecutionRoleARN string            `json:"executionRoleArn,omitempty"`
 	Tags             map[string]string `json:"tags,omitempty"`
 }
