@@ -19,6 +19,7 @@ import (
 	"github.com/podtask/podtask/pkg/pod"
 	"github.com/podtask/podtask/pkg/refs"
 	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskunit"
 	"github.com/urfave/cli/v2"
 )
 
@@ -294,6 +295,13 @@ func readDocument(p *program, file string) (document, error) {
 	}
 	defer f.Close()
 	src, err := io.ReadAll(io.LimitReader(f, maxDocument))
+	if err == nil && filepath.Ext(file) == taskunit.Extension {
+		text, ok := taskunit.DefinitionText(string(src))
+		if !ok {
+			return document{}, fmt.Errorf("the unit %s has no DefinitionText=: give the file that its Definition= names", file)
+		}
+		src = text
+	}
 	return document{name: file, dir: filepath.Dir(path), source: src}, err
 }
 

@@ -4,13 +4,17 @@ package main
 
 import (
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/podtask/podtask/pkg/taskunit"
 )
 
 var (
@@ -96,5 +100,39 @@ func TestCommandLinesOfTheDocumentsExist(t *testing.T) {
 	}
 	if n < 10 {
 		t.Errorf("only %d command lines were found", n)
+	}
+}
+
+// All files in examples are valid, without a warning, and the units make services.
+func TestExampleFilesAreValid(t *testing.T) {
+	t.Parallel()
+	n := 0
+	err := filepath.WalkDir("../../examples", func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || filepath.Base(path) == "mistakes.json" || !slices.Contains([]string{".json", ".yaml", ".task"}, filepath.Ext(path)) {
+			return err
+		}
+		n++
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if filepath.Ext(path) == taskunit.Extension {
+			source := taskunit.Source{Name: filepath.Base(path), File: taskunit.Read(path, string(text))}
+			if services, problems := taskunit.Generate([]taskunit.Source{source}, taskunit.Options{Program: "podtask"}); len(services) != 1 || len(problems) > 0 {
+				t.Errorf("%s makes %d services: %v", path, len(services), problems)
+			}
+			if _, inline := taskunit.DefinitionText(string(text)); !inline {
+				return nil
+			}
+		}
+		p := &program{stdout: io.Discard, stderr: io.Discard, getenv: func(string) string { return "" }}
+		_, f, err := parseDefinition(p, definition{document: path, strict: true})
+		if err != nil || !f.Valid {
+			t.Errorf("%s: %v, %v", path, err, f.Problems)
+		}
+		return nil
+	})
+	if err != nil || n < 10 {
+		t.Errorf("%d examples: %v", n, err)
 	}
 }

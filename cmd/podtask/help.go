@@ -18,7 +18,7 @@ var commandGroups = []commandGroup{
 	{"Run tasks", []string{"run", "stop", "kill", "restart", "pause", "unpause", "update", "wait", "rm"}},
 	{"Look at tasks", []string{"ps", "logs", "why", "stats", "timeline", "events", "inspect", "port"}},
 	{"Work in containers", []string{"exec", "cp"}},
-	{"Task definitions", []string{"validate", "plan", "taskdef", "schema"}},
+	{"Task definitions", []string{"init", "validate", "plan", "taskdef", "schema"}},
 	{"Services and systemd", []string{"service", "unit", "import", "generate", "auto-update", "agent", "aws"}},
 	{"This host", []string{"image", "doctor", "info", "config", "gc", "drain", "completion", "version"}},
 }

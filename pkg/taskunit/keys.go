@@ -34,6 +34,7 @@ type key struct {
 // of Quadlet, and for limits those of systemd.resource-control(5).
 var keys = []key{
 	{name: "Definition"},
+	{name: "DefinitionText"},
 	{name: "TaskName"},
 	{name: "ServiceName"},
 	{name: "GlobalArgs", many: true},

@@ -288,10 +288,16 @@ func (s Source) service() string {
 func (s Source) ServiceName() string { return s.service() + ".service" }
 
 // Definition is the path of the task definition, or FAMILY[:REVISION] of one that is
-// registered. It is empty without one, and where it depends on a specifier, which
+// registered, or of the unit itself if that holds the definition. It is empty without one,
+// and where it depends on a specifier, which
 // systemd alone can resolve.
 func (s Source) Definition() string {
 	e, ok := last(s.entries(taskSection), "Definition")
+	if !ok {
+		if text, inline := last(Source{File: s.File}.entries(taskSection), "DefinitionText"); inline {
+			return text.path
+		}
+	}
 	if !ok || strings.Contains(e.value, "%") {
 		return ""
 	}
@@ -339,4 +345,33 @@ func (f File) Assignments() []Assignment {
 func Words(value string) []string {
 	list, _ := words(value)
 	return list
+}
+
+// DefinitionText returns the definition that the text of a unit holds in DefinitionText=.
+// Each of its lines has the number that it has in the unit, so problems are reported where
+// they are; all else is blank. YAML may begin behind the key.
+func DefinitionText(text string) (definition []byte, ok bool) {
+	e, ok := last(Source{File: Read("", text)}.entries(taskSection), "DefinitionText")
+	if !ok {
+		return nil, false
+	}
+	lines := strings.Split(strings.TrimPrefix(text, "\ufeff"), "\n")
+	out := make([]string, e.line-1, len(lines))
+	for i, line := range lines[e.line-1:] {
+		trimmed := strings.TrimSpace(line)
+		if i > 0 && trimmed != "" && (trimmed[0] == '#' || trimmed[0] == ';') {
+			out = append(out, "")
+			continue
+		}
+		if i == 0 {
+			_, value, _ := strings.Cut(line, "=")
+			line = strings.TrimLeft(value, " \t")
+		}
+		line, more := strings.CutSuffix(strings.TrimRight(line, " \t\r"), `\`)
+		out = append(out, line)
+		if !more {
+			break
+		}
+	}
+	return []byte(strings.Join(out, "\n") + "\n"), true
 }

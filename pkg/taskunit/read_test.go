@@ -114,3 +114,32 @@ func FuzzGenerate(f *testing.F) {
 		}
 	})
 }
+
+// The definition in a unit keeps the lines of the unit.
+func TestDefinitionText(t *testing.T) {
+	t.Parallel()
+	unit := "[Unit]\nDescription=x\n[Task]\nDefinitionText = {\"a\": \\\n  \"b\", \\  \n  # a comment\n  ; another \\\n  \"c\": 1}\nPull=once\n"
+	got, ok := DefinitionText(unit)
+	if want := "\n\n\n{\"a\": \n  \"b\", \n\n\n  \"c\": 1}\n"; !ok || string(got) != want {
+		t.Errorf("%q, %v; want %q", got, ok, want)
+	}
+	for _, none := range []string{"", "[Task]\nDefinition=x.json\n", "[Unit]\nDefinitionText={}\n", "[Task]\nDefinitionText={}\nDefinitionText=\n"} {
+		if got, ok := DefinitionText(none); ok {
+			t.Errorf("%q holds %q", none, got)
+		}
+	}
+	if got, ok := DefinitionText("[Task]\r\nDefinitionText={}\r\n"); !ok || strings.TrimSpace(string(got)) != "{}" {
+		t.Errorf("with carriage returns: %q, %v", got, ok)
+	}
+}
+
+func FuzzDefinitionText(f *testing.F) {
+	f.Add("[Task]\nDefinitionText={ \\\n}\n")
+	f.Add("[Task]\nDefinitionText=a \\")
+	f.Fuzz(func(t *testing.T, text string) {
+		definition, ok := DefinitionText(text)
+		if lines := strings.Count(string(definition), "\n"); ok && lines > strings.Count(text, "\n")+1 {
+			t.Errorf("%q has %d lines", definition, lines)
+		}
+	})
+}

@@ -109,12 +109,21 @@ func (c *serviceWriter) allowed(e entry) bool {
 
 func (c *serviceWriter) definition(task []entry) string {
 	e, ok := last(task, "Definition")
+	if text, inline := last(task, "DefinitionText"); inline {
+		switch {
+		case ok:
+			c.wrong(text.place, "[Task] has Definition= and DefinitionText=: remove one of them")
+		case text.path != c.source.File.Path:
+			c.wrong(text.place, "DefinitionText= is read from the unit itself only: move it from the drop-in to %s", c.source.Name)
+		}
+		return literal(noSpecifiers(text.path))
+	}
 	if !ok {
 		at := e.place
 		if e.key == "" {
 			at = c.source.top()
 		}
-		c.wrong(at, "[Task] has no Definition=: name the task definition's file")
+		c.wrong(at, "[Task] has no Definition=: name the task definition's file, or write the definition in DefinitionText=")
 		return ""
 	}
 	if registered(e.value) {
