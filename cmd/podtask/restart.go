@@ -42,22 +42,27 @@ func restart(ctx context.Context, s *session, c *cli.Context) error {
 		return st.Status() != lifecycle.StatusStopped && connect.Restartable(st) == nil
 	}
 	return s.exchange(c, running, func(st lifecycle.State, show *console.Progress) (string, error) {
-		if err := connect.Restartable(st); err != nil {
-			return "", err
-		}
-		if missing := s.Agent.Secrets.Missing(st); len(missing) > 0 {
-			return "", fmt.Errorf("task %s takes secrets from where it was started: set %v here, or run its definition again", connect.NameOf(st), missing)
-		}
-		if err := s.Agent.Preflight.Check(ctx, st.Task, st.Options); err != nil {
-			return "", err
-		}
-		if err := limit.stop(ctx, s, st, "podtask restart", show); err != nil {
-			return "", err
-		}
-		again, err := s.Agent.Creator.Create(ctx, st.Task, st.Name, st.Options)
-		if err != nil {
-			return "", fmt.Errorf("task %s has stopped, and was not started again: %w", connect.NameOf(st), err)
-		}
-		return again.ID, s.launcher().HandOver(ctx, again.ID)
+		return runAgain(ctx, s, st, limit, show)
 	})
+}
+
+// runAgain stops a task and runs its definition again; it returns the ID of the new task.
+func runAgain(ctx context.Context, s *session, st lifecycle.State, limit grace, show *console.Progress) (string, error) {
+	if err := connect.Restartable(st); err != nil {
+		return "", err
+	}
+	if missing := s.Agent.Secrets.Missing(st); len(missing) > 0 {
+		return "", fmt.Errorf("task %s takes secrets from where it was started: set %v here, or run its definition again", connect.NameOf(st), missing)
+	}
+	if err := s.Agent.Preflight.Check(ctx, st.Task, st.Options); err != nil {
+		return "", err
+	}
+	if err := limit.stop(ctx, s, st, "podtask restart", show); err != nil {
+		return "", err
+	}
+	again, err := s.Agent.Creator.Create(ctx, st.Task, st.Name, st.Options)
+	if err != nil {
+		return "", fmt.Errorf("task %s has stopped, and was not started again: %w", connect.NameOf(st), err)
+	}
+	return again.ID, s.launcher().HandOver(ctx, again.ID)
 }

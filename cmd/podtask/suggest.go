@@ -23,7 +23,6 @@ var elsewhere = map[string]string{
 	"login":    "`podman login REGISTRY` logs in; podtask uses the same credentials",
 	"pull":     "`podtask run` pulls the images that it needs; --pull says when",
 	"start":    "`podtask run --detach FILE` starts a new task, `podtask restart TASK` the same again",
-	"top":      "`podtask stats TASK` shows the use of resources, `podtask exec TASK CONTAINER -- ps` the processes",
 	"up":       "`podtask run --detach FILE` starts a task; `podtask import compose.yaml` makes one of a Compose file",
 }
 

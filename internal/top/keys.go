@@ -1,0 +1,98 @@
+package top
+
+import tea "charm.land/bubbletea/v2"
+
+// key does what a key asks for.
+func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
+	key := msg.String()
+	switch {
+	case key == "ctrl+c":
+		m.close()
+		return tea.Quit
+	case m.question != nil:
+		q := m.question
+		m.question = nil
+		if key == "y" || key == "Y" {
+			m.notice = notice{text: q.doing}
+			return q.do
+		}
+		return nil
+	case m.list.typing:
+		m.list.typed(msg)
+		return nil
+	}
+	m.notice = notice{}
+	switch key {
+	case "q":
+		m.close()
+		return tea.Quit
+	case "s":
+		m.ask("stop", m.actions.Stop)
+	case "r":
+		m.ask("restart", m.actions.Restart)
+	case "x":
+		return m.shell()
+	default:
+		if m.page != nil {
+			return m.pageKey(key)
+		}
+		return m.listKey(key)
+	}
+	return nil
+}
+
+func (m *Model) listKey(key string) tea.Cmd {
+	part, opens := map[string]int{"enter": overview, "right": overview, "l": logs, "f": logs, "e": events}[key]
+	switch {
+	case opens && m.list.selected != "":
+		return tea.Batch(m.open(m.list.selected), m.show(part))
+	case key == "/":
+		m.list.typing = true
+	case key == "esc":
+		m.list.filter = ""
+	case key == "a":
+		m.list.all = !m.list.all
+	}
+	m.list.move(m.steps(key))
+	return nil
+}
+
+func (m *Model) pageKey(key string) tea.Cmd {
+	p := m.page
+	switch key {
+	case "esc", "left", "backspace":
+		m.close()
+	case "tab":
+		return m.show((p.part + 1) % parts)
+	case "shift+tab":
+		return m.show((p.part + parts - 1) % parts)
+	case "1", "o":
+		return m.show(overview)
+	case "2", "l":
+		return m.show(logs)
+	case "3", "e":
+		return m.show(events)
+	case "f":
+		if p.part == overview {
+			return m.show(logs)
+		}
+		if p.held = !p.held; !p.held {
+			p.up = 0
+		}
+	default:
+		p.scroll(m.steps(key))
+	}
+	return nil
+}
+
+// farAway is further than any list is long.
+const farAway = 1 << 20
+
+// steps is how far a key moves.
+func (c canvas) steps(key string) int {
+	screen := max(1, c.height-listFrame)
+	return map[string]int{
+		"up": -1, "k": -1, "down": 1, "j": 1, "pgup": -screen, "pgdown": screen, "space": screen,
+		"home": -farAway, "g": -farAway, "end": farAway, "G": farAway,
+	}[key]
+}
