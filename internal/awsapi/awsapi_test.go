@@ -25,6 +25,7 @@ import (
 	"github.com/podtask/podtask/internal/sigv4"
 	"github.com/podtask/podtask/pkg/catalog"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/state"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -38,6 +39,68 @@ type host struct {
 	states  []lifecycle.State
 	refuse  error
 	drained bool
+	keeper  keeper
+}
+
+// keeper are services that take in requests and do nothing else.
+type keeper struct {
+	mu  sync.Mutex
+	all []service.State
+}
+
+func (k *keeper) States() []service.State {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.all)
+}
+
+func spec(definition string) service.Spec {
+	return service.Spec{TaskDefinition: definition, Task: taskdef.Task{Family: "web", Containers: []taskdef.Container{{Name: "app"}}}}
+}
+
+func (k *keeper) Create(_ context.Context, n awsapi.NewService) (service.State, error) {
+	if err := service.Validate(n.Name, spec(n.Definition), n.Count, n.Config); err != nil {
+		return service.State{}, &awsapi.Failure{Code: "InvalidParameterException", Message: err.Error()}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.all = append(k.all, service.New(fmt.Sprintf("%032x", len(k.all)+1), n.Name, spec(n.Definition), n.Count, n.Config, time.Unix(1000, 0).UTC()))
+	return k.all[len(k.all)-1], nil
+}
+
+// step has a service take something in.
+func (k *keeper) step(name string, in service.Input) service.State {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	i := slices.IndexFunc(k.all, func(s service.State) bool { return s.Name == name })
+	k.all[i], _ = service.Step(k.all[i], time.Unix(1001, 0).UTC(), in)
+	return k.all[i]
+}
+
+func (k *keeper) Update(_ context.Context, name string, c awsapi.ServiceChange) (service.State, error) {
+	i := slices.IndexFunc(k.all, func(s service.State) bool { return s.Name == name })
+	in := service.Updated{DesiredCount: c.Count, Notes: c.Notes}
+	now := k.all[i].Primary().Spec
+	if c.Definition != "" {
+		now = spec(c.Definition)
+	}
+	if c.Definition != "" || c.Force {
+		in.Spec = &now
+	}
+	if c.Config != nil {
+		config := c.Config(k.all[i].Config)
+		in.Config = &config
+	}
+	return k.step(name, in), nil
+}
+
+func (k *keeper) Remove(_ context.Context, name string) (service.State, error) {
+	return k.step(name, service.DeleteRequested{}), nil
+}
+
+// gone forgets a service, as when its tasks are gone.
+func (k *keeper) gone(name string) {
+	k.all = slices.DeleteFunc(k.all, func(s service.State) bool { return s.Name == name })
 }
 
 func (h *host) States(context.Context) []lifecycle.State {
@@ -140,7 +203,7 @@ func (w *world) start() {
 	}
 	w.server = awsapi.New(awsapi.Config{
 		Log: slog.New(slog.DiscardHandler), Key: func() (sigv4.Key, error) { return key, nil }, Definitions: definitions, Records: records,
-		Tasks: w.host, Parser: w.host, Host: w.host, Now: func() time.Time { return w.now },
+		Tasks: w.host, Parser: w.host, Host: w.host, Services: &w.host.keeper, Now: func() time.Time { return w.now },
 	})
 	s := httptest.NewServer(w.server.Signed())
 	w.t.Cleanup(s.Close)

@@ -22,6 +22,8 @@ type clusters struct {
 	tasks   Tasks
 	host    Host
 	now     func() time.Time
+	// services counts the services of a cluster.
+	services func(cluster string) int
 
 	mu sync.Mutex // for one change
 }
@@ -125,9 +127,9 @@ type clusterDoc struct {
 }
 
 // document describes the cluster, with its tasks among states.
-func (r clusterRecord) document(states []lifecycle.State, tags []tag) any {
+func (c *clusters) document(r clusterRecord, states []lifecycle.State, tags []tag) any {
 	doc := clusterDoc{
-		ClusterARN: arn.Cluster(r.Name), ClusterName: r.Name, Status: "ACTIVE", Instances: 1,
+		ClusterARN: arn.Cluster(r.Name), ClusterName: r.Name, Status: "ACTIVE", Instances: 1, ActiveServices: c.services(r.Name),
 		Statistics: []nameValue{}, Tags: tags, Settings: []nameValue{}, CapacityProviders: []string{}, CapacityStrategies: []struct{}{},
 	}
 	if !r.DeletedAt.IsZero() {
@@ -177,7 +179,7 @@ func (c *clusters) create(ctx context.Context, in createClusterIn, kept fields) 
 		}
 	}
 	tags, err := c.tags.of(arn.Cluster(name), r.Tags)
-	return clusterAnswer{r.document(c.tasks.States(ctx), tags)}, err
+	return clusterAnswer{c.document(r, c.tasks.States(ctx), tags)}, err
 }
 
 type describeClustersIn struct {
@@ -216,7 +218,7 @@ func (c *clusters) describe(ctx context.Context, in describeClustersIn, _ fields
 				return nil, err
 			}
 		}
-		answer.Clusters = append(answer.Clusters, r.document(states, tags))
+		answer.Clusters = append(answer.Clusters, c.document(r, states, tags))
 	}
 	return answer, nil
 }
@@ -254,6 +256,9 @@ func (c *clusters) delete(ctx context.Context, in clusterIn, _ fields) (any, err
 	if slices.ContainsFunc(states, func(s lifecycle.State) bool { return clusterOf(s) == name && s.Status() != lifecycle.StatusStopped }) {
 		return nil, failf("ClusterContainsTasksException", "The Cluster cannot be deleted while Tasks are active.")
 	}
+	if c.services(name) > 0 {
+		return nil, failf("ClusterContainsServicesException", "The Cluster cannot be deleted while Services are active.")
+	}
 	r, _, err := c.find(name)
 	if err != nil {
 		return nil, err
@@ -265,7 +270,7 @@ func (c *clusters) delete(ctx context.Context, in clusterIn, _ fields) (any, err
 	if err := c.put(r); err != nil {
 		return nil, err
 	}
-	return clusterAnswer{r.document(states, []tag{})}, nil
+	return clusterAnswer{c.document(r, states, []tag{})}, nil
 }
 
 // tagged implements tagging for clusters.

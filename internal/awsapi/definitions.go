@@ -24,7 +24,7 @@ type definitions struct {
 	tasks   Tasks
 	tags    *tagStore
 	now     func() time.Time
-	// used reports what else uses a revision; nil: nothing does.
+	// used reports whether a service uses a revision.
 	used func(name string) bool
 }
 
@@ -229,7 +229,7 @@ func (d *definitions) gone(r catalog.Revision) bool {
 
 // inUse reports whether a task that has not stopped, or a service, is of a revision.
 func (d *definitions) inUse(ctx context.Context, r catalog.Revision) bool {
-	return d.used != nil && d.used(fmt.Sprintf("%s:%d", r.Family, r.Revision)) ||
+	return d.used(fmt.Sprintf("%s:%d", r.Family, r.Revision)) ||
 		slices.ContainsFunc(d.tasks.States(ctx), func(s lifecycle.State) bool {
 			return s.Task.Family == r.Family && s.Task.Revision == r.Revision && s.Status() != lifecycle.StatusStopped
 		})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 )
 
 // Failure is an error as a client gets it. Code is the name of an exception of AWS.
@@ -75,6 +76,7 @@ func (p jsonProtocol) fail(w http.ResponseWriter, f *Failure) {
 
 func (p jsonProtocol) send(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Type", "application/x-amz-json-"+p.version)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // the client may have disconnected
 }

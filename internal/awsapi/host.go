@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -59,6 +60,37 @@ func (e *RefusedError) Unwrap() error { return e.Cause }
 
 // ErrDraining is the cause of a RefusedError of a host that takes no new tasks.
 var ErrDraining = errors.New("the host is draining")
+
+// Services are the services of the host, by name. An error that a client has caused is a
+// *Failure.
+type Services interface {
+	States() []service.State
+	Create(ctx context.Context, n NewService) (service.State, error)
+	Update(ctx context.Context, name string, c ServiceChange) (service.State, error)
+	// Remove has a service stop and remove its tasks. It is gone when they are.
+	Remove(ctx context.Context, name string) (service.State, error)
+}
+
+// NewService is a service to make.
+type NewService struct {
+	Name string
+	// Definition is FAMILY:REVISION.
+	Definition string
+	Count      int
+	Config     service.Config
+}
+
+// ServiceChange is what is to be different; nil and empty values leave things as they are.
+type ServiceChange struct {
+	Definition string
+	Count      *int
+	// Config makes the new configuration of the present one.
+	Config func(service.Config) service.Config
+	// Force begins a deployment of the definition there is.
+	Force bool
+	// Notes become events.
+	Notes []string
+}
 
 // Host tells what the host has: it is the container instance of every cluster.
 type Host interface {

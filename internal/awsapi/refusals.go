@@ -10,7 +10,6 @@ const (
 	noAttributes  = "there is one host, so placement has nothing to choose by"
 	noSettings    = "the settings of an account are fixed here"
 	noHistory     = "it is not answered yet: `podtask service` shows deployments"
-	notYet        = "it is not answered yet: use podtask service"
 	noProtection  = "no scale-in takes tasks away here"
 	noChangeToIt  = "a cluster is a name here: tag it, or delete it"
 	noExec        = "use podtask exec"
@@ -45,6 +44,5 @@ var refusals = map[string]string{
 	"ListServicesByNamespace":       "it has no Cloud Map, so there are no namespaces",
 	"ContinueServiceDeployment":     "deployments have no pauses",
 
-	"CreateService": notYet, "UpdateService": notYet, "DeleteService": notYet, "DescribeServices": notYet, "ListServices": notYet,
 	"ListServiceDeployments": noHistory, "DescribeServiceDeployments": noHistory, "DescribeServiceRevisions": noHistory, "StopServiceDeployment": noHistory,
 }

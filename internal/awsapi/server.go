@@ -30,7 +30,9 @@ type Config struct {
 	Records *state.Store
 	Tasks   Tasks
 	Parser  Parser
-	Host    Host
+	// Services are the services of the host.
+	Services Services
+	Host     Host
 	// Now is the clock.
 	Now func() time.Time
 }
@@ -49,8 +51,11 @@ func New(cfg Config) *Server {
 	definitions := &definitions{catalog: cfg.Definitions, parser: cfg.Parser, tasks: cfg.Tasks, tags: tags, now: cfg.Now}
 	tasks := &tasks{clusters: clusters, definitions: definitions, tags: tags, tasks: cfg.Tasks, host: cfg.Host, log: cfg.Log}
 	instances := &instances{clusters: clusters, tasks: cfg.Tasks, host: cfg.Host}
-	tagged := &tagging{tags: tags, clusters: clusters, definitions: definitions, tasks: tasks}
-	for _, o := range join(clusters.operations(), definitions.operations(), tasks.operations(), instances.operations(), tagged.operations()) {
+	book := &serviceBook{services: cfg.Services, tags: tags, records: cfg.Records, now: cfg.Now}
+	services := &serviceOps{serviceBook: book, clusters: clusters, definitions: definitions}
+	clusters.services, definitions.used, tasks.service = book.inCluster, book.uses, book.known
+	tagged := &tagging{services: book, tags: tags, clusters: clusters, definitions: definitions, tasks: tasks}
+	for _, o := range join(clusters.operations(), definitions.operations(), tasks.operations(), instances.operations(), services.operations(), tagged.operations()) {
 		s.operations[targetECS+o.name] = o
 	}
 	return s

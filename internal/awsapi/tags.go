@@ -112,6 +112,7 @@ type tagging struct {
 	clusters    *clusters
 	definitions *definitions
 	tasks       *tasks
+	services    *serviceBook
 }
 
 func (t *tagging) operations() []operation {
@@ -142,6 +143,8 @@ func (t *tagging) made(ctx context.Context, text string) (string, []tag, error) 
 		return t.definitions.tagged(text)
 	case "task":
 		return t.tasks.tagged(ctx, text)
+	case "service":
+		return t.services.tagged(text)
 	default:
 		return "", nil, invalidf("resourceArn: podtask has no tags for a %s", shortened(kind))
 	}

@@ -27,7 +27,7 @@ type tasks struct {
 	host        Host
 	log         *slog.Logger
 	// service reports whether there is a service of that name in a cluster, or was within
-	// the hour; nil: there are none.
+	// the hour.
 	service func(cluster, name string) bool
 
 	// running is held while tasks are made with a token, so that a request and its
@@ -60,7 +60,7 @@ type client struct {
 	// Overrides are as sent.
 	Overrides json.RawMessage `json:"overrides,omitempty"`
 	Kept      fields          `json:"kept,omitempty"`
-	// Request is the digest of a request with a token, without the token.
+	// Request is the digest of a request with a token.
 	Request string `json:"request,omitempty"`
 }
 
@@ -68,7 +68,7 @@ type client struct {
 func clientOf(s lifecycle.State) (c client) {
 	_ = json.Unmarshal(s.Options.Client, &c) // another version's is as good as none
 	if s.Options.Service != "" && c.StartedBy == "" {
-		c.StartedBy = s.Options.Deployment
+		c.StartedBy = deploymentID(s.Options.Deployment)
 	}
 	if c.Group == "" && s.Options.Service != "" {
 		c.Group = "service:" + s.Options.Service
@@ -161,8 +161,7 @@ func (t *tasks) propagated(r catalog.Revision, source []byte, own []tag) ([]tag,
 }
 
 // digestOf is that of what a request asks for.
-func digestOf(in runTaskIn, kept fields) (string, error) {
-	in.ClientToken = ""
+func digestOf(in any, kept fields) (string, error) {
 	data, err := json.Marshal([]any{in, kept})
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:16]), err
@@ -174,9 +173,13 @@ func (t *tasks) runAll(ctx context.Context, n NewTask, in runTaskIn, request str
 	if in.Count != nil {
 		count = *in.Count
 	}
+	host, err := t.host.Instance()
+	if err != nil {
+		return nil, err
+	}
 	answer := tasksAnswer{[]any{}, []problem{}}
 	for i := range count {
-		n.ID = newID(n.Cluster, in.ClientToken, i)
+		n.ID = newID(host.ID+"/"+n.Cluster, in.ClientToken, i)
 		s, err := t.tasks.Run(ctx, n)
 		var refused *RefusedError
 		switch {
@@ -197,12 +200,13 @@ func (t *tasks) runAll(ctx context.Context, n NewTask, in runTaskIn, request str
 	return answer, nil
 }
 
-// newID is the id of a task: random, or, with a token, the same for the same request.
-func newID(cluster, token string, i int) string {
+// newID is the id of a task: random, or, with a token, the same for the same request in one
+// place.
+func newID(place, token string, i int) string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails
 	if token != "" {
-		sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%d", cluster, token, i))
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%d", place, token, i))
 		copy(b[:], sum[:])
 	}
 	return hex.EncodeToString(b[:])
@@ -337,7 +341,7 @@ func (t *tasks) checkList(in listTasksIn, cluster string) error {
 	if err := errors.Join(oneOf("desiredStatus", in.DesiredStatus, "RUNNING", "PENDING", "STOPPED"), oneOf("launchType", in.LaunchType, launchTypes...)); err != nil {
 		return err
 	}
-	if in.ServiceName != "" && (t.service == nil || !t.service(cluster, in.ServiceName)) {
+	if in.ServiceName != "" && !t.service(cluster, in.ServiceName) {
 		return failf("ServiceNotFoundException", "Service not found.")
 	}
 	return nil

@@ -205,6 +205,7 @@ func (l *runner) start(ctx context.Context, s service.State, id string) error {
 		return err
 	}
 	options.Service, options.Deployment = s.Name, d.ID
+	options.Cluster, options.Client = s.Config.Cluster, s.Config.TaskClient
 	if err := l.all.Ledger.RefuseDraining(); err != nil {
 		return err
 	}

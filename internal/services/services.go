@@ -211,6 +211,8 @@ type Change struct {
 	Config func(service.Config) service.Config
 	// Force begins a new deployment with the definition there is.
 	Force bool
+	// Notes become events.
+	Notes []string
 }
 
 // Update changes a service and returns it when the change is saved.
@@ -233,7 +235,7 @@ func (a *Services) Update(ctx context.Context, name string, c Change) (service.S
 		if s.Status != service.Active {
 			return nil, &BadServiceError{fmt.Errorf("service %s is being removed", name)}
 		}
-		in := service.Updated{DesiredCount: c.DesiredCount, Spec: c.Spec}
+		in := service.Updated{DesiredCount: c.DesiredCount, Spec: c.Spec, Notes: c.Notes}
 		count, spec, config := s.DesiredCount, s.Primary().Spec, s.Config
 		if c.DesiredCount != nil {
 			count = *c.DesiredCount

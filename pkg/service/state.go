@@ -3,6 +3,7 @@ package service
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -66,6 +67,17 @@ type Config struct {
 	// DrainTimeout is how long a copy that is to stop may finish its connections; 0 stands
 	// for DefaultDrainTimeout.
 	DrainTimeout time.Duration `json:"drainTimeout,omitempty"`
+	ClientConfig
+}
+
+// ClientConfig is what a client of the ECS API sent with the service. No step reads it.
+type ClientConfig struct {
+	// Cluster is the ECS cluster of the service and its tasks; empty for the default one.
+	Cluster string `json:"cluster,omitempty"`
+	// Client is returned to clients, TaskClient becomes the lifecycle.Options.Client of each
+	// new task.
+	Client     json.RawMessage `json:"client,omitempty"`
+	TaskClient json.RawMessage `json:"taskClient,omitempty"`
 }
 
 // Bounds are ECS's, in percent of the desired count.

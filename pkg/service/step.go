@@ -16,6 +16,8 @@ type (
 		DesiredCount *int
 		Config       *Config
 		Spec         *Spec
+		// Notes become events.
+		Notes []string
 	}
 	// RollbackRequested asks for the deployment of RollbackTarget.
 	RollbackRequested struct{}
@@ -136,6 +138,9 @@ func applyUpdate(s *State, at time.Time, in Updated) {
 	}
 	if in.Spec != nil {
 		deploy(s, at, *in.Spec)
+	}
+	for _, note := range in.Notes {
+		s.say(at, "%s", note)
 	}
 }
 

@@ -1,0 +1,64 @@
+package connect
+
+import (
+	"context"
+	"errors"
+
+	"github.com/podtask/podtask/internal/awsapi"
+	"github.com/podtask/podtask/internal/services"
+	"github.com/podtask/podtask/pkg/api"
+	svc "github.com/podtask/podtask/pkg/service"
+)
+
+// ECSServices are the services that the ECS API of an agent shows: an awsapi.Services.
+type ECSServices struct{ backend ServiceBackend }
+
+// NewECSServices returns the services of an agent for its ECS API.
+func NewECSServices(b AgentBackend) ECSServices { return ECSServices{b.ServiceBackend} }
+
+// States implements awsapi.Services.
+func (e ECSServices) States() []svc.State { return e.backend.services.States() }
+
+// Create implements awsapi.Services.
+func (e ECSServices) Create(ctx context.Context, n awsapi.NewService) (svc.State, error) {
+	spec, err := e.backend.spec(ctx, n.Definition, api.ServiceSettings{})
+	if err != nil {
+		return svc.State{}, clientFailure(err)
+	}
+	s, err := e.backend.services.Create(ctx, n.Name, spec, n.Count, n.Config)
+	return s, clientFailure(err)
+}
+
+// Update implements awsapi.Services.
+func (e ECSServices) Update(ctx context.Context, name string, c awsapi.ServiceChange) (svc.State, error) {
+	change := services.Change{DesiredCount: c.Count, Config: c.Config, Force: c.Force, Notes: c.Notes}
+	if c.Definition != "" {
+		spec, err := e.backend.spec(ctx, c.Definition, api.ServiceSettings{})
+		if err != nil {
+			return svc.State{}, clientFailure(err)
+		}
+		change.Spec = &spec
+	}
+	s, err := e.backend.services.Update(ctx, name, change)
+	return s, clientFailure(err)
+}
+
+// Remove implements awsapi.Services.
+func (e ECSServices) Remove(ctx context.Context, name string) (svc.State, error) {
+	s, err := e.backend.services.Remove(ctx, name, true)
+	return s, clientFailure(err)
+}
+
+// clientFailure converts an error that a client has caused.
+func clientFailure(err error) error {
+	var refused *api.Failure
+	switch {
+	case errors.As(err, &refused):
+		return &awsapi.Failure{Code: "InvalidParameterException", Message: withProblems(refused)}
+	case errors.As(err, new(*services.BadServiceError)), errors.Is(err, services.ErrServiceExists):
+		return &awsapi.Failure{Code: "InvalidParameterException", Message: err.Error()}
+	case errors.Is(err, services.ErrNoService):
+		return &awsapi.Failure{Code: "ServiceNotFoundException", Message: "Service not found."}
+	}
+	return err
+}

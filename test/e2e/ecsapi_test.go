@@ -1,0 +1,133 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+	"github.com/aws/smithy-go"
+)
+
+// ecsClient is the SDK's client with what `podtask aws env` prints.
+func ecsClient(b *box, address string) *ecs.Client {
+	b.t.Helper()
+	env := make(map[string]string)
+	for line := range strings.Lines(b.want(0, "aws", "env", "--aws-listen="+address).out) {
+		name, value, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "export "), "=")
+		env[name] = value
+	}
+	return ecs.New(ecs.Options{
+		BaseEndpoint: aws.String(env["AWS_ENDPOINT_URL"]), Region: env["AWS_REGION"],
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: env["AWS_ACCESS_KEY_ID"], SecretAccessKey: env["AWS_SECRET_ACCESS_KEY"]}, nil
+		}),
+	})
+}
+
+// registerECS registers a definition of one container and returns its ARN.
+func registerECS(b *box, c *ecs.Client, command string, ports ...int32) string {
+	b.t.Helper()
+	def := types.ContainerDefinition{Name: aws.String("app"), Image: aws.String(b.testbox()), Command: words(command), StopTimeout: aws.Int32(5)}
+	for _, p := range ports {
+		def.PortMappings = append(def.PortMappings, types.PortMapping{ContainerPort: aws.Int32(p)})
+	}
+	out, err := c.RegisterTaskDefinition(b.t.Context(), &ecs.RegisterTaskDefinitionInput{
+		Family: &b.family, NetworkMode: types.NetworkModeAwsvpc, ContainerDefinitions: []types.ContainerDefinition{def},
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return *out.TaskDefinition.TaskDefinitionArn
+}
+
+// within is how long the SDK's waiters wait: longer than they need on a busy machine.
+const within = 4 * time.Minute
+
+func TestAWSClientRunsAndStopsTasks(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	address := loopback(t)
+	agent := b.agent("--aws-listen=" + address)
+	c, ctx := ecsClient(b, address), t.Context()
+	definition := registerECS(b, c, "term 0 -- wait /tmp/go", 8080)
+	if again := registerECS(b, c, "term 0 -- wait /tmp/go", 8080); !strings.HasSuffix(definition, ":1") || !strings.HasSuffix(again, ":2") {
+		t.Errorf("the revisions are %s and %s", definition, again)
+	}
+
+	in := &ecs.RunTaskInput{
+		TaskDefinition: &definition, Count: aws.Int32(2), LaunchType: types.LaunchTypeFargate, StartedBy: aws.String("ci"), ClientToken: &b.family,
+		NetworkConfiguration: &types.NetworkConfiguration{AwsvpcConfiguration: &types.AwsVpcConfiguration{Subnets: []string{"subnet-1"}}},
+		Overrides:            &types.TaskOverride{ContainerOverrides: []types.ContainerOverride{{Name: aws.String("app"), Environment: []types.KeyValuePair{{Name: aws.String("GREETING"), Value: aws.String("hi")}}}}},
+	}
+	run := func() (arns []string) {
+		t.Helper()
+		out, err := c.RunTask(ctx, in)
+		if err != nil || len(out.Failures) > 0 {
+			t.Fatalf("%+v %v", out, err)
+		}
+		for _, task := range out.Tasks {
+			arns = append(arns, *task.TaskArn)
+		}
+		return arns
+	}
+	arns := run()
+	agent.kill()
+	b.agent("--aws-listen=" + address)
+	if again := run(); !slices.Equal(again, arns) {
+		t.Errorf("after a crash of the agent the same request gives %v, not %v", again, arns)
+	}
+	tasks := &ecs.DescribeTasksInput{Tasks: arns}
+	if err := ecs.NewTasksRunningWaiter(c, func(o *ecs.TasksRunningWaiterOptions) { o.MinDelay, o.MaxDelay = time.Second, time.Second }).Wait(ctx, tasks, within); err != nil {
+		t.Fatal(err)
+	}
+	seen, err := c.DescribeTasks(ctx, tasks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hosts []int32
+	for _, task := range seen.Tasks {
+		for _, binding := range task.Containers[0].NetworkBindings {
+			hosts = append(hosts, *binding.HostPort)
+		}
+	}
+	if len(hosts) != 2 || hosts[0] == hosts[1] || hosts[0] == 0 {
+		t.Errorf("the host ports are %v", hosts)
+	}
+	id := arns[0][strings.LastIndexByte(arns[0], '/')+1:]
+	if shown := b.want(0, "ps", "-q", "--no-trunc").out; strings.Count(shown, "\n") != 2 || !strings.Contains(shown, id) {
+		t.Errorf("podtask ps shows %s", shown)
+	}
+	if out := b.want(0, "exec", id, "/testbox", "env", "GREETING").out; !strings.Contains(out, "hi") {
+		t.Errorf("GREETING is %q", out)
+	}
+
+	for _, arn := range arns {
+		if _, err := c.StopTask(ctx, &ecs.StopTaskInput{Task: &arn, Reason: aws.String("enough")}); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := ecs.NewTasksStoppedWaiter(c, func(o *ecs.TasksStoppedWaiterOptions) { o.MinDelay, o.MaxDelay = time.Second, time.Second }).Wait(ctx, tasks, within); err != nil {
+		t.Fatal(err)
+	}
+	if seen, err = c.DescribeTasks(ctx, tasks); err != nil || *seen.Tasks[0].StoppedReason != "enough" || seen.Tasks[0].StopCode != types.TaskStopCodeUserInitiated {
+		t.Errorf("%+v %v", seen, err)
+	}
+
+	b.want(0, "aws", "key", "--new")
+	var refused smithy.APIError
+	if _, err := c.ListClusters(ctx, &ecs.ListClustersInput{}); !errors.As(err, &refused) || refused.ErrorCode() != "UnrecognizedClientException" {
+		t.Errorf("with the key of before: %v", err)
+	}
+	if _, err := ecsClient(b, address).ListClusters(ctx, &ecs.ListClustersInput{}); err != nil {
+		t.Error(err)
+	}
+	b.want(0, append([]string{"rm"}, strings.Fields(b.want(0, "ps", "-aq").out)...)...)
+}
