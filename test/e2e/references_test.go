@@ -13,28 +13,34 @@ import (
 	"testing"
 )
 
+// referenceFiles are what production refers to, by their places in a tree.
+var referenceFiles = map[string]string{
+	"secretsmanager/shop/db":             `{"username": "shop", "password": "` + marked + `", "host": "db.local"}`,
+	"secretsmanager/shop/db@AWSPREVIOUS": `{"password": "` + marked + `"}`,
+	"secretsmanager/shop/api":            marked,
+	"secretsmanager/shop/registry":       loginJSON,
+	"s3/shop-config/prod/app.env":        "LEVEL=debug\n",
+	"s3/shop-config/prod/app.conf":       "listen 80",
+	"efs/hello":                          "from the file system",
+	"role.json":                          `{"Version": 1, "AccessKeyId": "AKIASHOP", "SecretAccessKey": "shop"}`,
+}
+
 // answerReferences writes one configuration that answers all of production, and returns what
 // counts the calls of its program.
 func (b *box) answerReferences() (calls string) {
 	b.t.Helper()
 	tree, home := filepath.Join(b.dir, "aws"), filepath.Join(b.dir, "config")
 	calls = filepath.Join(b.dir, "calls")
-	for name, text := range map[string]string{
-		"secretsmanager/shop/db":             `{"username": "shop", "password": "` + marked + `", "host": "db.local"}`,
-		"secretsmanager/shop/db@AWSPREVIOUS": `{"password": "` + marked + `"}`,
-		"secretsmanager/shop/api":            marked,
-		"secretsmanager/shop/registry":       loginJSON,
-		"s3/shop-config/prod/app.env":        "LEVEL=debug\n",
-		"s3/shop-config/prod/app.conf":       "listen 80",
-		"efs/hello":                          "from the file system",
-	} {
+	for name, text := range referenceFiles {
 		path := filepath.Join(tree, name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
 			b.t.Fatal(err)
 		}
 	}
 	program := b.file("parameter", "#!/bin/sh\necho \"$PODTASK_REFERENCE\" >>"+calls+"\ncase $1 in\n*/region) echo eu-central-1;;\n*/token) echo "+marked+";;\n*) echo \"no parameter $1\" >&2; exit 254;;\nesac\n")
-	config := fmt.Sprintf(`[[reference]]
+	config := fmt.Sprintf(`clamp-ulimits = true
+
+[[reference]]
 match = "arn:aws:ssm:*:parameter/*"
 command = [%q, "/{2}"]
 
@@ -47,9 +53,21 @@ match = "efs:fs-0123456789abcdef0/*"
 source = "file:%s/efs"
 
 [[reference]]
+match = "plugin:rexray/ebs/*"
+source = "file:%s/efs"
+
+[[reference]]
+match = "nfs:nfs.internal:/export"
+source = "file:%s/efs"
+
+[[reference]]
+match = "role:arn:aws:iam::*:role/shop"
+source = "file:%s/role.json"
+
+[[reference]]
 match = "arn:aws:*"
 source = "tree:%s"
-`, program, program, tree, tree)
+`, program, program, tree, tree, tree, tree, tree)
 	userConfig, err := os.UserConfigDir()
 	if err != nil {
 		b.t.Fatal(err)
