@@ -77,28 +77,38 @@ func leaves(commands []*cli.Command) (all []*cli.Command) {
 func TestCommandLinesOfTheDocumentsExist(t *testing.T) {
 	t.Parallel()
 	p := &program{stdout: io.Discard, stderr: io.Discard}
-	files, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
+	files := []string{"../../README.md", "../../CONTRIBUTING.md", "../../examples/README.md"}
+	for _, pattern := range []string{"../../docs/*.md", "../../docs/commands/*.md", "../../examples/*/*.yaml", "../../examples/*/*.task"} {
+		more, err := filepath.Glob(pattern)
+		if err != nil || len(more) == 0 {
+			t.Fatal(pattern, err)
+		}
+		files = append(files, more...)
 	}
 	n := 0
-	for _, name := range append(files, "../../README.md") {
+	for _, name := range files {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(string(text)) {
 			line, indented := strings.CutPrefix(line, "    ")
-			if line = strings.TrimPrefix(line, "$ "); !indented || !strings.HasPrefix(line, "podtask ") {
+			if !indented {
+				line, indented = strings.CutPrefix(line, "#   ") // in a comment of an example
+			}
+			line = strings.TrimPrefix(line, "$ ")
+			if !indented || !strings.HasPrefix(line, "podtask ") || strings.Contains(line, "COMMAND") || strings.Contains(line, "[flags]") {
 				continue
 			}
-			n++
-			if _, err := arrange(p.app(), commandLine(line)); err != nil {
-				t.Errorf("%s: %s: %v", name, strings.TrimSpace(line), err)
+			for part := range strings.SplitSeq(line, "&&") {
+				n++
+				if _, err := arrange(p.app(), commandLine(part)); err != nil {
+					t.Errorf("%s: %s: %v", name, strings.TrimSpace(line), err)
+				}
 			}
 		}
 	}
-	if n < 10 {
+	if n < 200 {
 		t.Errorf("only %d command lines were found", n)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -139,4 +140,43 @@ func literal(text string) string {
 		b.WriteString(strings.NewReplacer("<", "&lt;", "*", `\*`, "[", `\[`).Replace(line))
 	}
 	return b.String()
+}
+
+// The pages about states, events and errors have each name that the code has.
+func TestNamesAreInTheReference(t *testing.T) {
+	t.Parallel()
+	pages := map[string]string{}
+	for _, name := range []string{"states", "exit-codes"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "docs", name+".md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages[name] = string(text)
+	}
+	wants := map[string]*regexp.Regexp{
+		"states":     regexp.MustCompile(`"([A-Z]+(?:_[A-Z]+)*)"`),
+		"exit-codes": regexp.MustCompile(`\bErr\w+ += "(\w+)"`),
+	}
+	files := map[string][]string{"states": {"enum.go"}, "exit-codes": {"retry.go"}}
+	for page, names := range files {
+		n := 0
+		for _, name := range names {
+			text, err := os.ReadFile(filepath.Join("..", "..", "pkg", "lifecycle", name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range wants[page].FindAllStringSubmatch(string(text), -1) {
+				n++
+				if slices.Contains([]string{"UP", "DOWN", "GONE"}, m[1]) {
+					continue // goals, which users do not see
+				}
+				if !strings.Contains(pages[page], m[1]) {
+					t.Errorf("docs/%s.md has no %s", page, m[1])
+				}
+			}
+		}
+		if n < 5 {
+			t.Errorf("only %d names for docs/%s.md were found", n, page)
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 )
 
@@ -132,5 +134,44 @@ func TestLogsThatWaitAreMeasured(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s is missing", want)
 		}
+	}
+}
+
+// TestDocument holds docs/metrics.md against the metrics; UPDATE_GOLDEN=1 writes it.
+func TestDocument(t *testing.T) {
+	t.Parallel()
+	m := New("", func() []lifecycle.State { return nil }, func() int { return 0 })
+	m.Services(func() []service.State { return nil })
+	m.Logs(func() []logdelivery.Status { return nil })
+	descs := make(chan *prometheus.Desc, 1000)
+	m.registry.Describe(descs)
+	close(descs)
+	parts := regexp.MustCompile(`fqName: "(podtask_[^"]*)", help: "([^"]*)", constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}`)
+	var rows []string
+	for desc := range descs {
+		found := parts.FindStringSubmatch(desc.String())
+		if found == nil {
+			continue // of the collectors of Go and of processes
+		}
+		labels := found[4]
+		if name, _, ok := strings.Cut(found[3], "="); ok {
+			labels = name
+		}
+		rows = append(rows, "| `"+found[1]+"` | "+strings.ReplaceAll(labels, ",", ", ")+" | "+found[2]+" |\n")
+	}
+	slices.Sort(rows)
+	text := "<!-- Generated from the code: UPDATE_GOLDEN=1 go test ./internal/metrics -->\n\n# Metrics\n\n" +
+		"What the agent serves at `GET /metrics`; [monitoring.md](monitoring.md) sets up Prometheus.\n" +
+		"Beside these there are `go_*` and `process_*` of the agent's process.\n\n" +
+		"| metric | labels | meaning |\n|---|---|---|\n" + strings.Join(rows, "")
+	path := filepath.Join("..", "..", "docs", "metrics.md")
+	if old, err := os.ReadFile(path); err == nil && string(old) == text {
+		return
+	}
+	if os.Getenv("UPDATE_GOLDEN") == "" {
+		t.Fatalf("%s differs: run UPDATE_GOLDEN=1 go test ./internal/metrics", path)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
