@@ -126,6 +126,8 @@ func (r *Interpreter) apply(ctx context.Context, s lifecycle.State, e lifecycle.
 	case lifecycle.CheckHealth:
 		result, err := r.check(ctx, podman, s, e)
 		return lifecycle.Result{Probe: result}, err
+	case lifecycle.FlushLogs:
+		return lifecycle.Result{}, nil // the owner does it: it has the log files
 	case lifecycle.RunHook:
 		result, err := r.hook(ctx, podman, s, e)
 		return lifecycle.Result{Probe: result}, err

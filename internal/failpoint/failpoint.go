@@ -46,15 +46,15 @@ const (
 )
 
 // The fail points of the delivery of logs, which a task passes only if its output is sent:
-// between the new name of a log file and conmon, after a server has acknowledged, and after
-// the position was written.
+// between the new name of a log file and conmon, after a server has acknowledged, after the
+// position was written. FlushLogs is for a task with a log router.
 const (
 	LogLinked       = "log-linked"
 	LogAcknowledged = "log-acknowledged"
 	LogPosition     = "log-position"
 )
 
-var logPoints = []string{LogLinked, LogAcknowledged, LogPosition}
+var logPoints = []string{LogLinked, LogAcknowledged, LogPosition, BeforeEffect + "FlushLogs", AfterEffect + "FlushLogs"}
 
 // Points lists all fail points that each task passes, sorted.
 func Points() []string {

@@ -85,6 +85,7 @@ type container struct {
 	files logfiles.Files
 	route *route // nil: its output is not sent
 	over  chan struct{}
+	sent  chan struct{} // closed when all was sent after its end, or no more will be
 	// stop ends the route of a container whose log router has ended for good; nil: there is none.
 	stop  context.CancelFunc
 	ended bool      // over is closed
@@ -101,7 +102,7 @@ func (d *Deliverer) Start(ctx context.Context, t Task, wg *sync.WaitGroup) *Deli
 		if !c.Log.Remote() {
 			continue
 		}
-		one := &container{index: i, name: podspec.ContainerName(s, i), files: d.Files.Of(s.ID, i), over: make(chan struct{})}
+		one := &container{index: i, name: podspec.ContainerName(s, i), files: d.Files.Of(s.ID, i), over: make(chan struct{}), sent: make(chan struct{})}
 		if d.Senders.Sends(s, i) {
 			one.route = newRoute(a, one)
 			a.sends = true
@@ -178,6 +179,7 @@ func (a *Delivery) run(ctx context.Context) {
 		ctx, stop := context.WithCancel(ctx)
 		c.stop = stop
 		routes.Go(func() {
+			defer close(c.sent)
 			defer stop()
 			c.route.run(ctx)
 		})
@@ -325,6 +327,30 @@ func (a *Delivery) Drain(ctx context.Context, lost bool) {
 			c.route.tellLeft(ctx, lost, taskdef.RoutedBy(s.Task, router, c.index))
 		}
 	}
+}
+
+// Flush waits until the log router of the task has taken the lines of the containers that log to
+// it, at most as long as limit. They have ended. It returns an error only if ctx ended.
+func (a *Delivery) Flush(ctx context.Context, limit time.Duration) error {
+	s := a.task.State()
+	router := taskdef.RouterOf(s.Task, s.Options.Logs)
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	for _, c := range a.containers {
+		if c.route == nil || !taskdef.RoutedBy(s.Task, router, c.index) {
+			continue
+		}
+		select {
+		case <-c.sent:
+		case <-a.done:
+		case <-late.C:
+			a.Log.Warn("the log router is stopped before it has taken all lines", "task", s.ID, "container", c.name)
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // Prepare makes what must exist before container i of a task starts, if its definition wants

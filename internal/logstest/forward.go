@@ -17,6 +17,8 @@ type Record struct {
 // Forward is a server of the forward protocol, which acknowledges unless it is Silent.
 type Forward struct {
 	Silent bool
+	// Took is called with each record; nil: nothing is.
+	Took func(Record)
 
 	mu      sync.Mutex
 	records []Record
@@ -83,6 +85,9 @@ func (f *Forward) take(conn net.Conn, v any) bool {
 			r.Members[name], _ = value.(string)
 		}
 		f.records = append(f.records, r)
+		if f.Took != nil {
+			f.Took(r)
+		}
 	}
 	f.mu.Unlock()
 	options, _ := m[2].(map[string]any)

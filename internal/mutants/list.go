@@ -85,6 +85,8 @@ var mutants = []mutant{
 	{"a preStop hook takes from the stop timeout", "pkg/lifecycle stopGrace", always, "StopSince", "", scripts},
 	{"a failed postStart hook stops the container", "pkg/lifecycle foldHook", skip, "Failed why", "", scripts},
 	{"a kill does not wait for a hook", "pkg/lifecycle cancelHook", value, "Force", "false", cases("hooks|preStop")},
+	{"a log router gets the last lines before its stop", "pkg/lifecycle stopOp", never, "flushes", "", cases("a_log_router")},
+	{"a kill does not wait for a log router", "pkg/lifecycle cancelFlush", value, "Force", "false", cases("a_log_router")},
 	{"a task stops at its deadline", "pkg/lifecycle settleDeadline", always, "Before", "", cases("deadline")},
 	{"a Pod runs until its last container has ended", "pkg/lifecycle awaitsLast", value, "UntilLast ContainsFunc", "false", cases("last")},
 	{"the first restart of a Pod does not wait", "pkg/lifecycle restartVerdict", never, "FirstAtOnce quick", "", scripts},

@@ -148,8 +148,11 @@ func (r *run) operate(ctx context.Context, s lifecycle.State, e lifecycle.Effect
 // do does an effect, and what of the endpoint belongs to it.
 func (r *run) do(ctx context.Context, s lifecycle.State, e lifecycle.Effect) lifecycle.OpFinished {
 	var missing lifecycle.Failure
-	if _, ok := e.(lifecycle.RemoveSandbox); ok {
+	switch e := e.(type) {
+	case lifecycle.RemoveSandbox:
 		r.logs.Drain(ctx, true)
+	case lifecycle.FlushLogs:
+		return lifecycle.OpFinished{ID: e.ID, Failure: effects.Failure(r.logs.Flush(ctx, e.Limit))}
 	}
 	if e, ok := e.(lifecycle.StartContainer); ok {
 		if err := r.all.Logs.Prepare(ctx, s, e.Index); err != nil {

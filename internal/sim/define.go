@@ -30,6 +30,10 @@ func (p *player) clause(c *taskdef.Container, words []string) (err error) {
 	switch {
 	case len(words) == 1 && words[0] == "optional":
 		c.Essential = false
+	case len(words) == 1 && words[0] == "router":
+		c.FireLens = &taskdef.FireLens{Type: "fluentbit"}
+	case len(words) == 1 && words[0] == "routed":
+		c.Log = &taskdef.LogConfiguration{Driver: taskdef.LogFireLens}
 	case len(words) == 2 && words[0] == "image":
 		c.Image = words[1]
 	case len(words) == 2 && words[0] == "cpu":
@@ -151,6 +155,12 @@ func describeExtensions(b *strings.Builder, c taskdef.Container) {
 	}
 	describeHook(b, "post-start", c.Extensions.Hooks.PostStart)
 	describeHook(b, "pre-stop", c.Extensions.Hooks.PreStop)
+	if c.FireLens != nil {
+		b.WriteString(", router")
+	}
+	if c.Log != nil {
+		b.WriteString(", routed")
+	}
 }
 
 func describeHook(b *strings.Builder, kind string, a *taskdef.Action) {

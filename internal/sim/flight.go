@@ -59,6 +59,8 @@ func (w *World) ask(e lifecycle.Effect) {
 		f.id, f.kind, f.slot, f.probe = e.ID, lifecycle.Probe, e.Index, e.Probe
 	case lifecycle.RunHook:
 		f.id, f.kind, f.slot = e.ID, e.Hook, e.Index
+	case lifecycle.FlushLogs:
+		f.id, f.kind, f.slot = e.ID, lifecycle.Flush, e.Index
 	case lifecycle.CancelOp:
 		w.cancel(e.ID)
 		return
@@ -93,8 +95,10 @@ func (w *World) flightOf(slot int) *flight {
 func (w *World) answer(slot int, fail lifecycle.Failure, r lifecycle.Result) {
 	k := slices.IndexFunc(w.flights, func(f flight) bool { return f.slot == slot })
 	ev := lifecycle.OpFinished{ID: w.flights[k].id, Failure: fail, Result: r}
-	if w.flights[k].kind == lifecycle.PreStop && fail.Class != lifecycle.Canceled {
-		w.truth[slot].stopHook = true
+	if fail.Class != lifecycle.Canceled && slot != sandbox {
+		t := &w.truth[slot]
+		t.stopHook = t.stopHook || w.flights[k].kind == lifecycle.PreStop
+		t.flushed = t.flushed || w.flights[k].kind == lifecycle.Flush
 	}
 	w.flights = slices.Delete(w.flights, k, k+1)
 	if w.left.Lates > 0 {

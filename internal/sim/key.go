@@ -89,6 +89,13 @@ func containerKey(w *World, k *keyer, i int) {
 			k.check(p.h, p.is.FailureThreshold, p.is.Period)
 		}
 	}
+	if def.FireLens != nil {
+		k.bools(c.Hooks.Flushed, t.flushed)
+		k.time(c.Hooks.FlushSince)
+		if !c.Hooks.FlushSince.IsZero() {
+			k.time(c.Hooks.FlushSince.Add(def.StopTimeout))
+		}
+	}
 	if x.Hooks != (taskdef.Hooks{}) {
 		k.bools(c.Hooks.Started, c.Hooks.Failed != "", c.Hooks.Stopped, t.stopHook, t.hooked == t.runs)
 		k.time(c.Hooks.StopSince)

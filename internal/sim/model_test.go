@@ -81,6 +81,10 @@ func podCases() []modelCase {
 	hooked := task(container("a", true))
 	hooked.Containers[0].Extensions.Hooks = taskdef.Hooks{PostStart: action, PreStop: action}
 	hooked.Containers[0].StopTimeout = 10 * time.Second
+	routed := task(container("a", true), container("b", true, on(0, taskdef.Start)))
+	routed.Containers[0].FireLens = &taskdef.FireLens{Type: "fluentbit"}
+	routed.Containers[0].StopTimeout = 10 * time.Second
+	routed.Containers[1].Log = &taskdef.LogConfiguration{Driver: taskdef.LogFireLens}
 	asleep := task(container("a", true))
 	asleep.Containers[0].Extensions.Hooks = taskdef.Hooks{PostStart: &taskdef.Action{Sleep: 3 * time.Second}, PreStop: &taskdef.Action{Sleep: 3 * time.Second}}
 	both := task(container("a", true), container("b", true))
@@ -95,6 +99,8 @@ func podCases() []modelCase {
 		{name: "hooks, crashes", task: hooked, Budget: Budget{Faults: 1, Crashes: 2, Splits: 1, Requests: 1, Alarms: 1}},
 		{name: "hooks, meddled with", task: hooked, Budget: Budget{Meddles: 2, Exits: 1, Requests: 1, Alarms: 1}},
 		{name: "hooks that sleep", task: asleep, Budget: Budget{Exits: 1, Crashes: 1, Requests: 2, Alarms: 1}},
+		{name: "a log router", task: routed, Budget: Budget{Faults: 1, Exits: 1, Requests: 2}},
+		{name: "a log router, crashes", task: routed, Budget: Budget{Crashes: 2, Splits: 1, Requests: 1, Alarms: 1}},
 		{name: "until the last", task: both, Budget: Budget{Exits: 2, Crashes: 1, Requests: 1}},
 		{name: "until the last, faults", task: both, Budget: Budget{Faults: 1, Exits: 2}},
 		{name: "a deadline", task: late, Budget: Budget{Faults: 1, Exits: 1, Crashes: 1, Requests: 1}},
@@ -172,7 +178,7 @@ func exploreAll(t *testing.T, cases []modelCase, states int, chosen func(modelCa
 		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			w, err := New(c.task, lifecycle.Options{Pull: c.pull}, c.Budget)
+			w, err := New(c.task, lifecycle.Options{Pull: c.pull, Logs: taskdef.LogsAuto}, c.Budget)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -32,6 +32,7 @@ const (
 	HealthIsHeard Property = "a container that is to be restarted for its health is stopped"
 	ChecksWait    Property = "no check is made before the postStart hook is done, and no other before the startup check has passed"
 	HookFirst     Property = "a container is not asked to stop before its preStop hook is over, or has had its time"
+	FlushFirst    Property = "a log router is not asked to stop before it has got the last lines of the others, or has had its time"
 	DeadlineKept  Property = "a task does not go on after its deadline"
 	StopOrder     Property = "a container is stopped after all that depend on it"
 	KillAtOnce    Property = "a kill leaves no grace to anything"
@@ -249,7 +250,7 @@ func checkFlights(w *World) {
 		switch {
 		case s.Goal != lifecycle.Up && (f.kind == lifecycle.Resolve || f.kind == lifecycle.Pull || f.kind == lifecycle.Probe || f.kind == lifecycle.PostStart || f.kind == lifecycle.Prepare || f.kind == lifecycle.Launch || f.kind == lifecycle.Admit):
 			w.broken(CancelUseless, "%s of %s goes on with the goal %s", f.kind, w.name(f.slot), s.Goal)
-		case s.Force && (f.kind == lifecycle.Stop && f.gentle || f.kind == lifecycle.PreStop):
+		case s.Force && (f.kind == lifecycle.Stop && f.gentle || f.kind == lifecycle.PreStop || f.kind == lifecycle.Flush):
 			w.broken(KillAtOnce, "the gentle stop of %s goes on", w.name(f.slot))
 		}
 	}
@@ -369,6 +370,9 @@ func checkAsked(w *World, f flight, e lifecycle.Effect) {
 	case lifecycle.StopContainer:
 		checkStop(w, e.Index, e.Grace)
 		checkHookFirst(w, e.Index)
+		checkFlushFirst(w, e.Index)
+	case lifecycle.FlushLogs:
+		checkStop(w, e.Index, e.Limit)
 	case lifecycle.RunHook:
 		if e.Hook == lifecycle.PreStop {
 			checkStop(w, e.Index, e.Limit)
@@ -405,6 +409,25 @@ func checkHookFirst(w *World, i int) {
 	skipped := w.state.Force || c.Paused || c.Unmonitored == lifecycle.MonitorLost || t.stopHook || c.Hooks.Stopped
 	if def.Extensions.Hooks.PreStop != nil && !skipped && (since.IsZero() || w.stepped.Sub(since) < allowed) {
 		w.broken(HookFirst, "%s is", w.name(i))
+	}
+}
+
+// checkFlushFirst looks at a log router that is to be stopped.
+func checkFlushFirst(w *World, i int) {
+	c, t, def := &w.state.Containers[i], &w.truth[i], &w.state.Task.Containers[i]
+	if w.state.Goal == lifecycle.Up || w.state.Force || c.Paused || c.Unmonitored == lifecycle.MonitorLost || t.flushed || c.Hooks.Flushed || def.FireLens == nil {
+		return
+	}
+	since := c.Hooks.FlushSince
+	wrote, all := false, true
+	for app := range w.state.Containers {
+		if l := w.state.Task.Containers[app].Log; l != nil && l.Driver == taskdef.LogFireLens && app != i {
+			wrote = wrote || w.truth[app].runs > 0 && !w.state.Containers[app].StartedAt.IsZero()
+			all = all && w.state.Containers[app].Ended
+		}
+	}
+	if wrote && all && (since.IsZero() || w.stepped.Sub(since) < def.StopTimeout) {
+		w.broken(FlushFirst, "%s is", w.name(i))
 	}
 }
 

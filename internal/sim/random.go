@@ -84,7 +84,7 @@ func randomOptions(r *rand.Rand) lifecycle.Options {
 	all := []lifecycle.PullBehavior{
 		lifecycle.PullDefault, lifecycle.PullAlways, lifecycle.PullOnce, lifecycle.PullPreferCached, lifecycle.PullNever,
 	}
-	return lifecycle.Options{Pull: all[r.IntN(len(all))]}
+	return lifecycle.Options{Pull: all[r.IntN(len(all))], Logs: taskdef.LogsAuto}
 }
 
 func randomTask(r *rand.Rand) taskdef.Task {

@@ -177,6 +177,7 @@ func (p *player) submit() error {
 		return err
 	}
 	many := 1000
+	p.options.Logs = taskdef.LogsAuto
 	p.w = blank(p.task, p.options, Budget{many, many, many, many, many, many, many, many, many, many, many, many})
 	p.w.driver = newDriver(p.w.state)
 	p.w.tell, p.clock = p.tell, epoch
@@ -360,6 +361,8 @@ func effectWords(w *World, before lifecycle.State, e lifecycle.Effect) string {
 			return fmt.Sprintf("probe %s, %s", w.name(e.Index), e.Probe)
 		}
 		return "probe " + w.name(e.Index)
+	case lifecycle.FlushLogs:
+		return fmt.Sprintf("flush %s, at most %s", w.name(e.Index), e.Limit)
 	case lifecycle.RunHook:
 		return fmt.Sprintf("%s %s, at most %s", e.Hook, w.name(e.Index), e.Limit)
 	}

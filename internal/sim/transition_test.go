@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // TestTransitions writes down every change of a container's status that can be
@@ -21,7 +22,7 @@ func TestTransitions(t *testing.T) {
 		if !slices.Contains(telling, c.name) {
 			continue
 		}
-		w := blank(c.task, lifecycle.Options{Pull: c.pull}, c.Budget)
+		w := blank(c.task, lifecycle.Options{Pull: c.pull, Logs: taskdef.LogsAuto}, c.Budget)
 		w.tell = func(before, after lifecycle.State, ev lifecycle.Event, _ []lifecycle.Effect) {
 			for i := range after.Containers {
 				ch := change{before.Containers[i].Status(), after.Containers[i].Status()}

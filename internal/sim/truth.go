@@ -17,6 +17,7 @@ type truth struct {
 	// startup check passed. stopHook: the preStop hook of the present run is over.
 	hooked, startedUp int
 	stopHook          bool
+	flushed           bool // it got the last lines
 	unhealthy         bool // it ended after its check had failed, for which it is restarted
 	vanished          bool // a user removed it after it had been created
 	paused            bool // it runs, frozen by a user
@@ -65,6 +66,8 @@ func perform(w *World, f *flight) lifecycle.Result {
 			t.startedUp = t.runs
 		}
 		return lifecycle.Result{Probe: lifecycle.ProbeResult{Healthy: t.presence == lifecycle.Running}}
+	case lifecycle.Flush:
+		return lifecycle.Result{}
 	case lifecycle.PostStart, lifecycle.PreStop:
 		runs := t.presence == lifecycle.Running && !t.paused
 		if runs && f.kind == lifecycle.PostStart {
@@ -117,7 +120,7 @@ func begin(w *World, i int) {
 	}
 	t := &w.truth[i]
 	t.runs++
-	t.presence, t.podRun, t.paused, t.unhealthy, t.stopHook = lifecycle.Running, w.podRuns, false, false, false
+	t.presence, t.podRun, t.paused, t.unhealthy, t.stopHook, t.flushed = lifecycle.Running, w.podRuns, false, false, false, false
 	t.started = w.now.Sub(epoch) + time.Duration(t.runs-1)
 	if w.podRuns > 1 && t.started < w.podStarted { // within one moment of the model
 		t.started = w.podStarted + time.Duration(t.runs)

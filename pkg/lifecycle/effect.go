@@ -99,6 +99,14 @@ type RunHook struct {
 	Limit time.Duration
 }
 
+// FlushLogs passes the last lines of the task to its log router, the container Index, which is
+// stopped after it. The driver gives up on it after Limit.
+type FlushLogs struct {
+	ID    OpID
+	Index int
+	Limit time.Duration
+}
+
 // CancelOp asks that the operation ID be given up. The operation still answers.
 type CancelOp struct{ ID OpID }
 
@@ -117,6 +125,7 @@ func (e StopContainer) Op() OpID    { return e.ID }
 func (e InspectContainer) Op() OpID { return e.ID }
 func (e CheckHealth) Op() OpID      { return e.ID }
 func (e RunHook) Op() OpID          { return e.ID }
+func (e FlushLogs) Op() OpID        { return e.ID }
 func (e CancelOp) Op() OpID         { return e.ID }
 
 func (AdmitTask) effect()        {}
@@ -134,4 +143,5 @@ func (StopContainer) effect()    {}
 func (InspectContainer) effect() {}
 func (CheckHealth) effect()      {}
 func (RunHook) effect()          {}
+func (FlushLogs) effect()        {}
 func (CancelOp) effect()         {}

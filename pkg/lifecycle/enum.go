@@ -145,12 +145,13 @@ const (
 	Release
 	PostStart // the hook after the start of a container
 	PreStop   // the hook before its stop
+	Flush     // passing the last lines to a log router, before its stop
 	numKind
 )
 
 var kindNames = [numKind]string{
 	"idle", "resolve", "pull", "create", "start", "stop", "inspect", "probe", "prepare", "launch", "halt", "remove",
-	"admit", "release", "post-start", "pre-stop",
+	"admit", "release", "post-start", "pre-stop", "flush",
 }
 
 func (k Kind) String() string { return name(kindNames[:], int(k)) }

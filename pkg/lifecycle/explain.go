@@ -239,6 +239,8 @@ func moveOf(s State, i int, k Kind) string {
 		return "the postStart hook of " + def.Name
 	case k == PreStop:
 		return "the preStop hook of " + def.Name
+	case k == Flush:
+		return "passing the last lines to " + def.Name
 	case k == Stop, s.Goal != Up && c.Presence == Running:
 		return "stopping " + def.Name
 	default:
@@ -267,6 +269,9 @@ func explainOp(s State, i int) Reason {
 	case PreStop:
 		r.Text = "the preStop hook of " + def.Name + " runs"
 		r.Until, r.Then = c.Hooks.StopSince.Add(graceOf(&s, i)), def.Name+" gets its stop signal"
+	case Flush:
+		r.Text = def.Name + " gets the last lines of the containers that log to it"
+		r.Until, r.Then = c.Hooks.FlushSince.Add(def.StopTimeout), "it gets its stop signal"
 	case Stop:
 		return explainStop(s, i)
 	default:

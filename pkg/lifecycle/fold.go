@@ -159,6 +159,9 @@ func foldContainer(s *State, at time.Time, i int, op Op, ev OpFinished) {
 	case PostStart, PreStop:
 		foldHook(s, at, i, op, ev)
 		return
+	case Flush:
+		foldFlush(s, i, ev)
+		return
 	}
 	if ev.Failure.Class != OK {
 		foldContainerFailure(s, at, i, op, ev.Failure.named(op.Kind))

@@ -27,6 +27,10 @@ type HookState struct {
 	// the hook is over.
 	StopSince time.Time `json:"stopSince,omitzero"`
 	Stopped   bool      `json:"stopped,omitempty"`
+	// FlushSince is when a log router began to get its last lines. Flushed: it has them, or
+	// had its time.
+	FlushSince time.Time `json:"flushSince,omitzero"`
+	Flushed    bool      `json:"flushed,omitempty"`
 }
 
 // minGrace is what a preStop hook leaves of the stop timeout (kubelet,
@@ -41,9 +45,13 @@ func awaitsHook(s *State, i int) bool {
 	return s.Task.Containers[i].Extensions.Hooks.PostStart != nil && !s.Containers[i].Hooks.Started
 }
 
-// stopOp is the operation that brings the stop of a container on: its hook, or the stop.
+// stopOp is the operation that brings the stop of a container on: the last lines of a log router,
+// its hook, or the stop.
 func stopOp(s *State, at time.Time, i int) Kind {
 	c := &s.Containers[i]
+	if flushes(s, at, i) {
+		return Flush
+	}
 	late := !c.Hooks.StopSince.IsZero() && stopElapsed(s, at, i) >= graceOf(s, i)
 	if s.Task.Containers[i].Extensions.Hooks.PreStop == nil || s.Force || c.Hooks.Stopped || c.Paused || c.Unmonitored == MonitorLost || late {
 		return Stop

@@ -62,6 +62,8 @@ func planContainer(s *State, at time.Time, i int) Effect {
 		return CheckHealth{ID: id, Index: i, Probe: c.Op.Probe}
 	case PostStart, PreStop:
 		return planHook(s, at, i, id)
+	case Flush:
+		return planFlush(s, at, i, id)
 	default:
 		return InspectContainer{ID: id, Index: i}
 	}
@@ -156,6 +158,8 @@ func planCancel(s *State, at time.Time, i int) Effect {
 		unwanted = s.Goal != Up || c.Stale || failedHealth(s, i)
 	case PostStart, PreStop:
 		unwanted = cancelHook(s, i)
+	case Flush:
+		unwanted = cancelFlush(s, i)
 	case Create, Start:
 		unwanted = s.Force
 	case Stop:

@@ -22,6 +22,8 @@
 //	limit NAME           print the soft and the hard resource limit
 //	status KEY           print a line of /proc/self/status, such as CapEff
 //	processes            print how many processes it sees
+//	route FILE           be a log router that listens where a configuration of fluent-bit
+//	                     says, and print each record: TAG SOURCE TEXT
 //	interfaces           print the names of the network interfaces
 //	resolve NAME         print the addresses of a host name; fail if it has none
 //	resolver             print name servers, search domains and options
@@ -152,6 +154,7 @@ var steps = map[string]step{
 	"await":      {1, 1, await},
 	"try":        {1, -1, try},
 	"flood":      {2, 2, (*box).flood},
+	"route":      {1, 1, (*box).route},
 	"crash":      {0, 0, crash},
 	"alloc":      {1, 1, (*box).alloc},
 	"burn":       {1, 1, burn},

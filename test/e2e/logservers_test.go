@@ -1,0 +1,147 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/podtask/podtask/internal/logstest"
+)
+
+// texts collects what servers got.
+type texts struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (x *texts) add(text string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.all = append(x.all, text)
+}
+
+func (x *texts) has(parts ...string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, text := range x.all {
+		found := true
+		for _, part := range parts {
+			found = found && strings.Contains(text, part)
+		}
+		if found {
+			return true
+		}
+	}
+	return false
+}
+
+// datagrams is the address of a server that takes datagrams.
+func (x *texts) datagrams(t *testing.T) string {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	go func() {
+		for b := make([]byte, 1<<16); ; {
+			n, _, err := conn.ReadFrom(b)
+			if err != nil {
+				return
+			}
+			x.add(string(b[:n]))
+		}
+	}()
+	return "udp://" + conn.LocalAddr().String()
+}
+
+// Each container of a task writes to the server of its own log driver.
+func TestEachLogDriverReachesItsServer(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	var syslog, gelf, splunk texts
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		splunk.add(r.Header.Get("Authorization") + string(body))
+	}))
+	defer collector.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	fluentd := &logstest.Forward{}
+	go fluentd.Serve(l)
+	to := func(driver string, options, more obj) obj {
+		c := obj{"logDriver": driver, "options": options}
+		for k, v := range more {
+			c[k] = v
+		}
+		return obj{"logConfiguration": c, "dockerLabels": obj{"team": "blue"}}
+	}
+	b.env = append(b.env, "HEC_TOKEN=hunter2")
+	path := b.define(allOf(
+		ctr{Name: "syslog", Command: words("print hello"), More: to("syslog", obj{"syslog-address": syslog.datagrams(t), "syslog-format": "rfc5424", "tag": "{{.Name}}"}, nil)},
+		ctr{Name: "gelf", Command: words("eprint hello"), More: to("gelf", obj{"gelf-address": gelf.datagrams(t), "gelf-compression-type": "none", "labels": "team"}, nil)},
+		ctr{Name: "splunk", Command: words("print hello"), More: to("splunk", obj{"splunk-url": collector.URL, "env": "TOKEN"}, obj{
+			"secretOptions": []obj{{"name": "splunk-token", "valueFrom": "env:HEC_TOKEN"}},
+		})},
+		ctr{Name: "fluentd", Command: words("print hello"), More: to("fluentd", obj{"fluentd-address": l.Addr().String(), "tag": "shop", "labels-regex": "^te"}, nil)},
+	)...)
+	if got := b.want(0, "validate", path).out; !strings.Contains(got, "fluentd: fluentd at tcp://"+l.Addr().String()+", tag shop") {
+		t.Errorf("validate says %s", got)
+	}
+	b.want(0, "run", "--name", b.family, path)
+	id := b.inspect(b.family).ID
+	if !syslog.has("<30>1 ", "-syslog ", " hello\n") {
+		t.Errorf("syslog has %q", syslog.all)
+	}
+	if !gelf.has(`"short_message":"hello"`, `"level":3`, `"_team":"blue"`, `"_container_name":"podtask-`) {
+		t.Errorf("gelf has %q", gelf.all)
+	}
+	if !splunk.has("Splunk hunter2", `"line":"hello"`, `"source":"stdout"`) {
+		t.Errorf("splunk has %q", splunk.all)
+	}
+	if all := fluentd.Records(); len(all) != 1 || all[0].Tag != "shop" || all[0].Members["log"] != "hello" || all[0].Members["team"] != "blue" || len(all[0].Members["container_id"]) != 64 {
+		t.Errorf("fluentd has %+v", all)
+	}
+	if got := b.want(0, "logs", "--routes", id).out; strings.Count(got, " 0B ") != 4 || strings.Contains(got, "hunter2") {
+		t.Errorf("the routes are %s", got)
+	}
+	b.wantLines(id, "splunk", "hello")
+	b.want(0, "rm", id)
+}
+
+// The lines of an app reach the log router of the task, with the one that it writes last.
+func TestOutputReachesTheLogRouter(t *testing.T) {
+	t.Parallel()
+	for _, network := range []string{"awsvpc", "bridge"} {
+		t.Run(network, func(t *testing.T) {
+			t.Parallel()
+			b := newBox(t)
+			b.env = append(b.env, "OUTPUT_KEY=12345678")
+			id := b.detach(b.write(def{Network: network, Containers: []ctr{
+				ctr{Name: "router", Command: words("route /fluent-bit/etc/fluent-bit.conf"), More: obj{"user": "1000", "firelensConfiguration": obj{"type": "fluentbit"}}},
+				ctr{Name: "app", Command: words("print first -- env FLUENT_PORT -- wait /tmp/go -- print last"), More: obj{"logConfiguration": obj{
+					"logDriver": "awsfirelens", "options": obj{"Name": "null"}, "secretOptions": []obj{{"name": "key", "valueFrom": "env:OUTPUT_KEY"}},
+				}}},
+			}}))
+			eventually(t, "the first lines", func() bool { return strings.Contains(b.lines(id, "router"), "app stdout FLUENT_PORT=24224") })
+			b.tell(id, "app", "/tmp/go")
+			b.want(0, "wait", id)
+			got := b.lines(id, "router")
+			for _, want := range []string{"option key 8", "app stdout first", "app stdout last"} {
+				if strings.Count(got, want) != 1 {
+					t.Errorf("the router has not got %q once: %s", want, got)
+				}
+			}
+			b.want(0, "rm", id)
+		})
+	}
+}
