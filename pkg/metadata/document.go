@@ -58,8 +58,8 @@ type Container struct {
 	Networks      []Network `json:",omitempty"`
 	Health        *Health   `json:",omitempty"`
 	Volumes       []Volume  `json:",omitempty"`
-	// LogDriver and LogOptions are set only for a driver of this host: other drivers
-	// receive no logs.
+	// LogDriver and LogOptions are not set for a driver that sends nothing, because the task's
+	// logs stay on this host.
 	LogDriver  string            `json:",omitempty"`
 	LogOptions map[string]string `json:",omitempty"`
 	// RestartCount is nil for a container without a restart policy.
@@ -183,8 +183,8 @@ func ContainerOf(s lifecycle.State, i int, n Names, addresses []netip.Addr) Cont
 	if def.Restart != nil {
 		out.RestartCount = &c.Restarts
 	}
-	if def.Log != nil && def.Log.Driver.Local() {
-		out.LogDriver, out.LogOptions = string(def.Log.Driver), def.Log.Options
+	if l := def.Log; l != nil && (l.Driver.Local() || l.Sent(taskdef.LogSettings{Mode: s.Options.Logs, AWSLogs: true})) {
+		out.LogDriver, out.LogOptions = string(l.Driver), l.Shown()
 	}
 	out.Ports, out.Volumes = portsOf(s, i), volumesOf(s.Task, i, n)
 	return out

@@ -107,6 +107,13 @@ func (l *LogConfiguration) Problems() []logroute.OptionProblem {
 	return logroute.CheckOptions(string(l.Driver), l.Options, l.secretNames())
 }
 
+// Shown are the options without the one that is a password if it is not written as a secret.
+func (l *LogConfiguration) Shown() map[string]string {
+	shown := maps.Clone(l.Options)
+	delete(shown, logroute.SplunkToken)
+	return shown
+}
+
 func (l *LogConfiguration) secretNames() (names []string) {
 	for _, s := range l.SecretOptions {
 		names = append(names, s.Name)
