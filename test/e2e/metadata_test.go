@@ -157,6 +157,30 @@ func TestMetadataGivesCredentials(t *testing.T) {
 	}
 }
 
+// Credentials that end within ten minutes are fetched again, those that last are kept.
+func TestCredentialsAreFetchedAgainBeforeTheyExpire(t *testing.T) {
+	t.Parallel()
+	for ends, want := range map[string][2]string{"+5 minutes": {"AKIA1", "AKIA2"}, "+1 hour": {"AKIA1", "AKIA1"}} {
+		b := newBox(t)
+		count := filepath.Join(b.dir, "count")
+		helper := b.file("fetch", "#!/bin/sh\necho >>"+count+"\necho '{\"Version\":1,\"AccessKeyId\":\"AKIA'$(wc -l <"+count+")'\",\"SecretAccessKey\":\"s\",\"Expiration\":\"'$(date -u -d '"+ends+"' +%Y-%m-%dT%H:%M:%SZ)'\"}'\n")
+		if err := os.Chmod(helper, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		b.env = append(b.env, "PODTASK_CREDENTIALS_HELPER="+helper)
+		const url = "http://169.254.170.2${AWS_CONTAINER_CREDENTIALS_RELATIVE_URI}"
+		r := b.want(0, "run", "--quiet", b.define(ctr{Name: "app", Command: words("get " + url + " -- print -- get " + url + " -- print")}))
+		var got [2]string
+		for i, line := range strings.SplitN(strings.TrimSpace(r.out), "\n", 2) {
+			_, rest, _ := strings.Cut(line, `"AccessKeyId":"`)
+			got[i], _, _ = strings.Cut(rest, `"`)
+		}
+		if got != want {
+			t.Errorf("credentials that end in %s: %v, want %v; it printed %s", ends, got, want, r.out)
+		}
+	}
+}
+
 // Two tasks with different roles have different credentials at the same time, neither can
 // read the other's, and both know the region and their tags.
 func TestEachTaskHasItsRole(t *testing.T) {
