@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/podtask/podtask/internal/console"
@@ -20,18 +21,24 @@ import (
 func timelineCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "timeline",
-		Usage:     "draw how long a task and its containers were in each state",
+		Usage:     "draw what a task and its containers did, and for how long",
 		ArgsUsage: "TASK",
 		Description: `The bars are as wide as the terminal. They start when the task was created and end when it
-stopped, or now.
+stopped, or now. The lines below name each activity and how long it took: resolve (the digest
+of the image), pull, create, wait for another container, start, run, healthy or unhealthy,
+restart. For the task itself, prepare is the time until all containers were created.
+
+With --format otlp the task is a trace, whose ID is that of the task: a file for the OTLP/JSON
+receiver of an OpenTelemetry collector, or for POST to its /v1/traces.
 
 Examples:
   podtask timeline web
   podtask timeline --svg web.svg web
-  podtask timeline --format json web`,
+  podtask timeline --format json web
+  podtask timeline --format otlp web | curl -H 'Content-Type: application/json' -d @- http://localhost:4318/v1/traces`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "svg", Usage: "write a picture to `FILE` instead; - is stdout"},
-			formatFlag("json or yaml"),
+			formatFlag("json, yaml, or otlp: a trace for OpenTelemetry, in OTLP/JSON"),
 		},
 		Action: p.withHost(drawTimeline),
 	}
@@ -42,8 +49,8 @@ func drawTimeline(ctx context.Context, s *session, c *cli.Context) error {
 		return usagef("timeline", "timeline takes one TASK, not %d arguments", c.Args().Len())
 	}
 	format, file := c.String("format"), c.String("svg")
-	if format != "" && format != console.FormatJSON && format != console.FormatYAML {
-		return usagef("timeline", "--format is json or yaml, not %q", format)
+	if !slices.Contains([]string{"", console.FormatJSON, console.FormatYAML, formatOTLP}, format) {
+		return usagef("timeline", "--format is json, yaml or otlp, not %q", format)
 	}
 	if format != "" && file != "" {
 		return usagef("timeline", "--format and --svg exclude each other")
@@ -58,25 +65,19 @@ func drawTimeline(ctx context.Context, s *session, c *cli.Context) error {
 		return console.WriteJSON(s.stdout, wireTimeline(t, chart))
 	case format == console.FormatYAML:
 		return console.WriteYAML(s.stdout, wireTimeline(t, chart))
+	case format == formatOTLP:
+		return writeTrace(s.stdout, t, chart)
 	case file == "-":
 		_, err = io.WriteString(s.stdout, chart.SVG())
 	case file != "":
 		err = os.WriteFile(file, []byte(chart.SVG()), 0o644)
 	default:
 		on := console.ColorsFor(s.stdout, s.getenv)
-		_, err = io.WriteString(s.stdout, chart.Text(console.Columns(s.stdout, s.getenv), func(state, glyphs string) string {
-			return on.Paint(stateInks[state], glyphs)
-		}))
+		width := console.Columns(s.stdout, s.getenv)
+		paint := func(kind, text string) string { return on.Paint(console.ActivityInk(kind), text) }
+		_, err = io.WriteString(s.stdout, chart.Text(width, paint)+"\n"+chart.Steps(width, paint))
 	}
 	return err
-}
-
-// stateInks color the bars.
-var stateInks = map[string]console.Ink{
-	lifecycle.StatusNone.String():      console.Faint,
-	lifecycle.StatusRunning.String():   console.Green,
-	lifecycle.HealthHealthy.String():   console.Green,
-	lifecycle.HealthUnhealthy.String(): console.Red,
 }
 
 // chartOf makes a chart of a task's history.
@@ -98,24 +99,17 @@ func chartOf(t api.Task, now time.Time) timeline.Chart {
 	}
 	chart := timeline.Chart{From: t.CreatedAt, To: end}
 	chart.Title = fmt.Sprintf("%s (%s) %s, %s", cmp.Or(t.Name, t.Family), console.ShortID(t.ID), t.Status, console.Span(end.Sub(t.CreatedAt)))
-	lane := func(name, container, note string) {
-		l := timeline.LaneOf(name, lifecycle.StatusNone.String(), lifecycle.StatusStopped.String(), t.CreatedAt, end, changes[container])
-		l.Note = note
-		chart.Lanes = append(chart.Lanes, l)
+	lane := func(name, container string) *timeline.Lane {
+		chart.Lanes = append(chart.Lanes, timeline.LaneOf(name, lifecycle.StatusNone.String(), lifecycle.StatusStopped.String(), t.CreatedAt, end, changes[container]))
+		return &chart.Lanes[len(chart.Lanes)-1]
 	}
-	lane(console.TaskLabel, "", exitNote(t.ExitCode))
-	lane(console.InfraLabel, lifecycle.Infra, "")
+	names := activities{t}
+	names.task(lane(console.TaskLabel, ""))
+	names.pod(lane(console.InfraLabel, lifecycle.Infra))
 	for _, c := range t.Containers {
-		lane(c.Name, c.Name, exitNote(c.ExitCode))
+		names.container(lane(c.Name, c.Name), c)
 	}
 	return chart
-}
-
-func exitNote(code *api.ExitCode) string {
-	if code == nil {
-		return ""
-	}
-	return "exit code " + code.String()
 }
 
 // timelineDocument is a timeline on the wire.
@@ -134,7 +128,11 @@ type timelineLane struct {
 }
 
 type timelineSpan struct {
-	State   string    `json:"state"`
+	State string `json:"state"`
+	// Activity is what was done in that state, such as "pull" or "wait for db".
+	Activity string `json:"activity"`
+	// Failed: the activity ended with a failure.
+	Failed  bool      `json:"failed,omitempty"`
 	From    time.Time `json:"from"`
 	To      time.Time `json:"to"`
 	Seconds float64   `json:"seconds"`
@@ -150,8 +148,8 @@ func wireTimeline(t api.Task, c timeline.Chart) timelineDocument {
 		case 1:
 			lane.Container = lifecycle.Infra
 		}
-		for _, s := range l.Spans {
-			lane.Spans = append(lane.Spans, timelineSpan{State: s.State, From: s.From, To: s.To, Seconds: s.To.Sub(s.From).Seconds()})
+		for k, s := range l.Spans {
+			lane.Spans = append(lane.Spans, timelineSpan{State: s.State, Activity: s.Activity, Failed: s.Failed || l.Failed && k == len(l.Spans)-1, From: s.From, To: s.To, Seconds: s.To.Sub(s.From).Seconds()})
 		}
 		doc.Lanes = append(doc.Lanes, lane)
 	}

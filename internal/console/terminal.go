@@ -22,6 +22,20 @@ const (
 // Inks distinguish containers. Red and green are not used because they have a meaning.
 var Inks = [...]Ink{"\x1b[36m", "\x1b[33m", "\x1b[35m", "\x1b[34m", "\x1b[96m", "\x1b[93m", "\x1b[95m", "\x1b[94m"}
 
+// ActivityInk is that of a kind of activity in a timeline. What is shown with a color has a
+// glyph of its own as well.
+func ActivityInk(kind string) Ink {
+	switch kind {
+	case "resolve", "wait":
+		return Faint
+	case "run", "healthy":
+		return Green
+	case "unhealthy", "restart", "failed":
+		return Red
+	}
+	return plain
+}
+
 // Colors is whether to write with colors.
 type Colors bool
 

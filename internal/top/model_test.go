@@ -74,14 +74,14 @@ func starting() Detail {
 		},
 	}
 	lane := func(name string, c ...timeline.Change) timeline.Lane {
-		return timeline.LaneOf(name, "NONE", "STOPPED", at(0), noon, c)
+		return timeline.LaneOf(name, "resolve", "STOPPED", at(0), noon, c)
 	}
 	return Detail{
 		Task: t, Why: "web (aaaaaaaaaaaa) is CREATED: app waits until db is HEALTHY; the health check of db has failed 2 of 3 times, for 12s; it is checked again in 3s.",
 		Chart: timeline.Chart{Title: "web", From: at(0), To: noon, Lanes: []timeline.Lane{
-			lane("(task)", timeline.Change{State: "CREATED", At: at(6)}),
-			lane("app", timeline.Change{State: "PULLED", At: at(4)}, timeline.Change{State: "CREATED", At: at(6)}),
-			lane("db", timeline.Change{State: "PULLED", At: at(4)}, timeline.Change{State: "RUNNING", At: at(8)}),
+			lane("(task)", timeline.Change{State: "wait", At: at(6)}),
+			lane("app", timeline.Change{State: "create", At: at(4)}, timeline.Change{State: "wait", At: at(6)}),
+			lane("db", timeline.Change{State: "create", At: at(4)}, timeline.Change{State: "run", At: at(8)}),
 		}},
 	}
 }

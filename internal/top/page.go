@@ -145,7 +145,7 @@ func (p *page) overview(c canvas, used map[string]Use) []string {
 		return lines
 	}
 	chart.Title = ""
-	text := chart.Text(c.width, func(state, glyphs string) string { return c.paint(stateInk(state), glyphs) })
+	text := chart.Text(c.width, func(kind, glyphs string) string { return c.paint(console.ActivityInk(kind), glyphs) })
 	return append(append(lines, ""), strings.Split(strings.TrimSuffix(text, "\n"), "\n")...)
 }
 
@@ -181,17 +181,6 @@ func note(k api.Container) string {
 		words = append(words, term.Line(k.Reason))
 	}
 	return strings.Join(words, ", ")
-}
-
-// stateInk colors the bars of the timeline.
-func stateInk(state string) console.Ink {
-	switch state {
-	case lifecycle.StatusRunning.String(), lifecycle.HealthHealthy.String():
-		return console.Green
-	case lifecycle.HealthUnhealthy.String():
-		return console.Red
-	}
-	return ""
 }
 
 func (p *page) logLines(c canvas) []string {

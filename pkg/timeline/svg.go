@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"strings"
@@ -19,8 +20,12 @@ const (
 	svgLetter = 7  // width of a letter of the font, generously
 )
 
+// svgStyle has colors for a light and a dark background, whichever the viewer has.
+const svgStyle = `.page{fill:#fff}.ink{fill:#111}.dim{fill:#475467}.grid{stroke:#e6e9ee}.bad{fill:#d1293d}` +
+	`@media(prefers-color-scheme:dark){.page{fill:#16181d}.ink{fill:#f2f4f7}.dim{fill:#b4bac5}.grid{stroke:#343a46}.bad{fill:#ff7b80}}`
+
 // SVG draws the chart as a self-contained picture without scripts. A tooltip shows the
-// state and length of a span.
+// activity and length of a span.
 func (c Chart) SVG() string {
 	p := picture{chart: c, left: svgMargin + svgLetter*8, right: svgMargin}
 	for _, l := range c.Lanes {
@@ -33,8 +38,9 @@ func (c Chart) SVG() string {
 	legend := p.legend()
 	height := svgMargin + svgTitle + svgAxis + svgLane*len(c.Lanes) + svgLegend*len(legend) + svgMargin
 	p.printf(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="system-ui, sans-serif" font-size="12">`, svgWidth, height, svgWidth, height)
-	p.printf(`<rect width="%d" height="%d" fill="#ffffff"/>`, svgWidth, height)
-	p.text(svgMargin, svgMargin+14, "start", "#111111", c.Title, ` font-size="15" font-weight="600"`)
+	p.printf(`<style>%s</style>`, svgStyle)
+	p.printf(`<rect width="%d" height="%d" class="page"/>`, svgWidth, height)
+	p.text(svgMargin, svgMargin+14, "start", "ink", c.Title, ` font-size="15" font-weight="600"`)
 	top := svgMargin + svgTitle + svgAxis
 	p.axis(top)
 	for i, l := range c.Lanes {
@@ -57,8 +63,8 @@ type picture struct {
 func (p *picture) printf(format string, a ...any) { fmt.Fprintf(&p.out, format+"\n", a...) }
 
 // text writes a text; y is its base line.
-func (p *picture) text(x, y int, anchor, colour, text, more string) {
-	p.printf(`<text x="%d" y="%d" text-anchor="%s" fill="%s"%s>%s</text>`, x, y, anchor, colour, more, escape(text))
+func (p *picture) text(x, y int, anchor, class, text, more string) {
+	p.printf(`<text x="%d" y="%d" text-anchor="%s" class="%s"%s>%s</text>`, x, y, anchor, class, more, escape(text))
 }
 
 func escape(text string) string {
@@ -79,12 +85,12 @@ func (p *picture) axis(top int) {
 	bottom := top + svgLane*len(p.chart.Lanes)
 	for k := range ticks + 1 {
 		x := int(p.x(float64(k) / ticks))
-		p.printf(`<line x1="%d" y1="%d" x2="%d" y2="%d" stroke="#e6e9ee"/>`, x, top-4, x, bottom)
+		p.printf(`<line x1="%d" y1="%d" x2="%d" y2="%d" class="grid"/>`, x, top-4, x, bottom)
 		label := "0s"
 		if k > 0 {
 			label = span(p.chart.length() * time.Duration(k) / ticks)
 		}
-		p.text(x, top-8, "middle", "#667085", label, "")
+		p.text(x, top-8, "middle", "dim", label, "")
 	}
 }
 
@@ -93,27 +99,42 @@ const minSpan = 1.5
 
 func (p *picture) lane(top int, l Lane) {
 	base := top + svgLane/2 + 4
-	p.text(p.left-svgMargin/2, base, "end", "#111111", cut(l.Name, (p.left-svgMargin)/svgLetter), "")
+	p.text(p.left-svgMargin/2, base, "end", "ink", cut(l.Name, (p.left-svgMargin)/svgLetter), "")
 	for _, s := range l.Spans {
 		from, to := p.x(p.chart.at(s.From)), p.x(p.chart.at(s.To))
 		p.printf(`<rect x="%.1f" y="%d" width="%.1f" height="%d" fill="%s"><title>%s, %s</title></rect>`,
-			from, top+(svgLane-svgBar)/2, max(minSpan, to-from), svgBar, lookOf(s.State).colour, escape(s.State), span(s.To.Sub(s.From)))
+			from, top+(svgLane-svgBar)/2, max(minSpan, to-from), svgBar, lookOf(s.Kind()).color, escape(cmp.Or(s.Activity, s.State)), span(s.To.Sub(s.From)))
+		if s.Failed {
+			p.failure(to, top)
+		}
+	}
+	class := "dim"
+	if l.Failed {
+		class = "bad"
+		if n := len(l.Spans); n > 0 {
+			p.failure(p.x(p.chart.at(l.Spans[n-1].To)), top)
+		}
 	}
 	if l.Note != "" {
-		p.text(svgWidth-p.right+svgMargin/2, base, "start", "#475467", cut(l.Note, (p.right-svgMargin)/svgLetter), "")
+		p.text(svgWidth-p.right+svgMargin/2, base, "start", class, cut(l.Note, (p.right-svgMargin)/svgLetter), "")
 	}
 }
 
-// entry is a state in the legend.
-type entry struct {
-	state string
-	x     int
+// failure marks the end of a span that failed.
+func (p *picture) failure(x float64, top int) {
+	p.printf(`<rect x="%.1f" y="%d" width="3" height="%d" fill="%s"/>`, x-3, top+(svgLane-svgBar)/2-2, svgBar+4, lookOf(FailedKind).color)
 }
 
-// legend says where the states stand, in lines that fit into the picture.
+// entry is a kind in the legend.
+type entry struct {
+	kind string
+	x    int
+}
+
+// legend says where the kinds stand, in lines that fit into the picture.
 func (p *picture) legend() (lines [][]entry) {
 	x := svgWidth
-	for _, s := range p.chart.states() {
+	for _, s := range p.chart.kinds() {
 		width := 17 + (svgLetter+2)*len(s) + 12 // capitals are wide
 		if x+width > svgWidth {
 			lines, x = append(lines, nil), svgMargin
@@ -127,7 +148,7 @@ func (p *picture) legend() (lines [][]entry) {
 // explain draws a line of the legend.
 func (p *picture) explain(middle int, entries []entry) {
 	for _, e := range entries {
-		p.printf(`<rect x="%d" y="%d" width="12" height="12" fill="%s"/>`, e.x, middle-2, lookOf(e.state).colour)
-		p.text(e.x+17, middle+8, "start", "#475467", e.state, "")
+		p.printf(`<rect x="%d" y="%d" width="12" height="12" fill="%s"/>`, e.x, middle-2, lookOf(e.kind).color)
+		p.text(e.x+17, middle+8, "start", "dim", e.kind, "")
 	}
 }

@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -18,11 +19,11 @@ const (
 const ticks = 4
 
 // Text draws the chart with at most width columns, or its minimum width. Names that are too
-// long are cut; lines end with a line feed. Paint may color the glyphs of a state and must
-// not change their width; nil leaves them plain.
-func (c Chart) Text(width int, paint func(state, glyphs string) string) string {
+// long are cut; lines end with a line feed. Paint may color the glyphs of a kind of activity and
+// must not change their width; nil leaves them plain.
+func (c Chart) Text(width int, paint func(kind, glyphs string) string) string {
 	if paint == nil {
-		paint = func(_, glyphs string) string { return glyphs }
+		paint = plain
 	}
 	name, note := 0, 0
 	for _, l := range c.Lanes {
@@ -38,7 +39,11 @@ func (c Chart) Text(width int, paint func(state, glyphs string) string) string {
 	}
 	line(pad("", name), c.axis(bar))
 	for _, l := range c.Lanes {
-		line(pad(cut(l.Name, name), name), c.bar(l, bar, paint), l.Note)
+		note := l.Note
+		if l.Failed && note != "" {
+			note = paint(FailedKind, note)
+		}
+		line(pad(cut(l.Name, name), name), c.bar(l, bar, paint), note)
 	}
 	for _, words := range c.legend(width - name - 2) {
 		for i, s := range words {
@@ -49,10 +54,10 @@ func (c Chart) Text(width int, paint func(state, glyphs string) string) string {
 	return b.String()
 }
 
-// legend are the states, in lines that fit into width, each of at least one.
+// legend are the kinds, in lines that fit into width, each of at least one.
 func (c Chart) legend(width int) (lines [][]string) {
 	used := 0
-	for _, s := range c.states() {
+	for _, s := range c.kinds() {
 		need := utf8.RuneCountInString(s) + 4
 		if n := len(lines); n > 0 && used+need-2 <= width {
 			lines[n-1] = append(lines[n-1], s)
@@ -91,30 +96,33 @@ func (c Chart) axis(width int) string {
 // bar draws a lane. A column shows the state at its middle; a state that is too
 // short for that shows in the column it falls into, unless another such state does.
 func (c Chart) bar(l Lane, width int, paint func(state, glyphs string) string) string {
-	states := make([]string, width)
+	kinds := make([]string, width)
 	short := make([]bool, width)
 	for _, s := range l.Spans {
 		from, to := c.at(s.From)*float64(width), c.at(s.To)*float64(width)
 		seen := false
 		for i := range width {
 			if middle := float64(i) + 0.5; from <= middle && middle < to && !short[i] {
-				states[i], seen = s.State, true
+				kinds[i], seen = s.Kind(), true
 			}
 		}
 		if i := min(width-1, int(from)); !seen && !short[i] {
-			states[i], short[i] = s.State, true
+			kinds[i], short[i] = s.Kind(), true
 		}
+	}
+	if n := len(l.Spans); n > 0 && l.Failed {
+		kinds[min(width-1, max(0, int(c.at(l.Spans[n-1].To)*float64(width))-1))] = FailedKind
 	}
 	var b strings.Builder
 	for i := 0; i < width; {
 		k := i
-		for k < width && states[k] == states[i] {
+		for k < width && kinds[k] == kinds[i] {
 			k++
 		}
-		if states[i] == "" {
+		if kinds[i] == "" {
 			b.WriteString(strings.Repeat(" ", k-i))
 		} else {
-			b.WriteString(paint(states[i], strings.Repeat(string(lookOf(states[i]).glyph), k-i)))
+			b.WriteString(paint(kinds[i], strings.Repeat(string(lookOf(kinds[i]).glyph), k-i)))
 		}
 		i = k
 	}
@@ -123,4 +131,39 @@ func (c Chart) bar(l Lane, width int, paint func(state, glyphs string) string) s
 
 func pad(s string, width int) string {
 	return fmt.Sprintf("%-*s", width, s)
+}
+
+func plain(_, text string) string { return text }
+
+// Steps lists what each lane did and for how long, in lines of at most width columns; a step
+// that is too long for one is cut. Paint is as for Text.
+func (c Chart) Steps(width int, paint func(kind, text string) string) string {
+	if paint == nil {
+		paint = plain
+	}
+	name := 0
+	for _, l := range c.Lanes {
+		name = max(name, utf8.RuneCountInString(l.Name))
+	}
+	name = min(name, max(minName, width/3))
+	var b strings.Builder
+	for _, l := range c.Lanes {
+		b.WriteString(pad(cut(l.Name, name), name))
+		used := name
+		for _, s := range l.Spans {
+			text := cut(cmp.Or(s.Activity, s.State)+" "+span(s.To.Sub(s.From)), width-name-2)
+			if n := utf8.RuneCountInString(text); used > name && used+2+n > width {
+				b.WriteString("\n" + pad("", name))
+				used = name
+			}
+			used += 2 + utf8.RuneCountInString(text)
+			kind := s.Kind()
+			if s.Failed {
+				kind = FailedKind
+			}
+			b.WriteString("  " + paint(kind, text))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
 }

@@ -1,9 +1,11 @@
-// Package timeline draws how long each part of a task was in each state: as bars of
-// text, and as a picture in SVG. It is pure.
+// Package timeline draws what each part of a task did and for how long: as bars of text, as
+// a picture in SVG, and as a trace for OpenTelemetry. It is pure.
 package timeline
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -22,13 +24,28 @@ type Lane struct {
 	Spans []Span
 	// Note follows the bar, such as an exit code.
 	Note string
+	// Failed marks the end of the bar.
+	Failed bool
 }
 
 // Span is a time in one state.
 type Span struct {
-	State    string
+	State string
+	// Activity is what was done in that state, such as "pull" or "wait for db"; its first
+	// word, the kind, decides how it is drawn. If it is empty, the state does.
+	Activity string
+	Failed   bool
 	From, To time.Time
 }
+
+// Kind is what decides how the span is drawn.
+func (s Span) Kind() string {
+	kind, _, _ := strings.Cut(cmp.Or(s.Activity, s.State), " ")
+	return kind
+}
+
+// FailedKind is the kind of the mark at the end of a lane that failed.
+const FailedKind = "failed"
 
 // Change is a moment at which a lane entered a state.
 type Change struct {
@@ -64,7 +81,7 @@ func (l *Lane) add(state string, from, to time.Time) {
 		l.Spans[n-1].To = to
 		return
 	}
-	l.Spans = append(l.Spans, Span{state, from, to})
+	l.Spans = append(l.Spans, Span{State: state, From: from, To: to})
 }
 
 // length is the time the picture shows, never 0.
@@ -75,16 +92,18 @@ func (c Chart) at(t time.Time) float64 {
 	return min(1, max(0, float64(t.Sub(c.From))/float64(c.length())))
 }
 
-// states are those that occur, in the order of the look table, others behind.
-func (c Chart) states() []string {
+// kinds are those that occur, in the order of the look table, others behind.
+func (c Chart) kinds() []string {
 	occurs := map[string]bool{}
 	var others []string
 	for _, l := range c.Lanes {
+		occurs[FailedKind] = occurs[FailedKind] || l.Failed
 		for _, s := range l.Spans {
-			if _, known := looks[s.State]; !known && !occurs[s.State] {
-				others = append(others, s.State)
+			kind := s.Kind()
+			if _, known := looks[kind]; !known && !occurs[kind] {
+				others = append(others, kind)
 			}
-			occurs[s.State] = true
+			occurs[kind] = true
 		}
 	}
 	var out []string
@@ -96,25 +115,27 @@ func (c Chart) states() []string {
 	return append(out, others...)
 }
 
-// look is how a state is drawn.
+// look is how a kind of activity is drawn.
 type look struct {
-	glyph  rune
-	colour string // of SVG
+	glyph rune
+	color string // of SVG; each can be seen on white and on a dark background
 }
 
 // order is that of the legend.
-var order = []string{"NONE", "MANIFEST_PULLED", "PULLED", "CREATED", "RESOURCES_PROVISIONED", "RUNNING", "HEALTHY", "UNHEALTHY", "RESTARTING"}
+var order = []string{"resolve", "pull", "prepare", "create", "wait", "start", "run", "healthy", "unhealthy", "restart", FailedKind}
 
 var looks = map[string]look{
-	"NONE":                  {'·', "#d5dae1"},
-	"MANIFEST_PULLED":       {'░', "#a9c5e8"},
-	"PULLED":                {'▒', "#6f9fd8"},
-	"CREATED":               {'▓', "#3f6fb5"},
-	"RESOURCES_PROVISIONED": {'▄', "#8f86c9"},
-	"RUNNING":               {'▆', "#8cc26b"},
-	"HEALTHY":               {'█', "#4c9a2a"},
-	"UNHEALTHY":             {'▂', "#d1493f"},
-	"RESTARTING":            {'~', "#e3b341"},
+	"resolve":   {'·', "#98a2b3"},
+	"pull":      {'▒', "#5b93d6"},
+	"prepare":   {'░', "#7f9fc9"},
+	"create":    {'▓', "#3f6fb5"},
+	"wait":      {'-', "#c09a3a"},
+	"start":     {'▄', "#8f86c9"},
+	"run":       {'▆', "#6fae4c"},
+	"healthy":   {'█', "#3f9428"},
+	"unhealthy": {'▂', "#d1493f"},
+	"restart":   {'~', "#e0752d"},
+	FailedKind:  {'✗', "#e5484d"},
 }
 
 // cut shortens a text to at most width letters, at least one.
@@ -126,11 +147,11 @@ func cut(text string, width int) string {
 	return string(letters[:width-1]) + "…"
 }
 
-func lookOf(state string) look {
-	if l, known := looks[state]; known {
+func lookOf(kind string) look {
+	if l, known := looks[kind]; known {
 		return l
 	}
-	return look{'?', "#999999"}
+	return look{'?', "#8a8f98"}
 }
 
 // span is a duration on an axis: three digits are enough.

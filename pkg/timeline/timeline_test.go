@@ -1,8 +1,10 @@
 package timeline_test
 
 import (
+	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strconv"
@@ -20,7 +22,7 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 func at(seconds float64) time.Time { return noon.Add(time.Duration(seconds * float64(time.Second))) }
 
 func lane(name, note string, changes ...timeline.Change) timeline.Lane {
-	l := timeline.LaneOf(name, "NONE", "STOPPED", noon, at(40), changes)
+	l := timeline.LaneOf(name, "resolve", "STOPPED", noon, at(40), changes)
 	l.Note = note
 	return l
 }
@@ -29,13 +31,13 @@ func shop() timeline.Chart {
 	return timeline.Chart{
 		Title: "shop <0123456789ab> RUNNING, 40s", From: noon, To: at(40),
 		Lanes: []timeline.Lane{
-			lane("(task)", "", timeline.Change{State: "MANIFEST_PULLED", At: at(4)}, timeline.Change{State: "CREATED", At: at(12)}, timeline.Change{State: "RUNNING", At: at(26)}),
-			lane("(pod)", "", timeline.Change{State: "RESOURCES_PROVISIONED", At: at(8)}),
-			lane("migrate", "exit code 0", timeline.Change{State: "MANIFEST_PULLED", At: at(3)}, timeline.Change{State: "PULLED", At: at(9)},
-				timeline.Change{State: "CREATED", At: at(10)}, timeline.Change{State: "RUNNING", At: at(12)}, timeline.Change{State: "STOPPED", At: at(22)}),
-			lane("server & co", "", timeline.Change{State: "MANIFEST_PULLED", At: at(4)}, timeline.Change{State: "PULLED", At: at(11)},
-				timeline.Change{State: "CREATED", At: at(12)}, timeline.Change{State: "RUNNING", At: at(22)}, timeline.Change{State: "HEALTHY", At: at(26)},
-				timeline.Change{State: "UNHEALTHY", At: at(34)}, timeline.Change{State: "HEALTHY", At: at(36)}),
+			lane("(task)", "", timeline.Change{State: "pull", At: at(4)}, timeline.Change{State: "wait", At: at(12)}, timeline.Change{State: "run", At: at(26)}),
+			lane("(pod)", "", timeline.Change{State: "start", At: at(8)}),
+			lane("migrate", "exit code 0", timeline.Change{State: "pull", At: at(3)}, timeline.Change{State: "create", At: at(9)},
+				timeline.Change{State: "wait", At: at(10)}, timeline.Change{State: "run", At: at(12)}, timeline.Change{State: "STOPPED", At: at(22)}),
+			lane("server & co", "", timeline.Change{State: "pull", At: at(4)}, timeline.Change{State: "create", At: at(11)},
+				timeline.Change{State: "wait", At: at(12)}, timeline.Change{State: "run", At: at(22)}, timeline.Change{State: "healthy", At: at(26)},
+				timeline.Change{State: "unhealthy", At: at(34)}, timeline.Change{State: "healthy", At: at(36)}),
 		},
 	}
 }
@@ -45,13 +47,12 @@ func TestTextIsAsWideAsAskedFor(t *testing.T) {
 	const want = `
 shop <0123456789ab> RUNNING, 40s
              0s        10.0s     20.0s          40.0s
-(task)       ····░░░░░░░░▓▓▓▓▓▓▓▓▓▓▓▓▓▓▆▆▆▆▆▆▆▆▆▆▆▆▆▆
+(task)       ····▒▒▒▒▒▒▒▒--------------▆▆▆▆▆▆▆▆▆▆▆▆▆▆
 (pod)        ········▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄
-migrate      ···░░░░░░▒▓▓▆▆▆▆▆▆▆▆▆▆                    exit code 0
-server & co  ····░░░░░░░▒▓▓▓▓▓▓▓▓▓▓▆▆▆▆████████▂▂████
-             · NONE  ░ MANIFEST_PULLED  ▒ PULLED  ▓ CREATED
-             ▄ RESOURCES_PROVISIONED  ▆ RUNNING  █ HEALTHY
-             ▂ UNHEALTHY
+migrate      ···▒▒▒▒▒▒▓--▆▆▆▆▆▆▆▆▆▆                    exit code 0
+server & co  ····▒▒▒▒▒▒▒▓----------▆▆▆▆████████▂▂████
+             · resolve  ▒ pull  ▓ create  - wait  ▄ start  ▆ run
+             █ healthy  ▂ unhealthy
 `
 	if diff := cmp.Diff(want[1:], shop().Text(66, nil)); diff != "" {
 		t.Error(diff)
@@ -70,37 +71,37 @@ server & co  ····░░░░░░░▒▓▓▓▓▓▓▓▓▓▓▆�
 func TestLongNamesAreCut(t *testing.T) {
 	t.Parallel()
 	c := shop()
-	c.Lanes = append(c.Lanes, lane(strings.Repeat("a-long-name-", 20), "exit code 137", timeline.Change{State: "RESTARTING", At: at(30)}))
+	c.Lanes = append(c.Lanes, lane(strings.Repeat("a-long-name-", 20), "exit code 137", timeline.Change{State: "restart", At: at(30)}))
 	for line := range strings.Lines(c.Text(60, nil)) {
 		if n := utf8.RuneCountInString(line) - 1; n > 60 {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	if text := c.Text(60, nil); !strings.Contains(text, "a-long-name-a-long-n…  ·") || !strings.Contains(text, "~ RESTARTING") {
+	if text := c.Text(60, nil); !strings.Contains(text, "a-long-name-a-long-n…  ·") || !strings.Contains(text, "~ restart") {
 		t.Error(text)
 	}
-	if picture := c.SVG(); strings.Contains(picture, strings.Repeat("a-long-name-", 5)) || !strings.Contains(picture, "RESTARTING</text>") {
+	if picture := c.SVG(); strings.Contains(picture, strings.Repeat("a-long-name-", 5)) || !strings.Contains(picture, "restart</text>") {
 		t.Error(picture)
 	}
 }
 
 func TestShortStatesShowAndPaintIsByState(t *testing.T) {
 	t.Parallel()
-	c := timeline.Chart{From: noon, To: at(100), Lanes: []timeline.Lane{timeline.LaneOf("a", "NONE", "STOPPED", noon, at(100), []timeline.Change{
-		{State: "RUNNING", At: at(50)}, {State: "STOPPED", At: at(50.1)},
+	c := timeline.Chart{From: noon, To: at(100), Lanes: []timeline.Lane{timeline.LaneOf("a", "resolve", "STOPPED", noon, at(100), []timeline.Change{
+		{State: "run", At: at(50)}, {State: "STOPPED", At: at(50.1)},
 	})}}
 	got := strings.Split(c.Text(15, func(state, glyphs string) string { return "<" + state + ":" + glyphs + ">" }), "\n")[1]
-	if want := "a  <NONE:·····><RUNNING:▆>"; got != want {
+	if want := "a  <resolve:·····><run:▆>"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
 
 func TestTimesThatRunBackwardsMakeNoSpan(t *testing.T) {
 	t.Parallel()
-	l := timeline.LaneOf("a", "NONE", "STOPPED", at(10), at(20), []timeline.Change{
-		{State: "MANIFEST_PULLED", At: at(5)}, {State: "RUNNING", At: at(15)}, {State: "RUNNING", At: at(16)}, {State: "STOPPED", At: at(12)},
+	l := timeline.LaneOf("a", "resolve", "STOPPED", at(10), at(20), []timeline.Change{
+		{State: "pull", At: at(5)}, {State: "run", At: at(15)}, {State: "run", At: at(16)}, {State: "STOPPED", At: at(12)},
 	})
-	want := []timeline.Span{{State: "MANIFEST_PULLED", From: at(10), To: at(15)}, {State: "RUNNING", From: at(15), To: at(16)}}
+	want := []timeline.Span{{State: "pull", From: at(10), To: at(15)}, {State: "run", From: at(15), To: at(16)}}
 	if diff := cmp.Diff(want, l.Spans); diff != "" {
 		t.Error(diff)
 	}
@@ -118,7 +119,7 @@ type box struct{ x, y, width, height float64 }
 func TestPictureFits(t *testing.T) {
 	t.Parallel()
 	chart := shop()
-	chart.Lanes = append(chart.Lanes, lane(strings.Repeat("long-", 30), "", timeline.Change{State: "RESTARTING", At: at(30)}))
+	chart.Lanes = append(chart.Lanes, lane(strings.Repeat("long-", 30), "", timeline.Change{State: "restart", At: at(30)}))
 	picture := chart.SVG()
 	if file := os.Getenv("TIMELINE_SVG"); file != "" { // to look at it
 		if err := os.WriteFile(file, []byte(picture), 0o600); err != nil {
@@ -183,5 +184,108 @@ func TestPictureFits(t *testing.T) {
 	}
 	if strings.Contains(picture, "<0123") || !strings.Contains(picture, "server &amp; co") {
 		t.Error("names are not escaped")
+	}
+}
+
+// failing is a chart in which a container waits, and another one fails.
+func failing() timeline.Chart {
+	return timeline.Chart{Title: "shop", From: noon, To: at(40), Lanes: []timeline.Lane{
+		{Name: "(task)", Spans: []timeline.Span{{State: "NONE", Activity: "resolve", From: noon, To: at(40)}}},
+		{Name: "app", Spans: []timeline.Span{
+			{State: "CREATED", Activity: "wait for db", From: noon, To: at(30)}, {State: "CREATED", Activity: "wait for init", From: at(30), To: at(40)},
+		}},
+		{Name: "db", Note: "exit code 3", Failed: true, Spans: []timeline.Span{
+			{State: "RESTARTING", Activity: "restart", Failed: true, From: noon, To: at(5)}, {State: "RUNNING", Activity: "run", From: at(5), To: at(20)},
+		}},
+	}}
+}
+
+func TestFailuresAreMarkedWithAndWithoutColor(t *testing.T) {
+	t.Parallel()
+	paint := func(kind, text string) string {
+		if kind == "failed" {
+			return "<" + text + ">"
+		}
+		return text
+	}
+	const want = `
+shop
+        0s    10.0s 20.0s   40.0s
+(task)  ·························
+app     -------------------------
+db      ~~~▆▆▆▆▆▆▆▆<✗>               <exit code 3>
+        · resolve  - wait  ▆ run  ~ restart
+        <✗> failed
+`
+	if diff := cmp.Diff(want[1:], failing().Text(46, paint)); diff != "" {
+		t.Error(diff)
+	}
+	if picture := failing().SVG(); !strings.Contains(picture, `class="bad">exit code 3<`) || !strings.Contains(picture, "<title>wait for db, 30.0s</title>") || strings.Count(picture, `width="3"`) != 2 {
+		t.Error(picture)
+	}
+	const steps = `
+(task)  resolve 40.0s
+app     wait for db 30.0s
+        wait for init 10.0s
+db      <restart 5.0s>  run 15.0s
+`
+	if diff := cmp.Diff(steps[1:], failing().Steps(32, paint)); diff != "" {
+		t.Error(diff)
+	}
+	for width := range 40 {
+		for line := range strings.Lines(failing().Steps(width, nil)) {
+			if n := utf8.RuneCountInString(line) - 1; n > max(width, 6+2+1) {
+				t.Errorf("%d columns of %d: %q", n, width, line)
+			}
+		}
+	}
+}
+
+func TestTraceForOpenTelemetry(t *testing.T) {
+	t.Parallel()
+	trace := strings.Repeat("0123456789abcdef", 2)
+	text, err := failing().OTLP(trace, map[string]string{"b": "2", "a": "1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	type span struct {
+		TraceID, SpanID, ParentSpanID, Name string
+		StartTimeUnixNano                   string
+		Status                              *struct {
+			Code    int
+			Message string
+		}
+	}
+	var doc struct {
+		ResourceSpans []struct {
+			Resource   struct{ Attributes []struct{ Key string } }
+			ScopeSpans []struct{ Spans []span }
+		}
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	ids := map[string]string{"": ""}
+	for _, s := range doc.ResourceSpans[0].ScopeSpans[0].Spans {
+		if s.TraceID != trace || len(s.SpanID) != 16 || ids[s.SpanID] != "" {
+			t.Errorf("%+v", s)
+		}
+		ids[s.SpanID] = s.Name
+		row := ids[s.ParentSpanID] + "/" + s.Name
+		if s.Status != nil {
+			row += fmt.Sprintf(" %d %s", s.Status.Code, s.Status.Message)
+		}
+		names = append(names, row)
+	}
+	want := []string{"/(task)", "(task)/resolve", "(task)/app", "app/wait for db", "app/wait for init", "(task)/db 2 exit code 3", "db/restart 2 exit code 3", "db/run 2 exit code 3"}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Error(diff)
+	}
+	if start := doc.ResourceSpans[0].ScopeSpans[0].Spans[0].StartTimeUnixNano; start != strconv.FormatInt(noon.UnixNano(), 10) {
+		t.Errorf("starts at %s", start)
+	}
+	if a := doc.ResourceSpans[0].Resource.Attributes; len(a) != 3 || a[0].Key != "service.name" || a[1].Key != "a" {
+		t.Errorf("%+v", a)
 	}
 }
