@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/test/testbed"
 )
 
@@ -38,7 +39,8 @@ func (c serviceKillCase) String() string {
 }
 
 // Podman's service is killed at a random moment during each start. Each task runs
-// nevertheless, each program has been started once, and nothing is left. The seed is
+// nevertheless unless Podman did not record a start, each program has been started once, and
+// nothing is left. The seed is
 // printed; PODTASK_SEED repeats it. It ends the service that all tests share, so it does
 // not run beside them.
 func TestServiceIsKilledDuringStarts(t *testing.T) {
@@ -108,7 +110,11 @@ func (c serviceKillCase) start(t *testing.T, moment time.Duration) time.Duration
 	}
 	got := run.wait()
 	took := time.Since(begin)
-	if id := strings.TrimSpace(got.out); got.code != 0 {
+	// Podman may not have recorded a start. Then the task fails: nothing is started twice.
+	unrecorded := strings.Contains(got.err, libpod.UnrecordedStart)
+	if id := strings.TrimSpace(got.out); unrecorded {
+		t.Log("a start was not recorded")
+	} else if got.code != 0 {
 		t.Errorf("the start ended with code %d:\n%s%s", got.code, got.out, got.err)
 	} else if now := b.inspect(id); now.Status != "RUNNING" {
 		t.Errorf("it is %s: %s", now.Status, now.StoppedReason)
@@ -116,7 +122,11 @@ func (c serviceKillCase) start(t *testing.T, moment time.Duration) time.Duration
 	b.want(0, "rm", "--force", "--all")
 	for i := range c.containers {
 		path := filepath.Join(runs, fmt.Sprint("c", i))
-		if text, err := os.ReadFile(path); err != nil || strings.TrimSpace(string(text)) != "1" {
+		text, err := os.ReadFile(path)
+		if unrecorded && errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil || strings.TrimSpace(string(text)) != "1" {
 			t.Errorf("container %d was started %q times, %v", i, text, err)
 		}
 	}
