@@ -18,6 +18,9 @@ import (
 	"github.com/podtask/podtask/pkg/netns"
 )
 
+// loopback is an address of the loopback interface without a listener.
+func loopback(t *testing.T) string { return fmt.Sprintf("127.0.0.1:%d", freePort(t)) }
+
 // freePort is a port that is free at the moment.
 func freePort(t *testing.T) int {
 	t.Helper()

@@ -44,9 +44,6 @@ func TestAlertRulesFire(t *testing.T) {
 	}
 }
 
-// loopback is an address there without a listener.
-func loopback(t *testing.T) string { return fmt.Sprintf("127.0.0.1:%d", freePort(t)) }
-
 // relay passes connections on to a unix socket until the test ends: Prometheus cannot
 // read from one.
 func relay(t *testing.T, socket string) (addr string) {
