@@ -1,3 +1,5 @@
+//go:build remote && containers_image_openpgp
+
 package main
 
 import (
