@@ -8,26 +8,23 @@ import (
 	"time"
 
 	"github.com/docker/go-units"
-	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/internal/logdelivery"
 	"github.com/podtask/podtask/internal/podspec"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/urfave/cli/v2"
 )
 
 // logRoute is how far the output of a container of a task was sent.
 type logRoute struct {
 	Task string `json:"task"`
 	logdelivery.Status
+	ref string // the task as a person knows it
 }
 
 // showRoutes prints how far the output of containers was sent.
-func showRoutes(s *session, states []lifecycle.State, container, format string) error {
-	if format != "" && format != "text" && format != "json" {
-		return usagef("logs", "no format %q: it is text or json", format)
-	}
+func showRoutes(s *session, c *cli.Context, states []lifecycle.State, container string) error {
 	shown := []logRoute{}
-	table := [][]string{{"TASK", "CONTAINER", "DESTINATION", "DELIVERED UNTIL", "WAITING", "LOST", "STATE"}}
 	for _, st := range states {
 		routes, err := s.Agent.Delivery.Routes(st)
 		if err != nil {
@@ -35,32 +32,46 @@ func showRoutes(s *session, states []lifecycle.State, container, format string) 
 		}
 		for _, r := range routes {
 			if container == "" || r.Container == container {
-				shown = append(shown, logRoute{st.ID, r})
-				table = append(table, append([]string{podspec.TaskRef(st)}, routeRow(r)...))
+				shown = append(shown, logRoute{st.ID, r, podspec.TaskRef(st)})
 			}
 		}
 	}
-	switch {
-	case format == "json":
-		return console.WriteJSON(s.stdout, shown)
-	case len(shown) == 0:
+	if len(shown) == 0 {
 		fmt.Fprintln(s.stderr, "no output is sent to a server")
-		return nil
+		if c.String("format") == "" {
+			return nil
+		}
 	}
-	return console.WriteTable(s.stdout, table)
+	return listing[logRoute]{items: shown, columns: []column[logRoute]{
+		{head: "TASK", cell: func(r logRoute) string { return r.ref }},
+		{head: "CONTAINER", cell: func(r logRoute) string { return r.Container }},
+		{head: "DESTINATION", cell: func(r logRoute) string { return term.Line(r.Destination) }},
+		{head: "DELIVERED UNTIL", cell: func(r logRoute) string { return stamp(r.Until) }},
+		{head: "WAITING", cell: func(r logRoute) string { return units.BytesSize(float64(r.WaitingBytes)) }},
+		{head: "LOST", cell: logRoute.lost},
+		{head: "STATE", cell: logRoute.state},
+	}}.print(s.stdout, c)
 }
 
-// routeRow is a row of the table, without the task.
-func routeRow(r logdelivery.Status) []string {
-	until, status, lost := "", "ok", strconv.FormatInt(r.LostLines, 10)
-	if !r.Until.IsZero() {
-		until = r.Until.UTC().Format(time.RFC3339)
+// stamp is a time in UTC; empty if there is none.
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
 	}
-	if r.Error != "" {
-		status = fmt.Sprintf("since %s: %s", r.Since.UTC().Format(time.RFC3339), term.Line(r.Error))
-	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+func (r logRoute) lost() string {
+	lost := strconv.FormatInt(r.LostLines, 10)
 	if r.LostBytes > 0 {
 		lost += " and " + units.BytesSize(float64(r.LostBytes))
 	}
-	return []string{r.Container, term.Line(r.Destination), until, units.BytesSize(float64(r.WaitingBytes)), lost, status}
+	return lost
+}
+
+func (r logRoute) state() string {
+	if r.Error == "" {
+		return "ok"
+	}
+	return fmt.Sprintf("since %s: %s", stamp(r.Since), term.Line(r.Error))
 }

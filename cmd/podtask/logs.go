@@ -39,7 +39,8 @@ Examples:
 			&cli.StringFlag{Name: "until", Usage: "show what was written before `TIME`, said in the same ways"},
 			&cli.StringFlag{Name: "tail", Aliases: []string{"n"}, Usage: "begin with the last `N` lines of each container, with --until of those before it", DefaultText: "all"},
 			&cli.BoolFlag{Name: "routes", Usage: "show instead to which server the output of each container is sent, and how far it was"},
-			&cli.StringFlag{Name: "format", Usage: "with --routes: text or `json`"},
+			// Without -o, because -follow would be -f -o llow.
+			&cli.StringFlag{Name: "format", Usage: "with --routes: print in `FORMAT` " + listFormats},
 			&cli.BoolFlag{Name: "timestamps", Aliases: []string{"t"}, Usage: "show when each line was written"},
 		},
 		Action: p.withHost(logs),
@@ -56,7 +57,7 @@ func logs(ctx context.Context, s *session, c *cli.Context) error {
 		return err
 	}
 	if c.Bool("routes") {
-		return showRoutes(s, states, container, c.String("format"))
+		return showRoutes(s, c, states, container)
 	}
 	if c.String("format") != "" {
 		return usagef("logs", "--format is for --routes")
