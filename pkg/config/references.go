@@ -77,7 +77,7 @@ func checkRule(r refs.Rule) error {
 	case len(r.Match) > maxPattern:
 		return fmt.Errorf("match has more than %d bytes", maxPattern)
 	case r.Source == "" && len(r.Command) == 0:
-		return errors.New("source is missing: write " + sourceKinds)
+		return fmt.Errorf("source is missing: write %s", sourceKinds)
 	case r.Source != "" && len(r.Command) > 0:
 		return errors.New("source and command are both given: keep one of them")
 	case strings.HasPrefix(r.Source, "aws:") && !awsvalues.Built:

@@ -74,7 +74,8 @@ var tagFunctions = template.FuncMap{
 	},
 	"split": strings.Split,
 	"join":  strings.Join,
-	"title": strings.Title, //nolint:staticcheck // as Docker
+	//lint:ignore SA1019 as Docker
+	"title": strings.Title,
 	"lower": strings.ToLower,
 	"upper": strings.ToUpper,
 	"pad": func(text string, before, after int) string {

@@ -68,8 +68,8 @@ func TestMetadataIsServedInEveryNetworkMode(t *testing.T) {
 			if later := decodeAnswer[map[string]any](t, got[5]); later["networks"] != nil && later["network_rate_stats"] == nil || mode != "none" && mode != "host" && later["networks"] == nil {
 				t.Errorf("statistics later %v", got[5])
 			}
-			if got[6] != "404" {
-				t.Errorf("the paths of the agent answer %s", got[6])
+			if got[6] != "200" {
+				t.Errorf("the protection of the task answers %s", got[6])
 			}
 			if mode == "awsvpc" && len(c.Networks[0].IPv4Addresses) == 0 {
 				t.Error("the container has no address")
