@@ -117,3 +117,17 @@ func TestProtectionHasLimits(t *testing.T) {
 		t.Errorf("%d copies are left of a removed service", n)
 	}
 }
+
+// Only a stop is asked for again after a pause: what has stopped is removed at once.
+func TestAStoppedCopyOfARemovedServiceIsRemovedAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(2, careful, spec(1))
+	waitForRest(w, t, time.Minute)
+	w.tell(scale(1))
+	waitForRest(w, t, time.Second)
+	w.tell(DeleteRequested{})
+	waitForRest(w, t, repeatStop/2)
+	if !w.state.Gone() {
+		t.Errorf("left after %s: %+v", repeatStop/2, w.state.Tasks)
+	}
+}

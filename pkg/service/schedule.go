@@ -167,7 +167,7 @@ func forget(s *State) {
 	for i := len(s.Tasks) - 1; i >= 0; i-- {
 		if t := &s.Tasks[i]; t.Phase == Stopped {
 			if keep--; keep < 0 {
-				t.Phase = Removing
+				t.Phase, t.notUntil = Removing, time.Time{}
 			}
 		}
 	}

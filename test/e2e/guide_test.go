@@ -46,7 +46,8 @@ var examples = []struct {
 }
 
 // TestDefinitionsOfTheGuideRun runs the examples as they are, but for programs,
-// which are testbox, and ports, devices and architectures, of which a user has fewer.
+// which are testbox, and ports, devices and architectures, of which a user has fewer. Their
+// output stays here: there are no log servers.
 func TestDefinitionsOfTheGuideRun(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
@@ -59,7 +60,7 @@ func TestDefinitionsOfTheGuideRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		path := b.file(example.name+".json", b.withTestbox(src, image, example.ends, example.does))
-		r := b.podtask(append([]string{"run", path, "--rm", "--limits", "off"}, b.given(path, image)...)...)
+		r := b.podtask(append([]string{"run", path, "--rm", "--limits", "off", "--logs", "local"}, b.given(path, image)...)...)
 		if r.code != 0 {
 			t.Errorf("%s ends with %d:\n%s%s", example.name, r.code, r.out, r.err)
 		}
