@@ -32,7 +32,7 @@ type commandGroup struct {
 // flagGroups are the titles under which the help of a command with many flags lists them;
 // those without a group come first.
 var flagGroups = []commandGroup{
-	{"Change the task", []string{"env", "env-file", "publish", "network", "secret", "memory", "cpus", "pids-limit", "cpu-period", "stop-timeout", "clamp-ulimits", "limits"}},
+	{"Change the task", []string{"env", "env-file", "publish", "network", "secret", "memory", "cpus", "pids-limit", "cpu-period", "stop-timeout", "clamp-ulimits", "logs", "limits"}},
 	{"Read the definition", []string{"strict", "lenient", "without", "override", "var", "map-volume", "map-secret", "map-env-file"}},
 	{"Images and progress", []string{"pull", "progress", "quiet"}},
 	{"Services of systemd", []string{"notify", "auto-update", "settle"}},

@@ -25,6 +25,7 @@ var otherWays = map[string]struct{ task, service, unit string }{
 	"env-file":      {"environment: the caller reads its files", "environment: the caller reads its files", "EnvironmentFile"},
 	"lenient":       {"lenient", "a registered definition was checked when it was registered", "UnknownMembers"},
 	"limits":        {"limits", "limits", "Limits"},
+	"logs":          {"the agent's key logs", "the agent's key logs", "PodtaskArgs passes it on"},
 	"map-env-file":  {"references", "references", "MapEnvironmentFile"},
 	"map-secret":    {"references", "references", "MapSecret"},
 	"map-volume":    {"references", "references", "MapVolume"},

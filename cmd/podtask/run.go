@@ -56,6 +56,7 @@ Examples:
 			&cli.StringFlag{Name: "pids-limit", Usage: "allow the task `NUMBER` processes and threads, 0 for no limit", DefaultText: "4096, where the host can limit them"},
 			&cli.StringFlag{Name: "cpu-period", Usage: "use a period of `TIME`, 8ms to 1s, for the task's cpu limit", DefaultText: "100ms"},
 			&cli.BoolFlag{Name: "clamp-ulimits", Usage: "lower ulimits of the definition to the hard limits of this user, with a warning"},
+			&cli.StringFlag{Name: "logs", Usage: "send the output of containers as `MODE` says: auto, local (nothing leaves this host) or remote (refuse the task if it cannot be sent)", DefaultText: "auto"},
 			&cli.BoolFlag{Name: "rm", Usage: "remove the task when it has stopped"},
 			&optionalFlag{StringFlag: &cli.StringFlag{Name: "wait", Usage: "with --detach: wait for `CONDITION` running, healthy or stopped"}, bare: string(connect.UntilRunning)},
 			&cli.DurationFlag{Name: "timeout", Usage: "with --wait: wait no longer than `DURATION` (30s, 5m)", DefaultText: "no limit"},

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"time"
 )
 
 // Config says where AWS is, and who asks.
@@ -44,12 +43,6 @@ type Error struct {
 }
 
 func (e *Error) Error() string { return e.Message }
-
-// callLimit bounds a read with its repetitions.
-const callLimit = 30 * time.Second
-
-// maxValue is the most a value may hold, in bytes.
-const maxValue = 1 << 20
 
 // target is what an ARN names.
 type target struct {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -16,6 +17,12 @@ import (
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
+
+// callLimit bounds a read with its repetitions.
+const callLimit = 30 * time.Second
+
+// maxValue is the most a value may hold, in bytes.
+const maxValue = 1 << 20
 
 // Built reports whether this program can read from AWS.
 const Built = true
