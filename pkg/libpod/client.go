@@ -113,10 +113,7 @@ type connection struct {
 	// monitored holds what inspections said of containers that run, by their names, until
 	// they are waited for.
 	monitored sync.Map
-	// cleaning holds for containers that have exited, by their names, a channel that is
-	// closed when Podman has cleaned up after them.
-	cleaning sync.Map
-	exits    exitFiles
+	exits     exitFiles
 	// makes and removals are apart, so that calls of one task that hang do not delay the
 	// removal of another.
 	makes, removals slots

@@ -24,7 +24,6 @@ import (
 // is initialized or running already. It fails for the same reasons as StartContainer,
 // with the same classes. StopContainer reverts it.
 func (c *containerAPI) InitContainer(ctx context.Context, name string) (pid int, err error) {
-	c.awaitCleanup(ctx, name)
 	initErr := c.mutate(ctx, "initialize container", name, func(ctx context.Context) error {
 		return containers.ContainerInit(ctx, name, nil)
 	})
@@ -45,7 +44,6 @@ func (c *containerAPI) InitContainer(ctx context.Context, name string) (pid int,
 // CommandNotFound or CommandNotExecutable and the container stays Created. With
 // ContainerSpec.Init the start succeeds in that case, and the init process exits with 1.
 func (c *containerAPI) StartContainer(ctx context.Context, name string) error {
-	c.awaitCleanup(ctx, name)
 	err := c.mutate(ctx, "start container", name, func(ctx context.Context) error {
 		return containers.Start(ctx, name, nil)
 	})
@@ -147,12 +145,12 @@ func (c *containerAPI) remove(ctx context.Context, id string) error {
 const waitInterval = "100ms"
 
 // WaitContainer returns when the container has stopped or was removed, or when conmon has
-// ended. Podman may still clean up after it, which the next start waits for. Its return is a hint: call InspectContainer next. Call it only after
+// ended. Its return is a hint: call InspectContainer next. Call it only after
 // StartContainer succeeded, because it returns immediately for a container that was never
 // started.
 func (c *inspectAPI) WaitContainer(ctx context.Context, name string) error {
 	// What the latest inspection said will do: of another run, conmon is not found.
-	if m, ok := c.monitored.LoadAndDelete(name); ok && c.awaitMonitor(ctx, name, m.(monitored)) {
+	if m, ok := c.monitored.LoadAndDelete(name); ok && c.awaitMonitor(ctx, m.(monitored)) {
 		return fail(ctx, "wait for container", name, ctx.Err())
 	}
 	data, err := c.inspect(ctx, name)
@@ -164,7 +162,7 @@ func (c *inspectAPI) WaitContainer(ctx context.Context, name string) error {
 	case data.State == nil || statusFrom(data.State.Status) != Running:
 		return nil
 	}
-	if m, ok := monitoredBy(data); ok && c.awaitMonitor(ctx, name, m) {
+	if m, ok := monitoredBy(data); ok && c.awaitMonitor(ctx, m) {
 		return fail(ctx, "wait for container", name, ctx.Err())
 	}
 	return c.askWait(ctx, name)
@@ -172,34 +170,12 @@ func (c *inspectAPI) WaitContainer(ctx context.Context, name string) error {
 
 // awaitMonitor waits for the exit of a container with conmon, until ctx ends. It returns
 // false at once if it cannot.
-func (c *inspectAPI) awaitMonitor(ctx context.Context, name string, m monitored) (waited bool) {
+func (c *inspectAPI) awaitMonitor(ctx context.Context, m monitored) (waited bool) {
 	monitor := m.find()
 	if monitor == nil {
 		return false
 	}
-	cleaned, err := monitor.awaitExit(ctx, &c.exits)
-	if err != nil {
-		return ctx.Err() != nil
-	}
-	c.cleaning.Store(name, cleaned)
-	go func() {
-		<-cleaned
-		c.cleaning.CompareAndDelete(name, cleaned)
-	}()
-	return true
-}
-
-// awaitCleanup waits until Podman has cleaned up after the last run of a container, for
-// cleanupLimit at most: it would take a start at that time for what the last run left.
-func (c *inspectAPI) awaitCleanup(ctx context.Context, name string) {
-	cleaned, ok := c.cleaning.Load(name)
-	if !ok {
-		return
-	}
-	select {
-	case <-cleaned.(<-chan struct{}):
-	case <-ctx.Done():
-	}
+	return monitor.awaitExit(ctx, &c.exits) == nil || ctx.Err() != nil
 }
 
 // askWait has Podman wait. It sends no condition: for "healthy" the reply looks inverted on

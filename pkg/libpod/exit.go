@@ -97,34 +97,39 @@ func (c *conmon) ended() error {
 	return errors.Join(err, pollErr)
 }
 
-// awaitExit returns when conmon has written the exit file or has ended, and an error if that
-// cannot be waited for. cleaned is closed when conmon has ended, or does not end.
-func (c *conmon) awaitExit(ctx context.Context, files *exitFiles) (cleaned <-chan struct{}, err error) {
+// awaitExit returns when conmon has ended, or has written the exit file and does not end. It
+// returns an error if that cannot be waited for.
+func (c *conmon) awaitExit(ctx context.Context, files *exitFiles) error {
 	written, forget := files.watch(c.exitFile)
 	defer forget()
-	ended := make(chan struct{})
-	var endErr error
-	go func() {
-		defer close(ended)
-		defer c.process.Close()
-		endErr = c.ended()
-	}()
+	ended := make(chan error, 1)
+	var wait sync.WaitGroup
+	wait.Go(func() { ended <- c.ended() })
+	defer wait.Wait()
+	defer c.process.Close()
 	if _, err := os.Lstat(c.exitFile); err != nil { // not between the inspection and the watch
 		select {
 		case <-written:
-		case <-ended:
-			return ended, endErr
+		case err := <-ended:
+			return err
 		case <-ctx.Done():
-			_ = c.process.SetReadDeadline(time.Now())
-			return ended, ctx.Err()
+			return ctx.Err()
 		}
 	}
-	_ = c.process.SetReadDeadline(time.Now().Add(cleanupLimit))
-	return ended, nil
+	late := time.NewTimer(cleanupLimit)
+	defer late.Stop()
+	select {
+	case <-ended:
+	case <-late.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
 }
 
-// cleanupLimit is how long Podman may take to clean up after an exit. conmon ends when that
-// is done. The next start of the container waits for it.
+// cleanupLimit is how long Podman may take to clean up after an exit before the exit is
+// reported. conmon ends when that is done. An inspection before would see a container that
+// a user restarts with Podman as one that has exited.
 const cleanupLimit = 3 * time.Second
 
 // exitFiles tells when files appear in exit directories, with one inotify instance. What it

@@ -165,45 +165,6 @@ func TestWaitAsksNothingAfterAnInspection(t *testing.T) {
 	}
 }
 
-// A container that has exited is started again when Podman has cleaned up after it.
-func TestStartWaitsForTheCleanupOfTheLastRun(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	pid, end := libpod.StartMonitor(t, exitID, dir)
-	started := make(chan struct{}, 1)
-	c := recorded(t, "5.4.2", func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/start") {
-			started <- struct{}{}
-			w.WriteHeader(http.StatusNoContent)
-			return
-		}
-		reply(w, http.StatusOK, fmt.Sprintf(`{"Id":%q,"Name":"x","State":{"Status":"running","Pid":1,"ConmonPid":%d}}`, exitID, pid))
-	})
-	if err := os.WriteFile(filepath.Join(dir, exitID), []byte("0"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.WaitContainer(soon(t), "x"); err != nil {
-		t.Fatal(err)
-	}
-	cleaned := libpod.Cleaning(c, "x")
-	if cleaned == nil {
-		t.Fatal("nothing says that Podman cleans up")
-	}
-	done := make(chan error, 1)
-	go func() { done <- c.StartContainer(soon(t), "x") }()
-	select {
-	case <-started:
-		t.Error("it was started before")
-	default:
-	}
-	end()
-	<-started
-	<-cleaned
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-}
-
 // A wait ends with its context, and a client can be closed while it waits.
 func TestWaitForConmonEndsWithItsContext(t *testing.T) {
 	t.Parallel()

@@ -48,14 +48,6 @@ func Remembered(c *Client) (n int) {
 	return n
 }
 
-// Cleaning is closed when Podman has cleaned up after a container; it is nil if the container
-// is not known to have exited.
-func Cleaning(c *Client, name string) <-chan struct{} {
-	cleaned, _ := c.cleaning.Load(name)
-	ch, _ := cleaned.(<-chan struct{})
-	return ch
-}
-
 // The end of conmon is enough: the exit file may be missing, because conmon was killed, and
 // so may the directory, where Podman has another view of the files.
 func TestEndOfConmonEndsTheWait(t *testing.T) {
@@ -77,10 +69,7 @@ func TestEndOfConmonEndsTheWait(t *testing.T) {
 			var files exitFiles
 			t.Cleanup(files.close)
 			done := make(chan error, 1)
-			go func() {
-				_, err := monitor.awaitExit(t.Context(), &files)
-				done <- err
-			}()
+			go func() { done <- monitor.awaitExit(t.Context(), &files) }()
 			if err := prepare(dir); err != nil {
 				t.Error(err)
 			}
