@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,11 +38,14 @@ const socketBatch = 16
 // socketsArg is the argument of a helper that makes sockets.
 const socketsArg = "sockets"
 
-// Help is what a helper does with its argument: an address to listen on, or the word
-// "sockets".
+// Help is what a helper does with its argument: an address to listen on, the word
+// "sockets", or addresses to add.
 func Help(arg string) error {
 	if arg == socketsArg {
 		return passSockets()
+	}
+	if list, ok := strings.CutPrefix(arg, addArg); ok {
+		return addHere(list)
 	}
 	addr, err := netip.ParseAddrPort(arg)
 	if err != nil {

@@ -49,20 +49,29 @@ func inside(ctx context.Context, pid int, helper []string, arg string) ([]*os.Fi
 		return nil, nil, err
 	}
 	defer ours.Close()
+	err = enter(ctx, pid, helper, arg, theirs) // its descriptor 3
+	theirs.Close()
+	if err != nil {
+		return nil, nil, err
+	}
+	return receive(ours)
+}
+
+// enter runs the helper with an argument and descriptors from 3 on in the network namespace
+// of a process.
+func enter(ctx context.Context, pid int, helper []string, arg string, files ...*os.File) error {
 	args := append([]string{"--target", strconv.Itoa(pid), "--user", "--preserve-credentials", "--net", "--"}, helper...)
 	cmd := exec.CommandContext(ctx, "nsenter", append(args, arg)...)
 	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
-	cmd.ExtraFiles = []*os.File{theirs} // its descriptor 3
-	err = cmd.Run()
-	theirs.Close()
+	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = &said, &said, files
+	err := cmd.Run()
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return nil, nil, errNoNsenter
+		return errNoNsenter
 	case err != nil:
-		return nil, nil, fmt.Errorf("%w: %s", err, strings.TrimSpace(said.String()))
+		return fmt.Errorf("%w: %s", err, strings.TrimSpace(said.String()))
 	}
-	return receive(ours)
+	return nil
 }
 
 var errNoNsenter = errors.New("nsenter is missing: install util-linux")
