@@ -29,7 +29,7 @@ var limitExceptions = []exception{
 	{"fields", "pkg/convert.container", 36, document},
 	{"fields", "pkg/libpod.ContainerSpec", 53, podmanDocument},
 	{"fields", "pkg/libpod.Host", 15, podmanDocument},
-	{"fields", "pkg/libpod.Observed", 18, podmanDocument},
+	{"fields", "pkg/libpod.Observed", 19, podmanDocument},
 	{"fields", "pkg/libpod.PodSpec", 17, podmanDocument},
 	{"fields", "pkg/lifecycle.Container", 37, record},
 	{"fields", "pkg/lifecycle.Options", 14, record},

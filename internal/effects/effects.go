@@ -204,6 +204,9 @@ func create(ctx context.Context, r *Interpreter, podman Podman, s lifecycle.Stat
 		name := podspec.ContainerName(s, e.Index)
 		defer r.Ports.Release(name)
 		spec.Bridge.Choose = r.Ports.Choose(name, wanted)
+		if s.Containers[e.Index].Retry.Attempts > 0 { // Podman may keep the address of the container before
+			spec.Bridge.Spare = uint64(e.ID)
+		}
 	}
 	if err := r.Metadata.AddFile(&spec, s, e.Index); err != nil {
 		return lifecycle.Result{}, err

@@ -11,7 +11,9 @@ import (
 
 // If Podman's service is killed in the middle of a start, it has not recorded all that it
 // did, and each further start fails. What never ran is removed then and created again: the
-// names are the task's.
+// names are the task's. Where Podman keeps the address of a container that is gone, the
+// next one requests another address, and internal/endpoint adds the old one to it, which all
+// hosts files contain.
 
 // discard removes a container that never ran. The next inspection finds that it does not
 // exist, so it is created again.

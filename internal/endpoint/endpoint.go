@@ -88,11 +88,12 @@ func (e *Endpoint) inspect(ctx context.Context, name string) (libpod.Observed, e
 	return podman.InspectContainer(ctx, name)
 }
 
-// Enter opens the endpoint in the network namespace of container i of a bridged task,
-// which is about to be started. What keeps the container from being set up is not told
-// here: it keeps it from being started as well.
+// Enter prepares the network namespace of container i of a bridged task, which is about to be
+// started: it opens the endpoint there and adds the addresses that Podman could not give it.
+// What keeps the container from being set up is not told here: it keeps it from being
+// started as well.
 func (e *Endpoint) Enter(ctx context.Context, s lifecycle.State, i int) lifecycle.Failure {
-	if !e.wanted(s) || !s.Task.Bridged() || s.Task.Containers[i].Net.Disabled {
+	if e.metadata.NetnsHelper == nil || !s.Task.Bridged() || s.Task.Containers[i].Net.Disabled {
 		return lifecycle.Failure{}
 	}
 	ctx, cancel := context.WithTimeout(ctx, StartLimit)
@@ -101,11 +102,25 @@ func (e *Endpoint) Enter(ctx context.Context, s lifecycle.State, i int) lifecycl
 	if err != nil {
 		return lifecycle.Failure{}
 	}
-	pid, err := podman.InitContainer(ctx, podspec.ContainerName(s, i))
+	name := podspec.ContainerName(s, i)
+	if !e.wanted(s) {
+		if seen, err := podman.InspectContainer(ctx, name); err != nil || len(seen.Missing) == 0 {
+			return lifecycle.Failure{}
+		}
+	}
+	seen, err := podman.InitContainer(ctx, name)
 	if err != nil {
 		return lifecycle.Failure{}
 	}
-	_, err = e.listen(ctx, s, i, pid)
+	if len(seen.Missing) > 0 {
+		if err := netns.AddAddresses(ctx, seen.PID, e.metadata.NetnsHelper, seen.Missing); err != nil {
+			return lifecycle.Failure{Class: lifecycle.Permanent, Name: "NetworkAddressError", Message: "other containers do not reach this one by its name: " + err.Error()}
+		}
+	}
+	if !e.wanted(s) {
+		return lifecycle.Failure{}
+	}
+	_, err = e.listen(ctx, s, i, seen.PID)
 	return noEndpoint(err)
 }
 
@@ -273,7 +288,7 @@ func (e *Endpoint) reopen(ctx context.Context, s lifecycle.State) error {
 // Podman finds the network namespaces of containers.
 type Podman interface {
 	InspectContainer(ctx context.Context, name string) (libpod.Observed, error)
-	InitContainer(ctx context.Context, name string) (pid int, err error)
+	InitContainer(ctx context.Context, name string) (libpod.Observed, error)
 }
 
 // DockerStatsReader reads statistics in Docker's form.

@@ -64,13 +64,15 @@ func (c *container) due() time.Time {
 func (c *container) observe() libpod.Observed {
 	o := libpod.Observed{Status: c.status, Foreign: c.spec.TaskID == "", TaskID: c.spec.TaskID, ID: c.id}
 	o.Ports = slices.Clone(c.ports)
+	if b := c.spec.Bridge; b != nil && c.place() != b.Place {
+		for _, a := range c.addresses(b.Place) {
+			o.Missing = append(o.Missing, netip.PrefixFrom(a, map[bool]int{true: 24, false: 64}[a.Is4()]))
+		}
+	}
 	if c.connected() {
 		o.PID = 1000
 		if c.spec.Bridge != nil {
-			o.Addresses = []netip.Addr{netip.AddrFrom4([4]byte{10, 89, 0, byte(2 + c.spec.Bridge.Place)})}
-			if c.ipv6 {
-				o.Addresses = append(o.Addresses, netip.AddrFrom16([16]byte{0: 0xfd, 15: byte(2 + c.spec.Bridge.Place)}))
-			}
+			o.Addresses = c.addresses(c.place())
 		}
 	}
 	if c.image != nil {
@@ -319,7 +321,7 @@ func (f *Fake) startNamed(name string) error {
 }
 
 // InitContainer implements Podman.
-func (f *Fake) InitContainer(ctx context.Context, name string) (int, error) {
+func (f *Fake) InitContainer(ctx context.Context, name string) (libpod.Observed, error) {
 	_, err := request(ctx, f, "initialize container", name, func() (struct{}, error) {
 		c := f.containers[name]
 		switch {
@@ -338,10 +340,9 @@ func (f *Fake) InitContainer(ctx context.Context, name string) (int, error) {
 		return struct{}{}, nil
 	})
 	if err != nil {
-		return 0, err
+		return libpod.Observed{}, err
 	}
-	seen, err := f.InspectContainer(ctx, name)
-	return seen.PID, err
+	return f.InspectContainer(ctx, name)
 }
 
 // prepare does what comes before the program runs, first for the infra container of
@@ -351,6 +352,9 @@ func (f *Fake) prepare(c *container) error {
 		return refusal(libpod.Other, "starting some containers: internal libpod error")
 	}
 	if err := f.bind(c); err != nil {
+		return err
+	}
+	if err := f.addressFree(c); err != nil {
 		return err
 	}
 	switch c.argv()[0] {

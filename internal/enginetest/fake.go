@@ -53,6 +53,7 @@ type objects struct {
 	volumes    map[string]*volume // named ones
 	secrets    map[string]*secret
 	networks   map[string]*libpod.NetworkSpec
+	kept       map[address]string   // addresses that no container has, to the container that had it
 	taken      map[libpod.Port]bool // host ports that other programs hold
 	lastID     int
 }
@@ -74,7 +75,7 @@ func New(c Clock) *Fake {
 		objects: objects{
 			pods: map[string]*pod{}, containers: map[string]*container{}, images: map[string]*image{}, names: map[string]string{},
 			registry: map[string]*image{}, tags: map[string]string{}, volumes: map[string]*volume{}, secrets: map[string]*secret{},
-			networks: map[string]*libpod.NetworkSpec{}, taken: map[libpod.Port]bool{},
+			networks: map[string]*libpod.NetworkSpec{}, kept: map[address]string{}, taken: map[libpod.Port]bool{},
 		},
 	}
 }

@@ -148,7 +148,7 @@ func locked[T any](ctx context.Context, f *Fake, op, object string, act func() (
 // and Podman has recorded nothing of that. Each further start fails.
 func (f *Fake) interrupt(op, object string) {
 	switch op {
-	case "start container":
+	case "start container", "initialize container":
 	case "start pod":
 		object += "-infra"
 	default:
@@ -157,6 +157,8 @@ func (f *Fake) interrupt(op, object string) {
 	c := f.containers[object]
 	switch {
 	case c == nil || c.status != libpod.Created || c.process != nil:
+	case !c.setUp && c.spec.Bridge != nil && len(f.calls)%2 == 0:
+		f.keepAddress(c)
 	case !c.setUp:
 		c.stuck = refusal(libpod.Interrupted, "crun: container %q already exists", c.id)
 	case !c.infra:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/podtask/podtask/internal/enginetest"
@@ -41,6 +42,55 @@ func TestAnInterruptedStartAfterTheSetUpIsFinal(t *testing.T) {
 		for range 2 {
 			if err := f.StartContainer(t.Context(), name); !errors.Is(err, libpod.Other) || !strings.Contains(err.Error(), libpod.UnrecordedStart) {
 				t.Errorf("a further start: %v", err)
+			}
+		}
+	})
+}
+
+func TestAnInterruptedStartMayKeepTheAddress(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := enginetest.New(enginetest.Wall{})
+		f.Load(local, enginetest.Image{})
+		if err := f.EnsureNetwork(t.Context(), libpod.NetworkSpec{Name: "net", TaskID: "abc"}); err != nil {
+			t.Fatal(err)
+		}
+		spec := libpod.ContainerSpec{Name: "c", TaskID: "abc", Image: local, Command: []string{"sleep", "forever"},
+			Bridge: &libpod.Bridge{Network: "net", Members: [][]string{{"c"}}}}
+		kept := false
+		for range 4 { // the service dies before the OCI runtime knows the container, or after
+			if _, err := f.CreateContainer(t.Context(), spec); err != nil {
+				t.Fatal(err)
+			}
+			f.Fail(enginetest.Script("start container", enginetest.Fault{Moment: enginetest.During, Class: libpod.Temporary}))
+			_ = f.StartContainer(t.Context(), "c")
+			err := f.StartContainer(t.Context(), "c")
+			if !errors.Is(err, libpod.Interrupted) {
+				t.Fatalf("a further start: %v", err)
+			}
+			if err := f.RemoveContainer(t.Context(), "c", "abc"); err != nil {
+				t.Fatal(err)
+			}
+			if kept = strings.Contains(err.Error(), "already allocated"); kept {
+				break
+			}
+		}
+		if !kept {
+			t.Fatal("no address was kept")
+		}
+		for _, c := range []struct {
+			spare uint64
+			ok    bool
+		}{{0, false}, {1, true}} {
+			spec.Bridge.Spare = c.spare
+			if _, err := f.CreateContainer(t.Context(), spec); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.StartContainer(t.Context(), "c"); (err == nil) != c.ok {
+				t.Errorf("with spare address %d: %v", c.spare, err)
+			}
+			if err := f.RemoveContainer(t.Context(), "c", "abc"); err != nil {
+				t.Fatal(err)
 			}
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -50,6 +51,7 @@ func (f *Fake) RemoveNetwork(ctx context.Context, name, taskID string) error {
 			}
 		}
 		delete(f.networks, name)
+		maps.DeleteFunc(f.kept, func(at address, _ string) bool { return at.network == name })
 		return struct{}{}, nil
 	})
 	return err
@@ -66,4 +68,47 @@ func (f *Fake) listNetworks() (found []libpod.Found) {
 	}
 	slices.SortFunc(found, func(a, b libpod.Found) int { return strings.Compare(a.Name, b.Name) })
 	return found
+}
+
+// address is a place on a network.
+type address struct {
+	network string
+	place   int
+}
+
+// place is where the address that the container requests lies on its network: those of the
+// members come first.
+func (c *container) place() int {
+	b := c.spec.Bridge
+	free := uint64(253 - len(b.Members))
+	if b.Spare == 0 || len(b.Members) == 0 {
+		return b.Place
+	}
+	return len(b.Members) + int(b.Spare%free)
+}
+
+// addresses are those of a place.
+func (c *container) addresses(place int) []netip.Addr {
+	found := []netip.Addr{netip.AddrFrom4([4]byte{10, 89, 0, byte(2 + place)})}
+	if c.ipv6 {
+		found = append(found, netip.AddrFrom16([16]byte{0: 0xfd, 15: byte(2 + place)}))
+	}
+	return found
+}
+
+// keepAddress is the death of Podman's service between the assignment of an address and its
+// record: nothing but the removal of the network releases the address.
+func (o *objects) keepAddress(c *container) {
+	o.kept[address{c.spec.Bridge.Network, c.place()}] = c.id
+}
+
+// addressFree fails if Podman keeps the address that the container requests.
+func (o *objects) addressFree(c *container) error {
+	if c.spec.Bridge == nil {
+		return nil
+	}
+	if id := o.kept[address{c.spec.Bridge.Network, c.place()}]; id != "" {
+		return refusal(libpod.Interrupted, "IPAM error: requested ip address %s is already allocated to container ID %s", c.addresses(c.place())[0], id)
+	}
+	return nil
 }

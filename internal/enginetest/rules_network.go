@@ -103,6 +103,18 @@ var networkRules = []rule{
 			k.t.Errorf("addresses %v became %v", first, after)
 		}
 	}},
+	{"a member that asks for another address is told which one it lacks", func(k *task) {
+		k.bridged()
+		first := k.run(k.member("a", "sleep forever"))
+		own := k.see(first).Addresses
+		k.must(k.RemoveContainer(k.ctx(), first, k.id))
+		s := k.member("a", "sleep forever")
+		s.Bridge.Spare = 7
+		o := k.see(k.run(s))
+		if len(own) != 1 || len(o.Addresses) != 1 || len(o.Missing) != 1 || o.Addresses[0] == own[0] || o.Missing[0].Addr() != own[0] || !o.Missing[0].Contains(o.Addresses[0]) {
+			k.t.Errorf("before: %v, then %v without %v", own, o.Addresses, o.Missing)
+		}
+	}},
 	{"a taken host port of a member is PortInUse at its start", func(k *task) {
 		k.bridged()
 		name := k.create(k.member("a", "sleep forever", libpod.Port{HostIP: "127.0.0.1", HostPort: k.TakePort(k.t), ContainerPort: 80}))
@@ -128,16 +140,16 @@ var networkRules = []rule{
 		k.must(err)
 		second, err := k.InitContainer(k.ctx(), name)
 		k.must(err)
-		if o := k.wantStatus(name, libpod.Created); first == 0 || first != second || o.PID != first || len(o.Addresses) == 0 {
-			k.t.Errorf("processes %d and %d: %+v", first, second, o)
+		if o := k.wantStatus(name, libpod.Created); first.PID == 0 || first.PID != second.PID || o.PID != first.PID || len(o.Addresses) == 0 {
+			k.t.Errorf("processes %d and %d: %+v", first.PID, second.PID, o)
 		}
 		k.wantTexts(name, libpod.LogOptions{})
 		k.must(k.StartContainer(k.ctx(), name))
-		if o := k.wantStatus(name, libpod.Running); o.PID != first {
-			k.t.Errorf("process %d became %d", first, o.PID)
+		if o := k.wantStatus(name, libpod.Running); o.PID != first.PID {
+			k.t.Errorf("process %d became %d", first.PID, o.PID)
 		}
-		if running, err := k.InitContainer(k.ctx(), name); err != nil || running != first {
-			k.t.Errorf("of a running container: %d, %v", running, err)
+		if running, err := k.InitContainer(k.ctx(), name); err != nil || running.PID != first.PID {
+			k.t.Errorf("of a running container: %d, %v", running.PID, err)
 		}
 	}},
 	{"stopping what is set up undoes it and it can be started later", func(k *task) {
@@ -155,16 +167,16 @@ var networkRules = []rule{
 		k.bridged()
 		name := k.run(k.member("a", "exit 3", libpod.Port{HostIP: "127.0.0.1", ContainerPort: 80}))
 		first := k.wantExit(name, 3)
-		pid, err := k.InitContainer(k.ctx(), name)
+		set, err := k.InitContainer(k.ctx(), name)
 		for range 20 { // Podman may still clean up after the exit, which takes the new process away
 			if err == nil {
 				break
 			}
-			pid, err = k.InitContainer(k.ctx(), name)
+			set, err = k.InitContainer(k.ctx(), name)
 		}
 		k.must(err)
-		if o := k.see(name); pid == 0 || o.Status != libpod.Created {
-			k.t.Errorf("process %d, %+v", pid, o)
+		if o := k.see(name); set.PID == 0 || o.Status != libpod.Created {
+			k.t.Errorf("process %d, %+v", set.PID, o)
 		}
 		k.must(k.StartContainer(k.ctx(), name))
 		if second := k.wantExit(name, 3); !slices.Equal(first.Ports, second.Ports) || len(second.Ports) != 1 {

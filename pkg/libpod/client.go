@@ -25,6 +25,9 @@ const TaskLabel = "podtask.task-id"
 // object left by an earlier attempt is adopted only if it is the same.
 const specLabel = "podtask.spec"
 
+// missingLabel holds Observed.Missing.
+const missingLabel = "podtask.missing-addresses"
+
 // maxMutations is the number of calls that create and start objects that may run at once,
 // and of those that remove some. Six were no faster than four when measured.
 const maxMutations = 4

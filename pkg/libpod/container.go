@@ -20,23 +20,23 @@ import (
 )
 
 // InitContainer creates the container's namespaces and its process, which does not run
-// the program yet, and returns the process ID on the host. It succeeds if the container
+// the program yet, and returns the container as it is then, with that process. It succeeds if the container
 // is initialized or running already. It fails for the same reasons as StartContainer,
 // with the same classes. StopContainer reverts it.
-func (c *containerAPI) InitContainer(ctx context.Context, name string) (pid int, err error) {
+func (c *containerAPI) InitContainer(ctx context.Context, name string) (Observed, error) {
 	initErr := c.mutate(ctx, "initialize container", name, func(ctx context.Context) error {
 		return containers.ContainerInit(ctx, name, nil)
 	})
 	seen, err := c.InspectContainer(ctx, name)
 	switch {
 	case err != nil:
-		return 0, err
+		return Observed{}, err
 	case seen.PID == 0 && initErr == nil:
-		return 0, &Error{Op: "initialize container", Object: name, Class: Temporary, Cause: "it has no process"}
+		return Observed{}, &Error{Op: "initialize container", Object: name, Class: Temporary, Cause: "it has no process"}
 	case seen.PID == 0:
-		return 0, initErr
+		return Observed{}, initErr
 	}
-	return seen.PID, nil
+	return seen, nil
 }
 
 // StartContainer starts the container and returns when its process runs. It succeeds if

@@ -268,7 +268,7 @@ const (
 	lockQuota    = "Podman has no free lock, of which each container, pod and volume has one: remove some, or raise num_locks under [engine] in containers.conf and run podman system renumber"
 	wrongFormat  = "the kernel cannot run the program: it was built for another architecture, or it is a script without an interpreter line (#!)"
 	conmonDied   = "Podman's container monitor (conmon) failed before it reported why: see journalctl --user -t conmon, and run podtask doctor"
-	addressHeld  = "Podman holds the container's address for a start that was cut off when its service was killed, and gives it back with the network only: stop the task and run it again"
+	addressHeld  = "Podman keeps the container's address for a start that was cut off when its service was killed, until the network is removed: run the task again"
 	oldNetavark  = "netavark gave no answer, because it is too old for this Podman: Podman 6 needs netavark 2 (netavark --version shows the version)"
 )
 
@@ -278,7 +278,7 @@ var rules = []rule{
 	{"crun: container already exists", Interrupted, "crun, start: it has created the container, and Podman has not recorded it", ""},
 	{"` already exists: oci runtime error", Interrupted, "likewise, with the container's ID", ""},
 	{"container with given id already exists", Interrupted, "runc, likewise", ""},
-	{"is already allocated to container id", Other, "netavark's IPAM, start", addressHeld},
+	{"is already allocated to container id", Interrupted, "netavark's IPAM, start", addressHeld},
 	{"address already in use", PortInUse, "rootlessport, pasta, and the kernel's EADDRINUSE", ""},
 	{"port is already allocated", PortInUse, "slirp4netns and CNI", ""},
 	{"cannot expose privileged port", InvalidSpec, "rootlessport below net.ipv4.ip_unprivileged_port_start", ""},

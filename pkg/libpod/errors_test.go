@@ -74,7 +74,7 @@ func TestClassOfReply(t *testing.T) {
 		{500, "crun: container `b0467b3b39de` already exists: OCI runtime error", Interrupted},
 		{500, `crun: container already exists`, Interrupted},
 		{500, `container with given ID already exists`, Interrupted},
-		{500, `IPAM error: requested ip address 10.89.0.2 is already allocated to container ID 12ab`, Other}, // creating the container again does not help
+		{500, `IPAM error: requested ip address 10.89.0.2 is already allocated to container ID 12ab`, Interrupted},
 		{500, "crun: cannot open `/run/user/1000/netns/netns-1`: No such file or directory: OCI runtime attempted to invoke a command that was not found", Interrupted},
 		{500, "crun: open `/proc/123/ns/net`: No such file or directory: OCI runtime attempted to invoke a command that was not found", Interrupted},
 		{0, `Image manifest does not match selected manifest digest sha256:aa`, WrongContent},

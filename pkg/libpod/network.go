@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
+	"strings"
 
 	"github.com/containers/common/libnetwork/types"
 	"github.com/containers/podman/v5/pkg/bindings/network"
@@ -40,6 +42,11 @@ type Bridge struct {
 	// with others, Podman assigns addresses and the name server resolves names.
 	Members [][]string `json:",omitempty"`
 	Place   int        `json:",omitzero"`
+	// Spare, if not 0, requests another address than that of Place, which Podman may keep
+	// for a container that no longer exists. Different numbers mean different addresses, as
+	// far as the subnet has enough. The container must get the address of its place too: see
+	// Observed.Missing.
+	Spare uint64 `json:"-"`
 	// Ports are the ports that the container publishes.
 	Ports []Port `json:",omitzero"`
 	// Choose is as in PodSpec.
@@ -83,6 +90,7 @@ func (c *networkAPI) place(ctx context.Context, s *specgen.SpecGenerator, b Brid
 			return err
 		}
 	}
+	var missing []string
 	for _, subnet := range found.Subnets {
 		for i, names := range b.Members {
 			at, err := addressOf(subnet, i)
@@ -90,10 +98,15 @@ func (c *networkAPI) place(ctx context.Context, s *specgen.SpecGenerator, b Brid
 				return fail(ctx, "find addresses on network", b.Network, err)
 			}
 			if i == b.Place {
-				options.StaticIPs = append(options.StaticIPs, at)
 				if four := at.To4(); four != nil {
 					options.StaticMAC = hardwareAddressOf(four)
 				}
+				request := at
+				if spare := b.spareOf(subnet); spare != nil {
+					request = spare
+					missing = append(missing, (&net.IPNet{IP: at, Mask: subnet.Subnet.Mask}).String())
+				}
+				options.StaticIPs = append(options.StaticIPs, request)
 			}
 			if i == b.Place || at.To4() == nil {
 				continue
@@ -104,7 +117,36 @@ func (c *networkAPI) place(ctx context.Context, s *specgen.SpecGenerator, b Brid
 		}
 	}
 	s.Networks = map[string]types.PerNetworkOptions{b.Network: options}
+	if len(missing) > 0 {
+		s.Labels = maps.Clone(s.Labels)
+		s.Labels[missingLabel] = strings.Join(missing, " ")
+	}
 	return nil
+}
+
+// spareOf returns the address of Spare on a network; nil for none, also if the network has
+// only as many addresses as members.
+func (b Bridge) spareOf(subnet types.Subnet) net.IP {
+	ones, bits := subnet.Subnet.Mask.Size()
+	free := 1<<min(bits-ones, 16) - 3 - len(b.Members) // without the network, the gateway and the broadcast address
+	if b.Spare == 0 || free <= 0 {
+		return nil
+	}
+	at, err := addressOf(subnet, len(b.Members)+int(b.Spare%uint64(free)))
+	if err != nil {
+		return nil
+	}
+	return at
+}
+
+// missingOf returns the addresses in the label of a container.
+func missingOf(labels map[string]string) (found []netip.Prefix) {
+	for _, text := range strings.Fields(labels[missingLabel]) {
+		if p, err := netip.ParsePrefix(text); err == nil {
+			found = append(found, p)
+		}
+	}
+	return found
 }
 
 // hardwareAddressOf derives a locally administered MAC address from an IPv4 address,

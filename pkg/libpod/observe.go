@@ -81,6 +81,10 @@ type Observed struct {
 	Ports []Port
 	// Addresses are the container's addresses on networks; none unless it is initialized.
 	Addresses []netip.Addr
+	// Missing are the addresses by which the other containers know this one, if it was
+	// created with Bridge.Spare: Podman has not given it these. The caller adds them in its
+	// network namespace, before each start.
+	Missing []netip.Prefix
 	// Control is the directory with the FIFO to the conmon of the last run; empty before it.
 	Control string
 	// Error is Podman's message about a failed start; always empty on 4.3.1.
@@ -162,8 +166,9 @@ func (c *inspectAPI) inspect(ctx context.Context, name string) (data *define.Ins
 // container has exited: Podman reports code 0 for a container that never ran, and the
 // values of the previous run for a container that was restarted.
 func observe(data *define.InspectContainerData) Observed {
-	task, ours := labelsOf(data)[TaskLabel]
-	o := Observed{Foreign: !ours, TaskID: task, ID: data.ID, ImageID: data.Image, ImageDigest: data.ImageDigest, Addresses: addressesOf(data)}
+	labels := labelsOf(data)
+	task, ours := labels[TaskLabel]
+	o := Observed{Foreign: !ours, TaskID: task, ID: data.ID, ImageID: data.Image, ImageDigest: data.ImageDigest, Addresses: addressesOf(data), Missing: missingOf(labels)}
 	o.Ports, _ = portsOf(data) // podtask does not publish ports in an unknown format
 	if data.OCIConfigPath != "" {
 		o.Control = filepath.Dir(data.OCIConfigPath)
