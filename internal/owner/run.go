@@ -239,6 +239,7 @@ func (r *run) send(ev lifecycle.Event) { r.owner.loop.Send(r.ctx, ev) }
 func (o *Owner) Run(ctx context.Context) error {
 	runCtx, cancel := context.WithCancel(ctx)
 	r := &run{owner: o, all: o.all, ctx: runCtx}
+	r.noteBefore(o.State(), time.Now())
 	r.driver = driver.NewTask(o.State(), o.all.Events.LastPublished(ctx, o.State()), driver.EncodeTask)
 	r.endpoint = endpoint.New(o.all.Metadata, o)
 	defer r.endpoint.Close()

@@ -2,6 +2,7 @@ package owner
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,6 +33,40 @@ func (r *run) noteCutOff(e lifecycle.Effect, f lifecycle.Failure, w leftover.Win
 		defer r.tidy.mu.Unlock()
 		r.tidy.due = true
 	}
+}
+
+// noteBefore notes what an earlier owner may have had in flight when it died: nothing noted
+// that. If Podman's service died with it, the call was cut off.
+func (r *run) noteBefore(s lifecycle.State, now time.Time) {
+	if w, ok := cutOffBefore(s, now); ok {
+		r.all.Leftover.Note(s.ID, w)
+		r.tidy.due = true // before any operation runs
+	}
+}
+
+// longestCall is about how long a call to Podman may take that makes something.
+const longestCall = 4 * time.Minute
+
+// cutOffBefore returns the time in which an earlier owner may have made a call that was cut
+// off; ok is false if it made none.
+func cutOffBefore(s lifecycle.State, now time.Time) (w leftover.Window, ok bool) {
+	unfinished := func(c lifecycle.Container) bool { return !c.Ended && c.Presence != lifecycle.Running }
+	making := s.Goal == lifecycle.Up && slices.ContainsFunc(s.Containers, unfinished)
+	if !s.Sandbox.Dirty || !making && s.Goal != lifecycle.Gone {
+		return w, false
+	}
+	last := s.CreatedAt // of the earlier owner's signs of life
+	if n := len(s.History); n > 0 {
+		last = s.History[n-1].At
+	}
+	w = leftover.Window{Began: last.Add(-longestCall), Ended: last.Add(longestCall)}
+	if w.Began.Before(s.CreatedAt) {
+		w.Began = s.CreatedAt
+	}
+	if w.Ended.After(now) {
+		w.Ended = now
+	}
+	return w, true
 }
 
 // tidyBefore removes leftovers before an operation that they could hinder.
