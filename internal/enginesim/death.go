@@ -13,7 +13,7 @@ func die(w *world, o *process) {
 	w.tell("%s loses its owner", o.t.def.Family)
 	for _, f := range o.flights {
 		if w.r.IntN(2) == 0 {
-			if _, ok := f.effect.(lifecycle.RunSandbox); ok && w.r.IntN(2) == 0 {
+			if _, ok := f.effect.(lifecycle.CreateSandbox); ok && w.r.IntN(2) == 0 {
 				w.ghosts = append(w.ghosts, ghost{f.effect, f.state})
 			}
 			continue
