@@ -67,6 +67,7 @@ type builder struct {
 	containers []value
 	volumes    map[string]volume
 	parts      map[string][]part // mounts of the emptyDirs, by volume
+	keptLogins []keptLogins      // of imagePullSecrets whose content is not in the file
 }
 
 func (m *manifest) build(o Options) Result {

@@ -1,6 +1,7 @@
 package pod
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
 	"maps"
@@ -243,11 +244,11 @@ func (b references) configKey(ref value, name, key string) ([]byte, bool) {
 		return nil, false
 	}
 	data := configData(doc)
-	content, ok := data[key]
+	c, ok := data[key]
 	if !ok {
 		b.noKey(ref, "ConfigMap", name, key, slices.Sorted(maps.Keys(data)))
 	}
-	return content, ok
+	return c.bytes, ok
 }
 
 func (b references) noKey(ref value, kind, name, key string, keys []string) {
@@ -285,9 +286,9 @@ func (b references) secretVariable(ref value, name, key, variableName string) (v
 	case !ok:
 		b.noKey(ref, "Secret", name, key, slices.Sorted(maps.Keys(data)))
 		return out, false
-	case len(content) == 0:
+	case content.empty():
 		return out, true // there is nothing to hide
-	case !utf8.Valid(content) || strings.ContainsRune(string(content), 0):
+	case !utf8.Valid(content.bytes) || bytes.ContainsRune(content.bytes, 0):
 		ref.wrong("the value cannot be that of a variable: it is not text", "mount it as a file")
 		return out, false
 	}
@@ -295,30 +296,42 @@ func (b references) secretVariable(ref value, name, key, variableName string) (v
 	return out, true
 }
 
+// content is what a key of a ConfigMap or Secret holds: bytes, or, of a Secret that Podman
+// keeps, the source.
+type content struct {
+	bytes  []byte
+	source string
+}
+
+func (c content) empty() bool { return len(c.bytes) == 0 && c.source == "" }
+
 // configData returns the content of a ConfigMap by key.
-func configData(doc value) map[string][]byte {
-	out := make(map[string][]byte)
+func configData(doc value) map[string]content {
+	out := make(map[string]content)
 	for _, f := range doc.at("data").entries() {
-		out[f.Key] = []byte(f.Value.Text)
+		out[f.Key] = content{bytes: []byte(f.Value.Text)}
 	}
 	decode(doc.at("binaryData"), out)
 	return out
 }
 
 // secretData returns the content of a Secret by key; stringData goes before data.
-func secretData(doc value) map[string][]byte {
-	out := make(map[string][]byte)
+func secretData(doc value) map[string]content {
+	out := make(map[string]content)
+	for key, source := range keptOf(doc).Keys {
+		out[key] = content{source: source}
+	}
 	decode(doc.at("data"), out)
 	for _, f := range doc.at("stringData").entries() {
-		out[f.Key] = []byte(f.Value.Text)
+		out[f.Key] = content{bytes: []byte(f.Value.Text)}
 	}
 	return out
 }
 
-func decode(v value, out map[string][]byte) {
+func decode(v value, out map[string]content) {
 	for _, f := range v.entries() {
-		if content, err := base64.StdEncoding.DecodeString(squeeze(f.Value.Text)); err == nil {
-			out[f.Key] = content
+		if bytes, err := base64.StdEncoding.DecodeString(squeeze(f.Value.Text)); err == nil {
+			out[f.Key] = content{bytes: bytes}
 		}
 	}
 }

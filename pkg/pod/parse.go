@@ -39,7 +39,7 @@ type Result struct {
 	// Secrets are what Task names as sources env:NAME. The content of ConfigMap files is
 	// among them. It is never written to disk by podtask: it becomes Podman secrets.
 	Secrets []Secret
-	// Sensitive: a Secret document with content is in the file.
+	// Sensitive: a Secret document with content is in the file. Strip takes it out.
 	Sensitive bool
 	// HostPaths are to be checked, or made, before the task runs.
 	HostPaths []HostPath
@@ -84,7 +84,9 @@ func Parse(name string, src []byte, o Options) (Result, taskdef.Report, error) {
 	if m.spec.present() {
 		result = m.build(o)
 		for _, doc := range m.secrets {
-			result.Sensitive = result.Sensitive || doc.at("data").filled() || doc.at("stringData").filled()
+			for _, c := range secretData(doc) {
+				result.Sensitive = result.Sensitive || len(c.bytes) > 0
+			}
 		}
 	}
 	out := rep.result()

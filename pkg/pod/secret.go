@@ -22,9 +22,13 @@ import (
 type Secret struct {
 	// Name is that of the source env:NAME in the task. It follows from the names of the
 	// Pod and of what the content is from, never from the content.
-	Name  string
-	value []byte
+	Name     string
+	value    []byte
+	ofSecret bool
 }
+
+// Sensitive: the content is that of a Secret, not of a ConfigMap or the downward API.
+func (s Secret) Sensitive() bool { return s.ofSecret }
 
 // Value returns the content.
 func (s Secret) Value() []byte { return bytes.Clone(s.value) }
@@ -43,10 +47,13 @@ const SecretPrefix = "PODTASK_POD_"
 const maxSecret = 512000 - 1
 
 // secret notes content, and returns its source.
-func (b references) secret(kind, name, key string, content []byte) *taskdef.SecretValue {
+func (b references) secret(kind, name, key string, c content) *taskdef.SecretValue {
+	if c.source != "" {
+		return &taskdef.SecretValue{ValueFrom: c.source, Source: c.source}
+	}
 	p := b.result.Pod
 	sum := sha256.Sum256([]byte(strings.Join([]string{p.Namespace, p.Name, p.UID, kind, name, key}, "\x00")))
-	s := Secret{Name: SecretPrefix + hex.EncodeToString(sum[:12]), value: content}
+	s := Secret{Name: SecretPrefix + hex.EncodeToString(sum[:12]), value: c.bytes, ofSecret: kind == "Secret" || kind == "logins"}
 	if !slices.ContainsFunc(b.result.Secrets, func(o Secret) bool { return o.Name == s.Name }) {
 		b.result.Secrets = append(b.result.Secrets, s)
 	}
@@ -71,23 +78,16 @@ func (b logins) logins() map[string]json.RawMessage {
 			ref.warn("the Secret "+doctree.Quote(name)+" is not in the file: images are pulled with the logins of the host", "")
 			continue
 		}
-		data, typ := secretData(doc), doc.at("type")
-		var entries map[string]json.RawMessage
-		var err error
-		switch typ.str() {
-		case dockerConfigJSON:
-			var file struct{ Auths map[string]json.RawMessage }
-			err = json.Unmarshal(data[".dockerconfigjson"], &file)
-			entries = file.Auths
-		case dockerConfig:
-			err = json.Unmarshal(data[".dockercfg"], &entries)
-		default:
-			ref.wrong("the Secret "+doctree.Quote(name)+" holds no logins: its type is "+doctree.Quote(typ.str()), "use one of the type "+dockerConfigJSON)
+		if kept := keptOf(doc).Logins; kept.Source != "" {
+			b.keptLogins = append(b.keptLogins, kept)
 			continue
 		}
-		if err != nil || len(entries) == 0 {
+		entries, isLogins := loginsOf(doc)
+		switch {
+		case !isLogins:
+			ref.wrong("the Secret "+doctree.Quote(name)+" holds no logins: its type is "+doctree.Quote(doc.at("type").str()), "use one of the type "+dockerConfigJSON)
+		case len(entries) == 0:
 			ref.wrong("the Secret "+doctree.Quote(name)+" holds no logins as its type promises", "make it with `kubectl create secret docker-registry`")
-			continue
 		}
 		for key, entry := range entries {
 			if _, known := all[key]; !known {
@@ -96,6 +96,26 @@ func (b logins) logins() map[string]json.RawMessage {
 		}
 	}
 	return all
+}
+
+// loginsOf returns the entries of a Secret of one of the types for logins; none if it does
+// not hold what its type promises.
+func loginsOf(doc value) (entries map[string]json.RawMessage, isLogins bool) {
+	var err error
+	switch data := secretData(doc); doc.at("type").str() {
+	case dockerConfigJSON:
+		var file struct{ Auths map[string]json.RawMessage }
+		err = json.Unmarshal(data[".dockerconfigjson"].bytes, &file)
+		entries = file.Auths
+	case dockerConfig:
+		err = json.Unmarshal(data[".dockercfg"].bytes, &entries)
+	default:
+		return nil, false
+	}
+	if err != nil {
+		return nil, true
+	}
+	return entries, true
 }
 
 // credentials gives a container the logins for the registry of its image, if there are
@@ -108,22 +128,32 @@ func (b logins) credentials(c *taskdef.Container, logins map[string]json.RawMess
 	registry := reference.Domain(named)
 	mine := make(map[string]json.RawMessage)
 	for _, key := range slices.Sorted(maps.Keys(logins)) {
-		host, path, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(key, "https://"), "http://"), "/")
-		switch {
-		case registry == "docker.io" && (host == "index.docker.io" || host == "docker.io"):
-			mine["docker.io"] = logins[key]
-		case host == registry && (path == "" || path == "v1/" || path == "v2/"):
-			mine[registry] = logins[key]
-		case host == registry:
-			mine[host+"/"+strings.TrimSuffix(path, "/")] = logins[key]
+		if host, place := loginPlace(key); host == registry {
+			mine[place] = logins[key]
 		}
 	}
 	if len(mine) == 0 {
+		if i := slices.IndexFunc(b.keptLogins, func(k keptLogins) bool { return slices.Contains(k.Registries, registry) }); i >= 0 {
+			c.RepositoryCredentials = references(b).secret("logins", registry, "", content{source: b.keptLogins[i].Source})
+		}
 		return
 	}
-	content, err := json.Marshal(map[string]any{"auths": mine})
+	file, err := json.Marshal(map[string]any{"auths": mine})
 	if err != nil {
 		return // the entries were JSON before
 	}
-	c.RepositoryCredentials = references(b).secret("logins", registry, "", content)
+	c.RepositoryCredentials = references(b).secret("logins", registry, "", content{bytes: file})
+}
+
+// loginPlace returns the registry that the key of a login names, and the key as
+// containers-auth.json(5) writes it.
+func loginPlace(key string) (host, place string) {
+	host, path, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(key, "https://"), "http://"), "/")
+	switch {
+	case host == "index.docker.io" || host == "docker.io":
+		return "docker.io", "docker.io"
+	case path == "" || path == "v1/" || path == "v2/":
+		return host, host
+	}
+	return host, host + "/" + strings.TrimSuffix(path, "/")
 }

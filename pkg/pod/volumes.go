@@ -203,7 +203,7 @@ func (r *fileReader) read(in value, kind string) {
 }
 
 // keys adds the keys of a ConfigMap or Secret: all, or those that items name.
-func (r *fileReader) keys(in value, kind, name string, content func(value) map[string][]byte) {
+func (r *fileReader) keys(in value, kind, name string, content func(value) map[string]content) {
 	doc, ok := references{r.b}.document(in, kind, name)
 	if !ok {
 		r.missing = r.missing || !in.at("optional").flag(false)
@@ -253,13 +253,13 @@ func (r *fileReader) downward(item value) {
 		r.missing = true
 		return
 	}
-	r.add(item, p, fileMode(item.at("mode"), r.mode), origin{"downwardAPI", r.volume, p, []byte(text)})
+	r.add(item, p, fileMode(item.at("mode"), r.mode), origin{"downwardAPI", r.volume, p, content{bytes: []byte(text)}})
 }
 
 // origin is where the content of a file is from.
 type origin struct {
 	kind, name, key string
-	content         []byte
+	content         content
 }
 
 // add adds a file. One at the path of an earlier one takes its place.
@@ -268,10 +268,10 @@ func (r *fileReader) add(at value, p string, mode uint32, from origin) {
 	case p == "" || strings.HasPrefix(p, "/") || slices.Contains(strings.Split(p, "/"), ".."):
 		at.wrong(doctree.Quote(p)+" is not a path below the volume", `write it without "/" before it and without ".."`)
 		return
-	case len(from.content) > maxSecret:
-		at.wrong(fmt.Sprintf("the file %s has %d bytes, more than the %d that Podman keeps as a secret", printable(p), len(from.content), maxSecret), "mount it with hostPath")
+	case len(from.content.bytes) > maxSecret:
+		at.wrong(fmt.Sprintf("the file %s has %d bytes, more than the %d that Podman keeps as a secret", printable(p), len(from.content.bytes), maxSecret), "mount it with hostPath")
 		return
-	case len(from.content) == 0:
+	case from.content.empty():
 		at.warn("the file "+printable(p)+" is missing: Podman cannot keep an empty one", "")
 		return
 	}
