@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/podtask/podtask/internal/cleanup"
+	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/console"
 	"github.com/urfave/cli/v2"
 )
@@ -21,9 +22,9 @@ record. Owners of tasks look for such pods at most every ten minutes. This comma
 now and lists what it removes. It removes only what podtask created for this state
 directory, and nothing of a task that has a record or an owner.
 
-It also removes what Podman leaves when its service is killed during a start, and lists tasks
-whose records are corrupt. Their containers may still run; --corrupt removes them, their
-volumes and the records.
+It also removes what Podman leaves when its service is killed during a start, and the Secrets
+of deregistered manifests that no service and no task needs. It lists tasks whose records are
+corrupt. Their containers may still run; --corrupt removes them, their volumes and the records.
 
 Examples:
   podtask gc
@@ -50,6 +51,11 @@ func gc(ctx context.Context, s *session, c *cli.Context) error {
 	if c.Bool("corrupt") && err == nil {
 		corrupt, err = s.Agent.Orphans.RemoveCorrupt(ctx)
 	}
+	registered, catalogErr := connect.OpenCatalog(s.StateDir, "podtask gc")
+	if catalogErr == nil {
+		catalogErr = connect.Keeper{Catalog: registered, Agent: s.Agent}.Release(ctx)
+	}
+	swept = errors.Join(swept, catalogErr)
 	removed, swept = append(append([]cleanup.Orphan{}, removed...), corrupt...), errors.Join(swept, err)
 	err = printItems(s.stdout, c, removed, func(bool) error {
 		for _, o := range removed {

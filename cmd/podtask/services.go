@@ -260,7 +260,7 @@ func (k serviceCall) named(ctx context.Context, args []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	name, err := registerDefinition(ctx, k.session.program, registered, d, doc)
+	name, err := registration{k.session.program, registered, func() (*session, error) { return k.session.program.open(k.c) }}.register(ctx, d, doc)
 	if err == nil && name == "" {
 		err = exitStatus(exitOwnFailure)
 	}

@@ -68,7 +68,8 @@ Examples:
 				Name:      "deregister",
 				Usage:     "make revisions inactive",
 				ArgsUsage: "FAMILY:REV ...",
-				Description: `An inactive revision can still be shown, and run by its number.
+				Description: `An inactive revision can still be shown, and run by its number. What Podman keeps of the
+Secrets of a Kubernetes manifest is removed when no service and no task needs it.
 
 Examples:
   podtask taskdef deregister web:1`,
@@ -116,7 +117,7 @@ func taskdefRegister(p *program, c *cli.Context, registered *catalog.Catalog, fi
 		if err != nil {
 			return fmt.Errorf("read the task definition: %w", err)
 		}
-		name, err := registerDefinition(c.Context, p, registered, d, doc)
+		name, err := registration{p, registered, func() (*session, error) { return p.open(c) }}.register(c.Context, d, doc)
 		if err != nil {
 			return err
 		}
@@ -143,10 +144,18 @@ func toRegister(p *program, c *cli.Context) (definition, error) {
 	}}, err
 }
 
-// registerDefinition keeps a definition and returns its FAMILY:REVISION; empty for one that is not
+// registration is where definitions are registered.
+type registration struct {
+	*program
+	catalog *catalog.Catalog
+	// open gives the Podman that keeps the content of Secrets.
+	open func() (*session, error)
+}
+
+// register keeps a definition and returns its FAMILY:REVISION; empty for one that is not
 // valid, of which all was said.
-func registerDefinition(ctx context.Context, p *program, registered *catalog.Catalog, d definition, doc document) (string, error) {
-	task, f, err := parseDocument(p, d, doc)
+func (p registration) register(ctx context.Context, d definition, doc document) (string, error) {
+	task, f, err := parseDocument(p.program, d, doc)
 	if err != nil {
 		return "", err
 	}
@@ -160,9 +169,6 @@ func registerDefinition(ctx context.Context, p *program, registered *catalog.Cat
 	if task.Family == "" {
 		return "", fmt.Errorf("%s: the family is a placeholder, and a definition is registered by it: write its name", f.File)
 	}
-	if f.loaded.Sensitive {
-		return "", fmt.Errorf("%s holds a Secret with its content, which a registry of definitions must not: leave the Secret out and give its keys to run with --map-secret NAME/KEY=SOURCE", f.File)
-	}
 	digest, err := digestOf(doc)
 	if err != nil {
 		return "", err
@@ -171,8 +177,24 @@ func registerDefinition(ctx context.Context, p *program, registered *catalog.Cat
 	if file != "stdin" {
 		file = filepath.Join(doc.dir, filepath.Base(file))
 	}
-	r, _, err := registered.Register(ctx, catalog.Document{Family: task.Family, Digest: digest, File: file, Dir: doc.dir, Source: doc.source}, time.Now())
+	document := catalog.Document{Family: task.Family, Digest: digest, File: file, Dir: doc.dir, Source: doc.source}
+	var r catalog.Revision
+	if f.loaded.Sensitive {
+		r, err = p.keep(ctx, document)
+	} else {
+		r, _, err = p.catalog.Register(ctx, document, time.Now())
+	}
 	return catalog.Ref{Family: r.Family, Revision: r.Revision}.String(), err
+}
+
+// keep registers a manifest with Secrets, of which Podman keeps the content.
+func (p registration) keep(ctx context.Context, d catalog.Document) (catalog.Revision, error) {
+	s, err := p.open()
+	if err != nil {
+		return catalog.Revision{}, err
+	}
+	defer s.Agent.Close()
+	return connect.Keeper{Catalog: p.catalog, Agent: s.Agent}.Register(ctx, d, time.Now())
 }
 
 func taskdefList(p *program, c *cli.Context, registered *catalog.Catalog, families []string) error {
@@ -240,6 +262,7 @@ type shownRevision struct {
 }
 
 func taskdefDeregister(p *program, c *cli.Context, registered *catalog.Catalog, refs []string) error {
+	released := false
 	for _, text := range refs {
 		ref, err := catalog.ParseRef(text)
 		if err != nil {
@@ -253,8 +276,19 @@ func taskdefDeregister(p *program, c *cli.Context, registered *catalog.Catalog, 
 			return err
 		}
 		fmt.Fprintf(p.stdout, "%s:%d\n", r.Family, r.Revision)
+		if r.Kept != "" {
+			released = true
+		}
 	}
-	return nil
+	if !released {
+		return nil
+	}
+	s, err := p.open(c)
+	if err != nil {
+		return err
+	}
+	defer s.Agent.Close()
+	return connect.Keeper{Catalog: registered, Agent: s.Agent}.Release(c.Context)
 }
 
 // digestOf is the digest of what a document says. That of a Kubernetes manifest is of its

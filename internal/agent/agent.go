@@ -258,7 +258,7 @@ func NewServices(ctx context.Context, a *Agent, f *fleet.Fleet, options lifecycl
 		return nil, err
 	}
 	return services.Open(ctx, services.Config{
-		Log: a.log, Store: store, Options: options, Override: a.override, Tasks: a.Tasks, Ledger: a.Ledger, Preflight: a.Preflight, Creator: a.Creator, Fleet: f,
+		Log: a.log, Store: store, Options: options, Override: a.override, Tasks: a.Tasks, Ledger: a.Ledger, Preflight: a.Preflight, Creator: a.Creator, Fleet: f, Provide: a.Secrets.Provide,
 	})
 }
 

@@ -106,8 +106,8 @@ func (e ECS) define(ctx context.Context, n awsapi.NewTask) (taskdef.Task, lifecy
 	// A registered definition was checked when it was registered.
 	d := n.Definition
 	loaded, err := b.definer.define(ctx, document{name: d.Name, dir: d.Dir, source: d.Source, lenient: true}, api.TaskSettings{Overrides: n.Overrides})
-	if err == nil && len(loaded.Secrets) > 0 {
-		err = api.Failed(api.BadRequest, "a Kubernetes manifest with Secrets and files cannot be run over this API")
+	if err == nil {
+		err = ProvideManifest(b.Agent.Secrets, loaded)
 	}
 	var refused *api.Failure
 	if errors.As(err, &refused) {

@@ -65,6 +65,29 @@ func ProvideManifest(store *tasksecrets.Store, r pod.Result) error {
 	return errors.Join(errs...)
 }
 
+// filesOf returns the contents of a manifest's files, for a service, and checks its host paths.
+// The content of a Secret is not among them: Podman keeps that of a registered manifest.
+func filesOf(r pod.Result) (map[string][]byte, error) {
+	var files map[string][]byte
+	var errs []error
+	for _, s := range r.Secrets {
+		if s.Sensitive() {
+			return nil, api.Failed(api.BadRequest, "the manifest holds the content of a Secret, which no record must: `podtask taskdef register` takes it out")
+		}
+		if files == nil {
+			files = make(map[string][]byte)
+		}
+		files[s.Name] = s.Value()
+	}
+	for _, p := range r.HostPaths {
+		errs = append(errs, checkHostPath(p))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, api.Failed(api.BadRequest, "%v", err)
+	}
+	return files, nil
+}
+
 // checkHostPath creates a hostPath if its type says so, and reports a path of another type.
 func checkHostPath(p pod.HostPath) error {
 	info, err := os.Stat(p.Path)

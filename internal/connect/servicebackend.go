@@ -122,8 +122,9 @@ func (k ServiceBackend) spec(ctx context.Context, definition string, s api.Servi
 	if err != nil {
 		return svc.Spec{}, err
 	}
-	if len(loaded.Secrets) > 0 {
-		return svc.Spec{}, api.Failed(api.BadRequest, "a service cannot have Secrets and files of a Kubernetes manifest: nothing would hold their content for its later tasks; use --map-secret, or hostPath")
+	files, err := filesOf(loaded)
+	if err != nil {
+		return svc.Spec{}, err
 	}
 	task := loaded.Task
 	task.Revision = r.Revision
@@ -135,7 +136,7 @@ func (k ServiceBackend) spec(ctx context.Context, definition string, s api.Servi
 	if chosen.ClampUlimits {
 		task, _ = preflight.ClampUlimits(task)
 	}
-	return svc.Spec{TaskDefinition: name, Task: task, Options: options}, nil
+	return svc.Spec{TaskDefinition: name, Task: task, Options: options, Files: files}, nil
 }
 
 // configured returns a configuration with the changes of a request.

@@ -48,6 +48,8 @@ type Config struct {
 	Preflight *preflight.Checker
 	Creator   *create.Creator
 	Fleet     *fleet.Fleet
+	// Provide keeps a value in memory as that of the source env:NAME.
+	Provide func(name string, value []byte)
 }
 
 // Errors about services that users may make.
@@ -79,6 +81,9 @@ func Open(ctx context.Context, cfg Config) (*Services, error) {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("service record %s: %w", r.Key, err))
 			continue
+		}
+		for _, d := range s.Deployments { // before the fleet takes a task that was killed on its way
+			all.provide(d.Spec)
 		}
 		l := newRunner(all, s)
 		all.loops[s.Name] = l
@@ -178,6 +183,7 @@ func (a *Services) Create(ctx context.Context, name string, spec service.Spec, c
 func (a *Services) check(ctx context.Context, name string, spec service.Spec, count int, c service.Config) error {
 	err := errors.Join(service.Validate(name, spec, count, c), a.checkListeners(name, service.Config{}, c))
 	if err == nil && spec.Task.Family != "" {
+		a.provide(spec)
 		err = a.preflight(ctx, spec)
 	}
 	if err != nil {
@@ -193,6 +199,13 @@ func (c Config) preflight(ctx context.Context, spec service.Spec) error {
 		return err
 	}
 	return c.Preflight.Check(ctx, spec.Task, options)
+}
+
+// provide keeps the files of a deployment for tasks to come.
+func (c Config) provide(spec service.Spec) {
+	for name, content := range spec.Files {
+		c.Provide(name, content)
+	}
 }
 
 // optionsOf are the options of the tasks of a deployment.
@@ -218,6 +231,7 @@ type Change struct {
 // Update changes a service and returns it when the change is saved.
 func (a *Services) Update(ctx context.Context, name string, c Change) (service.State, error) {
 	if c.Spec != nil {
+		a.provide(*c.Spec)
 		if err := a.preflight(ctx, *c.Spec); err != nil {
 			return service.State{}, &BadServiceError{err}
 		}

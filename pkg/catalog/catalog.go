@@ -44,6 +44,9 @@ type Revision struct {
 	DeregisteredAt time.Time `json:"deregisteredAt,omitzero"`
 	// Content names the record of the document.
 	Content string `json:"content"`
+	// Kept is the id under which Podman keeps the secrets that belong to the document; empty
+	// for none.
+	Kept string `json:"kept,omitempty"`
 }
 
 // Document is a task definition to register. Its family, and that it is valid,
@@ -54,6 +57,8 @@ type Document struct {
 	File   string
 	Dir    string
 	Source []byte
+	// Kept is an id of Reserve.
+	Kept string
 }
 
 // ErrNotFound: there is no such family or revision. The errors that carry it say
@@ -65,8 +70,8 @@ var ErrActive = errors.New("still active: deregister it first")
 
 // Catalog holds the registered task definitions.
 type Catalog struct {
-	families, contents *state.Store
-	locks              *state.Locks
+	families, contents, kept *state.Store
+	locks                    *state.Locks
 }
 
 // Open makes the directories below dir where they are missing.
@@ -79,7 +84,11 @@ func Open(dir string, fsys state.FS, locks *state.Locks) (*Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Catalog{families, contents, locks}, nil
+	kept, err := state.Open(filepath.Join(dir, "kept"), fsys)
+	if err != nil {
+		return nil, err
+	}
+	return &Catalog{families, contents, kept, locks}, nil
 }
 
 // Register adds a document and returns its revision. Added is false for what an
@@ -119,7 +128,7 @@ func (c *Catalog) Add(ctx context.Context, d Document, at time.Time) (r Revision
 func (c *Catalog) append(revisions []Revision, d Document, at time.Time) (Revision, []Revision, error) {
 	r := Revision{
 		Family: d.Family, Revision: len(revisions) + 1, Status: Active, Digest: d.Digest,
-		File: d.File, Dir: d.Dir, RegisteredAt: at.UTC(), Content: key(string(d.Source)),
+		File: d.File, Dir: d.Dir, RegisteredAt: at.UTC(), Content: key(string(d.Source)), Kept: d.Kept,
 	}
 	if err := c.contents.Put(r.Content, d.Source); err != nil {
 		return r, nil, err

@@ -119,6 +119,9 @@ type Spec struct {
 	Task           taskdef.Task `json:"task"`
 	// Options are keys of the configuration with values for these copies.
 	Options map[string]string `json:"options,omitempty"`
+	// Files are the contents of files that the task has as sources env:NAME, by NAME: what a
+	// manifest has in ConfigMaps and takes from the downward API. None is secret.
+	Files map[string][]byte `json:"files,omitempty"`
 }
 
 // Rollout is how far a deployment is.
