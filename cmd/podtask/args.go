@@ -227,6 +227,18 @@ func (a *arranger) find(name string, short bool) (f cli.Flag, global bool) {
 	return nil, false
 }
 
+// flagsElsewhere are flags of `podman run`, and what stands for them here.
+var flagsElsewhere = func() map[string]string {
+	const (
+		volume   = "--map-volume NAME=PATH says where a volume of the definition is"
+		terminal = "a task has no terminal; `podtask exec TASK sh` opens a shell in it"
+	)
+	return map[string]string{
+		"v": volume, "volume": volume, "i": terminal, "t": terminal, "it": terminal, "ti": terminal, "tty": terminal, "interactive": terminal,
+		"restart": "the definition says it, with restartPolicy",
+	}
+}()
+
 func (a *arranger) unknownFlag(spelt, name string) error {
 	c := a.command()
 	flags := a.app.Flags
@@ -234,6 +246,11 @@ func (a *arranger) unknownFlag(spelt, name string) error {
 		flags = append(slices.Clone(c.Flags), flags...)
 		if takesCommand(c) && len(a.arguments) > 0 {
 			return usagef(a.verb(), "unknown flag %s: the flags of the command to run follow it, or --", spelt)
+		}
+	}
+	if c != nil && c.Name == "run" {
+		if hint := flagsElsewhere[strings.TrimLeft(spelt, "-")]; hint != "" {
+			return usagef(a.verb(), "unknown flag %s: %s", spelt, hint)
 		}
 	}
 	if like := closestFlag(flags, name); like != "" {

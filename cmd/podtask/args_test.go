@@ -80,6 +80,9 @@ func TestArrangeRefuses(t *testing.T) {
 		{"run --name", "flag --name needs a value", "`podtask run --help`"},
 		{"run -e", "flag -e needs a value", "`podtask run --help`"},
 		{"run --rm=perhaps f", `flag --rm is true or false, not "perhaps"`, "`podtask run --help`"},
+		{"run -v /a:/b f", "unknown flag -v: --map-volume NAME=PATH says where", "`podtask run --help`"},
+		{"run -it f", "unknown flag -it: a task has no terminal; `podtask exec", "`podtask run --help`"},
+		{"run --restart always f", "unknown flag --restart: the definition says it, with restartPolicy", "`podtask run --help`"},
 		{"logs -follow web", "unknown flag -follow", "`podtask logs --help`"},
 	}
 	p := &program{stdout: io.Discard, stderr: io.Discard}

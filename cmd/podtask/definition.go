@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -262,7 +263,7 @@ func readDefinition(p *program, d definition) (document, error) {
 	}
 	ref, refErr := catalog.ParseRef(d.document)
 	if refErr != nil {
-		return doc, err
+		return doc, fmt.Errorf("%w%s", err, imageHint(d.document))
 	}
 	registered, err := d.catalog()
 	if err != nil {
@@ -270,9 +271,20 @@ func readDefinition(p *program, d definition) (document, error) {
 	}
 	r, src, err := registered.Find(ref)
 	if errors.Is(err, catalog.ErrNotFound) {
-		return doc, fmt.Errorf("there is no file %s, and as a task definition it is %w: see `podtask taskdef ls`", d.document, err)
+		return doc, fmt.Errorf("there is no file %s, and as a task definition it is %w: see `podtask taskdef ls`%s", d.document, err, imageHint(d.document))
 	}
 	return document{name: fmt.Sprintf("%s:%d", r.Family, r.Revision), dir: r.Dir, source: src, revision: r.Revision}, err
+}
+
+// imageLike matches what is rather an image than a file.
+var imageLike = regexp.MustCompile(`^[a-z0-9]+([._/:@-][A-Za-z0-9._-]+)*$`)
+
+// imageHint says how to run an image, if a name that is no definition may be one.
+func imageHint(name string) string {
+	if !imageLike.MatchString(name) || slices.Contains([]string{".json", ".yaml", ".yml", taskunit.Extension}, filepath.Ext(name)) {
+		return ""
+	}
+	return "; `podman run " + name + "` runs an image without a definition"
 }
 
 // readDocument reads a file; "-" is stdin.

@@ -113,8 +113,11 @@ func parseRequest(p *program, c *cli.Context, tasks config.Tasks) (request, erro
 		unit:    unitRequest{ready: connect.Condition(c.String("notify")), settle: c.Duration("settle")},
 		display: display{quiet: c.Bool("quiet"), progress: c.String("progress")},
 	}
-	if n := c.Args().Len(); n != 1 {
-		return r, usagef("run", "run takes one FILE, not %d arguments", n)
+	switch n := c.Args().Len(); {
+	case n == 0:
+		return r, usagef("run", "run takes one FILE, not 0 arguments")
+	case n > 1:
+		return r, usagef("run", "run takes one FILE, not %d arguments: a definition has the image and the command; `podman run` runs an image without one", n)
 	}
 	if r.name != "" && !connect.ValidTaskName(r.name) {
 		return r, usagef("run", "--name %q: a name has letters, digits, dots, dashes and underscores, and begins with a letter or a digit", r.name)

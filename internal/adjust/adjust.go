@@ -1,6 +1,7 @@
 package adjust
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"path"
@@ -93,6 +94,9 @@ func parsePublish(word string) (taskdef.Port, error) {
 		p.HostIP, host = addr.String(), port
 	}
 	first, last, err := parseRange(container)
+	if errors.Is(err, errPort) {
+		return p, fmt.Errorf("%q: %w", word, err)
+	}
 	if err != nil || first == 0 {
 		return p, wrong
 	}
@@ -104,6 +108,9 @@ func parsePublish(word string) (taskdef.Port, error) {
 		return p, nil
 	}
 	hostFirst, hostLast, err := parseRange(host)
+	if errors.Is(err, errPort) {
+		return p, fmt.Errorf("%q: %w", word, err)
+	}
 	if err != nil || hostLast-hostFirst != last-first {
 		return p, wrong
 	}
@@ -118,11 +125,19 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s, "", false
 }
 
+// errPort: a port is out of range.
+var errPort = errors.New("no such port")
+
 // parseRange reads FIRST-LAST, or one port.
 func parseRange(word string) (first, last uint16, err error) {
 	from, to, ranged := strings.Cut(word, "-")
 	if !ranged {
 		to = from
+	}
+	for _, number := range []string{from, to} {
+		if n, err := strconv.ParseUint(number, 10, 64); err == nil && n > 65535 {
+			return 0, 0, fmt.Errorf("%w: %d is not one of 1 to 65535", errPort, n)
+		}
 	}
 	a, err := strconv.ParseUint(from, 10, 16)
 	if err != nil {

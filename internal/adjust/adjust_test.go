@@ -1,6 +1,7 @@
 package adjust
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -26,6 +27,11 @@ func TestParsePublish(t *testing.T) {
 	for _, bad := range []string{"", "0", "http", "80/sctp", "80/", "1:2:3:4", "::1:80:80", "[::1:80:80", "9000-9001:80", "70000", "9-8", "localhost:80:80"} {
 		if got, err := parsePublish(bad); err == nil {
 			t.Errorf("%q is taken for %+v", bad, got)
+		}
+	}
+	for _, far := range []string{"80:99999", "70000", "65536-65540:1-5"} {
+		if _, err := parsePublish(far); err == nil || !strings.Contains(err.Error(), "is not one of 1 to 65535") {
+			t.Errorf("%q: %v", far, err)
 		}
 	}
 }

@@ -93,6 +93,9 @@ func (s *Settings) readEnv(getenv func(string) string) (problems []Problem) {
 				problems = append(problems, Problem{Key: k.Env(), Message: err.Error()})
 			}
 		}
+		if glued := "PODTASK_" + strings.ToUpper(strings.ReplaceAll(k.Name, "-", "")); glued != k.Env() && getenv(glued) != "" {
+			problems = append(problems, Problem{Key: glued, Message: "unknown variable; did you mean " + k.Env() + "?"})
+		}
 	}
 	return problems
 }
@@ -206,7 +209,7 @@ func parse(text []byte, file string) ([]entry, refs.Table, []Problem) {
 		var syntax *toml.DecodeError
 		if errors.As(err, &syntax) {
 			row, _ := syntax.Position()
-			return nil, nil, []Problem{{Line: row, Message: strings.TrimPrefix(syntax.Error(), "toml: ")}}
+			return nil, nil, []Problem{{Line: row, Message: "not valid TOML (" + strings.TrimPrefix(syntax.Error(), "toml: ") + "): a line is KEY = VALUE, with text in double quotes"}}
 		}
 		return nil, nil, []Problem{{Message: strings.TrimPrefix(err.Error(), "toml: ")}}
 	}
