@@ -160,16 +160,15 @@ func Generated(text string) bool { return strings.HasPrefix(text, "# "+generated
 
 // checkSections reports sections that are missing or that cannot be meant.
 func (c *conversion) checkSections() {
-	found := false
+	found := c.source.has(taskSection)
 	for _, f := range c.source.files() {
 		for _, at := range f.sections {
 			switch {
-			case at.section == taskSection:
-				found = true
-			case slices.Contains([]string{unitSection, serviceSection, installSection, quadletSection}, at.section):
+			case slices.Contains([]string{taskSection, unitSection, serviceSection, installSection, quadletSection}, at.section):
 			case strings.HasPrefix(at.section, "X-"):
 			case groupOfQuadlet(at.section):
-				c.wrong(at, "[%s] is not allowed in a .task file: the containers of a task are in its Definition", at.section)
+				found = true // one mistake is reported once
+				c.wrong(at, "[%s] is not allowed in a .task file: the containers of a task are in its Definition, which [Task] names", at.section)
 			default:
 				c.warn(at, "section [%s] is unknown to podtask and systemd%s", at.section,
 					didYouMean(at.section, []string{unitSection, taskSection, serviceSection, installSection}))
@@ -179,6 +178,18 @@ func (c *conversion) checkSections() {
 	if !found {
 		c.wrong(c.source.top(), "section [Task], which contains the Definition, is missing")
 	}
+}
+
+// has reports whether the unit or a drop-in has a section.
+func (s Source) has(section string) bool {
+	for _, f := range s.files() {
+		for _, at := range f.sections {
+			if at.section == section {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func groupOfQuadlet(section string) bool {

@@ -225,7 +225,27 @@ func words(value string) (list []string, ok bool) {
 	f := parser.NewUnitFile()
 	f.Add("-", "-", value)
 	list = f.LookupAllArgs("-", "-")
-	return list, len(list) > 0
+	return list, len(list) > 0 && !unclosed(value)
+}
+
+// unclosed reports whether a quotation has no end, which systemd refuses and Podman's parser
+// ends with the value.
+func unclosed(value string) bool {
+	var quote rune
+	escaped := false
+	for _, r := range value {
+		switch {
+		case escaped:
+			escaped = false
+		case r == '\\':
+			escaped = true
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote == 0 && (r == '"' || r == '\''):
+			quote = r
+		}
+	}
+	return quote != 0
 }
 
 // DropInDirs returns the names of the directories with drop-ins for the unit of

@@ -118,6 +118,9 @@ func (c *serviceWriter) definition(task []entry) string {
 		}
 		return literal(noSpecifiers(text.path))
 	}
+	if !ok && !c.source.has(taskSection) {
+		return "" // that is reported
+	}
 	if !ok {
 		at := e.place
 		if e.key == "" {
