@@ -4,11 +4,14 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -35,8 +38,90 @@ type comparison struct {
 	before, spec, container string
 	// point is in the log where the member is honored; empty: the Pod must not run.
 	point string
-	// warning: what podtask says of it where it cannot be honored.
-	want verdict
+	want  verdict
+	// shown is what podman inspect shows of it, if it shows something.
+	shown string
+}
+
+// outcome is what became of a Pod.
+type outcome struct {
+	verdict verdict
+	// fields are those of podman inspect that could tell; nil if the Pod did not run.
+	fields map[string]string
+}
+
+// beyond are the fields that differ from those of the Pod without members, as NAME=VALUE.
+func (o outcome) beyond(plain outcome) (all []string) {
+	for name, value := range o.fields {
+		usual := strings.Split(plain.fields[name], "\x00")
+		var others []string
+		for _, word := range strings.Split(value, "\x00") {
+			if !slices.Contains(usual, word) {
+				others = append(others, word)
+			}
+		}
+		if len(others) > 0 {
+			all = append(all, name+"="+strings.Join(others, " "))
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// volatile are fields that differ between any two containers, and the command, which the
+// comparisons differ in.
+var volatile = regexp.MustCompile(`^(Config\.(Annotations|Cmd|CreateCommand|Image|Labels|StartupHealthCheck)|HostConfig\.(Annotations|CgroupParent|ContainerIDFile|LogConfig|IDMappings|CidFile))`)
+
+// ofTheTask are variables of every task.
+var ofTheTask = regexp.MustCompile(`^(AWS|ECS)_`)
+
+// ids are what differs between two runs in a value.
+var ids = regexp.MustCompile(`[0-9a-f]{12,64}|overlay/[0-9]+`)
+
+// inspected flattens what podman inspect shows of a container.
+func inspected(t *testing.T, b *box, name, container string) map[string]string {
+	t.Helper()
+	out, err := command(b, "podman", "container", "inspect", container)
+	var all []struct{ Config, HostConfig, Mounts, EffectiveCaps any }
+	if err == nil {
+		err = json.Unmarshal([]byte(out), &all)
+	}
+	if err != nil || len(all) != 1 {
+		t.Errorf("inspect %q: %v %s", container, err, out)
+		return nil
+	}
+	fields := make(map[string]string)
+	var flatten func(at string, v any)
+	flatten = func(at string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for key, member := range v {
+				flatten(strings.TrimPrefix(at+"."+key, "."), member)
+			}
+		case []any:
+			var words []string
+			for _, item := range v {
+				if m, ok := item.(map[string]any); ok && m["Destination"] != nil {
+					words = append(words, fmt.Sprint(m["Destination"], " ", m["Type"], " ", m["RW"], " ", m["Options"]))
+					continue
+				}
+				words = append(words, fmt.Sprint(item))
+			}
+			words = slices.DeleteFunc(words, func(w string) bool { return ofTheTask.MatchString(w) })
+			slices.Sort(words)
+			fields[at] = strings.Join(words, "\x00")
+		default:
+			fields[at] = fmt.Sprint(v)
+		}
+	}
+	flatten("", map[string]any{"Config": all[0].Config, "HostConfig": all[0].HostConfig, "Mounts": all[0].Mounts, "EffectiveCaps": all[0].EffectiveCaps})
+	for key, value := range fields {
+		fields[key] = ids.ReplaceAllString(strings.ReplaceAll(value, name, "NAME"), "ID")
+		if volatile.MatchString(key) {
+			delete(fields, key)
+		}
+	}
+	return fields
 }
 
 // comparisons are in the order of docs/pods.md.
@@ -45,14 +130,14 @@ var comparisons = []comparison{
 	{member: "`nodeSelector`", spec: `nodeSelector: {disk: ssd}`, container: `args: [print, ran]`, point: "on a node with the label", want: warned},
 	{member: "`runAsNonRoot` with an image that runs as root", spec: `securityContext: {runAsNonRoot: true}`, container: `args: [print, ran]`, want: refused},
 	{member: "`runAsGroup` without `runAsUser`", spec: `securityContext: {runAsGroup: 55}`, container: `args: [where]`, point: "gid=55", want: honored},
-	{member: "`supplementalGroups`", spec: `securityContext: {supplementalGroups: [4000]}`, container: `args: [status, Groups]`, point: "4000", want: honored},
-	{member: "`fsGroup`: the group of the processes", spec: `securityContext: {fsGroup: 2000}`, container: `args: [status, Groups]`, point: "2000", want: honored},
+	{member: "`supplementalGroups`", spec: `securityContext: {supplementalGroups: [4000]}`, container: `args: [status, Groups]`, point: "4000", want: honored, shown: "4000"},
+	{member: "`fsGroup`: the group of the processes", spec: `securityContext: {fsGroup: 2000}`, container: `args: [status, Groups]`, point: "2000", want: honored, shown: "2000"},
 	{member: "`fsGroup`: the group of an emptyDir", spec: `securityContext: {fsGroup: 2000}, volumes: [{name: v, emptyDir: {}}]`, container: `args: [stat, /v], volumeMounts: [{name: v, mountPath: /v}]`, point: "gid=2000", want: honored},
 	{member: "an emptyDir that any user can write to", spec: `volumes: [{name: v, emptyDir: {}}]`, container: `args: [stat, /v], volumeMounts: [{name: v, mountPath: /v}]`, point: "mode=0777", want: honored},
 	{member: "`seccompProfile: Unconfined`", container: `securityContext: {seccompProfile: {type: Unconfined}}, args: [status, Seccomp]`, point: "Seccomp=0", want: honored},
 	{member: "`procMount: Unmasked`", container: `securityContext: {procMount: Unmasked}, args: [cannot, mount, /proc/sys]`, point: "cannot mount", want: honored},
 	{member: "`sysctls`", spec: `securityContext: {sysctls: [{name: kernel.shm_rmid_forced, value: "1"}]}`, container: `args: [cat, /proc/sys/kernel/shm_rmid_forced]`, point: "1", want: honored},
-	{member: "`capabilities`", container: `securityContext: {capabilities: {drop: [ALL], add: [NET_ADMIN]}}, args: [status, CapEff]`, point: "CapEff=0000000000001000", want: honored},
+	{member: "`capabilities`", container: `securityContext: {capabilities: {drop: [ALL], add: [NET_ADMIN]}}, args: [status, CapEff]`, point: "CapEff=0000000000001000", want: honored, shown: "EffectiveCaps="},
 	{member: "`allowPrivilegeEscalation: false`", container: `securityContext: {allowPrivilegeEscalation: false}, args: [status, NoNewPrivs]`, point: "NoNewPrivs=1", want: honored},
 	{member: "`hostAliases`", spec: `hostAliases: [{ip: 192.0.2.9, hostnames: [a.example]}]`, container: `args: [resolve, a.example]`, point: "192.0.2.9", want: honored},
 	{member: "`dnsConfig`", spec: `dnsPolicy: None, dnsConfig: {nameservers: [192.0.2.1], options: [{name: ndots, value: "2"}]}`, container: `args: [resolver]`, point: "options ndots:2", want: honored},
@@ -84,7 +169,13 @@ func TestPodsBesideKubePlay(t *testing.T) {
 	}
 	t.Cleanup(func() { _, _ = command(b, "podman", "network", "rm", "podman-default-kube-network") })
 	var alone sync.Mutex
-	kube, own := make([]verdict, len(comparisons)), make([]verdict, len(comparisons))
+	kube, own := make([]outcome, len(comparisons)), make([]outcome, len(comparisons))
+	plain := comparison{container: `args: [print, ran]`, want: ignored}
+	file := plain.write(t, b.family, image)
+	plainKube, plainOwn := plain.kubePlay(t, b, b.family, file), plain.podtask(t, b, b.family, file)
+	if len(plainKube.fields) == 0 || len(plainOwn.fields) == 0 {
+		t.Fatal("podman inspect shows nothing of a Pod without members")
+	}
 	t.Run("each", func(t *testing.T) {
 		for i, c := range comparisons {
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -100,11 +191,15 @@ func TestPodsBesideKubePlay(t *testing.T) {
 	})
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 1, ' ', 0)
-	fmt.Fprintln(w, "| member\t| kube play\t| podtask\t|")
+	fmt.Fprintln(w, "| member\t| kube play\t| podtask\t| podman inspect after kube play\t| after podtask\t|")
 	for i, c := range comparisons {
-		fmt.Fprintf(w, "| %s\t| %s\t| %s\t|\n", c.member, kube[i], own[i])
-		if own[i] != c.want {
-			t.Errorf("%s: podtask %s, want %s", c.member, own[i], c.want)
+		inKube, inOwn := kube[i].beyond(plainKube), own[i].beyond(plainOwn)
+		fmt.Fprintf(w, "| %s\t| %s\t| %s\t| %s\t| %s\t|\n", c.member, kube[i].verdict, own[i].verdict, strings.Join(inKube, ", "), strings.Join(inOwn, ", "))
+		if own[i].verdict != c.want {
+			t.Errorf("%s: podtask %s, want %s", c.member, own[i].verdict, c.want)
+		}
+		if c.shown != "" && !strings.Contains(strings.Join(inOwn, "\n"), c.shown) {
+			t.Errorf("%s: podman inspect of podtask's container does not show %s: %q", c.member, c.shown, inOwn)
 		}
 	}
 	_ = w.Flush()
@@ -156,7 +251,7 @@ func (c comparison) judge(ran bool, log, said string) verdict {
 	return ignored
 }
 
-func (c comparison) kubePlay(t *testing.T, b *box, name, file string) verdict {
+func (c comparison) kubePlay(t *testing.T, b *box, name, file string) outcome {
 	t.Helper()
 	said, err := command(b, "podman", "kube", "play", file)
 	defer func() {
@@ -167,9 +262,9 @@ func (c comparison) kubePlay(t *testing.T, b *box, name, file string) verdict {
 	if err != nil {
 		t.Logf("kube play: %s: %s", c.member, said)
 		if errors.Is(err, context.DeadlineExceeded) {
-			return stuck
+			return outcome{verdict: stuck}
 		}
-		return refused
+		return outcome{verdict: refused}
 	}
 	if _, err := command(b, "podman", "wait", name+"-c"); err != nil {
 		t.Error(err)
@@ -178,14 +273,23 @@ func (c comparison) kubePlay(t *testing.T, b *box, name, file string) verdict {
 	if err != nil {
 		t.Error(err)
 	}
-	return c.judge(true, log, said)
+	return outcome{c.judge(true, log, said), inspected(t, b, name, name+"-c")}
 }
 
-func (c comparison) podtask(t *testing.T, b *box, name, file string) verdict {
+func (c comparison) podtask(t *testing.T, b *box, name, file string) outcome {
 	t.Helper()
-	r := b.podtask("run", "--name", name, "--rm", "--limits", "off", file)
+	r := b.podtask("run", "--name", name, "--limits", "off", file)
 	if r.code != 0 {
 		t.Logf("podtask: %s: %s%s", c.member, r.out, r.err)
+		return outcome{verdict: c.judge(false, r.out, r.err)}
 	}
-	return c.judge(r.code == 0, r.out, r.err)
+	id, err := command(b, "podman", "ps", "-aq", "--filter", "label=podtask.family="+name, "--filter", "label=podtask.container=c")
+	if err != nil {
+		t.Error(err)
+	}
+	fields := inspected(t, b, name, strings.TrimSpace(id))
+	if r := b.podtask("rm", name); r.code != 0 {
+		t.Errorf("rm: %s", r.err)
+	}
+	return outcome{c.judge(true, r.out, r.err), fields}
 }
