@@ -40,6 +40,7 @@ func TestImagesAreRemovedOldestFirst(t *testing.T) {
 	}
 	b.env = append(b.env, "PODTASK_IMAGE_MIN_AGE=90m", "PODTASK_IMAGE_CLEANUP_PER_ROUND=1", "PODTASK_IMAGE_CLEANUP_INTERVAL=1s")
 	agent := b.agent()
+	running := b.detach("--wait=running", b.define(ctr{Name: "app", Command: words("sleep forever"), StopTimeout: 2})) // images are removed while tasks run
 	eventually(t, "the images of hours ago are gone", func() bool {
 		second := b.here(refs[1])
 		if first := b.here(refs[0]); first && !second {
@@ -47,6 +48,7 @@ func TestImagesAreRemovedOldestFirst(t *testing.T) {
 		}
 		return !second
 	})
+	b.want(0, "stop", running)
 	agent.end()
 	if !b.here(refs[2]) {
 		t.Error("an image that was used an hour ago was removed")
