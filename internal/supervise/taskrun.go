@@ -127,6 +127,12 @@ func (r *taskRun) handleEnd() {
 	}
 }
 
+// mayRollBack reports whether another task may follow one that stops. After STOPPING=1 systemd
+// (262) ignores READY=1.
+func (r *taskRun) mayRollBack(st lifecycle.State) bool {
+	return !r.announced && !r.stopped && st.Stop.Code != lifecycle.StopUserInitiated && r.updates.onTrial(r.task, st)
+}
+
 // report tells the manager how the task is. It must be called again when the task has
 // changed, and after wait unless that is 0.
 func (r *taskRun) report(now time.Time) (wait time.Duration) {
@@ -155,7 +161,7 @@ func (r *taskRun) report(now time.Time) (wait time.Duration) {
 		r.status = line
 		lines = append(lines, "STATUS="+line)
 	}
-	if p == stopping && r.next == nil {
+	if p == stopping && r.next == nil && !r.mayRollBack(st) {
 		lines = append(lines, daemon.SdNotifyStopping)
 	}
 	if len(lines) > 0 {

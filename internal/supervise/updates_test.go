@@ -73,6 +73,33 @@ func TestFailedImagesAreRolledBack(t *testing.T) {
 	}
 }
 
+// systemd 262 ignores that a service is ready after it has said that it stops.
+func TestServiceThatMayBeRolledBackDoesNotSayThatItStops(t *testing.T) {
+	t.Parallel()
+	s := &Supervisor{updates: updates{unit: Unit{Name: "web"}, images: registry{}, stateDir: t.TempDir(), warn: func(string, ...any) {}}}
+	s.updates.open()
+	task, old := running("old")
+	s.updates.succeeded(task, old)
+	_, updated := running("new")
+	asked := updated
+	asked.Stop.Code = lifecycle.StopUserInitiated
+	for name, tt := range map[string]struct {
+		run  taskRun
+		st   lifecycle.State
+		want bool
+	}{
+		"new images":                 {taskRun{}, updated, true},
+		"good images":                {taskRun{}, old, false},
+		"images that have been good": {taskRun{announced: true}, updated, false},
+		"a user stops it":            {taskRun{}, asked, false},
+	} {
+		tt.run.Supervisor, tt.run.task = s, task
+		if got := tt.run.mayRollBack(tt.st); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
 func TestWithoutAutomaticUpdates(t *testing.T) {
 	t.Parallel()
 	u := updates{images: registry{}}
