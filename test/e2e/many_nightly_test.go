@@ -71,8 +71,10 @@ func TestManyTasksOnOneHost(t *testing.T) {
 		}
 		return running+queued == n
 	}
-	if !testbed.Until(count) {
-		t.Fatalf("%d run, %d are queued, others are %q", running, queued, others)
+	for before := -1; !testbed.Until(count); before = running { // a busy machine needs longer
+		if running <= before {
+			t.Fatalf("%d run, %d are queued, others are %q", running, queued, others)
+		}
 	}
 	t.Logf("%d run and %d are queued after %s", running, queued, time.Since(begun).Round(time.Millisecond))
 	if all && running != n || !all && (running < 50 || queued < 20) {
