@@ -66,3 +66,15 @@ func TestAProtectionIsNeverLongerThanTheLongest(t *testing.T) {
 		t.Error("the protection was not ended")
 	}
 }
+
+// A task that ends by itself is not protected any more, in the same step.
+func TestAProtectedTaskThatEndsIsNotProtected(t *testing.T) {
+	t.Parallel()
+	d := drive(t, Options{}, container("a", pinned))
+	d.upTo(Probe)
+	d.do(ProtectionRequested{Until: d.at.Add(time.Hour)})
+	d.end(0, 0)
+	if d.s.Goal != Down || !d.s.ProtectedUntil.IsZero() {
+		t.Errorf("goal %s, protected until %s", d.s.Goal, d.s.ProtectedUntil)
+	}
+}

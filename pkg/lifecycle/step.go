@@ -10,10 +10,10 @@ func Step(s State, at time.Time, ev Event) (State, []Effect) {
 	s = clone(s)
 	limitTimers(&s, at)
 	fold(&s, at, ev)
+	settle(&s, at)
 	if s.Goal != Up || !at.Before(s.ProtectedUntil) {
 		s.ProtectedUntil = time.Time{}
 	}
-	settle(&s, at)
 	effects := plan(&s, at)
 	record(&s, at, wasUp)
 	return s, effects
