@@ -50,6 +50,7 @@ var mutants = []mutant{
 	{"containers stop before their dependencies", "pkg/lifecycle nextOp", never, "Dependants", "", model},
 	{"all digests are known before a pull", "pkg/lifecycle nextUp", never, "allResolved", "", model},
 	{"nothing is pulled before admission", "pkg/lifecycle nextUp", never, "admitted", "", model},
+	{"what takes volumes is created after what has them", "pkg/lifecycle nextUp", never, "awaitsVolumes", "", rules},
 	{"the sandbox stops after the containers", "pkg/lifecycle nextSandbox", never, "allLetGo", "", model},
 	{"what was created in a discarded pod is looked for", "pkg/lifecycle foldSandboxFailure", skip, "doubtCreated", "", rules},
 	{"a pod is made sure of before its infra container is started again", "pkg/lifecycle foldSandboxFailure", skip, "Made false", "", rules},
@@ -65,6 +66,12 @@ var mutants = []mutant{
 	{"a removal is more than a stop", "pkg/lifecycle lowerGoal", value, "g", "min(g, Down)", model},
 	{"force hurries", "pkg/lifecycle foldGoal", skip, "Force true", "", model},
 	{"the first reason of a stop stays", "pkg/lifecycle lowerGoal", always, "Goal Up", "", model},
+
+	// Protection.
+	{"a protected task is spared", "pkg/lifecycle fold", always, "Spare ProtectedUntil", "", rules},
+	{"a protection ends", "pkg/lifecycle Step", never, "Goal ProtectedUntil", "", rules},
+	{"the end of a protection wakes the task", "pkg/lifecycle Wake", skip, "ProtectedUntil", "", rules},
+	{"a service stops no protected copy", "pkg/service Task.spared", value, "Failed Before", "false", copies},
 
 	// Restarts, health and watches.
 	{"restarts follow the policy", "pkg/lifecycle endRun", always, "Goal whyNot", "", model},
@@ -103,6 +110,8 @@ var mutants = []mutant{
 	{"a task is overtaken a limited number of times", "pkg/admission judge", always, "Passed Overtake", "", queue},
 	{"no task takes the port that another waits for", "pkg/admission judge", always, "meets", "", queue},
 	{"the budget is not exceeded", "pkg/admission shortages", never, "b cpu", "", queue},
+	{"a GPU has one task", "pkg/admission gpuHolder", never, "Held Contains", "", queue},
+	{"a task waits for a GPU of its own", "pkg/admission heldGPUs", never, "held Task", "", queue},
 	{"the quotas of the host are not exceeded", "pkg/admission quotaShortages", skip, "append short", "", queue},
 
 	// Services.
