@@ -2,6 +2,7 @@ package services
 
 import (
 	"bufio"
+	"io"
 	"log/slog"
 	"net"
 	"strings"
@@ -100,4 +101,105 @@ func TestListenersFollowTheService(t *testing.T) {
 	if l.Follow(s); len(l.targets) > 0 {
 		t.Errorf("the addresses of copies that are gone stay: %v", l.targets)
 	}
+}
+
+// Connections go to healthy copies only. A copy that leaves the rotation keeps the connections it
+// has, and its drain lasts until they have ended.
+func TestListenersForwardToHealthyCopies(t *testing.T) {
+	t.Parallel()
+	good, sick := echo(t, "good"), echo(t, "sick")
+	l := &listeners{log: slog.New(slog.DiscardHandler), tasks: &record.Tasks{}}
+	defer l.Close()
+	l.targets = map[place]string{{"good", "app", 80}: good, {"sick", "app", 80}: sick}
+	s := service.State{
+		Config: service.Config{Listeners: []service.Listener{{Address: freeAddress(t), Container: "app", Port: 80}}},
+		Tasks:  []service.Task{{ID: "good", Phase: service.Live, HealthyNow: true}, {ID: "sick", Phase: service.Live}},
+	}
+	if not := l.Follow(s); len(not) > 0 {
+		t.Fatalf("%+v", not)
+	}
+	address := s.Config.Listeners[0].Address
+	for range 10 {
+		if c, who := connect(t, address); who != "good" {
+			t.Fatalf("a connection goes to %s", who)
+		} else {
+			c.Close()
+		}
+	}
+
+	open, _ := connect(t, address)
+	s.Tasks[0].Phase, s.Tasks[1].HealthyNow = service.Stopping, true
+	l.targets[place{"sick", "app", 80}] = sick
+	if not := l.Follow(s); len(not) > 0 {
+		t.Fatalf("%+v", not)
+	}
+	if c, who := connect(t, address); who != "sick" {
+		t.Errorf("with the other copy healthy, a connection goes to %s", who)
+	} else {
+		c.Close()
+	}
+	drained := make(chan struct{})
+	go func() { l.Drain(t.Context(), "good"); close(drained) }()
+	if _, err := open.Write([]byte("more\n")); err != nil {
+		t.Error(err)
+	}
+	if line, err := bufio.NewReader(open).ReadString('\n'); line != "more\n" || err != nil {
+		t.Errorf("the open connection answers %q, %v", line, err)
+	}
+	select {
+	case <-drained:
+		t.Error("the copy is drained and has a connection")
+	default:
+	}
+	open.Close()
+	<-drained
+}
+
+// echo serves a name, then what it receives, and returns its address.
+func echo(t *testing.T, name string) string {
+	t.Helper()
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { lis.Close() })
+	go func() {
+		for {
+			c, err := lis.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				_, _ = io.WriteString(c, name+"\n")
+				_, _ = io.Copy(c, c)
+			}()
+		}
+	}()
+	return lis.Addr().String()
+}
+
+// connect connects to an address and returns who answers.
+func connect(t *testing.T, address string) (net.Conn, string) {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	line := make([]byte, len("good\n")) // both names have this length
+	if _, err := io.ReadFull(c, line); err != nil {
+		t.Fatal(err)
+	}
+	return c, strings.TrimSpace(string(line))
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lis.Close()
+	return lis.Addr().String()
 }
