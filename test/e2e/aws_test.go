@@ -88,3 +88,22 @@ func TestSoftwareForECSRunsUnchanged(t *testing.T) {
 		})
 	}
 }
+
+// A program with the AWS SDK for Go that names neither a region nor credentials signs its requests
+// for the configured region, with the credentials of the task's role.
+func TestSDKNeedsNoRegion(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.credentialsHelper("secret")
+	b.env = append(b.env, "PODTASK_AWS_REGION=eu-north-1")
+	b.want(0, "run", "--quiet", "--name", b.family, b.write(def{Network: "awsvpc", Containers: allOf(
+		ctr{Name: "sdk", Image: b.awsbox(), Command: words("call")},
+		ctr{Name: "own", Image: b.awsbox(), Command: words("call"), More: obj{"environment": []obj{{"name": "AWS_REGION", "value": "us-west-2"}}}},
+	), More: obj{"taskRoleArn": "arn:aws:iam::123456789012:role/one"}}))
+	for name, region := range map[string]string{"sdk": "eu-north-1", "own": "us-west-2"} {
+		got := b.lines(b.family, name)
+		if !strings.HasPrefix(got, "POST sts."+region+".amazonaws.com AKIAarn:aws:iam::123456789012:role/one/") || !strings.Contains(got, "/"+region+"/sts/aws4_request\n") || !strings.HasSuffix(got, "\naccount 123456789012") {
+			t.Errorf("%s sent %s", name, got)
+		}
+	}
+}
