@@ -72,6 +72,7 @@ type definition struct {
 	strict   bool
 	override string // a file, or empty
 	settings taskdef.Settings
+	without  []string // what the command line alone leaves out
 	catalog  func() (*catalog.Catalog, error)
 }
 
@@ -109,8 +110,8 @@ func definitionOf(p *program, c *cli.Context, name string) (definition, error) {
 	d.settings.Refs = slices.Concat(once, known)
 	d.settings.Lenient = c.Bool("lenient") || settings.Tasks.Lenient
 	d.settings.Logs = connect.LogSettings(settings)
-	without, err := parseWithout(c)
-	d.settings.Without = slices.Concat(without, settings.Tasks.Without)
+	d.without, err = parseWithout(c)
+	d.settings.Without = slices.Concat(d.without, settings.Tasks.Without)
 	return d, err
 }
 
@@ -227,6 +228,9 @@ func parseDocument(p *program, d definition, doc document) (taskdef.Task, findin
 	}
 	if override != nil {
 		f.Problems = append(f.Problems, override.Problems...)
+	}
+	if len(d.without) > 0 && taskdef.PodRefOf(task).Name != "" {
+		f.Problems = append(f.Problems, taskdef.Problem{File: doc.name, Line: 1, Column: 1, Message: "--without leaves members of task definitions out, and this is a Pod", Fix: "remove the field from the Pod"})
 	}
 	if d.strict {
 		f.Problems, f.Warnings = append(f.Problems, f.Warnings...), []taskdef.Problem{}

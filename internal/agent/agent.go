@@ -16,6 +16,7 @@ import (
 	"github.com/podtask/podtask/internal/endpoint"
 	"github.com/podtask/podtask/internal/failpoint"
 	"github.com/podtask/podtask/internal/fleet"
+	"github.com/podtask/podtask/internal/gpu"
 	"github.com/podtask/podtask/internal/imagestore"
 	"github.com/podtask/podtask/internal/ledger"
 	"github.com/podtask/podtask/internal/leftover"
@@ -32,6 +33,7 @@ import (
 	"github.com/podtask/podtask/internal/tasksecrets"
 	"github.com/podtask/podtask/pkg/config"
 	"github.com/podtask/podtask/pkg/images"
+	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/state"
 )
@@ -205,7 +207,11 @@ func (a *Agent) assemble(records imagestore.Records) {
 		Log: a.log, Root: cfg.Root, Policy: a.policy, Registry: cfg.Registry, Progress: cfg.Progress, Fail: a.fail, Podman: conn.As[imagestore.Podman](a.Podman),
 		Resolver: a.Images, Pruner: a.Pruner, Records: records, Hub: a.Pulls,
 	}
-	a.Queue = &queue.Queue{Log: a.log, Root: cfg.Root, Settings: cfg.Settings, Podman: conn.As[queue.Lister](a.Podman), Tasks: a.Tasks, Ledger: a.Ledger}
+	a.Queue = &queue.Queue{Log: a.log, Root: cfg.Root, Settings: cfg.Settings, Podman: conn.As[queue.Lister](a.Podman), Tasks: a.Tasks, Ledger: a.Ledger,
+		GPUs: func(names []string) ([]string, error) {
+			dirs, _ := libpod.CDISpecDirs()
+			return gpu.Find(dirs, names)
+		}}
 	a.Ports = &queue.PortHolders{Tasks: a.Tasks, Queue: a.Queue}
 	a.Slices = &limits.Slices{Log: a.log, Root: cfg.Root, User: a.User, Facts: a.Facts, Getenv: cfg.Getenv}
 	a.Secrets = &tasksecrets.Store{Getenv: cfg.Getenv, Podman: conn.As[tasksecrets.Podman](a.Podman), Tasks: a.Tasks, Timeout: cfg.Settings.References.Timeout, AWS: fromAWS}

@@ -22,6 +22,8 @@ import (
 //   - a container starts after its dependencies have met their conditions;
 //   - a container is asked to stop after all that depend on it have ended, and the
 //     sandbox after all containers;
+//   - containers that run at the same time share no GPU, and each has as many as it needs;
+//   - a service does not stop a task that is protected, also after its owner has died;
 //   - a container has the image whose digest was found;
 //   - a stopped task runs nothing, and knows the exit codes of all that ran and
 //     that was not removed or reset;
@@ -78,6 +80,7 @@ func takeIn(w *world, t *task, i int, f enginetest.Fact, o *process) {
 		c.id, c.started, c.running, c.ended = f.ID, false, false, false
 	case enginetest.Started:
 		checkStart(w, t, i, f, o)
+		checkGPUs(w, t, i)
 		c.started, c.running, c.ended, c.everStarted = true, true, false, true
 		c.unmonitored = false
 	case enginetest.Ended:
@@ -138,6 +141,25 @@ func checkStart(w *world, t *task, i int, f enginetest.Fact, o *process) {
 	}
 }
 
+func checkGPUs(w *world, t *task, i int) {
+	own := w.fake.CDI(t.container(i))
+	if len(own) != t.def.Containers[i].Linux.GPUs {
+		w.broken("%s is started with the GPUs %v and needs %d", t.container(i), own, t.def.Containers[i].Linux.GPUs)
+	}
+	for _, other := range w.tasks {
+		for k, c := range other.truth {
+			if !c.running || other == t && k == i {
+				continue
+			}
+			for _, name := range w.fake.CDI(other.container(k)) {
+				if slices.Contains(own, name) {
+					w.broken("%s is started with %s, which %s has", t.container(i), name, other.container(k))
+				}
+			}
+		}
+	}
+}
+
 func (c truth) meets(cond taskdef.Condition) bool {
 	switch cond {
 	case taskdef.Start:
@@ -187,6 +209,18 @@ func (t *task) restarting(container string) bool {
 		}
 	}
 	return false
+}
+
+// checkProtection: the service that stops a task did not do so while the task was protected,
+// unless the task gave its protection up in the same step.
+func checkProtection(w *world, o *process, next lifecycle.State, batch []lifecycle.Event) {
+	changed := slices.ContainsFunc(batch, func(ev lifecycle.Event) bool { _, is := ev.(lifecycle.ProtectionRequested); return is })
+	if changed || o.state.Goal != lifecycle.Up || next.Goal == lifecycle.Up {
+		return
+	}
+	if w.clock.now.Before(o.state.ProtectedUntil) && next.Stop.Reason == "stopped by "+service {
+		w.broken("%s is stopped by its service and is protected until %s", o.t.def.Family, o.state.ProtectedUntil)
+	}
 }
 
 // beforeDo checks an operation that is about to be done.

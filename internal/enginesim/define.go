@@ -46,6 +46,12 @@ func randomTask(r *rand.Rand, family string, pinned []string) taskdef.Task {
 		if r.IntN(10) == 0 {
 			c.Ports = []taskdef.Port{{ContainerPort: uint16(80 + i), HostPort: uint16(r.IntN(2) * (firstPort + i)), Protocol: "tcp"}}
 		}
+		if r.IntN(12) == 0 {
+			c.Linux.GPUs = 1
+		}
+		if i > 0 && r.IntN(8) == 0 {
+			c.VolumesFrom = []taskdef.VolumesFrom{{Container: r.IntN(i)}}
+		}
 		for d := range i {
 			if r.IntN(3) > 0 {
 				c.DependsOn = append(c.DependsOn, taskdef.Dependency{Container: d, Condition: randomCondition(r, t.Containers[d])})
@@ -58,6 +64,9 @@ func randomTask(r *rand.Rand, family string, pinned []string) taskdef.Task {
 
 // firstPort is the first of the host ports that tasks ask for.
 const firstPort = 61000
+
+// gpus are the devices that tasks share.
+var gpus = []string{"example.com/gpu=0", "example.com/gpu=1"}
 
 // healthy is the file that health checks look for.
 const healthy = "/healthy"

@@ -23,6 +23,7 @@ var moves = []struct {
 	}},
 	{30, func(w *world) { w.recover(pick(w, alive)) }},
 	{8, func(w *world) { request(w, pick(w, alive)) }},
+	{4, func(w *world) { protect(w, pick(w, alive)) }},
 	{6, killOwner},
 	{1, powerLoss},
 	{3, func(w *world) { w.fake.Down(w.clock.now.Add(time.Duration(w.r.IntN(20)) * time.Second)) }},
@@ -186,6 +187,26 @@ func request(w *world, t *task) {
 	} else {
 		t.owner.mailbox = append(t.owner.mailbox, lifecycle.RemoveRequested{By: "user", Force: force})
 	}
+}
+
+// service is who stops tasks for a service, and leaves protected ones alone.
+const service = "service web"
+
+// protect has a task change its protection, or its service stop it.
+func protect(w *world, t *task) {
+	w.recover(t)
+	if t == nil || t.owner == nil {
+		return
+	}
+	var ev lifecycle.Event = lifecycle.StopRequested{By: service, Spare: true}
+	switch w.r.IntN(8) {
+	case 0:
+	case 1:
+		ev = lifecycle.ProtectionRequested{}
+	default:
+		ev = lifecycle.ProtectionRequested{Until: w.clock.now.Add(time.Duration(w.r.IntN(300)) * time.Second)}
+	}
+	t.owner.mailbox = append(t.owner.mailbox, ev)
 }
 
 func killOwner(w *world) {

@@ -128,6 +128,7 @@ func (w *world) step(o *process, n int) {
 	if err != nil {
 		w.broken("%s: %v", o.t.def.Family, err)
 	}
+	checkProtection(w, o, d.State, batch)
 	o.retryAt, o.kept = time.Time{}, 0
 	if d.Record != nil {
 		err = put(w, o.t, o.store, d.Record)

@@ -217,6 +217,7 @@ func (w *world) open() *agent.Agent {
 	if err != nil {
 		w.broken("a process does not start: %v", err)
 	}
+	h.Queue.GPUs = func([]string) ([]string, error) { return gpus, nil }
 	return h
 }
 

@@ -176,6 +176,11 @@ func (f *Fake) create(s libpod.ContainerSpec) (id string, err error) {
 			return "", refusal(libpod.NotFound, "no such secret")
 		}
 	}
+	for _, v := range s.VolumesFrom {
+		if f.containers[v.Container] == nil {
+			return "", refusal(libpod.NotFound, "looking up container %q for volumes-from: no such container", v.Container)
+		}
+	}
 	c := f.add(s, m)
 	if b := s.Bridge; b != nil {
 		ports, err := f.publish(b.Ports, b.Choose)
@@ -202,6 +207,16 @@ func (f *Fake) add(s libpod.ContainerSpec, m *image) *container {
 	f.containers[s.Name] = c
 	f.note(Created, c, f.clock.Now())
 	return c
+}
+
+// CDI returns the CDI devices of a container; none if there is no such container.
+func (f *Fake) CDI(name string) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if c := f.containers[name]; c != nil {
+		return slices.Clone(c.spec.CDI)
+	}
+	return nil
 }
 
 // StopContainer implements Podman.

@@ -63,7 +63,7 @@ func (l *Ledger) rebuildQueue() admission.Queue {
 	all, _ := l.Tasks.States()
 	for _, s := range all {
 		if s.Sandbox.Reservation == lifecycle.ReservationGranted && s.Status() != lifecycle.StatusStopped {
-			q = q.Take(Entry(s), s.CreatedAt)
+			q, _ = q.Take(Entry(s), s.CreatedAt)
 		}
 	}
 	return q
@@ -74,7 +74,7 @@ func Entry(s lifecycle.State) admission.Entry {
 	if name == "" {
 		name = s.Task.Family
 	}
-	return admission.Entry{Task: s.ID, Name: name, Need: s.Need()}
+	return admission.Entry{Task: s.ID, Name: name, Need: s.Need(), GPUs: s.Sandbox.GPUs}
 }
 
 // Passing makes a failure of the ledger one that may pass: the disk is full, say.

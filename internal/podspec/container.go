@@ -97,7 +97,11 @@ func Container(s lifecycle.State, i int, image string) libpod.ContainerSpec {
 	limit(&spec, s, c)
 	join(&spec, s, i)
 	mountVolumes(&spec, s, i)
+	for _, from := range s.Task.Containers[i].VolumesFrom {
+		spec.VolumesFrom = append(spec.VolumesFrom, libpod.VolumesFrom{Container: ContainerName(s, from.Container), ReadOnly: from.ReadOnly})
+	}
 	mountOthers(&spec, c)
+	addGPUs(&spec, s, i)
 	addSecrets(&spec, s, i)
 	spec.Log = logOf(c.Log, s.Options.LogSize)
 	return spec
@@ -227,6 +231,21 @@ func mountOthers(spec *libpod.ContainerSpec, c taskdef.Container) {
 		}
 		spec.Devices = append(spec.Devices, libpod.Device{HostPath: d.HostPath, Path: d.ContainerPath, Permissions: letters.String()})
 	}
+}
+
+// addGPUs gives container i its part of the task's GPUs. The variable is the ECS agent's, which
+// replaces one of the definition: libraries of NVIDIA read it.
+func addGPUs(spec *libpod.ContainerSpec, s lifecycle.State, i int) {
+	devices := s.GPUs(i)
+	if len(devices) == 0 {
+		return
+	}
+	spec.CDI = devices
+	names := make([]string, len(devices))
+	for n, d := range devices {
+		_, names[n], _ = strings.Cut(d, "=")
+	}
+	spec.Env["NVIDIA_VISIBLE_DEVICES"] = strings.Join(names, ",")
 }
 
 // addSecrets names the Podman secrets that the container gets; see wantedSecrets.

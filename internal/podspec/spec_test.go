@@ -75,6 +75,8 @@ func TestContainerSpecOf(t *testing.T) {
 			libpod.ContainerSpec{
 				Binds:   []libpod.Bind{{HostPath: "/h", Path: "/x", Relabel: "Z"}},
 				Volumes: []libpod.NamedVolume{{Name: "podtask-shop-0123456789ab-0-v", Path: "/v", ReadOnly: true}, {Name: "s", Path: "/s", ReadOnly: true}},
+				// Those of its image, too.
+				VolumesFrom: []libpod.VolumesFrom{{Container: "podtask-shop-0123456789ab-b", ReadOnly: true}},
 			}},
 		{"a secret of the user's is used as it is, others get a name",
 			one(container{

@@ -99,6 +99,24 @@ func checkNetwork(ctx context.Context, podman Podman, t taskdef.Task) error {
 	return nil
 }
 
+// checkGPUs refuses GPUs that Podman would not give to a container.
+func checkGPUs(podman Podman, t taskdef.Task) error {
+	v := podman.Version()
+	for _, c := range t.Containers {
+		if c.Linux.GPUs == 0 {
+			continue
+		}
+		if v.LT(libpod.CDISince) {
+			return describe(c, "GPUs need Podman %d, and this is %s, which does not read what vendors' tools write about them", libpod.CDISince.Major, v)
+		}
+		if dirs, usual := libpod.CDISpecDirs(); !usual && v.LT(libpod.CDISpecDirsSince) {
+			return describe(c, "Podman %s does not look for GPUs in %s, as cdi_spec_dirs of containers.conf says: put their description in /etc/cdi, or use Podman %d.%d",
+				v, strings.Join(dirs, ", "), libpod.CDISpecDirsSince.Major, libpod.CDISpecDirsSince.Minor)
+		}
+	}
+	return nil
+}
+
 func checkJoined(ctx context.Context, podman Podman, name string) error {
 	found, err := podman.HasNetwork(ctx, name)
 	if err == nil && !found {
@@ -282,7 +300,7 @@ func (p *Checker) checkPodman(ctx context.Context, t taskdef.Task, o lifecycle.O
 	if err != nil {
 		return err
 	}
-	return errors.Join(tooOld(podman), checkNetwork(ctx, podman, t), p.checkHostReady(ctx, podman, t, o), p.Secrets.Check(ctx, t))
+	return errors.Join(tooOld(podman), checkGPUs(podman, t), checkNetwork(ctx, podman, t), p.checkHostReady(ctx, podman, t, o), p.Secrets.Check(ctx, t))
 }
 
 // checkQuota refuses numbers that no host can apply, and less memory than a

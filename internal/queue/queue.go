@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,6 +31,8 @@ type Queue struct {
 	Podman   func(context.Context) (Lister, error)
 	Tasks    *record.Tasks
 	Ledger   *ledger.Ledger
+	// GPUs returns the devices that CDI knows by the names of kinds and devices; nil for none.
+	GPUs func(names []string) ([]string, error)
 
 	mu        sync.Mutex // guards askedIdle
 	askedIdle time.Time  // when Podman was last asked about tasks without an owner
@@ -58,14 +61,24 @@ func budgetOf(s *config.Settings, root fs.FS, uid, cpus int) admission.Budget {
 
 // Budget returns what all tasks together may use.
 func (q *Queue) Budget() admission.Budget {
-	return budgetOf(q.Settings, q.Root, os.Getuid(), runtime.NumCPU())
+	b := budgetOf(q.Settings, q.Root, os.Getuid(), runtime.NumCPU())
+	if q.GPUs == nil {
+		return b
+	}
+	b.GPUsFrom = "CDI devices " + strings.Join(q.Settings.Budget.GPUs, ", ")
+	var err error
+	if b.GPUs, err = q.GPUs(q.Settings.Budget.GPUs); err != nil {
+		b.GPUsFrom += ": " + err.Error()
+	}
+	return b
 }
 
 // Admit requests a task's reservation. It does not wait.
 func (q *Queue) Admit(ctx context.Context, s lifecycle.State, e lifecycle.AdmitTask) (lifecycle.Result, error) {
 	if e.Begun {
-		err := q.Ledger.Change(ctx, func(l *ledger.Content) { l.Queue = l.Queue.Take(ledger.Entry(s), time.Now().UTC()) })
-		return lifecycle.Result{Admitted: true}, ledger.Passing(err)
+		var v admission.Verdict
+		err := q.Ledger.Change(ctx, func(l *ledger.Content) { l.Queue, v = l.Queue.Take(ledger.Entry(s), time.Now().UTC()) })
+		return resultOf(v), ledger.Passing(err)
 	}
 	budget := q.Budget()
 	if err := budget.Refuse(s.Need()); err != nil {
@@ -73,16 +86,20 @@ func (q *Queue) Admit(ctx context.Context, s lifecycle.State, e lifecycle.AdmitT
 	}
 	// A waiting task checks before it takes the lock: all waiting tasks wake up together.
 	if v, waits := q.mustWait(budget, s); waits {
-		return lifecycle.Result{Queue: v.String()}, nil
+		return resultOf(v), nil
 	}
 	v, err := q.ask(ctx, budget, s, nil)
 	if err != nil || v.Admitted {
-		return lifecycle.Result{Admitted: v.Admitted}, ledger.Passing(err)
+		return resultOf(v), ledger.Passing(err)
 	}
 	if idle := q.idle(ctx, s.ID); len(idle) > 0 {
 		v, err = q.ask(ctx, budget, s, idle)
 	}
-	return lifecycle.Result{Admitted: v.Admitted, Queue: v.String()}, ledger.Passing(err)
+	return resultOf(v), ledger.Passing(err)
+}
+
+func resultOf(v admission.Verdict) lifecycle.Result {
+	return lifecycle.Result{Admitted: v.Admitted, Queue: v.String(), GPUs: v.GPUs}
 }
 
 // mustWait reports whether a task that has asked before still has to wait, as far as can be

@@ -78,6 +78,13 @@ func whyOfContainer(w *World, r lifecycle.Reason, i int) bool {
 		return !started && c.Presence == lifecycle.Created && len(s.Unsatisfied(i)) > 0
 	case lifecycle.WhyDigests:
 		return c.Resolved && slices.ContainsFunc(s.Containers, func(o lifecycle.Container) bool { return !o.Resolved })
+	case lifecycle.WhyVolumes:
+		for _, from := range s.Task.Containers[i].VolumesFrom {
+			if s.Containers[from.Container].Presence == lifecycle.Absent {
+				return c.Presence == lifecycle.Absent
+			}
+		}
+		return false
 	case lifecycle.WhyPod:
 		return c.Presence != lifecycle.Running && !podReady
 	case lifecycle.WhyStopOrder:

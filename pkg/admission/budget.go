@@ -23,6 +23,10 @@ type Budget struct {
 	Reserved []PortRange
 	// Quotas are limits on the containers that can run at once.
 	Quotas []Quota
+	// GPUs are the names of the devices that tasks share, of which each has at most one task.
+	// GPUsFrom says where they come from.
+	GPUs     []string
+	GPUsFrom string
 	// Overtake is how many later tasks may pass one that waits; 0 keeps the order.
 	Overtake int
 }
@@ -65,6 +69,9 @@ func (b Budget) Refuse(n Need) error {
 		if need := q.of(n); need > q.Most {
 			problems = append(problems, fmt.Sprintf("the task's %d containers need %d of %s, which is %d: %s", n.Containers, need, q.Name, q.Most, q.Fix))
 		}
+	}
+	if n.GPUs > len(b.GPUs) {
+		problems = append(problems, fmt.Sprintf("the task asks for %s and this host has %d (%s)", gpuText(n.GPUs), len(b.GPUs), b.GPUsFrom))
 	}
 	for _, p := range n.Ports {
 		if b.Reserves(p) {

@@ -1,6 +1,6 @@
 // Package admission decides which tasks may use the host, and in which order.
 //
-// Tasks that say how much cpu and memory they take, or which host ports, share a
+// Tasks that say how much cpu and memory they take, which host ports, or how many GPUs, share a
 // Budget. A Queue is who is in and who waits, in the order in which they asked. A
 // task is let in with all it asks for or waits; one that asks for more than the
 // whole budget is refused at once (Budget.Refuse).
@@ -35,20 +35,25 @@ type Need struct {
 	// Containers is how many containers the task may have at once, without the infra
 	// container; 0 if they are not counted.
 	Containers int64 `json:"containers,omitempty"`
+	// GPUs is how many GPUs the task has for itself.
+	GPUs int `json:"gpus,omitempty"`
 }
 
 // NeedOf is what a task declares, counted as the ECS agent does
 // (host_resource_manager.go): cpu is the task's, else the sum of its containers';
 // memory is the task's, else the sum of its containers' reservations, or limits
 // where a container has no reservation; ports are the fixed host ports. A task in
-// the host's network takes its containers' ports. Without limits (limited is
-// false) cpu and memory are not counted.
+// the host's network takes its containers' ports; GPUs are the sum of its containers'.
+// Without limits (limited is false) cpu and memory are not counted.
 func NeedOf(t taskdef.Task, limited bool) Need {
 	var n Need
 	if limited {
 		n.CPU, n.Memory = cpuOf(t), memoryOf(t)
 	}
 	n.Ports = ports.Fixed(t)
+	for _, c := range t.Containers {
+		n.GPUs += c.Linux.GPUs
+	}
 	return n
 }
 
@@ -78,12 +83,12 @@ func memoryOf(t taskdef.Task) (bytes int64) {
 
 // IsZero reports whether nothing is needed, so that there is nothing to reserve.
 func (n Need) IsZero() bool {
-	return n.CPU == 0 && n.Memory == 0 && len(n.Ports) == 0 && n.Containers == 0
+	return n.CPU == 0 && n.Memory == 0 && len(n.Ports) == 0 && n.Containers == 0 && n.GPUs == 0
 }
 
 // Equal reports whether two needs are the same.
 func (n Need) Equal(o Need) bool {
-	return n.CPU == o.CPU && n.Memory == o.Memory && n.Containers == o.Containers && slices.Equal(n.Ports, o.Ports)
+	return n.CPU == o.CPU && n.Memory == o.Memory && n.Containers == o.Containers && n.GPUs == o.GPUs && slices.Equal(n.Ports, o.Ports)
 }
 
 // meets returns the ports of n that o has as well.

@@ -30,6 +30,9 @@ type Entry struct {
 	// Held: it is in. Otherwise it waits.
 	Held bool `json:"held,omitempty"`
 	Need Need `json:"need"`
+	// GPUs are the devices that the task has, or has to get again; none before it is in for
+	// the first time.
+	GPUs []string `json:"gpus,omitempty"`
 	// Passed counts the later tasks that were let in before it.
 	Passed int `json:"passed,omitempty"`
 }
@@ -70,43 +73,50 @@ func (q Queue) Ask(b Budget, e Entry, at time.Time, present func(task string) bo
 		q = q.with(e, at)
 		i = len(q.Entries) - 1
 	}
-	q = q.needing(i, e.Need)
+	q = q.needing(i, e)
 	v := q.judge(b, i, at, present)
 	if !v.Admitted || q.Entries[i].Held {
 		return q, v
 	}
 	q = b.noteOthers(q, at)
 	q = q.clone()
-	q.Entries[i].Held, q.Entries[i].Since = true, at
+	q.Entries[i].Held, q.Entries[i].Since, q.Entries[i].GPUs = true, at, v.GPUs
 	for _, k := range v.passes {
 		q.Entries[k].Passed++
 	}
 	return q, v
 }
 
-// needing changes the need of an entry.
-func (q Queue) needing(i int, n Need) Queue {
-	if !q.Entries[i].Need.Equal(n) {
+// needing changes entry i to what e needs.
+func (q Queue) needing(i int, e Entry) Queue {
+	if !q.Entries[i].Need.Equal(e.Need) || len(q.Entries[i].GPUs) == 0 && len(e.GPUs) > 0 {
 		q = q.clone()
-		q.Entries[i].Need = n
+		q.Entries[i].Need = e.Need
+		if len(e.GPUs) > 0 {
+			q.Entries[i].GPUs = e.GPUs
+		}
 	}
 	return q
 }
 
-// Take lets a task in whether or not there is room: it runs already.
-func (q Queue) Take(e Entry, at time.Time) Queue {
+// Take lets a task in whether or not there is room: it runs already. It waits only for a GPU
+// of its own that another task got in the meantime.
+func (q Queue) Take(e Entry, at time.Time) (Queue, Verdict) {
 	i := q.index(e.Task)
 	if i < 0 {
 		q = q.with(e, at)
 		i = len(q.Entries) - 1
 	}
-	q = q.needing(i, e.Need)
+	q = q.needing(i, e)
 	if q.Entries[i].Held {
-		return q
+		return q, Verdict{Admitted: true, GPUs: q.Entries[i].GPUs}
+	}
+	if short := q.heldGPUs(q.Entries[i]); len(short) > 0 {
+		return q, Verdict{Short: short}
 	}
 	q = q.clone()
 	q.Entries[i].Held, q.Entries[i].Since = true, at
-	return q
+	return q, Verdict{Admitted: true, GPUs: q.Entries[i].GPUs}
 }
 
 // with adds an entry at the end.
@@ -163,7 +173,7 @@ func (q Queue) Behind(task string, present func(task string) bool) bool {
 func (q Queue) judge(b Budget, i int, at time.Time, present func(string) bool) Verdict {
 	e := q.Entries[i]
 	if e.Held {
-		return Verdict{Admitted: true}
+		return Verdict{Admitted: true, GPUs: e.GPUs}
 	}
 	v := Verdict{Short: q.shortages(b, e, at)}
 	if len(v.Short) > 0 {
@@ -179,11 +189,11 @@ func (q Queue) judge(b Budget, i int, at time.Time, present func(string) bool) V
 			return Verdict{Behind: earlier.label(), First: q.shortages(b, earlier, at)}
 		}
 	}
-	v.Admitted = true
+	v.Admitted, v.GPUs = true, q.chooseGPUs(b, e)
 	return v
 }
 
-// shortages are what is missing for e, in the order cpu, memory, quotas, ports.
+// shortages are what is missing for e, in the order cpu, memory, quotas, GPUs, ports.
 func (q Queue) shortages(b Budget, e Entry, at time.Time) []Shortage {
 	var cpu, memory int64
 	var cpuBy, memoryBy []string
@@ -210,12 +220,15 @@ func (q Queue) shortages(b Budget, e Entry, at time.Time) []Shortage {
 		short = append(short, Shortage{What: "memory", Want: memoryText(e.Need.Memory) + " of memory", Free: memoryText(max(0, b.Memory-memory)), Of: memoryText(b.Memory), Holders: memoryBy})
 	}
 	short = append(short, b.quotaShortages(q, e.Need, at)...)
+	short = append(short, q.gpuShortages(b, e)...)
 	return append(short, ports...)
 }
 
 // Verdict is the answer to a task that asks.
 type Verdict struct {
 	Admitted bool
+	// GPUs are the devices that an admitted task has.
+	GPUs []string
 	// Short lists what is short; empty if there is room but another task is first.
 	Short []Shortage
 	// Behind names the earlier task that is first, and First what that one waits for.
@@ -227,9 +240,10 @@ type Verdict struct {
 
 // Shortage is one thing there is too little of.
 type Shortage struct {
-	// What is cpu, memory, the name of a quota, or a port such as "port 8080/tcp".
+	// What is cpu, memory, the name of a quota, gpu, a GPU such as "GPU nvidia.com/gpu=0", or a
+	// port such as "port 8080/tcp".
 	What string
-	// Want, Free and Of are amounts with their units; empty for a port.
+	// Want, Free and Of are amounts with their units; empty for a port and a certain GPU.
 	Want, Free, Of string
 	// Others is how much of a quota others than tasks use; empty for none.
 	Others string

@@ -159,7 +159,7 @@ func TestAskingAgainChangesNothing(t *testing.T) {
 	h.in("a", cpu(1024))
 	h.waits("b", cpu(512), "0.5 vCPU (0 vCPU of 1 vCPU free), which a has")
 	h.q = h.q.Release("stranger")
-	h.q = h.q.Take(admission.Entry{Task: "a", Need: cpu(1024)}, epoch.Add(time.Hour))
+	h.q, _ = h.q.Take(admission.Entry{Task: "a", Need: cpu(1024)}, epoch.Add(time.Hour))
 	if now := fmt.Sprintf("%+v", h.q); now != before {
 		t.Errorf("was %s\nis  %s", before, now)
 	}
@@ -182,7 +182,7 @@ func TestRunningTaskTakesItsShareWithoutWaiting(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, 1024)
 	h.in("a", cpu(1024))
-	h.q = h.q.Take(admission.Entry{Task: "adopted", Need: cpu(512)}, epoch)
+	h.q, _ = h.q.Take(admission.Entry{Task: "adopted", Need: cpu(512)}, epoch)
 	h.waits("c", cpu(512), "0.5 vCPU (0 vCPU of 1 vCPU free), which a and adopted have")
 	h.q = h.q.Release("a")
 	h.in("c", cpu(512))
@@ -193,9 +193,9 @@ func TestNeedMayChange(t *testing.T) {
 	h := newHost(t, 1024)
 	h.in("a", cpu(1024))
 	h.waits("b", cpu(512), "0.5 vCPU (0 vCPU of 1 vCPU free), which a has")
-	h.q = h.q.Take(admission.Entry{Task: "a", Need: cpu(512)}, epoch) // a has less now
+	h.q, _ = h.q.Take(admission.Entry{Task: "a", Need: cpu(512)}, epoch) // a has less now
 	h.in("b", cpu(512))
-	h.q = h.q.Take(admission.Entry{Task: "a", Need: cpu(2048)}, epoch) // and runs with more than there is
+	h.q, _ = h.q.Take(admission.Entry{Task: "a", Need: cpu(2048)}, epoch) // and runs with more than there is
 	h.waits("c", cpu(256), "0.25 vCPU (0 vCPU of 1 vCPU free), which a and b have")
 }
 

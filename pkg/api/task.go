@@ -94,7 +94,7 @@ type PodRef struct {
 // Reason is what a task waits for, or how it ended.
 type Reason struct {
 	// Code is a word for scripts: ended, queued, operation, retry, restart, dependency, digests,
-	// pod, inspect, health, unhealthy, paused, stop-order, running, disk-full or no-owner.
+	// pod, volumes, inspect, health, unhealthy, paused, stop-order, running, disk-full or no-owner.
 	Code string `json:"code"`
 	// Container is absent for the task as a whole.
 	Container string `json:"container,omitempty"`
@@ -157,6 +157,9 @@ type Container struct {
 	// namespace of its own in networkMode bridge; else the task has them.
 	Ports     []Port   `json:"ports,omitempty"`
 	Addresses []string `json:"addresses,omitempty"`
+	// GPUIDs are the GPUs that the container has, or had, for itself: qualified names of CDI
+	// devices.
+	GPUIDs []string `json:"gpuIds,omitempty"`
 	// Status is an ECS container status, NONE to STOPPED.
 	Status string `json:"status"`
 	// Health is absent without a health check.
@@ -328,6 +331,7 @@ func fromContainer(s lifecycle.State, i int) Container {
 		CPU: def.CPU, Memory: def.Memory, Ports: fromPorts(c.Ports),
 		Paused: c.Paused, RestartCount: c.Restarts, RestartAt: c.RestartAt, Runs: make([]Run, len(c.Runs)),
 	}
+	w.GPUIDs = s.GPUs(i)
 	for _, a := range c.Addresses {
 		w.Addresses = append(w.Addresses, a.String())
 	}

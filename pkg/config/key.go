@@ -95,6 +95,11 @@ var keys = []Key{
 		set:  setCredentialsHelper,
 	},
 	{
+		Name: "gpus", Default: "nvidia.com/gpu", Rare: true,
+		Help: "comma-separated GPUs that tasks share: kinds of CDI devices, or single ones such as nvidia.com/gpu=0; none for none",
+		set:  setGPUs,
+	},
+	{
 		Name: "image-cleanup", Default: "true", Values: []string{"true", "false"}, Rare: true,
 		Help: "remove unused images that podtask pulled",
 		set:  boolean("true", func(s *Settings) *bool { return &s.Images.Cleanup }),

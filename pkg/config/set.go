@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/docker/go-units"
+	"github.com/podtask/podtask/internal/gpu"
 	"github.com/podtask/podtask/pkg/admission"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -225,6 +226,22 @@ func setTaskCleanupWait(s *Settings, v string) error {
 		return fmt.Errorf("must be never, or a duration of at least 1s such as 90m, not %q", v)
 	}
 	s.Cleanup.TaskWait = d
+	return nil
+}
+
+// setGPUs takes the names of CDI, VENDOR/CLASS and VENDOR/CLASS=DEVICE.
+func setGPUs(s *Settings, v string) error {
+	s.Budget.GPUs = nil
+	if v == "none" {
+		return nil
+	}
+	for _, name := range strings.Split(v, ",") {
+		name = strings.TrimSpace(name)
+		if err := gpu.CheckName(name); err != nil {
+			return err
+		}
+		s.Budget.GPUs = append(s.Budget.GPUs, name)
+	}
 	return nil
 }
 

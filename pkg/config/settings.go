@@ -120,6 +120,8 @@ type Budget struct {
 	ReservedMemory int64
 	// ReservedPorts are host ports that no task gets.
 	ReservedPorts []admission.PortRange
+	// GPUs are kinds of CDI devices, and qualified names of single ones.
+	GPUs []string
 	// Overtake is how many later tasks may overtake one that waits.
 	Overtake int
 }

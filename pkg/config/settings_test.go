@@ -21,7 +21,7 @@ func TestSettingsHaveTheirDefaults(t *testing.T) {
 	if !reflect.DeepEqual(got.Images, images) {
 		t.Errorf("%+v, want %+v", got.Images, images)
 	}
-	if !reflect.DeepEqual(got.Budget, Budget{}) || !got.Metadata.Enabled || got.Metadata.File || len(got.Metadata.CredentialsHelper) > 0 {
+	if !reflect.DeepEqual(got.Budget, Budget{GPUs: []string{"nvidia.com/gpu"}}) || !got.Metadata.Enabled || got.Metadata.File || len(got.Metadata.CredentialsHelper) > 0 {
 		t.Errorf("budget %+v, metadata %+v", got.Budget, got.Metadata)
 	}
 	if d := got.Delivery; d.AWSLogs() || d.Backlog != 1<<30 || d.Drain != 30*time.Second {
@@ -51,7 +51,7 @@ task-cleanup-wait = "never"
 `)
 	for name, v := range map[string]string{
 		"PULL_IDLE": "2s", "PULL_FIRST_BYTE": "3s", "PULL_TIMEOUT": "4s", "BUDGET_CPU": "1.5", "BUDGET_MEMORY": "none",
-		"RESERVED_PORTS": "22,8000-8080", "QUEUE_OVERTAKE": "4", "CREDENTIALS_HELPER": "helper -x",
+		"RESERVED_PORTS": "22,8000-8080", "QUEUE_OVERTAKE": "4", "GPUS": "amd.com/gpu, nvidia.com/gpu=0", "CREDENTIALS_HELPER": "helper -x",
 		"PULL": "once", "LIMITS": "off", "LOG_MAX_SIZE": "5m", "LOGS": "local", "LOG_BACKLOG": "2g", "LOG_DRAIN": "1m", "LOG_CREDENTIALS_HELPER": "other -y", "AWSLOGS_ENDPOINT": "http://127.0.0.1:4566/", "PIDS_LIMIT": "0", "CPU_PERIOD": "20ms",
 	} {
 		p.env["PODTASK_"+name] = v
@@ -71,7 +71,7 @@ task-cleanup-wait = "never"
 	}
 	cpu, memory := int64(1536), int64(admission.Unlimited)
 	budget := Budget{
-		CPU: &cpu, Memory: &memory, ReservedMemory: 1 << 20, Overtake: 4,
+		CPU: &cpu, Memory: &memory, ReservedMemory: 1 << 20, Overtake: 4, GPUs: []string{"amd.com/gpu", "nvidia.com/gpu=0"},
 		ReservedPorts: []admission.PortRange{{First: 22, Last: 22}, {First: 8000, Last: 8080}},
 	}
 	if !reflect.DeepEqual(s.Images, images) || !reflect.DeepEqual(s.Budget, budget) {

@@ -85,8 +85,14 @@ type ContainerSpec struct {
 	Rlimits []Rlimit      `json:",omitzero"`
 	Binds   []Bind        `json:",omitzero"`
 	Volumes []NamedVolume `json:",omitzero"`
-	Tmpfs   []Tmpfs       `json:",omitzero"`
-	Devices []Device      `json:",omitzero"`
+	// VolumesFrom are containers whose mounts this one has too: with them the anonymous volumes
+	// that Podman makes for the volumes of an image. Binds and Volumes at the same path win.
+	VolumesFrom []VolumesFrom `json:",omitzero"`
+	Tmpfs       []Tmpfs       `json:",omitzero"`
+	Devices     []Device      `json:",omitzero"`
+	// CDI are qualified names of CDI devices, such as nvidia.com/gpu=0, which the server looks up
+	// in its directories. It needs CDISince.
+	CDI []string `json:",omitzero"`
 	// SecretEnv maps variables to the names of the Podman secrets that hold their values.
 	// Podman reads the secrets at every start, and inspect does not show them.
 	SecretEnv   map[string]string `json:",omitzero"`
@@ -214,6 +220,7 @@ func containerSpec(c ContainerSpec, root bool) (*specgen.SpecGenerator, error) {
 	s.HealthMaxLogCount, s.HealthMaxLogSize = healthLogCount, healthLogSize
 	security(s, c, root)
 	s.Mounts, s.Volumes, s.Devices = mounts(c), namedVolumes(c), devices(c)
+	s.VolumesFrom = volumesFrom(c)
 	for _, m := range c.Images {
 		s.ImageVolumes = append(s.ImageVolumes, &specgen.ImageVolume{Source: m.Image, Destination: m.Path, SubPath: m.SubPath})
 	}
@@ -388,6 +395,21 @@ type NamedVolume struct {
 	Empty bool `json:",omitzero"`
 }
 
+// VolumesFrom is a container that exists when the one that takes its volumes is created.
+type VolumesFrom struct {
+	Container string
+	ReadOnly  bool `json:",omitzero"`
+}
+
+// volumesFrom returns it in the podman command's notation, which Podman parses.
+func volumesFrom(c ContainerSpec) []string {
+	var out []string
+	for _, v := range c.VolumesFrom {
+		out = append(out, v.Container+":"+access(v.ReadOnly))
+	}
+	return out
+}
+
 // ImageMount is the file system of an image in the local store.
 type ImageMount struct {
 	// Image is the ID of the image.
@@ -464,6 +486,9 @@ func devices(c ContainerSpec) []specs.LinuxDevice {
 	var out []specs.LinuxDevice
 	for _, d := range c.Devices {
 		out = append(out, specs.LinuxDevice{Path: strings.Join([]string{d.HostPath, d.Path, d.Permissions}, ":")})
+	}
+	for _, name := range c.CDI {
+		out = append(out, specs.LinuxDevice{Path: name})
 	}
 	return out
 }

@@ -11,10 +11,11 @@ type Effect interface {
 	effect()
 }
 
-// AdmitTask asks for the task's share of the host: cpu, memory and ports, all or
+// AdmitTask asks for the task's share of the host: cpu, memory, ports and GPUs, all or
 // nothing. It never waits: "not yet" is an answer, and the driver delivers
 // QueueMoved when asking again may help. A task that has Begun is let in whether or
-// not there is room: it may run already.
+// not there is room, because it may run already; it only waits for GPUs that another task got
+// when nothing of this one ran.
 type AdmitTask struct {
 	ID    OpID
 	Begun bool

@@ -86,6 +86,8 @@ type Result struct {
 	// waits for, in words that follow "waits for".
 	Admitted bool
 	Queue    string
+	// GPUs are the devices that an admitted task has: Admit.
+	GPUs []string
 }
 
 // Observed is what an inspection saw.

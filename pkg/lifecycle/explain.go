@@ -36,6 +36,7 @@ const (
 	WhyDependency = "dependency" // another container comes first
 	WhyDigests    = "digests"    // the digest of another image is not known yet
 	WhyPod        = "pod"        // the pod is not ready
+	WhyVolumes    = "volumes"    // a container whose volumes it takes is not created yet
 	WhyInspect    = "inspect"    // podtask asks Podman for the state of a container or the pod
 	WhyHealth     = "health"     // its health check has not passed yet
 	WhyUnhealthy  = "unhealthy"  // its health check fails
@@ -59,7 +60,7 @@ func (s State) Explain() []Reason {
 			continue
 		}
 		switch r.Code {
-		case WhyDependency, WhyDigests, WhyPod, WhyStopOrder:
+		case WhyDependency, WhyDigests, WhyPod, WhyVolumes, WhyStopOrder:
 			others = append(others, r)
 		case WhyHealth, WhyUnhealthy, WhyPaused:
 			health = append(health, r)
@@ -199,6 +200,9 @@ func explainContainer(s State, i int) (r Reason, found bool) {
 		return explainDependency(s, i, s.Unsatisfied(i)[0]), true
 	case WhyPod:
 		return Reason{Code: WhyPod, Container: name, Text: name + " waits for the pod"}, true
+	case WhyVolumes:
+		other := s.Task.Containers[awaitsVolumes(&s, i)].Name
+		return Reason{Code: WhyVolumes, Container: name, Text: name + " is created after " + other + ", whose volumes it takes"}, true
 	case WhyStopOrder:
 		return Reason{Code: WhyStopOrder, Container: name, Text: name + " stops after the containers that depend on it"}, true
 	}

@@ -113,3 +113,17 @@ func (s State) Need() admission.Need {
 	}
 	return n
 }
+
+// GPUs are the qualified names of the CDI devices that container i has for itself; none before
+// the task is admitted.
+func (s State) GPUs(i int) []string {
+	from := 0
+	for _, c := range s.Task.Containers[:i] {
+		from += c.Linux.GPUs
+	}
+	to := from + s.Task.Containers[i].Linux.GPUs
+	if to > len(s.Sandbox.GPUs) {
+		return nil
+	}
+	return s.Sandbox.GPUs[from:to]
+}

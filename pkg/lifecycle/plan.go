@@ -95,8 +95,8 @@ func nextOp(s *State, at time.Time, i int) (next Kind, waits string) {
 
 // nextUp moves a container one step towards running. No image is pulled and nothing is
 // created before every digest of the task is known and the task has its reservation;
-// pulls and creates do not wait for dependencies, starts do. A create waits for the pod, a
-// start for its infra container.
+// pulls and creates do not wait for dependencies, starts do. A create waits for the pod and for
+// containers whose volumes it takes, a start for the infra container.
 func nextUp(s *State, at time.Time, i int) (next Kind, waits string) {
 	c := &s.Containers[i]
 	podReady := s.Sandbox.Phase == SandboxReady && !s.Sandbox.Stale
@@ -137,10 +137,24 @@ func nextUp(s *State, at time.Time, i int) (next Kind, waits string) {
 		return Idle, WhyQueued
 	case !c.Pulled:
 		return Pull, ""
+	case awaitsVolumes(s, i) >= 0:
+		return Idle, WhyVolumes
 	case podReady, s.Sandbox.Made && !s.Task.Containers[i].NeedsAddress():
 		return Create, ""
 	}
 	return Idle, WhyPod
+}
+
+// awaitsVolumes returns a container that container i takes volumes from and that is not there
+// yet; -1 for none. Those of its image come into being with it. One that has ended without
+// having been created is not waited for.
+func awaitsVolumes(s *State, i int) int {
+	for _, from := range s.Task.Containers[i].VolumesFrom {
+		if c := s.Containers[from.Container]; c.Presence == Absent && !c.Ended {
+			return from.Container
+		}
+	}
+	return -1
 }
 
 // planCancel cancels an operation whose result is no longer needed.

@@ -18,8 +18,11 @@ type Sandbox struct {
 	Queue string `json:"queue,omitempty"`
 	// AdmittedAt is when the task first got its share; zero before, and for a task that
 	// needs none.
-	AdmittedAt time.Time    `json:"admittedAt,omitzero"`
-	Phase      SandboxPhase `json:"phase"`
+	AdmittedAt time.Time `json:"admittedAt,omitzero"`
+	// GPUs are the qualified names of the CDI devices that the task was granted, in the order
+	// of its containers. They stay the same for the life of the task.
+	GPUs  []string     `json:"gpus,omitempty"`
+	Phase SandboxPhase `json:"phase"`
 	// Dirty: something may exist in Podman or systemd, because an attempt to make it was begun.
 	Dirty bool `json:"dirty,omitempty"`
 	// Stale: the phase is hearsay. Ready must be prepared again before it is relied upon.
@@ -168,6 +171,9 @@ func foldVerdict(s *State, at time.Time, r Result) {
 	b := &s.Sandbox
 	if r.Admitted {
 		b.Reservation, b.Queue = ReservationGranted, ""
+		if b.GPUs == nil {
+			b.GPUs = r.GPUs
+		}
 		if b.AdmittedAt.IsZero() {
 			b.AdmittedAt = at
 		}

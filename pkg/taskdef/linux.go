@@ -18,7 +18,9 @@ type Linux struct {
 	CapAdd  []string `json:"capAdd,omitempty"`
 	CapDrop []string `json:"capDrop,omitempty"`
 	Devices []Device `json:"devices,omitempty"`
-	Tmpfs   []Tmpfs  `json:"tmpfs,omitempty"`
+	// GPUs is how many GPUs of the host the container has for itself.
+	GPUs  int     `json:"gpus,omitempty"`
+	Tmpfs []Tmpfs `json:"tmpfs,omitempty"`
 	// ShmSize is the size of /dev/shm in bytes; 0 means the engine's default.
 	ShmSize int64 `json:"shmSize,omitempty"`
 	// MaxSwap is the swap in bytes that the container may use besides its memory; 0
@@ -70,6 +72,7 @@ func decodeLinux(c cursor) Linux {
 		CapAdd:  decodeCapabilities(caps.at("add")),
 		CapDrop: decodeCapabilities(caps.at("drop")),
 		Devices: decodeDevices(in.at("devices")),
+		GPUs:    decodeGPUs(c.at("resourceRequirements"), 0),
 		Tmpfs:   decodeTmpfs(in.at("tmpfs")),
 		ShmSize: in.at("sharedMemorySize").integer(0, 0) * mib,
 		Sysctls: decodeSysctls(c.at("systemControls")),
@@ -111,6 +114,44 @@ func decodeDevices(c cursor) []Device {
 		devices = append(devices, d)
 	}
 	return devices
+}
+
+// maxGPUs bounds what a container may ask for, as no host has more.
+const maxGPUs = 64
+
+// decodeGPUs decodes how many GPUs a container needs; unset is for a document that does not say
+// so.
+func decodeGPUs(c cursor, unset int) int {
+	const fix = `write a list of {"type": "GPU", "value": "1"}`
+	gpus, given := unset, false
+	for _, item := range c.list(fix) {
+		if !item.want(doctree.Object, fix) {
+			continue
+		}
+		kind, value := item.at("type"), item.at("value")
+		switch decodeOneOf(kind, "GPU", "InferenceAccelerator") {
+		case "InferenceAccelerator":
+			c.p.warnings = append(c.p.warnings, c.p.problem(kind.ptr, kind.node.Line, kind.node.Col, "the container gets no accelerator", ""))
+			continue
+		case "":
+			if !kind.failed() {
+				item.wrong("type is missing", `write "type": "GPU"`)
+			}
+		case "GPU":
+			if given {
+				kind.wrong("the container has two entries of type GPU", "write one, with the sum")
+			} else if !value.filled() {
+				item.wrong("value is missing", "write the number of GPUs")
+			}
+			given = true
+		}
+		if n := value.integer(1, int64(unset)); n > maxGPUs {
+			value.wrong(fmt.Sprintf("%d GPUs are more than any host has", n), "")
+		} else {
+			gpus = int(n)
+		}
+	}
+	return gpus
 }
 
 func decodeTmpfs(c cursor) []Tmpfs {

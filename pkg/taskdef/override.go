@@ -29,6 +29,7 @@ type containerOverride struct {
 	cpu         *int64 // cpu units
 	memory      *int64 // bytes
 	reservation *int64 // bytes
+	gpus        int    // -1 leaves the container's
 }
 
 // overrideMembers answers every member of the input's overrides of RunTask, as
@@ -52,7 +53,10 @@ var overrideMembers = []member{
 	{"containerOverrides[].environmentFiles[].value", honoured, "as in a definition", nil},
 	{"containerOverrides[].memory", honoured, "", nil},
 	{"containerOverrides[].memoryReservation", honoured, "", nil},
-	{"containerOverrides[].resourceRequirements", refused, "the container would miss its GPU or accelerator", nil},
+	{"containerOverrides[].resourceRequirements", honoured, "replaces the number of GPUs", nil},
+	{"containerOverrides[].resourceRequirements[].type", honoured, "as in a definition", nil},
+	{"containerOverrides[].resourceRequirements[].sharingStrategy", refused, "as in a definition", nil},
+	{"containerOverrides[].resourceRequirements[].value", honoured, "as in a definition", nil},
 }
 
 // ParseOverride reads an ECS TaskOverride, JSON or YAML, as the overrides of
@@ -120,6 +124,7 @@ func decodeContainerOverride(c cursor, before []containerOverride) containerOver
 		cpu:         decodeNumber(c.at("cpu"), 0, 1),
 		memory:      decodeMemoryOverride(c.at("memory")),
 		reservation: decodeMemoryOverride(c.at("memoryReservation")),
+		gpus:        decodeGPUs(c.at("resourceRequirements"), -1),
 	}
 	switch {
 	case name.failed():
@@ -190,6 +195,9 @@ func (o containerOverride) apply(c Container) Container {
 	c.CPU = orElse(o.cpu, c.CPU)
 	c.Memory = orElse(o.memory, c.Memory)
 	c.MemoryReservation = orElse(o.reservation, c.MemoryReservation)
+	if o.gpus >= 0 {
+		c.Linux.GPUs = o.gpus
+	}
 	return c.withEnv(o.environment)
 }
 

@@ -103,7 +103,7 @@ func TestInvalidOverridesGiveAllTheirMessages(t *testing.T) {
 		`{"containerOverrides": [{"cpu": 1}, {"name": "a", "memory": 5, "environment": [{"name": "A=B"}]}, {"name": "a"}]}`: {
 			"/containerOverrides/0", "/containerOverrides/1/memory", "/containerOverrides/1/environment/0/name", "/containerOverrides/2/name",
 		},
-		`{"containerOverrides": [{"name": "a", "resourceRequirements": [{"type": "GPU", "value": "1"}]}]}`: {"/containerOverrides/0/resourceRequirements"},
+		`{"containerOverrides": [{"name": "a", "resourceRequirements": [{"type": "GPU", "value": "0"}]}]}`: {"/containerOverrides/0/resourceRequirements/0/value"},
 		`{"cpu": "1 GB", "cpu": "1"}`: {"/cpu", "/cpu"},
 		`{"containerOverride": []}`:   {"/containerOverride"},
 		`{"family": "f", "containerDefinitions": [{"name": "c", "image": "i"}]}`: {""},

@@ -114,7 +114,7 @@ func TestSchemaHoldsLimitsAndWords(t *testing.T) {
 		{``, `"portMappings": [{"containerPortRange": "80"}],`},
 		{``, `"dependsOn": [{"containerName": "x"}],`},
 		{``, `"ulimits": [{"name": "files", "softLimit": 1, "hardLimit": 1}],`},
-		{``, `"resourceRequirements": [{"type": "GPU", "value": "1"}],`},
+		{``, `"resourceRequirements": [{"type": "GPU", "sharingStrategy": "x"}],`},
 		{``, `"restartPolicy": {"enabled": true, "ignoredExitCodes": [256]},`},
 	} {
 		src := []byte(minimal(tt.task, tt.container))

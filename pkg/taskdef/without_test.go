@@ -37,7 +37,7 @@ func TestWithoutLeavesMembersOut(t *testing.T) {
 	if diff := cmp.Diff(want, left); diff != "" {
 		t.Errorf("warnings: %s\n%s", diff, lines(report.Warnings))
 	}
-	if got, text := findings(Settings{}, "f", src); len(got.Problems) < 3 || !strings.Contains(text, "--without") {
+	if got, text := findings(Settings{}, "f", src); len(got.Problems) < 2 || !strings.Contains(text, "--without") {
 		t.Errorf("without the setting: %v\n%s", got, text)
 	}
 }

@@ -130,6 +130,11 @@ func allOf(containers ...ctr) []ctr {
 	return append(containers, end)
 }
 
+// needsGPUs is a container with GPUs of its own.
+func needsGPUs(n, command string) ctr {
+	return ctr{Name: "app", Command: words(command), StopTimeout: 1, More: obj{"resourceRequirements": []obj{{"type": "GPU", "value": n}}}}
+}
+
 // define writes a definition of these containers and returns its path.
 func (b *box) define(containers ...ctr) (path string) {
 	b.t.Helper()

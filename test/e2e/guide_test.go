@@ -72,7 +72,10 @@ func TestDefinitionsOfTheGuideRun(t *testing.T) {
 	}
 }
 
-// TestExamplesOfTheGuideAreAllRun: what podtask accepts is in the list above.
+// notHere are examples that need what the hosts of the tests do not have; another test runs the like.
+var notHere = map[string]string{"gpu.json": "TestGPUsHaveOneTask"}
+
+// TestExamplesOfTheGuideAreAllRun: what podtask accepts is in the lists above.
 func TestExamplesOfTheGuideAreAllRun(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
@@ -86,7 +89,7 @@ func TestExamplesOfTheGuideAreAllRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		valid := b.podtask("validate", b.file(file, string(src))).code == 0
-		listed := false
+		listed := notHere[file] != ""
 		for _, example := range examples {
 			listed = listed || example.name+".json" == file
 		}

@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/podtask/podtask/internal/registrytest"
 )
 
 func mountAt(volume, path string) obj { return obj{"sourceVolume": volume, "containerPath": path} }
@@ -104,5 +107,36 @@ func TestSharedVolumesAreMadeOrMustExistAndAreKept(t *testing.T) {
 	b.want(0, "rm", b.family)
 	if !b.hasVolume(made) || !b.hasVolume(foreign) {
 		t.Error("a shared volume was removed")
+	}
+}
+
+// A container takes over the volumes of another's image too, also by way of a third, and they are
+// removed with the task.
+func TestVolumesOfAnImageAreTakenOver(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	img, err := registrytest.Image(v1.Config{Entrypoint: []string{"/testbox"}, Volumes: map[string]struct{}{"/data": {}}},
+		registrytest.File{Path: "/tmp/", Mode: 0o1777}, registrytest.File{Path: "/testbox", Data: bed.testbox},
+		registrytest.File{Path: "/data/from", Data: []byte("the image")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, _ := b.push("app:1", img)
+	from := func(name string, readOnly bool) obj {
+		return obj{"volumesFrom": []obj{{"sourceContainer": name, "readOnly": readOnly}}}
+	}
+	b.want(0, "run", "--quiet", "--name", b.family, b.define(
+		ctr{Name: "reader", Command: words("cat /data/from -- cat /data/f -- cannot write /data/g no"), DependsOn: []on{{"writer", "SUCCESS"}}, More: from("between", true)},
+		ctr{Name: "between", Essential: optional, Command: words("exit 0"), More: from("writer", false)},
+		ctr{Name: "writer", Essential: optional, Image: image, Command: words("write /data/f hello")},
+	))
+	b.wantLines(b.family, "reader", "the image", "hello", "cannot write")
+	volume := b.podman("container", "inspect", "--format", "{{range .Mounts}}{{.Name}}{{end}}", b.inspect(b.family).Containers[2].RuntimeID)
+	if !b.hasVolume(volume) {
+		t.Errorf("the image's volume is %q", volume)
+	}
+	b.want(0, "rm", b.family)
+	if b.hasVolume(volume) {
+		t.Error("the volume of the image is left")
 	}
 }
