@@ -138,6 +138,8 @@ func (w *world) step(o *process, n int) {
 	case !saved && outcome.Lowers:
 		w.tell("%s: the disk is full, which hinders no end", o.t.def.Family)
 		w.count.Unsaved++
+		// If the owner dies now, no record says that there may be a pod. A sweep finds it.
+		o.t.haunted = o.t.haunted || d.State.Sandbox.Dirty
 		o.driver.Unsaved()
 	case !saved:
 		w.tell("%s: the disk is full", o.t.def.Family)

@@ -28,7 +28,8 @@ type task struct {
 	// log is the task's part of the event log.
 	log   []lifecycle.Transition
 	truth []truth
-	// haunted: Podman made its pod after the death of the owner that asked for it.
+	// haunted: Podman made its pod after the death of the owner that asked for it, or no record
+	// says that there is one, because the disk was full.
 	haunted bool
 	// foreign is a user's container in the task's pod; empty for none.
 	foreign string
