@@ -9,17 +9,17 @@ import (
 
 // chooseGPUs returns the devices that an entry gets: those that it had, otherwise the first
 // that no other has.
-func (q Queue) chooseGPUs(b Budget, e Entry) []string {
+func chooseGPUs(q Queue, b Budget, e Entry) []string {
 	if len(e.GPUs) > 0 || e.Need.GPUs == 0 {
 		return e.GPUs
 	}
-	return q.freeGPUs(b)[:e.Need.GPUs]
+	return freeGPUs(q, b)[:e.Need.GPUs]
 }
 
-func (q Queue) freeGPUs(b Budget) []string {
+func freeGPUs(q Queue, b Budget) []string {
 	var free []string
 	for _, name := range b.GPUs {
-		if _, held := q.gpuHolder(name); !held {
+		if _, held := gpuHolder(q, name); !held {
 			free = append(free, name)
 		}
 	}
@@ -27,7 +27,7 @@ func (q Queue) freeGPUs(b Budget) []string {
 }
 
 // gpuHolder returns the task that is in with a device.
-func (q Queue) gpuHolder(name string) (Entry, bool) {
+func gpuHolder(q Queue, name string) (Entry, bool) {
 	for _, e := range q.Entries {
 		if e.Held && slices.Contains(e.GPUs, name) {
 			return e, true
@@ -37,18 +37,18 @@ func (q Queue) gpuHolder(name string) (Entry, bool) {
 }
 
 // gpuShortages are the GPUs that an entry lacks.
-func (q Queue) gpuShortages(b Budget, e Entry) []Shortage {
+func gpuShortages(q Queue, b Budget, e Entry) []Shortage {
 	if len(e.GPUs) > 0 {
-		return q.heldGPUs(e)
+		return heldGPUs(q, e)
 	}
-	free := q.freeGPUs(b)
+	free := freeGPUs(q, b)
 	if e.Need.GPUs <= len(free) {
 		return nil
 	}
 	s := Shortage{What: "gpu", Want: gpuText(e.Need.GPUs), Free: strconv.Itoa(len(free)), Of: strconv.Itoa(len(b.GPUs))}
 	var taken []string
 	for _, name := range b.GPUs {
-		if h, held := q.gpuHolder(name); held {
+		if h, held := gpuHolder(q, name); held {
 			taken = append(taken, name)
 			if label := h.label(); !slices.Contains(s.Holders, label) {
 				s.Holders = append(s.Holders, label)
@@ -62,9 +62,9 @@ func (q Queue) gpuShortages(b Budget, e Entry) []Shortage {
 }
 
 // heldGPUs are those of an entry that another task is in with.
-func (q Queue) heldGPUs(e Entry) (short []Shortage) {
+func heldGPUs(q Queue, e Entry) (short []Shortage) {
 	for _, name := range e.GPUs {
-		if h, held := q.gpuHolder(name); held && h.Task != e.Task {
+		if h, held := gpuHolder(q, name); held && h.Task != e.Task {
 			short = append(short, Shortage{What: "GPU " + name, Holders: []string{h.label()}})
 		}
 	}

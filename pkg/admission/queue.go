@@ -111,7 +111,7 @@ func (q Queue) Take(e Entry, at time.Time) (Queue, Verdict) {
 	if q.Entries[i].Held {
 		return q, Verdict{Admitted: true, GPUs: q.Entries[i].GPUs}
 	}
-	if short := q.heldGPUs(q.Entries[i]); len(short) > 0 {
+	if short := heldGPUs(q, q.Entries[i]); len(short) > 0 {
 		return q, Verdict{Short: short}
 	}
 	q = q.clone()
@@ -189,7 +189,7 @@ func (q Queue) judge(b Budget, i int, at time.Time, present func(string) bool) V
 			return Verdict{Behind: earlier.label(), First: q.shortages(b, earlier, at)}
 		}
 	}
-	v.Admitted, v.GPUs = true, q.chooseGPUs(b, e)
+	v.Admitted, v.GPUs = true, chooseGPUs(q, b, e)
 	return v
 }
 
@@ -220,7 +220,7 @@ func (q Queue) shortages(b Budget, e Entry, at time.Time) []Shortage {
 		short = append(short, Shortage{What: "memory", Want: memoryText(e.Need.Memory) + " of memory", Free: memoryText(max(0, b.Memory-memory)), Of: memoryText(b.Memory), Holders: memoryBy})
 	}
 	short = append(short, b.quotaShortages(q, e.Need, at)...)
-	short = append(short, q.gpuShortages(b, e)...)
+	short = append(short, gpuShortages(q, b, e)...)
 	return append(short, ports...)
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // twoGPUs gives the bed two devices that CDI describes, as a vendor's tool would.
-func (b *box) twoGPUs() {
+func twoGPUs(b *box) {
 	b.t.Helper()
 	var devices []string
 	for i, node := range []string{"/dev/zero", "/dev/full"} {
@@ -31,13 +31,13 @@ func (b *box) twoGPUs() {
 func TestGPUsHaveOneTask(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
-	b.twoGPUs()
+	twoGPUs(b)
 	if r := b.want(125, "run", b.define(needsGPUs("3", "exit 0"))); !strings.Contains(r.err, "3 GPUs and this host has 2 (CDI devices podtask.test/gpu)") {
 		t.Errorf("more than there are: %s", r.err)
 	}
 	const look = "env NVIDIA_VISIBLE_DEVICES -- list /dev -- "
-	b.startWithGPU("first", look+"term 0 -- wait /tmp/end", "0")
-	b.startWithGPU("second", look+"term 0 -- sleep forever", "1")
+	startWithGPU(b, "first", look+"term 0 -- wait /tmp/end", "0")
+	startWithGPU(b, "second", look+"term 0 -- sleep forever", "1")
 
 	third := b.detach("--name=third", b.define(needsGPUs("1", look+"term 0 -- sleep forever")))
 	eventually(t, "the third task waits for a GPU", func() bool {
@@ -45,7 +45,7 @@ func TestGPUsHaveOneTask(t *testing.T) {
 	})
 	b.killOwner("first")
 	b.tell("first", "app", "/tmp/end")
-	b.wantGPU("third", "0")
+	wantGPU(b, "third", "0")
 	if out := b.want(0, "wait", "first"); strings.TrimSpace(out.out) != "0" {
 		t.Errorf("the first task ended with %s", out.out)
 	}
@@ -58,14 +58,14 @@ func TestGPUsHaveOneTask(t *testing.T) {
 	b.want(0, "run", b.define(needsGPUs("2", "exists /dev/gpu0 -- exists /dev/gpu1")))
 }
 
-func (b *box) startWithGPU(name, command, gpu string) {
+func startWithGPU(b *box, name, command, gpu string) {
 	b.t.Helper()
 	b.detach("--name="+name, b.define(needsGPUs("1", command)))
-	b.wantGPU(name, gpu)
+	wantGPU(b, name, gpu)
 }
 
 // wantGPU waits for what a container printed, and fails the test unless it has this device only.
-func (b *box) wantGPU(name, gpu string) {
+func wantGPU(b *box, name, gpu string) {
 	b.t.Helper()
 	eventually(b.t, "the output of "+name, func() bool { return strings.Contains(b.want(0, "logs", name).out, "null") })
 	out := b.want(0, "logs", name).out
