@@ -9,14 +9,20 @@ import (
 	"testing"
 )
 
+// gpuNodes are device nodes of the bed that containers do not have by themselves, and what they
+// are in /dev. They stand for GPUs.
+var gpuNodes = []struct{ path, entry string }{{"/dev/fuse", "fuse"}, {"/dev/net/tun", "net"}}
+
 // twoGPUs gives the bed two devices that CDI describes, as a vendor's tool would.
 func twoGPUs(b *box) {
 	b.t.Helper()
 	var devices []string
-	for i, node := range []string{"/dev/zero", "/dev/full"} {
-		devices = append(devices, fmt.Sprintf(`{"name": "%d", "containerEdits": {"deviceNodes": [{"path": "/dev/gpu%d", "hostPath": "%s"}]}}`, i, i, node))
+	var nodes []string
+	for i, node := range gpuNodes {
+		nodes = append(nodes, fmt.Sprintf(`{"path": "%s"}`, node.path))
+		devices = append(devices, fmt.Sprintf(`{"name": "%d", "containerEdits": {"deviceNodes": [%s]}}`, i, nodes[i]))
 	}
-	devices = append(devices, `{"name": "all", "containerEdits": {"deviceNodes": [{"path": "/dev/gpu0", "hostPath": "/dev/zero"}, {"path": "/dev/gpu1", "hostPath": "/dev/full"}]}}`)
+	devices = append(devices, `{"name": "all", "containerEdits": {"deviceNodes": [`+strings.Join(nodes, ", ")+`]}}`)
 	text := `{"cdiVersion": "0.5.0", "kind": "podtask.test/gpu", "devices": [` + strings.Join(devices, ", ") + `]}`
 	file := "/var/run/cdi/podtask-test.json"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -36,8 +42,8 @@ func TestGPUsHaveOneTask(t *testing.T) {
 		t.Errorf("more than there are: %s", r.err)
 	}
 	const look = "env NVIDIA_VISIBLE_DEVICES -- list /dev -- "
-	startWithGPU(b, "first", look+"term 0 -- wait /tmp/end", "0")
-	startWithGPU(b, "second", look+"term 0 -- sleep forever", "1")
+	startWithGPU(b, "first", look+"term 0 -- wait /tmp/end", 0)
+	startWithGPU(b, "second", look+"term 0 -- sleep forever", 1)
 
 	third := b.detach("--name=third", b.define(needsGPUs("1", look+"term 0 -- sleep forever")))
 	eventually(t, "the third task waits for a GPU", func() bool {
@@ -45,7 +51,7 @@ func TestGPUsHaveOneTask(t *testing.T) {
 	})
 	b.killOwner("first")
 	b.tell("first", "app", "/tmp/end")
-	wantGPU(b, "third", "0")
+	wantGPU(b, "third", 0)
 	if out := b.want(0, "wait", "first"); strings.TrimSpace(out.out) != "0" {
 		t.Errorf("the first task ended with %s", out.out)
 	}
@@ -55,22 +61,22 @@ func TestGPUsHaveOneTask(t *testing.T) {
 	for _, name := range []string{"second", "third"} {
 		b.want(0, "stop", name)
 	}
-	b.want(0, "run", b.define(needsGPUs("2", "exists /dev/gpu0 -- exists /dev/gpu1")))
+	b.want(0, "run", b.define(needsGPUs("2", "exists /dev/fuse -- exists /dev/net/tun")))
 }
 
-func startWithGPU(b *box, name, command, gpu string) {
+func startWithGPU(b *box, name, command string, gpu int) {
 	b.t.Helper()
 	b.detach("--name="+name, b.define(needsGPUs("1", command)))
 	wantGPU(b, name, gpu)
 }
 
 // wantGPU waits for what a container printed, and fails the test unless it has this device only.
-func wantGPU(b *box, name, gpu string) {
+func wantGPU(b *box, name string, gpu int) {
 	b.t.Helper()
-	eventually(b.t, "the output of "+name, func() bool { return strings.Contains(b.want(0, "logs", name).out, "null") })
+	eventually(b.t, "the output of "+name, func() bool { return strings.Contains(b.want(0, "logs", name).out, " null") })
 	out := b.want(0, "logs", name).out
-	other := map[string]string{"0": "1", "1": "0"}[gpu]
-	if !strings.Contains(out, "NVIDIA_VISIBLE_DEVICES="+gpu+"\n") || !strings.Contains(out, " gpu"+gpu+" ") || strings.Contains(out, " gpu"+other+" ") {
-		b.t.Errorf("%s has not GPU %s alone: %s", name, gpu, out)
+	has, hasNot := " "+gpuNodes[gpu].entry+" ", " "+gpuNodes[1-gpu].entry+" "
+	if !strings.Contains(out, fmt.Sprintf("NVIDIA_VISIBLE_DEVICES=%d\n", gpu)) || !strings.Contains(out, has) || strings.Contains(out, hasNot) {
+		b.t.Errorf("%s has not GPU %d alone: %s", name, gpu, out)
 	}
 }
