@@ -119,19 +119,7 @@ func (in serviceIn) check(kept fields) error {
 
 // apply changes a configuration as the request says. Tags are those of the definition.
 func (in serviceIn) apply(c service.Config, client serviceClient, kept fields, definition []tag) (service.Config, error) {
-	if d := in.Deployment; d.Maximum != nil || d.Minimum != nil {
-		bounds := service.Bounds{MinimumHealthyPercent: 100, MaximumPercent: 200}
-		if c.Bounds != nil {
-			bounds = *c.Bounds
-		}
-		if d.Maximum != nil {
-			bounds.MaximumPercent = *d.Maximum
-		}
-		if d.Minimum != nil {
-			bounds.MinimumHealthyPercent = *d.Minimum
-		}
-		c.Bounds = &bounds
-	}
+	c.Bounds = c.Bounds.Override(in.Deployment.Minimum, in.Deployment.Maximum)
 	if b := in.Deployment.Breaker; b != nil {
 		c.Breaker = service.Breaker{Enable: b.Enable, Rollback: b.Rollback}
 	}

@@ -142,19 +142,7 @@ func (k ServiceBackend) spec(ctx context.Context, definition string, s api.Servi
 // configured returns a configuration with the changes of a request.
 func configured(c svc.Config, s api.ServiceSettings) svc.Config {
 	d := s.DeploymentConfiguration
-	if d.MinimumHealthyPercent != nil || d.MaximumPercent != nil {
-		bounds := svc.Bounds{MinimumHealthyPercent: 100, MaximumPercent: 200} // ECS's
-		if c.Bounds != nil {
-			bounds = *c.Bounds
-		}
-		if d.MinimumHealthyPercent != nil {
-			bounds.MinimumHealthyPercent = *d.MinimumHealthyPercent
-		}
-		if d.MaximumPercent != nil {
-			bounds.MaximumPercent = *d.MaximumPercent
-		}
-		c.Bounds = &bounds
-	}
+	c.Bounds = c.Bounds.Override(d.MinimumHealthyPercent, d.MaximumPercent)
 	if b := d.DeploymentCircuitBreaker; b != nil {
 		c.Breaker = svc.Breaker(*b)
 	}

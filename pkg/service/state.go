@@ -88,6 +88,25 @@ type Bounds struct {
 	MaximumPercent int `json:"maximumPercent"`
 }
 
+// Override returns the bounds with what a request gives; nil keeps what is there, and at
+// first ECS's defaults.
+func (b *Bounds) Override(minimum, maximum *int) *Bounds {
+	if minimum == nil && maximum == nil {
+		return b
+	}
+	bounds := Bounds{MinimumHealthyPercent: 100, MaximumPercent: 200}
+	if b != nil {
+		bounds = *b
+	}
+	if minimum != nil {
+		bounds.MinimumHealthyPercent = *minimum
+	}
+	if maximum != nil {
+		bounds.MaximumPercent = *maximum
+	}
+	return &bounds
+}
+
 // Breaker is ECS's deployment circuit breaker.
 type Breaker struct {
 	Enable bool `json:"enable"`
