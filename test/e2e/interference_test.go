@@ -138,7 +138,7 @@ func (b *box) fill(id, command string) string {
 }
 
 // A container that a user has started again does not outlive its task.
-func TestContainerThatSomebodyStartsAgain(t *testing.T) {
+func TestContainerThatIsStartedAgainByHand(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
 	id := b.detach("--wait=running", b.define(
