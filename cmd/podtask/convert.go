@@ -32,6 +32,7 @@ beside it that name it. What cannot be converted is listed with its line. The de
 passes podtask validate, or nothing is written.
 
 Variables of a Compose file come from the environment and from the file .env beside it.
+The files that it includes or extends are read too.
 Services with profiles are left out unless --profile chooses one of theirs.
 
 Examples:
@@ -104,6 +105,9 @@ func convertDefinition(p *program, c *cli.Context, from string) error {
 			return err
 		}
 		fmt.Fprintln(p.stdout, path)
+	}
+	if r.Copies > 1 {
+		fmt.Fprintf(p.stderr, "The unit runs one task. For the %d replicas: podtask service create %s %s --count %d\n", r.Copies, name, filepath.Join(dir, name+r.extension()), r.Copies)
 	}
 	return nil
 }

@@ -56,7 +56,6 @@ var limitExceptions = []exception{
 	{"methods", "internal/agent.world", 20, "the vocabulary that the tests with a real Podman are written in"},
 	{"methods", "internal/enginetest.Fake", 89, "the counterpart of libpod.Client, with a method for each call and each thing that tests do to it"},
 	{"methods", "internal/enginetest.task", 32, "the vocabulary that more than 100 rules are written in"},
-	{"methods", "pkg/convert.compose", 31, "one method for each kind of member that a Compose file has"},
 	{"methods", "pkg/lifecycle.State", 22, "one method for each question that owners and users ask about a task"},
 	{"methods", "pkg/taskdef.Task", 16, "one method for each question that others ask about a task definition"},
 	{"methods", "test/e2e.box", 99, "the vocabulary that the tests of the program are written in"},

@@ -19,6 +19,8 @@ type Result struct {
 	Unit string
 	// Lost is what the two do not say, each with its place in the source.
 	Lost []string
+	// Copies is how many copies of the task a Compose file wants; a unit runs one.
+	Copies int
 }
 
 // definition and what is below it are the members of an ECS task definition that
@@ -158,6 +160,23 @@ type healthCheck struct {
 	StartPeriod int      `json:"startPeriod,omitempty"`
 }
 
+// clamp brings a check into the ranges of the ECS model.
+func (h *healthCheck) clamp(tell func(what string)) {
+	for _, r := range []struct {
+		name        string
+		value       *int
+		least, most int
+	}{{"interval", &h.Interval, 5, 300}, {"timeout", &h.Timeout, 2, 60}, {"retries", &h.Retries, 1, 10}, {"start period", &h.StartPeriod, 0, 300}} {
+		if *r.value == 0 {
+			continue
+		}
+		if fit := min(max(*r.value, r.least), r.most); fit != *r.value {
+			tell(fmt.Sprintf("%s %d becomes %d", r.name, *r.value, fit))
+			*r.value = fit
+		}
+	}
+}
+
 type mountPoint struct {
 	Volume   string `json:"sourceVolume"`
 	Path     string `json:"containerPath"`
@@ -173,6 +192,11 @@ type volume struct {
 	Name   string        `json:"name"`
 	Host   *hostVolume   `json:"host,omitempty"`
 	Docker *dockerVolume `json:"dockerVolumeConfiguration,omitempty"`
+	Extra  *relabel      `json:"x-podtask,omitempty"`
+}
+
+type relabel struct {
+	SELinux string `json:"selinuxRelabel"`
 }
 
 type hostVolume struct {
@@ -180,8 +204,10 @@ type hostVolume struct {
 }
 
 type dockerVolume struct {
-	Scope         string `json:"scope"`
-	Autoprovision bool   `json:"autoprovision"`
+	Scope         string            `json:"scope"`
+	Autoprovision bool              `json:"autoprovision"`
+	DriverOptions map[string]string `json:"driverOpts,omitempty"`
+	Labels        map[string]string `json:"labels,omitempty"`
 }
 
 type restartPolicy struct {
@@ -200,12 +226,42 @@ type linux struct {
 	Init         bool          `json:"initProcessEnabled,omitempty"`
 	Capabilities *capabilities `json:"capabilities,omitempty"`
 	SharedMemory int64         `json:"sharedMemorySize,omitempty"` // MiB
+	MaxSwap      *int64        `json:"maxSwap,omitempty"`          // MiB
+	Devices      []device      `json:"devices,omitempty"`
 	Tmpfs        []tmpfs       `json:"tmpfs,omitempty"`
+}
+
+type device struct {
+	HostPath      string   `json:"hostPath"`
+	ContainerPath string   `json:"containerPath,omitempty"`
+	Permissions   []string `json:"permissions,omitempty"`
 }
 
 type capabilities struct {
 	Add  []string `json:"add,omitempty"`
 	Drop []string `json:"drop,omitempty"`
+}
+
+func (ctr *container) linux() *linux {
+	if ctr.Linux == nil {
+		ctr.Linux = &linux{}
+	}
+	return ctr.Linux
+}
+
+func (ctr *container) capabilities() *capabilities {
+	l := ctr.linux()
+	if l.Capabilities == nil {
+		l.Capabilities = &capabilities{}
+	}
+	return l.Capabilities
+}
+
+func (ctr *container) extensions() *containerExtensions {
+	if ctr.Extensions == nil {
+		ctr.Extensions = &containerExtensions{}
+	}
+	return ctr.Extensions
 }
 
 // builder gathers the parts of a result.
@@ -214,9 +270,15 @@ type builder struct {
 	dir  string // of the source: relative paths are relative to it
 	def  definition
 	unit unit
-	lost []string
+	lost []loss
 	// reserved are names of volumes that paths of the host may not get.
 	reserved []string
+}
+
+// loss is something that has no counterpart, and its line; 0 is not known.
+type loss struct {
+	line int
+	text string
 }
 
 // unit are the parts of a .task file besides its definition.
@@ -224,9 +286,13 @@ type unit struct {
 	Unit, Task, Service, Install []string // assignments
 }
 
-// lose notes what has no counterpart.
+// lose notes what has no counterpart; line 0 is not known.
 func (b *builder) lose(line int, format string, args ...any) {
-	b.lost = append(b.lost, fmt.Sprintf("%s:%d: %s", b.name, line, fmt.Sprintf(format, args...)))
+	where := b.name
+	if line > 0 {
+		where += fmt.Sprintf(":%d", line)
+	}
+	b.lost = append(b.lost, loss{line, where + ": " + fmt.Sprintf(format, args...)})
 }
 
 // share lets containers share one network namespace, as those of a pod do, and reach
@@ -267,6 +333,14 @@ func (b *builder) addPath(source string) string {
 // unless it is to be there already.
 func (b *builder) addNamed(name string, there bool) string {
 	return b.addVolume(volume{Name: name, Docker: &dockerVolume{Scope: "shared", Autoprovision: !there}})
+}
+
+// relabel asks for an SELinux label for a volume, "z" or "Z" in the words of engines.
+func (b *builder) relabel(name, letter string) {
+	word := map[string]string{"z": "shared", "Z": "private"}[letter]
+	if i := slices.IndexFunc(b.def.Volumes, func(v volume) bool { return v.Name == name }); i >= 0 && word != "" {
+		b.def.Volumes[i].Extra = &relabel{word}
+	}
 }
 
 // addVolume adds a volume once and returns its name.
@@ -325,7 +399,7 @@ func (b *builder) rename() {
 	for i := range b.def.Containers {
 		c := &b.def.Containers[i]
 		if name := plain(c.Name); name != c.Name {
-			b.lost = append(b.lost, fmt.Sprintf("%s: the name of container %s, which becomes %s", b.name, c.Name, name))
+			b.lose(0, "the name of container %s, which becomes %s", c.Name, name)
 			c.Name = name
 		}
 		for j := range c.DependsOn {
@@ -356,5 +430,9 @@ func (b *builder) result(name string) (Result, error) {
 	section("Task", append([]string{"Definition=./" + file + ".json"}, b.unit.Task...))
 	section("Service", b.unit.Service)
 	section("Install", b.unit.Install)
-	return Result{Definition: append(def, '\n'), Unit: strings.TrimSuffix(text.String(), "\n"), Lost: b.lost}, nil
+	r := Result{Definition: append(def, '\n'), Unit: strings.TrimSuffix(text.String(), "\n"), Copies: 1}
+	for _, l := range b.lost {
+		r.Lost = append(r.Lost, l.text)
+	}
+	return r, nil
 }

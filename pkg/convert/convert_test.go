@@ -91,10 +91,12 @@ func TestComposeVariablesAndProfiles(t *testing.T) {
 	for src, want := range map[string]string{
 		"services: {web: {image: \"${UNSET:?give it}\"}}":    "c.yaml:1: variable UNSET must be set: give it",
 		"services: {web: {image: \"${hunter2!}\"}}":          "c.yaml:1: a variable is written wrongly",
-		"services: {web: {image: a, extends: {service: b}}}": "web.extends is not read",
-		"include: [b.yaml]\nservices: {web: {image: a}}":     "include is not read",
+		"services: {web: {image: a, extends: {service: b}}}": "service \"b\" not found",
+		"include: [none.yaml]\nservices: {web: {image: a}}":  "none.yaml: no such file",
+		"include: [/dev/zero]\nservices: {web: {image: a}}":  "/dev/zero, which is no file",
 		"services: {web: {build: .}}":                        "gives a definition that is not valid",
-		"services: {web: {image: a, profiles: [other]}}":     "it has no services",
+		"services: {web: {image: a, profiles: [other]}}":     "no services to convert",
+		"services:\n  web:\n    image: a\n    imagee: b":     "c.yaml:4: Compose has no member services.web.imagee",
 	} {
 		if _, err := Compose("c.yaml", "x", []byte(src), vars); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v, want %q", src, err, want)

@@ -6,5 +6,6 @@
 // Its input is hostile: every value is written to the unit through one escaping
 // function, taskunit.Escape, so that no value can add a line or a systemd specifier.
 //
-// The package is pure: text in, text out.
+// It reads the files that a Compose file includes or extends, and nothing else: text in,
+// text out.
 package convert

@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/podtask/podtask/pkg/convert"
+	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskunit"
 )
 
@@ -41,7 +42,7 @@ func FuzzComposeUnit(f *testing.F) {
 		if err != nil {
 			return
 		}
-		known := []string{"Task.Definition", "Task.EnvironmentFile", "Service.Restart", "Install.WantedBy"}
+		known := []string{"Task.Definition", "Service.Restart", "Install.WantedBy"}
 		for _, key := range keysOf(t, r.Unit) {
 			if !slices.Contains(known, key) {
 				t.Errorf("%q adds %s:\n%s", file, key, r.Unit)
@@ -55,20 +56,29 @@ func FuzzComposeUnit(f *testing.F) {
 	})
 }
 
-func TestComposeEnvFileIsEscaped(t *testing.T) {
+func TestComposeEnvFileIsOfOneContainer(t *testing.T) {
 	t.Parallel()
-	compose := func(value string) convert.Result {
-		r, err := convert.Compose("/srv/100%/compose.yaml", "web", []byte("services: {web: {image: a, env_file: ["+value+"]}}"), convert.ComposeOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
+	r, err := convert.Compose("/srv/100%/compose.yaml", "web", []byte(`services:
+  web: {image: a, env_file: [first.env, "%h.env", "a\n[Service]\nExecStartPre=/bin/false"]}
+  db: {image: b}
+`), convert.ComposeOptions{})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if r := compose(`"%h.env"`); !strings.Contains(r.Unit, "EnvironmentFile=/srv/100%%/%%h.env\n") {
+	if strings.Contains(r.Unit, "ExecStartPre") || strings.Contains(r.Unit, ".env") {
 		t.Errorf("the unit is\n%s", r.Unit)
 	}
-	r := compose(`"a\n[Service]\nExecStartPre=/bin/false"`)
-	if strings.Contains(r.Unit, "ExecStartPre") || !slices.ContainsFunc(r.Lost, func(l string) bool { return strings.Contains(l, "control character") }) {
-		t.Errorf("lost %q, the unit is\n%s", r.Lost, r.Unit)
+	task, _, err := taskdef.Parse("web.json", r.Definition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []string
+	for _, f := range task.Containers[0].EnvironmentFiles {
+		files = append(files, f.Path)
+	}
+	// The first file decides in ECS, and the last one in Compose.
+	want := []string{"/srv/100%/a\n[Service]\nExecStartPre=/bin/false", "/srv/100%/%h.env", "/srv/100%/first.env"}
+	if !slices.Equal(files, want) || len(task.Containers[1].EnvironmentFiles) != 0 {
+		t.Errorf("files %q, want %q; of the other container %v", files, want, task.Containers[1].EnvironmentFiles)
 	}
 }

@@ -384,3 +384,19 @@ func (q *quadlet) volume(ctr *container, a taskunit.Assignment) {
 	readOnly := len(parts) > 2 && slices.Contains(strings.Split(parts[2], ","), "ro")
 	ctr.MountPoints = append(ctr.MountPoints, mountPoint{name, parts[1], readOnly})
 }
+
+// parsePort reads [[IP:]HOST:]CONTAINER[/PROTOCOL] without ranges.
+func parsePort(text string) (p port, ok bool) {
+	rest, protocol, _ := strings.Cut(text, "/")
+	p.Protocol = protocol
+	parts := strings.Split(rest, ":")
+	var err1, err2 error
+	p.ContainerPort, err1 = strconv.Atoi(parts[len(parts)-1])
+	if len(parts) > 1 && parts[len(parts)-2] != "" {
+		p.HostPort, err2 = strconv.Atoi(parts[len(parts)-2])
+	}
+	if len(parts) > 2 {
+		p.Extra = &hostIPOnly{strings.Trim(strings.Join(parts[:len(parts)-2], ":"), "[]")}
+	}
+	return p, err1 == nil && err2 == nil
+}

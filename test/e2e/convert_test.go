@@ -168,7 +168,7 @@ services:
     depends_on: {migrate: {condition: service_completed_successfully}}
     deploy: {replicas: 2}
 `},
-		lost: []string{"worker.build", "variable UNSET", "worker.env_file is given to all", "worker.deploy.replicas"},
+		lost: []string{"worker.build", "variable UNSET", "worker has 2 replicas"},
 		check: func(task string) {
 			inOrder(t, u.events(), "migrate STOPPED", "worker RUNNING")
 			u.prints(task, "migrate", "from the host")
@@ -197,6 +197,7 @@ services:
     command: term 0 -- where -- sleep forever
     restart: on-failure
 networks: {default: {}}
+volumes: {FAMILY-long: {}}
 `},
 		lost: []string{"networks"},
 		check: func(task string) {

@@ -1,0 +1,146 @@
+package convert
+
+import (
+	"cmp"
+
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// lines has the line of each member of a YAML document.
+type lines map[string]int
+
+// maxPlaces is how many places of a document are numbered: aliases multiply them.
+const maxPlaces = 100_000
+
+// numbered returns the lines of a document. An entry of a list is found by its
+// index, and by its name if it is NAME, NAME=VALUE, NAME:VALUE or has a source.
+func numbered(doc *yaml.Node) lines {
+	l := lines{}
+	for _, n := range doc.Content {
+		l.add("", n)
+	}
+	return l
+}
+
+func (l lines) add(at string, n *yaml.Node) {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if len(l) > maxPlaces || strings.Count(at, "\x00") > 20 {
+		return
+	}
+	switch n.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key, value := n.Content[i], n.Content[i+1]
+			if key.Value == "<<" {
+				l.merge(at, value)
+				continue
+			}
+			l[at+"\x00"+key.Value] = key.Line
+			l.add(at+"\x00"+key.Value, value)
+		}
+	case yaml.SequenceNode:
+		for i, item := range n.Content {
+			l[at+"\x00"+strconv.Itoa(i)] = item.Line
+			if name := item.Value; item.Kind == yaml.ScalarNode {
+				if end := strings.IndexAny(name, "=:"); end >= 0 {
+					name = name[:end]
+				}
+				l[at+"\x00"+name] = item.Line
+			} else if item.Kind == yaml.MappingNode {
+				for j := 0; j+1 < len(item.Content); j += 2 {
+					if item.Content[j].Value == "source" {
+						l[at+"\x00"+item.Content[j+1].Value] = item.Line
+					}
+				}
+			}
+			l.add(at+"\x00"+strconv.Itoa(i), item)
+		}
+	}
+}
+
+// merge adds what a mapping takes over with "<<". What it has itself goes first.
+func (l lines) merge(at string, value *yaml.Node) {
+	other := lines{}
+	if value.Kind == yaml.SequenceNode {
+		for _, n := range value.Content {
+			other.add(at, n)
+		}
+	} else {
+		other.add(at, value)
+	}
+	for place, line := range other {
+		if _, ok := l[place]; !ok && len(l) <= maxPlaces {
+			l[place] = line
+		}
+	}
+}
+
+// at returns the line of a member, or of the closest one above it that the document has.
+// It is 0 if the document has none of them: they are in another file.
+func (l lines) at(path ...string) int {
+	for n := len(path); n > 0; n-- {
+		if line := l[l.path(path[:n]...)]; line != 0 {
+			return line
+		}
+	}
+	return 0
+}
+
+func (lines) path(path ...string) string {
+	if len(path) == 0 {
+		return ""
+	}
+	return "\x00" + strings.Join(path, "\x00")
+}
+
+// below is the line of a member of the member with a path.
+func (l lines) below(path string, member string) int {
+	return l.at(append(strings.Split(path, "\x00")[1:], member)...)
+}
+
+// inOrder sorts the members of a mapping by their lines, and those of other files by
+// their names.
+func (c *compose) inOrder(names []string, path ...string) []string {
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(c.lines[c.lines.path(append(path, a)...)], c.lines[c.lines.path(append(path, b)...)]), cmp.Compare(a, b))
+	})
+	return names
+}
+
+// left lists the members of a part of the file that are set and not known.
+func (c *compose) left(part any, path string, known ...string) {
+	v := reflect.ValueOf(part)
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return
+		}
+		v = v.Elem()
+	}
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		tag, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		switch {
+		case f.Anonymous && options == "inline":
+			c.left(v.Field(i).Interface(), path, known...)
+		case !f.IsExported() || tag == "" || tag == "-" || tag[0] == '#' || slices.Contains(known, tag) || unset(v.Field(i)):
+		default:
+			// The two levels at the top are named by their kinds.
+			what := strings.TrimPrefix(strings.ReplaceAll(strings.TrimPrefix(path, "\x00"), "\x00", "."), "services.")
+			c.lose(c.lines.below(path, tag), "%s", strings.TrimPrefix(what+"."+tag, "."))
+		}
+	}
+}
+
+func unset(v reflect.Value) bool {
+	if k := v.Kind(); k == reflect.Map || k == reflect.Slice {
+		return v.Len() == 0
+	}
+	return v.IsZero()
+}

@@ -1,0 +1,245 @@
+package convert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/compose-spec/compose-go/v2/loader"
+	"github.com/compose-spec/compose-go/v2/template"
+	"github.com/compose-spec/compose-go/v2/types"
+	"go.yaml.in/yaml/v3"
+)
+
+// load reads the file as Compose does. Variables of services and their files are left to
+// the start of the task.
+func (c *compose) load(file string, src []byte, o ComposeOptions) error {
+	vars := variables{given: o.Lookup, unset: map[string]bool{}}
+	if err := vars.bounded(filepath.Dir(file), src, map[string]bool{}); err != nil {
+		return fmt.Errorf("%s: %w", c.name, err)
+	}
+	project, err := loader.LoadWithContext(context.Background(), types.ConfigDetails{
+		WorkingDir: filepath.Dir(file), ConfigFiles: []types.ConfigFile{{Filename: file, Content: withoutVersion(src)}},
+	}, func(l *loader.Options) {
+		l.SetProjectName(projectName(filepath.Dir(file)), false)
+		l.Profiles = o.Profiles
+		l.SkipResolveEnvironment, l.SkipResolveLabels = true, true
+		l.Interpolate.Substitute = vars.substitute
+	})
+	if err != nil {
+		return c.located(err)
+	}
+	c.project = project
+	for name := range vars.unset {
+		c.lose(lineOf(src, name), "variable %s is not set here: it is empty", name)
+	}
+	return nil
+}
+
+// projectName is what Compose calls the project in a directory.
+func projectName(dir string) string {
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	if name := loader.NormalizeProjectName(filepath.Base(dir)); name != "" {
+		return name
+	}
+	return "project"
+}
+
+// version is a member that has no meaning anymore; the library prints a warning about it.
+var version = regexp.MustCompile(`(?m)^version:[^\n{\[|>&*]*$`)
+
+func withoutVersion(src []byte) []byte { return version.ReplaceAll(src, nil) }
+
+// place is what an error of the library says about where it is.
+var place = regexp.MustCompile(`\b(?:services|volumes|secrets|networks|configs|include)(?:\.[\w-]+|\[\d+\])+`)
+
+// located gives an error the line in the file, if it names a member.
+func (c *compose) located(err error) error {
+	text := err.Error()
+	var missing *unknownVariable
+	if errors.As(err, &missing) {
+		err = missing
+	} else if member, ok := strings.CutSuffix(text, " false schema"); ok {
+		err = fmt.Errorf("Compose has no member %s", member[strings.LastIndex(member, " ")+1:])
+	}
+	if at := place.FindString(text); at != "" {
+		if line := c.lines.at(strings.FieldsFunc(at, func(r rune) bool { return strings.ContainsRune(".[]", r) })...); line != 0 {
+			return fmt.Errorf("%s:%d: %w", c.name, line, err)
+		}
+	}
+	return fmt.Errorf("%s: %w", c.name, err)
+}
+
+// variables fill in the ${NAME} of files.
+type variables struct {
+	given func(name string) (string, bool)
+	unset map[string]bool // names without a value and without a default
+}
+
+// unknownVariable is an error about a variable. Those of the library hold the text, which
+// may be a secret.
+type unknownVariable struct{ why string }
+
+func (e *unknownVariable) Error() string { return e.why }
+
+// bareVariable is $NAME or ${NAME}: it has no default, and $$ is a dollar sign.
+var bareVariable = regexp.MustCompile(`\$\$|\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))`)
+
+// substitute fills variables in. There are those given, and those of the .env file beside
+// an included file.
+func (v variables) substitute(text string, file template.Mapping) (string, error) {
+	lookup := func(name string) (string, bool) {
+		if v.given != nil {
+			if value, ok := v.given(name); ok {
+				return value, true
+			}
+		}
+		if value, ok := file(name); ok {
+			return value, true
+		}
+		return "", false // the library would use the value of a variable that is not set
+	}
+	for _, m := range bareVariable.FindAllStringSubmatch(text, -1) {
+		if name := m[1] + m[2]; name != "" {
+			if _, ok := lookup(name); !ok {
+				v.unset[name] = true
+			}
+		}
+	}
+	out, err := template.SubstituteWithOptions(text, lookup, template.WithoutLogging)
+	if err != nil {
+		var required *template.MissingRequiredError
+		if errors.As(err, &required) {
+			return "", &unknownVariable{fmt.Sprintf("variable %s must be set: %s", required.Variable, required.Reason)}
+		}
+		return "", &unknownVariable{"a variable is written wrongly: ${NAME}, ${NAME:-default} and $$ for a dollar sign are known"}
+	}
+	if len(out) > maxText {
+		return "", &unknownVariable{fmt.Sprintf("a value has more than %d bytes with its variables", maxText)}
+	}
+	return out, nil
+}
+
+// lineOf is the first line with a variable.
+func lineOf(src []byte, name string) int {
+	at := regexp.MustCompile(`\$\{?` + name + `\b`).FindIndex(src)
+	if at == nil {
+		return 0
+	}
+	return 1 + strings.Count(string(src[:at[0]]), "\n")
+}
+
+// reads are the members of a Compose file that name other files for Compose to read.
+type reads struct {
+	Include  []yaml.Node `yaml:"include"`
+	Services map[string]struct {
+		Extends yaml.Node `yaml:"extends"`
+	} `yaml:"services"`
+}
+
+// bounded checks that the files that a file reads, and those that they read, are ordinary
+// files of a limited size and number.
+func (v variables) bounded(dir string, src []byte, seen map[string]bool) error {
+	var r reads
+	if yaml.Unmarshal(src, &r) != nil {
+		return nil // the library says why
+	}
+	check := func(dir, name string, compose bool) error {
+		name, err := v.substitute(name, func(string) (string, bool) { return "", false })
+		if err != nil || name == "" || name == os.DevNull {
+			return err
+		}
+		if !path.IsAbs(name) {
+			name = filepath.Join(dir, name)
+		}
+		if seen[name] {
+			return nil
+		}
+		if seen[name] = true; len(seen) > maxFiles {
+			return fmt.Errorf("it reads more than %d files", maxFiles)
+		}
+		info, err := os.Stat(name)
+		switch {
+		case err != nil:
+			return fmt.Errorf("it reads a file that cannot be read: %w", err)
+		case !info.Mode().IsRegular() || info.Size() > maxText:
+			return fmt.Errorf("it reads %s, which is no file of at most %d bytes", name, maxText)
+		case !compose:
+			return nil
+		}
+		src, err := os.ReadFile(name)
+		if err != nil {
+			return fmt.Errorf("it reads a file that cannot be read: %w", err)
+		}
+		return v.bounded(filepath.Dir(name), src, seen)
+	}
+	for _, i := range r.Include {
+		if err := checkInclude(dir, i, check); err != nil {
+			return err
+		}
+	}
+	for _, s := range r.Services {
+		var e types.ExtendsConfig
+		if s.Extends.Kind == yaml.MappingNode && s.Extends.Decode(&e) == nil && e.File != "" {
+			if err := check(dir, e.File, true); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkInclude checks the files of an entry of include.
+func checkInclude(dir string, entry yaml.Node, check func(dir, name string, compose bool) error) error {
+	var long struct {
+		Path    yaml.Node `yaml:"path"`
+		EnvFile yaml.Node `yaml:"env_file"`
+		Project string    `yaml:"project_directory"`
+	}
+	if entry.Kind == yaml.ScalarNode {
+		long.Path = entry
+	} else if entry.Decode(&long) != nil {
+		return nil // the library says why
+	}
+	paths := texts(long.Path)
+	for _, p := range paths {
+		if err := check(dir, p, true); err != nil {
+			return err
+		}
+	}
+	for _, p := range texts(long.EnvFile) {
+		if err := check(dir, p, false); err != nil {
+			return err
+		}
+	}
+	if len(paths) == 0 || long.EnvFile.Kind != 0 {
+		return nil
+	}
+	env := filepath.Join(dir, path.Dir(paths[0]), ".env")
+	if long.Project != "" {
+		env = filepath.Join(dir, long.Project, ".env")
+	}
+	if _, err := os.Stat(env); err != nil {
+		return nil // there is none
+	}
+	return check("/", env, false)
+}
+
+// texts are the texts of a list, or the one text.
+func texts(n yaml.Node) []string {
+	if n.Kind == yaml.ScalarNode {
+		return []string{n.Value}
+	}
+	var out []string
+	for _, item := range n.Content {
+		out = append(out, item.Value)
+	}
+	return out
+}

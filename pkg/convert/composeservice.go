@@ -1,0 +1,303 @@
+package convert
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/compose-spec/compose-go/v2/types"
+)
+
+// serviceMembers are what a service may have that is converted, or that has no effect on
+// a task.
+var serviceMembers = []string{
+	"attach", "cap_add", "cap_drop", "command", "configs", "cpu_shares", "cpus", "depends_on", "deploy", "devices", "dns", "dns_search", "entrypoint",
+	"env_file", "environment", "expose", "extends", "extra_hosts", "healthcheck", "hostname", "image", "init", "labels", "logging", "mem_limit",
+	"mem_reservation", "memswap_limit", "name", "network_mode", "networks", "ports", "privileged", "profiles", "read_only", "restart", "scale",
+	"secrets", "security_opt", "shm_size", "stdin_open", "stop_grace_period", "sysctls", "tmpfs", "tty", "ulimits", "user", "volumes", "volumes_from",
+	"working_dir",
+}
+
+// serviceConversion is the conversion of one service to a container.
+type serviceConversion struct {
+	*compose
+	from types.ServiceConfig
+	ctr  container
+}
+
+// service converts one service.
+func (c *compose) service(s types.ServiceConfig) container {
+	one := serviceConversion{compose: c, from: s, ctr: container{
+		Name: s.Name, Essential: true, Image: s.Image, Command: s.Command, EntryPoint: s.Entrypoint, User: s.User, WorkingDirectory: s.WorkingDir,
+		Labels: s.Labels, ReadOnly: s.ReadOnly, Hostname: s.Hostname, DNSServers: s.DNS, DNSSearch: s.DNSSearch, Privileged: s.Privileged,
+		Terminal: s.Tty, Interactive: s.StdinOpen, CPU: s.CPUShares, Memory: mebibytes(s.MemLimit), Reservation: mebibytes(s.MemReservation),
+		StopTimeout: seconds(s.StopGracePeriod),
+	}}
+	if s.CPUS > 0 {
+		one.ctr.extensions().CPULimit = decimal(s.CPUS)
+	}
+	one.environment()
+	one.dependsOn()
+	one.kernel()
+	one.reachable()
+	one.storage()
+	one.ctr.HealthCheck = one.health()
+	one.restart(s.Restart, c.lines.at("services", s.Name, "restart"))
+	one.deploy()
+	one.logging()
+	c.left(s, c.lines.path("services", s.Name), serviceMembers...)
+	return one.ctr
+}
+
+// environment converts variables and their files. The value of one without "=" is the
+// user's own, whoever starts the task.
+func (c *serviceConversion) environment() {
+	for _, name := range c.inOrder(slices.Collect(maps.Keys(c.from.Environment)), "services", c.from.Name, "environment") {
+		if value := c.from.Environment[name]; value != nil {
+			c.ctr.Environment = append(c.ctr.Environment, pair{name, *value})
+		} else {
+			c.lose(c.lines.at("services", c.from.Name, "environment", name), "variable %s, which is taken from the environment of the user who starts it", name)
+		}
+	}
+	// The first of ECS's files that has a variable decides, and the last of Compose's.
+	for i, f := range slices.Backward(c.from.EnvFiles) {
+		c.left(f, c.lines.path("services", c.from.Name, "env_file", strconv.Itoa(i)), "path", "required")
+		if !f.Required {
+			c.lose(c.lines.at("services", c.from.Name, "env_file"), "%s.env_file %s: it must exist", c.from.Name, c.relative(f.Path))
+		}
+		c.ctr.EnvironmentFiles = append(c.ctr.EnvironmentFiles, envFile{"s3", f.Path})
+	}
+}
+
+// conditions are Compose's words for what a dependant waits for.
+var conditions = map[string]string{
+	"": "START", types.ServiceConditionStarted: "START", types.ServiceConditionHealthy: "HEALTHY", types.ServiceConditionCompletedSuccessfully: "SUCCESS",
+}
+
+func (c *serviceConversion) dependsOn() {
+	for _, name := range c.inOrder(slices.Collect(maps.Keys(c.from.DependsOn)), "services", c.from.Name, "depends_on") {
+		d := c.from.DependsOn[name]
+		if _, there := c.project.Services[name]; !there {
+			continue // it is left out, and not required
+		}
+		c.left(d, c.lines.path("services", c.from.Name, "depends_on", name), "condition", "required")
+		c.ctr.DependsOn = append(c.ctr.DependsOn, dependency{name, conditions[d.Condition]})
+	}
+	for _, from := range c.from.VolumesFrom {
+		name, mode, _ := strings.Cut(from, ":")
+		if name == "container" {
+			c.lose(c.lines.at("services", c.from.Name, "volumes_from"), "%s.volumes_from %s: it is no service", c.from.Name, from)
+			continue
+		}
+		c.ctr.VolumesFrom = append(c.ctr.VolumesFrom, volumesFrom{name, mode == "ro"})
+	}
+}
+
+// kernel converts members about processes and the kernel.
+func (c *serviceConversion) kernel() {
+	at := func(member string) int { return c.lines.at("services", c.from.Name, member) }
+	if c.from.Init != nil && *c.from.Init {
+		c.ctr.linux().Init = true
+	}
+	if len(c.from.CapAdd)+len(c.from.CapDrop) > 0 {
+		c.ctr.linux().Capabilities = &capabilities{Add: c.from.CapAdd, Drop: c.from.CapDrop}
+	}
+	if c.from.ShmSize > 0 {
+		c.ctr.linux().SharedMemory = mebibytes(c.from.ShmSize)
+	}
+	if swap := c.from.MemSwapLimit; swap > 0 && c.from.MemLimit > 0 {
+		most := mebibytes(max(0, swap-c.from.MemLimit))
+		c.ctr.linux().MaxSwap = &most
+	} else if swap != 0 {
+		c.lose(at("memswap_limit"), "%s.memswap_limit: a limit of swap needs mem_limit", c.from.Name)
+	}
+	for _, d := range c.from.Devices {
+		if !strings.HasPrefix(d.Source, "/") {
+			c.lose(at("devices"), "%s.devices %s", c.from.Name, d.Source)
+			continue
+		}
+		c.ctr.linux().Devices = append(c.ctr.linux().Devices, newDevice(d))
+	}
+	for _, name := range c.inOrder(slices.Collect(maps.Keys(c.from.Ulimits)), "services", c.from.Name, "ulimits") {
+		u := c.from.Ulimits[name]
+		l := ulimit{Name: name, Soft: int64(u.Soft), Hard: int64(u.Hard)}
+		if u.Single != 0 {
+			l.Soft, l.Hard = int64(u.Single), int64(u.Single)
+		}
+		c.ctr.Ulimits = append(c.ctr.Ulimits, l)
+	}
+	for _, name := range c.inOrder(slices.Collect(maps.Keys(c.from.Sysctls)), "services", c.from.Name, "sysctls") {
+		c.ctr.SystemControls = append(c.ctr.SystemControls, systemControl{name, c.from.Sysctls[name]})
+	}
+	for _, o := range c.from.SecurityOpt {
+		switch name, value, _ := strings.Cut(strings.Replace(o, "=", ":", 1), ":"); {
+		case name == "no-new-privileges" && (value == "" || value == "true"):
+			c.ctr.SecurityOptions = append(c.ctr.SecurityOptions, name)
+		case name == "label":
+			c.ctr.SecurityOptions = append(c.ctr.SecurityOptions, "label:"+value)
+		default:
+			c.lose(at("security_opt"), "%s.security_opt %s", c.from.Name, o)
+		}
+	}
+}
+
+// newDevice converts a device and its permissions, any of the letters r, w and m.
+func newDevice(d types.DeviceMapping) device {
+	out := device{HostPath: d.Source}
+	if d.Target != d.Source {
+		out.ContainerPath = d.Target
+	}
+	if d.Permissions == "" || d.Permissions == "rwm" {
+		return out
+	}
+	for _, p := range []string{"read", "write", "mknod"} {
+		if strings.Contains(d.Permissions, p[:1]) {
+			out.Permissions = append(out.Permissions, p)
+		}
+	}
+	return out
+}
+
+// reachable converts ports and names of hosts.
+func (c *serviceConversion) reachable() {
+	for _, p := range c.from.Ports {
+		host, err := strconv.Atoi(p.Published)
+		if p.Published != "" && err != nil {
+			c.lose(c.lines.at("services", c.from.Name, "ports"), "port %s of %s: write one host port, or two ranges of the same length", p.Published, c.from.Name)
+			continue
+		}
+		out := port{ContainerPort: int(p.Target), HostPort: host}
+		if p.Protocol != "tcp" {
+			out.Protocol = p.Protocol
+		}
+		if p.HostIP != "" {
+			out.Extra = &hostIPOnly{strings.Trim(p.HostIP, "[]")}
+		}
+		c.ctr.PortMappings = append(c.ctr.PortMappings, out)
+	}
+	for _, name := range c.inOrder(slices.Collect(maps.Keys(c.from.ExtraHosts)), "services", c.from.Name, "extra_hosts") {
+		for _, address := range c.from.ExtraHosts[name] {
+			if address = strings.Trim(address, "[]"); address == "host-gateway" {
+				c.lose(c.lines.at("services", c.from.Name, "extra_hosts", name), "%s.extra_hosts %s: %s is no address", c.from.Name, name, address)
+				continue
+			}
+			c.ctr.ExtraHosts = append(c.ctr.ExtraHosts, host{name, address})
+		}
+	}
+	for name := range c.from.Networks {
+		if name != "default" {
+			c.lose(c.lines.at("services", c.from.Name, "networks"), "%s.networks: the containers of a task share one", c.from.Name)
+			return
+		}
+	}
+}
+
+func (c *serviceConversion) health() *healthCheck {
+	check := c.from.HealthCheck
+	if check == nil || check.Disable || len(check.Test) == 0 || check.Test[0] == "NONE" {
+		return nil
+	}
+	h := &healthCheck{Command: check.Test, Interval: seconds(check.Interval), Timeout: seconds(check.Timeout), StartPeriod: seconds(check.StartPeriod)}
+	if check.Retries != nil {
+		h.Retries = int(min(*check.Retries, 1000))
+	}
+	if h.Timeout == 0 {
+		h.Timeout = 30 // as Compose has it; the model has 5
+	}
+	line := c.lines.at("services", c.from.Name, "healthcheck")
+	h.clamp(func(what string) { c.lose(line, "healthcheck: %s", what) })
+	c.left(check, c.lines.path("services", c.from.Name, "healthcheck"), "test", "interval", "timeout", "start_period", "retries", "disable")
+	return h
+}
+
+// restart also restarts a container that ran for less than a minute, with pauses that grow,
+// as engines do.
+func (c *serviceConversion) restart(text string, line int) {
+	word, most, _ := strings.Cut(text, ":")
+	policy := &restartPolicy{Enabled: true, AttemptPeriod: 60, Extra: &backOff{BackOff: 1}}
+	switch word {
+	case "", "no", "none":
+		return
+	case "always", "unless-stopped", "any":
+	case "on-failure":
+		policy.IgnoredExitCodes = []int{0}
+		policy.Extra.MaxCount, _ = strconv.Atoi(most)
+	default:
+		c.lose(line, "%s.restart %s", c.ctr.Name, text)
+		return
+	}
+	c.ctr.Restart = policy
+}
+
+// deploy converts what Compose itself takes from this part.
+func (c *serviceConversion) deploy() {
+	d := c.from.Deploy
+	if d == nil {
+		return
+	}
+	path := c.lines.path("services", c.from.Name, "deploy")
+	c.left(d, path, "replicas", "resources", "restart_policy")
+	if p := d.RestartPolicy; p != nil {
+		text := p.Condition
+		if text == "" {
+			text = "any"
+		}
+		if p.MaxAttempts != nil && text == "on-failure" {
+			text += ":" + strconv.FormatUint(*p.MaxAttempts, 10)
+		}
+		c.restart(text, c.lines.below(path, "restart_policy"))
+		c.left(p, path+"\x00restart_policy", "condition", "max_attempts")
+	}
+	if l := d.Resources.Limits; l != nil {
+		if l.NanoCPUs > 0 {
+			c.ctr.extensions().CPULimit = decimal(float32(l.NanoCPUs))
+		}
+		if l.MemoryBytes > 0 {
+			c.ctr.Memory = mebibytes(l.MemoryBytes)
+		}
+		c.left(l, path+"\x00resources\x00limits", "cpus", "memory")
+	}
+	if r := d.Resources.Reservations; r != nil {
+		if r.NanoCPUs > 0 {
+			c.ctr.CPU = int64(decimal(float32(r.NanoCPUs)) * unitsPerCPU)
+		}
+		if r.MemoryBytes > 0 {
+			c.ctr.Reservation = mebibytes(r.MemoryBytes)
+		}
+		c.left(r, path+"\x00resources\x00reservations", "cpus", "memory")
+	}
+}
+
+// sentLogs are the drivers that send to a server; their options have the same names in ECS.
+var sentLogs = []string{"awslogs", "fluentd", "gelf", "splunk", "syslog"}
+
+// logging converts the drivers that podtask has.
+func (c *serviceConversion) logging() {
+	if c.from.Logging == nil {
+		return
+	}
+	l := &logConfiguration{Driver: c.from.Logging.Driver}
+	kept := func(string) bool { return false }
+	switch {
+	case l.Driver == "", l.Driver == "local", l.Driver == "json-file":
+		l.Driver = "json-file"
+		kept = func(option string) bool { return option == "max-size" }
+	case slices.Contains(sentLogs, l.Driver):
+		kept = func(string) bool { return true }
+	case l.Driver != "journald" && l.Driver != "none":
+		c.lose(c.lines.at("services", c.from.Name, "logging"), "%s.logging: podtask has no log driver %s", c.from.Name, l.Driver)
+		return
+	}
+	for _, name := range c.inOrder(slices.Collect(maps.Keys(c.from.Logging.Options)), "services", c.from.Name, "logging", "options") {
+		if !kept(name) {
+			c.lose(c.lines.at("services", c.from.Name, "logging", "options", name), "%s.logging.options.%s", c.from.Name, name)
+			continue
+		}
+		if l.Options == nil {
+			l.Options = map[string]string{}
+		}
+		l.Options[name] = c.from.Logging.Options[name]
+	}
+	c.ctr.Logging = l
+}

@@ -1,0 +1,177 @@
+package convert
+
+import (
+	"math"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/compose-spec/compose-go/v2/types"
+	"github.com/docker/go-units"
+)
+
+// storage converts volumes, tmpfs, secrets and configuration files.
+func (c *serviceConversion) storage() {
+	for _, t := range c.from.Tmpfs {
+		c.ctr.linux().Tmpfs = append(c.ctr.linux().Tmpfs, c.tmpfs(t))
+	}
+	for i, v := range c.from.Volumes {
+		path := c.lines.path("services", c.from.Name, "volumes", strconv.Itoa(i))
+		c.mount(v, c.lines.at("services", c.from.Name, "volumes", strconv.Itoa(i)))
+		for _, part := range []any{v.Bind, v.Volume, v.Tmpfs} {
+			c.left(part, path, "create_host_path", "selinux", "size")
+		}
+	}
+	for _, secret := range c.from.Secrets {
+		c.secretFile(secret)
+	}
+	for _, config := range c.from.Configs {
+		c.configFile(types.FileReferenceConfig(config))
+	}
+}
+
+// mount converts a volume of a service.
+func (c *serviceConversion) mount(v types.ServiceVolumeConfig, line int) {
+	point := mountPoint{Path: v.Target, ReadOnly: v.ReadOnly}
+	switch {
+	case v.Type == types.VolumeTypeTmpfs:
+		t := tmpfs{Path: v.Target, Size: defaultTmpfs}
+		if v.Tmpfs != nil && v.Tmpfs.Size > 0 {
+			t.Size = mebibytes(v.Tmpfs.Size)
+		}
+		c.ctr.linux().Tmpfs = append(c.ctr.linux().Tmpfs, t)
+		return
+	case v.Type == types.VolumeTypeBind:
+		point.Volume = c.addPath(c.relative(v.Source))
+		if v.Bind != nil {
+			c.relabel(point.Volume, v.Bind.SELinux)
+		}
+	case v.Type == types.VolumeTypeVolume && v.Source == "":
+		point.Volume = c.addVolume(volume{Name: volumeName(c.ctr.Name + "-" + v.Target)})
+	case v.Type == types.VolumeTypeVolume:
+		named := c.project.Volumes[v.Source]
+		if plain(named.Name) != named.Name {
+			c.lose(line, "volume %s of %s: its name is to have letters, digits, dashes and underscores only", named.Name, c.ctr.Name)
+			return
+		}
+		point.Volume = c.addVolume(volume{Name: named.Name, Docker: &dockerVolume{
+			Scope: "shared", Autoprovision: !bool(named.External), DriverOptions: named.DriverOpts, Labels: named.Labels,
+		}})
+	default:
+		c.lose(line, "volume %s of %s: its type is %s", v.Target, c.ctr.Name, v.Type)
+		return
+	}
+	c.ctr.MountPoints = append(c.ctr.MountPoints, point)
+}
+
+// defaultTmpfs is the size, in MiB, of a tmpfs of which the file says none: the model needs
+// one.
+const defaultTmpfs = 64
+
+// tmpfs reads PATH[:OPTIONS].
+func (c *serviceConversion) tmpfs(text string) tmpfs {
+	path, options, _ := strings.Cut(text, ":")
+	t := tmpfs{Path: path, Size: defaultTmpfs}
+	for option := range strings.SplitSeq(options, ",") {
+		size, ok := strings.CutPrefix(option, "size=")
+		switch n, err := units.RAMInBytes(size); {
+		case option == "":
+		case !ok:
+			t.Options = append(t.Options, option)
+		case err != nil:
+			c.lose(c.lines.at("services", c.from.Name, "tmpfs"), "%s.tmpfs %s: %s is not a size", c.from.Name, path, size)
+		default:
+			t.Size = max(1, mebibytes(types.UnitBytes(n)))
+		}
+	}
+	return t
+}
+
+// secretFile converts a secret of a service. Its value stays where it is.
+func (c *serviceConversion) secretFile(ref types.ServiceSecretConfig) {
+	line := c.lines.at("services", c.ctr.Name, "secrets", ref.Source)
+	f := secretFile{Mode: "0444", Path: ref.Target}
+	if ref.Mode != nil {
+		f.Mode = ref.Mode.String()
+	}
+	switch from := c.project.Secrets[ref.Source]; {
+	case from.File != "":
+		f.ValueFrom = "file:" + from.File
+	case from.Environment != "":
+		f.ValueFrom = "env:" + from.Environment
+	case bool(from.External):
+		f.ValueFrom = "podman:" + from.Name
+	default:
+		c.lose(line, "secret %s of %s: the file declares no source for it", ref.Source, c.ctr.Name)
+		return
+	}
+	if f.Path == "" {
+		f.Path = ref.Source
+	}
+	if !strings.HasPrefix(f.Path, "/") {
+		f.Path = "/run/secrets/" + f.Path
+	}
+	for _, id := range []struct {
+		member, text string
+		number       *int
+	}{{"uid", ref.UID, &f.UID}, {"gid", ref.GID, &f.GID}} {
+		n, err := strconv.Atoi(id.text)
+		if id.text != "" && (err != nil || n < 0) {
+			c.lose(line, "%s.secrets.%s: %q is not a number", c.ctr.Name, id.member, id.text)
+			continue
+		}
+		*id.number = n
+	}
+	c.ctr.extensions().SecretFiles = append(c.ctr.extensions().SecretFiles, f)
+}
+
+// configFile mounts a configuration file of the host.
+func (c *serviceConversion) configFile(ref types.FileReferenceConfig) {
+	config := c.project.Configs[ref.Source]
+	if config.File == "" {
+		c.lose(c.lines.at("services", c.ctr.Name, "configs", ref.Source), "config %s of %s: only one with a file can be mounted", ref.Source, c.ctr.Name)
+		return
+	}
+	target := ref.Target
+	if target == "" {
+		target = "/" + ref.Source
+	}
+	c.ctr.MountPoints = append(c.ctr.MountPoints, mountPoint{c.addPath(c.relative(config.File)), target, true})
+}
+
+// relative is a path in the directory of the file as people write it there.
+func (c *compose) relative(path string) string {
+	if rel, err := filepath.Rel(c.dir, path); err == nil && filepath.IsLocal(rel) {
+		return rel
+	}
+	return path
+}
+
+// unitsPerCPU is how many cpu units of the model are one CPU.
+const unitsPerCPU = 1024
+
+// decimal is a number as it was written: 0.3 and not 0.30000001.
+func decimal(f float32) float64 {
+	n, err := strconv.ParseFloat(strconv.FormatFloat(float64(f), 'g', -1, 32), 64)
+	if err != nil || math.IsInf(n, 0) || math.IsNaN(n) {
+		return 0
+	}
+	return n
+}
+
+// seconds rounds a time up.
+func seconds(d *types.Duration) int {
+	if d == nil || *d < 0 {
+		return 0
+	}
+	return int(math.Ceil(time.Duration(*d).Seconds()))
+}
+
+// mebibytes rounds a size up; one that is negative means no limit.
+func mebibytes(n types.UnitBytes) int64 {
+	if n < 0 {
+		return 0
+	}
+	return (int64(n) + units.MiB - 1) / units.MiB
+}
