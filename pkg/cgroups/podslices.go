@@ -24,9 +24,6 @@ func PodSlices(ctx context.Context, u *User) (found []PodSlice, err error) {
 		return nil, fmt.Errorf("list slices of pods: %w", err)
 	}
 	for _, unit := range units {
-		if unit.ActiveState == "inactive" {
-			continue // only its name is left, until systemd forgets it
-		}
 		p, err := u.conn.GetUnitPropertyContext(ctx, unit.Name, "ActiveEnterTimestamp")
 		if err != nil {
 			return nil, fmt.Errorf("ask systemd about %s: %w", unit.Name, err)

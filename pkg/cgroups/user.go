@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -247,8 +248,43 @@ func controlGroup(ctx context.Context, conn *systemd.Conn, name string) (string,
 }
 
 // StopSlice stops the slice and everything in it. It succeeds if the slice does not
-// exist.
-func (u *User) StopSlice(ctx context.Context, name string) error { return u.StopService(ctx, name) }
+// exist. A scope in it that failed, such as that of a monitor that was killed, is reset:
+// systemd would keep the slice in memory for it.
+func (u *User) StopSlice(ctx context.Context, name string) error {
+	inside, err := u.inside(ctx, name)
+	if err != nil {
+		return err
+	}
+	if err := u.StopService(ctx, name); err != nil {
+		return err
+	}
+	for _, unit := range inside {
+		if err := u.ResetFailed(ctx, unit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inside returns the units that need the slice, and those that need them.
+func (u *User) inside(ctx context.Context, slice string) (found []string, err error) {
+	for next := []string{slice}; len(next) > 0; next = next[1:] {
+		p, err := u.conn.GetUnitPropertyContext(ctx, next[0], "RequiredBy")
+		if err != nil {
+			if isBusError(err, "NoSuchUnit") {
+				continue
+			}
+			return nil, fmt.Errorf("ask systemd what is in %s: %w", next[0], err)
+		}
+		units, _ := p.Value.Value().([]string)
+		for _, unit := range units {
+			if !slices.Contains(found, unit) {
+				found, next = append(found, unit), append(next, unit)
+			}
+		}
+	}
+	return found, nil
+}
 
 // ListSlices returns the names of all task slices of this user, of all podtask processes.
 func (u *User) ListSlices(ctx context.Context) ([]string, error) {

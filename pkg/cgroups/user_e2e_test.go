@@ -126,6 +126,42 @@ func TestSliceComesAndGoes(t *testing.T) {
 	})
 }
 
+// A scope that failed does not keep its slices in systemd's memory.
+func TestSliceWithAFailedScopeGoes(t *testing.T) {
+	eachWay(t, func(t *testing.T, u *cgroups.User) {
+		name := newSlice(t, u)
+		if err := u.EnsureSlice(t.Context(), name, cgroups.Limits{}); err != nil {
+			t.Fatal(err)
+		}
+		below := strings.TrimSuffix(name, ".slice") + "-pod.slice"
+		scope := "podtask-test-" + strings.TrimSuffix(name, ".slice") + ".scope"
+		cmd := exec.Command("systemd-run", "--user", "--quiet", "--scope", "--unit="+scope, "--slice="+below, "--property=TimeoutStopSec=100ms",
+			"sh", "-c", `trap "" TERM; echo ready; while :; do sleep 1000; done`)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := out.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := u.StopSlice(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // it was killed
+		var units []byte
+		gone := testbed.Until(func() bool {
+			units, err = exec.Command("systemctl", "--user", "list-units", "--all", "--plain", "--no-legend", name, below, scope).Output()
+			return err == nil && len(units) == 0
+		})
+		if !gone {
+			t.Errorf("left: %s, %v", units, err)
+		}
+	})
+}
+
 // Limits are in the kernel, or the error names the controllers the host does
 // not delegate: never silence.
 func TestReadBackTellsTheTruth(t *testing.T) {
