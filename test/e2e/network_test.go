@@ -5,6 +5,7 @@ package e2e
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -83,6 +84,40 @@ func TestTwoContainersOfABridgedTaskListenOnTheSamePort(t *testing.T) {
 	for _, p := range hosts {
 		wantClosed(t, p)
 	}
+}
+
+// Podman keeps the address of a container in a task's network, as after the death of its
+// service in the middle of a start. The container gets another address, and is reached at
+// that which the hosts files of the others contain.
+func TestContainerWhoseAddressIsKept(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	image := b.testbox()
+	id := b.detach(b.define(
+		ctr{Name: "client", Command: words("await http://web/env/GREETING -- sleep forever"), StopTimeout: 1},
+		ctr{Name: "gate", Essential: optional, Command: words("write /tmp/up -- sleep forever"), StopTimeout: 1, Health: healthyIf("exists /tmp/go")},
+		ctr{Name: "web", Command: words("serve 80"), Environment: []envVar{{"GREETING", "hello from web"}}, StopTimeout: 2, More: obj{"user": "0"}, DependsOn: []on{{"gate", "HEALTHY"}}},
+	))
+	b.await("gate RUNNING")
+	network := strings.TrimSpace(b.podman("network", "ls", "--quiet", "--filter", "label=podtask.task-id="+id))
+	subnet := netip.MustParsePrefix(strings.TrimSpace(b.podman("network", "inspect", "--format", "{{(index .Subnets 0).Subnet}}", network)))
+	place := subnet.Addr().Next().Next().Next().Next() // behind those of the gateway, client and gate
+	holder := b.podman("run", "--detach", "--network", network, "--ip", place.String(), image, "sleep", "forever")
+	remove := func() { b.podman("rm", "--force", "--time", "0", holder) }
+	defer func() { remove() }()
+	b.touch(b.inspect(id).Containers[1].RuntimeID, "/tmp/go")
+	b.await("web RUNNING")
+	web := b.inspect(id).Containers[2]
+	if slices.Contains(web.Addresses, place.String()) {
+		t.Errorf("web has the address %s, which Podman gave to another container", place)
+	}
+	remove()
+	remove = func() {}
+	b.await("client RUNNING")
+	eventually(t, "an answer to client", func() bool {
+		return strings.Contains(b.podtask("logs", id, "client").out, "hello from web")
+	})
+	b.want(0, "stop", id)
 }
 
 // Tasks on one of the user's networks reach each other by the names of their containers,

@@ -6,6 +6,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -335,5 +336,31 @@ func TestSlowReaderOfEventsMissesNothing(t *testing.T) {
 		case <-time.After(testbed.Patience):
 			t.Fatal("no event")
 		}
+	}
+}
+
+// A definition of nearly the largest size that consists of labels runs, and a larger one is
+// refused. What podtask keeps and prints of the task does not grow with them.
+func TestManyLargeLabels(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.agent()
+	labels := func(n int) string {
+		all := obj{}
+		for i := range n {
+			all[fmt.Sprintf("label-%d-%s", i, strings.Repeat("k", 100))] = strings.Repeat("v", 100)
+		}
+		return b.define(ctr{Name: "app", Command: words("print hello"), More: obj{"dockerLabels": all}})
+	}
+	b.want(0, "run", "--quiet", "--name", b.family, labels(4000))
+	b.wantLines(b.family, "app", "hello")
+	for _, args := range [][]string{{"ps", "--all"}, {"why", b.family}, {"timeline", b.family}, {"events", "--stream=false"}} {
+		if r := b.podtask(args...); r.code != 0 || len(r.out) > 64<<10 {
+			t.Errorf("%v: code %d, %d bytes %s", args, r.code, len(r.out), r.err)
+		}
+	}
+	b.want(0, "rm", b.family)
+	if r := b.podtask("run", labels(20000)); r.code != 125 || !strings.Contains(r.err, "too large") && !strings.Contains(r.err, "MiB") || len(r.err) > 4<<10 {
+		t.Errorf("a definition of 4 MB: code %d, %d bytes: %.300s", r.code, len(r.err), r.err)
 	}
 }

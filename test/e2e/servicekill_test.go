@@ -38,6 +38,20 @@ func (c serviceKillCase) String() string {
 	return fmt.Sprintf("%s-%s-%d", by, c.network, c.containers)
 }
 
+// seedOf returns the seed of a random test and prints it.
+func seedOf(t *testing.T) (seed uint64) {
+	t.Helper()
+	seed = uint64(time.Now().UnixNano())
+	if text := os.Getenv("PODTASK_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("PODTASK_SEED=%d", seed)
+	return seed
+}
+
 // Podman's service is killed at a random moment during each start. Each task runs
 // nevertheless unless Podman did not record a start, each program has been started once, and
 // nothing is left. The seed is
@@ -47,14 +61,7 @@ func TestServiceIsKilledDuringStarts(t *testing.T) {
 	if servicePID() == 0 && testbed.PeerPID(filepath.Join(bed.runtime, "podman", "podman.sock")) != 0 {
 		t.Skip("the bed's user has a Podman service of his own")
 	}
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("PODTASK_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("PODTASK_SEED=%d", seed)
+	seed := seedOf(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	var cases []serviceKillCase
 	for _, network := range []string{"awsvpc", "bridge"} {
@@ -78,6 +85,88 @@ func TestServiceIsKilledDuringStarts(t *testing.T) {
 		}
 	}
 	t.Logf("%d starts, of which %d failed", kills, failed)
+}
+
+// The owner of a task, or the agent, and Podman's service are killed at the same random
+// moment of a start. The next owner finishes the start, or ends the task if Podman did not
+// record it. Each program has been started once, and nothing is left.
+func TestOwnerAndServiceAreKilledDuringStarts(t *testing.T) {
+	if servicePID() == 0 && testbed.PeerPID(filepath.Join(bed.runtime, "podman", "podman.sock")) != 0 {
+		t.Skip("the bed's user has a Podman service of his own")
+	}
+	seed := seedOf(t)
+	r := rand.New(rand.NewPCG(seed, 1))
+	failed, kills := 0, serviceKills/5
+	if text := os.Getenv("PODTASK_KILLS"); text != "" {
+		kills, _ = strconv.Atoi(text)
+	}
+	for i := range kills {
+		c := serviceKillCase{agent: i%2 == 1 || bed.name == "plain", containers: 1 + i/2%2*2, network: []string{"awsvpc", "bridge"}[i/4%2]}
+		moment := time.Duration(r.Int64N(int64(2 * time.Second)))
+		if !t.Run(fmt.Sprintf("%d %s after %s", i, c, moment.Round(time.Millisecond)), func(t *testing.T) { c.startKillingBoth(t, moment) }) {
+			failed++
+		}
+	}
+	t.Logf("%d starts, of which %d failed", kills, failed)
+}
+
+// startKillingBoth starts a task, kills its owner and Podman's service after a time, and
+// removes the task when it has been started or has ended.
+func (c serviceKillCase) startKillingBoth(t *testing.T, moment time.Duration) {
+	b := newBox(t)
+	if c.agent {
+		b.agent()
+	}
+	runs := filepath.Join(b.dir, "runs")
+	if err := os.Mkdir(runs, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	b.podman("pull", "-q", "--authfile", bed.auth, b.testbox())
+	definition := b.write(c.definition(runs))
+	before, err := leftovers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := b.start("run", "-d", "--wait=running", "--pull", "never", definition)
+	<-time.After(moment)
+	if pid := servicePID(); pid != 0 {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	for _, text := range b.owners() {
+		if pid, _ := strconv.Atoi(text); pid > 1 && pid != run.cmd.Process.Pid {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+	if c.agent {
+		b.agent()
+	}
+	run.wait() // it may have lost the owner
+	unrecorded, started := false, false
+	for _, id := range strings.Fields(b.want(0, "ps", "--all", "--quiet").out) {
+		var now task
+		eventually(t, "the end of the start", func() bool {
+			now = b.inspect(id)
+			return now.Status == "RUNNING" || now.Status == "STOPPED"
+		})
+		started = now.Status == "RUNNING"
+		unrecorded = strings.Contains(fmt.Sprint(now.StoppedReason, now.Containers), libpod.UnrecordedStart)
+		if !started && !unrecorded {
+			t.Errorf("it is %s: %s %v", now.Status, now.StoppedReason, now.Containers)
+		}
+	}
+	b.want(0, "rm", "--force", "--all")
+	for i := range c.containers {
+		text, err := os.ReadFile(filepath.Join(runs, fmt.Sprint("c", i)))
+		if errors.Is(err, os.ErrNotExist) && !started {
+			continue
+		}
+		if err != nil || strings.TrimSpace(string(text)) != "1" {
+			t.Errorf("container %d was started %q times, %v", i, text, err)
+		}
+	}
+	b.want(0, "gc")
+	endService()
+	wantNoLeftovers(t, before)
 }
 
 // start starts a task, kills Podman's service after a time unless that is negative, and
