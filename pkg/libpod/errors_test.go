@@ -266,6 +266,9 @@ func TestRefusedStartOfAnInfraContainerWasInterrupted(t *testing.T) {
 		"`/usr/bin/crun start " + id + "` failed: exit status 1":  Interrupted,
 		"`/usr/bin/crun kill " + id + " 9` failed: exit status 1": Other,
 		"`/usr/bin/crun start` failed: exit status 1":             Other,
+
+		"runtime error: invalid memory address or nil pointer dereference": Interrupted,
+		"the program says runtime error: not found":                        Other,
 	} {
 		err := infraStarted(fail(t.Context(), "start pod", "p", &errorhandling.ErrorModel{Message: text, ResponseCode: 500}))
 		if !errors.Is(err, want) {

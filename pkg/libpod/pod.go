@@ -69,16 +69,19 @@ func (c *podAPI) StartPod(ctx context.Context, name, taskID string) (Pod, error)
 // it had created.
 var runtimeStart = regexp.MustCompile("\\bstart [0-9a-f]{64}` failed: exit status")
 
+// crashed is how Podman reports a panic in its own code, for instance because what it has
+// recorded of an infra container is incomplete.
+const crashed = "runtime error: "
+
 // infraStarted gives a failed start of an infra container the class Interrupted if the
-// runtime refused it: an earlier start was cut off before Podman recorded that the
-// container runs. Only infra containers can be started again after that, because they run
+// runtime refused it, or Podman crashed: an earlier start was cut off before Podman recorded
+// that the container runs. Only infra containers can be started again after that, because they run
 // no program of the user's.
 func infraStarted(err error) error {
-	if !refusedByRuntime(err) {
+	var e *Error
+	if !errors.As(err, &e) || !refusedByRuntime(err) && (e.Class != Other || !strings.HasPrefix(e.Cause, crashed)) {
 		return err
 	}
-	var e *Error
-	errors.As(err, &e)
 	interrupted := *e
 	interrupted.Class = Interrupted
 	return &interrupted
