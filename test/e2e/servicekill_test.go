@@ -137,8 +137,9 @@ func (c serviceKillCase) startKillingBoth(t *testing.T, moment time.Duration) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
+	var agent *process
 	if c.agent {
-		b.agent()
+		agent = b.agent()
 	}
 	run.wait() // it may have lost the owner
 	unrecorded, started := false, false
@@ -165,6 +166,9 @@ func (c serviceKillCase) startKillingBoth(t *testing.T, moment time.Duration) {
 		}
 	}
 	b.want(0, "gc")
+	if c.agent {
+		agent.end()
+	}
 	endService()
 	wantNoLeftovers(t, before)
 }
