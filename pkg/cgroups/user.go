@@ -251,7 +251,7 @@ func controlGroup(ctx context.Context, conn *systemd.Conn, name string) (string,
 // exist. A scope in it that failed, such as that of a monitor that was killed, is reset:
 // systemd would keep the slice in memory for it.
 func (u *User) StopSlice(ctx context.Context, name string) error {
-	inside, err := u.inside(ctx, name)
+	inside, err := unitsIn(ctx, u, name)
 	if err != nil {
 		return err
 	}
@@ -266,8 +266,8 @@ func (u *User) StopSlice(ctx context.Context, name string) error {
 	return nil
 }
 
-// inside returns the units that need the slice, and those that need them.
-func (u *User) inside(ctx context.Context, slice string) (found []string, err error) {
+// unitsIn returns the units that need the slice, and those that need them.
+func unitsIn(ctx context.Context, u *User, slice string) (found []string, err error) {
 	for next := []string{slice}; len(next) > 0; next = next[1:] {
 		p, err := u.conn.GetUnitPropertyContext(ctx, next[0], "RequiredBy")
 		if err != nil {
