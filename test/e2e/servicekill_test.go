@@ -129,14 +129,7 @@ func (c serviceKillCase) startKillingBoth(t *testing.T, moment time.Duration) {
 	}
 	run := b.start("run", "-d", "--wait=running", "--pull", "never", definition)
 	<-time.After(moment)
-	if pid := servicePID(); pid != 0 {
-		_ = syscall.Kill(pid, syscall.SIGKILL)
-	}
-	for _, text := range b.owners() {
-		if pid, _ := strconv.Atoi(text); pid > 1 && pid != run.cmd.Process.Pid {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
-	}
+	killServiceAndOwners(b, run)
 	var agent *process
 	if c.agent {
 		agent = b.agent()
@@ -232,6 +225,25 @@ func (c serviceKillCase) start(t *testing.T, moment time.Duration) time.Duration
 		wantNoLeftovers(t, before)
 	}
 	return took
+}
+
+// killServiceAndOwners kills Podman's service and all processes of podtask in the box but one,
+// and returns when these have ended.
+func killServiceAndOwners(b *box, but *process) {
+	b.t.Helper()
+	var killed []int
+	if pid := servicePID(); pid != 0 {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	for _, text := range b.owners() {
+		if pid, _ := strconv.Atoi(text); pid > 1 && pid != but.cmd.Process.Pid {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			killed = append(killed, pid)
+		}
+	}
+	eventually(b.t, "the end of those that were killed", func() bool {
+		return !slices.ContainsFunc(killed, func(pid int) bool { return syscall.Kill(pid, 0) == nil })
+	})
 }
 
 // definition is that of a task whose containers count their starts in runs.
