@@ -1,34 +1,40 @@
 package netns
 
 import (
-	"errors"
 	"net/netip"
 	"os"
-	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/vishvananda/netlink"
 )
+
+// addressLink gives the first link of the namespace an address and sets it up.
+func addressLink(address string) error {
+	link, err := netlink.LinkByName("eth0")
+	if err != nil {
+		return err
+	}
+	addr, err := netlink.ParseAddr(address)
+	if err != nil {
+		return err
+	}
+	if err := netlink.AddrAdd(link, addr); err != nil {
+		return err
+	}
+	return netlink.LinkSetUp(link)
+}
 
 func TestAddAddresses(t *testing.T) {
 	t.Parallel()
 	pid := namespace(t)
-	ip := func(args ...string) string {
-		t.Helper()
-		cmd := exec.Command("nsenter", append([]string{"--target", strconv.Itoa(pid), "--user", "--preserve-credentials", "--net", "ip"}, args...)...)
-		out, err := cmd.CombinedOutput()
-		if errors.Is(err, exec.ErrNotFound) {
-			t.Skip("nsenter is missing")
-		}
-		if err != nil {
-			t.Skipf("ip %v: %v: %s", args, err, out)
-		}
-		return string(out)
+	if out, err := runIn(pid, "link"); err != nil {
+		t.Skipf("this host makes no links between namespaces: %s", out)
 	}
-	ip("link", "add", "eth0", "type", "dummy")
-	ip("addr", "add", "10.89.7.9/24", "dev", "eth0")
-	ip("link", "set", "eth0", "up")
+	if out, err := runIn(pid, "address", "10.89.7.9/24"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 	for range 2 { // what is there stays
 		if err := AddAddresses(t.Context(), pid, helper(), []netip.Prefix{netip.MustParsePrefix("10.89.7.2/24")}); err != nil {
 			t.Fatal(err)

@@ -28,6 +28,11 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
+	case "address": // of the first link
+		if err := addressLink(os.Args[1]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 	case "all":
 		if _, err := net.Listen("tcp", os.Args[1]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
