@@ -22,8 +22,8 @@ func (c *Catalog) Reserve(id string) (*state.Lock, error) {
 	return lock, nil
 }
 
-// Release calls forget with each reserved id that no active revision has, that nobody is about
-// to use and that used does not name, and drops those for which it succeeds.
+// Release calls forget with each reserved id that no active revision has, that no process
+// holds and that used does not name, and drops those for which it succeeds.
 func (c *Catalog) Release(ctx context.Context, used func(id string) (bool, error), forget func(ctx context.Context, id string) error) error {
 	var errs []error
 	for r, err := range c.kept.All(nil) {

@@ -29,8 +29,8 @@ type ComposeOptions struct {
 // compose-go, the reference implementation, reads the file, so variables, anchors,
 // extends, include, profiles and the names of volumes are as in Compose.
 //
-// All services become containers of one task, so they share an address, and each
-// keeps its name for the others. A service that another waits for to complete is
+// All services become containers of one task, on a network of its own, where each is known
+// by its name. A service that another waits for to complete is
 // not essential; all others are.
 func Compose(file, task string, src []byte, o ComposeOptions) (Result, error) {
 	name := path.Base(file)
@@ -48,6 +48,7 @@ func Compose(file, task string, src []byte, o ComposeOptions) (Result, error) {
 	if err := c.load(file, src, o); err != nil {
 		return Result{}, err
 	}
+	c.withoutCopies()
 	names := c.inOrder(slices.Collect(maps.Keys(c.project.Services)), "services")
 	switch {
 	case len(names) == 0:
@@ -121,8 +122,18 @@ func (c *compose) network() {
 		return
 	}
 	for name, s := range c.project.Services {
-		if m := s.NetworkMode; m != "" && m != "bridge" && !strings.HasPrefix(m, types.NetworkModeServicePrefix) {
-			c.lose(c.lines.at("services", name, "network_mode"), "%s.network_mode %s: the containers of a task share one network", name, m)
+		if m := s.NetworkMode; m != "" && m != "bridge" {
+			c.lose(c.lines.at("services", name, "network_mode"), "%s.network_mode %s: each container has its own address on the network of the task", name, m)
+		}
+	}
+}
+
+// withoutCopies leaves out the services of which Compose starts none.
+func (c *compose) withoutCopies() {
+	for name, s := range c.project.Services {
+		if s.GetScale() == 0 {
+			c.lose(c.lines.at("services", name), "service %s: it has no replicas", name)
+			delete(c.project.Services, name)
 		}
 	}
 }
@@ -135,7 +146,7 @@ func (c *compose) copies() int {
 	}
 	if len(wanted) == 1 {
 		for n := range wanted {
-			return max(1, n)
+			return n
 		}
 	}
 	for _, name := range c.inOrder(slices.Collect(maps.Keys(c.project.Services)), "services") {

@@ -98,7 +98,7 @@ DB_VERSION=16
 	}
 }
 
-func TestComposeReplicasBecomeCopies(t *testing.T) {
+func TestComposeReplicasAndNetworks(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		services string
@@ -108,6 +108,8 @@ func TestComposeReplicasBecomeCopies(t *testing.T) {
 		{"web: {image: a}", 1, ""},
 		{"web: {image: a, deploy: {replicas: 3}}", 3, ""},
 		{"web: {image: a, scale: 2}\n  log: {image: b, deploy: {replicas: 2}}", 2, ""},
+		{"web: {image: a, depends_on: {log: {condition: service_started, required: false}}}\n  log: {image: b, scale: 0}", 1, "compose.yaml:3: service log: it has no replicas"},
+		{"web: {image: a}\n  log: {image: b, network_mode: \"service:web\"}", 1, "compose.yaml:3: log.network_mode service:web"},
 		{"web: {image: a, deploy: {replicas: 3}}\n  log: {image: b}", 1, "compose.yaml:2: web has 3 replicas"},
 	} {
 		_, r := convertProject(t, "-- compose.yaml --\nservices:\n  "+tt.services+"\n")

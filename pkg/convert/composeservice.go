@@ -50,8 +50,8 @@ func (c *compose) service(s types.ServiceConfig) container {
 	return one.ctr
 }
 
-// environment converts variables and their files. The value of one without "=" is the
-// user's own, whoever starts the task.
+// environment converts variables and their files. Compose takes the value of a variable without
+// "=" from the environment of the user who starts it, so it is listed as lost.
 func (c *serviceConversion) environment() {
 	for _, name := range c.inOrder(slices.Collect(maps.Keys(c.from.Environment)), "services", c.from.Name, "environment") {
 		if value := c.from.Environment[name]; value != nil {
@@ -81,7 +81,10 @@ func (c *serviceConversion) dependsOn() {
 		if _, there := c.project.Services[name]; !there {
 			continue // it is left out, and not required
 		}
-		c.left(d, c.lines.path("services", c.from.Name, "depends_on", name), "condition", "required")
+		// compose-go adds dependencies with restart for links and network_mode.
+		if at := c.lines.path("services", c.from.Name, "depends_on", name); c.lines[at+"\x00restart"] != 0 {
+			c.left(d, at, "condition", "required")
+		}
 		c.ctr.DependsOn = append(c.ctr.DependsOn, dependency{name, conditions[d.Condition]})
 	}
 	for _, from := range c.from.VolumesFrom {
