@@ -4,6 +4,7 @@
 //	GET    /v1/version
 //	GET    /v1/openapi.json        this list as an OpenAPI 3.1 document
 //	GET    /v1/events              JSON Lines; query after=, task=, follow=true
+//	GET    /v1/budget              what all tasks together may take; agents only
 //	GET    /v1/tasks
 //	POST   /v1/tasks               body NewTask; an agent runs it
 //	GET    /v1/tasks/TASK          TASK is a full id, a unique prefix or a name

@@ -32,7 +32,7 @@ import (
 
 // roots are the types that requests and replies are made of; what they hold is found.
 var roots = []reflect.Type{
-	reflect.TypeFor[Version](), reflect.TypeFor[Task](), reflect.TypeFor[Event](), reflect.TypeFor[LogLine](), reflect.TypeFor[Pull](),
+	reflect.TypeFor[Version](), reflect.TypeFor[Budget](), reflect.TypeFor[Task](), reflect.TypeFor[Event](), reflect.TypeFor[LogLine](), reflect.TypeFor[Pull](),
 	reflect.TypeFor[NewTask](), reflect.TypeFor[stopRequest](), reflect.TypeFor[failureReply](),
 	reflect.TypeFor[lifecycle.Quota](), reflect.TypeFor[Service](), reflect.TypeFor[NewService](), reflect.TypeFor[ServiceUpdate](),
 }

@@ -106,6 +106,7 @@ func (s *Server) routes() map[string]http.HandlerFunc {
 		"GET /v1/version":                s.serveVersion,
 		"GET /v1/openapi.json":           serveOpenAPI,
 		"GET /v1/events":                 s.serveEvents,
+		"GET /v1/budget":                 s.serveBudget,
 		"GET /v1/tasks":                  tasks.serveTasks,
 		"POST /v1/tasks":                 tasks.serveCreate,
 		"GET /v1/tasks/{task}":           tasks.withTask(tasks.serveTask),
