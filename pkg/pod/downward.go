@@ -52,6 +52,9 @@ func (b downward) fieldRef(ref value) (string, bool) {
 		ref.wrong(doctree.Quote(path)+" is not a field that a container can be given", didYouMean(path, fieldPaths))
 		return "", false
 	}
+	if node := b.spec.at("nodeName"); path == "spec.nodeName" && node.filled() {
+		return node.str(), true
+	}
 	fact, known := b.options.Facts[path]
 	if !known {
 		v.need(path+" is not known on this host", "write the value itself")
