@@ -111,6 +111,8 @@ var direction = []rule{
 	{pkg: "internal/guide"},
 	{pkg: "internal/leaktest", may: []string{"test/testbed"}},
 	{pkg: "internal/nonsense"},
+	{pkg: "internal/kubenode", may: []string{"pkg/api"}},
+	{pkg: "cmd/podtask-kubelet", may: []string{"internal/kubenode", "pkg/state"}}, // a client of the agent: no Podman
 	{pkg: "cmd/podtask-user-generator", may: []string{"pkg/taskunit", "pkg/unitdir"}}, // small: no Podman, no YAML
 	{pkg: "internal/metrics", may: []string{"internal/agent", "internal/logdelivery", "internal/record", "pkg/lifecycle", "pkg/service"}, also: []string{"pkg/taskdef"}},
 	{pkg: "cmd/podtask", may: []string{"internal/arn", "internal/awsapi", "internal/awskey", "internal/sigv4", "internal/adjust", "internal/preflight", "pkg/", "internal/limitlisten", "internal/metrics", "internal/agent", "internal/suggest", "internal/term", "internal/top", "internal/atomicfile", "internal/connect", "internal/console", "internal/helptext", "internal/lint", "internal/rollback", "internal/cleanup", "internal/envfile", "internal/failpoint", "internal/fleet", "internal/imagestore", "internal/logdelivery", "internal/limits", "internal/observe", "internal/owner", "internal/podspec", "internal/record", "internal/services", "internal/supervise", "internal/conn"}},
@@ -222,6 +224,16 @@ var wrappers = []struct {
 		library: "github.com/aws/aws-sdk-go-v2/",
 		only:    []string{"pkg/awsvalues", "pkg/logsend/awslogs", "pkg/taskdef", "internal/awsapi", "internal/sigv4", "test/"}, // the last three in tests
 		why:     "what calls AWS is known in one place",
+	},
+	{
+		library: "github.com/virtual-kubelet/",
+		only:    []string{"internal/kubenode", "internal/kubeserve", "test/"},
+		why:     "the rest of podtask knows no cluster",
+	},
+	{
+		library: "k8s.io/client-go/",
+		only:    []string{"internal/kubenode", "internal/kubeserve", "cmd/podtask-kubelet", "test/"},
+		why:     "it is larger than podtask",
 	},
 	{
 		library: "github.com/coreos/go-systemd/v22/dbus",

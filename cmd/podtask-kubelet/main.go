@@ -1,0 +1,217 @@
+// Podtask-kubelet makes this host a node of a Kubernetes cluster. It is a client of the
+// user's podtask agent and of the API server; the agent runs the Pods as tasks, which go on
+// when this program ends. It is a program of its own because the client of Kubernetes is
+// larger than podtask. `podtask kubelet` executes it. See docs/kubernetes.md.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+
+	"github.com/podtask/podtask/internal/kubenode"
+	"github.com/podtask/podtask/pkg/state"
+)
+
+// version is set by the linker.
+var version string
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr, os.Getenv))
+}
+
+// run returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer, getenv func(string) string) int {
+	o := newOptions(stderr, getenv)
+	switch err := o.flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		return 125
+	}
+	if o.version {
+		fmt.Fprintln(stdout, "podtask-kubelet version "+buildVersion()+", Kubernetes "+kubenode.KubernetesVersion)
+		return 0
+	}
+	level := slog.LevelInfo
+	if o.debug {
+		level = slog.LevelDebug
+	}
+	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+	klog.SetSlogLogger(log)
+	c, err := o.config(log)
+	if err == nil {
+		log.Info("the node begins", "node", c.Identity.Name, "address", c.Identity.Address.String(), "version", buildVersion())
+		err = kubenode.Run(ctx, c)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "Error: "+err.Error())
+		return 125
+	}
+	return 0
+}
+
+// options are the flags.
+type options struct {
+	flags                          *flag.FlagSet
+	getenv                         func(string) string
+	kubeconfig, name, address      string
+	labels, taints, socket, server string
+	pods                           int64
+	debug, version                 bool
+}
+
+func newOptions(stderr io.Writer, getenv func(string) string) *options {
+	o := &options{flags: flag.NewFlagSet("podtask-kubelet", flag.ContinueOnError), getenv: getenv}
+	f := o.flags
+	f.SetOutput(stderr)
+	f.Usage = func() {
+		fmt.Fprintln(stderr, "Usage: podtask kubelet --kubeconfig FILE [--node-name NAME] [flags]")
+		f.PrintDefaults()
+	}
+	f.StringVar(&o.kubeconfig, "kubeconfig", getenv("KUBECONFIG"), "the `FILE` with the node's credentials")
+	f.StringVar(&o.name, "node-name", "", "the `NAME` of the node, that of its credentials (default: the host's)")
+	f.StringVar(&o.address, "node-ip", "", "the `ADDRESS` at which the cluster reaches this host (default: that from which this host reaches others)")
+	f.StringVar(&o.labels, "node-labels", "", "`KEY=VALUE,...`, labels of the node")
+	f.StringVar(&o.taints, "register-with-taints", kubenode.TaintNoNetwork+":"+string(corev1.TaintEffectNoSchedule), "`KEY[=VALUE]:EFFECT,...`, taints of a node that is not registered yet; empty for none")
+	f.StringVar(&o.socket, "socket", getenv("PODTASK_SOCKET"), "the `SOCKET` of the podtask agent (default: $XDG_RUNTIME_DIR/podtask/podtask.sock)")
+	f.StringVar(&o.server, "server-for-pods", "", "the `URL` at which containers reach the API server (default: that of the kubeconfig)")
+	f.Int64Var(&o.pods, "max-pods", 110, "how many Pods the node takes")
+	f.BoolVar(&o.debug, "debug", false, "log what is done")
+	f.BoolVar(&o.version, "version", false, "print the version")
+	return o
+}
+
+// config makes the configuration of the node. All problems are in the error.
+func (o *options) config(log *slog.Logger) (c kubenode.Config, err error) {
+	var errs []error
+	if o.flags.NArg() > 0 {
+		errs = append(errs, fmt.Errorf("%q: podtask kubelet takes flags only", o.flags.Arg(0)))
+	}
+	id := kubenode.Identity{Name: o.name, Version: buildVersion(), Pods: o.pods}
+	if id.Name == "" {
+		if id.Name, err = os.Hostname(); err != nil {
+			errs = append(errs, fmt.Errorf("%w: give --node-name", err))
+		}
+		id.Name = strings.ToLower(id.Name)
+	}
+	if id.Labels, err = kubenode.ParseLabels(o.labels); err != nil {
+		errs = append(errs, fmt.Errorf("--node-labels: %w", err))
+	}
+	if id.Taints, err = kubenode.ParseTaints(o.taints); err != nil {
+		errs = append(errs, fmt.Errorf("--register-with-taints: %w", err))
+	}
+	if id.Address, err = o.hostAddress(); err != nil {
+		errs = append(errs, err)
+	}
+	if o.pods < 1 {
+		errs = append(errs, fmt.Errorf("--max-pods %d: a node takes at least one Pod", o.pods))
+	}
+	socket, err := o.agentSocket()
+	if err != nil {
+		errs = append(errs, err)
+	}
+	access, err := o.access()
+	if err != nil {
+		return c, errors.Join(append(errs, err)...)
+	}
+	client, err := kubernetes.NewForConfig(access)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("--kubeconfig %s: %w", o.kubeconfig, err))
+	}
+	server, err := serverOf(cmp.Or(o.server, access.Host))
+	if err != nil {
+		errs = append(errs, fmt.Errorf("--server-for-pods: %w", err))
+	}
+	agent := kubenode.NewSocket(socket)
+	return kubenode.Config{Identity: id, Client: client, Agent: agent, Host: agent, Log: log, Pace: kubenode.DefaultPace, Server: server}, errors.Join(errs...)
+}
+
+// access reads the kubeconfig. JSON is larger than protobuf, which the client speaks.
+func (o *options) access() (*rest.Config, error) {
+	if o.kubeconfig == "" {
+		return nil, errors.New("--kubeconfig is missing: give the file with the node's credentials")
+	}
+	c, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig %s: %w", o.kubeconfig, err)
+	}
+	c.UserAgent = "podtask-kubelet/" + buildVersion()
+	c.QPS, c.Burst = 50, 100 // as the kubelet
+	c.AcceptContentTypes, c.ContentType = "application/vnd.kubernetes.protobuf,application/json", "application/vnd.kubernetes.protobuf"
+	return c, nil
+}
+
+// serverOf is the host and the port of a URL.
+func serverOf(address string) ([2]string, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Hostname() == "" {
+		return [2]string{}, fmt.Errorf("%q is not a URL as https://HOST:PORT", address)
+	}
+	return [2]string{u.Hostname(), cmp.Or(u.Port(), "443")}, nil
+}
+
+// agentSocket is where the agent of this user listens.
+func (o *options) agentSocket() (string, error) {
+	if o.socket != "" {
+		return o.socket, nil
+	}
+	stateDir, runtimeDir, err := state.Dirs(o.getenv)
+	switch {
+	case runtimeDir != "":
+		return filepath.Join(runtimeDir, "podtask.sock"), nil
+	case stateDir != "":
+		return filepath.Join(stateDir, "run", "podtask.sock"), nil
+	}
+	return "", err
+}
+
+// hostAddress is --node-ip, else the address from which this host reaches others.
+func (o *options) hostAddress() (netip.Addr, error) {
+	if o.address != "" {
+		a, err := netip.ParseAddr(o.address)
+		if err != nil {
+			return a, fmt.Errorf("--node-ip: %q is not an IP address", o.address)
+		}
+		return a, nil
+	}
+	c, err := net.Dial("udp", "192.0.2.1:9") // nothing is sent
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("this host has no address to reach others from: give --node-ip")
+	}
+	defer c.Close()
+	at, err := netip.ParseAddrPort(c.LocalAddr().String())
+	return at.Addr(), err
+}
+
+// buildVersion is the linker's word, else that of the module system.
+func buildVersion() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
+}

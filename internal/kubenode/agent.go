@@ -1,0 +1,153 @@
+package kubenode
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podtask/podtask/pkg/api"
+)
+
+// Request is what an agent is asked to do with a task.
+type Request int
+
+// The requests.
+const (
+	Stop   Request = iota // with the stop timeouts of its containers
+	Kill                  // at once
+	Remove                // after it has stopped: its containers and its record
+)
+
+// Agent runs tasks. Failures that it reports are *api.Failure.
+type Agent interface {
+	Tasks(ctx context.Context) ([]api.Task, error)
+	Create(ctx context.Context, t api.NewTask) (api.Task, error)
+	// Watch is that of api.Client.
+	Watch(ctx context.Context, id string, fn func(api.Task) bool) error
+	// Pod returns a task as a Pod with its status.
+	Pod(ctx context.Context, id string) (*corev1.Pod, error)
+	// Ask returns when the request is accepted.
+	Ask(ctx context.Context, id string, what Request) error
+}
+
+// Host tells what an agent can run. A Socket is both.
+type Host interface {
+	Version(ctx context.Context) (api.Version, error)
+	Budget(ctx context.Context) (api.Budget, error)
+}
+
+// Socket is the agent behind a socket. It is dialed at the first call, and again while
+// there is no agent. It is safe for concurrent use.
+type Socket struct {
+	path string
+
+	mu     sync.Mutex
+	client *api.Client
+}
+
+// NewSocket returns the agent that serves the socket at path, now or later.
+func NewSocket(path string) *Socket { return &Socket{path: path} }
+
+// by is who asks for the end of tasks, as their stopped reasons have it.
+const by = "Kubernetes"
+
+// dial connects once: the client connects anew by itself when the agent has restarted.
+func (s *Socket) dial(ctx context.Context) (*api.Client, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.client != nil {
+		return s.client, nil
+	}
+	c, err := api.Dial(ctx, s.path)
+	if err != nil {
+		return nil, err
+	}
+	s.client = c
+	return c, nil
+}
+
+// Tasks implements Agent.
+func (s *Socket) Tasks(ctx context.Context) ([]api.Task, error) {
+	c, err := s.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.Tasks(ctx)
+}
+
+// Create implements Agent.
+func (s *Socket) Create(ctx context.Context, t api.NewTask) (api.Task, error) {
+	c, err := s.dial(ctx)
+	if err != nil {
+		return api.Task{}, err
+	}
+	return c.Create(ctx, t)
+}
+
+// Watch implements Agent.
+func (s *Socket) Watch(ctx context.Context, id string, fn func(api.Task) bool) error {
+	c, err := s.dial(ctx)
+	if err != nil {
+		return err
+	}
+	return c.Watch(ctx, id, fn)
+}
+
+// Pod implements Agent.
+func (s *Socket) Pod(ctx context.Context, id string) (*corev1.Pod, error) {
+	c, err := s.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	text, err := api.PodStatus(ctx, c, id)
+	if err != nil {
+		return nil, err
+	}
+	p := new(corev1.Pod)
+	if err := json.Unmarshal(text, p); err != nil {
+		return nil, fmt.Errorf("the Pod of task %s: %w", id, err)
+	}
+	return p, nil
+}
+
+// Ask implements Agent.
+func (s *Socket) Ask(ctx context.Context, id string, what Request) error {
+	c, err := s.dial(ctx)
+	if err != nil {
+		return err
+	}
+	if what == Remove {
+		return c.Remove(ctx, id, by, true)
+	}
+	return c.Stop(ctx, id, by, what == Kill)
+}
+
+// Version implements Host.
+func (s *Socket) Version(ctx context.Context) (api.Version, error) {
+	c, err := s.dial(ctx)
+	if err != nil {
+		return api.Version{}, err
+	}
+	return c.Version(ctx)
+}
+
+// Budget implements Host.
+func (s *Socket) Budget(ctx context.Context) (api.Budget, error) {
+	c, err := s.dial(ctx)
+	if err != nil {
+		return api.Budget{}, err
+	}
+	return api.BudgetOf(ctx, c)
+}
+
+// isNotFound reports whether an agent does not know a task.
+func isNotFound(err error) bool { return failedWith(err, api.NotFound) }
+
+func failedWith(err error, code api.Code) bool {
+	var f *api.Failure
+	return errors.As(err, &f) && f.Code == code
+}

@@ -1,0 +1,242 @@
+package kubenode
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	authv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+)
+
+// manifests make the documents that an agent is given: a Pod with all that it refers to.
+type manifests struct {
+	client kubernetes.Interface
+	node   string
+	server [2]string
+}
+
+// of returns a v1 List of the Pod and the objects it refers to, each fetched by its name.
+// All objects that are missing are in the error.
+func (m manifests) of(ctx context.Context, pod *corev1.Pod) (json.RawMessage, error) {
+	pod = m.adapted(pod)
+	objects := []runtime.Object{pod}
+	var errs []error
+	tokens, err := m.tokens(ctx, pod)
+	if err != nil {
+		errs = append(errs, err)
+	}
+	for _, t := range tokens {
+		objects = append(objects, t)
+	}
+	configs, secrets := references(pod)
+	for _, name := range slices.Sorted(maps.Keys(configs)) {
+		c, err := m.client.CoreV1().ConfigMaps(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
+		if err == nil {
+			objects = append(objects, &corev1.ConfigMap{TypeMeta: typeOf("ConfigMap"), ObjectMeta: named(pod, name), Data: c.Data, BinaryData: c.BinaryData})
+		} else if !configs[name].optional || !apierrors.IsNotFound(err) {
+			errs = append(errs, missing("configmap", name, err))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(secrets)) {
+		s, err := m.client.CoreV1().Secrets(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
+		if err == nil {
+			objects = append(objects, &corev1.Secret{TypeMeta: typeOf("Secret"), ObjectMeta: named(pod, name), Type: s.Type, Data: s.Data})
+		} else if !secrets[name].optional || !apierrors.IsNotFound(err) {
+			errs = append(errs, missing("secret", name, err))
+		}
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
+}
+
+// missing says what cannot be had.
+func missing(kind, name string, err error) error {
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("%s %q not found", kind, name)
+	}
+	return fmt.Errorf("%s %q: %w", kind, name, err)
+}
+
+// apiServerAway reports whether an error says nothing about the Pod.
+func apiServerAway(err error) bool {
+	status := apierrors.APIStatus(nil)
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
+		apierrors.IsServerTimeout(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err) ||
+		isConnection(err) && !errors.As(err, &status)
+}
+
+// isConnection reports whether no answer came.
+func isConnection(err error) bool {
+	var net interface{ Timeout() bool } // net.Error and url.Error
+	return errors.As(err, &net)
+}
+
+func typeOf(kind string) metav1.TypeMeta { return metav1.TypeMeta{APIVersion: "v1", Kind: kind} }
+
+func named(pod *corev1.Pod, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, Namespace: pod.Namespace}
+}
+
+// adapted is the Pod as the agent is given it: marked as one of this node, without what
+// servers add, and with the address of the API server for clients in its containers.
+func (m manifests) adapted(pod *corev1.Pod) *corev1.Pod {
+	p := pod.DeepCopy()
+	p.TypeMeta, p.Status, p.ManagedFields = typeOf("Pod"), corev1.PodStatus{}, nil
+	if p.Annotations == nil {
+		p.Annotations = make(map[string]string)
+	}
+	p.Annotations[AnnotationNode] = m.node
+	delete(p.Annotations, corev1.LastAppliedConfigAnnotation)
+	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range list {
+			m.addServer(&list[i])
+		}
+	}
+	return p
+}
+
+// addServer sets the variables from which clients in a cluster know the API server, unless
+// the container has them. Elsewhere they hold a ClusterIP, which does not exist here.
+func (m manifests) addServer(c *corev1.Container) {
+	for i, name := range []string{"KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"} {
+		has := slices.ContainsFunc(c.Env, func(v corev1.EnvVar) bool { return v.Name == name })
+		if !has && m.server[i] != "" {
+			c.Env = append(c.Env, corev1.EnvVar{Name: name, Value: m.server[i]})
+		}
+	}
+}
+
+// reference is how a Pod refers to an object.
+type reference struct{ optional bool }
+
+// references are the ConfigMaps and Secrets that a Pod refers to, by their names. An
+// object is optional where each use is.
+func references(pod *corev1.Pod) (configs, secrets map[string]reference) {
+	configs, secrets = make(map[string]reference), make(map[string]reference)
+	note := func(in map[string]reference, name string, optional *bool) {
+		is := optional != nil && *optional
+		if before, known := in[name]; known {
+			is = is && before.optional
+		}
+		if name != "" {
+			in[name] = reference{is}
+		}
+	}
+	always := true
+	for _, s := range pod.Spec.ImagePullSecrets {
+		note(secrets, s.Name, &always) // the kubelet pulls without it
+	}
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		for _, e := range c.EnvFrom {
+			if r := e.ConfigMapRef; r != nil {
+				note(configs, r.Name, r.Optional)
+			}
+			if r := e.SecretRef; r != nil {
+				note(secrets, r.Name, r.Optional)
+			}
+		}
+		for _, e := range c.Env {
+			if e.ValueFrom == nil {
+				continue
+			}
+			if r := e.ValueFrom.ConfigMapKeyRef; r != nil {
+				note(configs, r.Name, r.Optional)
+			}
+			if r := e.ValueFrom.SecretKeyRef; r != nil {
+				note(secrets, r.Name, r.Optional)
+			}
+		}
+	}
+	for _, v := range pod.Spec.Volumes {
+		if r := v.ConfigMap; r != nil {
+			note(configs, r.Name, r.Optional)
+		}
+		if r := v.Secret; r != nil {
+			note(secrets, r.SecretName, r.Optional)
+		}
+		if v.Projected == nil {
+			continue
+		}
+		for _, s := range v.Projected.Sources {
+			if r := s.ConfigMap; r != nil {
+				note(configs, r.Name, r.Optional)
+			}
+			if r := s.Secret; r != nil && !isToken(r.Name) {
+				note(secrets, r.Name, r.Optional)
+			}
+		}
+	}
+	return configs, secrets
+}
+
+// tokenKey is the key of a token in the Secret that stands for it.
+const tokenKey = "token"
+
+// tokenPrefix begins the names of such Secrets: no object of a cluster has an underscore
+// in its name.
+const tokenPrefix = "token_"
+
+func isToken(name string) bool {
+	return len(name) > len(tokenPrefix) && name[:len(tokenPrefix)] == tokenPrefix
+}
+
+// tokens asks for the tokens of a Pod's service account and puts Secrets in their place.
+func (m manifests) tokens(ctx context.Context, pod *corev1.Pod) (out []*corev1.Secret, err error) {
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		if v.Projected == nil {
+			continue
+		}
+		for k := range v.Projected.Sources {
+			s := &v.Projected.Sources[k]
+			if s.ServiceAccountToken == nil {
+				continue
+			}
+			token, err := m.token(ctx, pod, *s.ServiceAccountToken)
+			if err != nil {
+				return nil, fmt.Errorf("the token of the service account %q: %w", accountOf(pod), err)
+			}
+			name := fmt.Sprintf("%s%d_%d", tokenPrefix, i, k)
+			out = append(out, &corev1.Secret{TypeMeta: typeOf("Secret"), ObjectMeta: named(pod, name), Data: map[string][]byte{tokenKey: []byte(token)}})
+			s.Secret = &corev1.SecretProjection{
+				LocalObjectReference: corev1.LocalObjectReference{Name: name},
+				Items:                []corev1.KeyToPath{{Key: tokenKey, Path: s.ServiceAccountToken.Path}},
+			}
+			s.ServiceAccountToken = nil
+		}
+	}
+	return out, nil
+}
+
+func accountOf(pod *corev1.Pod) string {
+	if pod.Spec.ServiceAccountName != "" {
+		return pod.Spec.ServiceAccountName
+	}
+	return "default"
+}
+
+// token asks for one token. It is bound to the Pod, so it ends with it.
+func (m manifests) token(ctx context.Context, pod *corev1.Pod, want corev1.ServiceAccountTokenProjection) (string, error) {
+	request := &authv1.TokenRequest{Spec: authv1.TokenRequestSpec{
+		ExpirationSeconds: want.ExpirationSeconds,
+		BoundObjectRef:    &authv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
+	}}
+	if want.Audience != "" {
+		request.Spec.Audiences = []string{want.Audience}
+	}
+	made, err := m.client.CoreV1().ServiceAccounts(pod.Namespace).CreateToken(ctx, accountOf(pod), request, metav1.CreateOptions{})
+	if err != nil {
+		return "", err
+	}
+	return made.Status.Token, nil
+}

@@ -1,0 +1,226 @@
+package kubenode
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"runtime"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podtask/podtask/pkg/api"
+)
+
+// Identity is what a node is called and how it can be reached.
+type Identity struct {
+	Name string
+	// Labels and Taints are set when the node registers; labels later, too.
+	Labels map[string]string
+	Taints []corev1.Taint
+	// Address is where hosts of the cluster reach this one; Port is that of the endpoint
+	// for logs and exec, 0 if there is none.
+	Address netip.Addr
+	Port    int32
+	// Version is that of podtask.
+	Version string
+	// Pods is how many Pods the node takes.
+	Pods int64
+}
+
+// KubernetesVersion is the version of Kubernetes whose API the node speaks.
+const KubernetesVersion = "v1.35.4"
+
+// TaintNoNetwork is the taint of a node that registers with no others.
+const TaintNoNetwork = "podtask/no-pod-network"
+
+// node is the node object: the node.NodeProvider of Virtual Kubelet.
+type node struct {
+	identity Identity
+	host     Host
+	figures  func(stateDir string) Figures
+	log      *slog.Logger
+	every    time.Duration // between two looks at the host
+
+	mu     sync.Mutex
+	object *corev1.Node // as last made
+	disk   string       // a directory of the disk that containers use; empty until an agent says
+	notify func(*corev1.Node)
+	told   *corev1.Node // as last told; nil for not at all
+	busy   bool         // notify is being called
+}
+
+// Ping implements node.NodeProvider. The node lives while this process does; what is
+// wrong with the agent is in the condition Ready.
+func (n *node) Ping(ctx context.Context) error { return ctx.Err() }
+
+// NotifyNodeStatus implements node.NodeProvider.
+func (n *node) NotifyNodeStatus(_ context.Context, notify func(*corev1.Node)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.notify, n.busy = notify, false
+}
+
+// room is what Pods may use together.
+func (n *node) room() corev1.ResourceList {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.object == nil {
+		return nil
+	}
+	return n.object.Status.Allocatable
+}
+
+// run looks at the host until ctx ends, and tells what has changed.
+func (n *node) run(ctx context.Context) {
+	for sleep(ctx, n.every) {
+		n.look(ctx)
+	}
+}
+
+// look makes the object of what there is now, and returns it. What has changed is told in
+// the background: Virtual Kubelet takes it when the API server has taken what was before.
+func (n *node) look(ctx context.Context) *corev1.Node {
+	budget, version, err := n.ask(ctx)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err == nil {
+		n.disk = version.StateDir
+	}
+	n.object = n.make(budget, version, err, n.object)
+	out := n.object.DeepCopy()
+	if n.told == nil {
+		n.told = out // the controller is made with it
+	}
+	if n.notify != nil && !n.busy && !equality.Semantic.DeepEqual(n.told.Status, out.Status) {
+		n.busy, n.told = true, out
+		go n.tell(n.notify, out.DeepCopy())
+	}
+	return out.DeepCopy()
+}
+
+func (n *node) tell(notify func(*corev1.Node), now *corev1.Node) {
+	notify(now)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.busy = false
+}
+
+// answer is how long an agent may take.
+const answer = 5 * time.Second
+
+func (n *node) ask(ctx context.Context) (b api.Budget, v api.Version, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answer)
+	defer cancel()
+	if v, err = n.host.Version(ctx); err != nil {
+		return b, v, err
+	}
+	b, err = n.host.Budget(ctx)
+	return b, v, err
+}
+
+// make makes the object. Failed is why the agent does not answer; then resources are as
+// before.
+func (n *node) make(b api.Budget, v api.Version, failed error, before *corev1.Node) *corev1.Node {
+	id := n.identity
+	f := n.figures(n.disk)
+	out := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: id.Name, Labels: map[string]string{
+			corev1.LabelHostname: id.Name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: runtime.GOARCH,
+			"type": "virtual-kubelet", corev1.LabelNodeExcludeBalancers: "true",
+		}},
+		Spec: corev1.NodeSpec{Taints: id.Taints},
+		Status: corev1.NodeStatus{
+			Capacity: corev1.ResourceList{
+				corev1.ResourceCPU: *resource.NewQuantity(f.CPUs, resource.DecimalSI), corev1.ResourceMemory: *resource.NewQuantity(f.Memory, resource.BinarySI),
+				corev1.ResourceEphemeralStorage: *resource.NewQuantity(f.Disk, resource.BinarySI), corev1.ResourcePods: *resource.NewQuantity(id.Pods, resource.DecimalSI),
+			},
+			NodeInfo: corev1.NodeSystemInfo{
+				KubeletVersion: KubernetesVersion + "-podtask." + versionWord(id.Version), OperatingSystem: "linux", Architecture: runtime.GOARCH,
+				KernelVersion: f.Kernel, OSImage: f.OS, MachineID: f.Machine, BootID: f.Boot, ContainerRuntimeVersion: "podtask://" + v.Version,
+			},
+			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: id.Port}},
+			Addresses:       []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: id.Name}},
+		},
+	}
+	maps.Copy(out.Labels, id.Labels)
+	if id.Address.IsValid() {
+		out.Status.Addresses = append([]corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: id.Address.String()}}, out.Status.Addresses...)
+	}
+	out.Status.Allocatable = allocatable(out.Status.Capacity, b)
+	if failed != nil && before != nil {
+		out.Status.Allocatable, out.Status.NodeInfo.ContainerRuntimeVersion = before.Status.Allocatable, before.Status.NodeInfo.ContainerRuntimeVersion
+	}
+	var known []corev1.NodeCondition
+	if before != nil {
+		known = before.Status.Conditions
+	}
+	out.Status.Conditions = conditions(f, b, failed, known)
+	return out
+}
+
+// allocatable is the budget, where it is less than the host has.
+func allocatable(capacity corev1.ResourceList, b api.Budget) corev1.ResourceList {
+	out := capacity.DeepCopy()
+	if cpu := *resource.NewMilliQuantity(int64(b.CPU*1000), resource.DecimalSI); b.CPU > 0 && cpu.Cmp(out[corev1.ResourceCPU]) < 0 {
+		out[corev1.ResourceCPU] = cpu
+	}
+	if memory := *resource.NewQuantity(b.Memory, resource.BinarySI); b.Memory > 0 && memory.Cmp(out[corev1.ResourceMemory]) < 0 {
+		out[corev1.ResourceMemory] = memory
+	}
+	return out
+}
+
+// versionWord is a version as a part of another one.
+func versionWord(v string) string {
+	out := []byte(v)
+	for i, c := range out {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '.' && c != '-' {
+			out[i] = '-'
+		}
+	}
+	if len(out) == 0 {
+		return "unknown"
+	}
+	return string(out)
+}
+
+// conditions are those of the kubelet. A time of change is that of before where nothing
+// has changed.
+func conditions(f Figures, b api.Budget, failed error, before []corev1.NodeCondition) []corev1.NodeCondition {
+	now := metav1.Now()
+	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "podtask runs Pods"}
+	switch {
+	case failed != nil:
+		ready.Status, ready.Reason, ready.Message = corev1.ConditionFalse, "KubeletNotReady", "the podtask agent does not answer: "+failed.Error()
+	case b.Draining:
+		ready.Status, ready.Reason, ready.Message = corev1.ConditionFalse, "KubeletNotReady", "podtask is drained: `podtask drain --undo` ends that"
+	}
+	out := []corev1.NodeCondition{
+		ready,
+		pressure(corev1.NodeMemoryPressure, f.MemoryShort, "KubeletHasInsufficientMemory", "KubeletHasSufficientMemory", "memory"),
+		pressure(corev1.NodeDiskPressure, f.DiskShort, "KubeletHasDiskPressure", "KubeletHasNoDiskPressure", "disk space"),
+		pressure(corev1.NodePIDPressure, f.PIDsShort, "KubeletHasInsufficientPID", "KubeletHasSufficientPID", "process IDs"),
+	}
+	for i := range out {
+		out[i].LastTransitionTime = now
+		for _, o := range before {
+			if o.Type == out[i].Type && o.Status == out[i].Status {
+				out[i].LastTransitionTime = o.LastTransitionTime
+			}
+		}
+	}
+	return out
+}
+
+func pressure(kind corev1.NodeConditionType, short bool, yes, no, what string) corev1.NodeCondition {
+	if short {
+		return corev1.NodeCondition{Type: kind, Status: corev1.ConditionTrue, Reason: yes, Message: "the host is short of " + what}
+	}
+	return corev1.NodeCondition{Type: kind, Status: corev1.ConditionFalse, Reason: no, Message: "the host has enough " + what}
+}

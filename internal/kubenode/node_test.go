@@ -1,0 +1,93 @@
+package kubenode
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podtask/podtask/pkg/api"
+)
+
+// hostStub is a host that answers as the test says.
+type hostStub struct {
+	budget api.Budget
+	err    error
+}
+
+func (h *hostStub) Version(context.Context) (api.Version, error) {
+	return api.Version{Version: "v1"}, h.err
+}
+func (h *hostStub) Budget(context.Context) (api.Budget, error) { return h.budget, h.err }
+
+func TestNodeTellsWhatTheHostHas(t *testing.T) {
+	t.Parallel()
+	host := &hostStub{budget: api.Budget{CPU: 1.5, Memory: 1 << 30}}
+	figures := Figures{CPUs: 4, Memory: 8 << 30, DiskShort: true}
+	n := &node{identity: Identity{Name: "edge", Pods: 110, Version: "v0.1+dirty"}, host: host, figures: func(string) Figures { return figures }, log: slog.New(slog.DiscardHandler)}
+	seen := n.look(t.Context())
+	if got := seen.Status.Allocatable[corev1.ResourceCPU]; got.String() != "1500m" || seen.Status.Capacity.Cpu().Value() != 4 {
+		t.Errorf("allocatable %s of %s", got.String(), seen.Status.Capacity.Cpu())
+	}
+	if got := seen.Status.NodeInfo.KubeletVersion; got != "v1.35.4-podtask.v0.1-dirty" {
+		t.Error(got)
+	}
+	is := func(kind corev1.NodeConditionType) corev1.ConditionStatus {
+		for _, c := range seen.Status.Conditions {
+			if c.Type == kind {
+				return c.Status
+			}
+		}
+		return ""
+	}
+	if is(corev1.NodeReady) != "True" || is(corev1.NodeDiskPressure) != "True" || is(corev1.NodeMemoryPressure) != "False" {
+		t.Errorf("conditions %+v", seen.Status.Conditions)
+	}
+	host.err = errors.New("no agent")
+	told := make(chan *corev1.Node, 9)
+	n.NotifyNodeStatus(t.Context(), func(now *corev1.Node) { told <- now })
+	n.look(t.Context())
+	if seen = <-told; is(corev1.NodeReady) != "False" {
+		t.Errorf("ready is %s without an agent", is(corev1.NodeReady))
+	}
+	if n.look(t.Context()); len(told) != 0 {
+		t.Error("nothing has changed, and the API server is told")
+	}
+	if got := n.room()[corev1.ResourceCPU]; got.String() != "1500m" {
+		t.Errorf("without an agent the node has room for %s", got.String())
+	}
+}
+
+func TestLabelsAndTaints(t *testing.T) {
+	t.Parallel()
+	labels, err := ParseLabels("a=b, example.com/c=")
+	if err != nil || len(labels) != 2 || labels["a"] != "b" {
+		t.Errorf("%v, %v", labels, err)
+	}
+	taints, err := ParseTaints("a=b:NoSchedule,c:NoExecute")
+	if err != nil || len(taints) != 2 || taints[1] != (corev1.Taint{Key: "c", Effect: corev1.TaintEffectNoExecute}) {
+		t.Errorf("%v, %v", taints, err)
+	}
+	for _, bad := range []string{"a", "a=b:Never", "=:NoSchedule"} {
+		if _, err := ParseTaints(bad); err == nil {
+			t.Errorf("taint %q is accepted", bad)
+		}
+	}
+	if _, err := ParseLabels("a,b=ü"); err == nil {
+		t.Error("wrong labels are accepted")
+	}
+}
+
+func FuzzParseTaints(f *testing.F) {
+	f.Add("a=b:NoSchedule,c:NoExecute")
+	f.Fuzz(func(t *testing.T, text string) {
+		taints, err := ParseTaints(text)
+		for _, taint := range taints {
+			if taint.Key == "" || taint.Effect == "" {
+				t.Errorf("%q: %+v, %v", text, taint, err)
+			}
+		}
+	})
+}

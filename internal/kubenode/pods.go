@@ -1,0 +1,234 @@
+package kubenode
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/virtual-kubelet/virtual-kubelet/errdefs"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
+)
+
+// AnnotationNode is the annotation of the Pod documents of this node's tasks: the name of
+// the node. By it a process finds the tasks of the one before.
+const AnnotationNode = "podtask/node"
+
+// key is what a Pod is called. One of another UID may follow under the same name.
+type key struct{ namespace, name string }
+
+func (k key) String() string { return k.namespace + "/" + k.name }
+
+func keyOf(p *corev1.Pod) key { return key{p.Namespace, p.Name} }
+
+// PodsConfig is what Pods have around them.
+type PodsConfig struct {
+	Node   string
+	Client kubernetes.Interface
+	Agent  Agent
+	Events record.EventRecorder
+	Log    *slog.Logger
+	Pace   Pace
+	// Room is what Pods may use together, as the node object says.
+	Room func() corev1.ResourceList
+	// Current is the Pod of a name as the API server last had it; nil for none.
+	Current func(namespace, name string) *corev1.Pod
+	// Address is where hosts of the cluster reach this one.
+	Address string
+	// Server is where containers reach the API server: host and port.
+	Server [2]string
+}
+
+// Pods are the Pods of a node: the provider of Virtual Kubelet. Its methods are called
+// concurrently and do not wait for containers.
+type Pods struct {
+	PodsConfig
+	// manifests make documents for the agent.
+	manifests manifests
+
+	// running is the life of the keepers.
+	running context.Context
+	wg      sync.WaitGroup
+
+	mu  sync.Mutex
+	all []*keeper // in the order in which they came
+}
+
+// NewPods returns the Pods of a node. They are kept until ctx ends; then the caller waits
+// for them.
+func NewPods(ctx context.Context, c PodsConfig) *Pods {
+	return &Pods{PodsConfig: c, running: ctx, manifests: manifests{client: c.Client, node: c.Node, server: c.Server}}
+}
+
+// Adopt finds the tasks that an earlier process left.
+func (p *Pods) Adopt(ctx context.Context) error {
+	tasks, err := p.Agent.Tasks(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range tasks {
+		if t.Pod == nil || t.Goal == goalGone {
+			continue
+		}
+		pod, err := p.Agent.Pod(ctx, t.ID)
+		switch {
+		case isNotFound(err):
+			continue
+		case err != nil:
+			return err
+		case pod.Annotations[AnnotationNode] != p.Node:
+			continue
+		}
+		p.add(pod, t.ID)
+	}
+	return nil
+}
+
+// goalGone is the goal of a task that is being removed.
+const goalGone = "GONE"
+
+// Wait waits until all keepers have ended, which they do when their context ends.
+func (p *Pods) Wait() { p.wg.Wait() }
+
+// add starts a keeper, or returns the one that there is.
+func (p *Pods) add(pod *corev1.Pod, task string) *keeper {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if k := p.byUID(pod.UID); k != nil {
+		return k
+	}
+	k := newKeeper(p, pod.DeepCopy(), task)
+	for _, old := range p.all {
+		if old.key == keyOf(pod) {
+			k.before = append(k.before, old.ended)
+			old.release(nil)
+		}
+	}
+	p.all = append(p.all, k)
+	p.wg.Go(func() { k.run(p.running) })
+	return k
+}
+
+func (p *Pods) byUID(uid types.UID) *keeper {
+	for _, k := range p.all {
+		if k.uid == uid {
+			return k
+		}
+	}
+	return nil
+}
+
+// byName returns the keeper of the Pod that came last under a name; nil if there is none.
+func (p *Pods) byName(k key) (found *keeper) {
+	for _, o := range p.all {
+		if o.key == k {
+			found = o
+		}
+	}
+	return found
+}
+
+// find is byName or byUID, for callers that do not hold the lock.
+func (p *Pods) find(namespace, name string, uid types.UID) *keeper {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if uid != "" {
+		return p.byUID(uid)
+	}
+	return p.byName(key{namespace, name})
+}
+
+// forget drops a keeper that has ended.
+func (p *Pods) forget(k *keeper) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, o := range p.all {
+		if o == k {
+			p.all = append(p.all[:i:i], p.all[i+1:]...)
+			return
+		}
+	}
+}
+
+// CreatePod implements node.PodLifecycleHandler. What is wrong with a Pod is reported in
+// its status: an error would make Virtual Kubelet write one of its own.
+func (p *Pods) CreatePod(_ context.Context, pod *corev1.Pod) error {
+	p.add(pod, "")
+	return nil
+}
+
+// UpdatePod implements node.PodLifecycleHandler. A Pod of another UID takes the place of
+// the one before. What Kubernetes lets users change of a Pod that runs does not reach its
+// containers.
+func (p *Pods) UpdatePod(_ context.Context, pod *corev1.Pod) error {
+	p.add(pod, "").see(pod)
+	return nil
+}
+
+// DeletePod implements node.PodLifecycleHandler.
+func (p *Pods) DeletePod(_ context.Context, pod *corev1.Pod) error {
+	k := p.find(pod.Namespace, pod.Name, pod.UID)
+	if k == nil {
+		return errdefs.NotFoundf("no task for the Pod %s/%s", pod.Namespace, pod.Name)
+	}
+	k.release(pod.DeletionGracePeriodSeconds)
+	return nil
+}
+
+// GetPod implements node.PodLifecycleHandler. A Pod that has ended for the API server, as
+// one that was replaced has, is not found.
+func (p *Pods) GetPod(_ context.Context, namespace, name string) (*corev1.Pod, error) {
+	k, now := p.find(namespace, name, ""), p.Current(namespace, name)
+	if k == nil || now != nil && now.UID != k.uid {
+		return nil, errdefs.NotFoundf("no task for the Pod %s/%s", namespace, name)
+	}
+	return k.latest(), nil
+}
+
+// GetPodStatus implements node.PodLifecycleHandler.
+func (p *Pods) GetPodStatus(ctx context.Context, namespace, name string) (*corev1.PodStatus, error) {
+	pod, err := p.GetPod(ctx, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	return &pod.Status, nil
+}
+
+// GetPods implements node.PodLifecycleHandler.
+func (p *Pods) GetPods(context.Context) ([]*corev1.Pod, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var out []*corev1.Pod
+	for _, k := range p.all {
+		out = append(out, k.latest())
+	}
+	return out, nil
+}
+
+// NotifyPods implements node.PodNotifier. Keepers push statuses themselves, as patches that
+// name the UID; Virtual Kubelet then does not poll.
+func (p *Pods) NotifyPods(context.Context, func(*corev1.Pod)) {}
+
+// see tells the keeper of a Pod what the API server has. Virtual Kubelet does not notice
+// that a Pod was replaced while nothing was watched, unless it looks different.
+func (p *Pods) see(pod *corev1.Pod, replaced bool) {
+	k := p.find("", "", pod.UID)
+	if k == nil && replaced && pod.DeletionTimestamp == nil && !ended(pod.Status.Phase) {
+		k = p.add(pod, "")
+	}
+	if k != nil {
+		k.see(pod)
+	}
+}
+
+// Task returns the ID of the task that runs a Pod; false while there is none.
+func (p *Pods) Task(namespace, name string) (id string, ok bool) {
+	k := p.find(namespace, name, "")
+	if k == nil {
+		return "", false
+	}
+	id = k.taskID()
+	return id, id != ""
+}

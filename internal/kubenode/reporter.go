@@ -1,0 +1,203 @@
+package kubenode
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+)
+
+// reporter makes the status of a Pod at the API server what it is on the node. States in
+// between may be skipped; the latest is tried until the server has it.
+type reporter struct {
+	*Pods
+	uid types.UID
+	key key
+
+	changed chan struct{} // has room for one
+
+	mu     sync.Mutex
+	server *corev1.Pod       // as the API server last had it; nil if it was not heard of
+	want   *corev1.PodStatus // nil until something is known
+	// written is what the server made of want, and of which want: it may leave things out.
+	written *corev1.PodStatus
+	of      *corev1.PodStatus
+	gone    bool          // the Pod is no longer there
+	idle    chan struct{} // closed when the server has what is wanted
+}
+
+func newReporter(p *Pods, pod *corev1.Pod) *reporter {
+	return &reporter{Pods: p, uid: pod.UID, key: keyOf(pod), changed: make(chan struct{}, 1), idle: make(chan struct{})}
+}
+
+// see notes the Pod as the API server has it, unless a later one was seen. If somebody
+// else has changed the status, it is written again.
+func (r *reporter) see(pod *corev1.Pod) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.server == nil || versionOf(pod) >= versionOf(r.server) {
+		r.server = pod.DeepCopy()
+		r.wake()
+	}
+}
+
+// versionOf is the resource version of a Pod: those of one object are ordered numbers
+// since Kubernetes 1.35, and were before.
+func versionOf(p *corev1.Pod) uint64 {
+	v, err := strconv.ParseUint(p.ResourceVersion, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return v
+}
+
+// set says what the status is. Times are kept to the second, as the API server has them.
+func (r *reporter) set(s corev1.PodStatus) {
+	if text, err := json.Marshal(s); err == nil {
+		s = corev1.PodStatus{}
+		_ = json.Unmarshal(text, &s) // what was marshaled is well-formed
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.want = &s
+	r.wake()
+}
+
+// wake makes run look. The lock is held.
+func (r *reporter) wake() {
+	select {
+	case <-r.idle:
+		r.idle = make(chan struct{})
+	default:
+	}
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+}
+
+// ended reports whether the Pod needs nothing of the host any more.
+func (r *reporter) ended() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.want != nil && ended(r.want.Phase)
+}
+
+// run pushes until ctx ends.
+func (r *reporter) run(ctx context.Context) {
+	for {
+		select {
+		case <-r.changed:
+		case <-ctx.Done():
+			return
+		}
+		for pause := r.Pace.Steady; !r.push(ctx); pause = min(2*pause, r.Pace.First) {
+			if !sleep(ctx, pause) {
+				return
+			}
+		}
+	}
+}
+
+// push makes the server's status that which is wanted; false to try again. A Pod that has
+// ended for the server stays so.
+func (r *reporter) push(ctx context.Context) bool {
+	r.mu.Lock()
+	server, want := r.server, r.want
+	same := r.of == want && r.written != nil && server != nil && equality.Semantic.DeepEqual(*r.written, server.Status)
+	idle := want == nil || server == nil || r.gone || same || ended(server.Status.Phase)
+	r.mu.Unlock()
+	if idle {
+		return r.done(server, want)
+	}
+	status := merged(server, *want, r.Address)
+	if equality.Semantic.DeepEqual(status, server.Status) {
+		return r.done(server, want)
+	}
+	patch, err := statusPatch(server, status)
+	if err != nil {
+		r.Log.Error("the status of a Pod cannot be written", "pod", r.key.String(), "error", err)
+		return r.done(server, want)
+	}
+	now, err := r.Client.CoreV1().Pods(server.Namespace).Patch(ctx, server.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	if err != nil && !isGone(err) {
+		r.Log.Warn("the status of a Pod is not written yet", "pod", r.key.String(), "error", err)
+		return false
+	}
+	r.mu.Lock()
+	if err != nil {
+		r.gone = true
+	} else {
+		r.server, r.written, r.of = now, &now.Status, want
+	}
+	server = r.server
+	r.mu.Unlock()
+	return r.done(server, want)
+}
+
+// done notes that the server has what is wanted, unless that has changed meanwhile.
+func (r *reporter) done(server *corev1.Pod, want *corev1.PodStatus) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.server == server && r.want == want {
+		select {
+		case <-r.idle:
+		default:
+			close(r.idle)
+		}
+	}
+	return true // a change has woken run
+}
+
+// statusPatch changes the status of a Pod with this UID, and of no other.
+func statusPatch(server *corev1.Pod, status corev1.PodStatus) ([]byte, error) {
+	before, err := json.Marshal(corev1.Pod{Status: server.Status})
+	if err != nil {
+		return nil, err
+	}
+	after, err := json.Marshal(corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: server.UID}, Status: status})
+	if err != nil {
+		return nil, err
+	}
+	return strategicpatch.CreateTwoWayMergePatch(before, after, corev1.Pod{})
+}
+
+// isGone reports whether the API server has no Pod of this UID.
+func isGone(err error) bool { return errors.IsNotFound(err) || errors.IsConflict(err) }
+
+// settle waits until the server has the latest status.
+func (r *reporter) settle(ctx context.Context) {
+	r.mu.Lock()
+	idle, nothing := r.idle, r.want == nil
+	r.mu.Unlock()
+	if nothing {
+		return
+	}
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
+}
+
+// remove removes the Pod from the API server: its containers have ended.
+func (r *reporter) remove(ctx context.Context) {
+	options := *metav1.NewDeleteOptions(0)
+	options.Preconditions = metav1.NewUIDPreconditions(string(r.uid))
+	for pause := r.Pace.Steady; ; pause = min(2*pause, r.Pace.First) {
+		err := r.Client.CoreV1().Pods(r.key.namespace).Delete(ctx, r.key.name, options)
+		if err == nil || isGone(err) {
+			return
+		}
+		r.Log.Warn("a Pod that has ended is not removed from the API server yet", "pod", r.key.String(), "error", err)
+		if !sleep(ctx, pause) {
+			return
+		}
+	}
+}

@@ -1,0 +1,248 @@
+package kubenode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	vklog "github.com/virtual-kubelet/virtual-kubelet/log"
+	vk "github.com/virtual-kubelet/virtual-kubelet/node"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcore "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+)
+
+// Config is what a node is made of.
+type Config struct {
+	Identity Identity
+	Client   kubernetes.Interface
+	Agent    Agent
+	Host     Host
+	Log      *slog.Logger
+	Pace     Pace
+	// Server is where containers reach the API server: host and port.
+	Server [2]string
+	// Serve is called with the Pods before the node registers, and serves what the API
+	// server asks of it until the context ends; nil for nothing.
+	Serve func(context.Context, *Pods) error
+}
+
+// Intervals of a node (kubelet: node-lease-duration, node-status-report-frequency). The
+// host is looked at more often; only changes are reported.
+const (
+	leaseSeconds = 40
+	reportEvery  = 5 * time.Minute
+	lookEvery    = 10 * time.Second
+	workers      = 8
+)
+
+// Run is the node until ctx ends. It waits for the agent and for the API server, now and
+// later; tasks go on meanwhile, and after it has ended.
+func Run(ctx context.Context, c Config) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	ctx = vklog.WithLogger(ctx, logger{c.Log})
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel(nil)
+
+	n := &node{identity: c.Identity, host: c.Host, figures: FiguresOf, log: c.Log, every: lookEvery}
+	n.look(ctx)
+	informer := newPodInformer(c.Client, c.Identity.Name)
+	events, stopEvents := newRecorder(c.Client, c.Identity.Name)
+	defer stopEvents()
+	pods := NewPods(ctx, PodsConfig{
+		Node: c.Identity.Name, Client: c.Client, Agent: c.Agent, Events: events, Log: c.Log, Pace: c.Pace,
+		Room: n.room, Current: informer.current, Address: addressOf(c.Identity), Server: c.Server,
+	})
+	defer pods.Wait()
+	defer cancel(nil) // before the wait
+	if err := adopt(ctx, c, pods); err != nil {
+		return err
+	}
+	controller, err := newController(c, pods, informer, events)
+	if err != nil {
+		return err
+	}
+	if c.Serve != nil {
+		wg.Go(func() { cancel(fmt.Errorf("serve logs and exec: %w", c.Serve(ctx, pods))) })
+	}
+	informer.watch(ctx, pods, &wg)
+	wg.Go(func() { n.run(ctx) })
+	wg.Go(func() { register(ctx, c, n) })
+	err = controller.Run(ctx, workers)
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+func addressOf(id Identity) string {
+	if !id.Address.IsValid() {
+		return ""
+	}
+	return id.Address.String()
+}
+
+// adopt finds the tasks of an earlier process, as soon as there is an agent.
+func adopt(ctx context.Context, c Config, pods *Pods) error {
+	for {
+		err := pods.Adopt(ctx)
+		if err == nil {
+			return nil
+		}
+		c.Log.Warn("the podtask agent does not answer: waiting for it", "error", err)
+		if !sleep(ctx, c.Pace.Steady) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// register keeps the node object and its lease until ctx ends. A controller ends when the
+// API server cannot be reached at its start; another one follows then.
+func register(ctx context.Context, c Config, n *node) {
+	for pause := c.Pace.Steady; ctx.Err() == nil; pause = min(2*pause, c.Pace.First) {
+		object := n.look(ctx)
+		leases := c.Client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+		nodes := c.Client.CoreV1().Nodes()
+		controller, err := vk.NewNodeController(n, object, nodes, vk.WithNodeEnableLeaseV1(leases, leaseSeconds), vk.WithNodeStatusUpdateInterval(reportEvery),
+			vk.WithNodeStatusUpdateErrorHandler(func(ctx context.Context, err error) error { return recreate(ctx, nodes, n, err) }))
+		if err == nil {
+			err = controller.Run(ctx)
+		}
+		if ctx.Err() == nil {
+			c.Log.Warn("the node is not registered yet", "error", err)
+			sleep(ctx, pause)
+		}
+	}
+}
+
+// recreate registers the node again after it was deleted.
+func recreate(ctx context.Context, nodes typedcore.NodeInterface, n *node, err error) error {
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	_, err = nodes.Create(ctx, n.look(ctx), metav1.CreateOptions{})
+	return err
+}
+
+// newController returns the controller of Virtual Kubelet. The informers of other objects
+// than Pods are never started: nothing is listed.
+func newController(c Config, pods *Pods, informer podInformer, events record.EventRecorder) (*vk.PodController, error) {
+	never := informers.NewSharedInformerFactory(c.Client, 0).Core().V1()
+	limiter := func() workqueue.TypedRateLimiter[any] {
+		return workqueue.NewTypedItemExponentialFailureRateLimiter[any](100*time.Millisecond, c.Pace.First)
+	}
+	forever := func(_ context.Context, _ string, times int, _ time.Time, _ error) (*time.Duration, error) {
+		pause := min(c.Pace.Steady<<min(times, 10), c.Pace.First)
+		return &pause, nil
+	}
+	return vk.NewPodController(vk.PodControllerConfig{
+		PodClient: finalClient{c.Client.CoreV1(), pods}, PodInformer: informer.factory.Core().V1().Pods(), EventRecorder: quiet{events}, Provider: pods,
+		ConfigMapInformer: never.ConfigMaps(), SecretInformer: never.Secrets(), ServiceInformer: never.Services(),
+		SyncPodsFromKubernetesRateLimiter: limiter(), DeletePodsFromKubernetesRateLimiter: limiter(), SyncPodStatusFromProviderRateLimiter: limiter(),
+		SyncPodsFromKubernetesShouldRetryFunc: forever, DeletePodsFromKubernetesShouldRetryFunc: forever,
+		SkipDownwardAPIResolution: true,
+	})
+}
+
+// podInformer watches the Pods of the node, and nothing else.
+type podInformer struct {
+	factory informers.SharedInformerFactory
+}
+
+func newPodInformer(client kubernetes.Interface, name string) podInformer {
+	return podInformer{informers.NewSharedInformerFactoryWithOptions(client, 0,
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", name).String()
+		}),
+		informers.WithTransform(func(o any) (any, error) {
+			if p, ok := o.(*corev1.Pod); ok {
+				p.ManagedFields = nil
+			}
+			return o, nil
+		}))}
+}
+
+// current is the Pod of a name, as last seen; nil for none.
+func (i podInformer) current(namespace, name string) *corev1.Pod {
+	p, err := i.factory.Core().V1().Pods().Lister().Pods(namespace).Get(name)
+	if err != nil {
+		return nil
+	}
+	return p
+}
+
+// watch tells Pods of each Pod that is seen, until ctx ends.
+func (i podInformer) watch(ctx context.Context, pods *Pods, wg *sync.WaitGroup) {
+	informer := i.factory.Core().V1().Pods().Informer()
+	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{ // fails for an informer that has ended
+		AddFunc: func(o any) {
+			if p, ok := o.(*corev1.Pod); ok {
+				pods.see(p, false)
+			}
+		},
+		UpdateFunc: func(before, now any) {
+			old, ok1 := before.(*corev1.Pod)
+			p, ok2 := now.(*corev1.Pod)
+			if ok1 && ok2 {
+				pods.see(p, old.UID != p.UID)
+			}
+		},
+	})
+	i.factory.Start(ctx.Done())
+	wg.Go(func() {
+		<-ctx.Done()
+		i.factory.Shutdown()
+	})
+}
+
+// finalClient makes the last delete of a Pod wait for its containers: Virtual Kubelet
+// deletes after the grace period, or as soon as a status says that nothing runs.
+type finalClient struct {
+	typedcore.CoreV1Interface
+	pods *Pods
+}
+
+// Pods implements typedcore.PodsGetter.
+func (c finalClient) Pods(namespace string) typedcore.PodInterface {
+	return finalPods{c.CoreV1Interface.Pods(namespace), namespace, c.pods}
+}
+
+type finalPods struct {
+	typedcore.PodInterface
+	namespace string
+	pods      *Pods
+}
+
+// Delete releases the Pod if it is kept: its keeper deletes it.
+func (p finalPods) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
+	if o.Preconditions != nil && o.Preconditions.UID != nil {
+		if k := p.pods.find(p.namespace, name, *o.Preconditions.UID); k != nil {
+			k.release(k.latest().DeletionGracePeriodSeconds)
+			return nil
+		}
+	}
+	return p.PodInterface.Delete(ctx, name, o)
+}
+
+// newRecorder returns a recorder of events about Pods.
+func newRecorder(client kubernetes.Interface, name string) (record.EventRecorder, func()) {
+	broadcaster := record.NewBroadcaster()
+	broadcaster.StartRecordingToSink(&typedcore.EventSinkImpl{Interface: client.CoreV1().Events("")})
+	return broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "podtask-kubelet", Host: name}), broadcaster.Shutdown
+}

@@ -1,0 +1,218 @@
+package kubenode
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Reasons, as the kubelet gives them.
+const (
+	waitConfigError  = "CreateContainerConfigError"
+	waitCreateError  = "CreateContainerError"
+	waitCreating     = "ContainerCreating"
+	reasonUnexpected = "UnexpectedAdmissionError"
+	reasonNotReady   = "ContainersNotReady"
+)
+
+// ended reports whether a Pod has ended for good.
+func ended(p corev1.PodPhase) bool { return p == corev1.PodSucceeded || p == corev1.PodFailed }
+
+// rejection is the status of a Pod that the node does not run (kubelet, rejectPod).
+func rejection(pod *corev1.Pod, reason, message string) corev1.PodStatus {
+	return corev1.PodStatus{Phase: corev1.PodFailed, Reason: reason, Message: "Pod was rejected: " + message, QOSClass: pod.Status.QOSClass}
+}
+
+// waitingStatus is the status of a Pod whose task cannot be made yet.
+func waitingStatus(pod *corev1.Pod, reason, message string) corev1.PodStatus {
+	out := corev1.PodStatus{Phase: corev1.PodPending, QOSClass: pod.Status.QOSClass}
+	state := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}
+	for _, c := range pod.Spec.InitContainers {
+		out.InitContainerStatuses = append(out.InitContainerStatuses, corev1.ContainerStatus{Name: c.Name, Image: c.Image, State: state})
+	}
+	for _, c := range pod.Spec.Containers {
+		out.ContainerStatuses = append(out.ContainerStatuses, corev1.ContainerStatus{Name: c.Name, Image: c.Image, State: state})
+	}
+	for _, kind := range []corev1.PodConditionType{corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady} {
+		out.Conditions = append(out.Conditions, corev1.PodCondition{Type: kind, Status: corev1.ConditionFalse, Reason: reasonNotReady})
+	}
+	return out
+}
+
+// pending changes the status of a task that failed before anything ran: the Pod is tried
+// again.
+func pending(s *corev1.PodStatus) {
+	s.Phase, s.Reason, s.Message = corev1.PodPending, "", ""
+	for i, c := range s.Conditions {
+		if c.Reason == "PodFailed" {
+			s.Conditions[i].Reason = reasonNotReady
+		}
+	}
+}
+
+// merged is the status that a Pod is to have: from, with what others than the node have
+// set in now.
+func merged(pod *corev1.Pod, from corev1.PodStatus, address string) corev1.PodStatus {
+	now := pod.Status
+	out := *now.DeepCopy()
+	out.Phase, out.Reason, out.Message = from.Phase, from.Reason, from.Message
+	out.InitContainerStatuses, out.ContainerStatuses = from.InitContainerStatuses, from.ContainerStatuses
+	out.ObservedGeneration = pod.Generation
+	if out.StartTime == nil {
+		out.StartTime = from.StartTime
+	}
+	if out.QOSClass == "" {
+		out.QOSClass = from.QOSClass
+	}
+	out.HostIP, out.HostIPs, out.PodIP, out.PodIPs = address, nil, "", nil
+	if address != "" {
+		out.HostIPs = []corev1.HostIP{{IP: address}}
+	}
+	if reachable(pod) && from.PodIP != "" {
+		out.PodIP, out.PodIPs = address, []corev1.PodIP{{IP: address}}
+	}
+	for _, c := range from.Conditions {
+		setCondition(&out, pod.Generation, gated(pod, c))
+	}
+	return out
+}
+
+// gated is a condition of the task, with what the Pod's readiness gates add.
+func gated(pod *corev1.Pod, c corev1.PodCondition) corev1.PodCondition {
+	if c.Type != corev1.PodReady || c.Status != corev1.ConditionTrue {
+		return c
+	}
+	for _, g := range pod.Spec.ReadinessGates {
+		met := slices.ContainsFunc(pod.Status.Conditions, func(o corev1.PodCondition) bool {
+			return o.Type == g.ConditionType && o.Status == corev1.ConditionTrue
+		})
+		if !met {
+			c.Status, c.Reason = corev1.ConditionFalse, "ReadinessGatesNotReady"
+			c.Message = fmt.Sprintf("the status of pod readiness gate %q is not \"True\"", g.ConditionType)
+			return c
+		}
+	}
+	return c
+}
+
+// setCondition sets a condition, with the time of its last change. PodScheduled is the
+// scheduler's.
+func setCondition(s *corev1.PodStatus, generation int64, c corev1.PodCondition) {
+	if c.Type == corev1.PodScheduled {
+		return
+	}
+	c.ObservedGeneration = generation
+	if c.LastTransitionTime.IsZero() {
+		c.LastTransitionTime = metav1.Now()
+	}
+	for i, o := range s.Conditions {
+		if o.Type != c.Type {
+			continue
+		}
+		if o.Status == c.Status {
+			c.LastTransitionTime = o.LastTransitionTime
+		}
+		c.LastProbeTime = o.LastProbeTime
+		s.Conditions[i] = c
+		return
+	}
+	s.Conditions = append(s.Conditions, c)
+}
+
+// reachable reports whether the ports of a Pod are those of its host, so that the host's
+// address is the Pod's for everybody else.
+func reachable(pod *corev1.Pod) bool {
+	if pod.Spec.HostNetwork {
+		return true
+	}
+	has := false
+	for _, c := range pod.Spec.Containers {
+		for _, port := range c.Ports {
+			if port.HostPort != port.ContainerPort {
+				return false
+			}
+			has = true
+		}
+	}
+	return has
+}
+
+// refuse returns why the node has no place for the Pod; empty where it has (kubelet:
+// predicates of GeneralPredicates).
+func (k *keeper) refuse() (reason, message string) {
+	pod, room := k.latest(), k.Room()
+	taken := k.taken(k)
+	for _, name := range []corev1.ResourceName{corev1.ResourcePods, corev1.ResourceCPU, corev1.ResourceMemory} {
+		have, bounded := room[name]
+		need, used := requests(pod)[name], taken[name]
+		if sum := used.DeepCopy(); bounded {
+			sum.Add(need)
+			if !need.IsZero() && sum.Cmp(have) > 0 {
+				return "OutOf" + string(name), fmt.Sprintf("Node didn't have enough resource: %s, requested: %s, used: %s, capacity: %s", name, need.String(), used.String(), have.String())
+			}
+		}
+	}
+	if node := pod.Spec.NodeName; node != k.Node {
+		return "NodeAffinity", fmt.Sprintf("the Pod is bound to the node %q, and this is %q", node, k.Node)
+	}
+	return "", ""
+}
+
+// taken is what the Pods besides one request.
+func (p *Pods) taken(but *keeper) corev1.ResourceList {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	sum := make(corev1.ResourceList)
+	for _, k := range p.all {
+		if k == but {
+			return sum // those that came later wait for their turn
+		}
+		pod := k.latest()
+		if k.report.ended() {
+			continue
+		}
+		for name, q := range requests(pod) {
+			all := sum[name]
+			all.Add(q)
+			sum[name] = all
+		}
+	}
+	return sum
+}
+
+// requests is what a Pod asks for: its containers and sidecars together, or more if an
+// init container needs it.
+func requests(pod *corev1.Pod) corev1.ResourceList {
+	out := corev1.ResourceList{corev1.ResourcePods: *resource.NewQuantity(1, resource.DecimalSI)}
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		var sum, sidecars, most resource.Quantity
+		for _, c := range pod.Spec.InitContainers {
+			own := c.Resources.Requests[name]
+			own.Add(sidecars)
+			if own.Cmp(most) > 0 {
+				most = own
+			}
+			if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+				sidecars = own
+			}
+		}
+		sum = sidecars.DeepCopy()
+		for _, c := range pod.Spec.Containers {
+			sum.Add(c.Resources.Requests[name])
+		}
+		if most.Cmp(sum) > 0 {
+			sum = most
+		}
+		if whole := pod.Spec.Resources; whole != nil && !whole.Requests.Name(name, resource.DecimalSI).IsZero() {
+			sum = whole.Requests[name]
+		}
+		if extra, has := pod.Spec.Overhead[name]; has {
+			sum.Add(extra)
+		}
+		out[name] = sum
+	}
+	return out
+}
