@@ -73,12 +73,18 @@ func (a *arranger) choosing() bool { return len(a.path) == 0 || isGroup(a.comman
 
 func isGroup(c *cli.Command) bool { return len(c.Subcommands) > 0 }
 
+// foreign reports whether the command is another program, which reads its flags itself.
+func (a *arranger) foreign() bool { return a.command() != nil && a.command().Name == "kubelet" }
+
 func (a *arranger) parse() error {
 	for len(a.rest) > 0 {
 		word := a.rest[0]
 		a.rest = a.rest[1:]
 		var err error
 		switch {
+		case a.foreign():
+			a.arguments = append([]string{word}, a.rest...)
+			return nil
 		case word == "--":
 			if a.choosing() {
 				continue
