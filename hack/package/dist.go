@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -183,10 +184,33 @@ func (b build) tarball(sbom []byte) (string, []byte, error) {
 	return name + ".tar.gz", out.Bytes(), nil
 }
 
-// sbom lists the modules in podtask, in the format CycloneDX. It is read from the program
-// itself.
+// modules returns the modules in podtask and podtask-kubelet, read from the programs
+// themselves, and the version of Go.
+func (b build) modules() (all []*debug.Module, goVersion string, err error) {
+	seen := make(map[string]bool)
+	for _, program := range []string{"podtask", "podtask-kubelet"} {
+		info, err := buildinfo.ReadFile(filepath.Join(b.bin, program))
+		if err != nil {
+			return nil, "", err
+		}
+		goVersion = info.GoVersion
+		for _, m := range info.Deps {
+			if m.Replace != nil {
+				m = m.Replace
+			}
+			if !seen[m.Path] {
+				all = append(all, m)
+			}
+			seen[m.Path] = true
+		}
+	}
+	slices.SortFunc(all, func(a, b *debug.Module) int { return strings.Compare(a.Path, b.Path) })
+	return all, strings.TrimPrefix(goVersion, "go"), nil
+}
+
+// sbom lists the modules in the programs, in the format CycloneDX.
 func (b build) sbom() ([]byte, error) {
-	info, err := buildinfo.ReadFile(filepath.Join(b.bin, "podtask"))
+	modules, goVersion, err := b.modules()
 	if err != nil {
 		return nil, err
 	}
@@ -198,11 +222,8 @@ func (b build) sbom() ([]byte, error) {
 			Licenses: &cyclonedx.Licenses{{License: &cyclonedx.License{ID: "Apache-2.0"}}},
 		},
 	}
-	components := []cyclonedx.Component{{Type: cyclonedx.ComponentTypeLibrary, Name: "std", Version: strings.TrimPrefix(info.GoVersion, "go"), PackageURL: "pkg:golang/std@" + strings.TrimPrefix(info.GoVersion, "go")}}
-	for _, m := range info.Deps {
-		if m.Replace != nil {
-			m = m.Replace
-		}
+	components := []cyclonedx.Component{{Type: cyclonedx.ComponentTypeLibrary, Name: "std", Version: goVersion, PackageURL: "pkg:golang/std@" + goVersion}}
+	for _, m := range modules {
 		components = append(components, cyclonedx.Component{
 			Type: cyclonedx.ComponentTypeLibrary, Name: m.Path, Version: m.Version, PackageURL: "pkg:golang/" + m.Path + "@" + m.Version,
 			Properties: &[]cyclonedx.Property{{Name: "go.sum", Value: m.Sum}},
