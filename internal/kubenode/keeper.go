@@ -89,7 +89,7 @@ func (k *keeper) release(grace *int64) {
 	task, late := k.task, k.life.Err() != nil
 	k.mu.Unlock()
 	k.leave()
-	if shorter && late && task != "" {
+	if shorter && late && task != "" && !k.report.ended() { // our own delete says 0, too
 		time.AfterFunc(time.Duration(*grace)*time.Second, func() { _ = k.Agent.Ask(k.running, task, Kill) })
 	}
 }
