@@ -4,7 +4,7 @@
 FUZZTIME ?= 20s
 PREFIX ?= /usr/local
 
-.PHONY: help build test test-fast test-pure test-plain test-systemd test-vm check race fuzz mutants nightly bench demo install uninstall package release clean clean-beds
+.PHONY: help build test test-fast test-pure test-plain test-systemd test-kubernetes test-vm check race fuzz mutants nightly bench demo install uninstall package release clean clean-beds
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -26,6 +26,9 @@ test-plain: ## end to end on this host's Podman, as an ordinary user
 
 test-systemd: ## end to end on Debian 13's Podman with a real user manager
 	hack/test systemd
+
+test-kubernetes: ## with a control plane of Kubernetes, which it builds once (about ten minutes)
+	hack/test kubernetes
 
 test-vm: ## end to end in a virtual machine: real limits, the out-of-memory killer, reboots
 	hack/test vm

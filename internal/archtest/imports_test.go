@@ -63,6 +63,7 @@ var direction = []rule{
 		pkg: "internal/connect",
 		may: []string{"internal/arn", "internal/awsapi", "internal/ledger", "pkg/admission", "internal/adjust", "pkg/refs", "internal/agent", "internal/console", "internal/envfile", "internal/fleet", "internal/imagestore", "internal/messages", "internal/observe", "internal/owner", "internal/preflight", "internal/record", "internal/services", "internal/tasksecrets", "internal/term", "pkg/api", "pkg/catalog", "pkg/cgroups", "pkg/config", "pkg/images", "pkg/lifecycle", "pkg/pod", "pkg/service", "pkg/state", "pkg/taskdef"},
 	},
+	{pkg: "internal/controlplane"}, // test support: processes of a program that is built elsewhere
 	{pkg: "internal/rollback", may: []string{"internal/atomicfile", "pkg/lifecycle", "pkg/taskdef"}},
 	{pkg: "internal/supervise", may: []string{"internal/connect", "internal/console", "internal/owner", "internal/rollback", "internal/term", "pkg/api", "pkg/lifecycle", "pkg/taskdef"}},
 	{pkg: "pkg/metadata", may: []string{"internal/limitlisten", "pkg/lifecycle", "pkg/taskdef"}},
