@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -80,37 +81,42 @@ type ExecStream struct {
 // replaces the transport of all other calls, and bypasses a buffer that may already
 // contain the first output.
 func (c *execAPI) StartExec(ctx context.Context, id string, terminal bool, size Size) (*ExecStream, error) {
-	var stream *ExecStream
-	outer := ctx
-	err := c.ask(ctx, "exec", shortExec(id), func(ctx context.Context) error {
-		body, err := json.Marshal(handlers.ExecStartConfig{Tty: terminal, Height: size.Rows, Width: size.Columns})
-		if err != nil {
-			return err
-		}
-		conn, err := bindings.GetClient(ctx)
-		if err != nil {
-			return err
-		}
-		upgrade := http.Header{"Connection": {"Upgrade"}, "Upgrade": {"tcp"}, "Content-Type": {"application/json"}}
-		response, err := conn.DoRequest(ctx, bytes.NewReader(body), http.MethodPost, "/exec/%s/start", nil, upgrade, id)
-		if err != nil {
-			return err
-		}
-		duplex, ok := response.Body.(io.ReadWriteCloser)
-		if response.StatusCode != http.StatusSwitchingProtocols || !ok {
-			defer response.Body.Close()
-			return response.Process(nil)
-		}
-		stream = &ExecStream{
-			client: c, ctx: outer, id: id, body: duplex, terminal: terminal,
-			unbind: context.AfterFunc(outer, func() { _ = duplex.Close() }),
-		}
-		return nil
-	})
-	if err == nil && stream == nil {
-		return nil, &Error{Op: "exec", Object: shortExec(id), Class: Other, Cause: "Podman did not return a connection to the program"}
+	body, err := json.Marshal(handlers.ExecStartConfig{Tty: terminal, Height: size.Rows, Width: size.Columns})
+	if err != nil {
+		return nil, err
 	}
-	return stream, err
+	stream := &ExecStream{client: c, ctx: ctx, id: id, terminal: terminal}
+	err = c.ask(ctx, "exec", shortExec(id), func(ctx context.Context) error {
+		return stream.open(ctx, bytes.NewReader(body), nil, "/exec/%s/start", id)
+	})
+	if err == nil && stream.body == nil {
+		err = &Error{Op: "exec", Object: shortExec(id), Class: Other, Cause: "Podman did not return a connection to the program"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return stream, nil
+}
+
+// open sends a request that turns the connection into a stream.
+func (s *ExecStream) open(ctx context.Context, body io.Reader, query url.Values, endpoint, object string) error {
+	conn, err := bindings.GetClient(ctx)
+	if err != nil {
+		return err
+	}
+	upgrade := http.Header{"Connection": {"Upgrade"}, "Upgrade": {"tcp"}, "Content-Type": {"application/json"}}
+	response, err := conn.DoRequest(ctx, body, http.MethodPost, endpoint, query, upgrade, object)
+	if err != nil {
+		return err
+	}
+	duplex, ok := response.Body.(io.ReadWriteCloser)
+	if response.StatusCode != http.StatusSwitchingProtocols || !ok {
+		defer response.Body.Close()
+		return response.Process(nil)
+	}
+	s.body = duplex
+	s.unbind = context.AfterFunc(s.ctx, func() { _ = duplex.Close() })
+	return nil
 }
 
 // shortExec shortens a session's ID as Podman does.
