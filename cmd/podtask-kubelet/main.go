@@ -43,6 +43,9 @@ func main() {
 
 // run returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer, getenv func(string) string) int {
+	if len(args) == 2 && args[0] == netnsListen {
+		return netnsHelp(args[1:])
+	}
 	o := newOptions(stderr, getenv)
 	switch err := o.flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -79,6 +82,7 @@ type options struct {
 	kubeconfig, name, address      string
 	labels, taints, socket, server string
 	pods                           int64
+	endpoint                       endpoint
 	debug, version                 bool
 }
 
@@ -98,6 +102,10 @@ func newOptions(stderr io.Writer, getenv func(string) string) *options {
 	f.StringVar(&o.socket, "socket", getenv("PODTASK_SOCKET"), "the `SOCKET` of the podtask agent (default: $XDG_RUNTIME_DIR/podtask/podtask.sock)")
 	f.StringVar(&o.server, "server-for-pods", "", "the `URL` at which containers reach the API server (default: that of the kubeconfig)")
 	f.Int64Var(&o.pods, "max-pods", 110, "how many Pods the node takes")
+	f.IntVar(&o.endpoint.port, "port", 10250, "the `PORT` at which the API server reaches this node for logs and exec; 0 for a free one")
+	f.StringVar(&o.endpoint.clientCAs, "client-ca-file", "", "the `FILE` with the authorities of certificates of callers (default: that of the kubeconfig)")
+	f.StringVar(&o.endpoint.certFile, "tls-cert-file", "", "the `FILE` with the certificate of the endpoint (default: the cluster is asked for one)")
+	f.StringVar(&o.endpoint.keyFile, "tls-private-key-file", "", "the `FILE` with its key")
 	f.BoolVar(&o.debug, "debug", false, "log what is done")
 	f.BoolVar(&o.version, "version", false, "print the version")
 	return o
@@ -144,8 +152,15 @@ func (o *options) config(log *slog.Logger) (c kubenode.Config, err error) {
 	if err != nil {
 		errs = append(errs, fmt.Errorf("--server-for-pods: %w", err))
 	}
+	if len(errs) > 0 {
+		return c, errors.Join(errs...)
+	}
+	serve, err := o.serve(access, client, &id, log)
+	if err != nil {
+		return c, err
+	}
 	agent := kubenode.NewSocket(socket)
-	return kubenode.Config{Identity: id, Client: client, Agent: agent, Host: agent, Log: log, Pace: kubenode.DefaultPace, Server: server}, errors.Join(errs...)
+	return kubenode.Config{Identity: id, Client: client, Agent: agent, Host: agent, Log: log, Pace: kubenode.DefaultPace, Server: server, Serve: serve}, errors.Join(errs...)
 }
 
 // access reads the kubeconfig. JSON is larger than protobuf, which the client speaks.

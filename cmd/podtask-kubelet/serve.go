@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/kubenode"
+	"github.com/podtask/podtask/internal/kubeserve"
+	"github.com/podtask/podtask/internal/podaccess"
+	"github.com/podtask/podtask/pkg/netns"
+	"github.com/podtask/podtask/pkg/state"
+)
+
+// netnsListen is the first argument of this program as the helper that makes sockets in the
+// network namespace of a Pod.
+const netnsListen = "netns-listen"
+
+// netnsHelp is that helper.
+func netnsHelp(args []string) (code int) {
+	if err := netns.Help(args[0]); err != nil {
+		fmt.Fprintln(os.Stderr, "Error: "+err.Error())
+		return 125
+	}
+	return 0
+}
+
+// endpoint is the HTTPS endpoint of the node: its flags.
+type endpoint struct {
+	port                         int
+	clientCAs, certFile, keyFile string
+}
+
+// serve listens, tells the port to id, and returns what serves until a context ends.
+func (o *options) serve(access *rest.Config, client kubernetes.Interface, id *kubenode.Identity, log *slog.Logger) (func(context.Context, *kubenode.Pods) error, error) {
+	e := o.endpoint
+	if (e.certFile == "") != (e.keyFile == "") {
+		return nil, errors.New("--tls-cert-file and --tls-private-key-file belong together: give both or none")
+	}
+	cas, err := clientCAs(e.clientCAs, access)
+	if err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(id.Address.String(), strconv.Itoa(e.port)))
+	if err != nil {
+		return nil, fmt.Errorf("--port %d: %w", e.port, err)
+	}
+	id.Port = int32(l.Addr().(*net.TCPAddr).Port)
+	return func(ctx context.Context, _ *kubenode.Pods) error {
+		defer l.Close()
+		stateDir, runtimeDir, err := state.Dirs(o.getenv)
+		if err != nil {
+			return err
+		}
+		a, err := agent.Open(agent.Config{StateDir: stateDir, RuntimeDir: runtimeDir, Getenv: o.getenv, Log: log})
+		if err != nil {
+			return err
+		}
+		defer a.Close()
+		self, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		certificate, err := e.certificate(ctx, kubeserve.Request{
+			Client: client, Node: id.Name, Dir: filepath.Join(stateDir, "kubelet", id.Name), Addresses: []net.IP{id.Address.AsSlice()},
+		})
+		if err != nil {
+			return err
+		}
+		server := kubeserve.New(kubeserve.Config{
+			Node: id.Name, Pods: podaccess.New(a, os.DirFS("/"), []string{self, netnsListen}),
+			Client: client, ClientCAs: cas, Certificate: certificate, Log: log,
+		})
+		return server.Serve(ctx, l)
+	}, nil
+}
+
+// certificate is that of the files, or one that the cluster is asked for.
+func (e endpoint) certificate(ctx context.Context, r kubeserve.Request) (kubeserve.Certificate, error) {
+	if e.certFile != "" {
+		return kubeserve.FileCertificate(e.certFile, e.keyFile)
+	}
+	return kubeserve.RequestedCertificate(ctx, r)
+}
+
+// clientCAs are the authorities in a file, by default that of the kubeconfig.
+func clientCAs(file string, access *rest.Config) (*x509.CertPool, error) {
+	data, what := access.CAData, "the kubeconfig"
+	if file == "" && len(data) == 0 {
+		file = access.CAFile
+	}
+	if file != "" {
+		what = file
+		var err error
+		if data, err = os.ReadFile(file); err != nil {
+			return nil, fmt.Errorf("--client-ca-file: %w", err)
+		}
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(data) {
+		return nil, fmt.Errorf("--client-ca-file: %s has no certificate in the format PEM", what)
+	}
+	return pool, nil
+}
