@@ -1,0 +1,509 @@
+//go:build e2e && kubernetes
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podtask/podtask/internal/controlplane"
+)
+
+// node is a node of a cluster: a box with its agent and podtask-kubelet.
+type node struct {
+	*box
+	name, config   string
+	plane          *controlplane.Plane
+	agent, kubelet *process
+}
+
+// newPlane starts a control plane.
+func newPlane(t *testing.T) *controlplane.Plane {
+	t.Helper()
+	plane, err := controlplane.Start(t.Context(), os.Getenv("PODTASK_CONTROLPLANE"), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := plane.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return plane
+}
+
+// newNode starts a node and waits until it is Ready.
+func newNode(t *testing.T, plane *controlplane.Plane, name string) *node {
+	t.Helper()
+	n := &node{box: newBox(t), name: name, plane: plane}
+	var err error
+	if n.config, err = plane.Node(name); err != nil {
+		t.Fatal(err)
+	}
+	n.agent = n.box.agent()
+	n.startKubelet()
+	n.kubectl("wait", "--for=create", "node/"+name, "--timeout=5m")
+	n.kubectl("wait", "--for=condition=Ready", "node/"+name, "--timeout=5m")
+	t.Cleanup(func() { // before the box looks what is left
+		_ = n.kubelet.cmd.Process.Kill()
+		<-n.kubelet.ended
+		n.want(0, "rm", "--force", "--all")
+	})
+	return n
+}
+
+// startKubelet starts podtask-kubelet.
+func (n *node) startKubelet() {
+	n.t.Helper()
+	n.kubelet = n.startWith(func(cmd *exec.Cmd) {
+		cmd.Path = os.Getenv("PODTASK_KUBELET")
+		cmd.Args[0] = cmd.Path
+	}, "--kubeconfig", n.config, "--node-name", n.name, "--node-ip", "127.0.0.1", "--port", "0", "--register-with-taints", "", "--debug", "--client-ca-file", n.plane.CA())
+}
+
+// kubectl runs kubectl as the administrator and fails the test when it fails.
+func (n *node) kubectl(args ...string) string {
+	n.t.Helper()
+	return n.apply("", args...)
+}
+
+// apply does the same with an input.
+func (n *node) apply(input string, args ...string) string {
+	n.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	out, err := n.plane.Kubectl(ctx, input, args...)
+	if err != nil {
+		n.t.Fatalf("%v\n%s", err, n.state())
+	}
+	return out
+}
+
+// state is what helps to understand a failure.
+func (n *node) state() string {
+	var out strings.Builder
+	for _, args := range [][]string{{"get", "nodes,pods,csr", "-A", "-o", "wide"}, {"get", "events", "--sort-by=.lastTimestamp"}} {
+		text, _ := n.plane.Kubectl(context.Background(), "", args...)
+		out.WriteString(text)
+	}
+	fmt.Fprintf(&out, "kubelet: %s\n", lastLines(n.kubelet.err.String(), 40))
+	return out.String()
+}
+
+func lastLines(text string, n int) string {
+	lines := strings.Split(text, "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// as runs kubectl with another identity.
+func (n *node) as(config string, args ...string) (out string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	text, err := n.plane.Command(ctx, config, args...).CombinedOutput()
+	return string(text), err
+}
+
+// containers are Podman's ids of the running containers of the box.
+func (n *node) containers() string {
+	n.t.Helper()
+	return n.podman("ps", "--filter", "label=podtask.task-id", "--format", "{{.ID}}", "--sort", "id")
+}
+
+// deployment is a Deployment of a web server that is ready once it serves.
+func deployment(image, text string, replicas int) string {
+	return fmt.Sprintf(`apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: %d
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      terminationGracePeriodSeconds: 5
+      containers:
+      - name: main
+        image: %s
+        args: [print, %q, --, serve, "8080"]
+        readinessProbe: {httpGet: {path: /, port: 8080}, periodSeconds: 1}
+`, replicas, image, text)
+}
+
+// TestKubernetes is one long story on one node, because a control plane takes a while to start.
+func TestKubernetes(t *testing.T) {
+	t.Parallel()
+	plane := newPlane(t)
+	n := newNode(t, plane, "edge")
+	image := n.testbox()
+	part := func(name string, do func(t *testing.T)) {
+		if !t.Run(name, func(t *testing.T) {
+			outer := n.t
+			n.t = t
+			defer func() { n.t = outer }()
+			do(t)
+		}) {
+			t.Fatal("the rest needs this")
+		}
+	}
+	part("Deployment", func(t *testing.T) { n.deployments(image) })
+	part("Job", func(t *testing.T) { n.jobs(image) })
+	part("StatefulSet", func(t *testing.T) { n.statefulSets(image) })
+	part("Restarts", func(t *testing.T) { n.restarts(image) })
+	part("Verbs", func(t *testing.T) { n.verbs() })
+	part("Strangers", func(t *testing.T) { n.strangers() })
+	part("Kills", func(t *testing.T) { n.kills() })
+}
+
+// deployments rolls a Deployment out, scales it, replaces it and rolls it back.
+func (n *node) deployments(image string) {
+	begin := time.Now()
+	n.apply(deployment(image, "first", 2), "apply", "-f", "-")
+	n.kubectl("rollout", "status", "deployment/web", "--timeout=5m")
+	n.t.Logf("a Deployment of 2 Pods was rolled out in %s", time.Since(begin).Round(time.Millisecond))
+	n.approve()
+	begin = time.Now()
+	n.kubectl("scale", "deployment/web", "--replicas=3")
+	n.kubectl("rollout", "status", "deployment/web", "--timeout=5m")
+	n.t.Logf("a third Pod was ready after %s", time.Since(begin).Round(time.Millisecond))
+
+	n.apply(deployment(image, "second", 3), "apply", "-f", "-")
+	n.kubectl("rollout", "status", "deployment/web", "--timeout=5m")
+	n.wantLogs("deployment/web", "second")
+	n.kubectl("rollout", "undo", "deployment/web")
+	n.kubectl("rollout", "status", "deployment/web", "--timeout=5m")
+	n.wantLogs("deployment/web", "first")
+
+	n.kubectl("scale", "deployment/web", "--replicas=1")
+	n.untilPods("app=web", 1)
+}
+
+// wantLogs waits for the log of a container. Shortly after a rollout it may be that of an old Pod.
+func (n *node) wantLogs(what, want string) {
+	n.t.Helper()
+	eventually(n.t, fmt.Sprintf("the log of %s to be %q", what, want), func() bool {
+		got, _ := n.plane.Kubectl(context.Background(), "", "logs", what)
+		return strings.TrimSpace(got) == want
+	})
+}
+
+// untilPods waits until there are so many Pods, in the cluster and on the host.
+func (n *node) untilPods(selector string, want int) {
+	n.t.Helper()
+	eventually(n.t, fmt.Sprintf("%d Pods with %s", want, selector), func() bool {
+		return len(strings.Fields(n.kubectl("get", "pods", "-l", selector, "-o", "name"))) == want
+	})
+}
+
+// jobs runs a Job with parallelism.
+func (n *node) jobs(image string) {
+	n.apply(fmt.Sprintf(`apiVersion: batch/v1
+kind: Job
+metadata: {name: sum}
+spec:
+  completions: 4
+  parallelism: 2
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: main, image: %s, args: [print, done]}]
+`, image), "apply", "-f", "-")
+	n.kubectl("wait", "--for=condition=Complete", "job/sum", "--timeout=5m")
+	if got := n.kubectl("get", "job/sum", "-o", "jsonpath={.status.succeeded}"); got != "4" {
+		n.t.Errorf("%s Pods of the Job succeeded, want 4", got)
+	}
+	n.kubectl("delete", "job/sum")
+	n.untilPods("job-name=sum", 0)
+}
+
+// statefulSets shows stable names, one Pod after the other, and a DaemonSet.
+func (n *node) statefulSets(image string) {
+	n.apply(fmt.Sprintf(`apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  serviceName: db
+  replicas: 2
+  selector: {matchLabels: {app: db}}
+  template:
+    metadata: {labels: {app: db}}
+    spec:
+      terminationGracePeriodSeconds: 5
+      containers: [{name: main, image: %[1]s, args: [where, --, sleep, forever]}]
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: each}
+spec:
+  selector: {matchLabels: {app: each}}
+  template:
+    metadata: {labels: {app: each}}
+    spec:
+      terminationGracePeriodSeconds: 5
+      tolerations: [{operator: Exists}]
+      containers: [{name: main, image: %[1]s, args: [print, here, --, sleep, forever]}]
+`, image), "apply", "-f", "-")
+	n.kubectl("rollout", "status", "statefulset/db", "--timeout=5m")
+	n.kubectl("rollout", "status", "daemonset/each", "--timeout=5m")
+	if got := n.kubectl("logs", "db-1"); !strings.Contains(got, "host=db-1") {
+		n.t.Errorf("Pod db-1 calls itself %s", got)
+	}
+	before := n.kubectl("get", "pod/db-1", "-o", "jsonpath={.metadata.uid}")
+	n.kubectl("delete", "pod/db-1")
+	eventually(n.t, "another Pod db-1", func() bool {
+		out, _ := n.plane.Kubectl(context.Background(), "", "get", "pod/db-1", "-o", "jsonpath={.metadata.uid} {.status.phase}")
+		return strings.HasSuffix(out, " Running") && !strings.HasPrefix(out, before)
+	})
+	n.kubectl("delete", "statefulset/db", "daemonset/each")
+	n.untilPods("app in (db,each)", 0)
+}
+
+// restarts shows a container that fails, and one whose liveness probe does.
+func (n *node) restarts(image string) {
+	n.apply(fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: flaky}
+spec:
+  terminationGracePeriodSeconds: 2
+  containers:
+  - name: main
+    image: %s
+    args: [print, run, --, tally, /data/runs, "2", --, print, steady, --, write, /data/up, --, sleep, forever]
+    livenessProbe: {exec: {command: [/testbox, exists, /data/up]}, periodSeconds: 1, failureThreshold: 60}
+    volumeMounts: [{name: data, mountPath: /data}]
+  volumes: [{name: data, emptyDir: {}}]
+`, image), "apply", "-f", "-")
+	eventually(n.t, "a restart", func() bool {
+		return n.kubectl("get", "pod/flaky", "-o", "jsonpath={.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].ready}") == "1 true"
+	})
+	if got := n.kubectl("logs", "flaky"); !strings.Contains(got, "steady") {
+		n.t.Errorf("the log of the second run is %q", got)
+	}
+	if got := n.kubectl("logs", "-p", "flaky"); !strings.Contains(got, "run") || strings.Contains(got, "steady") {
+		n.t.Errorf("the log of the first run is %q", got)
+	}
+	n.kubectl("delete", "pod/flaky")
+}
+
+// pod is the name of the Pod of the Deployment.
+func (n *node) pod() string {
+	n.t.Helper()
+	return n.kubectl("get", "pods", "-l", "app=web", "-o", "jsonpath={.items[0].metadata.name}")
+}
+
+// approve approves the certificate of the node and waits until it serves.
+func (n *node) approve() {
+	n.t.Helper()
+	eventually(n.t, "a request for a certificate", func() bool {
+		names := strings.Fields(n.kubectl("get", "csr", "-o", "name"))
+		if len(names) > 0 {
+			n.kubectl(append([]string{"certificate", "approve"}, names...)...)
+		}
+		return len(names) > 0
+	})
+	eventually(n.t, "an answer of the node", func() bool {
+		_, err := n.plane.Kubectl(context.Background(), "", "logs", "deployment/web")
+		return err == nil
+	})
+}
+
+// verbs tries what kubectl does with the node's endpoint.
+func (n *node) verbs() {
+	pod := n.pod()
+	run := func(code int, input string, args ...string) string {
+		n.t.Helper()
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		cmd := n.plane.Command(ctx, n.plane.Admin, args...)
+		cmd.Stdin = strings.NewReader(input)
+		var out, problem bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &problem
+		_ = cmd.Run()
+		if got := cmd.ProcessState.ExitCode(); got != code {
+			n.t.Errorf("kubectl %v ended with code %d, want %d: %s%s", args, got, code, &out, &problem)
+		}
+		return out.String()
+	}
+	if got := run(0, "", "exec", pod, "--", "/testbox", "print", "hello"); got != "hello\n" {
+		n.t.Errorf("exec printed %q", got)
+	}
+	run(7, "", "exec", pod, "--", "/testbox", "exit", "7")
+	run(127, "", "exec", pod, "--", "/nothing")
+	if got := run(0, "", "logs", pod, "--tail=0"); got != "" {
+		n.t.Errorf("no lines of the log are %q", got)
+	}
+	if got := run(0, "", "logs", pod, "--timestamps", "--tail=1"); !strings.HasPrefix(got, "20") {
+		n.t.Errorf("a line with its time is %q", got)
+	}
+	run(1, "", "logs", pod, "--previous")
+	n.forward(pod)
+	n.usage(pod)
+}
+
+// forward reaches a port that the Pod does not publish.
+func (n *node) forward(pod string) {
+	n.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	cmd := n.plane.Command(ctx, n.plane.Admin, "port-forward", pod, ":8080")
+	var out syncBuffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		n.t.Fatal(err)
+	}
+	defer func() {
+		cancel()
+		_ = cmd.Wait()
+	}()
+	var port string
+	eventually(n.t, "a forwarded port", func() bool {
+		_, rest, found := strings.Cut(out.String(), "127.0.0.1:")
+		port, _, _ = strings.Cut(rest, " ")
+		return found && port != ""
+	})
+	resp, err := http.Get("http://127.0.0.1:" + port + "/")
+	if err != nil {
+		n.t.Fatalf("%v: %s", err, &out)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		n.t.Errorf("status %s", resp.Status)
+	}
+}
+
+// usage reads what metrics-server reads, with the identity that the API server has.
+func (n *node) usage(pod string) {
+	n.t.Helper()
+	out, err := n.curl("/metrics/resource", "kubelet-client")
+	if want := fmt.Sprintf("container_memory_working_set_bytes{container=\"main\",namespace=\"default\",pod=%q}", pod); err != nil || !strings.Contains(out, want) {
+		n.t.Errorf("no %s (%v) in\n%s", want, err, out)
+	}
+}
+
+// curl asks the endpoint of the node, with the client certificate of an identity; empty: none.
+func (n *node) curl(path, identity string) (body string, err error) {
+	n.t.Helper()
+	ca, err := os.ReadFile(n.plane.CA())
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	config := &tls.Config{RootCAs: x509.NewCertPool()}
+	config.RootCAs.AppendCertsFromPEM(ca)
+	if identity != "" {
+		base := filepath.Join(filepath.Dir(n.plane.Admin), identity)
+		pair, err := tls.LoadX509KeyPair(base+".crt", base+".key")
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
+	port := n.kubectl("get", "node/"+n.name, "-o", "jsonpath={.status.daemonEndpoints.kubeletEndpoint.Port}")
+	resp, err := client.Get("https://127.0.0.1:" + port + path)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return string(text), err
+}
+
+// strangers are the identities that must not reach Pods or secrets of the node.
+func (n *node) strangers() {
+	pod := n.pod()
+	n.kubectl("create", "secret", "generic", "mine", "--from-literal=key=value")
+	other, err := n.plane.Node("other")
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"get", "secret/mine"}, {"get", "secrets", "-A"}, {"logs", pod}, {"exec", pod, "--", "/testbox", "exit", "0"},
+		{"annotate", "node/" + n.name, "x=y"}, {"delete", "pod/" + pod},
+	} {
+		if out, err := n.as(other, args...); err == nil || !strings.Contains(out, "orbidden") {
+			n.t.Errorf("another node may kubectl %v: %v: %s", args, err, out)
+		}
+	}
+	// Not even this node may read a secret that no Pod of its own uses.
+	if out, err := n.as(n.config, "get", "secret/mine"); err == nil || !strings.Contains(out, "orbidden") {
+		n.t.Errorf("the node may read a secret that it does not need: %v: %s", err, out)
+	}
+	for _, path := range []string{"/containerLogs/default/" + pod + "/main", "/exec/default/" + pod + "/main?command=x&output=1", "/metrics/resource"} {
+		if out, err := n.curl(path, "node-other"); err != nil || !strings.Contains(out, "Forbidden") {
+			n.t.Errorf("another node asks the endpoint for %s: %v: %s", path, err, out)
+		}
+		if out, err := n.curl(path, ""); err != nil || !strings.Contains(out, "Unauthorized") {
+			n.t.Errorf("without credentials the endpoint answers %s: %v: %s", path, err, out)
+		}
+	}
+}
+
+// kills ends each part of the node and of the control plane in turn; the containers go on.
+func (n *node) kills() {
+	before := n.containers()
+	same := func(what string) {
+		n.t.Helper()
+		if now := n.containers(); now != before {
+			n.t.Errorf("after %s the containers are %s, want %s", what, now, before)
+		}
+	}
+	n.kubelet.kill()
+	same("kill -9 of podtask-kubelet")
+	n.startKubelet()
+	n.beat()
+	same("its next start")
+
+	n.agent.kill()
+	same("kill -9 of the agent")
+	n.agent = n.box.agent()
+	n.beat()
+	same("its next start")
+
+	for _, part := range []string{controlplane.Server, controlplane.Etcd, controlplane.Controllers, controlplane.Scheduler} {
+		if err := n.plane.Kill(part); err != nil {
+			n.t.Fatal(err)
+		}
+		same("kill -9 of " + part)
+		if err := n.plane.Run(part); err != nil {
+			n.t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		err := n.plane.Await(ctx, "get", "--raw", "/readyz")
+		cancel()
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		n.beat()
+		same("the next start of " + part)
+	}
+	if got := n.kubectl("get", "pods", "-o", "jsonpath={.items[*].status.containerStatuses[*].restartCount}"); strings.Trim(got, " 0") != "" {
+		n.t.Errorf("containers were restarted: %s", got)
+	}
+}
+
+// beat shows that node and cluster work together: another Pod runs, and is deleted.
+func (n *node) beat() {
+	n.t.Helper()
+	eventually(n.t, "a scaled Deployment", func() bool {
+		_, err := n.plane.Kubectl(context.Background(), "", "scale", "deployment/web", "--replicas=2")
+		return err == nil
+	})
+	eventually(n.t, "a second Pod", func() bool {
+		out, _ := n.plane.Kubectl(context.Background(), "", "get", "deployment/web", "-o", "jsonpath={.status.readyReplicas}")
+		return out == "2"
+	})
+	// The newest one goes: the Deployment prefers it.
+	n.kubectl("scale", "deployment/web", "--replicas=1")
+	n.untilPods("app=web", 1)
+	eventually(n.t, "one container", func() bool { return len(strings.Fields(n.containers())) == 2 }) // and its infra container
+}
