@@ -75,15 +75,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, getenv fu
 	return 0
 }
 
+// registration is what a node says of itself when it registers.
+type registration struct{ labels, taints string }
+
 // options are the flags.
 type options struct {
-	flags                          *flag.FlagSet
-	getenv                         func(string) string
-	kubeconfig, name, address      string
-	labels, taints, socket, server string
-	pods                           int64
-	endpoint                       endpoint
-	debug, version                 bool
+	flags                     *flag.FlagSet
+	getenv                    func(string) string
+	kubeconfig, name, address string
+	socket, server            string
+	registration              registration
+	pods                      int64
+	endpoint                  endpoint
+	debug, version            bool
 }
 
 func newOptions(stderr io.Writer, getenv func(string) string) *options {
@@ -97,8 +101,8 @@ func newOptions(stderr io.Writer, getenv func(string) string) *options {
 	f.StringVar(&o.kubeconfig, "kubeconfig", getenv("KUBECONFIG"), "the `FILE` with the node's credentials")
 	f.StringVar(&o.name, "node-name", "", "the `NAME` of the node, that of its credentials (default: the host's)")
 	f.StringVar(&o.address, "node-ip", "", "the `ADDRESS` at which the cluster reaches this host (default: that from which this host reaches others)")
-	f.StringVar(&o.labels, "node-labels", "", "`KEY=VALUE,...`, labels of the node")
-	f.StringVar(&o.taints, "register-with-taints", kubenode.TaintNoNetwork+":"+string(corev1.TaintEffectNoSchedule), "`KEY[=VALUE]:EFFECT,...`, taints of a node that is not registered yet; empty for none")
+	f.StringVar(&o.registration.labels, "node-labels", "", "`KEY=VALUE,...`, labels of the node")
+	f.StringVar(&o.registration.taints, "register-with-taints", kubenode.TaintNoNetwork+":"+string(corev1.TaintEffectNoSchedule), "`KEY[=VALUE]:EFFECT,...`, taints of a node that is not registered yet; empty for none")
 	f.StringVar(&o.socket, "socket", getenv("PODTASK_SOCKET"), "the `SOCKET` of the podtask agent (default: $XDG_RUNTIME_DIR/podtask/podtask.sock)")
 	f.StringVar(&o.server, "server-for-pods", "", "the `URL` at which containers reach the API server (default: that of the kubeconfig)")
 	f.Int64Var(&o.pods, "max-pods", 110, "how many Pods the node takes")
@@ -124,10 +128,10 @@ func (o *options) config(log *slog.Logger) (c kubenode.Config, err error) {
 		}
 		id.Name = strings.ToLower(id.Name)
 	}
-	if id.Labels, err = kubenode.ParseLabels(o.labels); err != nil {
+	if id.Labels, err = kubenode.ParseLabels(o.registration.labels); err != nil {
 		errs = append(errs, fmt.Errorf("--node-labels: %w", err))
 	}
-	if id.Taints, err = kubenode.ParseTaints(o.taints); err != nil {
+	if id.Taints, err = kubenode.ParseTaints(o.registration.taints); err != nil {
 		errs = append(errs, fmt.Errorf("--register-with-taints: %w", err))
 	}
 	if id.Address, err = o.hostAddress(); err != nil {

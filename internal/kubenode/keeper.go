@@ -59,7 +59,7 @@ func (k *keeper) see(pod *corev1.Pod) {
 	k.report.see(pod)
 }
 
-// latest is the Pod as last seen, which nobody changes.
+// latest is the Pod as last seen, a copy.
 func (k *keeper) latest() *corev1.Pod {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -106,17 +106,17 @@ func (k *keeper) run(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	k.end(ctx)
+	ending{k}.end(ctx)
 	k.forget(k)
 }
 
 // live has the task made and follows it, until nothing more happens or life ends.
 func (k *keeper) live(ctx context.Context) {
 	for pause := k.Pace.First; ; pause = min(2*pause, k.Pace.Most) {
-		if !k.create(ctx) || !k.follow(k.life) || !k.sleep(pause) {
+		if !(starting{k}).create(ctx) || !k.follow(k.life) || !k.sleep(pause) {
 			return
 		}
-		if !k.discard(ctx) {
+		if !(ending{k}).discard(ctx) {
 			return
 		}
 	}
@@ -136,9 +136,12 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
+// starting is what a keeper does until its Pod has a task.
+type starting struct{ *keeper }
+
 // create has the agent make the task, unless there is one. It returns false if there will
 // be none.
-func (k *keeper) create(ctx context.Context) bool {
+func (k starting) create(ctx context.Context) bool {
 	if k.taskID() != "" {
 		return true
 	}
@@ -182,7 +185,7 @@ func (e *rejectedError) Error() string { return e.reason + ": " + e.message }
 
 // tryCreate makes the task. Wait is the reason for which containers wait after an error;
 // empty where the error says nothing about the Pod.
-func (k *keeper) tryCreate(ctx context.Context) (wait string, err error) {
+func (k starting) tryCreate(ctx context.Context) (wait string, err error) {
 	pod := k.latest()
 	definition, err := k.manifests.of(k.life, pod)
 	if err != nil {
@@ -211,7 +214,7 @@ func (k *keeper) tryCreate(ctx context.Context) (wait string, err error) {
 }
 
 // made finds the task of a request whose answer was lost.
-func (k *keeper) made(ctx context.Context, pod *corev1.Pod) (id string, found bool) {
+func (k starting) made(ctx context.Context, pod *corev1.Pod) (id string, found bool) {
 	tasks, err := k.Agent.Tasks(ctx)
 	if err != nil {
 		return "", false
@@ -253,7 +256,7 @@ func (k *keeper) follow(ctx context.Context) (again bool) {
 	return again
 }
 
-// lost reports that somebody has removed the task. What was to run for good is run again.
+// lost reports that the task was removed on its host. What was to run for good is run again.
 func (k *keeper) lost() (again bool) {
 	if k.latest().Spec.RestartPolicy == corev1.RestartPolicyAlways {
 		return true
@@ -293,8 +296,11 @@ func neverRan(t api.Task) bool {
 	return true
 }
 
+// ending is what a keeper does to stop a task and to remove it.
+type ending struct{ *keeper }
+
 // discard removes the task, so that another can be made; false if life has ended.
-func (k *keeper) discard(ctx context.Context) bool {
+func (k ending) discard(ctx context.Context) bool {
 	for k.life.Err() == nil {
 		err := k.Agent.Ask(ctx, k.taskID(), Remove)
 		if err == nil {
@@ -310,7 +316,7 @@ func (k *keeper) discard(ctx context.Context) bool {
 }
 
 // gone waits until the agent no longer knows the task.
-func (k *keeper) gone(ctx context.Context) error {
+func (k ending) gone(ctx context.Context) error {
 	for {
 		if err := k.Agent.Watch(ctx, k.taskID(), func(api.Task) bool { return true }); err != nil {
 			return err
@@ -331,13 +337,13 @@ func (k *keeper) reject(reason, message string) {
 }
 
 // waits reports why containers are not there yet.
-func (k *keeper) waits(reason, message string) {
+func (k starting) waits(reason, message string) {
 	k.Events.Event(k.latest(), corev1.EventTypeWarning, "Failed", message)
 	k.report.set(waitingStatus(k.latest(), reason, message))
 }
 
 // end stops the task and removes the Pod from the API server, then the task.
-func (k *keeper) end(ctx context.Context) {
+func (k ending) end(ctx context.Context) {
 	for k.taskID() != "" && ctx.Err() == nil {
 		if k.stop(ctx) {
 			break
@@ -355,7 +361,7 @@ func (k *keeper) end(ctx context.Context) {
 }
 
 // stop stops the task within the grace period, and reports its end; false to try again.
-func (k *keeper) stop(ctx context.Context) bool {
+func (k ending) stop(ctx context.Context) bool {
 	watching, done := context.WithCancel(ctx)
 	defer done()
 	how, grace := k.how()
@@ -380,7 +386,7 @@ const slack = 2 * time.Second
 
 // how is the way in which the Pod is to end. Kubernetes kills at once without a grace
 // period.
-func (k *keeper) how() (Request, time.Duration) {
+func (k ending) how() (Request, time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	seconds := int64(corev1.DefaultTerminationGracePeriodSeconds)

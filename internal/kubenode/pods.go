@@ -120,24 +120,21 @@ func (p *Pods) byUID(uid types.UID) *keeper {
 	return nil
 }
 
-// byName returns the keeper of the Pod that came last under a name; nil if there is none.
-func (p *Pods) byName(k key) (found *keeper) {
-	for _, o := range p.all {
-		if o.key == k {
-			found = o
-		}
-	}
-	return found
-}
-
-// find is byName or byUID, for callers that do not hold the lock.
+// find returns the keeper of a UID, or without one, that of the Pod that came last under a
+// name; nil if there is none.
 func (p *Pods) find(namespace, name string, uid types.UID) *keeper {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if uid != "" {
 		return p.byUID(uid)
 	}
-	return p.byName(key{namespace, name})
+	var found *keeper
+	for _, k := range p.all {
+		if k.key == (key{namespace, name}) {
+			found = k
+		}
+	}
+	return found
 }
 
 // forget drops a keeper that has ended.

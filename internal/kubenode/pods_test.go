@@ -9,12 +9,14 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	ktesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 
@@ -144,7 +146,7 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	w := &world{T: t, agent: newAgentStub(), client: fake.NewClientset(objects...)}
 	ctx, stop := context.WithCancel(context.Background())
 	w.pods = NewPods(ctx, PodsConfig{
-		Node: "edge", Client: w.client, Agent: w.agent, Events: record.NewFakeRecorder(100), Log: slog.New(slog.DiscardHandler),
+		Node: "edge", Client: w.client, Agent: w.agent, Events: &record.FakeRecorder{}, Log: slog.New(slog.DiscardHandler),
 		Pace: Pace{First: time.Millisecond, Most: 4 * time.Millisecond, Steady: time.Millisecond},
 		Room: func() corev1.ResourceList { return w.room }, Current: func(string, string) *corev1.Pod { return nil },
 		Address: "192.0.2.7", Server: [2]string{"192.0.2.1", "6443"},
@@ -333,6 +335,10 @@ func TestWhatAPodRefersToGoesWithIt(t *testing.T) {
 		}}}},
 	}
 	w := newWorld(t, pod)
+	w.client.PrependReactor("create", "serviceaccounts", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		ends := metav1.NewTime(time.Now().Add(time.Hour))
+		return a.GetSubresource() == "token", &authenticationv1.TokenRequest{Status: authenticationv1.TokenRequestStatus{Token: "a-token", ExpirationTimestamp: ends}}, nil
+	})
 	_ = w.pods.CreatePod(t.Context(), pod)
 	w.await("the reason", func() bool {
 		s := w.has("web").Status.ContainerStatuses

@@ -142,9 +142,9 @@ func reachable(pod *corev1.Pod) bool {
 
 // refuse returns why the node has no place for the Pod; empty where it has (kubelet:
 // predicates of GeneralPredicates).
-func (k *keeper) refuse() (reason, message string) {
+func (k starting) refuse() (reason, message string) {
 	pod, room := k.latest(), k.Room()
-	taken := k.taken(k)
+	taken := taken(k.Pods, k.keeper)
 	for _, name := range []corev1.ResourceName{corev1.ResourcePods, corev1.ResourceCPU, corev1.ResourceMemory} {
 		have, bounded := room[name]
 		need, used := requests(pod)[name], taken[name]
@@ -162,7 +162,7 @@ func (k *keeper) refuse() (reason, message string) {
 }
 
 // taken is what the Pods besides one request.
-func (p *Pods) taken(but *keeper) corev1.ResourceList {
+func taken(p *Pods, but *keeper) corev1.ResourceList {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	sum := make(corev1.ResourceList)

@@ -223,6 +223,8 @@ type full struct{ *backend }
 
 func (full) Adopt(context.Context, string) error { return nil }
 
+func (full) Budget(context.Context) (Budget, error) { return Budget{CPU: 2, Memory: 1 << 30}, nil }
+
 func (b full) Create(_ context.Context, n NewTask) (Task, error) {
 	if n.Name == "taken" {
 		return Task{}, Failed(Conflict, "the name is taken")
@@ -334,6 +336,7 @@ func TestRepliesAreAsDescribed(t *testing.T) {
 	}{
 		{"GET /v1/version", "", 200},
 		{"GET /v1/openapi.json", "", 200},
+		{"GET /v1/budget", "", 200},
 		{"GET /v1/events", "", 200},
 		{"GET /v1/events?after=6&task=mine&follow=true", "", 200},
 		{"GET /v1/events?task=none", "", 404},
