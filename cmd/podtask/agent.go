@@ -129,6 +129,7 @@ func (a *agentRun) run(ctx context.Context, l net.Listener) error {
 	m := metrics.New(a.version, a.states, func() int { return len(a.fleet.Owners()) })
 	m.Services(a.services.States)
 	m.Logs(a.routes)
+	m.Usage(a.states, a.Agent.Stats.ReadSlice)
 	a.Agent.Owners.Observe(m.Operation)
 	server.Handle("GET /metrics", m.Handler())
 	doors, err := a.openDoors(backend, server, m.Handler())

@@ -12,6 +12,7 @@ import (
 
 	"github.com/podtask/podtask/internal/logdelivery"
 	"github.com/podtask/podtask/internal/record"
+	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -100,6 +101,8 @@ func TestContribNamesMetricsThatExist(t *testing.T) {
 	m.Event(record.Event{Transition: lifecycle.Transition{Container: "app", Status: "STOPPED", ExitCode: &one, Reason: "OutOfMemoryError: killed"}})
 	m.Operation(lifecycle.PullImage{}, time.Second, lifecycle.Failure{})
 	m.Services(func() []service.State { return []service.State{{Name: "web"}} })
+	m.Usage(func() []lifecycle.State { return []lifecycle.State{runningTask("a", "web")} },
+		func(lifecycle.State) (cgroups.Usage, bool) { return wholeUsage, true })
 	have := scrape(t, m)
 	names := regexp.MustCompile(`\bpodtask_[a-z_]+`)
 	for _, file := range []string{"prometheus/podtask.rules.yml", "grafana/podtask.json"} {
@@ -143,6 +146,7 @@ func TestDocument(t *testing.T) {
 	m := New("", func() []lifecycle.State { return nil }, func() int { return 0 })
 	m.Services(func() []service.State { return nil })
 	m.Logs(func() []logdelivery.Status { return nil })
+	m.Usage(nil, nil)
 	descs := make(chan *prometheus.Desc, 1000)
 	m.registry.Describe(descs)
 	close(descs)

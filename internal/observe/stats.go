@@ -80,6 +80,17 @@ func (c *Stats) Read(ctx context.Context, s lifecycle.State) (Usage, error) {
 	return podmanUsage(s, stats), nil
 }
 
+// ReadSlice returns what the task's slice has used, from the kernel's files alone. Ok is
+// false for a task that has no slice now.
+func (c *Stats) ReadSlice(s lifecycle.State) (u cgroups.Usage, ok bool) {
+	group := limits.SliceGroup(s)
+	if group == "" {
+		return cgroups.Usage{}, false
+	}
+	u, err := cgroups.ReadUsage(c.Root, group)
+	return u, err == nil
+}
+
 // ReadAll returns what each of the tasks uses now, nil for those of which nothing runs. Podman
 // is asked once about all that have no slice, not about each.
 func (c *Stats) ReadAll(ctx context.Context, tasks []lifecycle.State) ([]*Usage, error) {

@@ -33,6 +33,8 @@ type Throttling struct {
 	Periods   uint64 `json:"periods"`
 	Throttled uint64 `json:"throttled"`
 	Usec      uint64 `json:"usec"`
+	// Limit is cpu.max in ECS CPU units, 1024 for one CPU; 0 means none.
+	Limit uint64 `json:"limit,omitempty"`
 }
 
 // Memory is from the memory.* files, in bytes.
@@ -96,6 +98,9 @@ func ReadUsage(root fs.FS, group string) (Usage, error) {
 	u := Usage{CPUUsec: cpu["usage_usec"]}
 	if _, there := cpu["nr_periods"]; there {
 		u.Throttling = &Throttling{Periods: cpu["nr_periods"], Throttled: cpu["nr_throttled"], Usec: cpu["throttled_usec"]}
+		if units, limited := cpuMax(root, group); limited {
+			u.Throttling.Limit = uint64(units)
+		}
 	}
 	u.Memory, u.PIDs, u.IO, u.Pressure = r.memory(), r.pids(), r.io(), r.pressure()
 	return u, r.err

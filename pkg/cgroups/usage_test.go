@@ -25,6 +25,7 @@ func TestUsageOfAllControllers(t *testing.T) {
 	t.Parallel()
 	root := tree(map[string]string{
 		"a/cpu.stat":            "usage_usec 2500000\nuser_usec 1\nsystem_usec 2\nnr_periods 10\nnr_throttled 4\nthrottled_usec 300\n",
+		"a/cpu.max":             "50000 100000\n",
 		"a/memory.current":      "1000\n",
 		"a/memory.stat":         "anon 5\nfile 700\ninactive_file 600\n",
 		"a/memory.peak":         "1500\n",
@@ -44,7 +45,7 @@ func TestUsageOfAllControllers(t *testing.T) {
 	got, err := cgroups.ReadUsage(root, "a")
 	want := cgroups.Usage{
 		CPUUsec:    2500000,
-		Throttling: &cgroups.Throttling{Periods: 10, Throttled: 4, Usec: 300},
+		Throttling: &cgroups.Throttling{Periods: 10, Throttled: 4, Usec: 300, Limit: 512},
 		Memory:     &cgroups.Memory{Current: 1000, InactiveFile: 600, Used: 400, Peak: 1500, Limit: 2000, Swap: 7, Kills: 2, Full: 1},
 		PIDs:       &cgroups.PIDs{Current: 12, Peak: 20, Refused: 8},
 		IO:         &cgroups.IO{Read: 101, Written: 202},

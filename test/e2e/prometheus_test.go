@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -151,7 +152,7 @@ func dashboardQueries(t *testing.T) (queries []string) {
 	}
 	for _, p := range board.Panels {
 		for _, target := range p.Targets {
-			queries = append(queries, strings.ReplaceAll(target.Expr, "$instance", ".*"))
+			queries = append(queries, strings.NewReplacer("$instance", ".*", "$task", ".*").Replace(target.Expr))
 		}
 	}
 	return queries
@@ -178,6 +179,13 @@ func TestPrometheusScrapesTheAgent(t *testing.T) {
 	if len(queries) < 8 {
 		t.Errorf("the dashboard has only %d queries", len(queries))
 	}
+	queries = slices.DeleteFunc(queries, func(q string) bool {
+		if !strings.Contains(q, "podtask_task_") {
+			return false
+		}
+		results(t, prom, q) // fails for an error; this bed has no slices to measure
+		return true
+	})
 	for _, q := range append(queries, `podtask_tasks{status="RUNNING"} == 2`, `increase(podtask_errors_total{error="CannotStartContainerError"}[5m]) > 0`) {
 		eventually(t, "an answer to "+q, func() bool { return results(t, prom, q) > 0 })
 	}

@@ -103,6 +103,31 @@ func TestStatsAgreeWithTheKernel(t *testing.T) {
 	b.want(0, "wait", id)
 }
 
+// An agent's metrics have what the kernel counts of each task, by its name.
+func TestMetricsOfATaskAgreeWithTheKernel(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.agent()
+	name := b.family + "-measured"
+	id := b.detach("--wait=running", "--name", name, b.waiter())
+	b.up(id)
+	kernel := func() float64 {
+		t.Helper()
+		u, err := cgroups.ReadUsage(os.DirFS("/"), cgroups.Path(os.Getuid(), "podtask"+id+".slice"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return float64(u.CPUUsec) / 1e6
+	}
+	before := kernel()
+	got := metric(b, `podtask_task_cpu_seconds_total{family="`+b.inspect(id).Family+`",task="`+name+`"}`)
+	if after := kernel(); got < before || got > after {
+		t.Errorf("%f seconds of CPU, the kernel counts %f before and %f after", got, before, after)
+	}
+	b.tell(id, "app", "/tmp/go")
+	b.want(0, "wait", id)
+}
+
 // line takes the first line, once it is there.
 func (s *syncBuffer) line() (text string, found bool) {
 	s.mu.Lock()

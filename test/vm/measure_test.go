@@ -3,8 +3,12 @@
 package vm
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -102,6 +106,48 @@ func TestStatisticsAgreeWithThoseOfOthers(t *testing.T) {
 	if task.Throttling.Throttled == 0 || task.Network == nil || task.Pressure != nil {
 		t.Errorf("a task that wants more than its limit, with a network, on a kernel without PSI: %+v", task)
 	}
+}
+
+// The agent's metrics have the limits of each task, and how it feels them.
+func TestMetricsOfATaskShowItsLimits(t *testing.T) {
+	startAgent(t, "podtask-agent-metrics")
+	id := detach(t, define(t, "metrics", "256", "128", box("app", "burn 10m", 64)), "--name", "measured")
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "podtask", "podtask.sock"))
+	}}}
+	labels := `{family="metrics",task="measured"}`
+	value := func(name string) float64 {
+		t.Helper()
+		answer, err := client.Get("http://podtask/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, found := strings.Cut(string(text), "\n"+name+labels+" ")
+		if !found {
+			t.Fatalf("there is no %s in\n%s", name, text)
+		}
+		first, _, _ := strings.Cut(rest, "\n")
+		return number(t, first)
+	}
+	eventually(t, "a throttled period", func() bool { return value("podtask_task_cpu_throttled_periods_total") > 0 })
+	for name, want := range map[string]float64{
+		"podtask_task_cpu_limit_cores": 0.25, "podtask_task_memory_limit_bytes": 128 << 20, "podtask_task_oom_kills_total": 0,
+	} {
+		if got := value(name); got != want {
+			t.Errorf("%s is %g, want %g", name, got, want)
+		}
+	}
+	for _, name := range []string{"podtask_task_cpu_seconds_total", "podtask_task_cpu_periods_total", "podtask_task_cpu_throttled_seconds_total", "podtask_task_memory_used_bytes", "podtask_task_processes"} {
+		if got := value(name); got <= 0 {
+			t.Errorf("%s is %g", name, got)
+		}
+	}
+	podtask(t, "stop", id)
 }
 
 // Without --no-stream samples come until Ctrl-C.
