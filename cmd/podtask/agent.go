@@ -130,6 +130,7 @@ func (a *agentRun) run(ctx context.Context, l net.Listener) error {
 	m.Services(a.services.States)
 	m.Logs(a.routes)
 	m.Usage(a.states, a.Agent.Stats.ReadSlice)
+	a.Agent.Delivery.Observe(m.Output)
 	a.Agent.Owners.Observe(m.Operation)
 	server.Handle("GET /metrics", m.Handler())
 	doors, err := a.openDoors(backend, server, m.Handler())

@@ -61,7 +61,7 @@ var direction = []rule{
 	{pkg: "internal/top", may: []string{"internal/console", "internal/term", "pkg/api", "pkg/lifecycle", "pkg/timeline"}},
 	{
 		pkg: "internal/connect",
-		may: []string{"internal/arn", "internal/awsapi", "internal/ledger", "pkg/admission", "internal/adjust", "pkg/refs", "internal/agent", "internal/console", "internal/envfile", "internal/fleet", "internal/imagestore", "internal/messages", "internal/observe", "internal/owner", "internal/preflight", "internal/record", "internal/services", "internal/tasksecrets", "internal/term", "pkg/api", "pkg/catalog", "pkg/cgroups", "pkg/config", "pkg/images", "pkg/lifecycle", "pkg/pod", "pkg/service", "pkg/state", "pkg/taskdef"},
+		may: []string{"internal/arn", "internal/awsapi", "internal/ledger", "pkg/admission", "internal/adjust", "pkg/refs", "internal/agent", "internal/console", "internal/envfile", "internal/fleet", "internal/imagestore", "internal/logdelivery", "internal/messages", "internal/observe", "internal/owner", "internal/preflight", "internal/record", "internal/services", "internal/tasksecrets", "internal/term", "pkg/api", "pkg/catalog", "pkg/cgroups", "pkg/config", "pkg/images", "pkg/lifecycle", "pkg/pod", "pkg/service", "pkg/state", "pkg/taskdef"},
 	},
 	{pkg: "internal/controlplane"}, // test support: processes of a program that is built elsewhere
 	{pkg: "internal/rollback", may: []string{"internal/atomicfile", "pkg/lifecycle", "pkg/taskdef"}},
@@ -117,7 +117,7 @@ var direction = []rule{
 	{pkg: "internal/kubenode", may: []string{"pkg/api"}},
 	{pkg: "cmd/podtask-kubelet", may: []string{"internal/agent", "internal/kubenode", "internal/kubeserve", "internal/podaccess", "pkg/netns", "pkg/state"}},
 	{pkg: "cmd/podtask-user-generator", may: []string{"pkg/taskunit", "pkg/unitdir"}}, // small: no Podman, no YAML
-	{pkg: "internal/metrics", may: []string{"internal/agent", "internal/logdelivery", "internal/record", "pkg/cgroups", "pkg/lifecycle", "pkg/service"}, also: []string{"pkg/taskdef"}},
+	{pkg: "internal/metrics", may: []string{"internal/agent", "internal/logdelivery", "internal/record", "pkg/cgroups", "pkg/lifecycle", "pkg/service", "pkg/taskdef"}},
 	{pkg: "cmd/podtask", may: []string{"internal/arn", "internal/awsapi", "internal/awskey", "internal/sigv4", "internal/adjust", "internal/preflight", "pkg/", "internal/limitlisten", "internal/metrics", "internal/agent", "internal/suggest", "internal/term", "internal/top", "internal/atomicfile", "internal/connect", "internal/console", "internal/helptext", "internal/lint", "internal/rollback", "internal/cleanup", "internal/envfile", "internal/failpoint", "internal/fleet", "internal/imagestore", "internal/logdelivery", "internal/limits", "internal/observe", "internal/owner", "internal/podspec", "internal/record", "internal/services", "internal/supervise", "internal/conn"}},
 	// Programs that are no part of the product stand alone.
 	{pkg: "examples/"},

@@ -32,6 +32,8 @@ type Deliverer struct {
 	Events   *record.Events
 	Senders  Senders
 
+	counts func(Outcome) // nil: nothing does
+
 	mu    sync.Mutex
 	later map[string]bool // tasks of Later
 }

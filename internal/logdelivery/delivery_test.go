@@ -93,6 +93,20 @@ type process struct {
 	mu      sync.Mutex
 	now     lifecycle.State
 	changed chan struct{}
+	sum     Outcome
+}
+
+// counted is the sum of what was observed.
+func (p *process) counted() Outcome {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sum
+}
+
+func (p *process) count(o Outcome) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sum = Outcome{o.Driver, p.sum.Lines + o.Lines, p.sum.Bytes + o.Bytes, p.sum.LostLines + o.LostLines, p.sum.LostBytes + o.LostBytes}
 }
 
 func (h *host) process() *process {
@@ -117,6 +131,7 @@ func (h *host) process() *process {
 		Podman: func(context.Context) (Podman, error) { return h, nil }, Senders: servers,
 	}
 	p := &process{host: h, now: h.state, changed: make(chan struct{})}
+	d.Observe(p.count)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	p.Delivery = d.Start(ctx, p, &wg)
@@ -212,6 +227,9 @@ func TestOutputIsSentOnceThoughOwnersChange(t *testing.T) {
 	h.await(2)
 	second.exit()
 	h.want("one", "two", "prompt> ")
+	if got := second.counted(); got.Lines != 2 || got.Bytes != int64(len("twoprompt> ")) || got.LostLines+got.LostBytes != 0 {
+		t.Errorf("counted are %+v", got)
+	}
 	route, err := h.files.Load()
 	if left, _ := h.files.Waiting(route.Position); err != nil || left != 0 || route.Error != "" {
 		t.Errorf("%d bytes are left: %+v, %v", left, route, err)
@@ -477,5 +495,12 @@ func TestARouterThatHasEndedTakesNoMore(t *testing.T) {
 	}
 	if p.leftOf(p.State()) {
 		t.Error("an agent would go on")
+	}
+	routes, err := p.Routes(p.State())
+	if err != nil || len(routes) != 1 || routes[0].WaitingBytes != 0 || routes[0].LostBytes == 0 || routes[0].Error == "" || routes[0].Stalled() {
+		t.Errorf("the routes are %+v, %v", routes, err)
+	}
+	if got := p.counted(); got.LostBytes != routes[0].LostBytes || got.Lines != 0 || got.Driver != "awsfirelens" {
+		t.Errorf("counted are %+v", got)
 	}
 }

@@ -268,6 +268,7 @@ func (r *route) acknowledged(ctx context.Context, sent logroute.Sent) error {
 		r.saved.Until = sent.Until
 	}
 	r.saved.LostLines += sent.Lost + damaged
+	r.count(r.container, Outcome{Lines: sent.Lines, Bytes: sent.Bytes, LostLines: sent.Lost + damaged})
 	if r.saved.Error != "" {
 		r.saved.Error, r.saved.Since = "", time.Time{}
 	}
@@ -354,6 +355,7 @@ func (r *route) giveUp(ctx context.Context, lost []logfiles.Segment) {
 		r.skip = s.Number + 1
 	}
 	r.saved.LostBytes += bytes
+	r.count(r.container, Outcome{LostBytes: bytes})
 	_ = r.container.files.Save(r.saved) // the next batch saves it too
 	r.note(ctx, eventLost, fmt.Sprintf("%d bytes: more than log-backlog waited to be sent", bytes))
 }
@@ -366,12 +368,17 @@ const routerEnded = "the log router has ended"
 func (r *route) tellLeft(ctx context.Context, lost, routed bool) {
 	saved, _ := r.container.files.Load() // a damaged one is that of the beginning
 	left, err := r.container.files.Waiting(saved.Position)
-	if err != nil || left == 0 || routed && saved.Error == routerEnded {
+	if err != nil || left == 0 {
 		return
 	}
 	if routed {
 		saved.Error, saved.Since = routerEnded, time.Now().UTC()
-		_ = r.container.files.Save(saved) // it is for users
+		saved.LostBytes += left
+		if end, err := logfiles.End(r.container.files); err == nil {
+			saved.Position = end
+		}
+		_ = r.container.files.Save(saved)
+		r.count(r.container, Outcome{LostBytes: left})
 		r.note(ctx, eventLost, fmt.Sprintf("%d bytes: %s", left, routerEnded))
 		r.Log.Warn("not all output of a container reached the log router", "container", r.container.name, "bytes", left)
 		return
@@ -381,6 +388,7 @@ func (r *route) tellLeft(ctx context.Context, lost, routed bool) {
 		why = "there was not enough time"
 	}
 	if lost {
+		r.count(r.container, Outcome{LostBytes: left})
 		r.note(ctx, eventLost, fmt.Sprintf("%d bytes, removed with the task: %s", left, why))
 		r.Log.Warn("the task is removed before all output of a container was sent", "container", r.container.name, "bytes", left, "error", why)
 		return

@@ -21,6 +21,30 @@ type Status struct {
 	Since time.Time `json:"since,omitzero"`
 }
 
+// Stalled reports whether output waits because it cannot be sent.
+func (s Status) Stalled() bool { return s.Error != "" && s.WaitingBytes > 0 }
+
+// Outcome is what has become of a part of the output of a container.
+type Outcome struct {
+	Driver string
+	// Lines and Bytes were acknowledged by the server.
+	Lines, Bytes int64
+	// LostLines were refused or damaged, LostBytes of the log files were given up.
+	LostLines, LostBytes int64
+}
+
+// Observe makes fn get each outcome. Many goroutines call fn at once. Observe must be called
+// before the first delivery starts.
+func (d *Deliverer) Observe(fn func(Outcome)) { d.counts = fn }
+
+// count tells what has become of output of a container.
+func (a *Delivery) count(c *container, o Outcome) {
+	if a.counts != nil {
+		o.Driver = string(a.task.State().Task.Containers[c.index].Log.Driver)
+		a.counts(o)
+	}
+}
+
 // Routes returns how far the output of the containers of a task was sent, of those whose
 // output is sent here. It needs only the files, so that any process can ask.
 func (d *Deliverer) Routes(s lifecycle.State) ([]Status, error) {

@@ -149,6 +149,17 @@ func (r *Reader) advance() error {
 	return nil
 }
 
+// End is the position behind all that files have.
+func End(f Files) (logroute.Position, error) {
+	all, err := f.Segments()
+	if err != nil || len(all) == 0 {
+		return logroute.Position{}, err
+	}
+	last := all[len(all)-1]
+	end := logroute.Mark{Segment: last.Number, Offset: last.Size}
+	return logroute.Position{end, end}, nil
+}
+
 // Waiting is how many bytes of the files come from a position on.
 func (f Files) Waiting(from logroute.Position) (bytes int64, err error) {
 	all, err := f.Segments()

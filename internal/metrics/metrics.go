@@ -13,6 +13,7 @@ import (
 	"github.com/podtask/podtask/internal/record"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
+	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -25,7 +26,19 @@ type Metrics struct {
 	exits       *prometheus.CounterVec
 	errors      *prometheus.CounterVec
 	operations  *prometheus.HistogramVec
+	logRecords  *prometheus.CounterVec
+	logBytes    *prometheus.CounterVec
+	logLost     *prometheus.CounterVec
 }
+
+// The outcomes of lines.
+const (
+	delivered = "delivered"
+	lost      = "lost"
+)
+
+// logDrivers are those that send to a server.
+var logDrivers = []taskdef.LogDriver{taskdef.LogAWSLogs, taskdef.LogFireLens, taskdef.LogFluentd, taskdef.LogGELF, taskdef.LogSplunk, taskdef.LogSyslog}
 
 // New returns metrics of the tasks that states lists; version is the program's.
 func New(version string, states func() []lifecycle.State, owned func() int) *Metrics {
@@ -44,6 +57,18 @@ func New(version string, states func() []lifecycle.State, owned func() int) *Met
 			Name: "podtask_operation_duration_seconds", Help: "Time that calls to Podman, registries and systemd took, by operation and outcome (ok, retry or error).",
 			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300},
 		}, []string{"operation", "outcome"}),
+		logRecords: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "podtask_log_records_total", Help: "Lines of output since the agent began, by log driver and outcome: delivered, or lost (refused by the server, or damaged in the log file).",
+		}, []string{"driver", "outcome"}),
+		logBytes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "podtask_log_bytes_total", Help: "Bytes of output that were delivered since the agent began, by log driver.",
+		}, []string{"driver"}),
+		logLost: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "podtask_log_lost_bytes_total", Help: "Bytes of log files that were given up since the agent began, because of log-backlog, a log router that has ended, or a removal, by log driver.",
+		}, []string{"driver"}),
+	}
+	for _, driver := range logDrivers {
+		m.Output(logdelivery.Outcome{Driver: string(driver)})
 	}
 	// A counter that begins at 1 has not increased, as far as Prometheus can tell.
 	for _, outcome := range []string{"success", "failure", "none"} {
@@ -63,7 +88,7 @@ func New(version string, states func() []lifecycle.State, owned func() int) *Met
 	ownedTasks := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "podtask_tasks_owned", Help: "Tasks that the agent owns now.",
 	}, func() float64 { return float64(owned()) })
-	m.registry.MustRegister(m.transitions, m.exits, m.errors, m.operations, build, ownedTasks, tasks{states},
+	m.registry.MustRegister(m.transitions, m.exits, m.errors, m.operations, build, ownedTasks, tasks{states}, m.logRecords, m.logBytes, m.logLost,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -74,6 +99,14 @@ func (m *Metrics) Services(states func() []service.State) { m.registry.MustRegis
 // Logs adds those of the output that is sent to servers. Routes lists the containers whose
 // output is sent. It is called once, before Handler.
 func (m *Metrics) Logs(routes func() []logdelivery.Status) { m.registry.MustRegister(logs{routes}) }
+
+// Output counts what has become of output of a container.
+func (m *Metrics) Output(o logdelivery.Outcome) {
+	m.logRecords.WithLabelValues(o.Driver, delivered).Add(float64(o.Lines))
+	m.logRecords.WithLabelValues(o.Driver, lost).Add(float64(o.LostLines))
+	m.logBytes.WithLabelValues(o.Driver).Add(float64(o.Bytes))
+	m.logLost.WithLabelValues(o.Driver).Add(float64(o.LostBytes))
+}
 
 // logs measures the log files at the time of the request.
 type logs struct{ routes func() []logdelivery.Status }
@@ -96,10 +129,10 @@ func (l logs) Collect(out chan<- prometheus.Metric) {
 	for _, r := range l.routes() {
 		c := drivers[r.Driver]
 		c.waiting += float64(r.WaitingBytes)
-		if r.Error == "" {
-			c.ok++
-		} else {
+		if r.Stalled() {
 			c.stalled++
+		} else {
+			c.ok++
 		}
 		drivers[r.Driver] = c
 	}

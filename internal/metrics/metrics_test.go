@@ -103,6 +103,7 @@ func TestContribNamesMetricsThatExist(t *testing.T) {
 	m.Services(func() []service.State { return []service.State{{Name: "web"}} })
 	m.Usage(func() []lifecycle.State { return []lifecycle.State{runningTask("a", "web")} },
 		func(lifecycle.State) (cgroups.Usage, bool) { return wholeUsage, true })
+	m.Logs(func() []logdelivery.Status { return []logdelivery.Status{{Driver: "gelf"}} })
 	have := scrape(t, m)
 	names := regexp.MustCompile(`\bpodtask_[a-z_]+`)
 	for _, file := range []string{"prometheus/podtask.rules.yml", "grafana/podtask.json"} {
@@ -126,12 +127,15 @@ func TestLogsThatWaitAreMeasured(t *testing.T) {
 	t.Parallel()
 	m := New("1", func() []lifecycle.State { return nil }, func() int { return 0 })
 	m.Logs(func() []logdelivery.Status {
-		return []logdelivery.Status{{Driver: "awslogs", WaitingBytes: 3}, {Driver: "awslogs", WaitingBytes: 4, Error: "denied"}, {Driver: "awslogs", Error: "denied"}, {Driver: "gelf"}}
+		return []logdelivery.Status{{Driver: "awslogs", WaitingBytes: 3}, {Driver: "awslogs", WaitingBytes: 4, Error: "denied"}, {Driver: "awslogs", WaitingBytes: 1, Error: "denied"}, {Driver: "gelf", Error: "all was given up"}}
 	})
 	m.Event(record.Event{Transition: lifecycle.Transition{Container: "app", Status: "LOGS_STALLED", Reason: "OutOfMemoryError"}})
+	m.Output(logdelivery.Outcome{Driver: "gelf", Lines: 2, Bytes: 20, LostLines: 1, LostBytes: 9})
 	got := scrape(t, m)
 	for _, want := range []string{
-		`podtask_log_backlog_bytes{driver="awslogs"} 7`, `podtask_log_routes{driver="awslogs",state="ok"} 1`, `podtask_log_routes{driver="awslogs",state="stalled"} 2`,
+		`podtask_log_records_total{driver="gelf",outcome="delivered"} 2`, `podtask_log_records_total{driver="gelf",outcome="lost"} 1`,
+		`podtask_log_bytes_total{driver="gelf"} 20`, `podtask_log_lost_bytes_total{driver="gelf"} 9`, `podtask_log_records_total{driver="splunk",outcome="lost"} 0`,
+		`podtask_log_backlog_bytes{driver="awslogs"} 8`, `podtask_log_routes{driver="awslogs",state="ok"} 1`, `podtask_log_routes{driver="awslogs",state="stalled"} 2`,
 		`podtask_errors_total{error="OutOfMemoryError"} 0`, `podtask_log_routes{driver="gelf",state="ok"} 1`,
 	} {
 		if !strings.Contains(got, want) {
