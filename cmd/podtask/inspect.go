@@ -77,7 +77,8 @@ func (s *session) inspectTask(ctx context.Context, ref string) (api.Task, error)
 			return t, nil
 		}
 	}
-	return s.observedTasks(ctx, []lifecycle.State{st}, time.Now())[0], nil
+	now := time.Now()
+	return connect.WithLogs(s.observedTasks(ctx, []lifecycle.State{st}, now)[0], s.Agent.Delivery, st, now), nil
 }
 
 // inspectPods prints tasks as Kubernetes Pods.

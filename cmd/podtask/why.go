@@ -100,8 +100,8 @@ func explain(t api.Task, now time.Time) answer {
 		a.Sentence += term.Line(a.Why[0].Text) + times(a.Why[0], now) + next(t, a.Why[0].Code)
 	}
 	for i, r := range a.Why {
-		if i > 0 && r.Code == lifecycle.WhyProtected {
-			a.Sentence += "; " + r.Text + times(r, now)
+		if i > 0 && (r.Code == lifecycle.WhyProtected || r.Code == api.WhyLogsStalled) {
+			a.Sentence += "; " + term.Line(r.Text) + times(r, now)
 		}
 	}
 	a.Sentence += "."

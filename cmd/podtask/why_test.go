@@ -38,6 +38,10 @@ func TestWhyIsOneSentenceWithTimes(t *testing.T) {
 			"web (0123456789ab) is STOPPED: stopped by you; app exited with code 143, 1 minute ago; `podtask logs web` shows what it wrote."},
 		{"paused", api.Task{Name: "web", Status: "RUNNING", Owner: owned, Why: []api.Reason{{Code: "paused", Text: "app is paused"}}},
 			"web (0123456789ab) is RUNNING: app is paused; `podtask unpause web` lets it go on."},
+		{"logs", api.Task{Name: "web", Status: "RUNNING", Owner: owned, Why: []api.Reason{
+			{Code: "running", Text: "it waits for nothing"}, {Code: "logs-stalled", Text: "3KiB of the output of app wait to be sent to Splunk: it\nis down", Since: noon.Add(-time.Minute)},
+		}},
+			"web (0123456789ab) is RUNNING: it waits for nothing; 3KiB of the output of app wait to be sent to Splunk: it is down, for 2m0s."},
 		{"no owner", api.Task{Name: "web", Status: "RUNNING", Why: []api.Reason{{Code: "running", Text: "it waits for nothing"}}},
 			"web (0123456789ab) is RUNNING: its owner has died; `podtask wait web` or `podtask stop web` takes it over; when last recorded: it waits for nothing."},
 	}

@@ -44,6 +44,9 @@ type OwnerBackend struct {
 // History is the api.Publisher and api.PullWatcher of a host.
 type History struct{ from *agent.Agent }
 
+// NewHistory returns that of a host.
+func NewHistory(from *agent.Agent) History { return History{from} }
+
 // Events implements api.Publisher.
 func (h History) Events(ctx context.Context, q api.EventQuery, fn func(api.Event) error) error {
 	return h.from.Events.Read(ctx, q.After, q.Follow, func(e record.Event) error {
@@ -114,7 +117,7 @@ func (b OwnerBackend) Task(_ context.Context, ref string) (api.Task, error) {
 	if ref == "" || !strings.HasPrefix(s.ID, ref) && s.Name != ref {
 		return api.Task{}, api.Failed(api.NotFound, "no task %q here: this process owns %s only", ref, s.ID)
 	}
-	return ownedBy(b.Pid, b.Owner, s), nil
+	return WithLogs(ownedBy(b.Pid, b.Owner, s), b.from.Delivery, s, time.Now()), nil
 }
 
 // Stop implements api.Backend.
@@ -196,7 +199,7 @@ func (b AgentBackend) Task(_ context.Context, ref string) (api.Task, error) {
 	if err != nil {
 		return api.Task{}, failure(err)
 	}
-	return b.wire(s), nil
+	return WithLogs(b.wire(s), b.Agent.Delivery, s, time.Now()), nil
 }
 
 // Stop implements api.Backend.

@@ -79,6 +79,9 @@ type Task struct {
 	// Ports are as published, chosen ones included.
 	Ports      []Port      `json:"ports"`
 	Containers []Container `json:"containers"`
+	// Logs says how far the output of the containers was sent, of those whose log driver sends;
+	// absent in lists of tasks and while a task is watched.
+	Logs []LogRoute `json:"logs,omitempty"`
 	// Errors are those of the pod and the slice, oldest first.
 	Errors  []Error      `json:"errors"`
 	History []Transition `json:"history"`
@@ -94,7 +97,8 @@ type PodRef struct {
 // Reason is what a task waits for, or how it ended.
 type Reason struct {
 	// Code is a word for scripts: ended, queued, operation, retry, restart, dependency, digests,
-	// pod, volumes, inspect, health, unhealthy, paused, stop-order, running, disk-full or no-owner.
+	// pod, volumes, inspect, health, unhealthy, paused, stop-order, running, protected,
+	// logs-stalled, disk-full or no-owner.
 	Code string `json:"code"`
 	// Container is absent for the task as a whole.
 	Container string `json:"container,omitempty"`
@@ -106,6 +110,28 @@ type Reason struct {
 	Until time.Time `json:"until,omitzero"`
 	Then  string    `json:"then,omitempty"`
 }
+
+// LogRoute is how far the output of a container was sent.
+type LogRoute struct {
+	Container string `json:"container"`
+	// Driver is the log driver, Destination where the output goes, for people.
+	Driver      string `json:"driver"`
+	Destination string `json:"destination"`
+	// Until is the time of the last line that was delivered.
+	Until time.Time `json:"deliveredUntil,omitzero"`
+	// WaitingBytes of the log files are not sent.
+	WaitingBytes int64 `json:"waitingBytes"`
+	// LostBytes and LostLines were given up or refused.
+	LostBytes int64 `json:"lostBytes,omitempty"`
+	LostLines int64 `json:"lostLines,omitempty"`
+	// Error is why nothing was sent since Since; absent: there is no reason.
+	Error string    `json:"error,omitempty"`
+	Since time.Time `json:"since,omitzero"`
+}
+
+// WhyLogsStalled is the code of output that was not sent for a minute. It comes after the other
+// reasons, because the task itself does not wait for it.
+const WhyLogsStalled = "logs-stalled"
 
 // WhyDiskFull is the code of a task that cannot be saved: until the disk of the state
 // directory has space, nothing of it is started, and what is stopped is not recorded.
