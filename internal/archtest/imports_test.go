@@ -60,8 +60,9 @@ var direction = []rule{
 	{pkg: "internal/console", may: []string{"internal/imagestore", "internal/observe", "internal/term", "pkg/api", "pkg/lifecycle"}, also: []string{"pkg/libpod"}},
 	{pkg: "internal/top", may: []string{"internal/console", "internal/term", "pkg/api", "pkg/lifecycle", "pkg/timeline"}},
 	{
-		pkg: "internal/connect",
-		may: []string{"internal/arn", "internal/awsapi", "internal/ledger", "pkg/admission", "internal/adjust", "pkg/refs", "internal/agent", "internal/console", "internal/envfile", "internal/fleet", "internal/imagestore", "internal/logdelivery", "internal/messages", "internal/observe", "internal/owner", "internal/preflight", "internal/record", "internal/services", "internal/tasksecrets", "internal/term", "pkg/api", "pkg/catalog", "pkg/cgroups", "pkg/config", "pkg/images", "pkg/lifecycle", "pkg/pod", "pkg/service", "pkg/state", "pkg/taskdef"},
+		pkg:  "internal/connect",
+		may:  []string{"internal/arn", "internal/awsapi", "internal/ledger", "pkg/admission", "internal/adjust", "pkg/refs", "internal/agent", "internal/console", "internal/envfile", "internal/fleet", "internal/imagestore", "internal/logdelivery", "internal/messages", "internal/observe", "internal/owner", "internal/preflight", "internal/record", "internal/services", "internal/tasksecrets", "internal/term", "pkg/api", "pkg/catalog", "pkg/cgroups", "pkg/config", "pkg/images", "pkg/lifecycle", "pkg/pod", "pkg/service", "pkg/state", "pkg/taskdef"},
+		also: []string{"internal/logfiles"},
 	},
 	{pkg: "internal/controlplane"}, // test support: processes of a program that is built elsewhere
 	{pkg: "internal/rollback", may: []string{"internal/atomicfile", "pkg/lifecycle", "pkg/taskdef"}},
