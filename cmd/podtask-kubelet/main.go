@@ -21,6 +21,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"syscall"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
@@ -78,6 +79,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, getenv fu
 // registration is what a node says of itself when it registers.
 type registration struct{ labels, taints string }
 
+// work is how the node treats Pods.
+type work struct {
+	pods int64
+	sync time.Duration
+}
+
 // options are the flags.
 type options struct {
 	flags                     *flag.FlagSet
@@ -85,7 +92,7 @@ type options struct {
 	kubeconfig, name, address string
 	socket, server            string
 	registration              registration
-	pods                      int64
+	work                      work
 	endpoint                  endpoint
 	debug, version            bool
 }
@@ -105,7 +112,8 @@ func newOptions(stderr io.Writer, getenv func(string) string) *options {
 	f.StringVar(&o.registration.taints, "register-with-taints", kubenode.TaintNoNetwork+":"+string(corev1.TaintEffectNoSchedule), "`KEY[=VALUE]:EFFECT,...`, taints of a node that is not registered yet; empty for none")
 	f.StringVar(&o.socket, "socket", getenv("PODTASK_SOCKET"), "the `SOCKET` of the podtask agent (default: $XDG_RUNTIME_DIR/podtask/podtask.sock)")
 	f.StringVar(&o.server, "server-for-pods", "", "the `URL` at which containers reach the API server (default: that of the kubeconfig)")
-	f.Int64Var(&o.pods, "max-pods", 110, "how many Pods the node takes")
+	f.Int64Var(&o.work.pods, "max-pods", 110, "how many Pods the node takes")
+	f.DurationVar(&o.work.sync, "sync-frequency", kubenode.DefaultPace.Refresh, "how often ConfigMaps and Secrets are read whose content is in files of containers")
 	f.IntVar(&o.endpoint.port, "port", 10250, "the `PORT` at which the API server reaches this node for logs and exec; 0 for a free one")
 	f.StringVar(&o.endpoint.clientCAs, "client-ca-file", "", "the `FILE` with the authorities of certificates of callers (default: that of the kubeconfig)")
 	f.StringVar(&o.endpoint.certFile, "tls-cert-file", "", "the `FILE` with the certificate of the endpoint (default: the cluster is asked for one)")
@@ -121,7 +129,7 @@ func (o *options) config(log *slog.Logger) (c kubenode.Config, err error) {
 	if o.flags.NArg() > 0 {
 		errs = append(errs, fmt.Errorf("%q: podtask kubelet takes flags only", o.flags.Arg(0)))
 	}
-	id := kubenode.Identity{Name: o.name, Version: buildVersion(), Pods: o.pods}
+	id := kubenode.Identity{Name: o.name, Version: buildVersion(), Pods: o.work.pods}
 	if id.Name == "" {
 		if id.Name, err = os.Hostname(); err != nil {
 			errs = append(errs, fmt.Errorf("%w: give --node-name", err))
@@ -137,8 +145,11 @@ func (o *options) config(log *slog.Logger) (c kubenode.Config, err error) {
 	if id.Address, err = o.hostAddress(); err != nil {
 		errs = append(errs, err)
 	}
-	if o.pods < 1 {
-		errs = append(errs, fmt.Errorf("--max-pods %d: a node takes at least one Pod", o.pods))
+	if o.work.sync < time.Second {
+		errs = append(errs, fmt.Errorf("--sync-frequency %s: one second is the least", o.work.sync))
+	}
+	if o.work.pods < 1 {
+		errs = append(errs, fmt.Errorf("--max-pods %d: a node takes at least one Pod", o.work.pods))
 	}
 	socket, err := o.agentSocket()
 	if err != nil {
@@ -163,8 +174,13 @@ func (o *options) config(log *slog.Logger) (c kubenode.Config, err error) {
 	if err != nil {
 		return c, err
 	}
-	agent := kubenode.NewSocket(socket)
-	return kubenode.Config{Identity: id, Client: client, Agent: agent, Host: agent, Log: log, Pace: kubenode.DefaultPace, Server: server, Serve: serve}, errors.Join(errs...)
+	stateDir, _, err := state.Dirs(o.getenv)
+	if err != nil {
+		return c, err
+	}
+	agent, often := kubenode.NewSocket(socket), kubenode.DefaultPace
+	often.Refresh = o.work.sync
+	return kubenode.Config{Identity: id, Client: client, Agent: agent, Host: agent, Log: log, Pace: often, Server: server, Dir: filepath.Join(stateDir, "kubelet", id.Name, "pods"), Serve: serve}, errors.Join(errs...)
 }
 
 // access reads the kubeconfig. JSON is larger than protobuf, which the client speaks.

@@ -115,7 +115,8 @@ var direction = []rule{
 	{pkg: "internal/nonsense"},
 	{pkg: "internal/kubeserve", may: []string{"internal/limitlisten"}},
 	{pkg: "internal/podaccess", may: []string{"internal/agent", "internal/conn", "internal/kubeserve", "internal/observe", "internal/podspec", "pkg/cgroups", "pkg/libpod", "pkg/lifecycle", "pkg/netns", "pkg/taskdef"}},
-	{pkg: "internal/kubenode", may: []string{"pkg/api"}},
+	{pkg: "internal/kubefiles"},
+	{pkg: "internal/kubenode", may: []string{"internal/kubefiles", "pkg/api"}},
 	{pkg: "cmd/podtask-kubelet", may: []string{"internal/agent", "internal/kubenode", "internal/kubeserve", "internal/podaccess", "pkg/netns", "pkg/state"}},
 	{pkg: "cmd/podtask-user-generator", may: []string{"pkg/taskunit", "pkg/unitdir"}}, // small: no Podman, no YAML
 	{pkg: "internal/metrics", may: []string{"internal/agent", "internal/logdelivery", "internal/record", "pkg/cgroups", "pkg/lifecycle", "pkg/service", "pkg/taskdef"}},

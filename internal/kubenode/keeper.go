@@ -3,12 +3,10 @@ package kubenode
 import (
 	"context"
 	"errors"
-
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podtask/podtask/pkg/api"
 )
@@ -18,19 +16,20 @@ type Pace struct {
 	// First is the pause after a first failure; each next one is twice as long, up to
 	// Most. Steady is the pause after a call of the agent or the API server has failed.
 	First, Most, Steady time.Duration
+	// Refresh is how often the objects are read whose content is in files of containers.
+	Refresh time.Duration
 }
 
 // DefaultPace is that of the kubelet's back-off.
-var DefaultPace = Pace{First: 10 * time.Second, Most: 5 * time.Minute, Steady: time.Second}
+var DefaultPace = Pace{First: 10 * time.Second, Most: 5 * time.Minute, Steady: time.Second, Refresh: time.Minute}
 
 // keeper keeps one Pod.
 type keeper struct {
 	*Pods
-	uid types.UID
-	key key
 	// before are the ends of the keepers of earlier Pods of the same name.
-	before []<-chan struct{}
-	report *reporter
+	before  []<-chan struct{}
+	report  *reporter
+	volumes *volumes
 
 	leave context.CancelFunc // ends life
 	life  context.Context    // ends when the Pod is to end
@@ -43,7 +42,8 @@ type keeper struct {
 }
 
 func newKeeper(p *Pods, pod *corev1.Pod, task string) *keeper {
-	k := &keeper{Pods: p, uid: pod.UID, key: keyOf(pod), pod: pod, task: task, ended: make(chan struct{}), report: newReporter(p, pod)}
+	k := &keeper{Pods: p, pod: pod, task: task, ended: make(chan struct{}), report: newReporter(p, pod),
+		volumes: &volumes{podDir(p.Dir, pod.UID), newObjects(p.Client)}}
 	if task == "" { // then the API server has told of the Pod
 		k.report.server = pod
 	}
@@ -101,12 +101,16 @@ func (k *keeper) run(ctx context.Context) {
 	reporting, stop := context.WithCancel(ctx)
 	defer stop()
 	k.wg.Go(func() { k.report.run(reporting) })
+	k.wg.Go(func() { refreshing{k}.run(k.life) })
 	k.live(ctx)
 	<-k.life.Done()
 	if ctx.Err() != nil {
 		return
 	}
 	ending{k}.end(ctx)
+	if err := k.volumes.remove(); err != nil {
+		k.Log.Warn("the files of a Pod cannot be removed", "pod", k.name(), "error", err)
+	}
 	k.forget(k)
 }
 
@@ -176,7 +180,7 @@ func (k starting) create(ctx context.Context) bool {
 }
 
 // name is that of the Pod for messages.
-func (k *keeper) name() string { return k.key.String() }
+func (k *keeper) name() string { return k.report.key.String() }
 
 // rejectedError means that the node cannot run the Pod, now and later.
 type rejectedError struct{ reason, message string }
@@ -187,7 +191,7 @@ func (e *rejectedError) Error() string { return e.reason + ": " + e.message }
 // empty where the error says nothing about the Pod.
 func (k starting) tryCreate(ctx context.Context) (wait string, err error) {
 	pod := k.latest()
-	definition, err := k.manifests.of(k.life, pod)
+	definition, err := k.manifests.of(k.life, pod, k.volumes)
 	if err != nil {
 		if apiServerAway(err) {
 			return "", err

@@ -8,28 +8,27 @@ import (
 	"maps"
 	"slices"
 
-	authv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
 )
 
 // manifests make the documents that an agent is given: a Pod with all that it refers to.
 type manifests struct {
-	client kubernetes.Interface
 	node   string
 	server [2]string
 }
 
 // of returns a v1 List of the Pod and the objects it refers to, each fetched by its name.
-// All objects that are missing are in the error.
-func (m manifests) of(ctx context.Context, pod *corev1.Pod) (json.RawMessage, error) {
-	pod = m.adapted(pod)
+// Files of volumes that are kept are written first. All objects that are missing are in the
+// error.
+func (m manifests) of(ctx context.Context, pod *corev1.Pod, v *volumes) (json.RawMessage, error) {
+	from := v.from.reading(pod)
+	errs := []error{v.write(ctx, pod, from)}
+	pod = m.adapted(v.mounted(pod))
 	objects := []runtime.Object{pod}
-	var errs []error
-	tokens, err := m.tokens(ctx, pod)
+	tokens, err := m.tokens(ctx, pod, from)
 	if err != nil {
 		errs = append(errs, err)
 	}
@@ -38,7 +37,7 @@ func (m manifests) of(ctx context.Context, pod *corev1.Pod) (json.RawMessage, er
 	}
 	configs, secrets := references(pod)
 	for _, name := range slices.Sorted(maps.Keys(configs)) {
-		c, err := m.client.CoreV1().ConfigMaps(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
+		c, err := from.ConfigMap(ctx, name)
 		if err == nil {
 			objects = append(objects, &corev1.ConfigMap{TypeMeta: typeOf("ConfigMap"), ObjectMeta: named(pod, name), Data: c.Data, BinaryData: c.BinaryData})
 		} else if !configs[name].optional || !apierrors.IsNotFound(err) {
@@ -46,15 +45,15 @@ func (m manifests) of(ctx context.Context, pod *corev1.Pod) (json.RawMessage, er
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(secrets)) {
-		s, err := m.client.CoreV1().Secrets(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
+		s, err := from.Secret(ctx, name)
 		if err == nil {
 			objects = append(objects, &corev1.Secret{TypeMeta: typeOf("Secret"), ObjectMeta: named(pod, name), Type: s.Type, Data: s.Data})
 		} else if !secrets[name].optional || !apierrors.IsNotFound(err) {
 			errs = append(errs, missing("secret", name, err))
 		}
 	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	return json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
 }
@@ -191,7 +190,7 @@ func isToken(name string) bool {
 }
 
 // tokens asks for the tokens of a Pod's service account and puts Secrets in their place.
-func (m manifests) tokens(ctx context.Context, pod *corev1.Pod) (out []*corev1.Secret, err error) {
+func (m manifests) tokens(ctx context.Context, pod *corev1.Pod, from *reading) (out []*corev1.Secret, err error) {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
 		if v.Projected == nil {
@@ -202,7 +201,7 @@ func (m manifests) tokens(ctx context.Context, pod *corev1.Pod) (out []*corev1.S
 			if s.ServiceAccountToken == nil {
 				continue
 			}
-			token, err := m.token(ctx, pod, *s.ServiceAccountToken)
+			token, err := from.Token(ctx, *s.ServiceAccountToken)
 			if err != nil {
 				return nil, fmt.Errorf("the token of the service account %q: %w", accountOf(pod), err)
 			}
@@ -223,20 +222,4 @@ func accountOf(pod *corev1.Pod) string {
 		return pod.Spec.ServiceAccountName
 	}
 	return "default"
-}
-
-// token asks for one token. It is bound to the Pod, so it ends with it.
-func (m manifests) token(ctx context.Context, pod *corev1.Pod, want corev1.ServiceAccountTokenProjection) (string, error) {
-	request := &authv1.TokenRequest{Spec: authv1.TokenRequestSpec{
-		ExpirationSeconds: want.ExpirationSeconds,
-		BoundObjectRef:    &authv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
-	}}
-	if want.Audience != "" {
-		request.Spec.Audiences = []string{want.Audience}
-	}
-	made, err := m.client.CoreV1().ServiceAccounts(pod.Namespace).CreateToken(ctx, accountOf(pod), request, metav1.CreateOptions{})
-	if err != nil {
-		return "", err
-	}
-	return made.Status.Token, nil
 }

@@ -76,6 +76,21 @@ func (n *node) room() corev1.ResourceList {
 	return n.object.Status.Allocatable
 }
 
+// pressures are the conditions that are true, apart from Ready.
+func (n *node) pressures() (out []corev1.NodeConditionType) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.object == nil {
+		return nil
+	}
+	for _, c := range n.object.Status.Conditions {
+		if c.Type != corev1.NodeReady && c.Status == corev1.ConditionTrue {
+			out = append(out, c.Type)
+		}
+	}
+	return out
+}
+
 // run looks at the host until ctx ends, and tells what has changed.
 func (n *node) run(ctx context.Context) {
 	for sleep(ctx, n.every) {

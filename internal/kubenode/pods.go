@@ -33,12 +33,16 @@ type PodsConfig struct {
 	Pace   Pace
 	// Room is what Pods may use together, as the node object says.
 	Room func() corev1.ResourceList
+	// Pressures are the conditions of the node that keep Pods away.
+	Pressures func() []corev1.NodeConditionType
 	// Current is the Pod of a name as the API server last had it; nil for none.
 	Current func(namespace, name string) *corev1.Pod
 	// Address is where hosts of the cluster reach this one.
 	Address string
 	// Server is where containers reach the API server: host and port.
 	Server [2]string
+	// Dir has the files of Pods, which only this user may read.
+	Dir string
 }
 
 // Pods are the Pods of a node: the provider of Virtual Kubelet. Its methods are called
@@ -59,7 +63,7 @@ type Pods struct {
 // NewPods returns the Pods of a node. They are kept until ctx ends; then the caller waits
 // for them.
 func NewPods(ctx context.Context, c PodsConfig) *Pods {
-	return &Pods{PodsConfig: c, running: ctx, manifests: manifests{client: c.Client, node: c.Node, server: c.Server}}
+	return &Pods{PodsConfig: c, running: ctx, manifests: manifests{node: c.Node, server: c.Server}}
 }
 
 // Adopt finds the tasks that an earlier process left.
@@ -83,6 +87,7 @@ func (p *Pods) Adopt(ctx context.Context) error {
 		}
 		p.add(pod, t.ID)
 	}
+	removeOrphans(p)
 	return nil
 }
 
@@ -101,7 +106,7 @@ func (p *Pods) add(pod *corev1.Pod, task string) *keeper {
 	}
 	k := newKeeper(p, pod.DeepCopy(), task)
 	for _, old := range p.all {
-		if old.key == keyOf(pod) {
+		if old.report.key == keyOf(pod) {
 			k.before = append(k.before, old.ended)
 			old.release(nil)
 		}
@@ -113,7 +118,7 @@ func (p *Pods) add(pod *corev1.Pod, task string) *keeper {
 
 func (p *Pods) byUID(uid types.UID) *keeper {
 	for _, k := range p.all {
-		if k.uid == uid {
+		if k.report.uid == uid {
 			return k
 		}
 	}
@@ -130,7 +135,7 @@ func (p *Pods) find(namespace, name string, uid types.UID) *keeper {
 	}
 	var found *keeper
 	for _, k := range p.all {
-		if k.key == (key{namespace, name}) {
+		if k.report.key == (key{namespace, name}) {
 			found = k
 		}
 	}
@@ -178,7 +183,7 @@ func (p *Pods) DeletePod(_ context.Context, pod *corev1.Pod) error {
 // one that was replaced has, is not found.
 func (p *Pods) GetPod(_ context.Context, namespace, name string) (*corev1.Pod, error) {
 	k, now := p.find(namespace, name, ""), p.Current(namespace, name)
-	if k == nil || now != nil && now.UID != k.uid {
+	if k == nil || now != nil && now.UID != k.report.uid {
 		return nil, errdefs.NotFoundf("no task for the Pod %s/%s", namespace, name)
 	}
 	return k.latest(), nil

@@ -3,7 +3,10 @@ package kubenode
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -147,8 +150,9 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	ctx, stop := context.WithCancel(context.Background())
 	w.pods = NewPods(ctx, PodsConfig{
 		Node: "edge", Client: w.client, Agent: w.agent, Events: &record.FakeRecorder{}, Log: slog.New(slog.DiscardHandler),
-		Pace: Pace{First: time.Millisecond, Most: 4 * time.Millisecond, Steady: time.Millisecond},
-		Room: func() corev1.ResourceList { return w.room }, Current: func(string, string) *corev1.Pod { return nil },
+		Pace: Pace{First: time.Millisecond, Most: 4 * time.Millisecond, Steady: time.Millisecond, Refresh: time.Millisecond},
+		Dir:  t.TempDir(),
+		Room: func() corev1.ResourceList { return w.room }, Pressures: func() []corev1.NodeConditionType { return nil }, Current: func(string, string) *corev1.Pod { return nil },
 		Address: "192.0.2.7", Server: [2]string{"192.0.2.1", "6443"},
 	})
 	t.Cleanup(func() {
@@ -349,17 +353,93 @@ func TestWhatAPodRefersToGoesWithIt(t *testing.T) {
 	_, _ = w.client.CoreV1().Secrets("default").Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "key"}, Data: map[string][]byte{"k": []byte("hidden")}}, metav1.CreateOptions{})
 	w.awaitTask("u1")
 	task, _, _ := w.agent.get("task-of-u1")
-	for _, want := range []string{`"kind":"ConfigMap"`, `"kind":"Secret"`, `"name":"token_1_0"`, `"value":"192.0.2.1"`, `"podtask/node":"edge"`} {
+	for _, want := range []string{`"kind":"ConfigMap"`, `"value":"192.0.2.1"`, `"podtask/node":"edge"`} {
 		if !strings.Contains(task.definition, want) {
 			t.Errorf("the definition has no %s: %s", want, task.definition)
 		}
 	}
-	if strings.Contains(task.definition, "serviceAccountToken") {
-		t.Error("the agent is asked for a token")
+	if strings.Contains(task.definition, "serviceAccountToken") || strings.Contains(task.definition, "hidden") {
+		t.Errorf("the agent is asked for a token, or is given a file: %s", task.definition)
+	}
+	if got := w.file("u1", "key", "k"); got != "hidden" {
+		t.Errorf("the file of the Secret is %q", got)
+	}
+	if got := w.file("u1", "api", "token"); got != "a-token" {
+		t.Errorf("the file of the token is %q", got)
 	}
 	for _, a := range w.client.Actions() {
 		if v := a.GetVerb(); v == "list" || v == "watch" {
 			t.Errorf("%s of %s", v, a.GetResource().Resource)
+		}
+	}
+}
+
+// file is a file of a volume of a Pod.
+func (w *world) file(uid, volume, name string) string {
+	b, err := os.ReadFile(filepath.Join(w.pods.Dir, uid, volume, name))
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+func TestFilesFollowTheirObjects(t *testing.T) {
+	t.Parallel()
+	pod := aPod("web", "u1")
+	always := true
+	source := func(name string) corev1.VolumeSource {
+		return corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}, Optional: &always}}
+	}
+	pod.Spec.Volumes = []corev1.Volume{{Name: "settings", VolumeSource: source("settings")}, {Name: "later", VolumeSource: source("later")}}
+	config := func(name, text string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Data: map[string]string{"a": text}}
+	}
+	w := newWorld(t, pod, config("settings", "one"))
+	_ = w.pods.CreatePod(t.Context(), pod)
+	w.awaitTask("u1")
+	if got := w.file("u1", "settings", "a"); got != "one" {
+		t.Fatalf("the file is %q", got)
+	}
+	configs := w.client.CoreV1().ConfigMaps("default")
+	_, _ = configs.Update(t.Context(), config("settings", "two"), metav1.UpdateOptions{})
+	_, _ = configs.Create(t.Context(), config("later", "three"), metav1.CreateOptions{})
+	w.await("the change", func() bool { return w.file("u1", "settings", "a") == "two" && w.file("u1", "later", "a") == "three" })
+	_ = w.pods.DeletePod(t.Context(), pod)
+	w.await("the stop", func() bool {
+		w.agent.mu.Lock()
+		defer w.agent.mu.Unlock()
+		return len(w.agent.asked) > 0
+	})
+	w.set("u1", func(s *taskStub) { s.end(corev1.PodSucceeded) })
+	w.await("the end of the files", func() bool {
+		left, _ := os.ReadDir(w.pods.Dir)
+		return len(left) == 0
+	})
+}
+
+func TestTokensAreReplacedInTime(t *testing.T) {
+	t.Parallel()
+	asked := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, c := range []struct{ lasts, want time.Duration }{{10 * time.Minute, 8 * time.Minute}, {time.Hour, 48 * time.Minute}, {365 * 24 * time.Hour, 24 * time.Hour}, {0, 0}} {
+		if got := renewal(asked, asked.Add(c.lasts)).Sub(asked); got != c.want {
+			t.Errorf("a token of %s is replaced after %s, want %s", c.lasts, got, c.want)
+		}
+	}
+	pod := aPod("web", "u1")
+	client, now, made := fake.NewClientset(), asked, 0
+	client.PrependReactor("create", "serviceaccounts", func(clienttesting.Action) (bool, runtime.Object, error) {
+		made++
+		return true, &authenticationv1.TokenRequest{Status: authenticationv1.TokenRequestStatus{Token: fmt.Sprint("token ", made), ExpirationTimestamp: metav1.NewTime(now.Add(time.Hour))}}, nil
+	})
+	o := newObjects(client)
+	o.now = func() time.Time { return now }
+	for _, c := range []struct {
+		after time.Duration
+		want  string
+	}{{0, "token 1"}, {47 * time.Minute, "token 1"}, {48 * time.Minute, "token 2"}, {95 * time.Minute, "token 2"}} {
+		now = asked.Add(c.after)
+		if got, err := o.reading(pod).Token(t.Context(), corev1.ServiceAccountTokenProjection{}); err != nil || got != c.want {
+			t.Errorf("after %s there is %q, %v; want %q", c.after, got, err, c.want)
 		}
 	}
 }

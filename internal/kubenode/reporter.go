@@ -48,6 +48,13 @@ func (r *reporter) see(pod *corev1.Pod) {
 	}
 }
 
+// known is the Pod as the API server last had it; nil if it was not heard of.
+func (r *reporter) known() *corev1.Pod {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.server
+}
+
 // versionOf is the resource version of a Pod: those of one object are ordered numbers
 // since Kubernetes 1.35, and were before.
 func versionOf(p *corev1.Pod) uint64 {

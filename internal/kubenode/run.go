@@ -33,6 +33,8 @@ type Config struct {
 	Pace     Pace
 	// Server is where containers reach the API server: host and port.
 	Server [2]string
+	// Dir has the files of Pods, which only this user may read.
+	Dir string
 	// Serve is called with the Pods before the node registers, and serves what the API
 	// server asks of it until the context ends; nil for nothing.
 	Serve func(context.Context, *Pods) error
@@ -64,7 +66,7 @@ func Run(ctx context.Context, c Config) error {
 	defer stopEvents()
 	pods := NewPods(ctx, PodsConfig{
 		Node: c.Identity.Name, Client: c.Client, Agent: c.Agent, Events: events, Log: c.Log, Pace: c.Pace,
-		Room: n.room, Current: informer.current, Address: addressOf(c.Identity), Server: c.Server,
+		Room: n.room, Pressures: n.pressures, Current: informer.current, Address: addressOf(c.Identity), Server: c.Server, Dir: c.Dir,
 	})
 	defer pods.Wait()
 	defer cancel(nil) // before the wait

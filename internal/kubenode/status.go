@@ -5,17 +5,15 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Reasons, as the kubelet gives them.
 const (
-	waitConfigError  = "CreateContainerConfigError"
-	waitCreateError  = "CreateContainerError"
-	waitCreating     = "ContainerCreating"
-	reasonUnexpected = "UnexpectedAdmissionError"
-	reasonNotReady   = "ContainersNotReady"
+	waitConfigError = "CreateContainerConfigError"
+	waitCreateError = "CreateContainerError"
+	waitCreating    = "ContainerCreating"
+	reasonNotReady  = "ContainersNotReady"
 )
 
 // ended reports whether a Pod has ended for good.
@@ -138,81 +136,4 @@ func reachable(pod *corev1.Pod) bool {
 		}
 	}
 	return has
-}
-
-// refuse returns why the node has no place for the Pod; empty where it has (kubelet:
-// predicates of GeneralPredicates).
-func (k starting) refuse() (reason, message string) {
-	pod, room := k.latest(), k.Room()
-	taken := taken(k.Pods, k.keeper)
-	for _, name := range []corev1.ResourceName{corev1.ResourcePods, corev1.ResourceCPU, corev1.ResourceMemory} {
-		have, bounded := room[name]
-		need, used := requests(pod)[name], taken[name]
-		if sum := used.DeepCopy(); bounded {
-			sum.Add(need)
-			if !need.IsZero() && sum.Cmp(have) > 0 {
-				return "OutOf" + string(name), fmt.Sprintf("Node didn't have enough resource: %s, requested: %s, used: %s, capacity: %s", name, need.String(), used.String(), have.String())
-			}
-		}
-	}
-	if node := pod.Spec.NodeName; node != k.Node {
-		return "NodeAffinity", fmt.Sprintf("the Pod is bound to the node %q, and this is %q", node, k.Node)
-	}
-	return "", ""
-}
-
-// taken is what the Pods besides one request.
-func taken(p *Pods, but *keeper) corev1.ResourceList {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	sum := make(corev1.ResourceList)
-	for _, k := range p.all {
-		if k == but {
-			return sum // those that came later wait for their turn
-		}
-		pod := k.latest()
-		if k.report.ended() {
-			continue
-		}
-		for name, q := range requests(pod) {
-			all := sum[name]
-			all.Add(q)
-			sum[name] = all
-		}
-	}
-	return sum
-}
-
-// requests is what a Pod asks for: its containers and sidecars together, or more if an
-// init container needs it.
-func requests(pod *corev1.Pod) corev1.ResourceList {
-	out := corev1.ResourceList{corev1.ResourcePods: *resource.NewQuantity(1, resource.DecimalSI)}
-	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-		var sum, sidecars, most resource.Quantity
-		for _, c := range pod.Spec.InitContainers {
-			own := c.Resources.Requests[name]
-			own.Add(sidecars)
-			if own.Cmp(most) > 0 {
-				most = own
-			}
-			if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-				sidecars = own
-			}
-		}
-		sum = sidecars.DeepCopy()
-		for _, c := range pod.Spec.Containers {
-			sum.Add(c.Resources.Requests[name])
-		}
-		if most.Cmp(sum) > 0 {
-			sum = most
-		}
-		if whole := pod.Spec.Resources; whole != nil && !whole.Requests.Name(name, resource.DecimalSI).IsZero() {
-			sum = whole.Requests[name]
-		}
-		if extra, has := pod.Spec.Overhead[name]; has {
-			sum.Add(extra)
-		}
-		out[name] = sum
-	}
-	return out
 }

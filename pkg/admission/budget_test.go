@@ -23,6 +23,8 @@ func TestNeedIsCountedAsTheAgentCounts(t *testing.T) {
 		{"the task's own numbers go before its containers'",
 			taskdef.Task{CPU: 1.5, Memory: 1 << 30, Containers: two(taskdef.Container{CPU: 10, Memory: 5}, taskdef.Container{})}, true,
 			admission.Need{CPU: 1536, Memory: 1 << 30}},
+		{"requests go before all",
+			taskdef.Task{CPU: 1.5, Memory: 1 << 30, Extensions: taskdef.TaskExtensions{Requests: &taskdef.Requests{CPU: 7}}}, true, admission.Need{CPU: 7}},
 		{"containers add up, a reservation goes before a limit",
 			taskdef.Task{Containers: two(taskdef.Container{CPU: 10, Memory: 50, MemoryReservation: 20}, taskdef.Container{CPU: 5, Memory: 7})}, true,
 			admission.Need{CPU: 15, Memory: 27}},

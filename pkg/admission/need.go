@@ -44,7 +44,7 @@ type Need struct {
 // memory is the task's, else the sum of its containers' reservations, or limits
 // where a container has no reservation; ports are the fixed host ports. A task in
 // the host's network takes its containers' ports; GPUs are the sum of its containers'.
-// Without limits (limited is false) cpu and memory are not counted.
+// A Kubernetes Pod counts with its requests. Without limits (limited is false) cpu and memory are not counted.
 func NeedOf(t taskdef.Task, limited bool) Need {
 	var n Need
 	if limited {
@@ -58,6 +58,9 @@ func NeedOf(t taskdef.Task, limited bool) Need {
 }
 
 func cpuOf(t taskdef.Task) (units int64) {
+	if r := t.Extensions.Requests; r != nil {
+		return r.CPU
+	}
 	if t.CPU > 0 {
 		return int64(t.CPU * UnitsPerCPU)
 	}
@@ -68,6 +71,9 @@ func cpuOf(t taskdef.Task) (units int64) {
 }
 
 func memoryOf(t taskdef.Task) (bytes int64) {
+	if r := t.Extensions.Requests; r != nil {
+		return r.Memory
+	}
 	if t.Memory > 0 {
 		return t.Memory
 	}

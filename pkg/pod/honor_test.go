@@ -2,6 +2,7 @@ package pod
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,26 @@ func parsed(t *testing.T, spec string, o Options) (Result, taskdef.Report, error
 }
 
 func ptr[T any](v T) *T { return &v }
+
+func TestRequestsAreReserved(t *testing.T) {
+	t.Parallel()
+	const half, whole = "{cpu: 500m, memory: 64Mi}", "{cpu: 1, memory: 1Gi}"
+	for _, c := range []struct {
+		resources string
+		want      *taskdef.Requests
+	}{
+		{"{}", nil},
+		{"{limits: " + whole + "}", nil},
+		{"{requests: " + half + "}", nil}, // its container's, as without limits of the task
+		{"{limits: " + whole + ", requests: " + half + "}", &taskdef.Requests{CPU: 512, Memory: 64 << 20}},
+		{"{limits: " + whole + ", requests: {cpu: 0, memory: 0}}", &taskdef.Requests{}},
+	} {
+		got, _, err := parsed(t, "{containers: [{name: a, image: i, resources: "+c.resources+"}]}", Options{})
+		if err != nil || !reflect.DeepEqual(got.Task.Extensions.Requests, c.want) {
+			t.Errorf("%s reserves %+v, %v", c.resources, got.Task.Extensions.Requests, err)
+		}
+	}
+}
 
 func TestWhatOnlyPodsAskFor(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/internal/doctree"
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // QOSClass is the quality-of-service class of a Pod.
@@ -163,6 +164,25 @@ func (b sizing) resources() {
 		whole.at("limits").at("cpu").warn("the limit of the whole Pod is not enforced: the least is 125m", "")
 	}
 	t.Memory = limits.memory.times(1)
+	t.Extensions.Requests = b.reserved(*t)
+}
+
+// reserved is what the Pod requests, which is what a scheduler counts; nil if that is the
+// same as the limits of the task.
+func (b sizing) reserved(t taskdef.Task) *taskdef.Requests {
+	need := b.total(func(_, requests amounts) amounts { return requests })
+	_, whole := declared(b.spec.at("resources"))
+	if !whole.cpu.zero() {
+		need.cpu = whole.cpu
+	}
+	if !whole.memory.zero() {
+		need.memory = whole.memory
+	}
+	r := &taskdef.Requests{CPU: min(need.cpu.times(shares), maxCPU/1000*shares), Memory: need.memory.times(1)}
+	if t.CPU > 0 && int64(t.CPU*shares) != r.CPU || t.Memory > 0 && t.Memory != r.Memory {
+		return r
+	}
+	return nil
 }
 
 // fargate gives the task the smallest size of Fargate that has room for it.

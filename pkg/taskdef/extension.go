@@ -42,6 +42,14 @@ type TaskExtensions struct {
 	// Deadline is how long the task may run, counted from when it got its share of the
 	// host; 0 means for ever.
 	Deadline time.Duration `json:"deadline,omitempty"`
+	// Requests is what the task reserves of the host, where that is not its limits.
+	Requests *Requests `json:"requests,omitempty"`
+}
+
+// Requests are amounts that a task reserves: cpu in units of the ECS model, and bytes.
+type Requests struct {
+	CPU    int64 `json:"cpu"`
+	Memory int64 `json:"memory"`
 }
 
 // The programs that connect rootless containers without a network of Podman's.

@@ -69,7 +69,7 @@ func (n *node) startKubelet() {
 	n.kubelet = n.startWith(func(cmd *exec.Cmd) {
 		cmd.Path = os.Getenv("PODTASK_KUBELET")
 		cmd.Args[0] = cmd.Path
-	}, "--kubeconfig", n.config, "--node-name", n.name, "--node-ip", "127.0.0.1", "--port", "0", "--register-with-taints", "", "--debug", "--client-ca-file", n.plane.CA())
+	}, "--kubeconfig", n.config, "--node-name", n.name, "--node-ip", "127.0.0.1", "--port", "0", "--register-with-taints", "", "--debug", "--sync-frequency", "1s", "--client-ca-file", n.plane.CA())
 }
 
 // kubectl runs kubectl as the administrator and fails the test when it fails.
@@ -160,6 +160,7 @@ func TestKubernetes(t *testing.T) {
 	part("Job", func(t *testing.T) { n.jobs(image) })
 	part("StatefulSet", func(t *testing.T) { n.statefulSets(image) })
 	part("Restarts", func(t *testing.T) { n.restarts(image) })
+	part("Files", func(t *testing.T) { files(n, image) })
 	part("Verbs", func(t *testing.T) { n.verbs() })
 	part("Strangers", func(t *testing.T) { n.strangers() })
 	part("Kills", func(t *testing.T) { n.kills() })
@@ -293,6 +294,62 @@ spec:
 		n.t.Errorf("the log of the first run is %q", got)
 	}
 	n.kubectl("delete", "pod/flaky")
+}
+
+// files shows that files of a Pod that runs follow their objects, and that its token is replaced.
+func files(n *node, image string) {
+	config := `{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {color: %s}}`
+	n.apply(fmt.Sprintf(config, "red"), "apply", "-f", "-")
+	n.kubectl("create", "secret", "generic", "key", "--from-literal=k=hidden", "--from-literal=empty=")
+	n.apply(fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: reader, labels: {color: red}}
+spec:
+  terminationGracePeriodSeconds: 2
+  containers:
+  - name: main
+    image: %s
+    args: [print, up, --, sleep, forever]
+    securityContext: {runAsUser: 1234}
+    env: [{name: COLOR, valueFrom: {configMapKeyRef: {name: settings, key: color}}}]
+    volumeMounts:
+    - {name: settings, mountPath: /settings}
+    - {name: settings, mountPath: /one, subPath: color}
+    - {name: key, mountPath: /key}
+    - {name: labels, mountPath: /labels}
+  volumes:
+  - {name: settings, configMap: {name: settings}}
+  - {name: key, secret: {secretName: key}}
+  - {name: labels, downwardAPI: {items: [{path: color, fieldRef: {fieldPath: "metadata.labels['color']"}}]}}
+`, image), "apply", "-f", "-")
+	n.kubectl("wait", "--for=condition=Ready", "pod/reader", "--timeout=5m")
+	read := func(step ...string) string {
+		n.t.Helper()
+		return n.kubectl(append([]string{"exec", "reader", "--", "/testbox"}, step...)...)
+	}
+	const token = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+	for _, c := range []struct{ file, want string }{{"/settings/color", "red"}, {"/one", "red"}, {"/key/k", "hidden"}, {"/key/empty", ""}, {"/labels/color", "red"}} {
+		if got := strings.TrimSpace(read("cat", c.file)); got != c.want {
+			n.t.Errorf("%s is %q, want %q", c.file, got, c.want)
+		}
+	}
+	first := read("cat", token)
+	if strings.Count(first, ".") != 2 {
+		n.t.Errorf("the token is %q", first)
+	}
+	n.apply(fmt.Sprintf(config, "blue"), "apply", "-f", "-")
+	n.kubectl("label", "--overwrite", "pod/reader", "color=blue")
+	n.kubelet.kill() // the next one does not know how old the token is
+	n.startKubelet()
+	eventually(n.t, "other files", func() bool {
+		out, err := n.plane.Kubectl(context.Background(), "", "exec", "reader", "--", "/testbox", "cat", "/settings/color", "--", "cat", "/labels/color", "--", "cat", token)
+		return err == nil && strings.Count(out, "blue") == 2 && !strings.Contains(out, strings.TrimSpace(first))
+	})
+	// As everywhere: what is mounted with subPath and what is in the environment stays.
+	if one, env := strings.TrimSpace(read("cat", "/one")), strings.TrimSpace(read("env", "COLOR")); one != "red" || env != "COLOR=red" {
+		n.t.Errorf("the part is %q and the variable %q", one, env)
+	}
+	n.kubectl("delete", "pod/reader")
 }
 
 // pod is the name of the Pod of the Deployment.

@@ -1,0 +1,233 @@
+package kubefiles
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// File is a file of a volume.
+type File struct {
+	Path string // below the volume
+	Mode uint32
+	Data []byte
+}
+
+// Source has the objects of a Pod's namespace. That there is no such object is an error for
+// which IsNotFound of k8s.io/apimachinery/pkg/api/errors is true.
+type Source interface {
+	ConfigMap(ctx context.Context, name string) (*corev1.ConfigMap, error)
+	Secret(ctx context.Context, name string) (*corev1.Secret, error)
+	Token(ctx context.Context, t corev1.ServiceAccountTokenProjection) (string, error)
+}
+
+// Kept reports whether this package can keep a volume of a Pod. It cannot where a file is
+// about resources, or only for a group (fsGroup), which a user without privileges cannot
+// give files to.
+func Kept(pod *corev1.Pod, v corev1.Volume) bool {
+	mode, parts := partsOf(v)
+	if len(parts) == 0 {
+		return false
+	}
+	context := pod.Spec.SecurityContext
+	grouped := context != nil && context.FSGroup != nil
+	for _, p := range parts {
+		if p.ClusterTrustBundle != nil || p.PodCertificate != nil {
+			return false
+		}
+		modes := []*int32{mode}
+		if p.ServiceAccountToken == nil {
+			for _, i := range itemsOf(p) {
+				modes = append(modes, i.Mode)
+			}
+		}
+		if grouped && slices.ContainsFunc(modes, func(m *int32) bool { return m != nil && *m&0o004 == 0 }) {
+			return false
+		}
+		if p.DownwardAPI != nil && slices.ContainsFunc(p.DownwardAPI.Items, func(f corev1.DownwardAPIVolumeFile) bool { return f.FieldRef == nil }) {
+			return false
+		}
+	}
+	return true
+}
+
+// partsOf is a volume as a projected one; nothing if it has no files.
+func partsOf(v corev1.Volume) (mode *int32, parts []corev1.VolumeProjection) {
+	switch {
+	case v.Projected != nil:
+		return v.Projected.DefaultMode, v.Projected.Sources
+	case v.ConfigMap != nil:
+		return v.ConfigMap.DefaultMode, []corev1.VolumeProjection{{ConfigMap: &corev1.ConfigMapProjection{
+			LocalObjectReference: v.ConfigMap.LocalObjectReference, Items: v.ConfigMap.Items, Optional: v.ConfigMap.Optional,
+		}}}
+	case v.Secret != nil:
+		return v.Secret.DefaultMode, []corev1.VolumeProjection{{Secret: &corev1.SecretProjection{
+			LocalObjectReference: corev1.LocalObjectReference{Name: v.Secret.SecretName}, Items: v.Secret.Items, Optional: v.Secret.Optional,
+		}}}
+	case v.DownwardAPI != nil:
+		return v.DownwardAPI.DefaultMode, []corev1.VolumeProjection{{DownwardAPI: &corev1.DownwardAPIProjection{Items: v.DownwardAPI.Items}}}
+	}
+	return nil, nil
+}
+
+// itemsOf are the keys that a part names.
+func itemsOf(p corev1.VolumeProjection) []corev1.KeyToPath {
+	switch {
+	case p.ConfigMap != nil:
+		return p.ConfigMap.Items
+	case p.Secret != nil:
+		return p.Secret.Items
+	case p.DownwardAPI != nil:
+		var out []corev1.KeyToPath
+		for _, f := range p.DownwardAPI.Items {
+			out = append(out, corev1.KeyToPath{Path: f.Path, Mode: f.Mode})
+		}
+		return out
+	}
+	return nil
+}
+
+// Files returns the files of a volume. All that is missing is in the error. A file at the
+// path of an earlier one takes its place.
+func Files(ctx context.Context, pod *corev1.Pod, v corev1.Volume, from Source) ([]File, error) {
+	mode, parts := partsOf(v)
+	g := gatherer{pod: pod, mode: 0o644, files: make(map[string]File)}
+	if mode != nil {
+		g.mode = uint32(*mode)
+	}
+	for _, p := range parts {
+		g.part(ctx, p, from)
+	}
+	if len(g.errs) > 0 {
+		return nil, errors.Join(g.errs...)
+	}
+	return slices.SortedFunc(maps.Values(g.files), func(a, b File) int { return strings.Compare(a.Path, b.Path) }), nil
+}
+
+// gatherer gathers the files of one volume.
+type gatherer struct {
+	pod   *corev1.Pod
+	mode  uint32
+	files map[string]File
+	errs  []error
+}
+
+func (g *gatherer) part(ctx context.Context, p corev1.VolumeProjection, from Source) {
+	switch {
+	case p.ConfigMap != nil:
+		c, err := from.ConfigMap(ctx, p.ConfigMap.Name)
+		if err != nil {
+			g.missing("configmap", p.ConfigMap.Name, p.ConfigMap.Optional, err)
+			return
+		}
+		data := maps.Clone(c.BinaryData)
+		if data == nil {
+			data = make(map[string][]byte)
+		}
+		for k, text := range c.Data {
+			data[k] = []byte(text)
+		}
+		g.keys("configmap "+c.Name, data, p.ConfigMap.Items, p.ConfigMap.Optional)
+	case p.Secret != nil:
+		s, err := from.Secret(ctx, p.Secret.Name)
+		if err != nil {
+			g.missing("secret", p.Secret.Name, p.Secret.Optional, err)
+			return
+		}
+		g.keys("secret "+s.Name, s.Data, p.Secret.Items, p.Secret.Optional)
+	case p.ServiceAccountToken != nil:
+		token, err := from.Token(ctx, *p.ServiceAccountToken)
+		if err != nil {
+			g.errs = append(g.errs, fmt.Errorf("the token of the service account: %w", err))
+			return
+		}
+		g.add(p.ServiceAccountToken.Path, nil, []byte(token))
+	case p.DownwardAPI != nil:
+		for _, f := range p.DownwardAPI.Items {
+			g.field(f)
+		}
+	}
+}
+
+// missing notes an object that cannot be had.
+func (g *gatherer) missing(kind, name string, optional *bool, err error) {
+	switch {
+	case !apierrors.IsNotFound(err):
+		g.errs = append(g.errs, fmt.Errorf("%s %q: %w", kind, name, err))
+	case optional == nil || !*optional:
+		g.errs = append(g.errs, fmt.Errorf("%s %q not found", kind, name))
+	}
+}
+
+// keys adds the keys of an object: all, or those that items name.
+func (g *gatherer) keys(what string, data map[string][]byte, items []corev1.KeyToPath, optional *bool) {
+	if len(items) == 0 {
+		for k, b := range data {
+			g.add(k, nil, b)
+		}
+		return
+	}
+	for _, i := range items {
+		b, has := data[i.Key]
+		switch {
+		case has:
+			g.add(i.Path, i.Mode, b)
+		case optional == nil || !*optional:
+			g.errs = append(g.errs, fmt.Errorf("%s has no key %q", what, i.Key))
+		}
+	}
+}
+
+func (g *gatherer) add(at string, mode *int32, data []byte) {
+	clean := path.Clean(at)
+	if at == "" || path.IsAbs(at) || strings.HasPrefix(clean, "..") {
+		g.errs = append(g.errs, fmt.Errorf("%q is not a path below a volume", at))
+		return
+	}
+	f := File{Path: clean, Mode: g.mode, Data: data}
+	if mode != nil {
+		f.Mode = uint32(*mode)
+	}
+	g.files[clean] = f
+}
+
+// field adds a field of the Pod's metadata.
+func (g *gatherer) field(f corev1.DownwardAPIVolumeFile) {
+	name, key, one := strings.Cut(strings.TrimSuffix(f.FieldRef.FieldPath, "']"), "['")
+	var text string
+	switch name {
+	case "metadata.name":
+		text = g.pod.Name
+	case "metadata.namespace":
+		text = g.pod.Namespace
+	case "metadata.uid":
+		text = string(g.pod.UID)
+	case "metadata.labels":
+		text = fieldsOf(g.pod.Labels, key, one)
+	case "metadata.annotations":
+		text = fieldsOf(g.pod.Annotations, key, one)
+	default:
+		g.errs = append(g.errs, fmt.Errorf("a file cannot hold the field %q", f.FieldRef.FieldPath))
+		return
+	}
+	g.add(f.Path, f.Mode, []byte(text))
+}
+
+// fieldsOf is one value, or a line for each.
+func fieldsOf(all map[string]string, key string, one bool) string {
+	if one {
+		return all[key]
+	}
+	var lines []string
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		lines = append(lines, fmt.Sprintf("%s=%q", k, all[k]))
+	}
+	return strings.Join(lines, "\n")
+}

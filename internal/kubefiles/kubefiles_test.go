@@ -1,0 +1,166 @@
+package kubefiles
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// objects is a Source.
+type objects struct {
+	configs map[string]*corev1.ConfigMap
+	secrets map[string]*corev1.Secret
+}
+
+func (o objects) ConfigMap(_ context.Context, name string) (*corev1.ConfigMap, error) {
+	if c := o.configs[name]; c != nil {
+		return c, nil
+	}
+	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, name)
+}
+
+func (o objects) Secret(_ context.Context, name string) (*corev1.Secret, error) {
+	if s := o.secrets[name]; s != nil {
+		return s, nil
+	}
+	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, name)
+}
+
+func (o objects) Token(_ context.Context, t corev1.ServiceAccountTokenProjection) (string, error) {
+	return "token for " + t.Audience, nil
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func named(name string) corev1.LocalObjectReference { return corev1.LocalObjectReference{Name: name} }
+
+func pod() *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0", Namespace: "shop", UID: "u1", Labels: map[string]string{"b": "2", "a": "1"}}}
+}
+
+func TestFilesOfAProjectedVolume(t *testing.T) {
+	t.Parallel()
+	from := objects{
+		map[string]*corev1.ConfigMap{"settings": {Data: map[string]string{"one": "1", "two": "2"}, BinaryData: map[string][]byte{"raw": {0}}}},
+		map[string]*corev1.Secret{"key": {Data: map[string][]byte{"k": []byte("hidden")}}},
+	}
+	v := corev1.Volume{Name: "all", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{DefaultMode: ptr(int32(0o640)), Sources: []corev1.VolumeProjection{
+		{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: named("settings")}},
+		{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: named("absent"), Optional: ptr(true)}},
+		{Secret: &corev1.SecretProjection{LocalObjectReference: named("key"), Items: []corev1.KeyToPath{{Key: "k", Path: "keys/k", Mode: ptr(int32(0o400))}}}},
+		{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Audience: "vault", Path: "token"}},
+		{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{
+			{Path: "name", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}},
+			{Path: "labels", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels"}},
+			{Path: "one", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels['b']"}},
+		}}},
+	}}}}
+	got, err := Files(t.Context(), pod(), v, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text []string
+	for _, f := range got {
+		text = append(text, f.Path+" "+fs.FileMode(f.Mode).String()+" "+string(f.Data))
+	}
+	want := []string{"keys/k -r-------- hidden", "labels -rw-r----- a=\"1\"\nb=\"2\"", "name -rw-r----- web-0", "one -rw-r----- 2", "raw -rw-r----- \x00", "token -rw-r----- token for vault", "two -rw-r----- 2"}
+	if strings.Join(text, "|") != strings.Join(want, "|") {
+		t.Errorf("got  %q\nwant %q", text, want)
+	}
+}
+
+func TestAllThatIsMissingIsInTheError(t *testing.T) {
+	t.Parallel()
+	v := corev1.Volume{Name: "all", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+		{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: named("absent")}},
+		{Secret: &corev1.SecretProjection{LocalObjectReference: named("key"), Items: []corev1.KeyToPath{{Key: "other", Path: "x"}, {Key: "k", Path: "../up"}}}},
+	}}}}
+	_, err := Files(t.Context(), pod(), v, objects{secrets: map[string]*corev1.Secret{"key": {ObjectMeta: metav1.ObjectMeta{Name: "key"}, Data: map[string][]byte{"k": nil}}}})
+	for _, want := range []string{`configmap "absent" not found`, `secret key has no key "other"`, `"../up" is not a path below a volume`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("no %s in %v", want, err)
+		}
+	}
+}
+
+func TestVolumesThatAreKept(t *testing.T) {
+	t.Parallel()
+	secret := func(mode *int32) corev1.Volume {
+		return corev1.Volume{VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "key", DefaultMode: mode}}}
+	}
+	grouped := pod()
+	grouped.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: ptr(int64(7))}
+	for _, c := range []struct {
+		what string
+		pod  *corev1.Pod
+		v    corev1.Volume
+		want bool
+	}{
+		{"a Secret", pod(), secret(nil), true},
+		{"a Secret for its owner", pod(), secret(ptr(int32(0o400))), true},
+		{"a Secret for a group, which all may read", grouped, secret(ptr(int32(0o644))), true},
+		{"a Secret for a group only", grouped, secret(ptr(int32(0o440))), false},
+		{"an emptyDir", pod(), corev1.Volume{VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}, false},
+		{"a limit", pod(), corev1.Volume{VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{
+			{Path: "cpu", ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "limits.cpu"}},
+		}}}}, false},
+	} {
+		if got := Kept(c.pod, c.v); got != c.want {
+			t.Errorf("%s is kept: %t", c.what, got)
+		}
+	}
+}
+
+func TestFilesAreReplacedAtOneMoment(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "volume")
+	write := func(want bool, files ...File) {
+		t.Helper()
+		if changed, err := Write(dir, files); err != nil || changed != want {
+			t.Fatalf("changed: %t, %v", changed, err)
+		}
+	}
+	read := func(name string) string {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return err.Error()
+		}
+		return string(b)
+	}
+	write(true, File{"a", 0o644, []byte("1")}, File{"below/b", 0o400, []byte("1")}, File{"empty", 0o644, nil})
+	held, err := os.Open(filepath.Join(dir, current)) // what a container reads meanwhile
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	write(false, File{"a", 0o644, []byte("1")}, File{"below/b", 0o400, []byte("1")}, File{"empty", 0o644, nil})
+	write(true, File{"a", 0o644, []byte("2")}, File{"c", 0o644, []byte("new")})
+	if read("a") != "2" || read("c") != "new" {
+		t.Errorf("a is %q and c is %q", read("a"), read("c"))
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), prefix) {
+			names = append(names, e.Name())
+		}
+	}
+	if strings.Join(names, " ") != "..data a c" || len(entries) != 4 {
+		t.Errorf("the directory has %v", entries)
+	}
+	write(true, File{"a", 0o600, []byte("2")}, File{"c", 0o644, []byte("new")})
+	if info, err := os.Stat(filepath.Join(dir, "a")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}

@@ -1,0 +1,135 @@
+package kubenode
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	authv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// objects are what one Pod refers to. Tokens and objects that never change are kept.
+type objects struct {
+	client kubernetes.Interface
+	now    func() time.Time
+
+	mu      sync.Mutex
+	configs map[string]*corev1.ConfigMap // immutable
+	secrets map[string]*corev1.Secret    // immutable
+	tokens  map[string]token             // by what was asked for
+}
+
+// token is one of a service account.
+type token struct {
+	text  string
+	until time.Time // then another one is asked for
+}
+
+func newObjects(client kubernetes.Interface) *objects {
+	return &objects{client: client, now: time.Now, configs: make(map[string]*corev1.ConfigMap), secrets: make(map[string]*corev1.Secret), tokens: make(map[string]token)}
+}
+
+// reading is one look at the objects: each is fetched once. It is a kubefiles.Source.
+type reading struct {
+	*objects
+	pod     *corev1.Pod
+	configs map[string]answered[corev1.ConfigMap]
+	secrets map[string]answered[corev1.Secret]
+}
+
+// answered is what the API server answered.
+type answered[T any] struct {
+	object *T
+	err    error
+}
+
+// reading returns a new look at the objects of a Pod.
+func (o *objects) reading(pod *corev1.Pod) *reading {
+	return &reading{o, pod, make(map[string]answered[corev1.ConfigMap]), make(map[string]answered[corev1.Secret])}
+}
+
+// ConfigMap implements kubefiles.Source.
+func (r *reading) ConfigMap(ctx context.Context, name string) (*corev1.ConfigMap, error) {
+	return fetch(r, r.configs, r.objects.configs, name, func() (*corev1.ConfigMap, *bool, error) {
+		c, err := r.client.CoreV1().ConfigMaps(r.pod.Namespace).Get(ctx, name, metav1.GetOptions{})
+		return c, c.Immutable, err
+	})
+}
+
+// Secret implements kubefiles.Source.
+func (r *reading) Secret(ctx context.Context, name string) (*corev1.Secret, error) {
+	return fetch(r, r.secrets, r.objects.secrets, name, func() (*corev1.Secret, *bool, error) {
+		s, err := r.client.CoreV1().Secrets(r.pod.Namespace).Get(ctx, name, metav1.GetOptions{})
+		return s, s.Immutable, err
+	})
+}
+
+// fetch gets an object, unless it is known.
+func fetch[T any](r *reading, seen map[string]answered[T], kept map[string]*T, name string, get func() (*T, *bool, error)) (*T, error) {
+	if a, known := seen[name]; known {
+		return a.object, a.err
+	}
+	r.mu.Lock()
+	object := kept[name]
+	r.mu.Unlock()
+	if object != nil {
+		return object, nil
+	}
+	object, immutable, err := get()
+	seen[name] = answered[T]{object, err}
+	if err == nil && immutable != nil && *immutable {
+		r.mu.Lock()
+		kept[name] = object
+		r.mu.Unlock()
+	}
+	return object, err
+}
+
+// Token implements kubefiles.Source. A token is bound to the Pod, so it ends with it.
+func (r *reading) Token(ctx context.Context, want corev1.ServiceAccountTokenProjection) (string, error) {
+	request := &authv1.TokenRequest{Spec: authv1.TokenRequestSpec{
+		ExpirationSeconds: want.ExpirationSeconds,
+		BoundObjectRef:    &authv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: r.pod.Name, UID: r.pod.UID},
+	}}
+	if want.Audience != "" {
+		request.Spec.Audiences = []string{want.Audience}
+	}
+	seconds := int64(0)
+	if want.ExpirationSeconds != nil {
+		seconds = *want.ExpirationSeconds
+	}
+	key, asked := fmt.Sprintf("%d %s", seconds, want.Audience), r.now()
+	r.mu.Lock()
+	have, known := r.tokens[key]
+	r.mu.Unlock()
+	if known && asked.Before(have.until) {
+		return have.text, nil
+	}
+	made, err := r.client.CoreV1().ServiceAccounts(r.pod.Namespace).CreateToken(ctx, accountOf(r.pod), request, metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("service account %q: %w", accountOf(r.pod), err)
+	}
+	r.mu.Lock()
+	r.tokens[key] = token{made.Status.Token, renewal(asked, made.Status.ExpirationTimestamp.Time)}
+	r.mu.Unlock()
+	return made.Status.Token, nil
+}
+
+// Shares of a token's time (kubelet: token.requiresRefresh).
+const (
+	leastLeft = 5 // a fifth of it is left
+	mostAge   = 24 * time.Hour
+)
+
+// renewal is when a token is to be replaced by another one.
+func renewal(asked, expires time.Time) time.Time {
+	at := expires.Add(-expires.Sub(asked) / leastLeft)
+	if oldest := asked.Add(mostAge); oldest.Before(at) {
+		return oldest
+	}
+	return at
+}
