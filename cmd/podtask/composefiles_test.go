@@ -1,0 +1,83 @@
+//go:build remote && containers_image_openpgp
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/podtask/podtask/pkg/taskunit"
+)
+
+// Compose files of realistic size become definitions that are valid, and what is lost of each
+// is in its file lost. At night they run, with podtask and with podman-compose
+// (TestComposeFilesSideBySide).
+func TestComposeFilesAreImported(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../test/e2e/testdata/compose/*/*compose.y*ml")
+	if err != nil || len(files) < 10 {
+		t.Fatalf("%d Compose files, %v", len(files), err)
+	}
+	for _, file := range files {
+		dir := filepath.Dir(file)
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			t.Parallel()
+			home := t.TempDir()
+			run := func(want int, args ...string) (stderr string) {
+				var out, problems bytes.Buffer
+				getenv := func(name string) string {
+					return map[string]string{"HOME": home, "IMAGE": "registry.example/testbox:1"}[name]
+				}
+				p := &program{stdin: strings.NewReader(""), stdout: &out, stderr: &problems, getenv: getenv, environ: func() []string {
+					return []string{"HOME=" + home, "IMAGE=registry.example/testbox:1"}
+				}}
+				if code := p.main(t.Context(), append([]string{"podtask"}, args...)); code != want {
+					t.Fatalf("%v ends with %d:\n%s%s", args, code, &out, &problems)
+				}
+				return problems.String()
+			}
+			args := []string{"import", "--output", home}
+			for profile := range strings.Lines(text(t, filepath.Join(dir, "profiles"))) {
+				args = append(args, "--profile", strings.TrimSpace(profile))
+			}
+			lost := run(0, append(args, file)...)
+			golden := filepath.Join(dir, "lost")
+			if os.Getenv("UPDATE_GOLDEN") != "" && lost != text(t, golden) {
+				if err := os.WriteFile(golden, []byte(lost), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff(text(t, golden), lost); diff != "" {
+				t.Error(diff)
+			}
+			name := filepath.Join(home, filepath.Base(dir))
+			run(0, "validate", "--strict", name+".json")
+			unit := taskunit.Source{Name: filepath.Base(name) + ".task", File: taskunit.Read(name+".task", text(t, name+".task"))}
+			if services, problems := taskunit.Generate([]taskunit.Source{unit}, taskunit.Options{Program: "podtask"}); len(services) != 1 || len(problems) > 0 {
+				t.Errorf("the unit makes %d services: %v", len(services), problems)
+			}
+			definition := text(t, name+".json")
+			for line := range strings.Lines(text(t, filepath.Join(dir, "observe"))) {
+				if words := strings.Fields(line); words[1] == "env" && !slices.Contains([]string{"TIER", "REGION", "QUOTED"}, words[2]) && !strings.Contains(definition, `"name": "`+words[2]+`"`) {
+					t.Errorf("%s is not in the definition", words[2])
+				}
+			}
+		})
+	}
+}
+
+// text is the content of a file; empty if there is none.
+func text(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return string(data)
+}
