@@ -41,7 +41,7 @@ func (p *program) app() *cli.App {
 	app.Flags = append(app.Flags, configFlags("")...)
 	app.Commands = []*cli.Command{
 		runCommand(p), initCommand(p), validateCommand(p), schemaCommand(p), planCommand(p), taskdefCommand(p), serviceCommand(p),
-		psCommand(p), topCommand(p), inspectCommand(p), whyCommand(p), logsCommand(p), execCommand(p), eventsCommand(p), timelineCommand(p),
+		psCommand(p), topCommand(p), uiCommand(p), inspectCommand(p), whyCommand(p), logsCommand(p), execCommand(p), eventsCommand(p), timelineCommand(p),
 		updateCommand(p), statsCommand(p), imageCommand(p), doctorCommand(p), infoCommand(p),
 		stopCommand(p), killCommand(p), restartCommand(p), portCommand(p), cpCommand(p), pauseCommand(p), unpauseCommand(p), rmCommand(p), waitCommand(p), drainCommand(p), gcCommand(p),
 		unitCommand(p), generateCommand(p), importCommand(p), autoUpdateCommand(p),

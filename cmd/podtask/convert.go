@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode"
 
 	"github.com/compose-spec/compose-go/v2/dotenv"
 	"github.com/podtask/podtask/internal/atomicfile"
@@ -34,6 +35,8 @@ passes podtask validate, or nothing is written.
 Variables of a Compose file come from the environment and from the file .env beside it.
 The files that it includes or extends are read too.
 Services with profiles are left out unless --profile chooses one of theirs.
+For a Compose file with replicas it writes a definition only, and prints the command that
+makes a service of it.
 
 Examples:
   podtask import compose.yaml
@@ -77,10 +80,14 @@ func convertDefinition(p *program, c *cli.Context, from string) error {
 	for _, l := range r.Lost {
 		fmt.Fprintln(p.stderr, "Lost: "+l)
 	}
-	files := []struct {
+	type file struct {
 		name string
 		data []byte
-	}{{name + r.extension(), r.Definition}, {name + taskunit.Extension, []byte(r.Unit)}}
+	}
+	files := []file{{name + r.extension(), r.Definition}}
+	if r.Copies == 1 { // a unit runs one task
+		files = append(files, file{name + taskunit.Extension, []byte(r.Unit)})
+	}
 	dir := cmp.Or(c.String("output"), ".")
 	for _, f := range files {
 		path := filepath.Join(dir, f.name)
@@ -107,9 +114,23 @@ func convertDefinition(p *program, c *cli.Context, from string) error {
 		fmt.Fprintln(p.stdout, path)
 	}
 	if r.Copies > 1 {
-		fmt.Fprintf(p.stderr, "The unit runs one task. For the %d replicas: podtask service create %s %s --count %d\n", r.Copies, name, filepath.Join(dir, name+r.extension()), r.Copies)
+		fmt.Fprintf(p.stderr, "For the %d replicas: %s\n", r.Copies, serviceLine(name, filepath.Join(dir, name+r.extension()), r.Result))
 	}
 	return nil
+}
+
+// serviceLine is the command, for a shell, that keeps the copies of a Compose file running.
+func serviceLine(name, file string, r convert.Result) string {
+	if strings.ContainsFunc(file, func(c rune) bool {
+		return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("/._-+@:,", c)
+	}) {
+		file = "'" + strings.ReplaceAll(file, "'", `'\''`) + "'"
+	}
+	line := fmt.Sprintf("podtask service create %s %s --count %d", name, file, r.Copies)
+	for _, address := range r.Listen {
+		line += " --listen " + address
+	}
+	return line + " --wait"
 }
 
 // convertSource tells what the source is by its name; what is no file is a task.
@@ -175,7 +196,7 @@ func importPod(p *program, path, name string, src []byte) (imported, error) {
 		return imported{}, fmt.Errorf("name of the unit: %w", err)
 	}
 	unit := "[Task]\nDefinition=./" + file + ".yaml\n\n[Service]\nRestart=on-failure\n\n[Install]\nWantedBy=default.target\n"
-	return imported{convert.Result{Definition: src, Unit: unit}, true}, nil
+	return imported{convert.Result{Definition: src, Unit: unit, Copies: 1}, true}, nil
 }
 
 // composeVariables are those of the environment, else of the file .env in a directory.

@@ -16,7 +16,7 @@ import (
 // commandGroups are the titles under which the help lists commands, in their order.
 var commandGroups = []commandGroup{
 	{"Run tasks", []string{"run", "stop", "kill", "restart", "pause", "unpause", "update", "wait", "rm"}},
-	{"Look at tasks", []string{"ps", "top", "logs", "why", "stats", "timeline", "events", "inspect", "port"}},
+	{"Look at tasks", []string{"ps", "top", "ui", "logs", "why", "stats", "timeline", "events", "inspect", "port"}},
 	{"Work in containers", []string{"exec", "cp"}},
 	{"Task definitions", []string{"init", "validate", "plan", "taskdef", "schema"}},
 	{"Services and systemd", []string{"service", "unit", "import", "generate", "auto-update", "agent", "aws", "kubelet"}},

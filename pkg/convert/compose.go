@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net"
 	"path"
 	"slices"
 	"strings"
@@ -63,12 +64,16 @@ func Compose(file, task string, src []byte, o ComposeOptions) (Result, error) {
 	c.settle()
 	c.notCarried()
 	copies := c.copies()
+	var listen []string
+	if copies > 1 {
+		listen = c.listen()
+	}
 	slices.SortFunc(c.lost, func(a, b loss) int { return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.text, b.text)) })
 	r, err := c.result(task)
 	if err != nil {
 		return Result{}, err
 	}
-	r.Copies = copies
+	r.Copies, r.Listen = copies, listen
 	if _, _, err := taskdef.Parse(task+".json", r.Definition); err != nil {
 		return Result{}, fmt.Errorf("%s gives a definition that is not valid: %w", name, err)
 	}
@@ -156,6 +161,31 @@ func (c *compose) copies() int {
 		}
 	}
 	return 1
+}
+
+// listen takes the fixed host ports out of the definition, because only one copy could have
+// each, and returns the addresses at which a service forwards connections to all copies.
+func (c *compose) listen() (addresses []string) {
+	for i := range c.def.Containers {
+		ctr := &c.def.Containers[i]
+		for k := range ctr.PortMappings {
+			p := &ctr.PortMappings[k]
+			if p.HostPort == 0 {
+				continue
+			}
+			address := fmt.Sprintf("%d=%s:%d", p.HostPort, ctr.Name, p.ContainerPort)
+			if p.Extra != nil && p.Extra.HostIP != "" {
+				address = net.JoinHostPort(p.Extra.HostIP, address)
+			}
+			if p.Protocol == "udp" {
+				c.lose(c.lines.at("services", ctr.Name, "ports"), "port %d/udp of %s: each copy gets a free port, because a service forwards TCP only", p.HostPort, ctr.Name)
+			} else {
+				addresses = append(addresses, address)
+			}
+			p.HostPort = 0
+		}
+	}
+	return addresses
 }
 
 // notCarried lists what the file has outside of services and a task does not.

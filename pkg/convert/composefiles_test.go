@@ -187,3 +187,27 @@ func TestComposeReadsOrdinaryFilesOnly(t *testing.T) {
 		}
 	}
 }
+
+// A fixed port would be taken by the first copy: the service listens there instead.
+func TestComposeReplicasListen(t *testing.T) {
+	t.Parallel()
+	task, r := convertProject(t, `
+-- compose.yaml --
+services:
+  web:
+    image: a
+    deploy: {replicas: 3}
+    ports: ["127.0.0.1:8080:80", "8443:443", "9000", "53:53/udp"]
+`)
+	if diff := cmp.Diff([]string{"127.0.0.1:8080=web:80", "8443=web:443"}, r.Listen); diff != "" || r.Copies != 3 {
+		t.Error(r.Copies, diff)
+	}
+	if diff := cmp.Diff([]string{"compose.yaml:5: port 53/udp of web: each copy gets a free port, because a service forwards TCP only"}, r.Lost); diff != "" {
+		t.Error(diff)
+	}
+	for _, p := range task.Containers[0].Ports {
+		if p.HostPort != 0 {
+			t.Errorf("host port %d is fixed", p.HostPort)
+		}
+	}
+}
