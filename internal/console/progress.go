@@ -22,6 +22,8 @@ type Progress struct {
 	seq uint64
 	// retries holds the attempts that have been shown of each container.
 	retries map[string]int
+	// failed is what an operation of the task as a whole was last shown to fail with.
+	failed string
 	// queue is what the task was last shown to wait for.
 	queue string
 	// diskFull: it has been shown that the task waits for space on the disk.
@@ -68,12 +70,26 @@ func (p *Progress) Show(t api.Task) {
 			p.line(row{width: width, container: -1, name: TaskLabel, state: "waiting", color: Faint, detail: term.Line(t.Why[0].Text)})
 		}
 	}
+	p.showFailed(t)
 	for i, c := range t.Containers {
 		if c.Retry == nil {
 			delete(p.retries, c.Name)
 		} else if c.Retry.Attempts > p.retries[c.Name] {
 			p.retries[c.Name] = c.Retry.Attempts
 			p.line(row{width: width, container: i, name: c.Name, state: "retry", color: Faint, detail: term.Line(c.Retry.Error)})
+		}
+	}
+}
+
+// showFailed shows with what an operation of the task as a whole, such as its removal, fails.
+func (p *Progress) showFailed(t api.Task) {
+	for _, r := range t.Why {
+		if r.Code != lifecycle.WhyRetry || r.Container != "" {
+			continue
+		}
+		if _, last, _ := strings.Cut(r.Text, ", last with: "); last != p.failed {
+			p.failed = last
+			p.line(row{width: len(TaskLabel), container: -1, name: TaskLabel, state: "retry", color: Faint, detail: term.Line(r.Text)})
 		}
 	}
 }

@@ -3,6 +3,7 @@ package enginesim
 import (
 	"time"
 
+	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/state"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -21,7 +22,7 @@ func finish(w *world) {
 	checkForeign(w)
 	w.tell("all trouble ceases")
 	w.fake.Fail(nil)
-	w.fake.Down(time.Time{})
+	w.fake.Down(time.Time{}, libpod.Unavailable)
 	w.disk.fullUntil = time.Time{}
 	for port := range uint16(5) {
 		w.fake.TakePort(firstPort+port, "tcp", false)

@@ -26,7 +26,7 @@ var moves = []struct {
 	{4, func(w *world) { protect(w, pick(w, alive)) }},
 	{6, killOwner},
 	{1, powerLoss},
-	{3, func(w *world) { w.fake.Down(w.clock.now.Add(time.Duration(w.r.IntN(20)) * time.Second)) }},
+	{3, outage},
 	{10, falseAlarm},
 	{5, disturb},
 	{4, haunt},
@@ -285,4 +285,14 @@ func cutOff(n int) enginetest.Faults {
 		}
 		return enginetest.Fault{Moment: enginetest.Before, Class: libpod.Unavailable}
 	}
+}
+
+// outage takes Podman's service away for a while, or makes its storage read-only.
+func outage(w *world) {
+	seconds, class := time.Duration(w.r.IntN(20)), libpod.Unavailable
+	if seconds%4 == 3 {
+		class = libpod.ReadOnly
+	}
+	w.tell("Podman fails for %ds: %v", seconds, class)
+	w.fake.Down(w.clock.now.Add(seconds*time.Second), class)
 }

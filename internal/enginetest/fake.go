@@ -64,6 +64,7 @@ type record struct {
 	facts     []Fact
 	faults    Faults
 	downUntil time.Time
+	down      libpod.Class // of the errors until then
 }
 
 var _ Podman = (*Fake)(nil)

@@ -130,13 +130,31 @@ func TestAServiceThatIsDownComesBackAndContainersRunOn(t *testing.T) {
 		if err := f.StartContainer(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
-		f.Down(time.Now().Add(20 * time.Second))
+		f.Down(time.Now().Add(20*time.Second), libpod.Unavailable)
 		if _, err := f.InspectContainer(t.Context(), name); !errors.Is(err, libpod.Unavailable) {
 			t.Errorf("while it is down: %v", err)
 		}
 		<-time.After(20 * time.Second)
 		o, err := f.InspectContainer(t.Context(), name)
 		if err != nil || o.ExitCode != 3 || o.FinishedAt.Sub(o.StartedAt) != 10*time.Second {
+			t.Errorf("afterwards: %+v, %v", o, err)
+		}
+	})
+}
+
+func TestContainersOfAReadOnlyStorageCanBeStopped(t *testing.T) {
+	t.Parallel()
+	world(t, func(t *testing.T, f *enginetest.Fake, name string) {
+		if err := f.StartContainer(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+		f.Down(time.Now().Add(20*time.Second), libpod.ReadOnly)
+		_, inspect := f.InspectContainer(t.Context(), name)
+		if stop := f.StopContainer(t.Context(), name, 0); !errors.Is(inspect, libpod.ReadOnly) || !errors.Is(stop, libpod.ReadOnly) || f.Running(name) {
+			t.Errorf("while it is read-only: %v, %v, runs %t", inspect, stop, f.Running(name))
+		}
+		<-time.After(20 * time.Second)
+		if o, err := f.InspectContainer(t.Context(), name); err != nil || o.Status != libpod.Exited {
 			t.Errorf("afterwards: %+v, %v", o, err)
 		}
 	})

@@ -90,11 +90,13 @@ func (f *Fake) Fail(faults Faults) {
 	f.faults = faults
 }
 
-// Down takes the service away until then. Containers run on.
-func (f *Fake) Down(until time.Time) {
+// Down makes all calls fail until then. Containers run on. With the class ReadOnly the storage
+// is read-only, or was and the service hangs since: a container can be stopped, which
+// Podman cannot answer.
+func (f *Fake) Down(until time.Time, class libpod.Class) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.downUntil = until
+	f.downUntil, f.down = until, class
 }
 
 // request makes one call of Podman's API: it does act, unless the call is to fail
@@ -116,7 +118,10 @@ func locked[T any](ctx context.Context, f *Fake, op, object string, act func() (
 	var fault Fault
 	switch {
 	case call.At.Before(f.downUntil):
-		fault = Fault{Before, libpod.Unavailable}
+		fault = Fault{Before, f.down}
+		if f.down == libpod.ReadOnly && op == "stop container" {
+			fault.Moment = After
+		}
 	case f.faults != nil:
 		fault = f.faults(call)
 	}

@@ -17,7 +17,7 @@ func (c *execAPI) AttachContainer(ctx context.Context, name string, terminal, st
 	query := url.Values{"stream": {"true"}, "stdout": {"true"}, "stderr": {"true"}, "logs": {"false"}, "stdin": {strconv.FormatBool(stdin)}}
 	// What the program writes first may look like an error of Podman, and is none.
 	stream := &ExecStream{client: c, ctx: ctx, id: name, terminal: terminal, begun: true}
-	err := c.ask(ctx, "attach to container", name, func(ctx context.Context) error {
+	err := c.await(ctx, "attach to container", name, func(ctx context.Context) error {
 		return stream.open(ctx, nil, query, "/containers/%s/attach", name)
 	})
 	switch {

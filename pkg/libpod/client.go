@@ -117,6 +117,7 @@ type connection struct {
 	// they are waited for.
 	monitored sync.Map
 	exits     exitFiles
+	storage   storage
 	// makes and removals are apart, so that calls of one task that hang do not delay the
 	// removal of another.
 	makes, removals slots
@@ -158,6 +159,7 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	c := newClient(&connection{
 		pool: pool, context: bound, version: *bindings.ServiceVersion(bound),
 		makes: make(slots, maxMutations), removals: make(slots, maxMutations),
+		storage: storage{log: o.Log, broken: s.end},
 	}, s)
 	c.stopKeeper = end
 	c.keeper.Go(func() { c.keepServiceRunning(bound) })
@@ -270,7 +272,7 @@ func (c *connection) mutate(ctx context.Context, op, object string, fn func(ctx 
 		return fail(ctx, op, object, err)
 	}
 	defer free()
-	return c.ask(ctx, op, object, fn)
+	return c.write(ctx, op, object, 0, fn)
 }
 
 // erase is mutate for a call that removes an object.
@@ -280,7 +282,7 @@ func (c *connection) erase(ctx context.Context, op, object string, fn func(ctx c
 		return fail(ctx, op, object, err)
 	}
 	defer free()
-	return c.ask(ctx, op, object, fn)
+	return c.write(ctx, op, object, 0, fn)
 }
 
 // create is mutate for a call that creates an object. It waits for the reply even after
@@ -295,7 +297,7 @@ func (c *connection) create(ctx context.Context, op, object string, fn func(ctx 
 	defer free()
 	late, end := linger(ctx, createLinger)
 	defer end()
-	err = c.ask(late, op, object, fn)
+	err = c.write(late, op, object, 0, fn)
 	if late.Err() != nil {
 		return fail(ctx, op, object, ctx.Err())
 	}
@@ -339,8 +341,21 @@ func linger(ctx context.Context, d time.Duration) (late context.Context, end fun
 	}
 }
 
-// ask runs fn, one call of the bindings, and maps its error to an *Error.
+// ask runs fn, one call of the bindings that takes Podman only a moment, and maps its error
+// to an *Error.
 func (c *connection) ask(ctx context.Context, op, object string, fn func(ctx context.Context) error) error {
+	limited, done := c.storage.within(ctx, 0, false)
+	return done(c.await(limited, op, object, fn))
+}
+
+// write is ask for a call that writes Podman's storage, and may take grace longer.
+func (c *connection) write(ctx context.Context, op, object string, grace time.Duration, fn func(ctx context.Context) error) error {
+	limited, done := c.storage.within(ctx, grace, true)
+	return done(c.await(limited, op, object, fn))
+}
+
+// await is ask for a call that may take any time.
+func (c *connection) await(ctx context.Context, op, object string, fn func(ctx context.Context) error) error {
 	call := c.call(ctx)
 	return fail(call, op, object, fn(call))
 }

@@ -87,7 +87,7 @@ func (c *containerAPI) StopContainer(ctx context.Context, name string, grace tim
 }
 
 func (c *containerAPI) stop(ctx context.Context, name string, grace time.Duration) error {
-	err := c.ask(ctx, "stop container", name, func(ctx context.Context) error {
+	err := c.write(ctx, "stop container", name, grace, func(ctx context.Context) error {
 		return containers.Stop(ctx, name, new(containers.StopOptions).WithTimeout(seconds(grace)))
 	})
 	if errors.Is(err, NotFound) {
@@ -181,7 +181,7 @@ func (c *inspectAPI) awaitMonitor(ctx context.Context, m monitored) (waited bool
 // askWait has Podman wait. It sends no condition: for "healthy" the reply looks inverted on
 // 5.x, and 4.3.1 rejects it.
 func (c *inspectAPI) askWait(ctx context.Context, name string) error {
-	err := c.ask(ctx, "wait for container", name, func(ctx context.Context) error {
+	err := c.await(ctx, "wait for container", name, func(ctx context.Context) error {
 		_, err := containers.Wait(ctx, name, new(containers.WaitOptions).WithInterval(waitInterval))
 		return err
 	})

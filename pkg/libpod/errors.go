@@ -62,6 +62,8 @@ const (
 	Denied
 	// NoSpace: a disk is full.
 	NoSpace
+	// ReadOnly: Podman's storage is read-only, or has been and its service hangs since.
+	ReadOnly
 	// QuotaExceeded: a limit of the kernel for this user is reached. Cause names the
 	// limit and how to raise it.
 	QuotaExceeded
@@ -86,7 +88,7 @@ var classNames = [numClass]string{
 	Temporary: "temporary", PortInUse: "port in use", CommandNotFound: "command not found",
 	CommandNotExecutable: "command not executable", NoImage: "no image", NotRunning: "not running",
 	Canceled: "canceled", Timeout: "timeout", Unavailable: "unavailable",
-	Unauthorized: "unauthorized", Denied: "denied", NoSpace: "no space", QuotaExceeded: "quota exceeded", WrongPlatform: "wrong platform", Untrusted: "untrusted",
+	Unauthorized: "unauthorized", Denied: "denied", NoSpace: "no space", ReadOnly: "read-only storage", QuotaExceeded: "quota exceeded", WrongPlatform: "wrong platform", Untrusted: "untrusted",
 	WrongContent: "wrong content", Interrupted: "interrupted", RootUser: "root user",
 }
 
@@ -123,6 +125,7 @@ var advice = [numClass]string{
 	Unauthorized:         "log in with podman login, or give the task repositoryCredentials",
 	Denied:               "check the name, and that the credentials grant access to it",
 	NoSpace:              "free disk space: podtask image prune removes unused images that podtask pulled",
+	ReadOnly:             "dmesg and findmnt tell why the disk of the storage is read-only",
 	WrongPlatform:        "use an image that supports this platform",
 	Untrusted:            "use an image that the policy accepts, or change the policy (podman image trust show lists it)",
 	WrongContent:         "the registry or a mirror of it sends wrong data: contact its operator",
@@ -163,6 +166,9 @@ func fail(ctx context.Context, op, object string, err error) error {
 		return &Error{Op: op, Object: object, Class: done.Class, Status: done.Status, Cause: done.Cause}
 	}
 	class, status, cause := classify(ctx, err)
+	if class == ReadOnly {
+		cause = "Podman's storage is read-only: " + cause
+	}
 	return &Error{Op: op, Object: object, Class: class, Status: status, Cause: oneLine(cause)}
 }
 
@@ -393,6 +399,9 @@ func explainReply(status int, text string) (class Class, cause string) {
 	text = ": " + strings.ToLower(text)
 	if lostNamespace(text) {
 		return Interrupted, ""
+	}
+	if readOnlyStorage(text) {
+		return ReadOnly, ""
 	}
 	for _, r := range rules {
 		if strings.Contains(text, r.text) {

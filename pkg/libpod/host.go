@@ -76,6 +76,7 @@ func (c *Client) Host(ctx context.Context) (Host, error) {
 	}
 	if info.Store != nil {
 		h.GraphRoot = info.Store.GraphRoot
+		c.storage.at(h.GraphRoot)
 	}
 	return h, nil
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 )
@@ -54,7 +55,8 @@ type instance struct {
 // fakeService plays a Podman service that knows nothing but how to answer a ping
 // and to say who it is: each start adds a line to instances beside the socket. A
 // file "broken" there makes it fail as Podman does when it cannot start; it removes a file
-// "short" and dies at its first request.
+// "short" and dies at its first request. With a file "readonly" it refuses inspections as
+// Podman does when its storage is read-only, and never answers after that.
 func fakeService(args []string) int {
 	path := strings.TrimPrefix(args[len(args)-1], "unix://")
 	dir := filepath.Dir(path)
@@ -83,14 +85,17 @@ func fakeService(args []string) int {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 		return 125
 	}
-	if err := http.Serve(l, replies{dir}); err != nil && !errors.Is(err, http.ErrServerClosed) {
+	if err := http.Serve(l, replies{dir, new(atomic.Bool)}); err != nil && !errors.Is(err, http.ErrServerClosed) {
 		return 1
 	}
 	return 0
 }
 
 // replies answers as a Podman that has nothing.
-type replies struct{ dir string }
+type replies struct {
+	dir   string
+	hangs *atomic.Bool
+}
 
 func (s replies) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if os.Remove(filepath.Join(s.dir, "short")) == nil {
@@ -99,6 +104,16 @@ func (s replies) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Libpod-API-Version", "5.4.2")
 	if strings.HasSuffix(r.URL.Path, "/_ping") {
 		fmt.Fprint(w, "OK")
+		return
+	}
+	if os.Remove(filepath.Join(s.dir, "readonly")) == nil {
+		s.hangs.Store(true)
+		w.WriteHeader(http.StatusInternalServerError)
+		fmt.Fprint(w, `{"cause":"open /x/vfs-containers/containers.lock: read-only file system","message":"open /x/vfs-containers/containers.lock: read-only file system","response":500}`)
+		return
+	}
+	if s.hangs != nil && s.hangs.Load() {
+		<-r.Context().Done()
 		return
 	}
 	w.WriteHeader(http.StatusNotFound)

@@ -17,6 +17,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // maxSocketPath is the longest path a unix socket can have on Linux.
@@ -163,6 +165,27 @@ func (s *service) start(ctx context.Context) error {
 		return err
 	}
 	return s.launch(ctx)
+}
+
+// end ends podtask's own service, which hangs. The next call starts another one.
+func (s *service) end() {
+	if !s.own() {
+		return
+	}
+	conn, err := net.Dial("unix", s.ours)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	raw, err := conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Control(func(fd uintptr) {
+		if peer, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil && peer.Pid > 0 {
+			_ = unix.Kill(int(peer.Pid), unix.SIGKILL)
+		}
+	})
 }
 
 // launch starts the service and returns when it listens. Podman runs in its own session

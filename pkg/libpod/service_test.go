@@ -140,6 +140,32 @@ func TestDialsAtOnceShareOneService(t *testing.T) {
 	}
 }
 
+// A service whose storage was read-only may hang. podtask's own is ended, so that the next
+// call finds another one.
+func TestServiceWithReadOnlyStorageIsEnded(t *testing.T) {
+	t.Parallel()
+	dir, o := fakePodman(t)
+	c := mustDial(t, o)
+	if err := os.WriteFile(filepath.Join(dir, "readonly"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.InspectContainer(soon(t), "x"); !errors.Is(err, libpod.ReadOnly) || !strings.Contains(err.Error(), "read-only file system") {
+		t.Errorf("with a read-only storage: %v", err)
+	}
+	for range 3 { // an idle connection to the service that was ended may break first
+		s, err := c.InspectContainer(soon(t), "x")
+		if err == nil && s.Status == libpod.Absent {
+			break
+		}
+		if !errors.Is(err, libpod.Temporary) {
+			t.Fatalf("the next call: %+v, %v", s, err)
+		}
+	}
+	if n := len(instances(t, dir)); n != 2 {
+		t.Errorf("%d services were started", n)
+	}
+}
+
 // A service killed by force leaves its socket file, over which the next one
 // would stumble.
 func TestCallAfterServiceDiedStartsAnother(t *testing.T) {

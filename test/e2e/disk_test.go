@@ -30,7 +30,7 @@ type disk struct {
 	t   *testing.T
 	uri string
 	dir string // where it is mounted, for the service
-	pid int    // of the service
+	pid int    // of what starts the service again when it has ended
 }
 
 // smallDisk is smallStore. Unless all is true, what Podman writes about running
@@ -53,8 +53,11 @@ func smallDisk(t *testing.T, mib string, all bool) disk {
 	cmd := exec.Command("podman", "unshare", "unshare", "--mount", "sh", "-ec", `
 		mount -t tmpfs -o size="$2"m,mode=0700 tmpfs "$1/small"
 		mkdir "$1/small/tmp"
-		TMPDIR="$1/small/tmp" exec podman --root "$1/small/root" --runroot "$3/run" --tmpdir "$3/libpod" \
-			--storage-driver vfs system service --time 0 "unix://$1/podman.sock"`, "sh", dir, mib, running)
+		while true; do
+			rm -f "$1/podman.sock"
+			TMPDIR="$1/small/tmp" podman --root "$1/small/root" --runroot "$3/run" --tmpdir "$3/libpod" \
+				--storage-driver vfs system service --time 0 "unix://$1/podman.sock" || sleep 0.1
+		done`, "sh", dir, mib, running)
 	if err := os.Mkdir(filepath.Join(dir, "small"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +84,37 @@ func smallDisk(t *testing.T, mib string, all bool) disk {
 		conn.Close()
 		return true
 	})
-	return disk{t, "unix://" + socket, filepath.Join(dir, "small"), testbed.PeerPID(socket)}
+	return disk{t, "unix://" + socket, filepath.Join(dir, "small"), parentOf(t, testbed.PeerPID(socket))}
+}
+
+// parentOf is the process that started another one.
+func parentOf(t *testing.T, pid int) int {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(status), "\nPPid:\t")
+	text, _, _ := strings.Cut(after, "\n")
+	parent, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parent
+}
+
+// restart ends the service, if it runs, and waits for the next one.
+func (d disk) restart() {
+	d.t.Helper()
+	socket := strings.TrimPrefix(d.uri, "unix://")
+	old := testbed.PeerPID(socket)
+	if old != 0 {
+		_ = d.in("kill", "-KILL", strconv.Itoa(old))
+	}
+	eventually(d.t, "another Podman service", func() bool {
+		pid := testbed.PeerPID(socket)
+		return pid != 0 && pid != old
+	})
 }
 
 // in runs a command where the disk is mounted.

@@ -1,0 +1,28 @@
+package console
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
+)
+
+// A removal that fails again and again says each reason once.
+func TestProgressShowsWhyARemovalFails(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	p := NewProgress(&out, false, time.Now(), 0)
+	for _, text := range []string{
+		"removing it failed once, last with: the storage is read-only",
+		"removing it failed 2 times, last with: the storage is read-only",
+		"removing it failed 3 times, last with: no answer",
+	} {
+		p.Show(api.Task{Why: []api.Reason{{Code: lifecycle.WhyRetry, Text: text}}})
+	}
+	p.Show(api.Task{Why: []api.Reason{{Code: lifecycle.WhyRetry, Container: "app", Text: "stopping app failed once, last with: hung"}}})
+	if got := out.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "failed once, last with: the storage is read-only\n") || !strings.Contains(got, "no answer\n") {
+		t.Errorf("it shows:\n%s", got)
+	}
+}
