@@ -97,9 +97,9 @@ func ownedBy(pid int, o Owner, s lifecycle.State) api.Task {
 // withDisk adds to the reasons of a task that its owner waits for disk space.
 func withDisk(t api.Task, o Owner) api.Task {
 	if o.Unsaved() {
-		full := api.Reason{Code: api.WhyDiskFull, Text: "the disk of the state directory is full, so podtask cannot save what it does next; it continues when there is space"}
+		full := api.Reason{Code: api.WhyDiskFull, Text: "the disk of the state directory is full or read-only, so podtask cannot save what it does next; it continues when it can be written"}
 		if t.Goal != lifecycle.Up.String() {
-			full.Text = "the disk of the state directory is full: the task stops, and podtask records it when there is space"
+			full.Text = "the disk of the state directory is full or read-only: the task stops, and podtask records it when it can"
 		}
 		t.Why = slices.Insert(slices.Clone(t.Why), 0, full)
 	}

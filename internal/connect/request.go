@@ -34,7 +34,7 @@ func (s *Connector) StopTask(ctx context.Context, id, by string, force bool, sho
 	case IsGone(err):
 		return nil
 	case err == nil && local && unrecorded:
-		return fmt.Errorf("task %s has stopped, but the disk of the state directory is full, so this is not recorded: free space in %s and run `podtask stop %s` again",
+		return fmt.Errorf("task %s has stopped, but the disk of the state directory is full or read-only, so this is not recorded: free space in %s and run `podtask stop %s` again",
 			console.ShortID(id), s.StateDir, console.ShortID(id))
 	}
 	return err

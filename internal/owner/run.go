@@ -45,7 +45,7 @@ func (r *run) Save(record []byte) error {
 	err := r.all.Tasks.Store.Put(r.owner.id, record)
 	if errors.Is(err, state.ErrNoSpace) {
 		if !r.full { // not at each attempt
-			r.all.Log.Error("the disk of the state directory is full: until it has space, nothing of the task is started, and what is stopped is not recorded", "task", r.owner.id, "error", err)
+			r.all.Log.Error("the disk of the state directory is full or read-only: until it can be written, nothing of the task is started, and what is stopped is not recorded", "task", r.owner.id, "error", err)
 		}
 		r.full = true
 		return errors.Join(loop.ErrRetry, err)
@@ -55,7 +55,7 @@ func (r *run) Save(record []byte) error {
 	}
 	if r.full {
 		r.full = false
-		r.all.Log.Info("the disk of the state directory has space again", "task", r.owner.id)
+		r.all.Log.Info("the disk of the state directory can be written again", "task", r.owner.id)
 	}
 	r.all.Fail.At(failpoint.AfterSave)
 	return nil

@@ -17,7 +17,8 @@ import (
 
 // Errors of the store. Use errors.Is.
 var (
-	// ErrNoSpace: the disk or the quota is full. The record before is intact.
+	// ErrNoSpace: the disk or the quota is full, or the file system is read-only. The record
+	// before is intact.
 	ErrNoSpace = errors.New("no disk space left for state: free some and try again")
 	// ErrInDoubt: an earlier write of this key may or may not survive a power
 	// loss, because the directory could not be synced. Get settles it.
@@ -359,8 +360,22 @@ func (s *Store) Abandoned() ([]string, error) {
 func (s *Store) path(key string) string     { return filepath.Join(s.dir, key+".json") }
 func (s *Store) tempPath(key string) string { return filepath.Join(s.dir, "."+key+".tmp") }
 
-// classify marks the errors that mean a full disk or quota.
+// readOnlyError is the ErrNoSpace of a read-only file system.
+type readOnlyError struct{ cause error }
+
+func (e readOnlyError) Error() string {
+	return "the state is on a read-only file system: dmesg and findmnt tell why (" + e.cause.Error() + ")"
+}
+
+func (e readOnlyError) Is(target error) bool { return target == ErrNoSpace }
+
+func (e readOnlyError) Unwrap() error { return e.cause }
+
+// classify marks the errors that mean a full disk or quota, or a read-only file system.
 func classify(err error) error {
+	if errors.Is(err, syscall.EROFS) {
+		return readOnlyError{err}
+	}
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return fmt.Errorf("%w (%w)", ErrNoSpace, err)
 	}

@@ -211,6 +211,12 @@ func TestFullDiskKeepsTheOldRecord(t *testing.T) {
 			if err := s.Put(keyA, []byte("new")); !errors.Is(err, state.ErrNoSpace) {
 				t.Errorf("Put: %v, want ErrNoSpace", err)
 			}
+			if op != statetest.OpClose && op != statetest.OpSync { // these find a full disk only
+				disk.Fault = failOnce(op, syscall.EROFS)
+				if err := s.Put(keyA, []byte("new")); !errors.Is(err, state.ErrNoSpace) || !strings.Contains(err.Error(), "read-only file system") {
+					t.Errorf("Put on a read-only file system: %v", err)
+				}
+			}
 			wantData(t, s, keyA, "old")
 			if names, _ := disk.ReadDir("/s/tasks"); len(names) != 1 {
 				t.Errorf("left behind: %v", names)
