@@ -114,6 +114,7 @@ var direction = []rule{
 	{pkg: "internal/guide"},
 	{pkg: "internal/leaktest", may: []string{"test/testbed"}},
 	{pkg: "internal/nonsense"},
+	{pkg: "internal/rudeclient"},
 	{pkg: "internal/kubeserve", may: []string{"internal/limitlisten"}},
 	{pkg: "internal/podaccess", may: []string{"internal/agent", "internal/conn", "internal/kubeserve", "internal/observe", "internal/podspec", "pkg/cgroups", "pkg/libpod", "pkg/lifecycle", "pkg/netns", "pkg/taskdef"}},
 	{pkg: "internal/kubefiles"},
@@ -129,7 +130,7 @@ var direction = []rule{
 }
 
 // testSupport may be imported by every package's tests.
-var testSupport = []string{"internal/guide", "pkg/state/statetest", "internal/registrytest", "internal/faults", "internal/leaktest", "internal/nonsense", "test/testbed"}
+var testSupport = []string{"internal/guide", "pkg/state/statetest", "internal/registrytest", "internal/faults", "internal/leaktest", "internal/nonsense", "internal/rudeclient", "test/testbed"}
 
 func matches(pattern, name string) bool {
 	if strings.HasSuffix(pattern, "/") {

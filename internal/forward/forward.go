@@ -22,8 +22,11 @@ type Target struct {
 // Config is how a Forwarder works. Zero values stand for the defaults.
 type Config struct {
 	Log *slog.Logger
-	// MaxConnections are forwarded at a time (1024). Further ones wait in the kernel's queue.
+	// MaxConnections are forwarded at a time (1024). Further ones wait in the kernel's queue,
+	// unless one of them has been quiet: it is closed then.
 	MaxConnections int
+	// Quiet is how long a connection that makes room has carried nothing (30 s).
+	Quiet time.Duration
 	// Patience is how long a connection waits while no target can be dialed (10 s).
 	Patience time.Duration
 	// DialTimeout limits an attempt to connect to a target (2 s).
@@ -32,8 +35,11 @@ type Config struct {
 
 const (
 	maxConnections = 1024
-	patience       = 10 * time.Second
-	dialTimeout    = 2 * time.Second
+	quiet          = 30 * time.Second
+	// lookPause is between two looks for a quiet connection.
+	lookPause   = 250 * time.Millisecond
+	patience    = 10 * time.Second
+	dialTimeout = 2 * time.Second
 	// redial is the pause before a target is dialed again that could not be.
 	redial = 100 * time.Millisecond
 	// acceptPause is the pause after an Accept that failed, when descriptors have run out
@@ -49,6 +55,7 @@ type Forwarder struct {
 	ctx      context.Context // ends with Close
 	cancel   context.CancelFunc
 	running  sync.WaitGroup
+	clients  clients
 
 	mu      sync.Mutex
 	targets []Target
@@ -69,6 +76,9 @@ func Listen(address string, cfg Config) (*Forwarder, error) {
 	}
 	if cfg.MaxConnections == 0 {
 		cfg.MaxConnections = maxConnections
+	}
+	if cfg.Quiet == 0 {
+		cfg.Quiet = quiet
 	}
 	if cfg.Patience == 0 {
 		cfg.Patience = patience
@@ -135,12 +145,7 @@ func (f *Forwarder) count(id string) (int, <-chan struct{}) {
 // accept accepts connections until the forwarder is closed.
 func (f *Forwarder) accept() {
 	slots := make(chan struct{}, f.cfg.MaxConnections)
-	for {
-		select {
-		case slots <- struct{}{}:
-		case <-f.ctx.Done():
-			return
-		}
+	for f.takeSlot(slots) {
 		client, err := f.listener.Accept()
 		switch {
 		case f.ctx.Err() != nil || errors.Is(err, net.ErrClosed):
@@ -161,6 +166,30 @@ func (f *Forwarder) accept() {
 	}
 }
 
+// takeSlot waits until there is room for another connection; false: the forwarder is closed.
+func (f *Forwarder) takeSlot(slots chan<- struct{}) bool {
+	look := time.NewTimer(0)
+	defer look.Stop()
+	for {
+		select {
+		case slots <- struct{}{}:
+			return true
+		default:
+		}
+		select {
+		case slots <- struct{}{}:
+			return true
+		case <-look.C:
+			if queued(f.listener) {
+				f.clients.closeQuietest(f.cfg.Quiet)
+			}
+			look.Reset(lookPause)
+		case <-f.ctx.Done():
+			return false
+		}
+	}
+}
+
 // pause waits for a time, or until the forwarder is closed.
 func (f *Forwarder) pause(d time.Duration) {
 	select {
@@ -172,6 +201,7 @@ func (f *Forwarder) pause(d time.Duration) {
 // forward forwards one connection, which it closes.
 func (f *Forwarder) forward(client net.Conn) {
 	defer client.Close()
+	defer f.clients.add(client)()
 	server, id := f.connect()
 	if server == nil {
 		return

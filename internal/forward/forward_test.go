@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/podtask/podtask/internal/forward"
 	"github.com/podtask/podtask/internal/leaktest"
+	"github.com/podtask/podtask/internal/rudeclient"
 )
 
 // server answers each line of a connection with its name and the line, and after the end of
@@ -324,4 +326,55 @@ func TestNoRequestIsLostWhileTargetsChange(t *testing.T) {
 	all.Wait()
 	close(done)
 	replaced.Wait()
+}
+
+// Clients that say nothing take all the places. They make room for those that do.
+func TestSilentClientsMakeRoom(t *testing.T) {
+	t.Parallel()
+	one, _ := server(t, "one")
+	f := start(t, forward.Config{MaxConnections: 2, Quiet: time.Millisecond}, one)
+	silent := []client{dial(t, f), dial(t, f)}
+	for range 3 {
+		if got := dial(t, f).ask("hello"); got != "one hello\n" {
+			t.Errorf("%q answered", got)
+		}
+	}
+	for _, c := range silent {
+		_ = c.SetReadDeadline(time.Now().Add(time.Minute))
+		if _, err := c.lines.ReadByte(); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("a silent connection: %v", err)
+		}
+	}
+}
+
+func TestRudeClientsMakeRoom(t *testing.T) {
+	t.Parallel()
+	one, _ := server(t, "one")
+	f := start(t, forward.Config{MaxConnections: 8, Quiet: time.Millisecond}, one)
+	rudeclient.Crowd(t, 1, "/", func() (net.Conn, error) { return net.Dial("tcp", f.Address().String()) })
+	if got := dial(t, f).ask("hello"); got != "one hello\n" {
+		t.Errorf("%q answered", got)
+	}
+}
+
+// A connection that is in use is not closed for others, which wait.
+func TestConnectionsInUseAreKept(t *testing.T) {
+	t.Parallel()
+	one, _ := server(t, "one")
+	f := start(t, forward.Config{MaxConnections: 1, Quiet: time.Hour}, one)
+	first := dial(t, f)
+	first.ask("hello")
+	second := dial(t, f)
+	if _, err := fmt.Fprintln(second, "later"); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		if got := first.ask("again"); got != "one again\n" {
+			t.Fatalf("the first connection: %q", got)
+		}
+	}
+	first.Close()
+	if got := second.next(); got != "one later\n" {
+		t.Errorf("the second connection: %q", got)
+	}
 }

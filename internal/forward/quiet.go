@@ -1,0 +1,90 @@
+package forward
+
+import (
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// clients are the connections from clients. Those that carry nothing make room for others, so
+// that clients that are silent, or send and read nothing, do not take the place of all.
+type clients struct {
+	mu   sync.Mutex
+	open map[net.Conn]bool
+}
+
+// add notes a connection until done is called.
+func (c *clients) add(conn net.Conn) (done func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open == nil {
+		c.open = make(map[net.Conn]bool)
+	}
+	c.open[conn] = true
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.open, conn)
+	}
+}
+
+// closeQuietest closes the connection that has carried nothing for the longest time, if that
+// is at least limit.
+func (c *clients) closeQuietest(limit time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var quietest net.Conn
+	for conn := range c.open {
+		if q, ok := quietFor(conn); ok && q >= limit {
+			quietest, limit = conn, q
+		}
+	}
+	if quietest != nil {
+		delete(c.open, quietest) // it is closed once
+		abort(quietest)
+	}
+}
+
+// quietFor returns how long a connection has carried nothing. The kernel knows it, so the
+// connection is copied without a look at it.
+func quietFor(conn net.Conn) (quiet time.Duration, ok bool) {
+	info := infoOf(conn)
+	if info == nil {
+		return 0, false
+	}
+	return time.Duration(min(info.Last_data_sent, info.Last_data_recv)) * time.Millisecond, true
+}
+
+// queued reports whether a connection waits to be accepted.
+func queued(l net.Listener) bool {
+	info := infoOf(l)
+	return info != nil && info.Unacked > 0 // of a listener: the length of its queue
+}
+
+// infoOf returns what the kernel knows of a TCP socket; nil for another one.
+func infoOf(socket any) (info *unix.TCPInfo) {
+	s, ok := socket.(syscall.Conn)
+	if !ok {
+		return nil
+	}
+	raw, err := s.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	_ = raw.Control(func(fd uintptr) { info, err = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO) })
+	if err != nil {
+		return nil
+	}
+	return info
+}
+
+// abort closes a connection without waiting for its client to read what was sent.
+func abort(conn net.Conn) {
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = conn.Close()
+}
