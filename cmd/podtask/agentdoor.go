@@ -33,17 +33,12 @@ func (a *agentRun) openDoors(backend connect.AgentBackend, server *api.Server, m
 		return nil, err
 	}
 	server.Handle("POST /{$}", aws.Trusted())
-	scrape := http.NewServeMux()
-	scrape.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		defer limitlisten.Serving(r.Context())()
-		metrics.ServeHTTP(w, r)
-	})
 	for _, d := range []struct {
 		address, key string
 		door
 	}{
-		{a.config.Agent.MetricsListen, "metrics-listen", door{what: "metrics", handler: scrape, connections: metricsConnections}},
-		{a.config.Agent.AWSListen, "aws-listen", door{what: "the ECS API", handler: aws.Signed(), connections: awsConnections}},
+		{a.config.Agent.MetricsListen, "metrics-listen", metricsDoor(metrics)},
+		{a.config.Agent.AWSListen, "aws-listen", awsDoor(aws.Signed())},
 	} {
 		if d.address == "" {
 			continue
@@ -60,11 +55,20 @@ func (a *agentRun) openDoors(backend connect.AgentBackend, server *api.Server, m
 	return doors, nil
 }
 
-// How many connections the clients of a door may have open.
-const (
-	metricsConnections = 32
-	awsConnections     = 64
-)
+// metricsDoor serves metrics.
+func metricsDoor(metrics http.Handler) door {
+	scrape := http.NewServeMux()
+	scrape.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		defer limitlisten.Serving(r.Context())()
+		metrics.ServeHTTP(w, r)
+	})
+	return door{what: "metrics", handler: scrape, connections: 32}
+}
+
+// awsDoor serves requests of AWS clients.
+func awsDoor(signed http.Handler) door {
+	return door{what: "the ECS API", handler: signed, connections: 64}
+}
 
 // awsServer answers clients of ECS.
 func (a *agentRun) awsServer(backend connect.AgentBackend) (*awsapi.Server, error) {

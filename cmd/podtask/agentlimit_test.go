@@ -6,14 +6,19 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/podtask/podtask/internal/awsapi"
 	"github.com/podtask/podtask/internal/limitlisten"
+	"github.com/podtask/podtask/internal/rudeclient"
+	"github.com/podtask/podtask/internal/sigv4"
 )
 
 func TestIdleConnectionsDoNotUseUpADoor(t *testing.T) {
@@ -55,5 +60,61 @@ func TestIdleConnectionsDoNotUseUpADoor(t *testing.T) {
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
 			t.Fatalf("connection %d is still open: %v", i, err)
 		}
+	}
+}
+
+// rudely serves a door to a crowd of rude clients.
+func rudely(t *testing.T, d door, path string) *http.Client {
+	t.Helper()
+	var err error
+	if d.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	address := d.listener.Addr().String()
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := d.serve(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	dial := func() (net.Conn, error) { return net.Dial("tcp", address) }
+	rudeclient.Crowd(t, d.connections, path, dial)
+	return &http.Client{Timeout: time.Minute, Transport: &http.Transport{
+		DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) { return dial() },
+	}}
+}
+
+func TestRudeClientsOfTheMetrics(t *testing.T) {
+	t.Parallel()
+	client := rudely(t, metricsDoor(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(make([]byte, 100_000))
+	})), "/metrics")
+	for range 5 {
+		resp, err := client.Get("http://x/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := io.Copy(io.Discard, resp.Body); err != nil || n != 100_000 || resp.StatusCode != http.StatusOK {
+			t.Errorf("status %s, %d bytes, %v", resp.Status, n, err)
+		}
+		_ = resp.Body.Close()
+	}
+}
+
+func TestRudeClientsOfTheECSAPI(t *testing.T) {
+	t.Parallel()
+	server := awsapi.New(awsapi.Config{Log: slog.New(slog.DiscardHandler), Now: time.Now, Key: func() (sigv4.Key, error) { return sigv4.Key{ID: "AKIA", Secret: "x"}, nil }})
+	client := rudely(t, awsDoor(server.Signed()), "/")
+	for range 5 {
+		resp, err := client.Post("http://x/", "application/x-amz-json-1.1", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(body), "MissingAuthenticationToken") {
+			t.Errorf("status %s, %s, %v", resp.Status, body, err)
+		}
+		_ = resp.Body.Close()
 	}
 }

@@ -50,7 +50,9 @@ func New(cfg Config) *Server {
 // The limits of connections. A follower of a log or a shell may be idle for long.
 const (
 	maxConnections = 512
-	headerTimeout  = 30 * time.Second
+	headerTimeout  = 30 * time.Second // also of the handshake of TLS
+	idleTimeout    = 5 * time.Minute
+	maxHeader      = 128 << 10     // a command is in the path
 	streamIdle     = 4 * time.Hour // as a kubelet (streamingConnectionIdleTimeout)
 	streamCreation = 30 * time.Second
 )
@@ -67,6 +69,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
 		Handler:           s.Handler(),
 		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ConnContext:       connContext,
 		ErrorLog:          slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/kubeserve"
+	"github.com/podtask/podtask/internal/rudeclient"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/client-go/kubernetes"
@@ -316,4 +317,29 @@ func (p *pods) Forward(_ context.Context, ref kubeserve.Ref, port uint16, stream
 func (p *pods) Usage(context.Context) (kubeserve.Usage, error) {
 	p.note("usage")
 	return p.usage, p.err
+}
+
+// Unknown clients take no place of those that may call, in TLS or before it.
+func TestRudeClients(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	dial := func() (net.Conn, error) { return net.Dial("tcp", c.addr) }
+	rudeclient.Crowd(t, 30, "/healthz", dial)
+	rudeclient.Crowd(t, 20, "/healthz", func() (net.Conn, error) {
+		raw, err := dial()
+		if err != nil {
+			return nil, err
+		}
+		return tls.Client(raw, &tls.Config{InsecureSkipVerify: true}), nil
+	})
+	for range 300 { // with those before more than there may be
+		silent, err := dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer silent.Close()
+	}
+	if status, body := c.get(c.server(), "/stats/summary"); status != http.StatusOK {
+		t.Errorf("a caller that may call: %d %s", status, body)
+	}
 }

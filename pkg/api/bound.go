@@ -11,12 +11,12 @@ import (
 	"github.com/podtask/podtask/internal/limitlisten"
 )
 
-// Time limits for what the client sends. A reply may take any time, because clients follow
-// watches, events and logs.
+// Time limits for what the client sends. Replies to clients that follow may take any time.
 const (
 	headerTimeout = 10 * time.Second
 	bodyTimeout   = 30 * time.Second
 	idleTimeout   = 2 * time.Minute
+	maxHeader     = 64 << 10
 )
 
 // bound reads the body of a request within a time limit, and protects the connection while
@@ -38,8 +38,10 @@ func bound(h http.Handler, within time.Duration) http.Handler {
 // that with which the agent feeds its watchdog.
 func (s *Server) limitFollowers(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// That of the request before on this connection is over.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 		if !follows(r) {
-			h.ServeHTTP(w, r)
+			h.ServeHTTP(limited{w, s.replyTimeout}, r)
 			return
 		}
 		defer s.following.Add(-1)
@@ -51,11 +53,32 @@ func (s *Server) limitFollowers(h http.Handler) http.Handler {
 	})
 }
 
-// follows reports whether the reply to a request may take any time.
+// follows reports whether the reply to a request may take any time: a client may pass a log
+// to a pager, for instance.
 func follows(r *http.Request) bool {
-	name := path.Base(r.URL.Path)
-	return name == "watch" || name == "pulls" || r.URL.Query().Get("follow") == "true"
+	switch path.Base(r.URL.Path) {
+	case "watch", "pulls", "logs", "events":
+		return true
+	}
+	return false
 }
+
+// replyTimeout is how long a client may take to read what does not fit into its socket.
+const replyTimeout = 2 * time.Minute
+
+// limited sets a time limit for each part of a reply.
+type limited struct {
+	http.ResponseWriter
+	within time.Duration
+}
+
+func (l limited) Write(b []byte) (int, error) {
+	_ = http.NewResponseController(l.ResponseWriter).SetWriteDeadline(time.Now().Add(l.within))
+	return l.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (l limited) Unwrap() http.ResponseWriter { return l.ResponseWriter }
 
 // receiveBody replaces the body by what the client has sent, up to one byte more than any
 // handler accepts. The deadline must not outlive it: net/http cancels the context of a

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podtask/podtask/internal/rudeclient"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
@@ -158,5 +160,52 @@ func TestFollowersLeaveRoomForOtherRequests(t *testing.T) {
 	}
 	if err := dial(t, socket).Watch(t.Context(), taskID, func(Task) bool { return true }); !Is(err, Busy) {
 		t.Errorf("a follower beyond the limit: %v", err)
+	}
+}
+
+func TestRudeClientsOfTheSocket(t *testing.T) {
+	t.Parallel()
+	const most = 16
+	path := serveSome(t, &backend{state: someState()}, most)
+	rudeclient.Crowd(t, most, "/v1/tasks", func() (net.Conn, error) { return net.Dial("unix", path) })
+	for range 5 {
+		if _, err := dial(t, path).Tasks(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A client that does not read its answer does not keep a connection for good.
+func TestRepliesEndIfTheyAreNotRead(t *testing.T) {
+	t.Parallel()
+	s := NewServer(&backend{}, Version{})
+	s.replyTimeout = 50 * time.Millisecond
+	ended := make(chan error, 1)
+	s.Handle("GET /large", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		var err error
+		for err == nil {
+			_, err = w.Write(make([]byte, 1<<16))
+		}
+		ended <- err
+	}))
+	path := filepath.Join(t.TempDir(), "t.sock")
+	l, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = s.Serve(ctx, l) })
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "GET /large HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the reply ended with %v", err)
 	}
 }

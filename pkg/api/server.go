@@ -75,6 +75,7 @@ type Server struct {
 	http    http.Server
 
 	maxConnections int
+	replyTimeout   time.Duration
 	following      atomic.Int64 // requests whose reply may take any time
 }
 
@@ -82,7 +83,7 @@ type Server struct {
 // Publisher, a PullWatcher or a ServiceKeeper, the server serves that too; otherwise these
 // requests are Unsupported.
 func NewServer(b Backend, v Version) *Server {
-	s := &Server{backend: b, version: v, maxConnections: limitlisten.Share(4, 1024)}
+	s := &Server{backend: b, version: v, maxConnections: limitlisten.Share(4, 1024), replyTimeout: replyTimeout}
 	mux := http.NewServeMux()
 	s.mux = mux
 	for pattern, handler := range s.routes() {
@@ -91,7 +92,7 @@ func NewServer(b Backend, v Version) *Server {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeFailure(w, Failed(NotFound, "there is no %s %s in this API", r.Method, r.URL.Path))
 	})
-	s.http = http.Server{Handler: bound(s.limitFollowers(mux), bodyTimeout), ConnContext: limitlisten.ConnContext, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout}
+	s.http = http.Server{Handler: bound(s.limitFollowers(mux), bodyTimeout), ConnContext: limitlisten.ConnContext, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader}
 	return s
 }
 

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/limitlisten"
+	"github.com/podtask/podtask/internal/rudeclient"
 )
 
 // listen serves s and returns its address.
@@ -63,6 +64,24 @@ func TestOneTaskCannotUseUpTheConnections(t *testing.T) {
 	for i, c := range flood[:2*maxConnections] {
 		if !isClosed(c) {
 			t.Fatalf("connection %d is still open", i)
+		}
+	}
+}
+
+func TestRudeClientsOfAnEndpoint(t *testing.T) {
+	t.Parallel()
+	addr := listen(t, New(source(running())))
+	path := "/v4/" + containerID(key, "web")
+	rudeclient.Crowd(t, maxConnections, "/v4/unknown", func() (net.Conn, error) { return net.Dial("tcp", addr) })
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
+	for range 5 {
+		resp, err := client.Get("http://" + addr + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("status %d", resp.StatusCode)
 		}
 	}
 }
