@@ -81,8 +81,9 @@ type registration struct{ labels, taints string }
 
 // work is how the node treats Pods.
 type work struct {
-	pods int64
-	sync time.Duration
+	pods  int64
+	sync  time.Duration
+	evict string
 }
 
 // options are the flags.
@@ -114,6 +115,7 @@ func newOptions(stderr io.Writer, getenv func(string) string) *options {
 	f.StringVar(&o.server, "server-for-pods", "", "the `URL` at which containers reach the API server (default: that of the kubeconfig)")
 	f.Int64Var(&o.work.pods, "max-pods", 110, "how many Pods the node takes")
 	f.DurationVar(&o.work.sync, "sync-frequency", kubenode.DefaultPace.Refresh, "how often ConfigMaps and Secrets are read whose content is in files of containers")
+	f.StringVar(&o.work.evict, "eviction-hard", kubenode.DefaultThresholds, "`SIGNAL<AMOUNT,...`, what the host must have left; below that Pods are evicted")
 	f.IntVar(&o.endpoint.port, "port", 10250, "the `PORT` at which the API server reaches this node for logs and exec; 0 for a free one")
 	f.StringVar(&o.endpoint.clientCAs, "client-ca-file", "", "the `FILE` with the authorities of certificates of callers (default: that of the kubeconfig)")
 	f.StringVar(&o.endpoint.certFile, "tls-cert-file", "", "the `FILE` with the certificate of the endpoint (default: the cluster is asked for one)")
@@ -145,6 +147,10 @@ func (o *options) config(log *slog.Logger) (c kubenode.Config, err error) {
 	if id.Address, err = o.hostAddress(); err != nil {
 		errs = append(errs, err)
 	}
+	thresholds, err := kubenode.ParseThresholds(o.work.evict)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("--eviction-hard: %w", err))
+	}
 	if o.work.sync < time.Second {
 		errs = append(errs, fmt.Errorf("--sync-frequency %s: one second is the least", o.work.sync))
 	}
@@ -170,7 +176,8 @@ func (o *options) config(log *slog.Logger) (c kubenode.Config, err error) {
 	if len(errs) > 0 {
 		return c, errors.Join(errs...)
 	}
-	serve, err := o.serve(access, client, &id, log)
+	pods := o.podAccess(log)
+	serve, err := o.serve(access, client, &id, pods)
 	if err != nil {
 		return c, err
 	}
@@ -180,7 +187,7 @@ func (o *options) config(log *slog.Logger) (c kubenode.Config, err error) {
 	}
 	agent, often := kubenode.NewSocket(socket), kubenode.DefaultPace
 	often.Refresh = o.work.sync
-	return kubenode.Config{Identity: id, Client: client, Agent: agent, Host: agent, Log: log, Pace: often, Server: server, Dir: filepath.Join(stateDir, "kubelet", id.Name, "pods"), Serve: serve}, errors.Join(errs...)
+	return kubenode.Config{Identity: id, Client: client, Agent: agent, Host: agent, Log: log, Pace: often, Server: server, Dir: filepath.Join(stateDir, "kubelet", id.Name, "pods"), Serve: serve, Thresholds: thresholds, Use: pods.use}, errors.Join(errs...)
 }
 
 // access reads the kubeconfig. JSON is larger than protobuf, which the client speaks.

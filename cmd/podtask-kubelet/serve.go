@@ -10,7 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -42,7 +44,7 @@ type endpoint struct {
 }
 
 // serve listens, tells the port to id, and returns what serves until a context ends.
-func (o *options) serve(access *rest.Config, client kubernetes.Interface, id *kubenode.Identity, log *slog.Logger) (func(context.Context, *kubenode.Pods) error, error) {
+func (o *options) serve(access *rest.Config, client kubernetes.Interface, id *kubenode.Identity, pods *podAccess) (func(context.Context, *kubenode.Pods) error, error) {
 	e := o.endpoint
 	if (e.certFile == "") != (e.keyFile == "") {
 		return nil, errors.New("--tls-cert-file and --tls-private-key-file belong together: give both or none")
@@ -58,31 +60,65 @@ func (o *options) serve(access *rest.Config, client kubernetes.Interface, id *ku
 	id.Port = int32(l.Addr().(*net.TCPAddr).Port)
 	return func(ctx context.Context, _ *kubenode.Pods) error {
 		defer l.Close()
-		stateDir, runtimeDir, err := state.Dirs(o.getenv)
-		if err != nil {
-			return err
-		}
-		a, err := agent.Open(agent.Config{StateDir: stateDir, RuntimeDir: runtimeDir, Getenv: o.getenv, Log: log})
-		if err != nil {
-			return err
-		}
-		defer a.Close()
-		self, err := os.Executable()
+		access, err := pods.get()
 		if err != nil {
 			return err
 		}
 		certificate, err := e.certificate(ctx, kubeserve.Request{
-			Client: client, Node: id.Name, Dir: filepath.Join(stateDir, "kubelet", id.Name), Addresses: []net.IP{id.Address.AsSlice()},
+			Client: client, Node: id.Name, Dir: filepath.Join(pods.stateDir, "kubelet", id.Name), Addresses: []net.IP{id.Address.AsSlice()},
 		})
 		if err != nil {
 			return err
 		}
 		server := kubeserve.New(kubeserve.Config{
-			Node: id.Name, Pods: podaccess.New(a, os.DirFS("/"), []string{self, netnsListen}),
-			Client: client, ClientCAs: cas, Certificate: certificate, Log: log,
+			Node: id.Name, Pods: access,
+			Client: client, ClientCAs: cas, Certificate: certificate, Log: pods.log,
 		})
 		return server.Serve(ctx, l)
 	}, nil
+}
+
+// podAccess is the way to the Pods of this node, once it is needed.
+type podAccess struct {
+	stateDir string
+	log      *slog.Logger
+	get      func() (*podaccess.Access, error)
+}
+
+func (o *options) podAccess(log *slog.Logger) *podAccess {
+	stateDir, runtimeDir, failed := state.Dirs(o.getenv)
+	return &podAccess{stateDir, log, sync.OnceValues(func() (*podaccess.Access, error) {
+		if failed != nil {
+			return nil, failed
+		}
+		a, err := agent.Open(agent.Config{StateDir: stateDir, RuntimeDir: runtimeDir, Getenv: o.getenv, Log: log})
+		if err != nil {
+			return nil, err
+		}
+		self, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		return podaccess.New(a, os.DirFS("/"), []string{self, netnsListen}), nil // until the process ends
+	})}
+}
+
+// use is the memory that Pods use.
+func (p *podAccess) use(ctx context.Context) (map[types.UID]kubenode.MemoryUse, error) {
+	access, err := p.get()
+	if err != nil {
+		return nil, err
+	}
+	all, err := access.Usage(ctx)
+	out := make(map[types.UID]kubenode.MemoryUse)
+	for _, pod := range all.Pods {
+		use := make(kubenode.MemoryUse)
+		for _, c := range pod.Containers {
+			use[c.Name] = int64(c.Memory)
+		}
+		out[types.UID(pod.UID)] = use
+	}
+	return out, err
 }
 
 // certificate is that of the files, or one that the cluster is asked for.

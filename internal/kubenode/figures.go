@@ -3,6 +3,7 @@ package kubenode
 import (
 	"bufio"
 	"os"
+	"path"
 	"runtime"
 	"strconv"
 	"strings"
@@ -12,21 +13,11 @@ import (
 
 // Figures are what a node tells of its host.
 type Figures struct {
-	CPUs         int64
-	Memory, Disk int64 // in bytes
-	// MemoryShort, DiskShort and PIDsShort: there is less than the kubelet wants to have
-	// left by default (eviction-hard): 100 MiB of memory, a tenth of the disk and a twentieth
-	// of its inodes; and of process IDs a twentieth.
-	MemoryShort, DiskShort, PIDsShort bool
-	Kernel, OS, Machine, Boot         string
+	CPUs                      int64
+	Memory, Disk              int64 // in bytes
+	Levels                    map[Signal]Level
+	Kernel, OS, Machine, Boot string
 }
-
-const (
-	leastMemory = 100 << 20
-	leastSpace  = 10 // percent
-	leastInodes = 5  // percent
-	leastPIDs   = 5  // percent
-)
 
 // FiguresOf reads the figures of this host. StateDir is a directory of the disk that
 // containers use; empty for none.
@@ -38,22 +29,42 @@ func FiguresOf(stateDir string) Figures {
 	}
 	memory := numbers("/proc/meminfo")
 	f.Memory = memory["MemTotal"] << 10
-	f.MemoryShort = memory["MemTotal"] > 0 && memory["MemAvailable"]<<10 < leastMemory
+	f.Levels = map[Signal]Level{MemoryAvailable: memoryLeft(Level{memory["MemAvailable"] << 10, f.Memory}, "/sys/fs/cgroup"), PIDsAvailable: pidsLeft()}
 	var fs unix.Statfs_t
 	if stateDir != "" && unix.Statfs(stateDir, &fs) == nil {
 		f.Disk = int64(fs.Blocks) * fs.Bsize
-		f.DiskShort = below(int64(fs.Bavail), int64(fs.Blocks), leastSpace) || below(int64(fs.Ffree), int64(fs.Files), leastInodes)
+		f.Levels[DiskAvailable] = Level{int64(fs.Bavail) * fs.Bsize, f.Disk}
+		f.Levels[InodesFree] = Level{int64(fs.Ffree), int64(fs.Files)}
 	}
-	f.PIDsShort = pidsShort()
 	return f
 }
 
-// below reports whether less than so many percent of all are free; not where there is no
-// limit.
-func below(free, all, percent int64) bool { return all > 0 && free*100 < all*percent }
+// memoryLeft is what the host has left, or less where the cgroups that this process and the
+// tasks of its user are in have less.
+func memoryLeft(host Level, root string) Level {
+	_, group, ok := strings.Cut(line("/proc/self/cgroup"), "0::")
+	if !ok {
+		return host
+	}
+	for ; group != "/" && group != "."; group = path.Dir(group) {
+		in := path.Join(root, group)
+		most, err := strconv.ParseInt(line(path.Join(in, "memory.max")), 10, 64)
+		if err != nil { // it has no limit
+			continue
+		}
+		used, err := strconv.ParseInt(line(path.Join(in, "memory.current")), 10, 64)
+		if err != nil {
+			continue
+		}
+		if left := most - used + numbers(path.Join(in, "memory.stat"))["inactive_file"]; left < host.Left {
+			host = Level{max(left, 0), most}
+		}
+	}
+	return host
+}
 
-// pidsShort compares the threads of the host with the limits of the kernel.
-func pidsShort() bool {
+// pidsLeft compares the threads of the host with the limits of the kernel.
+func pidsLeft() Level {
 	most := int64(0)
 	for _, file := range []string{"/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"} {
 		n, err := strconv.ParseInt(line(file), 10, 64)
@@ -63,11 +74,14 @@ func pidsShort() bool {
 	}
 	words := strings.Fields(line("/proc/loadavg")) // the fourth is RUNNING/ALL
 	if len(words) < 4 {
-		return false
+		return Level{}
 	}
 	_, all, _ := strings.Cut(words[3], "/")
 	n, err := strconv.ParseInt(all, 10, 64)
-	return err == nil && below(most-n, most, leastPIDs)
+	if err != nil {
+		return Level{}
+	}
+	return Level{max(most-n, 0), most}
 }
 
 // line is the first line of a file; empty where there is none.
@@ -80,7 +94,7 @@ func line(file string) string {
 	return strings.TrimSpace(first)
 }
 
-// numbers are those of a file with lines as "Name: 1 kB".
+// numbers are those of a file with lines as "Name: 1 kB" or "name 1".
 func numbers(file string) map[string]int64 {
 	out := make(map[string]int64)
 	f, err := os.Open(file)
@@ -89,10 +103,9 @@ func numbers(file string) map[string]int64 {
 	}
 	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
-		name, rest, _ := strings.Cut(lines.Text(), ":")
-		if words := strings.Fields(rest); len(words) > 0 {
-			if n, err := strconv.ParseInt(words[0], 10, 64); err == nil {
-				out[name] = n
+		if words := strings.Fields(lines.Text()); len(words) > 1 {
+			if n, err := strconv.ParseInt(words[1], 10, 64); err == nil {
+				out[strings.TrimSuffix(words[0], ":")] = n
 			}
 		}
 	}

@@ -35,10 +35,11 @@ type keeper struct {
 	life  context.Context    // ends when the Pod is to end
 	ended chan struct{}
 
-	mu    sync.Mutex
-	pod   *corev1.Pod // as last seen
-	task  string      // empty while there is none
-	grace *int64      // of the release; nil for that of the Pod
+	mu      sync.Mutex
+	pod     *corev1.Pod // as last seen
+	task    string      // empty while there is none
+	grace   *int64      // of the release; nil for that of the Pod
+	evicted string      // why; empty if it was not
 }
 
 func newKeeper(p *Pods, pod *corev1.Pod, task string) *keeper {
@@ -117,7 +118,15 @@ func (k *keeper) run(ctx context.Context) {
 // live has the task made and follows it, until nothing more happens or life ends.
 func (k *keeper) live(ctx context.Context) {
 	for pause := k.Pace.First; ; pause = min(2*pause, k.Pace.Most) {
-		if !(starting{k}).create(ctx) || !k.follow(k.life) || !k.sleep(pause) {
+		if !(starting{k}).create(ctx) {
+			return
+		}
+		again := k.follow(k.life)
+		if k.eviction() != "" {
+			ending{k}.discard(ctx) // its files, too, are to go
+			return
+		}
+		if !again || !k.sleep(pause) {
 			return
 		}
 		if !(ending{k}).discard(ctx) {
@@ -279,6 +288,9 @@ func (k *keeper) look(ctx context.Context, t api.Task) (ended, again bool) {
 	again = ended && neverRan(t) && k.life.Err() == nil
 	if neverRan(t) {
 		pending(&seen.Status)
+	}
+	if why := k.eviction(); why != "" && ended {
+		evictedStatus(&seen.Status, why)
 	}
 	k.report.set(seen.Status)
 	return ended, again

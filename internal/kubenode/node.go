@@ -46,6 +46,7 @@ type node struct {
 	figures  func(stateDir string) Figures
 	log      *slog.Logger
 	every    time.Duration // between two looks at the host
+	pressure *pressures
 
 	mu     sync.Mutex
 	object *corev1.Node // as last made
@@ -91,10 +92,11 @@ func (n *node) pressures() (out []corev1.NodeConditionType) {
 	return out
 }
 
-// run looks at the host until ctx ends, and tells what has changed.
-func (n *node) run(ctx context.Context) {
+// run looks at the host until ctx ends, tells what has changed and has Pods evicted.
+func (n *node) run(ctx context.Context, e *evictor) {
 	for sleep(ctx, n.every) {
 		n.look(ctx)
+		e.step(ctx)
 	}
 }
 
@@ -144,6 +146,7 @@ func (n *node) ask(ctx context.Context) (b api.Budget, v api.Version, err error)
 func (n *node) make(b api.Budget, v api.Version, failed error, before *corev1.Node) *corev1.Node {
 	id := n.identity
 	f := n.figures(n.disk)
+	pressed := n.pressure.look(f)
 	out := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: id.Name, Labels: map[string]string{
 			corev1.LabelHostname: id.Name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: runtime.GOARCH,
@@ -175,7 +178,7 @@ func (n *node) make(b api.Budget, v api.Version, failed error, before *corev1.No
 	if before != nil {
 		known = before.Status.Conditions
 	}
-	out.Status.Conditions = conditions(f, b, failed, known)
+	out.Status.Conditions = conditions(pressed, b, failed, known)
 	return out
 }
 
@@ -207,7 +210,7 @@ func versionWord(v string) string {
 
 // conditions are those of the kubelet. A time of change is that of before where nothing
 // has changed.
-func conditions(f Figures, b api.Budget, failed error, before []corev1.NodeCondition) []corev1.NodeCondition {
+func conditions(pressed map[corev1.NodeConditionType]bool, b api.Budget, failed error, before []corev1.NodeCondition) []corev1.NodeCondition {
 	now := metav1.Now()
 	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "podtask runs Pods"}
 	switch {
@@ -218,9 +221,9 @@ func conditions(f Figures, b api.Budget, failed error, before []corev1.NodeCondi
 	}
 	out := []corev1.NodeCondition{
 		ready,
-		pressure(corev1.NodeMemoryPressure, f.MemoryShort, "KubeletHasInsufficientMemory", "KubeletHasSufficientMemory", "memory"),
-		pressure(corev1.NodeDiskPressure, f.DiskShort, "KubeletHasDiskPressure", "KubeletHasNoDiskPressure", "disk space"),
-		pressure(corev1.NodePIDPressure, f.PIDsShort, "KubeletHasInsufficientPID", "KubeletHasSufficientPID", "process IDs"),
+		pressureOf(corev1.NodeMemoryPressure, pressed[corev1.NodeMemoryPressure], "KubeletHasInsufficientMemory", "KubeletHasSufficientMemory", "memory"),
+		pressureOf(corev1.NodeDiskPressure, pressed[corev1.NodeDiskPressure], "KubeletHasDiskPressure", "KubeletHasNoDiskPressure", "disk space"),
+		pressureOf(corev1.NodePIDPressure, pressed[corev1.NodePIDPressure], "KubeletHasInsufficientPID", "KubeletHasSufficientPID", "process IDs"),
 	}
 	for i := range out {
 		out[i].LastTransitionTime = now
@@ -233,9 +236,48 @@ func conditions(f Figures, b api.Budget, failed error, before []corev1.NodeCondi
 	return out
 }
 
-func pressure(kind corev1.NodeConditionType, short bool, yes, no, what string) corev1.NodeCondition {
+func pressureOf(kind corev1.NodeConditionType, short bool, yes, no, what string) corev1.NodeCondition {
 	if short {
 		return corev1.NodeCondition{Type: kind, Status: corev1.ConditionTrue, Reason: yes, Message: "the host is short of " + what}
 	}
 	return corev1.NodeCondition{Type: kind, Status: corev1.ConditionFalse, Reason: no, Message: "the host has enough " + what}
+}
+
+// pressures are what a host is short of. A condition stays for a while after a shortage, so
+// that it does not come and go (kubelet: eviction-pressure-transition-period).
+type pressures struct {
+	thresholds []Threshold
+	now        func() time.Time
+
+	mu    sync.Mutex
+	short []Shortage
+	last  map[corev1.NodeConditionType]time.Time
+}
+
+const pressureStays = 5 * time.Minute
+
+func newPressures(thresholds []Threshold) *pressures {
+	return &pressures{thresholds: thresholds, now: time.Now, last: make(map[corev1.NodeConditionType]time.Time)}
+}
+
+// look returns the conditions that are true.
+func (p *pressures) look(f Figures) map[corev1.NodeConditionType]bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.short = shortages(f.Levels, p.thresholds)
+	for _, s := range p.short {
+		p.last[s.Signal.condition()] = p.now()
+	}
+	out := make(map[corev1.NodeConditionType]bool)
+	for kind, at := range p.last {
+		out[kind] = p.now().Sub(at) < pressureStays
+	}
+	return out
+}
+
+// shortages are those of the last look.
+func (p *pressures) shortages() []Shortage {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.short
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -25,8 +26,11 @@ func (h *hostStub) Budget(context.Context) (api.Budget, error) { return h.budget
 func TestNodeTellsWhatTheHostHas(t *testing.T) {
 	t.Parallel()
 	host := &hostStub{budget: api.Budget{CPU: 1.5, Memory: 1 << 30}}
-	figures := Figures{CPUs: 4, Memory: 8 << 30, DiskShort: true}
-	n := &node{identity: Identity{Name: "edge", Pods: 110, Version: "v0.1+dirty"}, host: host, figures: func(string) Figures { return figures }, log: slog.New(slog.DiscardHandler)}
+	figures := Figures{CPUs: 4, Memory: 8 << 30, Levels: map[Signal]Level{DiskAvailable: {4, 100}}}
+	now := time.Unix(1000, 0)
+	pressure := newPressures([]Threshold{{Signal: DiskAvailable, Percent: 5}})
+	pressure.now = func() time.Time { return now }
+	n := &node{identity: Identity{Name: "edge", Pods: 110, Version: "v0.1+dirty"}, host: host, figures: func(string) Figures { return figures }, log: slog.New(slog.DiscardHandler), pressure: pressure}
 	seen := n.look(t.Context())
 	if got := seen.Status.Allocatable[corev1.ResourceCPU]; got.String() != "1500m" || seen.Status.Capacity.Cpu().Value() != 4 {
 		t.Errorf("allocatable %s of %s", got.String(), seen.Status.Capacity.Cpu())
@@ -44,6 +48,15 @@ func TestNodeTellsWhatTheHostHas(t *testing.T) {
 	}
 	if is(corev1.NodeReady) != "True" || is(corev1.NodeDiskPressure) != "True" || is(corev1.NodeMemoryPressure) != "False" {
 		t.Errorf("conditions %+v", seen.Status.Conditions)
+	}
+	for _, c := range []struct {
+		after time.Duration
+		want  corev1.ConditionStatus
+	}{{time.Minute, "True"}, {4 * time.Minute, "False"}} { // it stays for five minutes
+		figures.Levels, now = nil, now.Add(c.after)
+		if seen = n.look(t.Context()); is(corev1.NodeDiskPressure) != c.want {
+			t.Errorf("disk pressure is %s, want %s", is(corev1.NodeDiskPressure), c.want)
+		}
 	}
 	host.err = errors.New("no agent")
 	told := make(chan *corev1.Node, 9)

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -35,6 +36,9 @@ type Config struct {
 	Server [2]string
 	// Dir has the files of Pods, which only this user may read.
 	Dir string
+	// Thresholds say how much the host must have left; Use is what Pods use.
+	Thresholds []Threshold
+	Use        func(context.Context) (map[types.UID]MemoryUse, error)
 	// Serve is called with the Pods before the node registers, and serves what the API
 	// server asks of it until the context ends; nil for nothing.
 	Serve func(context.Context, *Pods) error
@@ -59,7 +63,7 @@ func Run(ctx context.Context, c Config) error {
 	defer wg.Wait()
 	defer cancel(nil)
 
-	n := &node{identity: c.Identity, host: c.Host, figures: FiguresOf, log: c.Log, every: lookEvery}
+	n := &node{identity: c.Identity, host: c.Host, figures: FiguresOf, log: c.Log, every: lookEvery, pressure: newPressures(c.Thresholds)}
 	n.look(ctx)
 	informer := newPodInformer(c.Client, c.Identity.Name)
 	events, stopEvents := newRecorder(c.Client, c.Identity.Name)
@@ -81,7 +85,7 @@ func Run(ctx context.Context, c Config) error {
 		wg.Go(func() { cancel(fmt.Errorf("serve logs and exec: %w", c.Serve(ctx, pods))) })
 	}
 	informer.watch(ctx, pods, &wg)
-	wg.Go(func() { n.run(ctx) })
+	wg.Go(func() { n.run(ctx, &evictor{short: n.pressure.shortages, use: c.Use, pods: pods}) })
 	wg.Go(func() { register(ctx, c, n) })
 	err = controller.Run(ctx, workers)
 	if ctx.Err() != nil {

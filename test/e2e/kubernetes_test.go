@@ -64,12 +64,15 @@ func newNode(t *testing.T, plane *controlplane.Plane, name string) *node {
 }
 
 // startKubelet starts podtask-kubelet.
-func (n *node) startKubelet() {
+func (n *node) startKubelet(args ...string) {
 	n.t.Helper()
 	n.kubelet = n.startWith(func(cmd *exec.Cmd) {
 		cmd.Path = os.Getenv("PODTASK_KUBELET")
 		cmd.Args[0] = cmd.Path
-	}, "--kubeconfig", n.config, "--node-name", n.name, "--node-ip", "127.0.0.1", "--port", "0", "--register-with-taints", "", "--debug", "--sync-frequency", "1s", "--client-ca-file", n.plane.CA())
+	}, append([]string{
+		"--kubeconfig", n.config, "--node-name", n.name, "--node-ip", "127.0.0.1", "--port", "0", "--register-with-taints", "",
+		"--debug", "--sync-frequency", "1s", "--client-ca-file", n.plane.CA(),
+	}, args...)...)
 }
 
 // kubectl runs kubectl as the administrator and fails the test when it fails.
@@ -162,8 +165,13 @@ func TestKubernetes(t *testing.T) {
 	part("Restarts", func(t *testing.T) { n.restarts(image) })
 	part("Files", func(t *testing.T) { files(n, image) })
 	part("Verbs", func(t *testing.T) { n.verbs() })
+	part("Copies", func(t *testing.T) { copies(n) })
+	part("Rejections", func(t *testing.T) { rejections(n, image) })
 	part("Strangers", func(t *testing.T) { n.strangers() })
 	part("Kills", func(t *testing.T) { n.kills() })
+	part("Away", func(t *testing.T) { away(n, image) })
+	part("Evictions", func(t *testing.T) { evictions(n, image) })
+	part("AllAtOnce", func(t *testing.T) { allAtOnce(n) })
 }
 
 // deployments rolls a Deployment out, scales it, replaces it and rolls it back.
