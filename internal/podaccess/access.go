@@ -108,7 +108,12 @@ func period(c lifecycle.Container, q kubeserve.LogQuery) (from, until time.Time,
 		return from, until, fmt.Errorf("previous terminated container not found: %w", kubeserve.ErrRefused)
 	}
 	last := c.Runs[len(c.Runs)-1]
-	return last.StartedAt.Truncate(time.Second), c.StartedAt.Truncate(time.Second).Add(-time.Nanosecond), nil
+	from = last.StartedAt.Truncate(time.Second)
+	until = c.StartedAt.Truncate(time.Second)
+	if !until.After(from) { // both began in this second: some lines more are better than none
+		until = from.Add(time.Second)
+	}
+	return from, until.Add(-time.Nanosecond), nil
 }
 
 // refused marks errors that are about the state of the container.

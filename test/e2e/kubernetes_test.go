@@ -287,7 +287,7 @@ spec:
   containers:
   - name: main
     image: %s
-    args: [print, run, --, tally, /data/runs, "2", --, print, steady, --, write, /data/up, --, sleep, forever]
+    args: [print, run, --, sleep, 2s, --, tally, /data/runs, "2", --, print, steady, --, write, /data/up, --, sleep, forever]
     livenessProbe: {exec: {command: [/testbox, exists, /data/up]}, periodSeconds: 1, failureThreshold: 60}
     volumeMounts: [{name: data, mountPath: /data}]
   volumes: [{name: data, emptyDir: {}}]
