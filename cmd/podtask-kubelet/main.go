@@ -30,6 +30,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podtask/podtask/internal/kubenode"
+	"github.com/podtask/podtask/pkg/config"
 	"github.com/podtask/podtask/pkg/state"
 )
 
@@ -48,7 +49,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, getenv fu
 		return netnsHelp(args[1:])
 	}
 	o := newOptions(stderr, getenv)
-	switch err := o.flags.Parse(args); {
+	err := o.flags.Parse(args)
+	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case err != nil:
@@ -57,6 +59,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, getenv fu
 	if o.version {
 		fmt.Fprintln(stdout, "podtask-kubelet version "+buildVersion()+", Kubernetes "+kubenode.KubernetesVersion)
 		return 0
+	}
+	if err := o.configured(); err != nil {
+		fmt.Fprintln(stderr, "Error: "+err.Error())
+		return 125
 	}
 	level := slog.LevelInfo
 	if o.debug {
@@ -123,6 +129,29 @@ func newOptions(stderr io.Writer, getenv func(string) string) *options {
 	f.BoolVar(&o.debug, "debug", false, "log what is done")
 	f.BoolVar(&o.version, "version", false, "print the version")
 	return o
+}
+
+// configured sets the flags that were not given to what the table [kubelet] of podtask.toml
+// has. A flag and a variable of the environment go before that.
+func (o *options) configured() error {
+	table, err := config.Kubelet(config.Source{Getenv: o.getenv})
+	if err != nil {
+		return err
+	}
+	given := make(map[string]bool)
+	o.flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	given["kubeconfig"] = given["kubeconfig"] || o.kubeconfig != ""
+	var errs []error
+	for _, key := range config.KubeletKeys() {
+		v, has := table[key]
+		if !has || given[key] {
+			continue
+		}
+		if err := o.flags.Set(key, v.Text); err != nil {
+			errs = append(errs, fmt.Errorf("%s: kubelet.%s: %w", v.Origin, key, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // config makes the configuration of the node. All problems are in the error.
