@@ -92,6 +92,22 @@ type work struct {
 	evict string
 }
 
+// check reads the thresholds and checks the rest. All problems are in the error.
+func (w work) check() ([]kubenode.Threshold, error) {
+	var errs []error
+	thresholds, err := kubenode.ParseThresholds(w.evict)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("--eviction-hard: %w", err))
+	}
+	if w.sync < time.Second {
+		errs = append(errs, fmt.Errorf("--sync-frequency %s: one second is the least", w.sync))
+	}
+	if w.pods < 1 {
+		errs = append(errs, fmt.Errorf("--max-pods %d: a node takes at least one Pod", w.pods))
+	}
+	return thresholds, errors.Join(errs...)
+}
+
 // options are the flags.
 type options struct {
 	flags                     *flag.FlagSet
@@ -176,15 +192,9 @@ func (o *options) config(log *slog.Logger) (c kubenode.Config, err error) {
 	if id.Address, err = o.hostAddress(); err != nil {
 		errs = append(errs, err)
 	}
-	thresholds, err := kubenode.ParseThresholds(o.work.evict)
+	thresholds, err := o.work.check()
 	if err != nil {
-		errs = append(errs, fmt.Errorf("--eviction-hard: %w", err))
-	}
-	if o.work.sync < time.Second {
-		errs = append(errs, fmt.Errorf("--sync-frequency %s: one second is the least", o.work.sync))
-	}
-	if o.work.pods < 1 {
-		errs = append(errs, fmt.Errorf("--max-pods %d: a node takes at least one Pod", o.work.pods))
+		errs = append(errs, err)
 	}
 	socket, err := o.agentSocket()
 	if err != nil {
