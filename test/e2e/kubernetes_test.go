@@ -149,29 +149,26 @@ func TestKubernetes(t *testing.T) {
 	plane := newPlane(t)
 	n := newNode(t, plane, "edge")
 	image := n.testbox()
-	part := func(name string, do func(t *testing.T)) {
-		if !t.Run(name, func(t *testing.T) {
-			outer := n.t
-			n.t = t
-			defer func() { n.t = outer }()
-			do(t)
-		}) {
-			t.Fatal("the rest needs this")
-		}
+	part(n, "Deployment", func() { n.deployments(image) })
+	part(n, "Job", func() { n.jobs(image) })
+	part(n, "StatefulSet", func() { n.statefulSets(image) })
+	part(n, "Restarts", func() { n.restarts(image) })
+	part(n, "Files", func() { files(n, image) })
+	part(n, "Verbs", func() { n.verbs() })
+	part(n, "Strangers", func() { n.strangers() })
+	part(n, "Kills", func() { n.kills() })
+}
+
+// part runs a part of a story. The rest needs it.
+func part(n *node, name string, do func()) {
+	outer := n.t
+	defer func() { n.t = outer }()
+	if !outer.Run(name, func(t *testing.T) {
+		n.t = t
+		do()
+	}) {
+		outer.Fatal("the rest needs this")
 	}
-	part("Deployment", func(t *testing.T) { n.deployments(image) })
-	part("Job", func(t *testing.T) { n.jobs(image) })
-	part("StatefulSet", func(t *testing.T) { n.statefulSets(image) })
-	part("Restarts", func(t *testing.T) { n.restarts(image) })
-	part("Files", func(t *testing.T) { files(n, image) })
-	part("Verbs", func(t *testing.T) { n.verbs() })
-	part("Copies", func(t *testing.T) { copies(n) })
-	part("Rejections", func(t *testing.T) { rejections(n, image) })
-	part("Strangers", func(t *testing.T) { n.strangers() })
-	part("Kills", func(t *testing.T) { n.kills() })
-	part("Away", func(t *testing.T) { away(n, image) })
-	part("Evictions", func(t *testing.T) { evictions(n, image) })
-	part("AllAtOnce", func(t *testing.T) { allAtOnce(n) })
 }
 
 // deployments rolls a Deployment out, scales it, replaces it and rolls it back.

@@ -1,4 +1,4 @@
-//go:build e2e && kubernetes
+//go:build e2e && kubernetes && nightly
 
 package e2e
 
@@ -10,12 +10,28 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/podtask/podtask/internal/controlplane"
 	"github.com/podtask/podtask/internal/registrytest"
 )
+
+// TestKubernetesInTrouble is what happens less often than the story of TestKubernetes.
+func TestKubernetesInTrouble(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, newPlane(t), "edge")
+	image := n.testbox()
+	n.apply(deployment(image, "first", 1), "apply", "-f", "-")
+	n.kubectl("rollout", "status", "deployment/web", "--timeout=5m")
+	n.approve()
+	part(n, "Copies", func() { copies(n) })
+	part(n, "Rejections", func() { rejections(n, image) })
+	part(n, "Away", func() { away(n, image) })
+	part(n, "AllAtOnce", func() { allAtOnce(n) })
+	part(n, "Evictions", func() { evictions(n, image) })
+}
 
 // toolbox is an image with what kubectl cp needs.
 func toolbox(n *node) string {
@@ -73,7 +89,7 @@ func copies(n *node) {
 // rejections shows Pods that the node does not run: each has failed, and stays so.
 func rejections(n *node, image string) {
 	for name, c := range map[string]struct{ more, reason, message string }{
-		"large":   {"resources: {requests: {cpu: 999}, limits: {cpu: 999}}, nodeName: " + n.name, "OutOfcpu", "Pod was rejected: Node didn't have enough resource: cpu, requested: 999000,"},
+		"large":     {"resources: {requests: {cpu: 999}, limits: {cpu: 999}}, nodeName: " + n.name, "OutOfcpu", "Pod was rejected: Node didn't have enough resource: cpu, requested: 999000,"},
 		"sandboxed": {"runtimeClassName: gvisor, nodeName: " + n.name, "UnexpectedAdmissionError", "runtimeClassName"},
 	} {
 		if name == "sandboxed" {
