@@ -26,6 +26,7 @@ type node struct {
 	name, config   string
 	plane          *controlplane.Plane
 	agent, kubelet *process
+	whole          *testing.T // n.t may be that of a part
 }
 
 // newPlane starts a control plane.
@@ -46,7 +47,7 @@ func newPlane(t *testing.T) *controlplane.Plane {
 // newNode starts a node and waits until it is Ready.
 func newNode(t *testing.T, plane *controlplane.Plane, name string) *node {
 	t.Helper()
-	n := &node{box: newBox(t), name: name, plane: plane}
+	n := &node{box: newBox(t), name: name, plane: plane, whole: t}
 	var err error
 	if n.config, err = plane.Node(name); err != nil {
 		t.Fatal(err)
@@ -66,6 +67,9 @@ func newNode(t *testing.T, plane *controlplane.Plane, name string) *node {
 // startKubelet starts podtask-kubelet.
 func (n *node) startKubelet(args ...string) {
 	n.t.Helper()
+	part := n.t
+	n.t = n.whole // it lives longer than the part
+	defer func() { n.t = part }()
 	n.kubelet = n.startWith(func(cmd *exec.Cmd) {
 		cmd.Path = os.Getenv("PODTASK_KUBELET")
 		cmd.Args[0] = cmd.Path

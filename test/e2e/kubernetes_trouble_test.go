@@ -29,8 +29,8 @@ func TestKubernetesInTrouble(t *testing.T) {
 	part(n, "Copies", func() { copies(n) })
 	part(n, "Rejections", func() { rejections(n, image) })
 	part(n, "Away", func() { away(n, image) })
-	part(n, "AllAtOnce", func() { allAtOnce(n) })
 	part(n, "Evictions", func() { evictions(n, image) })
+	part(n, "AllAtOnce", func() { allAtOnce(n) })
 }
 
 // toolbox is an image with what kubectl cp needs.
