@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -81,20 +82,16 @@ func (s *sideBySide) compare() {
 	for _, c := range s.box.inspect(name).Containers {
 		ids[c.Name] = c.RuntimeID
 	}
-	ours := s.observe("podtask", func(service string) string { return ids[service] })
+	known := s.lines("differs")
+	ours := s.observe("podtask", nil, func(service string) string { return ids[service] })
 	s.box.want(0, "rm", "--force", name)
 
-	s.compose(append(append([]string{"-f", file[0]}, profiles...), "up", "-d")...)
-	s.t.Cleanup(func() {
-		if s.t.Failed() {
-			s.t.Log(s.compose("-f", file[0], "logs"))
-		}
-		s.compose(append(append([]string{"-f", file[0]}, profiles...), "down", "--volumes", "--timeout", "1")...)
-	})
-	theirs := s.observe("podman-compose", func(service string) string {
+	compose := append([]string{"-f", file[0]}, profiles...)
+	s.t.Cleanup(func() { s.compose(append(slices.Clone(compose), "down", "--volumes", "--timeout", "1")...) })
+	s.compose(append(slices.Clone(compose), "up", "-d")...)
+	theirs := s.observe("podman-compose", known, func(service string) string {
 		return s.box.podman("ps", "-q", "--no-trunc", "--filter", "label=com.docker.compose.service="+service, "--filter", "label=com.docker.compose.project="+name)
 	})
-	known := s.lines("differs")
 	for _, step := range s.lines("observe") {
 		listed := slices.Contains(known, step)
 		switch {
@@ -107,8 +104,9 @@ func (s *sideBySide) compare() {
 	s.t.Logf("%d observations in %d containers, %d differ", len(ours), len(ids), len(known))
 }
 
-// observe does the steps in the containers, which container returns for services.
-func (s *sideBySide) observe(tool string, container func(service string) string) map[string]string {
+// observe does the steps in the containers, which container returns for services, until each
+// succeeds; one of those in once is done once.
+func (s *sideBySide) observe(tool string, once []string, container func(service string) string) map[string]string {
 	s.t.Helper()
 	seen := map[string]string{}
 	for _, line := range s.lines("observe") {
@@ -128,7 +126,7 @@ func (s *sideBySide) observe(tool string, container func(service string) string)
 				last = now
 			}
 			seen[line] = out.String()
-			return err == nil
+			return err == nil || slices.Contains(once, line)
 		})
 	}
 	return seen
@@ -136,7 +134,9 @@ func (s *sideBySide) observe(tool string, container func(service string) string)
 
 func (s *sideBySide) compose(args ...string) string {
 	s.t.Helper()
-	cmd := exec.Command("podman-compose", args...)
+	ctx, cancel := context.WithTimeout(context.Background(), patience) // it waits forever for what cannot happen
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "podman-compose", args...)
 	cmd.Dir, cmd.Env = s.dir, append(s.box.env, "PATH="+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
