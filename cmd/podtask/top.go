@@ -86,8 +86,8 @@ func (h *topHost) Tasks(ctx context.Context) ([]top.Task, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	after, err := sampleTasks(ctx, h.session, states, false)
-	if err != nil {
-		return nil, err
+	if err != nil { // a host without cgroups v2, for example: the rest can be shown
+		h.warn("what tasks use is not known: %v", err)
 	}
 	used := map[string]taskStats{}
 	for _, l := range compare(h.before, after) {

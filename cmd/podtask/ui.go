@@ -52,6 +52,8 @@ func serveUI(ctx context.Context, s *session, c *cli.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen for the page: %w; choose another --port", err)
 	}
+	before := s.stderr
+	defer func() { s.stderr = before }()
 	host := uiHost{&topHost{session: s}}
 	var actions webui.Actions
 	if c.Bool("write") {
@@ -60,6 +62,7 @@ func serveUI(ctx context.Context, s *session, c *cli.Context) error {
 	page := webui.New(l.Addr().String(), host, actions, time.Now)
 	fmt.Fprintf(s.stdout, "%s\n", page.Link())
 	fmt.Fprintln(s.stderr, "The link works once. Ctrl-C ends the page.")
+	s.stderr = &lastLine{} // a warning would come again with every page
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
 	if err := (door{what: "the page", listener: l, handler: page, connections: uiConnections}).serve(serving); err != nil {

@@ -5,12 +5,18 @@
 package e2e
 
 import (
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // ps --watch draws the list again on a terminal of 80 columns and prints it again through a
@@ -55,6 +61,97 @@ func TestPsWatchesAndShowsTheLatest(t *testing.T) {
 	b.want(0, "rm", "-f", "--all")
 }
 
+// The page of ui has the task, and stops it with --write only.
+func TestUIShowsAndStopsATask(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	id := b.detach("--wait=running", "--name", b.family, b.define(ctr{Name: "app", Command: words("print hello from the log -- sleep forever"), StopTimeout: 1}))
+	for _, flags := range [][]string{nil, {"--write"}} {
+		page := b.start(append([]string{"ui"}, flags...)...)
+		var link string
+		eventually(t, "a link", func() (found bool) { link, _, found = strings.Cut(page.out.String(), "\n"); return found })
+		jar, err := cookiejar.New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		browser := &http.Client{Jar: jar, Timeout: patience}
+		get := func(url string) string {
+			t.Helper()
+			answer, err := browser.Get(url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer answer.Body.Close()
+			text, err := io.ReadAll(answer.Body)
+			if err != nil || answer.StatusCode != http.StatusOK {
+				t.Fatalf("%s answers %s: %s %v", url, answer.Status, text, err)
+			}
+			return string(text)
+		}
+		root, _, _ := strings.Cut(link, "open/")
+		get(link)
+		if list := get(root); !strings.Contains(list, b.family) || !strings.Contains(list, "RUNNING") {
+			t.Errorf("the list is %s", list)
+		}
+		one := get(root + "task/" + id)
+		if !strings.Contains(one, "hello from the log") {
+			t.Errorf("the page of the task is %s", one)
+		}
+		if svg := get(root + "task/" + id + "/timeline.svg"); !strings.Contains(svg, "<svg") {
+			t.Errorf("the timeline is %s", svg)
+		}
+		_, token, write := strings.Cut(one, `name="token" value="`)
+		if write != (flags != nil) {
+			t.Errorf("with %q there are buttons: %t", flags, write)
+		}
+		if write {
+			token, _, _ = strings.Cut(token, `"`)
+			answer, err := browser.PostForm(root+"task/"+id+"/stop", url.Values{"token": {token}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer.Body.Close()
+			if now := b.inspect(id); now.Status != "STOPPED" || answer.StatusCode != http.StatusOK {
+				t.Errorf("stop answers %s, and the task is %s", answer.Status, now.Status)
+			}
+		}
+		page.interrupt()
+		page.wait()
+	}
+	b.want(0, "rm", id)
+}
+
+// The timeline fits a terminal of 80 columns, has colors there, and none with NO_COLOR or
+// through a pipe.
+func TestTimelineOnATerminal(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.want(0, "run", "--name", b.family, b.define(ctr{Name: "app", Command: words("exit 0")}))
+	noColor := slices.DeleteFunc(slices.Clone(b.env), func(v string) bool { return strings.HasPrefix(v, "NO_COLOR=") || strings.HasPrefix(v, "TERM=") })
+	for _, tt := range []struct {
+		env     []string
+		colored bool
+	}{{append(slices.Clone(noColor), "TERM=xterm-256color"), true}, {append(slices.Clone(noColor), "TERM=xterm-256color", "NO_COLOR=1"), false}} {
+		b.env = tt.env
+		term := b.onTerminal("timeline", b.family)
+		term.wait()
+		var shown string
+		eventually(t, "the whole timeline", func() bool { shown = term.screen.String(); return strings.Contains(shown, "run ") })
+		if strings.Contains(shown, "\x1b[3") != tt.colored {
+			t.Errorf("with colors %t it is %q", tt.colored, shown)
+		}
+		for line := range strings.Lines(regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(shown, "")) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\r\n")); n > 80 {
+				t.Errorf("a line has %d columns: %q", n, line)
+			}
+		}
+	}
+	if out := b.want(0, "timeline", b.family).out; strings.Contains(out, "\x1b") || !strings.Contains(out, "app") {
+		t.Errorf("through a pipe it is %q", out)
+	}
+	b.want(0, "rm", b.family)
+}
+
 // The command that import prints for a Compose file with replicas makes the service.
 func TestComposeReplicasBecomeAService(t *testing.T) {
 	t.Parallel()
@@ -89,5 +186,5 @@ services:
 		t.Errorf("%d of %d copies are healthy", s.HealthyCount, s.DesiredCount)
 	}
 	b.wantAnswer(port, "hello from "+b.family)
-	b.want(0, "service", "rm", "--force", "--wait", "--timeout=4m", b.family)
+	b.removeService()
 }

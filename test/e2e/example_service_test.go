@@ -1,4 +1,6 @@
-//go:build e2e && bed_plain
+//go:build e2e
+
+//e2e:bed plain
 
 package e2e
 
@@ -46,7 +48,7 @@ func TestExampleOfAServiceRuns(t *testing.T) {
 	b.wantAnswer(port, "two")
 	b.want(0, "service", "rollback", b.family, "--wait", "--timeout=4m")
 	b.wantAnswer(port, "one")
-	b.want(0, "service", "rm", "--force", "--wait", "--timeout=4m", b.family)
+	b.removeService()
 }
 
 // The example of a Pod: the init container writes the page, and the probe finds it.
@@ -66,7 +68,7 @@ func TestExampleOfAPodRuns(t *testing.T) {
 }
 
 // Every file in examples that can be run is named in a test of this package, or is run by
-// `make demo`.
+// `make demo`. The definition of units/blog.task is that of web/task.yaml.
 func TestExamplesAreAllRun(t *testing.T) {
 	t.Parallel()
 	run := regexp.MustCompile(`^(web/task\.yaml|batch/report\.task|registry/task\.yaml|units/hello\.task|service/web\.yaml|pod/pod\.yaml|shop/.*|units/blog\..*)$`)
