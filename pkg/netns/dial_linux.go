@@ -39,13 +39,16 @@ const socketBatch = 16
 const socketsArg = "sockets"
 
 // Help is what a helper does with its argument: an address to listen on, the word
-// "sockets", or addresses to add.
+// "sockets", addresses to add, or the path of a socket to connect to.
 func Help(arg string) error {
 	if arg == socketsArg {
 		return passSockets()
 	}
 	if list, ok := strings.CutPrefix(arg, addArg); ok {
 		return addHere(list)
+	}
+	if path, ok := strings.CutPrefix(arg, unixArg); ok {
+		return passConnection(path)
 	}
 	addr, err := netip.ParseAddrPort(arg)
 	if err != nil {

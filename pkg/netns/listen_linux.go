@@ -60,7 +60,11 @@ func inside(ctx context.Context, pid int, helper []string, arg string) ([]*os.Fi
 // enter runs the helper with an argument and descriptors from 3 on in the network namespace
 // of a process.
 func enter(ctx context.Context, pid int, helper []string, arg string, files ...*os.File) error {
-	args := append([]string{"--target", strconv.Itoa(pid), "--user", "--preserve-credentials", "--net", "--"}, helper...)
+	args := []string{"--target", strconv.Itoa(pid), "--user", "--preserve-credentials"}
+	if !strings.HasPrefix(arg, unixArg) { // a socket with a path is in no network
+		args = append(args, "--net")
+	}
+	args = append(append(args, "--"), helper...)
 	cmd := exec.CommandContext(ctx, "nsenter", append(args, arg)...)
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = &said, &said, files
