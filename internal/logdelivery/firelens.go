@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 
 	"github.com/podtask/podtask/internal/podspec"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -25,8 +27,7 @@ func (v *Servers) fireLens(s lifecycle.State, i int, o logroute.Origin) Sender {
 	}
 	if !podspec.RouterListens(s.Task) {
 		c.Ack = !s.Task.Containers[router].FireLens.Fluentd()
-		dir := v.Files.Router(s.ID).Sockets()
-		c.Dial = func(ctx context.Context) (net.Conn, error) { return dialSocket(ctx, dir) }
+		c.Dial = func(ctx context.Context) (net.Conn, error) { return v.dialSocket(ctx, s, router) }
 		return forward.New(c)
 	}
 	d := &netns.Dialer{Helper: v.NetnsHelper, PID: func(ctx context.Context) (int, error) { return v.process(ctx, s, router) }}
@@ -53,15 +54,23 @@ func (v *Servers) process(ctx context.Context, s lifecycle.State, i int) (int, e
 	return seen.PID, err
 }
 
-// dialSocket connects to the socket in a directory, whose path may be longer than that of a
-// socket.
-func dialSocket(ctx context.Context, dir string) (net.Conn, error) {
+// dialSocket connects to the socket of a log router. Its path may be longer than that of a
+// socket, and the user whom the router runs as may be another one than ours.
+func (v *Servers) dialSocket(ctx context.Context, s lifecycle.State, router int) (net.Conn, error) {
+	const name = "fluent.sock"
+	dir := v.Files.Router(s.ID).Sockets()
 	d, err := os.Open(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer d.Close()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/fluent.sock", d.Fd()))
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), name))
+	if errors.Is(err, fs.ErrPermission) {
+		var pid int
+		if pid, err = v.process(ctx, s, router); err == nil {
+			conn, err = netns.DialUnix(ctx, pid, v.NetnsHelper, filepath.Join(dir, name))
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the socket of the log router: %w", err)
 	}

@@ -118,21 +118,24 @@ func TestEachLogDriverReachesItsServer(t *testing.T) {
 	b.want(0, "rm", id)
 }
 
-// The lines of an app reach the log router of the task, with the one that it writes last.
+// The lines of an app reach the log router of the task, with the one that it writes last: over a
+// port, or over a socket that belongs to another user.
 func TestOutputReachesTheLogRouter(t *testing.T) {
 	t.Parallel()
-	for _, network := range []string{"awsvpc", "bridge"} {
+	for network, tells := range map[string]string{"awsvpc": "env FLUENT_PORT -- ", "bridge": "env FLUENT_PORT -- ", "host": "", "none": ""} {
 		t.Run(network, func(t *testing.T) {
 			t.Parallel()
 			b := newBox(t)
 			b.env = append(b.env, "OUTPUT_KEY=12345678")
 			id := b.detach(b.write(def{Network: network, Containers: []ctr{
 				ctr{Name: "router", Command: words("route /fluent-bit/etc/fluent-bit.conf"), More: obj{"user": "1000", "firelensConfiguration": obj{"type": "fluentbit"}}},
-				ctr{Name: "app", Command: words("print first -- env FLUENT_PORT -- wait /tmp/go -- print last"), More: obj{"logConfiguration": obj{
+				ctr{Name: "app", Command: words("print first -- " + tells + "wait /tmp/go -- print last"), More: obj{"logConfiguration": obj{
 					"logDriver": "awsfirelens", "options": obj{"Name": "null"}, "secretOptions": []obj{{"name": "key", "valueFrom": "env:OUTPUT_KEY"}},
 				}}},
 			}}))
-			eventually(t, "the first lines", func() bool { return strings.Contains(b.lines(id, "router"), "app stdout FLUENT_PORT=24224") })
+			eventually(t, "the first lines", func() bool {
+				return strings.Contains(b.lines(id, "router"), "app stdout first") && (tells == "" || strings.Contains(b.lines(id, "router"), "app stdout FLUENT_PORT=24224"))
+			})
 			b.tell(id, "app", "/tmp/go")
 			b.want(0, "wait", id)
 			got := b.lines(id, "router")

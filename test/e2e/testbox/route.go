@@ -16,19 +16,24 @@ func (b *box) route(args []string) error {
 	if err != nil {
 		return err
 	}
-	host, port := "", ""
+	network, address, host := "", "", ""
 	for line := range strings.Lines(string(text)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch {
+		case name == "unix_path":
+			network, address = "unix", value
 		case name == "Listen" && host == "":
 			host = value
-		case name == "Port" && port == "":
-			port = value
+		case name == "Port" && network == "unix":
+			network, address = "tcp", net.JoinHostPort(host, value)
 		case strings.HasPrefix(value, "${"):
 			fmt.Println("option", name, len(os.Getenv(strings.Trim(value, "${}"))))
 		}
 	}
-	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	if network == "unix" {
+		_ = os.Remove(address) // of the run before, as fluent-bit does
+	}
+	l, err := net.Listen(network, address)
 	if err != nil {
 		return err
 	}
