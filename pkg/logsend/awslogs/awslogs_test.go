@@ -1,6 +1,7 @@
 package awslogs
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -247,5 +248,27 @@ func TestTheFormatIsAHeader(t *testing.T) {
 		if r.Header.Get("X-Amzn-Logs-Format") != "json/emf" {
 			t.Errorf("the headers are %v", r.Header)
 		}
+	}
+}
+
+// BenchmarkBatch joins pieces of conmon to lines, and puts these into batches: what a core does
+// for each byte before it is sent.
+func BenchmarkBatch(b *testing.B) {
+	for name, begins := range map[string]func(string) bool{"lines": nil, "multiline": func(string) bool { return false }} {
+		b.Run(name, func(b *testing.B) {
+			line := logroute.Piece{Time: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), Last: true, Text: bytes.Repeat([]byte("x"), 100)}.Append(nil)
+			j, batch := logroute.NewJoiner(logroute.Position{}, EventBytes), batch{multiline: begins}
+			b.SetBytes(int64(len(line)))
+			b.ReportAllocs()
+			for at := int64(0); b.Loop(); at += int64(len(line)) {
+				p, _ := logroute.ParsePiece(line[:len(line)-1])
+				for _, e := range j.Add(p, logroute.Mark{Segment: 1, Offset: at}, at+int64(len(line))) {
+					batch.add(e)
+				}
+				if batch.full() {
+					batch.drop(batch.fits(maxEvents))
+				}
+			}
+		})
 	}
 }

@@ -32,8 +32,9 @@ type batch struct {
 	multiline func(string) bool // begins an event; nil: each line is one
 	events    []event
 	bytes     int
-	// open is an event of several lines whose end was not seen.
-	open *event
+	// open is an event of several lines whose end was not seen, with openText.
+	open     *event
+	openText []byte
 	// next is the position behind all that was taken in and is in no event: empty lines.
 	next  logroute.Position
 	moved bool
@@ -45,13 +46,17 @@ func (b *batch) add(e logroute.Entry) {
 		b.line(e)
 		return
 	}
-	if b.multiline(e.Text) || b.open != nil && len(b.open.text)+len(e.Text) >= EventBytes {
+	text := valid(e.Text)
+	if b.multiline(e.Text) || b.open != nil && len(b.openText)+len(text) > EventBytes {
 		b.close()
 	}
 	if b.open == nil {
 		b.open = &event{time: e.Time}
 	}
-	b.open.text += valid(e.Text) + "\n"
+	b.openText = append(b.openText, text...)
+	if len(text) < EventBytes {
+		b.openText = append(b.openText, '\n')
+	}
 	b.open.next = e.Next
 }
 
@@ -75,8 +80,9 @@ func (b *batch) skip(next logroute.Position) {
 // close ends an event of several lines.
 func (b *batch) close() {
 	if b.open != nil {
+		b.open.text = string(b.openText)
 		b.cut(*b.open)
-		b.open = nil
+		b.open, b.openText = nil, b.openText[:0]
 	}
 }
 

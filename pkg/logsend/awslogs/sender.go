@@ -141,8 +141,11 @@ func (s *Sender) put(ctx context.Context, events []event) (lost int, why string,
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	in := &cloudwatchlogs.PutLogEventsInput{LogGroupName: &s.config.Options.Group, LogStreamName: &s.config.Stream}
-	for _, e := range events {
-		in.LogEvents = append(in.LogEvents, types.InputLogEvent{Message: aws.String(e.text), Timestamp: aws.Int64(e.time.UnixMilli())})
+	in.LogEvents = make([]types.InputLogEvent, len(events))
+	times := make([]int64, len(events)) // one piece of memory for all
+	for i := range events {
+		times[i] = events[i].time.UnixMilli()
+		in.LogEvents[i] = types.InputLogEvent{Message: &events[i].text, Timestamp: &times[i]}
 	}
 	slices.SortStableFunc(in.LogEvents, func(a, b types.InputLogEvent) int { return int(min(max(*a.Timestamp-*b.Timestamp, -1), 1)) })
 	out, err := s.api.PutLogEvents(ctx, in, s.format)

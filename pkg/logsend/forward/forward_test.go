@@ -174,3 +174,19 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// BenchmarkMessage makes the messages of a router: what a core does for each byte of lines.
+func BenchmarkMessage(b *testing.B) {
+	s := New(Config{Tag: "app", Members: map[string]string{"container_id": strings.Repeat("0", 64), "container_name": "/app"}, Ack: true, SubSecond: true})
+	text := strings.Repeat("x", 100)
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for n := int64(0); b.Loop(); n++ {
+		s.Add(entry(n, text))
+		if s.Full() {
+			records := s.Records()
+			s.message(records)
+			s.Done(len(records), 0, "")
+		}
+	}
+}
