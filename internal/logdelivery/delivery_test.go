@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -421,8 +423,8 @@ func TestASenderThatCannotBeMadeIsTriedAgain(t *testing.T) {
 	}
 }
 
-// router is a log router on a socket in the directory that it is given.
-func router(t *testing.T, h *host, answers bool) (records func() []string) {
+// routerSocket listens where the log router of the task does.
+func routerSocket(t *testing.T, h *host) net.Listener {
 	t.Helper()
 	files := logfiles.In(h.dir).Router(taskID)
 	if err := files.Place(nil); err != nil {
@@ -433,13 +435,20 @@ func router(t *testing.T, h *host, answers bool) (records func() []string) {
 		t.Fatal(err)
 	}
 	defer dir.Close()
+	_ = os.Remove(filepath.Join(files.Sockets(), "fluent.sock")) // of the run before, as fluent-bit does
 	l, err := net.Listen("unix", fmt.Sprintf("/proc/self/fd/%d/fluent.sock", dir.Fd()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// router is a log router on a socket in the directory that it is given.
+func router(t *testing.T, h *host, answers bool) (records func() []string) {
+	t.Helper()
 	server := &logstest.Forward{Silent: !answers}
-	go server.Serve(l)
+	go server.Serve(routerSocket(t, h))
 	return func() (all []string) {
 		for _, r := range server.Records() {
 			all = append(all, r.Tag+" "+r.Members["log"]+" "+r.Members["source"]+" "+r.Members["container_name"])
@@ -502,5 +511,70 @@ func TestARouterThatHasEndedTakesNoMore(t *testing.T) {
 	}
 	if got := p.counted(); got.LostBytes != routes[0].LostBytes || got.Lines != 0 || got.Driver != "awsfirelens" {
 		t.Errorf("counted are %+v", got)
+	}
+}
+
+// mortal is a listener whose connections can be cut.
+type mortal struct {
+	net.Listener
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func (m *mortal) Accept() (net.Conn, error) {
+	conn, err := m.Listener.Accept()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err == nil {
+		m.conns = append(m.conns, conn)
+	}
+	return conn, err
+}
+
+func (m *mortal) kill() {
+	m.Listener.Close()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range m.conns {
+		c.Close()
+	}
+}
+
+// A router that was not there yet, then died before it acknowledged, gets all lines when it is
+// there again. Until then no line counts as delivered, and the flush before its stop ends in time.
+func TestARouterThatComesBackGetsWhatWaited(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	h.routed()
+	h.write(true, "one")
+	p := h.process() // no router listens
+	for changed := true; changed; {
+		route, err := h.files.Load()
+		changed = err != nil || route.Error == ""
+		runtime.Gosched()
+	}
+	took := make(chan string, 100)
+	first := &mortal{Listener: routerSocket(t, h)}
+	silent := &logstest.Forward{Silent: true, Took: func(r logstest.Record) { took <- r.Members["log"] }}
+	go silent.Serve(first)
+	if got := <-took; got != "one" {
+		t.Fatalf("the router took %q", got)
+	}
+	p.change(func(s *lifecycle.State) { s.Containers = []lifecycle.Container{{Ended: true}, {}} })
+	if err := p.Flush(t.Context(), time.Millisecond); err != nil {
+		t.Errorf("the flush: %v", err)
+	}
+	h.write(true, "two")
+	if at := p.containers[0].route.position(); at != (logroute.Position{}) {
+		t.Errorf("the position is %+v, though nothing was acknowledged", at)
+	}
+	first.kill()
+	records := router(t, h, true)
+	<-p.done
+	if got := strings.Join(records(), "|"); !strings.Contains(got, " one ") || !strings.Contains(got, " two ") {
+		t.Errorf("the second router has %s", got)
+	}
+	if got := p.events(); strings.Contains(got, "LOGS_LOST") {
+		t.Errorf("the events are %s", got)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -313,6 +314,7 @@ func (r *route) failed(ctx context.Context, err error) {
 		}
 		if !r.stalled && (wait > 0 || n > 2) {
 			r.stalled = true
+			debug.FreeOSMemory() // what the attempts took, with those of the other routes
 			r.note(ctx, eventStalled, text)
 			r.Log.Warn("the output of a container waits to be sent", "container", r.container.name, "error", text)
 		}
