@@ -63,6 +63,7 @@ func referenceFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "map-volume", Usage: "mount a path of this host, or podman:VOLUME, for a volume: `NAME=PATH`"},
 		&cli.StringSliceFlag{Name: "map-secret", Usage: "take a secret of AWS from here: `ARN=SOURCE`, the source being podman:NAME, file:PATH, env:NAME, credential:NAME, command:LINE or tree:DIRECTORY"},
 		&cli.StringSliceFlag{Name: "map-env-file", Usage: "take an environment file of S3 from here: `ARN=PATH`, or a source as for --map-secret"},
+		&cli.StringSliceFlag{Name: "map-log-config", Usage: "take a log router's configuration on S3 from here: `ARN=PATH`"},
 	}
 }
 
@@ -135,6 +136,7 @@ func parseVars(p *program, verb string, words []string) (map[string]string, erro
 var mapFlags = []struct{ name, form, prefix, bare string }{
 	{"map-volume", "NAME=PATH", "volume:", "file:"},
 	{"map-env-file", "ARN=PATH", "", "file:"},
+	{"map-log-config", "ARN=PATH", "", "file:"},
 	{"map-secret", "ARN=SOURCE", "", ""},
 }
 

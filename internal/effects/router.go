@@ -21,12 +21,18 @@ func mountRouter(spec *libpod.ContainerSpec, dir logfiles.Dir, s lifecycle.State
 	if i != taskdef.RouterOf(s.Task, s.Options.Logs) {
 		return nil
 	}
-	files := dir.Router(s.ID)
+	files, router := dir.Router(s.ID), s.Task.Containers[i].FireLens
 	if err := files.Place(podspec.RouterConfig(s)); err != nil {
 		return err
 	}
+	if router.Path != "" {
+		if err := files.PlaceExternal(router.Path); err != nil {
+			return err
+		}
+		spec.Binds = append(spec.Binds, libpod.Bind{HostPath: files.External(), Path: router.Include(), Relabel: "Z"})
+	}
 	inside := fluentBitConfig
-	if s.Task.Containers[i].FireLens.Fluentd() {
+	if router.Fluentd() {
 		inside = fluentdConfig
 	}
 	spec.Binds = append(spec.Binds,

@@ -1,6 +1,7 @@
 package taskdef
 
 import (
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/podtask/podtask/internal/doctree"
 	"github.com/podtask/podtask/pkg/logroute"
+	"github.com/podtask/podtask/pkg/refs"
 )
 
 // FireLens says what kind of log router a container is.
@@ -16,6 +18,8 @@ type FireLens struct {
 	// Type is fluentd or fluentbit.
 	Type    string            `json:"type"`
 	Options map[string]string `json:"options,omitempty"`
+	// Path is the file of this host that stands in for a configuration on S3.
+	Path string `json:"path,omitempty"`
 }
 
 // The options of a router.
@@ -38,18 +42,38 @@ func (f *FireLens) Metadata() bool {
 
 // Include is a file of configuration in the router; empty: none.
 func (f *FireLens) Include() string {
-	if f.Options[routerFileType] == "" {
+	switch {
+	case f.Options[routerFileType] == "":
 		return ""
+	case !f.onS3():
+		return f.Options[routerFileValue]
+	case f.Fluentd():
+		return "/fluentd/etc/external.conf" // ECS agent, S3ConfigPathFluentd
 	}
-	return f.Options[routerFileValue]
+	return "/fluent-bit/etc/external.conf"
 }
+
+func (f *FireLens) onS3() bool { return f.Options[routerFileType] == "s3" }
 
 func decodeFireLens(c cursor) *FireLens {
 	if !c.filled() {
 		return nil
 	}
 	c.want(doctree.Object, "")
-	return &FireLens{Type: c.at("type").str(), Options: c.at("options").texts()}
+	f := &FireLens{Type: c.at("type").str(), Options: c.at("options").texts()}
+	mode := c.p.settings.Logs.Mode
+	if value := f.Options[routerFileValue]; f.onS3() && s3ARN.MatchString(value) && (mode == LogsAuto || mode == LogsRemote) {
+		at := c.at("options").at(routerFileValue)
+		found, ok := lookUp(at, refs.File, refs.OfObject(value))
+		path, is := strings.CutPrefix(found.Source, "file:")
+		if ok && !is {
+			at.wrong("the source "+quote(found.Source)+" is no file", "write file:PATH")
+		}
+		if is {
+			f.Path = path
+		}
+	}
+	return f
 }
 
 // RouterOf returns the container that is the log router of the task; -1 for none. With lines that
@@ -94,7 +118,7 @@ func checkFireLens(r rules, t Task, host LogSettings) {
 			at := in.in("firelensConfiguration")
 			at.require(first == "", "keep one of them", "container %s is a log router too", quote(first))
 			first = c.Name
-			checkRouter(in, c)
+			checkRouter(in, c, router >= 0)
 			if router < 0 {
 				at.warn("set logs to auto or remote", "the container runs, but no logs are sent to it")
 			}
@@ -110,7 +134,7 @@ func checkFireLens(r rules, t Task, host LogSettings) {
 }
 
 // checkRouter holds the configuration of a router against its rules.
-func checkRouter(in rules, c Container) {
+func checkRouter(in rules, c Container, sends bool) {
 	f, at := c.FireLens, in.in("firelensConfiguration")
 	at.word("type", f.Type, "fluentd", "fluentbit")
 	for _, name := range slices.Sorted(maps.Keys(f.Options)) {
@@ -121,10 +145,16 @@ func checkRouter(in rules, c Container) {
 		option.require(!strings.ContainsAny(f.Options[name], "\n\r\x00"), "write it on one line", "the option has a line break")
 	}
 	switch kind, given := f.Options[routerFileType]; {
-	case kind == "s3":
-		at.in("options").in(routerFileType).require(false, `mount the file, and write "config-file-type": "file" with its path`, "nothing is downloaded from S3 here")
+	case f.onS3():
+		value, at := f.Options[routerFileValue], at.in("options").in(routerFileValue)
+		switch remote := s3ARN.MatchString(value); {
+		case !remote:
+			at.require(false, "write arn:aws:s3:::BUCKET/KEY", "config-file-value is not the ARN of an object of S3")
+		case f.Path == "" && sends:
+			needRule(at, "--map-log-config "+shellWord(value)+"=PATH", refs.File, value, fmt.Sprintf("the log configuration %s is on S3", quote(value)))
+		}
 	case given:
-		at.in("options").word(routerFileType, kind, "file")
+		at.in("options").word(routerFileType, kind, "file", "s3")
 		if f.Include() == "" {
 			at.in("options").require(false, "add the path of the file in the router", "config-file-type needs config-file-value")
 			break

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/podtask/podtask/pkg/refs"
 )
 
 func routed(router, app string) []byte {
@@ -31,7 +33,8 @@ func TestMistakesInFireLensAreNamed(t *testing.T) {
 		{fluentBit, `, "options": {"Name": "http", "header": "a\n[OUTPUT]"}`, "which would be more configuration"},
 		{fluentBit, `, "options": {"Name": "http", "a b": "c"}`, "cannot be the name of an option"},
 		{fluentBit, `, "options": {"Name": "` + strings.Repeat("x", 70_000) + `"}`, "more than 65536 bytes"},
-		{`, "firelensConfiguration": {"type": "fluentbit", "options": {"config-file-type": "s3", "config-file-value": "arn"}}`, toStdout, "nothing is downloaded from S3"},
+		{`, "firelensConfiguration": {"type": "fluentbit", "options": {"config-file-type": "s3", "config-file-value": "arn"}}`, toStdout, "not the ARN of an object of S3"},
+		{`, "firelensConfiguration": {"type": "fluentbit", "options": {"config-file-type": "s3", "config-file-value": "arn:aws:s3:::shop/extra.conf"}}`, toStdout, "config-file-value: the log configuration \"arn:aws:s3:::shop/extra.conf\" is on S3"},
 		{`, "firelensConfiguration": {"type": "fluentbit", "options": {"config-file-type": "ftp", "config-file-value": "/a"}}`, toStdout, "config-file-type"},
 		{`, "firelensConfiguration": {"type": "fluentbit", "options": {"config-file-type": "file"}}`, toStdout, "needs config-file-value"},
 		{`, "firelensConfiguration": {"type": "fluentbit", "options": {"config-file-type": "file", "config-file-value": "a"}}`, toStdout, "config-file-value"},
@@ -40,7 +43,7 @@ func TestMistakesInFireLensAreNamed(t *testing.T) {
 		_, report, err := sends.Parse("d.json", routed(tt.router, tt.app))
 		got := fmt.Sprint(err)
 		for _, n := range report.Needs {
-			got += n.Message
+			got += fmt.Sprint(n.Pointer, ": ", n.Message)
 		}
 		if !strings.Contains(got, tt.want) {
 			t.Errorf("%s %.90s: %.300s, want %s", tt.router, tt.app, got, tt.want)
@@ -86,5 +89,24 @@ func TestOptionsOfARouter(t *testing.T) {
 	}
 	if f := (&FireLens{Options: map[string]string{routerFileValue: "/a"}}); !f.Metadata() || f.Include() != "" {
 		t.Errorf("%+v", f)
+	}
+}
+
+// A configuration on S3 is a file of this host, at the place where the ECS agent mounts it.
+func TestAConfigurationOnS3IsMapped(t *testing.T) {
+	t.Parallel()
+	const arn = "arn:aws:s3:::shop/extra.conf"
+	rule := refs.Rule{Match: arn, Source: "file:/etc/extra.conf"}
+	for kind, want := range map[string]string{"fluentbit": "/fluent-bit/etc/external.conf", "fluentd": "/fluentd/etc/external.conf"} {
+		router := fmt.Sprintf(`, "firelensConfiguration": {"type": %q, "options": {"config-file-type": "s3", "config-file-value": %q}}`, kind, arn)
+		for mode, path := range map[string]string{LogsAuto: "/etc/extra.conf", LogsLocal: ""} {
+			task, report, err := Settings{Refs: refs.Table{rule}, Logs: LogSettings{Mode: mode}}.Parse("d.json", routed(router, ""))
+			if err != nil || len(report.Needs) > 0 {
+				t.Fatalf("%v, %+v", err, report.Needs)
+			}
+			if f := task.Containers[0].FireLens; f.Path != path || f.Include() != want {
+				t.Errorf("%s %s: %+v includes %s", kind, mode, f, f.Include())
+			}
+		}
 	}
 }

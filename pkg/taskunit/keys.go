@@ -47,6 +47,7 @@ var keys = []key{
 	{name: "Variable", many: true, flag: "var", read: readEnvironment},
 	{name: "MapVolume", many: true, flag: "map-volume", read: readPathMap},
 	{name: "MapEnvironmentFile", many: true, flag: "map-env-file", read: readPathMap},
+	{name: "MapLogConfig", many: true, flag: "map-log-config", read: readPathMap},
 	{name: "MapSecret", many: true, flag: "map-secret", read: readSourceMap},
 	{name: "UnknownMembers", flag: "lenient", read: oneOf(map[string]string{"refuse": "false", "warn": "true"})},
 	{name: "Without", many: true, flag: "without", read: readWords},

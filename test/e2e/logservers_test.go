@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -127,8 +129,15 @@ func TestOutputReachesTheLogRouter(t *testing.T) {
 			t.Parallel()
 			b := newBox(t)
 			b.env = append(b.env, "OUTPUT_KEY=12345678")
-			id := b.detach(b.write(def{Network: network, Containers: []ctr{
-				ctr{Name: "router", Command: words("route /fluent-bit/etc/fluent-bit.conf"), More: obj{"user": "1000", "firelensConfiguration": obj{"type": "fluentbit"}}},
+			extra := filepath.Join(b.dir, "extra.conf")
+			if err := os.WriteFile(extra, []byte("# of the user\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			const arn = "arn:aws:s3:::shop/extra.conf"
+			id := b.detach("--map-log-config", arn+"="+extra, b.write(def{Network: network, Containers: []ctr{
+				ctr{Name: "router", Command: words("cat /fluent-bit/etc/external.conf -- route /fluent-bit/etc/fluent-bit.conf"), More: obj{"user": "1000", "firelensConfiguration": obj{
+					"type": "fluentbit", "options": obj{"config-file-type": "s3", "config-file-value": arn},
+				}}},
 				ctr{Name: "app", Command: words("print first -- " + tells + "wait /tmp/go -- print last"), More: obj{"logConfiguration": obj{
 					"logDriver": "awsfirelens", "options": obj{"Name": "null"}, "secretOptions": []obj{{"name": "key", "valueFrom": "env:OUTPUT_KEY"}},
 				}}},
@@ -139,7 +148,7 @@ func TestOutputReachesTheLogRouter(t *testing.T) {
 			b.tell(id, "app", "/tmp/go")
 			b.want(0, "wait", id)
 			got := b.lines(id, "router")
-			for _, want := range []string{"option key 8", "app stdout first", "app stdout last"} {
+			for _, want := range []string{"# of the user", "option key 8", "app stdout first", "app stdout last"} {
 				if strings.Count(got, want) != 1 {
 					t.Errorf("the router has not got %q once: %s", want, got)
 				}
