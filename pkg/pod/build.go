@@ -24,7 +24,7 @@ func isDNSLabel(s string) bool { return len(s) <= 63 && dnsLabel.MatchString(s) 
 
 const (
 	labelRule     = "use at most 63 lower-case letters, digits and hyphens"
-	maxContainers = 10 // of a task
+	maxContainers = 64 // of a Pod; a bound for hostile files, Kubernetes has none
 )
 
 // The restart policies of Kubernetes.
@@ -158,7 +158,7 @@ func (b *builder) list() {
 		b.spec.at("containers").wrong("the Pod has no containers", "")
 	}
 	if n := len(b.containers); n > maxContainers {
-		b.spec.wrong(fmt.Sprintf("a task has at most %d containers, and the Pod has %d with its init containers", maxContainers, n), "split the Pod")
+		b.spec.wrong(fmt.Sprintf("a Pod has at most %d containers here, and this one has %d with its init containers", maxContainers, n), "split the Pod")
 	}
 }
 

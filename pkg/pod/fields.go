@@ -67,7 +67,7 @@ var rules = []rule{
 	{"PodSpec.activeDeadlineSeconds", honored, "counted from when the task got its share of the host", nil},
 	{"PodSpec.affinity", warned, oneHost, nil},
 	{"PodSpec.automountServiceAccountToken", warned, "no token is mounted: " + noCluster, nil},
-	{"PodSpec.containers", honored, "with the init containers at most 10", nil},
+	{"PodSpec.containers", honored, "with the init containers at most 64", nil},
 	{"PodSpec.dnsConfig", honored, "", nil},
 	{"PodSpec.dnsPolicy", honored, "`None`, and `Default`, the resolver of the host, which `ClusterFirst` gives as well, with a warning where it is written", nil},
 	{"PodSpec.enableServiceLinks", ignored, "there are no services to link", nil},

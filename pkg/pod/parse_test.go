@@ -240,6 +240,21 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+// A Pod may have more containers than a task definition of ECS.
+func TestContainersOfAPod(t *testing.T) {
+	t.Parallel()
+	for n, ok := range map[int]bool{11: true, maxContainers: true, maxContainers + 1: false} {
+		text := "apiVersion: v1\nkind: Pod\nmetadata: {name: many}\nspec:\n  containers:\n"
+		for i := range n {
+			text += fmt.Sprintf("    - {name: c%d, image: registry.example/app:1}\n", i)
+		}
+		r, _, err := Parse("f.yaml", []byte(text), host)
+		if (err == nil) != ok || ok && len(r.Task.Containers) != n {
+			t.Errorf("%d containers: %v", n, err)
+		}
+	}
+}
+
 func TestNonsenseCostsLittle(t *testing.T) {
 	for _, head := range []string{"", "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec:\n  x: "} {
 		nonsense.Check(t, head, func(text string) { _, _, _ = Parse("f.yaml", []byte(text), Options{}) })

@@ -45,8 +45,10 @@ func decodeTask(c cursor) Task {
 	warnUnused(c)
 	all := c.at("containerDefinitions")
 	defs := all.list("")
+	if len(defs) > maxContainers {
+		all.wrong(fmt.Sprintf("a task has at most %d containers, and here are %d", maxContainers, len(defs)), "split the task")
+	}
 	if len(defs) > hostileContainers {
-		all.wrong(fmt.Sprintf(tooMany, maxContainers, len(defs)), "split the task")
 		return t
 	}
 	for _, def := range defs {

@@ -49,7 +49,7 @@ func TestHostileDocumentsMeetABound(t *testing.T) {
 		"many links":        {`{"family": "f", "containerDefinitions": [{"name": "a", "links": [` + strings.Repeat(`"a:b",`, 40_000) + `"a"]}]}`, "linked to itself"},
 		"many placeholders": {`{"family": "` + strings.Repeat("${a}", 200_000) + `"}`, "containerDefinitions is missing"},
 		"many of all": {`{"family": "f", "containerDefinitions": [` + strings.Repeat(`{"name": "a", "volumesFrom": [`+strings.Repeat(`{"sourceContainer": "a"},`, 200)+`{}]},`, 99) +
-			`{}]}`, "takes volumes from itself"},
+			`{}]}`, "at most 10 containers"},
 		"NUL bytes":   {"\x00\x00{\x00", "not valid YAML"},
 		"NUL in JSON": {"{\"family\": \"a\x00\"}", "not valid JSON"},
 		"escaped NUL": {`{"family": "a\u0000"}`, "NUL character"},

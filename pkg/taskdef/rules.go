@@ -14,7 +14,8 @@ import (
 	"github.com/podtask/podtask/internal/doctree"
 )
 
-// The ranges of the ECS model. Ten containers is the service quota.
+// The ranges of the ECS model. Ten containers is the service quota
+// for task definitions; Pods have a bound of their own.
 const (
 	maxContainers = 10
 	minUnits      = 128
@@ -22,8 +23,6 @@ const (
 	minMemory     = 6 * mib
 	maxTimeout    = 86400 * time.Second // ECS writes no bound outside Fargate (120 s); a day tells a slip from a wish
 )
-
-const tooMany = "a task has at most %d containers, and here are %d"
 
 // finding is what a rule says about a member of the task definition.
 type finding struct {
@@ -162,7 +161,6 @@ func checkTask(r rules, t Task) {
 
 	defs := r.in("containerDefinitions")
 	defs.require(len(t.Containers) > 0, "describe at least one container", "containerDefinitions is missing or empty")
-	defs.require(len(t.Containers) <= maxContainers, "split the task", tooMany, maxContainers, len(t.Containers))
 	defs.require(len(t.Containers) == 0 || slices.ContainsFunc(t.Containers, func(c Container) bool { return c.Essential }),
 		"leave out essential for the container that the task exists for", "no container is essential, so nothing would ever end the task")
 }
