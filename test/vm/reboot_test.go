@@ -101,7 +101,9 @@ func TestBeforeReboot(t *testing.T) {
 	must(t, "systemctl", "--user", "daemon-reload")
 	must(t, "systemctl", "--user", "start", service)
 	leave(t)
+	configureShop(t)
 	t.Run("an agent with a task", runOrdered)
+	t.Run("a service with references", runShop)
 }
 
 // backAgain checks both tasks after a boot, removes the one that ended and
@@ -148,6 +150,7 @@ func backAgain(t *testing.T) (code, reason string) {
 
 func TestAfterReboot(t *testing.T) {
 	t.Run("the agent's task was stopped in order", checkOrdered)
+	t.Run("the service has a copy again", checkShopAfterBoot)
 	// The other task is not stopped before the machine goes down: its exit code is kept if
 	// Podman's clean-up of a container is faster than that.
 	if code, reason := backAgain(t); code != "143" && (code != "125" || !strings.Contains(reason, "its exit code is lost")) {

@@ -42,7 +42,7 @@ func runOrdered(t *testing.T) {
 }
 
 // checkOrdered checks after a boot that the task was stopped in order, with the codes of
-// its containers, and takes the agent away again.
+// its containers.
 func checkOrdered(t *testing.T) {
 	agentState(t)
 	got := inspect(t, "ordered")
@@ -62,5 +62,4 @@ func checkOrdered(t *testing.T) {
 		t.Errorf("db ended at %s, front, which needs it, at %s", ended["db"], ended["front"])
 	}
 	podtask(t, "rm", "ordered")
-	must(t, "systemctl", "--user", "disable", "--now", "podtask.socket", "podtask.service")
 }
