@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// podFixtures are in the order of the documentation: concepts, then tasks.
+// podFixtures are after pages of the sections "Concepts" and "Tasks". Those about probes, the
+// limits of memory and pulling with a login have tests of their own.
 var podFixtures = []podFixture{
 	{
 		page: "concepts/workloads/pods",
@@ -340,5 +341,95 @@ var podFixtures = []podFixture{
 		page:     "concepts/scheduling-eviction/assign-pod-node",
 		manifest: `{apiVersion: v1, kind: Pod, metadata: {name: "@NAME"}, spec: {restartPolicy: Never, nodeSelector: {disktype: ssd}, priority: 7, containers: [{name: c, image: "@IMAGE", args: [print, placed]}]}}`,
 		log:      []string{"placed"}, err: []string{"nodeSelector has no effect", "priority has no effect"},
+	},
+	{
+		page:     "concepts/containers/runtime-class",
+		manifest: `{apiVersion: v1, kind: Pod, metadata: {name: "@NAME"}, spec: {runtimeClassName: myclass, containers: [{name: c, image: "@IMAGE"}]}}`,
+		code:     125, err: []string{"runtimeClassName is not supported"},
+	},
+	{
+		page: "concepts/storage/ephemeral-volumes",
+		manifest: `{apiVersion: v1, kind: Pod, metadata: {name: "@NAME"}, spec: {restartPolicy: Never,
+			containers: [{name: my-frontend, image: "@IMAGE", args: [write, /scratch/x, x], volumeMounts: [{name: scratch-volume, mountPath: /scratch}]}],
+			volumes: [{name: scratch-volume, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], storageClassName: scratch, resources: {requests: {storage: 1Gi}}}}}}]}}`,
+		flags: []string{"--map-volume", "scratch-volume=@DIR"},
+		check: func(t *testing.T, b *box, _ kubePod) {
+			if _, err := os.Stat(filepath.Join(b.dir, "x")); err != nil {
+				t.Error(err)
+			}
+		},
+	},
+	{
+		page: "tasks/configure-pod-container/configure-persistent-volume-storage",
+		manifest: `{apiVersion: v1, kind: Pod, metadata: {name: "@NAME"}, spec: {restartPolicy: Never,
+			containers: [{name: task-pv-container, image: "@IMAGE", args: [write, /html/index.html, from storage, --, list, /html, --, cannot, write, /settings/x], volumeMounts: [{name: storage, mountPath: /html, subPath: html}, {name: storage, mountPath: /settings, subPath: html, readOnly: true}]}],
+			volumes: [{name: storage, persistentVolumeClaim: {claimName: task-pv-claim}}]}}`,
+		flags: []string{"--map-volume", "task-pv-claim=@DIR"},
+		log:   []string{"/html: index.html", "cannot write"},
+		check: func(t *testing.T, b *box, _ kubePod) {
+			if text, err := os.ReadFile(filepath.Join(b.dir, "html/index.html")); string(text) != "from storage" {
+				t.Errorf("the claim holds %q, %v", text, err)
+			}
+		},
+	},
+	{
+		page: "tasks/configure-pod-container/configure-volume-storage",
+		manifest: `{apiVersion: v1, kind: Pod, metadata: {name: "@NAME"}, spec: {restartPolicy: OnFailure,
+			containers: [{name: redis, image: "@IMAGE", args: [tally, /data/redis/runs, "2"], volumeMounts: [{name: storage, mountPath: /data/redis}]}],
+			volumes: [{name: storage, emptyDir: {}}]}}`,
+		check: func(t *testing.T, _ *box, p kubePod) {
+			if n := p.Status.ContainerStatuses[0].RestartCount; n != 1 || p.Status.Phase != "Succeeded" {
+				t.Errorf("the volume did not outlive the container: %s after %d restarts", p.Status.Phase, n)
+			}
+		},
+	},
+	{
+		page: "tasks/configure-pod-container/configure-pod-initialization",
+		manifest: `{apiVersion: v1, kind: Pod, metadata: {name: "@NAME"}, spec: {restartPolicy: Never, dnsPolicy: Default,
+			initContainers: [{name: install, image: "@IMAGE", args: [write, /work-dir/index.html, installed], volumeMounts: [{name: workdir, mountPath: /work-dir}]}],
+			containers: [{name: nginx, image: "@IMAGE", ports: [{containerPort: 80}], args: [cat, /usr/share/html/index.html], volumeMounts: [{name: workdir, mountPath: /usr/share/html}]}],
+			volumes: [{name: workdir, emptyDir: {}}]}}`,
+		log: []string{"installed"},
+		check: func(t *testing.T, _ *box, p kubePod) {
+			if end := p.Status.InitContainerStatuses[0].State.Terminated; end == nil || end.Reason != "Completed" {
+				t.Errorf("the init container: %+v", end)
+			}
+		},
+	},
+	{
+		page: "tasks/configure-pod-container/attach-handler-lifecycle-event",
+		manifest: `{apiVersion: v1, kind: Pod, metadata: {name: "@NAME"}, spec: {restartPolicy: Never, containers: [
+			{name: lifecycle-demo, image: "@IMAGE", args: [wait, /tmp/message, --, cat, /tmp/message], lifecycle: {postStart: {exec: {command: [/testbox, write, /tmp/message, Hello from the postStart handler]}}, preStop: {sleep: {seconds: 1}}}}]}}`,
+		log: []string{"Hello from the postStart handler"},
+	},
+	{
+		page: "tasks/configure-pod-container/assign-pod-level-resources",
+		manifest: `{apiVersion: v1, kind: Pod, metadata: {name: "@NAME"}, spec: {restartPolicy: Never, resources: {limits: {cpu: "1", memory: 200Mi}, requests: {cpu: "1", memory: 100Mi}},
+			containers: [{name: c1, image: "@IMAGE", args: [print, one], resources: {limits: {cpu: 500m, memory: 100Mi}, requests: {cpu: 500m, memory: 50Mi}}}, {name: c2, image: "@IMAGE", args: [print, two]}]}}`,
+		flags: []string{"--limits", "off"}, log: []string{"one", "two"},
+		check: wantPhase("Succeeded", "Burstable"),
+	},
+	{
+		page: "tasks/configure-pod-container/extended-resource",
+		manifest: `{apiVersion: v1, kind: Pod, metadata: {name: "@NAME"}, spec: {containers: [
+			{name: c, image: "@IMAGE", resources: {requests: {example.com/dongle: 3}, limits: {example.com/dongle: 3}}}]}}`,
+		code: 125, err: []string{"example.com/dongle"},
+	},
+	{
+		page: "tasks/inject-data-application/define-environment-variable-container",
+		manifest: `{apiVersion: v1, kind: Pod, metadata: {name: "@NAME", labels: {purpose: demonstrate-envars}}, spec: {restartPolicy: Never, containers: [
+			{name: c, image: "@IMAGE", args: [env, DEMO_GREETING, --, print, $(GREETING) $(HONORIFIC) $(NAME)],
+				env: [{name: DEMO_GREETING, value: Hello from the environment}, {name: GREETING, value: Warm greetings to}, {name: HONORIFIC, value: The Most Honorable}, {name: NAME, value: Kubernetes}]}]}}`,
+		log: []string{"DEMO_GREETING=Hello from the environment", "Warm greetings to The Most Honorable Kubernetes"},
+	},
+	{
+		page: "tasks/inject-data-application/environment-variable-expose-pod-information#use-container-fields",
+		manifest: `{apiVersion: v1, kind: Pod, metadata: {name: "@NAME"}, spec: {restartPolicy: Never, containers: [{name: c, image: "@IMAGE",
+			args: [env, REQUEST, --, env, LIMIT, --, env, MEMORY, --, env, MOST],
+			resources: {requests: {memory: 32Mi, cpu: 125m}, limits: {memory: 64Mi, cpu: 250m}},
+			env: [{name: REQUEST, valueFrom: {resourceFieldRef: {containerName: c, resource: requests.cpu}}}, {name: LIMIT, valueFrom: {resourceFieldRef: {containerName: c, resource: limits.cpu, divisor: 1m}}},
+				{name: MEMORY, valueFrom: {resourceFieldRef: {containerName: c, resource: requests.memory}}}, {name: MOST, valueFrom: {resourceFieldRef: {containerName: c, resource: limits.memory}}}]}]}}`,
+		flags: []string{"--limits", "off"},
+		log:   []string{"REQUEST=1\n", "LIMIT=250", "MEMORY=33554432", "MOST=67108864"},
 	},
 }
