@@ -83,7 +83,7 @@ func (a *agentRun) awsServer(backend connect.AgentBackend) (*awsapi.Server, erro
 	ecs := connect.NewECS(backend)
 	return awsapi.New(awsapi.Config{
 		Log: a.Log, Key: func() (sigv4.Key, error) { return awskey.Load(a.StateDir) }, Definitions: definitions, Records: records,
-		Tasks: ecs, Parser: ecs, Host: ecs, Services: connect.NewECSServices(backend), Now: time.Now,
+		Tasks: ecs, Parser: ecs, Host: ecs, Logs: ecs, Services: connect.NewECSServices(backend), Now: time.Now,
 	}), nil
 }
 

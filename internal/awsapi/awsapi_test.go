@@ -40,6 +40,7 @@ type host struct {
 	refuse  error
 	drained bool
 	keeper  keeper
+	book
 }
 
 // keeper are services that take in requests and do nothing else.
@@ -203,7 +204,7 @@ func (w *world) start() {
 	}
 	w.server = awsapi.New(awsapi.Config{
 		Log: slog.New(slog.DiscardHandler), Key: func() (sigv4.Key, error) { return key, nil }, Definitions: definitions, Records: records,
-		Tasks: w.host, Parser: w.host, Host: w.host, Services: &w.host.keeper, Now: func() time.Time { return w.now },
+		Tasks: w.host, Parser: w.host, Host: w.host, Logs: &w.book, Services: &w.host.keeper, Now: func() time.Time { return w.now },
 	})
 	s := httptest.NewServer(w.server.Signed())
 	w.t.Cleanup(s.Close)
@@ -214,9 +215,13 @@ func (w *world) start() {
 func clientOf(url string, k sigv4.Key) *ecs.Client {
 	return ecs.New(ecs.Options{
 		BaseEndpoint: &url, Region: "local", RetryMaxAttempts: 1,
-		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-			return aws.Credentials{AccessKeyID: k.ID, SecretAccessKey: k.Secret}, nil
-		}),
+		Credentials: credentials(k),
+	})
+}
+
+func credentials(k sigv4.Key) aws.CredentialsProvider {
+	return aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+		return aws.Credentials{AccessKeyID: k.ID, SecretAccessKey: k.Secret}, nil
 	})
 }
 
@@ -251,11 +256,14 @@ func (w *world) register(family string) string {
 	return fmt.Sprintf("%s:%d", family, out.TaskDefinition.Revision)
 }
 
-// post sends a request that needs no signature and returns the status and the answer.
+// post sends a request of ECS, or of the service that target names, without a signature and returns the status and the answer.
 func (w *world) post(target, body string) (int, string) {
 	r := httptest.NewRequestWithContext(w.t.Context(), http.MethodPost, "/", strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/x-amz-json-1.1")
-	r.Header.Set("X-Amz-Target", "AmazonEC2ContainerServiceV20141113."+target)
+	if !strings.Contains(target, ".") {
+		target = "AmazonEC2ContainerServiceV20141113." + target
+	}
+	r.Header.Set("X-Amz-Target", target)
 	rec := httptest.NewRecorder()
 	w.server.Trusted().ServeHTTP(rec, r)
 	return rec.Code, rec.Body.String()

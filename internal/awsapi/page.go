@@ -39,9 +39,14 @@ func page(list string, p paging, usual int, keys []string, compare func(a, b str
 	}
 	if len(keys) > size {
 		keys = keys[:size]
-		next = base64.RawURLEncoding.EncodeToString([]byte(list + "\n" + keys[size-1]))
+		next = makeToken(list, keys[size-1])
 	}
 	return append([]string{}, keys...), next, nil
+}
+
+// makeToken makes the token of a list's key.
+func makeToken(list, key string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(list + "\n" + key))
 }
 
 func readToken(list, token string) (last string, err error) {

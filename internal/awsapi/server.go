@@ -32,12 +32,13 @@ type Config struct {
 	Parser  Parser
 	// Services are the services of the host.
 	Services Services
+	Logs     Logs
 	Host     Host
 	// Now is the clock.
 	Now func() time.Time
 }
 
-// Server answers clients of ECS. It is safe for concurrent use.
+// Server answers clients of ECS, and of CloudWatch Logs. It is safe for concurrent use.
 type Server struct {
 	cfg        Config
 	operations map[string]operation // by target
@@ -57,6 +58,9 @@ func New(cfg Config) *Server {
 	tagged := &tagging{services: book, tags: tags, clusters: clusters, definitions: definitions, tasks: tasks}
 	for _, o := range join(clusters.operations(), definitions.operations(), tasks.operations(), instances.operations(), services.operations(), tagged.operations()) {
 		s.operations[targetECS+o.name] = o
+	}
+	for _, o := range (&logs{logs: cfg.Logs, records: cfg.Records, now: cfg.Now}).operations() {
+		s.operations[targetLogs+o.name] = o
 	}
 	return s
 }
@@ -199,6 +203,9 @@ func (s *Server) answer(ctx context.Context, r *http.Request, body []byte) (any,
 	}
 	if service+"." == targetECS {
 		return nil, failf(codeUnknown, "ECS has no operation %s that podtask knows", shortened(name))
+	}
+	if service+"." == targetLogs {
+		return nil, failf(codeUnknown, "of CloudWatch Logs podtask answers what reads a task's log, not %s", shortened(name))
 	}
 	return nil, failf(codeUnknown, "podtask answers operations of Amazon ECS, not %s", shortened(target))
 }

@@ -26,7 +26,8 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// ECS is what the ECS API of an agent asks: an awsapi.Tasks, awsapi.Parser and awsapi.Host.
+// ECS is what the ECS API of an agent asks: an awsapi.Tasks, awsapi.Parser, awsapi.Logs and
+// awsapi.Host.
 type ECS struct {
 	backend AgentBackend
 	id      string // of the host

@@ -9,6 +9,7 @@ import (
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/logroute"
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // Describer says what Podman made of a container's definition and its image.
@@ -69,4 +70,19 @@ func withoutSecrets(s lifecycle.State, i int, env []string) []string {
 		name, _, _ := strings.Cut(e, "=")
 		return hidden[name]
 	})
+}
+
+// CloudWatch returns the group and the stream of CloudWatch Logs that the options of container
+// i name, whether or not its lines are sent there; false for another log driver. It asks
+// nothing of Podman, so a tag may name the stream of a container that is gone.
+func CloudWatch(s lifecycle.State, i int) (group, stream string, ok bool) {
+	c := s.Task.Containers[i]
+	if c.Log == nil || c.Log.Driver != taskdef.LogAWSLogs {
+		return "", "", false
+	}
+	options, problems := logroute.ParseAWSLogs(c.Log.Options)
+	if len(problems) > 0 {
+		return "", "", false
+	}
+	return options.Group, options.StreamName(c.Name, s.ID, defined(s, i)), true
 }

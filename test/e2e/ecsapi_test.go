@@ -11,31 +11,64 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 	"github.com/aws/smithy-go"
+	"github.com/google/go-cmp/cmp"
 )
 
-// ecsClient is the SDK's client with what `podtask aws env` prints.
-func ecsClient(b *box, address string) *ecs.Client {
+// awsEnv is what `podtask aws env` prints.
+func awsEnv(b *box, address string) map[string]string {
 	b.t.Helper()
 	env := make(map[string]string)
 	for line := range strings.Lines(b.want(0, "aws", "env", "--aws-listen="+address).out) {
 		name, value, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "export "), "=")
 		env[name] = value
 	}
-	return ecs.New(ecs.Options{
-		BaseEndpoint: aws.String(env["AWS_ENDPOINT_URL"]), Region: env["AWS_REGION"],
-		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-			return aws.Credentials{AccessKeyID: env["AWS_ACCESS_KEY_ID"], SecretAccessKey: env["AWS_SECRET_ACCESS_KEY"]}, nil
-		}),
+	return env
+}
+
+func awsCredentials(env map[string]string) aws.CredentialsProvider {
+	return aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+		return aws.Credentials{AccessKeyID: env["AWS_ACCESS_KEY_ID"], SecretAccessKey: env["AWS_SECRET_ACCESS_KEY"]}, nil
 	})
+}
+
+// ecsClient is the SDK's client with what `podtask aws env` prints.
+func ecsClient(b *box, address string) *ecs.Client {
+	b.t.Helper()
+	env := awsEnv(b, address)
+	return ecs.New(ecs.Options{BaseEndpoint: aws.String(env["AWS_ENDPOINT_URL"]), Region: env["AWS_REGION"], Credentials: awsCredentials(env)})
+}
+
+// wantLogs checks what CloudWatch Logs says of a group: the streams with their first lines.
+func wantLogs(b *box, address, group string, want map[string]string) {
+	b.t.Helper()
+	env := awsEnv(b, address)
+	c := cloudwatchlogs.New(cloudwatchlogs.Options{BaseEndpoint: aws.String(env["AWS_ENDPOINT_URL"]), Region: env["AWS_REGION"], Credentials: awsCredentials(env)})
+	got := make(map[string]string)
+	all, err := c.FilterLogEvents(b.t.Context(), &cloudwatchlogs.FilterLogEventsInput{LogGroupName: &group})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, e := range all.Events {
+		page, err := c.GetLogEvents(b.t.Context(), &cloudwatchlogs.GetLogEventsInput{LogGroupName: &group, LogStreamName: e.LogStreamName, StartFromHead: aws.Bool(true), Limit: aws.Int32(1)})
+		if err != nil || len(page.Events) != 1 {
+			b.t.Fatalf("%s: %+v %v", *e.LogStreamName, page, err)
+		}
+		got[*e.LogStreamName] = *page.Events[0].Message
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		b.t.Errorf("the log group %s: %s", group, diff)
+	}
 }
 
 // registerECS registers a definition of one container and returns its ARN.
 func registerECS(b *box, c *ecs.Client, command string, ports ...int32) string {
 	b.t.Helper()
-	def := types.ContainerDefinition{Name: aws.String("app"), Image: aws.String(b.testbox()), Command: words(command), StopTimeout: aws.Int32(5)}
+	def := types.ContainerDefinition{Name: aws.String("app"), Image: aws.String(b.testbox()), Command: words(command), StopTimeout: aws.Int32(5),
+		LogConfiguration: &types.LogConfiguration{LogDriver: types.LogDriverAwslogs, Options: map[string]string{"awslogs-group": "/ecs/" + b.family, "awslogs-region": "local", "awslogs-stream-prefix": "web"}}}
 	for _, p := range ports {
 		def.PortMappings = append(def.PortMappings, types.PortMapping{ContainerPort: aws.Int32(p)})
 	}
@@ -57,8 +90,8 @@ func TestAWSClientRunsAndStopsTasks(t *testing.T) {
 	address := loopback(t)
 	agent := b.agent("--aws-listen=" + address)
 	c, ctx := ecsClient(b, address), t.Context()
-	definition := registerECS(b, c, "term 0 -- wait /tmp/go", 8080)
-	if again := registerECS(b, c, "term 0 -- wait /tmp/go", 8080); !strings.HasSuffix(definition, ":1") || !strings.HasSuffix(again, ":2") {
+	definition := registerECS(b, c, "term 0 -- print hello -- wait /tmp/go", 8080)
+	if again := registerECS(b, c, "term 0 -- print hello -- wait /tmp/go", 8080); !strings.HasSuffix(definition, ":1") || !strings.HasSuffix(again, ":2") {
 		t.Errorf("the revisions are %s and %s", definition, again)
 	}
 
@@ -120,6 +153,12 @@ func TestAWSClientRunsAndStopsTasks(t *testing.T) {
 	if seen, err = c.DescribeTasks(ctx, tasks); err != nil || *seen.Tasks[0].StoppedReason != "enough" || seen.Tasks[0].StopCode != types.TaskStopCodeUserInitiated {
 		t.Errorf("%+v %v", seen, err)
 	}
+
+	streams := make(map[string]string)
+	for _, arn := range arns {
+		streams["web/app/"+arn[strings.LastIndexByte(arn, '/')+1:]] = "hello"
+	}
+	wantLogs(b, address, "/ecs/"+b.family, streams)
 
 	b.want(0, "aws", "key", "--new")
 	var refused smithy.APIError

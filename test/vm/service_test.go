@@ -33,7 +33,7 @@ func configureShop(t *testing.T) {
 	write(t, filepath.Join(tree, "secretsmanager/shop/db"), `{"username": "of-the-secret"}`)
 	write(t, filepath.Join(tree, "s3/shop-config/app.env"), "LEVEL=debug\n")
 	write(t, filepath.Join(tree, "efs/hello"), "from the file system")
-	write(t, shopConfig(), "[[reference]]\nmatch = \"efs:fs-0123456789abcdef0/*\"\nsource = \"file:"+tree+"/efs\"\n\n"+
+	write(t, shopConfig(), "[[reference]]\nmatch = \"efs:fs-0123456789abcdef0\"\nsource = \"file:"+tree+"/efs\"\n\n"+
 		"[[reference]]\nmatch = \"arn:aws:*\"\nsource = \"tree:"+tree+"\"\n")
 }
 

@@ -1,0 +1,34 @@
+package connect
+
+import (
+	"context"
+	"time"
+
+	"github.com/podtask/podtask/internal/awsapi"
+	"github.com/podtask/podtask/internal/logdelivery"
+	"github.com/podtask/podtask/internal/observe"
+)
+
+// Streams implements awsapi.Logs.
+func (e ECS) Streams(ctx context.Context) (all []awsapi.LogStream) {
+	for _, s := range e.States(ctx) {
+		for i, c := range s.Task.Containers {
+			if group, stream, ok := logdelivery.CloudWatch(s, i); ok {
+				all = append(all, awsapi.LogStream{Group: group, Name: stream, Task: s.ID, Container: c.Name, CreatedAt: s.CreatedAt})
+			}
+		}
+	}
+	return all
+}
+
+// Lines implements awsapi.Logs. A container that was not started yet has none.
+func (e ECS) Lines(ctx context.Context, stream awsapi.LogStream, since time.Time, fn func(awsapi.LogLine) error) error {
+	s, err := e.backend.Agent.Tasks.Find(stream.Task)
+	if err != nil {
+		return failure(err)
+	}
+	opts := observe.LogOptions{Since: since, Tail: -1, Timestamps: true}
+	return e.backend.Agent.Logs.Read(ctx, s, stream.Container, opts, func(l observe.LogLine) error {
+		return fn(awsapi.LogLine{Time: l.Time, Text: l.Text})
+	})
+}
