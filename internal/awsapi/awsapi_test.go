@@ -136,6 +136,11 @@ func (h *host) Stop(_ context.Context, id, reason string) error {
 	return nil
 }
 
+func (h *host) Protect(_ context.Context, id string, until time.Time) error {
+	h.change(id, func(s *lifecycle.State) { s.ProtectedUntil = until })
+	return nil
+}
+
 func (h *host) change(id string, f func(*lifecycle.State)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

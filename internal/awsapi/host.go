@@ -21,6 +21,9 @@ type Tasks interface {
 	Run(ctx context.Context, t NewTask) (lifecycle.State, error)
 	// Stop asks a task to stop; reason is its stopped reason.
 	Stop(ctx context.Context, id, reason string) error
+	// Protect keeps the updates of services and a drain from stopping a task until then;
+	// zero: no longer. It returns when that is recorded.
+	Protect(ctx context.Context, id string, until time.Time) error
 }
 
 // NewTask is a task to run.

@@ -10,7 +10,6 @@ const (
 	noAttributes  = "there is one host, so placement has nothing to choose by"
 	noSettings    = "the settings of an account are fixed here"
 	noHistory     = "it is not answered yet: `podtask service` shows deployments"
-	noProtection  = "no scale-in takes tasks away here"
 	noChangeToIt  = "a cluster is a name here: tag it, or delete it"
 	noExec        = "use podtask exec"
 	noDrainByCall = "use podtask drain, and podtask drain --undo"
@@ -37,7 +36,6 @@ var refusals = map[string]string{
 
 	"DeleteAttributes": noAttributes, "ListAttributes": noAttributes, "PutAttributes": noAttributes, "StartTask": noAttributes + ": use RunTask",
 	"DeleteAccountSetting": noSettings, "PutAccountSetting": noSettings, "PutAccountSettingDefault": noSettings,
-	"GetTaskProtection": noProtection, "UpdateTaskProtection": noProtection,
 	"UpdateCluster": noChangeToIt, "UpdateClusterSettings": noChangeToIt,
 	"UpdateContainerInstancesState": noDrainByCall,
 	"ExecuteCommand":                noExec,

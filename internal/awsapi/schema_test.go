@@ -161,6 +161,8 @@ var requests = []struct{ name, body string }{
 	  "overrides": {"containerOverrides": [{"name": "app", "environment": [{"name": "A", "value": "b"}]}]}}`},
 	{"DescribeTasks", `{"tasks": ["TASK", "00000000000000000000000000000000"], "cluster": "blue", "include": ["TAGS"]}`},
 	{"ListTasks", `{"cluster": "blue"}`},
+	{"UpdateTaskProtection", `{"tasks": ["TASK", "00000000000000000000000000000000"], "cluster": "blue", "protectionEnabled": true}`},
+	{"GetTaskProtection", `{"cluster": "blue"}`},
 	{"StopTask", `{"task": "TASK", "cluster": "blue", "reason": "enough"}`},
 	{"DescribeClusters", `{"clusters": ["blue", "nowhere"], "include": ["TAGS"]}`},
 	{"ListClusters", `{}`},

@@ -150,6 +150,18 @@ func (e ECS) Stop(ctx context.Context, id, reason string) error {
 	})
 }
 
+// Protect implements awsapi.Tasks, for tasks that this agent owns.
+func (e ECS) Protect(ctx context.Context, id string, until time.Time) error {
+	err := e.backend.ask(ctx, id, lifecycle.ProtectionRequested{Until: until}, func(*api.Client) error {
+		return &awsapi.Failure{Code: "InvalidParameterException", Message: "tasks: task " + id + " was started by podtask run, which owns it: only its containers can protect it"}
+	})
+	o := e.backend.fleet.Owner(id)
+	if err != nil || o == nil {
+		return err
+	}
+	return o.Watch(ctx, func(s lifecycle.State) bool { return s.Goal == lifecycle.Up && !s.ProtectedUntil.Equal(until) })
+}
+
 // Check implements awsapi.Parser. The rules of the launch types that the document requires
 // count too.
 func (e ECS) Check(source []byte) (taskdef.Task, error) {
