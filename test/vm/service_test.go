@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/test/testbed"
 )
 
 // shopDefinition refers to a secret, a file system and a file as production does on AWS.
@@ -56,15 +58,22 @@ func runShop(t *testing.T) {
 // checkShop waits for one healthy copy and checks what it was given. It returns its id.
 func checkShop(t *testing.T, revision string) (id string) {
 	t.Helper()
-	eventually(t, "a healthy copy of the service", func() bool {
+	seen := ""
+	if !testbed.Until(func() bool {
 		var all []api.Service
-		out, _, _ := command(t, bin(), "service", "inspect", "shop")
-		if json.Unmarshal([]byte(out), &all) != nil || len(all) != 1 || len(all[0].Tasks) != 1 || !all[0].Tasks[0].Healthy {
+		out, errs, _ := command(t, bin(), "service", "inspect", "shop")
+		seen = out + errs
+		if json.Unmarshal([]byte(out), &all) != nil || len(all) != 1 {
 			return false
 		}
-		id = inspect(t, all[0].Tasks[0].Name).ID
-		return true
-	})
+		healthy := slices.DeleteFunc(all[0].Tasks, func(s api.ServiceTask) bool { return !s.Healthy })
+		if len(healthy) == 1 {
+			id = inspect(t, healthy[0].Name).ID
+		}
+		return len(healthy) == 1
+	}) {
+		t.Fatalf("no healthy copy of the service: %s", seen)
+	}
 	out := podtask(t, "logs", id)
 	for _, want := range []string{revision, "USER=of-the-secret", "LEVEL=debug", "from the file system"} {
 		if !strings.Contains(out, want) {
