@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/service"
 )
 
 // A decision is carried out when its record is saved. While the disk is full:
@@ -28,7 +29,7 @@ func (t *Task) Undo(batch []lifecycle.Event) []lifecycle.Event {
 	}
 	for _, ev := range batch {
 		switch ev.(type) {
-		case lifecycle.TimerFired: // each attempt has the time
+		case lifecycle.TimerFired: // the next attempt is a tick, or has an event, and so the time
 		case lifecycle.Restarted: // comes before everything else
 			requests = slices.Insert(requests, 0, ev)
 		case lifecycle.StopRequested, lifecycle.RemoveRequested:
@@ -56,5 +57,8 @@ func makes(e lifecycle.Effect) bool {
 // messages to step with instead, together with later ones.
 func (v *Service) Undo(batch []Message) []Message {
 	v.machine = v.before
-	return batch
+	return slices.DeleteFunc(batch, func(m Message) bool {
+		_, timer := m.Input.(service.TimerFired) // as with tasks
+		return timer
+	})
 }

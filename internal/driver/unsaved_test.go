@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/service"
 )
 
 func TestAStepThatCannotBeSavedIsUndone(t *testing.T) {
@@ -60,5 +61,15 @@ func TestStoppingNeedsNoSave(t *testing.T) {
 	}
 	if got := step(t, NewTask(settledState(lifecycle.Down), 0, EncodeTask), at); got.Outcome().Erases {
 		t.Error("a task that has stopped needs no record")
+	}
+}
+
+func TestAServiceForgetsTimersThatWereUndone(t *testing.T) {
+	t.Parallel()
+	v := &Service{}
+	heard := Message{Input: service.Heard{}}
+	got := v.Undo([]Message{{Input: service.TimerFired{}}, heard, {Input: service.TimerFired{}}})
+	if want := []Message{heard}; !reflect.DeepEqual(got, want) {
+		t.Errorf("it keeps %v, want %v", got, want)
 	}
 }

@@ -117,7 +117,10 @@ func (w *world) due(o *process, all []func()) []func() {
 	case len(o.mailbox) > o.kept:
 		all = append(all, func() { w.step(o, o.kept+1+w.r.IntN(len(o.mailbox)-o.kept)) })
 	case !o.retryAt.IsZero() && !o.retryAt.After(now):
-		all = append(all, func() { w.step(o, o.kept) })
+		all = append(all, func() {
+			o.mailbox = append(o.mailbox, lifecycle.TimerFired{})
+			w.step(o, len(o.mailbox))
+		})
 	}
 	return all
 }

@@ -161,9 +161,9 @@ func (l *Loop[S, E, D]) Run(ctx context.Context, m Driver[S, E, D], a Actor[E, D
 		case err != nil:
 			return err
 		case !saved && !o.Lowers:
-			// The disk may have space later, or an event may arrive that needs none.
-			kept := func(time.Time) []E { return nil }
-			if batch, err = l.next(ctx, timer, m.Undo(batch), time.Now().Add(retryPause), kept); err != nil {
+			// The disk may have space later, or an event may arrive that needs none. Perhaps
+			// only a timer was undone: so the next attempt is a tick.
+			if batch, err = l.next(ctx, timer, m.Undo(batch), time.Now().Add(retryPause), m.Tick); err != nil {
 				return err
 			}
 			continue

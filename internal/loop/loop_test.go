@@ -19,8 +19,11 @@ type decision struct{ outcome driver.Outcome[int] }
 
 func (d decision) Outcome() driver.Outcome[int] { return d.outcome }
 
+// tick is what a counter is sent by its timer.
+const tick = 1000
+
 // counter adds up what it is sent. It settles when it is sent 0. A negative number comes
-// first after a step was undone, and a negative sum lowers.
+// first after a step was undone, a tick is forgotten, and a negative sum lowers.
 type counter struct {
 	sum     int
 	settled bool
@@ -42,14 +45,14 @@ func (c *counter) Step(_ time.Time, batch []int) (decision, error) {
 func (c *counter) Undo(batch []int) []int {
 	*c = *c.before
 	slices.Sort(batch)
-	return batch
+	return slices.DeleteFunc(batch, func(n int) bool { return n == tick })
 }
 
 func (c *counter) Unsaved() {}
 
 func (c *counter) Tick(time.Time) []int {
 	c.timer = time.Time{}
-	return []int{1000}
+	return []int{tick}
 }
 
 // actor writes down what it is to do.
@@ -167,9 +170,27 @@ func TestNothingIsDoneWhileItCannotBeSaved(t *testing.T) {
 		if want := []bool{false, true, false}; !slices.Equal(unsaved, want) {
 			t.Errorf("watchers see unsaved states %v, want %v", unsaved, want)
 		}
-		wantDid(t, a, "save 7, shown 0", "save 7, shown 0", "save 7, shown 0", "publish 7, shown 0", "act on 7, shown 7", "finish with 7")
+		wantDid(t, a, "save 7, shown 0", "save 1007, shown 0", "save 1007, shown 0", "publish 1007, shown 0", "act on 1007, shown 1007", "finish with 1007")
 		if took := time.Since(began); took < time.Second {
 			t.Errorf("three attempts took %s: there is no pause", took)
+		}
+	})
+}
+
+// What was due and could not be saved is done when it can be, without another event.
+func TestATimerThatWasUndoneFiresAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, a := newLoop()
+		a.errs = []error{fmt.Errorf("%w: the disk is full", loop.ErrRetry)}
+		done := make(chan error)
+		go func() { done <- l.Run(t.Context(), &counter{}, a, tick) }()
+		<-time.After(time.Minute) // of the bubble: every pause is over
+		synctest.Wait()
+		wantDid(t, a, "save 1000, shown 0", "save 1000, shown 0", "publish 1000, shown 0", "act on 1000, shown 1000")
+		l.Send(t.Context(), 0)
+		if err := <-done; err != nil {
+			t.Error(err)
 		}
 	})
 }
