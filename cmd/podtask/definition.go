@@ -50,7 +50,7 @@ func withoutFlag() cli.Flag {
 func parseWithout(c *cli.Context) ([]string, error) {
 	names := c.StringSlice("without")
 	for _, name := range names {
-		if err := taskdef.CheckWithout(name); err != nil {
+		if err := pod.CheckWithout(name); err != nil {
 			return nil, usagef(commandPath(c), "--without: %v", err)
 		}
 	}

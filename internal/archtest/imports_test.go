@@ -44,7 +44,7 @@ var direction = []rule{
 	{pkg: "pkg/admission", may: []string{"pkg/taskdef", "pkg/ports"}},
 	{pkg: "pkg/lifecycle", may: []string{"pkg/taskdef", "pkg/admission"}},
 	{pkg: "pkg/service", may: []string{"pkg/taskdef", "pkg/admission"}},
-	{pkg: "pkg/config", may: []string{"internal/gpu", "pkg/refs", "pkg/secrets", "internal/suggest", "pkg/admission", "pkg/awsvalues", "pkg/lifecycle", "pkg/taskdef"}},
+	{pkg: "pkg/config", may: []string{"internal/gpu", "pkg/pod", "pkg/refs", "pkg/secrets", "internal/suggest", "pkg/admission", "pkg/awsvalues", "pkg/lifecycle", "pkg/taskdef"}},
 	{pkg: "pkg/awsvalues"},
 	{pkg: "pkg/pod", may: []string{"pkg/refs", "internal/doctree", "internal/suggest", "pkg/lifecycle", "pkg/taskdef"}},
 	{pkg: "internal/arn"},

@@ -62,7 +62,7 @@ func (d definer) define(ctx context.Context, doc document, s api.TaskSettings) (
 func (d definer) parserSettings(doc document, s api.TaskSettings) (taskdef.Settings, error) {
 	settings := taskdef.Settings{Vars: s.Vars, Dir: doc.dir, Lenient: doc.lenient, Logs: LogSettings(d.settings)}
 	for _, name := range s.Without {
-		if err := taskdef.CheckWithout(name); err != nil {
+		if err := pod.CheckWithout(name); err != nil {
 			return settings, api.Failed(api.BadRequest, "without: %v", err)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/podtask/podtask/internal/gpu"
 	"github.com/podtask/podtask/pkg/admission"
 	"github.com/podtask/podtask/pkg/lifecycle"
-	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/pod"
 )
 
 // The functions below parse a value into its field. Their errors say what the value must
@@ -251,7 +251,7 @@ func setWithout(s *Settings, v string) error {
 		if name = strings.TrimSpace(name); name == "" {
 			continue
 		}
-		if err := taskdef.CheckWithout(name); err != nil {
+		if err := pod.CheckWithout(name); err != nil {
 			return err
 		}
 		names = append(names, name)

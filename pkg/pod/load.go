@@ -16,6 +16,7 @@ func Load(name string, src []byte, settings taskdef.Settings, host Options) (Res
 		return Result{Task: task}, report, err
 	}
 	host.Refs, host.Lenient, host.Fargate = settings.Refs, settings.Lenient, settings.Target == taskdef.TargetFargate
+	host.Without = settings.Without
 	result, report, err := Parse(name, src, host)
 	if err != nil {
 		return Result{}, report, err

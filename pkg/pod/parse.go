@@ -28,6 +28,8 @@ type Options struct {
 	CPU, Memory int64
 	// Lenient: unknown fields are warnings.
 	Lenient bool
+	// Without names fields of the spec that are left out; see taskdef.Settings.
+	Without []string
 	// Fargate rounds the limits of the task up to a size of Fargate.
 	Fargate bool
 }
@@ -68,7 +70,7 @@ func Is(src []byte) bool {
 // both cases. What the file leaves to the command line is in its Needs: the task then is
 // not fit to run.
 func Parse(name string, src []byte, o Options) (Result, taskdef.Report, error) {
-	rep := &report{file: name, lenient: o.Lenient}
+	rep := &report{file: name, lenient: o.Lenient, without: o.Without}
 	nodes, err := doctree.Documents(src, limits)
 	var syntax *doctree.SyntaxError
 	if errors.As(err, &syntax) {
@@ -204,16 +206,17 @@ func (m *manifest) addWorkload(doc value, k kind) {
 	}
 	m.version(doc, k.apiVersion)
 	m.kind, m.owner, m.meta, m.spec = k, doc, doc.at("metadata"), doc.at("spec")
+	template := doc
+	for _, step := range k.template {
+		template = template.at(step)
+	}
+	m.report.leaveOut(template.at("spec"), "")
 	if k.template == nil {
 		checker{m.report, true}.check(doc, k.name)
 		m.require(doc, m.spec, "spec")
 		return
 	}
 	checker{m.report, false}.check(doc, k.name)
-	template := doc
-	for _, step := range k.template {
-		template = template.at(step)
-	}
 	if !template.present() {
 		doc.wrong("the "+k.name+" has no Pod template", "")
 		m.spec = template

@@ -16,6 +16,7 @@ import (
 type report struct {
 	file                      string
 	lenient                   bool // unknown fields are warnings
+	without                   []string
 	problems, warnings, needs []taskdef.Problem
 	references                []taskdef.Resolved
 }

@@ -24,7 +24,7 @@ func CheckWithout(name string) error {
 		if !strings.HasPrefix(path, securityPath+".") { // the options are not misspelled members
 			known = append(known, plain[strings.LastIndexByte(plain, '.')+1:])
 		}
-		if !leftOut([]string{name}, path) {
+		if !LeftOut([]string{name}, path) {
 			continue
 		}
 		if slices.Contains(vital, path) {
@@ -51,9 +51,9 @@ func memberPaths() []string {
 	return paths
 }
 
-// leftOut reports whether one of the names stands for a path of the table: a name is the end
+// LeftOut reports whether one of the names stands for a path of the table: a name is the end
 // of a path, without the marks of lists.
-func leftOut(names []string, path string) bool {
+func LeftOut(names []string, path string) bool {
 	path = strings.ReplaceAll(path, "[]", "")
 	return slices.ContainsFunc(names, func(name string) bool {
 		name = strings.ReplaceAll(name, "[]", "")
@@ -80,7 +80,7 @@ func (p *parser) leaveOut(c cursor, path string) {
 		below := strings.TrimPrefix(path+"."+f.Key, ".")
 		ptr := c.ptr + "/" + doctree.Escape(f.Key)
 		m, known := p.table.rows[below]
-		if known && !f.Value.Empty() && leftOut(p.settings.Without, below) {
+		if known && !f.Value.Empty() && LeftOut(p.settings.Without, below) {
 			p.warnings = append(p.warnings, p.problem(ptr, f.Line, f.Col, f.Key+" is left out, as requested"+lossOf(m), ""))
 			continue
 		}
@@ -105,7 +105,7 @@ func (p *parser) leaveOutOptions(c cursor) {
 	kept := c.node.Items[:0:0]
 	for i, item := range c.node.Items {
 		name, _, _ := strings.Cut(strings.Replace(item.Text, "=", ":", 1), ":")
-		if item.Kind == doctree.Text && leftOut(p.settings.Without, securityPath+"."+name) {
+		if item.Kind == doctree.Text && LeftOut(p.settings.Without, securityPath+"."+name) {
 			p.warnings = append(p.warnings, p.problem(c.ptr+"/"+strconv.Itoa(i), item.Line, item.Col, quote(item.Text)+" is left out, as requested", ""))
 			continue
 		}
