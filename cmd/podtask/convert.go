@@ -95,8 +95,11 @@ func convertDefinition(p *program, c *cli.Context, from string) error {
 			fmt.Fprintf(p.stdout, "---%s---\n%s\n", f.name, f.data)
 			continue
 		}
+		if sameFile(path, from) {
+			continue // the Pod that is converted
+		}
 		if _, err := os.Lstat(path); err == nil && !c.Bool("replace") {
-			return fmt.Errorf("%s is there already: --replace replaces it", path)
+			return fmt.Errorf("%s is there already: --replace replaces it, --output DIR writes elsewhere", path)
 		}
 	}
 	if c.Bool("dry-run") {
@@ -107,6 +110,10 @@ func convertDefinition(p *program, c *cli.Context, from string) error {
 	}
 	for _, f := range files {
 		path := filepath.Join(dir, f.name)
+		if sameFile(path, from) {
+			fmt.Fprintln(p.stdout, path)
+			continue
+		}
 		// Variables may hold secrets.
 		if err := atomicfile.Write(path, f.data, 0o600); err != nil {
 			return err
@@ -131,6 +138,16 @@ func serviceLine(name, file string, r convert.Result) string {
 		line += " --listen " + address
 	}
 	return line + " --wait"
+}
+
+// sameFile reports whether two paths are those of one file.
+func sameFile(a, b string) bool {
+	one, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(one, other)
 }
 
 // convertSource tells what the source is by its name; what is no file is a task.

@@ -231,9 +231,6 @@ func parseDocument(p *program, d definition, doc document) (taskdef.Task, findin
 	if override != nil {
 		f.Problems = append(f.Problems, override.Problems...)
 	}
-	if len(d.without) > 0 && taskdef.PodRefOf(task).Name != "" {
-		f.Problems = append(f.Problems, taskdef.Problem{File: doc.name, Line: 1, Column: 1, Message: "--without leaves members of task definitions out, and this is a Pod", Fix: "remove the field from the Pod"})
-	}
 	if d.strict {
 		f.Problems, f.Warnings = append(f.Problems, f.Warnings...), []taskdef.Problem{}
 	}
