@@ -104,7 +104,9 @@ func (e *Endpoint) Enter(ctx context.Context, s lifecycle.State, i int) lifecycl
 	}
 	name := podspec.ContainerName(s, i)
 	if !e.wanted(s) {
-		if seen, err := podman.InspectContainer(ctx, name); err != nil || len(seen.Missing) == 0 {
+		seen, err := podman.InspectContainer(ctx, name)
+		ran := !s.Containers[i].StartedAt.IsZero() // Podman may keep its address
+		if err != nil || len(seen.Missing) == 0 && !ran {
 			return lifecycle.Failure{}
 		}
 	}

@@ -203,6 +203,15 @@ func (f *Fake) add(s libpod.ContainerSpec, m *image) *container {
 	}
 	if m.Volume {
 		c.volume = "volume-" + c.id
+		c.files.mounts = append(c.files.mounts, mounted{path: VolumePath, files: map[string]string{}})
+	}
+	for _, v := range s.VolumesFrom {
+		for _, its := range f.containers[v.Container].files.mounts {
+			if !slices.ContainsFunc(c.files.mounts, func(own mounted) bool { return own.path == its.path && its.path != VolumePath }) {
+				its.readOnly = its.readOnly || v.ReadOnly
+				c.files.mounts = slices.Insert(c.files.mounts, 0, its) // in front of the anonymous volume of its own
+			}
+		}
 	}
 	f.containers[s.Name] = c
 	f.note(Created, c, f.clock.Now())
@@ -344,6 +353,9 @@ func (f *Fake) InitContainer(ctx context.Context, name string) (libpod.Observed,
 			return struct{}{}, refusal(libpod.NotFound, "no such container")
 		case c.connected():
 			return struct{}{}, nil
+		}
+		if c.status == libpod.Exited && f.addressFree(c) != nil {
+			c.move()
 		}
 		if err := f.prepare(c); err != nil {
 			return struct{}{}, err

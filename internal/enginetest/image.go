@@ -17,7 +17,7 @@ type Image struct {
 	// Command are the arguments of a container that has no others.
 	Command []string
 	Env     []string
-	// Volume: containers get an anonymous volume.
+	// Volume: containers get an anonymous volume at VolumePath.
 	Volume bool
 	// Health is the health check it comes with; nil: none.
 	Health *libpod.ImageHealth `json:",omitzero"`
@@ -26,6 +26,9 @@ type Image struct {
 	// Salt makes images differ that do not otherwise.
 	Salt string
 }
+
+// VolumePath is where an image with a volume has it.
+const VolumePath = "/data"
 
 type image struct {
 	Image

@@ -102,12 +102,25 @@ func (o *objects) keepAddress(c *container) {
 	o.kept[address{c.spec.Bridge.Network, c.place()}] = c.id
 }
 
+// move gives a container another address, which nothing else has.
+func (c *container) move() {
+	moved := *c.spec.Bridge
+	moved.Spare = 100 + moved.Spare
+	c.spec.Bridge = &moved
+}
+
 // addressFree fails if Podman keeps the address that the container requests.
 func (o *objects) addressFree(c *container) error {
 	if c.spec.Bridge == nil {
 		return nil
 	}
-	if id := o.kept[address{c.spec.Bridge.Network, c.place()}]; id != "" {
+	id := o.kept[address{c.spec.Bridge.Network, c.place()}]
+	for _, other := range o.containers {
+		if b := other.spec.Bridge; other != c && b != nil && b.Network == c.spec.Bridge.Network && len(b.Members) > 0 && other.place() == c.place() && other.connected() {
+			id = other.id
+		}
+	}
+	if id != "" {
 		return refusal(libpod.Interrupted, "IPAM error: requested ip address %s is already allocated to container ID %s", c.addresses(c.place())[0], id)
 	}
 	return nil

@@ -115,6 +115,24 @@ var networkRules = []rule{
 			k.t.Errorf("before: %v, then %v without %v", own, o.Addresses, o.Missing)
 		}
 	}},
+	{"a member that has run gets another address when it is set up if Podman keeps its own", func(k *task) {
+		k.bridged()
+		name := k.run(k.member("a", "sleep forever"))
+		own := k.see(name).Addresses
+		k.must(k.StopContainer(k.ctx(), name, 0))
+		holder := k.member("b", "sleep forever")
+		holder.Bridge.Place = k.member("a", "").Bridge.Place
+		k.run(holder)
+		k.wantClass(k.StartContainer(k.ctx(), name), libpod.Interrupted)
+		o, err := k.InitContainer(k.ctx(), name)
+		k.must(err, k.StartContainer(k.ctx(), name))
+		if len(own) != 1 || len(o.Addresses) != 1 || len(o.Missing) != 1 || o.Addresses[0] == own[0] || o.Missing[0].Addr() != own[0] || !o.Missing[0].Contains(o.Addresses[0]) {
+			k.t.Errorf("before: %v, then %v without %v", own, o.Addresses, o.Missing)
+		}
+		if after := k.see(name); after.Status != libpod.Running || !slices.Equal(after.Addresses, o.Addresses) {
+			k.t.Errorf("after the start: %+v", after)
+		}
+	}},
 	{"a taken host port of a member is PortInUse at its start", func(k *task) {
 		k.bridged()
 		name := k.create(k.member("a", "sleep forever", libpod.Port{HostIP: "127.0.0.1", HostPort: k.TakePort(k.t), ContainerPort: 80}))

@@ -64,6 +64,25 @@ var storeRules = []rule{
 		k.wantExit(b.Name, 0)
 		k.wantTexts(b.Name, libpod.LogOptions{}, "stdout: hello")
 	}},
+	{"a container that takes the volumes of another has those of its image too", func(k *task) {
+		name := k.volume()
+		k.up()
+		a := k.spec("a", "write /v/f hello -- write "+VolumePath+"/f there")
+		a.Volumes = []libpod.NamedVolume{{Name: name, Path: "/v"}}
+		k.wantExit(k.run(a), 0)
+		b := k.spec("b", "cat /v/f -- cat "+VolumePath+"/f")
+		b.VolumesFrom = []libpod.VolumesFrom{{Container: a.Name}}
+		k.wantExit(k.run(b), 0)
+		k.wantTexts(b.Name, libpod.LogOptions{}, "stdout: hello", "stdout: there")
+		c := k.spec("c", "write /v/f again")
+		c.VolumesFrom = []libpod.VolumesFrom{{Container: a.Name, ReadOnly: true}}
+		k.wantExit(k.run(c), 1)
+		d := k.spec("d", "exit 0")
+		d.VolumesFrom = []libpod.VolumesFrom{{Container: "no-such-" + k.id}}
+		if _, err := k.CreateContainer(k.ctx(), d); err == nil {
+			k.t.Error("a container takes the volumes of one that does not exist")
+		}
+	}},
 	{"a volume that is mounted read only cannot be written", func(k *task) {
 		name := k.volume()
 		k.up()

@@ -22,11 +22,18 @@ import (
 // InitContainer creates the container's namespaces and its process, which does not run
 // the program yet, and returns the container as it is then, with that process. It succeeds if the container
 // is initialized or running already. It fails for the same reasons as StartContainer,
-// with the same classes. StopContainer reverts it.
+// with the same classes. StopContainer reverts it. A container that has run, and whose
+// address Podman keeps, gets another one: see Observed.Missing.
 func (c *containerAPI) InitContainer(ctx context.Context, name string) (Observed, error) {
-	initErr := c.mutate(ctx, "initialize container", name, func(ctx context.Context) error {
-		return containers.ContainerInit(ctx, name, nil)
-	})
+	initialize := func() error {
+		return c.mutate(ctx, "initialize container", name, func(ctx context.Context) error {
+			return containers.ContainerInit(ctx, name, nil)
+		})
+	}
+	initErr := initialize()
+	if held, ok := heldAddress(initErr); ok && c.moveAddress(ctx, name, held) == nil {
+		initErr = initialize()
+	}
 	seen, err := c.InspectContainer(ctx, name)
 	switch {
 	case err != nil:

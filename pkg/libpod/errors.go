@@ -404,7 +404,11 @@ func explainReply(status int, text string) (class Class, cause string) {
 		return ReadOnly, ""
 	}
 	for _, r := range rules {
-		if strings.Contains(text, r.text) {
+		switch {
+		case !strings.Contains(text, r.text):
+		case r.cause == addressHeld:
+			return r.class, r.cause + " (" + strings.TrimPrefix(text, ": ") + ")" // the address is needed
+		default:
 			return r.class, r.cause
 		}
 	}

@@ -139,16 +139,6 @@ func (b Bridge) spareOf(subnet types.Subnet) net.IP {
 	return at
 }
 
-// missingOf returns the addresses in the label of a container.
-func missingOf(labels map[string]string) (found []netip.Prefix) {
-	for _, text := range strings.Fields(labels[missingLabel]) {
-		if p, err := netip.ParsePrefix(text); err == nil {
-			found = append(found, p)
-		}
-	}
-	return found
-}
-
 // hardwareAddressOf derives a locally administered MAC address from an IPv4 address,
 // unique on the network. If it changed at a restart, other containers would not reach
 // this one for up to a minute, because Podman 4.3.1 does not announce it.

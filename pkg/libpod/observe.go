@@ -82,8 +82,9 @@ type Observed struct {
 	// Addresses are the container's addresses on networks; none unless it is initialized.
 	Addresses []netip.Addr
 	// Missing are the addresses by which the other containers know this one, if it was
-	// created with Bridge.Spare: Podman has not given it these. The caller adds them in its
-	// network namespace, before each start.
+	// created with Bridge.Spare, or InitContainer has given it another one: Podman has not
+	// given it these. The caller adds them in its network namespace, before each start.
+	// In the second case they are known only while it is initialized.
 	Missing []netip.Prefix
 	// Control is the directory with the FIFO to the conmon of the last run; empty before it.
 	Control string
@@ -168,7 +169,7 @@ func (c *inspectAPI) inspect(ctx context.Context, name string) (data *define.Ins
 func observe(data *define.InspectContainerData) Observed {
 	labels := labelsOf(data)
 	task, ours := labels[TaskLabel]
-	o := Observed{Foreign: !ours, TaskID: task, ID: data.ID, ImageID: data.Image, ImageDigest: data.ImageDigest, Addresses: addressesOf(data), Missing: missingOf(labels)}
+	o := Observed{Foreign: !ours, TaskID: task, ID: data.ID, ImageID: data.Image, ImageDigest: data.ImageDigest, Addresses: addressesOf(data), Missing: missingOf(data)}
 	o.Ports, _ = portsOf(data) // podtask does not publish ports in an unknown format
 	if data.OCIConfigPath != "" {
 		o.Control = filepath.Dir(data.OCIConfigPath)
