@@ -59,17 +59,23 @@ Examples:
 	}
 }
 
-// convertDefinition is `podtask import`, and `podtask generate --from`.
-func convertDefinition(p *program, c *cli.Context, from string) error {
-	name := c.String("name")
-	if name == "" {
-		name = strings.TrimSuffix(filepath.Base(from), filepath.Ext(from))
-		if stem := strings.TrimPrefix(name, "docker-"); c.Command.Name == "import" && (stem == "compose" || stem == "podman-compose") {
-			if dir, err := filepath.Abs(filepath.Dir(from)); err == nil {
-				name = filepath.Base(dir)
-			}
+// convertedName is the name of what is made of a file.
+func convertedName(c *cli.Context, from string) string {
+	if name := c.String("name"); name != "" {
+		return name
+	}
+	name := strings.TrimSuffix(filepath.Base(from), filepath.Ext(from))
+	if stem := strings.TrimPrefix(name, "docker-"); c.Command.Name == "import" && (stem == "compose" || stem == "podman-compose") {
+		if dir, err := filepath.Abs(filepath.Dir(from)); err == nil {
+			return filepath.Base(dir)
 		}
 	}
+	return name
+}
+
+// convertDefinition is `podtask import`, and `podtask generate --from`.
+func convertDefinition(p *program, c *cli.Context, from string) error {
+	name := convertedName(c, from)
 	if !connect.ValidTaskName(name) {
 		return usagef(commandPath(c), "--name %q: a name has letters, digits, dots, dashes and underscores, and begins with a letter or a digit", name)
 	}

@@ -71,13 +71,13 @@ func (c *containerAPI) moveAddress(ctx context.Context, name string, held netip.
 		if !held.Is4() || len(options.StaticIPs) == 0 {
 			return refused
 		}
-		return c.reconnect(ctx, on, data, options)
+		return reconnect(ctx, c, on, data, options)
 	}
 	return refused
 }
 
 // reconnect connects a container that does not run to a network with other options.
-func (c *containerAPI) reconnect(ctx context.Context, on string, data *define.InspectContainerData, options types.PerNetworkOptions) error {
+func reconnect(ctx context.Context, c *containerAPI, on string, data *define.InspectContainerData, options types.PerNetworkOptions) error {
 	return c.write(ctx, "change the address of container", data.Name, 0, func(ctx context.Context) error {
 		if err := network.Disconnect(ctx, on, data.ID, nil); err != nil {
 			return err
