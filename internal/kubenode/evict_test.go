@@ -98,11 +98,13 @@ func TestAnEvictedPodFailsAndStaysSo(t *testing.T) {
 		w.set(string(p.UID), func(s *taskStub) { s.pod.Status.Phase = corev1.PodRunning })
 		w.await("Running", func() bool { return w.has(p.Name).Status.Phase == corev1.PodRunning })
 	}
+	w.agent.slow = true
 	e := &evictor{pods: w.pods, short: func() []Shortage { return []Shortage{{MemoryAvailable, 1, 2}} },
 		use: func(context.Context) (map[types.UID]MemoryUse, error) { return nil, nil }}
 	e.step(t.Context())
 	e.step(t.Context()) // the other one stays until this one has gone
 	w.await("the eviction", func() bool { return w.has("low").Status.Phase == corev1.PodFailed })
+	w.set("u1", func(s *taskStub) { s.end(corev1.PodFailed) })
 	w.await("the end of its task", func() bool { _, _, err := w.agent.get("task-of-u1"); return err != nil })
 	got := w.has("low").Status
 	if got.Reason != "Evicted" || !strings.HasPrefix(got.Message, "The node was low on resource: memory.") ||

@@ -279,21 +279,21 @@ func (k *keeper) lost() (again bool) {
 }
 
 // look reports the state of the task.
-func (k *keeper) look(ctx context.Context, t api.Task) (ended, again bool) {
+func (k *keeper) look(ctx context.Context, t api.Task) (settled, again bool) {
 	seen, err := k.Agent.Pod(ctx, t.ID)
 	if err != nil {
 		return false, false // the watch shows it again, or ends
 	}
-	ended = t.Settled && t.Status == statusStopped
-	again = ended && neverRan(t) && k.life.Err() == nil
+	settled = t.Settled && t.Status == statusStopped
+	again = settled && neverRan(t) && k.life.Err() == nil
 	if neverRan(t) {
 		pending(&seen.Status)
 	}
-	if why := k.eviction(); why != "" && ended {
-		evictedStatus(&seen.Status, why)
+	if why := k.eviction(); why != "" && (settled || ended(seen.Status.Phase)) {
+		evictedStatus(&seen.Status, why) // at once: the API server keeps the first end that it is told of
 	}
 	k.report.set(seen.Status)
-	return ended, again
+	return settled, again
 }
 
 // statusStopped is the status of a task whose containers have all ended.

@@ -33,6 +33,7 @@ type agentStub struct {
 	changed chan struct{} // closed at each change
 	refusal error
 	asked   []string // requests, as "stop ID"
+	slow    bool     // a task that is killed has failed, and is not settled yet
 }
 
 type taskStub struct {
@@ -123,6 +124,8 @@ func (a *agentStub) Ask(_ context.Context, id string, what Request) (err error) 
 			err = api.Failed(api.NotFound, "no task %s", id)
 		case what == Remove:
 			delete(a.tasks, id)
+		case what == Kill && a.slow:
+			t.Status, t.pod.Status.Phase = statusStopped, corev1.PodFailed
 		case what == Kill:
 			t.end(corev1.PodFailed)
 		}
