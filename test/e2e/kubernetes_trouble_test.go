@@ -107,8 +107,8 @@ func rejections(n *node, image string) {
 
 // away shows what goes on while the API server is not there, and that statuses come afterwards.
 func away(n *node, image string) {
-	n.apply(single("brief", image, "wait, /tmp/go, --, exit, 3", "restartPolicy: Never")+
-		single("steady", image, "tally, /data/runs, 2, --, write, /tmp/up, --, wait, /tmp/go, --, exit, 4", "restartPolicy: Always"), "apply", "-f", "-")
+	n.apply(single("brief", image, "wait, /tmp/go, --, exit, \"3\"", "restartPolicy: Never")+
+		single("steady", image, "wait, /tmp/go, --, exit, \"4\"", "restartPolicy: Always"), "apply", "-f", "-")
 	n.kubectl("wait", "--for=condition=Ready", "pod/brief", "pod/steady", "--timeout=5m")
 	names := n.podman("ps", "--filter", "label=io.kubernetes.pod.name=brief", "--filter", "label=io.kubernetes.pod.name=steady", "--format", "{{.Names}}")
 	if err := n.plane.Kill(controlplane.Server); err != nil {
