@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
-	ktesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 
 	"github.com/podtask/podtask/pkg/api"
@@ -238,9 +237,9 @@ func TestPodBecomesATaskAndIsRemovedWhenItHasEnded(t *testing.T) {
 	w.await("the removal", func() bool { return w.has("web") == nil })
 	w.await("the end of the task", func() bool { _, _, err := w.agent.get("task-of-u1"); return err != nil })
 	w.await("the end of the keeper", func() bool { return w.pods.find("default", "web", "") == nil })
-	var deleted ktesting.DeleteAction
+	var deleted clienttesting.DeleteAction
 	for _, a := range w.client.Actions() {
-		if d, ok := a.(ktesting.DeleteAction); ok {
+		if d, ok := a.(clienttesting.DeleteAction); ok {
 			deleted = d
 		}
 	}

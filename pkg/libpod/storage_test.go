@@ -16,11 +16,12 @@ func refusal() error {
 }
 
 // hang makes a call that gets no answer, and returns its error and how long it took.
-func hang(ctx context.Context, s *storage, grace time.Duration) (error, time.Duration) {
+func hang(ctx context.Context, s *storage, grace time.Duration) (took time.Duration, err error) {
 	began := time.Now()
 	limited, done := s.within(ctx, grace, true)
 	<-limited.Done()
-	return done(fail(limited, "stop container", "web", limited.Err())), time.Since(began)
+	err = done(fail(limited, "stop container", "web", limited.Err()))
+	return time.Since(began), err
 }
 
 // Calls that hang after the storage was read-only end soon, with the reason; those that were
@@ -32,7 +33,7 @@ func TestCallsToAServiceThatHangsEnd(t *testing.T) {
 		s := &storage{broken: func() { ended++ }}
 		inFlight := make(chan error)
 		go func() {
-			err, _ := hang(t.Context(), s, 0)
+			_, err := hang(t.Context(), s, 0)
 			inFlight <- err
 		}()
 		synctest.Wait()
@@ -42,7 +43,7 @@ func TestCallsToAServiceThatHangsEnd(t *testing.T) {
 				t.Errorf("the refused call: %v", err)
 			}
 		}
-		err, took := hang(t.Context(), s, 30*time.Second)
+		took, err := hang(t.Context(), s, 30*time.Second)
 		for _, err := range []error{err, <-inFlight} {
 			if !errors.Is(err, ReadOnly) || !strings.Contains(err.Error(), "stop container web: ") || !strings.Contains(err.Error(), "restart the service") {
 				t.Errorf("a call that hangs: %v", err)
@@ -76,7 +77,7 @@ func TestServiceWorksAgain(t *testing.T) {
 			if err := end(fail(limited, "inspect container", "web", limited.Err())); !errors.Is(err, Timeout) {
 				t.Errorf("after %s, a call in flight: %v", name, err)
 			}
-			if err, took := hang(ctx, s, 0); !errors.Is(err, Timeout) || took != 0 {
+			if took, err := hang(ctx, s, 0); !errors.Is(err, Timeout) || took != 0 {
 				t.Errorf("after %s, a call: %v after %s", name, err, took)
 			}
 		})
@@ -92,7 +93,7 @@ func TestAReadingCallProvesNothing(t *testing.T) {
 		_ = done(refusal())
 		_, done = s.within(t.Context(), 0, false)
 		_ = done(nil)
-		if err, _ := hang(t.Context(), s, 0); !errors.Is(err, ReadOnly) {
+		if _, err := hang(t.Context(), s, 0); !errors.Is(err, ReadOnly) {
 			t.Error(err)
 		}
 	})
