@@ -22,7 +22,7 @@ func podWithSecret(b *box, n string) (file string) {
 {apiVersion: v1, kind: Pod, metadata: {name: "@NAME"}, spec: {restartPolicy: Never, terminationGracePeriodSeconds: 2,
   containers: [{name: app, image: "@IMAGE", imagePullPolicy: IfNotPresent, args: [term, "0", --, exists, /all/password, --, exists, /all/level, --, write, /tmp/well, --, sleep, forever],
     env: [{name: PASSWORD, valueFrom: {secretKeyRef: {name: s, key: password}}}],
-    readinessProbe: {exec: {command: [/testbox, exists, /tmp/well]}, periodSeconds: 1}, volumeMounts: [{name: all, mountPath: /all}]}],
+    readinessProbe: {exec: {command: [/testbox, exists, /tmp/well]}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 10}, volumeMounts: [{name: all, mountPath: /all}]}],
   volumes: [{name: all, projected: {sources: [{secret: {name: s}}, {configMap: {name: c}}]}}]}}`)
 	if err := os.WriteFile(file, []byte(text[1:]), 0o600); err != nil {
 		b.t.Fatal(err)
