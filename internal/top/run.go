@@ -2,7 +2,6 @@ package top
 
 import (
 	"context"
-	"errors"
 	"io"
 
 	tea "charm.land/bubbletea/v2"
@@ -21,10 +20,11 @@ func Run(ctx context.Context, source Source, actions Actions, options Options, o
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	p := tea.NewProgram(New(inner, source, actions, options),
-		tea.WithContext(ctx), tea.WithInput(on.In), tea.WithOutput(on.Out), tea.WithoutSignalHandler(), tea.WithEnvironment(on.Environ))
-	_, err := p.Run()
-	if errors.Is(err, tea.ErrProgramKilled) && ctx.Err() != nil {
-		return context.Cause(ctx)
+		tea.WithInput(on.In), tea.WithOutput(on.Out), tea.WithoutSignalHandler(), tea.WithEnvironment(on.Environ))
+	// Not tea.WithContext: then it closes its input while it still reads it.
+	defer context.AfterFunc(ctx, p.Quit)()
+	if _, err := p.Run(); err != nil {
+		return err
 	}
-	return err
+	return context.Cause(ctx)
 }

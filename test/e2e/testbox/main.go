@@ -31,6 +31,7 @@
 //	write FILE [TEXT...] make or replace a file
 //	put FILE TEXT...     write into FILE as it is, where write would replace it
 //	cat FILE             print it; ${NAME} is a variable, as in write
+//	input                print a line of the standard input
 //	stat PATH            print mode, uid and gid
 //	list DIR             print the names in it that do not begin with a dot
 //	remove FILE          remove it
