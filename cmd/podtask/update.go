@@ -4,13 +4,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/podtask/podtask/internal/adjust"
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
@@ -58,12 +61,31 @@ func update(ctx context.Context, s *session, c *cli.Context) error {
 		if err != nil {
 			return err
 		}
+		return changeSlice(ctx, s, st.ID)
+	})
+}
+
+// changeSlice puts the limits in a task's record on its slice. The owner of the task does the
+// same, and what it puts there at the same moment may be the limits of before: then they are
+// put there again.
+func changeSlice(ctx context.Context, s *session, id string) error {
+	const attempts, pause = 4, 250 * time.Millisecond
+	for i := 1; ; i++ {
 		// Read again: the task may have got its slice meanwhile.
-		if st, err = s.Agent.Tasks.Find(st.ID); err != nil {
+		st, err := s.Agent.Tasks.Find(id)
+		if err != nil {
 			return err
 		}
-		return s.Agent.Slices.Change(ctx, st)
-	})
+		err = s.Agent.Slices.Change(ctx, st)
+		if i == attempts || !errors.As(err, new(*cgroups.NotAppliedError)) {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // hasQuota tells whether the limits are in the task's record.
