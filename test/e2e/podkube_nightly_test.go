@@ -1,4 +1,4 @@
-//go:build e2e && bed_systemd
+//go:build e2e && bed_systemd && nightly
 
 package e2e
 
