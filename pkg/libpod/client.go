@@ -32,9 +32,9 @@ const missingLabel = "podtask.missing-addresses"
 // and of those that remove some. Six were no faster than four when measured.
 const maxMutations = 4
 
-// createLinger is how long a create call may continue after its context has ended. It is
-// far longer than a create takes unless Podman hangs.
-const createLinger = 10 * time.Second
+// mutateLinger is how long a call that makes or starts an object may continue after its
+// context has ended. It is far longer than such a call takes unless Podman hangs.
+const mutateLinger = 10 * time.Second
 
 // DefaultIdleTimeout is how long a service started by Dial keeps running after its last
 // connection is closed.
@@ -264,18 +264,26 @@ func (c *connection) call(ctx context.Context) *callContext {
 	return &callContext{Context: ctx, connection: c.context}
 }
 
-// mutate runs fn, which makes or starts an object, while it holds a slot. It returns an
-// *Error.
+// mutate runs fn, which makes or starts an object, while it holds a slot. It waits for the
+// reply even after ctx has ended, for up to mutateLinger: Podman completes the request
+// anyway, and a caller that inspected, stopped or removed the object before that would find
+// nothing and leave the new object or process behind. It returns an *Error.
 func (c *connection) mutate(ctx context.Context, op, object string, fn func(ctx context.Context) error) error {
 	free, err := c.makes.take(ctx)
 	if err != nil {
 		return fail(ctx, op, object, err)
 	}
 	defer free()
-	return c.write(ctx, op, object, 0, fn)
+	late, end := linger(ctx, mutateLinger)
+	defer end()
+	err = c.write(late, op, object, 0, fn)
+	if late.Err() != nil {
+		return fail(ctx, op, object, ctx.Err())
+	}
+	return err
 }
 
-// erase is mutate for a call that removes an object.
+// erase runs fn, which removes an object, while it holds a slot. It returns an *Error.
 func (c *connection) erase(ctx context.Context, op, object string, fn func(ctx context.Context) error) error {
 	free, err := c.removals.take(ctx)
 	if err != nil {
@@ -283,25 +291,6 @@ func (c *connection) erase(ctx context.Context, op, object string, fn func(ctx c
 	}
 	defer free()
 	return c.write(ctx, op, object, 0, fn)
-}
-
-// create is mutate for a call that creates an object. It waits for the reply even after
-// ctx has ended, for up to createLinger: Podman completes the request anyway, and a
-// caller that inspected or removed the object before that would find nothing and leave
-// the new object behind.
-func (c *connection) create(ctx context.Context, op, object string, fn func(ctx context.Context) error) error {
-	free, err := c.makes.take(ctx)
-	if err != nil {
-		return fail(ctx, op, object, err)
-	}
-	defer free()
-	late, end := linger(ctx, createLinger)
-	defer end()
-	err = c.write(late, op, object, 0, fn)
-	if late.Err() != nil {
-		return fail(ctx, op, object, ctx.Err())
-	}
-	return err
 }
 
 // slots limit the calls that run at once. They are there for speed, so a call that hangs

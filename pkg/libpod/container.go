@@ -227,7 +227,7 @@ func (c *containerAPI) CreateContainer(ctx context.Context, s ContainerSpec) (Ob
 		}
 	}
 	var id string
-	err = c.create(ctx, "create container", s.Name, func(ctx context.Context) (err error) {
+	err = c.mutate(ctx, "create container", s.Name, func(ctx context.Context) (err error) {
 		id, err = c.sendContainer(ctx, spec)
 		return err
 	})

@@ -61,7 +61,7 @@ func (c *networkAPI) EnsureNetwork(ctx context.Context, n NetworkSpec) error {
 	if err != nil {
 		return fail(ctx, "create network", n.Name, err)
 	}
-	err = c.create(ctx, "create network", n.Name, func(ctx context.Context) error {
+	err = c.mutate(ctx, "create network", n.Name, func(ctx context.Context) error {
 		_, err := network.Create(ctx, &types.Network{
 			Name: n.Name, Driver: types.BridgeNetworkDriver, DNSEnabled: true, IPv6Enabled: n.IPv6, Labels: all,
 		})

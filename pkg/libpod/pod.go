@@ -136,7 +136,7 @@ func (c *podAPI) CreatePod(ctx context.Context, p PodSpec) (id string, err error
 	if err != nil {
 		return "", fail(ctx, "create pod", p.Name, err)
 	}
-	err = c.create(ctx, "create pod", p.Name, func(ctx context.Context) error {
+	err = c.mutate(ctx, "create pod", p.Name, func(ctx context.Context) error {
 		made, err := pods.CreatePodFromSpec(ctx, &entities.PodSpec{PodSpecGen: *spec})
 		if err == nil {
 			id = made.Id

@@ -153,6 +153,20 @@ func TestCanceledCallEndsThoughServerIsSilent(t *testing.T) {
 	}
 }
 
+// Podman carries on with a start whose client has gone. A call that returned before it has
+// would let its caller look for the process too early.
+func TestCanceledStartReturnsWithTheReply(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(soon(t))
+	c := recorded(t, "5.4.2", func(w http.ResponseWriter, _ *http.Request) {
+		cancel()
+		w.WriteHeader(http.StatusNoContent)
+	})
+	if err := c.StartContainer(ctx, "x"); err != nil {
+		t.Error(err)
+	}
+}
+
 // Cancelling one call, or the context of Dial, must not end the connection.
 func TestConnectionOutlivesContexts(t *testing.T) {
 	t.Parallel()

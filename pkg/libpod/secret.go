@@ -29,7 +29,7 @@ func (c *secretAPI) EnsureSecret(ctx context.Context, name, taskID string, read 
 	if err != nil {
 		return err
 	}
-	err = c.create(ctx, "create secret", name, func(ctx context.Context) error {
+	err = c.mutate(ctx, "create secret", name, func(ctx context.Context) error {
 		options := new(secrets.CreateOptions).WithName(name).WithLabels(map[string]string{TaskLabel: taskID})
 		_, err := secrets.Create(ctx, bytes.NewReader(value), options)
 		return err

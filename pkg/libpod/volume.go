@@ -38,7 +38,7 @@ func (c *volumeAPI) EnsureVolume(ctx context.Context, v VolumeSpec) error {
 	if v.TaskID != "" {
 		labels[TaskLabel] = v.TaskID
 	}
-	err := c.create(ctx, "create volume", v.Name, func(ctx context.Context) error {
+	err := c.mutate(ctx, "create volume", v.Name, func(ctx context.Context) error {
 		_, err := volumes.Create(ctx, entities.VolumeCreateOptions{Name: v.Name, Labels: labels, Options: inBlocks(v.Options, os.Getpagesize())}, nil)
 		return err
 	})
