@@ -108,7 +108,7 @@ func TestKilledMonitorEndsItsContainer(t *testing.T) {
 			t.Errorf("%s has errors %v", c.Name, c.Errors)
 		}
 	}
-	if out := b.running(); strings.Contains(out, "-db") || !strings.Contains(out, "-app") {
+	if out := b.running(); strings.Contains(out, id[:12]+"-db") || !strings.Contains(out, id[:12]+"-app") {
 		t.Errorf("there runs %s", out)
 	}
 	b.want(0, "stop", id)
