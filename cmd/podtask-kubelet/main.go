@@ -212,6 +212,10 @@ func (o *options) config(log *slog.Logger) (c kubenode.Config, err error) {
 	if err != nil {
 		errs = append(errs, fmt.Errorf("--server-for-pods: %w", err))
 	}
+	dir, err := o.podFiles(id.Name)
+	if err != nil {
+		errs = append(errs, err)
+	}
 	if len(errs) > 0 {
 		return c, errors.Join(errs...)
 	}
@@ -220,13 +224,19 @@ func (o *options) config(log *slog.Logger) (c kubenode.Config, err error) {
 	if err != nil {
 		return c, err
 	}
-	stateDir, _, err := state.Dirs(o.getenv)
-	if err != nil {
-		return c, err
-	}
 	agent, often := kubenode.NewSocket(socket), kubenode.DefaultPace
 	often.Refresh = o.work.sync
-	return kubenode.Config{Identity: id, Client: client, Agent: agent, Host: agent, Log: log, Pace: often, Server: server, Dir: filepath.Join(stateDir, "kubelet", id.Name, "pods"), Serve: serve, Thresholds: thresholds, Use: pods.use}, errors.Join(errs...)
+	return kubenode.Config{Identity: id, Client: client, Agent: agent, Host: agent, Log: log, Pace: often, Server: server, Dir: dir, Serve: serve, Thresholds: thresholds, Use: pods.use}, errors.Join(errs...)
+}
+
+// podFiles is the directory for the files of Pods. It is in memory, because Secrets and
+// tokens are among them.
+func (o *options) podFiles(node string) (string, error) {
+	_, runtimeDir, err := state.Dirs(o.getenv)
+	if runtimeDir == "" {
+		return "", fmt.Errorf("the files of Secrets must be kept in memory: %w", err)
+	}
+	return filepath.Join(runtimeDir, "kubelet", node, "pods"), nil
 }
 
 // access reads the kubeconfig. JSON is larger than protobuf, which the client speaks.

@@ -74,3 +74,17 @@ func TestAllProblemsAreReported(t *testing.T) {
 		}
 	}
 }
+
+// Files of Secrets must not reach a disk.
+func TestFilesOfPodsAreInTheRuntimeDirectory(t *testing.T) {
+	t.Parallel()
+	for env, want := range map[string]string{"/run/user/7": "/run/user/7/podtask/kubelet/edge/pods", "": "", "relative": ""} {
+		o := newOptions(new(bytes.Buffer), func(key string) string {
+			return map[string]string{"XDG_RUNTIME_DIR": env, "HOME": "/home/u"}[key]
+		})
+		dir, err := o.podFiles("edge")
+		if dir != want || (err == nil) != (want != "") || err != nil && !strings.Contains(err.Error(), "XDG_RUNTIME_DIR") {
+			t.Errorf("XDG_RUNTIME_DIR=%q: %q, %v", env, dir, err)
+		}
+	}
+}

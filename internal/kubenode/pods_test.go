@@ -419,6 +419,26 @@ func TestFilesFollowTheirObjects(t *testing.T) {
 	})
 }
 
+// A reboot takes the files, which are in memory. They are written again at once, not when the
+// objects are read the next time.
+func TestFilesAreWrittenAgainAfterAReboot(t *testing.T) {
+	t.Parallel()
+	pod := aPod("web", "u1")
+	pod.Spec.Volumes = []corev1.Volume{{Name: "settings", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}}}}
+	pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "settings", MountPath: "/etc/app"}}
+	w := newWorld(t, pod, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "settings"}, Data: map[string]string{"color": "plum"}})
+	w.pods.Pace.Refresh = time.Hour
+	w.agent.tasks["task-of-u1"] = &taskStub{pod: *pod, Task: api.Task{
+		ID: "task-of-u1", Status: "RUNNING", Goal: "UP", Pod: &api.PodRef{Namespace: "default", Name: "web", UID: "u1"},
+	}}
+	if err := w.pods.Adopt(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_ = w.pods.CreatePod(t.Context(), pod)
+	w.pods.see(pod, false)
+	w.await("the file", func() bool { return w.file("u1", "settings", "color") == "plum" })
+}
+
 func TestTokensAreReplacedInTime(t *testing.T) {
 	t.Parallel()
 	asked := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

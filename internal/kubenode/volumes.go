@@ -71,6 +71,12 @@ func (v *volumes) mounted(pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
+// missing reports whether there are no files, for instance after a reboot.
+func (v *volumes) missing() bool {
+	_, err := os.Lstat(v.dir)
+	return errors.Is(err, os.ErrNotExist)
+}
+
 // remove removes the files.
 func (v *volumes) remove() error { return os.RemoveAll(v.dir) }
 
@@ -85,12 +91,17 @@ func followed(pod *corev1.Pod) bool {
 }
 
 // refreshing makes the files of a keeper's Pod follow their objects while it runs. What
-// cannot be had now is tried again the next time.
+// cannot be had now is tried again the next time. Files that a Pod lost, for instance by a
+// reboot, are written as soon as the objects can be had.
 type refreshing struct{ *keeper }
 
 func (k refreshing) run(ctx context.Context) {
 	said := "" // an error is logged once
-	for sleep(ctx, k.Pace.Refresh) {
+	pause := k.Pace.Refresh
+	if k.taskID() != "" && k.volumes.missing() {
+		pause = min(pause, k.Pace.Steady)
+	}
+	for ; sleep(ctx, pause); pause = min(2*pause, k.Pace.Refresh) {
 		pod := k.report.known()
 		if pod == nil || k.taskID() == "" || k.report.ended() {
 			continue
@@ -101,6 +112,8 @@ func (k refreshing) run(ctx context.Context) {
 		problem := ""
 		if err := k.volumes.write(ctx, pod, k.volumes.from.reading(pod)); err != nil && ctx.Err() == nil {
 			problem = err.Error()
+		} else {
+			pause = k.Pace.Refresh
 		}
 		if problem != "" && problem != said {
 			k.Log.Warn("files of a Pod stay as they are", "pod", k.name(), "error", problem)

@@ -139,6 +139,7 @@ func containerOf(n *node, pod string) string {
 }
 
 // allAtOnce ends everything on the host at once, as a power cut does, and starts it again.
+// What was in memory is gone: among it the files of Pods.
 func allAtOnce(n *node) {
 	pod := n.pod()
 	id := containerOf(n, pod)
@@ -151,6 +152,15 @@ func allAtOnce(n *node) {
 	}
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		n.t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(bed.runtime, "podtask", "kubelet", n.name, "pods", "*"))
+	if err != nil || len(files) == 0 {
+		n.t.Errorf("no files of Pods: %v", err)
+	}
+	for _, dir := range files {
+		if err := os.RemoveAll(dir); err != nil {
+			n.t.Error(err)
+		}
 	}
 	n.agent = n.box.agent()
 	n.startKubelet()
