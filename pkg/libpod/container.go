@@ -182,7 +182,15 @@ func (c *inspectAPI) awaitMonitor(ctx context.Context, m monitored) (waited bool
 	if monitor == nil {
 		return false
 	}
-	return monitor.awaitExit(ctx, &c.exits) == nil || ctx.Err() != nil
+	final := func() bool { return c.exitedByItself(ctx, m.id) }
+	return monitor.awaitExit(ctx, &c.exits, final) == nil || ctx.Err() != nil
+}
+
+// exitedByItself reports whether a container has exited and was not stopped with Podman, as
+// it is when a user restarts it. Podman 4.6 and older do not say that.
+func (c *inspectAPI) exitedByItself(ctx context.Context, id string) bool {
+	data, err := c.inspect(ctx, id)
+	return err == nil && data.State != nil && statusFrom(data.State.Status) == Exited && !data.State.StoppedByUser
 }
 
 // askWait has Podman wait. It sends no condition: for "healthy" the reply looks inverted on

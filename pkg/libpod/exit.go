@@ -27,7 +27,10 @@ import (
 // conmon is the process that monitors a container.
 type conmon struct {
 	exitFile string
-	process  *os.File // a pidfd, which is readable from the end of conmon
+	// lenient: the clean-up that conmon has Podman run leaves a container alone that was started
+	// again in the meantime.
+	lenient bool
+	process *os.File // a pidfd, which is readable from the end of conmon
 }
 
 // monitored is what an inspection says of the conmon of a running container.
@@ -54,17 +57,17 @@ func (m monitored) find() *conmon {
 	process := os.NewFile(uintptr(fd), "conmon")
 	// The process may have got the number after conmon ended, or on another host.
 	line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(m.pid), "cmdline"))
-	dir, ok := exitDir(line, m.id)
+	args := strings.Split(string(line), "\x00")
+	dir, ok := exitDir(args, m.id)
 	if err != nil || !ok {
 		_ = process.Close()
 		return nil
 	}
-	return &conmon{exitFile: filepath.Join(dir, m.id), process: process}
+	return &conmon{exitFile: filepath.Join(dir, m.id), lenient: slices.Contains(args, "--stopped-only"), process: process}
 }
 
 // exitDir returns the exit directory in the command line of the conmon of a container.
-func exitDir(cmdline []byte, id string) (dir string, ok bool) {
-	args := strings.Split(string(cmdline), "\x00")
+func exitDir(args []string, id string) (dir string, ok bool) {
 	if filepath.Base(args[0]) != "conmon" {
 		return "", false
 	}
@@ -97,9 +100,10 @@ func (c *conmon) ended() error {
 	return errors.Join(err, pollErr)
 }
 
-// awaitExit returns when conmon has ended, or has written the exit file and does not end. It
-// returns an error if that cannot be waited for.
-func (c *conmon) awaitExit(ctx context.Context, files *exitFiles) error {
+// awaitExit returns when the container has exited: when conmon has ended, has written the
+// exit file and does not end, or has written it and final, called once then, says that this
+// is enough. It returns an error if the exit cannot be waited for.
+func (c *conmon) awaitExit(ctx context.Context, files *exitFiles, final func() bool) error {
 	written, forget := files.watch(c.exitFile)
 	defer forget()
 	ended := make(chan error, 1)
@@ -116,6 +120,9 @@ func (c *conmon) awaitExit(ctx context.Context, files *exitFiles) error {
 			return ctx.Err()
 		}
 	}
+	if c.lenient && final() {
+		return nil
+	}
 	late := time.NewTimer(cleanupLimit)
 	defer late.Stop()
 	select {
@@ -127,9 +134,9 @@ func (c *conmon) awaitExit(ctx context.Context, files *exitFiles) error {
 	return nil
 }
 
-// cleanupLimit is how long Podman may take to clean up after an exit before the exit is
-// reported. conmon ends when that is done. An inspection before would see a container that
-// a user restarts with Podman as one that has exited.
+// cleanupLimit is how long Podman may take to clean up after the exit of a container that was
+// stopped with Podman, before the exit is reported. conmon ends when that is done. An
+// inspection before would see a container that a user restarts as one that has exited.
 const cleanupLimit = 3 * time.Second
 
 // exitFiles tells when files appear in exit directories, with one inotify instance. What it

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -122,6 +123,67 @@ func TestWaitLearnsOfTheExitFromConmon(t *testing.T) {
 			}
 			if got := waits.Load(); got != c.waits {
 				t.Errorf("Podman was asked to wait %d times, want %d", got, c.waits)
+			}
+		})
+	}
+}
+
+// The exit of a container that was not stopped is reported without Podman's clean-up. One that a
+// user restarts is stopped first, so the end of the clean-up is waited for.
+func TestExitIsReportedBeforeTheCleanUp(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		state string
+		args  []string
+		early bool
+	}{
+		"exited by itself":           {`"Status":"stopped"`, []string{"--stopped-only"}, true},
+		"stopped by a user":          {`"Status":"stopped","StoppedByUser":true`, []string{"--stopped-only"}, false},
+		"runs again":                 {`"Status":"running"`, []string{"--stopped-only"}, false},
+		"a clean-up that may damage": {`"Status":"stopped"`, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			pid, end := libpod.StartMonitor(t, exitID, dir, c.args...)
+			var exited atomic.Bool
+			var inspections atomic.Int64
+			client := recorded(t, "5.4.2", func(w http.ResponseWriter, r *http.Request) {
+				state := `"Status":"running"`
+				if exited.Load() {
+					state = c.state
+				}
+				inspections.Add(1)
+				reply(w, http.StatusOK, fmt.Sprintf(`{"Id":%q,"Name":"x","State":{%s,"Pid":1,"ConmonPid":%d}}`, exitID, state, pid))
+			})
+			if _, err := client.InspectContainer(soon(t), "x"); err != nil {
+				t.Fatal(err)
+			}
+			exited.Store(true)
+			if err := os.WriteFile(filepath.Join(dir, exitID), []byte("3"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(soon(t))
+			defer cancel()
+			done := make(chan error, 1)
+			go func() { done <- client.WaitContainer(ctx, "x") }()
+			if c.early {
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			for c.args != nil && inspections.Load() < 2 {
+				runtime.Gosched()
+			}
+			select {
+			case err := <-done:
+				t.Errorf("the wait ended before conmon: %v", err)
+			default:
+			}
+			end()
+			if err := <-done; err != nil {
+				t.Error(err)
 			}
 		})
 	}

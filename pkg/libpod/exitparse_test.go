@@ -16,10 +16,10 @@ import (
 
 // StartMonitor starts a process with the arguments of the conmon of a container, which runs
 // until end is called or the test ends.
-func StartMonitor(t *testing.T, id, dir string) (pid int, end func()) {
+func StartMonitor(t *testing.T, id, dir string, more ...string) (pid int, end func()) {
 	t.Helper()
 	// To the shell all after its script are parameters of the script.
-	c := &exec.Cmd{Path: "/bin/sh", Args: []string{"conmon", "-c", "echo; read line", "script", "--cid", id, "--exit-dir", dir}}
+	c := &exec.Cmd{Path: "/bin/sh", Args: append([]string{"conmon", "-c", "echo; read line", "script", "--cid", id, "--exit-dir", dir}, more...)}
 	stdin, err := c.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestEndOfConmonEndsTheWait(t *testing.T) {
 			var files exitFiles
 			t.Cleanup(files.close)
 			done := make(chan error, 1)
-			go func() { done <- monitor.awaitExit(t.Context(), &files) }()
+			go func() { done <- monitor.awaitExit(t.Context(), &files, nil) }()
 			if err := prepare(dir); err != nil {
 				t.Error(err)
 			}
@@ -101,7 +101,7 @@ func TestExitDirectoryOfConmon(t *testing.T) {
 		"sleep -c id --exit-dir /run/exits":                                  "",
 		"":                                                                   "",
 	} {
-		dir, ok := exitDir([]byte(strings.ReplaceAll(line, " ", "\x00")), "id")
+		dir, ok := exitDir(strings.Split(line, " "), "id")
 		if ok != (want != "") || ok && dir != want {
 			t.Errorf("%q: %q, %v", line, dir, ok)
 		}
