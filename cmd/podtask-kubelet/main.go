@@ -1,5 +1,5 @@
 // Podtask-kubelet makes this host a node of a Kubernetes cluster. It is a client of the
-// user's podtask agent and of the API server; the agent runs the Pods as tasks, which go on
+// user's podtask agent and of the API server; the agent runs the Pods as tasks, which continue
 // when this program ends. It is a program of its own because the client of Kubernetes is
 // larger than podtask. `podtask kubelet` executes it. See docs/kubernetes.md.
 package main

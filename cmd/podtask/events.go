@@ -32,7 +32,7 @@ Examples:
   podtask events --stream=false --since 1h
   podtask events --since 42 --format json`,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "stream", Aliases: []string{"f", "follow"}, Value: true, Usage: "go on with new events; --stream=false shows past ones only"},
+			&cli.BoolFlag{Name: "stream", Aliases: []string{"f", "follow"}, Value: true, Usage: "continue with new events; --stream=false shows past ones only"},
 			&cli.StringFlag{Name: "since", Usage: "begin after event `NUMBER`, or at a time: 2006-01-02T15:04:05Z or how long ago (10m)"},
 			formatFlag("json (JSON Lines), yaml (a document for each) or a Go template"),
 			filterFlag("task, name, family, container, status"),

@@ -197,7 +197,7 @@ func (f *foregroundRun) run(ctx context.Context, r request) error {
 }
 
 // follow watches the task until it has settled or is gone. When its owner ends
-// before, it goes on with the next one, which may be us.
+// before, it continues with the next one, which may be us.
 func (f *foregroundRun) follow(ctx context.Context, show func(api.Task)) error {
 	for {
 		local := f.task.Owner != nil

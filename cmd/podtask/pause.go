@@ -44,7 +44,7 @@ Examples:
 	}
 }
 
-// pauseTasks freezes tasks or lets them go on, and returns when their owners have seen it.
+// pauseTasks freezes tasks or resumes them, and returns when their owners have seen it.
 func pauseTasks(ctx context.Context, s *session, c *cli.Context, pause bool) error {
 	return s.forEach(c, func(st lifecycle.State) bool { return connect.Pausable(st) == nil }, func(st lifecycle.State, show *console.Progress) error {
 		return s.Ask(ctx, st.ID,

@@ -114,7 +114,7 @@ func next(t api.Task, code string) string {
 	ran := func(c api.Container) bool { return !c.StartedAt.IsZero() }
 	switch {
 	case code == lifecycle.WhyPaused:
-		return fmt.Sprintf("; `podtask unpause %s` lets it go on", ref)
+		return fmt.Sprintf("; `podtask unpause %s` resumes it", ref)
 	case code == lifecycle.WhyEnded && t.Goal != lifecycle.Gone.String() && slices.ContainsFunc(t.Containers, ran):
 		return fmt.Sprintf("; `podtask logs %s` shows what it wrote", ref)
 	}

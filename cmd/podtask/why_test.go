@@ -37,7 +37,7 @@ func TestWhyIsOneSentenceWithTimes(t *testing.T) {
 		{"ended", api.Task{Name: "web", Status: "STOPPED", Settled: true, Containers: []api.Container{{StartedAt: noon}}, Why: []api.Reason{{Code: "ended", Text: "stopped by you; app exited with code 143", Since: noon}}},
 			"web (0123456789ab) is STOPPED: stopped by you; app exited with code 143, 1 minute ago; `podtask logs web` shows what it wrote."},
 		{"paused", api.Task{Name: "web", Status: "RUNNING", Owner: owned, Why: []api.Reason{{Code: "paused", Text: "app is paused"}}},
-			"web (0123456789ab) is RUNNING: app is paused; `podtask unpause web` lets it go on."},
+			"web (0123456789ab) is RUNNING: app is paused; `podtask unpause web` resumes it."},
 		{"logs", api.Task{Name: "web", Status: "RUNNING", Owner: owned, Why: []api.Reason{
 			{Code: "running", Text: "it waits for nothing"}, {Code: "logs-stalled", Text: "3KiB of the output of app wait to be sent to Splunk: it\nis down", Since: noon.Add(-time.Minute)},
 		}},

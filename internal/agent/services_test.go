@@ -205,7 +205,7 @@ func TestServiceRollsAndReturns(t *testing.T) {
 	c.removed("web")
 }
 
-// Whenever the agent dies, be it before or after any save, the next one goes on where it
+// Whenever the agent dies, be it before or after any save, the next one continues where it
 // stopped, and there are never more copies than there may be.
 func TestServiceSurvivesTheAgentsDeathAtAnySave(t *testing.T) {
 	t.Parallel()

@@ -18,7 +18,7 @@ func TestLogOfARunBeginsAfterTheRunBefore(t *testing.T) {
 		want time.Time
 	}{
 		{"the first run", lifecycle.Container{StartedAt: at(0)}, time.Time{}},
-		{"a run that goes on", lifecycle.Container{StartedAt: at(30), Runs: runs}, at(12)},
+		{"a run that continues", lifecycle.Container{StartedAt: at(30), Runs: runs}, at(12)},
 		{"a run that has ended and waits for its restart", lifecycle.Container{StartedAt: at(11), Runs: runs}, at(1)},
 	} {
 		if got := endBefore(tt.c); !got.Equal(tt.want) {

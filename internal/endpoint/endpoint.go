@@ -215,7 +215,7 @@ func (e *Endpoint) Close() {
 const endpointLimit = 20 * time.Second
 
 // Plan returns the address that the endpoint of a task will have, which its containers are
-// created with. A task without one is told so, and goes on: most software never asks.
+// created with. A task without one is told so, and continues: most software never asks.
 func (e *Endpoint) Plan(ctx context.Context, s lifecycle.State) (addr string, missing lifecycle.Failure) {
 	switch {
 	case !e.wanted(s):

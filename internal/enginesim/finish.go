@@ -87,7 +87,7 @@ func checkEmpty(w *world) {
 	}
 }
 
-// rest goes on until every task that has an owner is steady and nothing is due. Health
+// rest continues until every task that has an owner is steady and nothing is due. Health
 // checks that take longer than their interval follow each other without a pause. So, once
 // something has been due all the time for longer than patience, health checks do not count.
 func rest(w *world) {

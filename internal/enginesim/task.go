@@ -84,7 +84,7 @@ func describe(t *task) string {
 }
 
 // recordDefinition encodes the definition once for all records, in which it never
-// changes, and goes on with what is read back.
+// changes, and continues with what is read back.
 func (t *task) recordDefinition() {
 	text, err := json.Marshal(t.def)
 	if err != nil {

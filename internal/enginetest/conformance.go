@@ -150,7 +150,7 @@ func (k *task) spec(name, steps string) libpod.ContainerSpec {
 	return libpod.ContainerSpec{Name: k.pod.Name + "-" + name, Pod: k.pod.Name, TaskID: k.id, Image: k.Local(k.t), Command: strings.Fields(steps)}
 }
 
-// probed is a container that goes on, with a probe.
+// probed is a container that continues, with a probe.
 func (k *task) probed(name string, command ...string) libpod.ContainerSpec {
 	s := k.spec(name, "sleep forever")
 	s.Health = &libpod.Health{Command: append([]string{"CMD"}, command...), Retries: 3}

@@ -23,7 +23,7 @@ func TestProcess(t *testing.T) {
 		{"nothing happens before its time", "print a -- sleep 5s -- print b", 4 * time.Second, false, 0, "a"},
 		{"and then it does", "print a -- sleep 5s -- print b -- exit 3", 5 * time.Second, true, 3, "a b"},
 		{"forever", "sleep forever -- exit 1", time.Hour, false, 0, ""},
-		{"a server goes on after its last step", "serve 80", time.Hour, false, 0, ""},
+		{"a server continues after its last step", "serve 80", time.Hour, false, 0, ""},
 		{"files", "write /f x -- exists /f -- cat /f -- remove /f -- exists /f", 0, true, 1, "x exists:"},
 		{"an unknown step fails", "dance now", 0, true, 1, "dance:"},
 		{"a step without arguments fails", "exit", 0, true, 1, "exit:"},

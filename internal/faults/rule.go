@@ -59,7 +59,7 @@ func (r *Rule) Hits() int {
 // Arrived is closed when the rule catches its first request.
 func (r *Rule) Arrived() <-chan struct{} { return r.arrived }
 
-// Remove ends the rule; requests it has caught go on.
+// Remove ends the rule; requests it has caught continue.
 func (r *Rule) Remove() {
 	r.owner.mu.Lock()
 	defer r.owner.mu.Unlock()

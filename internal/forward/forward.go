@@ -277,7 +277,7 @@ func (f *Forwarder) done(id string) {
 	}
 }
 
-// join copies both ways. The end of one direction is passed on, and the other goes on; an
+// join copies both ways. The end of one direction is passed on, and the other continues; an
 // error ends both.
 func join(a, b net.Conn) {
 	var both sync.WaitGroup

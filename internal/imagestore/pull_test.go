@@ -278,7 +278,7 @@ func TestNoMorePullsAtOnceThanAllowed(t *testing.T) {
 		})
 	}
 	begun := 0
-	for range 5 { // each begins or waits before any may go on
+	for range 5 { // each begins or waits before any may continue
 		select {
 		case <-podman.begun:
 			begun++

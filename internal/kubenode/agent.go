@@ -55,7 +55,7 @@ func NewSocket(path string) *Socket { return &Socket{path: path} }
 // by is who asks for the end of tasks, as their stopped reasons have it.
 const by = "Kubernetes"
 
-// dial connects once: the client connects anew by itself when the agent has restarted.
+// dial connects once: the client connects again by itself when the agent has restarted.
 func (s *Socket) dial(ctx context.Context) (*api.Client, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -290,7 +290,7 @@ func (k *keeper) look(ctx context.Context, t api.Task) (settled, again bool) {
 		pending(&seen.Status)
 	}
 	if why := k.eviction(); why != "" && (settled || ended(seen.Status.Phase)) {
-		evictedStatus(&seen.Status, why) // at once: the API server keeps the first end that it is told of
+		evictedStatus(&seen.Status, why) // at once: the API server keeps the first end that it sees
 	}
 	k.report.set(seen.Status)
 	return settled, again

@@ -37,7 +37,7 @@ func newReporter(p *Pods, pod *corev1.Pod) *reporter {
 	return &reporter{Pods: p, uid: pod.UID, key: keyOf(pod), changed: make(chan struct{}, 1), idle: make(chan struct{})}
 }
 
-// see notes the Pod as the API server has it, unless a later one was seen. If somebody
+// see notes the Pod as the API server has it, unless a later one was seen. If another client
 // else has changed the status, it is written again.
 func (r *reporter) see(pod *corev1.Pod) {
 	r.mu.Lock()
@@ -69,7 +69,7 @@ func versionOf(p *corev1.Pod) uint64 {
 func (r *reporter) set(s corev1.PodStatus) {
 	if text, err := json.Marshal(s); err == nil {
 		s = corev1.PodStatus{}
-		_ = json.Unmarshal(text, &s) // what was marshaled is well-formed
+		_ = json.Unmarshal(text, &s) // what was marshaled is valid JSON
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -54,7 +54,7 @@ const (
 )
 
 // Run is the node until ctx ends. It waits for the agent and for the API server, now and
-// later; tasks go on meanwhile, and after it has ended.
+// later; tasks continue meanwhile, and after it has ended.
 func Run(ctx context.Context, c Config) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

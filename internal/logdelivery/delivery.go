@@ -297,7 +297,7 @@ func (a *Delivery) reopen(ctx context.Context, c *container) error {
 	}
 	seen, err := podman.InspectContainer(ctx, c.name)
 	if err != nil || seen.Status != libpod.Running {
-		return err // the next run goes on with the file that has two names
+		return err // the next run continues with the file that has two names
 	}
 	c.asked = time.Now()
 	return logfiles.Reopen(seen.Control)

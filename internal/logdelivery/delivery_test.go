@@ -503,7 +503,7 @@ func TestARouterThatHasEndedTakesNoMore(t *testing.T) {
 		t.Errorf("the events are %s", got)
 	}
 	if p.leftOf(p.State()) {
-		t.Error("an agent would go on")
+		t.Error("an agent would continue")
 	}
 	routes, err := p.Routes(p.State())
 	if err != nil || len(routes) != 1 || routes[0].WaitingBytes != 0 || routes[0].LostBytes == 0 || routes[0].Error == "" || routes[0].Stalled() {

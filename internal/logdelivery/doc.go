@@ -6,6 +6,6 @@
 //
 // The owner of the task runs it, beside its decisions: nothing here changes the state of a
 // task, and no container waits for it. The end of a task waits a while for what is not sent
-// (Drain). An agent goes on with it (Later). Any process may ask how far it is (Routes).
+// (Drain). An agent continues with it (Later). Any process may ask how far it is (Routes).
 // internal/logfiles has the files.
 package logdelivery

@@ -78,7 +78,7 @@ func (r *route) wake() {
 	}
 }
 
-// position is where delivery goes on.
+// position is where delivery continues.
 func (r *route) position() logroute.Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -340,7 +340,7 @@ func (r *route) note(ctx context.Context, status, reason string) {
 	})
 }
 
-// giveUp goes on behind segments that were removed before they were sent.
+// giveUp continues behind segments that were removed before they were sent.
 func (r *route) giveUp(ctx context.Context, lost []logfiles.Segment) {
 	if len(lost) == 0 {
 		return
@@ -395,5 +395,5 @@ func (r *route) tellLeft(ctx context.Context, lost, routed bool) {
 		r.Log.Warn("the task is removed before all output of a container was sent", "container", r.container.name, "bytes", left, "error", why)
 		return
 	}
-	r.Log.Warn("not all output of a container was sent; an agent goes on with it", "container", r.container.name, "bytes", left, "error", why)
+	r.Log.Warn("not all output of a container was sent; an agent continues with it", "container", r.container.name, "bytes", left, "error", why)
 }

@@ -16,7 +16,7 @@ import (
 
 // Route is how far the output of a container was delivered.
 type Route struct {
-	// Position is where delivery goes on.
+	// Position is where delivery continues.
 	Position logroute.Position `json:"position"`
 	// Until is the time of the last line that was delivered; zero: none was.
 	Until time.Time `json:"until,omitzero"`

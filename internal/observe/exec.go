@@ -84,7 +84,7 @@ func (e *Exec) notRunning(ctx context.Context, s lifecycle.State, container int)
 	case err != nil:
 		return err
 	case seen.Paused:
-		return fmt.Errorf("container %s of task %s is paused: `podtask unpause %s` lets it go on", name, podspec.TaskRef(s), podspec.TaskRef(s))
+		return fmt.Errorf("container %s of task %s is paused: `podtask unpause %s` resumes it", name, podspec.TaskRef(s), podspec.TaskRef(s))
 	case seen.Status == libpod.Running:
 		return nil
 	case s.Containers[container].StartedAt.IsZero():
@@ -124,7 +124,7 @@ const (
 var errLost = errors.New("the connection to the program broke off while it ran, perhaps because Podman's service ended")
 
 // Wait returns the exit code of a program whose output has ended. One that closed its
-// output and goes on is given up after five seconds; then, or when Podman forgot the
+// output and continues is given up after five seconds; then, or when Podman forgot the
 // session, the error says so.
 func (x *Session) Wait(ctx context.Context) (code int, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, execNotice, errLost)

@@ -24,7 +24,7 @@ type Logs struct {
 
 // LogOptions select what Logs reads.
 type LogOptions struct {
-	// Follow goes on until the containers have ended.
+	// Follow continues until the containers have ended.
 	Follow bool
 	// Since leaves out what is older; zero: from the beginning.
 	Since time.Time

@@ -15,10 +15,10 @@ type Pauser struct {
 	Podman func(context.Context) (Freezer, error)
 }
 
-// Pause freezes the containers of a task that run, or lets them go on. It is what a
+// Pause freezes the containers of a task that run, or resumes them. It is what a
 // user of Podman may do as well, so it is no goal of the task: the hints are for the
 // task's owner, who then looks for itself. When one container cannot be paused
-// the others go on.
+// the others continue.
 func (p *Pauser) Pause(ctx context.Context, s lifecycle.State, pause bool) (hints []lifecycle.Hinted, err error) {
 	f, err := p.Podman(ctx)
 	if err != nil {

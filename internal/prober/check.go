@@ -37,7 +37,7 @@ type target struct {
 }
 
 const (
-	// maxBody bounds what is read of an answer, maxOutput what is told of it, in bytes.
+	// maxBody bounds what is read of an answer, maxOutput what is reported of it, in bytes.
 	maxBody, maxOutput = 10 << 10, 1024
 	maxRedirects       = 10
 )

@@ -98,7 +98,7 @@ func decodeEvent(e state.Entry) (Event, error) {
 }
 
 // Read calls fn for the events of all tasks numbered above after, in order.
-// With follow it goes on until ctx ends or fn returns an error, which it returns.
+// With follow it continues until ctx ends or fn returns an error, which it returns.
 func (e *Events) Read(ctx context.Context, after uint64, follow bool, fn func(Event) error) error {
 	each := func(entry state.Entry) error {
 		ev, err := decodeEvent(entry)

@@ -22,7 +22,7 @@ const (
 	ShareFirst    Property = "nothing is pulled or made before the task has its share of the host"
 	ShareBack     Property = "a settled task has given its share back, and none before it has stopped"
 	QueueIsHeard  Property = "a task that waits for its share asks again when the queue moves"
-	StrictImages  Property = "a strict pull behaviour never goes on without the registry's digest"
+	StrictImages  Property = "a strict pull behaviour never continues without the registry's digest"
 	SandboxFirst  Property = "containers are created in a pod that exists and started in one that runs"
 	StartOrder    Property = "a container starts after its dependencies have met their conditions"
 	StartOnce     Property = "a container is started again only as its restart policy says"
@@ -33,7 +33,7 @@ const (
 	ChecksWait    Property = "no check is made before the postStart hook is done, and no other before the startup check has passed"
 	HookFirst     Property = "a container is not asked to stop before its preStop hook is over, or has had its time"
 	FlushFirst    Property = "a log router is not asked to stop before it has got the last lines of the others, or has had its time"
-	DeadlineKept  Property = "a task does not go on after its deadline"
+	DeadlineKept  Property = "a task does not continue after its deadline"
 	StopOrder     Property = "a container is stopped after all that depend on it"
 	KillAtOnce    Property = "a kill leaves no grace to anything"
 	CancelUseless Property = "an operation that is no longer needed is cancelled, once"
@@ -249,9 +249,9 @@ func checkFlights(w *World) {
 		}
 		switch {
 		case s.Goal != lifecycle.Up && (f.kind == lifecycle.Resolve || f.kind == lifecycle.Pull || f.kind == lifecycle.Probe || f.kind == lifecycle.PostStart || f.kind == lifecycle.Prepare || f.kind == lifecycle.Launch || f.kind == lifecycle.Admit):
-			w.broken(CancelUseless, "%s of %s goes on with the goal %s", f.kind, w.name(f.slot), s.Goal)
+			w.broken(CancelUseless, "%s of %s continues with the goal %s", f.kind, w.name(f.slot), s.Goal)
 		case s.Force && (f.kind == lifecycle.Stop && f.gentle || f.kind == lifecycle.PreStop || f.kind == lifecycle.Flush):
-			w.broken(KillAtOnce, "the gentle stop of %s goes on", w.name(f.slot))
+			w.broken(KillAtOnce, "the gentle stop of %s continues", w.name(f.slot))
 		}
 	}
 	if s.Goal != lifecycle.Up {

@@ -17,7 +17,7 @@ type Budget struct {
 	Lates    int // an answer is delivered once more
 	Exits    int // a container ends by itself
 	Vanishes int // a user removes a container from Podman
-	Alarms   int // the driver hints at a container that goes on
+	Alarms   int // the driver hints at a container that continues
 	Requests int // a user asks to stop, kill or remove
 	Crashes  int // the owner dies and another one starts
 	Reboots  int // the machine does

@@ -115,7 +115,7 @@ func (h taskHandler) serveLogs(w http.ResponseWriter, r *http.Request, t Task) {
 		}
 	}
 	if q.Follow && !q.Until.IsZero() {
-		writeFailure(w, Failed(BadRequest, "follow goes on until the containers have ended, and until ends before: give one of them"))
+		writeFailure(w, Failed(BadRequest, "follow continues until the containers have ended, and until ends before: give one of them"))
 		return
 	}
 	if text := values.Get("tail"); text != "" {

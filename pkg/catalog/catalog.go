@@ -160,7 +160,7 @@ func (c *Catalog) Deregister(ctx context.Context, ref Ref, at time.Time) (r Revi
 }
 
 // Delete marks an inactive revision for deletion. Its number is not used again, and its
-// document stays: what uses it may go on. The error is ErrActive or ErrNotFound.
+// document stays: what uses it may continue. The error is ErrActive or ErrNotFound.
 func (c *Catalog) Delete(ctx context.Context, ref Ref) (r Revision, err error) {
 	err = c.change(ctx, ref.Family, func(revisions []Revision) ([]Revision, error) {
 		if r, err = find(revisions, ref); err != nil {

@@ -267,6 +267,6 @@ func TestCanceledPullIsGivenUpByTheService(t *testing.T) {
 	select {
 	case <-r.left:
 	case <-within(t).Done():
-		t.Error("the service goes on pulling")
+		t.Error("the service continues pulling")
 	}
 }

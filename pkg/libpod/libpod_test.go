@@ -609,7 +609,7 @@ var conformance = []conformanceRule{
 				}
 			})
 		}()
-		// Nothing says when the stream is connected, so runs go on until one is seen.
+		// Nothing says when the stream is connected, so runs continue until one is seen.
 		for {
 			if err := k.StartContainer(within(k.t), name); err != nil {
 				k.t.Fatal(err)

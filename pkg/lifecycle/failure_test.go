@@ -22,13 +22,13 @@ func TestFailedMoves(t *testing.T) {
 		goal   Goal
 		err    string // name of the latest failure
 	}{
-		{"manifest, default: goes on without a digest", PullDefault, nil, func(d *driver) {
+		{"manifest, default: continues without a digest", PullDefault, nil, func(d *driver) {
 			d.fail(Resolve, 0, Permanent)
 		}, StatusManifestPulled, Up, ErrCannotPullManifest},
-		{"manifest, prefer-cached: goes on without a digest", PullPreferCached, nil, func(d *driver) {
+		{"manifest, prefer-cached: continues without a digest", PullPreferCached, nil, func(d *driver) {
 			d.fail(Resolve, 0, Permanent)
 		}, StatusManifestPulled, Up, ErrCannotPullManifest},
-		{"manifest timed out, default: goes on at once", PullDefault, nil, func(d *driver) {
+		{"manifest timed out, default: continues at once", PullDefault, nil, func(d *driver) {
 			d.fail(Resolve, 0, Timeout)
 		}, StatusManifestPulled, Up, ErrTimeout},
 		{"manifest, always: stops the task", PullAlways, nil, func(d *driver) {

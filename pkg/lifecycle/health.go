@@ -205,7 +205,7 @@ func nextLook(s *State, i int) time.Time {
 // pausedInterval is how often a paused container is looked at that has no check yet.
 const pausedInterval = 10 * time.Second
 
-// watchPaused has a paused container looked at again that is to be checked once it goes on.
+// watchPaused has a paused container looked at again that is to be checked once it continues.
 func watchPaused(s *State, at time.Time, i int) {
 	pause := pausedInterval
 	if k, found := nextCheck(s, i); found {
@@ -282,7 +282,7 @@ func (h *HealthState) countFailure(at time.Time, check check) {
 }
 
 // countOverdueProbes counts a probe that takes longer than its timeout as
-// failed, and once more for every interval it goes on. The next probe waits
+// failed, and once more for every interval it continues. The next probe waits
 // until it is gone.
 func countOverdueProbes(s *State, at time.Time) {
 	for i := range s.Containers {

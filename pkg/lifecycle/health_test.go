@@ -87,7 +87,7 @@ func TestOverrunCountsOnceForEachInterval(t *testing.T) {
 			t.Errorf("after %s: %+v; want %s after %s", d.at.Sub(begun), c.Health, want.health, want.after)
 		}
 		if len(d.asked) > 0 || d.op(0).ID != op.ID {
-			t.Errorf("asked %v while it goes on", d.asked)
+			t.Errorf("asked %v while it continues", d.asked)
 		}
 	}
 	d.answer(Probe, 0, Failure{}, Result{Probe: ProbeResult{Healthy: true}})

@@ -95,7 +95,7 @@ func TestStopOfUnhealthyContainerIsRepeated(t *testing.T) {
 	}
 }
 
-// TestUnhealthyIsRememberedAcrossOwners: the next owner looks at the container, and goes on.
+// TestUnhealthyIsRememberedAcrossOwners: the next owner looks at the container, and continues.
 func TestUnhealthyIsRememberedAcrossOwners(t *testing.T) {
 	t.Parallel()
 	d := drive(t, Options{}, container("web", restartedWhenUnhealthy))

@@ -121,7 +121,7 @@ func TestManifestPulledIsNotToldWithoutAFoundDigest(t *testing.T) {
 			}
 		}
 		if d.s.Containers[0].Status() != StatusCreated {
-			t.Errorf("%s: it goes on no further than %s", name, d.s.Containers[0].Status())
+			t.Errorf("%s: it continues no further than %s", name, d.s.Containers[0].Status())
 		}
 	}
 }

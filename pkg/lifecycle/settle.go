@@ -72,7 +72,7 @@ func settleEssential(s *State, at time.Time) (changed bool) {
 	return false
 }
 
-// awaitsLast reports whether the task goes on until other essential containers have ended
+// awaitsLast reports whether the task continues until other essential containers have ended
 // as well.
 func awaitsLast(s *State) bool {
 	return s.Task.Extensions.UntilLast && slices.ContainsFunc(essential(s), func(i int) bool { return !s.Containers[i].Ended })

@@ -41,7 +41,7 @@ type Entry struct {
 	Text string
 	// More: the next entry of the stream has more of the line.
 	More bool
-	// Next is where to go on once this entry and all before it have been passed on.
+	// Next is where to continue once this entry and all before it have been passed on.
 	Next Position
 }
 

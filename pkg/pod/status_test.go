@@ -153,7 +153,7 @@ func stateWord(s ContainerState) string {
 	return ""
 }
 
-// run lets the world go on until a number of moves, or until nothing happens any more.
+// run lets the world continue until a number of moves, or until nothing happens any more.
 func (l *life) run(moves int) {
 	l.t.Helper()
 	for range moves {

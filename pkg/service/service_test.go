@@ -240,7 +240,7 @@ func TestWithoutRollbackAFailedDeploymentStandsStill(t *testing.T) {
 	}
 }
 
-// Without a deployment to return to, it goes on, at the pace that is printed here.
+// Without a deployment to return to, it continues, at the pace that is printed here.
 func TestFailuresAreThrottled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(2, careful, spec(1))

@@ -299,7 +299,7 @@ func (t Task) isHealthy(at time.Time) bool {
 // spared: the task is not replaced yet. An unhealthy one is.
 func (t Task) spared(at time.Time) bool { return !t.Failed && at.Before(t.Seen.Protected) }
 
-// maySpare: if the task is to stop, it goes on while it is protected.
+// maySpare: if the task is to stop, it continues while it is protected.
 func (t Task) maySpare(s *State) bool { return s.Status == Active && !t.Failed }
 
 // present: it may take room on the host.

@@ -213,7 +213,7 @@ func (w *world) look(id string) {
 	}
 }
 
-// advance lets a task go on by itself.
+// advance lets a task continue by itself.
 func (w *world) advance(id string) {
 	t := w.tasks[id]
 	bad, isBad := w.bad[t.definition]

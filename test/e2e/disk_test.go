@@ -143,7 +143,7 @@ func (d disk) must(err error) {
 }
 
 // What Podman's storage lies on gets full while a task runs. The task can be stopped all
-// the same, another one fails with the reason, and with space everything goes on.
+// the same, another one fails with the reason, and with space everything continues.
 func TestFullGraphRoot(t *testing.T) {
 	t.Parallel()
 	d := smallDisk(t, "64", false)

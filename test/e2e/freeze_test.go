@@ -49,7 +49,7 @@ func TestPauseAndUnpause(t *testing.T) {
 	if got := status(id) + status(other); got != "RUNNING\nRUNNING (paused)\n" {
 		t.Errorf("ps says %q", got)
 	}
-	b.want(0, "stop", other) // lets it go on first
+	b.want(0, "stop", other) // resumes it first
 	if got := b.inspect(other).codes(); got != "app=143 side=143" {
 		t.Errorf("%s", got)
 	}

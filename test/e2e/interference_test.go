@@ -19,7 +19,7 @@ type interference struct {
 	alone bool
 	// goesOn: the task stays RUNNING.
 	goesOn bool
-	// mayEnd: the task goes on, unless the end of a container was seen; so codes and
+	// mayEnd: the task continues, unless the end of a container was seen; so codes and
 	// what follows are of a task that does not.
 	mayEnd bool
 	codes  string // of the containers of a task that stops, a pattern: Podman takes one after the other

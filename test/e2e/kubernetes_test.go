@@ -512,7 +512,7 @@ func (n *node) strangers() {
 	}
 }
 
-// kills ends each part of the node and of the control plane in turn; the containers go on.
+// kills ends each part of the node and of the control plane in turn; the containers continue.
 func (n *node) kills() {
 	before := n.containers()
 	same := func(what string) {

@@ -105,7 +105,7 @@ func rejections(n *node, image string) {
 	}
 }
 
-// away shows what goes on while the API server is not there, and that statuses come afterwards.
+// away shows what happens while the API server is not there, and that statuses come afterwards.
 func away(n *node, image string) {
 	n.apply(single("brief", image, "wait, /tmp/go, --, exit, \"3\"", "restartPolicy: Never")+
 		single("steady", image, "wait, /tmp/go, --, exit, \"4\"", "restartPolicy: Always"), "apply", "-f", "-")

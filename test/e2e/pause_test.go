@@ -30,7 +30,7 @@ func TestPausedContainer(t *testing.T) {
 		t.Errorf("%s %s", got.Status, got.Health)
 	}
 	b.meddle("unpause " + app)
-	eventually(t, "that it goes on", func() bool { return !b.inspect(id).Containers[0].Paused })
+	eventually(t, "that it continues", func() bool { return !b.inspect(id).Containers[0].Paused })
 	b.meddle("pause " + app)
 	b.want(0, "stop", id)
 	if got := b.inspect(id); got.codes() != "app=143" {

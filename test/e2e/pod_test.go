@@ -153,7 +153,7 @@ spec:
 	}
 }
 
-// TestPodWhoseLivenessProbeFailsIsRestarted: the container comes back, the task goes on.
+// TestPodWhoseLivenessProbeFailsIsRestarted: the container comes back, the task continues.
 func TestPodWhoseLivenessProbeFailsIsRestarted(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)

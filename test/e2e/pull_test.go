@@ -129,7 +129,7 @@ func TestResolveAnIndex(t *testing.T) {
 	}
 }
 
-// Tasks that want the same image share one pull. It goes on when one of them is stopped,
+// Tasks that want the same image share one pull. It continues when one of them is stopped,
 // and ends, at the registry too, with the last.
 func TestPullEndsWithTheLastTaskThatWaitsForIt(t *testing.T) {
 	t.Parallel()

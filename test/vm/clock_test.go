@@ -12,7 +12,7 @@ import (
 	"github.com/podtask/podtask/test/testbed"
 )
 
-// A task that restarts again and again goes on while the host's clock is set, with its
+// A task that restarts again and again continues while the host's clock is set, with its
 // owner and with the next one, and stops in time.
 func TestClockOfTheHostIsSet(t *testing.T) {
 	begun := time.Now() // with a monotonic reading

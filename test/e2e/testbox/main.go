@@ -6,7 +6,7 @@
 // A step that fails prints why to stderr and ends testbox with code 1, so that
 // single steps serve as health checks too ("testbox exists /tmp/ready").
 // SIGTERM ends it at once with code 143 and SIGINT with 130, also as process 1,
-// unless a term step said otherwise. At the end it exits 0, or goes on while it
+// unless a term step said otherwise. At the end it exits 0, or continues while it
 // serves.
 //
 //	exit N               end with code N
