@@ -228,7 +228,7 @@ func (k *Store) ReadFile(ctx context.Context, from, reference string) ([]byte, e
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", reference, err)
 	}
-	return value.Bytes(), nil
+	return value.File(), nil
 }
 
 // secret reads the value of a secret. The error never holds it.
@@ -240,7 +240,11 @@ func (r *reading) secret(ctx context.Context, w podspec.Secret) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
-	b := bytes.Clone(value.Bytes()) // the value is kept for others
+	b := value.File()
+	if w.Env != "" || w.Option != "" {
+		b = value.Bytes()
+	}
+	b = bytes.Clone(b) // the value is kept for others
 	if w.From.JSONKey != "" {
 		if b, err = memberOf(b, w.From.JSONKey); err != nil {
 			return nil, fmt.Errorf("secret %s: %w", source, err)

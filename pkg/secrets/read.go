@@ -68,9 +68,9 @@ func (a Asked) variables() []string {
 	}
 }
 
-// Read reads the secret. It removes one newline at the end of a file, a credential and a
-// program's output, because editors and echo add it. An empty secret is an error. The
-// error is an *Error.
+// Read reads the secret. One newline at the end of a file, a credential and a program's
+// output is not part of the value, because editors and echo add it; Value.File has it. An
+// empty secret is an error. The error is an *Error.
 //
 // A file must be a regular file of the user or root that only its owner can read; in a tree
 // it is enough that only the owner of the tree can enter it. If a program fails without any
@@ -78,14 +78,18 @@ func (a Asked) variables() []string {
 // is discarded.
 func (r Reader) Read(ctx context.Context, s Source) (Value, error) {
 	b, err := r.read(ctx, s)
-	if err == nil && len(b) == 0 {
+	v := Value{b: b}
+	if s.Kind.text() {
+		v.end = len(b) - len(trim(b))
+	}
+	if err == nil && len(v.Bytes()) == 0 {
 		err = &Error{Message: "it is empty", Hint: "write the secret to it"}
 	}
 	if err != nil {
-		clear(b)
+		v.Clear()
 		return Value{}, named(ctx, s, err)
 	}
-	return Value{b}, nil
+	return v, nil
 }
 
 // named adds the source to an error.
@@ -207,7 +211,7 @@ func (r Reader) readOpen(f *os.File, private bool) ([]byte, error) {
 	if err != nil {
 		return b, fileError(err)
 	}
-	return trim(b)
+	return b, checkSize(b)
 }
 
 // checkPrivate rejects a file that other users can read or could have created.
@@ -229,13 +233,21 @@ func fileError(err error) error {
 	return &Error{Message: "it cannot be read: " + err.Error(), Cause: err}
 }
 
-// trim removes one newline at the end and rejects a value that is too long.
-func trim(b []byte) ([]byte, error) {
+// checkSize rejects a value that is too long.
+func checkSize(b []byte) error {
 	if len(b) > maxSize {
-		return b, &Error{Message: fmt.Sprintf("it is longer than %d bytes", maxSize)}
+		return &Error{Message: fmt.Sprintf("it is longer than %d bytes", maxSize)}
 	}
-	b = bytes.TrimSuffix(b, []byte("\n"))
-	return bytes.TrimSuffix(b, []byte("\r")), nil
+	return nil
+}
+
+// text reports whether the values of a kind are written by editors and programs, which end
+// them with a newline.
+func (k Kind) text() bool { return k == File || k == Tree || k == Credential || k == Command }
+
+// trim removes one newline at the end.
+func trim(b []byte) []byte {
+	return bytes.TrimSuffix(bytes.TrimSuffix(b, []byte("\n")), []byte("\r"))
 }
 
 // runProgram runs the program in its own process group, so that its child processes are
@@ -253,7 +265,7 @@ func (r Reader) runProgram(ctx context.Context, s Source) ([]byte, error) {
 	cmd.Stdout, cmd.Stderr = out, messages
 	err := cmd.Run()
 	if err == nil {
-		return trim(out.b)
+		return out.b, checkSize(out.b)
 	}
 	failed := &Error{Hint: "run it yourself: its messages are not shown here, because they may contain the secret"}
 	if said := lastWords(messages.b); len(out.b) == 0 {

@@ -109,6 +109,39 @@ func TestRead(t *testing.T) {
 	}
 }
 
+func TestANewlineAtTheEndIsForFilesOnly(t *testing.T) {
+	t.Parallel()
+	helper := write(t, 0o700, "#!/bin/sh\nprintf 'a\\n\\n'\n")
+	unix, dos := write(t, 0o600, "a\n"), write(t, 0o600, "a\r\n")
+	r := reader(map[string]string{"TOKEN": "a\n", "CREDENTIALS_DIRECTORY": filepath.Dir(unix)})
+	r.Podman = func(context.Context, string) ([]byte, error) { return []byte("a\n"), nil }
+	r.AWS = func(context.Context, string, secrets.Asked) ([]byte, error) { return []byte("a\n"), nil }
+	for _, tt := range []struct{ source, value, file string }{
+		{unix, "a", "a\n"},
+		{dos, "a", "a\r\n"},
+		{"tree:" + filepath.Dir(unix) + ":secret", "a", "a\n"},
+		{"credential:secret", "a", "a\n"},
+		{"command:" + helper, "a\n", "a\n\n"},
+		// No editor and no echo has added these.
+		{"env:TOKEN", "a\n", "a\n"},
+		{"podman:x", "a\n", "a\n"},
+		{"aws:x", "a\n", "a\n"},
+	} {
+		s, err := secrets.Parse(tt.source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := r.Read(t.Context(), s)
+		if err != nil || v.Text() != tt.value || string(v.Bytes()) != tt.value || string(v.File()) != tt.file {
+			t.Errorf("%s gives %q, and %q for a file (%v); want %q and %q", tt.source, v.Text(), v.File(), err, tt.value, tt.file)
+		}
+		v.Clear()
+		if strings.Trim(string(v.File()), "\x00") != "" {
+			t.Errorf("%s is not cleared", tt.source)
+		}
+	}
+}
+
 func TestReadRefuses(t *testing.T) {
 	t.Parallel()
 	pipe := filepath.Join(t.TempDir(), "pipe")
