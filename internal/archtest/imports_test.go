@@ -38,7 +38,7 @@ var direction = []rule{
 	{pkg: "pkg/logsend/syslog", may: []string{"pkg/logroute", "pkg/logsend"}},
 	{pkg: "internal/logstest", may: []string{"pkg/logsend/forward"}},
 	{pkg: "pkg/taskunit", may: []string{"internal/suggest"}, also: []string{"pkg/unitdir"}},
-	{pkg: "pkg/convert", may: []string{"pkg/taskdef", "pkg/taskunit"}},
+	{pkg: "pkg/convert", may: []string{"internal/envfile", "pkg/taskdef", "pkg/taskunit"}},
 	{pkg: "pkg/unitdir", may: []string{"pkg/taskunit"}},
 	{pkg: "pkg/ports", may: []string{"pkg/taskdef"}},
 	{pkg: "pkg/admission", may: []string{"pkg/taskdef", "pkg/ports"}},

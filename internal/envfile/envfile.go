@@ -48,7 +48,7 @@ func readEnvironmentFile(ctx context.Context, from Sources, file taskdef.Environ
 		if err != nil {
 			return nil, err
 		}
-		vars, err := parseEnvironment(bytes.NewReader(text))
+		vars, err := Parse(bytes.NewReader(text))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file.ValueFrom, err)
 		}
@@ -63,7 +63,7 @@ func readEnvironmentFile(ctx context.Context, from Sources, file taskdef.Environ
 	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
-	vars, err := parseEnvironment(f)
+	vars, err := Parse(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -93,9 +93,9 @@ func addVariables(c taskdef.Container, vars []taskdef.EnvVar) taskdef.Container 
 // twice of it for a program.
 const maxEnvironment = 1 << 20
 
-// parseEnvironment reads NAME=VALUE lines; quotes and blanks are part of a value, as in
-// ECS.
-func parseEnvironment(r io.Reader) ([]taskdef.EnvVar, error) {
+// Parse reads NAME=VALUE lines; quotes and blanks are part of a value, as in
+// ECS. An error has the number of the line.
+func Parse(r io.Reader) ([]taskdef.EnvVar, error) {
 	var vars []taskdef.EnvVar
 	err := Lines(r, func(line string) error {
 		name, value, ok := strings.Cut(line, "=")

@@ -79,7 +79,7 @@ func FuzzParseEnvironment(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		vars, err := parseEnvironment(strings.NewReader(text))
+		vars, err := Parse(strings.NewReader(text))
 		if err != nil {
 			return
 		}

@@ -10,5 +10,5 @@ import (
 )
 
 func TestNonsenseInAnEnvironmentFileCostsLittle(t *testing.T) {
-	nonsense.Check(t, "", func(text string) { _, _ = parseEnvironment(strings.NewReader(text)) })
+	nonsense.Check(t, "", func(text string) { _, _ = Parse(strings.NewReader(text)) })
 }

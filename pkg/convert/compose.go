@@ -42,11 +42,14 @@ func Compose(file, task string, src []byte, o ComposeOptions) (Result, error) {
 	if err := yaml.Unmarshal(src, &doc); err != nil {
 		return Result{}, fmt.Errorf("%s: %w", name, err)
 	}
-	c := compose{builder: builder{name: name, dir: path.Dir(file)}, lines: numbered(&doc)}
+	c := compose{builder: builder{name: name, dir: path.Dir(file)}, lines: numbered(&doc), given: o.Lookup}
+	if c.given == nil {
+		c.given = func(string) (string, bool) { return "", false }
+	}
 	if c.lines.at("services") == 0 && c.lines.at("include") == 0 {
 		return Result{}, fmt.Errorf("%s is not a Compose file: it has no services", name)
 	}
-	if err := c.load(file, src, o); err != nil {
+	if err := c.load(file, src, o.Profiles); err != nil {
 		return Result{}, err
 	}
 	c.withoutCopies()
@@ -92,6 +95,8 @@ type compose struct {
 	builder
 	lines   lines
 	project *types.Project
+	// given returns the variables of the user for ${NAME}.
+	given func(name string) (string, bool)
 }
 
 // settle does what needs all services.

@@ -168,6 +168,54 @@ configs:
 	}
 }
 
+// A task reads a file of variables as ECS does. What Compose reads otherwise is named, and no
+// value is shown.
+func TestComposeEnvFilesThatReadOtherwise(t *testing.T) {
+	t.Parallel()
+	const other = ": Compose takes quotes, comments, blanks and ${NAME} out of values, a task keeps them: write the values as they are to be"
+	for name, tt := range map[string]struct {
+		files string // of the service, and the files
+		lost  []string
+	}{
+		"same":        {"[a.env]\n-- a.env --\n# c\nA=1\nB=two words\nC=a#b\nD=\nE=a=b\n", nil},
+		"quotes":      {"[a.env]\n-- a.env --\nA='hunter2'\nB=\"hunter2\"\nC=hunter2\n", []string{"4: web.env_file a.env: A, B" + other}},
+		"comment":     {"[a.env]\n-- a.env --\nA=hunter2 # c\n", []string{"4: web.env_file a.env: A" + other}},
+		"variable":    {"[a.env]\n-- a.env --\nA=hunter2\nB=${A}\nC=$HOST\nD=${NONE:-x}\nE=$NONE\n", []string{"4: web.env_file a.env: B, C, D, E" + other}},
+		"twice":       {"[a.env]\n-- a.env --\nA=1\nA=2\n", []string{"4: web.env_file a.env: A" + other}},
+		"colon":       {"[a.env]\n-- a.env --\nA: hunter2=2\n", []string{"4: web.env_file a.env: the task cannot start with it: line 1: not NAME=VALUE"}},
+		"lines":       {"[a.env]\n-- a.env --\nA=\"a\nB=hunter2\"\n", []string{"4: web.env_file a.env: A" + other}},
+		"export":      {"[a.env]\n-- a.env --\n\nexport A=hunter2\n", []string{"4: web.env_file a.env: the task cannot start with it: line 2: not NAME=VALUE"}},
+		"overridden":  {"[a.env]\n    environment: {A: b}\n-- a.env --\nA='hunter2'\n", nil},
+		"later":       {"[a.env, b.env]\n-- a.env --\nA='hunter2'\nB=1\n-- b.env --\nA=1\n", nil},
+		"two":         {"\n      - a.env\n      - {path: b.env, required: false}\n-- a.env --\nA=1\nB='hunter2'\n-- b.env --\nC=$A\n", []string{"4: web.env_file b.env: it must exist", "5: web.env_file a.env: B" + other, "6: web.env_file b.env: C" + other}},
+		"raw":         {"[{path: a.env, format: raw}]\n-- a.env --\nA='$x'\n", nil},
+		"none":        {"[a.env]\n", nil},
+		"no file":     {"[/dev/zero]\n", nil},
+		"Compose not": {"[a.env]\n-- a.env --\nA='hunter2\n", nil},
+		"multiplied":  {"[a.env]\n-- a.env --\nA=" + strings.Repeat("x", 100_000) + "\nB=" + strings.Repeat("$A", 1000) + "\nC=" + strings.Repeat("$B", 1000) + "\n", []string{"4: web.env_file a.env: B, C" + other}},
+	} {
+		file := filepath.Join(project(t, "-- compose.yaml --\nservices:\n  web:\n    image: a\n    env_file: "+tt.files), "compose.yaml")
+		src, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := Compose(file, "x", src, ComposeOptions{Lookup: func(name string) (string, bool) { return "hunter2", name == "HOST" }})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for i := range tt.lost {
+			tt.lost[i] = "compose.yaml:" + tt.lost[i]
+		}
+		if diff := cmp.Diff(tt.lost, r.Lost); diff != "" {
+			t.Errorf("%s: -want +got\n%s", name, diff)
+		}
+		if strings.Contains(string(r.Definition)+strings.Join(r.Lost, ""), "hunter2") {
+			t.Errorf("%s: a value is shown", name)
+		}
+	}
+}
+
 // A file that never ends, or many of them, cost nothing.
 func TestComposeReadsOrdinaryFilesOnly(t *testing.T) {
 	t.Parallel()

@@ -18,8 +18,8 @@ import (
 
 // load reads the file as Compose does. Variables of services and their files are left to
 // the start of the task.
-func (c *compose) load(file string, src []byte, o ComposeOptions) error {
-	vars := variables{given: o.Lookup, unset: map[string]bool{}}
+func (c *compose) load(file string, src []byte, profiles []string) error {
+	vars := variables{given: c.given, unset: map[string]bool{}}
 	if err := vars.bounded(filepath.Dir(file), src, map[string]bool{}); err != nil {
 		return fmt.Errorf("%s: %w", c.name, err)
 	}
@@ -27,7 +27,7 @@ func (c *compose) load(file string, src []byte, o ComposeOptions) error {
 		WorkingDir: filepath.Dir(file), ConfigFiles: []types.ConfigFile{{Filename: file, Content: withoutVersion(src)}},
 	}, func(l *loader.Options) {
 		l.SetProjectName(projectName(filepath.Dir(file)), false)
-		l.Profiles = o.Profiles
+		l.Profiles = profiles
 		l.SkipResolveEnvironment, l.SkipResolveLabels = true, true
 		l.Interpolate.Substitute = vars.substitute
 	})

@@ -50,7 +50,7 @@ func (c *compose) service(s types.ServiceConfig) container {
 	return one.ctr
 }
 
-// environment converts variables and their files. Compose takes the value of a variable without
+// environment converts variables and their files; Compose takes the value of a variable without
 // "=" from the environment of the user who starts it, so it is listed as lost.
 func (c *serviceConversion) environment() {
 	for _, name := range c.inOrder(slices.Collect(maps.Keys(c.from.Environment)), "services", c.from.Name, "environment") {
@@ -60,14 +60,7 @@ func (c *serviceConversion) environment() {
 			c.lose(c.lines.at("services", c.from.Name, "environment", name), "variable %s, which is taken from the environment of the user who starts it", name)
 		}
 	}
-	// The first of ECS's files that has a variable decides, and the last of Compose's.
-	for i, f := range slices.Backward(c.from.EnvFiles) {
-		c.left(f, c.lines.path("services", c.from.Name, "env_file", strconv.Itoa(i)), "path", "required")
-		if !f.Required {
-			c.lose(c.lines.at("services", c.from.Name, "env_file"), "%s.env_file %s: it must exist", c.from.Name, c.relative(f.Path))
-		}
-		c.ctr.EnvironmentFiles = append(c.ctr.EnvironmentFiles, envFile{"s3", f.Path})
-	}
+	c.envFiles()
 }
 
 // conditions are Compose's words for what a dependant waits for.
