@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestComposeFilesSideBySide runs ten Compose files with podtask and with Debian's
@@ -102,7 +103,7 @@ func (s *sideBySide) compare() {
 	s.t.Cleanup(func() { s.compose(append(slices.Clone(compose), "down", "--volumes", "--timeout", "1")...) })
 	s.compose(append(slices.Clone(compose), "up", "-d")...)
 	theirs := s.observe("podman-compose", known, func(service string) string {
-		return s.box.podman("ps", "-q", "--no-trunc", "--filter", "label=com.docker.compose.service="+service, "--filter", "label=com.docker.compose.project="+name)
+		return s.box.podman("ps", "--all", "-q", "--no-trunc", "--filter", "label=com.docker.compose.service="+service, "--filter", "label=com.docker.compose.project="+name)
 	})
 	for _, step := range s.lines("observe") {
 		listed := slices.Contains(known, step)
@@ -137,7 +138,9 @@ func (s *sideBySide) observe(tool string, once []string, container func(service 
 				s.t.Logf("%s: %s: %s", tool, line, now)
 				last = now
 			}
-			seen[line] = out.String()
+			if seen[line] = out.String(); err != nil {
+				seen[line] += err.Error()
+			}
 			return err == nil || slices.Contains(once, line)
 		})
 	}
@@ -149,6 +152,7 @@ func (s *sideBySide) compose(args ...string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), patience) // it waits forever for what cannot happen
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "podman-compose", args...)
+	cmd.WaitDelay = time.Second // its children keep the pipe open
 	cmd.Dir, cmd.Env = s.dir, append(s.box.env, "PATH="+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
