@@ -5,9 +5,11 @@
 package e2e
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -168,7 +170,7 @@ func TestServiceAddressLosesNoRequestInAnUpdate(t *testing.T) {
 		t.Errorf("an address of another service: %s", r.err)
 	}
 
-	requests := askAlways(t, at, 4)
+	requests := askAlways(t, at, load{clients: 4, most: 5000, pace: 3 * time.Millisecond})
 	b.want(0, "service", "update", b.family, b.define(served("two")), "--wait", "--timeout=4m")
 	if answers := requests(); answers["one"] == 0 || answers["two"] == 0 {
 		t.Errorf("answers by copies: %v, want some of both revisions", answers)
@@ -186,39 +188,38 @@ func TestServiceAddressLosesNoRequestInAnUpdate(t *testing.T) {
 	b.removeService()
 }
 
-// askAlways has clients ask a port on connections of their own, until requests is called, at
-// most some thousand times each. It returns how many answers there were, by their text. Each
-// request must have one. Four clients make up to 1,333 requests per second; the log says how
-// many this host had time for.
-func askAlways(t *testing.T, port, clients int) (requests func() map[string]int) {
+// load is how a service is asked: by so many clients, each at a pace, and how often at most.
+type load struct {
+	clients, most int
+	pace          time.Duration
+}
+
+// askAlways has clients ask a port on connections of their own, until requests is called. It
+// returns how many answers there were, by their text. Each request must have one. The log says
+// how many in a second this host had time for.
+func askAlways(t *testing.T, port int, how load) (requests func() map[string]int) {
 	var mu sync.Mutex
 	answers := map[string]int{}
 	stop := make(chan struct{})
 	var all sync.WaitGroup
-	http := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	begin, last := time.Now(), time.Time{}
-	for range clients {
+	for range how.clients {
 		all.Go(func() {
-			pace := time.NewTicker(3 * time.Millisecond)
+			pace := time.NewTicker(how.pace)
 			defer pace.Stop()
-			for range 5000 {
+			for range how.most {
 				select {
 				case <-stop:
 					return
 				case <-pace.C:
 				}
-				answer, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/env/GREETING", port))
+				text, err := greeting(port)
 				if err != nil {
 					t.Errorf("a request was lost: %v", err)
 					return
 				}
-				text, err := io.ReadAll(answer.Body)
-				answer.Body.Close()
-				if err != nil {
-					t.Errorf("an answer was lost: %v", err)
-				}
 				mu.Lock()
-				answers[strings.TrimSpace(string(text))]++
+				answers[text]++
 				last = time.Now()
 				mu.Unlock()
 			}
@@ -235,4 +236,29 @@ func askAlways(t *testing.T, port, clients int) (requests func() map[string]int)
 		t.Logf("answers: %v, %.0f per second for %v", answers, float64(total)/took.Seconds(), took.Round(time.Second))
 		return answers
 	}
+}
+
+// greeting is the answer to one request, on a connection of its own. It costs less than one of an http.Client.
+func greeting(port int) (answer string, err error) {
+	conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", port), patience)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		return "", err
+	}
+	if _, err := io.WriteString(conn, "GET /env/GREETING HTTP/1.1\r\nHost: service\r\nConnection: close\r\n\r\n"); err != nil {
+		return "", err
+	}
+	r, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return "", err
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err == nil && r.StatusCode != http.StatusOK {
+		err = fmt.Errorf("status %s: %s", r.Status, text)
+	}
+	return strings.TrimSpace(string(text)), err
 }
