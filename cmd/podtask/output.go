@@ -91,7 +91,7 @@ func (l listing[T]) print(w io.Writer, c *cli.Context) error {
 		return nil
 	}
 	return printItems(w, c, l.items, func(wide bool) error {
-		return console.WriteList(w, l.rows(wide, !c.Bool("noheading")))
+		return console.WriteList(w, l.rows(wide, !c.Bool("noheading")), wide)
 	})
 }
 

@@ -49,15 +49,31 @@ func TestListsEndAtTheEdgeOfATerminal(t *testing.T) {
 	t.Parallel()
 	rows := [][]string{{"ID", "NAME", "STATUS"}, {"0123456789ab", "größer-" + strings.Repeat("x", 20), "RUNNING (no owner)"}}
 	screen, line := narrow(t)
-	if err := WriteList(line, rows); err != nil {
+	if err := WriteList(line, rows, false); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSuffix(read(t, screen, line), "\r\n"), "\r\n")
 	if len(lines) != 2 || utf8.RuneCountInString(lines[1]) != 40 || !strings.HasPrefix(lines[1], "0123456789ab   größer-x") {
 		t.Errorf("%q", lines)
 	}
+	if !strings.HasSuffix(lines[1], "…") {
+		t.Errorf("%q does not show that it was cut", lines[1])
+	}
+	exact := [][]string{{strings.Repeat("a", 40)}, {strings.Repeat("b", 41)}, {"c"}}
+	if err := WriteList(line, exact, false); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, screen, line); got != strings.Repeat("a", 40)+"\r\n"+strings.Repeat("b", 39)+"…\r\nc\r\n" {
+		t.Errorf("%q", got)
+	}
+	if err := WriteList(line, exact, true); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, screen, line); !strings.Contains(got, strings.Repeat("b", 41)) {
+		t.Errorf("a whole list is cut: %q", got)
+	}
 	var piped strings.Builder
-	if err := WriteList(&piped, rows); err != nil || !strings.Contains(piped.String(), "RUNNING (no owner)\n") {
+	if err := WriteList(&piped, rows, false); err != nil || !strings.Contains(piped.String(), "RUNNING (no owner)\n") {
 		t.Errorf("%v: piped it is %q", err, piped.String())
 	}
 }
@@ -71,10 +87,16 @@ func TestPullBarKeepsToItsLine(t *testing.T) {
 			v.Observe(wirePull(imagestore.Progress{Image: "a", Phase: imagestore.Pulling, Step: libpod.Progress{Layer: "x", Current: done, Total: 10 << 20}}))
 			<-time.After(time.Second)
 		}
+		if n, err := v.Above(line).Write([]byte("stopping\n")); n != 9 || err != nil {
+			t.Error(n, err)
+		}
 		v.Observe(wirePull(imagestore.Progress{Image: "a", Phase: imagestore.Done}))
 	})
 	got := read(t, screen, line)
-	for part := range strings.SplitSeq(got, "\r\n\x1b[1A\x1b[J") {
+	if !strings.Contains(got, "\rstopping\r\n") {
+		t.Errorf("a line above the bar does not begin at the edge: %q", got)
+	}
+	for part := range strings.SplitSeq(strings.Replace(got, "\rstopping\r\n", "", 1), "\r\n\x1b[1A\x1b[J") {
 		if len(part) > 40 {
 			t.Errorf("%d columns: %q", len(part), part)
 		}

@@ -68,8 +68,11 @@ func (b *pullBars) write(text []byte) (n int, err error, done bool) {
 	if b.live == nil {
 		return 0, nil, false
 	}
-	n, err = b.live.Write(text)
-	return n, err, true
+	// A key that the terminal has echoed, such as Ctrl-C, has moved the cursor.
+	if _, err := b.live.Write(append([]byte("\r"), text...)); err != nil {
+		return 0, err, true
+	}
+	return len(text), nil, true
 }
 
 // amounts is how much of an image is here.

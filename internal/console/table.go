@@ -22,12 +22,15 @@ func WriteJSON(w io.Writer, v any) error {
 }
 
 // WriteList prints a table with one item per row. On a terminal, lines are cut at its edge
-// so that rows do not wrap.
-func WriteList(w io.Writer, rows [][]string) error {
-	return WriteTable(UpTo(TerminalWidth(w), w), rows)
+// so that rows do not wrap, unless they are to be whole.
+func WriteList(w io.Writer, rows [][]string, whole bool) error {
+	if !whole {
+		w = UpTo(TerminalWidth(w), w)
+	}
+	return WriteTable(w, rows)
 }
 
-// edge returns the width of the terminal w; 0 if w is none.
+// TerminalWidth returns the width of the terminal w; 0 if w is none.
 func TerminalWidth(w io.Writer) int {
 	if f, ok := w.(*os.File); ok {
 		if width, _, err := xterm.GetSize(int(f.Fd())); err == nil {
@@ -57,11 +60,13 @@ func WriteTable(w io.Writer, rows [][]string) error {
 	return tw.Flush()
 }
 
-// lineCutter cuts lines of text that are wider than a terminal.
+// lineCutter cuts lines of text that are wider than a terminal, and ends them with an
+// ellipsis.
 type lineCutter struct {
 	to    io.Writer
 	width int
 	used  int
+	last  rune // the one at the edge, until it is known whether another one follows
 }
 
 func (c *lineCutter) Write(b []byte) (int, error) {
@@ -69,9 +74,16 @@ func (c *lineCutter) Write(b []byte) (int, error) {
 	for _, r := range string(b) {
 		switch c.used++; {
 		case r == '\n':
+			if c.used > c.width {
+				kept = utf8.AppendRune(kept, c.last)
+			}
 			kept, c.used = append(kept, '\n'), 0
-		case c.used <= c.width:
+		case c.used < c.width:
 			kept = utf8.AppendRune(kept, r)
+		case c.used == c.width:
+			c.last = r
+		case r != ' ':
+			c.last = '…'
 		}
 	}
 	if _, err := c.to.Write(kept); err != nil {

@@ -86,7 +86,10 @@ func useText(u *Use, vcpus float64) (cpu, memory string, tight bool) {
 	if vcpus > 0 {
 		cpu += fmt.Sprintf("/%.0f%%", vcpus*100)
 	}
-	memory = amount(u.Memory)
+	memory = "-" // Podman has no figure without a cgroup for it
+	if u.Memory > 0 {
+		memory = amount(u.Memory)
+	}
 	if u.MemoryLimit > 0 {
 		memory += "/" + amount(u.MemoryLimit)
 		if tight = float64(u.Memory) >= tightShare*float64(u.MemoryLimit); tight {

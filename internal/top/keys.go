@@ -2,9 +2,17 @@ package top
 
 import tea "charm.land/bubbletea/v2"
 
+// keyOf is the name of a key. Escape that is pressed twice in a moment comes as Alt and Escape.
+func keyOf(msg tea.KeyPressMsg) string {
+	if key := msg.String(); key != "alt+esc" {
+		return key
+	}
+	return "esc"
+}
+
 // key does what a key asks for.
 func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
-	key := msg.String()
+	key := keyOf(msg)
 	switch {
 	case key == "ctrl+c":
 		m.close()

@@ -64,7 +64,7 @@ func (l list) at(shown []Task) int {
 
 // typed changes the filter while it is entered.
 func (l *list) typed(msg tea.KeyPressMsg) {
-	switch msg.String() {
+	switch keyOf(msg) {
 	case "enter":
 		l.typing = false
 	case "esc":
@@ -128,7 +128,11 @@ func (l list) title(c canvas, shown int) string {
 			running++
 		}
 	}
-	text := fmt.Sprintf("podtask top: %d tasks, %d running", len(l.tasks), running)
+	tasks := "tasks"
+	if len(l.tasks) == 1 {
+		tasks = "task"
+	}
+	text := fmt.Sprintf("podtask top: %d %s, %d running", len(l.tasks), tasks, running)
 	if l.filter != "" {
 		text += fmt.Sprintf(", %d fit %q", shown, l.filter)
 	}
