@@ -9,7 +9,9 @@ import (
 
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/console"
+	"github.com/podtask/podtask/internal/imagestore"
 	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -33,13 +35,13 @@ func runDetached(ctx context.Context, s *session, r request, task taskdef.Task) 
 		ctx, cancel = context.WithTimeout(ctx, r.await.timeout)
 		defer cancel()
 	}
-	show := func(api.Task) {}
-	if !r.display.quiet {
-		show = console.NewProgress(s.stderr, console.ColorsFor(s.stderr, s.getenv), st.CreatedAt, 0).Show
-	}
-	t, err := s.Await(ctx, st, r.await.until, show)
+	t, err := awaitDetached(ctx, s, r, st)
 	var missed *connect.MissedError
 	switch {
+	case errors.Is(ctx.Err(), context.Canceled) && err != nil:
+		name := connect.NameOf(st)
+		fmt.Fprintf(s.stderr, "interrupted: task %s continues; `podtask stop %s` stops it\n", name, name)
+		return exitStatus(exitInterrupted)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil:
 		return fmt.Errorf("task %s is not %s after %s; it continues: `podtask why %s` shows what it waits for", console.ShortID(st.ID), r.await.until, r.await.timeout, connect.NameOf(st))
 	case errors.As(err, &missed):
@@ -51,6 +53,24 @@ func runDetached(ctx context.Context, s *session, r request, task taskdef.Task) 
 		return exitWith(connect.CodeOf(t))
 	}
 	return nil
+}
+
+// awaitDetached shows how a detached task gets on, until it is as the request wants it.
+func awaitDetached(ctx context.Context, s *session, r request, st lifecycle.State) (api.Task, error) {
+	pulls := console.NewPullView(r.display.pullMode(), s.stderr, s.getenv)
+	s.onPull = func(p imagestore.Progress) { pulls.Observe(connect.NewPull(p)) } // if the task becomes ours
+	stop := func() {}
+	defer func() { stop() }()
+	owned := func(t *connect.Task) error {
+		stop()
+		stop = followPulls(ctx, s.Log, t.Client, st.ID, pulls)
+		return nil
+	}
+	show := func(api.Task) {}
+	if !r.display.quiet {
+		show = console.NewProgress(pulls.Above(s.stderr), console.ColorsFor(s.stderr, s.getenv), st.CreatedAt, 0).Show
+	}
+	return s.Await(ctx, st, r.await.until, owned, show)
 }
 
 // launcher starts owners with the configuration of this process.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"sync"
@@ -148,11 +149,11 @@ func stopSignals() []os.Signal {
 func (f *foregroundRun) stop(ctx context.Context, sig os.Signal) {
 	number, _ := sig.(syscall.Signal)
 	if f.signal.CompareAndSwap(0, int32(number)) {
-		fmt.Fprintf(f.stderr, "stopping, within %s; again to kill\n", f.first.Task.StopBound())
+		fmt.Fprintf(f.pulls.Above(f.stderr), "stopping, within %s; again to kill\n", f.first.Task.StopBound())
 		f.ask(ctx, console.SignalName(number), false)
 		return
 	}
-	fmt.Fprintln(f.stderr, "killing")
+	fmt.Fprintln(f.pulls.Above(f.stderr), "killing")
 	f.ask(ctx, console.SignalName(number), true)
 	if f.seen().Settled {
 		f.stopLogs()
@@ -201,7 +202,7 @@ func (f *foregroundRun) run(ctx context.Context, r request) error {
 func (f *foregroundRun) follow(ctx context.Context, show func(api.Task)) error {
 	for {
 		local := f.task.Owner != nil
-		stopPulls := f.followPulls(ctx)
+		stopPulls := followPulls(ctx, f.Log, f.task.Client, f.first.ID, f.pulls)
 		err := f.task.Watch(ctx, func(t api.Task) bool {
 			f.mu.Lock()
 			f.last = t
@@ -232,21 +233,20 @@ func (f *foregroundRun) follow(ctx context.Context, show func(api.Task)) error {
 	}
 }
 
-// followPulls shows the pulls that another process does for the task, until stop is
-// called. Those of our own are shown anyway.
-func (f *foregroundRun) followPulls(ctx context.Context) (stop func()) {
-	client, id := f.task.Client, f.first.ID
-	if client == nil || f.pulls.Mode == "none" {
+// followPulls shows the pulls that another process does for a task, until stop is called.
+// Those of our own are shown anyway.
+func followPulls(ctx context.Context, log *slog.Logger, client *api.Client, id string, view *console.PullView) (stop func()) {
+	if client == nil || view.Mode == "none" {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		err := client.Pulls(ctx, id, true, func(p api.Pull) error { f.pulls.Observe(p); return nil })
+		err := client.Pulls(ctx, id, true, func(p api.Pull) error { view.Observe(p); return nil })
 		if ctx.Err() == nil {
-			f.Log.Debug("the owner no longer reports pulls", "task", id, "error", err)
+			log.Debug("the owner no longer reports pulls", "task", id, "error", err)
 		}
-		f.pulls.Forget()
+		view.Forget()
 	})
 	return func() {
 		cancel()

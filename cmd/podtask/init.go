@@ -69,9 +69,11 @@ func writeStarter(p *program, c *cli.Context) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", file, err)
 	}
+	if _, err := fmt.Fprintln(p.stdout, file); err != nil {
+		return err
+	}
 	fmt.Fprintln(p.stderr, "next: "+next)
-	_, err = fmt.Fprintln(p.stdout, file)
-	return err
+	return nil
 }
 
 // starterUnit is a unit that holds a definition: its comments stay, and each other line but

@@ -200,7 +200,8 @@ func run(ctx context.Context, s *session, c *cli.Context) error {
 	task, err := s.prepare(early, r)
 	if err == nil && !r.dryRun {
 		if r.detach {
-			if err = runDetached(early, s, r, task); err != nil && early.Err() != nil {
+			err = runDetached(early, s, r, task)
+			if code := exitStatus(0); err != nil && early.Err() != nil && !errors.As(err, &code) {
 				fmt.Fprintln(s.stderr, "interrupted: if the task was created, it continues; see `podtask ps`")
 				return exitStatus(exitInterrupted)
 			}

@@ -58,7 +58,7 @@ func wait(ctx context.Context, s *session, c *cli.Context) error {
 		}
 		var t api.Task
 		if err == nil {
-			t, err = s.Await(ctx, st, what, func(api.Task) {})
+			t, err = s.Await(ctx, st, what, nil, func(api.Task) {})
 		}
 		if err != nil {
 			errs = append(errs, err)

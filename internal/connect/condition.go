@@ -64,15 +64,16 @@ func isHealthy(t api.Task) bool {
 	return !checked || t.Health == lifecycle.HealthHealthy.String()
 }
 
-// Await waits until the task meets a condition and returns it. A task that is removed
+// Await waits until the task meets a condition and returns it. Owned, if not nil, is called
+// with each owner that the task has meanwhile, and its error ends the wait. A task that is removed
 // meanwhile counts as stopped, and its last known state is returned.
-func (s *Connector) Await(ctx context.Context, st lifecycle.State, what Condition, show func(api.Task)) (api.Task, error) {
+func (s *Connector) Await(ctx context.Context, st lifecycle.State, what Condition, owned func(*Task) error, show func(api.Task)) (api.Task, error) {
 	last := s.FromState(st)
 	if done, err := what.Met(last); done || err != nil {
 		show(last)
 		return last, err
 	}
-	err := s.Ask(ctx, st.ID, nil, func(t api.Task) (bool, error) {
+	err := s.Ask(ctx, st.ID, owned, func(t api.Task) (bool, error) {
 		last = t
 		show(t)
 		return what.Met(t)

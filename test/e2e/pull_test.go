@@ -264,6 +264,14 @@ func TestPullProgressOnATerminal(t *testing.T) {
 	run.see("\x1b[J")
 	run.see("hello")
 	run.want(0)
+
+	b.fault("GET", "app", "blobs/", 0, registrytest.Hang(nil))
+	again, _ := b.push("app:2", b.freshImage("again"))
+	run = b.onTerminal("run", b.hello(again))
+	run.see("app:2  [")
+	run.keysIn("\x03")
+	run.see("\rstopping, within") // not behind the bar
+	run.want(130)
 }
 
 // Where there is no terminal a long pull is a line now and then, while no byte comes, too:
