@@ -241,6 +241,30 @@ func TestOutputIsSentOnceThoughOwnersChange(t *testing.T) {
 	h.want("one", "two", "prompt> ")
 }
 
+// What was read for the next request, while the one before was acknowledged, is sent by the next
+// owner.
+func TestWhatWasReadIsNotDelivered(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, "shop")
+	h.state.Task.Containers[0].Log.Options["awslogs-force-flush-interval-seconds"] = "3600"
+	const lines, fit = 5, 4
+	var want []string
+	part := strings.Repeat("x", 8<<10) // as conmon reads
+	for i := range lines {
+		for range 30 {
+			h.write(false, part)
+		}
+		h.write(true, fmt.Sprint(i))
+		want = append(want, strings.Repeat(part, 30)+fmt.Sprint(i))
+	}
+	first := h.process()
+	h.await(fit)
+	first.end()
+	h.want(want[:fit]...)
+	h.process().exit()
+	h.want(want...)
+}
+
 func TestWhatStandsStillIsShown(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, "shop")

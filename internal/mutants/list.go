@@ -23,6 +23,9 @@ func cases(names string) check {
 	return check{pkg: "internal/sim", tests: "^TestModel$/" + names, first: "^TestKnownSeeds$"}
 }
 
+// logs are tests of a package that takes part in the delivery of output.
+func logs(pkg, tests string) check { return check{pkg: pkg, tests: "^(" + tests + ")$"} }
+
 // agent is a test of what happens with a decision of the core.
 func agent(tests string) check { return check{pkg: "internal/agent", tests: "^(" + tests + ")$"} }
 
@@ -94,6 +97,7 @@ var mutants = []mutant{
 	{"a kill does not wait for a hook", "pkg/lifecycle cancelHook", value, "Force", "false", cases("hooks|preStop")},
 	{"a log router gets the last lines before its stop", "pkg/lifecycle stopOp", never, "flushes", "", cases("a_log_router")},
 	{"a kill does not wait for a log router", "pkg/lifecycle cancelFlush", value, "Force", "false", cases("a_log_router")},
+	{"a log router starts before those that log to it", "pkg/taskdef withRouter", never, "RoutedBy waits", "", logs("pkg/taskdef", "TestARouterStartsFirst")},
 	{"a task stops at its deadline", "pkg/lifecycle settleDeadline", always, "Before", "", cases("deadline")},
 	{"a Pod runs until its last container has ended", "pkg/lifecycle awaitsLast", value, "UntilLast ContainsFunc", "false", cases("last")},
 	{"the first restart of a Pod does not wait", "pkg/lifecycle restartVerdict", never, "FirstAtOnce quick", "", scripts},
@@ -105,6 +109,22 @@ var mutants = []mutant{
 	{"no STOPPED while ports are taken", "pkg/lifecycle State.Status", always, "SandboxStopped", "", model},
 	{"a transition is reported once", "pkg/lifecycle recordContainer", skip, "max", "", model},
 	{"a step does not change its input", "pkg/lifecycle Step", skip, "clone", "", rules},
+
+	// Output that is sent to a server.
+	{"a position moves after an acknowledgement", "pkg/logsend/forward Sender.Send", always, "config Ack", "", logs("pkg/logsend/forward", "TestOnlyWhatIsAcknowledgedIsDelivered")},
+	{"an acknowledgement is that of the batch", "pkg/logsend/forward Sender.await", always, "ok ==", "", logs("pkg/logsend/forward", "TestTheAcknowledgementOfAnotherBatchIsNone")},
+	{"a position moves after an answer without an error", "pkg/logsend/awslogs Sender.Send", always, "err == nil", "", logs("pkg/logsend/awslogs", "TestFailuresSayWhenToTryAgain")},
+	{"an event in parts is delivered with its last part", "pkg/logsend/awslogs batch.cut", value, "text n before", "event{e.text[:n], e.time, e.next}", logs("pkg/logsend/awslogs", "TestAnEventInPartsIsDeliveredWithItsLastPart")},
+	{"what was read is not yet delivered", "internal/logdelivery route.acknowledged", value, "sent Next", "logroute.Position{r.reader.Open(), r.reader.Open()}", logs("internal/logdelivery", "TestWhatWasReadIsNotDelivered")},
+	{"each stream has its own position", "pkg/logroute Joiner.cut", never, "other begun", "", logs("pkg/logroute", "FuzzReaderGoesOnWhereItStopped")},
+	{"a file with two names is not complete", "internal/logfiles Files.withCurrent", never, "SameFile", "", logs("internal/logfiles", "TestRotationLosesNothing")},
+	{"the file that is written is read", "internal/logfiles Files.Segments", value, "withCurrent", "all", logs("internal/logfiles", "TestRotationLosesNothing")},
+	{"a file is read to its end before the next one", "internal/logfiles Reader.advance", always, "r last", "", logs("internal/logfiles", "TestRotationLosesNothing")},
+	{"files are kept until they were sent", "internal/logdelivery Delivery.prune", always, "Number delivered", "", logs("internal/logdelivery", "TestBacklogIsGivenUpFromItsOldestEnd")},
+	{"a definition alone sends nothing", "pkg/taskdef LogConfiguration.Sent", always, "s AWSLogs", "", logs("internal/logdelivery", "TestADefinitionAloneSendsNothing")},
+	{"with logs=local nothing is sent", "pkg/taskdef LogConfiguration.Sent", never, "LogsAuto LogsRemote", "", logs("internal/logdelivery", "TestADefinitionAloneSendsNothing")},
+	{"a log router reads secrets from its variables", "internal/podspec RouterConfig", value, "reference", "secret.ValueFrom", logs("internal/podspec", "TestARouterHasItsConfigurationAndSecrets")},
+	{"a variable that is a secret is not sent", "internal/logdelivery withoutSecrets", value, "hidden name", "false", logs("internal/logdelivery", "TestSecretsAreNoAttributes")},
 
 	// The queue.
 	{"a task is overtaken a limited number of times", "pkg/admission judge", always, "Passed Overtake", "", queue},

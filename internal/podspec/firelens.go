@@ -57,7 +57,8 @@ func RouterConfig(s lifecycle.State) []byte {
 		o := logroute.RouterOutput{Container: c.Name, Options: make(map[string]string)}
 		maps.Copy(o.Options, c.Log.Options)
 		for _, secret := range c.Log.SecretOptions {
-			_, o.Options[secret.Name] = logroute.SecretVariable(f.Fluentd, secret.Name, i)
+			_, reference := logroute.SecretVariable(f.Fluentd, secret.Name, i)
+			o.Options[secret.Name] = reference
 		}
 		f.Outputs = append(f.Outputs, o)
 	}

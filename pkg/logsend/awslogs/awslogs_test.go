@@ -135,6 +135,33 @@ func TestAnEventIsCutBetweenCharacters(t *testing.T) {
 	}
 }
 
+// Parts of a line may be in several requests. Until the last of them was taken, the line counts as
+// not delivered.
+func TestAnEventInPartsIsDeliveredWithItsLastPart(t *testing.T) {
+	t.Parallel()
+	s := newSending(t, nil, "shop")
+	s.add("begin")
+	s.all()
+	const parts = 9 // more than two requests have room for
+	s.add(strings.Repeat("x", parts*EventBytes))
+	for taken := 0; ; {
+		sent, err := s.Send(t.Context())
+		if err != nil || !sent.Moved {
+			t.Fatal(sent, err)
+		}
+		taken += int(sent.Lines)
+		if taken == parts {
+			if sent.Next[0].Offset != 2 {
+				t.Errorf("the line was sent, and the position is %+v", sent.Next)
+			}
+			return
+		}
+		if sent.Next[0].Offset != 1 {
+			t.Fatalf("with %d of %d parts the position is %+v", taken, parts, sent.Next)
+		}
+	}
+}
+
 func TestEventsOfSeveralLines(t *testing.T) {
 	t.Parallel()
 	s := newSending(t, func(o *logroute.AWSLogs) { o.Begin = regexp.MustCompile(`^\d`) }, "shop")

@@ -110,6 +110,20 @@ func TestOnlyWhatIsAcknowledgedIsDelivered(t *testing.T) {
 	}
 }
 
+func TestTheAcknowledgementOfAnotherBatchIsNone(t *testing.T) {
+	t.Parallel()
+	s := New(Config{Ack: true, Dial: server(t, func(conn net.Conn, _ int, _ []any) bool {
+		ack(conn, "another")
+		return false
+	})})
+	defer s.Close()
+	s.Add(entry(1, "one"))
+	var failed *logroute.SendError
+	if sent, err := s.Send(t.Context()); !errors.As(err, &failed) || sent.Moved {
+		t.Errorf("%+v, %v", sent, err)
+	}
+}
+
 func TestAServerThatNeverAcknowledgesIsNamed(t *testing.T) {
 	t.Parallel()
 	s := New(Config{Dial: server(t, func(net.Conn, int, []any) bool { return true }), Ack: true, Timeout: 50 * time.Millisecond})
