@@ -46,15 +46,17 @@ const (
 )
 
 // The fail points of the delivery of logs, which a task passes only if its output is sent:
-// between the new name of a log file and conmon, after a server has acknowledged, after the
-// position was written. FlushLogs is for a task with a log router.
+// between the new name of a log file and conmon, after conmon was told to open its file again,
+// after a server has acknowledged, after the position was written. FlushLogs is for a task with a
+// log router.
 const (
 	LogLinked       = "log-linked"
+	LogReopened     = "log-reopened"
 	LogAcknowledged = "log-acknowledged"
 	LogPosition     = "log-position"
 )
 
-var logPoints = []string{LogLinked, LogAcknowledged, LogPosition, BeforeEffect + "FlushLogs", AfterEffect + "FlushLogs"}
+var logPoints = []string{LogLinked, LogReopened, LogAcknowledged, LogPosition, BeforeEffect + "FlushLogs", AfterEffect + "FlushLogs"}
 
 // Points lists all fail points that each task passes, sorted.
 func Points() []string {

@@ -300,7 +300,11 @@ func (a *Delivery) reopen(ctx context.Context, c *container) error {
 		return err // the next run continues with the file that has two names
 	}
 	c.asked = time.Now()
-	return logfiles.Reopen(seen.Control)
+	if err := logfiles.Reopen(seen.Control); err != nil {
+		return err
+	}
+	a.Fail.At(failpoint.LogReopened)
+	return nil
 }
 
 // Drain waits until all was sent of what the containers wrote, at most as long as the
