@@ -145,6 +145,10 @@ func TestOutputReachesTheLogRouter(t *testing.T) {
 			eventually(t, "the first lines", func() bool {
 				return strings.Contains(b.lines(id, "router"), "app stdout first") && (tells == "" || strings.Contains(b.lines(id, "router"), "app stdout FLUENT_PORT=24224"))
 			})
+			config, err := os.ReadFile(filepath.Join(filepath.Dir(logFile(b, id)), "router", "fluent.conf"))
+			if err != nil || !strings.Contains(string(config), "key ${key_1}") || strings.Contains(string(config), "12345678") {
+				t.Errorf("the configuration is %s, %v", config, err)
+			}
 			b.tell(id, "app", "/tmp/go")
 			b.want(0, "wait", id)
 			got := b.lines(id, "router")

@@ -14,7 +14,7 @@
 //	sleep DURATION       "forever" for ever
 //	print TEXT...        to stdout
 //	eprint TEXT...       to stderr
-//	lines N              N numbered lines to stdout
+//	lines N [FIRST SIZE] N numbered lines to stdout, from FIRST (1) on, of at least SIZE bytes
 //	env NAME             print a variable; fail if it is not set
 //	where                print uid, gid, working directory and host name
 //	mount PATH           print what is mounted there: type, and ro or rw
@@ -24,6 +24,7 @@
 //	processes            print how many processes it sees
 //	route FILE           be a log router that listens where a configuration of fluent-bit
 //	                     says, and print each record: TAG SOURCE TEXT
+//	mute FILE            the same, but acknowledge nothing
 //	interfaces           print the names of the network interfaces
 //	resolve NAME         print the addresses of a host name; fail if it has none
 //	resolver             print name servers, search domains and options
@@ -58,6 +59,7 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -135,7 +137,7 @@ var steps = map[string]step{
 	"sleep":      {1, 1, sleep},
 	"print":      {0, -1, func(_ *box, args []string) error { return say(os.Stdout, args) }},
 	"eprint":     {0, -1, func(_ *box, args []string) error { return say(os.Stderr, args) }},
-	"lines":      {1, 1, lines},
+	"lines":      {1, 3, lines},
 	"env":        {1, 1, printEnv},
 	"where":      {0, 0, where},
 	"mount":      {1, 1, mount},
@@ -165,6 +167,7 @@ var steps = map[string]step{
 	"try":        {1, -1, try},
 	"flood":      {2, 2, (*box).flood},
 	"route":      {1, 1, (*box).route},
+	"mute":       {1, 1, (*box).mute},
 	"crash":      {0, 0, crash},
 	"alloc":      {1, 1, (*box).alloc},
 	"burn":       {1, 1, burn},
@@ -240,13 +243,25 @@ func say(w io.Writer, words []string) error {
 }
 
 func lines(_ *box, args []string) error {
+	first, size := 1, 0
+	for i, to := range []*int{&first, &size} {
+		if i+1 < len(args) {
+			n, err := strconv.Atoi(args[i+1])
+			if err != nil {
+				return err
+			}
+			*to = n
+		}
+	}
+	out := bufio.NewWriterSize(os.Stdout, 64<<10)
 	return withInt(args[0], func(n int) error {
-		for i := range n {
-			if _, err := fmt.Println("line", i+1); err != nil {
+		for i := first; i < first+n; i++ {
+			line := fmt.Sprint("line ", i)
+			if _, err := fmt.Fprintln(out, line+strings.Repeat(".", max(0, size-len(line)-1))); err != nil {
 				return err
 			}
 		}
-		return nil
+		return out.Flush()
 	})
 }
 

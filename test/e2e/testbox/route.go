@@ -11,8 +11,13 @@ import (
 
 // route is a log router without outputs. What the configuration refers to comes from its
 // variables, of which only the length is printed.
-func (b *box) route(args []string) error {
-	text, err := os.ReadFile(args[0])
+func (b *box) route(args []string) error { return b.router(args[0], true) }
+
+// mute is a log router that takes what it is sent, and never acknowledges.
+func (b *box) mute(args []string) error { return b.router(args[0], false) }
+
+func (b *box) router(config string, acknowledges bool) error {
+	text, err := os.ReadFile(config)
 	if err != nil {
 		return err
 	}
@@ -37,7 +42,7 @@ func (b *box) route(args []string) error {
 	if err != nil {
 		return err
 	}
-	server := &logstest.Forward{Took: func(r logstest.Record) {
+	server := &logstest.Forward{Silent: !acknowledges, Took: func(r logstest.Record) {
 		tag, _, _ := strings.Cut(r.Tag, "-firelens-")
 		fmt.Println(tag, r.Members["source"], r.Members["log"])
 	}}
