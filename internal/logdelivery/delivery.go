@@ -92,6 +92,7 @@ type container struct {
 	stop  context.CancelFunc
 	ended bool      // over is closed
 	asked time.Time // when conmon was told last to open its file again
+	turn  int64     // the segment for which it was told
 	deaf  bool      // it did not, and a warning said so
 }
 
@@ -285,11 +286,12 @@ func (a *Delivery) prune(ctx context.Context, c *container) error {
 // patience is how long conmon may take to open its file again before it is told once more.
 const patience = 5 * time.Second
 
-// reopen tells conmon to open the file again.
+// reopen tells conmon to open the file again: once for each segment, and again if it does not.
 func (a *Delivery) reopen(ctx context.Context, c *container) error {
 	a.Fail.At(failpoint.LogLinked)
-	if time.Since(c.asked) < patience {
-		return nil
+	segment, err := logfiles.Rotating(c.files)
+	if err != nil || segment == c.turn && time.Since(c.asked) < patience {
+		return err
 	}
 	podman, err := a.Podman(ctx)
 	if err != nil {
@@ -299,7 +301,7 @@ func (a *Delivery) reopen(ctx context.Context, c *container) error {
 	if err != nil || seen.Status != libpod.Running {
 		return err // the next run continues with the file that has two names
 	}
-	c.asked = time.Now()
+	c.asked, c.turn = time.Now(), segment
 	if err := logfiles.Reopen(seen.Control); err != nil {
 		return err
 	}

@@ -89,6 +89,8 @@ type conmon struct {
 	files   logfiles.Files
 	control *os.File
 
+	opened chan struct{} // gets a value for each new file
+
 	mu    sync.Mutex
 	out   *os.File
 	lines int
@@ -96,7 +98,7 @@ type conmon struct {
 
 func newConmon(t *testing.T, dir string) *conmon {
 	t.Helper()
-	c := &conmon{t: t, files: logfiles.In(dir).Of(taskID, 0)}
+	c := &conmon{t: t, files: logfiles.In(dir).Of(taskID, 0), opened: make(chan struct{}, 100)}
 	if err := errors.Join(c.files.Place(), syscall.Mkfifo(filepath.Join(dir, "ctl"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -113,6 +115,7 @@ func newConmon(t *testing.T, dir string) *conmon {
 			if err := os.Rename(c.files.Path()+".tmp", c.files.Path()); err != nil {
 				t.Error(err)
 			}
+			c.opened <- struct{}{}
 		}
 	}()
 	t.Cleanup(func() { c.control.Close(); <-done; c.out.Close() })
@@ -150,6 +153,26 @@ func (c *conmon) write(n int) {
 		if _, err := c.out.Write(b); err != nil {
 			c.t.Error(err)
 		}
+	}
+}
+
+// A container that writes fast has its file rotated again as soon as it is full again.
+func TestAFullFileIsRotatedAtOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c := newConmon(t, dir)
+	a := &Delivery{most: 4 * smallSegment, Deliverer: &Deliverer{
+		Log: slog.New(slog.DiscardHandler), Podman: func(context.Context) (Podman, error) { return controlled(dir), nil },
+	}}
+	one := &container{files: c.files}
+	for range 3 {
+		c.write(800) // more than a segment
+		before := one.asked
+		a.rotate(t.Context(), one)
+		if !one.asked.After(before) {
+			t.Fatal("conmon is not told to open its file again")
+		}
+		<-c.opened
 	}
 }
 

@@ -164,6 +164,19 @@ func (f Files) Rotate(limit int64, reopen func() error) (pending bool, err error
 	return true, reopen()
 }
 
+// Rotating returns the number of the segment that has its name, and that conmon still writes; 0
+// for none.
+func Rotating(f Files) (int64, error) {
+	all, err := f.Segments()
+	if err != nil || len(all) == 0 {
+		return 0, err
+	}
+	if last := all[len(all)-1]; !last.Complete && last.Path != f.Path() {
+		return last.Number, nil
+	}
+	return 0, nil
+}
+
 // Prune removes the oldest complete segments, but never the newest one, while all that is kept
 // has more than most bytes (0: no limit) and may holds for the segment.
 func (f Files) Prune(most int64, may func(Segment) bool) (removed []Segment, err error) {

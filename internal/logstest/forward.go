@@ -45,7 +45,7 @@ func (f *Forward) Serve(l net.Listener) {
 func (f *Forward) serve(conn net.Conn) {
 	defer conn.Close()
 	var b []byte
-	part := make([]byte, 4096)
+	part := make([]byte, 1<<20) // a message is decoded again with each part of it
 	for {
 		v, rest, err := forward.Decode(b)
 		if err == nil {

@@ -120,6 +120,7 @@ var mutants = []mutant{
 	{"a file with two names is not complete", "internal/logfiles Files.withCurrent", never, "SameFile", "", logs("internal/logfiles", "TestRotationLosesNothing")},
 	{"the file that is written is read", "internal/logfiles Files.Segments", value, "withCurrent", "all", logs("internal/logfiles", "TestRotationLosesNothing")},
 	{"a file is read to its end before the next one", "internal/logfiles Reader.advance", always, "r last", "", logs("internal/logfiles", "TestRotationLosesNothing")},
+	{"a full file is rotated at once", "internal/logdelivery Delivery.reopen", always, "segment turn ==", "", logs("internal/logdelivery", "TestAFullFileIsRotatedAtOnce")},
 	{"files are kept until they were sent", "internal/logdelivery Delivery.prune", always, "Number delivered", "", logs("internal/logdelivery", "TestBacklogIsGivenUpFromItsOldestEnd")},
 	{"a definition alone sends nothing", "pkg/taskdef LogConfiguration.Sent", always, "s AWSLogs", "", logs("internal/logdelivery", "TestADefinitionAloneSendsNothing")},
 	{"with logs=local nothing is sent", "pkg/taskdef LogConfiguration.Sent", never, "LogsAuto LogsRemote", "", logs("internal/logdelivery", "TestADefinitionAloneSendsNothing")},

@@ -181,7 +181,7 @@ func TestAGigabyteOfOutput(t *testing.T) {
 func TestARouterThatWasAwayForLongGetsAllLines(t *testing.T) {
 	b := newBox(t)
 	const lines = 600_000
-	id := b.detach(b.routed("wait /tmp/up -- "+routes, fmt.Sprintf("lines %d 1 100 -- write /tmp/done -- wait /tmp/go -- print last", lines), func(r *ctr) {
+	id := b.detach(routed(b, "wait /tmp/up -- "+routes, fmt.Sprintf("lines %d 1 100 -- write /tmp/done -- wait /tmp/go -- print last", lines), func(r *ctr) {
 		r.StopTimeout = 120
 	}))
 	b.await("app RUNNING")

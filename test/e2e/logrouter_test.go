@@ -12,7 +12,7 @@ import (
 
 // routed is a task of a log router, which does steps, and an app that logs to it. What the router
 // prints is kept as a whole, and it has a minute for the last lines.
-func (b *box) routed(router, app string, change func(*ctr)) (path string) {
+func routed(b *box, router, app string, change func(*ctr)) (path string) {
 	r := ctr{Name: "router", Command: words(router), Essential: optional, StopTimeout: 60, More: obj{
 		"user": "1000", "firelensConfiguration": obj{"type": "fluentbit"},
 		"logConfiguration": obj{"logDriver": "json-file", "options": obj{"max-size": "500m"}},
@@ -26,7 +26,7 @@ func (b *box) routed(router, app string, change func(*ctr)) (path string) {
 const routes = "route /fluent-bit/etc/fluent-bit.conf"
 
 // killedAt runs podtask, which a fail point kills with -9.
-func (b *box) killedAt(point string, args ...string) {
+func killedAt(b *box, point string, args ...string) {
 	b.t.Helper()
 	env := b.env
 	b.env = append(b.env[:len(env):len(env)], "PODTASK_FAILPOINT="+point)
@@ -50,15 +50,15 @@ func TestKilledOwnersPassOnAllLines(t *testing.T) {
 	for i, point := range points {
 		app += fmt.Sprintf(" -- wait /tmp/%s -- lines %d %d", point, lines, 1+(i+1)*lines)
 	}
-	b.killedAt("log-acknowledged", "run", "--name", b.family, b.routed(routes, app+" -- wait /tmp/go -- print last", nil))
+	killedAt(b, "log-acknowledged", "run", "--name", b.family, routed(b, routes, app+" -- wait /tmp/go -- print last", nil))
 	for _, point := range points {
 		b.tell(b.family, "app", "/tmp/"+point)
-		b.killedAt(point, "wait", b.family)
+		killedAt(b, point, "wait", b.family)
 	}
 	b.tell(b.family, "app", "/tmp/go")
 	flush := []string{"before-effect/FlushLogs", "after-effect/FlushLogs"}
 	for _, point := range flush {
-		b.killedAt(point, "wait", b.family)
+		killedAt(b, point, "wait", b.family)
 	}
 	b.want(0, "wait", b.family)
 	seen, all := map[string]int{}, 0
@@ -85,7 +85,7 @@ func TestKilledOwnersPassOnAllLines(t *testing.T) {
 func TestLinesWaitForARouterThatWasKilled(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
-	id := b.detach(b.routed(routes, "print first -- wait /tmp/two -- print second -- wait /tmp/go -- print last", func(r *ctr) {
+	id := b.detach(routed(b, routes, "print first -- wait /tmp/two -- print second -- wait /tmp/go -- print last", func(r *ctr) {
 		r.Restart = restarts(3)
 	}))
 	arrived := func(text string) func() bool {
@@ -115,7 +115,7 @@ func TestARouterThatTakesNothingIsReported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBox(t)
-			r := b.want(0, "run", "--name", b.family, b.routed(router, "print hello", func(r *ctr) { r.StopTimeout = 2 }))
+			r := b.want(0, "run", "--name", b.family, routed(b, router, "print hello", func(r *ctr) { r.StopTimeout = 2 }))
 			if !strings.Contains(r.err, "not all output of a container reached the log router") {
 				t.Errorf("it says %s", r.err)
 			}
