@@ -22,7 +22,7 @@ func Closest(word string, candidates []string) string {
 		if diff := len(c) - len(word); diff >= bound || -diff >= bound {
 			continue
 		}
-		if d := smetrics.WagnerFischer(word, fold(c), 1, 1, 1); d < bound {
+		if d := distance(word, fold(c)); d < bound {
 			best, bound = c, d
 		}
 	}
@@ -30,3 +30,16 @@ func Closest(word string, candidates []string) string {
 }
 
 func fold(word string) string { return strings.ToLower(strings.ReplaceAll(word, "_", "-")) }
+
+// distance counts the letters to insert, remove or replace. Two neighbors that changed
+// places count as one.
+func distance(a, b string) int {
+	if len(a) == len(b) {
+		for i := range len(a) - 1 {
+			if a[i] != a[i+1] && a[:i]+a[i+1:i+2]+a[i:i+1]+a[i+2:] == b {
+				return 1
+			}
+		}
+	}
+	return smetrics.WagnerFischer(a, b, 1, 1, 1)
+}

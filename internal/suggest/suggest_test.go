@@ -8,7 +8,7 @@ import (
 func TestClosest(t *testing.T) {
 	t.Parallel()
 	for word, want := range map[string]string{
-		"folow": "follow", "LOG_LEVEL": "log-level", "pul": "pull", "follow": "follow",
+		"folow": "follow", "follwo": "follow", "plul": "pull", "LOG_LEVEL": "log-level", "pul": "pull", "follow": "follow",
 		"down": "", "x": "", "": "", strings.Repeat("l", 100): "", "levl": "",
 	} {
 		if got := Closest(word, []string{"drain", "follow", "log-level", "pull"}); got != want {
