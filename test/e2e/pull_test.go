@@ -265,13 +265,33 @@ func TestPullProgressOnATerminal(t *testing.T) {
 	run.see("hello")
 	run.want(0)
 
-	b.fault("GET", "app", "blobs/", 0, registrytest.Hang(nil))
-	again, _ := b.push("app:2", b.freshImage("again"))
+	img := b.freshImage("again")
+	again, _ := b.push("app:2", img)
+	b.fault("GET", "app", "blobs/"+firstLayer(t, img).String(), 0, registrytest.Halfway(4*time.Second, nil))
 	run = b.onTerminal("run", b.hello(again))
 	run.see("app:2  [")
 	run.keysIn("\x03")
 	run.see("\rstopping, within") // not behind the bar
 	run.want(130)
+}
+
+// A detached run that waits shows the pull of the owner, and Ctrl-C ends the wait only.
+func TestCtrlCWhileADetachedTaskIsPulled(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.env = append(b.env, "PODTASK_PULL_IDLE=1h", "PODTASK_PULL_FIRST_BYTE=1h")
+	img := b.freshImage("app")
+	ref, _ := b.push("app:1", img)
+	release := make(chan struct{})
+	b.fault("GET", "app", "blobs/"+firstLayer(t, img).String(), 0, registrytest.Halfway(4*time.Second, release))
+	run := b.onTerminal("run", "-d", "--wait=running", "--name", b.family, b.define(ctr{Name: "app", Image: ref, Command: words("sleep forever"), StopTimeout: 1}))
+	run.see("app:1  [")
+	run.keysIn("\x03")
+	run.see("interrupted: task " + b.family + " continues; `podtask stop " + b.family + "` stops it\r\n")
+	run.want(130)
+	close(release)
+	b.await("app RUNNING")
+	b.want(0, "stop", b.family)
 }
 
 // Where there is no terminal a long pull is a line now and then, while no byte comes, too:
