@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/internal/term"
@@ -55,7 +56,9 @@ func printDoctorFindings(s *session, findings []doctor.Finding) error {
 	on := console.ColorsFor(s.stdout, s.getenv)
 	inks := map[doctor.Level]console.Ink{doctor.OK: console.Green, doctor.Fail: console.Red}
 	for _, f := range findings {
-		if _, err := fmt.Fprintf(s.stdout, "%s %s\n", on.Paint(inks[f.Level], console.Pad(string(f.Level), 4)), term.Line(f.String())); err != nil {
+		level := console.Pad(string(f.Level), 4)
+		text := onTerminal(s.stdout, level+" ", term.Line(f.String()))
+		if _, err := fmt.Fprintln(s.stdout, on.Paint(inks[f.Level], level)+strings.TrimPrefix(text, level)); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/internal/console"
+	"github.com/podtask/podtask/internal/helptext"
 	"github.com/urfave/cli/v2"
 )
 
@@ -64,6 +65,16 @@ type listing[T any] struct {
 	// id is what --quiet prints; nil for a verb without that flag.
 	id      func(T) string
 	columns []column[T]
+}
+
+// onTerminal returns a text behind a head, with lines as long as the terminal w is wide; one
+// line if w is none.
+func onTerminal(w io.Writer, head, text string) string {
+	width := console.TerminalWidth(w)
+	if width == 0 {
+		return head + text
+	}
+	return helptext.Indented(head, text, width)
 }
 
 // column is a column of a list. What is wide is shown with --format wide only.

@@ -43,7 +43,7 @@ Examples:
   podtask run web.json
   podtask run --rm -e LOG_LEVEL=debug --env-file web.env web.yaml
   podtask run -d --wait=healthy --timeout 2m --name web web.json
-  podtask run --map-volume data=./data --map-secret /web/token=env:TOKEN web.json
+  podtask run --map-volume data=./data --map-secret /web/key=env:KEY web.json
   podtask run --override nightly.json --dry-run --strict web.json`,
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "detach", Aliases: []string{"d"}, Usage: "run the task in the background and print its ID"},

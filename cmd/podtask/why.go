@@ -72,7 +72,7 @@ func why(ctx context.Context, s *session, c *cli.Context) error {
 	}
 	err := printItems(s.stdout, c, answers, func(bool) error {
 		for _, a := range answers {
-			fmt.Fprintln(s.stdout, a.Sentence)
+			fmt.Fprintln(s.stdout, onTerminal(s.stdout, "", a.Sentence))
 		}
 		return nil
 	})

@@ -44,7 +44,7 @@ func (p Page) Text(width int, bold func(string) string) string {
 		bold = func(s string) string { return s }
 	}
 	var b strings.Builder
-	b.WriteString(indented("", p.Summary, width) + "\n")
+	b.WriteString(Indented("", p.Summary, width) + "\n")
 	title := func(text string) { b.WriteString("\n" + bold(text+":") + "\n") }
 	title("Usage")
 	b.WriteString("  " + p.Usage + "\n")
@@ -85,7 +85,7 @@ func (g Group) text(width int) string {
 			b.WriteString(head + "\n")
 			head = strings.Repeat(" ", column+2)
 		}
-		b.WriteString(strings.TrimRight(indented(head+"  ", item.Text, width), " ") + "\n")
+		b.WriteString(strings.TrimRight(Indented(head+"  ", item.Text, width), " ") + "\n")
 	}
 	return b.String()
 }
@@ -96,7 +96,7 @@ func Wrap(text string, width int) string {
 	var words []string
 	flush := func() {
 		if len(words) > 0 {
-			b.WriteString(indented("", strings.Join(words, " "), width) + "\n")
+			b.WriteString(Indented("", strings.Join(words, " "), width) + "\n")
 			words = nil
 		}
 	}
@@ -117,9 +117,9 @@ func Wrap(text string, width int) string {
 	return b.String()
 }
 
-// indented returns text behind a head, its later lines as far to the right as the head is
+// Indented returns text behind a head, its later lines as far to the right as the head is
 // wide.
-func indented(head, text string, width int) string {
+func Indented(head, text string, width int) string {
 	indent := utf8.RuneCountInString(head)
 	var b strings.Builder
 	b.WriteString(head)
