@@ -77,6 +77,7 @@ type Delivery struct {
 	most       int64 // bytes that the files of a container may take once delivered; 0: no limit
 	containers []*container
 	sends      bool          // output of a container is sent
+	passed     chan struct{} // gets a value when all of a file was sent
 	done       chan struct{} // closed when all is delivered, or no more will be
 }
 
@@ -100,7 +101,7 @@ type container struct {
 // while no other process does.
 func (d *Deliverer) Start(ctx context.Context, t Task, wg *sync.WaitGroup) *Delivery {
 	s := t.State()
-	a := &Delivery{Deliverer: d, task: t, id: s.ID, most: s.Options.LogSize, done: make(chan struct{})}
+	a := &Delivery{Deliverer: d, task: t, id: s.ID, most: s.Options.LogSize, passed: make(chan struct{}, 1), done: make(chan struct{})}
 	for i, c := range s.Task.Containers {
 		if !c.Log.Remote() {
 			continue
@@ -202,9 +203,12 @@ func (a *Delivery) run(ctx context.Context) {
 	cancel()
 	others.Wait()
 	changes.Close()
+	for _, c := range a.containers {
+		_ = a.prune(ctx, c) // the next look tells
+	}
 }
 
-// follow rotates files, and wakes routes, when files have changed.
+// follow rotates and prunes files, and wakes routes, when files have changed or were sent.
 func (a *Delivery) follow(ctx context.Context, changes *logfiles.Changes) {
 	for ctx.Err() == nil {
 		for _, c := range a.containers {
@@ -217,7 +221,7 @@ func (a *Delivery) follow(ctx context.Context, changes *logfiles.Changes) {
 		case <-time.After(pause):
 		case <-ctx.Done():
 		}
-		changes.Await(ctx)
+		changes.AwaitOr(ctx, a.passed)
 	}
 }
 

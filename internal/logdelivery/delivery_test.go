@@ -32,7 +32,7 @@ const taskID = "0123456789abcdef0123456789abcdef"
 
 // host is a machine with a task whose container writes, and a CloudWatch.
 type host struct {
-	t      *testing.T
+	t      testing.TB
 	dir    string
 	server *logstest.Server
 	url    string
@@ -43,7 +43,7 @@ type host struct {
 	servers func(*Servers)
 }
 
-func newHost(t *testing.T, groups ...string) *host {
+func newHost(t testing.TB, groups ...string) *host {
 	h := &host{t: t, dir: t.TempDir(), server: logstest.New(groups...)}
 	web := httptest.NewServer(h.server)
 	t.Cleanup(web.Close)
@@ -70,6 +70,18 @@ func (h *host) write(last bool, text string) {
 	if _, err := h.out.Write(logroute.Piece{Time: time.Now(), Last: last, Text: []byte(text)}.Append(nil)); err != nil {
 		h.t.Fatal(err)
 	}
+}
+
+// rotate makes a segment of the file, as conmon would.
+func (h *host) rotate() {
+	if _, err := h.files.Rotate(1, func() error { return os.Rename(h.files.Path(), h.files.Path()+".old") }); err != nil {
+		h.t.Error(err)
+	}
+	if err := h.files.Place(); err != nil {
+		h.t.Error(err)
+	}
+	h.out.Close()
+	h.out, _ = os.OpenFile(h.files.Path(), os.O_WRONLY|os.O_APPEND, 0)
 }
 
 // InspectContainer implements Podman.
@@ -306,19 +318,9 @@ func TestBacklogIsGivenUpFromItsOldestEnd(t *testing.T) {
 	}
 	p.end() // from now on the test alone prunes
 	c := p.containers[0]
-	next := func(n int) {
-		if _, err := h.files.Rotate(1, func() error { return os.Rename(h.files.Path(), h.files.Path()+".old") }); err != nil {
-			t.Error(err)
-		}
-		if err := h.files.Place(); err != nil {
-			t.Error(err)
-		}
-		h.out.Close()
-		h.out, _ = os.OpenFile(h.files.Path(), os.O_WRONLY|os.O_APPEND, 0)
-		h.write(true, fmt.Sprint("segment ", n))
-	}
 	for n := range 4 {
-		next(n + 2)
+		h.rotate()
+		h.write(true, fmt.Sprint("segment ", n+2))
 	}
 	p.Delivery.most, p.Settings.Backlog = 1, 150
 	if err := p.prune(t.Context(), c); err != nil {
@@ -329,6 +331,27 @@ func TestBacklogIsGivenUpFromItsOldestEnd(t *testing.T) {
 	}
 	if got := p.events(); !strings.Contains(got, "LOGS_LOST") || !strings.Contains(got, "log-backlog") {
 		t.Errorf("the events are %s", got)
+	}
+}
+
+// Files that were sent go, though the container writes nothing more: all but the newest two.
+func TestFilesGoWhenTheyWereSent(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, "shop")
+	h.state.Options.LogSize = 1
+	for range 4 {
+		h.write(true, "text")
+		h.rotate()
+	}
+	h.write(true, "last")
+	h.process()
+	h.await(5)
+	for left := 5; left > 2; runtime.Gosched() {
+		all, err := h.files.Segments()
+		if err != nil {
+			t.Fatal(err)
+		}
+		left = len(all)
 	}
 }
 

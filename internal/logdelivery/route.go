@@ -264,6 +264,7 @@ func (r *route) acknowledged(ctx context.Context, sent logroute.Sent) error {
 	r.damaged += damaged
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.tellPassed(r.saved.Position, sent)
 	r.saved.Position = sent.Next
 	if !sent.Until.IsZero() {
 		r.saved.Until = sent.Until
@@ -285,6 +286,17 @@ func (r *route) acknowledged(ctx context.Context, sent logroute.Sent) error {
 		r.note(ctx, eventLost, fmt.Sprintf("%d damaged lines of the log file", damaged))
 	}
 	return r.container.files.Save(r.saved)
+}
+
+// tellPassed has files pruned once all of one was sent.
+func (a *Delivery) tellPassed(from logroute.Position, sent logroute.Sent) {
+	if sent.Next.First().Segment == from.First().Segment {
+		return
+	}
+	select {
+	case a.passed <- struct{}{}:
+	default:
+	}
 }
 
 // The pauses after failures in a row.

@@ -35,10 +35,14 @@ func (c *Changes) Close() {
 }
 
 // Await returns when a file may have changed since the last call, or ctx ended.
-func (c *Changes) Await(ctx context.Context) {
+func (c *Changes) Await(ctx context.Context) { c.AwaitOr(ctx, nil) }
+
+// AwaitOr is Await that also returns when a channel has a value.
+func (c *Changes) AwaitOr(ctx context.Context, also <-chan struct{}) {
 	if c.watcher == nil {
 		select {
 		case <-time.After(blind):
+		case <-also:
 		case <-ctx.Done():
 		}
 		return
@@ -48,6 +52,8 @@ func (c *Changes) Await(ctx context.Context) {
 		case e := <-c.watcher.Events:
 			ours = strings.HasSuffix(e.Name, ".log") // not what podtask writes beside it
 		case <-c.watcher.Errors: // such as too many events at once
+			return
+		case <-also:
 			return
 		case <-ctx.Done():
 			return
