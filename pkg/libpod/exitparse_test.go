@@ -82,6 +82,8 @@ func TestEndOfConmonEndsTheWait(t *testing.T) {
 			if err := <-done; err != nil {
 				t.Error(err)
 			}
+			files.mu.Lock() // the inotify instance is still read
+			defer files.mu.Unlock()
 			if len(files.waiting) > 0 {
 				t.Errorf("%d files are still waited for", len(files.waiting))
 			}
