@@ -92,7 +92,6 @@ func TestTwoContainersOfABridgedTaskListenOnTheSamePort(t *testing.T) {
 func TestContainerWhoseAddressIsKept(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
-	image := b.testbox()
 	id := b.detach(b.define(
 		ctr{Name: "client", Command: words("await http://web/env/GREETING -- sleep forever"), StopTimeout: 1},
 		ctr{Name: "gate", Essential: optional, Command: words("write /tmp/up -- sleep forever"), StopTimeout: 1, Health: healthyIf("exists /tmp/go")},
@@ -102,7 +101,9 @@ func TestContainerWhoseAddressIsKept(t *testing.T) {
 	network := strings.TrimSpace(b.podman("network", "ls", "--quiet", "--filter", "label=podtask.task-id="+id))
 	subnet := netip.MustParsePrefix(strings.TrimSpace(b.podman("network", "inspect", "--format", "{{(index .Subnets 0).Subnet}}", network)))
 	place := subnet.Addr().Next().Next().Next().Next() // behind those of the gateway, client and gate
-	holder := b.podman("run", "--detach", "--network", network, "--ip", place.String(), image, "sleep", "forever")
+	// By its ID: Podman would pull a name that it misses.
+	image := strings.TrimSpace(b.podman("inspect", "--format", "{{.Image}}", b.inspect(id).Containers[1].RuntimeID))
+	holder := b.podman("run", "--detach", "--pull=never", "--network", network, "--ip", place.String(), image, "sleep", "forever")
 	remove := func() { b.podman("rm", "--force", "--time", "0", holder) }
 	defer func() { remove() }()
 	b.touch(b.inspect(id).Containers[1].RuntimeID, "/tmp/go")
