@@ -257,10 +257,14 @@ func lastPieces(path string) (ended [2]*bool, torn bool, err error) {
 	}
 	defer file.Close()
 	lines := newLineReader(file)
+	yes, no := true, false
 	for {
 		line, err := lines.next()
 		if p, ok := logroute.ParsePiece(line); ok && err == nil {
-			ended[p.Stream] = &p.Last
+			ended[p.Stream] = &no
+			if p.Last {
+				ended[p.Stream] = &yes
+			}
 		}
 		if err == io.EOF {
 			return ended, lines.rest() > 0, nil

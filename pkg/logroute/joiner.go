@@ -51,6 +51,7 @@ type Joiner struct {
 	from  Position
 	open  [streams]openLine
 	here  Mark // behind the last piece
+	added []Entry
 }
 
 // openLine is a line whose end was not read yet.
@@ -68,8 +69,9 @@ func NewJoiner(from Position, limit int) *Joiner {
 }
 
 // Add takes in a piece that begins at a mark and ends before the offset next, and returns the
-// lines that it ends.
-func (j *Joiner) Add(p Piece, at Mark, next int64) (entries []Entry) {
+// lines that it ends. They are valid until the next call.
+func (j *Joiner) Add(p Piece, at Mark, next int64) []Entry {
+	j.added = j.added[:0]
 	j.here = Mark{Segment: at.Segment, Offset: next}
 	done := j.from[p.Stream]
 	begin := Mark{Segment: at.Segment, Offset: at.Offset}
@@ -94,14 +96,14 @@ func (j *Joiner) Add(p Piece, at Mark, next int64) (entries []Entry) {
 		}
 		line.text, n = line.text[:len(line.text)-back], n-back
 		begin.Skip, text = begin.Skip+n, text[n:]
-		entries = append(entries, j.cut(p.Stream, begin, true))
+		j.added = append(j.added, j.cut(p.Stream, begin, true))
 		line.begun, line.time, line.start = true, p.Time, begin
 	}
 	line.text = append(line.text, text...)
 	if p.Last {
-		entries = append(entries, j.cut(p.Stream, j.here, false))
+		j.added = append(j.added, j.cut(p.Stream, j.here, false))
 	}
-	return entries
+	return j.added
 }
 
 // Flush returns what is open as lines: no more pieces of it will come.

@@ -41,11 +41,10 @@ func ParsePiece(line []byte) (Piece, bool) {
 	if !found || len(stamp) > 40 {
 		return Piece{}, false
 	}
-	at, err := time.Parse(time.RFC3339Nano, string(stamp))
-	if err != nil {
+	var p Piece
+	if err := p.Time.UnmarshalText(stamp); err != nil { // without a copy of the stamp
 		return Piece{}, false
 	}
-	p := Piece{Time: at}
 	stream, rest, found := bytes.Cut(rest, []byte(" "))
 	switch {
 	case !found:
