@@ -52,9 +52,10 @@ func (q *Queue[T]) Full() bool { return q.bytes >= BatchBytes || len(q.lines) >=
 func (q *Queue[T]) Settle(time.Time) bool { return false }
 
 // Records returns the records of the next batch.
-func (q *Queue[T]) Records() (all []T) {
-	for _, l := range q.lines {
-		all = append(all, l.record)
+func (q *Queue[T]) Records() []T {
+	all := make([]T, len(q.lines))
+	for i := range q.lines {
+		all[i] = q.lines[i].record
 	}
 	return all
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"time"
 
@@ -45,6 +46,7 @@ func ContainerMembers(a logroute.Attributes, o logroute.Origin) map[string]strin
 type Sender struct {
 	logsend.Queue[[]byte]
 	config  Config
+	members []byte // those of each record, as MessagePack
 	link    logsend.Link
 	partial [2]partial // by stream
 	buffer  []byte     // of what the server has said
@@ -58,34 +60,39 @@ type partial struct {
 
 // New returns a sender. It connects with the first line.
 func New(c Config) *Sender {
-	return &Sender{config: c, link: logsend.Link{Dial: c.Dial, Silent: !c.Ack, Limit: c.Timeout}}
+	s := &Sender{config: c, link: logsend.Link{Dial: c.Dial, Silent: !c.Ack, Limit: c.Timeout}}
+	for name, value := range c.Members {
+		s.members = appendString(appendString(s.members, name), value)
+	}
+	return s
 }
+
+// member is one of a record that differs from line to line.
+type member struct{ name, value string }
 
 // Add takes in a line.
 func (s *Sender) Add(e logroute.Entry) {
-	own := map[string]string{"source": e.Stream.String(), "log": e.Text}
+	own := append(make([]member, 0, 6), member{"source", e.Stream.String()}, member{"log", e.Text})
 	if p := &s.partial[e.Stream]; e.More || p.ordinal > 0 {
 		if p.ordinal == 0 {
 			p.id = random()
 		}
 		p.ordinal++
-		own["partial_message"], own["partial_id"], own["partial_ordinal"], own["partial_last"] = "true", p.id, strconv.Itoa(p.ordinal), strconv.FormatBool(!e.More)
+		own = append(own, member{"partial_message", "true"}, member{"partial_id", p.id}, member{"partial_ordinal", strconv.Itoa(p.ordinal)}, member{"partial_last", strconv.FormatBool(!e.More)})
 		if !e.More {
 			*p = partial{}
 		}
 	}
-	for name := range s.config.Members {
-		if _, taken := own[name]; taken && name != "" {
-			delete(own, name) // a label or variable wins, as in Docker
-		}
-	}
-	b := appendArray(nil, 2)
+	own = slices.DeleteFunc(own, func(m member) bool {
+		_, taken := s.config.Members[m.name]
+		return taken // a label or variable wins, as in Docker
+	})
+	b := appendArray(make([]byte, 0, len(s.members)+len(e.Text)+64), 2)
 	b = appendTime(b, e.Time, s.config.SubSecond)
-	b = appendMap(b, len(own)+len(s.config.Members))
-	for _, m := range []map[string]string{s.config.Members, own} {
-		for name, value := range m {
-			b = appendString(appendString(b, name), value)
-		}
+	b = appendMap(b, len(s.config.Members)+len(own))
+	b = append(b, s.members...)
+	for _, m := range own {
+		b = appendString(appendString(b, m.name), m.value)
 	}
 	s.Queue.Add(e, b)
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 
 	"github.com/podtask/podtask/pkg/logroute"
 	"github.com/podtask/podtask/pkg/logsend"
@@ -27,7 +28,8 @@ type Config struct {
 type Sender struct {
 	logsend.Queue[[]byte]
 	config Config
-	extra  []byte // members of each message: JSON without braces
+	head   []byte // a message up to its line, as JSON
+	extra  []byte // its last members
 	link   logsend.Link
 }
 
@@ -45,8 +47,9 @@ func New(c Config) *Sender {
 		extra[name] = value
 	}
 	members, _ := json.Marshal(extra) // strings and a time
+	host, _ := json.Marshal(c.Host)
 	return &Sender{
-		config: c, extra: bytes.TrimSuffix(bytes.TrimPrefix(members, []byte("{")), []byte("}")),
+		config: c, head: fmt.Appendf(nil, `{"version":"1.1","host":%s,"short_message":`, host), extra: bytes.TrimPrefix(members, []byte("{")),
 		link: logsend.Link{Dial: logsend.Dialer(c.Options.Address, logroute.TLS{}), Silent: true},
 	}
 }
@@ -63,19 +66,16 @@ func (s *Sender) Add(e logroute.Entry) {
 		s.Skip(e)
 		return
 	}
-	level := levelInfo
+	level := int64(levelInfo)
 	if e.Stream == logroute.Stderr {
 		level = levelError
 	}
-	message, _ := json.Marshal(struct {
-		Version string  `json:"version"`
-		Host    string  `json:"host"`
-		Short   string  `json:"short_message"`
-		Time    float64 `json:"timestamp"`
-		Level   int     `json:"level"`
-	}{"1.1", s.config.Host, e.Text, float64(e.Time.UnixMilli()) / 1000, level})
-	message = append(append(append(message[:len(message)-1], ','), s.extra...), '}')
-	s.Queue.Add(e, message)
+	text, _ := json.Marshal(e.Text)
+	message := append(make([]byte, 0, len(s.head)+len(text)+len(s.extra)+64), s.head...)
+	message = append(append(message, text...), `,"timestamp":`...)
+	message = strconv.AppendFloat(message, float64(e.Time.UnixMilli())/1000, 'f', -1, 64)
+	message = append(strconv.AppendInt(append(message, `,"level":`...), level, 10), ',')
+	s.Queue.Add(e, append(message, s.extra...))
 }
 
 // Limits returns what the sender wants of lines.

@@ -33,9 +33,9 @@ type Config struct {
 type Sender struct {
 	logsend.Queue[[]byte]
 	config Config
-	tag    string
-	attrs  map[string]string
-	prefix string // of each line in the format raw
+	prefix string    // of each line in the format raw
+	tails  [2]string // by stream: what comes behind a line in its event, in the other formats
+	tail   string    // what comes behind the time of a message
 	client *http.Client
 	most   int // events of the next request
 }
@@ -46,61 +46,70 @@ func New(c Config) (*Sender, error) {
 	if err != nil {
 		return nil, &logroute.SendError{Text: err.Error()}
 	}
-	s := &Sender{config: c, attrs: c.Options.Of(c.Origin), most: logsend.BatchLines}
+	s := &Sender{config: c, most: logsend.BatchLines}
 	s.client = &http.Client{
 		Transport:     &http.Transport{TLSClientConfig: config, Proxy: http.ProxyFromEnvironment},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+	attrs, tag := c.Options.Of(c.Origin), ""
 	if !c.Options.Untagged {
-		s.tag = c.Options.Tag.Of(c.Origin)
+		tag = c.Options.Tag.Of(c.Origin)
 	}
-	if s.tag != "" {
-		s.prefix = s.tag + " "
+	if tag != "" {
+		s.prefix = tag + " "
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.attrs)) {
-		s.prefix += name + "=" + s.attrs[name] + " "
+	for _, name := range slices.Sorted(maps.Keys(attrs)) {
+		s.prefix += name + "=" + attrs[name] + " "
 	}
+	for stream := range s.tails {
+		s.tails[stream] = members(struct {
+			Source string            `json:"source"`
+			Tag    string            `json:"tag,omitempty"`
+			Attrs  map[string]string `json:"attrs,omitempty"`
+		}{logroute.Stream(stream).String(), tag, attrs})
+	}
+	s.tail = members(struct {
+		Host       string `json:"host"`
+		Source     string `json:"source,omitempty"`
+		SourceType string `json:"sourcetype,omitempty"`
+		Index      string `json:"index,omitempty"`
+	}{c.Host, c.Options.Source, c.Options.SourceType, c.Options.Index})
 	return s, nil
 }
 
-type message struct {
-	Event      any    `json:"event"`
-	Time       string `json:"time"`
-	Host       string `json:"host"`
-	Source     string `json:"source,omitempty"`
-	SourceType string `json:"sourcetype,omitempty"`
-	Index      string `json:"index,omitempty"`
-}
-
-type event struct {
-	Line   any               `json:"line"`
-	Source string            `json:"source"`
-	Tag    string            `json:"tag,omitempty"`
-	Attrs  map[string]string `json:"attrs,omitempty"`
+// members is a struct of strings as JSON, without the brace before its members.
+func members(of any) string {
+	text, _ := json.Marshal(of)
+	return string(text[1:])
 }
 
 // Add takes in a line. In the format raw, one without text is not sent: Splunk refuses it.
 func (s *Sender) Add(e logroute.Entry) {
-	o := s.config.Options
-	m := message{
-		Time: fmt.Sprintf("%f", float64(e.Time.UnixNano())/float64(time.Second)), Host: s.config.Host,
-		Source: o.Source, SourceType: o.SourceType, Index: o.Index,
+	format := s.config.Options.Format
+	if format == "raw" && strings.TrimSpace(e.Text) == "" {
+		s.Skip(e)
+		return
 	}
-	if o.Format == "raw" {
-		if strings.TrimSpace(e.Text) == "" {
-			s.Skip(e)
-			return
-		}
-		m.Event = s.prefix + e.Text
+	var line any = e.Text
+	switch {
+	case format == "raw":
+		line = s.prefix + e.Text
+	case format == "json" && json.Valid([]byte(e.Text)):
+		line = json.RawMessage(e.Text)
+	}
+	text, _ := json.Marshal(line) // a string, or JSON that is valid
+	tail := s.tails[e.Stream]
+	m := append(make([]byte, 0, len(text)+len(tail)+len(s.tail)+64), `{"event":`...)
+	if format == "raw" {
+		m = append(m, text...)
 	} else {
-		ev := event{Line: e.Text, Source: e.Stream.String(), Tag: s.tag, Attrs: s.attrs}
-		if o.Format == "json" && json.Valid([]byte(e.Text)) {
-			ev.Line = json.RawMessage(e.Text)
-		}
-		m.Event = ev
+		m = append(append(m, `{"line":`...), text...)
+		m = append(append(m, ','), tail...)
 	}
-	data, _ := json.Marshal(m) // strings, and JSON that is valid
-	s.Queue.Add(e, data)
+	m = append(m, `,"time":"`...)
+	m = strconv.AppendFloat(m, float64(e.Time.UnixNano())/float64(time.Second), 'f', 6, 64)
+	m = append(append(m, `",`...), s.tail...)
+	s.Queue.Add(e, m)
 }
 
 // interval is Docker's.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,7 +27,8 @@ type Config struct {
 type Sender struct {
 	logsend.Queue[[]byte]
 	config Config
-	tag    string
+	layout string // of the time of a message
+	head   string // what comes between its time and the line
 	link   logsend.Link
 }
 
@@ -35,7 +38,18 @@ func New(c Config) *Sender {
 	if c.Options.Address.Network == "" {
 		dial = local
 	}
-	return &Sender{config: c, tag: c.Options.Tag.Of(c.Origin), link: logsend.Link{Dial: dial, Silent: true}}
+	s := &Sender{config: c, link: logsend.Link{Dial: dial, Silent: true}}
+	switch tag := c.Options.Tag.Of(c.Origin); c.Options.Format {
+	case "rfc3164":
+		s.layout, s.head = time.Stamp, fmt.Sprintf(" %s %s[%d]: ", c.Host, tag, c.PID)
+	case "rfc5424":
+		s.layout, s.head = "1 "+time.RFC3339, fmt.Sprintf(" %s %s %d %s - ", c.Host, tag, c.PID, tag)
+	case "rfc5424micro":
+		s.layout, s.head = "1 2006-01-02T15:04:05.000000Z07:00", fmt.Sprintf(" %s %s %d %s - ", c.Host, tag, c.PID, tag)
+	default:
+		s.layout, s.head = time.Stamp, fmt.Sprintf(" %s[%d]: ", tag, c.PID)
+	}
+	return s
 }
 
 // local connects to the syslog of this host.
@@ -117,24 +131,15 @@ func (s *Sender) message(e logroute.Entry) []byte {
 	if e.Stream == logroute.Stderr {
 		priority = s.config.Options.Facility<<3 | severityError
 	}
-	text := e.Text
-	if !strings.HasSuffix(text, "\n") {
-		text += "\n"
-	}
-	at, host, pid := e.Time.Local(), s.config.Host, s.config.PID
-	var m string
-	switch s.config.Options.Format {
-	case "rfc3164":
-		m = fmt.Sprintf("<%d>%s %s %s[%d]: %s", priority, at.Format(time.Stamp), host, s.tag, pid, text)
-	case "rfc5424":
-		m = fmt.Sprintf("<%d>1 %s %s %s %d %s - %s", priority, at.Format(time.RFC3339), host, s.tag, pid, s.tag, text)
-	case "rfc5424micro":
-		m = fmt.Sprintf("<%d>1 %s %s %s %d %s - %s", priority, at.Format("2006-01-02T15:04:05.000000Z07:00"), host, s.tag, pid, s.tag, text)
-	default:
-		m = fmt.Sprintf("<%d>%s %s[%d]: %s", priority, at.Format(time.Stamp), s.tag, pid, text)
+	m := append(make([]byte, 0, len(s.head)+len(e.Text)+64), '<')
+	m = append(strconv.AppendInt(m, int64(priority), 10), '>')
+	m = e.Time.Local().AppendFormat(m, s.layout)
+	m = append(append(m, s.head...), e.Text...)
+	if !strings.HasSuffix(e.Text, "\n") {
+		m = append(m, '\n')
 	}
 	if s.config.Options.Address.Network == "tls" && strings.HasPrefix(s.config.Options.Format, "rfc5424") {
-		m = fmt.Sprintf("%d %s", len(m), m)
+		m = slices.Concat(strconv.AppendInt(nil, int64(len(m)), 10), []byte(" "), m)
 	}
-	return []byte(m)
+	return m
 }
