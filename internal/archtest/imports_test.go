@@ -51,6 +51,7 @@ var direction = []rule{
 	{pkg: "internal/sigv4"},
 	{pkg: "internal/awskey", may: []string{"internal/atomicfile", "internal/sigv4"}},
 	{pkg: "internal/awsapi", may: []string{"internal/arn", "internal/doctree", "internal/limitlisten", "internal/sigv4", "pkg/catalog", "pkg/lifecycle", "pkg/service", "pkg/state", "pkg/taskdef"}},
+	{pkg: "internal/datachannel"},
 	{pkg: "internal/doctree"},
 	{pkg: "internal/suggest"},
 	{pkg: "internal/term"},

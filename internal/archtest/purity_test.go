@@ -17,7 +17,7 @@ import (
 // purePackages compute values from values. They have no clock, no randomness,
 // no goroutines, no I/O: so they can be tested exhaustively, and doing a thing
 // twice gives the same twice.
-var purePackages = []string{"pkg/refs", "pkg/taskdef", "pkg/ports", "pkg/admission", "pkg/timeline", "pkg/logroute", "pkg/lifecycle", "pkg/service", "pkg/taskunit", "pkg/pod", "internal/doctree", "internal/suggest", "internal/driver"}
+var purePackages = []string{"pkg/refs", "pkg/taskdef", "pkg/ports", "pkg/admission", "pkg/timeline", "pkg/logroute", "pkg/lifecycle", "pkg/service", "pkg/taskunit", "pkg/pod", "internal/datachannel", "internal/doctree", "internal/suggest", "internal/driver"}
 
 // impureImports are forbidden there, with all below them but the exceptions.
 var impureImports = []string{

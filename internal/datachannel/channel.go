@@ -1,0 +1,302 @@
+package datachannel
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// MaxOutput is how many bytes of output are in a message: more than that the plugin's
+	// own messages do not have.
+	MaxOutput = 1024
+	// window is how many messages may be without acknowledgement. A client keeps 10000.
+	window = 1000
+	// earlyMost is how many messages are kept that come before their turn.
+	earlyMost = 64
+	// againFirst and againMost are the times after which a message is sent again, the plugin's.
+	againFirst = 200 * time.Millisecond
+	againMost  = time.Second
+	// agentVersion is that of an agent of which clients expect all that is here.
+	agentVersion = "3.3.0.0"
+)
+
+// Event is what a client wants.
+type Event struct {
+	What What
+	// Data is what was typed, or why the client does not take part.
+	Data []byte
+	Size Size
+}
+
+// What is the sort of an event.
+type What int
+
+// The sorts of events.
+const (
+	Ready   What = iota // the handshake is done: output can be sent
+	Typed               // Data is for the program
+	Resized             // the terminal has another size
+	Refused             // the client cannot do what it must: Data says why
+	Ended               // the client wants the session to end
+)
+
+// Size is that of a terminal in characters.
+type Size struct{ Rows, Columns uint16 }
+
+// Channel is the state of the channel of one session, over all its connections.
+type Channel struct {
+	session string
+	seed    uint64 // first half of the IDs of messages
+	made    uint64 // messages so far: second half
+	next    int64  // number of the next message to the client
+	waiting []sent // without acknowledgement, in order
+	// before: what has a lower number and is not acknowledged when the client answers a
+	// ping was acknowledged on a connection that broke off.
+	before   int64
+	expected int64 // number of the client's next message
+	early    map[int64]Message
+	ready    bool
+	greeted  time.Time
+}
+
+// sent is a message to the client.
+type sent struct {
+	sequence int64
+	frame    []byte
+	at       time.Time
+	wait     time.Duration
+}
+
+// New returns a channel to which no client is connected yet. The seed makes the IDs of
+// messages differ from those of other sessions.
+func New(session string, seed uint64) *Channel {
+	return &Channel{session: session, seed: seed, early: make(map[int64]Message)}
+}
+
+// Connect is what to send to a client that has just connected: the handshake, or what it has
+// not acknowledged on the connection before. A ping belongs behind it, so that Pong follows.
+func (c *Channel) Connect(now time.Time) (out [][]byte) {
+	if c.next == 0 {
+		c.greeted = now
+		return append(out, c.send(KindHandshakeRequest, []byte(`{"AgentVersion":"`+agentVersion+`","RequestedClientActions":[{"ActionType":"SessionType","ActionParameters":{"SessionType":"Standard_Stream","Properties":{}}}]}`), now))
+	}
+	c.before = c.next
+	for i := range c.waiting {
+		c.waiting[i].at, c.waiting[i].wait = now, againFirst
+		out = append(out, c.waiting[i].frame)
+	}
+	return out
+}
+
+// Pong takes in that the client has read all that was sent before the last ping. It does not
+// acknowledge a second time what it had before its connection broke off.
+func (c *Channel) Pong() {
+	c.waiting = slices.DeleteFunc(c.waiting, func(s sent) bool { return s.sequence < c.before })
+	c.before = 0
+}
+
+// Free is how many messages of output may be sent.
+func (c *Channel) Free() int { return max(0, window-len(c.waiting)) }
+
+// Idle reports whether the client has acknowledged everything.
+func (c *Channel) Idle() bool { return len(c.waiting) == 0 }
+
+// Output is the message of output of at most MaxOutput bytes.
+func (c *Channel) Output(data []byte, now time.Time) []byte { return c.send(KindData, data, now) }
+
+// Wake is when a message is to be sent again; zero if none waits.
+func (c *Channel) Wake() time.Time {
+	if len(c.waiting) == 0 {
+		return time.Time{}
+	}
+	return c.waiting[0].at.Add(c.waiting[0].wait)
+}
+
+// Again is the message to be sent again; nil: none is due. The plugin drops output until it
+// has set up its terminal, and what follows waits there for it.
+func (c *Channel) Again(now time.Time) []byte {
+	if at := c.Wake(); at.IsZero() || now.Before(at) {
+		return nil
+	}
+	s := &c.waiting[0]
+	s.at, s.wait = now, min(2*s.wait, againMost)
+	return s.frame
+}
+
+// Close is the message that ends the session; text is shown to the user.
+func (c *Channel) Close(text string, now time.Time) []byte {
+	m := c.message(TypeClosed, now)
+	m.Payload = marshal(struct {
+		MessageID     string `json:"MessageId"`
+		CreatedDate   string
+		DestinationID string `json:"DestinationId"`
+		SessionID     string `json:"SessionId"`
+		MessageType   string
+		SchemaVersion int
+		Output        string
+	}{uuid(m.ID), now.UTC().Format(time.RFC3339), "", c.session, TypeClosed, theSchema, text})
+	return m.Bytes()
+}
+
+// Receive takes in a frame of the client: what it wants, and what to send. Without room for
+// more, what is typed is not acknowledged, so that the client sends it again. After an error
+// the connection is of no use.
+func (c *Channel) Receive(frame []byte, room bool, now time.Time) (events []Event, out [][]byte, err error) {
+	m, err := Parse(frame)
+	if err != nil {
+		return nil, nil, err
+	}
+	switch m.Type {
+	case TypeAcknowledge:
+		return nil, nil, c.acknowledged(m)
+	case TypeInput:
+	default: // a client may say more than it must
+		return nil, nil, nil
+	}
+	switch ahead := m.Sequence - c.expected; {
+	case m.Sequence < 0:
+		return nil, nil, fmt.Errorf("message %d has a negative number", m.Sequence)
+	case m.Sequence < c.expected: // the acknowledgement was lost with a connection
+		return nil, [][]byte{c.acknowledge(m, now)}, nil
+	case ahead > 0:
+		if ahead > earlyMost || !room {
+			return nil, nil, nil
+		}
+		m.Payload = slices.Clone(m.Payload)
+		c.early[m.Sequence] = m
+		return nil, [][]byte{c.acknowledge(m, now)}, nil
+	case m.Kind == KindData && !room:
+		return nil, nil, nil
+	}
+	out = append(out, c.acknowledge(m, now))
+	for ok := true; ok; m, ok = c.early[c.expected] {
+		delete(c.early, c.expected)
+		c.expected++
+		more, err := c.take(m)
+		if err != nil {
+			return events, out, err
+		}
+		for _, e := range more {
+			if e.What == Ready {
+				out = append(out, c.send(KindHandshakeComplete, marshal(struct {
+					HandshakeTimeToComplete time.Duration
+					CustomerMessage         string
+				}{now.Sub(c.greeted), ""}), now))
+			}
+		}
+		events = append(events, more...)
+	}
+	return events, out, nil
+}
+
+// take takes in the client's next message.
+func (c *Channel) take(m Message) ([]Event, error) {
+	if !c.ready && m.Kind != KindHandshakeResponse {
+		return nil, fmt.Errorf("message %d has kind %d, and the handshake is not done", m.Sequence, m.Kind)
+	}
+	switch m.Kind {
+	case KindHandshakeResponse:
+		return c.shaken(m)
+	case KindData:
+		return []Event{{What: Typed, Data: slices.Clone(m.Payload)}}, nil
+	case KindSize:
+		var size struct{ Cols, Rows uint32 }
+		if err := json.Unmarshal(m.Payload, &size); err != nil {
+			return nil, fmt.Errorf("the size of a terminal cannot be read: %w", err)
+		}
+		if size.Cols == 0 || size.Rows == 0 {
+			return nil, nil
+		}
+		return []Event{{What: Resized, Size: Size{Rows: uint16(min(size.Rows, math.MaxUint16)), Columns: uint16(min(size.Cols, math.MaxUint16))}}}, nil
+	case KindFlag:
+		const terminate = 2
+		if len(m.Payload) == 4 && binary.BigEndian.Uint32(m.Payload) == terminate {
+			return []Event{{What: Ended}}, nil
+		}
+	}
+	return nil, nil
+}
+
+// shaken takes in the answer to the handshake.
+func (c *Channel) shaken(m Message) ([]Event, error) {
+	if c.ready {
+		return nil, errors.New("the handshake is answered twice")
+	}
+	var answer struct {
+		ProcessedClientActions []struct {
+			ActionType   string
+			ActionStatus int
+			Error        string
+		}
+		Errors []string
+	}
+	if err := json.Unmarshal(m.Payload, &answer); err != nil {
+		return nil, fmt.Errorf("the answer to the handshake cannot be read: %w", err)
+	}
+	const success = 1
+	for _, a := range answer.ProcessedClientActions {
+		if a.ActionType == "SessionType" && a.ActionStatus == success {
+			c.ready = true
+			return []Event{{What: Ready}}, nil
+		}
+		answer.Errors = append(answer.Errors, a.Error)
+	}
+	return []Event{{What: Refused, Data: []byte("the client has no sessions with a terminal: " + strings.Join(answer.Errors, "; "))}}, nil
+}
+
+// acknowledged takes in an acknowledgement.
+func (c *Channel) acknowledged(m Message) error {
+	var content struct {
+		Sequence int64 `json:"AcknowledgedMessageSequenceNumber"`
+	}
+	if err := json.Unmarshal(m.Payload, &content); err != nil {
+		return fmt.Errorf("an acknowledgement cannot be read: %w", err)
+	}
+	c.waiting = slices.DeleteFunc(c.waiting, func(s sent) bool { return s.sequence == content.Sequence })
+	return nil
+}
+
+// acknowledge is the acknowledgement of a message.
+func (c *Channel) acknowledge(m Message, now time.Time) []byte {
+	a := c.message(TypeAcknowledge, now)
+	a.Flags = 3 // as the plugin's: begin and end
+	a.Payload = marshal(struct {
+		Type         string `json:"AcknowledgedMessageType"`
+		ID           string `json:"AcknowledgedMessageId"`
+		Sequence     int64  `json:"AcknowledgedMessageSequenceNumber"`
+		IsSequential bool   `json:"IsSequentialMessage"`
+	}{m.Type, uuid(m.ID), m.Sequence, true})
+	return a.Bytes()
+}
+
+// send is the next message of the stream to the client.
+func (c *Channel) send(k Kind, payload []byte, now time.Time) []byte {
+	m := c.message(TypeOutput, now)
+	m.Kind, m.Payload, m.Sequence = k, payload, c.next
+	c.next++
+	frame := m.Bytes()
+	c.waiting = append(c.waiting, sent{sequence: m.Sequence, frame: frame, at: now, wait: againFirst})
+	return frame
+}
+
+// message is one with an ID of its own.
+func (c *Channel) message(kind string, now time.Time) Message {
+	c.made++
+	m := Message{Type: kind, Created: uint64(now.UnixMilli())}
+	binary.BigEndian.PutUint64(m.ID[:], c.seed)
+	binary.BigEndian.PutUint64(m.ID[sizeOfHalf:], c.made)
+	m.ID[6], m.ID[8] = m.ID[6]&0x0f|0x40, m.ID[8]&0x3f|0x80 // version 4
+	return m
+}
+
+// marshal writes a payload of texts and numbers, which never fails.
+func marshal(v any) []byte {
+	b, _ := json.Marshal(v)
+	return b
+}
