@@ -143,6 +143,11 @@ var mutants = []mutant{
 	{"a copy finishes its connections before it stops", "pkg/service effects", never, "drains", "", copies},
 	{"a copy that is to stop gets no connections", "pkg/service Task.Healthy", value, "Phase Live HealthyNow", "t.HealthyNow", copies},
 	{"a user's stop is no failure", "pkg/service observe", always, "ByUser", "", copies},
+	{"one attempt at most has not ended", "pkg/service deploy", skip, "stopAttempt", "", copies},
+	{"an attempt returns to the last deployment that was good", "pkg/service RollbackTarget", value, "Completed i", "s.Completed[len(s.Completed)-1]", copies},
+	{"an attempt that is given up has not succeeded", "pkg/service completeAttempt", never, "AttemptReturning", "", copies},
+	{"the history of a service is bounded", "pkg/service beginAttempt", never, "keptAttempts", "", copies},
+	{"a revision is known while something names it", "pkg/service pruneRevisions", value, "named Deployment", "true", copies},
 
 	// The store.
 	{"records are synced", "pkg/state writeTemp", skip, "Sync", "", power},

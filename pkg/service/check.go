@@ -72,5 +72,5 @@ func Check(s State) error {
 		}
 		ids[t.ID] = true
 	}
-	return nil
+	return checkHistory(s)
 }

@@ -39,7 +39,11 @@ func (s State) Explain(at time.Time) (reasons []Reason) {
 		return reasons
 	}
 	if p.Rollout == Failed {
-		add(Reason{Code: WhyBreaker, Text: fmt.Sprintf("deployment %s (%s) has failed, and no more tasks are created: %s; `podtask service rollback %s` returns to the deployment before it", p.ID, p.TaskDefinition, p.Reason, s.Name)})
+		next := fmt.Sprintf("`podtask service update --force %s` begins again", s.Name)
+		if _, ok := s.RollbackTarget(); ok {
+			next = fmt.Sprintf("`podtask service rollback %s` returns to the deployment before it", s.Name)
+		}
+		add(Reason{Code: WhyBreaker, Text: fmt.Sprintf("deployment %s (%s) has failed, and no more tasks are created: %s; %s", p.ID, p.TaskDefinition, p.Reason, next)})
 	}
 	for _, t := range s.Tasks {
 		switch {

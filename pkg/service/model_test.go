@@ -38,6 +38,9 @@ func TestModel(t *testing.T) {
 			checkNoneLost(w)
 		}
 		w.refuses = ""
+		if w.state.Primary().Rollout == Failed { // somebody stopped it: it goes on when somebody wants that
+			w.tell(update(w.state.Primary().Spec))
+		}
 		if len(w.bad) == 0 || w.bad["web:1"] == (Observation{}) && len(w.state.Completed) > 0 {
 			checkConverges(w, t)
 		}
@@ -47,7 +50,7 @@ func TestModel(t *testing.T) {
 func (w *world) move(t *rapid.T, revision *int, ports []uint16) {
 	ids := slices.Sorted(maps.Keys(w.tasks))
 	one := func() string { return rapid.SampledFrom(ids).Draw(t, "task") }
-	switch move := rapid.IntRange(0, 16).Draw(t, "move"); {
+	switch move := rapid.IntRange(0, 17).Draw(t, "move"); {
 	case move <= 4 && len(w.asked) > 0:
 		w.do(rapid.IntRange(0, len(w.asked)-1).Draw(t, "effect"))
 	case move <= 8 && len(ids) > 0:
@@ -78,6 +81,10 @@ func (w *world) move(t *rapid.T, revision *int, ports []uint16) {
 		w.tell(update(s))
 	case move == 13:
 		w.tell(RollbackRequested{})
+	case move == 17:
+		if rapid.IntRange(0, 3).Draw(t, "abort") == 0 {
+			w.tell(AbortRequested{})
+		}
 	case move == 14:
 		w.refuses = rapid.SampledFrom([]string{"", "no room"}).Draw(t, "refused")
 	case move == 16 && len(ids) > 0: // it protects itself, if it is not on its way down

@@ -23,15 +23,17 @@ func judge(s *State, at time.Time) {
 	if !ok {
 		return // there is nothing to return to: it keeps trying, with growing pauses
 	}
+	tripBreaker(s, at)
 	p.Rollout = Failed
 	p.Reason = fmt.Sprintf("circuit breaker: %d tasks failed, the last: %s", p.FailedTasks, p.LastFailure)
 	s.say(at, "(deployment %s) deployment failed: tasks failed to start.", p.ID)
 	if !s.Config.Breaker.Rollback {
+		stopAttempt(s, at, p.Reason)
 		return
 	}
 	s.say(at, "rolling back to (deployment %s).", back.ID)
 	s.Rollbacks++
-	restore(s, at, back)
+	restore(s, at, back, p.Reason)
 	s.Deployments[0].Rollback = true
 	s.Deployments[0].Reason = fmt.Sprintf("rolled back from (deployment %s): %s", s.Deployments[1].ID, s.Deployments[1].LastFailure)
 }
@@ -179,6 +181,7 @@ func settle(s *State, at time.Time) {
 	mine, all := s.Count(p.ID), s.Count("")
 	whole := s.Status == Active && mine.Healthy == s.DesiredCount && all.Present == s.DesiredCount
 	if whole && p.Rollout == InProgress {
+		completeAttempt(s, at)
 		p.Rollout, p.UpdatedAt = Completed, at
 		s.Deployments = []Deployment{p}
 		if s.DesiredCount > 0 { // none at all prove nothing

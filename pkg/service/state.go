@@ -27,6 +27,10 @@ type State struct {
 	// Completed are the latest deployments that were completed, the last one first: what
 	// a rollback returns to.
 	Completed []Deployment `json:"completed,omitempty"`
+	// History are the latest keptAttempts attempts, the oldest first; Revisions are what they
+	// and the deployments name. Both are empty in the records of earlier versions.
+	History   []Attempt  `json:"history,omitempty"`
+	Revisions []Revision `json:"revisions,omitempty"`
 	// Tasks are in the order in which they were wanted. Of those that have stopped a few
 	// are kept.
 	Tasks []Task `json:"tasks,omitempty"`
@@ -376,6 +380,8 @@ func (s State) taskID(number int) string {
 func (s State) clone() State {
 	s.Deployments = slices.Clone(s.Deployments)
 	s.Completed = slices.Clone(s.Completed)
+	s.History = slices.Clone(s.History)
+	s.Revisions = slices.Clone(s.Revisions)
 	s.Tasks = slices.Clone(s.Tasks)
 	s.Events = slices.Clone(s.Events)
 	return s

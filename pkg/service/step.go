@@ -21,6 +21,8 @@ type (
 	}
 	// RollbackRequested asks for the deployment of RollbackTarget.
 	RollbackRequested struct{}
+	// AbortRequested asks for the attempt that has not ended to be given up as it is.
+	AbortRequested struct{}
 	// DeleteRequested asks for everything to be stopped and removed.
 	DeleteRequested struct{}
 	// Seen is what became of a task.
@@ -41,6 +43,7 @@ type (
 
 func (Updated) input()           {}
 func (RollbackRequested) input() {}
+func (AbortRequested) input()    {}
 func (DeleteRequested) input()   {}
 func (Seen) input()              {}
 func (Vanished) input()          {}
@@ -76,6 +79,7 @@ func (RemoveTask) effect() {}
 // that state is saved. The given state is left as it is.
 func Step(s State, at time.Time, in Input) (State, []Effect) {
 	s = s.clone()
+	recall(&s)
 	fold(&s, at, in)
 	for i := range s.Tasks {
 		s.Tasks[i].HealthyNow = s.Tasks[i].isHealthy(at)
@@ -84,6 +88,8 @@ func Step(s State, at time.Time, in Input) (State, []Effect) {
 	remember(&s, at)
 	schedule(&s, at)
 	settle(&s, at)
+	tally(&s, at)
+	pruneRevisions(&s)
 	return s, effects(&s, at)
 }
 
@@ -95,12 +101,15 @@ func fold(s *State, at time.Time, in Input) {
 	case RollbackRequested:
 		if d, ok := s.RollbackTarget(); ok {
 			s.say(at, "(deployment %s) is rolled back to (deployment %s) as asked.", s.Primary().ID, d.ID)
-			restore(s, at, d)
+			restore(s, at, d, "a user asked for it")
 		}
+	case AbortRequested:
+		abort(s, at)
 	case DeleteRequested:
 		if s.Status != Draining {
 			s.Status = Draining
 			s.say(at, "is to be removed.")
+			stopAttempt(s, at, "the service is removed")
 		}
 	case Seen:
 		if t := s.task(in.ID); t != nil {
@@ -133,6 +142,7 @@ func applyUpdate(s *State, at time.Time, in Updated) {
 		s.say(at, "has a desired count of %d instead of %d.", *in.DesiredCount, s.DesiredCount)
 		if p := &s.Deployments[0]; s.DesiredCount == 0 && !proven(s, p.ID) {
 			p.Rollout, p.FailedTasks = InProgress, 0
+			resumeAttempt(s, at)
 		}
 		s.DesiredCount, s.Steady = *in.DesiredCount, false
 	}
@@ -147,15 +157,33 @@ func applyUpdate(s *State, at time.Time, in Updated) {
 // deploy begins a new deployment.
 func deploy(s *State, at time.Time, spec Spec) {
 	s.LastDeployment++
-	makePrimary(s, at, Deployment{ID: fmt.Sprintf("%s/%d", s.Name, s.LastDeployment), Spec: spec, CreatedAt: at})
+	id, sources := fmt.Sprintf("%s/%d", s.Name, s.LastDeployment), s.shares()
+	stopAttempt(s, at, fmt.Sprintf("deployment %s of %s began before its end", id, spec.TaskDefinition))
+	makePrimary(s, at, Deployment{ID: id, Spec: spec, CreatedAt: at})
+	noteRevision(s, s.Primary(), s.Config.Client)
+	beginAttempt(s, at, sources)
 	s.say(at, "(deployment %s) began with %s.", s.Primary().ID, spec.TaskDefinition)
 }
 
 // restore makes an earlier deployment the primary one again: its tasks that are still
 // there stay.
-func restore(s *State, at time.Time, d Deployment) {
+func restore(s *State, at time.Time, d Deployment, reason string) {
+	sources := s.shares()
 	d.FailedTasks, d.LastFailure, d.Reason, d.Rollback = 0, "", "", false
 	makePrimary(s, at, d)
+	returnTo(s, at, reason, sources)
+}
+
+// abort gives up the attempt: no more copies are made or stopped.
+func abort(s *State, at time.Time) {
+	if s.attempt() == nil {
+		return
+	}
+	const reason = "a user stopped it"
+	p := &s.Deployments[0]
+	p.Rollout, p.Reason = Failed, reason
+	s.say(at, "(deployment %s) deployment stopped as asked.", p.ID)
+	stopAttempt(s, at, reason)
 }
 
 func makePrimary(s *State, at time.Time, d Deployment) {

@@ -42,6 +42,8 @@ type world struct {
 	refuses string
 	// drained are the tasks whose connections have ended, by id.
 	drained map[string]bool
+	// proven are the deployments of which all copies were healthy, the last one at the end.
+	proven []string
 }
 
 // brief is the end of a task that runs first, for less than a moment.
@@ -82,6 +84,7 @@ func (w *world) tell(in Input) {
 	}
 	w.state = next
 	w.save()
+	w.checkAttempts(before, in)
 	checkStops(w, before, effects)
 	checkDrains(w, effects)
 	w.asked = append(w.asked, effects...)

@@ -1,0 +1,341 @@
+package service
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Attempt is an entry of a service's history: the attempt to bring all copies to a revision,
+// or back where that does not work. ECS calls it a service deployment. The last one may not
+// have ended; those before it have, and do not change anymore.
+type Attempt struct {
+	// Number counts the attempts of the service, from 1.
+	Number int           `json:"number"`
+	Status AttemptStatus `json:"status"`
+	// Reason is why the attempt was given up.
+	Reason string `json:"reason,omitempty"`
+	// Target is the revision to which the copies are brought, Sources are those that there
+	// were copies of before.
+	Target  Share   `json:"target"`
+	Sources []Share `json:"sources,omitempty"`
+	// Return is set when the attempt was given up for an earlier revision.
+	Return  *Return     `json:"return,omitempty"`
+	Breaker BreakerUse  `json:"breaker"`
+	Bounds  *Bounds     `json:"bounds,omitempty"`
+	Times   AttemptTime `json:"times"`
+}
+
+// AttemptTime are the moments of an attempt; StoppedAt and EndedAt are zero until they come.
+type AttemptTime struct {
+	CreatedAt time.Time `json:"createdAt"`
+	UpdatedAt time.Time `json:"updatedAt"`
+	// StoppedAt is when the attempt was given up without a success of its own.
+	StoppedAt time.Time `json:"stoppedAt,omitzero"`
+	EndedAt   time.Time `json:"endedAt,omitzero"`
+}
+
+// AttemptStatus is how an attempt stands.
+type AttemptStatus string
+
+// The statuses of ECS's service deployments. An attempt begins, and is given up, in the step
+// that takes in the request, so it is never PENDING, STOP_REQUESTED or ROLLBACK_REQUESTED.
+const (
+	AttemptRunning     AttemptStatus = "IN_PROGRESS"
+	AttemptReturning   AttemptStatus = "ROLLBACK_IN_PROGRESS"
+	AttemptSuccessful  AttemptStatus = "SUCCESSFUL"
+	AttemptStopped     AttemptStatus = "STOPPED"
+	AttemptReturned    AttemptStatus = "ROLLBACK_SUCCESSFUL"
+	AttemptNotReturned AttemptStatus = "ROLLBACK_FAILED"
+)
+
+// Share is how many copies there are of a revision.
+type Share struct {
+	// Deployment is the id of the revision's deployment.
+	Deployment string `json:"deployment"`
+	// Requested are how many there are to be, Running and Pending how many of them run or do
+	// not yet. When the attempt has ended, they are those of its end.
+	Requested int `json:"requested"`
+	Running   int `json:"running"`
+	Pending   int `json:"pending"`
+}
+
+// Return is the way of an attempt back to an earlier revision.
+type Return struct {
+	// Deployment is the id of that revision's deployment.
+	Deployment string    `json:"deployment"`
+	StartedAt  time.Time `json:"startedAt"`
+}
+
+// BreakerUse is the circuit breaker of an attempt. The tasks that failed are counted without
+// one, too.
+type BreakerUse struct {
+	Breaker
+	Failures  int  `json:"failures"`
+	Threshold int  `json:"threshold"`
+	Tripped   bool `json:"tripped,omitempty"`
+}
+
+// Revision is what the copies of a deployment are made of, as it was when that began. It
+// never changes.
+type Revision struct {
+	// Deployment is an id.
+	Deployment string    `json:"deployment"`
+	CreatedAt  time.Time `json:"createdAt"`
+	// TaskDefinition is FAMILY:REVISION.
+	TaskDefinition string  `json:"taskDefinition"`
+	Images         []Image `json:"images"`
+	// Client is the ClientConfig.Client of that time.
+	Client json.RawMessage `json:"client,omitempty"`
+}
+
+// Image is the image of a container.
+type Image struct {
+	Container string `json:"container"`
+	Image     string `json:"image"`
+}
+
+// keptAttempts is how long the history is.
+const keptAttempts = 10
+
+// Ended reports whether the attempt has ended.
+func (a Attempt) Ended() bool { return a.Status != AttemptRunning && a.Status != AttemptReturning }
+
+// Aim is the deployment to which the copies are brought: the target, or that of the return.
+func (a Attempt) Aim() string {
+	if a.Return != nil {
+		return a.Return.Deployment
+	}
+	return a.Target.Deployment
+}
+
+// Revision returns a revision that the history names, or that has copies.
+func (s State) Revision(deployment string) (Revision, bool) {
+	i := slices.IndexFunc(s.Revisions, func(r Revision) bool { return r.Deployment == deployment })
+	if i < 0 {
+		return Revision{}, false
+	}
+	return s.Revisions[i], true
+}
+
+// Attempt returns the attempt that has not ended, if there is one.
+func (s State) Attempt() (Attempt, bool) {
+	if a := s.attempt(); a != nil {
+		return *a, true
+	}
+	return Attempt{}, false
+}
+
+func (s *State) attempt() *Attempt {
+	if n := len(s.History); n > 0 && !s.History[n-1].Ended() {
+		return &s.History[n-1]
+	}
+	return nil
+}
+
+// shares counts the copies that there are, by revision, the primary one first.
+func (s State) shares() (all []Share) {
+	for _, d := range s.Deployments {
+		if d.Primary || s.Count(d.ID).Present > 0 {
+			all = append(all, s.share(d.ID))
+		}
+	}
+	return all
+}
+
+// share counts the copies of a revision.
+func (s State) share(deployment string) Share {
+	c := s.Count(deployment)
+	share := Share{Deployment: deployment, Running: c.Running, Pending: c.Pending}
+	for _, t := range s.Tasks {
+		if t.Deployment == deployment && t.kept() {
+			share.Requested++
+		}
+	}
+	if deployment == s.Primary().ID {
+		share.Requested = s.DesiredCount
+	}
+	return share
+}
+
+// beginAttempt adds an attempt to bring the copies to the primary deployment, from what there
+// was before.
+func beginAttempt(s *State, at time.Time, sources []Share) {
+	a := Attempt{Number: 1, Status: AttemptRunning, Target: Share{Deployment: s.Primary().ID}, Times: AttemptTime{CreatedAt: at, UpdatedAt: at}}
+	if n := len(s.History); n > 0 {
+		a.Number = s.History[n-1].Number + 1
+	}
+	for _, old := range sources {
+		if old.Deployment != a.Target.Deployment {
+			a.Sources = append(a.Sources, old)
+		}
+	}
+	s.History = append(s.History, a)
+	if n := len(s.History); n > keptAttempts {
+		s.History = slices.Clone(s.History[n-keptAttempts:])
+	}
+}
+
+// returnTo has the attempt go back to d, the primary deployment. One that is on its way back
+// already, or has ended, is followed by another.
+func returnTo(s *State, at time.Time, reason string, sources []Share) {
+	a := s.attempt()
+	if a == nil || a.Status == AttemptReturning {
+		stopAttempt(s, at, reason)
+		beginAttempt(s, at, sources)
+		return
+	}
+	a.Status, a.Reason, a.Times.StoppedAt, a.Times.UpdatedAt = AttemptReturning, reason, at, at
+	a.Return = &Return{Deployment: s.Primary().ID, StartedAt: at}
+}
+
+// stopAttempt ends the attempt without a success.
+func stopAttempt(s *State, at time.Time, reason string) {
+	a := s.attempt()
+	if a == nil {
+		return
+	}
+	status := AttemptStopped
+	if a.Status == AttemptReturning {
+		status = AttemptNotReturned
+	}
+	a.Status, a.Reason = status, reason
+	a.Times.StoppedAt, a.Times.UpdatedAt, a.Times.EndedAt = at, at, at
+}
+
+// completeAttempt ends the attempt: all copies are where it brings them.
+func completeAttempt(s *State, at time.Time) {
+	tally(s, at)
+	a := s.attempt()
+	status := AttemptSuccessful
+	if a.Status == AttemptReturning {
+		status = AttemptReturned
+	}
+	a.Status, a.Times.UpdatedAt, a.Times.EndedAt = status, at, at
+}
+
+// resumeAttempt continues the last attempt: it had ended with no copies, which proves nothing.
+func resumeAttempt(s *State, at time.Time) {
+	a := &s.History[len(s.History)-1]
+	if !a.Ended() {
+		return
+	}
+	a.Status, a.Times = AttemptRunning, AttemptTime{CreatedAt: a.Times.CreatedAt, UpdatedAt: at}
+	if a.Return != nil {
+		a.Status, a.Times.StoppedAt = AttemptReturning, a.Return.StartedAt
+	}
+}
+
+// tripBreaker notes that too many tasks of the attempt have failed.
+func tripBreaker(s *State, at time.Time) {
+	tally(s, at)
+	if a := s.attempt(); a.Status == AttemptRunning {
+		a.Breaker.Tripped = true
+	}
+}
+
+// tally notes how far the attempt is.
+func tally(s *State, at time.Time) {
+	a := s.attempt()
+	if a == nil {
+		return
+	}
+	before := *a
+	a.Target, a.Sources = s.share(a.Target.Deployment), slices.Clone(a.Sources)
+	for i := range a.Sources {
+		a.Sources[i] = s.share(a.Sources[i].Deployment)
+	}
+	if a.Status == AttemptRunning {
+		a.Breaker = BreakerUse{Breaker: s.Config.Breaker, Failures: s.Primary().FailedTasks, Threshold: s.Threshold()}
+		a.Bounds = s.Config.Bounds
+	}
+	if a.Target != before.Target || a.Breaker != before.Breaker || !slices.Equal(a.Sources, before.Sources) {
+		a.Times.UpdatedAt = at
+	}
+}
+
+// recall makes a history of a record that has none, because an earlier version wrote it: of
+// the deployments that a rollback may return to, and of the primary one.
+func recall(s *State) {
+	if len(s.History) > 0 {
+		return
+	}
+	known := slices.DeleteFunc(slices.Clone(s.Completed), func(d Deployment) bool { return d.ID == s.Primary().ID })
+	slices.Reverse(known)
+	for i, d := range append(known, s.Primary()) {
+		a := Attempt{Number: i + 1, Target: Share{Deployment: d.ID}, Times: AttemptTime{CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt}}
+		switch d.Rollout {
+		case InProgress:
+			a.Status = AttemptRunning
+		case Completed:
+			a.Status, a.Times.EndedAt = AttemptSuccessful, d.UpdatedAt
+		case Failed:
+			a.Status, a.Reason, a.Times.StoppedAt, a.Times.EndedAt = AttemptStopped, d.Reason, d.UpdatedAt, d.UpdatedAt
+		}
+		s.History = append(s.History, a)
+	}
+	noteRevision(s, s.Primary(), s.Config.Client)
+	for _, d := range slices.Concat(known, s.Deployments) {
+		noteRevision(s, d, nil)
+	}
+}
+
+// noteRevision keeps the revision of a deployment that begins.
+func noteRevision(s *State, d Deployment, client json.RawMessage) {
+	if _, ok := s.Revision(d.ID); ok {
+		return
+	}
+	r := Revision{Deployment: d.ID, CreatedAt: d.CreatedAt, TaskDefinition: d.TaskDefinition, Client: client}
+	for _, c := range d.Task.Containers {
+		r.Images = append(r.Images, Image{Container: c.Name, Image: c.Image})
+	}
+	s.Revisions = append(s.Revisions, r)
+}
+
+// pruneRevisions forgets the revisions that nothing names anymore.
+func pruneRevisions(s *State) {
+	named := make(map[string]bool)
+	for _, d := range slices.Concat(s.Deployments, s.Completed) {
+		named[d.ID] = true
+	}
+	for _, a := range s.History {
+		named[a.Target.Deployment], named[a.Aim()] = true, true
+		for _, old := range a.Sources {
+			named[old.Deployment] = true
+		}
+	}
+	s.Revisions = slices.DeleteFunc(s.Revisions, func(r Revision) bool { return !named[r.Deployment] })
+}
+
+// checkHistory returns what is wrong with a history.
+func checkHistory(s State) error {
+	if len(s.History) > keptAttempts {
+		return fmt.Errorf("the history has %d attempts", len(s.History))
+	}
+	for i, a := range s.History {
+		switch last := i == len(s.History)-1; {
+		case i > 0 && a.Number != s.History[i-1].Number+1:
+			return fmt.Errorf("attempt %d follows %d", a.Number, s.History[i-1].Number)
+		case !a.Ended() && !last:
+			return fmt.Errorf("attempt %d has not ended, and there is a later one", a.Number)
+		case last && a.Aim() != s.Primary().ID:
+			return fmt.Errorf("attempt %d leads to deployment %s, and %s is the primary one", a.Number, a.Aim(), s.Primary().ID)
+		case last && s.Status == Active && a.Ended() == (s.Primary().Rollout == InProgress):
+			return fmt.Errorf("attempt %d is %s, and its deployment %s", a.Number, a.Status, s.Primary().Rollout)
+		}
+		for _, id := range append([]string{a.Target.Deployment, a.Aim()}, deployments(a.Sources)...) {
+			if _, ok := s.Revision(id); !ok {
+				return fmt.Errorf("attempt %d names deployment %s, of which there is no revision", a.Number, id)
+			}
+		}
+	}
+	return nil
+}
+
+func deployments(shares []Share) (ids []string) {
+	for _, s := range shares {
+		ids = append(ids, s.Deployment)
+	}
+	return ids
+}
