@@ -35,6 +35,16 @@ func Instance(cluster, id string) string { return Make("container-instance", clu
 // Service returns the ARN of a service.
 func Service(cluster, name string) string { return Make("service", cluster+"/"+name) }
 
+// ServiceDeployment returns the ARN of a deployment of a service.
+func ServiceDeployment(cluster, service, id string) string {
+	return Make("service-deployment", cluster+"/"+service+"/"+id)
+}
+
+// ServiceRevision returns the ARN of a revision of a service.
+func ServiceRevision(cluster, service, id string) string {
+	return Make("service-revision", cluster+"/"+service+"/"+id)
+}
+
 // Definition returns the ARN of a registered task definition.
 func Definition(family string, revision int) string {
 	return Make("task-definition", family+":"+strconv.Itoa(revision))

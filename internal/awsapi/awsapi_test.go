@@ -99,6 +99,42 @@ func (k *keeper) Remove(_ context.Context, name string) (service.State, error) {
 	return k.step(name, service.DeleteRequested{}), nil
 }
 
+func (k *keeper) StopAttempt(_ context.Context, name string, number int, abort bool) error {
+	for _, s := range k.States() {
+		if s.Name != name {
+			continue
+		}
+		in, err := service.StopAttempt(s, number, abort)
+		if err != nil {
+			return &awsapi.Failure{Code: "ConflictException", Message: err.Error()}
+		}
+		k.step(name, in)
+	}
+	return nil
+}
+
+// run has the tasks of a service run, or fail, until it is steady or there is nothing to do.
+func (k *keeper) run(name string, fails func(service.Task) bool) service.State {
+	s := k.step(name, service.TimerFired{})
+	for range 20 {
+		for _, t := range s.Tasks {
+			seen := service.Observation{Running: true, Since: time.Unix(900, 0)}
+			switch {
+			case t.Phase == service.Wanted:
+				k.step(name, service.Done{ID: t.ID})
+			case t.Phase == service.Stopping:
+				k.step(name, service.Seen{ID: t.ID, Observation: service.Observation{Stopped: true, ByUser: true}})
+				continue
+			}
+			if fails(t) {
+				seen = service.Observation{Stopped: true, Reason: "exit 1"}
+			}
+			s = k.step(name, service.Seen{ID: t.ID, Observation: seen})
+		}
+	}
+	return s
+}
+
 // gone forgets a service, as when its tasks are gone.
 func (k *keeper) gone(name string) {
 	k.all = slices.DeleteFunc(k.all, func(s service.State) bool { return s.Name == name })

@@ -72,6 +72,8 @@ type Services interface {
 	Update(ctx context.Context, name string, c ServiceChange) (service.State, error)
 	// Remove has a service stop and remove its tasks. It is gone when they are.
 	Remove(ctx context.Context, name string) (service.State, error)
+	// StopAttempt gives up an attempt of the service's history, as service.StopAttempt does.
+	StopAttempt(ctx context.Context, name string, number int, abort bool) error
 }
 
 // NewService is a service to make.

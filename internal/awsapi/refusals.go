@@ -9,7 +9,6 @@ const (
 	noAgentCalls  = "this is for agents of ECS, and podtask is the agent"
 	noAttributes  = "there is one host, so placement has nothing to choose by"
 	noSettings    = "the settings of an account are fixed here"
-	noHistory     = "it is not answered yet: `podtask service` shows deployments"
 	noChangeToIt  = "a cluster is a name here: tag it, or delete it"
 	noExec        = "use podtask exec"
 	noDrainByCall = "use podtask drain, and podtask drain --undo"
@@ -41,6 +40,4 @@ var refusals = map[string]string{
 	"ExecuteCommand":                noExec,
 	"ListServicesByNamespace":       "it has no Cloud Map, so there are no namespaces",
 	"ContinueServiceDeployment":     "deployments have no pauses",
-
-	"ListServiceDeployments": noHistory, "DescribeServiceDeployments": noHistory, "DescribeServiceRevisions": noHistory, "StopServiceDeployment": noHistory,
 }

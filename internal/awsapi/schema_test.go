@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -179,6 +180,10 @@ var requests = []struct{ name, body string }{
 	{"UpdateService", `{"service": "web", "cluster": "blue", "desiredCount": 1, "enableExecuteCommand": true, "forceNewDeployment": true}`},
 	{"DescribeServices", `{"services": ["web", "wob"], "cluster": "blue", "include": ["TAGS"]}`},
 	{"ListServices", `{"cluster": "blue"}`},
+	{"ListServiceDeployments", `{"service": "web", "cluster": "blue", "status": ["IN_PROGRESS"], "createdAt": {"after": 1, "before": 9999999999.5}}`},
+	{"DescribeServiceDeployments", `{"serviceDeploymentArns": ["DEPLOYMENT", "arn:aws:ecs:local:000000000000:service-deployment/blue/web/x"]}`},
+	{"DescribeServiceRevisions", `{"serviceRevisionArns": ["REVISION", "arn:aws:ecs:local:000000000000:service-revision/blue/web/1"]}`},
+	{"StopServiceDeployment", `{"serviceDeploymentArn": "DEPLOYMENT", "stopType": "ABORT"}`},
 	{"DeleteService", `{"service": "web", "cluster": "blue", "force": true}`},
 	{"DeregisterTaskDefinition", `{"taskDefinition": "web:1"}`},
 	{"DeleteTaskDefinitions", `{"taskDefinitions": ["web:1", "web:7"]}`},
@@ -190,11 +195,17 @@ var requests = []struct{ name, body string }{
 	{"Logs_20140328.FilterLogEvents", `{"logGroupName": "/ecs/web", "limit": 1, "interleaved": true}`},
 }
 
+// arnWords stand in requests for the latest ARN in an answer.
+var arnWords = map[string]*regexp.Regexp{
+	"DEPLOYMENT": regexp.MustCompile(`arn:aws:ecs:local:000000000000:service-deployment/[^"]*`),
+	"REVISION":   regexp.MustCompile(`arn:aws:ecs:local:000000000000:service-revision/[^"]*`),
+}
+
 func TestEveryKeyOfAnAnswerIsTheSDKs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	sdk := answerable()
-	seen := make(map[string]bool)
+	seen, seenARNs := make(map[string]bool), make(map[string]string)
 	w.write("s", logStart, 1, "x", "y")
 	for _, r := range requests {
 		operation := r.name[strings.LastIndexByte(r.name, '.')+1:]
@@ -206,7 +217,15 @@ func TestEveryKeyOfAnAnswerIsTheSDKs(t *testing.T) {
 		if r.name == "DeleteCluster" {
 			w.change(w.states[0].ID, end)
 		}
+		for word, found := range seenARNs {
+			body = strings.ReplaceAll(body, word, found)
+		}
 		status, answer := w.post(r.name, body)
+		for word, pattern := range arnWords {
+			if found := pattern.FindString(answer); found != "" {
+				seenARNs[word] = found
+			}
+		}
 		var got any
 		if err := json.Unmarshal([]byte(answer), &got); err != nil || status != 200 {
 			t.Errorf("%s: %d %s %v", r.name, status, answer, err)

@@ -56,7 +56,8 @@ func New(cfg Config) *Server {
 	services := &serviceOps{serviceBook: book, clusters: clusters, definitions: definitions}
 	clusters.services, definitions.used, tasks.service = book.inCluster, book.uses, book.known
 	tagged := &tagging{services: book, tags: tags, clusters: clusters, definitions: definitions, tasks: tasks}
-	for _, o := range join(clusters.operations(), definitions.operations(), tasks.operations(), instances.operations(), services.operations(), tagged.operations(), protection{tasks, cfg.Now}.operations()) {
+	attempts := attempts{book, clusters, cfg.Tasks}
+	for _, o := range join(clusters.operations(), definitions.operations(), tasks.operations(), instances.operations(), services.operations(), attempts.operations(), tagged.operations(), protection{tasks, cfg.Now}.operations()) {
 		s.operations[targetECS+o.name] = o
 	}
 	for _, o := range (&logs{logs: cfg.Logs, records: cfg.Records, now: cfg.Now}).operations() {

@@ -34,7 +34,7 @@ type serviceRecord struct {
 
 // remember keeps a service that is about to be removed: clients wait until it is INACTIVE.
 func (o *serviceBook) remember(s service.State) error {
-	s.Tasks, s.Completed, s.Unheard = nil, nil, nil
+	s.Tasks, s.Completed, s.Unheard, s.History, s.Revisions = nil, nil, nil, nil, nil
 	s.Deployments = s.Deployments[:1]
 	s.DesiredCount = 0
 	data, err := json.Marshal(serviceRecord{kindService, s, o.now().UTC()})
@@ -69,6 +69,8 @@ type serviceDoc struct {
 	Deployment        deploymentConfigDoc `json:"deploymentConfiguration"`
 	Controller        map[string]string   `json:"deploymentController"`
 	Deployments       []any               `json:"deployments"`
+	Current           string              `json:"currentServiceDeployment,omitempty"`
+	Revisions         []shareDoc          `json:"currentServiceRevisions"`
 	Events            []eventDoc          `json:"events"`
 	CreatedAt         moment              `json:"createdAt"`
 	CreatedBy         string              `json:"createdBy"`
@@ -90,6 +92,15 @@ type deploymentConfigDoc struct {
 	Maximum int             `json:"maximumPercent"`
 	Minimum int             `json:"minimumHealthyPercent"`
 	Alarms  json.RawMessage `json:"alarms,omitempty"`
+}
+
+// configOf describes how copies are replaced. Without bounds that is within ECS's defaults.
+func configOf(breaker service.Breaker, bounds *service.Bounds) deploymentConfigDoc {
+	doc := deploymentConfigDoc{Breaker: breakerDoc(breaker), Maximum: 200, Minimum: 100}
+	if bounds != nil {
+		doc.Maximum, doc.Minimum = bounds.MaximumPercent, bounds.MinimumHealthyPercent
+	}
+	return doc
 }
 
 type breakerDoc struct {
@@ -129,22 +140,24 @@ func (o *serviceBook) document(s service.State, tags bool) (any, error) {
 		ARN: arn.Service(cluster, s.Name), Name: s.Name, ClusterARN: arn.Cluster(cluster), Status: string(s.Status),
 		DesiredCount: s.DesiredCount, RunningCount: count.Running, PendingCount: count.Pending, LaunchType: launchTypeOf(client{Kept: c.Kept}),
 		Definition: arn.Make("task-definition", p.TaskDefinition), Controller: map[string]string{"type": "ECS"}, Events: events(s),
-		Deployment: deploymentConfigDoc{Breaker: breakerDoc(s.Config.Breaker), Maximum: 200, Minimum: 100, Alarms: c.Kept["deploymentConfiguration.alarms"]},
+		Deployment: configOf(s.Config.Breaker, s.Config.Bounds),
 		CreatedAt:  moment(s.CreatedAt), CreatedBy: "arn:aws:iam::" + arn.Account + ":user/podtask", GracePeriod: int(s.Config.HealthCheckGracePeriod / time.Second),
 		Scheduling: schedulingOf(c), Exec: c.Exec, ManagedTags: string(c.Kept["enableECSManagedTags"]) == "true", PropagateTags: cmp.Or(c.PropagateTags, "NONE"),
 		LoadBalancers: []struct{}{}, Registries: []struct{}{}, Constraints: []struct{}{}, PlacementStrategy: []struct{}{}, TaskSets: []struct{}{},
 	}
-	if b := s.Config.Bounds; b != nil {
-		doc.Deployment.Maximum, doc.Deployment.Minimum = b.MaximumPercent, b.MinimumHealthyPercent
-	}
+	doc.Deployment.Alarms = c.Kept["deploymentConfiguration.alarms"]
 	if s.Status == service.Draining {
 		doc.DesiredCount = 0
 	}
 	for _, d := range s.Deployments {
 		doc.Deployments = append(doc.Deployments, deploymentOf(s, d, c.Kept))
 	}
+	doc.Revisions = sharesOf(s, service.Shares(s))
+	if n := len(s.History); n > 0 {
+		doc.Current = attemptARN(s, s.History[n-1])
+	}
 	if s.Status == inactive {
-		doc.Deployments = []any{}
+		doc.Deployments, doc.Revisions = []any{}, []shareDoc{}
 	}
 	if tags {
 		all, err := o.tags.of(doc.ARN, c.Tags)
@@ -175,7 +188,7 @@ func deploymentOf(s service.State, d service.Deployment, sent fields) any {
 		FailedTasks: d.FailedTasks, CreatedAt: moment(d.CreatedAt), UpdatedAt: moment(d.UpdatedAt), LaunchType: launchTypeOf(client{Kept: sent}),
 		Rollout: string(d.Rollout), RolloutReason: d.Reason,
 	}
-	if doc.RolloutReason != "" && (d.Rollback || d.Rollout == service.Failed) {
+	if doc.RolloutReason != "" && (d.Rollback || d.Rollout == service.Failed) && doc.RolloutReason != service.Aborted {
 		doc.RolloutReason = "ECS deployment circuit breaker: " + doc.RolloutReason
 	}
 	if doc.RolloutReason == "" {
@@ -193,5 +206,6 @@ func deploymentOf(s service.State, d service.Deployment, sent fields) any {
 	return over{doc, kept}
 }
 
-// deploymentID is the id of a deployment for clients.
-func deploymentID(id string) string { return "ecs-svc/" + id }
+// deploymentID is the id of a deployment for clients. As on ECS, it ends in the id of the
+// deployment's revision: clients find the service deployment with that.
+func deploymentID(id string) string { return "ecs-svc/" + revisionID(id) }

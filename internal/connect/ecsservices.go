@@ -49,6 +49,12 @@ func (e ECSServices) Remove(ctx context.Context, name string) (svc.State, error)
 	return s, clientFailure(err)
 }
 
+// StopAttempt implements awsapi.Services.
+func (e ECSServices) StopAttempt(ctx context.Context, name string, number int, abort bool) error {
+	_, err := e.backend.services.Ask(ctx, name, func(s svc.State) (svc.Input, error) { return svc.StopAttempt(s, number, abort) })
+	return clientFailure(err)
+}
+
 // clientFailure converts an error that a client has caused.
 func clientFailure(err error) error {
 	var refused *api.Failure
@@ -57,6 +63,12 @@ func clientFailure(err error) error {
 		return &awsapi.Failure{Code: "InvalidParameterException", Message: withProblems(refused)}
 	case errors.As(err, new(*services.BadServiceError)), errors.Is(err, services.ErrServiceExists):
 		return &awsapi.Failure{Code: "InvalidParameterException", Message: err.Error()}
+	case errors.Is(err, svc.ErrEnded):
+		return &awsapi.Failure{Code: "ConflictException", Message: err.Error()}
+	case errors.Is(err, svc.ErrNoReturn):
+		return &awsapi.Failure{Code: "InvalidParameterException", Message: err.Error()}
+	case errors.Is(err, svc.ErrNoAttempt):
+		return &awsapi.Failure{Code: "ServiceDeploymentNotFoundException", Message: "Service deployment not found."}
 	case errors.Is(err, services.ErrNoService):
 		return &awsapi.Failure{Code: "ServiceNotFoundException", Message: "Service not found."}
 	}

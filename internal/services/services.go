@@ -245,7 +245,7 @@ func (a *Services) Update(ctx context.Context, name string, c Change) (service.S
 			return now, &BadServiceError{err}
 		}
 	}
-	return a.ask(ctx, name, func(s service.State) (service.Input, error) {
+	return a.Ask(ctx, name, func(s service.State) (service.Input, error) {
 		if s.Status != service.Active {
 			return nil, &BadServiceError{fmt.Errorf("service %s is being removed", name)}
 		}
@@ -273,7 +273,7 @@ func (a *Services) Update(ctx context.Context, name string, c Change) (service.S
 
 // Rollback returns a service to the deployment that was completed before.
 func (a *Services) Rollback(ctx context.Context, name string) (service.State, error) {
-	return a.ask(ctx, name, func(s service.State) (service.Input, error) {
+	return a.Ask(ctx, name, func(s service.State) (service.Input, error) {
 		if _, ok := s.RollbackTarget(); !ok || s.Status != service.Active {
 			return nil, &BadServiceError{fmt.Errorf("service %s has no earlier deployment that was completed: nothing to return to", name)}
 		}
@@ -283,7 +283,7 @@ func (a *Services) Rollback(ctx context.Context, name string) (service.State, er
 
 // Remove has a service removed when its tasks are. Without force it must be scaled to 0.
 func (a *Services) Remove(ctx context.Context, name string, force bool) (service.State, error) {
-	return a.ask(ctx, name, func(s service.State) (service.Input, error) {
+	return a.Ask(ctx, name, func(s service.State) (service.Input, error) {
 		if !force && (s.DesiredCount > 0 || s.Count("").Present > 0) && s.Status == service.Active {
 			return nil, &BadServiceError{fmt.Errorf("service %s is not scaled down to 0: `podtask service scale %s=0` first, or `podtask service rm --force %s`", name, name, name)}
 		}
@@ -291,8 +291,8 @@ func (a *Services) Remove(ctx context.Context, name string, force bool) (service
 	})
 }
 
-// ask has a service take in what request makes of its state.
-func (a *Services) ask(ctx context.Context, name string, request func(service.State) (service.Input, error)) (service.State, error) {
+// Ask has a service take in what request makes of its state, or refuses.
+func (a *Services) Ask(ctx context.Context, name string, request func(service.State) (service.Input, error)) (service.State, error) {
 	l, err := a.find(name)
 	if err != nil {
 		return service.State{}, err

@@ -2,6 +2,7 @@ package service
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -110,42 +111,64 @@ func (a Attempt) Aim() string {
 	return a.Target.Deployment
 }
 
-// Revision returns a revision that the history names, or that has copies.
-func (s State) Revision(deployment string) (Revision, bool) {
-	i := slices.IndexFunc(s.Revisions, func(r Revision) bool { return r.Deployment == deployment })
-	if i < 0 {
-		return Revision{}, false
-	}
-	return s.Revisions[i], true
-}
+// History are the latest attempts of a service, the oldest first.
+type History []Attempt
 
-// Attempt returns the attempt that has not ended, if there is one.
-func (s State) Attempt() (Attempt, bool) {
-	if a := s.attempt(); a != nil {
-		return *a, true
-	}
-	return Attempt{}, false
-}
-
-func (s *State) attempt() *Attempt {
-	if n := len(s.History); n > 0 && !s.History[n-1].Ended() {
-		return &s.History[n-1]
+// current returns the attempt that has not ended; nil for none.
+func (h History) current() *Attempt {
+	if n := len(h); n > 0 && !h[n-1].Ended() {
+		return &h[n-1]
 	}
 	return nil
 }
 
-// shares counts the copies that there are, by revision, the primary one first.
-func (s State) shares() (all []Share) {
+// Revisions are those that a history names, and those of which there are copies.
+type Revisions []Revision
+
+func (r Revisions) has(deployment string) bool {
+	return slices.ContainsFunc(r, func(r Revision) bool { return r.Deployment == deployment })
+}
+
+// Why an attempt is not stopped.
+var (
+	ErrNoAttempt = errors.New("no such deployment")
+	ErrEnded     = errors.New("the deployment has ended")
+	ErrNoReturn  = errors.New("no earlier deployment was completed, so there is nothing to return to")
+)
+
+// StopAttempt returns the input that gives up the attempt of a number: for the deployment of
+// RollbackTarget or, with abort, for none. One that is on its way back continues.
+func StopAttempt(s State, number int, abort bool) (Input, error) {
+	i := slices.IndexFunc(s.History, func(a Attempt) bool { return a.Number == number })
+	if i < 0 {
+		return nil, ErrNoAttempt
+	}
+	_, back := s.RollbackTarget()
+	switch a := s.History[i]; {
+	case a.Ended():
+		return nil, fmt.Errorf("%w: it is %s", ErrEnded, a.Status)
+	case abort:
+		return AbortRequested{}, nil
+	case a.Status == AttemptReturning:
+		return TimerFired{}, nil // there is nothing to change
+	case !back:
+		return nil, ErrNoReturn
+	}
+	return RollbackRequested{}, nil
+}
+
+// Shares counts the copies that there are, by revision, the primary one first.
+func Shares(s State) (all []Share) {
 	for _, d := range s.Deployments {
 		if d.Primary || s.Count(d.ID).Present > 0 {
-			all = append(all, s.share(d.ID))
+			all = append(all, shareOf(s, d.ID))
 		}
 	}
 	return all
 }
 
-// share counts the copies of a revision.
-func (s State) share(deployment string) Share {
+// shareOf counts the copies of a revision.
+func shareOf(s State, deployment string) Share {
 	c := s.Count(deployment)
 	share := Share{Deployment: deployment, Running: c.Running, Pending: c.Pending}
 	for _, t := range s.Tasks {
@@ -180,7 +203,7 @@ func beginAttempt(s *State, at time.Time, sources []Share) {
 // returnTo has the attempt go back to d, the primary deployment. One that is on its way back
 // already, or has ended, is followed by another.
 func returnTo(s *State, at time.Time, reason string, sources []Share) {
-	a := s.attempt()
+	a := s.History.current()
 	if a == nil || a.Status == AttemptReturning {
 		stopAttempt(s, at, reason)
 		beginAttempt(s, at, sources)
@@ -192,22 +215,22 @@ func returnTo(s *State, at time.Time, reason string, sources []Share) {
 
 // stopAttempt ends the attempt without a success.
 func stopAttempt(s *State, at time.Time, reason string) {
-	a := s.attempt()
+	a := s.History.current()
 	if a == nil {
 		return
 	}
-	status := AttemptStopped
 	if a.Status == AttemptReturning {
-		status = AttemptNotReturned
+		a.Status, a.Reason = AttemptNotReturned, a.Reason+"; then "+reason
+	} else {
+		a.Status, a.Reason = AttemptStopped, reason
 	}
-	a.Status, a.Reason = status, reason
 	a.Times.StoppedAt, a.Times.UpdatedAt, a.Times.EndedAt = at, at, at
 }
 
 // completeAttempt ends the attempt: all copies are where it brings them.
 func completeAttempt(s *State, at time.Time) {
 	tally(s, at)
-	a := s.attempt()
+	a := s.History.current()
 	status := AttemptSuccessful
 	if a.Status == AttemptReturning {
 		status = AttemptReturned
@@ -230,21 +253,21 @@ func resumeAttempt(s *State, at time.Time) {
 // tripBreaker notes that too many tasks of the attempt have failed.
 func tripBreaker(s *State, at time.Time) {
 	tally(s, at)
-	if a := s.attempt(); a.Status == AttemptRunning {
+	if a := s.History.current(); a.Status == AttemptRunning {
 		a.Breaker.Tripped = true
 	}
 }
 
 // tally notes how far the attempt is.
 func tally(s *State, at time.Time) {
-	a := s.attempt()
+	a := s.History.current()
 	if a == nil {
 		return
 	}
 	before := *a
-	a.Target, a.Sources = s.share(a.Target.Deployment), slices.Clone(a.Sources)
+	a.Target, a.Sources = shareOf(*s, a.Target.Deployment), slices.Clone(a.Sources)
 	for i := range a.Sources {
-		a.Sources[i] = s.share(a.Sources[i].Deployment)
+		a.Sources[i] = shareOf(*s, a.Sources[i].Deployment)
 	}
 	if a.Status == AttemptRunning {
 		a.Breaker = BreakerUse{Breaker: s.Config.Breaker, Failures: s.Primary().FailedTasks, Threshold: s.Threshold()}
@@ -283,7 +306,7 @@ func recall(s *State) {
 
 // noteRevision keeps the revision of a deployment that begins.
 func noteRevision(s *State, d Deployment, client json.RawMessage) {
-	if _, ok := s.Revision(d.ID); ok {
+	if s.Revisions.has(d.ID) {
 		return
 	}
 	r := Revision{Deployment: d.ID, CreatedAt: d.CreatedAt, TaskDefinition: d.TaskDefinition, Client: client}
@@ -325,7 +348,7 @@ func checkHistory(s State) error {
 			return fmt.Errorf("attempt %d is %s, and its deployment %s", a.Number, a.Status, s.Primary().Rollout)
 		}
 		for _, id := range append([]string{a.Target.Deployment, a.Aim()}, deployments(a.Sources)...) {
-			if _, ok := s.Revision(id); !ok {
+			if !s.Revisions.has(id) {
 				return fmt.Errorf("attempt %d names deployment %s, of which there is no revision", a.Number, id)
 			}
 		}

@@ -20,7 +20,7 @@ var next = map[AttemptStatus][]AttemptStatus{
 // checkAttempts checks what a step has made of the history: what has ended stays as it is, one
 // attempt at most has not ended, and one that is given up returns to the last deployment of
 // which all copies were healthy.
-func (w *world) checkAttempts(before State, in Input) {
+func checkAttempts(w *world, before State, in Input) {
 	for _, old := range before.History {
 		i := slices.IndexFunc(w.state.History, func(a Attempt) bool { return a.Number == old.Number })
 		if i < 0 {
@@ -38,7 +38,7 @@ func (w *world) checkAttempts(before State, in Input) {
 		case !old.Ended() && !slices.Contains(next[old.Status], now.Status):
 			broken("%T: attempt %d is %s after %s", in, old.Number, now.Status, old.Status)
 		case old.Return == nil && now.Return != nil:
-			w.checkReturn(now)
+			checkReturn(w, now)
 		}
 	}
 	last := w.state.History[len(w.state.History)-1]
@@ -48,7 +48,7 @@ func (w *world) checkAttempts(before State, in Input) {
 	}
 }
 
-func (w *world) checkReturn(a Attempt) {
+func checkReturn(w *world, a Attempt) {
 	want := ""
 	for _, p := range w.proven {
 		if p != a.Target.Deployment {
@@ -61,7 +61,7 @@ func (w *world) checkReturn(a Attempt) {
 }
 
 // tale is the history in short: status and target of each attempt, and where it returned.
-func (w *world) tale() string {
+func tale(w *world) string {
 	var parts []string
 	for _, a := range w.state.History {
 		text := fmt.Sprintf("%s %s", a.Target.Deployment, a.Status)
@@ -73,9 +73,9 @@ func (w *world) tale() string {
 	return strings.Join(parts, ", ")
 }
 
-func (w *world) wantTale(t *testing.T, want string) {
+func wantTale(t *testing.T, w *world, want string) {
 	t.Helper()
-	if got := w.tale(); got != want {
+	if got := tale(w); got != want {
 		t.Errorf("the history is %q, want %q", got, want)
 	}
 }
@@ -83,19 +83,19 @@ func (w *world) wantTale(t *testing.T, want string) {
 func TestHistoryOfASuccessAndARollback(t *testing.T) {
 	t.Parallel()
 	w := newWorld(2, careful, spec(1))
-	w.wantTale(t, "web/1 IN_PROGRESS")
+	wantTale(t, w, "web/1 IN_PROGRESS")
 	waitForRest(w, t, time.Minute)
-	w.wantTale(t, "web/1 SUCCESSFUL")
+	wantTale(t, w, "web/1 SUCCESSFUL")
 	w.bad["web:2"] = Observation{Stopped: true, Reason: "exit 1"}
 	w.now = w.now.Add(time.Hour)
 	began := w.now
 	w.tell(update(spec(2)))
-	w.wantTale(t, "web/1 SUCCESSFUL, web/2 IN_PROGRESS")
-	if a, ok := w.state.Attempt(); !ok || a.Target != (Share{"web/2", 2, 0, 1}) || !slices.Equal(a.Sources, []Share{{"web/1", 2, 2, 0}}) || a.Breaker != (BreakerUse{careful.Breaker, 0, 3, false}) {
+	wantTale(t, w, "web/1 SUCCESSFUL, web/2 IN_PROGRESS")
+	if a := w.state.History.current(); a.Target != (Share{"web/2", 2, 0, 1}) || !slices.Equal(a.Sources, []Share{{"web/1", 2, 2, 0}}) || a.Breaker != (BreakerUse{careful.Breaker, 0, 3, false}) {
 		t.Errorf("%+v", a)
 	}
 	waitForRest(w, t, time.Hour)
-	w.wantTale(t, "web/1 SUCCESSFUL, web/2 ROLLBACK_SUCCESSFUL web/1")
+	wantTale(t, w, "web/1 SUCCESSFUL, web/2 ROLLBACK_SUCCESSFUL web/1")
 	a := w.state.History[1]
 	if a.Target != (Share{Deployment: "web/2"}) || !slices.Equal(a.Sources, []Share{{"web/1", 2, 2, 0}}) || a.Breaker != (BreakerUse{careful.Breaker, 3, 3, true}) || !strings.Contains(a.Reason, "3 tasks failed, the last: exit 1") {
 		t.Errorf("%+v", a)
@@ -103,7 +103,7 @@ func TestHistoryOfASuccessAndARollback(t *testing.T) {
 	if x := a.Times; !x.CreatedAt.Equal(began) || !x.StoppedAt.After(began) || !a.Return.StartedAt.Equal(x.StoppedAt) || x.EndedAt.Before(x.StoppedAt) || !x.UpdatedAt.Equal(x.EndedAt) {
 		t.Errorf("%+v, returned from %s", x, a.Return.StartedAt)
 	}
-	if r, ok := w.state.Revision("web/2"); !ok || r.TaskDefinition != "web:2" || !slices.Equal(r.Images, []Image{{"app", "web"}}) || !r.CreatedAt.Equal(began) {
+	if r := w.state.Revisions[1]; r.Deployment != "web/2" || r.TaskDefinition != "web:2" || !slices.Equal(r.Images, []Image{{"app", "web"}}) || !r.CreatedAt.Equal(began) {
 		t.Errorf("%+v", r)
 	}
 }
@@ -112,49 +112,49 @@ func TestHistoryOfAttemptsThatAreGivenUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(2, careful, spec(1))
 	w.tell(update(spec(2)))
-	w.wantTale(t, "web/1 STOPPED, web/2 IN_PROGRESS")
+	wantTale(t, w, "web/1 STOPPED, web/2 IN_PROGRESS")
 	if a := w.state.History[0]; !strings.Contains(a.Reason, "deployment web/2 of web:2 began") || a.Times.StoppedAt.IsZero() || a.Times.EndedAt.IsZero() {
 		t.Errorf("%+v", a)
 	}
 	waitForRest(w, t, time.Minute)
 	w.tell(update(spec(3)))
 	w.tell(RollbackRequested{})
-	w.wantTale(t, "web/1 STOPPED, web/2 SUCCESSFUL, web/3 ROLLBACK_IN_PROGRESS web/2")
+	wantTale(t, w, "web/1 STOPPED, web/2 SUCCESSFUL, web/3 ROLLBACK_IN_PROGRESS web/2")
 	w.tell(update(spec(4)))
-	w.wantTale(t, "web/1 STOPPED, web/2 SUCCESSFUL, web/3 ROLLBACK_FAILED web/2, web/4 IN_PROGRESS")
+	wantTale(t, w, "web/1 STOPPED, web/2 SUCCESSFUL, web/3 ROLLBACK_FAILED web/2, web/4 IN_PROGRESS")
 	waitForRest(w, t, time.Minute)
 	w.tell(RollbackRequested{}) // nothing is under way: this is an attempt of its own
-	w.wantTale(t, "web/1 STOPPED, web/2 SUCCESSFUL, web/3 ROLLBACK_FAILED web/2, web/4 SUCCESSFUL, web/2 IN_PROGRESS")
+	wantTale(t, w, "web/1 STOPPED, web/2 SUCCESSFUL, web/3 ROLLBACK_FAILED web/2, web/4 SUCCESSFUL, web/2 IN_PROGRESS")
 	waitForRest(w, t, time.Minute)
 	w.has(t, "web:2=2")
 	w.tell(update(spec(5)))
 	w.tell(RollbackRequested{})
 	w.tell(DeleteRequested{})
 	waitForRest(w, t, time.Minute)
-	w.wantTale(t, "web/1 STOPPED, web/2 SUCCESSFUL, web/3 ROLLBACK_FAILED web/2, web/4 SUCCESSFUL, web/2 SUCCESSFUL, web/5 ROLLBACK_FAILED web/2")
+	wantTale(t, w, "web/1 STOPPED, web/2 SUCCESSFUL, web/3 ROLLBACK_FAILED web/2, web/4 SUCCESSFUL, web/2 SUCCESSFUL, web/5 ROLLBACK_FAILED web/2")
 }
 
 func TestAnAbortedAttemptStandsStill(t *testing.T) {
 	t.Parallel()
 	w := newWorld(2, careful, spec(1))
 	w.tell(AbortRequested{})
-	w.wantTale(t, "web/1 STOPPED")
+	wantTale(t, w, "web/1 STOPPED")
 	if text := w.state.Explain(w.now)[0].Text; !strings.Contains(text, "a user stopped it") || !strings.Contains(text, "update --force web") {
 		t.Errorf("it is explained with %q", text)
 	}
 	w.tell(update(spec(1)))
 	waitForRest(w, t, time.Minute)
 	w.tell(AbortRequested{}) // there is nothing to stop
-	w.wantTale(t, "web/1 STOPPED, web/2 SUCCESSFUL")
+	wantTale(t, w, "web/1 STOPPED, web/2 SUCCESSFUL")
 	w.tell(update(spec(2)))
 	w.tell(AbortRequested{})
 	waitForRest(w, t, time.Hour)
-	w.wantTale(t, "web/1 STOPPED, web/2 SUCCESSFUL, web/3 STOPPED")
+	wantTale(t, w, "web/1 STOPPED, web/2 SUCCESSFUL, web/3 STOPPED")
 	w.has(t, "web:1=2 web:2=1")
 	w.tell(RollbackRequested{})
 	waitForRest(w, t, time.Minute)
 	w.has(t, "web:1=2")
-	w.wantTale(t, "web/1 STOPPED, web/2 SUCCESSFUL, web/3 STOPPED, web/2 SUCCESSFUL")
+	wantTale(t, w, "web/1 STOPPED, web/2 SUCCESSFUL, web/3 STOPPED, web/2 SUCCESSFUL")
 }
 
 // A deployment of no copies has proven nothing: it continues when there are to be some.
@@ -167,11 +167,11 @@ func TestAnAttemptWithoutCopiesIsResumed(t *testing.T) {
 	w.bad["web:2"] = Observation{Stopped: true, Reason: "exit 1"}
 	w.tell(update(spec(2)))
 	waitForRest(w, t, time.Minute)
-	w.wantTale(t, "web/1 SUCCESSFUL, web/2 SUCCESSFUL")
+	wantTale(t, w, "web/1 SUCCESSFUL, web/2 SUCCESSFUL")
 	w.tell(scale(1))
-	w.wantTale(t, "web/1 SUCCESSFUL, web/2 IN_PROGRESS")
+	wantTale(t, w, "web/1 SUCCESSFUL, web/2 IN_PROGRESS")
 	waitForRest(w, t, time.Hour)
-	w.wantTale(t, "web/1 SUCCESSFUL, web/2 ROLLBACK_SUCCESSFUL web/1")
+	wantTale(t, w, "web/1 SUCCESSFUL, web/2 ROLLBACK_SUCCESSFUL web/1")
 }
 
 func TestHistoryIsBounded(t *testing.T) {
@@ -184,11 +184,11 @@ func TestHistoryIsBounded(t *testing.T) {
 		waitForRest(w, t, time.Hour)
 	}
 	if h := w.state.History; len(h) != keptAttempts || h[0].Number != 5 || h[9].Number != 14 || h[9].Status != AttemptReturned {
-		t.Errorf("%s", w.tale())
+		t.Errorf("%s", tale(w))
 	}
 	// The revision that runs is known, although its attempt is forgotten.
-	if _, ok := w.state.Revision("web/1"); !ok || len(w.state.Revisions) != keptAttempts+1 {
-		t.Errorf("%d revisions, web/1 is known: %t", len(w.state.Revisions), ok)
+	if r := w.state.Revisions; !r.has("web/1") || len(r) != keptAttempts+1 {
+		t.Errorf("the revisions are %+v", r)
 	}
 }
 
@@ -217,7 +217,7 @@ func TestARecordWithoutAHistory(t *testing.T) {
 	w.proven = []string{"web/1", "web/2"}
 	w.state.History = nil
 	w.crash(func(Effect) bool { return false })
-	w.wantTale(t, "web/1 SUCCESSFUL, web/2 SUCCESSFUL, web/3 IN_PROGRESS")
+	wantTale(t, w, "web/1 SUCCESSFUL, web/2 SUCCESSFUL, web/3 IN_PROGRESS")
 	waitForRest(w, t, time.Minute)
-	w.wantTale(t, "web/1 SUCCESSFUL, web/2 SUCCESSFUL, web/3 SUCCESSFUL")
+	wantTale(t, w, "web/1 SUCCESSFUL, web/2 SUCCESSFUL, web/3 SUCCESSFUL")
 }

@@ -29,8 +29,8 @@ type State struct {
 	Completed []Deployment `json:"completed,omitempty"`
 	// History are the latest keptAttempts attempts, the oldest first; Revisions are what they
 	// and the deployments name. Both are empty in the records of earlier versions.
-	History   []Attempt  `json:"history,omitempty"`
-	Revisions []Revision `json:"revisions,omitempty"`
+	History   History   `json:"history,omitempty"`
+	Revisions Revisions `json:"revisions,omitempty"`
 	// Tasks are in the order in which they were wanted. Of those that have stopped a few
 	// are kept.
 	Tasks []Task `json:"tasks,omitempty"`

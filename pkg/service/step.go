@@ -157,7 +157,7 @@ func applyUpdate(s *State, at time.Time, in Updated) {
 // deploy begins a new deployment.
 func deploy(s *State, at time.Time, spec Spec) {
 	s.LastDeployment++
-	id, sources := fmt.Sprintf("%s/%d", s.Name, s.LastDeployment), s.shares()
+	id, sources := fmt.Sprintf("%s/%d", s.Name, s.LastDeployment), Shares(*s)
 	stopAttempt(s, at, fmt.Sprintf("deployment %s of %s began before its end", id, spec.TaskDefinition))
 	makePrimary(s, at, Deployment{ID: id, Spec: spec, CreatedAt: at})
 	noteRevision(s, s.Primary(), s.Config.Client)
@@ -168,22 +168,24 @@ func deploy(s *State, at time.Time, spec Spec) {
 // restore makes an earlier deployment the primary one again: its tasks that are still
 // there stay.
 func restore(s *State, at time.Time, d Deployment, reason string) {
-	sources := s.shares()
+	sources := Shares(*s)
 	d.FailedTasks, d.LastFailure, d.Reason, d.Rollback = 0, "", "", false
 	makePrimary(s, at, d)
 	returnTo(s, at, reason, sources)
 }
 
+// Aborted is the reason of a deployment that AbortRequested has stopped.
+const Aborted = "a user stopped it"
+
 // abort gives up the attempt: no more copies are made or stopped.
 func abort(s *State, at time.Time) {
-	if s.attempt() == nil {
+	if s.History.current() == nil {
 		return
 	}
-	const reason = "a user stopped it"
 	p := &s.Deployments[0]
-	p.Rollout, p.Reason = Failed, reason
+	p.Rollout, p.Reason = Failed, Aborted
 	s.say(at, "(deployment %s) deployment stopped as asked.", p.ID)
-	stopAttempt(s, at, reason)
+	stopAttempt(s, at, Aborted)
 }
 
 func makePrimary(s *State, at time.Time, d Deployment) {

@@ -84,7 +84,7 @@ func (w *world) tell(in Input) {
 	}
 	w.state = next
 	w.save()
-	w.checkAttempts(before, in)
+	checkAttempts(w, before, in)
 	checkStops(w, before, effects)
 	checkDrains(w, effects)
 	w.asked = append(w.asked, effects...)

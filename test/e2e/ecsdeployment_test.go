@@ -1,0 +1,129 @@
+//go:build e2e
+
+//e2e:bed systemd
+
+package e2e
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+)
+
+// ecsService is a service of AWS' client with its deployments.
+type ecsService struct {
+	*box
+	client *ecs.Client
+}
+
+// update rolls to a definition and returns the deployment that begins.
+func (s ecsService) update(definition string) string {
+	s.t.Helper()
+	out, err := s.client.UpdateService(s.t.Context(), &ecs.UpdateServiceInput{Service: &s.family, TaskDefinition: &definition})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return aws.ToString(out.Service.CurrentServiceDeployment)
+}
+
+func (s ecsService) deployment(arn string) types.ServiceDeployment {
+	s.t.Helper()
+	out, err := s.client.DescribeServiceDeployments(s.t.Context(), &ecs.DescribeServiceDeploymentsInput{ServiceDeploymentArns: []string{arn}})
+	if err != nil || len(out.ServiceDeployments) != 1 {
+		s.t.Fatalf("%s: %+v %v", arn, out, err)
+	}
+	return out.ServiceDeployments[0]
+}
+
+// wait waits until a deployment has a status.
+func (s ecsService) wait(arn string, want types.ServiceDeploymentStatus) (d types.ServiceDeployment) {
+	s.t.Helper()
+	eventually(s.t, "deployment "+string(want), func() bool {
+		d = s.deployment(arn)
+		return d.Status == want
+	})
+	return d
+}
+
+// statuses are those of all deployments, the latest first.
+func (s ecsService) statuses() string {
+	s.t.Helper()
+	out, err := s.client.ListServiceDeployments(s.t.Context(), &ecs.ListServiceDeploymentsInput{Service: &s.family})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var all []string
+	for _, d := range out.ServiceDeployments {
+		all = append(all, string(d.Status))
+	}
+	return strings.Join(all, " ")
+}
+
+// The requests of `aws ecs list-service-deployments` and the other three, which clients wait
+// with: a deployment that succeeds while the agent is killed, one that the circuit breaker rolls
+// back, and those that a user stops.
+func TestAWSClientFollowsDeployments(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	address := loopback(t)
+	agent := b.agent("--aws-listen=" + address)
+	s, ctx := ecsService{b, ecsClient(b, address)}, t.Context()
+	one, two := registerECS(b, s.client, "term 0 -- wait /tmp/go"), registerECS(b, s.client, "term 0 -- print two -- wait /tmp/go")
+	broken := registerECS(b, s.client, "exit 1")
+	made, err := s.client.CreateService(ctx, &ecs.CreateServiceInput{
+		ServiceName: &b.family, TaskDefinition: &one, DesiredCount: aws.Int32(1),
+		DeploymentConfiguration: &types.DeploymentConfiguration{DeploymentCircuitBreaker: &types.DeploymentCircuitBreaker{Enable: true, Rollback: true}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := s.wait(*made.Service.CurrentServiceDeployment, types.ServiceDeploymentStatusSuccessful)
+
+	// The agent is killed in the middle of the second.
+	arn := s.update(two)
+	agent.kill()
+	b.agent("--aws-listen=" + address)
+	second := s.wait(arn, types.ServiceDeploymentStatusSuccessful)
+	if second.FinishedAt.Before(*second.StartedAt) || second.TargetServiceRevision.RunningTaskCount != 1 || len(second.SourceServiceRevisions) != 1 || *second.SourceServiceRevisions[0].Arn != *first.TargetServiceRevision.Arn {
+		t.Errorf("%+v, from %+v to %+v", second, second.SourceServiceRevisions, second.TargetServiceRevision)
+	}
+	revisions, err := s.client.DescribeServiceRevisions(ctx, &ecs.DescribeServiceRevisionsInput{ServiceRevisionArns: []string{*second.TargetServiceRevision.Arn}})
+	if err != nil || *revisions.ServiceRevisions[0].TaskDefinition != two || !strings.HasPrefix(aws.ToString(revisions.ServiceRevisions[0].ContainerImages[0].ImageDigest), "sha256:") {
+		t.Errorf("%+v %v", revisions, err)
+	}
+
+	failed := s.wait(s.update(broken), types.ServiceDeploymentStatusRollbackSuccessful)
+	if c := failed.DeploymentCircuitBreaker; c.Status != "TRIGGERED" || c.FailureCount != 3 || *failed.Rollback.ServiceRevisionArn != *second.TargetServiceRevision.Arn || !strings.Contains(*failed.StatusReason, "circuit breaker") {
+		t.Errorf("%+v %+v %s", c, failed.Rollback, *failed.StatusReason)
+	}
+
+	// Users stop one for good, and one for the revision before.
+	stop := func(arn string, how types.StopServiceDeploymentStopType) {
+		t.Helper()
+		if _, err := s.client.StopServiceDeployment(ctx, &ecs.StopServiceDeploymentInput{ServiceDeploymentArn: &arn, StopType: how}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	arn = s.update(one)
+	stop(arn, types.StopServiceDeploymentStopTypeAbort)
+	if d := s.deployment(arn); d.Status != types.ServiceDeploymentStatusStopped || d.StoppedAt == nil {
+		t.Errorf("%+v", d)
+	}
+	arn = s.update(broken)
+	stop(arn, "")
+	if d := s.wait(arn, types.ServiceDeploymentStatusRollbackSuccessful); d.StoppedAt == nil || *d.Rollback.ServiceRevisionArn != *second.TargetServiceRevision.Arn {
+		t.Errorf("%+v %+v", d, d.Rollback)
+	}
+	var conflict *types.ConflictException
+	if _, err := s.client.StopServiceDeployment(ctx, &ecs.StopServiceDeploymentInput{ServiceDeploymentArn: &arn}); !errors.As(err, &conflict) {
+		t.Errorf("one that has ended is stopped: %v", err)
+	}
+	if got, want := s.statuses(), "ROLLBACK_SUCCESSFUL STOPPED ROLLBACK_SUCCESSFUL SUCCESSFUL SUCCESSFUL"; got != want {
+		t.Errorf("the deployments are %s, want %s", got, want)
+	}
+	b.removeService()
+}
