@@ -43,6 +43,7 @@ Examples:
   podtask service update web --family web:2 --wait --timeout 5m
   podtask service scale web=5 worker=0
   podtask service ps web
+  podtask service history web
   podtask service rm --force web`,
 	}
 	for _, v := range serviceVerbs() {
@@ -73,6 +74,7 @@ func serviceVerbs() []serviceVerb {
 		},
 		{"scale", "NAME=N ...", "change the number of copies", 1, many, waitFlags("all copies are healthy"), "scale web=5 worker=0", serviceCall.scale},
 		{"rollback", "NAME", "return to the previous revision", 1, 1, waitFlags("all copies are healthy"), "rollback web", serviceCall.rollback},
+		{"history", "NAME", "list the latest ten deployments of a service, and what became of each", 1, 1, []cli.Flag{output, sorted}, "history web", showHistory},
 		{"events", "NAME", "list the events of a service", 1, 1, []cli.Flag{output}, "events web", serviceCall.events},
 		{
 			"rm", "NAME ...", "remove services that are scaled to 0", 1, many,
@@ -473,6 +475,34 @@ func (k serviceCall) ps(ctx context.Context, names []string) error {
 		{head: "HEALTHY", cell: func(t task) string { return strconv.FormatBool(t.Healthy) }},
 		{head: "CREATED", cell: func(t task) string { return console.Ago(time.Now(), t.CreatedAt) }, order: func(a, b task) int { return b.CreatedAt.Compare(a.CreatedAt) }},
 		{head: "REASON", cell: func(t task) string { return t.Reason }},
+	}}.print(k.stdout, k.c)
+}
+
+func showHistory(k serviceCall, ctx context.Context, names []string) error {
+	s, err := k.client.Service(ctx, names[0])
+	if err != nil {
+		return err
+	}
+	type past = api.PastDeployment
+	took := func(d past) time.Duration {
+		if d.FinishedAt.IsZero() {
+			return time.Since(d.CreatedAt)
+		}
+		return d.FinishedAt.Sub(d.CreatedAt)
+	}
+	return listing[past]{items: s.History, id: func(d past) string { return strconv.Itoa(d.Number) }, columns: []column[past]{
+		{head: "NUMBER", cell: func(d past) string { return strconv.Itoa(d.Number) }, order: func(a, b past) int { return a.Number - b.Number }},
+		{head: "DEPLOYMENT", cell: func(d past) string { return d.Deployment }},
+		{head: "TASK DEFINITION", cell: func(d past) string { return d.TaskDefinition }},
+		{head: "STATUS", cell: func(d past) string { return d.Status }},
+		{head: "STARTED", cell: func(d past) string { return console.Ago(time.Now(), d.CreatedAt) }, order: func(a, b past) int { return b.CreatedAt.Compare(a.CreatedAt) }},
+		{head: "TOOK", cell: func(d past) string { return console.Span(took(d)) }, order: func(a, b past) int { return cmp.Compare(took(a), took(b)) }},
+		{head: "REASON", cell: func(d past) string {
+			if d.RolledBackTo != "" {
+				return "back to " + d.RolledBackTo + ": " + d.Reason
+			}
+			return d.Reason
+		}},
 	}}.print(k.stdout, k.c)
 }
 

@@ -39,6 +39,8 @@ type Service struct {
 	DrainSeconds int `json:"drainSeconds"`
 	// Deployments are the PRIMARY one, then those that still have tasks.
 	Deployments []Deployment `json:"deployments"`
+	// History are the latest ten deployments, oldest first. The last one may not have ended.
+	History []PastDeployment `json:"history"`
 	// Tasks are the copies, the latest that have stopped too, oldest first.
 	Tasks []ServiceTask `json:"tasks"`
 	// Why says what the service waits for; there is always one.
@@ -92,6 +94,41 @@ type Deployment struct {
 	FailedTasks        int       `json:"failedTasks"`
 	CreatedAt          time.Time `json:"createdAt"`
 	UpdatedAt          time.Time `json:"updatedAt"`
+}
+
+// PastDeployment is an entry of a service's history: what became of the attempt to bring all
+// copies to a deployment.
+type PastDeployment struct {
+	// Number counts the entries, from 1.
+	Number int `json:"number"`
+	// Status is that of a service deployment of ECS: IN_PROGRESS, SUCCESSFUL, STOPPED,
+	// ROLLBACK_IN_PROGRESS, ROLLBACK_SUCCESSFUL or ROLLBACK_FAILED.
+	Status string `json:"status"`
+	// Reason is why it was given up.
+	Reason string `json:"reason,omitempty"`
+	// Deployment is the id of the deployment to which the copies were brought. Several entries
+	// may have the same: a rollback returns to it.
+	Deployment string `json:"deployment"`
+	// TaskDefinition is FAMILY:REVISION.
+	TaskDefinition string `json:"taskDefinition"`
+	// From are the ids of the deployments that there were copies of before.
+	From []string `json:"from"`
+	// RolledBackTo is the id of the deployment to which it returned.
+	RolledBackTo string `json:"rolledBackTo,omitempty"`
+	PastCounts
+	CreatedAt time.Time `json:"createdAt"`
+	// StoppedAt is when it was given up, FinishedAt when it ended.
+	StoppedAt  time.Time `json:"stoppedAt,omitzero"`
+	FinishedAt time.Time `json:"finishedAt,omitzero"`
+}
+
+// PastCounts count the copies of an entry of the history, at its end.
+type PastCounts struct {
+	DesiredCount int `json:"desiredCount"`
+	RunningCount int `json:"runningCount"`
+	PendingCount int `json:"pendingCount"`
+	// FailedTasks are those of the deployment, as the circuit breaker counts them.
+	FailedTasks int `json:"failedTasks"`
 }
 
 // ServiceTask is one copy.
@@ -173,7 +210,7 @@ func FromService(s service.State, at time.Time) Service {
 		Steady: s.Steady, HealthCheckGracePeriodSeconds: int(s.Config.HealthCheckGracePeriod.Seconds()),
 		DeploymentConfiguration: DeploymentConfiguration{DeploymentCircuitBreaker: (*DeploymentCircuitBreaker)(&s.Config.Breaker)},
 		Listeners:               []Listener{}, DrainSeconds: int(s.Config.Drain().Seconds()),
-		Deployments: []Deployment{}, Tasks: []ServiceTask{}, Events: []ServiceEvent{}, Rollbacks: s.Rollbacks,
+		Deployments: []Deployment{}, History: []PastDeployment{}, Tasks: []ServiceTask{}, Events: []ServiceEvent{}, Rollbacks: s.Rollbacks,
 	}
 	if b := s.Config.Bounds; b != nil {
 		w.DeploymentConfiguration.MinimumHealthyPercent, w.DeploymentConfiguration.MaximumPercent = &b.MinimumHealthyPercent, &b.MaximumPercent
@@ -183,6 +220,9 @@ func FromService(s service.State, at time.Time) Service {
 	}
 	for _, d := range s.Deployments {
 		w.Deployments = append(w.Deployments, fromDeployment(s, d))
+	}
+	for _, a := range s.History {
+		w.History = append(w.History, fromAttempt(s, a))
 	}
 	for _, t := range s.Tasks {
 		w.Tasks = append(w.Tasks, fromServiceTask(s, t))
@@ -212,6 +252,26 @@ func fromDeployment(s service.State, d service.Deployment) Deployment {
 	}
 	if d.Primary {
 		w.Status, w.DesiredCount = "PRIMARY", s.DesiredCount
+	}
+	return w
+}
+
+func fromAttempt(s service.State, a service.Attempt) PastDeployment {
+	w := PastDeployment{
+		Number: a.Number, Status: string(a.Status), Reason: a.Reason, Deployment: a.Target.Deployment, From: []string{},
+		PastCounts: PastCounts{DesiredCount: a.Target.Requested, RunningCount: a.Target.Running, PendingCount: a.Target.Pending, FailedTasks: a.Breaker.Failures},
+		CreatedAt:  a.Times.CreatedAt, StoppedAt: a.Times.StoppedAt, FinishedAt: a.Times.EndedAt,
+	}
+	for _, r := range s.Revisions {
+		if r.Deployment == w.Deployment {
+			w.TaskDefinition = r.TaskDefinition
+		}
+	}
+	for _, share := range a.Sources {
+		w.From = append(w.From, share.Deployment)
+	}
+	if a.Return != nil {
+		w.RolledBackTo = a.Return.Deployment
 	}
 	return w
 }

@@ -63,6 +63,19 @@ func (s ecsService) statuses() string {
 	return strings.Join(all, " ")
 }
 
+// slow registers a definition whose copies run and do not become healthy for ten minutes.
+func (s ecsService) slow() string {
+	s.t.Helper()
+	out, err := s.client.RegisterTaskDefinition(s.t.Context(), &ecs.RegisterTaskDefinitionInput{Family: &s.family, ContainerDefinitions: []types.ContainerDefinition{{
+		Name: aws.String("app"), Image: aws.String(s.testbox()), Command: words("term 0 -- wait /tmp/go"),
+		HealthCheck: &types.HealthCheck{Command: []string{"CMD", "/testbox", "exists", "/tmp/never"}, StartPeriod: aws.Int32(300), Interval: aws.Int32(300)},
+	}}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return *out.TaskDefinition.TaskDefinitionArn
+}
+
 // The requests of `aws ecs list-service-deployments` and the other three, which clients wait
 // with: a deployment that succeeds while the agent is killed, one that the circuit breaker rolls
 // back, and those that a user stops.
@@ -108,12 +121,12 @@ func TestAWSClientFollowsDeployments(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	arn = s.update(one)
+	arn = s.update(s.slow())
 	stop(arn, types.StopServiceDeploymentStopTypeAbort)
 	if d := s.deployment(arn); d.Status != types.ServiceDeploymentStatusStopped || d.StoppedAt == nil {
 		t.Errorf("%+v", d)
 	}
-	arn = s.update(broken)
+	arn = s.update(s.slow())
 	stop(arn, "")
 	if d := s.wait(arn, types.ServiceDeploymentStatusRollbackSuccessful); d.StoppedAt == nil || *d.Rollback.ServiceRevisionArn != *second.TargetServiceRevision.Arn {
 		t.Errorf("%+v %+v", d, d.Rollback)

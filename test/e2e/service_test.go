@@ -142,6 +142,17 @@ func TestServiceRollsForwardAndBack(t *testing.T) {
 	if s := b.service(); s.TaskDefinition != b.family+":1" {
 		t.Errorf("rolled back to %s", s.TaskDefinition)
 	}
+	want := []string{"1 SUCCESSFUL", "2 SUCCESSFUL", "3 ROLLBACK_SUCCESSFUL", "1 SUCCESSFUL"} // deployments, and what became of them
+	shown := strings.Split(strings.TrimSpace(b.want(0, "service", "history", b.family, "--format", "{{.Deployment}} {{.Status}}").out), "\n")
+	for i, line := range shown {
+		if len(shown) != len(want) || line != b.family+"/"+want[i] {
+			t.Errorf("the history is %q, want %q", shown, want)
+			break
+		}
+	}
+	if table := b.want(0, "service", "history", b.family).out; !strings.Contains(table, "back to "+b.family+"/2: circuit breaker: ") {
+		t.Errorf("why the third was given up is missing in:\n%s", table)
+	}
 	b.removeService()
 }
 
