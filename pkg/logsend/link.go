@@ -39,7 +39,7 @@ func (l *Link) Use(ctx context.Context, fn func(net.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if l.closed() {
-		l.Close()
+		_ = l.drop()
 	}
 	if l.conn == nil {
 		conn, err := l.Dial(ctx)
@@ -61,7 +61,7 @@ func (l *Link) Use(ctx context.Context, fn func(net.Conn) error) error {
 		err = ctx.Err()
 	}
 	if err != nil {
-		l.Close()
+		_ = l.drop()
 		return failure(err)
 	}
 	return nil
@@ -96,8 +96,25 @@ func (l *Link) closed() bool {
 	}
 }
 
-// Close closes the connection.
+// farewell is how long a silent server may take to read to the end.
+const farewell = 3 * time.Second
+
+// Close closes the connection. A silent server with TLS is told before, and closes it first: what it
+// has not read would be lost with the tickets of sessions that it still sends.
 func (l *Link) Close() error {
+	if secured, ok := l.conn.(*tls.Conn); ok && l.Silent && !l.closed() && secured.CloseWrite() == nil {
+		late := time.NewTimer(farewell)
+		defer late.Stop()
+		select {
+		case <-l.gone:
+		case <-late.C:
+		}
+	}
+	return l.drop()
+}
+
+// drop closes the connection at once.
+func (l *Link) drop() error {
 	if l.conn == nil {
 		return nil
 	}
