@@ -2,6 +2,7 @@
 # install.sh installs the missing packages that a step needs, and says so.
 #
 #   hack/install.sh GROUP...     groups: go race plain systemd vm lint registry prometheus podman6
+#                                syslogs
 #
 # Debian packages come from wherever apt is configured to look; Go comes from
 # the module proxy that GOPROXY names. Status 3: not possible for this user or
@@ -22,7 +23,7 @@ packages() {
 	vm) echo ca-certificates debian-archive-keyring e2fsprogs mmdebstrap mount ;;
 	lint) echo shellcheck ;;
 	podman6) echo gcc libc6-dev libseccomp-dev libsystemd-dev pkg-config ;;
-	*) die "no such group: $1 (go race plain systemd vm lint registry prometheus)" ;;
+	*) die "no such group: $1 (go race plain systemd vm lint registry prometheus podman6 syslogs)" ;;
 	esac
 	case $1:$(. /etc/os-release && echo "${VERSION_ID:-}") in
 	plain:12) echo iptables ;; # for netavark
@@ -94,6 +95,31 @@ unpack() {
 	rm -rf "$dir"
 }
 
+# unpack_all puts Debian packages $2..., and what they need and is not installed here, into
+# directory $1 of the bed. They are not installed either.
+unpack_all() {
+	local into=$BED/$1 dir package
+	shift
+	[ ! -d "$into" ] || return 0
+	command -v apt-get >/dev/null || cannot "needs Debian's apt to fetch $*"
+	dir=$(mktemp -d)
+	chmod 755 "$dir"
+	say "fetching $*"
+	update_lists
+	for package in "$@"; do # one by one: some exclude each other
+		if ! apt-get -q -y --no-install-recommends --reinstall --download-only -o Debug::NoLocking=1 -o Dir::Cache::archives="$dir" \
+			-o Acquire::Retries=3 install "$package" </dev/null >"$dir/log" 2>&1; then
+			tail -n 5 "$dir/log" >&2
+			rm -rf "$dir"
+			cannot "apt-get cannot fetch $package; the reason is above"
+		fi
+	done
+	make_bed
+	for package in "$dir"/*.deb; do dpkg-deb -x "$package" "$dir/root"; done
+	mv "$dir/root" "$into"
+	rm -rf "$dir"
+}
+
 # build_podman6 builds Podman 6 from its Go module into the bed; no distribution that the
 # beds use has it yet.
 build_podman6() {
@@ -120,6 +146,7 @@ for group in "$@"; do
 	registry) unpack docker-registry docker-registry && continue ;;
 	podman6) build_podman6 && continue ;;
 	prometheus) unpack prometheus prometheus promtool && continue ;;
+	syslogs) unpack_all syslogs rsyslog rsyslog-gnutls rsyslog-openssl syslog-ng-core && continue ;;
 	esac
 	names=$(packages "$group")
 	read -ra names <<<"${names//$'\n'/ }"
