@@ -17,6 +17,7 @@ import (
 
 	"github.com/containers/common/pkg/retry"
 	"github.com/containers/image/v5/docker"
+	"github.com/containers/image/v5/pkg/sysregistriesv2"
 	"github.com/docker/distribution/registry/api/errcode"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
@@ -306,9 +307,9 @@ func (r *Resolver) explain(c Class, ref Ref, given Login, err error) (message, h
 		return "registry " + host + " received too many requests from this host (429" + limits(err) + ")", "wait, or log in to get a higher limit (podman login " + host + ")"
 	case TLS:
 		if errors.Is(err, http.ErrSchemeMismatch) || errors.Is(err, errPlainHTTP) {
-			return "registry " + host + " does not support TLS", "if that is intended, set insecure = true for it in registries.conf"
+			return "registry " + host + " answers without TLS, in plain HTTP", "if that is intended, " + r.insecure(ref)
 		}
-		return "cannot establish a secure connection to registry " + host + ": " + detail(err), "put its CA into ~/.config/containers/certs.d/" + host + "/ca.crt, or set insecure = true for it in registries.conf"
+		return "cannot establish a secure connection to registry " + host + ": " + detail(err), "put its CA into ~/.config/containers/certs.d/" + host + "/ca.crt, or " + r.insecure(ref)
 	case DNS:
 		return "the name of registry " + host + " cannot be resolved: " + detail(err), "check the spelling and the network"
 	case Timeout:
@@ -322,6 +323,17 @@ func (r *Resolver) explain(c Class, ref Ref, given Login, err error) (message, h
 	default:
 		return "registry " + host + ": " + detail(err), ""
 	}
+}
+
+// insecure is how to use the registry of an image without protection, and what that means. The
+// table of registries.conf is the one that decides about the image, if there is one.
+func (r *Resolver) insecure(ref Ref) string {
+	location := ref.Registry()
+	if conf, err := sysregistriesv2.FindRegistry(r.sys, ref.Name()); err == nil && conf != nil && conf.Location != "" {
+		location = conf.Location
+	}
+	return fmt.Sprintf("set insecure = true in registries.conf, in the [[registry]] with location = %q: "+
+		"images and credentials may then travel unencrypted, and no certificate is checked", location)
 }
 
 // limits returns what a busy registry reports about the wait and its limits, with a

@@ -450,8 +450,14 @@ func TestResolveClassifiesTLS(t *testing.T) {
 
 	plain := registrytest.Start(t, registrytest.Options{})
 	_, err = images.New(strict).Resolve(t.Context(), plain.Ref("app:1"), images.Login{})
-	if e := failure(t, err, images.TLS, false); !strings.Contains(e.Hint, "insecure = true") {
-		t.Errorf("hint %q for plain HTTP does not name insecure", e.Hint)
+	if e := failure(t, err, images.TLS, false); !strings.Contains(e.Hint, `location = "`+plain.Addr()+`": images and credentials may then travel unencrypted`) {
+		t.Errorf("hint %q for plain HTTP does not say how to allow it", e.Hint)
+	}
+	moved := strict
+	moved.RegistriesConf = file(t, "registries.conf", []byte("[[registry]]\nprefix = \"shop.example\"\nlocation = \""+plain.Addr()+"/shop\"\n"))
+	_, err = images.New(moved).Resolve(t.Context(), "shop.example/app:1", images.Login{})
+	if e := failure(t, err, images.TLS, false); !strings.Contains(e.Hint, `location = "`+plain.Addr()+`/shop"`) {
+		t.Errorf("hint %q for another location does not name it", e.Hint)
 	}
 }
 

@@ -299,8 +299,15 @@ func pullError(err error, ref string, v semver.Version) error {
 	if e.Class == Untrusted && !strings.Contains(e.Cause, "policy.json") {
 		e.Cause = strings.TrimSuffix(e.Cause, ".") + " (" + policyFile(v, os.Getenv) + ")"
 	}
+	if m := withoutTLS.FindStringSubmatch(e.Cause); m != nil {
+		e.Cause += fmt.Sprintf("; if that is intended, set insecure = true in registries.conf, in the [[registry]] with location = %q "+
+			"(images and credentials may then travel unencrypted, and no certificate is checked), and end the process podman system service, which reads the file when it starts", m[1])
+	}
 	return err
 }
+
+// withoutTLS is what Podman says of a registry that answers in plain HTTP, with its host.
+var withoutTLS = regexp.MustCompile(`https://([^/"\s]+)/.*: server gave HTTP response to HTTPS client`)
 
 // sharedConfigSince is the first Podman version that also reads /usr/share/containers, and
 // CONTAINERS_POLICY_JSON.

@@ -235,6 +235,18 @@ func TestPull(t *testing.T) {
 	}
 }
 
+// A registry without TLS is named with what allows it, as its location in registries.conf.
+func TestPullFromARegistryWithoutTLS(t *testing.T) {
+	t.Parallel()
+	c := recorded(t, "5.4.2", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, http.StatusOK, `{"error":"initializing source docker://127.0.0.1:5000/x:1: pinging container registry 127.0.0.1:5000: Get \"https://127.0.0.1:5000/v2/\": http: server gave HTTP response to HTTPS client"}`)
+	})
+	_, err := c.Pull(soon(t), "127.0.0.1:5000/x:1", libpod.PullOptions{})
+	if err == nil || !strings.Contains(err.Error(), `insecure = true in registries.conf, in the [[registry]] with location = "127.0.0.1:5000"`) || !strings.Contains(err.Error(), "podman system service") {
+		t.Errorf("it says %v", err)
+	}
+}
+
 // From 4.8 on a pull is reported in bytes: in Docker's messages, with an error as
 // an HTTP status where it came first, and the id cut short.
 func TestPullInBytes(t *testing.T) {
