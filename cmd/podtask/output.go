@@ -68,10 +68,10 @@ type listing[T any] struct {
 }
 
 // onTerminal returns a text behind a head, with lines as long as the terminal w is wide; one
-// line if w is none.
+// line if w is none. A text that has lines already keeps them.
 func onTerminal(w io.Writer, head, text string) string {
 	width := console.TerminalWidth(w)
-	if width == 0 {
+	if width == 0 || strings.Contains(text, "\n") {
 		return head + text
 	}
 	return helptext.Indented(head, text, width)

@@ -63,16 +63,16 @@ func (p *program) report(err error) int {
 	case errors.As(err, &usage):
 		fmt.Fprintf(p.stderr, "Error: %s\n%s\n", usage.what, usage.do)
 	case errors.As(err, &failed):
-		fmt.Fprintln(p.stderr, "Error: "+err.Error())
+		fmt.Fprintln(p.stderr, onTerminal(p.stderr, "Error: ", err.Error()))
 		return failed.code
 	default:
-		fmt.Fprintln(p.stderr, "Error: "+err.Error())
+		fmt.Fprintln(p.stderr, onTerminal(p.stderr, "Error: ", err.Error()))
 	}
 	return exitOwnFailure
 }
 
 func (p *program) warn(format string, args ...any) {
-	fmt.Fprintf(p.stderr, "Warning: "+format+"\n", args...)
+	fmt.Fprintln(p.stderr, onTerminal(p.stderr, "Warning: ", fmt.Sprintf(format, args...)))
 }
 
 // session is one verb at work on the tasks of this user.

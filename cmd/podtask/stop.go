@@ -136,11 +136,11 @@ func (s *session) sideBySide(states []lifecycle.State, do func(lifecycle.State, 
 		mu   sync.Mutex // guards errs and the outputs
 		errs []error
 	)
-	stderr := console.WriterFunc(func(b []byte) (int, error) {
+	stderr := console.Via{To: s.stderr, Writer: console.WriterFunc(func(b []byte) (int, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		return s.stderr.Write(b)
-	})
+	})}
 	for _, st := range states {
 		wg.Go(func() {
 			id, err := do(st, console.NewProgress(stderr, console.ColorsFor(s.stderr, s.getenv), time.Now(), lastSeq(st)))

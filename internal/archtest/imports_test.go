@@ -58,7 +58,7 @@ var direction = []rule{
 	{pkg: "internal/helptext"},
 	{pkg: "internal/lint"},
 	{pkg: "internal/atomicfile"},
-	{pkg: "internal/console", may: []string{"internal/imagestore", "internal/observe", "internal/term", "pkg/api", "pkg/lifecycle"}, also: []string{"pkg/libpod"}},
+	{pkg: "internal/console", may: []string{"internal/helptext", "internal/imagestore", "internal/observe", "internal/term", "pkg/api", "pkg/lifecycle"}, also: []string{"pkg/libpod"}},
 	{pkg: "internal/webui", may: []string{"internal/console", "internal/limitlisten", "internal/term", "internal/top", "pkg/api", "pkg/lifecycle"}, also: []string{"pkg/timeline"}},
 	{pkg: "internal/top", may: []string{"internal/console", "internal/term", "pkg/api", "pkg/lifecycle", "pkg/timeline"}},
 	{

@@ -9,7 +9,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/creack/pty"
+	"github.com/google/go-cmp/cmp"
 	"github.com/podtask/podtask/internal/imagestore"
+	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/libpod"
 )
 
@@ -43,6 +45,43 @@ func read(t *testing.T, screen, line *os.File) string {
 		all.Write(buf[:n])
 	}
 	return strings.TrimSuffix(all.String(), "END")
+}
+
+// Details of a progress line are broken between words, below where they begin; on a narrow terminal
+// below the line.
+func TestProgressIsBrokenBetweenWords(t *testing.T) {
+	t.Parallel()
+	const reason = "registry 127.0.0.1:5000 has no tag 3, check it"
+	task := api.Task{Containers: []api.Container{{Name: "app", Retry: &api.Retry{Attempts: 1, Error: reason}}}}
+	for columns, want := range map[uint16][]string{
+		40: {
+			"          app     retry",
+			"          registry 127.0.0.1:5000 has no",
+			"          tag 3, check it",
+		},
+		72: {
+			"          app     retry                  registry 127.0.0.1:5000 has no",
+			"                                         tag 3, check it",
+		},
+		100: {"          app     retry                  " + reason},
+	} {
+		screen, line := narrow(t)
+		if err := pty.Setsize(screen, &pty.Winsize{Rows: 20, Cols: columns}); err != nil {
+			t.Fatal(err)
+		}
+		NewProgress(Via{To: line, Writer: line}, true, time.Now(), 0).Show(task)
+		got := read(t, screen, line)
+		for _, ink := range append(Inks[:], Faint, Reset) {
+			got = strings.ReplaceAll(got, string(ink), "")
+		}
+		var lines []string
+		for text := range strings.Lines(got) {
+			lines = append(lines, strings.TrimRight(text, " \r\n"))
+		}
+		if diff := cmp.Diff(want, lines); diff != "" {
+			t.Errorf("on %d columns: %s", columns, diff)
+		}
+	}
 }
 
 func TestListsEndAtTheEdgeOfATerminal(t *testing.T) {

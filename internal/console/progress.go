@@ -5,7 +5,9 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode/utf8"
 
+	"github.com/podtask/podtask/internal/helptext"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -97,8 +99,11 @@ func (p *Progress) showFailed(t api.Task) {
 // note writes a line that belongs to no transition.
 func (p *Progress) AddStep(line string) { fmt.Fprintln(p.out, line) }
 
-// stateWidth is the width of the longest state.
-const stateWidth = len("RESOURCES_PROVISIONED")
+// stateWidth is the width of the longest state, timeWidth that of times.
+const (
+	stateWidth = len("RESOURCES_PROVISIONED")
+	timeWidth  = len("99999.9s")
+)
 
 // row is a line of progress: when and where something happened, and what.
 type row struct {
@@ -114,10 +119,26 @@ func (p *Progress) line(r row) {
 	if !r.at.IsZero() {
 		since = fmt.Sprintf("%.1fs", max(0, r.at.Sub(p.start)).Seconds())
 	}
-	line := fmt.Sprintf("%8s  %s  %s  %s", since,
+	line := fmt.Sprintf("%*s  %s  %s  %s", timeWidth, since,
 		p.colors.Paint(ofContainer(r.container), Pad(r.name, r.width)),
-		p.colors.Paint(r.color, Pad(r.state, stateWidth)), r.detail)
+		p.colors.Paint(r.color, Pad(r.state, stateWidth)), p.filled(r.detail, timeWidth+r.width+stateWidth+3*len("  ")))
 	fmt.Fprintln(p.out, strings.TrimRight(line, " "))
+}
+
+// leastDetail is how many columns there have to be for a detail behind the columns before it.
+const leastDetail = 24
+
+// filled is a detail that comes behind some columns, broken between words where the terminal ends.
+// On a narrow one, all of what does not fit comes below.
+func (p *Progress) filled(detail string, before int) string {
+	width := TerminalWidth(p.out)
+	if width == 0 || before+utf8.RuneCountInString(detail) <= width {
+		return detail
+	}
+	if width-before < leastDetail {
+		return "\n" + helptext.Indented(strings.Repeat(" ", timeWidth+len("  ")), detail, width)
+	}
+	return strings.TrimLeft(helptext.Indented(strings.Repeat(" ", before), detail, width), " ")
 }
 
 // Pad pads with blanks to a width, not counting colors.

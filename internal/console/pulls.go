@@ -192,12 +192,12 @@ func (v *PullView) Above(w io.Writer) io.Writer {
 	if f, ok := w.(*os.File); v.Mode != "bar" || !ok || !term.IsTerminal(int(f.Fd())) {
 		return w
 	}
-	return WriterFunc(func(b []byte) (int, error) {
+	return Via{To: w, Writer: WriterFunc(func(b []byte) (int, error) {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		if n, err, done := v.bars.write(b); done {
 			return n, err
 		}
 		return w.Write(b)
-	})
+	})}
 }

@@ -30,8 +30,17 @@ func WriteList(w io.Writer, rows [][]string, whole bool) error {
 	return WriteTable(w, rows)
 }
 
+// Via is a writer whose lines end up on the terminal To, if that is one.
+type Via struct {
+	io.Writer
+	To io.Writer
+}
+
 // TerminalWidth returns the width of the terminal w; 0 if w is none.
 func TerminalWidth(w io.Writer) int {
+	if v, ok := w.(Via); ok {
+		return TerminalWidth(v.To)
+	}
 	if f, ok := w.(*os.File); ok {
 		if width, _, err := xterm.GetSize(int(f.Fd())); err == nil {
 			return width
