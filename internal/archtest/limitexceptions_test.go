@@ -39,7 +39,7 @@ var limitExceptions = []exception{
 	{"fields", "pkg/metadata.Container", 22, document},
 	{"fields", "pkg/metadata.Task", 15, document},
 	{"fields", "pkg/service.State", 19, record},
-	{"fields", "pkg/service.Task", 14, record},
+	{"fields", "pkg/service.Task", 15, record},
 	{"fields", "pkg/taskdef.Container", 35, document},
 	{"fields", "pkg/taskdef.Task", 13, document},
 	{"fields", "pkg/taskdef.Volume", 13, document},

@@ -142,6 +142,7 @@ var mutants = []mutant{
 	{"a failed deployment is rolled back", "pkg/service judge", always, "FailedTasks", "", check{pkg: "pkg/service", tests: "^TestWithoutRollbackAFailedDeploymentStandsStill$"}},
 	{"a copy finishes its connections before it stops", "pkg/service effects", never, "drains", "", copies},
 	{"a copy that is to stop gets no connections", "pkg/service Task.Healthy", value, "Phase Live HealthyNow", "t.HealthyNow", copies},
+	{"a copy in doubt does not become healthy", "pkg/service Task.isHealthy", never, "doubt", "", copies},
 	{"a user's stop is no failure", "pkg/service observe", always, "ByUser", "", copies},
 	{"one attempt at most has not ended", "pkg/service deploy", skip, "stopAttempt", "", copies},
 	{"an attempt returns to the last deployment that was good", "pkg/service RollbackTarget", value, "Completed i", "s.Completed[len(s.Completed)-1]", copies},

@@ -267,6 +267,8 @@ func observation(s lifecycle.State) service.Observation {
 		ByUser:  s.Stop.Code == lifecycle.StopUserInitiated,
 		Reason:  s.Stop.Reason,
 		Health:  healthOf(s),
+		// A container may have ended, and Podman has not said yet.
+		Unconfirmed: len(s.Running()) < len(s.MayRun()),
 	}
 	if s.Goal == lifecycle.Up {
 		o.Protected = s.ProtectedUntil

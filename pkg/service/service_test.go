@@ -1,6 +1,7 @@
 package service
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -106,6 +107,46 @@ func TestAnUnhealthyTaskIsReplacedAfterItsReplacementIsWell(t *testing.T) {
 	w.mustSay(t, "failed container health checks")
 	if w.state.task(id).Phase != Stopped {
 		t.Errorf("the unhealthy one is %s", w.state.task(id).Phase)
+	}
+}
+
+// A copy that has ended, which Podman is slow to say, does not count as healthy: no other copy
+// is stopped for it. Nor does one that the agent has not seen since it was started.
+func TestACopyInDoubtDoesNotBecomeHealthy(t *testing.T) {
+	t.Parallel()
+	for _, restarted := range []bool{false, true} {
+		w := newWorld(1, careful, spec(1))
+		waitForRest(w, t, time.Minute)
+		w.tell(update(spec(2)))
+		w.do(0)
+		id := w.state.Tasks[1].ID
+		running := Observation{Running: true, Since: w.now}
+		w.tell(Seen{ID: id, Observation: running})
+		if restarted {
+			w.now = w.now.Add(time.Hour)
+			w.state = State{}
+			if err := json.Unmarshal(w.saved, &w.state); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			running.Unconfirmed = true
+			w.tell(Seen{ID: id, Observation: running})
+			w.now = w.now.Add(time.Minute)
+		}
+		w.tell(TimerFired{})
+		if n := w.state.Count("").Healthy; n != 1 || w.state.Tasks[0].Phase != Live {
+			t.Errorf("restarted: %t: %d healthy copies; the old one is %s", restarted, n, w.state.Tasks[0].Phase)
+		}
+		running.Unconfirmed = false
+		w.tell(Seen{ID: id, Observation: running})
+		if w.state.Tasks[0].Phase != Stopping {
+			t.Errorf("restarted: %t: the new copy does run, and the old one is %s", restarted, w.state.Tasks[0].Phase)
+		}
+		// Doubt does not take a healthy copy out of the rotation.
+		running.Unconfirmed = true
+		if w.tell(Seen{ID: id, Observation: running}); !slices.Contains(w.state.Rotation(), id) {
+			t.Errorf("restarted: %t: the copies in rotation are %v", restarted, w.state.Rotation())
+		}
 	}
 }
 

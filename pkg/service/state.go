@@ -194,6 +194,7 @@ type Task struct {
 
 	op       operation // in flight, or done and not to be repeated
 	notUntil time.Time // of the next attempt
+	fresh    bool      // it was seen since the state was loaded
 }
 
 type operation int
@@ -208,6 +209,8 @@ const (
 // Observation is what is seen of a task.
 type Observation struct {
 	Running bool `json:"running,omitempty"`
+	// Unconfirmed: it ran when it was last looked at, and something may have happened since.
+	Unconfirmed bool `json:"-"`
 	// Since is when it began to run.
 	Since  time.Time `json:"since,omitzero"`
 	Health Health    `json:"health,omitempty"`
@@ -294,8 +297,12 @@ func (s State) Gone() bool { return s.Status == Draining && len(s.Tasks) == 0 }
 // Healthy: the task is healthy, and is not to stop.
 func (t Task) Healthy() bool { return t.Phase == Live && t.HealthyNow }
 
-// isHealthy reports whether the task is healthy at a time.
+// isHealthy reports whether the task is healthy at a time. What is in doubt does not make a
+// task healthy, and does not end its health either.
 func (t Task) isHealthy(at time.Time) bool {
+	if doubt := t.Seen.Unconfirmed || !t.fresh; doubt && !t.HealthyNow {
+		return false
+	}
 	proven := t.Seen.Health == Unchecked && !at.Before(t.Seen.Since.Add(monitor))
 	return t.Seen.Running && (t.Seen.Health == Healthy || proven)
 }

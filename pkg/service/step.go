@@ -234,7 +234,7 @@ func observe(s *State, at time.Time, t *Task, seen Observation) {
 	if t.Phase == Wanted {
 		t.Phase = Live
 	}
-	t.Seen, t.Refused = seen, ""
+	t.Seen, t.Refused, t.fresh = seen, "", true
 	if asked && s.Status == Active && t.spared(at) { // before it was asked to stop
 		t.Phase, t.Cause, asked = Live, "", false
 		t.notUntil = time.Time{}
