@@ -38,7 +38,7 @@ func newReporter(p *Pods, pod *corev1.Pod) *reporter {
 }
 
 // see notes the Pod as the API server has it, unless a later one was seen. If another client
-// else has changed the status, it is written again.
+// has changed the status, it is written again.
 func (r *reporter) see(pod *corev1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -255,7 +255,7 @@ func (a *Delivery) segmentSize() int64 {
 
 // rotate does what is due for the files of a container.
 func (a *Delivery) rotate(ctx context.Context, c *container) {
-	pending, err := c.files.Rotate(a.segmentSize(), func() error { return a.reopen(ctx, c) })
+	pending, err := c.files.Rotate(a.segmentSize(), func(segment int64) error { return a.reopen(ctx, c, segment) })
 	if errors.Is(err, fs.ErrNotExist) || ctx.Err() != nil {
 		return // it was not created yet, or is being removed
 	}
@@ -290,12 +290,11 @@ func (a *Delivery) prune(ctx context.Context, c *container) error {
 // patience is how long conmon may take to open its file again before it is told once more.
 const patience = 5 * time.Second
 
-// reopen tells conmon to open the file again: once for each segment, and again if it does not.
-func (a *Delivery) reopen(ctx context.Context, c *container) error {
+// reopen tells conmon to leave the file of a segment: once for each, and again if it does not.
+func (a *Delivery) reopen(ctx context.Context, c *container, segment int64) error {
 	a.Fail.At(failpoint.LogLinked)
-	segment, err := logfiles.Rotating(c.files)
-	if err != nil || segment == c.turn && time.Since(c.asked) < patience {
-		return err
+	if segment == c.turn && time.Since(c.asked) < patience {
+		return nil
 	}
 	podman, err := a.Podman(ctx)
 	if err != nil {

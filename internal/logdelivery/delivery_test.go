@@ -74,7 +74,7 @@ func (h *host) write(last bool, text string) {
 
 // rotate makes a segment of the file, as conmon would.
 func (h *host) rotate() {
-	if _, err := h.files.Rotate(1, func() error { return os.Rename(h.files.Path(), h.files.Path()+".old") }); err != nil {
+	if _, err := h.files.Rotate(1, func(int64) error { return os.Rename(h.files.Path(), h.files.Path()+".old") }); err != nil {
 		h.t.Error(err)
 	}
 	if err := h.files.Place(); err != nil {

@@ -142,9 +142,9 @@ func (f Files) withCurrent(all []Segment, current fs.FileInfo) []Segment {
 func (f Files) segment(n int64) string { return f.Path() + "." + strconv.FormatInt(n, 10) }
 
 // Rotate begins or continues a rotation once the file that conmon writes has at least limit
-// bytes. It tells conmon by reopen to open its file again, which may be repeated. Pending is
-// true until conmon has done so.
-func (f Files) Rotate(limit int64, reopen func() error) (pending bool, err error) {
+// bytes. It tells conmon by reopen to leave the file of the segment and open another one, which
+// may be repeated. Pending is true until conmon has done so.
+func (f Files) Rotate(limit int64, reopen func(segment int64) error) (pending bool, err error) {
 	all, err := f.Segments()
 	if err != nil || len(all) == 0 {
 		return false, err
@@ -154,27 +154,14 @@ func (f Files) Rotate(limit int64, reopen func() error) (pending bool, err error
 	case last.Complete:
 		return false, nil // the file is just being made
 	case last.Path != f.Path():
-		return true, reopen() // it was linked before
+		return true, reopen(last.Number) // it was linked before
 	case last.Size < limit:
 		return false, nil
 	}
 	if err := os.Link(f.Path(), f.segment(last.Number)); err != nil {
 		return false, fmt.Errorf("rotate log: %w", err)
 	}
-	return true, reopen()
-}
-
-// Rotating returns the number of the segment that has its name, and that conmon still writes; 0
-// for none.
-func Rotating(f Files) (int64, error) {
-	all, err := f.Segments()
-	if err != nil || len(all) == 0 {
-		return 0, err
-	}
-	if last := all[len(all)-1]; !last.Complete && last.Path != f.Path() {
-		return last.Number, nil
-	}
-	return 0, nil
+	return true, reopen(last.Number)
 }
 
 // Prune removes the oldest complete segments, but never the newest one, while all that is kept

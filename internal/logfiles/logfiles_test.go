@@ -56,12 +56,12 @@ func (c *conmon) raw(text string) {
 }
 
 // reopen is what conmon does: a new file takes the name.
-func (c *conmon) reopen() error {
+func (c *conmon) reopen(int64) error {
 	c.open(c.files.Path() + ".tmp")
 	return os.Rename(c.files.Path()+".tmp", c.files.Path())
 }
 
-func (c *conmon) rotate(limit int64, reopen func() error) bool {
+func (c *conmon) rotate(limit int64, reopen func(int64) error) bool {
 	c.t.Helper()
 	pending, err := c.files.Rotate(limit, reopen)
 	if err != nil {
@@ -111,7 +111,7 @@ func TestRotationLosesNothing(t *testing.T) {
 		if round == 1 {
 			got = append(got, drain(t, early)...)
 		}
-		if _, err := c.files.Rotate(1, func() error { return errors.New("killed here") }); err == nil {
+		if _, err := c.files.Rotate(1, func(int64) error { return errors.New("killed here") }); err == nil {
 			t.Fatal("the error is gone")
 		}
 		line() // conmon writes to the file that has two names
