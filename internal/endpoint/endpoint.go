@@ -110,8 +110,11 @@ func (e *Endpoint) Enter(ctx context.Context, s lifecycle.State, i int) lifecycl
 			return lifecycle.Failure{}
 		}
 	}
-	seen, err := podman.InitContainer(ctx, name)
-	if err != nil {
+	seen, err := podman.InitContainer(ctx, name, podspec.Bridge(s, i))
+	switch {
+	case err != nil && seen.Disconnected:
+		return lifecycle.Failure{Class: lifecycle.Permanent, Name: "NetworkAddressError", Message: "the container is connected to no network: " + err.Error()}
+	case err != nil:
 		return lifecycle.Failure{}
 	}
 	if len(seen.Missing) > 0 {
@@ -290,7 +293,7 @@ func (e *Endpoint) reopen(ctx context.Context, s lifecycle.State) error {
 // Podman finds the network namespaces of containers.
 type Podman interface {
 	InspectContainer(ctx context.Context, name string) (libpod.Observed, error)
-	InitContainer(ctx context.Context, name string) (libpod.Observed, error)
+	InitContainer(ctx context.Context, name string, on libpod.Bridge) (libpod.Observed, error)
 }
 
 // DockerStatsReader reads statistics in Docker's form.

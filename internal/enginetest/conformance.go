@@ -41,6 +41,8 @@ type Control interface {
 	TakePort(t *testing.T) uint16
 	// FreePort returns a TCP port of 127.0.0.1 that is free.
 	FreePort(t *testing.T) uint16
+	// Disconnect disconnects a container that does not run from a network.
+	Disconnect(t *testing.T, name, network string)
 	// Volume is a container's anonymous volume.
 	Volume(t *testing.T, name string) string
 }

@@ -33,6 +33,8 @@ type attachment struct {
 	ports []libpod.Port // its own, none of them 0
 	setUp bool          // created, and with namespaces
 	ipv6  bool          // it is on a network with that
+	// disconnected: it was made for a network and is connected to none.
+	disconnected bool
 }
 
 // lastRun is the present run of a container, or the one before.
@@ -63,7 +65,7 @@ func (c *container) due() time.Time {
 
 func (c *container) observe() libpod.Observed {
 	o := libpod.Observed{Status: c.status, Foreign: c.spec.TaskID == "", TaskID: c.spec.TaskID, ID: c.id}
-	o.Ports = slices.Clone(c.ports)
+	o.Ports, o.Disconnected = slices.Clone(c.ports), c.disconnected
 	if b := c.spec.Bridge; b != nil && c.place() != b.Place {
 		for _, a := range c.addresses(b.Place) {
 			o.Missing = append(o.Missing, netip.PrefixFrom(a, map[bool]int{true: 24, false: 64}[a.Is4()]))
@@ -71,7 +73,7 @@ func (c *container) observe() libpod.Observed {
 	}
 	if c.connected() {
 		o.PID = 1000
-		if c.spec.Bridge != nil {
+		if c.spec.Bridge != nil && !c.disconnected {
 			o.Addresses = c.addresses(c.place())
 		}
 	}
@@ -345,7 +347,7 @@ func (f *Fake) startNamed(name string) error {
 }
 
 // InitContainer implements Podman.
-func (f *Fake) InitContainer(ctx context.Context, name string) (libpod.Observed, error) {
+func (f *Fake) InitContainer(ctx context.Context, name string, on libpod.Bridge) (libpod.Observed, error) {
 	_, err := request(ctx, f, "initialize container", name, func() (struct{}, error) {
 		c := f.containers[name]
 		switch {
@@ -354,7 +356,7 @@ func (f *Fake) InitContainer(ctx context.Context, name string) (libpod.Observed,
 		case c.connected():
 			return struct{}{}, nil
 		}
-		if c.status == libpod.Exited && f.addressFree(c) != nil {
+		if c.status == libpod.Exited && f.addressFree(c) != nil || c.disconnected && len(on.Members) > 0 {
 			c.move()
 		}
 		if err := f.prepare(c); err != nil {

@@ -70,6 +70,12 @@ func (c control) TakePort(*testing.T) uint16 {
 	return 8080
 }
 
+func (c control) Disconnect(t *testing.T, name, _ string) {
+	if !c.f.Disconnect(name) {
+		t.Fatalf("%s is on no network", name)
+	}
+}
+
 func (c control) Volume(_ *testing.T, name string) string { return c.f.Volume(name) }
 
 func (c control) FreePort(*testing.T) uint16 { return uint16(30000 + c.count.Add(1)) }

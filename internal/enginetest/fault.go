@@ -150,7 +150,8 @@ func locked[T any](ctx context.Context, f *Fake, op, object string, act func() (
 
 // interrupt is the death of Podman's service in the middle of a start: the OCI runtime knows
 // the container, or its address is assigned, or, if it was initialized, its program runs,
-// and Podman has recorded nothing of that. Each further start fails.
+// and Podman has recorded nothing of that. Each further start fails. Or the container was to
+// get another address, and has none now.
 func (f *Fake) interrupt(op, object string) {
 	switch op {
 	case "start container", "initialize container":
@@ -161,6 +162,8 @@ func (f *Fake) interrupt(op, object string) {
 	}
 	c := f.containers[object]
 	switch {
+	case c != nil && op == "initialize container" && c.status == libpod.Exited && f.addressFree(c) != nil:
+		c.disconnected = true // and not yet connected with another address
 	case c == nil || c.status != libpod.Created || c.process != nil:
 	case !c.setUp && c.spec.Bridge != nil && len(f.calls)%2 == 0:
 		f.keepAddress(c)

@@ -32,7 +32,7 @@ func TestAnInterruptedStartIsRepairedByARemoval(t *testing.T) {
 func TestAnInterruptedStartAfterTheSetUpIsFinal(t *testing.T) {
 	t.Parallel()
 	world(t, func(t *testing.T, f *enginetest.Fake, name string) {
-		if _, err := f.InitContainer(t.Context(), name); err != nil {
+		if _, err := f.InitContainer(t.Context(), name, libpod.Bridge{}); err != nil {
 			t.Fatal(err)
 		}
 		f.Fail(enginetest.Script("start container", enginetest.Fault{Moment: enginetest.During, Class: libpod.Temporary}))

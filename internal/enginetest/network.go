@@ -106,17 +106,17 @@ func (o *objects) keepAddress(c *container) {
 func (c *container) move() {
 	moved := *c.spec.Bridge
 	moved.Spare = 100 + moved.Spare
-	c.spec.Bridge = &moved
+	c.spec.Bridge, c.disconnected = &moved, false
 }
 
 // addressFree fails if Podman keeps the address that the container requests.
 func (o *objects) addressFree(c *container) error {
-	if c.spec.Bridge == nil {
+	if c.spec.Bridge == nil || c.disconnected {
 		return nil
 	}
 	id := o.kept[address{c.spec.Bridge.Network, c.place()}]
 	for _, other := range o.containers {
-		if b := other.spec.Bridge; other != c && b != nil && b.Network == c.spec.Bridge.Network && len(b.Members) > 0 && other.place() == c.place() && other.connected() {
+		if b := other.spec.Bridge; other != c && b != nil && b.Network == c.spec.Bridge.Network && len(b.Members) > 0 && other.place() == c.place() && other.connected() && !other.disconnected {
 			id = other.id
 		}
 	}

@@ -173,6 +173,11 @@ func (podman) TakePort(t *testing.T) uint16 {
 	return uint16(l.Addr().(*net.TCPAddr).Port)
 }
 
+func (p podman) Disconnect(t *testing.T, name, network string) {
+	t.Helper()
+	p.do(t, "network", "disconnect", network, name)
+}
+
 func (p podman) Volume(t *testing.T, name string) string {
 	t.Helper()
 	return p.do(t, "inspect", "--format", "{{range .Mounts}}{{.Name}}{{end}}", name)

@@ -124,12 +124,30 @@ var networkRules = []rule{
 		holder.Bridge.Place = k.member("a", "").Bridge.Place
 		k.run(holder)
 		k.wantClass(k.StartContainer(k.ctx(), name), libpod.Interrupted)
-		o, err := k.InitContainer(k.ctx(), name)
+		o, err := k.setUp(name)
 		k.must(err, k.StartContainer(k.ctx(), name))
 		if len(own) != 1 || len(o.Addresses) != 1 || len(o.Missing) != 1 || o.Addresses[0] == own[0] || o.Missing[0].Addr() != own[0] || !o.Missing[0].Contains(o.Addresses[0]) {
 			k.t.Errorf("before: %v, then %v without %v", own, o.Addresses, o.Missing)
 		}
 		if after := k.see(name); after.Status != libpod.Running || !slices.Equal(after.Addresses, o.Addresses) {
+			k.t.Errorf("after the start: %+v", after)
+		}
+	}},
+	{"a member that is connected to no network is connected again when it is set up", func(k *task) {
+		k.bridged()
+		name := k.run(k.member("a", "sleep forever"))
+		own := k.see(name).Addresses
+		k.must(k.StopContainer(k.ctx(), name, 0))
+		k.Disconnect(k.t, name, k.pod.Name)
+		if o := k.see(name); !o.Disconnected {
+			k.t.Errorf("not seen: %+v", o)
+		}
+		o, err := k.setUp(name)
+		k.must(err, k.StartContainer(k.ctx(), name))
+		if o.Disconnected || len(o.Addresses) != 1 || len(o.Missing) != 1 || o.Addresses[0] == own[0] || o.Missing[0].Addr() != own[0] {
+			k.t.Errorf("before: %v, then %+v", own, o)
+		}
+		if after := k.wantStatus(name, libpod.Running); !slices.Equal(after.Addresses, o.Addresses) {
 			k.t.Errorf("after the start: %+v", after)
 		}
 	}},
@@ -154,9 +172,9 @@ var networkRules = []rule{
 	{"a container that is set up has a process and runs nothing until it is started", func(k *task) {
 		k.bridged()
 		name := k.create(k.member("a", "print ran -- sleep forever"))
-		first, err := k.InitContainer(k.ctx(), name)
+		first, err := k.setUp(name)
 		k.must(err)
-		second, err := k.InitContainer(k.ctx(), name)
+		second, err := k.setUp(name)
 		k.must(err)
 		if o := k.wantStatus(name, libpod.Created); first.PID == 0 || first.PID != second.PID || o.PID != first.PID || len(o.Addresses) == 0 {
 			k.t.Errorf("processes %d and %d: %+v", first.PID, second.PID, o)
@@ -166,14 +184,14 @@ var networkRules = []rule{
 		if o := k.wantStatus(name, libpod.Running); o.PID != first.PID {
 			k.t.Errorf("process %d became %d", first.PID, o.PID)
 		}
-		if running, err := k.InitContainer(k.ctx(), name); err != nil || running.PID != first.PID {
+		if running, err := k.setUp(name); err != nil || running.PID != first.PID {
 			k.t.Errorf("of a running container: %d, %v", running.PID, err)
 		}
 	}},
 	{"stopping what is set up undoes it and it can be started later", func(k *task) {
 		k.bridged()
 		name := k.create(k.member("a", "exit 3"))
-		_, err := k.InitContainer(k.ctx(), name)
+		_, err := k.setUp(name)
 		k.must(err, k.StopContainer(k.ctx(), name, 0))
 		if o := k.see(name); o.Status == libpod.Running || o.PID != 0 || !o.StartedAt.IsZero() {
 			k.t.Errorf("%+v", o)
@@ -185,12 +203,12 @@ var networkRules = []rule{
 		k.bridged()
 		name := k.run(k.member("a", "exit 3", libpod.Port{HostIP: "127.0.0.1", ContainerPort: 80}))
 		first := k.wantExit(name, 3)
-		set, err := k.InitContainer(k.ctx(), name)
+		set, err := k.setUp(name)
 		for range 20 { // Podman may still clean up after the exit, which takes the new process away
 			if err == nil {
 				break
 			}
-			set, err = k.InitContainer(k.ctx(), name)
+			set, err = k.setUp(name)
 		}
 		k.must(err)
 		if o := k.see(name); set.PID == 0 || o.Status != libpod.Created {
@@ -206,11 +224,16 @@ var networkRules = []rule{
 		s := k.member("a", "")
 		s.EntryPoint = []string{"/nowhere"}
 		name := k.create(s)
-		_, err := k.InitContainer(k.ctx(), name)
+		_, err := k.setUp(name)
 		k.wantClass(err, libpod.CommandNotFound)
 		k.wantClass(k.StartContainer(k.ctx(), name), libpod.CommandNotFound)
 		k.wantStatus(name, libpod.Created)
 	}},
+}
+
+// setUp initializes a container that is like member a.
+func (k *task) setUp(name string) (libpod.Observed, error) {
+	return k.InitContainer(k.ctx(), name, *k.member("a", "").Bridge)
 }
 
 // networks counts the task's networks in List.

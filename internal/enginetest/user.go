@@ -42,6 +42,19 @@ func (f *Fake) KillMonitor(name string) bool {
 	return true
 }
 
+// Disconnect disconnects a container that does not run from its network.
+func (f *Fake) Disconnect(name string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.settle()
+	c := f.containers[name]
+	if c == nil || c.spec.Bridge == nil || c.connected() || c.disconnected {
+		return false
+	}
+	c.disconnected = true
+	return true
+}
+
 // Remove removes a container, killing it if it runs, as "podman rm --force" does.
 func (f *Fake) Remove(name string) bool {
 	f.mu.Lock()

@@ -203,11 +203,8 @@ func join(spec *libpod.ContainerSpec, s lifecycle.State, i int) {
 	case c.Net.Disabled:
 		spec.Network = "none"
 	case t.Bridged():
-		spec.Bridge = &libpod.Bridge{Network: NetworkName(s), Aliases: t.Names(i)}
-		if OwnsNetwork(s) {
-			spec.Bridge.Members, spec.Bridge.Place = memberNames(t), i
-		}
-		spec.Bridge.Ports = Publish(ports.OfContainer(c))
+		on := Bridge(s, i)
+		spec.Bridge = &on
 		spec.Hosts, spec.DNSServers, spec.DNSSearch = hosts(c.Net.ExtraHosts), c.Net.DNSServers, c.Net.DNSSearch
 	case t.Network == taskdef.NetworkHost:
 		// In the host's network those of the pod have no effect.
@@ -217,6 +214,15 @@ func join(spec *libpod.ContainerSpec, s lifecycle.State, i int) {
 			spec.Network, spec.DNSServers, spec.DNSSearch, spec.DNSOptions = "host", servers, search, options
 		}
 	}
+}
+
+// Bridge is how container i of a bridged task is connected.
+func Bridge(s lifecycle.State, i int) libpod.Bridge {
+	on := libpod.Bridge{Network: NetworkName(s), Aliases: s.Task.Names(i), Ports: Publish(ports.OfContainer(s.Task.Containers[i]))}
+	if OwnsNetwork(s) {
+		on.Members, on.Place = memberNames(s.Task), i
+	}
+	return on
 }
 
 // mountOthers adds what is mounted besides volumes.

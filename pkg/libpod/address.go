@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/containers/common/libnetwork/types"
@@ -21,68 +20,71 @@ import (
 // another address and the same hardware address, which tells the address that it lacks.
 
 // allocated is how Podman refuses an address that is assigned.
-var allocated = regexp.MustCompile(`requested ip address (\S+) is already allocated`)
+var allocated = regexp.MustCompile(`requested ip address \S+ is already allocated`)
 
-// heldAddress returns the address that Podman keeps, if that is what err is about.
-func heldAddress(err error) (held netip.Addr, ok bool) {
+// heldAddress reports whether err is about an address that Podman keeps.
+func heldAddress(err error) bool {
 	var e *Error
-	if !errors.As(err, &e) || e.Class != Interrupted {
-		return held, false
-	}
-	found := allocated.FindStringSubmatch(e.Cause)
-	if found == nil {
-		return held, false
-	}
-	held, err = netip.ParseAddr(found[1])
-	return held, err == nil
+	return errors.As(err, &e) && e.Class == Interrupted && allocated.MatchString(e.Cause)
 }
 
 // moveAddress gives a container that has exited another address on the only network that it
 // is connected to.
-func (c *containerAPI) moveAddress(ctx context.Context, name string, held netip.Addr) error {
+func (c *containerAPI) moveAddress(ctx context.Context, name string, on Bridge) error {
 	data, err := c.inspect(ctx, name)
 	if err != nil {
 		return err
 	}
-	refused := &Error{Op: "change the address of container", Object: name, Class: Interrupted, Cause: addressHeld}
-	if data.State == nil || statusFrom(data.State.Status) != Exited || data.NetworkSettings == nil || len(data.NetworkSettings.Networks) != 1 || labelsOf(data)[TaskLabel] == "" {
-		return refused
+	if data.State == nil || statusFrom(data.State.Status) != Exited || disconnected(data) || labelsOf(data)[TaskLabel] == "" || len(on.Members) == 0 {
+		return &Error{Op: "change the address of container", Object: name, Class: Interrupted, Cause: addressHeld}
 	}
-	own := held
-	if missing := missingOf(data); len(missing) > 0 && missing[0].Addr().Is4() {
-		own = missing[0].Addr() // the one that is held is another one already
+	err = c.write(ctx, "disconnect container", name, 0, func(ctx context.Context) error {
+		return network.Disconnect(ctx, on.Network, data.ID, nil)
+	})
+	if err != nil {
+		return err
 	}
-	for on, settings := range data.NetworkSettings.Networks {
-		found, err := c.networks.network(ctx, on)
+	return c.networks.connect(ctx, name, on)
+}
+
+// disconnected returns Observed.Disconnected. If the container is not initialized, Podman tells
+// of a network that has the name of the mode, and nothing else.
+func disconnected(data *define.InspectContainerData) bool {
+	if labelsOf(data)[TaskLabel] == "" || data.HostConfig == nil || data.HostConfig.NetworkMode != "bridge" || data.NetworkSettings == nil {
+		return false
+	}
+	for name, n := range data.NetworkSettings.Networks {
+		if name != "bridge" || n.NetworkID != "bridge" || n.IPAddress != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// connect connects a container that does not run to a network, with another address than that
+// of its place.
+func (c *networkAPI) connect(ctx context.Context, name string, on Bridge) error {
+	options := types.PerNetworkOptions{Aliases: on.Aliases}
+	found, err := c.network(ctx, on.Network)
+	if err != nil {
+		return err
+	}
+	for _, subnet := range found.Subnets {
+		own, err := addressOf(subnet, on.Place)
 		if err != nil {
 			return err
 		}
-		options := types.PerNetworkOptions{
-			StaticMAC: hardwareAddressOf(own.AsSlice()),
-			Aliases:   slices.DeleteFunc(slices.Clone(settings.Aliases), func(a string) bool { return strings.HasPrefix(data.ID, a) }), // Podman adds it
+		if four := own.To4(); four != nil {
+			options.StaticMAC = hardwareAddressOf(four)
 		}
-		for _, subnet := range found.Subnets {
-			at, err := otherAddress(subnet)
-			if err != nil {
-				return err
-			}
-			options.StaticIPs = append(options.StaticIPs, at)
-		}
-		if !held.Is4() || len(options.StaticIPs) == 0 {
-			return refused
-		}
-		return reconnect(ctx, c, on, data, options)
-	}
-	return refused
-}
-
-// reconnect connects a container that does not run to a network with other options.
-func reconnect(ctx context.Context, c *containerAPI, on string, data *define.InspectContainerData, options types.PerNetworkOptions) error {
-	return c.write(ctx, "change the address of container", data.Name, 0, func(ctx context.Context) error {
-		if err := network.Disconnect(ctx, on, data.ID, nil); err != nil {
+		at, err := otherAddress(subnet)
+		if err != nil {
 			return err
 		}
-		return network.Connect(ctx, on, data.ID, &options)
+		options.StaticIPs = append(options.StaticIPs, at)
+	}
+	return c.write(ctx, "connect container", name, 0, func(ctx context.Context) error {
+		return network.Connect(ctx, on.Network, name, &options)
 	})
 }
 

@@ -22,19 +22,31 @@ import (
 // InitContainer creates the container's namespaces and its process, which does not run
 // the program yet, and returns the container as it is then, with that process. It succeeds if the container
 // is initialized or running already. It fails for the same reasons as StartContainer,
-// with the same classes. StopContainer reverts it. A container that has run, and whose
-// address Podman keeps, gets another one: see Observed.Missing.
-func (c *containerAPI) InitContainer(ctx context.Context, name string) (Observed, error) {
+// with the same classes. StopContainer reverts it. on is the container's ContainerSpec.Bridge:
+// a container that has run, and whose address Podman keeps, gets another one there (see
+// Observed.Missing). If it cannot, because it is connected to no network, the container that
+// is returned with the error is Disconnected.
+func (c *containerAPI) InitContainer(ctx context.Context, name string, on Bridge) (Observed, error) {
 	initialize := func() error {
 		return c.mutate(ctx, "initialize container", name, func(ctx context.Context) error {
 			return containers.ContainerInit(ctx, name, nil)
 		})
 	}
 	initErr := initialize()
-	if held, ok := heldAddress(initErr); ok && c.moveAddress(ctx, name, held) == nil {
+	if heldAddress(initErr) && c.moveAddress(ctx, name, on) == nil {
 		initErr = initialize()
 	}
 	seen, err := c.InspectContainer(ctx, name)
+	if err == nil && seen.Disconnected && len(on.Members) > 0 {
+		if err := c.StopContainer(ctx, name, 0); err != nil {
+			return seen, err
+		}
+		if err := c.networks.connect(ctx, name, on); err != nil {
+			return seen, err
+		}
+		initErr = initialize()
+		seen, err = c.InspectContainer(ctx, name)
+	}
 	switch {
 	case err != nil:
 		return Observed{}, err

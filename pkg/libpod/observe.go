@@ -86,6 +86,9 @@ type Observed struct {
 	// given it these. The caller adds them in its network namespace, before each start.
 	// In the second case they are known only while it is initialized.
 	Missing []netip.Prefix
+	// Disconnected: the container was made for a network, and is connected to none. Podman's
+	// service may have been killed while InitContainer gave it another address.
+	Disconnected bool
 	// Control is the directory with the FIFO to the conmon of the last run; empty before it.
 	Control string
 	// Error is Podman's message about a failed start; always empty on 4.3.1.
@@ -170,6 +173,7 @@ func observe(data *define.InspectContainerData) Observed {
 	labels := labelsOf(data)
 	task, ours := labels[TaskLabel]
 	o := Observed{Foreign: !ours, TaskID: task, ID: data.ID, ImageID: data.Image, ImageDigest: data.ImageDigest, Addresses: addressesOf(data), Missing: missingOf(data)}
+	o.Disconnected = disconnected(data)
 	o.Ports, _ = portsOf(data) // podtask does not publish ports in an unknown format
 	if data.OCIConfigPath != "" {
 		o.Control = filepath.Dir(data.OCIConfigPath)
