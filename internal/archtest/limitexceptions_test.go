@@ -44,7 +44,7 @@ var limitExceptions = []exception{
 	{"fields", "pkg/taskdef.Task", 13, document},
 	{"fields", "pkg/taskdef.Volume", 13, document},
 	{"fields", "test/e2e.ctr", 13, document},
-	{"fields", "test/e2e.task", 17, document},
+	{"fields", "test/e2e.task", 18, document},
 	{"fields", "test/vm.container", 13, document},
 	{"interface methods", "internal/enginetest.Control", 9, "what other users and programs do to Podman, implemented for the fake and the real one"},
 	{"interface methods", "internal/enginetest.Containers", 10, "part of enginetest.Podman"},

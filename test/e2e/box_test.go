@@ -179,6 +179,7 @@ func (b *box) detach(args ...string) string {
 type task struct {
 	ID, Name, Family, Status, DesiredStatus, Health string
 	StopCode, StoppedReason, PodID, Slice           string
+	CreatedAt                                       time.Time
 	ExitCode                                        *int
 	Observed                                        bool
 	Limits                                          string
