@@ -52,6 +52,7 @@ var direction = []rule{
 	{pkg: "internal/awskey", may: []string{"internal/atomicfile", "internal/sigv4"}},
 	{pkg: "internal/awsapi", may: []string{"internal/arn", "internal/doctree", "internal/limitlisten", "internal/sigv4", "pkg/catalog", "pkg/lifecycle", "pkg/service", "pkg/state", "pkg/taskdef"}},
 	{pkg: "internal/datachannel"},
+	{pkg: "internal/ecsexec", may: []string{"internal/datachannel", "internal/limitlisten"}},
 	{pkg: "internal/doctree"},
 	{pkg: "internal/suggest"},
 	{pkg: "internal/term"},
@@ -63,7 +64,7 @@ var direction = []rule{
 	{pkg: "internal/top", may: []string{"internal/console", "internal/term", "pkg/api", "pkg/lifecycle", "pkg/timeline"}},
 	{
 		pkg:  "internal/connect",
-		may:  []string{"internal/arn", "internal/awsapi", "internal/ledger", "pkg/admission", "internal/adjust", "pkg/refs", "internal/agent", "internal/console", "internal/envfile", "internal/fleet", "internal/imagestore", "internal/logdelivery", "internal/messages", "internal/observe", "internal/owner", "internal/preflight", "internal/record", "internal/services", "internal/tasksecrets", "internal/term", "pkg/api", "pkg/catalog", "pkg/cgroups", "pkg/config", "pkg/images", "pkg/lifecycle", "pkg/pod", "pkg/service", "pkg/state", "pkg/taskdef"},
+		may:  []string{"internal/arn", "internal/awsapi", "internal/datachannel", "internal/ecsexec", "internal/ledger", "pkg/admission", "pkg/libpod", "internal/adjust", "pkg/refs", "internal/agent", "internal/console", "internal/envfile", "internal/fleet", "internal/imagestore", "internal/logdelivery", "internal/messages", "internal/observe", "internal/owner", "internal/preflight", "internal/record", "internal/services", "internal/tasksecrets", "internal/term", "pkg/api", "pkg/catalog", "pkg/cgroups", "pkg/config", "pkg/images", "pkg/lifecycle", "pkg/pod", "pkg/service", "pkg/state", "pkg/taskdef"},
 		also: []string{"internal/logfiles"},
 	},
 	{pkg: "internal/controlplane"}, // test support: processes of a program that is built elsewhere
@@ -232,6 +233,11 @@ var wrappers = []struct {
 		library: "github.com/aws/aws-sdk-go-v2/",
 		only:    []string{"pkg/awsvalues", "pkg/logsend/awslogs", "pkg/taskdef", "internal/awsapi", "internal/sigv4", "test/"}, // the last three in tests
 		why:     "what calls AWS is known in one place",
+	},
+	{
+		library: "github.com/gorilla/websocket",
+		only:    []string{"internal/ecsexec", "test/"},
+		why:     "web sockets are limited in one place",
 	},
 	{
 		library: "github.com/virtual-kubelet/",
