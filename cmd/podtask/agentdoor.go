@@ -24,21 +24,27 @@ type door struct {
 	listener    net.Listener
 	handler     http.Handler
 	connections int // how many may be open
+	// ended is called when nothing is served any more; nil: nothing is to be done then.
+	ended func()
 }
 
 // openDoors listens on the configured addresses. The ECS API is on the agent's socket too.
 func (a *agentRun) openDoors(backend connect.AgentBackend, server *api.Server, metrics http.Handler) (doors []door, err error) {
-	aws, err := a.awsServer(backend)
+	ecs := connect.NewECS(backend)
+	sessions := connect.NewECSSessions(ecs)
+	aws, err := a.awsServer(backend, ecs, sessions)
 	if err != nil {
 		return nil, err
 	}
 	server.Handle("POST /{$}", aws.Trusted())
+	served := awsDoor(aws.Signed())
+	served.ended = sessions.Close
 	for _, d := range []struct {
 		address, key string
 		door
 	}{
 		{a.config.Agent.MetricsListen, "metrics-listen", metricsDoor(metrics)},
-		{a.config.Agent.AWSListen, "aws-listen", awsDoor(aws.Signed())},
+		{a.config.Agent.AWSListen, "aws-listen", served},
 	} {
 		if d.address == "" {
 			continue
@@ -71,7 +77,7 @@ func awsDoor(signed http.Handler) door {
 }
 
 // awsServer answers clients of ECS.
-func (a *agentRun) awsServer(backend connect.AgentBackend) (*awsapi.Server, error) {
+func (a *agentRun) awsServer(backend connect.AgentBackend, ecs connect.ECS, sessions connect.ECSSessions) (*awsapi.Server, error) {
 	definitions, err := connect.OpenCatalog(a.StateDir, "podtask agent")
 	if err != nil {
 		return nil, err
@@ -80,10 +86,9 @@ func (a *agentRun) awsServer(backend connect.AgentBackend) (*awsapi.Server, erro
 	if err != nil {
 		return nil, err
 	}
-	ecs := connect.NewECS(backend)
 	return awsapi.New(awsapi.Config{
 		Log: a.Log, Key: func() (sigv4.Key, error) { return awskey.Load(a.StateDir) }, Definitions: definitions, Records: records,
-		Tasks: ecs, Parser: ecs, Host: ecs, Logs: ecs, Services: connect.NewECSServices(backend), Now: time.Now,
+		Tasks: ecs, Parser: ecs, Host: ecs, Logs: ecs, Sessions: sessions, Services: connect.NewECSServices(backend), Now: time.Now,
 	}), nil
 }
 
@@ -95,6 +100,9 @@ func (d door) serve(ctx context.Context) error {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
+	if d.ended != nil {
+		defer d.ended()
+	}
 	limited := limitlisten.New(limitlisten.Share(8, d.connections), nil).Listener(d.listener)
 	if err := server.Serve(limited); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve %s: %w", d.what, err)

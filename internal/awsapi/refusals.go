@@ -10,7 +10,6 @@ const (
 	noAttributes  = "there is one host, so placement has nothing to choose by"
 	noSettings    = "the settings of an account are fixed here"
 	noChangeToIt  = "a cluster is a name here: tag it, or delete it"
-	noExec        = "use podtask exec"
 	noDrainByCall = "use podtask drain, and podtask drain --undo"
 )
 
@@ -37,7 +36,6 @@ var refusals = map[string]string{
 	"DeleteAccountSetting": noSettings, "PutAccountSetting": noSettings, "PutAccountSettingDefault": noSettings,
 	"UpdateCluster": noChangeToIt, "UpdateClusterSettings": noChangeToIt,
 	"UpdateContainerInstancesState": noDrainByCall,
-	"ExecuteCommand":                noExec,
 	"ListServicesByNamespace":       "it has no Cloud Map, so there are no namespaces",
 	"ContinueServiceDeployment":     "deployments have no pauses",
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/google/go-cmp/cmp"
 	"github.com/podtask/podtask/internal/awsapi"
 )
@@ -24,6 +25,15 @@ type sdkOperation struct{ input, output reflect.Type }
 // sdkOperations are all operations of the SDK's client for ECS, by name.
 func sdkOperations() map[string]sdkOperation { return operationsOf(reflect.TypeFor[*ecs.Client]()) }
 
+// sessionOperations are the operations of Systems Manager that are answered.
+func sessionOperations() map[string]sdkOperation {
+	all := operationsOf(reflect.TypeFor[*ssm.Client]())
+	maps.DeleteFunc(all, func(name string, _ sdkOperation) bool {
+		return awsapi.Operations()[name] == nil || sdkOperations()[name].input != nil
+	})
+	return all
+}
+
 // logOperations are the operations of CloudWatch Logs that are answered.
 func logOperations() map[string]sdkOperation {
 	all := operationsOf(reflect.TypeFor[*cloudwatchlogs.Client]())
@@ -33,10 +43,11 @@ func logOperations() map[string]sdkOperation {
 	return all
 }
 
-// answerable are the operations of both.
+// answerable are the operations of all.
 func answerable() map[string]sdkOperation {
 	all := sdkOperations()
 	maps.Copy(all, logOperations())
+	maps.Copy(all, sessionOperations())
 	return all
 }
 
@@ -52,7 +63,12 @@ func operationsOf(client reflect.Type) map[string]sdkOperation {
 }
 
 // memberOf is the name on the wire of a field of the SDK's.
-func memberOf(f reflect.StructField) string { return strings.ToLower(f.Name[:1]) + f.Name[1:] }
+func memberOf(input reflect.Type, f reflect.StructField) string {
+	if strings.HasSuffix(input.PkgPath(), "/ssm") { // its members begin with a capital
+		return f.Name
+	}
+	return strings.ToLower(f.Name[:1]) + f.Name[1:]
+}
 
 func TestEveryOperationOfTheSDKIsAnsweredOrRefusedByName(t *testing.T) {
 	t.Parallel()
@@ -88,7 +104,7 @@ func TestEveryMemberOfAnAnsweredInputHasARow(t *testing.T) {
 		var want, have []string
 		for i := range sdk[name].input.NumField() {
 			if f := sdk[name].input.Field(i); f.IsExported() {
-				want = append(want, memberOf(f))
+				want = append(want, memberOf(sdk[name].input, f))
 			}
 		}
 		for _, m := range members {
@@ -158,12 +174,15 @@ var requests = []struct{ name, body string }{
 	{"DescribeTaskDefinition", `{"taskDefinition": "web:1", "include": ["TAGS"]}`},
 	{"ListTaskDefinitions", `{}`},
 	{"ListTaskDefinitionFamilies", `{"familyPrefix": "w"}`},
-	{"RunTask", `{"taskDefinition": "web", "cluster": "blue", "clientToken": "x", "launchType": "FARGATE", "platformVersion": "LATEST", "tags": [{"key": "a", "value": "b"}],
+	{"RunTask", `{"taskDefinition": "web", "cluster": "blue", "clientToken": "x", "launchType": "FARGATE", "platformVersion": "LATEST", "enableExecuteCommand": true, "tags": [{"key": "a", "value": "b"}],
 	  "overrides": {"containerOverrides": [{"name": "app", "environment": [{"name": "A", "value": "b"}]}]}}`},
 	{"DescribeTasks", `{"tasks": ["TASK", "00000000000000000000000000000000"], "cluster": "blue", "include": ["TAGS"]}`},
 	{"ListTasks", `{"cluster": "blue"}`},
 	{"UpdateTaskProtection", `{"tasks": ["TASK", "00000000000000000000000000000000"], "cluster": "blue", "protectionEnabled": true}`},
 	{"GetTaskProtection", `{"cluster": "blue"}`},
+	{"ExecuteCommand", `{"task": "TASK", "cluster": "blue", "container": "app", "command": "sh", "interactive": true}`},
+	{"AmazonSSM.ResumeSession", `{"SessionId": "ecs-execute-command-0123456789abcdef"}`},
+	{"AmazonSSM.TerminateSession", `{"SessionId": "ecs-execute-command-0123456789abcdef"}`},
 	{"StopTask", `{"task": "TASK", "cluster": "blue", "reason": "enough"}`},
 	{"DescribeClusters", `{"clusters": ["blue", "nowhere"], "include": ["TAGS"]}`},
 	{"ListClusters", `{}`},
@@ -214,13 +233,16 @@ func TestEveryKeyOfAnAnswerIsTheSDKs(t *testing.T) {
 		if len(w.states) > 0 {
 			body = strings.ReplaceAll(body, "TASK", w.states[0].ID)
 		}
+		if r.name == "ExecuteCommand" {
+			w.change(w.states[0].ID, runs)
+		}
 		if r.name == "DeleteCluster" {
 			w.change(w.states[0].ID, end)
 		}
 		for word, found := range seenARNs {
 			body = strings.ReplaceAll(body, word, found)
 		}
-		status, answer := w.post(r.name, body)
+		status, answer := w.signed(r.name, body)
 		for word, pattern := range arnWords {
 			if found := pattern.FindString(answer); found != "" {
 				seenARNs[word] = found

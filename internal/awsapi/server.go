@@ -33,12 +33,13 @@ type Config struct {
 	// Services are the services of the host.
 	Services Services
 	Logs     Logs
+	Sessions Sessions
 	Host     Host
 	// Now is the clock.
 	Now func() time.Time
 }
 
-// Server answers clients of ECS, and of CloudWatch Logs. It is safe for concurrent use.
+// Server answers clients of ECS, of CloudWatch Logs, and those of sessions. It is safe for concurrent use.
 type Server struct {
 	cfg        Config
 	operations map[string]operation // by target
@@ -55,13 +56,18 @@ func New(cfg Config) *Server {
 	book := &serviceBook{services: cfg.Services, tags: tags, records: cfg.Records, now: cfg.Now}
 	services := &serviceOps{serviceBook: book, clusters: clusters, definitions: definitions}
 	clusters.services, definitions.used, tasks.service = book.inCluster, book.uses, book.known
+	tasks.executes = book.executes
+	execute := &execute{tasks, cfg.Sessions}
 	tagged := &tagging{services: book, tags: tags, clusters: clusters, definitions: definitions, tasks: tasks}
 	attempts := attempts{book, clusters, cfg.Tasks}
-	for _, o := range join(clusters.operations(), definitions.operations(), tasks.operations(), instances.operations(), services.operations(), attempts.operations(), tagged.operations(), protection{tasks, cfg.Now}.operations()) {
+	for _, o := range join(clusters.operations(), definitions.operations(), tasks.operations(), instances.operations(), services.operations(), attempts.operations(), tagged.operations(), protection{tasks, cfg.Now}.operations(), execute.operations()) {
 		s.operations[targetECS+o.name] = o
 	}
 	for _, o := range (&logs{logs: cfg.Logs, records: cfg.Records, now: cfg.Now}).operations() {
 		s.operations[targetLogs+o.name] = o
+	}
+	for _, o := range execute.operationsSSM() {
+		s.operations[targetSSM+o.name] = o
 	}
 	return s
 }
@@ -83,8 +89,18 @@ const (
 )
 
 // Signed answers requests that are signed with the user's key. It is for a listener that
-// others than the user can reach.
-func (s *Server) Signed() http.Handler { return s.handler(s.authenticate) }
+// others than the user can reach. The web sockets of sessions are there too: their token says
+// who may have one.
+func (s *Server) Signed() http.Handler {
+	signed := s.handler(s.authenticate)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if id, ok := strings.CutPrefix(r.URL.Path, channelPath); ok && r.Method == http.MethodGet {
+			s.cfg.Sessions.Serve(w, r, id)
+			return
+		}
+		signed.ServeHTTP(w, r.WithContext(withHost(r.Context(), r)))
+	})
+}
 
 // Trusted answers requests of a listener that only the user can reach.
 func (s *Server) Trusted() http.Handler {
@@ -204,6 +220,9 @@ func (s *Server) answer(ctx context.Context, r *http.Request, body []byte) (any,
 	}
 	if service+"." == targetECS {
 		return nil, failf(codeUnknown, "ECS has no operation %s that podtask knows", shortened(name))
+	}
+	if service+"." == targetSSM {
+		return nil, failf(codeUnknown, "of Systems Manager podtask answers what the sessions of execute-command need, not %s", shortened(name))
 	}
 	if service+"." == targetLogs {
 		return nil, failf(codeUnknown, "of CloudWatch Logs podtask answers what reads a task's log, not %s", shortened(name))

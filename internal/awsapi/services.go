@@ -541,3 +541,9 @@ func (o *serviceBook) known(cluster, name string) bool {
 	_, was := o.deleted(cluster, name)
 	return was
 }
+
+// executes reports whether clients may run programs in the tasks of a service.
+func (o *serviceBook) executes(name string) bool {
+	s, ok := o.find(name)
+	return ok && serviceClientOf(s.Config).Exec
+}

@@ -93,6 +93,15 @@ type containerDoc struct {
 	MemoryReservation string           `json:"memoryReservation,omitempty"`
 	NetworkBindings   []networkBinding `json:"networkBindings"`
 	NetworkInterfaces []struct{}       `json:"networkInterfaces"`
+	Agents            []managedAgent   `json:"managedAgents,omitempty"`
+}
+
+// managedAgent is what runs programs of clients in a container. Here that is Podman, which is
+// there whenever the container runs; tools wait for it.
+type managedAgent struct {
+	Name      string `json:"name"`
+	Status    string `json:"lastStatus"`
+	StartedAt moment `json:"lastStartedAt,omitzero"`
 }
 
 // networkBinding is a published port.
@@ -112,7 +121,7 @@ func (t *tasks) document(s lifecycle.State, tags bool) (any, error) {
 		Attachments: []struct{}{}, Attributes: []nameValue{}, ClusterARN: arn.Cluster(cluster), Connectivity: "CONNECTED",
 		CPU: strconv.FormatInt(need.CPU, 10), Memory: strconv.FormatInt(need.Memory/mib, 10), CreatedAt: moment(s.CreatedAt),
 		DesiredStatus: desiredOf(s), LastStatus: statusOf(s), HealthStatus: s.Health().String(), LaunchType: launchTypeOf(c),
-		Exec: c.Exec, Group: c.Group, StartedBy: c.StartedBy, Platform: c.Kept["platformVersion"],
+		Exec: t.executable(s), Group: c.Group, StartedBy: c.StartedBy, Platform: c.Kept["platformVersion"],
 		StopCode: s.Stop.Code, StoppedReason: s.Stop.Reason, StoppingAt: moment(s.Stop.At), StoppedAt: moment(s.StoppedAt()), StartedAt: moment(startedAt(s)),
 		Tags: []tag{}, TaskARN: arn.Task(cluster, s.ID), Definition: arn.Definition(s.Task.Family, s.Task.Revision), Version: len(s.History) + 1,
 		Overrides: json.RawMessage(`{"containerOverrides":[],"inferenceAcceleratorOverrides":[]}`),
@@ -126,7 +135,11 @@ func (t *tasks) document(s lifecycle.State, tags bool) (any, error) {
 	}
 	doc.InstanceARN = arn.Instance(cluster, host.ID)
 	for i := range s.Containers {
-		doc.Containers = append(doc.Containers, containerOf(s, cluster, i))
+		c := containerOf(s, cluster, i)
+		if doc.Exec {
+			c.Agents = []managedAgent{{"ExecuteCommandAgent", c.LastStatus, moment(s.Containers[i].StartedAt)}}
+		}
+		doc.Containers = append(doc.Containers, c)
 	}
 	if tags {
 		doc.Tags, err = t.tags.of(doc.TaskARN, c.Tags)

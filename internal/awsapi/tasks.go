@@ -29,6 +29,8 @@ type tasks struct {
 	// service reports whether there is a service of that name in a cluster, or was within
 	// the hour.
 	service func(cluster, name string) bool
+	// executes reports whether a service lets clients run programs in its tasks.
+	executes func(service string) bool
 
 	// running is held while tasks are made with a token, so that a request and its
 	// repetition make them once.
@@ -146,6 +148,12 @@ func (t *tasks) run(ctx context.Context, in runTaskIn, kept fields) (any, error)
 		return nil, err
 	}
 	return t.runAll(ctx, n, in, c.Request)
+}
+
+// executable reports whether clients may run programs in a task: as it was asked for, in a
+// task of a service as the service has it now.
+func (t *tasks) executable(s lifecycle.State) bool {
+	return clientOf(s).Exec || s.Options.Service != "" && t.executes(s.Options.Service)
 }
 
 // propagated are the tags of the definition with those of the request over them.
