@@ -5,8 +5,9 @@
 //
 // The bed gives the environment: PODTASK_BIN is the program's path,
 // PODTASK_TESTBOX that of the program in the tests' images, PODTASK_AWSBOX that of
-// one made of software for ECS, PODTASK_BED the bed's name ("plain" or "systemd"),
-// PODTASK_EXAMPLES the path of a copy of examples/.
+// one made of software for ECS, PODTASK_PLUGINBOX that of AWS' session-manager-plugin,
+// PODTASK_BED the bed's name ("plain" or "systemd"), PODTASK_EXAMPLES the path of a copy
+// of examples/.
 //
 // All tests share one registry, because the Podman service that the first of
 // them starts serves all and reads registries.conf once. Each has repositories,

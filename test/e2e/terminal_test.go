@@ -32,6 +32,12 @@ type terminal struct {
 // onTerminal starts podtask on a terminal of 24 rows and 80 columns.
 func (b *box) onTerminal(args ...string) *terminal {
 	b.t.Helper()
+	return onTerminalWith(b, func(*exec.Cmd) {}, args...)
+}
+
+// onTerminalWith starts what change makes of podtask.
+func onTerminalWith(b *box, change func(*exec.Cmd), args ...string) *terminal {
+	b.t.Helper()
 	keys, line, err := pty.Open()
 	if err != nil {
 		b.t.Fatal(err)
@@ -42,6 +48,7 @@ func (b *box) onTerminal(args ...string) *terminal {
 	t.process = b.startWith(func(cmd *exec.Cmd) {
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = line, line, line
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+		change(cmd)
 	}, args...)
 	go func() {
 		buf := make([]byte, 4096)
