@@ -60,6 +60,7 @@ services:
     extends: {file: base.yaml, service: app}
     image: quay.io/shop/web:2
     environment: {B: mine}
+    container_name: shop-web
 -- base.yaml --
 services:
   app:
@@ -93,7 +94,10 @@ DB_VERSION=16
 		t.Errorf("volumes %+v", task.Volumes)
 	}
 	// What another file says is listed with the closest line of this one.
-	if diff := cmp.Diff([]string{"compose.yaml:5: web.stop_signal"}, r.Lost); diff != "" {
+	if diff := cmp.Diff([]string{
+		"compose.yaml:5: web.stop_signal SIGQUIT: a container is stopped with the signal of its image (STOPSIGNAL), else SIGTERM",
+		"compose.yaml:9: web.container_name shop-web: its name in Podman begins with podtask- and the task's ID; commands and other containers name it web",
+	}, r.Lost); diff != "" {
 		t.Error(diff)
 	}
 }

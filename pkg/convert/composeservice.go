@@ -12,10 +12,10 @@ import (
 // serviceMembers are what a service may have that is converted, or that has no effect on
 // a task.
 var serviceMembers = []string{
-	"attach", "cap_add", "cap_drop", "command", "configs", "cpu_shares", "cpus", "depends_on", "deploy", "devices", "dns", "dns_search", "entrypoint",
+	"attach", "cap_add", "cap_drop", "command", "configs", "container_name", "cpu_shares", "cpus", "depends_on", "deploy", "devices", "dns", "dns_search", "entrypoint",
 	"env_file", "environment", "expose", "extends", "extra_hosts", "healthcheck", "hostname", "image", "init", "labels", "logging", "mem_limit",
 	"mem_reservation", "memswap_limit", "name", "network_mode", "networks", "ports", "privileged", "profiles", "read_only", "restart", "scale",
-	"secrets", "security_opt", "shm_size", "stdin_open", "stop_grace_period", "sysctls", "tmpfs", "tty", "ulimits", "user", "volumes", "volumes_from",
+	"secrets", "security_opt", "shm_size", "stdin_open", "stop_grace_period", "stop_signal", "sysctls", "tmpfs", "tty", "ulimits", "user", "volumes", "volumes_from",
 	"working_dir",
 }
 
@@ -46,8 +46,20 @@ func (c *compose) service(s types.ServiceConfig) container {
 	one.restart(s.Restart, c.lines.at("services", s.Name, "restart"))
 	one.deploy()
 	one.logging()
+	c.named(s)
 	c.left(s, c.lines.path("services", s.Name), serviceMembers...)
 	return one.ctr
+}
+
+// named lists what podtask decides itself about a container.
+func (c *compose) named(s types.ServiceConfig) {
+	at := func(member string) int { return c.lines.at("services", s.Name, member) }
+	if s.ContainerName != "" {
+		c.lose(at("container_name"), "%s.container_name %s: its name in Podman begins with podtask- and the task's ID; commands and other containers name it %s", s.Name, s.ContainerName, s.Name)
+	}
+	if s.StopSignal != "" {
+		c.lose(at("stop_signal"), "%s.stop_signal %s: a container is stopped with the signal of its image (STOPSIGNAL), else SIGTERM", s.Name, s.StopSignal)
+	}
 }
 
 // environment converts variables and their files; Compose takes the value of a variable without
