@@ -24,7 +24,7 @@ const evil = `<script>alert(1)</script>`
 func web() api.Task {
 	return api.Task{
 		ID: strings.Repeat("a", 32), Name: "web", Family: "web", Status: "RUNNING", Health: "UNHEALTHY",
-		Containers: []api.Container{{Name: "app", Image: "app:1", Status: "RUNNING", Reason: evil}},
+		Containers: []api.Container{{Name: "app", Image: "app:1", Status: "RUNNING", Reason: evil, Health: &api.Health{Status: "UNHEALTHY", FailingStreak: 3}}},
 		History:    []api.Transition{{Seq: 1, At: noon, Container: "~infra", Status: "CREATED"}, {Seq: 2, At: noon, Status: "RUNNING", Reason: evil}},
 	}
 }
@@ -133,7 +133,7 @@ func TestPagesShowTasksAndServices(t *testing.T) {
 	for path, wants := range map[string][]string{
 		"/":                 {`<a href="/task/` + web().ID + `">web</a>`, "UNHEALTHY", "12 %", "64MiB of 128MiB", `<a href="/service/shop">shop</a>`, "1 of 2", "Read-only"},
 		"/?all":             {"ended"},
-		"/task/" + web().ID: {"It waits for", "timeline.svg", "(pod)", "(task)", "app:1", "Last lines"},
+		"/task/" + web().ID: {"It waits for", "timeline.svg", "(pod)", "(task)", "app:1", "Last lines", `<td class="UNHEALTHY">UNHEALTHY</td>`},
 		"/service/shop":     {"shop:3", "IN_PROGRESS", `<a href="/task/` + web().ID + `">shop-1</a>`},
 	} {
 		w := b.send("GET", path, nil, nil)
@@ -151,6 +151,10 @@ func TestPagesShowTasksAndServices(t *testing.T) {
 		}
 		if policy := w.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
 			t.Errorf("%s has the policy %s", path, policy)
+		}
+		// With no-referrer, browsers send the forms of the page with the origin null.
+		if policy := w.Header().Get("Referrer-Policy"); policy != "same-origin" {
+			t.Errorf("%s has the policy of referrers %s", path, policy)
 		}
 	}
 	if w := b.send("GET", "/", nil, nil); strings.Contains(w.Body.String(), "ended") {
