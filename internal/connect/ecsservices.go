@@ -55,10 +55,14 @@ func (e ECSServices) StopAttempt(ctx context.Context, name string, number int, a
 	return clientFailure(err)
 }
 
-// clientFailure converts an error that a client has caused.
+// clientFailure converts an error that a client has caused. What may pass by itself, as when
+// Podman does not answer, is none: clients try again.
 func clientFailure(err error) error {
 	var refused *api.Failure
+	var passing interface{ Temporary() bool }
 	switch {
+	case errors.As(err, &passing) && passing.Temporary():
+		return err
 	case errors.As(err, &refused):
 		return &awsapi.Failure{Code: "InvalidParameterException", Message: withProblems(refused)}
 	case errors.As(err, new(*services.BadServiceError)), errors.Is(err, services.ErrServiceExists):
