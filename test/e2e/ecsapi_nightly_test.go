@@ -41,17 +41,17 @@ func TestAWSClientDeploysAService(t *testing.T) {
 		}
 		return out.Services[0]
 	}
-	update := func(definition string) int {
+	update := func(definition string) (deployment string) {
 		t.Helper()
 		out, err := c.UpdateService(ctx, &ecs.UpdateServiceInput{Service: &b.family, TaskDefinition: &definition})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return len(out.Service.Deployments)
+		return *out.Service.CurrentServiceDeployment
 	}
-	stable()
-	if first, second := update(two), update(two); first != 2 || second != 2 {
-		t.Errorf("the same update twice makes %d and %d deployments", first, second)
+	before := *stable().CurrentServiceDeployment
+	if first, second := update(two), update(two); first == before || second != first {
+		t.Errorf("the same update twice makes deployments %s and %s after %s", first, second, before)
 	}
 	if s := stable(); *s.TaskDefinition != two || s.RunningCount != 2 {
 		t.Errorf("%s, %d tasks", *s.TaskDefinition, s.RunningCount)
