@@ -39,8 +39,9 @@ type host struct {
 	files  logfiles.Files
 	out    *os.File
 	state  lifecycle.State
-	// servers changes the senders.
+	// servers changes the senders, senders replaces them.
 	servers func(*Servers)
+	senders func(*Servers) Senders
 }
 
 func newHost(t testing.TB, groups ...string) *host {
@@ -144,6 +145,9 @@ func (h *host) process() *process {
 		Log: log, Settings: settings, Files: logfiles.In(h.dir), Locks: locks, Events: &record.Events{Log: log, Store: events},
 		Podman: func(context.Context) (Podman, error) { return h, nil }, Senders: servers,
 	}
+	if h.senders != nil {
+		d.Senders = h.senders(servers)
+	}
 	p := &process{host: h, now: h.state, changed: make(chan struct{})}
 	d.Observe(p.count)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -215,6 +219,22 @@ func (h *host) want(texts ...string) {
 	h.t.Helper()
 	if got := h.got(); !slices.Equal(got, texts) {
 		h.t.Errorf("the stream has %.300q, want %.300q", got, texts)
+	}
+}
+
+var errFound = errors.New("found")
+
+// awaitEvent waits until an event begins with a text.
+func (p *process) awaitEvent(text string) {
+	p.t.Helper()
+	err := p.Events.Read(p.t.Context(), 0, true, func(e record.Event) error {
+		if strings.HasPrefix(e.Status+" "+e.Reason, text) {
+			return errFound
+		}
+		return nil
+	})
+	if !errors.Is(err, errFound) {
+		p.t.Fatalf("no event %s: %v", text, err)
 	}
 }
 
