@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -109,8 +110,8 @@ func (s *Server) Changed() <-chan struct{} {
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var in struct {
-		LogGroupName, LogStreamName string
-		LogEvents                   []Event
+		LogGroupName, LogStreamName, NextToken string
+		LogEvents                              []Event
 	}
 	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
@@ -141,12 +142,36 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, *planned)
 	default:
 		w.Header().Set("Content-Type", "application/x-amz-json-1.1")
-		out := map[string]any{}
+		out := s.read(request, in.NextToken)
 		if operation == "PutLogEvents" && s.rejected != nil {
 			out["rejectedLogEventsInfo"], s.rejected = s.rejected, nil
 		}
 		_ = json.NewEncoder(w).Encode(out) // the client has gone
 	}
+}
+
+// pageEvents is how many events a page has, so few that clients have to turn pages.
+const pageEvents = 3
+
+// read answers what reads events: those of a stream from a token on, or all of a group.
+func (s *Server) read(r Request, token string) map[string]any {
+	switch r.Operation {
+	case "GetLogEvents":
+		all := s.streams[r.Group][r.Stream]
+		begin, _ := strconv.Atoi(token)
+		begin = min(max(begin, 0), len(all))
+		end := min(begin+pageEvents, len(all))
+		return map[string]any{"events": all[begin:end], "nextForwardToken": strconv.Itoa(end), "nextBackwardToken": strconv.Itoa(max(0, begin-pageEvents))}
+	case "FilterLogEvents":
+		events := []map[string]any{}
+		for stream, all := range s.streams[r.Group] {
+			for i, e := range all {
+				events = append(events, map[string]any{"eventId": fmt.Sprint(stream, i), "logStreamName": stream, "timestamp": e.Timestamp, "ingestionTime": e.Timestamp, "message": e.Message})
+			}
+		}
+		return map[string]any{"events": events}
+	}
+	return map[string]any{}
 }
 
 func answer(w http.ResponseWriter, f Failure) {
@@ -189,6 +214,14 @@ func (s *Server) do(r Request) *Failure {
 			return &Failure{Status: 400, Code: "InvalidParameterException", Message: err.Error()}
 		}
 		streams[r.Stream] = append(streams[r.Stream], r.Events...)
+	case "GetLogEvents":
+		if _, has := streams[r.Stream]; !there || !has {
+			return absent("stream")
+		}
+	case "FilterLogEvents":
+		if !there {
+			return absent("group")
+		}
 	default:
 		return &Failure{Status: 400, Code: "UnknownOperationException", Message: r.Operation}
 	}
