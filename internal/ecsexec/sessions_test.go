@@ -352,6 +352,7 @@ func TestWhoMayConnect(t *testing.T) {
 			if err := say(ws); err != nil {
 				t.Fatalf("%s: %v", what, err)
 			}
+			_ = ws.SetReadDeadline(time.Now().Add(20 * time.Second)) // who is let in hears nothing for long
 			if _, frame, err := ws.ReadMessage(); err == nil || !websocket.IsCloseError(err, websocket.ClosePolicyViolation) {
 				t.Errorf("%s: %q %v", what, frame, err)
 			}

@@ -26,6 +26,15 @@ func cases(names string) check {
 // logs are tests of a package that takes part in the delivery of output.
 func logs(pkg, tests string) check { return check{pkg: pkg, tests: "^(" + tests + ")$"} }
 
+// sessions are tests of the sessions of execute-command, frames those of what is said on them.
+func sessions(tests string) check {
+	return check{pkg: "internal/ecsexec", tests: "^(" + tests + ")$"}
+}
+
+func frames(tests string) check {
+	return check{pkg: "internal/datachannel", tests: "^(" + tests + ")$", flag: noFiles}
+}
+
 // agent is a test of what happens with a decision of the core.
 func agent(tests string) check { return check{pkg: "internal/agent", tests: "^(" + tests + ")$"} }
 
@@ -149,6 +158,17 @@ var mutants = []mutant{
 	{"an attempt that is given up has not succeeded", "pkg/service completeAttempt", never, "AttemptReturning", "", copies},
 	{"the history of a service is bounded", "pkg/service beginAttempt", never, "keptAttempts", "", copies},
 	{"a revision is known while something names it", "pkg/service pruneRevisions", value, "named Deployment", "true", copies},
+
+	// Sessions of execute-command.
+	{"only its token opens a session", "internal/ecsexec Sessions.use", never, "ConstantTimeCompare", "", sessions("TestWhoMayConnect")},
+	{"a token opens a session once", "internal/ecsexec Sessions.use", skip, "until Time", "", sessions("TestWhoMayConnect")},
+	{"a token is good for a minute", "internal/ecsexec entry.renew", value, "Add away", "time.Now().Add(time.Hour)", sessions("TestWhoMayConnect")},
+	{"sessions are bounded", "internal/ecsexec Sessions.Open", never, "Most", "", sessions("TestNotTooManySessions")},
+	{"a client that stays away has its program ended", "internal/ecsexec session.lost", never, "told", "", sessions("TestAClientThatStaysAway")},
+	{"output waits for a client", "internal/datachannel Channel.Free", value, "max window waiting", "window", frames("TestOutputWaitsForAReaderThatStops")},
+	{"what the client had before is not sent for ever", "internal/datachannel Channel.Pong", skip, "DeleteFunc", "", frames("TestNothingIsLostOrDoubled")},
+	{"what is typed is taken once", "internal/datachannel Channel.Receive", never, "Sequence expected", "", frames("TestNumbersOutOfOrder")},
+	{"a payload has its digest", "internal/datachannel Parse", never, "Equal atDigest", "", frames("TestFramesThatLieAreRefused")},
 
 	// The store.
 	{"records are synced", "pkg/state writeTemp", skip, "Sync", "", power},
