@@ -27,8 +27,9 @@ type Config struct {
 type Sender struct {
 	logsend.Queue[[]byte]
 	config Config
-	layout string // of the time of a message
-	head   string // what comes between its time and the line
+	before string // what comes before the time of a message: the version of its format
+	layout string // of the time
+	head   string // what comes between the time and the line
 	link   logsend.Link
 }
 
@@ -43,9 +44,9 @@ func New(c Config) *Sender {
 	case "rfc3164":
 		s.layout, s.head = time.Stamp, fmt.Sprintf(" %s %s[%d]: ", c.Host, tag, c.PID)
 	case "rfc5424":
-		s.layout, s.head = "1 "+time.RFC3339, fmt.Sprintf(" %s %s %d %s - ", c.Host, tag, c.PID, tag)
+		s.before, s.layout, s.head = "1 ", time.RFC3339, fmt.Sprintf(" %s %s %d %s - ", c.Host, tag, c.PID, tag)
 	case "rfc5424micro":
-		s.layout, s.head = "1 2006-01-02T15:04:05.000000Z07:00", fmt.Sprintf(" %s %s %d %s - ", c.Host, tag, c.PID, tag)
+		s.before, s.layout, s.head = "1 ", "2006-01-02T15:04:05.000000Z07:00", fmt.Sprintf(" %s %s %d %s - ", c.Host, tag, c.PID, tag)
 	default:
 		s.layout, s.head = time.Stamp, fmt.Sprintf(" %s[%d]: ", tag, c.PID)
 	}
@@ -133,7 +134,7 @@ func (s *Sender) message(e logroute.Entry) []byte {
 	}
 	m := append(make([]byte, 0, len(s.head)+len(e.Text)+64), '<')
 	m = append(strconv.AppendInt(m, int64(priority), 10), '>')
-	m = e.Time.Local().AppendFormat(m, s.layout)
+	m = e.Time.Local().AppendFormat(append(m, s.before...), s.layout)
 	m = append(append(m, s.head...), e.Text...)
 	if !strings.HasSuffix(e.Text, "\n") {
 		m = append(m, '\n')

@@ -104,7 +104,7 @@ func (o output) place(t *testing.T) logfiles.Files {
 	if err := files.Place(); err != nil {
 		t.Fatal(err)
 	}
-	at := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	at := time.Date(2026, 11, 9, 12, 0, 0, 0, time.UTC)
 	for i, w := range o {
 		var b []byte
 		for data := w.data; len(data) > 0; {

@@ -308,7 +308,7 @@ func understood(t *testing.T, d daemon, got *records, network, format string) {
 	if format == "rfc3164" && strings.HasPrefix(network, "unix") {
 		return // a local message has no host: servers take it for the program
 	}
-	for _, want := range []string{`priority="158"`, `program="podtask-0123-app"`, fmt.Sprintf("pid=%q", fmt.Sprint(os.Getpid())), "-01-02T12:00:00", `hello" time=`} {
+	for _, want := range []string{`priority="158"`, `program="podtask-0123-app"`, fmt.Sprintf("pid=%q", fmt.Sprint(os.Getpid())), "-11-09T12:00:00", `hello" time=`} {
 		if !strings.Contains(byPodtask[0], want) {
 			t.Errorf("the first message has no %s: %s", want, byPodtask[0])
 		}
