@@ -99,7 +99,9 @@ func TestEachLogDriverReachesItsServer(t *testing.T) {
 	if got := b.want(0, "validate", path).out; !strings.Contains(got, "fluentd: fluentd at tcp://"+l.Addr().String()+", tag shop") {
 		t.Errorf("validate says %s", got)
 	}
-	b.want(0, "run", "--name", b.family, path)
+	if said := b.want(0, "run", "--name", b.family, path).err; !strings.Contains(said, "the output of fluentd goes to fluentd at tcp://"+l.Addr().String()+", tag shop") {
+		t.Errorf("run says %s", said)
+	}
 	id := b.inspect(b.family).ID
 	if !syslog.has("<30>1 ", "-syslog ", " hello\n") {
 		t.Errorf("syslog has %q", syslog.all)
