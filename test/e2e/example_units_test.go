@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"go.yaml.in/yaml/v3"
 )
 
 // The example of a job is started by its timer, and the service has the exit status of the task.
@@ -68,14 +66,7 @@ func TestExampleOfAUnitRuns(t *testing.T) {
 		_ = exec.Command("podman", "secret", "rm", secret).Run()
 		_ = exec.Command("podman", "volume", "rm", "--force", volume).Run()
 	})
-	var definition map[string]any
-	if err := yaml.Unmarshal([]byte(example(t, "units/blog.yaml")), &definition); err != nil {
-		t.Fatal(err)
-	}
-	src, err := json.Marshal(definition)
-	if err != nil {
-		t.Fatal(err)
-	}
+	src := yamlAsJSON(t, example(t, "units/blog.yaml"))
 	u.file("blog.yaml", u.withTestbox(src, u.testbox(), "none", ""))
 	u.file("blog.task", example(t, "units/blog.task", "Definition=./blog.yaml", "Definition=./"+u.family+"-blog.yaml\nPodtaskArgs=--limits=off",
 		"127.0.0.1:8080:", "127.0.0.1:"+strconv.Itoa(freePort(t))+":", "Restart=on-failure", "Restart=on-failure\n"+u.environment()))

@@ -1,0 +1,177 @@
+//go:build e2e && bed_systemd
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"go.yaml.in/yaml/v3"
+)
+
+// tutorial is a reader who types the commands of the tutorial. Images of this bed stand in for
+// public ones, and free ports for 8080.
+type tutorial struct {
+	*units
+	image string
+	port  int
+}
+
+// commands are the lines of a page that are to be typed.
+func commands(t *testing.T, page string) (lines []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(os.Getenv("PODTASK_DOCS"), page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if command, ok := strings.CutPrefix(line, "    "); ok {
+			lines = append(lines, strings.TrimSpace(command))
+		}
+	}
+	return lines
+}
+
+// typed starts a line of a shell.
+func (u *tutorial) typed(line string) *process {
+	u.t.Helper()
+	return u.startWith(func(cmd *exec.Cmd) {
+		cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", line}
+	})
+}
+
+// untilCtrlC types a line, waits until it has printed a text, and presses Ctrl-C.
+func (u *tutorial) untilCtrlC(line, text string) {
+	u.t.Helper()
+	p := u.typed(line)
+	eventually(u.t, fmt.Sprintf("%q of %s", text, line), func() bool { return strings.Contains(p.out.String()+p.err.String(), text) })
+	p.interrupt()
+	p.wait()
+}
+
+// prepare makes what podtask has written, or an example, usable in this bed.
+func (u *tutorial) prepare(file, text string) {
+	u.t.Helper()
+	for _, public := range []string{"docker.io/library/nginx:alpine", "docker.io/library/nginx:1.29-alpine"} {
+		text = strings.ReplaceAll(text, "image: "+public, "image: "+u.image)
+	}
+	text = strings.ReplaceAll(text, "hostPort: 8080", "hostPort: "+strconv.Itoa(freePort(u.t)))
+	text = strings.ReplaceAll(text, "wget -q -O /dev/null", "/testbox get")
+	text = strings.ReplaceAll(text, "Restart=on-failure", "Restart=on-failure\n"+u.environment()+"Environment=PODTASK_LIMITS=best-effort\n")
+	u.box.file(file, text)
+}
+
+// written prepares a file that podtask has written.
+func (u *tutorial) written(file string) {
+	u.t.Helper()
+	text, err := os.ReadFile(filepath.Join(u.box.dir, file))
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	u.prepare(file, string(text))
+}
+
+// special are the lines that do not simply end with success.
+func (u *tutorial) special() map[string]func(line string) {
+	start := func(string) { u.agent() }
+	elsewhere := func(string) {} // it needs a registry of the reader's
+	return map[string]func(line string){
+		"podtask doctor":         func(line string) { u.typed(line).wait() }, // this host may lack something
+		"podtask init hello":     func(line string) { u.typed(line).want(0); u.written("hello.yaml") },
+		"podtask run hello.yaml": func(line string) { u.untilCtrlC(line, "HEALTHY") },
+		"podtask logs -f hello":  func(line string) { p := u.typed(line); p.interrupt(); p.wait() },
+		"podtask exec -it hello web sh": func(string) {
+			shell := u.onTerminal("exec", "-it", "hello", "web", "sh")
+			shell.keysIn("exit 3\n")
+			shell.want(3)
+		},
+		"podtask validate task.yaml":                            func(line string) { u.blog(); u.typed(line).want(0) },
+		"podman login registry.example.com":                     elsewhere,
+		"podtask image resolve registry.example.com/team/app:1": elsewhere,
+		"podtask run --memory 512m --cpus 0.5 hello.yaml":       func(line string) { u.untilCtrlC(line, "HEALTHY") },
+		"podtask init --unit site":                              func(line string) { u.typed(line).want(0); u.written("site.task") },
+		"podtask unit install site.task": func(line string) {
+			u.typed(line).want(0)
+			u.t.Cleanup(func() {
+				u.systemctl("stop", "site-task.service")
+				u.want(0, "unit", "rm", "site")
+			})
+		},
+		"podtask stats": func(line string) { u.untilCtrlC(line, "CPU") },
+		"podtask wait hello": func(line string) {
+			p := u.typed(line)
+			eventually(u.t, "another owner", func() bool { return u.inspect("hello").Owner.Alive })
+			p.interrupt()
+			p.wait()
+		},
+		"podtask inspect hello --format '{{.Owner.PID}}'": func(line string) {
+			if pid, err := strconv.Atoi(strings.TrimSpace(u.typed(line).want(0).out)); err != nil || pid == 0 {
+				u.t.Errorf("the owner is %d, %v", pid, err)
+			}
+			u.killOwner(u.inspect("hello").ID)
+		},
+		"systemctl --user enable --now podtask.socket podtask.service": start,
+	}
+}
+
+// yamlAsJSON is a definition in JSON.
+func yamlAsJSON(t *testing.T, text string) []byte {
+	t.Helper()
+	var definition map[string]any
+	if err := yaml.Unmarshal([]byte(text), &definition); err != nil {
+		t.Fatal(err)
+	}
+	src, err := json.Marshal(definition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return src
+}
+
+// blog is the example with a database, with testbox in the place of its programs.
+func (u *tutorial) blog() {
+	u.t.Helper()
+	u.box.file("password", "plum")
+	u.box.file("task.yaml", u.withTestbox(yamlAsJSON(u.t, example(u.t, "web/task.yaml")), u.testbox(), "none", ""))
+	u.t.Cleanup(func() {
+		_ = exec.Command("podman", "secret", "rm", "blog-db-password").Run()
+		_ = exec.Command("podman", "volume", "rm", "--force", "blog-data").Run()
+	})
+}
+
+// TestTutorial types the commands of docs/tutorial.md, in their order.
+func TestTutorial(t *testing.T) {
+	u := &tutorial{units: newUnits(t), port: freePort(t)}
+	t.Cleanup(func() { u.podtask("rm", "--force", "--all") })
+	shell, err := mutate.Config(shellImage(t), v1.Config{Env: []string{"PATH=/bin", "LD_LIBRARY_PATH=/lib"}, Cmd: []string{"/testbox", "serve", "80"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.image, _ = u.push("shell:1", shell)
+	u.env = append(u.env, "PODTASK_LIMITS=best-effort", "PATH="+filepath.Dir(bed.podtask)+":"+os.Getenv("PATH"))
+	u.prepare("web.yaml", example(t, "service/web.yaml"))
+	lines, special := commands(t, "tutorial.md"), u.special()
+	for line := range special {
+		if !slices.Contains(lines, line) {
+			t.Errorf("the tutorial does not have %q", line)
+		}
+	}
+	for _, line := range lines {
+		t.Log("$", line)
+		if do := special[line]; do != nil {
+			do(line)
+			continue
+		}
+		u.typed(strings.ReplaceAll(line, "8080=", strconv.Itoa(u.port)+"=")).want(0)
+	}
+	u.want(0, "service", "rm", "--force", "--wait", "web")
+}
