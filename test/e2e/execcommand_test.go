@@ -188,13 +188,14 @@ func TestAWSPluginComesBackToItsShell(t *testing.T) {
 	c := ecsClient(b, through)
 	task := shellTask(b, c, true)
 	const lines = 20_000
-	sh := executeCommand(b, c, through, task, fmt.Sprintf(`sh -c "i=0; while [ $i -lt %d ]; do echo line $i.; i=$((i+1)); done; read answer; echo got $answer"`, lines))
+	sh := executeCommand(b, c, through, task, fmt.Sprintf(`sh -c "i=0; while [ $i -lt %d ]; do echo line $i.; i=$((i+1)); done"`, lines))
 	for _, line := range []int{1_000, 8_000, 15_000} {
 		eventually(t, "output", func() bool { return strings.Contains(sh.screen.String(), fmt.Sprintf("line %d.", line)) })
 		wire.cut()
 	}
-	last := fmt.Sprintf("line %d.", lines-1)
-	eventually(t, "the last line", func() bool { return strings.Contains(sh.screen.String(), last) })
+	// Nothing is typed: the plugin reads no more keys after one that it could not send.
+	eventually(t, "the end", func() bool { return strings.Contains(sh.screen.String(), "Exiting session") })
+	sh.want(0)
 	// The plugin shows a message whose acknowledgement it cannot send, and again when it comes
 	// again: up to 1024 bytes for each cut, also from the middle of a line.
 	seen, shown := make(map[string]bool), 0
@@ -211,11 +212,6 @@ func TestAWSPluginComesBackToItsShell(t *testing.T) {
 	if most := 3 * (1024/len("line 0.\r\n") + 2); shown > lines+most {
 		t.Errorf("%d lines come again", shown-lines)
 	}
-	wire.cut()
-	sh.keysIn("hello\n")
-	sh.see("got hello")
-	sh.see("Exiting session")
-	sh.want(0)
 	b.want(0, "stop", task)
 	b.want(0, "rm", task)
 }
