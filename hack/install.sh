@@ -2,7 +2,7 @@
 # install.sh installs the missing packages that a step needs, and says so.
 #
 #   hack/install.sh GROUP...     groups: go race plain systemd vm lint registry prometheus podman6
-#                                syslogs browser awscli
+#                                syslogs browser awsclients
 #
 # Debian packages come from wherever apt is configured to look; Go comes from
 # the module proxy that GOPROXY names. Status 3: not possible for this user or
@@ -22,10 +22,10 @@ packages() {
 	systemd) echo ca-certificates debian-archive-keyring mmdebstrap mount ;;
 	vm) echo ca-certificates debian-archive-keyring e2fsprogs mmdebstrap mount ;;
 	lint) echo shellcheck ;;
-	awscli) echo awscli ;;
+	awsclients) echo awscli python3-boto3 ansible jq curl ;;
 	browser) echo chromium fonts-dejavu-core ;;
 	podman6) echo gcc libc6-dev libseccomp-dev libsystemd-dev pkg-config ;;
-	*) die "no such group: $1 (go race plain systemd vm lint registry prometheus podman6 syslogs browser awscli)" ;;
+	*) die "no such group: $1 (go race plain systemd vm lint registry prometheus podman6 syslogs browser awsclients)" ;;
 	esac
 	case $1:$(. /etc/os-release && echo "${VERSION_ID:-}") in
 	plain:12) echo iptables ;; # for netavark

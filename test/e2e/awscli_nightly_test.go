@@ -14,7 +14,7 @@ import (
 	"github.com/podtask/podtask/internal/logstest"
 )
 
-// awsCLI is Debian's command line of AWS, if it is installed (hack/install.sh awscli).
+// awsCLI is Debian's command line of AWS, if it is installed (hack/install.sh awsclients).
 const awsCLI = "/usr/bin/aws"
 
 // The command line of AWS reads the lines of a task from the server to which they were sent, and from
