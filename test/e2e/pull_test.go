@@ -337,6 +337,11 @@ func TestPullProgressOfAnAgent(t *testing.T) {
 	release := make(chan struct{})
 	held := b.fault("GET", "app", "blobs/"+firstLayer(t, img).String(), 0, registrytest.Halfway(4*time.Second, release))
 	lines := b.start("run", "--pull", "always", b.hello(ref))
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("it said\n%s", &lines.err)
+		}
+	})
 	b.arrived(held)
 	programs := b.start("run", "--pull", "always", "--progress", "json", b.hello(ref))
 	eventually(t, "a line about the agent's pull", func() bool { return strings.Contains(lines.err.String(), "\npulling 1 image for ") })
