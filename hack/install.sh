@@ -2,7 +2,7 @@
 # install.sh installs the missing packages that a step needs, and says so.
 #
 #   hack/install.sh GROUP...     groups: go race plain systemd vm lint registry prometheus podman6
-#                                syslogs browser awsclients
+#                                syslogs browser awsclients awssdk
 #
 # Debian packages come from wherever apt is configured to look; Go comes from
 # the module proxy that GOPROXY names. Status 3: not possible for this user or
@@ -25,7 +25,7 @@ packages() {
 	awsclients) echo awscli python3-boto3 ansible jq curl ;;
 	browser) echo chromium fonts-dejavu-core ;;
 	podman6) echo gcc libc6-dev libseccomp-dev libsystemd-dev pkg-config ;;
-	*) die "no such group: $1 (go race plain systemd vm lint registry prometheus podman6 syslogs browser awsclients)" ;;
+	*) die "no such group: $1 (go race plain systemd vm lint registry prometheus podman6 syslogs browser awsclients awssdk)" ;;
 	esac
 	case $1:$(. /etc/os-release && echo "${VERSION_ID:-}") in
 	plain:12) echo iptables ;; # for netavark
@@ -141,12 +141,25 @@ build_podman6() {
 	}
 }
 
+# install_awssdk puts AWS' SDK for JavaScript into the bed.
+install_awssdk() {
+	[ ! -d "$BED/awssdk" ] || return 0
+	command -v npm >/dev/null || cannot "needs node and npm"
+	make_bed
+	say "fetching AWS' SDK for JavaScript"
+	# Of the versions for Node.js 18, which Debian 12 has.
+	npm install --silent --no-audit --no-fund --ignore-scripts --prefix "$BED/awssdk.new" @aws-sdk/client-ecs@3.726.1 >/dev/null 2>&1 ||
+		cannot "npm cannot fetch @aws-sdk/client-ecs"
+	mv "$BED/awssdk.new" "$BED/awssdk"
+}
+
 [ $# -gt 0 ] || die "usage: hack/install.sh GROUP..."
 all=()
 for group in "$@"; do
 	case $group in
 	registry) unpack docker-registry docker-registry && continue ;;
 	podman6) build_podman6 && continue ;;
+	awssdk) install_awssdk && continue ;;
 	prometheus) unpack prometheus prometheus promtool && continue ;;
 	syslogs) unpack_all syslogs rsyslog rsyslog-gnutls rsyslog-openssl syslog-ng-core && continue ;;
 	esac

@@ -1,4 +1,4 @@
-//go:build e2e && nightly && bed_plain
+//go:build e2e && nightly
 
 package e2e
 

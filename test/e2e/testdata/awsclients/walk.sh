@@ -55,6 +55,12 @@ aws ecs stop-task --task "${tasks[0]}" --reason enough >/dev/null
 aws ecs wait tasks-stopped --tasks "${tasks[0]}"
 is "$(aws ecs describe-tasks --tasks "${tasks[0]}" --query 'tasks[0].[stopCode,stoppedReason,lastStatus]')" "$(printf 'UserInitiated\tenough\tSTOPPED')"
 aws ecs stop-task --task "${tasks[1]}" >/dev/null
+if aws ecs run-task --generate-cli-skeleton --output json | grep -q clientToken; then # since 2.13
+	token() { aws ecs run-task --task-definition "$family:1" --client-token x1 --query 'tasks[0].taskArn'; }
+	once=$(token)
+	is "$(token)" "$once"
+	aws ecs stop-task --task "$once" >/dev/null
+fi
 
 refused ClusterNotFoundException aws ecs list-tasks --cluster nowhere
 AWS_SECRET_ACCESS_KEY=no refused InvalidSignatureException aws ecs list-clusters
