@@ -20,12 +20,12 @@ refused() {
 	[[ $out == *"($name)"* ]] || is "$out" "... ($name) ..."
 }
 
-# definition writes the task definition $1, whose server greets with $2.
+# definition writes the task definition $1 with the command $2. $3 are more members of the container.
 definition() {
 	cat >"$1" <<-END
 		{"family": "$family", "networkMode": "awsvpc", "requiresCompatibilities": ["FARGATE"], "cpu": "256", "memory": "512",
 		 "executionRoleArn": "arn:aws:iam::000000000000:role/execution",
-		 "containerDefinitions": [{"name": "app", "image": "$image", "command": $2,
+		 "containerDefinitions": [{"name": "app", "image": "$image", "command": $2, ${3:-}
 		   "portMappings": [{"containerPort": 8080}], "stopTimeout": 2,
 		   "environment": [{"name": "GREETING", "value": "no"}]}]}
 	END
@@ -66,6 +66,30 @@ refused ClusterNotFoundException aws ecs list-tasks --cluster nowhere
 AWS_SECRET_ACCESS_KEY=no refused InvalidSignatureException aws ecs list-clusters
 refused UnsupportedFeatureException aws ecs create-capacity-provider --name p --auto-scaling-group-provider autoScalingGroupArn=a
 refused InvalidAction aws ec2 describe-subnets
+
+# tail shows each line once, also of tasks that start meanwhile.
+definition printing.json '["print", "one", "--", "print", "two"]' '"logConfiguration": {"logDriver": "awslogs",
+	"options": {"awslogs-group": "/ecs/'"$family"'", "awslogs-region": "us-east-1", "awslogs-stream-prefix": "web"}},'
+printing=$(register printing.json)
+prints() { # a task that prints and ends, and then until tail has shown $1 lines
+	local task tries
+	task=$(aws ecs run-task --task-definition "$printing" --query 'tasks[0].taskArn')
+	aws ecs wait tasks-stopped --tasks "$task"
+	for tries in $(seq 120); do
+		[ "$(wc -l <tail.txt)" -lt "$1" ] || return 0
+		sleep 0.5
+	done
+	is "$(cat tail.txt)" "$1 lines, after $tries tries"
+}
+touch tail.txt
+aws logs create-log-group --log-group-name "/ecs/$family"
+PYTHONUNBUFFERED=1 /usr/bin/aws --endpoint-url "$AWS_ENDPOINT_URL" logs tail "/ecs/$family" --follow --since 1h >tail.txt &
+trap 'kill %1' EXIT
+prints 2
+prints 4
+prints 6
+is "$(awk '{ print $NF }' tail.txt | sort | uniq -c | xargs)" "3 one 3 two"
+is "$(awk '{ print $2 }' tail.txt | sort | uniq -c | awk '{ print $1 }' | xargs)" "2 2 2"
 
 service() { aws ecs describe-services --services "$family" --query "services[0].$1"; }
 aws ecs create-service --service-name "$family" --task-definition "$family:1" --desired-count 2 \
