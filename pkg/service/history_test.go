@@ -42,7 +42,8 @@ func checkAttempts(w *world, before State, in Input) {
 		}
 	}
 	last := w.state.History[len(w.state.History)-1]
-	ended := slices.ContainsFunc(before.History, func(a Attempt) bool { return a.Number == last.Number && a.Ended() })
+	// One that had ended may go on and end again within the step.
+	ended := slices.ContainsFunc(before.History, func(a Attempt) bool { return a.Ended() && reflect.DeepEqual(a, last) })
 	if good := last.Status == AttemptSuccessful || last.Status == AttemptReturned; good && !ended && w.state.DesiredCount > 0 {
 		w.proven = append(slices.DeleteFunc(w.proven, func(id string) bool { return id == last.Aim() }), last.Aim())
 	}
