@@ -285,6 +285,7 @@ var rules = []rule{
 	{"` already exists: oci runtime error", Interrupted, "likewise, with the container's ID", ""},
 	{"container with given id already exists", Interrupted, "runc, likewise", ""},
 	{"is already allocated to container id", Interrupted, "netavark's IPAM, start", addressHeld},
+	{processEnded, Temporary, "4.3.1, inspect", ""},
 	{"address already in use", PortInUse, "rootlessport, pasta, and the kernel's EADDRINUSE", ""},
 	{"port is already allocated", PortInUse, "slirp4netns and CNI", ""},
 	{"cannot expose privileged port", InvalidSpec, "rootlessport below net.ipv4.ip_unprivileged_port_start", ""},
@@ -390,6 +391,16 @@ var rules = []rule{
 // takes any missing file for a missing command.
 func lostNamespace(text string) bool {
 	return strings.Contains(text, strings.ToLower(define.ErrOCIRuntimeNotFound.Error())) && (strings.Contains(text, "/netns/netns-") || strings.Contains(text, "/ns/net"))
+}
+
+// processEnded is how Podman before 5 fails to inspect a container whose process ends at that moment: it
+// has opened the process's cgroup file, and cannot read it.
+const processEnded = "/cgroup: no such process"
+
+// endedMeanwhile reports whether an inspection failed because the process ended.
+func endedMeanwhile(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && strings.Contains(e.Cause, processEnded)
 }
 
 // explainReply finds the class of a reply by its text first and its status second: Podman

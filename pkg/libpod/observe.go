@@ -155,10 +155,15 @@ func seen(data *define.InspectContainerData) Observed {
 func exists(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
 func (c *inspectAPI) inspect(ctx context.Context, name string) (data *define.InspectContainerData, err error) {
-	err = c.ask(ctx, "inspect container", name, func(ctx context.Context) (err error) {
-		data, err = containers.Inspect(ctx, name, nil)
-		return err
-	})
+	look := func() error {
+		return c.ask(ctx, "inspect container", name, func(ctx context.Context) (err error) {
+			data, err = containers.Inspect(ctx, name, nil)
+			return err
+		})
+	}
+	if err = look(); endedMeanwhile(err) {
+		err = look()
+	}
 	// Podman also finds a container by a prefix of its id.
 	if err == nil && data.Name != name && data.ID != name {
 		return nil, &Error{Op: "inspect container", Object: name, Class: NotFound, Cause: "no such container"}

@@ -167,6 +167,22 @@ func TestCanceledStartReturnsWithTheReply(t *testing.T) {
 	}
 }
 
+// An inspection that the end of the process has disturbed is repeated.
+func TestInspectionWhileTheProcessEnds(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	c := recorded(t, "4.3.1", func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) == 1 {
+			reply(w, http.StatusInternalServerError, `{"cause":"no such process","message":"read /proc/29643/cgroup: no such process","response":500}`)
+			return
+		}
+		reply(w, http.StatusOK, `{"Name":"x","State":{"Status":"exited","ExitCode":7,"StartedAt":"2026-01-01T00:00:00Z","FinishedAt":"2026-01-01T00:00:01Z"}}`)
+	})
+	if o, err := c.InspectContainer(soon(t), "x"); err != nil || o.Status != libpod.Exited || o.ExitCode != 7 || asked.Load() != 2 {
+		t.Errorf("%+v, %v after %d requests", o, err, asked.Load())
+	}
+}
+
 // Cancelling one call, or the context of Dial, must not end the connection.
 func TestConnectionOutlivesContexts(t *testing.T) {
 	t.Parallel()
