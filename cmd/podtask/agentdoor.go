@@ -24,7 +24,7 @@ type door struct {
 	listener    net.Listener
 	handler     http.Handler
 	connections int // how many may be open
-	// ended is called when nothing is served any more; nil: nothing is to be done then.
+	// ended, if not nil, is called when requests are no longer served.
 	ended func()
 }
 

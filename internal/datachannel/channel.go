@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// MaxOutput is how many bytes of output are in a message: more than that the plugin's
-	// own messages do not have.
+	// MaxOutput is the number of bytes of output that a message has at most, as the
+	// plugin's own messages have.
 	MaxOutput = 1024
 	// window is how many messages may be without acknowledgement. A client keeps 10000.
 	window = 1000
@@ -94,7 +94,7 @@ func (c *Channel) Connect(now time.Time) (out [][]byte) {
 	return out
 }
 
-// Pong takes in that the client has read all that was sent before the last ping. It does not
+// Pong notes that the client has read all that was sent before the last ping. It does not
 // acknowledge a second time what it had before its connection broke off.
 func (c *Channel) Pong() {
 	c.waiting = slices.DeleteFunc(c.waiting, func(s sent) bool { return s.sequence < c.before })
@@ -144,9 +144,9 @@ func (c *Channel) Close(text string, now time.Time) []byte {
 	return m.Bytes()
 }
 
-// Receive takes in a frame of the client: what it wants, and what to send. Without room for
-// more, what is typed is not acknowledged, so that the client sends it again. After an error
-// the connection is of no use.
+// Receive handles a frame from the client and returns what it wants and what to send. Without
+// room for more, what is typed is not acknowledged, so that the client sends it again. After an error
+// the connection is to be closed.
 func (c *Channel) Receive(frame []byte, room bool, now time.Time) (events []Event, out [][]byte, err error) {
 	m, err := Parse(frame)
 	if err != nil {
@@ -195,7 +195,7 @@ func (c *Channel) Receive(frame []byte, room bool, now time.Time) (events []Even
 	return events, out, nil
 }
 
-// take takes in the client's next message.
+// take handles the client's next message.
 func (c *Channel) take(m Message) ([]Event, error) {
 	if !c.ready && m.Kind != KindHandshakeResponse {
 		return nil, fmt.Errorf("message %d has kind %d, and the handshake is not done", m.Sequence, m.Kind)
@@ -223,7 +223,7 @@ func (c *Channel) take(m Message) ([]Event, error) {
 	return nil, nil
 }
 
-// shaken takes in the answer to the handshake.
+// shaken handles the answer to the handshake.
 func (c *Channel) shaken(m Message) ([]Event, error) {
 	if c.ready {
 		return nil, errors.New("the handshake is answered twice")
@@ -250,7 +250,7 @@ func (c *Channel) shaken(m Message) ([]Event, error) {
 	return []Event{{What: Refused, Data: []byte("the client has no sessions with a terminal: " + strings.Join(answer.Errors, "; "))}}, nil
 }
 
-// acknowledged takes in an acknowledgement.
+// acknowledged handles an acknowledgement.
 func (c *Channel) acknowledged(m Message) error {
 	var content struct {
 		Sequence int64 `json:"AcknowledgedMessageSequenceNumber"`

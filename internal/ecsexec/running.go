@@ -86,7 +86,7 @@ func (r *running) attend(ctx context.Context, s *session, size datachannel.Size)
 	if err = p.CopyOutput(printer{s}); err == nil {
 		code, err = p.Wait(ctx)
 	}
-	if err != nil { // it is of no use any more
+	if err != nil { // nothing more can be read from it
 		_ = p.End(context.WithoutCancel(ctx))
 	}
 	return code, err
@@ -98,7 +98,7 @@ func (r *running) feed(ctx context.Context, p Program) {
 		select {
 		case b := <-r.typed:
 			if _, err := p.Write(b); err != nil {
-				return // it has ended, or does not read any more
+				return // it has ended, or no longer reads
 			}
 		case <-ctx.Done():
 			return

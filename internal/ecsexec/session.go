@@ -49,7 +49,7 @@ func (s *session) do(f func()) bool {
 	}
 }
 
-// run is the session's goroutine. It never waits for a client or for Podman.
+// run is the session's goroutine. It never blocks on a client or on Podman.
 func (s *session) run(ctx context.Context) {
 	defer close(s.done)
 	stopped := ctx.Done()
@@ -64,7 +64,7 @@ func (s *session) run(ctx context.Context) {
 		case f := <-s.inbox:
 			f()
 		case b := <-output:
-			if s.channel.Free() > 0 { // else nobody reads, and the program is to end
+			if s.channel.Free() > 0 { // else the client does not read, and the program is to end
 				s.send(s.channel.Output(b, time.Now()))
 			}
 		case <-timer.C:
@@ -110,7 +110,7 @@ func (s *session) send(frame []byte) {
 	}
 }
 
-// attach takes a client's connection in.
+// attach begins to use a client's connection.
 func (s *session) attach(c *conn) {
 	if s.conn != nil {
 		s.conn.close()
@@ -132,7 +132,7 @@ func (s *session) attach(c *conn) {
 	}
 }
 
-// lost takes in that a connection has broken off. The client may come back.
+// lost handles a connection that has broken off. The client may come back.
 func (s *session) lost(c *conn) {
 	c.close()
 	if s.conn != c {
@@ -147,7 +147,7 @@ func (s *session) lost(c *conn) {
 	}
 }
 
-// receive takes in a frame of a client.
+// receive handles a frame from a client.
 func (s *session) receive(c *conn, frame []byte) {
 	if s.conn != c {
 		return
@@ -160,13 +160,13 @@ func (s *session) receive(c *conn, frame []byte) {
 		s.take(e)
 	}
 	if err != nil {
-		s.cfg.Log.Warn("the client of a session sends nonsense", "session", s.id, "error", err)
+		s.cfg.Log.Warn("the client of a session sends invalid messages", "session", s.id, "error", err)
 		s.lost(c)
 	}
 	s.closeIfIdle()
 }
 
-// pong takes in that the client has read what was sent to it.
+// pong notes that the client has read what was sent to it.
 func (s *session) pong(c *conn) {
 	if s.conn == c {
 		s.channel.Pong()
@@ -174,7 +174,7 @@ func (s *session) pong(c *conn) {
 	}
 }
 
-// take takes in what the client wants.
+// take does what the client wants.
 func (s *session) take(e datachannel.Event) {
 	if s.over {
 		return
@@ -227,7 +227,7 @@ func (s *session) end(why string) {
 	})
 }
 
-// ended takes in that the program has ended, or was not started. Its last output is waited
+// ended notes that the program has ended, or was not started. Its last output is waited
 // for.
 func (s *session) ended(code int, err error) {
 	if err != nil {

@@ -133,7 +133,7 @@ func (s *Sessions) Open(t Target) (Grant, error) {
 	return g, nil
 }
 
-// renew gives a session another token. Sessions.mu is held, or nobody else has the session.
+// renew gives a session another token. Sessions.mu is held, or the session is not shared yet.
 func (e *entry) renew() string {
 	var random [32]byte
 	rand.Read(random[:]) // never fails

@@ -380,7 +380,7 @@ func TestWhoMayConnect(t *testing.T) {
 		}
 		later(61 * time.Second)
 		refused("a token of a minute ago", token(again.Token), g)
-		refused("the token of a session to which nobody came", token(other.Token), other)
+		refused("the token of a session without a client", token(other.Token), other)
 		c.hangUp()
 
 		if _, err := b.dial(b.open().ID, http.Header{"Origin": {"http://host"}}); err == nil {
@@ -410,7 +410,7 @@ func TestAClientComesBack(t *testing.T) {
 		c.say(datachannel.KindData, "one,")
 		c.screen()
 		c.hangUp()
-		b.shell.lines <- "two," // while nobody looks
+		b.shell.lines <- "two," // while no client is connected
 		later(50 * time.Second)
 		again, ok := b.sessions.Resume(g.ID)
 		if !ok {
@@ -480,7 +480,7 @@ func TestSessionsEnd(t *testing.T) {
 		"terminated, and it does not": {true, func(b *bench, _ *client, g ecsexec.Grant) { b.sessions.Terminate(g.ID) }, "the session was terminated"},
 		"the agent ends":              {false, func(b *bench, _ *client, _ ecsexec.Grant) { b.sessions.Close() }, "the agent is ending"},
 		"the client says so":          {false, func(_ *bench, c *client, _ ecsexec.Grant) { c.say(datachannel.KindFlag, "\x00\x00\x00\x02") }, `"Output":""`},
-		"terminated, and nobody reads it": {false, func(b *bench, c *client, g ecsexec.Grant) {
+		"terminated, and the client does not read": {false, func(b *bench, c *client, g ecsexec.Grant) {
 			c.mu.Lock()
 			c.mute = true
 			c.mu.Unlock()
@@ -558,7 +558,7 @@ func TestClientsThatDoHarm(t *testing.T) {
 }
 
 // A client that does not acknowledge stops the program, and a program that does not read
-// stops nobody.
+// does not stop the session.
 func TestAReaderThatStopsReading(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		c := b.connect(b.open(), nil)

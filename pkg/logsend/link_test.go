@@ -23,8 +23,8 @@ func (w *watched) Close() error {
 	return w.Conn.Close()
 }
 
-// A silent server with TLS reads to the end before the connection is closed, and one that does not
-// end it holds up nobody for long.
+// A silent server with TLS reads to the end before the connection is closed. One that does not close
+// it delays the sender only for a short time.
 func TestAServerWithTLSMayReadToTheEnd(t *testing.T) {
 	t.Parallel()
 	web := httptest.NewUnstartedServer(nil)

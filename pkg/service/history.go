@@ -200,7 +200,7 @@ func beginAttempt(s *State, at time.Time, sources []Share) {
 	}
 }
 
-// returnTo has the attempt go back to d, the primary deployment. One that is on its way back
+// returnTo has the attempt go back to what is the primary deployment now. One that is on its way back
 // already, or has ended, is followed by another.
 func returnTo(s *State, at time.Time, reason string, sources []Share) {
 	a := s.History.current()

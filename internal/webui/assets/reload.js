@@ -1,4 +1,4 @@
-// Loads the page again every two seconds and changes what is not the same any more, so that focus, open
+// Loads the page again every two seconds and changes only what differs, so that focus, open
 // details and scrolled places stay. It leaves the page alone while something in it is selected.
 "use strict";
 const live = document.getElementById("live");
@@ -40,7 +40,7 @@ function follow(old, now) {
 	removeUntil(null);
 }
 
-// toEnd shows the last lines, unless somebody has scrolled away from them.
+// toEnd shows the last lines, unless the reader has scrolled away from them.
 function toEnd(was) {
 	const lines = document.getElementById("lines");
 	if (lines && was) lines.scrollTop = lines.scrollHeight;
