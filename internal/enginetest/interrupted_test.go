@@ -96,6 +96,36 @@ func TestAnInterruptedStartMayKeepTheAddress(t *testing.T) {
 	})
 }
 
+func TestAnInterruptedMoveLeavesTheContainerWithoutANetwork(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := enginetest.New(enginetest.Wall{})
+		f.Load(local, enginetest.Image{})
+		must := func(errs ...error) {
+			t.Helper()
+			if err := errors.Join(errs...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		must(f.EnsureNetwork(t.Context(), libpod.NetworkSpec{Name: "net", TaskID: "abc"}))
+		on := libpod.Bridge{Network: "net", Members: [][]string{{"c"}}}
+		for _, name := range []string{"c", "holder"} { // of the same place
+			_, err := f.CreateContainer(t.Context(), libpod.ContainerSpec{Name: name, TaskID: "abc", Image: local, Command: []string{"sleep", "forever"}, Bridge: &on})
+			must(err)
+		}
+		must(f.StartContainer(t.Context(), "c"), f.StopContainer(t.Context(), "c", 0), f.StartContainer(t.Context(), "holder"))
+		f.Fail(enginetest.Script("initialize container", enginetest.Fault{Moment: enginetest.During, Class: libpod.Temporary}))
+		_, err := f.InitContainer(t.Context(), "c", on)
+		if o, _ := f.InspectContainer(t.Context(), "c"); err == nil || !o.Disconnected {
+			t.Errorf("after the interrupted move: %+v, %v", o, err)
+		}
+		o, err := f.InitContainer(t.Context(), "c", on)
+		if must(err); o.Disconnected || len(o.Addresses) != 1 || len(o.Missing) != 1 {
+			t.Errorf("after the next one: %+v", o)
+		}
+	})
+}
+
 func TestAnInterruptedCreationLeavesAPodWithoutItsInfraContainer(t *testing.T) {
 	t.Parallel()
 	world(t, func(t *testing.T, f *enginetest.Fake, _ string) {
