@@ -29,6 +29,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
+	"github.com/podtask/podtask/internal/begin"
 	"github.com/podtask/podtask/internal/kubenode"
 	"github.com/podtask/podtask/pkg/config"
 	"github.com/podtask/podtask/pkg/state"
@@ -45,9 +46,7 @@ func main() {
 
 // run returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer, getenv func(string) string) int {
-	if len(args) == 2 && args[0] == netnsListen {
-		return netnsHelp(args[1:])
-	}
+	begin.LongLived()
 	o := newOptions(stderr, getenv)
 	err := o.flags.Parse(args)
 	switch {

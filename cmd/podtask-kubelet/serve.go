@@ -17,25 +17,12 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/begin"
 	"github.com/podtask/podtask/internal/kubenode"
 	"github.com/podtask/podtask/internal/kubeserve"
 	"github.com/podtask/podtask/internal/podaccess"
-	"github.com/podtask/podtask/pkg/netns"
 	"github.com/podtask/podtask/pkg/state"
 )
-
-// netnsListen is the first argument of this program as the helper that makes sockets in the
-// network namespace of a Pod.
-const netnsListen = "netns-listen"
-
-// netnsHelp is that helper.
-func netnsHelp(args []string) (code int) {
-	if err := netns.Help(args[0]); err != nil {
-		fmt.Fprintln(os.Stderr, "Error: "+err.Error())
-		return 125
-	}
-	return 0
-}
 
 // endpoint is the HTTPS endpoint of the node: its flags.
 type endpoint struct {
@@ -99,7 +86,7 @@ func (o *options) podAccess(log *slog.Logger) *podAccess {
 		if err != nil {
 			return nil, err
 		}
-		return podaccess.New(a, os.DirFS("/"), []string{self, netnsListen}), nil // until the process ends
+		return podaccess.New(a, os.DirFS("/"), []string{self, begin.NetnsListen}), nil // until the process ends
 	})}
 }
 

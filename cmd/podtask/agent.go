@@ -17,6 +17,7 @@ import (
 	"github.com/coreos/go-systemd/v22/activation"
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/podtask/podtask/internal/agent"
+	"github.com/podtask/podtask/internal/begin"
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/fleet"
 	"github.com/podtask/podtask/internal/logdelivery"
@@ -108,6 +109,7 @@ type agentRun struct {
 
 // run serves and owns tasks until a signal ends it.
 func (a *agentRun) run(ctx context.Context, l net.Listener) error {
+	begin.LongLived()
 	signals := make(chan os.Signal, 8)
 	a.notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1)
 	owning, letGo := context.WithCancel(ctx)

@@ -45,7 +45,7 @@ func (p *program) app() *cli.App {
 		updateCommand(p), statsCommand(p), imageCommand(p), doctorCommand(p), infoCommand(p),
 		stopCommand(p), killCommand(p), restartCommand(p), portCommand(p), cpCommand(p), pauseCommand(p), unpauseCommand(p), rmCommand(p), waitCommand(p), drainCommand(p), gcCommand(p),
 		unitCommand(p), generateCommand(p), importCommand(p), autoUpdateCommand(p),
-		agentCommand(p), awsCommand(p), kubeletCommand(p), configCommand(p), completionCommand(p), completeCommand(p), versionCommand(p), ownerCommand(p), netnsListenCommand(p), execGuardCommand(p),
+		agentCommand(p), awsCommand(p), kubeletCommand(p), configCommand(p), completionCommand(p), completeCommand(p), versionCommand(p), ownerCommand(p), execGuardCommand(p),
 	}
 	for _, c := range app.Commands {
 		prepare(c, c.Name)

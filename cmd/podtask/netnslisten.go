@@ -2,29 +2,11 @@
 
 package main
 
-import (
-	"github.com/podtask/podtask/pkg/netns"
-	"github.com/urfave/cli/v2"
-)
+import "github.com/podtask/podtask/internal/begin"
 
-const netnsListen = "netns-listen"
-
-// netnsListenCommand is the helper that makes sockets inside the network namespace of a
-// task: that of its metadata endpoint, and those of checks.
-func netnsListenCommand(p *program) *cli.Command {
-	return &cli.Command{
-		Name:      netnsListen,
-		Usage:     "make sockets in this network namespace and pass them on",
-		ArgsUsage: "ADDRESS:PORT | sockets",
-		Hidden:    true,
-		Action: func(c *cli.Context) error {
-			return netns.Help(c.Args().First())
-		},
-	}
-}
-
-// netnsHelper is the command line of that helper; nil if this program does not
-// know where it is.
+// netnsHelper is the command line of the helper that makes sockets inside the network
+// namespace of a task: that of its metadata endpoint, and those of checks. It is nil if this
+// program does not know where it is.
 func (p *program) netnsHelper() []string {
 	if p.executable == nil {
 		return nil
@@ -33,5 +15,5 @@ func (p *program) netnsHelper() []string {
 	if err != nil {
 		return nil
 	}
-	return []string{self, netnsListen}
+	return []string{self, begin.NetnsListen}
 }

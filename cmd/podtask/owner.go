@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/podtask/podtask/internal/begin"
 	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/internal/record"
 	"github.com/podtask/podtask/pkg/api"
@@ -31,6 +32,7 @@ func ownerCommand(p *program) *cli.Command {
 }
 
 func own(ctx context.Context, s *session, c *cli.Context) error {
+	begin.LongLived()
 	if c.Args().Len() != 1 {
 		return usagef("owner", "owner takes one ID")
 	}
