@@ -81,11 +81,7 @@ func eventsFrom(ctx context.Context, s *session, since string, stream bool) (aft
 		if !stream {
 			return 0, time.Time{}, nil
 		}
-		err = s.Agent.Events.Read(ctx, 0, false, func(e record.Event) error {
-			after = e.Seq
-			return nil
-		})
-		return after, time.Time{}, err
+		return s.Agent.Events.Last(ctx), time.Time{}, nil
 	}
 	if after, err = strconv.ParseUint(since, 10, 64); err == nil {
 		return after, time.Time{}, nil

@@ -226,11 +226,7 @@ func (m *Metrics) Event(e record.Event) {
 // Follow counts the transitions that come from now on until ctx ends, whose cause it
 // returns.
 func (m *Metrics) Follow(ctx context.Context, h *agent.Agent) error {
-	var last uint64
-	if err := h.Events.Read(ctx, 0, false, func(e record.Event) error { last = e.Seq; return nil }); err != nil {
-		return err
-	}
-	return h.Events.Read(ctx, last, true, func(e record.Event) error { m.Event(e); return nil })
+	return h.Events.Read(ctx, h.Events.Last(ctx), true, func(e record.Event) error { m.Event(e); return nil })
 }
 
 // tasks counts the tasks at the time of the request.

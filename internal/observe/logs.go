@@ -111,10 +111,11 @@ func (l *Logs) awaitRun(ctx context.Context, s lifecycle.State, i, n int) (begun
 		}
 		return nil
 	}
+	after := l.Events.Last(ctx) // what was recorded before is seen by the look
 	if look() != nil {
 		return begun
 	}
-	_ = l.Events.Read(ctx, 0, true, func(e record.Event) error {
+	_ = l.Events.Read(ctx, after, true, func(e record.Event) error {
 		if e.Task != s.ID || e.Container != name || e.Status != lifecycle.StatusRunning.String() && e.Status != lifecycle.StatusStopped.String() {
 			return nil
 		}

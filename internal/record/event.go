@@ -17,15 +17,20 @@ type Events struct {
 	index publishedIndex
 }
 
-// publishedIndex knows what the event log contains of each task. It is read again only
-// when the log has changed, not for each of the many tasks that a starting agent takes
-// over.
+// publishedIndex knows what the event log contains of each task. Only what was added since
+// is read, not the log for each of the many tasks that an agent takes over or starts.
 type publishedIndex struct {
 	mu    sync.Mutex // guards the fields below
-	mark  state.Mark // of the log when it was read
-	first Event      // the oldest in the log
+	asked int
+	place state.Place // up to which the log was read
+	mark  state.Mark  // of the log when it was read
+	first Event       // the oldest in the log
 	last  map[string]uint64
 }
+
+// aloneAsked is how many tasks of a process are searched for in the log before it builds
+// an index. Most processes ask for one.
+const aloneAsked = 2
 
 // LastPublished is the Seq of the last transition of a task that is, or was, in the
 // event log. The log drops what is old: a transition from before its first event
@@ -34,38 +39,53 @@ func (e *Events) LastPublished(ctx context.Context, s lifecycle.State) (seq uint
 	if len(s.History) == 0 {
 		return 0
 	}
-	p := &e.index
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if mark := e.Store.Mark(); p.last == nil || mark != p.mark {
-		p.read(ctx, e)
-		p.mark = mark // from before: what was added meanwhile is read by the next
-	}
-	seq = p.last[s.ID]
-	if p.first.Seq <= 1 {
+	first, seq := e.index.lookUp(ctx, e.Store, s.ID)
+	if first.Seq <= 1 {
 		return seq
 	}
 	for _, t := range s.History {
-		if t.At.Before(p.first.At) {
+		if t.At.Before(first.At) {
 			seq = max(seq, t.Seq)
 		}
 	}
 	return seq
 }
 
-func (p *publishedIndex) read(ctx context.Context, events *Events) {
-	p.first, p.last = Event{}, make(map[string]uint64)
-	_ = events.Read(ctx, 0, false, func(e Event) error {
-		if p.first.Seq == 0 {
-			p.first = e
+// lookUp returns the oldest event of the log, and the number of the task's last transition
+// in it.
+func (p *publishedIndex) lookUp(ctx context.Context, log *state.Log, id string) (first Event, seq uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked++
+	if p.asked <= aloneAsked {
+		alone := publishedIndex{last: make(map[string]uint64)}
+		_ = log.Search(ctx, id, alone.add) // on an error nothing was published
+		return alone.first, alone.last[id]
+	}
+	if mark := log.Mark(); p.last == nil || mark != p.mark {
+		p.mark = mark // from before: what was added meanwhile is read by the next
+		var err error
+		if p.place, err = log.ReadOn(ctx, p.place, p.restart, p.add); err != nil {
+			p.restart()
+			p.mark = state.Mark{}
 		}
-		if e.TaskSeq > 0 { // else it is no transition
-			p.last[e.Task] = e.TaskSeq
-		}
-		return nil
-	})
-	if ctx.Err() != nil {
-		p.last = nil // it was not read to the end
+	}
+	return p.first, p.last[id]
+}
+
+func (p *publishedIndex) restart() { p.first, p.last = Event{}, make(map[string]uint64) }
+
+// add adds an event of the log.
+func (p *publishedIndex) add(entry state.Entry) {
+	e, err := decodeEvent(entry)
+	if err != nil {
+		return
+	}
+	if p.first.Seq == 0 {
+		p.first = e
+	}
+	if e.TaskSeq > 0 { // else it is no transition
+		p.last[e.Task] = e.TaskSeq
 	}
 }
 
@@ -95,6 +115,15 @@ func decodeEvent(e state.Entry) (Event, error) {
 	err := json.Unmarshal(e.Data, &ev)
 	ev.Seq = e.Seq
 	return ev, err
+}
+
+// Last is the number of the last event, 0 if there is none or it cannot be read.
+func (e *Events) Last(ctx context.Context) uint64 {
+	seq, err := e.Store.Last(ctx)
+	if err != nil {
+		e.Log.Warn("the end of the event log cannot be read", "error", err)
+	}
+	return seq
 }
 
 // Read calls fn for the events of all tasks numbered above after, in order.

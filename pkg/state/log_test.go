@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -281,4 +282,24 @@ func FuzzLogFile(f *testing.F) {
 			t.Fatalf("last entry is %d %s, appended %d", final.Seq, final.Data, last)
 		}
 	})
+}
+
+// What was read is skipped without being decoded.
+func BenchmarkReadTheEndOfALongLog(b *testing.B) {
+	l, err := state.OpenLog(b.TempDir(), 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	entry := json.RawMessage(`{"taskSeq":3,"task":"` + strings.Repeat("f", 32) + `","family":"web","at":"2026-01-02T03:04:05Z","status":"RUNNING"}`)
+	var last uint64
+	for range 20 {
+		if last, err = l.Append(b.Context(), slices.Repeat([]json.RawMessage{entry}, 1000)...); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		for range l.Read(b.Context(), last) {
+			b.Fatal("there is nothing new")
+		}
+	}
 }
