@@ -86,9 +86,9 @@ type registration struct{ labels, taints string }
 
 // work is how the node treats Pods.
 type work struct {
-	pods  int64
-	sync  time.Duration
-	evict string
+	pods           int64
+	sync, shutdown time.Duration
+	evict          string
 }
 
 // check reads the thresholds and checks the rest. All problems are in the error.
@@ -100,6 +100,9 @@ func (w work) check() ([]kubenode.Threshold, error) {
 	}
 	if w.sync < time.Second {
 		errs = append(errs, fmt.Errorf("--sync-frequency %s: one second is the least", w.sync))
+	}
+	if w.shutdown < time.Second {
+		errs = append(errs, fmt.Errorf("--shutdown-grace-period %s: one second is the least", w.shutdown))
 	}
 	if w.pods < 1 {
 		errs = append(errs, fmt.Errorf("--max-pods %d: a node takes at least one Pod", w.pods))
@@ -136,6 +139,7 @@ func newOptions(stderr io.Writer, getenv func(string) string) *options {
 	f.StringVar(&o.server, "server-for-pods", "", "the `URL` at which containers reach the API server (default: that of the kubeconfig)")
 	f.Int64Var(&o.work.pods, "max-pods", 110, "how many Pods the node takes")
 	f.DurationVar(&o.work.sync, "sync-frequency", kubenode.DefaultPace.Refresh, "how often ConfigMaps and Secrets are read whose content is in files of containers")
+	f.DurationVar(&o.work.shutdown, "shutdown-grace-period", time.Minute, "how long Pods have to end when the host shuts down; a quarter of it is for critical ones alone")
 	f.StringVar(&o.work.evict, "eviction-hard", kubenode.DefaultThresholds, "`SIGNAL<AMOUNT,...`, what the host must have left; below that Pods are evicted")
 	f.IntVar(&o.endpoint.port, "port", 10250, "the `PORT` at which the API server reaches this node for logs and exec; 0 for a free one")
 	f.StringVar(&o.endpoint.clientCAs, "client-ca-file", "", "the `FILE` with the authorities of certificates of callers (default: that of the kubeconfig)")
@@ -225,7 +229,8 @@ func (o *options) config(log *slog.Logger) (c kubenode.Config, err error) {
 	}
 	agent, often := kubenode.NewSocket(socket), kubenode.DefaultPace
 	often.Refresh = o.work.sync
-	return kubenode.Config{Identity: id, Client: client, Agent: agent, Host: agent, Log: log, Pace: often, Server: server, Dir: dir, Serve: serve, Thresholds: thresholds, Use: pods.use}, errors.Join(errs...)
+	return kubenode.Config{Identity: id, Client: client, Agent: agent, Host: agent, Log: log, Pace: often, Server: server, Dir: dir, Serve: serve, Thresholds: thresholds, Use: pods.use,
+		Shutdown: kubenode.Shutdown{Begun: pods.shuttingDown, Limit: o.work.shutdown}}, errors.Join(errs...)
 }
 
 // podFiles is the directory for the files of Pods. It is in memory, because Secrets and

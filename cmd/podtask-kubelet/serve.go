@@ -69,16 +69,20 @@ func (o *options) serve(access *rest.Config, client kubernetes.Interface, id *ku
 type podAccess struct {
 	stateDir string
 	log      *slog.Logger
+	open     func() (*agent.Agent, error)
 	get      func() (*podaccess.Access, error)
 }
 
 func (o *options) podAccess(log *slog.Logger) *podAccess {
 	stateDir, runtimeDir, failed := state.Dirs(o.getenv)
-	return &podAccess{stateDir, log, sync.OnceValues(func() (*podaccess.Access, error) {
+	open := sync.OnceValues(func() (*agent.Agent, error) {
 		if failed != nil {
 			return nil, failed
 		}
-		a, err := agent.Open(agent.Config{StateDir: stateDir, RuntimeDir: runtimeDir, Getenv: o.getenv, Log: log})
+		return agent.Open(agent.Config{StateDir: stateDir, RuntimeDir: runtimeDir, Getenv: o.getenv, Log: log})
+	})
+	return &podAccess{stateDir, log, open, sync.OnceValues(func() (*podaccess.Access, error) {
+		a, err := open()
 		if err != nil {
 			return nil, err
 		}
@@ -88,6 +92,12 @@ func (o *options) podAccess(log *slog.Logger) *podAccess {
 		}
 		return podaccess.New(a, os.DirFS("/"), []string{self, begin.NetnsListen}), nil // until the process ends
 	})}
+}
+
+// shuttingDown reports whether the user's systemd manager, and so the host, shuts down.
+func (p *podAccess) shuttingDown(ctx context.Context) bool {
+	a, err := p.open()
+	return err == nil && a.User.ShuttingDown(ctx)
 }
 
 // use is the memory that Pods use.

@@ -17,9 +17,10 @@ type Request int
 
 // The requests.
 const (
-	Stop   Request = iota // with the stop timeouts of its containers
-	Kill                  // at once
-	Remove                // after it has stopped: its containers and its record
+	Stop     Request = iota // with the stop timeouts of its containers
+	ShutDown                // the same, because the host shuts down
+	Kill                    // at once
+	Remove                  // after it has stopped: its containers and its record
 )
 
 // Agent runs tasks. Failures that it reports are *api.Failure.
@@ -52,8 +53,11 @@ type Socket struct {
 // NewSocket returns the agent that serves the socket at path, now or later.
 func NewSocket(path string) *Socket { return &Socket{path: path} }
 
-// by is who asks for the end of tasks, as their stopped reasons have it.
-const by = "Kubernetes"
+// Who asks for the end of tasks, as their stopped reasons have it.
+const (
+	byKubernetes = "Kubernetes"
+	byShutdown   = "the shutdown of the node"
+)
 
 // dial connects once: the client connects again by itself when the agent has restarted.
 func (s *Socket) dial(ctx context.Context) (*api.Client, error) {
@@ -120,10 +124,13 @@ func (s *Socket) Ask(ctx context.Context, id string, what Request) error {
 	if err != nil {
 		return err
 	}
-	if what == Remove {
-		return c.Remove(ctx, id, by, true)
+	switch what {
+	case Remove:
+		return c.Remove(ctx, id, byKubernetes, true)
+	case ShutDown:
+		return c.Stop(ctx, id, byShutdown, false)
 	}
-	return c.Stop(ctx, id, by, what == Kill)
+	return c.Stop(ctx, id, byKubernetes, what == Kill)
 }
 
 // Version implements Host.

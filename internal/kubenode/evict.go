@@ -155,7 +155,12 @@ func (k *keeper) eviction() string {
 
 // evictedStatus makes the status of a Pod that has ended that of one that was evicted.
 func evictedStatus(s *corev1.PodStatus, message string) {
-	s.Phase, s.Reason, s.Message = corev1.PodFailed, reasonEvicted, message
+	disrupted(s, reasonEvicted, message)
+}
+
+// disrupted makes a status that of a Pod that its node ended.
+func disrupted(s *corev1.PodStatus, reason, message string) {
+	s.Phase, s.Reason, s.Message = corev1.PodFailed, reason, message
 	s.Conditions = append(s.Conditions, corev1.PodCondition{
 		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonTerminationByKubelet, Message: message,
 	})

@@ -200,6 +200,9 @@ func (e *rejectedError) Error() string { return e.reason + ": " + e.message }
 // empty where the error says nothing about the Pod.
 func (k starting) tryCreate(ctx context.Context) (wait string, err error) {
 	pod := k.latest()
+	if k.closing() {
+		return "", &rejectedError{reasonShutdown, messageShutdown}
+	}
 	definition, err := k.manifests.of(k.life, pod, k.volumes)
 	if err != nil {
 		if apiServerAway(err) {
@@ -289,8 +292,12 @@ func (k *keeper) look(ctx context.Context, t api.Task) (settled, again bool) {
 	if neverRan(t) {
 		pending(&seen.Status)
 	}
-	if why := k.eviction(); why != "" && (settled || ended(seen.Status.Phase)) {
-		evictedStatus(&seen.Status, why) // at once: the API server keeps the first end that it sees
+	if settled || ended(seen.Status.Phase) { // at once: the API server keeps the first end that it sees
+		if why := k.eviction(); why != "" {
+			evictedStatus(&seen.Status, why)
+		} else if k.life.Err() == nil {
+			stoppedStatus(&seen.Status, t)
+		}
 	}
 	k.report.set(seen.Status)
 	return settled, again
@@ -378,13 +385,19 @@ func (k ending) end(ctx context.Context) {
 
 // stop stops the task within the grace period, and reports its end; false to try again.
 func (k ending) stop(ctx context.Context) bool {
+	how, grace := k.how()
+	return k.within(ctx, how, grace)
+}
+
+// within makes a request and waits for the end of the task, which is killed after grace;
+// false to try again.
+func (k ending) within(ctx context.Context, how Request, grace time.Duration) bool {
 	watching, done := context.WithCancel(ctx)
 	defer done()
-	how, grace := k.how()
 	if err := k.Agent.Ask(ctx, k.taskID(), how); err != nil {
 		return isNotFound(err)
 	}
-	if how == Stop {
+	if how != Kill {
 		kill := time.AfterFunc(grace, func() { _ = k.Agent.Ask(watching, k.taskID(), Kill) })
 		defer kill.Stop()
 	}

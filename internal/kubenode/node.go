@@ -2,6 +2,7 @@ package kubenode
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"net/netip"
@@ -51,6 +52,12 @@ type node struct {
 	mu     sync.Mutex
 	object *corev1.Node // as last made
 	disk   string       // a directory of the disk that containers use; empty until an agent says
+	ending bool         // the host shuts down
+	telling
+}
+
+// telling is what the API server is told of a node.
+type telling struct {
 	notify func(*corev1.Node)
 	told   *corev1.Node // as last told; nil for not at all
 	busy   bool         // notify is being called
@@ -178,6 +185,9 @@ func (n *node) make(b api.Budget, v api.Version, failed error, before *corev1.No
 	if before != nil {
 		known = before.Status.Conditions
 	}
+	if n.ending {
+		failed = errShutdown
+	}
 	out.Status.Conditions = conditions(pressed, b, failed, known)
 	return out
 }
@@ -214,6 +224,8 @@ func conditions(pressed map[corev1.NodeConditionType]bool, b api.Budget, failed 
 	now := metav1.Now()
 	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "podtask runs Pods"}
 	switch {
+	case errors.Is(failed, errShutdown):
+		ready.Status, ready.Reason, ready.Message = corev1.ConditionFalse, "KubeletNotReady", failed.Error()
 	case failed != nil:
 		ready.Status, ready.Reason, ready.Message = corev1.ConditionFalse, "KubeletNotReady", "the podtask agent does not answer: "+failed.Error()
 	case b.Draining:

@@ -56,8 +56,9 @@ type Pods struct {
 	running context.Context
 	wg      sync.WaitGroup
 
-	mu  sync.Mutex
-	all []*keeper // in the order in which they came
+	mu   sync.Mutex
+	all  []*keeper // in the order in which they came
+	shut bool      // the host shuts down
 }
 
 // NewPods returns the Pods of a node. They are kept until ctx ends; then the caller waits

@@ -117,7 +117,7 @@ func (a *agentStub) Pod(_ context.Context, id string) (*corev1.Pod, error) {
 
 func (a *agentStub) Ask(_ context.Context, id string, what Request) (err error) {
 	a.change(func() {
-		a.asked = append(a.asked, map[Request]string{Stop: "stop ", Kill: "kill ", Remove: "remove "}[what]+id)
+		a.asked = append(a.asked, map[Request]string{Stop: "stop ", ShutDown: "shut ", Kill: "kill ", Remove: "remove "}[what]+id)
 		switch t := a.tasks[id]; {
 		case t == nil:
 			err = api.Failed(api.NotFound, "no task %s", id)

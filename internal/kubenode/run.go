@@ -39,6 +39,8 @@ type Config struct {
 	// Thresholds say how much the host must have left; Use is what Pods use.
 	Thresholds []Threshold
 	Use        func(context.Context) (map[types.UID]MemoryUse, error)
+	// Shutdown is how the Pods end with their host.
+	Shutdown Shutdown
 	// Serve is called with the Pods before the node registers, and serves what the API
 	// server asks of it until the context ends; nil for nothing.
 	Serve func(context.Context, *Pods) error
@@ -53,10 +55,10 @@ const (
 	workers      = 8
 )
 
-// Run is the node until ctx ends. It waits for the agent and for the API server, now and
-// later; tasks continue meanwhile, and after it has ended.
-func Run(ctx context.Context, c Config) error {
-	ctx, cancel := context.WithCancelCause(ctx)
+// Run is the node until asked ends. It waits for the agent and for the API server, now and
+// later; tasks continue meanwhile, and after it has ended, unless the host shuts down.
+func Run(asked context.Context, c Config) error {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(asked))
 	defer cancel(nil)
 	ctx = vklog.WithLogger(ctx, logger{c.Log})
 	var wg sync.WaitGroup
@@ -74,6 +76,14 @@ func Run(ctx context.Context, c Config) error {
 	})
 	defer pods.Wait()
 	defer cancel(nil) // before the wait
+	wg.Go(func() {
+		select {
+		case <-asked.Done():
+			c.Shutdown.end(ctx, n, pods)
+			cancel(context.Cause(asked))
+		case <-ctx.Done():
+		}
+	})
 	if err := adopt(ctx, c, pods); err != nil {
 		return err
 	}

@@ -1,0 +1,129 @@
+package kubenode
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/podtask/podtask/pkg/api"
+)
+
+// Words of a shutdown, as the kubelet has them (nodeshutdown).
+const (
+	reasonTerminated  = "Terminated"
+	messageTerminated = "Pod was terminated in response to imminent node shutdown."
+	reasonShutdown    = "NodeShutdown"
+	messageShutdown   = "Pod was rejected as the node is shutting down."
+)
+
+var errShutdown = errors.New("node is shutting down")
+
+// Shutdown is how a node ends with its host.
+type Shutdown struct {
+	// Begun reports whether the host shuts down; nil: it never does.
+	Begun func(context.Context) bool
+	// Limit is how long Pods have to end; a quarter of it is for critical ones alone.
+	Limit time.Duration
+}
+
+// reportWithin is how long statuses may take to reach the API server after the limit.
+const reportWithin = 10 * time.Second
+
+// end ends the Pods of a node if its host shuts down, and returns when the API server knows.
+func (s Shutdown) end(ctx context.Context, n *node, p *Pods) {
+	if s.Begun == nil || !s.Begun(ctx) {
+		return
+	}
+	p.Log.Info("the host shuts down: Pods end", "within", s.Limit.String())
+	p.mu.Lock()
+	p.shut = true
+	p.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, s.Limit+reportWithin)
+	defer cancel()
+	var wg sync.WaitGroup
+	wg.Go(func() { n.shutDown(ctx, p.Client) })
+	until := time.Now().Add(s.Limit)
+	terminateAll(ctx, p, false, until.Add(-s.Limit/4))
+	terminateAll(ctx, p, true, until)
+	wg.Wait()
+}
+
+// terminateAll ends the Pods that are critical, or those that are not.
+func terminateAll(ctx context.Context, p *Pods, which bool, until time.Time) {
+	p.mu.Lock()
+	all := append([]*keeper(nil), p.all...)
+	p.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, k := range all {
+		if critical(k.latest()) == which {
+			wg.Go(func() { ending{k}.terminate(ctx, until) })
+		}
+	}
+	wg.Wait()
+}
+
+// terminate ends the task of the Pod within its grace period, at the latest then, and
+// returns when the API server knows. A Pod without a task is left as it is: it can begin
+// when the host is back.
+func (k ending) terminate(ctx context.Context, until time.Time) {
+	if k.life.Err() != nil { // it is ending anyway
+		select {
+		case <-k.ended:
+		case <-ctx.Done():
+		}
+		return
+	}
+	for k.taskID() != "" && ctx.Err() == nil {
+		_, grace := k.how()
+		if k.within(ctx, ShutDown, max(min(grace, time.Until(until)), 0)) {
+			break
+		}
+		sleep(ctx, k.Pace.Steady)
+	}
+	k.report.settle(ctx)
+}
+
+// closing reports whether the host shuts down.
+func (k starting) closing() bool {
+	k.Pods.mu.Lock()
+	defer k.Pods.mu.Unlock()
+	return k.shut
+}
+
+// shutDown tells the API server at once that the node takes no more Pods.
+func (n *node) shutDown(ctx context.Context, client kubernetes.Interface) {
+	n.mu.Lock()
+	n.ending = true
+	n.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, answer)
+	defer cancel()
+	ready := n.look(ctx).Status.Conditions[:1]
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": ready}})
+	if err == nil {
+		_, err = client.CoreV1().Nodes().PatchStatus(ctx, n.identity.Name, patch)
+	}
+	if err != nil {
+		n.log.Warn("the API server is not told of the shutdown", "error", err)
+	}
+}
+
+// stopUserInitiated is the stop code of a task that somebody asked to stop.
+const stopUserInitiated = "UserInitiated"
+
+// stoppedStatus makes the status of a Pod whose task has ended that of one that its host
+// ended, if it was not Kubernetes that asked for it: at a shutdown, or by hand. The exit
+// codes of its containers then say nothing of its success.
+func stoppedStatus(s *corev1.PodStatus, t api.Task) {
+	switch {
+	case t.StopCode != stopUserInitiated || t.StoppedReason == "stopped by "+byKubernetes || t.Goal == goalGone:
+	case t.StoppedReason == "stopped by "+byShutdown:
+		disrupted(s, reasonTerminated, messageTerminated)
+	default:
+		disrupted(s, reasonTerminated, "Pod was "+t.StoppedReason+" on its node.")
+	}
+}

@@ -1,0 +1,95 @@
+package kubenode
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podtask/podtask/pkg/api"
+)
+
+// A shutdown ends ordinary Pods before critical ones, takes no others, and returns when the
+// API server knows.
+func TestShutdownEndsPodsInOrder(t *testing.T) {
+	t.Parallel()
+	web, vital, late := aPod("web", "u1"), aPod("vital", "u2"), aPod("late", "u3")
+	vital.Spec.Priority = ptr[int32](2_000_000_000)
+	w := newWorld(t, web, vital, late, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "edge"}})
+	for _, p := range []*corev1.Pod{web, vital} {
+		_ = w.pods.CreatePod(t.Context(), p)
+		w.awaitTask(string(p.UID))
+		w.set(string(p.UID), func(s *taskStub) { s.pod.Status.Phase = corev1.PodRunning })
+	}
+	n := &node{identity: Identity{Name: "edge", Pods: 110}, host: &hostStub{}, figures: func(string) Figures { return Figures{} }, log: slog.New(slog.DiscardHandler), pressure: newPressures(nil)}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		Shutdown{Begun: func(context.Context) bool { return true }, Limit: time.Hour}.end(t.Context(), n, w.pods)
+	}()
+	for _, c := range []struct{ uid, asked string }{{"u1", "shut task-of-u1"}, {"u2", "shut task-of-u1 shut task-of-u2"}} {
+		w.await("the request to stop "+c.uid, func() bool {
+			w.agent.mu.Lock()
+			defer w.agent.mu.Unlock()
+			return strings.Join(w.agent.asked, " ") == c.asked
+		})
+		w.set(c.uid, func(s *taskStub) {
+			s.StopCode, s.StoppedReason = stopUserInitiated, "stopped by "+byShutdown
+			s.end(corev1.PodSucceeded) // it ends with the code 0 when it is told to
+		})
+	}
+	<-done
+	for _, name := range []string{"web", "vital"} {
+		if got := w.has(name).Status; got.Phase != corev1.PodFailed || got.Reason != "Terminated" || got.Message != messageTerminated ||
+			len(got.Conditions) != 1 || got.Conditions[0].Reason != corev1.PodReasonTerminationByKubelet {
+			t.Errorf("the status of %s is %+v", name, got)
+		}
+	}
+	_ = w.pods.CreatePod(t.Context(), late)
+	w.await("the rejection", func() bool { return w.has("late").Status.Reason == "NodeShutdown" })
+	object, err := w.client.CoreV1().Nodes().Get(t.Context(), "edge", metav1.GetOptions{})
+	if err != nil || len(object.Status.Conditions) != 1 || object.Status.Conditions[0].Status != corev1.ConditionFalse || object.Status.Conditions[0].Message != "node is shutting down" {
+		t.Errorf("the node is %+v, %v", object.Status.Conditions, err)
+	}
+}
+
+// A Pod that does not end within the limit is killed.
+func TestShutdownKillsWhatDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	web := aPod("web", "u1")
+	w := newWorld(t, web, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "edge"}})
+	_ = w.pods.CreatePod(t.Context(), web)
+	w.awaitTask("u1")
+	terminateAll(t.Context(), w.pods, false, time.Now())
+	w.agent.mu.Lock()
+	defer w.agent.mu.Unlock()
+	if got := strings.Join(w.agent.asked, " "); got != "shut task-of-u1 kill task-of-u1" {
+		t.Errorf("asked %s", got)
+	}
+}
+
+// What somebody stopped on the host has failed, whatever the exit code; an end of its own has
+// not, and neither has one that Kubernetes asked for.
+func TestStoppedStatus(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		code, reason, goal string
+		want, message      string
+	}{
+		{stopUserInitiated, "stopped by the shutdown of the node", "DOWN", "Terminated", messageTerminated},
+		{stopUserInitiated, "stopped by the end of the agent", "DOWN", "Terminated", "Pod was stopped by the end of the agent on its node."},
+		{stopUserInitiated, "stopped by podtask rm", "GONE", "", ""},
+		{stopUserInitiated, "stopped by Kubernetes", "DOWN", "", ""},
+		{"EssentialContainerExited", "app exited with code 0", "DOWN", "", ""},
+	} {
+		s := corev1.PodStatus{Phase: corev1.PodSucceeded}
+		stoppedStatus(&s, api.Task{StopCode: c.code, StoppedReason: c.reason, Goal: c.goal})
+		if s.Reason != c.want || s.Message != c.message || (s.Phase == corev1.PodFailed) != (c.want != "") {
+			t.Errorf("%s: %+v", c.reason, s)
+		}
+	}
+}
