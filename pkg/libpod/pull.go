@@ -183,6 +183,10 @@ type pullMessage struct {
 	Stream string   `json:"stream"`
 	Images []string `json:"images"`
 	Error  string   `json:"error"`
+	// ErrorDetail is all that Podman 6 says of an error after the first progress.
+	ErrorDetail struct {
+		Message string `json:"message"`
+	} `json:"errorDetail"`
 
 	Status string `json:"status"`
 	ID     string `json:"id"`
@@ -220,6 +224,8 @@ func (s *pullStream) read(r io.Reader) error {
 		switch {
 		case m.Error != "":
 			errs = append(errs, errors.New(m.Error))
+		case m.ErrorDetail.Message != "":
+			errs = append(errs, errors.New(m.ErrorDetail.Message))
 		case m.Message != "":
 			errs = append(errs, errors.New(m.Message))
 		case len(m.Images) > 0:

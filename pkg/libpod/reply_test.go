@@ -293,6 +293,8 @@ func TestPullInBytes(t *testing.T) {
 		{rule: "an error before any progress in a good reply", status: 200, stream: `{"message":"manifest unknown"}`, class: libpod.NoImage},
 		{rule: "an error in the middle", status: 200, class: libpod.Denied, progress: []libpod.Progress{{Layer: "aaaaaaaaaaaa"}},
 			stream: `{"status":"Pulling fs layer","id":"aaaaaaaaaaaa"}{"errorDetail":{"message":"denied: no"},"error":"reading blob: denied: no"}`},
+		{rule: "an error in the middle in the words of 6.0", status: 200, class: libpod.NoSpace, progress: []libpod.Progress{{Layer: "aaaaaaaaaaaa"}},
+			stream: `{"status":"Pulling fs layer","id":"aaaaaaaaaaaa"}{"errorDetail":{"message":"copying blob: no space left on device"},"progressDetail":{}}`},
 	}
 	for _, p := range tests {
 		t.Run(p.rule, func(t *testing.T) {
