@@ -14,7 +14,9 @@ func TestSidecarWithoutCPUGetsATenthAtMost(t *testing.T) {
 	ofApp, ofSide := used(0), used(1)
 	eventually(t, "five seconds of work of the app", func() bool { return used(0)-ofApp > 5_000_000 })
 	ofApp, ofSide = used(0)-ofApp, used(1)-ofSide
-	if share := float64(ofSide) / float64(ofApp+ofSide); share > 0.1 {
-		t.Errorf("the sidecar got %d us and the app %d: a share of %.3f", ofSide, ofApp, share)
+	share := float64(ofSide) / float64(ofApp+ofSide)
+	t.Logf("the sidecar got %d us and the app %d: a share of %.3f", ofSide, ofApp, share)
+	if share > 0.1 {
+		t.Error("the share is more than a tenth")
 	}
 }
