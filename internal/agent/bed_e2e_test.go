@@ -250,7 +250,11 @@ func (w *world) create(family string, containers ...container) {
 		delete(c, "hooked")
 		c["image"], c["command"] = w.image, strings.Fields(c["command"].(string))
 	}
-	src, err := json.Marshal(map[string]any{"family": family, "containerDefinitions": containers})
+	definition := map[string]any{"family": family, "containerDefinitions": containers}
+	if !testbed.HasBridge() {
+		definition["x-podtask"] = map[string]string{"network": "shared"}
+	}
+	src, err := json.Marshal(definition)
 	if err != nil {
 		w.t.Fatal(err)
 	}

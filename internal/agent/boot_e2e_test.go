@@ -31,6 +31,9 @@ func TestNetworkOfTheHostComesLater(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
+			if len(tt.containers) > 1 {
+				testbed.NeedBridge(t)
+			}
 			waitForNetwork(t, tt.fails, tt.times, tt.containers)
 		})
 	}

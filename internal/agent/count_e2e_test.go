@@ -13,6 +13,7 @@ import (
 	"github.com/podtask/podtask/internal/faults"
 	"github.com/podtask/podtask/internal/leaktest"
 	"github.com/podtask/podtask/pkg/state"
+	"github.com/podtask/podtask/test/testbed"
 )
 
 // callsOfATask is what a task of three containers asks of Podman from creation to
@@ -67,6 +68,7 @@ var callsOfARemoval = map[string]int{
 // TestCallsOfATask counts what one task costs Podman, the registry and the disk.
 func TestCallsOfATask(t *testing.T) {
 	needBed(t)
+	testbed.NeedBridge(t)
 	t.Parallel()
 	w := newWorld(t, faults.Start(t, bed.service.Socket()))
 	disk := &countingFS{}

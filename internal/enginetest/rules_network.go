@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/podtask/podtask/pkg/libpod"
+	"github.com/podtask/podtask/test/testbed"
 )
 
 // bridged makes the task's network and its pod, whose members are part of the network
@@ -16,6 +17,9 @@ func (k *task) bridged() {
 
 func (k *task) bridgedBy(n libpod.NetworkSpec) {
 	k.t.Helper()
+	if k.Real {
+		testbed.NeedBridge(k.t)
+	}
 	k.must(k.EnsureNetwork(k.ctx(), n))
 	k.t.Cleanup(func() { k.clean(func(ctx context.Context) error { return k.RemoveNetwork(ctx, k.pod.Name, k.id) }) })
 	k.pod.Network, k.pod.OwnNetworks = "", true

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/podtask/podtask/test/testbed"
 )
 
 // interference is what a user does to a running task, and what comes of it.
@@ -48,6 +50,9 @@ func TestInterference(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
+			if !tt.alone && (strings.Contains(tt.does[0], "INFRA") || strings.Contains(tt.does[0], "POD")) {
+				testbed.NeedBridge(t) // otherwise the network of the task goes with the pod
+			}
 			tt.test(t)
 		})
 	}

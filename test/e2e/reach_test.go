@@ -194,6 +194,9 @@ func TestNetworkThatIsNotThereIsRefused(t *testing.T) {
 		t.Run(program, func(t *testing.T) {
 			t.Parallel()
 			b := newBox(t)
+			if program == "slirp4netns" && strings.HasPrefix(b.podman("version", "--format", "{{.Client.Version}}"), "6.") {
+				words = "does not support the network slirp4netns"
+			}
 			r := b.want(125, "run", "--network", program, b.define(ctr{Name: "app", Command: []string{"exit", "0"}}))
 			if !strings.Contains(r.err, words) {
 				t.Errorf("the error does not say %q: %s", words, r.err)

@@ -4,7 +4,8 @@
 // product.
 //
 // hack/e2e gives the environment: PODTASK_BED is the bed's name, PODTASK_BIN the path of
-// podtask, PODTASK_TESTBOX that of the program in the tests' images.
+// podtask, PODTASK_TESTBOX that of the program in the tests' images. PODTASK_NO_BRIDGE is set
+// where Podman makes no bridge networks.
 package testbed
 
 import (
@@ -40,6 +41,10 @@ func Main(m *testing.M, setUp func(dir string) (tearDown func() error, err error
 	// Tests wait for stop timeouts and probes more than they compute.
 	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue && Name() != "vm" {
 		_ = p.Value.Set("6")
+	}
+	if err := checkNoBridge(); err != nil {
+		fmt.Fprintln(os.Stderr, "test bed:", err)
+		return 1
 	}
 	dir, err := os.MkdirTemp("", "podtask-test-")
 	if err == nil {
