@@ -12,7 +12,6 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 
 	"github.com/fsnotify/fsnotify"
@@ -199,6 +198,9 @@ func (l *Log) Read(ctx context.Context, after uint64) iter.Seq2[Entry, error] {
 		}
 		defer closeParts(parts)
 		for _, p := range parts {
+			if after > 0 && p.last <= after {
+				continue
+			}
 			for e, err := range p.entries(newer(after)) {
 				if err == nil && e.Seq <= after {
 					continue
@@ -219,12 +221,10 @@ func (l *Log) Last(ctx context.Context) (seq uint64, err error) {
 		return 0, err
 	}
 	defer closeParts(parts)
-	for _, p := range slices.Backward(parts) {
-		if _, seq, err = lastLine(p.f, p.end); err != nil || seq > 0 {
-			break
-		}
+	for _, p := range parts {
+		seq = max(seq, p.last)
 	}
-	return seq, err
+	return seq, nil
 }
 
 // Search calls fn for the oldest event of the log, and for each one whose line has the
@@ -310,6 +310,7 @@ func readNext(p part, seq *uint64, fn func(Entry)) bool {
 type part struct {
 	f         *os.File
 	from, end int64
+	last      uint64 // the number of its last event
 }
 
 // open opens both parts, the older first, under the lock, so that no rotation
@@ -327,7 +328,8 @@ func (l *Log) open(ctx context.Context) (parts []part, err error) {
 		}
 		if err == nil {
 			parts = append(parts, part{f: f})
-			parts[len(parts)-1].end, err = wholeLines(f)
+			p := &parts[len(parts)-1]
+			p.end, p.last, err = wholeLines(f)
 		}
 		if err != nil {
 			closeParts(parts)
@@ -398,13 +400,12 @@ func parseLine(line []byte) (Entry, bool) {
 	return e, true
 }
 
-func wholeLines(f *os.File) (end int64, err error) {
+func wholeLines(f *os.File) (end int64, last uint64, err error) {
 	size, err := fileSize(f)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	end, _, err = lastLine(f, size)
-	return end, err
+	return lastLine(f, size)
 }
 
 // lastLine finds the last good line in the first size bytes of r and returns
@@ -524,6 +525,9 @@ func (f *follower) drain(ctx context.Context, fn func(Entry) error) error {
 }
 
 func (f *follower) pass(p part, fn func(Entry) error) error {
+	if p.last <= f.after {
+		return nil
+	}
 	for e, err := range p.entries(newer(f.after)) {
 		if err != nil || e.Seq <= f.after {
 			continue
