@@ -2,6 +2,8 @@
 
 //e2e:bed systemd
 
+//e2e:nightly
+
 package e2e
 
 import (
