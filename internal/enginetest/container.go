@@ -32,6 +32,7 @@ type container struct {
 type attachment struct {
 	ports []libpod.Port // its own, none of them 0
 	setUp bool          // created, and with namespaces
+	pid   int           // of the process of these, or of its run
 	ipv6  bool          // it is on a network with that
 	// disconnected: it was made for a network and is connected to none.
 	disconnected bool
@@ -72,7 +73,7 @@ func (c *container) observe() libpod.Observed {
 		}
 	}
 	if c.connected() {
-		o.PID = 1000
+		o.PID = c.pid
 		if c.spec.Bridge != nil && !c.disconnected {
 			o.Addresses = c.addresses(c.place())
 		}
@@ -388,6 +389,8 @@ func (f *Fake) prepare(c *container) error {
 	}
 	switch c.argv()[0] {
 	case Program:
+		f.lastID++
+		c.pid = 1000 + f.lastID
 		return nil
 	case NotExecutable:
 		return refusal(libpod.CommandNotExecutable, "OCI permission denied")

@@ -103,6 +103,7 @@ type Fact struct {
 	Container string // its name
 	ID        string // Podman's
 	Code      int    // of Ended
+	PID       int    // of its present or last run
 }
 
 func (f Fact) String() string {
@@ -113,7 +114,7 @@ func (f Fact) String() string {
 }
 
 func (f *Fake) note(w What, c *container, at time.Time) {
-	f.facts = append(f.facts, Fact{At: at, What: w, Container: c.spec.Name, ID: c.id, Code: c.code})
+	f.facts = append(f.facts, Fact{At: at, What: w, Container: c.spec.Name, ID: c.id, Code: c.code, PID: c.pid})
 }
 
 // Facts returns what became true after the first n facts.
