@@ -35,6 +35,7 @@ import (
 	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/netns"
 	"github.com/podtask/podtask/pkg/state"
 )
 
@@ -216,8 +217,11 @@ func (a *Agent) assemble(records imagestore.Records) {
 	a.Slices = &limits.Slices{Log: a.log, Root: cfg.Root, User: a.User, Facts: a.Facts, Getenv: cfg.Getenv}
 	a.Secrets = &tasksecrets.Store{Getenv: cfg.Getenv, Podman: conn.As[tasksecrets.Podman](a.Podman), Tasks: a.Tasks, Timeout: cfg.Settings.References.Timeout, AWS: fromAWS}
 	a.Metadata = &endpoint.Factory{
-		Log: a.log, Settings: cfg.Settings.Metadata, StateDir: cfg.StateDir, NetnsHelper: cfg.NetnsHelper,
+		Log: a.log, Settings: cfg.Settings.Metadata, StateDir: cfg.StateDir,
 		DockerStats: conn.As[endpoint.DockerStatsReader](a.Podman), Podman: conn.As[endpoint.Podman](a.Podman), Getenv: cfg.Getenv, Role: a.Secrets.RoleCredentials,
+	}
+	if cfg.NetnsHelper != nil {
+		a.Metadata.Namespaces = netns.Helper(cfg.NetnsHelper)
 	}
 	a.Prober = &prober.Prober{NetnsHelper: cfg.NetnsHelper, Podman: conn.As[prober.Podman](a.Podman)}
 	a.Runtime = &effects.Interpreter{

@@ -47,13 +47,13 @@ type Interpreter struct {
 
 // deadline is how long an operation may take before it counts as failed. The
 // numbers are the ECS agent's; stop has its grace on top. Digest and pull share theirs
-// with the attempts before.
-func (r *Interpreter) deadline(s lifecycle.State, e lifecycle.Effect) time.Duration {
+// with the attempts before; that of a pull is configured.
+func deadline(pull time.Duration, s lifecycle.State, e lifecycle.Effect) time.Duration {
 	switch e := e.(type) {
 	case lifecycle.ResolveImage:
 		return s.Containers[e.Index].Retry.Left(lifecycle.ResolveLimit, time.Now())
 	case lifecycle.PullImage:
-		return s.Containers[e.Index].Retry.Left(r.Settings.Images.PullLimit, time.Now())
+		return s.Containers[e.Index].Retry.Left(pull, time.Now())
 	case lifecycle.AdmitTask, lifecycle.ReleaseTask:
 		return time.Minute
 	case lifecycle.CreateContainer, lifecycle.CreateSandbox, lifecycle.RunSandbox:
@@ -80,10 +80,39 @@ func (r *Interpreter) deadline(s lifecycle.State, e lifecycle.Effect) time.Durat
 // synchronous and safe for concurrent use; CancelOp is the driver's own business.
 // Every effect may be repeated. It decides nothing that Step could decide.
 func (r *Interpreter) Apply(ctx context.Context, s lifecycle.State, e lifecycle.Effect) lifecycle.OpFinished {
-	ctx, cancel := context.WithTimeout(ctx, r.deadline(s, e))
+	ctx, cancel := context.WithTimeout(ctx, deadline(r.Settings.Images.PullLimit, s, e))
 	defer cancel()
 	result, err := r.apply(ctx, s, e)
 	return lifecycle.OpFinished{ID: e.Op(), Failure: Failure(err), Result: result}
+}
+
+// ApplyWith is Apply with what of the metadata endpoint of the task belongs to the effect. A
+// container whose network or endpoint is not complete runs nevertheless: that is
+// Result.Tolerated.
+func (r *Interpreter) ApplyWith(ctx context.Context, to *endpoint.Endpoint, s lifecycle.State, e lifecycle.Effect) lifecycle.OpFinished {
+	var missing lifecycle.Failure
+	if e, ok := e.(lifecycle.StartContainer); ok {
+		to.Describe(ctx, s, e.Index)
+		var err error
+		if missing, err = to.Enter(ctx, s, e.Index); err != nil {
+			return lifecycle.OpFinished{ID: e.Op(), Failure: Failure(err)}
+		}
+		r.Fail.AtEffect(failpoint.MidEffect, e)
+	}
+	answer := r.Apply(ctx, s, e)
+	if answer.Failure.Class != lifecycle.OK {
+		return answer
+	}
+	switch e.(type) {
+	case lifecycle.CreateSandbox:
+		answer.Result.Metadata, missing = to.Plan(ctx, s)
+	case lifecycle.RunSandbox:
+		missing = to.Provide(ctx, s)
+	}
+	if missing.Class != lifecycle.OK {
+		answer.Result.Tolerated = missing
+	}
+	return answer
 }
 
 func (r *Interpreter) apply(ctx context.Context, s lifecycle.State, e lifecycle.Effect) (lifecycle.Result, error) {

@@ -13,7 +13,6 @@ import (
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/metadata"
-	"github.com/podtask/podtask/pkg/netns"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -55,7 +54,7 @@ const whole = -1
 
 // wanted tells whether the task is to have an endpoint.
 func (e *Endpoint) wanted(s lifecycle.State) bool {
-	return s.Options.MetadataKey != "" && e.metadata.NetnsHelper != nil
+	return s.Options.MetadataKey != "" && e.metadata.Namespaces != nil
 }
 
 // open makes the endpoint, unless it is there already, and returns its address;
@@ -90,43 +89,44 @@ func (e *Endpoint) inspect(ctx context.Context, name string) (libpod.Observed, e
 
 // Enter prepares the network namespace of container i of a bridged task, which is about to be
 // started: it opens the endpoint there and adds the addresses that Podman could not give it.
-// What keeps the container from being set up is not told here: it keeps it from being
-// started as well.
-func (e *Endpoint) Enter(ctx context.Context, s lifecycle.State, i int) lifecycle.Failure {
-	if e.metadata.NetnsHelper == nil || !s.Task.Bridged() || s.Task.Containers[i].Net.Disabled {
-		return lifecycle.Failure{}
+// missing is what the container has to run without. err is why it cannot be started, as
+// StartContainer would say it; then it may have no network, so it must not be started now. What
+// only the start can deal with is left to it.
+func (e *Endpoint) Enter(ctx context.Context, s lifecycle.State, i int) (missing lifecycle.Failure, err error) {
+	if e.metadata.Namespaces == nil || !s.Task.Bridged() || s.Task.Containers[i].Net.Disabled {
+		return missing, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, StartLimit)
 	defer cancel()
 	podman, err := e.metadata.Podman(ctx)
 	if err != nil {
-		return lifecycle.Failure{}
+		return missing, err
 	}
 	name := podspec.ContainerName(s, i)
 	if !e.wanted(s) {
 		seen, err := podman.InspectContainer(ctx, name)
 		ran := !s.Containers[i].StartedAt.IsZero() // Podman may keep its address
 		if err != nil || len(seen.Missing) == 0 && !ran {
-			return lifecycle.Failure{}
+			return missing, err
 		}
 	}
 	seen, err := podman.InitContainer(ctx, name, podspec.Bridge(s, i))
 	switch {
-	case err != nil && seen.Disconnected:
-		return lifecycle.Failure{Class: lifecycle.Permanent, Name: "NetworkAddressError", Message: "the container is connected to no network: " + err.Error()}
+	case errors.Is(err, libpod.Interrupted), errors.Is(err, libpod.NotFound), errors.Is(err, libpod.PortInUse):
+		return missing, nil // the start fails for the same reason
 	case err != nil:
-		return lifecycle.Failure{}
+		return missing, err
 	}
 	if len(seen.Missing) > 0 {
-		if err := netns.AddAddresses(ctx, seen.PID, e.metadata.NetnsHelper, seen.Missing); err != nil {
-			return lifecycle.Failure{Class: lifecycle.Permanent, Name: "NetworkAddressError", Message: "other containers do not reach this one by its name: " + err.Error()}
+		if err := e.metadata.Namespaces.AddAddresses(ctx, seen.PID, seen.Missing); err != nil {
+			return lifecycle.Failure{Class: lifecycle.Permanent, Name: "NetworkAddressError", Message: "other containers do not reach this one by its name: " + err.Error()}, nil
 		}
 	}
 	if !e.wanted(s) {
-		return lifecycle.Failure{}
+		return missing, nil
 	}
 	_, err = e.listen(ctx, s, i, seen.PID)
-	return noEndpoint(err)
+	return noEndpoint(err), nil
 }
 
 // listen serves the endpoint in the network namespace of a process, unless it does
@@ -167,7 +167,7 @@ func (e *Endpoint) listen(ctx context.Context, s lifecycle.State, key, pid int) 
 // on the port it had before.
 func (e *Endpoint) socket(ctx context.Context, s lifecycle.State, pid int) (net.Listener, []netip.Addr, error) {
 	if pid != 0 {
-		return netns.ListenIn(ctx, pid, e.metadata.NetnsHelper, netip.MustParseAddrPort(metadata.Address))
+		return e.metadata.Namespaces.Listen(ctx, pid, netip.MustParseAddrPort(metadata.Address))
 	}
 	addr := s.Sandbox.Metadata
 	if addr == "" {
@@ -227,7 +227,7 @@ func (e *Endpoint) Plan(ctx context.Context, s lifecycle.State) (addr string, mi
 		addr, err := e.listen(ctx, s, whole, 0)
 		return addr, noEndpoint(err)
 	}
-	if err := netns.CanEnter(); err != nil {
+	if err := e.metadata.Namespaces.CanEnter(); err != nil {
 		return "", noEndpoint(err)
 	}
 	return metadata.Address, lifecycle.Failure{}
@@ -294,6 +294,17 @@ func (e *Endpoint) reopen(ctx context.Context, s lifecycle.State) error {
 type Podman interface {
 	InspectContainer(ctx context.Context, name string) (libpod.Observed, error)
 	InitContainer(ctx context.Context, name string, on libpod.Bridge) (libpod.Observed, error)
+}
+
+// Namespaces enters the network namespaces of processes.
+type Namespaces interface {
+	// CanEnter returns why the other methods would fail for any process; nil if they would not.
+	CanEnter() error
+	// Listen returns a listener in the namespace of a process and the addresses that the
+	// namespace has besides.
+	Listen(ctx context.Context, pid int, addr netip.AddrPort) (net.Listener, []netip.Addr, error)
+	// AddAddresses adds addresses in the namespace of a process.
+	AddAddresses(ctx context.Context, pid int, addresses []netip.Prefix) error
 }
 
 // DockerStatsReader reads statistics in Docker's form.

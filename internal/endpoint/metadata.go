@@ -23,10 +23,11 @@ import (
 
 // Factory is what the metadata endpoints of all tasks have in common.
 type Factory struct {
-	Log         *slog.Logger
-	Settings    config.Metadata
-	StateDir    string
-	NetnsHelper []string
+	Log      *slog.Logger
+	Settings config.Metadata
+	StateDir string
+	// Namespaces is nil where tasks have no endpoint.
+	Namespaces  Namespaces
 	Podman      func(context.Context) (Podman, error)
 	DockerStats func(context.Context) (DockerStatsReader, error)
 	// Getenv reads podtask's environment.
@@ -54,7 +55,7 @@ func (m *Factory) stats(ctx context.Context, name string) (json.RawMessage, erro
 
 // Options adds to the options of a new task what its endpoint needs.
 func (m *Factory) Options(t taskdef.Task, o lifecycle.Options) lifecycle.Options {
-	if m.NetnsHelper != nil && m.Settings.Enabled {
+	if m.Namespaces != nil && m.Settings.Enabled {
 		o.MetadataKey = record.NewID()
 		o.Credentials = t.Identity.TaskRoleSource != "" || len(m.Settings.CredentialsHelper) > 0
 		o.Region = cmp.Or(m.Settings.Region, m.Getenv("AWS_REGION"), m.Getenv("AWS_DEFAULT_REGION"))

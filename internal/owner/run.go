@@ -145,37 +145,19 @@ func (r *run) operate(ctx context.Context, s lifecycle.State, e lifecycle.Effect
 	r.send(answer)
 }
 
-// do does an effect, and what of the endpoint belongs to it.
+// do does an effect, and what of the task's output belongs to it.
 func (r *run) do(ctx context.Context, s lifecycle.State, e lifecycle.Effect) lifecycle.OpFinished {
-	var missing lifecycle.Failure
 	switch e := e.(type) {
 	case lifecycle.RemoveSandbox:
 		r.logs.Drain(ctx, true)
 	case lifecycle.FlushLogs:
 		return lifecycle.OpFinished{ID: e.ID, Failure: effects.Failure(r.logs.Flush(ctx, e.Limit))}
-	}
-	if e, ok := e.(lifecycle.StartContainer); ok {
+	case lifecycle.StartContainer:
 		if err := r.all.Logs.Prepare(ctx, s, e.Index); err != nil {
 			return lifecycle.OpFinished{ID: e.Op(), Failure: effects.Failure(fmt.Errorf("the log driver in mode blocking: %w", err))}
 		}
-		r.endpoint.Describe(ctx, s, e.Index)
-		missing = r.endpoint.Enter(ctx, s, e.Index)
-		r.all.Fail.AtEffect(failpoint.MidEffect, e)
 	}
-	answer := r.all.Runtime.Apply(ctx, s, e)
-	if answer.Failure.Class != lifecycle.OK {
-		return answer
-	}
-	switch e.(type) {
-	case lifecycle.CreateSandbox:
-		answer.Result.Metadata, missing = r.endpoint.Plan(ctx, s)
-	case lifecycle.RunSandbox:
-		missing = r.endpoint.Provide(ctx, s)
-	}
-	if missing.Class != lifecycle.OK {
-		answer.Result.Tolerated = missing
-	}
-	return answer
+	return r.all.Runtime.ApplyWith(ctx, r.endpoint, s, e)
 }
 
 // watch waits for a change and reports it.
