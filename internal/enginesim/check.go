@@ -23,6 +23,8 @@ import (
 //   - a container is asked to stop after all that depend on it have ended, and the
 //     sandbox after all containers;
 //   - containers that run at the same time share no GPU, and each has as many as it needs;
+//   - a container of a task in bridge mode starts with its network, its addresses and the
+//     metadata endpoint, unless the task is told what it runs without;
 //   - a service does not stop a task that is protected, also after its owner has died;
 //   - a container has the image whose digest was found;
 //   - a stopped task runs nothing, and knows the exit codes of all that ran and
@@ -81,6 +83,7 @@ func takeIn(w *world, t *task, i int, f enginetest.Fact, o *process) {
 	case enginetest.Started:
 		checkStart(w, t, i, f, o)
 		checkGPUs(w, t, i)
+		checkNetwork(w, t, i, f.PID)
 		c.started, c.running, c.ended, c.everStarted = true, true, false, true
 		c.unmonitored = false
 	case enginetest.Ended:

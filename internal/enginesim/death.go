@@ -19,7 +19,7 @@ func die(w *world, o *process) {
 			continue
 		}
 		w.fake.Fail(cutOff(w.r.IntN(4)))
-		_ = o.host.Runtime.Apply(context.Background(), f.state, f.effect)
+		_ = o.host.Runtime.ApplyWith(context.Background(), o.endpoint, f.state, f.effect)
 		w.tell("%s had %s in flight", o.t.def.Family, short(f.effect))
 		look(w, o)
 	}

@@ -13,6 +13,7 @@
 //     before any operation on a file;
 //   - the machine loses power: the disk keeps and loses what a disk may, and Podman
 //     resets its containers;
+//   - the network of a container cannot be entered, or Podman leaves it without one;
 //   - the disk is full for a while, or fails: nothing begins meanwhile, but what is to end
 //     does;
 //   - tasks share two vCPU and some ports, and wait for them in a queue;

@@ -9,6 +9,7 @@ import (
 
 	"github.com/podtask/podtask/internal/agent"
 	"github.com/podtask/podtask/internal/driver"
+	"github.com/podtask/podtask/internal/endpoint"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/state"
 )
@@ -21,14 +22,21 @@ type process struct {
 	store  *state.Store
 	lock   *state.Lock // of the task
 	driver *driver.Task
+	// endpoint is what the task's containers ask for metadata.
+	endpoint *endpoint.Endpoint
 
 	state   lifecycle.State // as last saved
 	mailbox []lifecycle.Event
 	flights []*flight
 	watches map[driver.Watch]bool // true: it has reported
 	wake    time.Time             // zero: no timer
-	// retryAt is when a step that was undone, because the disk is full, is tried again
-	// with the events kept; zero if none was. Another event has it tried at once.
+	undone
+}
+
+// undone is a step that was undone, because the disk is full.
+type undone struct {
+	// retryAt is when it is tried again with the events kept; zero if there is none. Another
+	// event has it tried at once.
 	retryAt time.Time
 	kept    int
 }
@@ -109,6 +117,7 @@ func own(w *world, t *task) {
 		driver:  driver.NewTask(s, t.published(), t.encode),
 		watches: map[driver.Watch]bool{}, mailbox: []lifecycle.Event{lifecycle.Restarted{}},
 	}
+	t.owner.endpoint = endpoint.New(t.owner.host.Metadata, served{t.owner})
 	w.tell("%s has an owner: goal %s, %s", t.def.Family, s.Goal, s.Status())
 }
 
@@ -238,6 +247,7 @@ func erase(w *world, o *process) {
 // release ends the owner.
 func (o *process) release() {
 	o.t.owner = nil
+	o.endpoint.Close()
 	_ = o.lock.Remove()
 	_ = o.host.Close()
 }
@@ -265,7 +275,7 @@ func do(w *world, o *process, k int) {
 		cancel()
 	}
 	beforeDo(w, o, f)
-	answer := o.host.Runtime.Apply(ctx, f.state, f.effect)
+	answer := o.host.Runtime.ApplyWith(ctx, o.endpoint, f.state, f.effect)
 	w.count.Operations++
 	if answer.Result.Queue != "" {
 		w.count.Queued++

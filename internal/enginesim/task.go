@@ -62,6 +62,9 @@ func newTask(w *world, i int) *task {
 	if err := t.def.Check(); err != nil {
 		panic("enginesim: the random task is not valid: " + err.Error())
 	}
+	if t.id[4]%2 == 0 {
+		t.opts.MetadataKey = t.id
+	}
 	t.foreground = t.id[1]%2 == 0
 	t.recordDefinition()
 	t.truth = make([]truth, len(t.def.Containers))

@@ -50,6 +50,8 @@ type world struct {
 	// trouble is how often a call to Podman fails: one in this many.
 	trouble int
 	faults  enginetest.Faults
+	// namespaces are those of processes in Podman.
+	namespaces map[int]*namespace
 	// pinned are references with digests to what the registry has.
 	pinned []string
 	known  int // facts of the Fake that have been looked at
@@ -157,7 +159,7 @@ func run(seed uint64, dir string, t *trail) (c Count, v *Violation) {
 
 func newWorld(seed uint64, dir string, t *trail) *world {
 	r := rand.New(rand.NewPCG(seed, 1))
-	w := &world{r: r, clock: &clock{now: epoch}, dir: dir, trail: t, trouble: 8 + r.IntN(60)}
+	w := &world{r: r, clock: &clock{now: epoch}, dir: dir, trail: t, trouble: 8 + r.IntN(60), namespaces: map[int]*namespace{}}
 	getenv := environment(r.IntN(3))
 	var err error
 	if w.settings, err = config.FromEnvironment(getenv); err != nil {
@@ -218,6 +220,7 @@ func (w *world) open() *agent.Agent {
 		w.broken("a process does not start: %v", err)
 	}
 	h.Queue.GPUs = func([]string) ([]string, error) { return gpus, nil }
+	h.Metadata.Namespaces = namespaces{w}
 	return h
 }
 
