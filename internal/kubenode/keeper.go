@@ -3,6 +3,7 @@ package kubenode
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -129,6 +130,7 @@ func (k *keeper) live(ctx context.Context) {
 		if !again || !k.sleep(pause) {
 			return
 		}
+		k.report.restart()
 		if !(ending{k}).discard(ctx) {
 			return
 		}
@@ -287,9 +289,16 @@ func (k *keeper) look(ctx context.Context, t api.Task) (settled, again bool) {
 	if err != nil {
 		return false, false // the watch shows it again, or ends
 	}
+	if ended(seen.Status.Phase) && t.StopCode == "" && t.Status != statusStopped {
+		return false, false // the Pod is newer: the watch shows why it has ended
+	}
 	settled = t.Settled && t.Status == statusStopped
 	again = settled && neverRan(t) && k.life.Err() == nil
 	if neverRan(t) {
+		pending(&seen.Status)
+	}
+	if vanished(t) && k.latest().Spec.RestartPolicy != corev1.RestartPolicyNever && k.life.Err() == nil && k.eviction() == "" {
+		again = settled
 		pending(&seen.Status)
 	}
 	if settled || ended(seen.Status.Phase) { // at once: the API server keeps the first end that it sees
@@ -318,6 +327,15 @@ func neverRan(t api.Task) bool {
 	}
 	return true
 }
+
+// vanished reports whether the task ended because its containers were lost, as they are when
+// the host restarts: Podman then forgets how they ended.
+func vanished(t api.Task) bool {
+	return strings.Contains(t.StoppedReason, containerVanished)
+}
+
+// containerVanished is the name of the error of a container that was lost.
+const containerVanished = "ContainerVanishedError"
 
 // ending is what a keeper does to stop a task and to remove it.
 type ending struct{ *keeper }

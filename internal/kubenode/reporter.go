@@ -31,6 +31,8 @@ type reporter struct {
 	of      *corev1.PodStatus
 	gone    bool          // the Pod is no longer there
 	idle    chan struct{} // closed when the server has what is wanted
+	// restarts are those of the containers of earlier tasks of the Pod, by name.
+	restarts map[string]int32
 }
 
 func newReporter(p *Pods, pod *corev1.Pod) *reporter {
@@ -73,8 +75,33 @@ func (r *reporter) set(s corev1.PodStatus) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for _, list := range [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses} {
+		for i, c := range list {
+			list[i].RestartCount += r.restarts[c.Name]
+		}
+	}
 	r.want = &s
 	r.wake()
+}
+
+// restart counts the restart of the containers that ran: another task takes the place of this
+// one.
+func (r *reporter) restart() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.want == nil {
+		return
+	}
+	before := r.restarts
+	r.restarts = make(map[string]int32)
+	for _, list := range [][]corev1.ContainerStatus{r.want.InitContainerStatuses, r.want.ContainerStatuses} {
+		for _, c := range list {
+			r.restarts[c.Name] = max(c.RestartCount, before[c.Name])
+			if c.State.Running != nil || c.State.Terminated != nil {
+				r.restarts[c.Name]++
+			}
+		}
+	}
 }
 
 // wake makes run look. The lock is held.

@@ -93,3 +93,39 @@ func TestStoppedStatus(t *testing.T) {
 		}
 	}
 }
+
+// After a restart of the host, Podman has lost the containers. The Pod runs again, unless it is
+// to run once, and the restart counts.
+func TestPodRunsAgainAfterARestartOfTheHost(t *testing.T) {
+	t.Parallel()
+	always, once := aPod("always", "u1"), aPod("once", "u2")
+	once.Spec.RestartPolicy = corev1.RestartPolicyNever
+	w := newWorld(t, always, once)
+	for _, p := range []*corev1.Pod{always, once} {
+		_ = w.pods.CreatePod(t.Context(), p)
+		w.awaitTask(string(p.UID))
+		w.set(string(p.UID), func(s *taskStub) {
+			s.StopCode, s.StoppedReason = "EssentialContainerExited", "essential container app: ContainerVanishedError: Podman has reset the container"
+			s.pod.Status.Phase = corev1.PodFailed // not settled yet
+			s.pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", RestartCount: 2, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137}}}}
+		})
+	}
+	w.await("the end of the other Pod", func() bool { return w.has("once").Status.Phase == corev1.PodFailed })
+	w.await("the status of the Pod", func() bool { return len(w.has("always").Status.ContainerStatuses) == 1 })
+	if got := w.has("always").Status.Phase; got != corev1.PodPending {
+		t.Errorf("the Pod is %s for the cluster, for good", got)
+	}
+	w.set("u1", func(s *taskStub) { s.end(corev1.PodFailed) })
+	w.await("another task", func() bool {
+		s, _, err := w.agent.get("task-of-u1")
+		return err == nil && s.Goal == "UP"
+	})
+	w.set("u1", func(s *taskStub) {
+		s.pod.Status.Phase = corev1.PodRunning
+		s.pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", RestartCount: 1, State: corev1.ContainerState{Running: new(corev1.ContainerStateRunning)}}}
+	})
+	w.await("Running", func() bool { return w.has("always").Status.Phase == corev1.PodRunning })
+	if got := w.has("always").Status.ContainerStatuses[0].RestartCount; got != 4 {
+		t.Errorf("%d restarts, want the two before, that of the host and one since", got)
+	}
+}
