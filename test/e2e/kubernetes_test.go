@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -121,10 +122,19 @@ func (n *node) as(config string, args ...string) (out string, err error) {
 	return string(text), err
 }
 
-// containers are Podman's ids of the running containers of the box.
+// containers are Podman's ids of the running containers of the box. Other nodes have theirs in
+// the same storage.
 func (n *node) containers() string {
 	n.t.Helper()
-	return n.podman("ps", "--filter", "label=podtask.task-id", "--format", "{{.ID}}", "--sort", "id")
+	tasks := strings.Fields(n.want(0, "ps", "--all", "--quiet").out)
+	var ids []string
+	for line := range strings.Lines(n.podman("ps", "--filter", "label=podtask.task-id", "--format", `{{.ID}} {{index .Labels "podtask.task-id"}}`, "--sort", "id")) {
+		id, task, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if slices.ContainsFunc(tasks, func(short string) bool { return strings.HasPrefix(task, short) }) {
+			ids = append(ids, id)
+		}
+	}
+	return strings.Join(ids, "\n")
 }
 
 // deployment is a Deployment of a web server that is ready once it serves.
@@ -159,6 +169,8 @@ func TestKubernetes(t *testing.T) {
 	part(n, "Restarts", func() { n.restarts(image) })
 	part(n, "Files", func() { files(n, image) })
 	part(n, "Verbs", func() { n.verbs() })
+	part(n, "Talk", func() { talk(n, image) })
+	part(n, "Drain", func() { drain(n) })
 	part(n, "Strangers", func() { n.strangers() })
 	part(n, "Kills", func() { n.kills() })
 }
@@ -412,6 +424,58 @@ func (n *node) verbs() {
 	run(1, "", "logs", pod, "--previous")
 	n.forward(pod)
 	n.usage(pod)
+}
+
+// talk follows the log of a Pod that is told to end, over both protocols of kubectl.
+func talk(n *node, image string) {
+	for name, variables := range map[string][]string{
+		"websocket": nil,
+		"spdy":      {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false", "KUBECTL_PORT_FORWARD_WEBSOCKETS=false"},
+	} {
+		n.apply(fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: %s}
+spec:
+  terminationGracePeriodSeconds: 2
+  restartPolicy: Never
+  containers: [{name: main, image: %s, args: [print, one, --, wait, /tmp/go, --, print, two]}]
+`, name, image), "apply", "-f", "-")
+		n.kubectl("wait", "--for=condition=Ready", "pod/"+name, "--timeout=5m")
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		command := func(input string, args ...string) (*exec.Cmd, *syncBuffer) {
+			cmd, out := n.plane.Command(ctx, n.plane.Admin, args...), new(syncBuffer)
+			cmd.Env = append(cmd.Env, variables...)
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), out, out
+			return cmd, out
+		}
+		follow, log := command("", "logs", "--follow", "--since=1h", name)
+		if err := follow.Start(); err != nil {
+			n.t.Fatal(err)
+		}
+		eventually(n.t, "the first line", func() bool { return log.String() == "one\n" })
+		ask, answer := command("hello\n", "exec", "--stdin", name, "--", "/testbox", "input", "--", "exit", "3")
+		if err := ask.Run(); ask.ProcessState.ExitCode() != 3 || !strings.HasPrefix(answer.String(), "got hello\n") {
+			n.t.Errorf("%s: exec ended with %v and printed %q", name, err, answer)
+		}
+		tell, _ := command("", "exec", name, "--", "/testbox", "write", "/tmp/go")
+		_ = tell.Run() // the container ends, and may take the answer along
+		if err := follow.Wait(); err != nil || log.String() != "one\ntwo\n" {
+			n.t.Errorf("%s: the log ended with %v: %q", name, err, log)
+		}
+		n.kubectl("delete", "pod/"+name)
+	}
+}
+
+// drain moves the Pods away; there is no other node, so that of the Deployment waits.
+func drain(n *node) {
+	n.kubectl("drain", n.name, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=5m")
+	eventually(n.t, "a Pod that waits", func() bool {
+		return n.kubectl("get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].status.phase}") == "Pending"
+	})
+	eventually(n.t, "no containers", func() bool { return n.containers() == "" }) // the infra container ends last
+	n.kubectl("uncordon", n.name)
+	n.kubectl("rollout", "status", "deployment/web", "--timeout=5m")
 }
 
 // forward reaches a port that the Pod does not publish.
