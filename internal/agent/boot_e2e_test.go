@@ -27,7 +27,7 @@ func TestNetworkOfTheHostComesLater(t *testing.T) {
 		times      int
 	}{
 		{"of a pod", []container{app()}, "-infra/start$", 5},
-		{"of a container", []container{app(), other}, "-app/(init|start)$", 10}, // two a time
+		{"of a container", []container{app(), other}, "-app/(init|start)$", 5},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -6,6 +6,8 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -50,7 +52,13 @@ func (b *box) age() {
 // here reports whether an image is in local storage.
 func (b *box) here(ref string) bool {
 	b.t.Helper()
-	return b.podman("images", "--quiet", "--filter", "reference="+ref) != ""
+	// The list of images of Podman 4 fails while another test removes one.
+	err := exec.Command("podman", "image", "exists", ref).Run()
+	var exit *exec.ExitError
+	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
+		b.t.Fatalf("podman image exists %s: %v", ref, err)
+	}
+	return err == nil
 }
 
 // imageID is Podman's id of an image.
