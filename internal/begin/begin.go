@@ -23,7 +23,7 @@ const NetnsListen = "netns-listen"
 // instead of 4, of which initialization takes one half.
 const (
 	shortPercent = 400
-	longPercent  = 100 // Go's default
+	longPercent  = 50 // half of Go's default
 )
 
 func init() {
