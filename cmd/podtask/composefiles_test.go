@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -69,6 +70,28 @@ func TestComposeFilesAreImported(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestNameOfAComposeFile(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ file, first, name string }{
+		{"compose.yaml", "name: shop\n", "shop"},
+		{"docker-compose.yml", "name: shop\n", "shop"},
+		{"compose.yaml", "", "dir"},
+		{"compose.yaml", "name: ${PROJECT}\n", "dir"}, // it may be another tomorrow
+		{"other.yaml", "name: shop\n", "other"},
+	} {
+		dir := filepath.Join(t.TempDir(), "dir")
+		file := filepath.Join(dir, tt.file)
+		if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(file, []byte(tt.first+"services: {app: {image: registry.example/app}}\n"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		var out, problems bytes.Buffer
+		p := &program{stdin: strings.NewReader(""), stdout: &out, stderr: &problems, getenv: func(string) string { return "" }, environ: func() []string { return nil }}
+		if code := p.main(t.Context(), []string{"podtask", "import", "--dry-run", file}); code != 0 || !strings.HasPrefix(out.String(), "---"+tt.name+".json---") {
+			t.Errorf("%s with %q: %d %s%s", tt.file, tt.first, code, &out, &problems)
+		}
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/podtask/podtask/pkg/pod"
 	"github.com/podtask/podtask/pkg/taskunit"
 	"github.com/urfave/cli/v2"
+	"go.yaml.in/yaml/v3"
 )
 
 func importCommand(p *program) *cli.Command {
@@ -46,7 +47,7 @@ Examples:
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `DIR`", DefaultText: "."},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print what would be written"},
-			&cli.StringFlag{Name: "name", Usage: "call the task and the unit `NAME`", DefaultText: "that of the file, or of the directory of a Compose file"},
+			&cli.StringFlag{Name: "name", Usage: "call the task and the unit `NAME`", DefaultText: "that of the file; of a Compose file its name, or that of its directory"},
 			&cli.StringSliceFlag{Name: "profile", Usage: "include the services of `PROFILE` of a Compose file"},
 			&cli.BoolFlag{Name: "replace", Usage: "replace files that are there"},
 		},
@@ -66,11 +67,30 @@ func convertedName(c *cli.Context, from string) string {
 	}
 	name := strings.TrimSuffix(filepath.Base(from), filepath.Ext(from))
 	if stem := strings.TrimPrefix(name, "docker-"); c.Command.Name == "import" && (stem == "compose" || stem == "podman-compose") {
+		if project := projectName(from); project != "" {
+			return project
+		}
 		if dir, err := filepath.Abs(filepath.Dir(from)); err == nil {
 			return filepath.Base(dir)
 		}
 	}
 	return name
+}
+
+// projectName is the name that a Compose file gives itself; empty for none, or for one that
+// has variables.
+func projectName(file string) string {
+	src, err := readSmall(file)
+	if err != nil {
+		return "" // convertSource reports it
+	}
+	var project struct {
+		Name string `yaml:"name"`
+	}
+	if yaml.Unmarshal(src, &project) != nil || !connect.ValidTaskName(project.Name) {
+		return ""
+	}
+	return project.Name
 }
 
 // convertDefinition is `podtask import`, and `podtask generate --from`.
