@@ -148,8 +148,9 @@ func (u *tutorial) blog() {
 	})
 }
 
-// TestTutorial types the commands of docs/tutorial.md, in their order.
-func TestTutorial(t *testing.T) {
+// newTutorial gives a reader a box with an image and a program.
+func newTutorial(t *testing.T) *tutorial {
+	t.Helper()
 	u := &tutorial{units: newUnits(t), port: freePort(t)}
 	t.Cleanup(func() { u.podtask("rm", "--force", "--all") })
 	shell, err := mutate.Config(shellImage(t), v1.Config{Env: []string{"PATH=/bin", "LD_LIBRARY_PATH=/lib"}, Cmd: []string{"/testbox", "serve", "80"}})
@@ -158,20 +159,31 @@ func TestTutorial(t *testing.T) {
 	}
 	u.image, _ = u.push("shell:1", shell)
 	u.env = append(u.env, "PODTASK_LIMITS=best-effort", "PATH="+filepath.Dir(bed.podtask)+":"+os.Getenv("PATH"))
-	u.prepare("web.yaml", example(t, "service/web.yaml"))
-	lines, special := commands(t, "tutorial.md"), u.special()
+	return u
+}
+
+// typeAll types lines in their order. Those that are not special end with success.
+func (u *tutorial) typeAll(lines []string, special map[string]func(line string)) {
+	u.t.Helper()
 	for line := range special {
 		if !slices.Contains(lines, line) {
-			t.Errorf("the tutorial does not have %q", line)
+			u.t.Errorf("the page does not have %q", line)
 		}
 	}
 	for _, line := range lines {
-		t.Log("$", line)
+		u.t.Log("$", line)
 		if do := special[line]; do != nil {
 			do(line)
 			continue
 		}
 		u.typed(strings.ReplaceAll(line, "8080=", strconv.Itoa(u.port)+"=")).want(0)
 	}
+}
+
+// TestTutorial types the commands of docs/tutorial.md, in their order.
+func TestTutorial(t *testing.T) {
+	u := newTutorial(t)
+	u.prepare("web.yaml", example(t, "service/web.yaml"))
+	u.typeAll(commands(t, "tutorial.md"), u.special())
 	u.want(0, "service", "rm", "--force", "--wait", "web")
 }

@@ -1,0 +1,200 @@
+//go:build e2e && bed_systemd
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// page is a page of the documentation with commands.
+type page struct {
+	// given prepares what the page says that its reader has.
+	given func(u *tutorial)
+	// special are the lines that do not simply end with success.
+	special func(u *tutorial) map[string]func(line string)
+}
+
+// pages are all pages with commands but the tutorial, and those whose commands other tests run.
+var pages = map[string]page{
+	"../README.md": {
+		special: func(u *tutorial) map[string]func(string) {
+			return map[string]func(string){
+				"podtask init": func(line string) { u.typed(line).want(0); u.written("web.yaml") },
+			}
+		},
+	},
+	"agent.md": {
+		given: func(u *tutorial) { u.agent(); u.web("") },
+		special: func(u *tutorial) map[string]func(string) {
+			special := map[string]func(string){}
+			for _, line := range shown(u.t, "agent.md") {
+				special[line] = func(line string) {
+					line = strings.ReplaceAll(line, "$sock", u.agentSocket()) + " --silent --show-error --fail-with-body"
+					if strings.Contains(line, "follow") {
+						u.untilCtrlC(line, "")
+						return
+					}
+					u.typed(line).want(0)
+				}
+			}
+			return special
+		},
+	},
+	"aws.md": {special: elsewhere("aws.md")}, // TestAWSCLIReadsTheLinesOfATask
+	"coming-from.md": {
+		given:   (*tutorial).fromElsewhere,
+		special: (*tutorial).importing,
+	},
+	"doctor.md": {
+		special: func(u *tutorial) map[string]func(string) {
+			return map[string]func(string){"podtask doctor": func(line string) { u.typed(line).wait() }} // this host may lack something
+		},
+	},
+	"images.md": {
+		special: func(*tutorial) map[string]func(string) {
+			return map[string]func(string){"podtask image resolve docker.io/library/alpine:3.20": func(string) {}} // a public registry
+		},
+	},
+	"kubernetes.md": {special: elsewhere("kubernetes.md")}, // TestKubernetesOnAHost
+	"limits.md": {
+		given: func(u *tutorial) { u.web(""); u.want(0, "run", "-d", "--wait=running", "--name", "web", "web.json") },
+		special: func(*tutorial) map[string]func(string) { // TestUpdate... in the virtual machine, which has limits
+			return map[string]func(string){"podtask update --memory 1g --cpus 1.5 --pids-limit 500 web": func(string) {}}
+		},
+	},
+	"maintenance.md": {given: func(u *tutorial) { u.agent(); u.web(""); u.want(0, "run", "-d", "web.json") }},
+	"metadata.md":    {given: func(u *tutorial) { u.web(`"command": ["/testbox", "exit", "0"], `) }},
+	"monitoring.md":  {},
+	"pods.md":        {given: func(u *tutorial) { u.pod("shop") }},
+	"queue.md": {given: func(u *tutorial) {
+		u.web(`"cpu": 1024, `)
+		u.env = append(u.env, "PODTASK_BUDGET_CPU=1")
+		u.want(0, "run", "-d", "--wait=running", "--name", "one", "web.json")
+		u.want(0, "run", "-d", "--name", "two", "web.json")
+	}},
+	"services.md": {
+		given: func(u *tutorial) { u.agent(); u.web("") },
+		special: func(u *tutorial) map[string]func(string) {
+			return map[string]func(string){
+				"podtask service update web web.json --wait": func(line string) {
+					u.web(`"stopTimeout": 3, `)
+					u.typed(line).want(0)
+				},
+				"podtask service rm --force web": func(line string) { u.typed(line + " --wait").want(0) },
+				"podtask service create web web.json --count 3 --listen 127.0.0.1:8080=app:80 --wait": func(line string) {
+					u.typed(strings.ReplaceAll(line, "8080", fmt.Sprint(u.port))).want(0)
+					u.want(0, "service", "rm", "--force", "--wait", "web")
+				},
+			}
+		},
+	},
+	"units.md": {
+		given: func(u *tutorial) {
+			u.web("")
+			u.box.file("web.task", "[Task]\nDefinition=./web.json\n")
+		},
+	},
+}
+
+// elsewhere says that other tests run the lines of a page.
+func elsewhere(name string) func(*tutorial) map[string]func(string) {
+	return func(u *tutorial) map[string]func(string) {
+		special := map[string]func(string){}
+		for _, line := range shown(u.t, name) {
+			special[line] = func(string) {}
+		}
+		return special
+	}
+}
+
+// shown are the commands of podtask, and of clients of its API, that a page shows. Other tests
+// type what is for systemd.
+func shown(t *testing.T, name string) (lines []string) {
+	t.Helper()
+	for _, line := range commands(t, name) {
+		line, _, _ = strings.Cut(strings.TrimPrefix(line, "$ "), "  #")
+		if ours.MatchString(line) {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lines
+}
+
+// ours is what begins such a command.
+var ours = regexp.MustCompile(`^(PODTASK_[A-Z_]+=.* )?podtask|^curl --unix-socket |^aws logs `)
+
+// web makes web.json, with more members for its container.
+func (u *tutorial) web(members string) {
+	u.t.Helper()
+	u.box.file("web.json", fmt.Sprintf(`{"family": "web", "containerDefinitions": [{"name": "app", %s"image": %q, "portMappings": [{"containerPort": 80}]}]}`, members, u.image))
+}
+
+// pod makes pod.yaml.
+func (u *tutorial) pod(name string) {
+	u.t.Helper()
+	u.box.file("pod.yaml", fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec:\n  restartPolicy: Never\n  containers:\n  - {name: app, image: %q, args: [/testbox, exit, \"0\"]}\n", name, u.image))
+}
+
+// fromElsewhere makes the files of other tools.
+func (u *tutorial) fromElsewhere() {
+	u.t.Helper()
+	u.pod("site")
+	u.box.file("password", "plum")
+	u.box.file("compose.yaml", fmt.Sprintf("name: shop\nservices:\n  app:\n    image: %s\n    command: /testbox exit 0\n", u.image))
+	u.box.file("task-definition.json", fmt.Sprintf(`{"family": "web", "containerDefinitions": [{"name": "app", "image": %q, "command": ["/testbox", "exit", "0"],
+		"secrets": [{"name": "PASSWORD", "valueFrom": "/shop/db-password"}]}]}`, u.image))
+}
+
+// importing are the lines of coming-from.md that need more.
+func (u *tutorial) importing() map[string]func(line string) {
+	return map[string]func(line string){
+		"podtask plan --refs task-definition.json": func(line string) {
+			p := u.typed(line)
+			p.wait() // nothing answers the reference yet
+			if out := p.out.String() + p.err.String(); !strings.Contains(out, "/shop/db-password") {
+				u.t.Errorf("%s printed %s", line, out)
+			}
+		},
+		"podtask import ~/.config/containers/systemd/shop.pod": func(line string) {
+			for _, made := range []string{"shop.json", "shop.task"} {
+				_ = os.Remove(filepath.Join(u.box.dir, made))
+			}
+			u.box.file("shop.pod", "[Pod]\n")
+			u.box.file("shop-app.container", "[Container]\nPod=shop.pod\nImage="+u.image+"\n")
+			u.typed(strings.ReplaceAll(line, "~/.config/containers/systemd", u.box.dir)).want(0)
+		},
+	}
+}
+
+// TestPages types the commands of the other pages.
+func TestPages(t *testing.T) {
+	all, err := filepath.Glob(filepath.Join(os.Getenv("PODTASK_DOCS"), "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range all {
+		name := filepath.Base(file)
+		if _, known := pages[name]; !known && name != "tutorial.md" && len(shown(t, name)) > 0 {
+			t.Errorf("nobody types %q of %s", shown(t, name), name)
+		}
+	}
+	for name, p := range pages {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			t.Parallel()
+			u := newTutorial(t)
+			if p.given != nil {
+				p.given(u)
+			}
+			special := map[string]func(string){}
+			if p.special != nil {
+				special = p.special(u)
+			}
+			u.typeAll(shown(t, name), special)
+		})
+	}
+}
