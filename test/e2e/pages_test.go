@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -35,8 +36,14 @@ var pages = map[string]page{
 			for _, line := range shown(u.t, "agent.md") {
 				special[line] = func(line string) {
 					line = strings.ReplaceAll(line, "$sock", u.agentSocket()) + " --silent --show-error --fail-with-body"
-					if strings.Contains(line, "follow") {
-						u.untilCtrlC(line, "")
+					switch {
+					case strings.Contains(line, "/events"):
+						u.untilCtrlC(line, `"seq"`)
+						return
+					case strings.Contains(line, "follow"): // there may be nothing to see, or nothing more
+						p := u.typed(line)
+						_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGINT)
+						p.wait()
 						return
 					}
 					u.typed(line).want(0)
