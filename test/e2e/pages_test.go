@@ -45,6 +45,8 @@ var pages = map[string]page{
 						_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGINT)
 						p.wait()
 						return
+					case strings.Contains(line, "DELETE"): // the stop before it was only accepted
+						u.podtask("wait", "web")
 					}
 					u.typed(line).want(0)
 				}
