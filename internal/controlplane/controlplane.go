@@ -92,13 +92,13 @@ func (p *Plane) Close() error {
 }
 
 // Run starts a part that does not run.
-func (p *Plane) Run(part string) error {
+func (p *Plane) Run(part string, more ...string) error {
 	log, err := os.OpenFile(p.file(part+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(p.program, append([]string{part}, p.flags[part]...)...)
+	cmd := exec.Command(p.program, slices.Concat([]string{part}, p.flags[part], more)...)
 	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, p.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // a test that is killed leaves nothing
 	if err := cmd.Start(); err != nil {
@@ -190,14 +190,28 @@ func (p *Plane) Identity(name, user string, groups ...string) (string, error) {
 	if err := p.ca.client(name, user, groups...); err != nil {
 		return "", err
 	}
+	return writeConfig(p, name, fmt.Sprintf("client-certificate: %q, client-key: %q", p.file(name+".crt"), p.file(name+".key")))
+}
+
+// ServiceAccount returns a kubeconfig file with a token of a service account that is there.
+func (p *Plane) ServiceAccount(ctx context.Context, namespace, name string) (string, error) {
+	token, err := p.Kubectl(ctx, "", "create", "token", name, "--namespace", namespace)
+	if err != nil {
+		return "", err
+	}
+	return writeConfig(p, namespace+"-"+name, fmt.Sprintf("token: %q", strings.TrimSpace(token)))
+}
+
+// writeConfig writes a kubeconfig file for a user.
+func writeConfig(p *Plane, name, user string) (string, error) {
 	file := p.file(name + ".kubeconfig")
 	return file, os.WriteFile(file, fmt.Appendf(nil, `apiVersion: v1
 kind: Config
 clusters: [{name: c, cluster: {server: %q, certificate-authority: %q}}]
-users: [{name: u, user: {client-certificate: %q, client-key: %q}}]
+users: [{name: u, user: {%s}}]
 contexts: [{name: x, context: {cluster: c, user: u}}]
 current-context: x
-`, p.URL, p.CA(), p.file(name+".crt"), p.file(name+".key")), 0o600)
+`, p.URL, p.CA(), user), 0o600)
 }
 
 func (p *Plane) file(name string) string { return filepath.Join(p.dir, name) }

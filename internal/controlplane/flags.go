@@ -19,12 +19,13 @@ func (p *Plane) prepare() error {
 		return err
 	}
 	// The authority of aggregated API servers is another one: whom it signs may name any user.
-	if _, err = newAuthority(p.dir, "front-proxy-ca"); err != nil {
+	front, err := newAuthority(p.dir, "front-proxy-ca")
+	if err != nil {
 		return err
 	}
 	var controllers, scheduler string
 	err = errors.Join(
-		p.ca.server("apiserver"), p.ca.server("service-accounts"), p.ca.client("kubelet-client", kubeletClient),
+		front.client("front-proxy", "front-proxy"), p.ca.server("apiserver"), p.ca.server("service-accounts"), p.ca.client("kubelet-client", kubeletClient),
 		p.identity(&p.Admin, "admin", "admin", "system:masters"),
 		p.identity(&controllers, "controllers", "system:kube-controller-manager"),
 		p.identity(&scheduler, "scheduler", "system:kube-scheduler"),
@@ -41,6 +42,7 @@ func (p *Plane) prepare() error {
 			"--tls-cert-file=" + p.file("apiserver.crt"), "--tls-private-key-file=" + p.file("apiserver.key"),
 			"--client-ca-file=" + p.CA(), "--requestheader-client-ca-file=" + p.file("front-proxy-ca.crt"),
 			"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group", "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+			"--requestheader-allowed-names=front-proxy", "--proxy-client-cert-file=" + p.file("front-proxy.crt"), "--proxy-client-key-file=" + p.file("front-proxy.key"),
 			"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
 			"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + p.file("service-accounts.crt"),
 			"--service-account-signing-key-file=" + p.file("service-accounts.key"), "--service-cluster-ip-range=10.96.0.0/24",

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -515,6 +516,23 @@ func (n *node) usage(pod string) {
 	out, err := n.curl("/metrics/resource", "kubelet-client")
 	if want := fmt.Sprintf("container_memory_working_set_bytes{container=\"main\",namespace=\"default\",pod=%q}", pod); err != nil || !strings.Contains(out, want) {
 		n.t.Errorf("no %s (%v) in\n%s", want, err, out)
+	}
+	var summary struct {
+		Pods []struct {
+			PodRef struct{ Name string }
+			CPU    struct{ UsageCoreNanoSeconds uint64 }
+		}
+	}
+	out, err = n.curl("/stats/summary", "kubelet-client")
+	if err == nil {
+		err = json.Unmarshal([]byte(out), &summary)
+	}
+	found := false
+	for _, p := range summary.Pods {
+		found = found || p.PodRef.Name == pod && p.CPU.UsageCoreNanoSeconds > 0
+	}
+	if err != nil || !found {
+		n.t.Errorf("nothing of %s (%v) in\n%s", pod, err, out)
 	}
 }
 
