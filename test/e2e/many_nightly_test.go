@@ -101,6 +101,9 @@ func TestManyTasksOnOneHost(t *testing.T) {
 	if keys := quota.Keys(os.DirFS("/"), os.Getuid()); keys[0].Used > 50 {
 		t.Errorf("all have stopped, and %d keys are used", keys[0].Used)
 	}
+	for some := range slices.Chunk(ids, 50) { // all at once take longer than a command may
+		b.want(0, append([]string{"rm"}, some...)...)
+	}
 }
 
 // nextFollows stops some running tasks and waits until as many others run.
