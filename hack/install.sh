@@ -163,6 +163,7 @@ for group in "$@"; do
 	prometheus) unpack prometheus prometheus promtool && continue ;;
 	syslogs) unpack_all syslogs rsyslog rsyslog-gnutls rsyslog-openssl syslog-ng-core && continue ;;
 	esac
+	# shellcheck disable=SC2178 # a function has an array of this name
 	names=$(packages "$group")
 	read -ra names <<<"${names//$'\n'/ }"
 	all+=("${names[@]}")
