@@ -47,7 +47,7 @@ Examples:
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `DIR`", DefaultText: "."},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print what would be written"},
-			&cli.StringFlag{Name: "name", Usage: "call the task and the unit `NAME`", DefaultText: "that of the file; of a Compose file its name, or that of its directory"},
+			&cli.StringFlag{Name: "name", Usage: "call the task and the unit `NAME`", DefaultText: "the name of the file; for a Compose file, its project name or its directory"},
 			&cli.StringSliceFlag{Name: "profile", Usage: "include the services of `PROFILE` of a Compose file"},
 			&cli.BoolFlag{Name: "replace", Usage: "replace files that are there"},
 		},
@@ -67,7 +67,7 @@ func convertedName(c *cli.Context, from string) string {
 	}
 	name := strings.TrimSuffix(filepath.Base(from), filepath.Ext(from))
 	if stem := strings.TrimPrefix(name, "docker-"); c.Command.Name == "import" && (stem == "compose" || stem == "podman-compose") {
-		if project := projectName(from); project != "" {
+		if project := composeName(from); project != "" {
 			return project
 		}
 		if dir, err := filepath.Abs(filepath.Dir(from)); err == nil {
@@ -77,9 +77,9 @@ func convertedName(c *cli.Context, from string) string {
 	return name
 }
 
-// projectName is the name that a Compose file gives itself; empty for none, or for one that
+// composeName is the name that a Compose file gives itself; empty for none, or for one that
 // has variables.
-func projectName(file string) string {
+func composeName(file string) string {
 	src, err := readSmall(file)
 	if err != nil {
 		return "" // convertSource reports it

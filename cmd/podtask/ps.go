@@ -219,7 +219,7 @@ func (s *session) observedTasks(ctx context.Context, states []lifecycle.State, n
 		return tasks
 	}
 	for k, st := range seen {
-		// Of a task that nobody runs, only the record says what it waited for.
+		// Without an owner, only the record says what the task waited for.
 		why := tasks[at[k]].Why
 		tasks[at[k]] = s.FromState(st)
 		tasks[at[k]].Observed, tasks[at[k]].Why = true, why
