@@ -24,8 +24,7 @@ import (
 // is initialized or running already. It fails for the same reasons as StartContainer,
 // with the same classes. StopContainer reverts it. on is the container's ContainerSpec.Bridge:
 // a container that has run, and whose address Podman keeps, gets another one there (see
-// Observed.Missing). If it cannot, because it is connected to no network, the container that
-// is returned with the error is Disconnected.
+// Observed.Missing).
 func (c *containerAPI) InitContainer(ctx context.Context, name string, on Bridge) (Observed, error) {
 	initialize := func() error {
 		return c.mutate(ctx, "initialize container", name, func(ctx context.Context) error {
@@ -39,10 +38,10 @@ func (c *containerAPI) InitContainer(ctx context.Context, name string, on Bridge
 	seen, err := c.InspectContainer(ctx, name)
 	if err == nil && seen.Disconnected && len(on.Members) > 0 {
 		if err := c.StopContainer(ctx, name, 0); err != nil {
-			return seen, err
+			return Observed{}, err
 		}
 		if err := c.networks.connect(ctx, name, on); err != nil {
-			return seen, err
+			return Observed{}, err
 		}
 		initErr = initialize()
 		seen, err = c.InspectContainer(ctx, name)
