@@ -86,9 +86,9 @@ func (r *Interpreter) Apply(ctx context.Context, s lifecycle.State, e lifecycle.
 	return lifecycle.OpFinished{ID: e.Op(), Failure: Failure(err), Result: result}
 }
 
-// ApplyWith is Apply with what of the metadata endpoint of the task belongs to the effect. A
-// container whose network or endpoint is not complete runs nevertheless: that is
-// Result.Tolerated.
+// ApplyWith applies an effect and, before or after it, the steps of the task's metadata endpoint
+// that go with it. Result.Tolerated says what a container runs without. A container whose network
+// cannot be set up is not started.
 func (r *Interpreter) ApplyWith(ctx context.Context, to *endpoint.Endpoint, s lifecycle.State, e lifecycle.Effect) lifecycle.OpFinished {
 	var missing lifecycle.Failure
 	if e, ok := e.(lifecycle.StartContainer); ok {

@@ -89,9 +89,8 @@ func (e *Endpoint) inspect(ctx context.Context, name string) (libpod.Observed, e
 
 // Enter prepares the network namespace of container i of a bridged task, which is about to be
 // started: it opens the endpoint there and adds the addresses that Podman could not give it.
-// missing is what the container has to run without. err is why it cannot be started, as
-// StartContainer would say it; then it may have no network, so it must not be started now. What
-// only the start can deal with is left to it.
+// missing is what the container runs without. On err, which is as of StartContainer, it must not be
+// started: it may have no network. Errors that the start itself handles are not returned.
 func (e *Endpoint) Enter(ctx context.Context, s lifecycle.State, i int) (missing lifecycle.Failure, err error) {
 	if e.metadata.Namespaces == nil || !s.Task.Bridged() || s.Task.Containers[i].Net.Disabled {
 		return missing, nil

@@ -11,12 +11,14 @@ import (
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
-// namespaces are the network namespaces of processes, without anything in them.
+// namespaces are the network namespaces of the processes in Podman. They contain nothing: only
+// what podtask tried there is kept, in the world.
 type namespaces struct{ w *world }
 
 var _ endpoint.Namespaces = namespaces{}
 
-// namespace is what was done in the namespace of a process: done, or refused and so told.
+// namespace is what podtask tried in the namespace of a process. If that failed, the task was
+// told.
 type namespace struct{ listened, added bool }
 
 func (n namespaces) of(pid int) *namespace {
@@ -53,7 +55,7 @@ func (n namespaces) AddAddresses(_ context.Context, pid int, _ []netip.Prefix) e
 	return n.fault()
 }
 
-// listener is one to which nobody connects.
+// listener never has a connection.
 type listener struct {
 	addr   net.Addr
 	once   sync.Once

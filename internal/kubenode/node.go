@@ -56,7 +56,7 @@ type node struct {
 	telling
 }
 
-// telling is what the API server is told of a node.
+// telling is the state of the reports about a node to the API server.
 type telling struct {
 	notify func(*corev1.Node)
 	told   *corev1.Node // as last told; nil for not at all

@@ -108,16 +108,16 @@ func (n *node) shutDown(ctx context.Context, client kubernetes.Interface) {
 		_, err = client.CoreV1().Nodes().PatchStatus(ctx, n.identity.Name, patch)
 	}
 	if err != nil {
-		n.log.Warn("the API server is not told of the shutdown", "error", err)
+		n.log.Warn("cannot report the shutdown to the API server", "error", err)
 	}
 }
 
-// stopUserInitiated is the stop code of a task that somebody asked to stop.
+// stopUserInitiated is the stop code of a task that was stopped by a request.
 const stopUserInitiated = "UserInitiated"
 
 // stoppedStatus makes the status of a Pod whose task has ended that of one that its host
-// ended, if it was not Kubernetes that asked for it: at a shutdown, or by hand. The exit
-// codes of its containers then say nothing of its success.
+// ended, unless Kubernetes asked for it: at a shutdown, or by hand. The exit codes of its
+// containers then do not say whether it succeeded.
 func stoppedStatus(s *corev1.PodStatus, t api.Task) {
 	switch {
 	case t.StopCode != stopUserInitiated || t.StoppedReason == "stopped by "+byKubernetes || t.Goal == goalGone:

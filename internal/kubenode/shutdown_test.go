@@ -72,7 +72,7 @@ func TestShutdownKillsWhatDoesNotEnd(t *testing.T) {
 	}
 }
 
-// What somebody stopped on the host has failed, whatever the exit code; an end of its own has
+// What was stopped on the host has failed, whatever the exit code; an end of its own has
 // not, and neither has one that Kubernetes asked for.
 func TestStoppedStatus(t *testing.T) {
 	t.Parallel()

@@ -145,7 +145,7 @@ func (r *run) operate(ctx context.Context, s lifecycle.State, e lifecycle.Effect
 	r.send(answer)
 }
 
-// do does an effect, and what of the task's output belongs to it.
+// do does an effect, and the steps of log delivery that go with it.
 func (r *run) do(ctx context.Context, s lifecycle.State, e lifecycle.Effect) lifecycle.OpFinished {
 	switch e := e.(type) {
 	case lifecycle.RemoveSandbox:

@@ -249,15 +249,15 @@ func (l *Log) Search(ctx context.Context, text string, fn func(Entry)) error {
 	return nil
 }
 
-// Place is how far somebody has read the log. The zero value stands for its beginning.
+// Place is a position in the log, up to which it was read. The zero value is its beginning.
 type Place struct {
 	inode uint64 // of the newest part
 	end   int64  // of what was read of it
 	seq   uint64 // of the last event
 }
 
-// ReadOn calls fn for the events behind a place and returns the next place. If the place is
-// not in the newest part any more, it calls restart, and then fn for all events. A line that
+// ReadOn calls fn for the events after a place and returns the next place. If the place is no
+// longer in the newest part, it calls restart, and then fn for all events. A line that
 // cannot be read is left out.
 func (l *Log) ReadOn(ctx context.Context, from Place, restart func(), fn func(Entry)) (Place, error) {
 	parts, err := l.open(ctx)

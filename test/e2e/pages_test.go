@@ -189,7 +189,7 @@ func TestPages(t *testing.T) {
 	for _, file := range all {
 		name := filepath.Base(file)
 		if _, known := pages[name]; !known && name != "tutorial.md" && len(shown(t, name)) > 0 {
-			t.Errorf("nobody types %q of %s", shown(t, name), name)
+			t.Errorf("no test types %q of %s", shown(t, name), name)
 		}
 	}
 	for name, p := range pages {
