@@ -1,4 +1,4 @@
-//go:build nightly
+//go:build e2e && bed_systemd && nightly
 
 package awslogs
 
@@ -22,14 +22,7 @@ import (
 // moto starts moto's server and returns its address.
 func moto(t *testing.T) string {
 	t.Helper()
-	program, err := exec.LookPath("moto_server")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	cmd := exec.CommandContext(t.Context(), program, "-H", "127.0.0.1", "-p", "0")
+	cmd := exec.CommandContext(t.Context(), "moto_server", "-H", "127.0.0.1", "-p", "0")
 	out, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -82,9 +75,9 @@ func stored(t *testing.T, url, token string) (texts []string, next string) {
 	return texts, page.NextForwardToken
 }
 
-// TestNightlyMoto sends the same lines to moto's server, which is foreign, and to that of the tests.
+// TestMotoStoresTheSame sends the same lines to moto's server, which is foreign, and to that of the tests.
 // Both have the same events in the end; those of moto are read by `aws logs get-log-events`.
-func TestNightlyMoto(t *testing.T) {
+func TestMotoStoresTheSame(t *testing.T) {
 	t.Parallel()
 	url, own := moto(t), logstest.New()
 	web := httptest.NewServer(own)
