@@ -149,7 +149,10 @@ func (r *Remover) Remove(ctx context.Context, id string, forget bool) (removed [
 		collect("slice "+unit, r.stopSlice(ctx, unit))
 	}
 	if forget && errors.Join(errs...) == nil {
-		errs = append(errs, os.Remove(r.path(id)))
+		// Another process may have removed the notes: the next command, or the agent.
+		if err := os.Remove(r.path(id)); !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
 	}
 	return removed, errors.Join(errs...)
 }

@@ -130,3 +130,17 @@ func TestNamesOfATask(t *testing.T) {
 		t.Errorf("flags of %v", p.args)
 	}
 }
+
+// Two processes may sweep at a time.
+func TestNotesThatAnotherProcessRemovedAreNoError(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &fakePodman{known: libpod.Inventory{StorageOnly: []string{"podtask-web-0123456789ab-infra"}}}
+		r := newRemover(t, p)
+		r.Note(id, Window{Began: time.Now(), Ended: time.Now()})
+		r.Podman = func(ctx context.Context) (Podman, error) { return p, os.RemoveAll(r.Dir) }
+		if removed, err := r.Remove(t.Context(), id, true); err != nil || len(removed) != 1 {
+			t.Errorf("it removes %v, %v", removed, err)
+		}
+	})
+}
