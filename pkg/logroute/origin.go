@@ -148,12 +148,16 @@ func (l *limited) Write(b []byte) (int, error) {
 // Of returns the tag of a container. What the template cannot say of it is left out.
 func (t Tag) Of(o Origin) string {
 	text, _ := t.render(o)
-	return strings.Map(func(r rune) rune {
+	text = strings.Map(func(r rune) rune {
 		if r < ' ' {
 			return ' '
 		}
 		return r
 	}, text)
+	if len(text) > maxOption { // a byte that is no UTF-8 became three
+		text = strings.ToValidUTF8(text[:maxOption], "")
+	}
+	return text
 }
 
 // defaultTag is Docker's.
