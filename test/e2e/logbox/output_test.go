@@ -127,7 +127,7 @@ func (o output) place(t *testing.T) logfiles.Files {
 			t.Fatal(err)
 		}
 		if i == len(o)/2 {
-			if _, err := files.Rotate(1, func() error { return os.Remove(files.Path()) }); err != nil {
+			if _, err := files.Rotate(1, func(int64) error { return os.Remove(files.Path()) }); err != nil {
 				t.Fatal(err)
 			}
 		}
