@@ -75,10 +75,16 @@ spec:
 `, image), "apply", "-f", "-")
 	n.kubectl("wait", "--for=condition=Ready", "pod", "--all", "--timeout=5m")
 	n.approve()
-	read := func() string {
-		out, _ := plane.Kubectl(context.Background(), "", "exec", "reader", "--", "/testbox", "cat", "/token/t")
-		return strings.TrimSpace(out)
+	var unread error // why the token could not be read the last time
+	read := func() (token string) {
+		token, unread = plane.Kubectl(context.Background(), "", "exec", "reader", "--", "/testbox", "cat", "/token/t")
+		return strings.TrimSpace(token)
 	}
+	defer func() {
+		if t.Failed() && unread != nil {
+			t.Logf("the token could not be read: %v; the Pods are\n%s", unread, n.kubectl("get", "pods", "-o", "wide"))
+		}
+	}()
 	knows := func(token string) bool {
 		out := n.apply(fmt.Sprintf(`{apiVersion: authentication.k8s.io/v1, kind: TokenReview, spec: {token: %s}}`, token), "create", "-f", "-", "-o", "jsonpath={.status.authenticated} {.status.user.username}")
 		return out == "true system:serviceaccount:default:default"
