@@ -35,6 +35,8 @@ type call struct {
 	makes bool
 	// cancels: a forced stop gives the call up.
 	cancels bool
+	// bridge: the call is made only for a container on a bridge network.
+	bridge bool
 }
 
 var calls = []call{
@@ -43,7 +45,10 @@ var calls = []call{
 	{name: "pull", method: "POST", path: "/images/pull$", makes: true, cancels: true},
 	{name: "container create", method: "POST", path: "/containers/create$", makes: true, cancels: true},
 	{name: "start", method: "POST", path: "-app/start$", empty: true, makes: true, cancels: true},
-	{name: "inspect", method: "GET", path: "-app/json$", skip: 1}, // the first is for addresses on a bridge network, and nothing depends on it
+	// The first inspection is for addresses on a bridge network, and nothing depends on it. The next
+	// one finds the process of the initialized container, which the start needs.
+	{name: "inspect before the start", method: "GET", path: "-app/json$", skip: 1, makes: true, bridge: true},
+	{name: "inspect", method: "GET", path: "-app/json$", skip: 2},
 	{name: "probe", method: "GET", path: "-app/healthcheck$", cancels: true},
 	{name: "stop", method: "POST", path: "-side/stop$", side: true, empty: true},
 	{name: "infra stop", method: "POST", path: "-infra/stop$", empty: true},
@@ -120,7 +125,7 @@ var faultKinds = []fault{
 	{name: "held, then passed on", do: func(_ *world, r <-chan struct{}) faults.Action { return faults.Hang(r) }, then: release},
 	{
 		name: "answer held at half", do: func(_ *world, r <-chan struct{}) faults.Action { return faults.Stall(20, r) }, then: release,
-		fits: func(c call) bool { return c.name == "pull" || c.name == "inspect" }, // long ones
+		fits: func(c call) bool { return c.name == "pull" || strings.HasPrefix(c.name, "inspect") }, // long ones
 	},
 	{name: "answer stalled", do: func(_ *world, r <-chan struct{}) faults.Action { return faults.Stall(0, r) }, then: holdOn, slow: true},
 	{name: "half a line", do: always(func() faults.Action { return faults.HalfLine(1) }), then: nothing, fits: inLines},
@@ -165,7 +170,7 @@ func (w *world) small(side bool) {
 // otherwise one, not the same for each fault.
 func (f fault) hit(number int) (hit []call) {
 	for _, c := range calls {
-		if f.fits == nil || f.fits(c) {
+		if (f.fits == nil || f.fits(c)) && (!c.bridge || testbed.HasBridge()) {
 			hit = append(hit, c)
 		}
 	}
@@ -212,7 +217,7 @@ func wanted(c call, f fault) []string {
 	switch {
 	case f.name == byForce:
 		return []string{"UserInitiated, init app: 125", "UserInitiated, init=0 app: 125", "UserInitiated, init=0 app=137: 137"}
-	case f.name == "404" && strings.HasSuffix(c.name, "start"): // it is made again
+	case f.name == "404" && c.makes && c.name != "pod create" && c.name != "pull": // it is made again
 		return []string{"EssentialContainerExited, init=0 app=3: 3"}
 	case f.permanent && c.makes:
 		return []string{"TaskFailedToStart, init app: 125", "TaskFailedToStart, init=0 app: 125", "TaskFailedToStart, init app=143: 125"}
