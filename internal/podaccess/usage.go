@@ -9,15 +9,19 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/podtask/podtask/internal/kubeserve"
+	"github.com/podtask/podtask/internal/observe"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// Usage implements kubeserve.Pods. The node's use is that of the whole host.
+// Usage implements kubeserve.Pods. The node's use is that of the whole host. Where the host does
+// not count the memory of Pods, it is that of their processes: metrics-server leaves out Pods
+// without a figure.
 func (a *Access) Usage(ctx context.Context) (kubeserve.Usage, error) {
 	u := kubeserve.Usage{At: time.Now()}
 	var err error
@@ -32,19 +36,34 @@ func (a *Access) Usage(ctx context.Context) (kubeserve.Usage, error) {
 	if all == nil {
 		return u, err
 	}
+	resident := sync.OnceValue(func() map[string]uint64 { return cgroups.Resident(a.root) })
 	for k, used := range all {
-		if used == nil {
-			continue // it ended just now
+		if used != nil { // else it ended just now
+			u.Pods = append(u.Pods, podUsage(states[k], used, resident))
 		}
-		s, ref := states[k], taskdef.PodRefOf(states[k].Task)
-		p := kubeserve.PodUsage{Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID, Total: counts(used.Task, s.CreatedAt)}
-		for _, c := range used.Containers {
-			i, _ := s.Task.Index(c.Name)
-			p.Containers = append(p.Containers, kubeserve.ContainerUsage{Name: c.Name, Counts: counts(c.Usage, s.Containers[i].StartedAt)})
-		}
-		u.Pods = append(u.Pods, p)
 	}
 	return u, nil
+}
+
+// podUsage is what a Pod uses. Resident is the memory of containers by their ids, for hosts that
+// do not count it.
+func podUsage(s lifecycle.State, used *observe.Usage, resident func() map[string]uint64) kubeserve.PodUsage {
+	ref := taskdef.PodRefOf(s.Task)
+	p := kubeserve.PodUsage{Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID, Total: counts(used.Task, s.CreatedAt)}
+	sum := uint64(0)
+	for _, c := range used.Containers {
+		i, _ := s.Task.Index(c.Name)
+		one := counts(c.Usage, s.Containers[i].StartedAt)
+		if c.Memory == nil {
+			one.Memory = resident()[s.Containers[i].ID]
+		}
+		sum += one.Memory
+		p.Containers = append(p.Containers, kubeserve.ContainerUsage{Name: c.Name, Counts: one})
+	}
+	if used.Task.Memory == nil {
+		p.Total.Memory = sum
+	}
+	return p
 }
 
 func counts(u cgroups.Usage, started time.Time) kubeserve.Counts {

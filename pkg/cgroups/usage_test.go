@@ -152,3 +152,29 @@ func FuzzReadUsage(f *testing.F) {
 		}
 	})
 }
+
+// Without a memory controller the memory of a container is that of its processes, whatever cgroup
+// manager Podman has. Its monitor is not a part of it.
+func TestResidentMemoryOfContainers(t *testing.T) {
+	t.Parallel()
+	a, b := strings.Repeat("ab", 32), strings.Repeat("cd", 32)
+	root := fstest.MapFS{"proc/meminfo": &fstest.MapFile{Data: []byte("MemTotal: 1 kB\n")}}
+	process := func(pid, group, anon string) {
+		root["proc/"+pid+"/cgroup"] = &fstest.MapFile{Data: []byte("3:cpu:/elsewhere\n0::" + group + "\n")}
+		root["proc/"+pid+"/status"] = &fstest.MapFile{Data: []byte("Name:\tmain\nVmRSS:\t  900 kB\n" + anon + "Threads:\t1\n")}
+	}
+	process("10", "/user.slice/libpod-"+a+".scope/container", "RssAnon:\t     100 kB\n")
+	process("11", "/user.slice/libpod-"+a+".scope/container/below", "RssAnon:\t      20 kB\n")
+	process("12", "/libpod_parent/libpod-"+b, "RssAnon:\t       3 kB\n")
+	process("13", "/user.slice/libpod-conmon-"+a+".scope", "RssAnon:\t    5000 kB\n")
+	process("14", "/user.slice", "RssAnon:\t    5000 kB\n")
+	process("15", "/user.slice/libpod-"+a+".scope", "") // a zombie has none
+	delete(root, "proc/14/status")
+	want := map[string]uint64{a: 120 << 10, b: 3 << 10}
+	if diff := cmp.Diff(want, cgroups.Resident(root)); diff != "" {
+		t.Error(diff)
+	}
+	if got := cgroups.Resident(fstest.MapFS{}); len(got) != 0 {
+		t.Errorf("without /proc there is %v", got)
+	}
+}

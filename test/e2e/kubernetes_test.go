@@ -514,8 +514,9 @@ func (n *node) forward(pod string) {
 func (n *node) usage(pod string) {
 	n.t.Helper()
 	out, err := n.curl("/metrics/resource", "kubelet-client")
-	if want := fmt.Sprintf("container_memory_working_set_bytes{container=\"main\",namespace=\"default\",pod=%q}", pod); err != nil || !strings.Contains(out, want) {
-		n.t.Errorf("no %s (%v) in\n%s", want, err, out)
+	memory := fmt.Sprintf("container_memory_working_set_bytes{container=\"main\",namespace=\"default\",pod=%q} ", pod)
+	if _, figure, found := strings.Cut(out, memory); err != nil || !found || strings.HasPrefix(figure, "0 ") {
+		n.t.Errorf("no %s above 0 (%v) in\n%s", memory, err, out)
 	}
 	var summary struct {
 		Pods []struct {
