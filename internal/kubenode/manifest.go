@@ -16,8 +16,8 @@ import (
 
 // manifests make the documents that an agent is given: a Pod with all that it refers to.
 type manifests struct {
-	node   string
-	server [2]string
+	node, address string
+	server        [2]string
 }
 
 // of returns a v1 List of the Pod and the objects it refers to, each fetched by its name.
@@ -87,7 +87,7 @@ func named(pod *corev1.Pod, name string) metav1.ObjectMeta {
 }
 
 // adapted is the Pod as the agent is given it: marked as one of this node, without what
-// servers add, and with the address of the API server for clients in its containers.
+// servers add, and with the addresses of this node and of the API server.
 func (m manifests) adapted(pod *corev1.Pod) *corev1.Pod {
 	p := pod.DeepCopy()
 	p.TypeMeta, p.Status, p.ManagedFields = typeOf("Pod"), corev1.PodStatus{}, nil
@@ -99,6 +99,7 @@ func (m manifests) adapted(pod *corev1.Pod) *corev1.Pod {
 	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range list {
 			m.addServer(&list[i])
+			m.setAddress(&list[i])
 		}
 	}
 	return p
@@ -111,6 +112,19 @@ func (m manifests) addServer(c *corev1.Container) {
 		has := slices.ContainsFunc(c.Env, func(v corev1.EnvVar) bool { return v.Name == name })
 		if !has && m.server[i] != "" {
 			c.Env = append(c.Env, corev1.EnvVar{Name: name, Value: m.server[i]})
+		}
+	}
+}
+
+// setAddress gives a container the node's address where it asks for that of its host, so that it is
+// told what the status of the Pod says.
+func (m manifests) setAddress(c *corev1.Container) {
+	for i, e := range c.Env {
+		if e.ValueFrom == nil || e.ValueFrom.FieldRef == nil || m.address == "" {
+			continue
+		}
+		if path := e.ValueFrom.FieldRef.FieldPath; path == "status.hostIP" || path == "status.hostIPs" {
+			c.Env[i] = corev1.EnvVar{Name: e.Name, Value: m.address}
 		}
 	}
 }

@@ -64,7 +64,7 @@ type Pods struct {
 // NewPods returns the Pods of a node. They are kept until ctx ends; then the caller waits
 // for them.
 func NewPods(ctx context.Context, c PodsConfig) *Pods {
-	return &Pods{PodsConfig: c, running: ctx, manifests: manifests{node: c.Node, server: c.Server}}
+	return &Pods{PodsConfig: c, running: ctx, manifests: manifests{c.Node, c.Address, c.Server}}
 }
 
 // Adopt finds the tasks that an earlier process left.

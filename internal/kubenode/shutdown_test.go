@@ -129,3 +129,16 @@ func TestPodRunsAgainAfterARestartOfTheHost(t *testing.T) {
 		t.Errorf("%d restarts, want the two before, that of the host and one since", got)
 	}
 }
+
+// Containers and the status of the Pod have the same address of the host.
+func TestContainersAreToldTheAddressOfTheNode(t *testing.T) {
+	t.Parallel()
+	pod := aPod("web", "u1")
+	for _, path := range []string{"status.hostIP", "status.hostIPs", "status.podIP"} {
+		pod.Spec.Containers[0].Env = append(pod.Spec.Containers[0].Env, corev1.EnvVar{Name: path, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}})
+	}
+	got := manifests{"edge", "192.0.2.7", [2]string{}}.adapted(pod).Spec.Containers[0].Env
+	if got[0].Value != "192.0.2.7" || got[1].Value != "192.0.2.7" || got[2].ValueFrom == nil {
+		t.Errorf("%+v", got)
+	}
+}
