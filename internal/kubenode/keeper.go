@@ -3,7 +3,7 @@ package kubenode
 import (
 	"context"
 	"errors"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
@@ -331,11 +331,16 @@ func neverRan(t api.Task) bool {
 // vanished reports whether the task ended because its containers were lost, as they are when
 // the host restarts: Podman then forgets how they ended.
 func vanished(t api.Task) bool {
-	return strings.Contains(t.StoppedReason, containerVanished)
+	return t.StopCode == stopContainerExited && slices.ContainsFunc(t.Containers, func(c api.Container) bool {
+		return c.Essential && slices.ContainsFunc(c.Errors, func(e api.Error) bool { return e.Name == containerVanished && !e.Tolerated })
+	})
 }
 
-// containerVanished is the name of the error of a container that was lost.
-const containerVanished = "ContainerVanishedError"
+// Of a task that ended by itself because containers of it were lost.
+const (
+	stopContainerExited = "EssentialContainerExited"
+	containerVanished   = "ContainerVanishedError"
+)
 
 // ending is what a keeper does to stop a task and to remove it.
 type ending struct{ *keeper }

@@ -105,7 +105,8 @@ func TestPodRunsAgainAfterARestartOfTheHost(t *testing.T) {
 		_ = w.pods.CreatePod(t.Context(), p)
 		w.awaitTask(string(p.UID))
 		w.set(string(p.UID), func(s *taskStub) {
-			s.StopCode, s.StoppedReason = "EssentialContainerExited", "essential container app: ContainerVanishedError: Podman has reset the container"
+			s.StopCode = stopContainerExited
+			s.Containers = []api.Container{{Name: "app", Essential: true, Errors: []api.Error{{Name: containerVanished}}}}
 			s.pod.Status.Phase = corev1.PodFailed // not settled yet
 			s.pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", RestartCount: 2, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137}}}}
 		})
@@ -127,6 +128,27 @@ func TestPodRunsAgainAfterARestartOfTheHost(t *testing.T) {
 	w.await("Running", func() bool { return w.has("always").Status.Phase == corev1.PodRunning })
 	if got := w.has("always").Status.ContainerStatuses[0].RestartCount; got != 4 {
 		t.Errorf("%d restarts, want the two before, that of the host and one since", got)
+	}
+}
+
+func TestOnlyALostContainerIsRunAgain(t *testing.T) {
+	t.Parallel()
+	lost := api.Error{Name: containerVanished}
+	for what, c := range map[string]struct {
+		code      string
+		container api.Container
+		want      bool
+	}{
+		"lost":                  {stopContainerExited, api.Container{Essential: true, Errors: []api.Error{lost}}, true},
+		"stopped by a user":     {stopUserInitiated, api.Container{Essential: true, Errors: []api.Error{lost}}, false},
+		"a sidecar is lost":     {stopContainerExited, api.Container{Errors: []api.Error{lost}}, false},
+		"it says so by itself":  {stopContainerExited, api.Container{Essential: true, Reason: containerVanished}, false},
+		"another kind of error": {stopContainerExited, api.Container{Essential: true, Errors: []api.Error{{Name: "OutOfMemoryError"}}}, false},
+	} {
+		task := api.Task{StopCode: c.code, StoppedReason: "app: " + containerVanished, Containers: []api.Container{c.container}}
+		if got := vanished(task); got != c.want {
+			t.Errorf("%s: %v", what, got)
+		}
 	}
 }
 
