@@ -48,6 +48,9 @@ func newKeeper(p *Pods, pod *corev1.Pod, task string) *keeper {
 		volumes: &volumes{podDir(p.Dir, pod.UID), newObjects(p.Client)}}
 	if task == "" { // then the API server has told of the Pod
 		k.report.server = pod
+		k.report.restarts = restarted(pod.Status, nil) // it has a status if a task of it was lost
+	} else {
+		k.report.restarts = markedRestarts(pod)
 	}
 	k.life, k.leave = context.WithCancel(p.running)
 	return k
@@ -205,7 +208,7 @@ func (k starting) tryCreate(ctx context.Context) (wait string, err error) {
 	if k.closing() {
 		return "", &rejectedError{reasonShutdown, messageShutdown}
 	}
-	definition, err := k.manifests.of(k.life, pod, k.volumes)
+	definition, err := k.manifests.of(k.life, pod, k.volumes, k.report.earlier())
 	if err != nil {
 		if apiServerAway(err) {
 			return "", err

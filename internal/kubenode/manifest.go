@@ -22,11 +22,12 @@ type manifests struct {
 
 // of returns a v1 List of the Pod and the objects it refers to, each fetched by its name.
 // Files of volumes that are kept are written first. All objects that are missing are in the
-// error.
-func (m manifests) of(ctx context.Context, pod *corev1.Pod, v *volumes) (json.RawMessage, error) {
+// error. Restarts are those before the task.
+func (m manifests) of(ctx context.Context, pod *corev1.Pod, v *volumes, restarts map[string]int32) (json.RawMessage, error) {
 	from := v.from.reading(pod)
 	errs := []error{v.write(ctx, pod, from)}
 	pod = m.adapted(v.mounted(pod))
+	markRestarts(pod, restarts)
 	objects := []runtime.Object{pod}
 	tokens, err := m.tokens(ctx, pod, from)
 	if err != nil {

@@ -3,6 +3,7 @@ package kubenode
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"strconv"
 	"sync"
 
@@ -89,19 +90,16 @@ func (r *reporter) set(s corev1.PodStatus) {
 func (r *reporter) restart() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.want == nil {
-		return
+	if r.want != nil {
+		r.restarts = restarted(*r.want, r.restarts)
 	}
-	before := r.restarts
-	r.restarts = make(map[string]int32)
-	for _, list := range [][]corev1.ContainerStatus{r.want.InitContainerStatuses, r.want.ContainerStatuses} {
-		for _, c := range list {
-			r.restarts[c.Name] = max(c.RestartCount, before[c.Name])
-			if c.State.Running != nil || c.State.Terminated != nil {
-				r.restarts[c.Name]++
-			}
-		}
-	}
+}
+
+// earlier are the restarts of the containers of earlier tasks, by name.
+func (r *reporter) earlier() map[string]int32 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.restarts)
 }
 
 // wake makes run look. The lock is held.

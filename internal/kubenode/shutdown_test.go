@@ -129,6 +129,42 @@ func TestPodRunsAgainAfterARestartOfTheHost(t *testing.T) {
 	if got := w.has("always").Status.ContainerStatuses[0].RestartCount; got != 4 {
 		t.Errorf("%d restarts, want the two before, that of the host and one since", got)
 	}
+	again := newWorld(t, w.has("always")) // the next process
+	again.agent.change(func() {
+		s, _, _ := w.agent.get("task-of-u1")
+		s.pod = *s.pod.DeepCopy()
+		s.pod.Status.ContainerStatuses[0].RestartCount = 2
+		again.agent.tasks["task-of-u1"] = &s
+	})
+	if err := again.pods.Adopt(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	again.pods.see(again.has("always"), false)
+	again.await("one more restart", func() bool {
+		got := again.has("always").Status.ContainerStatuses
+		return len(got) == 1 && got[0].RestartCount == 5
+	})
+}
+
+// A Pod whose task is not there any more runs again, and its status has how often it ran before.
+func TestALostTaskCountsAsARestart(t *testing.T) {
+	t.Parallel()
+	pod := aPod("web", "u1")
+	pod.Annotations = map[string]string{annotationRestarts: `{"app":70}`} // not the node's
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", RestartCount: 2, State: corev1.ContainerState{Running: new(corev1.ContainerStateRunning)}}}
+	w := newWorld(t, pod)
+	_ = w.pods.CreatePod(t.Context(), pod)
+	w.awaitTask("u1")
+	w.set("u1", func(s *taskStub) {
+		s.pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app"}}
+	})
+	w.await("a restart", func() bool {
+		got := w.has("web").Status.ContainerStatuses
+		return len(got) == 1 && got[0].RestartCount == 3
+	})
+	if task, _, _ := w.agent.get("task-of-u1"); task.pod.Annotations[annotationRestarts] != `{"app":3}` {
+		t.Errorf("the task has %v", task.pod.Annotations)
+	}
 }
 
 func TestOnlyALostContainerIsRunAgain(t *testing.T) {
