@@ -169,10 +169,18 @@ func (c *podAPI) adoptPod(ctx context.Context, p PodSpec, spec string, conflict 
 	if err := adoptable(found.Labels, p.TaskID, spec); err != nil {
 		return "", fail(ctx, "adopt pod", p.Name, err)
 	}
-	if found.InfraContainerID == "" { // what is created in it now would not share its namespaces
-		return "", lacksInfra(p.Name, found.Created)
+	switch {
+	case found.InfraContainerID != "":
+		return found.ID, nil
+	case heldByStorage(conflict):
+		// Podman 4.3 keeps a pod whose infra container it could not make, because a create that was
+		// cut off has left the name in the storage.
+		if err := c.remove(ctx, InfraName(p.Name)); err != nil {
+			return "", err
+		}
+		return "", &Error{Op: "create pod", Object: p.Name, Class: Interrupted, Cause: "an interrupted create left the name of its infra container in Podman's storage; the leftover has been removed"}
 	}
-	return found.ID, nil
+	return "", lacksInfra(p.Name, found.Created) // what is created in it now would not share its namespaces
 }
 
 // podFrom builds the Pod from its infra container.

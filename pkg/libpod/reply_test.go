@@ -3,12 +3,14 @@ package libpod_test
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -588,6 +590,33 @@ func TestNameLeftInStorageIsFreed(t *testing.T) {
 		if !errors.Is(err, tt.want) || removals.Load() != tt.removals {
 			t.Errorf("%s: got %v after %d removals", tt.name, err, removals.Load())
 		}
+	}
+}
+
+// Podman 4.3 keeps a pod whose infra container it could not make. Once the name is free, the pod is
+// made again.
+func TestNameOfAnInfraContainerLeftInStorageIsFreed(t *testing.T) {
+	t.Parallel()
+	var labels, removed string
+	c := recorded(t, "4.3.1", func(w http.ResponseWriter, r *http.Request) {
+		switch r.Method {
+		case http.MethodPost:
+			var spec struct{ Labels json.RawMessage }
+			if err := json.NewDecoder(r.Body).Decode(&spec); err != nil {
+				t.Error(err)
+			}
+			labels = string(spec.Labels)
+			reply(w, 500, `{"cause":"that name is already in use","message":"creating container storage: the container name \"p-infra\" is already in use by 123","response":500}`)
+		case http.MethodDelete:
+			removed = path.Base(r.URL.Path)
+			reply(w, 200, `[{"Id":"a"}]`)
+		default:
+			reply(w, 200, `{"Id":"a","Name":"p","Created":"`+time.Now().Format(time.RFC3339)+`","Labels":`+labels+`}`)
+		}
+	})
+	_, err := c.CreatePod(soon(t), libpod.PodSpec{Name: "p", TaskID: "t"})
+	if !errors.Is(err, libpod.Interrupted) || removed != "p-infra" {
+		t.Errorf("got %v after the removal of %q", err, removed)
 	}
 }
 
