@@ -89,7 +89,7 @@ func FuzzRead(f *testing.F) {
 
 // Whatever a unit says, what is generated is a unit that Podman's parser reads,
 // and a unit with errors makes none.
-func FuzzGenerate(f *testing.F) {
+func FuzzGeneratedIsReadable(f *testing.F) {
 	f.Add("web", "[Task]\nDefinition=./x y$%i.json\nEnvironment=\"A=b c\" 'D=e\nPublishPort=[::1]:1:2\nMemoryMax=1.5G\n[Install]\nWantedBy=a.target b.task\nAlias=x.service\n")
 	f.Add("a@", "[Unit]\nAfter=a@b.task c.pod\n[Task]\nDefinition=%h\nTaskName=%n\nServiceName=x\n[Install]\nDefaultInstance=q\nWantedBy=t\n")
 	f.Fuzz(func(t *testing.T, name, text string) {
