@@ -393,17 +393,21 @@ func (b *box) checkNothingLeft() {
 		}
 		if bed.name != "plain" {
 			// systemd starts the unit of an owner that was killed again; without a task it ends.
-			var out []byte
-			var err error
-			if !testbed.Until(func() bool {
-				out, err = exec.Command("systemctl", "--user", "list-units", "--all", "--plain", "--no-legend", "podtask*"+id[:12]+"*").Output()
+			eventually(b.t, "the end of the owner's unit", func() bool {
+				out, err := unitsOf("podtask-owner-*", id)
 				return err == nil && len(out) == 0
-			}) {
+			})
+			if out, err := unitsOf("podtask*", id); err != nil || len(out) > 0 {
 				b.t.Errorf("left in systemd: %s %v", out, err)
 			}
 		}
 	}
 	b.checkNoPassword()
+}
+
+// unitsOf lists the units of a task whose names begin like a pattern.
+func unitsOf(pattern, id string) ([]byte, error) {
+	return exec.Command("systemctl", "--user", "list-units", "--all", "--plain", "--no-legend", pattern+id[:12]+"*").Output()
 }
 
 // owners are the podtask processes with this box's state directory.
