@@ -156,6 +156,9 @@ func (c serviceKillCase) startKillingBoth(t *testing.T, moment time.Duration) {
 			t.Errorf("it is %s: %s %v", now.Status, now.StoppedReason, now.Containers)
 		}
 	}
+	if started {
+		c.untilCounted(t, runs)
+	}
 	b.want(0, "rm", "--force", "--all")
 	for i := range c.containers {
 		text, err := os.ReadFile(filepath.Join(runs, fmt.Sprint("c", i)))
@@ -213,10 +216,12 @@ func (c serviceKillCase) start(t *testing.T, moment time.Duration) time.Duration
 	} else if now := b.inspect(id); now.Status != "RUNNING" {
 		t.Errorf("it is %s: %s", now.Status, now.StoppedReason)
 	}
+	if !unrecorded && got.code == 0 {
+		c.untilCounted(t, runs)
+	}
 	b.want(0, "rm", "--force", "--all")
 	for i := range c.containers {
-		path := filepath.Join(runs, fmt.Sprint("c", i))
-		text, err := os.ReadFile(path)
+		text, err := os.ReadFile(filepath.Join(runs, fmt.Sprint("c", i)))
 		if unrecorded && errors.Is(err, os.ErrNotExist) {
 			continue
 		}
@@ -233,6 +238,19 @@ func (c serviceKillCase) start(t *testing.T, moment time.Duration) time.Duration
 		wantNoLeftovers(t, before)
 	}
 	return took
+}
+
+// untilCounted waits until the program of each container has counted its start.
+func (c serviceKillCase) untilCounted(t *testing.T, runs string) {
+	t.Helper()
+	eventually(t, "the count of each program", func() bool {
+		for i := range c.containers {
+			if text, err := os.ReadFile(filepath.Join(runs, fmt.Sprint("c", i))); err != nil || len(text) == 0 {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // killServiceAndOwners kills Podman's service and all processes of podtask in the box but one,
