@@ -2,6 +2,7 @@ package libpod
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -118,6 +120,8 @@ type connection struct {
 	monitored sync.Map
 	exits     exitFiles
 	storage   storage
+	// runtimeDir is where Podman keeps what does not outlive a reboot.
+	runtimeDir string
 	// makes and removals are apart, so that calls of one task that hang do not delay the
 	// removal of another.
 	makes, removals slots
@@ -159,7 +163,7 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	c := newClient(&connection{
 		pool: pool, context: bound, version: *bindings.ServiceVersion(bound),
 		makes: make(slots, maxMutations), removals: make(slots, maxMutations),
-		storage: storage{log: o.Log, broken: s.end},
+		storage: storage{log: o.Log, broken: s.end}, runtimeDir: cmp.Or(o.RuntimeDir, os.Getenv("XDG_RUNTIME_DIR")),
 	}, s)
 	c.stopKeeper = end
 	c.keeper.Go(func() { c.keepServiceRunning(bound) })
@@ -277,6 +281,9 @@ func (c *connection) mutate(ctx context.Context, op, object string, fn func(ctx 
 	late, end := linger(ctx, mutateLinger)
 	defer end()
 	err = c.write(late, op, object, 0, fn)
+	if needsNamespace(err) && c.repairNamespace(late) {
+		err = c.write(late, op, object, 0, fn)
+	}
 	if late.Err() != nil {
 		return fail(ctx, op, object, ctx.Err())
 	}

@@ -269,13 +269,14 @@ const (
 		"raise it with sysctl -w kernel.keys.maxkeys=20000 kernel.keys.maxbytes=2000000, or set keyring = false under [containers] in containers.conf"
 	inotifyQuota = "this user has no inotify instance or watch left: " +
 		"raise the limits with sysctl -w fs.inotify.max_user_instances=8192 fs.inotify.max_user_watches=524288"
-	fileLimit    = "Podman or the container runtime has too many open files: raise the limit on open files (ulimit -n, LimitNOFILE= in a unit, fs.file-max)"
-	processQuota = "this user may have no more processes or threads: raise TasksMax of the user's slice (systemctl set-property user-UID.slice TasksMax=N, as root), or the limit on processes (ulimit -u)"
-	lockQuota    = "Podman has no free lock, of which each container, pod and volume has one: remove some, or raise num_locks under [engine] in containers.conf and run podman system renumber"
-	wrongFormat  = "the kernel cannot run the program: it was built for another architecture, or it is a script without an interpreter line (#!)"
-	conmonDied   = "Podman's container monitor (conmon) failed before it reported why: see journalctl --user -t conmon, and run podtask doctor"
-	addressHeld  = "Podman keeps the container's address for a start that was cut off when its service was killed, until the network is removed: run the task again"
-	oldNetavark  = "netavark gave no answer, because it is too old for this Podman: Podman 6 needs netavark 2 (netavark --version shows the version)"
+	fileLimit         = "Podman or the container runtime has too many open files: raise the limit on open files (ulimit -n, LimitNOFILE= in a unit, fs.file-max)"
+	processQuota      = "this user may have no more processes or threads: raise TasksMax of the user's slice (systemctl set-property user-UID.slice TasksMax=N, as root), or the limit on processes (ulimit -u)"
+	lockQuota         = "Podman has no free lock, of which each container, pod and volume has one: remove some, or raise num_locks under [engine] in containers.conf and run podman system renumber"
+	wrongFormat       = "the kernel cannot run the program: it was built for another architecture, or it is a script without an interpreter line (#!)"
+	conmonDied        = "Podman's container monitor (conmon) failed before it reported why: see journalctl --user -t conmon, and run podtask doctor"
+	addressHeld       = "Podman keeps the container's address for a start that was cut off when its service was killed, until the network is removed: run the task again"
+	incompleteNetwork = "Podman did not complete the network namespace of bridge networks, because its service was killed: stop the containers that have one, and remove the file rootless-netns-* in $XDG_RUNTIME_DIR/netns"
+	oldNetavark       = "netavark gave no answer, because it is too old for this Podman: Podman 6 needs netavark 2 (netavark --version shows the version)"
 )
 
 // rules are searched in order, because messages are nested: a failed start quotes the OCI
@@ -337,6 +338,7 @@ var rules = []rule{
 	{"create keyring", QuotaExceeded, "crun, in front of EDQUOT", keyQuota},
 	{"session keyring", QuotaExceeded, "runc, likewise", keyQuota},
 	{"inotify", QuotaExceeded, "conmon and Podman; the kernel answers ENOSPC or EMFILE", inotifyQuota},
+	{brokenNamespace, Other, "Podman 4, start", incompleteNetwork},
 	{"netavark: : eof", Other, "Podman 6 with netavark 1", oldNetavark},
 	{"no space left on device", NoSpace, "", ""},
 	{"disk quota exceeded", NoSpace, "", ""},
@@ -345,6 +347,7 @@ var rules = []rule{
 	{"no logs from conmon", Other, "likewise", conmonDied},
 	{"no image found in manifest list", WrongPlatform, "containers/image, before 5.29 and since", ""},
 	{"no image found in image index", WrongPlatform, "containers/image", ""},
+	{"foreign key constraint failed", Temporary, "SQLite backend: what a new container belongs to was removed meanwhile", ""},
 	{"database is locked", Temporary, "SQLite backend of 4.8 and later", ""},
 	{"num_locks", QuotaExceeded, "libpod's lock manager, when a container, pod or volume is created", lockQuota},
 	{"pthread_create failed", QuotaExceeded, "the Go runtime of a program with cgo", processQuota},
