@@ -281,7 +281,7 @@ func (c *connection) mutate(ctx context.Context, op, object string, fn func(ctx 
 	late, end := linger(ctx, mutateLinger)
 	defer end()
 	err = c.write(late, op, object, 0, fn)
-	if needsNamespace(err) && c.repairNamespace(late) {
+	if incompleteNamespace(err) && c.repairNamespace(late) {
 		err = c.write(late, op, object, 0, fn)
 	}
 	if late.Err() != nil {

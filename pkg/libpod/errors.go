@@ -275,7 +275,7 @@ const (
 	wrongFormat       = "the kernel cannot run the program: it was built for another architecture, or it is a script without an interpreter line (#!)"
 	conmonDied        = "Podman's container monitor (conmon) failed before it reported why: see journalctl --user -t conmon, and run podtask doctor"
 	addressHeld       = "Podman keeps the container's address for a start that was cut off when its service was killed, until the network is removed: run the task again"
-	incompleteNetwork = "Podman did not complete the network namespace of bridge networks, because its service was killed: stop the containers that have one, and remove the file rootless-netns-* in $XDG_RUNTIME_DIR/netns"
+	incompleteNetwork = "Podman did not complete the network namespace of bridge networks, because its service was killed: with Podman 5 end the process in $XDG_RUNTIME_DIR/containers/networks/rootless-netns/rootless-netns-conn.pid; with Podman 4 stop the containers of bridge networks and remove $XDG_RUNTIME_DIR/netns/rootless-netns-*"
 	oldNetavark       = "netavark gave no answer, because it is too old for this Podman: Podman 6 needs netavark 2 (netavark --version shows the version)"
 )
 
@@ -338,7 +338,9 @@ var rules = []rule{
 	{"create keyring", QuotaExceeded, "crun, in front of EDQUOT", keyQuota},
 	{"session keyring", QuotaExceeded, "runc, likewise", keyQuota},
 	{"inotify", QuotaExceeded, "conmon and Podman; the kernel answers ENOSPC or EMFILE", inotifyQuota},
-	{brokenNamespace, Other, "Podman 4, start", incompleteNetwork},
+	{incomplete4, Other, "Podman 4, start", incompleteNetwork},
+	{incomplete5, Other, "Podman 5, start", incompleteNetwork},
+	{incomplete5Info, Other, "likewise", incompleteNetwork},
 	{"netavark: : eof", Other, "Podman 6 with netavark 1", oldNetavark},
 	{"no space left on device", NoSpace, "", ""},
 	{"disk quota exceeded", NoSpace, "", ""},

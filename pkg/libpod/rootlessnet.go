@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/containers/podman/v5/libpod/define"
 	"github.com/containers/podman/v5/pkg/bindings/containers"
@@ -15,69 +18,46 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Podman 4 keeps the bridge networks of a user in one network namespace. If its service is
-// killed while it makes that namespace, the file of the namespace is there and the directory
-// that belongs to it is empty. Podman takes the file for a complete namespace, so each later
-// start with a bridge network fails, until the user has logged out everywhere. Without the
-// file, Podman makes the namespace again.
+// Podman keeps the bridge networks of a user in one network namespace. If its service is
+// killed while it makes that namespace, Podman takes what there is of it for all of it, and each
+// later start with a bridge network fails, until the user has logged out everywhere. Podman 4
+// has made the file of the namespace, and nothing else: without the file, it makes the
+// namespace again. Podman 5 has started pasta, and has not written the files that follow: when
+// pasta does not run, it starts pasta again, and writes them.
 
-// brokenNamespace is how Podman reports in lower case that the directory is empty.
-const brokenNamespace = "failed to mount runtime directory for rootless netns: no such file or directory"
+// How Podman reports in lower case that the namespace is incomplete.
+const (
+	incomplete4     = "failed to mount runtime directory for rootless netns: no such file or directory"
+	incomplete5     = "rootless netns: mount resolv.conf to"
+	incomplete5Info = "rootless netns: deserialize info"
+)
 
-// needsNamespace reports whether err is about a namespace that Podman made in part.
-func needsNamespace(err error) bool {
+// incompleteNamespace reports whether err is about a namespace that Podman made in part.
+func incompleteNamespace(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Cause == incompleteNetwork
 }
 
-// repairNamespace removes the file of the namespace if the namespace is incomplete and no
-// container uses it. It reports whether a start may succeed now.
-func (c *connection) repairNamespace(ctx context.Context) bool {
-	dir := c.runtimeDir
-	lock, err := os.OpenFile(filepath.Join(dir, "libpod", "tmp", "rootless-netns.lock"), os.O_RDWR, 0)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = lock.Close() }()
-	if !c.noBridgeInUse(ctx) {
-		return false
-	}
-	name, ok := c.namespaceFile(ctx, filepath.Join(dir, "netns"))
-	// Podman holds the lock while it makes a namespace, and while it works in it.
-	write := unix.Flock_t{Type: unix.F_WRLCK}
-	if err := unix.FcntlFlock(lock.Fd(), unix.F_OFD_SETLK, &write); err != nil {
-		return true // the next start waits for the one that holds it
-	}
-	if _, err := os.Stat(filepath.Join(dir, "libpod", "tmp", "rootless-netns", "run")); err == nil {
-		return true // somebody else repaired it
-	}
-	if !ok {
-		return true // somebody else has just removed it
-	}
-	// The namespace is mounted on the file in the mount namespace of Podman only.
-	err = os.Remove(name)
-	return err == nil || errors.Is(err, os.ErrNotExist)
-}
+// repairLimit is longer than Podman works in the namespace for one container.
+const repairLimit = 10 * time.Second
 
-// namespaceFile finds the file of the namespace in dir. Its name has a hash of the directory
-// of Podman's database, which is that of the storage or the one it is in by default.
-func (c *connection) namespaceFile(ctx context.Context, dir string) (path string, ok bool) {
+// repairNamespace has Podman make the namespace again, unless a container of Podman 4 uses it.
+// It reports whether a start may succeed now.
+func (c *connection) repairNamespace(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, repairLimit)
+	defer cancel()
 	var info *define.Info
 	err := c.ask(ctx, "ask Podman about", "the host", func(ctx context.Context) (err error) {
 		info, err = system.Info(ctx, nil)
 		return err
 	})
 	if err != nil || info.Store == nil {
-		return "", false
+		return false
 	}
-	for _, root := range []string{info.Store.GraphRoot, filepath.Join(os.Getenv("HOME"), ".local/share/containers/storage")} {
-		hash := sha256.Sum256([]byte(filepath.Join(root, "libpod")))
-		path = filepath.Join(dir, fmt.Sprintf("rootless-netns-%x", hash[:10]))
-		if _, err := os.Stat(path); err == nil {
-			return path, true
-		}
+	if c.version.Major < 5 {
+		return c.noBridgeInUse(ctx) && repair4(ctx, c.runtimeDir, info.Store.GraphRoot)
 	}
-	return "", false
+	return repair5(ctx, info.Store.RunRoot, info.Store.GraphRoot)
 }
 
 // noBridgeInUse reports whether no container that runs is part of a bridge network.
@@ -93,4 +73,106 @@ func (c *connection) noBridgeInUse(ctx context.Context) bool {
 		}
 	}
 	return err == nil
+}
+
+// repair4 removes the file of the namespace of Podman 4. Its name has a hash of the directory of
+// Podman's database, which is in that of the storage, or where that is by default.
+func repair4(ctx context.Context, runtimeDir, graphRoot string) bool {
+	unlock, err := lockOf(ctx, filepath.Join(runtimeDir, "libpod", "tmp", "rootless-netns.lock"))
+	if err != nil {
+		return false
+	}
+	defer unlock()
+	if _, err := os.Stat(filepath.Join(runtimeDir, "libpod", "tmp", "rootless-netns", "run")); err == nil {
+		return true // somebody else repaired it
+	}
+	for _, root := range []string{graphRoot, filepath.Join(os.Getenv("HOME"), ".local/share/containers/storage")} {
+		hash := sha256.Sum256([]byte(filepath.Join(root, "libpod")))
+		// The namespace is mounted on the file in the mount namespace of Podman only.
+		err := os.Remove(filepath.Join(runtimeDir, "netns", fmt.Sprintf("rootless-netns-%x", hash[:10])))
+		if !errors.Is(err, os.ErrNotExist) {
+			return err == nil
+		}
+	}
+	return true // somebody else has just removed it
+}
+
+// repair5 ends the pasta of the namespace of Podman 5 if files are missing that Podman writes
+// after its start.
+func repair5(ctx context.Context, runRoot, graphRoot string) bool {
+	unlock, err := lockOf(ctx, filepath.Join(graphRoot, "networks", "netavark.lock"))
+	if err != nil {
+		return false
+	}
+	defer unlock()
+	dir := filepath.Join(runRoot, "networks", "rootless-netns")
+	info, err := os.Stat(filepath.Join(dir, "info.json"))
+	if _, noResolver := os.Stat(filepath.Join(dir, "resolv.conf")); noResolver == nil && err == nil && info.Size() > 0 {
+		return true // somebody else repaired it
+	}
+	pidFile := filepath.Join(dir, "rootless-netns-conn.pid")
+	text, err := os.ReadFile(pidFile)
+	if err != nil {
+		return errors.Is(err, os.ErrNotExist)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || !end(pid, "pasta", "slirp4netns") {
+		return false
+	}
+	return os.Remove(pidFile) == nil
+}
+
+// endLimit is longer than a program takes to end after SIGTERM, in milliseconds.
+const endLimit = 3000
+
+// end ends a process if it is one of these programs, and waits for that. It reports whether there
+// is no such process.
+func end(pid int, programs ...string) bool {
+	process, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return errors.Is(err, unix.ESRCH)
+	}
+	defer func() { _ = unix.Close(process) }()
+	name, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "comm"))
+	if err != nil {
+		return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH)
+	}
+	for _, p := range programs {
+		if !strings.HasPrefix(string(name), p) { // pasta.avx2, for instance
+			continue
+		}
+		if err := unix.PidfdSendSignal(process, unix.SIGTERM, nil, 0); err != nil {
+			return errors.Is(err, unix.ESRCH)
+		}
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(process), Events: unix.POLLIN}}, endLimit)
+		return n > 0 && err == nil
+	}
+	return true // another process has the number now
+}
+
+// lockOf takes a lock of Podman, which it holds while it makes a namespace and while it works in
+// it.
+func lockOf(ctx context.Context, path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	taken := make(chan error, 1)
+	go func() {
+		taken <- unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLKW, &unix.Flock_t{Type: unix.F_WRLCK})
+	}()
+	select {
+	case err := <-taken:
+		if err != nil {
+			_ = f.Close()
+			return nil, err
+		}
+		return func() { _ = f.Close() }, nil
+	case <-ctx.Done():
+		go func() { // Podman holds it for longer
+			<-taken
+			_ = f.Close()
+		}()
+		return nil, context.Cause(ctx)
+	}
 }
