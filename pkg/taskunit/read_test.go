@@ -62,8 +62,10 @@ func FuzzRead(f *testing.F) {
 		if strings.Contains(text, `\`) || !utf8.ValidString(text) || strings.HasPrefix(text, "\ufeff") || oracle.Parse(text) != nil {
 			return
 		}
-		if slices.ContainsFunc(got.problems, func(p Problem) bool { return strings.Contains(p.Message, "is not a section") }) {
-			return // a key that begins with "[": an error in systemd
+		if slices.ContainsFunc(got.problems, func(p Problem) bool {
+			return strings.Contains(p.Message, "is not a section") || strings.Contains(p.Message, "control character")
+		}) {
+			return // a key that begins with "[", an error in systemd, or a value that could contain a line
 		}
 		if len(got.problems) > 0 {
 			t.Fatalf("Podman takes %q, and we say %v", text, got.problems)
