@@ -62,6 +62,7 @@ func budgetOf(s *config.Settings, root fs.FS, uid, cpus int) admission.Budget {
 // Budget returns what all tasks together may use.
 func (q *Queue) Budget() admission.Budget {
 	b := budgetOf(q.Settings, q.Root, os.Getuid(), runtime.NumCPU())
+	b.Starting = q.starting()
 	if q.GPUs == nil {
 		return b
 	}
@@ -71,6 +72,26 @@ func (q *Queue) Budget() admission.Budget {
 		b.GPUsFrom += ": " + err.Error()
 	}
 	return b
+}
+
+// starting returns Budget.Starting, which reads the record of a task at most once.
+func (q *Queue) starting() func(task string) bool {
+	var mu sync.Mutex
+	known := make(map[string]bool)
+	return func(task string) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		is, found := known[task]
+		if found {
+			return is
+		}
+		if data, err := q.Tasks.Store.Get(task); err == nil {
+			s, err := record.Decode(data)
+			is = err == nil && s.Status() < lifecycle.StatusRunning
+		}
+		known[task] = is
+		return is
+	}
 }
 
 // Admit requests a task's reservation. It does not wait.

@@ -28,40 +28,54 @@ func (q Quota) of(n Need) int64 {
 	return q.PerTask + n.Containers*q.PerContainer
 }
 
-// settleTime is how long an admitted task may take until its containers run and their use
-// of a quota shows.
-const settleTime = 30 * time.Second
+// settleTime is how long an admitted task takes until its containers run and their use of a
+// quota shows. A task that Budget.Starting knows to be starting may take startTime, on a host that
+// is busy or pulls an image.
+const (
+	settleTime = 30 * time.Second
+	startTime  = 15 * time.Minute
+)
 
-// held returns what the admitted tasks take of a quota together, and who they are. Settled
-// reports whether all of them were admitted long enough ago.
-func (k Quota) held(q Queue, at time.Time) (sum int64, by []string, settled bool) {
-	settled = true
+// held returns what the admitted tasks take of a quota together, and who they are.
+func (k Quota) held(q Queue) (sum int64, by []string) {
 	for _, e := range q.Entries {
 		if n := k.of(e.Need); e.Held && n > 0 {
 			sum, by = sum+n, append(by, e.label())
-			settled = settled && (at.Sub(e.Since) >= settleTime || at.Before(e.Since))
 		}
 	}
-	return sum, by, settled
+	return sum, by
+}
+
+// settled reports whether the use of all admitted tasks shows in what is used of a quota.
+func (b Budget) settled(k Quota, q Queue, at time.Time) bool {
+	for _, e := range q.Entries {
+		age := at.Sub(e.Since)
+		switch {
+		case !e.Held || k.of(e.Need) == 0 || age < 0 || age >= startTime:
+		case age < settleTime, b.Starting != nil && b.Starting(e.Task):
+			return false
+		}
+	}
+	return true
 }
 
 // others estimates what others than admitted tasks use of a quota. What is used beyond the
 // sum of the admitted tasks is certainly theirs. As long as some tasks are still starting,
 // and so use less than their sum, the estimate does not decrease.
-func (k Quota) others(q Queue, held int64, settled bool) int64 {
-	now := max(0, k.Used-held)
-	if settled {
+func (b Budget) others(k Quota, q Queue, held int64, at time.Time) int64 {
+	now, before := max(0, k.Used-held), q.Others[k.Name]
+	if now >= before || b.settled(k, q, at) {
 		return now
 	}
-	return max(now, q.Others[k.Name])
+	return before
 }
 
 // noteOthers remembers what others use, for the time in which tasks start.
 func (b Budget) noteOthers(q Queue, at time.Time) Queue {
 	others := map[string]int64{}
 	for _, k := range b.Quotas {
-		held, _, settled := k.held(q, at)
-		if n := k.others(q, held, settled); n > 0 {
+		held, _ := k.held(q)
+		if n := b.others(k, q, held, at); n > 0 {
 			others[k.Name] = n
 		}
 	}
@@ -79,8 +93,8 @@ func (b Budget) quotaShortages(q Queue, n Need, at time.Time) (short []Shortage)
 		if want == 0 {
 			continue
 		}
-		held, by, settled := k.held(q, at)
-		others := k.others(q, held, settled)
+		held, by := k.held(q)
+		others := b.others(k, q, held, at)
 		free := max(0, k.Most-held-others)
 		if want <= free {
 			continue

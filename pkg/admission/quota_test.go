@@ -66,6 +66,31 @@ func TestOthersAreRememberedWhileTasksStart(t *testing.T) {
 	}
 }
 
+// A host that is busy may take minutes to start a task.
+func TestOthersAreRememberedWhileATaskStartsSlowly(t *testing.T) {
+	t.Parallel()
+	h := quotaHost(t, 10, 4)
+	h.in("a", containers(1))
+	h.in("b", containers(1))
+	h.in("c", containers(1))
+	h.Quotas = []admission.Quota{keys(10, 8)} // c has not started
+	h.ask("d", containers(1))
+	h.Starting = func(task string) bool { return task == "c" }
+	later := epoch.Add(time.Minute)
+	if v := h.q.Judge(h.Budget, "d", later, h.present); v.Admitted {
+		t.Error("it is admitted before c has started")
+	}
+	h.Starting = func(string) bool { return false }
+	h.Quotas = []admission.Quota{keys(10, 8)} // c runs, and others have ended
+	if v := h.q.Judge(h.Budget, "d", later, h.present); !v.Admitted {
+		t.Errorf("when all have started it waits for %s", v)
+	}
+	h.Starting = func(string) bool { return true } // for ever, perhaps for want of a dependency
+	if v := h.q.Judge(h.Budget, "d", epoch.Add(time.Hour), h.present); !v.Admitted {
+		t.Errorf("after an hour it waits for %s", v)
+	}
+}
+
 func TestQuotaWithoutItsUse(t *testing.T) {
 	t.Parallel()
 	h := quotaHost(t, 4, admission.Unlimited)

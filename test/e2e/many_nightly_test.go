@@ -73,7 +73,7 @@ func TestManyTasksOnOneHost(t *testing.T) {
 	}
 	for before := -1; !testbed.Until(count); before = running { // a busy machine needs longer
 		if running <= before {
-			t.Fatalf("%d run, %d are queued, others are %q", running, queued, others)
+			t.Fatalf("%d run, %d are queued, others are %q:\n%s", running, queued, others, stopReasons(b))
 		}
 	}
 	t.Logf("%d run and %d are queued after %s", running, queued, time.Since(begun).Round(time.Millisecond))
@@ -141,6 +141,18 @@ func nextFollows(b *box, ids []string, running int) {
 func liveStatuses(b *box) []string {
 	b.t.Helper()
 	return strings.Split(strings.TrimSpace(b.want(0, "ps", "--format", "{{.Status}}").out), "\n")
+}
+
+// stopReasons are why the tasks that have stopped did.
+func stopReasons(b *box) string {
+	b.t.Helper()
+	var out strings.Builder
+	for _, id := range strings.Fields(b.want(0, "ps", "--all", "--quiet").out) {
+		if s := b.inspect(id); s.Status == "STOPPED" {
+			fmt.Fprintf(&out, "%s: %s %+v\n", id, s.StoppedReason, s.Containers)
+		}
+	}
+	return out.String()
 }
 
 // memory is what all processes of the user use together, in KiB: each page that several of
