@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
+	"time"
 
 	"github.com/containers/podman/v5/pkg/bindings/containers"
 )
@@ -33,7 +35,50 @@ func (c *execAPI) AttachContainer(ctx context.Context, name string, terminal, st
 
 // ResizeContainer sets the size of the terminal of a container's main program.
 func (c *execAPI) ResizeContainer(ctx context.Context, name string, size Size) error {
-	return c.ask(ctx, "resize the terminal of container", name, func(ctx context.Context) error {
-		return containers.ResizeContainerTTY(ctx, name, new(containers.ResizeTTYOptions).WithHeight(int(size.Rows)).WithWidth(int(size.Columns)))
+	return c.resize(ctx, name, func(ctx context.Context) error {
+		return c.ask(ctx, "resize the terminal of container", name, func(ctx context.Context) error {
+			return containers.ResizeContainerTTY(ctx, name, new(containers.ResizeTTYOptions).WithHeight(int(size.Rows)).WithWidth(int(size.Columns)))
+		})
 	})
+}
+
+// resizeAgain is when the last size of a terminal is sent once more.
+const resizeAgain = 500 * time.Millisecond
+
+// resize calls set, which sets the size of a terminal. conmon may lose a size that comes soon after
+// another, as when a window is dragged, so the last one is set once more, as long as ctx lasts.
+func (c *execAPI) resize(ctx context.Context, id string, set func(context.Context) error) error {
+	err := set(ctx)
+	if err == nil {
+		c.resizes.after(resizeAgain, id, func() { _ = set(ctx) }) // it may have ended
+	}
+	return err
+}
+
+// delayed are calls to be made later, at most one of each name. It is safe for concurrent use.
+type delayed struct {
+	mu     sync.Mutex
+	timers map[string]*time.Timer
+}
+
+// after makes a call after a time, in place of the one of this name that has not been made.
+func (d *delayed) after(pause time.Duration, name string, call func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.timers == nil {
+		d.timers = make(map[string]*time.Timer)
+	}
+	if t := d.timers[name]; t != nil {
+		t.Stop()
+	}
+	var own *time.Timer
+	own = time.AfterFunc(pause, func() {
+		d.mu.Lock()
+		if d.timers[name] == own {
+			delete(d.timers, name)
+		}
+		d.mu.Unlock()
+		call()
+	})
+	d.timers[name] = own
 }

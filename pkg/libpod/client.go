@@ -120,6 +120,7 @@ type connection struct {
 	monitored sync.Map
 	exits     exitFiles
 	storage   storage
+	resizes   delayed
 	// runtimeDir is where Podman keeps what does not outlive a reboot.
 	runtimeDir string
 	// makes and removals are apart, so that calls of one task that hang do not delay the

@@ -240,8 +240,10 @@ func (s *ExecStream) failure(text string) error {
 
 // ResizeExec sets the size of a program's terminal.
 func (c *execAPI) ResizeExec(ctx context.Context, id string, size Size) error {
-	return c.ask(ctx, "resize the terminal of", shortExec(id), func(ctx context.Context) error {
-		return containers.ResizeExecTTY(ctx, id, new(containers.ResizeExecTTYOptions).WithHeight(int(size.Rows)).WithWidth(int(size.Columns)))
+	return c.resize(ctx, id, func(ctx context.Context) error {
+		return c.ask(ctx, "resize the terminal of", shortExec(id), func(ctx context.Context) error {
+			return containers.ResizeExecTTY(ctx, id, new(containers.ResizeExecTTYOptions).WithHeight(int(size.Rows)).WithWidth(int(size.Columns)))
+		})
 	})
 }
 

@@ -79,3 +79,22 @@ func TestExecOutput(t *testing.T) {
 		})
 	}
 }
+
+// The last of several sizes of a terminal is sent again, because conmon may have lost it.
+func TestLastSizeIsSentAgain(t *testing.T) {
+	t.Parallel()
+	sizes := make(chan string, 10)
+	c := recorded(t, "5.4.2", func(w http.ResponseWriter, r *http.Request) {
+		sizes <- r.URL.Query().Get("h") + "x" + r.URL.Query().Get("w")
+	})
+	for _, size := range []libpod.Size{{Rows: 25, Columns: 81}, {Rows: 24, Columns: 80}} {
+		if err := c.ResizeContainer(t.Context(), "x", size); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, want := range []string{"25x81", "24x80", "24x80"} {
+		if got := <-sizes; got != want {
+			t.Errorf("size %d is %s, want %s", i, got, want)
+		}
+	}
+}
