@@ -91,6 +91,7 @@ func copies(n *node) {
 func rejections(n *node, image string) {
 	for name, c := range map[string]struct{ more, reason, message string }{
 		"large":     {"resources: {requests: {cpu: 999}, limits: {cpu: 999}}, nodeName: " + n.name, "OutOfcpu", "Pod was rejected: Node didn't have enough resource: cpu, requested: 999000,"},
+		"claiming":  {"volumes: [{name: data, persistentVolumeClaim: {claimName: database}}], nodeName: " + n.name, "UnexpectedAdmissionError", "database"},
 		"sandboxed": {"runtimeClassName: gvisor, nodeName: " + n.name, "UnexpectedAdmissionError", "runtimeClassName"},
 	} {
 		if name == "sandboxed" {

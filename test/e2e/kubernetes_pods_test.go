@@ -1,0 +1,153 @@
+//go:build e2e && kubernetes
+
+package e2e
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"strings"
+
+	"github.com/podtask/podtask/test/testbed"
+)
+
+// terminals shows exec and attach on a terminal.
+func terminals(n *node) {
+	image, _ := n.push("shell:1", shellImage(n.t))
+	n.apply(fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: shell}
+spec:
+  terminationGracePeriodSeconds: 2
+  containers: [{name: main, image: %s, command: [sh], stdin: true, tty: true}]
+`, image), "apply", "-f", "-")
+	n.kubectl("wait", "--for=condition=Ready", "pod/shell", "--timeout=5m")
+	onTerminal := func(args ...string) *terminal {
+		n.t.Helper()
+		return onTerminalWith(n.box, func(cmd *exec.Cmd) {
+			kubectl := n.plane.Command(context.Background(), n.plane.Admin, args...)
+			cmd.Path, cmd.Args, cmd.Env = kubectl.Path, kubectl.Args, append(kubectl.Env, "TERM=xterm")
+		})
+	}
+	sh := onTerminal("exec", "-it", "shell", "--", "sh")
+	before := sh.settings()
+	sh.see("#")
+	hasSize(n, sh, "24 80") // the size follows the start
+	sh.resize(50, 132)
+	hasSize(n, sh, "50 132")
+	sh.keysIn("echo be''gun; sleep 1000\n")
+	sh.see("begun")
+	sh.keysIn("\x03")
+	sh.keysIn("echo it was $?\n")
+	sh.see("it was 130")
+	sh.keysIn("exit 7\n")
+	sh.want(7)
+	if after := sh.settings(); after != before {
+		n.t.Errorf("the terminal was left as %+v, it was %+v", after, before)
+	}
+
+	at := onTerminal("attach", "-it", "shell")
+	hasSize(n, at, "24 80")
+	at.keysIn("echo my pid is $$.\n")
+	at.see("my pid is 1.")
+	at.keysIn("exit\n") // the container ends, and is restarted
+	at.want(0)
+	eventually(n.t, "a restart", func() bool {
+		return n.kubectl("get", "pod/shell", "-o", "jsonpath={.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].ready}") == "1 true"
+	})
+	n.kubectl("delete", "pod/shell")
+}
+
+// hasSize waits until the shell on a terminal sees a size.
+func hasSize(n *node, t *terminal, size string) {
+	n.t.Helper()
+	if !testbed.Until(func() bool {
+		t.keysIn("stty size\n")
+		return t.screen.cut(size)
+	}) {
+		n.t.Fatalf("the terminal never has the size %s: %q", size, t.screen)
+	}
+}
+
+// portsOfHost shows that a Pod whose ports are those of the host has the address of the host, and
+// that a second one with the same port is not run.
+func portsOfHost(n *node, image string) {
+	port := freePort(n.t)
+	pod := func(name, more string) {
+		n.t.Helper()
+		n.apply(fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: %s}
+spec:
+  terminationGracePeriodSeconds: 2
+  containers:
+  - name: main
+    image: %s
+    args: [serve, "%[3]d"]
+    ports: [{containerPort: %[3]d, hostPort: %[3]d}]
+    readinessProbe: {httpGet: {path: /, port: %[3]d}, periodSeconds: 1}
+    env: [{name: HOST_IP, valueFrom: {fieldRef: {fieldPath: status.hostIP}}}]
+  %[4]s
+`, name, image, port, more), "apply", "-f", "-")
+	}
+	pod("door", "")
+	n.kubectl("wait", "--for=condition=Ready", "pod/door", "--timeout=5m")
+	if got := n.kubectl("get", "pod/door", "-o", "jsonpath={.status.podIP} {.status.hostIP}"); got != "127.0.0.1 127.0.0.1" {
+		n.t.Errorf("the addresses of Pod and host are %s", got)
+	}
+	resp, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/env/HOST_IP", port))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	text, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if err != nil || strings.TrimSpace(string(text)) != "127.0.0.1" {
+		n.t.Errorf("the address of the host is %q in the container: %v", text, err)
+	}
+	pod("second", "")
+	n.kubectl("wait", "--for=jsonpath={.status.conditions[0].reason}=Unschedulable", "pod/second", "--timeout=5m")
+	n.kubectl("delete", "pod/door")
+	n.kubectl("wait", "--for=condition=Ready", "pod/second", "--timeout=5m")
+	// Past the scheduler, which takes the port for free afterwards: it notes ports without a count.
+	pod("third", "nodeName: "+n.name)
+	n.kubectl("wait", "--for=jsonpath={.status.phase}=Failed", "pod/third", "--timeout=5m")
+	if got := n.kubectl("get", "pod/third", "-o", "jsonpath={.status.reason}"); got != "NodePorts" {
+		n.t.Errorf("the third Pod was rejected with %s", got)
+	}
+	n.kubectl("delete", "pod/second", "pod/third")
+}
+
+// pullSecrets shows a registry that wants a login, which a Pod has from a secret of its own or of
+// its service account. Nobody else on the host has it.
+func pullSecrets(n *node) {
+	f := n.foreignRegistry()
+	f.trust(n.t)
+	ref, digest := f.push(n.t, n.repository("private")+":1", n.freshImage("private"))
+	n.t.Cleanup(func() {
+		_ = exec.Command("podman", "rmi", "--force", ref, strings.TrimSuffix(ref, ":1")+"@"+digest).Run()
+	})
+	auth := base64.StdEncoding.EncodeToString([]byte("tester:" + password))
+	n.apply(fmt.Sprintf(`{apiVersion: v1, kind: Secret, type: kubernetes.io/dockerconfigjson, metadata: {name: login}, stringData: {.dockerconfigjson: '{"auths": {%q: {"auth": %q}}}'}}
+---
+{apiVersion: v1, kind: ServiceAccount, metadata: {name: puller}, imagePullSecrets: [{name: login}]}
+`, f.addr, auth), "apply", "-f", "-")
+	pod := func(name, more string) {
+		n.t.Helper()
+		n.apply(fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: %s}, spec: {terminationGracePeriodSeconds: 2, containers: [{name: main, image: %q, imagePullPolicy: Always, args: [sleep, forever]}], %s}}`, name, ref, more), "apply", "-f", "-")
+	}
+	pod("outsider", "restartPolicy: Always")
+	pod("own", "imagePullSecrets: [{name: login}]")
+	pod("account", "serviceAccountName: puller")
+	n.kubectl("wait", "--for=condition=Ready", "pod/own", "pod/account", "--timeout=5m")
+	eventually(n.t, "a pull that fails", func() bool {
+		reason := n.kubectl("get", "pod/outsider", "-o", "jsonpath={.status.containerStatuses[0].state.waiting.reason}")
+		return reason == "ErrImagePull" || reason == "ImagePullBackOff"
+	})
+	if secrets := n.podman("secret", "ls", "--format", "{{.Name}}"); strings.Contains(secrets, auth) {
+		n.t.Errorf("secrets in Podman: %s", secrets)
+	}
+	n.kubectl("delete", "pod/outsider", "pod/own", "pod/account")
+}
