@@ -70,7 +70,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, getenv fu
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
 	klog.SetSlogLogger(log)
 	c, err := o.config(log)
+	var release func()
 	if err == nil {
+		release, err = takeNode(c.Dir, c.Identity.Name)
+	}
+	if err == nil {
+		defer release()
 		log.Info("the node begins", "node", c.Identity.Name, "address", c.Identity.Address.String(), "version", buildVersion())
 		err = kubenode.Run(ctx, c)
 	}
@@ -79,6 +84,27 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, getenv fu
 		return 125
 	}
 	return 0
+}
+
+// nodeLock is the key of the lock of a node, in the directory of the node.
+var nodeLock = strings.Repeat("0", 32)
+
+// takeNode takes the lock of a node: a second process, perhaps of another cluster, would take the
+// tasks of the first for its own, and remove them.
+func takeNode(podFiles, name string) (release func(), err error) {
+	locks, err := state.OpenLocks(filepath.Dir(podFiles), state.Holder{Since: time.Now(), Command: "podtask-kubelet"})
+	if err != nil {
+		return nil, err
+	}
+	lock, err := locks.Lock(nodeLock)
+	var held *state.LockedError
+	if errors.As(err, &held) {
+		return nil, fmt.Errorf("process %d runs the node %s already: end it, or give this one another --node-name: %w", held.Holder.PID, name, state.ErrLocked)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = lock.Unlock() }, nil
 }
 
 // registration is what a node says of itself when it registers.

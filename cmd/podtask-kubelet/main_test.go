@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/podtask/podtask/pkg/config"
+	"github.com/podtask/podtask/pkg/state"
 )
 
 func TestEachFlagCanBeConfigured(t *testing.T) {
@@ -87,4 +89,22 @@ func TestFilesOfPodsAreInTheRuntimeDirectory(t *testing.T) {
 			t.Errorf("XDG_RUNTIME_DIR=%q: %q, %v", env, dir, err)
 		}
 	}
+}
+
+// Two processes that run the same node would remove each other's tasks.
+func TestNodeIsRunOnce(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "edge", "pods")
+	release, err := takeNode(dir, "edge")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := takeNode(dir, "edge"); !errors.Is(err, state.ErrLocked) || !strings.Contains(err.Error(), "--node-name") {
+		t.Errorf("the second one says %v", err)
+	}
+	release()
+	if release, err = takeNode(dir, "edge"); err != nil {
+		t.Fatal(err)
+	}
+	release()
 }
