@@ -57,7 +57,7 @@ func TestKubernetesRenews(t *testing.T) {
 	if err := plane.Run(controlplane.Controllers, "--cluster-signing-duration=10m"); err != nil {
 		t.Fatal(err)
 	}
-	n := newNode(t, plane, "edge")
+	n := newNode(t, plane, familyOf(t))
 	image := n.testbox()
 	n.apply(deployment(image, "first", 1)+fmt.Sprintf(`---
 apiVersion: v1

@@ -46,7 +46,8 @@ func newPlane(t *testing.T) *controlplane.Plane {
 	return plane
 }
 
-// newNode starts a node and waits until it is Ready.
+// newNode starts a node and waits until it is Ready. Nodes of tests that run side by side have
+// different names, as those of one host must.
 func newNode(t *testing.T, plane *controlplane.Plane, name string) *node {
 	t.Helper()
 	n := &node{box: newBox(t), name: name, plane: plane, whole: t}
@@ -162,7 +163,7 @@ spec:
 func TestKubernetes(t *testing.T) {
 	t.Parallel()
 	plane := newPlane(t)
-	n := newNode(t, plane, "edge")
+	n := newNode(t, plane, familyOf(t))
 	image := n.testbox()
 	part(n, "Deployment", func() { n.deployments(image) })
 	part(n, "Job", func() { n.jobs(image) })

@@ -64,7 +64,7 @@ spec:
 func TestKubernetesTop(t *testing.T) {
 	t.Parallel()
 	plane := newPlane(t)
-	n := newNode(t, plane, "edge")
+	n := newNode(t, plane, familyOf(t))
 	n.apply(deployment(n.testbox(), "first", 1), "apply", "-f", "-")
 	n.kubectl("wait", "--for=condition=Available", "deployment/web", "--timeout=5m")
 	n.approve()
@@ -95,7 +95,7 @@ func TestKubernetesTop(t *testing.T) {
 		})
 		t.Log(out)
 	}
-	top("edge", "node")
+	top(n.name, "node")
 	top("main", "pod", "--containers")
 	server.interrupt()
 	server.wait()

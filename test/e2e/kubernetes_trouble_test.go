@@ -22,7 +22,7 @@ import (
 // TestKubernetesInTrouble is what happens less often than the story of TestKubernetes.
 func TestKubernetesInTrouble(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, newPlane(t), "edge")
+	n := newNode(t, newPlane(t), familyOf(t))
 	image := n.testbox()
 	n.apply(deployment(image, "first", 1), "apply", "-f", "-")
 	n.kubectl("rollout", "status", "deployment/web", "--timeout=5m")
