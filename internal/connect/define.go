@@ -47,7 +47,7 @@ func (d definer) define(ctx context.Context, doc document, s api.TaskSettings) (
 	case err != nil:
 		return loaded, refused(err)
 	case len(report.Needs) > 0:
-		return loaded, &api.Failure{Code: api.BadRequest, Message: "the definition leaves something open that neither the request nor the configuration gives", Problems: report.Needs}
+		return loaded, leftOpen(report.Needs)
 	}
 	if loaded.Task, err = loaded.Task.Adjust(changes); err != nil {
 		return loaded, refused(err)
@@ -99,6 +99,15 @@ func refused(err error) error {
 		return &api.Failure{Code: api.BadRequest, Message: err.Error(), Problems: invalid.Problems}
 	}
 	return api.Failed(api.BadRequest, "%v", err)
+}
+
+// leftOpen reports what the definition refers to and this host does not have.
+func leftOpen(needs []taskdef.Problem) error {
+	f := &api.Failure{Code: api.BadRequest, Message: "the definition leaves something open that neither the request nor the configuration gives", Problems: needs}
+	for _, n := range needs {
+		f.Message += "; " + n.String()
+	}
+	return f
 }
 
 // memberOf are the members of a request, by the flags of the same meaning.
