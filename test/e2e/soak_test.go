@@ -107,7 +107,7 @@ func usageOf(b *box) (u usage) {
 }
 
 // TestSoak runs short tasks through one agent, and compares what it uses while the first
-// tenth of them runs and while the last one does.
+// tenth of them runs with what it uses while the last one does, and at the end.
 func TestSoak(t *testing.T) {
 	b := newBox(t)
 	tasks, duration := soakSize(t)
@@ -159,16 +159,17 @@ func TestSoak(t *testing.T) {
 	first, last := medians(samples[:tenth]), medians(samples[len(samples)-tenth:])
 	t.Logf("soak: %d tasks in %s; first tenth %s; last tenth %s; at the end %s", tasks, took.Round(time.Second), first, last, end)
 	for _, r := range []struct {
-		name            string
-		first, last, up float64
+		name             string
+		first, now, more float64
 	}{
-		{"MiB of memory", first.rss, last.rss, 16},
-		{"descriptors", first.descriptors, last.descriptors, 10},
-		{"goroutines", first.goroutines, last.goroutines, 20},
-		{"files", first.files, last.files, 20},
+		{"MiB of memory in the last", first.rss, last.rss, 16},
+		// How many tasks run at a time depends on the host, so these are compared when none runs.
+		{"descriptors at the end", first.descriptors, end.descriptors, 5},
+		{"goroutines at the end", first.goroutines, end.goroutines, 5},
+		{"files at the end", first.files, end.files, 5},
 	} {
-		if r.last > r.first*1.1+r.up {
-			t.Errorf("%.0f %s in the first tenth, %.0f in the last", r.first, r.name, r.last)
+		if r.now > r.first*1.1+r.more {
+			t.Errorf("%.0f in the first tenth, %.0f %s", r.first, r.now, r.name)
 		}
 	}
 }
