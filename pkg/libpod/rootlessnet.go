@@ -83,7 +83,8 @@ func repair4(ctx context.Context, runtimeDir, graphRoot string) bool {
 		return false
 	}
 	defer unlock()
-	if _, err := os.Stat(filepath.Join(runtimeDir, "libpod", "tmp", "rootless-netns", "run")); err == nil {
+	// The last directory that Podman makes.
+	if _, err := os.Stat(filepath.Join(runtimeDir, "libpod", "tmp", "rootless-netns", runtimeDir, "netns")); err == nil {
 		return true // somebody else repaired it
 	}
 	for _, root := range []string{graphRoot, filepath.Join(os.Getenv("HOME"), ".local/share/containers/storage")} {

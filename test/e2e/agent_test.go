@@ -19,6 +19,7 @@ import (
 	"testing"
 
 	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/test/testbed"
 )
 
 // agentSocket is where the box's agent listens.
@@ -29,14 +30,30 @@ func (b *box) agent(args ...string) *process {
 	b.t.Helper()
 	b.env = append(b.env, "PODTASK_SOCKET="+b.agentSocket())
 	p := b.start(append([]string{"agent", "--log-level=debug"}, args...)...)
-	eventually(b.t, "an answer of the agent", func() bool {
+	ended, answers := false, false
+	testbed.Until(func() bool {
 		c, err := api.Dial(context.Background(), b.agentSocket())
 		if err == nil {
 			c.Close()
 		}
-		return err == nil
+		select {
+		case <-p.ended:
+			ended = true
+		default:
+			answers = err == nil
+		}
+		return ended || answers
 	})
+	if !answers {
+		b.t.Fatalf("the agent does not answer; it has ended: %v; it says\n%s", ended, lastLines(p.err.String(), 30))
+	}
 	return p
+}
+
+// lastLines are the last n lines of a text.
+func lastLines(text string, n int) string {
+	lines := strings.Split(text, "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
 // end sends SIGTERM to the agent and waits for its orderly end.

@@ -111,11 +111,6 @@ func (n *node) state() string {
 	return out.String()
 }
 
-func lastLines(text string, n int) string {
-	lines := strings.Split(text, "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
-}
-
 // as runs kubectl with another identity.
 func (n *node) as(config string, args ...string) (out string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -32,7 +32,7 @@ func TestNamespaceOfBridgesIsIncomplete(t *testing.T) {
 		for _, file := range files {
 			b.podman("unshare", "sh", "-c", `touch "$0" && unshare --net mount --bind /proc/self/ns/net "$0"`, file)
 		}
-		if err := os.MkdirAll(filepath.Join(bed.runtime, "libpod", "tmp", "rootless-netns"), 0o700); err != nil {
+		if err := os.MkdirAll(filepath.Join(bed.runtime, "libpod", "tmp", "rootless-netns", "run", "systemd"), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	} else {
