@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/state"
@@ -32,11 +34,23 @@ const agentKey = "00000000000000000000000000000001"
 // lives the error is state.ErrLocked and names it.
 func (t *Tasks) LockAgent() (unlock func() error, err error) {
 	lock, err := t.Locks.Lock(agentKey)
+	var held *state.LockedError
+	if errors.As(err, &held) && held.Holder.PID != 0 && errors.Is(syscall.Kill(held.Holder.PID, 0), syscall.ESRCH) {
+		ctx, cancel := context.WithTimeout(context.Background(), deadHolderLimit)
+		defer cancel()
+		if late, waitErr := t.Locks.LockWait(ctx, agentKey); waitErr == nil {
+			lock, err = late, nil
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
 	return lock.Unlock, nil
 }
+
+// deadHolderLimit is how long a process that was killed while it started another one may seem to
+// hold a lock: until the new process runs its program.
+const deadHolderLimit = 5 * time.Second
 
 var ErrSeen = errors.New("seen")
 
