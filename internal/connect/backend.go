@@ -283,16 +283,26 @@ func (b AgentBackend) ask(ctx context.Context, id string, ev lifecycle.Event, pa
 	}
 }
 
-// Watch implements api.Backend.
+// Watch implements api.Backend. A task that becomes ours meanwhile is watched through its owner:
+// when a record changes, its owner may not know of that yet.
 func (b AgentBackend) Watch(ctx context.Context, id string, fn func(api.Task) bool) error {
-	if o := b.fleet.Owner(id); o != nil {
-		return o.Watch(ctx, func(s lifecycle.State) bool { return fn(ownedBy(os.Getpid(), o, s)) })
+	for {
+		if o := b.fleet.Owner(id); o != nil {
+			return o.Watch(ctx, func(s lifecycle.State) bool { return fn(ownedBy(os.Getpid(), o, s)) })
+		}
+		ours := false
+		err := b.Agent.Tasks.Watch(ctx, id, func(s lifecycle.State) bool {
+			ours = b.fleet.Owner(id) != nil
+			return !ours && fn(b.FromState(s))
+		})
+		switch {
+		case ours:
+		case IsGone(err):
+			return nil
+		default:
+			return err
+		}
 	}
-	err := b.Agent.Tasks.Watch(ctx, id, func(s lifecycle.State) bool { return fn(b.wire(s)) })
-	if IsGone(err) {
-		return nil
-	}
-	return err
 }
 
 // Adopt implements api.Adopter.
