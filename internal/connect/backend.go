@@ -283,23 +283,41 @@ func (b AgentBackend) ask(ctx context.Context, id string, ev lifecycle.Event, pa
 	}
 }
 
-// Watch implements api.Backend. A task that becomes ours meanwhile is watched through its owner:
-// when a record changes, its owner may not know of that yet.
+// Watch implements api.Backend.
 func (b AgentBackend) Watch(ctx context.Context, id string, fn func(api.Task) bool) error {
-	for {
+	owner := func() Owner {
 		if o := b.fleet.Owner(id); o != nil {
-			return o.Watch(ctx, func(s lifecycle.State) bool { return fn(ownedBy(os.Getpid(), o, s)) })
+			return o
+		}
+		return nil
+	}
+	record := func(see func(lifecycle.State) bool) error { return b.Agent.Tasks.Watch(ctx, id, see) }
+	err := follow(ctx, owner, record, func(o Owner, s lifecycle.State) bool {
+		if o == nil {
+			return fn(b.FromState(s))
+		}
+		return fn(ownedBy(os.Getpid(), o, s))
+	})
+	if IsGone(err) {
+		return nil
+	}
+	return err
+}
+
+// follow shows the states of a task through its owner if that is in this process, else through its
+// record. A task that gets an owner here is shown through it from then on: when a record has
+// changed, State of the owner may still be the one before.
+func follow(ctx context.Context, owner func() Owner, record func(see func(lifecycle.State) bool) error, show func(Owner, lifecycle.State) bool) error {
+	for {
+		if o := owner(); o != nil {
+			return o.Watch(ctx, func(s lifecycle.State) bool { return show(o, s) })
 		}
 		ours := false
-		err := b.Agent.Tasks.Watch(ctx, id, func(s lifecycle.State) bool {
-			ours = b.fleet.Owner(id) != nil
-			return !ours && fn(b.FromState(s))
+		err := record(func(s lifecycle.State) bool {
+			ours = owner() != nil
+			return !ours && show(nil, s)
 		})
-		switch {
-		case ours:
-		case IsGone(err):
-			return nil
-		default:
+		if !ours {
 			return err
 		}
 	}
