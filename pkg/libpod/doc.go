@@ -22,6 +22,10 @@
 // (create, start, remove, tag) run at once, because Podman serializes them on its own
 // locks. Stops, pulls, probes, waits, logs and inspections are not limited.
 //
+// What Podman's service leaves broken when it is killed, and does not repair itself, is repaired
+// where it stands in the way of a call: names held in the storage, addresses, and the network
+// namespace that the bridge networks of a user share.
+//
 // The package never decides what a task does next, keeps no state about tasks, and
 // does not read container output or secrets into its errors.
 //

@@ -338,9 +338,6 @@ var rules = []rule{
 	{"create keyring", QuotaExceeded, "crun, in front of EDQUOT", keyQuota},
 	{"session keyring", QuotaExceeded, "runc, likewise", keyQuota},
 	{"inotify", QuotaExceeded, "conmon and Podman; the kernel answers ENOSPC or EMFILE", inotifyQuota},
-	{incomplete4, Other, "Podman 4, start", incompleteNetwork},
-	{incomplete5, Other, "Podman 5, start", incompleteNetwork},
-	{incomplete5Info, Other, "likewise", incompleteNetwork},
 	{"netavark: : eof", Other, "Podman 6 with netavark 1", oldNetavark},
 	{"no space left on device", NoSpace, "", ""},
 	{"disk quota exceeded", NoSpace, "", ""},
@@ -418,6 +415,9 @@ func explainReply(status int, text string) (class Class, cause string) {
 	}
 	if readOnlyStorage(text) {
 		return ReadOnly, ""
+	}
+	if incompleteText.MatchString(text) {
+		return Other, incompleteNetwork
 	}
 	for _, r := range rules {
 		switch {

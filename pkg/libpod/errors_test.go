@@ -53,8 +53,6 @@ func TestClassOfReply(t *testing.T) {
 		{409, `container b252 has no defined healthcheck`, InvalidSpec},
 		{500, `healthcheck command exceeded timeout of 1s`, Timeout},
 		{500, `beginning transaction: database is locked`, Temporary},
-		{500, `failed to mount runtime directory for rootless netns: no such file or directory`, Other},
-		{500, `rootless netns: mount resolv.conf to "/etc/resolv.conf": no such file or directory`, Other},
 		{500, `adding container to state: adding container config to database: FOREIGN KEY constraint failed`, Temporary},
 		{500, `not all containers could be removed from pod 6cc0: removing pod containers. 2 errors occurred: * cleaning up container d9b6: saving container d9b6 state: committing container d9b6 state: disk I/O error: resource temporarily unavailable * a container that depends on container c165 could not be removed: container state improper`, Temporary},
 		{503, `shutting down`, Temporary},
@@ -234,6 +232,18 @@ func TestCausesAreForUsers(t *testing.T) {
 		{
 			"netavark before 2", &errorhandling.ErrorModel{ResponseCode: 500, Message: "create network: netavark: : EOF"},
 			Other, "netavark 2", []string{"EOF"},
+		},
+		{
+			"incomplete namespace, Podman 4", &errorhandling.ErrorModel{ResponseCode: 500, Message: "failed to mount runtime directory for rootless netns: no such file or directory"},
+			Other, "remove $XDG_RUNTIME_DIR/netns/rootless-netns-*", []string{"no such file"},
+		},
+		{
+			"incomplete namespace, Podman 5", &errorhandling.ErrorModel{ResponseCode: 500, Message: "rootless netns: mount resolv.conf to \"/etc/resolv.conf\": no such file or directory"},
+			Other, "rootless-netns-conn.pid", []string{"no such file"},
+		},
+		{
+			"a resolv.conf that cannot be mounted", &errorhandling.ErrorModel{ResponseCode: 500, Message: "rootless netns: mount resolv.conf to \"/etc/resolv.conf\": permission denied"},
+			Other, "permission denied", []string{"rootless-netns-conn.pid"},
 		},
 		{
 			"a full disk", &errorhandling.ErrorModel{ResponseCode: 500, Message: "write /x: no space left on device"},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -25,12 +26,8 @@ import (
 // namespace again. Podman 5 has started pasta, and has not written the files that follow: when
 // pasta does not run, it starts pasta again, and writes them.
 
-// How Podman reports in lower case that the namespace is incomplete.
-const (
-	incomplete4     = "failed to mount runtime directory for rootless netns: no such file or directory"
-	incomplete5     = "rootless netns: mount resolv.conf to"
-	incomplete5Info = "rootless netns: deserialize info"
-)
+// incompleteText is how Podman 4 and 5 report in lower case that the namespace is incomplete.
+var incompleteText = regexp.MustCompile(`(failed to mount runtime directory for rootless netns|rootless netns: mount resolv.conf to .*): no such file or directory|rootless netns: deserialize info`)
 
 // incompleteNamespace reports whether err is about a namespace that Podman made in part.
 func incompleteNamespace(err error) bool {
@@ -85,7 +82,7 @@ func repair4(ctx context.Context, runtimeDir, graphRoot string) bool {
 	defer unlock()
 	// The last directory that Podman makes.
 	if _, err := os.Stat(filepath.Join(runtimeDir, "libpod", "tmp", "rootless-netns", runtimeDir, "netns")); err == nil {
-		return true // somebody else repaired it
+		return true // it is complete again
 	}
 	for _, root := range []string{graphRoot, filepath.Join(os.Getenv("HOME"), ".local/share/containers/storage")} {
 		hash := sha256.Sum256([]byte(filepath.Join(root, "libpod")))
@@ -95,7 +92,7 @@ func repair4(ctx context.Context, runtimeDir, graphRoot string) bool {
 			return err == nil
 		}
 	}
-	return true // somebody else has just removed it
+	return true // another process has just removed it
 }
 
 // repair5 ends the pasta of the namespace of Podman 5 if files are missing that Podman writes
@@ -109,7 +106,7 @@ func repair5(ctx context.Context, runRoot, graphRoot string) bool {
 	dir := filepath.Join(runRoot, "networks", "rootless-netns")
 	info, err := os.Stat(filepath.Join(dir, "info.json"))
 	if _, noResolver := os.Stat(filepath.Join(dir, "resolv.conf")); noResolver == nil && err == nil && info.Size() > 0 {
-		return true // somebody else repaired it
+		return true // it is complete again
 	}
 	pidFile := filepath.Join(dir, "rootless-netns-conn.pid")
 	text, err := os.ReadFile(pidFile)
