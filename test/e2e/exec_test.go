@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/podtask/podtask/internal/registrytest"
 )
 
@@ -25,16 +27,25 @@ func TestExecShellOnATerminal(t *testing.T) {
 		sh.keysIn("stty size\n")
 		return sh.screen.cut("50 132")
 	})
+	interruptAndExit(sh, before, func() {
+		eventually(t, "the sleep", func() bool { return strings.Contains(b.top(), "sleep 1000") })
+	})
+}
+
+// interruptAndExit has a shell interrupt a program and end with 7, after which the terminal has the
+// settings it had before. asleep waits until the program runs.
+func interruptAndExit(sh *terminal, before unix.Termios, asleep func()) {
+	sh.t.Helper()
 	sh.keysIn("echo be''gun; sleep 1000\n")
 	sh.see("begun")
-	eventually(t, "the sleep", func() bool { return strings.Contains(b.top(), "sleep 1000") })
+	asleep()
 	sh.keysIn("\x03")
 	sh.keysIn("echo it was $?\n")
 	sh.see("it was 130")
 	sh.keysIn("exit 7\n")
 	sh.want(7)
 	if after := sh.settings(); after != before {
-		t.Errorf("the terminal was left as %+v, it was %+v", after, before)
+		sh.t.Errorf("the terminal was left as %+v, it was %+v", after, before)
 	}
 }
 
