@@ -89,8 +89,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, getenv fu
 // nodeLock is the key of the lock of a node, in the directory of the node.
 var nodeLock = strings.Repeat("0", 32)
 
-// takeNode takes the lock of a node: a second process, perhaps of another cluster, would take the
-// tasks of the first for its own, and remove them.
+// takeNode takes the lock of a node. A second process of that name, perhaps of another cluster, would
+// remove the files of Pods that it does not know.
 func takeNode(podFiles, name string) (release func(), err error) {
 	locks, err := state.OpenLocks(filepath.Dir(podFiles), state.Holder{Since: time.Now(), Command: "podtask-kubelet"})
 	if err != nil {

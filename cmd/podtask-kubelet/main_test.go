@@ -91,7 +91,7 @@ func TestFilesOfPodsAreInTheRuntimeDirectory(t *testing.T) {
 	}
 }
 
-// Two processes that run the same node would remove each other's tasks.
+// Two processes that run the same node would remove the files of each other's Pods.
 func TestNodeIsRunOnce(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "edge", "pods")

@@ -48,8 +48,8 @@ func (t *Tasks) LockAgent() (unlock func() error, err error) {
 	return lock.Unlock, nil
 }
 
-// deadHolderLimit is how long a process that was killed while it started another one may seem to
-// hold a lock: until the new process runs its program.
+// deadHolderLimit is how long a lock may outlive a process that was killed while it started another
+// one, which has a copy of the lock's file until it runs its program.
 const deadHolderLimit = 5 * time.Second
 
 var ErrSeen = errors.New("seen")

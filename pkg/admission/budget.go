@@ -24,7 +24,7 @@ type Budget struct {
 	// Quotas are limits on the containers that can run at once.
 	Quotas []Quota
 	// Starting reports whether containers of an admitted task may not run yet, so that it will use
-	// more of the quotas than it does; nil if nobody knows.
+	// more of the quotas than it does; nil where that is not known.
 	Starting func(task string) bool
 	// GPUs are the names of the devices that tasks share, of which each has at most one task.
 	// GPUsFrom says where they come from.
