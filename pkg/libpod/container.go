@@ -46,6 +46,12 @@ func (c *containerAPI) InitContainer(ctx context.Context, name string, on Bridge
 		initErr = initialize()
 		seen, err = c.InspectContainer(ctx, name)
 	}
+	if err == nil && seen.PID == 0 && initErr == nil {
+		// Podman 4 cleans up after a process that has ended in a process of its own. If that
+		// comes late, it ends the new process.
+		initErr = initialize()
+		seen, err = c.InspectContainer(ctx, name)
+	}
 	switch {
 	case err != nil:
 		return Observed{}, err

@@ -637,3 +637,28 @@ func TestPullOfAnEndlessLayerIsAborted(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// The cleanup after a process that has ended comes late, and ends the process of a container
+// that was initialized meanwhile.
+func TestContainerWhoseNewProcessIsEndedByALateCleanupIsInitializedAgain(t *testing.T) {
+	t.Parallel()
+	for cleanups, want := range map[int32]error{1: nil, 2: libpod.Temporary} {
+		var initialized atomic.Int32
+		c := recorded(t, "4.3.1", func(w http.ResponseWriter, r *http.Request) {
+			if path.Base(r.URL.Path) == "init" {
+				initialized.Add(1)
+				w.WriteHeader(http.StatusNoContent)
+				return
+			}
+			pid := 0
+			if initialized.Load() > cleanups {
+				pid = 7
+			}
+			_, _ = fmt.Fprintf(w, `{"Id": "c", "State": {"Status": "initialized", "Pid": %d}}`, pid)
+		})
+		o, err := c.InitContainer(t.Context(), "c", libpod.Bridge{})
+		if !errors.Is(err, want) || initialized.Load() != 2 || want == nil && o.PID != 7 {
+			t.Errorf("after %d cleanups: initialized %d times, process %d, error %v", cleanups, initialized.Load(), o.PID, err)
+		}
+	}
+}
