@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -124,7 +125,7 @@ func (r *Remover) Remove(ctx context.Context, id string, forget bool) (removed [
 	if err != nil {
 		return nil, err
 	}
-	known, found, err := r.look(ctx, podman, windows)
+	found, err := r.look(ctx, podman, id, windows)
 	if err != nil {
 		return nil, err
 	}
@@ -136,15 +137,11 @@ func (r *Remover) Remove(ctx context.Context, id string, forget bool) (removed [
 		}
 		removed = append(removed, what)
 	}
-	for _, name := range known.StorageOnly {
-		if ofTask(name, id) {
-			collect("storage container "+name, podman.FreeStorage(ctx, name))
-		}
+	for _, name := range found.storage {
+		collect("storage container "+name, podman.FreeStorage(ctx, name))
 	}
-	all, err := processes()
-	errs = append(errs, err)
-	r.removeMonitors(all, known, id, collect)
-	removeNamespaces(all, found.namespaces, collect)
+	r.removeMonitors(found.monitors, found.processes, collect)
+	removeNamespaces(found.namespaces, found.processes, collect)
 	for _, unit := range found.slices {
 		collect("slice "+unit, r.stopSlice(ctx, unit))
 	}
@@ -157,23 +154,22 @@ func (r *Remover) Remove(ctx context.Context, id string, forget bool) (removed [
 	return removed, errors.Join(errs...)
 }
 
-// look returns what Podman knows, and what was made while a call was cut off and Podman does
-// not know, also not some time later.
-func (r *Remover) look(ctx context.Context, podman Podman, windows []Window) (known libpod.Inventory, found unknown, err error) {
-	for round := range 2 {
-		if known, err = podman.Inventory(ctx); err != nil {
-			return known, found, err
-		}
-		if found, err = r.unknown(ctx, known, windows); err != nil || found.none() || round > 0 {
-			return known, found, err
-		}
-		select {
-		case <-time.After(settleTime):
-		case <-ctx.Done():
-			return known, found, context.Cause(ctx)
-		}
+// look returns what Podman does not know, also not some time later: what a call makes right
+// now, Podman records in that time.
+func (r *Remover) look(ctx context.Context, podman Podman, id string, windows []Window) (found unknown, err error) {
+	found, err = r.unknown(ctx, podman, id, windows)
+	if err != nil || found.certain() {
+		return found, err
 	}
-	return known, found, nil
+	select {
+	case <-time.After(settleTime):
+	case <-ctx.Done():
+		return unknown{}, context.Cause(ctx)
+	}
+	storage := found.storage
+	found, err = r.unknown(ctx, podman, id, windows)
+	found.storage = slices.DeleteFunc(found.storage, func(name string) bool { return !slices.Contains(storage, name) })
+	return found, err
 }
 
 // ofTask reports whether a container has the name of one of the task's (podspec.PodName).
@@ -181,19 +177,38 @@ func ofTask(name, id string) bool {
 	return strings.HasPrefix(name, "podtask-") && strings.Contains(name, "-"+id[:min(12, len(id))]+"-")
 }
 
-// unknown is what was made while a call was cut off and Podman does not know.
+// unknown is what Podman does not know: of the task, or made while a call was cut off.
 type unknown struct {
-	namespaces []string // paths
-	slices     []string // units
+	storage    []string  // names of the task's containers that only the storage knows
+	monitors   []process // of the task's containers
+	namespaces []string  // paths
+	slices     []string  // units
+	processes  []process // all
 }
 
-func (u unknown) none() bool { return len(u.namespaces)+len(u.slices) == 0 }
+// certain reports whether a second look would show the same.
+func (u unknown) certain() bool { return len(u.storage)+len(u.namespaces)+len(u.slices) == 0 }
 
-func (r *Remover) unknown(ctx context.Context, known libpod.Inventory, windows []Window) (found unknown, err error) {
+// unknown lists processes before it asks Podman, which knows a container before it starts the
+// monitor.
+func (r *Remover) unknown(ctx context.Context, podman Podman, id string, windows []Window) (found unknown, err error) {
+	if found.processes, err = processes(); err != nil {
+		return unknown{}, err
+	}
+	known, err := podman.Inventory(ctx)
+	if err != nil {
+		return unknown{}, err
+	}
+	found.monitors = monitors(found.processes, id, known.Containers)
+	for _, name := range known.StorageOnly {
+		if ofTask(name, id) {
+			found.storage = append(found.storage, name)
+		}
+	}
 	if r.RunDir != "" {
 		files, err := filepath.Glob(filepath.Join(r.RunDir, "netns", "netns-*"))
 		if err != nil {
-			return found, err
+			return unknown{}, err
 		}
 		for _, path := range files {
 			info, err := os.Lstat(path)

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,13 +28,20 @@ type fakePodman struct {
 	// records is a namespace that it knows from a time on.
 	records string
 	at      time.Time
+	// asked is called at the end of each Inventory.
+	asked func()
 }
 
 func (p *fakePodman) Inventory(context.Context) (libpod.Inventory, error) {
 	if p.records != "" && !time.Now().Before(p.at) {
 		p.known.Namespaces[p.records] = true
 	}
-	return p.known, nil
+	known := p.known
+	known.Containers = maps.Clone(known.Containers)
+	if p.asked != nil {
+		p.asked()
+	}
+	return known, nil
 }
 
 func (p *fakePodman) FreeStorage(_ context.Context, name string) error {
@@ -114,6 +124,52 @@ func TestWhatPodmanIsAboutToRecordStays(t *testing.T) {
 			t.Errorf("notes: %v", left)
 		}
 	})
+}
+
+// A container that is created and started while Podman is asked keeps its monitor.
+func TestMonitorThatIsStartedMeanwhileStays(t *testing.T) {
+	t.Parallel()
+	lost := monitor(t, "lost")
+	var started func() error
+	p := &fakePodman{known: libpod.Inventory{Containers: map[string]bool{}}}
+	p.asked = func() {
+		p.known.Containers["new"] = true
+		started = monitor(t, "new")
+	}
+	r := newRemover(t, p)
+	r.Note(id, Window{Began: time.Now(), Ended: time.Now()})
+	removed, err := r.Remove(t.Context(), id, false)
+	if err != nil || len(removed) != 1 || !strings.Contains(removed[0], "lost") {
+		t.Errorf("it removes %v, %v", removed, err)
+	}
+	if err := lost(); err == nil {
+		t.Error("the monitor that Podman does not know was not killed")
+	}
+	if err := started(); err != nil {
+		t.Errorf("the monitor of the new container: %v", err)
+	}
+}
+
+// monitor starts a process that looks like the monitor of a container of the task. end has it
+// exit, and returns an error if it was killed before.
+func monitor(t *testing.T, container string) (end func() error) {
+	t.Helper()
+	script := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(script, []byte("read line\nexit 0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/bin/sh", script, "-n", "podtask-web-"+id[:12]+"-"+container, "-c", container)
+	cmd.Args[0] = "conmon"
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	end = sync.OnceValue(func() error { return errors.Join(stdin.Close(), cmd.Wait()) })
+	t.Cleanup(func() { _ = end() })
+	return end
 }
 
 func TestNamesOfATask(t *testing.T) {

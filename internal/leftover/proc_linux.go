@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-
-	"github.com/podtask/podtask/pkg/libpod"
 )
 
 // process is a process of this user.
@@ -63,14 +61,22 @@ func parentOf(dir string) int {
 	return parent
 }
 
-// removeMonitors ends the monitors, with all that they have started, of containers that
-// Podman does not know, and removes what the OCI runtime keeps of them.
-func (r *Remover) removeMonitors(all []process, known libpod.Inventory, task string, collect func(string, error)) {
+// monitors returns the monitors of a task's containers that Podman does not know.
+func monitors(all []process, task string, known map[string]bool) (found []process) {
 	for _, p := range all {
-		name, id := p.flag("-n"), p.flag("-c")
-		if filepath.Base(p.args[0]) != "conmon" || !ofTask(name, task) || id == "" || id != filepath.Base(id) || known.Containers[id] {
-			continue
+		id := p.flag("-c")
+		if filepath.Base(p.args[0]) == "conmon" && ofTask(p.flag("-n"), task) && id != "" && id == filepath.Base(id) && !known[id] {
+			found = append(found, p)
 		}
+	}
+	return found
+}
+
+// removeMonitors ends monitors of containers, with all that they have started, and removes what the
+// OCI runtime keeps of these.
+func (r *Remover) removeMonitors(monitors, all []process, collect func(string, error)) {
+	for _, p := range monitors {
+		name, id := p.flag("-n"), p.flag("-c")
 		var errs []error
 		for _, child := range all {
 			if child.parent == p.pid {
@@ -88,7 +94,7 @@ func (r *Remover) removeMonitors(all []process, known libpod.Inventory, task str
 }
 
 // removeNamespaces removes network namespaces, and ends the programs that serve them.
-func removeNamespaces(all []process, paths []string, collect func(string, error)) {
+func removeNamespaces(paths []string, all []process, collect func(string, error)) {
 	for _, path := range paths {
 		// Podman has mounted the namespace in a mount namespace of its own. Removing the
 		// file unmounts it there.
