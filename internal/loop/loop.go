@@ -69,7 +69,8 @@ func New[S, E any, D Decision[S]](s S) *Loop[S, E, D] {
 	return l
 }
 
-// State is the state of the latest decision that was carried out. It must not be changed.
+// State is the state of the latest decision that was saved, or that is carried out without. It
+// must not be changed.
 func (l *Loop[S, E, D]) State() S { return *l.snapshot.Load() }
 
 // Busy returns how long the loop has worked on one batch of events; 0 while it waits for
@@ -169,10 +170,11 @@ func (l *Loop[S, E, D]) Run(ctx context.Context, m Driver[S, E, D], a Actor[E, D
 			continue
 		case !saved:
 			m.Unsaved()
-		default:
+		}
+		l.snapshot.Store(&o.State) // first: who sees an event may ask for the state
+		if saved {
 			a.Publish(ctx, d)
 		}
-		l.snapshot.Store(&o.State)
 		l.change(func() {})
 		a.Act(ctx, d)
 		if o.Settled && (saved || o.Erases) {
