@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -186,6 +187,13 @@ func TestDrainStopsTasksAndRefusesNewOnes(t *testing.T) {
 	b.want(0, "wait", "--condition", "running", again)
 }
 
+// gcIn returns what gc printed, without the leftovers of calls that a busy Podman did not complete.
+func gcIn(b *box) string {
+	b.t.Helper()
+	lines := slices.Collect(strings.Lines(b.want(0, "gc").out))
+	return strings.Join(slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, "removed leftover ") }), "")
+}
+
 func TestGCRemovesAPodThatNoTaskIsLeftFor(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
@@ -199,10 +207,10 @@ func TestGCRemovesAPodThatNoTaskIsLeftFor(t *testing.T) {
 	}
 	make(b.family+"-orphan", orphan, state)
 	make(b.family+"-stranger", stranger, "/another/state")
-	if out := b.want(0, "gc").out; out != "removed pod "+b.family+"-orphan of task "+orphan[:12]+"\n" {
+	if out := gcIn(b); out != "removed pod "+b.family+"-orphan of task "+orphan[:12]+"\n" {
 		t.Errorf("gc printed %q", out)
 	}
-	if out := b.want(0, "gc").out; out != "" {
+	if out := gcIn(b); out != "" {
 		t.Errorf("a second gc printed %q", out)
 	}
 	if got := b.inspect(id).Status; got != "RUNNING" {

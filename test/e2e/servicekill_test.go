@@ -153,7 +153,7 @@ func (c serviceKillCase) startKillingBoth(t *testing.T, moment time.Duration) {
 		started = now.Status == "RUNNING"
 		unrecorded = strings.Contains(fmt.Sprint(now.StoppedReason, now.Containers), libpod.UnrecordedStart)
 		if !started && !unrecorded {
-			t.Errorf("it is %s: %s %v", now.Status, now.StoppedReason, now.Containers)
+			t.Errorf("it is %s: %s %v\n%s", now.Status, now.StoppedReason, now.Containers, b.want(0, "events", "--stream=false", "--since", "0", "--format", "json").out)
 		}
 	}
 	if started {
