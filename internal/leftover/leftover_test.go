@@ -126,15 +126,33 @@ func TestWhatPodmanIsAboutToRecordStays(t *testing.T) {
 	})
 }
 
+// A container that is being created is in the storage first.
+func TestContainerThatIsBeingCreatedStays(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &fakePodman{}
+		p.known.StorageOnly = []string{"podtask-web-0123456789ab-early", "podtask-web-0123456789ab-left"}
+		p.asked = func() {
+			p.known.StorageOnly = []string{"podtask-web-0123456789ab-left", "podtask-web-0123456789ab-late"}
+		}
+		r := newRemover(t, p)
+		r.Note(id, Window{Began: time.Now(), Ended: time.Now()})
+		if _, err := r.Remove(t.Context(), id, false); err != nil || !slices.Equal(p.freed, []string{"podtask-web-0123456789ab-left"}) {
+			t.Errorf("it frees %v, %v", p.freed, err)
+		}
+	})
+}
+
 // A container that is created and started while Podman is asked keeps its monitor.
 func TestMonitorThatIsStartedMeanwhileStays(t *testing.T) {
 	t.Parallel()
-	lost := monitor(t, "lost")
+	const id = "fedcba9876543210fedcba9876543210" // other tests would end the monitors of theirs
+	lost := monitor(t, id, "lost")
 	var started func() error
 	p := &fakePodman{known: libpod.Inventory{Containers: map[string]bool{}}}
 	p.asked = func() {
 		p.known.Containers["new"] = true
-		started = monitor(t, "new")
+		started = monitor(t, id, "new")
 	}
 	r := newRemover(t, p)
 	r.Note(id, Window{Began: time.Now(), Ended: time.Now()})
@@ -150,12 +168,12 @@ func TestMonitorThatIsStartedMeanwhileStays(t *testing.T) {
 	}
 }
 
-// monitor starts a process that looks like the monitor of a container of the task. end has it
+// monitor starts a process that looks like the monitor of a container of a task. end has it
 // exit, and returns an error if it was killed before.
-func monitor(t *testing.T, container string) (end func() error) {
+func monitor(t *testing.T, id, container string) (end func() error) {
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "script")
-	if err := os.WriteFile(script, []byte("read line\nexit 0\n"), 0o600); err != nil {
+	if err := os.WriteFile(script, []byte("echo runs\nread line\nexit 0\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("/bin/sh", script, "-n", "podtask-web-"+id[:12]+"-"+container, "-c", container)
@@ -164,7 +182,14 @@ func monitor(t *testing.T, container string) (end func() error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stdout.Read(make([]byte, 1)); err != nil { // before, it may have no command line
 		t.Fatal(err)
 	}
 	end = sync.OnceValue(func() error { return errors.Join(stdin.Close(), cmd.Wait()) })

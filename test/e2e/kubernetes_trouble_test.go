@@ -166,6 +166,13 @@ func allAtOnce(n *node) {
 	}
 	n.agent = n.box.agent()
 	n.startKubelet()
+	t := n.t
+	t.Cleanup(func() {
+		if t.Failed() {
+			out, err := n.plane.Kubectl(context.Background(), "", "get", "pods", "-l", "app=web", "-o", "jsonpath={range .items[*]}{.metadata.name} {.status}{\"\\n\"}{end}")
+			t.Logf("the Pod was %s; Pods, %v:\n%s\nevents:\n%s", pod, err, out, n.box.want(0, "events", "--stream=false", "--since", "0").out)
+		}
+	})
 	eventually(n.t, "the same Pod with a restarted container", func() bool {
 		out, _ := n.plane.Kubectl(context.Background(), "", "get", "pod/"+pod, "-o", "jsonpath={.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].ready}")
 		return out == "1 true"
