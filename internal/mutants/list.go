@@ -9,7 +9,7 @@ var (
 	queue   = check{pkg: "pkg/admission", tests: "^Test", flag: noFiles}
 	copies  = check{pkg: "pkg/service", tests: "^Test", flag: noFiles}
 	power   = check{pkg: "pkg/state/statetest", tests: "^TestStoreSurvivesPowerLossAnywhere$"}
-	saves   = check{pkg: "internal/loop", tests: "^TestItSavesThenPublishesThenShowsThenActs$"}
+	saves   = check{pkg: "internal/loop", tests: "^TestItSavesThenShowsThenPublishesThenActs$"}
 	pulls   = check{pkg: "internal/imagestore", tests: "^Test"}
 	store   = check{pkg: "pkg/state", tests: "Record|Sync|Doubt"}
 )

@@ -33,6 +33,31 @@ func TestEveryMutantHasItsPlace(t *testing.T) {
 	}
 }
 
+// A test that was renamed would otherwise be missed by the run of all mutants only.
+func TestEveryTestThatIsNamedExists(t *testing.T) {
+	t.Parallel()
+	name := regexp.MustCompile(`Test\w+`)
+	for _, m := range mutants {
+		files, err := filepath.Glob(filepath.Join(root, m.by.pkg, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text []byte
+		for _, file := range files {
+			one, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = append(text, one...)
+		}
+		for _, test := range name.FindAllString(m.by.tests+" "+m.by.first, -1) {
+			if !strings.Contains(string(text), "\nfunc "+test+"(") {
+				t.Errorf("%s: %s has no %s", m.property, m.by.pkg, test)
+			}
+		}
+	}
+}
+
 // The page about the methods of testing names mutants as examples.
 func TestDocumentedMutantsExist(t *testing.T) {
 	t.Parallel()
