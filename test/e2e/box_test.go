@@ -107,11 +107,18 @@ func (b *box) startWith(change func(*exec.Cmd), args ...string) *process {
 		defer close(p.ended)
 		_ = p.cmd.Wait() // the state says how it ended
 	}()
-	b.t.Cleanup(func() {
-		_ = p.cmd.Process.Kill()
-		<-p.ended
-	})
+	b.t.Cleanup(func() { p.signalAll(syscall.SIGKILL); <-p.ended })
 	return p
+}
+
+// signalAll signals the process and those it has started, which may hold its output, until
+// all have ended.
+func (p *process) signalAll(sig syscall.Signal) {
+	select {
+	case <-p.ended:
+	default:
+		_ = syscall.Kill(-p.cmd.Process.Pid, sig)
+	}
 }
 
 // wait returns when the process has ended. One that never does shows where its
@@ -123,7 +130,7 @@ func (p *process) wait() result {
 	select {
 	case <-p.ended:
 	case <-limit.C:
-		_ = p.cmd.Process.Signal(syscall.SIGQUIT)
+		p.signalAll(syscall.SIGQUIT)
 		<-p.ended
 		p.t.Fatalf("%v does not end; it printed %s\n%s", p.cmd.Args, &p.out, &p.err)
 	}
@@ -145,6 +152,21 @@ func (p *process) interrupt() {
 	if err := syscall.Kill(-p.cmd.Process.Pid, syscall.SIGINT); err != nil {
 		p.t.Fatal(err)
 	}
+}
+
+// interruptUntilEnded is Ctrl-C, again where nothing happens: a shell that is just starting
+// a program may lose one.
+func (p *process) interruptUntilEnded() {
+	p.t.Helper()
+	eventually(p.t, "the end after Ctrl-C", func() bool {
+		p.signalAll(syscall.SIGINT)
+		select {
+		case <-p.ended:
+			return true
+		default:
+			return false
+		}
+	})
 }
 
 // podtask runs podtask to its end.

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -41,9 +40,7 @@ var pages = map[string]page{
 						u.untilCtrlC(line, `"seq"`)
 						return
 					case strings.Contains(line, "follow"): // there may be nothing to see, or nothing more
-						p := u.typed(line)
-						_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGINT)
-						p.wait()
+						u.typed(line).interruptUntilEnded()
 						return
 					case strings.Contains(line, "DELETE"): // the stop before it was only accepted
 						u.podtask("wait", "web")

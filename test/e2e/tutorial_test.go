@@ -88,7 +88,7 @@ func (u *tutorial) special() map[string]func(line string) {
 		"podtask doctor":         func(line string) { u.typed(line).wait() }, // this host may lack something
 		"podtask init hello":     func(line string) { u.typed(line).want(0); u.written("hello.yaml") },
 		"podtask run hello.yaml": func(line string) { u.untilCtrlC(line, "HEALTHY") },
-		"podtask logs -f hello":  func(line string) { p := u.typed(line); p.interrupt(); p.wait() },
+		"podtask logs -f hello":  func(line string) { u.typed(line).interruptUntilEnded() },
 		"podtask exec -it hello web sh": func(string) {
 			shell := u.onTerminal("exec", "-it", "hello", "web", "sh")
 			shell.keysIn("exit 3\n")
@@ -110,8 +110,7 @@ func (u *tutorial) special() map[string]func(line string) {
 		"podtask wait hello": func(line string) {
 			p := u.typed(line)
 			eventually(u.t, "another owner", func() bool { return u.inspect("hello").Owner.Alive })
-			p.interrupt()
-			p.wait()
+			p.interruptUntilEnded()
 		},
 		"podtask inspect hello --format '{{.Owner.PID}}'": func(line string) {
 			if pid, err := strconv.Atoi(strings.TrimSpace(u.typed(line).want(0).out)); err != nil || pid == 0 {
