@@ -155,6 +155,16 @@ func TestFailedMoves(t *testing.T) {
 			d.fail(Start, 0, Timeout)
 			d.see(Inspect, 0, Running)
 		}, StatusRunning, Up, ""},
+		{"create failed for a while: five attempts", PullDefault, nil, func(d *driver) {
+			d.upTo(Create)
+			for n := range 5 {
+				d.fail(Create, 0, Temporary)
+				d.see(Inspect, 0, Absent)
+				if n < 4 {
+					d.wake()
+				}
+			}
+		}, StatusStopped, Down, ErrCannotCreate},
 		{"start failed for a while: three attempts where the pod has the network", PullDefault, nil, func(d *driver) {
 			d.s.Task.Network = taskdef.NetworkAWSVPC
 			d.upTo(Start)

@@ -55,7 +55,9 @@ func (f Failure) mayPass() bool {
 
 // attemptLimit is how often a move that failed is tried before it is given up. Manifest and
 // pull follow the ECS agent (9 and 5 attempts). A pod, and a container with a network
-// of its own, gets half a minute, in which the network of a host that boots comes up.
+// of its own, gets half a minute, in which the network of a host that boots comes up. A
+// create may fail three times for one cause: the end of Podman's service, what this left in
+// Podman's storage, and the discard of the pod, which it left unusable.
 func attemptLimit(s *State, k Kind, f Failure) int {
 	switch {
 	case k == Resolve:
@@ -64,7 +66,7 @@ func attemptLimit(s *State, k Kind, f Failure) int {
 		return quotaAttempts
 	case k == Prepare, k == Launch, k == Start && f.Class != Timeout && s.Task.Bridged():
 		return 8
-	case k == Pull:
+	case k == Pull, k == Create && f.Class != Timeout:
 		return 5
 	default:
 		return 3
