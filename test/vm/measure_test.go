@@ -162,14 +162,17 @@ func TestStatisticsStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	samples, last := json.NewDecoder(out), usage{}
-	for range 3 {
+	samples, last, used := json.NewDecoder(out), usage{}, 0
+	for taken := 0; used < 3; taken++ {
 		var now usage
 		if err := samples.Decode(&now); err != nil {
 			t.Fatal(err)
 		}
-		if len(now.Containers) != 2 || now.CPUUsec <= last.CPUUsec || now.CPUPercent == 0 || now.Memory.Limit != 128<<20 || now.Memory.Peak < now.Memory.Current/2 {
-			t.Errorf("a sample %+v after %+v", now, last)
+		if taken == 100 || len(now.Containers) != 2 || now.CPUUsec < last.CPUUsec || now.Memory.Limit != 128<<20 || now.Memory.Peak < now.Memory.Current/2 {
+			t.Fatalf("sample %d is %+v after %+v", taken, now, last)
+		}
+		if now.CPUUsec > last.CPUUsec && now.CPUPercent > 0 { // a busy host may give it no CPU for an interval
+			used++
 		}
 		last = now
 	}
