@@ -175,7 +175,8 @@ func allAtOnce(n *node) {
 	})
 	eventually(n.t, "the same Pod with a restarted container", func() bool {
 		out, _ := n.plane.Kubectl(context.Background(), "", "get", "pod/"+pod, "-o", "jsonpath={.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].ready}")
-		return out == "1 true"
+		restarts, ready, _ := strings.Cut(out, " ")
+		return restarts != "" && restarts != "0" && ready == "true" // more than one where a probe fails on a busy host
 	})
 }
 
