@@ -662,3 +662,34 @@ func TestContainerWhoseNewProcessIsEndedByALateCleanupIsInitializedAgain(t *test
 		}
 	}
 }
+
+// Three containers find the namespace of bridge networks incomplete at once. One has Podman
+// make it again and runs in it, before the others look.
+func TestNamespaceThatAnotherStartRepaired(t *testing.T) {
+	t.Parallel()
+	_, o := fakePodman(t)
+	if err := os.MkdirAll(filepath.Join(o.RuntimeDir, "libpod", "tmp", "rootless-netns", o.RuntimeDir, "netns"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var starts atomic.Int32
+	serve(t, filepath.Join(o.RuntimeDir, "podman", "podman.sock"), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/_ping"):
+			w.Header().Set("Libpod-API-Version", "4.3.1")
+		case strings.HasSuffix(r.URL.Path, "/info"):
+			reply(w, 200, `{"store": {"graphRoot": "/nowhere"}}`)
+		case strings.HasSuffix(r.URL.Path, "/containers/json"):
+			reply(w, 200, `[{"Names": ["other"], "Networks": ["podman"]}]`)
+		case starts.Add(1) == 1:
+			reply(w, 500, `{"message": "failed to mount runtime directory for rootless netns: no such file or directory", "response": 500}`)
+		default:
+			w.WriteHeader(http.StatusNoContent)
+		}
+	}))
+	if err := mustDial(t, o).StartContainer(soon(t), "second"); err != nil {
+		t.Error(err)
+	}
+	if n := starts.Load(); n != 2 {
+		t.Errorf("it is started %d times, want 2", n)
+	}
+}

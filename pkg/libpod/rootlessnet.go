@@ -52,7 +52,8 @@ func (c *connection) repairNamespace(ctx context.Context) bool {
 		return false
 	}
 	if c.version.Major < 5 {
-		return c.noBridgeInUse(ctx) && repair4(ctx, c.runtimeDir, info.Store.GraphRoot)
+		// Where a container runs in it, another start may have had it made again.
+		return c.noBridgeInUse(ctx) && repair4(ctx, c.runtimeDir, info.Store.GraphRoot) || complete4(c.runtimeDir)
 	}
 	return repair5(ctx, info.Store.RunRoot, info.Store.GraphRoot)
 }
@@ -80,9 +81,8 @@ func repair4(ctx context.Context, runtimeDir, graphRoot string) bool {
 		return false
 	}
 	defer unlock()
-	// The last directory that Podman makes.
-	if _, err := os.Stat(filepath.Join(runtimeDir, "libpod", "tmp", "rootless-netns", runtimeDir, "netns")); err == nil {
-		return true // it is complete again
+	if complete4(runtimeDir) {
+		return true
 	}
 	for _, root := range []string{graphRoot, filepath.Join(os.Getenv("HOME"), ".local/share/containers/storage")} {
 		hash := sha256.Sum256([]byte(filepath.Join(root, "libpod")))
@@ -93,6 +93,12 @@ func repair4(ctx context.Context, runtimeDir, graphRoot string) bool {
 		}
 	}
 	return true // another process has just removed it
+}
+
+// complete4 reports whether there is the last directory that Podman 4 makes.
+func complete4(runtimeDir string) bool {
+	_, err := os.Stat(filepath.Join(runtimeDir, "libpod", "tmp", "rootless-netns", runtimeDir, "netns"))
+	return err == nil
 }
 
 // repair5 ends the pasta of the namespace of Podman 5 if files are missing that Podman writes
