@@ -87,6 +87,19 @@ func (d *driver) fail(k Kind, i int, class Class) {
 	d.answer(k, i, Failure{Class: class, Message: "fault"}, Result{})
 }
 
+// failTimes lets an operation on the first container fail that often, and each time shows what
+// became of the container. Between the attempts it wakes the task.
+func failTimes(d *driver, n int, k Kind, class Class, p Presence) {
+	d.t.Helper()
+	for attempt := range n {
+		if attempt > 0 {
+			d.wake()
+		}
+		d.fail(k, 0, class)
+		d.see(Inspect, 0, p)
+	}
+}
+
 // see answers an operation with what became of the container.
 func (d *driver) see(k Kind, i int, p Presence, code ...int) {
 	d.t.Helper()

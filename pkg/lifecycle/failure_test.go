@@ -157,44 +157,20 @@ func TestFailedMoves(t *testing.T) {
 		}, StatusRunning, Up, ""},
 		{"create failed for a while: five attempts", PullDefault, nil, func(d *driver) {
 			d.upTo(Create)
-			for n := range 5 {
-				d.fail(Create, 0, Temporary)
-				d.see(Inspect, 0, Absent)
-				if n < 4 {
-					d.wake()
-				}
-			}
+			failTimes(d, 5, Create, Temporary, Absent)
 		}, StatusStopped, Down, ErrCannotCreate},
 		{"start failed for a while: three attempts where the pod has the network", PullDefault, nil, func(d *driver) {
 			d.s.Task.Network = taskdef.NetworkAWSVPC
 			d.upTo(Start)
-			for n := range 3 {
-				d.fail(Start, 0, Temporary)
-				d.see(Inspect, 0, Created)
-				if n < 2 {
-					d.wake()
-				}
-			}
+			failTimes(d, 3, Start, Temporary, Created)
 		}, StatusStopped, Down, ErrCannotStart},
 		{"start timed out: three attempts", PullDefault, nil, func(d *driver) {
 			d.upTo(Start)
-			for n := range 3 {
-				d.fail(Start, 0, Timeout)
-				d.see(Inspect, 0, Created)
-				if n < 2 {
-					d.wake()
-				}
-			}
+			failTimes(d, 3, Start, Timeout, Created)
 		}, StatusStopped, Down, ErrTimeout},
 		{"start failed for a while: eight attempts where it begins with a network", PullDefault, nil, func(d *driver) {
 			d.upTo(Start)
-			for n := range 8 {
-				d.fail(Start, 0, Temporary)
-				d.see(Inspect, 0, Created)
-				if n < 7 {
-					d.wake()
-				}
-			}
+			failTimes(d, 8, Start, Temporary, Created)
 		}, StatusStopped, Down, ErrCannotStart},
 		{"start finds that the container has vanished", PullDefault, nil, func(d *driver) {
 			d.upTo(Start)

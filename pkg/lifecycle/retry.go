@@ -56,8 +56,8 @@ func (f Failure) mayPass() bool {
 // attemptLimit is how often a move that failed is tried before it is given up. Manifest and
 // pull follow the ECS agent (9 and 5 attempts). A pod, and a container with a network
 // of its own, gets half a minute, in which the network of a host that boots comes up. A
-// create may fail three times for one cause: the end of Podman's service, what this left in
-// Podman's storage, and the discard of the pod, which it left unusable.
+// create may fail three times because Podman's service ended once: the call itself breaks, it
+// leaves the name in Podman's storage, and the pod is discarded and created again.
 func attemptLimit(s *State, k Kind, f Failure) int {
 	switch {
 	case k == Resolve:
