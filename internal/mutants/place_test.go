@@ -33,7 +33,7 @@ func TestEveryMutantHasItsPlace(t *testing.T) {
 	}
 }
 
-// A test that was renamed would otherwise be missed by the run of all mutants only.
+// Otherwise only the run of all mutants would notice that a test has another name now.
 func TestEveryTestThatIsNamedExists(t *testing.T) {
 	t.Parallel()
 	name := regexp.MustCompile(`Test\w+`)

@@ -111,8 +111,8 @@ func (b *box) startWith(change func(*exec.Cmd), args ...string) *process {
 	return p
 }
 
-// signalAll signals the process and those it has started, which may hold its output, until
-// all have ended.
+// signalAll signals the process group, unless the process has ended and nothing that it
+// started holds its output.
 func (p *process) signalAll(sig syscall.Signal) {
 	select {
 	case <-p.ended:
