@@ -17,8 +17,6 @@ const (
 	MaxOutput = 1024
 	// window is how many messages may be without acknowledgement. A client keeps 10000.
 	window = 1000
-	// earlyMost is how many messages are kept that come before their turn.
-	earlyMost = 64
 	// againFirst and againMost are the times after which a message is sent again, the plugin's.
 	againFirst = 200 * time.Millisecond
 	againMost  = time.Second
@@ -58,11 +56,10 @@ type Channel struct {
 	waiting []sent // without acknowledgement, in order
 	// before: what has a lower number and is not acknowledged when the client answers a
 	// ping was acknowledged on a connection that broke off.
-	before   int64
-	expected int64 // number of the client's next message
-	early    map[int64]Message
-	ready    bool
-	greeted  time.Time
+	before  int64
+	in      inputs
+	ready   bool
+	greeted time.Time
 }
 
 // sent is a message to the client.
@@ -76,7 +73,7 @@ type sent struct {
 // New returns a channel to which no client is connected yet. The seed makes the IDs of
 // messages differ from those of other sessions.
 func New(session string, seed uint64) *Channel {
-	return &Channel{session: session, seed: seed, early: make(map[int64]Message)}
+	return &Channel{session: session, seed: seed}
 }
 
 // Connect is what to send to a client that has just connected: the handshake, or what it has
@@ -87,6 +84,7 @@ func (c *Channel) Connect(now time.Time) (out [][]byte) {
 		return append(out, c.send(KindHandshakeRequest, []byte(`{"AgentVersion":"`+agentVersion+`","RequestedClientActions":[{"ActionType":"SessionType","ActionParameters":{"SessionType":"Standard_Stream","Properties":{}}}]}`), now))
 	}
 	c.before = c.next
+	c.in.reconnect()
 	for i := range c.waiting {
 		c.waiting[i].at, c.waiting[i].wait = now, againFirst
 		out = append(out, c.waiting[i].frame)
@@ -159,74 +157,54 @@ func (c *Channel) Receive(frame []byte, room bool, now time.Time) (events []Even
 	default: // a client may say more than it must
 		return nil, nil, nil
 	}
-	switch ahead := m.Sequence - c.expected; {
-	case m.Sequence < 0:
+	if m.Sequence < 0 {
 		return nil, nil, fmt.Errorf("message %d has a negative number", m.Sequence)
-	case m.Sequence < c.expected: // the acknowledgement was lost with a connection
-		return nil, [][]byte{c.acknowledge(m, now)}, nil
-	case ahead > 0:
-		if ahead > earlyMost || !room {
-			return nil, nil, nil
-		}
-		m.Payload = slices.Clone(m.Payload)
-		c.early[m.Sequence] = m
-		return nil, [][]byte{c.acknowledge(m, now)}, nil
-	case m.Kind == KindData && !room:
-		return nil, nil, nil
 	}
-	out = append(out, c.acknowledge(m, now))
-	for ok := true; ok; m, ok = c.early[c.expected] {
-		delete(c.early, c.expected)
-		c.expected++
-		more, err := c.take(m)
+	for _, number := range c.in.add(m, room) {
+		out = append(out, c.acknowledge(m, number, now))
+	}
+	for next, ok := c.in.pop(); ok; next, ok = c.in.pop() {
+		wants, answers, err := c.take(next, now)
+		events, out = append(events, wants...), append(out, answers...)
 		if err != nil {
 			return events, out, err
 		}
-		for _, e := range more {
-			if e.What == Ready {
-				out = append(out, c.send(KindHandshakeComplete, marshal(struct {
-					HandshakeTimeToComplete time.Duration
-					CustomerMessage         string
-				}{now.Sub(c.greeted), ""}), now))
-			}
-		}
-		events = append(events, more...)
 	}
 	return events, out, nil
 }
 
-// take handles the client's next message.
-func (c *Channel) take(m Message) ([]Event, error) {
+// take handles a message of the client in its turn.
+func (c *Channel) take(m Message, now time.Time) (events []Event, out [][]byte, err error) {
 	if !c.ready && m.Kind != KindHandshakeResponse {
-		return nil, fmt.Errorf("message %d has kind %d, and the handshake is not done", m.Sequence, m.Kind)
+		return nil, nil, fmt.Errorf("message %d has kind %d, and the handshake is not done", m.Sequence, m.Kind)
 	}
 	switch m.Kind {
 	case KindHandshakeResponse:
-		return c.shaken(m)
+		return c.shaken(m, now)
 	case KindData:
-		return []Event{{What: Typed, Data: slices.Clone(m.Payload)}}, nil
+		return []Event{{What: Typed, Data: slices.Clone(m.Payload)}}, nil, nil
 	case KindSize:
 		var size struct{ Cols, Rows uint32 }
 		if err := json.Unmarshal(m.Payload, &size); err != nil {
-			return nil, fmt.Errorf("the size of a terminal cannot be read: %w", err)
+			return nil, nil, fmt.Errorf("the size of a terminal cannot be read: %w", err)
 		}
 		if size.Cols == 0 || size.Rows == 0 {
-			return nil, nil
+			return nil, nil, nil
 		}
-		return []Event{{What: Resized, Size: Size{Rows: uint16(min(size.Rows, math.MaxUint16)), Columns: uint16(min(size.Cols, math.MaxUint16))}}}, nil
+		return []Event{{What: Resized, Size: Size{Rows: uint16(min(size.Rows, math.MaxUint16)), Columns: uint16(min(size.Cols, math.MaxUint16))}}}, nil, nil
 	case KindFlag:
 		const terminate = 2
 		if len(m.Payload) == 4 && binary.BigEndian.Uint32(m.Payload) == terminate {
-			return []Event{{What: Ended}}, nil
+			return []Event{{What: Ended}}, nil, nil
 		}
 	}
-	return nil, nil
+	return nil, nil, nil
 }
 
 // shaken handles the answer to the handshake.
-func (c *Channel) shaken(m Message) ([]Event, error) {
+func (c *Channel) shaken(m Message, now time.Time) (events []Event, out [][]byte, err error) {
 	if c.ready {
-		return nil, errors.New("the handshake is answered twice")
+		return nil, nil, errors.New("the handshake is answered twice")
 	}
 	var answer struct {
 		ProcessedClientActions []struct {
@@ -237,17 +215,21 @@ func (c *Channel) shaken(m Message) ([]Event, error) {
 		Errors []string
 	}
 	if err := json.Unmarshal(m.Payload, &answer); err != nil {
-		return nil, fmt.Errorf("the answer to the handshake cannot be read: %w", err)
+		return nil, nil, fmt.Errorf("the answer to the handshake cannot be read: %w", err)
 	}
 	const success = 1
 	for _, a := range answer.ProcessedClientActions {
 		if a.ActionType == "SessionType" && a.ActionStatus == success {
 			c.ready = true
-			return []Event{{What: Ready}}, nil
+			complete := c.send(KindHandshakeComplete, marshal(struct {
+				HandshakeTimeToComplete time.Duration
+				CustomerMessage         string
+			}{now.Sub(c.greeted), ""}), now)
+			return []Event{{What: Ready}}, [][]byte{complete}, nil
 		}
 		answer.Errors = append(answer.Errors, a.Error)
 	}
-	return []Event{{What: Refused, Data: []byte("the client has no sessions with a terminal: " + strings.Join(answer.Errors, "; "))}}, nil
+	return []Event{{What: Refused, Data: []byte("the client has no sessions with a terminal: " + strings.Join(answer.Errors, "; "))}}, nil, nil
 }
 
 // acknowledged handles an acknowledgement.
@@ -262,8 +244,8 @@ func (c *Channel) acknowledged(m Message) error {
 	return nil
 }
 
-// acknowledge is the acknowledgement of a message.
-func (c *Channel) acknowledge(m Message, now time.Time) []byte {
+// acknowledge is the acknowledgement of a message under a number.
+func (c *Channel) acknowledge(m Message, number int64, now time.Time) []byte {
 	a := c.message(TypeAcknowledge, now)
 	a.Flags = 3 // as the plugin's: begin and end
 	a.Payload = marshal(struct {
@@ -271,7 +253,7 @@ func (c *Channel) acknowledge(m Message, now time.Time) []byte {
 		ID           string `json:"AcknowledgedMessageId"`
 		Sequence     int64  `json:"AcknowledgedMessageSequenceNumber"`
 		IsSequential bool   `json:"IsSequentialMessage"`
-	}{m.Type, uuid(m.ID), m.Sequence, true})
+	}{m.Type, uuid(m.ID), number, true})
 	return a.Bytes()
 }
 

@@ -167,7 +167,9 @@ var mutants = []mutant{
 	{"a client that stays away has its program ended", "internal/ecsexec session.lost", never, "told", "", sessions("TestAClientThatStaysAway")},
 	{"output waits for a client", "internal/datachannel Channel.Free", value, "max window waiting", "window", frames("TestOutputWaitsForAReaderThatStops")},
 	{"what the client had before is not sent for ever", "internal/datachannel Channel.Pong", skip, "DeleteFunc", "", frames("TestNothingIsLostOrDoubled")},
-	{"what is typed is taken once", "internal/datachannel Channel.Receive", never, "Sequence expected", "", frames("TestNumbersOutOfOrder")},
+	{"what is typed is taken once", "internal/datachannel inputs.again", never, "id ID", "", frames("TestNumbersOutOfOrder")},
+	{"of two messages with one number both are taken", "internal/datachannel inputs.again", always, "id ID", "", frames("TestNumbersAreUsedTwice")},
+	{"a missing message is waited for", "internal/datachannel inputs.pop", never, "missing twice", "", frames("TestNumbersOutOfOrder")},
 	{"a payload has its digest", "internal/datachannel Parse", never, "Equal atDigest", "", frames("TestFramesThatLieAreRefused")},
 
 	// The store.

@@ -80,11 +80,13 @@ func TestAWSPluginHasAShell(t *testing.T) {
 	sh.see("#")
 	sh.keysIn("stty size\n")
 	sh.see("24 80")
-	sh.resize(50, 132)
-	eventually(t, "the new size", func() bool {
-		sh.keysIn("stty size\n")
-		return sh.screen.cut("50 132")
-	})
+	for columns := uint16(100); columns < 110; columns++ { // the plugin sends sizes and keys at the same time
+		sh.resize(50, columns)
+		eventually(t, "the new size", func() bool {
+			sh.keysIn("stty size\n")
+			return sh.screen.cut(fmt.Sprint("50 ", columns))
+		})
+	}
 	sh.keysIn("echo be''gun $TERM; sleep 1000\n")
 	sh.see("begun xterm-256color")
 	eventually(t, "the sleep", func() bool { return strings.Contains(b.top(), "sleep 1000") })
