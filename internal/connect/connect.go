@@ -231,8 +231,15 @@ func (s *Connector) FromState(st lifecycle.State) api.Task {
 // ErrOwnersEnd means that one owner after the other exited.
 var ErrOwnersEnd = errors.New("its owners exit repeatedly")
 
-// retryStep is added to each pause before the next owner is looked for.
-const retryStep = 200 * time.Millisecond
+// retryStep is added to each pause before the next owner is looked for, up to maxPause.
+// Owners are looked for at least minRounds times, and for at least askLimit: on a busy host
+// it takes seconds until the process of an owner that has done its work has ended.
+const (
+	retryStep = 200 * time.Millisecond
+	maxPause  = time.Second
+	minRounds = 6
+	askLimit  = 20 * time.Second
+)
 
 // Ask sends a task a request and watches it until done returns true or an error. If the
 // owner exits before that, the next owner gets the request again. If the task is removed
@@ -240,12 +247,13 @@ const retryStep = 200 * time.Millisecond
 func (s *Connector) Ask(ctx context.Context, id string, ask func(*Task) error, done func(api.Task) (bool, error)) error {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
-	for round := range 6 {
+	began := time.Now()
+	for round := 0; round < minRounds || time.Since(began) < askLimit; round++ {
 		if _, err := s.Agent.Tasks.Store.Get(id); round > 0 && errors.Is(err, fs.ErrNotExist) {
 			return &record.NotFoundError{Ref: id} // its owner ended because it is removed
 		}
 		// An owner that has done its work answers until its process ends.
-		pause.Reset(time.Duration(round) * retryStep)
+		pause.Reset(min(time.Duration(round)*retryStep, maxPause))
 		select {
 		case <-pause.C:
 		case <-ctx.Done():
