@@ -295,9 +295,6 @@ func TestManyTasksGoThroughASmallHost(t *testing.T) {
 	s.checkEvents(20)
 	most, now, ran := 0, 0, 0
 	for _, f := range s.podman.Facts(0) {
-		if !strings.HasSuffix(f.Container, "-infra") {
-			continue
-		}
 		switch f.What {
 		case enginetest.Started:
 			now++
@@ -308,7 +305,7 @@ func TestManyTasksGoThroughASmallHost(t *testing.T) {
 		}
 	}
 	if ran != 20 || most > 4 || most < 2 {
-		t.Errorf("%d pods were up, %d of them at a time", ran, most)
+		t.Errorf("%d containers ran, %d of them at a time", ran, most)
 	}
 }
 

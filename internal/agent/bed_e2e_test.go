@@ -244,6 +244,12 @@ func check(steps string) map[string]any {
 // create makes the record of a task of those containers.
 func (w *world) create(family string, containers ...container) {
 	w.t.Helper()
+	w.createIn("", family, containers...)
+}
+
+// createIn creates a task in a network mode, or in the default one.
+func (w *world) createIn(mode, family string, containers ...container) {
+	w.t.Helper()
 	hooked := make(map[int]bool)
 	for i, c := range containers {
 		hooked[i] = c["hooked"] != nil // which no definition of ECS can say
@@ -251,7 +257,9 @@ func (w *world) create(family string, containers ...container) {
 		c["image"], c["command"] = w.image, strings.Fields(c["command"].(string))
 	}
 	definition := map[string]any{"family": family, "containerDefinitions": containers}
-	if !testbed.HasBridge() {
+	if mode != "" {
+		definition["networkMode"] = mode
+	} else if !testbed.HasBridge() {
 		definition["x-podtask"] = map[string]string{"network": "shared"}
 	}
 	src, err := json.Marshal(definition)

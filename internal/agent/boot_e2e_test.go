@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -22,26 +23,29 @@ func TestNetworkOfTheHostComesLater(t *testing.T) {
 	other := container{"name": "other", "command": "sleep forever", "stopTimeout": 1}
 	for _, tt := range []struct {
 		name       string
+		mode       string
 		containers []container
 		fails      string // where the network begins
-		times      int
 	}{
-		{"of a pod", []container{app()}, "-infra/start$", 5},
-		{"of a container", []container{app(), other}, "-app/(init|start)$", 5},
+		{"of a pod", "awsvpc", []container{app(), maps.Clone(other)}, "-infra/start$"},
+		{"of a container", "", []container{app(), maps.Clone(other)}, "-app/(init|start)$"},
+		{"of a container that is alone", "", []container{app()}, "-app/(init|start)$"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if len(tt.containers) > 1 {
+			if tt.mode == "" && len(tt.containers) > 1 {
 				testbed.NeedBridge(t)
 			}
-			waitForNetwork(t, tt.fails, tt.times, tt.containers)
+			w := newWorld(t, faults.Start(t, bed.service.Socket()))
+			w.createIn(tt.mode, "boot", tt.containers...)
+			waitForNetwork(w, tt.fails, 5)
 		})
 	}
 }
 
-func waitForNetwork(t *testing.T, fails string, times int, containers []container) {
-	w := newWorld(t, faults.Start(t, bed.service.Socket()))
-	w.create("boot", containers...)
+func waitForNetwork(w *world, fails string, times int) {
+	t := w.t
+	t.Helper()
 	const cause = "pasta failed with exit code 1: External interface not usable"
 	boot := w.proxy.Fault(faults.Match{Method: "POST", Path: fails, Times: times}, faults.Status(500, cause, cause))
 	o := w.own()

@@ -22,7 +22,7 @@ import (
 var callsOfATask = map[string][2]int{
 	// Connect: a ping tells the version.
 	"GET _ping": {1, 1},
-	// Prepare: the pod, its infra container, and what became of that.
+	// Prepare: the pod.
 	"POST pods/create": {1, 1},
 	// Pull: each container asks whether the image is there by its digest and names
 	// it, if it has not the name yet; the first to ask pulls, and looks at what came.
@@ -31,15 +31,15 @@ var callsOfATask = map[string][2]int{
 	"GET info":          {1, 1}, // where the storage is, and whether systemd has the cgroups
 	"POST images/pull":  {1, 1},
 	"POST images/*/tag": {1, 3},
-	// Create and start; the fourth start is infra's.
+	// Create and start.
 	"POST containers/create":  {3, 3},
-	"POST containers/*/start": {4, 4},
+	"POST containers/*/start": {3, 3},
 	// Run: one successful probe for each container. Waits are not Podman's business,
 	// unless conmon ends just when it is looked for.
 	"POST containers/*/wait":       {0, 1},
 	"GET containers/*/healthcheck": {3, 3},
-	// Stop: db and infra.
-	"POST containers/*/stop": {2, 2},
+	// Stop: db.
+	"POST containers/*/stop": {1, 1},
 	// Bridge mode, with a network for the task and a namespace for each container.
 	"POST networks/create": {1, 1},
 	"GET networks/*/json":  {4, 4}, // for the address of each container, and before it is removed
@@ -50,10 +50,10 @@ var callsOfATask = map[string][2]int{
 	"POST exec/*/start": {2, 2},
 	"GET exec/*/json":   {2, 2},
 	"POST exec/*":       {0, 2},
-	// An inspection after prepare (1), create (3), init (3), start (3), the stop (1),
-	// and one when init and app have ended (2). A probe that finds its container ended
-	// costs two more, and a hint in mid-inspection one.
-	"GET containers/*/json": {13, 20},
+	// An inspection after the create of what publishes ports (1), init (3), start (3), the
+	// stop (1), and one when init and app have ended (2). A probe that finds its container
+	// ended costs two more, and a hint in mid-inspection one.
+	"GET containers/*/json": {10, 17},
 	// What runs in the pod before it stops, and what is to be removed with it.
 	"GET containers/json": {2, 2},
 	"DELETE pods/*":       {1, 1},

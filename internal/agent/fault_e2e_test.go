@@ -35,23 +35,23 @@ type call struct {
 	makes bool
 	// cancels: a forced stop gives the call up.
 	cancels bool
-	// bridge: the call is made only for a container on a bridge network.
-	bridge bool
+	// bridge: the call is made only for a container on a bridge network; joined: only where
+	// containers share one that an infra container holds.
+	bridge, joined bool
 }
 
 var calls = []call{
 	{name: "pod create", method: "POST", path: "/pods/create$", makes: true, cancels: true},
-	{name: "infra start", method: "POST", path: "-infra/start$", empty: true, makes: true, cancels: true},
+	{name: "infra start", method: "POST", path: "-infra/start$", empty: true, makes: true, cancels: true, joined: true},
 	{name: "pull", method: "POST", path: "/images/pull$", makes: true, cancels: true},
 	{name: "container create", method: "POST", path: "/containers/create$", makes: true, cancels: true},
 	{name: "start", method: "POST", path: "-app/start$", empty: true, makes: true, cancels: true},
-	// The first inspection is for addresses on a bridge network, and nothing depends on it. The next
-	// one finds the process of the initialized container, which the start needs.
-	{name: "inspect before the start", method: "GET", path: "-app/json$", skip: 1, makes: true, bridge: true},
-	{name: "inspect", method: "GET", path: "-app/json$", skip: 2},
+	// The first inspection finds the process of the initialized container, which the start needs.
+	{name: "inspect before the start", method: "GET", path: "-app/json$", makes: true, bridge: true},
+	{name: "inspect", method: "GET", path: "-app/json$", skip: 1},
 	{name: "probe", method: "GET", path: "-app/healthcheck$", cancels: true},
 	{name: "stop", method: "POST", path: "-side/stop$", side: true, empty: true},
-	{name: "infra stop", method: "POST", path: "-infra/stop$", empty: true},
+	{name: "infra stop", method: "POST", path: "-infra/stop$", empty: true, joined: true},
 	{name: "pod remove", method: "DELETE", path: "/pods/"},
 }
 
@@ -153,8 +153,12 @@ var faultKinds = []fault{
 
 // small is a task of two containers, or three where a stop is needed. The app
 // ends when its health check has told it to.
-func (w *world) small(side bool) {
+func (w *world) small(side, joined bool) {
 	w.t.Helper()
+	mode := ""
+	if joined {
+		mode = "awsvpc"
+	}
 	containers := []container{
 		{"name": "init", "command": "print started", "essential": false},
 		{"name": "app", "command": "print started -- wait /tmp/go -- exit 3", "healthCheck": check("write /tmp/go"), "dependsOn": after("init", "SUCCESS")},
@@ -163,7 +167,7 @@ func (w *world) small(side bool) {
 		containers = append(containers, container{"name": "side", "command": "print started -- sleep forever", "essential": false})
 		containers[1]["dependsOn"] = after("init", "SUCCESS", "side", "START")
 	}
-	w.create("small", containers...)
+	w.createIn(mode, "small", containers...)
 }
 
 // hit are the calls that a fault is tried with: all that it fits in the nightly run, and
@@ -235,7 +239,7 @@ func oneFault(t *testing.T, c call, f fault) (lifecycle.State, *world) {
 	if c.name == "pull" {
 		w.fresh()
 	}
-	w.small(c.side)
+	w.small(c.side, c.joined)
 	if !testbed.HasBridge() {
 		c.skip = 0
 	}
@@ -295,7 +299,7 @@ func TestPodmanServiceRefusesAtFirst(t *testing.T) {
 	needBed(t)
 	t.Parallel()
 	w := newWorld(t, faults.Start(t, bed.service.Socket()))
-	w.small(false)
+	w.small(false, false)
 	w.proxy.Down()
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup

@@ -175,8 +175,8 @@ func TestFleetLeavesALivingOwnerAloneAndTakesItsTaskWhenItDies(t *testing.T) {
 	if err := f.Adopt(ctx, s.ID); err != nil || f.Owner(s.ID) == nil {
 		t.Fatalf("the task was not taken: %v", err)
 	}
-	if n := b.started(); n != 2 { // infra and app, once each
-		t.Errorf("%d starts, want 2", n)
+	if n := b.started(); n != 1 {
+		t.Errorf("%d starts, want 1", n)
 	}
 	if err := f.Send(t.Context(), s.ID, lifecycle.StopRequested{By: "test"}); err != nil {
 		t.Error(err)
@@ -210,8 +210,8 @@ func TestManyArgueOverOneTask(t *testing.T) {
 		}
 		endSecond()
 	}
-	if n := b.started(); n != 2 {
-		t.Errorf("%d starts, want 2", n)
+	if n := b.started(); n != 1 {
+		t.Errorf("%d starts, want 1", n)
 	}
 	f, _ := b.fleet(b.host())
 	f.StopAll(t.Context(), "test")

@@ -194,7 +194,7 @@ func TestKilledOwnersInARow(t *testing.T) {
 	w.fresh()
 	w.shop()
 	for _, point := range []string{
-		"after-effect/ResolveImage", "mid-effect/PullImage", "mid-effect/CreateSandbox", "after-effect/CreateSandbox", "after-effect/CreateContainer", "after-effect/RunSandbox",
+		"after-effect/ResolveImage", "mid-effect/PullImage", "mid-effect/CreateSandbox", "after-effect/CreateSandbox", "after-effect/CreateContainer",
 		"before-effect/StartContainer", "after-effect/StartContainer", "before-effect/CheckHealth", "after-effect/CheckHealth",
 		"before-effect/StopContainer", "after-effect/StopContainer", "after-effect/StopSandbox",
 	} {
@@ -209,7 +209,8 @@ func TestKilledOwnersAndALostNetwork(t *testing.T) {
 	needBed(t)
 	t.Parallel()
 	w := newWorld(t, nil)
-	w.create("cutoff", container{"name": "app", "command": "sleep forever"})
+	w.createIn("awsvpc", "cutoff", container{"name": "app", "command": "sleep forever"}, container{"name": "side", "command": "sleep forever", "essential": false})
+	w.killedOwner("run", "after-effect/RunSandbox")
 	o := w.own()
 	ctx, cancel := context.WithTimeout(t.Context(), testbed.Patience)
 	defer cancel()
@@ -234,7 +235,7 @@ func TestKilledOwnersAndALostNetwork(t *testing.T) {
 		w.killedOwner("run", at)
 	}
 	s := w.run(w.own())
-	if got := codes(s); s.Status() != lifecycle.StatusStopped || s.Stop.Code != lifecycle.StopInfrastructureHealth || got != "app=143: 143" {
+	if got := codes(s); s.Status() != lifecycle.StatusStopped || s.Stop.Code != lifecycle.StopInfrastructureHealth || got != "app=143 side=143: 143" {
 		t.Errorf("%s, %s: %s", s.Status(), s.Stop.Code, got)
 	}
 }

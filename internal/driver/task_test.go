@@ -14,9 +14,10 @@ import (
 
 var at = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// newState is a task of one container to which nothing has happened yet.
+// newState is a task of one container, in a pod with an infra container, to which nothing has
+// happened yet.
 func newState() lifecycle.State {
-	def := taskdef.Task{Family: "web", Network: taskdef.NetworkBridge, Containers: []taskdef.Container{
+	def := taskdef.Task{Family: "web", Network: taskdef.NetworkBridge, IPCMode: taskdef.IPCTask, Containers: []taskdef.Container{
 		{Name: "app", Image: "example.com/app:1", Essential: true, StopTimeout: time.Second},
 	}}
 	return lifecycle.New(strings.Repeat("ab", 16), "", def, lifecycle.Options{}, at)

@@ -92,11 +92,11 @@ func (r *Interpreter) Apply(ctx context.Context, s lifecycle.State, e lifecycle.
 func (r *Interpreter) ApplyWith(ctx context.Context, to *endpoint.Endpoint, s lifecycle.State, e lifecycle.Effect) lifecycle.OpFinished {
 	var missing lifecycle.Failure
 	if e, ok := e.(lifecycle.StartContainer); ok {
-		to.Describe(ctx, s, e.Index)
 		var err error
 		if missing, err = to.Enter(ctx, s, e.Index); err != nil {
 			return lifecycle.OpFinished{ID: e.Op(), Failure: Failure(err)}
 		}
+		to.Describe(ctx, s, e.Index)
 		r.Fail.AtEffect(failpoint.MidEffect, e)
 	}
 	answer := r.Apply(ctx, s, e)
@@ -228,13 +228,13 @@ func (r *Interpreter) runSandbox(ctx context.Context, podman Podman, s lifecycle
 // create creates a container.
 func create(ctx context.Context, r *Interpreter, podman Podman, s lifecycle.State, e lifecycle.CreateContainer) (lifecycle.Result, error) {
 	spec := podspec.Container(r.Slices.Here(s), e.Index, e.Image)
-	if spec.Bridge != nil {
-		wanted := ports.Keep(ports.OfContainer(s.Task.Containers[e.Index]), s.Containers[e.Index].Ports)
+	wanted := podspec.OwnPorts(s, e.Index)
+	if spec.Own != nil {
 		name := podspec.ContainerName(s, e.Index)
 		defer r.Ports.Release(name)
-		spec.Bridge.Choose = r.Ports.Choose(name, wanted)
+		spec.Own.Choose = r.Ports.Choose(name, ports.Keep(wanted, s.Containers[e.Index].Ports))
 		if s.Containers[e.Index].Retry.Attempts > 0 { // Podman may keep the address of the container before
-			spec.Bridge.Spare = uint64(e.ID)
+			spec.Own.Spare = uint64(e.ID)
 		}
 	}
 	if err := r.Metadata.AddFile(&spec, s, e.Index); err != nil {
@@ -262,7 +262,7 @@ func create(ctx context.Context, r *Interpreter, podman Podman, s lifecycle.Stat
 		return lifecycle.Result{}, &ledger.PassingError{Cause: err} // the pod was discarded, and is created again
 	case err != nil:
 		return lifecycle.Result{}, err
-	case spec.Bridge != nil: // Podman may have chosen its ports
+	case len(wanted) > 0: // Podman may have chosen its ports
 		return r.inspect(ctx, podman, s, e.Index)
 	}
 	return resultOf(s, o, r.Slices)
@@ -320,7 +320,7 @@ func (r *Interpreter) onPortConflict(ctx context.Context, podman Podman, s lifec
 	if !errors.Is(err, libpod.PortInUse) {
 		return err
 	}
-	wanted := ports.OfContainer(s.Task.Containers[e.Index])
+	wanted := podspec.OwnPorts(s, e.Index)
 	if e.Restart > 0 {
 		return &ledger.PassingError{Cause: err}
 	}

@@ -49,7 +49,7 @@ type socket struct {
 	pid int // a process of the namespace it is in; 0 with the host's network
 }
 
-// whole stands for all containers of a task that is not bridged.
+// whole stands for all containers of a task that is not bridged, which may be one.
 const whole = -1
 
 // wanted tells whether the task is to have an endpoint.
@@ -57,14 +57,20 @@ func (e *Endpoint) wanted(s lifecycle.State) bool {
 	return s.Options.MetadataKey != "" && e.metadata.Namespaces != nil
 }
 
+// separate reports whether containers have network namespaces of their own, which exist when
+// they are initialized.
+func separate(s lifecycle.State) bool {
+	return s.Task.Bridged() || podspec.Alone(s) && s.Task.Network != taskdef.NetworkHost
+}
+
 // open makes the endpoint, unless it is there already, and returns its address;
-// empty for a task that shall have none. In a bridged task it is made for each
-// container by enter.
+// empty for a task that shall have none. Where containers have namespaces of their own, it is
+// made for each by Enter.
 func (e *Endpoint) open(ctx context.Context, s lifecycle.State) (string, error) {
 	switch {
 	case !e.wanted(s):
 		return "", nil
-	case s.Task.Bridged():
+	case separate(s):
 		return metadata.Address, nil
 	case s.Task.Network == taskdef.NetworkHost:
 		return e.listen(ctx, s, whole, 0)
@@ -87,12 +93,13 @@ func (e *Endpoint) inspect(ctx context.Context, name string) (libpod.Observed, e
 	return podman.InspectContainer(ctx, name)
 }
 
-// Enter prepares the network namespace of container i of a bridged task, which is about to be
+// Enter prepares the network namespace of container i, if it has one of its own and is about to be
 // started: it opens the endpoint there and adds the addresses that Podman could not give it.
 // missing is what the container runs without. On err, which is as of StartContainer, it must not be
 // started: it may have no network. Errors that the start itself handles are not returned.
 func (e *Endpoint) Enter(ctx context.Context, s lifecycle.State, i int) (missing lifecycle.Failure, err error) {
-	if e.metadata.Namespaces == nil || !s.Task.Bridged() || s.Task.Containers[i].Net.Disabled {
+	own, separate := podspec.OwnNetwork(s, i)
+	if e.metadata.Namespaces == nil || !separate || podspec.Alone(s) && s.Sandbox.Metadata == "" {
 		return missing, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, StartLimit)
@@ -109,7 +116,7 @@ func (e *Endpoint) Enter(ctx context.Context, s lifecycle.State, i int) (missing
 			return missing, err
 		}
 	}
-	seen, err := podman.InitContainer(ctx, name, podspec.Bridge(s, i))
+	seen, err := podman.InitContainer(ctx, name, own)
 	switch {
 	case errors.Is(err, libpod.Interrupted), errors.Is(err, libpod.NotFound), errors.Is(err, libpod.PortInUse):
 		return missing, nil // the start fails for the same reason
@@ -124,8 +131,16 @@ func (e *Endpoint) Enter(ctx context.Context, s lifecycle.State, i int) (missing
 	if !e.wanted(s) {
 		return missing, nil
 	}
-	_, err = e.listen(ctx, s, i, seen.PID)
+	_, err = e.listen(ctx, s, keyOf(s, i), seen.PID)
 	return noEndpoint(err), nil
+}
+
+// keyOf is where sockets has that of a container with a network namespace of its own.
+func keyOf(s lifecycle.State, i int) int {
+	if podspec.Alone(s) {
+		return whole
+	}
+	return i
 }
 
 // listen serves the endpoint in the network namespace of a process, unless it does
@@ -272,17 +287,17 @@ func (e *Endpoint) Resume(ctx context.Context, s lifecycle.State) {
 // reopen opens the endpoint wherever it has to be by now.
 func (e *Endpoint) reopen(ctx context.Context, s lifecycle.State) error {
 	_, err := e.open(ctx, s)
-	if !e.wanted(s) || !s.Task.Bridged() {
+	if !e.wanted(s) || !separate(s) {
 		return err
 	}
 	var errs []error
 	for i, c := range s.Containers {
-		if c.Ended || s.Task.Containers[i].Net.Disabled {
+		if _, separate := podspec.OwnNetwork(s, i); c.Ended || !separate {
 			continue
 		}
 		seen, err := e.inspect(ctx, podspec.ContainerName(s, i))
 		if err == nil && seen.PID != 0 && seen.TaskID == s.ID {
-			_, err = e.listen(ctx, s, i, seen.PID)
+			_, err = e.listen(ctx, s, keyOf(s, i), seen.PID)
 		}
 		errs = append(errs, err)
 	}
@@ -292,7 +307,7 @@ func (e *Endpoint) reopen(ctx context.Context, s lifecycle.State) error {
 // Podman finds the network namespaces of containers.
 type Podman interface {
 	InspectContainer(ctx context.Context, name string) (libpod.Observed, error)
-	InitContainer(ctx context.Context, name string, on libpod.Bridge) (libpod.Observed, error)
+	InitContainer(ctx context.Context, name string, on libpod.OwnNetwork) (libpod.Observed, error)
 }
 
 // Namespaces enters the network namespaces of processes.
@@ -319,7 +334,7 @@ func (e *Endpoint) Describe(ctx context.Context, s lifecycle.State, i int) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, endpointLimit)
 	defer cancel()
-	_, err := e.open(ctx, s) // which finds the addresses
+	_, err := e.open(ctx, s) // which finds the addresses, where Enter has not
 	if err != nil {
 		e.metadata.Log.Warn("the addresses of the task are not known", "task", s.ID, "error", err)
 	}

@@ -92,7 +92,8 @@ func (served) Send(lifecycle.Event) bool { return false }
 // which the others know it, and the endpoint of its task, unless the task was told that it
 // runs without.
 func checkNetwork(w *world, t *task, i, pid int) {
-	if !t.def.Bridged() || t.def.Containers[i].Net.Disabled {
+	alone := len(t.def.Containers) == 1 // and has a network of its own
+	if !t.def.Bridged() && !alone || t.def.Containers[i].Net.Disabled {
 		return
 	}
 	name := t.container(i)

@@ -49,6 +49,9 @@ type lastRun struct {
 	lost              bool      // and then its process ended, unnoticed by Podman
 }
 
+// bridged reports whether the container was made for a network with a name.
+func (c *container) bridged() bool { return c.spec.Own != nil && named(c.spec.Own.Network) }
+
 // connected reports whether the container's network is there.
 func (c *container) connected() bool { return c.status == libpod.Running || c.setUp }
 
@@ -67,14 +70,14 @@ func (c *container) due() time.Time {
 func (c *container) observe() libpod.Observed {
 	o := libpod.Observed{Status: c.status, Foreign: c.spec.TaskID == "", TaskID: c.spec.TaskID, ID: c.id}
 	o.Ports, o.Disconnected = slices.Clone(c.ports), c.disconnected
-	if b := c.spec.Bridge; b != nil && c.place() != b.Place {
+	if b := c.spec.Own; c.bridged() && c.place() != b.Place {
 		for _, a := range c.addresses(b.Place) {
 			o.Missing = append(o.Missing, netip.PrefixFrom(a, map[bool]int{true: 24, false: 64}[a.Is4()]))
 		}
 	}
 	if c.connected() {
 		o.PID = c.pid
-		if c.spec.Bridge != nil && !c.disconnected {
+		if c.bridged() && !c.disconnected {
 			o.Addresses = c.addresses(c.place())
 		}
 	}
@@ -169,7 +172,7 @@ func (f *Fake) create(s libpod.ContainerSpec) (id string, err error) {
 		return "", refusal(libpod.NoImage, "%s: image not known", s.Image)
 	case s.Pod != "" && f.pods[s.Pod] == nil:
 		return "", refusal(libpod.NotFound, "no such pod")
-	case s.Pod != "" && f.containers[s.Pod+"-infra"] == nil:
+	case s.Pod != "" && f.containers[s.Pod+"-infra"] == nil && !f.pods[s.Pod].spec.NoInfra:
 		panic("enginetest: a container created in a pod without an infra container does not share its namespaces")
 	case f.containers[s.Name] != nil:
 		return "", refusal(libpod.Conflict, "the container name %q is already in use", s.Name)
@@ -185,13 +188,14 @@ func (f *Fake) create(s libpod.ContainerSpec) (id string, err error) {
 		}
 	}
 	c := f.add(s, m)
-	if b := s.Bridge; b != nil {
+	if b := s.Own; b != nil {
+		n := f.networks[b.Network]
 		ports, err := f.publish(b.Ports, b.Choose)
-		if err != nil || f.networks[b.Network] == nil {
+		if err != nil || n == nil && c.bridged() {
 			delete(f.containers, s.Name)
 			return "", cmp.Or(err, refusal(libpod.NotFound, "unable to find network with name or ID %s: network not found", b.Network))
 		}
-		c.ports, c.ipv6 = ports, f.networks[b.Network].IPv6
+		c.ports, c.ipv6 = ports, n != nil && n.IPv6
 	}
 	return c.id, nil
 }
@@ -348,7 +352,7 @@ func (f *Fake) startNamed(name string) error {
 }
 
 // InitContainer implements Podman.
-func (f *Fake) InitContainer(ctx context.Context, name string, on libpod.Bridge) (libpod.Observed, error) {
+func (f *Fake) InitContainer(ctx context.Context, name string, on libpod.OwnNetwork) (libpod.Observed, error) {
 	_, err := request(ctx, f, "initialize container", name, func() (struct{}, error) {
 		c := f.containers[name]
 		switch {
@@ -378,7 +382,7 @@ func (f *Fake) InitContainer(ctx context.Context, name string, on libpod.Bridge)
 // prepare does what comes before the program runs, first for the infra container of
 // the container's pod.
 func (f *Fake) prepare(c *container) error {
-	if p := f.pods[c.pod]; p != nil && !c.infra && f.startNamed(p.infra) != nil {
+	if p := f.pods[c.pod]; p != nil && p.infra != "" && !c.infra && f.startNamed(p.infra) != nil {
 		return refusal(libpod.Other, "starting some containers: internal libpod error")
 	}
 	if err := f.bind(c); err != nil {

@@ -165,7 +165,7 @@ func (f *Fake) interrupt(op, object string) {
 	case c != nil && op == "initialize container" && c.status == libpod.Exited && f.addressFree(c) != nil:
 		c.disconnected = true // and not yet connected with another address
 	case c == nil || c.status != libpod.Created || c.process != nil:
-	case !c.setUp && c.spec.Bridge != nil && len(f.calls)%2 == 0:
+	case !c.setUp && c.bridged() && len(f.calls)%2 == 0:
 		f.keepAddress(c)
 	case !c.setUp:
 		c.stuck = refusal(libpod.Interrupted, "crun: container %q already exists", c.id)

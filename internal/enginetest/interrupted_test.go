@@ -32,7 +32,7 @@ func TestAnInterruptedStartIsRepairedByARemoval(t *testing.T) {
 func TestAnInterruptedStartAfterTheSetUpIsFinal(t *testing.T) {
 	t.Parallel()
 	world(t, func(t *testing.T, f *enginetest.Fake, name string) {
-		if _, err := f.InitContainer(t.Context(), name, libpod.Bridge{}); err != nil {
+		if _, err := f.InitContainer(t.Context(), name, libpod.OwnNetwork{}); err != nil {
 			t.Fatal(err)
 		}
 		f.Fail(enginetest.Script("start container", enginetest.Fault{Moment: enginetest.During, Class: libpod.Temporary}))
@@ -56,7 +56,7 @@ func TestAnInterruptedStartMayKeepTheAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 		spec := libpod.ContainerSpec{Name: "c", TaskID: "abc", Image: local, Command: []string{"sleep", "forever"},
-			Bridge: &libpod.Bridge{Network: "net", Members: [][]string{{"c"}}}}
+			Own: &libpod.OwnNetwork{Network: "net", Members: [][]string{{"c"}}}}
 		kept := false
 		for range 4 { // the service dies before the OCI runtime knows the container, or after
 			if _, err := f.CreateContainer(t.Context(), spec); err != nil {
@@ -82,7 +82,7 @@ func TestAnInterruptedStartMayKeepTheAddress(t *testing.T) {
 			spare uint64
 			ok    bool
 		}{{0, false}, {1, true}} {
-			spec.Bridge.Spare = c.spare
+			spec.Own.Spare = c.spare
 			if _, err := f.CreateContainer(t.Context(), spec); err != nil {
 				t.Fatal(err)
 			}
@@ -108,9 +108,9 @@ func TestAnInterruptedMoveLeavesTheContainerWithoutANetwork(t *testing.T) {
 			}
 		}
 		must(f.EnsureNetwork(t.Context(), libpod.NetworkSpec{Name: "net", TaskID: "abc"}))
-		on := libpod.Bridge{Network: "net", Members: [][]string{{"c"}}}
+		on := libpod.OwnNetwork{Network: "net", Members: [][]string{{"c"}}}
 		for _, name := range []string{"c", "holder"} { // of the same place
-			_, err := f.CreateContainer(t.Context(), libpod.ContainerSpec{Name: name, TaskID: "abc", Image: local, Command: []string{"sleep", "forever"}, Bridge: &on})
+			_, err := f.CreateContainer(t.Context(), libpod.ContainerSpec{Name: name, TaskID: "abc", Image: local, Command: []string{"sleep", "forever"}, Own: &on})
 			must(err)
 		}
 		must(f.StartContainer(t.Context(), "c"), f.StopContainer(t.Context(), "c", 0), f.StartContainer(t.Context(), "holder"))

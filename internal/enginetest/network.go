@@ -46,7 +46,7 @@ func (f *Fake) RemoveNetwork(ctx context.Context, name, taskID string) error {
 			return struct{}{}, err
 		}
 		for _, c := range f.containers {
-			if c.spec.Bridge != nil && c.spec.Bridge.Network == name {
+			if c.spec.Own != nil && c.spec.Own.Network == name {
 				return struct{}{}, refusal(libpod.Temporary, "%q has associated containers with it: network is being used", name)
 			}
 		}
@@ -79,7 +79,7 @@ type address struct {
 // place is where the address that the container requests lies on its network: those of the
 // members come first.
 func (c *container) place() int {
-	b := c.spec.Bridge
+	b := c.spec.Own
 	free := uint64(253 - len(b.Members))
 	if b.Spare == 0 || len(b.Members) == 0 {
 		return b.Place
@@ -99,24 +99,24 @@ func (c *container) addresses(place int) []netip.Addr {
 // keepAddress is the death of Podman's service between the assignment of an address and its
 // record: nothing but the removal of the network releases the address.
 func (o *objects) keepAddress(c *container) {
-	o.kept[address{c.spec.Bridge.Network, c.place()}] = c.id
+	o.kept[address{c.spec.Own.Network, c.place()}] = c.id
 }
 
 // move gives a container another address, which nothing else has.
 func (c *container) move() {
-	moved := *c.spec.Bridge
+	moved := *c.spec.Own
 	moved.Spare = 100 + moved.Spare
-	c.spec.Bridge, c.disconnected = &moved, false
+	c.spec.Own, c.disconnected = &moved, false
 }
 
 // addressFree fails if Podman keeps the address that the container requests.
 func (o *objects) addressFree(c *container) error {
-	if c.spec.Bridge == nil || c.disconnected {
+	if !c.bridged() || c.disconnected {
 		return nil
 	}
-	id := o.kept[address{c.spec.Bridge.Network, c.place()}]
+	id := o.kept[address{c.spec.Own.Network, c.place()}]
 	for _, other := range o.containers {
-		if b := other.spec.Bridge; other != c && b != nil && b.Network == c.spec.Bridge.Network && len(b.Members) > 0 && other.place() == c.place() && other.connected() && !other.disconnected {
+		if b := other.spec.Own; other != c && other.bridged() && b.Network == c.spec.Own.Network && len(b.Members) > 0 && other.place() == c.place() && other.connected() && !other.disconnected {
 			id = other.id
 		}
 	}

@@ -19,7 +19,7 @@ const infraGrace = 5 * time.Second
 type pod struct {
 	id    string
 	spec  libpod.PodSpec
-	infra string        // name of the infra container
+	infra string        // name of the infra container; empty for none
 	ports []libpod.Port // none of them 0
 	made  time.Time
 }
@@ -79,16 +79,19 @@ func (f *Fake) CreatePod(ctx context.Context, s libpod.PodSpec) (id string, err 
 }
 
 func (f *Fake) createPod(s libpod.PodSpec) (id string, err error) {
-	network, _, _ := strings.Cut(s.Network, ":")
 	switch {
 	case s.TaskID == "":
 		return "", refusal(libpod.InvalidSpec, "a task ID is required")
-	case !slices.Contains([]string{"", "none", "host", "pasta", "slirp4netns", "bridge", "private"}, network):
-		return "", refusal(libpod.Other, "unable to find network with name or ID %s: network not found", network)
+	case named(s.Network):
+		return "", refusal(libpod.Other, "unable to find network with name or ID %s: network not found", s.Network)
 	case f.pods[s.Name] != nil || f.containers[s.Name+"-infra"] != nil:
 		return "", refusal(libpod.Conflict, "pod already exists")
 	}
 	p := &pod{id: f.newID(), spec: s, infra: s.Name + "-infra", made: f.clock.Now()}
+	if s.NoInfra {
+		p.infra, f.pods[s.Name] = "", p
+		return p.id, nil
+	}
 	if p.ports, err = f.publish(s.Ports, s.Choose); err != nil {
 		return "", err
 	}
@@ -96,6 +99,12 @@ func (f *Fake) createPod(s libpod.PodSpec) (id string, err error) {
 	infra.spec = libpod.ContainerSpec{Name: p.infra, Pod: s.Name, TaskID: s.TaskID, Command: forever}
 	f.pods[s.Name], f.containers[p.infra] = p, infra
 	return p.id, nil
+}
+
+// named reports whether a network is called by its name.
+func named(network string) bool {
+	mode, _, _ := strings.Cut(network, ":")
+	return !slices.Contains([]string{"", "none", "host", "pasta", "slirp4netns", "bridge", "private"}, mode)
 }
 
 // publish chooses host ports and sorts them as Podman reports them.
@@ -135,7 +144,7 @@ func (f *Fake) adoptPod(s libpod.PodSpec, conflict error) (id string, err error)
 	if digestOf(p.spec) != digestOf(s) {
 		return "", refusal(libpod.Conflict, "it already exists with another specification, from an earlier attempt; remove it first")
 	}
-	if f.containers[p.infra] == nil {
+	if !s.NoInfra && f.containers[p.infra] == nil {
 		return "", p.lacksInfra(f.clock.Now())
 	}
 	return p.id, nil

@@ -41,7 +41,7 @@ type Networks interface {
 // Containers moves and observes single containers.
 type Containers interface {
 	CreateContainer(ctx context.Context, s libpod.ContainerSpec) (libpod.Observed, error)
-	InitContainer(ctx context.Context, name string, on libpod.Bridge) (libpod.Observed, error)
+	InitContainer(ctx context.Context, name string, on libpod.OwnNetwork) (libpod.Observed, error)
 	StartContainer(ctx context.Context, name string) error
 	StopContainer(ctx context.Context, name string, grace time.Duration) error
 	RemoveContainer(ctx context.Context, name, taskID string) error

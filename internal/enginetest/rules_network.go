@@ -17,13 +17,32 @@ func (k *task) bridged() {
 
 func (k *task) bridgedBy(n libpod.NetworkSpec) {
 	k.t.Helper()
+	connect(k, n)
+	apart(k)
+}
+
+// connect makes a network.
+func connect(k *task, n libpod.NetworkSpec) {
+	k.t.Helper()
 	if k.Real {
 		testbed.NeedBridge(k.t)
 	}
 	k.must(k.EnsureNetwork(k.ctx(), n))
 	k.t.Cleanup(func() { k.clean(func(ctx context.Context) error { return k.RemoveNetwork(ctx, k.pod.Name, k.id) }) })
-	k.pod.Network, k.pod.OwnNetworks = "", true
-	k.up()
+}
+
+// samePort lets two members publish the same port.
+func samePort(k *task) {
+	k.t.Helper()
+	fixed := libpod.Port{HostIP: "127.0.0.1", HostPort: k.FreePort(k.t), ContainerPort: 80, Protocol: "tcp"}
+	a := k.see(k.run(k.member("a", "sleep forever", fixed)))
+	b := k.see(k.run(k.member("b", "sleep forever", libpod.Port{HostIP: "127.0.0.1", ContainerPort: 80})))
+	if !slices.Equal(a.Ports, []libpod.Port{fixed}) || len(b.Ports) != 1 || b.Ports[0].HostPort == 0 || b.Ports[0].HostPort == fixed.HostPort {
+		k.t.Errorf("ports %v and %v", a.Ports, b.Ports)
+	}
+	if len(a.Addresses) == 0 || len(b.Addresses) == 0 {
+		k.t.Errorf("addresses %v and %v", a.Addresses, b.Addresses)
+	}
 }
 
 func (k *task) network() libpod.NetworkSpec {
@@ -33,7 +52,7 @@ func (k *task) network() libpod.NetworkSpec {
 // member is a container of the task's network, with the name a or b.
 func (k *task) member(name, steps string, ports ...libpod.Port) libpod.ContainerSpec {
 	s := k.spec(name, steps)
-	s.Bridge = &libpod.Bridge{Network: k.pod.Name, Aliases: []string{name}, Members: [][]string{{"a"}, {"b"}}, Place: int(name[0] - 'a'), Ports: ports}
+	s.Own = &libpod.OwnNetwork{Network: k.pod.Name, Aliases: []string{name}, Members: [][]string{{"a"}, {"b"}}, Place: int(name[0] - 'a'), Ports: ports}
 	return s
 }
 
@@ -66,15 +85,13 @@ var networkRules = []rule{
 	}},
 	{"two members publish the same port each on its own host port", func(k *task) {
 		k.bridged()
-		fixed := libpod.Port{HostIP: "127.0.0.1", HostPort: k.FreePort(k.t), ContainerPort: 80, Protocol: "tcp"}
-		a := k.see(k.run(k.member("a", "sleep forever", fixed)))
-		b := k.see(k.run(k.member("b", "sleep forever", libpod.Port{HostIP: "127.0.0.1", ContainerPort: 80})))
-		if !slices.Equal(a.Ports, []libpod.Port{fixed}) || len(b.Ports) != 1 || b.Ports[0].HostPort == 0 || b.Ports[0].HostPort == fixed.HostPort {
-			k.t.Errorf("ports %v and %v", a.Ports, b.Ports)
-		}
-		if len(a.Addresses) == 0 || len(b.Addresses) == 0 {
-			k.t.Errorf("addresses %v and %v", a.Addresses, b.Addresses)
-		}
+		samePort(k)
+	}},
+	{"two members of a pod that shares its IPC namespace publish the same port", func(k *task) {
+		connect(k, k.network())
+		k.pod.Network, k.pod.OwnNetworks, k.pod.ShareIPC = "", true, true
+		k.up()
+		samePort(k)
 	}},
 	{"a member has the address of its place in any start order and after a stop", func(k *task) {
 		k.bridged()
@@ -113,7 +130,7 @@ var networkRules = []rule{
 		own := k.see(first).Addresses
 		k.must(k.RemoveContainer(k.ctx(), first, k.id))
 		s := k.member("a", "sleep forever")
-		s.Bridge.Spare = 7
+		s.Own.Spare = 7
 		o := k.see(k.run(s))
 		if len(own) != 1 || len(o.Addresses) != 1 || len(o.Missing) != 1 || o.Addresses[0] == own[0] || o.Missing[0].Addr() != own[0] || !o.Missing[0].Contains(o.Addresses[0]) {
 			k.t.Errorf("before: %v, then %v without %v", own, o.Addresses, o.Missing)
@@ -125,7 +142,7 @@ var networkRules = []rule{
 		own := k.see(name).Addresses
 		k.must(k.StopContainer(k.ctx(), name, 0))
 		holder := k.member("b", "sleep forever")
-		holder.Bridge.Place = k.member("a", "").Bridge.Place
+		holder.Own.Place = k.member("a", "").Own.Place
 		k.run(holder)
 		k.wantClass(k.StartContainer(k.ctx(), name), libpod.Interrupted)
 		o, err := k.setUp(name)
@@ -168,7 +185,7 @@ var networkRules = []rule{
 	{"a member on an unknown network is refused", func(k *task) {
 		k.bridged()
 		s := k.member("a", "sleep forever")
-		s.Bridge.Network = "no-such-network-" + k.id
+		s.Own.Network = "no-such-network-" + k.id
 		if _, err := k.CreateContainer(k.ctx(), s); err == nil {
 			k.wantFailedStart(s.Name)
 		}
@@ -237,7 +254,7 @@ var networkRules = []rule{
 
 // setUp initializes a container that is like member a.
 func (k *task) setUp(name string) (libpod.Observed, error) {
-	return k.InitContainer(k.ctx(), name, *k.member("a", "").Bridge)
+	return k.InitContainer(k.ctx(), name, *k.member("a", "").Own)
 }
 
 // networks counts the task's networks in List.

@@ -3,11 +3,26 @@ package enginetest
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/podtask/podtask/pkg/libpod"
 )
+
+// apart makes a pod without an infra container.
+func apart(k *task) {
+	k.t.Helper()
+	k.pod.NoInfra = true
+	createPod(k)
+}
+
+// lone is a container with a network of its own.
+func lone(k *task, steps string, ports ...libpod.Port) libpod.ContainerSpec {
+	s := k.spec("a", steps)
+	s.Own = &libpod.OwnNetwork{Ports: ports}
+	return s
+}
 
 var podRules = []rule{
 	{"creating and starting a pod twice returns the same pod with its infra process", func(k *task) {
@@ -59,6 +74,54 @@ var podRules = []rule{
 		}
 		k.must(k.StartContainer(k.ctx(), name))
 		k.wantStatus(k.ready(name), libpod.Running)
+	}},
+	{"a pod without an infra container is made once, holds containers that publish ports, and is removed with them", func(k *task) {
+		apart(k)
+		port := libpod.Port{HostIP: "127.0.0.1", HostPort: k.FreePort(k.t), ContainerPort: 80, Protocol: "tcp"}
+		name := k.run(lone(k, "print ready -- sleep forever", port))
+		if o := k.see(k.ready(name)); o.Status != libpod.Running || !slices.Equal(o.Ports, []libpod.Port{port}) {
+			k.t.Errorf("%+v", o)
+		}
+		k.wantStatus(k.infra(), libpod.Absent)
+		if first, second := createPod(k), createPod(k); first != second {
+			k.t.Errorf("pod %s became %s", first, second)
+		}
+		k.must(k.StopPod(k.ctx(), k.pod.Name, k.id))
+		k.wantStatus(name, libpod.Exited)
+		k.wantClass(k.RemovePod(k.ctx(), k.pod.Name, "another"), libpod.Conflict)
+		k.must(k.RemovePod(k.ctx(), k.pod.Name, k.id))
+		k.wantStatus(name, libpod.Absent)
+	}},
+	{"a pod without an infra container and without containers is found, and removed by its task only", func(k *task) {
+		apart(k)
+		other := k.pod
+		other.TaskID = "another"
+		_, err := k.CreatePod(k.ctx(), other)
+		k.wantClass(err, libpod.Conflict)
+		k.wantClass(k.RemovePod(k.ctx(), k.pod.Name, "another"), libpod.Conflict)
+		k.must(k.RemovePod(k.ctx(), k.pod.Name, k.id), k.RemovePod(k.ctx(), k.pod.Name, k.id))
+	}},
+	{"a container that has its own network has a process when it is set up and publishes its ports in each run", func(k *task) {
+		apart(k)
+		port := libpod.Port{HostIP: "127.0.0.1", HostPort: k.FreePort(k.t), ContainerPort: 80, Protocol: "tcp"}
+		name := k.create(lone(k, "sleep forever", port))
+		for range 2 {
+			if o, err := k.InitContainer(k.ctx(), name, libpod.OwnNetwork{}); err != nil || o.PID == 0 || o.Status != libpod.Created {
+				k.t.Fatalf("%+v, %v", o, err)
+			}
+			k.must(k.StartContainer(k.ctx(), name))
+			k.wantStatus(name, libpod.Running)
+			k.must(k.StopContainer(k.ctx(), name, 0))
+			k.wantStatus(name, libpod.Exited)
+		}
+	}},
+	{"a container that has its own network does not start where its port is taken", func(k *task) {
+		apart(k)
+		port := libpod.Port{HostIP: "127.0.0.1", HostPort: k.FreePort(k.t), ContainerPort: 80, Protocol: "tcp"}
+		k.run(lone(k, "sleep forever", port))
+		second := lone(k, "sleep forever", port)
+		second.Name += "2"
+		k.wantClass(k.StartContainer(k.ctx(), k.create(second)), libpod.PortInUse)
 	}},
 	{"a pod that does not exist cannot be started for now", func(k *task) {
 		_, err := k.StartPod(k.ctx(), k.pod.Name, k.id)

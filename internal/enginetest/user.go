@@ -48,7 +48,7 @@ func (f *Fake) Disconnect(name string) bool {
 	defer f.mu.Unlock()
 	f.settle()
 	c := f.containers[name]
-	if c == nil || c.spec.Bridge == nil || c.connected() || c.disconnected {
+	if c == nil || !c.bridged() || c.connected() || c.disconnected {
 		return false
 	}
 	c.disconnected = true

@@ -12,7 +12,6 @@ import (
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/metadata"
-	"github.com/podtask/podtask/pkg/ports"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -199,30 +198,49 @@ func join(spec *libpod.ContainerSpec, s lifecycle.State, i int) {
 		spec.ShmSize = c.Linux.ShmSize // else it is the pod's, or the host's
 	}
 	spec.Hostname = c.Net.Hostname
-	switch {
+	if Alone(s) {
+		spec.Hostname = cmp.Or(spec.Hostname, s.ID[:12])
+	}
+	switch own, separate := OwnNetwork(s, i); {
 	case c.Net.Disabled:
 		spec.Network = "none"
 	case t.Bridged():
-		on := Bridge(s, i)
-		spec.Bridge = &on
+		spec.Own = &own
 		spec.Hosts, spec.DNSServers, spec.DNSSearch = hosts(c.Net.ExtraHosts), c.Net.DNSServers, c.Net.DNSSearch
+	case separate:
+		spec.Own = &own
+		spec.Hosts, spec.DNSOptions = hosts(t.ExtraHosts()), dnsOptions(t)
+		spec.DNSServers, spec.DNSSearch = t.DNS()
 	case t.Network == taskdef.NetworkHost:
 		// In the host's network those of the pod have no effect.
 		servers, search := t.DNS()
 		options := dnsOptions(t)
-		if spec.Hosts = hosts(t.ExtraHosts()); len(spec.Hosts) > 0 || servers != nil || search != nil || options != nil {
+		if spec.Hosts = hosts(t.ExtraHosts()); Alone(s) || len(spec.Hosts) > 0 || servers != nil || search != nil || options != nil {
 			spec.Network, spec.DNSServers, spec.DNSSearch, spec.DNSOptions = "host", servers, search, options
 		}
 	}
 }
 
-// Bridge is how container i of a bridged task is connected.
-func Bridge(s lifecycle.State, i int) libpod.Bridge {
-	on := libpod.Bridge{Network: NetworkName(s), Aliases: s.Task.Names(i), Ports: Publish(ports.OfContainer(s.Task.Containers[i]))}
-	if OwnsNetwork(s) {
-		on.Members, on.Place = memberNames(s.Task), i
+// Alone reports whether the only container of a task has the network namespace that an
+// infra container would have held. Each of its runs has a new one.
+func Alone(s lifecycle.State) bool { return s.Sandbox.NoInfra && !s.Task.Bridged() }
+
+// OwnNetwork is how container i is connected, if it has a network namespace of its own.
+func OwnNetwork(s lifecycle.State, i int) (own libpod.OwnNetwork, separate bool) {
+	c := s.Task.Containers[i]
+	switch {
+	case c.Net.Disabled, Alone(s) && s.Task.Network == taskdef.NetworkHost:
+		return own, false
+	case Alone(s):
+		return libpod.OwnNetwork{Network: podNetwork(s.Task), Ports: Publish(OwnPorts(s, i))}, true
+	case !s.Task.Bridged():
+		return own, false
 	}
-	return on
+	own = libpod.OwnNetwork{Network: NetworkName(s), Aliases: s.Task.Names(i), Ports: Publish(OwnPorts(s, i))}
+	if OwnsNetwork(s) {
+		own.Members, own.Place = memberNames(s.Task), i
+	}
+	return own, true
 }
 
 // mountOthers adds what is mounted besides volumes.

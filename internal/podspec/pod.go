@@ -18,7 +18,11 @@ func Pod(s lifecycle.State) libpod.PodSpec {
 	for _, c := range s.Task.Containers {
 		spec.ShmSize = max(spec.ShmSize, c.Linux.ShmSize)
 	}
-	if s.Task.Bridged() {
+	switch {
+	case s.Sandbox.NoInfra:
+		spec.NoInfra, spec.Hostname, spec.Network = true, "", ""
+		return spec
+	case s.Task.Bridged():
 		spec.OwnNetworks = true
 		return spec
 	}

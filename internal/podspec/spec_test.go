@@ -161,12 +161,12 @@ func TestBridgedContainersHaveNetworksAndPortsOfTheirOwn(t *testing.T) {
 	}
 	ports, members := []libpod.Port{{ContainerPort: 80, Protocol: "tcp"}}, [][]string{{"a"}, {"b", "db"}, nil}
 	for i, want := range []libpod.ContainerSpec{
-		{Bridge: &libpod.Bridge{Network: pod.Name, Aliases: []string{"a"}, Members: members, Ports: ports}, Hosts: []string{"x:192.0.2.1"}, DNSServers: []string{"192.0.2.53"}},
-		{Bridge: &libpod.Bridge{Network: pod.Name, Aliases: []string{"b", "db"}, Members: members, Place: 1, Ports: ports}, Hosts: []string{"x:192.0.2.2"}},
+		{Own: &libpod.OwnNetwork{Network: pod.Name, Aliases: []string{"a"}, Members: members, Ports: ports}, Hosts: []string{"x:192.0.2.1"}, DNSServers: []string{"192.0.2.53"}},
+		{Own: &libpod.OwnNetwork{Network: pod.Name, Aliases: []string{"b", "db"}, Members: members, Place: 1, Ports: ports}, Hosts: []string{"x:192.0.2.2"}},
 		{Network: "none"},
 	} {
 		got := Container(s, i, "i")
-		got = libpod.ContainerSpec{Bridge: got.Bridge, Network: got.Network, Hosts: got.Hosts, DNSServers: got.DNSServers}
+		got = libpod.ContainerSpec{Own: got.Own, Network: got.Network, Hosts: got.Hosts, DNSServers: got.DNSServers}
 		if diff := cmp.Diff(got, want); diff != "" {
 			t.Errorf("container %d (-got +want):\n%s", i, diff)
 		}
@@ -190,12 +190,12 @@ func TestTaskThatJoinsANetwork(t *testing.T) {
 		}
 		pod, a := Pod(s), Container(s, 0, "i")
 		if mode == taskdef.NetworkAWSVPC {
-			if want := []string{"a", "db", "b"}; pod.Network != "front" || !slices.Equal(pod.Aliases, want) || a.Bridge != nil {
-				t.Errorf("pod on %s as %v, container %+v", pod.Network, pod.Aliases, a.Bridge)
+			if want := []string{"a", "db", "b"}; pod.Network != "front" || !slices.Equal(pod.Aliases, want) || a.Own != nil {
+				t.Errorf("pod on %s as %v, container %+v", pod.Network, pod.Aliases, a.Own)
 			}
 			continue
 		}
-		if diff := cmp.Diff(a.Bridge, &libpod.Bridge{Network: "front", Aliases: []string{"a", "db"}}); diff != "" || !pod.OwnNetworks {
+		if diff := cmp.Diff(a.Own, &libpod.OwnNetwork{Network: "front", Aliases: []string{"a", "db"}}); diff != "" || !pod.OwnNetworks {
 			t.Errorf("pod %+v, container (-got +want):\n%s", pod, diff)
 		}
 	}

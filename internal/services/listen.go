@@ -128,7 +128,7 @@ func published(s lifecycle.State, container string, port uint16) string {
 		return net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port)))
 	}
 	bound := s.Sandbox.Ports
-	if s.Task.Bridged() {
+	if s.Sandbox.NoInfra || s.Task.Bridged() {
 		bound = s.Containers[i].Ports
 	}
 	for _, p := range bound {

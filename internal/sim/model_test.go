@@ -29,8 +29,15 @@ func on(i int, c taskdef.Condition) taskdef.Dependency {
 	return taskdef.Dependency{Container: i, Condition: c}
 }
 
+// task has an infra container.
 func task(cs ...taskdef.Container) taskdef.Task {
-	return taskdef.Task{Family: "model", Network: taskdef.NetworkBridge, Containers: cs}
+	return taskdef.Task{Family: "model", Network: taskdef.NetworkBridge, IPCMode: taskdef.IPCTask, Containers: cs}
+}
+
+// apart has none.
+func apart(t taskdef.Task) taskdef.Task {
+	t.IPCMode = taskdef.IPCDefault
+	return t
 }
 
 // modelCase is one exploration. Large ones take seconds and are TestModelLarge, which
@@ -107,6 +114,19 @@ func podCases() []modelCase {
 	}
 }
 
+// apartCases are about tasks without an infra container.
+func apartCases() []modelCase {
+	one := apart(task(container("a", true)))
+	again := apart(task(restarting(container("a", true))))
+	start := apart(task(container("a", true), container("b", true, on(0, taskdef.Start))))
+	return []modelCase{
+		{name: "one without an infra container", task: one, Budget: Budget{Faults: 2, Crashes: 1, Exits: 1, Requests: 1}},
+		{name: "one without an infra container, rebooted, with meddling", task: again, Budget: Budget{Exits: 1, Reboots: 1, Vanishes: 1, Meddles: 2, Clocks: 1}},
+		{name: "START, without an infra container", task: start, Budget: Budget{Faults: 1, Exits: 1, Requests: 1}},
+		{name: "START, without an infra container, crashes", task: start, Budget: Budget{Crashes: 1, Exits: 1, Alarms: 1, Requests: 1}},
+	}
+}
+
 func modelCases() []modelCase {
 	one := task(container("a", true))
 	check := task(checked(container("a", true)))
@@ -166,7 +186,7 @@ func modelCases() []modelCase {
 }
 
 func TestModel(t *testing.T) {
-	exploreAll(t, slices.Concat(modelCases(), healthCases(), podCases()), everydayStates, func(c modelCase) bool { return !c.large })
+	exploreAll(t, slices.Concat(modelCases(), apartCases(), healthCases(), podCases()), everydayStates, func(c modelCase) bool { return !c.large })
 }
 
 // exploreAll explores the chosen cases, at the same time.

@@ -363,7 +363,7 @@ func checkAsked(w *World, f flight, e lifecycle.Effect) {
 			w.broken(SandboxFirst, "%s is not created in one", w.name(e.Index))
 		}
 	case lifecycle.StartContainer:
-		if w.pod != lifecycle.SandboxReady && !w.podKilled {
+		if w.pod != lifecycle.SandboxReady && !w.podKilled && !(w.made && w.state.Sandbox.NoInfra) {
 			w.broken(SandboxFirst, "%s is not started in one", w.name(e.Index))
 		}
 		checkStart(w, e.Index)

@@ -22,6 +22,7 @@ import (
 //	                              startup|readiness|liveness PERIOD TIMEOUT FAILURES [DELAY [SUCCESSES]] ·
 //	                              post-start|pre-stop [sleep D]
 //	until last · deadline D       the task ends with its last container; after that time
+//	apart                         the containers share nothing, so there is no infra container
 //	watch unhealthy · dependencies  the task is to be stopped then
 //	pull BEHAVIOR                 sets the pull behaviour
 //	submit                        starts the task
@@ -48,7 +49,7 @@ import (
 // which line is wrong.
 func Play(script string) (out string, err error) {
 	defer catch(&err)
-	p := &player{task: taskdef.Task{Family: "story", Network: taskdef.NetworkBridge}}
+	p := &player{task: taskdef.Task{Family: "story", Network: taskdef.NetworkBridge, IPCMode: taskdef.IPCTask}}
 	for n, line := range strings.Split(strings.TrimRight(script, "\n"), "\n") {
 		if strings.HasPrefix(line, " ") {
 			continue
@@ -86,6 +87,9 @@ func (p *player) command(words []string) error {
 	case verb == "watch" && len(rest) == 1:
 		p.task.Extensions.StopWhenUnhealthy = p.task.Extensions.StopWhenUnhealthy || rest[0] == "unhealthy"
 		p.task.Extensions.WatchDependencies = p.task.Extensions.WatchDependencies || rest[0] == "dependencies"
+		return nil
+	case verb == "apart":
+		p.task.IPCMode = taskdef.IPCDefault
 		return nil
 	case verb == "until":
 		p.task.Extensions.UntilLast = true

@@ -82,6 +82,9 @@ func performSandbox(w *World, k lifecycle.Kind) {
 	switch k {
 	case lifecycle.Prepare:
 		w.made = true
+		if w.state.Sandbox.NoInfra {
+			w.pod = lifecycle.SandboxReady
+		}
 	case lifecycle.Launch:
 		if w.made && w.pod != lifecycle.SandboxReady {
 			startPod(w)
@@ -149,7 +152,7 @@ func (w *World) end(i, code int) {
 }
 
 // sharedNetwork: the infra container connects the containers.
-func sharedNetwork(w *World) bool { return !w.state.Task.Bridged() }
+func sharedNetwork(w *World) bool { return !w.state.Sandbox.NoInfra && !w.state.Task.Bridged() }
 
 // cutOff reports whether a container runs that has lost its network.
 func cutOff(w *World, i int) bool {

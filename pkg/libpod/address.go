@@ -16,7 +16,7 @@ import (
 
 // If Podman's service is killed while it sets up the network of a container, its address may
 // stay assigned until the network is removed. A container that never ran is created again with
-// Bridge.Spare. One that has run keeps its files: it is connected to the network again, with
+// OwnNetwork.Spare. One that has run keeps its files: it is connected to the network again, with
 // another address and the same hardware address, which tells the address that it lacks.
 
 // allocated is how Podman refuses an address that is assigned.
@@ -30,7 +30,7 @@ func heldAddress(err error) bool {
 
 // moveAddress gives a container that has exited another address on the only network that it
 // is connected to.
-func (c *containerAPI) moveAddress(ctx context.Context, name string, on Bridge) error {
+func (c *containerAPI) moveAddress(ctx context.Context, name string, on OwnNetwork) error {
 	data, err := c.inspect(ctx, name)
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func disconnected(data *define.InspectContainerData) bool {
 
 // connect connects a container that does not run to a network, with another address than that
 // of its place.
-func (c *networkAPI) connect(ctx context.Context, name string, on Bridge) error {
+func (c *networkAPI) connect(ctx context.Context, name string, on OwnNetwork) error {
 	options := types.PerNetworkOptions{Aliases: on.Aliases}
 	found, err := c.network(ctx, on.Network)
 	if err != nil {
@@ -95,7 +95,7 @@ func otherAddress(subnet types.Subnet) (net.IP, error) {
 	return addressOf(subnet, half+rand.IntN(max(half-4, 1)))
 }
 
-// missingOf returns Observed.Missing. A container that was created with Bridge.Spare has a
+// missingOf returns Observed.Missing. A container that was created with OwnNetwork.Spare has a
 // label with it; of another one the hardware address tells the address that it should have.
 func missingOf(data *define.InspectContainerData) (missing []netip.Prefix) {
 	labels := labelsOf(data)

@@ -22,10 +22,10 @@ import (
 // InitContainer creates the container's namespaces and its process, which does not run
 // the program yet, and returns the container as it is then, with that process. It succeeds if the container
 // is initialized or running already. It fails for the same reasons as StartContainer,
-// with the same classes. StopContainer reverts it. on is the container's ContainerSpec.Bridge:
+// with the same classes. StopContainer reverts it. on is the container's ContainerSpec.Own:
 // a container that has run, and whose address Podman keeps, gets another one there (see
 // Observed.Missing).
-func (c *containerAPI) InitContainer(ctx context.Context, name string, on Bridge) (Observed, error) {
+func (c *containerAPI) InitContainer(ctx context.Context, name string, on OwnNetwork) (Observed, error) {
 	initialize := func() error {
 		return c.mutate(ctx, "initialize container", name, func(ctx context.Context) error {
 			return containers.ContainerInit(ctx, name, nil)
@@ -242,12 +242,12 @@ func (c *containerAPI) CreateContainer(ctx context.Context, s ContainerSpec) (Ob
 		name, _, _ := strings.Cut(user, ":")
 		made.User = cmp.Or(name, "0") + ":" + s.Group
 	}
-	spec, err := containerSpec(made, isRoot(user))
+	spec, err := containerSpec(made, isRoot(user), c.version)
 	if err != nil {
 		return Observed{}, fail(ctx, "create container", s.Name, err)
 	}
-	if s.Bridge != nil {
-		if err := c.networks.place(ctx, spec, *s.Bridge); err != nil {
+	if s.Own != nil && spec.NetNS.NSMode == specgen.Bridge {
+		if err := c.networks.place(ctx, spec, *s.Own); err != nil {
 			return Observed{}, err
 		}
 	}

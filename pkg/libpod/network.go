@@ -28,9 +28,9 @@ type NetworkSpec struct {
 	IPv6 bool
 }
 
-// Bridge connects a container with its own network namespace to a network.
-type Bridge struct {
-	// Network is the name of the network.
+// OwnNetwork is how a container with a network namespace of its own is connected.
+type OwnNetwork struct {
+	// Network is as in PodSpec. The fields up to Spare are about a network with a name.
 	Network string
 	// Aliases are additional names of the container on the network.
 	Aliases []string
@@ -81,7 +81,7 @@ func (c *networkAPI) EnsureNetwork(ctx context.Context, n NetworkSpec) error {
 }
 
 // place sets the container's address on a network and the names of the other containers.
-func (c *networkAPI) place(ctx context.Context, s *specgen.SpecGenerator, b Bridge) error {
+func (c *networkAPI) place(ctx context.Context, s *specgen.SpecGenerator, b OwnNetwork) error {
 	options := types.PerNetworkOptions{Aliases: b.Aliases}
 	var found entities.NetworkInspectReport
 	if len(b.Members) > 0 {
@@ -126,7 +126,7 @@ func (c *networkAPI) place(ctx context.Context, s *specgen.SpecGenerator, b Brid
 
 // spareOf returns the address of Spare on a network; nil for none, also if the network has
 // only as many addresses as members.
-func (b Bridge) spareOf(subnet types.Subnet) net.IP {
+func (b OwnNetwork) spareOf(subnet types.Subnet) net.IP {
 	ones, bits := subnet.Subnet.Mask.Size()
 	free := 1<<min(bits-ones, 16) - 3 - len(b.Members) // without the network, the gateway and the broadcast address
 	if b.Spare == 0 || free <= 0 {

@@ -82,7 +82,7 @@ type Observed struct {
 	// Addresses are the container's addresses on networks; none unless it is initialized.
 	Addresses []netip.Addr
 	// Missing are the addresses by which the other containers know this one, if it was
-	// created with Bridge.Spare, or InitContainer has given it another one: Podman has not
+	// created with OwnNetwork.Spare, or InitContainer has given it another one: Podman has not
 	// given it these. The caller adds them in its network namespace, before each start.
 	// In the second case they are known only while it is initialized.
 	Missing []netip.Prefix

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/blang/semver/v4"
+	"github.com/containers/common/libnetwork/types"
 	"github.com/containers/podman/v5/libpod/define"
 	"github.com/containers/podman/v5/pkg/bindings/containers"
 	"github.com/containers/podman/v5/pkg/bindings/pods"
@@ -170,7 +172,7 @@ func (c *podAPI) adoptPod(ctx context.Context, p PodSpec, spec string, conflict 
 		return "", fail(ctx, "adopt pod", p.Name, err)
 	}
 	switch {
-	case found.InfraContainerID != "":
+	case found.InfraContainerID != "", p.NoInfra:
 		return found.ID, nil
 	case heldByStorage(conflict):
 		// Podman 4.3 keeps a pod whose infra container it could not make, because a create that was
@@ -305,13 +307,22 @@ func (c *podAPI) members(ctx context.Context, pod string) (found []entities.List
 	return found, err
 }
 
-// podLabels returns the pod's labels. Its infra container has the same labels, which
-// saves a call; only a pod without an infra container is inspected itself.
+// podLabels returns labels that tell the task of the pod. Its infra container has those of the
+// pod. Without one, containers that are all of one task tell it, because podtask creates
+// containers in its own pods only; else the pod is inspected.
 func (c *podAPI) podLabels(ctx context.Context, pod string, members []entities.ListContainer) (map[string]string, error) {
+	var ours map[string]string
 	for _, m := range members {
 		if m.IsInfra {
 			return m.Labels, nil
 		}
+		if m.Labels[TaskLabel] != "" {
+			ours = m.Labels
+		}
+	}
+	different := func(m entities.ListContainer) bool { return m.Labels[TaskLabel] != ours[TaskLabel] }
+	if ours != nil && !slices.ContainsFunc(members, different) {
+		return ours, nil
 	}
 	var found *entities.PodInspectReport
 	err := c.ask(ctx, "inspect pod", pod, func(ctx context.Context) (err error) {
@@ -376,7 +387,11 @@ type PodSpec struct {
 	// OwnNetworks gives each container its own network namespace and the pod none;
 	// Network, Ports, Hosts and DNS then have no effect.
 	OwnNetworks bool `json:",omitzero"`
-	SharePID    bool `json:",omitzero"`
+	// NoInfra makes a pod without an infra container, whose containers share no namespace.
+	// Hostname and the fields about namespaces and the network then have no effect, and
+	// StartPod is not called.
+	NoInfra  bool `json:",omitzero"`
+	SharePID bool `json:",omitzero"`
 	// ShmSize is the size of /dev/shm in bytes; 0 means Podman's default. Without
 	// ShareIPC it only has an effect on 4.3.1, where it overrides the size in every
 	// container's specification.
@@ -397,42 +412,52 @@ var pastaSince = semver.Version{Major: 4, Minor: 4}
 func podSpec(p PodSpec, server semver.Version) (*specgen.PodSpecGenerator, error) {
 	s := specgen.NewPodSpecGenerator()
 	s.Name = p.Name
-	s.InfraName = InfraName(p.Name)
-	s.Hostname = p.Hostname
 	// podtask decides when the task ends; with "stop", Podman would stop the pod whenever
 	// no container is running, even between two attempts.
 	s.ExitPolicy = "continue"
 	s.CgroupParent = p.CgroupParent
-	s.SharedNamespaces = sharedNamespaces(p)
 	if p.ShmSize > 0 {
 		s.ShmSize = ptr(p.ShmSize)
 	}
 	var err error
 	s.Labels, err = labels(p.Labels, p.TaskID, p)
-	if err != nil || p.OwnNetworks {
-		s.NetNS.NSMode = specgen.NoNetwork
+	if err != nil || p.NoInfra {
+		s.NoInfra = true
 		return s, err
+	}
+	s.InfraName, s.Hostname, s.SharedNamespaces = InfraName(p.Name), p.Hostname, sharedNamespaces(p)
+	if p.OwnNetworks {
+		s.NetNS.NSMode = specgen.NoNetwork
+		return s, nil
 	}
 	s.HostAdd, s.DNSSearch, s.DNSOption = p.Hosts, p.DNSSearch, p.DNSOptions
 	if s.DNSServer, err = addresses(p.DNSServers); err != nil {
 		return nil, err
 	}
-	if p.Network != "" {
-		ns, networks, options, err := specgen.ParseNetworkFlag([]string{p.Network})
-		if err != nil {
-			return nil, &Error{Class: InvalidSpec, Cause: fmt.Sprintf("network %q: %v", p.Network, err)}
-		}
-		if ns.NSMode == specgen.Pasta && server.LT(pastaSince) {
-			return nil, &Error{Class: InvalidSpec, Cause: fmt.Sprintf("network pasta needs Podman %d.%d, this is %s; use slirp4netns", pastaSince.Major, pastaSince.Minor, server)}
-		}
-		for name, o := range networks {
-			o.Aliases = append(o.Aliases, p.Aliases...)
-			networks[name] = o
-		}
-		s.NetNS, s.Networks, s.NetworkOptions = ns, networks, options
+	if s.NetNS, s.Networks, s.NetworkOptions, err = networkOf(p.Network, server); err != nil {
+		return nil, err
+	}
+	for name, o := range s.Networks {
+		o.Aliases = append(o.Aliases, p.Aliases...)
+		s.Networks[name] = o
 	}
 	s.PortMappings, err = portMappings(p.Ports, p.Choose)
 	return s, err
+}
+
+// networkOf translates PodSpec.Network.
+func networkOf(network string, server semver.Version) (ns specgen.Namespace, networks map[string]types.PerNetworkOptions, options map[string][]string, err error) {
+	if network == "" {
+		return ns, nil, nil, nil
+	}
+	ns, networks, options, err = specgen.ParseNetworkFlag([]string{network})
+	switch {
+	case err != nil:
+		err = &Error{Class: InvalidSpec, Cause: fmt.Sprintf("network %q: %v", network, err)}
+	case ns.NSMode == specgen.Pasta && server.LT(pastaSince):
+		err = &Error{Class: InvalidSpec, Cause: fmt.Sprintf("network pasta needs Podman %d.%d, this is %s; use slirp4netns", pastaSince.Major, pastaSince.Minor, server)}
+	}
+	return ns, networks, options, err
 }
 
 // sharedNamespaces returns Podman's names of the namespaces that the pod shares.

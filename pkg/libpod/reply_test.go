@@ -656,7 +656,7 @@ func TestContainerWhoseNewProcessIsEndedByALateCleanupIsInitializedAgain(t *test
 			}
 			_, _ = fmt.Fprintf(w, `{"Id": "c", "State": {"Status": "initialized", "Pid": %d}}`, pid)
 		})
-		o, err := c.InitContainer(t.Context(), "c", libpod.Bridge{})
+		o, err := c.InitContainer(t.Context(), "c", libpod.OwnNetwork{})
 		if !errors.Is(err, want) || initialized.Load() != 2 || want == nil && o.PID != 7 {
 			t.Errorf("after %d cleanups: initialized %d times, process %d, error %v", cleanups, initialized.Load(), o.PID, err)
 		}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/blang/semver/v4"
 	"github.com/containers/common/libnetwork/types"
 	"github.com/containers/common/pkg/signal"
 	"github.com/containers/image/v5/manifest"
@@ -114,11 +115,11 @@ type ContainerSpec struct {
 	// own Hosts and DNS (those of a pod in the host's network have no effect), or "" for
 	// the pod's.
 	Network string `json:",omitzero"`
-	// Bridge attaches the container itself to a network and replaces Network. The
-	// container then has its own host name too.
-	Bridge *Bridge `json:",omitzero"`
-	// Hostname is the container's host name; "" means the pod's or, with a Bridge, the
-	// first twelve digits of the container's ID.
+	// Own gives the container a network namespace of its own and replaces Network. The
+	// container then has its own host name too. (Its name in the digest is an older one.)
+	Own *OwnNetwork `json:"Bridge,omitzero"`
+	// Hostname is the container's host name; "" means the pod's or, with Own or without
+	// an infra container, the first twelve digits of the container's ID.
 	Hostname string `json:",omitzero"`
 	// Hosts, DNSServers and DNSSearch are as in PodSpec, which sets them for containers
 	// in the pod's network.
@@ -182,9 +183,9 @@ const (
 	healthLogSize  = 500
 )
 
-// containerSpec builds the request; root says whether the container's user is root. It is
-// pure.
-func containerSpec(c ContainerSpec, root bool) (*specgen.SpecGenerator, error) {
+// containerSpec builds the request for a version of the server; root says whether the
+// container's user is root. It is as pure as podSpec.
+func containerSpec(c ContainerSpec, root bool, server semver.Version) (*specgen.SpecGenerator, error) {
 	if c.Image == "" || c.Name == "" {
 		return nil, &Error{Class: InvalidSpec, Cause: "a name and an image are required"}
 	}
@@ -232,7 +233,7 @@ func containerSpec(c ContainerSpec, root bool) (*specgen.SpecGenerator, error) {
 	if c.Log != (Log{}) {
 		s.LogConfiguration = &specgen.LogConfig{Driver: c.Log.Driver, Size: c.Log.MaxSize, Path: c.Log.Path}
 	}
-	if err := namespaces(s, c); err != nil {
+	if err := namespaces(s, c, server); err != nil {
 		return nil, err
 	}
 	var err error
@@ -269,7 +270,7 @@ func security(s *specgen.SpecGenerator, c ContainerSpec, root bool) {
 }
 
 // namespaces sets the namespaces that differ from the pod's.
-func namespaces(s *specgen.SpecGenerator, c ContainerSpec) (err error) {
+func namespaces(s *specgen.SpecGenerator, c ContainerSpec, server semver.Version) (err error) {
 	if c.PIDHost {
 		s.PidNS.NSMode = specgen.Host
 	}
@@ -279,12 +280,14 @@ func namespaces(s *specgen.SpecGenerator, c ContainerSpec) (err error) {
 	if c.Network != "" {
 		s.NetNS.NSMode = specgen.NamespaceMode(c.Network)
 	}
-	if c.Hostname != "" || c.Bridge != nil {
+	if c.Hostname != "" || c.Own != nil {
 		s.UtsNS.NSMode, s.Hostname = specgen.Private, c.Hostname
 	}
-	if b := c.Bridge; b != nil {
-		s.NetNS.NSMode = specgen.Bridge
-		if s.PortMappings, err = portMappings(b.Ports, b.Choose); err != nil {
+	if own := c.Own; own != nil {
+		if s.NetNS, s.Networks, s.NetworkOptions, err = networkOf(own.Network, server); err != nil {
+			return err
+		}
+		if s.PortMappings, err = portMappings(own.Ports, own.Choose); err != nil {
 			return err
 		}
 	}

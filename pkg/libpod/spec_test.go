@@ -38,7 +38,7 @@ func mustContainer(t *testing.T, c ContainerSpec) map[string]any {
 	if c.Image == "" {
 		c.Image = "i"
 	}
-	s, err := containerSpec(c, true)
+	s, err := containerSpec(c, true, semver.Version{Major: 5})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestDigestOfASpecificationStays(t *testing.T) {
 func TestContainerSpecNeedsNameImageAndTask(t *testing.T) {
 	t.Parallel()
 	for _, c := range []ContainerSpec{{Image: "i", TaskID: "t"}, {Name: "n", TaskID: "t"}, {Name: "n", Image: "i"}} {
-		if _, err := containerSpec(c, true); !errors.Is(err, InvalidSpec) {
+		if _, err := containerSpec(c, true, semver.Version{Major: 5}); !errors.Is(err, InvalidSpec) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
@@ -159,7 +159,7 @@ func TestContainerSpecNeedsNameImageAndTask(t *testing.T) {
 func TestLabelsIdentifyTaskAndSpecification(t *testing.T) {
 	t.Parallel()
 	base := ContainerSpec{Name: "n", Image: "i", TaskID: "t", Env: map[string]string{"A": "hunter2", "B": "2"}, Labels: map[string]string{TaskLabel: "forged", "x": "y"}}
-	first, err := containerSpec(base, true)
+	first, err := containerSpec(base, true, semver.Version{Major: 5})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestLabelsIdentifyTaskAndSpecification(t *testing.T) {
 	}
 	changed := base
 	changed.Env = map[string]string{"A": "1", "B": "3"}
-	second, err := containerSpec(changed, true)
+	second, err := containerSpec(changed, true, semver.Version{Major: 5})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,10 +22,18 @@ type driver struct {
 	asked []Effect
 }
 
-// drive submits a task.
+// drive submits a task whose pod has an infra container.
 func drive(t *testing.T, o Options, cs ...taskdef.Container) *driver {
 	t.Helper()
-	task := taskdef.Task{Family: "unit", Network: taskdef.NetworkBridge, Containers: cs}
+	d := driveAsIs(t, o, taskdef.Task{Network: taskdef.NetworkBridge, Containers: cs})
+	d.s.Sandbox.NoInfra = false
+	return d
+}
+
+// driveAsIs submits a task.
+func driveAsIs(t *testing.T, o Options, task taskdef.Task) *driver {
+	t.Helper()
+	task.Family = "unit"
 	if err := task.Check(); err != nil {
 		t.Fatal(err)
 	}

@@ -23,9 +23,23 @@ func (s State) WatchesInfra() bool {
 	return s.Goal == Up && b.Phase == SandboxReady && !b.Stale && anyRuns(&s) && podHasNetwork(&s)
 }
 
+// needsInfra reports whether containers of the task share a namespace, which an infra
+// container holds. That of a Pod also tells its address before its containers are created.
+func needsInfra(t taskdef.Task) bool {
+	_, joins := t.Joined()
+	switch {
+	case t.IPCMode == taskdef.IPCTask, t.PIDMode == taskdef.PIDTask, len(t.Extensions.Pod) > 0:
+		return true
+	case t.Bridged():
+		return false
+	default:
+		return joins || len(t.Containers) > 1
+	}
+}
+
 // podHasNetwork reports whether the containers are connected by the infra container.
 func podHasNetwork(s *State) bool {
-	return !s.Task.Bridged() && s.Task.Network != taskdef.NetworkHost && s.Task.Network != taskdef.NetworkNone
+	return !s.Sandbox.NoInfra && !s.Task.Bridged() && s.Task.Network != taskdef.NetworkHost && s.Task.Network != taskdef.NetworkNone
 }
 
 // foldInfraHint distrusts what is known of the infra container.

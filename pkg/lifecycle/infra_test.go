@@ -170,3 +170,74 @@ func TestWhoseInfraContainerIsWatched(t *testing.T) {
 		t.Error("that of containers with networks of their own is")
 	}
 }
+
+// Only what containers share needs an infra container to hold it.
+func TestWhoNeedsAnInfraContainer(t *testing.T) {
+	t.Parallel()
+	one, two := []taskdef.Container{container("a")}, []taskdef.Container{container("a"), container("b")}
+	pod := taskdef.TaskExtensions{Pod: []byte("{}")}
+	for name, c := range map[string]struct {
+		task taskdef.Task
+		want bool
+	}{
+		"alone, in bridge mode":          {taskdef.Task{Network: taskdef.NetworkBridge, Containers: one}, false},
+		"alone, in awsvpc mode":          {taskdef.Task{Network: taskdef.NetworkAWSVPC, Containers: one}, false},
+		"alone, on the host's network":   {taskdef.Task{Network: taskdef.NetworkHost, Containers: one}, false},
+		"alone, without a network":       {taskdef.Task{Network: taskdef.NetworkNone, Containers: one}, false},
+		"alone, by a program":            {taskdef.Task{Network: taskdef.NetworkBridge, Containers: one, Extensions: taskdef.TaskExtensions{Network: taskdef.NetworkPasta}}, false},
+		"alone, on a network of others":  {taskdef.Task{Network: taskdef.NetworkBridge, Containers: one, Extensions: taskdef.TaskExtensions{Network: "front"}}, true},
+		"alone, a Kubernetes Pod":        {taskdef.Task{Network: taskdef.NetworkAWSVPC, Containers: one, Extensions: pod}, true},
+		"alone, PIDs of the task":        {taskdef.Task{Network: taskdef.NetworkBridge, Containers: one, PIDMode: taskdef.PIDTask}, true},
+		"two in bridge mode":             {taskdef.Task{Network: taskdef.NetworkBridge, Containers: two}, false},
+		"two in bridge mode, one IPC":    {taskdef.Task{Network: taskdef.NetworkBridge, Containers: two, IPCMode: taskdef.IPCTask}, true},
+		"two on a network of others":     {taskdef.Task{Network: taskdef.NetworkBridge, Containers: two, Extensions: taskdef.TaskExtensions{Network: "front"}}, false},
+		"two in awsvpc mode":             {taskdef.Task{Network: taskdef.NetworkAWSVPC, Containers: two}, true},
+		"two in bridge mode, by program": {taskdef.Task{Network: taskdef.NetworkBridge, Containers: two, Extensions: taskdef.TaskExtensions{Network: taskdef.NetworkShared}}, true},
+	} {
+		if got := !driveAsIs(t, Options{}, c.task).s.Sandbox.NoInfra; got != c.want {
+			t.Errorf("%s: %t, want %t", name, got, c.want)
+		}
+	}
+}
+
+// A pod without an infra container is ready when it exists. It is made sure of by the next
+// owner, and has no network that could be lost.
+func TestPodWithoutInfraContainer(t *testing.T) {
+	t.Parallel()
+	d := driveAsIs(t, Options{}, taskdef.Task{Network: taskdef.NetworkAWSVPC, Containers: []taskdef.Container{container("a")}})
+	d.upTo(Pull)
+	d.answer(Prepare, -1, Failure{}, Result{PodID: "pod"})
+	if d.s.Sandbox.Phase != SandboxReady || d.op(-1).Busy() {
+		t.Fatalf("the pod is %s, and a %s is in flight", d.s.Sandbox.Phase, d.op(-1).Kind)
+	}
+	d.upTo(Stop)
+	if d.s.Reported != StatusRunning || d.s.WatchesInfra() {
+		t.Fatalf("it is %s; its infra container is watched: %t", d.s.Reported, d.s.WatchesInfra())
+	}
+	d.do(Hinted{Index: InfraIndex})
+	if d.op(-1).Busy() {
+		t.Errorf("a hint about no infra container causes a %s", d.op(-1).Kind)
+	}
+	d.do(Restarted{})
+	d.see(Inspect, 0, Running)
+	if d.op(-1).Busy() || d.s.Goal != Up {
+		t.Errorf("a %s is in flight, the goal is %s", d.op(-1).Kind, d.s.Goal)
+	}
+}
+
+// Its containers set up their networks, which may not be there yet when a host boots.
+func TestStartsWithANetworkOfTheirOwnAreTriedEightTimes(t *testing.T) {
+	t.Parallel()
+	d := driveAsIs(t, Options{}, taskdef.Task{Network: taskdef.NetworkAWSVPC, Containers: []taskdef.Container{container("a")}})
+	d.upTo(Start)
+	failTimes(d, 7, Start, Temporary, Created)
+	if d.s.Goal != Up {
+		t.Fatal("it is given up before")
+	}
+	d.wake()
+	d.fail(Start, 0, Temporary)
+	d.see(Inspect, 0, Created)
+	if d.s.Goal != Down {
+		t.Error("it is not given up")
+	}
+}

@@ -64,7 +64,7 @@ func attemptLimit(s *State, k Kind, f Failure) int {
 		return 9
 	case f.Class == QuotaUsedUp:
 		return quotaAttempts
-	case k == Prepare, k == Launch, k == Start && f.Class != Timeout && s.Task.Bridged():
+	case k == Prepare, k == Launch, k == Start && f.Class != Timeout && (s.Task.Bridged() || s.Sandbox.NoInfra):
 		return 8
 	case k == Pull, k == Create && f.Class != Timeout:
 		return 5

@@ -10,6 +10,10 @@ import (
 // Sandbox is the task's pod with its infra container and slice: made first,
 // removed last.
 type Sandbox struct {
+	// NoInfra: the pod has no infra container, because its containers share nothing that
+	// one would hold. The pod is ready when it exists. It is decided once, by New: an
+	// older podtask gave each pod an infra container.
+	NoInfra bool `json:"noInfra,omitempty"`
 	// Share is the task's part of what all tasks have to share. Without it nothing is
 	// pulled and no pod is made; digests are looked up meanwhile.
 	Reservation Reservation `json:"share,omitempty"`
@@ -83,6 +87,9 @@ func foldSandbox(s *State, at time.Time, op Op, ev OpFinished) {
 	case Prepare:
 		b.Made, b.PodID, b.Slice, b.Metadata = true, ev.Result.PodID, ev.Result.Slice, ev.Result.Metadata
 		b.tolerate(at, ev.Result.Tolerated)
+		if b.NoInfra {
+			b.Phase, b.Stale, b.Retry = SandboxReady, false, Retry{}
+		}
 	case Launch:
 		b.Phase, b.Ports, b.Addresses = SandboxReady, ev.Result.Ports, ev.Result.Seen.Addresses
 		foldInfra(s, at, Observed{Presence: Running, StartedAt: ev.Result.Seen.StartedAt})

@@ -229,7 +229,7 @@ func volumesOf(t taskdef.Task, i int, n Names) (out []Volume) {
 // published, and before that as the definition has them.
 func portsOf(s lifecycle.State, i int) (out []Port) {
 	published := s.Containers[i].Ports
-	if !s.Task.Bridged() {
+	if !s.Sandbox.NoInfra && !s.Task.Bridged() {
 		published = s.Sandbox.Ports // where no two containers have the same port
 	}
 	told := make(map[Port]bool)

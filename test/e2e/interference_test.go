@@ -17,8 +17,9 @@ type interference struct {
 	name string
 	// does are podman commands; APP, POD and INFRA stand for ids.
 	does []string
-	// alone: app has no other container beside it, and so the network of its pod.
-	alone bool
+	// alone: app has no other container beside it. joined: the containers share a network, which an
+	// infra container holds.
+	alone, joined bool
 	// goesOn: the task stays RUNNING.
 	goesOn bool
 	// mayEnd: the task continues, unless the end of a container was seen; so codes and
@@ -36,21 +37,22 @@ func TestInterference(t *testing.T) {
 	for _, tt := range []interference{
 		{name: "stop", does: []string{"stop APP"}, codes: "app=143 side=143", code: "EssentialContainerExited"},
 		{name: "kill", does: []string{"kill APP"}, codes: "app=137 side=143", code: "EssentialContainerExited"},
-		{name: "signal", does: []string{"kill -s USR1 INFRA"}, goesOn: true},
+		{name: "signal", joined: true, does: []string{"kill -s USR1 INFRA"}, goesOn: true},
 		{name: "remove", does: []string{"rm -f APP"}, codes: "app(=(137|143))? side=143", code: "EssentialContainerExited", errors: "ContainerVanishedError"},
-		{name: "kill infra", does: []string{"kill INFRA"}, goesOn: true},
-		{name: "kill infra with the network", alone: true, does: []string{"kill INFRA"}, codes: "app=143", code: "InfrastructureHealth"},
-		{name: "kill pod with the network", alone: true, does: []string{"pod kill POD"}, codes: "app=(137|143)", code: "(EssentialContainerExited|InfrastructureHealth)"},
+		{name: "kill infra", joined: true, does: []string{"kill INFRA"}, codes: "app=143 side=143", code: "InfrastructureHealth"},
+		{name: "kill pod with the network", joined: true, does: []string{"pod kill POD"}, codes: "app=(137|143) side=(137|143)", code: "(EssentialContainerExited|InfrastructureHealth)"},
+		{name: "kill pod of one", alone: true, does: []string{"pod kill POD"}, codes: "app=137", code: "EssentialContainerExited"},
 		{name: "restart", does: []string{"restart APP"}, mayEnd: true, codes: "app=143 side=143", code: "EssentialContainerExited"},
 		{name: "stop pod", does: []string{"pod stop POD"}, codes: "app=143 side=143", code: "EssentialContainerExited"},
 		{name: "kill pod", does: []string{"pod kill POD"}, codes: "app=137 side=(137|143)", code: "EssentialContainerExited"},
 		{name: "restart pod", does: []string{"pod restart POD"}, mayEnd: true, codes: "app=(137|143) side=(137|143)", code: "EssentialContainerExited"},
-		{name: "restart pod with the network", alone: true, mayEnd: true, does: []string{"pod restart POD"}, codes: "app=143", code: "(EssentialContainerExited|InfrastructureHealth)"},
+		{name: "restart pod with the network", joined: true, mayEnd: true, does: []string{"pod restart POD"}, codes: "app=(137|143) side=(137|143)", code: "(EssentialContainerExited|InfrastructureHealth)"},
+		{name: "restart pod of one", alone: true, mayEnd: true, does: []string{"pod restart POD"}, codes: "app=(137|143)", code: "EssentialContainerExited"},
 		{name: "remove pod", does: []string{"pod rm -f POD"}, codes: "app(=(137|143))? side(=(137|143))?", code: "EssentialContainerExited", errors: "ContainerVanishedError"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if !tt.alone && (strings.Contains(tt.does[0], "INFRA") || strings.Contains(tt.does[0], "POD")) {
+			if !tt.alone && !tt.joined && strings.Contains(tt.does[0], "POD") {
 				testbed.NeedBridge(t) // otherwise the network of the task goes with the pod
 			}
 			tt.test(t)
@@ -74,7 +76,11 @@ func (tt interference) test(t *testing.T) {
 	if tt.alone {
 		containers = containers[:1]
 	}
-	id := b.detach(b.define(containers...))
+	definition := def{Containers: containers}
+	if tt.joined {
+		definition.Network = "awsvpc"
+	}
+	id := b.detach(b.write(definition))
 	b.await("task RUNNING")
 	b.up(id)
 	refused := false // because podtask stops the task while Podman still executes the command

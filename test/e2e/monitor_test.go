@@ -120,7 +120,10 @@ func TestKilledMonitorOfTheInfraContainerStopsTheTask(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
 	requests := countedPodman(b)
-	id := b.detach("--wait=running", b.write(def{Network: "awsvpc", Containers: []ctr{{Name: "app", Command: words("sleep forever"), StopTimeout: 5}}}))
+	id := b.detach("--wait=running", b.write(def{Network: "awsvpc", Containers: []ctr{
+		{Name: "app", Command: words("sleep forever"), StopTimeout: 5},
+		{Name: "side", Command: words("sleep forever"), StopTimeout: 5},
+	}}))
 	before := requests.Load()
 	killMonitor(b, b.podman("pod", "inspect", b.inspect(id).PodID, "--format", "{{.InfraContainerID}}"))
 	b.await("task STOPPED")
@@ -129,7 +132,7 @@ func TestKilledMonitorOfTheInfraContainerStopsTheTask(t *testing.T) {
 	} else {
 		t.Logf("%d requests", n)
 	}
-	if got := b.inspect(id); got.StopCode != "InfrastructureHealth" || !strings.Contains(got.StoppedReason, "conmon") || got.codes() != "app=143" {
+	if got := b.inspect(id); got.StopCode != "InfrastructureHealth" || !strings.Contains(got.StoppedReason, "conmon") || got.codes() != "app=143 side=143" {
 		t.Errorf("%s: %s, %s", got.StopCode, got.StoppedReason, got.codes())
 	}
 }

@@ -201,7 +201,10 @@ func TestResourcesAreProvisionedWhenTheNetworkIsReady(t *testing.T) {
 	b.push("late:1", b.freshImage("late"))
 	release := make(chan struct{})
 	b.fault("GET", "late", "blobs/", 0, registrytest.Hang(release))
-	p := b.start("run", "--name", b.family, b.define(ctr{Name: "late", Image: bed.reg.Ref(b.repository("late:1")), Command: words("exit 0"), Ports: []port{{Container: 80, Host: fixed}}}))
+	p := b.start("run", "--name", b.family, b.write(def{Network: "awsvpc", Containers: []ctr{
+		{Name: "late", Image: bed.reg.Ref(b.repository("late:1")), Command: words("exit 0"), Ports: []port{{Container: fixed, Host: fixed}}},
+		{Name: "side", Command: words("sleep forever"), Essential: optional, DependsOn: []on{{"late", "START"}}, StopTimeout: 1},
+	}}))
 	b.await("~infra RESOURCES_PROVISIONED")
 	if l, err := net.Listen("tcp", fmt.Sprintf(":%d", fixed)); err == nil {
 		l.Close()

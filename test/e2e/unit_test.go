@@ -600,8 +600,7 @@ func TestUnitsNetworks(t *testing.T) {
 	u.systemctl("daemon-reload")
 	u.systemctl(append([]string{"start"}, u.made...)...)
 	for _, mode := range modes {
-		infra := u.podman("pod", "inspect", "--format", "{{.InfraContainerID}}", u.inspect(u.name(mode)).PodID)
-		if got := u.podman("inspect", "--format", "{{.HostConfig.NetworkMode}}", infra); got != mode {
+		if got := u.podman("inspect", "--format", "{{.HostConfig.NetworkMode}}", u.inspect(u.name(mode)).Containers[0].RuntimeID); got != mode {
 			t.Errorf("Network=%s makes network %s", mode, got)
 		}
 	}

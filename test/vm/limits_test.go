@@ -112,8 +112,8 @@ func TestLimitsAreInTheKernel(t *testing.T) {
 
 	inSlice := members(t, slice)
 	pids := strings.Fields(must(t, "podman", "ps", "--filter", "pod="+task.PodID, "--format", "{{.ID}}"))
-	if len(pids) != 3 {
-		t.Fatalf("the pod has containers %v, want app, side and the infra container", pids)
+	if len(pids) != 2 {
+		t.Fatalf("the pod has containers %v, want app and side", pids)
 	}
 	for _, c := range pids {
 		for _, process := range []string{"Pid", "ConmonPid"} {
