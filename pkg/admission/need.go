@@ -35,6 +35,8 @@ type Need struct {
 	// Containers is how many containers the task may have at once, without the infra
 	// container; 0 if they are not counted.
 	Containers int64 `json:"containers,omitempty"`
+	// NoInfra: there is no infra container besides.
+	NoInfra bool `json:"noInfra,omitempty"`
 	// GPUs is how many GPUs the task has for itself.
 	GPUs int `json:"gpus,omitempty"`
 }
@@ -94,7 +96,7 @@ func (n Need) IsZero() bool {
 
 // Equal reports whether two needs are the same.
 func (n Need) Equal(o Need) bool {
-	return n.CPU == o.CPU && n.Memory == o.Memory && n.Containers == o.Containers && n.GPUs == o.GPUs && slices.Equal(n.Ports, o.Ports)
+	return n.CPU == o.CPU && n.Memory == o.Memory && n.Containers == o.Containers && n.NoInfra == o.NoInfra && n.GPUs == o.GPUs && slices.Equal(n.Ports, o.Ports)
 }
 
 // meets returns the ports of n that o has as well.

@@ -25,6 +25,9 @@ func (q Quota) of(n Need) int64 {
 	if n.Containers == 0 {
 		return 0
 	}
+	if n.NoInfra {
+		return n.Containers * q.PerContainer
+	}
 	return q.PerTask + n.Containers*q.PerContainer
 }
 

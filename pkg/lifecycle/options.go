@@ -109,7 +109,7 @@ func (s State) Need() admission.Need {
 	t.CPU, t.Memory = q.CPU, q.Memory
 	n := admission.NeedOf(t, s.Options.Limits != LimitsOff)
 	if q.CountContainers {
-		n.Containers = int64(len(t.Containers))
+		n.Containers, n.NoInfra = int64(len(t.Containers)), s.Sandbox.NoInfra
 	}
 	return n
 }
