@@ -53,9 +53,9 @@ func (p *podman) task(name, image string, command []string) error {
 		method, path string
 		body         object
 	}{
-		{"POST", "/pods/create", object{"name": name}},
+		{"POST", "/pods/create", object{"name": name, "no_infra": true}},
 		{"POST", "/containers/create", object{"name": name + "-c", "pod": name, "image": image, "command": command}},
-		{"POST", "/containers/" + name + "-c/start", nil}, // starts the infra container too
+		{"POST", "/containers/" + name + "-c/start", nil},
 		{"POST", "/containers/" + name + "-c/wait?condition=exited", nil},
 		{"DELETE", "/pods/" + name + "?force=true&timeout=0", nil},
 	} {

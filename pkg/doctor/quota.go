@@ -9,8 +9,8 @@ import (
 )
 
 // The quotas of the kernel that a host with many tasks reaches first. A task needs one of
-// most of them for each container and one for its pod, so that the default of 200 keys is
-// used up by about 95 tasks of one container.
+// most of them for each container, infra containers included, so that the default of 200 keys is
+// used up by about 190 tasks of one container.
 
 // nearlyFull is the use in percent from which a quota is a warning.
 const nearlyFull = 80
@@ -45,7 +45,7 @@ func finding(quotas []quota.Quota, fix string) Finding {
 	return f
 }
 
-// checkKeys: each container and each pod has a session keyring, and a user's keys are
+// checkKeys: each container has a session keyring, and a user's keys are
 // limited in number and size (keyrings(7)).
 func checkKeys(_ context.Context, h Host) Finding {
 	quotas := quota.Keys(h.Root, h.UID)
