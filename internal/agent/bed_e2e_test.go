@@ -244,11 +244,11 @@ func check(steps string) map[string]any {
 // create makes the record of a task of those containers.
 func (w *world) create(family string, containers ...container) {
 	w.t.Helper()
-	w.createIn("", family, containers...)
+	createIn(w, "", family, containers...)
 }
 
-// createIn creates a task in a network mode, or in the default one.
-func (w *world) createIn(mode, family string, containers ...container) {
+// createIn creates a task in a network mode, or in the default one ("").
+func createIn(w *world, mode, family string, containers ...container) {
 	w.t.Helper()
 	hooked := make(map[int]bool)
 	for i, c := range containers {

@@ -37,7 +37,7 @@ func TestNetworkOfTheHostComesLater(t *testing.T) {
 				testbed.NeedBridge(t)
 			}
 			w := newWorld(t, faults.Start(t, bed.service.Socket()))
-			w.createIn(tt.mode, "boot", tt.containers...)
+			createIn(w, tt.mode, "boot", tt.containers...)
 			waitForNetwork(w, tt.fails, 5)
 		})
 	}

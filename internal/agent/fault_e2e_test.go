@@ -167,7 +167,7 @@ func (w *world) small(side, joined bool) {
 		containers = append(containers, container{"name": "side", "command": "print started -- sleep forever", "essential": false})
 		containers[1]["dependsOn"] = after("init", "SUCCESS", "side", "START")
 	}
-	w.createIn(mode, "small", containers...)
+	createIn(w, mode, "small", containers...)
 }
 
 // hit are the calls that a fault is tried with: all that it fits in the nightly run, and

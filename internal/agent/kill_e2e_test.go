@@ -209,7 +209,7 @@ func TestKilledOwnersAndALostNetwork(t *testing.T) {
 	needBed(t)
 	t.Parallel()
 	w := newWorld(t, nil)
-	w.createIn("awsvpc", "cutoff", container{"name": "app", "command": "sleep forever"}, container{"name": "side", "command": "sleep forever", "essential": false})
+	createIn(w, "awsvpc", "cutoff", container{"name": "app", "command": "sleep forever"}, container{"name": "side", "command": "sleep forever", "essential": false})
 	w.killedOwner("run", "after-effect/RunSandbox")
 	o := w.own()
 	ctx, cancel := context.WithTimeout(t.Context(), testbed.Patience)
