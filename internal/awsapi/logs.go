@@ -92,14 +92,14 @@ type logGroupRecord struct {
 	CreatedAt time.Time `json:"createdAt"`
 }
 
-var logGroupName = regexp.MustCompile(`^[\.\-_/#A-Za-z0-9]{1,512}$`)
+var logGroupName = regexp.MustCompile(`^[\.\-_/#A-Za-z0-9]+$`)
 
 type createLogGroupIn struct {
 	Name string `json:"logGroupName"`
 }
 
 func (l *logs) createGroup(ctx context.Context, in createLogGroupIn, _ fields) (any, error) {
-	if !logGroupName.MatchString(in.Name) {
+	if len(in.Name) > 512 || !logGroupName.MatchString(in.Name) {
 		return nil, invalidf("logGroupName: %q is not a name of 1 to 512 letters, digits and . - _ / #", shortened(in.Name))
 	}
 	l.mu.Lock()

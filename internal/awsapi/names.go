@@ -24,7 +24,8 @@ func cut(path, kind, text string) (rest string, isARN bool, err error) {
 	return rest, true, nil
 }
 
-var namePattern = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,255}$`)
+// namePattern has no length: to compile counted repeats takes time and memory in each process.
+var namePattern = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
 
 // clusterName reads the name or the ARN of a cluster; an empty text is the default one.
 func clusterName(path, text string) (string, error) {
@@ -32,7 +33,7 @@ func clusterName(path, text string) (string, error) {
 		return arn.DefaultCluster, nil
 	}
 	name, _, err := cut(path, "cluster", text)
-	if err == nil && !namePattern.MatchString(name) {
+	if err == nil && (len(name) > 255 || !namePattern.MatchString(name)) {
 		err = invalidf("%s: %q is not a name of 1 to 255 letters, digits, dashes and underscores", path, shortened(name))
 	}
 	return name, err

@@ -171,7 +171,7 @@ func checkRouter(in rules, c Container, sends bool) {
 
 // optionName is what may be the name of an option in the configuration of a router, and a
 // variable.
-var optionName = regexp.MustCompile(`^[A-Za-z0-9@_.-]{1,128}$`)
+var optionName = bounded{regexp.MustCompile(`^[A-Za-z0-9@_.-]+$`), 128}
 
 // longestOption is the most bytes of an option of an output.
 const longestOption = 64 << 10
