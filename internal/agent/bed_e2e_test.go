@@ -244,11 +244,12 @@ func check(steps string) map[string]any {
 // create makes the record of a task of those containers.
 func (w *world) create(family string, containers ...container) {
 	w.t.Helper()
-	createIn(w, "", family, containers...)
+	createJoined(w, false, family, containers...)
 }
 
-// createIn creates a task in a network mode, or in the default one ("").
-func createIn(w *world, mode, family string, containers ...container) {
+// createJoined creates a task. If shared, its containers share a network, which an infra
+// container holds.
+func createJoined(w *world, shared bool, family string, containers ...container) {
 	w.t.Helper()
 	hooked := make(map[int]bool)
 	for i, c := range containers {
@@ -257,9 +258,7 @@ func createIn(w *world, mode, family string, containers ...container) {
 		c["image"], c["command"] = w.image, strings.Fields(c["command"].(string))
 	}
 	definition := map[string]any{"family": family, "containerDefinitions": containers}
-	if mode != "" {
-		definition["networkMode"] = mode
-	} else if !testbed.HasBridge() {
+	if shared || !testbed.HasBridge() {
 		definition["x-podtask"] = map[string]string{"network": "shared"}
 	}
 	src, err := json.Marshal(definition)

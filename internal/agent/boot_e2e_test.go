@@ -23,21 +23,21 @@ func TestNetworkOfTheHostComesLater(t *testing.T) {
 	other := container{"name": "other", "command": "sleep forever", "stopTimeout": 1}
 	for _, tt := range []struct {
 		name       string
-		mode       string
+		shared     bool
 		containers []container
 		fails      string // where the network begins
 	}{
-		{"of a pod", "awsvpc", []container{app(), maps.Clone(other)}, "-infra/start$"},
-		{"of a container", "", []container{app(), maps.Clone(other)}, "-app/(init|start)$"},
-		{"of a container that is alone", "", []container{app()}, "-app/(init|start)$"},
+		{"of a pod", true, []container{app(), maps.Clone(other)}, "-infra/start$"},
+		{"of a container", false, []container{app(), maps.Clone(other)}, "-app/(init|start)$"},
+		{"of a container that is alone", false, []container{app()}, "-app/(init|start)$"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if tt.mode == "" && len(tt.containers) > 1 {
+			if !tt.shared && len(tt.containers) > 1 {
 				testbed.NeedBridge(t)
 			}
 			w := newWorld(t, faults.Start(t, bed.service.Socket()))
-			createIn(w, tt.mode, "boot", tt.containers...)
+			createJoined(w, tt.shared, "boot", tt.containers...)
 			waitForNetwork(w, tt.fails, 5)
 		})
 	}

@@ -155,10 +155,6 @@ var faultKinds = []fault{
 // ends when its health check has told it to.
 func (w *world) small(side, joined bool) {
 	w.t.Helper()
-	mode := ""
-	if joined {
-		mode = "awsvpc"
-	}
 	containers := []container{
 		{"name": "init", "command": "print started", "essential": false},
 		{"name": "app", "command": "print started -- wait /tmp/go -- exit 3", "healthCheck": check("write /tmp/go"), "dependsOn": after("init", "SUCCESS")},
@@ -167,7 +163,7 @@ func (w *world) small(side, joined bool) {
 		containers = append(containers, container{"name": "side", "command": "print started -- sleep forever", "essential": false})
 		containers[1]["dependsOn"] = after("init", "SUCCESS", "side", "START")
 	}
-	createIn(w, mode, "small", containers...)
+	createJoined(w, joined, "small", containers...)
 }
 
 // hit are the calls that a fault is tried with: all that it fits in the nightly run, and

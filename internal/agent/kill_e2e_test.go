@@ -81,13 +81,16 @@ func (w *world) killedOwner(verb, failPoint string) {
 // shop is a task of three containers with all of SUCCESS, HEALTHY and START, and
 // with hooks and a port, for which it needs a share of the host. The first and the last end when their health check has told them to, so that each
 // is seen running; db has to be stopped.
-func (w *world) shop() {
+func (w *world) shop() { shopIn(w, false) }
+
+// shopIn is the same on a network of its own or, if shared, on that of an infra container.
+func shopIn(w *world, shared bool) {
 	w.t.Helper()
 	port, err := netns.FreePort("tcp", "")
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.create("shop",
+	createJoined(w, shared, "shop",
 		container{"name": "init", "command": "print started -- wait /tmp/go", "essential": false, "healthCheck": check("write /tmp/go")},
 		container{"name": "db", "command": "print started -- sleep forever", "healthCheck": check("exists /testbox"), "hooked": true, "dependsOn": after("init", "SUCCESS")},
 		container{"name": "app", "command": "print started -- wait /tmp/go -- exit 3", "portMappings": []any{map[string]any{"containerPort": 8080, "hostPort": port}}, "healthCheck": check("write /tmp/go"), "dependsOn": after("db", "HEALTHY", "init", "START")})
@@ -161,7 +164,7 @@ func TestKilledOwnerLosesNothing(t *testing.T) {
 				if strings.HasSuffix(point, "PullImage") {
 					w.fresh()
 				}
-				w.shop()
+				shopIn(w, strings.HasSuffix(point, "RunSandbox"))
 				if atRemoval(point) {
 					w.checkShop(w.run(w.own()))
 					w.ops = newOpLog()
@@ -209,7 +212,7 @@ func TestKilledOwnersAndALostNetwork(t *testing.T) {
 	needBed(t)
 	t.Parallel()
 	w := newWorld(t, nil)
-	createIn(w, "awsvpc", "cutoff", container{"name": "app", "command": "sleep forever"}, container{"name": "side", "command": "sleep forever", "essential": false})
+	createJoined(w, true, "cutoff", container{"name": "app", "command": "sleep forever"}, container{"name": "side", "command": "sleep forever", "essential": false})
 	w.killedOwner("run", "after-effect/RunSandbox")
 	o := w.own()
 	ctx, cancel := context.WithTimeout(t.Context(), testbed.Patience)
