@@ -111,7 +111,8 @@ var podRules = []rule{
 			}
 			k.must(k.StartContainer(k.ctx(), name))
 			k.wantStatus(name, libpod.Running)
-			k.must(k.StopContainer(k.ctx(), name, 0))
+			// Podman 4 cleans up after a run in a process of conmon, which must not meet the next one.
+			k.must(k.StopContainer(k.ctx(), name, 0), k.WaitContainer(k.ctx(), name))
 			k.wantStatus(name, libpod.Exited)
 		}
 	}},
