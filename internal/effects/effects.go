@@ -283,7 +283,9 @@ func imageIDs(ctx context.Context, from *imagestore.Puller, s lifecycle.State, i
 
 // start starts a container.
 func (r *Interpreter) start(ctx context.Context, podman Podman, s lifecycle.State, e lifecycle.StartContainer) (lifecycle.Result, error) {
-	r.Slices.ResetScope(ctx, s, e.Index)
+	if e.Restart > 0 || s.Containers[e.Index].Retry.Attempts > 0 { // else nothing of that id has run
+		r.Slices.ResetScope(ctx, s, e.Index)
+	}
 	if err := messages.In(r.StateDir).Begin(s, e.Index, e.Restart); err != nil {
 		return lifecycle.Result{}, err
 	}
