@@ -74,7 +74,7 @@ func Labels(s lifecycle.State, i int) map[string]string {
 		return m
 	}
 	if s.Options.AutoUpdate != "" {
-		m["io.containers.autoupdate"] = s.Options.AutoUpdate
+		m[lifecycle.AutoUpdateLabel] = s.Options.AutoUpdate
 	}
 	c := s.Task.Containers[i]
 	m["podtask.container"] = c.Name

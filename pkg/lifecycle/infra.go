@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"slices"
 	"time"
 
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -23,12 +24,19 @@ func (s State) WatchesInfra() bool {
 	return s.Goal == Up && b.Phase == SandboxReady && !b.Stale && anyRuns(&s) && podHasNetwork(&s)
 }
 
+// AutoUpdateLabel is Podman's label of containers that podman auto-update updates.
+const AutoUpdateLabel = "io.containers.autoupdate"
+
 // needsInfra reports whether containers of the task share a namespace, which an infra
-// container holds. That of a Pod also tells its address before its containers are created.
-func needsInfra(t taskdef.Task) bool {
+// container holds. That of a Pod also tells its address before its containers are created, and
+// podman auto-update fails for all containers if one that it updates is in a pod without.
+func needsInfra(t taskdef.Task, o Options) bool {
 	_, joins := t.Joined()
+	updated := func(c taskdef.Container) bool { return c.Labels[AutoUpdateLabel] != "" }
 	switch {
 	case t.IPCMode == taskdef.IPCTask, t.PIDMode == taskdef.PIDTask, len(t.Extensions.Pod) > 0:
+		return true
+	case o.AutoUpdate != "", slices.ContainsFunc(t.Containers, updated):
 		return true
 	case t.Bridged():
 		return false

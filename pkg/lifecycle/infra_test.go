@@ -176,10 +176,17 @@ func TestWhoNeedsAnInfraContainer(t *testing.T) {
 	t.Parallel()
 	one, two := []taskdef.Container{container("a")}, []taskdef.Container{container("a"), container("b")}
 	pod := taskdef.TaskExtensions{Pod: []byte("{}")}
+	labeled := container("a")
+	labeled.Labels = map[string]string{AutoUpdateLabel: "registry"}
+	updated := driveAsIs(t, Options{AutoUpdate: "registry"}, taskdef.Task{Network: taskdef.NetworkBridge, Containers: one})
+	if updated.s.Sandbox.NoInfra {
+		t.Error("podman auto-update fails for a pod without an infra container")
+	}
 	for name, c := range map[string]struct {
 		task taskdef.Task
 		want bool
 	}{
+		"alone, updated by Podman":       {taskdef.Task{Network: taskdef.NetworkBridge, Containers: []taskdef.Container{labeled}}, true},
 		"alone, in bridge mode":          {taskdef.Task{Network: taskdef.NetworkBridge, Containers: one}, false},
 		"alone, in awsvpc mode":          {taskdef.Task{Network: taskdef.NetworkAWSVPC, Containers: one}, false},
 		"alone, on the host's network":   {taskdef.Task{Network: taskdef.NetworkHost, Containers: one}, false},

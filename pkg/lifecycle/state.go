@@ -48,7 +48,7 @@ func New(id, name string, t taskdef.Task, o Options, at time.Time) State {
 		_ = o.Pull.UnmarshalText([]byte(t.Extensions.Pull)) // another word leaves the default
 	}
 	s := State{ID: id, Name: name, Task: t, Options: o, CreatedAt: at, NextOp: 1, Containers: make([]Container, len(t.Containers))}
-	s.Sandbox.NoInfra = !needsInfra(t)
+	s.Sandbox.NoInfra = !needsInfra(t, o)
 	if !s.Need().IsZero() {
 		s.Sandbox.Reservation = ReservationNeeded
 	}
