@@ -20,7 +20,7 @@ func Walk(seed uint64) (moves int, err error) {
 	if seed%2 == 1 {
 		t.Extensions.Network = taskdef.NetworkShared
 	}
-	if seed%4 == 0 {
+	if seed%10 != 4 {
 		t.IPCMode = taskdef.IPCTask // so that there is an infra container
 	}
 	if seed%3 == 0 {
