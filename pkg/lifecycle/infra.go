@@ -27,9 +27,9 @@ func (s State) WatchesInfra() bool {
 // AutoUpdateLabel is Podman's label of containers that podman auto-update updates.
 const AutoUpdateLabel = "io.containers.autoupdate"
 
-// needsInfra reports whether containers of the task share a namespace, which an infra
-// container holds. That of a Pod also tells its address before its containers are created, and
-// podman auto-update fails for all containers if one that it updates is in a pod without.
+// needsInfra reports whether the pod of a task needs an infra container: to hold a namespace
+// that containers share, to tell the address of a Kubernetes Pod before its containers are created,
+// or for podman auto-update, which fails (5.4.2) if a container that it updates is in a pod without.
 func needsInfra(t taskdef.Task, o Options) bool {
 	_, joins := t.Joined()
 	updated := func(c taskdef.Container) bool { return c.Labels[AutoUpdateLabel] != "" }

@@ -57,7 +57,7 @@ func (t Task) Joined() (network string, joins bool) {
 // Bridged reports whether the task's containers have network namespaces of their
 // own, on a network of the task or one that it joins: in bridge mode, where there are
 // two or more to keep apart and the task names no program to connect it. A container
-// that is alone has the pod's namespace to itself.
+// that is alone needs no network of the task.
 func (t Task) Bridged() bool {
 	connected := 0
 	for _, c := range t.Containers {
