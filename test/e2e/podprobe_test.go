@@ -46,7 +46,7 @@ spec:
   terminationGracePeriodSeconds: 1
   containers:
     - {name: exec, image: IMAGE, args: [sleep, forever], readinessProbe: {exec: {command: [/testbox, exists, /tmp/ok]}, `+when+`}}
-    - {name: slow, image: IMAGE, args: [sleep, forever], readinessProbe: {exec: {command: [/testbox, wait, /tmp/ok]}, `+when+`}, livenessProbe: {exec: {command: [/testbox, print, x]}}}
+    - {name: slow, image: IMAGE, args: [sleep, forever], readinessProbe: {exec: {command: [/testbox, wait, /tmp/ok]}, `+when+`}, livenessProbe: {exec: {command: [/testbox, print, x]}, timeoutSeconds: 60}}
     - name: http
       image: IMAGE
       args: [serve, "8081"]
@@ -84,7 +84,7 @@ spec:
 	until("when all is there again", all)
 	for _, c := range podOf(b, id).Status.ContainerStatuses {
 		if c.RestartCount != 0 {
-			t.Errorf("%s was restarted", c.Name)
+			t.Errorf("%s was restarted: %s", c.Name, b.want(0, "inspect", id).out)
 		}
 	}
 	b.want(0, "stop", id)
