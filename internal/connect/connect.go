@@ -245,26 +245,37 @@ const (
 // owner exits before that, the next owner gets the request again. If the task is removed
 // meanwhile, IsGone reports true for the error.
 func (s *Connector) Ask(ctx context.Context, id string, ask func(*Task) error, done func(api.Task) (bool, error)) error {
+	ended, err := eachOwner(ctx, func(round int) (bool, error) {
+		if _, err := s.Agent.Tasks.Store.Get(id); round > 0 && errors.Is(err, fs.ErrNotExist) {
+			return false, &record.NotFoundError{Ref: id} // its owner ended because it is removed
+		}
+		return s.askOnce(ctx, id, ask, done)
+	})
+	if ended {
+		return fmt.Errorf("task %s: %w: try again", console.ShortID(id), ErrOwnersEnd)
+	}
+	return err
+}
+
+// eachOwner calls ask for one owner after the other until it has finished or failed. Ended
+// reports that all owners ended before that.
+func eachOwner(ctx context.Context, ask func(round int) (finished bool, err error)) (ended bool, err error) {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	began := time.Now()
 	for round := 0; round < minRounds || time.Since(began) < askLimit; round++ {
-		if _, err := s.Agent.Tasks.Store.Get(id); round > 0 && errors.Is(err, fs.ErrNotExist) {
-			return &record.NotFoundError{Ref: id} // its owner ended because it is removed
-		}
 		// An owner that has done its work answers until its process ends.
 		pause.Reset(min(time.Duration(round)*retryStep, maxPause))
 		select {
 		case <-pause.C:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return false, context.Cause(ctx)
 		}
-		finished, err := s.askOnce(ctx, id, ask, done)
-		if finished || err != nil {
-			return err
+		if finished, err := ask(round); finished || err != nil {
+			return false, err
 		}
 	}
-	return fmt.Errorf("task %s: %w: try again", console.ShortID(id), ErrOwnersEnd)
+	return true, nil
 }
 
 func (s *Connector) askOnce(ctx context.Context, id string, ask func(*Task) error, done func(api.Task) (bool, error)) (finished bool, err error) {

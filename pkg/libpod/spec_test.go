@@ -139,6 +139,8 @@ func TestDigestOfASpecificationStays(t *testing.T) {
 	}{
 		{ContainerSpec{Name: "n", Pod: "p", TaskID: "t", Image: "i", Command: []string{"a"}, Env: map[string]string{"A": "1"}, MemoryLimit: 1}, "d604ce72f4035f3fb3ddd607b0203e4c74b6b126f4ca9d435169beb6b3d202fa"},
 		{PodSpec{Name: "n", TaskID: "t", Hostname: "h", Ports: []Port{{HostIP: "127.0.0.1", ContainerPort: 80}}}, "baa8faa6a757cee728b77a95879065ac69ba159c1c078937747c4e948289895f"},
+		{ContainerSpec{Name: "n", Pod: "p", TaskID: "t", Image: "i", Own: &OwnNetwork{Network: "net", Aliases: []string{"a"}, Members: [][]string{{"a"}, {"b"}}, Place: 1, Ports: []Port{{HostIP: "127.0.0.1", ContainerPort: 80}}}}, "810ac263c1b0035911de024c031b8a4c469e714965617a03f5d9727157ef215f"},
+		{PodSpec{Name: "n", TaskID: "t", OwnNetworks: true}, "e012b2cd1817179bd49ddbf7f185ab3e0f96f7b1a55f6694758997a8bf9c649d"},
 	} {
 		all, err := labels(nil, "t", c.spec)
 		if err != nil || all[specLabel] != c.want {
