@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -125,7 +126,7 @@ type connection struct {
 	runtimeDir string
 	// makes and removals are apart, so that calls of one task that hang do not delay the
 	// removal of another.
-	makes, removals slots
+	makes, removals *slots
 }
 
 // Dial connects to Podman: to Options.URI if given, else to the user's socket
@@ -163,7 +164,7 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	conn.Client = &http.Client{Transport: transport{next: pool, log: o.Log}}
 	c := newClient(&connection{
 		pool: pool, context: bound, version: *bindings.ServiceVersion(bound),
-		makes: make(slots, maxMutations), removals: make(slots, maxMutations),
+		makes: newSlots(maxMutations), removals: newSlots(maxMutations),
 		storage: storage{log: o.Log, broken: s.end}, runtimeDir: cmp.Or(o.RuntimeDir, os.Getenv("XDG_RUNTIME_DIR")),
 	}, s)
 	c.stopKeeper = end
@@ -274,7 +275,12 @@ func (c *connection) call(ctx context.Context) *callContext {
 // anyway, and a caller that inspected, stopped or removed the object before that would find
 // nothing and leave the new object or process behind. It returns an *Error.
 func (c *connection) mutate(ctx context.Context, op, object string, fn func(ctx context.Context) error) error {
-	free, err := c.makes.take(ctx)
+	return c.mutateIn(ctx, last, op, object, fn)
+}
+
+// mutateIn is mutate for a call of an order.
+func (c *connection) mutateIn(ctx context.Context, o order, op, object string, fn func(ctx context.Context) error) error {
+	free, err := c.makes.take(ctx, o)
 	if err != nil {
 		return fail(ctx, op, object, err)
 	}
@@ -293,7 +299,7 @@ func (c *connection) mutate(ctx context.Context, op, object string, fn func(ctx 
 
 // erase runs fn, which removes an object, while it holds a slot. It returns an *Error.
 func (c *connection) erase(ctx context.Context, op, object string, fn func(ctx context.Context) error) error {
-	free, err := c.removals.take(ctx)
+	free, err := c.removals.take(ctx, last)
 	if err != nil {
 		return fail(ctx, op, object, err)
 	}
@@ -303,26 +309,84 @@ func (c *connection) erase(ctx context.Context, op, object string, fn func(ctx c
 
 // slots limit the calls that run at once. They are there for speed, so a call that hangs
 // does not keep its slot.
-type slots chan struct{}
+type slots struct {
+	mu      sync.Mutex
+	free    int
+	waiting [2][]chan struct{} // of each order, the calls that wait; a slot is sent to them
+}
+
+// order tells which calls get a slot before others.
+type order int
+
+// The start of an infra container takes as long as the creation of several containers, and
+// the containers of its pod can be started only after it.
+const (
+	first order = iota
+	last
+)
 
 // slotTime is how long a call keeps its slot. Few calls of a busy Podman take longer; one
 // that hangs, perhaps on a mount of its task, may take minutes until its deadline.
 const slotTime = 15 * time.Second
 
+func newSlots(n int) *slots { return &slots{free: n} }
+
 // take waits for a slot and returns how to free it.
-func (s slots) take(ctx context.Context) (free func(), err error) {
-	select {
-	case s <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	once := sync.OnceFunc(func() { <-s })
-	if err := ctx.Err(); err != nil { // both cases were ready
-		once()
+func (s *slots) take(ctx context.Context, o order) (free func(), err error) {
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if turn := s.queue(o); turn != nil {
+		select {
+		case <-turn:
+		case <-ctx.Done():
+			s.leave(o, turn)
+			return nil, ctx.Err()
+		}
+	}
+	once := sync.OnceFunc(s.pass)
 	late := time.AfterFunc(slotTime, once)
 	return func() { late.Stop(); once() }, nil
+}
+
+// queue takes a free slot and returns nil, or returns where to wait for one.
+func (s *slots) queue(o order) (turn chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.free > 0 {
+		s.free--
+		return nil
+	}
+	turn = make(chan struct{}, 1)
+	s.waiting[o] = append(s.waiting[o], turn)
+	return turn
+}
+
+// leave gives up waiting. A slot that has come meanwhile is passed on.
+func (s *slots) leave(o order, turn chan struct{}) {
+	s.mu.Lock()
+	i := slices.Index(s.waiting[o], turn)
+	if i >= 0 {
+		s.waiting[o] = slices.Delete(s.waiting[o], i, i+1)
+	}
+	s.mu.Unlock()
+	if i < 0 {
+		s.pass()
+	}
+}
+
+// pass gives a slot to the call that waits for it, or frees it.
+func (s *slots) pass() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for o, calls := range s.waiting {
+		if len(calls) > 0 {
+			calls[0] <- struct{}{}
+			s.waiting[o] = calls[1:]
+			return
+		}
+	}
+	s.free++
 }
 
 // linger returns a context that ends d after ctx, or when end is called.

@@ -3,6 +3,7 @@ package libpod
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,11 +13,11 @@ import (
 func TestACallThatHangsLosesItsSlot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := make(slots, 2)
+		s := newSlots(2)
 		var frees []func()
 		begun := time.Now()
 		for range 5 { // none of them ends
-			free, err := s.take(t.Context())
+			free, err := s.take(t.Context(), last)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -28,27 +29,81 @@ func TestACallThatHangsLosesItsSlot(t *testing.T) {
 		for _, free := range frees {
 			free()
 		}
-		if len(s) != 0 {
-			t.Errorf("%d slots are taken after the end of all calls", len(s))
+		if s.free != 2 {
+			t.Errorf("%d slots are free after the end of all calls", s.free)
 		}
 		<-time.After(2 * slotTime)
-		if len(s) != 0 { // a second release would block
-			t.Errorf("%d slots are taken later", len(s))
+		if s.free != 2 { // none is freed twice
+			t.Errorf("%d slots are free later", s.free)
 		}
 	})
 }
 
 func TestASlotIsNotTakenAfterTheEnd(t *testing.T) {
 	t.Parallel()
-	s := make(slots, 1)
+	s := newSlots(1)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for range 20 { // both cases are ready
-		if _, err := s.take(ctx); !errors.Is(err, context.Canceled) {
+	for range 20 {
+		if _, err := s.take(ctx, last); !errors.Is(err, context.Canceled) {
 			t.Fatalf("got %v", err)
 		}
 	}
-	if len(s) != 0 {
+	if s.free != 1 {
 		t.Error("the slot is taken")
+	}
+}
+
+// The start of an infra container, for which others wait, does not wait for the creation of
+// the many containers of its pod.
+func TestSlotsArePassedOnInOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(1)
+		free, err := s.take(t.Context(), last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		wait := func(ctx context.Context, name string, o order) {
+			go func() {
+				free, err := s.take(ctx, o)
+				if err != nil {
+					got = append(got, name+" is canceled")
+					return
+				}
+				got = append(got, name)
+				free()
+			}()
+			synctest.Wait()
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		wait(t.Context(), "create 1", last)
+		wait(ctx, "create 2", last)
+		wait(t.Context(), "create 3", last)
+		wait(t.Context(), "start 1", first)
+		wait(t.Context(), "start 2", first)
+		cancel()
+		synctest.Wait()
+		free()
+		synctest.Wait()
+		if want := []string{"create 2 is canceled", "start 1", "start 2", "create 1", "create 3"}; !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+		if s.free != 1 {
+			t.Errorf("%d slots are free", s.free)
+		}
+	})
+}
+
+// A call that ends when its turn has come passes the slot on.
+func TestASlotThatComesTooLateIsPassedOn(t *testing.T) {
+	t.Parallel()
+	s := newSlots(0)
+	turn := s.queue(first)
+	s.pass()
+	s.leave(first, turn)
+	if s.free != 1 {
+		t.Errorf("%d slots are free", s.free)
 	}
 }
