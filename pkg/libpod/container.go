@@ -66,19 +66,27 @@ func (c *containerAPI) InitContainer(ctx context.Context, name string, on OwnNet
 // StartContainer starts the container and returns when its process runs. It succeeds if
 // the container is running already. If the command cannot be run, the class is
 // CommandNotFound or CommandNotExecutable and the container stays Created. With
-// ContainerSpec.Init the start succeeds in that case, and the init process exits with 1.
+// ContainerSpec.Init the start succeeds in that case, and the init process exits with 1. If it is
+// Interrupted, the program has not run: an earlier call was cut off, so remove the container.
 func (c *containerAPI) StartContainer(ctx context.Context, name string) error {
 	err := c.mutate(ctx, "start container", name, func(ctx context.Context) error {
 		return containers.Start(ctx, name, nil)
 	})
-	if !refusedByRuntime(err) {
+	refused, crash := refusedByRuntime(err), crashed(err)
+	if !refused && !crash {
 		return err
 	}
 	seen, inspectErr := c.InspectContainer(ctx, name)
-	if inspectErr != nil || seen.Status != Created || seen.PID == 0 || !exists(seen.PID) {
+	switch {
+	case inspectErr != nil || seen.Status != Created:
 		return err
+	case crash && seen.PID == 0:
+		// Podman records the process before it has the runtime start the program.
+		return interrupted(err)
+	case refused && seen.PID != 0 && exists(seen.PID):
+		return &Error{Op: "start container", Object: name, Class: Other, Cause: UnrecordedStart}
 	}
-	return &Error{Op: "start container", Object: name, Class: Other, Cause: UnrecordedStart}
+	return err
 }
 
 // UnrecordedStart is the cause of the error of a start that the OCI runtime refuses because

@@ -74,22 +74,36 @@ func (c *podAPI) StartPod(ctx context.Context, name, taskID string) (Pod, error)
 // it had created.
 var runtimeStart = regexp.MustCompile("\\bstart [0-9a-f]{64}` failed: exit status")
 
-// crashed is how Podman reports a panic in its own code, for instance because what it has
-// recorded of an infra container is incomplete.
-const crashed = "runtime error: "
+// panicked is how Podman reports a panic in its own code, for instance because what it has
+// recorded of a container is incomplete.
+const panicked = "runtime error: "
+
+// crashed reports whether err is a panic of Podman.
+func crashed(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Class == Other && strings.HasPrefix(e.Cause, panicked)
+}
 
 // infraStarted gives a failed start of an infra container the class Interrupted if the
 // runtime refused it, or Podman crashed: an earlier start was cut off before Podman recorded
 // that the container runs. Only infra containers can be started again after that, because they run
 // no program of the user's.
 func infraStarted(err error) error {
-	var e *Error
-	if !errors.As(err, &e) || !refusedByRuntime(err) && (e.Class != Other || !strings.HasPrefix(e.Cause, crashed)) {
+	if !refusedByRuntime(err) && !crashed(err) {
 		return err
 	}
-	interrupted := *e
-	interrupted.Class = Interrupted
-	return &interrupted
+	return interrupted(err)
+}
+
+// interrupted returns err, which is an *Error, with the class Interrupted.
+func interrupted(err error) error {
+	var e *Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	again := *e
+	again.Class = Interrupted
+	return &again
 }
 
 // refusedByRuntime reports whether err is that of a start which the OCI runtime refused

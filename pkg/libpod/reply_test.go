@@ -701,3 +701,27 @@ func startInUsedNamespace(t *testing.T, repaired bool) {
 		t.Errorf("it is started %d times, want %d: %v", n, want, err)
 	}
 }
+
+// Podman's code panics at the start of a container whose initialization was cut off. Only one that
+// has no process can be made again: the program of another may run.
+func TestStartThatMakesPodmanPanic(t *testing.T) {
+	t.Parallel()
+	for state, want := range map[string]libpod.Class{
+		`{"Status":"created","Pid":0}`:                                libpod.Interrupted,
+		fmt.Sprintf(`{"Status":"initialized","Pid":%d}`, os.Getpid()): libpod.Other,
+		`{"Status":"initialized","Pid":0}`:                            libpod.Interrupted,
+		fmt.Sprintf(`{"Status":"running","Pid":%d}`, os.Getpid()):     libpod.Other,
+		`{"Status":"exited","Pid":0}`:                                 libpod.Other,
+	} {
+		c := recorded(t, "5.4.2", func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				reply(w, http.StatusInternalServerError, `{"message":"runtime error: invalid memory address or nil pointer dereference","response":500}`)
+				return
+			}
+			reply(w, http.StatusOK, fmt.Sprintf(`{"Id":%q,"Name":"x","State":%s}`, exitID, state))
+		})
+		if err := c.StartContainer(t.Context(), "x"); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", state, err, want)
+		}
+	}
+}
