@@ -9,6 +9,9 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -80,13 +83,30 @@ func (c *containerAPI) StartContainer(ctx context.Context, name string) error {
 	switch {
 	case inspectErr != nil || seen.Status != Created:
 		return err
-	case crash && seen.PID == 0:
-		// Podman records the process before it has the runtime start the program.
+	case crash && (seen.PID == 0 || beforeProgram(seen.PID)):
 		return interrupted(err)
 	case refused && seen.PID != 0 && exists(seen.PID):
 		return &Error{Op: "start container", Object: name, Class: Other, Cause: UnrecordedStart}
 	}
 	return err
+}
+
+// beforeProgram reports whether a container's process has not begun its program: it is still the
+// runtime's, which waits for the start.
+func beforeProgram(pid int) bool {
+	line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+	return err == nil && ofRuntime(strings.Split(string(line), "\x00"))
+}
+
+// ofRuntime reports whether a command line is that of crun or runc, which have created a container.
+func ofRuntime(args []string) bool {
+	switch filepath.Base(args[0]) {
+	case "crun":
+		return slices.Contains(args, "create") && slices.Contains(args, "--bundle")
+	case "runc":
+		return len(args) > 1 && args[1] == "init"
+	}
+	return false
 }
 
 // UnrecordedStart is the cause of the error of a start that the OCI runtime refuses because
