@@ -15,7 +15,7 @@ func TestOwnersAreLookedForUntilTheLastOneHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		rounds := 0
-		ended, err := eachOwner(t.Context(), func(int) (bool, error) {
+		ended, err := eachOwner(t.Context(), func() (bool, error) {
 			rounds++
 			return time.Since(began) > 15*time.Second, nil
 		})
@@ -31,24 +31,26 @@ func TestOwnersAreLookedForUntilTheLastOneHasEnded(t *testing.T) {
 func TestOwnersAreNotLookedForWithoutEnd(t *testing.T) {
 	t.Parallel()
 	refused := errors.New("refused")
+	asked := 0
 	for name, c := range map[string]struct {
-		ask   func(round int) (bool, error)
+		ask   func() (bool, error)
 		ended bool
 		err   error
 		least time.Duration
 		most  time.Duration
 	}{
-		"each one ends at once": {func(int) (bool, error) { return false, nil }, true, nil, askLimit, askLimit + maxPause},
-		"each one ends after a minute": {func(int) (bool, error) {
+		"each one ends at once": {func() (bool, error) { return false, nil }, true, nil, askLimit, askLimit + maxPause},
+		"each one ends after a minute": {func() (bool, error) {
 			<-time.After(time.Minute)
 			return false, nil
 		}, true, nil, minRounds * time.Minute, minRounds*time.Minute + askLimit},
-		"the third one refuses": {func(round int) (bool, error) {
-			if round == 2 {
+		"the third one refuses": {func() (bool, error) {
+			if asked++; asked == 3 {
 				return false, refused
 			}
 			return false, nil
 		}, false, refused, 0, 3 * retryStep},
+		"the first one refuses": {func() (bool, error) { return false, refused }, false, refused, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -70,7 +72,7 @@ func TestOwnersAreNotLookedForAfterACancel(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("interrupted")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	ended, err := eachOwner(ctx, func(int) (bool, error) { cancel(cause); return false, nil })
+	ended, err := eachOwner(ctx, func() (bool, error) { cancel(cause); return false, nil })
 	if ended || !errors.Is(err, cause) {
 		t.Errorf("ended: %v, error: %v", ended, err)
 	}

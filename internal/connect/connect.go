@@ -245,11 +245,15 @@ const (
 // owner exits before that, the next owner gets the request again. If the task is removed
 // meanwhile, IsGone reports true for the error.
 func (s *Connector) Ask(ctx context.Context, id string, ask func(*Task) error, done func(api.Task) (bool, error)) error {
-	ended, err := eachOwner(ctx, func(round int) (bool, error) {
-		if _, err := s.Agent.Tasks.Store.Get(id); round > 0 && errors.Is(err, fs.ErrNotExist) {
+	ended, err := eachOwner(ctx, func() (bool, error) {
+		finished, err := s.askOnce(ctx, id, ask, done)
+		if finished || err != nil {
+			return finished, err
+		}
+		if _, err := s.Agent.Tasks.Store.Get(id); errors.Is(err, fs.ErrNotExist) {
 			return false, &record.NotFoundError{Ref: id} // its owner ended because it is removed
 		}
-		return s.askOnce(ctx, id, ask, done)
+		return false, nil
 	})
 	if ended {
 		return fmt.Errorf("task %s: %w: try again", console.ShortID(id), ErrOwnersEnd)
@@ -259,7 +263,7 @@ func (s *Connector) Ask(ctx context.Context, id string, ask func(*Task) error, d
 
 // eachOwner calls ask for one owner after the other until it has finished or failed. Ended
 // reports that all owners ended before that.
-func eachOwner(ctx context.Context, ask func(round int) (finished bool, err error)) (ended bool, err error) {
+func eachOwner(ctx context.Context, ask func() (finished bool, err error)) (ended bool, err error) {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	began := time.Now()
@@ -271,7 +275,7 @@ func eachOwner(ctx context.Context, ask func(round int) (finished bool, err erro
 		case <-ctx.Done():
 			return false, context.Cause(ctx)
 		}
-		if finished, err := ask(round); finished || err != nil {
+		if finished, err := ask(); finished || err != nil {
 			return false, err
 		}
 	}

@@ -275,12 +275,12 @@ func (c *connection) call(ctx context.Context) *callContext {
 // anyway, and a caller that inspected, stopped or removed the object before that would find
 // nothing and leave the new object or process behind. It returns an *Error.
 func (c *connection) mutate(ctx context.Context, op, object string, fn func(ctx context.Context) error) error {
-	return c.mutateIn(ctx, last, op, object, fn)
+	return c.mutateIn(ctx, normal, op, object, fn)
 }
 
-// mutateIn is mutate for a call of an order.
-func (c *connection) mutateIn(ctx context.Context, o order, op, object string, fn func(ctx context.Context) error) error {
-	free, err := c.makes.take(ctx, o)
+// mutateIn is mutate for a call of a priority.
+func (c *connection) mutateIn(ctx context.Context, p priority, op, object string, fn func(ctx context.Context) error) error {
+	free, err := c.makes.take(ctx, p)
 	if err != nil {
 		return fail(ctx, op, object, err)
 	}
@@ -299,7 +299,7 @@ func (c *connection) mutateIn(ctx context.Context, o order, op, object string, f
 
 // erase runs fn, which removes an object, while it holds a slot. It returns an *Error.
 func (c *connection) erase(ctx context.Context, op, object string, fn func(ctx context.Context) error) error {
-	free, err := c.removals.take(ctx, last)
+	free, err := c.removals.take(ctx, normal)
 	if err != nil {
 		return fail(ctx, op, object, err)
 	}
@@ -312,17 +312,17 @@ func (c *connection) erase(ctx context.Context, op, object string, fn func(ctx c
 type slots struct {
 	mu      sync.Mutex
 	free    int
-	waiting [2][]chan struct{} // of each order, the calls that wait; a slot is sent to them
+	waiting [2][]chan struct{} // of each priority, the calls that wait; a slot is sent to them
 }
 
-// order tells which calls get a slot before others.
-type order int
+// priority tells which calls get a slot before others.
+type priority int
 
 // The start of an infra container takes as long as the creation of several containers, and
 // the containers of its pod can be started only after it.
 const (
-	first order = iota
-	last
+	urgent priority = iota
+	normal
 )
 
 // slotTime is how long a call keeps its slot. Few calls of a busy Podman take longer; one
@@ -332,15 +332,15 @@ const slotTime = 15 * time.Second
 func newSlots(n int) *slots { return &slots{free: n} }
 
 // take waits for a slot and returns how to free it.
-func (s *slots) take(ctx context.Context, o order) (free func(), err error) {
+func (s *slots) take(ctx context.Context, p priority) (free func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if turn := s.queue(o); turn != nil {
+	if turn := s.queue(p); turn != nil {
 		select {
 		case <-turn:
 		case <-ctx.Done():
-			s.leave(o, turn)
+			s.leave(p, turn)
 			return nil, ctx.Err()
 		}
 	}
@@ -350,7 +350,7 @@ func (s *slots) take(ctx context.Context, o order) (free func(), err error) {
 }
 
 // queue takes a free slot and returns nil, or returns where to wait for one.
-func (s *slots) queue(o order) (turn chan struct{}) {
+func (s *slots) queue(p priority) (turn chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.free > 0 {
@@ -358,16 +358,16 @@ func (s *slots) queue(o order) (turn chan struct{}) {
 		return nil
 	}
 	turn = make(chan struct{}, 1)
-	s.waiting[o] = append(s.waiting[o], turn)
+	s.waiting[p] = append(s.waiting[p], turn)
 	return turn
 }
 
 // leave gives up waiting. A slot that has come meanwhile is passed on.
-func (s *slots) leave(o order, turn chan struct{}) {
+func (s *slots) leave(p priority, turn chan struct{}) {
 	s.mu.Lock()
-	i := slices.Index(s.waiting[o], turn)
+	i := slices.Index(s.waiting[p], turn)
 	if i >= 0 {
-		s.waiting[o] = slices.Delete(s.waiting[o], i, i+1)
+		s.waiting[p] = slices.Delete(s.waiting[p], i, i+1)
 	}
 	s.mu.Unlock()
 	if i < 0 {
@@ -379,10 +379,10 @@ func (s *slots) leave(o order, turn chan struct{}) {
 func (s *slots) pass() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for o, calls := range s.waiting {
+	for p, calls := range s.waiting {
 		if len(calls) > 0 {
 			calls[0] <- struct{}{}
-			s.waiting[o] = calls[1:]
+			s.waiting[p] = calls[1:]
 			return
 		}
 	}

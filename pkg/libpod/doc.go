@@ -20,7 +20,8 @@
 //
 // A Client is safe for concurrent use. At most four calls that change Podman's store
 // (create, start, remove, tag) run at once, because Podman serializes them on its own
-// locks. Stops, pulls, probes, waits, logs and inspections are not limited.
+// locks; starts of infra containers come first. Stops, pulls, probes, waits, logs and
+// inspections are not limited.
 //
 // What Podman's service leaves broken when it is killed, and does not repair itself, is repaired
 // where it stands in the way of a call: names held in the storage, addresses, and the network

@@ -44,7 +44,7 @@ func InfraName(pod string) string { return pod + "-infra" }
 // Classes to expect: Conflict (the pod belongs to another task), PortInUse, Temporary
 // (it is not there), Interrupted (an earlier call was cut off: remove the pod).
 func (c *podAPI) StartPod(ctx context.Context, name, taskID string) (Pod, error) {
-	err := c.mutateIn(ctx, first, "start pod", name, func(ctx context.Context) error {
+	err := c.mutateIn(ctx, urgent, "start pod", name, func(ctx context.Context) error {
 		return containers.Start(ctx, InfraName(name), nil)
 	})
 	if errors.Is(err, NotFound) {

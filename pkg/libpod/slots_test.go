@@ -17,7 +17,7 @@ func TestACallThatHangsLosesItsSlot(t *testing.T) {
 		var frees []func()
 		begun := time.Now()
 		for range 5 { // none of them ends
-			free, err := s.take(t.Context(), last)
+			free, err := s.take(t.Context(), normal)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -45,7 +45,7 @@ func TestASlotIsNotTakenAfterTheEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 20 {
-		if _, err := s.take(ctx, last); !errors.Is(err, context.Canceled) {
+		if _, err := s.take(ctx, normal); !errors.Is(err, context.Canceled) {
 			t.Fatalf("got %v", err)
 		}
 	}
@@ -60,14 +60,14 @@ func TestSlotsArePassedOnInOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlots(1)
-		free, err := s.take(t.Context(), last)
+		free, err := s.take(t.Context(), normal)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got []string
-		wait := func(ctx context.Context, name string, o order) {
+		wait := func(ctx context.Context, name string, p priority) {
 			go func() {
-				free, err := s.take(ctx, o)
+				free, err := s.take(ctx, p)
 				if err != nil {
 					got = append(got, name+" is canceled")
 					return
@@ -78,11 +78,11 @@ func TestSlotsArePassedOnInOrder(t *testing.T) {
 			synctest.Wait()
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		wait(t.Context(), "create 1", last)
-		wait(ctx, "create 2", last)
-		wait(t.Context(), "create 3", last)
-		wait(t.Context(), "start 1", first)
-		wait(t.Context(), "start 2", first)
+		wait(t.Context(), "create 1", normal)
+		wait(ctx, "create 2", normal)
+		wait(t.Context(), "create 3", normal)
+		wait(t.Context(), "start 1", urgent)
+		wait(t.Context(), "start 2", urgent)
 		cancel()
 		synctest.Wait()
 		free()
@@ -100,9 +100,9 @@ func TestSlotsArePassedOnInOrder(t *testing.T) {
 func TestASlotThatComesTooLateIsPassedOn(t *testing.T) {
 	t.Parallel()
 	s := newSlots(0)
-	turn := s.queue(first)
+	turn := s.queue(urgent)
 	s.pass()
-	s.leave(first, turn)
+	s.leave(urgent, turn)
 	if s.free != 1 {
 		t.Errorf("%d slots are free", s.free)
 	}

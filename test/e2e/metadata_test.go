@@ -1,7 +1,5 @@
 //go:build e2e
 
-//e2e:bed plain
-
 package e2e
 
 import (
