@@ -93,7 +93,7 @@ func (r *Interpreter) ApplyWith(ctx context.Context, to *endpoint.Endpoint, s li
 	var missing lifecycle.Failure
 	if e, ok := e.(lifecycle.StartContainer); ok {
 		var err error
-		if missing, err = to.Enter(ctx, s, e.Index); err != nil {
+		if missing, err = enter(ctx, r, to, s, e); err != nil {
 			return lifecycle.OpFinished{ID: e.Op(), Failure: Failure(err)}
 		}
 		to.Describe(ctx, s, e.Index)
@@ -299,8 +299,8 @@ func (r *Interpreter) start(ctx context.Context, podman Podman, s lifecycle.Stat
 	}
 	err := podman.StartContainer(ctx, podspec.ContainerName(s, e.Index))
 	switch {
-	case errors.Is(err, libpod.Interrupted) && e.Restart == 0:
-		return lifecycle.Result{}, discard(ctx, podman, s, e.Index, err)
+	case errors.Is(err, libpod.Interrupted):
+		return lifecycle.Result{}, startAgain(ctx, podman, s, e, err)
 	case errors.Is(err, libpod.NotFound) && e.Restart == 0:
 		return lifecycle.Result{}, &ledger.PassingError{Cause: err} // it is inspected, and created again
 	case err != nil:

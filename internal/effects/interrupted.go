@@ -2,7 +2,9 @@ package effects
 
 import (
 	"context"
+	"errors"
 
+	"github.com/podtask/podtask/internal/endpoint"
 	"github.com/podtask/podtask/internal/ledger"
 	"github.com/podtask/podtask/internal/podspec"
 	"github.com/podtask/podtask/pkg/libpod"
@@ -10,10 +12,11 @@ import (
 )
 
 // If Podman's service is killed in the middle of a start, it has not recorded all that it
-// did, and each further start fails. What never ran is removed then and created again: the
-// names are the task's. Where Podman keeps the address of a container that is gone, the
-// next one requests another address, and internal/endpoint adds the old one to it, which all
-// hosts files contain.
+// did, and the next start fails. Podman ends the process that was in its way then. If the news of
+// that end are late, Podman takes them for the end of the process that a third start has made. So what
+// never ran is removed and created again: the names are the task's. Where Podman keeps the
+// address of a container that is gone, the next one requests another address, and
+// internal/endpoint adds the old one to it, which all hosts files contain.
 
 // discard removes a container that never ran. The next inspection finds that it does not
 // exist, so it is created again.
@@ -51,4 +54,28 @@ func discardPod(ctx context.Context, podman Podman, s lifecycle.State, cause err
 		return Persistent(err)
 	}
 	return &ledger.PassingError{Cause: cause}
+}
+
+// enter prepares the network namespace of a container that is about to be started.
+func enter(ctx context.Context, r *Interpreter, to *endpoint.Endpoint, s lifecycle.State, e lifecycle.StartContainer) (missing lifecycle.Failure, err error) {
+	missing, err = to.Enter(ctx, s, e.Index)
+	if !errors.Is(err, libpod.Interrupted) {
+		return missing, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, endpoint.StartLimit)
+	defer cancel()
+	podman, connErr := r.Podman(ctx)
+	if connErr != nil {
+		return missing, connErr
+	}
+	return missing, startAgain(ctx, podman, s, e, err)
+}
+
+// startAgain returns the error of a start that an earlier, interrupted one was in the way of. It
+// removes the container, unless it has run: then its files are kept.
+func startAgain(ctx context.Context, podman Podman, s lifecycle.State, e lifecycle.StartContainer, cause error) error {
+	if e.Restart > 0 {
+		return &ledger.PassingError{Cause: cause}
+	}
+	return discard(ctx, podman, s, e.Index, cause)
 }

@@ -118,7 +118,7 @@ func (e *Endpoint) Enter(ctx context.Context, s lifecycle.State, i int) (missing
 	}
 	seen, err := podman.InitContainer(ctx, name, own)
 	switch {
-	case errors.Is(err, libpod.Interrupted), errors.Is(err, libpod.NotFound), errors.Is(err, libpod.PortInUse):
+	case errors.Is(err, libpod.NotFound), errors.Is(err, libpod.PortInUse):
 		return missing, nil // the start fails for the same reason
 	case err != nil:
 		return missing, err

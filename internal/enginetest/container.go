@@ -25,7 +25,24 @@ type container struct {
 	lastRun
 
 	attachment
-	stuck error // a start was interrupted, so each further one fails with this
+	interruption
+}
+
+// interruption is what an interrupted start leaves in the way of further ones.
+type interruption struct {
+	stuck error // the next start fails with this
+	// late: Podman has ended the process of the interrupted start, because it was in the way of
+	// the next one, and takes the late news of that for the end of the one after.
+	late bool
+}
+
+// attempt returns why a further start fails.
+func (i *interruption) attempt() error {
+	err := i.stuck
+	if errors.Is(err, libpod.Interrupted) {
+		i.stuck, i.late = nil, true
+	}
+	return err
 }
 
 // attachment is how a container is connected.
@@ -361,6 +378,9 @@ func (f *Fake) InitContainer(ctx context.Context, name string, on libpod.OwnNetw
 		case c.connected():
 			return struct{}{}, nil
 		}
+		if err := c.attempt(); err != nil {
+			return struct{}{}, err
+		}
 		if c.status == libpod.Exited && f.addressFree(c) != nil || c.disconnected && len(on.Members) > 0 {
 			c.move()
 		}
@@ -408,8 +428,8 @@ func (f *Fake) start(c *container) error {
 	if c.status == libpod.Running {
 		return nil
 	}
-	if c.stuck != nil {
-		return c.stuck
+	if err := c.attempt(); err != nil {
+		return err
 	}
 	if !c.setUp {
 		if err := f.prepare(c); err != nil {
@@ -430,6 +450,10 @@ func (f *Fake) start(c *container) error {
 	c.status, c.started, c.finished, c.code, c.killAt = libpod.Running, started, time.Time{}, 0, time.Time{}
 	c.unmonitored, c.lost = false, false
 	c.process = newProcess(argv[1:], append(c.env(), secrets...), c.files, now, func(l line) { c.lines = append(c.lines, l) })
+	if c.late {
+		c.process.end(exitKill, now)
+		c.late = false
+	}
 	f.note(Started, c, now)
 	f.advance(c, now)
 	return nil

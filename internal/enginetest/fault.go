@@ -150,7 +150,7 @@ func locked[T any](ctx context.Context, f *Fake, op, object string, act func() (
 
 // interrupt is the death of Podman's service in the middle of a start: the OCI runtime knows
 // the container, or its address is assigned, or, if it was initialized, its program runs,
-// and Podman has recorded nothing of that. Each further start fails. Or the container was to
+// and Podman has recorded nothing of that. The next start fails. Or the container was to
 // get another address, and has none now.
 func (f *Fake) interrupt(op, object string) {
 	switch op {

@@ -18,13 +18,17 @@ func TestAnInterruptedStartIsRepairedByARemoval(t *testing.T) {
 		if err := f.StartContainer(t.Context(), name); !errors.Is(err, libpod.Temporary) {
 			t.Errorf("the interrupted start: %v", err)
 		}
-		for range 2 {
-			if err := f.StartContainer(t.Context(), name); !errors.Is(err, libpod.Interrupted) {
-				t.Errorf("a further start: %v", err)
-			}
+		if err := f.StartContainer(t.Context(), name); !errors.Is(err, libpod.Interrupted) {
+			t.Errorf("the next start: %v", err)
 		}
 		if o := f.See(name); o.Status != libpod.Created {
 			t.Errorf("it is %s", o.Status)
+		}
+		if err := f.StartContainer(t.Context(), name); err != nil {
+			t.Errorf("the start after that: %v", err)
+		}
+		if o := f.See(name); o.Status != libpod.Exited || o.ExitCode != 137 {
+			t.Errorf("it is %s with code %d", o.Status, o.ExitCode)
 		}
 	})
 }

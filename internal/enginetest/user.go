@@ -125,7 +125,7 @@ func (f *Fake) Reboot(all bool) {
 	f.settle()
 	for _, name := range slices.Sorted(maps.Keys(f.containers)) {
 		c := f.containers[name]
-		c.setUp, c.stuck = false, nil
+		c.setUp, c.interruption = false, interruption{}
 		c.unmonitored, c.lost = false, false
 		if c.status == libpod.Running || c.status == libpod.Exited && all {
 			c.status, c.code, c.oom = libpod.Created, 0, false

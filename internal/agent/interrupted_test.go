@@ -1,0 +1,57 @@
+package agent_test
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"testing"
+
+	"github.com/podtask/podtask/internal/enginetest"
+	"github.com/podtask/podtask/internal/podspec"
+	"github.com/podtask/podtask/pkg/libpod"
+	"github.com/podtask/podtask/pkg/lifecycle"
+)
+
+// Podman's service is killed while it initializes a container. Its next attempt ends the process
+// of the first one, and may take that for the end of a later one.
+func TestAContainerWhoseInitializationWasInterruptedIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	h := s.process()
+	h.Metadata.Namespaces = emptyNamespaces{}
+	s.podman.Fail(enginetest.Script("initialize container", enginetest.Fault{Moment: enginetest.During, Class: libpod.Temporary}))
+	options := boxOptions
+	options.MetadataKey = "key"
+	st, err := h.Creator.Create(t.Context(), s.box(0, 0, "sleep", "forever"), "", options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := s.own(h, st.ID)
+	r.untilRunning()
+	created := 0
+	for _, c := range s.podman.Calls() {
+		if c.Op == "create container" && c.Acted {
+			created++
+		}
+	}
+	if created != 2 {
+		t.Errorf("%d containers were created", created)
+	}
+	if o := s.podman.See(podspec.ContainerName(r.owner.State(), 0)); o.Status != libpod.Running {
+		t.Errorf("it is %s, exit code %d", o.Status, o.ExitCode)
+	}
+	r.owner.Send(lifecycle.StopRequested{By: "test", Force: true})
+	r.end()
+}
+
+// emptyNamespaces are network namespaces that can be entered and contain nothing.
+type emptyNamespaces struct{}
+
+func (emptyNamespaces) CanEnter() error { return nil }
+
+func (emptyNamespaces) Listen(context.Context, int, netip.AddrPort) (net.Listener, []netip.Addr, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	return l, nil, err
+}
+
+func (emptyNamespaces) AddAddresses(context.Context, int, []netip.Prefix) error { return nil }
