@@ -34,6 +34,8 @@ type interruption struct {
 	// late: Podman has ended the process of the interrupted start, because it was in the way of
 	// the next one, and takes the late news of that for the end of the one after.
 	late bool
+	// crashes: Podman crashes at each start.
+	crashes bool
 }
 
 // attempt returns why a further start fails.
@@ -427,6 +429,9 @@ func (f *Fake) prepare(c *container) error {
 func (f *Fake) start(c *container) error {
 	if c.status == libpod.Running {
 		return nil
+	}
+	if c.crashes {
+		return refusal(libpod.Interrupted, "runtime error: invalid memory address or nil pointer dereference")
 	}
 	if err := c.attempt(); err != nil {
 		return err

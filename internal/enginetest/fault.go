@@ -150,8 +150,9 @@ func locked[T any](ctx context.Context, f *Fake, op, object string, act func() (
 
 // interrupt is the death of Podman's service in the middle of a start: the OCI runtime knows
 // the container, or its address is assigned, or, if it was initialized, its program runs,
-// and Podman has recorded nothing of that. The next start fails. Or the container was to
-// get another address, and has none now.
+// and Podman has recorded nothing of that. The next start fails. Or Podman has recorded half of
+// that, and crashes at each further start. Or the container was to get another address, and has
+// none now.
 func (f *Fake) interrupt(op, object string) {
 	switch op {
 	case "start container", "initialize container":
@@ -167,6 +168,8 @@ func (f *Fake) interrupt(op, object string) {
 	case c == nil || c.status != libpod.Created || c.process != nil:
 	case !c.setUp && c.bridged() && len(f.calls)%2 == 0:
 		f.keepAddress(c)
+	case !c.setUp && op == "initialize container" && len(f.calls)%3 == 0:
+		c.setUp, c.crashes = true, true
 	case !c.setUp:
 		c.stuck = refusal(libpod.Interrupted, "crun: container %q already exists", c.id)
 	case !c.infra:
