@@ -90,7 +90,7 @@ func (o *options) podAccess(log *slog.Logger) *podAccess {
 		if err != nil {
 			return nil, err
 		}
-		return podaccess.New(a, os.DirFS("/"), []string{self, begin.NetnsListen}), nil // until the process ends
+		return podaccess.New(a, os.DirFS("/"), begin.NetnsHelper(self)), nil // until the process ends
 	})}
 }
 

@@ -15,5 +15,5 @@ func (p *program) netnsHelper() []string {
 	if err != nil {
 		return nil
 	}
-	return []string{self, begin.NetnsListen}
+	return begin.NetnsHelper(self)
 }

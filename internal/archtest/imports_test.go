@@ -123,6 +123,7 @@ var direction = []rule{
 	{pkg: "internal/kubefiles"},
 	{pkg: "internal/kubenode", may: []string{"internal/kubefiles", "pkg/api"}},
 	{pkg: "cmd/podtask-kubelet", may: []string{"internal/agent", "internal/begin", "internal/kubenode", "internal/kubeserve", "internal/podaccess", "pkg/config", "pkg/state"}},
+	{pkg: "cmd/podtask-netns", may: []string{"pkg/netns"}},                            // small: it runs at each start
 	{pkg: "cmd/podtask-user-generator", may: []string{"pkg/taskunit", "pkg/unitdir"}}, // small: no Podman, no YAML
 	{pkg: "internal/metrics", may: []string{"internal/agent", "internal/logdelivery", "internal/record", "pkg/cgroups", "pkg/lifecycle", "pkg/service", "pkg/taskdef"}},
 	{pkg: "cmd/podtask", may: []string{"internal/arn", "internal/awsapi", "internal/awskey", "internal/begin", "internal/sigv4", "internal/adjust", "internal/preflight", "pkg/", "internal/limitlisten", "internal/metrics", "internal/agent", "internal/suggest", "internal/term", "internal/top", "internal/webui", "internal/atomicfile", "internal/connect", "internal/console", "internal/helptext", "internal/lint", "internal/rollback", "internal/cleanup", "internal/envfile", "internal/failpoint", "internal/fleet", "internal/imagestore", "internal/logdelivery", "internal/limits", "internal/observe", "internal/owner", "internal/podspec", "internal/record", "internal/services", "internal/supervise", "internal/conn"}},

@@ -10,6 +10,7 @@ package begin
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 
 	"github.com/podtask/podtask/pkg/netns"
@@ -18,6 +19,19 @@ import (
 // NetnsListen is the first argument of a program as the helper that makes sockets in a
 // network namespace and passes them on; see netns.Help.
 const NetnsListen = "netns-listen"
+
+// netnsProgram is a program that is that helper and nothing else, beside this one.
+const netnsProgram = "podtask-netns"
+
+// NetnsHelper returns the command line of the helper for the program with the path self, as
+// netns.Helper has it: the program for that, or self where that is not installed.
+func NetnsHelper(self string) []string {
+	small := filepath.Join(filepath.Dir(self), netnsProgram)
+	if info, err := os.Stat(small); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+		return []string{small}
+	}
+	return []string{self, NetnsListen}
+}
 
 // The garbage collector lets the heap of a short command grow without a cycle: to 16 MiB
 // instead of 4, of which initialization takes one half.
