@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/podtask/podtask/internal/flight"
 	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -29,6 +30,8 @@ type Resolver struct {
 	// Timeout is how long a program may take to print credentials; 0 means the default of
 	// package secrets.
 	Timeout time.Duration
+
+	local flight.Group[string, libpod.Image]
 }
 
 // Digest returns the current digest of ref, according to the pull behavior of s and with
@@ -56,11 +59,7 @@ func (r *Resolver) Resolve(ctx context.Context, s lifecycle.State, e lifecycle.R
 	}
 	behavior := s.Options.Pull.Or(s.Task.Containers[e.Index].Extensions.Kube.Pull)
 	if r.prefersLocal(behavior, ref) {
-		podman, err := r.Podman(ctx)
-		if err != nil {
-			return lifecycle.Result{}, err
-		}
-		image, err := podman.Image(ctx, ref.String())
+		image, err := r.localImage(ctx, ref.String())
 		if err == nil {
 			return lifecycle.Result{Digest: r.localDigest(ref, image)}, nil
 		}
@@ -77,6 +76,18 @@ func (r *Resolver) Resolve(ctx context.Context, s lifecycle.State, e lifecycle.R
 	}
 	res, err := r.Registry.Resolve(ctx, e.Ref, login)
 	return lifecycle.Result{Digest: res.Digest}, err
+}
+
+// localImage returns an image of local storage. Containers of a task that have the same one, and
+// ask at the same time, share the answer.
+func (r *Resolver) localImage(ctx context.Context, ref string) (libpod.Image, error) {
+	return r.local.Do(ctx, ref, func(ctx context.Context) (libpod.Image, error) {
+		podman, err := r.Podman(ctx)
+		if err != nil {
+			return libpod.Image{}, err
+		}
+		return podman.Image(ctx, ref)
+	})
 }
 
 func notLocal(ref string) error {
