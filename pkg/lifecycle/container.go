@@ -157,9 +157,13 @@ func (s State) Running() []int {
 }
 
 // Watches returns the containers whose end the driver should wait for and then report
-// with Hinted, InfraIndex among them if WatchesInfra. It changes only when a state
-// changes, so a driver that compares it after each step never misses one.
+// with Hinted, InfraIndex among them if WatchesInfra. There are none while all are removed: the
+// removal ends them. It changes only when a state changes, so a driver that compares it after each
+// step never misses one.
 func (s State) Watches() []int {
+	if s.Sandbox.Op.Kind == Remove {
+		return nil
+	}
 	w := s.Running()
 	if s.WatchesInfra() {
 		w = append(w, InfraIndex)
