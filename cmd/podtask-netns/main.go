@@ -1,6 +1,6 @@
 // podtask-netns makes sockets in a network namespace and passes them on, for podtask, which
-// executes it there with nsenter. It is small because it runs once at the start of each task: to
-// execute podtask itself takes five times as much processor time.
+// executes it there with nsenter. It is small because most starts wait for it: to execute podtask
+// itself takes five times as much processor time.
 //
 //	podtask-netns ARG
 //

@@ -12,8 +12,8 @@ import (
 )
 
 // If Podman's service is killed in the middle of a start, it has not recorded all that it
-// did, and the next start fails. Podman ends the process that was in its way then. If the news of
-// that end are late, Podman takes them for the end of the process that a third start has made. So what
+// did, and the next start fails. Podman then ends the process that was in the way. If conmon reports
+// that end late, Podman takes it for the end of the process that a third start has made. So what
 // never ran is removed and created again: the names are the task's. Where Podman keeps the
 // address of a container that is gone, the next one requests another address, and
 // internal/endpoint adds the old one to it, which all hosts files contain.

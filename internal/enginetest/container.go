@@ -31,8 +31,8 @@ type container struct {
 // interruption is what an interrupted start leaves in the way of further ones.
 type interruption struct {
 	stuck error // the next start fails with this
-	// late: Podman has ended the process of the interrupted start, because it was in the way of
-	// the next one, and takes the late news of that for the end of the one after.
+	// late: Podman has ended the process of the interrupted start, because it was in the way of the
+	// next one. That is reported late, and Podman takes it for the end of the process after.
 	late bool
 	// crashes: Podman crashes at each start.
 	crashes bool
