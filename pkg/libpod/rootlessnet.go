@@ -35,8 +35,9 @@ func incompleteNamespace(err error) bool {
 	return errors.As(err, &e) && e.Cause == incompleteNetwork
 }
 
-// repairLimit is longer than Podman works in the namespace for one container.
-const repairLimit = 10 * time.Second
+// repairLimit is longer than Podman works in the namespace for one container, also on a slow and
+// busy host, where more than ten seconds were seen.
+const repairLimit = time.Minute
 
 // repairNamespace has Podman make the namespace again, unless a container of Podman 4 uses it.
 // It reports whether a start may succeed now.
