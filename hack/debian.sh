@@ -54,6 +54,9 @@ small_server() {
 	: >"$etc/resolv.conf"
 	: >"$etc/fstab"
 	printf '%s\n' "$BED_ID$BED_ID$BED_ID$BED_ID" >"$etc/machine-id"
+	printf 'DPKG_ADMINDIR=%s\n' "$NO_DPKG" >"$etc/environment"
+	mkdir -p "$etc/systemd/user.conf.d"
+	printf '[Manager]\nDefaultEnvironment=DPKG_ADMINDIR=%s\n' "$NO_DPKG" >"$etc/systemd/user.conf.d/bed.conf"
 	mask "$1" systemd-firstboot.service systemd-update-utmp.service systemd-hwdb-update.service ldconfig.service \
 		systemd-journal-catalog-update.service sys-kernel-debug.mount sys-kernel-tracing.mount dev-hugepages.mount \
 		console-getty.service getty.target apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer \
