@@ -195,7 +195,10 @@ func (m *Metrics) Operation(e lifecycle.Effect, took time.Duration, f lifecycle.
 }
 
 // errorName is the ECS error at the beginning of a reason.
-var errorName = regexp.MustCompile(`^([A-Z][A-Za-z]{2,50}Error)\b`)
+var errorName = regexp.MustCompile(`^[A-Z][A-Za-z]+Error\b`)
+
+// maxErrorName is the length of the longest name that becomes a label.
+const maxErrorName = 64
 
 // Event counts a transition.
 func (m *Metrics) Event(e record.Event) {
@@ -207,7 +210,7 @@ func (m *Metrics) Event(e record.Event) {
 		kind = "task"
 	}
 	m.transitions.WithLabelValues(kind, e.Status).Inc()
-	if found := errorName.FindString(e.Reason); found != "" && kind == "container" {
+	if found := errorName.FindString(e.Reason); found != "" && len(found) <= maxErrorName && kind == "container" {
 		m.errors.WithLabelValues(found).Inc()
 	}
 	if kind != "container" || e.Status != lifecycle.StatusStopped.String() || e.Container == lifecycle.Infra {

@@ -10,7 +10,7 @@ import (
 type quantity struct{ amount *big.Rat }
 
 var (
-	quantityPattern = regexp.MustCompile(`^([+-]?[0-9]{0,30}(?:\.[0-9]{0,30})?)(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?[0-9]{1,2})?$`)
+	quantityPattern = regexp.MustCompile(`^([+-]?[0-9]*(?:\.[0-9]*)?)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9][0-9]?)?$`)
 	errQuantity     = errors.New("not a quantity")
 )
 
@@ -20,9 +20,12 @@ var suffixes = map[string][2]int64{
 	"Ki": {2, 10}, "Mi": {2, 20}, "Gi": {2, 30}, "Ti": {2, 40}, "Pi": {2, 50}, "Ei": {2, 60},
 }
 
+// maxQuantity is the length of the longest notation; longer numbers would cost time and memory.
+const maxQuantity = 64
+
 func parseQuantity(s string) (quantity, error) {
 	m := quantityPattern.FindStringSubmatch(s)
-	if m == nil {
+	if m == nil || len(s) > maxQuantity {
 		return quantity{}, errQuantity
 	}
 	amount, ok := new(big.Rat).SetString(m[1])
