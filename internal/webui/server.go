@@ -158,12 +158,15 @@ func (s *Server) fail(w http.ResponseWriter, err error) {
 //go:embed assets
 var assets embed.FS
 
-var pages = template.Must(template.New("").Funcs(helpers).ParseFS(assets, "assets/*.html"))
+// pages are parsed when the first one is shown: most processes show none.
+var pages = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(helpers).ParseFS(assets, "assets/*.html"))
+})
 
 // page writes a page, whole or not at all.
 func (s *Server) page(w http.ResponseWriter, name string, data any) {
 	var out bytes.Buffer
-	if err := pages.ExecuteTemplate(&out, name, data); err != nil {
+	if err := pages().ExecuteTemplate(&out, name, data); err != nil {
 		s.fail(w, err)
 		return
 	}
