@@ -92,8 +92,9 @@ pids_of_uids() {
 }
 
 # Build tags. The product talks to Podman's socket only and is static; race
-# builds need a C compiler, and no headers of libbtrfs with the second set.
-TAGS="remote containers_image_openpgp"
+# builds need a C compiler, and no headers of libbtrfs with the second set. Without
+# urfave_cli_no_docs each command would first build tables for pages that nobody asks for.
+TAGS="remote containers_image_openpgp urfave_cli_no_docs"
 # shellcheck disable=SC2034 # used by the scripts that source this file
 RACE_TAGS="$TAGS exclude_graphdriver_btrfs"
 # shellcheck disable=SC2034
