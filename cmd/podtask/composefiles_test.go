@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/podtask/podtask/internal/composefile"
+	"github.com/podtask/podtask/pkg/convert"
 	"github.com/podtask/podtask/pkg/taskunit"
 )
 
@@ -35,7 +38,7 @@ func TestComposeFilesAreImported(t *testing.T) {
 				getenv := func(name string) string {
 					return map[string]string{"HOME": home, "IMAGE": "registry.example/testbox:1"}[name]
 				}
-				p := &program{stdin: strings.NewReader(""), stdout: &out, stderr: &problems, getenv: getenv, environ: func() []string {
+				p := &program{executable: withCompose(t), stdin: strings.NewReader(""), stdout: &out, stderr: &problems, getenv: getenv, environ: func() []string {
 					return []string{"HOME=" + home, "IMAGE=registry.example/testbox:1"}
 				}}
 				if code := p.main(t.Context(), append([]string{"podtask"}, args...)); code != want {
@@ -88,11 +91,33 @@ func TestNameOfAComposeFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out, problems bytes.Buffer
-		p := &program{stdin: strings.NewReader(""), stdout: &out, stderr: &problems, getenv: func(string) string { return "" }, environ: func() []string { return nil }}
+		p := &program{executable: withCompose(t), stdin: strings.NewReader(""), stdout: &out, stderr: &problems, getenv: func(string) string { return "" }, environ: func() []string { return nil }}
 		if code := p.main(t.Context(), []string{"podtask", "import", "--dry-run", file}); code != 0 || !strings.HasPrefix(out.String(), "---"+tt.name+".json---") {
 			t.Errorf("%s with %q: %d %s%s", tt.file, tt.first, code, &out, &problems)
 		}
 	}
+}
+
+// serveCompose is podtask-compose, which this test program is under that name.
+func serveCompose() {
+	if err := convert.ServeCompose(os.Stdin, os.Stdout, composefile.Load); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// withCompose returns the executable of a program that has podtask-compose beside it.
+func withCompose(t *testing.T) func() (string, error) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.Symlink(self, filepath.Join(dir, composeProgram)); err != nil {
+		t.Fatal(err)
+	}
+	return func() (string, error) { return filepath.Join(dir, "podtask"), nil }
 }
 
 // text is the content of a file; empty if there is none.

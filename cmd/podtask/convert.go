@@ -192,11 +192,11 @@ func convertSource(p *program, c *cli.Context, from, name string) (imported, err
 		if pod.Is(src) {
 			return importPod(p, path, name, src)
 		}
-		lookup, err := composeVariables(p, filepath.Dir(path))
+		vars, err := composeVariables(p, filepath.Dir(path))
 		if err != nil {
 			return imported{}, err
 		}
-		return plainly(convert.Compose(path, name, src, convert.ComposeOptions{Lookup: lookup, Profiles: c.StringSlice("profile")}))
+		return plainly(p.convertCompose(c.Context, convert.ComposeRequest{File: path, Task: name, Source: src, Variables: vars, Profiles: c.StringSlice("profile")}))
 	case ext == ".container":
 		return plainly(convert.Quadlet(name, withVolumes(taskunit.Read(path, string(src)))))
 	case ext == ".pod":
@@ -243,7 +243,7 @@ func importPod(p *program, path, name string, src []byte) (imported, error) {
 }
 
 // composeVariables are those of the environment, else of the file .env in a directory.
-func composeVariables(p *program, dir string) (func(string) (string, bool), error) {
+func composeVariables(p *program, dir string) (map[string]string, error) {
 	vars := map[string]string{}
 	text, err := readSmall(filepath.Join(dir, ".env"))
 	if err == nil {
@@ -257,7 +257,7 @@ func composeVariables(p *program, dir string) (func(string) (string, bool), erro
 			vars[name] = value
 		}
 	}
-	return func(name string) (string, bool) { v, ok := vars[name]; return v, ok }, nil
+	return vars, nil
 }
 
 // membersOf reads the .container files beside a .pod that name it.

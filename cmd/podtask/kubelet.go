@@ -33,7 +33,7 @@ Examples:
 
 // kubelet becomes podtask-kubelet; it returns only if that is not possible.
 func (p *program) kubelet(args []string) error {
-	path, err := p.findKubelet()
+	path, err := p.findProgram(kubeletProgram)
 	if err != nil {
 		return err
 	}
@@ -41,16 +41,16 @@ func (p *program) kubelet(args []string) error {
 	return fmt.Errorf("execute %s: %w", path, err)
 }
 
-// findKubelet looks beside this program, then in PATH.
-func (p *program) findKubelet() (string, error) {
+// findProgram looks for another program of podtask beside this one, then in PATH.
+func (p *program) findProgram(name string) (string, error) {
 	if self, err := p.executable(); err == nil {
-		if path, err := exec.LookPath(filepath.Join(filepath.Dir(self), kubeletProgram)); err == nil {
+		if path, err := exec.LookPath(filepath.Join(filepath.Dir(self), name)); err == nil {
 			return path, nil
 		}
 	}
-	path, err := exec.LookPath(kubeletProgram)
+	path, err := exec.LookPath(name)
 	if err != nil {
-		return "", errors.New(kubeletProgram + " is not installed: it is a program of its own, and belongs beside podtask or into PATH; the packages of podtask have it")
+		return "", errors.New(name + " is not installed: it is a program of its own, and belongs beside podtask or into PATH; the packages of podtask have it")
 	}
 	return path, nil
 }

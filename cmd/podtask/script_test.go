@@ -9,5 +9,5 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"podtask": main})
+	testscript.Main(m, map[string]func(){"podtask": main, composeProgram: serveCompose})
 }

@@ -38,7 +38,7 @@ var direction = []rule{
 	{pkg: "pkg/logsend/syslog", may: []string{"pkg/logroute", "pkg/logsend"}},
 	{pkg: "internal/logstest", may: []string{"pkg/logsend/forward"}},
 	{pkg: "pkg/taskunit", may: []string{"internal/suggest"}, also: []string{"pkg/unitdir"}},
-	{pkg: "pkg/convert", may: []string{"internal/envfile", "pkg/taskdef", "pkg/taskunit"}},
+	{pkg: "pkg/convert", may: []string{"internal/envfile", "pkg/taskdef", "pkg/taskunit"}, also: []string{"internal/composefile"}},
 	{pkg: "pkg/unitdir", may: []string{"pkg/taskunit"}},
 	{pkg: "pkg/ports", may: []string{"pkg/taskdef"}},
 	{pkg: "pkg/admission", may: []string{"pkg/taskdef", "pkg/ports"}},
@@ -123,10 +123,12 @@ var direction = []rule{
 	{pkg: "internal/kubefiles"},
 	{pkg: "internal/kubenode", may: []string{"internal/kubefiles", "pkg/api"}},
 	{pkg: "cmd/podtask-kubelet", may: []string{"internal/agent", "internal/begin", "internal/kubenode", "internal/kubeserve", "internal/podaccess", "pkg/config", "pkg/state"}},
+	{pkg: "internal/composefile"},
+	{pkg: "cmd/podtask-compose", may: []string{"internal/composefile", "pkg/convert"}},
 	{pkg: "cmd/podtask-netns", may: []string{"pkg/netns"}},                            // small: it runs at each start
 	{pkg: "cmd/podtask-user-generator", may: []string{"pkg/taskunit", "pkg/unitdir"}}, // small: no Podman, no YAML
 	{pkg: "internal/metrics", may: []string{"internal/agent", "internal/logdelivery", "internal/record", "pkg/cgroups", "pkg/lifecycle", "pkg/service", "pkg/taskdef"}},
-	{pkg: "cmd/podtask", may: []string{"internal/arn", "internal/awsapi", "internal/awskey", "internal/begin", "internal/sigv4", "internal/adjust", "internal/preflight", "pkg/", "internal/limitlisten", "internal/metrics", "internal/agent", "internal/suggest", "internal/term", "internal/top", "internal/webui", "internal/atomicfile", "internal/connect", "internal/console", "internal/helptext", "internal/lint", "internal/rollback", "internal/cleanup", "internal/envfile", "internal/failpoint", "internal/fleet", "internal/imagestore", "internal/logdelivery", "internal/limits", "internal/observe", "internal/owner", "internal/podspec", "internal/record", "internal/services", "internal/supervise", "internal/conn"}},
+	{pkg: "cmd/podtask", may: []string{"internal/arn", "internal/awsapi", "internal/awskey", "internal/begin", "internal/sigv4", "internal/adjust", "internal/preflight", "pkg/", "internal/limitlisten", "internal/metrics", "internal/agent", "internal/suggest", "internal/term", "internal/top", "internal/webui", "internal/atomicfile", "internal/connect", "internal/console", "internal/helptext", "internal/lint", "internal/rollback", "internal/cleanup", "internal/envfile", "internal/failpoint", "internal/fleet", "internal/imagestore", "internal/logdelivery", "internal/limits", "internal/observe", "internal/owner", "internal/podspec", "internal/record", "internal/services", "internal/supervise", "internal/conn"}, also: []string{"internal/composefile"}},
 	// Programs that are no part of the product stand alone.
 	{pkg: "examples/"},
 	{pkg: "hack/", may: []string{"internal/registrytest"}, also: []string{"pkg/images", "pkg/libpod"}},

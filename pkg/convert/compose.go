@@ -9,14 +9,22 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/compose-spec/compose-go/v2/template"
 	"github.com/compose-spec/compose-go/v2/types"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
+// ComposeLoader reads a Compose file as Compose does, with the files that it includes and extends,
+// and the services without a profile or with one of the profiles. It calls substitute to fill variables in.
+// It leaves files of variables to the start of the task.
+type ComposeLoader func(file string, src []byte, profiles []string, substitute func(text string, file template.Mapping) (string, error)) (*types.Project, error)
+
 // ComposeOptions are what a Compose file is read with.
 type ComposeOptions struct {
+	// Load is composefile.Load.
+	Load ComposeLoader
 	// Lookup returns the variables for ${NAME}; nil has none.
 	Lookup func(name string) (value string, ok bool)
 	// Profiles are those whose services are converted besides services without one.
@@ -27,7 +35,7 @@ type ComposeOptions struct {
 // its path, to whose directory relative paths are relative; task is what the unit and the
 // task are to be called. The error is for a file of which no valid definition can be made.
 //
-// compose-go, the reference implementation, reads the file, so variables, anchors,
+// o.Load reads the file as Compose does, so variables, anchors,
 // extends, include, profiles and the names of volumes are as in Compose.
 //
 // All services become containers of one task, on a network of its own, where each is known
@@ -49,7 +57,7 @@ func Compose(file, task string, src []byte, o ComposeOptions) (Result, error) {
 	if c.lines.at("services") == 0 && c.lines.at("include") == 0 {
 		return Result{}, fmt.Errorf("%s is not a Compose file: it has no services", name)
 	}
-	if err := c.load(file, src, o.Profiles); err != nil {
+	if err := c.load(file, src, o); err != nil {
 		return Result{}, err
 	}
 	c.withoutCopies()

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"github.com/podtask/podtask/internal/composefile"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -37,7 +38,7 @@ func convertProject(t *testing.T, archive string) (taskdef.Task, Result) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Compose(file, "shop", src, ComposeOptions{})
+	r, err := Compose(file, "shop", src, ComposeOptions{Load: composefile.Load})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +204,7 @@ func TestComposeEnvFilesThatReadOtherwise(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := Compose(file, "x", src, ComposeOptions{Lookup: func(name string) (string, bool) { return "hunter2", name == "HOST" }})
+		r, err := Compose(file, "x", src, ComposeOptions{Load: composefile.Load, Lookup: func(name string) (string, bool) { return "hunter2", name == "HOST" }})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -234,7 +235,7 @@ func TestComposeReadsOrdinaryFilesOnly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Compose(file, "x", src, ComposeOptions{}); err == nil || !strings.Contains(err.Error(), "reads /dev/zero, which is no file") {
+		if _, err := Compose(file, "x", src, ComposeOptions{Load: composefile.Load}); err == nil || !strings.Contains(err.Error(), "reads /dev/zero, which is no file") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,7 +9,6 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/compose-spec/compose-go/v2/loader"
 	"github.com/compose-spec/compose-go/v2/template"
 	"github.com/compose-spec/compose-go/v2/types"
 	"go.yaml.in/yaml/v3"
@@ -18,19 +16,12 @@ import (
 
 // load reads the file as Compose does. Variables of services and their files are left to
 // the start of the task.
-func (c *compose) load(file string, src []byte, profiles []string) error {
+func (c *compose) load(file string, src []byte, o ComposeOptions) error {
 	vars := variables{given: c.given, unset: map[string]bool{}}
 	if err := vars.bounded(filepath.Dir(file), src, map[string]bool{}); err != nil {
 		return fmt.Errorf("%s: %w", c.name, err)
 	}
-	project, err := loader.LoadWithContext(context.Background(), types.ConfigDetails{
-		WorkingDir: filepath.Dir(file), ConfigFiles: []types.ConfigFile{{Filename: file, Content: withoutVersion(src)}},
-	}, func(l *loader.Options) {
-		l.SetProjectName(projectName(filepath.Dir(file)), false)
-		l.Profiles = profiles
-		l.SkipResolveEnvironment, l.SkipResolveLabels = true, true
-		l.Interpolate.Substitute = vars.substitute
-	})
+	project, err := o.Load(file, withoutVersion(src), o.Profiles, vars.substitute)
 	if err != nil {
 		return c.located(err)
 	}
@@ -39,17 +30,6 @@ func (c *compose) load(file string, src []byte, profiles []string) error {
 		c.lose(lineOf(src, name), "variable %s is not set here: it is empty", name)
 	}
 	return nil
-}
-
-// projectName is what Compose calls the project in a directory.
-func projectName(dir string) string {
-	if abs, err := filepath.Abs(dir); err == nil {
-		dir = abs
-	}
-	if name := loader.NormalizeProjectName(filepath.Base(dir)); name != "" {
-		return name
-	}
-	return "project"
 }
 
 // version is a member that has no meaning anymore; the library prints a warning about it.

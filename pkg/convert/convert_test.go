@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"github.com/podtask/podtask/internal/composefile"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskunit"
 )
@@ -50,7 +51,7 @@ func TestCompose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Compose("/srv/shop/compose.yaml", "shop", src, ComposeOptions{})
+	r, err := Compose("/srv/shop/compose.yaml", "shop", src, ComposeOptions{Load: composefile.Load})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +65,7 @@ func TestComposeWithAllMembers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Compose("/srv/blog/compose.yaml", "blog", src, ComposeOptions{Lookup: func(name string) (string, bool) {
+	r, err := Compose("/srv/blog/compose.yaml", "blog", src, ComposeOptions{Load: composefile.Load, Lookup: func(name string) (string, bool) {
 		return "6.5", name == "WORDPRESS_VERSION"
 	}})
 	if err != nil {
@@ -75,7 +76,7 @@ func TestComposeWithAllMembers(t *testing.T) {
 
 func TestComposeVariablesAndProfiles(t *testing.T) {
 	t.Parallel()
-	vars := ComposeOptions{Profiles: []string{"debug"}, Lookup: func(name string) (string, bool) { return "seen", name == "SET" }}
+	vars := ComposeOptions{Load: composefile.Load, Profiles: []string{"debug"}, Lookup: func(name string) (string, bool) { return "seen", name == "SET" }}
 	for _, tt := range []struct{ image, want, lost string }{
 		{"a:${SET}", "a:seen", ""},
 		{"a:$SET", "a:seen", ""},
@@ -107,7 +108,7 @@ func TestComposeVariablesAndProfiles(t *testing.T) {
 // Compose allows dots in names, and the ECS model does not.
 func TestNamesThatTheModelDoesNotTake(t *testing.T) {
 	t.Parallel()
-	r, err := Compose("/srv/shop/docker-compose.prod.yml", "docker-compose.prod", []byte("services:\n  db.main: {image: x}\n  web: {image: y, depends_on: [db.main]}\n"), ComposeOptions{})
+	r, err := Compose("/srv/shop/docker-compose.prod.yml", "docker-compose.prod", []byte("services:\n  db.main: {image: x}\n  web: {image: y, depends_on: [db.main]}\n"), ComposeOptions{Load: composefile.Load})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +187,7 @@ func TestHealthCommandIsReadAsPodmanDoes(t *testing.T) {
 func TestNothingToConvert(t *testing.T) {
 	t.Parallel()
 	for _, src := range []string{"", "[]", "version: 3", "services: {}", "a: b: c"} {
-		if _, err := Compose("compose.yaml", "x", []byte(src), ComposeOptions{}); err == nil || !strings.Contains(err.Error(), "compose.yaml") {
+		if _, err := Compose("compose.yaml", "x", []byte(src), ComposeOptions{Load: composefile.Load}); err == nil || !strings.Contains(err.Error(), "compose.yaml") {
 			t.Errorf("%q: %v", src, err)
 		}
 	}
@@ -220,7 +221,7 @@ func FuzzCompose(f *testing.F) {
 	f.Add(src)
 	f.Add([]byte("services: &a {x: {<<: *a, image: y}}"))
 	f.Fuzz(func(t *testing.T, src []byte) {
-		r, err := Compose("c.yaml", "x", src, ComposeOptions{})
+		r, err := Compose("c.yaml", "x", src, ComposeOptions{Load: composefile.Load})
 		if err != nil {
 			return
 		}
@@ -239,7 +240,7 @@ func TestComposeLogging(t *testing.T) {
 		{"{driver: gcplogs}", `"name": "a"`, "compose.yaml:4: a.logging: podtask has no log driver gcplogs"},
 	} {
 		src := "services:\n  a:\n    image: quay.io/a/b:1\n    logging: " + tt.logging + "\n"
-		r, err := Compose("compose.yaml", "shop", []byte(src), ComposeOptions{})
+		r, err := Compose("compose.yaml", "shop", []byte(src), ComposeOptions{Load: composefile.Load})
 		if err != nil || !strings.Contains(string(r.Definition), tt.want) || strings.Join(r.Lost, "") != tt.lost {
 			t.Errorf("%s: %v %q %s", tt.logging, err, r.Lost, r.Definition)
 		}
@@ -249,7 +250,7 @@ func TestComposeLogging(t *testing.T) {
 func TestComposeSecretOwnerMustBeANumber(t *testing.T) {
 	t.Parallel()
 	src := "services:\n  a:\n    image: quay.io/a/b:1\n    secrets:\n      - {source: s, uid: www}\nsecrets:\n  s: {file: ./s}\n"
-	r, err := Compose("compose.yaml", "shop", []byte(src), ComposeOptions{})
+	r, err := Compose("compose.yaml", "shop", []byte(src), ComposeOptions{Load: composefile.Load})
 	if want := `compose.yaml:5: a.secrets.uid: "www" is not a number`; err != nil || strings.Join(r.Lost, "") != want {
 		t.Errorf("%v %q, want %s", err, r.Lost, want)
 	}

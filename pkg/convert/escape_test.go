@@ -8,6 +8,7 @@ import (
 	"github.com/containers/podman/v5/pkg/systemd/parser"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/podtask/podtask/internal/composefile"
 	"github.com/podtask/podtask/pkg/convert"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskunit"
@@ -38,7 +39,7 @@ func FuzzComposeUnit(f *testing.F) {
 		if err != nil {
 			return
 		}
-		r, err := convert.Compose("/srv/"+dir+"/compose.yaml", "web", src, convert.ComposeOptions{})
+		r, err := convert.Compose("/srv/"+dir+"/compose.yaml", "web", src, convert.ComposeOptions{Load: composefile.Load})
 		if err != nil {
 			return
 		}
@@ -61,7 +62,7 @@ func TestComposeEnvFileIsOfOneContainer(t *testing.T) {
 	r, err := convert.Compose("/srv/100%/compose.yaml", "web", []byte(`services:
   web: {image: a, env_file: [first.env, "%h.env", "a\n[Service]\nExecStartPre=/bin/false"]}
   db: {image: b}
-`), convert.ComposeOptions{})
+`), convert.ComposeOptions{Load: composefile.Load})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,13 +3,14 @@ package convert
 import (
 	"testing"
 
+	"github.com/podtask/podtask/internal/composefile"
 	"github.com/podtask/podtask/internal/nonsense"
 	"github.com/podtask/podtask/pkg/taskunit"
 )
 
 func TestNonsenseCostsLittle(t *testing.T) {
 	for _, head := range []string{"", "services:\n  a: ", "services: {a: {image: x, command: "} {
-		nonsense.Check(t, head, func(text string) { _, _ = Compose("c.yaml", "x", []byte(text), ComposeOptions{}) })
+		nonsense.Check(t, head, func(text string) { _, _ = Compose("c.yaml", "x", []byte(text), ComposeOptions{Load: composefile.Load}) })
 	}
 	nonsense.Check(t, "[Container]\nImage=", func(text string) { _, _ = Quadlet("x", []taskunit.File{taskunit.Read("x.container", text)}) })
 }

@@ -1,0 +1,29 @@
+// podtask-compose converts Compose files for podtask import, which executes it. It is a program of
+// its own because what reads Compose files initializes for milliseconds, in each command of podtask.
+//
+// Standard input is a convert.ComposeRequest, standard output a convert.Result, both in JSON. The
+// exit code of a failure is 1, and standard error says why.
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/podtask/podtask/internal/composefile"
+	"github.com/podtask/podtask/pkg/convert"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+func run(args []string, in io.Reader, out, problems io.Writer) int {
+	if len(args) > 0 {
+		fmt.Fprintln(problems, "podtask import executes this program; it takes no arguments")
+		return 1
+	}
+	if err := convert.ServeCompose(in, out, composefile.Load); err != nil {
+		fmt.Fprintln(problems, err)
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,37 @@
+// Package composefile reads Compose files with compose-go, the reference implementation: the
+// files that they include and extend, profiles, and the schema. cmd/podtask-compose calls it. podtask
+// itself does not, because each of its commands would build the schemas of JSON Schema first.
+package composefile
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/compose-spec/compose-go/v2/loader"
+	"github.com/compose-spec/compose-go/v2/template"
+	"github.com/compose-spec/compose-go/v2/types"
+)
+
+// Load is a convert.ComposeLoader.
+func Load(file string, src []byte, profiles []string, substitute func(text string, file template.Mapping) (string, error)) (*types.Project, error) {
+	dir := filepath.Dir(file)
+	return loader.LoadWithContext(context.Background(), types.ConfigDetails{
+		WorkingDir: dir, ConfigFiles: []types.ConfigFile{{Filename: file, Content: src}},
+	}, func(l *loader.Options) {
+		l.SetProjectName(projectName(dir), false)
+		l.Profiles = profiles
+		l.SkipResolveEnvironment, l.SkipResolveLabels = true, true
+		l.Interpolate.Substitute = substitute
+	})
+}
+
+// projectName is what Compose calls the project in a directory.
+func projectName(dir string) string {
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	if name := loader.NormalizeProjectName(filepath.Base(dir)); name != "" {
+		return name
+	}
+	return "project"
+}

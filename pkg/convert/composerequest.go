@@ -1,0 +1,36 @@
+package convert
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// ComposeRequest is a conversion by another program: the arguments of Compose.
+type ComposeRequest struct {
+	// File is the path of the Compose file, Task the name of the unit and the task.
+	File, Task string
+	// Source is the text of the file.
+	Source []byte
+	// Variables are the values for ${NAME}; they may be secrets.
+	Variables map[string]string
+	// Profiles are those whose services are converted besides services without one.
+	Profiles []string
+}
+
+// ServeCompose reads a ComposeRequest, converts the file and writes the Result, both in JSON. An
+// error is for the user to read.
+func ServeCompose(in io.Reader, out io.Writer, load ComposeLoader) error {
+	var r ComposeRequest
+	if err := json.NewDecoder(in).Decode(&r); err != nil {
+		return fmt.Errorf("read what is to be converted: %w", err)
+	}
+	result, err := Compose(r.File, r.Task, r.Source, ComposeOptions{
+		Load: load, Profiles: r.Profiles,
+		Lookup: func(name string) (string, bool) { v, ok := r.Variables[name]; return v, ok },
+	})
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(out).Encode(result)
+}
