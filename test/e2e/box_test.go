@@ -405,13 +405,16 @@ func (b *box) checkNothingLeft() {
 		b.t.Errorf("left in Podman:\n%s", out)
 	}
 	eventually(b.t, "the end of all owners", func() bool { return len(b.owners()) == 0 })
-	secrets := b.podman("secret", "ls", "--format", "{{.Name}}")
+	secrets, err := testbed.Secrets()
+	if err != nil {
+		b.t.Error(err)
+	}
 	for id := range ids {
 		if found, _ := filepath.Glob(filepath.Join(bed.runtime, "podtask", "tasks", id[:12]+"*")); len(found) > 0 {
 			b.t.Errorf("left: %v", found)
 		}
-		if strings.Contains(secrets, "podtask-"+id) {
-			b.t.Errorf("left among the secrets:\n%s", secrets)
+		if strings.Contains(strings.Join(secrets, " "), "podtask-"+id) {
+			b.t.Errorf("left among the secrets: %v", secrets)
 		}
 		if bed.name != "plain" {
 			// systemd starts the unit of an owner that was killed again; without a task it ends.

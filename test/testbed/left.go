@@ -3,6 +3,7 @@ package testbed
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,13 +45,14 @@ func Objects() ([]string, error) { return Labelled(taskLabel) }
 
 // Labelled lists containers, pods, networks and volumes with a label.
 func Labelled(label string) (found []string, err error) {
-	for _, list := range [][]string{
-		{"ps", "--all", "--format", "container {{.Names}} {{.Status}}"},
-		{"pod", "ps", "--format", "pod {{.Name}} {{.Status}}"},
-		{"network", "ls", "--format", "network {{.Name}}"},
-		{"volume", "ls", "--format", "volume {{.Name}}"},
+	filters := "filters=" + url.QueryEscape(fmt.Sprintf(`{"label":[%q]}`, label))
+	for _, list := range []struct{ kind, path string }{
+		{"container", "containers/json?all=true&" + filters},
+		{"pod", "pods/json?" + filters},
+		{"network", "networks/json?" + filters},
+		{"volume", "volumes/json?" + filters},
 	} {
-		more, err := output("podman", append(list, "--filter", "label="+label)...)
+		more, err := listed(list.kind, list.path)
 		if err != nil {
 			return nil, err
 		}
@@ -59,10 +61,13 @@ func Labelled(label string) (found []string, err error) {
 	return found, nil
 }
 
+// Secrets lists the names of all secrets in Podman.
+func Secrets() ([]string, error) { return listed("", "secrets/json") }
+
 // secrets have no labels in old Podman; those of tasks have podtask's names.
 func secrets() ([]string, error) {
-	all, err := output("podman", "secret", "ls", "--format", "secret {{.Name}}")
-	return slices.DeleteFunc(all, func(s string) bool { return !strings.HasPrefix(s, "secret podtask-") }), err
+	all, err := Secrets()
+	return slices.DeleteFunc(all, func(s string) bool { return !strings.HasPrefix(s, "podtask-") }), err
 }
 
 // Units lists slices, scopes and services of podtask. The plain bed has no user manager.

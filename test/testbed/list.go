@@ -1,0 +1,85 @@
+package testbed
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// lists is a service of Podman that only answers what there is, with the first list on. The tests
+// list what is left very often, and each command of podman needs a quarter of a second of
+// processor time.
+var lists atomic.Pointer[Podman]
+
+// listLimit is longer than a service needs to start and to answer on a busy host.
+const listLimit = time.Minute
+
+// listClient is an HTTP client of that service, which it starts.
+var listClient = sync.OnceValues(func() (*http.Client, error) {
+	p := lists.Load()
+	if p == nil {
+		return nil, errors.New("lists need testbed.Main")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), listLimit)
+	defer cancel()
+	if err := p.Start(ctx); err != nil {
+		return nil, err
+	}
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", p.Socket())
+	}
+	return &http.Client{Timeout: listLimit, Transport: &http.Transport{DialContext: dial}}, nil
+})
+
+// endLists ends the service.
+func endLists() {
+	if p := lists.Swap(nil); p != nil {
+		p.Kill()
+	}
+}
+
+// object is what the lists have in common: each kind has its name in one of these members.
+type object struct {
+	Names               []string
+	Name, Status, State string
+	Spec                struct{ Name string }
+}
+
+// listed returns the kind, name and state of the objects in a list of the API.
+func listed(kind, path string) ([]string, error) {
+	client, err := listClient()
+	if err != nil {
+		return nil, err
+	}
+	reply, err := client.Get("http://podman/v4.0.0/libpod/" + path)
+	if err != nil {
+		return nil, err
+	}
+	defer reply.Body.Close()
+	body, err := io.ReadAll(reply.Body)
+	if err == nil && reply.StatusCode != http.StatusOK {
+		err = errors.New(strings.TrimSpace(string(body)))
+	}
+	var objects []object
+	if err == nil {
+		err = json.Unmarshal(body, &objects)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list with %s: %w", path, err)
+	}
+	found := make([]string, 0, len(objects))
+	for _, o := range objects {
+		name := cmp.Or(strings.Join(o.Names, " "), o.Name, o.Spec.Name)
+		found = append(found, strings.TrimSpace(fmt.Sprintf("%s %s %s", kind, name, cmp.Or(o.State, o.Status))))
+	}
+	return found, nil
+}
