@@ -1,5 +1,7 @@
 //go:build e2e
 
+//e2e:bed plain
+
 //e2e:nightly
 
 package e2e
