@@ -53,9 +53,19 @@ func init() {
 			if os.Getenv("PODTASK_BED") == "" { // the user has tasks of his own
 				return remove()
 			}
-			return errors.Join(remove(), testbed.CheckLeftovers())
+			return errors.Join(remove(), checkLeftovers())
 		}, err
 	}
+}
+
+func checkLeftovers() error {
+	dir, err := os.MkdirTemp("", "podtask-test-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	defer testbed.KeepLists(dir)()
+	return testbed.CheckLeftovers()
 }
 
 // bed reports whether there is a Podman to test against.

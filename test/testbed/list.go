@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,7 +28,7 @@ const listLimit = time.Minute
 var listClient = sync.OnceValues(func() (*http.Client, error) {
 	p := lists.Load()
 	if p == nil {
-		return nil, errors.New("lists need testbed.Main")
+		return nil, errors.New("lists need testbed.KeepLists")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), listLimit)
 	defer cancel()
@@ -40,11 +41,11 @@ var listClient = sync.OnceValues(func() (*http.Client, error) {
 	return &http.Client{Timeout: listLimit, Transport: &http.Transport{DialContext: dial}}, nil
 })
 
-// endLists ends the service.
-func endLists() {
-	if p := lists.Swap(nil); p != nil {
-		p.Kill()
-	}
+// KeepLists lets lists start the service, with its socket in a directory, until end. Main calls it.
+func KeepLists(dir string) (end func()) {
+	p := NewPodman(filepath.Join(dir, "lists.sock"))
+	lists.Store(p)
+	return p.Kill
 }
 
 // object is what the lists have in common: each kind has its name in one of these members.

@@ -49,8 +49,7 @@ func Main(m *testing.M, setUp func(dir string) (tearDown func() error, err error
 	dir, err := os.MkdirTemp("", "podtask-test-")
 	if err == nil {
 		defer os.RemoveAll(dir)
-		lists.Store(NewPodman(filepath.Join(dir, "lists.sock")))
-		defer endLists()
+		defer KeepLists(dir)()
 		var tearDown func() error
 		if tearDown, err = setUp(dir); err == nil {
 			code = m.Run()
