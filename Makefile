@@ -12,7 +12,7 @@ help: ## list the targets
 build: ## build the programs into bin/
 	hack/build
 
-test: ## everything: analysis, all tests with and without the race detector, mutants, all test beds
+test: ## analysis, all tests with and without the race detector, mutants, two test beds, Kubernetes, the demo
 	hack/test
 
 test-fast: ## the everyday loop: gofmt, vet, staticcheck and all Go tests that need no bed
@@ -33,8 +33,8 @@ test-kubernetes: ## with a control plane of Kubernetes, which it builds once (ab
 test-vm: ## end to end in a virtual machine: real limits, the out-of-memory killer, reboots
 	NIGHTLY=1 hack/test vm
 
-check: ## everything that "make test" runs, and the checks of go.mod and of the shell scripts
-	hack/test analysis check race norace mutants packages plain systemd vm demo
+check: ## everything: "make test", the virtual machine, and the checks of go.mod and of the shell scripts
+	hack/test analysis check race norace mutants packages kubernetes plain systemd vm demo
 
 race: ## the Go tests with goroutines that need no bed, with the race detector
 	hack/test race
