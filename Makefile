@@ -31,7 +31,7 @@ test-kubernetes: ## with a control plane of Kubernetes, which it builds once (ab
 	hack/test kubernetes
 
 test-vm: ## end to end in a virtual machine: real limits, the out-of-memory killer, reboots
-	NIGHTLY=1 hack/test vm
+	hack/test vm
 
 check: ## everything: "make test", the virtual machine, and the checks of go.mod and of the shell scripts
 	hack/test analysis check race norace mutants packages kubernetes plain systemd vm demo

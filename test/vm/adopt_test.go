@@ -1,4 +1,4 @@
-//go:build e2e && bed_vm && nightly
+//go:build e2e && bed_vm
 
 package vm
 
