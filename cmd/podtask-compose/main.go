@@ -1,5 +1,6 @@
-// podtask-compose converts Compose files for podtask import, which executes it. It is a program of
-// its own because what reads Compose files initializes for milliseconds, in each command of podtask.
+// podtask-compose converts Compose files for podtask import, which executes it. It is a separate
+// program because the library that reads Compose files takes milliseconds to initialize, which would
+// slow down every podtask command.
 //
 // Standard input is a convert.ComposeRequest, standard output a convert.Result, both in JSON. The
 // exit code of a failure is 1, and standard error says why.

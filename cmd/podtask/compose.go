@@ -14,8 +14,8 @@ import (
 	"github.com/podtask/podtask/pkg/convert"
 )
 
-// composeProgram converts Compose files. It is not linked here: what reads them would initialize in
-// each command.
+// composeProgram converts Compose files. It is not linked here, because the library that reads them
+// would initialize in every command.
 const composeProgram = "podtask-compose"
 
 // convertCompose has the program for Compose files convert one.

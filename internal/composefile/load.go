@@ -1,6 +1,6 @@
 // Package composefile reads Compose files with compose-go, the reference implementation: the
 // files that they include and extend, profiles, and the schema. cmd/podtask-compose calls it. podtask
-// itself does not, because each of its commands would build the schemas of JSON Schema first.
+// itself never imports it, because the JSON Schema library would initialize in every command.
 package composefile
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 )
 
-// Load is a convert.ComposeLoader.
+// Load reads a Compose file; it is a convert.ComposeLoader.
 func Load(file string, src []byte, profiles []string, substitute func(text string, file template.Mapping) (string, error)) (*types.Project, error) {
 	dir := filepath.Dir(file)
 	return loader.LoadWithContext(context.Background(), types.ConfigDetails{

@@ -58,6 +58,7 @@ func init() {
 	}
 }
 
+// checkLeftovers is testbed.CheckLeftovers for a package without testbed.Main.
 func checkLeftovers() error {
 	dir, err := os.MkdirTemp("", "podtask-test-")
 	if err != nil {

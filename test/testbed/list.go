@@ -12,40 +12,37 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
-// lists is a service of Podman that only answers what there is, with the first list on. The tests
-// list what is left very often, and each command of podman needs a quarter of a second of
-// processor time.
-var lists atomic.Pointer[Podman]
+// lists is the Podman service that the lists below ask; nil before KeepLists. A podman command for
+// each list would cost far more: tests list what is left very often.
+var lists *Podman
 
 // listLimit is longer than a service needs to start and to answer on a busy host.
 const listLimit = time.Minute
 
-// listClient is an HTTP client of that service, which it starts.
+// listClient starts that service and returns an HTTP client of it.
 var listClient = sync.OnceValues(func() (*http.Client, error) {
-	p := lists.Load()
-	if p == nil {
+	if lists == nil {
 		return nil, errors.New("lists need testbed.KeepLists")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), listLimit)
 	defer cancel()
-	if err := p.Start(ctx); err != nil {
+	if err := lists.Start(ctx); err != nil {
 		return nil, err
 	}
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", p.Socket())
+		return new(net.Dialer).DialContext(ctx, "unix", lists.Socket())
 	}
 	return &http.Client{Timeout: listLimit, Transport: &http.Transport{DialContext: dial}}, nil
 })
 
-// KeepLists lets lists start the service, with its socket in a directory, until end. Main calls it.
+// KeepLists lets the first list start the service, with its socket in a directory; end kills it.
+// Main calls it before the tests.
 func KeepLists(dir string) (end func()) {
-	p := NewPodman(filepath.Join(dir, "lists.sock"))
-	lists.Store(p)
-	return p.Kill
+	lists = NewPodman(filepath.Join(dir, "lists.sock"))
+	return lists.Kill
 }
 
 // object is what the lists have in common: each kind has its name in one of these members.
