@@ -176,7 +176,7 @@ func (p *Puller) pullNow(ctx context.Context, podman Podman, j job, tell *progre
 	}
 	p.Pruner.MakeRoom(ctx, false)
 	var book PulledImage
-	var before []string
+	var before func(id string) bool
 	both, first := errgroup.WithContext(ctx)
 	both.Go(func() error { return p.checkPlatform(first, j, given) })
 	both.Go(func() (err error) { book, before, err = p.beginPull(first, podman, j); return err })
@@ -200,7 +200,7 @@ func (p *Puller) pullNow(ctx context.Context, podman Podman, j job, tell *progre
 		return "", err
 	}
 	p.Fail.AtEffect(failpoint.MidEffect, lifecycle.PullImage{})
-	if err := p.endPull(book, id, slices.Contains(before, id)); err != nil {
+	if err := p.endPull(book, id, before(id)); err != nil {
 		return "", err
 	}
 	return id, checkPulled(ctx, podman, j, id)
@@ -245,9 +245,10 @@ func (p *Puller) checkPlatform(ctx context.Context, j job, login images.Login) e
 	return d.Check(j.platform)
 }
 
-// beginPull writes down that a pull begins, and returns the record and the images
-// that are there before it.
-func (p *Puller) beginPull(ctx context.Context, podman Podman, j job) (m PulledImage, before []string, err error) {
+// beginPull writes down that a pull begins, and returns the record and a function that reports
+// whether an image was there before it. Where Podman cannot list its images, because one of them is
+// broken, all count as such, and podtask will not remove the one that it pulls.
+func (p *Puller) beginPull(ctx context.Context, podman Podman, j job) (m PulledImage, before func(id string) bool, err error) {
 	now := time.Now().UTC()
 	m, found, err := p.Records.Find(j.target)
 	if err != nil {
@@ -260,11 +261,16 @@ func (p *Puller) beginPull(ctx context.Context, podman Podman, j job) (m PulledI
 	m.UsedAt = now
 	m.Kept = j.keep
 	local, err := podman.Images(ctx)
-	if err != nil {
+	switch {
+	case errors.Is(err, libpod.Other):
+		p.Log.Warn("Podman cannot list its images, so podtask will not remove the one that it pulls", "image", j.target, "error", err)
+		before = func(string) bool { return true }
+	case err != nil:
 		return m, nil, err
-	}
-	for _, i := range local {
-		before = append(before, i.ID)
+	default:
+		before = func(id string) bool {
+			return slices.ContainsFunc(local, func(i libpod.Image) bool { return i.ID == id })
+		}
 	}
 	return m, before, p.Records.Write(m)
 }

@@ -104,6 +104,34 @@ func TestLocalCopyDoesNotGetAroundARefusal(t *testing.T) {
 	}
 }
 
+// A broken image in the user's storage, because of which Podman cannot list its images, is in the
+// way of no pull. What is pulled then is not podtask's to remove, because it may have been there.
+func TestPullWhenImagesCannotBeListed(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		faults []enginetest.Fault
+		pulled bool
+		ours   bool
+	}{
+		{"there is a list", nil, true, true},
+		{"there is none", []enginetest.Fault{{Moment: enginetest.Before, Class: libpod.Other}}, true, false},
+		{"the next attempt may have one", []enginetest.Fault{{Moment: enginetest.Before, Class: libpod.Temporary}}, false, false},
+	} {
+		s := newStore(t)
+		s.podman.Push(app, enginetest.Image{Salt: "pushed"})
+		s.podman.Fail(enginetest.Script("list", tt.faults...))
+		p := s.process()
+		digest, got := s.bring(p, s.state(app, lifecycle.PullAlways, nil))
+		if (got.Failure.Class == lifecycle.OK) != tt.pulled {
+			t.Errorf("%s: %+v", tt.name, got)
+		}
+		if m, _, err := p.records.Find("registry.example.com/app@" + digest); err != nil || m.Ours != tt.ours {
+			t.Errorf("%v: the image is podtask's: %v, %v", tt.name, m.Ours, err)
+		}
+	}
+}
+
 // slow is a Podman whose pulls wait for release.
 type slow struct {
 	*enginetest.Fake

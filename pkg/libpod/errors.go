@@ -399,6 +399,10 @@ func lostNamespace(text string) bool {
 // has opened the process's cgroup file, and cannot read it.
 const processEnded = "/cgroup: no such process"
 
+// incompleteImage is what Podman before 5 says of a list of images while one of them is being stored
+// or removed, and for as long as one has no manifest, because its data were lost.
+const incompleteImage = "consider removing the image to resolve the issue"
+
 // endedMeanwhile reports whether an inspection failed because the process ended.
 func endedMeanwhile(err error) bool {
 	var e *Error

@@ -35,6 +35,7 @@ func TestClassOfReply(t *testing.T) {
 		{409, `something new that is in the way`, Conflict},
 		{500, `localhost/x:here: image not known`, NoImage},
 		{500, `fallback error checking whether image is a manifest list: reading data blob size "signature-88": size is not known`, NoImage},
+		{500, `locating item named "manifest" for image with ID "09da" (consider removing the image to resolve the issue): file does not exist`, Other},
 		{404, `no such image`, NoImage},
 		{400, `parsing reference "X": invalid reference format`, InvalidSpec},
 		{500, `names must match [a-zA-Z0-9][a-zA-Z0-9_.-]*: invalid argument`, InvalidSpec},

@@ -80,21 +80,38 @@ func (c *imageAPI) Image(ctx context.Context, ref string) (Image, error) {
 	}, nil
 }
 
-// listTries is how often a list is requested if it fails because an image was removed
-// concurrently.
-const listTries = 5
+// listTries is how often a list is requested if it fails because an image was being stored or
+// removed, and listPause how long the first pause between them is, each half of the next.
+const (
+	listTries = 5
+	listPause = 20 * time.Millisecond
+)
 
-// Images lists the images in the local store.
+// Images lists the images in the local store. Podman before 5 cannot while one of them is being stored
+// or removed: then it is asked again. Nor can it while there is an image whose data were lost: then
+// the class is Other, and the cause names the image.
 func (c *imageAPI) Images(ctx context.Context) ([]Image, error) {
 	var list []*entities.ImageSummary
-	err := c.ask(ctx, "list", "images", func(ctx context.Context) (err error) {
-		for range listTries {
+	err := c.ask(ctx, "list", "images", func(ctx context.Context) error {
+		for n := 0; ; n++ {
+			var err error
 			list, err = images.List(ctx, nil)
-			if !errors.Is(fail(ctx, "", "", err), NoImage) {
+			e := fail(ctx, "", "", err)
+			removed := errors.Is(e, NoImage)
+			switch {
+			case err == nil || !removed && !strings.Contains(e.Error(), incompleteImage):
+				return err
+			case n+1 < listTries:
+			case removed:
+				return &Error{Class: Temporary, Cause: "images were removed during every attempt"}
+			default:
 				return err
 			}
+			select {
+			case <-time.After(listPause << n):
+			case <-ctx.Done():
+			}
 		}
-		return &Error{Class: Temporary, Cause: "images were removed during every attempt"}
 	})
 	if err != nil {
 		return nil, err

@@ -185,6 +185,43 @@ func TestInspectionWhileTheProcessEnds(t *testing.T) {
 	}
 }
 
+// Podman 4.3 cannot list its images while one of them is being stored or removed, nor while one has
+// no manifest.
+func TestListWithAnImageThatIsIncomplete(t *testing.T) {
+	t.Parallel()
+	const removed = `{"cause":"x","message":"reading data blob size \"signature-88\": size is not known","response":500}`
+	const incomplete = `{"cause":"file does not exist","message":"locating item named \"manifest\" for image with ID \"09da\" (consider removing the image to resolve the issue): file does not exist","response":500}`
+	for _, tt := range []struct {
+		name, answer string
+		times        int32
+		want         error
+		contains     string
+	}{
+		{"while it is stored", incomplete, 3, nil, ""},
+		{"for good", incomplete, 1000, libpod.Other, `image with ID "09da" (consider removing the image`},
+		{"while one is removed", removed, 3, nil, ""},
+		{"while many are removed", removed, 1000, libpod.Temporary, "removed during every attempt"},
+	} {
+		var asked atomic.Int32
+		c := recorded(t, "4.3.1", func(w http.ResponseWriter, _ *http.Request) {
+			if asked.Add(1) <= tt.times {
+				reply(w, http.StatusInternalServerError, tt.answer)
+				return
+			}
+			reply(w, http.StatusOK, `[{"Id":"09da","RepoTags":["localhost/a:1"]}]`)
+		})
+		list, err := c.Images(soon(t))
+		switch {
+		case tt.want == nil:
+			if err != nil || len(list) != 1 || asked.Load() != tt.times+1 {
+				t.Errorf("%s: %v, %v after %d requests", tt.name, list, err, asked.Load())
+			}
+		case !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.contains):
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}
+
 // Cancelling one call, or the context of Dial, must not end the connection.
 func TestConnectionOutlivesContexts(t *testing.T) {
 	t.Parallel()
