@@ -46,7 +46,7 @@ func main() {
 
 // run returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer, getenv func(string) string) int {
-	begin.LongLived()
+	begin.Working()
 	o := newOptions(stderr, getenv)
 	err := o.flags.Parse(args)
 	switch {

@@ -22,6 +22,7 @@ import (
 	"github.com/podtask/podtask/internal/fleet"
 	"github.com/podtask/podtask/internal/logdelivery"
 	"github.com/podtask/podtask/internal/metrics"
+	"github.com/podtask/podtask/internal/record"
 	"github.com/podtask/podtask/internal/services"
 	"github.com/podtask/podtask/internal/supervise"
 	"github.com/podtask/podtask/pkg/api"
@@ -109,7 +110,7 @@ type agentRun struct {
 
 // run serves and owns tasks until a signal ends it.
 func (a *agentRun) run(ctx context.Context, l net.Listener) error {
-	begin.LongLived()
+	begin.Working()
 	signals := make(chan os.Signal, 8)
 	a.notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1)
 	owning, letGo := context.WithCancel(ctx)
@@ -194,7 +195,12 @@ func (a *agentRun) states() []lifecycle.State {
 
 // count keeps the counters of the metrics going until ctx ends.
 func (a *agentRun) count(ctx context.Context, m *metrics.Metrics) {
-	if err := m.Follow(ctx, a.Agent); err != nil && ctx.Err() == nil {
+	err := a.Agent.Events.Read(ctx, a.Agent.Events.Last(ctx), true, func(e record.Event) error {
+		begin.Working()
+		m.Event(e)
+		return nil
+	})
+	if err != nil && ctx.Err() == nil {
 		a.Log.Warn("the counters of the metrics stand still", "error", err)
 	}
 }

@@ -32,7 +32,7 @@ func ownerCommand(p *program) *cli.Command {
 }
 
 func own(ctx context.Context, s *session, c *cli.Context) error {
-	begin.LongLived()
+	begin.Working()
 	if c.Args().Len() != 1 {
 		return usagef("owner", "owner takes one ID")
 	}

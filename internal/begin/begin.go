@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 
 	"github.com/podtask/podtask/pkg/netns"
 )
@@ -33,13 +32,6 @@ func NetnsHelper(self string) []string {
 	return []string{self, NetnsListen}
 }
 
-// The garbage collector lets the heap of a short command grow without a cycle: to 16 MiB
-// instead of 4, of which initialization takes one half.
-const (
-	shortPercent = 400
-	longPercent  = 50 // half of Go's default
-)
-
 func init() {
 	if len(os.Args) == 3 && os.Args[1] == NetnsListen {
 		os.Exit(help(os.Args[2]))
@@ -54,14 +46,4 @@ func help(arg string) int {
 		return 125
 	}
 	return 0
-}
-
-// LongLived tells the garbage collector that this process stays: memory counts from now on.
-func LongLived() { collect(longPercent) }
-
-// collect sets when the garbage collector runs, unless the user has.
-func collect(percent int) {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(percent)
-	}
 }

@@ -3,8 +3,11 @@ package begin
 import (
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestNetnsHelper(t *testing.T) {
@@ -27,4 +30,42 @@ func TestNetnsHelper(t *testing.T) {
 			t.Errorf("with mode %o: %q", c.mode, got)
 		}
 	}
+}
+
+func TestHeapOfAProcessThatStays(t *testing.T) {
+	for _, tt := range []struct {
+		used uint64
+		want int
+	}{{0, shortPercent}, {4 << 20, shortPercent}, {8 << 20, 200}, {32 << 20, restPercent}, {1 << 30, restPercent}} {
+		if got := workPercent(tt.used); got != tt.want {
+			t.Errorf("%d MiB in use: it grows by %d %%, want %d", tt.used>>20, got, tt.want)
+		}
+	}
+}
+
+func TestProcessThatStaysRests(t *testing.T) {
+	t.Setenv("GOGC", "")
+	synctest.Test(t, func(t *testing.T) {
+		var c collector
+		told := func() int { // what the garbage collector was told, and is told again
+			percent := debug.SetGCPercent(100)
+			debug.SetGCPercent(percent)
+			return percent
+		}
+		defer debug.SetGCPercent(told())
+		for range 3 {
+			for range 3 {
+				c.working(restAfter)
+				<-time.After(restAfter - 1)
+				if got := told(); got <= restPercent {
+					t.Errorf("it works, and was told %d %%", got)
+				}
+			}
+			<-time.After(1)
+			synctest.Wait()
+			if got := told(); got != restPercent {
+				t.Errorf("it rests, and was told %d %%", got)
+			}
+		}
+	})
 }

@@ -1,14 +1,12 @@
 package metrics
 
 import (
-	"context"
 	"net/http"
 	"reflect"
 	"regexp"
 	"strings"
 	"time"
 
-	"github.com/podtask/podtask/internal/agent"
 	"github.com/podtask/podtask/internal/logdelivery"
 	"github.com/podtask/podtask/internal/record"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -224,12 +222,6 @@ func (m *Metrics) Event(e record.Event) {
 		}
 	}
 	m.exits.WithLabelValues(outcome).Inc()
-}
-
-// Follow counts the transitions that come from now on until ctx ends, whose cause it
-// returns.
-func (m *Metrics) Follow(ctx context.Context, h *agent.Agent) error {
-	return h.Events.Read(ctx, h.Events.Last(ctx), true, func(e record.Event) error { m.Event(e); return nil })
 }
 
 // tasks counts the tasks at the time of the request.
