@@ -205,7 +205,7 @@ func (s *session) observedTasks(ctx context.Context, states []lifecycle.State, n
 	var unowned []lifecycle.State
 	var at []int
 	for i, st := range states {
-		tasks[i] = s.FromState(st)
+		st, tasks[i] = s.Recorded(st)
 		if st.Sandbox.Dirty && !tasks[i].Settled && !tasks[i].Owner.Alive {
 			unowned, at = append(unowned, st), append(at, i)
 		}

@@ -228,6 +228,21 @@ func (s *Connector) FromState(st lifecycle.State) api.Task {
 	return t
 }
 
+// Recorded is FromState of a state that was read from the record. If the task has no owner and is
+// not settled, it reads the record once more and returns that: the owner may have saved its last state
+// and exited since.
+func (s *Connector) Recorded(st lifecycle.State) (lifecycle.State, api.Task) {
+	t := s.FromState(st)
+	if t.Settled || t.Owner.Alive {
+		return st, t
+	}
+	newer, err := s.Agent.Tasks.Find(st.ID)
+	if err != nil {
+		return st, t // removed since, or never recorded
+	}
+	return newer, s.FromState(newer)
+}
+
 // ErrOwnersEnd means that one owner after the other exited.
 var ErrOwnersEnd = errors.New("its owners exit repeatedly")
 
