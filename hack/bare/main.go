@@ -1,8 +1,13 @@
-// Bare does N times what a one-shot task of one container needs of Podman, with plain HTTP
-// and nothing else: it creates a pod and a container in it, starts that, waits for its end
-// and removes the pod. What this costs, a program that gives each task a pod cannot save.
+// Bare asks Podman for what tasks need of it, with plain HTTP and nothing else. What this costs,
+// a program that gives each task a pod cannot save.
 //
-//	bare SOCKET N IMAGE ARGUMENT...
+//	bare SOCKET once N IMAGE ARGUMENT...
+//	bare SOCKET start N IMAGE ARGUMENT...
+//
+// The first does N one-shot tasks of one container, one after the other: it creates a pod and
+// a container in it, starts that, waits for its end and removes the pod. The second starts one
+// task of N containers, the pod "bare", and leaves it running. Like podtask it has four requests
+// in flight and creates containers while the infra container starts.
 package main
 
 import (
@@ -15,6 +20,8 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+
+	"golang.org/x/sync/errgroup"
 )
 
 func main() {
@@ -25,30 +32,66 @@ func main() {
 }
 
 func run(args []string) error {
-	if len(args) < 3 {
-		return fmt.Errorf("usage: bare SOCKET N IMAGE ARGUMENT")
+	usage := fmt.Errorf("usage: bare SOCKET once|start N IMAGE ARGUMENT")
+	if len(args) < 4 {
+		return usage
 	}
-	n, err := strconv.Atoi(args[1])
+	n, err := strconv.Atoi(args[2])
 	if err != nil {
 		return err
 	}
-	p := podman{http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	p := podman{http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: atOnce, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", args[0])
 	}}}}
-	for i := range n {
-		if err := p.task(fmt.Sprintf("bare-%d-%d", os.Getpid(), i), args[2], args[3:]); err != nil {
-			return err
+	image, command := args[3], args[4:]
+	switch args[1] {
+	case "once":
+		for i := range n {
+			if err := p.once(fmt.Sprintf("bare-%d-%d", os.Getpid(), i), image, command); err != nil {
+				return err
+			}
 		}
+		return nil
+	case "start":
+		return p.start(n, image, command)
 	}
-	return nil
+	return usage
 }
+
+// atOnce is how many requests are in flight, as podtask has it.
+const atOnce = 4
+
+type object map[string]any
 
 type podman struct{ http.Client }
 
-// task runs one task to its end and removes it.
-func (p *podman) task(name, image string, command []string) error {
-	type object map[string]any
+// start starts a task of n containers.
+func (p *podman) start(n int, image string, command []string) error {
+	if err := p.call("POST", "/pods/create", object{"name": "bare"}); err != nil {
+		return err
+	}
+	var creates, starts errgroup.Group
+	creates.SetLimit(atOnce)
+	starts.SetLimit(atOnce)
+	creates.Go(func() error { return p.call("POST", "/pods/bare/start", nil) })
+	name := func(i int) string { return fmt.Sprintf("bare-c%d", i) }
+	for i := range n {
+		creates.Go(func() error {
+			return p.call("POST", "/containers/create", object{"name": name(i), "pod": "bare", "image": image, "command": command})
+		})
+	}
+	if err := creates.Wait(); err != nil {
+		return err
+	}
+	for i := range n {
+		starts.Go(func() error { return p.call("POST", "/containers/"+name(i)+"/start", nil) })
+	}
+	return starts.Wait()
+}
+
+// once runs one task to its end and removes it.
+func (p *podman) once(name, image string, command []string) error {
 	for _, call := range []struct {
 		method, path string
 		body         object
@@ -60,7 +103,7 @@ func (p *podman) task(name, image string, command []string) error {
 		{"DELETE", "/pods/" + name + "?force=true&timeout=0", nil},
 	} {
 		if err := p.call(call.method, call.path, call.body); err != nil {
-			return fmt.Errorf("%s %s: %w", call.method, call.path, err)
+			return err
 		}
 	}
 	return nil
@@ -83,7 +126,7 @@ func (p *podman) call(method, path string, body any) error {
 	defer answer.Body.Close()
 	said, err := io.ReadAll(answer.Body)
 	if err == nil && answer.StatusCode >= 300 {
-		err = fmt.Errorf("status %d: %s", answer.StatusCode, said)
+		err = fmt.Errorf("%s %s: status %d: %s", method, path, answer.StatusCode, said)
 	}
 	return err
 }
