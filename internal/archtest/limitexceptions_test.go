@@ -27,7 +27,7 @@ var limitExceptions = []exception{
 	{"fields", "pkg/api.Task", 38, document},
 	{"fields", "pkg/config.Settings", 13, "one group for each part of the configuration"},
 	{"fields", "pkg/convert.container", 36, document},
-	{"fields", "pkg/libpod.ContainerSpec", 55, podmanDocument},
+	{"fields", "pkg/libpod.ContainerSpec", 56, podmanDocument},
 	{"fields", "pkg/libpod.Host", 15, podmanDocument},
 	{"fields", "pkg/libpod.Observed", 20, podmanDocument},
 	{"fields", "pkg/libpod.PodSpec", 18, podmanDocument},

@@ -78,6 +78,9 @@ func Container(s lifecycle.State, i int, image string) libpod.ContainerSpec {
 		CapAdd: c.Linux.CapAdd, CapDrop: c.Linux.CapDrop, Privileged: c.Privileged,
 		NoNewPrivileges: c.Security.NoNewPrivileges, SELinux: c.Security.Labels, Sysctls: c.Linux.Sysctls,
 	}
+	if s.Sandbox.NoInfra {
+		spec.CgroupParent = s.Sandbox.Slice
+	}
 	if s.Options.AutoUpdate != "" {
 		spec.Reference = c.Image
 	}

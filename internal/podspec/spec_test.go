@@ -144,6 +144,19 @@ func TestPodSpecOf(t *testing.T) {
 	}
 }
 
+// A pod without an infra container has no cgroup, so its containers are put into the slice.
+func TestContainersOfAPodWithoutInfraAreInTheSlice(t *testing.T) {
+	t.Parallel()
+	s := stateOf(taskdef.Task{Containers: []taskdef.Container{{Name: "a"}}})
+	s.Sandbox.Slice = "podtask" + testID + ".slice"
+	for _, noInfra := range []bool{false, true} {
+		s.Sandbox.NoInfra = noInfra
+		if got := Container(s, 0, "i").CgroupParent; (got == s.Sandbox.Slice) != noInfra {
+			t.Errorf("without infra container: %v, cgroup parent %q", noInfra, got)
+		}
+	}
+}
+
 // Row 13.
 func TestBridgedContainersHaveNetworksAndPortsOfTheirOwn(t *testing.T) {
 	t.Parallel()

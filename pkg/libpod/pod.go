@@ -404,7 +404,8 @@ type PodSpec struct {
 	// OwnNetworks gives each container its own network namespace and the pod none;
 	// Network, Ports, Hosts and DNS then have no effect.
 	OwnNetworks bool `json:",omitzero"`
-	// NoInfra makes a pod without an infra container, whose containers share no namespace.
+	// NoInfra makes a pod without an infra container and without a cgroup, whose containers share no
+	// namespace; see ContainerSpec.CgroupParent.
 	// Hostname and the fields about namespaces and the network then have no effect, and
 	// StartPod is not called.
 	NoInfra  bool `json:",omitzero"`
@@ -439,7 +440,8 @@ func podSpec(p PodSpec, server semver.Version) (*specgen.PodSpecGenerator, error
 	var err error
 	s.Labels, err = labels(p.Labels, p.TaskID, p)
 	if err != nil || p.NoInfra {
-		s.NoInfra = true
+		// Podman 4.3 makes a cgroup for a pod only if it has an infra container.
+		s.NoInfra, s.ShareParent = true, ptr(false)
 		return s, err
 	}
 	s.InfraName, s.Hostname, s.SharedNamespaces = InfraName(p.Name), p.Hostname, sharedNamespaces(p)

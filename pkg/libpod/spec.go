@@ -27,6 +27,9 @@ type ContainerSpec struct {
 	Name string
 	// Pod is the name or ID of the pod that the container joins; "" means none.
 	Pod string
+	// CgroupParent is PodSpec.CgroupParent if the pod has no infra container: such a pod makes no
+	// cgroup for its containers. It is no part of the digest in specLabel.
+	CgroupParent string `json:"-"`
 	// TaskID becomes the TaskLabel.
 	TaskID string
 	// Image is a reference or image ID in the local store. It is never pulled.
@@ -192,6 +195,7 @@ func containerSpec(c ContainerSpec, root bool, server semver.Version) (*specgen.
 	s := specgen.NewSpecGenerator(c.Image, false)
 	s.Name = c.Name
 	s.Pod = c.Pod
+	s.CgroupParent = c.CgroupParent
 	s.RawImageName = c.Reference
 	s.Entrypoint = c.EntryPoint
 	s.Command = c.Command

@@ -218,6 +218,31 @@ func TestPodSpec(t *testing.T) {
 	}
 }
 
+func TestPodWithoutInfraContainerMakesNoCgroup(t *testing.T) {
+	t.Parallel()
+	pod, err := podSpec(PodSpec{Name: "p", TaskID: "t", CgroupParent: "podtaskabc.slice", NoInfra: true}, debian12)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := sent(t, pod); got["no_infra"] != true || got["share_parent"] != false {
+		t.Errorf("the pod: %v", got)
+	}
+	of := func(parent string) map[string]any {
+		c, err := containerSpec(ContainerSpec{Name: "c", TaskID: "t", Image: "i", CgroupParent: parent}, true, debian12)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sent(t, c)
+	}
+	in, out := of("podtaskabc.slice"), of("")
+	if in["cgroup_parent"] != "podtaskabc.slice" || out["cgroup_parent"] != nil {
+		t.Errorf("cgroup parents %v and %v", in["cgroup_parent"], out["cgroup_parent"])
+	}
+	if !reflect.DeepEqual(in["labels"], out["labels"]) {
+		t.Error("a container that an earlier version has created is not recognized")
+	}
+}
+
 func TestPodSpecGates(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

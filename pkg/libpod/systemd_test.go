@@ -19,27 +19,47 @@ func init() {
 	conformance = append(conformance, onSystemd...)
 }
 
+// inSlice gives the pod a slice.
+func inSlice(k *task) {
+	k.pod.CgroupParent = "podtask" + k.id + ".slice"
+	k.t.Cleanup(func() { // a slice is its maker's to remove, after the pod
+		ctx, cancel := afterwards()
+		defer cancel()
+		if err := k.RemovePod(ctx, k.pod.Name, k.id); err != nil {
+			k.t.Error(err)
+		}
+		if out, err := exec.Command("systemctl", "--user", "stop", k.pod.CgroupParent).CombinedOutput(); err != nil {
+			k.t.Errorf("clean up: %v: %s", err, out)
+		}
+	})
+}
+
+// wantInSlice fails the test unless processes are in the pod's slice.
+func wantInSlice(k *task, pids ...int) {
+	k.t.Helper()
+	for _, pid := range pids {
+		path, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+		if err != nil || !strings.Contains(string(path), "/"+k.pod.CgroupParent+"/") {
+			k.t.Errorf("process %d is in %s, %v", pid, path, err)
+		}
+	}
+}
+
 var onSystemd = []conformanceRule{
 	{"the pod lies inside the slice it was given", func(k *task) {
-		k.pod.CgroupParent = "podtask" + k.id + ".slice"
-		k.t.Cleanup(func() { // a slice is its maker's to remove, after the pod
-			ctx, cancel := afterwards()
-			defer cancel()
-			if err := k.RemovePod(ctx, k.pod.Name, k.id); err != nil {
-				k.t.Error(err)
-			}
-			if out, err := exec.Command("systemctl", "--user", "stop", k.pod.CgroupParent).CombinedOutput(); err != nil {
-				k.t.Errorf("clean up: %v: %s", err, out)
-			}
-		})
+		inSlice(k)
 		pid := k.up().InfraPID
-		name := k.run(k.spec("a", "wait"))
-		for _, pid := range []int{pid, k.see(name).PID} {
-			path, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-			if err != nil || !strings.Contains(string(path), "/"+k.pod.CgroupParent+"/") {
-				k.t.Errorf("process %d is in %s, %v", pid, path, err)
-			}
+		wantInSlice(k, pid, k.see(k.run(k.spec("a", "wait"))).PID)
+	}},
+	{"a container of a pod without infra container lies inside the slice that it was given", func(k *task) {
+		inSlice(k)
+		k.pod.NoInfra = true
+		if _, err := k.CreatePod(within(k.t), k.pod); err != nil {
+			k.t.Fatal(err)
 		}
+		s := k.spec("a", "wait")
+		s.Own, s.CgroupParent = &libpod.OwnNetwork{}, k.pod.CgroupParent
+		wantInSlice(k, k.see(k.run(s)).PID)
 	}},
 	{"a paused container can be stopped and removed", func(k *task) {
 		k.up()

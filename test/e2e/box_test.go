@@ -285,13 +285,14 @@ func (b *box) tell(ref, container, file string) {
 }
 
 // touch makes a file in a container of Podman's. Where the container ends for it, the
-// end may take the writer along: podman exec then says 137.
+// end may take the writer along: podman exec then says 137, or that the container is gone.
 func (b *box) touch(id, file string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "podman", "exec", id, "/testbox", "write", file)
-	if out, err := cmd.CombinedOutput(); err != nil && cmd.ProcessState.ExitCode() != 137 {
+	out, err := cmd.CombinedOutput()
+	if err != nil && cmd.ProcessState.ExitCode() != 137 && !strings.Contains(string(out), "has already been removed") {
 		b.t.Fatalf("write %s: %v %s", file, err, out)
 	}
 }
