@@ -48,6 +48,7 @@ func onTerminalWith(b *box, change func(*exec.Cmd), args ...string) *terminal {
 	t.process = b.startWith(func(cmd *exec.Cmd) {
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = line, line, line
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+		cmd.Env = append(cmd.Environ(), "TERM=xterm") // who runs the tests may have none
 		change(cmd)
 	}, args...)
 	go func() {
