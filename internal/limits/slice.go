@@ -167,7 +167,8 @@ func (c *Slices) limits(ctx context.Context, s lifecycle.State) (cgroups.Limits,
 }
 
 // Change applies the quota of a state to its slice and reads it back. A
-// task that has no slice yet gets it with the slice. Call it when the quota has
+// task that has no slice yet gets it with the slice, and one whose slice went with a restart of the host has
+// ended. Call it when the quota has
 // been recorded.
 func (c *Slices) Change(ctx context.Context, s lifecycle.State) error {
 	if s.Sandbox.Slice == "" || s.Goal != lifecycle.Up {
@@ -181,7 +182,7 @@ func (c *Slices) Change(ctx context.Context, s lifecycle.State) error {
 	if err != nil {
 		return err
 	}
-	if err := user.Change(ctx, s.Sandbox.Slice, l); err != nil {
+	if active, err := user.Change(ctx, s.Sandbox.Slice, l); err != nil || !active {
 		return err
 	}
 	return user.ReadBack(ctx, s.Sandbox.Slice, l)

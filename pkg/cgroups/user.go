@@ -183,13 +183,21 @@ func setLimits(ctx context.Context, conn *systemd.Conn, name string, l Limits) e
 	return conn.SetUnitPropertiesContext(ctx, name, true, props...)
 }
 
-// Change replaces the limits of an existing slice and removes those that are not in l.
-// Call ReadBack to find out whether the limits have an effect.
-func (u *User) Change(ctx context.Context, name string, l Limits) error {
-	if err := setLimits(ctx, u.conn, name, l); err != nil {
-		return fmt.Errorf("change the limits of %s: %w", name, err)
+// Change replaces the limits of an active slice, removes those that are not in l, and reports
+// whether there is such a slice. Systemd 252 would make the cgroup of one that is not active, and keep
+// it and the limits. Call ReadBack to find out whether the limits have an effect.
+func (u *User) Change(ctx context.Context, name string, l Limits) (active bool, err error) {
+	state, err := u.conn.GetUnitPropertyContext(ctx, name, "ActiveState")
+	if err != nil {
+		return false, fmt.Errorf("ask systemd for the state of %s: %w", name, err)
 	}
-	return nil
+	if state.Value.Value() != "active" {
+		return false, nil
+	}
+	if err := setLimits(ctx, u.conn, name, l); err != nil {
+		return true, fmt.Errorf("change the limits of %s: %w", name, err)
+	}
+	return true, nil
 }
 
 // LimitSwap sets the limit of swap of a unit, in bytes, and leaves its other limits as they

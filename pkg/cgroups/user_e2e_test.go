@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -245,6 +246,36 @@ func TestReadBackOfAMissingSliceFails(t *testing.T) {
 		if err := u.ReadBack(t.Context(), name, cgroups.Limits{}); err != nil {
 			t.Errorf("no limits, nothing to confirm: %v", err)
 		}
+	})
+}
+
+// Systemd keeps limits and cgroup of a slice that was given limits while it was not active.
+func TestOnlyAnActiveSliceIsChanged(t *testing.T) {
+	eachWay(t, func(t *testing.T, u *cgroups.User) {
+		name := newSlice(t, u)
+		change := func(want bool) {
+			t.Helper()
+			if active, err := u.Change(t.Context(), name, cgroups.Limits{Memory: 64 << 20}); err != nil || active != want {
+				t.Errorf("active: %v, %v; want %v", active, err, want)
+			}
+		}
+		gone := func() {
+			t.Helper()
+			if _, err := os.Stat(filepath.Join("/sys/fs/cgroup", cgroups.Path(os.Getuid(), name))); listed(t, u, name) || !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("there is a slice: %v", err)
+			}
+		}
+		change(false)
+		gone()
+		if err := u.EnsureSlice(t.Context(), name, cgroups.Limits{}); err != nil {
+			t.Fatal(err)
+		}
+		change(true)
+		if err := u.StopSlice(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+		change(false)
+		gone()
 	})
 }
 
