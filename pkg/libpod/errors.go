@@ -357,6 +357,8 @@ var rules = []rule{
 	{"resource temporarily unavailable", Temporary, "lock file, or fork under pressure", ""},
 	{"layer not known", Temporary, "containers/storage, while another pull or removal of the image runs", ""},
 	{"too many open files", QuotaExceeded, "", fileLimit},
+	{"server closed idle connection", Temporary, "net/http: the service ended before the request was sent", ""},
+	{"transport connection broken", Temporary, "net/http, likewise", ""},
 	{"connection refused", Temporary, "registry, seen by the service", ""},
 	{"connection reset by peer", Temporary, "registry", ""},
 	{"i/o timeout", Temporary, "registry", ""},

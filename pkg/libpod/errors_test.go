@@ -118,6 +118,8 @@ func TestClassOfTransportFailure(t *testing.T) {
 		{t.Context(), dial(syscall.ENOENT), Unavailable},
 		{t.Context(), dial(syscall.ECONNRESET), Temporary},
 		{t.Context(), io.ErrUnexpectedEOF, Temporary},
+		{t.Context(), errors.New("http: server closed idle connection"), Temporary},
+		{t.Context(), errors.New("net/http: HTTP/1.x transport connection broken: write unix @: shut down"), Temporary},
 		{t.Context(), io.EOF, Temporary},
 		{t.Context(), context.DeadlineExceeded, Timeout},
 		{t.Context(), &errorhandling.PodConflictErrorModel{Errs: []string{"a: container state improper"}}, Conflict},
