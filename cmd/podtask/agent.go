@@ -193,7 +193,8 @@ func (a *agentRun) states() []lifecycle.State {
 	return states
 }
 
-// count keeps the counters of the metrics going until ctx ends.
+// count keeps the counters of the metrics going until ctx ends, and tells the garbage collector
+// that there is work.
 func (a *agentRun) count(ctx context.Context, m *metrics.Metrics) {
 	err := a.Agent.Events.Read(ctx, a.Agent.Events.Last(ctx), true, func(e record.Event) error {
 		begin.Working()

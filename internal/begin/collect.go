@@ -57,7 +57,8 @@ func (c *collector) set(percent int) {
 	}
 }
 
-// workPercent is by how much a heap may grow of which so many bytes are in use.
+// workPercent returns how much the heap of a process that works may grow, in percent of the bytes
+// that are in use.
 func workPercent(used uint64) int {
 	return max(restPercent, min(shortPercent, int(100*workSpace/max(used, 1))))
 }

@@ -358,7 +358,7 @@ var rules = []rule{
 	{"layer not known", Temporary, "containers/storage, while another pull or removal of the image runs", ""},
 	{"too many open files", QuotaExceeded, "", fileLimit},
 	{"server closed idle connection", Temporary, "net/http: the service ended before the request was sent", ""},
-	{"transport connection broken", Temporary, "net/http, likewise", ""},
+	{"transport connection broken", Temporary, "net/http: the connection ended in a request", ""},
 	{"connection refused", Temporary, "registry, seen by the service", ""},
 	{"connection reset by peer", Temporary, "registry", ""},
 	{"i/o timeout", Temporary, "registry", ""},
@@ -401,8 +401,8 @@ func lostNamespace(text string) bool {
 // has opened the process's cgroup file, and cannot read it.
 const processEnded = "/cgroup: no such process"
 
-// incompleteImage is what Podman before 5 says of a list of images while one of them is being stored
-// or removed, and for as long as one has no manifest, because its data were lost.
+// incompleteImage is part of the error with which Podman 4.3 refuses a list of images while one of them
+// is being stored or removed, and as long as one has no manifest because its data are lost.
 const incompleteImage = "consider removing the image to resolve the issue"
 
 // endedMeanwhile reports whether an inspection failed because the process ended.

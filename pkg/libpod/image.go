@@ -81,15 +81,15 @@ func (c *imageAPI) Image(ctx context.Context, ref string) (Image, error) {
 }
 
 // listTries is how often a list is requested if it fails because an image was being stored or
-// removed, and listPause how long the first pause between them is, each half of the next.
+// removed. listPause is the first pause in between; each next one is twice as long.
 const (
 	listTries = 5
 	listPause = 20 * time.Millisecond
 )
 
-// Images lists the images in the local store. Podman before 5 cannot while one of them is being stored
-// or removed: then it is asked again. Nor can it while there is an image whose data were lost: then
-// the class is Other, and the cause names the image.
+// Images lists the images in the local store. Podman 4.3 fails while one of them is being stored or
+// removed: then it is asked again. It also fails as long as there is an image whose data are lost:
+// then the class is Other, and the cause names the image.
 func (c *imageAPI) Images(ctx context.Context) ([]Image, error) {
 	var list []*entities.ImageSummary
 	err := c.ask(ctx, "list", "images", func(ctx context.Context) error {
