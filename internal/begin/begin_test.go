@@ -55,7 +55,7 @@ func TestProcessThatStaysRests(t *testing.T) {
 		defer debug.SetGCPercent(told())
 		for range 3 {
 			for range 3 {
-				c.working(restAfter)
+				c.working()
 				<-time.After(restAfter - 1)
 				if got := told(); got <= restPercent {
 					t.Errorf("it works, and was told %d %%", got)

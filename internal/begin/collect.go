@@ -30,16 +30,16 @@ var staying collector
 
 // Working tells the garbage collector that this process, which stays, has work. It is cheap, so call
 // it often. When no call has come for 20 seconds the process returns the memory that it does not use.
-func Working() { staying.working(restAfter) }
+func Working() { staying.working() }
 
-func (c *collector) working(rest time.Duration) {
+func (c *collector) working() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.set(workPercent(live()))
 	if c.resting == nil {
-		c.resting = time.AfterFunc(rest, c.rest)
+		c.resting = time.AfterFunc(restAfter, c.rest)
 	}
-	c.resting.Reset(rest)
+	c.resting.Reset(restAfter)
 }
 
 func (c *collector) rest() {
