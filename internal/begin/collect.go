@@ -29,7 +29,8 @@ type collector struct {
 var staying collector
 
 // Working tells the garbage collector that this process, which stays, has work. It is cheap, so call
-// it often. When no call has come for 20 seconds the process returns the memory that it does not use.
+// it often. When no call has come for 20 seconds the process returns the memory that it does not use,
+// and unmaps its program.
 func Working() { staying.working() }
 
 func (c *collector) working() {
@@ -47,6 +48,7 @@ func (c *collector) rest() {
 	defer c.mu.Unlock()
 	c.set(restPercent)
 	debug.FreeOSMemory()
+	unmapProgram()
 }
 
 // set tells the garbage collector what it was not told last, because that stops the process.
