@@ -4,6 +4,7 @@ package main
 
 import (
 	"path/filepath"
+	"slices"
 
 	"github.com/podtask/podtask/internal/console"
 	"github.com/podtask/podtask/pkg/config"
@@ -61,8 +62,9 @@ func (p *program) configure(c *cli.Context) (*config.Settings, error) {
 	if err != nil {
 		return nil, err
 	}
+	given := c.FlagNames() // IsSet looks at each flag of the program, for each key
 	for _, k := range config.Keys() {
-		if c.IsSet(k.Name) {
+		if slices.Contains(given, k.Name) {
 			value := c.String(k.Name)
 			if k.Path && value != "" {
 				if value, err = filepath.Abs(value); err != nil {
