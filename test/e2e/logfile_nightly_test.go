@@ -171,7 +171,9 @@ func TestAGigabyteOfOutput(t *testing.T) {
 			t.Fatalf("line %d of %d that are shown is %.40s, want %s", i+1, len(kept), line, want)
 		}
 	}
-	if len(kept)*size < keep-2*segment {
+	// A segment grows beyond its size while a busy machine has no time to rotate it, or no owner. Whole segments are
+	// removed, but never the newest complete one, in which a tenth are the times and streams of lines.
+	if len(kept)*size < segment*9/10 {
 		t.Errorf("only %d lines are kept", len(kept))
 	}
 	t.Logf("1 GiB in %s, %d kills, %d lines again, at most %d MiB of files, %d lines kept", took.Round(time.Second), kills, again, most>>20, len(kept))
