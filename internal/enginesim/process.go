@@ -277,7 +277,7 @@ func do(w *world, o *process, k int) {
 	beforeDo(w, o, f)
 	answer := o.host.Runtime.ApplyWith(ctx, o.endpoint, f.state, f.effect)
 	w.count.Operations++
-	if answer.Result.Queue != "" {
+	if answer.Result.Queue.For != "" {
 		w.count.Queued++
 	}
 	if late && answer.Failure.Class != lifecycle.OK {

@@ -167,7 +167,7 @@ func (r *run) watch(ctx context.Context, s lifecycle.State, w driver.Watch) {
 	case driver.Queue:
 		err := r.all.Ledger.Follow(ctx, func() { r.send(lifecycle.QueueMoved{}) })
 		if ctx.Err() == nil {
-			r.all.Log.Info("the queue cannot be watched; the task asks for its turn every few seconds", "task", s.ID, "error", err)
+			r.all.Log.Info("the queue cannot be watched; the task asks for its turn from time to time", "task", s.ID, "error", err)
 		}
 		return
 	case driver.Infra:

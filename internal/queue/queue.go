@@ -120,7 +120,7 @@ func (q *Queue) Admit(ctx context.Context, s lifecycle.State, e lifecycle.AdmitT
 }
 
 func resultOf(v admission.Verdict) lifecycle.Result {
-	return lifecycle.Result{Admitted: v.Admitted, Queue: v.String(), GPUs: v.GPUs}
+	return lifecycle.Result{Admitted: v.Admitted, Queue: lifecycle.Queue{For: v.String(), Ahead: v.Ahead}, GPUs: v.GPUs}
 }
 
 // mustWait reports whether a task that has asked before still has to wait, as far as can be

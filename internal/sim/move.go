@@ -243,7 +243,7 @@ func makeOfFlight(w *World, m move) {
 		w.answer(m.slot, lifecycle.Failure{}, lifecycle.Result{Probe: lifecycle.ProbeResult{ExitCode: 1}})
 	case queued:
 		w.share = lifecycle.ReservationRequested
-		w.answer(m.slot, lifecycle.Failure{}, lifecycle.Result{Queue: "room"})
+		w.answer(m.slot, lifecycle.Failure{}, lifecycle.Result{Queue: lifecycle.Queue{For: "room"}})
 	}
 }
 

@@ -175,7 +175,7 @@ func (q Queue) judge(b Budget, i int, at time.Time, present func(string) bool) V
 	if e.Held {
 		return Verdict{Admitted: true, GPUs: e.GPUs}
 	}
-	v := Verdict{Short: q.shortages(b, e, at)}
+	v := Verdict{Short: q.shortages(b, e, at), Ahead: q.ahead(i)}
 	if len(v.Short) > 0 {
 		return v
 	}
@@ -186,11 +186,21 @@ func (q Queue) judge(b Budget, i int, at time.Time, present func(string) bool) V
 		case earlier.Passed < b.Overtake && len(earlier.Need.meets(e.Need)) == 0:
 			v.passes = append(v.passes, k)
 		default:
-			return Verdict{Behind: earlier.label(), First: q.shortages(b, earlier, at)}
+			return Verdict{Behind: earlier.label(), First: q.shortages(b, earlier, at), Ahead: v.Ahead}
 		}
 	}
-	v.Admitted, v.GPUs = true, chooseGPUs(q, b, e)
+	v.Admitted, v.GPUs, v.Ahead = true, chooseGPUs(q, b, e), 0
 	return v
+}
+
+// ahead counts the entries before the one at i that wait.
+func (q Queue) ahead(i int) (n int) {
+	for _, e := range q.Entries[:i] {
+		if !e.Held {
+			n++
+		}
+	}
+	return n
 }
 
 // shortages are what is missing for e, in the order cpu, memory, quotas, GPUs, ports.
@@ -234,6 +244,8 @@ type Verdict struct {
 	// Behind names the earlier task that is first, and First what that one waits for.
 	Behind string
 	First  []Shortage
+	// Ahead is how many earlier tasks wait, whether or not their owners live.
+	Ahead int
 
 	passes []int // the entries that are passed by letting the task in
 }

@@ -82,7 +82,14 @@ func TestTaskLeavesTheQueueAtOnce(t *testing.T) {
 	h.in("holder", cpu(1024))
 	h.waits("leaver", cpu(1024), "1 vCPU (0 vCPU of 1 vCPU free), which holder has")
 	h.waits("patient", cpu(1024), "1 vCPU (0 vCPU of 1 vCPU free), which holder has")
+	ahead := func() int { return h.q.Judge(h.Budget, "patient", epoch, h.present).Ahead }
+	if n := ahead(); n != 1 {
+		t.Errorf("%d tasks wait before it, want 1", n)
+	}
 	h.q = h.q.Release("leaver")
+	if n := ahead(); n != 0 {
+		t.Errorf("%d tasks wait before the first", n)
+	}
 	h.q = h.q.Release("holder")
 	h.in("patient", cpu(1024))
 }

@@ -82,12 +82,19 @@ type Result struct {
 	Tolerated Failure
 	Seen      Observed    // Create, Start, Stop, Inspect; Launch and Inspect of the sandbox: the infra container
 	Probe     ProbeResult // Probe, PostStart, PreStop
-	// Admitted and Queue are of Admit: whether the task is in, and if not, what it
-	// waits for, in words that follow "waits for".
+	// Admitted and Queue are of Admit: whether the task is in, and if not, what it waits for.
 	Admitted bool
-	Queue    string
+	Queue    Queue
 	// GPUs are the devices that an admitted task has: Admit.
 	GPUs []string
+}
+
+// Queue is what a task waits for.
+type Queue struct {
+	// For follows "waits for".
+	For string
+	// Ahead is how many other tasks asked before it and wait.
+	Ahead int
 }
 
 // Observed is what an inspection saw.

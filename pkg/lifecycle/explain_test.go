@@ -33,7 +33,7 @@ func TestExplainNamesEveryWaitAndEnd(t *testing.T) {
 		{"asking for a share", []taskdef.Container{container("web", hungry)}, func(d *driver) {},
 			WhyOperation, "it requests its share of the host", ""},
 		{"queued", []taskdef.Container{container("web", hungry)}, func(d *driver) {
-			d.answer(Admit, -1, Failure{}, Result{Queue: "1 vCPU (0 vCPU of 1 vCPU free), which db has"})
+			d.answer(Admit, -1, Failure{}, Result{Queue: Queue{For: "1 vCPU (0 vCPU of 1 vCPU free), which db has"}})
 		}, WhyQueued, "it is queued and waits for 1 vCPU (0 vCPU of 1 vCPU free), which db has", ""},
 		{"the ledger fails", []taskdef.Container{container("web", hungry)}, func(d *driver) { d.fail(Admit, -1, Temporary) },
 			WhyRetry, "requesting its share of the host failed once, last with: fault", "it is tried again"},
@@ -124,12 +124,12 @@ func TestExplainNamesEveryWaitAndEnd(t *testing.T) {
 			d.fail(Remove, -1, Temporary)
 		}, WhyRetry, "removing it failed once, last with: fault (the task is stopping: stopped by you)", "it is tried again"},
 		{"leaving the queue", []taskdef.Container{container("web", hungry)}, func(d *driver) {
-			d.answer(Admit, -1, Failure{}, Result{Queue: "room"})
+			d.answer(Admit, -1, Failure{}, Result{Queue: Queue{For: "room"}})
 			d.do(StopRequested{By: "you"})
 			d.answer(Resolve, 0, Failure{Class: Canceled}, Result{})
 		}, WhyOperation, "it returns its share of the host (the task is stopping: stopped by you)", ""},
 		{"giving back fails", []taskdef.Container{container("web", hungry)}, func(d *driver) {
-			d.answer(Admit, -1, Failure{}, Result{Queue: "room"})
+			d.answer(Admit, -1, Failure{}, Result{Queue: Queue{For: "room"}})
 			d.do(StopRequested{By: "you"})
 			d.answer(Resolve, 0, Failure{Class: Canceled}, Result{})
 			d.fail(Release, -1, Temporary)

@@ -1,25 +1,28 @@
 package lifecycle
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 func TestQueuedTaskAsksAgainUnpromptedAndWhenTheQueueMoves(t *testing.T) {
 	t.Parallel()
 	d := drive(t, Options{}, container("web", hungry))
-	waits := func() {
+	waits := func(ahead int, pace time.Duration) {
 		t.Helper()
-		d.answer(Admit, -1, Failure{}, Result{Queue: "room"})
+		d.answer(Admit, -1, Failure{}, Result{Queue: Queue{For: "room", Ahead: ahead}})
 		if !d.s.Queued() || d.op(-1).Busy() {
 			t.Fatalf("queued: %t, operation %s", d.s.Queued(), d.op(-1).Kind)
 		}
+		if wake := d.s.Wake(d.at); wake.Sub(d.at) != pace {
+			t.Errorf("with %d ahead it asks again in %s, want %s", ahead, wake.Sub(d.at), pace)
+		}
 	}
-	waits()
-	if wake := d.s.Wake(d.at); wake.Sub(d.at) != queuePace {
-		t.Errorf("it asks again in %s, want %s", wake.Sub(d.at), queuePace)
-	}
+	waits(1_000_000, maxQueuePace)
 	d.wake()
-	waits()
+	waits(2, 3*queuePace)
 	d.do(QueueMoved{})
-	waits()
+	waits(0, queuePace)
 	d.do(QueueMoved{})
 	d.answer(Admit, -1, Failure{}, Result{Admitted: true})
 	if d.s.Queued() || d.s.Sandbox.Queue != "" || d.s.Sandbox.Reservation != ReservationGranted {
@@ -51,7 +54,7 @@ func TestOtherLimitsAreAskedForAsAnotherShare(t *testing.T) {
 	if got := d.op(-1).Kind; got != Admit || d.s.Sandbox.Reservation != ReservationRequested {
 		t.Fatalf("after an answer about another need: %s, share %v", got, d.s.Sandbox.Reservation)
 	}
-	d.answer(Admit, -1, Failure{}, Result{Queue: "room"})
+	d.answer(Admit, -1, Failure{}, Result{Queue: Queue{For: "room"}})
 	d.do(LimitsRequested{Quota: Quota{}}) // in the queue: it asks at once
 	d.answer(Admit, -1, Failure{}, Result{Admitted: true})
 	d.upTo(Stop)

@@ -169,9 +169,13 @@ func (b *Sandbox) fail(f Failure) {
 	b.Failures = append(b.Failures[:len(b.Failures):len(b.Failures)], f)
 }
 
-// queuePace is how long a task waits before it asks again unprompted: the bound on
-// a wake-up that was lost, and on noticing that an owner has died.
-const queuePace = 2 * time.Second
+// queuePace is how long the first task in the queue waits before it asks again unprompted: the bound on
+// a wake-up that was lost, and on noticing that an owner has died, or that others than tasks need less. Each
+// task behind it waits that much longer, up to maxQueuePace, so that a long queue costs little.
+const (
+	queuePace    = 2 * time.Second
+	maxQueuePace = 30 * time.Second
+)
 
 // foldVerdict takes over whether the task is in.
 func foldVerdict(s *State, at time.Time, r Result) {
@@ -187,8 +191,8 @@ func foldVerdict(s *State, at time.Time, r Result) {
 		return
 	}
 	if s.Goal == Up {
-		b.Queue = r.Queue
-		b.Retry.NotUntil = at.Add(queuePace)
+		b.Queue = r.Queue.For
+		b.Retry.NotUntil = at.Add(min(time.Duration(1+r.Queue.Ahead)*queuePace, maxQueuePace))
 	}
 }
 
