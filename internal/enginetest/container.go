@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"os"
 	"slices"
 	"time"
 
@@ -412,6 +413,11 @@ func (f *Fake) prepare(c *container) error {
 	}
 	if err := f.addressFree(c); err != nil {
 		return err
+	}
+	for _, b := range c.spec.Binds {
+		if _, err := os.Stat(b.HostPath); err != nil {
+			return refusal(libpod.Temporary, "crun: cannot stat `%s`: No such file or directory: OCI runtime attempted to invoke a command that was not found", b.HostPath)
+		}
 	}
 	switch c.argv()[0] {
 	case Program:

@@ -2,6 +2,8 @@ package enginetest
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
@@ -117,6 +119,18 @@ var containerRules = []rule{
 		if o := k.wantStatus(s.Name, libpod.Created); o.ExitCode != 0 {
 			k.t.Errorf("%+v", o)
 		}
+	}},
+	{"a mount whose source is not there is Temporary, until it is there again", func(k *task) {
+		k.up()
+		s, source := k.spec("a", "sleep forever"), filepath.Join(k.t.TempDir(), "source")
+		k.must(os.Mkdir(source, 0o700))
+		s.Binds = []libpod.Bind{{HostPath: source, Path: "/mnt"}}
+		k.create(s)
+		k.must(os.Remove(source))
+		k.wantClass(k.StartContainer(k.ctx(), s.Name), libpod.Temporary)
+		k.wantStatus(s.Name, libpod.Created)
+		k.must(os.Mkdir(source, 0o700), k.StartContainer(k.ctx(), s.Name))
+		k.wantStatus(s.Name, libpod.Running)
 	}},
 	{"a command that cannot be executed is CommandNotExecutable", func(k *task) {
 		k.up()

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"syscall"
 	"unicode/utf8"
@@ -411,6 +412,10 @@ func endedMeanwhile(err error) bool {
 	return errors.As(err, &e) && strings.Contains(e.Cause, processEnded)
 }
 
+// sourceGone is what crun and runc say at a start of a mount whose source is not there, such as a Pod's files after a
+// reboot. Podman takes it for a command that is not there.
+var sourceGone = regexp.MustCompile("crun: cannot stat `|error mounting \"[^\"]*\" to rootfs at \"[^\"]*\": stat [^:]*: no such file or directory")
+
 // explainReply finds the class of a reply by its text first and its status second: Podman
 // answers 500 to most invalid requests. The cause is to be shown in place of the text;
 // empty if the text itself is fit to be shown.
@@ -421,6 +426,9 @@ func explainReply(status int, text string) (class Class, cause string) {
 	}
 	if readOnlyStorage(text) {
 		return ReadOnly, ""
+	}
+	if sourceGone.MatchString(text) {
+		return Temporary, ""
 	}
 	if incompleteText.MatchString(text) {
 		return Other, incompleteNetwork

@@ -46,6 +46,8 @@ func TestClassOfReply(t *testing.T) {
 		{500, `pasta failed with exit code 1: Couldn't get any nameserver address Couldn't set IPv4 route(s) in guest: Network is unreachable`, Temporary},
 		{500, `rootlessport cannot expose privileged port 80, you can add 'net.ipv4.ip_unprivileged_port_start=80' to /etc/sysctl.conf (currently 1024), or choose a larger port number (>= 1024): listen tcp 0.0.0.0:80: bind: permission denied`, InvalidSpec},
 		{500, `runc: runc create failed: unable to start container process: exec: "/no/such/command": stat /no/such/command: no such file or directory: OCI runtime attempted to invoke a command that was not found`, CommandNotFound},
+		{500, "crun: cannot stat `/run/user/1000/podtask/pods/a`: No such file or directory: OCI runtime attempted to invoke a command that was not found", Temporary},
+		{500, `runc: runc create failed: unable to start container process: error during container init: error mounting "/tmp/a b" to rootfs at "/mnt": stat /tmp/a b: no such file or directory: OCI runtime attempted to invoke a command that was not found`, Temporary},
 		{500, "crun: executable file `nope` not found in $PATH: No such file or directory: OCI runtime attempted to invoke a command that was not found", CommandNotFound},
 		{500, `runc: runc create failed: unable to start container process: exec: "/notexec": permission denied: OCI permission denied`, CommandNotExecutable},
 		{500, "crun: exec container process `/x`: Exec format error: OCI runtime error", CommandNotExecutable},

@@ -384,7 +384,7 @@ func labels(given map[string]string, task string, spec any) (map[string]string, 
 func ptr[T any](v T) *T { return &v }
 
 // Bind is a recursive bind mount of a host path. The path must exist when the container
-// is created.
+// is created, and at each start, which is Temporary otherwise.
 type Bind struct {
 	HostPath, Path string
 	ReadOnly       bool `json:",omitzero"`

@@ -3,6 +3,8 @@ package lifecycle
 import (
 	"hash/fnv"
 	"time"
+
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // Error names of the ECS agent that podtask gives to failures.
@@ -55,7 +57,8 @@ func (f Failure) mayPass() bool {
 
 // attemptLimit is how often a move that failed is tried before it is given up. Manifest and
 // pull follow the ECS agent (9 and 5 attempts). A pod, and a container with a network
-// of its own, gets half a minute, in which the network of a host that boots comes up. A
+// of its own, gets half a minute, in which the network of a host that boots comes up; so does a container of a
+// Kubernetes Pod, whose files the kubelet makes again. A
 // create may fail three times because Podman's service ended once: the call itself breaks, it
 // leaves the name in Podman's storage, and the pod is discarded and created again.
 func attemptLimit(s *State, k Kind, f Failure) int {
@@ -64,7 +67,7 @@ func attemptLimit(s *State, k Kind, f Failure) int {
 		return 9
 	case f.Class == QuotaUsedUp:
 		return quotaAttempts
-	case k == Prepare, k == Launch, k == Start && f.Class != Timeout && (s.Task.Bridged() || s.Sandbox.NoInfra):
+	case k == Prepare, k == Launch, k == Start && f.Class != Timeout && (s.Task.Bridged() || s.Sandbox.NoInfra || taskdef.PodRefOf(s.Task).Name != ""):
 		return 8
 	case k == Pull, k == Create && f.Class != Timeout:
 		return 5
