@@ -125,7 +125,8 @@ func (p *podman) call(method, path string, body any) error {
 	}
 	defer answer.Body.Close()
 	said, err := io.ReadAll(answer.Body)
-	if err == nil && answer.StatusCode >= 300 {
+	// A container that is created while its pod starts may run already.
+	if err == nil && answer.StatusCode >= 300 && answer.StatusCode != http.StatusNotModified {
 		err = fmt.Errorf("%s %s: status %d: %s", method, path, answer.StatusCode, said)
 	}
 	return err
