@@ -167,7 +167,6 @@ func TestFailedMoves(t *testing.T) {
 		{"start failed for a while: eight attempts of a Kubernetes Pod", PullDefault, nil, func(d *driver) {
 			d.s.Task.Network = taskdef.NetworkAWSVPC
 			d.s.Task.Extensions.Pod = []byte("{}")
-			d.s.Task.Containers[0].Labels = map[string]string{taskdef.LabelPodNamespace: "default", taskdef.LabelPodName: "web"}
 			d.upTo(Start)
 			failTimes(d, 8, Start, Temporary, Created)
 		}, StatusStopped, Down, ErrCannotStart},

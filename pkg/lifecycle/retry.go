@@ -3,8 +3,6 @@ package lifecycle
 import (
 	"hash/fnv"
 	"time"
-
-	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // Error names of the ECS agent that podtask gives to failures.
@@ -67,7 +65,7 @@ func attemptLimit(s *State, k Kind, f Failure) int {
 		return 9
 	case f.Class == QuotaUsedUp:
 		return quotaAttempts
-	case k == Prepare, k == Launch, k == Start && f.Class != Timeout && (s.Task.Bridged() || s.Sandbox.NoInfra || taskdef.PodRefOf(s.Task).Name != ""):
+	case k == Prepare, k == Launch, k == Start && f.Class != Timeout && (s.Task.Bridged() || s.Sandbox.NoInfra || len(s.Task.Extensions.Pod) > 0):
 		return 8
 	case k == Pull, k == Create && f.Class != Timeout:
 		return 5
