@@ -194,6 +194,9 @@ func classify(ctx context.Context, err error) (class Class, status int, cause st
 			text = model.Because
 		}
 		class, cause = explainReply(model.ResponseCode, text+"\n"+model.Because)
+		if missing, found := strings.CutSuffix(text, ": "+define.ErrOCIRuntimeNotFound.Error()); found && class == Temporary {
+			cause = "the source of a mount is not there: " + missing // what Podman adds is about a command
+		}
 		return class, model.ResponseCode, cmp.Or(cause, text)
 	}
 	var pod *errorhandling.PodConflictErrorModel

@@ -300,3 +300,12 @@ func TestRefusedStartOfAnInfraContainerWasInterrupted(t *testing.T) {
 		}
 	}
 }
+
+func TestMissingSourceOfAMountIsNotCalledACommand(t *testing.T) {
+	t.Parallel()
+	said := &errorhandling.ErrorModel{ResponseCode: 500, Message: "crun: cannot stat `/Data`: No such file or directory: OCI runtime attempted to invoke a command that was not found"}
+	class, _, cause := classify(t.Context(), said)
+	if want := "the source of a mount is not there: crun: cannot stat `/Data`: No such file or directory"; class != Temporary || cause != want {
+		t.Errorf("%s, %q; want %q", class, cause, want)
+	}
+}
