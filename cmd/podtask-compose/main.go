@@ -11,8 +11,8 @@ import (
 	"io"
 	"os"
 
-	"github.com/podtask/podtask/internal/composefile"
-	"github.com/podtask/podtask/pkg/convert"
+	"github.com/podtask/podtask/internal/define/composefile"
+	"github.com/podtask/podtask/internal/define/convert"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }

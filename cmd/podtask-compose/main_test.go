@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podtask/podtask/pkg/convert"
+	"github.com/podtask/podtask/internal/define/convert"
 )
 
 func TestRun(t *testing.T) {

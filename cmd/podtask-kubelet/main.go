@@ -30,9 +30,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podtask/podtask/internal/begin"
-	"github.com/podtask/podtask/internal/kubenode"
-	"github.com/podtask/podtask/pkg/config"
-	"github.com/podtask/podtask/pkg/state"
+	"github.com/podtask/podtask/internal/config"
+	"github.com/podtask/podtask/internal/kube/kubenode"
+	"github.com/podtask/podtask/internal/state"
 )
 
 // version is set by the linker.

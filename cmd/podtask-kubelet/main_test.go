@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podtask/podtask/pkg/config"
-	"github.com/podtask/podtask/pkg/state"
+	"github.com/podtask/podtask/internal/config"
+	"github.com/podtask/podtask/internal/state"
 )
 
 func TestEachFlagCanBeConfigured(t *testing.T) {

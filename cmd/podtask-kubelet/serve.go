@@ -16,12 +16,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/podtask/podtask/internal/agent"
 	"github.com/podtask/podtask/internal/begin"
-	"github.com/podtask/podtask/internal/kubenode"
-	"github.com/podtask/podtask/internal/kubeserve"
-	"github.com/podtask/podtask/internal/podaccess"
-	"github.com/podtask/podtask/pkg/state"
+	"github.com/podtask/podtask/internal/engine"
+	"github.com/podtask/podtask/internal/kube/kubenode"
+	"github.com/podtask/podtask/internal/kube/kubeserve"
+	"github.com/podtask/podtask/internal/kube/podaccess"
+	"github.com/podtask/podtask/internal/state"
 )
 
 // endpoint is the HTTPS endpoint of the node: its flags.
@@ -69,17 +69,17 @@ func (o *options) serve(access *rest.Config, client kubernetes.Interface, id *ku
 type podAccess struct {
 	stateDir string
 	log      *slog.Logger
-	open     func() (*agent.Agent, error)
+	open     func() (*engine.Agent, error)
 	get      func() (*podaccess.Access, error)
 }
 
 func (o *options) podAccess(log *slog.Logger) *podAccess {
 	stateDir, runtimeDir, failed := state.Dirs(o.getenv)
-	open := sync.OnceValues(func() (*agent.Agent, error) {
+	open := sync.OnceValues(func() (*engine.Agent, error) {
 		if failed != nil {
 			return nil, failed
 		}
-		return agent.Open(agent.Config{StateDir: stateDir, RuntimeDir: runtimeDir, Getenv: o.getenv, Log: log})
+		return engine.Open(engine.Config{StateDir: stateDir, RuntimeDir: runtimeDir, Getenv: o.getenv, Log: log})
 	})
 	return &podAccess{stateDir, log, open, sync.OnceValues(func() (*podaccess.Access, error) {
 		a, err := open()

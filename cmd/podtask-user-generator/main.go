@@ -16,8 +16,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/podtask/podtask/pkg/taskunit"
-	"github.com/podtask/podtask/pkg/unitdir"
+	"github.com/podtask/podtask/internal/unit/taskunit"
+	"github.com/podtask/podtask/internal/unit/unitdir"
 )
 
 // version is set by the linker.

@@ -29,7 +29,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/podtask/podtask/internal/registrytest"
+	"github.com/podtask/podtask/internal/testing/registrytest"
 )
 
 func main() {

@@ -124,7 +124,7 @@ func (t *treeBuilder) unitFiles() {
 }
 
 func (t *treeBuilder) completions() {
-	from := filepath.Join(t.root, "cmd/podtask/completion/podtask.")
+	from := filepath.Join(t.root, "internal/cli/completion/podtask.")
 	t.copy(from+"bash", t.prefix+"/share/bash-completion/completions/podtask", 0o644)
 	t.copy(from+"fish", t.prefix+"/share/fish/vendor_completions.d/podtask.fish", 0o644)
 	t.copy(from+"zsh", t.zsh+"/_podtask", 0o644)

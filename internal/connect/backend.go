@@ -10,19 +10,19 @@ import (
 	"strings"
 	"time"
 
-	"github.com/podtask/podtask/internal/agent"
-	"github.com/podtask/podtask/internal/console"
-	"github.com/podtask/podtask/internal/fleet"
-	"github.com/podtask/podtask/internal/imagestore"
-	"github.com/podtask/podtask/internal/observe"
-	"github.com/podtask/podtask/internal/preflight"
-	"github.com/podtask/podtask/internal/record"
-	"github.com/podtask/podtask/internal/services"
+	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/config"
+	"github.com/podtask/podtask/internal/engine"
+	"github.com/podtask/podtask/internal/engine/fleet"
+	"github.com/podtask/podtask/internal/engine/imagestore"
+	"github.com/podtask/podtask/internal/engine/observe"
+	"github.com/podtask/podtask/internal/engine/preflight"
+	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/internal/engine/services"
+	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/api"
-	"github.com/podtask/podtask/pkg/config"
 	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/lifecycle"
-	"github.com/podtask/podtask/pkg/state"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -42,10 +42,10 @@ type OwnerBackend struct {
 }
 
 // History is the api.Publisher and api.PullWatcher of a host.
-type History struct{ from *agent.Agent }
+type History struct{ from *engine.Agent }
 
 // NewHistory returns that of a host.
-func NewHistory(from *agent.Agent) History { return History{from} }
+func NewHistory(from *engine.Agent) History { return History{from} }
 
 // Events implements api.Publisher.
 func (h History) Events(ctx context.Context, q api.EventQuery, fn func(api.Event) error) error {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/podtask/podtask/internal/console"
+	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"

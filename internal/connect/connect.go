@@ -10,18 +10,18 @@ import (
 	"sync"
 	"time"
 
-	"github.com/podtask/podtask/internal/agent"
-	"github.com/podtask/podtask/internal/console"
-	"github.com/podtask/podtask/internal/owner"
-	"github.com/podtask/podtask/internal/record"
+	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/engine"
+	"github.com/podtask/podtask/internal/engine/owner"
+	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
-	"github.com/podtask/podtask/pkg/state"
 )
 
 // Connector finds the process that owns a task and sends it requests, or becomes the owner.
 type Connector struct {
-	Agent *agent.Agent
+	Agent *engine.Agent
 	Log   *slog.Logger
 	// Warnf prints a warning for the user.
 	Warnf func(format string, args ...any)

@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/podtask/podtask/internal/adjust"
-	"github.com/podtask/podtask/internal/envfile"
-	"github.com/podtask/podtask/internal/tasksecrets"
+	"github.com/podtask/podtask/internal/config"
+	"github.com/podtask/podtask/internal/define/adjust"
+	"github.com/podtask/podtask/internal/define/envfile"
+	"github.com/podtask/podtask/internal/define/pod"
+	"github.com/podtask/podtask/internal/engine/tasksecrets"
 	"github.com/podtask/podtask/pkg/api"
-	"github.com/podtask/podtask/pkg/config"
-	"github.com/podtask/podtask/pkg/pod"
-	"github.com/podtask/podtask/pkg/refs"
 	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskdef/refs"
 )
 
 // definer makes tasks of the definitions that requests contain or name, as run does for a

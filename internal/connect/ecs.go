@@ -14,15 +14,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/podtask/podtask/internal/arn"
-	"github.com/podtask/podtask/internal/awsapi"
-	"github.com/podtask/podtask/internal/ledger"
-	"github.com/podtask/podtask/internal/record"
+	"github.com/podtask/podtask/internal/aws/awsapi"
+	"github.com/podtask/podtask/internal/define/pod"
+	"github.com/podtask/podtask/internal/engine/arn"
+	"github.com/podtask/podtask/internal/engine/ledger"
+	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/admission"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
-	"github.com/podtask/podtask/pkg/pod"
-	"github.com/podtask/podtask/pkg/state"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/podtask/podtask/internal/datachannel"
-	"github.com/podtask/podtask/internal/ecsexec"
-	"github.com/podtask/podtask/internal/observe"
-	"github.com/podtask/podtask/pkg/libpod"
+	"github.com/podtask/podtask/internal/aws/datachannel"
+	"github.com/podtask/podtask/internal/aws/ecsexec"
+	"github.com/podtask/podtask/internal/engine/observe"
+	"github.com/podtask/podtask/internal/host/libpod"
 )
 
 // ECSSessions are the sessions of execute-command: an awsapi.Sessions.

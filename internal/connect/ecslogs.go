@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/podtask/podtask/internal/awsapi"
-	"github.com/podtask/podtask/internal/logdelivery"
-	"github.com/podtask/podtask/internal/observe"
+	"github.com/podtask/podtask/internal/aws/awsapi"
+	"github.com/podtask/podtask/internal/engine/logdelivery"
+	"github.com/podtask/podtask/internal/engine/observe"
 )
 
 // Streams implements awsapi.Logs.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/podtask/podtask/internal/awsapi"
-	"github.com/podtask/podtask/internal/services"
+	"github.com/podtask/podtask/internal/aws/awsapi"
+	"github.com/podtask/podtask/internal/engine/services"
 	"github.com/podtask/podtask/pkg/api"
 	svc "github.com/podtask/podtask/pkg/service"
 )

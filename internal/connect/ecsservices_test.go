@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/podtask/podtask/internal/awsapi"
-	"github.com/podtask/podtask/internal/services"
+	"github.com/podtask/podtask/internal/aws/awsapi"
+	"github.com/podtask/podtask/internal/engine/services"
 	svc "github.com/podtask/podtask/pkg/service"
 )
 

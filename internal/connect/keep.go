@@ -9,19 +9,19 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/podtask/podtask/internal/agent"
-	"github.com/podtask/podtask/internal/record"
-	"github.com/podtask/podtask/internal/tasksecrets"
-	"github.com/podtask/podtask/pkg/catalog"
-	"github.com/podtask/podtask/pkg/pod"
-	"github.com/podtask/podtask/pkg/state"
+	"github.com/podtask/podtask/internal/define/catalog"
+	"github.com/podtask/podtask/internal/define/pod"
+	"github.com/podtask/podtask/internal/engine"
+	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/internal/engine/tasksecrets"
+	"github.com/podtask/podtask/internal/state"
 )
 
 // Keeper registers manifests with Secrets. Their content goes to Podman; the registered
 // document names it.
 type Keeper struct {
 	Catalog *catalog.Catalog
-	Agent   *agent.Agent
+	Agent   *engine.Agent
 }
 
 // Register registers a manifest that Parse accepts. It is always a new revision: no record

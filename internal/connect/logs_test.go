@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podtask/podtask/internal/logdelivery"
-	"github.com/podtask/podtask/internal/logfiles"
+	"github.com/podtask/podtask/internal/config"
+	"github.com/podtask/podtask/internal/engine/logdelivery"
+	"github.com/podtask/podtask/internal/logs/logfiles"
 	"github.com/podtask/podtask/pkg/api"
-	"github.com/podtask/podtask/pkg/config"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
 )

@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podtask/podtask/internal/agent"
-	"github.com/podtask/podtask/internal/record"
+	"github.com/podtask/podtask/internal/engine"
+	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/lifecycle"
-	"github.com/podtask/podtask/pkg/state"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -24,7 +24,7 @@ func TestRecordedByAnOwnerThatHasJustEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Connector{Agent: &agent.Agent{Tasks: &record.Tasks{Store: store, Locks: locks}}}
+	s := &Connector{Agent: &engine.Agent{Tasks: &record.Tasks{Store: store, Locks: locks}}}
 	task, _, err := taskdef.Parse("app.json", []byte(`{"family": "app", "containerDefinitions": [{"name": "app", "image": "registry.example.com/app:1"}]}`))
 	if err != nil {
 		t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/podtask/podtask/internal/console"
-	"github.com/podtask/podtask/internal/record"
+	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"

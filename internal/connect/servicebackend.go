@@ -6,13 +6,13 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/podtask/podtask/internal/preflight"
-	"github.com/podtask/podtask/internal/services"
+	"github.com/podtask/podtask/internal/define/catalog"
+	"github.com/podtask/podtask/internal/engine/preflight"
+	"github.com/podtask/podtask/internal/engine/services"
 	"github.com/podtask/podtask/pkg/api"
-	"github.com/podtask/podtask/pkg/catalog"
 
+	"github.com/podtask/podtask/internal/state"
 	svc "github.com/podtask/podtask/pkg/service"
-	"github.com/podtask/podtask/pkg/state"
 )
 
 // kept serves the services of an agent: its api.ServiceKeeper.

@@ -8,7 +8,7 @@ import (
 	"path"
 	"time"
 
-	"github.com/podtask/podtask/internal/limitlisten"
+	"github.com/podtask/podtask/internal/serve/limitlisten"
 )
 
 // Time limits for what the client sends. Replies to clients that follow may take any time.

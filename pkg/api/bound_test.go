@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podtask/podtask/internal/rudeclient"
+	"github.com/podtask/podtask/internal/testing/rudeclient"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 

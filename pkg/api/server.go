@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/podtask/podtask/internal/limitlisten"
+	"github.com/podtask/podtask/internal/serve/limitlisten"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 

@@ -1,6 +1,6 @@
 // Package cgroups creates a slice of the user's systemd manager for each task, applies
-// the task's limits to it, and reads the usage of its cgroups. internal/agent is its
-// main caller; pkg/doctor uses [Detect].
+// the task's limits to it, and reads the usage of its cgroups. internal/engine is its
+// main caller; internal/host/doctor uses [Detect].
 //
 // The plan is pure: [Properties] is the request to systemd, [Wanted] what the kernel's
 // files must contain afterwards, [Compare] the difference, and [Detect] what the host

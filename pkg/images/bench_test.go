@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podtask/podtask/internal/registrytest"
+	"github.com/podtask/podtask/internal/testing/registrytest"
 	"github.com/podtask/podtask/pkg/images"
 )
 

@@ -1,7 +1,7 @@
 // Package images finds the digest and the platforms of an image reference by asking
 // its registry. It uses the user's credentials, registries.conf and certificates like
-// Podman, through containers/image, and never pulls an image. internal/agent asks it
-// before a pull; cmd/podtask asks it for image updates.
+// Podman, through containers/image, and never pulls an image. internal/engine asks it
+// before a pull; internal/cli asks it for image updates.
 //
 // A Resolver is safe for concurrent use. If a registry asks a client to wait
 // (Retry-After), the Resolver waits up to one minute in total; it does not retry

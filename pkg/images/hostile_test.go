@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podtask/podtask/internal/registrytest"
+	"github.com/podtask/podtask/internal/testing/registrytest"
 	"github.com/podtask/podtask/pkg/images"
 )
 

@@ -5,7 +5,7 @@ package images
 import (
 	"testing"
 
-	"github.com/podtask/podtask/internal/nonsense"
+	"github.com/podtask/podtask/internal/testing/nonsense"
 )
 
 func TestNonsenseCostsLittle(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/containers/image/v5/pkg/sysregistriesv2"
 	"github.com/containers/image/v5/types"
 
-	"github.com/podtask/podtask/internal/flight"
+	"github.com/podtask/podtask/pkg/images/flight"
 )
 
 // Resolution is the result of resolving a reference at the registry.

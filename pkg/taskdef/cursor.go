@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/podtask/podtask/internal/doctree"
+	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
 // cursor is a place in the document while it is decoded. A nil node means

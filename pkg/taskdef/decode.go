@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/podtask/podtask/internal/doctree"
+	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
 const (

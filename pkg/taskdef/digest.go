@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podtask/podtask/internal/doctree"
+	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
 // Digest returns the digest of what a document says, "sha256:" and 64

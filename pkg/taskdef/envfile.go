@@ -6,8 +6,8 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/podtask/podtask/internal/doctree"
-	"github.com/podtask/podtask/pkg/refs"
+	"github.com/podtask/podtask/pkg/taskdef/doctree"
+	"github.com/podtask/podtask/pkg/taskdef/refs"
 )
 
 // EnvironmentFile is a file of variables, one NAME=VALUE a line.

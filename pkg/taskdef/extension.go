@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/podtask/podtask/internal/doctree"
+	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
 // extensionMember holds what podtask has beyond the ECS model. ECS itself

@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/podtask/podtask/internal/doctree"
-	"github.com/podtask/podtask/pkg/logroute"
-	"github.com/podtask/podtask/pkg/refs"
+	"github.com/podtask/podtask/internal/logs/logroute"
+	"github.com/podtask/podtask/pkg/taskdef/doctree"
+	"github.com/podtask/podtask/pkg/taskdef/refs"
 )
 
 // FireLens says what kind of log router a container is.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podtask/podtask/pkg/refs"
+	"github.com/podtask/podtask/pkg/taskdef/refs"
 )
 
 func routed(router, app string) []byte {

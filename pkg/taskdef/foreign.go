@@ -1,6 +1,6 @@
 package taskdef
 
-import "github.com/podtask/podtask/internal/doctree"
+import "github.com/podtask/podtask/pkg/taskdef/doctree"
 
 // foreign are documents of other kinds that people have beside task definitions, by
 // members that only they have. The first that fits counts.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podtask/podtask/internal/guide"
+	"github.com/podtask/podtask/internal/testing/guide"
 )
 
 // TestDefinitionsOfTheKindsThatTheECSGuideShows parses a definition for each kind

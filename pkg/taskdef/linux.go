@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podtask/podtask/internal/doctree"
+	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
 // Linux is what a container asks of the kernel (linuxParameters, ulimits,

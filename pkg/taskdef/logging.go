@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/podtask/podtask/internal/doctree"
-	"github.com/podtask/podtask/pkg/logroute"
+	"github.com/podtask/podtask/internal/logs/logroute"
+	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
 // LogConfiguration is where a container's output goes.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podtask/podtask/pkg/refs"
+	"github.com/podtask/podtask/pkg/taskdef/refs"
 )
 
 func logged(driver, options, secret string) []byte {

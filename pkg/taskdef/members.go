@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podtask/podtask/internal/doctree"
+	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
 // answer is what this version does with a member of the ECS model.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podtask/podtask/internal/doctree"
+	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
 // ContainerNetwork is what a container asks of its network besides ports.

@@ -3,7 +3,7 @@ package taskdef
 import (
 	"testing"
 
-	"github.com/podtask/podtask/internal/nonsense"
+	"github.com/podtask/podtask/internal/testing/nonsense"
 )
 
 func TestNonsenseCostsLittle(t *testing.T) {

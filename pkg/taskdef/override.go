@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/podtask/podtask/internal/doctree"
+	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
 // Override is what a run changes of a definition: an ECS TaskOverride.

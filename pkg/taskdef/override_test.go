@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/podtask/podtask/pkg/refs"
+	"github.com/podtask/podtask/pkg/taskdef/refs"
 )
 
 const overridden = `{

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/podtask/podtask/internal/doctree"
-	"github.com/podtask/podtask/internal/suggest"
+	"github.com/podtask/podtask/pkg/taskdef/doctree"
+	"github.com/podtask/podtask/pkg/taskdef/suggest"
 )
 
 // Parse reads an ECS task definition, JSON or YAML, as given to

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/podtask/podtask/internal/doctree"
+	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
 var update = flag.Bool("update", false, "rewrite the .want files and docs/task-definition.md")

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podtask/podtask/pkg/refs"
+	"github.com/podtask/podtask/pkg/taskdef/refs"
 )
 
 // Resolved is a reference of a document and what answers it. It holds no value.

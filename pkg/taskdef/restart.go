@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/podtask/podtask/internal/doctree"
+	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
 // RestartPolicy says when a container that exited is started again.

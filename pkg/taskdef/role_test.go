@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podtask/podtask/pkg/refs"
+	"github.com/podtask/podtask/pkg/taskdef/refs"
 )
 
 func TestTheSourceOfARole(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/distribution/reference"
-	"github.com/podtask/podtask/internal/doctree"
+	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
 // The ranges of the ECS model. Ten containers is the service quota

@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/podtask/podtask/internal/doctree"
-	"github.com/podtask/podtask/internal/suggest"
+	"github.com/podtask/podtask/pkg/taskdef/doctree"
+	"github.com/podtask/podtask/pkg/taskdef/suggest"
 )
 
 // didYouMean is the fix for a word that is none of the candidates.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/podtask/podtask/internal/doctree"
+	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
 // Target is a launch type of ECS whose own rules are applied besides. They are

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podtask/podtask/internal/doctree"
-	"github.com/podtask/podtask/pkg/refs"
+	"github.com/podtask/podtask/pkg/taskdef/doctree"
+	"github.com/podtask/podtask/pkg/taskdef/refs"
 )
 
 // Volume is a volume that containers of the task may mount.

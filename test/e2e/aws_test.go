@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podtask/podtask/internal/registrytest"
-	"github.com/podtask/podtask/pkg/metadata"
+	"github.com/podtask/podtask/internal/engine/metadata"
+	"github.com/podtask/podtask/internal/testing/registrytest"
 )
 
 // awsbox pushes the image with software for ECS and returns its reference.

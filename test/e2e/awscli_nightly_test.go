@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podtask/podtask/internal/logstest"
+	"github.com/podtask/podtask/internal/testing/logstest"
 )
 
 // awsCLI is Debian's command line of AWS, if it is installed (hack/install.sh awsclients).

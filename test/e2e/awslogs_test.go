@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podtask/podtask/internal/logstest"
+	"github.com/podtask/podtask/internal/testing/logstest"
 )
 
 // The output of a container reaches CloudWatch Logs: while its server fails, with an owner

@@ -17,7 +17,7 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
-	"github.com/podtask/podtask/internal/registrytest"
+	"github.com/podtask/podtask/internal/testing/registrytest"
 )
 
 // withLogin is hello with credentials of its own.

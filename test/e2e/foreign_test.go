@@ -24,7 +24,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
-	"github.com/podtask/podtask/internal/registrytest"
+	"github.com/podtask/podtask/internal/testing/registrytest"
 )
 
 // foreign is Debian's docker-registry, which is not part of this project: TLS with a

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podtask/podtask/internal/guide"
+	"github.com/podtask/podtask/internal/testing/guide"
 	"github.com/podtask/podtask/test/testbed"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podtask/podtask/internal/registrytest"
+	"github.com/podtask/podtask/internal/testing/registrytest"
 )
 
 // A registry whose layers are not what they should be makes the task fail in time, with a

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podtask/podtask/internal/registrytest"
+	"github.com/podtask/podtask/internal/testing/registrytest"
 )
 
 // afterwards passes a request on and then does something else.

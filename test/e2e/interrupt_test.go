@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/podtask/podtask/internal/registrytest"
+	"github.com/podtask/podtask/internal/testing/registrytest"
 )
 
 func TestInterruptBeforeAnythingRan(t *testing.T) {

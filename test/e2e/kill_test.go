@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/podtask/podtask/internal/registrytest"
+	"github.com/podtask/podtask/internal/testing/registrytest"
 )
 
 // moment is one at which the owner of a task is killed with -9.

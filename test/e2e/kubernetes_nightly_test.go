@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podtask/podtask/internal/controlplane"
+	"github.com/podtask/podtask/internal/testing/controlplane"
 	"github.com/podtask/podtask/test/testbed"
 )
 

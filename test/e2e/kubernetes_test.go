@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podtask/podtask/internal/controlplane"
+	"github.com/podtask/podtask/internal/testing/controlplane"
 )
 
 // node is a node of a cluster: a box with its agent and podtask-kubelet.

@@ -15,8 +15,8 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
-	"github.com/podtask/podtask/internal/controlplane"
-	"github.com/podtask/podtask/internal/registrytest"
+	"github.com/podtask/podtask/internal/testing/controlplane"
+	"github.com/podtask/podtask/internal/testing/registrytest"
 )
 
 // TestKubernetesInTrouble is what happens less often than the story of TestKubernetes.

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/podtask/podtask/internal/logstest"
+	"github.com/podtask/podtask/internal/testing/logstest"
 )
 
 // texts collects what servers got.

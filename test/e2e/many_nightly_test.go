@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/podtask/podtask/pkg/quota"
+	"github.com/podtask/podtask/internal/host/quota"
 	"github.com/podtask/podtask/test/testbed"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podtask/podtask/internal/registrytest"
+	"github.com/podtask/podtask/internal/testing/registrytest"
 	"github.com/podtask/podtask/test/testbed"
 )
 

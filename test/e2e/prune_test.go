@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podtask/podtask/pkg/state"
+	"github.com/podtask/podtask/internal/state"
 )
 
 // age makes everything that podtask pulled look as if it had been used an hour ago.

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podtask/podtask/internal/faults"
+	"github.com/podtask/podtask/internal/testing/faults"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/test/testbed"
 )

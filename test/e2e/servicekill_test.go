@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podtask/podtask/pkg/libpod"
+	"github.com/podtask/podtask/internal/host/libpod"
 	"github.com/podtask/podtask/test/testbed"
 )
 

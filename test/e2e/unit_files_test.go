@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podtask/podtask/internal/registrytest"
+	"github.com/podtask/podtask/internal/testing/registrytest"
 )
 
 // What users write in .task files and beside them, as systemd and podtask take it.

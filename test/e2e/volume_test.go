@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/podtask/podtask/internal/registrytest"
+	"github.com/podtask/podtask/internal/testing/registrytest"
 )
 
 func mountAt(volume, path string) obj { return obj{"sourceVolume": volume, "containerPath": path} }

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podtask/podtask/internal/registrytest"
+	"github.com/podtask/podtask/internal/testing/registrytest"
 	"github.com/podtask/podtask/test/testbed"
 )
 

@@ -20,8 +20,8 @@ import (
 	_ "github.com/docker/docker/daemon/logger/splunk"
 	_ "github.com/docker/docker/daemon/logger/syslog"
 
-	"github.com/podtask/podtask/internal/logfiles"
-	"github.com/podtask/podtask/pkg/logroute"
+	"github.com/podtask/podtask/internal/logs/logfiles"
+	"github.com/podtask/podtask/internal/logs/logroute"
 )
 
 // TestMain gives Docker's awslogs credentials.

@@ -17,14 +17,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/podtask/podtask/internal/logstest"
-	"github.com/podtask/podtask/pkg/logroute"
-	"github.com/podtask/podtask/pkg/logsend"
-	"github.com/podtask/podtask/pkg/logsend/awslogs"
-	"github.com/podtask/podtask/pkg/logsend/forward"
-	"github.com/podtask/podtask/pkg/logsend/gelf"
-	"github.com/podtask/podtask/pkg/logsend/splunk"
-	"github.com/podtask/podtask/pkg/logsend/syslog"
+	"github.com/podtask/podtask/internal/logs/logroute"
+	"github.com/podtask/podtask/internal/logs/logsend"
+	"github.com/podtask/podtask/internal/logs/logsend/awslogs"
+	"github.com/podtask/podtask/internal/logs/logsend/forward"
+	"github.com/podtask/podtask/internal/logs/logsend/gelf"
+	"github.com/podtask/podtask/internal/logs/logsend/splunk"
+	"github.com/podtask/podtask/internal/logs/logsend/syslog"
+	"github.com/podtask/podtask/internal/testing/logstest"
 )
 
 // rounds is how many outputs each driver gets with each set of options.

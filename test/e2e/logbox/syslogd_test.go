@@ -16,8 +16,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podtask/podtask/pkg/logroute"
-	"github.com/podtask/podtask/pkg/logsend/syslog"
+	"github.com/podtask/podtask/internal/logs/logroute"
+	"github.com/podtask/podtask/internal/logs/logsend/syslog"
 )
 
 // syslogd is a syslog server of a distribution.

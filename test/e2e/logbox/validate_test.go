@@ -11,7 +11,7 @@ import (
 
 	"github.com/docker/docker/daemon/logger"
 
-	"github.com/podtask/podtask/pkg/logroute"
+	"github.com/podtask/podtask/internal/logs/logroute"
 )
 
 // needed are the options that a driver does not work without.

@@ -6,7 +6,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/podtask/podtask/internal/logstest"
+	"github.com/podtask/podtask/internal/testing/logstest"
 )
 
 // route is a log router without outputs. What the configuration refers to comes from its

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podtask/podtask/internal/top"
-	"github.com/podtask/podtask/internal/webui"
+	"github.com/podtask/podtask/internal/cli/timeline"
+	"github.com/podtask/podtask/internal/cli/top"
+	"github.com/podtask/podtask/internal/cli/webui"
 	"github.com/podtask/podtask/pkg/api"
-	"github.com/podtask/podtask/pkg/timeline"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)

@@ -1,0 +1,388 @@
+package awsapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/podtask/podtask/internal/engine/arn"
+	"github.com/podtask/podtask/pkg/service"
+)
+
+// attempts are the operations on the history of services: ECS calls an attempt a service
+// deployment.
+type attempts struct {
+	*serviceBook
+	clusters *clusters
+	tasks    Tasks
+}
+
+const (
+	// usualAttempts is how many attempts a page has, maxAttempts how many a request names.
+	usualAttempts = 20
+	maxAttempts   = 20
+)
+
+func (a attempts) operations() []operation {
+	return []operation{
+		define("ListServiceDeployments", honor("service!", "cluster", "status", "createdAt", "createdAt.after", "createdAt.before", "maxResults", "nextToken"), a.list),
+		define("DescribeServiceDeployments", honor("serviceDeploymentArns!"), a.describe),
+		define("DescribeServiceRevisions", honor("serviceRevisionArns!"), a.revisions),
+		define("StopServiceDeployment", honor("serviceDeploymentArn!", "stopType"), a.stop),
+	}
+}
+
+// revisionID is the id of a deployment's revision: a number of 19 digits, as on ECS.
+func revisionID(deployment string) string {
+	const least = 1_000_000_000_000_000_000
+	sum := sha256.Sum256([]byte(deployment))
+	return strconv.FormatUint(least+binary.BigEndian.Uint64(sum[:8])%(8*least), 10)
+}
+
+// attemptID is the id of an attempt, which no other service has, also none of the same name.
+func attemptID(s service.State, a service.Attempt) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", s.ID, a.Number))
+	return base64.RawURLEncoding.EncodeToString(sum[:16])
+}
+
+func attemptARN(s service.State, a service.Attempt) string {
+	return arn.ServiceDeployment(clusterOfService(s), s.Name, attemptID(s, a))
+}
+
+func revisionARN(s service.State, deployment string) string {
+	return arn.ServiceRevision(clusterOfService(s), s.Name, revisionID(deployment))
+}
+
+// named finds the service that an ARN of the kind is of. It returns the last part of the ARN.
+func (a attempts) named(path, kind, text string) (s service.State, id string, ok bool, err error) {
+	rest, isARN, err := cut(path, kind, text)
+	if err != nil {
+		return s, "", false, err
+	}
+	parts := strings.Split(rest, "/")
+	if !isARN || len(parts) != 3 {
+		return s, "", false, invalidf("%s: %q is not the ARN of a %s", path, shortened(text), kind)
+	}
+	s, ok = a.find(parts[1])
+	return s, parts[2], ok && clusterOfService(s) == parts[0], nil
+}
+
+// attempt finds the attempt of an ARN.
+func (a attempts) attempt(path, text string) (s service.State, found service.Attempt, ok bool, err error) {
+	s, id, ok, err := a.named(path, "service-deployment", text)
+	if !ok || err != nil {
+		return s, found, false, err
+	}
+	i := slices.IndexFunc(s.History, func(a service.Attempt) bool { return attemptID(s, a) == id })
+	if i < 0 {
+		return s, found, false, nil
+	}
+	return s, s.History[i], true, nil
+}
+
+// attemptBrief is an attempt in a list.
+type attemptBrief struct {
+	attemptHead
+	Target string `json:"targetServiceRevisionArn"`
+}
+
+// attemptHead is what an attempt has in lists and by itself.
+type attemptHead struct {
+	ARN        string `json:"serviceDeploymentArn"`
+	ServiceARN string `json:"serviceArn"`
+	ClusterARN string `json:"clusterArn"`
+	CreatedAt  moment `json:"createdAt"`
+	StartedAt  moment `json:"startedAt"`
+	FinishedAt moment `json:"finishedAt,omitzero"`
+	Status     string `json:"status"`
+	Reason     string `json:"statusReason,omitempty"`
+}
+
+// attemptDoc is an attempt in answers.
+type attemptDoc struct {
+	attemptHead
+	UpdatedAt moment           `json:"updatedAt"`
+	StoppedAt moment           `json:"stoppedAt,omitzero"`
+	Sources   []shareDoc       `json:"sourceServiceRevisions"`
+	Target    shareDoc         `json:"targetServiceRevision"`
+	Rollback  *returnDoc       `json:"rollback,omitempty"`
+	Breaker   breakerUseDoc    `json:"deploymentCircuitBreaker"`
+	Config    attemptConfigDoc `json:"deploymentConfiguration"`
+}
+
+// shareDoc is how many tasks there are of a revision.
+type shareDoc struct {
+	ARN       string `json:"arn"`
+	Requested int    `json:"requestedTaskCount"`
+	Running   int    `json:"runningTaskCount"`
+	Pending   int    `json:"pendingTaskCount"`
+}
+
+type returnDoc struct {
+	Reason    string `json:"reason"`
+	StartedAt moment `json:"startedAt"`
+	Revision  string `json:"serviceRevisionArn"`
+}
+
+type breakerUseDoc struct {
+	Status    string `json:"status"`
+	Failures  int    `json:"failureCount"`
+	Threshold int    `json:"threshold"`
+}
+
+type attemptConfigDoc struct {
+	deploymentConfigDoc
+	Strategy string `json:"strategy"`
+}
+
+func headOf(s service.State, a service.Attempt) attemptHead {
+	cluster := clusterOfService(s)
+	return attemptHead{
+		ARN: attemptARN(s, a), ServiceARN: arn.Service(cluster, s.Name), ClusterARN: arn.Cluster(cluster),
+		CreatedAt: moment(a.Times.CreatedAt), StartedAt: moment(a.Times.CreatedAt), FinishedAt: moment(a.Times.EndedAt),
+		Status: string(a.Status), Reason: a.Reason,
+	}
+}
+
+func shareOf(s service.State, share service.Share) shareDoc {
+	return shareDoc{revisionARN(s, share.Deployment), share.Requested, share.Running, share.Pending}
+}
+
+func sharesOf(s service.State, shares []service.Share) []shareDoc {
+	all := []shareDoc{}
+	for _, share := range shares {
+		all = append(all, shareOf(s, share))
+	}
+	return all
+}
+
+// attemptOf describes an attempt.
+func attemptOf(s service.State, a service.Attempt) attemptDoc {
+	doc := attemptDoc{
+		attemptHead: headOf(s, a), UpdatedAt: moment(a.Times.UpdatedAt), StoppedAt: moment(a.Times.StoppedAt),
+		Sources: sharesOf(s, a.Sources), Target: shareOf(s, a.Target),
+		Breaker: breakerUseDoc{"MONITORING", a.Breaker.Failures, a.Breaker.Threshold},
+		Config:  attemptConfigDoc{configOf(a.Breaker.Breaker, a.Bounds), "ROLLING"},
+	}
+	switch {
+	case a.Breaker.Tripped:
+		doc.Breaker.Status = "TRIGGERED"
+	case !a.Breaker.Enable:
+		doc.Breaker.Status = "DISABLED"
+	case a.Ended():
+		doc.Breaker.Status = "MONITORING_COMPLETE"
+	}
+	if r := a.Return; r != nil {
+		doc.Rollback = &returnDoc{doc.Reason, moment(r.StartedAt), revisionARN(s, r.Deployment)}
+	}
+	return doc
+}
+
+type listAttemptsIn struct {
+	paging
+	Service string   `json:"service"`
+	Cluster string   `json:"cluster"`
+	Status  []string `json:"status"`
+	Created struct {
+		After  moment `json:"after"`
+		Before moment `json:"before"`
+	} `json:"createdAt"`
+}
+
+// attemptStatuses are those of ECS.
+var attemptStatuses = []string{"PENDING", "SUCCESSFUL", "STOPPED", "STOP_REQUESTED", "IN_PROGRESS", "ROLLBACK_REQUESTED", "ROLLBACK_IN_PROGRESS", "ROLLBACK_SUCCESSFUL", "ROLLBACK_FAILED"}
+
+// wants reports whether an attempt passes the filters of a request.
+func (in listAttemptsIn) wants(a service.Attempt) bool {
+	after, before := time.Time(in.Created.After), time.Time(in.Created.Before)
+	return (len(in.Status) == 0 || slices.Contains(in.Status, string(a.Status))) &&
+		(after.IsZero() || a.Times.CreatedAt.After(after)) && (before.IsZero() || a.Times.CreatedAt.Before(before))
+}
+
+// list lists the attempts of a service, the latest first.
+func (a attempts) list(_ context.Context, in listAttemptsIn, _ fields) (any, error) {
+	for _, status := range in.Status {
+		if err := oneOf("status", status, attemptStatuses...); err != nil {
+			return nil, err
+		}
+	}
+	cluster, err := a.clusters.active(in.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	s, _, ok, err := a.serviceBook.named("service", cluster, in.Service)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, failf("ServiceNotFoundException", "Service not found.")
+	}
+	var keys []string
+	briefs := make(map[string]attemptBrief)
+	for _, found := range slices.Backward(s.History) {
+		if in.wants(found) {
+			key := fmt.Sprintf("%020d", found.Number)
+			keys = append(keys, key)
+			briefs[key] = attemptBrief{headOf(s, found), revisionARN(s, found.Target.Deployment)}
+		}
+	}
+	answer := struct {
+		Deployments []attemptBrief `json:"serviceDeployments"`
+		Next        string         `json:"nextToken,omitempty"`
+	}{Deployments: []attemptBrief{}}
+	keys, answer.Next, err = page("ListServiceDeployments "+s.ID, in.paging, usualAttempts, keys, func(a, b string) int { return strings.Compare(b, a) })
+	for _, key := range keys {
+		answer.Deployments = append(answer.Deployments, briefs[key])
+	}
+	return answer, err
+}
+
+type describeAttemptsIn struct {
+	ARNs []string `json:"serviceDeploymentArns"`
+}
+
+// countARNs checks how many ARNs a request has.
+func countARNs(path string, all []string) error {
+	if n := len(all); n < 1 || n > maxAttempts {
+		return invalidf("%s: %d is not 1 to %d", path, n, maxAttempts)
+	}
+	return nil
+}
+
+func (a attempts) describe(_ context.Context, in describeAttemptsIn, _ fields) (any, error) {
+	const path = "serviceDeploymentArns"
+	if err := countARNs(path, in.ARNs); err != nil {
+		return nil, err
+	}
+	answer := struct {
+		Deployments []attemptDoc `json:"serviceDeployments"`
+		Failures    []problem    `json:"failures"`
+	}{[]attemptDoc{}, []problem{}}
+	for _, text := range in.ARNs {
+		s, found, ok, err := a.attempt(path, text)
+		switch {
+		case err != nil:
+			return nil, err
+		case ok:
+			answer.Deployments = append(answer.Deployments, attemptOf(s, found))
+		default:
+			answer.Failures = append(answer.Failures, problem{ARN: text, Reason: missingReason})
+		}
+	}
+	return answer, nil
+}
+
+type stopAttemptIn struct {
+	ARN  string `json:"serviceDeploymentArn"`
+	Type string `json:"stopType"`
+}
+
+func (a attempts) stop(ctx context.Context, in stopAttemptIn, _ fields) (any, error) {
+	if err := oneOf("stopType", in.Type, "ROLLBACK", "ABORT"); err != nil {
+		return nil, err
+	}
+	s, found, ok, err := a.attempt("serviceDeploymentArn", in.ARN)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, failf("ServiceDeploymentNotFoundException", "Service deployment not found.")
+	}
+	if err := a.services.StopAttempt(ctx, s.Name, found.Number, in.Type == "ABORT"); err != nil {
+		return nil, err
+	}
+	return struct {
+		ARN string `json:"serviceDeploymentArn"`
+	}{attemptARN(s, found)}, nil
+}
+
+// revisionDoc is a revision in answers.
+type revisionDoc struct {
+	ARN        string     `json:"serviceRevisionArn"`
+	ServiceARN string     `json:"serviceArn"`
+	ClusterARN string     `json:"clusterArn"`
+	Definition string     `json:"taskDefinition"`
+	LaunchType string     `json:"launchType"`
+	Images     []imageDoc `json:"containerImages"`
+	GuardDuty  bool       `json:"guardDutyEnabled"`
+	CreatedAt  moment     `json:"createdAt"`
+}
+
+type imageDoc struct {
+	Container string `json:"containerName"`
+	Image     string `json:"image"`
+	Digest    string `json:"imageDigest,omitempty"`
+}
+
+// keptInRevision are the kept members of a service that a revision has.
+var keptInRevision = []string{"capacityProviderStrategy", "platformVersion", "networkConfiguration", "loadBalancers", "serviceRegistries", "serviceConnectConfiguration"}
+
+type describeRevisionsIn struct {
+	ARNs []string `json:"serviceRevisionArns"`
+}
+
+func (a attempts) revisions(ctx context.Context, in describeRevisionsIn, _ fields) (any, error) {
+	const path = "serviceRevisionArns"
+	if err := countARNs(path, in.ARNs); err != nil {
+		return nil, err
+	}
+	answer := struct {
+		Revisions []any     `json:"serviceRevisions"`
+		Failures  []problem `json:"failures"`
+	}{[]any{}, []problem{}}
+	for _, text := range in.ARNs {
+		s, id, ok, err := a.named(path, "service-revision", text)
+		if err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(s.Revisions, func(r service.Revision) bool { return revisionID(r.Deployment) == id })
+		if !ok || i < 0 {
+			answer.Failures = append(answer.Failures, problem{ARN: text, Reason: missingReason})
+			continue
+		}
+		answer.Revisions = append(answer.Revisions, a.revisionOf(ctx, s, s.Revisions[i]))
+	}
+	return answer, nil
+}
+
+// revisionOf describes a revision.
+func (a attempts) revisionOf(ctx context.Context, s service.State, r service.Revision) any {
+	cluster, kept := clusterOfService(s), make(fields)
+	sent := serviceClientOf(service.Config{ClientConfig: service.ClientConfig{Client: r.Client}}).Kept
+	for _, name := range keptInRevision {
+		if v := sent[name]; v != nil {
+			kept[name] = v
+		}
+	}
+	doc := revisionDoc{
+		ARN: revisionARN(s, r.Deployment), ServiceARN: arn.Service(cluster, s.Name), ClusterARN: arn.Cluster(cluster), Definition: arn.Make("task-definition", r.TaskDefinition),
+		LaunchType: launchTypeOf(client{Kept: sent}), Images: []imageDoc{}, CreatedAt: moment(r.CreatedAt),
+	}
+	digests := a.digests(ctx, s, r)
+	for _, i := range r.Images {
+		doc.Images = append(doc.Images, imageDoc{i.Container, i.Image, digests[i.Container]})
+	}
+	return over{doc, kept}
+}
+
+// digests are those of the images, by container, as far as a task of the revision has them.
+func (a attempts) digests(ctx context.Context, s service.State, r service.Revision) map[string]string {
+	found := make(map[string]string)
+	for _, t := range a.tasks.States(ctx) {
+		if t.Options.Service != s.Name || t.Options.Deployment != r.Deployment || t.CreatedAt.Before(s.CreatedAt) {
+			continue
+		}
+		for i, c := range t.Containers {
+			if c.Digest != "" {
+				found[t.Task.Containers[i].Name] = c.Digest
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,284 @@
+package awsapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/podtask/podtask/internal/engine/arn"
+	"github.com/podtask/podtask/internal/state"
+	"github.com/podtask/podtask/pkg/lifecycle"
+)
+
+// clusters are names under which tasks are found.
+type clusters struct {
+	records *state.Store
+	tags    *tagStore
+	tasks   Tasks
+	host    Host
+	now     func() time.Time
+	// services counts the services of a cluster.
+	services func(cluster string) int
+
+	mu sync.Mutex // for one change
+}
+
+// clusterRecord is a cluster as it is stored.
+type clusterRecord struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	Tags []tag  `json:"tags,omitempty"`
+	// Kept is what the client sent besides.
+	Kept fields `json:"kept,omitempty"`
+	// DeletedAt is zero for an active cluster.
+	DeletedAt time.Time `json:"deletedAt,omitzero"`
+}
+
+const (
+	kindCluster = "cluster"
+	// shownInactive is how long what was deleted is still described: clients wait for it.
+	shownInactive = time.Hour
+)
+
+func (c *clusters) operations() []operation {
+	return []operation{
+		define("CreateCluster", members(
+			honor("clusterName", "tags", "tags[].key", "tags[].value"),
+			keep("a cluster is a name here", "settings:l", "configuration:o", "capacityProviders:l", "defaultCapacityProviderStrategy:l", "serviceConnectDefaults:o"),
+		), c.create),
+		define("DescribeClusters", honor("clusters", "include"), c.describe),
+		define("ListClusters", honor("maxResults", "nextToken"), c.list),
+		define("DeleteCluster", honor("cluster!"), c.delete),
+	}
+}
+
+// find returns an active cluster, or one that was deleted within the hour.
+func (c *clusters) find(name string) (r clusterRecord, ok bool, err error) {
+	data, err := c.records.Get(recordKey(kindCluster, name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return clusterRecord{Kind: kindCluster, Name: name}, name == arn.DefaultCluster, nil
+	case err == nil:
+		err = json.Unmarshal(data, &r)
+	}
+	shown := r.DeletedAt.IsZero() || c.now().Sub(r.DeletedAt) < shownInactive
+	if !shown && name == arn.DefaultCluster {
+		return clusterRecord{Kind: kindCluster, Name: name}, true, err
+	}
+	return r, err == nil && shown, err
+}
+
+// active returns the name of a cluster that is there; the default one for an empty text.
+func (c *clusters) active(text string) (string, error) {
+	name, err := clusterName("cluster", text)
+	if err != nil {
+		return "", err
+	}
+	r, ok, err := c.find(name)
+	if err == nil && (!ok || !r.DeletedAt.IsZero()) {
+		err = failf(codeNoCluster, "Cluster not found.")
+	}
+	return name, err
+}
+
+// names are those of all active clusters.
+func (c *clusters) names() ([]string, error) {
+	all := []string{arn.DefaultCluster}
+	for record, err := range c.records.All(nil) {
+		var r clusterRecord
+		if err != nil || json.Unmarshal(record.Data, &r) != nil || r.Kind != kindCluster {
+			continue // one that cannot be read does not hide the others
+		}
+		if r.Name != arn.DefaultCluster && r.DeletedAt.IsZero() {
+			all = append(all, r.Name)
+		}
+	}
+	slices.Sort(all)
+	return all, nil
+}
+
+func (c *clusters) put(r clusterRecord) error {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return c.records.Put(recordKey(kindCluster, r.Name), data)
+}
+
+// clusterDoc is a cluster in answers.
+type clusterDoc struct {
+	ClusterARN         string      `json:"clusterArn"`
+	ClusterName        string      `json:"clusterName"`
+	Status             string      `json:"status"`
+	Instances          int         `json:"registeredContainerInstancesCount"`
+	RunningTasks       int         `json:"runningTasksCount"`
+	PendingTasks       int         `json:"pendingTasksCount"`
+	ActiveServices     int         `json:"activeServicesCount"`
+	Statistics         []nameValue `json:"statistics"`
+	Tags               []tag       `json:"tags"`
+	Settings           []nameValue `json:"settings"`
+	CapacityProviders  []string    `json:"capacityProviders"`
+	CapacityStrategies []struct{}  `json:"defaultCapacityProviderStrategy"`
+}
+
+// document describes the cluster, with its tasks among states.
+func (c *clusters) document(r clusterRecord, states []lifecycle.State, tags []tag) any {
+	doc := clusterDoc{
+		ClusterARN: arn.Cluster(r.Name), ClusterName: r.Name, Status: "ACTIVE", Instances: 1, ActiveServices: c.services(r.Name),
+		Statistics: []nameValue{}, Tags: tags, Settings: []nameValue{}, CapacityProviders: []string{}, CapacityStrategies: []struct{}{},
+	}
+	if !r.DeletedAt.IsZero() {
+		doc.Status, doc.Instances = "INACTIVE", 0
+	}
+	for _, s := range states {
+		switch {
+		case clusterOf(s) != r.Name:
+		case statusOf(s) == "RUNNING":
+			doc.RunningTasks++
+		case s.Goal == lifecycle.Up:
+			doc.PendingTasks++
+		}
+	}
+	return over{doc, r.Kept}
+}
+
+type clusterAnswer struct {
+	Cluster any `json:"cluster"`
+}
+
+type createClusterIn struct {
+	ClusterName string `json:"clusterName"`
+	Tags        []tag  `json:"tags"`
+}
+
+func (c *clusters) create(ctx context.Context, in createClusterIn, kept fields) (any, error) {
+	name, err := clusterName("clusterName", in.ClusterName)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkTags("tags", in.Tags); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, err = c.records.Get(recordKey(kindCluster, name))
+	r, ok, findErr := c.find(name)
+	switch {
+	case findErr != nil:
+		return nil, findErr
+	case ok && r.DeletedAt.IsZero() && (err == nil || len(kept) == 0 && len(in.Tags) == 0):
+	default:
+		r = clusterRecord{Kind: kindCluster, Name: name, Tags: in.Tags, Kept: kept}
+		if err := errors.Join(c.tags.forget(arn.Cluster(name)), c.put(r)); err != nil {
+			return nil, err
+		}
+	}
+	tags, err := c.tags.of(arn.Cluster(name), r.Tags)
+	return clusterAnswer{c.document(r, c.tasks.States(ctx), tags)}, err
+}
+
+type describeClustersIn struct {
+	Clusters []string `json:"clusters"`
+	Include  []string `json:"include"`
+}
+
+func (c *clusters) describe(ctx context.Context, in describeClustersIn, _ fields) (any, error) {
+	if len(in.Clusters) > maxPage {
+		return nil, invalidf("clusters: there are %d, more than %d", len(in.Clusters), maxPage)
+	}
+	if len(in.Clusters) == 0 {
+		in.Clusters = []string{arn.DefaultCluster}
+	}
+	answer := struct {
+		Clusters []any     `json:"clusters"`
+		Failures []problem `json:"failures"`
+	}{[]any{}, []problem{}}
+	states := c.tasks.States(ctx)
+	for _, text := range in.Clusters {
+		name, err := clusterName("clusters", text)
+		if err != nil {
+			return nil, err
+		}
+		r, ok, err := c.find(name)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			answer.Failures = append(answer.Failures, problem{ARN: arn.Cluster(name), Reason: missingReason})
+			continue
+		}
+		tags := []tag{}
+		if slices.Contains(in.Include, "TAGS") {
+			if tags, err = c.tags.of(arn.Cluster(name), r.Tags); err != nil {
+				return nil, err
+			}
+		}
+		answer.Clusters = append(answer.Clusters, c.document(r, states, tags))
+	}
+	return answer, nil
+}
+
+func (c *clusters) list(_ context.Context, in paging, _ fields) (any, error) {
+	all, err := c.names()
+	if err != nil {
+		return nil, err
+	}
+	some, next, err := page("ListClusters", in, maxPage, all, strings.Compare)
+	if err != nil {
+		return nil, err
+	}
+	for i, name := range some {
+		some[i] = arn.Cluster(name)
+	}
+	return struct {
+		ARNs []string `json:"clusterArns"`
+		Next string   `json:"nextToken,omitempty"`
+	}{some, next}, nil
+}
+
+type clusterIn struct {
+	Cluster string `json:"cluster"`
+}
+
+func (c *clusters) delete(ctx context.Context, in clusterIn, _ fields) (any, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	name, err := c.active(in.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	states := c.tasks.States(ctx)
+	if slices.ContainsFunc(states, func(s lifecycle.State) bool { return clusterOf(s) == name && s.Status() != lifecycle.StatusStopped }) {
+		return nil, failf("ClusterContainsTasksException", "The Cluster cannot be deleted while Tasks are active.")
+	}
+	if c.services(name) > 0 {
+		return nil, failf("ClusterContainsServicesException", "The Cluster cannot be deleted while Services are active.")
+	}
+	r, _, err := c.find(name)
+	if err != nil {
+		return nil, err
+	}
+	r.DeletedAt = c.now().UTC()
+	if name == arn.DefaultCluster {
+		return nil, invalidf("cluster: %s cannot be deleted: it has the tasks that come without a cluster", name)
+	}
+	if err := c.put(r); err != nil {
+		return nil, err
+	}
+	return clusterAnswer{c.document(r, states, []tag{})}, nil
+}
+
+// tagged implements tagging for clusters.
+func (c *clusters) tagged(text string) (string, []tag, error) {
+	name, err := c.active(text)
+	if err != nil {
+		return "", nil, err
+	}
+	r, _, err := c.find(name)
+	return arn.Cluster(name), r.Tags, err
+}

@@ -1,0 +1,301 @@
+package awsapi
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/podtask/podtask/internal/engine/arn"
+	"github.com/podtask/podtask/internal/state"
+)
+
+// Logs is the output of the containers that log to CloudWatch Logs, whether or not it is sent
+// there.
+type Logs interface {
+	// Streams are those of all tasks that are recorded.
+	Streams(ctx context.Context) []LogStream
+	// Lines calls fn for the lines of a stream in their order, from the second of since on;
+	// zero: all of them. It stops at the first error of fn and returns it.
+	Lines(ctx context.Context, s LogStream, since time.Time, fn func(LogLine) error) error
+}
+
+// LogStream is the output of a container.
+type LogStream struct {
+	// Group and Name are those that the log driver's options say.
+	Group, Name string
+	// Task is an id, Container the name of one of its containers.
+	Task, Container string
+	CreatedAt       time.Time
+}
+
+// LogLine is a line of a container.
+type LogLine struct {
+	Time time.Time
+	Text string
+}
+
+// logs are the reading operations of CloudWatch Logs. There is no second store: the events are
+// the lines of the task's own log, and end with the task.
+type logs struct {
+	logs    Logs
+	records *state.Store
+	now     func() time.Time
+
+	mu sync.Mutex // for one change
+}
+
+const (
+	targetLogs = "Logs_20140328."
+	// maxLogPage is how many groups or streams a page may have.
+	maxLogPage = 50
+
+	kindLogGroup = "log-group"
+
+	codeNoResource = "ResourceNotFoundException"
+)
+
+func (l *logs) operations() []operation {
+	const oneAccount = "there is one account here"
+	return []operation{
+		define("CreateLogGroup", members(
+			honor("logGroupName!"),
+			keep("the log is the task's own", "tags:o", "kmsKeyId:s", "logGroupClass:s", "deletionProtectionEnabled:b"),
+		), l.createGroup),
+		define("DescribeLogGroups", members(
+			honor("logGroupNamePrefix", "logGroupNamePattern", "limit", "nextToken"),
+			keep(oneAccount, "includeLinkedAccounts:b", "logGroupClass:s"),
+			refuse("name a prefix or a pattern", "logGroupIdentifiers"), refuse(oneAccount, "accountIdentifiers"),
+		), l.groups),
+		define("DescribeLogStreams", honor("logGroupName", "logGroupIdentifier", "logStreamNamePrefix", "orderBy", "descending", "limit", "nextToken"), l.streams),
+		define("GetLogEvents", members(
+			honor("logStreamName!", "logGroupName", "logGroupIdentifier", "startTime", "endTime", "startFromHead", "limit", "nextToken"),
+			keep("nothing is masked here", "unmask:b"),
+		), l.get),
+		define("FilterLogEvents", members(
+			honor("logGroupName", "logGroupIdentifier", "logStreamNames", "logStreamNamePrefix", "startTime", "endTime", "filterPattern", "limit", "nextToken"),
+			keep("events come in the order of time, as they do in AWS now", "interleaved:b", "unmask:b", "startFromHead:b"),
+		), l.filter),
+	}
+}
+
+// logGroupRecord is a group that a client has made.
+type logGroupRecord struct {
+	Kind      string    `json:"kind"`
+	Name      string    `json:"name"`
+	CreatedAt time.Time `json:"createdAt"`
+}
+
+var logGroupName = regexp.MustCompile(`^[\.\-_/#A-Za-z0-9]+$`)
+
+type createLogGroupIn struct {
+	Name string `json:"logGroupName"`
+}
+
+func (l *logs) createGroup(ctx context.Context, in createLogGroupIn, _ fields) (any, error) {
+	if len(in.Name) > 512 || !logGroupName.MatchString(in.Name) {
+		return nil, invalidf("logGroupName: %q is not a name of 1 to 512 letters, digits and . - _ / #", shortened(in.Name))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all, err := l.byGroup(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := all[in.Name]; ok {
+		return nil, failf("ResourceAlreadyExistsException", "The specified log group already exists")
+	}
+	data, err := json.Marshal(logGroupRecord{kindLogGroup, in.Name, l.now().UTC()})
+	if err != nil {
+		return nil, err
+	}
+	return struct{}{}, l.records.Put(recordKey(kindLogGroup, in.Name), data)
+}
+
+// logGroup is a group with its streams.
+type logGroup struct {
+	createdAt time.Time
+	streams   []LogStream
+}
+
+// byGroup are all groups: those of containers and those that a client has made.
+func (l *logs) byGroup(ctx context.Context) (map[string]logGroup, error) {
+	all := make(map[string]logGroup)
+	for record, err := range l.records.All(nil) {
+		var r logGroupRecord
+		if err != nil || json.Unmarshal(record.Data, &r) != nil || r.Kind != kindLogGroup {
+			continue // one that cannot be read does not hide the others
+		}
+		all[r.Name] = logGroup{createdAt: r.CreatedAt}
+	}
+	for _, s := range l.logs.Streams(ctx) {
+		g := all[s.Group]
+		if g.createdAt.IsZero() || s.CreatedAt.Before(g.createdAt) {
+			g.createdAt = s.CreatedAt
+		}
+		g.streams = append(g.streams, s)
+		all[s.Group] = g
+	}
+	return all, nil
+}
+
+// inGroup names a group by its name or its ARN.
+type inGroup struct {
+	Name       string `json:"logGroupName"`
+	Identifier string `json:"logGroupIdentifier"`
+}
+
+// find returns the streams of a group.
+func (l *logs) find(ctx context.Context, in inGroup) (name string, g logGroup, err error) {
+	if (in.Name == "") == (in.Identifier == "") {
+		return "", g, invalidf("name the group with logGroupName or with logGroupIdentifier")
+	}
+	name = cmp.Or(in.Name, in.Identifier)
+	if rest, ok := strings.CutPrefix(in.Identifier, "arn:"); ok {
+		_, name, ok = strings.Cut(rest, ":log-group:")
+		if !ok {
+			return "", g, invalidf("logGroupIdentifier: %q is not the ARN of a log group", shortened(in.Identifier))
+		}
+		name = strings.TrimSuffix(name, ":*")
+	}
+	all, err := l.byGroup(ctx)
+	if err != nil {
+		return "", g, err
+	}
+	g, ok := all[name]
+	if !ok {
+		return "", g, failf(codeNoResource, "The specified log group does not exist.")
+	}
+	return name, g, nil
+}
+
+// logGroupDoc is a group in answers.
+type logGroupDoc struct {
+	ARN         string `json:"arn"`
+	GroupARN    string `json:"logGroupArn"`
+	Name        string `json:"logGroupName"`
+	Class       string `json:"logGroupClass"`
+	CreatedAt   int64  `json:"creationTime"`
+	Filters     int    `json:"metricFilterCount"`
+	StoredBytes int64  `json:"storedBytes"`
+}
+
+type describeLogGroupsIn struct {
+	Prefix  string `json:"logGroupNamePrefix"`
+	Pattern string `json:"logGroupNamePattern"`
+	Limit   *int   `json:"limit"`
+	Token   string `json:"nextToken"`
+}
+
+func (l *logs) groups(ctx context.Context, in describeLogGroupsIn, _ fields) (any, error) {
+	if in.Prefix != "" && in.Pattern != "" {
+		return nil, invalidf("logGroupNamePrefix and logGroupNamePattern cannot be combined")
+	}
+	all, err := l.byGroup(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for name := range all {
+		if strings.HasPrefix(name, in.Prefix) && strings.Contains(strings.ToLower(name), strings.ToLower(in.Pattern)) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	some, next, err := logPage("DescribeLogGroups "+in.Prefix+"\t"+in.Pattern, in.Limit, in.Token, names, strings.Compare)
+	if err != nil {
+		return nil, err
+	}
+	docs := []logGroupDoc{}
+	for _, name := range some {
+		g := groupARN(name)
+		docs = append(docs, logGroupDoc{ARN: g + ":*", GroupARN: g, Name: name, Class: "STANDARD", CreatedAt: all[name].createdAt.UnixMilli()})
+	}
+	return struct {
+		Groups []logGroupDoc `json:"logGroups"`
+		Next   string        `json:"nextToken,omitempty"`
+	}{docs, next}, nil
+}
+
+func groupARN(name string) string {
+	return "arn:aws:logs:" + arn.Region + ":" + arn.Account + ":log-group:" + name
+}
+
+// logPage is page with the limits of CloudWatch Logs.
+func logPage(list string, limit *int, token string, keys []string, compare func(a, b string) int) (some []string, next string, err error) {
+	if err := within("limit", limit, 1, maxLogPage); err != nil {
+		return nil, "", err
+	}
+	return page(list, paging{limit, token}, maxLogPage, keys, compare)
+}
+
+// logStreamDoc is a stream in answers.
+type logStreamDoc struct {
+	ARN         string `json:"arn"`
+	Name        string `json:"logStreamName"`
+	CreatedAt   int64  `json:"creationTime"`
+	StoredBytes int64  `json:"storedBytes"`
+}
+
+type describeLogStreamsIn struct {
+	inGroup
+	Prefix     string `json:"logStreamNamePrefix"`
+	OrderBy    string `json:"orderBy"`
+	Descending bool   `json:"descending"`
+	Limit      *int   `json:"limit"`
+	Token      string `json:"nextToken"`
+}
+
+// streams lists the streams of a group, by name or by the time when their tasks were made:
+// what the last event is would mean to read them all.
+func (l *logs) streams(ctx context.Context, in describeLogStreamsIn, _ fields) (any, error) {
+	if err := oneOf("orderBy", in.OrderBy, "LogStreamName", "LastEventTime"); err != nil {
+		return nil, err
+	}
+	byTime := in.OrderBy == "LastEventTime"
+	if byTime && in.Prefix != "" {
+		return nil, invalidf("logStreamNamePrefix: it cannot be combined with orderBy LastEventTime")
+	}
+	group, g, err := l.find(ctx, in.inGroup)
+	if err != nil {
+		return nil, err
+	}
+	// The keys sort as the answer does; the name is behind the tab.
+	streams := make(map[string]LogStream)
+	for _, s := range g.streams {
+		key := "\t" + s.Name
+		if byTime {
+			key = fmt.Sprintf("%020d\t%s", s.CreatedAt.UnixMilli(), s.Name)
+		}
+		if strings.HasPrefix(s.Name, in.Prefix) {
+			streams[key] = s
+		}
+	}
+	compare := strings.Compare
+	if in.Descending {
+		compare = func(a, b string) int { return strings.Compare(b, a) }
+	}
+	list, err := json.Marshal([]any{"DescribeLogStreams", group, in.Prefix, byTime, in.Descending})
+	if err != nil {
+		return nil, err
+	}
+	some, next, err := logPage(string(list), in.Limit, in.Token, slices.SortedFunc(maps.Keys(streams), compare), compare)
+	if err != nil {
+		return nil, err
+	}
+	docs := []logStreamDoc{}
+	for _, key := range some {
+		s := streams[key]
+		docs = append(docs, logStreamDoc{ARN: groupARN(group) + ":log-stream:" + s.Name, Name: s.Name, CreatedAt: s.CreatedAt.UnixMilli()})
+	}
+	return struct {
+		Streams []logStreamDoc `json:"logStreams"`
+		Next    string         `json:"nextToken,omitempty"`
+	}{docs, next}, nil
+}

@@ -1,0 +1,308 @@
+package awsapi_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
+	"github.com/google/go-cmp/cmp"
+	"github.com/podtask/podtask/internal/aws/awsapi"
+)
+
+// operation is an operation of the SDK's client.
+type sdkOperation struct{ input, output reflect.Type }
+
+// sdkOperations are all operations of the SDK's client for ECS, by name.
+func sdkOperations() map[string]sdkOperation { return operationsOf(reflect.TypeFor[*ecs.Client]()) }
+
+// sessionOperations are the operations of Systems Manager that are answered.
+func sessionOperations() map[string]sdkOperation {
+	all := operationsOf(reflect.TypeFor[*ssm.Client]())
+	maps.DeleteFunc(all, func(name string, _ sdkOperation) bool {
+		return awsapi.Operations()[name] == nil || sdkOperations()[name].input != nil
+	})
+	return all
+}
+
+// logOperations are the operations of CloudWatch Logs that are answered.
+func logOperations() map[string]sdkOperation {
+	all := operationsOf(reflect.TypeFor[*cloudwatchlogs.Client]())
+	maps.DeleteFunc(all, func(name string, _ sdkOperation) bool {
+		return awsapi.Operations()[name] == nil || sdkOperations()[name].input != nil
+	})
+	return all
+}
+
+// answerable are the operations of all.
+func answerable() map[string]sdkOperation {
+	all := sdkOperations()
+	maps.Copy(all, logOperations())
+	maps.Copy(all, sessionOperations())
+	return all
+}
+
+func operationsOf(client reflect.Type) map[string]sdkOperation {
+	all := make(map[string]sdkOperation)
+	for i := range client.NumMethod() {
+		m := client.Method(i)
+		if m.Type.NumIn() == 4 && m.Type.NumOut() == 2 && strings.HasSuffix(m.Type.In(2).String(), "."+m.Name+"Input") {
+			all[m.Name] = sdkOperation{m.Type.In(2).Elem(), m.Type.Out(0).Elem()}
+		}
+	}
+	return all
+}
+
+// memberOf is the name on the wire of a field of the SDK's.
+func memberOf(input reflect.Type, f reflect.StructField) string {
+	if strings.HasSuffix(input.PkgPath(), "/ssm") { // its members begin with a capital
+		return f.Name
+	}
+	return strings.ToLower(f.Name[:1]) + f.Name[1:]
+}
+
+func TestEveryOperationOfTheSDKIsAnsweredOrRefusedByName(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	answered := awsapi.Operations()
+	all := sdkOperations()
+	if len(all) < 80 {
+		t.Fatalf("the SDK has %d operations: they are not found", len(all))
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if _, ok := answered[name]; ok {
+			continue
+		}
+		status, answer := w.post(name, "{}")
+		if status != 400 || !strings.Contains(answer, "UnsupportedFeatureException") || !strings.Contains(answer, "podtask does not do "+name+": ") {
+			t.Errorf("%s: %d %s", name, status, answer)
+		}
+	}
+	for name := range answered {
+		if _, ok := answerable()[name]; !ok {
+			t.Errorf("%s is answered, and the SDK does not have it", name)
+		}
+	}
+}
+
+func TestEveryMemberOfAnAnsweredInputHasARow(t *testing.T) {
+	t.Parallel()
+	sdk := answerable()
+	for name, members := range awsapi.Operations() {
+		if name == "RegisterTaskDefinition" { // pkg/taskdef has the table, and a test for it
+			continue
+		}
+		var want, have []string
+		for i := range sdk[name].input.NumField() {
+			if f := sdk[name].input.Field(i); f.IsExported() {
+				want = append(want, memberOf(sdk[name].input, f))
+			}
+		}
+		for _, m := range members {
+			if !strings.Contains(m.Path, ".") {
+				have = append(have, m.Path)
+			}
+		}
+		slices.Sort(want)
+		slices.Sort(have)
+		if diff := cmp.Diff(want, have); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// conforms reports each key and value of a document that the SDK's type does not have.
+func conforms(path string, want reflect.Type, got any) (wrong []string) {
+	for want.Kind() == reflect.Pointer {
+		want = want.Elem()
+	}
+	is := func(ok bool) []string {
+		if ok {
+			return nil
+		}
+		return []string{fmt.Sprintf("%s is %v, and the SDK has a %s", path, got, want)}
+	}
+	switch v := got.(type) {
+	case nil:
+		return []string{path + " is null"}
+	case string:
+		return is(want.Kind() == reflect.String)
+	case bool:
+		return is(want.Kind() == reflect.Bool)
+	case float64:
+		return is(want == reflect.TypeFor[time.Time]() || want.Kind() >= reflect.Int && want.Kind() <= reflect.Float64)
+	case []any:
+		if wrong := is(want.Kind() == reflect.Slice); wrong != nil {
+			return wrong
+		}
+		for i, item := range v {
+			wrong = append(wrong, conforms(fmt.Sprintf("%s[%d]", path, i), want.Elem(), item)...)
+		}
+	case map[string]any:
+		if want.Kind() == reflect.Map {
+			return nil
+		}
+		if wrong := is(want.Kind() == reflect.Struct && want != reflect.TypeFor[time.Time]()); wrong != nil {
+			return wrong
+		}
+		for key, item := range v {
+			f, ok := want.FieldByName(strings.ToUpper(key[:1]) + key[1:])
+			if !ok {
+				wrong = append(wrong, path+"."+key+" is not in the SDK")
+				continue
+			}
+			wrong = append(wrong, conforms(path+"."+key, f.Type, item)...)
+		}
+	}
+	return wrong
+}
+
+// requests are good ones of each operation, in an order in which they work.
+var requests = []struct{ name, body string }{
+	{"CreateCluster", `{"clusterName": "blue", "settings": [{"name": "containerInsights", "value": "enabled"}], "tags": [{"key": "a", "value": "b"}]}`},
+	{"RegisterTaskDefinition", `{"family": "web", "networkMode": "awsvpc", "cpu": "256", "memory": "512", "tags": [{"key": "a", "value": "b"}], "volumes": [{"name": "v"}],
+	  "containerDefinitions": [{"name": "app", "image": "i", "memory": 64, "portMappings": [{"containerPort": 80}], "healthCheck": {"command": ["CMD", "x"]}}]}`},
+	{"DescribeTaskDefinition", `{"taskDefinition": "web:1", "include": ["TAGS"]}`},
+	{"ListTaskDefinitions", `{}`},
+	{"ListTaskDefinitionFamilies", `{"familyPrefix": "w"}`},
+	{"RunTask", `{"taskDefinition": "web", "cluster": "blue", "clientToken": "x", "launchType": "FARGATE", "platformVersion": "LATEST", "enableExecuteCommand": true, "tags": [{"key": "a", "value": "b"}],
+	  "overrides": {"containerOverrides": [{"name": "app", "environment": [{"name": "A", "value": "b"}]}]}}`},
+	{"DescribeTasks", `{"tasks": ["TASK", "00000000000000000000000000000000"], "cluster": "blue", "include": ["TAGS"]}`},
+	{"ListTasks", `{"cluster": "blue"}`},
+	{"UpdateTaskProtection", `{"tasks": ["TASK", "00000000000000000000000000000000"], "cluster": "blue", "protectionEnabled": true}`},
+	{"GetTaskProtection", `{"cluster": "blue"}`},
+	{"ExecuteCommand", `{"task": "TASK", "cluster": "blue", "container": "app", "command": "sh", "interactive": true}`},
+	{"AmazonSSM.ResumeSession", `{"SessionId": "ecs-execute-command-0123456789abcdef"}`},
+	{"AmazonSSM.TerminateSession", `{"SessionId": "ecs-execute-command-0123456789abcdef"}`},
+	{"StopTask", `{"task": "TASK", "cluster": "blue", "reason": "enough"}`},
+	{"DescribeClusters", `{"clusters": ["blue", "nowhere"], "include": ["TAGS"]}`},
+	{"ListClusters", `{}`},
+	{"TagResource", `{"resourceArn": "arn:aws:ecs:local:000000000000:cluster/blue", "tags": [{"key": "c", "value": "d"}]}`},
+	{"UntagResource", `{"resourceArn": "arn:aws:ecs:local:000000000000:cluster/blue", "tagKeys": ["c"]}`},
+	{"ListTagsForResource", `{"resourceArn": "arn:aws:ecs:local:000000000000:cluster/blue"}`},
+	{"ListContainerInstances", `{}`},
+	{"DescribeContainerInstances", `{"containerInstances": ["aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "x"]}`},
+	{"ListAccountSettings", `{"effectiveSettings": true}`},
+	{"CreateService", `{"serviceName": "web", "cluster": "blue", "taskDefinition": "web", "desiredCount": 2, "launchType": "FARGATE", "platformVersion": "LATEST", "clientToken": "x",
+	  "deploymentConfiguration": {"deploymentCircuitBreaker": {"enable": true, "rollback": true}, "minimumHealthyPercent": 50, "alarms": {"alarmNames": [], "enable": false, "rollback": false}},
+	  "loadBalancers": [{"targetGroupArn": "a", "containerName": "app", "containerPort": 80}], "networkConfiguration": {"awsvpcConfiguration": {"subnets": ["subnet-1"]}},
+	  "tags": [{"key": "a", "value": "b"}], "propagateTags": "SERVICE", "deploymentController": {"type": "ECS"}, "schedulingStrategy": "REPLICA", "enableECSManagedTags": true, "healthCheckGracePeriodSeconds": 5}`},
+	{"UpdateService", `{"service": "web", "cluster": "blue", "desiredCount": 1, "enableExecuteCommand": true, "forceNewDeployment": true}`},
+	{"DescribeServices", `{"services": ["web", "wob"], "cluster": "blue", "include": ["TAGS"]}`},
+	{"ListServices", `{"cluster": "blue"}`},
+	{"ListServiceDeployments", `{"service": "web", "cluster": "blue", "status": ["IN_PROGRESS"], "createdAt": {"after": 1, "before": 9999999999.5}}`},
+	{"DescribeServiceDeployments", `{"serviceDeploymentArns": ["DEPLOYMENT", "arn:aws:ecs:local:000000000000:service-deployment/blue/web/x"]}`},
+	{"DescribeServiceRevisions", `{"serviceRevisionArns": ["REVISION", "arn:aws:ecs:local:000000000000:service-revision/blue/web/1"]}`},
+	{"StopServiceDeployment", `{"serviceDeploymentArn": "DEPLOYMENT", "stopType": "ABORT"}`},
+	{"DeleteService", `{"service": "web", "cluster": "blue", "force": true}`},
+	{"DeregisterTaskDefinition", `{"taskDefinition": "web:1"}`},
+	{"DeleteTaskDefinitions", `{"taskDefinitions": ["web:1", "web:7"]}`},
+	{"DeleteCluster", `{"cluster": "blue"}`},
+	{"Logs_20140328.CreateLogGroup", `{"logGroupName": "/ecs/new", "tags": {"a": "b"}}`},
+	{"Logs_20140328.DescribeLogGroups", `{"limit": 1}`},
+	{"Logs_20140328.DescribeLogStreams", `{"logGroupName": "/ecs/web", "limit": 1}`},
+	{"Logs_20140328.GetLogEvents", `{"logGroupName": "/ecs/web", "logStreamName": "s", "limit": 1, "unmask": true}`},
+	{"Logs_20140328.FilterLogEvents", `{"logGroupName": "/ecs/web", "limit": 1, "interleaved": true}`},
+}
+
+// arnWords stand in requests for the latest ARN in an answer.
+var arnWords = map[string]*regexp.Regexp{
+	"DEPLOYMENT": regexp.MustCompile(`arn:aws:ecs:local:000000000000:service-deployment/[^"]*`),
+	"REVISION":   regexp.MustCompile(`arn:aws:ecs:local:000000000000:service-revision/[^"]*`),
+}
+
+func TestEveryKeyOfAnAnswerIsTheSDKs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	sdk := answerable()
+	seen, seenARNs := make(map[string]bool), make(map[string]string)
+	w.write("s", logStart, 1, "x", "y")
+	for _, r := range requests {
+		operation := r.name[strings.LastIndexByte(r.name, '.')+1:]
+		seen[operation] = true
+		body := r.body
+		if len(w.states) > 0 {
+			body = strings.ReplaceAll(body, "TASK", w.states[0].ID)
+		}
+		if r.name == "ExecuteCommand" {
+			w.change(w.states[0].ID, runs)
+		}
+		if r.name == "DeleteCluster" {
+			w.change(w.states[0].ID, end)
+		}
+		for word, found := range seenARNs {
+			body = strings.ReplaceAll(body, word, found)
+		}
+		status, answer := w.signed(r.name, body)
+		for word, pattern := range arnWords {
+			if found := pattern.FindString(answer); found != "" {
+				seenARNs[word] = found
+			}
+		}
+		var got any
+		if err := json.Unmarshal([]byte(answer), &got); err != nil || status != 200 {
+			t.Errorf("%s: %d %s %v", r.name, status, answer, err)
+			continue
+		}
+		for _, wrong := range conforms(r.name, sdk[operation].output, got) {
+			t.Error(wrong)
+		}
+	}
+	for name := range awsapi.Operations() {
+		if !seen[name] {
+			t.Errorf("%s has no request in this test", name)
+		}
+	}
+}
+
+const (
+	page      = "../../../docs/aws.md"
+	tableFrom = "<!-- table of members -->\n"
+	tableTo   = "<!-- end of table -->\n"
+)
+
+// TestDocument holds the table of docs/aws.md against the code; UPDATE_GOLDEN=1 writes it.
+func TestDocument(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	fmt.Fprint(&b, "\n| operation | honored | kept | refused |\n|---|---|---|---|\n")
+	all := awsapi.Operations()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		cells := map[awsapi.Answer][]string{}
+		for _, m := range all[name] {
+			if !strings.Contains(m.Path, ".") {
+				cells[m.Answer] = append(cells[m.Answer], "`"+m.Path+"`")
+			}
+		}
+		if name == "RegisterTaskDefinition" {
+			cells[awsapi.Honored] = []string{"as in [task-definition.md](task-definition.md)"}
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", name, strings.Join(cells[awsapi.Honored], " "), strings.Join(cells[awsapi.Kept], " "), strings.Join(cells[awsapi.Refused], " "))
+	}
+	b.WriteString("\n")
+	doc, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(doc), tableFrom)
+	old, after, ok2 := strings.Cut(rest, tableTo)
+	if !ok || !ok2 {
+		t.Fatal("docs/aws.md has no marks around its table")
+	}
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(page, []byte(before+tableFrom+b.String()+tableTo+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if diff := cmp.Diff(b.String(), old); diff != "" {
+		t.Errorf("docs/aws.md: UPDATE_GOLDEN=1 go test ./internal/aws/awsapi writes it: %s", diff)
+	}
+}

@@ -1,0 +1,253 @@
+package awsapi
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/podtask/podtask/internal/aws/sigv4"
+	"github.com/podtask/podtask/internal/define/catalog"
+	"github.com/podtask/podtask/internal/serve/limitlisten"
+	"github.com/podtask/podtask/internal/state"
+)
+
+// Config is what a Server works with.
+type Config struct {
+	Log *slog.Logger
+	// Key returns the key with which requests must be signed, as it is now.
+	Key func() (sigv4.Key, error)
+	// Definitions are the registered task definitions.
+	Definitions *catalog.Catalog
+	// Records holds clusters and tags.
+	Records *state.Store
+	Tasks   Tasks
+	Parser  Parser
+	// Services are the services of the host.
+	Services Services
+	Logs     Logs
+	Sessions Sessions
+	Host     Host
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// Server answers clients of ECS, of CloudWatch Logs, and those of sessions. It is safe for concurrent use.
+type Server struct {
+	cfg        Config
+	operations map[string]operation // by target
+}
+
+// New returns a server.
+func New(cfg Config) *Server {
+	s := &Server{cfg: cfg, operations: make(map[string]operation)}
+	tags := &tagStore{records: cfg.Records}
+	clusters := &clusters{records: cfg.Records, tags: tags, tasks: cfg.Tasks, host: cfg.Host, now: cfg.Now}
+	definitions := &definitions{catalog: cfg.Definitions, parser: cfg.Parser, tasks: cfg.Tasks, tags: tags, now: cfg.Now}
+	tasks := &tasks{clusters: clusters, definitions: definitions, tags: tags, tasks: cfg.Tasks, host: cfg.Host, log: cfg.Log}
+	instances := &instances{clusters: clusters, tasks: cfg.Tasks, host: cfg.Host}
+	book := &serviceBook{services: cfg.Services, tags: tags, records: cfg.Records, now: cfg.Now}
+	services := &serviceOps{serviceBook: book, clusters: clusters, definitions: definitions}
+	clusters.services, definitions.used, tasks.service = book.inCluster, book.uses, book.known
+	tasks.executes = book.executes
+	execute := &execute{tasks, cfg.Sessions}
+	tagged := &tagging{services: book, tags: tags, clusters: clusters, definitions: definitions, tasks: tasks}
+	attempts := attempts{book, clusters, cfg.Tasks}
+	for _, o := range join(clusters.operations(), definitions.operations(), tasks.operations(), instances.operations(), services.operations(), attempts.operations(), tagged.operations(), protection{tasks, cfg.Now}.operations(), execute.operations()) {
+		s.operations[targetECS+o.name] = o
+	}
+	for _, o := range (&logs{logs: cfg.Logs, records: cfg.Records, now: cfg.Now}).operations() {
+		s.operations[targetLogs+o.name] = o
+	}
+	for _, o := range execute.operationsSSM() {
+		s.operations[targetSSM+o.name] = o
+	}
+	return s
+}
+
+func join(lists ...[]operation) (all []operation) {
+	for _, l := range lists {
+		all = append(all, l...)
+	}
+	return all
+}
+
+// The prefixes of X-Amz-Target, by service.
+const targetECS = "AmazonEC2ContainerServiceV20141113."
+
+const (
+	requestIDHeader = "X-Amzn-Requestid"
+	// maxBody is the largest body that is read, in bytes.
+	maxBody = 2 << 20
+)
+
+// Signed answers requests that are signed with the user's key. It is for a listener that
+// others than the user can reach. The web sockets of sessions are there too: their token says
+// who may have one.
+func (s *Server) Signed() http.Handler {
+	signed := s.handler(s.authenticate)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if id, ok := strings.CutPrefix(r.URL.Path, channelPath); ok && r.Method == http.MethodGet {
+			s.cfg.Sessions.Serve(w, r, id)
+			return
+		}
+		signed.ServeHTTP(w, r.WithContext(withHost(r.Context(), r)))
+	})
+}
+
+// Trusted answers requests of a listener that only the user can reach.
+func (s *Server) Trusted() http.Handler {
+	return s.handler(func(r *http.Request, _ []byte) (string, error) { return "", nil })
+}
+
+// handler answers what check lets pass. Check is called before the body is read, with nil,
+// and again with the body; it returns the service of the signature's scope.
+func (s *Server) handler(check func(*http.Request, []byte) (service string, err error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(requestIDHeader, requestID())
+		service, err := check(r, nil)
+		p, form := protocolOf(r, service)
+		if err != nil {
+			p.fail(w, asFailure(err))
+			return
+		}
+		if r.Method != http.MethodPost || r.URL.Path != "/" && r.URL.Path != "" {
+			p.fail(w, failf(codeUnknown, "requests are POST /, not %s %s", r.Method, shortened(r.URL.Path)))
+			return
+		}
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+		if err != nil {
+			p.fail(w, failf(codeSyntax, "the request cannot be read: %v", err))
+			return
+		}
+		if _, err := check(r, append([]byte{}, body...)); err != nil {
+			p.fail(w, asFailure(err))
+			return
+		}
+		// Until here the connection is closed in favor of others when there are too many.
+		defer limitlisten.Serving(r.Context())()
+		var answer any
+		if form {
+			answer, err = s.answerForm(service, body)
+		} else {
+			answer, err = s.answer(r.Context(), r, body)
+		}
+		if err != nil {
+			s.report(w.Header().Get(requestIDHeader), r, err)
+			p.fail(w, asFailure(err))
+			return
+		}
+		p.write(w, answer)
+	})
+}
+
+// report logs what went wrong on this side.
+func (s *Server) report(id string, r *http.Request, err error) {
+	if f := asFailure(err); f.Code == codeServer {
+		s.cfg.Log.Error("an AWS client's request failed", "request", id, "target", shortened(r.Header.Get("X-Amz-Target")), "error", f.Message)
+	}
+}
+
+// requestID is a random one in the form of AWS'.
+func requestID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// authenticate checks the signature of a request: without a body all that needs none.
+func (s *Server) authenticate(r *http.Request, body []byte) (service string, err error) {
+	key, err := s.cfg.Key()
+	if err != nil {
+		s.cfg.Log.Error("requests of AWS clients cannot be checked", "error", err)
+		return "", failf(codeServer, "the agent has no key to check signatures with; its log says why")
+	}
+	signed, err := sigv4.ParseRequest(r, key, s.cfg.Now())
+	if err == nil && body != nil {
+		err = signed.Verify(body)
+	}
+	switch {
+	case err == nil:
+		return signed.Service, nil
+	case errors.Is(err, sigv4.ErrMissing):
+		return "", failf("MissingAuthenticationTokenException", "%v: `podtask aws env` prints the key", err)
+	case errors.Is(err, sigv4.ErrUnknownKey):
+		return "", failf("UnrecognizedClientException", "%v: `podtask aws env` prints the key", err)
+	}
+	return "", failf("InvalidSignatureException", "%v", err)
+}
+
+// protocol writes answers and failures.
+type protocol interface {
+	write(http.ResponseWriter, any)
+	fail(http.ResponseWriter, *Failure)
+}
+
+// protocolOf is the protocol in which a caller expects its answer.
+func protocolOf(r *http.Request, service string) (p protocol, form bool) {
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	switch {
+	case kind == "application/x-www-form-urlencoded":
+		return formProtocol{ec2: service == "ec2"}, true
+	case kind == "application/x-amz-json-1.0":
+		return jsonProtocol{"1.0"}, false
+	}
+	return jsonProtocol{"1.1"}, false
+}
+
+// answer answers a request of the JSON protocol.
+func (s *Server) answer(ctx context.Context, r *http.Request, body []byte) (any, error) {
+	target := r.Header.Get("X-Amz-Target")
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/x-amz-json-1.1" && kind != "application/x-amz-json-1.0" {
+		return nil, failf(codeUnknown, "the content type is %q, not application/x-amz-json-1.1", shortened(kind))
+	}
+	if o, ok := s.operations[target]; ok {
+		return o.answer(ctx, body)
+	}
+	if target == "" {
+		return nil, failf(codeUnknown, "the header X-Amz-Target is missing: it names the operation")
+	}
+	service, name, _ := strings.Cut(target, ".")
+	if why, ok := refusals[name]; ok && service+"." == targetECS {
+		return nil, failf(codeUnsupported, "podtask does not do %s: %s", name, why)
+	}
+	if service+"." == targetECS {
+		return nil, failf(codeUnknown, "ECS has no operation %s that podtask knows", shortened(name))
+	}
+	if service+"." == targetSSM {
+		return nil, failf(codeUnknown, "of Systems Manager podtask answers what the sessions of execute-command need, not %s", shortened(name))
+	}
+	if service+"." == targetLogs {
+		return nil, failf(codeUnknown, "of CloudWatch Logs podtask answers what reads a task's log, not %s", shortened(name))
+	}
+	return nil, failf(codeUnknown, "podtask answers operations of Amazon ECS, not %s", shortened(target))
+}
+
+// answerForm answers a request of the query protocol.
+func (s *Server) answerForm(service string, body []byte) (any, error) {
+	form, err := url.ParseQuery(string(body))
+	if err != nil {
+		return nil, failf("MalformedQueryString", "the form cannot be read")
+	}
+	action := form.Get("Action")
+	if action == "GetCallerIdentity" && (service == "sts" || service == "") {
+		return callerIdentity(), nil
+	}
+	return nil, failf(codeInvalidQuery, "podtask does not do %s: it answers Amazon ECS, and sts GetCallerIdentity", shortened(strings.TrimSpace(service+" "+action)))
+}
+
+// shortened bounds text of a client in a message.
+func shortened(s string) string {
+	const most = 100
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "") + "..."
+	}
+	return s
+}

@@ -1,0 +1,211 @@
+package awsapi
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/podtask/podtask/internal/engine/arn"
+	"github.com/podtask/podtask/pkg/service"
+)
+
+const (
+	kindService = "service"
+	// inactive is the status of a service that was removed.
+	inactive service.Status = "INACTIVE"
+)
+
+// clusterOfService is the cluster that a service is in.
+func clusterOfService(s service.State) string { return cmp.Or(s.Config.Cluster, arn.DefaultCluster) }
+
+func schedulingOf(c serviceClient) string { return cmp.Or(c.Scheduling, "REPLICA") }
+
+// serviceRecord is a service that was removed.
+type serviceRecord struct {
+	Kind      string        `json:"kind"`
+	State     service.State `json:"state"`
+	DeletedAt time.Time     `json:"deletedAt"`
+}
+
+// remember keeps a service that is about to be removed: clients wait until it is INACTIVE.
+func (o *serviceBook) remember(s service.State) error {
+	s.Tasks, s.Completed, s.Unheard, s.History, s.Revisions = nil, nil, nil, nil, nil
+	s.Deployments = s.Deployments[:1]
+	s.DesiredCount = 0
+	data, err := json.Marshal(serviceRecord{kindService, s, o.now().UTC()})
+	if err != nil {
+		return err
+	}
+	return o.records.Put(recordKey(kindService, s.Name), data)
+}
+
+// deleted returns a service of a cluster that was removed within the hour.
+func (o *serviceBook) deleted(cluster, name string) (s service.State, ok bool) {
+	data, err := o.records.Get(recordKey(kindService, name))
+	var r serviceRecord
+	if err != nil || json.Unmarshal(data, &r) != nil || len(r.State.Deployments) == 0 || clusterOfService(r.State) != cluster || o.now().Sub(r.DeletedAt) > shownInactive {
+		return s, false
+	}
+	r.State.Status = inactive
+	return r.State, true
+}
+
+// serviceDoc is a service in answers. What a client sent replaces the empty lists.
+type serviceDoc struct {
+	ARN               string              `json:"serviceArn"`
+	Name              string              `json:"serviceName"`
+	ClusterARN        string              `json:"clusterArn"`
+	Status            string              `json:"status"`
+	DesiredCount      int                 `json:"desiredCount"`
+	RunningCount      int                 `json:"runningCount"`
+	PendingCount      int                 `json:"pendingCount"`
+	LaunchType        string              `json:"launchType"`
+	Definition        string              `json:"taskDefinition"`
+	Deployment        deploymentConfigDoc `json:"deploymentConfiguration"`
+	Controller        map[string]string   `json:"deploymentController"`
+	Deployments       []any               `json:"deployments"`
+	Current           string              `json:"currentServiceDeployment,omitempty"`
+	Revisions         []shareDoc          `json:"currentServiceRevisions"`
+	Events            []eventDoc          `json:"events"`
+	CreatedAt         moment              `json:"createdAt"`
+	CreatedBy         string              `json:"createdBy"`
+	GracePeriod       int                 `json:"healthCheckGracePeriodSeconds"`
+	Scheduling        string              `json:"schedulingStrategy"`
+	Exec              bool                `json:"enableExecuteCommand"`
+	ManagedTags       bool                `json:"enableECSManagedTags"`
+	PropagateTags     string              `json:"propagateTags"`
+	LoadBalancers     []struct{}          `json:"loadBalancers"`
+	Registries        []struct{}          `json:"serviceRegistries"`
+	Constraints       []struct{}          `json:"placementConstraints"`
+	PlacementStrategy []struct{}          `json:"placementStrategy"`
+	TaskSets          []struct{}          `json:"taskSets"`
+	Tags              *[]tag              `json:"tags,omitempty"`
+}
+
+type deploymentConfigDoc struct {
+	Breaker breakerDoc      `json:"deploymentCircuitBreaker"`
+	Maximum int             `json:"maximumPercent"`
+	Minimum int             `json:"minimumHealthyPercent"`
+	Alarms  json.RawMessage `json:"alarms,omitempty"`
+}
+
+// configOf describes how copies are replaced. Without bounds that is within ECS's defaults.
+func configOf(breaker service.Breaker, bounds *service.Bounds) deploymentConfigDoc {
+	doc := deploymentConfigDoc{Breaker: breakerDoc(breaker), Maximum: 200, Minimum: 100}
+	if bounds != nil {
+		doc.Maximum, doc.Minimum = bounds.MaximumPercent, bounds.MinimumHealthyPercent
+	}
+	return doc
+}
+
+type breakerDoc struct {
+	Enable   bool `json:"enable"`
+	Rollback bool `json:"rollback"`
+}
+
+type eventDoc struct {
+	ID        string `json:"id"`
+	CreatedAt moment `json:"createdAt"`
+	Message   string `json:"message"`
+}
+
+// deploymentDoc is a deployment in answers.
+type deploymentDoc struct {
+	ID            string `json:"id"`
+	Status        string `json:"status"`
+	Definition    string `json:"taskDefinition"`
+	DesiredCount  int    `json:"desiredCount"`
+	PendingCount  int    `json:"pendingCount"`
+	RunningCount  int    `json:"runningCount"`
+	FailedTasks   int    `json:"failedTasks"`
+	CreatedAt     moment `json:"createdAt"`
+	UpdatedAt     moment `json:"updatedAt"`
+	LaunchType    string `json:"launchType"`
+	Rollout       string `json:"rolloutState"`
+	RolloutReason string `json:"rolloutStateReason"`
+}
+
+// notInService are kept members that DescribeServices has elsewhere, or not at all.
+var notInService = []string{"deploymentConfiguration.alarms", "role", "serviceConnectConfiguration", "launchType", "enableECSManagedTags"}
+
+// document describes a service.
+func (o *serviceBook) document(s service.State, tags bool) (any, error) {
+	cluster, c, count, p := clusterOfService(s), serviceClientOf(s.Config), s.Count(""), s.Primary()
+	doc := serviceDoc{
+		ARN: arn.Service(cluster, s.Name), Name: s.Name, ClusterARN: arn.Cluster(cluster), Status: string(s.Status),
+		DesiredCount: s.DesiredCount, RunningCount: count.Running, PendingCount: count.Pending, LaunchType: launchTypeOf(client{Kept: c.Kept}),
+		Definition: arn.Make("task-definition", p.TaskDefinition), Controller: map[string]string{"type": "ECS"}, Events: events(s),
+		Deployment: configOf(s.Config.Breaker, s.Config.Bounds),
+		CreatedAt:  moment(s.CreatedAt), CreatedBy: "arn:aws:iam::" + arn.Account + ":user/podtask", GracePeriod: int(s.Config.HealthCheckGracePeriod / time.Second),
+		Scheduling: schedulingOf(c), Exec: c.Exec, ManagedTags: string(c.Kept["enableECSManagedTags"]) == "true", PropagateTags: cmp.Or(c.PropagateTags, "NONE"),
+		LoadBalancers: []struct{}{}, Registries: []struct{}{}, Constraints: []struct{}{}, PlacementStrategy: []struct{}{}, TaskSets: []struct{}{},
+	}
+	doc.Deployment.Alarms = c.Kept["deploymentConfiguration.alarms"]
+	if s.Status == service.Draining {
+		doc.DesiredCount = 0
+	}
+	for _, d := range s.Deployments {
+		doc.Deployments = append(doc.Deployments, deploymentOf(s, d, c.Kept))
+	}
+	doc.Revisions = sharesOf(s, service.Shares(s))
+	if n := len(s.History); n > 0 {
+		doc.Current = attemptARN(s, s.History[n-1])
+	}
+	if s.Status == inactive {
+		doc.Deployments, doc.Revisions = []any{}, []shareDoc{}
+	}
+	if tags {
+		all, err := o.tags.of(doc.ARN, c.Tags)
+		if err != nil {
+			return nil, err
+		}
+		doc.Tags = &all
+	}
+	kept := maps.Clone(c.Kept)
+	maps.DeleteFunc(kept, func(name string, _ json.RawMessage) bool { return slices.Contains(notInService, name) })
+	return over{doc, kept}, nil
+}
+
+// events are those of a service, the newest first.
+func events(s service.State) []eventDoc {
+	all := []eventDoc{}
+	for _, e := range slices.Backward(s.Events) {
+		all = append(all, eventDoc{ID: s.ID + "-" + strconv.Itoa(e.ID), CreatedAt: moment(e.CreatedAt), Message: e.Message})
+	}
+	return all
+}
+
+// deploymentOf describes a deployment. Its id has the form of ECS'.
+func deploymentOf(s service.State, d service.Deployment, sent fields) any {
+	count := s.Count(d.ID)
+	doc := deploymentDoc{
+		ID: deploymentID(d.ID), Status: "ACTIVE", Definition: arn.Make("task-definition", d.TaskDefinition), PendingCount: count.Pending, RunningCount: count.Running,
+		FailedTasks: d.FailedTasks, CreatedAt: moment(d.CreatedAt), UpdatedAt: moment(d.UpdatedAt), LaunchType: launchTypeOf(client{Kept: sent}),
+		Rollout: string(d.Rollout), RolloutReason: d.Reason,
+	}
+	if doc.RolloutReason != "" && (d.Rollback || d.Rollout == service.Failed) && doc.RolloutReason != service.Aborted {
+		doc.RolloutReason = "ECS deployment circuit breaker: " + doc.RolloutReason
+	}
+	if doc.RolloutReason == "" {
+		doc.RolloutReason = fmt.Sprintf("ECS deployment %s %s.", doc.ID, strings.ToLower(strings.ReplaceAll(doc.Rollout, "_", " ")))
+	}
+	if d.Primary {
+		doc.Status, doc.DesiredCount = "PRIMARY", s.DesiredCount
+	}
+	kept := make(fields)
+	for _, name := range []string{"networkConfiguration", "platformVersion", "capacityProviderStrategy", "serviceConnectConfiguration"} {
+		if v := sent[name]; v != nil && d.Primary {
+			kept[name] = v
+		}
+	}
+	return over{doc, kept}
+}
+
+// deploymentID is the id of a deployment for clients. As on ECS, it ends in the id of the
+// deployment's revision: clients find the service deployment with that.
+func deploymentID(id string) string { return "ecs-svc/" + revisionID(id) }

@@ -1,0 +1,549 @@
+package awsapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/podtask/podtask/internal/define/catalog"
+	"github.com/podtask/podtask/internal/engine/arn"
+	"github.com/podtask/podtask/internal/state"
+	"github.com/podtask/podtask/pkg/service"
+)
+
+// serviceBook knows the services that there are, and those that were there.
+type serviceBook struct {
+	services Services
+	tags     *tagStore
+	records  *state.Store
+	now      func() time.Time
+}
+
+// serviceOps are the operations on services.
+type serviceOps struct {
+	*serviceBook
+	clusters    *clusters
+	definitions *definitions
+
+	mu sync.Mutex // while a service is made or removed
+}
+
+const noEffect = "it has no effect on this host; an event of the service says so"
+
+// keptOfServices are the members of both requests that are only returned.
+var keptOfServices = slices.Concat(
+	keep("there is one host, and its network is the user's",
+		"networkConfiguration:o", "platformVersion:s", "capacityProviderStrategy:l", "placementConstraints:l", "placementStrategy:l", "availabilityZoneRebalancing:s", "enableECSManagedTags:b", "deploymentConfiguration.alarms:o"),
+	keep(noEffect, "loadBalancers:l", "serviceRegistries:l", "serviceConnectConfiguration:o"),
+	refuse("podtask has no managed volumes: name a volume of the host in the definition", "volumeConfigurations"),
+	refuse("podtask has no gateways", "gatewayConnectors", "vpcLatticeConfigurations"),
+	refuse("podtask has metrics of its own", "monitoring"),
+	refuse("a rollout is ROLLING, with its own pace", "deploymentConfiguration.bakeTimeInMinutes", "deploymentConfiguration.canaryConfiguration", "deploymentConfiguration.linearConfiguration",
+		"deploymentConfiguration.lifecycleHooks", "deploymentConfiguration.earlySuccessCriteria", "deploymentConfiguration.deploymentCircuitBreaker.resetOnHealthyTask", "deploymentConfiguration.deploymentCircuitBreaker.thresholdConfiguration"),
+	honor("cluster", "taskDefinition", "desiredCount", "deploymentController", "deploymentController.type", "enableExecuteCommand", "healthCheckGracePeriodSeconds", "propagateTags",
+		"deploymentConfiguration", "deploymentConfiguration.strategy", "deploymentConfiguration.maximumPercent", "deploymentConfiguration.minimumHealthyPercent",
+		"deploymentConfiguration.deploymentCircuitBreaker", "deploymentConfiguration.deploymentCircuitBreaker.enable", "deploymentConfiguration.deploymentCircuitBreaker.rollback"),
+)
+
+func (o *serviceOps) operations() []operation {
+	return []operation{
+		define("CreateService", members(
+			honor("serviceName!", "clientToken", "schedulingStrategy", "tags", "tags[].key", "tags[].value"),
+			keep("tasks are the user's", "launchType:s", "role:s"), keptOfServices,
+		), o.create),
+		define("UpdateService", members(honor("service!", "forceNewDeployment"), keptOfServices), o.update),
+		define("DeleteService", honor("service!", "cluster", "force"), o.delete),
+		define("DescribeServices", honor("services!", "cluster", "include"), o.describe),
+		define("ListServices", members(
+			honor("cluster", "launchType", "schedulingStrategy", "maxResults", "nextToken"),
+			refuse("the user manages all resources here", "resourceManagementType"),
+		), o.list),
+	}
+}
+
+// serviceClient is what the client of a service sent that is only returned:
+// service.Config.Client.
+type serviceClient struct {
+	Scheduling    string `json:"schedulingStrategy,omitempty"`
+	PropagateTags string `json:"propagateTags,omitempty"`
+	Exec          bool   `json:"enableExecuteCommand,omitempty"`
+	Tags          []tag  `json:"tags,omitempty"`
+	Kept          fields `json:"kept,omitempty"`
+	// Token and Request are those of the creation.
+	Token   string `json:"token,omitempty"`
+	Request string `json:"request,omitempty"`
+}
+
+func serviceClientOf(c service.Config) (client serviceClient) {
+	_ = json.Unmarshal(c.Client, &client) // another version's is as good as none
+	return client
+}
+
+// serviceIn are the members that both requests honor.
+type serviceIn struct {
+	Cluster        string `json:"cluster"`
+	TaskDefinition string `json:"taskDefinition"`
+	DesiredCount   *int   `json:"desiredCount"`
+	Exec           *bool  `json:"enableExecuteCommand"`
+	GracePeriod    *int   `json:"healthCheckGracePeriodSeconds"`
+	PropagateTags  string `json:"propagateTags"`
+	Controller     struct {
+		Type string `json:"type"`
+	} `json:"deploymentController"`
+	Deployment struct {
+		Strategy string `json:"strategy"`
+		Maximum  *int   `json:"maximumPercent"`
+		Minimum  *int   `json:"minimumHealthyPercent"`
+		Breaker  *struct {
+			Enable   bool `json:"enable"`
+			Rollback bool `json:"rollback"`
+		} `json:"deploymentCircuitBreaker"`
+	} `json:"deploymentConfiguration"`
+}
+
+func (in serviceIn) check(kept fields) error {
+	if c := in.Controller.Type; c != "" && c != "ECS" {
+		return failf(codeUnsupported, "podtask does not do deployments with the controller %s: a service rolls out its definition by itself", shortened(c))
+	}
+	if s := in.Deployment.Strategy; s != "" && s != "ROLLING" {
+		return failf(codeUnsupported, "podtask does not do deployments with the strategy %s: only ROLLING ones", shortened(s))
+	}
+	return errors.Join(checkKept(kept), oneOf("propagateTags", in.PropagateTags, "TASK_DEFINITION", "SERVICE", "NONE"))
+}
+
+// apply changes a configuration as the request says. Tags are those of the definition.
+func (in serviceIn) apply(c service.Config, client serviceClient, kept fields, definition []tag) (service.Config, error) {
+	c.Bounds = c.Bounds.Override(in.Deployment.Minimum, in.Deployment.Maximum)
+	if b := in.Deployment.Breaker; b != nil {
+		c.Breaker = service.Breaker{Enable: b.Enable, Rollback: b.Rollback}
+	}
+	if in.GracePeriod != nil {
+		c.HealthCheckGracePeriod = time.Duration(*in.GracePeriod) * time.Second
+	}
+	if in.PropagateTags != "" {
+		client.PropagateTags = in.PropagateTags
+	}
+	if in.Exec != nil {
+		client.Exec = *in.Exec
+	}
+	client.Kept = maps.Clone(client.Kept)
+	if client.Kept == nil {
+		client.Kept = make(fields)
+	}
+	maps.Copy(client.Kept, kept)
+	own := clientWith(client, definition)
+	var err, err2 error
+	c.Client, err = json.Marshal(client)
+	c.TaskClient, err2 = json.Marshal(own)
+	return c, errors.Join(err, err2)
+}
+
+// clientWith is what the tasks of a service keep.
+func clientWith(s serviceClient, definition []tag) client {
+	c := client{Exec: s.Exec, Kept: make(fields)}
+	for _, name := range []string{"launchType", "platformVersion"} {
+		if v := s.Kept[name]; v != nil {
+			c.Kept[name] = v
+		}
+	}
+	switch s.PropagateTags {
+	case "SERVICE":
+		c.Tags = s.Tags
+	case "TASK_DEFINITION":
+		c.Tags = definition
+	}
+	return c
+}
+
+// notes are what events say of members without an effect.
+func notes(kept fields) (all []string) {
+	for _, name := range []string{"loadBalancers", "serviceRegistries", "serviceConnectConfiguration", "deploymentConfiguration.alarms"} {
+		if v := string(kept[name]); v != "" && v != "[]" && v != "{}" {
+			all = append(all, fmt.Sprintf("keeps %s, which has no effect on this host.", name))
+		}
+	}
+	return all
+}
+
+type createServiceIn struct {
+	serviceIn
+	ServiceName string `json:"serviceName"`
+	ClientToken string `json:"clientToken"`
+	Scheduling  string `json:"schedulingStrategy"`
+	Tags        []tag  `json:"tags"`
+}
+
+// count is the desired count of a new service.
+func (in createServiceIn) count() (int, error) {
+	if err := oneOf("schedulingStrategy", in.Scheduling, "REPLICA", "DAEMON"); err != nil {
+		return 0, err
+	}
+	switch {
+	case in.Scheduling == "DAEMON" && in.DesiredCount != nil && *in.DesiredCount != 1:
+		return 0, invalidf("desiredCount: a DAEMON service has one task on each host, and there is one host")
+	case in.Scheduling == "DAEMON":
+		return 1, nil
+	case in.DesiredCount == nil:
+		return 0, invalidf("desiredCount is required")
+	}
+	return *in.DesiredCount, nil
+}
+
+type serviceAnswer struct {
+	Service any `json:"service"`
+}
+
+func (o *serviceOps) create(ctx context.Context, in createServiceIn, kept fields) (any, error) {
+	count, err := in.count()
+	if err := errors.Join(err, in.check(kept), checkTags("tags", in.Tags)); err != nil {
+		return nil, err
+	}
+	cluster, err := o.clusters.active(in.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	if in.TaskDefinition == "" {
+		return nil, invalidf("taskDefinition is required")
+	}
+	name, tags, err := o.definition(in.TaskDefinition)
+	if err != nil {
+		return nil, err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	client := serviceClient{Scheduling: in.Scheduling, Tags: in.Tags, Token: in.ClientToken}
+	if client.Request, err = digestOf(in, kept); err != nil {
+		return nil, err
+	}
+	if s, ok := o.find(in.ServiceName); ok {
+		return o.repeated(s, cluster, client)
+	}
+	config, err := in.apply(service.Config{}, client, kept, tags)
+	if err != nil {
+		return nil, err
+	}
+	if cluster != arn.DefaultCluster {
+		config.Cluster = cluster
+	}
+	s, err := o.services.Create(ctx, NewService{Name: in.ServiceName, Definition: name, Count: count, Config: config})
+	if err != nil {
+		return nil, err
+	}
+	if all := notes(kept); len(all) > 0 {
+		if s, err = o.services.Update(ctx, in.ServiceName, ServiceChange{Notes: all}); err != nil {
+			return nil, err
+		}
+	}
+	if err := errors.Join(o.records.Delete(recordKey(kindService, in.ServiceName)), o.tags.forget(arn.Service(cluster, in.ServiceName))); err != nil {
+		return nil, err
+	}
+	doc, err := o.document(s, true)
+	return serviceAnswer{doc}, err
+}
+
+// repeated answers a request to create a service that is there.
+func (o *serviceOps) repeated(s service.State, cluster string, c serviceClient) (any, error) {
+	was := serviceClientOf(s.Config)
+	switch {
+	case s.Status == service.Draining:
+		return nil, invalidf("Unable to Start a service that is still Draining.")
+	case clusterOfService(s) != cluster:
+		return nil, invalidf("serviceName: cluster %s has a service %s, and the names of services are unique on a host", clusterOfService(s), s.Name)
+	case c.Token == "" || c.Token != was.Token || c.Request != was.Request:
+		return nil, invalidf("Creation of service was not idempotent.")
+	}
+	doc, err := o.document(s, true)
+	return serviceAnswer{doc}, err
+}
+
+// definition returns FAMILY:REVISION of an active definition, and its tags.
+func (o *serviceOps) definition(text string) (string, []tag, error) {
+	r, source, err := o.definitions.find("taskDefinition", text)
+	if err != nil {
+		return "", nil, err
+	}
+	if r.Status != catalog.Active {
+		return "", nil, failf(codeClient, "TaskDefinition is inactive")
+	}
+	a, err := o.definitions.answer(r, source, true)
+	return fmt.Sprintf("%s:%d", r.Family, r.Revision), a.Tags, err
+}
+
+// find returns a service of the host.
+func (o *serviceBook) find(name string) (service.State, bool) {
+	all := o.services.States()
+	i := slices.IndexFunc(all, func(s service.State) bool { return s.Name == name })
+	if i < 0 {
+		return service.State{}, false
+	}
+	return all[i], true
+}
+
+// named reads the name or the ARN of a service in a cluster.
+func (o *serviceBook) named(path, cluster, text string) (service.State, string, bool, error) {
+	name, err := inCluster(path, "service", cluster, text)
+	if err != nil {
+		return service.State{}, "", false, err
+	}
+	s, ok := o.find(name)
+	return s, name, ok && clusterOfService(s) == cluster, nil
+}
+
+type updateServiceIn struct {
+	serviceIn
+	Service string `json:"service"`
+	Force   bool   `json:"forceNewDeployment"`
+}
+
+// redeploying are the kept members of which another value begins a deployment, as on ECS.
+var redeploying = []string{"networkConfiguration", "platformVersion", "loadBalancers", "serviceRegistries", "serviceConnectConfiguration"}
+
+func (o *serviceOps) update(ctx context.Context, in updateServiceIn, kept fields) (any, error) {
+	if err := in.check(kept); err != nil {
+		return nil, err
+	}
+	cluster, err := o.clusters.active(in.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	s, name, ok, err := o.named("service", cluster, in.Service)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		if _, was := o.deleted(cluster, name); was {
+			return nil, failf("ServiceNotActiveException", "Service was not ACTIVE.")
+		}
+		return nil, failf("ServiceNotFoundException", "Service not found.")
+	}
+	if s.Status != service.Active {
+		return nil, failf("ServiceNotActiveException", "Service was not ACTIVE.")
+	}
+	change, err := o.change(s, in, kept)
+	if err != nil {
+		return nil, err
+	}
+	if s, err = o.services.Update(ctx, name, change); err != nil {
+		return nil, err
+	}
+	doc, err := o.document(s, false)
+	return serviceAnswer{doc}, err
+}
+
+// change is what a request changes. A deployment begins only for a reason: clients send the
+// same update twice in a row.
+func (o *serviceOps) change(s service.State, in updateServiceIn, kept fields) (ServiceChange, error) {
+	c := ServiceChange{Count: in.DesiredCount, Force: in.Force}
+	was := serviceClientOf(s.Config)
+	if was.Scheduling == "DAEMON" && in.DesiredCount != nil && *in.DesiredCount != 1 {
+		return c, invalidf("desiredCount: a DAEMON service has one task on each host, and there is one host")
+	}
+	var tags []tag
+	if in.TaskDefinition != "" {
+		name, found, err := o.definition(in.TaskDefinition)
+		if err != nil {
+			return c, err
+		}
+		tags = found
+		if name != s.Primary().TaskDefinition {
+			c.Definition = name
+		}
+	} else if _, found, err := o.definition(s.Primary().TaskDefinition); err == nil { // else it is inactive: its tags do not count anymore
+		tags = found
+	}
+	for _, name := range redeploying {
+		if v := kept[name]; v != nil && !sameJSON(v, was.Kept[name]) {
+			c.Force = true
+			c.Notes = notes(kept)
+		}
+	}
+	config, err := in.apply(s.Config, was, kept, tags)
+	if err != nil {
+		return c, err
+	}
+	c.Config = func(now service.Config) service.Config {
+		now.Bounds, now.Breaker, now.HealthCheckGracePeriod = config.Bounds, config.Breaker, config.HealthCheckGracePeriod
+		now.ClientConfig = config.ClientConfig
+		return now
+	}
+	return c, nil
+}
+
+// sameJSON compares two values; an empty list or object is the same as none.
+func sameJSON(a, b json.RawMessage) bool {
+	var x, y any
+	if len(a) > 0 && json.Unmarshal(a, &x) != nil || len(b) > 0 && json.Unmarshal(b, &y) != nil {
+		return false
+	}
+	canonical := func(v any) string {
+		data, _ := json.Marshal(v) // it was JSON, with sorted keys now
+		if s := string(data); s != "[]" && s != "{}" {
+			return s
+		}
+		return "null"
+	}
+	return canonical(x) == canonical(y)
+}
+
+type deleteServiceIn struct {
+	Service string `json:"service"`
+	Cluster string `json:"cluster"`
+	Force   bool   `json:"force"`
+}
+
+func (o *serviceOps) delete(ctx context.Context, in deleteServiceIn, _ fields) (any, error) {
+	cluster, err := o.clusters.active(in.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s, name, ok, err := o.named("service", cluster, in.Service)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, failf("ServiceNotFoundException", "Service not found.")
+	}
+	if !in.Force && s.DesiredCount > 0 && serviceClientOf(s.Config).Scheduling != "DAEMON" {
+		return nil, invalidf("The service cannot be stopped while it is scaled above 0.")
+	}
+	if err := o.remember(s); err != nil {
+		return nil, err
+	}
+	if s, err = o.services.Remove(ctx, name); err != nil {
+		return nil, err
+	}
+	doc, err := o.document(s, false)
+	return serviceAnswer{doc}, err
+}
+
+type describeServicesIn struct {
+	Services []string `json:"services"`
+	Cluster  string   `json:"cluster"`
+	Include  []string `json:"include"`
+}
+
+const maxDescribed = 10
+
+func (o *serviceOps) describe(_ context.Context, in describeServicesIn, _ fields) (any, error) {
+	if n := len(in.Services); n < 1 || n > maxDescribed {
+		return nil, invalidf("services: %d is not 1 to %d", n, maxDescribed)
+	}
+	cluster, err := o.clusters.active(in.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	answer := struct {
+		Services []any     `json:"services"`
+		Failures []problem `json:"failures"`
+	}{[]any{}, []problem{}}
+	for _, text := range in.Services {
+		s, name, ok, err := o.named("services", cluster, text)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			if s, ok = o.deleted(cluster, name); !ok {
+				answer.Failures = append(answer.Failures, problem{ARN: arn.Service(cluster, shortened(name)), Reason: missingReason})
+				continue
+			}
+		}
+		doc, err := o.document(s, slices.Contains(in.Include, "TAGS"))
+		if err != nil {
+			return nil, err
+		}
+		answer.Services = append(answer.Services, doc)
+	}
+	return answer, nil
+}
+
+type listServicesIn struct {
+	paging
+	Cluster    string `json:"cluster"`
+	LaunchType string `json:"launchType"`
+	Scheduling string `json:"schedulingStrategy"`
+}
+
+func (o *serviceOps) list(_ context.Context, in listServicesIn, _ fields) (any, error) {
+	if err := errors.Join(oneOf("launchType", in.LaunchType, launchTypes...), oneOf("schedulingStrategy", in.Scheduling, "REPLICA", "DAEMON")); err != nil {
+		return nil, err
+	}
+	cluster, err := o.clusters.active(in.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	var keys []string
+	for _, s := range o.services.States() {
+		c := serviceClientOf(s.Config)
+		if clusterOfService(s) == cluster && s.Status == service.Active &&
+			(in.LaunchType == "" || launchTypeOf(client{Kept: c.Kept}) == in.LaunchType) && (in.Scheduling == "" || schedulingOf(c) == in.Scheduling) {
+			keys = append(keys, s.Name)
+		}
+	}
+	slices.Sort(keys)
+	some, next, err := page("ListServices "+cluster+" "+in.LaunchType+in.Scheduling, in.paging, maxDescribed, keys, strings.Compare)
+	for i, name := range some {
+		some[i] = arn.Service(cluster, name)
+	}
+	return struct {
+		ARNs []string `json:"serviceArns"`
+		Next string   `json:"nextToken,omitempty"`
+	}{some, next}, err
+}
+
+// tagged implements tagging for services.
+func (o *serviceBook) tagged(text string) (string, []tag, error) {
+	rest, _, err := cut("resourceArn", "service", text)
+	if err != nil {
+		return "", nil, err
+	}
+	cluster, name, two := strings.Cut(rest, "/")
+	if !two {
+		cluster, name = arn.DefaultCluster, rest
+	}
+	s, ok := o.find(name)
+	if !ok || clusterOfService(s) != cluster {
+		return "", nil, failf("ServiceNotFoundException", "Service not found.")
+	}
+	return arn.Service(cluster, name), serviceClientOf(s.Config).Tags, nil
+}
+
+// inCluster counts the active services of a cluster.
+func (o *serviceBook) inCluster(cluster string) (n int) {
+	for _, s := range o.services.States() {
+		if clusterOfService(s) == cluster && s.Status == service.Active {
+			n++
+		}
+	}
+	return n
+}
+
+// uses reports whether a service has a deployment of FAMILY:REVISION.
+func (o *serviceBook) uses(definition string) bool {
+	return slices.ContainsFunc(o.services.States(), func(s service.State) bool {
+		return slices.ContainsFunc(s.Deployments, func(d service.Deployment) bool { return d.TaskDefinition == definition })
+	})
+}
+
+// known reports whether a service is there, or was within the hour.
+func (o *serviceBook) known(cluster, name string) bool {
+	s, ok := o.find(name)
+	if ok && clusterOfService(s) == cluster {
+		return true
+	}
+	_, was := o.deleted(cluster, name)
+	return was
+}
+
+// executes reports whether clients may run programs in the tasks of a service.
+func (o *serviceBook) executes(name string) bool {
+	s, ok := o.find(name)
+	return ok && serviceClientOf(s.Config).Exec
+}

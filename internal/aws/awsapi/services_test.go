@@ -1,0 +1,216 @@
+package awsapi_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+	"github.com/podtask/podtask/internal/aws/awsapi"
+)
+
+func (w *world) describe(name string) *ecs.DescribeServicesOutput {
+	w.t.Helper()
+	return must[*ecs.DescribeServicesOutput](w.t)(w.client.DescribeServices(w.t.Context(), &ecs.DescribeServicesInput{Services: []string{name}}))
+}
+
+func (w *world) createService(name, definition string) types.Service {
+	w.t.Helper()
+	return *must[*ecs.CreateServiceOutput](w.t)(w.client.CreateService(w.t.Context(), &ecs.CreateServiceInput{
+		ServiceName: &name, TaskDefinition: &definition, DesiredCount: aws.Int32(2),
+		NetworkConfiguration: &types.NetworkConfiguration{AwsvpcConfiguration: &types.AwsVpcConfiguration{Subnets: []string{"subnet-1"}}},
+		LoadBalancers:        []types.LoadBalancer{{TargetGroupArn: aws.String("a"), ContainerName: aws.String("app"), ContainerPort: aws.Int32(80)}},
+	})).Service
+}
+
+func TestServiceComesBackAsItWasSent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.register("web")
+	w.createService("web", "web:1")
+	w.start()
+	s := w.describe("web").Services[0]
+	d := s.DeploymentConfiguration
+	switch {
+	case *s.Status != "ACTIVE", s.DesiredCount != 2, s.RunningCount != 0, len(s.Deployments) != 1, !strings.HasSuffix(*s.TaskDefinition, ":task-definition/web:1"),
+		s.NetworkConfiguration.AwsvpcConfiguration.Subnets[0] != "subnet-1", *s.LoadBalancers[0].TargetGroupArn != "a", s.Tags != nil, s.LaunchType != "EXTERNAL",
+		d.DeploymentCircuitBreaker.Enable, *d.MaximumPercent != 200, *d.MinimumHealthyPercent != 100, s.Deployments[0].RolloutState != "IN_PROGRESS", *s.Deployments[0].Status != "PRIMARY":
+		t.Errorf("%+v", s)
+	}
+	told := slices.ContainsFunc(s.Events, func(e types.ServiceEvent) bool {
+		return strings.Contains(*e.Message, "loadBalancers, which has no effect")
+	})
+	if first, last := *s.Events[0].Message, *s.Events[len(s.Events)-1].Message; !told || !strings.Contains(first, "has started 2 tasks") || !strings.Contains(last, "began") {
+		t.Errorf("told %v; the newest event is %q, the oldest %q", told, first, last)
+	}
+	if w.keeper.all[0].Config.Bounds != nil {
+		t.Error("bounds that were not sent are set")
+	}
+}
+
+func TestUpdateDeploysOnlyForAReason(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.register("web")
+	w.register("web")
+	w.createService("web", "web:1")
+	update := func(what string, began bool, in ecs.UpdateServiceInput) {
+		t.Helper()
+		before := w.keeper.all[0].LastDeployment
+		in.Service = aws.String("web")
+		out := must[*ecs.UpdateServiceOutput](t)(w.client.UpdateService(t.Context(), &in))
+		if after := w.keeper.all[0].LastDeployment; (after != before) != began {
+			t.Errorf("%s: deployment %d follows %d", what, after, before)
+		}
+		if out.Service.NetworkConfiguration == nil || len(out.Service.LoadBalancers) != 1 {
+			t.Errorf("%s: what it does not name is gone", what)
+		}
+	}
+	network := func(subnet string) *types.NetworkConfiguration {
+		return &types.NetworkConfiguration{AwsvpcConfiguration: &types.AwsVpcConfiguration{Subnets: []string{subnet}}}
+	}
+	update("another definition", true, ecs.UpdateServiceInput{TaskDefinition: aws.String("web:2")})
+	update("the same again", false, ecs.UpdateServiceInput{TaskDefinition: aws.String("web")})
+	update("nothing", false, ecs.UpdateServiceInput{})
+	update("count and bounds", false, ecs.UpdateServiceInput{DesiredCount: aws.Int32(3), DeploymentConfiguration: &types.DeploymentConfiguration{
+		MinimumHealthyPercent: aws.Int32(50), DeploymentCircuitBreaker: &types.DeploymentCircuitBreaker{Enable: true, Rollback: true},
+	}})
+	update("the same network", false, ecs.UpdateServiceInput{NetworkConfiguration: network("subnet-1")})
+	update("another network", true, ecs.UpdateServiceInput{NetworkConfiguration: network("subnet-2")})
+	update("the same platform twice", true, ecs.UpdateServiceInput{PlatformVersion: aws.String("1.4.0")})
+	update("the same platform twice", false, ecs.UpdateServiceInput{PlatformVersion: aws.String("1.4.0")})
+	update("no registries", false, ecs.UpdateServiceInput{ServiceRegistries: []types.ServiceRegistry{}})
+	update("forced", true, ecs.UpdateServiceInput{ForceNewDeployment: true})
+	s := w.describe("web").Services[0]
+	if d := s.DeploymentConfiguration; s.DesiredCount != 3 || *d.MinimumHealthyPercent != 50 || *d.MaximumPercent != 200 || !d.DeploymentCircuitBreaker.Rollback {
+		t.Errorf("%d %+v", s.DesiredCount, d)
+	}
+}
+
+func TestDeletedServiceIsShownForAnHour(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := t.Context()
+	w.register("web")
+	w.createService("web", "web")
+	if _, err := w.client.DeleteCluster(ctx, &ecs.DeleteClusterInput{Cluster: aws.String("default")}); code(err) != "ClusterContainsServicesException" {
+		t.Error(err)
+	}
+	if _, err := w.client.DeleteService(ctx, &ecs.DeleteServiceInput{Service: aws.String("web")}); code(err) != "InvalidParameterException" {
+		t.Error(err)
+	}
+	out := must[*ecs.DeleteServiceOutput](t)(w.client.DeleteService(ctx, &ecs.DeleteServiceInput{Service: aws.String("web"), Force: aws.Bool(true)}))
+	if *out.Service.Status != "DRAINING" || out.Service.DesiredCount != 0 {
+		t.Errorf("%+v", out.Service)
+	}
+	if _, err := w.client.CreateService(ctx, &ecs.CreateServiceInput{ServiceName: aws.String("web"), TaskDefinition: aws.String("web"), DesiredCount: aws.Int32(1)}); code(err) != "InvalidParameterException" || !strings.Contains(err.Error(), "Draining") {
+		t.Error(err)
+	}
+	w.keeper.gone("web")
+	w.start()
+	if s := w.describe("web"); len(s.Services) != 1 || *s.Services[0].Status != "INACTIVE" || len(s.Services[0].Deployments) != 0 {
+		t.Errorf("%+v", s)
+	}
+	if list := must[*ecs.ListServicesOutput](t)(w.client.ListServices(ctx, &ecs.ListServicesInput{})); len(list.ServiceArns) != 0 {
+		t.Errorf("%v", list.ServiceArns)
+	}
+	if _, err := w.client.UpdateService(ctx, &ecs.UpdateServiceInput{Service: aws.String("web")}); code(err) != "ServiceNotActiveException" {
+		t.Error(err)
+	}
+	if _, err := w.client.ListTasks(ctx, &ecs.ListTasksInput{ServiceName: aws.String("web")}); err != nil {
+		t.Error(err)
+	}
+	w.createService("web", "web")
+	if s := w.describe("web"); *s.Services[0].Status != "ACTIVE" {
+		t.Errorf("%+v", s)
+	}
+	w.keeper.gone("web")
+	if s := w.describe("web"); len(s.Failures) != 1 || *s.Failures[0].Reason != "MISSING" {
+		t.Errorf("a service that was made again and is gone: %+v", s)
+	}
+	w.createService("other", "web")
+	if _, err := w.client.DeleteService(ctx, &ecs.DeleteServiceInput{Service: aws.String("other"), Force: aws.Bool(true)}); err != nil {
+		t.Error(err)
+	}
+	w.keeper.gone("other")
+	w.now = w.now.Add(2 * time.Hour)
+	if _, answer := w.post("DescribeServices", `{"services": ["other"]}`); !strings.Contains(answer, "MISSING") {
+		t.Error(answer)
+	}
+}
+
+func TestServicesArePagedAndUnique(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := t.Context()
+	w.register("web")
+	for i := range 12 {
+		w.createService(fmt.Sprintf("s%02d", i), "web")
+	}
+	list := must[*ecs.ListServicesOutput](t)(w.client.ListServices(ctx, &ecs.ListServicesInput{}))
+	if len(list.ServiceArns) != 10 || list.NextToken == nil {
+		t.Errorf("%v %v", list.ServiceArns, list.NextToken)
+	}
+	if list = must[*ecs.ListServicesOutput](t)(w.client.ListServices(ctx, &ecs.ListServicesInput{NextToken: list.NextToken})); len(list.ServiceArns) != 2 || list.NextToken != nil {
+		t.Errorf("%v", list.ServiceArns)
+	}
+	must[*ecs.CreateClusterOutput](t)(w.client.CreateCluster(ctx, &ecs.CreateClusterInput{ClusterName: aws.String("blue")}))
+	in := &ecs.CreateServiceInput{ServiceName: aws.String("s00"), Cluster: aws.String("blue"), TaskDefinition: aws.String("web"), DesiredCount: aws.Int32(1)}
+	if _, err := w.client.CreateService(ctx, in); code(err) != "InvalidParameterException" || !strings.Contains(err.Error(), "unique") {
+		t.Error(err)
+	}
+	in.ServiceName, in.ClientToken = aws.String("new"), aws.String("x")
+	for range 2 {
+		if _, err := w.client.CreateService(ctx, in); err != nil {
+			t.Error(err)
+		}
+	}
+	in.DesiredCount = aws.Int32(3)
+	if _, err := w.client.CreateService(ctx, in); code(err) != "InvalidParameterException" || !strings.Contains(err.Error(), "idempotent") {
+		t.Error(err)
+	}
+	if s := w.describe("new"); len(s.Failures) != 1 {
+		t.Errorf("the default cluster has a service of another: %+v", s.Services)
+	}
+}
+
+func TestBadRequestsForServices(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.register("web")
+	w.createService("web", "web")
+	for _, c := range []struct{ target, body, want string }{
+		{"CreateService", `{"serviceName": "a", "taskDefinition": "web"}`, "InvalidParameterException"},
+		{"CreateService", `{"serviceName": "a", "desiredCount": 1}`, "InvalidParameterException"},
+		{"CreateService", `{"serviceName": "a b", "taskDefinition": "web", "desiredCount": 1}`, "InvalidParameterException"},
+		{"CreateService", `{"serviceName": "a", "taskDefinition": "web", "desiredCount": -1}`, "InvalidParameterException"},
+		{"CreateService", `{"serviceName": "a", "taskDefinition": "web:9", "desiredCount": 1}`, "ClientException"},
+		{"CreateService", `{"serviceName": "a", "taskDefinition": "web", "desiredCount": 2, "schedulingStrategy": "DAEMON"}`, "InvalidParameterException"},
+		{"CreateService", `{"serviceName": "a", "taskDefinition": "web", "desiredCount": 1, "deploymentController": {"type": "CODE_DEPLOY"}}`, "UnsupportedFeatureException"},
+		{"CreateService", `{"serviceName": "a", "taskDefinition": "web", "desiredCount": 1, "deploymentConfiguration": {"strategy": "BLUE_GREEN"}}`, "UnsupportedFeatureException"},
+		{"CreateService", `{"serviceName": "a", "taskDefinition": "web", "desiredCount": 1, "deploymentConfiguration": {"bakeTimeInMinutes": 1}}`, "InvalidParameterException"},
+		{"CreateService", `{"serviceName": "a", "taskDefinition": "web", "desiredCount": 1, "deploymentConfiguration": {"minimumHealthyPercent": 200}}`, "InvalidParameterException"},
+		{"CreateService", `{"serviceName": "a", "taskDefinition": "web", "desiredCount": 1, "volumeConfigurations": [{"name": "v"}]}`, "InvalidParameterException"},
+		{"CreateService", `{"serviceName": "a", "taskDefinition": "web", "desiredCount": 1, "loadBalancers": {}}`, "SerializationException"},
+		{"CreateService", `{"serviceName": "web", "taskDefinition": "web", "desiredCount": 1}`, "InvalidParameterException"},
+		{"UpdateService", `{"service": "wob"}`, "ServiceNotFoundException"},
+		{"UpdateService", `{"service": "web", "launchType": "EC2"}`, "InvalidParameterException"},
+		{"DeleteService", `{"service": "wob"}`, "ServiceNotFoundException"},
+		{"DescribeServices", `{"services": []}`, "InvalidParameterException"},
+		{"DescribeServices", `{"services": ["1","2","3","4","5","6","7","8","9","10","11"]}`, "InvalidParameterException"},
+		{"ListServices", `{"schedulingStrategy": "SOME"}`, "InvalidParameterException"},
+	} {
+		if status, answer := w.post(c.target, c.body); status != 400 || !strings.Contains(answer, `"`+c.want+`"`) {
+			t.Errorf("%s %s: %d %s, want %s", c.target, c.body, status, answer, c.want)
+		}
+	}
+	if len(w.keeper.all) != 1 {
+		t.Errorf("%d services", len(w.keeper.all))
+	}
+}
+
+var _ awsapi.Services = (*keeper)(nil)

@@ -1,0 +1,207 @@
+package awsapi
+
+import (
+	"cmp"
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/podtask/podtask/internal/engine/arn"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// clusterOf is the cluster that a task is in.
+func clusterOf(s lifecycle.State) string { return cmp.Or(s.Options.Cluster, arn.DefaultCluster) }
+
+// statusOf is the lastStatus of a task.
+func statusOf(s lifecycle.State) string {
+	switch status := s.Status(); {
+	case status == lifecycle.StatusStopped:
+		return "STOPPED"
+	case s.Goal != lifecycle.Up:
+		return "STOPPING"
+	case status == lifecycle.StatusRunning:
+		return "RUNNING"
+	case s.Queued():
+		return "PROVISIONING"
+	}
+	return "PENDING"
+}
+
+// desiredOf is the desiredStatus of a task.
+func desiredOf(s lifecycle.State) string {
+	if s.Goal == lifecycle.Up {
+		return "RUNNING"
+	}
+	return "STOPPED"
+}
+
+// launchTypeOf is the launch type that was asked for.
+func launchTypeOf(c client) (launch string) {
+	if v := c.Kept["launchType"]; v != nil {
+		_ = json.Unmarshal(v, &launch) // it was checked
+	}
+	return cmp.Or(launch, "EXTERNAL")
+}
+
+// taskDoc is a task in answers.
+type taskDoc struct {
+	Attachments   []struct{}      `json:"attachments"`
+	Attributes    []nameValue     `json:"attributes"`
+	ClusterARN    string          `json:"clusterArn"`
+	Connectivity  string          `json:"connectivity"`
+	InstanceARN   string          `json:"containerInstanceArn,omitempty"`
+	Containers    []containerDoc  `json:"containers"`
+	CPU           string          `json:"cpu"`
+	CreatedAt     moment          `json:"createdAt"`
+	DesiredStatus string          `json:"desiredStatus"`
+	Exec          bool            `json:"enableExecuteCommand"`
+	Group         string          `json:"group"`
+	HealthStatus  string          `json:"healthStatus"`
+	LastStatus    string          `json:"lastStatus"`
+	LaunchType    string          `json:"launchType"`
+	Memory        string          `json:"memory"`
+	Overrides     json.RawMessage `json:"overrides"`
+	Platform      json.RawMessage `json:"platformVersion,omitempty"`
+	StartedAt     moment          `json:"startedAt,omitzero"`
+	StartedBy     string          `json:"startedBy,omitempty"`
+	StopCode      string          `json:"stopCode,omitempty"`
+	StoppingAt    moment          `json:"stoppingAt,omitzero"`
+	StoppedAt     moment          `json:"stoppedAt,omitzero"`
+	StoppedReason string          `json:"stoppedReason,omitempty"`
+	Tags          []tag           `json:"tags"`
+	TaskARN       string          `json:"taskArn"`
+	Definition    string          `json:"taskDefinitionArn"`
+	Version       int             `json:"version"`
+}
+
+// containerDoc is a container of a task in answers.
+type containerDoc struct {
+	ARN               string           `json:"containerArn"`
+	TaskARN           string           `json:"taskArn"`
+	Name              string           `json:"name"`
+	Image             string           `json:"image"`
+	ImageDigest       string           `json:"imageDigest,omitempty"`
+	RuntimeID         string           `json:"runtimeId,omitempty"`
+	LastStatus        string           `json:"lastStatus"`
+	ExitCode          *int             `json:"exitCode,omitempty"`
+	Reason            string           `json:"reason,omitempty"`
+	HealthStatus      string           `json:"healthStatus"`
+	CPU               string           `json:"cpu"`
+	Memory            string           `json:"memory,omitempty"`
+	MemoryReservation string           `json:"memoryReservation,omitempty"`
+	NetworkBindings   []networkBinding `json:"networkBindings"`
+	NetworkInterfaces []struct{}       `json:"networkInterfaces"`
+	Agents            []managedAgent   `json:"managedAgents,omitempty"`
+}
+
+// managedAgent is what runs programs of clients in a container. Here that is Podman, which is
+// there whenever the container runs; tools wait for it.
+type managedAgent struct {
+	Name      string `json:"name"`
+	Status    string `json:"lastStatus"`
+	StartedAt moment `json:"lastStartedAt,omitzero"`
+}
+
+// networkBinding is a published port.
+type networkBinding struct {
+	BindIP        string `json:"bindIP"`
+	ContainerPort int    `json:"containerPort"`
+	HostPort      int    `json:"hostPort"`
+	Protocol      string `json:"protocol"`
+}
+
+const mib = 1 << 20
+
+// document describes a task.
+func (t *tasks) document(s lifecycle.State, tags bool) (any, error) {
+	cluster, c, need := clusterOf(s), clientOf(s), s.Need()
+	doc := taskDoc{
+		Attachments: []struct{}{}, Attributes: []nameValue{}, ClusterARN: arn.Cluster(cluster), Connectivity: "CONNECTED",
+		CPU: strconv.FormatInt(need.CPU, 10), Memory: strconv.FormatInt(need.Memory/mib, 10), CreatedAt: moment(s.CreatedAt),
+		DesiredStatus: desiredOf(s), LastStatus: statusOf(s), HealthStatus: s.Health().String(), LaunchType: launchTypeOf(c),
+		Exec: t.executable(s), Group: c.Group, StartedBy: c.StartedBy, Platform: c.Kept["platformVersion"],
+		StopCode: s.Stop.Code, StoppedReason: s.Stop.Reason, StoppingAt: moment(s.Stop.At), StoppedAt: moment(s.StoppedAt()), StartedAt: moment(startedAt(s)),
+		Tags: []tag{}, TaskARN: arn.Task(cluster, s.ID), Definition: arn.Definition(s.Task.Family, s.Task.Revision), Version: len(s.History) + 1,
+		Overrides: json.RawMessage(`{"containerOverrides":[],"inferenceAcceleratorOverrides":[]}`),
+	}
+	if len(c.Overrides) > 0 && string(c.Overrides) != "null" {
+		doc.Overrides = c.Overrides
+	}
+	host, err := t.host.Instance()
+	if err != nil {
+		return nil, err
+	}
+	doc.InstanceARN = arn.Instance(cluster, host.ID)
+	for i := range s.Containers {
+		c := containerOf(s, cluster, i)
+		if doc.Exec {
+			c.Agents = []managedAgent{{"ExecuteCommandAgent", c.LastStatus, moment(s.Containers[i].StartedAt)}}
+		}
+		doc.Containers = append(doc.Containers, c)
+	}
+	if tags {
+		doc.Tags, err = t.tags.of(doc.TaskARN, c.Tags)
+	}
+	return doc, err
+}
+
+// startedAt is when the task was RUNNING; zero if it was not yet.
+func startedAt(s lifecycle.State) (at time.Time) {
+	for _, h := range s.History {
+		if h.Container == "" && h.Status == lifecycle.StatusRunning.String() {
+			return h.At
+		}
+	}
+	return at
+}
+
+// containerOf describes a container of a task.
+func containerOf(s lifecycle.State, cluster string, i int) containerDoc {
+	c, def := s.Containers[i], s.Task.Containers[i]
+	doc := containerDoc{
+		ARN: arn.Container(cluster, s.ID, i), TaskARN: arn.Task(cluster, s.ID), Name: def.Name, Image: def.Image, ImageDigest: c.Digest, RuntimeID: c.ID,
+		LastStatus: "PENDING", Reason: c.Fatal(), HealthStatus: "UNKNOWN", CPU: strconv.FormatInt(def.CPU, 10),
+		NetworkBindings: bindings(s, i), NetworkInterfaces: []struct{}{},
+	}
+	if st := c.Status(); st == lifecycle.StatusRunning || st == lifecycle.StatusStopped {
+		doc.LastStatus = st.String()
+	}
+	if def.Memory > 0 {
+		doc.Memory = strconv.FormatInt(def.Memory/mib, 10)
+	}
+	if def.MemoryReservation > 0 {
+		doc.MemoryReservation = strconv.FormatInt(def.MemoryReservation/mib, 10)
+	}
+	if c.HasExit && c.Status() == lifecycle.StatusStopped {
+		doc.ExitCode = &c.ExitCode
+	}
+	if def.HasHealth() {
+		doc.HealthStatus = c.HealthCheck().Status.String()
+	}
+	return doc
+}
+
+// bindings are the ports that a container publishes. Where the containers of a task share a
+// network, the ports are the pod's, and belong to the container whose definition has them.
+func bindings(s lifecycle.State, i int) []networkBinding {
+	all := []networkBinding{}
+	add := func(p taskdef.Port) {
+		for k := range p.Count() {
+			all = append(all, networkBinding{cmp.Or(p.HostIP, "0.0.0.0"), int(p.ContainerPort) + k, int(p.HostPort) + k, p.Protocol})
+		}
+	}
+	for _, p := range s.Containers[i].Ports {
+		add(p)
+	}
+	for _, p := range s.Sandbox.Ports {
+		for _, own := range s.Task.Containers[i].Ports {
+			if own.Protocol == p.Protocol && own.ContainerPort <= p.ContainerPort && int(p.ContainerPort) < int(own.ContainerPort)+own.Count() {
+				add(p)
+				break
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,310 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// arrange rewrites a command line so that the library's parser, which stops at
+// the first argument, accepts what users of podman, docker and kubectl write:
+//
+//	flags anywhere, those of the program too, until "--"
+//	-abc for -a -b -c, -eX=1 for -e X=1
+//	a value that begins with a dash: --tail -1
+//	help COMMAND for COMMAND --help
+//
+// A command that takes another command line, perhaps behind "--", gets that "--" too. Each flag
+// comes out as --name=value under its first name (the library refuses two names of one
+// flag on a line), behind the commands that lead to it; arguments follow a "--". The error
+// is a *usageError.
+func arrange(app *cli.App, args []string) ([]string, error) {
+	a := arranger{app: app, rest: args[1:]}
+	if err := a.parse(); err != nil {
+		return nil, err
+	}
+	out := append([]string{args[0]}, a.global...)
+	if len(a.path) == 0 {
+		return out, nil
+	}
+	help := slices.Contains(a.local, "--help=true")
+	switch {
+	case help:
+		a.arguments = nil // the library would take the first for a topic
+	case isGroup(a.command()):
+		return nil, usagef(a.verb(), "%s needs a command: %s", a.verb(), alternatives(a.command().Subcommands))
+	}
+	for _, c := range a.path {
+		out = append(out, c.Name)
+	}
+	out = append(out, a.local...)
+	return append(append(out, "--"), a.arguments...), nil
+}
+
+type arranger struct {
+	app  *cli.App
+	rest []string
+	// path is the command, with the groups of commands that contain it before it.
+	path []*cli.Command
+	// early are flags that stand before the command of a group that they belong to.
+	early []earlyFlag
+
+	global, local, arguments []string
+}
+
+// earlyFlag is a flag as it was written, and its first name.
+type earlyFlag struct{ spelt, name string }
+
+// command returns the innermost command so far; nil for none.
+func (a *arranger) command() *cli.Command {
+	if len(a.path) == 0 {
+		return nil
+	}
+	return a.path[len(a.path)-1]
+}
+
+// choosing reports whether the next word is the name of a command.
+func (a *arranger) choosing() bool { return len(a.path) == 0 || isGroup(a.command()) }
+
+func isGroup(c *cli.Command) bool { return len(c.Subcommands) > 0 }
+
+// foreign reports whether the command is another program, which reads its flags itself.
+func (a *arranger) foreign() bool { return a.command() != nil && a.command().Name == "kubelet" }
+
+func (a *arranger) parse() error {
+	for len(a.rest) > 0 {
+		word := a.rest[0]
+		a.rest = a.rest[1:]
+		var err error
+		switch {
+		case a.foreign():
+			a.arguments = append([]string{word}, a.rest...)
+			return nil
+		case word == "--":
+			if a.choosing() {
+				continue
+			}
+			if takesCommand(a.command()) && len(a.arguments) > 0 {
+				a.arguments = append(a.arguments, word)
+			}
+			a.arguments = append(a.arguments, a.rest...)
+			return nil
+		case strings.HasPrefix(word, "--"):
+			err = a.long(word[2:])
+		case strings.HasPrefix(word, "-") && word != "-":
+			err = a.short(word[1:])
+		case word == "help" && a.choosing():
+			return a.help()
+		case a.choosing():
+			err = a.choose(word)
+		case a.beginsCommand():
+			a.arguments = append(append(a.arguments, word), a.rest...)
+			return nil
+		default:
+			a.arguments = append(a.arguments, word)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// help makes the line ask for the help of the command that the rest of it names.
+func (a *arranger) help() error {
+	for _, word := range a.rest {
+		if !a.choosing() {
+			break
+		}
+		if err := a.choose(word); err != nil {
+			return err
+		}
+	}
+	if len(a.path) == 0 {
+		a.global = append(a.global, "--help=true")
+	} else {
+		a.local = append(a.local, "--help=true")
+	}
+	return nil
+}
+
+// choose adds a command to the path.
+func (a *arranger) choose(word string) error {
+	commands := a.app.Commands
+	if len(a.path) > 0 {
+		commands = a.command().Subcommands
+	}
+	i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(word) })
+	if i < 0 {
+		return a.unknownCommand(word, commands)
+	}
+	a.path = append(a.path, commands[i])
+	if isGroup(commands[i]) {
+		return nil
+	}
+	for _, f := range a.early {
+		if !slices.ContainsFunc(commands[i].Flags, func(have cli.Flag) bool { return have.Names()[0] == f.name }) {
+			return a.unknownFlag(f.spelt, f.name)
+		}
+	}
+	return nil
+}
+
+// long takes --name or --name=value.
+func (a *arranger) long(word string) error {
+	name, value, has := strings.Cut(word, "=")
+	f, global := a.find(name, false)
+	if f == nil {
+		return a.unknownFlag("--"+name, name)
+	}
+	return a.take(f, global, "--"+name, value, has)
+}
+
+// short takes -a, -abc, -a=value or -avalue.
+func (a *arranger) short(letters string) error {
+	for i, r := range letters {
+		f, global := a.find(string(r), true)
+		if f == nil {
+			return a.unknownFlag("-"+letters, letters)
+		}
+		rest := letters[i+len(string(r)):]
+		value, equals := strings.CutPrefix(rest, "=")
+		if equals || rest != "" && takesValue(f) {
+			return a.take(f, global, "-"+string(r), value, true)
+		}
+		if err := a.take(f, global, "-"+string(r), "", false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take adds a flag, with the next word as its value where it needs one.
+func (a *arranger) take(f cli.Flag, global bool, spelt, value string, has bool) error {
+	switch o, optional := f.(*optionalFlag); {
+	case has:
+	case optional:
+		value = o.bare
+	case !takesValue(f):
+		value = "true"
+	case len(a.rest) == 0:
+		return usagef(a.verb(), "flag %s needs a value", spelt)
+	default:
+		value, a.rest = a.rest[0], a.rest[1:]
+	}
+	if _, err := strconv.ParseBool(value); err != nil && !takesValue(f) {
+		return usagef(a.verb(), "flag %s is true or false, not %q", spelt, value)
+	}
+	to := &a.local
+	if global {
+		to = &a.global
+	}
+	if !global && isGroup(a.command()) && f.Names()[0] != "help" {
+		a.early = append(a.early, earlyFlag{spelt, f.Names()[0]})
+	}
+	*to = append(*to, "--"+f.Names()[0]+"="+value)
+	return nil
+}
+
+// find looks a flag up: first among those of the command, then among the program's, then
+// among those of all commands of a group whose command is still to come.
+func (a *arranger) find(name string, short bool) (f cli.Flag, global bool) {
+	fits := func(f cli.Flag) bool { return slices.Contains(f.Names(), name) && (len(name) == 1) == short }
+	if c := a.command(); c != nil {
+		if i := slices.IndexFunc(c.Flags, fits); i >= 0 {
+			return c.Flags[i], false
+		}
+	}
+	if i := slices.IndexFunc(a.app.Flags, fits); i >= 0 {
+		return a.app.Flags[i], true
+	}
+	if c := a.command(); c != nil {
+		for _, sub := range c.Subcommands {
+			if i := slices.IndexFunc(sub.Flags, fits); i >= 0 {
+				return sub.Flags[i], false
+			}
+		}
+	}
+	return nil, false
+}
+
+// flagsElsewhere are flags of `podman run`, and what stands for them here.
+var flagsElsewhere = func() map[string]string {
+	const (
+		volume   = "--map-volume NAME=PATH says where a volume of the definition is"
+		terminal = "a task has no terminal; `podtask exec TASK sh` opens a shell in it"
+	)
+	return map[string]string{
+		"v": volume, "volume": volume, "i": terminal, "t": terminal, "it": terminal, "ti": terminal, "tty": terminal, "interactive": terminal,
+		"restart": "the definition says it, with restartPolicy",
+	}
+}()
+
+func (a *arranger) unknownFlag(spelt, name string) error {
+	c := a.command()
+	flags := a.app.Flags
+	if c != nil {
+		flags = append(slices.Clone(c.Flags), flags...)
+		if takesCommand(c) && len(a.arguments) > 0 {
+			return usagef(a.verb(), "unknown flag %s: the flags of the command to run follow it, or --", spelt)
+		}
+	}
+	if c != nil && c.Name == "run" {
+		if hint := flagsElsewhere[strings.TrimLeft(spelt, "-")]; hint != "" {
+			return usagef(a.verb(), "unknown flag %s: %s", spelt, hint)
+		}
+	}
+	if like := closestFlag(flags, name); like != "" {
+		return usagef(a.verb(), "unknown flag %s: did you mean --%s?", spelt, like)
+	}
+	return usagef(a.verb(), "unknown flag %s", spelt)
+}
+
+// unknownCommand says how podtask does what the word means elsewhere, or which command
+// was probably meant.
+func (a *arranger) unknownCommand(word string, commands []*cli.Command) error {
+	if len(a.path) == 0 {
+		if hint := elsewhere[word]; hint != "" {
+			return usagef("", "unknown command %q: %s", word, hint)
+		}
+		if like := closestCommand(commands, word); like != "" {
+			return usagef("", "unknown command %q: did you mean %q?", word, like)
+		}
+		return usagef("", "unknown command %q", word)
+	}
+	hint := "it has " + alternatives(commands)
+	if like := closestCommand(commands, word); like != "" {
+		hint = fmt.Sprintf("did you mean %q?", like)
+	}
+	return usagef(a.verb(), "%s has no command %q: %s", a.verb(), word, hint)
+}
+
+// beginsCommand reports whether the next word and all behind it are the command line to run,
+// as in `exec -it web sh -c x`: no "--" stands before it, and none behind it and its flags.
+func (a *arranger) beginsCommand() bool {
+	if !takesCommand(a.command()) || len(a.arguments) == 0 {
+		return false
+	}
+	end := slices.IndexFunc(a.rest, func(w string) bool { return w == "--" || !strings.HasPrefix(w, "-") })
+	return end < 0 || a.rest[end] != "--"
+}
+
+// verb is the command as users write it, without the name of the program.
+func (a *arranger) verb() string {
+	names := make([]string, len(a.path))
+	for i, c := range a.path {
+		names[i] = c.Name
+	}
+	return strings.Join(names, " ")
+}
+
+// takesCommand reports whether a command line to run follows a "--".
+func takesCommand(c *cli.Command) bool { return strings.Contains(c.ArgsUsage, " [--] ") }
+
+func takesValue(f cli.Flag) bool {
+	d, ok := f.(cli.DocGenerationFlag)
+	return ok && d.TakesValue()
+}

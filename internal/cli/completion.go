@@ -1,0 +1,223 @@
+package cli
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/podtask/podtask/internal/config"
+	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/urfave/cli/v2"
+)
+
+// The scripts ask `podtask __complete`, so that all three shells know the same.
+var (
+	//go:embed completion/podtask.bash
+	bashCompletion string
+	//go:embed completion/podtask.zsh
+	zshCompletion string
+	//go:embed completion/podtask.fish
+	fishCompletion string
+)
+
+func completionCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:      "completion",
+		Usage:     "print a script that completes commands, flags, tasks and containers in a shell",
+		ArgsUsage: "bash|zsh|fish",
+		Description: `Examples:
+  source <(podtask completion bash)
+  podtask completion bash > ~/.local/share/bash-completion/completions/podtask
+  podtask completion zsh > "${fpath[1]}/_podtask"
+  podtask completion fish > ~/.config/fish/completions/podtask.fish`,
+		Action: func(c *cli.Context) error {
+			script := map[string]string{"bash": bashCompletion, "zsh": zshCompletion, "fish": fishCompletion}[c.Args().First()]
+			if script == "" || c.Args().Len() != 1 {
+				return usagef("completion", "completion takes one shell: bash, zsh or fish")
+			}
+			_, err := fmt.Fprint(p.stdout, script)
+			return err
+		},
+	}
+}
+
+// completeCommand prints what the last of the words may be, one a line; the words are
+// those behind podtask. Nothing means a file, or nothing.
+func completeCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:   "__complete",
+		Usage:  "print what a word may become; the scripts of `completion` ask it",
+		Hidden: true,
+		Action: p.withHost(func(_ context.Context, s *session, c *cli.Context) error {
+			words := c.Args().Slice()
+			if len(words) == 0 {
+				words = []string{""}
+			}
+			for _, candidate := range completions(s, c.App, words[:len(words)-1], words[len(words)-1]) {
+				if _, err := fmt.Fprintln(s.stdout, candidate); err != nil {
+					return err
+				}
+			}
+			return nil
+		}),
+	}
+}
+
+// completions returns what a word may become behind other words.
+func completions(s *session, app *cli.App, before []string, word string) []string {
+	var candidates []string
+	path, arguments, flag := place(app, before)
+	commands, command := app.Commands, (*cli.Command)(nil)
+	if len(path) > 0 {
+		command = path[len(path)-1]
+		commands = command.Subcommands
+	}
+	switch {
+	case flag != nil:
+		candidates = valuesOf(flag)
+	case strings.HasPrefix(word, "-"):
+		candidates = flagNames(app, command)
+	case len(commands) > 0 && len(arguments) == 0:
+		for _, c := range visible(commands) {
+			candidates = append(candidates, c.Name)
+		}
+	case len(arguments) == 0 && len(fixedWords(command.ArgsUsage)) > 0:
+		candidates = fixedWords(command.ArgsUsage)
+	case command == nil:
+	case path[0].Name == "service":
+		if len(arguments) == 0 && command.Name != "create" && command.Name != "ls" {
+			candidates = serviceNames(s, command.Name)
+		}
+	case strings.HasPrefix(strings.TrimPrefix(command.ArgsUsage, "["), "TASK"):
+		candidates = taskArguments(s, command, arguments)
+	}
+	return slices.DeleteFunc(candidates, func(c string) bool { return !strings.HasPrefix(c, word) })
+}
+
+// fixedWords returns the literal alternatives of a usage such as "bash|zsh|fish"; words in
+// capitals are placeholders.
+func fixedWords(usage string) (words []string) {
+	for alternative := range strings.SplitSeq(strings.Trim(usage, "[]"), "|") {
+		word, _, _ := strings.Cut(strings.TrimSpace(alternative), " ")
+		if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyz") == "" {
+			words = append(words, word)
+		}
+	}
+	return words
+}
+
+// place returns the command that words lead to, with the groups that contain it before
+// it, its arguments, and the flag that the next word is the value of.
+func place(app *cli.App, words []string) (path []*cli.Command, arguments []string, flag cli.Flag) {
+	a := arranger{app: app}
+	for _, w := range words {
+		dashes := len(w) - len(strings.TrimLeft(w, "-"))
+		switch {
+		case flag != nil:
+			flag = nil
+		case w == "--":
+		case dashes > 0 && dashes < len(w):
+			name, _, given := strings.Cut(w[dashes:], "=")
+			if dashes == 1 && !given {
+				name = name[len(name)-1:] // the last of -abc
+			}
+			f, _ := a.find(name, dashes == 1)
+			if _, optional := f.(*optionalFlag); f != nil && !given && !optional && takesValue(f) {
+				flag = f
+			}
+		case a.choosing():
+			if err := a.choose(w); err != nil {
+				return nil, []string{w}, nil
+			}
+		default:
+			arguments = append(arguments, w)
+		}
+	}
+	return a.path, arguments, flag
+}
+
+// valuesOf are the values that a flag of the configuration, or one with few, can have.
+func valuesOf(f cli.Flag) []string {
+	for _, k := range config.Keys() {
+		if slices.Contains(f.Names(), k.Name) {
+			return k.Values
+		}
+	}
+	switch f.Names()[0] {
+	case "condition":
+		return []string{string(connect.UntilRunning), string(connect.UntilHealthy), string(connect.UntilStopped)}
+	case "format":
+		return []string{"json", "table"}
+	}
+	return nil
+}
+
+func flagNames(app *cli.App, command *cli.Command) (names []string) {
+	flags := app.Flags
+	if command != nil {
+		flags = append(slices.Clone(command.Flags), flags...)
+	}
+	for _, f := range flags {
+		if v, ok := f.(cli.VisibleFlag); ok && !v.IsVisible() {
+			continue
+		}
+		name := "--" + f.Names()[0]
+		if len(f.Names()[0]) > 1 && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// taskArguments are tasks, by name where they have one, and behind a task the
+// containers of it where the command takes one.
+func taskArguments(s *session, command *cli.Command, arguments []string) (candidates []string) {
+	if len(arguments) > 0 && strings.Contains(command.ArgsUsage, "CONTAINER") {
+		st, err := s.Agent.Tasks.Find(arguments[0])
+		if err != nil || len(arguments) > 1 {
+			return nil
+		}
+		for _, c := range st.Task.Containers {
+			candidates = append(candidates, c.Name)
+		}
+		return candidates
+	}
+	states, _ := s.Agent.Tasks.States()
+	for _, st := range slices.Backward(states) {
+		name := connect.NameOf(st)
+		unfit := command.Name == "stop" && st.Status() == lifecycle.StatusStopped
+		if !unfit && !slices.Contains(arguments, name) && !slices.Contains(candidates, name) {
+			candidates = append(candidates, name)
+		}
+	}
+	return candidates
+}
+
+// serviceNames are those that the agent keeps, as a verb of `service` wants them.
+func serviceNames(s *session, verb string) (names []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), completionLimit)
+	defer cancel()
+	c := s.DialAgent(ctx)
+	if c == nil {
+		return nil
+	}
+	defer c.Close()
+	all, err := c.Services(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, kept := range all {
+		if verb == "scale" {
+			kept.ServiceName += "="
+		}
+		names = append(names, kept.ServiceName)
+	}
+	return names
+}
+
+// completionLimit is how long a completion waits for the agent.
+const completionLimit = 100 * time.Millisecond

@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/podtask/podtask/internal/define/composefile"
+	"github.com/podtask/podtask/internal/define/convert"
+	"github.com/podtask/podtask/internal/unit/taskunit"
+)
+
+// Compose files of realistic size become definitions that are valid, and what is lost of each
+// is in its file lost. At night they run, with podtask and with podman-compose
+// (TestComposeFilesSideBySide).
+func TestComposeFilesAreImported(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../test/e2e/testdata/compose/*/*compose.y*ml")
+	if err != nil || len(files) < 10 {
+		t.Fatalf("%d Compose files, %v", len(files), err)
+	}
+	for _, file := range files {
+		dir := filepath.Dir(file)
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			t.Parallel()
+			home := t.TempDir()
+			run := func(want int, args ...string) (stderr string) {
+				var out, problems bytes.Buffer
+				getenv := func(name string) string {
+					return map[string]string{"HOME": home, "IMAGE": "registry.example/testbox:1"}[name]
+				}
+				p := &program{executable: withCompose(t), stdin: strings.NewReader(""), stdout: &out, stderr: &problems, getenv: getenv, environ: func() []string {
+					return []string{"HOME=" + home, "IMAGE=registry.example/testbox:1"}
+				}}
+				if code := p.main(t.Context(), append([]string{"podtask"}, args...)); code != want {
+					t.Fatalf("%v ends with %d:\n%s%s", args, code, &out, &problems)
+				}
+				return problems.String()
+			}
+			args := []string{"import", "--output", home}
+			for profile := range strings.Lines(text(t, filepath.Join(dir, "profiles"))) {
+				args = append(args, "--profile", strings.TrimSpace(profile))
+			}
+			lost := run(0, append(args, file)...)
+			golden := filepath.Join(dir, "lost")
+			if os.Getenv("UPDATE_GOLDEN") != "" && lost != text(t, golden) {
+				if err := os.WriteFile(golden, []byte(lost), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff(text(t, golden), lost); diff != "" {
+				t.Error(diff)
+			}
+			name := filepath.Join(home, filepath.Base(dir))
+			run(0, "validate", "--strict", name+".json")
+			unit := taskunit.Source{Name: filepath.Base(name) + ".task", File: taskunit.Read(name+".task", text(t, name+".task"))}
+			if services, problems := taskunit.Generate([]taskunit.Source{unit}, taskunit.Options{Program: "podtask"}); len(services) != 1 || len(problems) > 0 {
+				t.Errorf("the unit makes %d services: %v", len(services), problems)
+			}
+			definition := text(t, name+".json")
+			for line := range strings.Lines(text(t, filepath.Join(dir, "observe"))) {
+				if words := strings.Fields(line); words[1] == "env" && !slices.Contains([]string{"TIER", "REGION", "QUOTED"}, words[2]) && !strings.Contains(definition, `"name": "`+words[2]+`"`) {
+					t.Errorf("%s is not in the definition", words[2])
+				}
+			}
+		})
+	}
+}
+
+func TestNameOfAComposeFile(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ file, first, name string }{
+		{"compose.yaml", "name: shop\n", "shop"},
+		{"docker-compose.yml", "name: shop\n", "shop"},
+		{"compose.yaml", "", "dir"},
+		{"compose.yaml", "name: ${PROJECT}\n", "dir"}, // it may be another tomorrow
+		{"other.yaml", "name: shop\n", "other"},
+	} {
+		dir := filepath.Join(t.TempDir(), "dir")
+		file := filepath.Join(dir, tt.file)
+		if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(file, []byte(tt.first+"services: {app: {image: registry.example/app}}\n"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		var out, problems bytes.Buffer
+		p := &program{executable: withCompose(t), stdin: strings.NewReader(""), stdout: &out, stderr: &problems, getenv: func(string) string { return "" }, environ: func() []string { return nil }}
+		if code := p.main(t.Context(), []string{"podtask", "import", "--dry-run", file}); code != 0 || !strings.HasPrefix(out.String(), "---"+tt.name+".json---") {
+			t.Errorf("%s with %q: %d %s%s", tt.file, tt.first, code, &out, &problems)
+		}
+	}
+}
+
+// serveCompose is podtask-compose, which this test program is under that name.
+func serveCompose() {
+	if err := convert.ServeCompose(os.Stdin, os.Stdout, composefile.Load); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// withCompose returns the executable of a program that has podtask-compose beside it.
+func withCompose(t *testing.T) func() (string, error) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.Symlink(self, filepath.Join(dir, composeProgram)); err != nil {
+		t.Fatal(err)
+	}
+	return func() (string, error) { return filepath.Join(dir, "podtask"), nil }
+}
+
+// text is the content of a file; empty if there is none.
+func text(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return string(data)
+}

@@ -1,0 +1,240 @@
+package console
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/podtask/podtask/internal/cli/helptext"
+	"github.com/podtask/podtask/internal/term"
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
+)
+
+// Progress writes a line for each transition of a task: time since a start,
+// container, state, and a digest, exit code or reason.
+type Progress struct {
+	out    io.Writer
+	colors Colors
+	// start is what times count from.
+	start time.Time
+	// seq is the last transition that has been shown.
+	seq uint64
+	// retries holds the attempts that have been shown of each container.
+	retries map[string]int
+	// failed is what an operation of the task as a whole was last shown to fail with.
+	failed string
+	// queue is what the task was last shown to wait for.
+	queue string
+	// diskFull: it has been shown that the task waits for space on the disk.
+	diskFull bool
+}
+
+// NewProgress shows what happens after the transition numbered after.
+func NewProgress(out io.Writer, c Colors, start time.Time, after uint64) *Progress {
+	return &Progress{out: out, colors: c, start: start, seq: after, retries: map[string]int{}}
+}
+
+// The names of the task and its pod in the column of containers.
+const (
+	TaskLabel  = "(task)"
+	InfraLabel = "(pod)"
+)
+
+// Show writes what is new in t.
+func (p *Progress) Show(t api.Task) {
+	width := len(TaskLabel)
+	index := make(map[string]int, len(t.Containers))
+	for i, c := range t.Containers {
+		width = max(width, len(c.Name))
+		index[c.Name] = i
+	}
+	for _, h := range t.History {
+		if h.Seq <= p.seq {
+			continue
+		}
+		p.seq = h.Seq
+		i, known := index[h.Container]
+		if !known {
+			i = -1
+		}
+		p.line(row{at: h.At, width: width, container: i, name: Label(h.Container), state: h.Status, color: stateInk(h), detail: detail(h, t)})
+	}
+	if t.Queue != p.queue {
+		if p.queue = t.Queue; t.Queue != "" {
+			p.line(row{width: width, container: -1, name: TaskLabel, state: "queued", color: Faint, detail: "waits for " + term.Line(t.Queue)})
+		}
+	}
+	if full := t.DiskFull(); full != p.diskFull {
+		if p.diskFull = full; full {
+			p.line(row{width: width, container: -1, name: TaskLabel, state: "waiting", color: Faint, detail: term.Line(t.Why[0].Text)})
+		}
+	}
+	p.showFailed(t)
+	for i, c := range t.Containers {
+		if c.Retry == nil {
+			delete(p.retries, c.Name)
+		} else if c.Retry.Attempts > p.retries[c.Name] {
+			p.retries[c.Name] = c.Retry.Attempts
+			p.line(row{width: width, container: i, name: c.Name, state: "retry", color: Faint, detail: term.Line(c.Retry.Error)})
+		}
+	}
+}
+
+// showFailed shows with what an operation of the task as a whole, such as its removal, fails.
+func (p *Progress) showFailed(t api.Task) {
+	for _, r := range t.Why {
+		if r.Code != lifecycle.WhyRetry || r.Container != "" {
+			continue
+		}
+		if _, last, _ := strings.Cut(r.Text, ", last with: "); last != p.failed {
+			p.failed = last
+			p.line(row{width: len(TaskLabel), container: -1, name: TaskLabel, state: "retry", color: Faint, detail: term.Line(r.Text)})
+		}
+	}
+}
+
+// note writes a line that belongs to no transition.
+func (p *Progress) AddStep(line string) { fmt.Fprintln(p.out, line) }
+
+// stateWidth is the width of the longest state, timeWidth that of times.
+const (
+	stateWidth = len("RESOURCES_PROVISIONED")
+	timeWidth  = len("99999.9s")
+)
+
+// row is a line of progress: when and where something happened, and what.
+type row struct {
+	at time.Time // zero: no time is shown
+	// width is that of the column of names; container is the index of the container, or -1.
+	width, container    int
+	name, state, detail string
+	color               Ink
+}
+
+func (p *Progress) line(r row) {
+	since := ""
+	if !r.at.IsZero() {
+		since = fmt.Sprintf("%.1fs", max(0, r.at.Sub(p.start)).Seconds())
+	}
+	line := fmt.Sprintf("%*s  %s  %s  %s", timeWidth, since,
+		p.colors.Paint(ofContainer(r.container), Pad(r.name, r.width)),
+		p.colors.Paint(r.color, Pad(r.state, stateWidth)), p.filled(r.detail, timeWidth+r.width+stateWidth+3*len("  ")))
+	fmt.Fprintln(p.out, strings.TrimRight(line, " "))
+}
+
+// leastDetail is how many columns there have to be for a detail behind the columns before it.
+const leastDetail = 24
+
+// filled is a detail that comes behind some columns, broken between words where the terminal ends.
+// On a narrow one, all of what does not fit comes below.
+func (p *Progress) filled(detail string, before int) string {
+	width := TerminalWidth(p.out)
+	if width == 0 || before+utf8.RuneCountInString(detail) <= width {
+		return detail
+	}
+	if width-before < leastDetail {
+		return "\n" + helptext.Indented(strings.Repeat(" ", timeWidth+len("  ")), detail, width)
+	}
+	return strings.TrimLeft(helptext.Indented(strings.Repeat(" ", before), detail, width), " ")
+}
+
+// Pad pads with blanks to a width, not counting colors.
+func Pad(s string, width int) string {
+	return s + strings.Repeat(" ", max(0, width-len(s)))
+}
+
+func Label(container string) string {
+	switch container {
+	case "":
+		return TaskLabel
+	case lifecycle.Infra:
+		return InfraLabel
+	}
+	return container
+}
+
+func stateInk(h api.Transition) Ink {
+	switch {
+	case h.Status == lifecycle.Restarting, h.Status == lifecycle.HealthUnhealthy.String(), h.ExitCode != nil && *h.ExitCode != 0:
+		return Red
+	case h.Status == lifecycle.StatusRunning.String(), h.Status == lifecycle.HealthHealthy.String():
+		return Green
+	case h.Status == lifecycle.StatusStopped.String() && h.Reason != "" && h.ExitCode == nil:
+		return Red
+	}
+	return plain
+}
+
+// detail returns what to show of a transition besides its state.
+func detail(h api.Transition, t api.Task) string {
+	var parts []string
+	if h.Digest != "" {
+		parts = append(parts, ShortDigest(h.Digest))
+	}
+	if h.ExitCode != nil {
+		parts = append(parts, fmt.Sprintf("exit code %d", *h.ExitCode))
+	}
+	if h.Reason != "" {
+		parts = append(parts, term.Line(h.Reason))
+	}
+	for _, port := range portsOf(t, h) {
+		parts = append(parts, portText(port))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// portsOf are the ports that are open from a line of the history on.
+func portsOf(t api.Task, h api.Transition) []api.Port {
+	own := false
+	for _, c := range t.Containers {
+		own = own || len(c.Ports) > 0
+		if c.Name == h.Container && h.Status == lifecycle.StatusRunning.String() {
+			return c.Ports
+		}
+	}
+	if !own && h.Container == lifecycle.Infra && h.Status == lifecycle.StatusResourcesProvisioned.String() {
+		return t.Ports
+	}
+	return nil
+}
+
+// portText is a port as podman ps writes it.
+func portText(p api.Port) string {
+	return fmt.Sprintf("%s->%d/%s", HostPort(p), p.ContainerPort, p.Protocol)
+}
+
+// PortList is published ports as podman ps writes them.
+func PortList(ports []api.Port) string {
+	words := make([]string, len(ports))
+	for i, p := range ports {
+		words[i] = portText(p)
+	}
+	return strings.Join(words, ", ")
+}
+
+// HostPort is where a port is published, IP:PORT.
+func HostPort(p api.Port) string {
+	ip := p.HostIP
+	switch {
+	case ip == "":
+		ip = "0.0.0.0"
+	case strings.Contains(ip, ":"):
+		ip = "[" + ip + "]"
+	}
+	return fmt.Sprintf("%s:%d", ip, p.HostPort)
+}
+
+// ShortDigest keeps twelve digits.
+func ShortDigest(d string) string {
+	algorithm, hex, ok := strings.Cut(d, ":")
+	if !ok {
+		return ShortID(d)
+	}
+	return algorithm + ":" + ShortID(hex)
+}
+
+// ShortID returns an ID as shown to users.
+func ShortID(id string) string { return id[:min(len(id), 12)] }

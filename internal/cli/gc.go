@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/engine/cleanup"
+	"github.com/urfave/cli/v2"
+)
+
+func gcCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:  "gc",
+		Usage: "remove pods and networks whose task no longer exists",
+		Description: `If podtask is killed while it creates or removes a task, a pod may be left without a
+record. Owners of tasks look for such pods at most every ten minutes. This command does it
+now and lists what it removes. It removes only what podtask created for this state
+directory, and nothing of a task that has a record or an owner.
+
+It also removes what Podman leaves when its service is killed during a start, and the Secrets
+of deregistered manifests that no service and no task needs. It lists tasks whose records are
+corrupt. Their containers may still run; --corrupt removes them, their volumes and the records.
+
+Examples:
+  podtask gc
+  podtask gc --corrupt
+  podtask gc --format json`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "corrupt", Usage: "remove corrupt records too, and what belongs to their tasks"},
+			formatFlag(itemFormats),
+		},
+		Action: p.withHost(gc),
+	}
+}
+
+func gc(ctx context.Context, s *session, c *cli.Context) error {
+	if err := noArguments(c); err != nil {
+		return err
+	}
+	if err := checkFormat(c); err != nil {
+		return err
+	}
+	_, _ = s.Agent.Tasks.States() // moves corrupt records aside
+	removed, swept := s.Agent.Orphans.Sweep(ctx)
+	corrupt, err := s.Agent.Orphans.Corrupt()
+	if c.Bool("corrupt") && err == nil {
+		corrupt, err = s.Agent.Orphans.RemoveCorrupt(ctx)
+	}
+	registered, catalogErr := connect.OpenCatalog(s.StateDir, "podtask gc")
+	if catalogErr == nil {
+		catalogErr = connect.Keeper{Catalog: registered, Agent: s.Agent}.Release(ctx)
+	}
+	swept = errors.Join(swept, catalogErr)
+	removed, swept = append(append([]cleanup.Orphan{}, removed...), corrupt...), errors.Join(swept, err)
+	err = printItems(s.stdout, c, removed, func(bool) error {
+		for _, o := range removed {
+			if o.Kept {
+				fmt.Fprintf(s.stdout, "task %s has a %s: its containers may still run; `podtask gc --corrupt` removes them and the record\n", console.ShortID(o.Task), o.Kind)
+				continue
+			}
+			fmt.Fprintf(s.stdout, "removed %s %s of task %s\n", o.Kind, o.Name, console.ShortID(o.Task))
+		}
+		return nil
+	})
+	if swept != nil {
+		return swept
+	}
+	return err
+}

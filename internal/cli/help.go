@@ -1,0 +1,238 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/cli/helptext"
+	"github.com/urfave/cli/v2"
+)
+
+// commandGroups are the titles under which the help lists commands, in their order.
+var commandGroups = []commandGroup{
+	{"Run tasks", []string{"run", "stop", "kill", "restart", "pause", "unpause", "update", "wait", "rm"}},
+	{"Look at tasks", []string{"ps", "top", "ui", "logs", "why", "stats", "timeline", "events", "inspect", "port"}},
+	{"Work in containers", []string{"exec", "cp"}},
+	{"Task definitions", []string{"init", "validate", "plan", "taskdef", "schema"}},
+	{"Services and systemd", []string{"service", "unit", "import", "generate", "auto-update", "agent", "aws", "kubelet"}},
+	{"This host", []string{"image", "doctor", "info", "config", "gc", "drain", "completion", "version"}},
+}
+
+// commandGroup are the names of commands, or of flags, under a title.
+type commandGroup struct {
+	title string
+	names []string
+}
+
+// flagGroups are the titles under which the help of a command with many flags lists them;
+// those without a group come first.
+var flagGroups = []commandGroup{
+	{"Change the task", []string{"env", "env-file", "publish", "network", "secret", "memory", "cpus", "pids-limit", "cpu-period", "stop-timeout", "clamp-ulimits", "logs", "limits"}},
+	{"Read the definition", []string{"strict", "lenient", "without", "override", "var", "map-volume", "map-secret", "map-env-file", "map-log-config"}},
+	{"Images and progress", []string{"pull", "progress", "quiet"}},
+	{"Services of systemd", []string{"notify", "auto-update", "settle"}},
+}
+
+// keyPlaceholders are those of flags whose usage has none, most of them keys of the
+// configuration.
+var keyPlaceholders = map[string]string{
+	"format": "FORMAT", "log-format": "FORMAT", "log-level": "LEVEL", "metrics-listen": "ADDRESS", "aws-listen": "ADDRESS", "socket": "PATH",
+	"state-dir": "DIR", "stop-tasks": "WHEN", "task-cleanup-wait": "TIME",
+}
+
+// manyFlags is how many flags a command has for its help to group them.
+const manyFlags = 16
+
+// printHelp prints the help of a command, or of the program for an empty path.
+func (p *program) printHelp(app *cli.App, path []*cli.Command) error {
+	page := programPage(app)
+	if len(path) > 0 {
+		page = commandPage(path)
+	}
+	on := console.ColorsFor(p.stdout, p.getenv)
+	bold := func(s string) string { return on.Paint(console.Bold, s) }
+	_, err := fmt.Fprint(p.stdout, page.Text(console.Columns(p.stdout, p.getenv), bold))
+	return err
+}
+
+func programPage(app *cli.App) helptext.Page {
+	page := helptext.Page{
+		Summary: app.Name + ": " + app.Usage, Usage: app.UsageText, Body: app.Description,
+		Footer: "`podtask COMMAND --help` shows the flags and examples of a command.",
+	}
+	rest := visible(app.Commands)
+	for _, g := range commandGroups {
+		group := helptext.Group{Title: g.title}
+		for _, name := range g.names {
+			if i := slices.IndexFunc(rest, func(c *cli.Command) bool { return c.Name == name }); i >= 0 {
+				group.Items = append(group.Items, helptext.Item{Name: rest[i].Name, Text: rest[i].Usage})
+				rest = slices.Delete(rest, i, i+1)
+			}
+		}
+		page.Groups = append(page.Groups, group)
+	}
+	if len(rest) > 0 {
+		page.Groups = append(page.Groups, commandItems("Other commands", rest))
+	}
+	page.Groups = append(page.Groups, helptext.Group{Title: "Flags of all commands", Items: flagItems(app.Flags)})
+	return page
+}
+
+func commandPage(path []*cli.Command) helptext.Page {
+	c := path[len(path)-1]
+	names := []string{"podtask"}
+	for _, p := range path {
+		names = append(names, p.Name)
+	}
+	body, examples, _ := strings.Cut(c.Description, "Examples:\n")
+	page := helptext.Page{Summary: strings.Join(names, " ") + ": " + c.Usage, Usage: c.UsageText, Body: strings.TrimRight(body, "\n")}
+	if page.Usage == "" {
+		page.Usage = strings.TrimRight(strings.Join(names, " ")+" [flags] "+c.ArgsUsage, " ")
+	}
+	for line := range strings.Lines(examples) {
+		page.Examples = append(page.Examples, strings.TrimRight(strings.TrimPrefix(line, "  "), " \n"))
+	}
+	if aliases := c.Aliases; len(aliases) > 0 {
+		page.Footer = "Also called " + strings.Join(aliases, ", ") + "."
+	}
+	if isGroup(c) {
+		page.Groups = append(page.Groups, commandItems("Commands", visible(c.Subcommands)))
+	}
+	page.Groups = append(page.Groups, groupFlags(c.Flags)...)
+	return page
+}
+
+func commandItems(title string, commands []*cli.Command) helptext.Group {
+	g := helptext.Group{Title: title}
+	for _, c := range commands {
+		g.Items = append(g.Items, helptext.Item{Name: c.Name, Text: c.Usage})
+	}
+	return g
+}
+
+// groupFlags puts many flags into groups, and few into one.
+func groupFlags(flags []cli.Flag) []helptext.Group {
+	if len(flags) < manyFlags {
+		return []helptext.Group{{Title: "Flags", Items: flagItems(flags)}}
+	}
+	groups := []helptext.Group{{Title: "Flags"}}
+	for _, g := range flagGroups {
+		member := func(f cli.Flag) bool { return slices.Contains(g.names, f.Names()[0]) }
+		var members []cli.Flag
+		for _, f := range flags {
+			if member(f) {
+				members = append(members, f)
+			}
+		}
+		flags = slices.DeleteFunc(slices.Clone(flags), member)
+		if len(members) > 0 {
+			groups = append(groups, helptext.Group{Title: g.title, Items: flagItems(members)})
+		}
+	}
+	groups[0].Items = flagItems(flags)
+	return groups
+}
+
+func flagItems(flags []cli.Flag) (items []helptext.Item) {
+	short := slices.ContainsFunc(flags, func(f cli.Flag) bool { return shortNames(f) != "" })
+	for _, f := range flags {
+		if v, ok := f.(cli.VisibleFlag); ok && !v.IsVisible() {
+			continue
+		}
+		items = append(items, flagItem(f, short))
+	}
+	return items
+}
+
+// flagItem is "-e, --env NAME=VALUE ..." and what it is for. With short, long names stand
+// below each other.
+func flagItem(f cli.Flag, short bool) helptext.Item {
+	name := shortNames(f)
+	if name == "" && short {
+		name = "    "
+	}
+	name += longName(f)
+	doc, ok := f.(cli.DocGenerationFlag)
+	if !ok {
+		return helptext.Item{Name: name}
+	}
+	placeholder, text := unquoted(doc.GetUsage())
+	if placeholder == "" {
+		placeholder = cmp.Or(keyPlaceholders[f.Names()[0]], "VALUE")
+	}
+	switch optional, isOptional := f.(*optionalFlag); {
+	case isOptional:
+		name += "[=" + placeholder + "]"
+		text += " (" + optional.bare + " if it has no value)"
+	case doc.TakesValue():
+		name += " " + placeholder
+	}
+	if _, ok := f.(*cli.StringSliceFlag); ok {
+		name += " ..."
+	}
+	if text != "" && defaultOf(doc) != "" {
+		text += " (default: " + defaultOf(doc) + ")"
+	}
+	return helptext.Item{Name: name, Text: text}
+}
+
+func defaultOf(doc cli.DocGenerationFlag) string {
+	text := strings.Trim(doc.GetDefaultText(), `"`)
+	if text == "false" && !doc.TakesValue() {
+		return ""
+	}
+	return text
+}
+
+func shortNames(f cli.Flag) string {
+	for _, n := range f.Names() {
+		if len(n) == 1 {
+			return "-" + n + ", "
+		}
+	}
+	return ""
+}
+
+// longName is the first one; the others are for people who know them from elsewhere.
+func longName(f cli.Flag) string {
+	for _, n := range f.Names() {
+		if len(n) > 1 {
+			return "--" + n
+		}
+	}
+	return ""
+}
+
+// unquoted takes the placeholder, which stands in back quotes, out of the usage of a flag.
+func unquoted(usage string) (placeholder, text string) {
+	before, rest, ok := strings.Cut(usage, "`")
+	if !ok {
+		return "", usage
+	}
+	placeholder, after, _ := strings.Cut(rest, "`")
+	return placeholder, before + placeholder + after
+}
+
+// helpAsked returns the command whose help an arranged line asks for.
+func helpAsked(app *cli.App, arranged []string) (path []*cli.Command, asked bool) {
+	commands := app.Commands
+	for _, word := range arranged[1:] {
+		switch {
+		case word == "--":
+			return path, false
+		case word == "--help=true":
+			return path, true
+		case strings.HasPrefix(word, "-"):
+		default:
+			i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.Name == word })
+			if i < 0 {
+				return path, false
+			}
+			path, commands = append(path, commands[i]), commands[i].Subcommands
+		}
+	}
+	return path, false
+}

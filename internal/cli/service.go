@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/engine/observe"
+	"github.com/podtask/podtask/internal/engine/owner"
+	"github.com/podtask/podtask/internal/unit/supervise"
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// superviseUnit is `run --notify`. Early ends with the first signal before the task is
+// created.
+func superviseUnit(ctx, early context.Context, s *session, r request) error {
+	signals := make(chan os.Signal, 8)
+	s.notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
+	u := &unitTask{session: s, request: r}
+	code, err := supervise.New(supervise.Config{
+		Unit:   supervise.Unit{Name: r.name, Ready: r.unit.ready, Settle: r.unit.settle, Remove: r.remove, Options: r.options},
+		Source: u, Display: u, Host: s.Connector, Images: s.Agent.Images,
+		StateDir: s.StateDir, Signals: signals, Log: s.Log, Warn: s.warn,
+	}).Run(ctx, early)
+	if err != nil {
+		return err
+	}
+	return exitWith(code)
+}
+
+// unitTask reads, creates and shows the task of a unit: a supervise.Source and
+// supervise.Display.
+type unitTask struct {
+	session *session
+	request request
+}
+
+func (u *unitTask) Prepare(ctx context.Context) (taskdef.Task, error) {
+	return u.session.prepare(ctx, u.request)
+}
+
+func (u *unitTask) Reload(ctx context.Context) (taskdef.Task, error) {
+	task, err := u.session.define(ctx, u.request)
+	if errors.As(err, new(exitStatus)) {
+		err = errors.New("the definition is no longer valid") // the log has the findings
+	}
+	return task, err
+}
+
+func (u *unitTask) Create(ctx context.Context, task taskdef.Task) (*owner.Owner, error) {
+	return u.session.createOwned(ctx, u.request, task)
+}
+
+func (u *unitTask) Progress() func(api.Task) {
+	if u.request.display.quiet {
+		return func(api.Task) {}
+	}
+	out := u.session.stderr
+	return console.NewProgress(out, console.ColorsFor(out, u.session.getenv), time.Now(), 0).Show
+}
+
+func (u *unitTask) CopyLogs(ctx context.Context, st lifecycle.State) {
+	s := u.session
+	printer := console.NewLogPrinter(s.stdout, s.stderr, st, s.getenv).Prefixed()
+	err := s.Agent.Logs.Read(ctx, st, "", observe.LogOptions{Follow: true, Tail: -1}, printer.Line)
+	if err != nil && ctx.Err() == nil {
+		s.warn("the logs end here: %v; `podtask logs %s` shows them", err, connect.NameOf(st))
+	}
+}
+
+// replace stops and removes every task of a name.
+func (s *session) replace(ctx context.Context, name string) error {
+	states, _ := s.Agent.Tasks.States()
+	for _, st := range states {
+		if st.Name != name {
+			continue
+		}
+		if st.Status() != lifecycle.StatusStopped {
+			fmt.Fprintf(s.stderr, "replacing task %s (%s)\n", console.ShortID(st.ID), name)
+			if err := s.StopTask(ctx, st.ID, "podtask run --replace", false, func(api.Task) {}); err != nil {
+				return fmt.Errorf("stop the task that is to be replaced: %w", err)
+			}
+		}
+		if err := s.Remove(ctx, st.ID, "podtask run --replace", true, func(api.Task) {}); err != nil {
+			return fmt.Errorf("remove the task that is to be replaced: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/podtask/podtask/pkg/taskdef/suggest"
+	"github.com/urfave/cli/v2"
+)
+
+// elsewhere says how podtask does what commands of Docker, Podman and kubectl do.
+var elsewhere = map[string]string{
+	"apply":    "`podtask service create NAME FILE` creates a service, `podtask service update NAME FILE` updates it",
+	"attach":   "`podtask logs --follow TASK` follows the output of a task",
+	"build":    "`podman build` builds images; podtask runs them",
+	"create":   "`podtask run --detach FILE` creates and starts a task",
+	"describe": "`podtask inspect TASK` shows a task, `podtask why TASK` explains its status",
+	"down":     "`podtask stop TASK` stops a task",
+	"get":      "`podtask ps` lists tasks, `podtask inspect TASK` shows one",
+	"images":   "`podtask image ls` lists the images that podtask pulled",
+	"login":    "`podman login REGISTRY` logs in; podtask uses the same credentials",
+	"pull":     "`podtask run` pulls the images that it needs; --pull says when",
+	"start":    "`podtask run --detach FILE` starts a new task, `podtask restart TASK` the same again",
+	"up":       "`podtask run --detach FILE` starts a task; `podtask import compose.yaml` makes one of a Compose file",
+}
+
+// unsuggested are commands and flags that remove or stop things. They are never suggested:
+// a suggestion that is run without reading it must not lose anything.
+var unsuggested = []string{"all", "deregister", "drain", "force", "gc", "kill", "prune", "restart", "rm"}
+
+func closestCommand(commands []*cli.Command, word string) string {
+	var names []string
+	for _, c := range visible(commands) {
+		names = append(names, c.Names()...)
+	}
+	return closest(names, word)
+}
+
+func closestFlag(flags []cli.Flag, name string) string {
+	var names []string
+	for _, f := range flags {
+		names = append(names, slices.DeleteFunc(slices.Clone(f.Names()), func(n string) bool { return len(n) == 1 })...)
+	}
+	return closest(names, name)
+}
+
+func closest(names []string, word string) string {
+	return suggest.Closest(word, slices.DeleteFunc(names, func(n string) bool { return slices.Contains(unsuggested, n) }))
+}
+
+func visible(commands []*cli.Command) []*cli.Command {
+	return slices.DeleteFunc(slices.Clone(commands), func(c *cli.Command) bool { return c.Hidden })
+}
+
+// alternatives lists the names of commands: "ls, prune or resolve".
+func alternatives(commands []*cli.Command) string {
+	var names []string
+	for _, c := range visible(commands) {
+		names = append(names, c.Name)
+	}
+	if n := len(names); n > 1 {
+		return strings.Join(names[:n-1], ", ") + " or " + names[n-1]
+	}
+	return strings.Join(names, "")
+}

@@ -1,0 +1,299 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/define/catalog"
+	"github.com/podtask/podtask/internal/define/pod"
+	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/urfave/cli/v2"
+)
+
+func taskdefCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:  "taskdef",
+		Usage: "keep task definitions by family and revision",
+		Description: `Registered definitions are run by name: podtask run web, podtask run web:3.
+
+Examples:
+  podtask taskdef register web.json
+  podtask taskdef ls
+  podtask taskdef show web:2 > web.json
+  podtask taskdef deregister web:1`,
+		Subcommands: []*cli.Command{
+			{
+				Name:      "register",
+				Usage:     "register definitions and print the FAMILY:REVISION of each",
+				ArgsUsage: "FILE|- ...",
+				Description: `A definition equal to that of an active revision, in whatever order or format, gives
+that revision.
+
+Examples:
+  podtask taskdef register web.json`,
+				Flags:  checkFlags(),
+				Action: withCatalog(p, taskdefRegister),
+			},
+			{
+				Name:        "ls",
+				Usage:       "list the active revisions",
+				ArgsUsage:   "[FAMILY ...]",
+				Description: "Examples:\n  podtask taskdef ls\n  podtask taskdef ls --all web",
+				Flags: []cli.Flag{
+					&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "list inactive revisions too"},
+					quietFlag("names"),
+					formatFlag(listFormats), sortFlag(),
+				},
+				Action: withCatalog(p, taskdefList),
+			},
+			{
+				Name:        "show",
+				Usage:       "print definitions as they were registered",
+				ArgsUsage:   "FAMILY[:REV] ...",
+				Description: "Examples:\n  podtask taskdef show web:2 > web.json",
+				Flags:       []cli.Flag{formatFlag("json or yaml (the revision and the document)")},
+				Action:      withCatalog(p, taskdefShow),
+			},
+			{
+				Name:      "deregister",
+				Usage:     "make revisions inactive",
+				ArgsUsage: "FAMILY:REV ...",
+				Description: `An inactive revision can still be shown, and run by its number. What Podman keeps of the
+Secrets of a Kubernetes manifest is removed when no service and no task needs it.
+
+Examples:
+  podtask taskdef deregister web:1`,
+				Action: withCatalog(p, taskdefDeregister),
+			},
+		},
+	}
+}
+
+// withCatalog makes an action of a command about registered definitions.
+func withCatalog(p *program, action func(*program, *cli.Context, *catalog.Catalog, []string) error) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		if name := c.Command.Name; name != "ls" && !c.Args().Present() {
+			return usagef(commandPath(c), "nothing to %s", name)
+		}
+		registered, err := openCatalog(p, c)
+		if err != nil {
+			return err
+		}
+		return action(p, c, registered, c.Args().Slice())
+	}
+}
+
+// openCatalog opens what is registered in the state directory.
+func openCatalog(p *program, c *cli.Context) (*catalog.Catalog, error) {
+	settings, err := p.configure(c)
+	if err != nil {
+		return nil, err
+	}
+	stateDir, _, err := dirs(p.getenv, settings.Paths.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	return connect.OpenCatalog(stateDir, "podtask taskdef")
+}
+
+func taskdefRegister(p *program, c *cli.Context, registered *catalog.Catalog, files []string) error {
+	code := 0
+	d, err := toRegister(p, c)
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		doc, err := readDocument(p, file)
+		if err != nil {
+			return fmt.Errorf("read the task definition: %w", err)
+		}
+		name, err := registration{p, registered, func() (*session, error) { return p.open(c) }}.register(c.Context, d, doc)
+		if err != nil {
+			return err
+		}
+		if name == "" {
+			code = exitInvalid
+			continue
+		}
+		if _, err := fmt.Fprintln(p.stdout, name); err != nil {
+			return err
+		}
+	}
+	return exitWith(code)
+}
+
+// toRegister is how a definition is read that is registered.
+func toRegister(p *program, c *cli.Context) (definition, error) {
+	settings, err := p.configure(c)
+	if err != nil {
+		return definition{}, err
+	}
+	without, err := parseWithout(c)
+	return definition{strict: c.Bool("strict"), settings: taskdef.Settings{
+		Lenient: c.Bool("lenient") || settings.Tasks.Lenient, Without: slices.Concat(without, settings.Tasks.Without), Logs: connect.LogSettings(settings),
+	}}, err
+}
+
+// registration is where definitions are registered.
+type registration struct {
+	*program
+	catalog *catalog.Catalog
+	// open gives the Podman that keeps the content of Secrets.
+	open func() (*session, error)
+}
+
+// register keeps a definition and returns its FAMILY:REVISION; empty for one that is not
+// valid, of which all was said.
+func (p registration) register(ctx context.Context, d definition, doc document) (string, error) {
+	task, f, err := parseDocument(p.program, d, doc)
+	if err != nil {
+		return "", err
+	}
+	// What it needs, a run will give it.
+	f.Needs = nil
+	p.printProblems(f)
+	if !f.Valid {
+		fmt.Fprintf(p.stderr, "%s is not valid: it was not registered\n", f.File)
+		return "", nil
+	}
+	if task.Family == "" {
+		return "", fmt.Errorf("%s: the family is a placeholder, and a definition is registered by it: write its name", f.File)
+	}
+	digest, err := digestOf(doc)
+	if err != nil {
+		return "", err
+	}
+	file := doc.name
+	if file != "stdin" {
+		file = filepath.Join(doc.dir, filepath.Base(file))
+	}
+	document := catalog.Document{Family: task.Family, Digest: digest, File: file, Dir: doc.dir, Source: doc.source}
+	var r catalog.Revision
+	if f.loaded.Sensitive {
+		r, err = p.keep(ctx, document)
+	} else {
+		r, _, err = p.catalog.Register(ctx, document, time.Now())
+	}
+	return catalog.Ref{Family: r.Family, Revision: r.Revision}.String(), err
+}
+
+// keep registers a manifest with Secrets, of which Podman keeps the content.
+func (p registration) keep(ctx context.Context, d catalog.Document) (catalog.Revision, error) {
+	s, err := p.open()
+	if err != nil {
+		return catalog.Revision{}, err
+	}
+	defer s.Agent.Close()
+	return connect.Keeper{Catalog: p.catalog, Agent: s.Agent}.Register(ctx, d, time.Now())
+}
+
+func taskdefList(p *program, c *cli.Context, registered *catalog.Catalog, families []string) error {
+	all, err := registered.List()
+	if err != nil {
+		p.warn("%v", err)
+	}
+	shown := []revisionRow{}
+	for _, r := range all {
+		if (r.Status == catalog.Active || c.Bool("all")) && (len(families) == 0 || slices.Contains(families, r.Family)) {
+			shown = append(shown, revisionRow{r, time.Now()})
+		}
+	}
+	return listing[revisionRow]{items: shown, id: revisionRow.Name, columns: []column[revisionRow]{
+		{head: "TASK DEFINITION", key: "name", cell: revisionRow.Name, order: func(a, b revisionRow) int {
+			return cmp.Or(strings.Compare(a.Family, b.Family), cmp.Compare(a.Revision, b.Revision))
+		}},
+		{head: "STATUS", cell: func(r revisionRow) string { return string(r.Status) }},
+		{head: "REGISTERED", cell: revisionRow.Registered, order: func(a, b revisionRow) int { return b.RegisteredAt.Compare(a.RegisteredAt) }},
+		{head: "DIGEST", cell: func(r revisionRow) string { return console.ShortDigest(r.Digest) }},
+		{head: "FILE", cell: func(r revisionRow) string { return r.File }},
+	}}.print(p.stdout, c)
+}
+
+// revisionRow is a revision in the list; templates see its fields and methods.
+type revisionRow struct {
+	revision
+	now time.Time
+}
+
+// revision is embedded under this name so that templates see the number as .Revision.
+type revision = catalog.Revision
+
+// Name is FAMILY:REVISION.
+func (r revisionRow) Name() string { return fmt.Sprintf("%s:%d", r.Family, r.Revision) }
+
+// Registered is how long ago the revision was registered.
+func (r revisionRow) Registered() string { return console.Ago(r.now, r.RegisteredAt) }
+
+func taskdefShow(p *program, c *cli.Context, registered *catalog.Catalog, refs []string) error {
+	for _, text := range refs {
+		ref, err := catalog.ParseRef(text)
+		if err != nil {
+			return err
+		}
+		r, src, err := registered.Find(ref)
+		if err != nil {
+			return err
+		}
+		err = printItem(p.stdout, c, shownRevision{r, string(src)}, func() error {
+			_, err := p.stdout.Write(src)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type shownRevision struct {
+	revision
+	// Document is the definition as it was registered, JSON or YAML.
+	Document string `json:"document"`
+}
+
+func taskdefDeregister(p *program, c *cli.Context, registered *catalog.Catalog, refs []string) error {
+	released := false
+	for _, text := range refs {
+		ref, err := catalog.ParseRef(text)
+		if err != nil {
+			return err
+		}
+		if ref.Revision == 0 {
+			return usagef("taskdef deregister", "taskdef deregister %s: say which revision, as in %s:1", text, text)
+		}
+		r, err := registered.Deregister(c.Context, ref, time.Now())
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(p.stdout, "%s:%d\n", r.Family, r.Revision)
+		if r.Kept != "" {
+			released = true
+		}
+	}
+	if !released {
+		return nil
+	}
+	s, err := p.open(c)
+	if err != nil {
+		return err
+	}
+	defer s.Agent.Close()
+	return connect.Keeper{Catalog: registered, Agent: s.Agent}.Release(c.Context)
+}
+
+// digestOf is the digest of what a document says. That of a Kubernetes manifest is of its
+// text.
+func digestOf(doc document) (string, error) {
+	if pod.Is(doc.source) {
+		return fmt.Sprintf("sha256:%x", sha256.Sum256(doc.source)), nil
+	}
+	return taskdef.Digest(doc.name, doc.source)
+}

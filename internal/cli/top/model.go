@@ -1,0 +1,207 @@
+package top
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/term"
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
+)
+
+// Model is the state of the view.
+type Model struct {
+	world
+	canvas
+	list list
+	// page is the task that is open; nil shows the list.
+	page *page
+	// question waits for y; nil if there is none.
+	question *question
+	notice   notice
+}
+
+// question is an action that needs a confirmation.
+type question struct {
+	text, doing string
+	do          tea.Cmd
+}
+
+// notice is the last message.
+type notice struct {
+	text string
+	bad  bool
+}
+
+// New returns a model. The context ends what the model has started.
+func New(ctx context.Context, source Source, actions Actions, options Options) *Model {
+	return &Model{
+		world:  world{ctx, source, actions, options},
+		canvas: canvas{width: 80, height: 24, now: options.Now(), colors: options.Colors},
+		list:   list{all: options.All},
+	}
+}
+
+// Init asks for the first sample.
+func (m *Model) Init() tea.Cmd {
+	if m.options.Open == "" {
+		return m.sample(true)
+	}
+	return tea.Batch(m.sample(true), m.open(m.options.Open))
+}
+
+// Update changes the model by a message.
+func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = max(20, msg.Width), max(6, msg.Height)
+	case tea.KeyPressMsg:
+		return m, m.key(msg)
+	case tick:
+		return m, tea.Batch(m.sample(true), m.explain())
+	case sampled:
+		m.now = msg.at
+		m.say(msg.warning, msg.err)
+		if msg.err == nil {
+			m.list.take(msg.tasks)
+		}
+		if msg.again {
+			return m, m.wait()
+		}
+	case explained:
+		if m.page != nil && m.page.id == msg.id {
+			m.page.asked = false
+			m.say("", msg.err)
+			if msg.err == nil { // a task that is gone stays as it was
+				m.page.detail = msg.detail
+			}
+		}
+	case logged:
+		if m.page != nil && m.page.logs.more == msg.more && m.page.add(msg) {
+			return m, next(msg.more)
+		}
+	case acted:
+		m.notice = notice{}
+		m.say(msg.text, msg.err)
+		return m, m.sample(false)
+	}
+	return m, nil
+}
+
+// View draws on the whole screen.
+func (m *Model) View() tea.View {
+	v := tea.NewView(m.text())
+	v.AltScreen, v.WindowTitle = true, "podtask top"
+	return v
+}
+
+// text is the screen: as many lines as it has, none wider.
+func (m *Model) text() string {
+	foot := m.foot(m.question, m.list, m.notice)
+	if m.page != nil {
+		task, _ := m.current()
+		return m.page.draw(m.canvas, task, m.list.usedBy(m.page.id), foot)
+	}
+	return m.list.draw(m.canvas, foot)
+}
+
+// say shows a message or an error, if there is one.
+func (m *Model) say(text string, err error) {
+	switch {
+	case err != nil && !errors.Is(err, context.Canceled):
+		m.notice = notice{term.Line(err.Error()), true}
+	case err == nil && text != "":
+		m.notice = notice{term.Line(text), false}
+	}
+}
+
+// current is the task that the keys are for.
+func (m *Model) current() (api.Task, bool) {
+	id := m.list.selected
+	if m.page != nil {
+		if id = m.page.id; m.page.detail.Task.ID != "" {
+			return m.page.detail.Task, true
+		}
+	}
+	for _, t := range m.list.tasks {
+		if t.ID == id {
+			return t.Task, true
+		}
+	}
+	return api.Task{}, false
+}
+
+// open shows a task.
+func (m *Model) open(id string) tea.Cmd {
+	m.close()
+	m.page = &page{id: id}
+	return m.explain()
+}
+
+// close returns to the list.
+func (m *Model) close() {
+	if m.page != nil && m.page.logs.cancel != nil {
+		m.page.logs.cancel()
+	}
+	m.page = nil
+}
+
+// explain asks what the open task does, unless that was asked already.
+func (m *Model) explain() tea.Cmd {
+	if m.page == nil || m.page.asked {
+		return nil
+	}
+	m.page.asked = true
+	return m.world.explain(m.page.id)
+}
+
+// show turns to a part of the page, and opens the logs when they are shown first.
+func (m *Model) show(part int) tea.Cmd {
+	p := m.page
+	p.part, p.up, p.down, p.held = part, 0, 0, false
+	if part != logs || p.logs.more != nil {
+		return nil
+	}
+	var follow tea.Cmd
+	p.logs, follow = m.follow(p.id)
+	return tea.Batch(follow, next(p.logs.more))
+}
+
+// ask asks whether to do something to the current task.
+func (m *Model) ask(verb string, do func(context.Context, string) error) {
+	if t, ok := m.current(); ok {
+		what := verb + " " + nameOf(t)
+		m.question = &question{what + "? y or n", what + " ...", m.act(what, t.ID, do)}
+	}
+}
+
+// shell opens a shell in the selected container; in the list, in an essential one that runs.
+func (m *Model) shell() tea.Cmd {
+	t, ok := m.current()
+	if !ok {
+		return nil
+	}
+	running := func(c api.Container) bool { return c.Status == lifecycle.StatusRunning.String() }
+	i := slices.IndexFunc(t.Containers, func(c api.Container) bool { return running(c) && c.Essential })
+	if i < 0 {
+		i = slices.IndexFunc(t.Containers, running)
+	}
+	if m.page != nil {
+		i = min(m.page.container, len(t.Containers)-1)
+	}
+	switch {
+	case i < 0:
+		m.notice = notice{"no container of " + nameOf(t) + " runs", true}
+	case !running(t.Containers[i]):
+		m.notice = notice{"container " + t.Containers[i].Name + " does not run", true}
+	default:
+		return m.enter(t.ID, t.Containers[i].Name)
+	}
+	return nil
+}
+
+func nameOf(t api.Task) string { return cmp.Or(t.Name, t.Family+" "+console.ShortID(t.ID)) }

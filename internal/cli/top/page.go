@@ -1,0 +1,221 @@
+package top
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/term"
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
+)
+
+// The parts of a page.
+const (
+	overview = iota
+	logs
+	events
+	parts
+)
+
+// page is a task that is open.
+type page struct {
+	id     string
+	detail Detail
+	// asked: an answer of Source.Explain is on its way.
+	asked bool
+	part  int
+	// container is the index of the selected one.
+	container int
+	// up is how many lines the view is above the end of the logs and events, down how
+	// many it is below the beginning of the overview.
+	up, down int
+	// held keeps the view where it is while lines come in.
+	held bool
+	logs stream
+}
+
+// keptLines is how many lines of logs are kept.
+const keptLines = 2000
+
+// stream is the logs of a task.
+type stream struct {
+	lines []Line
+	// more has further lines; nil before the logs were opened. Cancel ends it.
+	more   <-chan Line
+	cancel context.CancelFunc
+	ended  bool
+}
+
+// add adds lines of the logs, and reports whether there may be more.
+func (p *page) add(l logged) bool {
+	for _, line := range l.lines {
+		p.logs.lines = append(p.logs.lines, Line{line.Container, term.Line(line.Text)})
+	}
+	if p.held && p.part == logs {
+		p.up += len(l.lines)
+	}
+	if extra := len(p.logs.lines) - keptLines; extra > 0 {
+		p.logs.lines = append([]Line(nil), p.logs.lines[extra:]...)
+	}
+	p.logs.ended = l.ended
+	return !l.ended
+}
+
+// scroll moves in the part that is shown; in the overview a single step selects a container.
+func (p *page) scroll(n int) {
+	switch {
+	case n == 0:
+	case p.part == overview && (n == 1 || n == -1):
+		p.container = min(max(0, p.container+n), max(0, len(p.detail.Task.Containers)-1))
+	case p.part == overview:
+		p.down = max(0, p.down+n)
+	default:
+		p.up = max(0, p.up-n)
+		p.held = p.up > 0
+	}
+}
+
+// mostWhy is how many lines the sentence about a task may have.
+const mostWhy = 3
+
+// draw draws the page of a task; used is what its containers use.
+func (p *page) draw(c canvas, t api.Task, used map[string]Use, foot string) string {
+	lines := append([]string{p.title(c, t)}, wrap(p.detail.Why, c.width, mostWhy)...)
+	lines = append(lines, "")
+	room := max(1, c.height-len(lines)-2)
+	switch p.part {
+	case overview:
+		body := p.overview(c, used)
+		p.down = min(p.down, max(0, len(body)-room))
+		lines = append(lines, body[p.down:min(len(body), p.down+room)]...)
+	case logs:
+		lines = append(lines, p.end(p.logLines(c), room)...)
+	case events:
+		lines = append(lines, p.end(p.eventLines(c), room)...)
+	}
+	follow := "f hold"
+	switch {
+	case p.part == overview:
+		follow = "f logs"
+	case p.held:
+		follow = "f follow"
+	}
+	return c.page(lines, foot, c.keys("esc back", "tab next", "arrows move", follow, "s stop", "r restart", "x shell", "q quit"))
+}
+
+func (p *page) title(c canvas, t api.Task) string {
+	left := nameOf(t) + "  " + t.Status
+	if t.Health != "" && t.Health != lifecycle.HealthUnknown.String() {
+		left += "  " + t.Health
+	}
+	right := ""
+	for i, name := range []string{"overview", "logs", "events"} {
+		if i == p.part {
+			right += fmt.Sprintf("[%d %s]", i+1, name)
+		} else {
+			right += fmt.Sprintf(" %d %s ", i+1, name)
+		}
+	}
+	return c.split(left, right)
+}
+
+// end returns the last lines that fit, or those above them.
+func (p *page) end(lines []string, room int) []string {
+	p.up = min(p.up, max(0, len(lines)-room))
+	last := len(lines) - p.up
+	return lines[max(0, last-room):last]
+}
+
+// containerColumns are those of the overview; the note gets what the others leave.
+var containerColumns = columns{16, 8, 9, 5, 13, 0}
+
+func (p *page) overview(c canvas, used map[string]Use) []string {
+	lines := []string{c.paint(console.Bold, containerColumns.row(c, "  ", "CONTAINER", "STATUS", "HEALTH", "CPU", "MEMORY", "NOTE"))}
+	for i, k := range p.detail.Task.Containers {
+		var u *Use
+		if v, ok := used[k.Name]; ok {
+			u = &v
+		}
+		lines = append(lines, containerRow(c, k, u, i == p.container))
+	}
+	chart := p.detail.Chart
+	if chart.To.IsZero() {
+		return lines
+	}
+	chart.Title = ""
+	text := chart.Text(c.width, func(kind, glyphs string) string { return c.paint(console.ActivityInk(kind), glyphs) })
+	return append(append(lines, ""), strings.Split(strings.TrimSuffix(text, "\n"), "\n")...)
+}
+
+func containerRow(c canvas, k api.Container, u *Use, selected bool) string {
+	cpu, memory, tight := useText(u, 0)
+	health := "-"
+	if k.Health != nil {
+		health = k.Health.Status
+	}
+	mark, ink := look(selected, tight || health == lifecycle.HealthUnhealthy.String() || k.ExitCode != nil && *k.ExitCode != 0)
+	return c.paint(ink, containerColumns.row(c, mark, k.Name, k.Status, health, cpu, memory, note(k)))
+}
+
+// note is what else there is to say about a container.
+func note(k api.Container) string {
+	var words []string
+	for _, d := range k.WaitingFor {
+		words = append(words, "needs "+d.ContainerName+" "+d.Condition)
+	}
+	if !k.RestartAt.IsZero() {
+		words = append(words, "restarts soon")
+	}
+	if k.Paused {
+		words = append(words, "paused")
+	}
+	if k.ExitCode != nil {
+		words = append(words, "exit code "+k.ExitCode.String())
+	}
+	if k.RestartCount > 0 {
+		words = append(words, fmt.Sprintf("%d restarts", k.RestartCount))
+	}
+	if k.Reason != "" {
+		words = append(words, term.Line(k.Reason))
+	}
+	return strings.Join(words, ", ")
+}
+
+func (p *page) logLines(c canvas) []string {
+	index, width := map[string]int{}, 0
+	for i, k := range p.detail.Task.Containers {
+		index[k.Name] = i
+		width = max(width, min(16, letters(k.Name)))
+	}
+	var lines []string
+	for _, l := range p.logs.lines {
+		text := shorten(l.Text, max(1, c.width-width-3))
+		lines = append(lines, c.paint(console.Inks[index[l.Container]%len(console.Inks)], fit(l.Container, width))+" | "+text)
+	}
+	switch {
+	case p.logs.ended:
+		lines = append(lines, c.paint(console.Faint, "(the logs end here)"))
+	case len(lines) == 0:
+		lines = append(lines, c.paint(console.Faint, "(nothing was written yet)"))
+	}
+	return lines
+}
+
+func (p *page) eventLines(c canvas) (lines []string) {
+	for _, h := range p.detail.Task.History {
+		text := fmt.Sprintf("%s  %s  %s", h.At.Local().Format("15:04:05.000"), fit(console.Label(h.Container), 16), h.Status)
+		failed := h.Status == lifecycle.HealthUnhealthy.String()
+		if h.ExitCode != nil {
+			text += "  exit code " + h.ExitCode.String()
+			failed = failed || *h.ExitCode != 0
+		}
+		if h.Reason != "" {
+			text += "  " + term.Line(h.Reason)
+		}
+		_, ink := look(false, failed)
+		lines = append(lines, c.paint(ink, c.cut(text)))
+	}
+	return lines
+}

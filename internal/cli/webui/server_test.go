@@ -1,0 +1,217 @@
+package webui
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podtask/podtask/internal/cli/timeline"
+	"github.com/podtask/podtask/internal/cli/top"
+	"github.com/podtask/podtask/pkg/api"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// fake has one task, with text in it that must not become HTML.
+type fake struct{ done []string }
+
+const evil = `<script>alert(1)</script>`
+
+func web() api.Task {
+	return api.Task{
+		ID: strings.Repeat("a", 32), Name: "web", Family: "web", Status: "RUNNING", Health: "UNHEALTHY",
+		Containers: []api.Container{{Name: "app", Image: "app:1", Status: "RUNNING", Reason: evil, Health: &api.Health{Status: "UNHEALTHY", FailingStreak: 3}}},
+		History:    []api.Transition{{Seq: 1, At: noon, Container: "~infra", Status: "CREATED"}, {Seq: 2, At: noon, Status: "RUNNING", Reason: evil}},
+	}
+}
+
+func (f *fake) Tasks(context.Context) ([]top.Task, error) {
+	ended := web()
+	ended.ID, ended.Name, ended.Status = strings.Repeat("b", 32), "ended", "STOPPED"
+	return []top.Task{{Task: web(), Use: &top.Use{CPUPercent: 12.4, Memory: 64 << 20, MemoryLimit: 128 << 20}}, {Task: ended}}, nil
+}
+
+func (f *fake) Explain(_ context.Context, id string) (top.Detail, error) {
+	if id != web().ID {
+		return top.Detail{}, ErrNotFound
+	}
+	chart := timeline.Chart{Title: evil, From: noon, To: noon.Add(time.Second)}
+	return top.Detail{Task: web(), Why: "It waits for " + evil + ".", Chart: chart}, nil
+}
+
+func (f *fake) Lines(context.Context, string) ([]top.Line, error) {
+	return []top.Line{{Container: "app", Text: evil + "\x1b[31m"}}, nil
+}
+
+func (f *fake) Services(context.Context) ([]api.Service, error) {
+	return []api.Service{{
+		ServiceName: "shop", Status: "ACTIVE", TaskDefinition: "shop:3", DesiredCount: 2, RunningCount: 1,
+		Deployments: []api.Deployment{{ID: "d1", Status: "PRIMARY", TaskDefinition: "shop:3", RolloutState: "IN_PROGRESS", RolloutStateReason: evil}},
+		Tasks:       []api.ServiceTask{{ID: web().ID, Name: "shop-1", Phase: "LIVE", Reason: evil}},
+		Events:      []api.ServiceEvent{{ID: 1, CreatedAt: noon, Message: evil}},
+	}}, nil
+}
+
+func (f *fake) Stop(_ context.Context, id string) error {
+	f.done = append(f.done, "stop "+id)
+	return nil
+}
+func (f *fake) Restart(_ context.Context, id string) error {
+	f.done = append(f.done, "restart "+id)
+	return nil
+}
+
+const host = "127.0.0.1:8800"
+
+// browser sends requests as a browser does, with the cookie that it was given.
+type browser struct {
+	t      *testing.T
+	server *Server
+	cookie *http.Cookie
+}
+
+func (b *browser) send(method, path string, form url.Values, change func(*http.Request)) *httptest.ResponseRecorder {
+	b.t.Helper()
+	r := httptest.NewRequestWithContext(b.t.Context(), method, path, strings.NewReader(form.Encode()))
+	r.Host = host
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Origin", "http://"+host)
+	}
+	if b.cookie != nil {
+		r.AddCookie(b.cookie)
+	}
+	if change != nil {
+		change(r)
+	}
+	w := httptest.NewRecorder()
+	b.server.ServeHTTP(w, r)
+	return w
+}
+
+// opened is a browser that has opened the link of a server.
+func opened(t *testing.T, f *fake, actions Actions) *browser {
+	t.Helper()
+	b := &browser{t: t, server: New(host, f, actions, func() time.Time { return noon })}
+	w := b.send("GET", strings.TrimPrefix(b.server.Link(), "http://"+host), nil, nil)
+	cookies := w.Result().Cookies()
+	if w.Code != 200 || len(cookies) != 1 || !cookies[0].HttpOnly || cookies[0].SameSite != http.SameSiteStrictMode {
+		t.Fatalf("the link answers %d with %v", w.Code, cookies)
+	}
+	b.cookie = cookies[0]
+	return b
+}
+
+func TestLinkWorksOnceAndNothingWithoutIt(t *testing.T) {
+	t.Parallel()
+	server := New(host, &fake{}, nil, time.Now)
+	link := strings.TrimPrefix(server.Link(), "http://"+host)
+	stranger := &browser{t: t, server: server}
+	for _, path := range []string{"/", "/?all", "/task/" + web().ID, "/service/shop", "/assets/reload.js", "/open/", "/open/x"} {
+		if w := stranger.send("GET", path, nil, nil); w.Code != http.StatusForbidden || strings.Contains(w.Body.String(), "web") {
+			t.Errorf("without a session %s answers %d: %s", path, w.Code, w.Body)
+		}
+	}
+	if w := stranger.send("GET", link, nil, func(r *http.Request) { r.Host = "evil.example" }); w.Code != http.StatusMisdirectedRequest {
+		t.Errorf("another host name gets %d", w.Code)
+	}
+	if w := stranger.send("GET", link, nil, nil); w.Code != 200 {
+		t.Errorf("the first use answers %d", w.Code)
+	}
+	if w := stranger.send("GET", link, nil, nil); w.Code != http.StatusForbidden || len(w.Result().Cookies()) != 0 {
+		t.Errorf("the second use answers %d", w.Code)
+	}
+}
+
+func TestPagesShowTasksAndServices(t *testing.T) {
+	t.Parallel()
+	b := opened(t, &fake{}, nil)
+	for path, wants := range map[string][]string{
+		"/":                 {`<a href="/task/` + web().ID + `">web</a>`, "UNHEALTHY", "12 %", "64MiB of 128MiB", `<a href="/service/shop">shop</a>`, "1 of 2", "Read-only"},
+		"/?all":             {"ended"},
+		"/task/" + web().ID: {"It waits for", "timeline.svg", "(pod)", "(task)", "app:1", "Last lines", `<td class="UNHEALTHY">UNHEALTHY</td>`},
+		"/service/shop":     {"shop:3", "IN_PROGRESS", `<a href="/task/` + web().ID + `">shop-1</a>`},
+	} {
+		w := b.send("GET", path, nil, nil)
+		text := w.Body.String()
+		if w.Code != 200 {
+			t.Errorf("%s answers %d: %s", path, w.Code, text)
+		}
+		for _, want := range append(wants, `<html lang="en">`, `href="#main"`, "<h1>") {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s does not have %s", path, want)
+			}
+		}
+		if strings.Contains(text, "<script>") || strings.Contains(text, "\x1b") || strings.Contains(text, "<form") {
+			t.Errorf("%s has text of a task as HTML, or a form: %s", path, text)
+		}
+		if policy := w.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
+			t.Errorf("%s has the policy %s", path, policy)
+		}
+		// With no-referrer, browsers send the forms of the page with the origin null.
+		if policy := w.Header().Get("Referrer-Policy"); policy != "same-origin" {
+			t.Errorf("%s has the policy of referrers %s", path, policy)
+		}
+	}
+	if w := b.send("GET", "/", nil, nil); strings.Contains(w.Body.String(), "ended") {
+		t.Error("the list shows tasks that have stopped")
+	}
+	w := b.send("GET", "/task/"+web().ID+"/timeline.svg", nil, nil)
+	if w.Header().Get("Content-Type") != "image/svg+xml" || !strings.HasPrefix(w.Body.String(), "<svg") || strings.Contains(w.Body.String(), "<script>") {
+		t.Errorf("the timeline is %s", w.Body)
+	}
+	for _, path := range []string{"/task/" + strings.Repeat("c", 32), "/service/other", "/other"} {
+		if w := b.send("GET", path, nil, nil); w.Code != http.StatusNotFound {
+			t.Errorf("%s answers %d", path, w.Code)
+		}
+	}
+	for _, path := range []string{"/assets/style.css", "/assets/reload.js"} {
+		if w := b.send("GET", path, nil, nil); w.Code != 200 {
+			t.Errorf("%s answers %d", path, w.Code)
+		}
+	}
+}
+
+func TestChangesNeedWriteAndTheForm(t *testing.T) {
+	t.Parallel()
+	f := &fake{}
+	stop := "/task/" + web().ID + "/stop"
+	if w := opened(t, f, nil).send("POST", stop, url.Values{"token": {"x"}}, nil); w.Code != http.StatusForbidden {
+		t.Errorf("a page that is read-only answers %d", w.Code)
+	}
+	b := opened(t, f, f)
+	page := b.send("GET", "/task/"+web().ID, nil, nil).Body.String()
+	_, token, found := strings.Cut(page, `name="token" value="`)
+	token, _, _ = strings.Cut(token, `"`)
+	if !found || token == "" || strings.Contains(page, b.cookie.Value) {
+		t.Fatalf("the page has the token %q", token)
+	}
+	form := url.Values{"token": {token}}
+	for what, w := range map[string]*httptest.ResponseRecorder{
+		"a wrong token":  b.send("POST", stop, url.Values{"token": {"x"}}, nil),
+		"another origin": b.send("POST", stop, form, func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") }),
+		"no cookie":      b.send("POST", stop, form, func(r *http.Request) { r.Header.Del("Cookie") }),
+	} {
+		if w.Code != http.StatusForbidden {
+			t.Errorf("%s answers %d", what, w.Code)
+		}
+	}
+	if w := b.send("GET", stop, nil, nil); w.Code != http.StatusMethodNotAllowed || len(f.done) != 0 {
+		t.Errorf("GET answers %d, done %q", w.Code, f.done)
+	}
+	for _, action := range []string{"stop", "restart"} {
+		if w := b.send("POST", "/task/"+web().ID+"/"+action, form, nil); w.Code != http.StatusSeeOther {
+			t.Errorf("%s answers %d: %s", action, w.Code, w.Body)
+		}
+	}
+	if w := b.send("POST", "/task/"+web().ID+"/remove", form, nil); w.Code != http.StatusNotFound {
+		t.Errorf("another action answers %d", w.Code)
+	}
+	if got, want := strings.Join(f.done, ","), "stop "+web().ID+",restart "+web().ID; got != want {
+		t.Errorf("done %s, want %s", got, want)
+	}
+}

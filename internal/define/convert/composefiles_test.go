@@ -1,0 +1,266 @@
+package convert
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/podtask/podtask/internal/define/composefile"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// project writes the files of an archive and returns their directory.
+func project(t *testing.T, archive string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, f := range txtar.Parse([]byte(archive)).Files {
+		path := filepath.Join(dir, f.Name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, f.Data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// compose converts the file compose.yaml of a project.
+func convertProject(t *testing.T, archive string) (taskdef.Task, Result) {
+	t.Helper()
+	dir := project(t, archive)
+	file := filepath.Join(dir, "compose.yaml")
+	src, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Compose(file, "shop", src, ComposeOptions{Load: composefile.Load})
+	if err != nil {
+		t.Fatal(err)
+	}
+	task, _, err := taskdef.Parse("shop.json", r.Definition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return task, r
+}
+
+func TestComposeReadsIncludedAndExtendedFiles(t *testing.T) {
+	t.Parallel()
+	task, r := convertProject(t, `
+-- compose.yaml --
+version: "3.9"
+include:
+  - db/compose.yaml
+services:
+  web:
+    extends: {file: base.yaml, service: app}
+    image: quay.io/shop/web:2
+    environment: {B: mine}
+    container_name: shop-web
+-- base.yaml --
+services:
+  app:
+    image: quay.io/shop/base:1
+    working_dir: /srv
+    environment: {A: base, B: base}
+    env_file: ./app.env
+    stop_signal: SIGQUIT
+-- db/compose.yaml --
+services:
+  db:
+    image: quay.io/shop/db:${DB_VERSION}
+    volumes: [./init:/init:ro]
+-- db/.env --
+DB_VERSION=16
+`)
+	got := map[string]string{}
+	for _, c := range task.Containers {
+		got[c.Name] = c.Image + " " + c.WorkingDirectory
+		for _, e := range c.Environment {
+			got[c.Name+"."+e.Name] = e.Value
+		}
+	}
+	want := map[string]string{
+		"web": "quay.io/shop/web:2 /srv", "web.A": "base", "web.B": "mine", "db": "quay.io/shop/db:16 ",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if len(task.Volumes) != 1 || !strings.HasSuffix(task.Volumes[0].HostPath, "/db/init") {
+		t.Errorf("volumes %+v", task.Volumes)
+	}
+	// What another file says is listed with the closest line of this one.
+	if diff := cmp.Diff([]string{
+		"compose.yaml:5: web.stop_signal SIGQUIT: a container is stopped with the signal of its image (STOPSIGNAL), else SIGTERM",
+		"compose.yaml:9: web.container_name shop-web: its name in Podman begins with podtask- and the task's ID; commands and other containers name it web",
+	}, r.Lost); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestComposeReplicasAndNetworks(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		services string
+		want     int
+		lost     string
+	}{
+		{"web: {image: a}", 1, ""},
+		{"web: {image: a, deploy: {replicas: 3}}", 3, ""},
+		{"web: {image: a, scale: 2}\n  log: {image: b, deploy: {replicas: 2}}", 2, ""},
+		{"web: {image: a, depends_on: {log: {condition: service_started, required: false}}}\n  log: {image: b, scale: 0}", 1, "compose.yaml:3: service log: it has no replicas"},
+		{"web: {image: a}\n  log: {image: b, network_mode: \"service:web\"}", 1, "compose.yaml:3: log.network_mode service:web"},
+		{"web: {image: a, deploy: {replicas: 3}}\n  log: {image: b}", 1, "compose.yaml:2: web has 3 replicas"},
+	} {
+		_, r := convertProject(t, "-- compose.yaml --\nservices:\n  "+tt.services+"\n")
+		if lost := strings.Join(r.Lost, "; "); r.Copies != tt.want || !strings.HasPrefix(lost, tt.lost) || (tt.lost == "") != (lost == "") {
+			t.Errorf("%s: %d copies, lost %q, want %d, %q", tt.services, r.Copies, lost, tt.want, tt.lost)
+		}
+	}
+}
+
+func TestComposeMembersOfTheHost(t *testing.T) {
+	t.Parallel()
+	task, r := convertProject(t, `
+-- compose.yaml --
+services:
+  web:
+    image: a
+    network_mode: host
+    mem_limit: 64m
+    memswap_limit: 96m
+    devices: ["/dev/fuse", "/dev/null:/dev/nothing:r"]
+    configs: [site, {source: other, target: /etc/other}]
+    volumes_from: ["db:ro"]
+  db:
+    image: b
+    network_mode: host
+    cpus: 0.3
+    volumes: ["./data:/data:Z", "nfs:/nfs"]
+    deploy: {restart_policy: {condition: on-failure, max_attempts: 4, delay: 5s}}
+volumes:
+  nfs: {driver_opts: {type: nfs, o: addr=nas, device: ":/x"}, labels: {a: b}}
+configs:
+  site: {file: ./site.conf}
+  other: {content: text}
+`)
+	web, db := task.Containers[0], task.Containers[1]
+	if task.Network != taskdef.NetworkHost || *web.Linux.MaxSwap != 32<<20 || len(web.Linux.Devices) != 2 || len(web.VolumesFrom) != 1 || !web.VolumesFrom[0].ReadOnly {
+		t.Errorf("%s %+v %+v", task.Network, web.Linux, web.VolumesFrom)
+	}
+	if d := web.Linux.Devices[1]; d.ContainerPath != "/dev/nothing" || len(d.Permissions) != 1 {
+		t.Errorf("device %+v", d)
+	}
+	if len(web.Mounts) != 1 || web.Mounts[0].Path != "/site" || !web.Mounts[0].ReadOnly {
+		t.Errorf("mounts %+v", web.Mounts)
+	}
+	if !strings.Contains(string(r.Definition), `"cpuLimit": 0.3`) || db.Restart == nil {
+		t.Errorf("%s", r.Definition)
+	}
+	data, _ := task.Volume("data")
+	nfs, ok := task.Volume(db.Mounts[1].Volume)
+	if data.Relabel != "private" || !ok || nfs.DriverOpts["device"] != ":/x" || nfs.Labels["a"] != "b" {
+		t.Errorf("volumes %+v", task.Volumes)
+	}
+	want := []string{"compose.yaml:8: config other of web: only one with a file can be mounted", "compose.yaml:15: db.deploy.restart_policy.delay"}
+	if diff := cmp.Diff(want, r.Lost); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A task reads a file of variables as ECS does. What Compose reads otherwise is named, and no
+// value is shown.
+func TestComposeEnvFilesThatReadOtherwise(t *testing.T) {
+	t.Parallel()
+	const other = ": Compose takes quotes, comments, blanks and ${NAME} out of values, a task keeps them: write the values as they are to be"
+	for name, tt := range map[string]struct {
+		files string // of the service, and the files
+		lost  []string
+	}{
+		"same":        {"[a.env]\n-- a.env --\n# c\nA=1\nB=two words\nC=a#b\nD=\nE=a=b\n", nil},
+		"quotes":      {"[a.env]\n-- a.env --\nA='hunter2'\nB=\"hunter2\"\nC=hunter2\n", []string{"4: web.env_file a.env: A, B" + other}},
+		"comment":     {"[a.env]\n-- a.env --\nA=hunter2 # c\n", []string{"4: web.env_file a.env: A" + other}},
+		"variable":    {"[a.env]\n-- a.env --\nA=hunter2\nB=${A}\nC=$HOST\nD=${NONE:-x}\nE=$NONE\n", []string{"4: web.env_file a.env: B, C, D, E" + other}},
+		"twice":       {"[a.env]\n-- a.env --\nA=1\nA=2\n", []string{"4: web.env_file a.env: A" + other}},
+		"colon":       {"[a.env]\n-- a.env --\nA: hunter2=2\n", []string{"4: web.env_file a.env: the task cannot start with it: line 1: not NAME=VALUE"}},
+		"lines":       {"[a.env]\n-- a.env --\nA=\"a\nB=hunter2\"\n", []string{"4: web.env_file a.env: A" + other}},
+		"export":      {"[a.env]\n-- a.env --\n\nexport A=hunter2\n", []string{"4: web.env_file a.env: the task cannot start with it: line 2: not NAME=VALUE"}},
+		"overridden":  {"[a.env]\n    environment: {A: b}\n-- a.env --\nA='hunter2'\n", nil},
+		"later":       {"[a.env, b.env]\n-- a.env --\nA='hunter2'\nB=1\n-- b.env --\nA=1\n", nil},
+		"two":         {"\n      - a.env\n      - {path: b.env, required: false}\n-- a.env --\nA=1\nB='hunter2'\n-- b.env --\nC=$A\n", []string{"4: web.env_file b.env: it must exist", "5: web.env_file a.env: B" + other, "6: web.env_file b.env: C" + other}},
+		"raw":         {"[{path: a.env, format: raw}]\n-- a.env --\nA='$x'\n", nil},
+		"none":        {"[a.env]\n", nil},
+		"no file":     {"[/dev/zero]\n", nil},
+		"Compose not": {"[a.env]\n-- a.env --\nA='hunter2\n", nil},
+		"multiplied":  {"[a.env]\n-- a.env --\nA=" + strings.Repeat("x", 100_000) + "\nB=" + strings.Repeat("$A", 1000) + "\nC=" + strings.Repeat("$B", 1000) + "\n", []string{"4: web.env_file a.env: B, C" + other}},
+	} {
+		file := filepath.Join(project(t, "-- compose.yaml --\nservices:\n  web:\n    image: a\n    env_file: "+tt.files), "compose.yaml")
+		src, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := Compose(file, "x", src, ComposeOptions{Load: composefile.Load, Lookup: func(name string) (string, bool) { return "hunter2", name == "HOST" }})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for i := range tt.lost {
+			tt.lost[i] = "compose.yaml:" + tt.lost[i]
+		}
+		if diff := cmp.Diff(tt.lost, r.Lost); diff != "" {
+			t.Errorf("%s: -want +got\n%s", name, diff)
+		}
+		if strings.Contains(string(r.Definition)+strings.Join(r.Lost, ""), "hunter2") {
+			t.Errorf("%s: a value is shown", name)
+		}
+	}
+}
+
+// A file that never ends, or many of them, cost nothing.
+func TestComposeReadsOrdinaryFilesOnly(t *testing.T) {
+	t.Parallel()
+	for name, archive := range map[string]string{
+		"include":     "-- compose.yaml --\ninclude: [/dev/zero]\nservices: {a: {image: x}}\n",
+		"nested":      "-- compose.yaml --\ninclude: [b.yaml]\nservices: {a: {image: x}}\n-- b.yaml --\nservices: {b: {image: y, extends: {file: /dev/zero, service: z}}}\n",
+		"environment": "-- compose.yaml --\ninclude: [{path: b.yaml, env_file: /dev/zero}]\n-- b.yaml --\nservices: {b: {image: y}}\n",
+		"variable":    "-- compose.yaml --\ninclude: [\"${DIR:-/dev}/zero\"]\nservices: {a: {image: x}}\n",
+	} {
+		file := filepath.Join(project(t, archive), "compose.yaml")
+		src, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Compose(file, "x", src, ComposeOptions{Load: composefile.Load}); err == nil || !strings.Contains(err.Error(), "reads /dev/zero, which is no file") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A fixed port would be taken by the first copy: the service listens there instead.
+func TestComposeReplicasListen(t *testing.T) {
+	t.Parallel()
+	task, r := convertProject(t, `
+-- compose.yaml --
+services:
+  web:
+    image: a
+    deploy: {replicas: 3}
+    ports: ["127.0.0.1:8080:80", "8443:443", "9000", "53:53/udp"]
+`)
+	if diff := cmp.Diff([]string{"127.0.0.1:8080=web:80", "8443=web:443"}, r.Listen); diff != "" || r.Copies != 3 {
+		t.Error(r.Copies, diff)
+	}
+	if diff := cmp.Diff([]string{"compose.yaml:5: port 53/udp of web: each copy gets a free port, because a service forwards TCP only"}, r.Lost); diff != "" {
+		t.Error(diff)
+	}
+	for _, p := range task.Containers[0].Ports {
+		if p.HostPort != 0 {
+			t.Errorf("host port %d is fixed", p.HostPort)
+		}
+	}
+}

@@ -1,0 +1,257 @@
+package convert
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/podtask/podtask/internal/define/composefile"
+	"github.com/podtask/podtask/internal/unit/taskunit"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected files")
+
+// golden holds a result against testdata/NAME.want, and its parts against the
+// programs that are to read them.
+func golden(t *testing.T, name string, r Result) {
+	t.Helper()
+	if _, _, err := taskdef.Parse("shop.json", r.Definition); err != nil {
+		t.Errorf("the definition is not valid: %v\n%s", err, r.Definition)
+	}
+	services, problems := taskunit.Generate([]taskunit.Source{{Name: "shop.task", File: taskunit.Read("/u/shop.task", r.Unit)}}, taskunit.Options{Program: "podtask"})
+	if len(services) != 1 || taskunit.Errors(problems) > 0 {
+		t.Errorf("the unit makes no service: %v\n%s", problems, r.Unit)
+	}
+	got := string(txtar.Format(&txtar.Archive{Files: []txtar.File{
+		{Name: "shop.task", Data: []byte(r.Unit)}, {Name: "shop.json", Data: r.Definition}, {Name: "lost", Data: []byte(strings.Join(r.Lost, "\n") + "\n")},
+	}}))
+	file := "testdata/" + name + ".want"
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestCompose(t *testing.T) {
+	t.Parallel()
+	src, err := os.ReadFile("testdata/shop.compose.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Compose("/srv/shop/compose.yaml", "shop", src, ComposeOptions{Load: composefile.Load})
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "shop.compose", r)
+}
+
+// A file with variables, merges, secrets, profiles and most of what a definition can say.
+func TestComposeWithAllMembers(t *testing.T) {
+	t.Parallel()
+	src, err := os.ReadFile("testdata/blog.compose.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Compose("/srv/blog/compose.yaml", "blog", src, ComposeOptions{Load: composefile.Load, Lookup: func(name string) (string, bool) {
+		return "6.5", name == "WORDPRESS_VERSION"
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "blog.compose", r)
+}
+
+func TestComposeVariablesAndProfiles(t *testing.T) {
+	t.Parallel()
+	vars := ComposeOptions{Load: composefile.Load, Profiles: []string{"debug"}, Lookup: func(name string) (string, bool) { return "seen", name == "SET" }}
+	for _, tt := range []struct{ image, want, lost string }{
+		{"a:${SET}", "a:seen", ""},
+		{"a:$SET", "a:seen", ""},
+		{"a:${UNSET:-1}", "a:1", ""},
+		{"a:${UNSET}x", "a:x", "c.yaml:1: variable UNSET is not set here: it is empty"},
+		{"a:${SET:+2}", "a:2", ""},
+	} {
+		r, err := Compose("c.yaml", "x", []byte("services: {web: {image: \""+tt.image+"\", profiles: [debug]}}"), vars)
+		if err != nil || !strings.Contains(string(r.Definition), `"image": "`+tt.want+`"`) || strings.Join(r.Lost, "") != tt.lost {
+			t.Errorf("%s: %v %q %s", tt.image, err, r.Lost, r.Definition)
+		}
+	}
+	for src, want := range map[string]string{
+		"services: {web: {image: \"${UNSET:?give it}\"}}":    "c.yaml:1: variable UNSET must be set: give it",
+		"services: {web: {image: \"${hunter2!}\"}}":          "c.yaml:1: a variable is written wrongly",
+		"services: {web: {image: a, extends: {service: b}}}": "service \"b\" not found",
+		"include: [none.yaml]\nservices: {web: {image: a}}":  "none.yaml: no such file",
+		"include: [/dev/zero]\nservices: {web: {image: a}}":  "/dev/zero, which is no file",
+		"services: {web: {build: .}}":                        "gives a definition that is not valid",
+		"services: {web: {image: a, profiles: [other]}}":     "no services to convert",
+		"services:\n  web:\n    image: a\n    imagee: b":     "c.yaml:4: Compose has no member services.web.imagee",
+	} {
+		if _, err := Compose("c.yaml", "x", []byte(src), vars); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v, want %q", src, err, want)
+		}
+	}
+}
+
+// Compose allows dots in names, and the ECS model does not.
+func TestNamesThatTheModelDoesNotTake(t *testing.T) {
+	t.Parallel()
+	r, err := Compose("/srv/shop/docker-compose.prod.yml", "docker-compose.prod", []byte("services:\n  db.main: {image: x}\n  web: {image: y, depends_on: [db.main]}\n"), ComposeOptions{Load: composefile.Load})
+	if err != nil {
+		t.Fatal(err)
+	}
+	task, _, err := taskdef.Parse("x.json", r.Definition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, web := task.Containers[0], task.Containers[1]
+	if task.Family != "docker-compose-prod" || db.Name != "db-main" || len(web.DependsOn) != 1 || web.DependsOn[0].Container != 0 {
+		t.Errorf("%s: %s, %+v", task.Family, db.Name, web.DependsOn)
+	}
+	if len(r.Lost) != 1 || !strings.Contains(r.Lost[0], "db.main, which becomes db-main") {
+		t.Errorf("lost: %q", r.Lost)
+	}
+}
+
+func TestQuadlet(t *testing.T) {
+	t.Parallel()
+	a, err := txtar.ParseFile("testdata/shop.quadlet.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []taskunit.File
+	for _, f := range a.Files {
+		files = append(files, taskunit.Read("/srv/shop/"+f.Name, string(f.Data)))
+	}
+	r, err := Quadlet("shop", files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "shop.quadlet", r)
+}
+
+func TestTask(t *testing.T) {
+	t.Parallel()
+	task, _, err := taskdef.Parse("shop.json", []byte(`{"family": "other", "networkMode": "bridge", "memory": "512", "cpu": "512", "containerDefinitions": [
+		{"name": "db", "image": "db:1", "memory": 64, "healthCheck": {"command": ["CMD", "ready"], "startPeriod": 7}},
+		{"name": "log", "image": "log:1", "essential": false, "volumesFrom": [{"sourceContainer": "web", "readOnly": true}], "memoryReservation": 16, "startTimeout": 9,
+		 "secrets": [{"name": "TOKEN", "valueFrom": "podman:token"}], "environmentFiles": [{"type": "s3", "value": "/srv/log.env"}],
+		 "linuxParameters": {"capabilities": {"drop": ["NET_RAW"]}}, "restartPolicy": {"enabled": true, "ignoredExitCodes": [3], "x-podtask": {"backOff": 2}}},
+		{"name": "web", "image": "web:1", "cpu": 10,
+		 "mountPoints": [{"sourceVolume": "html", "containerPath": "/srv", "readOnly": true}, {"sourceVolume": "data", "containerPath": "/data"}, {"sourceVolume": "tmp", "containerPath": "/tmp"}], "essential": false, "command": ["a", "b"], "environment": [{"name": "A", "value": "1"}],
+		 "portMappings": [{"containerPort": 80, "hostPort": 8080}], "dependsOn": [{"containerName": "db", "condition": "HEALTHY"}],
+		 "ulimits": [{"name": "nofile", "softLimit": 10, "hardLimit": 20}]}],
+		"volumes": [{"name": "html", "host": {"sourcePath": "/srv/html"}}, {"name": "data", "dockerVolumeConfiguration": {"scope": "shared", "autoprovision": true}}, {"name": "tmp"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Task("shop", task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "shop.task", r)
+	if diff := cmp.Diff([]string{"web: linux"}, r.Lost); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestHealthCommandIsReadAsPodmanDoes(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{
+		"curl -f http://x":        {"CMD-SHELL", "curl -f http://x"},
+		"CMD curl x":              {"CMD", "curl", "x"},
+		`["ready"]`:               {"CMD-SHELL", "ready"},
+		`["curl", "x y"]`:         {"CMD", "curl", "x y"},
+		`["CMD", "curl", "x y"]`:  {"CMD", "curl", "x y"},
+		`["CMD-SHELL", "a || b"]`: {"CMD-SHELL", "a || b"},
+		"none":                    nil,
+	} {
+		if diff := cmp.Diff(want, healthCommand(text)); diff != "" {
+			t.Errorf("%s: %s", text, diff)
+		}
+	}
+}
+
+func TestNothingToConvert(t *testing.T) {
+	t.Parallel()
+	for _, src := range []string{"", "[]", "version: 3", "services: {}", "a: b: c"} {
+		if _, err := Compose("compose.yaml", "x", []byte(src), ComposeOptions{Load: composefile.Load}); err == nil || !strings.Contains(err.Error(), "compose.yaml") {
+			t.Errorf("%q: %v", src, err)
+		}
+	}
+	if _, err := Quadlet("x", []taskunit.File{taskunit.Read("x.pod", "[Pod]\n")}); err == nil {
+		t.Error("a pod without containers is converted")
+	}
+}
+
+// FuzzQuadlet does the same for a .container file beside a .pod.
+func FuzzQuadlet(f *testing.F) {
+	f.Add("[Pod]\nPublishPort=8080:80\nNetwork=pasta\n", "[Container]\nImage=x\nPod=x.pod\nExec=\"a b\" c\nEnvironment=A=b \"C=d e\"\nVolume=data:/d:ro\nPublishPort=[::1]:1:2/udp\nHealthCmd=a || b\nHealthInterval=1m\nStopTimeout=5\nMemory=1g\n")
+	f.Add("", "[Unit]\nRequires=b.container\n[Container]\nImage=%i\nSecret=a,type=env,target=B\nUlimit=nofile=1:2\nTmpfs=/t:size=1m\n[Service]\nRestart=always\n")
+	f.Fuzz(func(t *testing.T, pod, container string) {
+		r, err := Quadlet("x", []taskunit.File{taskunit.Read("/u/x.pod", pod), taskunit.Read("/u/x.container", container)})
+		if err != nil {
+			return
+		}
+		if _, _, err := taskdef.Parse("x.json", r.Definition); err != nil && strings.Contains(err.Error(), "not valid JSON") {
+			t.Errorf("%v\n%s", err, r.Definition)
+		}
+	})
+}
+
+// Whatever the source says, conversion ends, and what comes of it is JSON that
+// the parser of definitions can at least read.
+func FuzzCompose(f *testing.F) {
+	src, err := os.ReadFile("testdata/shop.compose.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(src)
+	f.Add([]byte("services: &a {x: {<<: *a, image: y}}"))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		r, err := Compose("c.yaml", "x", src, ComposeOptions{Load: composefile.Load})
+		if err != nil {
+			return
+		}
+		if _, _, err := taskdef.Parse("x.json", r.Definition); err != nil && strings.Contains(err.Error(), "not valid JSON") {
+			t.Errorf("%v\n%s", err, r.Definition)
+		}
+	})
+}
+
+func TestComposeLogging(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ logging, want, lost string }{
+		{"{driver: awslogs, options: {awslogs-group: /shop, awslogs-region: eu-west-1, tag: x}}", `"awslogs-group": "/shop"`, ""},
+		{"{driver: syslog, options: {syslog-address: 'tcp://127.0.0.1:514'}}", `"syslog-address": "tcp://127.0.0.1:514"`, ""},
+		{"{driver: local, options: {max-size: 1m, max-file: '3'}}", `"max-size": "1m"`, "compose.yaml:4: a.logging.options.max-file"},
+		{"{driver: gcplogs}", `"name": "a"`, "compose.yaml:4: a.logging: podtask has no log driver gcplogs"},
+	} {
+		src := "services:\n  a:\n    image: quay.io/a/b:1\n    logging: " + tt.logging + "\n"
+		r, err := Compose("compose.yaml", "shop", []byte(src), ComposeOptions{Load: composefile.Load})
+		if err != nil || !strings.Contains(string(r.Definition), tt.want) || strings.Join(r.Lost, "") != tt.lost {
+			t.Errorf("%s: %v %q %s", tt.logging, err, r.Lost, r.Definition)
+		}
+	}
+}
+
+func TestComposeSecretOwnerMustBeANumber(t *testing.T) {
+	t.Parallel()
+	src := "services:\n  a:\n    image: quay.io/a/b:1\n    secrets:\n      - {source: s, uid: www}\nsecrets:\n  s: {file: ./s}\n"
+	r, err := Compose("compose.yaml", "shop", []byte(src), ComposeOptions{Load: composefile.Load})
+	if want := `compose.yaml:5: a.secrets.uid: "www" is not a number`; err != nil || strings.Join(r.Lost, "") != want {
+		t.Errorf("%v %q, want %s", err, r.Lost, want)
+	}
+}

@@ -1,0 +1,16 @@
+package convert
+
+import (
+	"testing"
+
+	"github.com/podtask/podtask/internal/define/composefile"
+	"github.com/podtask/podtask/internal/testing/nonsense"
+	"github.com/podtask/podtask/internal/unit/taskunit"
+)
+
+func TestNonsenseCostsLittle(t *testing.T) {
+	for _, head := range []string{"", "services:\n  a: ", "services: {a: {image: x, command: "} {
+		nonsense.Check(t, head, func(text string) { _, _ = Compose("c.yaml", "x", []byte(text), ComposeOptions{Load: composefile.Load}) })
+	}
+	nonsense.Check(t, "[Container]\nImage=", func(text string) { _, _ = Quadlet("x", []taskunit.File{taskunit.Read("x.container", text)}) })
+}

@@ -1,0 +1,402 @@
+package convert
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/docker/go-units"
+
+	"github.com/podtask/podtask/internal/unit/taskunit"
+)
+
+// Quadlet converts the .container files of one pod, and its .pod file if there is
+// one, to one task. Task is what the unit and the task are to be called. Files of
+// volumes give their volumes' names.
+//
+// Requires=, BindsTo= and Wants= between the containers become conditions: HEALTHY
+// of one with Notify=healthy, else START. All containers are essential, and what
+// one publishes the task publishes.
+func Quadlet(task string, files []taskunit.File) (Result, error) {
+	q := quadlet{containers: map[string]int{}, ready: map[string]string{}, volumes: map[string]string{}}
+	for _, f := range files {
+		switch path.Ext(f.Path) {
+		case ".container":
+			q.announce(f)
+		case ".volume":
+			q.declare(f)
+		}
+	}
+	for _, f := range files {
+		q.reserve(f)
+	}
+	if len(q.def.Containers) == 0 {
+		return Result{}, errors.New("there is no .container file to convert")
+	}
+	for _, f := range files {
+		q.name, q.dir = path.Base(f.Path), path.Dir(f.Path)
+		switch path.Ext(f.Path) {
+		case ".container":
+			q.container(f)
+		case ".pod":
+			q.pod(f)
+		case ".volume": // declared
+		default:
+			q.lose(1, "the file: only .pod, .container and .volume files are converted")
+		}
+	}
+	q.share()
+	if len(q.unit.Install) == 0 {
+		q.unit.Install = []string{"WantedBy=default.target"}
+	}
+	return q.result(task)
+}
+
+type quadlet struct {
+	builder
+	// containers are the places of the files in the definition, ready the condition
+	// that systemd's word "active" amounts to.
+	containers map[string]int
+	ready      map[string]string
+	// volumes are the names, in Podman, of the volumes of files.
+	volumes map[string]string
+}
+
+// announce makes the container of a file, so that others can name it.
+func (q *quadlet) announce(f taskunit.File) {
+	file := path.Base(f.Path)
+	ctr := container{Name: strings.TrimSuffix(file, ".container"), Essential: true}
+	q.ready[file] = "START"
+	for _, a := range f.Assignments() {
+		switch {
+		case a.Section == "Container" && a.Key == "ContainerName" && !strings.Contains(a.Value, "%"):
+			ctr.Name = a.Value
+		case a.Section == "Container" && a.Key == "Notify" && a.Value == "healthy":
+			q.ready[file] = "HEALTHY"
+		}
+	}
+	q.containers[file] = len(q.def.Containers)
+	q.def.Containers = append(q.def.Containers, ctr)
+}
+
+func (q *quadlet) container(f taskunit.File) {
+	ctr := &q.def.Containers[q.containers[path.Base(f.Path)]]
+	check := &healthCheck{}
+	for _, a := range f.Assignments() {
+		switch a.Section {
+		case "Container":
+			if !q.plain(ctr, a) && !q.checked(check, a) {
+				q.lose(a.Line, "%s=", a.Key)
+			}
+		case "Unit":
+			q.dependency(ctr, a)
+		case "Service":
+			q.service(a)
+		case "Install":
+			q.install(a)
+		default:
+			q.lose(a.Line, "[%s] %s=", a.Section, a.Key)
+		}
+	}
+	if len(check.Command) > 0 {
+		check.clamp(func(what string) { q.lose(1, "health check: %s", what) })
+		ctr.HealthCheck = check
+	}
+}
+
+func (q *quadlet) pod(f taskunit.File) {
+	first := &q.def.Containers[0]
+	for _, a := range f.Assignments() {
+		switch {
+		case a.Section == "Pod" && a.Key == "PublishPort":
+			q.publish(first, a)
+		case a.Section == "Pod" && a.Key == "Volume":
+			for i := range q.def.Containers {
+				q.volume(&q.def.Containers[i], a)
+			}
+		case a.Section == "Pod" && a.Key == "PodName":
+			q.assign(&q.unit.Task, a.Line, "TaskName", a.Value)
+		case a.Section == "Unit" && a.Key == "Description":
+			q.assign(&q.unit.Unit, a.Line, "Description", a.Value)
+		case a.Section == "Service":
+			q.service(a)
+		case a.Section == "Install":
+			q.install(a)
+		default:
+			q.lose(a.Line, "[%s] %s=", a.Section, a.Key)
+		}
+	}
+}
+
+// plain converts a key of [Container]. It reports whether it knows it.
+func (q *quadlet) plain(ctr *container, a taskunit.Assignment) bool {
+	switch a.Key {
+	case "Image":
+		if strings.HasSuffix(a.Value, ".image") || strings.HasSuffix(a.Value, ".build") {
+			q.lose(a.Line, "Image=%s: name the image itself", a.Value)
+		}
+		ctr.Image = a.Value
+	case "Exec":
+		ctr.Command = taskunit.Words(a.Value)
+	case "Entrypoint":
+		ctr.EntryPoint = taskunit.Words(a.Value)
+	case "Environment":
+		for _, w := range taskunit.Words(a.Value) {
+			name, value, _ := strings.Cut(w, "=")
+			ctr.Environment = append(ctr.Environment, pair{name, value})
+		}
+	case "EnvironmentFile":
+		q.assign(&q.unit.Task, a.Line, "EnvironmentFile", unitPath(q.dir, a.Value))
+		q.lose(a.Line, "EnvironmentFile= is given to all containers")
+	case "PublishPort":
+		q.publish(ctr, a)
+	case "Volume":
+		q.volume(ctr, a)
+	case "User":
+		ctr.User = a.Value
+	case "WorkingDir":
+		ctr.WorkingDirectory = a.Value
+	case "ReadOnly":
+		ctr.ReadOnly = isTrue(a.Value)
+	case "RunInit":
+		ctr.linux().Init = isTrue(a.Value)
+	case "AddCapability":
+		ctr.capabilities().Add = append(ctr.capabilities().Add, strings.Fields(strings.ToUpper(a.Value))...)
+	case "DropCapability":
+		ctr.capabilities().Drop = append(ctr.capabilities().Drop, strings.Fields(strings.ToUpper(a.Value))...)
+	case "StopTimeout":
+		ctr.StopTimeout = q.number(a)
+	case "Memory":
+		if n, err := units.RAMInBytes(a.Value); err == nil && n > 0 {
+			ctr.Memory = (n + units.MiB - 1) / units.MiB
+		} else {
+			q.lose(a.Line, "Memory=%s", a.Value)
+		}
+	case "Label":
+		ctr.addLabels(taskunit.Words(a.Value))
+	case "Secret":
+		q.assign(&q.unit.Task, a.Line, "Secret", a.Value)
+		q.lose(a.Line, "Secret= is given to all containers")
+	case "Pull":
+		q.assign(&q.unit.Task, a.Line, "Pull", a.Value)
+	case "ContainerName", "Pod", "Notify": // dealt with
+	default:
+		return false
+	}
+	return true
+}
+
+// addLabels adds labels of the form NAME=VALUE.
+func (ctr *container) addLabels(words []string) {
+	if ctr.Labels == nil {
+		ctr.Labels = map[string]string{}
+	}
+	for _, w := range words {
+		name, value, _ := strings.Cut(w, "=")
+		ctr.Labels[name] = value
+	}
+}
+
+// checked converts the keys of a health check.
+func (q *quadlet) checked(h *healthCheck, a taskunit.Assignment) bool {
+	switch a.Key {
+	case "HealthCmd":
+		h.Command = healthCommand(a.Value)
+	case "HealthInterval":
+		h.Interval = q.seconds(a)
+	case "HealthTimeout":
+		h.Timeout = q.seconds(a)
+	case "HealthRetries":
+		h.Retries = q.number(a)
+	case "HealthStartPeriod":
+		h.StartPeriod = q.seconds(a)
+	default:
+		return false
+	}
+	return true
+}
+
+// healthCommand reads HealthCmd= as podman run reads --health-cmd: a command line for a
+// shell, unless it is a list in JSON or begins with CMD. It is nil for "none".
+func healthCommand(text string) []string {
+	var list []string
+	if json.Unmarshal([]byte(text), &list) == nil && len(list) == 1 {
+		text = list[0]
+	} else if len(list) > 1 {
+		if slices.Contains([]string{"CMD", "CMD-SHELL"}, strings.ToUpper(list[0])) {
+			return list
+		}
+		return append([]string{"CMD"}, list...)
+	}
+	if words := strings.Fields(text); len(words) > 0 {
+		switch strings.ToUpper(words[0]) {
+		case "CMD":
+			return append([]string{"CMD"}, words[1:]...)
+		case "NONE":
+			return nil
+		}
+	}
+	return []string{"CMD-SHELL", text}
+}
+
+// dependency converts what [Unit] says of other containers of the task; the rest
+// stays a matter of the unit.
+func (q *quadlet) dependency(ctr *container, a taskunit.Assignment) {
+	switch a.Key {
+	case "Description":
+		return // of one container among several
+	case "After", "Requires", "BindsTo", "Wants", "PartOf":
+	default:
+		q.lose(a.Line, "[Unit] %s=", a.Key)
+		return
+	}
+	for _, name := range strings.Fields(a.Value) {
+		i, ours := q.containers[name]
+		if base, ok := strings.CutSuffix(name, ".service"); ok && !ours {
+			i, ours = q.containers[base+".container"]
+			name = base + ".container"
+		}
+		switch {
+		case !ours && !strings.HasSuffix(name, ".pod"):
+			q.assign(&q.unit.Unit, a.Line, a.Key, name)
+		case ours && a.Key != "PartOf":
+			d := dependency{q.def.Containers[i].Name, q.ready[name]}
+			if !slices.Contains(ctr.DependsOn, d) {
+				ctr.DependsOn = append(ctr.DependsOn, d)
+			}
+		}
+	}
+}
+
+func (q *quadlet) service(a taskunit.Assignment) {
+	switch a.Key {
+	case "Restart", "RestartSec", "TimeoutStartSec":
+		q.assign(&q.unit.Service, a.Line, a.Key, a.Value)
+	default:
+		q.lose(a.Line, "[Service] %s=", a.Key)
+	}
+}
+
+func (q *quadlet) install(a taskunit.Assignment) {
+	q.assign(&q.unit.Install, a.Line, a.Key, a.Value)
+}
+
+// unitPath makes a path of a unit in dir absolute. The specifiers in it stay; a % in the
+// directory of the unit is not one.
+func unitPath(dir, p string) string {
+	if path.IsAbs(p) || strings.HasPrefix(p, "%") {
+		return p
+	}
+	return path.Join(strings.ReplaceAll(dir, "%", "%%"), p)
+}
+
+func (q *quadlet) publish(ctr *container, a taskunit.Assignment) {
+	p, ok := parsePort(a.Value)
+	if !ok {
+		q.lose(a.Line, "PublishPort=%s", a.Value)
+		return
+	}
+	ctr.PortMappings = append(ctr.PortMappings, p)
+}
+
+func (q *quadlet) number(a taskunit.Assignment) int {
+	n, err := strconv.Atoi(a.Value)
+	if err != nil || n < 0 {
+		q.lose(a.Line, "%s=%s is not a number", a.Key, a.Value)
+	}
+	return max(n, 0)
+}
+
+// seconds reads a time such as 30 or 1m30s and rounds it up.
+func (q *quadlet) seconds(a taskunit.Assignment) int {
+	if n, err := strconv.Atoi(a.Value); err == nil && n >= 0 {
+		return n
+	}
+	d, err := time.ParseDuration(a.Value)
+	if err != nil || d < 0 {
+		q.lose(a.Line, "%s=%s is not a duration", a.Key, a.Value)
+		return 0
+	}
+	return int(math.Ceil(d.Seconds()))
+}
+
+func isTrue(v string) bool {
+	return slices.Contains([]string{"1", "yes", "true", "on"}, strings.ToLower(v))
+}
+
+// declare notes the name that a .volume file gives its volume.
+func (q *quadlet) declare(f taskunit.File) {
+	q.name, q.dir = path.Base(f.Path), path.Dir(f.Path)
+	for _, a := range f.Assignments() {
+		switch {
+		case a.Section != "Volume":
+		case a.Key == "VolumeName" && !strings.Contains(a.Value, "%"):
+			q.volumes[q.name] = a.Value
+		default:
+			q.lose(a.Line, "[Volume] %s=%s", a.Key, a.Value)
+		}
+	}
+}
+
+// reserve keeps the names of the volumes in a file from paths of the host.
+func (q *quadlet) reserve(f taskunit.File) {
+	for _, a := range f.Assignments() {
+		if source, _, mounted := strings.Cut(a.Value, ":"); a.Key == "Volume" && mounted && !hostPath(source) {
+			q.reserved = append(q.reserved, q.named(source))
+		}
+	}
+}
+
+// named is what a volume is called in Podman: one of a file as the file says, else as
+// Quadlet calls it.
+func (q *quadlet) named(source string) string {
+	base, file := strings.CutSuffix(source, ".volume")
+	switch {
+	case !file:
+		return source
+	case q.volumes[source] != "":
+		return q.volumes[source]
+	}
+	return "systemd-" + base
+}
+
+func (q *quadlet) volume(ctr *container, a taskunit.Assignment) {
+	parts := strings.Split(a.Value, ":")
+	if len(parts) < 2 || strings.HasPrefix(parts[0], "%") {
+		q.lose(a.Line, "Volume=%s", a.Value)
+		return
+	}
+	name := q.named(parts[0])
+	switch {
+	case hostPath(parts[0]):
+		name = q.addPath(parts[0])
+	case plain(name) != name:
+		q.lose(a.Line, "Volume=%s: the name %s is to have letters, digits, dashes and underscores only", a.Value, name)
+		return
+	default:
+		name = q.addNamed(name, false)
+	}
+	readOnly := len(parts) > 2 && slices.Contains(strings.Split(parts[2], ","), "ro")
+	ctr.MountPoints = append(ctr.MountPoints, mountPoint{name, parts[1], readOnly})
+}
+
+// parsePort reads [[IP:]HOST:]CONTAINER[/PROTOCOL] without ranges.
+func parsePort(text string) (p port, ok bool) {
+	rest, protocol, _ := strings.Cut(text, "/")
+	p.Protocol = protocol
+	parts := strings.Split(rest, ":")
+	var err1, err2 error
+	p.ContainerPort, err1 = strconv.Atoi(parts[len(parts)-1])
+	if len(parts) > 1 && parts[len(parts)-2] != "" {
+		p.HostPort, err2 = strconv.Atoi(parts[len(parts)-2])
+	}
+	if len(parts) > 2 {
+		p.Extra = &hostIPOnly{strings.Trim(strings.Join(parts[:len(parts)-2], ":"), "[]")}
+	}
+	return p, err1 == nil && err2 == nil
+}

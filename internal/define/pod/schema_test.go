@@ -1,0 +1,123 @@
+package pod
+
+import (
+	"flag"
+	"fmt"
+	"go/format"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+var update = flag.Bool("update", false, "write golden and generated files")
+
+// roots are the kinds of documents whose members are known.
+var roots = []any{
+	corev1.Pod{}, corev1.ConfigMap{}, corev1.Secret{}, corev1.PodTemplate{}, corev1.ReplicationController{},
+	appsv1.Deployment{}, appsv1.ReplicaSet{}, appsv1.StatefulSet{}, appsv1.DaemonSet{}, batchv1.Job{}, batchv1.CronJob{},
+}
+
+// opaque are types whose members say nothing about a Pod that is to run.
+var opaque = []string{
+	"PodStatus", "ReplicationControllerStatus", "DeploymentStatus", "ReplicaSetStatus", "StatefulSetStatus",
+	"DaemonSetStatus", "JobStatus", "CronJobStatus", "PersistentVolumeClaimStatus", "ManagedFieldsEntry",
+}
+
+// TestSchemaIsThatOfKubernetes holds schema_gen.go against the types of k8s.io/api.
+// With -update it writes the file.
+func TestSchemaIsThatOfKubernetes(t *testing.T) {
+	types := make(map[string]string)
+	for _, r := range roots {
+		typeWord(types, reflect.TypeOf(r))
+	}
+	var b strings.Builder
+	b.WriteString("// Code generated from k8s.io/api by TestSchemaIsThatOfKubernetes. DO NOT EDIT.\n\npackage pod\n\nvar schemaText = map[string]string{\n")
+	for _, name := range slices.Sorted(maps.Keys(types)) {
+		fmt.Fprintf(&b, "\t%q: %q,\n", name, types[name])
+	}
+	b.WriteString("}\n")
+	source := aligned(t, b.String())
+	if *update {
+		if err := os.WriteFile("schema_gen.go", []byte(source), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	have, err := os.ReadFile("schema_gen.go")
+	if err != nil || string(have) != source {
+		t.Errorf("schema_gen.go is not that of k8s.io/api; run go test ./internal/define/pod -run Schema -update (%v)", err)
+	}
+}
+
+// typeWord returns the word of the schema for a type, and adds the members of structs.
+func typeWord(types map[string]string, t reflect.Type) string {
+	switch t {
+	case reflect.TypeOf(resource.Quantity{}):
+		return "quantity"
+	case reflect.TypeOf(intstr.IntOrString{}):
+		return "intOrString"
+	case reflect.TypeOf(metav1.Time{}), reflect.TypeOf(metav1.MicroTime{}):
+		return "time"
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return typeWord(types, t.Elem())
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return "bytes"
+		}
+		return "[]" + typeWord(types, t.Elem())
+	case reflect.Map:
+		return "map " + typeWord(types, t.Elem())
+	case reflect.Struct:
+		if slices.Contains(opaque, t.Name()) {
+			return "any"
+		}
+		if _, known := types[t.Name()]; !known {
+			types[t.Name()] = ""
+			types[t.Name()] = strings.Join(memberWords(types, t), ", ")
+		}
+		return t.Name()
+	default:
+		return t.Kind().String()
+	}
+}
+
+func memberWords(types map[string]string, t reflect.Type) (words []string) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case name == "-":
+		case name == "" && f.Anonymous:
+			inner := f.Type
+			if inner.Kind() == reflect.Pointer {
+				inner = inner.Elem()
+			}
+			words = append(words, memberWords(types, inner)...)
+		default:
+			words = append(words, name+" "+typeWord(types, f.Type))
+		}
+	}
+	return words
+}
+
+// aligned is source as gofmt writes it.
+func aligned(t *testing.T, source string) string {
+	t.Helper()
+	out, err := format.Source([]byte(source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}

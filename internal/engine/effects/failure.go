@@ -1,0 +1,93 @@
+package effects
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/podtask/podtask/internal/engine/imagestore"
+	"github.com/podtask/podtask/internal/engine/ledger"
+	"github.com/podtask/podtask/internal/host/libpod"
+	"github.com/podtask/podtask/internal/host/secretsource"
+	"github.com/podtask/podtask/internal/state"
+	"github.com/podtask/podtask/pkg/images"
+	"github.com/podtask/podtask/pkg/lifecycle"
+)
+
+// plain replaces what Go says about time limits, which a wrapped error ends with.
+var plain = strings.NewReplacer(
+	": "+context.DeadlineExceeded.Error(), "",
+	context.DeadlineExceeded.Error(), "no answer within the time limit",
+	context.Canceled.Error(), "canceled",
+)
+
+// ErrCreateConfig is Kubernetes' word for a container that its specification keeps from
+// being created.
+const ErrCreateConfig = "CreateContainerConfigError"
+
+// Failure turns an error into data. Callers never look at error texts.
+func Failure(err error) lifecycle.Failure {
+	if err == nil {
+		return lifecycle.Failure{}
+	}
+	f := lifecycle.Failure{Class: lifecycle.Permanent, Message: plain.Replace(err.Error())}
+	var pod *libpod.Error
+	var img *images.Error
+	var secret *secretsource.Error
+	var auth *imagestore.CredentialsError
+	switch {
+	case errors.As(err, new(*ledger.PassingError)):
+		f.Class = lifecycle.Temporary
+	case errors.As(err, &pod):
+		f.Class, f.ExitCode = podmanClass(pod)
+	case errors.As(err, &img):
+		f.Class = imageClass(img)
+	case errors.As(err, &secret) && secret.Passing, errors.Is(err, state.ErrNoSpace), errors.Is(err, state.ErrInDoubt):
+		f.Class = lifecycle.Temporary
+	case errors.Is(err, context.DeadlineExceeded):
+		f.Class = lifecycle.Timeout
+	case errors.Is(err, context.Canceled):
+		f.Class = lifecycle.Canceled
+	}
+	if errors.Is(err, libpod.RootUser) {
+		f.Name = ErrCreateConfig
+	}
+	if errors.As(err, &auth) && f.Class == lifecycle.Permanent {
+		f.Name = "CannotPullContainerAuthError"
+	}
+	return f
+}
+
+func podmanClass(e *libpod.Error) (class lifecycle.Class, exitCode int) {
+	switch {
+	case e.Class == libpod.Canceled:
+		return lifecycle.Canceled, 0
+	case e.Class == libpod.Timeout:
+		return lifecycle.Timeout, 0
+	case e.Class == libpod.NoImage && e.Op == "create container":
+		return lifecycle.NoImage, 0
+	case e.Class == libpod.CommandNotFound:
+		return lifecycle.Permanent, 127
+	case e.Class == libpod.CommandNotExecutable:
+		return lifecycle.Permanent, 126
+	case e.Class == libpod.QuotaExceeded:
+		return lifecycle.QuotaUsedUp, 0
+	case e.Class == libpod.Unavailable || e.Temporary():
+		return lifecycle.Temporary, 0
+	default:
+		return lifecycle.Permanent, 0
+	}
+}
+
+func imageClass(e *images.Error) lifecycle.Class {
+	switch {
+	case e.Class == images.Canceled:
+		return lifecycle.Canceled
+	case e.Class == images.Timeout:
+		return lifecycle.Timeout
+	case e.Temporary():
+		return lifecycle.Temporary
+	default:
+		return lifecycle.Permanent
+	}
+}

@@ -1,0 +1,81 @@
+package effects
+
+import (
+	"context"
+	"errors"
+
+	"github.com/podtask/podtask/internal/engine/endpoint"
+	"github.com/podtask/podtask/internal/engine/ledger"
+	"github.com/podtask/podtask/internal/engine/taskspec"
+	"github.com/podtask/podtask/internal/host/libpod"
+	"github.com/podtask/podtask/pkg/lifecycle"
+)
+
+// If Podman's service is killed in the middle of a start, it has not recorded all that it
+// did, and the next start fails. Podman then ends the process that was in the way. If conmon reports
+// that end late, Podman takes it for the end of the process that a third start has made. So what
+// never ran is removed and created again: the names are the task's. Where Podman keeps the
+// address of a container that is gone, the next one requests another address, and
+// internal/engine/endpoint adds the old one to it, which all hosts files contain.
+
+// discard removes a container that never ran. The next inspection finds that it does not
+// exist, so it is created again.
+func discard(ctx context.Context, podman Podman, s lifecycle.State, index int, cause error) error {
+	name := taskspec.ContainerName(s, index)
+	seen, err := podman.InspectContainer(ctx, name)
+	if err != nil {
+		return err
+	}
+	if seen.Status != libpod.Created {
+		return cause
+	}
+	if err := podman.RemoveContainer(ctx, name, s.ID); err != nil {
+		return Persistent(err)
+	}
+	return &ledger.PassingError{Cause: cause}
+}
+
+// discardPod removes a pod in which nothing ever ran, with the containers that were
+// created in it.
+func discardPod(ctx context.Context, podman Podman, s lifecycle.State, cause error) error {
+	for i, c := range s.Containers {
+		if !c.StartedAt.IsZero() {
+			return cause
+		}
+		seen, err := podman.InspectContainer(ctx, taskspec.ContainerName(s, i))
+		if err != nil {
+			return err
+		}
+		if seen.Status > libpod.Created {
+			return cause
+		}
+	}
+	if err := podman.RemovePod(ctx, taskspec.PodName(s), s.ID); err != nil {
+		return Persistent(err)
+	}
+	return &ledger.PassingError{Cause: cause}
+}
+
+// enter prepares the network namespace of a container that is about to be started.
+func enter(ctx context.Context, r *Interpreter, to *endpoint.Endpoint, s lifecycle.State, e lifecycle.StartContainer) (missing lifecycle.Failure, err error) {
+	missing, err = to.Enter(ctx, s, e.Index)
+	if !errors.Is(err, libpod.Interrupted) {
+		return missing, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, endpoint.StartLimit)
+	defer cancel()
+	podman, connErr := r.Podman(ctx)
+	if connErr != nil {
+		return missing, connErr
+	}
+	return missing, startAgain(ctx, podman, s, e, err)
+}
+
+// startAgain returns the error of a start that an earlier, interrupted one was in the way of. It
+// removes the container, unless it has run: then its files are kept.
+func startAgain(ctx context.Context, podman Podman, s lifecycle.State, e lifecycle.StartContainer, cause error) error {
+	if e.Restart > 0 {
+		return &ledger.PassingError{Cause: cause}
+	}
+	return discard(ctx, podman, s, e.Index, cause)
+}

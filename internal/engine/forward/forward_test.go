@@ -1,0 +1,380 @@
+package forward_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/podtask/podtask/internal/engine/forward"
+	"github.com/podtask/podtask/internal/testing/leaktest"
+	"github.com/podtask/podtask/internal/testing/rudeclient"
+)
+
+// server answers each line of a connection with its name and the line, and after the end of
+// what the client sends with "end".
+func server(t *testing.T, name string) (target forward.Target, stop func()) {
+	t.Helper()
+	l := listen(t)
+	var conns sync.WaitGroup
+	conns.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conns.Go(func() {
+				defer c.Close()
+				lines := bufio.NewScanner(c)
+				for lines.Scan() {
+					fmt.Fprintf(c, "%s %s\n", name, lines.Text())
+				}
+				fmt.Fprintln(c, "end")
+			})
+		}
+	})
+	stop = sync.OnceFunc(func() {
+		l.Close()
+		conns.Wait()
+	})
+	t.Cleanup(stop)
+	return forward.Target{ID: name, Address: l.Addr().String()}, stop
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// start returns a forwarder, which is closed before the servers are.
+func start(t *testing.T, cfg forward.Config, targets ...forward.Target) *forward.Forwarder {
+	t.Helper()
+	f, err := forward.Listen("127.0.0.1:0", cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	f.Set(targets)
+	return f
+}
+
+// client is a connection to a forwarder.
+type client struct {
+	t *testing.T
+	net.Conn
+	lines *bufio.Reader
+}
+
+func dial(t *testing.T, f *forward.Forwarder) client {
+	t.Helper()
+	c, err := net.Dial("tcp", f.Address().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return client{t, c, bufio.NewReader(c)}
+}
+
+// ask sends a line and returns the answer.
+func (c client) ask(line string) string {
+	c.t.Helper()
+	if _, err := fmt.Fprintln(c, line); err != nil {
+		c.t.Error(err)
+	}
+	return c.next()
+}
+
+func (c client) next() string {
+	c.t.Helper()
+	answer, err := c.lines.ReadString('\n')
+	if err != nil {
+		c.t.Errorf("%q, %v", answer, err)
+	}
+	return answer
+}
+
+func TestConnectionsGoToTheTargetWithTheFewest(t *testing.T) {
+	t.Parallel()
+	one, _ := server(t, "one")
+	two, _ := server(t, "two")
+	f := start(t, forward.Config{}, one, two)
+	got := map[string]int{}
+	for range 10 {
+		got[dial(t, f).ask("hello")]++
+	}
+	if got["one hello\n"] != 5 || got["two hello\n"] != 5 {
+		t.Errorf("answers %v, want 5 of each", got)
+	}
+}
+
+// The end of what a client sends reaches the server, whose answer still reaches the client.
+func TestHalfClose(t *testing.T) {
+	t.Parallel()
+	one, _ := server(t, "one")
+	c := dial(t, start(t, forward.Config{}, one))
+	c.ask("hello")
+	if err := c.Conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.next(); got != "end\n" {
+		t.Errorf("after the end of the request came %q", got)
+	}
+	if _, err := c.lines.ReadByte(); !errors.Is(err, io.EOF) {
+		t.Errorf("after the answer: %v, want its end", err)
+	}
+}
+
+func TestAnotherTargetIsDialedIfOneFails(t *testing.T) {
+	t.Parallel()
+	dead, stop := server(t, "dead")
+	stop()
+	one, _ := server(t, "one")
+	f := start(t, forward.Config{}, dead, one)
+	for range 5 {
+		if got := dial(t, f).ask("hello"); got != "one hello\n" {
+			t.Errorf("%q answered", got)
+		}
+	}
+}
+
+func TestConnectionsWaitForATarget(t *testing.T) {
+	t.Parallel()
+	one, _ := server(t, "one")
+	f := start(t, forward.Config{Patience: time.Hour})
+	c := dial(t, f)
+	if _, err := fmt.Fprintln(c, "hello"); err != nil {
+		t.Fatal(err)
+	}
+	f.Set([]forward.Target{one})
+	if got := c.next(); got != "one hello\n" {
+		t.Errorf("%q answered", got)
+	}
+}
+
+func TestPatienceEnds(t *testing.T) {
+	t.Parallel()
+	c := dial(t, start(t, forward.Config{Patience: time.Nanosecond}))
+	if _, err := c.lines.ReadByte(); err == nil {
+		t.Error("a connection without a target has an answer")
+	}
+}
+
+// A target that is taken away keeps its connections, gets no new ones, and is drained when
+// the last one ends.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	old, _ := server(t, "old")
+	next, _ := server(t, "new")
+	f := start(t, forward.Config{}, old)
+	first := dial(t, f)
+	first.ask("hello")
+	f.Set([]forward.Target{next})
+	for range 3 {
+		if got := dial(t, f).ask("hello"); got != "new hello\n" {
+			t.Errorf("a new connection went to %q", got)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := f.Drain(ended, "old"); !errors.Is(err, context.Canceled) {
+		t.Errorf("with an open connection: %v", err)
+	}
+	drained := make(chan error, 1)
+	go func() { drained <- f.Drain(t.Context(), "old") }()
+	if got := first.ask("still"); got != "old still\n" {
+		t.Errorf("the old connection has %q", got)
+	}
+	first.Close()
+	if err := <-drained; err != nil {
+		t.Error(err)
+	}
+}
+
+// No connection is forwarded beyond the limit, and one that ends makes room.
+func TestMaxConnections(t *testing.T) {
+	t.Parallel()
+	one, _ := server(t, "one")
+	f := start(t, forward.Config{MaxConnections: 1}, one)
+	first, second := dial(t, f), dial(t, f)
+	first.ask("hello")
+	if _, err := fmt.Fprintln(second, "hello"); err != nil {
+		t.Fatal(err)
+	}
+	var ended atomic.Bool
+	answered := make(chan bool)
+	go func() {
+		second.next()
+		answered <- ended.Load()
+	}()
+	first.ask("again")
+	ended.Store(true)
+	first.Close()
+	if !<-answered {
+		t.Error("the second connection was forwarded beside the first")
+	}
+}
+
+func TestCloseEndsEverything(t *testing.T) {
+	leaktest.Check(t, func(t *testing.T) {
+		one, _ := server(t, "one")
+		f := start(t, forward.Config{Patience: time.Hour}, one)
+		c := dial(t, f)
+		c.ask("hello")
+		f.Set(nil)
+		waiting := dial(t, f)
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+		for name, c := range map[string]client{"an open": c, "a waiting": waiting} {
+			if _, err := c.lines.ReadByte(); err == nil {
+				t.Errorf("%s connection is not closed", name)
+			}
+		}
+		again, err := forward.Listen(f.Address().String(), forward.Config{})
+		if err != nil {
+			t.Fatalf("its address cannot be used again: %v", err)
+		}
+		again.Close()
+	})
+}
+
+// Connections that are one after the other use all targets.
+func TestTargetsTakeTurns(t *testing.T) {
+	t.Parallel()
+	one, _ := server(t, "one")
+	two, _ := server(t, "two")
+	f := start(t, forward.Config{}, one, two)
+	got := map[string]int{}
+	for range 4 {
+		c := dial(t, f)
+		got[c.ask("hello")]++
+		c.Close()
+	}
+	if len(got) != 2 {
+		t.Errorf("answers %v, want some of each", got)
+	}
+}
+
+func TestListenSaysWhy(t *testing.T) {
+	t.Parallel()
+	l := listen(t)
+	defer l.Close()
+	if f, err := forward.Listen(l.Addr().String(), forward.Config{}); err == nil {
+		f.Close()
+		t.Error("two listen at one address")
+	}
+}
+
+// Targets come and go while clients ask: each request has an answer.
+func TestNoRequestIsLostWhileTargetsChange(t *testing.T) {
+	t.Parallel()
+	const clients, requests = 8, 100
+	f := start(t, forward.Config{})
+	var asked atomic.Int64
+	done := make(chan struct{})
+	var replaced sync.WaitGroup
+	replaced.Go(func() {
+		for i := 0; ; i++ {
+			next, stop := server(t, fmt.Sprint(i))
+			f.Set([]forward.Target{next})
+			for from := asked.Load(); asked.Load() < from+20; {
+				select {
+				case <-done:
+					return
+				default:
+					runtime.Gosched()
+				}
+			}
+			f.Set(nil)
+			if err := f.Drain(t.Context(), next.ID); err != nil {
+				t.Error(err)
+			}
+			stop()
+		}
+	})
+	var all sync.WaitGroup
+	for range clients {
+		all.Go(func() {
+			for i := range requests {
+				c, err := net.Dial("tcp", f.Address().String())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				fmt.Fprintf(c, "%d\n", i)
+				answer, err := bufio.NewReader(c).ReadString('\n')
+				if err != nil {
+					t.Errorf("request %d: %q, %v", i, answer, err)
+				}
+				asked.Add(1)
+				c.Close()
+			}
+		})
+	}
+	all.Wait()
+	close(done)
+	replaced.Wait()
+}
+
+// Clients that say nothing take all the places. They make room for those that do.
+func TestSilentClientsMakeRoom(t *testing.T) {
+	t.Parallel()
+	one, _ := server(t, "one")
+	f := start(t, forward.Config{MaxConnections: 2, Quiet: time.Millisecond}, one)
+	silent := []client{dial(t, f), dial(t, f)}
+	for range 3 {
+		if got := dial(t, f).ask("hello"); got != "one hello\n" {
+			t.Errorf("%q answered", got)
+		}
+	}
+	for _, c := range silent {
+		_ = c.SetReadDeadline(time.Now().Add(time.Minute))
+		if _, err := c.lines.ReadByte(); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("a silent connection: %v", err)
+		}
+	}
+}
+
+func TestRudeClientsMakeRoom(t *testing.T) {
+	t.Parallel()
+	one, _ := server(t, "one")
+	f := start(t, forward.Config{MaxConnections: 8, Quiet: time.Millisecond}, one)
+	rudeclient.Crowd(t, 1, "/", func() (net.Conn, error) { return net.Dial("tcp", f.Address().String()) })
+	if got := dial(t, f).ask("hello"); got != "one hello\n" {
+		t.Errorf("%q answered", got)
+	}
+}
+
+// A connection that is in use is not closed for others, which wait.
+func TestConnectionsInUseAreKept(t *testing.T) {
+	t.Parallel()
+	one, _ := server(t, "one")
+	f := start(t, forward.Config{MaxConnections: 1, Quiet: time.Hour}, one)
+	first := dial(t, f)
+	first.ask("hello")
+	second := dial(t, f)
+	if _, err := fmt.Fprintln(second, "later"); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		if got := first.ask("again"); got != "one again\n" {
+			t.Fatalf("the first connection: %q", got)
+		}
+	}
+	first.Close()
+	if got := second.next(); got != "one later\n" {
+		t.Errorf("the second connection: %q", got)
+	}
+}

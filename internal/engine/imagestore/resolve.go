@@ -1,0 +1,215 @@
+package imagestore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/podtask/podtask/internal/host/libpod"
+	"github.com/podtask/podtask/internal/host/secretsource"
+	"github.com/podtask/podtask/pkg/images"
+	"github.com/podtask/podtask/pkg/images/flight"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// Resolver resolves image references to digests.
+type Resolver struct {
+	Log      *slog.Logger
+	Getenv   func(string) string
+	Registry Registry
+	Podman   func(context.Context) (Podman, error)
+	Secrets  func(context.Context) (SecretReader, error)
+	Records  Records
+	// AWS reads credentials from the source aws:; nil: there is none.
+	AWS secretsource.AWS
+	// Timeout is how long a program may take to print credentials; 0 means the default of
+	// package secrets.
+	Timeout time.Duration
+
+	local flight.Group[string, libpod.Image]
+}
+
+// Digest returns the current digest of ref, according to the pull behavior of s and with
+// the credentials of its first container that has this image. If local copies are
+// preferred, it is that of the local copy. It is empty for a local image without a digest,
+// and for a container that is not pinned.
+func (r *Resolver) Digest(ctx context.Context, s lifecycle.State, ref string) (string, error) {
+	i := slices.IndexFunc(s.Task.Containers, func(c taskdef.Container) bool { return c.Image == ref })
+	if i < 0 {
+		s.Task.Containers, i = []taskdef.Container{{Image: ref}}, 0
+	}
+	answer, err := r.Resolve(ctx, s, lifecycle.ResolveImage{Index: i, Ref: ref})
+	return answer.Digest, err
+}
+
+// Resolve finds the digest of an image: in local storage if the pull behavior prefers
+// that, else in the registry (ECS: pullContainerManifest).
+func (r *Resolver) Resolve(ctx context.Context, s lifecycle.State, e lifecycle.ResolveImage) (lifecycle.Result, error) {
+	if s.Task.Containers[e.Index].Unpinned {
+		return lifecycle.Result{}, nil
+	}
+	ref, err := images.ParseRef(e.Ref)
+	if err != nil {
+		return lifecycle.Result{}, err
+	}
+	behavior := s.Options.Pull.Or(s.Task.Containers[e.Index].Extensions.Kube.Pull)
+	if r.prefersLocal(behavior, ref) {
+		image, err := r.localImage(ctx, ref.String())
+		if err == nil {
+			return lifecycle.Result{Digest: r.localDigest(ref, image)}, nil
+		}
+		if !errors.Is(err, libpod.NotFound) {
+			return lifecycle.Result{}, err
+		}
+		if behavior == lifecycle.PullNever {
+			return lifecycle.Result{}, notLocal(e.Ref)
+		}
+	}
+	login, err := r.login(ctx, credentials(s, e.Index), ref)
+	if err != nil {
+		return lifecycle.Result{}, err
+	}
+	res, err := r.Registry.Resolve(ctx, e.Ref, login)
+	return lifecycle.Result{Digest: res.Digest}, err
+}
+
+// localImage returns an image of local storage. Containers of a task that have the same one, and
+// ask at the same time, share the answer.
+func (r *Resolver) localImage(ctx context.Context, ref string) (libpod.Image, error) {
+	return r.local.Do(ctx, ref, func(ctx context.Context) (libpod.Image, error) {
+		podman, err := r.Podman(ctx)
+		if err != nil {
+			return libpod.Image{}, err
+		}
+		return podman.Image(ctx, ref)
+	})
+}
+
+func notLocal(ref string) error {
+	return fmt.Errorf("%s is not in local storage and must not be pulled (--pull never): `podman pull` it first, or choose another --pull", ref)
+}
+
+// prefersLocal reports whether a local copy is used without asking the registry; with once
+// only if podtask itself has pulled the name before.
+func (r *Resolver) prefersLocal(b lifecycle.PullBehavior, ref images.Ref) bool {
+	switch b {
+	case lifecycle.PullNever, lifecycle.PullPreferCached:
+		return true
+	case lifecycle.PullOnce:
+		return r.Records.PulledBefore(ref.String())
+	default:
+		return false
+	}
+}
+
+// localDigest returns the digest by which a local image was pulled from the reference's
+// repository. It is empty for an image that was built or loaded, and for one that was
+// pulled under other names only, which is logged.
+func (r *Resolver) localDigest(ref images.Ref, image libpod.Image) string {
+	digest, err := images.LocalDigest(ref, image.RepoDigests)
+	if err != nil {
+		r.Log.Warn("the digest of a local image is not known", "image", ref.String(), "error", err)
+	}
+	return digest
+}
+
+// CredentialsError reports that the credentials for a container's image cannot be read.
+type CredentialsError struct{ err error }
+
+func (e *CredentialsError) Error() string { return "registry credentials: " + e.err.Error() }
+
+func (e *CredentialsError) Unwrap() error { return e.err }
+
+// loginSource is where a container's own credentials come from, and what a program is told;
+// the zero one is none.
+type loginSource struct {
+	source string
+	asked  secretsource.Asked
+}
+
+func credentials(s lifecycle.State, i int) loginSource {
+	login := s.Task.Containers[i].RepositoryCredentials
+	if login == nil {
+		return loginSource{}
+	}
+	return loginSource{login.Source, secretsource.Asked{Reference: cmp.Or(login.ID, login.ValueFrom), TaskID: s.ID, Family: s.Task.Family, TaskRole: s.Task.Identity.TaskRoleARN, ExecutionRole: s.Task.Identity.ExecutionRoleARN}}
+}
+
+// login reads credentials for the registry of ref, right before they are used; zero for no
+// source. They are not kept.
+func (r *Resolver) login(ctx context.Context, l loginSource, ref images.Ref) (images.Login, error) {
+	if l.source == "" {
+		return images.Login{}, nil
+	}
+	source, err := secretsource.Parse(l.source)
+	if err != nil {
+		return images.Login{}, &CredentialsError{err}
+	}
+	reader := secretsource.Reader{Timeout: r.Timeout, Asked: l.asked, Getenv: r.Getenv, AWS: r.AWS, Podman: func(ctx context.Context, name string) ([]byte, error) {
+		podman, err := r.Secrets(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return podman.Secret(ctx, name)
+	}}
+	value, err := reader.Read(ctx, source)
+	if err != nil && l.asked.Reference != l.source {
+		err = fmt.Errorf("%s: %w", l.asked.Reference, err)
+	}
+	if err != nil {
+		return images.Login{}, &CredentialsError{err}
+	}
+	defer value.Clear()
+	login, err := images.ParseLogin(value.Bytes(), ref)
+	if err != nil {
+		return images.Login{}, &CredentialsError{fmt.Errorf("%s: %w", source, err)}
+	}
+	return login, nil
+}
+
+// platform is the platform that the task's images must have.
+func platform(t taskdef.Task) images.Platform {
+	p := images.Here()
+	if t.Platform.OS != "" {
+		p.OS = t.Platform.OS
+	}
+	if t.Platform.Architecture != "" {
+		p.Architecture = t.Platform.Architecture
+	}
+	return p
+}
+
+// Describe asks the registry about a reference, with quick only for its digest. The error is an *images.Error.
+func (r *Resolver) Describe(ctx context.Context, ref string, want images.Platform, quick bool) (images.Description, error) {
+	if quick {
+		r, err := r.Registry.Resolve(ctx, ref, images.Login{})
+		return images.Description{Resolution: r}, err
+	}
+	return r.Registry.Describe(ctx, ref, images.Login{}, want)
+}
+
+// Podman is the local image store, which is the user's.
+type Podman interface {
+	Image(ctx context.Context, ref string) (libpod.Image, error)
+	Pull(ctx context.Context, ref string, o libpod.PullOptions) (string, error)
+	Tag(ctx context.Context, imageID, ref string) error
+	Images(ctx context.Context) ([]libpod.Image, error)
+	RemoveUnusedImage(ctx context.Context, m libpod.Image) error
+}
+
+// SecretReader reads the secrets that users keep in Podman.
+type SecretReader interface {
+	Secret(ctx context.Context, name string) ([]byte, error)
+}
+
+// Registry answers questions about images; *images.Resolver is one.
+type Registry interface {
+	Resolve(ctx context.Context, ref string, login images.Login) (images.Resolution, error)
+	Describe(ctx context.Context, ref string, login images.Login, want images.Platform) (images.Description, error)
+	Access(ref images.Ref, given images.Login) (login images.Login, authFile string, err error)
+}

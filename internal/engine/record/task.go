@@ -1,0 +1,284 @@
+package record
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/podtask/podtask/internal/state"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// Tasks are the records of all tasks, and the locks that say who owns a task.
+type Tasks struct {
+	// Store holds the records, Locks the lock of each task.
+	Store *state.Store
+	Locks *state.Locks
+	// foreground holds a lock for each task that a process shows to a user.
+	Foreground *state.Locks
+}
+
+// agentKey is the lock of the one agent that a state directory has.
+const agentKey = "00000000000000000000000000000001"
+
+// LockAgent makes this process the agent of the state directory. While another one
+// lives the error is state.ErrLocked and names it.
+func (t *Tasks) LockAgent() (unlock func() error, err error) {
+	lock, err := t.Locks.Lock(agentKey)
+	var held *state.LockedError
+	if errors.As(err, &held) && held.Holder.PID != 0 && errors.Is(syscall.Kill(held.Holder.PID, 0), syscall.ESRCH) {
+		ctx, cancel := context.WithTimeout(context.Background(), deadHolderLimit)
+		defer cancel()
+		if late, waitErr := t.Locks.LockWait(ctx, agentKey); waitErr == nil {
+			lock, err = late, nil
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return lock.Unlock, nil
+}
+
+// deadHolderLimit is how long a lock may outlive a process that was killed while it started another
+// one, which has a copy of the lock's file until it runs its program.
+const deadHolderLimit = 5 * time.Second
+
+var ErrSeen = errors.New("seen")
+
+// Owned reports whether a process owns the task.
+func (t *Tasks) Owned(id string) bool {
+	_, held := t.Holder(id)
+	return held
+}
+
+// States returns the recorded state of every task in the order of their
+// creation, and beside it an error for each record that cannot be read.
+func (t *Tasks) States() ([]lifecycle.State, []error) {
+	var out []lifecycle.State
+	var errs []error
+	for r, err := range t.Store.All(t.Locks) {
+		if err == nil {
+			var s lifecycle.State
+			if s, err = Decode(r.Data); err == nil {
+				out = append(out, s)
+				continue
+			}
+			err = fmt.Errorf("record %s: %w", r.Key, err)
+		}
+		errs = append(errs, err)
+	}
+	slices.SortStableFunc(out, func(a, b lifecycle.State) int { return a.CreatedAt.Compare(b.CreatedAt) })
+	return out, errs
+}
+
+// NotFoundError says that no task fits what the user typed.
+type NotFoundError struct{ Ref string }
+
+func (e *NotFoundError) Error() string {
+	return fmt.Sprintf("no task %q: `podtask ps -a` lists them", e.Ref)
+}
+
+// AmbiguousError says that several tasks fit.
+type AmbiguousError struct {
+	Ref string
+	IDs []string
+	// Pods are the Pods that Ref names, as NAMESPACE/NAME, in the order of IDs; nil where it
+	// is the beginning of ids.
+	Pods []string
+}
+
+func (e *AmbiguousError) Error() string {
+	if e.Pods != nil {
+		all := make([]string, len(e.IDs))
+		for i, id := range e.IDs {
+			all[i] = e.Pods[i] + " (task " + id + ")"
+		}
+		return fmt.Sprintf("%q names %d Pods: %s: give NAMESPACE/NAME, the uid or the id of the task", e.Ref, len(all), strings.Join(all, ", "))
+	}
+	return fmt.Sprintf("%q fits %d tasks (%s): give more of the id", e.Ref, len(e.IDs), strings.Join(e.IDs, ", "))
+}
+
+// Find returns the task with the id, the name, the Pod (its NAMESPACE/NAME, name or uid) or
+// the unique prefix of an id. Of several tasks of one name, and of several copies of one
+// Pod, the one that has not stopped counts, else the newest.
+func (t *Tasks) Find(ref string) (lifecycle.State, error) {
+	if data, err := t.Store.Get(ref); err == nil {
+		return Decode(data)
+	} else if errors.Is(err, state.ErrCorrupt) || errors.Is(err, state.ErrFuture) {
+		return lifecycle.State{}, err
+	}
+	all, _ := t.States()
+	return choose(all, ref)
+}
+
+// choose is Find among the states of all tasks, oldest first.
+func choose(all []lifecycle.State, ref string) (lifecycle.State, error) {
+	var named, pods, prefixed []lifecycle.State
+	for _, s := range slices.Backward(all) {
+		if s.Name == ref && ref != "" {
+			named = append(named, s)
+		}
+		if ref != "" && taskdef.PodRefOf(s.Task).Fits(ref) {
+			pods = append(pods, s)
+		}
+		if strings.HasPrefix(s.ID, ref) && ref != "" {
+			prefixed = append(prefixed, s)
+		}
+	}
+	slices.SortStableFunc(named, func(a, b lifecycle.State) int { return stopped(a) - stopped(b) })
+	switch {
+	case len(named) > 0:
+		return named[0], nil
+	case len(pods) > 0:
+		return onePod(ref, pods)
+	case len(prefixed) == 1:
+		return prefixed[0], nil
+	case len(prefixed) > 1:
+		e := &AmbiguousError{Ref: ref}
+		for _, s := range prefixed {
+			e.IDs = append(e.IDs, s.ID[:12])
+		}
+		return lifecycle.State{}, e
+	}
+	return lifecycle.State{}, &NotFoundError{Ref: ref}
+}
+
+// onePod chooses among the tasks of the Pods that ref names, newest first.
+func onePod(ref string, pods []lifecycle.State) (lifecycle.State, error) {
+	if running := slices.DeleteFunc(slices.Clone(pods), func(s lifecycle.State) bool { return stopped(s) == 1 }); len(running) > 0 {
+		pods = running
+	} else if first := taskdef.PodRefOf(pods[0].Task).String(); !slices.ContainsFunc(pods, func(s lifecycle.State) bool { return taskdef.PodRefOf(s.Task).String() != first }) {
+		pods = pods[:1]
+	}
+	if len(pods) == 1 {
+		return pods[0], nil
+	}
+	e := &AmbiguousError{Ref: ref}
+	for _, s := range pods {
+		e.IDs, e.Pods = append(e.IDs, s.ID[:12]), append(e.Pods, taskdef.PodRefOf(s.Task).String())
+	}
+	return lifecycle.State{}, e
+}
+
+func stopped(s lifecycle.State) int {
+	if s.Status() == lifecycle.StatusStopped {
+		return 1
+	}
+	return 0
+}
+
+// ErrNameTaken says that a task of that name has not stopped yet.
+var ErrNameTaken = errors.New("name is taken")
+
+// AllTasks is the lock for what concerns all tasks: handing out names.
+var AllTasks = strings.Repeat("0", 32)
+
+func NewID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails: crypto/rand aborts the program instead
+	return hex.EncodeToString(b[:])
+}
+
+// Holder returns the owner of the task, if it has one.
+func (t *Tasks) Holder(id string) (state.Holder, bool) {
+	holder, held, err := t.Locks.Holder(id)
+	return holder, held && err == nil
+}
+
+// Decode reads a record, which may have been damaged or edited.
+func Decode(data []byte) (lifecycle.State, error) {
+	var s lifecycle.State
+	if err := json.Unmarshal(data, &s); err != nil {
+		return lifecycle.State{}, fmt.Errorf("record is not a task: %w", err)
+	}
+	if err := lifecycle.Check(s); err != nil {
+		return lifecycle.State{}, fmt.Errorf("record is inconsistent: %w", err)
+	}
+	return s, nil
+}
+
+// LockForeground says, until leave is called or this process ends, however it ends, that it shows
+// the task to a user. A task that is to be removed as soon as it has stopped
+// (Options.Remove) is then left to this process, which first shows its logs; otherwise its
+// owner or the clean-up removes it. Call it while the task is owned and before it runs.
+func (t *Tasks) LockForeground(id string) (leave func() error, err error) {
+	lock, err := t.Foreground.Lock(id)
+	if err != nil {
+		return nil, err
+	}
+	return lock.Remove, nil
+}
+
+// InForeground reports whether a process shows the task to a user.
+func (t *Tasks) InForeground(id string) bool {
+	_, held, err := t.Foreground.Holder(id)
+	return held && err == nil
+}
+
+// ForgetForeground removes the file of a lock whose holder was killed.
+func (t *Tasks) ForgetForeground(s lifecycle.State) {
+	if !s.Options.Remove {
+		return
+	}
+	if lock, err := t.Foreground.Lock(s.ID); err == nil {
+		_ = lock.Remove() // an empty file, which the next one of that name would use
+	}
+}
+
+// Get is a task as its record has it; without one the error is a *NotFoundError.
+func (t *Tasks) Get(id string) (lifecycle.State, error) {
+	data, err := t.Store.Get(id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return lifecycle.State{}, &NotFoundError{Ref: id}
+	}
+	if err != nil {
+		return lifecycle.State{}, err
+	}
+	return Decode(data)
+}
+
+// Watch calls fn with the recorded state of a task and with each later one, skipping some
+// if they change fast, until fn returns false, ctx ends (its cause is returned) or the
+// task has settled. Any process may own the task; what only the owner's memory contains is
+// not in the state. A task that is gone gives a *NotFoundError.
+func (t *Tasks) Watch(ctx context.Context, id string, fn func(lifecycle.State) bool) error {
+	show := func() error {
+		s, err := t.Get(id)
+		if err != nil {
+			return err
+		}
+		if !fn(s) || s.Settled() {
+			return ErrSeen
+		}
+		return nil
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	found := false
+	err := t.Store.FollowRecords(ctx, func(key string) {
+		if key != id || ctx.Err() != nil {
+			return
+		}
+		found = true
+		if err := show(); err != nil {
+			cancel(err)
+		}
+	}, func() {
+		if !found {
+			cancel(&NotFoundError{Ref: id})
+		}
+	})
+	if errors.Is(err, ErrSeen) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,205 @@
+package services
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+
+	"github.com/podtask/podtask/internal/engine/forward"
+	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/netns"
+	"github.com/podtask/podtask/pkg/service"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// listeners are the addresses of one service. Their connections are forwarded to the ports
+// that the copies in rotation publish.
+type listeners struct {
+	log   *slog.Logger
+	tasks *record.Tasks
+
+	mu   sync.Mutex
+	open map[string]*forward.Forwarder // by address
+	// targets are where the copies in rotation were found.
+	targets map[place]string
+}
+
+// place is a port of a copy.
+type place struct {
+	id, container string
+	port          uint16
+}
+
+// Follow opens and closes listeners as a state has them and forwards to its copies in
+// rotation. It returns the listeners that cannot be opened.
+func (l *listeners) Follow(s service.State) (not []service.Unheard) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for address, f := range l.open {
+		if !slices.ContainsFunc(s.Config.Listeners, func(c service.Listener) bool { return c.Address == address }) {
+			f.Close()
+			delete(l.open, address)
+		}
+	}
+	rotation := s.Rotation()
+	for _, c := range s.Config.Listeners {
+		f := l.open[c.Address]
+		if f == nil {
+			var err error
+			if f, err = forward.Listen(c.Address, forward.Config{Log: l.log}); err != nil {
+				not = append(not, service.Unheard{Address: c.Address, Problem: whyNot(c.Address, err)})
+				continue
+			}
+			if l.open == nil {
+				l.open = make(map[string]*forward.Forwarder)
+			}
+			l.open[c.Address] = f
+		}
+		f.Set(l.targetsOf(rotation, c))
+	}
+	// The addresses of copies that have left the rotation are forgotten.
+	maps.DeleteFunc(l.targets, func(p place, _ string) bool { return !slices.Contains(rotation, p.id) })
+	return not
+}
+
+// targetsOf are where the copies with these ids publish the port of a listener.
+func (l *listeners) targetsOf(ids []string, c service.Listener) (targets []forward.Target) {
+	for _, id := range ids {
+		at := place{id, c.Container, c.Port}
+		address := l.targets[at]
+		if address == "" {
+			st, err := l.tasks.Get(id)
+			if err == nil {
+				address = published(st, c.Container, c.Port)
+			}
+			if address == "" {
+				l.log.Warn("no connections are forwarded to a copy", "task", id, "container", c.Container, "port", c.Port, "error", err)
+				continue
+			}
+			if l.targets == nil {
+				l.targets = make(map[place]string)
+			}
+			l.targets[at] = address
+		}
+		targets = append(targets, forward.Target{ID: id, Address: address})
+	}
+	return targets
+}
+
+// Drain waits until a copy has no forwarded connection any more, at most until ctx ends.
+func (l *listeners) Drain(ctx context.Context, id string) {
+	l.mu.Lock()
+	open := slices.Collect(maps.Values(l.open))
+	l.mu.Unlock()
+	for _, f := range open {
+		if err := f.Drain(ctx, id); errors.Is(err, context.DeadlineExceeded) {
+			l.log.Warn("a copy still has connections and is stopped", "task", id, "address", f.Address())
+		}
+	}
+}
+
+// Close closes all listeners and their connections.
+func (l *listeners) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range l.open {
+		f.Close()
+	}
+	l.open = nil
+}
+
+// published is the address at which a running task publishes a TCP port of a container; ""
+// if it does not.
+func published(s lifecycle.State, container string, port uint16) string {
+	i := slices.IndexFunc(s.Task.Containers, func(c taskdef.Container) bool { return c.Name == container })
+	switch {
+	case i < 0:
+		return ""
+	case s.Task.Network == taskdef.NetworkHost:
+		return net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port)))
+	}
+	bound := s.Sandbox.Ports
+	if s.Sandbox.NoInfra || s.Task.Bridged() {
+		bound = s.Containers[i].Ports
+	}
+	for _, p := range bound {
+		if p.ContainerPort == port && p.Protocol == "tcp" && p.HostPort != 0 {
+			return net.JoinHostPort(reachable(p.HostIP), strconv.Itoa(int(p.HostPort)))
+		}
+	}
+	return ""
+}
+
+// reachable is an address by which this host reaches a port that is published at ip.
+func reachable(ip string) string {
+	a, err := netip.ParseAddr(ip)
+	switch {
+	case err != nil, a == netip.IPv4Unspecified():
+		return "127.0.0.1"
+	case a.IsUnspecified():
+		return "::1"
+	}
+	return a.String()
+}
+
+// whyNot says why a listener cannot be opened, and who has its port.
+func whyNot(address string, err error) string {
+	_, text, _ := net.SplitHostPort(address)
+	port, _ := strconv.ParseUint(text, 10, 16)
+	var errno syscall.Errno
+	if !errors.As(err, &errno) {
+		return err.Error()
+	}
+	switch why := errno.Error(); errno {
+	case syscall.EADDRINUSE:
+		if holder, found := netns.FindHolder("tcp", uint16(port)); found {
+			return fmt.Sprintf("%s: %s has the port", why, holder)
+		}
+		return why
+	case syscall.EACCES:
+		return fmt.Sprintf("%s: the lowest port that users without privileges may open is %d (net.ipv4.ip_unprivileged_port_start)", why, netns.UnprivilegedStart())
+	default:
+		return why
+	}
+}
+
+// checkListeners returns what keeps the listeners of a configuration from being opened that
+// the one before does not have.
+func (a *Services) checkListeners(name string, before, after service.Config) error {
+	var errs []error
+	for _, c := range after.Listeners {
+		if slices.ContainsFunc(before.Listeners, func(o service.Listener) bool { return o.Address == c.Address }) {
+			continue
+		}
+		if other := a.listensAt(name, c.Address); other != "" {
+			errs = append(errs, fmt.Errorf("service %s listens on %s already", other, c.Address))
+			continue
+		}
+		f, err := net.Listen("tcp", c.Address)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("cannot listen on %s: %s", c.Address, whyNot(c.Address, err)))
+			continue
+		}
+		f.Close()
+	}
+	return errors.Join(errs...)
+}
+
+// listensAt names another service with a listener at the address; "" if there is none.
+func (a *Services) listensAt(name, address string) string {
+	for _, s := range a.States() {
+		if s.Name != name && slices.ContainsFunc(s.Config.Listeners, func(c service.Listener) bool { return c.Address == address }) {
+			return s.Name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,205 @@
+package services
+
+import (
+	"bufio"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/service"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+func TestPublished(t *testing.T) {
+	t.Parallel()
+	two := []taskdef.Container{{Name: "app"}, {Name: "side"}}
+	bound := func(ip string, host uint16) []taskdef.Port {
+		return []taskdef.Port{{ContainerPort: 80, HostPort: host, Protocol: "udp"}, {ContainerPort: 80, HostPort: host + 1, Protocol: "tcp", HostIP: ip}}
+	}
+	for name, tt := range map[string]struct {
+		network         taskdef.NetworkMode
+		pod, app        []taskdef.Port
+		container, want string
+	}{
+		"by the pod":                {taskdef.NetworkAWSVPC, bound("", 40000), nil, "app", "127.0.0.1:40001"},
+		"by the container":          {taskdef.NetworkBridge, nil, bound("0.0.0.0", 40000), "app", "127.0.0.1:40001"},
+		"by another container":      {taskdef.NetworkBridge, nil, bound("", 40000), "side", ""},
+		"at an address":             {taskdef.NetworkAWSVPC, bound("192.0.2.1", 40000), nil, "app", "192.0.2.1:40001"},
+		"at all IPv6 addresses":     {taskdef.NetworkAWSVPC, bound("::", 40000), nil, "app", "[::1]:40001"},
+		"on the host itself":        {taskdef.NetworkHost, nil, nil, "app", "127.0.0.1:80"},
+		"not yet":                   {taskdef.NetworkAWSVPC, nil, nil, "app", ""},
+		"by no container like that": {taskdef.NetworkHost, nil, nil, "db", ""},
+	} {
+		s := lifecycle.State{Task: taskdef.Task{Network: tt.network, Containers: two}, Containers: []lifecycle.Container{{Ports: tt.app}, {}}}
+		s.Sandbox.Ports = tt.pod
+		if got := published(s, tt.container, 80); got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+// A listener whose port is in use is reported with its holder, and opened when it is free.
+func TestListenersFollowTheService(t *testing.T) {
+	t.Parallel()
+	backend, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer backend.Close()
+	go func() {
+		for {
+			c, err := backend.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write([]byte("hello\n"))
+			c.Close()
+		}
+	}()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	address := taken.Addr().String()
+	l := &listeners{log: slog.New(slog.DiscardHandler), tasks: &record.Tasks{}}
+	defer l.Close()
+	l.targets = map[place]string{{"one", "app", 80}: backend.Addr().String()}
+	s := service.State{
+		Config: service.Config{Listeners: []service.Listener{{Address: address, Container: "app", Port: 80}}},
+		Tasks:  []service.Task{{ID: "one", Phase: service.Live, HealthyNow: true}},
+	}
+	not := l.Follow(s)
+	if len(not) != 1 || not[0].Address != address || !strings.Contains(not[0].Problem, "address already in use: process") {
+		t.Errorf("with a port in use: %+v", not)
+	}
+	taken.Close()
+	if not := l.Follow(s); len(not) > 0 {
+		t.Fatalf("with a free port: %+v", not)
+	}
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if line, err := bufio.NewReader(c).ReadString('\n'); line != "hello\n" {
+		t.Errorf("%q, %v", line, err)
+	}
+	s.Config.Listeners = nil
+	if not := l.Follow(s); len(not) > 0 {
+		t.Errorf("without listeners: %+v", not)
+	}
+	if c, err := net.Dial("tcp", address); err == nil {
+		c.Close()
+		t.Error("a listener that was taken away is open")
+	}
+	s.Tasks = nil
+	if l.Follow(s); len(l.targets) > 0 {
+		t.Errorf("the addresses of copies that are gone stay: %v", l.targets)
+	}
+}
+
+// Connections go to healthy copies only. A copy that leaves the rotation keeps the connections it
+// has, and its drain lasts until they have ended.
+func TestListenersForwardToHealthyCopies(t *testing.T) {
+	t.Parallel()
+	good, sick := echo(t, "good"), echo(t, "sick")
+	l := &listeners{log: slog.New(slog.DiscardHandler), tasks: &record.Tasks{}}
+	defer l.Close()
+	l.targets = map[place]string{{"good", "app", 80}: good, {"sick", "app", 80}: sick}
+	s := service.State{
+		Config: service.Config{Listeners: []service.Listener{{Address: freeAddress(t), Container: "app", Port: 80}}},
+		Tasks:  []service.Task{{ID: "good", Phase: service.Live, HealthyNow: true}, {ID: "sick", Phase: service.Live}},
+	}
+	if not := l.Follow(s); len(not) > 0 {
+		t.Fatalf("%+v", not)
+	}
+	address := s.Config.Listeners[0].Address
+	for range 10 {
+		if c, who := connect(t, address); who != "good" {
+			t.Fatalf("a connection goes to %s", who)
+		} else {
+			c.Close()
+		}
+	}
+
+	open, _ := connect(t, address)
+	s.Tasks[0].Phase, s.Tasks[1].HealthyNow = service.Stopping, true
+	l.targets[place{"sick", "app", 80}] = sick
+	if not := l.Follow(s); len(not) > 0 {
+		t.Fatalf("%+v", not)
+	}
+	if c, who := connect(t, address); who != "sick" {
+		t.Errorf("with the other copy healthy, a connection goes to %s", who)
+	} else {
+		c.Close()
+	}
+	drained := make(chan struct{})
+	go func() { l.Drain(t.Context(), "good"); close(drained) }()
+	if _, err := open.Write([]byte("more\n")); err != nil {
+		t.Error(err)
+	}
+	if line, err := bufio.NewReader(open).ReadString('\n'); line != "more\n" || err != nil {
+		t.Errorf("the open connection answers %q, %v", line, err)
+	}
+	select {
+	case <-drained:
+		t.Error("the copy is drained and has a connection")
+	default:
+	}
+	open.Close()
+	<-drained
+}
+
+// echo serves a name, then what it receives, and returns its address.
+func echo(t *testing.T, name string) string {
+	t.Helper()
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { lis.Close() })
+	go func() {
+		for {
+			c, err := lis.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				_, _ = io.WriteString(c, name+"\n")
+				_, _ = io.Copy(c, c)
+			}()
+		}
+	}()
+	return lis.Addr().String()
+}
+
+// connect connects to an address and returns who answers.
+func connect(t *testing.T, address string) (net.Conn, string) {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	line := make([]byte, len("good\n")) // both names have this length
+	if _, err := io.ReadFull(c, line); err != nil {
+		t.Fatal(err)
+	}
+	return c, strings.TrimSpace(string(line))
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lis.Close()
+	return lis.Addr().String()
+}

@@ -1,0 +1,331 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/podtask/podtask/internal/engine"
+
+	"github.com/podtask/podtask/internal/engine/fleet"
+	"github.com/podtask/podtask/internal/engine/limits"
+	"github.com/podtask/podtask/internal/engine/services"
+	"github.com/podtask/podtask/internal/state"
+	"github.com/podtask/podtask/internal/testing/enginetest"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/service"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// crew is an agent with a fleet and its services.
+type crew struct {
+	*bed
+	host     *engine.Agent
+	fleet    *fleet.Fleet
+	services *services.Services
+	end      func()
+}
+
+// crew starts an agent whose records are written to fsys.
+func (b *bed) crew(fsys state.FS) *crew {
+	b.t.Helper()
+	c := &crew{bed: b, host: b.hostOn(fsys)}
+	ctx, cancel := context.WithCancel(b.t.Context())
+	c.fleet = engine.NewFleet(ctx, c.host)
+	var err error
+	if c.services, err = engine.NewServices(ctx, c.host, c.fleet, lifecycle.Options{Limits: limits.Off}); err != nil {
+		b.t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := c.fleet.Run(); err != nil {
+			b.t.Errorf("the fleet: %v", err)
+		}
+	})
+	wg.Go(c.services.Run)
+	c.end = func() { cancel(); wg.Wait() }
+	b.t.Cleanup(c.end)
+	return c
+}
+
+// copies is a revision of a task definition, with what its container does.
+func copies(revision int, command ...string) service.Spec {
+	return service.Spec{TaskDefinition: fmt.Sprintf("web:%d", revision), Task: taskdef.Task{
+		Family: "web", Revision: revision, Network: taskdef.NetworkBridge, Containers: []taskdef.Container{
+			{Name: "app", Image: fleetImage, Essential: true, StopTimeout: time.Second, Command: command, HealthCheck: &taskdef.HealthCheck{
+				Command: []string{"CMD", enginetest.Program, "exists", "/tmp/well"}, Interval: 5 * time.Second, Timeout: 2 * time.Second, Retries: 3,
+			}},
+		},
+	}}
+}
+
+var (
+	well     = []string{"write", "/tmp/well", "--", "serve"}
+	prudence = service.Config{Breaker: service.Breaker{Enable: true, Rollback: true}}
+)
+
+// await waits until a service fits.
+func (c *crew) await(name, what string, fits func(service.State) bool) service.State {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	defer cancel()
+	var last service.State
+	if err := c.services.Watch(ctx, name, func(s service.State) bool { last = s; return !fits(s) }); err != nil {
+		c.t.Fatalf("wait for %s: %v: %+v\n%s", what, err, last.Tasks, events(last))
+	}
+	if !fits(last) {
+		c.t.Fatalf("the service ended before it %s:\n%s", what, events(last))
+	}
+	return last
+}
+
+func events(s service.State) string {
+	var text strings.Builder
+	for _, e := range s.Events {
+		fmt.Fprintln(&text, e.Message)
+	}
+	return text.String()
+}
+
+func steady(s service.State) bool { return s.Steady }
+
+// running are the tasks of a service that have not stopped, by deployment.
+func (c *crew) running(name string) map[string][]string {
+	all, errs := c.host.Tasks.States()
+	for _, err := range errs {
+		c.t.Error(err)
+	}
+	found := map[string][]string{}
+	for _, s := range all {
+		if s.Options.Service == name && s.Status() != lifecycle.StatusStopped {
+			found[s.Options.Deployment] = append(found[s.Options.Deployment], s.ID)
+		}
+	}
+	return found
+}
+
+// removed removes a service and checks that nothing is left of it.
+func (c *crew) removed(name string) {
+	c.t.Helper()
+	if _, err := c.services.Remove(c.t.Context(), name, true); err != nil {
+		c.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	defer cancel()
+	if err := c.services.Watch(ctx, name, func(service.State) bool { return true }); err != nil && !errors.Is(err, services.ErrNoService) {
+		c.t.Fatal(err)
+	}
+	if all, errs := c.host.Tasks.States(); len(all)+len(errs) > 0 {
+		c.t.Errorf("%d tasks are left, %v", len(all), errs)
+	}
+	if left := c.podman.Left(""); len(left) != 0 {
+		c.t.Errorf("left in Podman: %v", left)
+	}
+	if records, err := filepath.Glob(filepath.Join(c.dir, "services", "*")); err != nil || len(records) > 0 {
+		c.t.Errorf("left: %v, %v", records, err)
+	}
+}
+
+func TestServiceKeepsItsCopies(t *testing.T) {
+	t.Parallel()
+	c := newBed(t).crew(state.OS{})
+	if _, err := c.services.Create(t.Context(), "web", copies(1, well...), 3, prudence); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.services.Create(t.Context(), "web", copies(1, well...), 1, prudence); !errors.Is(err, services.ErrServiceExists) {
+		t.Errorf("a second one of that name: %v", err)
+	}
+	c.await("web", "three copies", steady)
+	first := c.running("web")["web/1"]
+	if len(first) != 3 {
+		t.Fatalf("%v run", c.running("web"))
+	}
+	s, err := c.host.Tasks.Find("web-2")
+	if err != nil || s.Options.Service != "web" {
+		t.Errorf("task web-2: %+v, %v", s.Options, err)
+	}
+
+	// A user stops one and removes another one by force.
+	if err := c.fleet.Send(t.Context(), first[0], lifecycle.StopRequested{By: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.fleet.Send(t.Context(), first[1], lifecycle.RemoveRequested{By: "test", Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	s5 := c.await("web", "replacements", func(s service.State) bool { return s.LastTask == 5 && s.Steady })
+	if s5.Pace.Streak != 0 {
+		t.Errorf("%d failures:\n%s", s5.Pace.Streak, events(s5))
+	}
+
+	two := 2
+	if _, err := c.services.Update(t.Context(), "web", services.Change{DesiredCount: &two}); err != nil {
+		t.Fatal(err)
+	}
+	c.await("web", "two copies", steady)
+	if n := len(c.running("web")["web/1"]); n != 2 {
+		t.Errorf("%d copies, want 2", n)
+	}
+	if _, err := c.services.Remove(t.Context(), "web", false); !errors.As(err, new(*services.BadServiceError)) {
+		t.Errorf("removal of a service that is not scaled to 0: %v", err)
+	}
+	c.removed("web")
+}
+
+func TestServiceRollsAndReturns(t *testing.T) {
+	t.Parallel()
+	c := newBed(t).crew(state.OS{})
+	if _, err := c.services.Create(t.Context(), "web", copies(1, well...), 2, prudence); err != nil {
+		t.Fatal(err)
+	}
+	c.await("web", "steady", steady)
+	good, bad := copies(2, well...), copies(3, "exit", "3")
+	if _, err := c.services.Update(t.Context(), "web", services.Change{Spec: &good}); err != nil {
+		t.Fatal(err)
+	}
+	c.await("web", "the second revision", func(s service.State) bool { return s.Steady && s.Primary().ID == "web/2" })
+	kept := c.running("web")["web/2"]
+	if _, err := c.services.Update(t.Context(), "web", services.Change{Spec: &bad}); err != nil {
+		t.Fatal(err)
+	}
+	s := c.await("web", "the return", func(s service.State) bool { return s.Steady && s.Rollbacks == 1 })
+	if now := c.running("web"); len(now) != 1 || fmt.Sprint(now["web/2"]) != fmt.Sprint(kept) {
+		t.Errorf("%v run, want %v:\n%s", now, kept, events(s))
+	}
+	if s, err := c.services.Rollback(t.Context(), "web"); err != nil || s.Primary().ID != "web/1" {
+		t.Errorf("rolled back to %s, %v", s.Primary().ID, err)
+	}
+	c.await("web", "the first revision", func(s service.State) bool { return s.Steady && s.Primary().ID == "web/1" })
+	c.removed("web")
+}
+
+// Whenever the agent dies, be it before or after any save, the next one continues where it
+// stopped, and there are never more copies than there may be.
+func TestServiceSurvivesTheAgentsDeathAtAnySave(t *testing.T) {
+	t.Parallel()
+	for _, after := range []bool{false, true} {
+		for n := 1; n <= 13; n += 3 {
+			t.Run(fmt.Sprintf("save %d, done %t", n, after), func(t *testing.T) {
+				t.Parallel()
+				b := newBed(t)
+				deadly := &deadlyFS{after: after, died: make(chan struct{})}
+				deadly.left.Store(int64(n))
+				first := b.crew(deadly)
+				second := copies(2, well...)
+				if _, err := first.services.Create(t.Context(), "web", copies(1, well...), 2, prudence); err == nil {
+					go first.roll(second, deadly)
+				}
+				<-deadly.died
+				first.end()
+
+				next := b.crew(state.OS{})
+				if _, err := next.services.State("web"); errors.Is(err, services.ErrNoService) {
+					if n > 1 || after {
+						t.Fatal("the service is forgotten")
+					}
+					return
+				}
+				_, _ = next.services.Update(t.Context(), "web", services.Change{Spec: &second})
+				next.await("web", "steady", func(s service.State) bool {
+					if running := next.running("web"); len(running["web/1"])+len(running["web/2"])+len(running["web/3"]) > 3 {
+						t.Errorf("%v run at once", running)
+					}
+					return s.Steady && s.Primary().TaskDefinition == "web:2"
+				})
+				if running := next.running("web"); len(running) != 1 || len(running[next.must("web").Primary().ID]) != 2 {
+					t.Errorf("%v run", running)
+				}
+				next.removed("web")
+			})
+		}
+	}
+}
+
+// A service whose disk hangs is stuck until it does no more.
+func TestServiceThatIsStuckIsNamed(t *testing.T) {
+	t.Parallel()
+	disk := &hangingFS{renames: make(chan struct{}), goOn: make(chan struct{})}
+	c := newBed(t).crew(disk)
+	if _, err := c.services.Create(t.Context(), "web", copies(1, well...), 1, prudence); err != nil {
+		t.Fatal(err)
+	}
+	c.await("web", "steady", steady)
+	if stuck := c.services.Stuck(time.Hour); len(stuck) > 0 {
+		t.Errorf("%v are stuck", stuck)
+	}
+	disk.hangs.Store(true)
+	second := copies(2, well...)
+	var wg sync.WaitGroup
+	wg.Go(func() { _, _ = c.services.Update(t.Context(), "web", services.Change{Spec: &second}) })
+	<-disk.renames
+	if stuck := c.services.Stuck(0); len(stuck) != 1 || stuck[0] != "web" {
+		t.Errorf("stuck: %v", stuck)
+	}
+	disk.hangs.Store(false)
+	close(disk.goOn)
+	wg.Wait()
+	c.await("web", "steady again", steady)
+	c.removed("web")
+}
+
+// hangingFS lets a record of a service hang, while it is told so.
+type hangingFS struct {
+	state.OS
+	hangs         atomic.Bool
+	renames, goOn chan struct{}
+}
+
+func (f *hangingFS) Rename(from, to string) error {
+	if f.hangs.Load() && filepath.Base(filepath.Dir(to)) == "services" {
+		f.renames <- struct{}{}
+		<-f.goOn
+	}
+	return f.OS.Rename(from, to)
+}
+
+// roll updates the service once it is steady, and lets the disk die when it is again.
+func (c *crew) roll(to service.Spec, disk *deadlyFS) {
+	_ = c.services.Watch(c.t.Context(), "web", func(s service.State) bool { return !s.Steady })
+	_, _ = c.services.Update(c.t.Context(), "web", services.Change{Spec: &to})
+	_ = c.services.Watch(c.t.Context(), "web", func(s service.State) bool { return !s.Steady })
+	disk.die()
+}
+
+func (c *crew) must(name string) service.State {
+	s, err := c.services.State(name)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return s
+}
+
+// deadlyFS writes no more from a service's n-th save on; with after, that one still is.
+type deadlyFS struct {
+	state.OS
+	after bool
+	left  atomic.Int64
+	once  sync.Once
+	died  chan struct{}
+}
+
+func (d *deadlyFS) die() { d.once.Do(func() { close(d.died) }) }
+
+func (d *deadlyFS) Rename(from, to string) error {
+	if filepath.Base(filepath.Dir(to)) == "services" || d.left.Load() <= 0 {
+		if d.left.Add(-1) <= 0 {
+			var err error = os.ErrPermission
+			if d.after && d.left.Load() == 0 {
+				err = d.OS.Rename(from, to)
+			}
+			d.die()
+			return err
+		}
+	}
+	return d.OS.Rename(from, to)
+}

@@ -1,0 +1,76 @@
+package engine_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/podtask/podtask/internal/host/libpod"
+	"github.com/podtask/podtask/internal/testing/enginetest"
+	"github.com/podtask/podtask/pkg/images"
+	"github.com/podtask/podtask/pkg/lifecycle"
+)
+
+// hanging is a registry that never says anything.
+type hanging struct{ enginetest.Registry }
+
+func (hanging) Resolve(ctx context.Context, ref string, _ images.Login) (images.Resolution, error) {
+	<-ctx.Done()
+	return images.Resolution{}, &images.Error{Class: images.Timeout, Ref: ref, Message: "it did not answer in time"}
+}
+
+// stuck is a Podman whose pulls never end.
+type stuck struct{ *enginetest.Fake }
+
+func (stuck) Pull(ctx context.Context, ref string, _ libpod.PullOptions) (string, error) {
+	<-ctx.Done()
+	return "", &libpod.Error{Op: "pull", Object: ref, Class: libpod.Canceled, Cause: "canceled"}
+}
+
+func newState(s *site) lifecycle.State {
+	return lifecycle.New(strings.Repeat("ab", 16), "", s.box(0, 0), lifecycle.Options{Pull: lifecycle.PullAlways}, time.Now())
+}
+
+// ECS: ManifestPullTimeout.
+func TestRegistryThatHangsIsGivenUpAfterAMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.reg = hanging{s.podman.Registry()}
+		st, begun := newState(s), time.Now()
+		got := s.process().Runtime.Apply(t.Context(), st, lifecycle.ResolveImage{ID: 1, Ref: boxImage})
+		if lasted := time.Since(begun); got.Failure.Class != lifecycle.Timeout || lasted != time.Minute {
+			t.Errorf("%+v after %v", got.Failure, lasted)
+		}
+	})
+}
+
+// Attempts share the minute, as those of a pull share the pull's time.
+func TestAttemptsShareTheTimeOfAnImage(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name string
+		ask  lifecycle.Effect
+		want time.Duration
+	}{
+		{"digest", lifecycle.ResolveImage{ID: 1, Ref: boxImage}, 15 * time.Second},
+		{"pull", lifecycle.PullImage{ID: 1, Ref: boxImage, Digest: "sha256:" + strings.Repeat("a", 64)}, 2*time.Hour - 45*time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(t)
+				s.reg = hanging{s.podman.Registry()}
+				st, begun := newState(s), time.Now()
+				st.Containers[0].Retry = lifecycle.Retry{Attempts: 1, Since: begun.Add(-45 * time.Second)}
+				h := s.processOn(stuck{s.podman})
+				got := h.Runtime.Apply(t.Context(), st, tc.ask)
+				if lasted := time.Since(begun); got.Failure.Class != lifecycle.Timeout || lasted != tc.want {
+					t.Errorf("%+v after %v, want %v", got.Failure, lasted, tc.want)
+				}
+			})
+		})
+	}
+}

@@ -1,5 +1,0 @@
-// Package flight lets concurrent callers with the same request share its execution.
-// pkg/images and internal/agent use it for registry requests and pulls. Unlike
-// x/sync/singleflight, it cancels work that no caller waits for, and canceling one
-// caller does not affect the others. It caches no results.
-package flight

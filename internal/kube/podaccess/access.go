@@ -1,0 +1,128 @@
+package podaccess
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/podtask/podtask/internal/engine"
+	"github.com/podtask/podtask/internal/engine/conn"
+	"github.com/podtask/podtask/internal/engine/observe"
+	"github.com/podtask/podtask/internal/engine/taskspec"
+	"github.com/podtask/podtask/internal/host/libpod"
+	"github.com/podtask/podtask/internal/kube/kubeserve"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// Access is the way to the Pods of a node. It may be used concurrently.
+type Access struct {
+	agent *engine.Agent
+	// root contains the host's files.
+	root fs.FS
+	// helper is as for netns.ListenIn.
+	helper []string
+	podman func(context.Context) (attacher, error)
+}
+
+// attacher is Podman.
+type attacher interface {
+	observe.ContainerReader
+	AttachContainer(ctx context.Context, name string, terminal, stdin bool) (*libpod.ExecStream, error)
+	ResizeContainer(ctx context.Context, name string, size libpod.Size) error
+}
+
+// New makes an Access to the tasks of a. The helper is a program with arguments that calls
+// netns.Help with one more argument; without it no port of a Pod with a network of its own can be
+// reached.
+func New(a *engine.Agent, root fs.FS, helper []string) *Access {
+	return &Access{agent: a, root: root, helper: helper, podman: conn.As[attacher](a.Podman)}
+}
+
+// task is the task of a Pod: the latest one that has not stopped, else the latest.
+func (a *Access) task(ref kubeserve.Ref) (found lifecycle.State, err error) {
+	states, _ := a.agent.Tasks.States() // a damaged record is not that of this Pod
+	for _, s := range states {
+		p := taskdef.PodRefOf(s.Task)
+		if p.Namespace != ref.Namespace || p.Name != ref.Pod {
+			continue
+		}
+		stopped, best := s.Status() == lifecycle.StatusStopped, found.Status() == lifecycle.StatusStopped
+		if found.ID == "" || best && !stopped || best == stopped && s.CreatedAt.After(found.CreatedAt) {
+			found = s
+		}
+	}
+	if found.ID == "" {
+		return found, fmt.Errorf("pod %s/%s is not on this node: %w", ref.Namespace, ref.Pod, kubeserve.ErrNotFound)
+	}
+	return found, nil
+}
+
+// container is a container of a Pod.
+func (a *Access) container(ref kubeserve.Ref) (s lifecycle.State, i int, err error) {
+	if s, err = a.task(ref); err != nil {
+		return s, 0, err
+	}
+	i, ok := s.Task.Index(ref.Container)
+	if !ok {
+		return s, 0, fmt.Errorf("container %s is not valid for pod %s: %w", ref.Container, ref.Pod, kubeserve.ErrRefused)
+	}
+	return s, i, nil
+}
+
+// Logs implements kubeserve.Pods. Times of lines are to the second where Podman keeps the log, so
+// a run begins with all lines of its first second.
+func (a *Access) Logs(ctx context.Context, ref kubeserve.Ref, q kubeserve.LogQuery, fn func(kubeserve.Line) error) error {
+	s, i, err := a.container(ref)
+	if err != nil {
+		return err
+	}
+	o := observe.LogOptions{Follow: q.Follow, Tail: q.Tail, Timestamps: true}
+	from, until, err := period(s.Containers[i], q)
+	if err != nil {
+		return fmt.Errorf("container %q in pod %q: %w", ref.Container, ref.Pod, err)
+	}
+	if o.Since = from; q.Since.After(from) {
+		o.Since = q.Since
+	}
+	o.Until = until
+	return a.agent.Logs.Read(ctx, s, ref.Container, o, func(l observe.LogLine) error {
+		return fn(kubeserve.Line{Time: l.Time, Text: l.Text})
+	})
+}
+
+// period is the time of the run that is asked for; a zero end is now.
+func period(c lifecycle.Container, q kubeserve.LogQuery) (from, until time.Time, err error) {
+	switch {
+	case !q.Previous && c.StartedAt.IsZero() && !q.Follow:
+		return from, until, fmt.Errorf("it is waiting to start: %w", kubeserve.ErrRefused)
+	case !q.Previous:
+		return c.StartedAt.Truncate(time.Second), until, nil
+	case q.Follow:
+		return from, until, fmt.Errorf("a previous run has ended and cannot be followed: %w", kubeserve.ErrRefused)
+	case !c.RestartAt.IsZero(): // the latest run has ended, and the next one has not begun
+		return c.StartedAt.Truncate(time.Second), c.FinishedAt.Add(time.Second), nil
+	case len(c.Runs) == 0:
+		return from, until, fmt.Errorf("previous terminated container not found: %w", kubeserve.ErrRefused)
+	}
+	last := c.Runs[len(c.Runs)-1]
+	from = last.StartedAt.Truncate(time.Second)
+	until = c.StartedAt.Truncate(time.Second)
+	if !until.After(from) { // both began in this second: some lines more are better than none
+		until = from.Add(time.Second)
+	}
+	return from, until.Add(-time.Nanosecond), nil
+}
+
+// refused marks errors that are about the state of the container.
+func refused(err error) error {
+	if errors.Is(err, libpod.NotRunning) || errors.Is(err, libpod.NotFound) {
+		return fmt.Errorf("%w: %w", kubeserve.ErrRefused, err)
+	}
+	return err
+}
+
+// containerName is Podman's name of a container.
+func containerName(s lifecycle.State, i int) string { return taskspec.ContainerName(s, i) }

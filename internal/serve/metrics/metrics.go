@@ -1,0 +1,284 @@
+package metrics
+
+import (
+	"net/http"
+	"reflect"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/podtask/podtask/internal/engine/logdelivery"
+	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/service"
+	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Metrics are those of one agent. They are safe for concurrent use.
+type Metrics struct {
+	registry    *prometheus.Registry
+	transitions *prometheus.CounterVec
+	exits       *prometheus.CounterVec
+	errors      *prometheus.CounterVec
+	operations  *prometheus.HistogramVec
+	logRecords  *prometheus.CounterVec
+	logBytes    *prometheus.CounterVec
+	logLost     *prometheus.CounterVec
+}
+
+// The outcomes of lines.
+const (
+	delivered = "delivered"
+	lost      = "lost"
+)
+
+// logDrivers are those that send to a server.
+var logDrivers = []taskdef.LogDriver{taskdef.LogAWSLogs, taskdef.LogFireLens, taskdef.LogFluentd, taskdef.LogGELF, taskdef.LogSplunk, taskdef.LogSyslog}
+
+// New returns metrics of the tasks that states lists; version is the program's.
+func New(version string, states func() []lifecycle.State, owned func() int) *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		transitions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "podtask_transitions_total", Help: "Changes of status since the agent began, of tasks and of containers (kind).",
+		}, []string{"kind", "status"}),
+		exits: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "podtask_container_exits_total", Help: "Containers that have stopped since the agent began, by outcome: success (exit code 0), failure, or none (it never ran).",
+		}, []string{"outcome"}),
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "podtask_errors_total", Help: "Errors that ended a container or a task since the agent began, by their ECS name, such as OutOfMemoryError.",
+		}, []string{"error"}),
+		operations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "podtask_operation_duration_seconds", Help: "Time that calls to Podman, registries and systemd took, by operation and outcome (ok, retry or error).",
+			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300},
+		}, []string{"operation", "outcome"}),
+		logRecords: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "podtask_log_records_total", Help: "Lines of output since the agent began, by log driver and outcome: delivered, or lost (refused by the server, or damaged in the log file).",
+		}, []string{"driver", "outcome"}),
+		logBytes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "podtask_log_bytes_total", Help: "Bytes of output that were delivered since the agent began, by log driver.",
+		}, []string{"driver"}),
+		logLost: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "podtask_log_lost_bytes_total", Help: "Bytes of log files that were given up since the agent began, because of log-backlog, a log router that has ended, or a removal, by log driver.",
+		}, []string{"driver"}),
+	}
+	for _, driver := range logDrivers {
+		m.Output(logdelivery.Outcome{Driver: string(driver)})
+	}
+	// A counter that begins at 1 has not increased, as far as Prometheus can tell.
+	for _, outcome := range []string{"success", "failure", "none"} {
+		m.exits.WithLabelValues(outcome)
+	}
+	for _, name := range []string{
+		lifecycle.ErrOutOfMemory, lifecycle.ErrContainerVanished, lifecycle.ErrTimeout, lifecycle.ErrLimitsNotApplied,
+		lifecycle.ErrCannotPullManifest, lifecycle.ErrCannotPull, lifecycle.ErrCannotCreate, lifecycle.ErrCannotStart,
+		lifecycle.ErrResourceInitialization,
+	} {
+		m.errors.WithLabelValues(name)
+	}
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "podtask_build_info", Help: "1; the version is in the label.", ConstLabels: prometheus.Labels{"version": version},
+	})
+	build.Set(1)
+	ownedTasks := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "podtask_tasks_owned", Help: "Tasks that the agent owns now.",
+	}, func() float64 { return float64(owned()) })
+	m.registry.MustRegister(m.transitions, m.exits, m.errors, m.operations, build, ownedTasks, tasks{states}, m.logRecords, m.logBytes, m.logLost,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Services adds those of the services that states lists. It is called once, before Handler.
+func (m *Metrics) Services(states func() []service.State) { m.registry.MustRegister(services{states}) }
+
+// Logs adds those of the output that is sent to servers. Routes lists the containers whose
+// output is sent. It is called once, before Handler.
+func (m *Metrics) Logs(routes func() []logdelivery.Status) { m.registry.MustRegister(logs{routes}) }
+
+// Output counts what has become of output of a container.
+func (m *Metrics) Output(o logdelivery.Outcome) {
+	m.logRecords.WithLabelValues(o.Driver, delivered).Add(float64(o.Lines))
+	m.logRecords.WithLabelValues(o.Driver, lost).Add(float64(o.LostLines))
+	m.logBytes.WithLabelValues(o.Driver).Add(float64(o.Bytes))
+	m.logLost.WithLabelValues(o.Driver).Add(float64(o.LostBytes))
+}
+
+// logs measures the log files at the time of the request.
+type logs struct{ routes func() []logdelivery.Status }
+
+var (
+	backlogDesc = prometheus.NewDesc("podtask_log_backlog_bytes", "Bytes of log files that wait to be sent, by log driver.", []string{"driver"}, nil)
+	routesDesc  = prometheus.NewDesc("podtask_log_routes", "Containers whose output is sent to a server, by log driver and state: ok or stalled.", []string{"driver", "state"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (logs) Describe(out chan<- *prometheus.Desc) {
+	out <- backlogDesc
+	out <- routesDesc
+}
+
+// Collect implements prometheus.Collector.
+func (l logs) Collect(out chan<- prometheus.Metric) {
+	type count struct{ waiting, ok, stalled float64 }
+	drivers := make(map[string]count)
+	for _, r := range l.routes() {
+		c := drivers[r.Driver]
+		c.waiting += float64(r.WaitingBytes)
+		if r.Stalled() {
+			c.stalled++
+		} else {
+			c.ok++
+		}
+		drivers[r.Driver] = c
+	}
+	for driver, c := range drivers {
+		out <- prometheus.MustNewConstMetric(backlogDesc, prometheus.GaugeValue, c.waiting, driver)
+		out <- prometheus.MustNewConstMetric(routesDesc, prometheus.GaugeValue, c.ok, driver, "ok")
+		out <- prometheus.MustNewConstMetric(routesDesc, prometheus.GaugeValue, c.stalled, driver, "stalled")
+	}
+}
+
+// services counts the copies of each service at the time of the request. Their names
+// are few and chosen by users.
+type services struct{ states func() []service.State }
+
+var (
+	desiredDesc     = prometheus.NewDesc("podtask_service_desired_tasks", "Desired copies of a service.", []string{"service"}, nil)
+	serviceRunDesc  = prometheus.NewDesc("podtask_service_running_tasks", "Copies of a service that run.", []string{"service"}, nil)
+	serviceWellDesc = prometheus.NewDesc("podtask_service_healthy_tasks", "Copies of a service that run and are healthy.", []string{"service"}, nil)
+	deploymentsDesc = prometheus.NewDesc("podtask_service_deployments", "Deployments of a service; more than one during a rollout.", []string{"service"}, nil)
+	rollbacksDesc   = prometheus.NewDesc("podtask_service_rollbacks_total", "Automatic rollbacks of a service since it was created.", []string{"service"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (services) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{desiredDesc, serviceRunDesc, serviceWellDesc, deploymentsDesc, rollbacksDesc} {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c services) Collect(out chan<- prometheus.Metric) {
+	for _, s := range c.states() {
+		n := s.Count("")
+		for d, value := range map[*prometheus.Desc]int{
+			desiredDesc: s.DesiredCount, serviceRunDesc: n.Running, serviceWellDesc: n.Healthy, deploymentsDesc: len(s.Deployments),
+		} {
+			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), s.Name)
+		}
+		out <- prometheus.MustNewConstMetric(rollbacksDesc, prometheus.CounterValue, float64(s.Rollbacks), s.Name)
+	}
+}
+
+// Handler serves the metrics.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
+}
+
+// Operation counts an operation of an owner. It is for agent.Agent.Observe.
+func (m *Metrics) Operation(e lifecycle.Effect, took time.Duration, f lifecycle.Failure) {
+	outcome := "error"
+	switch f.Class {
+	case lifecycle.OK:
+		outcome = "ok"
+	case lifecycle.Canceled:
+		return // we gave it up
+	case lifecycle.Temporary, lifecycle.QuotaUsedUp:
+		outcome = "retry"
+	}
+	m.operations.WithLabelValues(reflect.TypeOf(e).Name(), outcome).Observe(took.Seconds())
+}
+
+// errorName is the ECS error at the beginning of a reason.
+var errorName = regexp.MustCompile(`^[A-Z][A-Za-z]+Error\b`)
+
+// maxErrorName is the length of the longest name that becomes a label.
+const maxErrorName = 64
+
+// Event counts a transition.
+func (m *Metrics) Event(e record.Event) {
+	if strings.HasPrefix(e.Status, "LOGS_") {
+		return // no transition
+	}
+	kind := "container"
+	if e.Container == "" {
+		kind = "task"
+	}
+	m.transitions.WithLabelValues(kind, e.Status).Inc()
+	if found := errorName.FindString(e.Reason); found != "" && len(found) <= maxErrorName && kind == "container" {
+		m.errors.WithLabelValues(found).Inc()
+	}
+	if kind != "container" || e.Status != lifecycle.StatusStopped.String() || e.Container == lifecycle.Infra {
+		return
+	}
+	outcome := "none"
+	if e.ExitCode != nil {
+		outcome = "failure"
+		if *e.ExitCode == 0 {
+			outcome = "success"
+		}
+	}
+	m.exits.WithLabelValues(outcome).Inc()
+}
+
+// tasks counts the tasks at the time of the request.
+type tasks struct{ states func() []lifecycle.State }
+
+var (
+	tasksDesc      = prometheus.NewDesc("podtask_tasks", "Tasks that are recorded, by status.", []string{"status"}, nil)
+	healthDesc     = prometheus.NewDesc("podtask_tasks_health", "Tasks that run, by health.", []string{"health"}, nil)
+	queuedDesc     = prometheus.NewDesc("podtask_tasks_queued", "Tasks that wait in the queue for resources of this host.", nil, nil)
+	containersDesc = prometheus.NewDesc("podtask_containers_running", "Containers of tasks that run, infra containers left out.", nil, nil)
+	restartsDesc   = prometheus.NewDesc("podtask_containers_restarts", "Restarts of the containers of all tasks that are recorded.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (tasks) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{tasksDesc, healthDesc, queuedDesc, containersDesc, restartsDesc} {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (t tasks) Collect(out chan<- prometheus.Metric) {
+	byStatus, byHealth := map[string]int{}, map[string]int{}
+	for s := lifecycle.StatusNone; s <= lifecycle.StatusStopped; s++ {
+		if s != lifecycle.StatusPulled && s != lifecycle.StatusResourcesProvisioned {
+			byStatus[s.String()] = 0 // a series that comes and goes is hard to alert on
+		}
+	}
+	for _, h := range []lifecycle.Health{lifecycle.HealthUnknown, lifecycle.HealthHealthy, lifecycle.HealthUnhealthy} {
+		byHealth[h.String()] = 0
+	}
+	queued, running, restarts := 0, 0, 0
+	for _, s := range t.states() {
+		byStatus[s.Status().String()]++
+		if s.Status() == lifecycle.StatusRunning {
+			byHealth[s.Health().String()]++
+		}
+		if s.Queued() {
+			queued++
+		}
+		for _, c := range s.Containers {
+			restarts += c.Restarts
+			if c.Status() == lifecycle.StatusRunning {
+				running++
+			}
+		}
+	}
+	gauge := func(d *prometheus.Desc, n int, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
+	}
+	for status, n := range byStatus {
+		gauge(tasksDesc, n, status)
+	}
+	for health, n := range byHealth {
+		gauge(healthDesc, n, health)
+	}
+	gauge(queuedDesc, queued)
+	gauge(containersDesc, running)
+	gauge(restartsDesc, restarts)
+}

@@ -1,0 +1,185 @@
+package metrics
+
+import (
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podtask/podtask/internal/engine/logdelivery"
+	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/pkg/cgroups"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/service"
+	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+)
+
+func scrape(t *testing.T, m *Metrics) string {
+	t.Helper()
+	rec := httptest.NewRecorder()
+	m.Handler().ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
+	if rec.Code != 200 {
+		t.Fatalf("status %d: %s", rec.Code, rec.Body)
+	}
+	return rec.Body.String()
+}
+
+func TestMetricsTellWhatIsAndWhatHappened(t *testing.T) {
+	t.Parallel()
+	def := taskdef.Task{Family: "web", Network: taskdef.NetworkBridge, Containers: []taskdef.Container{{Name: "app", Image: "app:1", Essential: true}}}
+	fresh := lifecycle.New(strings.Repeat("a", 32), "", def, lifecycle.Options{Limits: "off"}, time.Unix(0, 0))
+	up := fresh
+	up.Containers = []lifecycle.Container{{Presence: lifecycle.Running, StartedAt: time.Unix(1, 0), Restarts: 2}}
+	m := New("1.2.3", func() []lifecycle.State { return []lifecycle.State{fresh, up} }, func() int { return 1 })
+
+	fromTheStart := scrape(t, m)
+	for _, want := range []string{`podtask_container_exits_total{outcome="failure"} 0`, `podtask_errors_total{error="OutOfMemoryError"} 0`} {
+		if !strings.Contains(fromTheStart, want) {
+			t.Errorf("%s is missing: an alert would miss the first one", want)
+		}
+	}
+
+	one, zero := 1, 0
+	for _, tr := range []lifecycle.Transition{
+		{Status: "RUNNING"},
+		{Container: "app", Status: "RUNNING"},
+		{Container: "app", Status: "STOPPED", ExitCode: &one, Reason: "OutOfMemoryError: killed"},
+		{Container: "db", Status: "STOPPED", ExitCode: &zero},
+		{Container: "late", Status: "STOPPED", Reason: "it was not needed"},
+		{Container: lifecycle.Infra, Status: "STOPPED", ExitCode: &zero},
+	} {
+		m.Event(record.Event{Transition: tr})
+	}
+	m.Operation(lifecycle.PullImage{}, 3*time.Second, lifecycle.Failure{})
+	m.Operation(lifecycle.PullImage{}, time.Second, lifecycle.Failure{Class: lifecycle.Temporary})
+	m.Operation(lifecycle.PullImage{}, time.Second, lifecycle.Failure{Class: lifecycle.Canceled})
+	got := scrape(t, m)
+	for _, want := range []string{
+		`podtask_build_info{version="1.2.3"} 1`,
+		`podtask_tasks_owned 1`,
+		`podtask_tasks{status="STOPPED"} 0`,
+		`podtask_containers_restarts 2`,
+		`podtask_transitions_total{kind="task",status="RUNNING"} 1`,
+		`podtask_transitions_total{kind="container",status="STOPPED"} 4`,
+		`podtask_container_exits_total{outcome="failure"} 1`,
+		`podtask_container_exits_total{outcome="success"} 1`,
+		`podtask_container_exits_total{outcome="none"} 1`,
+		`podtask_errors_total{error="OutOfMemoryError"} 1`,
+		`podtask_operation_duration_seconds_count{operation="PullImage",outcome="ok"} 1`,
+		`podtask_operation_duration_seconds_count{operation="PullImage",outcome="retry"} 1`,
+		`process_resident_memory_bytes`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s is missing in\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, fresh.ID) {
+		t.Error("a label holds the id of a task")
+	}
+	problems, err := promlint.New(strings.NewReader(got)).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		if strings.HasPrefix(p.Metric, "podtask_") {
+			t.Errorf("%s: %s", p.Metric, p.Text)
+		}
+	}
+}
+
+// The rules and the dashboard ask for metrics that exist.
+func TestContribNamesMetricsThatExist(t *testing.T) {
+	t.Parallel()
+	m := New("1", func() []lifecycle.State { return nil }, func() int { return 0 })
+	one := 1
+	m.Event(record.Event{Transition: lifecycle.Transition{Container: "app", Status: "STOPPED", ExitCode: &one, Reason: "OutOfMemoryError: killed"}})
+	m.Operation(lifecycle.PullImage{}, time.Second, lifecycle.Failure{})
+	m.Services(func() []service.State { return []service.State{{Name: "web"}} })
+	m.Usage(func() []lifecycle.State { return []lifecycle.State{runningTask("a", "web")} },
+		func(lifecycle.State) (cgroups.Usage, bool) { return wholeUsage, true })
+	m.Logs(func() []logdelivery.Status { return []logdelivery.Status{{Driver: "gelf"}} })
+	have := scrape(t, m)
+	names := regexp.MustCompile(`\bpodtask_[a-z_]+`)
+	for _, file := range []string{"prometheus/podtask.rules.yml", "grafana/podtask.json"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "..", "contrib", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := names.FindAllString(string(text), -1)
+		if len(found) < 5 {
+			t.Errorf("%s names only %q", file, found)
+		}
+		for _, name := range found {
+			if !strings.Contains(have, "\n"+name+"{") && !strings.Contains(have, "\n"+name+" ") {
+				t.Errorf("%s: there is no %s", file, name)
+			}
+		}
+	}
+}
+
+func TestLogsThatWaitAreMeasured(t *testing.T) {
+	t.Parallel()
+	m := New("1", func() []lifecycle.State { return nil }, func() int { return 0 })
+	m.Logs(func() []logdelivery.Status {
+		return []logdelivery.Status{{Driver: "awslogs", WaitingBytes: 3}, {Driver: "awslogs", WaitingBytes: 4, Error: "denied"}, {Driver: "awslogs", WaitingBytes: 1, Error: "denied"}, {Driver: "gelf", Error: "all was given up"}}
+	})
+	m.Event(record.Event{Transition: lifecycle.Transition{Container: "app", Status: "LOGS_STALLED", Reason: "OutOfMemoryError"}})
+	m.Output(logdelivery.Outcome{Driver: "gelf", Lines: 2, Bytes: 20, LostLines: 1, LostBytes: 9})
+	got := scrape(t, m)
+	for _, want := range []string{
+		`podtask_log_records_total{driver="gelf",outcome="delivered"} 2`, `podtask_log_records_total{driver="gelf",outcome="lost"} 1`,
+		`podtask_log_bytes_total{driver="gelf"} 20`, `podtask_log_lost_bytes_total{driver="gelf"} 9`, `podtask_log_records_total{driver="splunk",outcome="lost"} 0`,
+		`podtask_log_backlog_bytes{driver="awslogs"} 8`, `podtask_log_routes{driver="awslogs",state="ok"} 1`, `podtask_log_routes{driver="awslogs",state="stalled"} 2`,
+		`podtask_errors_total{error="OutOfMemoryError"} 0`, `podtask_log_routes{driver="gelf",state="ok"} 1`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+}
+
+// TestDocument holds docs/metrics.md against the metrics; UPDATE_GOLDEN=1 writes it.
+func TestDocument(t *testing.T) {
+	t.Parallel()
+	m := New("", func() []lifecycle.State { return nil }, func() int { return 0 })
+	m.Services(func() []service.State { return nil })
+	m.Logs(func() []logdelivery.Status { return nil })
+	m.Usage(nil, nil)
+	descs := make(chan *prometheus.Desc, 1000)
+	m.registry.Describe(descs)
+	close(descs)
+	parts := regexp.MustCompile(`fqName: "(podtask_[^"]*)", help: "([^"]*)", constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}`)
+	var rows []string
+	for desc := range descs {
+		found := parts.FindStringSubmatch(desc.String())
+		if found == nil {
+			continue // of the collectors of Go and of processes
+		}
+		labels := found[4]
+		if name, _, ok := strings.Cut(found[3], "="); ok {
+			labels = name
+		}
+		rows = append(rows, "| `"+found[1]+"` | "+strings.ReplaceAll(labels, ",", ", ")+" | "+found[2]+" |\n")
+	}
+	slices.Sort(rows)
+	text := "<!-- Generated from the code: UPDATE_GOLDEN=1 go test ./internal/serve/metrics -->\n\n# Metrics\n\n" +
+		"What the agent serves at `GET /metrics`; [monitoring.md](monitoring.md) sets up Prometheus.\n" +
+		"Beside these there are `go_*` and `process_*` of the agent's process.\n\n" +
+		"| metric | labels | meaning |\n|---|---|---|\n" + strings.Join(rows, "")
+	path := filepath.Join("..", "..", "..", "docs", "metrics.md")
+	if old, err := os.ReadFile(path); err == nil && string(old) == text {
+		return
+	}
+	if os.Getenv("UPDATE_GOLDEN") == "" {
+		t.Fatalf("%s differs: run UPDATE_GOLDEN=1 go test ./internal/serve/metrics", path)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,221 @@
+package archtest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// rule lists the packages of this module that a package may import. A name that ends in "/" stands
+// for the package of that name and all below it. Packages of one group may import each other.
+type rule struct {
+	pkg  string
+	may  []string
+	also []string // its tests, besides
+}
+
+// leaves are small packages without imports of this module, which every group may use.
+var leaves = []string{"internal/atomicfile", "internal/term"}
+
+// direction has a rule for each group, from the lowest to the highest, and for packages that must
+// stay smaller or more independent than their group. The first rule that matches a package holds.
+var direction = []rule{
+	{pkg: "internal/atomicfile"},
+	{pkg: "internal/term"},
+	{pkg: "internal/begin", may: []string{"pkg/netns"}}, // initialized before most other packages
+
+	// What others may import: the model of tasks, and what our user named.
+	{pkg: "pkg/api", may: []string{"pkg/", "internal/serve/limitlisten"}}, // until its server moves to internal/serve
+	{pkg: "pkg/taskdef", may: []string{"pkg/", "internal/logs/logroute"}}, // until the options of log drivers move there
+	{pkg: "pkg/", may: []string{"pkg/"}},
+
+	// Facts and calls below the engine.
+	{pkg: "internal/state/"},
+	{pkg: "internal/logs/", also: []string{"internal/testing/logstest"}},
+	{pkg: "internal/host/", may: []string{"pkg/"}},
+	{pkg: "internal/unit/taskunit", may: []string{"pkg/taskdef/suggest"}, also: []string{"internal/unit/unitdir"}}, // small: a systemd generator links it
+	{pkg: "internal/unit/unitdir", may: []string{"internal/unit/taskunit"}},
+
+	// From a document to a task.
+	{pkg: "internal/define/", may: []string{"pkg/", "internal/state/", "internal/unit/taskunit"}},
+	{pkg: "internal/config", may: []string{"pkg/", "internal/define/pod", "internal/host/"}},
+
+	// From a task to Podman and back.
+	{pkg: "internal/engine/", may: []string{"pkg/", "internal/config", "internal/host/", "internal/logs/", "internal/serve/limitlisten", "internal/state/"}, also: []string{"internal/testing/enginetest", "internal/testing/logstest"}},
+
+	// Servers and clients.
+	{pkg: "internal/serve/limitlisten"},
+	{pkg: "internal/serve/", may: []string{"pkg/", "internal/config", "internal/engine/", "internal/state/"}},
+	{pkg: "internal/aws/datachannel"},
+	{pkg: "internal/aws/sigv4"},
+	{pkg: "internal/aws/", may: []string{"pkg/", "internal/define/catalog", "internal/engine/arn", "internal/serve/limitlisten", "internal/state/"}}, // over interfaces that it declares
+	{pkg: "internal/connect", may: []string{"pkg/", "internal/aws/", "internal/cli/console", "internal/config", "internal/define/", "internal/engine/", "internal/host/", "internal/state/"}, also: []string{"internal/logs/logfiles"}},
+	{pkg: "internal/unit/", may: []string{"pkg/", "internal/cli/console", "internal/connect", "internal/engine/"}},
+
+	// Kubernetes.
+	{pkg: "internal/kube/kubefiles"},
+	{pkg: "internal/kube/kubeserve", may: []string{"internal/serve/limitlisten"}},
+	{pkg: "internal/kube/", may: []string{"pkg/", "internal/engine/", "internal/host/"}},
+
+	// The command line, and the programs.
+	{pkg: "internal/cli/timeline"},
+	{pkg: "internal/cli/", may: []string{"pkg/", "internal/aws/", "internal/begin", "internal/config", "internal/connect", "internal/define/", "internal/engine/", "internal/host/", "internal/serve/", "internal/state/", "internal/unit/"}},
+	{pkg: "cmd/podtask", may: []string{"internal/cli"}},
+	{pkg: "cmd/podtask-compose", may: []string{"internal/define/composefile", "internal/define/convert"}},
+	{pkg: "cmd/podtask-kubelet", may: []string{"internal/begin", "internal/config", "internal/engine/", "internal/kube/", "internal/state/"}},
+	{pkg: "cmd/podtask-netns", may: []string{"pkg/netns"}},                                                // small: it runs at each start
+	{pkg: "cmd/podtask-user-generator", may: []string{"internal/unit/taskunit", "internal/unit/unitdir"}}, // small: no Podman, no YAML
+
+	// Programs that are no part of the product.
+	{pkg: "examples/"},
+	{pkg: "hack/", may: []string{"internal/testing/registrytest"}, also: []string{"pkg/images", "internal/host/libpod"}},
+	{pkg: "internal/testing/", may: []string{"pkg/", "internal/", "test/testbed"}},
+	{pkg: "test/", may: []string{"pkg/", "internal/", "cmd/"}},
+}
+
+// testSupport may be imported by every package's tests.
+var testSupport = []string{"internal/testing/guide", "internal/state/statetest", "internal/testing/registrytest", "internal/testing/faults", "internal/testing/leaktest", "internal/testing/nonsense", "internal/testing/rudeclient", "test/testbed"}
+
+func matches(pattern, name string) bool {
+	if strings.HasSuffix(pattern, "/") {
+		return strings.HasPrefix(name+"/", pattern)
+	}
+	return pattern == name
+}
+
+func matchesAny(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, name) })
+}
+
+// badImports returns what p imports of this module against the rules. Known is false
+// when no rule is about p.
+func badImports(p pkg, rules []rule) (bad []string, known bool) {
+	i := slices.IndexFunc(rules, func(r rule) bool { return matches(r.pkg, p.name()) })
+	if i < 0 {
+		return nil, false
+	}
+	r := rules[i]
+	may := slices.Concat(r.may, leaves)
+	if strings.HasSuffix(r.pkg, "/") {
+		may = append(may, r.pkg)
+	}
+	for _, imp := range p.Imports {
+		if name := within(imp); ours(imp) && !matchesAny(may, name) {
+			bad = append(bad, name)
+		}
+	}
+	for _, imp := range slices.Concat(p.TestImports, p.XTestImports) {
+		name := within(imp)
+		own := name == p.name() || strings.HasPrefix(name, p.name()+"/")
+		if ours(imp) && !own && !matchesAny(slices.Concat(may, r.also, testSupport), name) {
+			bad = append(bad, name+" (in a test)")
+		}
+	}
+	return bad, true
+}
+
+func TestImportDirection(t *testing.T) {
+	t.Parallel()
+	for _, p := range packages(t) {
+		bad, known := badImports(p, direction)
+		if !known {
+			t.Errorf("%s has no row in the table of import directions: add one", p.name())
+		}
+		for _, b := range bad {
+			t.Errorf("%s imports %s: the table does not allow it", p.name(), b)
+		}
+	}
+}
+
+func TestImportCheckNoticesViolations(t *testing.T) {
+	t.Parallel()
+	rules := []rule{{pkg: "pkg/a", may: []string{"pkg/b"}, also: []string{"pkg/c"}}}
+	path := func(names ...string) []string {
+		for i, n := range names {
+			names[i] = module + "/" + n
+		}
+		return names
+	}
+	tests := []struct {
+		name string
+		in   pkg
+		want string
+	}{
+		{"allowed", pkg{Imports: append(path("pkg/b"), "fmt")}, ""},
+		{"not allowed", pkg{Imports: path("pkg/b", "pkg/c")}, "pkg/c"},
+		{"allowed in tests", pkg{TestImports: path("pkg/c", "pkg/a/atest")}, ""},
+		{"not allowed in tests either", pkg{XTestImports: path("pkg/a", "pkg/d")}, "pkg/d (in a test)"},
+	}
+	for _, tt := range tests {
+		tt.in.ImportPath = module + "/pkg/a"
+		if bad, known := badImports(tt.in, rules); !known || strings.Join(bad, " ") != tt.want {
+			t.Errorf("%s: got %v, want %q", tt.name, bad, tt.want)
+		}
+	}
+	if _, known := badImports(pkg{ImportPath: module + "/pkg/new"}, rules); known {
+		t.Error("a package without a row is not noticed")
+	}
+}
+
+// wrappers are the packages through which alone a foreign library is reached.
+var wrappers = []struct {
+	library string // import path, or a prefix with "/" at its end
+	except  []string
+	only    []string
+	why     string
+}{
+	{
+		library: "github.com/containers/podman/v5/",
+		except:  []string{"github.com/containers/podman/v5/pkg/systemd/parser"}, // standard library only
+		only:    []string{"internal/host/libpod", "test/"},
+		why:     "what Podman's versions do differently is known in one place",
+	},
+	{
+		library: "github.com/containers/image/v5/docker",
+		only:    []string{"pkg/images", "test/"},
+		why:     "registries are spoken to in one place",
+	},
+	{
+		library: "github.com/aws/aws-sdk-go-v2/",
+		only:    []string{"internal/host/secretsource/awsvalues", "internal/logs/logsend/awslogs", "pkg/taskdef", "internal/aws/awsapi", "internal/aws/sigv4", "test/"}, // the last three in tests
+		why:     "what calls AWS is known in one place",
+	},
+	{
+		library: "github.com/gorilla/websocket",
+		only:    []string{"internal/aws/ecsexec", "test/"},
+		why:     "web sockets are limited in one place",
+	},
+	{
+		library: "github.com/virtual-kubelet/",
+		only:    []string{"internal/kube/kubenode", "internal/kube/kubeserve", "test/"},
+		why:     "the rest of podtask knows no cluster",
+	},
+	{
+		library: "k8s.io/client-go/",
+		only:    []string{"internal/kube/kubenode", "internal/kube/kubeserve", "cmd/podtask-kubelet", "test/"},
+		why:     "it is larger than podtask",
+	},
+	{
+		library: "github.com/coreos/go-systemd/v22/dbus",
+		only:    []string{"pkg/cgroups", "test/"},
+		why:     "units are made in one place",
+	},
+	{
+		library: "github.com/godbus/dbus/",
+		only:    []string{"pkg/cgroups", "test/"},
+		why:     "units are made in one place",
+	},
+}
+
+func TestForeignLibrariesAreReachedThroughTheirWrapper(t *testing.T) {
+	t.Parallel()
+	for _, p := range packages(t) {
+		for _, imp := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
+			for _, w := range wrappers {
+				if matches(w.library, imp) && !slices.Contains(w.except, imp) && !matchesAny(w.only, p.name()) {
+					t.Errorf("%s imports %s, which only %s may: %s", p.name(), imp, strings.Join(w.only, ", "), w.why)
+				}
+			}
+		}
+	}
+}

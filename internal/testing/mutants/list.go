@@ -1,0 +1,191 @@
+package mutants
+
+// The tests that must detect a fault. The model is the exhaustive one in its small
+// cases, with random walks.
+var (
+	model   = check{pkg: "internal/testing/sim", tests: "^TestModel$", first: "^TestKnownSeeds$"}
+	scripts = check{pkg: "internal/testing/sim", tests: "^TestScripts$"}
+	rules   = check{pkg: "pkg/lifecycle", tests: "^Test"}
+	queue   = check{pkg: "pkg/admission", tests: "^Test", flag: noFiles}
+	copies  = check{pkg: "pkg/service", tests: "^Test", flag: noFiles}
+	power   = check{pkg: "internal/state/statetest", tests: "^TestStoreSurvivesPowerLossAnywhere$"}
+	saves   = check{pkg: "internal/engine/loop", tests: "^TestItSavesThenShowsThenPublishesThenActs$"}
+	pulls   = check{pkg: "internal/engine/imagestore", tests: "^Test"}
+	store   = check{pkg: "internal/state", tests: "Record|Sync|Doubt"}
+)
+
+// noFiles keeps rapid from writing failures into the source tree.
+const noFiles = "-rapid.nofailfile"
+
+// cases are those cases of the model whose names match an expression. All of them would
+// detect the fault too, after longer.
+func cases(names string) check {
+	return check{pkg: "internal/testing/sim", tests: "^TestModel$/" + names, first: "^TestKnownSeeds$"}
+}
+
+// logs are tests of a package that takes part in the delivery of output.
+func logs(pkg, tests string) check { return check{pkg: pkg, tests: "^(" + tests + ")$"} }
+
+// sessions are tests of the sessions of execute-command, frames those of what is said on them.
+func sessions(tests string) check {
+	return check{pkg: "internal/aws/ecsexec", tests: "^(" + tests + ")$"}
+}
+
+func frames(tests string) check {
+	return check{pkg: "internal/aws/datachannel", tests: "^(" + tests + ")$", flag: noFiles}
+}
+
+// agent is a test of what happens with a decision of the core.
+func agent(tests string) check { return check{pkg: "internal/engine", tests: "^(" + tests + ")$"} }
+
+// mutants has one for each property. The place may be in any package below the
+// directory.
+var mutants = []mutant{
+	// What is believed.
+	{"what is in doubt is inspected", "pkg/lifecycle nextOp", never, "Stale", "", model},
+	{"saved status is not believed after a restart", "pkg/lifecycle foldRestarted", skip, "Ended Stale", "", cases("crashes")},
+	{"operations in progress are not saved", "pkg/lifecycle Durable", skip, "Unconfirmed", "", model},
+	{"late replies are ignored", "pkg/lifecycle foldFinished", always, "Containers ID", "", model},
+	{"an event leads to an inspection", "pkg/lifecycle foldHint", skip, "Outdated", "", model},
+	{"a new infra container means a new network", "pkg/lifecycle foldInfra", always, "Equal", "", cases("cut_off")},
+	{"a vanished container has ended", "pkg/lifecycle observe", never, "ran Absent", "", cases("vanish")},
+	{"an exit without a start is none", "pkg/lifecycle observe", never, "Exited IsZero", "", rules},
+
+	// Shares of the CPU.
+	{"a container without cpu has the smallest share", "pkg/cgroups Shares", value, "max units minShares", "units", check{pkg: "pkg/cgroups", tests: "^TestShares$"}},
+	{"an update of the limits keeps implicit shares", "pkg/lifecycle foldLimits", skip, "ImplicitShares", "", rules},
+
+	// One operation at a time, and in order.
+	{"one operation at a time", "pkg/lifecycle planContainer", never, "Busy", "", model},
+	{"what is unwanted is canceled", "pkg/lifecycle planCancel", always, "unwanted", "", model},
+	{"containers start after their dependencies", "pkg/lifecycle nextUp", never, "a satisfied", "", model},
+	{"containers stop before their dependencies", "pkg/lifecycle nextOp", never, "Dependants", "", model},
+	{"all digests are known before a pull", "pkg/lifecycle nextUp", never, "allResolved", "", model},
+	{"nothing is pulled before admission", "pkg/lifecycle nextUp", never, "admitted", "", model},
+	{"what takes volumes is created after what has them", "pkg/lifecycle nextUp", never, "awaitsVolumes", "", rules},
+	{"the sandbox stops after the containers", "pkg/lifecycle nextSandbox", never, "allLetGo", "", model},
+	{"what was created in a discarded pod is looked for", "pkg/lifecycle foldSandboxFailure", skip, "doubtCreated", "", rules},
+	{"a pod is made sure of before its infra container is started again", "pkg/lifecycle foldSandboxFailure", skip, "Made false", "", rules},
+	{"SUCCESS means exit code 0", "pkg/lifecycle condition", never, "ExitCode 0", "", model},
+	{"a container that never starts is given up", "pkg/lifecycle condition", never, "late IsZero", "", scripts},
+	{"a start timeout wakes the task", "pkg/lifecycle Wake", skip, "startDeadline", "", scripts},
+	{"a retry wakes the task", "pkg/lifecycle Wake", skip, "c Retry NotUntil", "", model},
+
+	// Ends, stops and removals.
+	{"only essential containers end the task", "pkg/lifecycle settleEssential", never, "Essential", "", model},
+	{"exit codes are recorded", "pkg/lifecycle endRun", skip, "HasExit ExitCode", "", model},
+	{"a removal is given up after some attempts", "pkg/lifecycle foldSandboxFailure", never, "Persist removalAttempts", "", rules},
+	{"a removal is more than a stop", "pkg/lifecycle lowerGoal", value, "g", "min(g, Down)", model},
+	{"force hurries", "pkg/lifecycle foldGoal", skip, "Force true", "", model},
+	{"the first reason of a stop stays", "pkg/lifecycle lowerGoal", always, "Goal Up", "", model},
+
+	// Protection.
+	{"a protected task is spared", "pkg/lifecycle fold", always, "Spare ProtectedUntil", "", rules},
+	{"a protection ends", "pkg/lifecycle Step", never, "Goal ProtectedUntil", "", rules},
+	{"the end of a protection wakes the task", "pkg/lifecycle Wake", skip, "ProtectedUntil", "", rules},
+	{"a service stops no protected copy", "pkg/service Task.spared", value, "Failed Before", "false", copies},
+
+	// Restarts, health and watches.
+	{"restarts follow the policy", "pkg/lifecycle endRun", always, "Goal whyNot", "", model},
+	{"a short run is not restarted", "pkg/lifecycle restartVerdict", always, "ran AttemptPeriod", "", model},
+	{"restarts have a maximum", "pkg/lifecycle restartVerdict", never, "restarts MaxCount", "", cases("restarts")},
+	{"ignored exit codes are not restarted", "pkg/lifecycle restartVerdict", never, "IgnoredExitCodes", "", model},
+	{"failures in the start period do not count", "pkg/lifecycle countFailure", never, "grace", "", rules},
+	{"unhealthy after the configured failures", "pkg/lifecycle countFailure", value, "failures", "check.failures + 1", rules},
+	{"an unhealthy container that is to be restarted is stopped", "pkg/lifecycle nextUp", never, "failedHealth", "", cases("unhealthy")},
+	{"a container is stopped for its health only on request", "pkg/lifecycle failedHealth", value, "ActionRestart", "check.Action", model},
+	{"the exit code of an unhealthy container does not count", "pkg/lifecycle endRun", skip, "IgnoredExitCodes nil", "", cases("unhealthy")},
+	{"unhealthy tasks stop only on request", "pkg/lifecycle settleWatches", always, "StopWhenUnhealthy", "", rules},
+
+	// Checks, hooks and ends of Pods.
+	{"the startup check comes before the others", "pkg/lifecycle beginChecks", never, "Startup HealthHealthy", "", cases("startup")},
+	{"a start counts once its startup check has passed", "pkg/lifecycle condition", always, "up", "", cases("startup")},
+	{"a preStop hook comes before the stop signal", "pkg/lifecycle stopOp", always, "PreStop nil", "", cases("hooks|preStop")},
+	{"a preStop hook takes from the stop timeout", "pkg/lifecycle stopGrace", always, "StopSince", "", scripts},
+	{"a failed postStart hook stops the container", "pkg/lifecycle foldHook", skip, "Failed why", "", scripts},
+	{"a kill does not wait for a hook", "pkg/lifecycle cancelHook", value, "Force", "false", cases("hooks|preStop")},
+	{"a log router gets the last lines before its stop", "pkg/lifecycle stopOp", never, "flushes", "", cases("a_log_router")},
+	{"a kill does not wait for a log router", "pkg/lifecycle cancelFlush", value, "Force", "false", cases("a_log_router")},
+	{"a log router starts before those that log to it", "pkg/taskdef withRouter", never, "RoutedBy waits", "", logs("pkg/taskdef", "TestARouterStartsFirst")},
+	{"a task stops at its deadline", "pkg/lifecycle settleDeadline", always, "Before", "", cases("deadline")},
+	{"a Pod runs until its last container has ended", "pkg/lifecycle awaitsLast", value, "UntilLast ContainsFunc", "false", cases("last")},
+	{"the first restart of a Pod does not wait", "pkg/lifecycle restartVerdict", never, "FirstAtOnce quick", "", scripts},
+
+	// Images, and what is reported.
+	{"a lost image is pulled again once", "pkg/lifecycle judge", always, "lostImage", "", rules},
+	{"a strict pull tolerates no failure", "pkg/lifecycle toleratesImageFailure", always, "PullDefault PullPreferCached", "", model},
+	{"no RUNNING while stopping", "pkg/lifecycle State.Status", never, "Goal Up", "", model},
+	{"no STOPPED while ports are taken", "pkg/lifecycle State.Status", always, "SandboxStopped", "", model},
+	{"a transition is reported once", "pkg/lifecycle recordContainer", skip, "max", "", model},
+	{"a step does not change its input", "pkg/lifecycle Step", skip, "clone", "", rules},
+
+	// Output that is sent to a server.
+	{"a position moves after an acknowledgement", "internal/logs/logsend/forward Sender.Send", always, "config Ack", "", logs("internal/logs/logsend/forward", "TestOnlyWhatIsAcknowledgedIsDelivered")},
+	{"an acknowledgement is that of the batch", "internal/logs/logsend/forward Sender.await", always, "ok ==", "", logs("internal/logs/logsend/forward", "TestTheAcknowledgementOfAnotherBatchIsNone")},
+	{"a position moves after an answer without an error", "internal/logs/logsend/awslogs Sender.Send", always, "err == nil", "", logs("internal/logs/logsend/awslogs", "TestFailuresSayWhenToTryAgain")},
+	{"an event in parts is delivered with its last part", "internal/logs/logsend/awslogs batch.cut", value, "text n before", "event{e.text[:n], e.time, e.next}", logs("internal/logs/logsend/awslogs", "TestAnEventInPartsIsDeliveredWithItsLastPart")},
+	{"what was read is not yet delivered", "internal/engine/logdelivery route.acknowledged", value, "sent Next", "logroute.Position{r.reader.Open(), r.reader.Open()}", logs("internal/engine/logdelivery", "TestWhatWasReadIsNotDelivered")},
+	{"each stream has its own position", "internal/logs/logroute Joiner.cut", never, "other begun", "", logs("internal/logs/logroute", "FuzzReaderGoesOnWhereItStopped")},
+	{"a file with two names is not complete", "internal/logs/logfiles Files.withCurrent", never, "SameFile", "", logs("internal/logs/logfiles", "TestRotationLosesNothing")},
+	{"the file that is written is read", "internal/logs/logfiles Files.Segments", value, "withCurrent", "all", logs("internal/logs/logfiles", "TestRotationLosesNothing")},
+	{"a file is read to its end before the next one", "internal/logs/logfiles Reader.advance", always, "r last", "", logs("internal/logs/logfiles", "TestRotationLosesNothing")},
+	{"a full file is rotated at once", "internal/engine/logdelivery Delivery.reopen", always, "segment turn ==", "", logs("internal/engine/logdelivery", "TestAFullFileIsRotatedAtOnce")},
+	{"files are kept until they were sent", "internal/engine/logdelivery Delivery.prune", always, "Number delivered", "", logs("internal/engine/logdelivery", "TestBacklogIsGivenUpFromItsOldestEnd")},
+	{"a definition alone sends nothing", "pkg/taskdef LogConfiguration.Sent", always, "s AWSLogs", "", logs("internal/engine/logdelivery", "TestADefinitionAloneSendsNothing")},
+	{"with logs=local nothing is sent", "pkg/taskdef LogConfiguration.Sent", never, "LogsAuto LogsRemote", "", logs("internal/engine/logdelivery", "TestADefinitionAloneSendsNothing")},
+	{"a log router reads secrets from its variables", "internal/engine/taskspec RouterConfig", value, "reference", "secret.ValueFrom", logs("internal/engine/taskspec", "TestARouterHasItsConfigurationAndSecrets")},
+	{"a variable that is a secret is not sent", "internal/engine/logdelivery withoutSecrets", value, "hidden name", "false", logs("internal/engine/logdelivery", "TestSecretsAreNoAttributes")},
+
+	// The queue.
+	{"a task is overtaken a limited number of times", "pkg/admission judge", always, "Passed Overtake", "", queue},
+	{"no task takes the port that another waits for", "pkg/admission judge", always, "meets", "", queue},
+	{"the budget is not exceeded", "pkg/admission shortages", never, "b cpu", "", queue},
+	{"a GPU has one task", "pkg/admission gpuHolder", never, "Held Contains", "", queue},
+	{"a task waits for a GPU of its own", "pkg/admission heldGPUs", never, "held Task", "", queue},
+	{"the quotas of the host are not exceeded", "pkg/admission quotaShortages", skip, "append short", "", queue},
+
+	// Services.
+	{"no more tasks than the maximum", "pkg/service wantTasks", value, "most Present", "most", copies},
+	{"failures delay new tasks", "pkg/service wantTasks", never, "Pace NotUntil", "", copies},
+	{"healthy tasks stay until others replace them", "pkg/service stopTasks", always, "least", "", copies},
+	{"a failed deployment is rolled back", "pkg/service judge", always, "FailedTasks", "", check{pkg: "pkg/service", tests: "^TestWithoutRollbackAFailedDeploymentStandsStill$"}},
+	{"a copy finishes its connections before it stops", "pkg/service effects", never, "drains", "", copies},
+	{"a copy that is to stop gets no connections", "pkg/service Task.Healthy", value, "Phase Live HealthyNow", "t.HealthyNow", copies},
+	{"a copy in doubt does not become healthy", "pkg/service Task.isHealthy", never, "doubt", "", copies},
+	{"a user's stop is no failure", "pkg/service observe", always, "ByUser", "", copies},
+	{"one attempt at most has not ended", "pkg/service deploy", skip, "stopAttempt", "", copies},
+	{"an attempt returns to the last deployment that was good", "pkg/service RollbackTarget", value, "Completed i", "s.Completed[len(s.Completed)-1]", copies},
+	{"an attempt that is given up has not succeeded", "pkg/service completeAttempt", never, "AttemptReturning", "", copies},
+	{"the history of a service is bounded", "pkg/service beginAttempt", never, "keptAttempts", "", copies},
+	{"a revision is known while something names it", "pkg/service pruneRevisions", value, "named Deployment", "true", copies},
+
+	// Sessions of execute-command.
+	{"only its token opens a session", "internal/aws/ecsexec Sessions.use", never, "ConstantTimeCompare", "", sessions("TestWhoMayConnect")},
+	{"a token opens a session once", "internal/aws/ecsexec Sessions.use", skip, "until Time", "", sessions("TestWhoMayConnect")},
+	{"a token is good for a minute", "internal/aws/ecsexec entry.renew", value, "Add away", "time.Now().Add(time.Hour)", sessions("TestWhoMayConnect")},
+	{"sessions are bounded", "internal/aws/ecsexec Sessions.Open", never, "Most", "", sessions("TestNotTooManySessions")},
+	{"a client that stays away has its program ended", "internal/aws/ecsexec session.lost", never, "told", "", sessions("TestAClientThatStaysAway")},
+	{"output waits for a client", "internal/aws/datachannel Channel.Free", value, "max window waiting", "window", frames("TestOutputWaitsForAReaderThatStops")},
+	{"what the client had before is not sent for ever", "internal/aws/datachannel Channel.Pong", skip, "DeleteFunc", "", frames("TestNothingIsLostOrDoubled")},
+	{"what is typed is taken once", "internal/aws/datachannel inputs.again", never, "id ID", "", frames("TestNumbersOutOfOrder")},
+	{"of two messages with one number both are taken", "internal/aws/datachannel inputs.again", always, "id ID", "", frames("TestNumbersAreUsedTwice")},
+	{"a missing message is waited for", "internal/aws/datachannel inputs.pop", never, "missing twice", "", frames("TestNumbersOutOfOrder")},
+	{"a payload has its digest", "internal/aws/datachannel Parse", never, "Equal atDigest", "", frames("TestFramesThatLieAreRefused")},
+
+	// The store.
+	{"records are synced", "internal/state writeTemp", skip, "Sync", "", power},
+	{"the directory is synced", "internal/state settle", omit, "SyncDir", "", power},
+	{"records are replaced by a rename", "internal/state put", value, "tempPath", "s.path(key)", power},
+	{"damaged records are refused", "internal/state decode", never, "sumPrefix", "", store},
+
+	// What the agent does with decisions.
+	{"nothing is done before it is saved", "internal/engine/loop save", omit, "Save", "", saves},
+	{"a full disk stops what starts", "internal/engine/loop Run", never, "saved Lowers", "", agent("TestFullDiskStopsNewWorkAndLosesNothing")},
+	{"a full disk stops new work", "internal run.Save", value, "Join ErrRetry", "nil", agent("TestFullDiskStopsNewWorkAndLosesNothing")},
+	{"events are published once", "internal Owner.Run", value, "LastPublished", "0", agent("TestEventsArePublishedOnceWhoeverOwnsTheTask")},
+	{"a removal deletes the record", "internal run.Finish", skip, "Delete", "", agent("TestRemovalForgetsTheTask")},
+	{"orphans are removed", "internal sweepOne", always, "ErrNotExist", "", agent("TestSweepRemovesPodsWithoutATask")},
+	{"secrets are removed with the pod's stop", "internal/engine/tasksecrets Remove", omit, "RemoveSecrets", "", agent("TestSecretsLiveAsLongAsAContainerMayStart")},
+	{"pulls at a time are limited", "internal pullSlot", value, "PullsAtOnce", "100", pulls},
+	{"only images that podtask pulled are pruned", "internal endPull", always, "before", "", pulls},
+}

@@ -1,0 +1,189 @@
+package supervise
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/engine/owner"
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// ReadyNo as Unit.Ready: the unit does not wait for the service to be ready.
+const ReadyNo connect.Condition = "no"
+
+// Unit holds the settings of a unit.
+type Unit struct {
+	// Name is the name of the task.
+	Name string
+	// Ready is the condition that the task must meet for READY=1.
+	Ready connect.Condition
+	// Settle is how long a task with new images must stay ready before the service is
+	// ready; 0 if it is ready at once.
+	Settle time.Duration
+	// Remove has the task removed when it has stopped.
+	Remove bool
+	// Options are those of the task.
+	Options lifecycle.Options
+}
+
+// Source reads and creates the task of a unit.
+type Source interface {
+	// Prepare reads the definition, removes a task that is to be replaced and checks that
+	// this host can run the new one.
+	Prepare(ctx context.Context) (taskdef.Task, error)
+	// Reload reads the definition again.
+	Reload(ctx context.Context) (taskdef.Task, error)
+	// Create records a task that this process owns.
+	Create(ctx context.Context, task taskdef.Task) (*owner.Owner, error)
+}
+
+// Display shows a task to the user.
+type Display interface {
+	// Progress returns a function that shows the progress of one task.
+	Progress() func(api.Task)
+	// CopyLogs writes the logs of a task until it has stopped.
+	CopyLogs(ctx context.Context, st lifecycle.State)
+}
+
+// Host runs and removes tasks.
+type Host interface {
+	// Listen opens the socket of a task; nil if that fails.
+	Listen(id string) net.Listener
+	// Drive runs an owned task until it has settled, and serves it on l.
+	Drive(ctx context.Context, o *owner.Owner, l net.Listener) error
+	// Remove removes a task.
+	Remove(ctx context.Context, id, by string, force bool, show func(api.Task)) error
+}
+
+// Images resolves image references.
+type Images interface {
+	// Digest returns the digest that a reference has at its registry.
+	Digest(ctx context.Context, st lifecycle.State, ref string) (string, error)
+}
+
+// Config is what a Supervisor needs. All fields are required.
+type Config struct {
+	Unit
+	Source  Source
+	Display Display
+	Host    Host
+	Images  Images
+	// StateDir holds the rollback records.
+	StateDir string
+	// Signals delivers the signals of the process: SIGHUP reloads, SIGPIPE is ignored, any
+	// other stops the task, and the second of those kills it.
+	Signals <-chan os.Signal
+	Log     *slog.Logger
+	// Warn prints a warning for the user.
+	Warn func(format string, args ...any)
+}
+
+// Supervisor runs the task of a unit as the main process of its systemd service:
+//
+//	READY=1                when the task meets Unit.Ready
+//	STATUS=                one line for `systemctl status`
+//	EXTEND_TIMEOUT_USEC=   while the task starts or stops, so that systemd does not take a
+//	                       long pull or an orderly stop for a hang
+//	WATCHDOG=1             as long as the owner is alive
+//	SIGHUP                 reads the definition and resolves the images again, and
+//	                       replaces the task if anything differs
+//	SIGTERM                stops the task in order; a second one kills it
+type Supervisor struct {
+	Config
+	heartbeat *heartbeat
+	updates   updates
+	// stopped is set by the first signal to stop.
+	stopped bool
+}
+
+// New returns a supervisor that has not started.
+func New(c Config) *Supervisor {
+	return &Supervisor{Config: c, heartbeat: newHeartbeat(c.Log), updates: updates{unit: c.Unit, images: c.Images, stateDir: c.StateDir, warn: c.Warn}}
+}
+
+// Run supervises the unit's tasks until the last one has stopped, and returns the exit
+// code of that one; 0 after a requested stop. Early ends with the first signal before the
+// task is created.
+func (s *Supervisor) Run(ctx, early context.Context) (exitCode int, err error) {
+	beating, stopBeating := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stopBeating()
+	wg.Go(func() { s.heartbeat.run(beating) })
+
+	task, err := s.Source.Prepare(early)
+	if early.Err() != nil {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if s.Options.AutoUpdate != "" {
+		s.updates.open()
+	}
+	for {
+		end, next, err := s.runTask(ctx, task)
+		if err != nil {
+			return 0, err
+		}
+		if next == nil {
+			Notify(s.Log, daemon.SdNotifyStopping, "STATUS="+endLine(end))
+			if end.Stop.Code == lifecycle.StopUserInitiated {
+				return 0, nil
+			}
+			return end.ExitCode(), nil
+		}
+		task = *next
+	}
+}
+
+// runTask runs one task until it has stopped and is removed. Next is the task to run in
+// its place; nil if there is none.
+func (s *Supervisor) runTask(ctx context.Context, task taskdef.Task) (end lifecycle.State, next *taskdef.Task, err error) {
+	o, err := s.Source.Create(ctx, s.updates.choose(ctx, task))
+	if err != nil {
+		return end, nil, err
+	}
+	st := o.State()
+	s.heartbeat.enter(starting, o, time.Now(), 0)
+	var wg sync.WaitGroup
+	done := make(chan error, 1)
+	changed := make(chan struct{}, 1)
+	wg.Go(func() { done <- s.Host.Drive(ctx, o, s.Host.Listen(st.ID)) })
+	wg.Go(func() {
+		o.Watch(ctx, func(lifecycle.State) bool {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+			return true
+		})
+	})
+	wg.Go(func() { s.Display.CopyLogs(ctx, st) })
+	run := &taskRun{Supervisor: s, owner: o, task: task, show: s.Display.Progress(), reloads: make(chan reload, 1)}
+	next, err = run.supervise(ctx, changed, done)
+	s.heartbeat.enter(stopping, nil, time.Now(), st.Task.StopBound())
+	wg.Wait()
+	if closed := o.Close(); err == nil {
+		err = closed
+	}
+	end = o.State()
+	if err != nil {
+		return end, nil, fmt.Errorf("task %s is left as it is, `podtask stop %s` takes it over: %w", console.ShortID(st.ID), connect.NameOf(st), err)
+	}
+	if s.Remove && end.Goal != lifecycle.Gone {
+		err = s.Host.Remove(ctx, end.ID, "podtask run --rm", true, func(api.Task) {})
+	}
+	return end, next, err
+}

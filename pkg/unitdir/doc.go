@@ -1,4 +1,0 @@
-// Package unitdir finds unit files in the directories of Podman's Quadlet, and writes
-// the services generated from them. The generator and cmd/podtask use it. It never
-// interprets a unit file: that is the task of package taskunit.
-package unitdir
