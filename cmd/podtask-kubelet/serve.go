@@ -69,13 +69,13 @@ func (o *options) serve(access *rest.Config, client kubernetes.Interface, id *ku
 type podAccess struct {
 	stateDir string
 	log      *slog.Logger
-	open     func() (*engine.Agent, error)
+	open     func() (*engine.Engine, error)
 	get      func() (*podaccess.Access, error)
 }
 
 func (o *options) podAccess(log *slog.Logger) *podAccess {
 	stateDir, runtimeDir, failed := state.Dirs(o.getenv)
-	open := sync.OnceValues(func() (*engine.Agent, error) {
+	open := sync.OnceValues(func() (*engine.Engine, error) {
 		if failed != nil {
 			return nil, failed
 		}

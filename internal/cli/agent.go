@@ -55,7 +55,7 @@ func runAgent(ctx context.Context, s *session, c *cli.Context) error {
 	if err := noArguments(c); err != nil {
 		return err
 	}
-	unlock, err := s.Agent.Tasks.LockAgent()
+	unlock, err := s.Engine.Tasks.LockAgent()
 	var locked *state.LockedError
 	if errors.As(err, &locked) {
 		return fmt.Errorf("there is an agent already: process %d since %s; `systemctl --user status podtask` or `kill %d`",
@@ -116,7 +116,7 @@ func (a *agentRun) run(ctx context.Context, l net.Listener) error {
 	serving, stopServing := context.WithCancel(ctx)
 	defer stopServing()
 
-	a.fleet = engine.NewFleet(owning, a.Agent)
+	a.fleet = engine.NewFleet(owning, a.Engine)
 	a.fleet.Taken = a.removeSocket
 	v := api.ThisVersion(a.version)
 	v.PID, v.Role, v.StateDir = os.Getpid(), "agent", a.StateDir
@@ -130,9 +130,9 @@ func (a *agentRun) run(ctx context.Context, l net.Listener) error {
 	m := metrics.New(a.version, a.states, func() int { return len(a.fleet.Owners()) })
 	m.Services(a.services.States)
 	m.Logs(a.routes)
-	m.Usage(a.states, a.Agent.Stats.ReadSlice)
-	a.Agent.Delivery.Observe(m.Output)
-	a.Agent.Owners.Observe(m.Operation)
+	m.Usage(a.states, a.Engine.Stats.ReadSlice)
+	a.Engine.Delivery.Observe(m.Output)
+	a.Engine.Owners.Observe(m.Operation)
 	server.Handle("GET /metrics", m.Handler())
 	doors, err := a.openDoors(backend, server, m.Handler())
 	if err != nil {
@@ -172,7 +172,7 @@ func (a *agentRun) run(ctx context.Context, l net.Listener) error {
 // alone.
 func (a *agentRun) openServices(ctx context.Context) (err error) {
 	options := lifecycle.Options{Limits: a.config.Tasks.Limits, Pull: a.config.Tasks.Pull}
-	a.services, err = engine.NewServices(ctx, a.Agent, a.fleet, options)
+	a.services, err = engine.NewServices(ctx, a.Engine, a.fleet, options)
 	if a.services != nil && err != nil {
 		a.Log.Error("a service is not kept", "error", err)
 		return nil
@@ -182,7 +182,7 @@ func (a *agentRun) openServices(ctx context.Context) (err error) {
 
 // states are the recorded tasks, ours as their owners know them.
 func (a *agentRun) states() []lifecycle.State {
-	states, _ := a.Agent.Tasks.States()
+	states, _ := a.Engine.Tasks.States()
 	for i, s := range states {
 		if o := a.fleet.Owner(s.ID); o != nil {
 			states[i] = o.State()
@@ -194,7 +194,7 @@ func (a *agentRun) states() []lifecycle.State {
 // count keeps the counters of the metrics going until ctx ends, and tells the garbage collector
 // that there is work.
 func (a *agentRun) count(ctx context.Context, m *metrics.Metrics) {
-	err := a.Agent.Events.Read(ctx, a.Agent.Events.Last(ctx), true, func(e record.Event) error {
+	err := a.Engine.Events.Read(ctx, a.Engine.Events.Last(ctx), true, func(e record.Event) error {
 		begin.Working()
 		m.Event(e)
 		return nil
@@ -322,7 +322,7 @@ func (a *agentRun) dump() {
 // stopTasks stops the tasks in order, if this end is one at which they should be. A
 // second signal gives up on that.
 func (a *agentRun) stopTasks(ctx context.Context, signals <-chan os.Signal) {
-	if how := a.config.Agent.StopTasks; how == config.StopNever || how == config.StopAtShutdown && !a.Agent.User.ShuttingDown(ctx) {
+	if how := a.config.Agent.StopTasks; how == config.StopNever || how == config.StopAtShutdown && !a.Engine.User.ShuttingDown(ctx) {
 		return
 	}
 	ctx, giveUp := context.WithCancel(ctx)
@@ -351,7 +351,7 @@ func (a *agentRun) stopTasks(ctx context.Context, signals <-chan os.Signal) {
 // routes lists the containers whose output is sent to a server.
 func (a *agentRun) routes() (all []logdelivery.Status) {
 	for _, st := range a.states() {
-		routes, err := a.Agent.Delivery.Routes(st)
+		routes, err := a.Engine.Delivery.Routes(st)
 		if err != nil {
 			a.Log.Warn("the log files cannot be measured", "task", st.ID, "error", err)
 		}

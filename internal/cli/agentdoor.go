@@ -12,8 +12,8 @@ import (
 	"github.com/podtask/podtask/internal/aws/awskey"
 	"github.com/podtask/podtask/internal/aws/sigv4"
 	"github.com/podtask/podtask/internal/connect"
-	"github.com/podtask/podtask/internal/serve/limitlisten"
 	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/api/connlimit"
 )
 
 // door is a TCP address of an agent on loopback.
@@ -63,7 +63,7 @@ func (a *agentRun) openDoors(backend connect.AgentBackend, server *api.Server, m
 func metricsDoor(metrics http.Handler) door {
 	scrape := http.NewServeMux()
 	scrape.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		defer limitlisten.Serving(r.Context())()
+		defer connlimit.Serving(r.Context())()
 		metrics.ServeHTTP(w, r)
 	})
 	return door{what: "metrics", handler: scrape, connections: 32}
@@ -93,7 +93,7 @@ func (a *agentRun) awsServer(backend connect.AgentBackend, ecs connect.ECS, sess
 // serve answers until ctx ends.
 func (d door) serve(ctx context.Context) error {
 	server := &http.Server{
-		Handler: d.handler, ConnContext: limitlisten.ConnContext,
+		Handler: d.handler, ConnContext: connlimit.ConnContext,
 		ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 	}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
@@ -101,7 +101,7 @@ func (d door) serve(ctx context.Context) error {
 	if d.ended != nil {
 		defer d.ended()
 	}
-	limited := limitlisten.New(limitlisten.Share(8, d.connections), nil).Listener(d.listener)
+	limited := connlimit.New(connlimit.Share(8, d.connections), nil).Listener(d.listener)
 	if err := server.Serve(limited); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve %s: %w", d.what, err)
 	}

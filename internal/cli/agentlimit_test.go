@@ -15,8 +15,8 @@ import (
 
 	"github.com/podtask/podtask/internal/aws/awsapi"
 	"github.com/podtask/podtask/internal/aws/sigv4"
-	"github.com/podtask/podtask/internal/serve/limitlisten"
 	"github.com/podtask/podtask/internal/testing/rudeclient"
+	"github.com/podtask/podtask/pkg/api/connlimit"
 )
 
 func TestIdleConnectionsDoNotUseUpADoor(t *testing.T) {
@@ -27,7 +27,7 @@ func TestIdleConnectionsDoNotUseUpADoor(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := door{what: "nothing", listener: l, connections: most, handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer limitlisten.Serving(r.Context())()
+		defer connlimit.Serving(r.Context())()
 		http.NotFound(w, r)
 	})}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -105,7 +105,7 @@ func updatable(s *session, names []string) ([]lifecycle.State, error) {
 	}
 	var out []lifecycle.State
 	if len(names) == 0 {
-		all, _ := s.Agent.Tasks.States() // a broken record is no service of today's
+		all, _ := s.Engine.Tasks.States() // a broken record is no service of today's
 		for _, st := range all {
 			if follows(st) {
 				out = append(out, st)
@@ -115,7 +115,7 @@ func updatable(s *session, names []string) ([]lifecycle.State, error) {
 	}
 	var errs []error
 	for _, name := range names {
-		st, err := s.Agent.Tasks.Find(name)
+		st, err := s.Engine.Tasks.Find(name)
 		if err == nil && !follows(st) {
 			err = fmt.Errorf("%s is not run by a unit with AutoUpdate=registry", connect.NameOf(st))
 		}
@@ -143,7 +143,7 @@ func updateTask(ctx context.Context, s *session, st lifecycle.State, dryRun bool
 			continue // it follows no tag
 		}
 		digest := running[c.Image]
-		fresh, err := s.Agent.Images.Digest(ctx, st, c.Image)
+		fresh, err := s.Engine.Images.Digest(ctx, st, c.Image)
 		if err != nil {
 			return rows, fmt.Errorf("%s: %w", connect.NameOf(st), err)
 		}
@@ -173,7 +173,7 @@ func applyUpdate(ctx context.Context, s *session, st lifecycle.State, task taskd
 		return rows, context.Cause(ctx)
 	}
 	now := map[string]string{}
-	if after, err := s.Agent.Tasks.Find(st.Name); err == nil && restarted == nil {
+	if after, err := s.Engine.Tasks.Find(st.Name); err == nil && restarted == nil {
 		now = rollback.DigestsOf(task, after)
 	}
 	for i := range rows {

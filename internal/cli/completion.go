@@ -177,7 +177,7 @@ func flagNames(app *cli.App, command *cli.Command) (names []string) {
 // containers of it where the command takes one.
 func taskArguments(s *session, command *cli.Command, arguments []string) (candidates []string) {
 	if len(arguments) > 0 && strings.Contains(command.ArgsUsage, "CONTAINER") {
-		st, err := s.Agent.Tasks.Find(arguments[0])
+		st, err := s.Engine.Tasks.Find(arguments[0])
 		if err != nil || len(arguments) > 1 {
 			return nil
 		}
@@ -186,7 +186,7 @@ func taskArguments(s *session, command *cli.Command, arguments []string) (candid
 		}
 		return candidates
 	}
-	states, _ := s.Agent.Tasks.States()
+	states, _ := s.Engine.Tasks.States()
 	for _, st := range slices.Backward(states) {
 		name := connect.NameOf(st)
 		unfit := command.Name == "stop" && st.Status() == lifecycle.StatusStopped

@@ -307,8 +307,8 @@ func convertTask(p *program, c *cli.Context, ref, name string) (convert.Result, 
 	if err != nil {
 		return convert.Result{}, err
 	}
-	defer s.Agent.Close()
-	st, err := s.Agent.Tasks.Find(ref)
+	defer s.Engine.Close()
+	st, err := s.Engine.Tasks.Find(ref)
 	if err != nil {
 		return convert.Result{}, err
 	}

@@ -57,10 +57,10 @@ func copyFiles(ctx context.Context, s *session, c *cli.Context) error {
 // containerOf is the name in Podman of the container that TASK or TASK/CONTAINER names.
 func containerOf(s *session, ref string) (string, error) {
 	task, container := ref, ""
-	st, err := s.Agent.Tasks.Find(task)
+	st, err := s.Engine.Tasks.Find(task)
 	if i := strings.LastIndex(ref, "/"); i >= 0 && connect.IsGone(err) {
 		task, container = ref[:i], ref[i+1:]
-		st, err = s.Agent.Tasks.Find(task)
+		st, err = s.Engine.Tasks.Find(task)
 	}
 	if err != nil {
 		return "", err

@@ -34,7 +34,7 @@ func examine(ctx context.Context, s *session, c *cli.Context) error {
 	if err := noArguments(c); err != nil {
 		return err
 	}
-	all, _ := s.Agent.Preflight.Examine(ctx)
+	all, _ := s.Engine.Preflight.Examine(ctx)
 	shown := []doctor.Finding{}
 	for _, f := range all {
 		if f.Level != doctor.OK || !c.Bool("quiet") {

@@ -37,12 +37,12 @@ func drain(ctx context.Context, s *session, c *cli.Context) error {
 		return err
 	}
 	if c.Bool("undo") {
-		return s.Agent.Ledger.SetDraining(ctx, false)
+		return s.Engine.Ledger.SetDraining(ctx, false)
 	}
-	if err := s.Agent.Ledger.SetDraining(ctx, true); err != nil {
+	if err := s.Engine.Ledger.SetDraining(ctx, true); err != nil {
 		return err
 	}
-	states, errs := s.Agent.Tasks.States()
+	states, errs := s.Engine.Tasks.States()
 	var queued, running []lifecycle.State
 	for _, st := range states {
 		switch {

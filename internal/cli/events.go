@@ -60,7 +60,7 @@ func events(ctx context.Context, s *session, c *cli.Context) error {
 	}
 	format := c.String("format")
 	numbered := c.IsSet("since") && from.IsZero()
-	return s.Agent.Events.Read(ctx, after, stream, func(e record.Event) error {
+	return s.Engine.Events.Read(ctx, after, stream, func(e record.Event) error {
 		if numbered && e.Seq > after+1 {
 			s.warn("events %d to %d are not in the log any more", after+1, e.Seq-1)
 		}
@@ -79,7 +79,7 @@ func eventsFrom(ctx context.Context, s *session, since string, stream bool) (aft
 		if !stream {
 			return 0, time.Time{}, nil
 		}
-		return s.Agent.Events.Last(ctx), time.Time{}, nil
+		return s.Engine.Events.Last(ctx), time.Time{}, nil
 	}
 	if after, err = strconv.ParseUint(since, 10, 64); err == nil {
 		return after, time.Time{}, nil

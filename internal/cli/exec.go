@@ -62,7 +62,7 @@ func execute(ctx context.Context, s *session, c *cli.Context) error {
 	if len(words) == 0 {
 		return usagef("exec", "no TASK to run a command in")
 	}
-	st, err := s.Agent.Tasks.Find(words[0])
+	st, err := s.Engine.Tasks.Find(words[0])
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func execute(ctx context.Context, s *session, c *cli.Context) error {
 		Command: command, Env: execEnv(s.program, c.StringSlice("env")),
 		Dir: c.String("workdir"), User: c.String("user"), Stdin: x.input, Terminal: x.terminal,
 	}
-	if x.Session, err = s.Agent.Exec.New(ctx, st, index, spec); err != nil {
+	if x.Session, err = s.Engine.Exec.New(ctx, st, index, spec); err != nil {
 		return execError(st, index, spec, err)
 	}
 	defer x.guard()()

@@ -32,8 +32,8 @@ func execGuardCommand(p *program) *cli.Command {
 			if err != nil {
 				return err
 			}
-			defer s.Agent.Close()
-			x, err := s.Agent.Exec.Session(c.Context, c.Args().First())
+			defer s.Engine.Close()
+			x, err := s.Engine.Exec.Session(c.Context, c.Args().First())
 			if err != nil {
 				return err
 			}

@@ -66,7 +66,7 @@ func createHere(ctx context.Context, s *session, r request, task taskdef.Task) (
 		return nil, st, nil, err
 	}
 	st = o.State()
-	if leave, err = s.Agent.Tasks.LockForeground(st.ID); err != nil {
+	if leave, err = s.Engine.Tasks.LockForeground(st.ID); err != nil {
 		return nil, st, nil, errors.Join(err, o.Close())
 	}
 	c := s.DialAgent(ctx)
@@ -259,7 +259,7 @@ func (f *foregroundRun) copyLogs(ctx, logCtx context.Context) {
 	printer := console.NewLogPrinter(f.stdout, f.stderr, f.first, f.getenv).Prefixed()
 	printer.Out, printer.Err = f.pulls.Above(printer.Out), f.pulls.Above(printer.Err)
 	var closed error
-	err := f.Agent.Logs.Read(logCtx, f.first, "", observe.LogOptions{Follow: true, Tail: -1}, func(l observe.LogLine) error {
+	err := f.Engine.Logs.Read(logCtx, f.first, "", observe.LogOptions{Follow: true, Tail: -1}, func(l observe.LogLine) error {
 		closed = printer.Line(l)
 		return closed
 	})

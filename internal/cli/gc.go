@@ -43,15 +43,15 @@ func gc(ctx context.Context, s *session, c *cli.Context) error {
 	if err := checkFormat(c); err != nil {
 		return err
 	}
-	_, _ = s.Agent.Tasks.States() // moves corrupt records aside
-	removed, swept := s.Agent.Orphans.Sweep(ctx)
-	corrupt, err := s.Agent.Orphans.Corrupt()
+	_, _ = s.Engine.Tasks.States() // moves corrupt records aside
+	removed, swept := s.Engine.Orphans.Sweep(ctx)
+	corrupt, err := s.Engine.Orphans.Corrupt()
 	if c.Bool("corrupt") && err == nil {
-		corrupt, err = s.Agent.Orphans.RemoveCorrupt(ctx)
+		corrupt, err = s.Engine.Orphans.RemoveCorrupt(ctx)
 	}
 	registered, catalogErr := connect.OpenCatalog(s.StateDir, "podtask gc")
 	if catalogErr == nil {
-		catalogErr = connect.Keeper{Catalog: registered, Agent: s.Agent}.Release(ctx)
+		catalogErr = connect.Keeper{Catalog: registered, Engine: s.Engine}.Release(ctx)
 	}
 	swept = errors.Join(swept, catalogErr)
 	removed, swept = append(append([]cleanup.Orphan{}, removed...), corrupt...), errors.Join(swept, err)

@@ -138,7 +138,7 @@ func imageResolve(ctx context.Context, s *session, c *cli.Context) error {
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, time.Minute)
 			defer cancel()
-			d, err := s.Agent.Images.Describe(ctx, ref, want, c.Bool("quick"))
+			d, err := s.Engine.Images.Describe(ctx, ref, want, c.Bool("quick"))
 			found[i], errs[i] = newResolvedImage(d), err
 		})
 	}
@@ -225,7 +225,7 @@ func imageList(ctx context.Context, s *session, c *cli.Context) error {
 	if err := noArguments(c); err != nil {
 		return err
 	}
-	list, err := s.Agent.Pruner.List(ctx)
+	list, err := s.Engine.Pruner.List(ctx)
 	if err != nil {
 		return err
 	}
@@ -245,7 +245,7 @@ func imagePrune(ctx context.Context, s *session, c *cli.Context) error {
 	if c.Int("limit") < 0 || c.Duration("older-than") < 0 {
 		return usagef("image prune", "--limit and --older-than must not be negative")
 	}
-	removed, err := s.Agent.Pruner.Prune(ctx, imagestore.PruneOptions{
+	removed, err := s.Engine.Pruner.Prune(ctx, imagestore.PruneOptions{
 		MinAge: c.Duration("older-than"), Limit: c.Int("limit"), DryRun: c.Bool("dry-run"), Demanded: true,
 	})
 	if printErr := printImages(s, c, removed); err == nil {

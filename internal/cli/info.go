@@ -73,7 +73,7 @@ func info(ctx context.Context, s *session, c *cli.Context) error {
 }
 
 func gatherFacts(ctx context.Context, s *session) facts {
-	findings, podman := s.Agent.Preflight.Examine(ctx)
+	findings, podman := s.Engine.Preflight.Examine(ctx)
 	host := cgroups.Detect(os.DirFS("/"), os.Getuid(), s.getenv)
 	f := facts{
 		Podtask: api.ThisVersion(s.version), Health: doctor.Worst(findings),
@@ -86,7 +86,7 @@ func gatherFacts(ctx context.Context, s *session) facts {
 			RootlessNetwork: podman.RootlessNetwork, EventLogger: podman.EventLogger, LogDriver: podman.LogDriver, GraphRoot: podman.GraphRoot,
 		}
 	}
-	states, _ := s.Agent.Tasks.States()
+	states, _ := s.Engine.Tasks.States()
 	for _, st := range states {
 		if st.Status() == lifecycle.StatusStopped {
 			f.Tasks.Stopped++

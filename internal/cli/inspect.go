@@ -60,7 +60,7 @@ func inspect(ctx context.Context, s *session, c *cli.Context) error {
 // inspectTask asks the owner of the task; without an owner it reads the record, and asks
 // Podman what has become of its containers.
 func (s *session) inspectTask(ctx context.Context, ref string) (api.Task, error) {
-	st, err := s.Agent.Tasks.Find(ref)
+	st, err := s.Engine.Tasks.Find(ref)
 	if err != nil {
 		return api.Task{}, err
 	}
@@ -76,7 +76,7 @@ func (s *session) inspectTask(ctx context.Context, ref string) (api.Task, error)
 		}
 	}
 	now := time.Now()
-	return connect.WithLogs(s.observedTasks(ctx, []lifecycle.State{st}, now)[0], s.Agent.Delivery, st, now), nil
+	return connect.WithLogs(s.observedTasks(ctx, []lifecycle.State{st}, now)[0], s.Engine.Delivery, st, now), nil
 }
 
 // inspectPods prints tasks as Kubernetes Pods.
@@ -97,7 +97,7 @@ func inspectPods(ctx context.Context, s *session, c *cli.Context) error {
 
 // podStatus asks the task's owner, else the record.
 func podStatus(ctx context.Context, s *session, ref string) (json.RawMessage, error) {
-	st, err := s.Agent.Tasks.Find(ref)
+	st, err := s.Engine.Tasks.Find(ref)
 	if err != nil {
 		return nil, err
 	}
@@ -112,5 +112,5 @@ func podStatus(ctx context.Context, s *session, ref string) (json.RawMessage, er
 			return pod, nil
 		}
 	}
-	return connect.PodOf(ctx, s.Agent, st)
+	return connect.PodOf(ctx, s.Engine, st)
 }

@@ -24,7 +24,7 @@ type logRoute struct {
 func showRoutes(s *session, c *cli.Context, states []lifecycle.State, container string) error {
 	shown := []logRoute{}
 	for _, st := range states {
-		routes, err := s.Agent.Delivery.Routes(st)
+		routes, err := s.Engine.Delivery.Routes(st)
 		if err != nil {
 			return err
 		}

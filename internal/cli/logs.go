@@ -66,7 +66,7 @@ func logs(ctx context.Context, s *session, c *cli.Context) error {
 	}
 	if !opts.Follow {
 		for i, st := range states {
-			if err := s.Agent.Logs.Read(ctx, st, container, opts, printers[i].Line); err != nil {
+			if err := s.Engine.Logs.Read(ctx, st, container, opts, printers[i].Line); err != nil {
 				return err
 			}
 		}
@@ -74,7 +74,7 @@ func logs(ctx context.Context, s *session, c *cli.Context) error {
 	}
 	all, ctx := errgroup.WithContext(ctx)
 	for i, st := range states {
-		all.Go(func() error { return s.Agent.Logs.Read(ctx, st, container, opts, printers[i].Line) })
+		all.Go(func() error { return s.Engine.Logs.Read(ctx, st, container, opts, printers[i].Line) })
 	}
 	return all.Wait()
 }
@@ -92,7 +92,7 @@ func logSources(s *session, c *cli.Context) (states []lifecycle.State, container
 			container = ref
 			break
 		}
-		st, err := s.Agent.Tasks.Find(ref)
+		st, err := s.Engine.Tasks.Find(ref)
 		if last && i == 1 && connect.IsGone(err) {
 			return nil, "", fmt.Errorf("there is no task %q, and task %s has no such container", ref, connect.NameOf(states[0]))
 		}

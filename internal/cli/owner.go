@@ -44,7 +44,7 @@ func own(ctx context.Context, s *session, c *cli.Context) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	id := c.Args().First()
-	o, err := s.Agent.Owners.Own(id)
+	o, err := s.Engine.Owners.Own(id)
 	if errors.Is(err, state.ErrLocked) {
 		return nil // an agent that has just started was faster
 	}

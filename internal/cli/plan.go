@@ -89,8 +89,8 @@ func showPlan(p *program, c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		defer s.Agent.Close()
-		if err := pl.resolve(c.Context, s.Agent, task); err != nil {
+		defer s.Engine.Close()
+		if err := pl.resolve(c.Context, s.Engine, task); err != nil {
 			return err
 		}
 	}
@@ -325,7 +325,7 @@ func (pl *plan) addKernel(c taskdef.Container) {
 }
 
 // resolve fills in the digests, asking for each image once.
-func (pl *plan) resolve(ctx context.Context, host *engine.Agent, task taskdef.Task) error {
+func (pl *plan) resolve(ctx context.Context, host *engine.Engine, task taskdef.Task) error {
 	digests := make(map[string]string)
 	for i, c := range pl.Containers {
 		if c.Image == "" {

@@ -90,7 +90,7 @@ func (p *program) withHost(action func(ctx context.Context, s *session, c *cli.C
 		if err != nil {
 			return err
 		}
-		defer s.Agent.Close()
+		defer s.Engine.Close()
 		err = action(c.Context, s, c)
 		s.cleanUp(c.Context)
 		return err
@@ -105,7 +105,7 @@ func (s *session) cleanUp(ctx context.Context) {
 	if keep := s.config.Cleanup.TaskWait; keep > 0 {
 		ctx, cancel := context.WithTimeout(ctx, cleanUpLimit)
 		defer cancel()
-		s.Agent.Expired.Remove(ctx, time.Now(), keep)
+		s.Engine.Expired.Remove(ctx, time.Now(), keep)
 	}
 }
 
@@ -120,7 +120,7 @@ func (p *program) open(c *cli.Context) (*session, error) {
 	if s.Connector, err = newConnector(p, settings, level); err != nil {
 		return nil, err
 	}
-	s.Agent, err = engine.Open(engine.Config{
+	s.Engine, err = engine.Open(engine.Config{
 		StateDir: s.StateDir, RuntimeDir: s.RuntimeDir, Settings: settings, Getenv: p.getenv, FailPoint: p.getenv(failpoint.Env),
 		Log: s.Log, NetnsHelper: p.netnsHelper(),
 		Progress: func(pp imagestore.Progress) {

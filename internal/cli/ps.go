@@ -181,11 +181,11 @@ func (r row) Exit() string { return r.ExitCode.String() }
 // taskRows lists the tasks, the newest first. Records that cannot be read are
 // reported on stderr.
 func taskRows(ctx context.Context, s *session, all, fullID bool, now time.Time) []row {
-	states, errs := s.Agent.Tasks.States()
+	states, errs := s.Engine.Tasks.States()
 	for _, err := range errs {
 		s.warn("%v", err)
 	}
-	waiting := s.Agent.Queue.Waiting()
+	waiting := s.Engine.Queue.Waiting()
 	rows := []row{}
 	states = slices.DeleteFunc(states, func(st lifecycle.State) bool { return !all && st.Status() == lifecycle.StatusStopped })
 	slices.Reverse(states)
@@ -211,7 +211,7 @@ func (s *session) observedTasks(ctx context.Context, states []lifecycle.State, n
 	if len(unowned) == 0 {
 		return tasks
 	}
-	seen, err := s.Agent.Unowned.Look(ctx, now, unowned)
+	seen, err := s.Engine.Unowned.Look(ctx, now, unowned)
 	if err != nil {
 		s.warn("tasks without an owner are shown as last recorded: %v", err)
 		return tasks

@@ -49,16 +49,16 @@ func runAgain(ctx context.Context, s *session, st lifecycle.State, limit grace, 
 	if err := connect.Restartable(st); err != nil {
 		return "", err
 	}
-	if missing := s.Agent.Secrets.Missing(st); len(missing) > 0 {
+	if missing := s.Engine.Secrets.Missing(st); len(missing) > 0 {
 		return "", fmt.Errorf("task %s takes secrets from where it was started: set %v here, or run its definition again", connect.NameOf(st), missing)
 	}
-	if err := s.Agent.Preflight.Check(ctx, st.Task, st.Options); err != nil {
+	if err := s.Engine.Preflight.Check(ctx, st.Task, st.Options); err != nil {
 		return "", err
 	}
 	if err := limit.stop(ctx, s, st, "podtask restart", show); err != nil {
 		return "", err
 	}
-	again, err := s.Agent.Creator.Create(ctx, st.Task, st.Name, st.Options)
+	again, err := s.Engine.Creator.Create(ctx, st.Task, st.Name, st.Options)
 	if err != nil {
 		return "", fmt.Errorf("task %s has stopped, and was not started again: %w", connect.NameOf(st), err)
 	}

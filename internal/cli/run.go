@@ -228,10 +228,10 @@ func (s *session) prepare(ctx context.Context, r request) (taskdef.Task, error) 
 			return task, err
 		}
 	}
-	if err := s.Agent.Preflight.Check(ctx, task, r.options); err != nil {
+	if err := s.Engine.Preflight.Check(ctx, task, r.options); err != nil {
 		return task, err
 	}
-	for _, w := range s.Agent.Preflight.Warnings(ctx, task) {
+	for _, w := range s.Engine.Preflight.Warnings(ctx, task) {
 		s.warn("%s", w)
 	}
 	warnShortNames(s.program, task, r.options)
@@ -252,7 +252,7 @@ func (s *session) define(ctx context.Context, r request) (taskdef.Task, error) {
 	if !runnable(s.program, f) {
 		return task, exitStatus(exitOwnFailure)
 	}
-	if err := connect.ProvideManifest(s.Agent.Secrets, f.loaded); err != nil {
+	if err := connect.ProvideManifest(s.Engine.Secrets, f.loaded); err != nil {
 		return task, err
 	}
 	if task, err = task.Adjust(r.adjust); err != nil {
@@ -265,7 +265,7 @@ func (s *session) define(ctx context.Context, r request) (taskdef.Task, error) {
 			s.warn("%s", w)
 		}
 	}
-	return envfile.Read(ctx, s.Agent.Secrets, task)
+	return envfile.Read(ctx, s.Engine.Secrets, task)
 }
 
 // create makes the record.
@@ -279,7 +279,7 @@ func (s *session) create(ctx context.Context, r request, task taskdef.Task) (lif
 
 // createOwned makes the record of a task that is ours.
 func (s *session) createOwned(ctx context.Context, r request, task taskdef.Task) (*owner.Owner, error) {
-	o, err := s.Agent.Creator.CreateOwned(ctx, task, r.name, r.options)
+	o, err := s.Engine.Creator.CreateOwned(ctx, task, r.name, r.options)
 	if errors.Is(err, record.ErrNameTaken) {
 		return nil, fmt.Errorf("run %s: %w", r.document, err)
 	}

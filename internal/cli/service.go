@@ -26,7 +26,7 @@ func superviseUnit(ctx, early context.Context, s *session, r request) error {
 	u := &unitTask{session: s, request: r}
 	code, err := supervise.New(supervise.Config{
 		Unit:   supervise.Unit{Name: r.name, Ready: r.unit.ready, Settle: r.unit.settle, Remove: r.remove, Options: r.options},
-		Source: u, Display: u, Host: s.Connector, Images: s.Agent.Images,
+		Source: u, Display: u, Host: s.Connector, Images: s.Engine.Images,
 		StateDir: s.StateDir, Signals: signals, Log: s.Log, Warn: s.warn,
 	}).Run(ctx, early)
 	if err != nil {
@@ -69,7 +69,7 @@ func (u *unitTask) Progress() func(api.Task) {
 func (u *unitTask) CopyLogs(ctx context.Context, st lifecycle.State) {
 	s := u.session
 	printer := console.NewLogPrinter(s.stdout, s.stderr, st, s.getenv).Prefixed()
-	err := s.Agent.Logs.Read(ctx, st, "", observe.LogOptions{Follow: true, Tail: -1}, printer.Line)
+	err := s.Engine.Logs.Read(ctx, st, "", observe.LogOptions{Follow: true, Tail: -1}, printer.Line)
 	if err != nil && ctx.Err() == nil {
 		s.warn("the logs end here: %v; `podtask logs %s` shows them", err, connect.NameOf(st))
 	}
@@ -77,7 +77,7 @@ func (u *unitTask) CopyLogs(ctx context.Context, st lifecycle.State) {
 
 // replace stops and removes every task of a name.
 func (s *session) replace(ctx context.Context, name string) error {
-	states, _ := s.Agent.Tasks.States()
+	states, _ := s.Engine.Tasks.States()
 	for _, st := range states {
 		if st.Name != name {
 			continue

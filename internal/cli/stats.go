@@ -129,10 +129,10 @@ type sampled struct {
 func sampleTasks(ctx context.Context, s *session, wanted []lifecycle.State, all bool) ([]sampled, error) {
 	var states []lifecycle.State
 	if all {
-		states, _ = s.Agent.Tasks.States()
+		states, _ = s.Engine.Tasks.States()
 	}
 	for _, st := range wanted {
-		st, err := s.Agent.Tasks.Find(st.ID) // it may have moved since
+		st, err := s.Engine.Tasks.Find(st.ID) // it may have moved since
 		if connect.IsGone(err) {
 			continue
 		}
@@ -141,7 +141,7 @@ func sampleTasks(ctx context.Context, s *session, wanted []lifecycle.State, all 
 		}
 		states = append(states, st)
 	}
-	found, err := s.Agent.Stats.ReadAll(ctx, states)
+	found, err := s.Engine.Stats.ReadAll(ctx, states)
 	if err != nil {
 		return nil, err
 	}

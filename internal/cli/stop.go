@@ -168,7 +168,7 @@ func (s *session) named(c *cli.Context, fits func(lifecycle.State) bool) (states
 		if err != nil {
 			return nil, []error{err}
 		}
-		all, bad := s.Agent.Tasks.States()
+		all, bad := s.Engine.Tasks.States()
 		for _, st := range all {
 			if fits(st) && wanted.match(filterable(s.FromState(st))) {
 				states = append(states, st)
@@ -178,7 +178,7 @@ func (s *session) named(c *cli.Context, fits func(lifecycle.State) bool) (states
 	}
 	seen := map[string]bool{}
 	for _, ref := range c.Args().Slice() {
-		st, err := s.Agent.Tasks.Find(ref)
+		st, err := s.Engine.Tasks.Find(ref)
 		switch {
 		case err == nil && !seen[st.ID]:
 			seen[st.ID] = true

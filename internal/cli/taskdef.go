@@ -191,8 +191,8 @@ func (p registration) keep(ctx context.Context, d catalog.Document) (catalog.Rev
 	if err != nil {
 		return catalog.Revision{}, err
 	}
-	defer s.Agent.Close()
-	return connect.Keeper{Catalog: p.catalog, Agent: s.Agent}.Register(ctx, d, time.Now())
+	defer s.Engine.Close()
+	return connect.Keeper{Catalog: p.catalog, Engine: s.Engine}.Register(ctx, d, time.Now())
 }
 
 func taskdefList(p *program, c *cli.Context, registered *catalog.Catalog, families []string) error {
@@ -285,8 +285,8 @@ func taskdefDeregister(p *program, c *cli.Context, registered *catalog.Catalog, 
 	if err != nil {
 		return err
 	}
-	defer s.Agent.Close()
-	return connect.Keeper{Catalog: registered, Agent: s.Agent}.Release(c.Context)
+	defer s.Engine.Close()
+	return connect.Keeper{Catalog: registered, Engine: s.Engine}.Release(c.Context)
 }
 
 // digestOf is the digest of what a document says. That of a Kubernetes manifest is of its

@@ -51,7 +51,7 @@ func showTop(ctx context.Context, s *session, c *cli.Context) error {
 		return usagef("top", "top needs a terminal for input and output; `podtask ps --watch` and `podtask stats` do not")
 	}
 	if ref := c.Args().First(); ref != "" {
-		st, err := s.Agent.Tasks.Find(ref)
+		st, err := s.Engine.Tasks.Find(ref)
 		if err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ type topHost struct {
 
 // Tasks implements top.Source.
 func (h *topHost) Tasks(ctx context.Context) ([]top.Task, error) {
-	states, errs := h.Agent.Tasks.States()
+	states, errs := h.Engine.Tasks.States()
 	for _, err := range errs {
 		h.warn("%v", err)
 	}
@@ -130,11 +130,11 @@ const topTail = 200
 
 // Follow implements top.Source.
 func (h *topHost) Follow(ctx context.Context, id string, fn func(top.Line) error) error {
-	st, err := h.Agent.Tasks.Find(id)
+	st, err := h.Engine.Tasks.Find(id)
 	if err != nil {
 		return err
 	}
-	return h.Agent.Logs.Read(ctx, st, "", observe.LogOptions{Follow: true, Tail: topTail}, func(l observe.LogLine) error {
+	return h.Engine.Logs.Read(ctx, st, "", observe.LogOptions{Follow: true, Tail: topTail}, func(l observe.LogLine) error {
 		return fn(top.Line{Container: l.Container, Text: l.Text})
 	})
 }
@@ -155,7 +155,7 @@ func (h *topHost) Restart(ctx context.Context, id string) error {
 }
 
 func (h *topHost) withTask(id string, do func(lifecycle.State, *console.Progress) error) error {
-	st, err := h.Agent.Tasks.Find(id)
+	st, err := h.Engine.Tasks.Find(id)
 	if err != nil {
 		return err
 	}

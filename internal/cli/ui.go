@@ -74,7 +74,7 @@ type uiHost struct{ *topHost }
 
 // Explain implements webui.Source.
 func (h uiHost) Explain(ctx context.Context, id string) (top.Detail, error) {
-	st, err := h.Agent.Tasks.Find(id)
+	st, err := h.Engine.Tasks.Find(id)
 	if errors.As(err, new(*record.NotFoundError)) {
 		return top.Detail{}, webui.ErrNotFound
 	}
@@ -86,11 +86,11 @@ func (h uiHost) Explain(ctx context.Context, id string) (top.Detail, error) {
 
 // Lines implements webui.Source.
 func (h uiHost) Lines(ctx context.Context, id string) (lines []top.Line, err error) {
-	st, err := h.Agent.Tasks.Find(id)
+	st, err := h.Engine.Tasks.Find(id)
 	if err != nil {
 		return nil, err
 	}
-	err = h.Agent.Logs.Read(ctx, st, "", observe.LogOptions{Tail: topTail}, func(l observe.LogLine) error {
+	err = h.Engine.Logs.Read(ctx, st, "", observe.LogOptions{Tail: topTail}, func(l observe.LogLine) error {
 		lines = append(lines, top.Line{Container: l.Container, Text: l.Text})
 		return nil
 	})

@@ -48,7 +48,7 @@ func update(ctx context.Context, s *session, c *cli.Context) error {
 	}
 	return s.forEach(c, nil, func(st lifecycle.State, _ *console.Progress) error {
 		q := change(st.Options.Quota)
-		if err := s.Agent.Preflight.CheckLimits(st, q); err != nil {
+		if err := s.Engine.Preflight.CheckLimits(st, q); err != nil {
 			return fmt.Errorf("update %s: %w", console.ShortID(st.ID), err)
 		}
 		wanted := st
@@ -70,11 +70,11 @@ func changeSlice(ctx context.Context, s *session, id string) error {
 	const attempts, pause = 4, 250 * time.Millisecond
 	for i := 1; ; i++ {
 		// Read again: the task may have got its slice meanwhile.
-		st, err := s.Agent.Tasks.Find(id)
+		st, err := s.Engine.Tasks.Find(id)
 		if err != nil {
 			return err
 		}
-		err = s.Agent.Slices.Change(ctx, st)
+		err = s.Engine.Slices.Change(ctx, st)
 		if i == attempts || !errors.As(err, new(*cgroups.NotAppliedError)) {
 			return err
 		}

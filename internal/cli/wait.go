@@ -49,7 +49,7 @@ func wait(ctx context.Context, s *session, c *cli.Context) error {
 		return usagef("wait", "no TASK to wait for")
 	}
 	for _, ref := range refs {
-		st, err := s.Agent.Tasks.Find(ref)
+		st, err := s.Engine.Tasks.Find(ref)
 		if connect.IsGone(err) && c.Bool("ignore") {
 			fmt.Fprintln(s.stdout, -1)
 			continue

@@ -42,10 +42,10 @@ type OwnerBackend struct {
 }
 
 // History is the api.Publisher and api.PullWatcher of a host.
-type History struct{ from *engine.Agent }
+type History struct{ from *engine.Engine }
 
 // NewHistory returns that of a host.
-func NewHistory(from *engine.Agent) History { return History{from} }
+func NewHistory(from *engine.Engine) History { return History{from} }
 
 // Events implements api.Publisher.
 func (h History) Events(ctx context.Context, q api.EventQuery, fn func(api.Event) error) error {
@@ -182,7 +182,7 @@ func (b AgentBackend) wire(s lifecycle.State) api.Task {
 
 // Tasks implements api.Backend. Unreadable records are skipped and logged.
 func (b AgentBackend) Tasks(context.Context) ([]api.Task, error) {
-	states, errs := b.Agent.Tasks.States()
+	states, errs := b.Engine.Tasks.States()
 	for _, err := range errs {
 		b.Log.Warn("a record cannot be read", "error", err)
 	}
@@ -195,16 +195,16 @@ func (b AgentBackend) Tasks(context.Context) ([]api.Task, error) {
 
 // Task implements api.Backend.
 func (b AgentBackend) Task(_ context.Context, ref string) (api.Task, error) {
-	s, err := b.Agent.Tasks.Find(ref)
+	s, err := b.Engine.Tasks.Find(ref)
 	if err != nil {
 		return api.Task{}, failure(err)
 	}
-	return WithLogs(b.wire(s), b.Agent.Delivery, s, time.Now()), nil
+	return WithLogs(b.wire(s), b.Engine.Delivery, s, time.Now()), nil
 }
 
 // Stop implements api.Backend.
 func (b AgentBackend) Stop(ctx context.Context, id, by string, force bool) error {
-	s, err := b.Agent.Tasks.Find(id)
+	s, err := b.Engine.Tasks.Find(id)
 	if err != nil || s.Settled() {
 		return failure(err)
 	}
@@ -213,7 +213,7 @@ func (b AgentBackend) Stop(ctx context.Context, id, by string, force bool) error
 
 // Remove implements api.Backend.
 func (b AgentBackend) Remove(ctx context.Context, id, by string, force bool) error {
-	s, err := b.Agent.Tasks.Find(id)
+	s, err := b.Engine.Tasks.Find(id)
 	if err != nil {
 		return failure(err)
 	}
@@ -225,14 +225,14 @@ func (b AgentBackend) Remove(ctx context.Context, id, by string, force bool) err
 
 // Update implements api.Backend.
 func (b AgentBackend) Update(ctx context.Context, id string, q lifecycle.Quota) error {
-	s, err := b.Agent.Tasks.Find(id)
+	s, err := b.Engine.Tasks.Find(id)
 	if err != nil {
 		return failure(err)
 	}
 	if err := limitable(s); err != nil {
 		return err
 	}
-	if err := b.Agent.Preflight.CheckLimits(s, q); err != nil {
+	if err := b.Engine.Preflight.CheckLimits(s, q); err != nil {
 		return api.Failed(api.Conflict, "%v", err)
 	}
 	return b.ask(ctx, id, lifecycle.LimitsRequested{Quota: q}, func(c *api.Client) error { return c.Update(ctx, id, q) })
@@ -240,14 +240,14 @@ func (b AgentBackend) Update(ctx context.Context, id string, q lifecycle.Quota) 
 
 // Pause implements api.Backend.
 func (b AgentBackend) Pause(ctx context.Context, id string, pause bool) error {
-	s, err := b.Agent.Tasks.Find(id)
+	s, err := b.Engine.Tasks.Find(id)
 	if err != nil {
 		return failure(err)
 	}
 	if err := Pausable(s); err != nil {
 		return err
 	}
-	hints, err := b.Agent.Pauser.Pause(ctx, s, pause)
+	hints, err := b.Engine.Pauser.Pause(ctx, s, pause)
 	if err != nil {
 		return pauseFailure(err)
 	}
@@ -291,7 +291,7 @@ func (b AgentBackend) Watch(ctx context.Context, id string, fn func(api.Task) bo
 		}
 		return nil
 	}
-	record := func(see func(lifecycle.State) bool) error { return b.Agent.Tasks.Watch(ctx, id, see) }
+	record := func(see func(lifecycle.State) bool) error { return b.Engine.Tasks.Watch(ctx, id, see) }
 	err := follow(ctx, owner, record, func(o Owner, s lifecycle.State) bool {
 		if o == nil {
 			return fn(b.FromState(s))
@@ -340,10 +340,10 @@ func (b AgentBackend) Create(ctx context.Context, n api.NewTask) (api.Task, erro
 	if err != nil {
 		return api.Task{}, err
 	}
-	if err := b.Agent.Preflight.Check(ctx, task, options); err != nil {
+	if err := b.Engine.Preflight.Check(ctx, task, options); err != nil {
 		return api.Task{}, api.Failed(api.Conflict, "%v", err)
 	}
-	s, err := b.Agent.Creator.Create(ctx, task, n.Name, options)
+	s, err := b.Engine.Creator.Create(ctx, task, n.Name, options)
 	if errors.Is(err, record.ErrNameTaken) {
 		return api.Task{}, api.Failed(api.Conflict, "%v", err)
 	}
@@ -364,7 +364,7 @@ func (b AgentBackend) define(ctx context.Context, n api.NewTask) (taskdef.Task, 
 	if err != nil {
 		return task, options, err
 	}
-	if err := ProvideManifest(b.Agent.Secrets, loaded); err != nil {
+	if err := ProvideManifest(b.Engine.Secrets, loaded); err != nil {
 		return task, options, api.Failed(api.Conflict, "%v", err)
 	}
 	if n.Name != "" && !ValidTaskName(n.Name) {
@@ -467,6 +467,6 @@ var taskName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 func NewAgentBackend(c *Connector, settings *config.Settings, fleet *fleet.Fleet, services *services.Services) AgentBackend {
 	return AgentBackend{
 		Connector: c, settings: settings, fleet: fleet,
-		History: History{c.Agent}, ServiceBackend: ServiceBackend{services: services, stateDir: c.StateDir, definer: definer{settings, c.Agent.Secrets}},
+		History: History{c.Engine}, ServiceBackend: ServiceBackend{services: services, stateDir: c.StateDir, definer: definer{settings, c.Engine.Secrets}},
 	}
 }

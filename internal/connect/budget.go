@@ -9,11 +9,11 @@ import (
 
 // Budget implements api.Budgeter.
 func (b AgentBackend) Budget(context.Context) (api.Budget, error) {
-	content, err := b.Agent.Ledger.Read()
+	content, err := b.Engine.Ledger.Read()
 	if err != nil {
 		return api.Budget{}, err
 	}
-	have := b.Agent.Queue.Budget()
+	have := b.Engine.Queue.Budget()
 	out := api.Budget{Draining: content.Drain != nil}
 	if have.CPU != admission.Unlimited {
 		out.CPU = float64(have.CPU) / admission.UnitsPerCPU

@@ -21,8 +21,8 @@ import (
 
 // Connector finds the process that owns a task and sends it requests, or becomes the owner.
 type Connector struct {
-	Agent *engine.Agent
-	Log   *slog.Logger
+	Engine *engine.Engine
+	Log    *slog.Logger
 	// Warnf prints a warning for the user.
 	Warnf func(format string, args ...any)
 	// StateDir contains the records and RuntimeDir the sockets; AgentSocket is the agent's.
@@ -66,7 +66,7 @@ type requests interface {
 
 // Local returns a task that this process owns. It is driven while it is watched.
 func Local(s *Connector, o *owner.Owner) *Task {
-	return &Task{Owner: o, id: o.State().ID, connector: s, requests: OwnerBackend{Owner: o, History: History{s.Agent}}}
+	return &Task{Owner: o, id: o.State().ID, connector: s, requests: OwnerBackend{Owner: o, History: History{s.Engine}}}
 }
 
 // remote returns a task that another process owns.
@@ -155,7 +155,7 @@ func (s *Connector) Connect(ctx context.Context, id string) (*Task, error) {
 		if !errors.Is(err, api.ErrNoServer) && wait.Err() == nil {
 			s.Log.Debug("the owner's socket", "error", err)
 		}
-		o, err := s.Agent.Owners.Own(id)
+		o, err := s.Engine.Owners.Own(id)
 		if err == nil {
 			return Local(s, o), nil
 		}
@@ -220,9 +220,9 @@ func (s *Connector) connectAgent(ctx context.Context, id string) *Task {
 func (s *Connector) FromState(st lifecycle.State) api.Task {
 	t := api.FromState(st)
 	if st.Goal == lifecycle.Up && st.Sandbox.Reservation == lifecycle.ReservationRequested && t.Queue == "" {
-		t.Queue = s.Agent.Queue.Waiting()[st.ID].String()
+		t.Queue = s.Engine.Queue.Waiting()[st.ID].String()
 	}
-	if holder, held := s.Agent.Tasks.Holder(st.ID); held {
+	if holder, held := s.Engine.Tasks.Holder(st.ID); held {
 		t.Owner = api.Owner{PID: holder.PID, Alive: true}
 	}
 	return t
@@ -236,7 +236,7 @@ func (s *Connector) Recorded(st lifecycle.State) (lifecycle.State, api.Task) {
 	if t.Settled || t.Owner.Alive {
 		return st, t
 	}
-	newer, err := s.Agent.Tasks.Find(st.ID)
+	newer, err := s.Engine.Tasks.Find(st.ID)
 	if err != nil {
 		return st, t // removed since, or never recorded
 	}
@@ -265,7 +265,7 @@ func (s *Connector) Ask(ctx context.Context, id string, ask func(*Task) error, d
 		if finished || err != nil {
 			return finished, err
 		}
-		if _, err := s.Agent.Tasks.Store.Get(id); errors.Is(err, fs.ErrNotExist) {
+		if _, err := s.Engine.Tasks.Store.Get(id); errors.Is(err, fs.ErrNotExist) {
 			return false, &record.NotFoundError{Ref: id} // its owner ended because it is removed
 		}
 		return false, nil

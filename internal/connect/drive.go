@@ -18,7 +18,7 @@ func (s *Connector) Drive(ctx context.Context, o *owner.Owner, l net.Listener) e
 	if l != nil {
 		v := api.ThisVersion(s.ProgramVersion)
 		v.PID, v.Role, v.StateDir = os.Getpid(), "owner", s.StateDir
-		server := api.NewServer(OwnerBackend{o, History{s.Agent}, v.PID}, v)
+		server := api.NewServer(OwnerBackend{o, History{s.Engine}, v.PID}, v)
 		serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 		defer stop()
 		wg.Go(func() {

@@ -48,7 +48,7 @@ func OpenECSRecords(stateDir string) (*state.Store, error) {
 
 // States implements awsapi.Tasks.
 func (e ECS) States(context.Context) []lifecycle.State {
-	states, errs := e.backend.Agent.Tasks.States()
+	states, errs := e.backend.Engine.Tasks.States()
 	for _, err := range errs {
 		e.backend.Log.Warn("a record cannot be read", "error", err)
 	}
@@ -69,7 +69,7 @@ func (e ECS) present(s lifecycle.State) lifecycle.State {
 // Run implements awsapi.Tasks.
 func (e ECS) Run(ctx context.Context, n awsapi.NewTask) (lifecycle.State, error) {
 	b := e.backend
-	s, err := b.Agent.Tasks.Get(n.ID)
+	s, err := b.Engine.Tasks.Get(n.ID)
 	if err == nil {
 		return e.present(s), nil
 	}
@@ -80,10 +80,10 @@ func (e ECS) Run(ctx context.Context, n awsapi.NewTask) (lifecycle.State, error)
 	if err != nil {
 		return s, err
 	}
-	if err := b.Agent.Preflight.Check(ctx, task, options); err != nil {
+	if err := b.Engine.Preflight.Check(ctx, task, options); err != nil {
 		return s, &awsapi.RefusedError{Cause: err}
 	}
-	owner, err := b.Agent.Creator.CreateAs(ctx, n.ID, task, "", options)
+	owner, err := b.Engine.Creator.CreateAs(ctx, n.ID, task, "", options)
 	if errors.Is(err, ledger.ErrDraining) {
 		return s, &awsapi.RefusedError{Cause: fmt.Errorf("%w: %w", awsapi.ErrDraining, err)}
 	}
@@ -108,7 +108,7 @@ func (e ECS) define(ctx context.Context, n awsapi.NewTask) (taskdef.Task, lifecy
 	d := n.Definition
 	loaded, err := b.definer.define(ctx, document{name: d.Name, dir: d.Dir, source: d.Source, lenient: true}, api.TaskSettings{Overrides: n.Overrides})
 	if err == nil {
-		err = ProvideManifest(b.Agent.Secrets, loaded)
+		err = ProvideManifest(b.Engine.Secrets, loaded)
 	}
 	var refused *api.Failure
 	if errors.As(err, &refused) {
@@ -137,7 +137,7 @@ func withProblems(f *api.Failure) string {
 
 // Stop implements awsapi.Tasks.
 func (e ECS) Stop(ctx context.Context, id, reason string) error {
-	s, err := e.backend.Agent.Tasks.Get(id)
+	s, err := e.backend.Engine.Tasks.Get(id)
 	if err != nil || s.Settled() {
 		return err
 	}
@@ -219,7 +219,7 @@ func relative(t taskdef.Task) error {
 
 // Instance implements awsapi.Host.
 func (e ECS) Instance() (awsapi.Instance, error) {
-	a := e.backend.Agent
+	a := e.backend.Engine
 	content, err := a.Ledger.Read()
 	if err != nil {
 		return awsapi.Instance{}, err

@@ -34,7 +34,7 @@ func (s ECSSessions) Resume(id string) (token string, ok bool) {
 
 // start starts a program with a terminal.
 func (e ECS) start(ctx context.Context, t ecsexec.Target, size datachannel.Size) (ecsexec.Program, error) {
-	a := e.backend.Agent
+	a := e.backend.Engine
 	s, err := a.Tasks.Get(t.Task)
 	if err != nil {
 		return nil, err

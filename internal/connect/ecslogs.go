@@ -23,12 +23,12 @@ func (e ECS) Streams(ctx context.Context) (all []awsapi.LogStream) {
 
 // Lines implements awsapi.Logs. A container that was not started yet has none.
 func (e ECS) Lines(ctx context.Context, stream awsapi.LogStream, since time.Time, fn func(awsapi.LogLine) error) error {
-	s, err := e.backend.Agent.Tasks.Find(stream.Task)
+	s, err := e.backend.Engine.Tasks.Find(stream.Task)
 	if err != nil {
 		return failure(err)
 	}
 	opts := observe.LogOptions{Since: since, Tail: -1, Timestamps: true}
-	return e.backend.Agent.Logs.Read(ctx, s, stream.Container, opts, func(l observe.LogLine) error {
+	return e.backend.Engine.Logs.Read(ctx, s, stream.Container, opts, func(l observe.LogLine) error {
 		return fn(awsapi.LogLine{Time: l.Time, Text: l.Text})
 	})
 }

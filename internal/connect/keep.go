@@ -21,7 +21,7 @@ import (
 // document names it.
 type Keeper struct {
 	Catalog *catalog.Catalog
-	Agent   *engine.Agent
+	Engine  *engine.Engine
 }
 
 // Register registers a manifest that Parse accepts. It is always a new revision: no record
@@ -54,17 +54,17 @@ func (k Keeper) Release(ctx context.Context) error {
 	return k.Catalog.Release(ctx, k.used, k.kept().Forget)
 }
 
-func (k Keeper) kept() tasksecrets.Kept { return tasksecrets.Kept{Podman: k.Agent.Secrets.Podman} }
+func (k Keeper) kept() tasksecrets.Kept { return tasksecrets.Kept{Podman: k.Engine.Secrets.Podman} }
 
 // used reports whether a record of a task or of a service names a secret that is kept under
 // an id.
 func (k Keeper) used(id string) (bool, error) {
-	services, err := state.OpenIn(filepath.Join(k.Agent.Runtime.StateDir, "services"), state.OS{})
+	services, err := state.OpenIn(filepath.Join(k.Engine.Runtime.StateDir, "services"), state.OS{})
 	if err != nil {
 		return false, err
 	}
 	name := []byte(tasksecrets.KeptPrefix(id))
-	for _, store := range []*state.Store{services, k.Agent.Tasks.Store} {
+	for _, store := range []*state.Store{services, k.Engine.Tasks.Store} {
 		for r, err := range store.All(nil) {
 			if err != nil {
 				return false, err // an unreadable record may name it

@@ -130,7 +130,7 @@ func (s *Launcher) awaitOwner(ctx context.Context, id string, died <-chan error)
 			c.Close()
 			return nil
 		}
-		if st, err := s.Agent.Tasks.Find(id); IsGone(err) || err == nil && st.Settled() {
+		if st, err := s.Engine.Tasks.Find(id); IsGone(err) || err == nil && st.Settled() {
 			return nil
 		}
 		if r := s.connectAgent(ctx, id); r != nil { // an agent that has just started was faster

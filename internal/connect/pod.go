@@ -118,7 +118,7 @@ func checkHostPath(p pod.HostPath) error {
 }
 
 // PodOf returns a task as a Kubernetes Pod with its status.
-func PodOf(ctx context.Context, a *engine.Agent, s lifecycle.State) (json.RawMessage, error) {
+func PodOf(ctx context.Context, a *engine.Engine, s lifecycle.State) (json.RawMessage, error) {
 	p, err := pod.From(s.Name, s.Task)
 	if err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func PodOf(ctx context.Context, a *engine.Agent, s lifecycle.State) (json.RawMes
 }
 
 // messagesOf are the termination messages of container i.
-func messagesOf(ctx context.Context, a *engine.Agent, s lifecycle.State, i int) pod.Messages {
+func messagesOf(ctx context.Context, a *engine.Engine, s lifecycle.State, i int) pod.Messages {
 	var m pod.Messages
 	m.Now, m.Before = messages.In(a.Runtime.StateDir).Read(s, i)
 	c := s.Containers[i]
@@ -154,7 +154,7 @@ const (
 
 // endOfLog returns what the latest run of a container wrote last; empty where nothing can
 // be read.
-func endOfLog(ctx context.Context, a *engine.Agent, s lifecycle.State, i int) string {
+func endOfLog(ctx context.Context, a *engine.Engine, s lifecycle.State, i int) string {
 	var text strings.Builder
 	opts := observe.LogOptions{Tail: messageLines, Since: endBefore(s.Containers[i])}
 	err := a.Logs.Read(ctx, s, s.Task.Containers[i].Name, opts, func(l observe.LogLine) error {

@@ -23,7 +23,7 @@ import (
 
 // testHost is a Host with a registry that knows no image, so that a task with
 // strict pulls ends without Podman being asked for anything.
-func testHost(t *testing.T) (*Agent, *registrytest.Registry) {
+func testHost(t *testing.T) (*Engine, *registrytest.Registry) {
 	t.Helper()
 	reg := registrytest.Start(t, registrytest.Options{})
 	dir := t.TempDir()
@@ -67,7 +67,7 @@ func testTask(t *testing.T, image string) taskdef.Task {
 	return task
 }
 
-func createTask(t *testing.T, h *Agent, task taskdef.Task, name string) lifecycle.State {
+func createTask(t *testing.T, h *Engine, task taskdef.Task, name string) lifecycle.State {
 	t.Helper()
 	s, err := h.Creator.Create(t.Context(), task, name, lifecycle.Options{Pull: lifecycle.PullAlways, Limits: limits.Enforce})
 	if err != nil {
@@ -77,7 +77,7 @@ func createTask(t *testing.T, h *Agent, task taskdef.Task, name string) lifecycl
 }
 
 // drive owns the task and runs it to its end.
-func drive(t *testing.T, h *Agent, id string, events ...lifecycle.Event) lifecycle.State {
+func drive(t *testing.T, h *Engine, id string, events ...lifecycle.Event) lifecycle.State {
 	t.Helper()
 	o, err := h.Owners.Own(id)
 	if err != nil {
@@ -95,7 +95,7 @@ func drive(t *testing.T, h *Agent, id string, events ...lifecycle.Event) lifecyc
 	return o.State()
 }
 
-func published(t *testing.T, h *Agent, id string) (lines []string) {
+func published(t *testing.T, h *Engine, id string) (lines []string) {
 	t.Helper()
 	last := uint64(0)
 	err := h.Events.Read(t.Context(), 0, false, func(e record.Event) error {

@@ -150,7 +150,7 @@ type world struct {
 	dir   string
 	proxy *faults.Proxy // nil: straight to the service
 	fs    state.FS      // nil: the real one
-	host  *Agent
+	host  *Engine
 	ops   *opLog
 	image string
 	id    string
@@ -197,7 +197,7 @@ func (w *world) env() map[string]string {
 	return environment(w.proxy.URI())
 }
 
-func (w *world) open() *Agent {
+func (w *world) open() *Engine {
 	w.t.Helper()
 	env := w.env()
 	getenv := func(k string) string {

@@ -46,7 +46,7 @@ func (b *bed) own(holds func(lifecycle.State) bool) (end func()) {
 }
 
 // launch brings a task up as its owner would, without one, and returns its state.
-func (b *bed) launch(h *engine.Agent) lifecycle.State {
+func (b *bed) launch(h *engine.Engine) lifecycle.State {
 	b.t.Helper()
 	s, asked := lifecycle.Step(b.create(h), time.Now(), lifecycle.Restarted{})
 	for len(asked) > 0 {

@@ -36,13 +36,13 @@ func newBed(t testing.TB) *bed {
 }
 
 // host is podtask as one process has it.
-func (b *bed) host() *engine.Agent {
+func (b *bed) host() *engine.Engine {
 	b.t.Helper()
 	return b.hostOn(state.OS{})
 }
 
 // hostOn is host with records that are written to fsys.
-func (b *bed) hostOn(fsys state.FS) *engine.Agent {
+func (b *bed) hostOn(fsys state.FS) *engine.Engine {
 	b.t.Helper()
 	h, err := engine.Open(engine.Config{
 		FS: fsys, StateDir: b.dir, RuntimeDir: filepath.Join(b.dir, "run"), Getenv: func(string) string { return "" },
@@ -57,7 +57,7 @@ func (b *bed) hostOn(fsys state.FS) *engine.Agent {
 }
 
 // create records a task that runs until it is stopped.
-func (b *bed) create(h *engine.Agent) lifecycle.State {
+func (b *bed) create(h *engine.Engine) lifecycle.State {
 	b.t.Helper()
 	def := taskdef.Task{Family: "web", Network: taskdef.NetworkBridge, Containers: []taskdef.Container{
 		{Name: "app", Image: fleetImage, Essential: true, StopTimeout: time.Second, Command: []string{"serve"}},
@@ -70,7 +70,7 @@ func (b *bed) create(h *engine.Agent) lifecycle.State {
 }
 
 // fleet runs a fleet until the test or end ends it.
-func (b *bed) fleet(h *engine.Agent) (f *fleet.Fleet, end func()) {
+func (b *bed) fleet(h *engine.Engine) (f *fleet.Fleet, end func()) {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(b.t.Context())
 	f = engine.NewFleet(ctx, h)
@@ -86,7 +86,7 @@ func (b *bed) fleet(h *engine.Agent) (f *fleet.Fleet, end func()) {
 }
 
 // until waits until the record of a task fits.
-func (b *bed) until(h *engine.Agent, id string, fits func(lifecycle.State) bool) lifecycle.State {
+func (b *bed) until(h *engine.Engine, id string, fits func(lifecycle.State) bool) lifecycle.State {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), time.Minute)
 	defer cancel()
@@ -227,7 +227,7 @@ func TestManyArgueOverOneTask(t *testing.T) {
 	b.untilGone(h, s.ID)
 }
 
-func (b *bed) untilGone(h *engine.Agent, id string) {
+func (b *bed) untilGone(h *engine.Engine, id string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), time.Minute)
 	defer cancel()

@@ -20,7 +20,7 @@ import (
 
 // stoppable returns a host whose Podman is in memory, and the id of a task there
 // that ends at once.
-func stoppable(t *testing.T, o lifecycle.Options) (*engine.Agent, *enginetest.Fake, string) {
+func stoppable(t *testing.T, o lifecycle.Options) (*engine.Engine, *enginetest.Fake, string) {
 	t.Helper()
 	podman := enginetest.New(enginetest.Wall{})
 	const image = "localhost/testbox:1"
@@ -51,7 +51,7 @@ func stoppable(t *testing.T, o lifecycle.Options) (*engine.Agent, *enginetest.Fa
 	return h, podman, s.ID
 }
 
-func carry(t *testing.T, h *engine.Agent, id string, events ...lifecycle.Event) lifecycle.State {
+func carry(t *testing.T, h *engine.Engine, id string, events ...lifecycle.Event) lifecycle.State {
 	t.Helper()
 	o, err := h.Owners.Own(id)
 	if err != nil {

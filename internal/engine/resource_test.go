@@ -29,7 +29,7 @@ type members = map[string]any
 type resources struct {
 	t      *testing.T
 	dir    string
-	host   *engine.Agent
+	host   *engine.Engine
 	podman *enginetest.Fake
 	env    sync.Map
 	leave  func() error // of the task that stopped last

@@ -27,7 +27,7 @@ import (
 // crew is an agent with a fleet and its services.
 type crew struct {
 	*bed
-	host     *engine.Agent
+	host     *engine.Engine
 	fleet    *fleet.Fleet
 	services *services.Services
 	end      func()

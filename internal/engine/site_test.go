@@ -38,9 +38,9 @@ func newSite(t *testing.T) *site {
 }
 
 // process is another podtask on the machine.
-func (s *site) process() *engine.Agent { return s.processOn(s.podman) }
+func (s *site) process() *engine.Engine { return s.processOn(s.podman) }
 
-func (s *site) processOn(podman conn.Podman) *engine.Agent {
+func (s *site) processOn(podman conn.Podman) *engine.Engine {
 	s.t.Helper()
 	getenv := func(name string) string { return s.env[name] }
 	settings, err := config.FromEnvironment(getenv)
@@ -83,7 +83,7 @@ func (s *site) box(cpu int, port uint16, command ...string) taskdef.Task {
 
 var boxOptions = lifecycle.Options{Pull: lifecycle.PullNever, Limits: limits.BestEffort}
 
-func (s *site) create(h *engine.Agent, task taskdef.Task, name string) string {
+func (s *site) create(h *engine.Engine, task taskdef.Task, name string) string {
 	s.t.Helper()
 	st, err := h.Creator.Create(s.t.Context(), task, name, boxOptions)
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *site) running(cpu int, name string) *ownedBox {
 	return r
 }
 
-func (s *site) own(h *engine.Agent, id string) *ownedBox {
+func (s *site) own(h *engine.Engine, id string) *ownedBox {
 	s.t.Helper()
 	o, err := h.Owners.Own(id)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"path"
 	"time"
 
-	"github.com/podtask/podtask/internal/serve/limitlisten"
+	"github.com/podtask/podtask/pkg/api/connlimit"
 )
 
 // Time limits for what the client sends. Replies to clients that follow may take any time.
@@ -28,7 +28,7 @@ func bound(h http.Handler, within time.Duration) http.Handler {
 			writeFailure(w, Failed(BadRequest, "read the request: %v", err))
 			return
 		}
-		defer limitlisten.Serving(r.Context())()
+		defer connlimit.Serving(r.Context())()
 		h.ServeHTTP(w, r)
 	})
 }

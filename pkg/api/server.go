@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/podtask/podtask/internal/serve/limitlisten"
+	"github.com/podtask/podtask/pkg/api/connlimit"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
@@ -83,7 +83,7 @@ type Server struct {
 // Publisher, a PullWatcher or a ServiceKeeper, the server serves that too; otherwise these
 // requests are Unsupported.
 func NewServer(b Backend, v Version) *Server {
-	s := &Server{backend: b, version: v, maxConnections: limitlisten.Share(4, 1024), replyTimeout: replyTimeout}
+	s := &Server{backend: b, version: v, maxConnections: connlimit.Share(4, 1024), replyTimeout: replyTimeout}
 	mux := http.NewServeMux()
 	s.mux = mux
 	for pattern, handler := range s.routes() {
@@ -92,7 +92,7 @@ func NewServer(b Backend, v Version) *Server {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeFailure(w, Failed(NotFound, "there is no %s %s in this API", r.Method, r.URL.Path))
 	})
-	s.http = http.Server{Handler: bound(s.limitFollowers(mux), bodyTimeout), ConnContext: limitlisten.ConnContext, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader}
+	s.http = http.Server{Handler: bound(s.limitFollowers(mux), bodyTimeout), ConnContext: connlimit.ConnContext, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader}
 	return s
 }
 
@@ -143,7 +143,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer cut()
 	s.http.BaseContext = func(net.Listener) context.Context { return base }
 	failed := make(chan error, 1)
-	go func() { failed <- s.http.Serve(limitlisten.New(s.maxConnections, nil).Listener(l)) }()
+	go func() { failed <- s.http.Serve(connlimit.New(s.maxConnections, nil).Listener(l)) }()
 	select {
 	case err := <-failed:
 		return fmt.Errorf("serve %s: %w", l.Addr(), err)

@@ -15,8 +15,8 @@ import (
 
 	"github.com/podtask/podtask/internal/aws/sigv4"
 	"github.com/podtask/podtask/internal/define/catalog"
-	"github.com/podtask/podtask/internal/serve/limitlisten"
 	"github.com/podtask/podtask/internal/state"
+	"github.com/podtask/podtask/pkg/api/connlimit"
 )
 
 // Config is what a Server works with.
@@ -132,7 +132,7 @@ func (s *Server) handler(check func(*http.Request, []byte) (service string, err 
 			return
 		}
 		// Until here the connection is closed in favor of others when there are too many.
-		defer limitlisten.Serving(r.Context())()
+		defer connlimit.Serving(r.Context())()
 		var answer any
 		if form {
 			answer, err = s.answerForm(service, body)

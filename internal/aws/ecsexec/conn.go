@@ -8,7 +8,7 @@ import (
 
 	"github.com/gorilla/websocket"
 	"github.com/podtask/podtask/internal/aws/datachannel"
-	"github.com/podtask/podtask/internal/serve/limitlisten"
+	"github.com/podtask/podtask/pkg/api/connlimit"
 )
 
 // The limits of a connection.
@@ -58,7 +58,7 @@ func (s *Sessions) Serve(w http.ResponseWriter, r *http.Request, id string) {
 		return
 	}
 	// Until here the connection is closed in favor of others when there are too many.
-	defer limitlisten.Serving(r.Context())()
+	defer connlimit.Serving(r.Context())()
 	defer s.wg.Done()
 	c := &conn{ws: ws, out: make(chan []byte, queued), gone: make(chan struct{}), left: make(chan struct{})}
 	var wg sync.WaitGroup

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/cli/top"
-	"github.com/podtask/podtask/internal/serve/limitlisten"
 	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/api/connlimit"
 )
 
 // Source says what there is to see. Its methods may be called concurrently.
@@ -74,7 +74,7 @@ const cookie = "podtask-session"
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	defer limitlisten.Serving(r.Context())()
+	defer connlimit.Serving(r.Context())()
 	h := w.Header()
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")

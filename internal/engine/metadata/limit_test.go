@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podtask/podtask/internal/serve/limitlisten"
 	"github.com/podtask/podtask/internal/testing/rudeclient"
+	"github.com/podtask/podtask/pkg/api/connlimit"
 )
 
 // listen serves s and returns its address.
@@ -96,7 +96,7 @@ func isClosed(c net.Conn) bool {
 func TestAllEndpointsLeaveDescriptors(t *testing.T) {
 	t.Parallel()
 	s := New(source(running()))
-	s.conns = limitlisten.New(maxConnections, limitlisten.New(2, nil)) // as if others had the rest
+	s.conns = connlimit.New(maxConnections, connlimit.New(2, nil)) // as if others had the rest
 	addr := listen(t, s)
 	for i := range 10 {
 		c, err := net.Dial("tcp", addr)

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/podtask/podtask/internal/serve/limitlisten"
+	"github.com/podtask/podtask/pkg/api/connlimit"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
@@ -34,7 +34,7 @@ const (
 
 // connections limits those of all endpoints of this process. Half of the descriptors are
 // left for other uses.
-var connections = sync.OnceValue(func() *limitlisten.Limit { return limitlisten.New(limitlisten.Share(2, 1<<20), nil) })
+var connections = sync.OnceValue(func() *connlimit.Limit { return connlimit.New(connlimit.Share(2, 1<<20), nil) })
 
 // Source provides the facts for a Server. Its functions are called concurrently.
 type Source struct {
@@ -66,7 +66,7 @@ type Server struct {
 	src   Source
 	byID  map[string]int // container by path element
 	limit *rate.Limiter  // of requests with a known id
-	conns *limitlisten.Limit
+	conns *connlimit.Limit
 	rates rates
 	http  http.Server
 }
@@ -76,12 +76,12 @@ func New(src Source) *Server {
 	if src.Log == nil {
 		src.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{src: src, byID: map[string]int{}, limit: rate.NewLimiter(perSecond, burst), conns: limitlisten.New(maxConnections, connections())}
+	s := &Server{src: src, byID: map[string]int{}, limit: rate.NewLimiter(perSecond, burst), conns: connlimit.New(maxConnections, connections())}
 	for i, c := range src.State().Task.Containers {
 		s.byID[containerID(src.Key, c.Name)] = i
 	}
 	s.http = http.Server{
-		Handler: s.routes(), ConnContext: limitlisten.ConnContext, MaxHeaderBytes: maxHeader,
+		Handler: s.routes(), ConnContext: connlimit.ConnContext, MaxHeaderBytes: maxHeader,
 		ReadTimeout: timeLimit, WriteTimeout: 2 * timeLimit, IdleTimeout: time.Minute,
 	}
 	return s
@@ -129,7 +129,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) (done func(), ok 
 		http.Error(w, "Too many requests", http.StatusTooManyRequests)
 		return nil, false
 	}
-	return limitlisten.Serving(r.Context()), true
+	return connlimit.Serving(r.Context()), true
 }
 
 // about returns a handler for a function that replies about container i.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/gorilla/mux"
-	"github.com/podtask/podtask/internal/serve/limitlisten"
+	"github.com/podtask/podtask/pkg/api/connlimit"
 	"github.com/virtual-kubelet/virtual-kubelet/node/api"
 	"k8s.io/client-go/kubernetes"
 )
@@ -65,7 +65,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	limit := limitlisten.New(maxConnections, nil)
+	limit := connlimit.New(maxConnections, nil)
 	server := &http.Server{
 		Handler:           s.Handler(),
 		ReadHeaderTimeout: headerTimeout,
@@ -100,7 +100,7 @@ func connContext(ctx context.Context, c net.Conn) context.Context {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
 	}
-	return limitlisten.ConnContext(ctx, c)
+	return connlimit.ConnContext(ctx, c)
 }
 
 // Handler answers the requests of callers that may make them.
@@ -129,7 +129,7 @@ func (s *Server) Handler() http.Handler {
 			http.Error(w, err.Error(), err.status)
 			return
 		}
-		defer limitlisten.Serving(r.Context())()
+		defer connlimit.Serving(r.Context())()
 		defer s.conns.begin(r.Context())()
 		routes.ServeHTTP(w, r)
 	})

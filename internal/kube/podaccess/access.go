@@ -19,7 +19,7 @@ import (
 
 // Access is the way to the Pods of a node. It may be used concurrently.
 type Access struct {
-	agent *engine.Agent
+	agent *engine.Engine
 	// root contains the host's files.
 	root fs.FS
 	// helper is as for netns.ListenIn.
@@ -37,7 +37,7 @@ type attacher interface {
 // New makes an Access to the tasks of a. The helper is a program with arguments that calls
 // netns.Help with one more argument; without it no port of a Pod with a network of its own can be
 // reached.
-func New(a *engine.Agent, root fs.FS, helper []string) *Access {
+func New(a *engine.Engine, root fs.FS, helper []string) *Access {
 	return &Access{agent: a, root: root, helper: helper, podman: conn.As[attacher](a.Podman)}
 }
 

@@ -25,7 +25,6 @@ var direction = []rule{
 	{pkg: "internal/begin", may: []string{"pkg/netns"}}, // initialized before most other packages
 
 	// What others may import: the model of tasks, and what our user named.
-	{pkg: "pkg/api", may: []string{"pkg/", "internal/serve/limitlisten"}}, // until its server moves to internal/serve
 	{pkg: "pkg/taskdef", may: []string{"pkg/", "internal/logs/logroute"}}, // until the options of log drivers move there
 	{pkg: "pkg/", may: []string{"pkg/"}},
 
@@ -41,20 +40,20 @@ var direction = []rule{
 	{pkg: "internal/config", may: []string{"pkg/", "internal/define/pod", "internal/host/"}},
 
 	// From a task to Podman and back.
-	{pkg: "internal/engine/", may: []string{"pkg/", "internal/config", "internal/host/", "internal/logs/", "internal/serve/limitlisten", "internal/state/"}, also: []string{"internal/testing/enginetest", "internal/testing/logstest"}},
+	{pkg: "internal/engine/", may: []string{"pkg/", "internal/config", "internal/host/", "internal/logs/", "internal/state/"}, also: []string{"internal/testing/enginetest", "internal/testing/logstest"}},
 
 	// Servers and clients.
-	{pkg: "internal/serve/limitlisten"},
+
 	{pkg: "internal/serve/", may: []string{"pkg/", "internal/config", "internal/engine/", "internal/state/"}},
 	{pkg: "internal/aws/datachannel"},
 	{pkg: "internal/aws/sigv4"},
-	{pkg: "internal/aws/", may: []string{"pkg/", "internal/define/catalog", "internal/engine/arn", "internal/serve/limitlisten", "internal/state/"}}, // over interfaces that it declares
+	{pkg: "internal/aws/", may: []string{"pkg/", "internal/define/catalog", "internal/engine/arn", "internal/state/"}}, // over interfaces that it declares
 	{pkg: "internal/connect", may: []string{"pkg/", "internal/aws/", "internal/cli/console", "internal/config", "internal/define/", "internal/engine/", "internal/host/", "internal/state/"}, also: []string{"internal/logs/logfiles"}},
 	{pkg: "internal/unit/", may: []string{"pkg/", "internal/cli/console", "internal/connect", "internal/engine/"}},
 
 	// Kubernetes.
 	{pkg: "internal/kube/kubefiles"},
-	{pkg: "internal/kube/kubeserve", may: []string{"internal/serve/limitlisten"}},
+	{pkg: "internal/kube/kubeserve", may: []string{"pkg/api/connlimit"}},
 	{pkg: "internal/kube/", may: []string{"pkg/", "internal/engine/", "internal/host/"}},
 
 	// The command line, and the programs.

@@ -18,7 +18,7 @@ import (
 // same as in agent.Owner.
 type process struct {
 	t      *task
-	host   *engine.Agent
+	host   *engine.Engine
 	store  *state.Store
 	lock   *state.Lock // of the task
 	driver *driver.Task

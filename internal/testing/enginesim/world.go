@@ -208,7 +208,7 @@ func ref(name string) images.Ref {
 
 // open starts a process of podtask: what it shares with others is on the disk
 // and in Podman.
-func (w *world) open() *engine.Agent {
+func (w *world) open() *engine.Engine {
 	h, err := engine.Open(engine.Config{
 		StateDir: w.dir, RuntimeDir: w.dir, Root: noFiles{},
 		Settings: w.settings, Getenv: noVariable,

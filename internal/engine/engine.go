@@ -39,7 +39,7 @@ import (
 	"github.com/podtask/podtask/pkg/netns"
 )
 
-// Config configures an Agent.
+// Config configures an Engine.
 type Config struct {
 	// StateDir and RuntimeDir are as returned by state.Dirs.
 	StateDir, RuntimeDir string
@@ -69,9 +69,9 @@ type Config struct {
 	Root fs.FS
 }
 
-// Agent is podtask for one user on one machine: its components, which may all be used
+// Engine is podtask for one user on one machine: its components, which may all be used
 // by several goroutines at once.
-type Agent struct {
+type Engine struct {
 	cfg    Config
 	log    *slog.Logger
 	policy *config.Images
@@ -110,8 +110,8 @@ type Agent struct {
 }
 
 // Open prepares the state directory. It does not connect to anything.
-func Open(cfg Config) (*Agent, error) {
-	a := &Agent{cfg: cfg}
+func Open(cfg Config) (*Engine, error) {
+	a := &Engine{cfg: cfg}
 	if err := a.configure(); err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func Open(cfg Config) (*Agent, error) {
 }
 
 // configure fills in what the configuration leaves out.
-func (a *Agent) configure() error {
+func (a *Engine) configure() error {
 	cfg := &a.cfg
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -153,7 +153,7 @@ func (a *Agent) configure() error {
 }
 
 // openState opens what is kept in the state directory.
-func (a *Agent) openState() (imagestore.Records, error) {
+func (a *Engine) openState() (imagestore.Records, error) {
 	var none imagestore.Records
 	dir, fsys := a.cfg.StateDir, a.cfg.FS
 	store, err := state.Open(dir, fsys)
@@ -191,14 +191,14 @@ func (a *Agent) openState() (imagestore.Records, error) {
 }
 
 // connect prepares the connections, which are made when they are first used.
-func (a *Agent) connect() {
+func (a *Engine) connect() {
 	a.Podman = &conn.Lazy{Dial: a.cfg.Dial}
 	a.User = &conn.UserManager{Log: a.log, Getenv: a.cfg.Getenv}
 	a.Facts = &conn.Facts{Podman: conn.As[conn.HostReader](a.Podman), File: filepath.Join(a.cfg.RuntimeDir, "host.json")}
 }
 
 // assemble gives each component the others that it needs.
-func (a *Agent) assemble(records imagestore.Records) {
+func (a *Engine) assemble(records imagestore.Records) {
 	cfg := a.cfg
 	a.Pulls = &imagestore.ProgressHub{}
 	fromAWS := awsReader(cfg.Settings, cfg.Getenv)
@@ -256,13 +256,13 @@ func (a *Agent) assemble(records imagestore.Records) {
 
 // NewFleet returns a fleet that owns nothing yet and works until ctx ends. Run makes it
 // look for tasks; Wait waits for its end.
-func NewFleet(ctx context.Context, a *Agent) *fleet.Fleet {
+func NewFleet(ctx context.Context, a *Engine) *fleet.Fleet {
 	return fleet.New(ctx, a.log, a.Tasks, a.Owners)
 }
 
 // NewServices returns the services that are recorded in the state directory. The
 // fleet owns their tasks, which get options.
-func NewServices(ctx context.Context, a *Agent, f *fleet.Fleet, options lifecycle.Options) (*services.Services, error) {
+func NewServices(ctx context.Context, a *Engine, f *fleet.Fleet, options lifecycle.Options) (*services.Services, error) {
 	store, err := state.OpenIn(filepath.Join(a.cfg.StateDir, "services"), a.cfg.FS)
 	if err != nil {
 		return nil, err
@@ -273,14 +273,14 @@ func NewServices(ctx context.Context, a *Agent, f *fleet.Fleet, options lifecycl
 }
 
 // override changes the options of a task by keys of the configuration.
-func (a *Agent) override(o lifecycle.Options, given map[string]string) (lifecycle.Options, error) {
+func (a *Engine) override(o lifecycle.Options, given map[string]string) (lifecycle.Options, error) {
 	tasks, err := a.cfg.Settings.Override(given)
 	o.Pull, o.Limits, o.Quota = tasks.Pull, tasks.Limits, tasks.Quota
 	return o, err
 }
 
 // effectPodman is the connection as effects need it.
-func (a *Agent) effectPodman(ctx context.Context) (p effects.Podman, err error) {
+func (a *Engine) effectPodman(ctx context.Context) (p effects.Podman, err error) {
 	err = conn.Bind(ctx, a.Podman, &p.Pods)
 	if err == nil {
 		err = errors.Join(
@@ -292,7 +292,7 @@ func (a *Agent) effectPodman(ctx context.Context) (p effects.Podman, err error) 
 }
 
 // Close ends the connections. Owners must have been closed before.
-func (a *Agent) Close() error {
+func (a *Engine) Close() error {
 	a.User.Close()
 	return a.Podman.Close()
 }

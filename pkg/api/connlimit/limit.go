@@ -1,4 +1,4 @@
-package limitlisten
+package connlimit
 
 import (
 	"container/list"

@@ -1,4 +1,4 @@
-package limitlisten_test
+package connlimit_test
 
 import (
 	"bufio"
@@ -11,17 +11,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podtask/podtask/internal/serve/limitlisten"
+	"github.com/podtask/podtask/pkg/api/connlimit"
 )
 
 // serve serves handler within a limit and returns its address.
-func serve(t *testing.T, limit *limitlisten.Limit, handler http.HandlerFunc) string {
+func serve(t *testing.T, limit *connlimit.Limit, handler http.HandlerFunc) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: handler, ConnContext: limitlisten.ConnContext, ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: handler, ConnContext: connlimit.ConnContext, ReadHeaderTimeout: time.Minute}
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = server.Serve(limit.Listener(l)) })
 	t.Cleanup(func() {
@@ -68,14 +68,14 @@ func closed(t *testing.T, c net.Conn) bool {
 }
 
 func ok(w http.ResponseWriter, r *http.Request) {
-	defer limitlisten.Serving(r.Context())()
+	defer connlimit.Serving(r.Context())()
 	w.WriteHeader(http.StatusNoContent)
 }
 
 func TestTheOldestIdleConnectionMakesRoom(t *testing.T) {
 	t.Parallel()
 	const most = 4
-	limit := limitlisten.New(most, nil)
+	limit := connlimit.New(most, nil)
 	addr := serve(t, limit, ok)
 	var flood []net.Conn
 	for range 10 * most {
@@ -97,9 +97,9 @@ func TestTheOldestIdleConnectionMakesRoom(t *testing.T) {
 func TestAConnectionThatIsServedStays(t *testing.T) {
 	t.Parallel()
 	entered, leave := make(chan struct{}, 1), make(chan struct{})
-	limit := limitlisten.New(1, nil)
+	limit := connlimit.New(1, nil)
 	addr := serve(t, limit, func(w http.ResponseWriter, r *http.Request) {
-		defer limitlisten.Serving(r.Context())()
+		defer connlimit.Serving(r.Context())()
 		entered <- struct{}{}
 		<-leave
 		w.WriteHeader(http.StatusNoContent)
@@ -121,8 +121,8 @@ func TestAConnectionThatIsServedStays(t *testing.T) {
 
 func TestLimitsShareAnother(t *testing.T) {
 	t.Parallel()
-	both := limitlisten.New(3, nil)
-	one, two := limitlisten.New(2, both), limitlisten.New(2, both)
+	both := connlimit.New(3, nil)
+	one, two := connlimit.New(2, both), connlimit.New(2, both)
 	first, second := serve(t, one, ok), serve(t, two, ok)
 	for range 20 {
 		dial(t, first)
@@ -144,10 +144,10 @@ func TestShare(t *testing.T) {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {
 		t.Fatal(err)
 	}
-	if got := limitlisten.Share(2, 7); got != 7 {
+	if got := connlimit.Share(2, 7); got != 7 {
 		t.Errorf("got %d, want the most that was asked for", got)
 	}
-	if got := limitlisten.Share(4, 1<<40); uint64(got) > r.Cur/4 || got < 1 {
+	if got := connlimit.Share(4, 1<<40); uint64(got) > r.Cur/4 || got < 1 {
 		t.Errorf("got %d of %d descriptors, want a fourth", got, r.Cur)
 	}
 }
