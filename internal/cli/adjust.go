@@ -23,8 +23,8 @@ func adjustFlags() []cli.Flag {
 }
 
 // adjustWords reads them.
-func adjustWords(c *cli.Context) adjust.Words {
-	return adjust.Words{
+func adjustWords(c *cli.Context) adjust.FlagValues {
+	return adjust.FlagValues{
 		Publish: c.StringSlice("publish"), Secrets: c.StringSlice("secret"), Network: c.String("network"),
 		Memory: c.String("memory"), CPUs: c.String("cpus"), StopTimeout: c.String("stop-timeout"),
 	}

@@ -16,12 +16,12 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/podtask/podtask/internal/begin"
 	"github.com/podtask/podtask/internal/config"
-	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/engine"
 	"github.com/podtask/podtask/internal/engine/fleet"
 	"github.com/podtask/podtask/internal/engine/logdelivery"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/engine/services"
+	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/internal/serve/metrics"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/internal/unit/supervise"
@@ -125,7 +125,7 @@ func (a *agentRun) run(ctx context.Context, l net.Listener) error {
 	if err := a.openServices(keeping); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	backend := connect.NewAgentBackend(a.Connector, a.config, a.fleet, a.services)
+	backend := serve.NewAgentBackend(a.Host, a.config, a.fleet, a.services)
 	server := api.NewServer(backend, v)
 	m := metrics.New(a.version, a.states, func() int { return len(a.fleet.Owners()) })
 	m.Services(a.services.States)

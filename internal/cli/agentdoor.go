@@ -8,10 +8,12 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/podtask/podtask/internal/aws/adapter"
 	"github.com/podtask/podtask/internal/aws/awsapi"
 	"github.com/podtask/podtask/internal/aws/awskey"
 	"github.com/podtask/podtask/internal/aws/sigv4"
-	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/define"
+	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/api/connlimit"
 )
@@ -27,9 +29,9 @@ type door struct {
 }
 
 // openDoors listens on the configured addresses. The ECS API is on the agent's socket too.
-func (a *agentRun) openDoors(backend connect.AgentBackend, server *api.Server, metrics http.Handler) (doors []door, err error) {
-	ecs := connect.NewECS(backend)
-	sessions := connect.NewECSSessions(ecs)
+func (a *agentRun) openDoors(backend serve.AgentBackend, server *api.Server, metrics http.Handler) (doors []door, err error) {
+	ecs := adapter.NewECS(backend)
+	sessions := adapter.NewECSSessions(ecs)
 	aws, err := a.awsServer(backend, ecs, sessions)
 	if err != nil {
 		return nil, err
@@ -75,18 +77,18 @@ func awsDoor(signed http.Handler) door {
 }
 
 // awsServer answers clients of ECS.
-func (a *agentRun) awsServer(backend connect.AgentBackend, ecs connect.ECS, sessions connect.ECSSessions) (*awsapi.Server, error) {
-	definitions, err := connect.OpenCatalog(a.StateDir, "podtask agent")
+func (a *agentRun) awsServer(backend serve.AgentBackend, ecs adapter.ECS, sessions adapter.ECSSessions) (*awsapi.Server, error) {
+	definitions, err := define.OpenCatalog(a.StateDir, "podtask agent")
 	if err != nil {
 		return nil, err
 	}
-	records, err := connect.OpenECSRecords(a.StateDir)
+	records, err := adapter.OpenECSRecords(a.StateDir)
 	if err != nil {
 		return nil, err
 	}
 	return awsapi.New(awsapi.Config{
 		Log: a.Log, Key: func() (sigv4.Key, error) { return awskey.Load(a.StateDir) }, Definitions: definitions, Records: records,
-		Tasks: ecs, Parser: ecs, Host: ecs, Logs: ecs, Sessions: sessions, Services: connect.NewECSServices(backend), Now: time.Now,
+		Tasks: ecs, Parser: ecs, Host: ecs, Logs: ecs, Sessions: sessions, Services: adapter.NewECSServices(backend), Now: time.Now,
 	}), nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/internal/cli/console"
-	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/unit/rollback"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -117,7 +116,7 @@ func updatable(s *session, names []string) ([]lifecycle.State, error) {
 	for _, name := range names {
 		st, err := s.Engine.Tasks.Find(name)
 		if err == nil && !follows(st) {
-			err = fmt.Errorf("%s is not run by a unit with AutoUpdate=registry", connect.NameOf(st))
+			err = fmt.Errorf("%s is not run by a unit with AutoUpdate=registry", st.DisplayName())
 		}
 		if err != nil {
 			errs = append(errs, err)
@@ -145,9 +144,9 @@ func updateTask(ctx context.Context, s *session, st lifecycle.State, dryRun bool
 		digest := running[c.Image]
 		fresh, err := s.Engine.Images.Digest(ctx, st, c.Image)
 		if err != nil {
-			return rows, fmt.Errorf("%s: %w", connect.NameOf(st), err)
+			return rows, fmt.Errorf("%s: %w", st.DisplayName(), err)
 		}
-		r := updateRow{Unit: st.Options.Unit, Task: connect.NameOf(st), Container: c.Name, Image: c.Image, Policy: st.Options.AutoUpdate, Updated: updateNone, Digest: digest, New: fresh}
+		r := updateRow{Unit: st.Options.Unit, Task: st.DisplayName(), Container: c.Name, Image: c.Image, Policy: st.Options.AutoUpdate, Updated: updateNone, Digest: digest, New: fresh}
 		if fresh != "" && fresh != digest && !record.Avoids(c.Image, fresh) {
 			r.Updated, pending = updatePending, true
 		}
@@ -167,7 +166,7 @@ func applyUpdate(ctx context.Context, s *session, st lifecycle.State, task taskd
 		return rows, err
 	}
 	defer manager.Close()
-	fmt.Fprintf(s.stderr, "updating %s: restarting %s\n", connect.NameOf(st), st.Options.Unit)
+	fmt.Fprintf(s.stderr, "updating %s: restarting %s\n", st.DisplayName(), st.Options.Unit)
 	restarted := manager.RestartService(ctx, st.Options.Unit)
 	if ctx.Err() != nil {
 		return rows, context.Cause(ctx)

@@ -188,7 +188,7 @@ func taskArguments(s *session, command *cli.Command, arguments []string) (candid
 	}
 	states, _ := s.Engine.Tasks.States()
 	for _, st := range slices.Backward(states) {
-		name := connect.NameOf(st)
+		name := st.DisplayName()
 		unfit := command.Name == "stop" && st.Status() == lifecycle.StatusStopped
 		if !unfit && !slices.Contains(arguments, name) && !slices.Contains(candidates, name) {
 			candidates = append(candidates, name)

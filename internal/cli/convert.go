@@ -13,9 +13,10 @@ import (
 
 	"github.com/compose-spec/compose-go/v2/dotenv"
 	"github.com/podtask/podtask/internal/atomicfile"
-	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/internal/define/pod"
+	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/internal/unit/taskunit"
 	"github.com/urfave/cli/v2"
 	"go.yaml.in/yaml/v3"
@@ -85,7 +86,7 @@ func composeName(file string) string {
 	var project struct {
 		Name string `yaml:"name"`
 	}
-	if yaml.Unmarshal(src, &project) != nil || !connect.ValidTaskName(project.Name) {
+	if yaml.Unmarshal(src, &project) != nil || !serve.ValidTaskName(project.Name) {
 		return ""
 	}
 	return project.Name
@@ -94,7 +95,7 @@ func composeName(file string) string {
 // convertDefinition is `podtask import`, and `podtask generate --from`.
 func convertDefinition(p *program, c *cli.Context, from string) error {
 	name := convertedName(c, from)
-	if !connect.ValidTaskName(name) {
+	if !serve.ValidTaskName(name) {
 		return usagef(commandPath(c), "--name %q: a name has letters, digits, dots, dashes and underscores, and begins with a letter or a digit", name)
 	}
 	r, err := convertSource(p, c, from, name)
@@ -224,7 +225,7 @@ func plainly(r convert.Result, err error) (imported, error) { return imported{Re
 
 // importPod makes a unit for a Kubernetes manifest, which runs as it is.
 func importPod(p *program, path, name string, src []byte) (imported, error) {
-	_, f, err := parseDocument(p, definition{}, document{name: path, dir: filepath.Dir(path), source: src})
+	_, f, err := parseDocument(p, definition{}, define.Document{Name: path, Dir: filepath.Dir(path), Source: src})
 	if err != nil {
 		return imported{}, err
 	}

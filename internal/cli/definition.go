@@ -11,8 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podtask/podtask/internal/config"
-	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/catalog"
 	"github.com/podtask/podtask/internal/define/pod"
 	"github.com/podtask/podtask/internal/term"
@@ -65,54 +64,38 @@ func referenceFlags() []cli.Flag {
 	}
 }
 
-// definition is how a verb wants a task definition read.
+// definition is a task definition that a command line names, and what the line changes in it.
 type definition struct {
 	document string // a file, "-", or FAMILY[:REV]
-	strict   bool
-	override string // a file, or empty
-	settings taskdef.Settings
-	without  []string // what the command line alone leaves out
+	changes  define.Changes
+	override string // the file of an override, or empty
+	reader   define.Reader
 	catalog  func() (*catalog.Catalog, error)
-}
-
-// document is a task definition as it was read.
-type document struct {
-	name     string // in messages
-	dir      string // from which its relative paths count
-	source   []byte
-	revision int // 0 for one that is not registered
 }
 
 // definitionOf reads the flags of definitionFlags.
 func definitionOf(p *program, c *cli.Context, name string) (definition, error) {
 	d := definition{
-		document: name, strict: c.Bool("strict"), override: c.String("override"),
+		document: name, override: c.String("override"),
+		changes: define.Changes{Strict: c.Bool("strict"), Lenient: c.Bool("lenient")},
 		catalog: func() (*catalog.Catalog, error) { return openCatalog(p, c) },
 	}
-	verb := commandPath(c)
 	var err error
-	if d.settings.Vars, err = parseVars(p, verb, c.StringSlice("var")); err != nil {
+	if d.changes.Vars, err = parseVars(p, commandPath(c), c.StringSlice("var")); err != nil {
 		return d, err
 	}
-	once, err := mappedOnce(c)
-	if err != nil {
+	if d.changes.References, err = mappedOnce(c); err != nil {
 		return d, err
 	}
-	settings, err := p.configure(c)
-	if err != nil {
+	if d.reader.Settings, err = p.configure(c); err != nil {
 		return d, err
 	}
-	known, err := settings.Rules()
-	if err != nil {
-		return d, err
-	}
-	d.settings.Refs = slices.Concat(once, known)
-	d.settings.Lenient = c.Bool("lenient") || settings.Tasks.Lenient
-	d.settings.Logs = connect.LogSettings(settings)
-	d.without, err = parseWithout(c)
-	d.settings.Without = slices.Concat(d.without, settings.Tasks.Without)
+	d.changes.Without, err = parseWithout(c)
 	return d, err
 }
+
+// logs are the settings of log drivers.
+func (d definition) logs() taskdef.LogSettings { return define.LogSettings(d.reader.Settings) }
 
 func parseVars(p *program, verb string, words []string) (map[string]string, error) {
 	vars := make(map[string]string)
@@ -158,11 +141,10 @@ func mappedOnce(c *cli.Context) (refs.Table, error) {
 			if err != nil {
 				return nil, err
 			}
-			rule, err := config.NewRule(f.prefix+key, source, "--"+f.name)
+			rule, err := define.NewReference(f.prefix+key, source, "--"+f.name)
 			if err != nil {
-				return nil, usagef(verb, "--%s %q: %v", f.name, key, err)
+				return nil, usagef(verb, "--%s %q: %v", f.name, key, errors.Unwrap(err))
 			}
-			rule.OneOff = true
 			table = append(table, rule)
 		}
 	}
@@ -193,8 +175,7 @@ type finding struct {
 	Logs     []planLog         `json:"logs,omitempty"`
 	Needs    []taskdef.Problem `json:"needs"`
 
-	loaded     pod.Result
-	references []taskdef.Resolved
+	definition define.Definition
 }
 
 // parseDefinition reads and parses a definition with its override. The error is only for a
@@ -207,48 +188,22 @@ func parseDefinition(p *program, d definition) (taskdef.Task, finding, error) {
 	return parseDocument(p, d, doc)
 }
 
-func parseDocument(p *program, d definition, doc document) (taskdef.Task, finding, error) {
-	d.settings.Dir = doc.dir
-	// A registered definition was checked when it was registered.
-	d.settings.Lenient = d.settings.Lenient || doc.revision > 0
-	var override *taskdef.InvalidError
-	if err := parseOverride(p, &d); err != nil && !errors.As(err, &override) {
-		return taskdef.Task{}, finding{}, fmt.Errorf("read the override: %w", err)
+func parseDocument(p *program, d definition, doc define.Document) (taskdef.Task, finding, error) {
+	if d.override != "" {
+		override, err := readDocument(p, d.override)
+		if err != nil {
+			return taskdef.Task{}, finding{}, fmt.Errorf("read the override: %w", err)
+		}
+		d.changes.Override = &override
 	}
-	loaded, report, err := pod.Load(doc.name, doc.source, d.settings, connect.PodOptions())
-	task := loaded.Task
-	task.Revision = doc.revision
-	f := finding{File: doc.name, Problems: []taskdef.Problem{}, Warnings: orEmpty(report.Warnings), Needs: orEmpty(report.Needs), loaded: loaded, references: report.References}
-	var invalid *taskdef.InvalidError
-	switch {
-	case errors.As(err, &invalid):
-		f.Problems = invalid.Problems
-	case err != nil:
+	read, err := d.reader.Read(doc, d.changes)
+	if err != nil {
 		return taskdef.Task{}, finding{}, err
 	}
-	if override != nil {
-		f.Problems = append(f.Problems, override.Problems...)
-	}
-	if d.strict {
-		f.Problems, f.Warnings = append(f.Problems, f.Warnings...), []taskdef.Problem{}
-	}
-	f.Valid = len(f.Problems) == 0
-	return task, f, nil
-}
-
-// parseOverride reads the override of d into its settings.
-func parseOverride(p *program, d *definition) error {
-	if d.override == "" {
-		return nil
-	}
-	doc, err := readDocument(p, d.override)
-	if err != nil {
-		return err
-	}
-	settings := d.settings
-	settings.Dir = doc.dir
-	d.settings.Override, _, err = settings.ParseOverride(doc.name, doc.source)
-	return err
+	return read.Task, finding{
+		File: doc.Name, Valid: read.Valid(), definition: read,
+		Problems: orEmpty(read.Problems), Warnings: orEmpty(read.Warnings), Needs: orEmpty(read.Needs),
+	}, nil
 }
 
 func orEmpty(problems []taskdef.Problem) []taskdef.Problem {
@@ -257,7 +212,7 @@ func orEmpty(problems []taskdef.Problem) []taskdef.Problem {
 
 // readDefinition reads a file, or where there is none of that name, a registered
 // definition.
-func readDefinition(p *program, d definition) (document, error) {
+func readDefinition(p *program, d definition) (define.Document, error) {
 	doc, err := readDocument(p, d.document)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return doc, err
@@ -274,7 +229,7 @@ func readDefinition(p *program, d definition) (document, error) {
 	if errors.Is(err, catalog.ErrNotFound) {
 		return doc, fmt.Errorf("there is no file %s, and as a task definition it is %w: see `podtask taskdef ls`%s", d.document, err, imageHint(d.document))
 	}
-	return document{name: fmt.Sprintf("%s:%d", r.Family, r.Revision), dir: r.Dir, source: src, revision: r.Revision}, err
+	return define.Registered(r, src), err
 }
 
 // imageLike matches what is rather an image than a file.
@@ -289,33 +244,33 @@ func imageHint(name string) string {
 }
 
 // readDocument reads a file; "-" is stdin.
-func readDocument(p *program, file string) (document, error) {
+func readDocument(p *program, file string) (define.Document, error) {
 	if file == "-" {
 		dir, err := os.Getwd()
 		if err != nil {
-			return document{}, err
+			return define.Document{}, err
 		}
 		src, err := io.ReadAll(io.LimitReader(p.stdin, maxDocument))
-		return document{name: "stdin", dir: dir, source: src}, err
+		return define.Document{Name: "stdin", Dir: dir, Source: src}, err
 	}
 	path, err := filepath.Abs(file)
 	if err != nil {
-		return document{}, err
+		return define.Document{}, err
 	}
 	f, err := os.Open(file)
 	if err != nil {
-		return document{}, err
+		return define.Document{}, err
 	}
 	defer f.Close()
 	src, err := io.ReadAll(io.LimitReader(f, maxDocument))
 	if err == nil && filepath.Ext(file) == taskunit.Extension {
 		text, ok := taskunit.DefinitionText(string(src))
 		if !ok {
-			return document{}, fmt.Errorf("the unit %s has no DefinitionText=: give the file that its Definition= names", file)
+			return define.Document{}, fmt.Errorf("the unit %s has no DefinitionText=: give the file that its Definition= names", file)
 		}
 		src = text
 	}
-	return document{name: file, dir: filepath.Dir(path), source: src}, err
+	return define.Document{Name: file, Dir: filepath.Dir(path), Source: src}, err
 }
 
 // readSmall reads a file that has no reason to be large, such as a unit.

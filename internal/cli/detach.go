@@ -8,6 +8,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/engine/imagestore"
+	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -22,7 +23,7 @@ func runDetached(ctx context.Context, s *session, r request, task taskdef.Task) 
 		return err
 	}
 	if err := s.launcher().HandOver(ctx, st.ID); err != nil {
-		return fmt.Errorf("task %s is recorded, but has no owner: %w; `podtask rm -f %s` forgets it", console.ShortID(st.ID), err, connect.NameOf(st))
+		return fmt.Errorf("task %s is recorded, but has no owner: %w; `podtask rm -f %s` forgets it", lifecycle.ShortID(st.ID), err, st.DisplayName())
 	}
 	fmt.Fprintln(s.stdout, st.ID)
 	if r.await.until == "" {
@@ -37,11 +38,11 @@ func runDetached(ctx context.Context, s *session, r request, task taskdef.Task) 
 	var missed *connect.MissedError
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled) && err != nil:
-		name := connect.NameOf(st)
+		name := st.DisplayName()
 		fmt.Fprintf(s.stderr, "interrupted: task %s continues; `podtask stop %s` stops it\n", name, name)
 		return exitStatus(exitInterrupted)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil:
-		return fmt.Errorf("task %s is not %s after %s; it continues: `podtask why %s` shows what it waits for", console.ShortID(st.ID), r.await.until, r.await.timeout, connect.NameOf(st))
+		return fmt.Errorf("task %s is not %s after %s; it continues: `podtask why %s` shows what it waits for", lifecycle.ShortID(st.ID), r.await.until, r.await.timeout, st.DisplayName())
 	case errors.As(err, &missed):
 		fmt.Fprintln(s.stderr, "Error: "+err.Error())
 		return exitStatus(max(1, connect.CodeOf(missed.Task)))
@@ -56,7 +57,7 @@ func runDetached(ctx context.Context, s *session, r request, task taskdef.Task) 
 // awaitDetached shows how a detached task gets on, until it is as the request wants it.
 func awaitDetached(ctx context.Context, s *session, r request, st lifecycle.State) (api.Task, error) {
 	pulls := console.NewPullView(r.display.pullMode(), s.stderr, s.getenv)
-	s.onPull = func(p imagestore.Progress) { pulls.Observe(connect.NewPull(p)) } // if the task becomes ours
+	s.onPull = func(p imagestore.Progress) { pulls.Observe(serve.NewPull(p)) } // if the task becomes ours
 	stop := func() {}
 	defer func() { stop() }()
 	owned := func(t *connect.Task) error {

@@ -76,7 +76,7 @@ func (s *session) awaitUnprotected(ctx context.Context, st lifecycle.State) erro
 	err := s.Ask(ctx, st.ID, nil, func(t api.Task) (bool, error) {
 		if until := t.ProtectedUntil; !until.Equal(told) && !until.IsZero() {
 			told = until
-			s.warn("%s is protected until %s and is stopped then; --force stops it now", connect.NameOf(st), until.Local().Format(time.DateTime))
+			s.warn("%s is protected until %s and is stopped then; --force stops it now", st.DisplayName(), until.Local().Format(time.DateTime))
 		}
 		return t.ProtectedUntil.IsZero(), nil
 	})

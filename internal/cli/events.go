@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/cli/console"
-	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
 
@@ -69,7 +70,7 @@ func events(ctx context.Context, s *session, c *cli.Context) error {
 		if e.At.Before(from) || !wanted.match(has) {
 			return nil
 		}
-		return printEvent(s, connect.NewEvent(e), format)
+		return printEvent(s, serve.NewEvent(e), format)
 	})
 }
 
@@ -105,7 +106,7 @@ func printEvent(s *session, e eventLine, format string) error {
 }
 
 func printEventText(s *session, e eventLine) error {
-	words := []string{e.At.Format(time.RFC3339Nano), console.ShortID(e.Task), cmp.Or(e.Name, e.Family), console.Label(e.Container), e.Status}
+	words := []string{e.At.Format(time.RFC3339Nano), lifecycle.ShortID(e.Task), cmp.Or(e.Name, e.Family), console.Label(e.Container), e.Status}
 	if e.Digest != "" {
 		words = append(words, console.ShortDigest(e.Digest))
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/unit/taskunit"
 )
 
@@ -152,7 +153,7 @@ func TestExampleFilesAreValid(t *testing.T) {
 			}
 		}
 		p := &program{stdout: io.Discard, stderr: io.Discard, getenv: func(string) string { return "" }}
-		_, f, err := parseDefinition(p, definition{document: path, strict: true})
+		_, f, err := parseDefinition(p, definition{document: path, changes: define.Changes{Strict: true}})
 		if err != nil || !f.Valid {
 			t.Errorf("%s: %v, %v", path, err, f.Problems)
 		}

@@ -15,7 +15,6 @@ import (
 	"github.com/podtask/podtask/internal/engine/observe"
 
 	mobyterm "github.com/moby/term"
-	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/host/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
@@ -109,7 +108,7 @@ func execWords(st lifecycle.State, words []string) (container string, command []
 		}
 	}
 	if command = words[i+1:]; len(command) == 0 {
-		return "", nil, usagef("exec", "no COMMAND to run: podtask exec %s -- COMMAND", strings.Join(append([]string{connect.NameOf(st)}, words[:max(i, 0)]...), " "))
+		return "", nil, usagef("exec", "no COMMAND to run: podtask exec %s -- COMMAND", strings.Join(append([]string{st.DisplayName()}, words[:max(i, 0)]...), " "))
 	}
 	return container, command, nil
 }
@@ -129,7 +128,7 @@ func execEnv(p *program, words []string) (env []string) {
 
 // execError makes an exit code of a command that cannot be run.
 func execError(st lifecycle.State, index int, spec libpod.ExecSpec, err error) error {
-	where := fmt.Sprintf("container %s of task %s", st.Task.Containers[index].Name, connect.NameOf(st))
+	where := fmt.Sprintf("container %s of task %s", st.Task.Containers[index].Name, st.DisplayName())
 	switch {
 	case errors.Is(err, libpod.InvalidSpec) && spec.Dir != "":
 		return fmt.Errorf("%s has no directory %s to run the command in", where, spec.Dir)

@@ -17,6 +17,7 @@ import (
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/engine/imagestore"
 	"github.com/podtask/podtask/internal/engine/observe"
+	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -31,7 +32,7 @@ const exitInterrupted = 130
 // signal that comes before the task is made.
 func (s *session) foreground(ctx, early context.Context, r request, task taskdef.Task) error {
 	pulls := console.NewPullView(r.display.pullMode(), s.stderr, s.getenv)
-	s.onPull = func(p imagestore.Progress) { pulls.Observe(connect.NewPull(p)) }
+	s.onPull = func(p imagestore.Progress) { pulls.Observe(serve.NewPull(p)) }
 	r.options.Remove = r.remove
 	owned, st, leave, err := createHere(early, s, r, task)
 	if err != nil && early.Err() != nil {
@@ -53,7 +54,7 @@ func (s *session) foreground(ctx, early context.Context, r request, task taskdef
 	err = f.run(ctx, r)
 	stopPassing()
 	if err != nil {
-		return fmt.Errorf("task %s is left as it is, `podtask stop %s` takes it on: %w", console.ShortID(st.ID), connect.NameOf(st), err)
+		return fmt.Errorf("task %s is left as it is, `podtask stop %s` takes it on: %w", lifecycle.ShortID(st.ID), st.DisplayName(), err)
 	}
 	return f.finish(ctx, r)
 }
@@ -267,7 +268,7 @@ func (f *foregroundRun) copyLogs(ctx, logCtx context.Context) {
 	case closed != nil:
 		f.ask(ctx, "the end of its output", false)
 	case err != nil && logCtx.Err() == nil:
-		f.warn("the logs end here: %v; `podtask logs %s` shows them", err, connect.NameOf(f.first))
+		f.warn("the logs end here: %v; `podtask logs %s` shows them", err, f.first.DisplayName())
 	}
 }
 
@@ -280,13 +281,13 @@ func (f *foregroundRun) finish(ctx context.Context, r request) error {
 			return err
 		}
 	}
-	reason, name := term.Line(cmp.Or(t.StoppedReason, "unknown reason")), connect.NameOf(f.first)
+	reason, name := term.Line(cmp.Or(t.StoppedReason, "unknown reason")), f.first.DisplayName()
 	switch {
 	case r.display.quiet && t.StopCode == lifecycle.StopTaskFailedToStart:
 		// Without progress it was not shown, and after --rm it cannot be looked up.
-		fmt.Fprintf(f.stderr, "Error: task %s did not start: %s\n", console.ShortID(t.ID), reason)
+		fmt.Fprintf(f.stderr, "Error: task %s did not start: %s\n", lifecycle.ShortID(t.ID), reason)
 	case !r.display.quiet && !r.remove && !gone:
-		fmt.Fprintf(f.stderr, "task %s stopped: %s; `podtask logs %s` or `podtask rm %s`\n", console.ShortID(t.ID), reason, name, name)
+		fmt.Fprintf(f.stderr, "task %s stopped: %s; `podtask logs %s` or `podtask rm %s`\n", lifecycle.ShortID(t.ID), reason, name, name)
 	}
 	return exitWith(exitCode(t, syscall.Signal(f.signal.Load())))
 }

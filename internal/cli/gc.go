@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/podtask/podtask/internal/cli/console"
-	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/engine/cleanup"
+	"github.com/podtask/podtask/internal/serve"
+	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
 
@@ -49,19 +50,19 @@ func gc(ctx context.Context, s *session, c *cli.Context) error {
 	if c.Bool("corrupt") && err == nil {
 		corrupt, err = s.Engine.Orphans.RemoveCorrupt(ctx)
 	}
-	registered, catalogErr := connect.OpenCatalog(s.StateDir, "podtask gc")
+	registered, catalogErr := define.OpenCatalog(s.StateDir, "podtask gc")
 	if catalogErr == nil {
-		catalogErr = connect.Keeper{Catalog: registered, Engine: s.Engine}.Release(ctx)
+		catalogErr = serve.Keeper{Catalog: registered, Engine: s.Engine}.Release(ctx)
 	}
 	swept = errors.Join(swept, catalogErr)
 	removed, swept = append(append([]cleanup.Orphan{}, removed...), corrupt...), errors.Join(swept, err)
 	err = printItems(s.stdout, c, removed, func(bool) error {
 		for _, o := range removed {
 			if o.Kept {
-				fmt.Fprintf(s.stdout, "task %s has a %s: its containers may still run; `podtask gc --corrupt` removes them and the record\n", console.ShortID(o.Task), o.Kind)
+				fmt.Fprintf(s.stdout, "task %s has a %s: its containers may still run; `podtask gc --corrupt` removes them and the record\n", lifecycle.ShortID(o.Task), o.Kind)
 				continue
 			}
-			fmt.Fprintf(s.stdout, "removed %s %s of task %s\n", o.Kind, o.Name, console.ShortID(o.Task))
+			fmt.Fprintf(s.stdout, "removed %s %s of task %s\n", o.Kind, o.Name, lifecycle.ShortID(o.Task))
 		}
 		return nil
 	})

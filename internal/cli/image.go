@@ -288,7 +288,7 @@ func shortener(c *cli.Context, shorten func(string) string) func(string) string 
 // printImages prints images in the columns that list and prune have, and in more.
 func printImages(s *session, c *cli.Context, list []imagestore.LocalImage, more ...column[imagestore.LocalImage]) error {
 	type image = imagestore.LocalImage
-	now, short := time.Now(), shortener(c, console.ShortID)
+	now, short := time.Now(), shortener(c, lifecycle.ShortID)
 	id := func(l image) string { return short(l.ID) }
 	columns := []column[image]{
 		{head: "ID", cell: id},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
@@ -76,7 +77,7 @@ func (s *session) inspectTask(ctx context.Context, ref string) (api.Task, error)
 		}
 	}
 	now := time.Now()
-	return connect.WithLogs(s.observedTasks(ctx, []lifecycle.State{st}, now)[0], s.Engine.Delivery, st, now), nil
+	return serve.WithLogs(s.observedTasks(ctx, []lifecycle.State{st}, now)[0], s.Engine.Delivery, st, now), nil
 }
 
 // inspectPods prints tasks as Kubernetes Pods.
@@ -112,5 +113,5 @@ func podStatus(ctx context.Context, s *session, ref string) (json.RawMessage, er
 			return pod, nil
 		}
 	}
-	return connect.PodOf(ctx, s.Engine, st)
+	return serve.PodOf(ctx, s.Engine, st)
 }

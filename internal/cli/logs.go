@@ -94,7 +94,7 @@ func logSources(s *session, c *cli.Context) (states []lifecycle.State, container
 		}
 		st, err := s.Engine.Tasks.Find(ref)
 		if last && i == 1 && connect.IsGone(err) {
-			return nil, "", fmt.Errorf("there is no task %q, and task %s has no such container", ref, connect.NameOf(states[0]))
+			return nil, "", fmt.Errorf("there is no task %q, and task %s has no such container", ref, states[0].DisplayName())
 		}
 		if err != nil {
 			return nil, "", err
@@ -103,7 +103,7 @@ func logSources(s *session, c *cli.Context) (states []lifecycle.State, container
 	}
 	for _, st := range states {
 		if _, ok := st.Task.Index(container); !ok && container != "" {
-			return nil, "", fmt.Errorf("task %s has no container %q", connect.NameOf(st), container)
+			return nil, "", fmt.Errorf("task %s has no container %q", st.DisplayName(), container)
 		}
 	}
 	return states, container, nil

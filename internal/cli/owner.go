@@ -9,7 +9,6 @@ import (
 	"syscall"
 
 	"github.com/podtask/podtask/internal/begin"
-	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/api"
@@ -61,7 +60,7 @@ func own(ctx context.Context, s *session, c *cli.Context) error {
 		return err
 	}
 	if err := s.Drive(ctx, o, l); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("task %s is left as it is: %w", console.ShortID(id), err)
+		return fmt.Errorf("task %s is left as it is: %w", lifecycle.ShortID(id), err)
 	}
 	if o.State().Goal == lifecycle.Gone || isEmpty(s.OwnerLog(id)) {
 		return s.RemoveOwnerLog(id)

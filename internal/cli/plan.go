@@ -67,7 +67,7 @@ func showPlan(p *program, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if d.settings.Env, err = readEnv(p, "plan", c.StringSlice("env-file"), c.StringSlice("env")); err != nil {
+	if d.changes.Environment, err = readEnv(p, "plan", c.StringSlice("env-file"), c.StringSlice("env")); err != nil {
 		return err
 	}
 	task, f, err := parseDefinition(p, d)
@@ -80,9 +80,9 @@ func showPlan(p *program, c *cli.Context) error {
 		return exitStatus(exitInvalid)
 	}
 	pl := makePlan(task, f)
-	pl.Logs = logsOf(task, d.settings.Logs)
+	pl.Logs = logsOf(task, d.logs())
 	if c.Bool("refs") {
-		pl.addReferences(f.references)
+		pl.addReferences(f.definition.References)
 	}
 	if c.Bool("resolve") {
 		s, err := p.open(c)

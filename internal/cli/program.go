@@ -17,6 +17,7 @@ import (
 	"github.com/podtask/podtask/internal/engine"
 	"github.com/podtask/podtask/internal/engine/failpoint"
 	"github.com/podtask/podtask/internal/engine/imagestore"
+	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/urfave/cli/v2"
 )
@@ -142,9 +143,9 @@ func newConnector(p *program, settings *config.Settings, level slog.Leveler) (*c
 	stderr := console.WriterFunc(func(b []byte) (int, error) { return p.stderr.Write(b) })
 	log := newLog(stderr, logFormat(settings.Logging.Format, p.stderr, p.getenv), isJournal(p.stderr, p.getenv("JOURNAL_STREAM")), level)
 	return &connect.Connector{
-		Log: log, Warnf: p.warn, StateDir: stateDir, RuntimeDir: runtimeDir,
-		AgentSocket:    cmp.Or(settings.Paths.Socket, filepath.Join(runtimeDir, "podtask.sock")),
-		ProgramVersion: p.version, Patience: p.patience,
+		Host:        serve.Host{Log: log, StateDir: stateDir, RuntimeDir: runtimeDir, ProgramVersion: p.version, Patience: p.patience},
+		Warnf:       p.warn,
+		AgentSocket: cmp.Or(settings.Paths.Socket, filepath.Join(runtimeDir, "podtask.sock")),
 	}, nil
 }
 

@@ -228,7 +228,7 @@ func (s *session) observedTasks(ctx context.Context, states []lifecycle.State, n
 // newRow makes a row; queuedFor is what the task waits for in a word, if it is queued.
 func newRow(t api.Task, queuedFor string, fullID bool, now time.Time) row {
 	r := row{
-		ID: console.ShortID(t.ID), Name: t.Name, Family: t.Family, Revision: t.Revision,
+		ID: lifecycle.ShortID(t.ID), Name: t.Name, Family: t.Family, Revision: t.Revision,
 		Status: t.Status, Health: t.Health, Total: len(t.Containers), CreatedAt: t.CreatedAt,
 		OwnerPID: t.Owner.PID, ExitCode: t.ExitCode, Ports: []api.Port{}, Images: []string{}, Queue: t.Queue, filterable: filterable(t), now: now,
 	}

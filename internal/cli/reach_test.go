@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/engine"
 	"github.com/podtask/podtask/internal/engine/limits"
 	"github.com/podtask/podtask/internal/engine/owner"
+	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -144,11 +144,11 @@ func (w *world) owned(s lifecycle.State) *standIn {
 	return o
 }
 
-func (w *world) serve(o connect.Owner, l net.Listener) {
+func (w *world) serve(o serve.Owner, l net.Listener) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		_ = api.NewServer(connect.OwnerBackend{Owner: o, History: connect.NewHistory(&engine.Engine{}), Pid: 4711}, api.Version{PID: 4711}).Serve(ctx, l)
+		_ = api.NewServer(serve.OwnerBackend{Owner: o, History: serve.NewHistory(&engine.Engine{}), Pid: 4711}, api.Version{PID: 4711}).Serve(ctx, l)
 	})
 	w.t.Cleanup(func() { cancel(); wg.Wait() })
 }
@@ -194,7 +194,7 @@ func TestRmNeedsForceForATaskThatRuns(t *testing.T) {
 	if len(o.events) > 0 {
 		t.Errorf("the owner was sent %v", o.events)
 	}
-	if err := (connect.OwnerBackend{Owner: o, History: connect.NewHistory(&engine.Engine{})}).Remove(t.Context(), "", "me", false); !api.Is(err, api.Conflict) {
+	if err := (serve.OwnerBackend{Owner: o, History: serve.NewHistory(&engine.Engine{})}).Remove(t.Context(), "", "me", false); !api.Is(err, api.Conflict) {
 		t.Errorf("the owner itself says %v, want a conflict", err)
 	}
 }
@@ -342,7 +342,7 @@ func TestEventsArePrinted(t *testing.T) {
 func TestOwnedTaskKnowsItsTaskOnly(t *testing.T) {
 	t.Parallel()
 	s := lifecycle.State{ID: strings.Repeat("ab", 16), Name: "web"}
-	b := connect.OwnerBackend{Owner: &standIn{st: s}, History: connect.NewHistory(&engine.Engine{})}
+	b := serve.OwnerBackend{Owner: &standIn{st: s}, History: serve.NewHistory(&engine.Engine{})}
 	for ref, known := range map[string]bool{s.ID: true, "abab": true, "web": true, "": false, "we": false, "cd": false} {
 		if _, err := b.Task(t.Context(), ref); (err == nil) != known || err != nil && !api.Is(err, api.NotFound) {
 			t.Errorf("%q: %v, want known: %v", ref, err, known)
@@ -354,7 +354,7 @@ func TestAFullDiskIsNamed(t *testing.T) {
 	t.Parallel()
 	s := lifecycle.State{ID: strings.Repeat("ab", 16), Name: "web"}
 	for _, full := range []bool{true, false} {
-		task, err := connect.OwnerBackend{Owner: &standIn{st: s, unsaved: full}, History: connect.NewHistory(&engine.Engine{})}.Task(t.Context(), "web")
+		task, err := serve.OwnerBackend{Owner: &standIn{st: s, unsaved: full}, History: serve.NewHistory(&engine.Engine{})}.Task(t.Context(), "web")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -381,7 +381,7 @@ func TestDirsWithoutRuntimeDir(t *testing.T) {
 
 func TestErrorsOfALockNameNobodyUnknown(t *testing.T) {
 	t.Parallel()
-	err := connect.Unreachable(strings.Repeat("a", 32), &state.LockedError{Key: "k"})
+	err := serve.Unreachable(strings.Repeat("a", 32), &state.LockedError{Key: "k"})
 	if err == nil || strings.Contains(err.Error(), "process 0") {
 		t.Error(err)
 	}

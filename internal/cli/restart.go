@@ -50,7 +50,7 @@ func runAgain(ctx context.Context, s *session, st lifecycle.State, limit grace, 
 		return "", err
 	}
 	if missing := s.Engine.Secrets.Missing(st); len(missing) > 0 {
-		return "", fmt.Errorf("task %s takes secrets from where it was started: set %v here, or run its definition again", connect.NameOf(st), missing)
+		return "", fmt.Errorf("task %s takes secrets from where it was started: set %v here, or run its definition again", st.DisplayName(), missing)
 	}
 	if err := s.Engine.Preflight.Check(ctx, st.Task, st.Options); err != nil {
 		return "", err
@@ -60,7 +60,7 @@ func runAgain(ctx context.Context, s *session, st lifecycle.State, limit grace, 
 	}
 	again, err := s.Engine.Creator.Create(ctx, st.Task, st.Name, st.Options)
 	if err != nil {
-		return "", fmt.Errorf("task %s has stopped, and was not started again: %w", connect.NameOf(st), err)
+		return "", fmt.Errorf("task %s has stopped, and was not started again: %w", st.DisplayName(), err)
 	}
 	return again.ID, s.launcher().HandOver(ctx, again.ID)
 }

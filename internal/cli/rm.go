@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/podtask/podtask/internal/cli/console"
-	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
@@ -30,9 +30,9 @@ Examples:
 
 func rm(ctx context.Context, s *session, c *cli.Context) error {
 	force := c.Bool("force")
-	fits := func(st lifecycle.State) bool { return connect.Removable(st, force) == nil }
+	fits := func(st lifecycle.State) bool { return serve.Removable(st, force) == nil }
 	return s.forEach(c, fits, func(st lifecycle.State, show *console.Progress) error {
-		if err := connect.Removable(st, force); err != nil {
+		if err := serve.Removable(st, force); err != nil {
 			return err
 		}
 		return s.Remove(ctx, st.ID, "podtask rm", force, show.Show)

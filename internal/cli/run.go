@@ -12,11 +12,10 @@ import (
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/connect"
-	"github.com/podtask/podtask/internal/define/envfile"
 	"github.com/podtask/podtask/internal/engine/limits"
 	"github.com/podtask/podtask/internal/engine/owner"
-	"github.com/podtask/podtask/internal/engine/preflight"
 	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/internal/unit/rollback"
 	"github.com/podtask/podtask/internal/unit/supervise"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -73,13 +72,11 @@ Examples:
 type request struct {
 	definition
 	name    string
-	adjust  taskdef.Adjustments
 	options lifecycle.Options
 	detach  bool
 	replace bool
 	remove  bool
 	dryRun  bool
-	clamp   bool // ulimits
 	await   await
 	unit    unitRequest
 	display display
@@ -117,13 +114,13 @@ func parseRequest(p *program, c *cli.Context, tasks config.Tasks) (request, erro
 	case n > 1:
 		return r, usagef("run", "run takes one FILE, not %d arguments: a definition has the image and the command; `podman run` runs an image without one", n)
 	}
-	if r.name != "" && !connect.ValidTaskName(r.name) {
+	if r.name != "" && !serve.ValidTaskName(r.name) {
 		return r, usagef("run", "--name %q: a name has letters, digits, dots, dashes and underscores, and begins with a letter or a digit", r.name)
 	}
 	if !slices.Contains(console.ProgressModes, r.display.progress) {
 		return r, usagef("run", "--progress is auto, plain, json or none, not %q", r.display.progress)
 	}
-	r.options.Pull, r.options.Limits, r.options.Quota, r.clamp = tasks.Pull, tasks.Limits, tasks.Quota, tasks.ClampUlimits
+	r.options.Pull, r.options.Limits, r.options.Quota = tasks.Pull, tasks.Limits, tasks.Quota
 	var err error
 	if err := r.parseWait(c); err != nil {
 		return r, err
@@ -137,13 +134,13 @@ func parseRequest(p *program, c *cli.Context, tasks config.Tasks) (request, erro
 	if r.replace && r.name == "" {
 		return r, usagef("run", "--replace needs --name")
 	}
-	if r.adjust, err = parseAdjustments(c); err != nil {
-		return r, err
-	}
 	if r.definition, err = definitionOf(p, c, c.Args().First()); err != nil {
 		return r, err
 	}
-	r.settings.Env, err = readEnv(p, "run", c.StringSlice("env-file"), c.StringSlice("env"))
+	if r.changes.Adjustments, err = parseAdjustments(c); err != nil {
+		return r, err
+	}
+	r.changes.Environment, err = readEnv(p, "run", c.StringSlice("env-file"), c.StringSlice("env"))
 	return r, err
 }
 
@@ -235,7 +232,7 @@ func (s *session) prepare(ctx context.Context, r request) (taskdef.Task, error) 
 		s.warn("%s", w)
 	}
 	warnShortNames(s.program, task, r.options)
-	for _, l := range logsOf(task, r.definition.settings.Logs) {
+	for _, l := range logsOf(task, r.definition.logs()) {
 		if !r.display.quiet {
 			fmt.Fprintf(s.stderr, "the output of %s goes to %s\n", l.Container, l.Destination)
 		}
@@ -252,20 +249,10 @@ func (s *session) define(ctx context.Context, r request) (taskdef.Task, error) {
 	if !runnable(s.program, f) {
 		return task, exitStatus(exitOwnFailure)
 	}
-	if err := connect.ProvideManifest(s.Engine.Secrets, f.loaded); err != nil {
-		return task, err
+	for _, line := range f.definition.Lowered {
+		s.warn("%s", line)
 	}
-	if task, err = task.Adjust(r.adjust); err != nil {
-		return task, err
-	}
-	if r.clamp {
-		var lowered []string
-		task, lowered = preflight.ClampUlimits(task)
-		for _, w := range lowered {
-			s.warn("%s", w)
-		}
-	}
-	return envfile.Read(ctx, s.Engine.Secrets, task)
+	return f.definition.Prepare(ctx, s.Engine.Secrets)
 }
 
 // create makes the record.

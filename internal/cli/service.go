@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/cli/console"
-	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/engine/observe"
 	"github.com/podtask/podtask/internal/engine/owner"
 	"github.com/podtask/podtask/internal/unit/supervise"
@@ -71,7 +70,7 @@ func (u *unitTask) CopyLogs(ctx context.Context, st lifecycle.State) {
 	printer := console.NewLogPrinter(s.stdout, s.stderr, st, s.getenv).Prefixed()
 	err := s.Engine.Logs.Read(ctx, st, "", observe.LogOptions{Follow: true, Tail: -1}, printer.Line)
 	if err != nil && ctx.Err() == nil {
-		s.warn("the logs end here: %v; `podtask logs %s` shows them", err, connect.NameOf(st))
+		s.warn("the logs end here: %v; `podtask logs %s` shows them", err, st.DisplayName())
 	}
 }
 
@@ -83,7 +82,7 @@ func (s *session) replace(ctx context.Context, name string) error {
 			continue
 		}
 		if st.Status() != lifecycle.StatusStopped {
-			fmt.Fprintf(s.stderr, "replacing task %s (%s)\n", console.ShortID(st.ID), name)
+			fmt.Fprintf(s.stderr, "replacing task %s (%s)\n", lifecycle.ShortID(st.ID), name)
 			if err := s.StopTask(ctx, st.ID, "podtask run --replace", false, func(api.Task) {}); err != nil {
 				return fmt.Errorf("stop the task that is to be replaced: %w", err)
 			}

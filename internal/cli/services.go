@@ -14,6 +14,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/urfave/cli/v2"
 )
@@ -203,7 +204,7 @@ func taskSettings(k serviceCall) (s api.TaskSettings, err error) {
 		if err != nil {
 			return s, fmt.Errorf("read the override: %w", err)
 		}
-		if s.Overrides, err = taskdef.ToJSON(doc.name, doc.source); err != nil {
+		if s.Overrides, err = taskdef.ToJSON(doc.Name, doc.Source); err != nil {
 			return s, err
 		}
 	}
@@ -466,7 +467,7 @@ func (k serviceCall) ps(ctx context.Context, names []string) error {
 	})
 	type task = api.ServiceTask
 	return listing[task]{items: tasks, id: func(t task) string { return t.ID }, columns: []column[task]{
-		{head: "ID", cell: func(t task) string { return console.ShortID(t.ID) }},
+		{head: "ID", cell: func(t task) string { return lifecycle.ShortID(t.ID) }},
 		{head: "NAME", cell: func(t task) string { return t.Name }},
 		{head: "DEPLOYMENT", cell: func(t task) string { return t.Deployment }},
 		{head: "PHASE", cell: func(t task) string { return t.Phase }},

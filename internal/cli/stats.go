@@ -256,7 +256,7 @@ func printStats(s *session, format string, lines []taskStats, stream, live bool)
 func statsTable(lines []taskStats) [][]string {
 	table := [][]string{{"TASK", "CONTAINER", "CPU %", "THROTTLED %", "MEMORY", "LIMIT", "MEM %", "PEAK", "PIDS", "NET IN / OUT", "DISK R / W", "PRESSURE C M I %"}}
 	for _, l := range lines {
-		name := cmp.Or(l.Name, console.ShortID(l.ID))
+		name := cmp.Or(l.Name, lifecycle.ShortID(l.ID))
 		table = append(table, l.row(name, "(task)", l.Network))
 		for _, c := range l.Containers {
 			table = append(table, c.row("", c.Name, nil))

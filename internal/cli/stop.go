@@ -99,7 +99,7 @@ func (g grace) stop(ctx context.Context, s *session, st lifecycle.State, by stri
 		if g.given {
 			bound = min(bound, g.limit)
 		}
-		show.AddStep(fmt.Sprintf("task %s: stopping, within %s; `podtask stop --time 0 %s` kills it", console.ShortID(st.ID), bound, connect.NameOf(st)))
+		show.AddStep(fmt.Sprintf("task %s: stopping, within %s; `podtask stop --time 0 %s` kills it", lifecycle.ShortID(st.ID), bound, st.DisplayName()))
 	}
 	if kill || !g.given {
 		return s.StopTask(ctx, st.ID, by, kill, show.Show)

@@ -11,9 +11,10 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/cli/console"
-	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/catalog"
 	"github.com/podtask/podtask/internal/define/pod"
+	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/urfave/cli/v2"
 )
@@ -101,7 +102,7 @@ func openCatalog(p *program, c *cli.Context) (*catalog.Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	return connect.OpenCatalog(stateDir, "podtask taskdef")
+	return define.OpenCatalog(stateDir, "podtask taskdef")
 }
 
 func taskdefRegister(p *program, c *cli.Context, registered *catalog.Catalog, files []string) error {
@@ -137,9 +138,10 @@ func toRegister(p *program, c *cli.Context) (definition, error) {
 		return definition{}, err
 	}
 	without, err := parseWithout(c)
-	return definition{strict: c.Bool("strict"), settings: taskdef.Settings{
-		Lenient: c.Bool("lenient") || settings.Tasks.Lenient, Without: slices.Concat(without, settings.Tasks.Without), Logs: connect.LogSettings(settings),
-	}}, err
+	return definition{
+		changes: define.Changes{Strict: c.Bool("strict"), Lenient: c.Bool("lenient"), Without: without},
+		reader:  define.Reader{Settings: settings},
+	}, err
 }
 
 // registration is where definitions are registered.
@@ -152,7 +154,7 @@ type registration struct {
 
 // register keeps a definition and returns its FAMILY:REVISION; empty for one that is not
 // valid, of which all was said.
-func (p registration) register(ctx context.Context, d definition, doc document) (string, error) {
+func (p registration) register(ctx context.Context, d definition, doc define.Document) (string, error) {
 	task, f, err := parseDocument(p.program, d, doc)
 	if err != nil {
 		return "", err
@@ -171,13 +173,13 @@ func (p registration) register(ctx context.Context, d definition, doc document) 
 	if err != nil {
 		return "", err
 	}
-	file := doc.name
+	file := doc.Name
 	if file != "stdin" {
-		file = filepath.Join(doc.dir, filepath.Base(file))
+		file = filepath.Join(doc.Dir, filepath.Base(file))
 	}
-	document := catalog.Document{Family: task.Family, Digest: digest, File: file, Dir: doc.dir, Source: doc.source}
+	document := catalog.Document{Family: task.Family, Digest: digest, File: file, Dir: doc.Dir, Source: doc.Source}
 	var r catalog.Revision
-	if f.loaded.Sensitive {
+	if f.definition.Manifest.Sensitive {
 		r, err = p.keep(ctx, document)
 	} else {
 		r, _, err = p.catalog.Register(ctx, document, time.Now())
@@ -192,7 +194,7 @@ func (p registration) keep(ctx context.Context, d catalog.Document) (catalog.Rev
 		return catalog.Revision{}, err
 	}
 	defer s.Engine.Close()
-	return connect.Keeper{Catalog: p.catalog, Engine: s.Engine}.Register(ctx, d, time.Now())
+	return serve.Keeper{Catalog: p.catalog, Engine: s.Engine}.Register(ctx, d, time.Now())
 }
 
 func taskdefList(p *program, c *cli.Context, registered *catalog.Catalog, families []string) error {
@@ -286,14 +288,14 @@ func taskdefDeregister(p *program, c *cli.Context, registered *catalog.Catalog, 
 		return err
 	}
 	defer s.Engine.Close()
-	return connect.Keeper{Catalog: registered, Engine: s.Engine}.Release(c.Context)
+	return serve.Keeper{Catalog: registered, Engine: s.Engine}.Release(c.Context)
 }
 
 // digestOf is the digest of what a document says. That of a Kubernetes manifest is of its
 // text.
-func digestOf(doc document) (string, error) {
-	if pod.Is(doc.source) {
-		return fmt.Sprintf("sha256:%x", sha256.Sum256(doc.source)), nil
+func digestOf(doc define.Document) (string, error) {
+	if pod.Is(doc.Source) {
+		return fmt.Sprintf("sha256:%x", sha256.Sum256(doc.Source)), nil
 	}
-	return taskdef.Digest(doc.name, doc.source)
+	return taskdef.Digest(doc.Name, doc.Source)
 }

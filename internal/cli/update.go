@@ -49,7 +49,7 @@ func update(ctx context.Context, s *session, c *cli.Context) error {
 	return s.forEach(c, nil, func(st lifecycle.State, _ *console.Progress) error {
 		q := change(st.Options.Quota)
 		if err := s.Engine.Preflight.CheckLimits(st, q); err != nil {
-			return fmt.Errorf("update %s: %w", console.ShortID(st.ID), err)
+			return fmt.Errorf("update %s: %w", lifecycle.ShortID(st.ID), err)
 		}
 		wanted := st
 		wanted.Options.Quota = q

@@ -68,10 +68,10 @@ func validateFile(p *program, c *cli.Context, name string, target taskdef.Target
 	if err != nil {
 		return finding{}, err
 	}
-	d.settings.Target = target
+	d.changes.Target = target
 	task, f, err := parseDefinition(p, d)
 	if f.Valid {
-		f.Logs = logsOf(task, d.settings.Logs)
+		f.Logs = logsOf(task, d.logs())
 	}
 	return f, err
 }

@@ -82,14 +82,14 @@ func why(ctx context.Context, s *session, c *cli.Context) error {
 func explain(t api.Task, now time.Time) answer {
 	a := answer{ID: t.ID, Name: t.Name, Status: t.Status, Why: t.Why}
 	if !t.Settled && !t.Owner.Alive {
-		ref := cmp.Or(t.Name, console.ShortID(t.ID))
+		ref := cmp.Or(t.Name, lifecycle.ShortID(t.ID))
 		text := fmt.Sprintf("its owner has died; `podtask wait %s` or `podtask stop %s` takes it over", ref, ref)
 		if len(t.Why) > 0 {
 			text += "; when last recorded: " + t.Why[0].Text
 		}
 		a.Why = append([]api.Reason{{Code: whyNoOwner, Text: text}}, t.Why...)
 	}
-	name := console.ShortID(t.ID)
+	name := lifecycle.ShortID(t.ID)
 	if t.Name != "" {
 		name = t.Name + " (" + name + ")"
 	}
@@ -108,7 +108,7 @@ func explain(t api.Task, now time.Time) answer {
 
 // next continues a sentence with what a user may do about it.
 func next(t api.Task, code string) string {
-	ref := cmp.Or(t.Name, console.ShortID(t.ID))
+	ref := cmp.Or(t.Name, lifecycle.ShortID(t.ID))
 	ran := func(c api.Container) bool { return !c.StartedAt.IsZero() }
 	switch {
 	case code == lifecycle.WhyPaused:

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -38,7 +37,7 @@ type MissedError struct {
 }
 
 func (e *MissedError) Error() string {
-	return fmt.Sprintf("task %s stopped before it was %s: %s", console.ShortID(e.Task.ID), e.what, term.Line(cmp.Or(e.Task.StoppedReason, "unknown reason")))
+	return fmt.Sprintf("task %s stopped before it was %s: %s", lifecycle.ShortID(e.Task.ID), e.what, term.Line(cmp.Or(e.Task.StoppedReason, "unknown reason")))
 }
 
 // Met reports whether the condition is met. The error is a *MissedError when the condition

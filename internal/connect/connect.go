@@ -5,15 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
-	"path/filepath"
 	"sync"
 	"time"
 
-	"github.com/podtask/podtask/internal/cli/console"
-	"github.com/podtask/podtask/internal/engine"
 	"github.com/podtask/podtask/internal/engine/owner"
 	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -21,22 +18,11 @@ import (
 
 // Connector finds the process that owns a task and sends it requests, or becomes the owner.
 type Connector struct {
-	Engine *engine.Engine
-	Log    *slog.Logger
+	serve.Host
 	// Warnf prints a warning for the user.
 	Warnf func(format string, args ...any)
-	// StateDir contains the records and RuntimeDir the sockets; AgentSocket is the agent's.
-	StateDir, RuntimeDir, AgentSocket string
-	// ProgramVersion is the version of this program.
-	ProgramVersion string
-	// Patience is how long a task may be locked without having a socket: an owner takes
-	// the lock first and releases it last.
-	Patience time.Duration
-}
-
-// Socket is where the owner of a task listens.
-func (s *Connector) Socket(id string) string {
-	return filepath.Join(s.RuntimeDir, "tasks", id+".sock")
+	// AgentSocket is the path of the agent's socket.
+	AgentSocket string
 }
 
 // Task is a task that can be sent requests: through the process that owns it, or directly
@@ -66,7 +52,7 @@ type requests interface {
 
 // Local returns a task that this process owns. It is driven while it is watched.
 func Local(s *Connector, o *owner.Owner) *Task {
-	return &Task{Owner: o, id: o.State().ID, connector: s, requests: OwnerBackend{Owner: o, History: History{s.Engine}}}
+	return &Task{Owner: o, id: o.State().ID, connector: s, requests: serve.OwnerBackend{Owner: o, History: serve.NewHistory(s.Engine)}}
 }
 
 // remote returns a task that another process owns.
@@ -125,7 +111,7 @@ func (t *Task) drive(ctx context.Context, fn func(api.Task) bool) error {
 	asked := o.State().Goal
 	watched := o.Watch(ctx, func(st lifecycle.State) bool {
 		asked = max(asked, st.Goal)
-		return fn(withDisk(s.FromState(st), o))
+		return fn(serve.WithDiskFull(s.FromState(st), o))
 	})
 	if goal := o.State().Goal; goal == lifecycle.Up || goal < asked || t.leaves && goal == lifecycle.Down && o.Unsaved() {
 		stop() // a task that is being stopped or removed is driven to its end, unless that failed or cannot be recorded
@@ -168,19 +154,9 @@ func (s *Connector) Connect(ctx context.Context, id string) (*Task, error) {
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}
-			return nil, Unreachable(id, err)
+			return nil, serve.Unreachable(id, err)
 		}
 	}
-}
-
-// Unreachable is the error for an owner that holds the lock and does not answer.
-func Unreachable(id string, err error) error {
-	var locked *state.LockedError
-	if errors.As(err, &locked) && locked.Holder.PID != 0 {
-		return fmt.Errorf("task %s is owned by process %d (%s), which does not answer: end it with `kill -9 %d` (the task continues to run) and try again",
-			console.ShortID(id), locked.Holder.PID, locked.Holder.Command, locked.Holder.PID)
-	}
-	return fmt.Errorf("task %s is owned by a process that does not answer: %w", console.ShortID(id), err)
 }
 
 // DialAgent connects to the agent; nil if there is none.
@@ -216,33 +192,6 @@ func (s *Connector) connectAgent(ctx context.Context, id string) *Task {
 	return remote(s, c, id)
 }
 
-// FromState returns a recorded task with the owner that holds its lock.
-func (s *Connector) FromState(st lifecycle.State) api.Task {
-	t := api.FromState(st)
-	if st.Goal == lifecycle.Up && st.Sandbox.Reservation == lifecycle.ReservationRequested && t.Queue == "" {
-		t.Queue = s.Engine.Queue.Waiting()[st.ID].String()
-	}
-	if holder, held := s.Engine.Tasks.Holder(st.ID); held {
-		t.Owner = api.Owner{PID: holder.PID, Alive: true}
-	}
-	return t
-}
-
-// Recorded is FromState of a state that was read from the record. If the task has no owner and is
-// not settled, it reads the record once more and returns that: the owner may have saved its last state
-// and exited since.
-func (s *Connector) Recorded(st lifecycle.State) (lifecycle.State, api.Task) {
-	t := s.FromState(st)
-	if t.Settled || t.Owner.Alive {
-		return st, t
-	}
-	newer, err := s.Engine.Tasks.Find(st.ID)
-	if err != nil {
-		return st, t // removed since, or never recorded
-	}
-	return newer, s.FromState(newer)
-}
-
 // ErrOwnersEnd means that one owner after the other exited.
 var ErrOwnersEnd = errors.New("its owners exit repeatedly")
 
@@ -271,7 +220,7 @@ func (s *Connector) Ask(ctx context.Context, id string, ask func(*Task) error, d
 		return false, nil
 	})
 	if ended {
-		return fmt.Errorf("task %s: %w: try again", console.ShortID(id), ErrOwnersEnd)
+		return fmt.Errorf("task %s: %w: try again", lifecycle.ShortID(id), ErrOwnersEnd)
 	}
 	return err
 }

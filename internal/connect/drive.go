@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/podtask/podtask/internal/engine/owner"
+	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/pkg/api"
 )
 
@@ -18,7 +19,7 @@ func (s *Connector) Drive(ctx context.Context, o *owner.Owner, l net.Listener) e
 	if l != nil {
 		v := api.ThisVersion(s.ProgramVersion)
 		v.PID, v.Role, v.StateDir = os.Getpid(), "owner", s.StateDir
-		server := api.NewServer(OwnerBackend{o, History{s.Engine}, v.PID}, v)
+		server := api.NewServer(serve.OwnerBackend{Owner: o, History: serve.NewHistory(s.Engine), Pid: v.PID}, v)
 		serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 		defer stop()
 		wg.Go(func() {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
@@ -35,7 +34,7 @@ func (s *Connector) StopTask(ctx context.Context, id, by string, force bool, sho
 		return nil
 	case err == nil && local && unrecorded:
 		return fmt.Errorf("task %s has stopped, but the disk of the state directory is full or read-only, so this is not recorded: free space in %s and run `podtask stop %s` again",
-			console.ShortID(id), s.StateDir, console.ShortID(id))
+			lifecycle.ShortID(id), s.StateDir, lifecycle.ShortID(id))
 	}
 	return err
 }
@@ -59,7 +58,7 @@ func (s *Connector) Remove(ctx context.Context, id, by string, force bool, show 
 		return s.RemoveOwnerLog(id)
 	}
 	if err == nil || errors.Is(err, ErrOwnersEnd) {
-		err = fmt.Errorf("task %s is still there: try again", console.ShortID(id))
+		err = fmt.Errorf("task %s is still there: try again", lifecycle.ShortID(id))
 	}
 	return err
 }
@@ -69,7 +68,7 @@ func notRemoved(t api.Task) error {
 	if n := len(t.Errors); n > 0 {
 		why = term.Line(t.Errors[n-1].Message)
 	}
-	return fmt.Errorf("task %s cannot be removed: %s", console.ShortID(t.ID), why)
+	return fmt.Errorf("task %s cannot be removed: %s", lifecycle.ShortID(t.ID), why)
 }
 
 // OwnerLog is the path of the log of a background owner.

@@ -3,7 +3,7 @@
 // the JSON protocol (and the forms of AWS' older services), answers the operations of ECS
 // that podtask has, and refuses all others by name, in the protocol of the caller. It
 // decides what a request means; what there is, and what is done, it asks the interfaces
-// that it declares for. internal/connect implements them for an agent, internal/cli listens.
+// that it declares for. internal/aws/adapter implements them.
 //
 // It never calls Podman, and it uses no AWS SDK: the SDK's serializers leave zeros out,
 // which clients read.

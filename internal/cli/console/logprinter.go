@@ -34,7 +34,7 @@ func NewLogPrinters(out, err io.Writer, states []lifecycle.State, getenv func(st
 	for i, s := range states {
 		p := NewLogPrinter(out, err, s, getenv)
 		if len(states) > 1 {
-			p.Task, p.Prefix = cmp.Or(s.Name, ShortID(s.ID))+"/", true
+			p.Task, p.Prefix = cmp.Or(s.Name, lifecycle.ShortID(s.ID))+"/", true
 		}
 		width = max(width, len(p.Task)+p.Width)
 		printers[i] = p

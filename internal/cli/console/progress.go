@@ -231,10 +231,7 @@ func HostPort(p api.Port) string {
 func ShortDigest(d string) string {
 	algorithm, hex, ok := strings.Cut(d, ":")
 	if !ok {
-		return ShortID(d)
+		return lifecycle.ShortID(d)
 	}
-	return algorithm + ":" + ShortID(hex)
+	return algorithm + ":" + lifecycle.ShortID(hex)
 }
-
-// ShortID returns an ID as shown to users.
-func ShortID(id string) string { return id[:min(len(id), 12)] }

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	tea "charm.land/bubbletea/v2"
-	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -204,4 +203,4 @@ func (m *Model) shell() tea.Cmd {
 	return nil
 }
 
-func nameOf(t api.Task) string { return cmp.Or(t.Name, t.Family+" "+console.ShortID(t.ID)) }
+func nameOf(t api.Task) string { return cmp.Or(t.Name, t.Family+" "+lifecycle.ShortID(t.ID)) }

@@ -18,7 +18,7 @@ import (
 
 // helpers are the functions of the templates.
 var helpers = template.FuncMap{
-	"short": console.ShortID,
+	"short": lifecycle.ShortID,
 	"size":  func(n uint64) string { return units.BytesSize(float64(n)) },
 	"where": func(container string) string {
 		switch container {
@@ -91,7 +91,7 @@ func (s *Server) task(w http.ResponseWriter, r *http.Request) {
 		Steps   string
 		Lines   []top.Line
 		Problem string
-	}{s.view(cmp.Or(d.Task.Name, console.ShortID(d.Task.ID)), "/"), d, d.Chart.Steps(100, func(_, text string) string { return text }), lines, problem})
+	}{s.view(cmp.Or(d.Task.Name, lifecycle.ShortID(d.Task.ID)), "/"), d, d.Chart.Steps(100, func(_, text string) string { return text }), lines, problem})
 }
 
 // timeline is the picture of a task. Its styles are in it, which its own policy allows.

@@ -14,8 +14,8 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// Words are the changes as a user writes them; what is empty changes nothing.
-type Words struct {
+// FlagValues are values of flags of run that change a definition; an empty value changes nothing.
+type FlagValues struct {
 	// Publish are [[IP:]HOST:]CONTAINER[/PROTOCOL], Secrets NAME[,OPTION=VALUE...].
 	Publish, Secrets []string
 	// Network is a mode, a program or the name of a network.
@@ -24,17 +24,17 @@ type Words struct {
 	Memory, CPUs, StopTimeout string
 }
 
-// Mistake is a word that cannot be read. Flag is the name of the flag of run.
-type Mistake struct {
+// FlagError is a value that cannot be read. Flag is the name of the flag of run.
+type FlagError struct {
 	Flag string
 	Err  error
 }
 
-// Parse reads the words and returns all mistakes.
-func (w Words) Parse() (a taskdef.Adjustments, wrong []Mistake) {
+// Parse parses the values and returns all errors.
+func (w FlagValues) Parse() (a taskdef.Adjustments, wrong []FlagError) {
 	note := func(flag string, err error) {
 		if err != nil {
-			wrong = append(wrong, Mistake{flag, err})
+			wrong = append(wrong, FlagError{flag, err})
 		}
 	}
 	for _, word := range w.Publish {

@@ -36,6 +36,7 @@ var direction = []rule{
 	{pkg: "internal/unit/unitdir", may: []string{"internal/unit/taskunit"}},
 
 	// From a document to a task.
+	{pkg: "internal/define", may: []string{"pkg/", "internal/config", "internal/define/", "internal/host/ulimit", "internal/state/"}},
 	{pkg: "internal/define/", may: []string{"pkg/", "internal/state/", "internal/unit/taskunit"}},
 	{pkg: "internal/config", may: []string{"pkg/", "internal/define/pod", "internal/host/"}},
 
@@ -44,11 +45,12 @@ var direction = []rule{
 
 	// Servers and clients.
 
-	{pkg: "internal/serve/", may: []string{"pkg/", "internal/config", "internal/engine/", "internal/state/"}},
+	{pkg: "internal/serve/", may: []string{"pkg/", "internal/config", "internal/define/", "internal/engine/", "internal/host/", "internal/state/"}, also: []string{"internal/logs/logfiles"}},
+	{pkg: "internal/aws/adapter", may: []string{"pkg/", "internal/aws/", "internal/define/", "internal/engine/", "internal/host/libpod", "internal/serve", "internal/state/"}, also: []string{"internal/config", "internal/host/ulimit"}},
 	{pkg: "internal/aws/datachannel"},
 	{pkg: "internal/aws/sigv4"},
 	{pkg: "internal/aws/", may: []string{"pkg/", "internal/define/catalog", "internal/engine/arn", "internal/state/"}}, // over interfaces that it declares
-	{pkg: "internal/connect", may: []string{"pkg/", "internal/aws/", "internal/cli/console", "internal/config", "internal/define/", "internal/engine/", "internal/host/", "internal/state/"}, also: []string{"internal/logs/logfiles"}},
+	{pkg: "internal/connect", may: []string{"pkg/", "internal/engine/", "internal/serve", "internal/state/"}},
 	{pkg: "internal/unit/", may: []string{"pkg/", "internal/cli/console", "internal/connect", "internal/engine/"}},
 
 	// Kubernetes.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/coreos/go-systemd/v22/daemon"
 
-	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/engine/owner"
 	"github.com/podtask/podtask/pkg/api"
@@ -180,7 +179,7 @@ func (s *Supervisor) runTask(ctx context.Context, task taskdef.Task) (end lifecy
 	}
 	end = o.State()
 	if err != nil {
-		return end, nil, fmt.Errorf("task %s is left as it is, `podtask stop %s` takes it over: %w", console.ShortID(st.ID), connect.NameOf(st), err)
+		return end, nil, fmt.Errorf("task %s is left as it is, `podtask stop %s` takes it over: %w", lifecycle.ShortID(st.ID), st.DisplayName(), err)
 	}
 	if s.Remove && end.Goal != lifecycle.Gone {
 		err = s.Host.Remove(ctx, end.ID, "podtask run --rm", true, func(api.Task) {})

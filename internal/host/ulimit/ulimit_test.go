@@ -1,4 +1,4 @@
-package preflight
+package ulimit
 
 import (
 	"math"
@@ -10,14 +10,14 @@ import (
 
 func TestUlimitsAreLoweredToThoseOfTheUser(t *testing.T) {
 	t.Parallel()
-	most, ok := hardLimit("nofile")
+	most, ok := Hard("nofile")
 	if !ok {
 		t.Skip("this user may open any number of files")
 	}
 	high := taskdef.Ulimit{Name: "nofile", Soft: int64(most) + 1, Hard: math.MaxInt64}
 	low := taskdef.Ulimit{Name: "core", Soft: 0, Hard: 0}
 	asked := taskdef.Task{Containers: []taskdef.Container{{Name: "app", Linux: taskdef.Linux{Ulimits: []taskdef.Ulimit{high, low}}}}}
-	got, lowered := ClampUlimits(asked)
+	got, lowered := Clamp(asked)
 	want := taskdef.Ulimit{Name: "nofile", Soft: int64(most), Hard: int64(most)}
 	if l := got.Containers[0].Linux.Ulimits; l[0] != want || l[1] != low {
 		t.Errorf("%+v, want %+v", l, want)
@@ -28,10 +28,10 @@ func TestUlimitsAreLoweredToThoseOfTheUser(t *testing.T) {
 	if asked.Containers[0].Linux.Ulimits[0] != high {
 		t.Error("the task that was given has changed")
 	}
-	if err := checkUlimit(got.Containers[0], want); err != nil {
+	if err := Check(want); err != nil {
 		t.Error(err)
 	}
-	if err := checkUlimit(got.Containers[0], high); err == nil || !strings.Contains(err.Error(), "--clamp-ulimits") {
+	if err := Check(high); err == nil || !strings.Contains(err.Error(), "--clamp-ulimits") {
 		t.Errorf("%v", err)
 	}
 }

@@ -1,32 +1,33 @@
-package connect
+package serve
 
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"time"
 
+	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/catalog"
-	"github.com/podtask/podtask/internal/engine/preflight"
 	"github.com/podtask/podtask/internal/engine/services"
+	"github.com/podtask/podtask/internal/engine/tasksecrets"
 	"github.com/podtask/podtask/pkg/api"
 
-	"github.com/podtask/podtask/internal/state"
 	svc "github.com/podtask/podtask/pkg/service"
 )
 
-// kept serves the services of an agent: its api.ServiceKeeper.
+// ServiceBackend serves the services of an agent: its api.ServiceKeeper.
 type ServiceBackend struct {
-	services *services.Services
+	// Controller runs the services.
+	Controller *services.Services
 	// stateDir is where task definitions are registered.
 	stateDir string
-	definer  definer
+	reader   define.Reader
+	secrets  *tasksecrets.Store
 }
 
 // Services implements api.ServiceKeeper.
 func (k ServiceBackend) Services(context.Context) ([]api.Service, error) {
 	all, now := []api.Service{}, time.Now()
-	for _, s := range k.services.States() {
+	for _, s := range k.Controller.States() {
 		all = append(all, api.FromService(s, now))
 	}
 	return all, nil
@@ -47,22 +48,22 @@ func wireService(s svc.State, err error) (api.Service, error) {
 
 // Service implements api.ServiceKeeper.
 func (k ServiceBackend) Service(_ context.Context, name string) (api.Service, error) {
-	return wireService(k.services.State(name))
+	return wireService(k.Controller.State(name))
 }
 
 // CreateService implements api.ServiceKeeper.
 func (k ServiceBackend) CreateService(ctx context.Context, n api.NewService) (api.Service, error) {
-	spec, err := k.spec(ctx, n.TaskDefinition, n.ServiceSettings)
+	spec, err := k.Spec(ctx, n.TaskDefinition, n.ServiceSettings)
 	if err != nil {
 		return api.Service{}, err
 	}
 	config := configured(svc.Config{Breaker: svc.Breaker{Enable: true, Rollback: true}}, n.ServiceSettings)
-	return wireService(k.services.Create(ctx, n.ServiceName, spec, n.DesiredCount, config))
+	return wireService(k.Controller.Create(ctx, n.ServiceName, spec, n.DesiredCount, config))
 }
 
 // UpdateService implements api.ServiceKeeper.
 func (k ServiceBackend) UpdateService(ctx context.Context, name string, u api.ServiceUpdate) (api.Service, error) {
-	now, err := k.services.State(name)
+	now, err := k.Controller.State(name)
 	if err != nil {
 		return wireService(now, err)
 	}
@@ -71,7 +72,7 @@ func (k ServiceBackend) UpdateService(ctx context.Context, name string, u api.Se
 	}
 	c := services.Change{DesiredCount: u.DesiredCount, Force: u.ForceNewDeployment}
 	if u.TaskDefinition != "" {
-		spec, err := k.spec(ctx, u.TaskDefinition, u.ServiceSettings)
+		spec, err := k.Spec(ctx, u.TaskDefinition, u.ServiceSettings)
 		if err != nil {
 			return api.Service{}, err
 		}
@@ -80,32 +81,35 @@ func (k ServiceBackend) UpdateService(ctx context.Context, name string, u api.Se
 	if d := u.DeploymentConfiguration; d != (api.DeploymentConfiguration{}) || u.HealthCheckGracePeriodSeconds != nil || u.Listeners != nil || u.DrainSeconds != nil {
 		c.Config = func(present svc.Config) svc.Config { return configured(present, u.ServiceSettings) }
 	}
-	return wireService(k.services.Update(ctx, name, c))
+	return wireService(k.Controller.Update(ctx, name, c))
 }
 
 // RollbackService implements api.ServiceKeeper.
 func (k ServiceBackend) RollbackService(ctx context.Context, name string) (api.Service, error) {
-	return wireService(k.services.Rollback(ctx, name))
+	return wireService(k.Controller.Rollback(ctx, name))
 }
 
 // RemoveService implements api.ServiceKeeper.
 func (k ServiceBackend) RemoveService(ctx context.Context, name string, force bool) error {
-	_, err := wireService(k.services.Remove(ctx, name, force))
+	_, err := wireService(k.Controller.Remove(ctx, name, force))
 	return err
 }
 
 // WatchService implements api.ServiceKeeper.
 func (k ServiceBackend) WatchService(ctx context.Context, name string, fn func(api.Service) bool) error {
-	return k.services.Watch(ctx, name, func(s svc.State) bool { return fn(api.FromService(s, time.Now())) })
+	return k.Controller.Watch(ctx, name, func(s svc.State) bool { return fn(api.FromService(s, time.Now())) })
 }
 
-// spec reads a registered definition.
-func (k ServiceBackend) spec(ctx context.Context, definition string, s api.ServiceSettings) (svc.Spec, error) {
+// Reader reads documents as the configuration of the agent says.
+func (k ServiceBackend) Reader() define.Reader { return k.reader }
+
+// Spec makes what copies of a service have in common of a registered definition. Errors about it are those of the API.
+func (k ServiceBackend) Spec(ctx context.Context, definition string, s api.ServiceSettings) (svc.Spec, error) {
 	ref, err := catalog.ParseRef(definition)
 	if err != nil {
 		return svc.Spec{}, api.Failed(api.BadRequest, "taskDefinition: %v", err)
 	}
-	registered, err := OpenCatalog(k.stateDir, "podtask agent")
+	registered, err := define.OpenCatalog(k.stateDir, "podtask agent")
 	if err != nil {
 		return svc.Spec{}, err
 	}
@@ -116,27 +120,19 @@ func (k ServiceBackend) spec(ctx context.Context, definition string, s api.Servi
 	if err != nil {
 		return svc.Spec{}, err
 	}
-	// A registered definition was checked when it was registered.
-	name := catalog.Ref{Family: r.Family, Revision: r.Revision}.String()
-	loaded, err := k.definer.define(ctx, document{name: name, dir: r.Dir, source: src, lenient: true}, s.TaskSettings)
+	changes, err := changesOf(s.TaskSettings, s.TaskOptions)
 	if err != nil {
 		return svc.Spec{}, err
 	}
-	files, err := filesOf(loaded)
+	d, err := read(k.reader, define.Registered(r, src), changes)
 	if err != nil {
 		return svc.Spec{}, err
 	}
-	task := loaded.Task
-	task.Revision = r.Revision
-	options := s.TaskOptions.Keys()
-	chosen, err := k.definer.settings.Override(options)
+	task, files, err := d.PrepareCopies(ctx, k.secrets)
 	if err != nil {
 		return svc.Spec{}, api.Failed(api.BadRequest, "%v", err)
 	}
-	if chosen.ClampUlimits {
-		task, _ = preflight.ClampUlimits(task)
-	}
-	return svc.Spec{TaskDefinition: name, Task: task, Options: options, Files: files}, nil
+	return svc.Spec{TaskDefinition: d.Document.Name, Task: task, Options: changes.Options, Files: files}, nil
 }
 
 // configured returns a configuration with the changes of a request.
@@ -159,14 +155,4 @@ func configured(c svc.Config, s api.ServiceSettings) svc.Config {
 		c.DrainTimeout = time.Duration(*n) * time.Second
 	}
 	return c
-}
-
-// OpenCatalog opens the registered task definitions of a state directory.
-func OpenCatalog(stateDir, command string) (*catalog.Catalog, error) {
-	dir := filepath.Join(stateDir, "taskdefs")
-	locks, err := state.OpenLocks(dir, state.Holder{Command: command})
-	if err != nil {
-		return nil, err
-	}
-	return catalog.Open(dir, state.OS{}, locks)
 }

@@ -1,4 +1,4 @@
-package connect
+package adapter
 
 import (
 	"context"
@@ -6,26 +6,27 @@ import (
 
 	"github.com/podtask/podtask/internal/aws/awsapi"
 	"github.com/podtask/podtask/internal/engine/services"
+	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/pkg/api"
 	svc "github.com/podtask/podtask/pkg/service"
 )
 
 // ECSServices are the services that the ECS API of an agent shows: an awsapi.Services.
-type ECSServices struct{ backend ServiceBackend }
+type ECSServices struct{ backend serve.ServiceBackend }
 
 // NewECSServices returns the services of an agent for its ECS API.
-func NewECSServices(b AgentBackend) ECSServices { return ECSServices{b.ServiceBackend} }
+func NewECSServices(b serve.AgentBackend) ECSServices { return ECSServices{b.ServiceBackend} }
 
 // States implements awsapi.Services.
-func (e ECSServices) States() []svc.State { return e.backend.services.States() }
+func (e ECSServices) States() []svc.State { return e.backend.Controller.States() }
 
 // Create implements awsapi.Services.
 func (e ECSServices) Create(ctx context.Context, n awsapi.NewService) (svc.State, error) {
-	spec, err := e.backend.spec(ctx, n.Definition, api.ServiceSettings{})
+	spec, err := e.backend.Spec(ctx, n.Definition, api.ServiceSettings{})
 	if err != nil {
 		return svc.State{}, clientFailure(err)
 	}
-	s, err := e.backend.services.Create(ctx, n.Name, spec, n.Count, n.Config)
+	s, err := e.backend.Controller.Create(ctx, n.Name, spec, n.Count, n.Config)
 	return s, clientFailure(err)
 }
 
@@ -33,25 +34,25 @@ func (e ECSServices) Create(ctx context.Context, n awsapi.NewService) (svc.State
 func (e ECSServices) Update(ctx context.Context, name string, c awsapi.ServiceChange) (svc.State, error) {
 	change := services.Change{DesiredCount: c.Count, Config: c.Config, Force: c.Force, Notes: c.Notes}
 	if c.Definition != "" {
-		spec, err := e.backend.spec(ctx, c.Definition, api.ServiceSettings{})
+		spec, err := e.backend.Spec(ctx, c.Definition, api.ServiceSettings{})
 		if err != nil {
 			return svc.State{}, clientFailure(err)
 		}
 		change.Spec = &spec
 	}
-	s, err := e.backend.services.Update(ctx, name, change)
+	s, err := e.backend.Controller.Update(ctx, name, change)
 	return s, clientFailure(err)
 }
 
 // Remove implements awsapi.Services.
 func (e ECSServices) Remove(ctx context.Context, name string) (svc.State, error) {
-	s, err := e.backend.services.Remove(ctx, name, true)
+	s, err := e.backend.Controller.Remove(ctx, name, true)
 	return s, clientFailure(err)
 }
 
 // StopAttempt implements awsapi.Services.
 func (e ECSServices) StopAttempt(ctx context.Context, name string, number int, abort bool) error {
-	_, err := e.backend.services.Ask(ctx, name, func(s svc.State) (svc.Input, error) { return svc.StopAttempt(s, number, abort) })
+	_, err := e.backend.Controller.Ask(ctx, name, func(s svc.State) (svc.Input, error) { return svc.StopAttempt(s, number, abort) })
 	return clientFailure(err)
 }
 

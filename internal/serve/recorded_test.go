@@ -1,4 +1,4 @@
-package connect
+package serve
 
 import (
 	"encoding/json"
@@ -24,7 +24,7 @@ func TestRecordedByAnOwnerThatHasJustEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Connector{Engine: &engine.Engine{Tasks: &record.Tasks{Store: store, Locks: locks}}}
+	s := Host{Engine: &engine.Engine{Tasks: &record.Tasks{Store: store, Locks: locks}}}
 	task, _, err := taskdef.Parse("app.json", []byte(`{"family": "app", "containerDefinitions": [{"name": "app", "image": "registry.example.com/app:1"}]}`))
 	if err != nil {
 		t.Fatal(err)

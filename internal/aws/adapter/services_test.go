@@ -1,4 +1,4 @@
-package connect
+package adapter
 
 import (
 	"errors"

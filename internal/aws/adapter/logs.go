@@ -1,4 +1,4 @@
-package connect
+package adapter
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"github.com/podtask/podtask/internal/aws/awsapi"
 	"github.com/podtask/podtask/internal/engine/logdelivery"
 	"github.com/podtask/podtask/internal/engine/observe"
+	"github.com/podtask/podtask/internal/serve"
 )
 
 // Streams implements awsapi.Logs.
@@ -25,7 +26,7 @@ func (e ECS) Streams(ctx context.Context) (all []awsapi.LogStream) {
 func (e ECS) Lines(ctx context.Context, stream awsapi.LogStream, since time.Time, fn func(awsapi.LogLine) error) error {
 	s, err := e.backend.Engine.Tasks.Find(stream.Task)
 	if err != nil {
-		return failure(err)
+		return serve.Failure(err)
 	}
 	opts := observe.LogOptions{Since: since, Tail: -1, Timestamps: true}
 	return e.backend.Engine.Logs.Read(ctx, s, stream.Container, opts, func(l observe.LogLine) error {

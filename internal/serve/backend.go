@@ -1,7 +1,6 @@
-package connect
+package serve
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -10,13 +9,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/config"
+	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/engine"
 	"github.com/podtask/podtask/internal/engine/fleet"
 	"github.com/podtask/podtask/internal/engine/imagestore"
 	"github.com/podtask/podtask/internal/engine/observe"
-	"github.com/podtask/podtask/internal/engine/preflight"
+	"github.com/podtask/podtask/internal/engine/owner"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/engine/services"
 	"github.com/podtask/podtask/internal/state"
@@ -61,7 +60,7 @@ func (h History) Events(ctx context.Context, q api.EventQuery, fn func(api.Event
 func (h History) Logs(ctx context.Context, id string, q api.LogQuery, fn func(api.LogLine) error) error {
 	s, err := h.from.Tasks.Find(id)
 	if err != nil {
-		return failure(err)
+		return Failure(err)
 	}
 	opts := observe.LogOptions{Follow: q.Follow, Since: q.Since, Until: q.Until, Tail: q.Tail, Timestamps: true}
 	return h.from.Logs.Read(ctx, s, q.Container, opts, func(l observe.LogLine) error { return fn(api.LogLine(l)) })
@@ -71,7 +70,7 @@ func (h History) Logs(ctx context.Context, id string, q api.LogQuery, fn func(ap
 func (h History) Pulls(ctx context.Context, id string, follow bool, fn func(api.Pull) error) error {
 	s, err := h.from.Tasks.Find(id)
 	if err != nil {
-		return failure(err)
+		return Failure(err)
 	}
 	wanted := map[string]bool{}
 	for _, c := range s.Task.Containers {
@@ -91,11 +90,11 @@ func (h History) Pulls(ctx context.Context, id string, follow bool, fn func(api.
 func ownedBy(pid int, o Owner, s lifecycle.State) api.Task {
 	t := api.FromState(s)
 	t.Owner = api.Owner{PID: pid, Alive: true}
-	return withDisk(t, o)
+	return WithDiskFull(t, o)
 }
 
-// withDisk adds to the reasons of a task that its owner waits for disk space.
-func withDisk(t api.Task, o Owner) api.Task {
+// WithDiskFull adds to the reasons of a task that its owner waits for disk space.
+func WithDiskFull(t api.Task, o Owner) api.Task {
 	if o.Unsaved() {
 		full := api.Reason{Code: api.WhyDiskFull, Text: "the disk of the state directory is full or read-only, so podtask cannot save what it does next; it continues when it can be written"}
 		if t.Goal != lifecycle.Up.String() {
@@ -165,12 +164,14 @@ func (b OwnerBackend) Watch(ctx context.Context, _ string, fn func(api.Task) boo
 // AgentBackend serves every task of the user: the api.Backend, api.Adopter, api.Creator,
 // api.Publisher, api.PullWatcher and api.ServiceKeeper of an agent.
 type AgentBackend struct {
-	*Connector
-	settings *config.Settings
+	Host
 	History
 	ServiceBackend
 	fleet *fleet.Fleet
 }
+
+// Owned returns the owner of a task in this process; nil if it is not owned here.
+func (b AgentBackend) Owned(id string) *owner.Owner { return b.fleet.Owner(id) }
 
 // wire returns the wire form of a recorded task, from its owner if this process owns it.
 func (b AgentBackend) wire(s lifecycle.State) api.Task {
@@ -197,7 +198,7 @@ func (b AgentBackend) Tasks(context.Context) ([]api.Task, error) {
 func (b AgentBackend) Task(_ context.Context, ref string) (api.Task, error) {
 	s, err := b.Engine.Tasks.Find(ref)
 	if err != nil {
-		return api.Task{}, failure(err)
+		return api.Task{}, Failure(err)
 	}
 	return WithLogs(b.wire(s), b.Engine.Delivery, s, time.Now()), nil
 }
@@ -206,28 +207,28 @@ func (b AgentBackend) Task(_ context.Context, ref string) (api.Task, error) {
 func (b AgentBackend) Stop(ctx context.Context, id, by string, force bool) error {
 	s, err := b.Engine.Tasks.Find(id)
 	if err != nil || s.Settled() {
-		return failure(err)
+		return Failure(err)
 	}
-	return b.ask(ctx, id, lifecycle.StopRequested{By: by, Force: force}, func(c *api.Client) error { return c.Stop(ctx, id, by, force) })
+	return b.Ask(ctx, id, lifecycle.StopRequested{By: by, Force: force}, func(c *api.Client) error { return c.Stop(ctx, id, by, force) })
 }
 
 // Remove implements api.Backend.
 func (b AgentBackend) Remove(ctx context.Context, id, by string, force bool) error {
 	s, err := b.Engine.Tasks.Find(id)
 	if err != nil {
-		return failure(err)
+		return Failure(err)
 	}
 	if err := Removable(s, force); err != nil {
 		return err
 	}
-	return b.ask(ctx, id, lifecycle.RemoveRequested{By: by, Force: force}, func(c *api.Client) error { return c.Remove(ctx, id, by, force) })
+	return b.Ask(ctx, id, lifecycle.RemoveRequested{By: by, Force: force}, func(c *api.Client) error { return c.Remove(ctx, id, by, force) })
 }
 
 // Update implements api.Backend.
 func (b AgentBackend) Update(ctx context.Context, id string, q lifecycle.Quota) error {
 	s, err := b.Engine.Tasks.Find(id)
 	if err != nil {
-		return failure(err)
+		return Failure(err)
 	}
 	if err := limitable(s); err != nil {
 		return err
@@ -235,14 +236,14 @@ func (b AgentBackend) Update(ctx context.Context, id string, q lifecycle.Quota) 
 	if err := b.Engine.Preflight.CheckLimits(s, q); err != nil {
 		return api.Failed(api.Conflict, "%v", err)
 	}
-	return b.ask(ctx, id, lifecycle.LimitsRequested{Quota: q}, func(c *api.Client) error { return c.Update(ctx, id, q) })
+	return b.Ask(ctx, id, lifecycle.LimitsRequested{Quota: q}, func(c *api.Client) error { return c.Update(ctx, id, q) })
 }
 
 // Pause implements api.Backend.
 func (b AgentBackend) Pause(ctx context.Context, id string, pause bool) error {
 	s, err := b.Engine.Tasks.Find(id)
 	if err != nil {
-		return failure(err)
+		return Failure(err)
 	}
 	if err := Pausable(s); err != nil {
 		return err
@@ -252,16 +253,16 @@ func (b AgentBackend) Pause(ctx context.Context, id string, pause bool) error {
 		return pauseFailure(err)
 	}
 	for _, h := range hints {
-		if err := b.ask(ctx, id, h, func(c *api.Client) error { return c.Pause(ctx, id, pause) }); err != nil {
+		if err := b.Ask(ctx, id, h, func(c *api.Client) error { return c.Pause(ctx, id, pause) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ask sends an event to a task of this process or one without an owner, and forwards the
+// Ask sends an event to a task of this process or one without an owner, and forwards the
 // request if another process owns the task.
-func (b AgentBackend) ask(ctx context.Context, id string, ev lifecycle.Event, pass func(*api.Client) error) error {
+func (b AgentBackend) Ask(ctx context.Context, id string, ev lifecycle.Event, pass func(*api.Client) error) error {
 	ctx, cancel := context.WithTimeout(ctx, b.Patience)
 	defer cancel()
 	retry := time.NewTicker(50 * time.Millisecond)
@@ -269,7 +270,7 @@ func (b AgentBackend) ask(ctx context.Context, id string, ev lifecycle.Event, pa
 	for {
 		err := b.fleet.Send(ctx, id, ev)
 		if !errors.Is(err, state.ErrLocked) {
-			return failure(err)
+			return Failure(err)
 		}
 		if c, dialErr := api.Dial(ctx, b.Socket(id)); dialErr == nil {
 			defer c.Close()
@@ -278,7 +279,7 @@ func (b AgentBackend) ask(ctx context.Context, id string, ev lifecycle.Event, pa
 		select {
 		case <-retry.C: // an owner takes the lock first and releases it last
 		case <-ctx.Done():
-			return failure(Unreachable(id, err))
+			return Failure(Unreachable(id, err))
 		}
 	}
 }
@@ -286,19 +287,19 @@ func (b AgentBackend) ask(ctx context.Context, id string, ev lifecycle.Event, pa
 // Watch implements api.Backend.
 func (b AgentBackend) Watch(ctx context.Context, id string, fn func(api.Task) bool) error {
 	owner := func() Owner {
-		if o := b.fleet.Owner(id); o != nil {
+		if o := b.Owned(id); o != nil {
 			return o
 		}
 		return nil
 	}
-	record := func(see func(lifecycle.State) bool) error { return b.Engine.Tasks.Watch(ctx, id, see) }
-	err := follow(ctx, owner, record, func(o Owner, s lifecycle.State) bool {
+	recorded := func(see func(lifecycle.State) bool) error { return b.Engine.Tasks.Watch(ctx, id, see) }
+	err := follow(ctx, owner, recorded, func(o Owner, s lifecycle.State) bool {
 		if o == nil {
 			return fn(b.FromState(s))
 		}
 		return fn(ownedBy(os.Getpid(), o, s))
 	})
-	if IsGone(err) {
+	if errors.As(err, new(*record.NotFoundError)) {
 		return nil
 	}
 	return err
@@ -329,9 +330,9 @@ func (b AgentBackend) Adopt(ctx context.Context, id string) error {
 	defer cancel()
 	err := b.fleet.Adopt(ctx, id)
 	if errors.Is(err, state.ErrLocked) {
-		return api.Failed(api.Conflict, "task %s: %v; it is taken on when that process ends", console.ShortID(id), err)
+		return api.Failed(api.Conflict, "task %s: %v; it is taken on when that process ends", lifecycle.ShortID(id), err)
 	}
-	return failure(err)
+	return Failure(err)
 }
 
 // Create implements api.Creator.
@@ -356,46 +357,39 @@ func (b AgentBackend) Create(ctx context.Context, n api.NewTask) (api.Task, erro
 	return b.wire(s), nil
 }
 
-// define checks a request to run a task.
+// define makes the task of a request.
 func (b AgentBackend) define(ctx context.Context, n api.NewTask) (taskdef.Task, lifecycle.Options, error) {
-	options := lifecycle.Options{Remove: n.Remove}
-	loaded, err := b.definer.define(ctx, document{source: n.Definition, lenient: b.settings.Tasks.Lenient || n.Lenient}, n.TaskSettings)
-	task := loaded.Task
+	changes, err := changesOf(n.TaskSettings, n.TaskOptions)
 	if err != nil {
-		return task, options, err
-	}
-	if err := ProvideManifest(b.Engine.Secrets, loaded); err != nil {
-		return task, options, api.Failed(api.Conflict, "%v", err)
+		return taskdef.Task{}, lifecycle.Options{}, err
 	}
 	if n.Name != "" && !ValidTaskName(n.Name) {
-		return task, options, api.Failed(api.BadRequest, "a name has letters, digits, dots, dashes and underscores, and begins with a letter or a digit")
+		return taskdef.Task{}, lifecycle.Options{}, api.Failed(api.BadRequest, "a name has letters, digits, dots, dashes and underscores, and begins with a letter or a digit")
 	}
-	chosen, err := b.settings.Override(n.TaskOptions.Keys())
+	changes.Lenient = n.Lenient
+	task, options, err := b.Define(ctx, define.Document{Source: n.Definition}, changes)
+	options.Remove = n.Remove
+	return task, options, err
+}
+
+// Define makes a task of a document, ready to be created. Errors about the document are those of the API.
+func (b AgentBackend) Define(ctx context.Context, doc define.Document, changes define.Changes) (taskdef.Task, lifecycle.Options, error) {
+	d, err := read(b.reader, doc, changes)
 	if err != nil {
-		return task, options, api.Failed(api.BadRequest, "%v", err)
+		return d.Task, d.Options, err
 	}
-	options.Pull, options.Limits, options.Quota = chosen.Pull, chosen.Limits, chosen.Quota
-	if chosen.ClampUlimits {
-		var lowered []string
-		task, lowered = preflight.ClampUlimits(task)
-		b.warnAll(lowered)
+	for _, line := range d.Lowered {
+		b.Log.Warn(line)
 	}
-	return task, options, nil
+	task, err := d.Prepare(ctx, b.Engine.Secrets)
+	if err != nil {
+		err = api.Failed(api.Conflict, "%v", err)
+	}
+	return task, d.Options, err
 }
 
-func (b AgentBackend) warnAll(warnings []string) {
-	for _, w := range warnings {
-		b.Log.Warn(w)
-	}
-}
-
-// LogSettings are what the configuration says about log drivers.
-func LogSettings(s *config.Settings) taskdef.LogSettings {
-	return taskdef.LogSettings{Mode: s.Tasks.Logs, AWSLogs: s.Delivery.AWSLogs()}
-}
-
-// failure converts an error to one of the API.
-func failure(err error) error {
+// Failure converts an error to one of the API.
+func Failure(err error) error {
 	var ambiguous *record.AmbiguousError
 	switch {
 	case err == nil:
@@ -413,7 +407,7 @@ func limitable(s lifecycle.State) error {
 	if s.Goal == lifecycle.Up {
 		return nil
 	}
-	return api.Failed(api.Conflict, "task %s is stopping or has stopped: only a running task can have other limits", console.ShortID(s.ID))
+	return api.Failed(api.Conflict, "task %s is stopping or has stopped: only a running task can have other limits", lifecycle.ShortID(s.ID))
 }
 
 // Pausable returns an error if a task cannot be paused.
@@ -421,7 +415,7 @@ func Pausable(s lifecycle.State) error {
 	if s.Goal == lifecycle.Up && s.Status() == lifecycle.StatusRunning {
 		return nil
 	}
-	return api.Failed(api.Conflict, "task %s is %s: only a task that is RUNNING, and not on its way down, can be paused", NameOf(s), s.Status())
+	return api.Failed(api.Conflict, "task %s is %s: only a task that is RUNNING, and not on its way down, can be paused", s.DisplayName(), s.Status())
 }
 
 // pauseFailure adds what is missing on a host where Podman cannot pause.
@@ -437,11 +431,8 @@ func Removable(s lifecycle.State, force bool) error {
 	if force || s.Goal == lifecycle.Gone || s.Status() == lifecycle.StatusStopped {
 		return nil
 	}
-	return api.Failed(api.Conflict, "task %s has not stopped: stop it first, or remove it with `podtask rm -f %s`", console.ShortID(s.ID), NameOf(s))
+	return api.Failed(api.Conflict, "task %s has not stopped: stop it first, or remove it with `podtask rm -f %s`", lifecycle.ShortID(s.ID), s.DisplayName())
 }
-
-// NameOf returns the name of a task for commands: its name, else its short ID.
-func NameOf(s lifecycle.State) string { return cmp.Or(s.Name, console.ShortID(s.ID)) }
 
 // NewPull is the wire form of a step.
 func NewPull(p imagestore.Progress) api.Pull {
@@ -464,9 +455,9 @@ func ValidTaskName(name string) bool { return len(name) <= 255 && taskName.Match
 var taskName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 
 // NewAgentBackend returns the backend of an agent, which serves all tasks and services.
-func NewAgentBackend(c *Connector, settings *config.Settings, fleet *fleet.Fleet, services *services.Services) AgentBackend {
+func NewAgentBackend(h Host, settings *config.Settings, fleet *fleet.Fleet, services *services.Services) AgentBackend {
 	return AgentBackend{
-		Connector: c, settings: settings, fleet: fleet,
-		History: History{c.Engine}, ServiceBackend: ServiceBackend{services: services, stateDir: c.StateDir, definer: definer{settings, c.Engine.Secrets}},
+		Host: h, fleet: fleet,
+		History: History{h.Engine}, ServiceBackend: ServiceBackend{Controller: services, stateDir: h.StateDir, reader: define.Reader{Settings: settings}, secrets: h.Engine.Secrets},
 	}
 }

@@ -1,4 +1,4 @@
-package connect
+package adapter
 
 import (
 	"context"
@@ -15,10 +15,12 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/aws/awsapi"
+	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/pod"
 	"github.com/podtask/podtask/internal/engine/arn"
 	"github.com/podtask/podtask/internal/engine/ledger"
 	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/admission"
 	"github.com/podtask/podtask/pkg/api"
@@ -29,13 +31,13 @@ import (
 // ECS is what the ECS API of an agent asks: an awsapi.Tasks, awsapi.Parser, awsapi.Logs and
 // awsapi.Host.
 type ECS struct {
-	backend AgentBackend
+	backend serve.AgentBackend
 	id      string // of the host
 	since   time.Time
 }
 
 // NewECS returns what the ECS API of an agent asks.
-func NewECS(b AgentBackend) ECS {
+func NewECS(b serve.AgentBackend) ECS {
 	host, _ := os.Hostname() // without a name the directory is enough
 	sum := sha256.Sum256([]byte(host + "\n" + b.StateDir))
 	return ECS{backend: b, id: hex.EncodeToString(sum[:16]), since: time.Now()}
@@ -60,7 +62,7 @@ func (e ECS) States(context.Context) []lifecycle.State {
 
 // present is a task as its owner knows it, if this process owns it.
 func (e ECS) present(s lifecycle.State) lifecycle.State {
-	if o := e.backend.fleet.Owner(s.ID); o != nil {
+	if o := e.backend.Owned(s.ID); o != nil {
 		return o.State()
 	}
 	return s
@@ -99,28 +101,21 @@ func (e ECS) Run(ctx context.Context, n awsapi.NewTask) (lifecycle.State, error)
 
 // define makes the task of a registered definition and an override.
 func (e ECS) define(ctx context.Context, n awsapi.NewTask) (taskdef.Task, lifecycle.Options, error) {
-	b := e.backend
-	options := lifecycle.Options{Client: n.Client}
+	r := n.Definition
+	var changes define.Changes
+	if len(n.Overrides) > 0 {
+		changes.Override = &define.Document{Name: "overrides", Source: n.Overrides}
+	}
+	task, options, err := e.backend.Define(ctx, define.Document{Name: r.Name, Dir: r.Dir, Source: r.Source, Registered: true, Revision: r.Revision}, changes)
+	var refused *api.Failure
+	if errors.As(err, &refused) {
+		err = &awsapi.Failure{Code: "InvalidParameterException", Message: withProblems(refused)}
+	}
+	options.Client = n.Client
 	if n.Cluster != arn.DefaultCluster {
 		options.Cluster = n.Cluster
 	}
-	// A registered definition was checked when it was registered.
-	d := n.Definition
-	loaded, err := b.definer.define(ctx, document{name: d.Name, dir: d.Dir, source: d.Source, lenient: true}, api.TaskSettings{Overrides: n.Overrides})
-	if err == nil {
-		err = ProvideManifest(b.Engine.Secrets, loaded)
-	}
-	var refused *api.Failure
-	if errors.As(err, &refused) {
-		return loaded.Task, options, &awsapi.Failure{Code: "InvalidParameterException", Message: withProblems(refused)}
-	}
-	if err != nil {
-		return loaded.Task, options, err
-	}
-	chosen, err := b.settings.Override(nil)
-	options.Pull, options.Limits, options.Quota = chosen.Pull, chosen.Limits, chosen.Quota
-	loaded.Task.Revision = d.Revision
-	return loaded.Task, options, err
+	return task, options, err
 }
 
 // withProblems adds to a message what is open in a definition.
@@ -142,7 +137,7 @@ func (e ECS) Stop(ctx context.Context, id, reason string) error {
 		return err
 	}
 	by := "an AWS client"
-	return e.backend.ask(ctx, id, lifecycle.StopRequested{By: by, Reason: reason}, func(c *api.Client) error {
+	return e.backend.Ask(ctx, id, lifecycle.StopRequested{By: by, Reason: reason}, func(c *api.Client) error {
 		if reason != "" {
 			by += ": " + reason
 		}
@@ -152,10 +147,10 @@ func (e ECS) Stop(ctx context.Context, id, reason string) error {
 
 // Protect implements awsapi.Tasks, for tasks that this agent owns.
 func (e ECS) Protect(ctx context.Context, id string, until time.Time) error {
-	err := e.backend.ask(ctx, id, lifecycle.ProtectionRequested{Until: until}, func(*api.Client) error {
+	err := e.backend.Ask(ctx, id, lifecycle.ProtectionRequested{Until: until}, func(*api.Client) error {
 		return &awsapi.Failure{Code: "InvalidParameterException", Message: "tasks: task " + id + " was started by podtask run, which owns it: only its containers can protect it"}
 	})
-	o := e.backend.fleet.Owner(id)
+	o := e.backend.Owned(id)
 	if err != nil || o == nil {
 		return err
 	}
@@ -165,25 +160,18 @@ func (e ECS) Protect(ctx context.Context, id string, until time.Time) error {
 // Check implements awsapi.Parser. The rules of the launch types that the document requires
 // count too.
 func (e ECS) Check(source []byte) (taskdef.Task, error) {
-	const name = "request"
-	settings := taskdef.Settings{Logs: LogSettings(e.backend.settings), Lenient: e.backend.settings.Tasks.Lenient}
 	if pod.Is(source) {
 		return taskdef.Task{}, &awsapi.Failure{Code: "ClientException", Message: "this is a Kubernetes manifest, not a task definition"}
 	}
-	rules, err := e.backend.settings.Rules()
-	if err != nil {
-		return taskdef.Task{}, err
-	}
-	settings.Refs = rules
 	var requires struct {
 		Compatibilities []string `json:"requiresCompatibilities"`
 	}
-	_ = json.Unmarshal(source, &requires) // Parse says what is wrong
-	task, _, err := settings.Parse(name, source)
+	_ = json.Unmarshal(source, &requires) // Read says what is wrong
+	task, err := e.checkFor(source, taskdef.TargetNone)
 	for _, launch := range requires.Compatibilities {
-		settings.Target = map[string]taskdef.Target{"EC2": taskdef.TargetEC2, "FARGATE": taskdef.TargetFargate}[launch]
-		if err == nil && settings.Target != taskdef.TargetNone {
-			_, _, err = settings.Parse(name, source)
+		target := map[string]taskdef.Target{"EC2": taskdef.TargetEC2, "FARGATE": taskdef.TargetFargate}[launch]
+		if err == nil && target != taskdef.TargetNone {
+			_, err = e.checkFor(source, target)
 		}
 	}
 	if err == nil && task.Family == "" {
@@ -196,6 +184,15 @@ func (e ECS) Check(source []byte) (taskdef.Task, error) {
 		return task, &awsapi.Failure{Code: "ClientException", Message: err.Error()}
 	}
 	return task, nil
+}
+
+// checkFor checks a document by the rules of a launch type. What it needs of this host is not asked.
+func (e ECS) checkFor(source []byte, target taskdef.Target) (taskdef.Task, error) {
+	d, err := e.backend.Reader().Read(define.Document{Name: "request", Source: source}, define.Changes{Target: target})
+	if err == nil && !d.Valid() {
+		err = d.Err()
+	}
+	return d.Task, err
 }
 
 // relative names the relative paths of a task: there is no directory from which they count.
