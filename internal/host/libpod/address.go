@@ -30,7 +30,7 @@ func heldAddress(err error) bool {
 
 // moveAddress gives a container that has exited another address on the only network that it
 // is connected to.
-func (c *containerAPI) moveAddress(ctx context.Context, name string, on OwnNetwork) error {
+func (c *Client) moveAddress(ctx context.Context, name string, on OwnNetwork) error {
 	data, err := c.inspect(ctx, name)
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func (c *containerAPI) moveAddress(ctx context.Context, name string, on OwnNetwo
 	if err != nil {
 		return err
 	}
-	return c.networks.connect(ctx, name, on)
+	return c.connect(ctx, name, on)
 }
 
 // disconnected returns Observed.Disconnected. If the container is not initialized, Podman tells
@@ -63,7 +63,7 @@ func disconnected(data *define.InspectContainerData) bool {
 
 // connect connects a container that does not run to a network, with another address than that
 // of its place.
-func (c *networkAPI) connect(ctx context.Context, name string, on OwnNetwork) error {
+func (c *Client) connect(ctx context.Context, name string, on OwnNetwork) error {
 	options := types.PerNetworkOptions{Aliases: on.Aliases}
 	found, err := c.network(ctx, on.Network)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // AttachContainer connects to the main program of a running container; terminal says whether it
 // has one. Input is passed on only if the container was created with Stdin. When ctx ends, the
 // stream is closed. The class is NotRunning if the container is not running.
-func (c *execAPI) AttachContainer(ctx context.Context, name string, terminal, stdin bool) (*ExecStream, error) {
+func (c *Client) AttachContainer(ctx context.Context, name string, terminal, stdin bool) (*ExecStream, error) {
 	query := url.Values{"stream": {"true"}, "stdout": {"true"}, "stderr": {"true"}, "logs": {"false"}, "stdin": {strconv.FormatBool(stdin)}}
 	// What the program writes first may look like an error of Podman, and is none.
 	stream := &ExecStream{client: c, ctx: ctx, id: name, terminal: terminal, begun: true}
@@ -34,7 +34,7 @@ func (c *execAPI) AttachContainer(ctx context.Context, name string, terminal, st
 }
 
 // ResizeContainer sets the size of the terminal of a container's main program.
-func (c *execAPI) ResizeContainer(ctx context.Context, name string, size Size) error {
+func (c *Client) ResizeContainer(ctx context.Context, name string, size Size) error {
 	return c.resize(ctx, name, func(ctx context.Context) error {
 		return c.ask(ctx, "resize the terminal of container", name, func(ctx context.Context) error {
 			return containers.ResizeContainerTTY(ctx, name, new(containers.ResizeTTYOptions).WithHeight(int(size.Rows)).WithWidth(int(size.Columns)))
@@ -47,7 +47,7 @@ const resizeAgain = 500 * time.Millisecond
 
 // resize calls set, which sets the size of a terminal. conmon may lose a size that comes soon after
 // another, as when a window is dragged, so the last one is set once more, as long as ctx lasts.
-func (c *execAPI) resize(ctx context.Context, id string, set func(context.Context) error) error {
+func (c *Client) resize(ctx context.Context, id string, set func(context.Context) error) error {
 	err := set(ctx)
 	if err == nil {
 		c.resizes.after(resizeAgain, id, func() { _ = set(ctx) }) // it may have ended

@@ -60,52 +60,15 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Client is a connection to one user's Podman. It is safe for concurrent use.
-// Close it when done. Its calls are grouped by what they are about; a caller
-// declares the few that it needs as an interface of its own.
+// Client is a connection to one user's Podman. It is safe for concurrent use. Close it when done.
+// The calls of one kind are in one file. A caller declares the few that it needs as an interface.
 type Client struct {
 	*connection
-	podAPI
-	containerAPI
-	inspectAPI
-	imageAPI
-	networkAPI
-	volumeAPI
-	secretAPI
-	execAPI
-
 	service *service
 	// stopKeeper stops the goroutine that keeps podtask's own service running; keeper
 	// waits for it.
 	stopKeeper context.CancelFunc
 	keeper     sync.WaitGroup
-}
-
-// The parts of a Client, by what their calls are about. They share one connection.
-type (
-	podAPI       struct{ *containerAPI }
-	containerAPI struct {
-		*inspectAPI
-		images   *imageAPI
-		networks *networkAPI
-	}
-	inspectAPI struct{ *connection }
-	imageAPI   struct{ *connection }
-	networkAPI struct{ *connection }
-	volumeAPI  struct{ *connection }
-	secretAPI  struct{ *connection }
-	execAPI    struct{ *connection }
-)
-
-// newClient assembles the parts of a Client around one connection.
-func newClient(conn *connection, s *service) *Client {
-	c := &Client{
-		connection: conn, inspectAPI: inspectAPI{conn}, imageAPI: imageAPI{conn}, networkAPI: networkAPI{conn},
-		volumeAPI: volumeAPI{conn}, secretAPI: secretAPI{conn}, execAPI: execAPI{conn}, service: s,
-	}
-	c.containerAPI.inspectAPI, c.images, c.containerAPI.networks = &c.inspectAPI, &c.imageAPI, &c.networkAPI
-	c.podAPI.containerAPI = &c.containerAPI
-	return c
 }
 
 // connection sends requests to the service, a bounded number of those that change
@@ -162,12 +125,11 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 		MaxIdleConnsPerHost: maxMutations,
 	}
 	conn.Client = &http.Client{Transport: transport{next: pool, log: o.Log}}
-	c := newClient(&connection{
+	c := &Client{service: s, stopKeeper: end, connection: &connection{
 		pool: pool, context: bound, version: *bindings.ServiceVersion(bound),
 		makes: newSlots(maxMutations), removals: newSlots(maxMutations),
 		storage: storage{log: o.Log, broken: s.end}, runtimeDir: cmp.Or(o.RuntimeDir, os.Getenv("XDG_RUNTIME_DIR")),
-	}, s)
-	c.stopKeeper = end
+	}}
 	c.keeper.Go(func() { c.keepServiceRunning(bound) })
 	return c, nil
 }

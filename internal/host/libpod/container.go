@@ -28,7 +28,7 @@ import (
 // with the same classes. StopContainer reverts it. on is the container's ContainerSpec.Own:
 // a container that has run, and whose address Podman keeps, gets another one there (see
 // Observed.Missing).
-func (c *containerAPI) InitContainer(ctx context.Context, name string, on OwnNetwork) (Observed, error) {
+func (c *Client) InitContainer(ctx context.Context, name string, on OwnNetwork) (Observed, error) {
 	initialize := func() error {
 		return c.mutate(ctx, "initialize container", name, func(ctx context.Context) error {
 			return containers.ContainerInit(ctx, name, nil)
@@ -43,7 +43,7 @@ func (c *containerAPI) InitContainer(ctx context.Context, name string, on OwnNet
 		if err := c.StopContainer(ctx, name, 0); err != nil {
 			return Observed{}, err
 		}
-		if err := c.networks.connect(ctx, name, on); err != nil {
+		if err := c.connect(ctx, name, on); err != nil {
 			return Observed{}, err
 		}
 		initErr = initialize()
@@ -71,7 +71,7 @@ func (c *containerAPI) InitContainer(ctx context.Context, name string, on OwnNet
 // CommandNotFound or CommandNotExecutable and the container stays Created. With
 // ContainerSpec.Init the start succeeds in that case, and the init process exits with 1. If it is
 // Interrupted, the program has not run: an earlier call was cut off, so remove the container.
-func (c *containerAPI) StartContainer(ctx context.Context, name string) error {
+func (c *Client) StartContainer(ctx context.Context, name string) error {
 	err := c.mutate(ctx, "start container", name, func(ctx context.Context) error {
 		return containers.Start(ctx, name, nil)
 	})
@@ -120,7 +120,7 @@ const UnrecordedStart = "Podman's service ended while it started this container,
 // immediately. It succeeds if the container does not exist or is not running. A paused
 // container, which Podman refuses to stop, is resumed first. If ctx ends early, Podman
 // still completes the stop.
-func (c *containerAPI) StopContainer(ctx context.Context, name string, grace time.Duration) error {
+func (c *Client) StopContainer(ctx context.Context, name string, grace time.Duration) error {
 	err := c.stop(ctx, name, grace)
 	if !errors.Is(err, Other) {
 		return err
@@ -138,7 +138,7 @@ func (c *containerAPI) StopContainer(ctx context.Context, name string, grace tim
 	return c.stop(ctx, name, grace)
 }
 
-func (c *containerAPI) stop(ctx context.Context, name string, grace time.Duration) error {
+func (c *Client) stop(ctx context.Context, name string, grace time.Duration) error {
 	err := c.write(ctx, "stop container", name, grace, func(ctx context.Context) error {
 		return containers.Stop(ctx, name, new(containers.StopOptions).WithTimeout(seconds(grace)))
 	})
@@ -159,7 +159,7 @@ func seconds(d time.Duration) uint {
 // RemoveContainer removes the task's container and its anonymous volumes, and kills it if
 // it is running. It succeeds if the container does not exist, and returns Conflict if the
 // container does not belong to the task.
-func (c *containerAPI) RemoveContainer(ctx context.Context, name, taskID string) error {
+func (c *Client) RemoveContainer(ctx context.Context, name, taskID string) error {
 	seen, err := c.InspectContainer(ctx, name)
 	if err != nil || seen.Status == Absent {
 		return err
@@ -174,7 +174,7 @@ func (c *containerAPI) RemoveContainer(ctx context.Context, name, taskID string)
 // remove removes a container in any state. Without volumes=true Podman would keep the
 // anonymous volumes created for the image's VOLUME instructions; named volumes are always
 // kept.
-func (c *containerAPI) remove(ctx context.Context, id string) error {
+func (c *Client) remove(ctx context.Context, id string) error {
 	err := c.erase(ctx, "remove container", id, func(ctx context.Context) error {
 		reports, err := containers.Remove(ctx, id, new(containers.RemoveOptions).WithForce(true).WithVolumes(true).WithTimeout(0))
 		if err != nil {
@@ -200,7 +200,7 @@ const waitInterval = "100ms"
 // ended. Its return is a hint: call InspectContainer next. Call it only after
 // StartContainer succeeded, because it returns immediately for a container that was never
 // started.
-func (c *inspectAPI) WaitContainer(ctx context.Context, name string) error {
+func (c *Client) WaitContainer(ctx context.Context, name string) error {
 	// What the latest inspection said will do: of another run, conmon is not found.
 	if m, ok := c.monitored.LoadAndDelete(name); ok && c.awaitMonitor(ctx, m.(monitored)) {
 		return fail(ctx, "wait for container", name, ctx.Err())
@@ -222,7 +222,7 @@ func (c *inspectAPI) WaitContainer(ctx context.Context, name string) error {
 
 // awaitMonitor waits for the exit of a container with conmon, until ctx ends. It returns
 // false at once if it cannot.
-func (c *inspectAPI) awaitMonitor(ctx context.Context, m monitored) (waited bool) {
+func (c *Client) awaitMonitor(ctx context.Context, m monitored) (waited bool) {
 	monitor := m.find()
 	if monitor == nil {
 		return false
@@ -233,14 +233,14 @@ func (c *inspectAPI) awaitMonitor(ctx context.Context, m monitored) (waited bool
 
 // exitedByItself reports whether a container has exited and was not stopped with Podman, as
 // it is when a user restarts it. Podman 4.6 and older do not say that.
-func (c *inspectAPI) exitedByItself(ctx context.Context, id string) bool {
+func (c *Client) exitedByItself(ctx context.Context, id string) bool {
 	data, err := c.inspect(ctx, id)
 	return err == nil && data.State != nil && statusFrom(data.State.Status) == Exited && !data.State.StoppedByUser
 }
 
 // askWait has Podman wait. It sends no condition: for "healthy" the reply looks inverted on
 // 5.x, and 4.3.1 rejects it.
-func (c *inspectAPI) askWait(ctx context.Context, name string) error {
+func (c *Client) askWait(ctx context.Context, name string) error {
 	err := c.await(ctx, "wait for container", name, func(ctx context.Context) error {
 		_, err := containers.Wait(ctx, name, new(containers.WaitOptions).WithInterval(waitInterval))
 		return err
@@ -257,7 +257,7 @@ func (c *inspectAPI) askWait(ctx context.Context, name string) error {
 //
 // Classes to expect: Conflict, NoImage (500 on 4.3.1, 404 later), InvalidSpec,
 // NotFound (the pod).
-func (c *containerAPI) CreateContainer(ctx context.Context, s ContainerSpec) (Observed, error) {
+func (c *Client) CreateContainer(ctx context.Context, s ContainerSpec) (Observed, error) {
 	user, err := c.userOf(ctx, s)
 	if err == nil {
 		err = allowed(s, user)
@@ -275,7 +275,7 @@ func (c *containerAPI) CreateContainer(ctx context.Context, s ContainerSpec) (Ob
 		return Observed{}, fail(ctx, "create container", s.Name, err)
 	}
 	if s.Own != nil && spec.NetNS.NSMode == specgen.Bridge {
-		if err := c.networks.place(ctx, spec, *s.Own); err != nil {
+		if err := c.place(ctx, spec, *s.Own); err != nil {
 			return Observed{}, err
 		}
 	}
@@ -313,14 +313,14 @@ func allowed(s ContainerSpec, user string) error {
 }
 
 // userOf returns the container's user[:group], which may come from the image.
-func (c *containerAPI) userOf(ctx context.Context, s ContainerSpec) (string, error) {
+func (c *Client) userOf(ctx context.Context, s ContainerSpec) (string, error) {
 	if s.User != "" || s.Image == "" { // a missing image is rejected later
 		return s.User, nil
 	}
 	if user, known := c.users.Load(s.Image); known {
 		return user.(string), nil
 	}
-	image, err := c.images.Image(ctx, s.Image)
+	image, err := c.Image(ctx, s.Image)
 	if err != nil {
 		var e *Error
 		if errors.As(err, &e) && e.Class == NotFound {
@@ -334,7 +334,7 @@ func (c *containerAPI) userOf(ctx context.Context, s ContainerSpec) (string, err
 // sendContainer sends the create request. If the container uses the host's IPC namespace,
 // the body is edited: Podman 4.3.1 adds its default size of /dev/shm unless the member is
 // null, and then rejects the combination of that size and the namespace.
-func (c *containerAPI) sendContainer(ctx context.Context, spec *specgen.SpecGenerator) (string, error) {
+func (c *Client) sendContainer(ctx context.Context, spec *specgen.SpecGenerator) (string, error) {
 	if spec.IpcNS.NSMode != specgen.Host {
 		made, err := containers.CreateWithSpec(ctx, spec, nil)
 		return made.ID, err
@@ -372,7 +372,7 @@ func withNull(v any, member string) ([]byte, error) {
 
 // adoptContainer decides whether the existing container of this name is the one
 // requested. conflict is the error of the create.
-func (c *containerAPI) adoptContainer(ctx context.Context, s ContainerSpec, spec string, conflict error) (Observed, error) {
+func (c *Client) adoptContainer(ctx context.Context, s ContainerSpec, spec string, conflict error) (Observed, error) {
 	found, err := c.inspect(ctx, s.Name)
 	switch {
 	case errors.Is(err, NotFound) && heldByStorage(conflict):
@@ -399,7 +399,7 @@ func heldByStorage(conflict error) bool {
 // freeName removes a storage entry that has the name but no container; Podman's removal
 // looks in the storage first. It returns class Temporary, because the create may succeed
 // afterwards.
-func (c *containerAPI) freeName(ctx context.Context, name string) error {
+func (c *Client) freeName(ctx context.Context, name string) error {
 	if err := c.remove(ctx, name); err != nil {
 		return err
 	}
@@ -408,7 +408,7 @@ func (c *containerAPI) freeName(ctx context.Context, name string) error {
 
 // PauseContainer freezes all processes of the container. It succeeds if the container is
 // paused already, and returns NotRunning if it is not running.
-func (c *containerAPI) PauseContainer(ctx context.Context, name string) error {
+func (c *Client) PauseContainer(ctx context.Context, name string) error {
 	return c.freeze(ctx, "pause container", name, true, func(ctx context.Context) error {
 		return containers.Pause(ctx, name, nil)
 	})
@@ -416,7 +416,7 @@ func (c *containerAPI) PauseContainer(ctx context.Context, name string) error {
 
 // UnpauseContainer resumes a paused container. It succeeds if the container is not
 // paused.
-func (c *containerAPI) UnpauseContainer(ctx context.Context, name string) error {
+func (c *Client) UnpauseContainer(ctx context.Context, name string) error {
 	return c.freeze(ctx, "resume container", name, false, func(ctx context.Context) error {
 		return containers.Unpause(ctx, name, nil)
 	})
@@ -424,7 +424,7 @@ func (c *containerAPI) UnpauseContainer(ctx context.Context, name string) error 
 
 // freeze makes a call and treats its failure as success if the container is in the
 // requested state: Podman refuses to pause or resume twice.
-func (c *containerAPI) freeze(ctx context.Context, op, name string, paused bool, fn func(context.Context) error) error {
+func (c *Client) freeze(ctx context.Context, op, name string, paused bool, fn func(context.Context) error) error {
 	err := c.ask(ctx, op, name, fn)
 	if err == nil {
 		return nil

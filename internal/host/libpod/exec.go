@@ -47,7 +47,7 @@ type Size struct{ Rows, Columns uint16 }
 
 // CreateExec creates an exec session and returns its ID. The class is NotRunning if the
 // container is not running or is paused.
-func (c *execAPI) CreateExec(ctx context.Context, container string, s ExecSpec) (id string, err error) {
+func (c *Client) CreateExec(ctx context.Context, container string, s ExecSpec) (id string, err error) {
 	config := new(handlers.ExecCreateConfig)
 	config.Cmd, config.Env, config.WorkingDir, config.User = s.Command, s.Env, s.Dir, s.User
 	config.Tty, config.AttachStdin, config.AttachStdout, config.AttachStderr = s.Terminal, s.Stdin, true, true
@@ -64,7 +64,7 @@ func (c *execAPI) CreateExec(ctx context.Context, container string, s ExecSpec) 
 // ExecStream is the connection to a program. Reads and writes may happen concurrently.
 // Close it when done; closing does not end the program.
 type ExecStream struct {
-	client   *execAPI
+	client   *Client
 	ctx      context.Context //nolint:containedctx // the lifetime of the stream
 	id       string
 	body     io.ReadWriteCloser
@@ -80,7 +80,7 @@ type ExecStream struct {
 // It does not use the binding, which takes over the process's own stdin and terminal,
 // replaces the transport of all other calls, and bypasses a buffer that may already
 // contain the first output.
-func (c *execAPI) StartExec(ctx context.Context, id string, terminal bool, size Size) (*ExecStream, error) {
+func (c *Client) StartExec(ctx context.Context, id string, terminal bool, size Size) (*ExecStream, error) {
 	body, err := json.Marshal(handlers.ExecStartConfig{Tty: terminal, Height: size.Rows, Width: size.Columns})
 	if err != nil {
 		return nil, err
@@ -239,7 +239,7 @@ func (s *ExecStream) failure(text string) error {
 }
 
 // ResizeExec sets the size of a program's terminal.
-func (c *execAPI) ResizeExec(ctx context.Context, id string, size Size) error {
+func (c *Client) ResizeExec(ctx context.Context, id string, size Size) error {
 	return c.resize(ctx, id, func(ctx context.Context) error {
 		return c.ask(ctx, "resize the terminal of", shortExec(id), func(ctx context.Context) error {
 			return containers.ResizeExecTTY(ctx, id, new(containers.ResizeExecTTYOptions).WithHeight(int(size.Rows)).WithWidth(int(size.Columns)))
@@ -249,7 +249,7 @@ func (c *execAPI) ResizeExec(ctx context.Context, id string, size Size) error {
 
 // InspectExec returns the state of a program. The class is NotFound if the container is
 // gone or if the program exited more than five minutes ago.
-func (c *execAPI) InspectExec(ctx context.Context, id string) (state ExecState, err error) {
+func (c *Client) InspectExec(ctx context.Context, id string) (state ExecState, err error) {
 	err = c.ask(ctx, "inspect exec session", shortExec(id), func(ctx context.Context) error {
 		data, err := containers.ExecInspect(ctx, id, nil)
 		if err == nil {
@@ -265,7 +265,7 @@ func (c *execAPI) InspectExec(ctx context.Context, id string) (state ExecState, 
 var execRemove = semver.MustParse("4.8.0")
 
 // RemoveExec removes the session of a program that has exited.
-func (c *execAPI) RemoveExec(ctx context.Context, id string) error {
+func (c *Client) RemoveExec(ctx context.Context, id string) error {
 	if c.version.LT(execRemove) {
 		return nil
 	}

@@ -56,7 +56,7 @@ func imageHealth(h *manifest.Schema2HealthConfig) *ImageHealth {
 
 // Image looks up a reference or an image ID in the local store. The class is NotFound if
 // there is no such image.
-func (c *imageAPI) Image(ctx context.Context, ref string) (Image, error) {
+func (c *Client) Image(ctx context.Context, ref string) (Image, error) {
 	var found *entities.ImageInspectReport
 	err := c.ask(ctx, "inspect image", ref, func(ctx context.Context) (err error) {
 		found, err = images.GetImage(ctx, ref, nil)
@@ -90,7 +90,7 @@ const (
 // Images lists the images in the local store. Podman 4.3 fails while one of them is being stored or
 // removed: then it is asked again. It also fails as long as there is an image whose data are lost:
 // then the class is Other, and the cause names the image.
-func (c *imageAPI) Images(ctx context.Context) ([]Image, error) {
+func (c *Client) Images(ctx context.Context) ([]Image, error) {
 	var list []*entities.ImageSummary
 	err := c.ask(ctx, "list", "images", func(ctx context.Context) error {
 		for n := 0; ; n++ {
@@ -128,7 +128,7 @@ func (c *imageAPI) Images(ctx context.Context) ([]Image, error) {
 // RemoveUnusedImage removes an image and all its names, unless a container uses it: then
 // the class is Conflict and the image keeps its tags. Parent images are kept. It succeeds
 // if the image does not exist.
-func (c *imageAPI) RemoveUnusedImage(ctx context.Context, m Image) error {
+func (c *Client) RemoveUnusedImage(ctx context.Context, m Image) error {
 	return c.erase(ctx, "remove image", m.ID, func(ctx context.Context) error {
 		// By ID Podman removes an image only if it has at most one name. By name it
 		// removes that name, and the image with the last one. It does not list names with
@@ -169,7 +169,7 @@ func retag(ctx context.Context, m Image) error {
 
 // Tag adds the name ref to the image and removes it from the image that had it before, as
 // podman tag and podman pull do. It may be repeated.
-func (c *imageAPI) Tag(ctx context.Context, imageID, ref string) error {
+func (c *Client) Tag(ctx context.Context, imageID, ref string) error {
 	repo, tag, err := tagParts(ref)
 	if err != nil {
 		return fail(ctx, "tag image", ref, err)

@@ -61,7 +61,7 @@ type LogOptions struct {
 // journal.
 //
 // fn is not called after ctx has ended.
-func (c *inspectAPI) Logs(ctx context.Context, name string, o LogOptions, fn func(LogLine)) error {
+func (c *Client) Logs(ctx context.Context, name string, o LogOptions, fn func(LogLine)) error {
 	c.awaitJournal(ctx, name)
 	if o.Tail == 0 || o.Until.IsZero() {
 		return c.readLogs(ctx, name, o, fn)
@@ -87,7 +87,7 @@ const journalDelay = 3 * time.Second
 // and Podman sends the exit event after the last line: once the event can be read, so can
 // the line. It gives up after journalDelay and returns no error: Logs reports what is
 // wrong.
-func (c *inspectAPI) awaitJournal(ctx context.Context, name string) {
+func (c *Client) awaitJournal(ctx context.Context, name string) {
 	data, err := c.inspect(ctx, name)
 	if err != nil || data.HostConfig == nil || data.HostConfig.LogConfig == nil || data.HostConfig.LogConfig.Type != define.JournaldLogging {
 		return
@@ -109,7 +109,7 @@ func (c *inspectAPI) awaitJournal(ctx context.Context, name string) {
 	}
 }
 
-func (c *inspectAPI) readLogs(ctx context.Context, name string, o LogOptions, fn func(LogLine)) error {
+func (c *Client) readLogs(ctx context.Context, name string, o LogOptions, fn func(LogLine)) error {
 	// The binding writes to these and blocks forever unless they are read, so they are
 	// read until it returns. They are unbuffered to keep the order between the two.
 	out, errs := make(chan string), make(chan string)

@@ -56,7 +56,7 @@ type OwnNetwork struct {
 // EnsureNetwork creates the network, or adopts the task's existing one of that name.
 //
 // Classes to expect: Conflict.
-func (c *networkAPI) EnsureNetwork(ctx context.Context, n NetworkSpec) error {
+func (c *Client) EnsureNetwork(ctx context.Context, n NetworkSpec) error {
 	all, err := labels(n.Labels, n.TaskID, n)
 	if err != nil {
 		return fail(ctx, "create network", n.Name, err)
@@ -81,7 +81,7 @@ func (c *networkAPI) EnsureNetwork(ctx context.Context, n NetworkSpec) error {
 }
 
 // place sets the container's address on a network and the names of the other containers.
-func (c *networkAPI) place(ctx context.Context, s *specgen.SpecGenerator, b OwnNetwork) error {
+func (c *Client) place(ctx context.Context, s *specgen.SpecGenerator, b OwnNetwork) error {
 	options := types.PerNetworkOptions{Aliases: b.Aliases}
 	var found entities.NetworkInspectReport
 	if len(b.Members) > 0 {
@@ -163,7 +163,7 @@ func addressOf(subnet types.Subnet, place int) (net.IP, error) {
 }
 
 // HasNetwork reports whether a network of that name exists, whichever tool created it.
-func (c *networkAPI) HasNetwork(ctx context.Context, name string) (bool, error) {
+func (c *Client) HasNetwork(ctx context.Context, name string) (bool, error) {
 	_, err := c.network(ctx, name)
 	if errors.Is(err, NotFound) {
 		return false, nil
@@ -171,7 +171,7 @@ func (c *networkAPI) HasNetwork(ctx context.Context, name string) (bool, error) 
 	return err == nil, err
 }
 
-func (c *networkAPI) network(ctx context.Context, name string) (found entities.NetworkInspectReport, err error) {
+func (c *Client) network(ctx context.Context, name string) (found entities.NetworkInspectReport, err error) {
 	err = c.ask(ctx, "inspect network", name, func(ctx context.Context) (err error) {
 		found, err = network.Inspect(ctx, name, nil)
 		return err
@@ -186,7 +186,7 @@ func (c *networkAPI) network(ctx context.Context, name string) (found entities.N
 // RemoveNetwork removes the task's network. It succeeds if the network does not exist.
 // The class is Conflict if it belongs to another task, and Temporary if a container still
 // uses it.
-func (c *networkAPI) RemoveNetwork(ctx context.Context, name, taskID string) error {
+func (c *Client) RemoveNetwork(ctx context.Context, name, taskID string) error {
 	found, err := c.network(ctx, name)
 	switch {
 	case errors.Is(err, NotFound):
@@ -211,7 +211,7 @@ func (c *networkAPI) RemoveNetwork(ctx context.Context, name, taskID string) err
 }
 
 // taskNetworks lists the networks with TaskLabel.
-func (c *networkAPI) taskNetworks(ctx context.Context) (found []Found, err error) {
+func (c *Client) taskNetworks(ctx context.Context) (found []Found, err error) {
 	var all []types.Network
 	err = c.ask(ctx, "list", "networks", func(ctx context.Context) (err error) {
 		all, err = network.List(ctx, new(network.ListOptions).WithFilters(map[string][]string{"label": {TaskLabel}}))

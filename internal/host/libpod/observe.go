@@ -97,7 +97,7 @@ type Observed struct {
 
 // InspectContainer returns the state of a container. If the container does not exist, its
 // status is Absent and there is no error.
-func (c *inspectAPI) InspectContainer(ctx context.Context, name string) (Observed, error) {
+func (c *Client) InspectContainer(ctx context.Context, name string) (Observed, error) {
 	data, err := c.inspect(ctx, name)
 	switch {
 	case errors.Is(err, NotFound):
@@ -126,7 +126,7 @@ type Description struct {
 }
 
 // DescribeContainer returns what a container was made of; nothing if it does not exist.
-func (c *inspectAPI) DescribeContainer(ctx context.Context, name string) (Description, error) {
+func (c *Client) DescribeContainer(ctx context.Context, name string) (Description, error) {
 	data, err := c.inspect(ctx, name)
 	if errors.Is(err, NotFound) {
 		return Description{}, nil
@@ -154,7 +154,7 @@ func seen(data *define.InspectContainerData) Observed {
 // exists reports whether there is a process on this host.
 func exists(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
-func (c *inspectAPI) inspect(ctx context.Context, name string) (data *define.InspectContainerData, err error) {
+func (c *Client) inspect(ctx context.Context, name string) (data *define.InspectContainerData, err error) {
 	look := func() error {
 		return c.ask(ctx, "inspect container", name, func(ctx context.Context) (err error) {
 			data, err = containers.Inspect(ctx, name, nil)
@@ -276,7 +276,7 @@ type ProbeResult struct {
 // is Timeout or Canceled and the command keeps running in the container. A health check
 // that finishes after Health.Timeout is a Timeout too, not an unhealthy result. The class
 // is NotRunning if the container is not running and NotFound if it does not exist.
-func (c *inspectAPI) Probe(ctx context.Context, name string) (ProbeResult, error) {
+func (c *Client) Probe(ctx context.Context, name string) (ProbeResult, error) {
 	begun := time.Now()
 	var report *define.HealthCheckResults
 	err := c.await(ctx, "probe container", name, func(ctx context.Context) (err error) {
@@ -341,7 +341,7 @@ type Stats struct {
 
 // Stats returns the usage of containers by name. Containers that are not running are left
 // out. Rootless Podman on cgroup v1 has no statistics and returns an error.
-func (c *inspectAPI) Stats(ctx context.Context, names ...string) (map[string]Stats, error) {
+func (c *Client) Stats(ctx context.Context, names ...string) (map[string]Stats, error) {
 	found := map[string]Stats{}
 	err := c.ask(ctx, "ask for the statistics of", "containers", func(ctx context.Context) error {
 		reports, err := containers.Stats(ctx, names, new(containers.StatsOptions).WithStream(false))
@@ -374,7 +374,7 @@ func (c *inspectAPI) Stats(ctx context.Context, names ...string) (map[string]Sta
 // DockerStats returns one sample of a running container's statistics in the format of
 // Docker's API, which Podman also serves. Its rates are relative to Podman's previous
 // sample.
-func (c *inspectAPI) DockerStats(ctx context.Context, name string) (json.RawMessage, error) {
+func (c *Client) DockerStats(ctx context.Context, name string) (json.RawMessage, error) {
 	const op = "read statistics"
 	target := "http://d/v1.41/containers/" + url.PathEscape(name) + "/stats?stream=false&one-shot=true"
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)

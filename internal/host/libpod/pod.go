@@ -43,7 +43,7 @@ func InfraName(pod string) string { return pod + "-infra" }
 //
 // Classes to expect: Conflict (the pod belongs to another task), PortInUse, Temporary
 // (it is not there), Interrupted (an earlier call was cut off: remove the pod).
-func (c *podAPI) StartPod(ctx context.Context, name, taskID string) (Pod, error) {
+func (c *Client) StartPod(ctx context.Context, name, taskID string) (Pod, error) {
 	err := c.mutateIn(ctx, urgent, "start pod", name, func(ctx context.Context) error {
 		return containers.Start(ctx, InfraName(name), nil)
 	})
@@ -120,7 +120,7 @@ const infraLimit = 5 * time.Second
 // its infra container exists, while another create, such as that of an owner that was
 // killed, is still in progress. If Podman's service was killed in between, there will never
 // be one.
-func (c *podAPI) withoutInfra(ctx context.Context, name string) error {
+func (c *Client) withoutInfra(ctx context.Context, name string) error {
 	var found *entities.PodInspectReport
 	err := c.ask(ctx, "inspect pod", name, func(ctx context.Context) (err error) {
 		found, err = pods.Inspect(ctx, name, nil)
@@ -150,7 +150,7 @@ func lacksInfra(name string, created time.Time) error {
 // Classes to expect: Conflict (the name belongs to another object, or the task's pod has
 // another specification), PortInUse, InvalidSpec, Temporary (another call is creating the
 // pod right now), Interrupted (an earlier call was cut off: remove the pod).
-func (c *podAPI) CreatePod(ctx context.Context, p PodSpec) (id string, err error) {
+func (c *Client) CreatePod(ctx context.Context, p PodSpec) (id string, err error) {
 	spec, err := podSpec(p, c.version)
 	if err != nil {
 		return "", fail(ctx, "create pod", p.Name, err)
@@ -170,7 +170,7 @@ func (c *podAPI) CreatePod(ctx context.Context, p PodSpec) (id string, err error
 
 // adoptPod decides whether the existing pod of this name is the one requested, and returns
 // its ID. conflict is the error of the create.
-func (c *podAPI) adoptPod(ctx context.Context, p PodSpec, spec string, conflict error) (id string, err error) {
+func (c *Client) adoptPod(ctx context.Context, p PodSpec, spec string, conflict error) (id string, err error) {
 	var found *entities.PodInspectReport
 	err = c.ask(ctx, "inspect pod", p.Name, func(ctx context.Context) (err error) {
 		found, err = pods.Inspect(ctx, p.Name, nil)
@@ -228,7 +228,7 @@ const strayGrace = 10 * time.Second
 // and never started. It succeeds if the pod does not exist or is not running.
 //
 // Classes to expect: Conflict (the pod belongs to another task).
-func (c *podAPI) StopPod(ctx context.Context, name, taskID string) error {
+func (c *Client) StopPod(ctx context.Context, name, taskID string) error {
 	members, err := c.members(ctx, name)
 	if err != nil {
 		return err
@@ -259,7 +259,7 @@ func (c *podAPI) StopPod(ctx context.Context, name, taskID string) error {
 // container that a user added to the pod is never removed: in that case only the task's
 // containers are removed, the pod and its infra container stay, and the error (Conflict)
 // names the user's container.
-func (c *podAPI) RemovePod(ctx context.Context, name, taskID string) error {
+func (c *Client) RemovePod(ctx context.Context, name, taskID string) error {
 	members, err := c.members(ctx, name)
 	if err != nil {
 		return err
@@ -296,7 +296,7 @@ func (c *podAPI) RemovePod(ctx context.Context, name, taskID string) error {
 // podIsGone checks that a pod is gone after its removal reported that something was not
 // found: that may have been one of its containers, removed concurrently, in which case
 // Podman keeps the pod.
-func (c *podAPI) podIsGone(ctx context.Context, name string) error {
+func (c *Client) podIsGone(ctx context.Context, name string) error {
 	err := c.ask(ctx, "inspect pod", name, func(ctx context.Context) error {
 		_, err := pods.Inspect(ctx, name, nil)
 		return err
@@ -313,7 +313,7 @@ func (c *podAPI) podIsGone(ctx context.Context, name string) error {
 
 // members lists the pod's containers including the infra container; none if the pod does
 // not exist.
-func (c *podAPI) members(ctx context.Context, pod string) (found []entities.ListContainer, err error) {
+func (c *Client) members(ctx context.Context, pod string) (found []entities.ListContainer, err error) {
 	err = c.ask(ctx, "list pod", pod, func(ctx context.Context) (err error) {
 		found, err = containers.List(ctx, new(containers.ListOptions).WithAll(true).WithFilters(map[string][]string{"pod": {pod}}))
 		return err
@@ -327,7 +327,7 @@ func (c *podAPI) members(ctx context.Context, pod string) (found []entities.List
 // podLabels returns labels that tell the task of the pod. Its infra container has those of the
 // pod. Without one, containers that are all of one task tell it, because podtask creates
 // containers in its own pods only; else the pod is inspected.
-func (c *podAPI) podLabels(ctx context.Context, pod string, members []entities.ListContainer) (map[string]string, error) {
+func (c *Client) podLabels(ctx context.Context, pod string, members []entities.ListContainer) (map[string]string, error) {
 	var ours map[string]string
 	for _, m := range members {
 		if m.IsInfra {
@@ -354,7 +354,7 @@ func (c *podAPI) podLabels(ctx context.Context, pod string, members []entities.L
 
 // removeAround removes the task's containers from a pod that also has containers of a
 // user.
-func (c *podAPI) removeAround(ctx context.Context, pod, taskID string, members []entities.ListContainer, foreign []string) error {
+func (c *Client) removeAround(ctx context.Context, pod, taskID string, members []entities.ListContainer, foreign []string) error {
 	for _, m := range members {
 		if m.IsInfra || m.Labels[TaskLabel] != taskID {
 			continue

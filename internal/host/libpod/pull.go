@@ -85,7 +85,7 @@ type Progress struct {
 // Classes to expect: NoImage (the registry does not have it), Temporary (the registry
 // cannot be reached, or stopped sending), Unauthorized, Denied, NoSpace, Untrusted (the
 // signature policy refuses it), WrongContent, InvalidSpec (not a reference).
-func (c *imageAPI) Pull(ctx context.Context, ref string, o PullOptions) (string, error) {
+func (c *Client) Pull(ctx context.Context, ref string, o PullOptions) (string, error) {
 	watched, watch := newWatch(ctx, o.FirstByte, o.Idle)
 	defer watch.stop()
 	if c.version.LT(bytesReported) {
@@ -109,7 +109,7 @@ func (c *imageAPI) Pull(ctx context.Context, ref string, o PullOptions) (string,
 }
 
 // pull is the binding's Pull, with progress in bytes if the server supports it.
-func (c *imageAPI) pull(ctx context.Context, ref string, o PullOptions, w *watch) (string, error) {
+func (c *Client) pull(ctx context.Context, ref string, o PullOptions, w *watch) (string, error) {
 	conn, err := bindings.GetClient(ctx)
 	if err != nil {
 		return "", err

@@ -25,7 +25,7 @@ type ExecResult struct {
 //
 // It costs more than Probe: for a program that a client starts, Podman keeps a process
 // for five minutes after its end.
-func (c *execAPI) RunExec(ctx context.Context, container string, command []string, limit time.Duration) (ExecResult, error) {
+func (c *Client) RunExec(ctx context.Context, container string, command []string, limit time.Duration) (ExecResult, error) {
 	const op = "run a program in container"
 	id, err := c.CreateExec(ctx, container, ExecSpec{Command: command})
 	if err != nil {
@@ -54,7 +54,7 @@ func (c *execAPI) RunExec(ctx context.Context, container string, command []strin
 }
 
 // runSession starts a session and waits for its end.
-func (c *execAPI) runSession(ctx context.Context, id string) (ExecResult, error) {
+func (c *Client) runSession(ctx context.Context, id string) (ExecResult, error) {
 	stream, err := c.StartExec(ctx, id, false, Size{})
 	if err != nil {
 		return ExecResult{}, err
@@ -70,7 +70,7 @@ func (c *execAPI) runSession(ctx context.Context, id string) (ExecResult, error)
 
 // awaitExec asks for the state of a session until it is as wanted. Podman 4.3.1 cannot wait
 // for it.
-func (c *execAPI) awaitExec(ctx context.Context, id string, wanted func(ExecState) bool) (ExecState, error) {
+func (c *Client) awaitExec(ctx context.Context, id string, wanted func(ExecState) bool) (ExecState, error) {
 	tick := time.NewTicker(execLook)
 	defer tick.Stop()
 	for {
@@ -91,7 +91,7 @@ const killLimit = 5 * time.Second
 
 // kill ends what a session has started. Podman's runtimes make its program the leader of a
 // session, and the owner of the container's user namespace may signal it.
-func (c *execAPI) kill(ctx context.Context, id string) {
+func (c *Client) kill(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(ctx, killLimit)
 	defer cancel()
 	state, err := c.InspectExec(ctx, id)

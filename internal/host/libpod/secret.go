@@ -17,7 +17,7 @@ import (
 //
 // Classes to expect: Conflict (the name is used by another secret), InvalidSpec (the
 // value is empty or longer than 512000 bytes). An error of read is returned unchanged.
-func (c *secretAPI) EnsureSecret(ctx context.Context, name, taskID string, read func(context.Context) ([]byte, error)) error {
+func (c *Client) EnsureSecret(ctx context.Context, name, taskID string, read func(context.Context) ([]byte, error)) error {
 	found, err := c.secretInfo(ctx, name)
 	if err == nil {
 		return fail(ctx, "adopt secret", name, ownedBy(found.Spec.Labels, taskID))
@@ -43,7 +43,7 @@ func (c *secretAPI) EnsureSecret(ctx context.Context, name, taskID string, read 
 }
 
 // HasSecret reports whether a secret of that name exists, whichever tool created it.
-func (c *secretAPI) HasSecret(ctx context.Context, name string) (bool, error) {
+func (c *Client) HasSecret(ctx context.Context, name string) (bool, error) {
 	_, err := c.secretInfo(ctx, name)
 	if errors.Is(err, NotFound) {
 		return false, nil
@@ -51,7 +51,7 @@ func (c *secretAPI) HasSecret(ctx context.Context, name string) (bool, error) {
 	return err == nil, err
 }
 
-func (c *secretAPI) secretInfo(ctx context.Context, name string) (found *entities.SecretInfoReport, err error) {
+func (c *Client) secretInfo(ctx context.Context, name string) (found *entities.SecretInfoReport, err error) {
 	err = c.ask(ctx, "inspect secret", name, func(ctx context.Context) (err error) {
 		found, err = secrets.Inspect(ctx, name, nil)
 		return err
@@ -65,7 +65,7 @@ func (c *secretAPI) secretInfo(ctx context.Context, name string) (found *entitie
 
 // RemoveSecrets removes the secrets that have the task's label and whose names begin with
 // prefix. The prefix is needed for Podman 4.3.1, which lists secrets without labels.
-func (c *secretAPI) RemoveSecrets(ctx context.Context, prefix, taskID string) error {
+func (c *Client) RemoveSecrets(ctx context.Context, prefix, taskID string) error {
 	var all []*entities.SecretInfoReport
 	err := c.ask(ctx, "list secrets of task", taskID, func(ctx context.Context) (err error) {
 		all, err = secrets.List(ctx, new(secrets.ListOptions))
@@ -88,7 +88,7 @@ func (c *secretAPI) RemoveSecrets(ctx context.Context, prefix, taskID string) er
 }
 
 // removeSecret removes a secret if it belongs to the task.
-func (c *secretAPI) removeSecret(ctx context.Context, name, taskID string) error {
+func (c *Client) removeSecret(ctx context.Context, name, taskID string) error {
 	found, err := c.secretInfo(ctx, name)
 	if err != nil || found.Spec.Labels[TaskLabel] != taskID {
 		return err
@@ -103,7 +103,7 @@ var secretsShown = semver.MustParse("4.7.0")
 // Secret returns the data of a secret created with `podman secret create`. The class is
 // NotFound if there is no secret with that name or ID, and Other on servers before 4.7,
 // which do not return data. Errors never contain the data.
-func (c *secretAPI) Secret(ctx context.Context, name string) ([]byte, error) {
+func (c *Client) Secret(ctx context.Context, name string) ([]byte, error) {
 	const op = "read secret"
 	if c.version.LT(secretsShown) {
 		return nil, &Error{Op: op, Object: name, Class: Other, Cause: "Podman " + c.version.String() +

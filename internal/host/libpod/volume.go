@@ -32,7 +32,7 @@ type VolumeSpec struct {
 // comparing options (as in ECS).
 //
 // Classes to expect: Conflict, InvalidSpec.
-func (c *volumeAPI) EnsureVolume(ctx context.Context, v VolumeSpec) error {
+func (c *Client) EnsureVolume(ctx context.Context, v VolumeSpec) error {
 	labels := map[string]string{}
 	maps.Copy(labels, v.Labels)
 	if v.TaskID != "" {
@@ -82,7 +82,7 @@ func inBlocks(options map[string]string, page int) map[string]string {
 }
 
 // HasVolume reports whether a volume of that name exists, whichever tool created it.
-func (c *volumeAPI) HasVolume(ctx context.Context, name string) (bool, error) {
+func (c *Client) HasVolume(ctx context.Context, name string) (bool, error) {
 	_, err := c.volume(ctx, name)
 	if errors.Is(err, NotFound) {
 		return false, nil
@@ -90,7 +90,7 @@ func (c *volumeAPI) HasVolume(ctx context.Context, name string) (bool, error) {
 	return err == nil, err
 }
 
-func (c *volumeAPI) volume(ctx context.Context, name string) (found *entities.VolumeConfigResponse, err error) {
+func (c *Client) volume(ctx context.Context, name string) (found *entities.VolumeConfigResponse, err error) {
 	err = c.ask(ctx, "inspect volume", name, func(ctx context.Context) (err error) {
 		found, err = volumes.Inspect(ctx, name, nil)
 		return err
@@ -104,7 +104,7 @@ func (c *volumeAPI) volume(ctx context.Context, name string) (found *entities.Vo
 
 // RemoveVolumes removes every volume with the task's label. If a container still uses a
 // volume, the error has class Temporary and names the volume; the others are removed.
-func (c *volumeAPI) RemoveVolumes(ctx context.Context, taskID string) error {
+func (c *Client) RemoveVolumes(ctx context.Context, taskID string) error {
 	var found []*entities.VolumeListReport
 	err := c.ask(ctx, "list volumes of task", taskID, func(ctx context.Context) (err error) {
 		found, err = volumes.List(ctx, new(volumes.ListOptions).WithFilters(map[string][]string{"label": {TaskLabel + "=" + taskID}}))
