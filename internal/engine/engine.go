@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -108,6 +107,31 @@ type Engine struct {
 	Pauser    *observe.Pauser
 	Unowned   *observe.Unowned
 }
+
+// The real Podman has what each component needs; conn.As binds it at run time, because tests have
+// another one.
+var (
+	_ cleanup.Podman             = (*libpod.Client)(nil)
+	_ conn.HostReader            = (*libpod.Client)(nil)
+	_ effects.Podman             = (*libpod.Client)(nil)
+	_ endpoint.DockerStatsReader = (*libpod.Client)(nil)
+	_ endpoint.Podman            = (*libpod.Client)(nil)
+	_ imagestore.Podman          = (*libpod.Client)(nil)
+	_ imagestore.SecretReader    = (*libpod.Client)(nil)
+	_ leftover.Podman            = (*libpod.Client)(nil)
+	_ logdelivery.Describer      = (*libpod.Client)(nil)
+	_ logdelivery.Podman         = (*libpod.Client)(nil)
+	_ observe.ContainerReader    = (*libpod.Client)(nil)
+	_ observe.Execer             = (*libpod.Client)(nil)
+	_ observe.Freezer            = (*libpod.Client)(nil)
+	_ observe.Lister             = (*libpod.Client)(nil)
+	_ observe.LogReader          = (*libpod.Client)(nil)
+	_ observe.StatsReader        = (*libpod.Client)(nil)
+	_ preflight.Podman           = (*libpod.Client)(nil)
+	_ prober.Podman              = (*libpod.Client)(nil)
+	_ queue.Lister               = (*libpod.Client)(nil)
+	_ tasksecrets.Podman         = (*libpod.Client)(nil)
+)
 
 // Open prepares the state directory. It does not connect to anything.
 func Open(cfg Config) (*Engine, error) {
@@ -225,7 +249,7 @@ func (a *Engine) assemble(records imagestore.Records) {
 	}
 	a.Prober = &prober.Prober{NetnsHelper: cfg.NetnsHelper, Podman: conn.As[prober.Podman](a.Podman)}
 	a.Runtime = &effects.Interpreter{
-		Log: a.log, StateDir: cfg.StateDir, Settings: cfg.Settings, Fail: a.fail, Podman: a.effectPodman,
+		Log: a.log, StateDir: cfg.StateDir, Settings: cfg.Settings, Fail: a.fail, Podman: conn.As[effects.Podman](a.Podman),
 		Images: a.Images, Puller: a.Puller, Queue: a.Queue, Ports: a.Ports, Slices: a.Slices, Secrets: a.Secrets, Metadata: a.Metadata, Prober: a.Prober,
 	}
 	a.Preflight = &preflight.Checker{
@@ -277,18 +301,6 @@ func (a *Engine) override(o lifecycle.Options, given map[string]string) (lifecyc
 	tasks, err := a.cfg.Settings.Override(given)
 	o.Pull, o.Limits, o.Quota = tasks.Pull, tasks.Limits, tasks.Quota
 	return o, err
-}
-
-// effectPodman is the connection as effects need it.
-func (a *Engine) effectPodman(ctx context.Context) (p effects.Podman, err error) {
-	err = conn.Bind(ctx, a.Podman, &p.Pods)
-	if err == nil {
-		err = errors.Join(
-			conn.Bind(ctx, a.Podman, &p.Networks), conn.Bind(ctx, a.Podman, &p.Containers),
-			conn.Bind(ctx, a.Podman, &p.Watcher), conn.Bind(ctx, a.Podman, &p.Volumes),
-		)
-	}
-	return p, err
 }
 
 // Close ends the connections. Owners must have been closed before.

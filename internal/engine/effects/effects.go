@@ -93,7 +93,7 @@ func (r *Interpreter) ApplyWith(ctx context.Context, to *endpoint.Endpoint, s li
 	var missing lifecycle.Failure
 	if e, ok := e.(lifecycle.StartContainer); ok {
 		var err error
-		if missing, err = enter(ctx, r, to, s, e); err != nil {
+		if missing, err = r.enter(ctx, to, s, e); err != nil {
 			return lifecycle.OpFinished{ID: e.Op(), Failure: Failure(err)}
 		}
 		to.Describe(ctx, s, e.Index)
@@ -132,7 +132,7 @@ func (r *Interpreter) apply(ctx context.Context, s lifecycle.State, e lifecycle.
 	}
 	switch e := e.(type) {
 	case lifecycle.CreateSandbox:
-		return createSandbox(ctx, r, podman, s)
+		return r.createSandbox(ctx, podman, s)
 	case lifecycle.RunSandbox:
 		return r.runSandbox(ctx, podman, s)
 	case lifecycle.InspectSandbox:
@@ -142,7 +142,7 @@ func (r *Interpreter) apply(ctx context.Context, s lifecycle.State, e lifecycle.
 	case lifecycle.RemoveSandbox:
 		return lifecycle.Result{}, r.removeSandbox(ctx, podman, s)
 	case lifecycle.CreateContainer:
-		return create(ctx, r, podman, s, e)
+		return r.create(ctx, podman, s, e)
 	case lifecycle.StartContainer:
 		return r.start(ctx, podman, s, e)
 	case lifecycle.StopContainer:
@@ -168,7 +168,7 @@ func (r *Interpreter) apply(ctx context.Context, s lifecycle.State, e lifecycle.
 // createSandbox makes what the task's containers mount and are given, the slice with its
 // limits, and the pod in it. The host ports that it chooses are not chosen for another task
 // until the infra container has opened them or has failed to.
-func createSandbox(ctx context.Context, r *Interpreter, podman Podman, s lifecycle.State) (lifecycle.Result, error) {
+func (r *Interpreter) createSandbox(ctx context.Context, podman Podman, s lifecycle.State) (lifecycle.Result, error) {
 	if err := errors.Join(ensureVolumes(ctx, podman, s), r.Secrets.Ensure(ctx, s)); err != nil {
 		return lifecycle.Result{}, err
 	}
@@ -226,7 +226,7 @@ func (r *Interpreter) runSandbox(ctx context.Context, podman Podman, s lifecycle
 }
 
 // create creates a container.
-func create(ctx context.Context, r *Interpreter, podman Podman, s lifecycle.State, e lifecycle.CreateContainer) (lifecycle.Result, error) {
+func (r *Interpreter) create(ctx context.Context, podman Podman, s lifecycle.State, e lifecycle.CreateContainer) (lifecycle.Result, error) {
 	spec := taskspec.Container(r.Slices.Here(s), e.Index, e.Image)
 	wanted := taskspec.OwnPorts(s, e.Index)
 	if spec.Own != nil {
@@ -485,7 +485,7 @@ func (r *Interpreter) RemovePod(ctx context.Context, name, id string) error {
 
 // Podman is what effects need of Podman. Calls adopt what exists, errors are
 // *libpod.Error, and no call has a time limit but its context.
-type Podman struct {
+type Podman interface {
 	Pods
 	Networks
 	Containers

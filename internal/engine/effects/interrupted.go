@@ -57,7 +57,7 @@ func discardPod(ctx context.Context, podman Podman, s lifecycle.State, cause err
 }
 
 // enter prepares the network namespace of a container that is about to be started.
-func enter(ctx context.Context, r *Interpreter, to *endpoint.Endpoint, s lifecycle.State, e lifecycle.StartContainer) (missing lifecycle.Failure, err error) {
+func (r *Interpreter) enter(ctx context.Context, to *endpoint.Endpoint, s lifecycle.State, e lifecycle.StartContainer) (missing lifecycle.Failure, err error) {
 	missing, err = to.Enter(ctx, s, e.Index)
 	if !errors.Is(err, libpod.Interrupted) {
 		return missing, err

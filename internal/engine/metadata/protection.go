@@ -47,7 +47,7 @@ type protectionFailure struct {
 const maxProtectionBody = 1 << 10
 
 // protect answers GET and PUT.
-func protect(s *Server, w http.ResponseWriter, r *http.Request) {
+func (s *Server) protect(w http.ResponseWriter, r *http.Request) {
 	if _, ok := s.byID[r.PathValue("id")]; !ok {
 		s.answer(w, http.StatusNotFound, map[string]any{"error": protectionError{Code: "ResourceNotFoundException", Message: "there is no container of this task by that id; use ECS_AGENT_URI as it is"}})
 		return

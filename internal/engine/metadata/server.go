@@ -113,7 +113,7 @@ func (s *Server) routes() http.Handler {
 	}
 	mux.HandleFunc("GET "+credentialsPath+"{id}", s.credentials)
 	for _, method := range []string{"GET ", "PUT "} {
-		mux.HandleFunc(method+protectionPath, func(w http.ResponseWriter, r *http.Request) { protect(s, w, r) })
+		mux.HandleFunc(method+protectionPath, func(w http.ResponseWriter, r *http.Request) { s.protect(w, r) })
 	}
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) { // of ECS_AGENT_URI
 		s.answer(w, http.StatusNotFound, "podtask injects no faults")
