@@ -21,7 +21,7 @@ func awsReader(s *config.Settings, getenv func(string) string) secretsource.AWS 
 		value, err := c.Read(ctx, awsvalues.Wanted{Name: name, Stage: a.VersionStage, Version: a.VersionID})
 		var e *awsvalues.Error
 		if errors.As(err, &e) {
-			err = &secretsource.Error{Message: e.Message, Passing: e.Passing}
+			err = &secretsource.Error{Message: e.Message, Transient: e.Transient}
 		}
 		return value, err
 	}

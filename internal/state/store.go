@@ -13,16 +13,17 @@ import (
 	"syscall"
 
 	"github.com/fsnotify/fsnotify"
+	"github.com/podtask/podtask/pkg/transient"
 )
 
 // Errors of the store. Use errors.Is.
 var (
 	// ErrNoSpace: the disk or the quota is full, or the file system is read-only. The record
 	// before is intact.
-	ErrNoSpace = errors.New("no disk space left for state: free some and try again")
+	ErrNoSpace = transient.Mark(errors.New("no disk space left for state: free some and try again"))
 	// ErrInDoubt: an earlier write of this key may or may not survive a power
 	// loss, because the directory could not be synced. Get settles it.
-	ErrInDoubt = errors.New("an earlier write is in doubt: read the record again before writing")
+	ErrInDoubt = transient.Mark(errors.New("an earlier write is in doubt: read the record again before writing"))
 	// ErrBadKey: the key is not 32 lower-case hexadecimal digits.
 	ErrBadKey = errors.New("key is not 32 lower-case hexadecimal digits")
 )

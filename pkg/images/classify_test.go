@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net"
 	"testing"
+
+	"github.com/podtask/podtask/pkg/transient"
 )
 
 // Only "no such host" is an answer of the name service. The other failures
@@ -17,8 +19,8 @@ func TestLookupFailuresThatAreNoAnswerAreTemporary(t *testing.T) {
 		{Err: "dial udp: network is unreachable"},
 	} {
 		err := resolver.newError(Ref{registry: "h", path: "p"}, Login{}, fmt.Errorf("pinging: %w", &failure))
-		if err.Class != DNS || !err.Temporary() {
-			t.Errorf("%v: class %v, temporary %v; want dns, true", &failure, err.Class, err.Temporary())
+		if err.Class != DNS || !transient.Is(err) {
+			t.Errorf("%v: class %v, temporary %v; want dns, true", &failure, err.Class, transient.Is(err))
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/containers/image/v5/pkg/sysregistriesv2"
 	"github.com/docker/distribution/registry/api/errcode"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+	"github.com/podtask/podtask/pkg/transient"
 )
 
 // Class is why a digest could not be found. It decides whether a retry makes sense and
@@ -87,10 +88,13 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Temporary reports whether the same request may succeed later without any change. It
+// Is reports, for transient.Err, whether the same request may succeed later without any change. It
 // does not say when: podtask's own back-off decides. It is false if the registry asks for
 // a wait that is longer than podtask waits.
-func (e *Error) Temporary() bool {
+func (e *Error) Is(target error) bool {
+	if target != transient.Err {
+		return false
+	}
 	switch e.Class {
 	case RateLimited, Server:
 		return e.RetryAfter == 0

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/podtask/podtask/pkg/transient"
 )
 
 const someDigest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -62,7 +64,7 @@ func TestParseRefRefuses(t *testing.T) {
 	} {
 		_, err := ParseRef(in)
 		var e *Error
-		if !errors.As(err, &e) || e.Class != Invalid || e.Temporary() || e.Hint == "" {
+		if !errors.As(err, &e) || e.Class != Invalid || transient.Is(e) || e.Hint == "" {
 			t.Errorf("ParseRef(%q) = %v, want a lasting error of class Invalid with a hint", in, err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/podtask/podtask/internal/testing/registrytest"
 	"github.com/podtask/podtask/pkg/images"
+	"github.com/podtask/podtask/pkg/transient"
 )
 
 const (
@@ -110,8 +111,8 @@ func failure(t *testing.T, err error, class images.Class, temporary bool) *image
 	if !errors.As(err, &e) {
 		t.Fatalf("error %v, want an *images.Error", err)
 	}
-	if e.Class != class || e.Temporary() != temporary {
-		t.Errorf("class %q, temporary %v; want %q, %v: %v", e.Class, e.Temporary(), class, temporary, err)
+	if e.Class != class || transient.Is(e) != temporary {
+		t.Errorf("class %q, temporary %v; want %q, %v: %v", e.Class, transient.Is(e), class, temporary, err)
 	}
 	for _, secret := range []string{password, "wrong-horse", "YWxpY2U6"} {
 		if strings.Contains(e.Error()+e.Message+e.Hint, secret) {

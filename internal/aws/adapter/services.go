@@ -9,6 +9,7 @@ import (
 	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/pkg/api"
 	svc "github.com/podtask/podtask/pkg/service"
+	"github.com/podtask/podtask/pkg/transient"
 )
 
 // ECSServices are the services that the ECS API of an agent shows: an awsapi.Services.
@@ -60,9 +61,8 @@ func (e ECSServices) StopAttempt(ctx context.Context, name string, number int, a
 // Podman does not answer, is none: clients try again.
 func clientFailure(err error) error {
 	var refused *api.Failure
-	var passing interface{ Temporary() bool }
 	switch {
-	case errors.As(err, &passing) && passing.Temporary():
+	case transient.Is(err):
 		return err
 	case errors.As(err, &refused):
 		return &awsapi.Failure{Code: "InvalidParameterException", Message: withProblems(refused)}

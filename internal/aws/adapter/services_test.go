@@ -8,12 +8,10 @@ import (
 	"github.com/podtask/podtask/internal/aws/awsapi"
 	"github.com/podtask/podtask/internal/engine/services"
 	svc "github.com/podtask/podtask/pkg/service"
+	"github.com/podtask/podtask/pkg/transient"
 )
 
-type passing bool
-
-func (passing) Error() string     { return "Podman does not answer" }
-func (p passing) Temporary() bool { return bool(p) }
+var errPodman = errors.New("Podman does not answer")
 
 func TestClientFailures(t *testing.T) {
 	t.Parallel()
@@ -22,8 +20,8 @@ func TestClientFailures(t *testing.T) {
 		want string
 	}{
 		{&services.BadServiceError{Cause: errors.New("the count is negative")}, "InvalidParameterException"},
-		{&services.BadServiceError{Cause: passing(false)}, "InvalidParameterException"},
-		{&services.BadServiceError{Cause: errors.Join(errors.New("one problem"), passing(true))}, ""}, // the client tries again
+		{&services.BadServiceError{Cause: errPodman}, "InvalidParameterException"},
+		{&services.BadServiceError{Cause: errors.Join(errors.New("one problem"), transient.Mark(errPodman))}, ""}, // the client tries again
 		{fmt.Errorf("%w: web", services.ErrNoService), "ServiceNotFoundException"},
 		{svc.ErrNoAttempt, "ServiceDeploymentNotFoundException"},
 		{fmt.Errorf("%w: it is STOPPED", svc.ErrEnded), "ConflictException"},

@@ -13,7 +13,6 @@ import (
 	"github.com/podtask/podtask/internal/engine/endpoint"
 	"github.com/podtask/podtask/internal/engine/failpoint"
 	"github.com/podtask/podtask/internal/engine/imagestore"
-	"github.com/podtask/podtask/internal/engine/ledger"
 	"github.com/podtask/podtask/internal/engine/limits"
 	"github.com/podtask/podtask/internal/engine/messages"
 	"github.com/podtask/podtask/internal/engine/prober"
@@ -26,6 +25,7 @@ import (
 	"github.com/podtask/podtask/pkg/netns"
 	"github.com/podtask/podtask/pkg/ports"
 	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/transient"
 )
 
 // Interpreter applies the effects that a task's state machine asks for.
@@ -259,7 +259,7 @@ func (r *Interpreter) create(ctx context.Context, podman Podman, s lifecycle.Sta
 	o, err := podman.CreateContainer(ctx, spec)
 	switch {
 	case errors.Is(err, libpod.NotFound):
-		return lifecycle.Result{}, &ledger.PassingError{Cause: err} // the pod was discarded, and is created again
+		return lifecycle.Result{}, transient.Mark(err) // the pod was discarded, and is created again
 	case err != nil:
 		return lifecycle.Result{}, err
 	case len(wanted) > 0: // Podman may have chosen its ports
@@ -302,7 +302,7 @@ func (r *Interpreter) start(ctx context.Context, podman Podman, s lifecycle.Stat
 	case errors.Is(err, libpod.Interrupted):
 		return lifecycle.Result{}, startAgain(ctx, podman, s, e, err)
 	case errors.Is(err, libpod.NotFound) && e.Restart == 0:
-		return lifecycle.Result{}, &ledger.PassingError{Cause: err} // it is inspected, and created again
+		return lifecycle.Result{}, transient.Mark(err) // it is inspected, and created again
 	case err != nil:
 		return lifecycle.Result{}, r.onPortConflict(ctx, podman, s, e, err)
 	}
@@ -324,13 +324,13 @@ func (r *Interpreter) onPortConflict(ctx context.Context, podman Podman, s lifec
 	}
 	wanted := taskspec.OwnPorts(s, e.Index)
 	if e.Restart > 0 {
-		return &ledger.PassingError{Cause: err}
+		return transient.Mark(err)
 	}
 	if slices.ContainsFunc(wanted, func(p ports.Mapping) bool { return p.HostPort == 0 }) {
 		if err := podman.RemoveContainer(ctx, taskspec.ContainerName(s, e.Index), s.ID); err != nil {
 			return err
 		}
-		return &ledger.PassingError{Cause: err}
+		return transient.Mark(err)
 	}
 	return r.Ports.Explain(err, s.ID, taskspec.Publish(wanted))
 }

@@ -6,12 +6,10 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/internal/engine/imagestore"
-	"github.com/podtask/podtask/internal/engine/ledger"
 	"github.com/podtask/podtask/internal/host/libpod"
-	"github.com/podtask/podtask/internal/host/secretsource"
-	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/transient"
 )
 
 // plain replaces what Go says about time limits, which a wrapped error ends with.
@@ -33,16 +31,15 @@ func Failure(err error) lifecycle.Failure {
 	f := lifecycle.Failure{Class: lifecycle.Permanent, Message: plain.Replace(err.Error())}
 	var pod *libpod.Error
 	var img *images.Error
-	var secret *secretsource.Error
 	var auth *imagestore.CredentialsError
 	switch {
-	case errors.As(err, new(*ledger.PassingError)):
+	case errors.As(err, new(*transient.Error)): // whatever its cause is
 		f.Class = lifecycle.Temporary
 	case errors.As(err, &pod):
 		f.Class, f.ExitCode = podmanClass(pod)
 	case errors.As(err, &img):
 		f.Class = imageClass(img)
-	case errors.As(err, &secret) && secret.Passing, errors.Is(err, state.ErrNoSpace), errors.Is(err, state.ErrInDoubt):
+	case transient.Is(err):
 		f.Class = lifecycle.Temporary
 	case errors.Is(err, context.DeadlineExceeded):
 		f.Class = lifecycle.Timeout
@@ -72,7 +69,7 @@ func podmanClass(e *libpod.Error) (class lifecycle.Class, exitCode int) {
 		return lifecycle.Permanent, 126
 	case e.Class == libpod.QuotaExceeded:
 		return lifecycle.QuotaUsedUp, 0
-	case e.Class == libpod.Unavailable || e.Temporary():
+	case transient.Is(e):
 		return lifecycle.Temporary, 0
 	default:
 		return lifecycle.Permanent, 0
@@ -85,7 +82,7 @@ func imageClass(e *images.Error) lifecycle.Class {
 		return lifecycle.Canceled
 	case e.Class == images.Timeout:
 		return lifecycle.Timeout
-	case e.Temporary():
+	case transient.Is(e):
 		return lifecycle.Temporary
 	default:
 		return lifecycle.Permanent

@@ -5,10 +5,10 @@ import (
 	"errors"
 
 	"github.com/podtask/podtask/internal/engine/endpoint"
-	"github.com/podtask/podtask/internal/engine/ledger"
 	"github.com/podtask/podtask/internal/engine/taskspec"
 	"github.com/podtask/podtask/internal/host/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/transient"
 )
 
 // If Podman's service is killed in the middle of a start, it has not recorded all that it
@@ -32,7 +32,7 @@ func discard(ctx context.Context, podman Podman, s lifecycle.State, index int, c
 	if err := podman.RemoveContainer(ctx, name, s.ID); err != nil {
 		return Persistent(err)
 	}
-	return &ledger.PassingError{Cause: cause}
+	return transient.Mark(cause)
 }
 
 // discardPod removes a pod in which nothing ever ran, with the containers that were
@@ -53,7 +53,7 @@ func discardPod(ctx context.Context, podman Podman, s lifecycle.State, cause err
 	if err := podman.RemovePod(ctx, taskspec.PodName(s), s.ID); err != nil {
 		return Persistent(err)
 	}
-	return &ledger.PassingError{Cause: cause}
+	return transient.Mark(cause)
 }
 
 // enter prepares the network namespace of a container that is about to be started.
@@ -75,7 +75,7 @@ func (r *Interpreter) enter(ctx context.Context, to *endpoint.Endpoint, s lifecy
 // removes the container, unless it has run: then its files are kept.
 func startAgain(ctx context.Context, podman Podman, s lifecycle.State, e lifecycle.StartContainer, cause error) error {
 	if e.Restart > 0 {
-		return &ledger.PassingError{Cause: cause}
+		return transient.Mark(cause)
 	}
 	return discard(ctx, podman, s, e.Index, cause)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/admission"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/transient"
 )
 
 // Ledger is what all owners share: the queue, whether new tasks are refused, and when
@@ -77,19 +78,14 @@ func Entry(s lifecycle.State) admission.Entry {
 	return admission.Entry{Task: s.ID, Name: name, Need: s.Need(), GPUs: s.Sandbox.GPUs}
 }
 
-// Passing makes a failure of the ledger one that may pass: the disk is full, say.
-func Passing(err error) error {
+// Transient marks a failure of the ledger, such as a full disk, as transient, unless a newer podtask
+// wrote the ledger or ctx has ended.
+func Transient(err error) error {
 	if err == nil || errors.Is(err, state.ErrFuture) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return &PassingError{Cause: err}
+	return transient.Mark(err)
 }
-
-type PassingError struct{ Cause error }
-
-func (e *PassingError) Error() string { return e.Cause.Error() }
-
-func (e *PassingError) Unwrap() error { return e.Cause }
 
 // Follow calls fn after each change, until ctx ends or the ledger cannot be watched.
 func (l *Ledger) Follow(ctx context.Context, fn func()) error { return l.Store.Follow(ctx, fn) }

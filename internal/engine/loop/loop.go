@@ -2,12 +2,12 @@ package loop
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/podtask/podtask/internal/engine/driver"
+	"github.com/podtask/podtask/pkg/transient"
 )
 
 // Decision is a driver's.
@@ -28,7 +28,7 @@ type Driver[S, E any, D Decision[S]] interface {
 // Actor carries decisions out. Its methods are called one at a time, for each decision in
 // this order; Save and Publish must be done when they return.
 type Actor[E, D any] interface {
-	// Save makes a record durable. It is tried again later if the error is ErrRetry.
+	// Save makes a record durable. It is tried again later if the error is transient.
 	Save(record []byte) error
 	// Publish appends to the event log. It is not called for a decision that is not saved.
 	Publish(ctx context.Context, d D)
@@ -39,9 +39,6 @@ type Actor[E, D any] interface {
 	// Finish is called once, at the end.
 	Finish(ctx context.Context, d D, end driver.End) error
 }
-
-// ErrRetry matches errors of Save that may pass, such as a full disk.
-var ErrRetry = errors.New("try again later")
 
 // retryPause is between two attempts to save.
 const retryPause = 2 * time.Second
@@ -83,7 +80,7 @@ func (l *Loop[S, E, D]) Busy(now time.Time) time.Duration {
 	return max(0, now.Sub(time.Unix(0, since)))
 }
 
-// Unsaved reports whether the latest attempt to save failed with ErrRetry. State is then
+// Unsaved reports whether the latest attempt to save failed with a transient error. State is then
 // that of the latest decision that was carried out. Watch reports both changes.
 func (l *Loop[S, E, D]) Unsaved() bool { return l.unsaved.Load() }
 
@@ -224,7 +221,7 @@ func (l *Loop[S, E, D]) save(a Actor[E, D], record []byte) (saved bool, err erro
 		return true, nil
 	}
 	err = a.Save(record)
-	if err != nil && errors.Is(err, ErrRetry) {
+	if transient.Is(err) {
 		if !l.unsaved.Swap(true) {
 			l.change(func() {})
 		}

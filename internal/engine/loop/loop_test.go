@@ -12,6 +12,7 @@ import (
 
 	"github.com/podtask/podtask/internal/engine/driver"
 	"github.com/podtask/podtask/internal/engine/loop"
+	"github.com/podtask/podtask/pkg/transient"
 )
 
 // decision is a counter's.
@@ -149,7 +150,7 @@ func TestNothingIsDoneWhileItCannotBeSaved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, a := newLoop()
-		full := fmt.Errorf("%w: the disk is full", loop.ErrRetry)
+		full := fmt.Errorf("%w: the disk is full", transient.Err)
 		a.errs = []error{full, full}
 		began := time.Now()
 		var unsaved []bool
@@ -182,7 +183,7 @@ func TestATimerThatWasUndoneFiresAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, a := newLoop()
-		a.errs = []error{fmt.Errorf("%w: the disk is full", loop.ErrRetry)}
+		a.errs = []error{fmt.Errorf("%w: the disk is full", transient.Err)}
 		done := make(chan error)
 		go func() { done <- l.Run(t.Context(), &counter{}, a, tick) }()
 		<-time.After(time.Minute) // of the bubble: every pause is over
@@ -199,7 +200,7 @@ func TestWhatLowersIsDoneWithoutASave(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, a := newLoop()
-		full := fmt.Errorf("%w: the disk is full", loop.ErrRetry)
+		full := fmt.Errorf("%w: the disk is full", transient.Err)
 		a.errs = []error{full, full, full}
 		began := time.Now()
 		var run sync.WaitGroup

@@ -20,6 +20,7 @@ import (
 	"github.com/podtask/podtask/internal/host/libpod"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/transient"
 )
 
 // run carries out what a task's driver decides, during one call of Run.
@@ -48,7 +49,7 @@ func (r *run) Save(record []byte) error {
 			r.all.Log.Error("the disk of the state directory is full or read-only: until it can be written, nothing of the task is started, and what is stopped is not recorded", "task", r.owner.id, "error", err)
 		}
 		r.full = true
-		return errors.Join(loop.ErrRetry, err)
+		return transient.Mark(err)
 	}
 	if err != nil {
 		return fmt.Errorf("save task %s: %w", r.owner.id, err)

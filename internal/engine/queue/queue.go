@@ -99,7 +99,7 @@ func (q *Queue) Admit(ctx context.Context, s lifecycle.State, e lifecycle.AdmitT
 	if e.Begun {
 		var v admission.Verdict
 		err := q.Ledger.Change(ctx, func(l *ledger.Content) { l.Queue, v = l.Queue.Take(ledger.Entry(s), time.Now().UTC()) })
-		return resultOf(v), ledger.Passing(err)
+		return resultOf(v), ledger.Transient(err)
 	}
 	budget := q.Budget()
 	if err := budget.Refuse(s.Need()); err != nil {
@@ -111,12 +111,12 @@ func (q *Queue) Admit(ctx context.Context, s lifecycle.State, e lifecycle.AdmitT
 	}
 	v, err := q.ask(ctx, budget, s, nil)
 	if err != nil || v.Admitted {
-		return resultOf(v), ledger.Passing(err)
+		return resultOf(v), ledger.Transient(err)
 	}
 	if idle := q.idle(ctx, s.ID); len(idle) > 0 {
 		v, err = q.ask(ctx, budget, s, idle)
 	}
-	return resultOf(v), ledger.Passing(err)
+	return resultOf(v), ledger.Transient(err)
 }
 
 func resultOf(v admission.Verdict) lifecycle.Result {
@@ -229,7 +229,7 @@ func (q *Queue) mayAskIdle() bool {
 
 // Release releases a task's reservation, or removes the task from the queue.
 func (q *Queue) Release(ctx context.Context, id string) error {
-	return ledger.Passing(q.Ledger.Change(ctx, func(l *ledger.Content) { l.Queue = l.Queue.Release(id) }))
+	return ledger.Transient(q.Ledger.Change(ctx, func(l *ledger.Content) { l.Queue = l.Queue.Release(id) }))
 }
 
 // Waiting returns what each task in the queue waits for, by ID.

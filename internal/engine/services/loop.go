@@ -13,6 +13,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
+	"github.com/podtask/podtask/pkg/transient"
 )
 
 // runner runs one service, as an Owner runs a task.
@@ -67,7 +68,7 @@ func (l *runner) Save(record []byte) error {
 	err := l.all.Store.Put(l.id, record)
 	if l.unproven = err != nil; l.unproven {
 		l.all.Log.Error("the service waits until it can be recorded", "service", l.name, "error", err)
-		return errors.Join(loop.ErrRetry, err)
+		return transient.Mark(err)
 	}
 	return nil
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/containers/podman/v5/pkg/bindings/images"
 
 	"github.com/podtask/podtask/internal/host/libpod"
+	"github.com/podtask/podtask/pkg/transient"
 )
 
 // ownService returns options that make Dial start a real service of its own.
@@ -92,7 +93,7 @@ func TestRealServiceIsSharedAndComesBack(t *testing.T) {
 	for _, c := range clients {
 		_, err := c.Host(within(t))
 		var e *libpod.Error
-		if errors.As(err, &e) && e.Temporary() {
+		if errors.As(err, &e) && transient.Is(e) {
 			_, err = c.Host(within(t))
 		}
 		if err != nil {

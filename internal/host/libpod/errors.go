@@ -17,6 +17,7 @@ import (
 
 	"github.com/containers/podman/v5/libpod/define"
 	"github.com/containers/podman/v5/pkg/errorhandling"
+	"github.com/podtask/podtask/pkg/transient"
 )
 
 // Class is the kind of failure of an Error. A Class is itself an error, so that
@@ -141,14 +142,15 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Is reports whether target is the error's class.
+// Is reports whether target is the error's class, or transient.Err and the same call may succeed
+// later.
 func (e *Error) Is(target error) bool {
+	if target == transient.Err {
+		return e.Class == Temporary || e.Class == Unavailable
+	}
 	c, ok := target.(Class)
 	return ok && c == e.Class
 }
-
-// Temporary reports whether the same call may succeed later.
-func (e *Error) Temporary() bool { return e.Class == Temporary || e.Class == Unavailable }
 
 // maxCause limits Error.Cause; an OCI runtime may report a whole page.
 const maxCause = 1024

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/containers/podman/v5/pkg/errorhandling"
+	"github.com/podtask/podtask/pkg/transient"
 )
 
 // Replies as Podman gave them. Most come from 4.3.1, where nearly everything is a
@@ -148,7 +149,7 @@ func TestEveryClassAndStatusHasAName(t *testing.T) {
 			t.Errorf("class %d is %q", int(c), s)
 		}
 		seen[c.String()] = true
-		if want := c == Temporary || c == Unavailable; (&Error{Class: c}).Temporary() != want {
+		if want := c == Temporary || c == Unavailable; transient.Is(&Error{Class: c}) != want {
 			t.Errorf("class %v temporary: want %v", c, want)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/host/libpod"
+	"github.com/podtask/podtask/pkg/transient"
 )
 
 func getsid() (int, error) {
@@ -185,7 +186,7 @@ func TestCallAfterServiceDiedStartsAnother(t *testing.T) {
 			// A request that was on the dead connection may be lost, once.
 			_, err := c.InspectContainer(soon(t), "x")
 			var e *libpod.Error
-			if errors.As(err, &e) && e.Temporary() {
+			if errors.As(err, &e) && transient.Is(e) {
 				_, err = c.InspectContainer(soon(t), "x")
 			}
 			if err != nil {

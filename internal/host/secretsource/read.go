@@ -277,9 +277,9 @@ func (r Reader) runProgram(ctx context.Context, s Source) ([]byte, error) {
 	var exit *exec.ExitError
 	switch {
 	case limited.Err() != nil:
-		failed.Message, failed.Passing = fmt.Sprintf("the program took longer than %v", limit), true
+		failed.Message, failed.Transient = fmt.Sprintf("the program took longer than %v", limit), true
 	case errors.As(err, &exit):
-		failed.Message, failed.Passing = "the program failed: "+exit.String(), true
+		failed.Message, failed.Transient = "the program failed: "+exit.String(), true
 	default:
 		var p *fs.PathError
 		if errors.As(err, &p) {

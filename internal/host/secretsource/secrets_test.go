@@ -253,7 +253,7 @@ func TestMessagesOfAProgramAreShownIfItWroteNoValue(t *testing.T) {
 		}
 		_, err = r.Read(t.Context(), s)
 		var e *secretsource.Error
-		if !errors.As(err, &e) || !e.Passing || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") || len(err.Error()) > 800 {
+		if !errors.As(err, &e) || !e.Transient || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") || len(err.Error()) > 800 {
 			t.Errorf("%s: %v, want %q", body, err, want)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/podtask/podtask/pkg/transient"
 )
 
 // Kind is where a secret is kept.
@@ -163,11 +165,14 @@ type Error struct {
 	Source  string
 	Message string
 	Hint    string // what to do; may be empty
-	// Passing: the same call may succeed later without any change.
-	Passing bool
+	// Transient: the same call may succeed later without any change.
+	Transient bool
 	// Cause is a failure of Podman or of the context; may be nil.
 	Cause error
 }
+
+// Is reports, for transient.Err, whether the same call may succeed later.
+func (e *Error) Is(target error) bool { return e.Transient && target == transient.Err }
 
 // Error is one line: source, message, hint.
 func (e *Error) Error() string {

@@ -29,7 +29,7 @@ var direction = []rule{
 	{pkg: "pkg/", may: []string{"pkg/"}},
 
 	// Facts and calls below the engine.
-	{pkg: "internal/state/"},
+	{pkg: "internal/state/", may: []string{"pkg/transient"}},
 	{pkg: "internal/logs/", also: []string{"internal/testing/logstest"}},
 	{pkg: "internal/host/", may: []string{"pkg/"}},
 	{pkg: "internal/unit/taskunit", may: []string{"pkg/taskdef/suggest"}, also: []string{"internal/unit/unitdir"}}, // small: a systemd generator links it

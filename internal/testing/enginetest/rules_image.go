@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/host/libpod"
+	"github.com/podtask/podtask/pkg/transient"
 )
 
 // listed is what Images says of an image; false if nothing.
@@ -119,7 +120,7 @@ var imageRules = []rule{
 	{"a pull of what is no reference fails for good", func(k *task) {
 		_, err := k.Pull(k.ctx(), "Not A Reference", libpod.PullOptions{})
 		var e *libpod.Error
-		if !errors.As(err, &e) || e.Temporary() {
+		if !errors.As(err, &e) || transient.Is(e) {
 			k.t.Errorf("got %v", err)
 		}
 	}},

@@ -181,7 +181,7 @@ var mutants = []mutant{
 	// What the agent does with decisions.
 	{"nothing is done before it is saved", "internal/engine/loop save", omit, "Save", "", saves},
 	{"a full disk stops what starts", "internal/engine/loop Run", never, "saved Lowers", "", agent("TestFullDiskStopsNewWorkAndLosesNothing")},
-	{"a full disk stops new work", "internal run.Save", value, "Join ErrRetry", "nil", agent("TestFullDiskStopsNewWorkAndLosesNothing")},
+	{"a full disk stops new work", "internal run.Save", value, "transient Mark", "nil", agent("TestFullDiskStopsNewWorkAndLosesNothing")},
 	{"events are published once", "internal Owner.Run", value, "LastPublished", "0", agent("TestEventsArePublishedOnceWhoeverOwnsTheTask")},
 	{"a removal deletes the record", "internal run.Finish", skip, "Delete", "", agent("TestRemovalForgetsTheTask")},
 	{"orphans are removed", "internal sweepOne", always, "ErrNotExist", "", agent("TestSweepRemovesPodsWithoutATask")},

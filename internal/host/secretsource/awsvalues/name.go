@@ -38,8 +38,8 @@ var ErrNotBuilt = errors.New("this podtask is built without the source aws:; bui
 // Error is why AWS gave no value.
 type Error struct {
 	Message string
-	// Passing: the same call may succeed later.
-	Passing bool
+	// Transient: the same call may succeed later.
+	Transient bool
 }
 
 func (e *Error) Error() string { return e.Message }

@@ -120,11 +120,11 @@ func explain(err error) error {
 		return own
 	case errors.As(err, &api):
 		passing := api.ErrorFault() == smithy.FaultServer || errors.As(err, &answer) && (answer.HTTPStatusCode() >= 500 || answer.HTTPStatusCode() == http.StatusTooManyRequests)
-		return &Error{Message: fmt.Sprintf("AWS says %s: %s", api.ErrorCode(), api.ErrorMessage()), Passing: passing}
+		return &Error{Message: fmt.Sprintf("AWS says %s: %s", api.ErrorCode(), api.ErrorMessage()), Transient: passing}
 	}
 	var send *smithyhttp.RequestSendError
 	if errors.As(err, &send) {
-		return &Error{Message: "AWS cannot be reached: " + send.Err.Error(), Passing: true}
+		return &Error{Message: "AWS cannot be reached: " + send.Err.Error(), Transient: true}
 	}
-	return &Error{Message: err.Error(), Passing: errors.Is(err, context.DeadlineExceeded)}
+	return &Error{Message: err.Error(), Transient: errors.Is(err, context.DeadlineExceeded)}
 }

@@ -63,7 +63,7 @@ func TestRead(t *testing.T) {
 	}
 	_, err := c.Read(t.Context(), Wanted{Name: "/missing"})
 	var e *Error
-	if !errors.As(err, &e) || e.Passing || !strings.Contains(e.Message, "ParameterNotFound") {
+	if !errors.As(err, &e) || e.Transient || !strings.Contains(e.Message, "ParameterNotFound") {
 		t.Errorf("of a parameter that is missing: %v", err)
 	}
 }
