@@ -100,6 +100,70 @@ func (b *bed) until(h *engine.Engine, id string, fits func(lifecycle.State) bool
 	return last
 }
 
+// A new task is handed over with its lock: another process that tries all the time never becomes
+// its owner, whether the fleet sees the record before or after it is handed over.
+func TestNewTasksAreHandedOverWithTheirLock(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	h, other := b.host(), b.host()
+	f, _ := b.fleet(h)
+	def := taskdef.Task{Family: "web", Network: taskdef.NetworkBridge, Containers: []taskdef.Container{
+		{Name: "app", Image: fleetImage, Essential: true, StopTimeout: time.Second, Command: []string{"serve"}},
+	}}
+	for range 20 {
+		o, err := h.Creator.CreateOwned(t.Context(), def, "", lifecycle.Options{Limits: limits.Off})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var rival sync.WaitGroup
+		rival.Go(func() {
+			for ctx.Err() == nil {
+				if o, err := other.Owners.Own(o.ID()); !errors.Is(err, state.ErrLocked) {
+					t.Errorf("another process became the owner: %v", err)
+					if err == nil {
+						_ = o.Close()
+					}
+					return
+				}
+			}
+		})
+		if err := f.Take(t.Context(), o); err != nil {
+			t.Error(err)
+		}
+		if f.Owner(o.ID()) != o {
+			t.Error("the fleet has another owner")
+		}
+		b.until(h, o.ID(), running)
+		cancel()
+		rival.Wait()
+	}
+}
+
+// A fleet that ends does not keep the lock of a task that it is handed.
+func TestTaskOfAFleetThatEndsIsReleased(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	h := b.host()
+	f, end := b.fleet(h)
+	end()
+	s := b.create(h)
+	o, err := h.Owners.Own(s.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Take(t.Context(), o); !errors.Is(err, fleet.ErrEnding) {
+		t.Errorf("%v, want ErrEnding", err)
+	}
+	again, err := h.Owners.Own(s.ID)
+	if err != nil {
+		t.Fatalf("the task is still locked: %v", err)
+	}
+	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func running(s lifecycle.State) bool { return s.Status() == lifecycle.StatusRunning }
 func hasStopped(s lifecycle.State) bool {
 	return s.Status() == lifecycle.StatusStopped

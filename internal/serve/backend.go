@@ -335,6 +335,11 @@ func (b AgentBackend) Adopt(ctx context.Context, id string) error {
 	return Failure(err)
 }
 
+// Take takes over a new task from its creator, together with its lock.
+func (b AgentBackend) Take(ctx context.Context, o *owner.Owner) error {
+	return Failure(b.fleet.Take(ctx, o))
+}
+
 // Create implements api.Creator.
 func (b AgentBackend) Create(ctx context.Context, n api.NewTask) (api.Task, error) {
 	task, options, err := b.define(ctx, n)
@@ -344,14 +349,15 @@ func (b AgentBackend) Create(ctx context.Context, n api.NewTask) (api.Task, erro
 	if err := b.Engine.Preflight.Check(ctx, task, options); err != nil {
 		return api.Task{}, api.Failed(api.Conflict, "%v", err)
 	}
-	s, err := b.Engine.Creator.Create(ctx, task, n.Name, options)
+	o, err := b.Engine.Creator.CreateOwned(ctx, task, n.Name, options)
 	if errors.Is(err, record.ErrNameTaken) {
 		return api.Task{}, api.Failed(api.Conflict, "%v", err)
 	}
 	if err != nil {
 		return api.Task{}, err
 	}
-	if err := b.Adopt(ctx, s.ID); err != nil {
+	s := o.State()
+	if err := b.Take(ctx, o); err != nil {
 		return api.Task{}, err
 	}
 	return b.wire(s), nil

@@ -93,10 +93,7 @@ func (e ECS) Run(ctx context.Context, n awsapi.NewTask) (lifecycle.State, error)
 		return s, err
 	}
 	s = owner.State()
-	if err := owner.Close(); err != nil {
-		return s, err
-	}
-	return s, b.Adopt(ctx, n.ID)
+	return s, b.Take(ctx, owner)
 }
 
 // define makes the task of a registered definition and an override.

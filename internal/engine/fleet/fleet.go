@@ -44,6 +44,8 @@ type claim struct {
 	owner   *owner.Owner // set while we own the task
 	err     error        // why we do not own it; nil while that is not known
 	over    bool         // the claim has ended
+	// handed has the owner of a new task that Take hands over with its lock.
+	handed chan *owner.Owner
 }
 
 // New returns a fleet that owns nothing yet. It works until ctx ends. Run makes it
@@ -115,10 +117,15 @@ var ErrEnding = errors.New("the agent is shutting down: try again")
 func (f *Fleet) claim(id string, events ...lifecycle.Event) (c *claim, made bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.claimLocked(id, events)
+}
+
+// claimLocked is claim for a caller that holds f.mu.
+func (f *Fleet) claimLocked(id string, events []lifecycle.Event) (c *claim, made bool) {
 	if c := f.claims[id]; c != nil {
 		return c, false
 	}
-	c = &claim{changed: make(chan struct{})}
+	c = &claim{changed: make(chan struct{}), handed: make(chan *owner.Owner, 1)}
 	if f.ended || f.ctx.Err() != nil {
 		c.set(nil, ErrEnding, true)
 		return c, true
@@ -128,20 +135,67 @@ func (f *Fleet) claim(id string, events ...lifecycle.Event) (c *claim, made bool
 		err := f.run(id, c, events)
 		f.mu.Lock()
 		delete(f.claims, id)
+		select {
+		case o := <-c.handed: // the fleet ends
+			err = errors.Join(err, o.Close())
+		default:
+		}
 		f.mu.Unlock()
 		c.set(nil, err, true)
 	})
 	return c, true
 }
 
+// Take takes over a new task from its creator in this process, together with its lock: no other
+// process can own the task in between. It returns when the fleet owns the task. If the fleet is
+// ending, the task is released, and the error is ErrEnding.
+func (f *Fleet) Take(ctx context.Context, o *owner.Owner) error {
+	f.mu.Lock()
+	c, _ := f.claimLocked(o.ID(), nil)
+	if f.claims[o.ID()] == nil {
+		f.mu.Unlock()
+		return errors.Join(ErrEnding, o.Close())
+	}
+	c.handed <- o
+	f.mu.Unlock()
+	return c.owned(ctx)
+}
+
+// own returns the owner of a task: one that Take hands over, or a new one when no other process
+// owns the task.
+func (f *Fleet) own(id string, c *claim) (*owner.Owner, error) {
+	select {
+	case o := <-c.handed:
+		return o, nil
+	default:
+	}
+	o, err := f.owners.Own(id)
+	if !errors.Is(err, state.ErrLocked) {
+		return o, err
+	}
+	c.set(nil, err, false)
+	ctx, cancel := context.WithCancel(f.ctx)
+	defer cancel()
+	var waited sync.WaitGroup
+	waited.Go(func() {
+		o, err = f.owners.OwnWait(ctx, id)
+		cancel()
+	})
+	select {
+	case handed := <-c.handed:
+		cancel()
+		waited.Wait() // it cannot have got the lock, which handed has
+		return handed, nil
+	case <-ctx.Done():
+		waited.Wait()
+		return o, err
+	}
+}
+
 // run owns the task of a claim whenever no other process does, until it has settled.
 func (f *Fleet) run(id string, c *claim, events []lifecycle.Event) error {
 	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
-		o, err := f.owners.Own(id)
-		if errors.Is(err, state.ErrLocked) {
-			c.set(nil, err, false)
-			o, err = f.owners.OwnWait(f.ctx, id)
-		}
+		o, err := f.own(id, c)
 		if err != nil {
 			return err
 		}
@@ -221,6 +275,11 @@ func (c *claim) released(ctx context.Context) error {
 // ends if another process owns the task; the error is state.ErrLocked then.
 func (f *Fleet) Adopt(ctx context.Context, id string) error {
 	c, _ := f.claim(id)
+	return c.owned(ctx)
+}
+
+// owned waits until we own the task or the claim has ended.
+func (c *claim) owned(ctx context.Context) error {
 	for {
 		o, over, changed, err := c.now()
 		if o != nil || over {

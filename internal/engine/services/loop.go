@@ -218,7 +218,7 @@ func (l *runner) start(ctx context.Context, s service.State, id string) error {
 	if err != nil {
 		return err
 	}
-	return owner.Close() // the fleet takes it
+	return l.all.Fleet.Take(ctx, owner)
 }
 
 // remove returns when a task that has stopped is gone, with a *NotFoundError.
