@@ -3,6 +3,8 @@ package cli
 import (
 	"strings"
 	"testing"
+
+	"github.com/podtask/podtask/internal/cli/command"
 )
 
 func TestRunFlagsThatChangeTheDefinition(t *testing.T) {
@@ -14,7 +16,7 @@ func TestRunFlagsThatChangeTheDefinition(t *testing.T) {
 			t.Errorf("nothing about %s in %s", flag, stderr)
 		}
 	}
-	if code != exitOwnFailure {
+	if code != command.ExitOwnFailure {
 		t.Errorf("exit code %d", code)
 	}
 	for _, line := range [][]string{
@@ -22,7 +24,7 @@ func TestRunFlagsThatChangeTheDefinition(t *testing.T) {
 		{"run", "--notify=soon", "web.json"},
 		{"run", "--notify=healthy", "-d", "web.json"},
 	} {
-		if _, stderr, code := w.podtask(line...); code != exitOwnFailure || !strings.Contains(stderr, "--") {
+		if _, stderr, code := w.podtask(line...); code != command.ExitOwnFailure || !strings.Contains(stderr, "--") {
 			t.Errorf("%q: %d, %s", line, code, stderr)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/pkg/api"
@@ -26,14 +27,14 @@ func (w *world) startAgent(args ...string) (socket string, signal func(os.Signal
 	var said bytes.Buffer
 	var mu sync.Mutex // guards said
 	signals := make(chan chan<- os.Signal, 1)
-	p := &program{
-		stdin: strings.NewReader(""), stdout: io.Discard, getenv: w.getenv, environ: func() []string { return nil }, patience: time.Second,
-		stderr: console.WriterFunc(func(b []byte) (int, error) { mu.Lock(); defer mu.Unlock(); return said.Write(b) }),
-		notify: func(c chan<- os.Signal, _ ...os.Signal) { signals <- c },
+	p := &command.Program{
+		Stdin: strings.NewReader(""), Stdout: io.Discard, Getenv: w.getenv, Environ: func() []string { return nil }, Patience: time.Second,
+		Stderr: console.WriterFunc(func(b []byte) (int, error) { mu.Lock(); defer mu.Unlock(); return said.Write(b) }),
+		Notify: func(c chan<- os.Signal, _ ...os.Signal) { signals <- c },
 	}
 	done := make(chan int, 1)
 	go func() {
-		done <- p.main(context.WithoutCancel(w.t.Context()), append([]string{"podtask", "agent"}, args...))
+		done <- runLine(context.WithoutCancel(w.t.Context()), p, append([]string{"podtask", "agent"}, args...))
 	}()
 	to := <-signals
 	socket = filepath.Join(w.getenv("XDG_RUNTIME_DIR"), "podtask", "podtask.sock")
@@ -95,7 +96,7 @@ func TestAgentServesUntilItIsTold(t *testing.T) {
 		t.Errorf("metrics: %v\n%s", err, body)
 	}
 
-	if _, stderr, code := w.podtask("agent"); code != exitOwnFailure || !strings.Contains(stderr, "there is an agent already") {
+	if _, stderr, code := w.podtask("agent"); code != command.ExitOwnFailure || !strings.Contains(stderr, "there is an agent already") {
 		t.Errorf("a second agent: %d %s", code, stderr)
 	}
 	signal(syscall.SIGUSR1)
@@ -162,7 +163,7 @@ func TestDefaultsOfTheConfigurationAreAccepted(t *testing.T) {
 	if _, stderr, code := w.podtask(append(flags, "ps")...); code != 0 || stderr != "" {
 		t.Errorf("%v: %d %s", flags, code, stderr)
 	}
-	if _, stderr, code := w.podtask("--image-min-free", "some", "ps"); code != exitOwnFailure || !strings.Contains(stderr, "image-min-free") {
+	if _, stderr, code := w.podtask("--image-min-free", "some", "ps"); code != command.ExitOwnFailure || !strings.Contains(stderr, "image-min-free") {
 		t.Errorf("a size that is none: %d %s", code, stderr)
 	}
 }

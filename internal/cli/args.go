@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/urfave/cli/v2"
 )
 
@@ -35,7 +36,7 @@ func arrange(app *cli.App, args []string) ([]string, error) {
 	case help:
 		a.arguments = nil // the library would take the first for a topic
 	case isGroup(a.command()):
-		return nil, usagef(a.verb(), "%s needs a command: %s", a.verb(), alternatives(a.command().Subcommands))
+		return nil, command.Usagef(a.verb(), "%s needs a command: %s", a.verb(), alternatives(a.command().Subcommands))
 	}
 	for _, c := range a.path {
 		out = append(out, c.Name)
@@ -184,19 +185,19 @@ func (a *arranger) short(letters string) error {
 
 // take adds a flag, with the next word as its value where it needs one.
 func (a *arranger) take(f cli.Flag, global bool, spelt, value string, has bool) error {
-	switch o, optional := f.(*optionalFlag); {
+	switch o, optional := f.(*command.OptionalFlag); {
 	case has:
 	case optional:
-		value = o.bare
+		value = o.Bare
 	case !takesValue(f):
 		value = "true"
 	case len(a.rest) == 0:
-		return usagef(a.verb(), "flag %s needs a value", spelt)
+		return command.Usagef(a.verb(), "flag %s needs a value", spelt)
 	default:
 		value, a.rest = a.rest[0], a.rest[1:]
 	}
 	if _, err := strconv.ParseBool(value); err != nil && !takesValue(f) {
-		return usagef(a.verb(), "flag %s is true or false, not %q", spelt, value)
+		return command.Usagef(a.verb(), "flag %s is true or false, not %q", spelt, value)
 	}
 	to := &a.local
 	if global {
@@ -249,18 +250,18 @@ func (a *arranger) unknownFlag(spelt, name string) error {
 	if c != nil {
 		flags = append(slices.Clone(c.Flags), flags...)
 		if takesCommand(c) && len(a.arguments) > 0 {
-			return usagef(a.verb(), "unknown flag %s: the flags of the command to run follow it, or --", spelt)
+			return command.Usagef(a.verb(), "unknown flag %s: the flags of the command to run follow it, or --", spelt)
 		}
 	}
 	if c != nil && c.Name == "run" {
 		if hint := flagsElsewhere[strings.TrimLeft(spelt, "-")]; hint != "" {
-			return usagef(a.verb(), "unknown flag %s: %s", spelt, hint)
+			return command.Usagef(a.verb(), "unknown flag %s: %s", spelt, hint)
 		}
 	}
 	if like := closestFlag(flags, name); like != "" {
-		return usagef(a.verb(), "unknown flag %s: did you mean --%s?", spelt, like)
+		return command.Usagef(a.verb(), "unknown flag %s: did you mean --%s?", spelt, like)
 	}
-	return usagef(a.verb(), "unknown flag %s", spelt)
+	return command.Usagef(a.verb(), "unknown flag %s", spelt)
 }
 
 // unknownCommand says how podtask does what the word means elsewhere, or which command
@@ -268,18 +269,18 @@ func (a *arranger) unknownFlag(spelt, name string) error {
 func (a *arranger) unknownCommand(word string, commands []*cli.Command) error {
 	if len(a.path) == 0 {
 		if hint := elsewhere[word]; hint != "" {
-			return usagef("", "unknown command %q: %s", word, hint)
+			return command.Usagef("", "unknown command %q: %s", word, hint)
 		}
 		if like := closestCommand(commands, word); like != "" {
-			return usagef("", "unknown command %q: did you mean %q?", word, like)
+			return command.Usagef("", "unknown command %q: did you mean %q?", word, like)
 		}
-		return usagef("", "unknown command %q", word)
+		return command.Usagef("", "unknown command %q", word)
 	}
 	hint := "it has " + alternatives(commands)
 	if like := closestCommand(commands, word); like != "" {
 		hint = fmt.Sprintf("did you mean %q?", like)
 	}
-	return usagef(a.verb(), "%s has no command %q: %s", a.verb(), word, hint)
+	return command.Usagef(a.verb(), "%s has no command %q: %s", a.verb(), word, hint)
 }
 
 // beginsCommand reports whether the next word and all behind it are the command line to run,

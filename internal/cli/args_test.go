@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/podtask/podtask/internal/cli/command"
 )
 
 func TestArrangePutsFlagsBeforeArguments(t *testing.T) {
@@ -51,9 +52,9 @@ func TestArrangePutsFlagsBeforeArguments(t *testing.T) {
 		{"help behind a group", "image help ls", "image ls --help=true --"},
 		{"-- before a command", "-- image -- ls", "image ls --"},
 	}
-	p := &program{stdout: io.Discard, stderr: io.Discard}
+	p := &command.Program{Stdout: io.Discard, Stderr: io.Discard}
 	for _, tt := range tests {
-		got, err := arrange(p.app(), append([]string{"podtask"}, strings.Fields(tt.in)...))
+		got, err := arrange(newApp(p), append([]string{"podtask"}, strings.Fields(tt.in)...))
 		if diff := cmp.Diff(append([]string{"podtask"}, strings.Fields(tt.want)...), got); err != nil || diff != "" {
 			t.Errorf("%s: %q: %v\n%s", tt.name, tt.in, err, diff)
 		}
@@ -83,11 +84,11 @@ func TestArrangeRefuses(t *testing.T) {
 		{"run --restart always f", "unknown flag --restart: the definition says it, with restartPolicy", "`podtask run --help`"},
 		{"logs -follow web", "unknown flag -follow", "`podtask logs --help`"},
 	}
-	p := &program{stdout: io.Discard, stderr: io.Discard}
+	p := &command.Program{Stdout: io.Discard, Stderr: io.Discard}
 	for _, tt := range tests {
-		_, err := arrange(p.app(), append([]string{"podtask"}, strings.Fields(tt.in)...))
-		var usage *usageError
-		if !errors.As(err, &usage) || !strings.HasPrefix(usage.what, tt.what) || !strings.Contains(usage.do, tt.do) {
+		_, err := arrange(newApp(p), append([]string{"podtask"}, strings.Fields(tt.in)...))
+		var usage *command.UsageError
+		if !errors.As(err, &usage) || !strings.HasPrefix(usage.What, tt.what) || !strings.Contains(usage.Do, tt.do) {
 			t.Errorf("%q: %#v, want %q and %q", tt.in, err, tt.what, tt.do)
 		}
 	}
@@ -96,15 +97,15 @@ func TestArrangeRefuses(t *testing.T) {
 // A suggestion never removes or stops more than the line named.
 func TestSuggestionsAreHarmless(t *testing.T) {
 	t.Parallel()
-	p := &program{stdout: io.Discard, stderr: io.Discard}
+	p := &command.Program{Stdout: io.Discard, Stderr: io.Discard}
 	for _, line := range []string{"drai", "gcc", "rmm", "r", "image prun", "stop --al", "rm --forc web"} {
-		_, err := arrange(p.app(), append([]string{"podtask"}, strings.Fields(line)...))
+		_, err := arrange(newApp(p), append([]string{"podtask"}, strings.Fields(line)...))
 		if err == nil || strings.Contains(err.Error(), "did you mean") {
 			t.Errorf("%q: %v", line, err)
 		}
 	}
 	for word := range elsewhere {
-		if p.app().Command(word) != nil {
+		if newApp(p).Command(word) != nil {
 			t.Errorf("%q is a command, and has a hint", word)
 		}
 	}
@@ -116,17 +117,17 @@ func FuzzArrange(f *testing.F) {
 	for _, s := range []string{"exec web -it sh -c x -- y", "logs web -f", "run -deA=1 f -- -x", "ps -aq --filter a=b", "help run", "-- -- x", "run --wait=x - ="} {
 		f.Add(s)
 	}
-	p := &program{stdout: io.Discard, stderr: io.Discard}
+	p := &command.Program{Stdout: io.Discard, Stderr: io.Discard}
 	f.Fuzz(func(t *testing.T, line string) {
 		in := append([]string{"podtask"}, strings.Fields(line)...)
-		out, err := arrange(p.app(), in)
+		out, err := arrange(newApp(p), in)
 		if err != nil {
-			if !errors.As(err, new(*usageError)) {
+			if !errors.As(err, new(*command.UsageError)) {
 				t.Fatalf("%q: %v is no usage error", in, err)
 			}
 			return
 		}
-		again, err := arrange(p.app(), out)
+		again, err := arrange(newApp(p), out)
 		if err != nil {
 			t.Fatalf("%q became %q, which is refused: %v", in, out, err)
 		}

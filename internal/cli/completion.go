@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -24,7 +25,7 @@ var (
 	fishCompletion string
 )
 
-func completionCommand(p *program) *cli.Command {
+func completionCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "completion",
 		Usage:     "print a script that completes commands, flags, tasks and containers in a shell",
@@ -37,9 +38,9 @@ func completionCommand(p *program) *cli.Command {
 		Action: func(c *cli.Context) error {
 			script := map[string]string{"bash": bashCompletion, "zsh": zshCompletion, "fish": fishCompletion}[c.Args().First()]
 			if script == "" || c.Args().Len() != 1 {
-				return usagef("completion", "completion takes one shell: bash, zsh or fish")
+				return command.Usagef("completion", "completion takes one shell: bash, zsh or fish")
 			}
-			_, err := fmt.Fprint(p.stdout, script)
+			_, err := fmt.Fprint(p.Stdout, script)
 			return err
 		},
 	}
@@ -47,18 +48,18 @@ func completionCommand(p *program) *cli.Command {
 
 // completeCommand prints what the last of the words may be, one a line; the words are
 // those behind podtask. Nothing means a file, or nothing.
-func completeCommand(p *program) *cli.Command {
+func completeCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:   "__complete",
 		Usage:  "print what a word may become; the scripts of `completion` ask it",
 		Hidden: true,
-		Action: p.withHost(func(_ context.Context, s *session, c *cli.Context) error {
+		Action: p.WithMachine(func(_ context.Context, s *command.Machine, c *cli.Context) error {
 			words := c.Args().Slice()
 			if len(words) == 0 {
 				words = []string{""}
 			}
 			for _, candidate := range completions(s, c.App, words[:len(words)-1], words[len(words)-1]) {
-				if _, err := fmt.Fprintln(s.stdout, candidate); err != nil {
+				if _, err := fmt.Fprintln(s.Program.Stdout, candidate); err != nil {
 					return err
 				}
 			}
@@ -68,32 +69,32 @@ func completeCommand(p *program) *cli.Command {
 }
 
 // completions returns what a word may become behind other words.
-func completions(s *session, app *cli.App, before []string, word string) []string {
+func completions(s *command.Machine, app *cli.App, before []string, word string) []string {
 	var candidates []string
 	path, arguments, flag := place(app, before)
-	commands, command := app.Commands, (*cli.Command)(nil)
+	commands, cmd := app.Commands, (*cli.Command)(nil)
 	if len(path) > 0 {
-		command = path[len(path)-1]
-		commands = command.Subcommands
+		cmd = path[len(path)-1]
+		commands = cmd.Subcommands
 	}
 	switch {
 	case flag != nil:
 		candidates = valuesOf(flag)
 	case strings.HasPrefix(word, "-"):
-		candidates = flagNames(app, command)
+		candidates = flagNames(app, cmd)
 	case len(commands) > 0 && len(arguments) == 0:
 		for _, c := range visible(commands) {
 			candidates = append(candidates, c.Name)
 		}
-	case len(arguments) == 0 && len(fixedWords(command.ArgsUsage)) > 0:
-		candidates = fixedWords(command.ArgsUsage)
-	case command == nil:
+	case len(arguments) == 0 && len(fixedWords(cmd.ArgsUsage)) > 0:
+		candidates = fixedWords(cmd.ArgsUsage)
+	case cmd == nil:
 	case path[0].Name == "service":
-		if len(arguments) == 0 && command.Name != "create" && command.Name != "ls" {
-			candidates = serviceNames(s, command.Name)
+		if len(arguments) == 0 && cmd.Name != "create" && cmd.Name != "ls" {
+			candidates = serviceNames(s, cmd.Name)
 		}
-	case strings.HasPrefix(strings.TrimPrefix(command.ArgsUsage, "["), "TASK"):
-		candidates = taskArguments(s, command, arguments)
+	case strings.HasPrefix(strings.TrimPrefix(cmd.ArgsUsage, "["), "TASK"):
+		candidates = taskArguments(s, cmd, arguments)
 	}
 	return slices.DeleteFunc(candidates, func(c string) bool { return !strings.HasPrefix(c, word) })
 }
@@ -126,7 +127,7 @@ func place(app *cli.App, words []string) (path []*cli.Command, arguments []strin
 				name = name[len(name)-1:] // the last of -abc
 			}
 			f, _ := a.find(name, dashes == 1)
-			if _, optional := f.(*optionalFlag); f != nil && !given && !optional && takesValue(f) {
+			if _, optional := f.(*command.OptionalFlag); f != nil && !given && !optional && takesValue(f) {
 				flag = f
 			}
 		case a.choosing():
@@ -156,10 +157,10 @@ func valuesOf(f cli.Flag) []string {
 	return nil
 }
 
-func flagNames(app *cli.App, command *cli.Command) (names []string) {
+func flagNames(app *cli.App, cmd *cli.Command) (names []string) {
 	flags := app.Flags
-	if command != nil {
-		flags = append(slices.Clone(command.Flags), flags...)
+	if cmd != nil {
+		flags = append(slices.Clone(cmd.Flags), flags...)
 	}
 	for _, f := range flags {
 		if v, ok := f.(cli.VisibleFlag); ok && !v.IsVisible() {
@@ -175,8 +176,8 @@ func flagNames(app *cli.App, command *cli.Command) (names []string) {
 
 // taskArguments are tasks, by name where they have one, and behind a task the
 // containers of it where the command takes one.
-func taskArguments(s *session, command *cli.Command, arguments []string) (candidates []string) {
-	if len(arguments) > 0 && strings.Contains(command.ArgsUsage, "CONTAINER") {
+func taskArguments(s *command.Machine, cmd *cli.Command, arguments []string) (candidates []string) {
+	if len(arguments) > 0 && strings.Contains(cmd.ArgsUsage, "CONTAINER") {
 		st, err := s.Engine.Tasks.Find(arguments[0])
 		if err != nil || len(arguments) > 1 {
 			return nil
@@ -189,7 +190,7 @@ func taskArguments(s *session, command *cli.Command, arguments []string) (candid
 	states, _ := s.Engine.Tasks.States()
 	for _, st := range slices.Backward(states) {
 		name := st.DisplayName()
-		unfit := command.Name == "stop" && st.Status() == lifecycle.StatusStopped
+		unfit := cmd.Name == "stop" && st.Status() == lifecycle.StatusStopped
 		if !unfit && !slices.Contains(arguments, name) && !slices.Contains(candidates, name) {
 			candidates = append(candidates, name)
 		}
@@ -198,10 +199,10 @@ func taskArguments(s *session, command *cli.Command, arguments []string) (candid
 }
 
 // serviceNames are those that the agent keeps, as a verb of `service` wants them.
-func serviceNames(s *session, verb string) (names []string) {
+func serviceNames(s *command.Machine, verb string) (names []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), completionLimit)
 	defer cancel()
-	c := s.DialAgent(ctx)
+	c := s.Connector.DialAgent(ctx)
 	if c == nil {
 		return nil
 	}

@@ -11,7 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/unit"
 	"github.com/podtask/podtask/internal/define/composefile"
 	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/internal/unit/taskunit"
@@ -36,10 +37,10 @@ func TestComposeFilesAreImported(t *testing.T) {
 				getenv := func(name string) string {
 					return map[string]string{"HOME": home, "IMAGE": "registry.example/testbox:1"}[name]
 				}
-				p := &program{executable: withCompose(t), stdin: strings.NewReader(""), stdout: &out, stderr: &problems, getenv: getenv, environ: func() []string {
+				p := &command.Program{Executable: withCompose(t), Stdin: strings.NewReader(""), Stdout: &out, Stderr: &problems, Getenv: getenv, Environ: func() []string {
 					return []string{"HOME=" + home, "IMAGE=registry.example/testbox:1"}
 				}}
-				if code := p.main(t.Context(), append([]string{"podtask"}, args...)); code != want {
+				if code := runLine(t.Context(), p, append([]string{"podtask"}, args...)); code != want {
 					t.Fatalf("%v ends with %d:\n%s%s", args, code, &out, &problems)
 				}
 				return problems.String()
@@ -89,8 +90,8 @@ func TestNameOfAComposeFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out, problems bytes.Buffer
-		p := &program{executable: withCompose(t), stdin: strings.NewReader(""), stdout: &out, stderr: &problems, getenv: func(string) string { return "" }, environ: func() []string { return nil }}
-		if code := p.main(t.Context(), []string{"podtask", "import", "--dry-run", file}); code != 0 || !strings.HasPrefix(out.String(), "---"+tt.name+".json---") {
+		p := &command.Program{Executable: withCompose(t), Stdin: strings.NewReader(""), Stdout: &out, Stderr: &problems, Getenv: func(string) string { return "" }, Environ: func() []string { return nil }}
+		if code := runLine(t.Context(), p, []string{"podtask", "import", "--dry-run", file}); code != 0 || !strings.HasPrefix(out.String(), "---"+tt.name+".json---") {
 			t.Errorf("%s with %q: %d %s%s", tt.file, tt.first, code, &out, &problems)
 		}
 	}
@@ -112,7 +113,7 @@ func withCompose(t *testing.T) func() (string, error) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := os.Symlink(self, filepath.Join(dir, composeProgram)); err != nil {
+	if err := os.Symlink(self, filepath.Join(dir, unit.ComposeProgram)); err != nil {
 		t.Fatal(err)
 	}
 	return func() (string, error) { return filepath.Join(dir, "podtask"), nil }

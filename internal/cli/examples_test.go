@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/urfave/cli/v2"
-
+	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/unit/taskunit"
+	"github.com/urfave/cli/v2"
 )
 
 var (
@@ -42,8 +42,8 @@ func commandLine(line string) (words []string) {
 // every command has one.
 func TestExamplesOfTheHelpAreCommandLines(t *testing.T) {
 	t.Parallel()
-	p := &program{stdout: io.Discard, stderr: io.Discard}
-	for _, c := range leaves(p.app().Commands) {
+	p := &command.Program{Stdout: io.Discard, Stderr: io.Discard}
+	for _, c := range leaves(newApp(p).Commands) {
 		_, examples, found := strings.Cut(c.Description, "Examples:\n")
 		n := 0
 		for line := range strings.Lines(examples) {
@@ -52,7 +52,7 @@ func TestExamplesOfTheHelpAreCommandLines(t *testing.T) {
 				continue
 			}
 			n++
-			if arranged, err := arrange(p.app(), words); err != nil {
+			if arranged, err := arrange(newApp(p), words); err != nil {
 				t.Errorf("%s: %s: %v", c.Name, strings.TrimSpace(line), err)
 			} else if len(arranged) < 2 {
 				t.Errorf("%s: %s: no command", c.Name, strings.TrimSpace(line))
@@ -100,7 +100,7 @@ func documented(line string) (shown []string) {
 // The same for what the documents show.
 func TestCommandLinesOfTheDocumentsExist(t *testing.T) {
 	t.Parallel()
-	p := &program{stdout: io.Discard, stderr: io.Discard}
+	p := &command.Program{Stdout: io.Discard, Stderr: io.Discard}
 	files := []string{"../../README.md", "../../CONTRIBUTING.md", "../../SECURITY.md", "../../ARCHITECTURE.md", "../../CHANGELOG.md", "../../examples/README.md"}
 	for _, pattern := range []string{"../../docs/*.md", "../../docs/commands/*.md", "../../examples/*/*.yaml", "../../examples/*/*.task"} {
 		more, err := filepath.Glob(pattern)
@@ -118,7 +118,7 @@ func TestCommandLinesOfTheDocumentsExist(t *testing.T) {
 		for line := range strings.Lines(string(text)) {
 			for _, shown := range documented(line) {
 				n++
-				_, err := arrange(p.app(), commandLine(shown))
+				_, err := arrange(newApp(p), commandLine(shown))
 				if err != nil && !(strings.Contains(line, "`") && incomplete.MatchString(err.Error())) {
 					t.Errorf("%s: %s: %v", name, strings.TrimSpace(shown), err)
 				}
@@ -152,8 +152,8 @@ func TestExampleFilesAreValid(t *testing.T) {
 				return nil
 			}
 		}
-		p := &program{stdout: io.Discard, stderr: io.Discard, getenv: func(string) string { return "" }}
-		_, f, err := parseDefinition(p, definition{document: path, changes: define.Changes{Strict: true}})
+		p := &command.Program{Stdout: io.Discard, Stderr: io.Discard, Getenv: func(string) string { return "" }}
+		_, f, err := command.ParseDefinition(p, command.Definition{Document: path, Changes: define.Changes{Strict: true}})
 		if err != nil || !f.Valid {
 			t.Errorf("%s: %v, %v", path, err, f.Problems)
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/cli/helptext"
 	"github.com/urfave/cli/v2"
@@ -47,14 +48,14 @@ var keyPlaceholders = map[string]string{
 const manyFlags = 16
 
 // printHelp prints the help of a command, or of the program for an empty path.
-func (p *program) printHelp(app *cli.App, path []*cli.Command) error {
+func printHelp(p *command.Program, app *cli.App, path []*cli.Command) error {
 	page := programPage(app)
 	if len(path) > 0 {
 		page = commandPage(path)
 	}
-	on := console.ColorsFor(p.stdout, p.getenv)
+	on := console.ColorsFor(p.Stdout, p.Getenv)
 	bold := func(s string) string { return on.Paint(console.Bold, s) }
-	_, err := fmt.Fprint(p.stdout, page.Text(console.Columns(p.stdout, p.getenv), bold))
+	_, err := fmt.Fprint(p.Stdout, page.Text(console.Columns(p.Stdout, p.Getenv), bold))
 	return err
 }
 
@@ -163,10 +164,10 @@ func flagItem(f cli.Flag, short bool) helptext.Item {
 	if placeholder == "" {
 		placeholder = cmp.Or(keyPlaceholders[f.Names()[0]], "VALUE")
 	}
-	switch optional, isOptional := f.(*optionalFlag); {
+	switch optional, isOptional := f.(*command.OptionalFlag); {
 	case isOptional:
 		name += "[=" + placeholder + "]"
-		text += " (" + optional.bare + " if it has no value)"
+		text += " (" + optional.Bare + " if it has no value)"
 	case doc.TakesValue():
 		name += " " + placeholder
 	}

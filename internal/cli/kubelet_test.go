@@ -5,21 +5,24 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/podtask/podtask/internal/cli/agent"
+	"github.com/podtask/podtask/internal/cli/command"
 )
 
 func TestProgramsAreFoundBesideThisOneThenInPath(t *testing.T) {
 	dir, elsewhere := t.TempDir(), t.TempDir()
-	p := &program{executable: func() (string, error) { return filepath.Join(dir, "podtask"), nil }}
+	p := &command.Program{Executable: func() (string, error) { return filepath.Join(dir, "podtask"), nil }}
 	t.Setenv("PATH", elsewhere)
-	if _, err := p.findProgram(kubeletProgram); err == nil || !strings.Contains(err.Error(), "is not installed") {
+	if _, err := p.FindProgram(agent.KubeletProgram); err == nil || !strings.Contains(err.Error(), "is not installed") {
 		t.Fatalf("nowhere: %v", err)
 	}
 	for _, in := range []string{elsewhere, dir} {
-		want := filepath.Join(in, kubeletProgram)
+		want := filepath.Join(in, agent.KubeletProgram)
 		if err := os.WriteFile(want, []byte("#!/bin/sh\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := p.findProgram(kubeletProgram); err != nil || got != want {
+		if got, err := p.FindProgram(agent.KubeletProgram); err != nil || got != want {
 			t.Errorf("got %s, %v; want %s", got, err, want)
 		}
 	}

@@ -10,18 +10,20 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"time"
+
+	"github.com/podtask/podtask/internal/cli/command"
 )
 
 // Main runs the command line of this process and returns its exit code. Version is the version of
 // the program; if it is empty, that of the main module.
 func Main(ctx context.Context, args []string, version string) int {
-	p := &program{
-		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
-		getenv: os.Getenv, environ: os.Environ, executable: os.Executable,
-		notify: signal.Notify, version: buildVersion(version),
-		patience: 3 * time.Second,
+	p := &command.Program{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Getenv: os.Getenv, Environ: os.Environ, Executable: os.Executable,
+		Notify: signal.Notify, Version: buildVersion(version),
+		Patience: 3 * time.Second,
 	}
-	return p.main(ctx, args)
+	return runLine(ctx, p, args)
 }
 
 // buildVersion returns the version that the linker set, else that of the main module.

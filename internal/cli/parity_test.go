@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/run"
+	"github.com/podtask/podtask/internal/cli/service"
 	"github.com/podtask/podtask/internal/unit/taskunit"
 	"github.com/podtask/podtask/pkg/api"
 )
@@ -56,7 +59,7 @@ func TestEveryFlagOfRunIsThereForOthers(t *testing.T) {
 	t.Parallel()
 	known := map[string][]string{"task": members(reflect.TypeFor[api.NewTask]()), "service": members(reflect.TypeFor[api.NewService]()), "unit": taskunit.Keys()}
 	var flags []string
-	for _, f := range runCommand(&program{}).Flags {
+	for _, f := range run.Command(&command.Program{}).Flags {
 		name := f.Names()[0]
 		flags = append(flags, name)
 		row, ok := otherWays[name]
@@ -93,7 +96,7 @@ func members(typ reflect.Type) []string {
 func TestServicesHaveTheFlagsOfRun(t *testing.T) {
 	t.Parallel()
 	var have []string
-	for _, f := range settingsFlags() {
+	for _, f := range service.SettingsFlags() {
 		have = append(have, f.Names()[0])
 	}
 	for flag, row := range otherWays {

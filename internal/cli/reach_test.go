@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/engine"
 	"github.com/podtask/podtask/internal/engine/limits"
 	"github.com/podtask/podtask/internal/engine/owner"
@@ -44,14 +45,14 @@ func (w *world) getenv(name string) string {
 // podtask runs one command line.
 func (w *world) podtask(args ...string) (stdout, stderr string, code int) {
 	var out, err bytes.Buffer
-	p := &program{stdin: strings.NewReader(""), stdout: &out, stderr: &err, getenv: w.getenv, environ: func() []string { return nil }, patience: 200 * time.Millisecond, notify: func(chan<- os.Signal, ...os.Signal) {}}
-	code = p.main(w.t.Context(), append([]string{"podtask"}, args...))
+	p := &command.Program{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &err, Getenv: w.getenv, Environ: func() []string { return nil }, Patience: 200 * time.Millisecond, Notify: func(chan<- os.Signal, ...os.Signal) {}}
+	code = runLine(w.t.Context(), p, append([]string{"podtask"}, args...))
 	return out.String(), err.String(), code
 }
 
 func (w *world) host() *engine.Engine {
 	w.t.Helper()
-	stateDir, runtimeDir, err := dirs(w.getenv, "")
+	stateDir, runtimeDir, err := command.Dirs(w.getenv, "")
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -109,7 +110,7 @@ func (o *standIn) Send(ev lifecycle.Event) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.events = append(o.events, ev)
-	o.st, _ = lifecycle.Step(o.st, noon, ev)
+	o.st, _ = lifecycle.Step(o.st, time.Unix(1_800_000_000, 0), ev)
 	close(o.changed)
 	o.changed = make(chan struct{})
 	return true
@@ -367,14 +368,14 @@ func TestAFullDiskIsNamed(t *testing.T) {
 func TestDirsWithoutRuntimeDir(t *testing.T) {
 	t.Parallel()
 	env := func(name string) string { return map[string]string{"HOME": "/h"}[name] }
-	stateDir, runtimeDir, err := dirs(env, "")
+	stateDir, runtimeDir, err := command.Dirs(env, "")
 	if err != nil || stateDir != "/h/.local/state/podtask" || runtimeDir != "/h/.local/state/podtask/run" {
 		t.Errorf("%q, %q, %v", stateDir, runtimeDir, err)
 	}
-	if stateDir, _, err = dirs(env, "/s"); err != nil || stateDir != "/s" {
+	if stateDir, _, err = command.Dirs(env, "/s"); err != nil || stateDir != "/s" {
 		t.Errorf("with --state-dir: %q, %v", stateDir, err)
 	}
-	if _, _, err := dirs(func(string) string { return "" }, ""); err == nil {
+	if _, _, err := command.Dirs(func(string) string { return "" }, ""); err == nil {
 		t.Error("no home, no error")
 	}
 }

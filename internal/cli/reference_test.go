@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/urfave/cli/v2"
-
+	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/helptext"
+	"github.com/urfave/cli/v2"
 )
 
 // TestCommandReference holds docs/commands against the commands; UPDATE_GOLDEN=1 writes it.
@@ -21,8 +21,8 @@ import (
 func TestCommandReference(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join("..", "..", "docs", "commands")
-	p := &program{stdout: io.Discard, stderr: io.Discard}
-	app := p.app()
+	p := &command.Program{Stdout: io.Discard, Stderr: io.Discard}
+	app := newApp(p)
 	pages := map[string]string{"podtask.md": markdown(programPage(app), true), "README.md": commandIndex(app)}
 	for _, path := range paths(app.Commands, nil) {
 		name := "podtask"

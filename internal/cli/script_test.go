@@ -5,9 +5,10 @@ import (
 	"os"
 	"testing"
 
+	"github.com/podtask/podtask/internal/cli/unit"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"podtask": func() { os.Exit(Main(context.Background(), os.Args, "")) }, composeProgram: serveCompose})
+	testscript.Main(m, map[string]func(){"podtask": func() { os.Exit(Main(context.Background(), os.Args, "")) }, unit.ComposeProgram: serveCompose})
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"testing"
 
+	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/unit/taskunit"
 )
 
@@ -40,7 +41,7 @@ StopTimeout=30
 		}
 	}
 	w := newWorld(t)
-	if _, stderr, code := w.podtask(argv[1:]...); code != exitOwnFailure || stderr != "Error: read the task definition: open /nowhere/web.json: no such file or directory\n" {
+	if _, stderr, code := w.podtask(argv[1:]...); code != command.ExitOwnFailure || stderr != "Error: read the task definition: open /nowhere/web.json: no such file or directory\n" {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}
 }

@@ -16,7 +16,7 @@ import (
 type LogPrinter struct {
 	Out, Err             io.Writer
 	outColors, errColors Colors
-	// prefix puts the container's name before each line, padded to width.
+	// Prefix puts the container's name before each line, padded to width.
 	Prefix bool
 	Width  int
 	Index  map[string]int

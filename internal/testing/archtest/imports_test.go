@@ -12,7 +12,12 @@ type rule struct {
 	pkg  string
 	may  []string
 	also []string // its tests, besides
+	// only, if not nil, are the packages of the group that the others may import.
+	only []string
 }
+
+// belowCLI is what the commands are made of.
+var belowCLI = []string{"pkg/", "internal/aws/", "internal/begin", "internal/config", "internal/connect", "internal/define/", "internal/engine/", "internal/host/", "internal/serve/", "internal/state/", "internal/unit/"}
 
 // leaves are small packages without imports of this module, which every group may use.
 var leaves = []string{"internal/atomicfile", "internal/term"}
@@ -59,8 +64,15 @@ var direction = []rule{
 	{pkg: "internal/kube/", may: []string{"pkg/", "internal/engine/", "internal/host/"}},
 
 	// The command line, and the programs.
+	{pkg: "internal/cli/console", may: []string{"pkg/", "internal/cli/helptext", "internal/engine/imagestore", "internal/engine/observe"}, also: []string{"internal/host/libpod"}},
+	{pkg: "internal/cli/helptext"},
+	{pkg: "internal/cli/lint"},
 	{pkg: "internal/cli/timeline"},
-	{pkg: "internal/cli/", may: []string{"pkg/", "internal/aws/", "internal/begin", "internal/config", "internal/connect", "internal/define/", "internal/engine/", "internal/host/", "internal/serve/", "internal/state/", "internal/unit/"}},
+	{pkg: "internal/cli/top", may: []string{"pkg/", "internal/cli/console", "internal/cli/timeline"}},
+	{pkg: "internal/cli/webui", may: []string{"pkg/", "internal/cli/console", "internal/cli/timeline", "internal/cli/top"}},
+	// The only rule for internal/cli itself: no group of commands imports another one.
+	{pkg: "internal/cli", may: slices.Concat(belowCLI, []string{"internal/cli/"})},
+	{pkg: "internal/cli/", may: belowCLI, only: []string{"internal/cli/command", "internal/cli/console", "internal/cli/helptext", "internal/cli/lint", "internal/cli/timeline", "internal/cli/top", "internal/cli/webui"}},
 	{pkg: "cmd/podtask", may: []string{"internal/cli"}},
 	{pkg: "cmd/podtask-compose", may: []string{"internal/define/composefile", "internal/define/convert"}},
 	{pkg: "cmd/podtask-kubelet", may: []string{"internal/begin", "internal/config", "internal/engine/", "internal/kube/", "internal/state/"}},
@@ -97,7 +109,10 @@ func badImports(p pkg, rules []rule) (bad []string, known bool) {
 	}
 	r := rules[i]
 	may := slices.Concat(r.may, leaves)
-	if strings.HasSuffix(r.pkg, "/") {
+	switch {
+	case r.only != nil:
+		may = append(may, r.only...)
+	case strings.HasSuffix(r.pkg, "/"):
 		may = append(may, r.pkg)
 	}
 	for _, imp := range p.Imports {

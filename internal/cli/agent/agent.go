@@ -1,0 +1,362 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/activation"
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/podtask/podtask/internal/begin"
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/config"
+	"github.com/podtask/podtask/internal/engine"
+	"github.com/podtask/podtask/internal/engine/fleet"
+	"github.com/podtask/podtask/internal/engine/logdelivery"
+	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/internal/engine/services"
+	"github.com/podtask/podtask/internal/serve"
+	"github.com/podtask/podtask/internal/serve/metrics"
+	"github.com/podtask/podtask/internal/state"
+	"github.com/podtask/podtask/internal/unit/supervise"
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/urfave/cli/v2"
+)
+
+func Command(p *command.Program) *cli.Command {
+	return &cli.Command{
+		Name:  "agent",
+		Usage: "run the tasks and services of this user until stopped",
+		Description: `The agent becomes the owner of every task that has none: tasks that exist when it starts,
+tasks that ` + "`podtask run`" + ` hands over, and tasks whose owner dies. It serves the API on
+$XDG_RUNTIME_DIR/podtask/podtask.sock (PODTASK_SOCKET), or on a socket passed by systemd.
+
+SIGTERM and SIGINT stop the agent. Containers continue to run, and the next agent becomes
+the owner of their tasks. With --stop-tasks, or if the user's systemd manager shuts down
+(with the host or after the last logout), the tasks are stopped. SIGHUP reloads log-level
+and stop-tasks from the configuration. SIGUSR1 logs what the agent is doing.
+
+Examples:
+  podtask agent
+  systemctl --user enable --now podtask.socket podtask.service`,
+		Flags:  command.ConfigFlags("agent"),
+		Action: p.WithMachine(runAgent),
+	}
+}
+
+func runAgent(ctx context.Context, s *command.Machine, c *cli.Context) error {
+	if err := command.NoArguments(c); err != nil {
+		return err
+	}
+	unlock, err := s.Engine.Tasks.LockAgent()
+	var locked *state.LockedError
+	if errors.As(err, &locked) {
+		return fmt.Errorf("there is an agent already: process %d since %s; `systemctl --user status podtask` or `kill %d`",
+			locked.Holder.PID, locked.Holder.Since.Local().Format(time.DateTime), locked.Holder.PID)
+	}
+	if err != nil {
+		return err
+	}
+	l, err := agentListener(s)
+	if err != nil {
+		return errors.Join(err, unlock())
+	}
+	s.LogLevel.Set(agentLevel(s.Config))
+	a := &agentRun{Machine: s, reload: func() (*config.Settings, error) { return s.Program.Configure(c) }}
+	return errors.Join(a.run(ctx, l), unlock())
+}
+
+// agentLevel is info unless another level is configured: an agent writes to a log, not to
+// a terminal.
+func agentLevel(c *config.Settings) slog.Level {
+	if c.Origin("log-level") == "default" {
+		return slog.LevelInfo
+	}
+	return c.Logging.Level
+}
+
+// agentListener is the socket that systemd passes on, else one of our own.
+func agentListener(s *command.Machine) (net.Listener, error) {
+	passed, err := activation.Listeners()
+	if err != nil {
+		return nil, fmt.Errorf("take the socket from systemd: %w", err)
+	}
+	switch len(passed) {
+	case 0:
+		return api.Listen(s.Connector.AgentSocket)
+	case 1:
+		return api.Guard(passed[0])
+	}
+	return nil, fmt.Errorf("systemd passes %d sockets: podtask.socket must have one ListenStream", len(passed))
+}
+
+// agentRun is the agent at work.
+type agentRun struct {
+	*command.Machine
+	fleet    *fleet.Fleet
+	services *services.Services
+	// reload reads the configuration again.
+	reload func() (*config.Settings, error)
+}
+
+// run serves and owns tasks until a signal ends it.
+func (a *agentRun) run(ctx context.Context, l net.Listener) error {
+	begin.Working()
+	signals := make(chan os.Signal, 8)
+	a.Program.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1)
+	owning, letGo := context.WithCancel(ctx)
+	defer letGo()
+	serving, stopServing := context.WithCancel(ctx)
+	defer stopServing()
+
+	a.fleet = engine.NewFleet(owning, a.Engine)
+	a.fleet.Taken = a.removeSocket
+	v := api.ThisVersion(a.Program.Version)
+	v.PID, v.Role, v.StateDir = os.Getpid(), "agent", a.Connector.StateDir
+	keeping, stopKeeping := context.WithCancel(owning)
+	defer stopKeeping()
+	if err := a.openServices(keeping); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	backend := serve.NewAgentBackend(a.Connector.Host, a.Config, a.fleet, a.services)
+	server := api.NewServer(backend, v)
+	m := metrics.New(a.Program.Version, a.states, func() int { return len(a.fleet.Owners()) })
+	m.Services(a.services.States)
+	m.Logs(a.routes)
+	m.Usage(a.states, a.Engine.Stats.ReadSlice)
+	a.Engine.Delivery.Observe(m.Output)
+	a.Engine.Owners.Observe(m.Operation)
+	server.Handle("GET /metrics", m.Handler())
+	doors, err := a.openDoors(backend, server, m.Handler())
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	failed := make(chan error, 4)
+	var wg sync.WaitGroup
+	wg.Go(func() { a.count(serving, m) })
+	for _, d := range doors {
+		wg.Go(func() { failed <- d.Serve(serving) })
+	}
+	wg.Go(func() { failed <- a.fleet.Run() })
+	kept := make(chan struct{})
+	wg.Go(func() {
+		defer close(kept)
+		a.services.Run()
+	})
+	wg.Go(func() { failed <- server.Serve(serving, l) })
+	supervise.Notify(a.Log, daemon.SdNotifyReady, "STATUS=ready")
+	a.Log.Info("the agent is ready", "socket", l.Addr().String(), "pid", v.PID)
+
+	err = a.work(ctx, signals, failed, a.watchdog())
+	supervise.Notify(a.Log, daemon.SdNotifyStopping, "STATUS=ending")
+	stopKeeping()
+	<-kept // or they would replace what is stopped now
+	if err == nil {
+		a.stopTasks(ctx, signals)
+	}
+	letGo()
+	stopServing()
+	wg.Wait()
+	a.Log.Info("the agent has ended")
+	return err
+}
+
+// openServices reads the records of services. One that cannot be read is logged and left
+// alone.
+func (a *agentRun) openServices(ctx context.Context) (err error) {
+	options := lifecycle.Options{Limits: a.Config.Tasks.Limits, Pull: a.Config.Tasks.Pull}
+	a.services, err = engine.NewServices(ctx, a.Engine, a.fleet, options)
+	if a.services != nil && err != nil {
+		a.Log.Error("a service is not kept", "error", err)
+		return nil
+	}
+	return err
+}
+
+// states are the recorded tasks, ours as their owners know them.
+func (a *agentRun) states() []lifecycle.State {
+	states, _ := a.Engine.Tasks.States()
+	for i, s := range states {
+		if o := a.fleet.Owner(s.ID); o != nil {
+			states[i] = o.State()
+		}
+	}
+	return states
+}
+
+// count keeps the counters of the metrics going until ctx ends, and tells the garbage collector
+// that there is work.
+func (a *agentRun) count(ctx context.Context, m *metrics.Metrics) {
+	err := a.Engine.Events.Read(ctx, a.Engine.Events.Last(ctx), true, func(e record.Event) error {
+		begin.Working()
+		m.Event(e)
+		return nil
+	})
+	if err != nil && ctx.Err() == nil {
+		a.Log.Warn("the counters of the metrics stand still", "error", err)
+	}
+}
+
+// removeSocket removes the socket that a killed owner has left of a task that is ours.
+func (a *agentRun) removeSocket(id string) {
+	if err := os.Remove(a.Connector.Socket(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		a.Log.Warn("the socket of the task's last owner stays", "task", id, "error", err)
+	}
+}
+
+// watchdog is how often systemd wants to hear from us; 0 for never.
+func (a *agentRun) watchdog() time.Duration {
+	within, err := daemon.SdWatchdogEnabled(false)
+	if err != nil {
+		a.Log.Warn("the watchdog is not fed", "error", err)
+	}
+	return within
+}
+
+// statusEvery is how often the status line of the service is renewed.
+const statusEvery = 10 * time.Second
+
+// work returns at the signal to end (nil) or when something has failed.
+func (a *agentRun) work(ctx context.Context, signals <-chan os.Signal, failed <-chan error, watchdog time.Duration) error {
+	var feed <-chan time.Time
+	if watchdog > 0 {
+		t := time.NewTicker(watchdog / 2)
+		defer t.Stop()
+		feed = t.C
+	}
+	status := time.NewTicker(statusEvery)
+	defer status.Stop()
+	for {
+		select {
+		case sig := <-signals:
+			switch sig {
+			case syscall.SIGUSR1:
+				a.dump()
+			case syscall.SIGHUP:
+				a.reconfigure()
+			default:
+				a.Log.Info("the agent ends", "signal", sig.String())
+				return nil
+			}
+		case err := <-failed:
+			if err == nil {
+				err = errors.New("the agent ended by itself")
+			}
+			return err
+		case <-feed:
+			a.feed(ctx, watchdog)
+		case <-status.C:
+			supervise.Notify(a.Log, "STATUS="+a.status())
+			a.CleanUp(ctx)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// reconfigure applies the settings that can change while the agent runs. A configuration
+// with errors changes nothing.
+func (a *agentRun) reconfigure() {
+	settings, err := a.reload()
+	if err != nil {
+		a.Log.Error("the configuration stays as it was", "error", err)
+		return
+	}
+	a.Config.Logging.Level, a.Config.Agent.StopTasks = settings.Logging.Level, settings.Agent.StopTasks
+	a.LogLevel.Set(agentLevel(settings))
+	a.Log.Info("the configuration is read", "log-level", a.LogLevel.Level(), "stop-tasks", settings.Agent.StopTasks)
+}
+
+// feed resets the watchdog as long as no loop of a task or a service is stuck and the API
+// answers.
+func (a *agentRun) feed(ctx context.Context, within time.Duration) {
+	if stuck := a.fleet.Stuck(within / 2); len(stuck) > 0 {
+		a.Log.Error("the loops of these tasks are stuck", "tasks", stuck)
+		return
+	}
+	if stuck := a.services.Stuck(within / 2); len(stuck) > 0 {
+		a.Log.Error("the loops of these services are stuck", "services", stuck)
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, within/4)
+	defer cancel()
+	c, err := api.Dial(ctx, a.Connector.AgentSocket)
+	if err != nil {
+		a.Log.Error("the agent does not answer itself", "error", err)
+		return
+	}
+	c.Close()
+	supervise.Notify(a.Log, daemon.SdNotifyWatchdog)
+}
+
+// status counts the tasks that are ours, for `systemctl status`.
+func (a *agentRun) status() string {
+	owners := a.fleet.Owners()
+	running := 0
+	for _, o := range owners {
+		if o.State().Status() == lifecycle.StatusRunning {
+			running++
+		}
+	}
+	return fmt.Sprintf("%d tasks owned, %d of them running", len(owners), running)
+}
+
+// dump logs what each owner is doing.
+func (a *agentRun) dump() {
+	now := time.Now()
+	a.Log.Warn("state asked for by SIGUSR1", "status", a.status(), "pid", os.Getpid())
+	for _, o := range a.fleet.Owners() {
+		s := o.State()
+		a.Log.Warn("task", "id", s.ID, "name", s.Name, "status", s.Status().String(), "goal", s.Goal.String(),
+			"health", s.Health().String(), "busy", o.Busy(now), "wake", s.Wake(now))
+	}
+}
+
+// stopTasks stops the tasks in order, if this end is one at which they should be. A
+// second signal gives up on that.
+func (a *agentRun) stopTasks(ctx context.Context, signals <-chan os.Signal) {
+	if how := a.Config.Agent.StopTasks; how == config.StopNever || how == config.StopAtShutdown && !a.Engine.User.ShuttingDown(ctx) {
+		return
+	}
+	ctx, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		a.fleet.StopAll(ctx, "the end of the agent")
+	}()
+	more := time.NewTicker(statusEvery)
+	defer more.Stop()
+	for {
+		supervise.Notify(a.Log, "STATUS=stopping: "+a.status(), fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", (3*statusEvery).Microseconds()))
+		select {
+		case <-done:
+			return
+		case sig := <-signals:
+			if sig == syscall.SIGTERM || sig == syscall.SIGINT {
+				giveUp()
+			}
+		case <-more.C:
+		}
+	}
+}
+
+// routes lists the containers whose output is sent to a server.
+func (a *agentRun) routes() (all []logdelivery.Status) {
+	for _, st := range a.states() {
+		routes, err := a.Engine.Delivery.Routes(st)
+		if err != nil {
+			a.Log.Warn("the log files cannot be measured", "task", st.ID, "error", err)
+		}
+		all = append(all, routes...)
+	}
+	return all
+}

@@ -1,0 +1,82 @@
+package agent
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/podtask/podtask/internal/aws/adapter"
+	"github.com/podtask/podtask/internal/aws/awsapi"
+	"github.com/podtask/podtask/internal/aws/awskey"
+	"github.com/podtask/podtask/internal/aws/sigv4"
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/define"
+	"github.com/podtask/podtask/internal/serve"
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/api/connlimit"
+)
+
+// openDoors listens on the configured addresses. The ECS API is on the agent's socket too.
+func (a *agentRun) openDoors(backend serve.AgentBackend, server *api.Server, metrics http.Handler) (doors []command.Door, err error) {
+	ecs := adapter.NewECS(backend)
+	sessions := adapter.NewECSSessions(ecs)
+	aws, err := a.awsServer(backend, ecs, sessions)
+	if err != nil {
+		return nil, err
+	}
+	server.Handle("POST /{$}", aws.Trusted())
+	served := awsDoor(aws.Signed())
+	served.Ended = sessions.Close
+	for _, d := range []struct {
+		address, key string
+		command.Door
+	}{
+		{a.Config.Agent.MetricsListen, "metrics-listen", metricsDoor(metrics)},
+		{a.Config.Agent.AWSListen, "aws-listen", served},
+	} {
+		if d.address == "" {
+			continue
+		}
+		if d.Listener, err = net.Listen("tcp", d.address); err != nil {
+			for _, open := range doors {
+				_ = open.Listener.Close()
+			}
+			return nil, fmt.Errorf("listen for %s: %w; choose another %s", d.What, err, d.key)
+		}
+		a.Log.Info("listening", "for", d.What, "address", d.Listener.Addr().String())
+		doors = append(doors, d.Door)
+	}
+	return doors, nil
+}
+
+// metricsDoor serves metrics.
+func metricsDoor(metrics http.Handler) command.Door {
+	scrape := http.NewServeMux()
+	scrape.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		defer connlimit.Serving(r.Context())()
+		metrics.ServeHTTP(w, r)
+	})
+	return command.Door{What: "metrics", Handler: scrape, Connections: 32}
+}
+
+// awsDoor serves requests of AWS clients.
+func awsDoor(signed http.Handler) command.Door {
+	return command.Door{What: "the ECS API", Handler: signed, Connections: 64}
+}
+
+// awsServer answers clients of ECS.
+func (a *agentRun) awsServer(backend serve.AgentBackend, ecs adapter.ECS, sessions adapter.ECSSessions) (*awsapi.Server, error) {
+	definitions, err := define.OpenCatalog(a.Connector.StateDir, "podtask agent")
+	if err != nil {
+		return nil, err
+	}
+	records, err := adapter.OpenECSRecords(a.Connector.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	return awsapi.New(awsapi.Config{
+		Log: a.Log, Key: func() (sigv4.Key, error) { return awskey.Load(a.Connector.StateDir) }, Definitions: definitions, Records: records,
+		Tasks: ecs, Parser: ecs, Host: ecs, Logs: ecs, Sessions: sessions, Services: adapter.NewECSServices(backend), Now: time.Now,
+	}), nil
+}

@@ -1,0 +1,38 @@
+package agent
+
+import (
+	"fmt"
+	"syscall"
+
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/urfave/cli/v2"
+)
+
+// KubeletProgram is the program of a node. It is not linked here: the client of Kubernetes
+// would more than double podtask.
+const KubeletProgram = "podtask-kubelet"
+
+func KubeletCommand(p *command.Program) *cli.Command {
+	return &cli.Command{
+		Name:  "kubelet",
+		Usage: "make this host a node of a Kubernetes cluster",
+		Description: `Executes the program podtask-kubelet, which is installed beside podtask, with all
+arguments. "podtask kubelet --help" lists its flags. It needs an agent: the agent runs the
+Pods that the cluster binds to this node. See docs/kubernetes.md.
+
+Examples:
+  podtask kubelet --kubeconfig node.kubeconfig --node-name edge1
+  podtask kubelet --help`,
+		Action: func(c *cli.Context) error { return runKubelet(p, c.Args().Slice()) },
+	}
+}
+
+// kubelet becomes podtask-kubelet; it returns only if that is not possible.
+func runKubelet(p *command.Program, args []string) error {
+	path, err := p.FindProgram(KubeletProgram)
+	if err != nil {
+		return err
+	}
+	err = syscall.Exec(path, append([]string{KubeletProgram}, args...), p.Environ())
+	return fmt.Errorf("execute %s: %w", path, err)
+}

@@ -1,0 +1,44 @@
+package command
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/podtask/podtask/internal/define/adjust"
+	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/urfave/cli/v2"
+)
+
+// AdjustFlags are the flags of run that change what a definition says, in the
+// words of podman run.
+func AdjustFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "publish", Aliases: []string{"p"}, Usage: "publish a port, `[[IP:]HOST:]CONTAINER[/PROTOCOL]`, in place of the definition's for the same container port"},
+		&cli.StringFlag{Name: "network", Usage: "use the network `MODE` bridge, host or none; or let the containers share one network namespace, connected by pasta, by slirp4netns, or (shared) as usual; or join a Podman network by its name"},
+		&cli.StringSliceFlag{Name: "secret", Usage: "give every container a Podman secret, `NAME[,type=env|mount][,target=...]`"},
+		&cli.StringFlag{Name: "memory", Aliases: []string{"m"}, Usage: "limit the task to `SIZE` bytes, or 512m, 2g; 0 for no limit"},
+		&cli.StringFlag{Name: "cpus", Usage: "limit the task to `NUMBER` CPUs; 0 for no limit"},
+		&cli.StringFlag{Name: "stop-timeout", Usage: "give each container `SECONDS` between SIGTERM and SIGKILL"},
+	}
+}
+
+// AdjustWords reads them.
+func AdjustWords(c *cli.Context) adjust.FlagValues {
+	return adjust.FlagValues{
+		Publish: c.StringSlice("publish"), Secrets: c.StringSlice("secret"), Network: c.String("network"),
+		Memory: c.String("memory"), CPUs: c.String("cpus"), StopTimeout: c.String("stop-timeout"),
+	}
+}
+
+// ParseAdjustments parses them. The error holds all that is wrong.
+func ParseAdjustments(c *cli.Context) (taskdef.Adjustments, error) {
+	a, wrong := AdjustWords(c).Parse()
+	var lines []string
+	for _, w := range wrong {
+		lines = append(lines, fmt.Sprintf("--%s: %v", w.Flag, w.Err))
+	}
+	if len(lines) > 0 {
+		return a, Usagef("run", "%s", strings.Join(lines, "\n  "))
+	}
+	return a, nil
+}

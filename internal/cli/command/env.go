@@ -1,0 +1,75 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/podtask/podtask/internal/define/envfile"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// ReadEnv gathers the variables of --env-file and --env; later ones win. A name
+// without a value takes the value from the environment of podtask and is left out if it
+// is not set there, as in Podman. Errors never contain a value.
+func ReadEnv(p *Program, verb string, files, words []string) ([]taskdef.EnvVar, error) {
+	var vars []taskdef.EnvVar
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, fmt.Errorf("read the environment: %w", err)
+		}
+		more, err := parseEnvFile(p, f)
+		f.Close()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		vars = append(vars, more...)
+	}
+	for _, w := range words {
+		v, ok, err := envVar(p, w)
+		if err != nil {
+			return nil, Usagef(verb, "--env: %v", err)
+		}
+		if ok {
+			vars = append(vars, v)
+		}
+	}
+	return vars, nil
+}
+
+// parseEnvFile reads lines of NAME=VALUE or NAME; quotes are part of a value.
+func parseEnvFile(p *Program, r io.Reader) ([]taskdef.EnvVar, error) {
+	var vars []taskdef.EnvVar
+	err := envfile.Lines(r, func(line string) error {
+		v, ok, err := envVar(p, strings.TrimLeft(line, " \t"))
+		if ok {
+			vars = append(vars, v)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return vars, nil
+}
+
+// envVar reads NAME=VALUE or NAME. Ok is false for a NAME that is not set here.
+func envVar(p *Program, word string) (v taskdef.EnvVar, ok bool, err error) {
+	name, value, given := strings.Cut(word, "=")
+	switch {
+	case name == "" || strings.ContainsAny(name, " \t"):
+		return v, false, fmt.Errorf("the name of the variable is empty or contains a blank: write NAME=VALUE or NAME")
+	case strings.ContainsRune(word, 0):
+		return v, false, fmt.Errorf("the variable contains a NUL character")
+	case given:
+		return taskdef.EnvVar{Name: name, Value: value}, true, nil
+	}
+	for _, e := range p.Environ() {
+		if n, set, _ := strings.Cut(e, "="); n == name {
+			return taskdef.EnvVar{Name: name, Value: set}, true, nil
+		}
+	}
+	return v, false, nil
+}

@@ -1,0 +1,120 @@
+package command
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/podtask/podtask/internal/config"
+	"github.com/urfave/cli/v2"
+)
+
+// CommandPath is the running command as users write it, without the name of the program.
+func CommandPath(c *cli.Context) string { return strings.TrimPrefix(c.Command.HelpName, "podtask ") }
+
+func HelpFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show this help"}
+}
+
+// OptionalFlag is a flag whose value may be left out: --wait is --wait=BARE.
+type OptionalFlag struct {
+	*cli.StringFlag
+	Bare string
+}
+
+// Flags that several verbs have.
+
+func IgnoreFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "ignore", Aliases: []string{"i"}, Usage: "no error for a task that does not exist"}
+}
+
+// ManyTasksFlags are those of verbs that do something to one task or many.
+func ManyTasksFlags(verb, all string) []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: all},
+		&cli.StringSliceFlag{Name: "filter", Usage: verb + " the tasks that fit `KEY=VALUE`; keys are " + TaskFilterKeys + "; values of one key add up, different keys narrow down"},
+		IgnoreFlag(),
+	}
+}
+
+func QuietFlag(what string) cli.Flag {
+	return &cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print " + what + " only"}
+}
+
+func NoTruncFlag(what string) cli.Flag {
+	return &cli.BoolFlag{Name: "no-trunc", Usage: "do not shorten " + what}
+}
+
+// FormatFlag is for lists and documents; words are the formats besides Go templates.
+func FormatFlag(words string) cli.Flag {
+	return &cli.StringFlag{Name: "format", Aliases: []string{"output", "o"}, Usage: "print in `FORMAT` " + words}
+}
+
+// The formats of lists, and of what is no list.
+const (
+	ListFormats = "table, wide, json, yaml, a Go template, or table with a Go template"
+	ItemFormats = "json, yaml or a Go template"
+)
+
+func SortFlag() cli.Flag {
+	return &cli.StringFlag{Name: "sort", Usage: "sort by `COLUMN`, the header in small letters"}
+}
+
+func FilterFlag(keys string) cli.Flag {
+	return &cli.StringSliceFlag{Name: "filter", Usage: "show only what fits `KEY=VALUE`; keys are " + keys + "; values of one key add up, different keys narrow down"}
+}
+
+// Configure reads the configuration and the flags of this command line.
+func (p *Program) Configure(c *cli.Context) (*config.Settings, error) {
+	settings, err := config.Load(config.Source{Getenv: p.Getenv})
+	if err != nil {
+		return nil, err
+	}
+	given := c.FlagNames() // IsSet looks at each flag of the program, for each key
+	for _, k := range config.Keys() {
+		if slices.Contains(given, k.Name) {
+			value := c.String(k.Name)
+			if k.Path && value != "" {
+				if value, err = filepath.Abs(value); err != nil {
+					return nil, err
+				}
+			}
+			if err := settings.SetFlag(k.Name, value); err != nil {
+				return nil, Usagef(CommandPath(c), "%v", err)
+			}
+		}
+	}
+	return settings, nil
+}
+
+// ConfigFlags are the flags of a verb that are keys of the configuration; those of
+// every command for an empty one.
+func ConfigFlags(verb string) []cli.Flag {
+	var flags []cli.Flag
+	for _, k := range config.Keys() {
+		if k.Verb == verb {
+			flags = append(flags, &cli.StringFlag{Name: k.Name, Usage: flagHelp(k), DefaultText: k.Default, Hidden: k.Rare})
+		}
+	}
+	return flags
+}
+
+// flagHelp has the values behind the help.
+func flagHelp(k config.Key) string {
+	help := k.Help
+	for i, v := range k.Values {
+		separator := ", "
+		if i == 0 {
+			separator = ": "
+		}
+		help += separator + v
+	}
+	return help + " (" + k.Env() + ")"
+}
+
+func NoArguments(c *cli.Context) error {
+	if c.Args().Present() {
+		return Usagef(CommandPath(c), "%s takes no arguments, and there is %q", CommandPath(c), c.Args().First())
+	}
+	return nil
+}

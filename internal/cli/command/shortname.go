@@ -1,0 +1,33 @@
+package command
+
+import (
+	"slices"
+
+	"github.com/podtask/podtask/pkg/images"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// WarnShort says what a name without a registry is taken for, as ECS does.
+func WarnShort(p *Program, ref string) {
+	r, err := images.ParseRef(ref)
+	if err == nil {
+		p.Warn("image %q names no registry and is taken for %s; write that to be sure", ref, r)
+	}
+}
+
+// WarnShortNames warns for each image of a task that names no registry, unless a
+// local copy will do.
+func WarnShortNames(p *Program, t taskdef.Task, o lifecycle.Options) {
+	if o.Pull == lifecycle.PullNever {
+		return
+	}
+	var seen []string
+	for _, c := range t.Containers {
+		r, err := images.ParseRef(c.Image)
+		if err == nil && r.Short() && !slices.Contains(seen, c.Image) {
+			seen = append(seen, c.Image)
+			WarnShort(p, c.Image)
+		}
+	}
+}

@@ -1,0 +1,12 @@
+package command
+
+import (
+	"os"
+
+	"golang.org/x/term"
+)
+
+func IsTerminal(r any) bool {
+	f, ok := r.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

@@ -1,0 +1,3 @@
+// Package image has the commands for images: digests, the images that podtask pulled, and their
+// removal.
+package image

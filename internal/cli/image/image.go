@@ -1,0 +1,277 @@
+package image
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/engine/imagestore"
+	"github.com/podtask/podtask/pkg/images"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/urfave/cli/v2"
+)
+
+func Command(p *command.Program) *cli.Command {
+	return &cli.Command{
+		Name:  "image",
+		Usage: "query registries about images, list and remove those podtask pulled",
+		Description: `Examples:
+  podtask image resolve docker.io/library/alpine:3.20
+  podtask image ls
+  podtask image prune --dry-run`,
+		Subcommands: []*cli.Command{imageResolveCommand(p), imageListCommand(p), imagePruneCommand(p)},
+	}
+}
+
+func imageResolveCommand(p *command.Program) *cli.Command {
+	return &cli.Command{
+		Name:      "resolve",
+		Usage:     "query registries about images, and pull nothing",
+		ArgsUsage: "REF ...",
+		Description: `The output has the digest, the kind, the digest for the platform of this host and all
+platforms. With --quick only the digest is requested, which Docker Hub does not count as
+a pull.
+
+Examples:
+  podtask image resolve docker.io/library/alpine:3.20 ghcr.io/team/app:1
+  podtask image resolve --platform linux/arm64 --format json quay.io/team/app:1`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "quick", Usage: "request the digest only"},
+			&cli.StringFlag{Name: "platform", Usage: "choose the image for `OS/ARCH` instead of this host's"},
+			command.QuietFlag("digests"),
+			command.NoTruncFlag("digests"),
+			command.FormatFlag(command.ListFormats),
+		},
+		Action: p.WithMachine(imageResolve),
+	}
+}
+
+func imageListCommand(p *command.Program) *cli.Command {
+	return &cli.Command{
+		Name:  "ls",
+		Usage: "list the images that podtask pulled",
+		Description: `An image that must not be removed is listed with the reason.
+
+Examples:
+  podtask image ls
+  podtask image ls --format json`,
+		Flags:  []cli.Flag{command.QuietFlag("ids"), command.NoTruncFlag("ids"), command.FormatFlag(command.ListFormats), command.SortFlag()},
+		Action: p.WithMachine(imageList),
+	}
+}
+
+func imagePruneCommand(p *command.Program) *cli.Command {
+	return &cli.Command{
+		Name:  "prune",
+		Usage: "remove unused images that podtask pulled",
+		Description: `Images that were there before podtask pulled them stay, and so do those that a task or
+any other container uses.
+
+Examples:
+  podtask image prune --dry-run
+  podtask image prune --older-than 168h`,
+		Flags: []cli.Flag{
+			command.QuietFlag("ids"), command.NoTruncFlag("ids"),
+			&cli.BoolFlag{Name: "dry-run", Aliases: []string{"n"}, Usage: "remove nothing, list what would be removed"},
+			&cli.DurationFlag{Name: "older-than", Usage: "only images not used for `TIME`; never less than ten minutes", DefaultText: "10m"},
+			&cli.IntFlag{Name: "limit", Usage: "at most `N`, least recently used first", DefaultText: "no limit"},
+			command.FormatFlag(command.ListFormats),
+		},
+		Action: p.WithMachine(imagePrune),
+	}
+}
+
+// resolvedImage is an answer of registries; templates see its fields.
+type resolvedImage struct {
+	Reference string `json:"reference"`
+	// Canonical is name@digest.
+	Canonical string `json:"canonical,omitempty"`
+	Digest    string `json:"digest,omitempty"`
+	MediaType string `json:"mediaType,omitempty"`
+	// Platforms is empty with --quick.
+	Platforms []images.Variant `json:"platforms,omitempty"`
+	// PlatformDigest is the manifest for this host or --platform; empty if there is none.
+	PlatformDigest string `json:"platformDigest,omitempty"`
+	// Assumed: the reference named no registry, and docker.io was assumed.
+	Assumed bool `json:"dockerHubAssumed,omitempty"`
+	// NoDigest: the manifest has schema 1, which has none.
+	NoDigest bool `json:"noDigest,omitempty"`
+}
+
+// Kind is index for several platforms, image for one.
+func (r resolvedImage) Kind() string {
+	switch {
+	case r.NoDigest:
+		return "schema 1"
+	case strings.Contains(r.MediaType, "index") || strings.Contains(r.MediaType, "list"):
+		return "index"
+	case r.MediaType == "":
+		return ""
+	default:
+		return "image"
+	}
+}
+
+func imageResolve(ctx context.Context, s *command.Machine, c *cli.Context) error {
+	refs := c.Args().Slice()
+	if len(refs) == 0 {
+		return command.Usagef("image resolve", "no REF to resolve")
+	}
+	want := images.Here()
+	if text := c.String("platform"); text != "" {
+		var err error
+		if want, err = images.ParsePlatform(text); err != nil {
+			return command.Usagef("image resolve", "--platform: %v", err)
+		}
+	}
+	found := make([]resolvedImage, len(refs))
+	errs := make([]error, len(refs))
+	var wg sync.WaitGroup
+	for i, ref := range refs {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
+			d, err := s.Engine.Images.Describe(ctx, ref, want, c.Bool("quick"))
+			found[i], errs[i] = newResolvedImage(d), err
+		})
+	}
+	wg.Wait()
+	code := 0
+	for i, err := range errs {
+		if err != nil {
+			fmt.Fprintf(s.Program.Stderr, "Error: %v\n", err)
+			code = command.ExitOwnFailure
+			continue
+		}
+		if found[i].Assumed {
+			command.WarnShort(s.Program, refs[i])
+		}
+		if len(found[i].Platforms) > 0 && found[i].PlatformDigest == "" {
+			s.Program.Warn("%s has no image for %s", found[i].Reference, want)
+		}
+	}
+	found = slices.DeleteFunc(found, func(r resolvedImage) bool { return r.Reference == "" })
+	return errors.Join(printResolved(s, c, found), command.ExitWith(code))
+}
+
+func newResolvedImage(d images.Description) resolvedImage {
+	r := resolvedImage{
+		Reference: d.Reference, Canonical: d.Canonical, Digest: d.Digest, MediaType: d.MediaType,
+		Platforms: d.Variants, Assumed: d.Short, NoDigest: d.Skipped,
+	}
+	if d.Chosen != nil {
+		r.PlatformDigest = d.Chosen.Digest
+	}
+	return r
+}
+
+func printResolved(s *command.Machine, c *cli.Context, found []resolvedImage) error {
+	if c.Bool("quiet") {
+		for _, r := range found {
+			fmt.Fprintln(s.Program.Stdout, r.Digest)
+		}
+		return nil
+	}
+	return command.PrintItems(s.Program.Stdout, c, found, func(bool) error {
+		return console.WriteTable(s.Program.Stdout, resolvedRows(c, found))
+	})
+}
+
+func resolvedRows(c *cli.Context, found []resolvedImage) [][]string {
+	rows := [][]string{{"REFERENCE", "DIGEST", "KIND", "PLATFORM DIGEST", "PLATFORMS"}}
+	short := shortener(c, console.ShortDigest)
+	for _, r := range found {
+		var platforms []string
+		for _, v := range r.Platforms {
+			platforms = append(platforms, v.Platform.String())
+		}
+		rows = append(rows, []string{r.Reference, cmp.Or(short(r.Digest), "-"), cmp.Or(r.Kind(), "-"), cmp.Or(short(r.PlatformDigest), "-"), cmp.Or(strings.Join(platforms, " "), "-")})
+	}
+	return rows
+}
+
+func imageList(ctx context.Context, s *command.Machine, c *cli.Context) error {
+	if err := command.NoArguments(c); err != nil {
+		return err
+	}
+	list, err := s.Engine.Pruner.List(ctx)
+	if err != nil {
+		return err
+	}
+	kept := command.Column[imagestore.LocalImage]{Head: "KEPT BECAUSE", Cell: func(l imagestore.LocalImage) string {
+		if l.Keep == "" && l.Manual {
+			return "pulled with prefer-cached: only prune removes it"
+		}
+		return cmp.Or(l.Keep, command.NoValue)
+	}}
+	return printImages(s, c, list, kept)
+}
+
+func imagePrune(ctx context.Context, s *command.Machine, c *cli.Context) error {
+	if err := command.NoArguments(c); err != nil {
+		return err
+	}
+	if c.Int("limit") < 0 || c.Duration("older-than") < 0 {
+		return command.Usagef("image prune", "--limit and --older-than must not be negative")
+	}
+	removed, err := s.Engine.Pruner.Prune(ctx, imagestore.PruneOptions{
+		MinAge: c.Duration("older-than"), Limit: c.Int("limit"), DryRun: c.Bool("dry-run"), Demanded: true,
+	})
+	if printErr := printImages(s, c, removed); err == nil {
+		err = printErr
+	}
+	if !c.Bool("quiet") && err == nil {
+		fmt.Fprintln(s.Program.Stderr, pruneText(removed, c.Bool("dry-run")))
+	}
+	return err
+}
+
+// pruneText sums a clean-up up. Images may share layers, which count in each.
+func pruneText(removed []imagestore.LocalImage, dry bool) string {
+	var bytes int64
+	for _, l := range removed {
+		bytes += l.Size
+	}
+	did := "removed"
+	if dry {
+		did = "would remove"
+	}
+	switch len(removed) {
+	case 0:
+		return did + " nothing; `podtask image ls` says why images are kept"
+	case 1:
+		return fmt.Sprintf("%s 1 image of %s", did, console.BytesText(bytes))
+	default:
+		return fmt.Sprintf("%s %d images of up to %s", did, len(removed), console.BytesText(bytes))
+	}
+}
+
+// shortener shortens what people read, unless --no-trunc.
+func shortener(c *cli.Context, shorten func(string) string) func(string) string {
+	if c.Bool("no-trunc") {
+		return func(whole string) string { return whole }
+	}
+	return shorten
+}
+
+// printImages prints images in the columns that list and prune have, and in more.
+func printImages(s *command.Machine, c *cli.Context, list []imagestore.LocalImage, more ...command.Column[imagestore.LocalImage]) error {
+	type image = imagestore.LocalImage
+	now, short := time.Now(), shortener(c, lifecycle.ShortID)
+	id := func(l image) string { return short(l.ID) }
+	columns := []command.Column[image]{
+		{Head: "ID", Cell: id},
+		{Head: "NAME", Cell: func(l image) string { return cmp.Or(strings.Join(l.Names, " "), l.Target) }},
+		{Head: "SIZE", Cell: func(l image) string { return console.BytesText(l.Size) }, Order: func(a, b image) int { return cmp.Compare(b.Size, a.Size) }},
+		{Head: "PULLED", Cell: func(l image) string { return console.Ago(now, l.PulledAt) }, Order: func(a, b image) int { return b.PulledAt.Compare(a.PulledAt) }},
+		{Head: "USED", Cell: func(l image) string { return console.Ago(now, l.UsedAt) }, Order: func(a, b image) int { return b.UsedAt.Compare(a.UsedAt) }},
+	}
+	return command.Listing[image]{Items: list, Id: id, Columns: append(columns, more...)}.Print(s.Program.Stdout, c)
+}

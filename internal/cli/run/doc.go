@@ -1,0 +1,3 @@
+// Package run has the commands that read a definition: run, the owner of a detached task,
+// validate, plan, init and schema.
+package run

@@ -1,0 +1,2 @@
+// Package service has the commands for registered task definitions and for services.
+package service

@@ -1,0 +1,535 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/term"
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/urfave/cli/v2"
+)
+
+// serviceVerb is a command of `service`, with how many arguments it takes.
+type serviceVerb struct {
+	name, args, usage string
+	least, most       int
+	flags             []cli.Flag
+	example           string
+	do                func(serviceCall, context.Context, []string) error
+}
+
+func Command(p *command.Program) *cli.Command {
+	group := &cli.Command{
+		Name:  "service",
+		Usage: "keep copies of a task running, and roll them to new revisions",
+		Description: `The agent keeps the requested number of copies of a task definition. It replaces copies
+that stop or become unhealthy, with longer delays while they keep failing. update rolls to
+a new revision, one copy after the other; when tasks of it keep failing, the service
+returns to the previous revision. See docs/services.md.
+
+Examples:
+  podtask service create web web.json --count 3 --wait
+  podtask service update web --family web:2 --wait --timeout 5m
+  podtask service scale web=5 worker=0
+  podtask service ps web
+  podtask service history web
+  podtask service rm --force web`,
+	}
+	for _, v := range serviceVerbs() {
+		group.Subcommands = append(group.Subcommands, &cli.Command{
+			Name: v.name, Usage: v.usage, ArgsUsage: v.args, Flags: v.flags,
+			Description: "Examples:\n  podtask service " + v.example,
+			Action:      p.WithMachine(v.run),
+		})
+	}
+	return group
+}
+
+func serviceVerbs() []serviceVerb {
+	output, sorted := command.FormatFlag(command.ListFormats), command.SortFlag()
+	force := func(usage string) cli.Flag {
+		return &cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Usage: usage}
+	}
+	return []serviceVerb{
+		{"create", "NAME FILE|FAMILY[:REV]", "create a service; a FILE is registered first", 1, 2, SettingsFlags(), "create web web.json --count 3 --wait", serviceCall.create},
+		{"ls", " ", "list services", 0, 0, []cli.Flag{command.QuietFlag("names"), output, sorted}, "ls", serviceCall.list},
+		{"ps", "NAME", "list the tasks of a service", 1, 1, []cli.Flag{
+			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show copies that have stopped too"}, command.QuietFlag("ids"), output, sorted,
+		}, "ps web", serviceCall.ps},
+		{"inspect", "NAME ...", "show services in full", 1, many, []cli.Flag{command.FormatFlag(command.ItemFormats)}, "inspect web", serviceCall.inspect},
+		{
+			"update", "NAME [FILE|FAMILY[:REV]]", "roll to another revision or other settings; a FILE is registered first", 1, 2,
+			append(SettingsFlags(), force("replace all copies even if nothing differs")), "update web --family web:2 --wait --timeout 5m", serviceCall.update,
+		},
+		{"scale", "NAME=N ...", "change the number of copies", 1, many, waitFlags("all copies are healthy"), "scale web=5 worker=0", serviceCall.scale},
+		{"rollback", "NAME", "return to the previous revision", 1, 1, waitFlags("all copies are healthy"), "rollback web", serviceCall.rollback},
+		{"history", "NAME", "list the latest ten deployments of a service, and what became of each", 1, 1, []cli.Flag{output, sorted}, "history web", showHistory},
+		{"events", "NAME", "list the events of a service", 1, 1, []cli.Flag{output}, "events web", serviceCall.events},
+		{
+			"rm", "NAME ...", "remove services that are scaled to 0", 1, many,
+			append(waitFlags("the tasks are removed"), force("stop the copies first")), "rm --force web", serviceCall.rm,
+		},
+	}
+}
+
+// SettingsFlags are those of create and update.
+func SettingsFlags() []cli.Flag {
+	return append([]cli.Flag{
+		&cli.IntFlag{Name: "count", Usage: "keep `NUMBER` copies", DefaultText: "1"},
+		&cli.StringFlag{Name: "family", Usage: "use the registered `FAMILY[:REV]`"},
+		&cli.IntFlag{Name: "min-healthy", Usage: "keep at least `PERCENT` of the copies healthy while rolling", DefaultText: "one after the other"},
+		&cli.IntFlag{Name: "max", Usage: "have at most `PERCENT` of the copies while rolling", DefaultText: "one after the other"},
+		&cli.BoolFlag{Name: "no-rollback", Usage: "keep a deployment that fails, for inspection"},
+		&cli.DurationFlag{Name: "health-grace", Usage: "ignore failed health checks for `TIME` after the start of a copy", DefaultText: "0s"},
+		&cli.StringSliceFlag{Name: "listen", Usage: "forward connections to healthy copies: `[IP:]PORT=CONTAINER:PORT`, or none"},
+		&cli.DurationFlag{Name: "drain", Usage: "let a copy finish its connections for `TIME` before it is stopped", DefaultText: "30s"},
+		&cli.StringSliceFlag{Name: "env", Aliases: []string{"e"}, Usage: "set `NAME=VALUE` in every container"},
+		&cli.StringSliceFlag{Name: "env-file", Usage: "read variables from `FILE`, one per line"},
+		&cli.StringSliceFlag{Name: "var", Usage: "set a placeholder: `NAME=VALUE`"},
+		&cli.StringFlag{Name: "override", Usage: "change the definition as `FILE` says, an ECS TaskOverride"},
+		&cli.StringFlag{Name: "pull", Usage: "pull images as `POLICY` says: default, always, once, prefer-cached or never", DefaultText: "as configured for the agent"},
+		&cli.StringFlag{Name: "limits", Usage: "apply cpu and memory limits in `MODE` enforce, best-effort or off", DefaultText: "as configured for the agent"},
+		&cli.StringFlag{Name: "pids-limit", Usage: "allow each copy `NUMBER` processes and threads, 0 for no limit", DefaultText: "as configured for the agent"},
+		&cli.StringFlag{Name: "cpu-period", Usage: "use a period of `TIME`, 8ms to 1s, for the cpu limit", DefaultText: "as configured for the agent"},
+		&cli.BoolFlag{Name: "clamp-ulimits", Usage: "lower ulimits of the definition to the hard limits of the agent's user"},
+		command.WithoutFlag(),
+	}, slices.Concat(command.ReferenceFlags(), command.AdjustFlags(), waitFlags("all copies are healthy"))...)
+}
+
+func waitFlags(until string) []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "wait", Usage: "wait until " + until},
+		&cli.DurationFlag{Name: "timeout", Usage: "with --wait: wait at most `TIME`", DefaultText: "no limit"},
+	}
+}
+
+// serviceCall is a command of `service` at work.
+type serviceCall struct {
+	*command.Machine
+	c      *cli.Context
+	client *api.Client
+}
+
+func (v serviceVerb) run(ctx context.Context, s *command.Machine, c *cli.Context) error {
+	args, path := c.Args().Slice(), command.CommandPath(c)
+	switch {
+	case len(args) < v.least:
+		return command.Usagef(path, "%s needs the name of a service", path)
+	case len(args) > v.most:
+		return command.Usagef(path, "%s does not take %q", path, args[v.most])
+	case c.Duration("timeout") != 0 && (!c.Bool("wait") || c.Duration("timeout") < 0):
+		return command.Usagef(path, "--timeout is a positive time and limits --wait")
+	}
+	client := s.Connector.DialAgent(ctx)
+	if client == nil {
+		return fmt.Errorf("the agent runs services, and none answers on %s: start it with `systemctl --user enable --now podtask.socket` or `podtask agent`", s.Connector.AgentSocket)
+	}
+	defer client.Close()
+	return v.do(serviceCall{Machine: s, c: c, client: client}, ctx, args)
+}
+
+// many stands for any number of arguments.
+const many = 1 << 20
+
+// settings are what the flags say of a service.
+func (k serviceCall) settings() (api.ServiceSettings, error) {
+	var s api.ServiceSettings
+	number := func(name string) *int {
+		if !k.c.IsSet(name) {
+			return nil
+		}
+		n := k.c.Int(name)
+		return &n
+	}
+	s.DeploymentConfiguration.MinimumHealthyPercent, s.DeploymentConfiguration.MaximumPercent = number("min-healthy"), number("max")
+	if k.c.IsSet("no-rollback") {
+		s.DeploymentConfiguration.DeploymentCircuitBreaker = &api.DeploymentCircuitBreaker{Enable: true, Rollback: !k.c.Bool("no-rollback")}
+	}
+	if k.c.IsSet("health-grace") {
+		seconds := int(k.c.Duration("health-grace").Round(time.Second).Seconds())
+		s.HealthCheckGracePeriodSeconds = &seconds
+	}
+	if k.c.IsSet("drain") {
+		seconds := int(k.c.Duration("drain").Round(time.Second).Seconds())
+		if seconds < 1 {
+			return s, command.Usagef(command.CommandPath(k.c), "--drain is 1s to 1h, not %s", k.c.Duration("drain"))
+		}
+		s.DrainSeconds = &seconds
+	}
+	if k.c.IsSet("listen") {
+		listeners, err := parseListeners(k.c.StringSlice("listen"))
+		if err != nil {
+			return s, command.Usagef(command.CommandPath(k.c), "--listen %v", err)
+		}
+		s.Listeners = &listeners
+	}
+	s.TaskOptions = api.TaskOptions{Pull: k.c.String("pull"), Limits: k.c.String("limits"), PIDsLimit: k.c.String("pids-limit"), CPUPeriod: k.c.String("cpu-period"), ClampUlimits: k.c.Bool("clamp-ulimits")}
+	var err error
+	s.TaskSettings, err = taskSettings(k)
+	return s, err
+}
+
+// taskSettings are what the flags change in the definition. The agent checks them.
+func taskSettings(k serviceCall) (s api.TaskSettings, err error) {
+	verb := command.CommandPath(k.c)
+	env, err := command.ReadEnv(k.Machine.Program, verb, k.c.StringSlice("env-file"), k.c.StringSlice("env"))
+	if err != nil {
+		return s, err
+	}
+	for _, v := range env {
+		s.Environment = append(s.Environment, api.EnvVar(v))
+	}
+	if s.Vars, err = command.ParseVars(k.Machine.Program, verb, k.c.StringSlice("var")); err != nil {
+		return s, err
+	}
+	once, err := command.MappedOnce(k.c)
+	if err != nil {
+		return s, err
+	}
+	for _, r := range once {
+		s.References = append(s.References, api.Reference{Match: r.Match, Source: r.Text()})
+	}
+	if file := k.c.String("override"); file != "" {
+		doc, err := command.ReadDocument(k.Machine.Program, file)
+		if err != nil {
+			return s, fmt.Errorf("read the override: %w", err)
+		}
+		if s.Overrides, err = taskdef.ToJSON(doc.Name, doc.Source); err != nil {
+			return s, err
+		}
+	}
+	if s.Without, err = command.ParseWithout(k.c); err != nil {
+		return s, err
+	}
+	w := command.AdjustWords(k.c)
+	s.Publish, s.Secrets, s.Network, s.Memory, s.CPUs, s.StopTimeout = w.Publish, w.Secrets, w.Network, w.Memory, w.CPUs, w.StopTimeout
+	return s, nil
+}
+
+// parseListeners reads the words of --listen; the only word "none" stands for no listener.
+func parseListeners(words []string) ([]api.Listener, error) {
+	listeners := []api.Listener{}
+	if len(words) == 1 && words[0] == "none" {
+		return listeners, nil
+	}
+	for _, w := range words {
+		address, target, _ := strings.Cut(w, "=")
+		container, text, _ := strings.Cut(target, ":")
+		port, err := strconv.ParseUint(text, 10, 16)
+		if err != nil || port == 0 || container == "" || address == "" {
+			return nil, fmt.Errorf("%q is not [IP:]PORT=CONTAINER:PORT, as in 127.0.0.1:8080=app:80", w)
+		}
+		if !strings.Contains(address, ":") {
+			address = ":" + address
+		}
+		listeners = append(listeners, api.Listener{Address: address, ContainerName: container, ContainerPort: uint16(port)})
+	}
+	return listeners, nil
+}
+
+// named is the registered definition that the arguments name; a file is registered.
+func (k serviceCall) named(ctx context.Context, args []string) (string, error) {
+	given := k.c.String("family")
+	switch {
+	case len(args) > 1 && given != "":
+		return "", command.Usagef(command.CommandPath(k.c), "give %s or --family %s, not both", args[1], given)
+	case len(args) < 2:
+		return given, nil
+	}
+	doc, err := command.ReadDocument(k.Machine.Program, args[1])
+	if errors.Is(err, fs.ErrNotExist) {
+		return args[1], nil // the agent knows what is registered
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the task definition: %w", err)
+	}
+	registered, err := command.OpenCatalog(k.Machine.Program, k.c)
+	if err != nil {
+		return "", err
+	}
+	d, err := toRegister(k.Machine.Program, k.c)
+	if err != nil {
+		return "", err
+	}
+	name, err := registration{k.Machine.Program, registered, func() (*command.Machine, error) { return k.Machine.Program.Open(k.c) }}.register(ctx, d, doc)
+	if err == nil && name == "" {
+		err = command.ExitStatus(command.ExitOwnFailure)
+	}
+	return name, err
+}
+
+func (k serviceCall) create(ctx context.Context, args []string) error {
+	registered, err := k.named(ctx, args)
+	if err != nil {
+		return err
+	}
+	if registered == "" {
+		return command.Usagef(command.CommandPath(k.c), "service create %s: give a FILE or --family FAMILY[:REV]", args[0])
+	}
+	n := api.NewService{ServiceName: args[0], TaskDefinition: registered, DesiredCount: 1}
+	if k.c.IsSet("count") {
+		n.DesiredCount = k.c.Int("count")
+	}
+	if n.ServiceSettings, err = k.settings(); err != nil {
+		return err
+	}
+	made, err := k.client.CreateService(ctx, n)
+	if err != nil {
+		return k.refused("create", args[0], err)
+	}
+	fmt.Fprintln(k.Program.Stdout, made.ServiceName)
+	return k.settled(ctx, made, api.Service{})
+}
+
+func (k serviceCall) update(ctx context.Context, args []string) error {
+	var u api.ServiceUpdate
+	var err error
+	if u.TaskDefinition, err = k.named(ctx, args); err != nil {
+		return err
+	}
+	if u.ServiceSettings, err = k.settings(); err != nil {
+		return err
+	}
+	u.ForceNewDeployment = k.c.Bool("force")
+	if k.c.IsSet("count") {
+		n := k.c.Int("count")
+		u.DesiredCount = &n
+	}
+	return k.change(ctx, "update", args[0], func() (api.Service, error) { return k.client.UpdateService(ctx, args[0], u) })
+}
+
+func (k serviceCall) rollback(ctx context.Context, args []string) error {
+	return k.change(ctx, "rollback", args[0], func() (api.Service, error) { return k.client.RollbackService(ctx, args[0]) })
+}
+
+func (k serviceCall) scale(ctx context.Context, args []string) error {
+	var errs []error
+	counts := make([]int, len(args))
+	for i, a := range args {
+		_, number, _ := strings.Cut(a, "=")
+		var err error
+		if counts[i], err = strconv.Atoi(number); err != nil {
+			return command.Usagef(command.CommandPath(k.c), "service scale %q: write NAME=NUMBER", a)
+		}
+	}
+	for i, a := range args {
+		name, _, _ := strings.Cut(a, "=")
+		errs = append(errs, k.change(ctx, "scale", name, func() (api.Service, error) {
+			return k.client.UpdateService(ctx, name, api.ServiceUpdate{DesiredCount: &counts[i]})
+		}))
+	}
+	return errors.Join(errs...)
+}
+
+// change changes a service and prints its name.
+func (k serviceCall) change(ctx context.Context, verb, name string, ask func() (api.Service, error)) error {
+	before, err := k.client.Service(ctx, name)
+	var after api.Service
+	if err == nil {
+		after, err = ask()
+	}
+	if err != nil {
+		return k.refused(verb, name, err)
+	}
+	fmt.Fprintln(k.Program.Stdout, name)
+	return k.settled(ctx, after, before)
+}
+
+// refused says what the agent has against a request, all problems of a definition too.
+func (k serviceCall) refused(verb, name string, err error) error {
+	var f *api.Failure
+	if errors.As(err, &f) {
+		for _, p := range f.Problems {
+			fmt.Fprintf(k.Program.Stderr, "Error: %s\n", p)
+		}
+	}
+	return fmt.Errorf("service %s %s: %w", verb, name, err)
+}
+
+// settled waits, if that is asked for, until all copies are well, and shows what happens
+// meanwhile.
+func (k serviceCall) settled(ctx context.Context, s, before api.Service) error {
+	if !k.c.Bool("wait") {
+		return nil
+	}
+	if limit := k.c.Duration("timeout"); limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	shown, name, last := lastEvent(before), s.ServiceName, s
+	rolling := s.Deployments[0].ID
+	err := k.client.WatchService(ctx, name, func(now api.Service) bool {
+		for _, e := range now.Events {
+			if e.ID > shown {
+				fmt.Fprintln(k.Program.Stderr, term.Line(e.Message))
+				shown = e.ID
+			}
+		}
+		last = now
+		return !now.Steady && now.Deployments[0].RolloutState != "FAILED"
+	})
+	d := last.Deployments[0]
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("service %s is not steady after %s: %s; it continues: `podtask why %s` shows more", name, k.c.Duration("timeout"), last.Why[0].Text, name)
+	case err != nil:
+		return err
+	case !last.Steady && d.RolloutState == "FAILED":
+		return fmt.Errorf("service %s: deployment %s of %s has failed: %s", name, d.ID, d.TaskDefinition, d.RolloutStateReason)
+	case !last.Steady:
+		return fmt.Errorf("service %s: the agent ended or the service was removed before it was steady", name)
+	case d.ID != rolling:
+		return fmt.Errorf("service %s is back at %s: %s", name, d.TaskDefinition, cmp.Or(d.RolloutStateReason, "it was changed meanwhile"))
+	}
+	return nil
+}
+
+func lastEvent(s api.Service) int {
+	if len(s.Events) == 0 {
+		return 0
+	}
+	return s.Events[len(s.Events)-1].ID
+}
+
+func (k serviceCall) rm(ctx context.Context, names []string) error {
+	var errs []error
+	for _, name := range names {
+		if err := k.client.RemoveService(ctx, name, k.c.Bool("force")); err != nil {
+			errs = append(errs, k.refused("rm", name, err))
+			continue
+		}
+		fmt.Fprintln(k.Program.Stdout, name)
+		if k.c.Bool("wait") {
+			errs = append(errs, k.gone(ctx, name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// gone waits until a service is.
+func (k serviceCall) gone(ctx context.Context, name string) error {
+	if limit := k.c.Duration("timeout"); limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	err := k.client.WatchService(ctx, name, func(api.Service) bool { return true })
+	switch {
+	case api.Is(err, api.NotFound):
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("service %s is not removed after %s; the removal continues", name, k.c.Duration("timeout"))
+	}
+	return err
+}
+
+func (k serviceCall) list(ctx context.Context, _ []string) error {
+	all, err := k.client.Services(ctx)
+	if err != nil {
+		return err
+	}
+	count := func(head string, of func(api.Service) int) command.Column[api.Service] {
+		return command.Column[api.Service]{
+			Head: head, Cell: func(s api.Service) string { return strconv.Itoa(of(s)) },
+			Order: func(a, b api.Service) int { return cmp.Compare(of(a), of(b)) },
+		}
+	}
+	name := func(s api.Service) string { return s.ServiceName }
+	return command.Listing[api.Service]{Items: all, Id: name, Columns: []command.Column[api.Service]{
+		{Head: "NAME", Cell: name},
+		{Head: "STATUS", Cell: func(s api.Service) string { return s.Status }},
+		{Head: "TASK DEFINITION", Cell: func(s api.Service) string { return s.TaskDefinition }},
+		count("DESIRED", func(s api.Service) int { return s.DesiredCount }),
+		count("RUNNING", func(s api.Service) int { return s.RunningCount }),
+		count("HEALTHY", func(s api.Service) int { return s.HealthyCount }),
+		{Head: "ROLLOUT", Cell: func(s api.Service) string { return s.Deployments[0].RolloutState }},
+	}}.Print(k.Program.Stdout, k.c)
+}
+
+func (k serviceCall) ps(ctx context.Context, names []string) error {
+	s, err := k.client.Service(ctx, names[0])
+	if err != nil {
+		return err
+	}
+	tasks := slices.DeleteFunc(s.Tasks, func(t api.ServiceTask) bool {
+		return !k.c.Bool("all") && (t.Phase == "STOPPED" || t.Phase == "REMOVING")
+	})
+	type task = api.ServiceTask
+	return command.Listing[task]{Items: tasks, Id: func(t task) string { return t.ID }, Columns: []command.Column[task]{
+		{Head: "ID", Cell: func(t task) string { return lifecycle.ShortID(t.ID) }},
+		{Head: "NAME", Cell: func(t task) string { return t.Name }},
+		{Head: "DEPLOYMENT", Cell: func(t task) string { return t.Deployment }},
+		{Head: "PHASE", Cell: func(t task) string { return t.Phase }},
+		{Head: "HEALTHY", Cell: func(t task) string { return strconv.FormatBool(t.Healthy) }},
+		{Head: "CREATED", Cell: func(t task) string { return console.Ago(time.Now(), t.CreatedAt) }, Order: func(a, b task) int { return b.CreatedAt.Compare(a.CreatedAt) }},
+		{Head: "REASON", Cell: func(t task) string { return t.Reason }},
+	}}.Print(k.Program.Stdout, k.c)
+}
+
+func showHistory(k serviceCall, ctx context.Context, names []string) error {
+	s, err := k.client.Service(ctx, names[0])
+	if err != nil {
+		return err
+	}
+	type past = api.PastDeployment
+	took := func(d past) time.Duration {
+		if d.FinishedAt.IsZero() {
+			return time.Since(d.CreatedAt)
+		}
+		return d.FinishedAt.Sub(d.CreatedAt)
+	}
+	return command.Listing[past]{Items: s.History, Id: func(d past) string { return strconv.Itoa(d.Number) }, Columns: []command.Column[past]{
+		{Head: "NUMBER", Cell: func(d past) string { return strconv.Itoa(d.Number) }, Order: func(a, b past) int { return a.Number - b.Number }},
+		{Head: "DEPLOYMENT", Cell: func(d past) string { return d.Deployment }},
+		{Head: "TASK DEFINITION", Cell: func(d past) string { return d.TaskDefinition }},
+		{Head: "STATUS", Cell: func(d past) string { return d.Status }},
+		{Head: "STARTED", Cell: func(d past) string { return console.Ago(time.Now(), d.CreatedAt) }, Order: func(a, b past) int { return b.CreatedAt.Compare(a.CreatedAt) }},
+		{Head: "TOOK", Cell: func(d past) string { return console.Span(took(d)) }, Order: func(a, b past) int { return cmp.Compare(took(a), took(b)) }},
+		{Head: "REASON", Cell: func(d past) string {
+			if d.RolledBackTo != "" {
+				return "back to " + d.RolledBackTo + ": " + d.Reason
+			}
+			return d.Reason
+		}},
+	}}.Print(k.Program.Stdout, k.c)
+}
+
+func (k serviceCall) inspect(ctx context.Context, names []string) error {
+	found := []api.Service{}
+	var errs []error
+	for _, name := range names {
+		s, err := k.client.Service(ctx, name)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		found = append(found, s)
+	}
+	err := command.PrintItems(k.Program.Stdout, k.c, found, func(bool) error { return console.WriteJSON(k.Program.Stdout, found) })
+	return errors.Join(append(errs, err)...)
+}
+
+func (k serviceCall) events(ctx context.Context, names []string) error {
+	s, err := k.client.Service(ctx, names[0])
+	if err != nil {
+		return err
+	}
+	return command.PrintItems(k.Program.Stdout, k.c, s.Events, func(bool) error {
+		for _, e := range s.Events {
+			fmt.Fprintln(k.Program.Stdout, e.CreatedAt.Format(time.RFC3339), term.Line(e.Message))
+		}
+		return nil
+	})
+}

@@ -1,0 +1,2 @@
+// Package system has the commands about podtask itself: doctor, info, config and version.
+package system

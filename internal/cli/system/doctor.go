@@ -1,0 +1,65 @@
+package system
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/host/doctor"
+	"github.com/podtask/podtask/internal/term"
+	"github.com/urfave/cli/v2"
+)
+
+func DoctorCommand(p *command.Program) *cli.Command {
+	return &cli.Command{
+		Name:  "doctor",
+		Usage: "check whether tasks can run on this host, and how to fix what prevents it",
+		Description: `Prints one line for each check: ok, warn (tasks run without it) or fail (they do not), with
+the command that fixes it. Changes nothing. The exit code is 1 if a check fails.
+
+Examples:
+  podtask doctor
+  podtask doctor --quiet
+  podtask doctor --format json | jq '.[] | select(.level != "ok")'`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "show only what is not ok"},
+			command.FormatFlag(command.ListFormats),
+		},
+		Action: p.WithMachine(examine),
+	}
+}
+
+func examine(ctx context.Context, s *command.Machine, c *cli.Context) error {
+	if err := command.NoArguments(c); err != nil {
+		return err
+	}
+	all, _ := s.Engine.Preflight.Examine(ctx)
+	shown := []doctor.Finding{}
+	for _, f := range all {
+		if f.Level != doctor.OK || !c.Bool("quiet") {
+			shown = append(shown, f)
+		}
+	}
+	if err := command.PrintItems(s.Program.Stdout, c, shown, func(bool) error { return printDoctorFindings(s, shown) }); err != nil {
+		return err
+	}
+	if doctor.Worst(all) == doctor.Fail {
+		return command.ExitStatus(1)
+	}
+	return nil
+}
+
+func printDoctorFindings(s *command.Machine, findings []doctor.Finding) error {
+	on := console.ColorsFor(s.Program.Stdout, s.Program.Getenv)
+	inks := map[doctor.Level]console.Ink{doctor.OK: console.Green, doctor.Fail: console.Red}
+	for _, f := range findings {
+		level := console.Pad(string(f.Level), 4)
+		text := command.OnTerminal(s.Program.Stdout, level+" ", term.Line(f.String()))
+		if _, err := fmt.Fprintln(s.Program.Stdout, on.Paint(inks[f.Level], level)+strings.TrimPrefix(text, level)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package task
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/internal/serve"
+	"github.com/podtask/podtask/internal/term"
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/urfave/cli/v2"
+)
+
+func EventsCommand(p *command.Program) *cli.Command {
+	return &cli.Command{
+		Name:  "events",
+		Usage: "show the changes of all tasks as they happen",
+		Description: `Events are numbered across all tasks of this host. Without --since only new events are
+shown; with a number, events after it are shown. If the log no longer contains some of
+them, a warning is printed to stderr.
+
+Examples:
+  podtask events --filter name=web
+  podtask events --stream=false --since 1h
+  podtask events --since 42 --format json`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "stream", Aliases: []string{"f", "follow"}, Value: true, Usage: "continue with new events; --stream=false shows past ones only"},
+			&cli.StringFlag{Name: "since", Usage: "begin after event `NUMBER`, or at a time: 2006-01-02T15:04:05Z or how long ago (10m)"},
+			command.FormatFlag("json (JSON Lines), yaml (a document for each) or a Go template"),
+			command.FilterFlag("task, name, family, container, status"),
+		},
+		Action: p.WithMachine(events),
+	}
+}
+
+// eventLine is an event on the wire. Templates see its fields.
+type eventLine = api.Event
+
+func events(ctx context.Context, s *command.Machine, c *cli.Context) error {
+	if err := command.NoArguments(c); err != nil {
+		return err
+	}
+	wanted, err := command.ParseFilters("events", c.StringSlice("filter"), "task", "name", "family", "container", "status")
+	if err != nil {
+		return err
+	}
+	stream := c.Bool("stream")
+	after, from, err := eventsFrom(ctx, s, c.String("since"), stream)
+	if err != nil {
+		return err
+	}
+	if err := command.CheckFormat(c); err != nil {
+		return err
+	}
+	format := c.String("format")
+	numbered := c.IsSet("since") && from.IsZero()
+	return s.Engine.Events.Read(ctx, after, stream, func(e record.Event) error {
+		if numbered && e.Seq > after+1 {
+			s.Program.Warn("events %d to %d are not in the log any more", after+1, e.Seq-1)
+		}
+		after = e.Seq
+		has := map[string]string{"task": e.Task, "name": e.Name, "family": e.Family, "container": e.Container, "status": e.Status}
+		if e.At.Before(from) || !wanted.Match(has) {
+			return nil
+		}
+		return printEvent(s, serve.NewEvent(e), format)
+	})
+}
+
+// eventsFrom turns --since into the number or the time to begin with.
+func eventsFrom(ctx context.Context, s *command.Machine, since string, stream bool) (after uint64, from time.Time, err error) {
+	if since == "" {
+		if !stream {
+			return 0, time.Time{}, nil
+		}
+		return s.Engine.Events.Last(ctx), time.Time{}, nil
+	}
+	if after, err = strconv.ParseUint(since, 10, 64); err == nil {
+		return after, time.Time{}, nil
+	}
+	if from, err = command.ParseTime(since, time.Now()); err != nil {
+		return 0, time.Time{}, command.Usagef("events", "--since: %v", err)
+	}
+	return 0, from, nil
+}
+
+func printEvent(s *command.Machine, e eventLine, format string) error {
+	switch format {
+	case "", console.FormatTable, console.FormatWide:
+		return printEventText(s, e)
+	case console.FormatYAML:
+		fmt.Fprintln(s.Program.Stdout, "---")
+		return console.WriteYAML(s.Program.Stdout, e)
+	case console.FormatJSON:
+		return json.NewEncoder(s.Program.Stdout).Encode(e)
+	default:
+		return command.Formatted(s.Program.Stdout, "events", format, []eventLine{e})
+	}
+}
+
+func printEventText(s *command.Machine, e eventLine) error {
+	words := []string{e.At.Format(time.RFC3339Nano), lifecycle.ShortID(e.Task), cmp.Or(e.Name, e.Family), console.Label(e.Container), e.Status}
+	if e.Digest != "" {
+		words = append(words, console.ShortDigest(e.Digest))
+	}
+	if e.ExitCode != nil {
+		words = append(words, fmt.Sprintf("exitCode=%d", *e.ExitCode))
+	}
+	if e.Reason != "" {
+		words = append(words, strconv.Quote(term.Line(e.Reason)))
+	}
+	_, err := fmt.Fprintln(s.Program.Stdout, strings.Join(words, " "))
+	return err
+}

@@ -1,0 +1,278 @@
+package task
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/containers/common/pkg/detach"
+	mobyterm "github.com/moby/term"
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/engine/observe"
+	"github.com/podtask/podtask/internal/host/libpod"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+)
+
+// Exit codes of a shell for a command that cannot be run.
+const (
+	exitNotExecutable = 126
+	exitNotFound      = 127
+)
+
+func ExecCommand(p *command.Program) *cli.Command {
+	return &cli.Command{
+		Name:      "exec",
+		Usage:     "run a command in a container of a task",
+		ArgsUsage: "TASK [CONTAINER] [--] COMMAND [ARG ...]",
+		Description: `Without CONTAINER the command runs in the only container of the task, or the only
+essential one. All words behind COMMAND are its own. -- is needed where COMMAND is also the
+name of a container.
+
+The exit code is that of the command: 127 if the container has no such command, 126 if it
+cannot be run. Signals go to the command; when podtask is killed, the command ends too.
+
+Examples:
+  podtask exec -it web sh
+  podtask exec web sh -c 'echo $HOSTNAME'
+  podtask exec web nginx -- nginx -s reload
+  podtask exec -i web nginx -- sh -c 'cat > /tmp/x' < x`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "interactive", Aliases: []string{"i"}, Usage: "give the command this input"},
+			&cli.BoolFlag{Name: "tty", Aliases: []string{"t"}, Usage: "give it a terminal"},
+			&cli.StringSliceFlag{Name: "env", Aliases: []string{"e"}, Usage: "set `NAME=VALUE` for it; NAME alone takes the value from here"},
+			&cli.StringFlag{Name: "workdir", Aliases: []string{"w"}, Usage: "the directory `DIR` in the container to run it in"},
+			&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "run it as `USER[:GROUP]` of the container"},
+			&cli.StringFlag{Name: "detach-keys", Value: "ctrl-p,ctrl-q", Usage: "with -it, the `KEYS` that leave it running and end podtask; empty for none"},
+		},
+		Action: p.WithMachine(execute),
+	}
+}
+
+func execute(ctx context.Context, s *command.Machine, c *cli.Context) error {
+	words := c.Args().Slice()
+	if len(words) == 0 {
+		return command.Usagef("exec", "no TASK to run a command in")
+	}
+	st, err := s.Engine.Tasks.Find(words[0])
+	if err != nil {
+		return err
+	}
+	container, argv, err := execWords(st, words[1:])
+	if err != nil {
+		return err
+	}
+	index, err := observe.ExecContainer(st, container)
+	if err != nil {
+		return err
+	}
+	x := &execution{Machine: s, input: c.Bool("interactive"), terminal: c.Bool("tty")}
+	if x.keys, err = mobyterm.ToBytes(c.String("detach-keys")); err != nil && c.String("detach-keys") != "" {
+		return command.Usagef("exec", "--detach-keys %q: %v; keys are letters or ctrl- with one, separated by commas", c.String("detach-keys"), err)
+	}
+	if x.terminal && x.input && !command.IsTerminal(s.Program.Stdin) {
+		return command.Usagef("exec", "-t needs a terminal, and the input is none: use -i without -t")
+	}
+	spec := libpod.ExecSpec{
+		Command: argv, Env: execEnv(s.Program, c.StringSlice("env")),
+		Dir: c.String("workdir"), User: c.String("user"), Stdin: x.input, Terminal: x.terminal,
+	}
+	if x.Session, err = s.Engine.Exec.New(ctx, st, index, spec); err != nil {
+		return execError(st, index, spec, err)
+	}
+	defer x.guard()()
+	code, err := x.run(ctx)
+	if err != nil {
+		return execError(st, index, spec, err)
+	}
+	return command.ExitWith(code)
+}
+
+// execWords splits what follows the task into a container's name, empty for none, and
+// the command. Without "--" a first word that names a container is one.
+func execWords(st lifecycle.State, words []string) (container string, argv []string, err error) {
+	i := slices.Index(words[:min(2, len(words))], "--") // a later one is the command's
+	switch {
+	case i == 1:
+		container = words[0]
+	case i < 0 && len(words) > 0:
+		if _, found := st.Task.Index(words[0]); found {
+			container, i = words[0], 0
+		}
+	}
+	if argv = words[i+1:]; len(argv) == 0 {
+		return "", nil, command.Usagef("exec", "no COMMAND to run: podtask exec %s -- COMMAND", strings.Join(append([]string{st.DisplayName()}, words[:max(i, 0)]...), " "))
+	}
+	return container, argv, nil
+}
+
+// execEnv gives variables without a value the value from the environment of podtask, and
+// leaves out those that are not set there.
+func execEnv(p *command.Program, words []string) (env []string) {
+	for _, w := range words {
+		if strings.Contains(w, "=") {
+			env = append(env, w)
+		} else if v := p.Getenv(w); v != "" {
+			env = append(env, w+"="+v)
+		}
+	}
+	return env
+}
+
+// execError makes an exit code of a command that cannot be run.
+func execError(st lifecycle.State, index int, spec libpod.ExecSpec, err error) error {
+	where := fmt.Sprintf("container %s of task %s", st.Task.Containers[index].Name, st.DisplayName())
+	switch {
+	case errors.Is(err, libpod.InvalidSpec) && spec.Dir != "":
+		return fmt.Errorf("%s has no directory %s to run the command in", where, spec.Dir)
+	case errors.Is(err, libpod.CommandNotFound):
+		return &command.FailedWith{Code: exitNotFound, What: fmt.Sprintf("%s has no command %q: the image may lack it, or its PATH does", where, spec.Command[0])}
+	case errors.Is(err, libpod.CommandNotExecutable):
+		return &command.FailedWith{Code: exitNotExecutable, What: fmt.Sprintf("%s cannot run %q: check the file's mode, its interpreter and the image's architecture", where, spec.Command[0])}
+	}
+	return err
+}
+
+// execution is a command at work in a container.
+type execution struct {
+	*command.Machine
+	*observe.Session
+	input, terminal bool
+	keys            []byte
+	detached        bool
+}
+
+// run runs the command and returns its exit code; 0 when the user detached from it.
+func (x *execution) run(ctx context.Context) (code int, err error) {
+	stream, err := x.Start(ctx, x.size())
+	if err != nil {
+		return 0, err
+	}
+	defer stream.Close()
+	restore, err := x.raw()
+	if err != nil {
+		return 0, err
+	}
+	defer restore()
+	defer x.passSignals(ctx)()
+
+	fed := make(chan error, 1)
+	if x.input {
+		go func() { // it ends with its input, or with the process
+			err := x.feed(stream)
+			fed <- err
+			if errors.Is(err, detach.ErrDetach) {
+				_ = stream.Close()
+			}
+		}()
+	}
+	err = stream.CopyOutput(x.Program.Stdout, x.Program.Stderr)
+	select {
+	case why := <-fed:
+		if x.detached = errors.Is(why, detach.ErrDetach); x.detached {
+			return 0, nil
+		}
+	default:
+	}
+	if err != nil {
+		return 0, err
+	}
+	return x.Wait(ctx)
+}
+
+// feed gives the command the input, until its end or the keys to detach. What the
+// command does not want to read is no error.
+func (x *execution) feed(stream *libpod.ExecStream) error {
+	if x.terminal && len(x.keys) > 0 {
+		if _, err := detach.Copy(stream, byByte{bufio.NewReader(x.Program.Stdin)}, x.keys); errors.Is(err, detach.ErrDetach) {
+			return err
+		}
+	} else if _, err := io.Copy(stream, x.Program.Stdin); err != nil {
+		x.Log.Debug("give the command its input", "error", err)
+	}
+	return stream.CloseWrite()
+}
+
+// byByte reads one byte at a time: detach.Copy knows its keys only where each comes by
+// itself, and a busy machine hands over several at once.
+type byByte struct{ *bufio.Reader }
+
+func (b byByte) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	c, err := b.ReadByte()
+	if err != nil {
+		return 0, err
+	}
+	p[0] = c
+	return 1, nil
+}
+
+// raw lets all keys through to the command, Ctrl-C too, until restore is called.
+func (x *execution) raw() (restore func(), err error) {
+	f, ok := x.Program.Stdin.(*os.File)
+	if !x.terminal || !x.input || !ok {
+		return func() {}, nil
+	}
+	before, err := term.MakeRaw(int(f.Fd()))
+	if err != nil {
+		return nil, fmt.Errorf("set the terminal up: %w", err)
+	}
+	return func() { _ = term.Restore(int(f.Fd()), before) }, nil
+}
+
+// size is that of our terminal; zero without one.
+func (x *execution) size() libpod.Size {
+	for _, end := range []any{x.Program.Stdout, x.Program.Stdin} {
+		if f, ok := end.(*os.File); ok && x.terminal {
+			if columns, rows, err := term.GetSize(int(f.Fd())); err == nil {
+				return libpod.Size{Rows: uint16(rows), Columns: uint16(columns)}
+			}
+		}
+	}
+	return libpod.Size{}
+}
+
+// passSignals hands signals on to the command, and the terminal's size when it has
+// changed, until stop is called.
+func (x *execution) passSignals(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	signals, ended := make(chan os.Signal, 16), make(chan struct{})
+	x.Program.Notify(signals, syscall.SIGWINCH, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case sig := <-signals:
+				if err := x.pass(ctx, sig.(syscall.Signal)); err != nil {
+					x.Log.Debug("pass a signal on", "signal", sig, "error", err)
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+func (x *execution) pass(ctx context.Context, sig syscall.Signal) error {
+	if sig != syscall.SIGWINCH {
+		return x.Signal(ctx, sig)
+	}
+	size := x.size()
+	if size == (libpod.Size{}) {
+		return nil
+	}
+	return x.Resize(ctx, size)
+}

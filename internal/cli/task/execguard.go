@@ -1,0 +1,71 @@
+package task
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/urfave/cli/v2"
+)
+
+const execGuard = "exec-guard"
+
+// released is what a guard reads when the command may be left alone.
+const released = "released\n"
+
+// ExecGuardCommand is the helper that outlives a `podtask exec` that is killed, and
+// ends its command: Podman lets it run on.
+func ExecGuardCommand(p *command.Program) *cli.Command {
+	return &cli.Command{
+		Name:      execGuard,
+		Usage:     "end the command of an exec session when stdin breaks off",
+		ArgsUsage: "SESSION",
+		Hidden:    true,
+		Action: func(c *cli.Context) error {
+			word, err := io.ReadAll(p.Stdin)
+			if string(word) == released || err != nil {
+				return err
+			}
+			s, err := p.Open(c)
+			if err != nil {
+				return err
+			}
+			defer s.Engine.Close()
+			x, err := s.Engine.Exec.Session(c.Context, c.Args().First())
+			if err != nil {
+				return err
+			}
+			return x.End(context.WithoutCancel(c.Context))
+		},
+	}
+}
+
+// guard starts the helper, in a session of its own so that neither Ctrl-C nor the end
+// of the terminal reaches it. Release tells it that the program ended normally.
+func (x *execution) guard() (release func()) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		x.Log.Debug("no guard for the command", "error", err)
+		return func() {}
+	}
+	defer read.Close()
+	self, err := x.Program.Executable()
+	if err == nil {
+		cmd := exec.Command(self, execGuard, x.ID)
+		cmd.Stdin, cmd.Env = read, x.Program.Environ()
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		if err = cmd.Start(); err == nil {
+			go func() { _ = cmd.Wait() }()
+		}
+	}
+	if err != nil {
+		x.Log.Debug("no guard for the command", "error", err)
+	}
+	return func() {
+		_, _ = io.WriteString(write, released)
+		_ = write.Close()
+	}
+}

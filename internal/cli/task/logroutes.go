@@ -1,0 +1,76 @@
+package task
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/docker/go-units"
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/engine/logdelivery"
+	"github.com/podtask/podtask/internal/engine/taskspec"
+	"github.com/podtask/podtask/internal/term"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/urfave/cli/v2"
+)
+
+// logRoute is how far the output of a container of a task was sent.
+type logRoute struct {
+	Task string `json:"task"`
+	logdelivery.Status
+	ref string // the task as a person knows it
+}
+
+// showRoutes prints how far the output of containers was sent.
+func showRoutes(s *command.Machine, c *cli.Context, states []lifecycle.State, container string) error {
+	shown := []logRoute{}
+	for _, st := range states {
+		routes, err := s.Engine.Delivery.Routes(st)
+		if err != nil {
+			return err
+		}
+		for _, r := range routes {
+			if container == "" || r.Container == container {
+				shown = append(shown, logRoute{st.ID, r, taskspec.TaskRef(st)})
+			}
+		}
+	}
+	if len(shown) == 0 {
+		fmt.Fprintln(s.Program.Stderr, "no output is sent to a server")
+		if c.String("format") == "" {
+			return nil
+		}
+	}
+	return command.Listing[logRoute]{Items: shown, Columns: []command.Column[logRoute]{
+		{Head: "TASK", Cell: func(r logRoute) string { return r.ref }},
+		{Head: "CONTAINER", Cell: func(r logRoute) string { return r.Container }},
+		{Head: "DESTINATION", Cell: func(r logRoute) string { return term.Line(r.Destination) }},
+		{Head: "DELIVERED UNTIL", Cell: func(r logRoute) string { return stamp(r.Until) }},
+		{Head: "WAITING", Cell: func(r logRoute) string { return units.BytesSize(float64(r.WaitingBytes)) }},
+		{Head: "LOST", Cell: logRoute.lost},
+		{Head: "STATE", Cell: logRoute.state},
+	}}.Print(s.Program.Stdout, c)
+}
+
+// stamp is a time in UTC; empty if there is none.
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+func (r logRoute) lost() string {
+	lost := strconv.FormatInt(r.LostLines, 10)
+	if r.LostBytes > 0 {
+		lost += " and " + units.BytesSize(float64(r.LostBytes))
+	}
+	return lost
+}
+
+func (r logRoute) state() string {
+	if r.Error == "" {
+		return "ok"
+	}
+	return fmt.Sprintf("since %s: %s", stamp(r.Since), term.Line(r.Error))
+}

@@ -1,0 +1,140 @@
+package task
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/engine/observe"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
+)
+
+func LogsCommand(p *command.Program) *cli.Command {
+	return &cli.Command{
+		Name:      "logs",
+		Usage:     "show what the containers of a task wrote",
+		ArgsUsage: "TASK ... [CONTAINER]",
+		Description: `The stdout of a container is printed to stdout, its stderr to stderr. Each line begins with
+the name of the container, unless one is chosen, and of the task where there are several.
+A last argument that is the name of a container of each of the tasks chooses it too.
+
+Examples:
+  podtask logs -f web
+  podtask logs --tail 20 -t web nginx
+  podtask logs -f -c app web worker
+  podtask logs --since 1h --until 50m web
+  podtask logs --routes web`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "continue until the containers have ended"},
+			&cli.StringFlag{Name: "container", Aliases: []string{"c"}, Usage: "show `CONTAINER` only"},
+			&cli.StringFlag{Name: "since", Usage: "show what was written after `TIME`: 2006-01-02T15:04:05Z, seconds since 1970 or how long ago (10m)"},
+			&cli.StringFlag{Name: "until", Usage: "show what was written before `TIME`, said in the same ways"},
+			&cli.StringFlag{Name: "tail", Aliases: []string{"n"}, Usage: "begin with the last `N` lines of each container, with --until of those before it", DefaultText: "all"},
+			&cli.BoolFlag{Name: "routes", Usage: "show instead to which server the output of each container is sent, and how far it was"},
+			// Without -o, because -follow would be -f -o llow.
+			&cli.StringFlag{Name: "format", Usage: "with --routes: print in `FORMAT` " + command.ListFormats},
+			&cli.BoolFlag{Name: "timestamps", Aliases: []string{"t"}, Usage: "show when each line was written"},
+		},
+		Action: p.WithMachine(logs),
+	}
+}
+
+func logs(ctx context.Context, s *command.Machine, c *cli.Context) error {
+	opts, err := parseLogOptions(c)
+	if err != nil {
+		return err
+	}
+	states, container, err := logSources(s, c)
+	if err != nil {
+		return err
+	}
+	if c.Bool("routes") {
+		return showRoutes(s, c, states, container)
+	}
+	if c.String("format") != "" {
+		return command.Usagef("logs", "--format is for --routes")
+	}
+	printers := console.NewLogPrinters(s.Program.Stdout, s.Program.Stderr, states, s.Program.Getenv)
+	for _, p := range printers {
+		p.Prefix, p.Stamps = p.Prefix || container == "", opts.Timestamps
+	}
+	if !opts.Follow {
+		for i, st := range states {
+			if err := s.Engine.Logs.Read(ctx, st, container, opts, printers[i].Line); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	all, ctx := errgroup.WithContext(ctx)
+	for i, st := range states {
+		all.Go(func() error { return s.Engine.Logs.Read(ctx, st, container, opts, printers[i].Line) })
+	}
+	return all.Wait()
+}
+
+// logSources are the tasks that the line names, and the container in each of them; empty for
+// all.
+func logSources(s *command.Machine, c *cli.Context) (states []lifecycle.State, container string, err error) {
+	refs, container := c.Args().Slice(), c.String("container")
+	if len(refs) == 0 {
+		return nil, "", command.Usagef("logs", "no TASK to show the logs of")
+	}
+	for i, ref := range refs {
+		last := i > 0 && i == len(refs)-1 && container == ""
+		if last && hasContainer(states, ref) { // also where a task's ID begins so
+			container = ref
+			break
+		}
+		st, err := s.Engine.Tasks.Find(ref)
+		if last && i == 1 && connect.IsGone(err) {
+			return nil, "", fmt.Errorf("there is no task %q, and task %s has no such container", ref, states[0].DisplayName())
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		states = append(states, st)
+	}
+	for _, st := range states {
+		if _, ok := st.Task.Index(container); !ok && container != "" {
+			return nil, "", fmt.Errorf("task %s has no container %q", st.DisplayName(), container)
+		}
+	}
+	return states, container, nil
+}
+
+// hasContainer reports whether each of the tasks has a container of that name.
+func hasContainer(states []lifecycle.State, name string) bool {
+	return !slices.ContainsFunc(states, func(s lifecycle.State) bool {
+		_, ok := s.Task.Index(name)
+		return !ok
+	})
+}
+
+func parseLogOptions(c *cli.Context) (observe.LogOptions, error) {
+	opts := observe.LogOptions{Follow: c.Bool("follow"), Timestamps: c.Bool("timestamps"), Tail: -1}
+	var err error
+	now := time.Now()
+	if opts.Since, err = command.ParseTime(c.String("since"), now); err != nil {
+		return opts, command.Usagef("logs", "--since: %v", err)
+	}
+	if opts.Until, err = command.ParseTime(c.String("until"), now); err != nil {
+		return opts, command.Usagef("logs", "--until: %v", err)
+	}
+	if opts.Follow && !opts.Until.IsZero() {
+		return opts, command.Usagef("logs", "--follow and --until exclude each other")
+	}
+	if tail := c.String("tail"); tail != "" && tail != "all" {
+		if opts.Tail, err = strconv.Atoi(tail); err != nil {
+			return opts, command.Usagef("logs", "--tail is a number of lines or all, not %q", tail)
+		}
+	}
+	return opts, nil
+}

@@ -1,0 +1,241 @@
+package task
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/urfave/cli/v2"
+)
+
+func PsCommand(p *command.Program) *cli.Command {
+	return &cli.Command{
+		Name:    "ps",
+		Aliases: []string{"ls", "list"},
+		Usage:   "list tasks",
+		Description: `Without --all, stopped tasks are not shown. A queued task waits for cpu, memory or a port
+that other tasks use; "podtask why" names them. A task whose owner has died has
+"(no owner)" and how many of its containers run now, as Podman says; any command about the
+task takes it over.
+
+Examples:
+  podtask ps
+  podtask ps -a --filter family=web --filter status=stopped
+  podtask ps --watch --sort created
+  podtask ps -q --latest
+  podtask ps -o wide
+  podtask ps --format 'table {{.Name}}\t{{.Status}}'`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show stopped tasks too"},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print ids only"},
+			&cli.BoolFlag{Name: "no-trunc", Usage: "do not shorten ids and images"},
+			&cli.BoolFlag{Name: "noheading", Usage: "print no headers"},
+			&cli.BoolFlag{Name: "latest", Aliases: []string{"l"}, Usage: "show the newest task only, stopped or not"},
+			&command.OptionalFlag{StringFlag: &cli.StringFlag{Name: "watch", Aliases: []string{"w"}, Usage: "show the list again every `DURATION`, until Ctrl-C"}, Bare: "2s"},
+			command.FormatFlag(command.ListFormats), command.SortFlag(),
+			command.FilterFlag(command.TaskFilterKeys),
+		},
+		Action: p.WithMachine(ps),
+	}
+}
+
+func ps(ctx context.Context, s *command.Machine, c *cli.Context) error {
+	if err := command.NoArguments(c); err != nil {
+		return err
+	}
+	wanted, err := command.ParseTaskFilters(c)
+	if err != nil {
+		return err
+	}
+	show := func(w io.Writer) error { return printTasks(ctx, s, c, w, wanted) }
+	if c.String("watch") == "" {
+		return show(s.Program.Stdout)
+	}
+	pace, err := time.ParseDuration(c.String("watch"))
+	if err != nil || pace < 100*time.Millisecond {
+		return command.Usagef("ps", "--watch is 100ms or more, not %q", c.String("watch"))
+	}
+	return console.Watch(ctx, s.Program.Stdout, s.Program.Getenv, pace, show)
+}
+
+// printTasks prints the tasks once.
+func printTasks(ctx context.Context, s *command.Machine, c *cli.Context, w io.Writer, wanted command.Filters) error {
+	format := c.String("format")
+	full := c.Bool("no-trunc") || format != "" && format != console.FormatTable && !strings.Contains(format, "{{")
+	rows := taskRows(ctx, s, c.Bool("all") || c.Bool("latest") || len(wanted["status"]) > 0, full, time.Now())
+	rows = slices.DeleteFunc(rows, func(r row) bool { return !wanted.Match(r.filterable) })
+	if c.Bool("latest") {
+		rows = rows[:min(1, len(rows))]
+	}
+	return taskListing(rows, full).Print(w, c)
+}
+
+// taskListing is the list of tasks; with full, nothing is shortened.
+func taskListing(rows []row, full bool) command.Listing[row] {
+	image := shortImage
+	if full {
+		image = func(whole string) string { return whole }
+	}
+	newest := func(a, b row) int { return b.CreatedAt.Compare(a.CreatedAt) }
+	return command.Listing[row]{Items: rows, Id: func(r row) string { return r.ID }, Columns: []command.Column[row]{
+		{Head: "ID", Cell: func(r row) string { return r.ID }},
+		{Head: "NAME", Cell: func(r row) string { return r.Name }},
+		{Head: "STATUS", Cell: row.statusText},
+		{Head: "HEALTH", Cell: func(r row) string { return r.Health }},
+		{Head: "RUNNING", Cell: row.Containers, Order: func(a, b row) int { return cmp.Compare(b.Running, a.Running) }},
+		{Head: "AGE", Key: "created", Cell: row.Age, Order: newest},
+		{Head: "PORTS", Cell: row.PortList},
+		{Head: "IMAGE", Cell: func(r row) string {
+			images := make([]string, len(r.Images))
+			for i, whole := range r.Images {
+				images[i] = image(whole)
+			}
+			return strings.Join(images, ", ")
+		}},
+		{Head: "FAMILY", Cell: func(r row) string { return r.Family }},
+		{Head: "REVISION", Cell: func(r row) string { return strconv.Itoa(r.Revision) }, Wide: true, Order: func(a, b row) int { return cmp.Compare(a.Revision, b.Revision) }},
+		{Head: "SERVICE", Cell: func(r row) string { return r.filterable["service"] }, Wide: true},
+		{Head: "RESTARTS", Cell: func(r row) string { return strconv.Itoa(r.Restarts) }, Order: func(a, b row) int { return cmp.Compare(b.Restarts, a.Restarts) }},
+		{Head: "OWNER", Cell: row.Owner},
+	}}
+}
+
+// shortImage is an image without its registry and digest.
+func shortImage(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	return image[strings.LastIndex(image, "/")+1:]
+}
+
+// statusText has the exit code of a task that has stopped.
+func (r row) statusText() string {
+	if r.ExitCode == nil {
+		return r.Status
+	}
+	status, rest, _ := strings.Cut(r.Status, " ")
+	return strings.TrimSpace(fmt.Sprintf("%s (%s) %s", status, r.Exit(), rest))
+}
+
+// row is a task in the list; templates see its fields and methods.
+type row struct {
+	ID       string `json:"id"`
+	Name     string `json:"name"`
+	Family   string `json:"family"`
+	Revision int    `json:"revision"`
+	// Status ends in "(queued: REASON)" while there is no room for the task, and in
+	// "(no owner)" if no process runs it; then Running is what Podman says now.
+	Status string `json:"status"`
+	// Queue says in full what a queued task waits for.
+	Queue  string `json:"queue,omitempty"`
+	Health string `json:"health"`
+	// Running counts containers; Total is how many the task has.
+	Running int `json:"running"`
+	Total   int `json:"total"`
+	// Restarts counts those of all containers.
+	Restarts  int       `json:"restarts"`
+	CreatedAt time.Time `json:"createdAt"`
+	// OwnerPID is 0 without a living owner.
+	OwnerPID int           `json:"ownerPid"`
+	ExitCode *api.ExitCode `json:"exitCode,omitempty"`
+	// Ports are the published ones, Images those of the containers, each once.
+	Ports  []api.Port `json:"ports"`
+	Images []string   `json:"images"`
+
+	filterable map[string]string
+	now        time.Time
+}
+
+// Containers is running/total.
+func (r row) Containers() string { return fmt.Sprintf("%d/%d", r.Running, r.Total) }
+
+// PortList is the published ports as podman ps writes them.
+func (r row) PortList() string { return console.PortList(r.Ports) }
+
+// Image is that of all containers.
+func (r row) Image() string { return strings.Join(r.Images, ", ") }
+
+// Age is how long ago the task was created, as short as kubectl writes it.
+func (r row) Age() string { return console.ShortSpan(r.now.Sub(r.CreatedAt)) }
+
+// Created is how long ago the task was created.
+func (r row) Created() string { return console.Ago(r.now, r.CreatedAt) }
+
+// Owner is the process that runs the task, or none.
+func (r row) Owner() string {
+	if r.OwnerPID == 0 {
+		return "none"
+	}
+	return strconv.Itoa(r.OwnerPID)
+}
+
+// Exit is the exit code of a task that has stopped.
+func (r row) Exit() string { return r.ExitCode.String() }
+
+// taskRows lists the tasks, the newest first. Records that cannot be read are
+// reported on stderr.
+func taskRows(ctx context.Context, s *command.Machine, all, fullID bool, now time.Time) []row {
+	states, errs := s.Engine.Tasks.States()
+	for _, err := range errs {
+		s.Program.Warn("%v", err)
+	}
+	waiting := s.Engine.Queue.Waiting()
+	rows := []row{}
+	states = slices.DeleteFunc(states, func(st lifecycle.State) bool { return !all && st.Status() == lifecycle.StatusStopped })
+	slices.Reverse(states)
+	for _, t := range s.ObservedTasks(ctx, states, now) {
+		v := waiting[t.ID]
+		rows = append(rows, newRow(t, v.Word(), fullID, now))
+	}
+	return rows
+}
+
+// newRow makes a row; queuedFor is what the task waits for in a word, if it is queued.
+func newRow(t api.Task, queuedFor string, fullID bool, now time.Time) row {
+	r := row{
+		ID: lifecycle.ShortID(t.ID), Name: t.Name, Family: t.Family, Revision: t.Revision,
+		Status: t.Status, Health: t.Health, Total: len(t.Containers), CreatedAt: t.CreatedAt,
+		OwnerPID: t.Owner.PID, ExitCode: t.ExitCode, Ports: []api.Port{}, Images: []string{}, Queue: t.Queue, filterable: command.Filterable(t), now: now,
+	}
+	if fullID {
+		r.ID = t.ID
+	}
+	if t.Queue != "" {
+		r.Status += " (queued: " + cmp.Or(queuedFor, "its turn") + ")"
+	}
+	switch paused, running := pausedOf(t); {
+	case paused == 0:
+	case paused < running:
+		r.Status += fmt.Sprintf(" (%d of %d paused)", paused, running)
+	default:
+		r.Status += " (paused)"
+	}
+	if len(t.UnappliedLimits) > 0 {
+		r.Status += " (no " + strings.Join(t.UnappliedLimits, ", ") + " limits)"
+	}
+	_, r.Running = pausedOf(t)
+	switch {
+	case t.Settled || t.Owner.Alive:
+	case t.Observed:
+		r.Status += fmt.Sprintf(" (no owner; in Podman %d of %d run)", r.Running, r.Total)
+	default:
+		r.Status += " (no owner)"
+	}
+	for _, p := range publishedPorts(t) {
+		r.Ports = append(r.Ports, p.Port)
+	}
+	for _, c := range t.Containers {
+		r.Restarts += c.RestartCount
+		if !slices.Contains(r.Images, c.Image) {
+			r.Images = append(r.Images, c.Image)
+		}
+	}
+	return r
+}

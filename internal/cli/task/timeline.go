@@ -1,0 +1,156 @@
+package task
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/cli/timeline"
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/urfave/cli/v2"
+)
+
+func TimelineCommand(p *command.Program) *cli.Command {
+	return &cli.Command{
+		Name:      "timeline",
+		Usage:     "draw what a task and its containers did, and for how long",
+		ArgsUsage: "TASK",
+		Description: `The bars are as wide as the terminal. They start when the task was created and end when it
+stopped, or now. The lines below name each activity and how long it took: resolve (the digest
+of the image), pull, create, wait for another container, start, run, healthy or unhealthy,
+restart. For the task itself, prepare is the time until all containers were created.
+
+With --format otlp the task is a trace, whose ID is that of the task: a file for the OTLP/JSON
+receiver of an OpenTelemetry collector, or for POST to its /v1/traces.
+
+Examples:
+  podtask timeline web
+  podtask timeline --svg web.svg web
+  podtask timeline --format json web
+  podtask timeline --format otlp web | curl -H 'Content-Type: application/json' -d @- http://localhost:4318/v1/traces`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "svg", Usage: "write a picture to `FILE` instead; - is stdout"},
+			command.FormatFlag("json, yaml, or otlp: a trace for OpenTelemetry, in OTLP/JSON"),
+		},
+		Action: p.WithMachine(drawTimeline),
+	}
+}
+
+func drawTimeline(ctx context.Context, s *command.Machine, c *cli.Context) error {
+	if c.Args().Len() != 1 {
+		return command.Usagef("timeline", "timeline takes one TASK, not %d arguments", c.Args().Len())
+	}
+	format, file := c.String("format"), c.String("svg")
+	if !slices.Contains([]string{"", console.FormatJSON, console.FormatYAML, formatOTLP}, format) {
+		return command.Usagef("timeline", "--format is json, yaml or otlp, not %q", format)
+	}
+	if format != "" && file != "" {
+		return command.Usagef("timeline", "--format and --svg exclude each other")
+	}
+	t, err := s.InspectTask(ctx, c.Args().First())
+	if err != nil {
+		return err
+	}
+	chart := chartOf(t, time.Now())
+	switch {
+	case format == console.FormatJSON:
+		return console.WriteJSON(s.Program.Stdout, wireTimeline(t, chart))
+	case format == console.FormatYAML:
+		return console.WriteYAML(s.Program.Stdout, wireTimeline(t, chart))
+	case format == formatOTLP:
+		return writeTrace(s.Program.Stdout, t, chart)
+	case file == "-":
+		_, err = io.WriteString(s.Program.Stdout, chart.SVG())
+	case file != "":
+		err = os.WriteFile(file, []byte(chart.SVG()), 0o644)
+	default:
+		on := console.ColorsFor(s.Program.Stdout, s.Program.Getenv)
+		width := console.Columns(s.Program.Stdout, s.Program.Getenv)
+		paint := func(kind, text string) string { return on.Paint(console.ActivityInk(kind), text) }
+		_, err = io.WriteString(s.Program.Stdout, chart.Text(width, paint)+"\n"+chart.Steps(width, paint))
+	}
+	return err
+}
+
+// chartOf makes a chart of a task's history.
+func chartOf(t api.Task, now time.Time) timeline.Chart {
+	changes := map[string][]timeline.Change{}
+	end := now
+	for _, h := range t.History {
+		state := h.Status
+		if state == lifecycle.HealthUnknown.String() {
+			state = lifecycle.StatusRunning.String()
+		}
+		changes[h.Container] = append(changes[h.Container], timeline.Change{State: state, At: h.At})
+		if h.Container == "" && h.Status == lifecycle.StatusStopped.String() {
+			end = h.At
+		}
+	}
+	if end.Before(t.CreatedAt) {
+		end = t.CreatedAt // the clock was set back
+	}
+	chart := timeline.Chart{From: t.CreatedAt, To: end}
+	chart.Title = fmt.Sprintf("%s (%s) %s, %s", cmp.Or(t.Name, t.Family), lifecycle.ShortID(t.ID), t.Status, console.Span(end.Sub(t.CreatedAt)))
+	lane := func(name, container string) *timeline.Lane {
+		chart.Lanes = append(chart.Lanes, timeline.LaneOf(name, lifecycle.StatusNone.String(), lifecycle.StatusStopped.String(), t.CreatedAt, end, changes[container]))
+		return &chart.Lanes[len(chart.Lanes)-1]
+	}
+	names := activities{t}
+	names.task(lane(console.TaskLabel, ""))
+	names.pod(lane(console.InfraLabel, lifecycle.Infra))
+	for _, c := range t.Containers {
+		names.container(lane(c.Name, c.Name), c)
+	}
+	return chart
+}
+
+// timelineDocument is a timeline on the wire.
+type timelineDocument struct {
+	Task string    `json:"task"`
+	From time.Time `json:"from"`
+	// To is when the task stopped, or now.
+	To    time.Time      `json:"to"`
+	Lanes []timelineLane `json:"lanes"`
+}
+
+type timelineLane struct {
+	// Container is absent for the task itself and "~infra" for the pod.
+	Container string         `json:"container,omitempty"`
+	Spans     []timelineSpan `json:"spans"`
+}
+
+type timelineSpan struct {
+	State string `json:"state"`
+	// Activity is what was done in that state, such as "pull" or "wait for db".
+	Activity string `json:"activity"`
+	// Failed: the activity ended with a failure.
+	Failed  bool      `json:"failed,omitempty"`
+	From    time.Time `json:"from"`
+	To      time.Time `json:"to"`
+	Seconds float64   `json:"seconds"`
+}
+
+func wireTimeline(t api.Task, c timeline.Chart) timelineDocument {
+	doc := timelineDocument{Task: t.ID, From: c.From, To: c.To}
+	for i, l := range c.Lanes {
+		lane := timelineLane{Container: l.Name, Spans: []timelineSpan{}}
+		switch i {
+		case 0:
+			lane.Container = ""
+		case 1:
+			lane.Container = lifecycle.Infra
+		}
+		for k, s := range l.Spans {
+			lane.Spans = append(lane.Spans, timelineSpan{State: s.State, Activity: s.Activity, Failed: s.Failed || l.Failed && k == len(l.Spans)-1, From: s.From, To: s.To, Seconds: s.To.Sub(s.From).Seconds()})
+		}
+		doc.Lanes = append(doc.Lanes, lane)
+	}
+	return doc
+}

@@ -1,0 +1,114 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/top"
+	"github.com/podtask/podtask/internal/cli/webui"
+	"github.com/podtask/podtask/internal/engine/observe"
+	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/urfave/cli/v2"
+)
+
+func UICommand(p *command.Program) *cli.Command {
+	return &cli.Command{
+		Name:  "ui",
+		Usage: "show tasks and services in a browser on this host",
+		Description: `Serves a page on 127.0.0.1 until Ctrl-C, and prints a link to it. The link works once; the
+browser that opens it keeps a session. The page shows tasks with health, usage, timeline, logs and
+events, and services with their deployments. It changes nothing unless --write is given; then it
+can stop and restart tasks. From another host: ssh -L PORT:127.0.0.1:PORT HOST.
+
+Examples:
+  podtask ui
+  podtask ui --port 8800 --write`,
+		Flags: []cli.Flag{
+			&cli.IntFlag{Name: "port", Usage: "listen on `PORT` of 127.0.0.1", DefaultText: "a free one"},
+			&cli.BoolFlag{Name: "write", Usage: "allow stopping and restarting tasks"},
+		},
+		Action: p.WithMachine(serveUI),
+	}
+}
+
+// uiConnections is how many connections browsers may have open.
+const uiConnections = 32
+
+func serveUI(ctx context.Context, s *command.Machine, c *cli.Context) error {
+	if err := command.NoArguments(c); err != nil {
+		return err
+	}
+	port := c.Int("port")
+	if port < 0 || port > 65535 {
+		return command.Usagef("ui", "--port is a number from 1 to 65535, not %d", port)
+	}
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		return fmt.Errorf("listen for the page: %w; choose another --port", err)
+	}
+	before := s.Program.Stderr
+	defer func() { s.Program.Stderr = before }()
+	host := uiHost{&topHost{Machine: s}}
+	var actions webui.Actions
+	if c.Bool("write") {
+		actions = host
+	}
+	page := webui.New(l.Addr().String(), host, actions, time.Now)
+	fmt.Fprintf(s.Program.Stdout, "%s\n", page.Link())
+	fmt.Fprintln(s.Program.Stderr, "The link works once. Ctrl-C ends the page.")
+	s.Program.Stderr = &lastLine{} // a warning would come again with every page
+	serving, stop := context.WithCancel(ctx)
+	defer stop()
+	if err := (command.Door{What: "the page", Listener: l, Handler: page, Connections: uiConnections}).Serve(serving); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+// uiHost is what a page shows: what `podtask top` shows, and services.
+type uiHost struct{ *topHost }
+
+// Explain implements webui.Source.
+func (h uiHost) Explain(ctx context.Context, id string) (top.Detail, error) {
+	st, err := h.Engine.Tasks.Find(id)
+	if errors.As(err, new(*record.NotFoundError)) {
+		return top.Detail{}, webui.ErrNotFound
+	}
+	if err != nil {
+		return top.Detail{}, err
+	}
+	return h.topHost.Explain(ctx, st.ID)
+}
+
+// Lines implements webui.Source.
+func (h uiHost) Lines(ctx context.Context, id string) (lines []top.Line, err error) {
+	st, err := h.Engine.Tasks.Find(id)
+	if err != nil {
+		return nil, err
+	}
+	err = h.Engine.Logs.Read(ctx, st, "", observe.LogOptions{Tail: topTail}, func(l observe.LogLine) error {
+		lines = append(lines, top.Line{Container: l.Container, Text: l.Text})
+		return nil
+	})
+	return lines, err
+}
+
+// Services implements webui.Source.
+func (h uiHost) Services(ctx context.Context) ([]api.Service, error) {
+	client := h.Connector.DialAgent(ctx)
+	if client == nil {
+		return nil, nil
+	}
+	defer client.Close()
+	return client.Services(ctx)
+}
+
+var (
+	_ webui.Source  = uiHost{}
+	_ webui.Actions = uiHost{}
+)

@@ -1,0 +1,147 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/define/adjust"
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/cgroups"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/urfave/cli/v2"
+)
+
+func UpdateCommand(p *command.Program) *cli.Command {
+	return &cli.Command{
+		Name:      "update",
+		Usage:     "change the limits of running tasks",
+		ArgsUsage: "TASK ...",
+		Description: `The limits apply to all containers of a task together. Limits that are not given stay
+unchanged; 0 restores the value of the definition. They are read back from the kernel and
+apply until the task stops, also under another owner.
+
+If the limit is less than the memory in use, the kernel reclaims memory and may then kill
+processes.
+
+Examples:
+  podtask update --memory 1g web
+  podtask update --cpus 0.5 --pids-limit 200 web`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "memory", Aliases: []string{"m"}, Usage: "all containers together may use `SIZE`: 512m, 2g"},
+			&cli.StringFlag{Name: "cpus", Usage: "`NUMBER` of CPUs, such as 1.5"},
+			&cli.StringFlag{Name: "pids-limit", Usage: "at most `NUMBER` processes and threads"},
+			&cli.StringFlag{Name: "io-weight", Usage: "give the task `WEIGHT` 1 to 10000 where disks are contended; others have 100"},
+		},
+		Action: p.WithMachine(update),
+	}
+}
+
+func update(ctx context.Context, s *command.Machine, c *cli.Context) error {
+	change, err := parseChange(c)
+	if err != nil {
+		return err
+	}
+	return s.ForEach(c, nil, func(st lifecycle.State, _ *console.Progress) error {
+		q := change(st.Options.Quota)
+		if err := s.Engine.Preflight.CheckLimits(st, q); err != nil {
+			return fmt.Errorf("update %s: %w", lifecycle.ShortID(st.ID), err)
+		}
+		wanted := st
+		wanted.Options.Quota = q
+		err := s.Connector.Ask(ctx, st.ID,
+			func(r *connect.Task) error { return r.Update(ctx, q) },
+			func(t api.Task) (bool, error) { return hasQuota(t, wanted.Quota()), nil })
+		if err != nil {
+			return err
+		}
+		return changeSlice(ctx, s, st.ID)
+	})
+}
+
+// changeSlice puts the limits in a task's record on its slice. The owner of the task does the
+// same, and what it puts there at the same moment may be the limits of before: then they are
+// put there again.
+func changeSlice(ctx context.Context, s *command.Machine, id string) error {
+	const attempts, pause = 4, 250 * time.Millisecond
+	for i := 1; ; i++ {
+		// Read again: the task may have got its slice meanwhile.
+		st, err := s.Engine.Tasks.Find(id)
+		if err != nil {
+			return err
+		}
+		err = s.Engine.Slices.Change(ctx, st)
+		if i == attempts || !errors.As(err, new(*cgroups.NotAppliedError)) {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// hasQuota tells whether the limits are in the task's record.
+func hasQuota(t api.Task, q lifecycle.Quota) bool {
+	return t.CPU == q.CPU && t.Memory == q.Memory && t.TasksMax == q.TasksMax && t.IOWeight == q.IOWeight
+}
+
+// parseChange returns what the flags make of a quota.
+func parseChange(c *cli.Context) (func(lifecycle.Quota) lifecycle.Quota, error) {
+	var to lifecycle.Quota
+	var err error
+	given := false
+	for _, f := range []struct {
+		name, takes string
+		parse       func(string) error
+	}{
+		{"memory", "a size of 6m or more such as 512m", func(v string) (err error) { to.Memory, err = parseMemory(v); return err }},
+		{"cpus", "a number of CPUs such as 1.5", func(v string) (err error) { to.CPU, err = strconv.ParseFloat(v, 64); return err }},
+		{"pids-limit", "a number of processes such as 200", func(v string) (err error) { to.TasksMax, err = strconv.ParseUint(v, 10, 64); return err }},
+		{"io-weight", "a share from 1 to 10000 such as 50", func(v string) (err error) { to.IOWeight, err = strconv.ParseUint(v, 10, 64); return err }},
+	} {
+		if !c.IsSet(f.name) {
+			continue
+		}
+		given = true
+		if err = f.parse(c.String(f.name)); err != nil {
+			return nil, command.Usagef("update", "--%s is %s, or 0 for what the definition says, not %q", f.name, f.takes, c.String(f.name))
+		}
+	}
+	if !given {
+		return nil, command.Usagef("update", "nothing to change: give --memory, --cpus, --pids-limit or --io-weight")
+	}
+	return func(q lifecycle.Quota) lifecycle.Quota {
+		if c.IsSet("memory") {
+			q.Memory = to.Memory
+		}
+		if c.IsSet("cpus") {
+			q.CPU = to.CPU
+		}
+		if c.IsSet("pids-limit") {
+			q.TasksMax = to.TasksMax
+		}
+		if c.IsSet("io-weight") {
+			q.IOWeight = to.IOWeight
+		}
+		return q
+	}, nil
+}
+
+// parseMemory reads a limit of memory; 0 stands for the definition's.
+func parseMemory(word string) (int64, error) {
+	n, err := adjust.ParseSize(word)
+	if err == nil && n != 0 && n < minTaskMemory {
+		err = fmt.Errorf("%s is less than 6m", word)
+	}
+	return n, err
+}
+
+// minTaskMemory is the least that a definition may ask for (ECS: 6 MiB).
+const minTaskMemory = 6 << 20

@@ -1,0 +1,73 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/urfave/cli/v2"
+)
+
+func WaitCommand(p *command.Program) *cli.Command {
+	return &cli.Command{
+		Name:      "wait",
+		Usage:     "wait for tasks and print their exit codes",
+		ArgsUsage: "TASK ...",
+		Description: `Prints the exit codes in the order of the tasks, one per line; -1 means that a task has no
+exit code yet.
+
+Examples:
+  podtask wait web
+  podtask wait --condition healthy web`,
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "condition", Value: string(connect.UntilStopped), Usage: "wait for `CONDITION` stopped, running or healthy"},
+		}, command.ManyTasksFlags("wait for", "wait for all tasks")...),
+		Action: p.WithMachine(wait),
+	}
+}
+
+func wait(ctx context.Context, s *command.Machine, c *cli.Context) error {
+	what, err := connect.ParseCondition(c.String("condition"))
+	if err != nil {
+		return command.Usagef("wait", "%v", err)
+	}
+	refs := c.Args().Slice()
+	var errs []error
+	switch {
+	case command.OfMany(c):
+		var states []lifecycle.State
+		if states, errs = s.Named(c, func(lifecycle.State) bool { return true }); len(errs) > 0 {
+			return errors.Join(errs...)
+		}
+		for _, st := range states {
+			refs = append(refs, st.ID)
+		}
+	case len(refs) == 0:
+		return command.Usagef("wait", "no TASK to wait for")
+	}
+	for _, ref := range refs {
+		st, err := s.Engine.Tasks.Find(ref)
+		if connect.IsGone(err) && c.Bool("ignore") {
+			fmt.Fprintln(s.Program.Stdout, -1)
+			continue
+		}
+		var t api.Task
+		if err == nil {
+			t, err = s.Connector.Await(ctx, st, what, nil, func(api.Task) {})
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		code := -1
+		if t.ExitCode != nil {
+			code = int(*t.ExitCode)
+		}
+		fmt.Fprintln(s.Program.Stdout, code)
+	}
+	return errors.Join(errs...)
+}

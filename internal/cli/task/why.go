@@ -1,0 +1,160 @@
+package task
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/term"
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/urfave/cli/v2"
+)
+
+func WhyCommand(p *command.Program) *cli.Command {
+	return &cli.Command{
+		Name:      "why",
+		Usage:     "explain in one sentence what a task or service waits for, or why it stopped",
+		ArgsUsage: "TASK|SERVICE ...",
+		Description: `The sentence comes from the state that podtask itself uses: the queue, failed attempts
+and the time of the next one, dependencies and their progress, health checks, stop
+timeouts. With --format json all reasons are listed, the root cause first; their codes are
+stable.
+
+Examples:
+  podtask why web
+  podtask why --format json web | jq -r '.[0].why[0].code'`,
+		Flags:  []cli.Flag{command.FormatFlag(command.ItemFormats), command.IgnoreFlag()},
+		Action: p.WithMachine(why),
+	}
+}
+
+// whyNoOwner is the code of a task whose owner has died.
+const whyNoOwner = "no-owner"
+
+// answer is what why prints of a task; templates see its fields.
+type answer struct {
+	ID     string `json:"id"`
+	Name   string `json:"name,omitempty"`
+	Status string `json:"status"`
+	// Sentence is what is printed without --format.
+	Sentence string       `json:"sentence"`
+	Why      []api.Reason `json:"why"`
+}
+
+func why(ctx context.Context, s *command.Machine, c *cli.Context) error {
+	if !c.Args().Present() {
+		return command.Usagef("why", "no TASK to explain")
+	}
+	answers := []answer{}
+	var errs []error
+	for _, ref := range c.Args().Slice() {
+		t, err := s.InspectTask(ctx, ref)
+		if connect.IsGone(err) {
+			if kept, ok := findService(ctx, s, ref); ok {
+				answers = append(answers, explainService(kept, time.Now()))
+				continue
+			}
+		}
+		switch {
+		case err == nil:
+			answers = append(answers, explain(t, time.Now()))
+		case !connect.IsGone(err) || !c.Bool("ignore"):
+			errs = append(errs, err)
+		}
+	}
+	err := command.PrintItems(s.Program.Stdout, c, answers, func(bool) error {
+		for _, a := range answers {
+			fmt.Fprintln(s.Program.Stdout, command.OnTerminal(s.Program.Stdout, "", a.Sentence))
+		}
+		return nil
+	})
+	return errors.Join(append(errs, err)...)
+}
+
+// explain puts the reasons of a task into a sentence. A task without an owner waits
+// for that first of all.
+func explain(t api.Task, now time.Time) answer {
+	a := answer{ID: t.ID, Name: t.Name, Status: t.Status, Why: t.Why}
+	if !t.Settled && !t.Owner.Alive {
+		ref := cmp.Or(t.Name, lifecycle.ShortID(t.ID))
+		text := fmt.Sprintf("its owner has died; `podtask wait %s` or `podtask stop %s` takes it over", ref, ref)
+		if len(t.Why) > 0 {
+			text += "; when last recorded: " + t.Why[0].Text
+		}
+		a.Why = append([]api.Reason{{Code: whyNoOwner, Text: text}}, t.Why...)
+	}
+	name := lifecycle.ShortID(t.ID)
+	if t.Name != "" {
+		name = t.Name + " (" + name + ")"
+	}
+	a.Sentence = fmt.Sprintf("%s is %s: ", name, t.Status)
+	if len(a.Why) > 0 {
+		a.Sentence += term.Line(a.Why[0].Text) + times(a.Why[0], now) + next(t, a.Why[0].Code)
+	}
+	for i, r := range a.Why {
+		if i > 0 && (r.Code == lifecycle.WhyProtected || r.Code == api.WhyLogsStalled) {
+			a.Sentence += "; " + term.Line(r.Text) + times(r, now)
+		}
+	}
+	a.Sentence += "."
+	return a
+}
+
+// next continues a sentence with what a user may do about it.
+func next(t api.Task, code string) string {
+	ref := cmp.Or(t.Name, lifecycle.ShortID(t.ID))
+	ran := func(c api.Container) bool { return !c.StartedAt.IsZero() }
+	switch {
+	case code == lifecycle.WhyPaused:
+		return fmt.Sprintf("; `podtask unpause %s` resumes it", ref)
+	case code == lifecycle.WhyEnded && t.Goal != lifecycle.Gone.String() && slices.ContainsFunc(t.Containers, ran):
+		return fmt.Sprintf("; `podtask logs %s` shows what it wrote", ref)
+	}
+	return ""
+}
+
+// findService asks the agent, if there is one, for a service.
+func findService(ctx context.Context, s *command.Machine, name string) (api.Service, bool) {
+	c := s.Connector.DialAgent(ctx)
+	if c == nil {
+		return api.Service{}, false
+	}
+	defer c.Close()
+	kept, err := c.Service(ctx, name)
+	return kept, err == nil
+}
+
+// explainService is explain for a service.
+func explainService(s api.Service, now time.Time) answer {
+	return answer{
+		Name: s.ServiceName, Status: s.Status, Why: s.Why,
+		Sentence: fmt.Sprintf("service %s is %s: %s.", s.ServiceName, s.Status, term.Line(s.Why[0].Text)+times(s.Why[0], now)),
+	}
+}
+
+// times continues a sentence with how long it has been so, and when what follows.
+func times(r api.Reason, now time.Time) string {
+	text := ""
+	switch {
+	case r.Since.IsZero():
+	case r.Code == lifecycle.WhyEnded:
+		text = ", " + console.Ago(now, r.Since)
+	default:
+		text = ", for " + console.Span(now.Sub(r.Since))
+	}
+	switch left := r.Until.Sub(now); {
+	case r.Until.IsZero():
+	case left > 0:
+		text += fmt.Sprintf("; %s in %s", r.Then, console.Span(left))
+	default:
+		text += fmt.Sprintf("; %s now", r.Then)
+	}
+	return text
+}

@@ -1,0 +1,207 @@
+package task
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/cli/timeline"
+	"github.com/podtask/podtask/pkg/api"
+)
+
+func TestWhyIsOneSentenceWithTimes(t *testing.T) {
+	t.Parallel()
+	now := after(time.Minute)
+	owned := api.Owner{PID: 1, Alive: true}
+	tests := []struct {
+		name string
+		task api.Task
+		want string
+	}{
+		{"queued", api.Task{Name: "web", Status: "NONE", Owner: owned, Why: []api.Reason{{Code: "queued", Text: "it is queued and waits for port 80/tcp, which db has"}}},
+			"web (0123456789ab) is NONE: it is queued and waits for port 80/tcp, which db has."},
+		{"a retry", api.Task{Status: "NONE", Owner: owned, Why: []api.Reason{{Code: "retry", Text: "pulling failed once, last with: re\nfused", Until: now.Add(1240 * time.Millisecond), Then: "it is tried again"}}},
+			"0123456789ab is NONE: pulling failed once, last with: re fused; it is tried again in 1.2s."},
+		{"a time limit", api.Task{Status: "CREATED", Owner: owned, Why: []api.Reason{{Code: "dependency", Text: "web waits", Since: now.Add(-12 * time.Second), Until: now.Add(48 * time.Second), Then: "web gives up"}}},
+			"0123456789ab is CREATED: web waits, for 12s; web gives up in 48s."},
+		{"overdue", api.Task{Status: "RUNNING", Owner: owned, Why: []api.Reason{{Code: "health", Text: "web runs", Until: now.Add(-time.Second), Then: "it is checked again"}}},
+			"0123456789ab is RUNNING: web runs; it is checked again now."},
+		{"ended before anything ran", api.Task{Status: "STOPPED", Settled: true, Why: []api.Reason{{Code: "ended", Text: "stopped by you", Since: noon}}},
+			"0123456789ab is STOPPED: stopped by you, 1 minute ago."},
+		{"ended", api.Task{Name: "web", Status: "STOPPED", Settled: true, Containers: []api.Container{{StartedAt: noon}}, Why: []api.Reason{{Code: "ended", Text: "stopped by you; app exited with code 143", Since: noon}}},
+			"web (0123456789ab) is STOPPED: stopped by you; app exited with code 143, 1 minute ago; `podtask logs web` shows what it wrote."},
+		{"paused", api.Task{Name: "web", Status: "RUNNING", Owner: owned, Why: []api.Reason{{Code: "paused", Text: "app is paused"}}},
+			"web (0123456789ab) is RUNNING: app is paused; `podtask unpause web` resumes it."},
+		{"logs", api.Task{Name: "web", Status: "RUNNING", Owner: owned, Why: []api.Reason{
+			{Code: "running", Text: "it waits for nothing"}, {Code: "logs-stalled", Text: "3KiB of the output of app wait to be sent to Splunk: it\nis down", Since: noon.Add(-time.Minute)},
+		}},
+			"web (0123456789ab) is RUNNING: it waits for nothing; 3KiB of the output of app wait to be sent to Splunk: it is down, for 2m0s."},
+		{"no owner", api.Task{Name: "web", Status: "RUNNING", Why: []api.Reason{{Code: "running", Text: "it waits for nothing"}}},
+			"web (0123456789ab) is RUNNING: its owner has died; `podtask wait web` or `podtask stop web` takes it over; when last recorded: it waits for nothing."},
+	}
+	for _, c := range tests {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.task.ID = shopTask().ID
+			if got := explain(c.task, now).Sentence; got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+		})
+	}
+	if a := explain(api.Task{Why: []api.Reason{{Code: "running"}}}, now); len(a.Why) != 2 || a.Why[0].Code != whyNoOwner {
+		t.Errorf("without an owner: %+v", a.Why)
+	}
+}
+
+func TestQueuedTaskInTheTable(t *testing.T) {
+	t.Parallel()
+	queued := api.Task{ID: strings.Repeat("a", 32), Family: "web", Status: "NONE", Health: "UNKNOWN", Owner: api.Owner{PID: 1, Alive: true}, Queue: "1 vCPU (0 vCPU of 1 vCPU free), which db has"}
+	r := newRow(queued, "cpu", false, noon)
+	if r.Status != "NONE (queued: cpu)" || r.Queue != queued.Queue || r.filterable["status"] != "NONE" {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestProgressNamesAFullDiskOnce(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	p := console.NewProgress(&out, false, noon, 0)
+	for _, code := range []string{"stop-order", api.WhyDiskFull, api.WhyDiskFull, "stop-order", api.WhyDiskFull} {
+		p.Show(api.Task{Why: []api.Reason{{Code: code, Text: "the disk is full"}}})
+	}
+	if n := strings.Count(out.String(), "waiting"); n != 2 {
+		t.Errorf("a full disk is named %d times, want once for each of two periods:\n%s", n, &out)
+	}
+}
+
+func TestPausedTaskInTheTable(t *testing.T) {
+	t.Parallel()
+	task := api.Task{ID: strings.Repeat("a", 32), Status: "RUNNING", Owner: api.Owner{PID: 1, Alive: true}, Containers: []api.Container{{Status: "RUNNING", Paused: true}, {Status: "RUNNING"}, {Status: "STOPPED"}}}
+	if r := newRow(task, "", false, noon); r.Status != "RUNNING (1 of 2 paused)" || r.Running != 2 {
+		t.Errorf("%+v", r)
+	}
+	task.Containers[1].Paused = true
+	if r := newRow(task, "", false, noon); r.Status != "RUNNING (paused)" {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestProgressShowsWhatAQueuedTaskWaitsFor(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	p := console.NewProgress(&out, false, noon, 0)
+	for _, queue := range []string{"", "port 80/tcp", "port 80/tcp", "its turn", ""} {
+		p.Show(api.Task{Queue: queue})
+	}
+	const want = `
+          (task)  queued                 waits for port 80/tcp
+          (task)  queued                 waits for its turn
+`
+	if diff := cmp.Diff(want[1:], out.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTimelineOfATask(t *testing.T) {
+	t.Parallel()
+	task := shopTask()
+	task.Containers[1].ExitCode = code(3)
+	chart := chartOf(task, after(time.Hour))
+	want := timeline.Chart{
+		Title: "shop (0123456789ab) STOPPED, 1m6s", From: noon, To: after(66 * time.Second),
+		Lanes: []timeline.Lane{
+			{Name: "(task)", Note: "exit code 3", Failed: true, Spans: []timeline.Span{
+				{State: "NONE", Activity: "resolve", From: noon, To: after(110 * time.Millisecond)},
+				{State: "MANIFEST_PULLED", Activity: "prepare", From: after(110 * time.Millisecond), To: after(66 * time.Second)},
+			}},
+			{Name: "(pod)", Spans: []timeline.Span{
+				{State: "NONE", Activity: "wait for digests", From: noon, To: after(110 * time.Millisecond)},
+				{State: "NONE", Activity: "create", From: after(110 * time.Millisecond), To: after(2 * time.Second)},
+				{State: "RESOURCES_PROVISIONED", Activity: "run", From: after(2 * time.Second), To: after(66 * time.Second)},
+			}},
+			{Name: "migrate", Spans: []timeline.Span{{State: "NONE", Activity: "resolve", From: noon, To: after(3 * time.Second)}}},
+			{Name: "server", Note: "exit code 3", Failed: true, Spans: []timeline.Span{
+				{State: "NONE", Activity: "resolve", From: noon, To: after(100 * time.Millisecond)},
+				{State: "MANIFEST_PULLED", Activity: "pull", From: after(100 * time.Millisecond), To: after(4 * time.Second)},
+				{State: "UNHEALTHY", Activity: "unhealthy", From: after(4 * time.Second), To: after(65 * time.Second)},
+			}},
+		},
+	}
+	if diff := cmp.Diff(want, chart); diff != "" {
+		t.Error(diff)
+	}
+	doc := wireTimeline(task, chart)
+	if l := doc.Lanes[1]; l.Container != "~infra" || l.Spans[1].Seconds < 1.8 || !doc.Lanes[3].Spans[2].Failed || doc.Lanes[0].Container != "" || doc.Lanes[3].Container != "server" {
+		t.Errorf("%+v", doc)
+	}
+}
+
+func TestColumnsAreThoseAskedFor(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]int{"": console.DefaultColumns, "72": 72, "x": console.DefaultColumns, "-1": console.DefaultColumns} {
+		if got := console.Columns(&bytes.Buffer{}, func(string) string { return value }); got != want {
+			t.Errorf("COLUMNS=%s: %d, want %d", value, got, want)
+		}
+	}
+}
+
+// What a container waits for is named, in the order in which it was there.
+func TestTimelineNamesWhatAContainerWaitsFor(t *testing.T) {
+	t.Parallel()
+	sec := func(n int) time.Time { return after(time.Duration(n) * time.Second) }
+	task := api.Task{CreatedAt: noon, Containers: []api.Container{
+		{Name: "app", Status: "CREATED", DependsOn: []api.Dependency{{ContainerName: "db", Condition: "HEALTHY"}, {ContainerName: "init", Condition: "SUCCESS"}}},
+		{Name: "db", Status: "RUNNING"}, {Name: "init", Status: "STOPPED", ExitCode: code(0)},
+	}}
+	add := func(at int, container, status string, exit *api.ExitCode) {
+		task.History = append(task.History, api.Transition{At: sec(at), Container: container, Status: status, ExitCode: exit})
+	}
+	add(1, "app", "MANIFEST_PULLED", nil)
+	add(2, "app", "PULLED", nil)
+	add(3, "app", "CREATED", nil)
+	add(4, "~infra", "RESOURCES_PROVISIONED", nil)
+	add(5, "init", "STOPPED", code(1))
+	add(6, "init", "STOPPED", code(0))
+	add(7, "db", "RESTARTING", code(2))
+	add(8, "db", "RUNNING", nil)
+	named := func() string {
+		var words []string
+		for _, s := range chartOf(task, sec(20)).Lanes[2].Spans {
+			words = append(words, fmt.Sprintf("%s %g", s.Activity, s.To.Sub(s.From).Seconds()))
+		}
+		return strings.Join(words, ", ")
+	}
+	if got, want := named(), "resolve 1, pull 1, create 1, wait for the pod 1, wait for init 2, wait for db 14"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if spans := chartOf(task, sec(20)).Lanes[3].Spans; !spans[1].Failed || spans[1].Activity != "restart" || spans[2].Failed {
+		t.Errorf("%+v", spans)
+	}
+	add(10, "db", "HEALTHY", nil)
+	add(12, "app", "RUNNING", nil)
+	if got, want := named(), "resolve 1, pull 1, create 1, wait for the pod 1, wait for init 2, wait for db 4, start 2, run 8"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	task.History[3].Container = "another" // no record of the pod: it was there, as the container has started
+	if got := named(); strings.Contains(got, "pod") {
+		t.Error(got)
+	}
+}
+
+func TestAnExitBySignalFailsOnlyIfNoUserStoppedTheTask(t *testing.T) {
+	t.Parallel()
+	for stop, want := range map[string]bool{"UserInitiated": false, "EssentialContainerExited": true} {
+		chart := chartOf(api.Task{CreatedAt: noon, StopCode: stop, ExitCode: code(143), Containers: []api.Container{{Name: "app", Status: "STOPPED", ExitCode: code(143)}}}, after(time.Second))
+		if chart.Lanes[0].Failed != want || chart.Lanes[2].Failed != want {
+			t.Errorf("%s: %+v", stop, chart)
+		}
+	}
+	chart := chartOf(api.Task{CreatedAt: noon, Containers: []api.Container{{Name: "app", Status: "STOPPED", Errors: []api.Error{{Name: "CannotPullContainerError"}}}}}, after(time.Second))
+	if l := chart.Lanes[2]; !l.Failed || l.Note != "CannotPullContainerError" {
+		t.Errorf("%+v", l)
+	}
+}

@@ -1,0 +1,199 @@
+package unit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/unit/rollback"
+	"github.com/podtask/podtask/pkg/cgroups"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/urfave/cli/v2"
+)
+
+func AutoUpdateCommand(p *command.Program) *cli.Command {
+	return &cli.Command{
+		Name:      "auto-update",
+		Usage:     "restart services whose images have changed in the registry",
+		ArgsUsage: "[TASK ...]",
+		Description: `Asks the registries for the current digests of the images of .task units with
+AutoUpdate=registry. If a digest has changed, it restarts the service and waits until it is
+ready. If the task does not become ready with the new images, the update is rolled back:
+the task is started with the previous images, and the new ones are not tried again until
+the tag points to another image.
+
+The exit code is 1 if an update failed or was rolled back.
+
+Examples:
+  podtask auto-update
+  podtask auto-update --dry-run
+  podtask auto-update --format json web
+  systemctl --user enable --now podtask-auto-update.timer    # daily`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "dry-run", Usage: "only show what would be updated"},
+			command.FormatFlag(command.ListFormats),
+		},
+		Action: p.WithMachine(autoUpdate),
+	}
+}
+
+// What became of an image, in the words of podman auto-update.
+const (
+	updateNone       = "false"
+	updatePending    = "pending"
+	updateDone       = "true"
+	updateFailed     = "failed"
+	updateRolledBack = "rolled back"
+)
+
+// updateRow is an image in the report.
+type updateRow struct {
+	Unit      string `json:"unit"`
+	Task      string `json:"task"`
+	Container string `json:"container"`
+	Image     string `json:"image"`
+	Policy    string `json:"policy"`
+	Updated   string `json:"updated"`
+	// Digest is what runs at the end, empty for a local copy that was not compared with
+	// the registry; New is what the registry has.
+	Digest string `json:"digest"`
+	New    string `json:"newDigest"`
+}
+
+func autoUpdate(ctx context.Context, s *command.Machine, c *cli.Context) error {
+	if err := command.CheckFormat(c); err != nil {
+		return err
+	}
+	tasks, err := updatable(s, c.Args().Slice())
+	if err != nil {
+		return err
+	}
+	rows := []updateRow{}
+	var errs []error
+	for _, st := range tasks {
+		more, err := updateTask(ctx, s, st, c.Bool("dry-run"))
+		rows = append(rows, more...)
+		errs = append(errs, err)
+	}
+	err = command.PrintItems(s.Program.Stdout, c, rows, func(bool) error {
+		table := [][]string{{"UNIT", "TASK", "CONTAINER", "IMAGE", "POLICY", "UPDATED"}}
+		for _, r := range rows {
+			table = append(table, []string{r.Unit, r.Task, r.Container, r.Image, r.Policy, r.Updated})
+		}
+		return console.WriteTable(s.Program.Stdout, table)
+	})
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return err
+	}
+	for _, r := range rows {
+		if r.Updated == updateFailed || r.Updated == updateRolledBack {
+			return command.ExitStatus(command.ExitInvalid)
+		}
+	}
+	return nil
+}
+
+// updatable are the tasks that follow their tags and that are up; all of them, or
+// those that are named.
+func updatable(s *command.Machine, names []string) ([]lifecycle.State, error) {
+	follows := func(st lifecycle.State) bool {
+		return st.Options.AutoUpdate != "" && st.Options.Unit != "" && st.Goal == lifecycle.Up
+	}
+	var out []lifecycle.State
+	if len(names) == 0 {
+		all, _ := s.Engine.Tasks.States() // a broken record is no service of today's
+		for _, st := range all {
+			if follows(st) {
+				out = append(out, st)
+			}
+		}
+		return out, nil
+	}
+	var errs []error
+	for _, name := range names {
+		st, err := s.Engine.Tasks.Find(name)
+		if err == nil && !follows(st) {
+			err = fmt.Errorf("%s is not run by a unit with AutoUpdate=registry", st.DisplayName())
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		out = append(out, st)
+	}
+	return out, errors.Join(errs...)
+}
+
+// updateTask updates one task. The error is for what could not be found out.
+func updateTask(ctx context.Context, s *command.Machine, st lifecycle.State, dryRun bool) ([]updateRow, error) {
+	record, err := rollback.Open(s.Connector.StateDir, st.Name)
+	if err != nil {
+		s.Program.Warn("%v", err)
+	}
+	task := record.Unpin(st.Task)
+	running := rollback.DigestsOf(task, st)
+	var rows []updateRow
+	pending := false
+	for _, c := range task.Containers {
+		if strings.Contains(c.Image, "@") {
+			continue // it follows no tag
+		}
+		digest := running[c.Image]
+		fresh, err := s.Engine.Images.Digest(ctx, st, c.Image)
+		if err != nil {
+			return rows, fmt.Errorf("%s: %w", st.DisplayName(), err)
+		}
+		r := updateRow{Unit: st.Options.Unit, Task: st.DisplayName(), Container: c.Name, Image: c.Image, Policy: st.Options.AutoUpdate, Updated: updateNone, Digest: digest, New: fresh}
+		if fresh != "" && fresh != digest && !record.Avoids(c.Image, fresh) {
+			r.Updated, pending = updatePending, true
+		}
+		rows = append(rows, r)
+	}
+	if dryRun || !pending {
+		return rows, nil
+	}
+	return applyUpdate(ctx, s, st, task, rows)
+}
+
+// applyUpdate restarts the service, which is ready with the new images or with those
+// of before, or fails.
+func applyUpdate(ctx context.Context, s *command.Machine, st lifecycle.State, task taskdef.Task, rows []updateRow) ([]updateRow, error) {
+	manager, err := cgroups.Dial(ctx, s.Program.Getenv)
+	if err != nil {
+		return rows, err
+	}
+	defer manager.Close()
+	fmt.Fprintf(s.Program.Stderr, "updating %s: restarting %s\n", st.DisplayName(), st.Options.Unit)
+	restarted := manager.RestartService(ctx, st.Options.Unit)
+	if ctx.Err() != nil {
+		return rows, context.Cause(ctx)
+	}
+	now := map[string]string{}
+	if after, err := s.Engine.Tasks.Find(st.Name); err == nil && restarted == nil {
+		now = rollback.DigestsOf(task, after)
+	}
+	for i := range rows {
+		r := &rows[i]
+		if r.Updated != updatePending {
+			continue
+		}
+		switch digest := now[r.Image]; digest {
+		case "":
+			r.Updated = updateFailed
+		case r.New:
+			r.Updated, r.Digest = updateDone, r.New
+		case r.Digest:
+			r.Updated = updateRolledBack
+		default:
+			r.Updated = updateFailed
+		}
+	}
+	if restarted != nil {
+		s.Program.Warn("%v", restarted)
+	}
+	return rows, nil
+}

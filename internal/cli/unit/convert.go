@@ -1,0 +1,318 @@
+package unit
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode"
+
+	"github.com/compose-spec/compose-go/v2/dotenv"
+	"github.com/podtask/podtask/internal/atomicfile"
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/define"
+	"github.com/podtask/podtask/internal/define/convert"
+	"github.com/podtask/podtask/internal/define/pod"
+	"github.com/podtask/podtask/internal/serve"
+	"github.com/podtask/podtask/internal/unit/taskunit"
+	"github.com/urfave/cli/v2"
+	"go.yaml.in/yaml/v3"
+)
+
+func ImportCommand(p *command.Program) *cli.Command {
+	return &cli.Command{
+		Name:      "import",
+		Usage:     "make a task definition and a unit from a Compose file, a Pod, Quadlet files or a task",
+		ArgsUsage: "FILE|TASK",
+		Description: `Writes NAME.json and NAME.task, for podtask run and podtask unit install. FILE is a Compose
+file (.yaml), a Kubernetes Pod (.yaml), a .container, or a .pod with the .container files
+beside it that name it. What cannot be converted is listed with its line. The definition
+passes podtask validate, or nothing is written.
+
+Variables of a Compose file come from the environment and from the file .env beside it.
+The files that it includes or extends are read too.
+Services with profiles are left out unless --profile chooses one of theirs.
+For a Compose file with replicas it writes a definition only, and prints the command that
+makes a service of it.
+
+Examples:
+  podtask import compose.yaml
+  podtask import --name shop --profile debug --output units compose.yaml
+  podtask import ~/.config/containers/systemd/shop.pod
+  podtask import --dry-run web`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `DIR`", DefaultText: "."},
+			&cli.BoolFlag{Name: "dry-run", Usage: "print what would be written"},
+			&cli.StringFlag{Name: "name", Usage: "call the task and the unit `NAME`", DefaultText: "the name of the file; for a Compose file, its project name or its directory"},
+			&cli.StringSliceFlag{Name: "profile", Usage: "include the services of `PROFILE` of a Compose file"},
+			&cli.BoolFlag{Name: "replace", Usage: "replace files that are there"},
+		},
+		Action: func(c *cli.Context) error {
+			if c.Args().Len() != 1 {
+				return command.Usagef("import", "import takes one FILE or TASK, not %d arguments", c.Args().Len())
+			}
+			return convertDefinition(p, c, c.Args().First())
+		},
+	}
+}
+
+// convertedName is the name of what is made of a file.
+func convertedName(c *cli.Context, from string) string {
+	if name := c.String("name"); name != "" {
+		return name
+	}
+	name := strings.TrimSuffix(filepath.Base(from), filepath.Ext(from))
+	if stem := strings.TrimPrefix(name, "docker-"); c.Command.Name == "import" && (stem == "compose" || stem == "podman-compose") {
+		if project := composeName(from); project != "" {
+			return project
+		}
+		if dir, err := filepath.Abs(filepath.Dir(from)); err == nil {
+			return filepath.Base(dir)
+		}
+	}
+	return name
+}
+
+// composeName is the name that a Compose file gives itself; empty for none, or for one that
+// has variables.
+func composeName(file string) string {
+	src, err := command.ReadSmall(file)
+	if err != nil {
+		return "" // convertSource reports it
+	}
+	var project struct {
+		Name string `yaml:"name"`
+	}
+	if yaml.Unmarshal(src, &project) != nil || !serve.ValidTaskName(project.Name) {
+		return ""
+	}
+	return project.Name
+}
+
+// convertDefinition is `podtask import`, and `podtask generate --from`.
+func convertDefinition(p *command.Program, c *cli.Context, from string) error {
+	name := convertedName(c, from)
+	if !serve.ValidTaskName(name) {
+		return command.Usagef(command.CommandPath(c), "--name %q: a name has letters, digits, dots, dashes and underscores, and begins with a letter or a digit", name)
+	}
+	r, err := convertSource(p, c, from, name)
+	if err != nil {
+		return err
+	}
+	for _, l := range r.Lost {
+		fmt.Fprintln(p.Stderr, "Lost: "+l)
+	}
+	type file struct {
+		name string
+		data []byte
+	}
+	files := []file{{name + r.extension(), r.Definition}}
+	if r.Copies == 1 { // a unit runs one task
+		files = append(files, file{name + taskunit.Extension, []byte(r.Unit)})
+	}
+	dir := cmp.Or(c.String("output"), ".")
+	for _, f := range files {
+		path := filepath.Join(dir, f.name)
+		if c.Bool("dry-run") {
+			fmt.Fprintf(p.Stdout, "---%s---\n%s\n", f.name, f.data)
+			continue
+		}
+		if sameFile(path, from) {
+			continue // the Pod that is converted
+		}
+		if _, err := os.Lstat(path); err == nil && !c.Bool("replace") {
+			return fmt.Errorf("%s is there already: --replace replaces it, --output DIR writes elsewhere", path)
+		}
+	}
+	if c.Bool("dry-run") {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, f := range files {
+		path := filepath.Join(dir, f.name)
+		if sameFile(path, from) {
+			fmt.Fprintln(p.Stdout, path)
+			continue
+		}
+		// Variables may hold secrets.
+		if err := atomicfile.Write(path, f.data, 0o600); err != nil {
+			return err
+		}
+		fmt.Fprintln(p.Stdout, path)
+	}
+	if r.Copies > 1 {
+		fmt.Fprintf(p.Stderr, "For the %d replicas: %s\n", r.Copies, serviceLine(name, filepath.Join(dir, name+r.extension()), r.Result))
+	}
+	return nil
+}
+
+// serviceLine is the command, for a shell, that keeps the copies of a Compose file running.
+func serviceLine(name, file string, r convert.Result) string {
+	if strings.ContainsFunc(file, func(c rune) bool {
+		return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("/._-+@:,", c)
+	}) {
+		file = "'" + strings.ReplaceAll(file, "'", `'\''`) + "'"
+	}
+	line := fmt.Sprintf("podtask service create %s %s --count %d", name, file, r.Copies)
+	for _, address := range r.Listen {
+		line += " --listen " + address
+	}
+	return line + " --wait"
+}
+
+// sameFile reports whether two paths are those of one file.
+func sameFile(a, b string) bool {
+	one, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(one, other)
+}
+
+// convertSource tells what the source is by its name; what is no file is a task.
+func convertSource(p *command.Program, c *cli.Context, from, name string) (imported, error) {
+	path, err := filepath.Abs(from)
+	if err != nil {
+		return imported{}, err
+	}
+	src, err := command.ReadSmall(path)
+	switch ext := filepath.Ext(from); {
+	case errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(from, "/."):
+		return plainly(convertTask(p, c, from, name))
+	case err != nil:
+		return imported{}, fmt.Errorf("read what is to be converted: %w", err)
+	case ext == ".yaml" || ext == ".yml":
+		if pod.Is(src) {
+			return importPod(p, path, name, src)
+		}
+		vars, err := composeVariables(p, filepath.Dir(path))
+		if err != nil {
+			return imported{}, err
+		}
+		return plainly(convertCompose(c.Context, p, convert.ComposeRequest{File: path, Task: name, Source: src, Variables: vars, Profiles: c.StringSlice("profile")}))
+	case ext == ".container":
+		return plainly(convert.Quadlet(name, withVolumes(taskunit.Read(path, string(src)))))
+	case ext == ".pod":
+		files, err := membersOf(path)
+		if err != nil {
+			return imported{}, err
+		}
+		return plainly(convert.Quadlet(name, withVolumes(append(files, taskunit.Read(path, string(src)))...)))
+	}
+	return imported{}, command.Usagef(command.CommandPath(c), "%s: it is a Compose file or a Pod (.yaml), a .pod, a .container or a task", from)
+}
+
+// imported is what came of a conversion; a Pod stays in YAML.
+type imported struct {
+	convert.Result
+	yaml bool
+}
+
+func (i imported) extension() string {
+	if i.yaml {
+		return ".yaml"
+	}
+	return ".json"
+}
+
+func plainly(r convert.Result, err error) (imported, error) { return imported{Result: r}, err }
+
+// importPod makes a unit for a Kubernetes manifest, which runs as it is.
+func importPod(p *command.Program, path, name string, src []byte) (imported, error) {
+	_, f, err := command.ParseDocument(p, command.Definition{}, define.Document{Name: path, Dir: filepath.Dir(path), Source: src})
+	if err != nil {
+		return imported{}, err
+	}
+	p.PrintProblems(f)
+	if !f.Valid {
+		return imported{}, command.ExitStatus(command.ExitInvalid)
+	}
+	file, err := taskunit.Escape(name)
+	if err != nil {
+		return imported{}, fmt.Errorf("name of the unit: %w", err)
+	}
+	unit := "[Task]\nDefinition=./" + file + ".yaml\n\n[Service]\nRestart=on-failure\n\n[Install]\nWantedBy=default.target\n"
+	return imported{convert.Result{Definition: src, Unit: unit, Copies: 1}, true}, nil
+}
+
+// composeVariables are those of the environment, else of the file .env in a directory.
+func composeVariables(p *command.Program, dir string) (map[string]string, error) {
+	vars := map[string]string{}
+	text, err := command.ReadSmall(filepath.Join(dir, ".env"))
+	if err == nil {
+		vars, err = dotenv.ParseWithLookup(bytes.NewReader(text), nil)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read the variables of the Compose file in %s: its syntax is NAME=VALUE, a line each", filepath.Join(dir, ".env")) // the error may hold a value
+	}
+	for _, v := range p.Environ() {
+		if name, value, ok := strings.Cut(v, "="); ok {
+			vars[name] = value
+		}
+	}
+	return vars, nil
+}
+
+// membersOf reads the .container files beside a .pod that name it.
+func membersOf(pod string) ([]taskunit.File, error) {
+	paths, err := filepath.Glob(filepath.Join(filepath.Dir(pod), "*.container"))
+	if err != nil {
+		return nil, err
+	}
+	var out []taskunit.File
+	for _, path := range paths {
+		text, err := command.ReadSmall(path)
+		if err != nil {
+			return nil, err
+		}
+		f := taskunit.Read(path, string(text))
+		for _, a := range f.Assignments() {
+			if a.Section == "Container" && a.Key == "Pod" && a.Value == filepath.Base(pod) {
+				out = append(out, f)
+				break
+			}
+		}
+	}
+	return out, nil
+}
+
+// withVolumes puts the .volume files that the files name, and that lie beside them, to
+// these. One that is not there is Quadlet's to miss.
+func withVolumes(files ...taskunit.File) []taskunit.File {
+	read := map[string]bool{}
+	out := files
+	for _, f := range files {
+		for _, a := range f.Assignments() {
+			source, _, _ := strings.Cut(a.Value, ":")
+			path := filepath.Join(filepath.Dir(f.Path), source)
+			if a.Key != "Volume" || filepath.Ext(source) != ".volume" || read[path] {
+				continue
+			}
+			read[path] = true
+			if text, err := command.ReadSmall(path); err == nil {
+				out = append(out, taskunit.Read(path, string(text)))
+			}
+		}
+	}
+	return out
+}
+
+func convertTask(p *command.Program, c *cli.Context, ref, name string) (convert.Result, error) {
+	s, err := p.Open(c)
+	if err != nil {
+		return convert.Result{}, err
+	}
+	defer s.Engine.Close()
+	st, err := s.Engine.Tasks.Find(ref)
+	if err != nil {
+		return convert.Result{}, err
+	}
+	return convert.Task(name, st.Task)
+}

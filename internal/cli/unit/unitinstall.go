@@ -1,0 +1,148 @@
+package unit
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/podtask/podtask/internal/atomicfile"
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/define/catalog"
+	"github.com/podtask/podtask/internal/unit/taskunit"
+	"github.com/podtask/podtask/internal/unit/unitdir"
+	"github.com/urfave/cli/v2"
+)
+
+// installUnits checks all of the files before it copies any.
+func installUnits(p *command.Program, c *cli.Context, files []string) error {
+	replace := c.Bool("replace")
+	home := unitdir.Home(p.Getenv)
+	if home == "" {
+		return errors.New("no directory for units: set HOME or XDG_CONFIG_HOME")
+	}
+	var sources []taskunit.Source
+	bad := false
+	for _, file := range files {
+		s, err := readUnit(p, file)
+		if err != nil {
+			return err
+		}
+		if _, err := os.Lstat(filepath.Join(home, s.Name)); err == nil && !replace {
+			return fmt.Errorf("%s is there already: --replace replaces it", filepath.Join(home, s.Name))
+		}
+		sources = append(sources, s)
+	}
+	u, err := loadUnits(p, sources...)
+	if err != nil {
+		return err
+	}
+	for _, s := range sources {
+		bad = sayProblems(p, u.of(s)) || bad
+		if path := s.Definition(); path != "" {
+			_, f, err := command.ParseDefinition(p, command.Definition{Document: path, Catalog: func() (*catalog.Catalog, error) { return command.OpenCatalog(p, c) }})
+			if err != nil {
+				return fmt.Errorf("%s: %w", s.File.Path, err)
+			}
+			p.PrintProblems(f)
+			bad = bad || !f.Valid
+		}
+	}
+	if bad {
+		fmt.Fprintln(p.Stderr, "nothing was installed")
+		return command.ExitStatus(command.ExitOwnFailure)
+	}
+	for _, s := range sources {
+		if err := copyUnit(s, home, replace); err != nil {
+			return err
+		}
+	}
+	if err := reloadUnits(c.Context, p); err != nil {
+		return err
+	}
+	for _, s := range sources {
+		fmt.Fprintln(p.Stdout, s.ServiceName())
+	}
+	return nil
+}
+
+// readUnit reads the unit that a user has somewhere.
+func readUnit(p *command.Program, file string) (taskunit.Source, error) {
+	path, err := filepath.Abs(file)
+	if err != nil {
+		return taskunit.Source{}, err
+	}
+	if filepath.Ext(path) != taskunit.Extension {
+		return taskunit.Source{}, command.Usagef("unit install", "%s: the name of a unit ends in %s", file, taskunit.Extension)
+	}
+	text, err := command.ReadSmall(path)
+	if err != nil {
+		return taskunit.Source{}, fmt.Errorf("read the unit: %w", err)
+	}
+	s := taskunit.Source{Name: filepath.Base(path), File: taskunit.Read(path, string(text))}
+	dropIns, err := dropInsOf(path)
+	if err != nil {
+		return s, err
+	}
+	for _, d := range dropIns {
+		text, err := command.ReadSmall(d)
+		if err != nil {
+			return s, fmt.Errorf("read a drop-in: %w", err)
+		}
+		s.DropIns = append(s.DropIns, taskunit.Read(d, string(text)))
+	}
+	for _, c := range s.Companions() {
+		switch {
+		case c == ".." || strings.HasPrefix(c, "../"):
+			return s, fmt.Errorf("%s names %s, which lies outside of its directory and so is not installed with it: give an absolute path", file, c)
+		case strings.Contains(c, "%"):
+			p.Warn("%s names %s, which is not installed with it: only systemd knows what file that is", file, c)
+		}
+	}
+	return s, nil
+}
+
+// dropInsOf are the paths of a unit's own drop-ins, in their order.
+func dropInsOf(unit string) (paths []string, err error) {
+	entries, err := os.ReadDir(unit + ".d")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		if filepath.Ext(e.Name()) == ".conf" {
+			paths = append(paths, filepath.Join(unit+".d", e.Name()))
+		}
+	}
+	return paths, err
+}
+
+// copyUnit copies a unit, its drop-ins and the files that they name. The unit comes
+// last, so that it never names what is not there.
+func copyUnit(s taskunit.Source, home string, replace bool) error {
+	from := filepath.Dir(s.File.Path)
+	names := slices.DeleteFunc(s.Companions(), func(name string) bool { return strings.Contains(name, "%") })
+	for _, d := range s.DropIns {
+		names = append(names, filepath.Join(s.Name+".d", filepath.Base(d.Path)))
+	}
+	for _, name := range append(names, s.Name) {
+		data, err := os.ReadFile(filepath.Join(from, name))
+		if err != nil {
+			return fmt.Errorf("install %s: %w", s.Name, err)
+		}
+		to := filepath.Join(home, name)
+		if have, err := os.ReadFile(to); err == nil && !replace && string(have) != string(data) {
+			return fmt.Errorf("install %s: %s is there already and differs: --replace replaces it", s.Name, to)
+		}
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return err
+		}
+		// Environment files may hold secrets.
+		if err := atomicfile.Write(to, data, 0o600); err != nil {
+			return fmt.Errorf("install %s: %w", s.Name, err)
+		}
+	}
+	return nil
+}
