@@ -58,8 +58,9 @@ type Pod struct {
 	Source json.RawMessage `json:"source,omitempty"`
 }
 
-// builder makes the task of a manifest.
-type builder struct {
+// reader reads a manifest into a task. Its methods are in the files of what they read: containers,
+// environments, checks, volumes, resources.
+type reader struct {
 	*manifest
 	options Options
 	result  Result
@@ -71,31 +72,31 @@ type builder struct {
 }
 
 func (m *manifest) build(o Options) Result {
-	b := &builder{manifest: m, options: o, volumes: make(map[string]volume), parts: make(map[string][]part)}
+	b := &reader{manifest: m, options: o, volumes: make(map[string]volume), parts: make(map[string][]part)}
 	b.metadata()
 	b.list()
 	if len(m.report.problems) > 0 && len(b.containers) > maxContainers {
 		return Result{}
 	}
-	storage{b}.readVolumes()
+	b.readVolumes()
 	for i := range b.containers {
-		process{b}.container(i)
+		b.container(i)
 	}
-	mounting{b}.nest()
-	known := logins{b}.logins()
+	b.nest()
+	known := b.logins()
 	for i := range b.result.Task.Containers {
-		logins{b}.credentials(&b.result.Task.Containers[i], known)
+		b.credentials(&b.result.Task.Containers[i], known)
 	}
 	b.order()
-	networking{b}.network()
+	b.network()
 	b.namespaces()
-	sizing{b}.resources()
+	b.resources()
 	b.checkTask()
 	return b.result
 }
 
 // metadata reads who the Pod is.
-func (b *builder) metadata() {
+func (b *reader) metadata() {
 	name := b.meta.at("name")
 	if name.str() == "" {
 		name = b.meta.at("generateName")
@@ -132,7 +133,7 @@ func (b *builder) metadata() {
 }
 
 // list reads which containers there are.
-func (b *builder) list() {
+func (b *reader) list() {
 	t := &b.result.Task
 	seen := make(map[string]bool)
 	for _, member := range []string{"initContainers", "containers"} {
@@ -162,7 +163,7 @@ func (b *builder) list() {
 	}
 }
 
-func (b *builder) addInit(v value, name string) {
+func (b *reader) addInit(v value, name string) {
 	switch policy := v.at("restartPolicy").word("", RestartAlways, RestartOnFailure, RestartNever); policy {
 	case RestartAlways:
 		b.result.Pod.Sidecars = append(b.result.Pod.Sidecars, name)
@@ -176,7 +177,7 @@ func (p Pod) isSidecar(name string) bool { return slices.Contains(p.Sidecars, na
 
 // order gives every container its dependencies: init containers run one after another,
 // sidecars start in their turn and stop after the containers that come later.
-func (b *builder) order() {
+func (b *reader) order() {
 	var sidecars []int
 	last := -1 // the init container that ends last
 	for i := range b.result.Task.Containers {
@@ -205,7 +206,7 @@ const (
 )
 
 // restartPolicy is that of container i; nil where it is not restarted.
-func (b process) restartPolicy(i int) *taskdef.RestartPolicy {
+func (b *reader) restartPolicy(i int) *taskdef.RestartPolicy {
 	name, v := b.result.Task.Containers[i].Name, b.containers[i].at("restartPolicy")
 	policy := b.result.Pod.RestartPolicy
 	if b.result.Pod.isInit(name) && policy == RestartAlways {
@@ -223,7 +224,7 @@ func (b process) restartPolicy(i int) *taskdef.RestartPolicy {
 }
 
 // namespaces says which namespaces of the kernel the containers share.
-func (b *builder) namespaces() {
+func (b *reader) namespaces() {
 	t := &b.result.Task
 	t.IPCMode = taskdef.IPCTask
 	if b.spec.at("hostIPC").flag(false) {
@@ -256,14 +257,14 @@ func pullBehavior(v value, image string) string {
 }
 
 // grace is terminationGracePeriodSeconds.
-func (b process) grace() time.Duration {
+func (b *reader) grace() time.Duration {
 	v := b.spec.at("terminationGracePeriodSeconds")
 	return time.Duration(max(v.integer(0, 86400, 30), 1)) * time.Second
 }
 
 // checkTask holds the task against the rules of every task. What they find is about
 // the Pod, and what the Pod's own checks have found already is not repeated.
-func (b *builder) checkTask() {
+func (b *reader) checkTask() {
 	if len(b.report.problems) > 0 || len(b.report.needs) > 0 {
 		return
 	}
@@ -280,16 +281,3 @@ func (b *builder) checkTask() {
 		at.wrong(p.Message, p.Fix)
 	}
 }
-
-// The parts of the work, each with the builder of the whole.
-type (
-	references struct{ *builder } // ConfigMaps, Secrets and their keys
-	downward   struct{ *builder } // fields of the Pod for its containers
-	logins     struct{ *builder } // imagePullSecrets
-	process    struct{ *builder } // what runs in a container, and as whom
-	probing    struct{ *builder } // checks and hooks
-	networking struct{ *builder } // names, addresses and resolvers
-	sizing     struct{ *builder } // limits and requests
-	storage    struct{ *builder } // volumes of the Pod
-	mounting   struct{ *builder } // volumes in a container
-)

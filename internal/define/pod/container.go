@@ -13,7 +13,7 @@ import (
 )
 
 // container reads container i.
-func (b process) container(i int) {
+func (b *reader) container(i int) {
 	v, c := b.containers[i], &b.result.Task.Containers[i]
 	image := v.at("image")
 	if c.Image = image.str(); c.Image == "" {
@@ -33,8 +33,8 @@ func (b process) container(i int) {
 	b.environment(i)
 	b.security(i)
 	b.ports(i)
-	mounting(b).mounts(i)
-	probing(b).probes(i)
+	b.mounts(i)
+	b.probes(i)
 }
 
 // signals are the names that Kubernetes knows (corev1.Signal), without SIG and those of
@@ -42,7 +42,7 @@ func (b process) container(i int) {
 var signals = strings.Fields("ABRT ALRM BUS CHLD CLD CONT FPE HUP ILL INT IO IOT KILL PIPE POLL PROF PWR QUIT SEGV STKFLT STOP SYS TERM TRAP TSTP TTIN TTOU URG USR1 USR2 VTALRM WINCH XCPU XFSZ")
 
 // stopSignal is the signal that asks the container to stop.
-func (b process) stopSignal(v value) string {
+func (b *reader) stopSignal(v value) string {
 	text := v.str()
 	name, prefixed := strings.CutPrefix(text, "SIG")
 	switch {
@@ -68,7 +68,7 @@ func realTime(name string) bool {
 }
 
 // labels are those of the Pod, and those by which the kubelet finds a container.
-func (b process) labels(container string) map[string]string {
+func (b *reader) labels(container string) map[string]string {
 	out := make(map[string]string)
 	for _, f := range b.meta.at("labels").entries() {
 		for _, reserved := range []string{"podtask.", "com.amazonaws.ecs.", "io.kubernetes."} {
@@ -87,7 +87,7 @@ func (b process) labels(container string) map[string]string {
 }
 
 // security reads the security context of a container on top of that of the Pod.
-func (b process) security(i int) {
+func (b *reader) security(i int) {
 	pod, own, c := b.spec.at("securityContext"), b.containers[i].at("securityContext"), &b.result.Task.Containers[i]
 	pick := func(name string) value {
 		if own.at(name).present() {
@@ -131,7 +131,7 @@ func capabilities(v value) []string {
 }
 
 // profiles answers seccomp and AppArmor profiles.
-func (b process) profiles(i int, pick func(string) value) {
+func (b *reader) profiles(i int, pick func(string) value) {
 	seccomp := pick("seccompProfile").at("type")
 	switch seccomp.word("", "RuntimeDefault", "Unconfined", "Localhost") {
 	case "Unconfined":
@@ -151,7 +151,7 @@ func (b process) profiles(i int, pick func(string) value) {
 const maxID = 1<<31 - 1
 
 // user reads who the processes of a container are.
-func (b process) user(c *taskdef.Container, pick func(string) value) {
+func (b *reader) user(c *taskdef.Container, pick func(string) value) {
 	const absent = -1
 	uid, gid := pick("runAsUser"), pick("runAsGroup")
 	u, g := uid.integer(0, maxID, absent), gid.integer(0, maxID, absent)
@@ -176,7 +176,7 @@ func (b process) user(c *taskdef.Container, pick func(string) value) {
 
 // groups reads the supplementary groups of a container, of which the group of the volumes
 // is one. Primary says whether it has a group of its own.
-func (b process) groups(c *taskdef.Container, primary bool) {
+func (b *reader) groups(c *taskdef.Container, primary bool) {
 	const absent = -1
 	pod, k := b.spec.at("securityContext"), &c.Extensions.Kube
 	for _, v := range append(pod.at("supplementalGroups").items(), pod.at("fsGroup")) {
@@ -199,7 +199,7 @@ const (
 )
 
 // message reads where container i leaves its termination message.
-func (b process) message(i int) {
+func (b *reader) message(i int) {
 	v, k := b.containers[i], &b.result.Task.Containers[i].Extensions.Kube
 	at := v.at("terminationMessagePath")
 	k.MessagePath = cmp.Or(at.str(), messagePath)
@@ -210,7 +210,7 @@ func (b process) message(i int) {
 }
 
 // ports reads the ports of a container. Only those with a port of the host are published.
-func (b process) ports(i int) {
+func (b *reader) ports(i int) {
 	c := &b.result.Task.Containers[i]
 	host := b.spec.at("hostNetwork").flag(false)
 	names := make(map[string]bool)
@@ -244,7 +244,7 @@ func (b process) ports(i int) {
 }
 
 // network reads how the Pod is connected.
-func (b networking) network() {
+func (b *reader) network() {
 	t := &b.result.Task
 	if b.spec.at("hostNetwork").flag(false) {
 		t.Network, t.Extensions.Network = taskdef.NetworkHost, ""
@@ -270,7 +270,7 @@ func (b networking) network() {
 }
 
 // hostname is the Pod's name unless it says otherwise; empty for that of the host.
-func (b networking) hostname() string {
+func (b *reader) hostname() string {
 	host := b.spec.at("hostNetwork").flag(false)
 	for _, member := range []string{"hostnameOverride", "hostname"} {
 		v := b.spec.at(member)
@@ -293,7 +293,7 @@ const clusterDomain = "svc.cluster.local"
 
 // fullName is the name that the DNS of a cluster would have for the Pod; empty without a
 // subdomain. The hostname is the whole of it where the Pod wants that.
-func (b networking) fullName(hostname string) (full, kernel string) {
+func (b *reader) fullName(hostname string) (full, kernel string) {
 	v := b.spec.at("subdomain")
 	sub := v.str()
 	if sub == "" || hostname == "" {
@@ -313,7 +313,7 @@ func (b networking) fullName(hostname string) (full, kernel string) {
 }
 
 // resolverOptions are those of dnsConfig, as in resolv.conf.
-func (b networking) resolverOptions() (out []string) {
+func (b *reader) resolverOptions() (out []string) {
 	for _, o := range b.spec.at("dnsConfig").at("options").items() {
 		name := o.at("name").str()
 		if name == "" || strings.ContainsAny(name+o.at("value").str(), " \t\n") {
@@ -330,7 +330,7 @@ func (b networking) resolverOptions() (out []string) {
 
 // resolver reads which name servers and search domains the Pod has; nil for those of the
 // host.
-func (b networking) resolver() (servers, searches []string) {
+func (b *reader) resolver() (servers, searches []string) {
 	config, policy := b.spec.at("dnsConfig"), b.spec.at("dnsPolicy")
 	servers, searches = texts(config.at("nameservers")), texts(config.at("searches"))
 	switch p := policy.word("", "Default", "ClusterFirst", "ClusterFirstWithHostNet", "None"); p {

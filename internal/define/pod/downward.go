@@ -20,7 +20,7 @@ var fieldPaths = append([]string{"metadata.name", "metadata.namespace", "metadat
 var subscript = regexp.MustCompile(`^(metadata\.(?:labels|annotations))\['([^']+)'\]$`)
 
 // fieldRef returns what a fieldRef names.
-func (b downward) fieldRef(ref value) (string, bool) {
+func (b *reader) fieldRef(ref value) (string, bool) {
 	v := ref.at("fieldPath")
 	path := v.str()
 	if m := subscript.FindStringSubmatch(path); m != nil {
@@ -63,7 +63,7 @@ func (b downward) fieldRef(ref value) (string, bool) {
 }
 
 // texts returns the labels or annotations of the Pod.
-func (b downward) texts(path string) map[string]string {
+func (b *reader) texts(path string) map[string]string {
 	out := make(map[string]string)
 	for _, f := range b.meta.at(strings.TrimPrefix(path, "metadata.")).entries() {
 		out[f.Key] = f.Value.Text
@@ -72,7 +72,7 @@ func (b downward) texts(path string) map[string]string {
 }
 
 // lines are labels or annotations as a file shows them: key="value", sorted.
-func (b downward) lines(path string) string {
+func (b *reader) lines(path string) string {
 	all := b.texts(path)
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(all)) {
@@ -82,7 +82,7 @@ func (b downward) lines(path string) string {
 }
 
 // resourceFieldRef returns a limit or request of a container, i unless it names another.
-func (b downward) resourceFieldRef(ref value, i int) (string, bool) {
+func (b *reader) resourceFieldRef(ref value, i int) (string, bool) {
 	if name := ref.at("containerName"); name.filled() {
 		j, known := b.result.Task.Index(name.str())
 		if !known {
@@ -117,7 +117,7 @@ func (b downward) resourceFieldRef(ref value, i int) (string, bool) {
 }
 
 // capacity is what the host has of a resource.
-func (b downward) capacity(resource string) quantity {
+func (b *reader) capacity(resource string) quantity {
 	text := strconv.FormatInt(b.options.Memory, 10)
 	if resource == "cpu" {
 		text = strconv.FormatInt(b.options.CPU, 10) + "m"

@@ -22,14 +22,14 @@ type variable struct {
 
 // environment gathers the variables of one container.
 type environment struct {
-	b    *builder
+	b    *reader
 	i    int // of the container
 	vars []variable
 	own  map[string]variable // those of env, which $(VAR) in a value may name
 }
 
-func (b process) environment(i int) {
-	e := &environment{b: b.builder, i: i, own: make(map[string]variable)}
+func (b *reader) environment(i int) {
+	e := &environment{b: b, i: i, own: make(map[string]variable)}
 	for _, from := range b.containers[i].at("envFrom").items() {
 		e.from(from)
 	}
@@ -105,18 +105,18 @@ func (e *environment) valueFrom(from value, out variable) (variable, bool) {
 	var ok bool
 	switch {
 	case from.at("fieldRef").present():
-		out.value, ok = downward{e.b}.fieldRef(from.at("fieldRef"))
+		out.value, ok = e.b.fieldRef(from.at("fieldRef"))
 	case from.at("resourceFieldRef").present():
-		out.value, ok = downward{e.b}.resourceFieldRef(from.at("resourceFieldRef"), e.i)
+		out.value, ok = e.b.resourceFieldRef(from.at("resourceFieldRef"), e.i)
 	case from.at("configMapKeyRef").present():
 		ref := from.at("configMapKeyRef")
 		var data []byte
-		if data, ok = (references{e.b}).configKey(ref, ref.at("name").str(), ref.at("key").str()); ok {
+		if data, ok = (e.b).configKey(ref, ref.at("name").str(), ref.at("key").str()); ok {
 			out.value = string(data)
 		}
 	case from.at("secretKeyRef").present():
 		ref := from.at("secretKeyRef")
-		return references{e.b}.secretVariable(ref, ref.at("name").str(), ref.at("key").str(), out.name)
+		return e.b.secretVariable(ref, ref.at("name").str(), ref.at("key").str(), out.name)
 	}
 	return out, ok
 }
@@ -125,7 +125,7 @@ func (e *environment) valueFrom(from value, out variable) (variable, bool) {
 func (e *environment) from(v value) {
 	prefix := v.at("prefix").str()
 	if ref := v.at("configMapRef"); ref.present() {
-		doc, ok := references{e.b}.document(ref, "ConfigMap", ref.at("name").str())
+		doc, ok := e.b.document(ref, "ConfigMap", ref.at("name").str())
 		if !ok {
 			return
 		}
@@ -137,7 +137,7 @@ func (e *environment) from(v value) {
 	}
 	if ref := v.at("secretRef"); ref.present() {
 		name := ref.at("name").str()
-		doc, ok := references{e.b}.document(ref, "Secret", name)
+		doc, ok := e.b.document(ref, "Secret", name)
 		if !ok {
 			return
 		}
@@ -145,7 +145,7 @@ func (e *environment) from(v value) {
 			if !e.usable(ref, prefix+key) {
 				continue
 			}
-			if out, ok := (references{e.b}).secretVariable(ref, name, key, prefix+key); ok {
+			if out, ok := (e.b).secretVariable(ref, name, key, prefix+key); ok {
 				e.set(out)
 			}
 		}
@@ -222,7 +222,7 @@ func (e *environment) expand(at value, text string, lookup func(string) (variabl
 
 // document returns a ConfigMap or Secret of the file. One that is missing is a need,
 // unless it is optional.
-func (b references) document(ref value, kind, name string) (value, bool) {
+func (b *reader) document(ref value, kind, name string) (value, bool) {
 	docs := b.configs
 	if kind == "Secret" {
 		docs = b.secrets
@@ -238,7 +238,7 @@ func (b references) document(ref value, kind, name string) (value, bool) {
 }
 
 // configKey returns the content of a key of a ConfigMap.
-func (b references) configKey(ref value, name, key string) ([]byte, bool) {
+func (b *reader) configKey(ref value, name, key string) ([]byte, bool) {
 	doc, ok := b.document(ref, "ConfigMap", name)
 	if !ok {
 		return nil, false
@@ -251,7 +251,7 @@ func (b references) configKey(ref value, name, key string) ([]byte, bool) {
 	return c.bytes, ok
 }
 
-func (b references) noKey(ref value, kind, name, key string, keys []string) {
+func (b *reader) noKey(ref value, kind, name, key string, keys []string) {
 	if ref.at("optional").flag(false) {
 		return
 	}
@@ -263,7 +263,7 @@ func (b references) noKey(ref value, kind, name, key string, keys []string) {
 }
 
 // secretVariable returns a variable whose value is a key of a Secret.
-func (b references) secretVariable(ref value, name, key, variableName string) (variable, bool) {
+func (b *reader) secretVariable(ref value, name, key, variableName string) (variable, bool) {
 	out := variable{name: variableName}
 	if _, here := b.secrets[name]; !here {
 		if source, mapped := answer(ref, b.options.Refs, refs.Secret, refs.OfKey(name, key)); mapped {

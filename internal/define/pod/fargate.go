@@ -33,7 +33,7 @@ var fargateLacks = []struct{ path, why string }{
 
 // warnFargate names what the Pod would lose on Fargate. Values that ask for nothing, such as
 // false, are no loss.
-func (b sizing) warnFargate() {
+func (b *reader) warnFargate() {
 	for _, row := range fargateLacks {
 		paths := []string{row.path}
 		if rest, ok := strings.CutPrefix(row.path, "containers[]"); ok {

@@ -11,7 +11,7 @@ import (
 )
 
 // probes reads the checks and the hooks of container i.
-func (b probing) probes(i int) {
+func (b *reader) probes(i int) {
 	v, c := b.containers[i], &b.result.Task.Containers[i]
 	if b.result.Pod.isInit(c.Name) {
 		for _, m := range []string{"livenessProbe", "readinessProbe", "startupProbe", "lifecycle"} {
@@ -40,7 +40,7 @@ func (b probing) probes(i int) {
 }
 
 // probe reads a check; nil for none. 0 means the default, as in Kubernetes.
-func (b probing) probe(i int, v value) *taskdef.Probe {
+func (b *reader) probe(i int, v value) *taskdef.Probe {
 	if !v.filled() {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (b probing) probe(i int, v value) *taskdef.Probe {
 }
 
 // hook reads a hook; nil for none.
-func (b probing) hook(i int, v value) *taskdef.Action {
+func (b *reader) hook(i int, v value) *taskdef.Action {
 	if !v.filled() {
 		return nil
 	}
@@ -74,7 +74,7 @@ func (b probing) hook(i int, v value) *taskdef.Action {
 }
 
 // action reads what a check or a hook does, which is one of some members.
-func (b probing) action(i int, v value, a *taskdef.Action, members ...string) {
+func (b *reader) action(i int, v value, a *taskdef.Action, members ...string) {
 	var found []string
 	for _, m := range members {
 		if v.at(m).present() {
@@ -102,7 +102,7 @@ func (b probing) action(i int, v value, a *taskdef.Action, members ...string) {
 	}
 }
 
-func (b probing) httpGet(i int, v value) *taskdef.HTTPAction {
+func (b *reader) httpGet(i int, v value) *taskdef.HTTPAction {
 	h := &taskdef.HTTPAction{
 		HTTPS: v.at("scheme").word("HTTP", "HTTP", "HTTPS") == "HTTPS",
 		Host:  v.at("host").str(), Port: b.port(i, v), Path: v.at("path").str(),
@@ -123,7 +123,7 @@ func headerName(s string) bool {
 }
 
 // port reads a port, by its number or by its name among the ports of the container.
-func (b probing) port(i int, in value) uint16 {
+func (b *reader) port(i int, in value) uint16 {
 	v := in.at("port")
 	text := v.str()
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 1 && n <= 65535 {

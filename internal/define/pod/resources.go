@@ -87,7 +87,7 @@ func checkResources(v value) {
 }
 
 // requests reads the resources of container i.
-func (b process) requests(i int) {
+func (b *reader) requests(i int) {
 	v, c := b.containers[i].at("resources"), &b.result.Task.Containers[i]
 	checkResources(v)
 	limits, requests := declared(v)
@@ -112,7 +112,7 @@ func (b process) requests(i int) {
 // total is what the Pod needs in all: its containers and sidecars together, or an init
 // container with the sidecars before it if that is more
 // (k8s.io/component-helpers/resource, PodRequests).
-func (b sizing) total(of func(limits, requests amounts) amounts) amounts {
+func (b *reader) total(of func(limits, requests amounts) amounts) amounts {
 	var sum, sidecars, most amounts
 	for i, v := range b.containers {
 		own := of(declared(v.at("resources")))
@@ -132,7 +132,7 @@ func (b sizing) total(of func(limits, requests amounts) amounts) amounts {
 
 // resources gives the task its limits: those of the Pod where it has any, else the sum of
 // the containers' where all have one.
-func (b sizing) resources() {
+func (b *reader) resources() {
 	t, whole := &b.result.Task, b.spec.at("resources")
 	checkResources(whole)
 	b.result.Pod.QOSClass = b.qosClass()
@@ -169,7 +169,7 @@ func (b sizing) resources() {
 
 // reserved is what the Pod requests, which is what a scheduler counts; nil if that is the
 // same as the limits of the task.
-func (b sizing) reserved(t taskdef.Task) *taskdef.Requests {
+func (b *reader) reserved(t taskdef.Task) *taskdef.Requests {
 	need := b.total(func(_, requests amounts) amounts { return requests })
 	_, whole := declared(b.spec.at("resources"))
 	if !whole.cpu.zero() {
@@ -186,7 +186,7 @@ func (b sizing) reserved(t taskdef.Task) *taskdef.Requests {
 }
 
 // fargate gives the task the smallest size of Fargate that has room for it.
-func (b sizing) fargate(limits amounts) {
+func (b *reader) fargate(limits amounts) {
 	sum := b.total(func(limits, requests amounts) amounts { return limits.largest(requests) })
 	need := limits.largest(sum)
 	cpu, memory, ok := FargateSize(need.cpu.times(shares), need.memory.times(1))
@@ -223,7 +223,7 @@ func FargateSize(units, bytes int64) (cpu, memory int64, ok bool) {
 
 // qosClass is the Pod's, from the limits and requests of all its containers, or from its
 // own where it has any.
-func (b sizing) qosClass() QOSClass {
+func (b *reader) qosClass() QOSClass {
 	sets := []value{b.spec.at("resources")}
 	if !sets[0].filled() {
 		sets = nil

@@ -47,7 +47,7 @@ const SecretPrefix = "PODTASK_POD_"
 const maxSecret = 512000 - 1
 
 // secret notes content, and returns its source.
-func (b references) secret(kind, name, key string, c content) *taskdef.SecretValue {
+func (b *reader) secret(kind, name, key string, c content) *taskdef.SecretValue {
 	if c.source != "" {
 		return &taskdef.SecretValue{ValueFrom: c.source, Source: c.source}
 	}
@@ -69,7 +69,7 @@ const (
 
 // logins gathers what the imagePullSecrets know about registries, by the key of the
 // registry.
-func (b logins) logins() map[string]json.RawMessage {
+func (b *reader) logins() map[string]json.RawMessage {
 	all := make(map[string]json.RawMessage)
 	for _, ref := range b.spec.at("imagePullSecrets").items() {
 		name := ref.at("name").str()
@@ -120,7 +120,7 @@ func loginsOf(doc value) (entries map[string]json.RawMessage, isLogins bool) {
 
 // credentials gives a container the logins for the registry of its image, if there are
 // any.
-func (b logins) credentials(c *taskdef.Container, logins map[string]json.RawMessage) {
+func (b *reader) credentials(c *taskdef.Container, logins map[string]json.RawMessage) {
 	named, err := reference.ParseNormalizedNamed(c.Image)
 	if err != nil {
 		return
@@ -134,7 +134,7 @@ func (b logins) credentials(c *taskdef.Container, logins map[string]json.RawMess
 	}
 	if len(mine) == 0 {
 		if i := slices.IndexFunc(b.keptLogins, func(k keptLogins) bool { return slices.Contains(k.Registries, registry) }); i >= 0 {
-			c.RepositoryCredentials = references(b).secret("logins", registry, "", content{source: b.keptLogins[i].Source})
+			c.RepositoryCredentials = b.secret("logins", registry, "", content{source: b.keptLogins[i].Source})
 		}
 		return
 	}
@@ -142,7 +142,7 @@ func (b logins) credentials(c *taskdef.Container, logins map[string]json.RawMess
 	if err != nil {
 		return // the entries were JSON before
 	}
-	c.RepositoryCredentials = references(b).secret("logins", registry, "", content{bytes: file})
+	c.RepositoryCredentials = b.secret("logins", registry, "", content{bytes: file})
 }
 
 // loginPlace returns the registry that the key of a login names, and the key as

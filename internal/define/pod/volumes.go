@@ -34,7 +34,7 @@ type file struct {
 }
 
 // readVolumes reads the volumes of the Pod.
-func (b storage) readVolumes() {
+func (b *reader) readVolumes() {
 	for _, v := range b.spec.at("volumes").items() {
 		name := v.at("name")
 		switch s := name.str(); {
@@ -54,7 +54,7 @@ func (b storage) readVolumes() {
 }
 
 // volume reads one volume.
-func (b storage) volume(v value, name string) volume {
+func (b *reader) volume(v value, name string) volume {
 	var sources []doctree.Field
 	for _, f := range v.entries() {
 		if f.Key != "name" {
@@ -91,7 +91,7 @@ func (b storage) volume(v value, name string) volume {
 }
 
 // emptyDir is a volume that is made and removed with the task.
-func (b storage) emptyDir(v, in value, name string) volume {
+func (b *reader) emptyDir(v, in value, name string) volume {
 	t := &taskdef.Volume{Name: name, Kind: taskdef.VolumeTask, Empty: true, DriverOpts: make(map[string]string)}
 	group := b.spec.at("securityContext").at("fsGroup").integer(0, maxID, 0)
 	options := []string{"gid=" + strconv.FormatInt(group, 10)}
@@ -117,7 +117,7 @@ func (b storage) emptyDir(v, in value, name string) volume {
 }
 
 // imageVolume is the file system of an image.
-func (b storage) imageVolume(v, in value) volume {
+func (b *reader) imageVolume(v, in value) volume {
 	image := in.at("reference").str()
 	if image == "" {
 		in.wrong("reference is missing", "name the image to mount")
@@ -128,7 +128,7 @@ func (b storage) imageVolume(v, in value) volume {
 
 var hostPathTypes = []string{"DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice", "BlockDevice"}
 
-func (b storage) hostPath(v, in value, name string) volume {
+func (b *reader) hostPath(v, in value, name string) volume {
 	p := in.at("path")
 	if !cleanAbsolute(p.str()) {
 		in.wrong("path must be an absolute path without \"..\"", "")
@@ -141,7 +141,7 @@ func (b storage) hostPath(v, in value, name string) volume {
 
 // claim is a volume that a path of the host stands in for, found by the name of the
 // volume or of the claim.
-func (b storage) claim(v value, name, claim string) volume {
+func (b *reader) claim(v value, name, claim string) volume {
 	ref := refs.OfVolume(name, "")
 	if claim != "" && claim != name {
 		ref.Names = append(ref.Names, refs.OfVolume(claim, "").Name())
@@ -161,8 +161,8 @@ func cleanAbsolute(p string) bool {
 }
 
 // fileVolume is a volume whose files are known beforehand.
-func (b storage) fileVolume(v, in value, kind, name string) volume {
-	files := fileReader{b: b.builder, volume: name, mode: fileMode(in.at("defaultMode"), 0o644)}
+func (b *reader) fileVolume(v, in value, kind, name string) volume {
+	files := fileReader{b: b, volume: name, mode: fileMode(in.at("defaultMode"), 0o644)}
 	if kind == "projected" {
 		for _, source := range in.at("sources").items() {
 			for _, part := range []string{"configMap", "secret", "downwardAPI"} {
@@ -182,7 +182,7 @@ func fileMode(v value, unset uint32) uint32 { return uint32(v.integer(0, 0o777, 
 
 // fileReader gathers the files of one volume.
 type fileReader struct {
-	b       *builder
+	b       *reader
 	volume  string
 	mode    uint32
 	files   []file
@@ -204,7 +204,7 @@ func (r *fileReader) read(in value, kind string) {
 
 // keys adds the keys of a ConfigMap or Secret: all, or those that items name.
 func (r *fileReader) keys(in value, kind, name string, content func(value) map[string]content) {
-	doc, ok := references{r.b}.document(in, kind, name)
+	doc, ok := r.b.document(in, kind, name)
 	if !ok {
 		r.missing = r.missing || !in.at("optional").flag(false)
 		return
@@ -217,7 +217,7 @@ func (r *fileReader) keys(in value, kind, name string, content func(value) map[s
 			bytes, known := data[key]
 			if !known {
 				if !in.at("optional").flag(false) {
-					references{r.b}.noKey(item, kind, name, key, keys)
+					r.b.noKey(item, kind, name, key, keys)
 				}
 				continue
 			}
@@ -239,10 +239,10 @@ func (r *fileReader) downward(item value) {
 	case item.at("fieldRef").present() && !strings.HasPrefix(item.at("fieldRef").at("fieldPath").str(), "metadata."):
 		item.at("fieldRef").at("fieldPath").wrong("a file cannot hold this field", "use one of metadata, or a variable")
 	case item.at("fieldRef").present():
-		text, ok = downward{r.b}.fieldRef(item.at("fieldRef"))
+		text, ok = r.b.fieldRef(item.at("fieldRef"))
 	case item.at("resourceFieldRef").present():
 		if ref := item.at("resourceFieldRef"); ref.at("containerName").filled() {
-			text, ok = downward{r.b}.resourceFieldRef(ref, 0)
+			text, ok = r.b.resourceFieldRef(ref, 0)
 		} else {
 			ref.wrong("containerName is missing", "a file belongs to no container")
 		}
@@ -276,11 +276,11 @@ func (r *fileReader) add(at value, p string, mode uint32, from origin) {
 		return
 	}
 	r.files = slices.DeleteFunc(r.files, func(f file) bool { return f.path == p })
-	r.files = append(r.files, file{path: p, mode: mode, source: references{r.b}.secret(from.kind, from.name, from.key, from.content)})
+	r.files = append(r.files, file{path: p, mode: mode, source: r.b.secret(from.kind, from.name, from.key, from.content)})
 }
 
 // mounts reads the mounts of container i.
-func (b mounting) mounts(i int) {
+func (b *reader) mounts(i int) {
 	seen := make(map[string]bool)
 	for _, m := range b.containers[i].at("volumeMounts").items() {
 		name, target := m.at("name"), m.at("mountPath")
@@ -312,7 +312,7 @@ func (b mounting) mounts(i int) {
 }
 
 // subPath is the part of the volume that is mounted; empty for all of it.
-func (b mounting) subPath(m value, i int) (string, bool) {
+func (b *reader) subPath(m value, i int) (string, bool) {
 	v := m.at("subPath")
 	sub := v.str()
 	if expr := m.at("subPathExpr"); expr.filled() {
@@ -320,7 +320,7 @@ func (b mounting) subPath(m value, i int) (string, bool) {
 			expr.wrong("the mount has both subPath and subPathExpr", "remove one of the two")
 			return "", false
 		}
-		e := &environment{b: b.builder, i: i}
+		e := &environment{b: b, i: i}
 		for _, o := range b.result.Task.Containers[i].Environment {
 			e.vars = append(e.vars, variable{name: o.Name, value: o.Value})
 		}
@@ -345,7 +345,7 @@ func (b mounting) subPath(m value, i int) (string, bool) {
 }
 
 // mountVolume mounts a volume of the task, or a directory of one that lies on the host.
-func (b mounting) mountVolume(m value, i int, v volume, sub string) {
+func (b *reader) mountVolume(m value, i int, v volume, sub string) {
 	t := *v.task
 	mount := taskdef.Mount{Path: m.at("mountPath").str(), ReadOnly: v.readOnly || m.at("readOnly").flag(false)}
 	if t.Kind != taskdef.VolumeBind {
@@ -362,7 +362,7 @@ func (b mounting) mountVolume(m value, i int, v volume, sub string) {
 	c.Mounts = append(c.Mounts, mount)
 }
 
-func (b mounting) add(t taskdef.Volume) {
+func (b *reader) add(t taskdef.Volume) {
 	all := &b.result.Task.Volumes
 	if !slices.ContainsFunc(*all, func(o taskdef.Volume) bool { return o.Name == t.Name }) {
 		*all = append(*all, t)
@@ -379,7 +379,7 @@ type part struct {
 // nest mounts the emptyDirs. A directory of one that is mounted somewhere is a volume of
 // its own, which is mounted in its place wherever the directory above it is: so what a
 // container writes never leads another one out of the volume.
-func (b mounting) nest() {
+func (b *reader) nest() {
 	type nested struct {
 		part
 		sub, volume string
@@ -421,7 +421,7 @@ func partNames(name string, parts []part) map[string]string {
 }
 
 // mountPart mounts a volume where a part is, or below it, unless something is there.
-func (b mounting) mountPart(p part, below, volume string) {
+func (b *reader) mountPart(p part, below, volume string) {
 	c := &b.result.Task.Containers[p.container]
 	mount := p.mount
 	mount.Volume, mount.Path = volume, path.Join(mount.Path, below)
@@ -432,7 +432,7 @@ func (b mounting) mountPart(p part, below, volume string) {
 
 // subVolume returns the name of the volume that is a directory of another: the same for
 // the same directory.
-func (b mounting) subVolume(t taskdef.Volume) string {
+func (b *reader) subVolume(t taskdef.Volume) string {
 	for n := 1; ; n++ {
 		name := fmt.Sprintf("%s_%d", t.Name, n)
 		have, taken := b.result.Task.Volume(name)
@@ -443,7 +443,7 @@ func (b mounting) subVolume(t taskdef.Volume) string {
 }
 
 // mountFiles gives a container files, or with a subPath one file or those of a directory.
-func (b mounting) mountFiles(m value, i int, v volume, sub string) {
+func (b *reader) mountFiles(m value, i int, v volume, sub string) {
 	c := &b.result.Task.Containers[i]
 	group := int(b.spec.at("securityContext").at("fsGroup").integer(0, maxID, 0))
 	found := false
