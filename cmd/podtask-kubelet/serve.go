@@ -20,7 +20,7 @@ import (
 	"github.com/podtask/podtask/internal/engine"
 	"github.com/podtask/podtask/internal/kube/kubenode"
 	"github.com/podtask/podtask/internal/kube/kubeserve"
-	"github.com/podtask/podtask/internal/kube/podaccess"
+	"github.com/podtask/podtask/internal/kube/kubeaccess"
 	"github.com/podtask/podtask/internal/state"
 )
 
@@ -70,7 +70,7 @@ type podAccess struct {
 	stateDir string
 	log      *slog.Logger
 	open     func() (*engine.Engine, error)
-	get      func() (*podaccess.Access, error)
+	get      func() (*kubeaccess.Access, error)
 }
 
 func (o *options) podAccess(log *slog.Logger) *podAccess {
@@ -81,7 +81,7 @@ func (o *options) podAccess(log *slog.Logger) *podAccess {
 		}
 		return engine.Open(engine.Config{StateDir: stateDir, RuntimeDir: runtimeDir, Getenv: o.getenv, Log: log})
 	})
-	return &podAccess{stateDir, log, open, sync.OnceValues(func() (*podaccess.Access, error) {
+	return &podAccess{stateDir, log, open, sync.OnceValues(func() (*kubeaccess.Access, error) {
 		a, err := open()
 		if err != nil {
 			return nil, err
@@ -90,7 +90,7 @@ func (o *options) podAccess(log *slog.Logger) *podAccess {
 		if err != nil {
 			return nil, err
 		}
-		return podaccess.New(a, os.DirFS("/"), begin.NetnsHelper(self)), nil // until the process ends
+		return kubeaccess.New(a, os.DirFS("/"), begin.NetnsHelper(self)), nil // until the process ends
 	})}
 }
 

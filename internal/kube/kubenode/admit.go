@@ -178,13 +178,13 @@ func portsMeet(a, b *corev1.Pod) bool {
 }
 
 // refuse returns why the node has no place for the Pod; empty where it has.
-func (k starting) refuse() (reason, message string) {
-	return load{k.Node, k.Room(), earlier(k.Pods, k.keeper), k.Pressures()}.refusal(k.latest())
+func (k *podWorker) refuse() (reason, message string) {
+	return load{k.pods.Node, k.pods.Room(), earlier(k.pods, k), k.pods.Pressures()}.refusal(k.latest())
 }
 
 // earlier are the Pods that have come before one and have not ended: those that came later
 // wait for their turn.
-func earlier(p *Pods, k *keeper) (out []*corev1.Pod) {
+func earlier(p *Pods, k *podWorker) (out []*corev1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, o := range p.all {

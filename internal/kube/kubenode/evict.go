@@ -85,7 +85,7 @@ type evictor struct {
 	short func() []Shortage
 	use   func(context.Context) (map[types.UID]MemoryUse, error)
 	pods  *Pods
-	last  *keeper // the Pod that was evicted last
+	last  *podWorker // the Pod that was evicted last
 }
 
 // step evicts a Pod if one must go, and none while the one before has not ended.
@@ -100,11 +100,11 @@ func (e *evictor) evict(ctx context.Context, short Shortage) {
 	if err != nil {
 		e.pods.Log.Warn("what Pods use is not known", "error", err)
 	}
-	keepers := make(map[types.UID]*keeper)
+	workers := make(map[types.UID]*podWorker)
 	var all []candidate
 	for _, k := range running(e.pods) {
 		pod := k.latest()
-		keepers[pod.UID] = k
+		workers[pod.UID] = k
 		all = append(all, candidate{pod, use[pod.UID]})
 	}
 	first, ok := firstToGo(short.Signal, all)
@@ -112,16 +112,16 @@ func (e *evictor) evict(ctx context.Context, short Shortage) {
 		e.pods.Log.Warn("the host is short of something and no Pod can be evicted", "signal", short.Signal, "left", short.Left, "threshold", short.Least)
 		return
 	}
-	e.last = keepers[first.pod.UID]
+	e.last = workers[first.pod.UID]
 	e.last.evict(short.message() + first.reasons(short.Signal))
 }
 
-// running are the keepers of Pods that use the host and are not about to end.
-func running(p *Pods) (out []*keeper) {
+// running are the workers of Pods that use the host and are not about to end.
+func running(p *Pods) (out []*podWorker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, k := range p.all {
-		if k.life.Err() == nil && k.taskID() != "" && !k.report.ended() {
+		if k.ctx.Err() == nil && k.taskID() != "" && !k.report.ended() {
 			out = append(out, k)
 		}
 	}
@@ -129,25 +129,25 @@ func running(p *Pods) (out []*keeper) {
 }
 
 // evict ends the containers of the Pod at once. When they have ended, the Pod has failed.
-func (k *keeper) evict(message string) {
+func (k *podWorker) evict(message string) {
 	k.mu.Lock()
 	k.evicted = message
 	task := k.task
 	k.mu.Unlock()
-	k.Log.Warn("a Pod is evicted", "pod", k.name(), "message", message)
-	k.Events.Event(k.latest(), corev1.EventTypeWarning, reasonEvicted, message)
-	k.wg.Go(func() {
-		for k.life.Err() == nil && k.taskID() == task {
-			if err := k.Agent.Ask(k.life, task, Kill); err == nil || isNotFound(err) {
+	k.pods.Log.Warn("a Pod is evicted", "pod", k.name(), "message", message)
+	k.pods.Events.Event(k.latest(), corev1.EventTypeWarning, reasonEvicted, message)
+	k.pods.wg.Go(func() {
+		for k.ctx.Err() == nil && k.taskID() == task {
+			if err := k.pods.Agent.Ask(k.ctx, task, Kill); err == nil || isNotFound(err) {
 				return
 			}
-			k.sleep(k.Pace.Steady)
+			k.sleep(k.pods.Pace.Steady)
 		}
 	})
 }
 
 // eviction is why the Pod was evicted; empty if it was not.
-func (k *keeper) eviction() string {
+func (k *podWorker) eviction() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.evicted

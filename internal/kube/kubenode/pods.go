@@ -52,13 +52,13 @@ type Pods struct {
 	// manifests make documents for the agent.
 	manifests manifests
 
-	// running is the life of the keepers.
+	// running ends the workers.
 	running context.Context
 	wg      sync.WaitGroup
 
 	mu   sync.Mutex
-	all  []*keeper // in the order in which they came
-	shut bool      // the host shuts down
+	all  []*podWorker // in the order in which they came
+	shut bool         // the host shuts down
 }
 
 // NewPods returns the Pods of a node. They are kept until ctx ends; then the caller waits
@@ -95,17 +95,17 @@ func (p *Pods) Adopt(ctx context.Context) error {
 // goalGone is the goal of a task that is being removed.
 const goalGone = "GONE"
 
-// Wait waits until all keepers have ended, which they do when their context ends.
+// Wait waits until all workers have ended, which they do when their context ends.
 func (p *Pods) Wait() { p.wg.Wait() }
 
-// add starts a keeper, or returns the one that there is.
-func (p *Pods) add(pod *corev1.Pod, task string) *keeper {
+// add starts a podWorker, or returns the one that there is.
+func (p *Pods) add(pod *corev1.Pod, task string) *podWorker {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if k := p.byUID(pod.UID); k != nil {
 		return k
 	}
-	k := newKeeper(p, pod.DeepCopy(), task)
+	k := newPodWorker(p, pod.DeepCopy(), task)
 	for _, old := range p.all {
 		if old.report.key == keyOf(pod) {
 			k.before = append(k.before, old.ended)
@@ -117,7 +117,7 @@ func (p *Pods) add(pod *corev1.Pod, task string) *keeper {
 	return k
 }
 
-func (p *Pods) byUID(uid types.UID) *keeper {
+func (p *Pods) byUID(uid types.UID) *podWorker {
 	for _, k := range p.all {
 		if k.report.uid == uid {
 			return k
@@ -126,15 +126,15 @@ func (p *Pods) byUID(uid types.UID) *keeper {
 	return nil
 }
 
-// find returns the keeper of a UID, or without one, that of the Pod that came last under a
+// find returns the podWorker of a UID, or without one, that of the Pod that came last under a
 // name; nil if there is none.
-func (p *Pods) find(namespace, name string, uid types.UID) *keeper {
+func (p *Pods) find(namespace, name string, uid types.UID) *podWorker {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if uid != "" {
 		return p.byUID(uid)
 	}
-	var found *keeper
+	var found *podWorker
 	for _, k := range p.all {
 		if k.report.key == (key{namespace, name}) {
 			found = k
@@ -143,8 +143,8 @@ func (p *Pods) find(namespace, name string, uid types.UID) *keeper {
 	return found
 }
 
-// forget drops a keeper that has ended.
-func (p *Pods) forget(k *keeper) {
+// forget drops a podWorker that has ended.
+func (p *Pods) forget(k *podWorker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, o := range p.all {
@@ -214,7 +214,7 @@ func (p *Pods) GetPods(context.Context) ([]*corev1.Pod, error) {
 // name the UID; Virtual Kubelet then does not poll.
 func (p *Pods) NotifyPods(context.Context, func(*corev1.Pod)) {}
 
-// see tells the keeper of a Pod what the API server has. Virtual Kubelet does not notice
+// see tells the podWorker of a Pod what the API server has. Virtual Kubelet does not notice
 // that a Pod was replaced while nothing was watched, unless it looks different.
 func (p *Pods) see(pod *corev1.Pod, replaced bool) {
 	k := p.find("", "", pod.UID)

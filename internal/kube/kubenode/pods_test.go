@@ -236,7 +236,7 @@ func TestPodBecomesATaskAndIsRemovedWhenItHasEnded(t *testing.T) {
 	w.set("u1", func(s *taskStub) { s.end(corev1.PodSucceeded) })
 	w.await("the removal", func() bool { return w.has("web") == nil })
 	w.await("the end of the task", func() bool { _, _, err := w.agent.get("task-of-u1"); return err != nil })
-	w.await("the end of the keeper", func() bool { return w.pods.find("default", "web", "") == nil })
+	w.await("the end of the podWorker", func() bool { return w.pods.find("default", "web", "") == nil })
 	var deleted clienttesting.DeleteAction
 	for _, a := range w.client.Actions() {
 		if d, ok := a.(clienttesting.DeleteAction); ok {

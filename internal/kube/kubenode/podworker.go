@@ -24,17 +24,18 @@ type Pace struct {
 // DefaultPace is that of the kubelet's back-off.
 var DefaultPace = Pace{First: 10 * time.Second, Most: 5 * time.Minute, Steady: time.Second, Refresh: time.Minute}
 
-// keeper keeps one Pod.
-type keeper struct {
-	*Pods
-	// before are the ends of the keepers of earlier Pods of the same name.
+// podWorker runs one Pod: it has the agent make the task of the Pod, reports the state of the task as
+// the status of the Pod, refreshes the files of its volumes, and ends the task with the Pod.
+type podWorker struct {
+	pods *Pods
+	// before are closed when the workers of earlier Pods of the same name have ended.
 	before  []<-chan struct{}
 	report  *reporter
 	volumes *volumes
 
-	leave context.CancelFunc // ends life
-	life  context.Context    // ends when the Pod is to end
-	ended chan struct{}
+	ctx    context.Context // ends when the Pod is to end
+	cancel context.CancelFunc
+	ended  chan struct{}
 
 	mu      sync.Mutex
 	pod     *corev1.Pod // as last seen
@@ -43,105 +44,105 @@ type keeper struct {
 	evicted string      // why; empty if it was not
 }
 
-func newKeeper(p *Pods, pod *corev1.Pod, task string) *keeper {
-	k := &keeper{Pods: p, pod: pod, task: task, ended: make(chan struct{}), report: newReporter(p, pod),
+func newPodWorker(p *Pods, pod *corev1.Pod, task string) *podWorker {
+	w := &podWorker{pods: p, pod: pod, task: task, ended: make(chan struct{}), report: newReporter(p, pod),
 		volumes: &volumes{podDir(p.Dir, pod.UID), newObjects(p.Client)}}
 	if task == "" { // then the API server has told of the Pod
-		k.report.server = pod
-		k.report.restarts = restarted(pod.Status, nil) // it has a status if a task of it was lost
+		w.report.server = pod
+		w.report.restarts = restarted(pod.Status, nil) // it has a status if a task of it was lost
 	} else {
-		k.report.restarts = markedRestarts(pod)
+		w.report.restarts = markedRestarts(pod)
 	}
-	k.life, k.leave = context.WithCancel(p.running)
-	return k
+	w.ctx, w.cancel = context.WithCancel(p.running)
+	return w
 }
 
 // see notes the Pod as the API server has it.
-func (k *keeper) see(pod *corev1.Pod) {
-	k.mu.Lock()
-	k.pod = pod.DeepCopy()
-	k.mu.Unlock()
-	k.report.see(pod)
+func (w *podWorker) see(pod *corev1.Pod) {
+	w.mu.Lock()
+	w.pod = pod.DeepCopy()
+	w.mu.Unlock()
+	w.report.see(pod)
 }
 
 // latest is the Pod as last seen, a copy.
-func (k *keeper) latest() *corev1.Pod {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.pod.DeepCopy()
+func (w *podWorker) latest() *corev1.Pod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.pod.DeepCopy()
 }
 
-func (k *keeper) taskID() string {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.task
+func (w *podWorker) taskID() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.task
 }
 
-func (k *keeper) setTask(id string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.task = id
+func (w *podWorker) setTask(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.task = id
 }
 
 // release asks for the end of the Pod, within seconds; nil for the Pod's own grace period.
 // A shorter one counts later, too.
-func (k *keeper) release(grace *int64) {
-	k.mu.Lock()
-	shorter := grace != nil && (k.grace == nil || *grace < *k.grace)
+func (w *podWorker) release(grace *int64) {
+	w.mu.Lock()
+	shorter := grace != nil && (w.grace == nil || *grace < *w.grace)
 	if shorter {
-		k.grace = grace
+		w.grace = grace
 	}
-	task, late := k.task, k.life.Err() != nil
-	k.mu.Unlock()
-	k.leave()
-	if shorter && late && task != "" && !k.report.ended() { // our own delete says 0, too
-		time.AfterFunc(time.Duration(*grace)*time.Second, func() { _ = k.Agent.Ask(k.running, task, Kill) })
+	task, late := w.task, w.ctx.Err() != nil
+	w.mu.Unlock()
+	w.cancel()
+	if shorter && late && task != "" && !w.report.ended() { // our own delete says 0, too
+		time.AfterFunc(time.Duration(*grace)*time.Second, func() { _ = w.pods.Agent.Ask(w.pods.running, task, Kill) })
 	}
 }
 
 // run keeps the Pod until it has been released and has ended. If ctx ends first, the task
 // is left as it is.
-func (k *keeper) run(ctx context.Context) {
-	defer close(k.ended)
+func (w *podWorker) run(ctx context.Context) {
+	defer close(w.ended)
 	reporting, stop := context.WithCancel(ctx)
 	defer stop()
-	k.wg.Go(func() { k.report.run(reporting) })
-	k.wg.Go(func() { refreshing{k}.run(k.life) })
-	k.live(ctx)
-	<-k.life.Done()
+	w.pods.wg.Go(func() { w.report.run(reporting) })
+	w.pods.wg.Go(func() { w.refreshVolumes(w.ctx) })
+	w.runTask(ctx)
+	<-w.ctx.Done()
 	if ctx.Err() != nil {
 		return
 	}
-	ending{k}.end(ctx)
-	if err := k.volumes.remove(); err != nil {
-		k.Log.Warn("the files of a Pod cannot be removed", "pod", k.name(), "error", err)
+	w.end(ctx)
+	if err := w.volumes.remove(); err != nil {
+		w.pods.Log.Warn("the files of a Pod cannot be removed", "pod", w.name(), "error", err)
 	}
-	k.forget(k)
+	w.pods.forget(w)
 }
 
-// live has the task made and follows it, until nothing more happens or life ends.
-func (k *keeper) live(ctx context.Context) {
-	for pause := k.Pace.First; ; pause = min(2*pause, k.Pace.Most) {
-		if !(starting{k}).create(ctx) {
+// runTask has the task made and follows it, until nothing more happens or the Pod is to end.
+func (w *podWorker) runTask(ctx context.Context) {
+	for pause := w.pods.Pace.First; ; pause = min(2*pause, w.pods.Pace.Most) {
+		if !w.create(ctx) {
 			return
 		}
-		again := k.follow(k.life)
-		if k.eviction() != "" {
-			ending{k}.discard(ctx) // its files, too, are to go
+		again := w.follow(w.ctx)
+		if w.eviction() != "" {
+			w.discard(ctx) // its files, too, are to go
 			return
 		}
-		if !again || !k.sleep(pause) {
+		if !again || !w.sleep(pause) {
 			return
 		}
-		k.report.restart()
-		if !(ending{k}).discard(ctx) {
+		w.report.restart()
+		if !w.discard(ctx) {
 			return
 		}
 	}
 }
 
-// sleep waits; false if life has ended.
-func (k *keeper) sleep(d time.Duration) bool { return sleep(k.life, d) }
+// sleep waits; false if the Pod is to end.
+func (w *podWorker) sleep(d time.Duration) bool { return sleep(w.ctx, d) }
 
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
@@ -154,47 +155,44 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// starting is what a keeper does until its Pod has a task.
-type starting struct{ *keeper }
-
 // create has the agent make the task, unless there is one. It returns false if there will
 // be none.
-func (k starting) create(ctx context.Context) bool {
-	if k.taskID() != "" {
+func (w *podWorker) create(ctx context.Context) bool {
+	if w.taskID() != "" {
 		return true
 	}
-	for _, ended := range k.before {
+	for _, ended := range w.before {
 		select {
 		case <-ended:
-		case <-k.life.Done():
+		case <-w.ctx.Done():
 			return false
 		}
 	}
-	if reason, message := k.refuse(); reason != "" {
-		k.reject(reason, message)
+	if reason, message := w.refuse(); reason != "" {
+		w.reject(reason, message)
 		return false
 	}
-	for pause := k.Pace.Steady; k.life.Err() == nil; pause = min(2*pause, k.Pace.Most) {
-		wait, err := k.tryCreate(ctx)
+	for pause := w.pods.Pace.Steady; w.ctx.Err() == nil; pause = min(2*pause, w.pods.Pace.Most) {
+		wait, err := w.tryCreate(ctx)
 		var rejected *rejectedError
 		switch {
 		case err == nil:
 			return true
 		case errors.As(err, &rejected):
-			k.reject(rejected.reason, rejected.message)
+			w.reject(rejected.reason, rejected.message)
 			return false
 		case wait != "":
-			k.waits(wait, err.Error())
+			w.waits(wait, err.Error())
 		default:
-			k.Log.Warn("the agent cannot be asked to run a Pod", "pod", k.name(), "error", err)
+			w.pods.Log.Warn("the agent cannot be asked to run a Pod", "pod", w.name(), "error", err)
 		}
-		k.sleep(pause)
+		w.sleep(pause)
 	}
 	return false
 }
 
 // name is that of the Pod for messages.
-func (k *keeper) name() string { return k.report.key.String() }
+func (w *podWorker) name() string { return w.report.key.String() }
 
 // rejectedError means that the node cannot run the Pod, now and later.
 type rejectedError struct{ reason, message string }
@@ -203,12 +201,12 @@ func (e *rejectedError) Error() string { return e.reason + ": " + e.message }
 
 // tryCreate makes the task. Wait is the reason for which containers wait after an error;
 // empty where the error says nothing about the Pod.
-func (k starting) tryCreate(ctx context.Context) (wait string, err error) {
-	pod := k.latest()
-	if k.closing() {
+func (w *podWorker) tryCreate(ctx context.Context) (wait string, err error) {
+	pod := w.latest()
+	if w.closing() {
 		return "", &rejectedError{reasonShutdown, messageShutdown}
 	}
-	definition, err := k.manifests.of(k.life, pod, k.volumes, k.report.earlier())
+	definition, err := w.pods.manifests.of(w.ctx, pod, w.volumes, w.report.earlier())
 	if err != nil {
 		if apiServerAway(err) {
 			return "", err
@@ -216,27 +214,27 @@ func (k starting) tryCreate(ctx context.Context) (wait string, err error) {
 		return waitConfigError, err
 	}
 	name := taskName(pod)
-	made, err := k.Agent.Create(ctx, api.NewTask{Definition: definition, Name: name, Lenient: true})
+	made, err := w.pods.Agent.Create(ctx, api.NewTask{Definition: definition, Name: name, Lenient: true})
 	switch {
 	case err == nil:
-		k.setTask(made.ID)
+		w.setTask(made.ID)
 		return "", nil
 	case failedWith(err, api.BadRequest):
 		return "", &rejectedError{reasonUnexpected, err.Error()}
 	case !failedWith(err, api.Conflict):
 		return "", err
 	}
-	id, found := k.made(ctx, pod)
+	id, found := w.made(ctx, pod)
 	if !found {
 		return waitCreateError, err
 	}
-	k.setTask(id)
+	w.setTask(id)
 	return "", nil
 }
 
 // made finds the task of a request whose answer was lost.
-func (k starting) made(ctx context.Context, pod *corev1.Pod) (id string, found bool) {
-	tasks, err := k.Agent.Tasks(ctx)
+func (w *podWorker) made(ctx context.Context, pod *corev1.Pod) (id string, found bool) {
+	tasks, err := w.pods.Agent.Tasks(ctx)
 	if err != nil {
 		return "", false
 	}
@@ -255,40 +253,40 @@ func taskName(pod *corev1.Pod) string {
 	return name[:min(len(name), 200)] + "." + uid[:min(len(uid), 13)]
 }
 
-// follow reports each state of the task until the Pod has ended or life ends. It returns
+// follow reports each state of the task until the Pod has ended or is to end. It returns
 // true if the task is to be made again: Kubernetes tries for ever to start a Pod.
-func (k *keeper) follow(ctx context.Context) (again bool) {
+func (w *podWorker) follow(ctx context.Context) (again bool) {
 	ended := false
 	for ctx.Err() == nil && !ended {
-		err := k.Agent.Watch(ctx, k.taskID(), func(t api.Task) bool {
-			ended, again = k.look(ctx, t)
+		err := w.pods.Agent.Watch(ctx, w.taskID(), func(t api.Task) bool {
+			ended, again = w.reportState(ctx, t)
 			return !ended
 		})
 		switch {
 		case isNotFound(err):
-			return k.lost()
+			return w.lost()
 		case err != nil && ctx.Err() == nil:
-			k.Log.Debug("the watch of a task has ended", "pod", k.name(), "error", err)
+			w.pods.Log.Debug("the watch of a task has ended", "pod", w.name(), "error", err)
 		}
 		if !ended {
-			sleep(ctx, k.Pace.Steady)
+			sleep(ctx, w.pods.Pace.Steady)
 		}
 	}
 	return again
 }
 
 // lost reports that the task was removed on its host. What was to run for good is run again.
-func (k *keeper) lost() (again bool) {
-	if k.latest().Spec.RestartPolicy == corev1.RestartPolicyAlways {
+func (w *podWorker) lost() (again bool) {
+	if w.latest().Spec.RestartPolicy == corev1.RestartPolicyAlways {
 		return true
 	}
-	k.reject("TaskRemoved", "the task of the Pod was removed on its host")
+	w.reject("TaskRemoved", "the task of the Pod was removed on its host")
 	return false
 }
 
-// look reports the state of the task.
-func (k *keeper) look(ctx context.Context, t api.Task) (settled, again bool) {
-	seen, err := k.Agent.Pod(ctx, t.ID)
+// reportState reports the state of the task as the status of the Pod.
+func (w *podWorker) reportState(ctx context.Context, t api.Task) (settled, again bool) {
+	seen, err := w.pods.Agent.Pod(ctx, t.ID)
 	if err != nil {
 		return false, false // the watch shows it again, or ends
 	}
@@ -296,22 +294,22 @@ func (k *keeper) look(ctx context.Context, t api.Task) (settled, again bool) {
 		return false, false // the Pod is newer: the watch shows why it has ended
 	}
 	settled = t.Settled && t.Status == statusStopped
-	again = settled && neverRan(t) && k.life.Err() == nil
+	again = settled && neverRan(t) && w.ctx.Err() == nil
 	if neverRan(t) {
 		pending(&seen.Status)
 	}
-	if vanished(t) && k.latest().Spec.RestartPolicy != corev1.RestartPolicyNever && k.life.Err() == nil && k.eviction() == "" {
+	if vanished(t) && w.latest().Spec.RestartPolicy != corev1.RestartPolicyNever && w.ctx.Err() == nil && w.eviction() == "" {
 		again = settled
 		pending(&seen.Status)
 	}
 	if settled || ended(seen.Status.Phase) { // at once: the API server keeps the first end that it sees
-		if why := k.eviction(); why != "" {
+		if why := w.eviction(); why != "" {
 			evictedStatus(&seen.Status, why)
-		} else if k.life.Err() == nil {
+		} else if w.ctx.Err() == nil {
 			stoppedStatus(&seen.Status, t)
 		}
 	}
-	k.report.set(seen.Status)
+	w.report.set(seen.Status)
 	return settled, again
 }
 
@@ -345,91 +343,88 @@ const (
 	containerVanished   = "ContainerVanishedError"
 )
 
-// ending is what a keeper does to stop a task and to remove it.
-type ending struct{ *keeper }
-
-// discard removes the task, so that another can be made; false if life has ended.
-func (k ending) discard(ctx context.Context) bool {
-	for k.life.Err() == nil {
-		err := k.Agent.Ask(ctx, k.taskID(), Remove)
+// discard removes the task, so that another can be made; false if the Pod is to end.
+func (w *podWorker) discard(ctx context.Context) bool {
+	for w.ctx.Err() == nil {
+		err := w.pods.Agent.Ask(ctx, w.taskID(), Remove)
 		if err == nil {
-			err = k.gone(k.life)
+			err = w.waitRemoved(w.ctx)
 		}
 		if err == nil || isNotFound(err) {
-			k.setTask("")
+			w.setTask("")
 			return true
 		}
-		k.sleep(k.Pace.Steady)
+		w.sleep(w.pods.Pace.Steady)
 	}
 	return false
 }
 
-// gone waits until the agent no longer knows the task.
-func (k ending) gone(ctx context.Context) error {
+// waitRemoved waits until the agent no longer knows the task.
+func (w *podWorker) waitRemoved(ctx context.Context) error {
 	for {
-		if err := k.Agent.Watch(ctx, k.taskID(), func(api.Task) bool { return true }); err != nil {
+		if err := w.pods.Agent.Watch(ctx, w.taskID(), func(api.Task) bool { return true }); err != nil {
 			return err
 		}
-		if _, err := k.Agent.Pod(ctx, k.taskID()); err != nil {
+		if _, err := w.pods.Agent.Pod(ctx, w.taskID()); err != nil {
 			return err
 		}
-		if !sleep(ctx, k.Pace.Steady) { // the request has not reached the record yet
+		if !sleep(ctx, w.pods.Pace.Steady) { // the request has not reached the record yet
 			return context.Cause(ctx)
 		}
 	}
 }
 
 // reject reports that the Pod will not run.
-func (k *keeper) reject(reason, message string) {
-	k.Events.Event(k.latest(), corev1.EventTypeWarning, reason, message)
-	k.report.set(rejection(k.latest(), reason, message))
+func (w *podWorker) reject(reason, message string) {
+	w.pods.Events.Event(w.latest(), corev1.EventTypeWarning, reason, message)
+	w.report.set(rejection(w.latest(), reason, message))
 }
 
 // waits reports why containers are not there yet.
-func (k starting) waits(reason, message string) {
-	k.Events.Event(k.latest(), corev1.EventTypeWarning, "Failed", message)
-	k.report.set(waitingStatus(k.latest(), reason, message))
+func (w *podWorker) waits(reason, message string) {
+	w.pods.Events.Event(w.latest(), corev1.EventTypeWarning, "Failed", message)
+	w.report.set(waitingStatus(w.latest(), reason, message))
 }
 
 // end stops the task and removes the Pod from the API server, then the task.
-func (k ending) end(ctx context.Context) {
-	for k.taskID() != "" && ctx.Err() == nil {
-		if k.stop(ctx) {
+func (w *podWorker) end(ctx context.Context) {
+	for w.taskID() != "" && ctx.Err() == nil {
+		if w.stop(ctx) {
 			break
 		}
-		sleep(ctx, k.Pace.Steady)
+		sleep(ctx, w.pods.Pace.Steady)
 	}
-	k.report.settle(ctx)
-	k.report.remove(ctx)
-	for k.taskID() != "" && ctx.Err() == nil {
-		if err := k.Agent.Ask(ctx, k.taskID(), Remove); err == nil || isNotFound(err) {
+	w.report.settle(ctx)
+	w.report.remove(ctx)
+	for w.taskID() != "" && ctx.Err() == nil {
+		if err := w.pods.Agent.Ask(ctx, w.taskID(), Remove); err == nil || isNotFound(err) {
 			return
 		}
-		sleep(ctx, k.Pace.Steady)
+		sleep(ctx, w.pods.Pace.Steady)
 	}
 }
 
 // stop stops the task within the grace period, and reports its end; false to try again.
-func (k ending) stop(ctx context.Context) bool {
-	how, grace := k.how()
-	return k.within(ctx, how, grace)
+func (w *podWorker) stop(ctx context.Context) bool {
+	request, grace := w.terminationRequest()
+	return w.stopWithin(ctx, request, grace)
 }
 
-// within makes a request and waits for the end of the task, which is killed after grace;
+// stopWithin makes a request and waits for the end of the task, which is killed after grace;
 // false to try again.
-func (k ending) within(ctx context.Context, how Request, grace time.Duration) bool {
+func (w *podWorker) stopWithin(ctx context.Context, request Request, grace time.Duration) bool {
 	watching, done := context.WithCancel(ctx)
 	defer done()
-	if err := k.Agent.Ask(ctx, k.taskID(), how); err != nil {
+	if err := w.pods.Agent.Ask(ctx, w.taskID(), request); err != nil {
 		return isNotFound(err)
 	}
-	if how != Kill {
-		kill := time.AfterFunc(grace, func() { _ = k.Agent.Ask(watching, k.taskID(), Kill) })
+	if request != Kill {
+		kill := time.AfterFunc(grace, func() { _ = w.pods.Agent.Ask(watching, w.taskID(), Kill) })
 		defer kill.Stop()
 	}
 	ended := false
-	err := k.Agent.Watch(watching, k.taskID(), func(t api.Task) bool {
-		ended, _ = k.look(watching, t)
+	err := w.pods.Agent.Watch(watching, w.taskID(), func(t api.Task) bool {
+		ended, _ = w.reportState(watching, t)
 		return !ended
 	})
 	return ended || isNotFound(err)
@@ -439,18 +434,18 @@ func (k ending) within(ctx context.Context, how Request, grace time.Duration) bo
 // the agent's own timeout comes first.
 const slack = 2 * time.Second
 
-// how is the way in which the Pod is to end. Kubernetes kills at once without a grace
+// terminationRequest returns how the Pod is to end. Kubernetes kills at once without a grace
 // period.
-func (k ending) how() (Request, time.Duration) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (w *podWorker) terminationRequest() (Request, time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	seconds := int64(corev1.DefaultTerminationGracePeriodSeconds)
-	own := k.pod.Spec.TerminationGracePeriodSeconds
+	own := w.pod.Spec.TerminationGracePeriodSeconds
 	if own != nil {
 		seconds = *own
 	}
-	if k.grace != nil {
-		seconds = *k.grace
+	if w.grace != nil {
+		seconds = *w.grace
 	}
 	if seconds <= 0 {
 		return Kill, 0
@@ -458,7 +453,7 @@ func (k ending) how() (Request, time.Duration) {
 	d := time.Duration(seconds) * time.Second
 	if own == nil || seconds >= *own {
 		// Sidecars have their time after the containers.
-		d = d*time.Duration(1+len(k.pod.Spec.InitContainers)) + slack
+		d = d*time.Duration(1+len(w.pod.Spec.InitContainers)) + slack
 	}
 	return Stop, d
 }

@@ -18,9 +18,9 @@ import (
 // reporter makes the status of a Pod at the API server what it is on the node. States in
 // between may be skipped; the latest is tried until the server has it.
 type reporter struct {
-	*Pods
-	uid types.UID
-	key key
+	pods *Pods
+	uid  types.UID
+	key  key
 
 	changed chan struct{} // has room for one
 
@@ -37,7 +37,7 @@ type reporter struct {
 }
 
 func newReporter(p *Pods, pod *corev1.Pod) *reporter {
-	return &reporter{Pods: p, uid: pod.UID, key: keyOf(pod), changed: make(chan struct{}, 1), idle: make(chan struct{})}
+	return &reporter{pods: p, uid: pod.UID, key: keyOf(pod), changed: make(chan struct{}, 1), idle: make(chan struct{})}
 }
 
 // see notes the Pod as the API server has it, unless a later one was seen. If another client
@@ -130,7 +130,7 @@ func (r *reporter) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		for pause := r.Pace.Steady; !r.push(ctx); pause = min(2*pause, r.Pace.First) {
+		for pause := r.pods.Pace.Steady; !r.push(ctx); pause = min(2*pause, r.pods.Pace.First) {
 			if !sleep(ctx, pause) {
 				return
 			}
@@ -149,18 +149,18 @@ func (r *reporter) push(ctx context.Context) bool {
 	if idle {
 		return r.done(server, want)
 	}
-	status := merged(server, *want, r.Address)
+	status := merged(server, *want, r.pods.Address)
 	if equality.Semantic.DeepEqual(status, server.Status) {
 		return r.done(server, want)
 	}
 	patch, err := statusPatch(server, status)
 	if err != nil {
-		r.Log.Error("the status of a Pod cannot be written", "pod", r.key.String(), "error", err)
+		r.pods.Log.Error("the status of a Pod cannot be written", "pod", r.key.String(), "error", err)
 		return r.done(server, want)
 	}
-	now, err := r.Client.CoreV1().Pods(server.Namespace).Patch(ctx, server.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	now, err := r.pods.Client.CoreV1().Pods(server.Namespace).Patch(ctx, server.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	if err != nil && !isGone(err) {
-		r.Log.Warn("the status of a Pod is not written yet", "pod", r.key.String(), "error", err)
+		r.pods.Log.Warn("the status of a Pod is not written yet", "pod", r.key.String(), "error", err)
 		return false
 	}
 	r.mu.Lock()
@@ -222,12 +222,12 @@ func (r *reporter) settle(ctx context.Context) {
 func (r *reporter) remove(ctx context.Context) {
 	options := *metav1.NewDeleteOptions(0)
 	options.Preconditions = metav1.NewUIDPreconditions(string(r.uid))
-	for pause := r.Pace.Steady; ; pause = min(2*pause, r.Pace.First) {
-		err := r.Client.CoreV1().Pods(r.key.namespace).Delete(ctx, r.key.name, options)
+	for pause := r.pods.Pace.Steady; ; pause = min(2*pause, r.pods.Pace.First) {
+		err := r.pods.Client.CoreV1().Pods(r.key.namespace).Delete(ctx, r.key.name, options)
 		if err == nil || isGone(err) {
 			return
 		}
-		r.Log.Warn("a Pod that has ended is not removed from the API server yet", "pod", r.key.String(), "error", err)
+		r.pods.Log.Warn("a Pod that has ended is not removed from the API server yet", "pod", r.key.String(), "error", err)
 		if !sleep(ctx, pause) {
 			return
 		}

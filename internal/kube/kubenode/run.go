@@ -245,7 +245,7 @@ type finalPods struct {
 	pods      *Pods
 }
 
-// Delete releases the Pod if it is kept: its keeper deletes it.
+// Delete releases the Pod if it is kept: its podWorker deletes it.
 func (p finalPods) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
 	if o.Preconditions != nil && o.Preconditions.UID != nil {
 		if k := p.pods.find(p.namespace, name, *o.Preconditions.UID); k != nil {

@@ -56,12 +56,12 @@ func (s Shutdown) end(ctx context.Context, n *node, p *Pods) {
 // terminateAll ends the Pods that are critical, or those that are not.
 func terminateAll(ctx context.Context, p *Pods, which bool, until time.Time) {
 	p.mu.Lock()
-	all := append([]*keeper(nil), p.all...)
+	all := append([]*podWorker(nil), p.all...)
 	p.mu.Unlock()
 	var wg sync.WaitGroup
 	for _, k := range all {
 		if critical(k.latest()) == which {
-			wg.Go(func() { ending{k}.terminate(ctx, until) })
+			wg.Go(func() { k.terminate(ctx, until) })
 		}
 	}
 	wg.Wait()
@@ -70,8 +70,8 @@ func terminateAll(ctx context.Context, p *Pods, which bool, until time.Time) {
 // terminate ends the task of the Pod within its grace period, at the latest then, and
 // returns when the API server knows. A Pod without a task is left as it is: it can begin
 // when the host is back.
-func (k ending) terminate(ctx context.Context, until time.Time) {
-	if k.life.Err() != nil { // it is ending anyway
+func (k *podWorker) terminate(ctx context.Context, until time.Time) {
+	if k.ctx.Err() != nil { // it is ending anyway
 		select {
 		case <-k.ended:
 		case <-ctx.Done():
@@ -79,20 +79,20 @@ func (k ending) terminate(ctx context.Context, until time.Time) {
 		return
 	}
 	for k.taskID() != "" && ctx.Err() == nil {
-		_, grace := k.how()
-		if k.within(ctx, ShutDown, max(min(grace, time.Until(until)), 0)) {
+		_, grace := k.terminationRequest()
+		if k.stopWithin(ctx, ShutDown, max(min(grace, time.Until(until)), 0)) {
 			break
 		}
-		sleep(ctx, k.Pace.Steady)
+		sleep(ctx, k.pods.Pace.Steady)
 	}
 	k.report.settle(ctx)
 }
 
 // closing reports whether the host shuts down.
-func (k starting) closing() bool {
-	k.Pods.mu.Lock()
-	defer k.Pods.mu.Unlock()
-	return k.shut
+func (k *podWorker) closing() bool {
+	k.pods.mu.Lock()
+	defer k.pods.mu.Unlock()
+	return k.pods.shut
 }
 
 // shutDown tells the API server at once that the node takes no more Pods.

@@ -90,18 +90,13 @@ func followed(pod *corev1.Pod) bool {
 	return false
 }
 
-// refreshing makes the files of a keeper's Pod follow their objects while it runs. What
-// cannot be had now is tried again the next time. Files that a Pod lost, for instance by a
-// reboot, are written as soon as the objects can be had.
-type refreshing struct{ *keeper }
-
-func (k refreshing) run(ctx context.Context) {
+func (k *podWorker) refreshVolumes(ctx context.Context) {
 	said := "" // an error is logged once
-	pause := k.Pace.Refresh
+	pause := k.pods.Pace.Refresh
 	if k.taskID() != "" && k.volumes.missing() {
-		pause = min(pause, k.Pace.Steady)
+		pause = min(pause, k.pods.Pace.Steady)
 	}
-	for ; sleep(ctx, pause); pause = min(2*pause, k.Pace.Refresh) {
+	for ; sleep(ctx, pause); pause = min(2*pause, k.pods.Pace.Refresh) {
 		pod := k.report.known()
 		if pod == nil || k.taskID() == "" || k.report.ended() {
 			continue
@@ -113,10 +108,10 @@ func (k refreshing) run(ctx context.Context) {
 		if err := k.volumes.write(ctx, pod, k.volumes.from.reading(pod)); err != nil && ctx.Err() == nil {
 			problem = err.Error()
 		} else {
-			pause = k.Pace.Refresh
+			pause = k.pods.Pace.Refresh
 		}
 		if problem != "" && problem != said {
-			k.Log.Warn("files of a Pod stay as they are", "pod", k.name(), "error", problem)
+			k.pods.Log.Warn("files of a Pod stay as they are", "pod", k.name(), "error", problem)
 		}
 		said = problem
 	}
