@@ -18,9 +18,9 @@ import (
 
 	"github.com/podtask/podtask/internal/begin"
 	"github.com/podtask/podtask/internal/engine"
+	"github.com/podtask/podtask/internal/kube/kubeaccess"
 	"github.com/podtask/podtask/internal/kube/kubenode"
 	"github.com/podtask/podtask/internal/kube/kubeserve"
-	"github.com/podtask/podtask/internal/kube/kubeaccess"
 	"github.com/podtask/podtask/internal/state"
 )
 
