@@ -108,31 +108,6 @@ type Engine struct {
 	Unowned   *observe.Unowned
 }
 
-// The real Podman has what each component needs; conn.As binds it at run time, because tests have
-// another one.
-var (
-	_ cleanup.Podman             = (*libpod.Client)(nil)
-	_ conn.HostReader            = (*libpod.Client)(nil)
-	_ effects.Podman             = (*libpod.Client)(nil)
-	_ endpoint.DockerStatsReader = (*libpod.Client)(nil)
-	_ endpoint.Podman            = (*libpod.Client)(nil)
-	_ imagestore.Podman          = (*libpod.Client)(nil)
-	_ imagestore.SecretReader    = (*libpod.Client)(nil)
-	_ leftover.Podman            = (*libpod.Client)(nil)
-	_ logdelivery.Describer      = (*libpod.Client)(nil)
-	_ logdelivery.Podman         = (*libpod.Client)(nil)
-	_ observe.ContainerReader    = (*libpod.Client)(nil)
-	_ observe.Execer             = (*libpod.Client)(nil)
-	_ observe.Freezer            = (*libpod.Client)(nil)
-	_ observe.Lister             = (*libpod.Client)(nil)
-	_ observe.LogReader          = (*libpod.Client)(nil)
-	_ observe.StatsReader        = (*libpod.Client)(nil)
-	_ preflight.Podman           = (*libpod.Client)(nil)
-	_ prober.Podman              = (*libpod.Client)(nil)
-	_ queue.Lister               = (*libpod.Client)(nil)
-	_ tasksecrets.Podman         = (*libpod.Client)(nil)
-)
-
 // Open prepares the state directory. It does not connect to anything.
 func Open(cfg Config) (*Engine, error) {
 	a := &Engine{cfg: cfg}

@@ -63,7 +63,7 @@ func (h History) Logs(ctx context.Context, id string, q api.LogQuery, fn func(ap
 		return Failure(err)
 	}
 	opts := observe.LogOptions{Follow: q.Follow, Since: q.Since, Until: q.Until, Tail: q.Tail, Timestamps: true}
-	return h.from.Logs.Read(ctx, s, q.Container, opts, func(l observe.LogLine) error { return fn(api.LogLine(l)) })
+	return observe.Complete(h.from.Logs.Read(ctx, s, q.Container, opts, func(l observe.LogLine) error { return fn(api.LogLine(l)) }))
 }
 
 // Pulls implements api.PullWatcher.

@@ -144,6 +144,10 @@ func stopSignals() []os.Signal {
 // stop passes one signal on.
 func (f *foregroundRun) stop(ctx context.Context, sig os.Signal) {
 	number, _ := sig.(syscall.Signal)
+	if f.seen().Settled { // only its logs are still to come
+		f.stopLogs()
+		return
+	}
 	if f.signal.CompareAndSwap(0, int32(number)) {
 		fmt.Fprintf(f.pulls.Above(f.Program.Stderr), "stopping, within %s; again to kill\n", f.first.Task.StopBound())
 		f.ask(ctx, console.SignalName(number), false)
@@ -151,9 +155,6 @@ func (f *foregroundRun) stop(ctx context.Context, sig os.Signal) {
 	}
 	fmt.Fprintln(f.pulls.Above(f.Program.Stderr), "killing")
 	f.ask(ctx, console.SignalName(number), true)
-	if f.seen().Settled {
-		f.stopLogs()
-	}
 }
 
 // ask requests the task to stop. Should its owner die, the next one is asked again.
@@ -240,9 +241,12 @@ func (f *foregroundRun) copyLogs(ctx, logCtx context.Context) {
 		closed = printer.Line(l)
 		return closed
 	})
+	var lost *observe.IncompleteError
 	switch {
 	case closed != nil:
 		f.ask(ctx, "the end of its output", false)
+	case errors.As(err, &lost):
+		f.Program.Warn("%v", err)
 	case err != nil && logCtx.Err() == nil:
 		f.Program.Warn("the logs end here: %v; `podtask logs %s` shows them", err, f.first.DisplayName())
 	}

@@ -70,7 +70,11 @@ func (u *unitTask) CopyLogs(ctx context.Context, st lifecycle.State) {
 	s := u.session
 	printer := console.NewLogPrinter(s.Program.Stdout, s.Program.Stderr, st, s.Program.Getenv).Prefixed()
 	err := s.Engine.Logs.Read(ctx, st, "", observe.LogOptions{Follow: true, Tail: -1}, printer.Line)
-	if err != nil && ctx.Err() == nil {
+	var lost *observe.IncompleteError
+	switch {
+	case errors.As(err, &lost):
+		s.Program.Warn("%v", err)
+	case err != nil && ctx.Err() == nil:
 		s.Program.Warn("the logs end here: %v; `podtask logs %s` shows them", err, st.DisplayName())
 	}
 }

@@ -2,6 +2,7 @@ package task
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -65,17 +66,25 @@ func logs(ctx context.Context, s *command.Machine, c *cli.Context) error {
 	for _, p := range printers {
 		p.Prefix, p.Stamps = p.Prefix || container == "", opts.Timestamps
 	}
+	read := func(ctx context.Context, i int) error {
+		err := s.Engine.Logs.Read(ctx, states[i], container, opts, printers[i].Line)
+		if errors.As(err, new(*observe.IncompleteError)) {
+			s.Program.Warn("%v", err)
+			return nil
+		}
+		return err
+	}
 	if !opts.Follow {
-		for i, st := range states {
-			if err := s.Engine.Logs.Read(ctx, st, container, opts, printers[i].Line); err != nil {
+		for i := range states {
+			if err := read(ctx, i); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	all, ctx := errgroup.WithContext(ctx)
-	for i, st := range states {
-		all.Go(func() error { return s.Engine.Logs.Read(ctx, st, container, opts, printers[i].Line) })
+	for i := range states {
+		all.Go(func() error { return read(ctx, i) })
 	}
 	return all.Wait()
 }

@@ -135,9 +135,10 @@ func (h *topHost) Follow(ctx context.Context, id string, fn func(top.Line) error
 	if err != nil {
 		return err
 	}
-	return h.Engine.Logs.Read(ctx, st, "", observe.LogOptions{Follow: true, Tail: topTail}, func(l observe.LogLine) error {
+	err = h.Engine.Logs.Read(ctx, st, "", observe.LogOptions{Follow: true, Tail: topTail}, func(l observe.LogLine) error {
 		return fn(top.Line{Container: l.Container, Text: l.Text})
 	})
+	return observe.Complete(err)
 }
 
 // Stop implements top.Actions.

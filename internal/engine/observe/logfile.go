@@ -7,6 +7,7 @@ import (
 
 	"github.com/podtask/podtask/internal/engine/taskspec"
 	"github.com/podtask/podtask/internal/host/libpod"
+	"github.com/podtask/podtask/internal/logs/logfiles"
 	"github.com/podtask/podtask/internal/logs/logroute"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
@@ -14,11 +15,19 @@ import (
 // longestLine is the most bytes of a line that are shown as one.
 const longestLine = 1 << 20
 
-// copyFile is copyLog for a container whose log file podtask placed. Podman only says whether
-// the container runs; what it wrote is in the files, and none is left out.
-func (l *Logs) copyFile(ctx context.Context, s lifecycle.State, i int, o LogOptions, fn func(libpod.LogLine) error) error {
-	files := l.Files.Of(s.ID, i)
-	changes := l.Files.Watch(s.ID)
+// fileLog is the output of a container in files.
+type fileLog struct {
+	task      lifecycle.State
+	container int
+	files     logfiles.Files
+}
+
+// copyFile is copyLog for a container whose output is in files: those that podtask places, or the one
+// that Podman does. Podman only says whether the container runs; what it wrote is in the files. Podman's
+// own follower of such a file leaves lines out, repeats some and changes their order.
+func (l *Logs) copyFile(ctx context.Context, from fileLog, o LogOptions, fn func(libpod.LogLine) error) error {
+	s, i, files := from.task, from.container, from.files
+	changes := files.Watch()
 	defer changes.Close()
 	r := files.Reader(logroute.Position{}, longestLine)
 	defer r.Close()

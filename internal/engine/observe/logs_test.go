@@ -2,9 +2,11 @@ package observe
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/podtask/podtask/internal/host/libpod"
@@ -37,6 +39,8 @@ func (c *holedLog) Logs(_ context.Context, _ string, o libpod.LogOptions, fn fun
 }
 
 func (c *holedLog) WaitContainer(context.Context, string) error { return nil }
+
+func (c *holedLog) LogFile(context.Context, string) (string, error) { return "", nil }
 
 func (c *holedLog) InspectContainer(context.Context, string) (libpod.Observed, error) {
 	if len(c.reads) > 0 {
@@ -110,3 +114,100 @@ func TestLogDeduperIsBounded(t *testing.T) {
 }
 
 var fixed = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// stayingLog is a Podman whose stream does not end with its container, as that of the journal after
+// the journal has dropped lines.
+type stayingLog struct {
+	holedLog
+	ended chan struct{} // closed when the container has ended
+}
+
+func (c *stayingLog) Logs(ctx context.Context, name string, o libpod.LogOptions, fn func(libpod.LogLine)) error {
+	if !o.Follow {
+		return c.holedLog.Logs(ctx, name, o, fn)
+	}
+	fn(c.lines[0])
+	close(c.ended)
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (c *stayingLog) WaitContainer(ctx context.Context, _ string) error {
+	select {
+	case <-c.ended:
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+func (c *stayingLog) InspectContainer(context.Context, string) (libpod.Observed, error) {
+	select {
+	case <-c.ended:
+		return libpod.Observed{Status: libpod.Exited}, nil
+	default:
+		return libpod.Observed{Status: libpod.Running}, nil
+	}
+}
+
+func TestAStreamThatStaysIsEndedAndTheRestIsRead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := lifecycle.State{ID: strings.Repeat("a", 32), Task: taskdef.Task{Family: "web", Containers: []taskdef.Container{{Name: "app"}}}}
+		podman := &stayingLog{ended: make(chan struct{})}
+		for i, text := range []string{"a", "b", "c"} {
+			podman.lines = append(podman.lines, libpod.LogLine{Text: text, Time: fixed.Add(time.Duration(i) * time.Second)})
+		}
+		logs := &Logs{Podman: func(context.Context) (LogReader, error) { return podman, nil }}
+		got, began := "", time.Now()
+		err := logs.copyLog(t.Context(), s, 0, LogOptions{Follow: true, Tail: -1}, func(l libpod.LogLine) error {
+			got += l.Text
+			return nil
+		})
+		var lost *IncompleteError
+		if !errors.As(err, &lost) || lost.Container != "app" || got != "abc" {
+			t.Errorf("%q, %v", got, err)
+		}
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("it took %s", took)
+		}
+	})
+}
+
+// mergedLog has the lines of two containers.
+type mergedLog struct{ holedLog }
+
+func (c *mergedLog) Logs(_ context.Context, name string, _ libpod.LogOptions, fn func(libpod.LogLine)) error {
+	for _, l := range c.lines {
+		if strings.HasSuffix(name, l.Text[:1]) {
+			fn(l)
+		}
+	}
+	return nil
+}
+
+func TestLogsOfContainersAreMergedByTime(t *testing.T) {
+	t.Parallel()
+	s := lifecycle.State{ID: strings.Repeat("a", 32), Task: taskdef.Task{Family: "web", Containers: []taskdef.Container{{Name: "a"}, {Name: "b"}}}}
+	podman := &mergedLog{}
+	for i, text := range []string{"a1", "b1", "b2", "a2", "a3", "b3"} {
+		podman.lines = append(podman.lines, libpod.LogLine{Text: text, Time: fixed.Add(time.Duration(i) * time.Second)})
+	}
+	logs := &Logs{Podman: func(context.Context) (LogReader, error) { return podman, nil }}
+	for range 20 {
+		got := ""
+		err := logs.Read(t.Context(), s, "", LogOptions{Tail: -1}, func(l LogLine) error {
+			if !l.Time.IsZero() {
+				t.Error("a time that was not asked for")
+			}
+			got += l.Container + l.Text + " "
+			return nil
+		})
+		if want := "aa1 bb1 bb2 aa2 aa3 bb3 "; err != nil || got != want {
+			t.Fatalf("%q, %v; want %q", got, err, want)
+		}
+	}
+	enough := errors.New("enough")
+	if err := logs.Read(t.Context(), s, "", LogOptions{Tail: -1}, func(LogLine) error { return enough }); !errors.Is(err, enough) {
+		t.Errorf("%v, want the error of the reader", err)
+	}
+}

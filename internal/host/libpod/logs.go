@@ -2,6 +2,7 @@ package libpod
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -76,6 +77,26 @@ func (c *Client) Logs(ctx context.Context, name string, o LogOptions, fn func(Lo
 		fn(l)
 	}
 	return nil
+}
+
+// LogFile returns the path of the file to which conmon writes the container's output, in the format of
+// Kubernetes (driver k8s-file); empty for another driver, or if the container does not exist.
+func (c *Client) LogFile(ctx context.Context, name string) (string, error) {
+	data, err := c.inspect(ctx, name)
+	switch {
+	case errors.Is(err, NotFound):
+		return "", nil
+	case err != nil:
+		return "", err
+	case data.HostConfig == nil || data.HostConfig.LogConfig == nil:
+		return "", nil
+	}
+	switch log := data.HostConfig.LogConfig; log.Type {
+	case define.KubernetesLogging, define.JSONLogging:
+		return log.Path, nil
+	default:
+		return "", nil
+	}
 }
 
 // journalDelay is the longest time that a busy journal is expected to lag behind a

@@ -88,9 +88,10 @@ func (a *Access) Logs(ctx context.Context, ref kubeserve.Ref, q kubeserve.LogQue
 		o.Since = q.Since
 	}
 	o.Until = until
-	return a.agent.Logs.Read(ctx, s, ref.Container, o, func(l observe.LogLine) error {
+	err = a.agent.Logs.Read(ctx, s, ref.Container, o, func(l observe.LogLine) error {
 		return fn(kubeserve.Line{Time: l.Time, Text: l.Text})
 	})
+	return observe.Complete(err)
 }
 
 // period is the time of the run that is asked for; a zero end is now.

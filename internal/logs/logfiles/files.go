@@ -38,6 +38,10 @@ func (d Dir) Remove(id string) error { return os.RemoveAll(d.Task(id)) }
 // Save; any may read.
 type Files struct{ dir, name string }
 
+// At returns the log file of a container at a path that podtask did not choose. Conmon replaces it at
+// its limit.
+func At(path string) Files { return Files{filepath.Dir(path), filepath.Base(path)} }
+
 // Path is the file that conmon writes.
 func (f Files) Path() string { return filepath.Join(f.dir, f.name) }
 

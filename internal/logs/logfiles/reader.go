@@ -20,6 +20,8 @@ type Reader struct {
 	lines  *lineReader
 	number int64 // of file
 	last   bool  // the file is complete, and was when it was last read to its end
+	// replaced: the file was replaced by another one of the same number, without a name for it.
+	replaced bool
 	ready  []logroute.Entry
 }
 
@@ -131,7 +133,10 @@ func (r *Reader) advance() error {
 			r.Damaged++
 		}
 		r.Close()
-		r.number++
+		if !r.replaced {
+			r.number++
+		}
+		r.replaced = false
 		r.joiner.Skip(r.number, 0)
 		return nil
 	}
@@ -142,8 +147,17 @@ func (r *Reader) advance() error {
 	if err != nil {
 		return err
 	}
-	if len(all) == 0 || all[len(all)-1].Number <= r.number {
+	if len(all) == 0 {
 		return io.EOF
+	}
+	if newest := all[len(all)-1]; newest.Number <= r.number {
+		info, err := r.file.Stat()
+		if err != nil {
+			return err
+		}
+		if r.replaced = newest.Number == r.number && !os.SameFile(info, newest.info); !r.replaced {
+			return io.EOF
+		}
 	}
 	r.last = true
 	return nil

@@ -15,12 +15,17 @@ type Changes struct{ watcher *fsnotify.Watcher }
 const blind = time.Second
 
 // Watch begins to watch the files of a task. Close it.
-func (d Dir) Watch(id string) *Changes {
+func (d Dir) Watch(id string) *Changes { return watchDir(d.Task(id)) }
+
+// Watch begins to watch the files of a container. Close it.
+func (f Files) Watch() *Changes { return watchDir(f.dir) }
+
+func watchDir(dir string) *Changes {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
 		return &Changes{}
 	}
-	if w.Add(d.Task(id)) != nil {
+	if w.Add(dir) != nil {
 		w.Close()
 		return &Changes{}
 	}
