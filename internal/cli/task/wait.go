@@ -59,6 +59,10 @@ func wait(ctx context.Context, s *command.Machine, c *cli.Context) error {
 		if err == nil {
 			t, err = s.Connector.Await(ctx, st, what, nil, func(api.Task) {})
 		}
+		var missed *connect.MissedError
+		if errors.As(err, &missed) {
+			err = &command.FailedWith{Code: max(1, connect.CodeOf(missed.Task)), What: err.Error()}
+		}
 		if err != nil {
 			errs = append(errs, err)
 			continue

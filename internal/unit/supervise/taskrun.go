@@ -141,8 +141,15 @@ func (r *taskRun) report(now time.Time) (wait time.Duration) {
 	r.show(t)
 	p := phaseOf(t, r.Ready)
 	line := statusLine(t)
+	if p == ready && !r.announced {
+		if wait = r.Ready.Unsteady(t, now); wait > 0 {
+			p = starting
+		}
+	}
 	if p != stopping && !r.announced && r.updates.onTrial(r.task, st) {
-		if p, wait = r.trial.judge(p, restartsOf(t), now, r.Settle); wait > 0 {
+		var left time.Duration
+		if p, left = r.trial.judge(p, restartsOf(t), now, r.Settle); left > 0 {
+			wait = left
 			line += fmt.Sprintf("; the new images must stay ready for %v", r.Settle)
 		}
 	}
