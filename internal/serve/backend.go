@@ -391,6 +391,7 @@ func (b AgentBackend) Define(ctx context.Context, doc define.Document, changes d
 	if err != nil {
 		err = api.Failed(api.Conflict, "%v", err)
 	}
+	d.Options.Persistent = true
 	return task, d.Options, err
 }
 

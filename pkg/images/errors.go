@@ -370,9 +370,9 @@ func detail(err error) string {
 	case errors.As(err, &answer):
 		return clean(answer.Error())
 	case errors.As(err, &dns):
-		return clean(dns.Error())
+		return clean(localPort.ReplaceAllString(dns.Error(), ""))
 	case errors.As(err, &op):
-		return clean(op.Error())
+		return clean(localPort.ReplaceAllString(op.Error(), ""))
 	case errors.As(err, &unexpected):
 		return clean(unexpected.Error())
 	case errors.As(err, &coded):
@@ -381,6 +381,9 @@ func detail(err error) string {
 		return clean(err.Error())
 	}
 }
+
+// localPort is this host's end of a connection, which is another one at each attempt.
+var localPort = regexp.MustCompile(`\S+:\d+->`)
 
 const maxDetail = 300 // runes of outside text in an error
 

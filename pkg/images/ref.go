@@ -88,6 +88,19 @@ func (r Ref) Pinned() bool { return r.digest != "" }
 // Short reports whether the reference named no registry and docker.io was assumed.
 func (r Ref) Short() bool { return r.short }
 
+// Local reports whether the reference names no registry at all: localhost/ is the prefix of images that
+// were built here. "localhost:5000/x" names a registry.
+func (r Ref) Local() bool { return r.registry == "localhost" }
+
+// Built returns the name under which Podman keeps an image of a short name that was built here:
+// localhost/app:1 for app:1. Ok is false for a reference that names a registry.
+func (r Ref) Built() (local Ref, ok bool) {
+	if !r.short {
+		return Ref{}, false
+	}
+	return Ref{registry: "localhost", path: strings.TrimPrefix(r.path, "library/"), tag: r.tag, digest: r.digest}, true
+}
+
 // At returns the reference in the same repository pinned to digest, without a tag, for
 // Podman to pull.
 func (r Ref) At(digest string) string { return r.Name() + "@" + digest }

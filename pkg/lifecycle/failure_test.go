@@ -73,21 +73,21 @@ func TestFailedMoves(t *testing.T) {
 			}
 			d.see(Start, 0, Running)
 		}, StatusRunning, Up, ""},
-		{"manifest, slowly: a minute for all attempts", PullAlways, nil, func(d *driver) {
+		{"manifest, slowly: one limit for all attempts", PullAlways, nil, func(d *driver) {
 			for range 2 {
-				d.at = d.at.Add(25 * time.Second)
+				d.at = d.at.Add(8 * time.Second)
 				d.fail(Resolve, 0, Temporary)
 				d.wake()
 			}
 			left := d.s.Containers[0].Retry.Left(ResolveLimit, d.at)
-			if d.s.Goal != Up || left < 9*time.Second || left >= 10*time.Second {
+			if d.s.Goal != Up || left < 2*time.Second || left >= 4*time.Second {
 				d.t.Fatalf("%v are left after two attempts", left)
 			}
 			d.at = d.at.Add(left - time.Millisecond)
 			d.fail(Resolve, 0, Temporary)
 		}, StatusStopped, Down, ErrCannotPullManifest},
-		{"manifest, the owner died: a new minute", PullAlways, nil, func(d *driver) {
-			d.at = d.at.Add(50 * time.Second)
+		{"manifest, the owner died: as much time again", PullAlways, nil, func(d *driver) {
+			d.at = d.at.Add(16 * time.Second)
 			d.fail(Resolve, 0, Temporary)
 			d.at = d.at.Add(time.Hour)
 			d.do(Restarted{})
@@ -96,6 +96,33 @@ func TestFailedMoves(t *testing.T) {
 			}
 			d.fail(Resolve, 0, Temporary)
 			d.wake()
+		}, StatusNone, Up, ""},
+		{"manifest and pull, a registry that is away: given up soon", PullDefault, nil, func(d *driver) {
+			begun := d.at
+			for n := 0; d.s.Goal == Up && !d.s.Containers[0].Resolved; n++ {
+				d.fail(Resolve, 0, Temporary)
+				if !d.s.Containers[0].Resolved {
+					d.wake()
+				}
+			}
+			d.upTo(Pull)
+			d.fail(Pull, 0, Temporary)
+			d.wake()
+			d.fail(Pull, 0, Temporary)
+			if took := d.at.Sub(begun); took > 25*time.Second {
+				d.t.Fatalf("given up after %s", took)
+			}
+		}, StatusStopped, Down, ErrCannotPull},
+		{"manifest, a registry that is away: a persistent task keeps trying", PullAlways, nil, func(d *driver) {
+			d.s.Options.Persistent = true
+			begun := d.at
+			for range 30 {
+				d.fail(Resolve, 0, Temporary)
+				d.wake()
+			}
+			if took := d.at.Sub(begun); took < 5*time.Minute {
+				d.t.Fatalf("30 attempts in %s", took)
+			}
 		}, StatusNone, Up, ""},
 		{"pull, default: the container stops, and the task if it is essential", PullDefault, nil, func(d *driver) {
 			d.upTo(Pull)

@@ -239,12 +239,18 @@ func foldImageFailure(s *State, at time.Time, i int, op Op, f Failure) {
 	if again.Since.IsZero() {
 		again.Since = op.Since
 	}
-	// The pace stays quick: a local copy may do when the registry is away.
-	again.postpone(at, f, min(again.tried(), imageAttemptPace), jitter(s, i))
+	// A person who waits gets an answer soon; a task that nobody waits for keeps trying.
+	attempts := again.tried()
+	if !s.Options.Persistent {
+		attempts = min(attempts, imageAttemptPace)
+	}
+	again.postpone(at, f, attempts, jitter(s, i))
 	late := k == Resolve && again.NotUntil.Sub(again.Since) >= ResolveLimit
 	switch {
 	case f.Class == Canceled:
-	case f.mayPass() && f.Class != Timeout && !late && again.Attempts < attemptLimit(s, k, f):
+	case s.Options.Persistent && f.mayPass():
+		c.Retry = again
+	case f.mayPass() && f.Class != Timeout && !late && again.Attempts < imageAttemptLimit(s, i, k, f):
 		c.Retry = again
 	case k == Resolve && toleratesImageFailure(s, i):
 		f.Tolerated = true

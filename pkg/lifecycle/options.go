@@ -24,6 +24,9 @@ type Options struct {
 	Unit string `json:"unit,omitempty"`
 	// AutoUpdate is registry for a service that is to follow its tags; empty for none.
 	AutoUpdate string `json:"autoUpdate,omitempty"`
+	// Persistent: the task keeps trying while a registry cannot be reached, as units, copies of
+	// services and tasks that an agent has accepted do. Without it, it fails after a while.
+	Persistent bool `json:"persistent,omitempty"`
 	// Service is the service that the task is a copy for, Deployment which of its
 	// deployments made it; empty for none.
 	Service    string `json:"service,omitempty"`

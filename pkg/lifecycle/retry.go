@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"hash/fnv"
+	"slices"
 	"time"
 )
 
@@ -74,13 +75,28 @@ func attemptLimit(s *State, k Kind, f Failure) int {
 	}
 }
 
+// imageAttemptLimit is attemptLimit for the manifest or the pull of a container. A registry that did not
+// answer for the manifest is asked once more by the pull.
+func imageAttemptLimit(s *State, i int, k Kind, f Failure) int {
+	if k == Pull && s.Containers[i].manifestFailed() {
+		return 2
+	}
+	return attemptLimit(s, k, f)
+}
+
+// manifestFailed reports whether the registry did not give the digest.
+func (c *Container) manifestFailed() bool {
+	return c.Digest == "" && slices.ContainsFunc(c.Failures, func(f Failure) bool { return f.Name == ErrCannotPullManifest && f.Tolerated })
+}
+
 // quotaAttempts is how often a move is tried that fails because a quota of the host is used
 // up: for about two minutes, in which other containers of the user may end.
 const quotaAttempts = 11
 
 // ResolveLimit is how long a digest may take, all attempts and the pauses between them
-// included (ECS: ManifestPullTimeout).
-const ResolveLimit = time.Minute
+// included. It is shorter than that of ECS (ManifestPullTimeout, 1 min), because a person may wait. A
+// task that is Persistent has it for each attempt.
+const ResolveLimit = 20 * time.Second
 
 // Left is what is left of the time that a move may take in all, for the attempt that
 // begins at the given time; never less than a second, in which it can say why it fails.

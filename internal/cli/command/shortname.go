@@ -8,11 +8,15 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// WarnShort says what a name without a registry is taken for, as ECS does.
+// WarnShort says what a name without a registry is taken for: an image that was built here, as with
+// Podman, else one of Docker Hub, as with ECS.
 func WarnShort(p *Program, ref string) {
 	r, err := images.ParseRef(ref)
-	if err == nil {
-		p.Warn("image %q names no registry and is taken for %s; write that to be sure", ref, r)
+	if err != nil {
+		return
+	}
+	if built, short := r.Built(); short {
+		p.Warn("image %q names no registry and is taken for %s, unless %s was built here; write the whole name to be sure", ref, r, built)
 	}
 }
 

@@ -24,6 +24,8 @@ type Progress struct {
 	seq uint64
 	// retries holds the attempts that have been shown of each container.
 	retries map[string]int
+	// lastRetry holds the error of the last one.
+	lastRetry map[string]string
 	// failed is what an operation of the task as a whole was last shown to fail with.
 	failed string
 	// queue is what the task was last shown to wait for.
@@ -34,7 +36,7 @@ type Progress struct {
 
 // NewProgress shows what happens after the transition numbered after.
 func NewProgress(out io.Writer, c Colors, start time.Time, after uint64) *Progress {
-	return &Progress{out: out, colors: c, start: start, seq: after, retries: map[string]int{}}
+	return &Progress{out: out, colors: c, start: start, seq: after, retries: map[string]int{}, lastRetry: map[string]string{}}
 }
 
 // The names of the task and its pod in the column of containers.
@@ -76,10 +78,25 @@ func (p *Progress) Show(t api.Task) {
 	for i, c := range t.Containers {
 		if c.Retry == nil {
 			delete(p.retries, c.Name)
+			delete(p.lastRetry, c.Name)
 		} else if c.Retry.Attempts > p.retries[c.Name] {
 			p.retries[c.Name] = c.Retry.Attempts
-			p.line(row{width: width, container: i, name: c.Name, state: "retry", color: Faint, detail: term.Line(c.Retry.Error)})
+			p.showRetry(row{width: width, container: i, name: c.Name, state: "retry", color: Faint, detail: term.Line(c.Retry.Error)}, c.Retry.Attempts)
 		}
+	}
+}
+
+// showRetry shows a failed attempt. One that failed like the one before is shown with its number, the
+// second, fourth, eighth and so on.
+func (p *Progress) showRetry(r row, attempts int) {
+	if r.detail != p.lastRetry[r.name] {
+		p.lastRetry[r.name] = r.detail
+		p.line(r)
+		return
+	}
+	if attempts&(attempts-1) == 0 {
+		r.detail = fmt.Sprintf("attempt %d failed in the same way", attempts)
+		p.line(r)
 	}
 }
 

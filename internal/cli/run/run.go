@@ -130,6 +130,7 @@ func parseRequest(p *command.Program, c *cli.Context, tasks config.Tasks) (reque
 		return r, err
 	}
 	if r.unit.ready != "" {
+		r.options.Persistent = true
 		r.options.Unit = p.Getenv("PODMAN_SYSTEMD_UNIT")
 	}
 	if r.replace && r.name == "" {

@@ -49,11 +49,17 @@ type Interpreter struct {
 // numbers are the ECS agent's; stop has its grace on top. Digest and pull share theirs
 // with the attempts before; that of a pull is configured.
 func deadline(pull time.Duration, s lifecycle.State, e lifecycle.Effect) time.Duration {
+	left := func(i int, limit time.Duration) time.Duration {
+		if s.Options.Persistent {
+			return limit
+		}
+		return s.Containers[i].Retry.Left(limit, time.Now())
+	}
 	switch e := e.(type) {
 	case lifecycle.ResolveImage:
-		return s.Containers[e.Index].Retry.Left(lifecycle.ResolveLimit, time.Now())
+		return left(e.Index, lifecycle.ResolveLimit)
 	case lifecycle.PullImage:
-		return s.Containers[e.Index].Retry.Left(pull, time.Now())
+		return left(e.Index, pull)
 	case lifecycle.AdmitTask, lifecycle.ReleaseTask:
 		return time.Minute
 	case lifecycle.CreateContainer, lifecycle.CreateSandbox, lifecycle.RunSandbox:

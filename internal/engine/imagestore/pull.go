@@ -18,6 +18,7 @@ import (
 	"github.com/podtask/podtask/pkg/images/flight"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/transient"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -99,6 +100,9 @@ func (p *Puller) fetch(ctx context.Context, podman Podman, j job) (fetched, erro
 			case err != nil && !errors.Is(err, libpod.NotFound):
 				return fetched{}, err
 			}
+		}
+		if j.never && j.ref.Local() {
+			return fetched{}, notBuilt(j.ref)
 		}
 		if j.never {
 			return fetched{}, notLocal(j.ref.String())
@@ -328,6 +332,22 @@ func (p *Puller) pull(ctx context.Context, podman Podman, s lifecycle.State, e l
 		return lifecycle.Result{}, err
 	}
 	behavior := s.Options.Pull.Or(s.Task.Containers[e.Index].Extensions.Kube.Pull)
+	if image, ok := p.Resolver.built(ctx, ref, behavior); ok {
+		return lifecycle.Result{ImageID: image.ID, Source: lifecycle.SourceCache, Digest: e.Digest}, suits(image, ref, platform(s.Task))
+	}
+	if ref.Local() && behavior != lifecycle.PullAlways {
+		behavior = lifecycle.PullNever
+	}
+	if behavior == lifecycle.PullDefault && e.Digest == "" && !s.Task.Containers[e.Index].Unpinned {
+		// The registry did not give the digest. A local copy will do, and without one Podman need not try
+		// for long what has just failed.
+		if image, err := localCopy(ctx, podman, ref); err == nil && suits(image, ref, platform(s.Task)) == nil {
+			return lifecycle.Result{ImageID: image.ID, Source: lifecycle.SourceCache, Digest: p.Resolver.localDigest(ref, image)}, nil
+		}
+		if err := p.reachable(ctx, s, e); err != nil {
+			return lifecycle.Result{}, err
+		}
+	}
 	local := p.Resolver.prefersLocal(behavior, ref)
 	j := jobOf(s, e, ref, behavior)
 	j.local = local
@@ -350,6 +370,21 @@ func (p *Puller) pull(ctx context.Context, podman Podman, s lifecycle.State, e l
 		}
 	}
 	return lifecycle.Result{}, err
+}
+
+// reachableLimit is how long a registry may take to show that it is there.
+const reachableLimit = 4 * time.Second
+
+// reachable returns an error if the registry of an image cannot be reached at all.
+func (p *Puller) reachable(ctx context.Context, s lifecycle.State, e lifecycle.PullImage) error {
+	limited, cancel := context.WithTimeout(ctx, reachableLimit)
+	defer cancel()
+	_, err := p.Resolver.Registry.Resolve(limited, e.Ref, images.Login{})
+	var failed *images.Error
+	if errors.As(err, &failed) && (failed.Class == images.DNS || failed.Class == images.Unreachable || failed.Class == images.Timeout && ctx.Err() == nil) {
+		return transient.Mark(failed)
+	}
+	return nil
 }
 
 // localCopy finds an image in local storage, even where the time for its pull has passed.

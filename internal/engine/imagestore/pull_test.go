@@ -523,3 +523,75 @@ func TestImageThatTurnsOutToBeForAnotherPlatformIsRefused(t *testing.T) {
 		})
 	}
 }
+
+// awayRegistry is a registry whose name does not resolve. It counts what it is asked.
+type awayRegistry struct {
+	enginetest.Registry
+	asked atomic.Int64
+	class images.Class
+}
+
+func (r *awayRegistry) Resolve(_ context.Context, ref string, _ images.Login) (images.Resolution, error) {
+	r.asked.Add(1)
+	return images.Resolution{}, &images.Error{Class: r.class, Ref: ref, Message: "it is away"}
+}
+
+// localhost/ is never asked of a registry, and a short name is first that of an image that was built here.
+func TestImagesThatWereBuiltHereAreNotAskedOfARegistry(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		have, want string
+		behavior   lifecycle.PullBehavior
+		asked      bool
+		fails      string // empty: it succeeds
+	}{
+		{"localhost/web:1", "localhost/web:1", lifecycle.PullDefault, false, ""},
+		{"localhost/web:1", "localhost/web:1", lifecycle.PullOnce, false, ""},
+		{"localhost/web:1", "localhost/web:1", lifecycle.PullNever, false, ""},
+		{"localhost/web:1", "localhost/web:1", lifecycle.PullAlways, false, "localhost/ names no registry"},
+		{"localhost/other:1", "localhost/web:1", lifecycle.PullDefault, false, "podman build -t localhost/web:1"},
+		{"localhost/web:dev", "web:dev", lifecycle.PullDefault, false, ""},
+		{"localhost/web:dev", "web:dev", lifecycle.PullNever, false, ""},
+		{"localhost/team/web:dev", "team/web:dev", lifecycle.PullDefault, false, ""},
+		{"localhost/web:dev", "web:dev", lifecycle.PullAlways, true, "it is away"},
+		{"localhost/web:dev", "docker.io/library/web:dev", lifecycle.PullDefault, true, "it is away"},
+		{"localhost:5000/web:1", "localhost:5000/web:1", lifecycle.PullDefault, true, ""}, // a registry; the local copy will do
+	} {
+		s := newStore(t)
+		s.podman.Load(tc.have, enginetest.Image{})
+		reg := &awayRegistry{Registry: s.podman.Registry(), class: images.DNS}
+		s.reg = reg
+		p, st := s.process(), s.state(tc.want, tc.behavior, nil)
+		got := p.apply(t.Context(), st, lifecycle.ResolveImage{ID: 1, Ref: tc.want})
+		if got.Failure.Class == lifecycle.OK {
+			got = p.apply(t.Context(), st, lifecycle.PullImage{ID: 2, Ref: tc.want, Digest: got.Result.Digest})
+		}
+		if (got.Failure.Class == lifecycle.OK) != (tc.fails == "") || !strings.Contains(got.Failure.Message, tc.fails) {
+			t.Errorf("%s with %s and pull %v: %+v", tc.want, tc.have, tc.behavior, got.Failure)
+		}
+		if (reg.asked.Load() > 0) != tc.asked {
+			t.Errorf("%s with pull %v: a registry was asked %d times", tc.want, tc.behavior, reg.asked.Load())
+		}
+	}
+}
+
+// A registry whose name did not resolve a moment ago is not pulled from.
+func TestARegistryThatIsAwayIsNotPulledFrom(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	var pulls atomic.Int64
+	s.podman.Fail(func(c enginetest.Call) enginetest.Fault {
+		if c.Op == "pull" {
+			pulls.Add(1)
+		}
+		return enginetest.Fault{}
+	})
+	s.reg = &awayRegistry{Registry: s.podman.Registry(), class: images.DNS}
+	got := s.process().apply(t.Context(), s.state(app, lifecycle.PullDefault, nil), lifecycle.PullImage{ID: 1, Ref: app})
+	if got.Failure.Class != lifecycle.Temporary || !strings.Contains(got.Failure.Message, "it is away") {
+		t.Errorf("%+v", got.Failure)
+	}
+	if n := pulls.Load(); n > 0 {
+		t.Errorf("Podman was asked for %d pulls", n)
+	}
+}

@@ -58,6 +58,12 @@ func (r *Resolver) Resolve(ctx context.Context, s lifecycle.State, e lifecycle.R
 		return lifecycle.Result{}, err
 	}
 	behavior := s.Options.Pull.Or(s.Task.Containers[e.Index].Extensions.Kube.Pull)
+	if ref.Local() {
+		return r.resolveLocal(ctx, ref, behavior)
+	}
+	if _, ok := r.built(ctx, ref, behavior); ok {
+		return lifecycle.Result{}, nil // what was built here has no digest of a registry
+	}
 	if r.prefersLocal(behavior, ref) {
 		image, err := r.localImage(ctx, ref.String())
 		if err == nil {
@@ -75,7 +81,48 @@ func (r *Resolver) Resolve(ctx context.Context, s lifecycle.State, e lifecycle.R
 		return lifecycle.Result{}, err
 	}
 	res, err := r.Registry.Resolve(ctx, e.Ref, login)
+	if err != nil && behavior == lifecycle.PullDefault && ctx.Err() == nil {
+		// With a local copy one failed attempt is enough.
+		if image, localErr := r.localImage(ctx, ref.String()); localErr == nil && suits(image, ref, platform(s.Task)) == nil {
+			r.Log.Warn("the registry does not give the digest of an image, the local copy is used", "image", e.Ref, "error", err)
+			return lifecycle.Result{Digest: r.localDigest(ref, image)}, nil
+		}
+	}
 	return lifecycle.Result{Digest: res.Digest}, err
+}
+
+// resolveLocal finds an image of localhost/, which is no registry: Podman has it, or nothing does.
+func (r *Resolver) resolveLocal(ctx context.Context, ref images.Ref, behavior lifecycle.PullBehavior) (lifecycle.Result, error) {
+	if behavior == lifecycle.PullAlways {
+		return lifecycle.Result{}, fmt.Errorf("%s cannot be pulled always: localhost/ names no registry; choose another --pull, or push the image to a registry and name that", ref)
+	}
+	image, err := r.localImage(ctx, ref.String())
+	if errors.Is(err, libpod.NotFound) {
+		return lifecycle.Result{}, notBuilt(ref)
+	}
+	if err != nil {
+		return lifecycle.Result{}, err
+	}
+	return lifecycle.Result{Digest: r.localDigest(ref, image)}, nil
+}
+
+func notBuilt(ref images.Ref) error {
+	return fmt.Errorf("%s is not in local storage, and localhost/ names no registry: `podman build -t %s .` builds it", ref, ref)
+}
+
+// built returns the image that was built here under a short name, as Podman resolves it: localhost/app:1
+// for app:1. It is not looked for if the image must be pulled.
+func (r *Resolver) built(ctx context.Context, ref images.Ref, behavior lifecycle.PullBehavior) (libpod.Image, bool) {
+	local, short := ref.Built()
+	if !short || behavior == lifecycle.PullAlways {
+		return libpod.Image{}, false
+	}
+	image, err := r.localImage(ctx, local.String())
+	if err != nil {
+		return libpod.Image{}, false
+	}
+	r.Log.Debug("a short name is that of an image that was built here", "image", ref.String(), "local", local.String())
+	return image, true
 }
 
 // localImage returns an image of local storage. Containers of a task that have the same one, and

@@ -206,7 +206,7 @@ func (l *runner) start(ctx context.Context, s service.State, id string) error {
 	if err != nil {
 		return err
 	}
-	options.Service, options.Deployment = s.Name, d.ID
+	options.Service, options.Deployment, options.Persistent = s.Name, d.ID, true
 	options.Cluster, options.Client = s.Config.Cluster, s.Config.TaskClient
 	if err := l.all.Ledger.RefuseDraining(); err != nil {
 		return err
