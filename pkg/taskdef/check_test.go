@@ -54,7 +54,7 @@ func TestCheckFindsEachBrokenInvariant(t *testing.T) {
 			t.Containers[1].Ports = t.Containers[0].Ports
 		},
 		"ports without network":     func(t *Task) { t.Network = NetworkNone },
-		"soft memory above hard":    func(t *Task) { t.Containers[0].Memory, t.Containers[0].MemoryReservation = 8<<20, 8<<20 },
+		"soft memory above hard":    func(t *Task) { t.Containers[0].Memory, t.Containers[0].MemoryReservation = 8<<20, 9<<20 },
 		"more memory than the task": func(t *Task) { t.Memory, t.Containers[0].Memory = 8<<20, 9<<20 },
 		"negative cpu":              func(t *Task) { t.Containers[0].CPU = -1 },
 		"relative directory":        func(t *Task) { t.Containers[0].WorkingDirectory = "srv" },

@@ -169,9 +169,12 @@ func checkRouter(in rules, c Container, sends bool) {
 	}
 }
 
-// optionName is what may be the name of an option in the configuration of a router, and a
-// variable.
-var optionName = bounded{regexp.MustCompile(`^[A-Za-z0-9@_.-]+$`), 128}
+// optionName is the name of an option in the configuration of a router. Control characters would be
+// more configuration; ECS accepts all others, and AWS has examples with a space.
+var optionName = bounded{regexp.MustCompile(`^[^\x00-\x20\x7f]([^\x00-\x1f\x7f]*[^\x00-\x20\x7f])?$`), 128}
+
+// secretOptionName is the name of an option that is a variable of the router, too.
+var secretOptionName = bounded{regexp.MustCompile(`^[A-Za-z0-9@_.-]+$`), 128}
 
 // longestOption is the most bytes of an option of an output.
 const longestOption = 64 << 10
@@ -187,7 +190,7 @@ func checkRouted(in rules, l *LogConfiguration, f *FireLens) {
 		at.require(len(value) <= longestOption, "", "the option has more than %d bytes", longestOption)
 	}
 	for i, s := range l.SecretOptions {
-		in.in("secretOptions").item(i).in("name").require(optionName.MatchString(s.Name), "", "%s cannot be the name of an option", quote(s.Name))
+		in.in("secretOptions").item(i).in("name").require(secretOptionName.MatchString(s.Name), "", "%s cannot be the name of an option", quote(s.Name))
 		all[s.Name] = ""
 	}
 	name := logroute.RouterOutputName(f.Fluentd())

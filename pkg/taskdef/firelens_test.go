@@ -31,7 +31,7 @@ func TestMistakesInFireLensAreNamed(t *testing.T) {
 		{fluentBit, `, "options": {"@type": "stdout"}`, `options of an output need Name`},
 		{`, "firelensConfiguration": {"type": "fluentd"}`, toStdout, `options of an output need @type`},
 		{fluentBit, `, "options": {"Name": "http", "header": "a\n[OUTPUT]"}`, "which would be more configuration"},
-		{fluentBit, `, "options": {"Name": "http", "a b": "c"}`, "cannot be the name of an option"},
+		{fluentBit, `, "options": {"Name": "http", "a\u0007b": "c"}`, "cannot be the name of an option"},
 		{fluentBit, `, "options": {"Name": "` + strings.Repeat("x", 70_000) + `"}`, "more than 65536 bytes"},
 		{`, "firelensConfiguration": {"type": "fluentbit", "options": {"config-file-type": "s3", "config-file-value": "arn"}}`, toStdout, "not the ARN of an object of S3"},
 		{`, "firelensConfiguration": {"type": "fluentbit", "options": {"config-file-type": "s3", "config-file-value": "arn:aws:s3:::shop/extra.conf"}}`, toStdout, "config-file-value: the log configuration \"arn:aws:s3:::shop/extra.conf\" is on S3"},

@@ -41,6 +41,7 @@ func warnUnused(c cursor) {
 	for _, item := range c.at("requiresCompatibilities").list(`write a list, as in ["FARGATE"]`) {
 		decodeOneOf(item, compatibilities...)
 	}
+	checkIsolation(c.at("trustedExecutionConfiguration"))
 	requireAtMost(c.at("placementConstraints"), maxConstraints, "placement constraints")
 	checkTags(c)
 	storage := c.at("ephemeralStorage").at("sizeInGiB")
@@ -52,6 +53,24 @@ func warnUnused(c cursor) {
 	}
 	forEach(c, strings.Split(linux+"swappiness", "."), checkSwappiness)
 	warnLaunchedVolumes(c)
+}
+
+// checkIsolation accepts the isolation that every task has here: none beyond that of containers.
+func checkIsolation(c cursor) {
+	if !c.present() {
+		return
+	}
+	switch mode := c.at("isolationMode"); mode.str() {
+	case "SHARED":
+	case "":
+		if !mode.failed() {
+			c.wrong("isolationMode is missing", `write "isolationMode": "SHARED"`)
+		}
+	case "ISOLATED_SANDBOX", "CONFIDENTIAL_SANDBOX":
+		mode.wrong(mode.str()+" needs a Nitro sandbox, which this host does not have", `write "SHARED" if the task may share the host with others`)
+	default:
+		decodeOneOf(mode, "SHARED")
+	}
 }
 
 // warnUnusedWord reports a word that is not in an enum. What stands for a word, such as

@@ -88,7 +88,7 @@ func TestOverrideIsHeldAgainstTheDefinition(t *testing.T) {
 	for override, want := range map[string]string{
 		`{"containerOverrides": [{"name": "wob", "cpu": 1}]}`: `o.json:1:34: /containerOverrides/0/name: no container named "wob"; did you mean "web"?`,
 		`{"memory": "128"}`: `memory (256 MiB) is more than the whole task may use (128 MiB)`,
-		`{"containerOverrides": [{"name": "web", "memory": 64}]}`: `memory (64 MiB) must be more than memoryReservation (128 MiB)`,
+		`{"containerOverrides": [{"name": "web", "memory": 64}]}`: `memory (64 MiB) must be at least memoryReservation (128 MiB)`,
 	} {
 		if _, _, err := apply(t, Settings{}, override); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error is %v, want %s", override, err, want)

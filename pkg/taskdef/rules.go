@@ -240,8 +240,8 @@ func checkImage(r rules, image string) {
 func checkMemory(r rules, t Task, c Container) {
 	r.in("memory").require(c.Memory == 0 || c.Memory >= minMemory, "", "memory must be at least 6 MiB")
 	r.in("memoryReservation").require(c.MemoryReservation == 0 || c.MemoryReservation >= minMemory, "", "memoryReservation must be at least 6 MiB")
-	r.in("memory").require(c.Memory == 0 || c.Memory > c.MemoryReservation, "raise memory or lower memoryReservation",
-		"memory (%d MiB) must be more than memoryReservation (%d MiB)", c.Memory/mib, c.MemoryReservation/mib)
+	r.in("memory").require(c.Memory == 0 || c.Memory >= c.MemoryReservation, "raise memory or lower memoryReservation",
+		"memory (%d MiB) must be at least memoryReservation (%d MiB)", c.Memory/mib, c.MemoryReservation/mib)
 	if t.Memory > 0 {
 		const fix = "raise the memory of the task or lower that of the container"
 		r.in("memory").require(c.Memory <= t.Memory, fix,

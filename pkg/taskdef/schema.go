@@ -86,7 +86,8 @@ var shapes = map[string]shape{
 	extensionMember + ".network": matching(networkName.String()),
 	"ipcMode":                    one("host", "task", "none"),
 	"pidMode":                    one("host", "task"),
-	"requiresCompatibilities":    listOf(compatibilities...),
+	"trustedExecutionConfiguration.isolationMode": one("SHARED"),
+	"requiresCompatibilities":                     listOf(compatibilities...),
 
 	"runtimePlatform.cpuArchitecture":       one("X86_64", "ARM64"),
 	"runtimePlatform.operatingSystemFamily": one("LINUX"),

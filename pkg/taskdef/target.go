@@ -19,10 +19,32 @@ const (
 	TargetNone    Target = ""
 	TargetEC2     Target = "ec2"
 	TargetFargate Target = "fargate"
+	// TargetExternal is ECS Anywhere, TargetManaged ECS Managed Instances.
+	TargetExternal Target = "external"
+	TargetManaged  Target = "managed-instances"
 )
 
 // Targets are the launch types that have rules of their own.
-var Targets = []Target{TargetEC2, TargetFargate}
+var Targets = []Target{TargetEC2, TargetFargate, TargetExternal, TargetManaged}
+
+// Target returns the launch type that a word of requiresCompatibilities names.
+func TargetOf(compatibility string) (Target, bool) {
+	t := Target(strings.ReplaceAll(strings.ToLower(compatibility), "_", "-"))
+	return t, slices.Contains(Targets, t)
+}
+
+// externalForbids are the members that a task on an external instance cannot have (the developer
+// guide's page on ECS Anywhere).
+var externalForbids = []string{
+	"ephemeralStorage", "proxyConfiguration", "inferenceAccelerators",
+	"volumes[].efsVolumeConfiguration", "volumes[].fsxWindowsFileServerVolumeConfiguration",
+}
+
+// managedForbids are the members that a task on a managed instance cannot have (the developer
+// guide's page on task definitions for ECS Managed Instances).
+var managedForbids = []string{
+	"inferenceAccelerators", "volumes[].fsxWindowsFileServerVolumeConfiguration", inContainer + "links",
+}
 
 // fargateForbids are the members that a task on Fargate cannot have (the ECS
 // model's documentation of each, and the developer guide's page on Fargate).
@@ -46,7 +68,9 @@ var fargateSizes = []struct{ units, least, most, step int64 }{
 
 // answerTarget applies the rules of the launch type.
 func (p *parser) answerTarget(def cursor, t Task) {
-	forbids := map[Target][]string{TargetEC2: ec2Forbids, TargetFargate: fargateForbids}[p.settings.Target]
+	forbids := map[Target][]string{
+		TargetEC2: ec2Forbids, TargetFargate: fargateForbids, TargetExternal: externalForbids, TargetManaged: managedForbids,
+	}[p.settings.Target]
 	for _, path := range forbids {
 		forEach(def, strings.Split(path, "."), func(c cursor) {
 			if !c.node.Empty() {
@@ -57,8 +81,14 @@ func (p *parser) answerTarget(def cursor, t Task) {
 	var found []finding
 	r := rules{found: &found}
 	switch p.settings.Target {
-	case TargetEC2:
+	case TargetEC2, TargetExternal:
 		checkEc2(r, t)
+		if p.settings.Target == TargetExternal {
+			r.in("networkMode").require(t.Network != NetworkAWSVPC, "write bridge, host or none", "networkMode awsvpc is not supported on external instances")
+		}
+	case TargetManaged:
+		checkReservations(r, t)
+		r.in("networkMode").require(t.Network != NetworkBridge, "write awsvpc, host or none", "networkMode bridge is not supported on managed instances")
 	case TargetFargate:
 		checkFargate(r, t)
 	}
@@ -68,7 +98,7 @@ func (p *parser) answerTarget(def cursor, t Task) {
 }
 
 func (t Target) words() string {
-	return map[Target]string{TargetEC2: "EC2", TargetFargate: "Fargate"}[t]
+	return map[Target]string{TargetEC2: "EC2", TargetFargate: "Fargate", TargetExternal: "external instances", TargetManaged: "managed instances"}[t]
 }
 
 // forEach calls f for every value at a path of the table.

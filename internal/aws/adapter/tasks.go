@@ -166,8 +166,7 @@ func (e ECS) Check(source []byte) (taskdef.Task, error) {
 	_ = json.Unmarshal(source, &requires) // Read says what is wrong
 	task, err := e.checkFor(source, taskdef.TargetNone)
 	for _, launch := range requires.Compatibilities {
-		target := map[string]taskdef.Target{"EC2": taskdef.TargetEC2, "FARGATE": taskdef.TargetFargate}[launch]
-		if err == nil && target != taskdef.TargetNone {
+		if target, known := taskdef.TargetOf(launch); err == nil && known {
 			_, err = e.checkFor(source, target)
 		}
 	}

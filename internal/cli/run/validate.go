@@ -31,7 +31,7 @@ Examples:
   podtask validate --format json - < web.json
   podtask validate --format sarif *.json > podtask.sarif`,
 		Flags: append(command.DefinitionFlags(),
-			&cli.StringFlag{Name: "target", Usage: "apply the rules of a launch `TYPE` too: fargate or ec2"},
+			&cli.StringFlag{Name: "target", Usage: "apply the rules of a launch `TYPE` too: fargate, ec2, external or managed-instances"},
 			command.FormatFlag("json, yaml, github (annotations of GitHub Actions) or sarif"),
 		),
 		Action: func(c *cli.Context) error {
@@ -43,7 +43,7 @@ Examples:
 			}
 			target := taskdef.Target(c.String("target"))
 			if target != taskdef.TargetNone && !slices.Contains(taskdef.Targets, target) {
-				return command.Usagef("validate", "no target %q: it is fargate or ec2", target)
+				return command.Usagef("validate", "no target %q: it is fargate, ec2, external or managed-instances", target)
 			}
 			var findings []command.Finding
 			var unread []error // files that cannot be read do not hide the problems of the others

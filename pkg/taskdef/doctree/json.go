@@ -11,6 +11,14 @@ import (
 
 // JSON reads the JSON values of a source. The error is a *SyntaxError.
 func JSON(src []byte, l Limits) ([]*Node, error) {
+	docs, err := readJSON(src, l)
+	if err != nil {
+		return nil, explain(src, err)
+	}
+	return docs, nil
+}
+
+func readJSON(src []byte, l Limits) ([]*Node, error) {
 	src, b, err := start(src, l)
 	if err != nil {
 		return nil, err

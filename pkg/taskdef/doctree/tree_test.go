@@ -2,6 +2,7 @@ package doctree
 
 import (
 	"errors"
+	"strings"
 	"testing"
 )
 
@@ -59,6 +60,28 @@ func TestSyntaxErrors(t *testing.T) {
 		var syntax *SyntaxError
 		if !errors.As(err, &syntax) || syntax.Line < 1 || syntax.Col < 1 {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestTemplatesThatWereNotRenderedAreNamed(t *testing.T) {
+	t.Parallel()
+	limits := Limits{Size: 1 << 20, Values: 1000, Depth: 50}
+	for src, want := range map[string]SyntaxError{
+		"[{\"name\":\"x\",\n  \"containerPort\": {{PORT}}}]": {Line: 2, Col: 20},
+		"{\"a\": {{ .Values.b }}}":                           {Line: 1, Col: 7},
+		"a:\n  b: {{ .Values.b }}\n":                         {Line: 2, Col: 6},
+		"{{- if .Values.x }}\na: 1\n{{- end }}\n":            {Line: 1, Col: 1},
+	} {
+		_, err := Documents([]byte(src), limits)
+		var got *SyntaxError
+		if !errors.As(err, &got) || got.Line != want.Line || got.Col != want.Col || !strings.Contains(got.Message, "template") {
+			t.Errorf("%q: %+v", src, err)
+		}
+	}
+	for _, src := range []string{`{"a": "{{.Name}}"}`, "a: '{{.Name}}'"} { // text may have them
+		if _, err := Documents([]byte(src), limits); err != nil {
+			t.Errorf("%q: %v", src, err)
 		}
 	}
 }

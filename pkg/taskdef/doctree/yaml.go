@@ -15,6 +15,14 @@ import (
 // Anchors, aliases and merge keys are followed, within the limits. The error is a
 // *SyntaxError.
 func YAML(src []byte, l Limits) ([]*Node, error) {
+	docs, err := readYAML(src, l)
+	if err != nil {
+		return nil, explain(src, err)
+	}
+	return docs, nil
+}
+
+func readYAML(src []byte, l Limits) ([]*Node, error) {
 	src, b, err := start(src, l)
 	if err != nil {
 		return nil, err
