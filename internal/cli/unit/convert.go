@@ -18,6 +18,7 @@ import (
 	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/internal/define/pod"
 	"github.com/podtask/podtask/internal/serve"
+	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/internal/unit/taskunit"
 	"github.com/urfave/cli/v2"
 	"go.yaml.in/yaml/v3"
@@ -104,7 +105,7 @@ func convertDefinition(p *command.Program, c *cli.Context, from string) error {
 		return err
 	}
 	for _, l := range r.Lost {
-		fmt.Fprintln(p.Stderr, "Lost: "+l)
+		fmt.Fprintln(p.Stderr, "Lost: "+term.Line(l))
 	}
 	type file struct {
 		name string

@@ -2,6 +2,7 @@ package convert
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -68,6 +69,9 @@ func Compose(file, task string, src []byte, o ComposeOptions) (Result, error) {
 	case len(names) > maxServices:
 		return Result{}, fmt.Errorf("%s has %d services, and a task has at most 10 containers: write a file for each task", name, len(names))
 	}
+	if err := c.refuse(names); err != nil {
+		return Result{}, err
+	}
 	c.reserve()
 	for _, name := range names {
 		c.def.Containers = append(c.def.Containers, c.service(c.project.Services[name]))
@@ -107,6 +111,36 @@ type compose struct {
 	given func(name string) (string, bool)
 }
 
+// refuse returns an error for services that cannot become containers, each with its place.
+func (c *compose) refuse(names []string) error {
+	var errs []error
+	for _, name := range names {
+		s := c.project.Services[name]
+		at := func(member string) string {
+			return fmt.Sprintf("%s:%d: %s.%s", c.name, c.lines.at("services", name, member), name, member)
+		}
+		if s.Build != nil && s.Image == "" {
+			image := "localhost/" + strings.ToLower(c.project.Name) + "-" + name
+			context := c.relative(s.Build.Context)
+			errs = append(errs, fmt.Errorf("%s: podtask builds no images: run `podman build -t %s %s`, and write image: %s", at("build"), image, context, image))
+		}
+		if of, shares := strings.CutPrefix(s.NetworkMode, "service:"); shares && !c.allShare(of) {
+			errs = append(errs, fmt.Errorf("%s: %s would share the network of %s alone, and the containers of a task either all share one or each have their own: give all services but %s network_mode service:%s, or put these two into a file of their own", at("network_mode"), name, of, of, of))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// allShare reports whether all services but one have the network of that one.
+func (c *compose) allShare(of string) bool {
+	for name, s := range c.project.Services {
+		if name != of && s.NetworkMode != "service:"+of {
+			return false
+		}
+	}
+	return true
+}
+
 // settle does what needs all services.
 func (c *compose) settle() {
 	completes := map[string]bool{}
@@ -125,6 +159,75 @@ func (c *compose) settle() {
 	c.unit.Install = []string{"WantedBy=default.target"}
 	c.unit.Service = []string{"Restart=on-failure"}
 	c.network()
+	c.names()
+}
+
+// names makes containers known under the names that the file gives them besides that of their service:
+// aliases on a network, container_name and links. A link of a definition is known to all containers of a
+// task; the container that has it starts after the one that it names.
+func (c *compose) names() {
+	for i := range c.def.Containers {
+		ctr := &c.def.Containers[i]
+		s := c.project.Services[ctr.Name]
+		for _, link := range s.Links {
+			if of, alias, named := strings.Cut(link, ":"); named && of != alias {
+				c.alias(of, alias, c.lines.at("services", ctr.Name, "links"))
+			}
+		}
+		aliases := []string{s.ContainerName}
+		for _, name := range slices.Sorted(maps.Keys(s.Networks)) {
+			if n := s.Networks[name]; n != nil {
+				aliases = append(aliases, n.Aliases...)
+			}
+		}
+		for _, alias := range aliases {
+			if alias != "" && alias != ctr.Name {
+				c.alias(ctr.Name, alias, c.lines.at("services", ctr.Name))
+			}
+		}
+	}
+}
+
+// alias makes a container known to the others under another name.
+func (c *compose) alias(of, alias string, line int) {
+	link := of + ":" + alias
+	after := c.startsAfter(of)
+	host := -1
+	for i, ctr := range c.def.Containers {
+		if slices.Contains(ctr.Links, link) {
+			return
+		}
+		depends := slices.ContainsFunc(ctr.DependsOn, func(d dependency) bool { return d.Container == of })
+		if ctr.Name != of && !after[ctr.Name] && (host < 0 || depends) {
+			host = i
+		}
+	}
+	if host < 0 || c.def.NetworkMode == "host" || c.def.Extensions != nil {
+		c.lose(line, "%s: the name %s: only %s leads to it", of, alias, of)
+		return
+	}
+	c.def.Containers[host].Links = append(c.def.Containers[host].Links, link)
+}
+
+// startsAfter returns the containers that a container waits for, directly or not.
+func (c *compose) startsAfter(name string) map[string]bool {
+	seen := map[string]bool{}
+	var visit func(string)
+	visit = func(name string) {
+		for _, ctr := range c.def.Containers {
+			if ctr.Name != name {
+				continue
+			}
+			for _, d := range ctr.DependsOn {
+				if !seen[d.Container] {
+					seen[d.Container] = true
+					visit(d.Container)
+				}
+			}
+		}
+	}
+	visit(name)
+	return seen
 }
 
 // network takes over the network of the host if all services use it.
@@ -138,6 +241,12 @@ func (c *compose) network() {
 	if onHost == len(c.project.Services) {
 		c.def.NetworkMode = "host"
 		return
+	}
+	for name := range c.project.Services {
+		if len(c.project.Services) > 1 && c.allShare(name) {
+			c.share()
+			return
+		}
 	}
 	for name, s := range c.project.Services {
 		if m := s.NetworkMode; m != "" && m != "bridge" {

@@ -2,6 +2,8 @@ package convert
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"maps"
 	"os"
 	"regexp"
@@ -25,8 +27,8 @@ func (c *serviceConversion) envFiles() {
 	place := func(i int) string { return c.lines.path("services", c.from.Name, "env_file", strconv.Itoa(i)) }
 	for i, f := range slices.Backward(files) { // the first of ECS's files that has a variable decides, and the last of Compose's
 		c.left(f, place(i), envFileMembers(f)...)
-		if !f.Required {
-			c.lose(c.lines.at("services", c.from.Name, "env_file"), "%s.env_file %s: it must exist", c.from.Name, c.relative(f.Path))
+		if _, err := os.Stat(f.Path); !bool(f.Required) && errors.Is(err, fs.ErrNotExist) {
+			continue // as Compose does
 		}
 		c.ctr.EnvironmentFiles = append(c.ctr.EnvironmentFiles, envFile{"s3", f.Path})
 	}

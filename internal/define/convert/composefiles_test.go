@@ -97,7 +97,7 @@ DB_VERSION=16
 	// What another file says is listed with the closest line of this one.
 	if diff := cmp.Diff([]string{
 		"compose.yaml:5: web.stop_signal SIGQUIT: a container is stopped with the signal of its image (STOPSIGNAL), else SIGTERM",
-		"compose.yaml:9: web.container_name shop-web: its name in Podman begins with podtask- and the task's ID; commands and other containers name it web",
+		"compose.yaml:9: web.container_name shop-web: its name in Podman begins with podtask- and the task's ID; commands name it web, other containers by both names",
 	}, r.Lost); diff != "" {
 		t.Error(diff)
 	}
@@ -114,7 +114,7 @@ func TestComposeReplicasAndNetworks(t *testing.T) {
 		{"web: {image: a, deploy: {replicas: 3}}", 3, ""},
 		{"web: {image: a, scale: 2}\n  log: {image: b, deploy: {replicas: 2}}", 2, ""},
 		{"web: {image: a, depends_on: {log: {condition: service_started, required: false}}}\n  log: {image: b, scale: 0}", 1, "compose.yaml:3: service log: it has no replicas"},
-		{"web: {image: a}\n  log: {image: b, network_mode: \"service:web\"}", 1, "compose.yaml:3: log.network_mode service:web"},
+		{"web: {image: a}\n  log: {image: b, network_mode: \"service:web\"}", 1, ""},
 		{"web: {image: a, deploy: {replicas: 3}}\n  log: {image: b}", 1, "compose.yaml:2: web has 3 replicas"},
 	} {
 		_, r := convertProject(t, "-- compose.yaml --\nservices:\n  "+tt.services+"\n")
@@ -192,7 +192,7 @@ func TestComposeEnvFilesThatReadOtherwise(t *testing.T) {
 		"export":      {"[a.env]\n-- a.env --\n\nexport A=hunter2\n", []string{"4: web.env_file a.env: the task cannot start with it: line 2: not NAME=VALUE"}},
 		"overridden":  {"[a.env]\n    environment: {A: b}\n-- a.env --\nA='hunter2'\n", nil},
 		"later":       {"[a.env, b.env]\n-- a.env --\nA='hunter2'\nB=1\n-- b.env --\nA=1\n", nil},
-		"two":         {"\n      - a.env\n      - {path: b.env, required: false}\n-- a.env --\nA=1\nB='hunter2'\n-- b.env --\nC=$A\n", []string{"4: web.env_file b.env: it must exist", "5: web.env_file a.env: B" + other, "6: web.env_file b.env: C" + other}},
+		"two":         {"\n      - a.env\n      - {path: b.env, required: false}\n-- a.env --\nA=1\nB='hunter2'\n-- b.env --\nC=$A\n", []string{"5: web.env_file a.env: B" + other, "6: web.env_file b.env: C" + other}},
 		"raw":         {"[{path: a.env, format: raw}]\n-- a.env --\nA='$x'\n", nil},
 		"none":        {"[a.env]\n", nil},
 		"no file":     {"[/dev/zero]\n", nil},
@@ -262,5 +262,116 @@ services:
 		if p.HostPort != 0 {
 			t.Errorf("host port %d is fixed", p.HostPort)
 		}
+	}
+}
+
+// What people's Compose files have and what was lost or wrong once, each with what becomes of it.
+func TestComposeNamesValuesAndPrograms(t *testing.T) {
+	t.Parallel()
+	find := func(task taskdef.Task, name string) taskdef.Container {
+		i, ok := task.Index(name)
+		if !ok {
+			t.Fatalf("there is no container %s", name)
+		}
+		return task.Containers[i]
+	}
+	t.Run("a variable without a value is that of .env", func(t *testing.T) {
+		t.Parallel()
+		src := []byte("services:\n  db: {image: a, environment: [DB_USER, NOVALUE]}\n")
+		r, err := Compose("/srv/shop/compose.yaml", "shop", src, ComposeOptions{
+			Load:   composefile.Load,
+			Lookup: func(name string) (string, bool) { return "u1", name == "DB_USER" },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		task, _, err := taskdef.Parse("shop.json", r.Definition)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]taskdef.EnvVar{{Name: "DB_USER", Value: "u1"}}, find(task, "db").Environment); diff != "" {
+			t.Error(diff)
+		}
+		if lost := strings.Join(r.Lost, "; "); !strings.Contains(lost, "variable NOVALUE of db") || strings.Contains(lost, "DB_USER") {
+			t.Error(lost)
+		}
+	})
+	t.Run("an emptied entrypoint", func(t *testing.T) {
+		t.Parallel()
+		task, _ := convertProject(t, "-- compose.yaml --\nservices:\n  a: {image: a, entrypoint: \"\", command: [/bin/echo, hi]}\n  b: {image: a, entrypoint: [], command: [/bin/echo, hi]}\n  c: {image: a, command: [/bin/echo, hi]}\n")
+		for name, want := range map[string][]string{"a": {""}, "b": {""}, "c": nil} {
+			if diff := cmp.Diff(want, find(task, name).EntryPoint); diff != "" {
+				t.Errorf("%s: %s", name, diff)
+			}
+		}
+	})
+	t.Run("an emptied command", func(t *testing.T) {
+		t.Parallel()
+		_, r := convertProject(t, "-- compose.yaml --\nservices:\n  a: {image: a, command: []}\n")
+		if lost := strings.Join(r.Lost, "; "); !strings.Contains(lost, "a.command: an empty command") {
+			t.Error(lost)
+		}
+	})
+	t.Run("aliases, container_name and links", func(t *testing.T) {
+		t.Parallel()
+		task, r := convertProject(t, "-- compose.yaml --\nservices:\n  db: {image: a, container_name: the-db, networks: {default: {aliases: [pg.internal, pg]}}}\n  web: {image: a, depends_on: [db], links: [\"db:database\"]}\n")
+		got := map[string]bool{}
+		for _, l := range find(task, "web").Net.Links {
+			got[l.Alias] = true
+		}
+		for _, want := range []string{"pg", "pg.internal", "the-db", "database"} {
+			if !got[want] {
+				t.Errorf("%s does not lead to db: %v; lost %v", want, got, r.Lost)
+			}
+		}
+	})
+	t.Run("a name that would make a circle", func(t *testing.T) {
+		t.Parallel()
+		_, r := convertProject(t, "-- compose.yaml --\nservices:\n  db: {image: a}\n  web: {image: a, depends_on: [db], networks: {default: {aliases: [www]}}}\n")
+		if lost := strings.Join(r.Lost, "; "); !strings.Contains(lost, "the name www") {
+			t.Error(lost)
+		}
+	})
+	t.Run("the host's gateway", func(t *testing.T) {
+		t.Parallel()
+		_, r := convertProject(t, "-- compose.yaml --\nservices:\n  web: {image: a, extra_hosts: [\"host.docker.internal:host-gateway\", \"box:host-gateway\"]}\n")
+		if lost := strings.Join(r.Lost, "; "); strings.Contains(lost, "extra_hosts host.docker.internal") || !strings.Contains(lost, "extra_hosts box") {
+			t.Error(lost)
+		}
+	})
+	t.Run("a range of host ports", func(t *testing.T) {
+		t.Parallel()
+		task, r := convertProject(t, "-- compose.yaml --\nservices:\n  a: {image: a, ports: [\"127.0.0.1:26789-26799:8080\"]}\n")
+		if p := find(task, "a").Ports; len(p) != 1 || p[0].ContainerPort != 8080 || p[0].HostPort != 0 {
+			t.Errorf("%+v", p)
+		}
+		if lost := strings.Join(r.Lost, "; "); !strings.Contains(lost, "any free port") {
+			t.Error(lost)
+		}
+	})
+	t.Run("an optional file of variables", func(t *testing.T) {
+		t.Parallel()
+		task, r := convertProject(t, "-- compose.yaml --\nservices:\n  a: {image: a, env_file: [{path: missing.env, required: false}]}\n")
+		if n := len(find(task, "a").EnvironmentFiles); n != 0 || len(r.Lost) > 0 {
+			t.Errorf("%d files, lost %v", n, r.Lost)
+		}
+	})
+	t.Run("all share the network of one", func(t *testing.T) {
+		t.Parallel()
+		task, _ := convertProject(t, "-- compose.yaml --\nservices:\n  vpn: {image: a}\n  app: {image: a, network_mode: \"service:vpn\"}\n")
+		if task.Extensions.Network != taskdef.NetworkShared {
+			t.Errorf("the network is %q", task.Extensions.Network)
+		}
+	})
+}
+
+// Some services sharing a network is refused: silently another network would bypass a VPN.
+func TestComposeRefusesANetworkThatSomeShare(t *testing.T) {
+	t.Parallel()
+	src := "services:\n  vpn: {image: a}\n  app: {image: a, network_mode: \"service:vpn\"}\n  db: {image: a}\n"
+	dir := project(t, "-- compose.yaml --\n"+src)
+	_, err := Compose(filepath.Join(dir, "compose.yaml"), "x", []byte(src), ComposeOptions{Load: composefile.Load})
+	if err == nil || !strings.Contains(err.Error(), "compose.yaml:3: app.network_mode: app would share the network of vpn alone") {
+		t.Errorf("%v", err)
 	}
 }

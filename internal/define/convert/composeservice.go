@@ -13,7 +13,7 @@ import (
 // a task.
 var serviceMembers = []string{
 	"attach", "cap_add", "cap_drop", "command", "configs", "container_name", "cpu_shares", "cpus", "depends_on", "deploy", "devices", "dns", "dns_search", "entrypoint",
-	"env_file", "environment", "expose", "extends", "extra_hosts", "healthcheck", "hostname", "image", "init", "labels", "logging", "mem_limit",
+	"env_file", "environment", "expose", "extends", "extra_hosts", "healthcheck", "hostname", "image", "init", "labels", "links", "logging", "mem_limit",
 	"mem_reservation", "memswap_limit", "name", "network_mode", "networks", "ports", "privileged", "profiles", "read_only", "restart", "scale",
 	"secrets", "security_opt", "shm_size", "stdin_open", "stop_grace_period", "stop_signal", "sysctls", "tmpfs", "tty", "ulimits", "user", "volumes", "volumes_from",
 	"working_dir",
@@ -37,6 +37,7 @@ func (c *compose) service(s types.ServiceConfig) container {
 	if s.CPUS > 0 {
 		one.ctr.extensions().CPULimit = decimal(s.CPUS)
 	}
+	one.programs()
 	one.environment()
 	one.dependsOn()
 	one.kernel()
@@ -55,21 +56,34 @@ func (c *compose) service(s types.ServiceConfig) container {
 func (c *compose) named(s types.ServiceConfig) {
 	at := func(member string) int { return c.lines.at("services", s.Name, member) }
 	if s.ContainerName != "" {
-		c.lose(at("container_name"), "%s.container_name %s: its name in Podman begins with podtask- and the task's ID; commands and other containers name it %s", s.Name, s.ContainerName, s.Name)
+		c.lose(at("container_name"), "%s.container_name %s: its name in Podman begins with podtask- and the task's ID; commands name it %s, other containers by both names", s.Name, s.ContainerName, s.Name)
 	}
 	if s.StopSignal != "" {
 		c.lose(at("stop_signal"), "%s.stop_signal %s: a container is stopped with the signal of its image (STOPSIGNAL), else SIGTERM", s.Name, s.StopSignal)
 	}
 }
 
+// programs converts an entrypoint or a command that the file empties. ECS has no empty list: an entry
+// point of one empty word clears that of the image, and with it the image's command.
+func (c *serviceConversion) programs() {
+	if c.from.Entrypoint != nil && len(c.from.Entrypoint) == 0 {
+		c.ctr.EntryPoint = []string{""}
+	}
+	if c.from.Command != nil && len(c.from.Command) == 0 && c.from.Entrypoint == nil {
+		c.lose(c.lines.at("services", c.from.Name, "command"), "%s.command: an empty command over the image's entrypoint has no form in a definition; the command of the image runs", c.from.Name)
+	}
+}
+
 // environment converts variables and their files; Compose takes the value of a variable without
-// "=" from the environment of the user who starts it, so it is listed as lost.
+// "=" from .env and the environment of the user, as for ${NAME}. One that is not there is not set.
 func (c *serviceConversion) environment() {
 	for _, name := range c.inOrder(slices.Collect(maps.Keys(c.from.Environment)), "services", c.from.Name, "environment") {
 		if value := c.from.Environment[name]; value != nil {
 			c.ctr.Environment = append(c.ctr.Environment, pair{name, *value})
+		} else if value, set := c.given(name); set {
+			c.ctr.Environment = append(c.ctr.Environment, pair{name, value})
 		} else {
-			c.lose(c.lines.at("services", c.from.Name, "environment", name), "variable %s, which is taken from the environment of the user who starts it", name)
+			c.lose(c.lines.at("services", c.from.Name, "environment", name), "variable %s of %s: neither .env nor the environment has a value, so it is not set", name, c.from.Name)
 		}
 	}
 	c.envFiles()
@@ -172,8 +186,8 @@ func (c *serviceConversion) reachable() {
 	for _, p := range c.from.Ports {
 		host, err := strconv.Atoi(p.Published)
 		if p.Published != "" && err != nil {
-			c.lose(c.lines.at("services", c.from.Name, "ports"), "port %s of %s: write one host port, or two ranges of the same length", p.Published, c.from.Name)
-			continue
+			host = 0
+			c.lose(c.lines.at("services", c.from.Name, "ports"), "port %s of %s: it gets any free port of the host, because a definition has no range for one container port; `podtask port` shows it", p.Published, c.from.Name)
 		}
 		out := port{ContainerPort: int(p.Target), HostPort: host}
 		if p.Protocol != "tcp" {
@@ -187,7 +201,9 @@ func (c *serviceConversion) reachable() {
 	for _, name := range c.inOrder(slices.Collect(maps.Keys(c.from.ExtraHosts)), "services", c.from.Name, "extra_hosts") {
 		for _, address := range c.from.ExtraHosts[name] {
 			if address = strings.Trim(address, "[]"); address == "host-gateway" {
-				c.lose(c.lines.at("services", c.from.Name, "extra_hosts", name), "%s.extra_hosts %s: %s is no address", c.from.Name, name, address)
+				if !slices.Contains(hostNames, name) {
+					c.lose(c.lines.at("services", c.from.Name, "extra_hosts", name), "%s.extra_hosts %s: the address of the host is known when a container starts; use the name %s", c.from.Name, name, hostNames[0])
+				}
 				continue
 			}
 			c.ctr.ExtraHosts = append(c.ctr.ExtraHosts, host{name, address})
@@ -200,6 +216,9 @@ func (c *serviceConversion) reachable() {
 		}
 	}
 }
+
+// hostNames are the names of the host that Podman writes into each hosts file.
+var hostNames = []string{"host.docker.internal", "host.containers.internal"}
 
 func (c *serviceConversion) health() *healthCheck {
 	check := c.from.HealthCheck

@@ -56,6 +56,7 @@ type container struct {
 	PortMappings     []port            `json:"portMappings,omitempty"`
 	DependsOn        []dependency      `json:"dependsOn,omitempty"`
 	ExtraHosts       []host            `json:"extraHosts,omitempty"`
+	Links            []string          `json:"links,omitempty"`
 	HealthCheck      *healthCheck      `json:"healthCheck,omitempty"`
 	MountPoints      []mountPoint      `json:"mountPoints,omitempty"`
 	VolumesFrom      []volumesFrom     `json:"volumesFrom,omitempty"`

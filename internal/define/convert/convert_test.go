@@ -95,7 +95,7 @@ func TestComposeVariablesAndProfiles(t *testing.T) {
 		"services: {web: {image: a, extends: {service: b}}}": "service \"b\" not found",
 		"include: [none.yaml]\nservices: {web: {image: a}}":  "none.yaml: no such file",
 		"include: [/dev/zero]\nservices: {web: {image: a}}":  "/dev/zero, which is no file",
-		"services: {web: {build: .}}":                        "gives a definition that is not valid",
+		"services: {web: {build: .}}":                        "c.yaml:1: web.build: podtask builds no images: run `podman build -t localhost/convert-web .`",
 		"services: {web: {image: a, profiles: [other]}}":     "no services to convert",
 		"services:\n  web:\n    image: a\n    imagee: b":     "c.yaml:4: Compose has no member services.web.imagee",
 	} {

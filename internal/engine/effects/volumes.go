@@ -69,6 +69,9 @@ func ensureVolume(ctx context.Context, podman Volumes, s lifecycle.State, i int)
 func ensureHostPath(v taskdef.Volume) error {
 	whole := cmp.Or(v.Below, v.HostPath)
 	_, err := os.Stat(whole)
+	if filepath.Base(whole) == "docker.sock" && errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("host path %s: Docker does not run here; the socket of this user's Podman, which speaks Docker's API, is $XDG_RUNTIME_DIR/podman/podman.sock (systemctl --user enable --now podman.socket)", whole)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		err = os.MkdirAll(whole, 0o755)
 	}
