@@ -11,7 +11,7 @@ import (
 	"github.com/podtask/podtask/pkg/transient"
 )
 
-var errPodman = errors.New("Podman does not answer")
+var errPodman = errors.New("podman does not answer")
 
 func TestClientFailures(t *testing.T) {
 	t.Parallel()

@@ -22,7 +22,7 @@ type Reader struct {
 	last   bool  // the file is complete, and was when it was last read to its end
 	// replaced: the file was replaced by another one of the same number, without a name for it.
 	replaced bool
-	ready  []logroute.Entry
+	ready    []logroute.Entry
 }
 
 // Reader returns a reader of what comes from a position on, with lines of at most limit bytes.
