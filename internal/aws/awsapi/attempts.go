@@ -308,7 +308,7 @@ type revisionDoc struct {
 	ServiceARN string     `json:"serviceArn"`
 	ClusterARN string     `json:"clusterArn"`
 	Definition string     `json:"taskDefinition"`
-	LaunchType string     `json:"launchType"`
+	LaunchType string     `json:"launchType,omitempty"`
 	Images     []imageDoc `json:"containerImages"`
 	GuardDuty  bool       `json:"guardDutyEnabled"`
 	CreatedAt  moment     `json:"createdAt"`

@@ -352,6 +352,30 @@ func TestARunFromItsDefinitionToItsEnd(t *testing.T) {
 	}
 }
 
+func TestRunTaskGivesTheCapacityProviderBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.register("web")
+	for _, c := range []struct {
+		strategy []types.CapacityProviderStrategyItem
+		provider string
+		launch   types.LaunchType
+	}{
+		{[]types.CapacityProviderStrategyItem{{CapacityProvider: aws.String("FARGATE_SPOT"), Weight: 1}}, "FARGATE_SPOT", types.LaunchTypeFargate},
+		{[]types.CapacityProviderStrategyItem{{CapacityProvider: aws.String("mine"), Weight: 1}, {CapacityProvider: aws.String("other"), Weight: 3}}, "other", types.LaunchTypeEc2},
+		{[]types.CapacityProviderStrategyItem{{CapacityProvider: aws.String("FARGATE"), Base: 1}, {CapacityProvider: aws.String("other"), Weight: 3}}, "FARGATE", types.LaunchTypeFargate},
+	} {
+		run := must[*ecs.RunTaskOutput](t)(w.client.RunTask(t.Context(), &ecs.RunTaskInput{TaskDefinition: aws.String("web"), CapacityProviderStrategy: c.strategy}))
+		task := run.Tasks[0]
+		if task.CapacityProviderName == nil || *task.CapacityProviderName != c.provider || task.LaunchType != c.launch {
+			t.Errorf("%v %s, want %s %s", task.CapacityProviderName, task.LaunchType, c.provider, c.launch)
+		}
+		if len(task.Attributes) != 1 || *task.Attributes[0].Name != "ecs.cpu-architecture" || *task.Attributes[0].Value == "" {
+			t.Errorf("%+v", task.Attributes)
+		}
+	}
+}
+
 func TestTokenGivesTheSameTasks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -64,7 +64,7 @@ type serviceDoc struct {
 	DesiredCount      int                 `json:"desiredCount"`
 	RunningCount      int                 `json:"runningCount"`
 	PendingCount      int                 `json:"pendingCount"`
-	LaunchType        string              `json:"launchType"`
+	LaunchType        string              `json:"launchType,omitempty"`
 	Definition        string              `json:"taskDefinition"`
 	Deployment        deploymentConfigDoc `json:"deploymentConfiguration"`
 	Controller        map[string]string   `json:"deploymentController"`
@@ -74,7 +74,7 @@ type serviceDoc struct {
 	Events            []eventDoc          `json:"events"`
 	CreatedAt         moment              `json:"createdAt"`
 	CreatedBy         string              `json:"createdBy"`
-	GracePeriod       int                 `json:"healthCheckGracePeriodSeconds"`
+	GracePeriod       *int                `json:"healthCheckGracePeriodSeconds,omitempty"`
 	Scheduling        string              `json:"schedulingStrategy"`
 	Exec              bool                `json:"enableExecuteCommand"`
 	ManagedTags       bool                `json:"enableECSManagedTags"`
@@ -88,15 +88,17 @@ type serviceDoc struct {
 }
 
 type deploymentConfigDoc struct {
-	Breaker breakerDoc      `json:"deploymentCircuitBreaker"`
-	Maximum int             `json:"maximumPercent"`
-	Minimum int             `json:"minimumHealthyPercent"`
-	Alarms  json.RawMessage `json:"alarms,omitempty"`
+	Breaker  breakerDoc      `json:"deploymentCircuitBreaker"`
+	Maximum  int             `json:"maximumPercent"`
+	Minimum  int             `json:"minimumHealthyPercent"`
+	Strategy string          `json:"strategy"`
+	Bake     int             `json:"bakeTimeInMinutes"`
+	Alarms   json.RawMessage `json:"alarms,omitempty"`
 }
 
 // configOf describes how copies are replaced. Without bounds that is within ECS's defaults.
 func configOf(breaker service.Breaker, bounds *service.Bounds) deploymentConfigDoc {
-	doc := deploymentConfigDoc{Breaker: breakerDoc(breaker), Maximum: 200, Minimum: 100}
+	doc := deploymentConfigDoc{Breaker: breakerDoc(breaker), Maximum: 200, Minimum: 100, Strategy: "ROLLING"}
 	if bounds != nil {
 		doc.Maximum, doc.Minimum = bounds.MaximumPercent, bounds.MinimumHealthyPercent
 	}
@@ -125,7 +127,7 @@ type deploymentDoc struct {
 	FailedTasks   int    `json:"failedTasks"`
 	CreatedAt     moment `json:"createdAt"`
 	UpdatedAt     moment `json:"updatedAt"`
-	LaunchType    string `json:"launchType"`
+	LaunchType    string `json:"launchType,omitempty"`
 	Rollout       string `json:"rolloutState"`
 	RolloutReason string `json:"rolloutStateReason"`
 }
@@ -141,7 +143,7 @@ func (o *serviceBook) document(s service.State, tags bool) (any, error) {
 		DesiredCount: s.DesiredCount, RunningCount: count.Running, PendingCount: count.Pending, LaunchType: launchTypeOf(client{Kept: c.Kept}),
 		Definition: arn.Make("task-definition", p.TaskDefinition), Controller: map[string]string{"type": "ECS"}, Events: events(s),
 		Deployment: configOf(s.Config.Breaker, s.Config.Bounds),
-		CreatedAt:  moment(s.CreatedAt), CreatedBy: "arn:aws:iam::" + arn.Account + ":user/podtask", GracePeriod: int(s.Config.HealthCheckGracePeriod / time.Second),
+		CreatedAt:  moment(s.CreatedAt), CreatedBy: "arn:aws:iam::" + arn.Account + ":user/podtask", GracePeriod: graceOf(s.Config, c.Kept),
 		Scheduling: schedulingOf(c), Exec: c.Exec, ManagedTags: string(c.Kept["enableECSManagedTags"]) == "true", PropagateTags: cmp.Or(c.PropagateTags, "NONE"),
 		LoadBalancers: []struct{}{}, Registries: []struct{}{}, Constraints: []struct{}{}, PlacementStrategy: []struct{}{}, TaskSets: []struct{}{},
 	}
@@ -169,6 +171,15 @@ func (o *serviceBook) document(s service.State, tags bool) (any, error) {
 	kept := maps.Clone(c.Kept)
 	maps.DeleteFunc(kept, func(name string, _ json.RawMessage) bool { return slices.Contains(notInService, name) })
 	return over{doc, kept}, nil
+}
+
+// graceOf is the grace period of health checks. As on ECS, a service without load balancers has none
+// unless it was given one: ecspresso refuses a definition with 0.
+func graceOf(c service.Config, kept fields) *int {
+	if seconds := int(c.HealthCheckGracePeriod / time.Second); seconds > 0 || given(kept, "loadBalancers") {
+		return &seconds
+	}
+	return nil
 }
 
 // events are those of a service, the newest first.

@@ -44,10 +44,10 @@ var keptOfServices = slices.Concat(
 	refuse("podtask has no managed volumes: name a volume of the host in the definition", "volumeConfigurations"),
 	refuse("podtask has no gateways", "gatewayConnectors", "vpcLatticeConfigurations"),
 	refuse("podtask has metrics of its own", "monitoring"),
-	refuse("a rollout is ROLLING, with its own pace", "deploymentConfiguration.bakeTimeInMinutes", "deploymentConfiguration.canaryConfiguration", "deploymentConfiguration.linearConfiguration",
+	refuse("a rollout is ROLLING, with its own pace", "deploymentConfiguration.canaryConfiguration", "deploymentConfiguration.linearConfiguration",
 		"deploymentConfiguration.lifecycleHooks", "deploymentConfiguration.earlySuccessCriteria", "deploymentConfiguration.deploymentCircuitBreaker.resetOnHealthyTask", "deploymentConfiguration.deploymentCircuitBreaker.thresholdConfiguration"),
 	honor("cluster", "taskDefinition", "desiredCount", "deploymentController", "deploymentController.type", "enableExecuteCommand", "healthCheckGracePeriodSeconds", "propagateTags",
-		"deploymentConfiguration", "deploymentConfiguration.strategy", "deploymentConfiguration.maximumPercent", "deploymentConfiguration.minimumHealthyPercent",
+		"deploymentConfiguration", "deploymentConfiguration.strategy", "deploymentConfiguration.bakeTimeInMinutes", "deploymentConfiguration.maximumPercent", "deploymentConfiguration.minimumHealthyPercent",
 		"deploymentConfiguration.deploymentCircuitBreaker", "deploymentConfiguration.deploymentCircuitBreaker.enable", "deploymentConfiguration.deploymentCircuitBreaker.rollback"),
 )
 
@@ -98,6 +98,7 @@ type serviceIn struct {
 	} `json:"deploymentController"`
 	Deployment struct {
 		Strategy string `json:"strategy"`
+		Bake     int    `json:"bakeTimeInMinutes"` // only 0, which DescribeServices of ECS answers
 		Maximum  *int   `json:"maximumPercent"`
 		Minimum  *int   `json:"minimumHealthyPercent"`
 		Breaker  *struct {
@@ -113,6 +114,9 @@ func (in serviceIn) check(kept fields) error {
 	}
 	if s := in.Deployment.Strategy; s != "" && s != "ROLLING" {
 		return failf(codeUnsupported, "podtask does not do deployments with the strategy %s: only ROLLING ones", shortened(s))
+	}
+	if in.Deployment.Bake != 0 {
+		return invalidf("deploymentConfiguration.bakeTimeInMinutes: a rollout is ROLLING, without a time in which both revisions run: 0")
 	}
 	return errors.Join(checkKept(kept), oneOf("propagateTags", in.PropagateTags, "TASK_DEFINITION", "SERVICE", "NONE"))
 }
@@ -147,7 +151,7 @@ func (in serviceIn) apply(c service.Config, client serviceClient, kept fields, d
 // clientWith is what the tasks of a service keep.
 func clientWith(s serviceClient, definition []tag) client {
 	c := client{Exec: s.Exec, Kept: make(fields)}
-	for _, name := range []string{"launchType", "platformVersion"} {
+	for _, name := range []string{"launchType", "capacityProviderStrategy", "platformVersion"} {
 		if v := s.Kept[name]; v != nil {
 			c.Kept[name] = v
 		}
@@ -161,10 +165,16 @@ func clientWith(s serviceClient, definition []tag) client {
 	return c
 }
 
+// given reports whether a kept member has a value that is not empty.
+func given(kept fields, name string) bool {
+	v := string(kept[name])
+	return v != "" && v != "[]" && v != "{}"
+}
+
 // notes are what events say of members without an effect.
 func notes(kept fields) (all []string) {
 	for _, name := range []string{"loadBalancers", "serviceRegistries", "serviceConnectConfiguration", "deploymentConfiguration.alarms"} {
-		if v := string(kept[name]); v != "" && v != "[]" && v != "{}" {
+		if given(kept, name) {
 			all = append(all, fmt.Sprintf("keeps %s, which has no effect on this host.", name))
 		}
 	}

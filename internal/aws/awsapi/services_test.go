@@ -10,6 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/podtask/podtask/internal/aws/awsapi"
 )
 
@@ -49,6 +51,44 @@ func TestServiceComesBackAsItWasSent(t *testing.T) {
 	}
 	if w.keeper.all[0].Config.Bounds != nil {
 		t.Error("bounds that were not sent are set")
+	}
+}
+
+// Definitions of services as DescribeServices of ECS answers them, and as tools write them from it, are
+// accepted, and come back with the same values: a tool that compares them finds no difference.
+func TestServiceIsCreatedFromItsDescription(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.register("web")
+	create := func(name string, d *types.DeploymentConfiguration, s *types.Service) types.Service {
+		in := ecs.CreateServiceInput{
+			ServiceName: &name, TaskDefinition: aws.String("web:1"), DesiredCount: aws.Int32(1), DeploymentConfiguration: d,
+			AvailabilityZoneRebalancing: types.AvailabilityZoneRebalancingDisabled,
+			CapacityProviderStrategy:    []types.CapacityProviderStrategyItem{{CapacityProvider: aws.String("FARGATE_SPOT"), Weight: 1}},
+		}
+		if s != nil {
+			in.HealthCheckGracePeriodSeconds, in.LaunchType = s.HealthCheckGracePeriodSeconds, s.LaunchType
+			in.CapacityProviderStrategy, in.DeploymentController, in.SchedulingStrategy = s.CapacityProviderStrategy, s.DeploymentController, s.SchedulingStrategy
+			in.PropagateTags, in.EnableECSManagedTags, in.EnableExecuteCommand = s.PropagateTags, s.EnableECSManagedTags, s.EnableExecuteCommand
+			in.LoadBalancers, in.ServiceRegistries, in.PlacementConstraints, in.PlacementStrategy = s.LoadBalancers, s.ServiceRegistries, s.PlacementConstraints, s.PlacementStrategy
+		}
+		return *must[*ecs.CreateServiceOutput](t)(w.client.CreateService(t.Context(), &in)).Service
+	}
+	first := create("one", &types.DeploymentConfiguration{
+		DeploymentCircuitBreaker: &types.DeploymentCircuitBreaker{}, MaximumPercent: aws.Int32(200), MinimumHealthyPercent: aws.Int32(100),
+		Strategy: types.DeploymentStrategyRolling, BakeTimeInMinutes: aws.Int32(0),
+	}, nil)
+	if d := first.DeploymentConfiguration; d.Strategy != types.DeploymentStrategyRolling || d.BakeTimeInMinutes == nil || *d.BakeTimeInMinutes != 0 {
+		t.Errorf("%+v", d)
+	}
+	if first.LaunchType != "" || first.HealthCheckGracePeriodSeconds != nil || *first.CapacityProviderStrategy[0].CapacityProvider != "FARGATE_SPOT" {
+		t.Errorf("launch type %q, grace period %v, %+v", first.LaunchType, first.HealthCheckGracePeriodSeconds, first.CapacityProviderStrategy)
+	}
+	second := create("two", first.DeploymentConfiguration, &first)
+	ignore := cmpopts.IgnoreFields(types.Service{}, "ServiceArn", "ServiceName", "Deployments", "Events", "CreatedAt", "CurrentServiceDeployment", "CurrentServiceRevisions")
+	if diff := cmp.Diff(first, second, ignore, cmpopts.IgnoreUnexported(types.Service{}, types.DeploymentConfiguration{}, types.DeploymentCircuitBreaker{}, types.DeploymentController{},
+		types.CapacityProviderStrategyItem{})); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -199,6 +239,8 @@ func TestBadRequestsForServices(t *testing.T) {
 		{"CreateService", `{"serviceName": "web", "taskDefinition": "web", "desiredCount": 1}`, "InvalidParameterException"},
 		{"UpdateService", `{"service": "wob"}`, "ServiceNotFoundException"},
 		{"UpdateService", `{"service": "web", "launchType": "EC2"}`, "InvalidParameterException"},
+		{"UpdateService", `{"service": "web", "deploymentConfiguration": {"bakeTimeInMinutes": 5}}`, "InvalidParameterException"},
+		{"CreateService", `{"serviceName": "a", "taskDefinition": "web", "desiredCount": 1, "launchType": "EC2", "capacityProviderStrategy": [{"capacityProvider": "x"}]}`, "InvalidParameterException"},
 		{"DeleteService", `{"service": "wob"}`, "ServiceNotFoundException"},
 		{"DescribeServices", `{"services": []}`, "InvalidParameterException"},
 		{"DescribeServices", `{"services": ["1","2","3","4","5","6","7","8","9","10","11"]}`, "InvalidParameterException"},

@@ -3,6 +3,7 @@ package awsapi
 import (
 	"cmp"
 	"encoding/json"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -37,18 +38,65 @@ func desiredOf(s lifecycle.State) string {
 	return "STOPPED"
 }
 
-// launchTypeOf is the launch type that was asked for.
+// launchTypeOf is the launch type that was asked for. As on ECS, there is none with a strategy of
+// capacity providers.
 func launchTypeOf(c client) (launch string) {
+	if given(c.Kept, strategyMember) {
+		return ""
+	}
 	if v := c.Kept["launchType"]; v != nil {
 		_ = json.Unmarshal(v, &launch) // it was checked
 	}
 	return cmp.Or(launch, "EXTERNAL")
 }
 
+// strategyMember names the capacity providers of a task or a service.
+const strategyMember = "capacityProviderStrategy"
+
+// providerOf is the capacity provider that a task would run on: the one with a base, else that of the
+// largest weight, else the first one.
+func providerOf(c client) string {
+	var strategy []struct {
+		Provider string `json:"capacityProvider"`
+		Weight   int    `json:"weight"`
+		Base     int    `json:"base"`
+	}
+	if !given(c.Kept, strategyMember) || json.Unmarshal(c.Kept[strategyMember], &strategy) != nil || len(strategy) == 0 {
+		return ""
+	}
+	best := strategy[0]
+	for _, s := range strategy[1:] {
+		if cmp.Or(cmp.Compare(s.Base, best.Base), cmp.Compare(s.Weight, best.Weight)) > 0 {
+			best = s
+		}
+	}
+	return best.Provider
+}
+
+// launchTypeOfTask is the launch type of a task: with a capacity provider, that of the provider.
+func launchTypeOfTask(c client) string {
+	switch provider := providerOf(c); provider {
+	case "":
+		return launchTypeOf(c)
+	case "FARGATE", "FARGATE_SPOT":
+		return "FARGATE"
+	}
+	return "EC2"
+}
+
+// architecture is the name that ECS gives the processor architecture of this host.
+func architecture() string {
+	if runtime.GOARCH == "amd64" {
+		return "x86_64"
+	}
+	return runtime.GOARCH
+}
+
 // taskDoc is a task in answers.
 type taskDoc struct {
 	Attachments   []struct{}      `json:"attachments"`
 	Attributes    []nameValue     `json:"attributes"`
+	Provider      string          `json:"capacityProviderName,omitempty"`
 	ClusterARN    string          `json:"clusterArn"`
 	Connectivity  string          `json:"connectivity"`
 	InstanceARN   string          `json:"containerInstanceArn,omitempty"`
@@ -118,9 +166,9 @@ const mib = 1 << 20
 func (t *tasks) document(s lifecycle.State, tags bool) (any, error) {
 	cluster, c, need := clusterOf(s), clientOf(s), s.Need()
 	doc := taskDoc{
-		Attachments: []struct{}{}, Attributes: []nameValue{}, ClusterARN: arn.Cluster(cluster), Connectivity: "CONNECTED",
+		Attachments: []struct{}{}, Attributes: []nameValue{{"ecs.cpu-architecture", architecture()}}, ClusterARN: arn.Cluster(cluster), Connectivity: "CONNECTED",
 		CPU: strconv.FormatInt(need.CPU, 10), Memory: strconv.FormatInt(need.Memory/mib, 10), CreatedAt: moment(s.CreatedAt),
-		DesiredStatus: desiredOf(s), LastStatus: statusOf(s), HealthStatus: s.Health().String(), LaunchType: launchTypeOf(c),
+		DesiredStatus: desiredOf(s), LastStatus: statusOf(s), HealthStatus: s.Health().String(), LaunchType: launchTypeOfTask(c), Provider: providerOf(c),
 		Exec: t.executable(s), Group: c.Group, StartedBy: c.StartedBy, Platform: c.Kept["platformVersion"],
 		StopCode: s.Stop.Code, StoppedReason: s.Stop.Reason, StoppingAt: moment(s.Stop.At), StoppedAt: moment(s.StoppedAt()), StartedAt: moment(startedAt(s)),
 		Tags: []tag{}, TaskARN: arn.Task(cluster, s.ID), Definition: arn.Definition(s.Task.Family, s.Task.Revision), Version: len(s.History) + 1,

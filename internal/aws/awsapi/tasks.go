@@ -240,6 +240,9 @@ func checkKept(kept fields) error {
 			return failf(codeSyntax, "launchType: %v", err)
 		}
 	}
+	if launch != "" && given(kept, strategyMember) {
+		return invalidf("Specifying both a launch type and capacity provider strategy is not supported. Remove one and try again.")
+	}
 	return oneOf("launchType", launch, launchTypes...)
 }
 
@@ -402,7 +405,7 @@ func (in listTasksIn) fits(s lifecycle.State, host Instance) bool {
 		(in.Family == "" || s.Task.Family == in.Family) &&
 		(in.StartedBy == "" || c.StartedBy == in.StartedBy) &&
 		(in.ServiceName == "" || s.Options.Service == in.ServiceName) &&
-		(in.LaunchType == "" || launchTypeOf(c) == in.LaunchType) &&
+		(in.LaunchType == "" || launchTypeOfTask(c) == in.LaunchType) &&
 		(in.ContainerInstance == "" || in.ContainerInstance == host.ID || strings.HasSuffix(in.ContainerInstance, "/"+host.ID))
 }
 
