@@ -39,7 +39,7 @@ type Host struct {
 
 // freeAttempts bounds how often Free is asked for one port: it may return one
 // that the plan already has.
-const freeAttempts = 16
+const freeAttempts = 128
 
 // Plan returns the mappings in their order, each with a host port: it chooses the open
 // ones, the preferred ports where they are free, and checks the others against each other, against the ports in use, and against

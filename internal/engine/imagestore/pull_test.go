@@ -563,8 +563,11 @@ func TestImagesThatWereBuiltHereAreNotAskedOfARegistry(t *testing.T) {
 		s.reg = reg
 		p, st := s.process(), s.state(tc.want, tc.behavior, nil)
 		got := p.apply(t.Context(), st, lifecycle.ResolveImage{ID: 1, Ref: tc.want})
-		if got.Failure.Class == lifecycle.OK {
+		if stands := got.Failure.Class == lifecycle.Permanent && strings.Contains(got.Failure.Message, "the local copy is used"); got.Failure.Class == lifecycle.OK || stands {
 			got = p.apply(t.Context(), st, lifecycle.PullImage{ID: 2, Ref: tc.want, Digest: got.Result.Digest})
+			if stands && got.Result.Source != lifecycle.SourceCache {
+				t.Errorf("%s: the image is from the %v", tc.want, got.Result.Source)
+			}
 		}
 		if (got.Failure.Class == lifecycle.OK) != (tc.fails == "") || !strings.Contains(got.Failure.Message, tc.fails) {
 			t.Errorf("%s with %s and pull %v: %+v", tc.want, tc.have, tc.behavior, got.Failure)

@@ -82,10 +82,9 @@ func (r *Resolver) Resolve(ctx context.Context, s lifecycle.State, e lifecycle.R
 	}
 	res, err := r.Registry.Resolve(ctx, e.Ref, login)
 	if err != nil && behavior == lifecycle.PullDefault && ctx.Err() == nil {
-		// With a local copy one failed attempt is enough.
+		// With a local copy one failed attempt is enough: the error is a permanent one, whatever it was.
 		if image, localErr := r.localImage(ctx, ref.String()); localErr == nil && suits(image, ref, platform(s.Task)) == nil {
-			r.Log.Warn("the registry does not give the digest of an image, the local copy is used", "image", e.Ref, "error", err)
-			return lifecycle.Result{Digest: r.localDigest(ref, image)}, nil
+			return lifecycle.Result{}, fmt.Errorf("%v; the local copy is used", err)
 		}
 	}
 	return lifecycle.Result{Digest: res.Digest}, err

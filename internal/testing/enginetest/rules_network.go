@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/podtask/podtask/internal/host/libpod"
@@ -253,8 +254,14 @@ var networkRules = []rule{
 }
 
 // setUp initializes a container that is like member a.
-func (k *task) setUp(name string) (libpod.Observed, error) {
-	return k.InitContainer(k.ctx(), name, *k.member("a", "").Own)
+// It tries again as the engine does: Podman 4 may end a new process when it cleans up after the one before.
+func (k *task) setUp(name string) (o libpod.Observed, err error) {
+	for range 3 {
+		if o, err = k.InitContainer(k.ctx(), name, *k.member("a", "").Own); !errors.Is(err, libpod.Temporary) {
+			break
+		}
+	}
+	return o, err
 }
 
 // networks counts the task's networks in List.
