@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,13 +19,17 @@ import (
 // next of the texts, and the container runs while there are more than one.
 type holedLog struct {
 	lines []libpod.LogLine
+
+	mu    sync.Mutex // the container is inspected while its log is read
 	reads []string
 }
 
 func (c *holedLog) Logs(_ context.Context, _ string, o libpod.LogOptions, fn func(libpod.LogLine)) error {
 	texts := "abcdefghi"
 	if o.Follow {
+		c.mu.Lock()
 		texts, c.reads = c.reads[0], c.reads[1:]
+		c.mu.Unlock()
 	}
 	for _, l := range c.lines {
 		if !l.Time.After(o.Since) || !strings.Contains(texts, l.Text) {
@@ -43,6 +48,8 @@ func (c *holedLog) WaitContainer(context.Context, string) error { return nil }
 func (c *holedLog) LogFile(context.Context, string) (string, error) { return "", nil }
 
 func (c *holedLog) InspectContainer(context.Context, string) (libpod.Observed, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if len(c.reads) > 0 {
 		return libpod.Observed{Status: libpod.Running}, nil
 	}
