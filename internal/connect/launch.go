@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/podtask/podtask/internal/engine/owner"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/cgroups"
 )
@@ -28,17 +29,39 @@ type Launcher struct {
 	Flags []string
 }
 
-// HandOver hands a new task over to the agent, or to a new owner if there is no agent.
-func (s *Launcher) HandOver(ctx context.Context, id string) error {
-	if c := s.DialAgent(ctx); c != nil {
-		defer c.Close()
-		err := c.Adopt(ctx, id)
-		if err == nil {
-			return nil
-		}
-		s.Log.Debug("the agent does not take the task", "error", err)
+// HandOver hands a new task over to the agent, or to a new owner if there is no agent, together
+// with its lock. If that fails, the task is released.
+func (s *Launcher) HandOver(ctx context.Context, o *owner.Owner) error {
+	if s.GiveToAgent(ctx, o) {
+		return nil
 	}
-	return s.startOwner(ctx, id)
+	offer, err := o.Offer(s.OfferSocket(o.ID()))
+	if err != nil {
+		return errors.Join(err, o.Close())
+	}
+	err = s.startOwner(ctx, o.ID())
+	if !offer.Close() {
+		err = errors.Join(err, o.Close())
+	}
+	return err
+}
+
+// GiveToAgent hands a task over to the agent, together with its lock. It reports false if there is
+// no agent or it does not accept the task, which then still belongs to this process.
+func (s *Connector) GiveToAgent(ctx context.Context, o *owner.Owner) bool {
+	c := s.DialAgent(ctx)
+	if c == nil {
+		return false
+	}
+	defer c.Close()
+	offer, err := o.Offer(s.OfferSocket(o.ID()))
+	if err == nil {
+		err = c.Adopt(ctx, o.ID())
+	}
+	if err != nil {
+		s.Log.Debug("the agent does not adopt the task", "task", o.ID(), "error", err)
+	}
+	return offer != nil && offer.Close()
 }
 
 // startOwner starts `podtask owner ID` and returns when it answers. It is a unit of the

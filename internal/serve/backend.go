@@ -324,11 +324,18 @@ func follow(ctx context.Context, owner func() Owner, record func(see func(lifecy
 	}
 }
 
-// Adopt implements api.Adopter.
+// Adopt implements api.Adopter. A client that owns the task hands it over with its lock.
 func (b AgentBackend) Adopt(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, b.Patience)
 	defer cancel()
-	err := b.fleet.Adopt(ctx, id)
+	o, err := b.Engine.Owners.Receive(ctx, id, b.OfferSocket(id))
+	if !errors.Is(err, owner.ErrNotOffered) {
+		if err == nil {
+			err = b.fleet.Take(ctx, o)
+		}
+		return Failure(err)
+	}
+	err = b.fleet.Adopt(ctx, id)
 	if errors.Is(err, state.ErrLocked) {
 		return api.Failed(api.Conflict, "task %s: %v; it is taken on when that process ends", lifecycle.ShortID(id), err)
 	}

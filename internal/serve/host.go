@@ -31,6 +31,11 @@ func (h Host) Socket(id string) string {
 	return filepath.Join(h.RuntimeDir, "tasks", id+".sock")
 }
 
+// OfferSocket returns the path at which the creator of a task offers it to its next owner.
+func (h Host) OfferSocket(id string) string {
+	return filepath.Join(h.RuntimeDir, "tasks", id+".offer.sock")
+}
+
 // Unreachable is the error for an owner that holds the lock and does not answer.
 func Unreachable(id string, err error) error {
 	var locked *state.LockedError

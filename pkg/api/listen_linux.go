@@ -125,6 +125,15 @@ func shortPath(path string) (short string, release func(), err error) {
 	return short, func() { _ = dir.Close() }, nil
 }
 
+// DialSocket connects to a socket that Listen made. Unlike Dial, it sends no request.
+func DialSocket(ctx context.Context, path string) (*net.UnixConn, error) {
+	c, err := dialUnix(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	return c.(*net.UnixConn), nil
+}
+
 func dialUnix(ctx context.Context, path string) (net.Conn, error) {
 	short, release, err := shortPath(path)
 	if err != nil {

@@ -105,9 +105,9 @@ func RunAgain(ctx context.Context, s *Machine, st lifecycle.State, limit Grace, 
 	if err := limit.Stop(ctx, s, st, "podtask restart", show); err != nil {
 		return "", err
 	}
-	again, err := s.Engine.Creator.Create(ctx, st.Task, st.Name, st.Options)
+	again, err := s.Engine.Creator.CreateOwned(ctx, st.Task, st.Name, st.Options)
 	if err != nil {
 		return "", fmt.Errorf("task %s has stopped, and was not started again: %w", st.DisplayName(), err)
 	}
-	return again.ID, s.Launcher().HandOver(ctx, again.ID)
+	return again.ID(), s.Launcher().HandOver(ctx, again)
 }

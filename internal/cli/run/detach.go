@@ -19,11 +19,12 @@ import (
 // waits as long as it was asked to.
 func runDetached(ctx context.Context, s *command.Machine, r request, task taskdef.Task) error {
 	r.options.Remove = r.remove
-	st, err := createTask(ctx, s, r, task)
+	o, err := createOwned(ctx, s, r, task)
 	if err != nil {
 		return err
 	}
-	if err := s.Launcher().HandOver(ctx, st.ID); err != nil {
+	st := o.State()
+	if err := s.Launcher().HandOver(ctx, o); err != nil {
 		return fmt.Errorf("task %s is recorded, but has no owner: %w; `podtask rm -f %s` forgets it", lifecycle.ShortID(st.ID), err, st.DisplayName())
 	}
 	fmt.Fprintln(s.Program.Stdout, st.ID)

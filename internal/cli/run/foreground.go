@@ -56,8 +56,10 @@ func runForeground(ctx, early context.Context, s *command.Machine, r request, ta
 	return f.finish(ctx, r)
 }
 
-// createHere makes the record of a task, says that we attend to it until leave is
-// called, and returns who has it: the agent, else us.
+// createHere records a task, takes the lock of who shows it, which leave releases, and returns the
+// task: owned by the agent if there is one, else by this process. The agent receives it with its
+// lock. It does not create the task, because the definition is read with the files, the
+// environment and the configuration of this process.
 func createHere(ctx context.Context, s *command.Machine, r request, task taskdef.Task) (owned *connect.Task, st lifecycle.State, leave func() error, err error) {
 	o, err := createOwned(ctx, s, r, task)
 	if err != nil {
@@ -67,18 +69,11 @@ func createHere(ctx context.Context, s *command.Machine, r request, task taskdef
 	if leave, err = s.Engine.Tasks.LockForeground(st.ID); err != nil {
 		return nil, st, nil, errors.Join(err, o.Close())
 	}
-	c := s.Connector.DialAgent(ctx)
-	if c == nil {
+	if !s.Connector.GiveToAgent(ctx, o) {
 		return connect.Local(s.Connector, o), st, leave, nil
 	}
-	defer c.Close()
-	if err := o.Close(); err != nil {
-		return nil, st, nil, errors.Join(err, leave())
-	}
-	if err := c.Adopt(ctx, st.ID); err != nil {
-		s.Log.Debug("the agent does not take the task", "error", err)
-	}
-	if owned, err = s.Connector.Connect(ctx, st.ID); err != nil {
+	// After a signal the task has to be reached, too: to stop it.
+	if owned, err = s.Connector.Connect(context.WithoutCancel(ctx), st.ID); err != nil {
 		return nil, st, nil, errors.Join(err, leave())
 	}
 	return owned, st, leave, nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/podtask/podtask/internal/begin"
 	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/engine/owner"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/api"
@@ -44,7 +45,10 @@ func own(ctx context.Context, s *command.Machine, c *cli.Context) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	id := c.Args().First()
-	o, err := s.Engine.Owners.Own(id)
+	o, err := s.Engine.Owners.Receive(ctx, id, s.Connector.OfferSocket(id))
+	if errors.Is(err, owner.ErrNotOffered) { // such as after a crash, when systemd starts it again
+		o, err = s.Engine.Owners.Own(id)
+	}
 	if errors.Is(err, state.ErrLocked) {
 		return nil // an agent that has just started was faster
 	}

@@ -257,15 +257,6 @@ func defineTask(ctx context.Context, s *command.Machine, r request) (taskdef.Tas
 	return f.Definition.Prepare(ctx, s.Engine.Secrets)
 }
 
-// create makes the record.
-func createTask(ctx context.Context, s *command.Machine, r request, task taskdef.Task) (lifecycle.State, error) {
-	o, err := createOwned(ctx, s, r, task)
-	if err != nil {
-		return lifecycle.State{}, err
-	}
-	return o.State(), o.Close()
-}
-
 // createOwned makes the record of a task that is ours.
 func createOwned(ctx context.Context, s *command.Machine, r request, task taskdef.Task) (*owner.Owner, error) {
 	o, err := s.Engine.Creator.CreateOwned(ctx, task, r.name, r.options)

@@ -55,7 +55,7 @@ var direction = []rule{
 	{pkg: "internal/aws/datachannel"},
 	{pkg: "internal/aws/sigv4"},
 	{pkg: "internal/aws/", may: []string{"pkg/", "internal/define/catalog", "internal/engine/arn", "internal/state/"}}, // over interfaces that it declares
-	{pkg: "internal/connect", may: []string{"pkg/", "internal/engine/", "internal/serve", "internal/state/"}},
+	{pkg: "internal/connect", may: []string{"pkg/", "internal/engine/", "internal/serve", "internal/state/"}, also: []string{"internal/testing/enginetest"}},
 	{pkg: "internal/unit/", may: []string{"pkg/", "internal/cli/console", "internal/connect", "internal/engine/"}},
 
 	// Kubernetes.
