@@ -17,7 +17,7 @@ import (
 	"github.com/podtask/podtask/internal/engine"
 	"github.com/podtask/podtask/internal/engine/limits"
 	"github.com/podtask/podtask/internal/engine/owner"
-	"github.com/podtask/podtask/internal/serve"
+	"github.com/podtask/podtask/internal/serve/ownerapi"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -145,11 +145,11 @@ func (w *world) owned(s lifecycle.State) *standIn {
 	return o
 }
 
-func (w *world) serve(o serve.Owner, l net.Listener) {
+func (w *world) serve(o ownerapi.Owner, l net.Listener) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		_ = api.NewServer(serve.OwnerBackend{Owner: o, History: serve.NewHistory(&engine.Engine{}), Pid: 4711}, api.Version{PID: 4711}).Serve(ctx, l)
+		_ = api.NewServer(ownerapi.Backend{Owner: o, History: ownerapi.NewHistory(&engine.Engine{}), Pid: 4711}, api.Version{PID: 4711}).Serve(ctx, l)
 	})
 	w.t.Cleanup(func() { cancel(); wg.Wait() })
 }
@@ -195,7 +195,7 @@ func TestRmNeedsForceForATaskThatRuns(t *testing.T) {
 	if len(o.events) > 0 {
 		t.Errorf("the owner was sent %v", o.events)
 	}
-	if err := (serve.OwnerBackend{Owner: o, History: serve.NewHistory(&engine.Engine{})}).Remove(t.Context(), "", "me", false); !api.Is(err, api.Conflict) {
+	if err := (ownerapi.Backend{Owner: o, History: ownerapi.NewHistory(&engine.Engine{})}).Remove(t.Context(), "", "me", false); !api.Is(err, api.Conflict) {
 		t.Errorf("the owner itself says %v, want a conflict", err)
 	}
 }
@@ -343,7 +343,7 @@ func TestEventsArePrinted(t *testing.T) {
 func TestOwnedTaskKnowsItsTaskOnly(t *testing.T) {
 	t.Parallel()
 	s := lifecycle.State{ID: strings.Repeat("ab", 16), Name: "web"}
-	b := serve.OwnerBackend{Owner: &standIn{st: s}, History: serve.NewHistory(&engine.Engine{})}
+	b := ownerapi.Backend{Owner: &standIn{st: s}, History: ownerapi.NewHistory(&engine.Engine{})}
 	for ref, known := range map[string]bool{s.ID: true, "abab": true, "web": true, "": false, "we": false, "cd": false} {
 		if _, err := b.Task(t.Context(), ref); (err == nil) != known || err != nil && !api.Is(err, api.NotFound) {
 			t.Errorf("%q: %v, want known: %v", ref, err, known)
@@ -355,7 +355,7 @@ func TestAFullDiskIsNamed(t *testing.T) {
 	t.Parallel()
 	s := lifecycle.State{ID: strings.Repeat("ab", 16), Name: "web"}
 	for _, full := range []bool{true, false} {
-		task, err := serve.OwnerBackend{Owner: &standIn{st: s, unsaved: full}, History: serve.NewHistory(&engine.Engine{})}.Task(t.Context(), "web")
+		task, err := ownerapi.Backend{Owner: &standIn{st: s, unsaved: full}, History: ownerapi.NewHistory(&engine.Engine{})}.Task(t.Context(), "web")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -382,7 +382,7 @@ func TestDirsWithoutRuntimeDir(t *testing.T) {
 
 func TestErrorsOfALockNameNobodyUnknown(t *testing.T) {
 	t.Parallel()
-	err := serve.Unreachable(strings.Repeat("a", 32), &state.LockedError{Key: "k"})
+	err := ownerapi.Unreachable(strings.Repeat("a", 32), &state.LockedError{Key: "k"})
 	if err == nil || strings.Contains(err.Error(), "process 0") {
 		t.Error(err)
 	}

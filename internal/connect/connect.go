@@ -10,7 +10,7 @@ import (
 
 	"github.com/podtask/podtask/internal/engine/owner"
 	"github.com/podtask/podtask/internal/engine/record"
-	"github.com/podtask/podtask/internal/serve"
+	"github.com/podtask/podtask/internal/serve/ownerapi"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -18,7 +18,7 @@ import (
 
 // Connector finds the process that owns a task and sends it requests, or becomes the owner.
 type Connector struct {
-	serve.Host
+	ownerapi.Host
 	// Warnf prints a warning for the user.
 	Warnf func(format string, args ...any)
 	// AgentSocket is the path of the agent's socket.
@@ -52,7 +52,7 @@ type requests interface {
 
 // Local returns a task that this process owns. It is driven while it is watched.
 func Local(s *Connector, o *owner.Owner) *Task {
-	return &Task{Owner: o, id: o.State().ID, connector: s, requests: serve.OwnerBackend{Owner: o, History: serve.NewHistory(s.Engine)}}
+	return &Task{Owner: o, id: o.State().ID, connector: s, requests: ownerapi.Backend{Owner: o, History: ownerapi.NewHistory(s.Engine)}}
 }
 
 // remote returns a task that another process owns.
@@ -111,7 +111,7 @@ func (t *Task) drive(ctx context.Context, fn func(api.Task) bool) error {
 	asked := o.State().Goal
 	watched := o.Watch(ctx, func(st lifecycle.State) bool {
 		asked = max(asked, st.Goal)
-		return fn(serve.WithDiskFull(s.FromState(st), o))
+		return fn(ownerapi.WithDiskFull(s.FromState(st), o))
 	})
 	if goal := o.State().Goal; goal == lifecycle.Up || goal < asked || t.leaves && goal == lifecycle.Down && o.Unsaved() {
 		stop() // a task that is being stopped or removed is driven to its end, unless that failed or cannot be recorded
@@ -154,7 +154,7 @@ func (s *Connector) Connect(ctx context.Context, id string) (*Task, error) {
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}
-			return nil, serve.Unreachable(id, err)
+			return nil, ownerapi.Unreachable(id, err)
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/limits"
 	"github.com/podtask/podtask/internal/engine/owner"
 	"github.com/podtask/podtask/internal/serve"
+	"github.com/podtask/podtask/internal/serve/ownerapi"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/internal/testing/enginetest"
 	"github.com/podtask/podtask/pkg/api"
@@ -58,7 +59,7 @@ func playOwner(dir, id string) error {
 	if err != nil {
 		return err
 	}
-	return api.NewServer(serve.OwnerBackend{Owner: o, History: serve.NewHistory(e), Pid: os.Getpid()}, api.ThisVersion("")).Serve(ctx, l)
+	return api.NewServer(ownerapi.Backend{Owner: o, History: ownerapi.NewHistory(e), Pid: os.Getpid()}, api.ThisVersion("")).Serve(ctx, l)
 }
 
 func open(dir string, podman *enginetest.Fake) (*engine.Engine, error) {
@@ -69,8 +70,8 @@ func open(dir string, podman *enginetest.Fake) (*engine.Engine, error) {
 	})
 }
 
-func hostOf(dir string, e *engine.Engine) serve.Host {
-	return serve.Host{Engine: e, Log: slog.New(slog.DiscardHandler), StateDir: dir, RuntimeDir: filepath.Join(dir, "run"), Patience: time.Minute}
+func hostOf(dir string, e *engine.Engine) ownerapi.Host {
+	return ownerapi.Host{Engine: e, Log: slog.New(slog.DiscardHandler), StateDir: dir, RuntimeDir: filepath.Join(dir, "run"), Patience: time.Minute}
 }
 
 // bed is one user's Podman and state directory, for several processes.

@@ -2,170 +2,30 @@ package serve
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"regexp"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/define"
-	"github.com/podtask/podtask/internal/engine"
 	"github.com/podtask/podtask/internal/engine/fleet"
-	"github.com/podtask/podtask/internal/engine/imagestore"
-	"github.com/podtask/podtask/internal/engine/observe"
 	"github.com/podtask/podtask/internal/engine/owner"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/engine/services"
+	"github.com/podtask/podtask/internal/serve/ownerapi"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/api"
-	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// Owner is what this package needs of an owner.Owner.
-type Owner interface {
-	State() lifecycle.State
-	Unsaved() bool
-	Send(lifecycle.Event) bool
-	Watch(context.Context, func(lifecycle.State) bool) error
-}
-
-// OwnerBackend serves the one task of an owner: an api.Backend.
-type OwnerBackend struct {
-	Owner
-	History
-	Pid int // of the process
-}
-
-// History is the api.Publisher and api.PullWatcher of a host.
-type History struct{ from *engine.Engine }
-
-// NewHistory returns that of a host.
-func NewHistory(from *engine.Engine) History { return History{from} }
-
-// Events implements api.Publisher.
-func (h History) Events(ctx context.Context, q api.EventQuery, fn func(api.Event) error) error {
-	return h.from.Events.Read(ctx, q.After, q.Follow, func(e record.Event) error {
-		if q.Task != "" && q.Task != e.Task {
-			return nil
-		}
-		return fn(NewEvent(e))
-	})
-}
-
-// Logs implements api.Publisher.
-func (h History) Logs(ctx context.Context, id string, q api.LogQuery, fn func(api.LogLine) error) error {
-	s, err := h.from.Tasks.Find(id)
-	if err != nil {
-		return Failure(err)
-	}
-	opts := observe.LogOptions{Follow: q.Follow, Since: q.Since, Until: q.Until, Tail: q.Tail, Timestamps: true}
-	return observe.Complete(h.from.Logs.Read(ctx, s, q.Container, opts, func(l observe.LogLine) error { return fn(api.LogLine(l)) }))
-}
-
-// Pulls implements api.PullWatcher.
-func (h History) Pulls(ctx context.Context, id string, follow bool, fn func(api.Pull) error) error {
-	s, err := h.from.Tasks.Find(id)
-	if err != nil {
-		return Failure(err)
-	}
-	wanted := map[string]bool{}
-	for _, c := range s.Task.Containers {
-		if ref, err := images.ParseRef(c.Image); err == nil {
-			wanted[ref.String()] = true
-		}
-	}
-	return h.from.Pulls.Watch(ctx, follow, func(p imagestore.Progress) error {
-		if !wanted[p.Image] {
-			return nil
-		}
-		return fn(NewPull(p))
-	})
-}
-
-// ownedBy is the wire form of a task that a living process owns.
-func ownedBy(pid int, o Owner, s lifecycle.State) api.Task {
-	t := api.FromState(s)
-	t.Owner = api.Owner{PID: pid, Alive: true}
-	return WithDiskFull(t, o)
-}
-
-// WithDiskFull adds to the reasons of a task that its owner waits for disk space.
-func WithDiskFull(t api.Task, o Owner) api.Task {
-	if o.Unsaved() {
-		full := api.Reason{Code: api.WhyDiskFull, Text: "the disk of the state directory is full or read-only, so podtask cannot save what it does next; it continues when it can be written"}
-		if t.Goal != lifecycle.Up.String() {
-			full.Text = "the disk of the state directory is full or read-only: the task stops, and podtask records it when it can"
-		}
-		t.Why = slices.Insert(slices.Clone(t.Why), 0, full)
-	}
-	return t
-}
-
-// Tasks implements api.Backend.
-func (b OwnerBackend) Tasks(context.Context) ([]api.Task, error) {
-	return []api.Task{ownedBy(b.Pid, b.Owner, b.State())}, nil
-}
-
-// Task implements api.Backend.
-func (b OwnerBackend) Task(_ context.Context, ref string) (api.Task, error) {
-	s := b.State()
-	if ref == "" || !strings.HasPrefix(s.ID, ref) && s.Name != ref {
-		return api.Task{}, api.Failed(api.NotFound, "no task %q here: this process owns %s only", ref, s.ID)
-	}
-	return WithLogs(ownedBy(b.Pid, b.Owner, s), b.from.Delivery, s, time.Now()), nil
-}
-
-// Stop implements api.Backend.
-func (b OwnerBackend) Stop(_ context.Context, _, by string, force bool) error {
-	b.Send(lifecycle.StopRequested{By: by, Force: force})
-	return nil
-}
-
-// Remove implements api.Backend.
-func (b OwnerBackend) Remove(_ context.Context, _, by string, force bool) error {
-	if err := Removable(b.State(), force); err != nil {
-		return err
-	}
-	b.Send(lifecycle.RemoveRequested{By: by, Force: force})
-	return nil
-}
-
-// Update implements api.Backend.
-func (b OwnerBackend) Update(_ context.Context, _ string, q lifecycle.Quota) error {
-	if err := limitable(b.State()); err != nil {
-		return err
-	}
-	b.Send(lifecycle.LimitsRequested{Quota: q})
-	return nil
-}
-
-// Pause implements api.Backend.
-func (b OwnerBackend) Pause(ctx context.Context, _ string, pause bool) error {
-	s := b.State()
-	if err := Pausable(s); err != nil {
-		return err
-	}
-	hints, err := b.from.Pauser.Pause(ctx, s, pause)
-	for _, h := range hints {
-		b.Send(h)
-	}
-	return pauseFailure(err)
-}
-
-// Watch implements api.Backend.
-func (b OwnerBackend) Watch(ctx context.Context, _ string, fn func(api.Task) bool) error {
-	return b.Owner.Watch(ctx, func(s lifecycle.State) bool { return fn(ownedBy(b.Pid, b.Owner, s)) })
-}
-
 // AgentBackend serves every task of the user: the api.Backend, api.Adopter, api.Creator,
 // api.Publisher, api.PullWatcher and api.ServiceKeeper of an agent.
 type AgentBackend struct {
-	Host
-	History
+	ownerapi.Host
+	ownerapi.History
 	ServiceBackend
 	fleet *fleet.Fleet
 }
@@ -176,7 +36,7 @@ func (b AgentBackend) Owned(id string) *owner.Owner { return b.fleet.Owner(id) }
 // wire returns the wire form of a recorded task, from its owner if this process owns it.
 func (b AgentBackend) wire(s lifecycle.State) api.Task {
 	if o := b.fleet.Owner(s.ID); o != nil {
-		return ownedBy(os.Getpid(), o, o.State())
+		return ownerapi.OwnedBy(os.Getpid(), o, o.State())
 	}
 	return b.FromState(s)
 }
@@ -198,16 +58,16 @@ func (b AgentBackend) Tasks(context.Context) ([]api.Task, error) {
 func (b AgentBackend) Task(_ context.Context, ref string) (api.Task, error) {
 	s, err := b.Engine.Tasks.Find(ref)
 	if err != nil {
-		return api.Task{}, Failure(err)
+		return api.Task{}, ownerapi.Failure(err)
 	}
-	return WithLogs(b.wire(s), b.Engine.Delivery, s, time.Now()), nil
+	return ownerapi.WithLogs(b.wire(s), b.Engine.Delivery, s, time.Now()), nil
 }
 
 // Stop implements api.Backend.
 func (b AgentBackend) Stop(ctx context.Context, id, by string, force bool) error {
 	s, err := b.Engine.Tasks.Find(id)
 	if err != nil || s.Settled() {
-		return Failure(err)
+		return ownerapi.Failure(err)
 	}
 	return b.Ask(ctx, id, lifecycle.StopRequested{By: by, Force: force}, func(c *api.Client) error { return c.Stop(ctx, id, by, force) })
 }
@@ -216,9 +76,9 @@ func (b AgentBackend) Stop(ctx context.Context, id, by string, force bool) error
 func (b AgentBackend) Remove(ctx context.Context, id, by string, force bool) error {
 	s, err := b.Engine.Tasks.Find(id)
 	if err != nil {
-		return Failure(err)
+		return ownerapi.Failure(err)
 	}
-	if err := Removable(s, force); err != nil {
+	if err := ownerapi.Removable(s, force); err != nil {
 		return err
 	}
 	return b.Ask(ctx, id, lifecycle.RemoveRequested{By: by, Force: force}, func(c *api.Client) error { return c.Remove(ctx, id, by, force) })
@@ -228,9 +88,9 @@ func (b AgentBackend) Remove(ctx context.Context, id, by string, force bool) err
 func (b AgentBackend) Update(ctx context.Context, id string, q lifecycle.Quota) error {
 	s, err := b.Engine.Tasks.Find(id)
 	if err != nil {
-		return Failure(err)
+		return ownerapi.Failure(err)
 	}
-	if err := limitable(s); err != nil {
+	if err := ownerapi.Limitable(s); err != nil {
 		return err
 	}
 	if err := b.Engine.Preflight.CheckLimits(s, q); err != nil {
@@ -243,14 +103,14 @@ func (b AgentBackend) Update(ctx context.Context, id string, q lifecycle.Quota) 
 func (b AgentBackend) Pause(ctx context.Context, id string, pause bool) error {
 	s, err := b.Engine.Tasks.Find(id)
 	if err != nil {
-		return Failure(err)
+		return ownerapi.Failure(err)
 	}
-	if err := Pausable(s); err != nil {
+	if err := ownerapi.Pausable(s); err != nil {
 		return err
 	}
 	hints, err := b.Engine.Pauser.Pause(ctx, s, pause)
 	if err != nil {
-		return pauseFailure(err)
+		return ownerapi.PauseFailure(err)
 	}
 	for _, h := range hints {
 		if err := b.Ask(ctx, id, h, func(c *api.Client) error { return c.Pause(ctx, id, pause) }); err != nil {
@@ -270,7 +130,7 @@ func (b AgentBackend) Ask(ctx context.Context, id string, ev lifecycle.Event, pa
 	for {
 		err := b.fleet.Send(ctx, id, ev)
 		if !errors.Is(err, state.ErrLocked) {
-			return Failure(err)
+			return ownerapi.Failure(err)
 		}
 		if c, dialErr := api.Dial(ctx, b.Socket(id)); dialErr == nil {
 			defer c.Close()
@@ -279,25 +139,25 @@ func (b AgentBackend) Ask(ctx context.Context, id string, ev lifecycle.Event, pa
 		select {
 		case <-retry.C: // an owner takes the lock first and releases it last
 		case <-ctx.Done():
-			return Failure(Unreachable(id, err))
+			return ownerapi.Failure(ownerapi.Unreachable(id, err))
 		}
 	}
 }
 
 // Watch implements api.Backend.
 func (b AgentBackend) Watch(ctx context.Context, id string, fn func(api.Task) bool) error {
-	owner := func() Owner {
+	owner := func() ownerapi.Owner {
 		if o := b.Owned(id); o != nil {
 			return o
 		}
 		return nil
 	}
 	recorded := func(see func(lifecycle.State) bool) error { return b.Engine.Tasks.Watch(ctx, id, see) }
-	err := follow(ctx, owner, recorded, func(o Owner, s lifecycle.State) bool {
+	err := follow(ctx, owner, recorded, func(o ownerapi.Owner, s lifecycle.State) bool {
 		if o == nil {
 			return fn(b.FromState(s))
 		}
-		return fn(ownedBy(os.Getpid(), o, s))
+		return fn(ownerapi.OwnedBy(os.Getpid(), o, s))
 	})
 	if errors.As(err, new(*record.NotFoundError)) {
 		return nil
@@ -308,7 +168,7 @@ func (b AgentBackend) Watch(ctx context.Context, id string, fn func(api.Task) bo
 // follow shows the states of a task through its owner if that is in this process, else through its
 // record. A task that gets an owner here is shown through it from then on: when a record has
 // changed, State of the owner may still be the one before.
-func follow(ctx context.Context, owner func() Owner, record func(see func(lifecycle.State) bool) error, show func(Owner, lifecycle.State) bool) error {
+func follow(ctx context.Context, owner func() ownerapi.Owner, record func(see func(lifecycle.State) bool) error, show func(ownerapi.Owner, lifecycle.State) bool) error {
 	for {
 		if o := owner(); o != nil {
 			return o.Watch(ctx, func(s lifecycle.State) bool { return show(o, s) })
@@ -333,18 +193,26 @@ func (b AgentBackend) Adopt(ctx context.Context, id string) error {
 		if err == nil {
 			err = b.fleet.Take(ctx, o)
 		}
-		return Failure(err)
+		return ownerapi.Failure(err)
 	}
 	err = b.fleet.Adopt(ctx, id)
 	if errors.Is(err, state.ErrLocked) {
 		return api.Failed(api.Conflict, "task %s: %v; it is taken on when that process ends", lifecycle.ShortID(id), err)
 	}
-	return Failure(err)
+	return ownerapi.Failure(err)
+}
+
+// Pod implements api.PodShower.
+func (b AgentBackend) Pod(ctx context.Context, id string) (json.RawMessage, error) {
+	if o := b.fleet.Owner(id); o != nil {
+		return ownerapi.PodOf(ctx, b.Engine, o.State())
+	}
+	return b.History.Pod(ctx, id)
 }
 
 // Take takes over a new task from its creator, together with its lock.
 func (b AgentBackend) Take(ctx context.Context, o *owner.Owner) error {
-	return Failure(b.fleet.Take(ctx, o))
+	return ownerapi.Failure(b.fleet.Take(ctx, o))
 }
 
 // Create implements api.Creator.
@@ -402,76 +270,17 @@ func (b AgentBackend) Define(ctx context.Context, doc define.Document, changes d
 	return task, d.Options, err
 }
 
-// Failure converts an error to one of the API.
-func Failure(err error) error {
-	var ambiguous *record.AmbiguousError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, new(*record.NotFoundError)):
-		return api.Failed(api.NotFound, "%v", err)
-	case errors.As(err, &ambiguous):
-		return api.Failed(api.Ambiguous, "%v", err)
-	}
-	return err
-}
-
-// limitable returns an error if new limits for a task have no effect.
-func limitable(s lifecycle.State) error {
-	if s.Goal == lifecycle.Up {
-		return nil
-	}
-	return api.Failed(api.Conflict, "task %s is stopping or has stopped: only a running task can have other limits", lifecycle.ShortID(s.ID))
-}
-
-// Pausable returns an error if a task cannot be paused.
-func Pausable(s lifecycle.State) error {
-	if s.Goal == lifecycle.Up && s.Status() == lifecycle.StatusRunning {
-		return nil
-	}
-	return api.Failed(api.Conflict, "task %s is %s: only a task that is RUNNING, and not on its way down, can be paused", s.DisplayName(), s.Status())
-}
-
-// pauseFailure adds what is missing on a host where Podman cannot pause.
-func pauseFailure(err error) error {
-	if err != nil && strings.Contains(err.Error(), "cgroup") {
-		return api.Failed(api.Unsupported, "%v; pausing needs cgroups of version 2: `podtask doctor` says what this host has", err)
-	}
-	return err
-}
-
-// Removable returns an error if a task cannot be removed without force.
-func Removable(s lifecycle.State, force bool) error {
-	if force || s.Goal == lifecycle.Gone || s.Status() == lifecycle.StatusStopped {
-		return nil
-	}
-	return api.Failed(api.Conflict, "task %s has not stopped: stop it first, or remove it with `podtask rm -f %s`", lifecycle.ShortID(s.ID), s.DisplayName())
-}
-
-// NewPull is the wire form of a step.
-func NewPull(p imagestore.Progress) api.Pull {
-	return api.Pull{
-		Image: p.Image, Phase: string(p.Phase), Layer: p.Step.Layer, Current: p.Step.Current, Total: p.Step.Total,
-		Done: p.Step.Done, Existed: p.Step.Existed, Text: p.Step.Line,
-	}
-}
-
-func NewEvent(e record.Event) api.Event {
-	return api.Event{
-		Seq: e.Seq, At: e.At, Task: e.Task, Name: e.Name, Family: e.Family,
-		Container: e.Container, Status: e.Status, Digest: e.Digest, ExitCode: (*api.ExitCode)(e.ExitCode), Reason: e.Reason,
-	}
-}
-
 // ValidTaskName reports whether a task may have the name.
 func ValidTaskName(name string) bool { return len(name) <= 255 && taskName.MatchString(name) }
 
 var taskName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 
 // NewAgentBackend returns the backend of an agent, which serves all tasks and services.
-func NewAgentBackend(h Host, settings *config.Settings, fleet *fleet.Fleet, services *services.Services) AgentBackend {
+func NewAgentBackend(h ownerapi.Host, settings *config.Settings, fleet *fleet.Fleet, services *services.Services) AgentBackend {
 	return AgentBackend{
 		Host: h, fleet: fleet,
-		History: History{h.Engine}, ServiceBackend: ServiceBackend{Controller: services, stateDir: h.StateDir, reader: define.Reader{Settings: settings}, secrets: h.Engine.Secrets},
+		History: ownerapi.NewHistory(h.Engine), ServiceBackend: ServiceBackend{Controller: services, stateDir: h.StateDir, reader: define.Reader{Settings: settings}, secrets: h.Engine.Secrets},
 	}
 }
+
+var _ api.PodShower = AgentBackend{}

@@ -5,12 +5,13 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/podtask/podtask/internal/serve/ownerapi"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
 // lateOwner has saved a state that it does not show yet.
 type lateOwner struct {
-	Owner
+	ownerapi.Owner
 	before, saved lifecycle.State
 }
 
@@ -24,7 +25,7 @@ func (o lateOwner) Watch(_ context.Context, fn func(lifecycle.State) bool) error
 func TestWatchShowsTheLatestStateOfANewOwner(t *testing.T) {
 	t.Parallel()
 	created, running := lifecycle.State{Name: "created"}, lifecycle.State{Name: "running"}
-	var now Owner
+	var now ownerapi.Owner
 	record := func(see func(lifecycle.State) bool) error {
 		if see(created) {
 			now = lateOwner{before: created, saved: running}
@@ -33,7 +34,7 @@ func TestWatchShowsTheLatestStateOfANewOwner(t *testing.T) {
 		return nil
 	}
 	var shown []string
-	err := follow(t.Context(), func() Owner { return now }, record, func(_ Owner, s lifecycle.State) bool {
+	err := follow(t.Context(), func() ownerapi.Owner { return now }, record, func(_ ownerapi.Owner, s lifecycle.State) bool {
 		shown = append(shown, s.Name)
 		return s.Name != "running"
 	})

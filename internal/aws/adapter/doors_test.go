@@ -18,6 +18,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/arn"
 	"github.com/podtask/podtask/internal/host/ulimit"
 	"github.com/podtask/podtask/internal/serve"
+	"github.com/podtask/podtask/internal/serve/ownerapi"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -43,7 +44,7 @@ func openDoors(t *testing.T, settings *config.Settings) doors {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := serve.NewAgentBackend(serve.Host{Engine: e, Log: slog.New(slog.DiscardHandler), StateDir: dir}, settings, fleet, services)
+	b := serve.NewAgentBackend(ownerapi.Host{Engine: e, Log: slog.New(slog.DiscardHandler), StateDir: dir}, settings, fleet, services)
 	return doors{b, NewECS(b), dir}
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/podtask/podtask/internal/aws/awsapi"
 	"github.com/podtask/podtask/internal/engine/logdelivery"
 	"github.com/podtask/podtask/internal/engine/observe"
-	"github.com/podtask/podtask/internal/serve"
+	"github.com/podtask/podtask/internal/serve/ownerapi"
 )
 
 // Streams implements awsapi.Logs.
@@ -26,7 +26,7 @@ func (e ECS) Streams(ctx context.Context) (all []awsapi.LogStream) {
 func (e ECS) Lines(ctx context.Context, stream awsapi.LogStream, since time.Time, fn func(awsapi.LogLine) error) error {
 	s, err := e.backend.Engine.Tasks.Find(stream.Task)
 	if err != nil {
-		return serve.Failure(err)
+		return ownerapi.Failure(err)
 	}
 	opts := observe.LogOptions{Since: since, Tail: -1, Timestamps: true}
 	return e.backend.Engine.Logs.Read(ctx, s, stream.Container, opts, func(l observe.LogLine) error {

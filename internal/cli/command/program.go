@@ -18,7 +18,7 @@ import (
 	"github.com/podtask/podtask/internal/engine"
 	"github.com/podtask/podtask/internal/engine/failpoint"
 	"github.com/podtask/podtask/internal/engine/imagestore"
-	"github.com/podtask/podtask/internal/serve"
+	"github.com/podtask/podtask/internal/serve/ownerapi"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/urfave/cli/v2"
 )
@@ -130,7 +130,7 @@ func newConnector(p *Program, settings *config.Settings, level slog.Leveler) (*c
 	stderr := console.WriterFunc(func(b []byte) (int, error) { return p.Stderr.Write(b) })
 	log := newLog(stderr, logFormat(settings.Logging.Format, p.Stderr, p.Getenv), isJournal(p.Stderr, p.Getenv("JOURNAL_STREAM")), level)
 	return &connect.Connector{
-		Host:        serve.Host{Log: log, StateDir: stateDir, RuntimeDir: runtimeDir, ProgramVersion: p.Version, Patience: p.Patience},
+		Host:        ownerapi.Host{Log: log, StateDir: stateDir, RuntimeDir: runtimeDir, ProgramVersion: p.Version, Patience: p.Patience},
 		Warnf:       p.Warn,
 		AgentSocket: cmp.Or(settings.Paths.Socket, filepath.Join(runtimeDir, "podtask.sock")),
 	}, nil

@@ -9,7 +9,7 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/connect"
-	"github.com/podtask/podtask/internal/serve"
+	"github.com/podtask/podtask/internal/serve/ownerapi"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
@@ -59,7 +59,7 @@ func (s *Machine) InspectTask(ctx context.Context, ref string) (api.Task, error)
 		}
 	}
 	now := time.Now()
-	return serve.WithLogs(s.ObservedTasks(ctx, []lifecycle.State{st}, now)[0], s.Engine.Delivery, st, now), nil
+	return ownerapi.WithLogs(s.ObservedTasks(ctx, []lifecycle.State{st}, now)[0], s.Engine.Delivery, st, now), nil
 }
 
 // ObservedTasks returns tasks as recorded, but those without an owner as Podman says now.

@@ -9,7 +9,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/engine/imagestore"
-	"github.com/podtask/podtask/internal/serve"
+	"github.com/podtask/podtask/internal/serve/ownerapi"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -59,7 +59,7 @@ func runDetached(ctx context.Context, s *command.Machine, r request, task taskde
 // awaitDetached shows how a detached task gets on, until it is as the request wants it.
 func awaitDetached(ctx context.Context, s *command.Machine, r request, st lifecycle.State) (api.Task, error) {
 	pulls := console.NewPullView(r.display.pullMode(), s.Program.Stderr, s.Program.Getenv)
-	s.OnPull = func(p imagestore.Progress) { pulls.Observe(serve.NewPull(p)) } // if the task becomes ours
+	s.OnPull = func(p imagestore.Progress) { pulls.Observe(ownerapi.NewPull(p)) } // if the task becomes ours
 	stop := func() {}
 	defer func() { stop() }()
 	owned := func(t *connect.Task) error {

@@ -17,7 +17,7 @@ import (
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/engine/imagestore"
 	"github.com/podtask/podtask/internal/engine/observe"
-	"github.com/podtask/podtask/internal/serve"
+	"github.com/podtask/podtask/internal/serve/ownerapi"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -29,7 +29,7 @@ import (
 // signal that comes before the task is made.
 func runForeground(ctx, early context.Context, s *command.Machine, r request, task taskdef.Task) error {
 	pulls := console.NewPullView(r.display.pullMode(), s.Program.Stderr, s.Program.Getenv)
-	s.OnPull = func(p imagestore.Progress) { pulls.Observe(serve.NewPull(p)) }
+	s.OnPull = func(p imagestore.Progress) { pulls.Observe(ownerapi.NewPull(p)) }
 	r.options.Remove = r.remove
 	owned, st, leave, err := createHere(early, s, r, task)
 	if err != nil && early.Err() != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/engine/record"
-	"github.com/podtask/podtask/internal/serve"
+	"github.com/podtask/podtask/internal/serve/ownerapi"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -71,7 +71,7 @@ func events(ctx context.Context, s *command.Machine, c *cli.Context) error {
 		if e.At.Before(from) || !wanted.Match(has) {
 			return nil
 		}
-		return printEvent(s, serve.NewEvent(e), format)
+		return printEvent(s, ownerapi.NewEvent(e), format)
 	})
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/connect"
-	"github.com/podtask/podtask/internal/serve"
+	"github.com/podtask/podtask/internal/serve/ownerapi"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/urfave/cli/v2"
 )
@@ -90,5 +90,5 @@ func podStatus(ctx context.Context, s *command.Machine, ref string) (json.RawMes
 			return pod, nil
 		}
 	}
-	return serve.PodOf(ctx, s.Engine, st)
+	return ownerapi.PodOf(ctx, s.Engine, st)
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/connect"
-	"github.com/podtask/podtask/internal/serve"
+	"github.com/podtask/podtask/internal/serve/ownerapi"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
@@ -50,7 +50,7 @@ Examples:
 
 // pauseTasks freezes tasks or resumes them, and returns when their owners have seen it.
 func pauseTasks(ctx context.Context, s *command.Machine, c *cli.Context, pause bool) error {
-	return s.ForEach(c, func(st lifecycle.State) bool { return serve.Pausable(st) == nil }, func(st lifecycle.State, show *console.Progress) error {
+	return s.ForEach(c, func(st lifecycle.State) bool { return ownerapi.Pausable(st) == nil }, func(st lifecycle.State, show *console.Progress) error {
 		return s.Connector.Ask(ctx, st.ID,
 			func(r *connect.Task) error { return r.Pause(ctx, pause) },
 			func(t api.Task) (bool, error) {

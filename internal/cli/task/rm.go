@@ -5,7 +5,7 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
-	"github.com/podtask/podtask/internal/serve"
+	"github.com/podtask/podtask/internal/serve/ownerapi"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
@@ -31,9 +31,9 @@ Examples:
 
 func rm(ctx context.Context, s *command.Machine, c *cli.Context) error {
 	force := c.Bool("force")
-	fits := func(st lifecycle.State) bool { return serve.Removable(st, force) == nil }
+	fits := func(st lifecycle.State) bool { return ownerapi.Removable(st, force) == nil }
 	return s.ForEach(c, fits, func(st lifecycle.State, show *console.Progress) error {
-		if err := serve.Removable(st, force); err != nil {
+		if err := ownerapi.Removable(st, force); err != nil {
 			return err
 		}
 		return s.Connector.Remove(ctx, st.ID, "podtask rm", force, show.Show)

@@ -48,14 +48,14 @@ var direction = []rule{
 	// From a task to Podman and back.
 	{pkg: "internal/engine/", may: []string{"pkg/", "internal/config", "internal/host/", "internal/logs/", "internal/state/"}, also: []string{"internal/testing/enginetest", "internal/testing/logstest"}},
 
-	// Servers and clients.
-
-	{pkg: "internal/serve/", may: []string{"pkg/", "internal/config", "internal/define/", "internal/engine/", "internal/host/", "internal/state/"}, also: []string{"internal/logs/logfiles"}},
-	{pkg: "internal/aws/adapter", may: []string{"pkg/", "internal/aws/", "internal/define/", "internal/engine/", "internal/host/libpod", "internal/serve", "internal/state/"}, also: []string{"internal/config", "internal/host/ulimit"}},
+	// Servers and clients. What both sides need is in serve/ownerapi: a client may become the owner of a task.
+	{pkg: "internal/serve/ownerapi", may: []string{"pkg/", "internal/define", "internal/define/pod", "internal/engine/", "internal/state/"}, also: []string{"internal/config", "internal/logs/logfiles"}},
+	{pkg: "internal/serve/", may: []string{"pkg/", "internal/config", "internal/define/", "internal/engine/", "internal/host/", "internal/state/"}},
+	{pkg: "internal/aws/adapter", may: []string{"pkg/", "internal/aws/", "internal/define/", "internal/engine/", "internal/host/libpod", "internal/serve", "internal/serve/ownerapi", "internal/state/"}, also: []string{"internal/config", "internal/host/ulimit"}},
 	{pkg: "internal/aws/datachannel"},
 	{pkg: "internal/aws/sigv4"},
 	{pkg: "internal/aws/", may: []string{"pkg/", "internal/define/catalog", "internal/engine/arn", "internal/state/"}}, // over interfaces that it declares
-	{pkg: "internal/connect", may: []string{"pkg/", "internal/engine/", "internal/serve", "internal/state/"}, also: []string{"internal/testing/enginetest"}},
+	{pkg: "internal/connect", may: []string{"pkg/", "internal/engine/", "internal/serve/ownerapi", "internal/state/"}, also: []string{"internal/serve", "internal/testing/enginetest"}},
 	{pkg: "internal/unit/", may: []string{"pkg/", "internal/cli/console", "internal/connect", "internal/engine/"}},
 
 	// Kubernetes.

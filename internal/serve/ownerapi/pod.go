@@ -1,4 +1,4 @@
-package serve
+package ownerapi
 
 import (
 	"context"
@@ -100,16 +100,8 @@ func (h History) Pod(ctx context.Context, id string) (json.RawMessage, error) {
 }
 
 // Pod implements api.PodShower.
-func (b OwnerBackend) Pod(ctx context.Context, _ string) (json.RawMessage, error) {
+func (b Backend) Pod(ctx context.Context, _ string) (json.RawMessage, error) {
 	return PodOf(ctx, b.from, b.State())
 }
 
-// Pod implements api.PodShower.
-func (b AgentBackend) Pod(ctx context.Context, id string) (json.RawMessage, error) {
-	if o := b.fleet.Owner(id); o != nil {
-		return PodOf(ctx, b.from, o.State())
-	}
-	return b.History.Pod(ctx, id)
-}
-
-var _ = []api.PodShower{OwnerBackend{}, AgentBackend{}}
+var _ api.PodShower = Backend{}

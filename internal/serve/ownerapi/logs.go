@@ -1,4 +1,4 @@
-package serve
+package ownerapi
 
 import (
 	"fmt"
