@@ -55,14 +55,14 @@ func (c *Client) resize(ctx context.Context, id string, set func(context.Context
 	return err
 }
 
-// delayed are calls to be made later, at most one of each name. It is safe for concurrent use.
-type delayed struct {
+// delayedCalls holds calls that are made later, at most one for each name. It is safe for concurrent use.
+type delayedCalls struct {
 	mu     sync.Mutex
 	timers map[string]*time.Timer
 }
 
-// after makes a call after a time, in place of the one of this name that has not been made.
-func (d *delayed) after(pause time.Duration, name string, call func()) {
+// after makes a call after a pause. It replaces a call of the same name that has not been made yet.
+func (d *delayedCalls) after(pause time.Duration, name string, call func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.timers == nil {

@@ -41,7 +41,7 @@ const repairLimit = time.Minute
 
 // repairNamespace has Podman make the namespace again, unless a container of Podman 4 uses it.
 // It reports whether a start may succeed now.
-func (c *connection) repairNamespace(ctx context.Context) bool {
+func (c *Client) repairNamespace(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, repairLimit)
 	defer cancel()
 	var info *define.Info
@@ -60,7 +60,7 @@ func (c *connection) repairNamespace(ctx context.Context) bool {
 }
 
 // noBridgeInUse reports whether no container that runs is part of a bridge network.
-func (c *connection) noBridgeInUse(ctx context.Context) bool {
+func (c *Client) noBridgeInUse(ctx context.Context) bool {
 	var found []entities.ListContainer
 	err := c.ask(ctx, "list", "containers", func(ctx context.Context) (err error) {
 		found, err = containers.List(ctx, nil)

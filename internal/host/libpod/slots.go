@@ -1,0 +1,94 @@
+package libpod
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// maxMutations is the number of calls that create and start objects that may run at once,
+// and of those that remove some. Six were no faster than four when measured.
+const maxMutations = 4
+
+// slots limit the calls that run at once. They are there for speed, so a call that hangs
+// does not keep its slot.
+type slots struct {
+	mu      sync.Mutex
+	free    int
+	waiting [2][]chan struct{} // of each priority, the calls that wait; a slot is sent to them
+}
+
+// priority tells which calls get a slot before others.
+type priority int
+
+// The start of an infra container takes as long as the creation of several containers, and
+// the containers of its pod can be started only after it.
+const (
+	urgent priority = iota
+	normal
+)
+
+// slotTime is how long a call keeps its slot. Few calls of a busy Podman take longer; one
+// that hangs, perhaps on a mount of its task, may take minutes until its deadline.
+const slotTime = 15 * time.Second
+
+func newSlots(n int) *slots { return &slots{free: n} }
+
+// take waits for a slot and returns how to free it.
+func (s *slots) take(ctx context.Context, p priority) (free func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if turn := s.queue(p); turn != nil {
+		select {
+		case <-turn:
+		case <-ctx.Done():
+			s.leave(p, turn)
+			return nil, ctx.Err()
+		}
+	}
+	once := sync.OnceFunc(s.pass)
+	late := time.AfterFunc(slotTime, once)
+	return func() { late.Stop(); once() }, nil
+}
+
+// queue takes a free slot and returns nil, or returns where to wait for one.
+func (s *slots) queue(p priority) (turn chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.free > 0 {
+		s.free--
+		return nil
+	}
+	turn = make(chan struct{}, 1)
+	s.waiting[p] = append(s.waiting[p], turn)
+	return turn
+}
+
+// leave gives up waiting. A slot that has come meanwhile is passed on.
+func (s *slots) leave(p priority, turn chan struct{}) {
+	s.mu.Lock()
+	i := slices.Index(s.waiting[p], turn)
+	if i >= 0 {
+		s.waiting[p] = slices.Delete(s.waiting[p], i, i+1)
+	}
+	s.mu.Unlock()
+	if i < 0 {
+		s.pass()
+	}
+}
+
+// pass gives a slot to the call that waits for it, or frees it.
+func (s *slots) pass() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for p, calls := range s.waiting {
+		if len(calls) > 0 {
+			calls[0] <- struct{}{}
+			s.waiting[p] = calls[1:]
+			return
+		}
+	}
+	s.free++
+}
