@@ -40,7 +40,7 @@ const (
 
 // route sends the output of one container.
 type route struct {
-	*Delivery
+	delivery  *Delivery
 	container *container
 	sender    Sender
 	awake     chan struct{}
@@ -56,14 +56,14 @@ type route struct {
 }
 
 func newRoute(a *Delivery, c *container) *route {
-	return &route{Delivery: a, container: c, awake: make(chan struct{}, 1)}
+	return &route{delivery: a, container: c, awake: make(chan struct{}, 1)}
 }
 
 // load reads the position, once no other process changes it.
 func (r *route) load() {
 	saved, err := r.container.files.Load()
 	if err != nil {
-		r.Log.Warn("the output is sent again from the oldest that is there", "container", r.container.name, "error", err)
+		r.delivery.Log.Warn("the output is sent again from the oldest that is there", "container", r.container.name, "error", err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,7 +87,7 @@ func (r *route) position() logroute.Position {
 
 // run sends until ctx ends, or the container has ended and all was sent.
 func (r *route) run(ctx context.Context) {
-	if !r.first(ctx) || !makeSender(ctx, r) {
+	if !r.first(ctx) || !r.openSender(ctx) {
 		return
 	}
 	if c, ok := r.sender.(io.Closer); ok {
@@ -98,7 +98,7 @@ func (r *route) run(ctx context.Context) {
 	for ctx.Err() == nil && r.container.files.Placed() {
 		over := closed(r.container.over) // before it is read to its end
 		if err := r.fill(over); err != nil {
-			r.Log.Warn("the log cannot be read", "container", r.container.name, "error", err)
+			r.delivery.Log.Warn("the log cannot be read", "container", r.container.name, "error", err)
 			r.wait(ctx, time.Minute)
 			continue
 		}
@@ -134,10 +134,10 @@ func (r *route) first(ctx context.Context) bool {
 	return false
 }
 
-// makeSender gives the route its sender, and is false if ctx ended first.
-func makeSender(ctx context.Context, r *route) bool {
+// openSender makes the sender of the route, trying again after errors. It returns false if ctx ends first.
+func (r *route) openSender(ctx context.Context) bool {
 	for ctx.Err() == nil {
-		sender, err := r.Senders.New(ctx, r.task.State(), r.container.index)
+		sender, err := r.delivery.Senders.New(ctx, r.delivery.task.State(), r.container.index)
 		if err == nil {
 			r.sender = sender
 			return true
@@ -250,11 +250,11 @@ func (r *route) send(ctx context.Context) (moved bool) {
 	case !sent.Moved:
 		return false
 	}
-	r.Fail.At(failpoint.LogAcknowledged)
+	r.delivery.Fail.At(failpoint.LogAcknowledged)
 	if err := r.acknowledged(ctx, sent); err != nil {
-		r.Log.Warn("the position of a log is not saved; after a crash, output is sent again", "container", r.container.name, "error", err)
+		r.delivery.Log.Warn("the position of a log is not saved; after a crash, output is sent again", "container", r.container.name, "error", err)
 	}
-	r.Fail.At(failpoint.LogPosition)
+	r.delivery.Fail.At(failpoint.LogPosition)
 	return true
 }
 
@@ -264,13 +264,13 @@ func (r *route) acknowledged(ctx context.Context, sent logroute.Sent) error {
 	r.damaged += damaged
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.tellPassed(r.saved.Position, sent)
+	r.delivery.tellPassed(r.saved.Position, sent)
 	r.saved.Position = sent.Next
 	if !sent.Until.IsZero() {
 		r.saved.Until = sent.Until
 	}
 	r.saved.LostLines += sent.Lost + damaged
-	r.count(r.container, Outcome{Lines: sent.Lines, Bytes: sent.Bytes, LostLines: sent.Lost + damaged})
+	r.delivery.count(r.container, Outcome{Lines: sent.Lines, Bytes: sent.Bytes, LostLines: sent.Lost + damaged})
 	if r.saved.Error != "" {
 		r.saved.Error, r.saved.Since = "", time.Time{}
 	}
@@ -328,7 +328,7 @@ func (r *route) failed(ctx context.Context, err error) {
 			r.stalled = true
 			debug.FreeOSMemory() // what the attempts took, with those of the other routes
 			r.note(ctx, eventStalled, text)
-			r.Log.Warn("the output of a container waits to be sent", "container", r.container.name, "error", text)
+			r.delivery.Log.Warn("the output of a container waits to be sent", "container", r.container.name, "error", text)
 		}
 	}
 	r.mu.Unlock()
@@ -346,8 +346,8 @@ func (r *route) failed(ctx context.Context, err error) {
 
 // note adds an event.
 func (r *route) note(ctx context.Context, status, reason string) {
-	s := r.task.State()
-	r.Events.Note(context.WithoutCancel(ctx), s, lifecycle.Transition{
+	s := r.delivery.task.State()
+	r.delivery.Events.Note(context.WithoutCancel(ctx), s, lifecycle.Transition{
 		At: time.Now().UTC(), Container: s.Task.Containers[r.container.index].Name, Status: status, Reason: reason,
 	})
 }
@@ -369,7 +369,7 @@ func (r *route) giveUp(ctx context.Context, lost []logfiles.Segment) {
 		r.skip = s.Number + 1
 	}
 	r.saved.LostBytes += bytes
-	r.count(r.container, Outcome{LostBytes: bytes})
+	r.delivery.count(r.container, Outcome{LostBytes: bytes})
 	_ = r.container.files.Save(r.saved) // the next batch saves it too
 	r.note(ctx, eventLost, fmt.Sprintf("%d bytes: more than log-backlog waited to be sent", bytes))
 }
@@ -392,9 +392,9 @@ func (r *route) tellLeft(ctx context.Context, lost, routed bool) {
 			saved.Position = end
 		}
 		_ = r.container.files.Save(saved)
-		r.count(r.container, Outcome{LostBytes: left})
+		r.delivery.count(r.container, Outcome{LostBytes: left})
 		r.note(ctx, eventLost, fmt.Sprintf("%d bytes: %s", left, routerEnded))
-		r.Log.Warn("not all output of a container reached the log router", "container", r.container.name, "bytes", left)
+		r.delivery.Log.Warn("not all output of a container reached the log router", "container", r.container.name, "bytes", left)
 		return
 	}
 	why := saved.Error
@@ -402,10 +402,10 @@ func (r *route) tellLeft(ctx context.Context, lost, routed bool) {
 		why = "there was not enough time"
 	}
 	if lost {
-		r.count(r.container, Outcome{LostBytes: left})
+		r.delivery.count(r.container, Outcome{LostBytes: left})
 		r.note(ctx, eventLost, fmt.Sprintf("%d bytes, removed with the task: %s", left, why))
-		r.Log.Warn("the task is removed before all output of a container was sent", "container", r.container.name, "bytes", left, "error", why)
+		r.delivery.Log.Warn("the task is removed before all output of a container was sent", "container", r.container.name, "bytes", left, "error", why)
 		return
 	}
-	r.Log.Warn("not all output of a container was sent; an agent continues with it", "container", r.container.name, "bytes", left, "error", why)
+	r.delivery.Log.Warn("not all output of a container was sent; an agent continues with it", "container", r.container.name, "bytes", left, "error", why)
 }
