@@ -160,8 +160,8 @@ func TestServiceKeepsItsCopies(t *testing.T) {
 		t.Fatal(err)
 	}
 	s5 := c.await("web", "replacements", func(s service.State) bool { return s.LastTask == 5 && s.Steady })
-	if s5.Pace.Streak != 0 {
-		t.Errorf("%d failures:\n%s", s5.Pace.Streak, events(s5))
+	if s5.BackOff.Streak != 0 {
+		t.Errorf("%d failures:\n%s", s5.BackOff.Streak, events(s5))
 	}
 
 	two := 2

@@ -153,7 +153,7 @@ func TestFixedPorts(t *testing.T) {
 // What is published again prefers the ports it had.
 func TestKeep(t *testing.T) {
 	t.Parallel()
-	web := taskdef.Port{ContainerPort: 80, Protocol: "tcp", PreferredHostPort: 80}
+	web := taskdef.Port{ContainerPort: 80, Protocol: "tcp", AWSVPCHostPort: 80}
 	second := taskdef.Port{ContainerPort: 80, Protocol: "tcp"}
 	fixed := taskdef.Port{ContainerPort: 80, Protocol: "tcp", HostPort: 8080}
 	dns := taskdef.Port{ContainerPort: 53, Protocol: "udp"}

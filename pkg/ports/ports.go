@@ -110,8 +110,8 @@ func OfContainer(c taskdef.Container) (out []Mapping) {
 			one := Mapping{Container: c.Name, ContainerPort: p.ContainerPort + uint16(n), Protocol: p.Protocol, HostIP: p.HostIP, Next: n > 0}
 			if p.HostPort != 0 {
 				one.HostPort = p.HostPort + uint16(n)
-			} else if p.PreferredHostPort != 0 {
-				one.Preferred = p.PreferredHostPort + uint16(n)
+			} else if p.AWSVPCHostPort != 0 {
+				one.Preferred = p.AWSVPCHostPort + uint16(n)
 			}
 			out = append(out, one)
 		}

@@ -20,7 +20,7 @@ type Reason struct {
 const (
 	WhySteady    = "steady"
 	WhyRolling   = "rolling"
-	WhyThrottled = "throttled"
+	WhyBackOff   = "throttled"
 	WhyBreaker   = "circuit-breaker"
 	WhyPlacement = "placement"
 	WhyQueued    = "queued"
@@ -58,8 +58,8 @@ func (s State) Explain(at time.Time) (reasons []Reason) {
 	for _, l := range s.Unheard {
 		add(Reason{Code: WhyListener, Text: fmt.Sprintf("it cannot listen on %s: %s", l.Address, l.Problem), Then: "it is tried again"})
 	}
-	if at.Before(s.Pace.NotUntil) {
-		add(Reason{Code: WhyThrottled, Text: fmt.Sprintf("tasks of %s keep failing, %d times in a row; the last: %s", p.TaskDefinition, s.Pace.Streak, p.LastFailure), Until: s.Pace.NotUntil, Then: "the next is created"})
+	if at.Before(s.BackOff.NotUntil) {
+		add(Reason{Code: WhyBackOff, Text: fmt.Sprintf("tasks of %s keep failing, %d times in a row; the last: %s", p.TaskDefinition, s.BackOff.Streak, p.LastFailure), Until: s.BackOff.NotUntil, Then: "the next is created"})
 	}
 	if mine := s.Count(p.ID); p.Rollout == InProgress && mine.Present < c.Present {
 		add(Reason{Code: WhyRolling, Text: fmt.Sprintf("it is rolling out %s (deployment %s): %d of %d copies are healthy, %d failed so far", p.TaskDefinition, p.ID, mine.Healthy, s.DesiredCount, p.FailedTasks)})

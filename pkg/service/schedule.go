@@ -147,7 +147,7 @@ func wantTasks(s *State, at time.Time) {
 	}
 	_, most := s.Limits()
 	n := min(s.DesiredCount-kept, most-s.Count("").Present)
-	if n <= 0 || at.Before(s.Pace.NotUntil) {
+	if n <= 0 || at.Before(s.BackOff.NotUntil) {
 		return
 	}
 	var names []string
@@ -230,7 +230,7 @@ func (s State) Wake(at time.Time) (wake time.Time) {
 			wake = t
 		}
 	}
-	sooner(s.Pace.NotUntil)
+	sooner(s.BackOff.NotUntil)
 	for _, t := range s.Tasks {
 		if t.op == idle {
 			sooner(t.notUntil)

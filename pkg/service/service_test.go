@@ -151,7 +151,7 @@ func TestACopyInDoubtDoesNotBecomeHealthy(t *testing.T) {
 }
 
 // A copy that becomes unhealthy once a day is replaced at once each day.
-func TestRareFailuresAreNotThrottled(t *testing.T) {
+func TestRareFailuresDoNotBackOff(t *testing.T) {
 	t.Parallel()
 	w := newWorld(1, careful, spec(1))
 	for range 5 {
@@ -159,8 +159,8 @@ func TestRareFailuresAreNotThrottled(t *testing.T) {
 		w.now = w.now.Add(24 * time.Hour)
 		id := w.state.Tasks[len(w.state.Tasks)-1].ID
 		w.tasks[id].Health = Unhealthy
-		if w.look(id); w.state.Pace.Streak != 1 {
-			t.Fatalf("%d failures in a row", w.state.Pace.Streak)
+		if w.look(id); w.state.BackOff.Streak != 1 {
+			t.Fatalf("%d failures in a row", w.state.BackOff.Streak)
 		}
 	}
 }
@@ -281,8 +281,8 @@ func TestWithoutRollbackAFailedDeploymentStandsStill(t *testing.T) {
 	}
 }
 
-// Without a deployment to return to, it continues, at the pace that is printed here.
-func TestFailuresAreThrottled(t *testing.T) {
+// Without a deployment to return to, it continues, with the back-off that is printed here.
+func TestRepeatedFailuresBackOff(t *testing.T) {
 	t.Parallel()
 	w := newWorld(2, careful, spec(1))
 	w.bad["web:1"] = Observation{Stopped: true, Reason: "exit 1"}
@@ -300,7 +300,7 @@ func TestFailuresAreThrottled(t *testing.T) {
 		}
 		wake := w.state.Wake(w.now)
 		pauses = append(pauses, wake.Sub(w.now).String())
-		if code := w.state.Explain(w.now)[0].Code; code != WhyThrottled {
+		if code := w.state.Explain(w.now)[0].Code; code != WhyBackOff {
 			t.Errorf("it explains %s", code)
 		}
 		w.now = wake.Add(-time.Nanosecond)
@@ -325,8 +325,8 @@ func TestFailuresAreThrottled(t *testing.T) {
 	id := w.state.Tasks[len(w.state.Tasks)-1].ID
 	w.now = w.now.Add(forgiven)
 	w.tasks[id].Observation = Observation{Stopped: true, Reason: "exit 1"}
-	if w.look(id); w.state.Pace.Streak != 1 {
-		t.Errorf("%d failures in a row", w.state.Pace.Streak)
+	if w.look(id); w.state.BackOff.Streak != 1 {
+		t.Errorf("%d failures in a row", w.state.BackOff.Streak)
 	}
 }
 

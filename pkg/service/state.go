@@ -35,10 +35,10 @@ type State struct {
 	// are kept.
 	Tasks []Task `json:"tasks,omitempty"`
 	// LastTask, LastDeployment and LastEvent are the highest numbers given.
-	LastTask       int  `json:"lastTask"`
-	LastDeployment int  `json:"lastDeployment"`
-	LastEvent      int  `json:"lastEvent"`
-	Pace           Pace `json:"pace,omitzero"`
+	LastTask       int     `json:"lastTask"`
+	LastDeployment int     `json:"lastDeployment"`
+	LastEvent      int     `json:"lastEvent"`
+	BackOff        BackOff `json:"pace,omitzero"`
 	// Steady: there is nothing to do, and it was said.
 	Steady bool `json:"steady,omitempty"`
 	// Unheard are the listeners that could not be opened when that was last tried.
@@ -235,8 +235,8 @@ const (
 	Unhealthy Health = "UNHEALTHY"
 )
 
-// Pace is how fast failed tasks of the primary deployment are replaced.
-type Pace struct {
+// BackOff delays new tasks while tasks of the primary deployment keep failing.
+type BackOff struct {
 	// Streak counts failures in a row; tasks that were there together count once: those
 	// up to the number Known have been counted.
 	Streak int `json:"streak,omitempty"`
@@ -260,8 +260,8 @@ const (
 	retryAfter = 10 * time.Second
 	// repeatStop is the pause before a task that may be protected is asked again to stop.
 	repeatStop = time.Minute
-	// MaxThrottle is the longest pause between tasks that fail (ECS: 15 minutes).
-	MaxThrottle = 15 * time.Minute
+	// MaxBackOff is the longest pause before a failed task is replaced (ECS: 15 minutes).
+	MaxBackOff = 15 * time.Minute
 	// monitor is how long a task without a health check has to run before it is taken for
 	// healthy (the update monitor of Docker's swarm mode): what exits at once is not.
 	monitor = 5 * time.Second

@@ -195,7 +195,7 @@ func makePrimary(s *State, at time.Time, d Deployment) {
 	}
 	d.Primary, d.Rollout, d.UpdatedAt = true, InProgress, at
 	s.Deployments = append([]Deployment{d}, others...)
-	s.Pace, s.Steady = Pace{}, false
+	s.BackOff, s.Steady = BackOff{}, false
 }
 
 // RollbackTarget is the deployment that a rollback would return to: the last one that
@@ -302,25 +302,25 @@ func countFailure(s *State, at time.Time, t *Task, reason string) {
 		return
 	}
 	if !t.HealthySince.IsZero() && at.Sub(t.HealthySince) >= forgiven {
-		s.Pace = Pace{}
+		s.BackOff = BackOff{}
 	}
-	if t.Number > s.Pace.Known {
-		s.Pace.Streak++
-		s.Pace.Known = s.LastTask
+	if t.Number > s.BackOff.Known {
+		s.BackOff.Streak++
+		s.BackOff.Known = s.LastTask
 	}
-	if pause := throttle(s.Pace.Streak); pause > 0 {
-		s.Pace.NotUntil = at.Add(pause)
+	if pause := backOff(s.BackOff.Streak); pause > 0 {
+		s.BackOff.NotUntil = at.Add(pause)
 		s.say(at, "is unable to consistently start tasks successfully; the next is due in %s.", pause)
 	}
 }
 
-// throttle returns the pause before the next task after streak failures in a row: none
+// backOff returns the pause before the next task after streak failures in a row: none
 // after the first, then 1 s, doubled each time.
-func throttle(streak int) time.Duration {
+func backOff(streak int) time.Duration {
 	if streak < 2 {
 		return 0
 	}
-	return min(MaxThrottle, time.Second<<min(streak-2, 20))
+	return min(MaxBackOff, time.Second<<min(streak-2, 20))
 }
 
 // say adds an event.

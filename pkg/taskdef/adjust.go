@@ -78,7 +78,7 @@ func fixPorts(t Task) {
 		ports := slices.Clone(t.Containers[i].Ports)
 		for j, p := range ports {
 			if p.HostPort == 0 {
-				ports[j].HostPort, ports[j].PreferredHostPort = p.PreferredHostPort, 0
+				ports[j].HostPort, ports[j].AWSVPCHostPort = p.AWSVPCHostPort, 0
 			}
 		}
 		t.Containers[i].Ports = ports

@@ -40,7 +40,7 @@ func TestAdjust(t *testing.T) {
 	want.Containers[0].Environment = nil
 	want.Containers[0].Ports = []Port{{ContainerPort: 9000, HostPort: 1900, Protocol: "tcp"}}
 	want.Containers[1].Environment = []EnvVar{{Name: "A", Value: "1"}}
-	want.Containers[1].Ports = []Port{{ContainerPort: 80, PreferredHostPort: 80, Protocol: "tcp"}, {ContainerPort: 443, HostPort: 8443, Protocol: "tcp"}, {ContainerPort: 80, Protocol: "udp"}}
+	want.Containers[1].Ports = []Port{{ContainerPort: 80, AWSVPCHostPort: 80, Protocol: "tcp"}, {ContainerPort: 443, HostPort: 8443, Protocol: "tcp"}, {ContainerPort: 80, Protocol: "udp"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

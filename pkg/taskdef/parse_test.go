@@ -203,7 +203,7 @@ func TestDefaults(t *testing.T) {
 
 func TestHostPortsByNetworkMode(t *testing.T) {
 	t.Parallel()
-	for mode, want := range map[NetworkMode]Port{NetworkBridge: {}, NetworkAWSVPC: {PreferredHostPort: 80}, NetworkHost: {HostPort: 80}} {
+	for mode, want := range map[NetworkMode]Port{NetworkBridge: {}, NetworkAWSVPC: {AWSVPCHostPort: 80}, NetworkHost: {HostPort: 80}} {
 		for _, mapping := range []string{`{"containerPort": 80}`, `{"containerPort": "80", "hostPort": 0}`, `{"containerPort": 80, "hostPort": 80}`} {
 			if mode == NetworkBridge && strings.Contains(mapping, `"hostPort": 80`) {
 				continue
@@ -213,8 +213,8 @@ func TestHostPortsByNetworkMode(t *testing.T) {
 				t.Errorf("%s %s: %v", mode, mapping, err)
 				continue
 			}
-			if got := task.Containers[0].Ports[0]; got.HostPort != want.HostPort || got.PreferredHostPort != want.PreferredHostPort {
-				t.Errorf("%s %s has host port %d and prefers %d, want %d and %d", mode, mapping, got.HostPort, got.PreferredHostPort, want.HostPort, want.PreferredHostPort)
+			if got := task.Containers[0].Ports[0]; got.HostPort != want.HostPort || got.AWSVPCHostPort != want.AWSVPCHostPort {
+				t.Errorf("%s %s has host port %d and prefers %d, want %d and %d", mode, mapping, got.HostPort, got.AWSVPCHostPort, want.HostPort, want.AWSVPCHostPort)
 			}
 		}
 	}

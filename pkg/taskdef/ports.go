@@ -32,7 +32,7 @@ func decodePorts(c cursor, mode NetworkMode) []Port {
 		case mode == NetworkHost && inner:
 			p.HostPort = p.ContainerPort
 		case mode == NetworkAWSVPC && inner:
-			p.HostPort, p.PreferredHostPort = 0, p.ContainerPort
+			p.HostPort, p.AWSVPCHostPort = 0, p.ContainerPort
 		}
 		ports = append(ports, p)
 	}
@@ -125,7 +125,7 @@ func checkSharedPorts(r rules, t Task) {
 			if p.ContainerPort > 0 {
 				inner[namespace] = append(inner[namespace], span{p.Protocol, int(p.ContainerPort), int(p.ContainerPort) + p.Count() - 1, i, j})
 			}
-			if host := max(p.HostPort, p.PreferredHostPort); host > 0 {
+			if host := max(p.HostPort, p.AWSVPCHostPort); host > 0 {
 				outer = append(outer, span{p.Protocol, int(host), int(host) + p.Count() - 1, i, j})
 			}
 		}

@@ -212,12 +212,13 @@ type Port struct {
 	// HostPort is the first of as many ports of the host; 0 means that they are
 	// chosen when the task starts, one behind the other.
 	HostPort uint16 `json:"hostPort"`
-	// PreferredHostPort is chosen for a HostPort of 0 if it is free and the user may
-	// publish it; 0 for no preference.
-	PreferredHostPort uint16 `json:"preferredHostPort,omitempty"`
-	Protocol          string `json:"protocol"` // tcp or udp
-	HostIP            string `json:"hostIP,omitempty"`
-	Name              string `json:"name,omitempty"`
+	// AWSVPCHostPort is the host port of network mode awsvpc: the container port. With a
+	// HostPort of 0 it is published if it is free and the user may publish it; otherwise a
+	// free port is chosen. It is 0 in other modes.
+	AWSVPCHostPort uint16 `json:"preferredHostPort,omitempty"`
+	Protocol       string `json:"protocol"` // tcp or udp
+	HostIP         string `json:"hostIP,omitempty"`
+	Name           string `json:"name,omitempty"`
 }
 
 // Count returns how many ports p stands for; 1 for a single port.

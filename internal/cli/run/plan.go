@@ -165,9 +165,9 @@ type planPort struct {
 	Protocol         string `json:"protocol"`
 	HostIP           string `json:"hostIP,omitempty"`
 	HostPort         uint16 `json:"hostPort"`
-	// PreferredHostPort is chosen if it is free.
-	PreferredHostPort uint16 `json:"preferredHostPort,omitempty"`
-	Name              string `json:"name,omitempty"`
+	// AWSVPCHostPort is published if it is free.
+	AWSVPCHostPort uint16 `json:"preferredHostPort,omitempty"`
+	Name           string `json:"name,omitempty"`
 }
 
 // planMount is something seen at a path of a container.
@@ -247,7 +247,7 @@ func makePlan(t taskdef.Task, f command.Finding) plan {
 		pl.addSecrets(c)
 		pl.addKernel(c)
 		for _, p := range c.Ports {
-			pl.Ports = append(pl.Ports, planPort{c.Name, p.ContainerPort, p.ContainerPortEnd, p.Protocol, p.HostIP, p.HostPort, p.PreferredHostPort, p.Name})
+			pl.Ports = append(pl.Ports, planPort{c.Name, p.ContainerPort, p.ContainerPortEnd, p.Protocol, p.HostIP, p.HostPort, p.AWSVPCHostPort, p.Name})
 		}
 	}
 	return pl
@@ -358,9 +358,9 @@ func (p planPort) host() string {
 	}
 	last := int(p.HostPort) + int(p.ContainerPortEnd) - int(p.ContainerPort)
 	switch {
-	case p.HostPort == 0 && p.PreferredHostPort != 0:
+	case p.HostPort == 0 && p.AWSVPCHostPort != 0:
 		first, second := p, p
-		first.HostPort, second.HostIP, second.PreferredHostPort = p.PreferredHostPort, "", 0
+		first.HostPort, second.HostIP, second.AWSVPCHostPort = p.AWSVPCHostPort, "", 0
 		return first.host() + ", or " + second.host()
 	case p.HostPort == 0 && p.ContainerPortEnd != 0:
 		return ip + fmt.Sprintf("%d free ports in a row", int(p.ContainerPortEnd)-int(p.ContainerPort)+1)

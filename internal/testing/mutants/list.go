@@ -146,7 +146,7 @@ var mutants = []mutant{
 
 	// Services.
 	{"no more tasks than the maximum", "pkg/service wantTasks", value, "most Present", "most", copies},
-	{"failures delay new tasks", "pkg/service wantTasks", never, "Pace NotUntil", "", copies},
+	{"failures delay new tasks", "pkg/service wantTasks", never, "BackOff NotUntil", "", copies},
 	{"healthy tasks stay until others replace them", "pkg/service stopTasks", always, "least", "", copies},
 	{"a failed deployment is rolled back", "pkg/service judge", always, "FailedTasks", "", check{pkg: "pkg/service", tests: "^TestWithoutRollbackAFailedDeploymentStandsStill$"}},
 	{"a copy finishes its connections before it stops", "pkg/service effects", never, "drains", "", copies},
