@@ -184,7 +184,7 @@ func shareOf(s State, deployment string) Share {
 
 // beginAttempt adds an attempt to bring the copies to the primary deployment, from what there
 // was before.
-func beginAttempt(s *State, at time.Time, sources []Share) {
+func (s *State) beginAttempt(at time.Time, sources []Share) {
 	a := Attempt{Number: 1, Status: AttemptRunning, Target: Share{Deployment: s.Primary().ID}, Times: AttemptTime{CreatedAt: at, UpdatedAt: at}}
 	if n := len(s.History); n > 0 {
 		a.Number = s.History[n-1].Number + 1
@@ -202,11 +202,11 @@ func beginAttempt(s *State, at time.Time, sources []Share) {
 
 // returnTo has the attempt go back to what is the primary deployment now. One that is on its way back
 // already, or has ended, is followed by another.
-func returnTo(s *State, at time.Time, reason string, sources []Share) {
+func (s *State) returnTo(at time.Time, reason string, sources []Share) {
 	a := s.History.current()
 	if a == nil || a.Status == AttemptReturning {
-		stopAttempt(s, at, reason)
-		beginAttempt(s, at, sources)
+		s.stopAttempt(at, reason)
+		s.beginAttempt(at, sources)
 		return
 	}
 	a.Status, a.Reason, a.Times.StoppedAt, a.Times.UpdatedAt = AttemptReturning, reason, at, at
@@ -214,7 +214,7 @@ func returnTo(s *State, at time.Time, reason string, sources []Share) {
 }
 
 // stopAttempt ends the attempt without a success.
-func stopAttempt(s *State, at time.Time, reason string) {
+func (s *State) stopAttempt(at time.Time, reason string) {
 	a := s.History.current()
 	if a == nil {
 		return
@@ -228,8 +228,8 @@ func stopAttempt(s *State, at time.Time, reason string) {
 }
 
 // completeAttempt ends the attempt: all copies are where it brings them.
-func completeAttempt(s *State, at time.Time) {
-	tally(s, at)
+func (s *State) completeAttempt(at time.Time) {
+	s.tally(at)
 	a := s.History.current()
 	status := AttemptSuccessful
 	if a.Status == AttemptReturning {
@@ -239,7 +239,7 @@ func completeAttempt(s *State, at time.Time) {
 }
 
 // resumeAttempt continues the last attempt: it had ended with no copies, which proves nothing.
-func resumeAttempt(s *State, at time.Time) {
+func (s *State) resumeAttempt(at time.Time) {
 	a := &s.History[len(s.History)-1]
 	if !a.Ended() {
 		return
@@ -251,15 +251,15 @@ func resumeAttempt(s *State, at time.Time) {
 }
 
 // tripBreaker notes that too many tasks of the attempt have failed.
-func tripBreaker(s *State, at time.Time) {
-	tally(s, at)
+func (s *State) tripBreaker(at time.Time) {
+	s.tally(at)
 	if a := s.History.current(); a.Status == AttemptRunning {
 		a.Breaker.Tripped = true
 	}
 }
 
 // tally notes how far the attempt is.
-func tally(s *State, at time.Time) {
+func (s *State) tally(at time.Time) {
 	a := s.History.current()
 	if a == nil {
 		return
@@ -280,7 +280,7 @@ func tally(s *State, at time.Time) {
 
 // recall makes a history of a record that has none, because an earlier version wrote it: of
 // the deployments that a rollback may return to, and of the primary one.
-func recall(s *State) {
+func (s *State) recall() {
 	if len(s.History) > 0 {
 		return
 	}
@@ -298,14 +298,14 @@ func recall(s *State) {
 		}
 		s.History = append(s.History, a)
 	}
-	noteRevision(s, s.Primary(), s.Config.Client)
+	s.noteRevision(s.Primary(), s.Config.Client)
 	for _, d := range slices.Concat(known, s.Deployments) {
-		noteRevision(s, d, nil)
+		s.noteRevision(d, nil)
 	}
 }
 
 // noteRevision keeps the revision of a deployment that begins.
-func noteRevision(s *State, d Deployment, client json.RawMessage) {
+func (s *State) noteRevision(d Deployment, client json.RawMessage) {
 	if s.Revisions.has(d.ID) {
 		return
 	}
@@ -317,7 +317,7 @@ func noteRevision(s *State, d Deployment, client json.RawMessage) {
 }
 
 // pruneRevisions forgets the revisions that nothing names anymore.
-func pruneRevisions(s *State) {
+func (s *State) pruneRevisions() {
 	named := make(map[string]bool)
 	for _, d := range slices.Concat(s.Deployments, s.Completed) {
 		named[d.ID] = true

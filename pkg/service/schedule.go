@@ -9,10 +9,10 @@ import (
 )
 
 // judge counts unhealthy tasks as failed, and trips the circuit breaker.
-func judge(s *State, at time.Time) {
+func (s *State) judge(at time.Time) {
 	for i := range s.Tasks {
-		if t := &s.Tasks[i]; t.Phase == Live && !t.Failed && isUnhealthy(s, at, *t) {
-			countFailure(s, at, t, "it failed container health checks")
+		if t := &s.Tasks[i]; t.Phase == Live && !t.Failed && s.isUnhealthy(at, *t) {
+			s.countFailure(at, t, "it failed container health checks")
 		}
 	}
 	p := &s.Deployments[0]
@@ -23,17 +23,17 @@ func judge(s *State, at time.Time) {
 	if !ok {
 		return // there is nothing to return to: it keeps trying, with growing pauses
 	}
-	tripBreaker(s, at)
+	s.tripBreaker(at)
 	p.Rollout = Failed
 	p.Reason = fmt.Sprintf("circuit breaker: %d tasks failed, the last: %s", p.FailedTasks, p.LastFailure)
 	s.say(at, "(deployment %s) deployment failed: tasks failed to start.", p.ID)
 	if !s.Config.Breaker.Rollback {
-		stopAttempt(s, at, p.Reason)
+		s.stopAttempt(at, p.Reason)
 		return
 	}
 	s.say(at, "rolling back to (deployment %s).", back.ID)
 	s.Rollbacks++
-	restore(s, at, back, p.Reason)
+	s.restore(at, back, p.Reason)
 	s.Deployments[0].Rollback = true
 	s.Deployments[0].Reason = fmt.Sprintf("rolled back from (deployment %s): %s", s.Deployments[1].ID, s.Deployments[1].LastFailure)
 }
@@ -43,15 +43,15 @@ func judge(s *State, at time.Time) {
 func (s State) Threshold() int { return min(max((s.DesiredCount+1)/2, 3), 200) }
 
 // isUnhealthy: the task is UNHEALTHY, and not only because it is young.
-func isUnhealthy(s *State, at time.Time, t Task) bool {
+func (s *State) isUnhealthy(at time.Time, t Task) bool {
 	return t.Seen.Running && t.Seen.Health == Unhealthy && !at.Before(t.Seen.Since.Add(s.Config.HealthCheckGracePeriod))
 }
 
 // hasFailed: the primary deployment has failed and there is no way back.
-func hasFailed(s *State) bool { return s.Deployments[0].Rollout == Failed }
+func (s *State) hasFailed() bool { return s.Deployments[0].Rollout == Failed }
 
 // schedule says which tasks are to stop and which are to be made.
-func schedule(s *State, at time.Time) {
+func (s *State) schedule(at time.Time) {
 	var stopped []string
 	stop := func(t *Task, cause string) {
 		t.Phase, t.Cause, t.notUntil = Stopping, cause, time.Time{}
@@ -64,20 +64,20 @@ func schedule(s *State, at time.Time) {
 				stop(t, "the service is removed")
 			}
 		}
-	case !hasFailed(s):
-		stopTasks(s, at, stop)
+	case !s.hasFailed():
+		s.stopTasks(at, stop)
 	}
 	if len(stopped) > 0 {
 		s.say(at, "has stopped %d tasks: (task %s).", len(stopped), strings.Join(stopped, ") (task "))
 	}
-	if s.Status == Active && !hasFailed(s) {
-		wantTasks(s, at)
+	if s.Status == Active && !s.hasFailed() {
+		s.wantTasks(at)
 	}
-	forget(s)
+	s.forget()
 }
 
 // stopTasks stops what is too much, or is to be replaced and can be spared.
-func stopTasks(s *State, at time.Time, stop func(*Task, string)) {
+func (s *State) stopTasks(at time.Time, stop func(*Task, string)) {
 	primary := s.Primary()
 	least, most := s.Limits()
 	kept := 0
@@ -86,7 +86,7 @@ func stopTasks(s *State, at time.Time, stop func(*Task, string)) {
 			kept++
 		}
 	}
-	for _, t := range expendable(s) {
+	for _, t := range s.expendable() {
 		counts := s.Count("")
 		old, spare := t.Deployment != primary.ID, !t.Healthy() || counts.Healthy > least
 		switch {
@@ -114,7 +114,7 @@ func (t Task) mayStop() bool {
 
 // expendable are the tasks that may be stopped: first those that are not healthy, then the
 // youngest.
-func expendable(s *State) (tasks []*Task) {
+func (s *State) expendable() (tasks []*Task) {
 	for i := range s.Tasks {
 		if t := &s.Tasks[i]; t.mayStop() {
 			tasks = append(tasks, t)
@@ -137,7 +137,7 @@ func expendable(s *State) (tasks []*Task) {
 
 // wantTasks adds tasks of the primary deployment as far as there is room for them and
 // their predecessors' failures allow.
-func wantTasks(s *State, at time.Time) {
+func (s *State) wantTasks(at time.Time) {
 	primary := s.Primary()
 	kept := 0
 	for _, t := range s.Tasks {
@@ -161,7 +161,7 @@ func wantTasks(s *State, at time.Time) {
 }
 
 // forget has stopped tasks removed, but for the latest.
-func forget(s *State) {
+func (s *State) forget() {
 	keep := keptStopped
 	if s.Status == Draining {
 		keep = 0
@@ -176,12 +176,12 @@ func forget(s *State) {
 }
 
 // settle notes that a deployment is completed and that all is as desired.
-func settle(s *State, at time.Time) {
+func (s *State) settle(at time.Time) {
 	p := s.Deployments[0]
 	mine, all := s.Count(p.ID), s.Count("")
 	whole := s.Status == Active && mine.Healthy == s.DesiredCount && all.Present == s.DesiredCount
 	if whole && p.Rollout == InProgress {
-		completeAttempt(s, at)
+		s.completeAttempt(at)
 		p.Rollout, p.UpdatedAt = Completed, at
 		s.Deployments = []Deployment{p}
 		if s.DesiredCount > 0 { // none at all prove nothing
@@ -197,7 +197,7 @@ func settle(s *State, at time.Time) {
 }
 
 // effects are what is to be begun now.
-func effects(s *State, at time.Time) (effects []Effect) {
+func (s *State) effects(at time.Time) (effects []Effect) {
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
 		if t.op != idle || at.Before(t.notUntil) {

@@ -272,7 +272,7 @@ const (
 // New returns a service of which there is no task yet. ID is 32 hex digits.
 func New(id, name string, spec Spec, count int, c Config, at time.Time) State {
 	s := State{ID: id, Name: name, CreatedAt: at, Status: Active, DesiredCount: count, Config: c}
-	deploy(&s, at, spec)
+	s.deploy(at, spec)
 	return s
 }
 

@@ -79,51 +79,51 @@ func (RemoveTask) effect() {}
 // that state is saved. The given state is left as it is.
 func Step(s State, at time.Time, in Input) (State, []Effect) {
 	s = s.clone()
-	recall(&s)
-	fold(&s, at, in)
+	s.recall()
+	s.fold(at, in)
 	for i := range s.Tasks {
 		s.Tasks[i].HealthyNow = s.Tasks[i].isHealthy(at)
 	}
-	judge(&s, at)
-	remember(&s, at)
-	schedule(&s, at)
-	settle(&s, at)
-	tally(&s, at)
-	pruneRevisions(&s)
-	return s, effects(&s, at)
+	s.judge(at)
+	s.remember(at)
+	s.schedule(at)
+	s.settle(at)
+	s.tally(at)
+	s.pruneRevisions()
+	return s, s.effects(at)
 }
 
 // fold takes in what has happened.
-func fold(s *State, at time.Time, in Input) {
+func (s *State) fold(at time.Time, in Input) {
 	switch in := in.(type) {
 	case Updated:
-		applyUpdate(s, at, in)
+		s.applyUpdate(at, in)
 	case RollbackRequested:
 		if d, ok := s.RollbackTarget(); ok {
 			s.say(at, "(deployment %s) is rolled back to (deployment %s) as asked.", s.Primary().ID, d.ID)
-			restore(s, at, d, "a user asked for it")
+			s.restore(at, d, "a user asked for it")
 		}
 	case AbortRequested:
-		abort(s, at)
+		s.abort(at)
 	case DeleteRequested:
 		if s.Status != Draining {
 			s.Status = Draining
 			s.say(at, "is to be removed.")
-			stopAttempt(s, at, "the service is removed")
+			s.stopAttempt(at, "the service is removed")
 		}
 	case Seen:
 		if t := s.task(in.ID); t != nil {
-			observe(s, at, t, in.Observation)
+			s.observe(at, t, in.Observation)
 		}
 	case Vanished:
 		if t := s.task(in.ID); t != nil && t.Phase != Wanted {
-			drop(s, in.ID)
+			s.drop(in.ID)
 		}
 	case Done:
 		if t := s.task(in.ID); t != nil && t.Phase == Removing && in.Refused == "" {
-			drop(s, in.ID)
+			s.drop(in.ID)
 		} else if t != nil {
-			finish(s, at, t, in.Refused)
+			s.finish(at, t, in.Refused)
 		}
 	case Heard:
 		s.Unheard = in.Not
@@ -131,7 +131,7 @@ func fold(s *State, at time.Time, in Input) {
 	}
 }
 
-func applyUpdate(s *State, at time.Time, in Updated) {
+func (s *State) applyUpdate(at time.Time, in Updated) {
 	if s.Status != Active {
 		return
 	}
@@ -140,14 +140,14 @@ func applyUpdate(s *State, at time.Time, in Updated) {
 	}
 	if in.DesiredCount != nil && *in.DesiredCount != s.DesiredCount {
 		s.say(at, "has a desired count of %d instead of %d.", *in.DesiredCount, s.DesiredCount)
-		if p := &s.Deployments[0]; s.DesiredCount == 0 && !proven(s, p.ID) {
+		if p := &s.Deployments[0]; s.DesiredCount == 0 && !s.proven(p.ID) {
 			p.Rollout, p.FailedTasks = InProgress, 0
-			resumeAttempt(s, at)
+			s.resumeAttempt(at)
 		}
 		s.DesiredCount, s.Steady = *in.DesiredCount, false
 	}
 	if in.Spec != nil {
-		deploy(s, at, *in.Spec)
+		s.deploy(at, *in.Spec)
 	}
 	for _, note := range in.Notes {
 		s.say(at, "%s", note)
@@ -155,40 +155,40 @@ func applyUpdate(s *State, at time.Time, in Updated) {
 }
 
 // deploy begins a new deployment.
-func deploy(s *State, at time.Time, spec Spec) {
+func (s *State) deploy(at time.Time, spec Spec) {
 	s.LastDeployment++
 	id, sources := fmt.Sprintf("%s/%d", s.Name, s.LastDeployment), Shares(*s)
-	stopAttempt(s, at, fmt.Sprintf("deployment %s of %s began before its end", id, spec.TaskDefinition))
-	makePrimary(s, at, Deployment{ID: id, Spec: spec, CreatedAt: at})
-	noteRevision(s, s.Primary(), s.Config.Client)
-	beginAttempt(s, at, sources)
+	s.stopAttempt(at, fmt.Sprintf("deployment %s of %s began before its end", id, spec.TaskDefinition))
+	s.makePrimary(at, Deployment{ID: id, Spec: spec, CreatedAt: at})
+	s.noteRevision(s.Primary(), s.Config.Client)
+	s.beginAttempt(at, sources)
 	s.say(at, "(deployment %s) began with %s.", s.Primary().ID, spec.TaskDefinition)
 }
 
 // restore makes an earlier deployment the primary one again: its tasks that are still
 // there stay.
-func restore(s *State, at time.Time, d Deployment, reason string) {
+func (s *State) restore(at time.Time, d Deployment, reason string) {
 	sources := Shares(*s)
 	d.FailedTasks, d.LastFailure, d.Reason, d.Rollback = 0, "", "", false
-	makePrimary(s, at, d)
-	returnTo(s, at, reason, sources)
+	s.makePrimary(at, d)
+	s.returnTo(at, reason, sources)
 }
 
 // Aborted is the reason of a deployment that AbortRequested has stopped.
 const Aborted = "a user stopped it"
 
 // abort gives up the attempt: no more copies are made or stopped.
-func abort(s *State, at time.Time) {
+func (s *State) abort(at time.Time) {
 	if s.History.current() == nil {
 		return
 	}
 	p := &s.Deployments[0]
 	p.Rollout, p.Reason = Failed, Aborted
 	s.say(at, "(deployment %s) deployment stopped as asked.", p.ID)
-	stopAttempt(s, at, Aborted)
+	s.stopAttempt(at, Aborted)
 }
 
-func makePrimary(s *State, at time.Time, d Deployment) {
+func (s *State) makePrimary(at time.Time, d Deployment) {
 	others := slices.DeleteFunc(s.Deployments, func(o Deployment) bool { return o.ID == d.ID })
 	for i := range others {
 		others[i].Primary = false
@@ -209,11 +209,11 @@ func (s State) RollbackTarget() (Deployment, bool) {
 }
 
 // proven: all copies of the deployment were healthy once.
-func proven(s *State, id string) bool {
+func (s *State) proven(id string) bool {
 	return slices.ContainsFunc(s.Completed, func(d Deployment) bool { return d.ID == id })
 }
 
-func drop(s *State, id string) {
+func (s *State) drop(id string) {
 	s.Tasks = slices.DeleteFunc(s.Tasks, func(t Task) bool { return t.ID == id })
 }
 
@@ -226,7 +226,7 @@ func (s *State) task(id string) *Task {
 }
 
 // observe takes in what became of a task.
-func observe(s *State, at time.Time, t *Task, seen Observation) {
+func (s *State) observe(at time.Time, t *Task, seen Observation) {
 	if !t.present() {
 		return
 	}
@@ -242,7 +242,7 @@ func observe(s *State, at time.Time, t *Task, seen Observation) {
 	if seen.Stopped {
 		t.Phase, t.op = Stopped, idle
 		if !asked && !seen.ByUser {
-			countFailure(s, at, t, seen.Reason)
+			s.countFailure(at, t, seen.Reason)
 		} else if !asked {
 			s.say(at, "(task %s) was stopped by a user: %s.", s.TaskName(*t), seen.Reason)
 		}
@@ -250,7 +250,7 @@ func observe(s *State, at time.Time, t *Task, seen Observation) {
 }
 
 // remember notes since when tasks have been healthy, once it is known which have failed.
-func remember(s *State, at time.Time) {
+func (s *State) remember(at time.Time) {
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
 		switch {
@@ -264,7 +264,7 @@ func remember(s *State, at time.Time) {
 }
 
 // finish takes in the answer to an effect.
-func finish(s *State, at time.Time, t *Task, refused string) {
+func (s *State) finish(at time.Time, t *Task, refused string) {
 	drained := t.op == draining
 	t.op = idle
 	switch {
@@ -286,7 +286,7 @@ func finish(s *State, at time.Time, t *Task, refused string) {
 }
 
 // countFailure counts a task that has failed.
-func countFailure(s *State, at time.Time, t *Task, reason string) {
+func (s *State) countFailure(at time.Time, t *Task, reason string) {
 	if t.Failed {
 		return
 	}
