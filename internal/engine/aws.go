@@ -9,6 +9,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/metadata"
 	"github.com/podtask/podtask/internal/host/secretsource"
 	"github.com/podtask/podtask/internal/host/secretsource/awsvalues"
+	"github.com/podtask/podtask/pkg/transient"
 )
 
 // awsReader returns what reads the source aws:.
@@ -21,7 +22,7 @@ func awsReader(s *config.Settings, getenv func(string) string) secretsource.AWS 
 		value, err := c.Read(ctx, awsvalues.Wanted{Name: name, Stage: a.VersionStage, Version: a.VersionID})
 		var e *awsvalues.Error
 		if errors.As(err, &e) {
-			err = &secretsource.Error{Message: e.Message, Transient: e.Transient}
+			err = &secretsource.Error{Message: e.Message, Transient: transient.Is(err)}
 		}
 		return value, err
 	}

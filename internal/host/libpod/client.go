@@ -14,6 +14,7 @@ import (
 
 	"github.com/blang/semver/v4"
 	"github.com/containers/podman/v5/pkg/bindings"
+	"github.com/podtask/podtask/pkg/transient"
 )
 
 // TaskLabel is the label of every object that podtask creates; its value is the task's
@@ -126,7 +127,7 @@ const connectAttempts = 3
 func connect(ctx context.Context, s *service) (bound context.Context, end func(), err error) {
 	for n := 1; ; n++ {
 		err := s.ensure(ctx)
-		again := errors.Is(err, Temporary) // it was killed
+		again := errors.Is(err, Temporary) // the service was killed
 		if err == nil {
 			bound, end, err = bind(ctx, s.path())
 			if err == nil {
@@ -135,7 +136,7 @@ func connect(ctx context.Context, s *service) (bound context.Context, end func()
 			again = true
 		}
 		err = fail(ctx, "connect to Podman", s.path(), err)
-		if !again || !errors.Is(err, Temporary) && !errors.Is(err, Unavailable) || s.fixed != "" || n == connectAttempts {
+		if !again || !transient.Is(err) || s.fixed != "" || n == connectAttempts {
 			return nil, nil, err
 		}
 	}

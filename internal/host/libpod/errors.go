@@ -11,12 +11,14 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"unicode/utf8"
 
 	"github.com/containers/podman/v5/libpod/define"
 	"github.com/containers/podman/v5/pkg/errorhandling"
+	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/transient"
 )
 
@@ -264,7 +266,7 @@ func reasonOf(err error) string {
 type rule struct {
 	text  string // lower case
 	class Class
-	why   string
+	from  string // who writes the text, and when
 	// cause replaces Podman's text in Error.Cause; empty keeps it.
 	cause string
 }
@@ -286,8 +288,8 @@ const (
 )
 
 // rules are searched in order, because messages are nested: a failed start quotes the OCI
-// runtime, which quotes the kernel.
-var rules = []rule{
+// runtime, which quotes the kernel. The texts of failures of registries are in pkg/images.
+var rules = slices.Concat([]rule{
 	{"crun: container already exists", Interrupted, "crun, start: it has created the container, and Podman has not recorded it", ""},
 	{"` already exists: oci runtime error", Interrupted, "likewise, with the container's ID", ""},
 	{"container with given id already exists", Interrupted, "runc, likewise", ""},
@@ -314,8 +316,7 @@ var rules = []rule{
 	{"does not match expected sha256:", WrongContent, "containers/image, a configuration", ""},
 	{"digest mismatch", WrongContent, "containers/image and containers/storage", ""},
 	{"tag not known", NoImage, "removal of a name that the image does not have, on 4.3.1; status 500", ""},
-	{"manifest unknown", NoImage, "registry: no such tag or digest", ""},
-	{"name unknown", NoImage, "registry: no such repository", ""},
+}, registryRules(images.NoSuchTag, images.NoSuchRepository), []rule{
 	{"is already in use", Conflict, "container name; status 500 on 4.3.1, 409 or 500 on 5.x", ""},
 	{"name is in use", Conflict, "container name", ""},
 	{"volume already exists", Conflict, "volume name; status 500", ""},
@@ -350,8 +351,7 @@ var rules = []rule{
 	{"database or disk is full", NoSpace, "", ""}, // SQLite
 	{"conmon failed: exit status", Other, "conmon wrote nothing to its pipe", conmonDied},
 	{"no logs from conmon", Other, "likewise", conmonDied},
-	{"no image found in manifest list", WrongPlatform, "containers/image, before 5.29 and since", ""},
-	{"no image found in image index", WrongPlatform, "containers/image", ""},
+}, registryRules(images.WrongPlatform), []rule{
 	{"foreign key constraint failed", Temporary, "SQLite backend: what a new container belongs to was removed meanwhile", ""},
 	{"database is locked", Temporary, "SQLite backend of 4.8 and later", ""},
 	{"num_locks", QuotaExceeded, "libpod's lock manager, when a container, pod or volume is created", lockQuota},
@@ -375,26 +375,38 @@ var rules = []rule{
 	{"external interface not usable", Temporary, "pasta, at boot: no interface has an address yet", ""},
 	{"network is unreachable", Temporary, "at boot; pasta's too, while routes are missing", ""},
 	{"no route to host", Temporary, "at boot", ""},
-	{"toomanyrequests", Temporary, "registry's rate limit", ""},
-	{"too many requests", Temporary, "likewise", ""},
-	{"unauthorized", Unauthorized, "registry: 401, with and without a body", ""},
-	{"authentication required", Unauthorized, "registry", ""},
-	{"invalid username/password", Unauthorized, "containers/image", ""},
-	{"invalid status code from registry 401", Unauthorized, "registry, for a layer", ""},
-	{"invalid status code from registry 403", Denied, "registry, for a layer", ""},
-	{"requested access to the resource is denied", Denied, "registry: 403", ""},
-	{": denied: ", Denied, "registry's error code", ""},
-	{"403 (forbidden)", Denied, "registry, without a body", ""},
-	{"403 forbidden", Denied, "likewise", ""},
-	{"statuscode: 403", Denied, "likewise", ""},
-	{"502 bad gateway", Temporary, "registry", ""},
-	{"503 service unavailable", Temporary, "registry", ""},
-	{"504 gateway time", Temporary, "registry", ""},
-	{"invalid status code from registry 5", Temporary, "registry, for a layer", ""},
-	{"invalid status code from registry 429", Temporary, "registry, for a layer", ""},
+}, registryRules(images.RateLimited, images.Unauthorized, images.Denied, images.Server), []rule{
 	{strings.ToLower(define.ErrInvalidArg.Error()), InvalidSpec, "validation in specgen and libpod", ""},
 	{"invalid config provided", InvalidSpec, "specgen validation", ""},
 	{"invalid network", InvalidSpec, "4.3.1 with pasta, which needs 4.4", ""},
+})
+
+// registryRules returns the rules for failures of registries that have one of these classes.
+func registryRules(classes ...images.Class) (found []rule) {
+	for _, t := range images.FailureTexts {
+		if slices.Contains(classes, t.Class) {
+			found = append(found, rule{t.Text, registryClass(t.Class), t.From, ""})
+		}
+	}
+	return found
+}
+
+// registryClass returns the class of a call of Podman that failed because a registry did.
+func registryClass(c images.Class) Class {
+	switch c {
+	case images.NoSuchTag, images.NoSuchRepository:
+		return NoImage
+	case images.Unauthorized:
+		return Unauthorized
+	case images.Denied:
+		return Denied
+	case images.WrongPlatform:
+		return WrongPlatform
+	case images.RateLimited, images.Server:
+		return Temporary
+	default:
+		return Other
+	}
 }
 
 // lostNamespace reports whether a start failed because a network namespace is gone. Podman

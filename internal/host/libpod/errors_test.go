@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/containers/podman/v5/pkg/errorhandling"
+	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/transient"
 )
 
@@ -158,6 +159,17 @@ func TestEveryClassAndStatusHasAName(t *testing.T) {
 			t.Errorf("status %d is %q", int(s), s)
 		}
 		seen[s.String()] = true
+	}
+}
+
+// Each failure of a registry that pkg/images knows by its text has a class here.
+func TestFailuresOfRegistriesAreClassified(t *testing.T) {
+	t.Parallel()
+	for _, f := range images.FailureTexts {
+		class, _ := explainReply(0, "initializing source docker://h/x:v1: "+f.Text+" ")
+		if want := registryClass(f.Class); class != want || want == Other {
+			t.Errorf("%q: class %v, want %v, which is not other", f.Text, class, want)
+		}
 	}
 }
 

@@ -35,12 +35,9 @@ type Wanted struct {
 // ErrNotBuilt is the error of a program without the AWS SDK.
 var ErrNotBuilt = errors.New("this podtask is built without the source aws:; build it with `go build -tags aws`, or use a command with the AWS CLI")
 
-// Error is why AWS gave no value.
-type Error struct {
-	Message string
-	// Transient: the same call may succeed later.
-	Transient bool
-}
+// Error is why AWS gave no value. It is marked with transient.Mark if the same call may
+// succeed later.
+type Error struct{ Message string }
 
 func (e *Error) Error() string { return e.Message }
 

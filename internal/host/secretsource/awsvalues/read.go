@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
+	"github.com/podtask/podtask/pkg/transient"
 )
 
 // callLimit bounds a read with its repetitions.
@@ -119,12 +120,18 @@ func explain(err error) error {
 	case errors.As(err, &own):
 		return own
 	case errors.As(err, &api):
-		passing := api.ErrorFault() == smithy.FaultServer || errors.As(err, &answer) && (answer.HTTPStatusCode() >= 500 || answer.HTTPStatusCode() == http.StatusTooManyRequests)
-		return &Error{Message: fmt.Sprintf("AWS says %s: %s", api.ErrorCode(), api.ErrorMessage()), Transient: passing}
+		refused := &Error{Message: fmt.Sprintf("AWS says %s: %s", api.ErrorCode(), api.ErrorMessage())}
+		if api.ErrorFault() == smithy.FaultServer || errors.As(err, &answer) && (answer.HTTPStatusCode() >= 500 || answer.HTTPStatusCode() == http.StatusTooManyRequests) {
+			return transient.Mark(refused)
+		}
+		return refused
 	}
 	var send *smithyhttp.RequestSendError
 	if errors.As(err, &send) {
-		return &Error{Message: "AWS cannot be reached: " + send.Err.Error(), Transient: true}
+		return transient.Mark(&Error{Message: "AWS cannot be reached: " + send.Err.Error()})
 	}
-	return &Error{Message: err.Error(), Transient: errors.Is(err, context.DeadlineExceeded)}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return transient.Mark(&Error{Message: err.Error()})
+	}
+	return &Error{Message: err.Error()}
 }

@@ -11,6 +11,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/podtask/podtask/pkg/transient"
 )
 
 // amazon is a server that answers as AWS does, and notes what it is asked.
@@ -63,7 +65,7 @@ func TestRead(t *testing.T) {
 	}
 	_, err := c.Read(t.Context(), Wanted{Name: "/missing"})
 	var e *Error
-	if !errors.As(err, &e) || e.Transient || !strings.Contains(e.Message, "ParameterNotFound") {
+	if !errors.As(err, &e) || transient.Is(err) || !strings.Contains(e.Message, "ParameterNotFound") {
 		t.Errorf("of a parameter that is missing: %v", err)
 	}
 }
