@@ -41,7 +41,7 @@ type Task struct {
 	published uint64          // Seq of the last transition in the event log
 	quota     lifecycle.Quota // that was last to be applied
 	look      time.Time       // when everything that runs is to be looked at
-	paces     []pace          // of the watches; never changed in place
+	backOffs  []backOff       // of the watches; never changed in place
 	rewatch   time.Time       // when a watch that was put off may begin; zero: none was
 
 	endpointResumed bool
@@ -127,7 +127,7 @@ func (t *Task) Step(at time.Time, batch []lifecycle.Event) (TaskDecision, error)
 	if err != nil {
 		return TaskDecision{}, err
 	}
-	t.paceWatches(&step)
+	t.delayWatches(&step)
 	d := TaskDecision{Decision: step}
 	d.Start, d.Cancel = separate(step.Start)
 	s := &d.State

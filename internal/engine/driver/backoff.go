@@ -21,13 +21,13 @@ const (
 	MaxWatches = 9
 
 	firstWatchPause = 250 * time.Millisecond
-	// reportEarly is from which number of early ends in a row lifecycle hears of it. A
-	// restart of Podman's service ends one.
+	// reportEarly is the number of early ends in a row from which they are reported to
+	// lifecycle. A restart of Podman's service ends one watch.
 	reportEarly = 2
 )
 
-// pace is how the watches of one container have ended.
-type pace struct {
+// backOff delays the watches of one container that end early.
+type backOff struct {
 	watch Watch
 	run   time.Time // when the present run began
 	begun time.Time // when the latest watch began
@@ -64,23 +64,23 @@ func (t *Task) takeHints(at time.Time, batch []lifecycle.Event) []lifecycle.Even
 
 // noteEnd notes the end of a watch and returns how many ended early in a row.
 func (t *Task) noteEnd(at time.Time, w Watch) int {
-	k := slices.IndexFunc(t.paces, func(p pace) bool { return p.watch == w })
+	k := slices.IndexFunc(t.backOffs, func(b backOff) bool { return b.watch == w })
 	if k < 0 {
 		return 0
 	}
-	t.paces = slices.Clone(t.paces)
-	p := &t.paces[k]
-	p.early++
-	if at.Sub(p.begun) >= WatchLasts {
-		p.early = 0
+	t.backOffs = slices.Clone(t.backOffs)
+	b := &t.backOffs[k]
+	b.early++
+	if at.Sub(b.begun) >= WatchLasts {
+		b.early = 0
 	}
-	p.next = at.Add(watchPause(p.early))
-	return p.early
+	b.next = at.Add(watchPause(b.early))
+	return b.early
 }
 
-// paceWatches takes watches that must not begin yet out of a decision, and wakes the task
-// up when they may.
-func (t *Task) paceWatches(d *Decision[lifecycle.State, lifecycle.Effect, Watch]) {
+// delayWatches takes watches that must not begin yet out of a decision, and wakes the task
+// when they may.
+func (t *Task) delayWatches(d *Decision[lifecycle.State, lifecycle.Effect, Watch]) {
 	var begin []Watch
 	t.rewatch = time.Time{}
 	for _, w := range d.Watch {
@@ -101,21 +101,21 @@ func (t *Task) paceWatches(d *Decision[lifecycle.State, lifecycle.Effect, Watch]
 
 // mayWatch returns when a watch may begin. If that is now, it notes that it does.
 func (t *Task) mayWatch(at time.Time, w Watch, run time.Time) time.Time {
-	t.paces = slices.Clone(t.paces)
-	k := slices.IndexFunc(t.paces, func(p pace) bool { return p.watch == w })
+	t.backOffs = slices.Clone(t.backOffs)
+	k := slices.IndexFunc(t.backOffs, func(b backOff) bool { return b.watch == w })
 	if k < 0 {
-		k = len(t.paces)
-		t.paces = append(t.paces, pace{watch: w, run: run})
+		k = len(t.backOffs)
+		t.backOffs = append(t.backOffs, backOff{watch: w, run: run})
 	}
-	p := &t.paces[k]
-	if !p.run.Equal(run) {
-		*p = pace{watch: w, run: run}
+	b := &t.backOffs[k]
+	if !b.run.Equal(run) {
+		*b = backOff{watch: w, run: run}
 	}
 	// A clock that was set back does not delay it further.
-	if next := p.next; next.After(at) && !next.After(at.Add(MaxWatchPause)) {
+	if next := b.next; next.After(at) && !next.After(at.Add(MaxWatchPause)) {
 		return next
 	}
-	p.begun = at
+	b.begun = at
 	return at
 }
 
