@@ -138,12 +138,12 @@ func (c *Orphans) removeOrphan(ctx context.Context, f libpod.Found) error {
 		return err
 	}
 	if f.Kind == libpod.KindNetwork {
-		return effects.Persistent(podman.RemoveNetwork(ctx, f.Name, f.TaskID))
+		return effects.RetryRemoval(podman.RemoveNetwork(ctx, f.Name, f.TaskID))
 	}
 	if err := c.Runtime.RemovePod(ctx, f.Name, f.TaskID); err != nil {
 		return err
 	}
-	return effects.Persistent(errors.Join(podman.RemoveVolumes(ctx, f.TaskID), podman.RemoveSecrets(ctx, taskspec.SecretPrefix(f.TaskID), f.TaskID)))
+	return effects.RetryRemoval(errors.Join(podman.RemoveVolumes(ctx, f.TaskID), podman.RemoveSecrets(ctx, taskspec.SecretPrefix(f.TaskID), f.TaskID)))
 }
 
 // sweepLimit is how long an owner whose task has ended waits for its sweep.

@@ -12,9 +12,9 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// check makes a check of a container once. The command that Podman has as the container's
-// health check is run by Podman. Another one is run beside the container's program, and
-// killed at its timeout.
+// check runs a check of a container once. Podman runs the command that it knows as the
+// container's health check. Any other command runs as an exec session, which is killed at the
+// timeout of the check.
 func (r *Interpreter) check(ctx context.Context, podman Podman, s lifecycle.State, e lifecycle.CheckHealth) (lifecycle.ProbeResult, error) {
 	def, name := s.Task.Containers[e.Index], taskspec.ContainerName(s, e.Index)
 	p := def.Extensions.Probes.Of(e.Probe.String())
@@ -30,7 +30,7 @@ func (r *Interpreter) hook(ctx context.Context, podman Podman, s lifecycle.State
 	return r.act(ctx, podman, s, action{index: e.Index, do: e.Action(s.Task), limit: e.Limit, hook: true})
 }
 
-// action is what a check or a hook does in a container.
+// action is the command, request or pause of a check or a hook.
 type action struct {
 	index int
 	do    taskdef.Action
@@ -38,6 +38,7 @@ type action struct {
 	hook  bool
 }
 
+// act executes an action and returns whether it succeeded.
 func (r *Interpreter) act(ctx context.Context, podman Podman, s lifecycle.State, a action) (lifecycle.ProbeResult, error) {
 	switch {
 	case a.do.Sleep > 0:

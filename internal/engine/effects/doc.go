@@ -1,5 +1,5 @@
-// Package effects applies the effects that a task's state machine asks for: it calls Podman,
-// the image store, the queue and systemd, and turns the result into an answer. Every effect
-// may be repeated. It decides nothing that lifecycle.Step could decide, and it never writes a
-// record.
+// Package effects executes the effects that tasks' state machines request: it calls Podman,
+// the image store, the queue and systemd, and returns the outcome. Every effect may be
+// repeated. The package decides nothing that lifecycle.Step could decide, and it never writes
+// a record.
 package effects

@@ -12,18 +12,19 @@ import (
 	"github.com/podtask/podtask/pkg/transient"
 )
 
-// plain replaces what Go says about time limits, which a wrapped error ends with.
+// plain replaces the texts of Go's context errors in messages for users.
 var plain = strings.NewReplacer(
 	": "+context.DeadlineExceeded.Error(), "",
 	context.DeadlineExceeded.Error(), "no answer within the time limit",
 	context.Canceled.Error(), "canceled",
 )
 
-// ErrCreateConfig is Kubernetes' word for a container that its specification keeps from
-// being created.
+// ErrCreateConfig is Kubernetes' reason for a container that cannot be created because of
+// its specification.
 const ErrCreateConfig = "CreateContainerConfigError"
 
-// Failure turns an error into data. Callers never look at error texts.
+// Failure converts an error to data for the state machine. It is the only place that derives
+// a failure's class from an error.
 func Failure(err error) lifecycle.Failure {
 	if err == nil {
 		return lifecycle.Failure{}
@@ -33,7 +34,7 @@ func Failure(err error) lifecycle.Failure {
 	var img *images.Error
 	var auth *imagestore.CredentialsError
 	switch {
-	case errors.As(err, new(*transient.Error)): // whatever its cause is
+	case errors.As(err, new(*transient.Error)): // the mark overrides the class of its cause
 		f.Class = lifecycle.Temporary
 	case errors.As(err, &pod):
 		f.Class, f.ExitCode = podmanClass(pod)

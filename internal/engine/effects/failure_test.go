@@ -2,6 +2,7 @@ package effects
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -38,6 +39,33 @@ func TestFailureClasses(t *testing.T) {
 		got.Message = ""
 		if got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestRemovalsThatPodmanRefusesAreTriedAgain(t *testing.T) {
+	t.Parallel()
+	busy := &libpod.Error{Op: "remove pod", Class: libpod.Other, Cause: "device or resource busy"}
+	taken := &libpod.Error{Op: "remove volume", Class: libpod.Conflict, Cause: "it belongs to another task"}
+	for _, c := range []struct {
+		name string
+		err  error
+		want lifecycle.Class
+		says []string
+	}{
+		{"success", nil, lifecycle.OK, nil},
+		{"a busy mount", busy, lifecycle.Temporary, []string{"busy"}},
+		{"another task's object", taken, lifecycle.Permanent, []string{"another task"}},
+		{"both, and neither is lost", errors.Join(busy, taken), lifecycle.Temporary, []string{"busy", "another task"}},
+	} {
+		got := Failure(RetryRemoval(c.err))
+		if got.Class != c.want {
+			t.Errorf("%s: class %v, want %v", c.name, got.Class, c.want)
+		}
+		for _, text := range c.says {
+			if !strings.Contains(got.Message, text) {
+				t.Errorf("%s: %q does not contain %q", c.name, got.Message, text)
+			}
 		}
 	}
 }

@@ -12,14 +12,13 @@ import (
 )
 
 // If Podman's service is killed in the middle of a start, it has not recorded all that it
-// did, and the next start fails. Podman then ends the process that was in the way. If conmon reports
-// that end late, Podman takes it for the end of the process that a third start has made. So what
-// never ran is removed and created again: the names are the task's. Where Podman keeps the
-// address of a container that is gone, the next one requests another address, and
-// internal/engine/endpoint adds the old one to it, which all hosts files contain.
+// did, and the next start fails. Podman then ends the process of the first start. If conmon
+// reports that end late, Podman takes it for the end of the process of a third start. So a
+// container or pod that never ran is removed and created again under the same name. If Podman
+// keeps the address of a removed container, the next one requests another address, and
+// internal/engine/endpoint adds the old one, which all hosts files contain, to its interface.
 
-// discard removes a container that never ran. The next inspection finds that it does not
-// exist, so it is created again.
+// discard removes a container that never ran, so that it is created again.
 func discard(ctx context.Context, podman Podman, s lifecycle.State, index int, cause error) error {
 	name := taskspec.ContainerName(s, index)
 	seen, err := podman.InspectContainer(ctx, name)
@@ -30,13 +29,12 @@ func discard(ctx context.Context, podman Podman, s lifecycle.State, index int, c
 		return cause
 	}
 	if err := podman.RemoveContainer(ctx, name, s.ID); err != nil {
-		return Persistent(err)
+		return RetryRemoval(err)
 	}
 	return transient.Mark(cause)
 }
 
-// discardPod removes a pod in which nothing ever ran, with the containers that were
-// created in it.
+// discardPod removes a pod whose containers never ran, with those containers.
 func discardPod(ctx context.Context, podman Podman, s lifecycle.State, cause error) error {
 	for i, c := range s.Containers {
 		if !c.StartedAt.IsZero() {
@@ -51,12 +49,12 @@ func discardPod(ctx context.Context, podman Podman, s lifecycle.State, cause err
 		}
 	}
 	if err := podman.RemovePod(ctx, taskspec.PodName(s), s.ID); err != nil {
-		return Persistent(err)
+		return RetryRemoval(err)
 	}
 	return transient.Mark(cause)
 }
 
-// enter prepares the network namespace of a container that is about to be started.
+// enter prepares the network namespace of a container before its start.
 func (r *Interpreter) enter(ctx context.Context, to *endpoint.Endpoint, s lifecycle.State, e lifecycle.StartContainer) (missing lifecycle.Failure, err error) {
 	missing, err = to.Enter(ctx, s, e.Index)
 	if !errors.Is(err, libpod.Interrupted) {
@@ -71,8 +69,8 @@ func (r *Interpreter) enter(ctx context.Context, to *endpoint.Endpoint, s lifecy
 	return missing, startAgain(ctx, podman, s, e, err)
 }
 
-// startAgain returns the error of a start that an earlier, interrupted one was in the way of. It
-// removes the container, unless it has run: then its files are kept.
+// startAgain handles a start that failed because an earlier one was interrupted. It discards
+// the container, unless it has run before, because then its files must be kept.
 func startAgain(ctx context.Context, podman Podman, s lifecycle.State, e lifecycle.StartContainer, cause error) error {
 	if e.Restart > 0 {
 		return transient.Mark(cause)

@@ -8,7 +8,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// Where a log router has its configuration and makes its socket (ECS agent,
+// The paths in a log router's container of its configuration and of its socket (ECS agent,
 // AddFirelensContainerBindMounts).
 const (
 	fluentdConfig   = "/fluentd/etc/fluent.conf"
@@ -16,12 +16,12 @@ const (
 	routerSockets   = "/var/run"
 )
 
-// mountRouter gives container i its configuration, if it is the log router of the task.
-func mountRouter(spec *libpod.ContainerSpec, dir logfiles.Dir, s lifecycle.State, i int) error {
+// mountRouter adds the mounts of a log router to spec if container i is the task's.
+func (r *Interpreter) mountRouter(spec *libpod.ContainerSpec, s lifecycle.State, i int) error {
 	if i != taskdef.RouterOf(s.Task, s.Options.Logs) {
 		return nil
 	}
-	files, router := dir.Router(s.ID), s.Task.Containers[i].FireLens
+	files, router := logfiles.In(r.StateDir).Router(s.ID), s.Task.Containers[i].FireLens
 	if err := files.Place(taskspec.RouterConfig(s)); err != nil {
 		return err
 	}

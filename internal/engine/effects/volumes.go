@@ -15,14 +15,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// Volumes are the named volumes a task mounts.
-type Volumes interface {
-	EnsureVolume(ctx context.Context, v libpod.VolumeSpec) error
-	HasVolume(ctx context.Context, name string) (bool, error)
-	RemoveVolumes(ctx context.Context, taskID string) error
-}
-
-// ensureVolumes makes what the task's volumes need. It reports all that fails.
+// ensureVolumes creates the task's volumes and host directories. It reports all errors at once.
 func ensureVolumes(ctx context.Context, podman Volumes, s lifecycle.State) error {
 	var errs []error
 	for i, v := range s.Task.Volumes {
@@ -56,7 +49,7 @@ func ensureVolume(ctx context.Context, podman Volumes, s lifecycle.State, i int)
 		}
 		there, err := podman.HasVolume(ctx, name)
 		if err == nil && !there {
-			err = errors.New(`it does not exist and is not to be made; "podman volume create" it, or set "autoprovision": true`)
+			err = errors.New(`it does not exist and autoprovision is not set; create it with "podman volume create", or set "autoprovision": true`)
 		}
 		return err
 	default:
@@ -64,8 +57,8 @@ func ensureVolume(ctx context.Context, podman Volumes, s lifecycle.State, i int)
 	}
 }
 
-// ensureHostPath makes a directory where there is nothing, as Docker and so ECS
-// does. It is the user's and is never removed.
+// ensureHostPath creates the directory of a bind mount if there is nothing at its path, as
+// Docker and therefore ECS do. The directory belongs to the user and is never removed.
 func ensureHostPath(v taskdef.Volume) error {
 	whole := cmp.Or(v.Below, v.HostPath)
 	_, err := os.Stat(whole)
@@ -79,14 +72,14 @@ func ensureHostPath(v taskdef.Volume) error {
 		err = ensureBelow(v.Below, v.HostPath)
 	}
 	if err != nil {
-		return fmt.Errorf("host path: %w; make it, or let this user reach it", err)
+		return fmt.Errorf("host path: %w; create it, or give this user access to it", err)
 	}
 	return nil
 }
 
-// ensureBelow makes a directory below another where there is nothing, and reports a path
-// that symbolic links lead out of it: a container that writes there could choose what
-// another one mounts.
+// ensureBelow creates path, a directory inside dir, if it does not exist. It refuses a path
+// whose symbolic links lead out of dir: a container that can write there could otherwise
+// choose what another one mounts.
 func ensureBelow(dir, path string) error {
 	rest, err := filepath.Rel(dir, path)
 	if err != nil {
@@ -103,9 +96,9 @@ func ensureBelow(dir, path string) error {
 	return err
 }
 
-// ensureBound looks once more, before a container starts, where the directories lead that it
-// mounts.
-func ensureBound(s lifecycle.State, i int) error {
+// checkMounts checks the host directories that a container mounts again, just before it
+// starts, because a symbolic link may have changed.
+func checkMounts(s lifecycle.State, i int) error {
 	for _, m := range s.Task.Mounts(i) {
 		if v, ok := s.Task.Volume(m.Volume); ok && v.Below != "" {
 			if err := ensureHostPath(v); err != nil {
@@ -116,7 +109,7 @@ func ensureBound(s lifecycle.State, i int) error {
 	return nil
 }
 
-// removeVolumes removes the task's own.
+// removeVolumes removes the volumes that belong to the task.
 func removeVolumes(ctx context.Context, podman Volumes, s lifecycle.State) error {
 	for _, v := range s.Task.Volumes {
 		if v.Kind == taskdef.VolumeTask {
