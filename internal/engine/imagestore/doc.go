@@ -1,5 +1,4 @@
-// Package imagestore brings images into local storage and removes them again: it resolves
-// references, pulls with progress, records what podtask has pulled, and prunes what nothing
-// uses. It never touches an image that podtask did not pull. internal/engine/effects calls it for
-// tasks, the command line for users.
+// Package imagestore pulls images into local storage and removes them again. It resolves
+// references, reports progress, records what podtask has pulled, and prunes images that are
+// no longer used. It never removes an image that podtask did not pull.
 package imagestore

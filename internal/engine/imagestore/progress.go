@@ -9,108 +9,113 @@ import (
 	"github.com/podtask/podtask/internal/host/libpod"
 )
 
-// ProgressHub knows the pulls in progress and their watchers. The zero value is ready.
+// ProgressHub passes the progress of pulls on to watchers. The zero value is ready to use.
 type ProgressHub struct {
 	mu       sync.Mutex
 	current  map[string]Progress // the latest step of each, by image
 	watchers map[*pullWatcher]bool
 }
 
-// progressReporter reports the progress of one image. It reports an end for each begin,
-// whether or not the pull succeeded.
+// progressReporter reports the progress of one image. A pull that was reported as begun is
+// also reported as ended, whether or not it succeeded.
 type progressReporter struct {
-	hub     *ProgressHub
-	further func(Progress) // nil: none
-	image   string
-	begun   bool
+	hub   *ProgressHub
+	also  func(Progress) // gets each step too; may be nil
+	image string
+	begun bool
 }
 
-func (t *progressReporter) step(phase Phase, step libpod.Progress) {
-	t.begun = true
-	p := Progress{Image: t.image, Phase: phase, Step: step}
-	t.hub.post(p)
-	if t.further != nil {
-		t.further(p)
+// step reports a step.
+func (r *progressReporter) step(phase Phase, step libpod.Progress) {
+	r.begun = true
+	p := Progress{Image: r.image, Phase: phase, Step: step}
+	r.hub.post(p)
+	if r.also != nil {
+		r.also(p)
 	}
 }
 
-func (t *progressReporter) end(err error) {
+// end reports the end of the pull, with its error.
+func (r *progressReporter) end(err error) {
 	switch {
-	case !t.begun: // it was in the local store, so there was no wait
+	case !r.begun: // the image was in local storage
 	case err != nil:
-		t.step(Failed, libpod.Progress{})
+		r.step(Failed, libpod.Progress{})
 	default:
-		t.step(Done, libpod.Progress{})
+		r.step(Done, libpod.Progress{})
 	}
 }
 
-// pullWatcher gets steps at its own pace. Its queue is guarded by the hub.
+// pullWatcher holds the steps that a call of Watch has not read yet. The hub guards its queue.
 type pullWatcher struct {
 	queue []Progress
 	wake  chan struct{} // holds one
 }
 
-// maxPullQueue is how many steps a watcher may be behind before some are skipped, except
-// the begin and the end of a pull or a layer.
+// maxPullQueue is the number of unread steps from which a watcher misses steps, except the
+// beginning and the end of a pull or a layer.
 const maxPullQueue = 256
 
-func (b *ProgressHub) post(p Progress) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.current == nil {
-		b.current = map[string]Progress{}
+// post passes a step on to all watchers.
+func (h *ProgressHub) post(p Progress) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.current == nil {
+		h.current = map[string]Progress{}
 	}
 	if p.Phase == Done || p.Phase == Failed {
-		delete(b.current, p.Image)
+		delete(h.current, p.Image)
 	} else {
-		b.current[p.Image] = p
+		h.current[p.Image] = p
 	}
-	for w := range b.watchers {
+	for w := range h.watchers {
 		if len(w.queue) >= maxPullQueue && p.Phase == Pulling && p.Step.Layer != "" && !p.Step.Done {
 			continue
 		}
 		w.queue = append(w.queue, p)
 		select {
 		case w.wake <- struct{}{}:
-		default: // it has not read the previous step
+		default: // already awake
 		}
 	}
 }
 
-// join adds a watcher that begins with the pulls in progress.
-func (b *ProgressHub) join() *pullWatcher {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	w := &pullWatcher{queue: slices.Collect(maps.Values(b.current)), wake: make(chan struct{}, 1)}
-	if b.watchers == nil {
-		b.watchers = map[*pullWatcher]bool{}
+// join adds a watcher, whose first steps are those of the pulls in progress.
+func (h *ProgressHub) join() *pullWatcher {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	w := &pullWatcher{queue: slices.Collect(maps.Values(h.current)), wake: make(chan struct{}, 1)}
+	if h.watchers == nil {
+		h.watchers = map[*pullWatcher]bool{}
 	}
-	b.watchers[w] = true
+	h.watchers[w] = true
 	return w
 }
 
-func (b *ProgressHub) leave(w *pullWatcher) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.watchers, w)
+// leave removes a watcher.
+func (h *ProgressHub) leave(w *pullWatcher) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.watchers, w)
 }
 
-func (b *ProgressHub) take(w *pullWatcher) []Progress {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+// take returns the unread steps of a watcher.
+func (h *ProgressHub) take(w *pullWatcher) []Progress {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	queue := w.queue
 	w.queue = nil
 	return queue
 }
 
-// Watch calls fn with the latest step of each pull in progress in this process and, with
-// follow, with each later one, until fn returns an error, which is returned, or
-// ctx ends. A slow watcher misses steps in between.
-func (b *ProgressHub) Watch(ctx context.Context, follow bool, fn func(Progress) error) error {
-	w := b.join()
-	defer b.leave(w)
+// Watch calls fn with the latest step of each pull in progress in this process. With follow,
+// it then calls fn with each later step, until fn returns an error, which Watch returns, or
+// ctx ends. If fn is slow, it misses steps.
+func (h *ProgressHub) Watch(ctx context.Context, follow bool, fn func(Progress) error) error {
+	w := h.join()
+	defer h.leave(w)
 	for {
-		for _, p := range b.take(w) {
+		for _, p := range h.take(w) {
 			if err := fn(p); err != nil {
 				return err
 			}

@@ -31,8 +31,8 @@ type Pruner struct {
 	Free    func(dir string) (int64, error) // bytes the user may still write
 }
 
-// imageLease is the minimum time an image is kept after its last use: long enough for a
-// task that found it to record that it uses it.
+// imageLease is the minimum time for which an image is kept after its last use. A task that
+// found the image records its use within that time.
 const imageLease = 10 * time.Minute
 
 // LocalImage is an image that podtask pulled and that is in local storage.
@@ -45,18 +45,18 @@ type LocalImage struct {
 	Size     int64     `json:"size"`
 	PulledAt time.Time `json:"pulledAt"`
 	UsedAt   time.Time `json:"usedAt"`
-	// Keep says why no clean-up removes it now; empty if one may.
+	// Keep is why pruning does not remove the image now; empty if it may.
 	Keep string `json:"keep,omitempty"`
-	// Manual: only a clean-up on demand removes it, because it was pulled with
+	// Manual: only pruning by a user removes the image, because it was pulled with
 	// prefer-cached.
 	Manual bool `json:"manual,omitempty"`
 
-	targets []string // all that podtask pulled it as
+	targets []string // the targets of all records of this image
 	image   libpod.Image
 }
 
-// List lists the images that podtask pulled and that are still there,
-// least recently used first.
+// List returns the images that podtask pulled and that are still in local storage, least
+// recently used first.
 func (p *Pruner) List(ctx context.Context) ([]LocalImage, error) {
 	podman, err := p.Podman(ctx)
 	if err != nil {
@@ -70,7 +70,7 @@ func (p *Pruner) List(ctx context.Context) ([]LocalImage, error) {
 	list := joinImages(p.Records.all(), local, tasks, p.Policy.Exclude)
 	for i := range list {
 		l := &list[i]
-		if len(errs) > 0 { // it may use any of them
+		if len(errs) > 0 { // that task may use any image
 			l.Keep = cmp.Or(l.Keep, "the record of a task cannot be read")
 		}
 		if time.Since(l.UsedAt) < imageLease {
@@ -80,14 +80,14 @@ func (p *Pruner) List(ctx context.Context) ([]LocalImage, error) {
 	return list, nil
 }
 
-// joinImages puts together what podtask remembers, what Podman has and what tasks
-// need. It is pure.
-func joinImages(book []PulledImage, local []libpod.Image, tasks []lifecycle.State, exclude []string) []LocalImage {
+// joinImages combines podtask's records, the images in local storage and the tasks that use
+// them. It is pure.
+func joinImages(records []PulledImage, local []libpod.Image, tasks []lifecycle.State, exclude []string) []LocalImage {
 	var out []LocalImage
 	for _, m := range local {
 		l := LocalImage{ID: m.ID, Names: slices.Sorted(slices.Values(m.Names)), Size: m.Size, image: m}
 		ours, known := false, map[string]bool{}
-		for _, r := range book {
+		for _, r := range records {
 			if r.ID != m.ID {
 				continue
 			}
@@ -115,7 +115,7 @@ func joinImages(book []PulledImage, local []libpod.Image, tasks []lifecycle.Stat
 	return out
 }
 
-// whyInUse returns why no process may remove an image.
+// whyInUse returns why an image must be kept; empty if it may be removed.
 func whyInUse(l LocalImage, ours bool, known map[string]bool, tasks []lifecycle.State, exclude []string) string {
 	if !ours {
 		return "it was there before podtask pulled it"
@@ -144,8 +144,7 @@ func whyInUse(l LocalImage, ours bool, known map[string]bool, tasks []lifecycle.
 	return ""
 }
 
-// needs reports whether a task that has not stopped has anything to do with an
-// image.
+// needs reports whether a task uses an image, or may when it continues.
 func needs(s lifecycle.State, l LocalImage) bool {
 	for i, c := range s.Containers {
 		if c.ImageID == l.ID {
@@ -159,25 +158,23 @@ func needs(s lifecycle.State, l LocalImage) bool {
 	return false
 }
 
-// PruneOptions choose what a clean-up removes.
+// PruneOptions limit which images Prune removes.
 type PruneOptions struct {
-	// MinAge is how long an image must not have been used; never less than ten
-	// minutes.
+	// MinAge is the time for which an image must not have been used, at least ten minutes.
 	MinAge time.Duration
-	// Limit bounds how many are removed; 0: no limit.
+	// Limit is the largest number of images to remove; 0 means no limit.
 	Limit int
-	// Demanded means that a user asked for it, so Manual images may be removed too.
+	// Demanded means that a user asked for the pruning, so Manual images may be removed too.
 	Demanded bool
-	// DryRun removes nothing.
+	// DryRun only returns what would be removed.
 	DryRun bool
 
-	enough func() bool // stop before the next; nil: never
+	enough func() bool // reports whether to stop before the next image; nil: never
 }
 
-// Prune removes images that podtask pulled, that were not there before and
-// that nothing uses, least recently used first. It returns those it removed, or
-// would have. An image that is being pulled, or that
-// came into use meanwhile, stays.
+// Prune removes unused images that podtask pulled and that were not in local storage before,
+// least recently used first. It returns the images that it removed, or with DryRun would
+// remove. It keeps an image that is being pulled or that came into use meanwhile.
 func (p *Pruner) Prune(ctx context.Context, o PruneOptions) ([]LocalImage, error) {
 	podman, err := p.Podman(ctx)
 	if err != nil {
@@ -197,11 +194,11 @@ func (p *Pruner) Prune(ctx context.Context, o PruneOptions) ([]LocalImage, error
 			continue
 		}
 		if !o.DryRun {
-			gone, err := p.removeImage(ctx, podman, l, o)
+			done, err := p.removeImage(ctx, podman, l, o)
 			if err != nil {
 				errs = append(errs, err)
 			}
-			if !gone {
+			if !done {
 				continue
 			}
 		}
@@ -210,19 +207,20 @@ func (p *Pruner) Prune(ctx context.Context, o PruneOptions) ([]LocalImage, error
 	return removed, errors.Join(errs...)
 }
 
+// removable reports whether Prune may remove an image.
 func removable(l LocalImage, o PruneOptions, now time.Time) bool {
 	return l.Keep == "" && (o.Demanded || !l.Manual) && now.Sub(l.UsedAt) >= max(o.MinAge, imageLease)
 }
 
-// removeImage removes one image while it holds the locks of all that it was pulled
-// as, so that no task finds it meanwhile, and looks again at what it knows of it.
-func (p *Pruner) removeImage(ctx context.Context, podman Podman, l LocalImage, o PruneOptions) (gone bool, err error) {
+// removeImage removes one image while it holds the locks of all its records, so that no task
+// finds the image meanwhile. With the locks held, it checks again that the image is unused.
+func (p *Pruner) removeImage(ctx context.Context, podman Podman, l LocalImage, o PruneOptions) (removed bool, err error) {
 	slices.Sort(l.targets) // the order of the locks
 	var held []*state.Lock
 	for _, target := range slices.Compact(l.targets) {
 		lock, err := p.Records.locks.Lock(imageKey(target))
 		if errors.Is(err, state.ErrLocked) {
-			return false, nil // in use this very moment
+			return false, nil // it is being pulled
 		}
 		if err != nil {
 			return false, err
@@ -240,7 +238,7 @@ func (p *Pruner) removeImage(ctx context.Context, podman Podman, l LocalImage, o
 	}
 	err = podman.RemoveUnusedImage(ctx, list[i].image)
 	if errors.Is(err, libpod.Conflict) {
-		return false, nil // a container was made of it
+		return false, nil // a container of it was created meanwhile
 	}
 	if err != nil {
 		return false, err
@@ -255,9 +253,8 @@ func (p *Pruner) removeImage(ctx context.Context, podman Podman, l LocalImage, o
 	return true, errors.Join(errs...)
 }
 
-// Rounds does the rounds of automatic clean-up that come due while a task runs:
-// the first at once, and another each time the interval has passed. A round that has
-// begun when the task ends is done to its end.
+// Rounds prunes automatically while a task runs: at once if it is due, and then after each
+// interval. If running ends during a round, the round is completed first.
 func (p *Pruner) Rounds(ctx, running context.Context) {
 	if !p.Policy.Cleanup {
 		return
@@ -272,25 +269,26 @@ func (p *Pruner) Rounds(ctx, running context.Context) {
 	}
 }
 
-// PruneIfDue does a round of automatic clean-up if the last one, of whatever
-// process, is long enough ago.
+// PruneIfDue prunes automatically if the interval since the last round of any process has
+// passed.
 func (p *Pruner) PruneIfDue(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, pruneLimit)
 	defer cancel()
 	removed, err := p.round(ctx, time.Now().UTC())
 	for _, l := range removed {
-		p.Log.Info("an image that nothing has used for long was removed", "image", l.Target, "bytes", l.Size)
+		p.Log.Info("removed an image that was not used for a long time", "image", l.Target, "bytes", l.Size)
 	}
 	if err != nil && ctx.Err() == nil {
-		p.Log.Warn("not all unused images are removed", "error", err)
+		p.Log.Warn("cannot remove all unused images", "error", err)
 	}
 }
 
+// round prunes if it is due at this time.
 func (p *Pruner) round(ctx context.Context, now time.Time) ([]LocalImage, error) {
 	key := lockKey("image-round", "")
 	lock, err := p.Records.locks.Lock(key)
 	if errors.Is(err, state.ErrLocked) {
-		return nil, nil // another process is removing it
+		return nil, nil // another process prunes
 	}
 	if err != nil {
 		return nil, err
@@ -298,7 +296,7 @@ func (p *Pruner) round(ctx context.Context, now time.Time) ([]LocalImage, error)
 	defer lock.Unlock()
 	var last time.Time
 	if data, err := p.Records.store.Get(key); err == nil {
-		_ = last.UnmarshalText(data) // what cannot be read was long ago
+		_ = last.UnmarshalText(data) // an unreadable time counts as long ago
 	}
 	if since := now.Sub(last); since >= 0 && since < p.Policy.Interval {
 		return nil, nil
@@ -316,9 +314,9 @@ func (p *Pruner) round(ctx context.Context, now time.Time) ([]LocalImage, error)
 	return p.Prune(ctx, PruneOptions{MinAge: p.Policy.MinAge, Limit: p.Policy.PerRound})
 }
 
-// GraphRoot is where Podman keeps images. Podman takes as long to tell as for a small
-// pull (on Debian it asks dpkg for the versions of its helpers), so it is remembered,
-// for each address of Podman; every round of clean-up asks again.
+// GraphRoot returns the directory where Podman stores images. Asking Podman takes as long as
+// a small pull (on Debian it asks dpkg for the versions of its helpers), so the answer is
+// saved for each address of Podman. Each round of pruning refreshes it.
 func (p *Pruner) GraphRoot(ctx context.Context) (string, error) {
 	if root, err := p.Records.store.Get(p.graphRootKey()); err == nil {
 		return string(root), nil
@@ -326,6 +324,7 @@ func (p *Pruner) GraphRoot(ctx context.Context) (string, error) {
 	return p.RefreshGraphRoot(ctx)
 }
 
+// RefreshGraphRoot asks Podman for the directory of its images and saves the answer.
 func (p *Pruner) RefreshGraphRoot(ctx context.Context) (string, error) {
 	host, err := p.Facts.Get(ctx)
 	if err != nil {
@@ -345,9 +344,10 @@ func (p *Pruner) RefreshGraphRoot(ctx context.Context) (string, error) {
 
 func (p *Pruner) graphRootKey() string { return lockKey("graph-root", p.Getenv("CONTAINER_HOST")) }
 
-// MakeRoom cleans up when there is less than MinFree where images are, or when a
-// disk was found to be full, until there is half as much again. It reports whether
-// anything was removed. What goes wrong is logged: the pull itself will tell.
+// MakeRoom removes unused images if less than MinFree is left on the disk of Podman's images,
+// until one and a half times MinFree is free. With full, which means that a pull has filled
+// a disk, it removes as many images as one round may. It reports whether it removed any.
+// Errors are only logged, because the pull reports a full disk.
 func (p *Pruner) MakeRoom(ctx context.Context, full bool) bool {
 	if !p.Policy.Cleanup {
 		return false
@@ -362,7 +362,7 @@ func (p *Pruner) MakeRoom(ctx context.Context, full bool) bool {
 	}
 	var o PruneOptions
 	switch {
-	case full: // though it need not be this disk
+	case full: // perhaps another disk than that of the images
 		o.Limit = p.Policy.PerRound
 	case below(p.Policy.MinFree):
 		o.enough = func() bool { return !below(p.Policy.MinFree * 3 / 2) }
@@ -374,15 +374,15 @@ func (p *Pruner) MakeRoom(ctx context.Context, full bool) bool {
 		p.Log.Warn("an unused image was removed to make room", "image", l.Target, "bytes", l.Size)
 	}
 	if err != nil {
-		p.Log.Warn("making room for an image", "error", err)
+		p.Log.Warn("cannot make room for an image", "error", err)
 	}
 	return len(removed) > 0
 }
 
-// pruneLimit bounds a round of automatic pruning.
+// pruneLimit is how long a round of automatic pruning may take.
 const pruneLimit = 30 * time.Second
 
-// FreeSpace is what the user may still write where dir is, in bytes.
+// FreeSpace returns how many bytes the user may still write to the file system of dir.
 func FreeSpace(dir string) (int64, error) {
 	bytes, _, err := conn.FreeSpace(dir)
 	return int64(bytes), err

@@ -22,7 +22,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Puller brings images into local storage.
+// Puller pulls images into local storage.
 type Puller struct {
 	Log      *slog.Logger
 	Root     fs.FS // the host's files
@@ -35,10 +35,10 @@ type Puller struct {
 	Pruner   *Pruner
 	Records  Records
 	Hub      *ProgressHub
-	flights  flight.Group[job, fetched]
+	flights  flight.Group[job, fetchResult]
 }
 
-// Progress is a step of a pull, to show to users.
+// Progress is a step of a pull, for display.
 type Progress struct {
 	// Image is the name in the task, normalized.
 	Image string
@@ -58,35 +58,35 @@ const (
 	Failed  Phase = "failed"
 )
 
-// job is one image to be brought into local storage.
+// job describes an image that must be in local storage.
 type job struct {
 	ref      images.Ref
-	target   string // what is pulled: name@digest, or the reference
+	target   string // the reference to pull: name@digest if the digest is known
 	pinned   bool   // target has a digest
 	platform images.Platform
-	// credentials is where a login comes from; zero: what is configured.
+	// credentials is the source of the container's credentials; zero means the configured ones.
 	credentials loginSource
-	local       bool // a local copy will do without asking
-	never       bool // only a local copy will do
-	keep        bool
+	local       bool // use a local copy without asking the registry
+	never       bool // do not pull
+	keep        bool // exclude the image from automatic pruning
 }
 
-// fetched is what a job came to.
-type fetched struct {
+// fetchResult is the result of a job.
+type fetchResult struct {
 	id     string
-	pulled bool     // and not there already
-	names  []string // that the image had before
+	pulled bool     // false: the image was in local storage
+	names  []string // the names of an image that was in local storage
 }
 
-// fetch does a job. Callers of one process that want the same share one pull,
-// which ends when the last of them has given up; other processes wait for it.
-func (p *Puller) fetch(ctx context.Context, podman Podman, j job) (fetched, error) {
-	return p.flights.Do(ctx, j, func(ctx context.Context) (got fetched, err error) {
-		tell := &progressReporter{hub: p.Hub, further: p.Progress, image: j.ref.String()}
-		defer func() { tell.end(err) }()
-		lock, err := p.waitLock(ctx, imageKey(j.target), tell)
+// fetch carries out a job. Concurrent calls with the same job share one pull, which is
+// canceled when the contexts of all calls have ended. Other processes wait for the pull.
+func (p *Puller) fetch(ctx context.Context, podman Podman, j job) (fetchResult, error) {
+	return p.flights.Do(ctx, j, func(ctx context.Context) (got fetchResult, err error) {
+		reporter := &progressReporter{hub: p.Hub, also: p.Progress, image: j.ref.String()}
+		defer func() { reporter.end(err) }()
+		lock, err := p.waitLock(ctx, imageKey(j.target), reporter)
 		if err != nil {
-			return fetched{}, err
+			return fetchResult{}, err
 		}
 		defer lock.Unlock()
 		if j.pinned || j.local || j.never {
@@ -94,26 +94,26 @@ func (p *Puller) fetch(ctx context.Context, podman Podman, j job) (fetched, erro
 			wrong := suits(image, j.ref, j.platform)
 			switch {
 			case err == nil && wrong == nil:
-				return fetched{id: image.ID, names: image.Names}, p.found(j, image)
+				return fetchResult{id: image.ID, names: image.Names}, p.found(j, image)
 			case err == nil && j.never:
-				return fetched{}, wrong
+				return fetchResult{}, wrong
 			case err != nil && !errors.Is(err, libpod.NotFound):
-				return fetched{}, err
+				return fetchResult{}, err
 			}
 		}
 		if j.never && j.ref.Local() {
-			return fetched{}, notBuilt(j.ref)
+			return fetchResult{}, notBuilt(j.ref)
 		}
 		if j.never {
-			return fetched{}, notLocal(j.ref.String())
+			return fetchResult{}, notLocal(j.ref.String())
 		}
-		id, err := p.pullNow(ctx, podman, j, tell)
-		return fetched{id: id, pulled: true}, err
+		id, err := p.pullNow(ctx, podman, j, reporter)
+		return fetchResult{id: id, pulled: true}, err
 	})
 }
 
-// suits refuses an image in local storage that is made for another platform than is
-// wanted: under the digest of an index there may be one for each.
+// suits returns an error if an image in local storage is not for the platform. The digest of
+// an index may stand for one image for each platform.
 func suits(image libpod.Image, ref images.Ref, want images.Platform) error {
 	made := images.Platform{OS: image.OS, Architecture: image.Arch}
 	if made.OS == "" || made.Architecture == "" || made.OS == want.OS && made.Architecture == want.Architecture {
@@ -122,28 +122,28 @@ func suits(image libpod.Image, ref images.Ref, want images.Platform) error {
 	return images.Description{Resolution: images.Resolution{Reference: ref.String()}, Variants: []images.Variant{{Platform: made}}}.Check(want)
 }
 
-// found notes that what is wanted is here. The caller holds the target's lock.
+// found records the use of an image in local storage. The caller holds the target's lock.
 func (p *Puller) found(j job, image libpod.Image) error {
 	now, name := time.Now().UTC(), j.ref.String()
 	named := j.ref.Pinned() || slices.Contains(image.Names, name)
 	if j.ref.Pinned() || named && (j.local || j.never) {
-		return p.Records.use(j.target, now) // no registry was asked, and it gets no name
+		return p.Records.use(j.target, now) // the registry was not asked, and the image gets no new name
 	}
 	return p.Records.confirm(j.target, image.ID, name, named, now)
 }
 
-// waitLock takes a lock that processes share, and says so if it has to wait.
-func (p *Puller) waitLock(ctx context.Context, key string, tell *progressReporter) (*state.Lock, error) {
+// waitLock takes a lock that processes share, and reports the phase Waiting if it must wait.
+func (p *Puller) waitLock(ctx context.Context, key string, reporter *progressReporter) (*state.Lock, error) {
 	lock, err := p.Records.locks.Lock(key)
 	if errors.Is(err, state.ErrLocked) {
-		tell.step(Waiting, libpod.Progress{})
+		reporter.step(Waiting, libpod.Progress{})
 		lock, err = p.Records.locks.LockWait(ctx, key)
 	}
 	return lock, err
 }
 
-// pullSlot takes one of the places for pulls that run at once on this host.
-func (p *Puller) pullSlot(ctx context.Context, tell *progressReporter) (*state.Lock, error) {
+// pullSlot takes the lock of one of the slots that limit the concurrent pulls of all processes.
+func (p *Puller) pullSlot(ctx context.Context, reporter *progressReporter) (*state.Lock, error) {
 	n := p.Policy.PullsAtOnce
 	slot := func(i int) string { return lockKey("pull-slot", fmt.Sprint(i)) }
 	for i := range n {
@@ -152,16 +152,16 @@ func (p *Puller) pullSlot(ctx context.Context, tell *progressReporter) (*state.L
 			return lock, err
 		}
 	}
-	// Any place will do; who waits for the same one is spread by the image's name.
-	return p.waitLock(ctx, slot(int(imageKey(tell.image)[0])%n), tell)
+	// Any slot will do. The image's name distributes the waiting pulls over the slots.
+	return p.waitLock(ctx, slot(int(imageKey(reporter.image)[0])%n), reporter)
 }
 
-// pullNow pulls. The caller holds the target's lock.
-func (p *Puller) pullNow(ctx context.Context, podman Podman, j job, tell *progressReporter) (id string, err error) {
+// pullNow pulls an image. The caller holds the target's lock.
+func (p *Puller) pullNow(ctx context.Context, podman Podman, j job, reporter *progressReporter) (id string, err error) {
 	if err := p.checkRuns(j); err != nil {
 		return "", err
 	}
-	slot, err := p.pullSlot(ctx, tell)
+	slot, err := p.pullSlot(ctx, reporter)
 	if err != nil {
 		return "", err
 	}
@@ -170,7 +170,7 @@ func (p *Puller) pullNow(ctx context.Context, podman Podman, j job, tell *progre
 	if err != nil {
 		return "", err
 	}
-	target, err := images.ParseRef(j.target) // a digest may have mirrors that a tag has not
+	target, err := images.ParseRef(j.target) // mirrors may be configured for digests only
 	if err != nil {
 		return "", err
 	}
@@ -179,23 +179,23 @@ func (p *Puller) pullNow(ctx context.Context, podman Podman, j job, tell *progre
 		return "", err
 	}
 	p.Pruner.MakeRoom(ctx, false)
-	var book PulledImage
+	var record PulledImage
 	var before func(id string) bool
 	both, first := errgroup.WithContext(ctx)
 	both.Go(func() error { return p.checkPlatform(first, j, given) })
-	both.Go(func() (err error) { book, before, err = p.beginPull(first, podman, j); return err })
+	both.Go(func() (err error) { record, before, err = p.beginPull(first, podman, j); return err })
 	if err := both.Wait(); err != nil {
 		return "", err
 	}
 	options := libpod.PullOptions{
 		Login:    libpod.Login{Username: login.Username, Password: login.Password, IdentityToken: login.IdentityToken},
 		AuthFile: authFile, FirstByte: p.Policy.FirstByte, Idle: p.Policy.Idle,
-		Progress: func(p libpod.Progress) { tell.step(Pulling, p) },
+		Progress: func(p libpod.Progress) { reporter.step(Pulling, p) },
 	}
 	if j.platform != images.Here() {
 		options.OS, options.Arch = j.platform.OS, j.platform.Architecture
 	}
-	tell.step(Pulling, libpod.Progress{})
+	reporter.step(Pulling, libpod.Progress{})
 	id, err = podman.Pull(ctx, j.target, options)
 	if errors.Is(err, libpod.NoSpace) && p.Pruner.MakeRoom(ctx, true) {
 		id, err = podman.Pull(ctx, j.target, options)
@@ -204,14 +204,14 @@ func (p *Puller) pullNow(ctx context.Context, podman Podman, j job, tell *progre
 		return "", err
 	}
 	p.Fail.AtEffect(failpoint.MidEffect, lifecycle.PullImage{})
-	if err := p.endPull(book, id, before(id)); err != nil {
+	if err := p.endPull(record, id, before(id)); err != nil {
 		return "", err
 	}
 	return id, checkPulled(ctx, podman, j, id)
 }
 
-// checkPulled refuses an image that turned out to be for another platform: a registry that
-// has only one may give it whatever was asked for.
+// checkPulled returns an error if a pulled image is for another platform. A registry that has
+// a single image for a reference returns it for every platform.
 func checkPulled(ctx context.Context, podman Podman, j job, id string) error {
 	image, err := podman.Image(ctx, id)
 	if err != nil {
@@ -220,38 +220,39 @@ func checkPulled(ctx context.Context, podman Podman, j job, id string) error {
 	return suits(image, j.ref, j.platform)
 }
 
-// checkRuns refuses an image for a platform whose programs this host cannot run.
+// checkRuns returns an error if this host cannot run programs of the job's platform.
 func (p *Puller) checkRuns(j job) error {
 	emulator, err := images.RunsOn(p.Root, images.Here(), j.platform)
 	if err != nil {
 		return fmt.Errorf("pull %s: %w", j.ref, err)
 	}
 	if emulator != "" {
-		p.Log.Info("the image is for another architecture and runs with emulation, which is slow", "image", j.ref.String(), "platform", j.platform.String(), "emulator", emulator)
+		p.Log.Info("the image is for another architecture and runs with slow emulation", "image", j.ref.String(), "platform", j.platform.String(), "emulator", emulator)
 	}
 	return nil
 }
 
-// checkPlatform refuses an image that is known to be for another platform before
-// anything of it is pulled. What the registry does not say now it says to Podman.
+// checkPlatform returns an error if the registry describes the image as one for another
+// platform, before anything is pulled. If the registry fails now, the pull reports it.
 func (p *Puller) checkPlatform(ctx context.Context, j job, login images.Login) error {
 	if !j.pinned {
 		return nil
 	}
-	// It is a courtesy, for which a registry that hangs is not waited long.
+	// The check is optional, so it does not wait long for a registry that hangs.
 	limited, cancel := context.WithTimeout(ctx, p.Policy.Idle)
 	defer cancel()
 	d, err := p.Registry.Describe(limited, j.target, login, j.platform)
 	if err != nil {
-		p.Log.Debug("the platforms of an image are not known before its pull", "image", j.target, "error", err)
+		p.Log.Debug("cannot check the platform of an image before its pull", "image", j.target, "error", err)
 		return ctx.Err()
 	}
 	return d.Check(j.platform)
 }
 
-// beginPull writes down that a pull begins, and returns the record and a function that reports
-// whether an image was there before it. Where Podman cannot list its images, because one of them is
-// broken, all count as such, and podtask will not remove the one that it pulls.
+// beginPull writes the record of a pull that begins. It returns the record and a function that
+// reports whether an image was in local storage before the pull. If Podman cannot list its
+// images because one of them is broken, before is always true, so podtask does not remove the
+// pulled image.
 func (p *Puller) beginPull(ctx context.Context, podman Podman, j job) (m PulledImage, before func(id string) bool, err error) {
 	now := time.Now().UTC()
 	m, found, err := p.Records.Find(j.target)
@@ -261,7 +262,7 @@ func (p *Puller) beginPull(ctx context.Context, podman Podman, j job) (m PulledI
 	if !found {
 		m = PulledImage{Target: j.target, BegunAt: now}
 	}
-	m.Reference, m.Given, m.Asked = j.ref.String(), nil, nil // other names went with the image
+	m.Reference, m.Given, m.Asked = j.ref.String(), nil, nil // the image lost its other names
 	m.UsedAt = now
 	m.Kept = j.keep
 	local, err := podman.Images(ctx)
@@ -279,8 +280,8 @@ func (p *Puller) beginPull(ctx context.Context, podman Podman, j job) (m PulledI
 	return m, before, p.Records.Write(m)
 }
 
-// endPull writes down that a pull has ended well. An image is podtask's to remove
-// if it was not there before; or if it was, because podtask had pulled it.
+// endPull completes the record after a successful pull. podtask may remove the image if it
+// was not in local storage before, or if podtask had pulled it before.
 func (p *Puller) endPull(m PulledImage, id string, before bool) error {
 	m.Ours = !before || p.ours(id)
 	m.ID, m.PulledAt = id, time.Now().UTC()
@@ -288,13 +289,13 @@ func (p *Puller) endPull(m PulledImage, id string, before bool) error {
 	return p.Records.Write(m)
 }
 
-// ours reports whether podtask pulled the image that has this id.
+// ours reports whether podtask pulled the image with this ID.
 func (p *Puller) ours(id string) bool {
 	return slices.ContainsFunc(p.Records.all(), func(m PulledImage) bool { return m.ID == id && m.Ours })
 }
 
-// Pull brings the image into local storage by digest and gives it the name the
-// user wrote. An image that is there by that digest is not pulled again.
+// Pull pulls an image by its digest and gives it the name that the user wrote. An image that
+// local storage has with that digest is not pulled again.
 func (p *Puller) Pull(ctx context.Context, s lifecycle.State, e lifecycle.PullImage) (lifecycle.Result, error) {
 	podman, err := p.Podman(ctx)
 	if err != nil {
@@ -326,6 +327,7 @@ func (p *Puller) Mounted(ctx context.Context, s lifecycle.State, m taskdef.Image
 	return got.id, err
 }
 
+// pull is Pull without the health check of the image.
 func (p *Puller) pull(ctx context.Context, podman Podman, s lifecycle.State, e lifecycle.PullImage) (lifecycle.Result, error) {
 	ref, err := images.ParseRef(e.Ref)
 	if err != nil {
@@ -339,8 +341,8 @@ func (p *Puller) pull(ctx context.Context, podman Podman, s lifecycle.State, e l
 		behavior = lifecycle.PullNever
 	}
 	if behavior == lifecycle.PullDefault && e.Digest == "" && !s.Task.Containers[e.Index].Unpinned {
-		// The registry did not give the digest. A local copy will do, and without one Podman need not try
-		// for long what has just failed.
+		// The registry did not return the digest. A local copy is good enough. Without one, an
+		// unreachable registry is reported now, before Podman retries for long.
 		if image, err := localCopy(ctx, podman, ref); err == nil && suits(image, ref, platform(s.Task)) == nil {
 			return lifecycle.Result{ImageID: image.ID, Source: lifecycle.SourceCache, Digest: p.Resolver.localDigest(ref, image)}, nil
 		}
@@ -355,24 +357,24 @@ func (p *Puller) pull(ctx context.Context, podman Podman, s lifecycle.State, e l
 	if err == nil {
 		source := lifecycle.SourceRegistry
 		if local && !got.pulled {
-			source = lifecycle.SourceCache // it was not compared with the registry
+			source = lifecycle.SourceCache // the registry was not asked
 		}
 		return lifecycle.Result{ImageID: got.id, Source: source, Digest: e.Digest}, tagBack(ctx, podman, ref, got)
 	}
 	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
 	if late {
-		err = fmt.Errorf("pull %s: not done after %v, which is the most it may take (pull-timeout); check the network and the registry: %w", e.Ref, p.Policy.PullLimit, ctx.Err())
+		err = fmt.Errorf("pull %s: not done within %v (pull-timeout); check the network and the registry: %w", e.Ref, p.Policy.PullLimit, ctx.Err())
 	}
 	if behavior == lifecycle.PullDefault && (late || ctx.Err() == nil) && !distrusted(err) {
 		if image, localErr := localCopy(ctx, podman, ref); localErr == nil && suits(image, ref, platform(s.Task)) == nil {
-			p.Log.Warn("image could not be pulled, the local copy is used", "image", e.Ref, "error", err)
+			p.Log.Warn("cannot pull an image; using the local copy", "image", e.Ref, "error", err)
 			return lifecycle.Result{ImageID: image.ID, Source: lifecycle.SourceCache, Digest: p.Resolver.localDigest(ref, image)}, nil
 		}
 	}
 	return lifecycle.Result{}, err
 }
 
-// reachableLimit is how long a registry may take to show that it is there.
+// reachableLimit is how long a registry may take to answer before it counts as unreachable.
 const reachableLimit = 4 * time.Second
 
 // reachable returns an error if the registry of an image cannot be reached at all.
@@ -387,7 +389,7 @@ func (p *Puller) reachable(ctx context.Context, s lifecycle.State, e lifecycle.P
 	return nil
 }
 
-// localCopy finds an image in local storage, even where the time for its pull has passed.
+// localCopy returns an image in local storage, even if ctx has ended.
 func localCopy(ctx context.Context, podman Podman, ref images.Ref) (libpod.Image, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), localLimit)
 	defer cancel()
@@ -397,14 +399,13 @@ func localCopy(ctx context.Context, podman Podman, ref images.Ref) (libpod.Image
 // localLimit is how long Podman may take to find a local copy.
 const localLimit = 30 * time.Second
 
-// distrusted reports whether an image was refused for what it is: the signature policy
-// does not accept it, or its content is not what the digest says. No local copy gets
-// around that, unlike a registry that is away.
+// distrusted reports whether an image was refused because the signature policy does not accept
+// it or its content does not match its digest. A local copy must not be used instead.
 func distrusted(err error) bool {
 	return errors.Is(err, libpod.Untrusted) || errors.Is(err, libpod.WrongContent)
 }
 
-// jobOf is what a pull for a task has to do.
+// jobOf returns the job of a pull for a task.
 func jobOf(s lifecycle.State, e lifecycle.PullImage, ref images.Ref, behavior lifecycle.PullBehavior) job {
 	j := job{
 		ref: ref, target: ref.String(), platform: platform(s.Task),
@@ -417,16 +418,16 @@ func jobOf(s lifecycle.State, e lifecycle.PullImage, ref images.Ref, behavior li
 	return j
 }
 
-// tagBack names an image that was pulled by digest as the user wrote it.
-func tagBack(ctx context.Context, podman Podman, ref images.Ref, got fetched) error {
+// tagBack gives an image that was pulled by digest the name that the user wrote.
+func tagBack(ctx context.Context, podman Podman, ref images.Ref, got fetchResult) error {
 	if ref.Pinned() || slices.Contains(got.names, ref.String()) {
 		return nil
 	}
 	return podman.Tag(ctx, got.id, ref.String())
 }
 
-// imageCheck is the health check of an image in local storage; nil for none. What
-// the image leaves open has Docker's defaults.
+// imageCheck returns the health check of an image in local storage, with Docker's defaults for
+// unset values; nil if the image has none.
 func imageCheck(ctx context.Context, podman Podman, id string) (*taskdef.HealthCheck, error) {
 	image, err := podman.Image(ctx, id)
 	if err != nil || image.Health == nil {

@@ -13,45 +13,45 @@ import (
 	"github.com/podtask/podtask/internal/state"
 )
 
-// Records holds the records of pulled images, one for each target. The records
-// are shared by all processes of the user; who writes one holds its lock.
+// Records stores a record of each target that podtask pulled. All processes of the user share
+// the records; a process writes one only while it holds its lock.
 type Records struct {
 	store *state.Store
 	locks *state.Locks
 }
 
-// PulledImage is what podtask remembers of an image that it pulled. Podman cannot
-// tell who pulled an image, nor when it was last used.
+// PulledImage is the record of an image that podtask pulled. Podman records neither who pulled
+// an image nor when it was last used.
 type PulledImage struct {
-	// Reference is the name in the task, normalised; empty if the image was there
-	// already, by that name.
+	// Reference is the name in the task, normalized; empty if the image was already in local
+	// storage under that name.
 	Reference string `json:"reference"`
-	// Given are further names that podtask gave it, because other tags led to it.
+	// Given are further names that podtask gave the image, because other tags resolve to it.
 	Given []string `json:"given,omitempty"`
-	// Asked are names, not given by podtask, for which the registry said that this is
-	// the image.
+	// Asked are names that the image had already and that the registry resolves to it.
 	Asked []string `json:"asked,omitempty"`
-	// Target is what was pulled: name@digest, or Reference where no digest was known.
+	// Target is the reference that was pulled: name@digest, or Reference if the digest was
+	// not known.
 	Target string `json:"target"`
 	// ID is Podman's; empty until the pull has ended.
 	ID string `json:"id,omitempty"`
-	// BegunAt is before the pull, PulledAt after it; zero if it has never ended.
+	// BegunAt is the time before the pull, PulledAt the time after it. PulledAt is zero if no
+	// pull has succeeded.
 	BegunAt  time.Time `json:"begunAt"`
 	PulledAt time.Time `json:"pulledAt,omitzero"`
-	// UsedAt is when a task last was about to make a container of it, give or take
-	// a minute.
+	// UsedAt is when a task last needed the image to create a container, to the minute.
 	UsedAt time.Time `json:"usedAt"`
-	// Ours: the image was not in local storage before. Only such an image is ever
-	// removed.
+	// Ours: the image was not in local storage before. Only such images are removed.
 	Ours bool `json:"ours,omitempty"`
-	// Kept: pulled by a task with prefer-cached, for which the ECS agent turns its
-	// automatic clean-up off.
+	// Kept: a task with prefer-cached pulled the image. The ECS agent turns automatic clean-up
+	// off in that mode.
 	Kept bool `json:"kept,omitempty"`
 }
 
-// usePrecision bounds how often the use of an image is written down.
+// usePrecision is the minimum time between two updates of UsedAt.
 const usePrecision = time.Minute
 
+// OpenRecords opens the records in a directory.
 func OpenRecords(dir string, fsys state.FS) (Records, error) {
 	store, err := state.OpenIn(dir, fsys)
 	if err != nil {
@@ -70,18 +70,19 @@ func lockKey(kind, name string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
+// imageKey is the key of a target's record and lock.
 func imageKey(target string) string { return lockKey("image", target) }
 
-// Find returns the record of a target. A damaged one counts as none: the image
-// then just is not podtask's to remove.
-func (b Records) Find(target string) (m PulledImage, found bool, err error) {
-	data, err := b.store.Get(imageKey(target))
+// Find returns the record of a target. A damaged record counts as none, so the image is not
+// removed.
+func (r Records) Find(target string) (m PulledImage, found bool, err error) {
+	data, err := r.store.Get(imageKey(target))
 	var bad *state.CorruptError
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.As(err, &bad):
 		return PulledImage{}, false, nil
 	case err != nil:
-		return PulledImage{}, false, fmt.Errorf("read what is known of image %s: %w", target, err)
+		return PulledImage{}, false, fmt.Errorf("read the record of image %s: %w", target, err)
 	case json.Unmarshal(data, &m) != nil || m.Target != target:
 		return PulledImage{}, false, nil
 	}
@@ -89,34 +90,34 @@ func (b Records) Find(target string) (m PulledImage, found bool, err error) {
 }
 
 // Write replaces the record of m.Target, whose lock the caller holds.
-func (b Records) Write(m PulledImage) error {
+func (r Records) Write(m PulledImage) error {
 	data, err := json.Marshal(m)
 	if err != nil {
 		return err
 	}
-	if err := b.store.Put(imageKey(m.Target), data); err != nil {
-		return fmt.Errorf("write down image %s: %w", m.Target, err)
+	if err := r.store.Put(imageKey(m.Target), data); err != nil {
+		return fmt.Errorf("write the record of image %s: %w", m.Target, err)
 	}
 	return nil
 }
 
-// all returns the records that can be read.
-func (b Records) all() []PulledImage {
+// all returns the readable records.
+func (r Records) all() []PulledImage {
 	var out []PulledImage
-	for r, err := range b.store.All(nil) {
+	for found, err := range r.store.All(nil) {
 		var m PulledImage
-		if err == nil && json.Unmarshal(r.Data, &m) == nil && imageKey(m.Target) == r.Key {
+		if err == nil && json.Unmarshal(found.Data, &m) == nil && imageKey(m.Target) == found.Key {
 			out = append(out, m)
 		}
 	}
 	return out
 }
 
-// PulledBefore reports whether podtask itself has pulled this name successfully
-// (ECS: once), or found that there was nothing to pull. What was loaded or pulled by
-// others does not count.
-func (b Records) PulledBefore(reference string) bool {
-	for _, m := range b.all() {
+// PulledBefore reports whether podtask has pulled this name, or has found the image that the
+// registry resolves it to in local storage. Images that others pulled or loaded do not count
+// (ECS: pull behavior once).
+func (r Records) PulledBefore(reference string) bool {
+	for _, m := range r.all() {
 		known := m.Reference == reference || slices.Contains(m.Given, reference) || slices.Contains(m.Asked, reference)
 		if known && !m.PulledAt.IsZero() {
 			return true
@@ -125,11 +126,11 @@ func (b Records) PulledBefore(reference string) bool {
 	return false
 }
 
-// confirm notes that an image is about to be used that is here and that the registry was
-// asked about: for once that is a pull. Where named is false, podtask gives it the name.
-// The caller holds the target's lock.
-func (b Records) confirm(target, id, reference string, named bool, at time.Time) error {
-	m, found, err := b.Find(target)
+// confirm records the use of an image in local storage to which the registry resolves the
+// reference. It counts as a pull for PulledBefore. named is false if podtask gives the image
+// the name. The caller holds the target's lock.
+func (r Records) confirm(target, id, reference string, named bool, at time.Time) error {
+	m, found, err := r.Find(target)
 	if err != nil {
 		return err
 	}
@@ -142,7 +143,7 @@ func (b Records) confirm(target, id, reference string, named bool, at time.Time)
 		m.Given = append(m.Given, reference)
 	}
 	if found && !m.PulledAt.IsZero() && len(m.Given)+len(m.Asked) == before {
-		return b.use(target, at)
+		return r.use(target, at)
 	}
 	if !found {
 		m.Target, m.BegunAt = target, at
@@ -151,17 +152,16 @@ func (b Records) confirm(target, id, reference string, named bool, at time.Time)
 		m.PulledAt = at
 	}
 	m.ID, m.UsedAt = id, at
-	return b.Write(m)
+	return r.Write(m)
 }
 
-// use notes that an image is about to be used, if podtask pulled it. The caller
-// holds the target's lock; the note is what keeps a clean-up away until the task's
-// record names the image.
-func (b Records) use(target string, at time.Time) error {
-	m, found, err := b.Find(target)
+// use records the use of an image, if it has a record. That keeps the image until the record
+// of the task names it. The caller holds the target's lock.
+func (r Records) use(target string, at time.Time) error {
+	m, found, err := r.Find(target)
 	if err != nil || !found || at.Sub(m.UsedAt) < usePrecision {
 		return err
 	}
 	m.UsedAt = at
-	return b.Write(m)
+	return r.Write(m)
 }

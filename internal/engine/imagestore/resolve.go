@@ -28,15 +28,15 @@ type Resolver struct {
 	// AWS reads credentials from the source aws:; nil: there is none.
 	AWS secretsource.AWS
 	// Timeout is how long a program may take to print credentials; 0 means the default of
-	// package secrets.
+	// package secretsource.
 	Timeout time.Duration
 
 	local flight.Group[string, libpod.Image]
 }
 
-// Digest returns the current digest of ref, according to the pull behavior of s and with
-// the credentials of its first container that has this image. If local copies are
-// preferred, it is that of the local copy. It is empty for a local image without a digest,
+// Digest returns the digest to which ref resolves now, with the pull behavior of s and the
+// credentials of its first container that has this image. If the behavior prefers local
+// copies, it is the digest of the local copy. It is empty for a local image without a digest
 // and for a container that is not pinned.
 func (r *Resolver) Digest(ctx context.Context, s lifecycle.State, ref string) (string, error) {
 	i := slices.IndexFunc(s.Task.Containers, func(c taskdef.Container) bool { return c.Image == ref })
@@ -47,8 +47,8 @@ func (r *Resolver) Digest(ctx context.Context, s lifecycle.State, ref string) (s
 	return answer.Digest, err
 }
 
-// Resolve finds the digest of an image: in local storage if the pull behavior prefers
-// that, else in the registry (ECS: pullContainerManifest).
+// Resolve returns the digest of an image: from local storage if the pull behavior prefers
+// local copies, otherwise from the registry (ECS: pullContainerManifest).
 func (r *Resolver) Resolve(ctx context.Context, s lifecycle.State, e lifecycle.ResolveImage) (lifecycle.Result, error) {
 	if s.Task.Containers[e.Index].Unpinned {
 		return lifecycle.Result{}, nil
@@ -62,7 +62,7 @@ func (r *Resolver) Resolve(ctx context.Context, s lifecycle.State, e lifecycle.R
 		return r.resolveLocal(ctx, ref, behavior)
 	}
 	if _, ok := r.built(ctx, ref, behavior); ok {
-		return lifecycle.Result{}, nil // what was built here has no digest of a registry
+		return lifecycle.Result{}, nil // a locally built image has no registry's digest
 	}
 	if r.prefersLocal(behavior, ref) {
 		image, err := r.localImage(ctx, ref.String())
@@ -82,7 +82,7 @@ func (r *Resolver) Resolve(ctx context.Context, s lifecycle.State, e lifecycle.R
 	}
 	res, err := r.Registry.Resolve(ctx, e.Ref, login)
 	if err != nil && behavior == lifecycle.PullDefault && ctx.Err() == nil {
-		// With a local copy one failed attempt is enough: the error is a permanent one, whatever it was.
+		// If there is a local copy, the registry is asked only once, so the error is permanent.
 		if image, localErr := r.localImage(ctx, ref.String()); localErr == nil && suits(image, ref, platform(s.Task)) == nil {
 			return lifecycle.Result{}, fmt.Errorf("%v; the local copy is used", err)
 		}
@@ -90,7 +90,8 @@ func (r *Resolver) Resolve(ctx context.Context, s lifecycle.State, e lifecycle.R
 	return lifecycle.Result{Digest: res.Digest}, err
 }
 
-// resolveLocal finds an image of localhost/, which is no registry: Podman has it, or nothing does.
+// resolveLocal resolves an image of localhost/. That is not a registry, so the image must be in
+// local storage.
 func (r *Resolver) resolveLocal(ctx context.Context, ref images.Ref, behavior lifecycle.PullBehavior) (lifecycle.Result, error) {
 	if behavior == lifecycle.PullAlways {
 		return lifecycle.Result{}, fmt.Errorf("%s cannot be pulled always: localhost/ names no registry; choose another --pull, or push the image to a registry and name that", ref)
@@ -105,12 +106,13 @@ func (r *Resolver) resolveLocal(ctx context.Context, ref images.Ref, behavior li
 	return lifecycle.Result{Digest: r.localDigest(ref, image)}, nil
 }
 
+// notBuilt is the error for an image of localhost/ that is not in local storage.
 func notBuilt(ref images.Ref) error {
 	return fmt.Errorf("%s is not in local storage, and localhost/ names no registry: `podman build -t %s .` builds it", ref, ref)
 }
 
-// built returns the image that was built here under a short name, as Podman resolves it: localhost/app:1
-// for app:1. It is not looked for if the image must be pulled.
+// built returns the locally built image that Podman resolves a short name to, which is
+// localhost/app:1 for app:1. There is none if the image must be pulled.
 func (r *Resolver) built(ctx context.Context, ref images.Ref, behavior lifecycle.PullBehavior) (libpod.Image, bool) {
 	local, short := ref.Built()
 	if !short || behavior == lifecycle.PullAlways {
@@ -120,12 +122,12 @@ func (r *Resolver) built(ctx context.Context, ref images.Ref, behavior lifecycle
 	if err != nil {
 		return libpod.Image{}, false
 	}
-	r.Log.Debug("a short name is that of an image that was built here", "image", ref.String(), "local", local.String())
+	r.Log.Debug("a short name resolves to a locally built image", "image", ref.String(), "local", local.String())
 	return image, true
 }
 
-// localImage returns an image of local storage. Containers of a task that have the same one, and
-// ask at the same time, share the answer.
+// localImage returns an image in local storage. Concurrent calls for the same reference share
+// one call of Podman.
 func (r *Resolver) localImage(ctx context.Context, ref string) (libpod.Image, error) {
 	return r.local.Do(ctx, ref, func(ctx context.Context) (libpod.Image, error) {
 		podman, err := r.Podman(ctx)
@@ -136,12 +138,13 @@ func (r *Resolver) localImage(ctx context.Context, ref string) (libpod.Image, er
 	})
 }
 
+// notLocal is the error for an image that is not in local storage and must not be pulled.
 func notLocal(ref string) error {
 	return fmt.Errorf("%s is not in local storage and must not be pulled (--pull never): `podman pull` it first, or choose another --pull", ref)
 }
 
-// prefersLocal reports whether a local copy is used without asking the registry; with once
-// only if podtask itself has pulled the name before.
+// prefersLocal reports whether a local copy is used without asking the registry. With pull
+// behavior once, that requires that podtask has pulled the name before.
 func (r *Resolver) prefersLocal(b lifecycle.PullBehavior, ref images.Ref) bool {
 	switch b {
 	case lifecycle.PullNever, lifecycle.PullPreferCached:
@@ -153,13 +156,13 @@ func (r *Resolver) prefersLocal(b lifecycle.PullBehavior, ref images.Ref) bool {
 	}
 }
 
-// localDigest returns the digest by which a local image was pulled from the reference's
-// repository. It is empty for an image that was built or loaded, and for one that was
-// pulled under other names only, which is logged.
+// localDigest returns the digest with which a local image was pulled from the reference's
+// repository. It is empty for an image that was built or loaded. It is also empty for an
+// image that was pulled only under other names, which is logged.
 func (r *Resolver) localDigest(ref images.Ref, image libpod.Image) string {
 	digest, err := images.LocalDigest(ref, image.RepoDigests)
 	if err != nil {
-		r.Log.Warn("the digest of a local image is not known", "image", ref.String(), "error", err)
+		r.Log.Warn("cannot determine the digest of a local image", "image", ref.String(), "error", err)
 	}
 	return digest
 }
@@ -171,13 +174,14 @@ func (e *CredentialsError) Error() string { return "registry credentials: " + e.
 
 func (e *CredentialsError) Unwrap() error { return e.err }
 
-// loginSource is where a container's own credentials come from, and what a program is told;
-// the zero one is none.
+// loginSource is the source of a container's own credentials, with the values that are passed
+// to a program. The zero value means that there are none.
 type loginSource struct {
 	source string
 	asked  secretsource.Asked
 }
 
+// credentials returns the source of the credentials of container i.
 func credentials(s lifecycle.State, i int) loginSource {
 	login := s.Task.Containers[i].RepositoryCredentials
 	if login == nil {
@@ -186,8 +190,8 @@ func credentials(s lifecycle.State, i int) loginSource {
 	return loginSource{login.Source, secretsource.Asked{Reference: cmp.Or(login.ID, login.ValueFrom), TaskID: s.ID, Family: s.Task.Family, TaskRole: s.Task.Identity.TaskRoleARN, ExecutionRole: s.Task.Identity.ExecutionRoleARN}}
 }
 
-// login reads credentials for the registry of ref, right before they are used; zero for no
-// source. They are not kept.
+// login reads the credentials for the registry of ref. They are not stored. Without a source
+// they are zero.
 func (r *Resolver) login(ctx context.Context, l loginSource, ref images.Ref) (images.Login, error) {
 	if l.source == "" {
 		return images.Login{}, nil
@@ -230,7 +234,8 @@ func platform(t taskdef.Task) images.Platform {
 	return p
 }
 
-// Describe asks the registry about a reference, with quick only for its digest. The error is an *images.Error.
+// Describe returns what the registry reports about a reference; with quick, only its digest.
+// The error is an *images.Error.
 func (r *Resolver) Describe(ctx context.Context, ref string, want images.Platform, quick bool) (images.Description, error) {
 	if quick {
 		r, err := r.Registry.Resolve(ctx, ref, images.Login{})
@@ -239,7 +244,7 @@ func (r *Resolver) Describe(ctx context.Context, ref string, want images.Platfor
 	return r.Registry.Describe(ctx, ref, images.Login{}, want)
 }
 
-// Podman is the local image store, which is the user's.
+// Podman is the part of *libpod.Client that manages images in local storage.
 type Podman interface {
 	Image(ctx context.Context, ref string) (libpod.Image, error)
 	Pull(ctx context.Context, ref string, o libpod.PullOptions) (string, error)
@@ -253,7 +258,7 @@ type SecretReader interface {
 	Secret(ctx context.Context, name string) ([]byte, error)
 }
 
-// Registry answers questions about images; *images.Resolver is one.
+// Registry resolves and describes images; *images.Resolver implements it.
 type Registry interface {
 	Resolve(ctx context.Context, ref string, login images.Login) (images.Resolution, error)
 	Describe(ctx context.Context, ref string, login images.Login, want images.Platform) (images.Description, error)
