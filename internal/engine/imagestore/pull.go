@@ -363,7 +363,7 @@ func (p *Puller) pull(ctx context.Context, podman Podman, s lifecycle.State, e l
 	}
 	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
 	if late {
-		err = fmt.Errorf("pull %s: not done within %v (pull-timeout); check the network and the registry: %w", e.Ref, p.Policy.PullLimit, ctx.Err())
+		err = fmt.Errorf("pull %s: not done after %v (pull-timeout); check the network and the registry: %w", e.Ref, p.Policy.PullLimit, ctx.Err())
 	}
 	if behavior == lifecycle.PullDefault && (late || ctx.Err() == nil) && !distrusted(err) {
 		if image, localErr := localCopy(ctx, podman, ref); localErr == nil && suits(image, ref, platform(s.Task)) == nil {

@@ -14,22 +14,22 @@ import (
 	"github.com/containers/podman/v5/pkg/bindings/network"
 )
 
-// If Podman's service is killed while it sets up the network of a container, its address may
-// stay assigned until the network is removed. A container that never ran is created again with
-// OwnNetwork.Spare. One that has run keeps its files: it is connected to the network again, with
-// another address and the same hardware address, which tells the address that it lacks.
+// If Podman's service is killed while it sets up the network of a container, the container's
+// address may stay assigned until the network is removed. A container that never ran is created
+// again with OwnNetwork.Spare. A container that has run must keep its files, so it is connected
+// to the network again with another address. It keeps its hardware address, from which the
+// missing address is derived.
 
-// allocated is how Podman refuses an address that is assigned.
+// allocated matches Podman's error for an address that is already assigned.
 var allocated = regexp.MustCompile(`requested ip address \S+ is already allocated`)
 
-// heldAddress reports whether err is about an address that Podman keeps.
+// heldAddress reports whether err is about an address that is still assigned.
 func heldAddress(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Class == Interrupted && allocated.MatchString(e.Cause)
 }
 
-// moveAddress gives a container that has exited another address on the only network that it
-// is connected to.
+// moveAddress gives a container that has exited another address on its only network.
 func (c *Client) moveAddress(ctx context.Context, name string, on OwnNetwork) error {
 	data, err := c.inspect(ctx, name)
 	if err != nil {
@@ -47,8 +47,8 @@ func (c *Client) moveAddress(ctx context.Context, name string, on OwnNetwork) er
 	return c.connect(ctx, name, on)
 }
 
-// disconnected returns Observed.Disconnected. If the container is not initialized, Podman tells
-// of a network that has the name of the mode, and nothing else.
+// disconnected returns Observed.Disconnected. For a container that is not initialized, Podman
+// reports a network with the name of the network mode and without any details.
 func disconnected(data *define.InspectContainerData) bool {
 	if labelsOf(data)[TaskLabel] == "" || data.HostConfig == nil || data.HostConfig.NetworkMode != "bridge" || data.NetworkSettings == nil {
 		return false
@@ -61,8 +61,8 @@ func disconnected(data *define.InspectContainerData) bool {
 	return true
 }
 
-// connect connects a container that does not run to a network, with another address than that
-// of its place.
+// connect connects a container that is not running to a network, with another address than
+// that of its place.
 func (c *Client) connect(ctx context.Context, name string, on OwnNetwork) error {
 	options := types.PerNetworkOptions{Aliases: on.Aliases}
 	found, err := c.network(ctx, on.Network)
@@ -88,15 +88,16 @@ func (c *Client) connect(ctx context.Context, name string, on OwnNetwork) error 
 	})
 }
 
-// otherAddress returns an address in the upper half of a subnet, where those of no member are.
+// otherAddress returns a random address in the upper half of a subnet, where no member has its
+// address.
 func otherAddress(subnet types.Subnet) (net.IP, error) {
 	ones, bits := subnet.Subnet.Mask.Size()
 	half := 1 << max(min(bits-ones, 16)-1, 0)
 	return addressOf(subnet, half+rand.IntN(max(half-4, 1)))
 }
 
-// missingOf returns Observed.Missing. A container that was created with OwnNetwork.Spare has a
-// label with it; of another one the hardware address tells the address that it should have.
+// missingOf returns Observed.Missing: from the label of a container that was created with
+// OwnNetwork.Spare, otherwise from the hardware address, which contains the original address.
 func missingOf(data *define.InspectContainerData) (missing []netip.Prefix) {
 	labels := labelsOf(data)
 	for _, text := range strings.Fields(labels[missingLabel]) {

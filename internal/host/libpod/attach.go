@@ -12,13 +12,14 @@ import (
 	"github.com/containers/podman/v5/pkg/bindings/containers"
 )
 
-// AttachContainer connects to the main program of a running container; terminal says whether it
-// has one. Input is passed on only if the container was created with Stdin. When ctx ends, the
-// stream is closed. The class is NotRunning if the container is not running.
+// AttachContainer connects to the main program of a running container; terminal says whether
+// the container has a terminal. Input is passed on only if the container was created with
+// Stdin. When ctx ends, the stream is closed. The class is NotRunning if the container is not
+// running.
 func (c *Client) AttachContainer(ctx context.Context, name string, terminal, stdin bool) (*ExecStream, error) {
 	query := url.Values{"stream": {"true"}, "stdout": {"true"}, "stderr": {"true"}, "logs": {"false"}, "stdin": {strconv.FormatBool(stdin)}}
-	// What the program writes first may look like an error of Podman, and is none.
-	stream := &ExecStream{client: c, ctx: ctx, id: name, terminal: terminal, begun: true}
+	// The first output may look like an error of Podman, but Podman writes none here.
+	stream := &ExecStream{client: c, ctx: ctx, id: name, terminal: terminal, hasOutput: true}
 	err := c.await(ctx, "attach to container", name, func(ctx context.Context) error {
 		return stream.open(ctx, nil, query, "/containers/%s/attach", name)
 	})
@@ -42,15 +43,15 @@ func (c *Client) ResizeContainer(ctx context.Context, name string, size Size) er
 	})
 }
 
-// resizeAgain is when the last size of a terminal is sent once more.
+// resizeAgain is the pause before the last size of a terminal is sent a second time.
 const resizeAgain = 500 * time.Millisecond
 
-// resize calls set, which sets the size of a terminal. conmon may lose a size that comes soon after
-// another, as when a window is dragged, so the last one is set once more, as long as ctx lasts.
+// resize calls set, which sets the size of a terminal. conmon may lose a size that follows soon
+// after another, as when a window is dragged, so the last size is set a second time.
 func (c *Client) resize(ctx context.Context, id string, set func(context.Context) error) error {
 	err := set(ctx)
 	if err == nil {
-		c.resizes.after(resizeAgain, id, func() { _ = set(ctx) }) // it may have ended
+		c.resizes.after(resizeAgain, id, func() { _ = set(ctx) }) // the program may have ended
 	}
 	return err
 }

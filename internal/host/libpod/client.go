@@ -21,8 +21,8 @@ import (
 // ID.
 const TaskLabel = "podtask.task-id"
 
-// specLabel holds the digest of the specification an object was made from, so that an
-// object left by an earlier attempt is adopted only if it is the same.
+// specLabel holds the digest of the specification that an object was created from. An object
+// of an earlier attempt is adopted only if its specification is the same.
 const specLabel = "podtask.spec"
 
 // missingLabel holds Observed.Missing.
@@ -32,7 +32,8 @@ const missingLabel = "podtask.missing-addresses"
 // connection is closed.
 const DefaultIdleTimeout = 60 * time.Second
 
-// Options say how to reach Podman. The zero value looks where Podman's own tools look.
+// Options configure how Dial reaches Podman. The zero value uses the same socket as Podman's
+// own tools.
 type Options struct {
 	// URI is a unix:// address (CONTAINER_HOST). If set, no other socket is tried and no
 	// service is started. Other schemes are rejected, because a task's slice, ports and
@@ -45,12 +46,13 @@ type Options struct {
 	// IdleTimeout is how long a service started by Dial runs without a connection, in
 	// whole seconds; 0 means DefaultIdleTimeout.
 	IdleTimeout time.Duration
-	// Log gets a line for each request at the level debug; nil means none.
+	// Log receives a line for each request at the level debug; nil logs nothing.
 	Log *slog.Logger
 }
 
-// Client is a connection to one user's Podman. It is safe for concurrent use. Close it when done.
-// The calls of one kind are in one file. A caller declares the few that it needs as an interface.
+// Client is a connection to one user's Podman. It is safe for concurrent use. Close it when
+// done. Calls of one kind are in one file. Callers declare the calls that they need as an
+// interface of their own.
 type Client struct {
 	service *service
 	// runtimeDir is where Podman keeps what does not outlive a reboot.
@@ -90,7 +92,7 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	if err != nil {
 		return nil, fail(ctx, "connect to Podman", o.URI, err)
 	}
-	bound, end, err := connect(ctx, s)
+	bound, end, err := s.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -118,13 +120,12 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	return c, nil
 }
 
-// connectAttempts is how often Dial tries to connect, because a service may end just after
-// it was found.
+// connectAttempts is the number of attempts of Dial. A service may end just after Dial found it.
 const connectAttempts = 3
 
-// connect finds or starts a service and makes a first request. end ends the context of the
-// connection.
-func connect(ctx context.Context, s *service) (bound context.Context, end func(), err error) {
+// connect finds or starts the service and makes a first request. It returns the context that
+// holds the bindings' connection; end cancels it.
+func (s *service) connect(ctx context.Context) (bound context.Context, end func(), err error) {
 	for n := 1; ; n++ {
 		err := s.ensure(ctx)
 		again := errors.Is(err, Temporary) // the service was killed
@@ -142,12 +143,12 @@ func connect(ctx context.Context, s *service) (bound context.Context, end func()
 	}
 }
 
-// bind makes the bindings' connection to a socket. The connection outlives ctx, but its
-// first request does not.
+// bind creates the bindings' connection to a socket. The first request ends with ctx; the
+// connection does not.
 func bind(ctx context.Context, path string) (bound context.Context, end func(), err error) {
-	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	connection, end := context.WithCancel(context.WithoutCancel(ctx))
 	detach := context.AfterFunc(ctx, end)
-	bound, err = bindings.NewConnection(life, "unix://"+path)
+	bound, err = bindings.NewConnection(connection, "unix://"+path)
 	if !detach() && err == nil {
 		err = ctx.Err()
 	}
@@ -158,8 +159,8 @@ func bind(ctx context.Context, path string) (bound context.Context, end func(), 
 	return bound, end, nil
 }
 
-// Close closes the connection. It does not interrupt calls in flight: cancel their
-// contexts. Podman and its containers are not affected.
+// Close closes the connection. It does not interrupt calls in flight; cancel their contexts
+// for that. Podman and its containers are not affected.
 func (c *Client) Close() error {
 	c.stopPings()
 	c.pings.Wait()
@@ -172,9 +173,9 @@ func (c *Client) Close() error {
 // own version.
 func (c *Client) Version() semver.Version { return c.version }
 
-// keepServiceRunning keeps one connection to podtask's own service open. The service
-// counts its connections to decide whether it is idle, and its HTTP server closes a quiet
-// connection after twice the idle time, so one ping per idle time is enough. It uses a
+// keepServiceRunning keeps one connection to podtask's own service open until ctx ends. A
+// service with an open connection is not idle, and its HTTP server closes a connection
+// without requests after twice the idle time, so it pings twice per idle time. It uses a
 // plain dialer, so that it never restarts a service that has exited.
 func (c *Client) keepServiceRunning(ctx context.Context) {
 	hold := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

@@ -22,12 +22,12 @@ import (
 	"github.com/containers/podman/v5/pkg/specgen"
 )
 
-// InitContainer creates the container's namespaces and its process, which does not run
-// the program yet, and returns the container as it is then, with that process. It succeeds if the container
-// is initialized or running already. It fails for the same reasons as StartContainer,
-// with the same classes. StopContainer reverts it. on is the container's ContainerSpec.Own:
-// a container that has run, and whose address Podman keeps, gets another one there (see
-// Observed.Missing).
+// InitContainer creates the container's namespaces and its process, which does not run the
+// program yet, and returns the new state of the container. It succeeds if the container is
+// initialized or running already. It fails for the same reasons and with the same classes as
+// StartContainer. StopContainer reverts it. on is the container's ContainerSpec.Own: a
+// container that has run, and whose address is still assigned, gets another address on that
+// network (see Observed.Missing).
 func (c *Client) InitContainer(ctx context.Context, name string, on OwnNetwork) (Observed, error) {
 	initialize := func() error {
 		return c.mutate(ctx, "initialize container", name, func(ctx context.Context) error {
@@ -50,8 +50,8 @@ func (c *Client) InitContainer(ctx context.Context, name string, on OwnNetwork) 
 		seen, err = c.InspectContainer(ctx, name)
 	}
 	if err == nil && seen.PID == 0 && initErr == nil {
-		// Podman 4 cleans up after a process that has ended in a process of its own. If that
-		// comes late, it ends the new process.
+		// Podman 4 cleans up after an ended process in a separate process. If that is late, it
+		// ends the new process.
 		initErr = initialize()
 		seen, err = c.InspectContainer(ctx, name)
 	}
@@ -69,8 +69,9 @@ func (c *Client) InitContainer(ctx context.Context, name string, on OwnNetwork) 
 // StartContainer starts the container and returns when its process runs. It succeeds if
 // the container is running already. If the command cannot be run, the class is
 // CommandNotFound or CommandNotExecutable and the container stays Created. With
-// ContainerSpec.Init the start succeeds in that case, and the init process exits with 1. If it is
-// Interrupted, the program has not run: an earlier call was cut off, so remove the container.
+// ContainerSpec.Init the start succeeds in that case, and the init process exits with 1. With
+// class Interrupted the program has not run, because an earlier call was interrupted: remove
+// the container.
 func (c *Client) StartContainer(ctx context.Context, name string) error {
 	err := c.mutate(ctx, "start container", name, func(ctx context.Context) error {
 		return containers.Start(ctx, name, nil)
@@ -91,14 +92,14 @@ func (c *Client) StartContainer(ctx context.Context, name string) error {
 	return err
 }
 
-// beforeProgram reports whether a container's process has not begun its program: it is still the
-// runtime's, which waits for the start.
+// beforeProgram reports whether a container's process is still the runtime's init process, which
+// waits for the start, and not the program.
 func beforeProgram(pid int) bool {
 	line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 	return err == nil && ofRuntime(strings.Split(string(line), "\x00"))
 }
 
-// ofRuntime reports whether a command line is that of crun or runc, which have created a container.
+// ofRuntime reports whether a command line is that of the init process of crun or runc.
 func ofRuntime(args []string) bool {
 	switch filepath.Base(args[0]) {
 	case "crun":
@@ -138,6 +139,7 @@ func (c *Client) StopContainer(ctx context.Context, name string, grace time.Dura
 	return c.stop(ctx, name, grace)
 }
 
+// stop sends one stop request. It succeeds if the container does not exist.
 func (c *Client) stop(ctx context.Context, name string, grace time.Duration) error {
 	err := c.write(ctx, "stop container", name, grace, func(ctx context.Context) error {
 		return containers.Stop(ctx, name, new(containers.StopOptions).WithTimeout(seconds(grace)))
@@ -201,7 +203,8 @@ const waitInterval = "100ms"
 // StartContainer succeeded, because it returns immediately for a container that was never
 // started.
 func (c *Client) WaitContainer(ctx context.Context, name string) error {
-	// What the latest inspection said will do: of another run, conmon is not found.
+	// The conmon of the latest inspection is good enough: the conmon of an earlier run no
+	// longer exists.
 	if m, ok := c.monitored.LoadAndDelete(name); ok && c.awaitMonitor(ctx, m.(monitored)) {
 		return fail(ctx, "wait for container", name, ctx.Err())
 	}
@@ -231,15 +234,15 @@ func (c *Client) awaitMonitor(ctx context.Context, m monitored) (waited bool) {
 	return monitor.awaitExit(ctx, &c.exits, final) == nil || ctx.Err() != nil
 }
 
-// exitedByItself reports whether a container has exited and was not stopped with Podman, as
-// it is when a user restarts it. Podman 4.6 and older do not say that.
+// exitedByItself reports whether a container has exited without being stopped with Podman, as
+// a restart by a user does. Podman 4.6 and older do not report that.
 func (c *Client) exitedByItself(ctx context.Context, id string) bool {
 	data, err := c.inspect(ctx, id)
 	return err == nil && data.State != nil && statusFrom(data.State.Status) == Exited && !data.State.StoppedByUser
 }
 
-// askWait has Podman wait. It sends no condition: for "healthy" the reply looks inverted on
-// 5.x, and 4.3.1 rejects it.
+// askWait waits with Podman's own call. It sends no condition: with "healthy" the reply looks
+// inverted on 5.x, and 4.3.1 rejects it.
 func (c *Client) askWait(ctx context.Context, name string) error {
 	err := c.await(ctx, "wait for container", name, func(ctx context.Context) error {
 		_, err := containers.Wait(ctx, name, new(containers.WaitOptions).WithInterval(waitInterval))
@@ -252,8 +255,8 @@ func (c *Client) askWait(ctx context.Context, name string) error {
 }
 
 // CreateContainer creates the container, or adopts an existing one with the same name,
-// task and specification. Of a container that it created it returns what follows from
-// that: ID, task, and the status Created; ports are for InspectContainer to find.
+// task and specification. For a new container it returns only the ID, the task and the status
+// Created; InspectContainer returns its ports.
 //
 // Classes to expect: Conflict, NoImage (500 on 4.3.1, 404 later), InvalidSpec,
 // NotFound (the pod).
@@ -293,7 +296,8 @@ func (c *Client) CreateContainer(ctx context.Context, s ContainerSpec) (Observed
 	return Observed{Status: Created, TaskID: s.TaskID, ID: id}, nil
 }
 
-// allowed refuses a user of the image that may be root where it must not be.
+// allowed returns an error if the container must not run as root and the image's user is root
+// or may be.
 func allowed(s ContainerSpec, user string) error {
 	if !s.NonRoot || s.User != "" {
 		return nil
@@ -396,9 +400,9 @@ func heldByStorage(conflict error) bool {
 	return errors.As(conflict, &e) && strings.Contains(e.Cause, "creating container storage")
 }
 
-// freeName removes a storage entry that has the name but no container; Podman's removal
-// looks in the storage first. It returns class Temporary, because the create may succeed
-// afterwards.
+// freeName removes an entry of Podman's storage that has the name but no container. Podman's
+// removal looks in the storage first. After a success it returns an error with class
+// Temporary, because the create may succeed now.
 func (c *Client) freeName(ctx context.Context, name string) error {
 	if err := c.remove(ctx, name); err != nil {
 		return err

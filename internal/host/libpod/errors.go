@@ -66,7 +66,7 @@ const (
 	Denied
 	// NoSpace: a disk is full.
 	NoSpace
-	// ReadOnly: Podman's storage is read-only, or has been and its service hangs since.
+	// ReadOnly: Podman's storage is read-only, or was read-only and its service has hung since.
 	ReadOnly
 	// QuotaExceeded: a limit of the kernel for this user is reached. Cause names the
 	// limit and how to raise it.
@@ -77,11 +77,11 @@ const (
 	Untrusted
 	// WrongContent: the content sent by a registry or mirror does not match its digest.
 	WrongContent
-	// Interrupted: Podman's service was killed in the middle of an earlier call, and what
-	// that left is in the way of each further attempt. If the object never ran, remove it
+	// Interrupted: Podman's service was killed in the middle of an earlier call and left the
+	// object incomplete, so each further attempt fails. If the object never ran, remove it
 	// and create it again.
 	Interrupted
-	// RootUser: a container that must not run as root would, or might.
+	// RootUser: the container must not run as root, and its image would or might run it as root.
 	RootUser
 
 	numClass
@@ -121,7 +121,7 @@ type Error struct {
 	Cause string
 }
 
-// advice is the fix for a class, for classes whose cause does not contain one.
+// advice says what to do about a failure, for classes whose cause does not say it.
 var advice = [numClass]string{
 	PortInUse:            "choose another host port, leave it out to get a free one, or stop the program that uses it",
 	CommandNotFound:      "compare entryPoint and command with the files in the image",
@@ -144,8 +144,8 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Is reports whether target is the error's class, or transient.Err and the same call may succeed
-// later.
+// Is reports whether target is the error's class. For transient.Err it reports whether the same
+// call may succeed later.
 func (e *Error) Is(target error) bool {
 	if target == transient.Err {
 		return e.Class == Temporary || e.Class == Unavailable
@@ -199,7 +199,7 @@ func classify(ctx context.Context, err error) (class Class, status int, cause st
 		}
 		class, cause = explainReply(model.ResponseCode, text+"\n"+model.Because)
 		if missing, found := strings.CutSuffix(text, ": "+define.ErrOCIRuntimeNotFound.Error()); found && class == Temporary {
-			cause = "the source of a mount is not there: " + missing // what Podman adds is about a command
+			cause = "the source of a mount is not there: " + missing // Podman reports a missing command
 		}
 		return class, model.ResponseCode, cmp.Or(cause, text)
 	}
@@ -271,7 +271,7 @@ type rule struct {
 	cause string
 }
 
-// Causes that say what Podman's text only hints at.
+// Causes that replace texts of Podman which do not say what is wrong or how to fix it.
 const (
 	keyQuota = "the kernel's key quota of this user is used up (kernel.keys.maxkeys, 200 by default; each container and each pod needs a key): " +
 		"raise it with sysctl -w kernel.keys.maxkeys=20000 kernel.keys.maxbytes=2000000, or set keyring = false under [containers] in containers.conf"
@@ -409,33 +409,33 @@ func registryClass(c images.Class) Class {
 	}
 }
 
-// lostNamespace reports whether a start failed because a network namespace is gone. Podman
-// takes any missing file for a missing command.
+// lostNamespace reports whether a start failed because a network namespace does not exist.
+// Podman reports any missing file as a missing command.
 func lostNamespace(text string) bool {
 	return strings.Contains(text, strings.ToLower(define.ErrOCIRuntimeNotFound.Error())) && (strings.Contains(text, "/netns/netns-") || strings.Contains(text, "/ns/net"))
 }
 
-// processEnded is how Podman before 5 fails to inspect a container whose process ends at that moment: it
-// has opened the process's cgroup file, and cannot read it.
+// processEnded is part of the error with which Podman before 5 fails to inspect a container whose
+// process is ending: it has opened the process's cgroup file and cannot read it.
 const processEnded = "/cgroup: no such process"
 
-// incompleteImage is part of the error with which Podman 4.3 refuses a list of images while one of them
-// is being stored or removed, and as long as one has no manifest because its data are lost.
+// incompleteImage is part of the error with which Podman 4.3 fails to list images while one of
+// them is being stored or removed, or if one has lost its manifest.
 const incompleteImage = "consider removing the image to resolve the issue"
 
-// endedMeanwhile reports whether an inspection failed because the process ended.
+// endedMeanwhile reports whether an inspection failed because the process was ending.
 func endedMeanwhile(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && strings.Contains(e.Cause, processEnded)
 }
 
-// sourceGone is what crun and runc say at a start of a mount whose source is not there, such as a Pod's files after a
-// reboot. Podman takes it for a command that is not there.
+// sourceGone matches the errors of crun and runc at a start if the source of a mount does not
+// exist, such as a Pod's files after a reboot. Podman reports it as a missing command.
 var sourceGone = regexp.MustCompile("crun: cannot stat `|error mounting \"[^\"]*\" to rootfs at \"[^\"]*\": stat [^:]*: no such file or directory")
 
-// explainReply finds the class of a reply by its text first and its status second: Podman
-// answers 500 to most invalid requests. The cause is to be shown in place of the text;
-// empty if the text itself is fit to be shown.
+// explainReply finds the class of a reply by its text and, if that is unknown, by its status:
+// Podman answers 500 to most invalid requests. A cause that is not empty replaces the text
+// in messages.
 func explainReply(status int, text string) (class Class, cause string) {
 	text = ": " + strings.ToLower(text)
 	if lostNamespace(text) {
@@ -454,7 +454,7 @@ func explainReply(status int, text string) (class Class, cause string) {
 		switch {
 		case !strings.Contains(text, r.text):
 		case r.cause == addressHeld:
-			return r.class, r.cause + " (" + strings.TrimPrefix(text, ": ") + ")" // the address is needed
+			return r.class, r.cause + " (" + strings.TrimPrefix(text, ": ") + ")" // heldAddress needs the text
 		default:
 			return r.class, r.cause
 		}

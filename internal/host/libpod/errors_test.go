@@ -307,7 +307,7 @@ func TestRefusedStartOfAnInfraContainerWasInterrupted(t *testing.T) {
 		"runtime error: invalid memory address or nil pointer dereference": Interrupted,
 		"the program says runtime error: not found":                        Other,
 	} {
-		err := infraStarted(fail(t.Context(), "start pod", "p", &errorhandling.ErrorModel{Message: text, ResponseCode: 500}))
+		err := explainInfraStart(fail(t.Context(), "start pod", "p", &errorhandling.ErrorModel{Message: text, ResponseCode: 500}))
 		if !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", text, err, want)
 		}

@@ -64,13 +64,13 @@ func (c *Client) CreateExec(ctx context.Context, container string, s ExecSpec) (
 // ExecStream is the connection to a program. Reads and writes may happen concurrently.
 // Close it when done; closing does not end the program.
 type ExecStream struct {
-	client   *Client
-	ctx      context.Context //nolint:containedctx // the lifetime of the stream
-	id       string
-	body     io.ReadWriteCloser
-	terminal bool
-	begun    bool // the program, or Podman on its behalf, has written something
-	// unbind detaches the stream from the context it was created with.
+	client    *Client
+	ctx       context.Context //nolint:containedctx // the lifetime of the stream
+	id        string
+	body      io.ReadWriteCloser
+	terminal  bool
+	hasOutput bool // the program, or Podman in its place, has written something
+	// unbind detaches the stream from ctx.
 	unbind func() bool
 }
 
@@ -151,7 +151,7 @@ const (
 // the output, the error has class CommandNotFound, CommandNotExecutable, InvalidSpec (the
 // directory) or another.
 func (s *ExecStream) CopyOutput(stdout, stderr io.Writer) error {
-	stdout, stderr = &firstWords{Writer: stdout, stream: s}, &firstWords{Writer: stderr, stream: s}
+	stdout, stderr = &firstOutput{Writer: stdout, stream: s}, &firstOutput{Writer: stderr, stream: s}
 	if s.terminal {
 		_, err := io.Copy(struct{ io.Writer }{stdout}, s.body)
 		return err
@@ -182,16 +182,16 @@ func (s *ExecStream) CopyOutput(stdout, stderr io.Writer) error {
 	}
 }
 
-// firstWords checks whether the first output is an error message from Podman.
-type firstWords struct {
+// firstOutput checks whether the first output is an error message of Podman.
+type firstOutput struct {
 	io.Writer
 	stream *ExecStream
 }
 
-func (f *firstWords) Write(b []byte) (int, error) {
+func (f *firstOutput) Write(b []byte) (int, error) {
 	s := f.stream
-	if !s.begun {
-		s.begun = true
+	if !s.hasOutput {
+		s.hasOutput = true
 		if text, suspect := bytes.CutPrefix(b, []byte("Error: ")); suspect && s.neverStarted() {
 			return 0, s.failure(string(text))
 		}
@@ -199,12 +199,12 @@ func (f *firstWords) Write(b []byte) (int, error) {
 	return f.Writer.Write(b)
 }
 
-// neverStarted asks Podman whether the program was started. Podman records that with a
-// delay.
+// neverStarted reports whether the program was not started. It polls, because Podman records
+// the start with a delay.
 func (s *ExecStream) neverStarted() bool {
-	tick := time.NewTicker(execLook)
+	tick := time.NewTicker(execInterval)
 	defer tick.Stop()
-	for range execLooks {
+	for range execAttempts {
 		state, err := s.client.InspectExec(s.ctx, s.id)
 		if err != nil || state.PID > 0 {
 			return false
@@ -221,14 +221,13 @@ func (s *ExecStream) neverStarted() bool {
 	return false
 }
 
-// The interval and the number of times that Podman is asked whether a program was
-// started.
+// The interval and the number of the inspections that find out whether a program was started.
 const (
-	execLook  = 20 * time.Millisecond
-	execLooks = 250
+	execInterval = 20 * time.Millisecond
+	execAttempts = 250
 )
 
-// failure returns an error that Podman wrote instead of the program's output.
+// failure converts an error message that Podman wrote in place of the program's output.
 func (s *ExecStream) failure(text string) error {
 	class, cause := explainReply(0, text)
 	e := &Error{Op: "exec", Object: shortExec(s.id), Class: class, Cause: oneLine(cmp.Or(cause, text))}
@@ -247,8 +246,8 @@ func (c *Client) ResizeExec(ctx context.Context, id string, size Size) error {
 	})
 }
 
-// InspectExec returns the state of a program. The class is NotFound if the container is
-// gone or if the program exited more than five minutes ago.
+// InspectExec returns the state of a program. The class is NotFound if the container does not
+// exist or the program exited more than five minutes ago.
 func (c *Client) InspectExec(ctx context.Context, id string) (state ExecState, err error) {
 	err = c.ask(ctx, "inspect exec session", shortExec(id), func(ctx context.Context) error {
 		data, err := containers.ExecInspect(ctx, id, nil)

@@ -18,28 +18,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Podman answers a wait by looking at the container several times a second, which with a
-// hundred containers takes it a tenth of a core. So the end of a container is learned from
-// conmon, the process that holds it: conmon writes the exit code into a file in the exit
-// directory of its arguments, and ends. Both wake this process up without polling. Where
-// conmon is not a process of this host, Podman is asked.
+// Podman answers a wait by polling the container several times a second, which takes a tenth of
+// a core with a hundred containers. So WaitContainer watches conmon, the process that monitors
+// the container: it writes the exit code to a file in the exit directory that its arguments
+// name, and then ends. Neither needs polling here. If conmon is not a process of this host,
+// WaitContainer asks Podman to wait.
 
 // conmon is the process that monitors a container.
 type conmon struct {
 	exitFile string
-	// lenient: the clean-up that conmon has Podman run leaves a container alone that was started
+	// stoppedOnly: the clean-up that conmon starts does nothing to a container that was started
 	// again in the meantime.
-	lenient bool
-	process *os.File // a pidfd, which is readable from the end of conmon
+	stoppedOnly bool
+	process     *os.File // a pidfd, which becomes readable when conmon ends
 }
 
-// monitored is what an inspection says of the conmon of a running container.
+// monitored identifies the conmon of a running container, from an inspection.
 type monitored struct {
 	id  string // of the container
 	pid int
 }
 
-// monitoredBy returns what data says of conmon; ok is false if the container does not run.
+// monitoredBy returns the conmon in data; ok is false if the container is not running.
 func monitoredBy(data *define.InspectContainerData) (m monitored, ok bool) {
 	if data.State == nil || data.State.ConmonPid <= 0 || statusFrom(data.State.Status) != Running {
 		return m, false
@@ -47,15 +47,14 @@ func monitoredBy(data *define.InspectContainerData) (m monitored, ok bool) {
 	return monitored{data.ID, data.State.ConmonPid}, true
 }
 
-// find finds the conmon of a container; nil if it is not, or no longer, a process that can
-// be watched.
+// find opens the conmon of a container; nil if it does not exist or cannot be watched.
 func (m monitored) find() *conmon {
 	fd, err := unix.PidfdOpen(m.pid, unix.PIDFD_NONBLOCK)
 	if err != nil {
-		return nil // none here, or a kernel before 5.10
+		return nil // no such process here, or a kernel before 5.10
 	}
 	process := os.NewFile(uintptr(fd), "conmon")
-	// The process may have got the number after conmon ended, or on another host.
+	// Another process may have the PID: conmon may have ended, or run on another host.
 	line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(m.pid), "cmdline"))
 	args := strings.Split(string(line), "\x00")
 	dir, ok := exitDir(args, m.id)
@@ -63,7 +62,7 @@ func (m monitored) find() *conmon {
 		_ = process.Close()
 		return nil
 	}
-	return &conmon{exitFile: filepath.Join(dir, m.id), lenient: slices.Contains(args, "--stopped-only"), process: process}
+	return &conmon{exitFile: filepath.Join(dir, m.id), stoppedOnly: slices.Contains(args, "--stopped-only"), process: process}
 }
 
 // exitDir returns the exit directory in the command line of the conmon of a container.
@@ -83,7 +82,7 @@ func exitDir(args []string, id string) (dir string, ok bool) {
 	return dir, ok && filepath.IsAbs(dir)
 }
 
-// ended waits until the process ends, or is closed here.
+// ended waits until the process ends or its pidfd is closed.
 func (c *conmon) ended() error {
 	raw, err := c.process.SyscallConn()
 	if err != nil {
@@ -100,9 +99,9 @@ func (c *conmon) ended() error {
 	return errors.Join(err, pollErr)
 }
 
-// awaitExit returns when the container has exited: when conmon has ended, has written the
-// exit file and does not end, or has written it and final, called once then, says that this
-// is enough. It returns an error if the exit cannot be waited for.
+// awaitExit returns when the container has exited: when conmon has ended, or when it has
+// written the exit file and either final returns true or cleanupLimit has passed. final is
+// called once, after the file was written. The error says why the wait is not possible.
 func (c *conmon) awaitExit(ctx context.Context, files *exitFiles, final func() bool) error {
 	written, forget := files.watch(c.exitFile)
 	defer forget()
@@ -111,7 +110,7 @@ func (c *conmon) awaitExit(ctx context.Context, files *exitFiles, final func() b
 	wait.Go(func() { ended <- c.ended() })
 	defer wait.Wait()
 	defer c.process.Close()
-	if _, err := os.Lstat(c.exitFile); err != nil { // not between the inspection and the watch
+	if _, err := os.Lstat(c.exitFile); err != nil { // it was not written before the watch began
 		select {
 		case <-written:
 		case err := <-ended:
@@ -120,7 +119,7 @@ func (c *conmon) awaitExit(ctx context.Context, files *exitFiles, final func() b
 			return ctx.Err()
 		}
 	}
-	if c.lenient && final() {
+	if c.stoppedOnly && final() {
 		return nil
 	}
 	late := time.NewTimer(cleanupLimit)
@@ -134,22 +133,22 @@ func (c *conmon) awaitExit(ctx context.Context, files *exitFiles, final func() b
 	return nil
 }
 
-// cleanupLimit is how long Podman may take to clean up after the exit of a container that was
-// stopped with Podman, before the exit is reported. conmon ends when that is done. An
-// inspection before would see a container that a user restarts as one that has exited.
+// cleanupLimit is the longest wait for Podman's clean-up after the exit of a container that was
+// stopped with Podman. conmon ends after the clean-up. An inspection before that would report
+// a container that a user is restarting as exited.
 const cleanupLimit = 3 * time.Second
 
-// exitFiles tells when files appear in exit directories, with one inotify instance. What it
-// cannot watch is never reported.
+// exitFiles watches for new files in exit directories, with one inotify instance. Files in a
+// directory that cannot be watched are never reported.
 type exitFiles struct {
 	mu      sync.Mutex
-	notify  *os.File // nil until the first watch, and if there can be none
+	notify  *os.File // nil before the first watch, or if inotify is not available
 	closed  bool
 	waiting map[string][]chan struct{}
 	reader  sync.WaitGroup
 }
 
-// watch returns a channel that is closed when the file is written, or may have been, and a
+// watch returns a channel that is closed when the file was or may have been written, and a
 // function that ends the watch.
 func (e *exitFiles) watch(path string) (written <-chan struct{}, forget func()) {
 	ch := make(chan struct{})
@@ -172,7 +171,7 @@ func (e *exitFiles) follow(dir string) {
 	if e.notify == nil {
 		fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 		if err != nil {
-			return // the user has too many; conmon's end is noticed all the same
+			return // the user has no inotify instance left; the end of conmon is still noticed
 		}
 		e.notify = os.NewFile(uintptr(fd), "inotify")
 		e.reader.Go(func() { e.read(e.notify) })
@@ -181,12 +180,13 @@ func (e *exitFiles) follow(dir string) {
 	if err != nil {
 		return
 	}
-	// Adding a watch again finds a directory that was removed and made again.
+	// Adding a watch again covers a directory that was removed and created again.
 	_ = raw.Control(func(fd uintptr) {
 		_, _ = unix.InotifyAddWatch(int(fd), dir, unix.IN_MOVED_TO|unix.IN_CLOSE_WRITE|unix.IN_ONLYDIR)
 	})
 }
 
+// forget ends a watch.
 func (e *exitFiles) forget(name string, ch chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -202,7 +202,7 @@ func (e *exitFiles) forget(name string, ch chan struct{}) {
 	}
 }
 
-// read passes events on until the instance is closed.
+// read closes the channels of written files until the inotify instance is closed.
 func (e *exitFiles) read(from *os.File) {
 	buf := make([]byte, 16*(unix.SizeofInotifyEvent+unix.NAME_MAX+1))
 	for {
@@ -242,7 +242,7 @@ func eventNames(buf []byte) (names []string, lost bool) {
 	return names, lost
 }
 
-// close ends the watches.
+// close ends all watches.
 func (e *exitFiles) close() {
 	e.mu.Lock()
 	e.closed = true

@@ -43,8 +43,9 @@ type Host struct {
 	Socket string
 }
 
-// Identity is the same as long as the socket in use is, which a service makes when it
-// starts unless systemd holds it; "" if there is none.
+// Identity identifies the socket in use, so that callers notice another service. A service
+// creates its socket when it starts, unless systemd holds it. It is empty if there is no
+// socket.
 func (c *Client) Identity() string {
 	path := c.service.path()
 	var st syscall.Stat_t
@@ -54,10 +55,10 @@ func (c *Client) Identity() string {
 	return fmt.Sprintf("%s %d %d %d.%d %s", path, st.Dev, st.Ino, st.Ctim.Sec, st.Ctim.Nsec, c.version)
 }
 
-// Host asks the service about its host.
+// Host returns what the service reports about its host.
 func (c *Client) Host(ctx context.Context) (Host, error) {
 	var info *define.Info
-	err := c.ask(ctx, "ask Podman about", "the host", func(ctx context.Context) (err error) {
+	err := c.ask(ctx, "get information about", "the host", func(ctx context.Context) (err error) {
 		info, err = system.Info(ctx, nil)
 		return err
 	})

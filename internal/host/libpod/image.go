@@ -21,9 +21,8 @@ type Image struct {
 	ID string
 	// Names are the image's tags, fully qualified.
 	Names []string
-	// RepoDigests are references name@sha256:... for every digest the image was pulled
-	// by: that of the platform's manifest, and that of the index if it was pulled from
-	// one.
+	// RepoDigests are references name@sha256:... for every digest of the image: that of the
+	// platform's manifest, and that of the index if the image was pulled from an index.
 	RepoDigests []string
 	// Size is in bytes. A layer shared by several images counts in each.
 	Size int64
@@ -80,16 +79,16 @@ func (c *Client) Image(ctx context.Context, ref string) (Image, error) {
 	}, nil
 }
 
-// listTries is how often a list is requested if it fails because an image was being stored or
-// removed. listPause is the first pause in between; each next one is twice as long.
+// listTries is the number of attempts to list images while an image is being stored or removed.
+// listPause is the first pause between them; each further pause is twice as long.
 const (
 	listTries = 5
 	listPause = 20 * time.Millisecond
 )
 
-// Images lists the images in the local store. Podman 4.3 fails while one of them is being stored or
-// removed: then it is asked again. It also fails as long as there is an image whose data are lost:
-// then the class is Other, and the cause names the image.
+// Images lists the images in the local store. Podman 4.3 fails while an image is being stored
+// or removed; then Images tries again. It also fails if an image has lost its data; then the
+// class is Other and the cause names the image.
 func (c *Client) Images(ctx context.Context) ([]Image, error) {
 	var list []*entities.ImageSummary
 	err := c.ask(ctx, "list", "images", func(ctx context.Context) error {

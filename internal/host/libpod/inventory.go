@@ -10,17 +10,17 @@ import (
 	entities "github.com/containers/podman/v5/pkg/domain/entities/types"
 )
 
-// Inventory is everything that Podman knows, also what others made.
+// Inventory lists all pods and containers of the user, including those of other tools.
 type Inventory struct {
-	// Pods and Containers have the IDs.
+	// Pods and Containers are the sets of IDs.
 	Pods, Containers map[string]bool
-	// Namespaces has the paths of the network namespaces of containers.
+	// Namespaces is the set of paths of the containers' network namespaces.
 	Namespaces map[string]bool
-	// StorageOnly are the names of containers that only the storage knows.
+	// StorageOnly are the names of entries in Podman's storage that belong to no container.
 	StorageOnly []string
 }
 
-// Inventory lists everything that Podman knows. It inspects each container.
+// Inventory lists all pods and containers. It inspects each container.
 func (c *Client) Inventory(ctx context.Context) (Inventory, error) {
 	known := Inventory{Pods: map[string]bool{}, Containers: map[string]bool{}, Namespaces: map[string]bool{}}
 	var cs []entities.ListContainer
@@ -32,7 +32,7 @@ func (c *Client) Inventory(ctx context.Context) (Inventory, error) {
 		return known, err
 	}
 	for _, m := range cs {
-		if m.State == "storage" { // libpod's word for it, in 4.3.1 to 5.x
+		if m.State == "storage" { // the state in Podman 4.3.1 to 5.x
 			known.StorageOnly = append(known.StorageOnly, m.Names...)
 			continue
 		}
@@ -61,8 +61,8 @@ func (c *Client) Inventory(ctx context.Context) (Inventory, error) {
 	return known, err
 }
 
-// FreeStorage removes a container that only the storage knows. It succeeds if there is
-// none, and fails if Podman knows the container.
+// FreeStorage removes an entry of Podman's storage that belongs to no container. It succeeds
+// if there is none, and returns Conflict if a container has the name.
 func (c *Client) FreeStorage(ctx context.Context, name string) error {
 	if _, err := c.inspect(ctx, name); !errors.Is(err, NotFound) {
 		if err == nil {

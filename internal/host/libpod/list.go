@@ -12,7 +12,7 @@ import (
 	entities "github.com/containers/podman/v5/pkg/domain/entities/types"
 )
 
-// Kind says what was found.
+// Kind is the kind of an object.
 type Kind string
 
 // The kinds.

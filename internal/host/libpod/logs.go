@@ -99,15 +99,13 @@ func (c *Client) LogFile(ctx context.Context, name string) (string, error) {
 	}
 }
 
-// journalDelay is the longest time that a busy journal is expected to lag behind a
-// container that has exited.
+// journalDelay is the longest expected delay of a busy journal after the exit of a container.
 const journalDelay = 3 * time.Second
 
 // awaitJournal waits until the journal has all output of a container that has just
 // exited, if the container logs to the journal. The journal keeps the order of messages,
 // and Podman sends the exit event after the last line: once the event can be read, so can
-// the line. It gives up after journalDelay and returns no error: Logs reports what is
-// wrong.
+// the line. It waits at most journalDelay and ignores errors, because Logs reports them.
 func (c *Client) awaitJournal(ctx context.Context, name string) {
 	data, err := c.inspect(ctx, name)
 	if err != nil || data.HostConfig == nil || data.HostConfig.LogConfig == nil || data.HostConfig.LogConfig.Type != define.JournaldLogging {
@@ -130,6 +128,7 @@ func (c *Client) awaitJournal(ctx context.Context, name string) {
 	}
 }
 
+// readLogs reads a log with one call of Podman.
 func (c *Client) readLogs(ctx context.Context, name string, o LogOptions, fn func(LogLine)) error {
 	// The binding writes to these and blocks forever unless they are read, so they are
 	// read until it returns. They are unbuffered to keep the order between the two.
@@ -177,7 +176,7 @@ func logOptions(o LogOptions) *containers.LogOptions {
 	return l
 }
 
-// lastLines keeps the last n of the lines that are added.
+// lastLines collects the last n lines.
 type lastLines struct {
 	n     int
 	lines []LogLine

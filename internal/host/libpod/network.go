@@ -28,9 +28,9 @@ type NetworkSpec struct {
 	IPv6 bool
 }
 
-// OwnNetwork is how a container with a network namespace of its own is connected.
+// OwnNetwork describes the network of a container that has its own network namespace.
 type OwnNetwork struct {
-	// Network is as in PodSpec. The fields up to Spare are about a network with a name.
+	// Network is as in PodSpec. The fields up to Spare apply to a network with a name.
 	Network string
 	// Aliases are additional names of the container on the network.
 	Aliases []string
@@ -42,10 +42,10 @@ type OwnNetwork struct {
 	// with others, Podman assigns addresses and the name server resolves names.
 	Members [][]string `json:",omitempty"`
 	Place   int        `json:",omitzero"`
-	// Spare, if not 0, requests another address than that of Place, which Podman may keep
-	// for a container that no longer exists. Different numbers mean different addresses, as
-	// far as the subnet has enough. The container must get the address of its place too: see
-	// Observed.Missing.
+	// Spare, if not 0, requests another address than that of Place, which may still be
+	// assigned to a container that no longer exists. Different numbers request different
+	// addresses, as long as the subnet has enough. The caller must add the address of Place:
+	// see Observed.Missing.
 	Spare uint64 `json:"-"`
 	// Ports are the ports that the container publishes.
 	Ports []Port `json:",omitzero"`
@@ -124,8 +124,8 @@ func (c *Client) place(ctx context.Context, s *specgen.SpecGenerator, b OwnNetwo
 	return nil
 }
 
-// spareOf returns the address of Spare on a network; nil for none, also if the network has
-// only as many addresses as members.
+// spareOf returns the address on a subnet that Spare requests. It is nil if Spare is 0 or the
+// subnet has no address left.
 func (b OwnNetwork) spareOf(subnet types.Subnet) net.IP {
 	ones, bits := subnet.Subnet.Mask.Size()
 	free := 1<<min(bits-ones, 16) - 3 - len(b.Members) // without the network, the gateway and the broadcast address

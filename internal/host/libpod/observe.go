@@ -81,12 +81,12 @@ type Observed struct {
 	Ports []Port
 	// Addresses are the container's addresses on networks; none unless it is initialized.
 	Addresses []netip.Addr
-	// Missing are the addresses by which the other containers know this one, if it was
-	// created with OwnNetwork.Spare, or InitContainer has given it another one: Podman has not
-	// given it these. The caller adds them in its network namespace, before each start.
-	// In the second case they are known only while it is initialized.
+	// Missing are the addresses under which other containers know this one but which Podman
+	// did not assign to it, because it was created with OwnNetwork.Spare or InitContainer gave
+	// it another address. The caller adds them in the container's network namespace before
+	// each start. In the second case they are known only while the container is initialized.
 	Missing []netip.Prefix
-	// Disconnected: the container was made for a network, and is connected to none. Podman's
+	// Disconnected: the container was created for a network but is connected to none. Podman's
 	// service may have been killed while InitContainer gave it another address.
 	Disconnected bool
 	// Control is the directory with the FIFO to the conmon of the last run; empty before it.
@@ -114,18 +114,18 @@ func (c *Client) InspectContainer(ctx context.Context, name string) (Observed, e
 	return seen(data), nil
 }
 
-// Description is what a container was made of: of its definition and its image.
+// Description is the configuration of a container, from its definition and its image.
 type Description struct {
 	ID      string
 	Created time.Time
-	// Command has the entry point in front.
+	// Command begins with the entry point.
 	Command []string
 	// Env are NAME=VALUE. While the container runs, secrets are among them.
 	Env    []string
 	Labels map[string]string
 }
 
-// DescribeContainer returns what a container was made of; nothing if it does not exist.
+// DescribeContainer returns the configuration of a container; zero if it does not exist.
 func (c *Client) DescribeContainer(ctx context.Context, name string) (Description, error) {
 	data, err := c.inspect(ctx, name)
 	if errors.Is(err, NotFound) {
@@ -141,7 +141,7 @@ func (c *Client) DescribeContainer(ctx context.Context, name string) (Descriptio
 	return d, nil
 }
 
-// seen is observe, and looks for the container's processes on this host.
+// seen is observe, and also checks whether the container's processes exist on this host.
 func seen(data *define.InspectContainerData) Observed {
 	o := observe(data)
 	if o.Status == Running && o.PID > 0 && data.State.ConmonPid > 0 {
@@ -155,14 +155,14 @@ func seen(data *define.InspectContainerData) Observed {
 func exists(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
 func (c *Client) inspect(ctx context.Context, name string) (data *define.InspectContainerData, err error) {
-	look := func() error {
+	inspect := func() error {
 		return c.ask(ctx, "inspect container", name, func(ctx context.Context) (err error) {
 			data, err = containers.Inspect(ctx, name, nil)
 			return err
 		})
 	}
-	if err = look(); endedMeanwhile(err) {
-		err = look()
+	if err = inspect(); endedMeanwhile(err) {
+		err = inspect()
 	}
 	// Podman also finds a container by a prefix of its id.
 	if err == nil && data.Name != name && data.ID != name {
@@ -205,7 +205,7 @@ func observe(data *define.InspectContainerData) Observed {
 			o.FinishedAt = o.StartedAt
 		}
 	}
-	if o.Status != Running && st.Status != setUp {
+	if o.Status != Running && st.Status != initialized {
 		o.PID = 0
 	}
 	return o
@@ -227,9 +227,9 @@ func addressesOf(data *define.InspectContainerData) (found []netip.Addr) {
 	return found
 }
 
-// setUp is Podman's state of a container that has namespaces and a process that does not
+// initialized is Podman's state of a container that has namespaces and a process that does not
 // run the program yet.
-const setUp = "initialized"
+const initialized = "initialized"
 
 // statusFrom maps Podman's state. Configured and initialized precede the first run;
 // stopped is an exit that is not cleaned up yet.
@@ -343,7 +343,7 @@ type Stats struct {
 // out. Rootless Podman on cgroup v1 has no statistics and returns an error.
 func (c *Client) Stats(ctx context.Context, names ...string) (map[string]Stats, error) {
 	found := map[string]Stats{}
-	err := c.ask(ctx, "ask for the statistics of", "containers", func(ctx context.Context) error {
+	err := c.ask(ctx, "read the statistics of", "containers", func(ctx context.Context) error {
 		reports, err := containers.Stats(ctx, names, new(containers.StatsOptions).WithStream(false))
 		if err != nil {
 			return err

@@ -36,13 +36,12 @@ type Pod struct {
 func InfraName(pod string) string { return pod + "-infra" }
 
 // StartPod starts the infra container of a pod that CreatePod made, or finds it running.
-// It is started on its own: if Podman has to start it as part of starting a member, its
-// error is lost ("starting some containers: internal libpod error"). After an error the
-// pod may exist: a second call continues, and RemovePod removes it. Containers may be
-// created in the pod meanwhile.
+// If Podman had to start it as part of starting a member, its error would be lost ("starting
+// some containers: internal libpod error"). The call may be repeated after an error.
+// Containers may be created in the pod meanwhile.
 //
-// Classes to expect: Conflict (the pod belongs to another task), PortInUse, Temporary
-// (it is not there), Interrupted (an earlier call was cut off: remove the pod).
+// Classes to expect: Conflict (the pod belongs to another task), PortInUse, Temporary (the
+// pod does not exist), Interrupted (an earlier call was interrupted: remove the pod).
 func (c *Client) StartPod(ctx context.Context, name, taskID string) (Pod, error) {
 	err := c.mutateIn(ctx, urgent, "start pod", name, func(ctx context.Context) error {
 		return containers.Start(ctx, InfraName(name), nil)
@@ -51,7 +50,7 @@ func (c *Client) StartPod(ctx context.Context, name, taskID string) (Pod, error)
 		return Pod{}, c.withoutInfra(ctx, name)
 	}
 	if err != nil {
-		return Pod{}, infraStarted(err)
+		return Pod{}, explainInfraStart(err)
 	}
 	var infra *define.InspectContainerData
 	err = c.ask(ctx, "inspect pod", name, func(ctx context.Context) (err error) {
@@ -70,12 +69,12 @@ func (c *Client) StartPod(ctx context.Context, name, taskID string) (Pod, error)
 	return podFrom(infra)
 }
 
-// runtimeStart is how Podman reports that the OCI runtime could not start a container that
-// it had created.
+// runtimeStart matches Podman's error if the OCI runtime could not start a container that it
+// had created.
 var runtimeStart = regexp.MustCompile("\\bstart [0-9a-f]{64}` failed: exit status")
 
-// panicked is how Podman reports a panic in its own code, for instance because what it has
-// recorded of a container is incomplete.
+// panicked is the beginning of Podman's error after a panic in its own code, for example
+// because its record of a container is incomplete.
 const panicked = "runtime error: "
 
 // crashed reports whether err is a panic of Podman.
@@ -84,11 +83,11 @@ func crashed(err error) bool {
 	return errors.As(err, &e) && e.Class == Other && strings.HasPrefix(e.Cause, panicked)
 }
 
-// infraStarted gives a failed start of an infra container the class Interrupted if the
-// runtime refused it, or Podman crashed: an earlier start was cut off before Podman recorded
-// that the container runs. Only infra containers can be started again after that, because they run
-// no program of the user's.
-func infraStarted(err error) error {
+// explainInfraStart gives a failed start of an infra container the class Interrupted if the
+// runtime refused it or Podman crashed: an earlier start was interrupted before Podman
+// recorded that the container runs. Only infra containers can be started again after that,
+// because they run no program of the user.
+func explainInfraStart(err error) error {
 	if !refusedByRuntime(err) && !crashed(err) {
 		return err
 	}
@@ -106,20 +105,21 @@ func interrupted(err error) error {
 	return &again
 }
 
-// refusedByRuntime reports whether err is that of a start which the OCI runtime refused
-// without a reason that Podman knows.
+// refusedByRuntime reports whether the OCI runtime refused a start for a reason that Podman
+// does not know.
 func refusedByRuntime(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Class == Other && runtimeStart.MatchString(e.Cause)
 }
 
-// infraLimit is far longer than Podman takes from a pod to its infra container.
+// infraLimit is much longer than Podman takes from creating a pod to creating its infra
+// container.
 const infraLimit = 5 * time.Second
 
-// withoutInfra is the error for a pod that has no infra container. A pod is visible before
+// withoutInfra returns the error for a pod without an infra container. A pod is visible before
 // its infra container exists, while another create, such as that of an owner that was
-// killed, is still in progress. If Podman's service was killed in between, there will never
-// be one.
+// killed, is still in progress. If Podman's service was killed in between, the pod never gets
+// one.
 func (c *Client) withoutInfra(ctx context.Context, name string) error {
 	var found *entities.PodInspectReport
 	err := c.ask(ctx, "inspect pod", name, func(ctx context.Context) (err error) {
@@ -135,7 +135,7 @@ func (c *Client) withoutInfra(ctx context.Context, name string) error {
 	return lacksInfra(name, found.Created)
 }
 
-// lacksInfra is the error for a pod without an infra container that was created at a time.
+// lacksInfra returns the error for a pod that was created at this time and has no infra container.
 func lacksInfra(name string, created time.Time) error {
 	// A clock that was set back does not make it wait longer.
 	if age := time.Since(created); age >= 0 && age < infraLimit {
@@ -149,7 +149,7 @@ func lacksInfra(name string, created time.Time) error {
 //
 // Classes to expect: Conflict (the name belongs to another object, or the task's pod has
 // another specification), PortInUse, InvalidSpec, Temporary (another call is creating the
-// pod right now), Interrupted (an earlier call was cut off: remove the pod).
+// pod right now), Interrupted (an earlier call was interrupted: remove the pod).
 func (c *Client) CreatePod(ctx context.Context, p PodSpec) (id string, err error) {
 	spec, err := podSpec(p, c.version)
 	if err != nil {
@@ -192,14 +192,14 @@ func (c *Client) adoptPod(ctx context.Context, p PodSpec, spec string, conflict 
 	case found.InfraContainerID != "", p.NoInfra:
 		return found.ID, nil
 	case heldByStorage(conflict):
-		// Podman 4.3 keeps a pod whose infra container it could not make, because a create that was
-		// cut off has left the name in the storage.
+		// Podman 4.3 keeps a pod whose infra container it could not create, because an
+		// interrupted create has left the name in the storage.
 		if err := c.remove(ctx, InfraName(p.Name)); err != nil {
 			return "", err
 		}
 		return "", &Error{Op: "create pod", Object: p.Name, Class: Interrupted, Cause: "an interrupted create left the name of its infra container in Podman's storage; the leftover has been removed"}
 	}
-	return "", lacksInfra(p.Name, found.Created) // what is created in it now would not share its namespaces
+	return "", lacksInfra(p.Name, found.Created) // containers created in it now would not share its namespaces
 }
 
 // podFrom builds the Pod from its infra container.
@@ -216,7 +216,7 @@ func podFrom(infra *define.InspectContainerData) (Pod, error) {
 	return pod, nil
 }
 
-// infraGrace is longer than a pause process ever needs to exit.
+// infraGrace is the stop timeout of an infra container, longer than its program takes to exit.
 const infraGrace = 5 * time.Second
 
 // strayGrace is the stop timeout of a container that should no longer be running
@@ -324,9 +324,10 @@ func (c *Client) members(ctx context.Context, pod string) (found []entities.List
 	return found, err
 }
 
-// podLabels returns labels that tell the task of the pod. Its infra container has those of the
-// pod. Without one, containers that are all of one task tell it, because podtask creates
-// containers in its own pods only; else the pod is inspected.
+// podLabels returns labels from which the task of the pod is known. The infra container has the
+// labels of the pod. Without one, the labels of any member are enough if all members belong
+// to the same task, because podtask creates containers only in its own pods. Otherwise the
+// pod is inspected.
 func (c *Client) podLabels(ctx context.Context, pod string, members []entities.ListContainer) (map[string]string, error) {
 	var ours map[string]string
 	for _, m := range members {
@@ -404,10 +405,9 @@ type PodSpec struct {
 	// OwnNetworks gives each container its own network namespace and the pod none;
 	// Network, Ports, Hosts and DNS then have no effect.
 	OwnNetworks bool `json:",omitzero"`
-	// NoInfra makes a pod without an infra container and without a cgroup, whose containers share no
-	// namespace; see ContainerSpec.CgroupParent.
-	// Hostname and the fields about namespaces and the network then have no effect, and
-	// StartPod is not called.
+	// NoInfra creates a pod without an infra container and without a cgroup; its containers
+	// share no namespaces (see ContainerSpec.CgroupParent). Hostname and the fields about
+	// namespaces and the network then have no effect, and StartPod must not be called.
 	NoInfra  bool `json:",omitzero"`
 	SharePID bool `json:",omitzero"`
 	// ShmSize is the size of /dev/shm in bytes; 0 means Podman's default. Without

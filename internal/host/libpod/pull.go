@@ -93,10 +93,10 @@ func (c *Client) Pull(ctx context.Context, ref string, o PullOptions) (string, e
 	}
 	call := c.call(watched)
 	id, err := c.pull(call, ref, o, watch)
-	var silent silence
+	var stalled stallError
 	switch {
-	case errors.As(context.Cause(watched), &silent) && ctx.Err() == nil:
-		return "", &Error{Op: "pull", Object: ref, Class: Temporary, Cause: silent.Error()}
+	case errors.As(context.Cause(watched), &stalled) && ctx.Err() == nil:
+		return "", &Error{Op: "pull", Object: ref, Class: Temporary, Cause: stalled.Error()}
 	case err == nil && ctx.Err() != nil:
 		err = ctx.Err() // a canceled pull ends without images and without an error
 	case err == nil && id == "":
@@ -183,7 +183,7 @@ type pullMessage struct {
 	Stream string   `json:"stream"`
 	Images []string `json:"images"`
 	Error  string   `json:"error"`
-	// ErrorDetail is all that Podman 6 says of an error after the first progress.
+	// ErrorDetail is the only member with the error that Podman 6 sends after the first progress.
 	ErrorDetail struct {
 		Message string `json:"message"`
 	} `json:"errorDetail"`
@@ -238,7 +238,7 @@ func (s *pullStream) read(r io.Reader) error {
 				return &Error{Class: WrongContent, Cause: fmt.Sprintf("layer %s has more than the %d bytes that its manifest says", m.ID, d.Total)}
 			}
 		}
-		s.watch.heard(s.busy(), m.Status != "")
+		s.watch.addMessage(s.busy(), m.Status != "")
 	}
 }
 
@@ -312,7 +312,7 @@ func pullError(err error, ref string, v semver.Version) error {
 	return err
 }
 
-// withoutTLS is what Podman says of a registry that answers in plain HTTP, with its host.
+// withoutTLS matches Podman's error about a registry that answers in plain HTTP, with its host.
 var withoutTLS = regexp.MustCompile(`https://([^/"\s]+)/.*: server gave HTTP response to HTTPS client`)
 
 // sharedConfigSince is the first Podman version that also reads /usr/share/containers, and
@@ -337,67 +337,68 @@ func policyFile(v semver.Version, getenv func(string) string) string {
 	return system
 }
 
-// silence is why a pull without progress is aborted.
-type silence struct {
+// stallError is the reason for aborting a pull that makes no progress.
+type stallError struct {
 	midLayer bool
-	lasted   time.Duration
+	limit    time.Duration
 }
 
-func (s silence) Error() string {
-	if s.midLayer {
-		return fmt.Sprintf("a layer made no progress for %v", s.lasted)
+func (e stallError) Error() string {
+	if e.midLayer {
+		return fmt.Sprintf("a layer made no progress for %v", e.limit)
 	}
-	return fmt.Sprintf("no data arrived for %v; check that the registry is reachable from this host", s.lasted)
+	return fmt.Sprintf("no data arrived for %v; check that the registry is reachable from this host", e.limit)
 }
 
 // watch aborts a pull that makes no progress for too long.
 type watch struct {
 	cancel          context.CancelCauseFunc
 	firstByte, idle time.Duration
-	heardOf         atomic.Int64 // messages
+	messages        atomic.Int64 // received so far
 	follower        sync.WaitGroup
 
 	mu    sync.Mutex
 	timer *time.Timer
-	limit silence // what the timer is running for
+	abort stallError // the reason if the timer fires
 }
 
-// newWatch returns a context whose cause is a silence when the watch aborts the pull.
+// newWatch returns a context whose cause is a stallError if the watch aborts the pull.
 func newWatch(ctx context.Context, firstByte, idle time.Duration) (context.Context, *watch) {
 	watched, cancel := context.WithCancelCause(ctx)
-	w := &watch{cancel: cancel, firstByte: firstByte, idle: idle, limit: silence{lasted: firstByte}}
+	w := &watch{cancel: cancel, firstByte: firstByte, idle: idle, abort: stallError{limit: firstByte}}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.timer = time.AfterFunc(cmp.Or(firstByte, time.Duration(math.MaxInt64)), w.end)
 	return watched, w
 }
 
+// end aborts the pull.
 func (w *watch) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.cancel(w.limit)
+	w.cancel(w.abort)
 }
 
-// heard records a message, and whether a layer is being downloaded. Text is only sent
-// when a layer begins and ends, however large it is; between such messages, follow
-// watches the pull.
-func (w *watch) heard(busy, bytes bool) {
-	w.heardOf.Add(1)
+// addMessage records a message and whether a layer is being downloaded. A server without byte
+// progress sends text only when a layer begins and ends; between such messages, follow watches
+// the pull.
+func (w *watch) addMessage(busy, bytes bool) {
+	w.messages.Add(1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.timer.Stop()
-	w.limit = silence{busy, w.firstByte}
+	w.abort = stallError{busy, w.firstByte}
 	if busy {
-		w.limit.lasted = w.idle
+		w.abort.limit = w.idle
 	}
-	if bytes && w.limit.lasted > 0 {
-		w.timer.Reset(w.limit.lasted)
+	if bytes && w.abort.limit > 0 {
+		w.timer.Reset(w.abort.limit)
 	}
 }
 
-// follow watches a pull by its open files, after its first message. It never aborts a
-// pull whose files are not visible.
-func (w *watch) follow(ctx context.Context, look func() layerView) {
+// follow watches the open files of a pull after its first message. It does not abort a pull
+// whose files are not visible.
+func (w *watch) follow(ctx context.Context, snapshot func() layerView) {
 	shortest := min(cmp.Or(w.idle, math.MaxInt64), cmp.Or(w.firstByte, math.MaxInt64))
 	if shortest == math.MaxInt64 {
 		return
@@ -406,7 +407,7 @@ func (w *watch) follow(ctx context.Context, look func() layerView) {
 		tick := time.NewTicker(min(max(shortest/4, 10*time.Millisecond), 5*time.Second))
 		defer tick.Stop()
 		var last layerView
-		var words int64
+		var before int64
 		moved := time.Now()
 		for {
 			select {
@@ -414,23 +415,24 @@ func (w *watch) follow(ctx context.Context, look func() layerView) {
 				return
 			case <-tick.C:
 			}
-			heard, view := w.heardOf.Load(), look()
-			if heard == 0 || heard != words || view != last || !view.visible {
-				words, last, moved = heard, view, time.Now()
+			messages, view := w.messages.Load(), snapshot()
+			if messages == 0 || messages != before || view != last || !view.visible {
+				before, last, moved = messages, view, time.Now()
 				continue
 			}
-			limit := silence{view.writing, w.firstByte}
+			stalled := stallError{view.writing, w.firstByte}
 			if view.writing {
-				limit.lasted = w.idle
+				stalled.limit = w.idle
 			}
-			if limit.lasted > 0 && time.Since(moved) >= limit.lasted {
-				w.cancel(limit)
+			if stalled.limit > 0 && time.Since(moved) >= stalled.limit {
+				w.cancel(stalled)
 				return
 			}
 		}
 	})
 }
 
+// stop ends the watch.
 func (w *watch) stop() {
 	w.mu.Lock()
 	w.timer.Stop()

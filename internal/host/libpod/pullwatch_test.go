@@ -27,11 +27,11 @@ func TestWatchFollowsTheFilesOfAPull(t *testing.T) {
 		want  error         // why it ends; nil: it never does
 		at    time.Duration // at most so long after the start
 	}{
-		{"a layer that stands still", true, []layerView{here("a 1", true), here("a 2", true)}, silence{true, idle}, 30 * time.Second},
-		{"a layer that is being unpacked has longer", true, []layerView{here("a 2", false)}, silence{false, firstByte}, 70 * time.Second},
-		{"no layer has begun", true, []layerView{here("", false)}, silence{false, firstByte}, 70 * time.Second},
+		{"a layer that stands still", true, []layerView{here("a 1", true), here("a 2", true)}, stallError{true, idle}, 30 * time.Second},
+		{"a layer that is being unpacked has longer", true, []layerView{here("a 2", false)}, stallError{false, firstByte}, 70 * time.Second},
+		{"no layer has begun", true, []layerView{here("", false)}, stallError{false, firstByte}, 70 * time.Second},
 		{"what cannot be seen is not judged", true, []layerView{{}}, nil, 0},
-		{"before the first words the timer is in charge", false, []layerView{here("of another pull", true)}, silence{false, firstByte}, firstByte},
+		{"before the first words the timer is in charge", false, []layerView{here("of another pull", true)}, stallError{false, firstByte}, firstByte},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -42,7 +42,7 @@ func TestWatchFollowsTheFilesOfAPull(t *testing.T) {
 					return tc.views[min(int(time.Since(begun)/time.Second), len(tc.views)-1)]
 				})
 				if tc.heard {
-					w.heard(false, false)
+					w.addMessage(false, false)
 				}
 				select {
 				case <-ctx.Done():
@@ -71,7 +71,7 @@ func TestWatchLetsAPullGoOnThatMoves(t *testing.T) {
 		w.follow(ctx, func() layerView {
 			return layerView{visible: true, writing: true, files: time.Since(begun).Truncate(15 * time.Second).String()}
 		})
-		w.heard(false, false)
+		w.addMessage(false, false)
 		<-time.After(time.Hour)
 		if ctx.Err() != nil {
 			t.Errorf("it ended with %v", context.Cause(ctx))

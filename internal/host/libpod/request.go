@@ -13,24 +13,24 @@ import (
 	"github.com/containers/podman/v5/pkg/errorhandling"
 )
 
-// mutateLinger is how long a call that makes or starts an object may continue after its
-// context has ended. It is far longer than such a call takes unless Podman hangs.
+// mutateLinger is the time for which a call that creates or starts an object may continue
+// after its context has ended. Such a call takes much less unless Podman hangs.
 const mutateLinger = 10 * time.Second
 
-// call returns the context to pass to a binding for one call.
+// call returns the context of one call of the bindings.
 func (c *Client) call(ctx context.Context) *callContext {
 	return &callContext{Context: ctx, connection: c.context}
 }
 
-// mutate runs fn, which makes or starts an object, while it holds a slot. It waits for the
-// reply even after ctx has ended, for up to mutateLinger: Podman completes the request
+// mutate runs fn, which creates or starts an object, while it holds a slot. After ctx has
+// ended, it still waits up to mutateLinger for the reply: Podman completes the request
 // anyway, and a caller that inspected, stopped or removed the object before that would find
 // nothing and leave the new object or process behind. It returns an *Error.
 func (c *Client) mutate(ctx context.Context, op, object string, fn func(ctx context.Context) error) error {
 	return c.mutateIn(ctx, normal, op, object, fn)
 }
 
-// mutateIn is mutate for a call of a priority.
+// mutateIn is mutate with a priority.
 func (c *Client) mutateIn(ctx context.Context, p priority, op, object string, fn func(ctx context.Context) error) error {
 	free, err := c.makes.take(ctx, p)
 	if err != nil {
@@ -59,20 +59,21 @@ func (c *Client) erase(ctx context.Context, op, object string, fn func(ctx conte
 	return c.write(ctx, op, object, 0, fn)
 }
 
-// ask runs fn, one call of the bindings that takes Podman only a moment, and maps its error
-// to an *Error.
+// ask runs fn, a short call of the bindings that only reads, and converts its error to an
+// *Error.
 func (c *Client) ask(ctx context.Context, op, object string, fn func(ctx context.Context) error) error {
 	limited, done := c.storage.within(ctx, 0, false)
 	return done(c.await(limited, op, object, fn))
 }
 
-// write is ask for a call that writes Podman's storage, and may take grace longer.
+// write is ask for a call that writes to Podman's storage. The call may take grace longer than
+// others.
 func (c *Client) write(ctx context.Context, op, object string, grace time.Duration, fn func(ctx context.Context) error) error {
 	limited, done := c.storage.within(ctx, grace, true)
 	return done(c.await(limited, op, object, fn))
 }
 
-// await is ask for a call that may take any time.
+// await is ask for a call without a time limit.
 func (c *Client) await(ctx context.Context, op, object string, fn func(ctx context.Context) error) error {
 	call := c.call(ctx)
 	return fail(call, op, object, fn(call))
@@ -92,7 +93,7 @@ func (x *exchange) lose(err error) {
 	x.err = err
 }
 
-// lost returns why the request got no reply; nil if it got one.
+// lost returns the reason why the request got no reply; nil if it got one.
 func (x *exchange) lost() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -133,7 +134,7 @@ type transport struct {
 func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	began := time.Now()
 	res, err := t.next.RoundTrip(req)
-	t.note(req, res, time.Since(began))
+	t.logRequest(req, res, time.Since(began))
 	ex, ok := req.Context().Value(exchangeKey{}).(*exchange)
 	if err == nil || !ok {
 		return res, err
@@ -151,9 +152,9 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// note logs a request whose reply has begun. Queries are left out: they may hold what the
-// user keeps to themselves.
-func (t transport) note(req *http.Request, res *http.Response, took time.Duration) {
+// logRequest logs a request when its reply begins. It leaves out the query, which may contain
+// private data.
+func (t transport) logRequest(req *http.Request, res *http.Response, took time.Duration) {
 	if t.log == nil || !t.log.Enabled(req.Context(), slog.LevelDebug) {
 		return
 	}
@@ -164,7 +165,7 @@ func (t transport) note(req *http.Request, res *http.Response, took time.Duratio
 	t.log.Debug("request", "method", req.Method, "path", req.URL.Path, "status", status, "took", took)
 }
 
-// linger returns a context that ends d after ctx, or when end is called.
+// linger returns a context that ends when end is called, or a time d after ctx ends.
 func linger(ctx context.Context, d time.Duration) (late context.Context, end func()) {
 	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	timer := time.AfterFunc(d, cancel)

@@ -11,20 +11,20 @@ import (
 // maxExecOutput bounds ExecResult.Output in bytes.
 const maxExecOutput = 1024
 
-// ExecResult is how a program that RunExec ran has ended.
+// ExecResult is the result of a program that RunExec ran.
 type ExecResult struct {
 	// ExitCode is 127 for a command that does not exist and 126 for one that cannot be run.
 	ExitCode int
-	// Output is the end of what it wrote, at most maxExecOutput bytes.
+	// Output is the end of the output, at most maxExecOutput bytes.
 	Output string
 }
 
-// RunExec runs a program in a container until it ends. After limit, and when ctx ends, it
-// is killed with what it has started in its session, and the error has class Timeout or
-// Canceled. The class is NotRunning if the container does not run.
+// RunExec runs a program in a container until it ends. After limit, or when ctx ends, it kills
+// all processes of the program's session, and the error has class Timeout or Canceled. The
+// class is NotRunning if the container is not running.
 //
-// It costs more than Probe: for a program that a client starts, Podman keeps a process
-// for five minutes after its end.
+// It costs more than Probe: Podman keeps a process for five minutes after the end of a program
+// that a client starts.
 func (c *Client) RunExec(ctx context.Context, container string, command []string, limit time.Duration) (ExecResult, error) {
 	const op = "run a program in container"
 	id, err := c.CreateExec(ctx, container, ExecSpec{Command: command})
@@ -48,7 +48,7 @@ func (c *Client) RunExec(ctx context.Context, container string, command []string
 		}
 	}
 	if err == nil {
-		_ = c.RemoveExec(ctx, id) // Podman forgets it by itself too
+		_ = c.RemoveExec(ctx, id) // otherwise Podman removes it later
 	}
 	return r, err
 }
@@ -68,10 +68,10 @@ func (c *Client) runSession(ctx context.Context, id string) (ExecResult, error) 
 	return ExecResult{ExitCode: state.ExitCode, Output: out.String()}, err
 }
 
-// awaitExec asks for the state of a session until it is as wanted. Podman 4.3.1 cannot wait
-// for it.
+// awaitExec polls the state of a session until wanted returns true, because Podman 4.3.1
+// cannot wait for it.
 func (c *Client) awaitExec(ctx context.Context, id string, wanted func(ExecState) bool) (ExecState, error) {
-	tick := time.NewTicker(execLook)
+	tick := time.NewTicker(execInterval)
 	defer tick.Stop()
 	for {
 		state, err := c.InspectExec(ctx, id)
@@ -89,7 +89,7 @@ func (c *Client) awaitExec(ctx context.Context, id string, wanted func(ExecState
 // killLimit bounds the attempt to kill a program.
 const killLimit = 5 * time.Second
 
-// kill ends what a session has started. Podman's runtimes make its program the leader of a
+// kill kills all processes of a session. The OCI runtimes make the program the leader of the
 // session, and the owner of the container's user namespace may signal it.
 func (c *Client) kill(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(ctx, killLimit)

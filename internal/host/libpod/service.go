@@ -98,7 +98,7 @@ func (s *service) own() bool { return s.ours != "" && s.path() == s.ours }
 func (s *service) dial(ctx context.Context) (net.Conn, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", s.path())
-	if !gone(err) || s.fixed != "" {
+	if !notListening(err) || s.fixed != "" {
 		return conn, err
 	}
 	if err := s.ensure(ctx); err != nil {
@@ -107,9 +107,9 @@ func (s *service) dial(ctx context.Context) (net.Conn, error) {
 	return d.DialContext(ctx, "unix", s.path())
 }
 
-// gone reports whether err means that nothing listens: there is no socket, or only the
+// notListening reports whether err means that nothing listens: there is no socket, or only the
 // file of a dead service.
-func gone(err error) bool {
+func notListening(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist)
 }
 
@@ -167,7 +167,7 @@ func (s *service) start(ctx context.Context) error {
 	return s.launch(ctx)
 }
 
-// end ends podtask's own service, which hangs. The next call starts another one.
+// end kills podtask's own service if that hangs. The next call starts another one.
 func (s *service) end() {
 	if !s.own() {
 		return
@@ -231,7 +231,7 @@ func (s *service) launch(ctx context.Context) error {
 	}
 }
 
-// dropped are the variables that a service must not inherit. With CONTAINER_HOST podman
+// dropped lists the variables that a service must not inherit. With CONTAINER_HOST podman
 // would itself become a client; with LISTEN_FDS it would use file descriptor 3 as its
 // socket; and it would pass NOTIFY_SOCKET on to containers, which could then report
 // podtask's unit as ready.
@@ -274,7 +274,7 @@ func lockFile(ctx context.Context, path string) (*os.File, error) {
 	}
 }
 
-// lastLine returns the last line of a small log file, or a text that says there is none.
+// lastLine returns the last line of a small log file, or a text saying that it is empty.
 func lastLine(path string) string {
 	data, err := os.ReadFile(path)
 	data = bytes.TrimSpace(data)

@@ -11,15 +11,15 @@ import (
 // and of those that remove some. Six were no faster than four when measured.
 const maxMutations = 4
 
-// slots limit the calls that run at once. They are there for speed, so a call that hangs
-// does not keep its slot.
+// slots limits the number of concurrent calls, to make them faster. A call that hangs loses
+// its slot after slotTime.
 type slots struct {
 	mu      sync.Mutex
 	free    int
-	waiting [2][]chan struct{} // of each priority, the calls that wait; a slot is sent to them
+	waiting [2][]chan struct{} // for each priority, the waiting calls, which receive a slot
 }
 
-// priority tells which calls get a slot before others.
+// priority is the order in which waiting calls get a slot; lower values come first.
 type priority int
 
 // The start of an infra container takes as long as the creation of several containers, and
@@ -29,13 +29,13 @@ const (
 	normal
 )
 
-// slotTime is how long a call keeps its slot. Few calls of a busy Podman take longer; one
-// that hangs, perhaps on a mount of its task, may take minutes until its deadline.
+// slotTime is the longest time for which a call keeps its slot. Few calls of a busy Podman take
+// longer, but a call that hangs, for example on a mount, may take minutes until its deadline.
 const slotTime = 15 * time.Second
 
 func newSlots(n int) *slots { return &slots{free: n} }
 
-// take waits for a slot and returns how to free it.
+// take waits for a slot and returns a function that frees it.
 func (s *slots) take(ctx context.Context, p priority) (free func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -53,7 +53,8 @@ func (s *slots) take(ctx context.Context, p priority) (free func(), err error) {
 	return func() { late.Stop(); once() }, nil
 }
 
-// queue takes a free slot and returns nil, or returns where to wait for one.
+// queue takes a free slot and returns nil. If none is free, it returns the channel that will
+// receive one.
 func (s *slots) queue(p priority) (turn chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +67,7 @@ func (s *slots) queue(p priority) (turn chan struct{}) {
 	return turn
 }
 
-// leave gives up waiting. A slot that has come meanwhile is passed on.
+// leave ends the wait for a slot. A slot that was received meanwhile is passed on.
 func (s *slots) leave(p priority, turn chan struct{}) {
 	s.mu.Lock()
 	i := slices.Index(s.waiting[p], turn)
@@ -79,7 +80,7 @@ func (s *slots) leave(p priority, turn chan struct{}) {
 	}
 }
 
-// pass gives a slot to the call that waits for it, or frees it.
+// pass hands a slot to the next waiting call, or frees it.
 func (s *slots) pass() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,8 +27,8 @@ type ContainerSpec struct {
 	Name string
 	// Pod is the name or ID of the pod that the container joins; "" means none.
 	Pod string
-	// CgroupParent is PodSpec.CgroupParent if the pod has no infra container: such a pod makes no
-	// cgroup for its containers. It is no part of the digest in specLabel.
+	// CgroupParent is PodSpec.CgroupParent if the pod has no infra container, because such a
+	// pod has no cgroup for its containers. It is not part of the digest in specLabel.
 	CgroupParent string `json:"-"`
 	// TaskID becomes the TaskLabel.
 	TaskID string
@@ -89,13 +89,13 @@ type ContainerSpec struct {
 	Rlimits []Rlimit      `json:",omitzero"`
 	Binds   []Bind        `json:",omitzero"`
 	Volumes []NamedVolume `json:",omitzero"`
-	// VolumesFrom are containers whose mounts this one has too: with them the anonymous volumes
-	// that Podman makes for the volumes of an image. Binds and Volumes at the same path win.
+	// VolumesFrom are containers whose mounts this one gets too, including the anonymous volumes
+	// that Podman creates for the volumes of an image. Binds and Volumes at the same path win.
 	VolumesFrom []VolumesFrom `json:",omitzero"`
 	Tmpfs       []Tmpfs       `json:",omitzero"`
 	Devices     []Device      `json:",omitzero"`
 	// CDI are qualified names of CDI devices, such as nvidia.com/gpu=0, which the server looks up
-	// in its directories. It needs CDISince.
+	// in its directories. They require CDISince.
 	CDI []string `json:",omitzero"`
 	// SecretEnv maps variables to the names of the Podman secrets that hold their values.
 	// Podman reads the secrets at every start, and inspect does not show them.
@@ -137,16 +137,16 @@ type ContainerSpec struct {
 	// NonRoot refuses to create the container if the image's user is root, or a name
 	// (class RootUser). It has no effect if User is set.
 	NonRoot bool `json:",omitzero"`
-	// SeccompUnconfined removes the seccomp profile, and Unmasked what hides parts of
-	// /proc and /sys.
+	// SeccompUnconfined removes the seccomp profile. Unmasked makes all of /proc and /sys
+	// visible.
 	SeccompUnconfined bool `json:",omitzero"`
 	Unmasked          bool `json:",omitzero"`
-	// Images are file systems of images, read-only.
+	// Images are read-only mounts of the file systems of images.
 	Images []ImageMount `json:",omitzero"`
 	// Log configures where the output goes.
 	Log Log `json:",omitzero"`
 	// Reference is the image as the user wrote it, which podman auto-update looks up at
-	// the registry; empty leaves it out.
+	// the registry; "" means none.
 	Reference string `json:",omitzero"`
 }
 
@@ -384,7 +384,7 @@ func labels(given map[string]string, task string, spec any) (map[string]string, 
 func ptr[T any](v T) *T { return &v }
 
 // Bind is a recursive bind mount of a host path. The path must exist when the container
-// is created, and at each start, which is Temporary otherwise.
+// is created and at each start; otherwise the start fails with class Temporary.
 type Bind struct {
 	HostPath, Path string
 	ReadOnly       bool `json:",omitzero"`
@@ -398,7 +398,7 @@ type Bind struct {
 type NamedVolume struct {
 	Name, Path string
 	ReadOnly   bool `json:",omitzero"`
-	// Empty: the volume does not begin with what the image holds at Path.
+	// Empty: the image's files at Path are not copied into a new volume.
 	Empty bool `json:",omitzero"`
 }
 
@@ -408,7 +408,7 @@ type VolumesFrom struct {
 	ReadOnly  bool `json:",omitzero"`
 }
 
-// volumesFrom returns it in the podman command's notation, which Podman parses.
+// volumesFrom returns the containers in the podman command's notation, which Podman parses.
 func volumesFrom(c ContainerSpec) []string {
 	var out []string
 	for _, v := range c.VolumesFrom {

@@ -13,20 +13,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// If the storage becomes read-only, perhaps after an error of the disk, Podman's service
-// panics where it takes a lock of the storage. It answers the request, or ends. If it goes
-// on, it holds another lock for good: calls hang, also when the storage can be written again,
-// until the service ends.
+// If the storage becomes read-only, for example after a disk error, Podman's service panics when
+// it takes a lock of the storage. It may answer the request or end. If it continues, it never
+// releases another lock, so calls hang until the service ends, even when the storage can be
+// written again.
 
-// storage is what is known of Podman's storage. It is safe for concurrent use.
+// storage tracks whether Podman's storage is read-only, and ends calls that hang because of that.
+// It is safe for concurrent use.
 type storage struct {
-	log *slog.Logger // nil: nothing is logged
+	log *slog.Logger // may be nil
 	// broken is called when the service has panicked.
 	broken func()
 
 	mu    sync.Mutex
-	root  string // of the storage on this host; empty: not known yet
-	why   string // a service that may hang was refused the storage for this reason; empty: none was
+	root  string // directory of the storage on this host; empty if not known yet
+	why   string // error of the panic after which the service may hang; empty if there was none
 	calls map[*storageCall]struct{}
 }
 
@@ -37,25 +38,25 @@ type storageCall struct {
 	within time.Duration
 }
 
-// hangLimit is how long a call may take after the storage was read-only. It is longer than a
-// call takes unless it hangs.
+// hangLimit is how long a call may take after a panic of the service. Only a call that hangs
+// takes longer.
 const hangLimit = 10 * time.Second
 
-// refusedLock is how Podman's panic reports that a lock of its storage cannot be opened.
+// refusedLock matches the panic of Podman when it cannot open a lock of its storage.
 var refusedLock = regexp.MustCompile(`(?i)\.lock\b.*read-only file system`)
 
-// storageText is how Podman reports in lower case that its storage is read-only.
+// storageText matches Podman's errors, in lower case, about a read-only storage.
 var storageText = regexp.MustCompile(`readonly database|(\.lock\b|/(overlay|vfs|btrfs|zfs|libpod)[a-z-]*/).*read-only file system`)
 
-// readOnlyStorage reports whether a reply in lower case says that the storage is read-only,
-// and not the file system of a container, as the OCI runtime may say.
+// readOnlyStorage reports whether a reply in lower case is about a read-only storage. Errors of
+// the OCI runtime are about the file system of a container instead.
 func readOnlyStorage(text string) bool {
 	return storageText.MatchString(text) && !strings.Contains(text, "oci runtime") && !strings.Contains(text, "crun: ") && !strings.Contains(text, "runc: ")
 }
 
-// within returns the context of a call that may take grace in addition to what Podman needs.
-// done must be called with the call's error, and returns the one to report. A call that
-// succeeds and writes proves that the service does not hang.
+// within returns the context of a call that may take grace in addition to hangLimit. done must
+// be called with the error of the call and returns the error to report. writes says that the
+// call writes to the storage, so that its success proves that the service does not hang.
 func (s *storage) within(ctx context.Context, grace time.Duration, writes bool) (limited context.Context, done func(error) error) {
 	limited, cancel := context.WithCancelCause(ctx)
 	call := &storageCall{cancel: cancel, within: grace + hangLimit}
@@ -80,7 +81,7 @@ func (s *storage) within(ctx context.Context, grace time.Duration, writes bool) 
 	}
 }
 
-// limit ends a call that hangs. The caller holds mu.
+// limit limits the time of a call if the service may hang. The caller holds mu.
 func (s *storage) limit(c *storageCall) {
 	if s.why == "" || c.late != nil {
 		return
@@ -90,21 +91,21 @@ func (s *storage) limit(c *storageCall) {
 	c.late = time.AfterFunc(c.within, func() { c.cancel(hangs) })
 }
 
-// explain returns the error of a call, with the reason if that is the storage.
+// explain returns the error of a call, with class ReadOnly if the storage is the reason.
 func (s *storage) explain(ctx context.Context, err error) error {
 	var e *Error
 	if !errors.As(err, &e) {
 		return err
 	}
-	said := *e
+	reported := *e
 	var hangs *Error
 	switch root := s.readOnlyRoot(); {
 	case errors.As(context.Cause(ctx), &hangs) && hangs.Class == ReadOnly:
-		said.Class, said.Cause = ReadOnly, hangs.Cause
+		reported.Class, reported.Cause = ReadOnly, hangs.Cause
 	case root != "" && (e.Class == Temporary || e.Class == Unavailable || e.Class == Timeout):
-		said.Class, said.Cause = ReadOnly, fmt.Sprintf("%s; Podman's storage %s is on a read-only file system", e.Cause, root)
+		reported.Class, reported.Cause = ReadOnly, fmt.Sprintf("%s; Podman's storage %s is on a read-only file system", e.Cause, root)
 	}
-	return &said
+	return &reported
 }
 
 // readOnlyRoot returns the root of the storage if it is on a read-only file system.
@@ -119,19 +120,19 @@ func (s *storage) readOnlyRoot() string {
 	return root
 }
 
-// learn takes in how a call ended.
+// learn updates the state from the error of a call.
 func (s *storage) learn(err error, writes bool) {
 	var e *Error
 	errors.As(err, &e)
 	switch {
 	case err == nil && writes, e != nil && e.Status == 0 && (e.Class == Temporary || e.Class == Unavailable):
-		s.recover() // a service that hangs does neither, nor does it end a connection
+		s.recover() // a hanging service neither answers nor ends a connection
 	case e != nil && e.Status != 0 && refusedLock.MatchString(e.Cause):
 		s.refuse(e.Cause)
 	}
 }
 
-// refuse notes that the service has panicked.
+// refuse records a panic of the service.
 func (s *storage) refuse(why string) {
 	s.mu.Lock()
 	if s.why != "" {
@@ -149,7 +150,7 @@ func (s *storage) refuse(why string) {
 	s.broken()
 }
 
-// recover notes that the service, or the next one, does not hang.
+// recover records that the service, or the next one, does not hang.
 func (s *storage) recover() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,11 +164,11 @@ func (s *storage) recover() {
 		}
 	}
 	if s.log != nil {
-		s.log.Info("Podman's service does not hang after all, or has ended")
+		s.log.Info("Podman's service works again")
 	}
 }
 
-// at notes where the storage is on this host.
+// at sets the directory of the storage on this host.
 func (s *storage) at(root string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -22,8 +22,8 @@ type VolumeSpec struct {
 	Labels map[string]string
 	// Options are those of Podman's local driver: type, device, o and others.
 	Options map[string]string
-	// Mode, if it is not 0, are the permissions of the volume's directory, which the
-	// caller must own: Options give it the user 0.
+	// Mode, if not 0, sets the permissions of the volume's directory. The caller must own the
+	// directory: Options must set the user 0.
 	Mode fs.FileMode
 }
 
@@ -39,7 +39,7 @@ func (c *Client) EnsureVolume(ctx context.Context, v VolumeSpec) error {
 		labels[TaskLabel] = v.TaskID
 	}
 	err := c.mutate(ctx, "create volume", v.Name, func(ctx context.Context) error {
-		_, err := volumes.Create(ctx, entities.VolumeCreateOptions{Name: v.Name, Labels: labels, Options: inBlocks(v.Options, os.Getpagesize())}, nil)
+		_, err := volumes.Create(ctx, entities.VolumeCreateOptions{Name: v.Name, Labels: labels, Options: inPages(v.Options, os.Getpagesize())}, nil)
 		return err
 	})
 	if err == nil && v.Mode == 0 || err != nil && !errors.Is(err, Conflict) {
@@ -63,9 +63,9 @@ func (c *Client) EnsureVolume(ctx context.Context, v VolumeSpec) error {
 	return fail(ctx, "create volume", v.Name, os.Chmod(found.Mountpoint, v.Mode))
 }
 
-// inBlocks gives the size of a file system in memory in pages, which only the kernel reads:
-// Podman takes size for a quota of the disk, and refuses it where there are none.
-func inBlocks(options map[string]string, page int) map[string]string {
+// inPages converts the size of a tmpfs to pages (nr_blocks). Podman interprets size as a disk
+// quota, and fails on hosts without quotas; it passes nr_blocks on to the kernel.
+func inPages(options map[string]string, page int) map[string]string {
 	if options["type"] != "tmpfs" {
 		return options
 	}

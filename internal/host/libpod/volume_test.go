@@ -11,7 +11,7 @@ func TestSizeOfATmpfsIsInPages(t *testing.T) {
 		{"", "size=1", "size=1"},
 	} {
 		in := map[string]string{"type": tt.typ, "o": tt.o}
-		if got := inBlocks(in, 4096)["o"]; got != tt.want || in["o"] != tt.o {
+		if got := inPages(in, 4096)["o"]; got != tt.want || in["o"] != tt.o {
 			t.Errorf("%q of type %q: %q, want %q", tt.o, tt.typ, got, tt.want)
 		}
 	}

@@ -134,7 +134,7 @@ func (f *Fake) Calls() []Call {
 
 // Host implements Podman.
 func (f *Fake) Host(ctx context.Context) (libpod.Host, error) {
-	return request(ctx, f, "ask Podman about", "the host", func() (libpod.Host, error) {
+	return request(ctx, f, "get information about", "the host", func() (libpod.Host, error) {
 		return libpod.Host{
 			Version: f.Version, CgroupManager: "cgroupfs", CgroupVersion: "v2", Runtime: "crun", NetworkBackend: "netavark",
 			RootlessNetwork: "pasta", EventLogger: "file", LogDriver: "k8s-file", Rootless: true, CPUs: 2, Memory: 4 << 30,
