@@ -36,11 +36,11 @@ func (k Keeper) Register(ctx context.Context, d catalog.Document, at time.Time) 
 		err = errors.Join(err, lock.Unlock())
 		err = errors.Join(err, k.Release(context.WithoutCancel(ctx)))
 	}()
-	source, contents, err := pod.Strip(d.Source, func(n int) string { return tasksecrets.KeptSource(id, n) })
+	source, contents, err := pod.Strip(d.Source, func(n int) string { return tasksecrets.ManifestSource(id, n) })
 	if err != nil {
 		return r, err
 	}
-	if err := k.kept().Keep(ctx, id, contents); err != nil {
+	if err := k.Engine.Secrets.StoreManifest(ctx, id, contents); err != nil {
 		return r, fmt.Errorf("keep the Secrets of %s in Podman: %w", d.Family, err)
 	}
 	d.Source, d.Kept, d.Digest = source, id, fmt.Sprintf("sha256:%x", sha256.Sum256(source))
@@ -51,10 +51,8 @@ func (k Keeper) Register(ctx context.Context, d catalog.Document, at time.Time) 
 // Release removes the content of Secrets that no active revision, no service and no task
 // needs.
 func (k Keeper) Release(ctx context.Context) error {
-	return k.Catalog.Release(ctx, k.used, k.kept().Forget)
+	return k.Catalog.Release(ctx, k.used, k.Engine.Secrets.RemoveManifest)
 }
-
-func (k Keeper) kept() tasksecrets.Kept { return tasksecrets.Kept{Podman: k.Engine.Secrets.Podman} }
 
 // used reports whether a record of a task or of a service names a secret that is kept under
 // an id.
@@ -63,7 +61,7 @@ func (k Keeper) used(id string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	name := []byte(tasksecrets.KeptPrefix(id))
+	name := []byte(tasksecrets.ManifestPrefix(id))
 	for _, store := range []*state.Store{services, k.Engine.Tasks.Store} {
 		for r, err := range store.All(nil) {
 			if err != nil {
