@@ -3,7 +3,9 @@ package kubenode
 import (
 	"context"
 	"encoding/json"
+	stderrors "errors"
 	"maps"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -27,11 +29,13 @@ type reporter struct {
 	mu     sync.Mutex
 	server *corev1.Pod       // as the API server last had it; nil if it was not heard of
 	want   *corev1.PodStatus // nil until something is known
-	// written is what the server made of want, and of which want: it may leave things out.
-	written *corev1.PodStatus
-	of      *corev1.PodStatus
-	gone    bool          // the Pod is no longer there
-	idle    chan struct{} // closed when the server has what is wanted
+	// written is what the server made of the status of, when the Pod had the generation: it may
+	// leave things out.
+	written    *corev1.PodStatus
+	of         *corev1.PodStatus
+	generation int64
+	gone       bool          // the Pod is no longer there
+	idle       chan struct{} // closed when the server has what is wanted
 	// restarts are those of the containers of earlier tasks of the Pod, by name.
 	restarts map[string]int32
 }
@@ -143,7 +147,7 @@ func (r *reporter) run(ctx context.Context) {
 func (r *reporter) push(ctx context.Context) bool {
 	r.mu.Lock()
 	server, want := r.server, r.want
-	same := r.of == want && r.written != nil && server != nil && equality.Semantic.DeepEqual(*r.written, server.Status)
+	same := r.of == want && r.written != nil && server != nil && r.generation == server.Generation && equality.Semantic.DeepEqual(*r.written, server.Status)
 	idle := want == nil || server == nil || r.gone || same || ended(server.Status.Phase)
 	r.mu.Unlock()
 	if idle {
@@ -167,7 +171,7 @@ func (r *reporter) push(ctx context.Context) bool {
 	if err != nil {
 		r.gone = true
 	} else {
-		r.server, r.written, r.of = now, &now.Status, want
+		r.server, r.written, r.of, r.generation = now, &now.Status, want, server.Generation
 	}
 	server = r.server
 	r.mu.Unlock()
@@ -201,8 +205,21 @@ func statusPatch(server *corev1.Pod, status corev1.PodStatus) ([]byte, error) {
 	return strategicpatch.CreateTwoWayMergePatch(before, after, corev1.Pod{})
 }
 
-// isGone reports whether the API server has no Pod of this UID.
-func isGone(err error) bool { return errors.IsNotFound(err) || errors.IsConflict(err) }
+// isGone reports whether the API server has no Pod of this UID: there is none of its name, or
+// another one has taken its place. A patch of the status that names another UID is a conflict to
+// older API servers, and to Kubernetes 1.35 an invalid change of metadata.uid.
+func isGone(err error) bool {
+	return errors.IsNotFound(err) || errors.IsConflict(err) || errors.IsInvalid(err) && isAboutUID(err)
+}
+
+// isAboutUID reports whether the API server refused a change because of the UID.
+func isAboutUID(err error) bool {
+	status := errors.APIStatus(nil)
+	if !stderrors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
+}
 
 // settle waits until the server has the latest status.
 func (r *reporter) settle(ctx context.Context) {
