@@ -130,10 +130,8 @@ func running(p *Pods) (out []*podWorker) {
 
 // evict ends the containers of the Pod at once. When they have ended, the Pod has failed.
 func (k *podWorker) evict(message string) {
-	k.mu.Lock()
-	k.evicted = message
-	task := k.task
-	k.mu.Unlock()
+	k.fail(failure{reason: reasonEvicted, message: message, evicted: true})
+	task := k.taskID()
 	k.pods.Log.Warn("a Pod is evicted", "pod", k.name(), "message", message)
 	k.pods.Events.Event(k.latest(), corev1.EventTypeWarning, reasonEvicted, message)
 	k.pods.wg.Go(func() {
@@ -144,18 +142,6 @@ func (k *podWorker) evict(message string) {
 			k.sleep(k.pods.Pace.Steady)
 		}
 	})
-}
-
-// eviction is why the Pod was evicted; empty if it was not.
-func (k *podWorker) eviction() string {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.evicted
-}
-
-// evictedStatus makes the status of a Pod that has ended that of one that was evicted.
-func evictedStatus(s *corev1.PodStatus, message string) {
-	disrupted(s, reasonEvicted, message)
 }
 
 // disrupted makes a status that of a Pod that its node ended.

@@ -3,11 +3,13 @@ package kubenode
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/podtask/podtask/pkg/api"
 )
@@ -38,20 +40,39 @@ type podWorker struct {
 	ended  chan struct{}
 
 	mu      sync.Mutex
-	pod     *corev1.Pod // as last seen
-	task    string      // empty while there is none
-	grace   *int64      // of the release; nil for that of the Pod
-	evicted string      // why; empty if it was not
+	pod     *corev1.Pod   // as last seen
+	changed chan struct{} // closed when pod or failed changes
+	task    string        // empty while there is none
+	grace   *int64        // of the release; nil for that of the Pod
+	failed  *failure      // why the node ends the Pod; nil if it does not
+	updates updates
+}
+
+// failure is why the node ends a Pod, which then has failed.
+type failure struct {
+	reason, message string
+	// evicted: the Pod is marked as disrupted, and what it has on the host is removed at once.
+	evicted bool
+}
+
+// apply makes the status of a Pod that has ended that of one that its node ended.
+func (f failure) apply(s *corev1.PodStatus) {
+	if f.evicted {
+		disrupted(s, f.reason, f.message)
+		return
+	}
+	s.Phase, s.Reason, s.Message = corev1.PodFailed, f.reason, f.message
 }
 
 func newPodWorker(p *Pods, pod *corev1.Pod, task string) *podWorker {
-	w := &podWorker{pods: p, pod: pod, task: task, ended: make(chan struct{}), report: newReporter(p, pod),
+	w := &podWorker{pods: p, pod: pod, task: task, ended: make(chan struct{}), changed: make(chan struct{}), report: newReporter(p, pod),
 		volumes: &volumes{podDir(p.Dir, pod.UID), newObjects(p.Client)}}
 	if task == "" { // then the API server has told of the Pod
 		w.report.server = pod
 		w.report.restarts = restarted(pod.Status, nil) // it has a status if a task of it was lost
 	} else {
 		w.report.restarts = markedRestarts(pod)
+		w.updates.created(pod)
 	}
 	w.ctx, w.cancel = context.WithCancel(p.running)
 	return w
@@ -61,8 +82,46 @@ func newPodWorker(p *Pods, pod *corev1.Pod, task string) *podWorker {
 func (w *podWorker) see(pod *corev1.Pod) {
 	w.mu.Lock()
 	w.pod = pod.DeepCopy()
+	w.notify()
+	var ignored []ignoredUpdate
+	if w.task != "" {
+		ignored = w.updates.ignored(pod)
+	}
 	w.mu.Unlock()
+	for _, u := range ignored {
+		w.pods.Events.Event(pod, corev1.EventTypeWarning, u.reason, u.message)
+	}
 	w.report.see(pod)
+}
+
+// notify wakes those who wait for a change. The lock is held.
+func (w *podWorker) notify() {
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+// change returns a channel that is closed when the Pod changes.
+func (w *podWorker) change() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.changed
+}
+
+// fail notes why the node ends the Pod, unless it ends for another reason already.
+func (w *podWorker) fail(f failure) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.failed == nil {
+		w.failed = &f
+		w.notify()
+	}
+}
+
+// failure is why the node ends the Pod; nil if it does not.
+func (w *podWorker) failure() *failure {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.failed
 }
 
 // latest is the Pod as last seen, a copy.
@@ -108,6 +167,7 @@ func (w *podWorker) run(ctx context.Context) {
 	defer stop()
 	w.pods.wg.Go(func() { w.report.run(reporting) })
 	w.pods.wg.Go(func() { w.refreshVolumes(w.ctx) })
+	w.pods.wg.Go(func() { w.enforceDeadline(w.ctx) })
 	w.runTask(ctx)
 	<-w.ctx.Done()
 	if ctx.Err() != nil {
@@ -127,8 +187,10 @@ func (w *podWorker) runTask(ctx context.Context) {
 			return
 		}
 		again := w.follow(w.ctx)
-		if w.eviction() != "" {
-			w.discard(ctx) // its files, too, are to go
+		if f := w.failure(); f != nil {
+			if f.evicted {
+				w.discard(ctx) // its files, too, are to go
+			}
 			return
 		}
 		if !again || !w.sleep(pause) {
@@ -173,6 +235,11 @@ func (w *podWorker) create(ctx context.Context) bool {
 		return false
 	}
 	for pause := w.pods.Pace.Steady; w.ctx.Err() == nil; pause = min(2*pause, w.pods.Pace.Most) {
+		if f := w.failure(); f != nil {
+			w.report.set(failedStatus(w.latest(), *f))
+			return false
+		}
+		changed := w.change()
 		wait, err := w.tryCreate(ctx)
 		var rejected *rejectedError
 		switch {
@@ -186,9 +253,31 @@ func (w *podWorker) create(ctx context.Context) bool {
 		default:
 			w.pods.Log.Warn("the agent cannot be asked to run a Pod", "pod", w.name(), "error", err)
 		}
-		w.sleep(pause)
+		if w.sleepUntil(changed, pause) {
+			pause = w.pods.Pace.Steady
+		}
 	}
 	return false
+}
+
+// sleepUntil waits until the Pod changes in a way that may help to run it, for at most d. It
+// returns true if it has changed.
+func (w *podWorker) sleepUntil(changed <-chan struct{}, d time.Duration) bool {
+	before, wake := w.latest(), time.After(d)
+	for {
+		select {
+		case <-wake:
+			return false
+		case <-w.ctx.Done():
+			return false
+		case <-changed:
+		}
+		changed = w.change()
+		now := w.latest()
+		if w.failure() != nil || !equality.Semantic.DeepEqual(before.Spec, now.Spec) || !maps.Equal(before.Labels, now.Labels) || !maps.Equal(before.Annotations, now.Annotations) {
+			return true
+		}
+	}
 }
 
 // name is that of the Pod for messages.
@@ -217,10 +306,12 @@ func (w *podWorker) tryCreate(ctx context.Context) (wait string, err error) {
 	made, err := w.pods.Agent.Create(ctx, api.NewTask{Definition: definition, Name: name, Lenient: true})
 	switch {
 	case err == nil:
-		w.setTask(made.ID)
+		w.setCreated(made.ID, pod)
 		return "", nil
+	case repairable(err):
+		return waitConfigError, problemsOf(err)
 	case failedWith(err, api.BadRequest):
-		return "", &rejectedError{reasonUnexpected, err.Error()}
+		return "", &rejectedError{reasonUnexpected, problemsOf(err).Error()}
 	case !failedWith(err, api.Conflict):
 		return "", err
 	}
@@ -228,8 +319,16 @@ func (w *podWorker) tryCreate(ctx context.Context) (wait string, err error) {
 	if !found {
 		return waitCreateError, err
 	}
-	w.setTask(id)
+	w.setCreated(id, pod)
 	return "", nil
+}
+
+// setCreated notes the task that was made of a Pod.
+func (w *podWorker) setCreated(id string, pod *corev1.Pod) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.task = id
+	w.updates.created(pod)
 }
 
 // made finds the task of a request whose answer was lost.
@@ -294,23 +393,33 @@ func (w *podWorker) reportState(ctx context.Context, t api.Task) (settled, again
 		return false, false // the Pod is newer: the watch shows why it has ended
 	}
 	settled = t.Settled && t.Status == statusStopped
-	again = settled && neverRan(t) && w.ctx.Err() == nil
-	if neverRan(t) {
-		pending(&seen.Status)
-	}
-	if vanished(t) && w.latest().Spec.RestartPolicy != corev1.RestartPolicyNever && w.ctx.Err() == nil && w.eviction() == "" {
-		again = settled
-		pending(&seen.Status)
-	}
+	again = w.adjust(&seen.Status, t, settled)
 	if settled || ended(seen.Status.Phase) { // at once: the API server keeps the first end that it sees
-		if why := w.eviction(); why != "" {
-			evictedStatus(&seen.Status, why)
+		if f := w.failure(); f != nil {
+			f.apply(&seen.Status)
 		} else if w.ctx.Err() == nil {
 			stoppedStatus(&seen.Status, t)
 		}
 	}
 	w.report.set(seen.Status)
 	return settled, again
+}
+
+// adjust makes the status of a task that was not started, or was lost, that of the Pod. It returns
+// true if the task is to be made again.
+func (w *podWorker) adjust(s *corev1.PodStatus, t api.Task, settled bool) (again bool) {
+	never, active := w.latest().Spec.RestartPolicy == corev1.RestartPolicyNever, w.ctx.Err() == nil
+	switch {
+	case never && neverRan(t) && cannotStart(*s):
+		startErrors(s, t)
+	case neverRan(t):
+		pending(s)
+		return settled && active
+	case vanished(t) && !never && active && w.failure() == nil:
+		pending(s)
+		return settled
+	}
+	return false
 }
 
 // statusStopped is the status of a task whose containers have all ended.
@@ -382,7 +491,7 @@ func (w *podWorker) reject(reason, message string) {
 
 // waits reports why containers are not there yet.
 func (w *podWorker) waits(reason, message string) {
-	w.pods.Events.Event(w.latest(), corev1.EventTypeWarning, "Failed", message)
+	w.pods.Events.Event(w.latest(), corev1.EventTypeWarning, "Failed", "Error: "+message)
 	w.report.set(waitingStatus(w.latest(), reason, message))
 }
 

@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podtask/podtask/pkg/api"
 )
 
 // Reasons, as the kubelet gives them.
@@ -13,7 +15,10 @@ const (
 	waitConfigError = "CreateContainerConfigError"
 	waitCreateError = "CreateContainerError"
 	waitCreating    = "ContainerCreating"
+	waitRunError    = "RunContainerError"
 	reasonNotReady  = "ContainersNotReady"
+	startError      = "StartError"
+	startErrorCode  = 128 // the exit code of a container that could not be started
 )
 
 // ended reports whether a Pod has ended for good.
@@ -22,6 +27,11 @@ func ended(p corev1.PodPhase) bool { return p == corev1.PodSucceeded || p == cor
 // rejection is the status of a Pod that the node does not run (kubelet, rejectPod).
 func rejection(pod *corev1.Pod, reason, message string) corev1.PodStatus {
 	return corev1.PodStatus{Phase: corev1.PodFailed, Reason: reason, Message: "Pod was rejected: " + message, QOSClass: pod.Status.QOSClass}
+}
+
+// failedStatus is the status of a Pod that ended before it had a task.
+func failedStatus(pod *corev1.Pod, f failure) corev1.PodStatus {
+	return corev1.PodStatus{Phase: corev1.PodFailed, Reason: f.reason, Message: f.message, QOSClass: pod.Status.QOSClass}
 }
 
 // waitingStatus is the status of a Pod whose task cannot be made yet.
@@ -49,6 +59,51 @@ func pending(s *corev1.PodStatus) {
 			s.Conditions[i].Reason = reasonNotReady
 		}
 	}
+}
+
+// statusLists are the statuses of all containers.
+func statusLists(s corev1.PodStatus) [][]corev1.ContainerStatus {
+	return [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses}
+}
+
+func waitsFor(c corev1.ContainerStatus, reason string) bool {
+	return c.State.Waiting != nil && c.State.Waiting.Reason == reason
+}
+
+// cannotStart reports whether a container was created and could not be started, for instance
+// because its image does not have the command.
+func cannotStart(s corev1.PodStatus) bool {
+	for _, list := range statusLists(s) {
+		if slices.ContainsFunc(list, func(c corev1.ContainerStatus) bool { return waitsFor(c, waitRunError) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// startErrors makes the status of a Pod that is never restarted that of one that has failed
+// because its containers could not be started, as the kubelet with containerd reports it.
+func startErrors(s *corev1.PodStatus, t api.Task) {
+	s.Phase = corev1.PodFailed
+	for _, list := range statusLists(*s) {
+		for i, c := range list {
+			if waitsFor(c, waitRunError) {
+				list[i].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+					ExitCode: startErrorCode, Reason: startError, Message: c.State.Waiting.Message, ContainerID: c.ContainerID, FinishedAt: lastError(t, c.Name),
+				}}
+			}
+		}
+	}
+}
+
+// lastError is when a container failed last.
+func lastError(t api.Task, container string) metav1.Time {
+	for _, c := range t.Containers {
+		if c.Name == container && len(c.Errors) > 0 {
+			return metav1.NewTime(c.Errors[len(c.Errors)-1].At)
+		}
+	}
+	return metav1.NewTime(t.StoppedAt)
 }
 
 // merged is the status that a Pod is to have: from, with what others than the node have

@@ -1,0 +1,178 @@
+package kubenode
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// failToStart makes a task one whose container was created and could not be started.
+func failToStart(s *taskStub) {
+	s.StopCode = "TaskFailedToStart"
+	s.Containers = []api.Container{{Name: "app", Essential: true, Errors: []api.Error{{Message: "no such file", At: time.Unix(1000, 0)}}}}
+	s.pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "RunContainerError", Message: "no such file"}}}}
+	s.end(corev1.PodFailed)
+}
+
+func TestAPodThatRunsOnceFailsIfItsCommandCannotBeStarted(t *testing.T) {
+	t.Parallel()
+	pod := aPod("job", "u1")
+	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+	w := newWorld(t, pod)
+	_ = w.pods.CreatePod(t.Context(), pod)
+	w.awaitTask("u1")
+	w.set("u1", failToStart)
+	w.await("the end", func() bool { return w.has("job").Status.Phase == corev1.PodFailed })
+	got := w.has("job").Status.ContainerStatuses[0].State.Terminated
+	if got == nil || got.Reason != "StartError" || got.ExitCode != 128 || got.Message != "no such file" || !got.FinishedAt.Time.Equal(time.Unix(1000, 0)) {
+		t.Errorf("the container is %+v", got)
+	}
+	w.agent.mu.Lock()
+	defer w.agent.mu.Unlock()
+	if len(w.agent.asked) != 0 {
+		t.Errorf("the agent was asked to %v", w.agent.asked)
+	}
+}
+
+// A Pod that runs once waits for its image as long as others do.
+func TestAPodThatRunsOnceWaitsForItsImage(t *testing.T) {
+	t.Parallel()
+	pod := aPod("job", "u1")
+	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+	w := newWorld(t, pod)
+	_ = w.pods.CreatePod(t.Context(), pod)
+	w.awaitTask("u1")
+	w.set("u1", func(s *taskStub) {
+		failToStart(s)
+		s.pod.Status.ContainerStatuses[0].State.Waiting.Reason = "ErrImagePull"
+	})
+	w.await("another task", func() bool {
+		s, _, err := w.agent.get("task-of-u1")
+		return err == nil && s.Goal == "UP"
+	})
+	if got := w.has("job").Status.Phase; got == corev1.PodFailed {
+		t.Error("the Pod has failed")
+	}
+}
+
+func TestAWrongSubPathExprWaitsForARepair(t *testing.T) {
+	t.Parallel()
+	pod := aPod("web", "u1")
+	pod.Annotations = map[string]string{"path": "/absolute"}
+	w := newWorld(t, pod)
+	w.pods.Pace.Most, w.pods.Pace.Steady = time.Hour, time.Hour // only the change makes it try again
+	w.agent.refusal = &api.Failure{Code: api.BadRequest, Message: "invalid task definition", Problems: []taskdef.Problem{
+		{Pointer: "/items/0/spec/containers/0/volumeMounts/0/subPathExpr", Line: 1, Column: 711, Message: "a path below the volume has no / before it"},
+	}}
+	_ = w.pods.CreatePod(t.Context(), pod)
+	w.await("the reason", func() bool {
+		s := w.has("web").Status
+		return s.Phase == corev1.PodPending && len(s.ContainerStatuses) == 1 && s.ContainerStatuses[0].State.Waiting.Reason == waitConfigError
+	})
+	if got, want := w.has("web").Status.ContainerStatuses[0].State.Waiting.Message, "/spec/containers/0/volumeMounts/0/subPathExpr: a path below the volume has no / before it"; got != want {
+		t.Errorf("the message is %q, want %q", got, want)
+	}
+	w.agent.change(func() { w.agent.refusal = nil })
+	repaired := w.has("web")
+	repaired.Annotations = map[string]string{"path": "below"}
+	w.pods.see(repaired, false)
+	w.awaitTask("u1")
+}
+
+func TestAnythingElseThatIsWrongEndsThePod(t *testing.T) {
+	t.Parallel()
+	mount, other := "/items/0/spec/containers/0/volumeMounts/0/subPathExpr", "/items/0/spec/runtimeClassName"
+	for _, c := range []struct {
+		pointers []string
+		want     bool
+	}{{nil, false}, {[]string{mount}, true}, {[]string{mount, other}, false}, {[]string{mount + "/x"}, false}} {
+		f := &api.Failure{Code: api.BadRequest}
+		for _, p := range c.pointers {
+			f.Problems = append(f.Problems, taskdef.Problem{Pointer: p})
+		}
+		if got := repairable(f); got != c.want {
+			t.Errorf("%v: repairable is %t", c.pointers, got)
+		}
+	}
+}
+
+// activeDeadlineSeconds may be set while a Pod runs. The agent does not know it.
+func TestADeadlineThatIsSetLaterEndsThePod(t *testing.T) {
+	t.Parallel()
+	pod := aPod("job", "u1")
+	w := newWorld(t, pod)
+	_ = w.pods.CreatePod(t.Context(), pod)
+	w.awaitTask("u1")
+	w.set("u1", func(s *taskStub) { s.pod.Status.Phase = corev1.PodRunning })
+	w.await("Running", func() bool { return w.has("job").Status.Phase == corev1.PodRunning })
+	limited := w.has("job")
+	start := metav1.NewTime(time.Now().Add(-time.Minute))
+	limited.Status.StartTime, limited.Spec.ActiveDeadlineSeconds = &start, ptr[int64](30)
+	w.pods.see(limited, false)
+	w.await("the stop", func() bool {
+		w.agent.mu.Lock()
+		defer w.agent.mu.Unlock()
+		return slices.Equal(w.agent.asked, []string{"stop task-of-u1"})
+	})
+	w.set("u1", func(s *taskStub) {
+		s.StopCode, s.StoppedReason = stopUserInitiated, "stopped by "+byKubernetes
+		s.end(corev1.PodSucceeded)
+	})
+	w.await("the end", func() bool { return w.has("job").Status.Phase == corev1.PodFailed })
+	if got := w.has("job").Status; got.Reason != "DeadlineExceeded" || len(got.Conditions) != 0 {
+		t.Errorf("the status is %+v", got)
+	}
+}
+
+func TestTheGenerationThatWasSeenIsReported(t *testing.T) {
+	t.Parallel()
+	pod := aPod("web", "u1")
+	pod.Generation = 1
+	w := newWorld(t, pod)
+	_ = w.pods.CreatePod(t.Context(), pod)
+	w.awaitTask("u1")
+	w.set("u1", func(s *taskStub) { s.pod.Status.Phase = corev1.PodRunning })
+	w.await("Running", func() bool {
+		s := w.has("web").Status
+		return s.Phase == corev1.PodRunning && s.ObservedGeneration == 1
+	})
+	now := w.has("web")
+	now.Generation = 2
+	w.pods.see(now, false)
+	w.await("the next generation", func() bool { return w.has("web").Status.ObservedGeneration == 2 })
+}
+
+// What users may change of a Pod and does not reach its containers is told by one event.
+func TestChangesWithoutEffectAreTold(t *testing.T) {
+	t.Parallel()
+	pod := aPod("web", "u1")
+	w := newWorld(t, pod)
+	events := record.NewFakeRecorder(9)
+	w.pods.Events = events
+	_ = w.pods.CreatePod(t.Context(), pod)
+	w.awaitTask("u1")
+	w.await("the task", func() bool { return w.pods.find("", "", "u1").taskID() != "" })
+	changed := pod.DeepCopy()
+	changed.Spec.Containers[0].Image = "app:2"
+	changed.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debugger"}}}
+	for range 2 {
+		w.pods.see(changed, false)
+	}
+	w.pods.see(pod, false)
+	var got []string
+	for len(events.Events) > 0 {
+		e := <-events.Events
+		got = append(got, strings.Join(strings.Fields(e)[:4], " "))
+	}
+	if want := []string{"Warning ImageNotChanged Container app", "Warning EphemeralContainersNotSupported Ephemeral container"}; !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
