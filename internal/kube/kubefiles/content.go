@@ -7,10 +7,12 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // File is a file of a volume.
@@ -26,12 +28,13 @@ type Source interface {
 	ConfigMap(ctx context.Context, name string) (*corev1.ConfigMap, error)
 	Secret(ctx context.Context, name string) (*corev1.Secret, error)
 	Token(ctx context.Context, t corev1.ServiceAccountTokenProjection) (string, error)
+	// Allocatable is what the node has for Pods: the limits of a container without limits.
+	Allocatable() corev1.ResourceList
 }
 
-// Kept reports whether this package can keep a volume of a Pod. It cannot where a file is
-// about resources, or only for a group (fsGroup), which a user without privileges cannot
-// give files to.
-func Kept(pod *corev1.Pod, v corev1.Volume) bool {
+// Supported reports whether this package can write the files of a volume. It cannot write those that
+// are only for a group (fsGroup), which a user without privileges cannot give files to.
+func Supported(pod *corev1.Pod, v corev1.Volume) bool {
 	mode, parts := partsOf(v)
 	if len(parts) == 0 {
 		return false
@@ -49,9 +52,6 @@ func Kept(pod *corev1.Pod, v corev1.Volume) bool {
 			}
 		}
 		if grouped && slices.ContainsFunc(modes, func(m *int32) bool { return m != nil && *m&0o004 == 0 }) {
-			return false
-		}
-		if p.DownwardAPI != nil && slices.ContainsFunc(p.DownwardAPI.Items, func(f corev1.DownwardAPIVolumeFile) bool { return f.FieldRef == nil }) {
 			return false
 		}
 	}
@@ -151,7 +151,11 @@ func (g *gatherer) part(ctx context.Context, p corev1.VolumeProjection, from Sou
 		g.add(p.ServiceAccountToken.Path, nil, []byte(token))
 	case p.DownwardAPI != nil:
 		for _, f := range p.DownwardAPI.Items {
-			g.field(f)
+			if f.ResourceFieldRef != nil {
+				g.resource(f, from.Allocatable())
+			} else {
+				g.field(f)
+			}
 		}
 	}
 }
@@ -200,6 +204,10 @@ func (g *gatherer) add(at string, mode *int32, data []byte) {
 
 // field adds a field of the Pod's metadata.
 func (g *gatherer) field(f corev1.DownwardAPIVolumeFile) {
+	if f.FieldRef == nil {
+		g.errs = append(g.errs, fmt.Errorf("the file %q refers to neither a field nor a resource", f.Path))
+		return
+	}
 	name, key, one := strings.Cut(strings.TrimSuffix(f.FieldRef.FieldPath, "']"), "['")
 	var text string
 	switch name {
@@ -218,6 +226,43 @@ func (g *gatherer) field(f corev1.DownwardAPIVolumeFile) {
 		return
 	}
 	g.add(f.Path, f.Mode, []byte(text))
+}
+
+// resource adds a request or a limit of a container. A container without a limit may use what the node
+// has, as with a kubelet.
+func (g *gatherer) resource(f corev1.DownwardAPIVolumeFile, allocatable corev1.ResourceList) {
+	ref := f.ResourceFieldRef
+	all := slices.Concat(g.pod.Spec.InitContainers, g.pod.Spec.Containers)
+	i := slices.IndexFunc(all, func(c corev1.Container) bool { return c.Name == ref.ContainerName })
+	kind, name, _ := strings.Cut(ref.Resource, ".")
+	if i < 0 || kind != "limits" && kind != "requests" {
+		g.errs = append(g.errs, fmt.Errorf("a file cannot hold %q of the container %q", ref.Resource, ref.ContainerName))
+		return
+	}
+	amount := all[i].Resources.Requests[corev1.ResourceName(name)]
+	if kind == "limits" {
+		amount = all[i].Resources.Limits[corev1.ResourceName(name)]
+		if amount.IsZero() {
+			amount = allocatable[corev1.ResourceName(name)]
+		}
+	}
+	g.add(f.Path, f.Mode, []byte(strconv.FormatInt(divided(corev1.ResourceName(name), amount, ref.Divisor), 10)))
+}
+
+// divided is an amount in units of a divisor, rounded up; a divisor of 0 is 1.
+func divided(name corev1.ResourceName, amount, divisor resource.Quantity) int64 {
+	if divisor.IsZero() {
+		divisor = resource.MustParse("1")
+	}
+	n, by := amount.Value(), divisor.Value()
+	if name == corev1.ResourceCPU {
+		n, by = amount.MilliValue(), divisor.MilliValue()
+	}
+	out := n / by
+	if n%by > 0 {
+		out++
+	}
+	return out
 }
 
 // fieldsOf is one value, or a line for each.

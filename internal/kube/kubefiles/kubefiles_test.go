@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -36,6 +37,10 @@ func (o objects) Secret(_ context.Context, name string) (*corev1.Secret, error) 
 
 func (o objects) Token(_ context.Context, t corev1.ServiceAccountTokenProjection) (string, error) {
 	return "token for " + t.Audience, nil
+}
+
+func (o objects) Allocatable() corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1500m"), corev1.ResourceMemory: resource.MustParse("3Gi")}
 }
 
 func ptr[T any](v T) *T { return &v }
@@ -77,6 +82,41 @@ func TestFilesOfAProjectedVolume(t *testing.T) {
 	}
 }
 
+// Amounts are rounded up, and a container without a limit may use what the node has (kubelet).
+func TestResourcesInFiles(t *testing.T) {
+	t.Parallel()
+	p := pod()
+	p.Spec.Containers = []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
+		Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("129Mi")},
+	}}}
+	for _, c := range []struct{ container, resource, divisor, want string }{
+		{"app", "requests.cpu", "0", "1"},
+		{"app", "requests.cpu", "1m", "250"},
+		{"app", "limits.cpu", "1m", "1500"},
+		{"app", "limits.cpu", "1", "2"},
+		{"app", "requests.memory", "1Mi", "64"},
+		{"app", "limits.memory", "64Mi", "3"},
+		{"app", "limits.ephemeral-storage", "1", "0"},
+		{"app", "cpu", "1", `a file cannot hold "cpu" of the container "app"`},
+		{"other", "limits.cpu", "1", `a file cannot hold "limits.cpu" of the container "other"`},
+	} {
+		v := corev1.Volume{VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{
+			{Path: "f", ResourceFieldRef: &corev1.ResourceFieldSelector{ContainerName: c.container, Resource: c.resource, Divisor: resource.MustParse(c.divisor)}},
+		}}}}
+		files, err := Files(t.Context(), p, v, objects{})
+		got := ""
+		if err != nil {
+			got = err.Error()
+		} else {
+			got = string(files[0].Data)
+		}
+		if got != c.want {
+			t.Errorf("%s of %s by %s is %s, want %s", c.resource, c.container, c.divisor, got, c.want)
+		}
+	}
+}
+
 func TestAllThatIsMissingIsInTheError(t *testing.T) {
 	t.Parallel()
 	v := corev1.Volume{Name: "all", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
@@ -91,7 +131,7 @@ func TestAllThatIsMissingIsInTheError(t *testing.T) {
 	}
 }
 
-func TestVolumesThatAreKept(t *testing.T) {
+func TestVolumesThatAreSupported(t *testing.T) {
 	t.Parallel()
 	secret := func(mode *int32) corev1.Volume {
 		return corev1.Volume{VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "key", DefaultMode: mode}}}
@@ -111,10 +151,10 @@ func TestVolumesThatAreKept(t *testing.T) {
 		{"an emptyDir", pod(), corev1.Volume{VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}, false},
 		{"a limit", pod(), corev1.Volume{VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{
 			{Path: "cpu", ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "limits.cpu"}},
-		}}}}, false},
+		}}}}, true},
 	} {
-		if got := Kept(c.pod, c.v); got != c.want {
-			t.Errorf("%s is kept: %t", c.what, got)
+		if got := Supported(c.pod, c.v); got != c.want {
+			t.Errorf("%s is supported: %t", c.what, got)
 		}
 	}
 }

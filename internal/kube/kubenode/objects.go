@@ -12,9 +12,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// objects are what one Pod refers to. Tokens and objects that never change are kept.
+// objects fetches what one Pod refers to. Tokens and objects that never change are fetched once.
 type objects struct {
 	client kubernetes.Interface
+	room   func() corev1.ResourceList // what the node has for Pods
 	now    func() time.Time
 
 	mu      sync.Mutex
@@ -29,8 +30,8 @@ type token struct {
 	until time.Time // then another one is asked for
 }
 
-func newObjects(client kubernetes.Interface) *objects {
-	return &objects{client: client, now: time.Now, configs: make(map[string]*corev1.ConfigMap), secrets: make(map[string]*corev1.Secret), tokens: make(map[string]token)}
+func newObjects(client kubernetes.Interface, room func() corev1.ResourceList) *objects {
+	return &objects{client: client, room: room, now: time.Now, configs: make(map[string]*corev1.ConfigMap), secrets: make(map[string]*corev1.Secret), tokens: make(map[string]token)}
 }
 
 // reading is one look at the objects: each is fetched once. It is a kubefiles.Source.
@@ -88,6 +89,9 @@ func fetch[T any](r *reading, seen map[string]answered[T], kept map[string]*T, n
 	}
 	return object, err
 }
+
+// Allocatable implements kubefiles.Source.
+func (r *reading) Allocatable() corev1.ResourceList { return r.room() }
 
 // Token implements kubefiles.Source. A token is bound to the Pod, so it ends with it.
 func (r *reading) Token(ctx context.Context, want corev1.ServiceAccountTokenProjection) (string, error) {

@@ -419,6 +419,28 @@ func TestFilesFollowTheirObjects(t *testing.T) {
 	})
 }
 
+// Files of labels follow them, also beside files about resources.
+func TestFilesFollowTheLabelsOfTheirPod(t *testing.T) {
+	t.Parallel()
+	pod := aPod("web", "u1")
+	pod.Labels = map[string]string{"color": "plum"}
+	pod.Spec.Volumes = []corev1.Volume{{Name: "info", VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{
+		{Path: "labels", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels"}},
+		{Path: "cpu", ResourceFieldRef: &corev1.ResourceFieldSelector{ContainerName: "app", Resource: "limits.cpu"}},
+	}}}}}
+	w := newWorld(t, pod)
+	w.room = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3")}
+	_ = w.pods.CreatePod(t.Context(), pod)
+	w.awaitTask("u1")
+	if labels, cpu := w.file("u1", "info", "labels"), w.file("u1", "info", "cpu"); labels != `color="plum"` || cpu != "3" {
+		t.Errorf("the files are %q and %q", labels, cpu)
+	}
+	changed := w.has("web")
+	changed.Labels = map[string]string{"color": "lime"}
+	w.pods.see(changed, false)
+	w.await("the change", func() bool { return w.file("u1", "info", "labels") == `color="lime"` })
+}
+
 // A reboot takes the files, which are in memory. They are written again at once, not when the
 // objects are read the next time.
 func TestFilesAreWrittenAgainAfterAReboot(t *testing.T) {
@@ -453,7 +475,7 @@ func TestTokensAreReplacedInTime(t *testing.T) {
 		made++
 		return true, &authenticationv1.TokenRequest{Status: authenticationv1.TokenRequestStatus{Token: fmt.Sprint("token ", made), ExpirationTimestamp: metav1.NewTime(now.Add(time.Hour))}}, nil
 	})
-	o := newObjects(client)
+	o := newObjects(client, func() corev1.ResourceList { return nil })
 	o.now = func() time.Time { return now }
 	for _, c := range []struct {
 		after time.Duration

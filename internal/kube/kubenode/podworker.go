@@ -66,7 +66,7 @@ func (f failure) apply(s *corev1.PodStatus) {
 
 func newPodWorker(p *Pods, pod *corev1.Pod, task string) *podWorker {
 	w := &podWorker{pods: p, pod: pod, task: task, ended: make(chan struct{}), changed: make(chan struct{}), report: newReporter(p, pod),
-		volumes: &volumes{podDir(p.Dir, pod.UID), newObjects(p.Client)}}
+		volumes: &volumes{podDir(p.Dir, pod.UID), newObjects(p.Client, p.Room)}}
 	if task == "" { // then the API server has told of the Pod
 		w.report.server = pod
 		w.report.restarts = restarted(pod.Status, nil) // it has a status if a task of it was lost

@@ -28,7 +28,7 @@ func podDir(dir string, uid types.UID) string { return filepath.Join(dir, string
 func (v *volumes) write(ctx context.Context, pod *corev1.Pod, from *reading) error {
 	var errs []error
 	for _, one := range pod.Spec.Volumes {
-		if !kubefiles.Kept(pod, one) {
+		if !kubefiles.Supported(pod, one) {
 			continue
 		}
 		files, err := kubefiles.Files(ctx, pod, one, from)
@@ -55,7 +55,7 @@ func (v *volumes) mounted(pod *corev1.Pod) *corev1.Pod {
 	out := pod.DeepCopy()
 	kept := make(map[string]bool)
 	for i, one := range pod.Spec.Volumes {
-		if kubefiles.Kept(pod, one) {
+		if kubefiles.Supported(pod, one) {
 			kept[one.Name] = true
 			kind := corev1.HostPathDirectory
 			out.Spec.Volumes[i].VolumeSource = corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: filepath.Join(v.dir, one.Name), Type: &kind}}
@@ -83,7 +83,7 @@ func (v *volumes) remove() error { return os.RemoveAll(v.dir) }
 // followed reports whether a Pod has a volume whose content may change.
 func followed(pod *corev1.Pod) bool {
 	for _, v := range pod.Spec.Volumes {
-		if kubefiles.Kept(pod, v) {
+		if kubefiles.Supported(pod, v) {
 			return true
 		}
 	}
