@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/podtask/podtask/internal/logs/logroute"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 	"github.com/podtask/podtask/pkg/taskdef/refs"
 )
 
@@ -88,7 +88,7 @@ func RouterOf(t Task, mode string) int {
 // RoutedBy reports whether the lines of container i go to a router.
 func RoutedBy(t Task, router, i int) bool {
 	l := t.Containers[i].Log
-	return router >= 0 && i != router && l != nil && l.Driver == LogFireLens
+	return router >= 0 && i != router && l != nil && l.Driver == logdriver.FireLens
 }
 
 // withRouter adds the START conditions that FireLens stands for: a router that waits for nothing
@@ -124,7 +124,7 @@ func checkFireLens(r rules, t Task, host LogSettings) {
 			}
 			continue
 		}
-		if c.Log != nil && c.Log.Driver == LogFireLens && c.Log.Sent(host) {
+		if c.Log != nil && c.Log.Driver == logdriver.FireLens && c.Log.Sent(host) {
 			in.in("logConfiguration").in("logDriver").require(router >= 0, "add firelensConfiguration to the container that is the router", "no container of the task is a log router")
 			if router >= 0 {
 				checkRouted(in.in("logConfiguration"), c.Log, t.Containers[router].FireLens)
@@ -164,7 +164,7 @@ func checkRouter(in rules, c Container, sends bool) {
 	if len(c.DependsOn) > 0 {
 		at.warn("", "the router waits for other containers, so it does not start first; lines wait until it runs")
 	}
-	if c.Log != nil && c.Log.Driver == LogFireLens {
+	if c.Log != nil && c.Log.Driver == logdriver.FireLens {
 		in.in("logConfiguration").in("logDriver").warn("", "the router logs to itself; its own lines stay here")
 	}
 }
@@ -193,6 +193,6 @@ func checkRouted(in rules, l *LogConfiguration, f *FireLens) {
 		in.in("secretOptions").item(i).in("name").require(secretOptionName.MatchString(s.Name), "", "%s cannot be the name of an option", quote(s.Name))
 		all[s.Name] = ""
 	}
-	name := logroute.RouterOutputName(f.Fluentd())
-	in.in("options").require(!logroute.NeedsOutputName(f.Fluentd(), all), "add "+strconv.Quote(name), "options of an output need %s, the name of its plug-in", name)
+	name := logdriver.FireLensPlugin(f.Fluentd())
+	in.in("options").require(!logdriver.FireLensLacksPlugin(f.Fluentd(), all), "add "+strconv.Quote(name), "options of an output need %s, the name of its plug-in", name)
 }

@@ -7,42 +7,18 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/podtask/podtask/internal/logs/logroute"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 // LogConfiguration is where a container's output goes.
 type LogConfiguration struct {
-	Driver LogDriver `json:"driver"`
+	Driver logdriver.Driver `json:"driver"`
 	// Options are the driver's, as in the document.
 	Options map[string]string `json:"options,omitempty"`
 	// SecretOptions are options whose values are secrets. No local driver has any.
 	SecretOptions []Secret `json:"secretOptions,omitempty"`
 }
-
-// LogDriver is a log driver of the ECS model, or "none".
-type LogDriver string
-
-// The log drivers that this host has. Of all others the output is kept as
-// LogJSONFile keeps it.
-const (
-	LogJSONFile LogDriver = "json-file"
-	LogJournald LogDriver = "journald"
-	LogNone     LogDriver = "none"
-)
-
-// The log drivers that send to a server.
-const (
-	LogAWSLogs  LogDriver = "awslogs"
-	LogFireLens LogDriver = "awsfirelens"
-	LogFluentd  LogDriver = "fluentd"
-	LogGELF     LogDriver = "gelf"
-	LogSplunk   LogDriver = "splunk"
-	LogSyslog   LogDriver = "syslog"
-)
-
-// Local reports whether the driver works on this host.
-func (d LogDriver) Local() bool { return d == LogJSONFile || d == LogJournald || d == LogNone }
 
 // Remote reports whether the driver sends the output to a server. It is false for nil.
 func (l *LogConfiguration) Remote() bool { return l != nil && !l.Driver.Local() }
@@ -54,14 +30,31 @@ func (l LogConfiguration) MaxSize() int64 {
 	return size
 }
 
-var logDrivers = strings.Fields("json-file journald none awslogs awsfirelens fluentd gelf splunk syslog")
+// logDriverNames are the names of the log drivers, in the order of the documentation.
+func logDriverNames() (names []string) {
+	for _, d := range logdriver.All() {
+		names = append(names, string(d))
+	}
+	return names
+}
+
+// describeLogDrivers lists the log drivers for the documentation.
+func describeLogDrivers() string {
+	var quoted []string
+	for _, name := range logDriverNames() {
+		if name != string(logdriver.AWSLogs) {
+			quoted = append(quoted, "`"+name+"`")
+		}
+	}
+	return strings.Join(quoted, ", ") + ", or `awslogs` where this host is set up for it (docs/logs.md)"
+}
 
 func decodeLogConfiguration(c cursor) *LogConfiguration {
 	if !c.filled() {
 		return nil
 	}
 	c.want(doctree.Object, "")
-	l := &LogConfiguration{Driver: LogDriver(c.at("logDriver").str()), Options: c.at("options").texts()}
+	l := &LogConfiguration{Driver: logdriver.Driver(c.at("logDriver").str()), Options: c.at("options").texts()}
 	for _, item := range c.at("secretOptions").list(`write a list of {"name": ..., "valueFrom": ...}`) {
 		item.want(doctree.Object, `write {"name": ..., "valueFrom": ...}`)
 		value := item.at("valueFrom")
@@ -96,21 +89,21 @@ func (l *LogConfiguration) Sent(s LogSettings) bool {
 	switch {
 	case !l.Remote() || s.Mode != LogsAuto && s.Mode != LogsRemote:
 		return false
-	case l.Driver == LogAWSLogs:
+	case l.Driver == logdriver.AWSLogs:
 		return s.AWSLogs || l.Options["awslogs-endpoint"] != ""
 	}
-	return slices.Contains(logDrivers, string(l.Driver))
+	return l.Driver.Known()
 }
 
 // Problems are the mistakes in the options of a driver that sends.
-func (l *LogConfiguration) Problems() []logroute.OptionProblem {
-	return logroute.CheckOptions(string(l.Driver), l.Options, l.secretNames())
+func (l *LogConfiguration) Problems() []logdriver.OptionProblem {
+	return l.Driver.Check(l.Options, l.secretNames())
 }
 
 // Shown are the options without the one that is a password if it is not written as a secret.
 func (l *LogConfiguration) Shown() map[string]string {
 	shown := maps.Clone(l.Options)
-	delete(shown, logroute.SplunkToken)
+	delete(shown, logdriver.SplunkToken)
 	return shown
 }
 
@@ -126,16 +119,16 @@ func checkLogging(r rules, l *LogConfiguration, host LogSettings) {
 		return
 	}
 	in := r.in("logConfiguration")
-	in.word("logDriver", string(l.Driver), logDrivers...)
+	in.word("logDriver", string(l.Driver), logDriverNames()...)
 	if l.Remote() {
-		if slices.Contains(logDrivers, string(l.Driver)) {
+		if l.Driver.Known() {
 			checkRemote(in, l, host)
 		}
 		return
 	}
 	for _, key := range slices.Sorted(maps.Keys(l.Options)) {
 		at := in.in("options").in(key)
-		if key != "max-size" || l.Driver != LogJSONFile {
+		if key != "max-size" || l.Driver != logdriver.JSONFile {
 			at.warn("", "the log option %s has no effect here", quote(key))
 			continue
 		}
@@ -157,7 +150,7 @@ func checkRemote(in rules, l *LogConfiguration, host LogSettings) {
 	const kept = "the logs stay here, where `podtask logs` reads them"
 	switch {
 	case sent:
-	case l.Driver == LogAWSLogs && host.Mode != LogsLocal:
+	case l.Driver == logdriver.AWSLogs && host.Mode != LogsLocal:
 		tell("set log-credentials-helper or awslogs-endpoint to send them", "the log driver awslogs does not send: "+kept)
 	default:
 		tell("set logs to auto or remote to send them", "the log driver %s does not send: "+kept, l.Driver)
@@ -167,24 +160,19 @@ func checkRemote(in rules, l *LogConfiguration, host LogSettings) {
 		at := in.in("secretOptions").item(i)
 		complaint := fmt.Sprintf("the log driver %s has no secret option %s", l.Driver, quote(s.Name))
 		switch {
-		case !sent && !hasSecretOption(l.Driver, s.Name):
+		case !sent && !l.Driver.TakesSecret(s.Name):
 			at.in("name").warn("", "%s", complaint)
 		case sent:
-			at.in("name").require(hasSecretOption(l.Driver, s.Name), "write it as an option, if it is none", "%s", complaint)
+			at.in("name").require(l.Driver.TakesSecret(s.Name), "write it as an option, if it is none", "%s", complaint)
 			checkSecretValue(at.in("valueFrom"), s.SecretValue)
 		}
 	}
 }
 
-// hasSecretOption reports whether the value of an option of a driver may be a secret.
-func hasSecretOption(d LogDriver, name string) bool {
-	return d == LogSplunk && name == logroute.SplunkToken || d == LogFireLens
-}
-
 // checkLogOptions holds options against the rules of their driver. Mistakes in those of one that
 // does not send here are warnings.
 func checkLogOptions(in rules, l *LogConfiguration, sent bool) {
-	names := logroute.OptionNames(string(l.Driver))
+	names := l.Driver.OptionNames()
 	for _, p := range l.Problems() {
 		at := in.in("options")
 		if p.Option != "" {
@@ -208,12 +196,12 @@ func (l *LogConfiguration) Destination(container string, s LogSettings) string {
 	if !l.Sent(s) {
 		return ""
 	}
-	return l.Server(container, "TASKID", logroute.Origin{ContainerID: "CONTAINERID", ContainerName: "/" + container, ContainerImageID: "IMAGEID"})
+	return l.Server(container, "TASKID", logdriver.Origin{ContainerID: "CONTAINERID", ContainerName: "/" + container, ContainerImageID: "IMAGEID"})
 }
 
 // Server says for people where the lines of a container of a task go, if they are sent.
-func (l *LogConfiguration) Server(container, task string, o logroute.Origin) string {
-	return logroute.Destination(string(l.Driver), l.Options, container, task, o)
+func (l *LogConfiguration) Server(container, task string, o logdriver.Origin) string {
+	return l.Driver.Destination(l.Options, container, task, o)
 }
 
 // parseSize reads a size as Docker's log options have it: a number and k, m or g

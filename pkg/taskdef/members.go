@@ -144,7 +144,7 @@ var members = []member{
 	{"containerDefinitions[].linuxParameters.tmpfs[].mountOptions", honoured, "", nil},
 	{"containerDefinitions[].linuxParameters.tmpfs[].size", honoured, "MiB", nil},
 	{"containerDefinitions[].logConfiguration", honoured, "", nil},
-	{"containerDefinitions[].logConfiguration.logDriver", honoured, "`json-file`, `journald`, `none`, `awsfirelens`, `fluentd`, `gelf`, `splunk`, `syslog`, or `awslogs` where this host is set up for it (docs/logs.md)", nil},
+	{"containerDefinitions[].logConfiguration.logDriver", honoured, describeLogDrivers(), nil},
 	{"containerDefinitions[].logConfiguration.options", honoured, "`max-size` of `json-file`, and those of the drivers that send; other options of local drivers are ignored with a warning", nil},
 	{"containerDefinitions[].logConfiguration.secretOptions", honoured, "`splunk-token` of `splunk`, and any of `awsfirelens`", nil},
 	{"containerDefinitions[].logConfiguration.secretOptions[].name", honoured, "", nil},

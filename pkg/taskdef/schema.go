@@ -137,7 +137,7 @@ var shapes = map[string]shape{
 	inContainer + "healthCheck.retries":                            whole(1, 10),
 	inContainer + "healthCheck.startPeriod":                        whole(0, 300),
 	inContainer + "healthCheck.timeout":                            whole(2, 60),
-	inContainer + "logConfiguration.logDriver":                     one(logDrivers...),
+	inContainer + "logConfiguration.logDriver":                     one(logDriverNames()...),
 	inContainer + "logConfiguration.options":                       {kind: aMap},
 	inContainer + "firelensConfiguration.options":                  {kind: aMap},
 	inContainer + "logConfiguration.secretOptions":                 must("name", "valueFrom"),

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 // Target is a launch type of ECS whose own rules are applied besides. They are
@@ -164,10 +165,9 @@ func checkFargateContainer(r rules, c Container) {
 	for i, l := range c.Linux.Ulimits {
 		r.in("ulimits").item(i).in("name").require(l.Name == "nofile", "", "Fargate sets nofile only, not %s", quote(l.Name))
 	}
-	drivers := []string{"awslogs", "splunk", "awsfirelens"}
-	r.in("logConfiguration").in("logDriver").require(c.Log == nil || slices.Contains(drivers, string(c.Log.Driver)), "use "+strings.Join(drivers, ", "),
-		"Fargate has no such log driver")
-	if c.Log != nil && c.Log.Driver == "awslogs" {
+	drivers := slices.DeleteFunc(logDriverNames(), func(name string) bool { return !logdriver.Driver(name).Fargate() })
+	r.in("logConfiguration").in("logDriver").require(c.Log == nil || c.Log.Driver.Fargate(), "use "+strings.Join(drivers, ", "), "Fargate has no such log driver")
+	if c.Log != nil && c.Log.Driver == logdriver.AWSLogs {
 		for _, option := range []string{"awslogs-group", "awslogs-region", "awslogs-stream-prefix"} {
 			r.in("logConfiguration").in("options").require(c.Log.Options[option] != "", "give it", "on Fargate the log driver awslogs needs the option %s", option)
 		}

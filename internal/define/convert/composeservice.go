@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/compose-spec/compose-go/v2/types"
+
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 // serviceMembers are what a service may have that is converted, or that has no effect on
@@ -296,23 +298,20 @@ func (c *serviceConversion) deploy() {
 	}
 }
 
-// sentLogs are the drivers that send to a server; their options have the same names in ECS.
-var sentLogs = []string{"awslogs", "fluentd", "gelf", "splunk", "syslog"}
-
 // logging converts the drivers that podtask has.
 func (c *serviceConversion) logging() {
 	if c.from.Logging == nil {
 		return
 	}
-	l := &logConfiguration{Driver: c.from.Logging.Driver}
+	l, driver := &logConfiguration{Driver: c.from.Logging.Driver}, logdriver.Driver(c.from.Logging.Driver)
 	kept := func(string) bool { return false }
 	switch {
-	case l.Driver == "", l.Driver == "local", l.Driver == "json-file":
-		l.Driver = "json-file"
+	case l.Driver == "", l.Driver == "local", driver == logdriver.JSONFile:
+		l.Driver = string(logdriver.JSONFile)
 		kept = func(option string) bool { return option == "max-size" }
-	case slices.Contains(sentLogs, l.Driver):
+	case slices.Contains(logdriver.Remote(), driver) && driver != logdriver.FireLens: // that is no driver of Docker's
 		kept = func(string) bool { return true }
-	case l.Driver != "journald" && l.Driver != "none":
+	case !driver.Local():
 		c.lose(c.lines.at("services", c.from.Name, "logging"), "%s.logging: podtask has no log driver %s", c.from.Name, l.Driver)
 		return
 	}

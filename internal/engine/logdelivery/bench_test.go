@@ -21,6 +21,7 @@ import (
 	"github.com/podtask/podtask/internal/logs/logsend/syslog"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 // BenchmarkRoute delivers a log file of lines of 100 bytes, from the file to servers in this process
@@ -41,11 +42,11 @@ func BenchmarkRoute(b *testing.B) {
 			go func() { _, _ = io.Copy(io.Discard, conn) }()
 		}
 	}()
-	for driver, options := range map[taskdef.LogDriver]map[string]string{
-		taskdef.LogAWSLogs: nil, // those of newHost
-		taskdef.LogFluentd: {"fluentd-address": l.Addr().String(), "fluentd-request-ack": "false"},
-		taskdef.LogSplunk:  {"splunk-url": web.URL, "splunk-token": "t"},
-		taskdef.LogSyslog:  {"syslog-address": "tcp://" + l.Addr().String()},
+	for driver, options := range map[logdriver.Driver]map[string]string{
+		logdriver.AWSLogs: nil, // those of newHost
+		logdriver.Fluentd: {"fluentd-address": l.Addr().String(), "fluentd-request-ack": "false"},
+		logdriver.Splunk:  {"splunk-url": web.URL, "splunk-token": "t"},
+		logdriver.Syslog:  {"syslog-address": "tcp://" + l.Addr().String()},
 	} {
 		b.Run(string(driver), func(b *testing.B) {
 			h := newHost(b, "shop")
@@ -94,21 +95,21 @@ func reportRate(b *testing.B, bytes int64, begin time.Duration) {
 func BenchmarkBatch(b *testing.B) {
 	h := newHost(b)
 	text := written(b, h.files)
-	tag, err := logroute.ParseTag("{{.ID}}")
+	tag, err := logdriver.ParseTag("{{.ID}}")
 	if err != nil {
 		b.Fatal(err)
 	}
-	attributes := logroute.Attributes{Tag: tag}
-	collector, err := splunk.New(splunk.Config{Host: "host", Options: logroute.Splunk{Attributes: attributes}})
+	attributes := logdriver.Attributes{Tag: tag}
+	collector, err := splunk.New(splunk.Config{Host: "host", Options: logdriver.SplunkOptions{Attributes: attributes}})
 	if err != nil {
 		b.Fatal(err)
 	}
 	for name, sender := range map[string]Sender{
-		"awslogs": awslogs.New(awslogs.Config{HTTP: &http.Client{Transport: accepting{}}, Options: logroute.AWSLogs{Region: "r", Group: "g"}, Stream: "s", Credentials: credentialsOf(nil, "")}),
-		"fluentd": forward.New(forward.Config{Tag: "tag", Members: forward.ContainerMembers(attributes, logroute.Origin{})}),
-		"gelf":    gelf.New(gelf.Config{Host: "host", Options: logroute.GELF{Attributes: attributes}}),
+		"awslogs": awslogs.New(awslogs.Config{HTTP: &http.Client{Transport: accepting{}}, Options: logdriver.AWSLogsOptions{Region: "r", Group: "g"}, Stream: "s", Credentials: credentialsOf(nil, "")}),
+		"fluentd": forward.New(forward.Config{Tag: "tag", Members: forward.ContainerMembers(attributes, logdriver.Origin{})}),
+		"gelf":    gelf.New(gelf.Config{Host: "host", Options: logdriver.GELFOptions{Attributes: attributes}}),
 		"splunk":  collector,
-		"syslog":  syslog.New(syslog.Config{Host: "host", Options: logroute.Syslog{Attributes: attributes}}),
+		"syslog":  syslog.New(syslog.Config{Host: "host", Options: logdriver.SyslogOptions{Attributes: attributes}}),
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

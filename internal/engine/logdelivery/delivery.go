@@ -19,6 +19,7 @@ import (
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 // Deliverer looks after the log files of tasks.
@@ -397,7 +398,7 @@ func (d *Deliverer) Later(ctx context.Context, s lifecycle.State, wg *sync.WaitG
 // leftOf reports whether output of a task is still to be sent.
 func (d *Deliverer) leftOf(s lifecycle.State) bool {
 	for i, c := range s.Task.Containers {
-		if !c.Log.Remote() || c.Log.Driver == taskdef.LogFireLens || !d.Senders.Sends(s, i) {
+		if !c.Log.Remote() || c.Log.Driver == logdriver.FireLens || !d.Senders.Sends(s, i) {
 			continue
 		}
 		files := d.Files.Of(s.ID, i)

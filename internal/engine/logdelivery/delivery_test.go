@@ -26,6 +26,7 @@ import (
 	"github.com/podtask/podtask/internal/testing/logstest"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 const taskID = "0123456789abcdef0123456789abcdef"
@@ -51,7 +52,7 @@ func newHost(t testing.TB, groups ...string) *host {
 	h.url = web.URL
 	h.state = lifecycle.State{
 		ID: taskID, Task: taskdef.Task{Family: "shop", Containers: []taskdef.Container{{Name: "app", Log: &taskdef.LogConfiguration{
-			Driver: taskdef.LogAWSLogs, Options: map[string]string{"awslogs-group": "shop", "awslogs-region": "r", "awslogs-stream-prefix": "p", "awslogs-force-flush-interval-seconds": "1"},
+			Driver: logdriver.AWSLogs, Options: map[string]string{"awslogs-group": "shop", "awslogs-region": "r", "awslogs-stream-prefix": "p", "awslogs-force-flush-interval-seconds": "1"},
 		}}}},
 		Containers: make([]lifecycle.Container, 1), Options: lifecycle.Options{Logs: taskdef.LogsAuto},
 	}
@@ -419,9 +420,9 @@ func TestEachDriverHasASender(t *testing.T) {
 	}
 	defer conn.Close()
 	address := "udp://" + conn.LocalAddr().String()
-	for driver, options := range map[taskdef.LogDriver]map[string]string{
-		taskdef.LogSyslog: {"syslog-address": address, "tag": "{{.Name}}"},
-		taskdef.LogGELF:   {"gelf-address": address, "gelf-compression-type": "none", "env-regex": "."},
+	for driver, options := range map[logdriver.Driver]map[string]string{
+		logdriver.Syslog: {"syslog-address": address, "tag": "{{.Name}}"},
+		logdriver.GELF:   {"gelf-address": address, "gelf-compression-type": "none", "env-regex": "."},
 	} {
 		h := newHost(t)
 		c := &h.state.Task.Containers[0]
@@ -431,7 +432,7 @@ func TestEachDriverHasASender(t *testing.T) {
 		p := h.process()
 		b := make([]byte, 1<<16)
 		n, _, err := conn.ReadFrom(b)
-		if got := string(b[:n]); err != nil || !strings.Contains(got, "hello") || !strings.Contains(got, "-app") || driver == taskdef.LogGELF && !strings.Contains(got, `"_STAGE":"test"`) {
+		if got := string(b[:n]); err != nil || !strings.Contains(got, "hello") || !strings.Contains(got, "-app") || driver == logdriver.GELF && !strings.Contains(got, `"_STAGE":"test"`) {
 			t.Errorf("%s: %s, %v", driver, got, err)
 		}
 		p.exit()
@@ -471,7 +472,7 @@ func TestASenderThatCannotBeMadeIsTriedAgain(t *testing.T) {
 	}))
 	defer server.Close()
 	h.state.Task.Containers[0].Log = &taskdef.LogConfiguration{
-		Driver: taskdef.LogSplunk, Options: map[string]string{"splunk-url": server.URL}, SecretOptions: []taskdef.Secret{{Name: logroute.SplunkToken}},
+		Driver: logdriver.Splunk, Options: map[string]string{"splunk-url": server.URL}, SecretOptions: []taskdef.Secret{{Name: logdriver.SplunkToken}},
 	}
 	h.write(true, "hello")
 	fail := true
@@ -528,7 +529,7 @@ func (h *host) routed() {
 	h.state.Task.Network = taskdef.NetworkHost
 	h.state.Task.Containers = append(h.state.Task.Containers, taskdef.Container{Name: "router", FireLens: &taskdef.FireLens{Type: "fluentbit"}})
 	h.state.Containers = make([]lifecycle.Container, 2)
-	h.state.Task.Containers[0].Log = &taskdef.LogConfiguration{Driver: taskdef.LogFireLens, Options: map[string]string{"Name": "null"}}
+	h.state.Task.Containers[0].Log = &taskdef.LogConfiguration{Driver: logdriver.FireLens, Options: map[string]string{"Name": "null"}}
 	h.servers = func(v *Servers) { v.Files = logfiles.In(h.dir) }
 }
 

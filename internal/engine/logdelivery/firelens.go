@@ -10,19 +10,20 @@ import (
 	"path/filepath"
 
 	"github.com/podtask/podtask/internal/engine/taskspec"
-	"github.com/podtask/podtask/internal/logs/logroute"
+	"github.com/podtask/podtask/internal/logs/firelens"
 	"github.com/podtask/podtask/internal/logs/logsend/forward"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/netns"
 	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 // fireLens returns a sender to the log router of a task. Over its socket, a fluentd does not
 // acknowledge.
-func (v *Servers) fireLens(s lifecycle.State, i int, o logroute.Origin) Sender {
+func (v *Servers) fireLens(s lifecycle.State, i int, o logdriver.Origin) Sender {
 	router := taskdef.RouterOf(s.Task, s.Options.Logs)
 	c := forward.Config{
-		Tag: logroute.RouterTag(s.Task.Containers[i].Name, s.ID), Members: forward.ContainerMembers(logroute.Attributes{}, o),
+		Tag: logdriver.FireLensTag(s.Task.Containers[i].Name, s.ID), Members: forward.ContainerMembers(logdriver.Attributes{}, o),
 		SubSecond: true, Ack: true,
 	}
 	if !taskspec.RouterListens(s.Task) {
@@ -33,7 +34,7 @@ func (v *Servers) fireLens(s lifecycle.State, i int, o logroute.Origin) Sender {
 	d := &netns.Dialer{Helper: v.NetnsHelper, PID: func(ctx context.Context) (int, error) { return v.process(ctx, s, router) }}
 	c.Dial = func(ctx context.Context) (net.Conn, error) {
 		defer d.Close() // the other sockets are of the network of this run of the router
-		return d.DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", logroute.RouterPort))
+		return d.DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", firelens.Port))
 	}
 	return forward.New(c)
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/podtask/podtask/internal/testing/logstest"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 // ownerEnv makes the test binary an owner: it holds "DIR ADDRESS LIFE", and LIFE is up, or over if
@@ -67,7 +68,7 @@ func own(dir, address string, over bool) error {
 	task := settled{lifecycle.State{
 		ID: taskID, Containers: []lifecycle.Container{{Ended: over}}, Options: lifecycle.Options{Logs: taskdef.LogsAuto, LogSize: 4 * smallSegment},
 		Task: taskdef.Task{Family: "shop", Containers: []taskdef.Container{{
-			Name: "app", Log: &taskdef.LogConfiguration{Driver: taskdef.LogFluentd, Options: map[string]string{"fluentd-address": address}},
+			Name: "app", Log: &taskdef.LogConfiguration{Driver: logdriver.Fluentd, Options: map[string]string{"fluentd-address": address}},
 		}}},
 	}}
 	var wg sync.WaitGroup

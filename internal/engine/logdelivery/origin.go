@@ -7,9 +7,8 @@ import (
 
 	"github.com/podtask/podtask/internal/engine/taskspec"
 	"github.com/podtask/podtask/internal/host/libpod"
-	"github.com/podtask/podtask/internal/logs/logroute"
 	"github.com/podtask/podtask/pkg/lifecycle"
-	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 // Describer says what Podman made of a container's definition and its image.
@@ -19,7 +18,7 @@ type Describer interface {
 
 // origin describes container i for tags and records. Of a container that Podman does not have
 // any more, only what the definition says is known.
-func (v *Servers) origin(ctx context.Context, s lifecycle.State, i int) logroute.Origin {
+func (v *Servers) origin(ctx context.Context, s lifecycle.State, i int) logdriver.Origin {
 	o := defined(s, i)
 	podman, err := v.Podman(ctx)
 	if err != nil {
@@ -36,9 +35,9 @@ func (v *Servers) origin(ctx context.Context, s lifecycle.State, i int) logroute
 }
 
 // defined is what the state says of a container.
-func defined(s lifecycle.State, i int) logroute.Origin {
+func defined(s lifecycle.State, i int) logdriver.Origin {
 	c := s.Task.Containers[i]
-	o := logroute.Origin{
+	o := logdriver.Origin{
 		Config: c.Log.Options, ContainerID: s.Containers[i].ID, ContainerName: "/" + taskspec.ContainerName(s, i),
 		ContainerImageID: s.Containers[i].ImageID, ContainerImageName: c.Image, ContainerLabels: taskspec.Labels(s, i), ContainerCreated: s.CreatedAt, DaemonName: "podtask",
 	}
@@ -77,10 +76,10 @@ func withoutSecrets(s lifecycle.State, i int, env []string) []string {
 // nothing of Podman, so a tag may name the stream of a container that is gone.
 func CloudWatch(s lifecycle.State, i int) (group, stream string, ok bool) {
 	c := s.Task.Containers[i]
-	if c.Log == nil || c.Log.Driver != taskdef.LogAWSLogs {
+	if c.Log == nil || c.Log.Driver != logdriver.AWSLogs {
 		return "", "", false
 	}
-	options, problems := logroute.ParseAWSLogs(c.Log.Options)
+	options, problems := logdriver.ParseAWSLogs(c.Log.Options)
 	if len(problems) > 0 {
 		return "", "", false
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/engine/metadata"
 	"github.com/podtask/podtask/internal/logs/logfiles"
-	"github.com/podtask/podtask/internal/logs/logroute"
 	"github.com/podtask/podtask/internal/logs/logsend"
 	"github.com/podtask/podtask/internal/logs/logsend/awslogs"
 	"github.com/podtask/podtask/internal/logs/logsend/forward"
@@ -20,6 +19,7 @@ import (
 	"github.com/podtask/podtask/internal/logs/logsend/syslog"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 // Servers makes the senders that the configuration allows.
@@ -46,7 +46,7 @@ func (v *Servers) Sends(s lifecycle.State, i int) bool {
 	if !l.Sent(taskdef.LogSettings{Mode: s.Options.Logs, AWSLogs: v.Settings.AWSLogs()}) || len(l.Problems()) > 0 {
 		return false
 	}
-	return l.Driver != taskdef.LogFireLens || taskdef.RoutedBy(s.Task, taskdef.RouterOf(s.Task, s.Options.Logs), i)
+	return l.Driver != logdriver.FireLens || taskdef.RoutedBy(s.Task, taskdef.RouterOf(s.Task, s.Options.Logs), i)
 }
 
 // New implements Senders.
@@ -58,23 +58,23 @@ func (v *Servers) New(ctx context.Context, s lifecycle.State, i int) (Sender, er
 		return nil, err
 	}
 	switch c.Log.Driver {
-	case taskdef.LogAWSLogs:
+	case logdriver.AWSLogs:
 		return v.awslogs(s, i, o), nil
-	case taskdef.LogFireLens:
+	case logdriver.FireLens:
 		return v.fireLens(s, i, o), nil
-	case taskdef.LogFluentd:
-		f, _ := logroute.ParseFluentd(c.Log.Options)
+	case logdriver.Fluentd:
+		f, _ := logdriver.ParseFluentd(c.Log.Options)
 		return forward.New(forward.Config{
-			Dial: logsend.Dialer(f.Address, logroute.TLS{}), Tag: f.Tag.Of(o), Members: forward.ContainerMembers(f.Attributes, o),
+			Dial: logsend.Dialer(f.Address, logdriver.TLS{}), Tag: f.Tag.Of(o), Members: forward.ContainerMembers(f.Attributes, o),
 			Ack: f.Ack, SubSecond: f.SubSecond, Timeout: f.WriteTimeout,
 		}), nil
-	case taskdef.LogGELF:
-		g, _ := logroute.ParseGELF(c.Log.Options)
+	case logdriver.GELF:
+		g, _ := logdriver.ParseGELF(c.Log.Options)
 		return gelf.New(gelf.Config{Options: g, Origin: o, Host: host}), nil
-	case taskdef.LogSplunk:
+	case logdriver.Splunk:
 		return v.splunk(ctx, s, i, o, host)
-	case taskdef.LogSyslog:
-		options, _ := logroute.ParseSyslog(c.Log.Options)
+	case logdriver.Syslog:
+		options, _ := logdriver.ParseSyslog(c.Log.Options)
 		return syslog.New(syslog.Config{Options: options, Origin: o, Host: host, PID: os.Getpid()}), nil
 	}
 	return nil, fmt.Errorf("podtask has no sender for the log driver %s", c.Log.Driver)
@@ -82,27 +82,27 @@ func (v *Servers) New(ctx context.Context, s lifecycle.State, i int) (Sender, er
 
 // Prepare implements Senders.
 func (v *Servers) Prepare(ctx context.Context, s lifecycle.State, i int) error {
-	if s.Task.Containers[i].Log.Driver != taskdef.LogAWSLogs {
+	if s.Task.Containers[i].Log.Driver != logdriver.AWSLogs {
 		return nil
 	}
 	return v.awslogs(s, i, v.origin(ctx, s, i)).Prepare(ctx)
 }
 
-func (v *Servers) awslogs(s lifecycle.State, i int, o logroute.Origin) *awslogs.Sender {
+func (v *Servers) awslogs(s lifecycle.State, i int, o logdriver.Origin) *awslogs.Sender {
 	c := s.Task.Containers[i]
-	options, _ := logroute.ParseAWSLogs(c.Log.Options)
+	options, _ := logdriver.ParseAWSLogs(c.Log.Options)
 	return awslogs.New(awslogs.Config{
 		Options: options, Credentials: v.credentials(s.Task.Identity.ExecutionRoleARN), Stream: options.StreamName(c.Name, s.ID, o),
 		Endpoint: cmp.Or(options.Endpoint, v.Settings.AWSLogsEndpoint, v.Getenv("AWS_ENDPOINT_URL_CLOUDWATCH_LOGS")),
 	})
 }
 
-func (v *Servers) splunk(ctx context.Context, s lifecycle.State, i int, o logroute.Origin, host string) (Sender, error) {
+func (v *Servers) splunk(ctx context.Context, s lifecycle.State, i int, o logdriver.Origin, host string) (Sender, error) {
 	l := s.Task.Containers[i].Log
-	options, _ := logroute.ParseSplunk(l.Options)
+	options, _ := logdriver.ParseSplunk(l.Options)
 	token := options.Token
 	if token == "" {
-		value, err := v.Secret(ctx, s, i, logroute.SplunkToken)
+		value, err := v.Secret(ctx, s, i, logdriver.SplunkToken)
 		if err != nil {
 			return nil, err
 		}

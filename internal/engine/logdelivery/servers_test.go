@@ -11,6 +11,7 @@ import (
 	"github.com/podtask/podtask/internal/testing/logstest"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 // The helper is told that the execution role is asked for, and which it is; without a helper the
@@ -49,7 +50,7 @@ func TestTheEndpointOfTheDefinitionGoesFirst(t *testing.T) {
 		}
 		v := testServers(settings)
 		v.Getenv = func(name string) string { return map[string]string{"AWS_ENDPOINT_URL_CLOUDWATCH_LOGS": urls[2]}[name] }
-		s := lifecycle.State{ID: taskID, Task: taskdef.Task{Containers: []taskdef.Container{{Name: "app", Log: &taskdef.LogConfiguration{Driver: taskdef.LogAWSLogs, Options: options}}}}, Containers: make([]lifecycle.Container, 1)}
+		s := lifecycle.State{ID: taskID, Task: taskdef.Task{Containers: []taskdef.Container{{Name: "app", Log: &taskdef.LogConfiguration{Driver: logdriver.AWSLogs, Options: options}}}}, Containers: make([]lifecycle.Container, 1)}
 		sender, err := v.New(t.Context(), s, 0)
 		if err != nil {
 			t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 // The driver is shown where it sends, and no token is.
@@ -13,7 +14,7 @@ func TestTheLogDriverIsShownWhereItSends(t *testing.T) {
 	for mode, want := range map[string]string{taskdef.LogsAuto: "splunk", taskdef.LogsLocal: "", "": ""} {
 		s := lifecycle.State{
 			Task: taskdef.Task{Containers: []taskdef.Container{{Name: "app", Log: &taskdef.LogConfiguration{
-				Driver: taskdef.LogSplunk, Options: map[string]string{"splunk-url": "https://h", "splunk-token": "hunter2"},
+				Driver: logdriver.Splunk, Options: map[string]string{"splunk-url": "https://h", "splunk-token": "hunter2"},
 			}}}},
 			Containers: make([]lifecycle.Container, 1), Options: lifecycle.Options{Logs: mode},
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 const key = "0123456789abcdef0123456789abcdef"
@@ -145,7 +146,7 @@ func TestWhatADefinitionAsksForIsTold(t *testing.T) {
 	s.Task.Volumes = []taskdef.Volume{{Name: "data", Kind: taskdef.VolumeTask}, {Name: "conf", Kind: taskdef.VolumeBind, HostPath: "/etc/shop"}}
 	web := &s.Task.Containers[0]
 	web.Mounts = []taskdef.Mount{{Volume: "data", Path: "/data"}, {Volume: "conf", Path: "/conf"}}
-	web.Log = &taskdef.LogConfiguration{Driver: taskdef.LogJSONFile, Options: map[string]string{"max-size": "1m"}}
+	web.Log = &taskdef.LogConfiguration{Driver: logdriver.JSONFile, Options: map[string]string{"max-size": "1m"}}
 	web.Restart, web.HealthCheck = &taskdef.RestartPolicy{}, &taskdef.HealthCheck{}
 	s.Containers[0].Restarts, s.Containers[0].Health.Status = 2, lifecycle.HealthHealthy
 	s.Task.Containers[1].Log = &taskdef.LogConfiguration{Driver: "awslogs", Options: map[string]string{"awslogs-group": "shop"}}

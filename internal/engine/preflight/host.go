@@ -7,6 +7,7 @@ import (
 
 	"github.com/podtask/podtask/internal/host/ulimit"
 	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 	"golang.org/x/sys/unix"
 )
 
@@ -23,7 +24,7 @@ func (p *Checker) checkHost(t taskdef.Task) error {
 		for _, d := range c.Linux.Devices {
 			errs = append(errs, checkDevice(c, d))
 		}
-		if c.Log != nil && c.Log.Driver == taskdef.LogJournald {
+		if c.Log != nil && c.Log.Driver == logdriver.Journald {
 			if _, err := fs.Stat(p.Root, "run/systemd/journal/socket"); err != nil {
 				errs = append(errs, describe(c, "its log driver is journald, and this host has no journal; use json-file"))
 			}

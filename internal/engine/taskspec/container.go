@@ -13,6 +13,7 @@ import (
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 // metadataEnv returns the variables that lead a container to the endpoint, and those by
@@ -302,9 +303,9 @@ func logOf(l *taskdef.LogConfiguration, size int64) libpod.Log {
 	switch {
 	case l == nil:
 		return libpod.Log{MaxSize: size}
-	case l.Driver == taskdef.LogJSONFile && l.Options["max-size"] != "":
+	case l.Driver == logdriver.JSONFile && l.Options["max-size"] != "":
 		return libpod.Log{Driver: "k8s-file", MaxSize: l.MaxSize()}
-	case l.Driver != taskdef.LogJSONFile && l.Driver.Local():
+	case l.Driver != logdriver.JSONFile && l.Driver.Local():
 		return libpod.Log{Driver: string(l.Driver)}
 	case l.Remote():
 		return libpod.Log{Driver: "k8s-file", MaxSize: unlimitedLog}

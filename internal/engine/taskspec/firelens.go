@@ -4,7 +4,7 @@ import (
 	"maps"
 	"strconv"
 
-	"github.com/podtask/podtask/internal/logs/logroute"
+	"github.com/podtask/podtask/internal/logs/firelens"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -26,16 +26,16 @@ func routerEnv(s lifecycle.State, i int) map[string]string {
 	case !taskdef.RoutedBy(s.Task, router, i) || !RouterListens(s.Task):
 		return nil
 	case s.Task.Bridged():
-		return map[string]string{"FLUENT_HOST": s.Task.Containers[router].Name, "FLUENT_PORT": logroute.RouterPort}
+		return map[string]string{"FLUENT_HOST": s.Task.Containers[router].Name, "FLUENT_PORT": firelens.Port}
 	}
-	return map[string]string{"FLUENT_HOST": "127.0.0.1", "FLUENT_PORT": logroute.RouterPort}
+	return map[string]string{"FLUENT_HOST": "127.0.0.1", "FLUENT_PORT": firelens.Port}
 }
 
 // RouterConfig is the configuration of the log router of a task.
 func RouterConfig(s lifecycle.State) []byte {
 	router := taskdef.RouterOf(s.Task, s.Options.Logs)
 	c := s.Task.Containers[router]
-	f := logroute.FireLens{Fluentd: c.FireLens.Fluentd(), Include: c.FireLens.Include(), Memory: c.Memory >> 20}
+	f := firelens.Router{Fluentd: c.FireLens.Fluentd(), Include: c.FireLens.Include(), Memory: c.Memory >> 20}
 	if c.MemoryReservation > 0 {
 		f.Memory = c.MemoryReservation >> 20
 	}
@@ -54,10 +54,10 @@ func RouterConfig(s lifecycle.State) []byte {
 		if !taskdef.RoutedBy(s.Task, router, i) {
 			continue
 		}
-		o := logroute.RouterOutput{Container: c.Name, Options: make(map[string]string)}
+		o := firelens.Output{Container: c.Name, Options: make(map[string]string)}
 		maps.Copy(o.Options, c.Log.Options)
 		for _, secret := range c.Log.SecretOptions {
-			_, reference := logroute.SecretVariable(f.Fluentd, secret.Name, i)
+			_, reference := firelens.SecretVariable(f.Fluentd, secret.Name, i)
 			o.Options[secret.Name] = reference
 		}
 		f.Outputs = append(f.Outputs, o)

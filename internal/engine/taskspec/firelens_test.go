@@ -7,6 +7,7 @@ import (
 
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 // routed is a task of a router and an app that logs to it with a secret option.
@@ -14,7 +15,7 @@ func routed(kind string, network taskdef.NetworkMode) lifecycle.State {
 	s := stateOf(taskdef.Task{Family: "shop", Revision: 3, Network: network, Containers: []taskdef.Container{
 		{Name: "router", Memory: 100 << 20, FireLens: &taskdef.FireLens{Type: kind}},
 		{Name: "app", Log: &taskdef.LogConfiguration{
-			Driver: taskdef.LogFireLens, Options: map[string]string{"Name": "http", "@type": "http"},
+			Driver: logdriver.FireLens, Options: map[string]string{"Name": "http", "@type": "http"},
 			SecretOptions: []taskdef.Secret{{Name: "key", SecretValue: taskdef.SecretValue{ValueFrom: "env:KEY", Source: "env:KEY"}}},
 		}},
 	}})

@@ -4,9 +4,10 @@ import (
 	"fmt"
 
 	"github.com/podtask/podtask/internal/host/secretsource"
-	"github.com/podtask/podtask/internal/logs/logroute"
+	"github.com/podtask/podtask/internal/logs/firelens"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 // A container's secrets reach it as Podman secrets, which Podman looks up at every
@@ -62,7 +63,7 @@ func Secrets(s lifecycle.State) []Secret {
 // given to the container: its owner reads them.
 func LogSecrets(s lifecycle.State, i int) (all []Secret) {
 	l := s.Task.Containers[i].Log
-	if l == nil || l.Driver == taskdef.LogFireLens { // these are the router's
+	if l == nil || l.Driver == logdriver.FireLens { // these are the router's
 		return nil
 	}
 	for n, v := range l.SecretOptions {
@@ -87,7 +88,7 @@ func routerSecrets(s lifecycle.State, i int) (all []Secret) {
 			continue
 		}
 		for n, v := range c.Log.SecretOptions {
-			name, _ := logroute.SecretVariable(s.Task.Containers[i].FireLens.Fluentd(), v.Name, app)
+			name, _ := firelens.SecretVariable(s.Task.Containers[i].FireLens.Fluentd(), v.Name, app)
 			w := Secret{From: v.SecretValue, Env: name, Who: fmt.Sprintf("log option %s of container %s", v.Name, c.Name)}
 			all = append(all, w.named(s, fmt.Sprintf("c%d-log%d", app, n)))
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 const testID = "0123456789abcdef0123456789abcdef"
@@ -282,7 +283,7 @@ func TestSliceLimitsFollowTheDefinition(t *testing.T) {
 func TestLogsHaveAMaximumSize(t *testing.T) {
 	t.Parallel()
 	jsonFile := func(size string) *taskdef.LogConfiguration {
-		return &taskdef.LogConfiguration{Driver: taskdef.LogJSONFile, Options: map[string]string{"max-size": size}}
+		return &taskdef.LogConfiguration{Driver: logdriver.JSONFile, Options: map[string]string{"max-size": size}}
 	}
 	for _, tt := range []struct {
 		in   *taskdef.LogConfiguration
@@ -293,8 +294,8 @@ func TestLogsHaveAMaximumSize(t *testing.T) {
 		{jsonFile("1k"), libpod.Log{Driver: "k8s-file", MaxSize: 1024}},
 		{jsonFile("-1"), libpod.Log{Driver: "k8s-file"}},
 		{&taskdef.LogConfiguration{Driver: "awslogs"}, libpod.Log{Driver: "k8s-file", MaxSize: unlimitedLog}},
-		{&taskdef.LogConfiguration{Driver: taskdef.LogJournald}, libpod.Log{Driver: "journald"}},
-		{&taskdef.LogConfiguration{Driver: taskdef.LogNone}, libpod.Log{Driver: "none"}},
+		{&taskdef.LogConfiguration{Driver: logdriver.Journald}, libpod.Log{Driver: "journald"}},
+		{&taskdef.LogConfiguration{Driver: logdriver.None}, libpod.Log{Driver: "none"}},
 	} {
 		s := stateOf(taskdef.Task{Containers: []taskdef.Container{{Log: tt.in}}})
 		s.Options.LogSize = 4096

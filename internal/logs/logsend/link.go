@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/logs/logroute"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 // callLimit is how long a server may take for one batch.
@@ -136,7 +137,7 @@ func failure(err error) error {
 }
 
 // Dialer returns a function that connects to an address: tcp, tls, udp, unix or unixgram.
-func Dialer(a logroute.Address, secured logroute.TLS) func(context.Context) (net.Conn, error) {
+func Dialer(a logdriver.Address, secured logdriver.TLS) func(context.Context) (net.Conn, error) {
 	return func(ctx context.Context) (net.Conn, error) {
 		if a.Network != "tls" {
 			return (&net.Dialer{}).DialContext(ctx, a.Network, a.Host)
@@ -150,7 +151,7 @@ func Dialer(a logroute.Address, secured logroute.TLS) func(context.Context) (net
 }
 
 // TLSConfig reads the files of options.
-func TLSConfig(o logroute.TLS) (*tls.Config, error) {
+func TLSConfig(o logdriver.TLS) (*tls.Config, error) {
 	c := &tls.Config{InsecureSkipVerify: o.Insecure, ServerName: o.Name, MinVersion: tls.VersionTLS12} //nolint:gosec // only if the definition says so
 	if o.CA != "" {
 		pem, err := os.ReadFile(o.CA)

@@ -11,7 +11,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
-	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -34,9 +34,6 @@ const (
 	delivered = "delivered"
 	lost      = "lost"
 )
-
-// logDrivers are those that send to a server.
-var logDrivers = []taskdef.LogDriver{taskdef.LogAWSLogs, taskdef.LogFireLens, taskdef.LogFluentd, taskdef.LogGELF, taskdef.LogSplunk, taskdef.LogSyslog}
 
 // New returns metrics of the tasks that states lists; version is the program's.
 func New(version string, states func() []lifecycle.State, owned func() int) *Metrics {
@@ -65,7 +62,7 @@ func New(version string, states func() []lifecycle.State, owned func() int) *Met
 			Name: "podtask_log_lost_bytes_total", Help: "Bytes of log files that were given up since the agent began, because of log-backlog, a log router that has ended, or a removal, by log driver.",
 		}, []string{"driver"}),
 	}
-	for _, driver := range logDrivers {
+	for _, driver := range logdriver.Remote() {
 		m.Output(logdelivery.Outcome{Driver: string(driver)})
 	}
 	// A counter that begins at 1 has not increased, as far as Prometheus can tell.

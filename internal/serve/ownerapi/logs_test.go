@@ -12,6 +12,7 @@ import (
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 // What stands still for a minute is a reason, after those that the task itself has.
@@ -20,7 +21,7 @@ func TestOutputThatStandsStillIsAReason(t *testing.T) {
 	dir, now := logfiles.In(t.TempDir()), time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	d := &logdelivery.Deliverer{Files: dir, Senders: &logdelivery.Servers{Settings: config.Delivery{}}}
 	s := lifecycle.State{ID: strings.Repeat("ab", 16), Options: lifecycle.Options{Logs: taskdef.LogsAuto}, Containers: make([]lifecycle.Container, 1), Task: taskdef.Task{Containers: []taskdef.Container{{
-		Name: "app", Log: &taskdef.LogConfiguration{Driver: taskdef.LogGELF, Options: map[string]string{"gelf-address": "udp://host:1"}},
+		Name: "app", Log: &taskdef.LogConfiguration{Driver: logdriver.GELF, Options: map[string]string{"gelf-address": "udp://host:1"}},
 	}}}}
 	files := dir.Of(s.ID, 0)
 	if err := files.Place(); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 // define reads what follows "container" in a script.
@@ -33,7 +34,7 @@ func (p *player) clause(c *taskdef.Container, words []string) (err error) {
 	case len(words) == 1 && words[0] == "router":
 		c.FireLens = &taskdef.FireLens{Type: "fluentbit"}
 	case len(words) == 1 && words[0] == "routed":
-		c.Log = &taskdef.LogConfiguration{Driver: taskdef.LogFireLens}
+		c.Log = &taskdef.LogConfiguration{Driver: logdriver.FireLens}
 	case len(words) == 2 && words[0] == "image":
 		c.Image = words[1]
 	case len(words) == 2 && words[0] == "cpu":

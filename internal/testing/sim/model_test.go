@@ -7,6 +7,7 @@ import (
 
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 func container(name string, essential bool, deps ...taskdef.Dependency) taskdef.Container {
@@ -91,7 +92,7 @@ func podCases() []modelCase {
 	routed := task(container("a", true), container("b", true, on(0, taskdef.Start)))
 	routed.Containers[0].FireLens = &taskdef.FireLens{Type: "fluentbit"}
 	routed.Containers[0].StopTimeout = 10 * time.Second
-	routed.Containers[1].Log = &taskdef.LogConfiguration{Driver: taskdef.LogFireLens}
+	routed.Containers[1].Log = &taskdef.LogConfiguration{Driver: logdriver.FireLens}
 	asleep := task(container("a", true))
 	asleep.Containers[0].Extensions.Hooks = taskdef.Hooks{PostStart: &taskdef.Action{Sleep: 3 * time.Second}, PreStop: &taskdef.Action{Sleep: 3 * time.Second}}
 	both := task(container("a", true), container("b", true))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 // Property names something that must always be so.
@@ -421,7 +422,7 @@ func checkFlushFirst(w *World, i int) {
 	since := c.Hooks.FlushSince
 	wrote, all := false, true
 	for app := range w.state.Containers {
-		if l := w.state.Task.Containers[app].Log; l != nil && l.Driver == taskdef.LogFireLens && app != i {
+		if l := w.state.Task.Containers[app].Log; l != nil && l.Driver == logdriver.FireLens && app != i {
 			wrote = wrote || w.truth[app].runs > 0 && !w.state.Containers[app].StartedAt.IsZero()
 			all = all && w.state.Containers[app].Ended
 		}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/podtask/podtask/internal/logs/logfiles"
 	"github.com/podtask/podtask/internal/logs/logroute"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 // TestMain gives Docker's awslogs credentials.
@@ -205,8 +206,8 @@ func info(options map[string]string) logger.Info {
 	}
 }
 
-func origin(options map[string]string) logroute.Origin {
-	return logroute.Origin{
+func origin(options map[string]string) logdriver.Origin {
+	return logdriver.Origin{
 		Config: options, ContainerID: strings.Repeat("0123456789abcdef", 4), ContainerName: "/podtask-0123-app", ContainerEntrypoint: "/app", ContainerArgs: []string{"-v", "a b"},
 		ContainerImageID: "sha256:" + strings.Repeat("fedcba9876543210", 4), ContainerImageName: "registry/shop:1", ContainerCreated: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC),
 		ContainerEnv: []string{"STAGE=test", "PATH=/bin", "EMPTY="}, ContainerLabels: map[string]string{"team": "blue", "tier": "web", "_hidden": "yes"}, DaemonName: "podtask",

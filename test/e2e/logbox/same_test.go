@@ -25,6 +25,7 @@ import (
 	"github.com/podtask/podtask/internal/logs/logsend/splunk"
 	"github.com/podtask/podtask/internal/logs/logsend/syslog"
 	"github.com/podtask/podtask/internal/testing/logstest"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 // rounds is how many outputs each driver gets with each set of options.
@@ -49,7 +50,7 @@ func with(options map[string]string, more ...string) map[string]string {
 }
 
 // parsed fails the test where options have mistakes.
-func parsed[T any](t *testing.T, options T, problems []logroute.OptionProblem) T {
+func parsed[T any](t *testing.T, options T, problems []logdriver.OptionProblem) T {
 	t.Helper()
 	if len(problems) > 0 {
 		t.Fatalf("the options have mistakes: %+v", problems)
@@ -94,7 +95,7 @@ func TestAWSLogsIsSame(t *testing.T) {
 					return with(options, "awslogs-region", "r", "awslogs-group", who+"/"+t.Name(), "awslogs-endpoint", web.URL, "awslogs-create-group", "true")
 				}
 				mine := group("podtask")
-				a, problems := logroute.ParseAWSLogs(mine)
+				a, problems := logdriver.ParseAWSLogs(mine)
 				stream := parsed(t, a, problems).StreamName("app", "task", origin(mine))
 				podtask(t, awslogs.New(awslogs.Config{Options: a, Stream: stream, Endpoint: web.URL, Credentials: func(context.Context) (awslogs.Credentials, error) {
 					return awslogs.Credentials{AccessKeyID: "a", SecretAccessKey: "b", Expires: time.Now().Add(time.Hour)}, nil
@@ -138,10 +139,10 @@ func TestFluentdIsSame(t *testing.T) {
 				o := random(r, 2, longest)
 				docker(t, "fluentd", options, o)
 				byDocker := got.take(t, 2)
-				parsedOptions, problems := logroute.ParseFluentd(options)
+				parsedOptions, problems := logdriver.ParseFluentd(options)
 				f := parsed(t, parsedOptions, problems)
 				podtask(t, forward.New(forward.Config{
-					Dial: logsend.Dialer(f.Address, logroute.TLS{}), Tag: f.Tag.Of(origin(options)), Members: forward.ContainerMembers(f.Attributes, origin(options)), Ack: f.Ack, SubSecond: f.SubSecond,
+					Dial: logsend.Dialer(f.Address, logdriver.TLS{}), Tag: f.Tag.Of(origin(options)), Members: forward.ContainerMembers(f.Attributes, origin(options)), Ack: f.Ack, SubSecond: f.SubSecond,
 				}), o)
 				byPodtask := got.take(t, 2)
 				same(t, lines(byDocker), lines(byPodtask), func(text string) bool { return strings.Contains(text, `source="stderr"`) })
@@ -186,7 +187,7 @@ func TestGELFIsSame(t *testing.T) {
 				o := random(r, 2, size)
 				docker(t, "gelf", options, o)
 				byDocker := got.take(t, 2)
-				parsedOptions, problems := logroute.ParseGELF(options)
+				parsedOptions, problems := logdriver.ParseGELF(options)
 				podtask(t, gelf.New(gelf.Config{Options: parsed(t, parsedOptions, problems), Origin: origin(options), Host: hostname(t)}), o)
 				same(t, byDocker, got.take(t, 2), func(text string) bool { return strings.Contains(text, isErr) })
 			})
@@ -217,7 +218,7 @@ func TestSyslogIsSame(t *testing.T) {
 				o := random(r, 2, longest)
 				docker(t, "syslog", options, o)
 				byDocker := got.take(t, 2)
-				parsedOptions, problems := logroute.ParseSyslog(options)
+				parsedOptions, problems := logdriver.ParseSyslog(options)
 				podtask(t, syslog.New(syslog.Config{Options: parsed(t, parsedOptions, problems), Origin: origin(options), Host: hostname(t), PID: os.Getpid()}), o)
 				byPodtask := got.take(t, 2)
 				if !strings.Contains(byPodtask[0], "TIME") {
@@ -253,7 +254,7 @@ func TestSplunkIsSame(t *testing.T) {
 				}
 				docker(t, "splunk", options, o)
 				byDocker := got.take(t, streams)
-				parsedOptions, problems := logroute.ParseSplunk(options)
+				parsedOptions, problems := logdriver.ParseSplunk(options)
 				s, err := splunk.New(splunk.Config{Options: parsed(t, parsedOptions, problems), Origin: origin(options), Host: hostname(t), Token: "token"})
 				if err != nil {
 					t.Fatal(err)

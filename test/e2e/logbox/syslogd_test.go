@@ -18,6 +18,7 @@ import (
 
 	"github.com/podtask/podtask/internal/logs/logroute"
 	"github.com/podtask/podtask/internal/logs/logsend/syslog"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 // syslogd is a syslog server of a distribution.
@@ -294,7 +295,7 @@ func (d daemon) options(network, format string) map[string]string {
 
 func sendSyslog(t *testing.T, options map[string]string, o output) {
 	t.Helper()
-	parsedOptions, problems := logroute.ParseSyslog(options)
+	parsedOptions, problems := logdriver.ParseSyslog(options)
 	podtask(t, syslog.New(syslog.Config{Options: parsed(t, parsedOptions, problems), Origin: origin(options), Host: hostname(t), PID: os.Getpid()}), o)
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/docker/docker/daemon/logger"
 
-	"github.com/podtask/podtask/internal/logs/logroute"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 // needed are the options that a driver does not work without.
@@ -38,11 +38,11 @@ func TestOptionsAreJudgedAsByDocker(t *testing.T) {
 	var differ strings.Builder
 	agreed := 0
 	for _, driver := range slices.Sorted(maps.Keys(needed)) {
-		for _, name := range append(logroute.OptionNames(driver), "unknown") {
+		for _, name := range append(logdriver.Driver(driver).OptionNames(), "unknown") {
 			var refusedHere, refusedThere []string
 			for _, value := range values {
 				options := with(needed[driver], name, value)
-				here, there := len(logroute.CheckOptions(driver, options, nil)) == 0, logger.ValidateLogOpts(driver, options) == nil
+				here, there := len(logdriver.Driver(driver).Check(options, nil)) == 0, logger.ValidateLogOpts(driver, options) == nil
 				switch {
 				case here == there:
 					agreed++

@@ -15,6 +15,7 @@ import (
 
 	"github.com/podtask/podtask/internal/logs/logroute"
 	"github.com/podtask/podtask/internal/testing/logstest"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -27,11 +28,11 @@ type sending struct {
 	added  int64
 }
 
-func newSending(t *testing.T, change func(*logroute.AWSLogs), groups ...string) *sending {
+func newSending(t *testing.T, change func(*logdriver.AWSLogsOptions), groups ...string) *sending {
 	server := logstest.New(groups...)
 	h := httptest.NewServer(server)
 	t.Cleanup(h.Close)
-	o := logroute.AWSLogs{Region: "eu-west-1", Group: "shop", CreateStream: true, Flush: 5 * time.Second}
+	o := logdriver.AWSLogsOptions{Region: "eu-west-1", Group: "shop", CreateStream: true, Flush: 5 * time.Second}
 	if change != nil {
 		change(&o)
 	}
@@ -164,7 +165,7 @@ func TestAnEventInPartsIsDeliveredWithItsLastPart(t *testing.T) {
 
 func TestEventsOfSeveralLines(t *testing.T) {
 	t.Parallel()
-	s := newSending(t, func(o *logroute.AWSLogs) { o.Begin = regexp.MustCompile(`^\d`) }, "shop")
+	s := newSending(t, func(o *logdriver.AWSLogsOptions) { o.Begin = regexp.MustCompile(`^\d`) }, "shop")
 	s.add("lost start", "1 first", " at x", "", "2 second")
 	if sum := s.all(); sum.Next[0].Offset != 4 {
 		t.Errorf("the position is behind what was not sent: %+v", sum)
@@ -268,7 +269,7 @@ func TestRejectedEventsAreCounted(t *testing.T) {
 
 func TestTheFormatIsAHeader(t *testing.T) {
 	t.Parallel()
-	s := newSending(t, func(o *logroute.AWSLogs) { o.Format = "json/emf" }, "shop")
+	s := newSending(t, func(o *logdriver.AWSLogsOptions) { o.Format = "json/emf" }, "shop")
 	s.add("{}")
 	s.all()
 	for _, r := range s.server.Requests("PutLogEvents") {

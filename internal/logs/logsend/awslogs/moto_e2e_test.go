@@ -17,6 +17,7 @@ import (
 
 	"github.com/podtask/podtask/internal/logs/logroute"
 	"github.com/podtask/podtask/internal/testing/logstest"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 // moto starts moto's server and returns its address.
@@ -88,7 +89,7 @@ func TestMotoStoresTheSame(t *testing.T) {
 	}
 	for _, endpoint := range []string{url, web.URL} {
 		s := &sending{t: t, server: own, Sender: New(Config{
-			Options: logroute.AWSLogs{Region: "eu-west-1", Group: "shop", CreateGroup: true, CreateStream: true, Flush: time.Second}, Stream: "web", Endpoint: endpoint,
+			Options: logdriver.AWSLogsOptions{Region: "eu-west-1", Group: "shop", CreateGroup: true, CreateStream: true, Flush: time.Second}, Stream: "web", Endpoint: endpoint,
 			Credentials: func(context.Context) (Credentials, error) {
 				return Credentials{AccessKeyID: "k", SecretAccessKey: "s", Expires: time.Now().Add(time.Hour)}, nil
 			},

@@ -17,11 +17,12 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/podtask/podtask/internal/logs/logroute"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 // Config says where lines go.
 type Config struct {
-	Options logroute.AWSLogs
+	Options logdriver.AWSLogsOptions
 	// Stream is the name of the stream.
 	Stream string
 	// Endpoint is a URL; empty: the region's.

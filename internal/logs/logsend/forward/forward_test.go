@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/logs/logroute"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 123456789, time.UTC)
@@ -138,7 +139,7 @@ func TestRecordsAreThoseOfDocker(t *testing.T) {
 	t.Parallel()
 	got := make(chan []any, 1)
 	s := New(Config{
-		Tag: "shop", SubSecond: true, Members: ContainerMembers(logroute.Attributes{}, logroute.Origin{ContainerID: "id", ContainerName: "/app"}),
+		Tag: "shop", SubSecond: true, Members: ContainerMembers(logdriver.Attributes{}, logdriver.Origin{ContainerID: "id", ContainerName: "/app"}),
 		Dial: server(t, func(_ net.Conn, _ int, m []any) bool { got <- m; return true }),
 	})
 	defer s.Close()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/podtask/podtask/internal/logs/logroute"
 	"github.com/podtask/podtask/internal/logs/logsend"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 // Config says where lines go and as whose.
@@ -32,7 +33,7 @@ type Config struct {
 }
 
 // ContainerMembers are the members of a record that say which container it is from.
-func ContainerMembers(a logroute.Attributes, o logroute.Origin) map[string]string {
+func ContainerMembers(a logdriver.Attributes, o logdriver.Origin) map[string]string {
 	m := a.Of(o)
 	for name, value := range map[string]string{"container_id": o.ContainerID, "container_name": o.ContainerName} {
 		if _, taken := m[name]; !taken {

@@ -14,18 +14,19 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/logs/logroute"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 123456789, time.UTC)
 
 func newSender(t *testing.T, network, host, compression string) *Sender {
 	t.Helper()
-	options, problems := logroute.ParseGELF(map[string]string{"gelf-address": network + "://" + host, "tag": "{{.Name}}", "labels": "team", "env-regex": "^_S"})
+	options, problems := logdriver.ParseGELF(map[string]string{"gelf-address": network + "://" + host, "tag": "{{.Name}}", "labels": "team", "env-regex": "^_S"})
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
 	options.Compression = compression
-	s := New(Config{Options: options, Host: "host", Origin: logroute.Origin{
+	s := New(Config{Options: options, Host: "host", Origin: logdriver.Origin{
 		ContainerID: "id", ContainerName: "/app", ContainerImageID: "sha256:1", ContainerImageName: "image", ContainerEntrypoint: "/app", ContainerArgs: []string{"-v"},
 		ContainerCreated: noon, ContainerLabels: map[string]string{"team": "blue", "tier": "web"}, ContainerEnv: []string{"_STAGE=test", "PATH=/bin"},
 	}})

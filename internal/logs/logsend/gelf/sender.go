@@ -14,12 +14,13 @@ import (
 
 	"github.com/podtask/podtask/internal/logs/logroute"
 	"github.com/podtask/podtask/internal/logs/logsend"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 // Config says where lines go and as whose.
 type Config struct {
-	Options logroute.GELF
-	Origin  logroute.Origin
+	Options logdriver.GELFOptions
+	Origin  logdriver.Origin
 	// Host is the name of this host.
 	Host string
 }
@@ -50,7 +51,7 @@ func New(c Config) *Sender {
 	host, _ := json.Marshal(c.Host)
 	return &Sender{
 		config: c, head: fmt.Appendf(nil, `{"version":"1.1","host":%s,"short_message":`, host), extra: bytes.TrimPrefix(members, []byte("{")),
-		link: logsend.Link{Dial: logsend.Dialer(c.Options.Address, logroute.TLS{}), Silent: true},
+		link: logsend.Link{Dial: logsend.Dialer(c.Options.Address, logdriver.TLS{}), Silent: true},
 	}
 }
 

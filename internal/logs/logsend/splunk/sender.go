@@ -17,12 +17,13 @@ import (
 
 	"github.com/podtask/podtask/internal/logs/logroute"
 	"github.com/podtask/podtask/internal/logs/logsend"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 // Config says where lines go and as whose.
 type Config struct {
-	Options logroute.Splunk
-	Origin  logroute.Origin
+	Options logdriver.SplunkOptions
+	Origin  logdriver.Origin
 	// Host is the name of this host.
 	Host string
 	// Token is the collector's. It is not in any error.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/logs/logroute"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 500_000_000, time.UTC)
@@ -75,11 +76,11 @@ func (c *collector) sender(t *testing.T, token string, more ...string) *Sender {
 	for i := 0; i < len(more); i += 2 {
 		o[more[i]] = more[i+1]
 	}
-	options, problems := logroute.ParseSplunk(o)
+	options, problems := logdriver.ParseSplunk(o)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	s, err := New(Config{Options: options, Origin: logroute.Origin{ContainerName: "/app", ContainerLabels: map[string]string{"team": "blue"}}, Host: "host", Token: token})
+	s, err := New(Config{Options: options, Origin: logdriver.Origin{ContainerName: "/app", ContainerLabels: map[string]string{"team": "blue"}}, Host: "host", Token: token})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,12 +12,13 @@ import (
 
 	"github.com/podtask/podtask/internal/logs/logroute"
 	"github.com/podtask/podtask/internal/logs/logsend"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 // Config says where lines go and as whose.
 type Config struct {
-	Options logroute.Syslog
-	Origin  logroute.Origin
+	Options logdriver.SyslogOptions
+	Origin  logdriver.Origin
 	// Host is the name of this host, PID the process that messages come from.
 	Host string
 	PID  int

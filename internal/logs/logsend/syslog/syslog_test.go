@@ -14,19 +14,20 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/logs/logroute"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 var noon = time.Date(2026, 11, 9, 12, 0, 0, 123456789, time.Local) // no part of it is that of a layout of Go
 
 func newSender(t *testing.T, network, host, format string) *Sender {
 	t.Helper()
-	tag, err := logroute.ParseTag("{{.Name}}")
+	tag, err := logdriver.ParseTag("{{.Name}}")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := New(Config{
-		Options: logroute.Syslog{Address: logroute.Address{Network: network, Host: host}, Facility: 3, Format: format, Attributes: logroute.Attributes{Tag: tag}, TLS: logroute.TLS{Insecure: true}},
-		Origin:  logroute.Origin{ContainerName: "/app"}, Host: "host", PID: 7,
+		Options: logdriver.SyslogOptions{Address: logdriver.Address{Network: network, Host: host}, Facility: 3, Format: format, Attributes: logdriver.Attributes{Tag: tag}, TLS: logdriver.TLS{Insecure: true}},
+		Origin:  logdriver.Origin{ContainerName: "/app"}, Host: "host", PID: 7,
 	})
 	t.Cleanup(func() { s.Close() })
 	return s

@@ -1,4 +1,4 @@
-package logroute
+package logdriver
 
 import (
 	"maps"
@@ -66,7 +66,7 @@ func TestOptionsAreRead(t *testing.T) {
 	if !a.Begin.MatchString("x [May 01, 2017 19:00:01] y") || a.Begin.MatchString("[May 1, 2017 19:00:01]") {
 		t.Errorf("the pattern is %s", a.Begin)
 	}
-	for want, a := range map[string]AWSLogs{"s": {Stream: "s", StreamPrefix: "p"}, "p/app/task": {StreamPrefix: "p"}, "id": {}} {
+	for want, a := range map[string]AWSLogsOptions{"s": {Stream: "s", StreamPrefix: "p"}, "p/app/task": {StreamPrefix: "p"}, "id": {}} {
 		if got := a.StreamName("app", "task", Origin{ContainerID: "id"}); got != want {
 			t.Errorf("the stream is %s, want %s", got, want)
 		}

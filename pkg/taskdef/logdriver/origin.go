@@ -1,4 +1,4 @@
-package logroute
+package logdriver
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package logroute
+package logdriver
 
 import (
 	"fmt"
@@ -15,65 +15,6 @@ import (
 type OptionProblem struct {
 	// Option is empty if an option is missing.
 	Option, Message, Hint string
-}
-
-// The log drivers that send to a server, with the options of each.
-var driverOptions = map[string][]string{
-	"awslogs": awslogsOptions,
-	"fluentd": slices.Concat(fluentdOptions, attributeOptions),
-	"gelf":    slices.Concat(gelfOptions, attributeOptions),
-	"splunk":  slices.Concat(splunkOptions, attributeOptions),
-	"syslog":  slices.Concat(syslogOptions, attributeOptions),
-}
-
-// everyDriver are options of Docker's that concern a buffer or a cache. Here, lines wait in a file.
-var everyDriver = strings.Fields("cache-compress cache-disabled cache-max-file cache-max-size max-buffer-size mode")
-
-// OptionNames are the names of the options of a driver.
-func OptionNames(driver string) []string {
-	return slices.Sorted(slices.Values(slices.Concat(driverOptions[driver], everyDriver)))
-}
-
-// CheckOptions returns the mistakes in the options of a driver. Secret are the names of those
-// whose value is a secret.
-func CheckOptions(driver string, options map[string]string, secret []string) (problems []OptionProblem) {
-	switch driver {
-	case "awslogs":
-		_, problems = ParseAWSLogs(options)
-	case "fluentd":
-		_, problems = ParseFluentd(options)
-	case "gelf":
-		_, problems = ParseGELF(options)
-	case "splunk":
-		return checkSplunk(options, secret)
-	case "syslog":
-		_, problems = ParseSyslog(options)
-	}
-	return problems
-}
-
-// Destination says for people where the lines of a container of a task go.
-func Destination(driver string, options map[string]string, container, task string, o Origin) string {
-	switch driver {
-	case "awsfirelens":
-		return "the FireLens router of the task, tag " + RouterTag(container, task)
-	case "awslogs":
-		a, _ := ParseAWSLogs(options)
-		return "CloudWatch Logs " + a.Region + " " + a.Group + ", stream " + a.StreamName(container, task, o)
-	case "fluentd":
-		f, _ := ParseFluentd(options)
-		return "fluentd at " + f.Address.String() + ", tag " + f.Tag.Of(o)
-	case "gelf":
-		g, _ := ParseGELF(options)
-		return "GELF server at " + g.Address.String()
-	case "splunk":
-		s, _ := ParseSplunk(options)
-		return "Splunk at " + s.URL
-	case "syslog":
-		s, _ := ParseSyslog(options)
-		return "syslog at " + s.Address.String() + ", tag " + s.Tag.Of(o)
-	}
-	return driver
 }
 
 // Address is where a server listens.
@@ -95,11 +36,11 @@ func (a Address) String() string {
 // maxOption is the most bytes of an option.
 const maxOption = 4096
 
-// newOptionParser returns a parser of the options of a driver, with the mistakes in their names
+// newOptionParser returns a parser of the options of a driver, whose own are named, with the mistakes in their names
 // and what is wrong with any value.
-func newOptionParser(driver string, options map[string]string) *optionParser {
+func newOptionParser(driver Driver, own []string, options map[string]string) *optionParser {
 	p := &optionParser{driver: driver, options: options}
-	names := OptionNames(driver)
+	names := slices.Sorted(slices.Values(slices.Concat(own, everyDriver)))
 	for _, name := range slices.Sorted(maps.Keys(options)) {
 		switch v := options[name]; {
 		case !slices.Contains(names, name):
@@ -125,7 +66,7 @@ type form struct {
 
 // optionParser reads options and collects their mistakes.
 type optionParser struct {
-	driver   string
+	driver   Driver
 	options  map[string]string
 	problems []OptionProblem
 }

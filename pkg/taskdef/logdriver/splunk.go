@@ -1,4 +1,4 @@
-package logroute
+package logdriver
 
 import (
 	"net/url"
@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Splunk are the options of the log driver splunk, as Docker has them.
-type Splunk struct {
+// SplunkOptions are the options of the log driver splunk, as Docker has them.
+type SplunkOptions struct {
 	// URL is that of the HTTP Event Collector, with its path.
 	URL string
 	// Token is given as an option; it is better a secret option.
@@ -28,21 +28,21 @@ type Splunk struct {
 // SplunkToken is the option that is the only one of all drivers whose value is a secret.
 const SplunkToken = "splunk-token" //nolint:gosec // a name
 
-var splunkOptions = strings.Fields(`splunk-caname splunk-capath splunk-format splunk-gzip splunk-gzip-level
+var splunkOptions = slices.Concat(strings.Fields(`splunk-caname splunk-capath splunk-format splunk-gzip splunk-gzip-level
 	splunk-index splunk-index-acknowledgment splunk-insecureskipverify splunk-source splunk-sourcetype splunk-token splunk-url
-	splunk-verify-connection`)
+	splunk-verify-connection`), attributeOptions)
 
 // collectorPath is where a Splunk takes events.
 const collectorPath = "/services/collector/event/1.0"
 
 // ParseSplunk reads the options of splunk and returns all mistakes.
-func ParseSplunk(options map[string]string) (Splunk, []OptionProblem) {
-	p := newOptionParser("splunk", options)
+func ParseSplunk(options map[string]string) (SplunkOptions, []OptionProblem) {
+	p := newOptionParser(Splunk, splunkOptions, options)
 	if len(p.problems) > 0 {
-		return Splunk{}, p.problems
+		return SplunkOptions{}, p.problems
 	}
 	tag, given := options["tag"]
-	s := Splunk{
+	s := SplunkOptions{
 		Token: options[SplunkToken], Source: options["splunk-source"], SourceType: options["splunk-sourcetype"], Index: options["splunk-index"],
 		TLS:    TLS{CA: options["splunk-capath"], Name: options["splunk-caname"], Insecure: p.boolean("splunk-insecureskipverify", false)},
 		Format: p.word("splunk-format", "inline", "json", "raw"), Gzip: p.boolean("splunk-gzip", false), Level: p.between("splunk-gzip-level", -1, 9, -1),
@@ -65,15 +65,7 @@ func ParseSplunk(options map[string]string) (Splunk, []OptionProblem) {
 	return s, p.problems
 }
 
-// checkSplunk is ParseSplunk for a token that may be a secret.
-func checkSplunk(options map[string]string, secret []string) []OptionProblem {
-	if slices.Contains(secret, SplunkToken) {
-		with := map[string]string{SplunkToken: "secret"}
-		for name, value := range options {
-			with[name] = value
-		}
-		options = with
-	}
-	_, problems := ParseSplunk(options)
-	return problems
+// Destination says for people where the lines of a container go.
+func (s SplunkOptions) Destination(_, _ string, _ Origin) string {
+	return "Splunk at " + s.URL
 }

@@ -1,14 +1,16 @@
-package logroute
+package firelens
 
 import (
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
-// FireLens describes the router of a task: a fluentd or fluent-bit that other containers log to.
-type FireLens struct {
+// Router describes the log router of a task: a fluentd or fluent-bit that other containers log to.
+type Router struct {
 	// Fluentd: it is a fluentd, else a fluent-bit.
 	Fluentd bool
 	// Bind is where it listens for the forward protocol; empty: on its socket only.
@@ -20,11 +22,11 @@ type FireLens struct {
 	// Include is a file of more configuration, in the router; empty: none.
 	Include string
 	// Outputs are those of the containers, in the order of the definition.
-	Outputs []RouterOutput
+	Outputs []Output
 }
 
-// RouterOutput is where the router sends the lines of a container.
-type RouterOutput struct {
+// Output is where the router sends the lines of a container.
+type Output struct {
 	Container string
 	// Options are those of the log driver, with references in place of secrets.
 	Options map[string]string
@@ -32,27 +34,9 @@ type RouterOutput struct {
 
 // What the router of a task listens on.
 const (
-	RouterSocket = "/var/run/fluent.sock"
-	RouterPort   = "24224"
+	Socket = "/var/run/fluent.sock"
+	Port   = "24224"
 )
-
-// Options of the log driver awsfirelens that are not the output's.
-const (
-	routerInclude = "include-pattern"
-	routerExclude = "exclude-pattern"
-	routerBuffer  = "log-driver-buffer-limit"
-)
-
-// RouterOutputName is the option that names the plug-in of an output.
-func RouterOutputName(fluentd bool) string {
-	if fluentd {
-		return "@type"
-	}
-	return "Name"
-}
-
-// RouterTag is the tag of the lines of a container.
-func RouterTag(container, task string) string { return container + "-firelens-" + task }
 
 // SecretVariable is the variable of the router with the secret option of container i, and what
 // stands for it in the configuration.
@@ -64,46 +48,33 @@ func SecretVariable(fluentd bool, option string, i int) (name, reference string)
 	return name, "${" + name + "}"
 }
 
-// NeedsOutputName reports whether the options of a container set up an output without naming it.
-func NeedsOutputName(fluentd bool, options map[string]string) bool {
-	if options[RouterOutputName(fluentd)] != "" {
-		return false
-	}
-	for name := range options {
-		if name != routerInclude && name != routerExclude && name != routerBuffer {
-			return true
-		}
-	}
-	return false
-}
-
 // Config is the router's configuration, byte for byte as the ECS agent writes it
 // (firelensconfig_unix.go of amazon-ecs-agent, with awslabs' config generator).
-func (f FireLens) Config() []byte {
-	w := &routerText{fluentd: f.Fluentd}
-	w.inputs(f)
-	for _, o := range f.Outputs {
-		w.filter(o, routerInclude)
+func (r Router) Config() []byte {
+	w := &routerText{fluentd: r.Fluentd}
+	w.inputs(r)
+	for _, o := range r.Outputs {
+		w.filter(o, logdriver.FireLensInclude)
 	}
-	for _, o := range f.Outputs {
-		w.filter(o, routerExclude)
+	for _, o := range r.Outputs {
+		w.filter(o, logdriver.FireLensExclude)
 	}
-	if len(f.Metadata) > 0 {
-		w.metadata(f.Metadata)
+	if len(r.Metadata) > 0 {
+		w.metadata(r.Metadata)
 	}
-	if f.Include != "" {
-		w.line("\n%s %s", map[bool]string{true: "@include", false: "@INCLUDE"}[f.Fluentd], f.Include)
+	if r.Include != "" {
+		w.line("\n%s %s", map[bool]string{true: "@include", false: "@INCLUDE"}[r.Fluentd], r.Include)
 	}
-	if !f.Fluentd && f.Bind != "" {
+	if !r.Fluentd && r.Bind != "" {
 		w.section("OUTPUT", "null", healthTag, nil)
 	}
-	for _, o := range f.Outputs {
-		name := o.Options[RouterOutputName(f.Fluentd)]
+	for _, o := range r.Outputs {
+		name := o.Options[logdriver.FireLensPlugin(r.Fluentd)]
 		if name == "" {
 			continue // the router's own configuration has it
 		}
 		options := maps.Clone(o.Options)
-		for _, other := range []string{RouterOutputName(f.Fluentd), routerInclude, routerExclude, routerBuffer} {
+		for _, other := range []string{logdriver.FireLensPlugin(r.Fluentd), logdriver.FireLensInclude, logdriver.FireLensExclude, logdriver.FireLensBuffer} {
 			delete(options, other)
 		}
 		w.section("OUTPUT", name, w.match(o.Container), options)
@@ -134,21 +105,21 @@ func (w *routerText) match(container string) string {
 	return container + "-firelens*"
 }
 
-func (w *routerText) inputs(f FireLens) {
-	if f.Fluentd {
-		w.section("INPUT", "unix", "", map[string]string{"path": RouterSocket})
-		if f.Bind != "" {
-			w.section("INPUT", "forward", "", map[string]string{"bind": f.Bind, "port": RouterPort})
+func (w *routerText) inputs(r Router) {
+	if r.Fluentd {
+		w.section("INPUT", "unix", "", map[string]string{"path": Socket})
+		if r.Bind != "" {
+			w.section("INPUT", "forward", "", map[string]string{"bind": r.Bind, "port": Port})
 		}
 		return
 	}
-	limit := f.Memory / 2
+	limit := r.Memory / 2
 	if limit <= 0 {
 		limit = memoryLimit
 	}
-	w.section("INPUT", "forward", "", map[string]string{"unix_path": RouterSocket, "Mem_Buf_Limit": fmt.Sprintf("%dMB", limit)})
-	if f.Bind != "" {
-		w.section("INPUT", "forward", "", map[string]string{"Listen": f.Bind, "Port": RouterPort})
+	w.section("INPUT", "forward", "", map[string]string{"unix_path": Socket, "Mem_Buf_Limit": fmt.Sprintf("%dMB", limit)})
+	if r.Bind != "" {
+		w.section("INPUT", "forward", "", map[string]string{"Listen": r.Bind, "Port": Port})
 		w.section("INPUT", "tcp", healthTag, map[string]string{"Listen": "127.0.0.1", "Port": healthPort})
 	}
 }
@@ -178,17 +149,17 @@ func (w *routerText) section(kind, name, tag string, options map[string]string) 
 }
 
 // filter writes the filter of a container's lines by a pattern.
-func (w *routerText) filter(o RouterOutput, option string) {
+func (w *routerText) filter(o Output, option string) {
 	pattern, given := o.Options[option]
 	if !given {
 		return
 	}
 	if w.fluentd {
-		kind := map[string]string{routerInclude: "regexp", routerExclude: "exclude"}[option]
+		kind := map[string]string{logdriver.FireLensInclude: "regexp", logdriver.FireLensExclude: "exclude"}[option]
 		w.line("\n<filter %s>\n    @type  grep\n    <%s>\n        key log\n        pattern %s\n    </%s>\n</filter>", w.match(o.Container), kind, pattern, kind)
 		return
 	}
-	kind := map[string]string{routerInclude: "Regex ", routerExclude: "Exclude"}[option]
+	kind := map[string]string{logdriver.FireLensInclude: "Regex ", logdriver.FireLensExclude: "Exclude"}[option]
 	w.line("\n[FILTER]\n    Name   grep\n    Match %s\n    %s log %s", w.match(o.Container), kind, pattern)
 }
 

@@ -1,4 +1,4 @@
-package logroute
+package logdriver
 
 import (
 	"slices"
@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Syslog are the options of the log driver syslog, as Docker has them.
-type Syslog struct {
+// SyslogOptions are the options of the log driver syslog, as Docker has them.
+type SyslogOptions struct {
 	Address Address
 	// Facility is 0 to 23.
 	Facility int
@@ -26,8 +26,8 @@ type TLS struct {
 	Insecure bool
 }
 
-var syslogOptions = strings.Fields(`syslog-address syslog-facility syslog-format syslog-tls-ca-cert syslog-tls-cert
-	syslog-tls-key syslog-tls-skip-verify`)
+var syslogOptions = slices.Concat(strings.Fields(`syslog-address syslog-facility syslog-format syslog-tls-ca-cert syslog-tls-cert
+	syslog-tls-key syslog-tls-skip-verify`), attributeOptions)
 
 // facilities have the numbers of RFC 5424; some have no name.
 var facilities = strings.Fields("kern user mail daemon auth syslog lpr news uucp cron authpriv ftp - - - - local0 local1 local2 local3 local4 local5 local6 local7")
@@ -38,13 +38,13 @@ const (
 )
 
 // ParseSyslog reads the options of syslog and returns all mistakes.
-func ParseSyslog(options map[string]string) (Syslog, []OptionProblem) {
-	p := newOptionParser("syslog", options)
+func ParseSyslog(options map[string]string) (SyslogOptions, []OptionProblem) {
+	p := newOptionParser(Syslog, syslogOptions, options)
 	if len(p.problems) > 0 {
-		return Syslog{}, p.problems
+		return SyslogOptions{}, p.problems
 	}
 	_, insecure := options["syslog-tls-skip-verify"]
-	s := Syslog{
+	s := SyslogOptions{
 		Facility: daemonFacility, Attributes: p.attributes(), Format: p.word("syslog-format", "rfc3164", "rfc5424", "rfc5424micro"),
 		TLS: TLS{CA: options["syslog-tls-ca-cert"], Cert: options["syslog-tls-cert"], Key: options["syslog-tls-key"], Insecure: insecure},
 	}
@@ -64,4 +64,9 @@ func ParseSyslog(options map[string]string) (Syslog, []OptionProblem) {
 		p.add("", "give both, or none", "syslog-tls-cert and syslog-tls-key belong together")
 	}
 	return s, p.problems
+}
+
+// Destination says for people where the lines of a container go.
+func (s SyslogOptions) Destination(_, _ string, o Origin) string {
+	return "syslog at " + s.Address.String() + ", tag " + s.Tag.Of(o)
 }

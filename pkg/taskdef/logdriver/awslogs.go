@@ -1,4 +1,4 @@
-package logroute
+package logdriver
 
 import (
 	"regexp"
@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// AWSLogs are the options of the log driver awslogs, as Docker and ECS have them.
-type AWSLogs struct {
+// AWSLogsOptions are the options of the log driver awslogs, as Docker and ECS have them.
+type AWSLogsOptions struct {
 	Region, Group string
 	// Stream is the stream's name; empty: StreamPrefix/CONTAINER/TASK, and without that
 	// prefix what Tag says, by default the container's ID.
@@ -39,12 +39,12 @@ var (
 )
 
 // ParseAWSLogs reads the options of awslogs and returns all mistakes.
-func ParseAWSLogs(options map[string]string) (AWSLogs, []OptionProblem) {
-	p := newOptionParser("awslogs", options)
+func ParseAWSLogs(options map[string]string) (AWSLogsOptions, []OptionProblem) {
+	p := newOptionParser(AWSLogs, awslogsOptions, options)
 	if len(p.problems) > 0 {
-		return AWSLogs{}, p.problems
+		return AWSLogsOptions{}, p.problems
 	}
-	a := AWSLogs{
+	a := AWSLogsOptions{
 		Region:       p.matches("awslogs-region", regionName, "write a region such as eu-west-1"),
 		Group:        p.matches("awslogs-group", groupName, "use letters, digits and . - _ / #"),
 		Stream:       p.matches("awslogs-stream", streamName, "leave out : and *"),
@@ -106,7 +106,7 @@ var datetimeVerbs = strings.NewReplacer(
 func datetimePattern(format string) string { return datetimeVerbs.Replace(format) }
 
 // StreamName is the stream of a container of a task.
-func (a AWSLogs) StreamName(container, task string, o Origin) string {
+func (a AWSLogsOptions) StreamName(container, task string, o Origin) string {
 	switch {
 	case a.Stream != "":
 		return a.Stream
@@ -116,4 +116,9 @@ func (a AWSLogs) StreamName(container, task string, o Origin) string {
 		return o.ContainerID
 	}
 	return a.Tag.Of(o)
+}
+
+// Destination says for people where the lines of a container go.
+func (a AWSLogsOptions) Destination(container, task string, o Origin) string {
+	return "CloudWatch Logs " + a.Region + " " + a.Group + ", stream " + a.StreamName(container, task, o)
 }

@@ -1,13 +1,14 @@
-package logroute
+package logdriver
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// Fluentd are the options of the log driver fluentd, as Docker has them.
-type Fluentd struct {
+// FluentdOptions are the options of the log driver fluentd, as Docker has them.
+type FluentdOptions struct {
 	// Address is tcp, tls or unix.
 	Address Address
 	// Ack: the server acknowledges. It does over tcp and tls, unless fluentd-request-ack is
@@ -20,18 +21,18 @@ type Fluentd struct {
 	Attributes
 }
 
-var fluentdOptions = strings.Fields(`fluentd-address fluentd-async fluentd-async-reconnect-interval fluentd-buffer-limit
-	fluentd-max-retries fluentd-request-ack fluentd-retry-wait fluentd-sub-second-precision fluentd-write-timeout`)
+var fluentdOptions = slices.Concat(strings.Fields(`fluentd-address fluentd-async fluentd-async-reconnect-interval fluentd-buffer-limit
+	fluentd-max-retries fluentd-request-ack fluentd-retry-wait fluentd-sub-second-precision fluentd-write-timeout`), attributeOptions)
 
 const fluentdPort = 24224
 
 // ParseFluentd reads the options of fluentd and returns all mistakes.
-func ParseFluentd(options map[string]string) (Fluentd, []OptionProblem) {
-	p := newOptionParser("fluentd", options)
+func ParseFluentd(options map[string]string) (FluentdOptions, []OptionProblem) {
+	p := newOptionParser(Fluentd, fluentdOptions, options)
 	if len(p.problems) > 0 {
-		return Fluentd{}, p.problems
+		return FluentdOptions{}, p.problems
 	}
-	f := Fluentd{Attributes: p.attributes(), SubSecond: p.boolean("fluentd-sub-second-precision", false), Address: Address{"tcp", "127.0.0.1:24224"}}
+	f := FluentdOptions{Attributes: p.attributes(), SubSecond: p.boolean("fluentd-sub-second-precision", false), Address: Address{"tcp", "127.0.0.1:24224"}}
 	if text := options["fluentd-address"]; text != "" {
 		if !strings.Contains(text, "://") {
 			text = "tcp://" + text
@@ -67,4 +68,9 @@ func (p *optionParser) duration(name string, otherwise time.Duration) time.Durat
 		p.add(name, "write a number and ms, s or m, as in 5s", "%s is not a duration", strconv.Quote(v))
 	}
 	return d
+}
+
+// Destination says for people where the lines of a container go.
+func (f FluentdOptions) Destination(_, _ string, o Origin) string {
+	return "fluentd at " + f.Address.String() + ", tag " + f.Tag.Of(o)
 }

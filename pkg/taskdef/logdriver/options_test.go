@@ -1,4 +1,4 @@
-package logroute
+package logdriver
 
 import (
 	"strings"
@@ -20,7 +20,7 @@ func TestMistakesOfEachDriverAreNamed(t *testing.T) {
 	t.Parallel()
 	const udp, url = "udp://h:1", "https://h:8088"
 	for _, tt := range []struct {
-		driver  string
+		driver  Driver
 		options map[string]string
 		option  string
 		want    string
@@ -65,12 +65,12 @@ func TestMistakesOfEachDriverAreNamed(t *testing.T) {
 		{"fluentd", options("mode", "fast"), "mode", "no mode"},
 		{"fluentd", options("tag", "a\nb"), "tag", "line break"},
 	} {
-		problems := CheckOptions(tt.driver, tt.options, nil)
+		problems := tt.driver.Check(tt.options, nil)
 		if len(problems) != 1 || problems[0].Option != tt.option || !strings.Contains(problems[0].Message, tt.want) {
 			t.Errorf("%s %v: %+v, want %s: %s", tt.driver, tt.options, problems, tt.option, tt.want)
 		}
 	}
-	if p := CheckOptions("splunk", options("splunk-url", url), []string{SplunkToken}); len(p) > 0 {
+	if p := Splunk.Check(options("splunk-url", url), []string{SplunkToken}); len(p) > 0 {
 		t.Errorf("a token that is a secret: %+v", p)
 	}
 }
@@ -130,7 +130,7 @@ func TestLabelsAndVariablesAreChosen(t *testing.T) {
 		"web /bin":  options("labels-regex", "^ti", "env-regex", "^P"),
 		" ":         options(),
 	} {
-		p := newOptionParser("syslog", o)
+		p := newOptionParser(Syslog, syslogOptions, o)
 		got := p.attributes().Of(shop)
 		text := got["team"] + got["tier"] + " " + got["STAGE"] + got["PATH"]
 		if text != want || len(got) != len(strings.Fields(want)) {
@@ -149,12 +149,12 @@ func FuzzOptions(f *testing.F) {
 	f.Add("awslogs", "tag", `{{printf "%1000000d" 1}}`, "")
 	f.Fuzz(func(t *testing.T, driver, name, value, address string) {
 		o := options(driver+"-address", address, driver+"-url", address, name, value)
-		for _, p := range CheckOptions(driver, o, nil) {
+		for _, p := range Driver(driver).Check(o, nil) {
 			if _, given := o[p.Option]; p.Option != "" && !given {
 				t.Errorf("the problem is of %q", p.Option)
 			}
 		}
-		Destination(driver, o, "app", "task", shop)
+		Driver(driver).Destination(o, "app", "task", shop)
 		tag, err := ParseTag(value)
 		if err != nil {
 			return
