@@ -2,6 +2,7 @@ package define
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -32,13 +33,15 @@ type Changes struct {
 	// Strict treats warnings as problems; Lenient treats unknown members as warnings.
 	Strict, Lenient bool
 	// Target is a launch type whose rules count too.
-	Target      taskdef.Target
-	Vars        map[string]string // values of placeholders
-	Environment []taskdef.EnvVar  // for every container
-	Without     []string          // members to leave out
-	References  refs.Table        // for this request only; they come before those of the configuration
-	Override    *Document         // an ECS TaskOverride
-	Adjustments taskdef.Adjustments
+	Target taskdef.Target
+	// Compatibilities: the rules of the launch types that the document requires count too.
+	Compatibilities bool
+	Vars            map[string]string // values of placeholders
+	Environment     []taskdef.EnvVar  // for every container
+	Without         []string          // members to leave out
+	References      refs.Table        // for this request only; they come before those of the configuration
+	Override        *Document         // an ECS TaskOverride
+	Adjustments     taskdef.Adjustments
 	// Options are keys of the configuration's table [tasks], for this task only.
 	Options map[string]string
 }
@@ -59,6 +62,19 @@ type Definition struct {
 	Manifest pod.Result
 	// Lowered has a line for each ulimit that was lowered to this user's own.
 	Lowered []string
+
+	source taskdef.Source
+}
+
+// IsManifest reports whether the document is a Kubernetes manifest.
+func (d Definition) IsManifest() bool { return d.source.Manifest() }
+
+// Digest returns the digest of what the document says; that of a manifest is of its text.
+func (d Definition) Digest() (string, error) {
+	if d.IsManifest() {
+		return fmt.Sprintf("sha256:%x", sha256.Sum256(d.Document.Source)), nil
+	}
+	return d.source.Digest()
 }
 
 // Valid reports whether the document can be a task somewhere.
@@ -122,7 +138,8 @@ func (r Reader) Read(doc Document, c Changes) (Definition, error) {
 			return d, err
 		}
 	}
-	loaded, report, err := pod.Load(doc.Name, doc.Source, settings, PodOptions())
+	d.source = taskdef.ReadSource(doc.Name, doc.Source)
+	loaded, report, err := pod.Load(d.source, settings, PodOptions())
 	if err := d.addProblems(err); err != nil {
 		return d, err
 	}
@@ -156,7 +173,7 @@ func (r Reader) settings(doc Document, c Changes) (taskdef.Settings, error) {
 		}
 	}
 	return taskdef.Settings{
-		Dir: doc.Dir, Vars: c.Vars, Env: c.Environment, Target: c.Target,
+		Dir: doc.Dir, Vars: c.Vars, Env: c.Environment, Target: c.Target, Compatibilities: c.Compatibilities,
 		Lenient: c.Lenient || r.Settings.Tasks.Lenient || doc.Registered,
 		Without: slices.Concat(c.Without, r.Settings.Tasks.Without),
 		Refs:    slices.Concat(c.References, known),

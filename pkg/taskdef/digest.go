@@ -15,8 +15,11 @@ import (
 // hexadecimal digits. It does not change with the order of members, white space,
 // null members or the choice of JSON or YAML. The error is an *InvalidError for
 // text that cannot be read at all.
-func Digest(name string, src []byte) (string, error) {
-	root, err := read(name, src)
+func Digest(name string, src []byte) (string, error) { return ReadSource(name, src).Digest() }
+
+// Digest is Digest of a document whose text has been read.
+func (s Source) Digest() (string, error) {
+	root, err := s.root()
 	if err != nil {
 		return "", err
 	}

@@ -28,14 +28,14 @@ func aliasBomb(n int) string {
 func TestHostileDocumentsMeetABound(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ src, want string }{
-		"too long":          {strings.Repeat("nonsense ", 10<<20/9), "larger than 1 MiB"},
-		"deep JSON":         {`{"family": ` + strings.Repeat("[", 200_000), "deeper than 32"},
-		"deep YAML flow":    {"family: " + strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000), "deeper than 32"},
+		"too long":          {strings.Repeat("nonsense ", 10<<20/9), "larger than 1.5 MiB"},
+		"deep JSON":         {`{"family": ` + strings.Repeat("[", 200_000), "deeper than 40"},
+		"deep YAML flow":    {"family: " + strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000), "deeper than 40"},
 		"deeper YAML flow":  {"family: " + strings.Repeat("[", 200_000), "exceeded max depth"},
-		"deep YAML block":   {strings.Repeat("- ", 5_000) + "x", "deeper than 32"},
+		"deep YAML block":   {strings.Repeat("- ", 5_000) + "x", "deeper than 40"},
 		"alias bomb":        {aliasBomb(30), "more than 50000 values"},
-		"loop of aliases":   {"a: &a [*a]", "deeper than 32"},
-		"loop of merges":    {"a: &a {<<: *a}", "deeper than 32"},
+		"loop of aliases":   {"a: &a [*a]", "deeper than 40"},
+		"loop of merges":    {"a: &a {<<: *a}", "deeper than 40"},
 		"unknown alias":     {"a: *a", "unknown anchor"},
 		"many values JSON":  {`{"family": [` + strings.Repeat("1,", 60_000) + "1]}", "more than 50000 values"},
 		"many values YAML":  {"family: [" + strings.Repeat("1,", 60_000) + "1]", "more than 50000 values"},

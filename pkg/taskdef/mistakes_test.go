@@ -141,7 +141,7 @@ func TestMistakesOfFormSayWhatToDo(t *testing.T) {
 		{"minutes", "f.json", minimal("", `"stopTimeout": "2m",`), "/stopTimeout:", "write 120"},
 		{"a service of ECS", "f.json", `{"serviceName": "web", "taskDefinition": "web:3", "desiredCount": 2}`, "", "this is an ECS service"},
 		{"what DescribeServices prints", "f.json", `{"services": [{"serviceName": "web"}], "failures": []}`, "", "DescribeServices"},
-		{"too large", "f.json", strings.Repeat(" ", 2600000), ":1:1:", "larger than 1 MiB"},
+		{"too large", "f.json", strings.Repeat(" ", 2600000), ":1:1:", "larger than 1.5 MiB"},
 	} {
 		got, text := findings(Settings{}, tt.file, tt.src)
 		if len(got.Problems) != 1 || !strings.Contains(text, tt.place) || !strings.Contains(text, tt.says) {

@@ -64,7 +64,7 @@ var overrideMembers = []member{
 // error is nil or an *InvalidError with all problems at once; Parse with the
 // override hands on what the Report holds.
 func (s Settings) ParseOverride(name string, src []byte) (*Override, Report, error) {
-	root, err := read(name, src)
+	root, err := ReadSource(name, src).root()
 	if err != nil {
 		return nil, Report{}, err
 	}

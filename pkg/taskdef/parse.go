@@ -1,11 +1,8 @@
 package taskdef
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"path"
 	"strconv"
 	"strings"
 
@@ -15,13 +12,12 @@ import (
 
 // Parse reads an ECS task definition, JSON or YAML, as given to
 // RegisterTaskDefinition or as printed by DescribeTaskDefinition (wrapped in
-// taskDefinition, with tags beside it and read-only members). Name is the
-// document's name in messages; where it ends in .yaml or .yml, text that opens
-// with a brace and is not JSON is read as YAML.
+// taskDefinition, with tags beside it and read-only members). Name is as for
+// ReadSource.
 //
 // As tools and people write them, null and empty values count as absent,
 // numbers may be text ("512") and text may be a bare number or boolean. A
-// source of more than 1 MiB, 50000 values or 32 levels is refused.
+// source of more than 1.5 MiB, 50000 values or 40 levels is refused.
 //
 // The error is nil or an *InvalidError with all problems at once, sorted by
 // place. The Report holds its warnings in both cases. A valid Task has Revision
@@ -36,10 +32,18 @@ func Parse(name string, src []byte) (Task, Report, error) {
 
 // Parse is Parse with what a command line adds.
 func (s Settings) Parse(name string, src []byte) (Task, Report, error) {
-	p := newParser(name, s, definitionTable)
-	root, err := read(name, src)
+	return s.ParseSource(ReadSource(name, src))
+}
+
+// ParseSource is Parse of a document whose text has been read.
+func (s Settings) ParseSource(src Source) (Task, Report, error) {
+	p := newParser(src.name, s, definitionTable)
+	root, err := src.root()
 	if err != nil {
 		return Task{}, Report{}, err
+	}
+	if len(s.Vars) > 0 || len(s.Without) > 0 {
+		root = root.Clone() // they change it
 	}
 	t := p.document(root)
 	report, err := p.result()
@@ -52,7 +56,7 @@ func (s Settings) Parse(name string, src []byte) (Task, Report, error) {
 // ToJSON returns a definition or an override, JSON or YAML, as JSON. The error is an
 // *InvalidError.
 func ToJSON(name string, src []byte) (json.RawMessage, error) {
-	root, err := read(name, src)
+	root, err := ReadSource(name, src).root()
 	if err != nil {
 		return nil, err
 	}
@@ -69,48 +73,6 @@ func (p *parser) result() (Report, error) {
 		return report, &InvalidError{p.name, p.problems}
 	}
 	return report, nil
-}
-
-// limits bound a document. ECS itself takes at most 64 KiB, so no real definition comes
-// near them.
-var limits = doctree.Limits{Size: 1 << 20, Values: 50_000, Depth: 32}
-
-// read turns the source into a tree. The error is an *InvalidError.
-func read(name string, src []byte) (*doctree.Node, error) {
-	root, err := readOne(name, src)
-	var syntax *doctree.SyntaxError
-	switch {
-	case errors.As(err, &syntax):
-		return nil, &InvalidError{name, []Problem{{name, "", syntax.Line, syntax.Col, syntax.Message, syntax.Fix}}}
-	case err != nil:
-		return nil, &InvalidError{name, []Problem{{name, "", 1, 1, err.Error(), ""}}}
-	}
-	return root, nil
-}
-
-// readOne reads the one document of a source. Its errors are *doctree.SyntaxError.
-func readOne(name string, src []byte) (*doctree.Node, error) {
-	text := bytes.TrimSpace(bytes.TrimPrefix(src, []byte("\ufeff")))
-	if len(text) == 0 && len(src) <= limits.Size {
-		return nil, &doctree.SyntaxError{Line: 1, Col: 1, Message: "the document is empty", Fix: "give a task definition"}
-	}
-	documents := doctree.Documents
-	if bytes.HasPrefix(text, []byte("{")) && !bytes.Contains(src, []byte("\n---")) {
-		documents = doctree.JSON // strictly, so that the message is about JSON
-	}
-	docs, err := documents(src, limits)
-	if ext := path.Ext(name); err != nil && bytes.HasPrefix(text, []byte("{")) && (ext == ".yaml" || ext == ".yml") {
-		docs, err = doctree.YAML(src, limits)
-	}
-	switch {
-	case err != nil:
-		return nil, err
-	case len(docs) == 0:
-		return &doctree.Node{Line: 1, Col: 1}, nil
-	case len(docs) > 1:
-		return nil, &doctree.SyntaxError{Line: docs[1].Line, Col: docs[1].Col, Message: "the file holds more than one document", Fix: "keep one task definition in a file"}
-	}
-	return docs[0], nil
 }
 
 // parser gathers what one document has to say.
@@ -167,7 +129,7 @@ func (p *parser) document(root *doctree.Node) Task {
 	for _, f := range findingsOf(t, p.settings.Logs) {
 		p.addFinding(def, f)
 	}
-	p.answerTarget(def, t)
+	p.answerTargets(def, t)
 	p.answerSettings(t)
 	return t
 }

@@ -34,8 +34,10 @@ type Settings struct {
 	Without []string
 	// Logs says which log drivers send lines away from here.
 	Logs LogSettings
-	// Target is a launch type whose rules are applied besides.
-	Target Target
+	// Target is a launch type whose rules are applied besides; with Compatibilities, those of
+	// the launch types that the document requires are too.
+	Target          Target
+	Compatibilities bool
 	// Dir is where the document lies, an absolute path: relative paths of
 	// environment files and of secrets start there. Empty leaves them as they are.
 	Dir string

@@ -67,24 +67,42 @@ var fargateSizes = []struct{ units, least, most, step int64 }{
 	{256, 1, 2, 1}, {512, 1, 4, 1}, {1024, 2, 8, 1}, {2048, 4, 16, 1}, {4096, 8, 30, 1}, {8192, 16, 60, 4}, {16384, 32, 120, 8},
 }
 
-// answerTarget applies the rules of the launch type.
-func (p *parser) answerTarget(def cursor, t Task) {
+// answerTargets applies the rules of the launch types that the settings name.
+func (p *parser) answerTargets(def cursor, t Task) {
+	targets := []Target{p.settings.Target}
+	if list := def.node.Member("requiresCompatibilities"); p.settings.Compatibilities && list != nil {
+		for _, item := range list.Items {
+			if target, known := TargetOf(item.Text); known && !slices.Contains(targets, target) {
+				targets = append(targets, target)
+			}
+		}
+	}
+	for _, target := range targets {
+		p.answerTarget(def, t, target)
+	}
+	if len(targets) > 1 { // some rules are those of several
+		p.problems = withoutRepeats(p.problems)
+	}
+}
+
+// answerTarget applies the rules of a launch type.
+func (p *parser) answerTarget(def cursor, t Task, target Target) {
 	forbids := map[Target][]string{
 		TargetEC2: ec2Forbids, TargetFargate: fargateForbids, TargetExternal: externalForbids, TargetManaged: managedForbids,
-	}[p.settings.Target]
+	}[target]
 	for _, path := range forbids {
 		forEach(def, strings.Split(path, "."), func(c cursor) {
 			if !c.node.Empty() {
-				c.wrong(path[strings.LastIndexByte(path, '.')+1:]+" is not supported on "+p.settings.Target.words(), "remove it, or aim at another launch type")
+				c.wrong(path[strings.LastIndexByte(path, '.')+1:]+" is not supported on "+target.words(), "remove it, or aim at another launch type")
 			}
 		})
 	}
 	var found []finding
 	r := rules{found: &found}
-	switch p.settings.Target {
+	switch target {
 	case TargetEC2, TargetExternal:
 		checkEc2(r, t)
-		if p.settings.Target == TargetExternal {
+		if target == TargetExternal {
 			r.in("networkMode").require(t.Network != NetworkAWSVPC, "write bridge, host or none", "networkMode awsvpc is not supported on external instances")
 		}
 	case TargetManaged:
@@ -96,6 +114,16 @@ func (p *parser) answerTarget(def cursor, t Task) {
 	for _, f := range found {
 		p.addFinding(def, f)
 	}
+}
+
+// withoutRepeats returns the problems, each once.
+func withoutRepeats(all []Problem) (kept []Problem) {
+	for _, problem := range all {
+		if !slices.Contains(kept, problem) {
+			kept = append(kept, problem)
+		}
+	}
+	return kept
 }
 
 func (t Target) words() string {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/podtask/podtask/internal/aws/awsapi"
 	"github.com/podtask/podtask/internal/define"
-	"github.com/podtask/podtask/internal/define/pod"
 	"github.com/podtask/podtask/internal/engine/arn"
 	"github.com/podtask/podtask/internal/engine/ledger"
 	"github.com/podtask/podtask/internal/engine/record"
@@ -155,40 +153,25 @@ func (e ECS) Protect(ctx context.Context, id string, until time.Time) error {
 }
 
 // Check implements awsapi.Parser. The rules of the launch types that the document requires
-// count too.
-func (e ECS) Check(source []byte) (taskdef.Task, error) {
-	if pod.Is(source) {
-		return taskdef.Task{}, &awsapi.Failure{Code: "ClientException", Message: "this is a Kubernetes manifest, not a task definition"}
-	}
-	var requires struct {
-		Compatibilities []string `json:"requiresCompatibilities"`
-	}
-	_ = json.Unmarshal(source, &requires) // Read says what is wrong
-	task, err := e.checkFor(source, taskdef.TargetNone)
-	for _, launch := range requires.Compatibilities {
-		if target, known := taskdef.TargetOf(launch); err == nil && known {
-			_, err = e.checkFor(source, target)
-		}
-	}
-	if err == nil && task.Family == "" {
+// count too. What it needs of this host is not asked.
+func (e ECS) Check(source []byte) (awsapi.Checked, error) {
+	d, err := e.backend.Reader().Read(define.Document{Name: "request", Source: source}, define.Changes{Compatibilities: true})
+	switch {
+	case err != nil:
+	case d.IsManifest():
+		err = errors.New("this is a Kubernetes manifest, not a task definition")
+	case !d.Valid():
+		err = d.Err()
+	case d.Task.Family == "":
 		err = errors.New("family is missing, or a placeholder")
-	}
-	if err == nil {
-		err = relative(task)
+	default:
+		err = relative(d.Task)
 	}
 	if err != nil {
-		return task, &awsapi.Failure{Code: "ClientException", Message: err.Error()}
+		return awsapi.Checked{}, &awsapi.Failure{Code: "ClientException", Message: err.Error()}
 	}
-	return task, nil
-}
-
-// checkFor checks a document by the rules of a launch type. What it needs of this host is not asked.
-func (e ECS) checkFor(source []byte, target taskdef.Target) (taskdef.Task, error) {
-	d, err := e.backend.Reader().Read(define.Document{Name: "request", Source: source}, define.Changes{Target: target})
-	if err == nil && !d.Valid() {
-		err = d.Err()
-	}
-	return d.Task, err
+	digest, err := d.Digest()
+	return awsapi.Checked{Family: d.Task.Family, Digest: digest}, err
 }
 
 // relative names the relative paths of a task: there is no directory from which they count.

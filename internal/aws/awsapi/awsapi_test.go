@@ -196,12 +196,14 @@ func end(s *lifecycle.State) {
 	}
 }
 
-func (h *host) Check(source []byte) (taskdef.Task, error) {
-	task, _, err := taskdef.Parse("request", source)
+func (h *host) Check(source []byte) (awsapi.Checked, error) {
+	src := taskdef.ReadSource("request", source)
+	task, _, err := taskdef.Settings{}.ParseSource(src)
 	if err != nil {
-		err = &awsapi.Failure{Code: "ClientException", Message: err.Error()}
+		return awsapi.Checked{}, &awsapi.Failure{Code: "ClientException", Message: err.Error()}
 	}
-	return task, err
+	digest, err := src.Digest()
+	return awsapi.Checked{Family: task.Family, Digest: digest}, err
 }
 
 func (h *host) Instance() (awsapi.Instance, error) {

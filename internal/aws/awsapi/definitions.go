@@ -43,15 +43,11 @@ func (d *definitions) operations() []operation {
 const noDirectory = ""
 
 func (d *definitions) register(ctx context.Context, body []byte, _ fields) (any, error) {
-	task, err := d.parser.Check(body)
+	checked, err := d.parser.Check(body)
 	if err != nil {
 		return nil, err
 	}
-	digest, err := taskdef.Digest("the request", body)
-	if err != nil {
-		return nil, failf(codeClient, "%v", err)
-	}
-	r, err := d.catalog.Add(ctx, catalog.Document{Family: task.Family, Digest: digest, File: "RegisterTaskDefinition", Dir: noDirectory, Source: body}, d.now())
+	r, err := d.catalog.Add(ctx, catalog.Document{Family: checked.Family, Digest: checked.Digest, File: "RegisterTaskDefinition", Dir: noDirectory, Source: body}, d.now())
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
-	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // Tasks are the tasks of the host.
@@ -49,10 +48,13 @@ type Document struct {
 
 // Parser reads task definitions as this host does.
 type Parser interface {
-	// Check returns what a document says. What it needs besides, such as a source of a
-	// secret, does not make it invalid. An error about the document is a *Failure.
-	Check(source []byte) (taskdef.Task, error)
+	// Check checks a document. What it needs besides, such as a source of a secret, does
+	// not make it invalid. An error about the document is a *Failure.
+	Check(source []byte) (Checked, error)
 }
+
+// Checked is a valid document: the family of its task, and the digest of what it says.
+type Checked struct{ Family, Digest string }
 
 // RefusedError says why this host cannot run a task.
 type RefusedError struct{ Cause error }

@@ -3,7 +3,6 @@ package service
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -14,9 +13,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/catalog"
-	"github.com/podtask/podtask/internal/define/pod"
 	"github.com/podtask/podtask/internal/serve"
-	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/urfave/cli/v2"
 )
 
@@ -157,7 +154,7 @@ func (p registration) register(ctx context.Context, d command.Definition, doc de
 	if task.Family == "" {
 		return "", fmt.Errorf("%s: the family is a placeholder, and a definition is registered by it: write its name", f.File)
 	}
-	digest, err := digestOf(doc)
+	digest, err := f.Definition.Digest()
 	if err != nil {
 		return "", err
 	}
@@ -277,13 +274,4 @@ func taskdefDeregister(p *command.Program, c *cli.Context, registered *catalog.C
 	}
 	defer s.Engine.Close()
 	return serve.Keeper{Catalog: registered, Engine: s.Engine}.Release(c.Context)
-}
-
-// digestOf is the digest of what a document says. That of a Kubernetes manifest is of its
-// text.
-func digestOf(doc define.Document) (string, error) {
-	if pod.Is(doc.Source) {
-		return fmt.Sprintf("sha256:%x", sha256.Sum256(doc.Source)), nil
-	}
-	return taskdef.Digest(doc.Name, doc.Source)
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/convert"
-	"github.com/podtask/podtask/internal/define/pod"
 	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/internal/unit/taskunit"
+	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/urfave/cli/v2"
 	"go.yaml.in/yaml/v3"
 )
@@ -190,7 +190,7 @@ func convertSource(p *command.Program, c *cli.Context, from, name string) (impor
 	case err != nil:
 		return imported{}, fmt.Errorf("read what is to be converted: %w", err)
 	case ext == ".yaml" || ext == ".yml":
-		if pod.Is(src) {
+		if taskdef.ReadSource(path, src).Manifest() {
 			return importPod(p, path, name, src)
 		}
 		vars, err := composeVariables(p, filepath.Dir(path))

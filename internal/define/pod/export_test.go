@@ -1,5 +1,10 @@
 package pod
 
-import "github.com/podtask/podtask/pkg/taskdef/doctree"
+import (
+	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskdef/doctree"
+)
 
-func documentsOf(src string) ([]*doctree.Node, error) { return doctree.Documents([]byte(src), limits) }
+func documentsOf(src string) ([]*doctree.Node, error) {
+	return taskdef.ReadSource("f", []byte(src)).Documents()
+}

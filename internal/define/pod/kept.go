@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podtask/podtask/pkg/taskdef/doctree"
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // keptAnnotation is what Strip leaves in a Secret in place of its content: JSON of kept.
@@ -46,7 +46,7 @@ func keptOf(doc value) (k kept) {
 // manifest, as JSON, and the contents, of which number n is from then on found at source(n),
 // which is podman:NAME. Parse makes the same task of both, apart from these sources.
 func Strip(src []byte, source func(n int) string) (stripped []byte, contents [][]byte, err error) {
-	nodes, err := doctree.Documents(src, limits)
+	nodes, err := taskdef.ReadSource("manifest", src).Documents()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -8,20 +8,20 @@ import (
 )
 
 // Load reads a definition of either kind: a Kubernetes manifest as Parse does, with what
-// settings say, or an ECS task definition as taskdef.Settings.Parse does. Of facts, see
+// settings say, or an ECS task definition as taskdef.Settings.ParseSource does. Of facts, see
 // Options; its other members follow from settings.
-func Load(name string, src []byte, settings taskdef.Settings, host Options) (Result, taskdef.Report, error) {
-	if !Is(src) {
-		task, report, err := settings.Parse(name, src)
+func Load(src taskdef.Source, settings taskdef.Settings, host Options) (Result, taskdef.Report, error) {
+	if !src.Manifest() {
+		task, report, err := settings.ParseSource(src)
 		return Result{Task: task}, report, err
 	}
 	host.Refs, host.Lenient, host.Fargate = settings.Refs, settings.Lenient, settings.Target == taskdef.TargetFargate
 	host.Without = settings.Without
-	result, report, err := Parse(name, src, host)
+	result, report, err := parse(src, host)
 	if err != nil {
 		return Result{}, report, err
 	}
-	task, more, err := settings.Apply(name, result.Task)
+	task, more, err := settings.Apply(src.Name(), result.Task)
 	report.Warnings = append(report.Warnings, more.Warnings...)
 	report.Needs = append(report.Needs, more.Needs...)
 	report.References = append(report.References, more.References...)

@@ -3,7 +3,6 @@ package pod
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,9 +11,6 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 	"github.com/podtask/podtask/pkg/taskdef/refs"
 )
-
-// limits bound a file. A ConfigMap or Secret of Kubernetes has at most 1 MiB.
-var limits = doctree.Limits{Size: 3 << 19, Values: 50_000, Depth: 40}
 
 // Options are what a file leaves to the command line and the host.
 type Options struct {
@@ -55,13 +51,6 @@ type HostPath struct {
 	Type string
 }
 
-// Is reports whether a source is a Kubernetes manifest: whether its first document has
-// apiVersion and kind.
-func Is(src []byte) bool {
-	docs, err := doctree.Documents(src, limits)
-	return err == nil && len(docs) > 0 && docs[0].Member("apiVersion") != nil && docs[0].Member("kind") != nil
-}
-
 // Parse reads a manifest, JSON or YAML, of one Pod, or one controller of Pods, and any
 // number of ConfigMaps and Secrets. Name is the file's name in messages.
 //
@@ -70,12 +59,15 @@ func Is(src []byte) bool {
 // both cases. What the file leaves to the command line is in its Needs: the task then is
 // not fit to run.
 func Parse(name string, src []byte, o Options) (Result, taskdef.Report, error) {
-	rep := &report{file: name, lenient: o.Lenient, without: o.Without}
-	nodes, err := doctree.Documents(src, limits)
-	var syntax *doctree.SyntaxError
-	if errors.As(err, &syntax) {
-		rep.problems = append(rep.problems, taskdef.Problem{File: name, Line: syntax.Line, Column: syntax.Col, Message: syntax.Message, Fix: syntax.Fix})
-		return Result{}, rep.result(), &taskdef.InvalidError{Name: name, Problems: rep.problems}
+	return parse(taskdef.ReadSource(name, src), o)
+}
+
+// parse is Parse of a manifest whose text has been read.
+func parse(src taskdef.Source, o Options) (Result, taskdef.Report, error) {
+	rep := &report{file: src.Name(), lenient: o.Lenient, without: o.Without}
+	nodes, err := src.Documents()
+	if err != nil {
+		return Result{}, rep.result(), err
 	}
 	var docs []value
 	for _, n := range nodes {
@@ -93,7 +85,7 @@ func Parse(name string, src []byte, o Options) (Result, taskdef.Report, error) {
 	}
 	out := rep.result()
 	if len(rep.problems) > 0 {
-		return Result{}, out, &taskdef.InvalidError{Name: name, Problems: rep.problems}
+		return Result{}, out, &taskdef.InvalidError{Name: src.Name(), Problems: rep.problems}
 	}
 	return result, out, nil
 }

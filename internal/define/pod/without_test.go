@@ -30,7 +30,7 @@ spec:
 // What a Pod may do without is left out as in an ECS definition.
 func TestWithoutLeavesFieldsOut(t *testing.T) {
 	t.Parallel()
-	if _, _, err := Load("f", []byte(demanding), taskdef.Settings{}, Options{}); !errors.As(err, new(*taskdef.InvalidError)) {
+	if _, _, err := Load(taskdef.ReadSource("f", []byte(demanding)), taskdef.Settings{}, Options{}); !errors.As(err, new(*taskdef.InvalidError)) {
 		t.Fatalf("with all it asks for: %v", err)
 	}
 	s := taskdef.Settings{Without: []string{"runtimeClassName", "securityContext.runAsNonRoot", "lifecycle"}}
@@ -39,7 +39,7 @@ func TestWithoutLeavesFieldsOut(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	result, report, err := Load("f", []byte(demanding), s, Options{})
+	result, report, err := Load(taskdef.ReadSource("f", []byte(demanding)), s, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

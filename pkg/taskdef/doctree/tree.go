@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -78,6 +79,19 @@ func (n *Node) Empty() bool {
 		return len(n.Fields) == 0
 	}
 	return false
+}
+
+// Clone returns a copy that shares nothing with n.
+func (n *Node) Clone() *Node {
+	c := *n
+	c.Items, c.Fields = slices.Clone(n.Items), slices.Clone(n.Fields)
+	for i, item := range c.Items {
+		c.Items[i] = item.Clone()
+	}
+	for i, f := range c.Fields {
+		c.Fields[i].Value = f.Value.Clone()
+	}
+	return &c
 }
 
 // JSON returns the value as JSON, its members in the order of the document.
