@@ -29,7 +29,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
-	"github.com/podtask/podtask/internal/begin"
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/kube/kubenode"
 	"github.com/podtask/podtask/internal/state"
@@ -46,7 +45,6 @@ func main() {
 
 // run returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer, getenv func(string) string) int {
-	begin.Working()
 	o := newOptions(stderr, getenv)
 	err := o.flags.Parse(args)
 	switch {

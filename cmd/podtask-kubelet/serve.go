@@ -16,11 +16,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/podtask/podtask/internal/begin"
 	"github.com/podtask/podtask/internal/engine"
 	"github.com/podtask/podtask/internal/kube/kubeaccess"
 	"github.com/podtask/podtask/internal/kube/kubenode"
 	"github.com/podtask/podtask/internal/kube/kubeserve"
+	"github.com/podtask/podtask/internal/netnshelper"
 	"github.com/podtask/podtask/internal/state"
 )
 
@@ -90,7 +90,7 @@ func (o *options) podAccess(log *slog.Logger) *podAccess {
 		if err != nil {
 			return nil, err
 		}
-		return kubeaccess.New(a, os.DirFS("/"), begin.NetnsHelper(self)), nil // until the process ends
+		return kubeaccess.New(a, os.DirFS("/"), netnshelper.Command(self)), nil // until the process ends
 	})}
 }
 

@@ -14,7 +14,6 @@ import (
 
 	"github.com/coreos/go-systemd/v22/activation"
 	"github.com/coreos/go-systemd/v22/daemon"
-	"github.com/podtask/podtask/internal/begin"
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/engine"
@@ -109,7 +108,6 @@ type agentRun struct {
 
 // run serves and owns tasks until a signal ends it.
 func (a *agentRun) run(ctx context.Context, l net.Listener) error {
-	begin.Working()
 	signals := make(chan os.Signal, 8)
 	a.Program.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1)
 	owning, letGo := context.WithCancel(ctx)
@@ -192,11 +190,9 @@ func (a *agentRun) states() []lifecycle.State {
 	return states
 }
 
-// count keeps the counters of the metrics going until ctx ends, and tells the garbage collector
-// that there is work.
+// count updates the counters of the metrics until ctx ends.
 func (a *agentRun) count(ctx context.Context, m *metrics.Metrics) {
 	err := a.Engine.Events.Read(ctx, a.Engine.Events.Last(ctx), true, func(e record.Event) error {
-		begin.Working()
 		m.Event(e)
 		return nil
 	})

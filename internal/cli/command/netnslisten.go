@@ -1,8 +1,6 @@
 package command
 
-import (
-	"github.com/podtask/podtask/internal/begin"
-)
+import "github.com/podtask/podtask/internal/netnshelper"
 
 // netnsHelper is the command line of the helper that makes sockets inside the network
 // namespace of a task: that of its metadata endpoint, and those of checks. It is nil if this
@@ -15,5 +13,5 @@ func (p *Program) netnsHelper() []string {
 	if err != nil {
 		return nil
 	}
-	return begin.NetnsHelper(self)
+	return netnshelper.Command(self)
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podtask/podtask/internal/begin"
+	"github.com/podtask/podtask/internal/netnshelper"
 )
 
 // The helper ends before the packages initialize that only the rest of the program needs.
@@ -17,7 +17,7 @@ func TestTheHelperInitializesLittle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self, begin.NetnsListen, "nonsense")
+	cmd := exec.Command(self, netnshelper.Argument, "nonsense")
 	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError

@@ -8,7 +8,6 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/podtask/podtask/internal/begin"
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/engine/owner"
 	"github.com/podtask/podtask/internal/engine/record"
@@ -31,7 +30,6 @@ func OwnerCommand(p *command.Program) *cli.Command {
 }
 
 func own(ctx context.Context, s *command.Machine, c *cli.Context) error {
-	begin.Working()
 	if c.Args().Len() != 1 {
 		return command.Usagef("owner", "owner takes one ID")
 	}

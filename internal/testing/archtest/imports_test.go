@@ -17,7 +17,7 @@ type rule struct {
 }
 
 // belowCLI is what the commands are made of.
-var belowCLI = []string{"pkg/", "internal/aws/", "internal/begin", "internal/config", "internal/connect", "internal/define/", "internal/engine/", "internal/host/", "internal/serve/", "internal/state/", "internal/unit/"}
+var belowCLI = []string{"pkg/", "internal/aws/", "internal/netnshelper", "internal/config", "internal/connect", "internal/define/", "internal/engine/", "internal/host/", "internal/serve/", "internal/state/", "internal/unit/"}
 
 // leaves are small packages without imports of this module, which every group may use.
 var leaves = []string{"internal/atomicfile", "internal/term"}
@@ -27,7 +27,7 @@ var leaves = []string{"internal/atomicfile", "internal/term"}
 var direction = []rule{
 	{pkg: "internal/atomicfile"},
 	{pkg: "internal/term"},
-	{pkg: "internal/begin", may: []string{"pkg/netns"}}, // initialized before most other packages
+	{pkg: "internal/netnshelper", may: []string{"pkg/netns"}}, // initialized before most other packages
 
 	// What others may import: the model of tasks, and what our user named.
 	{pkg: "pkg/", may: []string{"pkg/"}},
@@ -74,7 +74,7 @@ var direction = []rule{
 	{pkg: "internal/cli/", may: belowCLI, only: []string{"internal/cli/command", "internal/cli/console", "internal/cli/helptext", "internal/cli/lint", "internal/cli/timeline", "internal/cli/top", "internal/cli/webui"}},
 	{pkg: "cmd/podtask", may: []string{"internal/cli"}},
 	{pkg: "cmd/podtask-compose", may: []string{"internal/define/composefile", "internal/define/convert"}},
-	{pkg: "cmd/podtask-kubelet", may: []string{"internal/begin", "internal/config", "internal/engine/", "internal/kube/", "internal/state/"}},
+	{pkg: "cmd/podtask-kubelet", may: []string{"internal/netnshelper", "internal/config", "internal/engine/", "internal/kube/", "internal/state/"}},
 	{pkg: "cmd/podtask-netns", may: []string{"pkg/netns"}},                                                // small: it runs at each start
 	{pkg: "cmd/podtask-user-generator", may: []string{"internal/unit/taskunit", "internal/unit/unitdir"}}, // small: no Podman, no YAML
 
