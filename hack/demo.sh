@@ -23,10 +23,30 @@ lock() {
 	flock --nonblock 9 || die "another demo runs in this clone; wait for its end"
 }
 
-build() {
-	say "building podtask and the programs of the images (a minute or two the first time)"
-	hack/build
-	CGO_ENABLED=0 hack/go build -buildvcs=false -trimpath -ldflags '-s -w' -o .bed/demo/ ./hack/demo-registry "${programs[@]/#/./examples/images/}"
+# What the demo runs, and no other program.
+ours=(./cmd/podtask ./cmd/podtask-netns)
+theirs=(./hack/demo-registry "${programs[@]/#/./examples/images/}")
+
+# took says how long something took that began at second $2, and notes it in times.
+times=()
+took() {
+	times+=("$1 $((SECONDS - $2)) s")
+	say "$1 took $((SECONDS - $2)) s"
+}
+
+download() {
+	local begin=$SECONDS
+	say "downloading the Go modules of podtask (once)"
+	hack/go list -deps -tags "$TAGS" "${ours[@]}" "${theirs[@]}" >/dev/null
+	took "download" "$begin"
+}
+
+compile() {
+	local begin=$SECONDS
+	say "compiling podtask and the programs of the images (a minute or two the first time)"
+	hack/build bin "${ours[@]}"
+	CGO_ENABLED=0 hack/go build -buildvcs=false -ldflags '-s -w' -o .bed/demo/ "${theirs[@]}"
+	took "compilation" "$begin"
 }
 
 clear_bed() {
@@ -60,13 +80,17 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 needs=(plain)
 command -v go >/dev/null || needs+=(go)
+began=$SECONDS
+say "installing Debian packages that are missing, and making a user for the demo"
 hack/install.sh "${needs[@]}" 9>&-
 hack/bed-plain start 9>&-
-build 9>&-
+took "preparation" "$began"
+download 9>&-
+compile 9>&-
 hack/bed-plain put "${files[@]}"
-say "ready after $SECONDS s"
 
 status=0
+began=$SECONDS
 if [ "$mode" = shell ]; then
 	hack/bed-plain run "$SHARE/demo-steps" shell 9>&- || status=$?
 else
@@ -78,5 +102,7 @@ else
 	steps=$!
 	wait "$steps" || status=$?
 	steps=
+	took "run" "$began"
+	say "$(printf '%s, ' "${times[@]}")together $SECONDS s"
 fi
 exit "$status"
