@@ -98,8 +98,6 @@ pids_of_uids() {
 TAGS="remote containers_image_openpgp urfave_cli_no_docs"
 # shellcheck disable=SC2034 # used by the scripts that source this file
 RACE_TAGS="$TAGS exclude_graphdriver_btrfs"
-# shellcheck disable=SC2034
-STATICCHECK=honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # version prints the version of the clone: its tag, what git describe says after one, or
 # without any tag a pseudo-version as Go makes them. VERSION overrides it.

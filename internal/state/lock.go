@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrLocked: another process holds the lock. The error is a *LockedError.
+// ErrLocked is the error if another process holds the lock. It is wrapped in a *LockedError.
 var ErrLocked = errors.New("locked")
 
 // Holder says who holds a lock. It is for messages only: the lock itself is the
@@ -151,7 +151,7 @@ func (l *Locks) sign(f *os.File) {
 		return
 	}
 	if f.Truncate(0) == nil {
-		f.WriteAt(append(text, '\n'), 0)
+		_, _ = f.WriteAt(append(text, '\n'), 0)
 	}
 }
 

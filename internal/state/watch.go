@@ -49,7 +49,7 @@ func (w watch) next(ctx context.Context) (change fsnotify.Event, err error) {
 			return change, context.Cause(ctx)
 		}
 	}
-	open := true
+	var open bool
 	select {
 	case <-ctx.Done():
 		return change, context.Cause(ctx)

@@ -21,14 +21,14 @@ type Quota struct {
 }
 
 // of returns what a task takes of the quota.
-func (q Quota) of(n Need) int64 {
+func (k Quota) of(n Need) int64 {
 	if n.Containers == 0 {
 		return 0
 	}
 	if n.NoInfra {
-		return n.Containers * q.PerContainer
+		return n.Containers * k.PerContainer
 	}
-	return q.PerTask + n.Containers*q.PerContainer
+	return k.PerTask + n.Containers*k.PerContainer
 }
 
 // settleTime is how long an admitted task takes until its containers run and their use of a

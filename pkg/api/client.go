@@ -17,7 +17,7 @@ import (
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
-// ErrNoServer: no living process serves the socket.
+// ErrNoServer is the error if no living process serves the socket.
 var ErrNoServer = errors.New("no process serves the socket")
 
 // Client talks to a Server. It is safe for concurrent use. Failures that the

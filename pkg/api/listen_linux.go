@@ -13,7 +13,7 @@ import (
 	"syscall"
 )
 
-// ErrInUse: a living process serves the socket.
+// ErrInUse is the error if a living process serves the socket.
 var ErrInUse = errors.New("the socket is in use")
 
 // Listen creates the socket at path and its directory (mode 0700), and listens on it.

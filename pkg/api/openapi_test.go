@@ -225,14 +225,14 @@ func (full) Adopt(context.Context, string) error { return nil }
 
 func (full) Budget(context.Context) (Budget, error) { return Budget{CPU: 2, Memory: 1 << 30}, nil }
 
-func (b full) Create(_ context.Context, n NewTask) (Task, error) {
+func (f full) Create(_ context.Context, n NewTask) (Task, error) {
 	if n.Name == "taken" {
 		return Task{}, Failed(Conflict, "the name is taken")
 	}
 	if string(n.Definition) == "{}" {
 		return Task{}, &Failure{Code: BadRequest, Message: "not valid", Problems: []taskdef.Problem{{Pointer: "/family", Message: "it is missing"}}}
 	}
-	return owned(b.state), nil
+	return owned(f.state), nil
 }
 
 var anEvent = Event{Seq: 7, At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Task: taskID, Family: "web", Status: "RUNNING"}

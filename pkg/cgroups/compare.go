@@ -67,14 +67,14 @@ func Compare(l Limits, got map[string]string) []Mismatch {
 		if !exists && file == "memory.swap.max" {
 			continue
 		}
-		if !exists || !fulfils(file, want[file], have) {
+		if !exists || !fulfills(file, want[file], have) {
 			bad = append(bad, Mismatch{File: file, Want: want[file], Got: have})
 		}
 	}
 	return bad
 }
 
-func fulfils(file, want, have string) bool {
+func fulfills(file, want, have string) bool {
 	if want == have {
 		return true
 	}
@@ -114,7 +114,7 @@ func SwapLimit(root fs.FS, group string) (limit string, ok bool) {
 	return strings.TrimSpace(string(text)), err == nil
 }
 
-// UndelegatedError: the user manager cannot apply a limit, because the controller is not
+// UndelegatedError is the error if the user manager cannot apply a limit, because the controller is not
 // delegated to it.
 type UndelegatedError struct {
 	// Controllers are the missing controllers, sorted.
@@ -165,7 +165,7 @@ func without(all, some []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return slices.Contains(some, s) })
 }
 
-// NotAppliedError: the controllers are delegated, but the files have other values.
+// NotAppliedError is the error if the controllers are delegated, but the files have other values.
 type NotAppliedError struct {
 	Unit       string
 	Mismatches []Mismatch

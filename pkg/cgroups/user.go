@@ -17,7 +17,7 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// ErrNoUserManager: there is no systemd user manager to talk to.
+// ErrNoUserManager is the error if there is no systemd user manager.
 var ErrNoUserManager = errors.New("no systemd user manager")
 
 // User is a connection to the systemd manager of the user who runs the program.
@@ -30,7 +30,7 @@ type User struct {
 // Dial connects to the user manager: over the session bus
 // (DBUS_SESSION_BUS_ADDRESS, else $XDG_RUNTIME_DIR/bus), else over systemd's own
 // socket ($XDG_RUNTIME_DIR/systemd/private), which needs no bus daemon. It never
-// starts a bus. Ctx bounds only the dialling. Without a manager the error
+// starts a bus. Ctx bounds only the dialing. Without a manager the error
 // satisfies errors.Is(err, ErrNoUserManager). The caller closes the connection.
 func Dial(ctx context.Context, getenv func(string) string) (*User, error) {
 	var tried []error
@@ -85,7 +85,7 @@ func isSocket(name string) bool {
 
 // dial makes one authenticated connection. The library closes a connection when
 // its context ends, so the connection gets one that does not, and ctx closes it
-// only while dialling.
+// only while dialing.
 func dial(ctx context.Context, a busAddress) (*dbus.Conn, error) {
 	conn, err := dbus.Dial(a.address, dbus.WithContext(context.WithoutCancel(ctx)))
 	if err != nil {

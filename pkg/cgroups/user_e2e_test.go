@@ -61,7 +61,7 @@ func eachWay(t *testing.T, test func(*testing.T, *cgroups.User)) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			u, err := cgroups.Dial(ctx, getenv)
-			cancel() // the end of dialling is not the end of the connection
+			cancel() // the end of dialing is not the end of the connection
 			if errors.Is(err, cgroups.ErrNoUserManager) && os.Getenv("CI") != "true" {
 				t.Skip(err)
 			}

@@ -84,7 +84,7 @@ type InspectContainer struct {
 }
 
 // CheckHealth makes one of the container's checks once. The driver must not give up on it
-// before it has ended or is cancelled: Step counts overruns itself.
+// before it has ended or is canceled: Step counts overruns itself.
 type CheckHealth struct {
 	ID    OpID
 	Index int

@@ -50,10 +50,10 @@ var sandboxPhaseNames = [numSandboxPhase]string{"absent", "ready", "stopped", "r
 
 func (p SandboxPhase) String() string { return name(sandboxPhaseNames[:], int(p)) }
 
-// Share is how a task stands with the host's budget.
+// Reservation is how a task stands with the host's budget.
 type Reservation uint8
 
-// The shares, in the order in which a task passes through them. After its end a
+// The reservations, in the order in which a task passes through them. After its end a
 // task has none again.
 const (
 	ReservationNone      Reservation = iota // nothing is needed, or all has been given back
@@ -113,7 +113,7 @@ const (
 	OK          Class = iota
 	Temporary         // may go away by itself: tried again with back-off
 	Permanent         // will not go away by itself
-	Canceled          // we cancelled it ourselves
+	Canceled          // we canceled it ourselves
 	Timeout           // no answer within the operation's limit
 	NoImage           // the image is not in local storage (any more)
 	QuotaUsedUp       // a quota of the host is used up: tried again for longer than Temporary
@@ -159,7 +159,7 @@ func (k Kind) String() string { return name(kindNames[:], int(k)) }
 // PullBehavior is when an image is fetched (ECS_IMAGE_PULL_BEHAVIOR, plus never).
 type PullBehavior uint8
 
-// The pull behaviours.
+// The pull behaviors.
 const (
 	PullDefault      PullBehavior = iota // always; a local copy will do when that fails
 	PullAlways                           // always; failure stops the task

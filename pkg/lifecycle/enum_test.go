@@ -27,7 +27,7 @@ func checkEnum[T interface {
 			t.Errorf("%T(%d): text %q, name %q, error %v; or not unique", v, v, text, v, err)
 		}
 		seen[v.String()] = true
-		back := T(n)
+		back := n
 		if err := P(&back).UnmarshalText(text); err != nil || back != v {
 			t.Errorf("%q gives %v back, not %v (%v)", text, back, v, err)
 		}

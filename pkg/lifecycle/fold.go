@@ -232,7 +232,7 @@ func foldContainerFailure(s *State, at time.Time, i int, op Op, f Failure) {
 }
 
 // foldImageFailure: temporary failures are tried again, so often and for so long; after
-// that the pull behaviour says whether the task can do without (ECS: handleEventError).
+// that the pull behavior says whether the task can do without (ECS: handleEventError).
 func foldImageFailure(s *State, at time.Time, i int, op Op, f Failure) {
 	c, k := &s.Containers[i], op.Kind
 	again := c.Retry
@@ -269,7 +269,7 @@ func toleratesImageFailure(s *State, i int) bool {
 }
 
 // stopOnPullFailure stops the task whether or not the container is essential,
-// where the pull behaviour is strict (ECS: always and once).
+// where the pull behavior is strict (ECS: always and once).
 func stopOnPullFailure(s *State, at time.Time, i int, f Failure) {
 	if toleratesImageFailure(s, i) {
 		return

@@ -104,7 +104,7 @@ func hookOf(def *taskdef.Container, k Kind) *taskdef.Action {
 	return def.Extensions.Hooks.PostStart
 }
 
-// Hook is the action of a hook that is asked for.
+// Action returns the action of the hook.
 func (e RunHook) Action(t taskdef.Task) taskdef.Action {
 	return *hookOf(&t.Containers[e.Index], e.Hook)
 }

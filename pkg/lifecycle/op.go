@@ -30,7 +30,7 @@ type Op struct {
 // Busy reports whether there is an operation in flight.
 func (o Op) Busy() bool { return o.ID != 0 }
 
-// Doubt is a failed call whose effect is not known yet.
+// Unconfirmed is a failed call whose effect is not known yet.
 type Unconfirmed struct {
 	Kind    Kind    `json:"kind,omitempty"`
 	Failure Failure `json:"failure,omitzero"`

@@ -291,10 +291,10 @@ func (s State) Deployment(id string) (Deployment, bool) {
 	return s.Deployments[i], true
 }
 
-// Gone: the service was to be removed, and nothing of it is left.
+// Gone reports whether the service was to be removed, and nothing of it is left.
 func (s State) Gone() bool { return s.Status == Draining && len(s.Tasks) == 0 }
 
-// Healthy: the task is healthy, and is not to stop.
+// Healthy reports whether the task is healthy and is not to stop.
 func (t Task) Healthy() bool { return t.Phase == Live && t.HealthyNow }
 
 // isHealthy reports whether the task is healthy at a time. What is in doubt does not make a

@@ -30,14 +30,14 @@ type (
 		ID string
 		Observation
 	}
-	// Vanished: the task's record is gone.
+	// Vanished says that the record of a task no longer exists.
 	Vanished struct{ ID string }
 	// Done answers an effect. Refused is why it was not done; empty: it was. A removal is
 	// done when the task is gone, a stop when it was asked for.
 	Done struct{ ID, Refused string }
 	// Heard is which listeners could not be opened; none if all are open.
 	Heard struct{ Not []Unheard }
-	// TimerFired: Wake has come.
+	// TimerFired says that Wake has come.
 	TimerFired struct{}
 )
 

@@ -306,7 +306,7 @@ func (b *box) running() string {
 // objects lists what exists of the family in Podman.
 func (b *box) objects() string {
 	b.t.Helper()
-	found, err := testbed.Labelled("podtask.family=" + b.family)
+	found, err := testbed.Labeled("podtask.family=" + b.family)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -139,10 +139,10 @@ func TestOutputReachesTheLogRouter(t *testing.T) {
 			}
 			const arn = "arn:aws:s3:::shop/extra.conf"
 			id := b.detach("--map-log-config", arn+"="+extra, b.write(def{Network: network, Containers: []ctr{
-				ctr{Name: "router", Command: words("cat /fluent-bit/etc/external.conf -- route /fluent-bit/etc/fluent-bit.conf"), More: obj{"user": "1000", "firelensConfiguration": obj{
+				{Name: "router", Command: words("cat /fluent-bit/etc/external.conf -- route /fluent-bit/etc/fluent-bit.conf"), More: obj{"user": "1000", "firelensConfiguration": obj{
 					"type": "fluentbit", "options": obj{"config-file-type": "s3", "config-file-value": arn},
 				}}},
-				ctr{Name: "app", Command: words("print first -- " + tells + "wait /tmp/go -- print last"), More: obj{"logConfiguration": obj{
+				{Name: "app", Command: words("print first -- " + tells + "wait /tmp/go -- print last"), More: obj{"logConfiguration": obj{
 					"logDriver": "awsfirelens", "options": obj{"Name": "null"}, "secretOptions": []obj{{"name": "key", "valueFrom": "env:OUTPUT_KEY"}},
 				}}},
 			}}))

@@ -147,7 +147,7 @@ func (c serviceKillCase) startKillingBoth(t *testing.T, moment time.Duration) {
 		agent = b.agent()
 	}
 	run.wait() // it may have lost the owner
-	unrecorded, started := false, false
+	var unrecorded, started bool
 	for _, id := range strings.Fields(b.want(0, "ps", "--all", "--quiet").out) {
 		var now task
 		eventually(t, "the end of the start", func() bool {

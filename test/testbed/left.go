@@ -41,10 +41,10 @@ func Leftovers() (found []string, err error) {
 }
 
 // Objects lists containers, pods, networks and volumes of tasks.
-func Objects() ([]string, error) { return Labelled(taskLabel) }
+func Objects() ([]string, error) { return Labeled(taskLabel) }
 
-// Labelled lists containers, pods, networks and volumes with a label.
-func Labelled(label string) (found []string, err error) {
+// Labeled lists containers, pods, networks and volumes with a label.
+func Labeled(label string) (found []string, err error) {
 	filters := "filters=" + url.QueryEscape(fmt.Sprintf(`{"label":[%q]}`, label))
 	for _, list := range []struct{ kind, path string }{
 		{"container", "containers/json?all=true&" + filters},

@@ -63,7 +63,7 @@ const (
 	ending = 15 * time.Second
 )
 
-// ErrTooMany: there are as many sessions as there may be.
+// ErrTooMany is the error if as many sessions are open as may be.
 var ErrTooMany = fmt.Errorf("%d sessions are open: end one of them", Most)
 
 // Grant lets a client connect to a session.

@@ -61,11 +61,11 @@ type Document struct {
 	Kept string
 }
 
-// ErrNotFound: there is no such family or revision. The errors that carry it say
+// ErrNotFound is the error if there is no such family or revision. Errors that wrap it say
 // which.
 var ErrNotFound = errors.New("not registered")
 
-// ErrActive: only an inactive revision can be deleted.
+// ErrActive is the error of a deletion: only an inactive revision can be deleted.
 var ErrActive = errors.New("still active: deregister it first")
 
 // Catalog holds the registered task definitions.

@@ -27,7 +27,7 @@ type Secret struct {
 	ofSecret bool
 }
 
-// Sensitive: the content is that of a Secret, not of a ConfigMap or the downward API.
+// Sensitive reports whether the content is that of a Secret, not of a ConfigMap or the downward API.
 func (s Secret) Sensitive() bool { return s.ofSecret }
 
 // Value returns the content.

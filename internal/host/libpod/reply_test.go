@@ -222,7 +222,7 @@ func TestListWithAnImageThatIsIncomplete(t *testing.T) {
 	}
 }
 
-// Cancelling one call, or the context of Dial, must not end the connection.
+// Canceling one call, or the context of Dial, must not end the connection.
 func TestConnectionOutlivesContexts(t *testing.T) {
 	t.Parallel()
 	_, o := fakePodman(t)

@@ -130,7 +130,7 @@ func TestUsersButRootGetNoAmbientCapabilities(t *testing.T) {
 }
 
 // The digests are those of the first release: what was made then must be
-// recognised for ever.
+// recognized for ever.
 func TestDigestOfASpecificationStays(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -27,9 +27,9 @@ type Pods interface {
 }
 
 var (
-	// ErrNotFound: this node has no such Pod.
+	// ErrNotFound is the error if this node has no such Pod.
 	ErrNotFound = errors.New("not found")
-	// ErrRefused: the Pod exists, and its state does not allow the request.
+	// ErrRefused is the error if the Pod exists, and its state does not allow the request.
 	ErrRefused = errors.New("refused")
 )
 

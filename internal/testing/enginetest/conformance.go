@@ -69,7 +69,7 @@ func Conformance(t *testing.T, run func(t *testing.T, check func(*testing.T, Sub
 	}
 }
 
-// rule is one behaviour, named after what it says. Most are traps.
+// rule is one behavior, named after what it says. Most are traps.
 type rule struct {
 	name  string
 	check func(k *task)

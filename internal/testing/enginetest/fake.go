@@ -31,7 +31,7 @@ func (Wall) After(d time.Duration) <-chan time.Time { return time.After(d) }
 // Fake is a Podman in memory. It is safe for concurrent use. Its containers see
 // the time only when it is called.
 type Fake struct {
-	// Version is what Host says; set it before the first call. It changes no behaviour.
+	// Version is what Host says; set it before the first call. It changes no behavior.
 	Version string
 
 	clock Clock
@@ -190,7 +190,7 @@ func (f *Fake) newID() string {
 	return fmt.Sprintf("%064x", f.lastID)
 }
 
-// digestOf is the digest by which an object's specification is recognised.
+// digestOf is the digest by which an object's specification is recognized.
 func digestOf(spec any) string {
 	text, err := json.Marshal(spec)
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 //	until last · deadline D       the task ends with its last container; after that time
 //	apart                         the containers share nothing, so there is no infra container
 //	watch unhealthy · dependencies  the task is to be stopped then
-//	pull BEHAVIOR                 sets the pull behaviour
+//	pull BEHAVIOR                 sets the pull behavior
 //	submit                        starts the task
 //	works KIND [NAME]             the operation in flight works; NAME is none for the sandbox's
 //	acts KIND [NAME]              it acts and does not answer yet

@@ -161,7 +161,7 @@ func (s *Supervisor) runTask(ctx context.Context, task taskdef.Task) (end lifecy
 	changed := make(chan struct{}, 1)
 	wg.Go(func() { done <- s.Host.Drive(ctx, o, s.Host.Listen(st.ID)) })
 	wg.Go(func() {
-		o.Watch(ctx, func(lifecycle.State) bool {
+		_ = o.Watch(ctx, func(lifecycle.State) bool {
 			select {
 			case changed <- struct{}{}:
 			default:

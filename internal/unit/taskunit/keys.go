@@ -64,7 +64,7 @@ var keys = []key{
 	{name: "StopTimeout", flag: "stop-timeout", read: readSeconds},
 }
 
-// pulls are podtask's pull behaviours, and Podman's words for them.
+// pulls are podtask's pull behaviors, and Podman's words for them.
 var pulls = map[string]string{
 	"default": "default", "always": "always", "once": "once", "prefer-cached": "prefer-cached", "never": "never",
 	"newer": "default", "missing": "prefer-cached",

@@ -13,7 +13,7 @@ type Group[K comparable, V any] struct {
 }
 
 type flight[V any] struct {
-	waiters int // guarded by Group.mu; at 0 the flight is cancelled
+	waiters int // guarded by Group.mu; at 0 the flight is canceled
 	cancel  context.CancelFunc
 
 	done  chan struct{} // closed after the fields below are set

@@ -74,8 +74,7 @@ var tagFunctions = template.FuncMap{
 	},
 	"split": strings.Split,
 	"join":  strings.Join,
-	//lint:ignore SA1019 as Docker
-	"title": strings.Title,
+	"title": strings.Title, //nolint:staticcheck // deprecated, but Docker's templates use it
 	"lower": strings.ToLower,
 	"upper": strings.ToUpper,
 	"pad": func(text string, before, after int) string {
