@@ -14,9 +14,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// app describes the command line. It handles help, version and unknown
-// commands itself: the library keeps them in variables that all apps of a process share,
-// and ends the process.
+// newApp describes the command line. It handles help, version and unknown commands itself: the library
+// keeps them in variables that all apps of a process share, and ends the process.
 func newApp(p *command.Program) *cli.App {
 	app := &cli.App{
 		Name:            "podtask",
@@ -59,8 +58,8 @@ func newApp(p *command.Program) *cli.App {
 	return app
 }
 
-// prepare gives a command and those in it what all commands have. Path is the command as
-// users write it.
+// prepare adds to a command, and to those in it, what all commands have. Path is the command as users
+// write it.
 func prepare(c *cli.Command, path string) {
 	c.HideHelp, c.HideHelpCommand = true, true
 	c.Flags = append(c.Flags, command.HelpFlag())

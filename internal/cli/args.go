@@ -21,7 +21,7 @@ import (
 // A command that takes another command line, perhaps behind "--", gets that "--" too. Each flag
 // comes out as --name=value under its first name (the library refuses two names of one
 // flag on a line), behind the commands that lead to it; arguments follow a "--". The error
-// is a *usageError.
+// is a *command.UsageError.
 func arrange(app *cli.App, args []string) ([]string, error) {
 	a := arranger{app: app, rest: args[1:]}
 	if err := a.parse(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -11,11 +12,12 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
 
-// The scripts ask `podtask __complete`, so that all three shells know the same.
+// The scripts call `podtask __complete`, so that completion is the same in all three shells.
 var (
 	//go:embed completion/podtask.bash
 	bashCompletion string
@@ -46,32 +48,46 @@ func completionCommand(p *command.Program) *cli.Command {
 	}
 }
 
-// completeCommand prints what the last of the words may be, one a line; the words are
-// those behind podtask. Nothing means a file, or nothing.
+// completeCommand prints the completions of the last of its arguments, which are the words behind
+// podtask, one per line. It prints nothing where a file is expected.
 func completeCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:   "__complete",
 		Usage:  "print what a word may become; the scripts of `completion` ask it",
 		Hidden: true,
-		Action: p.WithMachine(func(_ context.Context, s *command.Machine, c *cli.Context) error {
-			words := c.Args().Slice()
-			if len(words) == 0 {
-				words = []string{""}
-			}
-			for _, candidate := range completions(s, c.App, words[:len(words)-1], words[len(words)-1]) {
-				if _, err := fmt.Fprintln(s.Program.Stdout, candidate); err != nil {
-					return err
-				}
-			}
-			return nil
-		}),
+		Action: command.WithMachine(p, newCompletion),
 	}
 }
 
-// completions returns what a word may become behind other words.
-func completions(s *command.Machine, app *cli.App, before []string, word string) []string {
+// completionOptions is what `podtask __complete` uses.
+type completionOptions struct {
+	out    io.Writer
+	tasks  *record.Tasks
+	owners *connect.Connector
+}
+
+func newCompletion(m *command.Machine) completionOptions {
+	return completionOptions{out: m.Program.Stdout, tasks: m.Engine.Tasks, owners: m.Connector}
+}
+
+// Run implements command.Runner.
+func (o completionOptions) Run(_ context.Context, c *cli.Context) error {
+	words := c.Args().Slice()
+	if len(words) == 0 {
+		words = []string{""}
+	}
+	for _, candidate := range o.candidates(c.App, words[:len(words)-1], words[len(words)-1]) {
+		if _, err := fmt.Fprintln(o.out, candidate); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// candidates returns the completions of a word behind other words.
+func (o completionOptions) candidates(app *cli.App, before []string, word string) []string {
 	var candidates []string
-	path, arguments, flag := place(app, before)
+	path, arguments, flag := parseWords(app, before)
 	commands, cmd := app.Commands, (*cli.Command)(nil)
 	if len(path) > 0 {
 		cmd = path[len(path)-1]
@@ -91,10 +107,10 @@ func completions(s *command.Machine, app *cli.App, before []string, word string)
 	case cmd == nil:
 	case path[0].Name == "service":
 		if len(arguments) == 0 && cmd.Name != "create" && cmd.Name != "ls" {
-			candidates = serviceNames(s, cmd.Name)
+			candidates = o.serviceNames(cmd.Name)
 		}
 	case strings.HasPrefix(strings.TrimPrefix(cmd.ArgsUsage, "["), "TASK"):
-		candidates = taskArguments(s, cmd, arguments)
+		candidates = o.taskArguments(cmd, arguments)
 	}
 	return slices.DeleteFunc(candidates, func(c string) bool { return !strings.HasPrefix(c, word) })
 }
@@ -111,9 +127,9 @@ func fixedWords(usage string) (words []string) {
 	return words
 }
 
-// place returns the command that words lead to, with the groups that contain it before
-// it, its arguments, and the flag that the next word is the value of.
-func place(app *cli.App, words []string) (path []*cli.Command, arguments []string, flag cli.Flag) {
+// parseWords returns the command that words name, with the groups that contain it before it, its
+// arguments, and the flag that the next word is the value of.
+func parseWords(app *cli.App, words []string) (path []*cli.Command, arguments []string, flag cli.Flag) {
 	a := arranger{app: app}
 	for _, w := range words {
 		dashes := len(w) - len(strings.TrimLeft(w, "-"))
@@ -141,7 +157,7 @@ func place(app *cli.App, words []string) (path []*cli.Command, arguments []strin
 	return a.path, arguments, flag
 }
 
-// valuesOf are the values that a flag of the configuration, or one with few, can have.
+// valuesOf returns the values of a flag that has a fixed set of them.
 func valuesOf(f cli.Flag) []string {
 	for _, k := range config.Keys() {
 		if slices.Contains(f.Names(), k.Name) {
@@ -174,11 +190,11 @@ func flagNames(app *cli.App, cmd *cli.Command) (names []string) {
 	return names
 }
 
-// taskArguments are tasks, by name where they have one, and behind a task the
-// containers of it where the command takes one.
-func taskArguments(s *command.Machine, cmd *cli.Command, arguments []string) (candidates []string) {
+// taskArguments returns the names of tasks, or IDs of those without a name; behind a task its
+// containers if the command takes one.
+func (o completionOptions) taskArguments(cmd *cli.Command, arguments []string) (candidates []string) {
 	if len(arguments) > 0 && strings.Contains(cmd.ArgsUsage, "CONTAINER") {
-		st, err := s.Engine.Tasks.Find(arguments[0])
+		st, err := o.tasks.Find(arguments[0])
 		if err != nil || len(arguments) > 1 {
 			return nil
 		}
@@ -187,7 +203,7 @@ func taskArguments(s *command.Machine, cmd *cli.Command, arguments []string) (ca
 		}
 		return candidates
 	}
-	states, _ := s.Engine.Tasks.States()
+	states, _ := o.tasks.States()
 	for _, st := range slices.Backward(states) {
 		name := st.DisplayName()
 		unfit := cmd.Name == "stop" && st.Status() == lifecycle.StatusStopped
@@ -198,11 +214,11 @@ func taskArguments(s *command.Machine, cmd *cli.Command, arguments []string) (ca
 	return candidates
 }
 
-// serviceNames are those that the agent keeps, as a verb of `service` wants them.
-func serviceNames(s *command.Machine, verb string) (names []string) {
+// serviceNames returns the services of the agent, in the form that a command of `service` takes.
+func (o completionOptions) serviceNames(verb string) (names []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), completionLimit)
 	defer cancel()
-	c := s.Connector.DialAgent(ctx)
+	c := o.owners.DialAgent(ctx)
 	if c == nil {
 		return nil
 	}
@@ -211,11 +227,11 @@ func serviceNames(s *command.Machine, verb string) (names []string) {
 	if err != nil {
 		return nil
 	}
-	for _, kept := range all {
+	for _, s := range all {
 		if verb == "scale" {
-			kept.ServiceName += "="
+			s.ServiceName += "="
 		}
-		names = append(names, kept.ServiceName)
+		names = append(names, s.ServiceName)
 	}
 	return names
 }

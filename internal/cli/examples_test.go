@@ -152,8 +152,7 @@ func TestExampleFilesAreValid(t *testing.T) {
 				return nil
 			}
 		}
-		p := &command.Program{Stdout: io.Discard, Stderr: io.Discard, Getenv: func(string) string { return "" }}
-		_, f, err := command.ParseDefinition(p, command.Definition{Document: path, Changes: define.Changes{Strict: true}})
+		_, f, err := command.Definition{Document: path, Changes: define.Changes{Strict: true}}.Read()
 		if err != nil || !f.Valid {
 			t.Errorf("%s: %v, %v", path, err, f.Problems)
 		}

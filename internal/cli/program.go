@@ -8,7 +8,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 )
 
-// main runs one command line and returns the exit code.
+// runLine runs one command line and returns the exit code.
 func runLine(ctx context.Context, p *command.Program, args []string) int {
 	app := newApp(p)
 	arranged, err := arrange(app, args)

@@ -9,8 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// AdjustFlags are the flags of run that change what a definition says, in the
-// words of podman run.
+// AdjustFlags are the flags that change values of a definition; they are named as in podman run.
 func AdjustFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "publish", Aliases: []string{"p"}, Usage: "publish a port, `[[IP:]HOST:]CONTAINER[/PROTOCOL]`, in place of the definition's for the same container port"},
@@ -22,17 +21,17 @@ func AdjustFlags() []cli.Flag {
 	}
 }
 
-// AdjustWords reads them.
-func AdjustWords(c *cli.Context) adjust.FlagValues {
+// AdjustValues returns the values of AdjustFlags.
+func AdjustValues(c *cli.Context) adjust.FlagValues {
 	return adjust.FlagValues{
 		Publish: c.StringSlice("publish"), Secrets: c.StringSlice("secret"), Network: c.String("network"),
 		Memory: c.String("memory"), CPUs: c.String("cpus"), StopTimeout: c.String("stop-timeout"),
 	}
 }
 
-// ParseAdjustments parses them. The error holds all that is wrong.
+// ParseAdjustments parses the values of AdjustFlags. The error names all that are wrong.
 func ParseAdjustments(c *cli.Context) (taskdef.Adjustments, error) {
-	a, wrong := AdjustWords(c).Parse()
+	a, wrong := AdjustValues(c).Parse()
 	var lines []string
 	for _, w := range wrong {
 		lines = append(lines, fmt.Sprintf("--%s: %v", w.Flag, w.Err))

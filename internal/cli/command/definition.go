@@ -21,8 +21,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// DefinitionFlags are those of verbs that read a task definition: what they add
-// to it.
+// DefinitionFlags are the flags of commands that read a task definition.
 func DefinitionFlags() []cli.Flag {
 	return slices.Concat(CheckFlags(), []cli.Flag{
 		&cli.StringFlag{Name: "override", Usage: "change the definition as `FILE` says, an ECS TaskOverride"},
@@ -39,11 +38,12 @@ func CheckFlags() []cli.Flag {
 	}
 }
 
+// WithoutFlag is the flag that ParseWithout reads.
 func WithoutFlag() cli.Flag {
 	return &cli.StringSliceFlag{Name: "without", Usage: "leave `MEMBER` out of the definition, with a warning, such as credentialSpecs"}
 }
 
-// ParseWithout reads its values.
+// ParseWithout reads --without.
 func ParseWithout(c *cli.Context) ([]string, error) {
 	names := c.StringSlice("without")
 	for _, name := range names {
@@ -54,7 +54,7 @@ func ParseWithout(c *cli.Context) ([]string, error) {
 	return names, nil
 }
 
-// ReferenceFlags say for one task where this host has what the definition names on AWS.
+// ReferenceFlags replace for one task what its definition refers to on AWS by something of this host.
 func ReferenceFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "map-volume", Usage: "mount a path of this host, or podman:VOLUME, for a volume: `NAME=PATH`"},
@@ -64,27 +64,29 @@ func ReferenceFlags() []cli.Flag {
 	}
 }
 
-// Definition is a task definition that a command line names, and what the line changes in it.
+// Definition is a task definition that a command line names, with the changes that its flags make.
 type Definition struct {
 	Document string // a file, "-", or FAMILY[:REV]
 	Changes  define.Changes
 	override string // the file of an override, or empty
 	Reader   define.Reader
 	Catalog  func() (*catalog.Catalog, error)
+	Stdin    io.Reader // for the document "-"
 }
 
-// DefinitionOf reads the flags of definitionFlags.
-func DefinitionOf(p *Program, c *cli.Context, name string) (Definition, error) {
+// Definition returns the definition that name and the values of DefinitionFlags describe.
+func (p *Program) Definition(c *cli.Context, name string) (Definition, error) {
 	d := Definition{
 		Document: name, override: c.String("override"),
 		Changes: define.Changes{Strict: c.Bool("strict"), Lenient: c.Bool("lenient")},
-		Catalog: func() (*catalog.Catalog, error) { return OpenCatalog(p, c) },
+		Catalog: func() (*catalog.Catalog, error) { return p.OpenCatalog(c) },
+		Stdin:   p.Stdin,
 	}
 	var err error
-	if d.Changes.Vars, err = ParseVars(p, CommandPath(c), c.StringSlice("var")); err != nil {
+	if d.Changes.Vars, err = ParseVars(p.Environ, CommandPath(c), c.StringSlice("var")); err != nil {
 		return d, err
 	}
-	if d.Changes.References, err = MappedOnce(c); err != nil {
+	if d.Changes.References, err = ParseReferences(c); err != nil {
 		return d, err
 	}
 	if d.Reader.Settings, err = p.Configure(c); err != nil {
@@ -97,10 +99,11 @@ func DefinitionOf(p *Program, c *cli.Context, name string) (Definition, error) {
 // Logs are the settings of log drivers.
 func (d Definition) Logs() taskdef.LogSettings { return define.LogSettings(d.Reader.Settings) }
 
-func ParseVars(p *Program, verb string, words []string) (map[string]string, error) {
+// ParseVars reads the words of --var.
+func ParseVars(environ func() []string, verb string, words []string) (map[string]string, error) {
 	vars := make(map[string]string)
 	for _, w := range words {
-		v, ok, err := envVar(p, w)
+		v, ok, err := envVar(environ, w)
 		switch {
 		case err != nil:
 			return nil, Usagef(verb, "--var: %v", err)
@@ -112,8 +115,8 @@ func ParseVars(p *Program, verb string, words []string) (map[string]string, erro
 	return vars, nil
 }
 
-// mapFlags are the flags that answer a reference for one task: as a rule, its pattern begins
-// with prefix, and a value without a kind is a path if bare is "file:".
+// mapFlags are the flags that resolve a reference for one task. The pattern of the rule begins with
+// prefix, and a value without a kind is a path if bare is "file:".
 var mapFlags = []struct{ name, form, prefix, bare string }{
 	{"map-volume", "NAME=PATH", "volume:", "file:"},
 	{"map-env-file", "ARN=PATH", "", "file:"},
@@ -121,9 +124,9 @@ var mapFlags = []struct{ name, form, prefix, bare string }{
 	{"map-secret", "ARN=SOURCE", "", ""},
 }
 
-// MappedOnce reads mapFlags. A longer name is in front of a shorter one: a whole valueFrom
-// comes before its ARN.
-func MappedOnce(c *cli.Context) (refs.Table, error) {
+// ParseReferences reads ReferenceFlags. Longer names come first: a whole valueFrom comes before its
+// ARN.
+func ParseReferences(c *cli.Context) (refs.Table, error) {
 	verb := CommandPath(c)
 	var table refs.Table
 	for _, f := range mapFlags {
@@ -152,8 +155,8 @@ func MappedOnce(c *cli.Context) (refs.Table, error) {
 	return table, nil
 }
 
-// absoluteSource makes the path of a file an absolute one. With bare "file:", a value is a
-// path unless it names another kind that a rule for such a thing can have.
+// absoluteSource makes the path of a file absolute. With bare "file:", a value is a path unless it
+// begins with another kind.
 func absoluteSource(bare, value string) (string, error) {
 	kind, path, _ := strings.Cut(value, ":")
 	if bare != "" && !slices.Contains([]string{"file", "podman", "tree", "command"}, kind) {
@@ -166,7 +169,7 @@ func absoluteSource(bare, value string) (string, error) {
 	return "file:" + path, err
 }
 
-// Finding is what there is to say about one file.
+// Finding is the result of checking one file.
 type Finding struct {
 	File     string            `json:"file"`
 	Valid    bool              `json:"valid"`
@@ -178,19 +181,20 @@ type Finding struct {
 	Definition define.Definition
 }
 
-// ParseDefinition reads and parses a definition with its override. The error is only for a
-// file that cannot be read: what is wrong with its content is in the finding.
-func ParseDefinition(p *Program, d Definition) (taskdef.Task, Finding, error) {
-	doc, err := readDefinition(p, d)
+// Read reads and checks the document with its override. The error is only for a file that cannot be
+// read: problems of its content are in the finding.
+func (d Definition) Read() (taskdef.Task, Finding, error) {
+	doc, err := d.readDocument()
 	if err != nil {
 		return taskdef.Task{}, Finding{}, fmt.Errorf("read the task definition: %w", err)
 	}
-	return ParseDocument(p, d, doc)
+	return d.Check(doc)
 }
 
-func ParseDocument(p *Program, d Definition, doc define.Document) (taskdef.Task, Finding, error) {
+// Check checks a document, with the changes of the definition.
+func (d Definition) Check(doc define.Document) (taskdef.Task, Finding, error) {
 	if d.override != "" {
-		override, err := ReadDocument(p, d.override)
+		override, err := ReadDocument(d.Stdin, d.override)
 		if err != nil {
 			return taskdef.Task{}, Finding{}, fmt.Errorf("read the override: %w", err)
 		}
@@ -210,10 +214,9 @@ func orEmpty(problems []taskdef.Problem) []taskdef.Problem {
 	return append([]taskdef.Problem{}, problems...)
 }
 
-// readDefinition reads a file, or where there is none of that name, a registered
-// definition.
-func readDefinition(p *Program, d Definition) (define.Document, error) {
-	doc, err := ReadDocument(p, d.Document)
+// readDocument reads the file of that name, or if there is none, the registered definition.
+func (d Definition) readDocument() (define.Document, error) {
+	doc, err := ReadDocument(d.Stdin, d.Document)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return doc, err
 	}
@@ -232,7 +235,7 @@ func readDefinition(p *Program, d Definition) (define.Document, error) {
 	return define.Registered(r, src), err
 }
 
-// imageLike matches what is rather an image than a file.
+// imageLike matches words that are probably images and not files.
 var imageLike = regexp.MustCompile(`^[a-z0-9]+([._/:@-][A-Za-z0-9._-]+)*$`)
 
 // imageHint says how to run an image, if a name that is no definition may be one.
@@ -244,13 +247,13 @@ func imageHint(name string) string {
 }
 
 // ReadDocument reads a file; "-" is stdin.
-func ReadDocument(p *Program, file string) (define.Document, error) {
+func ReadDocument(stdin io.Reader, file string) (define.Document, error) {
 	if file == "-" {
 		dir, err := os.Getwd()
 		if err != nil {
 			return define.Document{}, err
 		}
-		src, err := io.ReadAll(io.LimitReader(p.Stdin, maxDocument))
+		src, err := io.ReadAll(io.LimitReader(stdin, maxDocument))
 		return define.Document{Name: "stdin", Dir: dir, Source: src}, err
 	}
 	path, err := filepath.Abs(file)
@@ -273,7 +276,7 @@ func ReadDocument(p *Program, file string) (define.Document, error) {
 	return define.Document{Name: file, Dir: filepath.Dir(path), Source: src}, err
 }
 
-// ReadSmall reads a file that has no reason to be large, such as a unit.
+// ReadSmall reads a file of at most 1 MiB, such as a unit.
 func ReadSmall(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -289,45 +292,44 @@ func ReadSmall(name string) ([]byte, error) {
 
 const maxSmall = 1 << 20
 
-// maxDocument is more than a task definition may have, so that the parser says
-// so; the rest of a huge file is not read.
+// maxDocument is more than the parser accepts, so that the parser reports files that are too large;
+// the rest of a huge file is not read.
 const maxDocument = 2 << 20
 
-// PrintProblems writes what is in a finding on stderr, a line for each.
-func (p *Program) PrintProblems(f Finding) {
+// Print writes warnings, needs and problems to stderr, a line for each.
+func (f Finding) Print(stderr io.Writer) {
 	for _, w := range f.Warnings {
-		p.Warn("%s", w)
+		warn(stderr, "%s", w)
 	}
 	for _, n := range f.Needs {
-		fmt.Fprintf(p.Stderr, "Needs: %s\n", n)
+		fmt.Fprintf(stderr, "Needs: %s\n", n)
 	}
 	for _, e := range f.Problems {
-		fmt.Fprintf(p.Stderr, "Error: %s\n", e)
+		fmt.Fprintf(stderr, "Error: %s\n", e)
 	}
 }
 
-// Runnable says on stderr what a finding holds and reports whether the task can
-// run as it is.
-func Runnable(p *Program, f Finding) bool {
-	p.PrintProblems(f)
+// Runnable prints the finding and reports whether the task can run.
+func (f Finding) Runnable(stderr io.Writer) bool {
+	f.Print(stderr)
 	switch {
 	case !f.Valid:
-		fmt.Fprintf(p.Stderr, "%s is not valid: nothing was made\n", f.File)
+		fmt.Fprintf(stderr, "%s is not valid: nothing was made\n", f.File)
 	case len(f.Needs) > 0:
-		fmt.Fprintf(p.Stderr, "%s needs more to run here: nothing was made\n", f.File)
+		fmt.Fprintf(stderr, "%s needs more to run here: nothing was made\n", f.File)
 	default:
 		return true
 	}
 	return false
 }
 
-// planLog says to which server the output of a container is sent.
+// LogRoute is a container and the server that its output is sent to.
 type LogRoute struct {
 	Container   string `json:"container"`
 	Destination string `json:"destination"`
 }
 
-// LogsOf returns the containers whose output leaves this host.
+// LogsOf returns the containers whose output is sent to a server.
 func LogsOf(t taskdef.Task, s taskdef.LogSettings) (sent []LogRoute) {
 	for _, c := range t.Containers {
 		if d := c.Log.Destination(c.Name, s); d != "" {
@@ -337,8 +339,8 @@ func LogsOf(t taskdef.Task, s taskdef.LogSettings) (sent []LogRoute) {
 	return sent
 }
 
-// OpenCatalog opens what is registered in the state directory.
-func OpenCatalog(p *Program, c *cli.Context) (*catalog.Catalog, error) {
+// OpenCatalog opens the registered definitions of this user.
+func (p *Program) OpenCatalog(c *cli.Context) (*catalog.Catalog, error) {
 	settings, err := p.Configure(c)
 	if err != nil {
 		return nil, err

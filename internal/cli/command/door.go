@@ -11,9 +11,9 @@ import (
 	"github.com/podtask/podtask/pkg/api/connlimit"
 )
 
-// Door is a TCP address of an agent on loopback.
+// Door is an HTTP server on a TCP address, with a limit of connections.
 type Door struct {
-	What        string
+	What        string // what it serves, for errors
 	Listener    net.Listener
 	Handler     http.Handler
 	Connections int // how many may be open
@@ -21,7 +21,7 @@ type Door struct {
 	Ended func()
 }
 
-// Serve answers until ctx ends.
+// Serve serves requests until ctx ends.
 func (d Door) Serve(ctx context.Context) error {
 	server := &http.Server{
 		Handler: d.Handler, ConnContext: connlimit.ConnContext,

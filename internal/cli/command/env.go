@@ -10,17 +10,17 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// ReadEnv gathers the variables of --env-file and --env; later ones win. A name
-// without a value takes the value from the environment of podtask and is left out if it
-// is not set there, as in Podman. Errors never contain a value.
-func ReadEnv(p *Program, verb string, files, words []string) ([]taskdef.EnvVar, error) {
+// ReadEnv reads the variables of --env-file and --env; later ones win. A name without a value takes
+// the value from the environment of podtask and is left out if it is not set there, as in Podman.
+// Errors never contain a value.
+func ReadEnv(environ func() []string, verb string, files, words []string) ([]taskdef.EnvVar, error) {
 	var vars []taskdef.EnvVar
 	for _, name := range files {
 		f, err := os.Open(name)
 		if err != nil {
 			return nil, fmt.Errorf("read the environment: %w", err)
 		}
-		more, err := parseEnvFile(p, f)
+		more, err := parseEnvFile(environ, f)
 		f.Close()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
@@ -28,7 +28,7 @@ func ReadEnv(p *Program, verb string, files, words []string) ([]taskdef.EnvVar, 
 		vars = append(vars, more...)
 	}
 	for _, w := range words {
-		v, ok, err := envVar(p, w)
+		v, ok, err := envVar(environ, w)
 		if err != nil {
 			return nil, Usagef(verb, "--env: %v", err)
 		}
@@ -40,10 +40,10 @@ func ReadEnv(p *Program, verb string, files, words []string) ([]taskdef.EnvVar, 
 }
 
 // parseEnvFile reads lines of NAME=VALUE or NAME; quotes are part of a value.
-func parseEnvFile(p *Program, r io.Reader) ([]taskdef.EnvVar, error) {
+func parseEnvFile(environ func() []string, r io.Reader) ([]taskdef.EnvVar, error) {
 	var vars []taskdef.EnvVar
 	err := envfile.Lines(r, func(line string) error {
-		v, ok, err := envVar(p, strings.TrimLeft(line, " \t"))
+		v, ok, err := envVar(environ, strings.TrimLeft(line, " \t"))
 		if ok {
 			vars = append(vars, v)
 		}
@@ -55,8 +55,8 @@ func parseEnvFile(p *Program, r io.Reader) ([]taskdef.EnvVar, error) {
 	return vars, nil
 }
 
-// envVar reads NAME=VALUE or NAME. Ok is false for a NAME that is not set here.
-func envVar(p *Program, word string) (v taskdef.EnvVar, ok bool, err error) {
+// envVar reads NAME=VALUE or NAME. Ok is false for a NAME that the environment does not have.
+func envVar(environ func() []string, word string) (v taskdef.EnvVar, ok bool, err error) {
 	name, value, given := strings.Cut(word, "=")
 	switch {
 	case name == "" || strings.ContainsAny(name, " \t"):
@@ -66,7 +66,7 @@ func envVar(p *Program, word string) (v taskdef.EnvVar, ok bool, err error) {
 	case given:
 		return taskdef.EnvVar{Name: name, Value: value}, true, nil
 	}
-	for _, e := range p.Environ() {
+	for _, e := range environ() {
 		if n, set, _ := strings.Cut(e, "="); n == name {
 			return taskdef.EnvVar{Name: name, Value: set}, true, nil
 		}

@@ -10,7 +10,7 @@ const (
 	ExitOwnFailure = 125
 )
 
-// ExitStatus ends the program with a code when everything has been said.
+// ExitStatus ends the program with a code when all errors have been printed.
 type ExitStatus int
 
 func (e ExitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
@@ -36,7 +36,7 @@ type UsageError struct{ What, Do string }
 
 func (e *UsageError) Error() string { return e.What }
 
-// Usagef makes a usageError that points to the help of a verb; empty for none.
+// Usagef returns a UsageError that points to the help of a command; empty for that of the program.
 func Usagef(verb, format string, args ...any) error {
 	if verb != "" {
 		verb = " " + verb

@@ -11,10 +11,10 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Filters are the values wanted of each key: one of them must fit, for every key.
+// Filters are the accepted values of each key. An item matches if each of its keys has one of them.
 type Filters map[string][]string
 
-// ParseFilters reads KEY=VALUE words; keys are those that may be asked for.
+// ParseFilters reads words of the form KEY=VALUE. Other keys than these are errors.
 func ParseFilters(verb string, words []string, keys ...string) (Filters, error) {
 	f := Filters{}
 	for _, w := range words {
@@ -27,8 +27,8 @@ func ParseFilters(verb string, words []string, keys ...string) (Filters, error) 
 	return f, nil
 }
 
-// Match compares what an item has with what is wanted. An id fits by its beginning,
-// all else as a whole, without regard to case.
+// Match reports whether the values of an item are accepted. An ID may be given by its beginning;
+// other values are compared as a whole, ignoring case.
 func (f Filters) Match(has map[string]string) bool {
 	for key, wanted := range f {
 		fits := func(w string) bool {
@@ -50,15 +50,15 @@ func (f Filters) Match(has map[string]string) bool {
 	return true
 }
 
-// TaskFilterKeys are what tasks are chosen by.
+// TaskFilterKeys are the keys of ParseTaskFilters.
 const TaskFilterKeys = "id, name, family, service, pod, namespace, uid, status, health, tag"
 
-// ParseTaskFilters reads the --filter of a verb about tasks.
+// ParseTaskFilters reads --filter of a command about tasks.
 func ParseTaskFilters(c *cli.Context) (Filters, error) {
 	return ParseFilters(CommandPath(c), c.StringSlice("filter"), strings.Split(TaskFilterKeys, ", ")...)
 }
 
-// Filterable is what a task has of them.
+// Filterable returns the values of a task that filters are compared with.
 func Filterable(t api.Task) map[string]string {
 	has := map[string]string{"id": t.ID, "name": t.Name, "family": t.Family, "service": t.Service, "status": t.Status, "health": t.Health}
 	for k, v := range t.Tags {
@@ -70,8 +70,8 @@ func Filterable(t api.Task) map[string]string {
 	return has
 }
 
-// ParseTime reads a point in time: RFC 3339, a date, seconds since 1970 or how
-// long ago (10m). Empty is the zero time.
+// ParseTime reads a time: RFC 3339, a date, seconds since 1970 or how long ago (10m). An empty text
+// is the zero time.
 func ParseTime(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

@@ -12,6 +12,7 @@ import (
 // CommandPath is the running command as users write it, without the name of the program.
 func CommandPath(c *cli.Context) string { return strings.TrimPrefix(c.Command.HelpName, "podtask ") }
 
+// HelpFlag is the flag of every command that prints its help.
 func HelpFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show this help"}
 }
@@ -22,13 +23,12 @@ type OptionalFlag struct {
 	Bare string
 }
 
-// Flags that several verbs have.
-
+// IgnoreFlag is the flag of commands that may be given tasks that do not exist.
 func IgnoreFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "ignore", Aliases: []string{"i"}, Usage: "no error for a task that does not exist"}
 }
 
-// ManyTasksFlags are those of verbs that do something to one task or many.
+// ManyTasksFlags are the flags that Selection reads.
 func ManyTasksFlags(verb, all string) []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: all},
@@ -37,29 +37,33 @@ func ManyTasksFlags(verb, all string) []cli.Flag {
 	}
 }
 
+// QuietFlag is the flag of a list that prints one value of each item.
 func QuietFlag(what string) cli.Flag {
 	return &cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print " + what + " only"}
 }
 
+// NoTruncFlag is the flag of a list that shortens values otherwise.
 func NoTruncFlag(what string) cli.Flag {
 	return &cli.BoolFlag{Name: "no-trunc", Usage: "do not shorten " + what}
 }
 
-// FormatFlag is for lists and documents; words are the formats besides Go templates.
+// FormatFlag is the flag that PrintItems and Listing read; words names the formats.
 func FormatFlag(words string) cli.Flag {
 	return &cli.StringFlag{Name: "format", Aliases: []string{"output", "o"}, Usage: "print in `FORMAT` " + words}
 }
 
-// The formats of lists, and of what is no list.
+// Words for FormatFlag: the formats of lists, and of single documents.
 const (
 	ListFormats = "table, wide, json, yaml, a Go template, or table with a Go template"
 	ItemFormats = "json, yaml or a Go template"
 )
 
+// SortFlag is the flag that Listing.Sort reads.
 func SortFlag() cli.Flag {
 	return &cli.StringFlag{Name: "sort", Usage: "sort by `COLUMN`, the header in small letters"}
 }
 
+// FilterFlag is the flag of a list whose words ParseFilters reads.
 func FilterFlag(keys string) cli.Flag {
 	return &cli.StringSliceFlag{Name: "filter", Usage: "show only what fits `KEY=VALUE`; keys are " + keys + "; values of one key add up, different keys narrow down"}
 }
@@ -87,8 +91,8 @@ func (p *Program) Configure(c *cli.Context) (*config.Settings, error) {
 	return settings, nil
 }
 
-// ConfigFlags are the flags of a verb that are keys of the configuration; those of
-// every command for an empty one.
+// ConfigFlags returns the keys of the configuration that are flags of a command; for an empty verb
+// those that are flags of every command.
 func ConfigFlags(verb string) []cli.Flag {
 	var flags []cli.Flag
 	for _, k := range config.Keys() {
@@ -99,7 +103,7 @@ func ConfigFlags(verb string) []cli.Flag {
 	return flags
 }
 
-// flagHelp has the values behind the help.
+// flagHelp is the help of a key with its values.
 func flagHelp(k config.Key) string {
 	help := k.Help
 	for i, v := range k.Values {
@@ -112,6 +116,7 @@ func flagHelp(k config.Key) string {
 	return help + " (" + k.Env() + ")"
 }
 
+// NoArguments returns an error if the command line has arguments.
 func NoArguments(c *cli.Context) error {
 	if c.Args().Present() {
 		return Usagef(CommandPath(c), "%s takes no arguments, and there is %q", CommandPath(c), c.Args().First())

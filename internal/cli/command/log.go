@@ -15,7 +15,7 @@ import (
 	journald "github.com/coreos/go-systemd/v22/journal"
 )
 
-// logFormat is what auto means for a log on w.
+// logFormat returns the format of a log on w, which "auto" chooses by what w is.
 func logFormat(format string, w io.Writer, getenv func(string) string) string {
 	if format != "auto" {
 		return format
@@ -41,8 +41,8 @@ func isJournal(w io.Writer, stream string) bool {
 	return ok && fmt.Sprintf("%d:%d", st.Dev, st.Ino) == stream
 }
 
-// newLog makes a log of lines in the format text, json or journald. Where w ends up in the
-// journal anyway, entries of the last go to its socket.
+// newLog returns a log in the format text, json or journald. In the format journald, entries go to
+// the socket of the journal if w ends up in the journal anyway.
 func newLog(w io.Writer, format string, inJournal bool, level slog.Leveler) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
 	switch format {

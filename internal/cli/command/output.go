@@ -14,8 +14,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Formatted prints items with a Go template of the user's.
-func Formatted[T any](w io.Writer, verb, text string, items []T) error {
+// PrintTemplate prints each item with the Go template that a user gives.
+func PrintTemplate[T any](w io.Writer, verb, text string, items []T) error {
 	err := console.WriteTemplate(w, text, items)
 	if errors.As(err, new(*console.TemplateError)) {
 		return Usagef(verb, "%v", err)
@@ -23,13 +23,13 @@ func Formatted[T any](w io.Writer, verb, text string, items []T) error {
 	return err
 }
 
-// PrintItems prints items in the format that the line asks for: JSON or YAML as a list, a
-// template for each, or as text.
+// PrintItems prints items in the format that --format names: a list in JSON or YAML, a template for
+// each, or text.
 func PrintItems[T any](w io.Writer, c *cli.Context, items []T, text func(wide bool) error) error {
-	return printAs(w, c, append([]T{}, items...), items, text) // an empty list is one too
+	return printAs(w, c, append([]T{}, items...), items, text) // no items are an empty list, not null
 }
 
-// PrintItem does the same for one item, which is no list.
+// PrintItem is PrintItems for one item that is not a list.
 func PrintItem[T any](w io.Writer, c *cli.Context, item T, text func() error) error {
 	return printAs(w, c, item, []T{item}, func(bool) error { return text() })
 }
@@ -47,10 +47,10 @@ func printAs[T any](w io.Writer, c *cli.Context, whole any, items []T, text func
 	case console.FormatYAML:
 		return console.WriteYAML(w, whole)
 	}
-	return Formatted(w, CommandPath(c), format, items)
+	return PrintTemplate(w, CommandPath(c), format, items)
 }
 
-// CheckFormat refuses an unknown format. A verb that does something calls it first.
+// CheckFormat returns an error for an unknown format. A command that changes something calls it first.
 func CheckFormat(c *cli.Context) error {
 	if err := console.CheckFormat(c.String("format"), console.FormatTable, console.FormatWide, console.FormatJSON, console.FormatYAML); err != nil {
 		return Usagef(CommandPath(c), "%v", err)
@@ -58,16 +58,16 @@ func CheckFormat(c *cli.Context) error {
 	return nil
 }
 
-// Listing is a list of items that have columns.
+// Listing is a table of items.
 type Listing[T any] struct {
 	Items []T
-	// Id is what --quiet prints; nil for a verb without that flag.
-	Id      func(T) string
+	// ID returns what --quiet prints; nil for a command without that flag.
+	ID      func(T) string
 	Columns []Column[T]
 }
 
-// OnTerminal returns a text behind a head, with lines as long as the terminal w is wide; one
-// line if w is none. A text that has lines already keeps them.
+// OnTerminal returns head and text, wrapped to the width of the terminal w; one line if w is not a
+// terminal. A text with line breaks is not wrapped.
 func OnTerminal(w io.Writer, head, text string) string {
 	width := console.TerminalWidth(w)
 	if width == 0 || strings.Contains(text, "\n") {
@@ -76,17 +76,18 @@ func OnTerminal(w io.Writer, head, text string) string {
 	return helptext.Indented(head, text, width)
 }
 
-// Column is a column of a list. What is wide is shown with --format wide only.
+// Column is a column of a table. Wide columns are shown with --format wide only.
 type Column[T any] struct {
 	Head string
 	Cell func(T) string
 	Wide bool
-	// Key is what --sort calls the column, if not by its header; order compares items
-	// where the text of the cell would not do.
+	// Key is the column's name for --sort; empty for the header in small letters. Order compares
+	// items; nil compares their cells.
 	Key   string
 	Order func(a, b T) int
 }
 
+// Print prints the table in the format and order that the flags ask for.
 func (l Listing[T]) Print(w io.Writer, c *cli.Context) error {
 	if err := CheckFormat(c); err != nil {
 		return err
@@ -96,7 +97,7 @@ func (l Listing[T]) Print(w io.Writer, c *cli.Context) error {
 	}
 	if c.Bool("quiet") {
 		for _, v := range l.Items {
-			fmt.Fprintln(w, l.Id(v))
+			fmt.Fprintln(w, l.ID(v))
 		}
 		return nil
 	}
@@ -105,6 +106,7 @@ func (l Listing[T]) Print(w io.Writer, c *cli.Context) error {
 	})
 }
 
+// Rows returns the cells, with the headers first if heading is set.
 func (l Listing[T]) Rows(wide, heading bool) (rows [][]string) {
 	line := func(cell func(Column[T]) string) {
 		var row []string
@@ -124,7 +126,7 @@ func (l Listing[T]) Rows(wide, heading bool) (rows [][]string) {
 	return rows
 }
 
-// Sort puts the items into the order that --sort asks for.
+// Sort sorts the items by the column that --sort names.
 func (l Listing[T]) Sort(c *cli.Context) error {
 	wanted := c.String("sort")
 	if wanted == "" {
@@ -147,13 +149,15 @@ func (l Listing[T]) Sort(c *cli.Context) error {
 	return Usagef(CommandPath(c), "--sort %s: it is one of %s", wanted, strings.Join(keys, ", "))
 }
 
+// Size formats a number of bytes; 0 is NoValue.
 func Size(bytes int64) string {
 	if bytes == 0 {
-		return "-"
+		return NoValue
 	}
 	return units.BytesSize(float64(bytes))
 }
 
+// Plural returns "1 task" or "2 tasks".
 func Plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -161,5 +165,5 @@ func Plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// NoValue stands for what is not known.
+// NoValue is printed for an unknown value.
 const NoValue = "-"

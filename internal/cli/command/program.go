@@ -20,22 +20,9 @@ import (
 	"github.com/podtask/podtask/internal/engine/imagestore"
 	"github.com/podtask/podtask/internal/serve/ownerapi"
 	"github.com/podtask/podtask/internal/state"
+	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
-
-// FindProgram looks for another program of podtask beside this one, then in PATH.
-func (p *Program) FindProgram(name string) (string, error) {
-	if self, err := p.Executable(); err == nil {
-		if path, err := exec.LookPath(filepath.Join(filepath.Dir(self), name)); err == nil {
-			return path, nil
-		}
-	}
-	path, err := exec.LookPath(name)
-	if err != nil {
-		return "", errors.New(name + " is not installed: it is a program of its own, and belongs beside podtask or into PATH; the packages of podtask have it")
-	}
-	return path, nil
-}
 
 // Program is the process's streams, environment and version.
 type Program struct {
@@ -52,11 +39,35 @@ type Program struct {
 }
 
 // Warn writes a warning to stderr, in lines as long as the terminal is wide.
-func (p *Program) Warn(format string, args ...any) {
-	fmt.Fprintln(p.Stderr, OnTerminal(p.Stderr, "Warning: ", fmt.Sprintf(format, args...)))
+func (p *Program) Warn(format string, args ...any) { warn(p.Stderr, format, args...) }
+
+func warn(stderr io.Writer, format string, args ...any) {
+	fmt.Fprintln(stderr, OnTerminal(stderr, "Warning: ", fmt.Sprintf(format, args...)))
 }
 
-// Machine is podtask on this machine for this user, opened for one command.
+// RedirectStderr makes warnings and the log go elsewhere, until restore is called.
+func (p *Program) RedirectStderr(w io.Writer) (restore func()) {
+	before := p.Stderr
+	p.Stderr = w
+	return func() { p.Stderr = before }
+}
+
+// FindProgram looks for another program of podtask beside this one, then in PATH.
+func (p *Program) FindProgram(name string) (string, error) {
+	if self, err := p.Executable(); err == nil {
+		if path, err := exec.LookPath(filepath.Join(filepath.Dir(self), name)); err == nil {
+			return path, nil
+		}
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", errors.New(name + " is not installed: it is a program of its own, and belongs beside podtask or into PATH; the packages of podtask have it")
+	}
+	return path, nil
+}
+
+// Machine is podtask on this host for this user, opened for one command. The constructor of a
+// command takes from it what the command uses.
 type Machine struct {
 	Program   *Program
 	Connector *connect.Connector
@@ -68,16 +79,22 @@ type Machine struct {
 	OnPull func(imagestore.Progress)
 }
 
-// WithMachine makes an action of a command that needs the tasks of this user.
-func (p *Program) WithMachine(action func(ctx context.Context, s *Machine, c *cli.Context) error) cli.ActionFunc {
+// Runner is a command with the parts of this host that it uses.
+type Runner interface {
+	Run(ctx context.Context, c *cli.Context) error
+}
+
+// WithMachine returns the action of a command that works with podtask on this host. NewRunner takes
+// what the command uses.
+func WithMachine[R Runner](p *Program, newRunner func(*Machine) R) cli.ActionFunc {
 	return func(c *cli.Context) error {
-		s, err := p.Open(c)
+		m, err := p.open(c)
 		if err != nil {
 			return err
 		}
-		defer s.Engine.Close()
-		err = action(c.Context, s, c)
-		s.CleanUp(c.Context)
+		defer m.Engine.Close()
+		err = newRunner(m).Run(c.Context, c)
+		m.CleanUp(c.Context)
 		return err
 	}
 }
@@ -86,38 +103,57 @@ func (p *Program) WithMachine(action func(ctx context.Context, s *Machine, c *cl
 const cleanUpLimit = 3 * time.Second
 
 // CleanUp removes tasks that stopped long ago. It is brief, because the command waits for it.
-func (s *Machine) CleanUp(ctx context.Context) {
-	if keep := s.Config.Cleanup.TaskWait; keep > 0 {
+func (m *Machine) CleanUp(ctx context.Context) {
+	if keep := m.Config.Cleanup.TaskWait; keep > 0 {
 		ctx, cancel := context.WithTimeout(ctx, cleanUpLimit)
 		defer cancel()
-		s.Engine.Expired.Remove(ctx, time.Now(), keep)
+		m.Engine.Expired.Remove(ctx, time.Now(), keep)
 	}
 }
 
-// Open opens podtask for a command that needs the tasks of this user. Close its Engine.
-func (p *Program) Open(c *cli.Context) (*Machine, error) {
+// open opens podtask on this host. Close its Engine.
+func (p *Program) open(c *cli.Context) (*Machine, error) {
 	settings, err := p.Configure(c)
 	if err != nil {
 		return nil, err
 	}
 	level := new(slog.LevelVar)
 	level.Set(settings.Logging.Level)
-	s := &Machine{Program: p, Config: settings, LogLevel: level}
-	if s.Connector, err = newConnector(p, settings, level); err != nil {
+	m := &Machine{Program: p, Config: settings, LogLevel: level}
+	if m.Connector, err = newConnector(p, settings, level); err != nil {
 		return nil, err
 	}
-	s.Log = s.Connector.Log
-	s.Engine, err = engine.Open(engine.Config{
-		StateDir: s.Connector.StateDir, RuntimeDir: s.Connector.RuntimeDir, Settings: settings, Getenv: p.Getenv, FailPoint: p.Getenv(failpoint.Env),
-		Log: s.Log, NetnsHelper: p.netnsHelper(),
+	m.Log = m.Connector.Log
+	m.Engine, err = engine.Open(engine.Config{
+		StateDir: m.Connector.StateDir, RuntimeDir: m.Connector.RuntimeDir, Settings: settings, Getenv: p.Getenv, FailPoint: p.Getenv(failpoint.Env),
+		Log: m.Log, NetnsHelper: p.netnsHelper(),
 		Progress: func(pp imagestore.Progress) {
-			if s.OnPull != nil {
-				s.OnPull(pp)
+			if m.OnPull != nil {
+				m.OnPull(pp)
 			}
 		},
 	})
-	s.Connector.Engine = s.Engine
-	return s, err
+	m.Connector.Engine = m.Engine
+	return m, err
+}
+
+// OpenEngine opens the engine alone, for a command that uses it in some cases only. Close it.
+func (p *Program) OpenEngine(c *cli.Context) (*engine.Engine, error) {
+	m, err := p.open(c)
+	if err != nil {
+		return nil, err
+	}
+	return m.Engine, nil
+}
+
+// FindTask returns the record of a task, for a command that needs nothing else.
+func (p *Program) FindTask(c *cli.Context, ref string) (lifecycle.State, error) {
+	e, err := p.OpenEngine(c)
+	if err != nil {
+		return lifecycle.State{}, err
+	}
+	defer e.Close()
+	return e.Tasks.Find(ref)
 }
 
 // newConnector returns a connector without an agent.
@@ -126,7 +162,7 @@ func newConnector(p *Program, settings *config.Settings, level slog.Leveler) (*c
 	if err != nil {
 		return nil, err
 	}
-	// An owner replaces p.stderr by its log file.
+	// RedirectStderr may replace p.Stderr later.
 	stderr := console.WriterFunc(func(b []byte) (int, error) { return p.Stderr.Write(b) })
 	log := newLog(stderr, logFormat(settings.Logging.Format, p.Stderr, p.Getenv), isJournal(p.Stderr, p.Getenv("JOURNAL_STREAM")), level)
 	return &connect.Connector{

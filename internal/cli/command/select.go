@@ -4,28 +4,33 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
 
+// IsRunning reports whether a task has not stopped.
 func IsRunning(st lifecycle.State) bool { return st.Status() != lifecycle.StatusStopped }
 
-// Grace is how long a task has to stop before it is killed, if that was given.
+// Grace is the value of --time: how long a task has to stop before it is killed.
 type Grace struct {
 	Given bool
 	limit time.Duration
 }
 
+// TimeFlag is the flag that ParseGrace reads.
 func TimeFlag() cli.Flag {
 	return &cli.StringFlag{Name: "time", Aliases: []string{"t"}, Usage: "kill a task that has not stopped after `SECONDS`; 0 kills at once", DefaultText: "the stopTimeout of each container"}
 }
 
+// ParseGrace reads --time.
 func ParseGrace(c *cli.Context) (Grace, error) {
 	text := c.String("time")
 	if text == "" {
@@ -41,8 +46,8 @@ func ParseGrace(c *cli.Context) (Grace, error) {
 	return Grace{true, d}, nil
 }
 
-// Stop stops a task, and kills it after the time that was given.
-func (g Grace) Stop(ctx context.Context, s *Machine, st lifecycle.State, by string, show *console.Progress) error {
+// Stop stops a task through its owner, and kills it when the time has passed.
+func (g Grace) Stop(ctx context.Context, owners *connect.Connector, st lifecycle.State, by string, show *console.Progress) error {
 	kill := g.Given && g.limit == 0
 	switch {
 	case !IsRunning(st):
@@ -55,65 +60,80 @@ func (g Grace) Stop(ctx context.Context, s *Machine, st lifecycle.State, by stri
 		show.AddStep(fmt.Sprintf("task %s: stopping, within %s; `podtask stop --time 0 %s` kills it", lifecycle.ShortID(st.ID), bound, st.DisplayName()))
 	}
 	if kill || !g.Given {
-		return s.Connector.StopTask(ctx, st.ID, by, kill, show.Show)
+		return owners.StopTask(ctx, st.ID, by, kill, show.Show)
 	}
 	limited, cancel := context.WithTimeout(ctx, g.limit)
 	defer cancel()
-	if err := s.Connector.StopTask(limited, st.ID, by, false, show.Show); err == nil || limited.Err() == nil || ctx.Err() != nil {
+	if err := owners.StopTask(limited, st.ID, by, false, show.Show); err == nil || limited.Err() == nil || ctx.Err() != nil {
 		return err
 	}
-	return s.Connector.StopTask(ctx, st.ID, by, true, show.Show)
+	return owners.StopTask(ctx, st.ID, by, true, show.Show)
 }
 
-// ForEach does something to the tasks named on the line, all at the same time, or
-// with --all to those that fit. It prints the id of each that went well.
-func (s *Machine) ForEach(c *cli.Context, fits func(lifecycle.State) bool, do func(lifecycle.State, *console.Progress) error) error {
+// Selection finds the tasks that a command line names or filters, and acts on them.
+type Selection struct {
+	Tasks    *record.Tasks
+	Owners   *connect.Connector
+	Out, Err io.Writer // IDs, and progress
+	Getenv   func(string) string
+}
+
+// Selection returns the selection of this host's tasks.
+func (m *Machine) Selection() Selection {
+	p := m.Program
+	return Selection{Tasks: m.Engine.Tasks, Owners: m.Connector, Out: p.Stdout, Err: p.Stderr, Getenv: p.Getenv}
+}
+
+// ForEach calls do for the selected tasks, for all at the same time, and prints the ID of each for
+// which it succeeds.
+func (s Selection) ForEach(c *cli.Context, fits func(lifecycle.State) bool, do func(lifecycle.State, *console.Progress) error) error {
 	return s.Exchange(c, fits, func(st lifecycle.State, show *console.Progress) (string, error) { return st.ID, do(st, show) })
 }
 
-// Exchange is forEach for what makes new tasks: it prints the ids that do returns.
-func (s *Machine) Exchange(c *cli.Context, fits func(lifecycle.State) bool, do func(lifecycle.State, *console.Progress) (string, error)) error {
-	states, errs := s.Named(c, fits)
-	if states == nil && errs == nil && !OfMany(c) && !c.Args().Present() {
+// Exchange is ForEach for what creates new tasks: it prints the IDs that do returns.
+func (s Selection) Exchange(c *cli.Context, fits func(lifecycle.State) bool, do func(lifecycle.State, *console.Progress) (string, error)) error {
+	states, errs := s.Select(c, fits)
+	if states == nil && errs == nil && !IsFiltered(c) && !c.Args().Present() {
 		return Usagef(CommandPath(c), "no TASK to %s", CommandPath(c))
 	}
-	return errors.Join(append(errs, s.SideBySide(states, do))...)
+	return errors.Join(append(errs, s.Concurrently(states, do))...)
 }
 
-// SideBySide does something to tasks at the same time and prints the ids that do returns.
-func (s *Machine) SideBySide(states []lifecycle.State, do func(lifecycle.State, *console.Progress) (string, error)) error {
+// Concurrently calls do for all of the tasks at the same time and prints the IDs that it returns.
+func (s Selection) Concurrently(states []lifecycle.State, do func(lifecycle.State, *console.Progress) (string, error)) error {
 	var (
 		wg   sync.WaitGroup
 		mu   sync.Mutex // guards errs and the outputs
 		errs []error
 	)
-	stderr := console.Via{To: s.Program.Stderr, Writer: console.WriterFunc(func(b []byte) (int, error) {
+	stderr := console.Via{To: s.Err, Writer: console.WriterFunc(func(b []byte) (int, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		return s.Program.Stderr.Write(b)
+		return s.Err.Write(b)
 	})}
 	for _, st := range states {
 		wg.Go(func() {
-			id, err := do(st, console.NewProgress(stderr, console.ColorsFor(s.Program.Stderr, s.Program.Getenv), time.Now(), LastSeq(st)))
+			id, err := do(st, console.NewProgress(stderr, console.ColorsFor(s.Err, s.Getenv), time.Now(), LastSeq(st)))
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
 				errs = append(errs, err)
 				return
 			}
-			fmt.Fprintln(s.Program.Stdout, id)
+			fmt.Fprintln(s.Out, id)
 		})
 	}
 	wg.Wait()
 	return errors.Join(errs...)
 }
 
-// OfMany reports whether tasks are chosen by what they are, and not by name.
-func OfMany(c *cli.Context) bool { return c.Bool("all") || len(c.StringSlice("filter")) > 0 }
+// IsFiltered reports whether --all or --filter selects the tasks, and not their names.
+func IsFiltered(c *cli.Context) bool { return c.Bool("all") || len(c.StringSlice("filter")) > 0 }
 
-// Named finds the tasks of the line, each once; with --all or --filter those that fit.
-func (s *Machine) Named(c *cli.Context, fits func(lifecycle.State) bool) (states []lifecycle.State, errs []error) {
-	if OfMany(c) {
+// Select returns the tasks that the command line names, each once, or with --all or --filter those
+// that fit.
+func (s Selection) Select(c *cli.Context, fits func(lifecycle.State) bool) (states []lifecycle.State, errs []error) {
+	if IsFiltered(c) {
 		if c.Args().Present() {
 			return nil, []error{Usagef(CommandPath(c), "--all or --filter and a TASK exclude each other")}
 		}
@@ -121,9 +141,9 @@ func (s *Machine) Named(c *cli.Context, fits func(lifecycle.State) bool) (states
 		if err != nil {
 			return nil, []error{err}
 		}
-		all, bad := s.Engine.Tasks.States()
+		all, bad := s.Tasks.States()
 		for _, st := range all {
-			if fits(st) && wanted.Match(Filterable(s.Connector.FromState(st))) {
+			if fits(st) && wanted.Match(Filterable(s.Owners.FromState(st))) {
 				states = append(states, st)
 			}
 		}
@@ -131,7 +151,7 @@ func (s *Machine) Named(c *cli.Context, fits func(lifecycle.State) bool) (states
 	}
 	seen := map[string]bool{}
 	for _, ref := range c.Args().Slice() {
-		st, err := s.Engine.Tasks.Find(ref)
+		st, err := s.Tasks.Find(ref)
 		switch {
 		case err == nil && !seen[st.ID]:
 			seen[st.ID] = true
@@ -143,7 +163,7 @@ func (s *Machine) Named(c *cli.Context, fits func(lifecycle.State) bool) (states
 	return states, errs
 }
 
-// LastSeq is the number of the last transition that is recorded.
+// LastSeq returns the number of the last recorded transition of a task.
 func LastSeq(st lifecycle.State) uint64 {
 	if n := len(st.History); n > 0 {
 		return st.History[n-1].Seq

@@ -8,21 +8,21 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// WarnShort says what a name without a registry is taken for: an image that was built here, as with
-// Podman, else one of Docker Hub, as with ECS.
-func WarnShort(p *Program, ref string) {
+// WarnShort warns of a reference without a registry, and names the image that is used: one that was
+// built here, as with Podman, else one of Docker Hub, as with ECS.
+func WarnShort(warn func(string, ...any), ref string) {
 	r, err := images.ParseRef(ref)
 	if err != nil {
 		return
 	}
 	if built, short := r.Built(); short {
-		p.Warn("image %q names no registry and is taken for %s, unless %s was built here; write the whole name to be sure", ref, r, built)
+		warn("image %q names no registry and is taken for %s, unless %s was built here; write the whole name to be sure", ref, r, built)
 	}
 }
 
-// WarnShortNames warns for each image of a task that names no registry, unless a
-// local copy will do.
-func WarnShortNames(p *Program, t taskdef.Task, o lifecycle.Options) {
+// WarnShortNames warns for each image of a task that names no registry, unless images
+// are never pulled.
+func WarnShortNames(warn func(string, ...any), t taskdef.Task, o lifecycle.Options) {
 	if o.Pull == lifecycle.PullNever {
 		return
 	}
@@ -31,7 +31,7 @@ func WarnShortNames(p *Program, t taskdef.Task, o lifecycle.Options) {
 		r, err := images.ParseRef(c.Image)
 		if err == nil && r.Short() && !slices.Contains(seen, c.Image) {
 			seen = append(seen, c.Image)
-			WarnShort(p, c.Image)
+			WarnShort(warn, c.Image)
 		}
 	}
 }

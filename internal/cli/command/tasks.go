@@ -9,18 +9,25 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/engine/create"
+	"github.com/podtask/podtask/internal/engine/logdelivery"
+	"github.com/podtask/podtask/internal/engine/observe"
+	"github.com/podtask/podtask/internal/engine/preflight"
+	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/internal/engine/tasksecrets"
 	"github.com/podtask/podtask/internal/serve/ownerapi"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
 // Launcher starts owners with the configuration of this process.
-func (s *Machine) Launcher() *connect.Launcher {
-	return &connect.Launcher{Connector: s.Connector, Getenv: s.Program.Getenv, Environ: s.Program.Environ, Executable: s.Program.Executable, Flags: s.Config.FlagArgs()}
+func (m *Machine) Launcher() *connect.Launcher {
+	p := m.Program
+	return &connect.Launcher{Connector: m.Connector, Getenv: p.Getenv, Environ: p.Environ, Executable: p.Executable, Flags: m.Config.FlagArgs()}
 }
 
-// FollowPulls shows the pulls that another process does for a task, until stop is called.
-// Those of our own are shown anyway.
+// FollowPulls shows the pulls that another process makes for a task, until stop is called.
+// Machine.OnPull reports those of this process.
 func FollowPulls(ctx context.Context, log *slog.Logger, client *api.Client, id string, view *console.PullView) (stop func()) {
 	if client == nil || view.Mode == "none" {
 		return func() {}
@@ -40,14 +47,29 @@ func FollowPulls(ctx context.Context, log *slog.Logger, client *api.Client, id s
 	}
 }
 
-// InspectTask asks the owner of the task; without an owner it reads the record, and asks
-// Podman what has become of its containers.
-func (s *Machine) InspectTask(ctx context.Context, ref string) (api.Task, error) {
-	st, err := s.Engine.Tasks.Find(ref)
+// TaskReader reads the current state of tasks, from their owners or from records and Podman.
+type TaskReader struct {
+	Tasks    *record.Tasks
+	Owners   *connect.Connector
+	Unowned  *observe.Unowned
+	Delivery *logdelivery.Deliverer
+	Warn     func(format string, args ...any)
+}
+
+// TaskReader returns a reader of this host's tasks.
+func (m *Machine) TaskReader() TaskReader {
+	e := m.Engine
+	return TaskReader{Tasks: e.Tasks, Owners: m.Connector, Unowned: e.Unowned, Delivery: e.Delivery, Warn: m.Program.Warn}
+}
+
+// Inspect asks the owner of a task. Without an owner it reads the record and asks Podman for the
+// state of the containers.
+func (r TaskReader) Inspect(ctx context.Context, ref string) (api.Task, error) {
+	st, err := r.Tasks.Find(ref)
 	if err != nil {
 		return api.Task{}, err
 	}
-	for _, socket := range []string{s.Connector.Socket(st.ID), s.Connector.AgentSocket} {
+	for _, socket := range []string{r.Owners.Socket(st.ID), r.Owners.AgentSocket} {
 		c, err := api.Dial(ctx, socket)
 		if err != nil {
 			continue
@@ -59,17 +81,17 @@ func (s *Machine) InspectTask(ctx context.Context, ref string) (api.Task, error)
 		}
 	}
 	now := time.Now()
-	return ownerapi.WithLogs(s.ObservedTasks(ctx, []lifecycle.State{st}, now)[0], s.Engine.Delivery, st, now), nil
+	return ownerapi.WithLogs(r.Observe(ctx, []lifecycle.State{st}, now)[0], r.Delivery, st, now), nil
 }
 
-// ObservedTasks returns tasks as recorded, but those without an owner as Podman says now.
-// It asks Podman once, if there is such a task.
-func (s *Machine) ObservedTasks(ctx context.Context, states []lifecycle.State, now time.Time) []api.Task {
+// Observe returns tasks as recorded. For running tasks without an owner it asks Podman, once for
+// all of them.
+func (r TaskReader) Observe(ctx context.Context, states []lifecycle.State, now time.Time) []api.Task {
 	tasks := make([]api.Task, len(states))
 	var unowned []lifecycle.State
 	var at []int
 	for i, st := range states {
-		st, tasks[i] = s.Connector.Recorded(st)
+		st, tasks[i] = r.Owners.Recorded(st)
 		if st.Sandbox.Dirty && !tasks[i].Settled && !tasks[i].Owner.Alive {
 			unowned, at = append(unowned, st), append(at, i)
 		}
@@ -77,37 +99,52 @@ func (s *Machine) ObservedTasks(ctx context.Context, states []lifecycle.State, n
 	if len(unowned) == 0 {
 		return tasks
 	}
-	seen, err := s.Engine.Unowned.Look(ctx, now, unowned)
+	seen, err := r.Unowned.Look(ctx, now, unowned)
 	if err != nil {
-		s.Program.Warn("tasks without an owner are shown as last recorded: %v", err)
+		r.Warn("tasks without an owner are shown as last recorded: %v", err)
 		return tasks
 	}
 	for k, st := range seen {
 		// Without an owner, only the record says what the task waited for.
 		why := tasks[at[k]].Why
-		tasks[at[k]] = s.Connector.FromState(st)
+		tasks[at[k]] = r.Owners.FromState(st)
 		tasks[at[k]].Observed, tasks[at[k]].Why = true, why
 	}
 	return tasks
 }
 
-// RunAgain stops a task and runs its definition again; it returns the ID of the new task.
-func RunAgain(ctx context.Context, s *Machine, st lifecycle.State, limit Grace, show *console.Progress) (string, error) {
+// Restarter runs the definitions of tasks again.
+type Restarter struct {
+	Owners    *connect.Connector
+	Launcher  *connect.Launcher
+	Creator   *create.Creator
+	Secrets   *tasksecrets.Store
+	Preflight *preflight.Checker
+}
+
+// Restarter returns a restarter of this host's tasks.
+func (m *Machine) Restarter() Restarter {
+	e := m.Engine
+	return Restarter{Owners: m.Connector, Launcher: m.Launcher(), Creator: e.Creator, Secrets: e.Secrets, Preflight: e.Preflight}
+}
+
+// Restart stops a task and runs its definition again; it returns the ID of the new task.
+func (r Restarter) Restart(ctx context.Context, st lifecycle.State, limit Grace, show *console.Progress) (string, error) {
 	if err := connect.Restartable(st); err != nil {
 		return "", err
 	}
-	if missing := s.Engine.Secrets.Missing(st); len(missing) > 0 {
+	if missing := r.Secrets.Missing(st); len(missing) > 0 {
 		return "", fmt.Errorf("task %s takes secrets from where it was started: set %v here, or run its definition again", st.DisplayName(), missing)
 	}
-	if err := s.Engine.Preflight.Check(ctx, st.Task, st.Options); err != nil {
+	if err := r.Preflight.Check(ctx, st.Task, st.Options); err != nil {
 		return "", err
 	}
-	if err := limit.Stop(ctx, s, st, "podtask restart", show); err != nil {
+	if err := limit.Stop(ctx, r.Owners, st, "podtask restart", show); err != nil {
 		return "", err
 	}
-	again, err := s.Engine.Creator.CreateOwned(ctx, st.Task, st.Name, st.Options)
+	again, err := r.Creator.CreateOwned(ctx, st.Task, st.Name, st.Options)
 	if err != nil {
 		return "", fmt.Errorf("task %s has stopped, and was not started again: %w", st.DisplayName(), err)
 	}
-	return again.ID(), s.Launcher().HandOver(ctx, again)
+	return again.ID(), r.Launcher.HandOver(ctx, again)
 }

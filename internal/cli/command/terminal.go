@@ -6,6 +6,7 @@ import (
 	"golang.org/x/term"
 )
 
+// IsTerminal reports whether a stream is a terminal.
 func IsTerminal(r any) bool {
 	f, ok := r.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))

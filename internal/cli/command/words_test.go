@@ -75,14 +75,14 @@ func FuzzSince(f *testing.F) {
 
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
-	p := &Program{Environ: func() []string { return []string{"HOME=/h", "EMPTY="} }}
-	got, err := parseEnvFile(p, strings.NewReader("# a comment\n\nA=1\n  B=two words, and=more \nHOME\nEMPTY\nUNSET\nC=\"quoted\"\r"))
+	environ := func() []string { return []string{"HOME=/h", "EMPTY="} }
+	got, err := parseEnvFile(environ, strings.NewReader("# a comment\n\nA=1\n  B=two words, and=more \nHOME\nEMPTY\nUNSET\nC=\"quoted\"\r"))
 	want := []taskdef.EnvVar{{Name: "A", Value: "1"}, {Name: "B", Value: "two words, and=more "}, {Name: "HOME", Value: "/h"}, {Name: "EMPTY"}, {Name: "C", Value: `"quoted"`}}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}
 	for _, bad := range []string{"=hunter2", "MY PASS=hunter2", "A=hunter2\x00"} {
-		_, err := parseEnvFile(p, strings.NewReader("OK=1\n"+bad))
+		_, err := parseEnvFile(environ, strings.NewReader("OK=1\n"+bad))
 		if err == nil || !strings.Contains(err.Error(), "line 2") || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: %v", bad, err)
 		}
@@ -91,9 +91,9 @@ func TestEnvironment(t *testing.T) {
 
 func FuzzEnvFile(f *testing.F) {
 	f.Add("A=1\n#x\nB\n=C\n")
-	p := &Program{Environ: func() []string { return nil }}
+	environ := func() []string { return nil }
 	f.Fuzz(func(t *testing.T, text string) {
-		vars, err := parseEnvFile(p, strings.NewReader(text))
+		vars, err := parseEnvFile(environ, strings.NewReader(text))
 		if err != nil {
 			return
 		}

@@ -151,7 +151,7 @@ func imageResolve(ctx context.Context, s *command.Machine, c *cli.Context) error
 			continue
 		}
 		if found[i].Assumed {
-			command.WarnShort(s.Program, refs[i])
+			command.WarnShort(s.Program.Warn, refs[i])
 		}
 		if len(found[i].Platforms) > 0 && found[i].PlatformDigest == "" {
 			s.Program.Warn("%s has no image for %s", found[i].Reference, want)
@@ -273,5 +273,5 @@ func printImages(s *command.Machine, c *cli.Context, list []imagestore.LocalImag
 		{Head: "PULLED", Cell: func(l image) string { return console.Ago(now, l.PulledAt) }, Order: func(a, b image) int { return b.PulledAt.Compare(a.PulledAt) }},
 		{Head: "USED", Cell: func(l image) string { return console.Ago(now, l.UsedAt) }, Order: func(a, b image) int { return b.UsedAt.Compare(a.UsedAt) }},
 	}
-	return command.Listing[image]{Items: list, Id: id, Columns: append(columns, more...)}.Print(s.Program.Stdout, c)
+	return command.Listing[image]{Items: list, ID: id, Columns: append(columns, more...)}.Print(s.Program.Stdout, c)
 }

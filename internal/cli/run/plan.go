@@ -64,11 +64,11 @@ func showPlan(p *command.Program, c *cli.Context) error {
 	if n := c.Args().Len(); n != 1 {
 		return command.Usagef("plan", "plan takes one FILE, not %d arguments", n)
 	}
-	d, err := command.DefinitionOf(p, c, c.Args().First())
+	d, err := p.Definition(c, c.Args().First())
 	if err != nil {
 		return err
 	}
-	if d.Changes.Environment, err = command.ReadEnv(p, "plan", c.StringSlice("env-file"), c.StringSlice("env")); err != nil {
+	if d.Changes.Environment, err = command.ReadEnv(p.Environ, "plan", c.StringSlice("env-file"), c.StringSlice("env")); err != nil {
 		return err
 	}
 	task, f, err := command.ParseDefinition(p, d)

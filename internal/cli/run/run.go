@@ -136,13 +136,13 @@ func parseRequest(p *command.Program, c *cli.Context, tasks config.Tasks) (reque
 	if r.replace && r.name == "" {
 		return r, command.Usagef("run", "--replace needs --name")
 	}
-	if r.Definition, err = command.DefinitionOf(p, c, c.Args().First()); err != nil {
+	if r.Definition, err = p.Definition(c, c.Args().First()); err != nil {
 		return r, err
 	}
 	if r.Changes.Adjustments, err = command.ParseAdjustments(c); err != nil {
 		return r, err
 	}
-	r.Changes.Environment, err = command.ReadEnv(p, "run", c.StringSlice("env-file"), c.StringSlice("env"))
+	r.Changes.Environment, err = command.ReadEnv(p.Environ, "run", c.StringSlice("env-file"), c.StringSlice("env"))
 	return r, err
 }
 
@@ -233,7 +233,7 @@ func prepareTask(ctx context.Context, s *command.Machine, r request) (taskdef.Ta
 	for _, w := range s.Engine.Preflight.Warnings(ctx, task) {
 		s.Program.Warn("%s", w)
 	}
-	command.WarnShortNames(s.Program, task, r.options)
+	command.WarnShortNames(s.Program.Warn, task, r.options)
 	for _, l := range command.LogsOf(task, r.Definition.Logs()) {
 		if !r.display.quiet {
 			fmt.Fprintf(s.Program.Stderr, "the output of %s goes to %s\n", l.Container, l.Destination)

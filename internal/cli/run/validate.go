@@ -65,7 +65,7 @@ Examples:
 }
 
 func validateFile(p *command.Program, c *cli.Context, name string, target taskdef.Target) (command.Finding, error) {
-	d, err := command.DefinitionOf(p, c, name)
+	d, err := p.Definition(c, name)
 	if err != nil {
 		return command.Finding{}, err
 	}

@@ -183,17 +183,17 @@ func (k serviceCall) settings() (api.ServiceSettings, error) {
 // taskSettings are what the flags change in the definition. The agent checks them.
 func taskSettings(k serviceCall) (s api.TaskSettings, err error) {
 	verb := command.CommandPath(k.c)
-	env, err := command.ReadEnv(k.Machine.Program, verb, k.c.StringSlice("env-file"), k.c.StringSlice("env"))
+	env, err := command.ReadEnv(k.Machine.Program.Environ, verb, k.c.StringSlice("env-file"), k.c.StringSlice("env"))
 	if err != nil {
 		return s, err
 	}
 	for _, v := range env {
 		s.Environment = append(s.Environment, api.EnvVar(v))
 	}
-	if s.Vars, err = command.ParseVars(k.Machine.Program, verb, k.c.StringSlice("var")); err != nil {
+	if s.Vars, err = command.ParseVars(k.Machine.Program.Environ, verb, k.c.StringSlice("var")); err != nil {
 		return s, err
 	}
-	once, err := command.MappedOnce(k.c)
+	once, err := command.ParseReferences(k.c)
 	if err != nil {
 		return s, err
 	}
@@ -201,7 +201,7 @@ func taskSettings(k serviceCall) (s api.TaskSettings, err error) {
 		s.References = append(s.References, api.Reference{Match: r.Match, Source: r.Text()})
 	}
 	if file := k.c.String("override"); file != "" {
-		doc, err := command.ReadDocument(k.Machine.Program, file)
+		doc, err := command.ReadDocument(k.Machine.Program.Stdin, file)
 		if err != nil {
 			return s, fmt.Errorf("read the override: %w", err)
 		}
@@ -212,7 +212,7 @@ func taskSettings(k serviceCall) (s api.TaskSettings, err error) {
 	if s.Without, err = command.ParseWithout(k.c); err != nil {
 		return s, err
 	}
-	w := command.AdjustWords(k.c)
+	w := command.AdjustValues(k.c)
 	s.Publish, s.Secrets, s.Network, s.Memory, s.CPUs, s.StopTimeout = w.Publish, w.Secrets, w.Network, w.Memory, w.CPUs, w.StopTimeout
 	return s, nil
 }
@@ -247,14 +247,14 @@ func (k serviceCall) named(ctx context.Context, args []string) (string, error) {
 	case len(args) < 2:
 		return given, nil
 	}
-	doc, err := command.ReadDocument(k.Machine.Program, args[1])
+	doc, err := command.ReadDocument(k.Machine.Program.Stdin, args[1])
 	if errors.Is(err, fs.ErrNotExist) {
 		return args[1], nil // the agent knows what is registered
 	}
 	if err != nil {
 		return "", fmt.Errorf("read the task definition: %w", err)
 	}
-	registered, err := command.OpenCatalog(k.Machine.Program, k.c)
+	registered, err := k.Machine.Program.OpenCatalog(k.c)
 	if err != nil {
 		return "", err
 	}
@@ -447,7 +447,7 @@ func (k serviceCall) list(ctx context.Context, _ []string) error {
 		}
 	}
 	name := func(s api.Service) string { return s.ServiceName }
-	return command.Listing[api.Service]{Items: all, Id: name, Columns: []command.Column[api.Service]{
+	return command.Listing[api.Service]{Items: all, ID: name, Columns: []command.Column[api.Service]{
 		{Head: "NAME", Cell: name},
 		{Head: "STATUS", Cell: func(s api.Service) string { return s.Status }},
 		{Head: "TASK DEFINITION", Cell: func(s api.Service) string { return s.TaskDefinition }},
@@ -467,7 +467,7 @@ func (k serviceCall) ps(ctx context.Context, names []string) error {
 		return !k.c.Bool("all") && (t.Phase == "STOPPED" || t.Phase == "REMOVING")
 	})
 	type task = api.ServiceTask
-	return command.Listing[task]{Items: tasks, Id: func(t task) string { return t.ID }, Columns: []command.Column[task]{
+	return command.Listing[task]{Items: tasks, ID: func(t task) string { return t.ID }, Columns: []command.Column[task]{
 		{Head: "ID", Cell: func(t task) string { return lifecycle.ShortID(t.ID) }},
 		{Head: "NAME", Cell: func(t task) string { return t.Name }},
 		{Head: "DEPLOYMENT", Cell: func(t task) string { return t.Deployment }},
@@ -490,7 +490,7 @@ func showHistory(k serviceCall, ctx context.Context, names []string) error {
 		}
 		return d.FinishedAt.Sub(d.CreatedAt)
 	}
-	return command.Listing[past]{Items: s.History, Id: func(d past) string { return strconv.Itoa(d.Number) }, Columns: []command.Column[past]{
+	return command.Listing[past]{Items: s.History, ID: func(d past) string { return strconv.Itoa(d.Number) }, Columns: []command.Column[past]{
 		{Head: "NUMBER", Cell: func(d past) string { return strconv.Itoa(d.Number) }, Order: func(a, b past) int { return a.Number - b.Number }},
 		{Head: "DEPLOYMENT", Cell: func(d past) string { return d.Deployment }},
 		{Head: "TASK DEFINITION", Cell: func(d past) string { return d.TaskDefinition }},

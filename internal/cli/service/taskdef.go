@@ -82,7 +82,7 @@ func withCatalog(p *command.Program, action func(*command.Program, *cli.Context,
 		if name := c.Command.Name; name != "ls" && !c.Args().Present() {
 			return command.Usagef(command.CommandPath(c), "nothing to %s", name)
 		}
-		registered, err := command.OpenCatalog(p, c)
+		registered, err := p.OpenCatalog(c)
 		if err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func taskdefRegister(p *command.Program, c *cli.Context, registered *catalog.Cat
 		return err
 	}
 	for _, file := range files {
-		doc, err := command.ReadDocument(p, file)
+		doc, err := command.ReadDocument(p.Stdin, file)
 		if err != nil {
 			return fmt.Errorf("read the task definition: %w", err)
 		}
@@ -193,7 +193,7 @@ func taskdefList(p *command.Program, c *cli.Context, registered *catalog.Catalog
 			shown = append(shown, revisionRow{r, time.Now()})
 		}
 	}
-	return command.Listing[revisionRow]{Items: shown, Id: revisionRow.Name, Columns: []command.Column[revisionRow]{
+	return command.Listing[revisionRow]{Items: shown, ID: revisionRow.Name, Columns: []command.Column[revisionRow]{
 		{Head: "TASK DEFINITION", Key: "name", Cell: revisionRow.Name, Order: func(a, b revisionRow) int {
 			return cmp.Or(strings.Compare(a.Family, b.Family), cmp.Compare(a.Revision, b.Revision))
 		}},

@@ -102,7 +102,7 @@ func printEvent(s *command.Machine, e eventLine, format string) error {
 	case console.FormatJSON:
 		return json.NewEncoder(s.Program.Stdout).Encode(e)
 	default:
-		return command.Formatted(s.Program.Stdout, "events", format, []eventLine{e})
+		return command.PrintTemplate(s.Program.Stdout, "events", format, []eventLine{e})
 	}
 }
 

@@ -86,7 +86,7 @@ func taskListing(rows []row, full bool) command.Listing[row] {
 		image = func(whole string) string { return whole }
 	}
 	newest := func(a, b row) int { return b.CreatedAt.Compare(a.CreatedAt) }
-	return command.Listing[row]{Items: rows, Id: func(r row) string { return r.ID }, Columns: []command.Column[row]{
+	return command.Listing[row]{Items: rows, ID: func(r row) string { return r.ID }, Columns: []command.Column[row]{
 		{Head: "ID", Cell: func(r row) string { return r.ID }},
 		{Head: "NAME", Cell: func(r row) string { return r.Name }},
 		{Head: "STATUS", Cell: row.statusText},

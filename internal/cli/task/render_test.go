@@ -183,12 +183,12 @@ func TestAgo(t *testing.T) {
 func TestTemplates(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	err := command.Formatted(&out, "ps", `{{.ID}}\t{{.Containers}} {{json .ExitCode}} {{print .ExitCode}}`, []row{newRow(shopTask(), "", false, noon)})
+	err := command.PrintTemplate(&out, "ps", `{{.ID}}\t{{.Containers}} {{json .ExitCode}} {{print .ExitCode}}`, []row{newRow(shopTask(), "", false, noon)})
 	if want := "0123456789ab\t0/2 3 3\n"; err != nil || out.String() != want {
 		t.Errorf("%q, %v; want %q", out.String(), err, want)
 	}
 	for _, bad := range []string{"{{", "{{.Nonsense}}"} {
-		if err := command.Formatted(&out, "ps", bad, []row{{}}); err == nil || !strings.Contains(err.Error(), "--format") {
+		if err := command.PrintTemplate(&out, "ps", bad, []row{{}}); err == nil || !strings.Contains(err.Error(), "--format") {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

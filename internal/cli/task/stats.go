@@ -240,7 +240,7 @@ func printStats(s *command.Machine, format string, lines []taskStats, stream, li
 	case format == console.FormatYAML:
 		return console.WriteYAML(s.Program.Stdout, lines)
 	case format != "" && format != console.FormatTable && format != console.FormatWide:
-		return command.Formatted(s.Program.Stdout, "stats", format, lines)
+		return command.PrintTemplate(s.Program.Stdout, "stats", format, lines)
 	}
 	var b strings.Builder
 	if stream && live {

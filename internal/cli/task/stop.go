@@ -37,7 +37,7 @@ func stop(ctx context.Context, s *command.Machine, c *cli.Context) error {
 		return err
 	}
 	return s.ForEach(c, command.IsRunning, func(st lifecycle.State, show *console.Progress) error {
-		return limit.Stop(ctx, s, st, "podtask stop", show)
+		return limit.Stop(ctx, s.Connector, st, "podtask stop", show)
 	})
 }
 
@@ -50,7 +50,7 @@ func KillCommand(p *command.Program) *cli.Command {
 		Flags:       command.ManyTasksFlags("kill", "kill all tasks"),
 		Action: p.WithMachine(func(ctx context.Context, s *command.Machine, c *cli.Context) error {
 			return s.ForEach(c, command.IsRunning, func(st lifecycle.State, show *console.Progress) error {
-				return command.Grace{Given: true}.Stop(ctx, s, st, "podtask kill", show)
+				return command.Grace{Given: true}.Stop(ctx, s.Connector, st, "podtask kill", show)
 			})
 		}),
 	}

@@ -144,7 +144,7 @@ func (h *topHost) Follow(ctx context.Context, id string, fn func(top.Line) error
 // Stop implements top.Actions.
 func (h *topHost) Stop(ctx context.Context, id string) error {
 	return h.withTask(id, func(st lifecycle.State, show *console.Progress) error {
-		return command.Grace{}.Stop(ctx, h.Machine, st, "podtask top", show)
+		return command.Grace{}.Stop(ctx, h.Connector, st, "podtask top", show)
 	})
 }
 

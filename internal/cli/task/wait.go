@@ -38,7 +38,7 @@ func wait(ctx context.Context, s *command.Machine, c *cli.Context) error {
 	refs := c.Args().Slice()
 	var errs []error
 	switch {
-	case command.OfMany(c):
+	case command.IsFiltered(c):
 		var states []lifecycle.State
 		if states, errs = s.Named(c, func(lifecycle.State) bool { return true }); len(errs) > 0 {
 			return errors.Join(errs...)

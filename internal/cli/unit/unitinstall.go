@@ -43,7 +43,7 @@ func installUnits(p *command.Program, c *cli.Context, files []string) error {
 	for _, s := range sources {
 		bad = sayProblems(p, u.of(s)) || bad
 		if path := s.Definition(); path != "" {
-			_, f, err := command.ParseDefinition(p, command.Definition{Document: path, Catalog: func() (*catalog.Catalog, error) { return command.OpenCatalog(p, c) }})
+			_, f, err := command.ParseDefinition(p, command.Definition{Document: path, Catalog: func() (*catalog.Catalog, error) { return p.OpenCatalog(c) }})
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.File.Path, err)
 			}
