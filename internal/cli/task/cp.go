@@ -4,16 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"strings"
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/engine/observe"
+	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/engine/taskspec"
 	"github.com/urfave/cli/v2"
 )
 
+// CpCommand is `podtask cp`.
 func CpCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "cp",
@@ -27,11 +30,31 @@ Examples:
   podtask cp web:/etc/nginx/nginx.conf .
   podtask cp dump.sql shop/db:/tmp/
   podtask cp web:/var/log/nginx - | tar -t`,
-		Action: p.WithMachine(copyFiles),
+		Action: command.WithMachine(p, newCopy),
 	}
 }
 
-func copyFiles(ctx context.Context, s *command.Machine, c *cli.Context) error {
+// copyOptions is what `podtask cp` uses.
+type copyOptions struct {
+	in     io.Reader
+	out    io.Writer
+	errOut io.Writer
+	getenv func(string) string
+	tasks  *record.Tasks
+}
+
+func newCopy(m *command.Machine) copyOptions {
+	return copyOptions{
+		in:     m.Program.Stdin,
+		out:    m.Program.Stdout,
+		errOut: m.Program.Stderr,
+		getenv: m.Program.Getenv,
+		tasks:  m.Engine.Tasks,
+	}
+}
+
+// Run implements command.Runner.
+func (o copyOptions) Run(ctx context.Context, c *cli.Context) error {
 	if n := c.Args().Len(); n != 2 {
 		return command.Usagef("cp", "cp takes a SOURCE and a DESTINATION, not %d arguments", n)
 	}
@@ -42,7 +65,7 @@ func copyFiles(ctx context.Context, s *command.Machine, c *cli.Context) error {
 		if !ok || strings.HasPrefix(ref, ".") || strings.HasPrefix(ref, "/") {
 			continue
 		}
-		id, err := containerOf(s, ref)
+		id, err := o.containerOf(ref)
 		if err != nil {
 			return err
 		}
@@ -52,16 +75,16 @@ func copyFiles(ctx context.Context, s *command.Machine, c *cli.Context) error {
 	if inside != 1 {
 		return command.Usagef("cp", "one of SOURCE and DESTINATION is TASK:PATH or TASK/CONTAINER:PATH; a path here with a colon begins with ./")
 	}
-	return runPodman(ctx, s, append([]string{"cp", "--"}, words...)...)
+	return o.runPodman(ctx, append([]string{"cp", "--"}, words...)...)
 }
 
 // containerOf is the name in Podman of the container that TASK or TASK/CONTAINER names.
-func containerOf(s *command.Machine, ref string) (string, error) {
+func (o copyOptions) containerOf(ref string) (string, error) {
 	task, container := ref, ""
-	st, err := s.Engine.Tasks.Find(task)
+	st, err := o.tasks.Find(task)
 	if i := strings.LastIndex(ref, "/"); i >= 0 && connect.IsGone(err) {
 		task, container = ref[:i], ref[i+1:]
-		st, err = s.Engine.Tasks.Find(task)
+		st, err = o.tasks.Find(task)
 	}
 	if err != nil {
 		return "", err
@@ -74,12 +97,12 @@ func containerOf(s *command.Machine, ref string) (string, error) {
 }
 
 // runPodman runs Podman's own program on the same Podman as podtask.
-func runPodman(ctx context.Context, s *command.Machine, args ...string) error {
-	if url := s.Program.Getenv("CONTAINER_HOST"); url != "" {
+func (o copyOptions) runPodman(ctx context.Context, args ...string) error {
+	if url := o.getenv("CONTAINER_HOST"); url != "" {
 		args = append([]string{"--url", url}, args...)
 	}
 	cmd := exec.CommandContext(ctx, "podman", args...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = s.Program.Stdin, s.Program.Stdout, s.Program.Stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = o.in, o.out, o.errOut
 	err := cmd.Run()
 	var ended *exec.ExitError
 	switch {

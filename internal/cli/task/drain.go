@@ -8,11 +8,14 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/engine/ledger"
+	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
 
+// DrainCommand is `podtask drain`.
 func DrainCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:  "drain",
@@ -29,21 +32,41 @@ Examples:
 			&cli.BoolFlag{Name: "undo", Usage: "accept new tasks again"},
 			&cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Usage: "stop protected tasks too"},
 		},
-		Action: p.WithMachine(drain),
+		Action: command.WithMachine(p, newDrain),
 	}
 }
 
-func drain(ctx context.Context, s *command.Machine, c *cli.Context) error {
+// drainOptions is what `podtask drain` uses.
+type drainOptions struct {
+	warn      func(format string, args ...any)
+	selection command.Selection
+	owners    *connect.Connector
+	tasks     *record.Tasks
+	ledger    *ledger.Ledger
+}
+
+func newDrain(m *command.Machine) drainOptions {
+	return drainOptions{
+		warn:      m.Program.Warn,
+		selection: m.Selection(),
+		owners:    m.Connector,
+		tasks:     m.Engine.Tasks,
+		ledger:    m.Engine.Ledger,
+	}
+}
+
+// Run implements command.Runner.
+func (o drainOptions) Run(ctx context.Context, c *cli.Context) error {
 	if err := command.NoArguments(c); err != nil {
 		return err
 	}
 	if c.Bool("undo") {
-		return s.Engine.Ledger.SetDraining(ctx, false)
+		return o.ledger.SetDraining(ctx, false)
 	}
-	if err := s.Engine.Ledger.SetDraining(ctx, true); err != nil {
+	if err := o.ledger.SetDraining(ctx, true); err != nil {
 		return err
 	}
-	states, errs := s.Engine.Tasks.States()
+	states, errs := o.tasks.States()
 	var queued, running []lifecycle.State
 	for _, st := range states {
 		switch {
@@ -54,30 +77,30 @@ func drain(ctx context.Context, s *command.Machine, c *cli.Context) error {
 			running = append(running, st)
 		}
 	}
-	// Those who wait go first, so that none is let in by another's end.
+	// Queued tasks first, so that none is admitted when a running one ends.
 	for _, group := range [][]lifecycle.State{queued, running} {
-		errs = append(errs, s.SideBySide(group, func(st lifecycle.State, show *console.Progress) (string, error) {
+		errs = append(errs, o.selection.Concurrently(group, func(st lifecycle.State, show *console.Progress) (string, error) {
 			if !c.Bool("force") {
-				if err := awaitUnprotected(ctx, s, st); err != nil {
+				if err := o.awaitUnprotected(ctx, st); err != nil {
 					return st.ID, err
 				}
 			}
-			return st.ID, s.Connector.StopTask(ctx, st.ID, "podtask drain", false, show.Show)
+			return st.ID, o.owners.StopTask(ctx, st.ID, "podtask drain", false, show.Show)
 		}))
 	}
 	return errors.Join(errs...)
 }
 
-// awaitUnprotected returns when a task is not protected, or is removed.
-func awaitUnprotected(ctx context.Context, s *command.Machine, st lifecycle.State) error {
+// awaitUnprotected waits until a task is no longer protected, or is removed.
+func (o drainOptions) awaitUnprotected(ctx context.Context, st lifecycle.State) error {
 	if st.ProtectedUntil.IsZero() {
 		return nil
 	}
-	var told time.Time
-	err := s.Connector.Ask(ctx, st.ID, nil, func(t api.Task) (bool, error) {
-		if until := t.ProtectedUntil; !until.Equal(told) && !until.IsZero() {
-			told = until
-			s.Program.Warn("%s is protected until %s and is stopped then; --force stops it now", st.DisplayName(), until.Local().Format(time.DateTime))
+	var warned time.Time
+	err := o.owners.Ask(ctx, st.ID, nil, func(t api.Task) (bool, error) {
+		if until := t.ProtectedUntil; !until.Equal(warned) && !until.IsZero() {
+			warned = until
+			o.warn("%s is protected until %s and is stopped then; --force stops it now", st.DisplayName(), until.Local().Format(time.DateTime))
 		}
 		return t.ProtectedUntil.IsZero(), nil
 	})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
+// EventsCommand is `podtask events`.
 func EventsCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:  "events",
@@ -37,14 +39,30 @@ Examples:
 			command.FormatFlag("json (JSON Lines), yaml (a document for each) or a Go template"),
 			command.FilterFlag("task, name, family, container, status"),
 		},
-		Action: p.WithMachine(events),
+		Action: command.WithMachine(p, newEvents),
 	}
 }
 
 // eventLine is an event on the wire. Templates see its fields.
 type eventLine = api.Event
 
-func events(ctx context.Context, s *command.Machine, c *cli.Context) error {
+// eventsOptions is what `podtask events` uses.
+type eventsOptions struct {
+	out    io.Writer
+	warn   func(format string, args ...any)
+	events *record.Events
+}
+
+func newEvents(m *command.Machine) eventsOptions {
+	return eventsOptions{
+		out:    m.Program.Stdout,
+		warn:   m.Program.Warn,
+		events: m.Engine.Events,
+	}
+}
+
+// Run implements command.Runner.
+func (o eventsOptions) Run(ctx context.Context, c *cli.Context) error {
 	if err := command.NoArguments(c); err != nil {
 		return err
 	}
@@ -53,7 +71,7 @@ func events(ctx context.Context, s *command.Machine, c *cli.Context) error {
 		return err
 	}
 	stream := c.Bool("stream")
-	after, from, err := eventsFrom(ctx, s, c.String("since"), stream)
+	after, from, err := o.start(ctx, c.String("since"), stream)
 	if err != nil {
 		return err
 	}
@@ -62,26 +80,26 @@ func events(ctx context.Context, s *command.Machine, c *cli.Context) error {
 	}
 	format := c.String("format")
 	numbered := c.IsSet("since") && from.IsZero()
-	return s.Engine.Events.Read(ctx, after, stream, func(e record.Event) error {
+	return o.events.Read(ctx, after, stream, func(e record.Event) error {
 		if numbered && e.Seq > after+1 {
-			s.Program.Warn("events %d to %d are not in the log any more", after+1, e.Seq-1)
+			o.warn("events %d to %d are not in the log any more", after+1, e.Seq-1)
 		}
 		after = e.Seq
 		has := map[string]string{"task": e.Task, "name": e.Name, "family": e.Family, "container": e.Container, "status": e.Status}
 		if e.At.Before(from) || !wanted.Match(has) {
 			return nil
 		}
-		return printEvent(s, ownerapi.NewEvent(e), format)
+		return o.print(ownerapi.NewEvent(e), format)
 	})
 }
 
 // eventsFrom turns --since into the number or the time to begin with.
-func eventsFrom(ctx context.Context, s *command.Machine, since string, stream bool) (after uint64, from time.Time, err error) {
+func (o eventsOptions) start(ctx context.Context, since string, stream bool) (after uint64, from time.Time, err error) {
 	if since == "" {
 		if !stream {
 			return 0, time.Time{}, nil
 		}
-		return s.Engine.Events.Last(ctx), time.Time{}, nil
+		return o.events.Last(ctx), time.Time{}, nil
 	}
 	if after, err = strconv.ParseUint(since, 10, 64); err == nil {
 		return after, time.Time{}, nil
@@ -92,21 +110,21 @@ func eventsFrom(ctx context.Context, s *command.Machine, since string, stream bo
 	return 0, from, nil
 }
 
-func printEvent(s *command.Machine, e eventLine, format string) error {
+func (o eventsOptions) print(e eventLine, format string) error {
 	switch format {
 	case "", console.FormatTable, console.FormatWide:
-		return printEventText(s, e)
+		return o.printText(e)
 	case console.FormatYAML:
-		fmt.Fprintln(s.Program.Stdout, "---")
-		return console.WriteYAML(s.Program.Stdout, e)
+		fmt.Fprintln(o.out, "---")
+		return console.WriteYAML(o.out, e)
 	case console.FormatJSON:
-		return json.NewEncoder(s.Program.Stdout).Encode(e)
+		return json.NewEncoder(o.out).Encode(e)
 	default:
-		return command.PrintTemplate(s.Program.Stdout, "events", format, []eventLine{e})
+		return command.PrintTemplate(o.out, "events", format, []eventLine{e})
 	}
 }
 
-func printEventText(s *command.Machine, e eventLine) error {
+func (o eventsOptions) printText(e eventLine) error {
 	words := []string{e.At.Format(time.RFC3339Nano), lifecycle.ShortID(e.Task), cmp.Or(e.Name, e.Family), console.Label(e.Container), e.Status}
 	if e.Digest != "" {
 		words = append(words, console.ShortDigest(e.Digest))
@@ -117,6 +135,6 @@ func printEventText(s *command.Machine, e eventLine) error {
 	if e.Reason != "" {
 		words = append(words, strconv.Quote(term.Line(e.Reason)))
 	}
-	_, err := fmt.Fprintln(s.Program.Stdout, strings.Join(words, " "))
+	_, err := fmt.Fprintln(o.out, strings.Join(words, " "))
 	return err
 }

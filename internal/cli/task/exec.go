@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	mobyterm "github.com/moby/term"
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/engine/observe"
+	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/host/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
@@ -27,6 +29,7 @@ const (
 	exitNotFound      = 127
 )
 
+// ExecCommand is `podtask exec`.
 func ExecCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "exec",
@@ -52,16 +55,38 @@ Examples:
 			&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "run it as `USER[:GROUP]` of the container"},
 			&cli.StringFlag{Name: "detach-keys", Value: "ctrl-p,ctrl-q", Usage: "with -it, the `KEYS` that leave it running and end podtask; empty for none"},
 		},
-		Action: p.WithMachine(execute),
+		Action: command.WithMachine(p, newExec),
 	}
 }
 
-func execute(ctx context.Context, s *command.Machine, c *cli.Context) error {
+// execOptions is what `podtask exec` uses.
+type execOptions struct {
+	in          io.Reader
+	out, errOut io.Writer
+	getenv      func(string) string
+	environ     func() []string
+	executable  func() (string, error)
+	notify      func(chan<- os.Signal, ...os.Signal)
+	tasks       *record.Tasks
+	exec        *observe.Exec
+	log         *slog.Logger
+}
+
+func newExec(m *command.Machine) execOptions {
+	p := m.Program
+	return execOptions{
+		in: p.Stdin, out: p.Stdout, errOut: p.Stderr, getenv: p.Getenv, environ: p.Environ, executable: p.Executable, notify: p.Notify,
+		tasks: m.Engine.Tasks, exec: m.Engine.Exec, log: m.Log,
+	}
+}
+
+// Run implements command.Runner.
+func (o execOptions) Run(ctx context.Context, c *cli.Context) error {
 	words := c.Args().Slice()
 	if len(words) == 0 {
 		return command.Usagef("exec", "no TASK to run a command in")
 	}
-	st, err := s.Engine.Tasks.Find(words[0])
+	st, err := o.tasks.Find(words[0])
 	if err != nil {
 		return err
 	}
@@ -73,18 +98,18 @@ func execute(ctx context.Context, s *command.Machine, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	x := &execution{Machine: s, input: c.Bool("interactive"), terminal: c.Bool("tty")}
+	x := &execution{execOptions: o, input: c.Bool("interactive"), terminal: c.Bool("tty")}
 	if x.keys, err = mobyterm.ToBytes(c.String("detach-keys")); err != nil && c.String("detach-keys") != "" {
 		return command.Usagef("exec", "--detach-keys %q: %v; keys are letters or ctrl- with one, separated by commas", c.String("detach-keys"), err)
 	}
-	if x.terminal && x.input && !command.IsTerminal(s.Program.Stdin) {
+	if x.terminal && x.input && !command.IsTerminal(o.in) {
 		return command.Usagef("exec", "-t needs a terminal, and the input is none: use -i without -t")
 	}
 	spec := libpod.ExecSpec{
-		Command: argv, Env: execEnv(s.Program, c.StringSlice("env")),
+		Command: argv, Env: o.env(c.StringSlice("env")),
 		Dir: c.String("workdir"), User: c.String("user"), Stdin: x.input, Terminal: x.terminal,
 	}
-	if x.Session, err = s.Engine.Exec.New(ctx, st, index, spec); err != nil {
+	if x.Session, err = o.exec.New(ctx, st, index, spec); err != nil {
 		return execError(st, index, spec, err)
 	}
 	defer x.guard()()
@@ -113,20 +138,20 @@ func execWords(st lifecycle.State, words []string) (container string, argv []str
 	return container, argv, nil
 }
 
-// execEnv gives variables without a value the value from the environment of podtask, and
-// leaves out those that are not set there.
-func execEnv(p *command.Program, words []string) (env []string) {
+// env returns the variables of --env. Those without a value take it from the environment of podtask,
+// or are left out if they are not set there.
+func (o execOptions) env(words []string) (env []string) {
 	for _, w := range words {
 		if strings.Contains(w, "=") {
 			env = append(env, w)
-		} else if v := p.Getenv(w); v != "" {
+		} else if v := o.getenv(w); v != "" {
 			env = append(env, w+"="+v)
 		}
 	}
 	return env
 }
 
-// execError makes an exit code of a command that cannot be run.
+// execError gives the errors of a command that cannot be run their message and exit code.
 func execError(st lifecycle.State, index int, spec libpod.ExecSpec, err error) error {
 	where := fmt.Sprintf("container %s of task %s", st.Task.Containers[index].Name, st.DisplayName())
 	switch {
@@ -140,13 +165,12 @@ func execError(st lifecycle.State, index int, spec libpod.ExecSpec, err error) e
 	return err
 }
 
-// execution is a command at work in a container.
+// execution is a command that runs in a container.
 type execution struct {
-	*command.Machine
+	execOptions
 	*observe.Session
 	input, terminal bool
-	keys            []byte
-	detached        bool
+	keys            []byte // to detach
 }
 
 // run runs the command and returns its exit code; 0 when the user detached from it.
@@ -173,10 +197,10 @@ func (x *execution) run(ctx context.Context) (code int, err error) {
 			}
 		}()
 	}
-	err = stream.CopyOutput(x.Program.Stdout, x.Program.Stderr)
+	err = stream.CopyOutput(x.out, x.errOut)
 	select {
 	case why := <-fed:
-		if x.detached = errors.Is(why, detach.ErrDetach); x.detached {
+		if errors.Is(why, detach.ErrDetach) {
 			return 0, nil
 		}
 	default:
@@ -187,21 +211,21 @@ func (x *execution) run(ctx context.Context) (code int, err error) {
 	return x.Wait(ctx)
 }
 
-// feed gives the command the input, until its end or the keys to detach. What the
-// command does not want to read is no error.
+// feed copies the input to the command, until its end or the keys to detach. It is not an error if
+// the command does not read all of it.
 func (x *execution) feed(stream *libpod.ExecStream) error {
 	if x.terminal && len(x.keys) > 0 {
-		if _, err := detach.Copy(stream, byByte{bufio.NewReader(x.Program.Stdin)}, x.keys); errors.Is(err, detach.ErrDetach) {
+		if _, err := detach.Copy(stream, byByte{bufio.NewReader(x.in)}, x.keys); errors.Is(err, detach.ErrDetach) {
 			return err
 		}
-	} else if _, err := io.Copy(stream, x.Program.Stdin); err != nil {
-		x.Log.Debug("give the command its input", "error", err)
+	} else if _, err := io.Copy(stream, x.in); err != nil {
+		x.log.Debug("give the command its input", "error", err)
 	}
 	return stream.CloseWrite()
 }
 
-// byByte reads one byte at a time: detach.Copy knows its keys only where each comes by
-// itself, and a busy machine hands over several at once.
+// byByte reads one byte at a time: detach.Copy recognizes a key only if a read returns nothing else,
+// and on a busy machine a read may return several.
 type byByte struct{ *bufio.Reader }
 
 func (b byByte) Read(p []byte) (int, error) {
@@ -216,9 +240,10 @@ func (b byByte) Read(p []byte) (int, error) {
 	return 1, nil
 }
 
-// raw lets all keys through to the command, Ctrl-C too, until restore is called.
+// raw puts the terminal into raw mode, in which Ctrl-C goes to the command too, until restore is
+// called.
 func (x *execution) raw() (restore func(), err error) {
-	f, ok := x.Program.Stdin.(*os.File)
+	f, ok := x.in.(*os.File)
 	if !x.terminal || !x.input || !ok {
 		return func() {}, nil
 	}
@@ -229,9 +254,9 @@ func (x *execution) raw() (restore func(), err error) {
 	return func() { _ = term.Restore(int(f.Fd()), before) }, nil
 }
 
-// size is that of our terminal; zero without one.
+// size returns the size of the terminal of podtask; zero without one.
 func (x *execution) size() libpod.Size {
-	for _, end := range []any{x.Program.Stdout, x.Program.Stdin} {
+	for _, end := range []any{x.out, x.in} {
 		if f, ok := end.(*os.File); ok && x.terminal {
 			if columns, rows, err := term.GetSize(int(f.Fd())); err == nil {
 				return libpod.Size{Rows: uint16(rows), Columns: uint16(columns)}
@@ -241,19 +266,18 @@ func (x *execution) size() libpod.Size {
 	return libpod.Size{}
 }
 
-// passSignals hands signals on to the command, and the terminal's size when it has
-// changed, until stop is called.
+// passSignals passes signals to the command, and changes of the terminal's size, until stop is called.
 func (x *execution) passSignals(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals, ended := make(chan os.Signal, 16), make(chan struct{})
-	x.Program.Notify(signals, syscall.SIGWINCH, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
+	x.notify(signals, syscall.SIGWINCH, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
 	go func() {
 		defer close(ended)
 		for {
 			select {
 			case sig := <-signals:
 				if err := x.pass(ctx, sig.(syscall.Signal)); err != nil {
-					x.Log.Debug("pass a signal on", "signal", sig, "error", err)
+					x.log.Debug("pass a signal on", "signal", sig, "error", err)
 				}
 			case <-ctx.Done():
 				return

@@ -13,11 +13,11 @@ import (
 
 const execGuard = "exec-guard"
 
-// released is what a guard reads when the command may be left alone.
+// released is what the helper reads if it must not end the command.
 const released = "released\n"
 
-// ExecGuardCommand is the helper that outlives a `podtask exec` that is killed, and
-// ends its command: Podman lets it run on.
+// ExecGuardCommand is the helper that ends the command of a `podtask exec` that is killed; Podman
+// would let it run.
 func ExecGuardCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      execGuard,
@@ -29,12 +29,12 @@ func ExecGuardCommand(p *command.Program) *cli.Command {
 			if string(word) == released || err != nil {
 				return err
 			}
-			s, err := p.Open(c)
+			e, err := p.OpenEngine(c)
 			if err != nil {
 				return err
 			}
-			defer s.Engine.Close()
-			x, err := s.Engine.Exec.Session(c.Context, c.Args().First())
+			defer e.Close()
+			x, err := e.Exec.Session(c.Context, c.Args().First())
 			if err != nil {
 				return err
 			}
@@ -48,21 +48,21 @@ func ExecGuardCommand(p *command.Program) *cli.Command {
 func (x *execution) guard() (release func()) {
 	read, write, err := os.Pipe()
 	if err != nil {
-		x.Log.Debug("no guard for the command", "error", err)
+		x.log.Debug("no guard for the command", "error", err)
 		return func() {}
 	}
 	defer read.Close()
-	self, err := x.Program.Executable()
+	self, err := x.executable()
 	if err == nil {
 		cmd := exec.Command(self, execGuard, x.ID)
-		cmd.Stdin, cmd.Env = read, x.Program.Environ()
+		cmd.Stdin, cmd.Env = read, x.environ()
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		if err = cmd.Start(); err == nil {
 			go func() { _ = cmd.Wait() }()
 		}
 	}
 	if err != nil {
-		x.Log.Debug("no guard for the command", "error", err)
+		x.log.Debug("no guard for the command", "error", err)
 	}
 	return func() {
 		_, _ = io.WriteString(write, released)

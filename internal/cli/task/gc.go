@@ -4,15 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/define"
+	"github.com/podtask/podtask/internal/define/catalog"
 	"github.com/podtask/podtask/internal/engine/cleanup"
+	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
 
+// GCCommand is `podtask gc`.
 func GCCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:  "gc",
@@ -34,36 +38,56 @@ Examples:
 			&cli.BoolFlag{Name: "corrupt", Usage: "remove corrupt records too, and what belongs to their tasks"},
 			command.FormatFlag(command.ItemFormats),
 		},
-		Action: p.WithMachine(gc),
+		Action: command.WithMachine(p, newGC),
 	}
 }
 
-func gc(ctx context.Context, s *command.Machine, c *cli.Context) error {
+// gcOptions is what `podtask gc` uses.
+type gcOptions struct {
+	out      io.Writer
+	stateDir string
+	tasks    *record.Tasks
+	orphans  *cleanup.Orphans
+	keeper   func(*catalog.Catalog) serve.Keeper // removes Secrets of manifests
+}
+
+func newGC(m *command.Machine) gcOptions {
+	return gcOptions{
+		out:      m.Program.Stdout,
+		stateDir: m.Connector.StateDir,
+		tasks:    m.Engine.Tasks,
+		orphans:  m.Engine.Orphans,
+		keeper:   func(r *catalog.Catalog) serve.Keeper { return serve.Keeper{Catalog: r, Engine: m.Engine} },
+	}
+}
+
+// Run implements command.Runner.
+func (o gcOptions) Run(ctx context.Context, c *cli.Context) error {
 	if err := command.NoArguments(c); err != nil {
 		return err
 	}
 	if err := command.CheckFormat(c); err != nil {
 		return err
 	}
-	_, _ = s.Engine.Tasks.States() // moves corrupt records aside
-	removed, swept := s.Engine.Orphans.Sweep(ctx)
-	corrupt, err := s.Engine.Orphans.Corrupt()
+	_, _ = o.tasks.States() // moves corrupt records aside
+	removed, swept := o.orphans.Sweep(ctx)
+	corrupt, err := o.orphans.Corrupt()
 	if c.Bool("corrupt") && err == nil {
-		corrupt, err = s.Engine.Orphans.RemoveCorrupt(ctx)
+		corrupt, err = o.orphans.RemoveCorrupt(ctx)
 	}
-	registered, catalogErr := define.OpenCatalog(s.Connector.StateDir, "podtask gc")
+	registered, catalogErr := define.OpenCatalog(o.stateDir, "podtask gc")
 	if catalogErr == nil {
-		catalogErr = serve.Keeper{Catalog: registered, Engine: s.Engine}.Release(ctx)
+		catalogErr = o.keeper(registered).Release(ctx)
 	}
 	swept = errors.Join(swept, catalogErr)
 	removed, swept = append(append([]cleanup.Orphan{}, removed...), corrupt...), errors.Join(swept, err)
-	err = command.PrintItems(s.Program.Stdout, c, removed, func(bool) error {
-		for _, o := range removed {
-			if o.Kept {
-				fmt.Fprintf(s.Program.Stdout, "task %s has a %s: its containers may still run; `podtask gc --corrupt` removes them and the record\n", lifecycle.ShortID(o.Task), o.Kind)
+	err = command.PrintItems(o.out, c, removed, func(bool) error {
+		for _, orphan := range removed {
+			if orphan.Kept {
+				fmt.Fprintf(o.out, "task %s has a %s: its containers may still run; `podtask gc --corrupt` removes them and the record\n", lifecycle.ShortID(orphan.Task), orphan.Kind)
 				continue
 			}
-			fmt.Fprintf(s.Program.Stdout, "removed %s %s of task %s\n", o.Kind, o.Name, lifecycle.ShortID(o.Task))
+			fmt.Fprintf(o.out, "removed %s %s of task %s\n", orphan.Kind, orphan.Name, lifecycle.ShortID(orphan.Task))
 		}
 		return nil
 	})

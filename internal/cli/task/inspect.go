@@ -4,15 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/serve/ownerapi"
 	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
 
+// InspectCommand is `podtask inspect`.
 func InspectCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "inspect",
@@ -28,16 +32,38 @@ Examples:
   podtask inspect --format podstatus web | jq '.[0].status.phase'
   podtask inspect web | jq '.[0].containers[].imageDigest'`,
 		Flags:  []cli.Flag{command.FormatFlag("json, yaml, a Go template, or podstatus: the tasks as Kubernetes Pods with their status"), command.IgnoreFlag()},
-		Action: p.WithMachine(inspect),
+		Action: command.WithMachine(p, newInspect),
 	}
 }
 
-func inspect(ctx context.Context, s *command.Machine, c *cli.Context) error {
+// inspectOptions is what `podtask inspect` uses.
+type inspectOptions struct {
+	out         io.Writer
+	reader      command.TaskReader
+	owners      *connect.Connector
+	tasks       *record.Tasks
+	recordedPod func(context.Context, lifecycle.State) (json.RawMessage, error)
+}
+
+func newInspect(m *command.Machine) inspectOptions {
+	return inspectOptions{
+		out:    m.Program.Stdout,
+		reader: m.TaskReader(),
+		owners: m.Connector,
+		tasks:  m.Engine.Tasks,
+		recordedPod: func(ctx context.Context, st lifecycle.State) (json.RawMessage, error) {
+			return ownerapi.PodOf(ctx, m.Engine, st)
+		},
+	}
+}
+
+// Run implements command.Runner.
+func (o inspectOptions) Run(ctx context.Context, c *cli.Context) error {
 	if !c.Args().Present() {
 		return command.Usagef("inspect", "no TASK to inspect")
 	}
 	if c.String("format") == "podstatus" {
-		return inspectPods(ctx, s, c)
+		return o.printPods(ctx, c)
 	}
 	if err := command.CheckFormat(c); err != nil {
 		return err
@@ -45,7 +71,7 @@ func inspect(ctx context.Context, s *command.Machine, c *cli.Context) error {
 	tasks := []api.Task{}
 	var errs []error
 	for _, ref := range c.Args().Slice() {
-		t, err := s.InspectTask(ctx, ref)
+		t, err := o.reader.Inspect(ctx, ref)
 		switch {
 		case err == nil:
 			tasks = append(tasks, t)
@@ -53,16 +79,16 @@ func inspect(ctx context.Context, s *command.Machine, c *cli.Context) error {
 			errs = append(errs, err)
 		}
 	}
-	err := command.PrintItems(s.Program.Stdout, c, tasks, func(bool) error { return console.WriteJSON(s.Program.Stdout, tasks) })
+	err := command.PrintItems(o.out, c, tasks, func(bool) error { return console.WriteJSON(o.out, tasks) })
 	return errors.Join(append(errs, err)...)
 }
 
 // inspectPods prints tasks as Kubernetes Pods.
-func inspectPods(ctx context.Context, s *command.Machine, c *cli.Context) error {
+func (o inspectOptions) printPods(ctx context.Context, c *cli.Context) error {
 	pods := []json.RawMessage{}
 	var errs []error
 	for _, ref := range c.Args().Slice() {
-		pod, err := podStatus(ctx, s, ref)
+		pod, err := o.podStatus(ctx, ref)
 		switch {
 		case err == nil:
 			pods = append(pods, pod)
@@ -70,16 +96,16 @@ func inspectPods(ctx context.Context, s *command.Machine, c *cli.Context) error 
 			errs = append(errs, err)
 		}
 	}
-	return errors.Join(append(errs, console.WriteJSON(s.Program.Stdout, pods))...)
+	return errors.Join(append(errs, console.WriteJSON(o.out, pods))...)
 }
 
-// podStatus asks the task's owner, else the record.
-func podStatus(ctx context.Context, s *command.Machine, ref string) (json.RawMessage, error) {
-	st, err := s.Engine.Tasks.Find(ref)
+// podStatus asks the owner of a task for its Pod, and makes it from the record if there is none.
+func (o inspectOptions) podStatus(ctx context.Context, ref string) (json.RawMessage, error) {
+	st, err := o.tasks.Find(ref)
 	if err != nil {
 		return nil, err
 	}
-	for _, socket := range []string{s.Connector.Socket(st.ID), s.Connector.AgentSocket} {
+	for _, socket := range []string{o.owners.Socket(st.ID), o.owners.AgentSocket} {
 		c, err := api.Dial(ctx, socket)
 		if err != nil {
 			continue
@@ -90,5 +116,5 @@ func podStatus(ctx context.Context, s *command.Machine, ref string) (json.RawMes
 			return pod, nil
 		}
 	}
-	return ownerapi.PodOf(ctx, s.Engine, st)
+	return o.recordedPod(ctx, st)
 }

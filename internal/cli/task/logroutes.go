@@ -18,14 +18,14 @@ import (
 type logRoute struct {
 	Task string `json:"task"`
 	logdelivery.Status
-	ref string // the task as a person knows it
+	ref string // the task as users call it
 }
 
-// showRoutes prints how far the output of containers was sent.
-func showRoutes(s *command.Machine, c *cli.Context, states []lifecycle.State, container string) error {
+// printRoutes prints for each container how far its output was sent.
+func (o logsOptions) printRoutes(c *cli.Context, states []lifecycle.State, container string) error {
 	shown := []logRoute{}
 	for _, st := range states {
-		routes, err := s.Engine.Delivery.Routes(st)
+		routes, err := o.delivery.Routes(st)
 		if err != nil {
 			return err
 		}
@@ -36,7 +36,7 @@ func showRoutes(s *command.Machine, c *cli.Context, states []lifecycle.State, co
 		}
 	}
 	if len(shown) == 0 {
-		fmt.Fprintln(s.Program.Stderr, "no output is sent to a server")
+		fmt.Fprintln(o.errOut, "no output is sent to a server")
 		if c.String("format") == "" {
 			return nil
 		}
@@ -49,7 +49,7 @@ func showRoutes(s *command.Machine, c *cli.Context, states []lifecycle.State, co
 		{Head: "WAITING", Cell: func(r logRoute) string { return units.BytesSize(float64(r.WaitingBytes)) }},
 		{Head: "LOST", Cell: logRoute.lost},
 		{Head: "STATE", Cell: logRoute.state},
-	}}.Print(s.Program.Stdout, c)
+	}}.Print(o.out, c)
 }
 
 // stamp is a time in UTC; empty if there is none.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"time"
@@ -11,12 +12,15 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/engine/logdelivery"
 	"github.com/podtask/podtask/internal/engine/observe"
+	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 )
 
+// LogsCommand is `podtask logs`.
 func LogsCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "logs",
@@ -43,33 +47,57 @@ Examples:
 			&cli.StringFlag{Name: "format", Usage: "with --routes: print in `FORMAT` " + command.ListFormats},
 			&cli.BoolFlag{Name: "timestamps", Aliases: []string{"t"}, Usage: "show when each line was written"},
 		},
-		Action: p.WithMachine(logs),
+		Action: command.WithMachine(p, newLogs),
 	}
 }
 
-func logs(ctx context.Context, s *command.Machine, c *cli.Context) error {
+// logsOptions is what `podtask logs` uses.
+type logsOptions struct {
+	out      io.Writer
+	errOut   io.Writer
+	getenv   func(string) string
+	warn     func(format string, args ...any)
+	tasks    *record.Tasks
+	logs     *observe.Logs
+	delivery *logdelivery.Deliverer
+}
+
+func newLogs(m *command.Machine) logsOptions {
+	return logsOptions{
+		out:      m.Program.Stdout,
+		errOut:   m.Program.Stderr,
+		getenv:   m.Program.Getenv,
+		warn:     m.Program.Warn,
+		tasks:    m.Engine.Tasks,
+		logs:     m.Engine.Logs,
+		delivery: m.Engine.Delivery,
+	}
+}
+
+// Run implements command.Runner.
+func (o logsOptions) Run(ctx context.Context, c *cli.Context) error {
 	opts, err := parseLogOptions(c)
 	if err != nil {
 		return err
 	}
-	states, container, err := logSources(s, c)
+	states, container, err := o.sources(c)
 	if err != nil {
 		return err
 	}
 	if c.Bool("routes") {
-		return showRoutes(s, c, states, container)
+		return o.printRoutes(c, states, container)
 	}
 	if c.String("format") != "" {
 		return command.Usagef("logs", "--format is for --routes")
 	}
-	printers := console.NewLogPrinters(s.Program.Stdout, s.Program.Stderr, states, s.Program.Getenv)
+	printers := console.NewLogPrinters(o.out, o.errOut, states, o.getenv)
 	for _, p := range printers {
 		p.Prefix, p.Stamps = p.Prefix || container == "", opts.Timestamps
 	}
 	read := func(ctx context.Context, i int) error {
-		err := s.Engine.Logs.Read(ctx, states[i], container, opts, printers[i].Line)
+		err := o.logs.Read(ctx, states[i], container, opts, printers[i].Line)
 		if errors.As(err, new(*observe.IncompleteError)) {
-			s.Program.Warn("%v", err)
+			o.warn("%v", err)
 			return nil
 		}
 		return err
@@ -89,20 +117,20 @@ func logs(ctx context.Context, s *command.Machine, c *cli.Context) error {
 	return all.Wait()
 }
 
-// logSources are the tasks that the line names, and the container in each of them; empty for
-// all.
-func logSources(s *command.Machine, c *cli.Context) (states []lifecycle.State, container string, err error) {
+// sources returns the tasks that the command line names, and the container in each of them; empty
+// for all.
+func (o logsOptions) sources(c *cli.Context) (states []lifecycle.State, container string, err error) {
 	refs, container := c.Args().Slice(), c.String("container")
 	if len(refs) == 0 {
 		return nil, "", command.Usagef("logs", "no TASK to show the logs of")
 	}
 	for i, ref := range refs {
 		last := i > 0 && i == len(refs)-1 && container == ""
-		if last && hasContainer(states, ref) { // also where a task's ID begins so
+		if last && hasContainer(states, ref) { // even if the ID of a task begins with it
 			container = ref
 			break
 		}
-		st, err := s.Engine.Tasks.Find(ref)
+		st, err := o.tasks.Find(ref)
 		if last && i == 1 && connect.IsGone(err) {
 			return nil, "", fmt.Errorf("there is no task %q, and task %s has no such container", ref, states[0].DisplayName())
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
+// PauseCommand is `podtask pause`.
 func PauseCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "pause",
@@ -24,13 +25,12 @@ cgroups v2. Prints the IDs of the tasks.
 Examples:
   podtask pause web
   podtask pause --filter family=batch`,
-		Flags: command.ManyTasksFlags("pause", "pause all running tasks"),
-		Action: p.WithMachine(func(ctx context.Context, s *command.Machine, c *cli.Context) error {
-			return pauseTasks(ctx, s, c, true)
-		}),
+		Flags:  command.ManyTasksFlags("pause", "pause all running tasks"),
+		Action: command.WithMachine(p, newPause),
 	}
 }
 
+// UnpauseCommand is `podtask unpause`.
 func UnpauseCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "unpause",
@@ -41,22 +41,36 @@ func UnpauseCommand(p *command.Program) *cli.Command {
 Examples:
   podtask unpause web
   podtask unpause --all`,
-		Flags: command.ManyTasksFlags("unpause", "unpause all tasks"),
-		Action: p.WithMachine(func(ctx context.Context, s *command.Machine, c *cli.Context) error {
-			return pauseTasks(ctx, s, c, false)
-		}),
+		Flags:  command.ManyTasksFlags("unpause", "unpause all tasks"),
+		Action: command.WithMachine(p, newUnpause),
 	}
 }
 
-// pauseTasks freezes tasks or resumes them, and returns when their owners have seen it.
-func pauseTasks(ctx context.Context, s *command.Machine, c *cli.Context, pause bool) error {
-	return s.ForEach(c, func(st lifecycle.State) bool { return ownerapi.Pausable(st) == nil }, func(st lifecycle.State, show *console.Progress) error {
-		return s.Connector.Ask(ctx, st.ID,
-			func(r *connect.Task) error { return r.Pause(ctx, pause) },
+// pauseOptions is what `podtask pause` and `podtask unpause` use.
+type pauseOptions struct {
+	selection command.Selection
+	owners    *connect.Connector
+	pause     bool // or unpause
+}
+
+func newPause(m *command.Machine) pauseOptions {
+	return pauseOptions{selection: m.Selection(), owners: m.Connector, pause: true}
+}
+
+func newUnpause(m *command.Machine) pauseOptions {
+	return pauseOptions{selection: m.Selection(), owners: m.Connector}
+}
+
+// Run pauses or unpauses tasks, and returns when their owners report it.
+func (o pauseOptions) Run(ctx context.Context, c *cli.Context) error {
+	pausable := func(st lifecycle.State) bool { return ownerapi.Pausable(st) == nil }
+	return o.selection.ForEach(c, pausable, func(st lifecycle.State, show *console.Progress) error {
+		return o.owners.Ask(ctx, st.ID,
+			func(r *connect.Task) error { return r.Pause(ctx, o.pause) },
 			func(t api.Task) (bool, error) {
 				show.Show(t)
 				paused, running := pausedOf(t)
-				return pause && paused == running || !pause && paused == 0, nil
+				return o.pause && paused == running || !o.pause && paused == 0, nil
 			})
 	})
 }

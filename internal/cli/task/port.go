@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
+// PortCommand is `podtask port`.
 func PortCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "port",
@@ -26,7 +28,7 @@ Examples:
   podtask port web 80/tcp
   podtask port -o json web`,
 		Flags:  []cli.Flag{command.FormatFlag(command.ListFormats)},
-		Action: p.WithMachine(port),
+		Action: command.WithMachine(p, newPort),
 	}
 }
 
@@ -43,11 +45,25 @@ func (r portRow) Host() string { return console.HostPort(r.Port) }
 // Inside is PORT/PROTOCOL.
 func (r portRow) Inside() string { return fmt.Sprintf("%d/%s", r.ContainerPort, r.Protocol) }
 
-func port(ctx context.Context, s *command.Machine, c *cli.Context) error {
+// portOptions is what `podtask port` uses.
+type portOptions struct {
+	out    io.Writer
+	reader command.TaskReader
+}
+
+func newPort(m *command.Machine) portOptions {
+	return portOptions{
+		out:    m.Program.Stdout,
+		reader: m.TaskReader(),
+	}
+}
+
+// Run implements command.Runner.
+func (o portOptions) Run(ctx context.Context, c *cli.Context) error {
 	if n := c.Args().Len(); n < 1 || n > 2 {
 		return command.Usagef("port", "port takes a TASK and perhaps a PORT, not %d arguments", n)
 	}
-	t, err := s.InspectTask(ctx, c.Args().First())
+	t, err := o.reader.Inspect(ctx, c.Args().First())
 	if err != nil {
 		return err
 	}
@@ -65,7 +81,7 @@ func port(ctx context.Context, s *command.Machine, c *cli.Context) error {
 			return fmt.Errorf("task %s publishes no port %s: `podtask port %s` lists those that it does", c.Args().First(), wanted, c.Args().First())
 		}
 	}
-	return command.PrintItems(s.Program.Stdout, c, rows, func(bool) error {
+	return command.PrintItems(o.out, c, rows, func(bool) error {
 		for _, r := range rows {
 			line := r.Host()
 			if wanted == "" {
@@ -74,7 +90,7 @@ func port(ctx context.Context, s *command.Machine, c *cli.Context) error {
 					line = r.Container + "  " + line
 				}
 			}
-			if _, err := fmt.Fprintln(s.Program.Stdout, line); err != nil {
+			if _, err := fmt.Fprintln(o.out, line); err != nil {
 				return err
 			}
 		}

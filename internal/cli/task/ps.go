@@ -12,11 +12,14 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/engine/queue"
+	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
 
+// PsCommand is `podtask ps`.
 func PsCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:    "ps",
@@ -44,11 +47,33 @@ Examples:
 			command.FormatFlag(command.ListFormats), command.SortFlag(),
 			command.FilterFlag(command.TaskFilterKeys),
 		},
-		Action: p.WithMachine(ps),
+		Action: command.WithMachine(p, newPs),
 	}
 }
 
-func ps(ctx context.Context, s *command.Machine, c *cli.Context) error {
+// psOptions is what `podtask ps` uses.
+type psOptions struct {
+	out    io.Writer
+	getenv func(string) string
+	warn   func(format string, args ...any)
+	reader command.TaskReader
+	tasks  *record.Tasks
+	queue  *queue.Queue
+}
+
+func newPs(m *command.Machine) psOptions {
+	return psOptions{
+		out:    m.Program.Stdout,
+		getenv: m.Program.Getenv,
+		warn:   m.Program.Warn,
+		reader: m.TaskReader(),
+		tasks:  m.Engine.Tasks,
+		queue:  m.Engine.Queue,
+	}
+}
+
+// Run implements command.Runner.
+func (o psOptions) Run(ctx context.Context, c *cli.Context) error {
 	if err := command.NoArguments(c); err != nil {
 		return err
 	}
@@ -56,22 +81,22 @@ func ps(ctx context.Context, s *command.Machine, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	show := func(w io.Writer) error { return printTasks(ctx, s, c, w, wanted) }
+	show := func(w io.Writer) error { return o.print(ctx, c, w, wanted) }
 	if c.String("watch") == "" {
-		return show(s.Program.Stdout)
+		return show(o.out)
 	}
 	pace, err := time.ParseDuration(c.String("watch"))
 	if err != nil || pace < 100*time.Millisecond {
 		return command.Usagef("ps", "--watch is 100ms or more, not %q", c.String("watch"))
 	}
-	return console.Watch(ctx, s.Program.Stdout, s.Program.Getenv, pace, show)
+	return console.Watch(ctx, o.out, o.getenv, pace, show)
 }
 
 // printTasks prints the tasks once.
-func printTasks(ctx context.Context, s *command.Machine, c *cli.Context, w io.Writer, wanted command.Filters) error {
+func (o psOptions) print(ctx context.Context, c *cli.Context, w io.Writer, wanted command.Filters) error {
 	format := c.String("format")
 	full := c.Bool("no-trunc") || format != "" && format != console.FormatTable && !strings.Contains(format, "{{")
-	rows := taskRows(ctx, s, c.Bool("all") || c.Bool("latest") || len(wanted["status"]) > 0, full, time.Now())
+	rows := o.rows(ctx, c.Bool("all") || c.Bool("latest") || len(wanted["status"]) > 0, full, time.Now())
 	rows = slices.DeleteFunc(rows, func(r row) bool { return !wanted.Match(r.filterable) })
 	if c.Bool("latest") {
 		rows = rows[:min(1, len(rows))]
@@ -181,16 +206,16 @@ func (r row) Exit() string { return r.ExitCode.String() }
 
 // taskRows lists the tasks, the newest first. Records that cannot be read are
 // reported on stderr.
-func taskRows(ctx context.Context, s *command.Machine, all, fullID bool, now time.Time) []row {
-	states, errs := s.Engine.Tasks.States()
+func (o psOptions) rows(ctx context.Context, all, fullID bool, now time.Time) []row {
+	states, errs := o.tasks.States()
 	for _, err := range errs {
-		s.Program.Warn("%v", err)
+		o.warn("%v", err)
 	}
-	waiting := s.Engine.Queue.Waiting()
+	waiting := o.queue.Waiting()
 	rows := []row{}
 	states = slices.DeleteFunc(states, func(st lifecycle.State) bool { return !all && st.Status() == lifecycle.StatusStopped })
 	slices.Reverse(states)
-	for _, t := range s.ObservedTasks(ctx, states, now) {
+	for _, t := range o.reader.Observe(ctx, states, now) {
 		v := waiting[t.ID]
 		rows = append(rows, newRow(t, v.Word(), fullID, now))
 	}

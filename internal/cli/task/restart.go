@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
+// RestartCommand is `podtask restart`.
 func RestartCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "restart",
@@ -27,11 +28,25 @@ Examples:
   podtask restart --time 0 web    # kill the old one
   podtask restart --filter family=batch`,
 		Flags:  append([]cli.Flag{command.TimeFlag()}, command.ManyTasksFlags("restart", "restart all tasks that run")...),
-		Action: p.WithMachine(restart),
+		Action: command.WithMachine(p, newRestart),
 	}
 }
 
-func restart(ctx context.Context, s *command.Machine, c *cli.Context) error {
+// restartOptions is what `podtask restart` uses.
+type restartOptions struct {
+	selection command.Selection
+	restarter command.Restarter
+}
+
+func newRestart(m *command.Machine) restartOptions {
+	return restartOptions{
+		selection: m.Selection(),
+		restarter: m.Restarter(),
+	}
+}
+
+// Run implements command.Runner.
+func (o restartOptions) Run(ctx context.Context, c *cli.Context) error {
 	limit, err := command.ParseGrace(c)
 	if err != nil {
 		return err
@@ -39,7 +54,7 @@ func restart(ctx context.Context, s *command.Machine, c *cli.Context) error {
 	running := func(st lifecycle.State) bool {
 		return st.Status() != lifecycle.StatusStopped && connect.Restartable(st) == nil
 	}
-	return s.Exchange(c, running, func(st lifecycle.State, show *console.Progress) (string, error) {
-		return command.RunAgain(ctx, s, st, limit, show)
+	return o.selection.Exchange(c, running, func(st lifecycle.State, show *console.Progress) (string, error) {
+		return o.restarter.Restart(ctx, st, limit, show)
 	})
 }

@@ -5,11 +5,13 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/serve/ownerapi"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
 
+// RmCommand is `podtask rm`.
 func RmCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "rm",
@@ -25,17 +27,31 @@ Examples:
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Usage: "kill a task that has not stopped"},
 		}, command.ManyTasksFlags("remove", "remove all tasks that have stopped; with --force all tasks")...),
-		Action: p.WithMachine(rm),
+		Action: command.WithMachine(p, newRm),
 	}
 }
 
-func rm(ctx context.Context, s *command.Machine, c *cli.Context) error {
+// rmOptions is what `podtask rm` uses.
+type rmOptions struct {
+	selection command.Selection
+	owners    *connect.Connector
+}
+
+func newRm(m *command.Machine) rmOptions {
+	return rmOptions{
+		selection: m.Selection(),
+		owners:    m.Connector,
+	}
+}
+
+// Run implements command.Runner.
+func (o rmOptions) Run(ctx context.Context, c *cli.Context) error {
 	force := c.Bool("force")
 	fits := func(st lifecycle.State) bool { return ownerapi.Removable(st, force) == nil }
-	return s.ForEach(c, fits, func(st lifecycle.State, show *console.Progress) error {
+	return o.selection.ForEach(c, fits, func(st lifecycle.State, show *console.Progress) error {
 		if err := ownerapi.Removable(st, force); err != nil {
 			return err
 		}
-		return s.Connector.Remove(ctx, st.ID, "podtask rm", force, show.Show)
+		return o.owners.Remove(ctx, st.ID, "podtask rm", force, show.Show)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -14,12 +15,14 @@ import (
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/engine/observe"
+	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/netns"
 	"github.com/urfave/cli/v2"
 )
 
+// StatsCommand is `podtask stats`.
 func StatsCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "stats",
@@ -41,7 +44,7 @@ Examples:
 			&cli.DurationFlag{Name: "interval", Aliases: []string{"i"}, Value: time.Second, Usage: "measure for `TIME`, at least 100ms"},
 			command.FormatFlag(command.ListFormats),
 		},
-		Action: p.WithMachine(stats),
+		Action: command.WithMachine(p, newStats),
 	}
 }
 
@@ -78,12 +81,25 @@ type use struct {
 	cgroups.Usage
 }
 
-func stats(ctx context.Context, s *command.Machine, c *cli.Context) error {
+// statsOptions is what `podtask stats` uses.
+type statsOptions struct {
+	out       io.Writer
+	getenv    func(string) string
+	selection command.Selection
+	sampler   sampler
+}
+
+func newStats(m *command.Machine) statsOptions {
+	return statsOptions{out: m.Program.Stdout, getenv: m.Program.Getenv, selection: m.Selection(), sampler: newSampler(m)}
+}
+
+// Run implements command.Runner.
+func (o statsOptions) Run(ctx context.Context, c *cli.Context) error {
 	interval := c.Duration("interval")
 	if interval < 100*time.Millisecond {
 		return command.Usagef("stats", "--interval is 100ms or more, not %s", interval)
 	}
-	wanted, errs := s.Named(c, nil)
+	wanted, errs := o.selection.Select(c, nil)
 	if len(errs) > 0 {
 		return errors.Join(errs...)
 	}
@@ -91,29 +107,29 @@ func stats(ctx context.Context, s *command.Machine, c *cli.Context) error {
 		return err
 	}
 	format := c.String("format")
-	before, err := sampleTasks(ctx, s, wanted, !c.Args().Present())
+	before, err := o.sampler.sample(ctx, wanted, !c.Args().Present())
 	if err != nil {
 		return err
 	}
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
-	live := console.Moves(s.Program.Stdout, s.Program.Getenv)
+	live := console.Moves(o.out, o.getenv)
 	for {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		after, err := sampleTasks(ctx, s, wanted, !c.Args().Present())
+		after, err := o.sampler.sample(ctx, wanted, !c.Args().Present())
 		if err != nil {
 			return err
 		}
 		lines := compare(before, after)
-		if err := printStats(s, format, lines, !c.Bool("no-stream"), live); err != nil || c.Bool("no-stream") {
+		if err := o.print(format, lines, !c.Bool("no-stream"), live); err != nil || c.Bool("no-stream") {
 			return err
 		}
 		if c.Args().Present() && len(after) == 0 {
-			return nil // none of those will run again
+			return nil // all of them have stopped
 		}
 		before = after
 	}
@@ -125,15 +141,24 @@ type sampled struct {
 	observe.Usage
 }
 
-// sampleTasks asks for the use of the tasks, or of all. Those of which nothing runs are left
-// out.
-func sampleTasks(ctx context.Context, s *command.Machine, wanted []lifecycle.State, all bool) ([]sampled, error) {
+// sampler measures what tasks use.
+type sampler struct {
+	tasks *record.Tasks
+	stats *observe.Stats
+}
+
+func newSampler(m *command.Machine) sampler {
+	return sampler{tasks: m.Engine.Tasks, stats: m.Engine.Stats}
+}
+
+// sample measures these tasks, or all. Tasks without a running container are left out.
+func (s sampler) sample(ctx context.Context, wanted []lifecycle.State, all bool) ([]sampled, error) {
 	var states []lifecycle.State
 	if all {
-		states, _ = s.Engine.Tasks.States()
+		states, _ = s.tasks.States()
 	}
 	for _, st := range wanted {
-		st, err := s.Engine.Tasks.Find(st.ID) // it may have moved since
+		st, err := s.tasks.Find(st.ID) // it may have changed since
 		if connect.IsGone(err) {
 			continue
 		}
@@ -142,7 +167,7 @@ func sampleTasks(ctx context.Context, s *command.Machine, wanted []lifecycle.Sta
 		}
 		states = append(states, st)
 	}
-	found, err := s.Engine.Stats.ReadAll(ctx, states)
+	found, err := s.stats.ReadAll(ctx, states)
 	if err != nil {
 		return nil, err
 	}
@@ -225,10 +250,10 @@ func percent(part, whole uint64) float64 {
 	return float64(uint64(float64(part)/float64(whole)*1000+0.5)) / 10
 }
 
-func printStats(s *command.Machine, format string, lines []taskStats, stream, live bool) error {
+func (o statsOptions) print(format string, lines []taskStats, stream, live bool) error {
 	switch {
 	case format == "json" && stream:
-		enc := json.NewEncoder(s.Program.Stdout)
+		enc := json.NewEncoder(o.out)
 		for _, l := range lines {
 			if err := enc.Encode(l); err != nil {
 				return err
@@ -236,20 +261,20 @@ func printStats(s *command.Machine, format string, lines []taskStats, stream, li
 		}
 		return nil
 	case format == console.FormatJSON:
-		return console.WriteJSON(s.Program.Stdout, lines)
+		return console.WriteJSON(o.out, lines)
 	case format == console.FormatYAML:
-		return console.WriteYAML(s.Program.Stdout, lines)
+		return console.WriteYAML(o.out, lines)
 	case format != "" && format != console.FormatTable && format != console.FormatWide:
-		return command.PrintTemplate(s.Program.Stdout, "stats", format, lines)
+		return command.PrintTemplate(o.out, "stats", format, lines)
 	}
 	var b strings.Builder
 	if stream && live {
 		b.WriteString(console.Home)
 	}
-	if err := console.WriteTable(console.UpTo(console.TerminalWidth(s.Program.Stdout), &b), statsTable(lines)); err != nil {
+	if err := console.WriteTable(console.UpTo(console.TerminalWidth(o.out), &b), statsTable(lines)); err != nil {
 		return err
 	}
-	_, err := fmt.Fprint(s.Program.Stdout, b.String()) // at once, so that nothing flickers
+	_, err := fmt.Fprint(o.out, b.String()) // at once, so that nothing flickers
 	return err
 }
 

@@ -5,10 +5,12 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
 
+// StopCommand is `podtask stop`.
 func StopCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "stop",
@@ -27,20 +29,36 @@ Examples:
 		Flags: append([]cli.Flag{
 			command.TimeFlag(),
 		}, command.ManyTasksFlags("stop", "stop all tasks")...),
-		Action: p.WithMachine(stop),
+		Action: command.WithMachine(p, newStop),
 	}
 }
 
-func stop(ctx context.Context, s *command.Machine, c *cli.Context) error {
+// stopOptions is what `podtask stop` and `podtask kill` use.
+type stopOptions struct {
+	selection command.Selection
+	owners    *connect.Connector
+}
+
+func newStop(m *command.Machine) stopOptions {
+	return stopOptions{selection: m.Selection(), owners: m.Connector}
+}
+
+// Run implements command.Runner.
+func (o stopOptions) Run(ctx context.Context, c *cli.Context) error {
 	limit, err := command.ParseGrace(c)
 	if err != nil {
 		return err
 	}
-	return s.ForEach(c, command.IsRunning, func(st lifecycle.State, show *console.Progress) error {
-		return limit.Stop(ctx, s.Connector, st, "podtask stop", show)
+	return o.stop(ctx, c, limit)
+}
+
+func (o stopOptions) stop(ctx context.Context, c *cli.Context, limit command.Grace) error {
+	return o.selection.ForEach(c, command.IsRunning, func(st lifecycle.State, show *console.Progress) error {
+		return limit.Stop(ctx, o.owners, st, "podtask "+c.Command.Name, show)
 	})
 }
 
+// KillCommand is `podtask kill`.
 func KillCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:        "kill",
@@ -48,10 +66,16 @@ func KillCommand(p *command.Program) *cli.Command {
 		ArgsUsage:   "TASK ...",
 		Description: "Prints the IDs of the tasks.\n\nExamples:\n  podtask kill web",
 		Flags:       command.ManyTasksFlags("kill", "kill all tasks"),
-		Action: p.WithMachine(func(ctx context.Context, s *command.Machine, c *cli.Context) error {
-			return s.ForEach(c, command.IsRunning, func(st lifecycle.State, show *console.Progress) error {
-				return command.Grace{Given: true}.Stop(ctx, s.Connector, st, "podtask kill", show)
-			})
-		}),
+		Action:      command.WithMachine(p, newKill),
 	}
+}
+
+// killOptions is stopOptions for `podtask kill`.
+type killOptions struct{ stopOptions }
+
+func newKill(m *command.Machine) killOptions { return killOptions{newStop(m)} }
+
+// Run implements command.Runner.
+func (o killOptions) Run(ctx context.Context, c *cli.Context) error {
+	return o.stop(ctx, c, command.Grace{Given: true})
 }

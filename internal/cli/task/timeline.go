@@ -17,6 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
+// TimelineCommand is `podtask timeline`.
 func TimelineCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "timeline",
@@ -39,11 +40,27 @@ Examples:
 			&cli.StringFlag{Name: "svg", Usage: "write a picture to `FILE` instead; - is stdout"},
 			command.FormatFlag("json, yaml, or otlp: a trace for OpenTelemetry, in OTLP/JSON"),
 		},
-		Action: p.WithMachine(drawTimeline),
+		Action: command.WithMachine(p, newTimeline),
 	}
 }
 
-func drawTimeline(ctx context.Context, s *command.Machine, c *cli.Context) error {
+// timelineOptions is what `podtask timeline` uses.
+type timelineOptions struct {
+	out    io.Writer
+	getenv func(string) string
+	reader command.TaskReader
+}
+
+func newTimeline(m *command.Machine) timelineOptions {
+	return timelineOptions{
+		out:    m.Program.Stdout,
+		getenv: m.Program.Getenv,
+		reader: m.TaskReader(),
+	}
+}
+
+// Run implements command.Runner.
+func (o timelineOptions) Run(ctx context.Context, c *cli.Context) error {
 	if c.Args().Len() != 1 {
 		return command.Usagef("timeline", "timeline takes one TASK, not %d arguments", c.Args().Len())
 	}
@@ -54,27 +71,27 @@ func drawTimeline(ctx context.Context, s *command.Machine, c *cli.Context) error
 	if format != "" && file != "" {
 		return command.Usagef("timeline", "--format and --svg exclude each other")
 	}
-	t, err := s.InspectTask(ctx, c.Args().First())
+	t, err := o.reader.Inspect(ctx, c.Args().First())
 	if err != nil {
 		return err
 	}
 	chart := chartOf(t, time.Now())
 	switch {
 	case format == console.FormatJSON:
-		return console.WriteJSON(s.Program.Stdout, wireTimeline(t, chart))
+		return console.WriteJSON(o.out, wireTimeline(t, chart))
 	case format == console.FormatYAML:
-		return console.WriteYAML(s.Program.Stdout, wireTimeline(t, chart))
+		return console.WriteYAML(o.out, wireTimeline(t, chart))
 	case format == formatOTLP:
-		return writeTrace(s.Program.Stdout, t, chart)
+		return writeTrace(o.out, t, chart)
 	case file == "-":
-		_, err = io.WriteString(s.Program.Stdout, chart.SVG())
+		_, err = io.WriteString(o.out, chart.SVG())
 	case file != "":
 		err = os.WriteFile(file, []byte(chart.SVG()), 0o644)
 	default:
-		on := console.ColorsFor(s.Program.Stdout, s.Program.Getenv)
-		width := console.Columns(s.Program.Stdout, s.Program.Getenv)
+		on := console.ColorsFor(o.out, o.getenv)
+		width := console.Columns(o.out, o.getenv)
 		paint := func(kind, text string) string { return on.Paint(console.ActivityInk(kind), text) }
-		_, err = io.WriteString(s.Program.Stdout, chart.Text(width, paint)+"\n"+chart.Steps(width, paint))
+		_, err = io.WriteString(o.out, chart.Text(width, paint)+"\n"+chart.Steps(width, paint))
 	}
 	return err
 }

@@ -13,12 +13,16 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/cli/top"
+	"github.com/podtask/podtask/internal/config"
+	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/engine/observe"
+	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
 
+// TopCommand is `podtask top`.
 func TopCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "top",
@@ -37,64 +41,100 @@ Examples:
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show stopped tasks too"},
 			&cli.DurationFlag{Name: "interval", Aliases: []string{"i"}, Value: time.Second, Usage: "wait for `TIME` between two looks, at least 100ms"},
 		},
-		Action: p.WithMachine(showTop),
+		Action: command.WithMachine(p, newTop),
 	}
 }
 
-func showTop(ctx context.Context, s *command.Machine, c *cli.Context) error {
-	options := top.Options{All: c.Bool("all"), Colors: console.ColorsFor(s.Program.Stdout, s.Program.Getenv), Pace: c.Duration("interval"), Now: time.Now}
+// topOptions is what `podtask top` uses.
+type topOptions struct {
+	in       io.Reader
+	out      io.Writer
+	getenv   func(string) string
+	environ  func() []string
+	redirect func(stderr io.Writer) (restore func())
+	tasks    *record.Tasks
+	view     *taskView
+}
+
+func newTop(m *command.Machine) topOptions {
+	p := m.Program
+	return topOptions{
+		in: p.Stdin, out: p.Stdout, getenv: p.Getenv, environ: p.Environ, redirect: p.RedirectStderr,
+		tasks: m.Engine.Tasks, view: newTaskView(m),
+	}
+}
+
+// Run implements command.Runner.
+func (o topOptions) Run(ctx context.Context, c *cli.Context) error {
+	options := top.Options{All: c.Bool("all"), Colors: console.ColorsFor(o.out, o.getenv), Pace: c.Duration("interval"), Now: time.Now}
 	switch {
 	case c.Args().Len() > 1:
 		return command.Usagef("top", "top takes one TASK, not %d arguments", c.Args().Len())
 	case options.Pace < 100*time.Millisecond:
 		return command.Usagef("top", "--interval is 100ms or more, not %s", options.Pace)
-	case !command.IsTerminal(s.Program.Stdin) || !console.Moves(s.Program.Stdout, s.Program.Getenv):
+	case !command.IsTerminal(o.in) || !console.Moves(o.out, o.getenv):
 		return command.Usagef("top", "top needs a terminal for input and output; `podtask ps --watch` and `podtask stats` do not")
 	}
 	if ref := c.Args().First(); ref != "" {
-		st, err := s.Engine.Tasks.Find(ref)
+		st, err := o.tasks.Find(ref)
 		if err != nil {
 			return err
 		}
 		options.Open = st.ID
 	}
-	// What would be printed to the screen is shown on its last line.
-	said := &lastLine{}
-	before := s.Program.Stderr
-	s.Program.Stderr = said
-	defer func() { s.Program.Stderr = before }()
-	options.Warning = said.take
-	host := &topHost{Machine: s}
-	return top.Run(ctx, host, host, options, top.Terminal{In: s.Program.Stdin, Out: s.Program.Stdout, Environ: s.Program.Environ()})
+	// Warnings are shown on the last line of the screen.
+	warnings := &lastLine{}
+	defer o.redirect(warnings)()
+	options.Warning = warnings.take
+	return top.Run(ctx, o.view, o.view, options, top.Terminal{In: o.in, Out: o.out, Environ: o.environ()})
 }
 
-// topHost answers and obeys the view.
-type topHost struct {
-	*command.Machine
+// taskView gives `podtask top` and `podtask ui` the tasks of this host, and acts on them.
+type taskView struct {
+	warn       func(format string, args ...any)
+	environ    func() []string
+	executable func() (string, error)
+	settings   *config.Settings
+	tasks      *record.Tasks
+	logs       *observe.Logs
+	owners     *connect.Connector
+	reader     command.TaskReader
+	restarter  command.Restarter
+	sampler    sampler
+
 	mu     sync.Mutex // guards before
-	before []sampled
+	before []sampled  // the samples of the last call of Tasks
+}
+
+func newTaskView(m *command.Machine) *taskView {
+	p := m.Program
+	return &taskView{
+		warn: p.Warn, environ: p.Environ, executable: p.Executable, settings: m.Config,
+		tasks: m.Engine.Tasks, logs: m.Engine.Logs, owners: m.Connector,
+		reader: m.TaskReader(), restarter: m.Restarter(), sampler: newSampler(m),
+	}
 }
 
 // Tasks implements top.Source.
-func (h *topHost) Tasks(ctx context.Context) ([]top.Task, error) {
-	states, errs := h.Engine.Tasks.States()
+func (v *taskView) Tasks(ctx context.Context) ([]top.Task, error) {
+	states, errs := v.tasks.States()
 	for _, err := range errs {
-		h.Program.Warn("%v", err)
+		v.warn("%v", err)
 	}
 	slices.Reverse(states)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	after, err := sampleTasks(ctx, h.Machine, states, false)
-	if err != nil { // a host without cgroups v2, for example: the rest can be shown
-		h.Program.Warn("what tasks use is not known: %v", err)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	after, err := v.sampler.sample(ctx, states, false)
+	if err != nil { // as on a host without cgroups v2: show the rest
+		v.warn("what tasks use is not known: %v", err)
 	}
 	used := map[string]taskStats{}
-	for _, l := range compare(h.before, after) {
+	for _, l := range compare(v.before, after) {
 		used[l.ID] = l
 	}
-	h.before = after
+	v.before = after
 	var tasks []top.Task
-	for _, t := range h.ObservedTasks(ctx, states, time.Now()) {
+	for _, t := range v.reader.Observe(ctx, states, time.Now()) {
 		item := top.Task{Task: t}
 		if l, ok := used[t.ID]; ok {
 			item.Use, item.ContainerUse = new(top.Use), map[string]top.Use{}
@@ -117,8 +157,8 @@ func topUse(u use) top.Use {
 }
 
 // Explain implements top.Source.
-func (h *topHost) Explain(ctx context.Context, id string) (top.Detail, error) {
-	t, err := h.InspectTask(ctx, id)
+func (v *taskView) Explain(ctx context.Context, id string) (top.Detail, error) {
+	t, err := v.reader.Inspect(ctx, id)
 	if err != nil {
 		return top.Detail{}, err
 	}
@@ -126,54 +166,54 @@ func (h *topHost) Explain(ctx context.Context, id string) (top.Detail, error) {
 	return top.Detail{Task: t, Why: explain(t, now).Sentence, Chart: chartOf(t, now)}, nil
 }
 
-// topTail is how many lines of each container the logs begin with.
+// topTail is how many lines of each container the logs begin witv.
 const topTail = 200
 
 // Follow implements top.Source.
-func (h *topHost) Follow(ctx context.Context, id string, fn func(top.Line) error) error {
-	st, err := h.Engine.Tasks.Find(id)
+func (v *taskView) Follow(ctx context.Context, id string, fn func(top.Line) error) error {
+	st, err := v.tasks.Find(id)
 	if err != nil {
 		return err
 	}
-	err = h.Engine.Logs.Read(ctx, st, "", observe.LogOptions{Follow: true, Tail: topTail}, func(l observe.LogLine) error {
+	err = v.logs.Read(ctx, st, "", observe.LogOptions{Follow: true, Tail: topTail}, func(l observe.LogLine) error {
 		return fn(top.Line{Container: l.Container, Text: l.Text})
 	})
 	return observe.Complete(err)
 }
 
 // Stop implements top.Actions.
-func (h *topHost) Stop(ctx context.Context, id string) error {
-	return h.withTask(id, func(st lifecycle.State, show *console.Progress) error {
-		return command.Grace{}.Stop(ctx, h.Connector, st, "podtask top", show)
+func (v *taskView) Stop(ctx context.Context, id string) error {
+	return v.withTask(id, func(st lifecycle.State, show *console.Progress) error {
+		return command.Grace{}.Stop(ctx, v.owners, st, "podtask top", show)
 	})
 }
 
 // Restart implements top.Actions.
-func (h *topHost) Restart(ctx context.Context, id string) error {
-	return h.withTask(id, func(st lifecycle.State, show *console.Progress) error {
-		_, err := command.RunAgain(ctx, h.Machine, st, command.Grace{}, show)
+func (v *taskView) Restart(ctx context.Context, id string) error {
+	return v.withTask(id, func(st lifecycle.State, show *console.Progress) error {
+		_, err := v.restarter.Restart(ctx, st, command.Grace{}, show)
 		return err
 	})
 }
 
-func (h *topHost) withTask(id string, do func(lifecycle.State, *console.Progress) error) error {
-	st, err := h.Engine.Tasks.Find(id)
+func (v *taskView) withTask(id string, do func(lifecycle.State, *console.Progress) error) error {
+	st, err := v.tasks.Find(id)
 	if err != nil {
 		return err
 	}
 	return do(st, console.NewProgress(io.Discard, false, time.Now(), command.LastSeq(st)))
 }
 
-// Shell implements top.Actions. It is a process of its own, so that no reader of the keyboard
-// remains after it.
-func (h *topHost) Shell(ctx context.Context, id, container string) (*exec.Cmd, error) {
-	self, err := h.Program.Executable()
+// Shell implements top.Actions. It is another process, so that no goroutine keeps reading the
+// keyboard after it.
+func (v *taskView) Shell(ctx context.Context, id, container string) (*exec.Cmd, error) {
+	self, err := v.executable()
 	if err != nil {
 		return nil, fmt.Errorf("find the program of podtask: %w", err)
 	}
-	args := append(h.Config.FlagArgs(), "exec", "-it", id, container, "--", "sh", "-c", "command -v bash >/dev/null && exec bash || exec sh")
+	args := append(v.settings.FlagArgs(), "exec", "-it", id, container, "--", "sh", "-c", "command -v bash >/dev/null && exec bash || exec sh")
 	cmd := exec.CommandContext(ctx, self, args...)
-	cmd.Env = h.Program.Environ()
+	cmd.Env = v.environ()
 	return cmd, nil
 }
 
@@ -201,6 +241,6 @@ func (l *lastLine) take() string {
 }
 
 var (
-	_ top.Source  = (*topHost)(nil)
-	_ top.Actions = (*topHost)(nil)
+	_ top.Source  = (*taskView)(nil)
+	_ top.Actions = (*taskView)(nil)
 )

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
+// UICommand is `podtask ui`.
 func UICommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:  "ui",
@@ -32,14 +34,27 @@ Examples:
 			&cli.IntFlag{Name: "port", Usage: "listen on `PORT` of 127.0.0.1", DefaultText: "a free one"},
 			&cli.BoolFlag{Name: "write", Usage: "allow stopping and restarting tasks"},
 		},
-		Action: p.WithMachine(serveUI),
+		Action: command.WithMachine(p, newUI),
 	}
 }
 
-// uiConnections is how many connections browsers may have open.
+// uiConnections is the limit of open connections.
 const uiConnections = 32
 
-func serveUI(ctx context.Context, s *command.Machine, c *cli.Context) error {
+// uiOptions is what `podtask ui` uses.
+type uiOptions struct {
+	out, errOut io.Writer
+	redirect    func(stderr io.Writer) (restore func())
+	view        webView
+}
+
+func newUI(m *command.Machine) uiOptions {
+	p := m.Program
+	return uiOptions{out: p.Stdout, errOut: p.Stderr, redirect: p.RedirectStderr, view: webView{newTaskView(m)}}
+}
+
+// Run implements command.Runner.
+func (o uiOptions) Run(ctx context.Context, c *cli.Context) error {
 	if err := command.NoArguments(c); err != nil {
 		return err
 	}
@@ -51,17 +66,14 @@ func serveUI(ctx context.Context, s *command.Machine, c *cli.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen for the page: %w; choose another --port", err)
 	}
-	before := s.Program.Stderr
-	defer func() { s.Program.Stderr = before }()
-	host := uiHost{&topHost{Machine: s}}
 	var actions webui.Actions
 	if c.Bool("write") {
-		actions = host
+		actions = o.view
 	}
-	page := webui.New(l.Addr().String(), host, actions, time.Now)
-	fmt.Fprintf(s.Program.Stdout, "%s\n", page.Link())
-	fmt.Fprintln(s.Program.Stderr, "The link works once. Ctrl-C ends the page.")
-	s.Program.Stderr = &lastLine{} // a warning would come again with every page
+	page := webui.New(l.Addr().String(), o.view, actions, time.Now)
+	fmt.Fprintf(o.out, "%s\n", page.Link())
+	fmt.Fprintln(o.errOut, "The link works once. Ctrl-C ends the page.")
+	defer o.redirect(&lastLine{})() // or the same warning would be printed for every page
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
 	if err := (command.Door{What: "the page", Listener: l, Handler: page, Connections: uiConnections}).Serve(serving); err != nil {
@@ -70,28 +82,28 @@ func serveUI(ctx context.Context, s *command.Machine, c *cli.Context) error {
 	return context.Cause(ctx)
 }
 
-// uiHost is what a page shows: what `podtask top` shows, and services.
-type uiHost struct{ *topHost }
+// webView is taskView for a page, with the services of the agent.
+type webView struct{ *taskView }
 
 // Explain implements webui.Source.
-func (h uiHost) Explain(ctx context.Context, id string) (top.Detail, error) {
-	st, err := h.Engine.Tasks.Find(id)
+func (v webView) Explain(ctx context.Context, id string) (top.Detail, error) {
+	st, err := v.tasks.Find(id)
 	if errors.As(err, new(*record.NotFoundError)) {
 		return top.Detail{}, webui.ErrNotFound
 	}
 	if err != nil {
 		return top.Detail{}, err
 	}
-	return h.topHost.Explain(ctx, st.ID)
+	return v.taskView.Explain(ctx, st.ID)
 }
 
 // Lines implements webui.Source.
-func (h uiHost) Lines(ctx context.Context, id string) (lines []top.Line, err error) {
-	st, err := h.Engine.Tasks.Find(id)
+func (v webView) Lines(ctx context.Context, id string) (lines []top.Line, err error) {
+	st, err := v.tasks.Find(id)
 	if err != nil {
 		return nil, err
 	}
-	err = h.Engine.Logs.Read(ctx, st, "", observe.LogOptions{Tail: topTail}, func(l observe.LogLine) error {
+	err = v.logs.Read(ctx, st, "", observe.LogOptions{Tail: topTail}, func(l observe.LogLine) error {
 		lines = append(lines, top.Line{Container: l.Container, Text: l.Text})
 		return nil
 	})
@@ -99,8 +111,8 @@ func (h uiHost) Lines(ctx context.Context, id string) (lines []top.Line, err err
 }
 
 // Services implements webui.Source.
-func (h uiHost) Services(ctx context.Context) ([]api.Service, error) {
-	client := h.Connector.DialAgent(ctx)
+func (v webView) Services(ctx context.Context) ([]api.Service, error) {
+	client := v.owners.DialAgent(ctx)
 	if client == nil {
 		return nil, nil
 	}
@@ -109,6 +121,6 @@ func (h uiHost) Services(ctx context.Context) ([]api.Service, error) {
 }
 
 var (
-	_ webui.Source  = uiHost{}
-	_ webui.Actions = uiHost{}
+	_ webui.Source  = webView{}
+	_ webui.Actions = webView{}
 )

@@ -11,12 +11,16 @@ import (
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/define/adjust"
+	"github.com/podtask/podtask/internal/engine/limits"
+	"github.com/podtask/podtask/internal/engine/preflight"
+	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
 
+// UpdateCommand is `podtask update`.
 func UpdateCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "update",
@@ -38,44 +42,64 @@ Examples:
 			&cli.StringFlag{Name: "pids-limit", Usage: "at most `NUMBER` processes and threads"},
 			&cli.StringFlag{Name: "io-weight", Usage: "give the task `WEIGHT` 1 to 10000 where disks are contended; others have 100"},
 		},
-		Action: p.WithMachine(update),
+		Action: command.WithMachine(p, newUpdate),
 	}
 }
 
-func update(ctx context.Context, s *command.Machine, c *cli.Context) error {
+// updateOptions is what `podtask update` uses.
+type updateOptions struct {
+	selection command.Selection
+	owners    *connect.Connector
+	tasks     *record.Tasks
+	slices    *limits.Slices
+	preflight *preflight.Checker
+}
+
+func newUpdate(m *command.Machine) updateOptions {
+	return updateOptions{
+		selection: m.Selection(),
+		owners:    m.Connector,
+		tasks:     m.Engine.Tasks,
+		slices:    m.Engine.Slices,
+		preflight: m.Engine.Preflight,
+	}
+}
+
+// Run implements command.Runner.
+func (o updateOptions) Run(ctx context.Context, c *cli.Context) error {
 	change, err := parseChange(c)
 	if err != nil {
 		return err
 	}
-	return s.ForEach(c, nil, func(st lifecycle.State, _ *console.Progress) error {
+	return o.selection.ForEach(c, nil, func(st lifecycle.State, _ *console.Progress) error {
 		q := change(st.Options.Quota)
-		if err := s.Engine.Preflight.CheckLimits(st, q); err != nil {
+		if err := o.preflight.CheckLimits(st, q); err != nil {
 			return fmt.Errorf("update %s: %w", lifecycle.ShortID(st.ID), err)
 		}
 		wanted := st
 		wanted.Options.Quota = q
-		err := s.Connector.Ask(ctx, st.ID,
+		err := o.owners.Ask(ctx, st.ID,
 			func(r *connect.Task) error { return r.Update(ctx, q) },
 			func(t api.Task) (bool, error) { return hasQuota(t, wanted.Quota()), nil })
 		if err != nil {
 			return err
 		}
-		return changeSlice(ctx, s, st.ID)
+		return o.changeSlice(ctx, st.ID)
 	})
 }
 
 // changeSlice puts the limits in a task's record on its slice. The owner of the task does the
 // same, and what it puts there at the same moment may be the limits of before: then they are
 // put there again.
-func changeSlice(ctx context.Context, s *command.Machine, id string) error {
+func (o updateOptions) changeSlice(ctx context.Context, id string) error {
 	const attempts, pause = 4, 250 * time.Millisecond
 	for i := 1; ; i++ {
 		// Read again: the task may have got its slice meanwhile.
-		st, err := s.Engine.Tasks.Find(id)
+		st, err := o.tasks.Find(id)
 		if err != nil {
 			return err
 		}
-		err = s.Engine.Slices.Change(ctx, st)
+		err = o.slices.Change(ctx, st)
 		if i == attempts || !errors.As(err, new(*cgroups.NotAppliedError)) {
 			return err
 		}

@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
 
+// WaitCommand is `podtask wait`.
 func WaitCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "wait",
@@ -26,11 +29,29 @@ Examples:
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "condition", Value: string(connect.UntilStopped), Usage: "wait for `CONDITION` stopped, running or healthy"},
 		}, command.ManyTasksFlags("wait for", "wait for all tasks")...),
-		Action: p.WithMachine(wait),
+		Action: command.WithMachine(p, newWait),
 	}
 }
 
-func wait(ctx context.Context, s *command.Machine, c *cli.Context) error {
+// waitOptions is what `podtask wait` uses.
+type waitOptions struct {
+	out       io.Writer
+	selection command.Selection
+	owners    *connect.Connector
+	tasks     *record.Tasks
+}
+
+func newWait(m *command.Machine) waitOptions {
+	return waitOptions{
+		out:       m.Program.Stdout,
+		selection: m.Selection(),
+		owners:    m.Connector,
+		tasks:     m.Engine.Tasks,
+	}
+}
+
+// Run implements command.Runner.
+func (o waitOptions) Run(ctx context.Context, c *cli.Context) error {
 	what, err := connect.ParseCondition(c.String("condition"))
 	if err != nil {
 		return command.Usagef("wait", "%v", err)
@@ -40,7 +61,7 @@ func wait(ctx context.Context, s *command.Machine, c *cli.Context) error {
 	switch {
 	case command.IsFiltered(c):
 		var states []lifecycle.State
-		if states, errs = s.Named(c, func(lifecycle.State) bool { return true }); len(errs) > 0 {
+		if states, errs = o.selection.Select(c, func(lifecycle.State) bool { return true }); len(errs) > 0 {
 			return errors.Join(errs...)
 		}
 		for _, st := range states {
@@ -50,14 +71,14 @@ func wait(ctx context.Context, s *command.Machine, c *cli.Context) error {
 		return command.Usagef("wait", "no TASK to wait for")
 	}
 	for _, ref := range refs {
-		st, err := s.Engine.Tasks.Find(ref)
+		st, err := o.tasks.Find(ref)
 		if connect.IsGone(err) && c.Bool("ignore") {
-			fmt.Fprintln(s.Program.Stdout, -1)
+			fmt.Fprintln(o.out, -1)
 			continue
 		}
 		var t api.Task
 		if err == nil {
-			t, err = s.Connector.Await(ctx, st, what, nil, func(api.Task) {})
+			t, err = o.owners.Await(ctx, st, what, nil, func(api.Task) {})
 		}
 		var missed *connect.MissedError
 		if errors.As(err, &missed) {
@@ -71,7 +92,7 @@ func wait(ctx context.Context, s *command.Machine, c *cli.Context) error {
 		if t.ExitCode != nil {
 			code = int(*t.ExitCode)
 		}
-		fmt.Fprintln(s.Program.Stdout, code)
+		fmt.Fprintln(o.out, code)
 	}
 	return errors.Join(errs...)
 }

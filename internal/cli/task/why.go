@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
+// WhyCommand is `podtask why`.
 func WhyCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "why",
@@ -31,7 +33,7 @@ Examples:
   podtask why web
   podtask why --format json web | jq -r '.[0].why[0].code'`,
 		Flags:  []cli.Flag{command.FormatFlag(command.ItemFormats), command.IgnoreFlag()},
-		Action: p.WithMachine(why),
+		Action: command.WithMachine(p, newWhy),
 	}
 }
 
@@ -48,16 +50,32 @@ type answer struct {
 	Why      []api.Reason `json:"why"`
 }
 
-func why(ctx context.Context, s *command.Machine, c *cli.Context) error {
+// whyOptions is what `podtask why` uses.
+type whyOptions struct {
+	out    io.Writer
+	reader command.TaskReader
+	owners *connect.Connector
+}
+
+func newWhy(m *command.Machine) whyOptions {
+	return whyOptions{
+		out:    m.Program.Stdout,
+		reader: m.TaskReader(),
+		owners: m.Connector,
+	}
+}
+
+// Run implements command.Runner.
+func (o whyOptions) Run(ctx context.Context, c *cli.Context) error {
 	if !c.Args().Present() {
 		return command.Usagef("why", "no TASK to explain")
 	}
 	answers := []answer{}
 	var errs []error
 	for _, ref := range c.Args().Slice() {
-		t, err := s.InspectTask(ctx, ref)
+		t, err := o.reader.Inspect(ctx, ref)
 		if connect.IsGone(err) {
-			if kept, ok := findService(ctx, s, ref); ok {
+			if kept, ok := o.findService(ctx, ref); ok {
 				answers = append(answers, explainService(kept, time.Now()))
 				continue
 			}
@@ -69,9 +87,9 @@ func why(ctx context.Context, s *command.Machine, c *cli.Context) error {
 			errs = append(errs, err)
 		}
 	}
-	err := command.PrintItems(s.Program.Stdout, c, answers, func(bool) error {
+	err := command.PrintItems(o.out, c, answers, func(bool) error {
 		for _, a := range answers {
-			fmt.Fprintln(s.Program.Stdout, command.OnTerminal(s.Program.Stdout, "", a.Sentence))
+			fmt.Fprintln(o.out, command.OnTerminal(o.out, "", a.Sentence))
 		}
 		return nil
 	})
@@ -121,8 +139,8 @@ func next(t api.Task, code string) string {
 }
 
 // findService asks the agent, if there is one, for a service.
-func findService(ctx context.Context, s *command.Machine, name string) (api.Service, bool) {
-	c := s.Connector.DialAgent(ctx)
+func (o whyOptions) findService(ctx context.Context, name string) (api.Service, bool) {
+	c := o.owners.DialAgent(ctx)
 	if c == nil {
 		return api.Service{}, false
 	}
