@@ -15,19 +15,18 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// runDetached makes the task, leaves it to an owner of its own, prints the id and
-// waits as long as it was asked to.
-func runDetached(ctx context.Context, s *command.Machine, r request, task taskdef.Task) error {
+// runDetached creates the task, starts its owner, prints the ID, and waits with --wait.
+func (r taskRun) runDetached(ctx context.Context, task taskdef.Task) error {
 	r.options.Remove = r.remove
-	o, err := createOwned(ctx, s, r, task)
+	o, err := r.createOwned(ctx, task)
 	if err != nil {
 		return err
 	}
 	st := o.State()
-	if err := s.Launcher().HandOver(ctx, o); err != nil {
+	if err := r.launcher.HandOver(ctx, o); err != nil {
 		return fmt.Errorf("task %s is recorded, but has no owner: %w; `podtask rm -f %s` forgets it", lifecycle.ShortID(st.ID), err, st.DisplayName())
 	}
-	fmt.Fprintln(s.Program.Stdout, st.ID)
+	fmt.Fprintln(r.out, st.ID)
 	if r.await.until == "" {
 		return nil
 	}
@@ -36,17 +35,17 @@ func runDetached(ctx context.Context, s *command.Machine, r request, task taskde
 		ctx, cancel = context.WithTimeout(ctx, r.await.timeout)
 		defer cancel()
 	}
-	t, err := awaitDetached(ctx, s, r, st)
+	t, err := r.awaitDetached(ctx, st)
 	var missed *connect.MissedError
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled) && err != nil:
 		name := st.DisplayName()
-		fmt.Fprintf(s.Program.Stderr, "interrupted: task %s continues; `podtask stop %s` stops it\n", name, name)
+		fmt.Fprintf(r.errOut, "interrupted: task %s continues; `podtask stop %s` stops it\n", name, name)
 		return command.ExitStatus(command.ExitInterrupted)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil:
 		return fmt.Errorf("task %s is not %s after %s; it continues: `podtask why %s` shows what it waits for", lifecycle.ShortID(st.ID), r.await.until, r.await.timeout, st.DisplayName())
 	case errors.As(err, &missed):
-		fmt.Fprintln(s.Program.Stderr, "Error: "+err.Error())
+		fmt.Fprintln(r.errOut, "Error: "+err.Error())
 		return command.ExitStatus(max(1, connect.CodeOf(missed.Task)))
 	case err != nil:
 		return err
@@ -56,20 +55,20 @@ func runDetached(ctx context.Context, s *command.Machine, r request, task taskde
 	return nil
 }
 
-// awaitDetached shows how a detached task gets on, until it is as the request wants it.
-func awaitDetached(ctx context.Context, s *command.Machine, r request, st lifecycle.State) (api.Task, error) {
-	pulls := console.NewPullView(r.display.pullMode(), s.Program.Stderr, s.Program.Getenv)
-	s.OnPull = func(p imagestore.Progress) { pulls.Observe(ownerapi.NewPull(p)) } // if the task becomes ours
+// awaitDetached shows the progress of a detached task until the condition of --wait holds.
+func (r taskRun) awaitDetached(ctx context.Context, st lifecycle.State) (api.Task, error) {
+	pulls := console.NewPullView(r.display.pullMode(), r.errOut, r.getenv)
+	r.onPull(func(p imagestore.Progress) { pulls.Observe(ownerapi.NewPull(p)) }) // if this process becomes the owner
 	stop := func() {}
 	defer func() { stop() }()
 	owned := func(t *connect.Task) error {
 		stop()
-		stop = command.FollowPulls(ctx, s.Log, t.Client, st.ID, pulls)
+		stop = command.FollowPulls(ctx, r.log, t.Client, st.ID, pulls)
 		return nil
 	}
 	show := func(api.Task) {}
 	if !r.display.quiet {
-		show = console.NewProgress(pulls.Above(s.Program.Stderr), console.ColorsFor(s.Program.Stderr, s.Program.Getenv), st.CreatedAt, 0).Show
+		show = console.NewProgress(pulls.Above(r.errOut), console.ColorsFor(r.errOut, r.getenv), st.CreatedAt, 0).Show
 	}
-	return s.Connector.Await(ctx, st, r.await.until, owned, show)
+	return r.owners.Await(ctx, st, r.await.until, owned, show)
 }

@@ -24,14 +24,14 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// foreground runs the task until it has stopped: the agent does where there is one,
-// else we own it. Signals and a closed output stop it. Early ends with the first
-// signal that comes before the task is made.
-func runForeground(ctx, early context.Context, s *command.Machine, r request, task taskdef.Task) error {
-	pulls := console.NewPullView(r.display.pullMode(), s.Program.Stderr, s.Program.Getenv)
-	s.OnPull = func(p imagestore.Progress) { pulls.Observe(ownerapi.NewPull(p)) }
+// runForeground runs the task until it has stopped: through the agent if one runs, else owned by this
+// process. Signals and a closed output stop it. Early ends with the first signal before the task is
+// created.
+func (r taskRun) runForeground(ctx, early context.Context, task taskdef.Task) error {
+	pulls := console.NewPullView(r.display.pullMode(), r.errOut, r.getenv)
+	r.onPull(func(p imagestore.Progress) { pulls.Observe(ownerapi.NewPull(p)) })
 	r.options.Remove = r.remove
-	owned, st, leave, err := createHere(early, s, r, task)
+	owned, st, unlock, err := r.createAttached(early, task)
 	if err != nil && early.Err() != nil {
 		return command.ExitStatus(command.ExitInterrupted)
 	}
@@ -39,71 +39,69 @@ func runForeground(ctx, early context.Context, s *command.Machine, r request, ta
 		return err
 	}
 	defer func() {
-		if err := leave(); err != nil {
-			s.Log.Debug("the lock of who shows the task stays", "task", st.ID, "error", err)
+		if err := unlock(); err != nil {
+			r.log.Debug("the lock of who shows the task stays", "task", st.ID, "error", err)
 		}
 	}()
-	f := &foregroundRun{Machine: s, pulls: pulls, first: st, last: api.FromState(st), task: owned}
+	f := &foregroundRun{taskRun: r, pulls: pulls, first: st, last: api.FromState(st), task: owned}
 	stopPassing := f.passSignals(ctx)
 	if early.Err() != nil {
 		f.stop(ctx, os.Interrupt)
 	}
-	err = f.run(ctx, r)
+	err = f.run(ctx)
 	stopPassing()
 	if err != nil {
 		return fmt.Errorf("task %s is left as it is, `podtask stop %s` takes it on: %w", lifecycle.ShortID(st.ID), st.DisplayName(), err)
 	}
-	return f.finish(ctx, r)
+	return f.finish(ctx)
 }
 
-// createHere records a task, takes the lock of who shows it, which leave releases, and returns the
-// task: owned by the agent if there is one, else by this process. The agent receives it with its
-// lock. It does not create the task, because the definition is read with the files, the
-// environment and the configuration of this process.
-func createHere(ctx context.Context, s *command.Machine, r request, task taskdef.Task) (owned *connect.Task, st lifecycle.State, leave func() error, err error) {
-	o, err := createOwned(ctx, s, r, task)
+// createAttached records the task, takes the foreground lock and returns a handle: through the agent
+// if one runs, else owned by this process. The agent receives the task with its lock; it does not create
+// it, because the definition is read with the files, the environment and the configuration of this
+// process.
+func (r taskRun) createAttached(ctx context.Context, task taskdef.Task) (owned *connect.Task, st lifecycle.State, unlock func() error, err error) {
+	o, err := r.createOwned(ctx, task)
 	if err != nil {
 		return nil, st, nil, err
 	}
 	st = o.State()
-	if leave, err = s.Engine.Tasks.LockForeground(st.ID); err != nil {
+	if unlock, err = r.tasks.LockForeground(st.ID); err != nil {
 		return nil, st, nil, errors.Join(err, o.Close())
 	}
-	if !s.Connector.GiveToAgent(ctx, o) {
-		return connect.Local(s.Connector, o), st, leave, nil
+	if !r.owners.GiveToAgent(ctx, o) {
+		return connect.Local(r.owners, o), st, unlock, nil
 	}
 	// After a signal the task has to be reached, too: to stop it.
-	if owned, err = s.Connector.Connect(context.WithoutCancel(ctx), st.ID); err != nil {
-		return nil, st, nil, errors.Join(err, leave())
+	if owned, err = r.owners.Connect(context.WithoutCancel(ctx), st.ID); err != nil {
+		return nil, st, nil, errors.Join(err, unlock())
 	}
-	return owned, st, leave, nil
+	return owned, st, unlock, nil
 }
 
 // foregroundRun is a task that runs in the foreground.
 type foregroundRun struct {
-	*command.Machine
+	taskRun
 	pulls *console.PullView
 	first lifecycle.State // as it was created
-	// signal is the first that came; 0 for none.
+	// signal is the first one that was received; 0 for none.
 	signal atomic.Int32
-	// stopLogs gives up on logs that are still to come.
+	// stopLogs ends the logs before all of them are written.
 	stopLogs context.CancelFunc
 
 	mu   sync.Mutex    // guards the fields below
-	task *connect.Task // who has the task now
+	task *connect.Task // the handle of the current owner
 	last api.Task      // as it was last seen
-	// by and force are what was asked for with the latest request to stop; by is
-	// empty when there was none.
+	// by and force are those of the latest request to stop; by is empty if there was none.
 	by    string
 	force bool
 }
 
-// passSignals turns signals into requests to stop: the first asks, each later one
-// kills. SIGPIPE is caught so that a closed output is an error of the write, not
-// the end of us.
+// passSignals turns signals into requests: the first stops the task, later ones kill it. SIGPIPE is
+// caught so that a closed output is an error of the write and does not end the process.
 func (f *foregroundRun) passSignals(ctx context.Context) (stop func()) {
 	signals := make(chan os.Signal, 8)
-	f.Program.Notify(signals, append(stopSignals(), syscall.SIGPIPE)...)
+	f.notify(signals, append(stopSignals(), syscall.SIGPIPE)...)
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -136,7 +134,7 @@ func stopSignals() []os.Signal {
 	return signals
 }
 
-// stop passes one signal on.
+// stop handles one signal.
 func (f *foregroundRun) stop(ctx context.Context, sig os.Signal) {
 	number, _ := sig.(syscall.Signal)
 	if f.seen().Settled { // only its logs are still to come
@@ -144,22 +142,22 @@ func (f *foregroundRun) stop(ctx context.Context, sig os.Signal) {
 		return
 	}
 	if f.signal.CompareAndSwap(0, int32(number)) {
-		fmt.Fprintf(f.pulls.Above(f.Program.Stderr), "stopping, within %s; again to kill\n", f.first.Task.StopBound())
+		fmt.Fprintf(f.pulls.Above(f.errOut), "stopping, within %s; again to kill\n", f.first.Task.StopBound())
 		f.ask(ctx, console.SignalName(number), false)
 		return
 	}
-	fmt.Fprintln(f.pulls.Above(f.Program.Stderr), "killing")
+	fmt.Fprintln(f.pulls.Above(f.errOut), "killing")
 	f.ask(ctx, console.SignalName(number), true)
 }
 
-// ask requests the task to stop. Should its owner die, the next one is asked again.
+// ask requests the task to stop. Follow repeats the request if the owner dies.
 func (f *foregroundRun) ask(ctx context.Context, by string, force bool) {
 	f.mu.Lock()
 	f.by, f.force = by, f.force || force
 	task := f.task
 	f.mu.Unlock()
 	if err := task.Stop(ctx, by, force); err != nil {
-		f.Log.Debug("the owner went away", "task", f.first.ID, "error", err)
+		f.log.Debug("the owner went away", "task", f.first.ID, "error", err)
 	}
 }
 
@@ -170,31 +168,30 @@ func (f *foregroundRun) seen() api.Task {
 }
 
 // run shows progress and logs until the task has settled and all logs are written.
-func (f *foregroundRun) run(ctx context.Context, r request) error {
-
+func (f *foregroundRun) run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	logCtx, stopLogs := context.WithCancel(ctx)
 	defer stopLogs()
 	f.stopLogs = stopLogs
 	wg.Go(func() { f.copyLogs(ctx, logCtx) })
 	show := func(api.Task) {}
-	if !r.display.quiet {
-		show = console.NewProgress(f.pulls.Above(f.Program.Stderr), console.ColorsFor(f.Program.Stderr, f.Program.Getenv), time.Now(), 0).Show
+	if !f.display.quiet {
+		show = console.NewProgress(f.pulls.Above(f.errOut), console.ColorsFor(f.errOut, f.getenv), time.Now(), 0).Show
 	}
 	err := f.follow(ctx, show)
 	if !f.seen().Settled {
-		stopLogs() // the task runs on, but not under us
+		stopLogs() // the task continues without this process
 	}
 	wg.Wait()
 	return err
 }
 
-// follow watches the task until it has settled or is gone. When its owner ends
-// before, it continues with the next one, which may be us.
+// follow watches the task until it has settled or is removed. If its owner ends before, it continues
+// with the next one, which may be this process.
 func (f *foregroundRun) follow(ctx context.Context, show func(api.Task)) error {
 	for {
 		local := f.task.Owner != nil
-		stopPulls := command.FollowPulls(ctx, f.Log, f.task.Client, f.first.ID, f.pulls)
+		stopPulls := command.FollowPulls(ctx, f.log, f.task.Client, f.first.ID, f.pulls)
 		err := f.task.Watch(ctx, func(t api.Task) bool {
 			f.mu.Lock()
 			f.last = t
@@ -207,8 +204,8 @@ func (f *foregroundRun) follow(ctx context.Context, show func(api.Task)) error {
 		if f.seen().Settled || local || ctx.Err() != nil {
 			return err
 		}
-		f.Log.Debug("the owner went away", "task", f.first.ID, "error", err)
-		next, err := f.Connector.Connect(ctx, f.first.ID)
+		f.log.Debug("the owner went away", "task", f.first.ID, "error", err)
+		next, err := f.owners.Connect(ctx, f.first.ID)
 		if connect.IsGone(err) {
 			return nil
 		}
@@ -225,14 +222,13 @@ func (f *foregroundRun) follow(ctx context.Context, show func(api.Task)) error {
 	}
 }
 
-// copyLogs writes what the containers write. When the output is closed,
-// the task stops. The lines come from Podman, not from the owner, so that none is lost when
-// the owner ends.
+// copyLogs prints the output of the containers, and stops the task if it cannot. It reads from Podman
+// and not from the owner, so that no line is lost when the owner ends.
 func (f *foregroundRun) copyLogs(ctx, logCtx context.Context) {
-	printer := console.NewLogPrinter(f.Program.Stdout, f.Program.Stderr, f.first, f.Program.Getenv).Prefixed()
+	printer := console.NewLogPrinter(f.out, f.errOut, f.first, f.getenv).Prefixed()
 	printer.Out, printer.Err = f.pulls.Above(printer.Out), f.pulls.Above(printer.Err)
 	var closed error
-	err := f.Engine.Logs.Read(logCtx, f.first, "", observe.LogOptions{Follow: true, Tail: -1}, func(l observe.LogLine) error {
+	err := f.logs.Read(logCtx, f.first, "", observe.LogOptions{Follow: true, Tail: -1}, func(l observe.LogLine) error {
 		closed = printer.Line(l)
 		return closed
 	})
@@ -241,34 +237,34 @@ func (f *foregroundRun) copyLogs(ctx, logCtx context.Context) {
 	case closed != nil:
 		f.ask(ctx, "the end of its output", false)
 	case errors.As(err, &lost):
-		f.Program.Warn("%v", err)
+		f.warn("%v", err)
 	case err != nil && logCtx.Err() == nil:
-		f.Program.Warn("the logs end here: %v; `podtask logs %s` shows them", err, f.first.DisplayName())
+		f.warn("the logs end here: %v; `podtask logs %s` shows them", err, f.first.DisplayName())
 	}
 }
 
-// finish removes the task if it should be, and gives the exit code.
-func (f *foregroundRun) finish(ctx context.Context, r request) error {
+// finish removes the task with --rm, and returns the exit code.
+func (f *foregroundRun) finish(ctx context.Context) error {
 	t := f.seen()
-	gone := t.Goal == lifecycle.Gone.String()
-	if r.remove && !gone {
-		if err := f.Connector.Remove(ctx, t.ID, "podtask run --rm", true, func(api.Task) {}); err != nil {
+	removed := t.Goal == lifecycle.Gone.String()
+	if f.remove && !removed {
+		if err := f.owners.Remove(ctx, t.ID, "podtask run --rm", true, func(api.Task) {}); err != nil {
 			return err
 		}
 	}
 	reason, name := term.Line(cmp.Or(t.StoppedReason, "unknown reason")), f.first.DisplayName()
 	switch {
-	case r.display.quiet && t.StopCode == lifecycle.StopTaskFailedToStart:
+	case f.display.quiet && t.StopCode == lifecycle.StopTaskFailedToStart:
 		// Without progress it was not shown, and after --rm it cannot be looked up.
-		fmt.Fprintf(f.Program.Stderr, "Error: task %s did not start: %s\n", lifecycle.ShortID(t.ID), reason)
-	case !r.display.quiet && !r.remove && !gone:
-		fmt.Fprintf(f.Program.Stderr, "task %s stopped: %s; `podtask logs %s` or `podtask rm %s`\n", lifecycle.ShortID(t.ID), reason, name, name)
+		fmt.Fprintf(f.errOut, "Error: task %s did not start: %s\n", lifecycle.ShortID(t.ID), reason)
+	case !f.display.quiet && !f.remove && !removed:
+		fmt.Fprintf(f.errOut, "task %s stopped: %s; `podtask logs %s` or `podtask rm %s`\n", lifecycle.ShortID(t.ID), reason, name, name)
 	}
 	return command.ExitWith(exitCode(t, syscall.Signal(f.signal.Load())))
 }
 
-// exitCode is that of the task, or 128 + n when a signal stopped it before any
-// essential container ran, so that there is none.
+// exitCode returns the exit code of the task, or 128 + n if signal n stopped it before an essential
+// container ran.
 func exitCode(t api.Task, sig syscall.Signal) int {
 	if sig == 0 || t.StopCode != lifecycle.StopUserInitiated {
 		return connect.CodeOf(t)

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -18,6 +19,7 @@ import (
 //go:embed starter.yaml
 var starter string
 
+// InitCommand is `podtask init`.
 func InitCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "init",
@@ -34,11 +36,11 @@ Examples:
 			&cli.BoolFlag{Name: "unit", Usage: "write a .task unit with the definition in it"},
 			&cli.BoolFlag{Name: "replace", Usage: "replace a file that is there"},
 		},
-		Action: func(c *cli.Context) error { return writeStarter(p, c) },
+		Action: func(c *cli.Context) error { return writeStarter(p.Stdout, p.Stderr, c) },
 	}
 }
 
-func writeStarter(p *command.Program, c *cli.Context) error {
+func writeStarter(out, errOut io.Writer, c *cli.Context) error {
 	if c.Args().Len() > 1 {
 		return command.Usagef("init", "init takes one NAME, not %d arguments", c.Args().Len())
 	}
@@ -68,10 +70,10 @@ func writeStarter(p *command.Program, c *cli.Context) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", file, err)
 	}
-	if _, err := fmt.Fprintln(p.Stdout, file); err != nil {
+	if _, err := fmt.Fprintln(out, file); err != nil {
 		return err
 	}
-	fmt.Fprintln(p.Stderr, "next: "+next)
+	fmt.Fprintln(errOut, "next: "+next)
 	return nil
 }
 

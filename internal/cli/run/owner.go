@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/engine/owner"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/state"
@@ -17,6 +19,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
+// OwnerCommand is the owner of a task in the background.
 func OwnerCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:        "owner",
@@ -25,11 +28,23 @@ func OwnerCommand(p *command.Program) *cli.Command {
 		Description: "SIGTERM and SIGINT end the owner and release the task; the containers keep running.",
 		Hidden:      true,
 		Flags:       []cli.Flag{&cli.StringFlag{Name: "log-file", Usage: "write to `FILE` instead of stderr"}},
-		Action:      p.WithMachine(own),
+		Action:      command.WithMachine(p, newOwner),
 	}
 }
 
-func own(ctx context.Context, s *command.Machine, c *cli.Context) error {
+// ownerOptions is what `podtask owner` uses.
+type ownerOptions struct {
+	redirect  func(stderr io.Writer) (restore func())
+	owners    *owner.Owners
+	connector *connect.Connector
+}
+
+func newOwner(m *command.Machine) ownerOptions {
+	return ownerOptions{redirect: m.Program.RedirectStderr, owners: m.Engine.Owners, connector: m.Connector}
+}
+
+// Run implements command.Runner.
+func (o ownerOptions) Run(ctx context.Context, c *cli.Context) error {
 	if c.Args().Len() != 1 {
 		return command.Usagef("owner", "owner takes one ID")
 	}
@@ -38,35 +53,35 @@ func own(ctx context.Context, s *command.Machine, c *cli.Context) error {
 		if err != nil {
 			return fmt.Errorf("open the owner's log: %w", err)
 		}
-		s.Program.Stderr = f // to the end of the program: report still writes to it
+		o.redirect(f) // until the process ends: the error of this command goes there too
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	id := c.Args().First()
-	o, err := s.Engine.Owners.Receive(ctx, id, s.Connector.OfferSocket(id))
+	task, err := o.owners.Receive(ctx, id, o.connector.OfferSocket(id))
 	if errors.Is(err, owner.ErrNotOffered) { // such as after a crash, when systemd starts it again
-		o, err = s.Engine.Owners.Own(id)
+		task, err = o.owners.Own(id)
 	}
 	if errors.Is(err, state.ErrLocked) {
-		return nil // an agent that has just started was faster
+		return nil // an agent that has just started owns it
 	}
-	var gone *record.NotFoundError
-	if errors.As(err, &gone) {
+	var notFound *record.NotFoundError
+	if errors.As(err, &notFound) {
 		return nil // removed before this process started; a failure would start it again
 	}
 	if err != nil {
 		return err
 	}
-	defer o.Close()
-	l, err := api.Listen(s.Connector.Socket(id))
+	defer task.Close()
+	l, err := api.Listen(o.connector.Socket(id))
 	if err != nil {
 		return err
 	}
-	if err := s.Connector.Drive(ctx, o, l); err != nil && ctx.Err() == nil {
+	if err := o.connector.Drive(ctx, task, l); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("task %s is left as it is: %w", lifecycle.ShortID(id), err)
 	}
-	if o.State().Goal == lifecycle.Gone || isEmpty(s.Connector.OwnerLog(id)) {
-		return s.Connector.RemoveOwnerLog(id)
+	if task.State().Goal == lifecycle.Gone || isEmpty(o.connector.OwnerLog(id)) {
+		return o.connector.RemoveOwnerLog(id)
 	}
 	return nil
 }

@@ -3,12 +3,14 @@ package run
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/engine"
+	"github.com/podtask/podtask/internal/engine/imagestore"
 	"github.com/podtask/podtask/internal/engine/taskspec"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -16,6 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
+// PlanCommand is `podtask plan`.
 func PlanCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "plan",
@@ -46,17 +49,29 @@ Examples:
 			&cli.BoolFlag{Name: "refs", Usage: "show what answers each reference to AWS, and the entry to add to podtask.toml where nothing does"},
 			&cli.StringFlag{Name: "format", Value: "text", Usage: "text, json, or the dependencies as a graph: dot or mermaid"},
 		),
-		Action: func(c *cli.Context) error { return showPlan(p, c) },
+		Action: planOptions{
+			out: p.Stdout, errOut: p.Stderr, getenv: p.Getenv, environ: p.Environ,
+			definition: p.Definition, openEngine: p.OpenEngine,
+		}.run,
 	}
 }
 
-func showPlan(p *command.Program, c *cli.Context) error {
+// planOptions is what `podtask plan` uses.
+type planOptions struct {
+	out, errOut io.Writer
+	getenv      func(string) string
+	environ     func() []string
+	definition  func(c *cli.Context, name string) (command.Definition, error)
+	openEngine  func(*cli.Context) (*engine.Engine, error) // for --resolve
+}
+
+func (o planOptions) run(c *cli.Context) error {
 	format := c.String("format")
 	write, known := map[string]func(plan) error{
-		"text":    func(pl plan) error { return pl.writeText(p.Stdout, console.ColorsFor(p.Stdout, p.Getenv)) },
-		"json":    func(pl plan) error { return console.WriteJSON(p.Stdout, pl) },
-		"dot":     func(pl plan) error { return pl.writeDOT(p.Stdout) },
-		"mermaid": func(pl plan) error { return pl.writeMermaid(p.Stdout) },
+		"text":    func(pl plan) error { return pl.writeText(o.out, console.ColorsFor(o.out, o.getenv)) },
+		"json":    func(pl plan) error { return console.WriteJSON(o.out, pl) },
+		"dot":     func(pl plan) error { return pl.writeDOT(o.out) },
+		"mermaid": func(pl plan) error { return pl.writeMermaid(o.out) },
 	}[format]
 	if !known {
 		return command.Usagef("plan", "no format %q: it is text, json, dot or mermaid", format)
@@ -64,20 +79,20 @@ func showPlan(p *command.Program, c *cli.Context) error {
 	if n := c.Args().Len(); n != 1 {
 		return command.Usagef("plan", "plan takes one FILE, not %d arguments", n)
 	}
-	d, err := p.Definition(c, c.Args().First())
+	d, err := o.definition(c, c.Args().First())
 	if err != nil {
 		return err
 	}
-	if d.Changes.Environment, err = command.ReadEnv(p.Environ, "plan", c.StringSlice("env-file"), c.StringSlice("env")); err != nil {
+	if d.Changes.Environment, err = command.ReadEnv(o.environ, "plan", c.StringSlice("env-file"), c.StringSlice("env")); err != nil {
 		return err
 	}
-	task, f, err := command.ParseDefinition(p, d)
+	task, f, err := d.Read()
 	if err != nil {
 		return err
 	}
 	if !f.Valid {
-		p.PrintProblems(f)
-		fmt.Fprintf(p.Stderr, "%s is not valid: there is nothing to plan\n", f.File)
+		f.Print(o.errOut)
+		fmt.Fprintf(o.errOut, "%s is not valid: there is nothing to plan\n", f.File)
 		return command.ExitStatus(command.ExitInvalid)
 	}
 	pl := makePlan(task, f)
@@ -86,12 +101,12 @@ func showPlan(p *command.Program, c *cli.Context) error {
 		pl.addReferences(f.Definition.References)
 	}
 	if c.Bool("resolve") {
-		s, err := p.Open(c)
+		e, err := o.openEngine(c)
 		if err != nil {
 			return err
 		}
-		defer s.Engine.Close()
-		if err := pl.resolve(c.Context, s.Engine, task); err != nil {
+		defer e.Close()
+		if err := pl.resolve(c.Context, e.Images, task); err != nil {
 			return err
 		}
 	}
@@ -204,14 +219,14 @@ type planEnvFile struct {
 	taskdef.EnvironmentFile
 }
 
-// planReference is something on AWS that the definition names, and what answers it here.
+// planReference is a reference to AWS in the definition, and what resolves it here.
 type planReference struct {
 	taskdef.Resolved
 	// Add is the entry of podtask.toml that would answer it; empty if something does.
 	Add string `json:"add,omitempty"`
 }
 
-// addReferences adds each reference once.
+// addReferences adds the references, each once.
 func (pl *plan) addReferences(all []taskdef.Resolved) {
 	seen := make(map[string]bool)
 	for _, r := range all {
@@ -228,7 +243,7 @@ func (pl *plan) addReferences(all []taskdef.Resolved) {
 	}
 }
 
-// makePlan is pure.
+// makePlan returns the plan of a task.
 func makePlan(t taskdef.Task, f command.Finding) plan {
 	pl := plan{
 		Family: t.Family, File: f.File, NetworkMode: string(t.Network), PIDMode: string(t.PIDMode), IPCMode: string(t.IPCMode),
@@ -296,7 +311,7 @@ func (pl *plan) addSecrets(c taskdef.Container) {
 	}
 }
 
-// addKernel adds what a container asks of the kernel and of files.
+// addKernel adds ulimits, environment files and registry credentials.
 func (pl *plan) addKernel(c taskdef.Container) {
 	for _, l := range c.Linux.Ulimits {
 		pl.Ulimits = append(pl.Ulimits, planUlimit{c.Name, l})
@@ -310,7 +325,7 @@ func (pl *plan) addKernel(c taskdef.Container) {
 }
 
 // resolve fills in the digests, asking for each image once.
-func (pl *plan) resolve(ctx context.Context, host *engine.Engine, task taskdef.Task) error {
+func (pl *plan) resolve(ctx context.Context, images *imagestore.Resolver, task taskdef.Task) error {
 	digests := make(map[string]string)
 	for i, c := range pl.Containers {
 		if c.Image == "" {
@@ -319,7 +334,7 @@ func (pl *plan) resolve(ctx context.Context, host *engine.Engine, task taskdef.T
 		digest, known := digests[c.Image]
 		if !known {
 			var err error
-			if digest, err = host.Images.Digest(ctx, lifecycle.State{Task: task}, c.Image); err != nil {
+			if digest, err = images.Digest(ctx, lifecycle.State{Task: task}, c.Image); err != nil {
 				return fmt.Errorf("resolve the image of container %s: %w", c.Name, err)
 			}
 			digests[c.Image] = digest
@@ -329,7 +344,7 @@ func (pl *plan) resolve(ctx context.Context, host *engine.Engine, task taskdef.T
 	return nil
 }
 
-// words says what a dependant waits for.
+// words describes what a dependent container waits for.
 func (d planCondition) words() string {
 	return d.Container + map[taskdef.Condition]string{
 		taskdef.Start: " has started", taskdef.Complete: " has ended", taskdef.Success: " has ended with 0", taskdef.Healthy: " is healthy",
@@ -347,7 +362,7 @@ func (pl plan) container(name string) planContainer {
 
 func (pl plan) stopBound() time.Duration { return time.Duration(pl.StopSeconds * float64(time.Second)) }
 
-// host says where on the host a mapping ends.
+// host describes the address on the host.
 func (p planPort) host() string {
 	ip := p.HostIP
 	if strings.Contains(ip, ":") {

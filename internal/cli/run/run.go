@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
+	"os"
 	"os/signal"
 	"slices"
 	"strings"
@@ -13,9 +16,14 @@ import (
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/engine/create"
+	"github.com/podtask/podtask/internal/engine/imagestore"
 	"github.com/podtask/podtask/internal/engine/limits"
+	"github.com/podtask/podtask/internal/engine/observe"
 	"github.com/podtask/podtask/internal/engine/owner"
+	"github.com/podtask/podtask/internal/engine/preflight"
 	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/internal/engine/tasksecrets"
 	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/internal/unit/rollback"
 	"github.com/podtask/podtask/internal/unit/supervise"
@@ -24,6 +32,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
+// Command is `podtask run`.
 func Command(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "run",
@@ -65,7 +74,7 @@ Examples:
 			&cli.StringFlag{Name: "progress", Value: "auto", Usage: "show pulls in `MODE` plain (lines), json (JSON Lines on stderr), none, or auto: bars on a terminal, else plain"},
 			&cli.StringFlag{Name: "notify", Usage: "run as the main process of a systemd service that is ready on `CONDITION` healthy or running, or at once (no)"},
 		}, append(command.AdjustFlags(), command.DefinitionFlags()...)...),
-		Action: p.WithMachine(run),
+		Action: command.WithMachine(p, newRun),
 	}
 }
 
@@ -89,7 +98,7 @@ type await struct {
 	timeout time.Duration
 }
 
-// unitRequest is what the main process of a systemd service needs to know.
+// unitRequest has the flags for the main process of a systemd service.
 type unitRequest struct {
 	ready  connect.Condition // what READY=1 waits for; empty outside of a service
 	settle time.Duration     // how long new images must work before they are kept, 0 to 1 h
@@ -101,7 +110,41 @@ type display struct {
 	progress string // one of console.ProgressModes
 }
 
-func parseRequest(p *command.Program, c *cli.Context, tasks config.Tasks) (request, error) {
+// runOptions is what `podtask run` uses.
+type runOptions struct {
+	out, errOut io.Writer
+	getenv      func(string) string
+	environ     func() []string
+	notify      func(chan<- os.Signal, ...os.Signal)
+	warn        func(format string, args ...any)
+	definition  func(c *cli.Context, name string) (command.Definition, error)
+	defaults    config.Tasks
+	log         *slog.Logger
+
+	tasks     *record.Tasks
+	creator   *create.Creator
+	images    *imagestore.Resolver
+	logs      *observe.Logs
+	preflight *preflight.Checker
+	secrets   *tasksecrets.Store
+	owners    *connect.Connector
+	launcher  *connect.Launcher
+	onPull    func(show func(imagestore.Progress)) // for the pulls of this process
+}
+
+func newRun(m *command.Machine) runOptions {
+	p, e := m.Program, m.Engine
+	return runOptions{
+		out: p.Stdout, errOut: p.Stderr, getenv: p.Getenv, environ: p.Environ, notify: p.Notify, warn: p.Warn,
+		definition: p.Definition, defaults: m.Config.Tasks, log: m.Log,
+		tasks: e.Tasks, creator: e.Creator, images: e.Images, logs: e.Logs, preflight: e.Preflight, secrets: e.Secrets,
+		owners: m.Connector, launcher: m.Launcher(),
+		onPull: func(show func(imagestore.Progress)) { m.OnPull = show },
+	}
+}
+
+// parse reads the command line.
+func (o runOptions) parse(c *cli.Context) (request, error) {
 	r := request{
 		name:   c.String("name"),
 		detach: c.Bool("detach"), remove: c.Bool("rm"), dryRun: c.Bool("dry-run"), replace: c.Bool("replace"),
@@ -121,7 +164,7 @@ func parseRequest(p *command.Program, c *cli.Context, tasks config.Tasks) (reque
 	if !slices.Contains(console.ProgressModes, r.display.progress) {
 		return r, command.Usagef("run", "--progress is auto, plain, json or none, not %q", r.display.progress)
 	}
-	r.options.Pull, r.options.Limits, r.options.Quota = tasks.Pull, tasks.Limits, tasks.Quota
+	r.options.Pull, r.options.Limits, r.options.Quota = o.defaults.Pull, o.defaults.Limits, o.defaults.Quota
 	var err error
 	if err := r.parseWait(c); err != nil {
 		return r, err
@@ -131,18 +174,18 @@ func parseRequest(p *command.Program, c *cli.Context, tasks config.Tasks) (reque
 	}
 	if r.unit.ready != "" {
 		r.options.Persistent = true
-		r.options.Unit = p.Getenv("PODMAN_SYSTEMD_UNIT")
+		r.options.Unit = o.getenv("PODMAN_SYSTEMD_UNIT")
 	}
 	if r.replace && r.name == "" {
 		return r, command.Usagef("run", "--replace needs --name")
 	}
-	if r.Definition, err = p.Definition(c, c.Args().First()); err != nil {
+	if r.Definition, err = o.definition(c, c.Args().First()); err != nil {
 		return r, err
 	}
 	if r.Changes.Adjustments, err = command.ParseAdjustments(c); err != nil {
 		return r, err
 	}
-	r.Changes.Environment, err = command.ReadEnv(p.Environ, "run", c.StringSlice("env-file"), c.StringSlice("env"))
+	r.Changes.Environment, err = command.ReadEnv(o.environ, "run", c.StringSlice("env-file"), c.StringSlice("env"))
 	return r, err
 }
 
@@ -183,28 +226,36 @@ func (r *request) parseService(c *cli.Context) error {
 	return nil
 }
 
-func run(ctx context.Context, s *command.Machine, c *cli.Context) error {
-	r, err := parseRequest(s.Program, c, s.Config.Tasks)
+// taskRun is a task that a command line runs.
+type taskRun struct {
+	runOptions
+	request
+}
+
+// Run implements command.Runner.
+func (o runOptions) Run(ctx context.Context, c *cli.Context) error {
+	request, err := o.parse(c)
 	if err != nil {
 		return err
 	}
-	// Until there is something to stop, a signal just ends us.
+	r := taskRun{o, request}
+	// Until the task exists, a signal ends this process.
 	early, stop := signal.NotifyContext(ctx, stopSignals()...)
 	defer stop()
 	if r.unit.ready != "" {
-		return superviseUnit(ctx, early, s, r)
+		return r.supervise(ctx, early)
 	}
-	task, err := prepareTask(early, s, r)
+	task, err := r.prepare(early)
 	if err == nil && !r.dryRun {
 		if r.detach {
-			err = runDetached(early, s, r, task)
+			err = r.runDetached(early, task)
 			if code := command.ExitStatus(0); err != nil && early.Err() != nil && !errors.As(err, &code) {
-				fmt.Fprintln(s.Program.Stderr, "interrupted: if the task was created, it continues; see `podtask ps`")
+				fmt.Fprintln(r.errOut, "interrupted: if the task was created, it continues; see `podtask ps`")
 				return command.ExitStatus(command.ExitInterrupted)
 			}
 			return err
 		}
-		return runForeground(ctx, early, s, r, task)
+		return r.runForeground(ctx, early, task)
 	}
 	if early.Err() != nil {
 		return command.ExitStatus(command.ExitInterrupted)
@@ -212,54 +263,53 @@ func run(ctx context.Context, s *command.Machine, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return printDryRun(s, task)
+	return r.printDryRun(task)
 }
 
-// prepare reads the task, makes place for it and makes sure that this host can run
-// it.
-func prepareTask(ctx context.Context, s *command.Machine, r request) (taskdef.Task, error) {
-	task, err := defineTask(ctx, s, r)
+// prepare reads the definition, removes the tasks that it replaces, and checks the host.
+func (r taskRun) prepare(ctx context.Context) (taskdef.Task, error) {
+	task, err := r.define(ctx)
 	if err != nil {
 		return task, err
 	}
 	if r.replace && !r.dryRun {
-		if err := replaceTasks(ctx, s, r.name); err != nil {
+		if err := r.removeReplaced(ctx); err != nil {
 			return task, err
 		}
 	}
-	if err := s.Engine.Preflight.Check(ctx, task, r.options); err != nil {
+	if err := r.preflight.Check(ctx, task, r.options); err != nil {
 		return task, err
 	}
-	for _, w := range s.Engine.Preflight.Warnings(ctx, task) {
-		s.Program.Warn("%s", w)
+	for _, w := range r.preflight.Warnings(ctx, task) {
+		r.warn("%s", w)
 	}
-	command.WarnShortNames(s.Program.Warn, task, r.options)
+	command.WarnShortNames(r.warn, task, r.options)
 	for _, l := range command.LogsOf(task, r.Definition.Logs()) {
 		if !r.display.quiet {
-			fmt.Fprintf(s.Program.Stderr, "the output of %s goes to %s\n", l.Container, l.Destination)
+			fmt.Fprintf(r.errOut, "the output of %s goes to %s\n", l.Container, l.Destination)
 		}
 	}
 	return task, nil
 }
 
-// define reads the task as the request changes it, and says what is wrong with it.
-func defineTask(ctx context.Context, s *command.Machine, r request) (taskdef.Task, error) {
-	task, f, err := command.ParseDefinition(s.Program, r.Definition)
+// define reads the definition with the changes of the command line, and prints its problems.
+func (r taskRun) define(ctx context.Context) (taskdef.Task, error) {
+	task, f, err := r.Definition.Read()
 	if err != nil {
 		return task, err
 	}
-	if !command.Runnable(s.Program, f) {
+	if !f.Runnable(r.errOut) {
 		return task, command.ExitStatus(command.ExitOwnFailure)
 	}
 	for _, line := range f.Definition.Lowered {
-		s.Program.Warn("%s", line)
+		r.warn("%s", line)
 	}
-	return f.Definition.Prepare(ctx, s.Engine.Secrets)
+	return f.Definition.Prepare(ctx, r.secrets)
 }
 
-// createOwned makes the record of a task that is ours.
-func createOwned(ctx context.Context, s *command.Machine, r request, task taskdef.Task) (*owner.Owner, error) {
-	o, err := s.Engine.Creator.CreateOwned(ctx, task, r.name, r.options)
+// createOwned records the task; this process owns it.
+func (r taskRun) createOwned(ctx context.Context, task taskdef.Task) (*owner.Owner, error) {
+	o, err := r.creator.CreateOwned(ctx, task, r.name, r.options)
 	if errors.Is(err, record.ErrNameTaken) {
 		return nil, fmt.Errorf("run %s: %w", r.Document, err)
 	}
@@ -267,24 +317,24 @@ func createOwned(ctx context.Context, s *command.Machine, r request, task taskde
 		return nil, err
 	}
 	if unapplied := o.State().Options.Unapplied; len(unapplied) > 0 {
-		s.Program.Warn("this host cannot apply limits of: %s; the task runs without", strings.Join(unapplied, ", "))
+		r.warn("this host cannot apply limits of: %s; the task runs without", strings.Join(unapplied, ", "))
 	}
 	return o, nil
 }
 
-func printDryRun(s *command.Machine, task taskdef.Task) error {
-	fmt.Fprintf(s.Program.Stdout, "%s: %d containers can run here, in this order:\n", task.Family, len(task.Containers))
+func (r taskRun) printDryRun(task taskdef.Task) error {
+	fmt.Fprintf(r.out, "%s: %d containers can run here, in this order:\n", task.Family, len(task.Containers))
 	for i, level := range task.Levels() {
 		var names []string
 		for _, c := range level {
 			names = append(names, fmt.Sprintf("%s (%s)", task.Containers[c].Name, task.Containers[c].Image))
 		}
-		fmt.Fprintf(s.Program.Stdout, "  %d. %s\n", i+1, strings.Join(names, ", "))
+		fmt.Fprintf(r.out, "  %d. %s\n", i+1, strings.Join(names, ", "))
 	}
 	return nil
 }
 
-// pullMode returns how to show pulls. A quiet run shows them only if told to.
+// pullMode returns how to show pulls: with --quiet only if --progress is given.
 func (d display) pullMode() string {
 	if d.quiet && d.progress == "auto" {
 		return "none"

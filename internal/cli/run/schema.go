@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
+// SchemaCommand is `podtask schema`.
 func SchemaCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "schema",

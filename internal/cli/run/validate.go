@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
+// ValidateCommand is `podtask validate`.
 func ValidateCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "validate",
@@ -34,53 +36,63 @@ Examples:
 			&cli.StringFlag{Name: "target", Usage: "apply the rules of a launch `TYPE` too: fargate, ec2, external or managed-instances"},
 			command.FormatFlag("json, yaml, github (annotations of GitHub Actions) or sarif"),
 		),
-		Action: func(c *cli.Context) error {
-			if format := c.String("format"); format != "" && !slices.Contains(validateFormats, format) {
-				return command.Usagef("validate", "no format %q: it is %s", format, strings.Join(validateFormats, ", "))
-			}
-			if !c.Args().Present() {
-				return command.Usagef("validate", "no FILE to validate")
-			}
-			target := taskdef.Target(c.String("target"))
-			if target != taskdef.TargetNone && !slices.Contains(taskdef.Targets, target) {
-				return command.Usagef("validate", "no target %q: it is fargate, ec2, external or managed-instances", target)
-			}
-			var findings []command.Finding
-			var unread []error // files that cannot be read do not hide the problems of the others
-			for _, name := range c.Args().Slice() {
-				f, err := validateFile(p, c, name, target)
-				if err != nil {
-					unread = append(unread, err)
-					continue
-				}
-				findings = append(findings, f)
-			}
-			err := printFindings(p, findings, c.String("format"))
-			if len(unread) > 0 {
-				return errors.Join(unread...)
-			}
-			return err
-		},
+		Action: validateOptions{out: p.Stdout, errOut: p.Stderr, version: p.Version, definition: p.Definition}.run,
 	}
 }
 
-func validateFile(p *command.Program, c *cli.Context, name string, target taskdef.Target) (command.Finding, error) {
-	d, err := p.Definition(c, name)
+// validateOptions is what `podtask validate` uses.
+type validateOptions struct {
+	out, errOut io.Writer
+	version     string
+	definition  func(c *cli.Context, name string) (command.Definition, error)
+}
+
+func (o validateOptions) run(c *cli.Context) error {
+	if format := c.String("format"); format != "" && !slices.Contains(validateFormats, format) {
+		return command.Usagef("validate", "no format %q: it is %s", format, strings.Join(validateFormats, ", "))
+	}
+	if !c.Args().Present() {
+		return command.Usagef("validate", "no FILE to validate")
+	}
+	target := taskdef.Target(c.String("target"))
+	if target != taskdef.TargetNone && !slices.Contains(taskdef.Targets, target) {
+		return command.Usagef("validate", "no target %q: it is fargate, ec2, external or managed-instances", target)
+	}
+	var findings []command.Finding
+	var unread []error // files that cannot be read do not hide the problems of the others
+	for _, name := range c.Args().Slice() {
+		f, err := o.check(c, name, target)
+		if err != nil {
+			unread = append(unread, err)
+			continue
+		}
+		findings = append(findings, f)
+	}
+	err := o.print(findings, c.String("format"))
+	if len(unread) > 0 {
+		return errors.Join(unread...)
+	}
+	return err
+}
+
+// check reads and checks one file.
+func (o validateOptions) check(c *cli.Context, name string, target taskdef.Target) (command.Finding, error) {
+	d, err := o.definition(c, name)
 	if err != nil {
 		return command.Finding{}, err
 	}
 	d.Changes.Target = target
-	task, f, err := command.ParseDefinition(p, d)
+	task, f, err := d.Read()
 	if f.Valid {
 		f.Logs = command.LogsOf(task, d.Logs())
 	}
 	return f, err
 }
 
-// validateFormats are those besides text.
+// validateFormats are the formats besides text.
 var validateFormats = []string{console.FormatJSON, console.FormatYAML, "github", "sarif"}
 
-func printFindings(p *command.Program, findings []command.Finding, format string) error {
+func (o validateOptions) print(findings []command.Finding, format string) error {
 	code := 0
 	for _, f := range findings {
 		if !f.Valid {
@@ -90,15 +102,15 @@ func printFindings(p *command.Program, findings []command.Finding, format string
 	var err error
 	switch format {
 	case "":
-		printFindingsText(p, findings)
+		o.printText(findings)
 	case console.FormatJSON:
-		err = console.WriteJSON(p.Stdout, findings)
+		err = console.WriteJSON(o.out, findings)
 	case console.FormatYAML:
-		err = console.WriteYAML(p.Stdout, findings)
+		err = console.WriteYAML(o.out, findings)
 	case "github":
-		err = lint.WriteGitHub(p.Stdout, lintFindings(findings))
+		err = lint.WriteGitHub(o.out, lintFindings(findings))
 	case "sarif":
-		err = lint.WriteSARIF(p.Stdout, p.Version, lintFindings(findings))
+		err = lint.WriteSARIF(o.out, o.version, lintFindings(findings))
 	}
 	if err != nil {
 		return err
@@ -128,13 +140,13 @@ func lintFindings(findings []command.Finding) (all []lint.Finding) {
 	return all
 }
 
-func printFindingsText(p *command.Program, findings []command.Finding) {
+func (o validateOptions) printText(findings []command.Finding) {
 	for _, f := range findings {
-		p.PrintProblems(f)
+		f.Print(o.errOut)
 		if f.Valid {
-			fmt.Fprintf(p.Stdout, "%s: valid\n", f.File)
+			fmt.Fprintf(o.out, "%s: valid\n", f.File)
 			for _, l := range f.Logs {
-				fmt.Fprintf(p.Stdout, "  %s: %s\n", l.Container, l.Destination)
+				fmt.Fprintf(o.out, "  %s: %s\n", l.Container, l.Destination)
 			}
 		}
 	}
