@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
+// Command is `podtask image`.
 func Command(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:  "image",
@@ -30,6 +32,7 @@ func Command(p *command.Program) *cli.Command {
 	}
 }
 
+// imageResolveCommand is `podtask image resolve`.
 func imageResolveCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "resolve",
@@ -49,10 +52,11 @@ Examples:
 			command.NoTruncFlag("digests"),
 			command.FormatFlag(command.ListFormats),
 		},
-		Action: p.WithMachine(imageResolve),
+		Action: command.WithMachine(p, newResolve),
 	}
 }
 
+// imageListCommand is `podtask image ls`.
 func imageListCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:  "ls",
@@ -63,10 +67,11 @@ Examples:
   podtask image ls
   podtask image ls --format json`,
 		Flags:  []cli.Flag{command.QuietFlag("ids"), command.NoTruncFlag("ids"), command.FormatFlag(command.ListFormats), command.SortFlag()},
-		Action: p.WithMachine(imageList),
+		Action: command.WithMachine(p, newList),
 	}
 }
 
+// imagePruneCommand is `podtask image prune`.
 func imagePruneCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:  "prune",
@@ -84,11 +89,11 @@ Examples:
 			&cli.IntFlag{Name: "limit", Usage: "at most `N`, least recently used first", DefaultText: "no limit"},
 			command.FormatFlag(command.ListFormats),
 		},
-		Action: p.WithMachine(imagePrune),
+		Action: command.WithMachine(p, newPrune),
 	}
 }
 
-// resolvedImage is an answer of registries; templates see its fields.
+// resolvedImage is what a registry answers about an image; templates see its fields.
 type resolvedImage struct {
 	Reference string `json:"reference"`
 	// Canonical is name@digest.
@@ -119,7 +124,25 @@ func (r resolvedImage) Kind() string {
 	}
 }
 
-func imageResolve(ctx context.Context, s *command.Machine, c *cli.Context) error {
+// resolveOptions is what `podtask image resolve` uses.
+type resolveOptions struct {
+	out    io.Writer
+	errOut io.Writer
+	warn   func(format string, args ...any)
+	images *imagestore.Resolver
+}
+
+func newResolve(m *command.Machine) resolveOptions {
+	return resolveOptions{
+		out:    m.Program.Stdout,
+		errOut: m.Program.Stderr,
+		warn:   m.Program.Warn,
+		images: m.Engine.Images,
+	}
+}
+
+// Run implements command.Runner.
+func (o resolveOptions) Run(ctx context.Context, c *cli.Context) error {
 	refs := c.Args().Slice()
 	if len(refs) == 0 {
 		return command.Usagef("image resolve", "no REF to resolve")
@@ -138,7 +161,7 @@ func imageResolve(ctx context.Context, s *command.Machine, c *cli.Context) error
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, time.Minute)
 			defer cancel()
-			d, err := s.Engine.Images.Describe(ctx, ref, want, c.Bool("quick"))
+			d, err := o.images.Describe(ctx, ref, want, c.Bool("quick"))
 			found[i], errs[i] = newResolvedImage(d), err
 		})
 	}
@@ -146,19 +169,19 @@ func imageResolve(ctx context.Context, s *command.Machine, c *cli.Context) error
 	code := 0
 	for i, err := range errs {
 		if err != nil {
-			fmt.Fprintf(s.Program.Stderr, "Error: %v\n", err)
+			fmt.Fprintf(o.errOut, "Error: %v\n", err)
 			code = command.ExitOwnFailure
 			continue
 		}
 		if found[i].Assumed {
-			command.WarnShort(s.Program.Warn, refs[i])
+			command.WarnShort(o.warn, refs[i])
 		}
 		if len(found[i].Platforms) > 0 && found[i].PlatformDigest == "" {
-			s.Program.Warn("%s has no image for %s", found[i].Reference, want)
+			o.warn("%s has no image for %s", found[i].Reference, want)
 		}
 	}
 	found = slices.DeleteFunc(found, func(r resolvedImage) bool { return r.Reference == "" })
-	return errors.Join(printResolved(s, c, found), command.ExitWith(code))
+	return errors.Join(o.print(c, found), command.ExitWith(code))
 }
 
 func newResolvedImage(d images.Description) resolvedImage {
@@ -172,15 +195,15 @@ func newResolvedImage(d images.Description) resolvedImage {
 	return r
 }
 
-func printResolved(s *command.Machine, c *cli.Context, found []resolvedImage) error {
+func (o resolveOptions) print(c *cli.Context, found []resolvedImage) error {
 	if c.Bool("quiet") {
 		for _, r := range found {
-			fmt.Fprintln(s.Program.Stdout, r.Digest)
+			fmt.Fprintln(o.out, r.Digest)
 		}
 		return nil
 	}
-	return command.PrintItems(s.Program.Stdout, c, found, func(bool) error {
-		return console.WriteTable(s.Program.Stdout, resolvedRows(c, found))
+	return command.PrintItems(o.out, c, found, func(bool) error {
+		return console.WriteTable(o.out, resolvedRows(c, found))
 	})
 }
 
@@ -197,11 +220,25 @@ func resolvedRows(c *cli.Context, found []resolvedImage) [][]string {
 	return rows
 }
 
-func imageList(ctx context.Context, s *command.Machine, c *cli.Context) error {
+// listOptions is what `podtask image ls` uses.
+type listOptions struct {
+	out    io.Writer
+	pruner *imagestore.Pruner
+}
+
+func newList(m *command.Machine) listOptions {
+	return listOptions{
+		out:    m.Program.Stdout,
+		pruner: m.Engine.Pruner,
+	}
+}
+
+// Run implements command.Runner.
+func (o listOptions) Run(ctx context.Context, c *cli.Context) error {
 	if err := command.NoArguments(c); err != nil {
 		return err
 	}
-	list, err := s.Engine.Pruner.List(ctx)
+	list, err := o.pruner.List(ctx)
 	if err != nil {
 		return err
 	}
@@ -211,29 +248,45 @@ func imageList(ctx context.Context, s *command.Machine, c *cli.Context) error {
 		}
 		return cmp.Or(l.Keep, command.NoValue)
 	}}
-	return printImages(s, c, list, kept)
+	return printImages(o.out, c, list, kept)
 }
 
-func imagePrune(ctx context.Context, s *command.Machine, c *cli.Context) error {
+// pruneOptions is what `podtask image prune` uses.
+type pruneOptions struct {
+	out    io.Writer
+	errOut io.Writer
+	pruner *imagestore.Pruner
+}
+
+func newPrune(m *command.Machine) pruneOptions {
+	return pruneOptions{
+		out:    m.Program.Stdout,
+		errOut: m.Program.Stderr,
+		pruner: m.Engine.Pruner,
+	}
+}
+
+// Run implements command.Runner.
+func (o pruneOptions) Run(ctx context.Context, c *cli.Context) error {
 	if err := command.NoArguments(c); err != nil {
 		return err
 	}
 	if c.Int("limit") < 0 || c.Duration("older-than") < 0 {
 		return command.Usagef("image prune", "--limit and --older-than must not be negative")
 	}
-	removed, err := s.Engine.Pruner.Prune(ctx, imagestore.PruneOptions{
+	removed, err := o.pruner.Prune(ctx, imagestore.PruneOptions{
 		MinAge: c.Duration("older-than"), Limit: c.Int("limit"), DryRun: c.Bool("dry-run"), Demanded: true,
 	})
-	if printErr := printImages(s, c, removed); err == nil {
+	if printErr := printImages(o.out, c, removed); err == nil {
 		err = printErr
 	}
 	if !c.Bool("quiet") && err == nil {
-		fmt.Fprintln(s.Program.Stderr, pruneText(removed, c.Bool("dry-run")))
+		fmt.Fprintln(o.errOut, pruneText(removed, c.Bool("dry-run")))
 	}
 	return err
 }
 
-// pruneText sums a clean-up up. Images may share layers, which count in each.
+// pruneText says how much was removed. Layers that images share are counted for each.
 func pruneText(removed []imagestore.LocalImage, dry bool) string {
 	var bytes int64
 	for _, l := range removed {
@@ -253,7 +306,7 @@ func pruneText(removed []imagestore.LocalImage, dry bool) string {
 	}
 }
 
-// shortener shortens what people read, unless --no-trunc.
+// shortener returns a function that shortens values; with --no-trunc it returns them as they are.
 func shortener(c *cli.Context, shorten func(string) string) func(string) string {
 	if c.Bool("no-trunc") {
 		return func(whole string) string { return whole }
@@ -261,8 +314,8 @@ func shortener(c *cli.Context, shorten func(string) string) func(string) string 
 	return shorten
 }
 
-// printImages prints images in the columns that list and prune have, and in more.
-func printImages(s *command.Machine, c *cli.Context, list []imagestore.LocalImage, more ...command.Column[imagestore.LocalImage]) error {
+// printImages prints a table of images; more are columns besides those of `image prune`.
+func printImages(w io.Writer, c *cli.Context, list []imagestore.LocalImage, more ...command.Column[imagestore.LocalImage]) error {
 	type image = imagestore.LocalImage
 	now, short := time.Now(), shortener(c, lifecycle.ShortID)
 	id := func(l image) string { return short(l.ID) }
@@ -273,5 +326,5 @@ func printImages(s *command.Machine, c *cli.Context, list []imagestore.LocalImag
 		{Head: "PULLED", Cell: func(l image) string { return console.Ago(now, l.PulledAt) }, Order: func(a, b image) int { return b.PulledAt.Compare(a.PulledAt) }},
 		{Head: "USED", Cell: func(l image) string { return console.Ago(now, l.UsedAt) }, Order: func(a, b image) int { return b.UsedAt.Compare(a.UsedAt) }},
 	}
-	return command.Listing[image]{Items: list, ID: id, Columns: append(columns, more...)}.Print(s.Program.Stdout, c)
+	return command.Listing[image]{Items: list, ID: id, Columns: append(columns, more...)}.Print(w, c)
 }

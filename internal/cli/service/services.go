@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -20,7 +22,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// serviceVerb is a command of `service`, with how many arguments it takes.
+// serviceVerb is a command of `podtask service`. It takes least to most arguments.
 type serviceVerb struct {
 	name, args, usage string
 	least, most       int
@@ -29,6 +31,7 @@ type serviceVerb struct {
 	do                func(serviceCall, context.Context, []string) error
 }
 
+// Command is `podtask service`.
 func Command(p *command.Program) *cli.Command {
 	group := &cli.Command{
 		Name:  "service",
@@ -50,7 +53,7 @@ Examples:
 		group.Subcommands = append(group.Subcommands, &cli.Command{
 			Name: v.name, Usage: v.usage, ArgsUsage: v.args, Flags: v.flags,
 			Description: "Examples:\n  podtask service " + v.example,
-			Action:      p.WithMachine(v.run),
+			Action:      command.WithMachine(p, newService(v)),
 		})
 	}
 	return group
@@ -74,7 +77,7 @@ func serviceVerbs() []serviceVerb {
 		},
 		{"scale", "NAME=N ...", "change the number of copies", 1, many, waitFlags("all copies are healthy"), "scale web=5 worker=0", serviceCall.scale},
 		{"rollback", "NAME", "return to the previous revision", 1, 1, waitFlags("all copies are healthy"), "rollback web", serviceCall.rollback},
-		{"history", "NAME", "list the latest ten deployments of a service, and what became of each", 1, 1, []cli.Flag{output, sorted}, "history web", showHistory},
+		{"history", "NAME", "list the latest ten deployments of a service, and what became of each", 1, 1, []cli.Flag{output, sorted}, "history web", serviceCall.history},
 		{"events", "NAME", "list the events of a service", 1, 1, []cli.Flag{output}, "events web", serviceCall.events},
 		{
 			"rm", "NAME ...", "remove services that are scaled to 0", 1, many,
@@ -83,7 +86,7 @@ func serviceVerbs() []serviceVerb {
 	}
 }
 
-// SettingsFlags are those of create and update.
+// SettingsFlags are the flags of `service create` and `service update`.
 func SettingsFlags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.IntFlag{Name: "count", Usage: "keep `NUMBER` copies", DefaultText: "1"},
@@ -114,35 +117,52 @@ func waitFlags(until string) []cli.Flag {
 	}
 }
 
-// serviceCall is a command of `service` at work.
+// serviceOptions is what a command of `podtask service` uses.
+type serviceOptions struct {
+	verb        serviceVerb
+	out, errOut io.Writer
+	environ     func() []string
+	owners      *connect.Connector
+	registry    registry
+}
+
+func newService(v serviceVerb) func(m *command.Machine) serviceOptions {
+	return func(m *command.Machine) serviceOptions {
+		p := m.Program
+		return serviceOptions{verb: v, out: p.Stdout, errOut: p.Stderr, environ: p.Environ, owners: m.Connector, registry: newRegistry(p)}
+	}
+}
+
+// serviceCall is a command line of `podtask service`, with a connection to the agent.
 type serviceCall struct {
-	*command.Machine
+	serviceOptions
 	c      *cli.Context
 	client *api.Client
 }
 
-func (v serviceVerb) run(ctx context.Context, s *command.Machine, c *cli.Context) error {
+// Run implements command.Runner.
+func (o serviceOptions) Run(ctx context.Context, c *cli.Context) error {
 	args, path := c.Args().Slice(), command.CommandPath(c)
 	switch {
-	case len(args) < v.least:
+	case len(args) < o.verb.least:
 		return command.Usagef(path, "%s needs the name of a service", path)
-	case len(args) > v.most:
-		return command.Usagef(path, "%s does not take %q", path, args[v.most])
+	case len(args) > o.verb.most:
+		return command.Usagef(path, "%s does not take %q", path, args[o.verb.most])
 	case c.Duration("timeout") != 0 && (!c.Bool("wait") || c.Duration("timeout") < 0):
 		return command.Usagef(path, "--timeout is a positive time and limits --wait")
 	}
-	client := s.Connector.DialAgent(ctx)
+	client := o.owners.DialAgent(ctx)
 	if client == nil {
-		return fmt.Errorf("the agent runs services, and none answers on %s: start it with `systemctl --user enable --now podtask.socket` or `podtask agent`", s.Connector.AgentSocket)
+		return fmt.Errorf("the agent runs services, and none answers on %s: start it with `systemctl --user enable --now podtask.socket` or `podtask agent`", o.owners.AgentSocket)
 	}
 	defer client.Close()
-	return v.do(serviceCall{Machine: s, c: c, client: client}, ctx, args)
+	return o.verb.do(serviceCall{serviceOptions: o, c: c, client: client}, ctx, args)
 }
 
-// many stands for any number of arguments.
+// many is the limit of arguments of a command that takes any number.
 const many = 1 << 20
 
-// settings are what the flags say of a service.
+// settings returns the settings of the service that the flags name.
 func (k serviceCall) settings() (api.ServiceSettings, error) {
 	var s api.ServiceSettings
 	number := func(name string) *int {
@@ -176,32 +196,32 @@ func (k serviceCall) settings() (api.ServiceSettings, error) {
 	}
 	s.TaskOptions = api.TaskOptions{Pull: k.c.String("pull"), Limits: k.c.String("limits"), PIDsLimit: k.c.String("pids-limit"), CPUPeriod: k.c.String("cpu-period"), ClampUlimits: k.c.Bool("clamp-ulimits")}
 	var err error
-	s.TaskSettings, err = taskSettings(k)
+	s.TaskSettings, err = k.taskSettings()
 	return s, err
 }
 
-// taskSettings are what the flags change in the definition. The agent checks them.
-func taskSettings(k serviceCall) (s api.TaskSettings, err error) {
+// taskSettings returns the changes of the definition that the flags name. The agent checks them.
+func (k serviceCall) taskSettings() (s api.TaskSettings, err error) {
 	verb := command.CommandPath(k.c)
-	env, err := command.ReadEnv(k.Machine.Program.Environ, verb, k.c.StringSlice("env-file"), k.c.StringSlice("env"))
+	env, err := command.ReadEnv(k.environ, verb, k.c.StringSlice("env-file"), k.c.StringSlice("env"))
 	if err != nil {
 		return s, err
 	}
 	for _, v := range env {
 		s.Environment = append(s.Environment, api.EnvVar(v))
 	}
-	if s.Vars, err = command.ParseVars(k.Machine.Program.Environ, verb, k.c.StringSlice("var")); err != nil {
+	if s.Vars, err = command.ParseVars(k.environ, verb, k.c.StringSlice("var")); err != nil {
 		return s, err
 	}
-	once, err := command.ParseReferences(k.c)
+	references, err := command.ParseReferences(k.c)
 	if err != nil {
 		return s, err
 	}
-	for _, r := range once {
+	for _, r := range references {
 		s.References = append(s.References, api.Reference{Match: r.Match, Source: r.Text()})
 	}
 	if file := k.c.String("override"); file != "" {
-		doc, err := command.ReadDocument(k.Machine.Program.Stdin, file)
+		doc, err := command.ReadDocument(k.registry.in, file)
 		if err != nil {
 			return s, fmt.Errorf("read the override: %w", err)
 		}
@@ -238,8 +258,8 @@ func parseListeners(words []string) ([]api.Listener, error) {
 	return listeners, nil
 }
 
-// named is the registered definition that the arguments name; a file is registered.
-func (k serviceCall) named(ctx context.Context, args []string) (string, error) {
+// resolveDefinition returns the registered definition that the arguments name. It registers a file.
+func (k serviceCall) resolveDefinition(args []string) (string, error) {
 	given := k.c.String("family")
 	switch {
 	case len(args) > 1 && given != "":
@@ -247,22 +267,22 @@ func (k serviceCall) named(ctx context.Context, args []string) (string, error) {
 	case len(args) < 2:
 		return given, nil
 	}
-	doc, err := command.ReadDocument(k.Machine.Program.Stdin, args[1])
+	doc, err := command.ReadDocument(k.registry.in, args[1])
 	if errors.Is(err, fs.ErrNotExist) {
-		return args[1], nil // the agent knows what is registered
+		return args[1], nil // the agent looks it up in the catalog
 	}
 	if err != nil {
 		return "", fmt.Errorf("read the task definition: %w", err)
 	}
-	registered, err := k.Machine.Program.OpenCatalog(k.c)
+	definitions, err := k.registry.open(k.c)
 	if err != nil {
 		return "", err
 	}
-	d, err := toRegister(k.Machine.Program, k.c)
+	d, err := definitions.definition()
 	if err != nil {
 		return "", err
 	}
-	name, err := registration{k.Machine.Program, registered, func() (*command.Machine, error) { return k.Machine.Program.Open(k.c) }}.register(ctx, d, doc)
+	name, err := definitions.register(d, doc)
 	if err == nil && name == "" {
 		err = command.ExitStatus(command.ExitOwnFailure)
 	}
@@ -270,7 +290,7 @@ func (k serviceCall) named(ctx context.Context, args []string) (string, error) {
 }
 
 func (k serviceCall) create(ctx context.Context, args []string) error {
-	registered, err := k.named(ctx, args)
+	registered, err := k.resolveDefinition(args)
 	if err != nil {
 		return err
 	}
@@ -286,16 +306,16 @@ func (k serviceCall) create(ctx context.Context, args []string) error {
 	}
 	made, err := k.client.CreateService(ctx, n)
 	if err != nil {
-		return k.refused("create", args[0], err)
+		return k.reportError("create", args[0], err)
 	}
-	fmt.Fprintln(k.Program.Stdout, made.ServiceName)
-	return k.settled(ctx, made, api.Service{})
+	fmt.Fprintln(k.out, made.ServiceName)
+	return k.waitSteady(ctx, made, api.Service{})
 }
 
 func (k serviceCall) update(ctx context.Context, args []string) error {
 	var u api.ServiceUpdate
 	var err error
-	if u.TaskDefinition, err = k.named(ctx, args); err != nil {
+	if u.TaskDefinition, err = k.resolveDefinition(args); err != nil {
 		return err
 	}
 	if u.ServiceSettings, err = k.settings(); err != nil {
@@ -340,26 +360,25 @@ func (k serviceCall) change(ctx context.Context, verb, name string, ask func() (
 		after, err = ask()
 	}
 	if err != nil {
-		return k.refused(verb, name, err)
+		return k.reportError(verb, name, err)
 	}
-	fmt.Fprintln(k.Program.Stdout, name)
-	return k.settled(ctx, after, before)
+	fmt.Fprintln(k.out, name)
+	return k.waitSteady(ctx, after, before)
 }
 
-// refused says what the agent has against a request, all problems of a definition too.
-func (k serviceCall) refused(verb, name string, err error) error {
+// reportError returns the error of a request, after printing the problems of its definition.
+func (k serviceCall) reportError(verb, name string, err error) error {
 	var f *api.Failure
 	if errors.As(err, &f) {
 		for _, p := range f.Problems {
-			fmt.Fprintf(k.Program.Stderr, "Error: %s\n", p)
+			fmt.Fprintf(k.errOut, "Error: %s\n", p)
 		}
 	}
 	return fmt.Errorf("service %s %s: %w", verb, name, err)
 }
 
-// settled waits, if that is asked for, until all copies are well, and shows what happens
-// meanwhile.
-func (k serviceCall) settled(ctx context.Context, s, before api.Service) error {
+// waitSteady waits with --wait until all copies are healthy, and prints the events of the service.
+func (k serviceCall) waitSteady(ctx context.Context, s, before api.Service) error {
 	if !k.c.Bool("wait") {
 		return nil
 	}
@@ -373,7 +392,7 @@ func (k serviceCall) settled(ctx context.Context, s, before api.Service) error {
 	err := k.client.WatchService(ctx, name, func(now api.Service) bool {
 		for _, e := range now.Events {
 			if e.ID > shown {
-				fmt.Fprintln(k.Program.Stderr, term.Line(e.Message))
+				fmt.Fprintln(k.errOut, term.Line(e.Message))
 				shown = e.ID
 			}
 		}
@@ -407,19 +426,19 @@ func (k serviceCall) rm(ctx context.Context, names []string) error {
 	var errs []error
 	for _, name := range names {
 		if err := k.client.RemoveService(ctx, name, k.c.Bool("force")); err != nil {
-			errs = append(errs, k.refused("rm", name, err))
+			errs = append(errs, k.reportError("rm", name, err))
 			continue
 		}
-		fmt.Fprintln(k.Program.Stdout, name)
+		fmt.Fprintln(k.out, name)
 		if k.c.Bool("wait") {
-			errs = append(errs, k.gone(ctx, name))
+			errs = append(errs, k.waitRemoved(ctx, name))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// gone waits until a service is.
-func (k serviceCall) gone(ctx context.Context, name string) error {
+// waitRemoved waits until a service is removed.
+func (k serviceCall) waitRemoved(ctx context.Context, name string) error {
 	if limit := k.c.Duration("timeout"); limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)
@@ -455,7 +474,7 @@ func (k serviceCall) list(ctx context.Context, _ []string) error {
 		count("RUNNING", func(s api.Service) int { return s.RunningCount }),
 		count("HEALTHY", func(s api.Service) int { return s.HealthyCount }),
 		{Head: "ROLLOUT", Cell: func(s api.Service) string { return s.Deployments[0].RolloutState }},
-	}}.Print(k.Program.Stdout, k.c)
+	}}.Print(k.out, k.c)
 }
 
 func (k serviceCall) ps(ctx context.Context, names []string) error {
@@ -475,10 +494,10 @@ func (k serviceCall) ps(ctx context.Context, names []string) error {
 		{Head: "HEALTHY", Cell: func(t task) string { return strconv.FormatBool(t.Healthy) }},
 		{Head: "CREATED", Cell: func(t task) string { return console.Ago(time.Now(), t.CreatedAt) }, Order: func(a, b task) int { return b.CreatedAt.Compare(a.CreatedAt) }},
 		{Head: "REASON", Cell: func(t task) string { return t.Reason }},
-	}}.Print(k.Program.Stdout, k.c)
+	}}.Print(k.out, k.c)
 }
 
-func showHistory(k serviceCall, ctx context.Context, names []string) error {
+func (k serviceCall) history(ctx context.Context, names []string) error {
 	s, err := k.client.Service(ctx, names[0])
 	if err != nil {
 		return err
@@ -503,7 +522,7 @@ func showHistory(k serviceCall, ctx context.Context, names []string) error {
 			}
 			return d.Reason
 		}},
-	}}.Print(k.Program.Stdout, k.c)
+	}}.Print(k.out, k.c)
 }
 
 func (k serviceCall) inspect(ctx context.Context, names []string) error {
@@ -517,7 +536,7 @@ func (k serviceCall) inspect(ctx context.Context, names []string) error {
 		}
 		found = append(found, s)
 	}
-	err := command.PrintItems(k.Program.Stdout, k.c, found, func(bool) error { return console.WriteJSON(k.Program.Stdout, found) })
+	err := command.PrintItems(k.out, k.c, found, func(bool) error { return console.WriteJSON(k.out, found) })
 	return errors.Join(append(errs, err)...)
 }
 
@@ -526,9 +545,9 @@ func (k serviceCall) events(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	return command.PrintItems(k.Program.Stdout, k.c, s.Events, func(bool) error {
+	return command.PrintItems(k.out, k.c, s.Events, func(bool) error {
 		for _, e := range s.Events {
-			fmt.Fprintln(k.Program.Stdout, e.CreatedAt.Format(time.RFC3339), term.Line(e.Message))
+			fmt.Fprintln(k.out, e.CreatedAt.Format(time.RFC3339), term.Line(e.Message))
 		}
 		return nil
 	})

@@ -2,8 +2,8 @@ package service
 
 import (
 	"cmp"
-	"context"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,13 +11,17 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/catalog"
+	"github.com/podtask/podtask/internal/engine"
 	"github.com/podtask/podtask/internal/serve"
 	"github.com/urfave/cli/v2"
 )
 
+// TaskdefCommand is `podtask taskdef`.
 func TaskdefCommand(p *command.Program) *cli.Command {
+	r := newRegistry(p)
 	return &cli.Command{
 		Name:  "taskdef",
 		Usage: "keep task definitions by family and revision",
@@ -39,7 +43,7 @@ that revision.
 Examples:
   podtask taskdef register web.json`,
 				Flags:  command.CheckFlags(),
-				Action: withCatalog(p, taskdefRegister),
+				Action: r.action(taskdefCall.registerFiles),
 			},
 			{
 				Name:        "ls",
@@ -51,7 +55,7 @@ Examples:
 					command.QuietFlag("names"),
 					command.FormatFlag(command.ListFormats), command.SortFlag(),
 				},
-				Action: withCatalog(p, taskdefList),
+				Action: r.action(taskdefCall.list),
 			},
 			{
 				Name:        "show",
@@ -59,7 +63,7 @@ Examples:
 				ArgsUsage:   "FAMILY[:REV] ...",
 				Description: "Examples:\n  podtask taskdef show web:2 > web.json",
 				Flags:       []cli.Flag{command.FormatFlag("json or yaml (the revision and the document)")},
-				Action:      withCatalog(p, taskdefShow),
+				Action:      r.action(taskdefCall.show),
 			},
 			{
 				Name:      "deregister",
@@ -70,38 +74,68 @@ Secrets of a Kubernetes manifest is removed when no service and no task needs it
 
 Examples:
   podtask taskdef deregister web:1`,
-				Action: withCatalog(p, taskdefDeregister),
+				Action: r.action(taskdefCall.deregister),
 			},
 		},
 	}
 }
 
-// withCatalog makes an action of a command about registered definitions.
-func withCatalog(p *command.Program, action func(*command.Program, *cli.Context, *catalog.Catalog, []string) error) cli.ActionFunc {
+// registry is what the commands of `podtask taskdef`, and those of `podtask service` that are given a
+// file, use.
+type registry struct {
+	in          io.Reader
+	out, errOut io.Writer
+	warn        func(format string, args ...any)
+	configure   func(*cli.Context) (*config.Settings, error)
+	openCatalog func(*cli.Context) (*catalog.Catalog, error)
+	openEngine  func(*cli.Context) (*engine.Engine, error) // for Secrets in Podman
+}
+
+func newRegistry(p *command.Program) registry {
+	return registry{
+		in: p.Stdin, out: p.Stdout, errOut: p.Stderr, warn: p.Warn,
+		configure: p.Configure, openCatalog: p.OpenCatalog, openEngine: p.OpenEngine,
+	}
+}
+
+// taskdefCall is a command line about the definitions in a catalog.
+type taskdefCall struct {
+	registry
+	c       *cli.Context
+	catalog *catalog.Catalog
+}
+
+// action returns the action of a command whose arguments are files or definitions.
+func (r registry) action(do func(taskdefCall, []string) error) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		if name := c.Command.Name; name != "ls" && !c.Args().Present() {
 			return command.Usagef(command.CommandPath(c), "nothing to %s", name)
 		}
-		registered, err := p.OpenCatalog(c)
+		call, err := r.open(c)
 		if err != nil {
 			return err
 		}
-		return action(p, c, registered, c.Args().Slice())
+		return do(call, c.Args().Slice())
 	}
 }
 
-func taskdefRegister(p *command.Program, c *cli.Context, registered *catalog.Catalog, files []string) error {
+func (r registry) open(c *cli.Context) (taskdefCall, error) {
+	registered, err := r.openCatalog(c)
+	return taskdefCall{registry: r, c: c, catalog: registered}, err
+}
+
+func (t taskdefCall) registerFiles(files []string) error {
 	code := 0
-	d, err := toRegister(p, c)
+	d, err := t.definition()
 	if err != nil {
 		return err
 	}
 	for _, file := range files {
-		doc, err := command.ReadDocument(p.Stdin, file)
+		doc, err := command.ReadDocument(t.in, file)
 		if err != nil {
 			return fmt.Errorf("read the task definition: %w", err)
 		}
-		name, err := registration{p, registered, func() (*command.Machine, error) { return p.Open(c) }}.register(c.Context, d, doc)
+		name, err := t.register(d, doc)
 		if err != nil {
 			return err
 		}
@@ -109,46 +143,38 @@ func taskdefRegister(p *command.Program, c *cli.Context, registered *catalog.Cat
 			code = command.ExitInvalid
 			continue
 		}
-		if _, err := fmt.Fprintln(p.Stdout, name); err != nil {
+		if _, err := fmt.Fprintln(t.out, name); err != nil {
 			return err
 		}
 	}
 	return command.ExitWith(code)
 }
 
-// toRegister is how a definition is read that is registered.
-func toRegister(p *command.Program, c *cli.Context) (command.Definition, error) {
-	settings, err := p.Configure(c)
+// definition returns how the flags say that a document is checked.
+func (t taskdefCall) definition() (command.Definition, error) {
+	settings, err := t.configure(t.c)
 	if err != nil {
 		return command.Definition{}, err
 	}
-	without, err := command.ParseWithout(c)
+	without, err := command.ParseWithout(t.c)
 	return command.Definition{
-		Changes: define.Changes{Strict: c.Bool("strict"), Lenient: c.Bool("lenient"), Without: without},
+		Changes: define.Changes{Strict: t.c.Bool("strict"), Lenient: t.c.Bool("lenient"), Without: without},
 		Reader:  define.Reader{Settings: settings},
 	}, err
 }
 
-// registration is where definitions are registered.
-type registration struct {
-	*command.Program
-	catalog *catalog.Catalog
-	// open gives the Podman that keeps the content of Secrets.
-	open func() (*command.Machine, error)
-}
-
-// register keeps a definition and returns its FAMILY:REVISION; empty for one that is not
-// valid, of which all was said.
-func (p registration) register(ctx context.Context, d command.Definition, doc define.Document) (string, error) {
-	task, f, err := command.ParseDocument(p.Program, d, doc)
+// register registers a definition and returns its FAMILY:REVISION; empty if it is not valid, after
+// printing its problems.
+func (t taskdefCall) register(d command.Definition, doc define.Document) (string, error) {
+	task, f, err := d.Check(doc)
 	if err != nil {
 		return "", err
 	}
-	// What it needs, a run will give it.
+	// A run gives what the definition needs.
 	f.Needs = nil
-	p.PrintProblems(f)
+	f.Print(t.errOut)
 	if !f.Valid {
-		fmt.Fprintf(p.Stderr, "%s is not valid: it was not registered\n", f.File)
+		fmt.Fprintf(t.errOut, "%s is not valid: it was not registered\n", f.File)
 		return "", nil
 	}
 	if task.Family == "" {
@@ -165,31 +191,31 @@ func (p registration) register(ctx context.Context, d command.Definition, doc de
 	document := catalog.Document{Family: task.Family, Digest: digest, File: file, Dir: doc.Dir, Source: doc.Source}
 	var r catalog.Revision
 	if f.Definition.Manifest.Sensitive {
-		r, err = p.keep(ctx, document)
+		r, err = t.registerSensitive(document)
 	} else {
-		r, _, err = p.catalog.Register(ctx, document, time.Now())
+		r, _, err = t.catalog.Register(t.c.Context, document, time.Now())
 	}
 	return catalog.Ref{Family: r.Family, Revision: r.Revision}.String(), err
 }
 
-// keep registers a manifest with Secrets, of which Podman keeps the content.
-func (p registration) keep(ctx context.Context, d catalog.Document) (catalog.Revision, error) {
-	s, err := p.open()
+// registerSensitive registers a manifest with Secrets and moves their content into Podman.
+func (t taskdefCall) registerSensitive(d catalog.Document) (catalog.Revision, error) {
+	e, err := t.openEngine(t.c)
 	if err != nil {
 		return catalog.Revision{}, err
 	}
-	defer s.Engine.Close()
-	return serve.Keeper{Catalog: p.catalog, Engine: s.Engine}.Register(ctx, d, time.Now())
+	defer e.Close()
+	return serve.Keeper{Catalog: t.catalog, Engine: e}.Register(t.c.Context, d, time.Now())
 }
 
-func taskdefList(p *command.Program, c *cli.Context, registered *catalog.Catalog, families []string) error {
-	all, err := registered.List()
+func (t taskdefCall) list(families []string) error {
+	all, err := t.catalog.List()
 	if err != nil {
-		p.Warn("%v", err)
+		t.warn("%v", err)
 	}
 	shown := []revisionRow{}
 	for _, r := range all {
-		if (r.Status == catalog.Active || c.Bool("all")) && (len(families) == 0 || slices.Contains(families, r.Family)) {
+		if (r.Status == catalog.Active || t.c.Bool("all")) && (len(families) == 0 || slices.Contains(families, r.Family)) {
 			shown = append(shown, revisionRow{r, time.Now()})
 		}
 	}
@@ -201,7 +227,7 @@ func taskdefList(p *command.Program, c *cli.Context, registered *catalog.Catalog
 		{Head: "REGISTERED", Cell: revisionRow.Registered, Order: func(a, b revisionRow) int { return b.RegisteredAt.Compare(a.RegisteredAt) }},
 		{Head: "DIGEST", Cell: func(r revisionRow) string { return console.ShortDigest(r.Digest) }},
 		{Head: "FILE", Cell: func(r revisionRow) string { return r.File }},
-	}}.Print(p.Stdout, c)
+	}}.Print(t.out, t.c)
 }
 
 // revisionRow is a revision in the list; templates see its fields and methods.
@@ -219,18 +245,18 @@ func (r revisionRow) Name() string { return fmt.Sprintf("%s:%d", r.Family, r.Rev
 // Registered is how long ago the revision was registered.
 func (r revisionRow) Registered() string { return console.Ago(r.now, r.RegisteredAt) }
 
-func taskdefShow(p *command.Program, c *cli.Context, registered *catalog.Catalog, refs []string) error {
+func (t taskdefCall) show(refs []string) error {
 	for _, text := range refs {
 		ref, err := catalog.ParseRef(text)
 		if err != nil {
 			return err
 		}
-		r, src, err := registered.Find(ref)
+		r, src, err := t.catalog.Find(ref)
 		if err != nil {
 			return err
 		}
-		err = command.PrintItem(p.Stdout, c, shownRevision{r, string(src)}, func() error {
-			_, err := p.Stdout.Write(src)
+		err = command.PrintItem(t.out, t.c, shownRevision{r, string(src)}, func() error {
+			_, err := t.out.Write(src)
 			return err
 		})
 		if err != nil {
@@ -246,7 +272,7 @@ type shownRevision struct {
 	Document string `json:"document"`
 }
 
-func taskdefDeregister(p *command.Program, c *cli.Context, registered *catalog.Catalog, refs []string) error {
+func (t taskdefCall) deregister(refs []string) error {
 	released := false
 	for _, text := range refs {
 		ref, err := catalog.ParseRef(text)
@@ -256,11 +282,11 @@ func taskdefDeregister(p *command.Program, c *cli.Context, registered *catalog.C
 		if ref.Revision == 0 {
 			return command.Usagef("taskdef deregister", "taskdef deregister %s: say which revision, as in %s:1", text, text)
 		}
-		r, err := registered.Deregister(c.Context, ref, time.Now())
+		r, err := t.catalog.Deregister(t.c.Context, ref, time.Now())
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(p.Stdout, "%s:%d\n", r.Family, r.Revision)
+		fmt.Fprintf(t.out, "%s:%d\n", r.Family, r.Revision)
 		if r.Kept != "" {
 			released = true
 		}
@@ -268,10 +294,10 @@ func taskdefDeregister(p *command.Program, c *cli.Context, registered *catalog.C
 	if !released {
 		return nil
 	}
-	s, err := p.Open(c)
+	e, err := t.openEngine(t.c)
 	if err != nil {
 		return err
 	}
-	defer s.Engine.Close()
-	return serve.Keeper{Catalog: registered, Engine: s.Engine}.Release(c.Context)
+	defer e.Close()
+	return serve.Keeper{Catalog: t.catalog, Engine: e}.Release(t.c.Context)
 }

@@ -1,12 +1,15 @@
 package system
 
 import (
+	"io"
+
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/config"
 	"github.com/urfave/cli/v2"
 )
 
+// ConfigCommand is `podtask config`.
 func ConfigCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:  "config",
@@ -20,7 +23,7 @@ Examples:
   podtask config
   podtask config --format '{{.Key}}={{.Value}}'`,
 		Flags:  []cli.Flag{command.FormatFlag(command.ListFormats)},
-		Action: func(c *cli.Context) error { return showConfig(p, c) },
+		Action: func(c *cli.Context) error { return configOptions{out: p.Stdout, configure: p.Configure}.run(c) },
 	}
 }
 
@@ -34,11 +37,17 @@ type configLine struct {
 	Help        string `json:"help"`
 }
 
-func showConfig(p *command.Program, c *cli.Context) error {
+// configOptions is what `podtask config` uses.
+type configOptions struct {
+	out       io.Writer
+	configure func(*cli.Context) (*config.Settings, error)
+}
+
+func (o configOptions) run(c *cli.Context) error {
 	if err := command.NoArguments(c); err != nil {
 		return err
 	}
-	settings, err := p.Configure(c)
+	settings, err := o.configure(c)
 	if err != nil {
 		return err
 	}
@@ -49,5 +58,5 @@ func showConfig(p *command.Program, c *cli.Context) error {
 		lines = append(lines, l)
 		table = append(table, []string{l.Key, l.Value, l.From})
 	}
-	return command.PrintItems(p.Stdout, c, lines, func(bool) error { return console.WriteTable(p.Stdout, table) })
+	return command.PrintItems(o.out, c, lines, func(bool) error { return console.WriteTable(o.out, table) })
 }

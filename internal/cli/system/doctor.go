@@ -3,15 +3,18 @@ package system
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/engine/preflight"
 	"github.com/podtask/podtask/internal/host/doctor"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/urfave/cli/v2"
 )
 
+// DoctorCommand is `podtask doctor`.
 func DoctorCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:  "doctor",
@@ -27,22 +30,38 @@ Examples:
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "show only what is not ok"},
 			command.FormatFlag(command.ListFormats),
 		},
-		Action: p.WithMachine(examine),
+		Action: command.WithMachine(p, newDoctor),
 	}
 }
 
-func examine(ctx context.Context, s *command.Machine, c *cli.Context) error {
+// doctorOptions is what `podtask doctor` uses.
+type doctorOptions struct {
+	out       io.Writer
+	getenv    func(string) string
+	preflight *preflight.Checker
+}
+
+func newDoctor(m *command.Machine) doctorOptions {
+	return doctorOptions{
+		out:       m.Program.Stdout,
+		getenv:    m.Program.Getenv,
+		preflight: m.Engine.Preflight,
+	}
+}
+
+// Run implements command.Runner.
+func (o doctorOptions) Run(ctx context.Context, c *cli.Context) error {
 	if err := command.NoArguments(c); err != nil {
 		return err
 	}
-	all, _ := s.Engine.Preflight.Examine(ctx)
+	all, _ := o.preflight.Examine(ctx)
 	shown := []doctor.Finding{}
 	for _, f := range all {
 		if f.Level != doctor.OK || !c.Bool("quiet") {
 			shown = append(shown, f)
 		}
 	}
-	if err := command.PrintItems(s.Program.Stdout, c, shown, func(bool) error { return printDoctorFindings(s, shown) }); err != nil {
+	if err := command.PrintItems(o.out, c, shown, func(bool) error { return o.print(shown) }); err != nil {
 		return err
 	}
 	if doctor.Worst(all) == doctor.Fail {
@@ -51,13 +70,13 @@ func examine(ctx context.Context, s *command.Machine, c *cli.Context) error {
 	return nil
 }
 
-func printDoctorFindings(s *command.Machine, findings []doctor.Finding) error {
-	on := console.ColorsFor(s.Program.Stdout, s.Program.Getenv)
+func (o doctorOptions) print(findings []doctor.Finding) error {
+	on := console.ColorsFor(o.out, o.getenv)
 	inks := map[doctor.Level]console.Ink{doctor.OK: console.Green, doctor.Fail: console.Red}
 	for _, f := range findings {
 		level := console.Pad(string(f.Level), 4)
-		text := command.OnTerminal(s.Program.Stdout, level+" ", term.Line(f.String()))
-		if _, err := fmt.Fprintln(s.Program.Stdout, on.Paint(inks[f.Level], level)+strings.TrimPrefix(text, level)); err != nil {
+		text := command.OnTerminal(o.out, level+" ", term.Line(f.String()))
+		if _, err := fmt.Fprintln(o.out, on.Paint(inks[f.Level], level)+strings.TrimPrefix(text, level)); err != nil {
 			return err
 		}
 	}

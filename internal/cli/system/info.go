@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/engine/preflight"
+	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/host/doctor"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/cgroups"
@@ -16,6 +19,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
+// InfoCommand is `podtask info`.
 func InfoCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:  "info",
@@ -26,11 +30,11 @@ Examples:
   podtask info
   podtask info --format '{{.Podman.Version}}'`,
 		Flags:  []cli.Flag{command.FormatFlag(command.ItemFormats)},
-		Action: p.WithMachine(info),
+		Action: command.WithMachine(p, newInfo),
 	}
 }
 
-// facts are what info shows; templates see its fields.
+// facts is the output of info; templates see its fields.
 type facts struct {
 	Podtask api.Version `json:"podtask"`
 	// Podman is absent when it does not answer.
@@ -65,21 +69,45 @@ type taskFacts struct {
 	Stopped int `json:"stopped"`
 }
 
-func info(ctx context.Context, s *command.Machine, c *cli.Context) error {
+// infoOptions is what `podtask info` uses.
+type infoOptions struct {
+	out        io.Writer
+	getenv     func(string) string
+	version    string
+	stateDir   string
+	runtimeDir string
+	tasks      *record.Tasks
+	preflight  *preflight.Checker
+}
+
+func newInfo(m *command.Machine) infoOptions {
+	return infoOptions{
+		out:        m.Program.Stdout,
+		getenv:     m.Program.Getenv,
+		version:    m.Program.Version,
+		stateDir:   m.Connector.StateDir,
+		runtimeDir: m.Connector.RuntimeDir,
+		tasks:      m.Engine.Tasks,
+		preflight:  m.Engine.Preflight,
+	}
+}
+
+// Run implements command.Runner.
+func (o infoOptions) Run(ctx context.Context, c *cli.Context) error {
 	if err := command.NoArguments(c); err != nil {
 		return err
 	}
-	f := gatherFacts(ctx, s)
-	return command.PrintItem(s.Program.Stdout, c, f, func() error { return console.WriteTable(s.Program.Stdout, f.rows()) })
+	f := o.gather(ctx)
+	return command.PrintItem(o.out, c, f, func() error { return console.WriteTable(o.out, f.rows()) })
 }
 
-func gatherFacts(ctx context.Context, s *command.Machine) facts {
-	findings, podman := s.Engine.Preflight.Examine(ctx)
-	host := cgroups.Detect(os.DirFS("/"), os.Getuid(), s.Program.Getenv)
+func (o infoOptions) gather(ctx context.Context) facts {
+	findings, podman := o.preflight.Examine(ctx)
+	host := cgroups.Detect(os.DirFS("/"), os.Getuid(), o.getenv)
 	f := facts{
-		Podtask: api.ThisVersion(s.Program.Version), Health: doctor.Worst(findings),
+		Podtask: api.ThisVersion(o.version), Health: doctor.Worst(findings),
 		Limits: limitFacts{Cgroups: host.Version, Controllers: append([]string{}, host.Controllers...)},
-		State:  s.Connector.StateDir, Runtime: s.Connector.RuntimeDir,
+		State:  o.stateDir, Runtime: o.runtimeDir,
 	}
 	if podman != nil {
 		f.Podman = &podmanFacts{
@@ -87,7 +115,7 @@ func gatherFacts(ctx context.Context, s *command.Machine) facts {
 			RootlessNetwork: podman.RootlessNetwork, EventLogger: podman.EventLogger, LogDriver: podman.LogDriver, GraphRoot: podman.GraphRoot,
 		}
 	}
-	states, _ := s.Engine.Tasks.States()
+	states, _ := o.tasks.States()
 	for _, st := range states {
 		if st.Status() == lifecycle.StatusStopped {
 			f.Tasks.Stopped++

@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
+// VersionCommand is `podtask version`.
 func VersionCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:  "version",
