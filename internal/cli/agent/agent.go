@@ -23,6 +23,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/services"
 	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/internal/serve/metrics"
+	"github.com/podtask/podtask/internal/serve/ownerapi"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/internal/unit/supervise"
 	"github.com/podtask/podtask/pkg/api"
@@ -30,6 +31,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
+// Command is `podtask agent`.
 func Command(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:  "agent",
@@ -47,15 +49,38 @@ Examples:
   podtask agent
   systemctl --user enable --now podtask.socket podtask.service`,
 		Flags:  command.ConfigFlags("agent"),
-		Action: p.WithMachine(runAgent),
+		Action: command.WithMachine(p, newAgent),
 	}
 }
 
-func runAgent(ctx context.Context, s *command.Machine, c *cli.Context) error {
+// agentOptions is what `podtask agent` uses: all of the engine.
+type agentOptions struct {
+	version   string
+	notify    func(chan<- os.Signal, ...os.Signal)
+	configure func(*cli.Context) (*config.Settings, error)
+	settings  *config.Settings
+	log       *slog.Logger
+	logLevel  *slog.LevelVar
+	engine    *engine.Engine
+	host      ownerapi.Host
+	socket    string
+	cleanUp   func(context.Context) // removes tasks that stopped long ago
+}
+
+func newAgent(m *command.Machine) agentOptions {
+	p := m.Program
+	return agentOptions{
+		version: p.Version, notify: p.Notify, configure: p.Configure, settings: m.Config, log: m.Log, logLevel: m.LogLevel,
+		engine: m.Engine, host: m.Connector.Host, socket: m.Connector.AgentSocket, cleanUp: m.CleanUp,
+	}
+}
+
+// Run implements command.Runner.
+func (o agentOptions) Run(ctx context.Context, c *cli.Context) error {
 	if err := command.NoArguments(c); err != nil {
 		return err
 	}
-	unlock, err := s.Engine.Tasks.LockAgent()
+	unlock, err := o.engine.Tasks.LockAgent()
 	var locked *state.LockedError
 	if errors.As(err, &locked) {
 		return fmt.Errorf("there is an agent already: process %d since %s; `systemctl --user status podtask` or `kill %d`",
@@ -64,17 +89,16 @@ func runAgent(ctx context.Context, s *command.Machine, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	l, err := agentListener(s)
+	l, err := agentListener(o.socket)
 	if err != nil {
 		return errors.Join(err, unlock())
 	}
-	s.LogLevel.Set(agentLevel(s.Config))
-	a := &agentRun{Machine: s, reload: func() (*config.Settings, error) { return s.Program.Configure(c) }}
+	o.logLevel.Set(agentLevel(o.settings))
+	a := &agentRun{agentOptions: o, reload: func() (*config.Settings, error) { return o.configure(c) }}
 	return errors.Join(a.run(ctx, l), unlock())
 }
 
-// agentLevel is info unless another level is configured: an agent writes to a log, not to
-// a terminal.
+// agentLevel returns the level of the agent's log: info unless another one is configured.
 func agentLevel(c *config.Settings) slog.Level {
 	if c.Origin("log-level") == "default" {
 		return slog.LevelInfo
@@ -82,24 +106,24 @@ func agentLevel(c *config.Settings) slog.Level {
 	return c.Logging.Level
 }
 
-// agentListener is the socket that systemd passes on, else one of our own.
-func agentListener(s *command.Machine) (net.Listener, error) {
+// agentListener returns the socket that systemd passes, else a new one.
+func agentListener(socket string) (net.Listener, error) {
 	passed, err := activation.Listeners()
 	if err != nil {
 		return nil, fmt.Errorf("take the socket from systemd: %w", err)
 	}
 	switch len(passed) {
 	case 0:
-		return api.Listen(s.Connector.AgentSocket)
+		return api.Listen(socket)
 	case 1:
 		return api.Guard(passed[0])
 	}
 	return nil, fmt.Errorf("systemd passes %d sockets: podtask.socket must have one ListenStream", len(passed))
 }
 
-// agentRun is the agent at work.
+// agentRun is an agent that runs.
 type agentRun struct {
-	*command.Machine
+	agentOptions
 	fleet    *fleet.Fleet
 	services *services.Services
 	// reload reads the configuration again.
@@ -109,29 +133,29 @@ type agentRun struct {
 // run serves and owns tasks until a signal ends it.
 func (a *agentRun) run(ctx context.Context, l net.Listener) error {
 	signals := make(chan os.Signal, 8)
-	a.Program.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1)
-	owning, letGo := context.WithCancel(ctx)
-	defer letGo()
+	a.notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1)
+	owning, stopOwning := context.WithCancel(ctx)
+	defer stopOwning()
 	serving, stopServing := context.WithCancel(ctx)
 	defer stopServing()
 
-	a.fleet = engine.NewFleet(owning, a.Engine)
+	a.fleet = engine.NewFleet(owning, a.engine)
 	a.fleet.Taken = a.removeSocket
-	v := api.ThisVersion(a.Program.Version)
-	v.PID, v.Role, v.StateDir = os.Getpid(), "agent", a.Connector.StateDir
+	v := api.ThisVersion(a.version)
+	v.PID, v.Role, v.StateDir = os.Getpid(), "agent", a.host.StateDir
 	keeping, stopKeeping := context.WithCancel(owning)
 	defer stopKeeping()
 	if err := a.openServices(keeping); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	backend := serve.NewAgentBackend(a.Connector.Host, a.Config, a.fleet, a.services)
+	backend := serve.NewAgentBackend(a.host, a.settings, a.fleet, a.services)
 	server := api.NewServer(backend, v)
-	m := metrics.New(a.Program.Version, a.states, func() int { return len(a.fleet.Owners()) })
+	m := metrics.New(a.version, a.states, func() int { return len(a.fleet.Owners()) })
 	m.Services(a.services.States)
 	m.Logs(a.routes)
-	m.Usage(a.states, a.Engine.Stats.ReadSlice)
-	a.Engine.Delivery.Observe(m.Output)
-	a.Engine.Owners.Observe(m.Operation)
+	m.Usage(a.states, a.engine.Stats.ReadSlice)
+	a.engine.Delivery.Observe(m.Output)
+	a.engine.Owners.Observe(m.Operation)
 	server.Handle("GET /metrics", m.Handler())
 	doors, err := a.openDoors(backend, server, m.Handler())
 	if err != nil {
@@ -150,38 +174,37 @@ func (a *agentRun) run(ctx context.Context, l net.Listener) error {
 		a.services.Run()
 	})
 	wg.Go(func() { failed <- server.Serve(serving, l) })
-	supervise.Notify(a.Log, daemon.SdNotifyReady, "STATUS=ready")
-	a.Log.Info("the agent is ready", "socket", l.Addr().String(), "pid", v.PID)
+	supervise.Notify(a.log, daemon.SdNotifyReady, "STATUS=ready")
+	a.log.Info("the agent is ready", "socket", l.Addr().String(), "pid", v.PID)
 
 	err = a.work(ctx, signals, failed, a.watchdog())
-	supervise.Notify(a.Log, daemon.SdNotifyStopping, "STATUS=ending")
+	supervise.Notify(a.log, daemon.SdNotifyStopping, "STATUS=ending")
 	stopKeeping()
-	<-kept // or they would replace what is stopped now
+	<-kept // or services would replace the tasks that are stopped now
 	if err == nil {
 		a.stopTasks(ctx, signals)
 	}
-	letGo()
+	stopOwning()
 	stopServing()
 	wg.Wait()
-	a.Log.Info("the agent has ended")
+	a.log.Info("the agent has ended")
 	return err
 }
 
-// openServices reads the records of services. One that cannot be read is logged and left
-// alone.
+// openServices reads the records of services. Those that cannot be read are logged, and do not run.
 func (a *agentRun) openServices(ctx context.Context) (err error) {
-	options := lifecycle.Options{Limits: a.Config.Tasks.Limits, Pull: a.Config.Tasks.Pull}
-	a.services, err = engine.NewServices(ctx, a.Engine, a.fleet, options)
+	options := lifecycle.Options{Limits: a.settings.Tasks.Limits, Pull: a.settings.Tasks.Pull}
+	a.services, err = engine.NewServices(ctx, a.engine, a.fleet, options)
 	if a.services != nil && err != nil {
-		a.Log.Error("a service is not kept", "error", err)
+		a.log.Error("a service is not kept", "error", err)
 		return nil
 	}
 	return err
 }
 
-// states are the recorded tasks, ours as their owners know them.
+// states returns the recorded tasks; those of this agent as their owners have them.
 func (a *agentRun) states() []lifecycle.State {
-	states, _ := a.Engine.Tasks.States()
+	states, _ := a.engine.Tasks.States()
 	for i, s := range states {
 		if o := a.fleet.Owner(s.ID); o != nil {
 			states[i] = o.State()
@@ -192,35 +215,36 @@ func (a *agentRun) states() []lifecycle.State {
 
 // count updates the counters of the metrics until ctx ends.
 func (a *agentRun) count(ctx context.Context, m *metrics.Metrics) {
-	err := a.Engine.Events.Read(ctx, a.Engine.Events.Last(ctx), true, func(e record.Event) error {
+	err := a.engine.Events.Read(ctx, a.engine.Events.Last(ctx), true, func(e record.Event) error {
 		m.Event(e)
 		return nil
 	})
 	if err != nil && ctx.Err() == nil {
-		a.Log.Warn("the counters of the metrics stand still", "error", err)
+		a.log.Warn("the counters of the metrics stand still", "error", err)
 	}
 }
 
-// removeSocket removes the socket that a killed owner has left of a task that is ours.
+// removeSocket removes the socket that a killed owner of a task has left.
 func (a *agentRun) removeSocket(id string) {
-	if err := os.Remove(a.Connector.Socket(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		a.Log.Warn("the socket of the task's last owner stays", "task", id, "error", err)
+	if err := os.Remove(a.host.Socket(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		a.log.Warn("the socket of the task's last owner stays", "task", id, "error", err)
 	}
 }
 
-// watchdog is how often systemd wants to hear from us; 0 for never.
+// watchdog returns the interval in which systemd expects a message; 0 for none.
 func (a *agentRun) watchdog() time.Duration {
 	within, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
-		a.Log.Warn("the watchdog is not fed", "error", err)
+		a.log.Warn("the watchdog is not fed", "error", err)
 	}
 	return within
 }
 
-// statusEvery is how often the status line of the service is renewed.
+// statusEvery is the interval between updates of the status line.
 const statusEvery = 10 * time.Second
 
-// work returns at the signal to end (nil) or when something has failed.
+// work handles signals, the watchdog and the status line. It returns nil at a signal to end, or the
+// first error of a server or a loop.
 func (a *agentRun) work(ctx context.Context, signals <-chan os.Signal, failed <-chan error, watchdog time.Duration) error {
 	var feed <-chan time.Time
 	if watchdog > 0 {
@@ -239,7 +263,7 @@ func (a *agentRun) work(ctx context.Context, signals <-chan os.Signal, failed <-
 			case syscall.SIGHUP:
 				a.reconfigure()
 			default:
-				a.Log.Info("the agent ends", "signal", sig.String())
+				a.log.Info("the agent ends", "signal", sig.String())
 				return nil
 			}
 		case err := <-failed:
@@ -250,8 +274,8 @@ func (a *agentRun) work(ctx context.Context, signals <-chan os.Signal, failed <-
 		case <-feed:
 			a.feed(ctx, watchdog)
 		case <-status.C:
-			supervise.Notify(a.Log, "STATUS="+a.status())
-			a.CleanUp(ctx)
+			supervise.Notify(a.log, "STATUS="+a.status())
+			a.cleanUp(ctx)
 		case <-ctx.Done():
 			return nil
 		}
@@ -263,37 +287,36 @@ func (a *agentRun) work(ctx context.Context, signals <-chan os.Signal, failed <-
 func (a *agentRun) reconfigure() {
 	settings, err := a.reload()
 	if err != nil {
-		a.Log.Error("the configuration stays as it was", "error", err)
+		a.log.Error("the configuration stays as it was", "error", err)
 		return
 	}
-	a.Config.Logging.Level, a.Config.Agent.StopTasks = settings.Logging.Level, settings.Agent.StopTasks
-	a.LogLevel.Set(agentLevel(settings))
-	a.Log.Info("the configuration is read", "log-level", a.LogLevel.Level(), "stop-tasks", settings.Agent.StopTasks)
+	a.settings.Logging.Level, a.settings.Agent.StopTasks = settings.Logging.Level, settings.Agent.StopTasks
+	a.logLevel.Set(agentLevel(settings))
+	a.log.Info("the configuration is read", "log-level", a.logLevel.Level(), "stop-tasks", settings.Agent.StopTasks)
 }
 
-// feed resets the watchdog as long as no loop of a task or a service is stuck and the API
-// answers.
+// feed resets the watchdog if no loop of a task or a service is stuck and the API answers.
 func (a *agentRun) feed(ctx context.Context, within time.Duration) {
 	if stuck := a.fleet.Stuck(within / 2); len(stuck) > 0 {
-		a.Log.Error("the loops of these tasks are stuck", "tasks", stuck)
+		a.log.Error("the loops of these tasks are stuck", "tasks", stuck)
 		return
 	}
 	if stuck := a.services.Stuck(within / 2); len(stuck) > 0 {
-		a.Log.Error("the loops of these services are stuck", "services", stuck)
+		a.log.Error("the loops of these services are stuck", "services", stuck)
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, within/4)
 	defer cancel()
-	c, err := api.Dial(ctx, a.Connector.AgentSocket)
+	c, err := api.Dial(ctx, a.socket)
 	if err != nil {
-		a.Log.Error("the agent does not answer itself", "error", err)
+		a.log.Error("the agent does not answer itself", "error", err)
 		return
 	}
 	c.Close()
-	supervise.Notify(a.Log, daemon.SdNotifyWatchdog)
+	supervise.Notify(a.log, daemon.SdNotifyWatchdog)
 }
 
-// status counts the tasks that are ours, for `systemctl status`.
+// status counts the tasks of this agent, for `systemctl status`.
 func (a *agentRun) status() string {
 	owners := a.fleet.Owners()
 	running := 0
@@ -308,18 +331,18 @@ func (a *agentRun) status() string {
 // dump logs what each owner is doing.
 func (a *agentRun) dump() {
 	now := time.Now()
-	a.Log.Warn("state asked for by SIGUSR1", "status", a.status(), "pid", os.Getpid())
+	a.log.Warn("state asked for by SIGUSR1", "status", a.status(), "pid", os.Getpid())
 	for _, o := range a.fleet.Owners() {
 		s := o.State()
-		a.Log.Warn("task", "id", s.ID, "name", s.Name, "status", s.Status().String(), "goal", s.Goal.String(),
+		a.log.Warn("task", "id", s.ID, "name", s.Name, "status", s.Status().String(), "goal", s.Goal.String(),
 			"health", s.Health().String(), "busy", o.Busy(now), "wake", s.Wake(now))
 	}
 }
 
-// stopTasks stops the tasks in order, if this end is one at which they should be. A
-// second signal gives up on that.
+// stopTasks stops the tasks in order if stop-tasks says so for this way to end. A second signal cancels
+// that.
 func (a *agentRun) stopTasks(ctx context.Context, signals <-chan os.Signal) {
-	if how := a.Config.Agent.StopTasks; how == config.StopNever || how == config.StopAtShutdown && !a.Engine.User.ShuttingDown(ctx) {
+	if when := a.settings.Agent.StopTasks; when == config.StopNever || when == config.StopAtShutdown && !a.engine.User.ShuttingDown(ctx) {
 		return
 	}
 	ctx, giveUp := context.WithCancel(ctx)
@@ -332,7 +355,7 @@ func (a *agentRun) stopTasks(ctx context.Context, signals <-chan os.Signal) {
 	more := time.NewTicker(statusEvery)
 	defer more.Stop()
 	for {
-		supervise.Notify(a.Log, "STATUS=stopping: "+a.status(), fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", (3*statusEvery).Microseconds()))
+		supervise.Notify(a.log, "STATUS=stopping: "+a.status(), fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", (3*statusEvery).Microseconds()))
 		select {
 		case <-done:
 			return
@@ -348,9 +371,9 @@ func (a *agentRun) stopTasks(ctx context.Context, signals <-chan os.Signal) {
 // routes lists the containers whose output is sent to a server.
 func (a *agentRun) routes() (all []logdelivery.Status) {
 	for _, st := range a.states() {
-		routes, err := a.Engine.Delivery.Routes(st)
+		routes, err := a.engine.Delivery.Routes(st)
 		if err != nil {
-			a.Log.Warn("the log files cannot be measured", "task", st.ID, "error", err)
+			a.log.Warn("the log files cannot be measured", "task", st.ID, "error", err)
 		}
 		all = append(all, routes...)
 	}

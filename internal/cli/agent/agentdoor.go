@@ -17,7 +17,7 @@ import (
 	"github.com/podtask/podtask/pkg/api/connlimit"
 )
 
-// openDoors listens on the configured addresses. The ECS API is on the agent's socket too.
+// openDoors listens on the configured TCP addresses, and adds the ECS API to the agent's socket.
 func (a *agentRun) openDoors(backend serve.AgentBackend, server *api.Server, metrics http.Handler) (doors []command.Door, err error) {
 	ecs := adapter.NewECS(backend)
 	sessions := adapter.NewECSSessions(ecs)
@@ -32,8 +32,8 @@ func (a *agentRun) openDoors(backend serve.AgentBackend, server *api.Server, met
 		address, key string
 		command.Door
 	}{
-		{a.Config.Agent.MetricsListen, "metrics-listen", metricsDoor(metrics)},
-		{a.Config.Agent.AWSListen, "aws-listen", served},
+		{a.settings.Agent.MetricsListen, "metrics-listen", metricsDoor(metrics)},
+		{a.settings.Agent.AWSListen, "aws-listen", served},
 	} {
 		if d.address == "" {
 			continue
@@ -44,13 +44,13 @@ func (a *agentRun) openDoors(backend serve.AgentBackend, server *api.Server, met
 			}
 			return nil, fmt.Errorf("listen for %s: %w; choose another %s", d.What, err, d.key)
 		}
-		a.Log.Info("listening", "for", d.What, "address", d.Listener.Addr().String())
+		a.log.Info("listening", "for", d.What, "address", d.Listener.Addr().String())
 		doors = append(doors, d.Door)
 	}
 	return doors, nil
 }
 
-// metricsDoor serves metrics.
+// metricsDoor is the server of metrics.
 func metricsDoor(metrics http.Handler) command.Door {
 	scrape := http.NewServeMux()
 	scrape.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
@@ -60,23 +60,23 @@ func metricsDoor(metrics http.Handler) command.Door {
 	return command.Door{What: "metrics", Handler: scrape, Connections: 32}
 }
 
-// awsDoor serves requests of AWS clients.
+// awsDoor is the server of AWS clients.
 func awsDoor(signed http.Handler) command.Door {
 	return command.Door{What: "the ECS API", Handler: signed, Connections: 64}
 }
 
-// awsServer answers clients of ECS.
+// awsServer returns the server of the ECS API.
 func (a *agentRun) awsServer(backend serve.AgentBackend, ecs adapter.ECS, sessions adapter.ECSSessions) (*awsapi.Server, error) {
-	definitions, err := define.OpenCatalog(a.Connector.StateDir, "podtask agent")
+	definitions, err := define.OpenCatalog(a.host.StateDir, "podtask agent")
 	if err != nil {
 		return nil, err
 	}
-	records, err := adapter.OpenECSRecords(a.Connector.StateDir)
+	records, err := adapter.OpenECSRecords(a.host.StateDir)
 	if err != nil {
 		return nil, err
 	}
 	return awsapi.New(awsapi.Config{
-		Log: a.Log, Key: func() (sigv4.Key, error) { return awskey.Load(a.Connector.StateDir) }, Definitions: definitions, Records: records,
+		Log: a.log, Key: func() (sigv4.Key, error) { return awskey.Load(a.host.StateDir) }, Definitions: definitions, Records: records,
 		Tasks: ecs, Parser: ecs, Host: ecs, Logs: ecs, Sessions: sessions, Services: adapter.NewECSServices(backend), Now: time.Now,
 	}), nil
 }

@@ -3,15 +3,19 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/podtask/podtask/internal/aws/awskey"
 	"github.com/podtask/podtask/internal/aws/sigv4"
 	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/engine/arn"
 	"github.com/urfave/cli/v2"
 )
 
+// AWSCommand is `podtask aws`.
 func AWSCommand(p *command.Program) *cli.Command {
+	o := newAWS(p)
 	return &cli.Command{
 		Name:  "aws",
 		Usage: "let clients of Amazon ECS reach the agent",
@@ -28,32 +32,43 @@ Examples:
 				Usage:       "print the environment of AWS clients for a shell",
 				Description: "Set aws-listen in the configuration, so that this command and the agent agree.\n\nExamples:\n  podtask aws env > aws.env",
 				Flags:       command.ConfigFlags("agent"),
-				Action:      awsEnv(p),
+				Action:      o.env,
 			},
 			{
 				Name:        "profile",
 				Usage:       "print a profile for ~/.aws/config that gets its key from podtask",
 				Description: "Examples:\n  podtask aws profile >> ~/.aws/config",
 				Flags:       command.ConfigFlags("agent"),
-				Action:      awsProfile(p),
+				Action:      o.profile,
 			},
 			{
 				Name:        "key",
 				Usage:       "print the key as a credential process of AWS clients does",
 				Description: "Examples:\n  podtask aws key --new > /dev/null",
 				Flags:       []cli.Flag{&cli.BoolFlag{Name: "new", Usage: "replace the key; the agent stops accepting the old one at once"}},
-				Action:      awsKey(p),
+				Action:      o.key,
 			},
 		},
 	}
 }
 
-// awsAddress is where the agent answers clients of ECS.
-func awsAddress(p *command.Program, c *cli.Context) (string, error) {
+// awsOptions is what the commands of `podtask aws` use.
+type awsOptions struct {
+	out       io.Writer
+	getenv    func(string) string
+	configure func(*cli.Context) (*config.Settings, error)
+}
+
+func newAWS(p *command.Program) awsOptions {
+	return awsOptions{out: p.Stdout, getenv: p.Getenv, configure: p.Configure}
+}
+
+// address returns the address on which the agent answers clients of ECS.
+func (o awsOptions) address(c *cli.Context) (string, error) {
 	if err := command.NoArguments(c); err != nil {
 		return "", err
 	}
-	settings, err := p.Configure(c)
+	settings, err := o.configure(c)
 	if err != nil {
 		return "", err
 	}
@@ -63,13 +78,13 @@ func awsAddress(p *command.Program, c *cli.Context) (string, error) {
 	return settings.Agent.AWSListen, nil
 }
 
-// awsKeyOf is the key of the state directory, or a new one.
-func awsKeyOf(p *command.Program, c *cli.Context, replace bool) (sigv4.Key, error) {
-	settings, err := p.Configure(c)
+// loadKey returns the key in the state directory, or a new one.
+func (o awsOptions) loadKey(c *cli.Context, replace bool) (sigv4.Key, error) {
+	settings, err := o.configure(c)
 	if err != nil {
 		return sigv4.Key{}, err
 	}
-	stateDir, _, err := command.Dirs(p.Getenv, settings.Paths.StateDir)
+	stateDir, _, err := command.Dirs(o.getenv, settings.Paths.StateDir)
 	if err != nil {
 		return sigv4.Key{}, err
 	}
@@ -79,43 +94,37 @@ func awsKeyOf(p *command.Program, c *cli.Context, replace bool) (sigv4.Key, erro
 	return awskey.Load(stateDir)
 }
 
-func awsEnv(p *command.Program) cli.ActionFunc {
-	return func(c *cli.Context) error {
-		address, err := awsAddress(p, c)
-		if err != nil {
-			return err
-		}
-		key, err := awsKeyOf(p, c, false)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(p.Stdout, "export AWS_ENDPOINT_URL=http://%s\nexport AWS_REGION=%s\nexport AWS_DEFAULT_REGION=%s\nexport AWS_ACCESS_KEY_ID=%s\nexport AWS_SECRET_ACCESS_KEY=%s\nunset AWS_SESSION_TOKEN AWS_PROFILE\n",
-			address, arn.Region, arn.Region, key.ID, key.Secret)
+func (o awsOptions) env(c *cli.Context) error {
+	address, err := o.address(c)
+	if err != nil {
 		return err
 	}
+	key, err := o.loadKey(c, false)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(o.out, "export AWS_ENDPOINT_URL=http://%s\nexport AWS_REGION=%s\nexport AWS_DEFAULT_REGION=%s\nexport AWS_ACCESS_KEY_ID=%s\nexport AWS_SECRET_ACCESS_KEY=%s\nunset AWS_SESSION_TOKEN AWS_PROFILE\n",
+		address, arn.Region, arn.Region, key.ID, key.Secret)
+	return err
 }
 
-func awsProfile(p *command.Program) cli.ActionFunc {
-	return func(c *cli.Context) error {
-		address, err := awsAddress(p, c)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(p.Stdout, "[profile podtask]\nregion = %s\nendpoint_url = http://%s\ncredential_process = podtask aws key\n", arn.Region, address)
+func (o awsOptions) profile(c *cli.Context) error {
+	address, err := o.address(c)
+	if err != nil {
 		return err
 	}
+	_, err = fmt.Fprintf(o.out, "[profile podtask]\nregion = %s\nendpoint_url = http://%s\ncredential_process = podtask aws key\n", arn.Region, address)
+	return err
 }
 
-func awsKey(p *command.Program) cli.ActionFunc {
-	return func(c *cli.Context) error {
-		if err := command.NoArguments(c); err != nil {
-			return err
-		}
-		key, err := awsKeyOf(p, c, c.Bool("new"))
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(p.Stdout, "{\"Version\": 1, \"AccessKeyId\": %q, \"SecretAccessKey\": %q}\n", key.ID, key.Secret)
+func (o awsOptions) key(c *cli.Context) error {
+	if err := command.NoArguments(c); err != nil {
 		return err
 	}
+	key, err := o.loadKey(c, c.Bool("new"))
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(o.out, "{\"Version\": 1, \"AccessKeyId\": %q, \"SecretAccessKey\": %q}\n", key.ID, key.Secret)
+	return err
 }

@@ -12,6 +12,7 @@ import (
 // would more than double podtask.
 const KubeletProgram = "podtask-kubelet"
 
+// KubeletCommand is `podtask kubelet`.
 func KubeletCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:  "kubelet",
@@ -23,16 +24,16 @@ Pods that the cluster binds to this node. See docs/kubernetes.md.
 Examples:
   podtask kubelet --kubeconfig node.kubeconfig --node-name edge1
   podtask kubelet --help`,
-		Action: func(c *cli.Context) error { return runKubelet(p, c.Args().Slice()) },
+		Action: func(c *cli.Context) error { return runKubelet(p.FindProgram, p.Environ(), c.Args().Slice()) },
 	}
 }
 
-// kubelet becomes podtask-kubelet; it returns only if that is not possible.
-func runKubelet(p *command.Program, args []string) error {
-	path, err := p.FindProgram(KubeletProgram)
+// runKubelet executes podtask-kubelet in this process. It returns only if it cannot.
+func runKubelet(find func(name string) (string, error), environ, args []string) error {
+	path, err := find(KubeletProgram)
 	if err != nil {
 		return err
 	}
-	err = syscall.Exec(path, append([]string{KubeletProgram}, args...), p.Environ())
+	err = syscall.Exec(path, append([]string{KubeletProgram}, args...), environ)
 	return fmt.Errorf("execute %s: %w", path, err)
 }

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/engine/imagestore"
+	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/unit/rollback"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -15,6 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
+// AutoUpdateCommand is `podtask auto-update`.
 func AutoUpdateCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "auto-update",
@@ -37,11 +41,11 @@ Examples:
 			&cli.BoolFlag{Name: "dry-run", Usage: "only show what would be updated"},
 			command.FormatFlag(command.ListFormats),
 		},
-		Action: p.WithMachine(autoUpdate),
+		Action: command.WithMachine(p, newAutoUpdate),
 	}
 }
 
-// What became of an image, in the words of podman auto-update.
+// The result for an image, as podman auto-update prints it.
 const (
 	updateNone       = "false"
 	updatePending    = "pending"
@@ -64,27 +68,51 @@ type updateRow struct {
 	New    string `json:"newDigest"`
 }
 
-func autoUpdate(ctx context.Context, s *command.Machine, c *cli.Context) error {
+// autoUpdateOptions is what `podtask auto-update` uses.
+type autoUpdateOptions struct {
+	out      io.Writer
+	errOut   io.Writer
+	getenv   func(string) string
+	warn     func(format string, args ...any)
+	stateDir string
+	tasks    *record.Tasks
+	images   *imagestore.Resolver
+}
+
+func newAutoUpdate(m *command.Machine) autoUpdateOptions {
+	return autoUpdateOptions{
+		out:      m.Program.Stdout,
+		errOut:   m.Program.Stderr,
+		getenv:   m.Program.Getenv,
+		warn:     m.Program.Warn,
+		stateDir: m.Connector.StateDir,
+		tasks:    m.Engine.Tasks,
+		images:   m.Engine.Images,
+	}
+}
+
+// Run implements command.Runner.
+func (o autoUpdateOptions) Run(ctx context.Context, c *cli.Context) error {
 	if err := command.CheckFormat(c); err != nil {
 		return err
 	}
-	tasks, err := updatable(s, c.Args().Slice())
+	tasks, err := o.updatable(c.Args().Slice())
 	if err != nil {
 		return err
 	}
 	rows := []updateRow{}
 	var errs []error
 	for _, st := range tasks {
-		more, err := updateTask(ctx, s, st, c.Bool("dry-run"))
+		more, err := o.update(ctx, st, c.Bool("dry-run"))
 		rows = append(rows, more...)
 		errs = append(errs, err)
 	}
-	err = command.PrintItems(s.Program.Stdout, c, rows, func(bool) error {
+	err = command.PrintItems(o.out, c, rows, func(bool) error {
 		table := [][]string{{"UNIT", "TASK", "CONTAINER", "IMAGE", "POLICY", "UPDATED"}}
 		for _, r := range rows {
 			table = append(table, []string{r.Unit, r.Task, r.Container, r.Image, r.Policy, r.Updated})
 		}
-		return console.WriteTable(s.Program.Stdout, table)
+		return console.WriteTable(o.out, table)
 	})
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return err
@@ -97,15 +125,15 @@ func autoUpdate(ctx context.Context, s *command.Machine, c *cli.Context) error {
 	return nil
 }
 
-// updatable are the tasks that follow their tags and that are up; all of them, or
-// those that are named.
-func updatable(s *command.Machine, names []string) ([]lifecycle.State, error) {
+// updatable returns the running tasks with AutoUpdate=registry; those of these names if there are
+// any.
+func (o autoUpdateOptions) updatable(names []string) ([]lifecycle.State, error) {
 	follows := func(st lifecycle.State) bool {
 		return st.Options.AutoUpdate != "" && st.Options.Unit != "" && st.Goal == lifecycle.Up
 	}
 	var out []lifecycle.State
 	if len(names) == 0 {
-		all, _ := s.Engine.Tasks.States() // a broken record is no service of today's
+		all, _ := o.tasks.States() // a corrupt record does not belong to a running service
 		for _, st := range all {
 			if follows(st) {
 				out = append(out, st)
@@ -115,7 +143,7 @@ func updatable(s *command.Machine, names []string) ([]lifecycle.State, error) {
 	}
 	var errs []error
 	for _, name := range names {
-		st, err := s.Engine.Tasks.Find(name)
+		st, err := o.tasks.Find(name)
 		if err == nil && !follows(st) {
 			err = fmt.Errorf("%s is not run by a unit with AutoUpdate=registry", st.DisplayName())
 		}
@@ -128,11 +156,11 @@ func updatable(s *command.Machine, names []string) ([]lifecycle.State, error) {
 	return out, errors.Join(errs...)
 }
 
-// updateTask updates one task. The error is for what could not be found out.
-func updateTask(ctx context.Context, s *command.Machine, st lifecycle.State, dryRun bool) ([]updateRow, error) {
-	record, err := rollback.Open(s.Connector.StateDir, st.Name)
+// update updates one task. The error means that the check could not run.
+func (o autoUpdateOptions) update(ctx context.Context, st lifecycle.State, dryRun bool) ([]updateRow, error) {
+	record, err := rollback.Open(o.stateDir, st.Name)
 	if err != nil {
-		s.Program.Warn("%v", err)
+		o.warn("%v", err)
 	}
 	task := record.Unpin(st.Task)
 	running := rollback.DigestsOf(task, st)
@@ -143,7 +171,7 @@ func updateTask(ctx context.Context, s *command.Machine, st lifecycle.State, dry
 			continue // it follows no tag
 		}
 		digest := running[c.Image]
-		fresh, err := s.Engine.Images.Digest(ctx, st, c.Image)
+		fresh, err := o.images.Digest(ctx, st, c.Image)
 		if err != nil {
 			return rows, fmt.Errorf("%s: %w", st.DisplayName(), err)
 		}
@@ -156,24 +184,23 @@ func updateTask(ctx context.Context, s *command.Machine, st lifecycle.State, dry
 	if dryRun || !pending {
 		return rows, nil
 	}
-	return applyUpdate(ctx, s, st, task, rows)
+	return o.apply(ctx, st, task, rows)
 }
 
-// applyUpdate restarts the service, which is ready with the new images or with those
-// of before, or fails.
-func applyUpdate(ctx context.Context, s *command.Machine, st lifecycle.State, task taskdef.Task, rows []updateRow) ([]updateRow, error) {
-	manager, err := cgroups.Dial(ctx, s.Program.Getenv)
+// apply restarts the service, which uses the new images or, if they fail, the previous ones.
+func (o autoUpdateOptions) apply(ctx context.Context, st lifecycle.State, task taskdef.Task, rows []updateRow) ([]updateRow, error) {
+	manager, err := cgroups.Dial(ctx, o.getenv)
 	if err != nil {
 		return rows, err
 	}
 	defer manager.Close()
-	fmt.Fprintf(s.Program.Stderr, "updating %s: restarting %s\n", st.DisplayName(), st.Options.Unit)
+	fmt.Fprintf(o.errOut, "updating %s: restarting %s\n", st.DisplayName(), st.Options.Unit)
 	restarted := manager.RestartService(ctx, st.Options.Unit)
 	if ctx.Err() != nil {
 		return rows, context.Cause(ctx)
 	}
 	now := map[string]string{}
-	if after, err := s.Engine.Tasks.Find(st.Name); err == nil && restarted == nil {
+	if after, err := o.tasks.Find(st.Name); err == nil && restarted == nil {
 		now = rollback.DigestsOf(task, after)
 	}
 	for i := range rows {
@@ -193,7 +220,7 @@ func applyUpdate(ctx context.Context, s *command.Machine, st lifecycle.State, ta
 		}
 	}
 	if restarted != nil {
-		s.Program.Warn("%v", restarted)
+		o.warn("%v", restarted)
 	}
 	return rows, nil
 }

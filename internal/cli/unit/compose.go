@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"strings"
 
-	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/define/convert"
 )
 
@@ -17,9 +16,9 @@ import (
 // would initialize in every command.
 const ComposeProgram = "podtask-compose"
 
-// convertCompose has the program for Compose files convert one.
-func convertCompose(ctx context.Context, p *command.Program, r convert.ComposeRequest) (convert.Result, error) {
-	path, err := p.FindProgram(ComposeProgram)
+// compose converts a Compose file with podtask-compose.
+func (i importer) compose(ctx context.Context, r convert.ComposeRequest) (convert.Result, error) {
+	path, err := i.findProgram(ComposeProgram)
 	if err != nil {
 		return convert.Result{}, err
 	}
@@ -29,7 +28,7 @@ func convertCompose(ctx context.Context, p *command.Program, r convert.ComposeRe
 	}
 	var out, problems bytes.Buffer
 	cmd := exec.CommandContext(ctx, path)
-	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = p.Environ(), bytes.NewReader(request), &out, &problems
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = i.environ(), bytes.NewReader(request), &out, &problems
 	if err := cmd.Run(); err != nil {
 		var exit *exec.ExitError
 		if errors.As(err, &exit) && exit.ExitCode() == 1 && problems.Len() > 0 {

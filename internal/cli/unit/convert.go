@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -19,11 +20,13 @@ import (
 	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/internal/unit/taskunit"
+	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/urfave/cli/v2"
 	"go.yaml.in/yaml/v3"
 )
 
+// ImportCommand is `podtask import`.
 func ImportCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "import",
@@ -56,12 +59,24 @@ Examples:
 			if c.Args().Len() != 1 {
 				return command.Usagef("import", "import takes one FILE or TASK, not %d arguments", c.Args().Len())
 			}
-			return convertDefinition(p, c, c.Args().First())
+			return newImporter(p).run(c, c.Args().First())
 		},
 	}
 }
 
-// convertedName is the name of what is made of a file.
+// importer makes definitions and units from other documents and from tasks.
+type importer struct {
+	out, errOut io.Writer
+	environ     func() []string
+	findProgram func(name string) (string, error)
+	findTask    func(c *cli.Context, ref string) (lifecycle.State, error)
+}
+
+func newImporter(p *command.Program) importer {
+	return importer{out: p.Stdout, errOut: p.Stderr, environ: p.Environ, findProgram: p.FindProgram, findTask: p.FindTask}
+}
+
+// convertedName returns the name of the task and the unit that a file is converted to.
 func convertedName(c *cli.Context, from string) string {
 	if name := c.String("name"); name != "" {
 		return name
@@ -78,12 +93,12 @@ func convertedName(c *cli.Context, from string) string {
 	return name
 }
 
-// composeName is the name that a Compose file gives itself; empty for none, or for one that
-// has variables.
+// composeName returns the project name in a Compose file; empty if it has none, or one with
+// variables.
 func composeName(file string) string {
 	src, err := command.ReadSmall(file)
 	if err != nil {
-		return "" // convertSource reports it
+		return "" // convert reports it
 	}
 	var project struct {
 		Name string `yaml:"name"`
@@ -94,18 +109,18 @@ func composeName(file string) string {
 	return project.Name
 }
 
-// convertDefinition is `podtask import`, and `podtask generate --from`.
-func convertDefinition(p *command.Program, c *cli.Context, from string) error {
+// run converts a document or task and writes the result.
+func (i importer) run(c *cli.Context, from string) error {
 	name := convertedName(c, from)
 	if !serve.ValidTaskName(name) {
 		return command.Usagef(command.CommandPath(c), "--name %q: a name has letters, digits, dots, dashes and underscores, and begins with a letter or a digit", name)
 	}
-	r, err := convertSource(p, c, from, name)
+	r, err := i.convert(c, from, name)
 	if err != nil {
 		return err
 	}
 	for _, l := range r.Lost {
-		fmt.Fprintln(p.Stderr, "Lost: "+term.Line(l))
+		fmt.Fprintln(i.errOut, "Lost: "+term.Line(l))
 	}
 	type file struct {
 		name string
@@ -119,7 +134,7 @@ func convertDefinition(p *command.Program, c *cli.Context, from string) error {
 	for _, f := range files {
 		path := filepath.Join(dir, f.name)
 		if c.Bool("dry-run") {
-			fmt.Fprintf(p.Stdout, "---%s---\n%s\n", f.name, f.data)
+			fmt.Fprintf(i.out, "---%s---\n%s\n", f.name, f.data)
 			continue
 		}
 		if sameFile(path, from) {
@@ -138,22 +153,23 @@ func convertDefinition(p *command.Program, c *cli.Context, from string) error {
 	for _, f := range files {
 		path := filepath.Join(dir, f.name)
 		if sameFile(path, from) {
-			fmt.Fprintln(p.Stdout, path)
+			fmt.Fprintln(i.out, path)
 			continue
 		}
 		// Variables may hold secrets.
 		if err := atomicfile.Write(path, f.data, 0o600); err != nil {
 			return err
 		}
-		fmt.Fprintln(p.Stdout, path)
+		fmt.Fprintln(i.out, path)
 	}
 	if r.Copies > 1 {
-		fmt.Fprintf(p.Stderr, "For the %d replicas: %s\n", r.Copies, serviceLine(name, filepath.Join(dir, name+r.extension()), r.Result))
+		fmt.Fprintf(i.errOut, "For the %d replicas: %s\n", r.Copies, serviceLine(name, filepath.Join(dir, name+r.extension()), r.Result))
 	}
 	return nil
 }
 
-// serviceLine is the command, for a shell, that keeps the copies of a Compose file running.
+// serviceLine returns the command line, for a shell, that runs the replicas of a Compose file as a
+// service.
 func serviceLine(name, file string, r convert.Result) string {
 	if strings.ContainsFunc(file, func(c rune) bool {
 		return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("/._-+@:,", c)
@@ -177,8 +193,8 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(one, other)
 }
 
-// convertSource tells what the source is by its name; what is no file is a task.
-func convertSource(p *command.Program, c *cli.Context, from, name string) (imported, error) {
+// convert converts a source. Its name says what kind it is; a name that is not a file is a task.
+func (i importer) convert(c *cli.Context, from, name string) (imported, error) {
 	path, err := filepath.Abs(from)
 	if err != nil {
 		return imported{}, err
@@ -186,31 +202,31 @@ func convertSource(p *command.Program, c *cli.Context, from, name string) (impor
 	src, err := command.ReadSmall(path)
 	switch ext := filepath.Ext(from); {
 	case errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(from, "/."):
-		return plainly(convertTask(p, c, from, name))
+		return inJSON(i.task(c, from, name))
 	case err != nil:
 		return imported{}, fmt.Errorf("read what is to be converted: %w", err)
 	case ext == ".yaml" || ext == ".yml":
 		if taskdef.ReadSource(path, src).Manifest() {
-			return importPod(p, path, name, src)
+			return i.pod(path, name, src)
 		}
-		vars, err := composeVariables(p, filepath.Dir(path))
+		vars, err := i.composeVariables(filepath.Dir(path))
 		if err != nil {
 			return imported{}, err
 		}
-		return plainly(convertCompose(c.Context, p, convert.ComposeRequest{File: path, Task: name, Source: src, Variables: vars, Profiles: c.StringSlice("profile")}))
+		return inJSON(i.compose(c.Context, convert.ComposeRequest{File: path, Task: name, Source: src, Variables: vars, Profiles: c.StringSlice("profile")}))
 	case ext == ".container":
-		return plainly(convert.Quadlet(name, withVolumes(taskunit.Read(path, string(src)))))
+		return inJSON(convert.Quadlet(name, withVolumes(taskunit.Read(path, string(src)))))
 	case ext == ".pod":
 		files, err := membersOf(path)
 		if err != nil {
 			return imported{}, err
 		}
-		return plainly(convert.Quadlet(name, withVolumes(append(files, taskunit.Read(path, string(src)))...)))
+		return inJSON(convert.Quadlet(name, withVolumes(append(files, taskunit.Read(path, string(src)))...)))
 	}
 	return imported{}, command.Usagef(command.CommandPath(c), "%s: it is a Compose file or a Pod (.yaml), a .pod, a .container or a task", from)
 }
 
-// imported is what came of a conversion; a Pod stays in YAML.
+// imported is the result of a conversion; a Pod stays in YAML.
 type imported struct {
 	convert.Result
 	yaml bool
@@ -223,15 +239,16 @@ func (i imported) extension() string {
 	return ".json"
 }
 
-func plainly(r convert.Result, err error) (imported, error) { return imported{Result: r}, err }
+// inJSON is the result of a conversion to JSON.
+func inJSON(r convert.Result, err error) (imported, error) { return imported{Result: r}, err }
 
-// importPod makes a unit for a Kubernetes manifest, which runs as it is.
-func importPod(p *command.Program, path, name string, src []byte) (imported, error) {
-	_, f, err := command.ParseDocument(p, command.Definition{}, define.Document{Name: path, Dir: filepath.Dir(path), Source: src})
+// pod makes a unit for a Kubernetes manifest, which podtask runs as it is.
+func (i importer) pod(path, name string, src []byte) (imported, error) {
+	_, f, err := command.Definition{}.Check(define.Document{Name: path, Dir: filepath.Dir(path), Source: src})
 	if err != nil {
 		return imported{}, err
 	}
-	p.PrintProblems(f)
+	f.Print(i.errOut)
 	if !f.Valid {
 		return imported{}, command.ExitStatus(command.ExitInvalid)
 	}
@@ -243,8 +260,9 @@ func importPod(p *command.Program, path, name string, src []byte) (imported, err
 	return imported{convert.Result{Definition: src, Unit: unit, Copies: 1}, true}, nil
 }
 
-// composeVariables are those of the environment, else of the file .env in a directory.
-func composeVariables(p *command.Program, dir string) (map[string]string, error) {
+// composeVariables returns the variables of the environment and of the file .env in a directory. The
+// environment wins.
+func (i importer) composeVariables(dir string) (map[string]string, error) {
 	vars := map[string]string{}
 	text, err := command.ReadSmall(filepath.Join(dir, ".env"))
 	if err == nil {
@@ -253,7 +271,7 @@ func composeVariables(p *command.Program, dir string) (map[string]string, error)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read the variables of the Compose file in %s: its syntax is NAME=VALUE, a line each", filepath.Join(dir, ".env")) // the error may hold a value
 	}
-	for _, v := range p.Environ() {
+	for _, v := range i.environ() {
 		if name, value, ok := strings.Cut(v, "="); ok {
 			vars[name] = value
 		}
@@ -284,8 +302,8 @@ func membersOf(pod string) ([]taskunit.File, error) {
 	return out, nil
 }
 
-// withVolumes puts the .volume files that the files name, and that lie beside them, to
-// these. One that is not there is Quadlet's to miss.
+// withVolumes adds the .volume files beside the files that name them. Quadlet reports those that do
+// not exist.
 func withVolumes(files ...taskunit.File) []taskunit.File {
 	read := map[string]bool{}
 	out := files
@@ -305,13 +323,9 @@ func withVolumes(files ...taskunit.File) []taskunit.File {
 	return out
 }
 
-func convertTask(p *command.Program, c *cli.Context, ref, name string) (convert.Result, error) {
-	s, err := p.Open(c)
-	if err != nil {
-		return convert.Result{}, err
-	}
-	defer s.Engine.Close()
-	st, err := s.Engine.Tasks.Find(ref)
+// task converts a recorded task.
+func (i importer) task(c *cli.Context, ref, name string) (convert.Result, error) {
+	st, err := i.findTask(c, ref)
 	if err != nil {
 		return convert.Result{}, err
 	}

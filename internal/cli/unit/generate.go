@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
+// GenerateCommand is `podtask generate`.
 func GenerateCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "generate",
@@ -33,36 +34,42 @@ Examples:
 			&cli.StringFlag{Name: "name", Usage: "with --from: call the unit `NAME`"},
 			&cli.BoolFlag{Name: "replace", Usage: "with --from: replace files that are there"},
 		},
-		Action: func(c *cli.Context) error { return generateServices(p, c) },
+		Action: generateOptions{units: newUnits(p), importer: newImporter(p)}.run,
 	}
 }
 
-func generateServices(p *command.Program, c *cli.Context) error {
+// generateOptions is what `podtask generate` uses.
+type generateOptions struct {
+	units    units
+	importer importer
+}
+
+func (o generateOptions) run(c *cli.Context) error {
 	if err := command.NoArguments(c); err != nil {
 		return err
 	}
 	if c.String("from") != "" {
-		return convertDefinition(p, c, c.String("from"))
+		return o.importer.run(c, c.String("from"))
 	}
-	u, err := loadUnits(p)
+	set, err := o.units.load()
 	if err != nil {
 		return err
 	}
-	sayProblems(p, u.problems)
-	if err := putServices(p, c, u.services); err != nil {
+	o.units.report(set.problems)
+	if err := o.units.put(c, set.services); err != nil {
 		return err
 	}
-	if taskunit.Errors(u.problems) > 0 {
+	if taskunit.Errors(set.problems) > 0 {
 		return command.ExitStatus(command.ExitInvalid)
 	}
 	return nil
 }
 
-// putServices prints services or writes them.
-func putServices(p *command.Program, c *cli.Context, services []taskunit.Service) error {
+// put prints services or writes them.
+func (u units) put(c *cli.Context, services []taskunit.Service) error {
 	if c.Bool("dry-run") {
 		for _, s := range services {
-			fmt.Fprintf(p.Stdout, "---%s---\n%s\n", s.Name, s.Text)
+			fmt.Fprintf(u.out, "---%s---\n%s\n", s.Name, s.Text)
 		}
 		return nil
 	}
@@ -73,13 +80,13 @@ func putServices(p *command.Program, c *cli.Context, services []taskunit.Service
 	case unitdir.HasGenerator():
 		return errors.New("podtask-user-generator is installed, so systemd makes the services itself: `systemctl --user daemon-reload`")
 	default:
-		err = reloadUnits(c.Context, p)
+		err = u.reload(c.Context)
 	}
 	if err != nil {
 		return err
 	}
 	for _, s := range services {
-		fmt.Fprintln(p.Stdout, s.Name)
+		fmt.Fprintln(u.out, s.Name)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,7 +18,9 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
+// Command is `podtask unit`.
 func Command(p *command.Program) *cli.Command {
+	u := newUnits(p)
 	return &cli.Command{
 		Name:  "unit",
 		Usage: "install, list, print and remove .task units of systemd",
@@ -42,7 +45,7 @@ FILE.d are checked and copied too.
 Examples:
   podtask unit install web.task`,
 				Flags:  []cli.Flag{&cli.BoolFlag{Name: "replace", Usage: "replace a unit of the same name"}},
-				Action: withNames(func(c *cli.Context, files []string) error { return installUnits(p, c, files) }),
+				Action: withNames(newInstall(p).run),
 			},
 			{
 				Name:        "ls",
@@ -53,7 +56,7 @@ Examples:
 					if err := command.NoArguments(c); err != nil {
 						return err
 					}
-					return listUnits(c, p)
+					return u.list(c)
 				},
 			},
 			{
@@ -61,7 +64,7 @@ Examples:
 				Usage:       "print the services that units make",
 				ArgsUsage:   "UNIT ...",
 				Description: "Examples:\n  podtask unit print web",
-				Action:      withNames(func(_ *cli.Context, names []string) error { return printUnits(p, names) }),
+				Action:      withNames(func(_ *cli.Context, names []string) error { return u.print(names) }),
 			},
 			{
 				Name:        "rm",
@@ -70,7 +73,7 @@ Examples:
 				Description: "Examples:\n  podtask unit rm --force web",
 				Flags:       []cli.Flag{&cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Usage: "stop the service first if it runs"}},
 				Action: withNames(func(c *cli.Context, names []string) error {
-					return removeUnits(c.Context, p, names, c.Bool("force"))
+					return u.remove(c.Context, names, c.Bool("force"))
 				}),
 			},
 		},
@@ -88,32 +91,43 @@ func withNames(action func(*cli.Context, []string) error) cli.ActionFunc {
 	}
 }
 
-// unitSet is all that the unit directories hold.
+// units are the unit directories of this user.
+type units struct {
+	out, errOut io.Writer
+	warn        func(format string, args ...any)
+	getenv      func(string) string
+	executable  func() (string, error)
+}
+
+func newUnits(p *command.Program) units {
+	return units{out: p.Stdout, errOut: p.Stderr, warn: p.Warn, getenv: p.Getenv, executable: p.Executable}
+}
+
+// unitSet is the content of the unit directories.
 type unitSet struct {
 	sources  []taskunit.Source
 	services []taskunit.Service
 	problems []taskunit.Problem
 }
 
-// loadUnits reads the directories; a source that is given stands for the file of
-// its name there.
-func loadUnits(p *command.Program, instead ...taskunit.Source) (unitSet, error) {
-	dirs, err := unitdir.Search(p.Getenv, os.Getuid())
+// load reads the directories. The sources instead replace the files of the same names.
+func (u units) load(instead ...taskunit.Source) (unitSet, error) {
+	dirs, err := unitdir.Search(u.getenv, os.Getuid())
 	if err != nil {
 		return unitSet{}, err
 	}
-	var u unitSet
-	u.sources, u.problems = unitdir.Load(dirs)
+	var set unitSet
+	set.sources, set.problems = unitdir.Load(dirs)
 	for _, s := range instead {
-		u.sources = slices.DeleteFunc(u.sources, func(have taskunit.Source) bool { return have.Name == s.Name })
-		u.sources = append(u.sources, s)
+		set.sources = slices.DeleteFunc(set.sources, func(have taskunit.Source) bool { return have.Name == s.Name })
+		set.sources = append(set.sources, s)
 	}
-	services, problems := taskunit.Generate(u.sources, taskunit.Options{Program: unitdir.Program(p.Getenv, p.Executable), Generator: "podtask generate"})
-	u.services, u.problems = services, append(u.problems, problems...)
-	return u, nil
+	services, problems := taskunit.Generate(set.sources, taskunit.Options{Program: unitdir.Program(u.getenv, u.executable), Generator: "podtask generate"})
+	set.services, set.problems = services, append(set.problems, problems...)
+	return set, nil
 }
 
-// find returns the unit that a user calls web, web.task or web-task.service.
+// find returns the unit web for the names web, web.task and web-task.service.
 func (u unitSet) find(name string) (taskunit.Source, error) {
 	i := slices.IndexFunc(u.sources, func(s taskunit.Source) bool {
 		return filepath.Ext(s.Name) == taskunit.Extension && (s.Name == name || s.Name == name+taskunit.Extension || s.ServiceName() == name)
@@ -131,37 +145,36 @@ func (u unitSet) of(s taskunit.Source) []taskunit.Problem {
 	})
 }
 
-// sayProblems prints problems and reports whether there are errors among them.
-func sayProblems(p *command.Program, problems []taskunit.Problem) bool {
+// report prints problems and returns whether there are errors among them.
+func (u units) report(problems []taskunit.Problem) bool {
 	for _, x := range problems {
 		if x.Warning {
-			fmt.Fprintln(p.Stderr, x)
+			fmt.Fprintln(u.errOut, x)
 		} else {
-			fmt.Fprintln(p.Stderr, "Error: "+x.String())
+			fmt.Fprintln(u.errOut, "Error: "+x.String())
 		}
 	}
 	return taskunit.Errors(problems) > 0
 }
 
-// reloadUnits has systemd read its units again, after generating the services
-// where no generator does it.
-func reloadUnits(ctx context.Context, p *command.Program) error {
+// reload makes systemd read its units again. Without a generator it writes the services first.
+func (u units) reload(ctx context.Context) error {
 	if !unitdir.HasGenerator() {
-		dir := unitdir.Services(p.Getenv)
+		dir := unitdir.Services(u.getenv)
 		if dir == "" {
 			return errors.New("no directory for services: set HOME or XDG_CONFIG_HOME")
 		}
-		u, err := loadUnits(p)
+		set, err := u.load()
 		if err != nil {
 			return err
 		}
-		if err := unitdir.Sync(dir, u.services); err != nil {
+		if err := unitdir.Sync(dir, set.services); err != nil {
 			return err
 		}
 	}
-	manager, err := cgroups.Dial(ctx, p.Getenv)
+	manager, err := cgroups.Dial(ctx, u.getenv)
 	if err != nil {
-		p.Warn("cannot reload systemd: %v", err)
+		u.warn("cannot reload systemd: %v", err)
 		return nil
 	}
 	defer manager.Close()
@@ -172,31 +185,30 @@ func reloadUnits(ctx context.Context, p *command.Program) error {
 type unitRow struct {
 	Unit    string `json:"unit"`
 	Service string `json:"service"`
-	// State is systemd's ActiveState; empty where systemd cannot be asked, and for
-	// a template.
+	// State is systemd's ActiveState; empty for a template and if systemd does not answer.
 	State string `json:"state"`
 	Path  string `json:"path"`
-	// Errors are those for which the unit makes no service.
+	// Errors are the reasons why there is no service of the unit.
 	Errors []string `json:"errors"`
 }
 
-func listUnits(c *cli.Context, p *command.Program) error {
+func (u units) list(c *cli.Context) error {
 	ctx := c.Context
-	u, err := loadUnits(p)
+	set, err := u.load()
 	if err != nil {
 		return err
 	}
-	manager, err := cgroups.Dial(ctx, p.Getenv)
+	manager, err := cgroups.Dial(ctx, u.getenv)
 	if err == nil {
 		defer manager.Close()
 	}
 	rows := []unitRow{}
-	for _, s := range u.sources {
+	for _, s := range set.sources {
 		if filepath.Ext(s.Name) != taskunit.Extension {
 			continue
 		}
 		r := unitRow{Unit: s.Name, Service: s.ServiceName(), Path: s.File.Path, Errors: []string{}}
-		for _, x := range u.of(s) {
+		for _, x := range set.of(s) {
 			if !x.Warning {
 				r.Errors = append(r.Errors, x.String())
 			}
@@ -211,7 +223,7 @@ func listUnits(c *cli.Context, p *command.Program) error {
 		{Head: "SERVICE", Cell: func(r unitRow) string { return r.Service }},
 		{Head: "STATE", Cell: unitRow.stateText},
 		{Head: "FILE", Cell: func(r unitRow) string { return r.Path }},
-	}}.Print(p.Stdout, c)
+	}}.Print(u.out, c)
 }
 
 func (r unitRow) stateText() string {
@@ -221,21 +233,22 @@ func (r unitRow) stateText() string {
 	return cmp.Or(r.State, "-")
 }
 
-func printUnits(p *command.Program, names []string) error {
-	u, err := loadUnits(p)
+// print prints the services of units.
+func (u units) print(names []string) error {
+	set, err := u.load()
 	if err != nil {
 		return err
 	}
 	bad := false
 	for _, name := range names {
-		s, err := u.find(name)
+		s, err := set.find(name)
 		if err != nil {
 			return err
 		}
-		bad = sayProblems(p, u.of(s)) || bad
-		for _, service := range u.services {
+		bad = u.report(set.of(s)) || bad
+		for _, service := range set.services {
 			if service.Source == s.File.Path {
-				fmt.Fprintf(p.Stdout, "# %s\n%s", service.Name, service.Text)
+				fmt.Fprintf(u.out, "# %s\n%s", service.Name, service.Text)
 			}
 		}
 	}
@@ -245,16 +258,16 @@ func printUnits(p *command.Program, names []string) error {
 	return nil
 }
 
-// removeUnits removes units of the user's own directory.
-func removeUnits(ctx context.Context, p *command.Program, names []string, force bool) error {
-	u, err := loadUnits(p)
+// remove removes units from the directory of the user.
+func (u units) remove(ctx context.Context, names []string, force bool) error {
+	set, err := u.load()
 	if err != nil {
 		return err
 	}
-	home := unitdir.Home(p.Getenv)
+	home := unitdir.Home(u.getenv)
 	var sources []taskunit.Source
 	for _, name := range names {
-		s, err := u.find(name)
+		s, err := set.find(name)
 		if err != nil {
 			return err
 		}
@@ -263,11 +276,11 @@ func removeUnits(ctx context.Context, p *command.Program, names []string, force 
 		}
 		sources = append(sources, s)
 	}
-	manager, err := cgroups.Dial(ctx, p.Getenv)
+	manager, err := cgroups.Dial(ctx, u.getenv)
 	if err == nil {
 		defer manager.Close()
 		for _, s := range sources {
-			if err := stopBeforeRemoval(ctx, p, manager, s, force); err != nil {
+			if err := stopService(ctx, manager, s, force); err != nil {
 				return err
 			}
 		}
@@ -276,12 +289,13 @@ func removeUnits(ctx context.Context, p *command.Program, names []string, force 
 		if err := os.Remove(s.File.Path); err != nil {
 			return err
 		}
-		fmt.Fprintln(p.Stdout, s.Name)
+		fmt.Fprintln(u.out, s.Name)
 	}
-	return reloadUnits(ctx, p)
+	return u.reload(ctx)
 }
 
-func stopBeforeRemoval(ctx context.Context, p *command.Program, manager *cgroups.User, s taskunit.Source, force bool) error {
+// stopService stops the service of a unit that is removed. Without force it is an error if it runs.
+func stopService(ctx context.Context, manager *cgroups.User, s taskunit.Source, force bool) error {
 	service := s.ServiceName()
 	if strings.Contains(service, "@.") { // a template does not run
 		return nil

@@ -3,6 +3,7 @@ package unit
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,17 +18,28 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// installUnits checks all of the files before it copies any.
-func installUnits(p *command.Program, c *cli.Context, files []string) error {
+// installOptions is what `podtask unit install` uses.
+type installOptions struct {
+	units
+	stdin   io.Reader
+	catalog func(*cli.Context) (*catalog.Catalog, error)
+}
+
+func newInstall(p *command.Program) installOptions {
+	return installOptions{units: newUnits(p), stdin: p.Stdin, catalog: p.OpenCatalog}
+}
+
+// run checks all of the files before it copies any.
+func (o installOptions) run(c *cli.Context, files []string) error {
 	replace := c.Bool("replace")
-	home := unitdir.Home(p.Getenv)
+	home := unitdir.Home(o.getenv)
 	if home == "" {
 		return errors.New("no directory for units: set HOME or XDG_CONFIG_HOME")
 	}
 	var sources []taskunit.Source
 	bad := false
 	for _, file := range files {
-		s, err := readUnit(p, file)
+		s, err := o.readUnit(file)
 		if err != nil {
 			return err
 		}
@@ -36,23 +48,24 @@ func installUnits(p *command.Program, c *cli.Context, files []string) error {
 		}
 		sources = append(sources, s)
 	}
-	u, err := loadUnits(p, sources...)
+	set, err := o.load(sources...)
 	if err != nil {
 		return err
 	}
 	for _, s := range sources {
-		bad = sayProblems(p, u.of(s)) || bad
+		bad = o.report(set.of(s)) || bad
 		if path := s.Definition(); path != "" {
-			_, f, err := command.ParseDefinition(p, command.Definition{Document: path, Catalog: func() (*catalog.Catalog, error) { return p.OpenCatalog(c) }})
+			definition := command.Definition{Document: path, Stdin: o.stdin, Catalog: func() (*catalog.Catalog, error) { return o.catalog(c) }}
+			_, f, err := definition.Read()
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.File.Path, err)
 			}
-			p.PrintProblems(f)
+			f.Print(o.errOut)
 			bad = bad || !f.Valid
 		}
 	}
 	if bad {
-		fmt.Fprintln(p.Stderr, "nothing was installed")
+		fmt.Fprintln(o.errOut, "nothing was installed")
 		return command.ExitStatus(command.ExitOwnFailure)
 	}
 	for _, s := range sources {
@@ -60,17 +73,17 @@ func installUnits(p *command.Program, c *cli.Context, files []string) error {
 			return err
 		}
 	}
-	if err := reloadUnits(c.Context, p); err != nil {
+	if err := o.reload(c.Context); err != nil {
 		return err
 	}
 	for _, s := range sources {
-		fmt.Fprintln(p.Stdout, s.ServiceName())
+		fmt.Fprintln(o.out, s.ServiceName())
 	}
 	return nil
 }
 
-// readUnit reads the unit that a user has somewhere.
-func readUnit(p *command.Program, file string) (taskunit.Source, error) {
+// readUnit reads the unit that is to be installed, with its drop-ins.
+func (o installOptions) readUnit(file string) (taskunit.Source, error) {
 	path, err := filepath.Abs(file)
 	if err != nil {
 		return taskunit.Source{}, err
@@ -99,13 +112,13 @@ func readUnit(p *command.Program, file string) (taskunit.Source, error) {
 		case c == ".." || strings.HasPrefix(c, "../"):
 			return s, fmt.Errorf("%s names %s, which lies outside of its directory and so is not installed with it: give an absolute path", file, c)
 		case strings.Contains(c, "%"):
-			p.Warn("%s names %s, which is not installed with it: only systemd knows what file that is", file, c)
+			o.warn("%s names %s, which is not installed with it: only systemd knows what file that is", file, c)
 		}
 	}
 	return s, nil
 }
 
-// dropInsOf are the paths of a unit's own drop-ins, in their order.
+// dropInsOf returns the paths of the drop-ins beside a unit, sorted.
 func dropInsOf(unit string) (paths []string, err error) {
 	entries, err := os.ReadDir(unit + ".d")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -119,8 +132,8 @@ func dropInsOf(unit string) (paths []string, err error) {
 	return paths, err
 }
 
-// copyUnit copies a unit, its drop-ins and the files that they name. The unit comes
-// last, so that it never names what is not there.
+// copyUnit copies a unit, its drop-ins and the files that they name. The unit comes last, so that it
+// never names a file that does not exist.
 func copyUnit(s taskunit.Source, home string, replace bool) error {
 	from := filepath.Dir(s.File.Path)
 	names := slices.DeleteFunc(s.Companions(), func(name string) bool { return strings.Contains(name, "%") })
