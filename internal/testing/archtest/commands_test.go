@@ -1,0 +1,73 @@
+package archtest
+
+import (
+	"go/ast"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// wholes are the types that have all that commands can use. A command takes what it uses from them in
+// its constructor, so that its options name it.
+var wholes = []struct {
+	name string // in internal/cli/command
+	in   func(function string) bool
+	use  string
+}{
+	{"Machine", isConstructor, "a function new..., which WithMachine calls"},
+	{"Program", func(f string) bool { return isConstructor(f) || strings.HasSuffix(f, "Command") }, "a function new... or ...Command"},
+}
+
+func isConstructor(function string) bool { return strings.HasPrefix(function, "new") }
+
+// isCommandGroup reports whether a directory has commands, and is not what commands are made of.
+func isCommandGroup(dir string) bool {
+	if !strings.HasPrefix(dir, "internal/cli/") || strings.Contains(dir, "/testdata") {
+		return false
+	}
+	i := slices.IndexFunc(direction, func(r rule) bool { return matches(r.pkg, dir) })
+	return direction[i].only != nil && !slices.Contains(direction[i].only, dir)
+}
+
+// strayWholes returns the positions in a file at which a type of wholes is used where it must not be.
+func strayWholes(s source) (stray []string) {
+	for _, decl := range s.file.Decls {
+		function := ""
+		if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil {
+			function = f.Name.Name
+		}
+		ast.Inspect(decl, func(n ast.Node) bool {
+			sel, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			if x, ok := sel.X.(*ast.Ident); !ok || x.Name != "command" {
+				return true
+			}
+			for _, w := range wholes {
+				if sel.Sel.Name == w.name && !w.in(function) {
+					stray = append(stray, s.fset.Position(n.Pos()).String()+": command."+w.name+" is for "+w.use)
+				}
+			}
+			return true
+		})
+	}
+	return stray
+}
+
+func TestCommandsNameWhatTheyUse(t *testing.T) {
+	t.Parallel()
+	groups := map[string]bool{}
+	for _, s := range repoSyntax(t) {
+		if !isCommandGroup(s.dir) || strings.HasSuffix(s.fset.Position(s.file.Pos()).Filename, "_test.go") {
+			continue
+		}
+		groups[s.dir] = true
+		for _, at := range strayWholes(s) {
+			t.Error(at)
+		}
+	}
+	if len(groups) < 7 {
+		t.Errorf("only %d groups of commands are seen: %v", len(groups), groups)
+	}
+}
