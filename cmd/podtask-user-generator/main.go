@@ -1,6 +1,5 @@
-// Podtask-user-generator makes systemd services from .task files. The user
-// manager runs it at its start and at each daemon-reload, so it is small: it
-// does not link Podman and connects to nothing. See systemd.generator(7).
+// Podtask-user-generator makes systemd services from .task files. The systemd manager of a user
+// executes it; see systemd.generator(7).
 //
 // It takes the arguments of Podman's Quadlet generator:
 //
@@ -10,121 +9,12 @@
 package main
 
 import (
-	"flag"
-	"fmt"
-	"io"
 	"os"
-	"path/filepath"
 
-	"github.com/podtask/podtask/internal/unit/taskunit"
-	"github.com/podtask/podtask/internal/unit/unitdir"
+	"github.com/podtask/podtask/internal/unit/generator"
 )
 
 // version is set by the linker.
 var version = "unknown"
 
-func main() {
-	g := &generator{stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, uid: os.Getuid(), executable: os.Executable}
-	os.Exit(g.main(os.Args))
-}
-
-// generator is what the program sees of the outside world.
-type generator struct {
-	stdout, stderr io.Writer
-	getenv         func(string) string
-	uid            int
-	executable     func() (string, error)
-
-	verbose, dryRun bool
-	// log gets what is said; it is the kernel's log or stderr.
-	log io.Writer
-}
-
-// main returns the exit code: 1 if any unit has a problem, of the others the
-// services are made.
-func (g *generator) main(args []string) int {
-	flags := flag.NewFlagSet(filepath.Base(args[0]), flag.ContinueOnError)
-	flags.SetOutput(g.stderr)
-	flags.BoolVar(&g.verbose, "v", false, "say what is done")
-	flags.BoolVar(&g.dryRun, "dryrun", false, "print the services instead of writing them")
-	noKmsg := flags.Bool("no-kmsg-log", false, "do not log to the kernel's log")
-	flags.Bool("user", true, "make services of a user; podtask has no others")
-	showVersion := flags.Bool("version", false, "print the version")
-	switch err := flags.Parse(args[1:]); {
-	case err == flag.ErrHelp:
-		return 0
-	case err != nil:
-		return 1
-	case *showVersion:
-		fmt.Fprintln(g.stdout, version)
-		return 0
-	}
-	g.log = g.stderr
-	if !*noKmsg && !g.dryRun {
-		if kmsg, err := os.OpenFile("/dev/kmsg", os.O_WRONLY, 0); err == nil {
-			defer kmsg.Close()
-			g.log = kmsg
-		}
-	}
-	if err := g.run(flags.Args()); err != nil {
-		g.say("%v", err)
-		return 1
-	}
-	return 0
-}
-
-// maxSaid is how many problems are logged: the kernel's log is small and everybody's.
-const maxSaid = 100
-
-// say writes one line, in one write: that is a record of the kernel's log.
-func (g *generator) say(format string, args ...any) {
-	fmt.Fprintf(g.log, "podtask-user-generator[%d]: %s\n", os.Getpid(), fmt.Sprintf(format, args...))
-}
-
-func (g *generator) run(args []string) error {
-	if !g.dryRun && len(args) == 0 {
-		return fmt.Errorf("no directory to write to; -dryrun prints the services")
-	}
-	dirs, err := unitdir.Search(g.getenv, g.uid)
-	if err != nil {
-		return err
-	}
-	sources, problems := unitdir.Load(dirs)
-	services, more := taskunit.Generate(sources, taskunit.Options{Program: unitdir.Program(g.getenv, g.executable), Generator: g.name()})
-	problems = append(problems, more...)
-	for i, p := range problems {
-		if i == maxSaid && !g.dryRun {
-			g.say("%d more problems are not listed; `podtask-user-generator -dryrun` lists them", len(problems)-i)
-			break
-		}
-		g.say("%s", p)
-	}
-	if g.verbose {
-		g.say("%d units in %d directories make %d services", len(sources), len(dirs), len(services))
-	}
-	if g.dryRun {
-		g.print(services)
-	} else if len(services) > 0 {
-		if err := unitdir.Write(args[0], services); err != nil {
-			return err
-		}
-	}
-	if n := taskunit.Errors(problems); n > 0 {
-		return fmt.Errorf("units with errors get no service; errors: %d", n)
-	}
-	return nil
-}
-
-func (g *generator) print(services []taskunit.Service) {
-	for _, s := range services {
-		fmt.Fprintf(g.stdout, "---%s---\n%s\n", s.Name, s.Text)
-	}
-}
-
-// name is the path of this program.
-func (g *generator) name() string {
-	if path, err := g.executable(); err == nil {
-		return path
-	}
-	return "podtask-user-generator"
-}
+func main() { os.Exit(generator.Main(os.Args, version)) }

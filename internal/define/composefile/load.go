@@ -1,6 +1,6 @@
 // Package composefile reads Compose files with compose-go, the reference implementation: the
-// files that they include and extend, profiles, and the schema. cmd/podtask-compose calls it. podtask
-// itself never imports it, because the JSON Schema library would initialize in every command.
+// files that they include and extend, profiles, and the schema. podtask itself
+// does not import it, because the JSON Schema library would initialize in every command.
 package composefile
 
 import (

@@ -3,5 +3,5 @@
 // their ports, and measures what they use.
 //
 // It reads records and asks Podman, as podtask exec and podtask logs do, so it works without the
-// agent. It changes nothing of a task. Only cmd/podtask-kubelet makes one.
+// agent. It changes nothing of a task.
 package kubeaccess

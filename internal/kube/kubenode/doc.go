@@ -7,7 +7,7 @@
 // process: each bears an annotation with the name of its node, by which the next process
 // finds it.
 //
-// cmd/podtask-kubelet calls it. Virtual Kubelet watches the API server and calls the
+// Virtual Kubelet watches the API server and calls the
 // provider, Pods. The package decides nothing about containers, which is the agent's work,
 // and it never lists or watches objects beyond its own node and that node's Pods: every
 // ConfigMap, Secret and token is asked for by name, so the Node authorizer suffices.

@@ -3,7 +3,7 @@
 //
 // It owns the protocol: the TLS certificate and its rotation, who may call, and the paths,
 // parameters and streams of a kubelet. What a Pod is on this host it learns from Pods, an interface
-// that it declares. cmd/podtask-kubelet is its only caller.
+// that it declares.
 //
 // It never lets a caller in because of a certificate authority alone: the API server decides about
 // each user (SubjectAccessReview on the resource nodes), as it does for a kubelet. It never caches

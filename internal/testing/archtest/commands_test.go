@@ -2,6 +2,7 @@ package archtest
 
 import (
 	"go/ast"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -69,5 +70,26 @@ func TestCommandsNameWhatTheyUse(t *testing.T) {
 	}
 	if len(groups) < 7 {
 		t.Errorf("only %d groups of commands are seen: %v", len(groups), groups)
+	}
+}
+
+// A main function calls the package that has the program, so that the code of a program has a place in the
+// tree and its tests can be in its package. notags.go is the message for a build without tags.
+func TestProgramsAreOneFile(t *testing.T) {
+	t.Parallel()
+	programs := 0
+	for _, s := range repoSyntax(t) {
+		name := filepath.Base(s.fset.Position(s.file.Pos()).Filename)
+		if !strings.HasPrefix(s.dir, "cmd/") || strings.HasSuffix(name, "_test.go") || name == "notags.go" {
+			continue
+		}
+		if name == "main.go" {
+			programs++
+		} else {
+			t.Errorf("%s/%s: a program has the file main.go only", s.dir, name)
+		}
+	}
+	if programs < 5 {
+		t.Errorf("only %d programs are seen", programs)
 	}
 }

@@ -38,6 +38,7 @@ var direction = []rule{
 	{pkg: "internal/host/", may: []string{"pkg/"}},
 	{pkg: "internal/unit/taskunit", may: []string{"pkg/taskdef/suggest"}, also: []string{"internal/unit/unitdir"}}, // small: a systemd generator links it
 	{pkg: "internal/unit/unitdir", may: []string{"internal/unit/taskunit"}},
+	{pkg: "internal/unit/generator", may: []string{"internal/unit/taskunit", "internal/unit/unitdir"}}, // small: no Podman, no YAML
 
 	// From a document to a task.
 	{pkg: "internal/define", may: []string{"pkg/", "internal/config", "internal/define/", "internal/host/ulimit", "internal/state/"}},
@@ -60,6 +61,7 @@ var direction = []rule{
 	// Kubernetes.
 	{pkg: "internal/kube/kubefiles"},
 	{pkg: "internal/kube/kubeserve", may: []string{"pkg/api/connlimit"}},
+	{pkg: "internal/kube/kubelet", may: []string{"internal/netnshelper", "internal/config", "internal/engine/", "internal/kube/", "internal/state/"}},
 	{pkg: "internal/kube/", may: []string{"pkg/", "internal/engine/", "internal/host/"}},
 
 	// The command line, and the programs.
@@ -74,9 +76,9 @@ var direction = []rule{
 	{pkg: "internal/cli/", may: belowCLI, only: []string{"internal/cli/command", "internal/cli/console", "internal/cli/helptext", "internal/cli/lint", "internal/cli/timeline", "internal/cli/top", "internal/cli/webui"}},
 	{pkg: "cmd/podtask", may: []string{"internal/cli"}},
 	{pkg: "cmd/podtask-compose", may: []string{"internal/define/composefile", "internal/define/convert"}},
-	{pkg: "cmd/podtask-kubelet", may: []string{"internal/netnshelper", "internal/config", "internal/engine/", "internal/kube/", "internal/state/"}},
-	{pkg: "cmd/podtask-netns", may: []string{"pkg/netns"}},                                                // small: it runs at each start
-	{pkg: "cmd/podtask-user-generator", may: []string{"internal/unit/taskunit", "internal/unit/unitdir"}}, // small: no Podman, no YAML
+	{pkg: "cmd/podtask-kubelet", may: []string{"internal/kube/kubelet"}},
+	{pkg: "cmd/podtask-netns", may: []string{"pkg/netns"}}, // small: it runs at each start
+	{pkg: "cmd/podtask-user-generator", may: []string{"internal/unit/generator"}},
 
 	// Programs that are no part of the product.
 	{pkg: "examples/"},
@@ -207,7 +209,7 @@ var wrappers = []struct {
 	},
 	{
 		library: "k8s.io/client-go/",
-		only:    []string{"internal/kube/kubenode", "internal/kube/kubeserve", "cmd/podtask-kubelet", "test/"},
+		only:    []string{"internal/kube/kubenode", "internal/kube/kubelet", "internal/kube/kubeserve", "test/"},
 		why:     "it is larger than podtask",
 	},
 	{

@@ -1,4 +1,4 @@
 // Package unitdir finds unit files in the directories of Podman's Quadlet, and writes
-// the services generated from them. The generator and internal/cli use it. It never
-// interprets a unit file: that is the task of package taskunit.
+// the services generated from them. It does not interpret
+// unit files; package taskunit does.
 package unitdir

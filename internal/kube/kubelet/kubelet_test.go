@@ -1,4 +1,4 @@
-package main
+package kubelet
 
 import (
 	"bytes"
@@ -49,7 +49,7 @@ func TestFlagsGoBeforeTheConfiguration(t *testing.T) {
 		if err := o.flags.Parse(args); err != nil {
 			t.Fatal(err)
 		}
-		return o, o.configured()
+		return o, o.applyConfig()
 	}
 	write("[kubelet]\nkubeconfig = \"/from/file\"\nnode-name = \"edge\"\nmax-pods = 7\nport = 0\n")
 	o, err := parsed("--max-pods=8")
@@ -68,8 +68,9 @@ func TestFlagsGoBeforeTheConfiguration(t *testing.T) {
 func TestAllProblemsAreReported(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	code := run(context.Background(), []string{"--node-labels", "a b", "--register-with-taints", "x:Y", "--max-pods", "0", "--eviction-hard", "cpu<1", "--node-ip", "here"},
-		new(bytes.Buffer), &out, func(key string) string { return map[string]string{"HOME": t.TempDir()}[key] })
+	o := newOptions(&out, func(key string) string { return map[string]string{"HOME": t.TempDir()}[key] })
+	code := o.run(context.Background(), []string{"--node-labels", "a b", "--register-with-taints", "x:Y", "--max-pods", "0", "--eviction-hard", "cpu<1", "--node-ip", "here"},
+		new(bytes.Buffer), &out)
 	for _, want := range []string{"--node-labels", "--register-with-taints", "--max-pods 0", "--eviction-hard", "--node-ip", "--kubeconfig is missing"} {
 		if code != 125 || !strings.Contains(out.String(), want) {
 			t.Errorf("code %d, no %s in %s", code, want, &out)

@@ -1,4 +1,4 @@
-package main
+package generator
 
 import (
 	"bytes"
@@ -24,7 +24,7 @@ func generate(t *testing.T, args []string, units ...string) (code int, stdout, s
 		}
 	}
 	var out, errs bytes.Buffer
-	g := &generator{stdout: &out, stderr: &errs, uid: 1000, executable: func() (string, error) { return "/opt/gen", nil },
+	g := &generator{stdout: &out, stderr: &errs, uid: 1000, version: "1.2.3", executable: func() (string, error) { return "/opt/gen", nil },
 		getenv: func(k string) string { return map[string]string{"PODTASK_UNIT_DIRS": dir}[k] }}
 	code = g.main(append([]string{"podtask-user-generator"}, args...))
 	return code, out.String(), errs.String()
@@ -74,7 +74,7 @@ func TestNothingToDo(t *testing.T) {
 
 func TestUsage(t *testing.T) {
 	t.Parallel()
-	if code, out, _ := generate(t, []string{"-version"}); code != 0 || out != version+"\n" {
+	if code, out, _ := generate(t, []string{"-version"}); code != 0 || out != "1.2.3\n" {
 		t.Errorf("-version: %d, %q", code, out)
 	}
 	if code, _, errs := generate(t, []string{"-no-kmsg-log"}); code != 1 || !strings.Contains(errs, "no directory") {
@@ -110,7 +110,7 @@ func BenchmarkAgainstQuadlet(b *testing.B) {
 	dir := b.TempDir()
 	ours := filepath.Join(dir, "podtask-user-generator")
 	quadlet := filepath.Join(dir, "quadlet")
-	for program, pkg := range map[string]string{ours: ".", quadlet: "github.com/containers/podman/v5/cmd/quadlet"} {
+	for program, pkg := range map[string]string{ours: "github.com/podtask/podtask/cmd/podtask-user-generator", quadlet: "github.com/containers/podman/v5/cmd/quadlet"} {
 		build := exec.Command("go", "build", "-tags", "remote containers_image_openpgp", "-ldflags", "-s -w", "-o", program, pkg)
 		if out, err := build.CombinedOutput(); err != nil {
 			b.Fatalf("%v: %v %s", build.Args, err, out)
@@ -161,7 +161,7 @@ func TestFewProblemsAreLogged(t *testing.T) {
 	unit := "[Task]\n" + strings.Repeat("Foo=1\n", 3000)
 	_, _, logged := generate(t, []string{"-no-kmsg-log", t.TempDir()}, "bad.task", unit)
 	_, _, printed := generate(t, []string{"-dryrun"}, "bad.task", unit)
-	if n := strings.Count(logged, "\n"); n > maxSaid+2 || !strings.Contains(logged, "more problems") {
+	if n := strings.Count(logged, "\n"); n > maxLogged+2 || !strings.Contains(logged, "more problems") {
 		t.Errorf("%d lines are logged", n)
 	}
 	if n := strings.Count(printed, "\n"); n < 3000 {

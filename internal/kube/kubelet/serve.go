@@ -1,4 +1,4 @@
-package main
+package kubelet
 
 import (
 	"context"
@@ -24,13 +24,13 @@ import (
 	"github.com/podtask/podtask/internal/state"
 )
 
-// endpoint is the HTTPS endpoint of the node: its flags.
+// endpoint has the flags for the HTTPS endpoint of the node.
 type endpoint struct {
 	port                         int
 	clientCAs, certFile, keyFile string
 }
 
-// serve listens, tells the port to id, and returns what serves until a context ends.
+// serve listens, sets the port of id, and returns a function that serves until a context ends.
 func (o *options) serve(access *rest.Config, client kubernetes.Interface, id *kubenode.Identity, pods *podAccess) (func(context.Context, *kubenode.Pods) error, error) {
 	e := o.endpoint
 	if (e.certFile == "") != (e.keyFile == "") {
@@ -65,7 +65,7 @@ func (o *options) serve(access *rest.Config, client kubernetes.Interface, id *ku
 	}, nil
 }
 
-// podAccess is the way to the Pods of this node, once it is needed.
+// podAccess opens the engine when it is first needed, for access to the Pods of this node.
 type podAccess struct {
 	stateDir string
 	log      *slog.Logger
@@ -100,7 +100,7 @@ func (p *podAccess) shuttingDown(ctx context.Context) bool {
 	return err == nil && a.User.ShuttingDown(ctx)
 }
 
-// use is the memory that Pods use.
+// use returns the memory that Pods use.
 func (p *podAccess) use(ctx context.Context) (map[types.UID]kubenode.MemoryUse, error) {
 	access, err := p.get()
 	if err != nil {
@@ -118,7 +118,7 @@ func (p *podAccess) use(ctx context.Context) (map[types.UID]kubenode.MemoryUse, 
 	return out, err
 }
 
-// certificate is that of the files, or one that the cluster is asked for.
+// certificate returns the certificate of the files, else one that the cluster issues.
 func (e endpoint) certificate(ctx context.Context, r kubeserve.Request) (kubeserve.Certificate, error) {
 	if e.certFile != "" {
 		return kubeserve.FileCertificate(e.certFile, e.keyFile)
@@ -126,7 +126,7 @@ func (e endpoint) certificate(ctx context.Context, r kubeserve.Request) (kubeser
 	return kubeserve.RequestedCertificate(ctx, r)
 }
 
-// clientCAs are the authorities in a file, by default that of the kubeconfig.
+// clientCAs returns the certificate authorities in a file, by default those of the kubeconfig.
 func clientCAs(file string, access *rest.Config) (*x509.CertPool, error) {
 	data, what := access.CAData, "the kubeconfig"
 	if file == "" && len(data) == 0 {
