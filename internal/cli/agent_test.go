@@ -59,7 +59,7 @@ func TestAgentServesUntilItIsTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	task := w.create("web")
-	held := w.lock(task.ID) // owned elsewhere: no Podman is needed for it
+	held := w.lock(task.ID) // owned by another process: no Podman is needed for it
 	socket, signal, end := w.startAgent("--log-format=json")
 	c, err := api.Dial(t.Context(), socket)
 	if err != nil {

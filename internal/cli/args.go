@@ -45,19 +45,20 @@ func arrange(app *cli.App, args []string) ([]string, error) {
 	return append(append(out, "--"), a.arguments...), nil
 }
 
+// arranger parses a command line.
 type arranger struct {
 	app  *cli.App
-	rest []string
+	rest []string // words that are not parsed yet
 	// path is the command, with the groups of commands that contain it before it.
 	path []*cli.Command
-	// early are flags that stand before the command of a group that they belong to.
+	// early has the flags that come before their command, behind its group.
 	early []earlyFlag
 
 	global, local, arguments []string
 }
 
 // earlyFlag is a flag as it was written, and its first name.
-type earlyFlag struct{ spelt, name string }
+type earlyFlag struct{ written, name string }
 
 // command returns the innermost command so far; nil for none.
 func (a *arranger) command() *cli.Command {
@@ -67,13 +68,13 @@ func (a *arranger) command() *cli.Command {
 	return a.path[len(a.path)-1]
 }
 
-// choosing reports whether the next word is the name of a command.
-func (a *arranger) choosing() bool { return len(a.path) == 0 || isGroup(a.command()) }
+// expectsCommand reports whether the next word must be the name of a command.
+func (a *arranger) expectsCommand() bool { return len(a.path) == 0 || isGroup(a.command()) }
 
 func isGroup(c *cli.Command) bool { return len(c.Subcommands) > 0 }
 
-// foreign reports whether the command is another program, which reads its flags itself.
-func (a *arranger) foreign() bool { return a.command() != nil && a.command().Name == "kubelet" }
+// passesFlags reports whether the command executes another program, which parses the flags.
+func (a *arranger) passesFlags() bool { return a.command() != nil && a.command().Name == "kubelet" }
 
 func (a *arranger) parse() error {
 	for len(a.rest) > 0 {
@@ -81,11 +82,11 @@ func (a *arranger) parse() error {
 		a.rest = a.rest[1:]
 		var err error
 		switch {
-		case a.foreign():
+		case a.passesFlags():
 			a.arguments = append([]string{word}, a.rest...)
 			return nil
 		case word == "--":
-			if a.choosing() {
+			if a.expectsCommand() {
 				continue
 			}
 			if takesCommand(a.command()) && len(a.arguments) > 0 {
@@ -94,13 +95,13 @@ func (a *arranger) parse() error {
 			a.arguments = append(a.arguments, a.rest...)
 			return nil
 		case strings.HasPrefix(word, "--"):
-			err = a.long(word[2:])
+			err = a.parseLong(word[2:])
 		case strings.HasPrefix(word, "-") && word != "-":
-			err = a.short(word[1:])
-		case word == "help" && a.choosing():
+			err = a.parseShort(word[1:])
+		case word == "help" && a.expectsCommand():
 			return a.help()
-		case a.choosing():
-			err = a.choose(word)
+		case a.expectsCommand():
+			err = a.addCommand(word)
 		case a.beginsCommand():
 			a.arguments = append(append(a.arguments, word), a.rest...)
 			return nil
@@ -114,13 +115,13 @@ func (a *arranger) parse() error {
 	return nil
 }
 
-// help makes the line ask for the help of the command that the rest of it names.
+// help adds --help to the command that the remaining words name.
 func (a *arranger) help() error {
 	for _, word := range a.rest {
-		if !a.choosing() {
+		if !a.expectsCommand() {
 			break
 		}
-		if err := a.choose(word); err != nil {
+		if err := a.addCommand(word); err != nil {
 			return err
 		}
 	}
@@ -132,8 +133,8 @@ func (a *arranger) help() error {
 	return nil
 }
 
-// choose adds a command to the path.
-func (a *arranger) choose(word string) error {
+// addCommand adds a command to the path.
+func (a *arranger) addCommand(word string) error {
 	commands := a.app.Commands
 	if len(a.path) > 0 {
 		commands = a.command().Subcommands
@@ -148,24 +149,24 @@ func (a *arranger) choose(word string) error {
 	}
 	for _, f := range a.early {
 		if !slices.ContainsFunc(commands[i].Flags, func(have cli.Flag) bool { return have.Names()[0] == f.name }) {
-			return a.unknownFlag(f.spelt, f.name)
+			return a.unknownFlag(f.written, f.name)
 		}
 	}
 	return nil
 }
 
-// long takes --name or --name=value.
-func (a *arranger) long(word string) error {
+// parseLong parses --name or --name=value.
+func (a *arranger) parseLong(word string) error {
 	name, value, has := strings.Cut(word, "=")
 	f, global := a.find(name, false)
 	if f == nil {
 		return a.unknownFlag("--"+name, name)
 	}
-	return a.take(f, global, "--"+name, value, has)
+	return a.addFlag(f, global, "--"+name, value, has)
 }
 
-// short takes -a, -abc, -a=value or -avalue.
-func (a *arranger) short(letters string) error {
+// parseShort parses -a, -abc, -a=value or -avalue.
+func (a *arranger) parseShort(letters string) error {
 	for i, r := range letters {
 		f, global := a.find(string(r), true)
 		if f == nil {
@@ -174,17 +175,17 @@ func (a *arranger) short(letters string) error {
 		rest := letters[i+len(string(r)):]
 		value, equals := strings.CutPrefix(rest, "=")
 		if equals || rest != "" && takesValue(f) {
-			return a.take(f, global, "-"+string(r), value, true)
+			return a.addFlag(f, global, "-"+string(r), value, true)
 		}
-		if err := a.take(f, global, "-"+string(r), "", false); err != nil {
+		if err := a.addFlag(f, global, "-"+string(r), "", false); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// take adds a flag, with the next word as its value where it needs one.
-func (a *arranger) take(f cli.Flag, global bool, spelt, value string, has bool) error {
+// addFlag adds a flag, with the next word as its value if it needs one and has none.
+func (a *arranger) addFlag(f cli.Flag, global bool, written, value string, has bool) error {
 	switch o, optional := f.(*command.OptionalFlag); {
 	case has:
 	case optional:
@@ -192,26 +193,26 @@ func (a *arranger) take(f cli.Flag, global bool, spelt, value string, has bool) 
 	case !takesValue(f):
 		value = "true"
 	case len(a.rest) == 0:
-		return command.Usagef(a.verb(), "flag %s needs a value", spelt)
+		return command.Usagef(a.verb(), "flag %s needs a value", written)
 	default:
 		value, a.rest = a.rest[0], a.rest[1:]
 	}
 	if _, err := strconv.ParseBool(value); err != nil && !takesValue(f) {
-		return command.Usagef(a.verb(), "flag %s is true or false, not %q", spelt, value)
+		return command.Usagef(a.verb(), "flag %s is true or false, not %q", written, value)
 	}
 	to := &a.local
 	if global {
 		to = &a.global
 	}
 	if !global && isGroup(a.command()) && f.Names()[0] != "help" {
-		a.early = append(a.early, earlyFlag{spelt, f.Names()[0]})
+		a.early = append(a.early, earlyFlag{written, f.Names()[0]})
 	}
 	*to = append(*to, "--"+f.Names()[0]+"="+value)
 	return nil
 }
 
-// find looks a flag up: first among those of the command, then among the program's, then
-// among those of all commands of a group whose command is still to come.
+// find looks up a flag of the command, else of the program, else of any command of the group if the
+// command is not known yet.
 func (a *arranger) find(name string, short bool) (f cli.Flag, global bool) {
 	fits := func(f cli.Flag) bool { return slices.Contains(f.Names(), name) && (len(name) == 1) == short }
 	if c := a.command(); c != nil {
@@ -232,8 +233,8 @@ func (a *arranger) find(name string, short bool) (f cli.Flag, global bool) {
 	return nil, false
 }
 
-// flagsElsewhere are flags of `podman run`, and what stands for them here.
-var flagsElsewhere = func() map[string]string {
+// flagHints maps flags of `podman run` to what does the same in podtask.
+var flagHints = func() map[string]string {
 	const (
 		volume   = "--map-volume NAME=PATH says where a volume of the definition is"
 		terminal = "a task has no terminal; `podtask exec TASK sh` opens a shell in it"
@@ -244,31 +245,30 @@ var flagsElsewhere = func() map[string]string {
 	}
 }()
 
-func (a *arranger) unknownFlag(spelt, name string) error {
+func (a *arranger) unknownFlag(written, name string) error {
 	c := a.command()
 	flags := a.app.Flags
 	if c != nil {
 		flags = append(slices.Clone(c.Flags), flags...)
 		if takesCommand(c) && len(a.arguments) > 0 {
-			return command.Usagef(a.verb(), "unknown flag %s: the flags of the command to run follow it, or --", spelt)
+			return command.Usagef(a.verb(), "unknown flag %s: the flags of the command to run follow it, or --", written)
 		}
 	}
 	if c != nil && c.Name == "run" {
-		if hint := flagsElsewhere[strings.TrimLeft(spelt, "-")]; hint != "" {
-			return command.Usagef(a.verb(), "unknown flag %s: %s", spelt, hint)
+		if hint := flagHints[strings.TrimLeft(written, "-")]; hint != "" {
+			return command.Usagef(a.verb(), "unknown flag %s: %s", written, hint)
 		}
 	}
 	if like := closestFlag(flags, name); like != "" {
-		return command.Usagef(a.verb(), "unknown flag %s: did you mean --%s?", spelt, like)
+		return command.Usagef(a.verb(), "unknown flag %s: did you mean --%s?", written, like)
 	}
-	return command.Usagef(a.verb(), "unknown flag %s", spelt)
+	return command.Usagef(a.verb(), "unknown flag %s", written)
 }
 
-// unknownCommand says how podtask does what the word means elsewhere, or which command
-// was probably meant.
+// unknownCommand returns the error for an unknown command, with a hint or a suggestion.
 func (a *arranger) unknownCommand(word string, commands []*cli.Command) error {
 	if len(a.path) == 0 {
-		if hint := elsewhere[word]; hint != "" {
+		if hint := commandHints[word]; hint != "" {
 			return command.Usagef("", "unknown command %q: %s", word, hint)
 		}
 		if like := closestCommand(commands, word); like != "" {
@@ -283,8 +283,8 @@ func (a *arranger) unknownCommand(word string, commands []*cli.Command) error {
 	return command.Usagef(a.verb(), "%s has no command %q: %s", a.verb(), word, hint)
 }
 
-// beginsCommand reports whether the next word and all behind it are the command line to run,
-// as in `exec -it web sh -c x`: no "--" stands before it, and none behind it and its flags.
+// beginsCommand reports whether the word just read and all behind it are the command line to run, as in
+// `exec -it web sh -c x`: there is no "--" before it, and none after it and its flags.
 func (a *arranger) beginsCommand() bool {
 	if !takesCommand(a.command()) || len(a.arguments) == 0 {
 		return false
@@ -293,7 +293,7 @@ func (a *arranger) beginsCommand() bool {
 	return end < 0 || a.rest[end] != "--"
 }
 
-// verb is the command as users write it, without the name of the program.
+// verb returns the command as users write it, without the name of the program.
 func (a *arranger) verb() string {
 	names := make([]string, len(a.path))
 	for i, c := range a.path {

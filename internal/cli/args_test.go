@@ -104,7 +104,7 @@ func TestSuggestionsAreHarmless(t *testing.T) {
 			t.Errorf("%q: %v", line, err)
 		}
 	}
-	for word := range elsewhere {
+	for word := range commandHints {
 		if newApp(p).Command(word) != nil {
 			t.Errorf("%q is a command, and has a hint", word)
 		}

@@ -84,7 +84,7 @@ func (o completionOptions) Run(_ context.Context, c *cli.Context) error {
 	return nil
 }
 
-// candidates returns the completions of a word behind other words.
+// candidates returns the completions of a word after other words.
 func (o completionOptions) candidates(app *cli.App, before []string, word string) []string {
 	var candidates []string
 	path, arguments, flag := parseWords(app, before)
@@ -146,8 +146,8 @@ func parseWords(app *cli.App, words []string) (path []*cli.Command, arguments []
 			if _, optional := f.(*command.OptionalFlag); f != nil && !given && !optional && takesValue(f) {
 				flag = f
 			}
-		case a.choosing():
-			if err := a.choose(w); err != nil {
+		case a.expectsCommand():
+			if err := a.addCommand(w); err != nil {
 				return nil, []string{w}, nil
 			}
 		default:

@@ -12,7 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// commandGroups are the titles under which the help lists commands, in their order.
+// commandGroups has the groups of commands in the help, in their order.
 var commandGroups = []commandGroup{
 	{"Run tasks", []string{"run", "stop", "kill", "restart", "pause", "unpause", "update", "wait", "rm"}},
 	{"Look at tasks", []string{"ps", "top", "ui", "logs", "why", "stats", "timeline", "events", "inspect", "port"}},
@@ -22,14 +22,14 @@ var commandGroups = []commandGroup{
 	{"This host", []string{"image", "doctor", "info", "config", "gc", "drain", "completion", "version"}},
 }
 
-// commandGroup are the names of commands, or of flags, under a title.
+// commandGroup is a title of the help with the names of its commands or flags.
 type commandGroup struct {
 	title string
 	names []string
 }
 
-// flagGroups are the titles under which the help of a command with many flags lists them;
-// those without a group come first.
+// flagGroups has the groups of flags in the help of a command with many flags. Flags without a group come
+// first.
 var flagGroups = []commandGroup{
 	{"Change the task", []string{"env", "env-file", "publish", "network", "secret", "memory", "cpus", "pids-limit", "cpu-period", "stop-timeout", "clamp-ulimits", "logs", "limits"}},
 	{"Read the definition", []string{"strict", "lenient", "without", "override", "var", "map-volume", "map-secret", "map-env-file", "map-log-config"}},
@@ -37,14 +37,13 @@ var flagGroups = []commandGroup{
 	{"Services of systemd", []string{"notify", "auto-update", "settle"}},
 }
 
-// keyPlaceholders are those of flags whose usage has none, most of them keys of the
-// configuration.
+// keyPlaceholders has the placeholders of flags whose usage has none. Most are keys of the configuration.
 var keyPlaceholders = map[string]string{
 	"format": "FORMAT", "log-format": "FORMAT", "log-level": "LEVEL", "metrics-listen": "ADDRESS", "aws-listen": "ADDRESS", "socket": "PATH",
 	"state-dir": "DIR", "stop-tasks": "WHEN", "task-cleanup-wait": "TIME",
 }
 
-// manyFlags is how many flags a command has for its help to group them.
+// manyFlags is the number of flags from which on the help groups them.
 const manyFlags = 16
 
 // printHelp prints the help of a command, or of the program for an empty path.
@@ -114,7 +113,7 @@ func commandItems(title string, commands []*cli.Command) helptext.Group {
 	return g
 }
 
-// groupFlags puts many flags into groups, and few into one.
+// groupFlags returns the flags in groups if there are many, else in one.
 func groupFlags(flags []cli.Flag) []helptext.Group {
 	if len(flags) < manyFlags {
 		return []helptext.Group{{Title: "Flags", Items: flagItems(flags)}}
@@ -148,8 +147,8 @@ func flagItems(flags []cli.Flag) (items []helptext.Item) {
 	return items
 }
 
-// flagItem is "-e, --env NAME=VALUE ..." and what it is for. With short, long names stand
-// below each other.
+// flagItem returns the entry of a flag: "-e, --env NAME=VALUE ..." and its usage. With short, names without
+// a letter are indented, so that the long names are aligned.
 func flagItem(f cli.Flag, short bool) helptext.Item {
 	name := shortNames(f)
 	if name == "" && short {
@@ -160,7 +159,7 @@ func flagItem(f cli.Flag, short bool) helptext.Item {
 	if !ok {
 		return helptext.Item{Name: name}
 	}
-	placeholder, text := unquoted(doc.GetUsage())
+	placeholder, text := splitPlaceholder(doc.GetUsage())
 	if placeholder == "" {
 		placeholder = cmp.Or(keyPlaceholders[f.Names()[0]], "VALUE")
 	}
@@ -197,7 +196,7 @@ func shortNames(f cli.Flag) string {
 	return ""
 }
 
-// longName is the first one; the others are for people who know them from elsewhere.
+// longName returns the first long name. The others are those of other programs.
 func longName(f cli.Flag) string {
 	for _, n := range f.Names() {
 		if len(n) > 1 {
@@ -207,8 +206,8 @@ func longName(f cli.Flag) string {
 	return ""
 }
 
-// unquoted takes the placeholder, which stands in back quotes, out of the usage of a flag.
-func unquoted(usage string) (placeholder, text string) {
+// splitPlaceholder returns the placeholder, which is in back quotes, and the usage without the quotes.
+func splitPlaceholder(usage string) (placeholder, text string) {
 	before, rest, ok := strings.Cut(usage, "`")
 	if !ok {
 		return "", usage
@@ -217,8 +216,8 @@ func unquoted(usage string) (placeholder, text string) {
 	return placeholder, before + placeholder + after
 }
 
-// helpAsked returns the command whose help an arranged line asks for.
-func helpAsked(app *cli.App, arranged []string) (path []*cli.Command, asked bool) {
+// requestedHelp returns the command whose help an arranged line requests.
+func requestedHelp(app *cli.App, arranged []string) (path []*cli.Command, asked bool) {
 	commands := app.Commands
 	for _, word := range arranged[1:] {
 		switch {

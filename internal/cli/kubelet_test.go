@@ -11,13 +11,13 @@ import (
 )
 
 func TestProgramsAreFoundBesideThisOneThenInPath(t *testing.T) {
-	dir, elsewhere := t.TempDir(), t.TempDir()
+	dir, commandHints := t.TempDir(), t.TempDir()
 	p := &command.Program{Executable: func() (string, error) { return filepath.Join(dir, "podtask"), nil }}
-	t.Setenv("PATH", elsewhere)
+	t.Setenv("PATH", commandHints)
 	if _, err := p.FindProgram(agent.KubeletProgram); err == nil || !strings.Contains(err.Error(), "is not installed") {
 		t.Fatalf("nowhere: %v", err)
 	}
-	for _, in := range []string{elsewhere, dir} {
+	for _, in := range []string{commandHints, dir} {
 		want := filepath.Join(in, agent.KubeletProgram)
 		if err := os.WriteFile(want, []byte("#!/bin/sh\n"), 0o755); err != nil {
 			t.Fatal(err)

@@ -15,7 +15,7 @@ func runLine(ctx context.Context, p *command.Program, args []string) int {
 	if err != nil {
 		return report(p, err)
 	}
-	if path, asked := helpAsked(app, arranged); asked {
+	if path, asked := requestedHelp(app, arranged); asked {
 		return report(p, printHelp(p, app, path))
 	}
 	return report(p, app.RunContext(ctx, arranged))
@@ -25,7 +25,7 @@ func runLine(ctx context.Context, p *command.Program, args []string) int {
 func report(p *command.Program, err error) int {
 	var status command.ExitStatus
 	var usage *command.UsageError
-	var failed *command.FailedWith
+	var failed *command.ExitError
 	switch {
 	case err == nil:
 		return 0

@@ -8,8 +8,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// elsewhere says how podtask does what commands of Docker, Podman and kubectl do.
-var elsewhere = map[string]string{
+// commandHints maps commands of Docker, Podman and kubectl to what does the same in podtask.
+var commandHints = map[string]string{
 	"apply":    "`podtask service create NAME FILE` creates a service, `podtask service update NAME FILE` updates it",
 	"attach":   "`podtask logs --follow TASK` follows the output of a task",
 	"build":    "`podman build` builds images; podtask runs them",
@@ -24,9 +24,9 @@ var elsewhere = map[string]string{
 	"up":       "`podtask run --detach FILE` starts a task; `podtask import compose.yaml` makes one of a Compose file",
 }
 
-// unsuggested are commands and flags that remove or stop things. They are never suggested:
-// a suggestion that is run without reading it must not lose anything.
-var unsuggested = []string{"all", "deregister", "drain", "force", "gc", "kill", "prune", "restart", "rm"}
+// neverSuggested has the commands and flags that remove or stop things. A suggestion may be run without
+// reading it, and must not lose anything.
+var neverSuggested = []string{"all", "deregister", "drain", "force", "gc", "kill", "prune", "restart", "rm"}
 
 func closestCommand(commands []*cli.Command, word string) string {
 	var names []string
@@ -45,14 +45,14 @@ func closestFlag(flags []cli.Flag, name string) string {
 }
 
 func closest(names []string, word string) string {
-	return suggest.Closest(word, slices.DeleteFunc(names, func(n string) bool { return slices.Contains(unsuggested, n) }))
+	return suggest.Closest(word, slices.DeleteFunc(names, func(n string) bool { return slices.Contains(neverSuggested, n) }))
 }
 
 func visible(commands []*cli.Command) []*cli.Command {
 	return slices.DeleteFunc(slices.Clone(commands), func(c *cli.Command) bool { return c.Hidden })
 }
 
-// alternatives lists the names of commands: "ls, prune or resolve".
+// alternatives returns the names of commands: "ls, prune or resolve".
 func alternatives(commands []*cli.Command) string {
 	var names []string
 	for _, c := range visible(commands) {

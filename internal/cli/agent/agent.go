@@ -157,14 +157,14 @@ func (a *agentRun) run(ctx context.Context, l net.Listener) error {
 	a.engine.Delivery.Observe(m.Output)
 	a.engine.Owners.Observe(m.Operation)
 	server.Handle("GET /metrics", m.Handler())
-	doors, err := a.openDoors(backend, server, m.Handler())
+	servers, err := a.listenTCP(backend, server, m.Handler())
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
 	failed := make(chan error, 4)
 	var wg sync.WaitGroup
 	wg.Go(func() { a.count(serving, m) })
-	for _, d := range doors {
+	for _, d := range servers {
 		wg.Go(func() { failed <- d.Serve(serving) })
 	}
 	wg.Go(func() { failed <- a.fleet.Run() })

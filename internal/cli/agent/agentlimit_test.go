@@ -27,7 +27,7 @@ func TestIdleConnectionsDoNotUseUpADoor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := command.Door{What: "nothing", Listener: l, Connections: most, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	d := command.TCPServer{What: "nothing", Listener: l, Connections: most, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer connlimit.Serving(r.Context())()
 		http.NotFound(w, r)
 	})}
@@ -62,8 +62,8 @@ func TestIdleConnectionsDoNotUseUpADoor(t *testing.T) {
 	}
 }
 
-// rudely serves a door to a crowd of rude clients.
-func rudely(t *testing.T, d command.Door, path string) *http.Client {
+// rudely serves a server to a crowd of rude clients.
+func rudely(t *testing.T, d command.TCPServer, path string) *http.Client {
 	t.Helper()
 	var err error
 	if d.Listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
@@ -87,7 +87,7 @@ func rudely(t *testing.T, d command.Door, path string) *http.Client {
 
 func TestRudeClientsOfTheMetrics(t *testing.T) {
 	t.Parallel()
-	client := rudely(t, metricsDoor(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	client := rudely(t, metricsServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write(make([]byte, 100_000))
 	})), "/metrics")
 	for range 5 {
@@ -105,7 +105,7 @@ func TestRudeClientsOfTheMetrics(t *testing.T) {
 func TestRudeClientsOfTheECSAPI(t *testing.T) {
 	t.Parallel()
 	server := awsapi.New(awsapi.Config{Log: slog.New(slog.DiscardHandler), Now: time.Now, Key: func() (sigv4.Key, error) { return sigv4.Key{ID: "AKIA", Secret: "x"}, nil }})
-	client := rudely(t, awsDoor(server.Signed()), "/")
+	client := rudely(t, signedServer(server.Signed()), "/")
 	for range 5 {
 		resp, err := client.Post("http://x/", "application/x-amz-json-1.1", strings.NewReader("{}"))
 		if err != nil {

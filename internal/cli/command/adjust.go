@@ -9,7 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// AdjustFlags are the flags that change values of a definition; they are named as in podman run.
+// AdjustFlags returns the flags that change values of a definition. They are named as in podman run.
 func AdjustFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "publish", Aliases: []string{"p"}, Usage: "publish a port, `[[IP:]HOST:]CONTAINER[/PROTOCOL]`, in place of the definition's for the same container port"},
@@ -29,7 +29,7 @@ func AdjustValues(c *cli.Context) adjust.FlagValues {
 	}
 }
 
-// ParseAdjustments parses the values of AdjustFlags. The error names all that are wrong.
+// ParseAdjustments parses the values of AdjustFlags. The error names all that are not valid.
 func ParseAdjustments(c *cli.Context) (taskdef.Adjustments, error) {
 	a, wrong := AdjustValues(c).Parse()
 	var lines []string

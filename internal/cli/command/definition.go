@@ -21,7 +21,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// DefinitionFlags are the flags of commands that read a task definition.
+// DefinitionFlags returns the flags of commands that read a task definition.
 func DefinitionFlags() []cli.Flag {
 	return slices.Concat(CheckFlags(), []cli.Flag{
 		&cli.StringFlag{Name: "override", Usage: "change the definition as `FILE` says, an ECS TaskOverride"},
@@ -29,7 +29,7 @@ func DefinitionFlags() []cli.Flag {
 	}, ReferenceFlags())
 }
 
-// CheckFlags say how strictly a definition is read.
+// CheckFlags returns the flags that set how strictly a definition is checked.
 func CheckFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{Name: "strict", Usage: "treat warnings as errors"},
@@ -38,7 +38,7 @@ func CheckFlags() []cli.Flag {
 	}
 }
 
-// WithoutFlag is the flag that ParseWithout reads.
+// WithoutFlag returns --without, which removes members from a definition. ParseWithout reads it.
 func WithoutFlag() cli.Flag {
 	return &cli.StringSliceFlag{Name: "without", Usage: "leave `MEMBER` out of the definition, with a warning, such as credentialSpecs"}
 }
@@ -54,7 +54,8 @@ func ParseWithout(c *cli.Context) ([]string, error) {
 	return names, nil
 }
 
-// ReferenceFlags replace for one task what its definition refers to on AWS by something of this host.
+// ReferenceFlags returns the flags that map volumes, files, images and secrets on AWS, to which a definition
+// refers, to some of this host, for one task.
 func ReferenceFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "map-volume", Usage: "mount a path of this host, or podman:VOLUME, for a volume: `NAME=PATH`"},
@@ -96,7 +97,7 @@ func (p *Program) Definition(c *cli.Context, name string) (Definition, error) {
 	return d, err
 }
 
-// Logs are the settings of log drivers.
+// Logs returns the settings of log drivers.
 func (d Definition) Logs() taskdef.LogSettings { return define.LogSettings(d.Reader.Settings) }
 
 // ParseVars reads the words of --var.
@@ -115,7 +116,7 @@ func ParseVars(environ func() []string, verb string, words []string) (map[string
 	return vars, nil
 }
 
-// mapFlags are the flags that resolve a reference for one task. The pattern of the rule begins with
+// mapFlags lists the flags that resolve a reference for one task. The pattern of the rule begins with
 // prefix, and a value without a kind is a path if bare is "file:".
 var mapFlags = []struct{ name, form, prefix, bare string }{
 	{"map-volume", "NAME=PATH", "volume:", "file:"},
@@ -169,7 +170,7 @@ func absoluteSource(bare, value string) (string, error) {
 	return "file:" + path, err
 }
 
-// Finding is the result of checking one file.
+// Finding is the result of checking one file: its problems, its warnings, and what the host lacks for it.
 type Finding struct {
 	File     string            `json:"file"`
 	Valid    bool              `json:"valid"`
@@ -238,7 +239,7 @@ func (d Definition) readDocument() (define.Document, error) {
 // imageLike matches words that are probably images and not files.
 var imageLike = regexp.MustCompile(`^[a-z0-9]+([._/:@-][A-Za-z0-9._-]+)*$`)
 
-// imageHint says how to run an image, if a name that is no definition may be one.
+// imageHint returns how to run an image, if a name that is no definition may be an image.
 func imageHint(name string) string {
 	if !imageLike.MatchString(name) || slices.Contains([]string{".json", ".yaml", ".yml", taskunit.Extension}, filepath.Ext(name)) {
 		return ""

@@ -4,24 +4,24 @@ import (
 	"fmt"
 )
 
-// Exit codes as Podman has them; a task in the foreground gives its own.
+// Exit codes as in Podman. A task in the foreground has its own.
 const (
 	ExitInvalid    = 1 // validate: the file is not valid
 	ExitOwnFailure = 125
 )
 
-// ExitStatus ends the program with a code when all errors have been printed.
+// ExitStatus is an error that only sets the exit code: its cause is printed already.
 type ExitStatus int
 
 func (e ExitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// FailedWith is a failure with an exit code of its own.
-type FailedWith struct {
+// ExitError is an error with a special exit code.
+type ExitError struct {
 	Code int
 	What string
 }
 
-func (e *FailedWith) Error() string { return e.What }
+func (e *ExitError) Error() string { return e.What }
 
 // ExitWith returns the error for an exit code; nil for 0.
 func ExitWith(code int) error {
@@ -36,7 +36,7 @@ type UsageError struct{ What, Do string }
 
 func (e *UsageError) Error() string { return e.What }
 
-// Usagef returns a UsageError that points to the help of a command; empty for that of the program.
+// Usagef returns a UsageError that points to the help of a command; an empty verb is the program.
 func Usagef(verb, format string, args ...any) error {
 	if verb != "" {
 		verb = " " + verb

@@ -11,10 +11,11 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Filters are the accepted values of each key. An item matches if each of its keys has one of them.
+// Filters has the accepted values of each key. An item matches if, for each key of the filters, it has one
+// of the accepted values.
 type Filters map[string][]string
 
-// ParseFilters reads words of the form KEY=VALUE. Other keys than these are errors.
+// ParseFilters parses words of the form KEY=VALUE. A key that is not in keys is an error.
 func ParseFilters(verb string, words []string, keys ...string) (Filters, error) {
 	f := Filters{}
 	for _, w := range words {
@@ -50,16 +51,16 @@ func (f Filters) Match(has map[string]string) bool {
 	return true
 }
 
-// TaskFilterKeys are the keys of ParseTaskFilters.
+// TaskFilterKeys lists the keys by which tasks can be filtered, for help texts and ParseTaskFilters.
 const TaskFilterKeys = "id, name, family, service, pod, namespace, uid, status, health, tag"
 
-// ParseTaskFilters reads --filter of a command about tasks.
+// ParseTaskFilters parses --filter of a command about tasks.
 func ParseTaskFilters(c *cli.Context) (Filters, error) {
 	return ParseFilters(CommandPath(c), c.StringSlice("filter"), strings.Split(TaskFilterKeys, ", ")...)
 }
 
-// Filterable returns the values of a task that filters are compared with.
-func Filterable(t api.Task) map[string]string {
+// FilterValues returns the values of a task by key, for Filters.Match. A tag is a key of its own.
+func FilterValues(t api.Task) map[string]string {
 	has := map[string]string{"id": t.ID, "name": t.Name, "family": t.Family, "service": t.Service, "status": t.Status, "health": t.Health}
 	for k, v := range t.Tags {
 		has["tag:"+k], has["tag:"+k+"="+v] = "", ""

@@ -9,10 +9,10 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// CommandPath is the running command as users write it, without the name of the program.
+// CommandPath returns the running command as users write it, without the name of the program.
 func CommandPath(c *cli.Context) string { return strings.TrimPrefix(c.Command.HelpName, "podtask ") }
 
-// HelpFlag is the flag of every command that prints its help.
+// HelpFlag returns --help, which every command has.
 func HelpFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show this help"}
 }
@@ -23,13 +23,13 @@ type OptionalFlag struct {
 	Bare string
 }
 
-// IgnoreFlag is the flag of commands that may be given tasks that do not exist.
+// IgnoreFlag returns --ignore: a task that does not exist is not an error.
 func IgnoreFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "ignore", Aliases: []string{"i"}, Usage: "no error for a task that does not exist"}
 }
 
-// ManyTasksFlags are the flags that Selection reads.
-func ManyTasksFlags(verb, all string) []cli.Flag {
+// SelectionFlags returns --all, --filter and --ignore, which Selection reads. Verb and all are for their help.
+func SelectionFlags(verb, all string) []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: all},
 		&cli.StringSliceFlag{Name: "filter", Usage: verb + " the tasks that fit `KEY=VALUE`; keys are " + TaskFilterKeys + "; values of one key add up, different keys narrow down"},
@@ -37,33 +37,33 @@ func ManyTasksFlags(verb, all string) []cli.Flag {
 	}
 }
 
-// QuietFlag is the flag of a list that prints one value of each item.
+// QuietFlag returns --quiet, with which a list prints one value per item.
 func QuietFlag(what string) cli.Flag {
 	return &cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print " + what + " only"}
 }
 
-// NoTruncFlag is the flag of a list that shortens values otherwise.
+// NoTruncFlag returns --no-trunc, with which a list does not shorten values.
 func NoTruncFlag(what string) cli.Flag {
 	return &cli.BoolFlag{Name: "no-trunc", Usage: "do not shorten " + what}
 }
 
-// FormatFlag is the flag that PrintItems and Listing read; words names the formats.
+// FormatFlag returns --format, which PrintItems and Listing read. Words lists the formats for the help.
 func FormatFlag(words string) cli.Flag {
 	return &cli.StringFlag{Name: "format", Aliases: []string{"output", "o"}, Usage: "print in `FORMAT` " + words}
 }
 
-// Words for FormatFlag: the formats of lists, and of single documents.
+// The formats of lists and of single documents, for FormatFlag.
 const (
 	ListFormats = "table, wide, json, yaml, a Go template, or table with a Go template"
 	ItemFormats = "json, yaml or a Go template"
 )
 
-// SortFlag is the flag that Listing.Sort reads.
+// SortFlag returns --sort, which Listing.Sort reads.
 func SortFlag() cli.Flag {
 	return &cli.StringFlag{Name: "sort", Usage: "sort by `COLUMN`, the header in small letters"}
 }
 
-// FilterFlag is the flag of a list whose words ParseFilters reads.
+// FilterFlag returns --filter of a list; ParseFilters parses its values.
 func FilterFlag(keys string) cli.Flag {
 	return &cli.StringSliceFlag{Name: "filter", Usage: "show only what fits `KEY=VALUE`; keys are " + keys + "; values of one key add up, different keys narrow down"}
 }
@@ -91,8 +91,8 @@ func (p *Program) Configure(c *cli.Context) (*config.Settings, error) {
 	return settings, nil
 }
 
-// ConfigFlags returns the keys of the configuration that are flags of a command; for an empty verb
-// those that are flags of every command.
+// ConfigFlags returns the flags of a command that set keys of the configuration; for an empty verb those that
+// every command has.
 func ConfigFlags(verb string) []cli.Flag {
 	var flags []cli.Flag
 	for _, k := range config.Keys() {
@@ -103,7 +103,7 @@ func ConfigFlags(verb string) []cli.Flag {
 	return flags
 }
 
-// flagHelp is the help of a key with its values.
+// flagHelp returns the help of a key, with its values and its variable.
 func flagHelp(k config.Key) string {
 	help := k.Help
 	for i, v := range k.Values {

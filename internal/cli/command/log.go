@@ -15,7 +15,7 @@ import (
 	journald "github.com/coreos/go-systemd/v22/journal"
 )
 
-// logFormat returns the format of a log on w, which "auto" chooses by what w is.
+// logFormat returns the format of a log on w; "auto" depends on what w is.
 func logFormat(format string, w io.Writer, getenv func(string) string) string {
 	if format != "auto" {
 		return format
@@ -117,7 +117,7 @@ func (j journal) Handle(ctx context.Context, r slog.Record) error {
 	return err
 }
 
-// fieldName is a journal field: A to Z, digits and underscores (systemd.journal-fields(7)).
+// fieldName returns the name of a journal field for a key: A to Z, digits and underscores (systemd.journal-fields(7)).
 func fieldName(key string) string {
 	return "PODTASK_" + strings.Map(func(r rune) rune {
 		if r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {

@@ -14,7 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// PrintTemplate prints each item with the Go template that a user gives.
+// PrintTemplate prints each item with the Go template of a user.
 func PrintTemplate[T any](w io.Writer, verb, text string, items []T) error {
 	err := console.WriteTemplate(w, text, items)
 	if errors.As(err, new(*console.TemplateError)) {

@@ -33,8 +33,8 @@ type Program struct {
 	Executable     func() (string, error)
 	Notify         func(chan<- os.Signal, ...os.Signal)
 	Version        string
-	// Patience is how long a locked task may have no socket: an owner takes the lock
-	// first and releases it last.
+	// Patience is how long to wait for the socket of a task whose lock is taken: its owner makes the socket
+	// after it has taken the lock, and removes it before it releases the lock.
 	Patience time.Duration
 }
 
@@ -45,7 +45,7 @@ func warn(stderr io.Writer, format string, args ...any) {
 	fmt.Fprintln(stderr, OnTerminal(stderr, "Warning: ", fmt.Sprintf(format, args...)))
 }
 
-// RedirectStderr makes warnings and the log go elsewhere, until restore is called.
+// RedirectStderr redirects warnings and the log to w, until restore is called.
 func (p *Program) RedirectStderr(w io.Writer) (restore func()) {
 	before := p.Stderr
 	p.Stderr = w
@@ -99,7 +99,7 @@ func WithMachine[R Runner](p *Program, newRunner func(*Machine) R) cli.ActionFun
 	}
 }
 
-// cleanUpLimit is how long a command may take longer because old tasks are removed.
+// cleanUpLimit limits the time that a command spends on the removal of old tasks.
 const cleanUpLimit = 3 * time.Second
 
 // CleanUp removes tasks that stopped long ago. It is brief, because the command waits for it.
@@ -172,8 +172,8 @@ func newConnector(p *Program, settings *config.Settings, level slog.Leveler) (*c
 	}, nil
 }
 
-// Dirs returns where state and sockets are. Without XDG_RUNTIME_DIR, as in a
-// shell that su made, sockets lie beside the state.
+// Dirs returns the directories of state and of sockets. Without XDG_RUNTIME_DIR, as in a shell of su, the
+// sockets are beside the state.
 func Dirs(getenv func(string) string, given string) (stateDir, runtimeDir string, err error) {
 	stateDir, runtimeDir, err = state.Dirs(getenv)
 	stateDir = cmp.Or(given, stateDir)

@@ -19,18 +19,18 @@ import (
 // IsRunning reports whether a task has not stopped.
 func IsRunning(st lifecycle.State) bool { return st.Status() != lifecycle.StatusStopped }
 
-// Grace is the value of --time: how long a task has to stop before it is killed.
+// Grace is the grace period of --time: how long a task has to stop before it is killed.
 type Grace struct {
 	Given bool
 	limit time.Duration
 }
 
-// TimeFlag is the flag that ParseGrace reads.
+// TimeFlag returns --time, which ParseGrace parses.
 func TimeFlag() cli.Flag {
 	return &cli.StringFlag{Name: "time", Aliases: []string{"t"}, Usage: "kill a task that has not stopped after `SECONDS`; 0 kills at once", DefaultText: "the stopTimeout of each container"}
 }
 
-// ParseGrace reads --time.
+// ParseGrace parses --time.
 func ParseGrace(c *cli.Context) (Grace, error) {
 	text := c.String("time")
 	if text == "" {
@@ -84,14 +84,14 @@ func (m *Machine) Selection() Selection {
 	return Selection{Tasks: m.Engine.Tasks, Owners: m.Connector, Out: p.Stdout, Err: p.Stderr, Getenv: p.Getenv}
 }
 
-// ForEach calls do for the selected tasks, for all at the same time, and prints the ID of each for
-// which it succeeds.
+// ForEach calls do for the selected tasks concurrently, and prints the ID of each for which it succeeds. With
+// --all or --filter, only tasks that fit are selected.
 func (s Selection) ForEach(c *cli.Context, fits func(lifecycle.State) bool, do func(lifecycle.State, *console.Progress) error) error {
-	return s.Exchange(c, fits, func(st lifecycle.State, show *console.Progress) (string, error) { return st.ID, do(st, show) })
+	return s.Replace(c, fits, func(st lifecycle.State, show *console.Progress) (string, error) { return st.ID, do(st, show) })
 }
 
-// Exchange is ForEach for what creates new tasks: it prints the IDs that do returns.
-func (s Selection) Exchange(c *cli.Context, fits func(lifecycle.State) bool, do func(lifecycle.State, *console.Progress) (string, error)) error {
+// Replace is ForEach for commands that replace tasks: do returns the ID of the new task, which is printed.
+func (s Selection) Replace(c *cli.Context, fits func(lifecycle.State) bool, do func(lifecycle.State, *console.Progress) (string, error)) error {
 	states, errs := s.Select(c, fits)
 	if states == nil && errs == nil && !IsFiltered(c) && !c.Args().Present() {
 		return Usagef(CommandPath(c), "no TASK to %s", CommandPath(c))
@@ -99,14 +99,14 @@ func (s Selection) Exchange(c *cli.Context, fits func(lifecycle.State) bool, do 
 	return errors.Join(append(errs, s.Concurrently(states, do))...)
 }
 
-// Concurrently calls do for all of the tasks at the same time and prints the IDs that it returns.
+// Concurrently calls do for the tasks concurrently and prints the IDs that it returns.
 func (s Selection) Concurrently(states []lifecycle.State, do func(lifecycle.State, *console.Progress) (string, error)) error {
 	var (
 		wg   sync.WaitGroup
 		mu   sync.Mutex // guards errs and the outputs
 		errs []error
 	)
-	stderr := console.Via{To: s.Err, Writer: console.WriterFunc(func(b []byte) (int, error) {
+	stderr := console.TerminalWriter{To: s.Err, Writer: console.WriterFunc(func(b []byte) (int, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		return s.Err.Write(b)
@@ -127,7 +127,7 @@ func (s Selection) Concurrently(states []lifecycle.State, do func(lifecycle.Stat
 	return errors.Join(errs...)
 }
 
-// IsFiltered reports whether --all or --filter selects the tasks, and not their names.
+// IsFiltered reports whether tasks are selected by --all or --filter instead of by name.
 func IsFiltered(c *cli.Context) bool { return c.Bool("all") || len(c.StringSlice("filter")) > 0 }
 
 // Select returns the tasks that the command line names, each once, or with --all or --filter those
@@ -143,7 +143,7 @@ func (s Selection) Select(c *cli.Context, fits func(lifecycle.State) bool) (stat
 		}
 		all, bad := s.Tasks.States()
 		for _, st := range all {
-			if fits(st) && wanted.Match(Filterable(s.Owners.FromState(st))) {
+			if fits(st) && wanted.Match(FilterValues(s.Owners.FromState(st))) {
 				states = append(states, st)
 			}
 		}

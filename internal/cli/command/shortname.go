@@ -8,8 +8,8 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// WarnShort warns of a reference without a registry, and names the image that is used: one that was
-// built here, as with Podman, else one of Docker Hub, as with ECS.
+// WarnShort warns of a reference without a registry, and names the image that is used: a locally built one,
+// as in Podman, else one of Docker Hub, as in ECS.
 func WarnShort(warn func(string, ...any), ref string) {
 	r, err := images.ParseRef(ref)
 	if err != nil {

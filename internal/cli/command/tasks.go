@@ -26,7 +26,7 @@ func (m *Machine) Launcher() *connect.Launcher {
 	return &connect.Launcher{Connector: m.Connector, Getenv: p.Getenv, Environ: p.Environ, Executable: p.Executable, Flags: m.Config.FlagArgs()}
 }
 
-// FollowPulls shows the pulls that another process makes for a task, until stop is called.
+// FollowPulls shows the pulls of another process for a task, until stop is called.
 // Machine.OnPull reports those of this process.
 func FollowPulls(ctx context.Context, log *slog.Logger, client *api.Client, id string, view *console.PullView) (stop func()) {
 	if client == nil || view.Mode == "none" {
@@ -105,7 +105,7 @@ func (r TaskReader) Observe(ctx context.Context, states []lifecycle.State, now t
 		return tasks
 	}
 	for k, st := range seen {
-		// Without an owner, only the record says what the task waited for.
+		// Without an owner, only the record has what the task waited for.
 		why := tasks[at[k]].Why
 		tasks[at[k]] = r.Owners.FromState(st)
 		tasks[at[k]].Observed, tasks[at[k]].Why = true, why

@@ -1,4 +1,4 @@
 // Package console renders tasks, pulls, logs and tables as text for people: columns,
-// colors, progress lines and the status line at the bottom of a terminal. The commands of
-// podtask call it. It never asks for data and decides nothing.
+// colors, progress lines and the status line at the bottom of a terminal. It is given what to print: it
+// calls neither Podman nor an agent.
 package console

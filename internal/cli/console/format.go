@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Formats that are words; a format with "{{" is a Go template.
+// The named formats. A format with "{{" is a Go template.
 const (
 	FormatTable = "table"
 	FormatWide  = "wide"
@@ -22,10 +22,10 @@ const (
 	FormatYAML  = "yaml"
 )
 
-// tablePrefix begins a template whose rows stand in columns below headers, as in Podman.
+// tablePrefix is the prefix of a template that prints a table with headers, as in Podman.
 const tablePrefix = FormatTable + " "
 
-// CheckFormat returns an error for a format that is none of the words and no Go template.
+// CheckFormat returns an error for a format that is neither one of the words nor a Go template.
 func CheckFormat(format string, words ...string) error {
 	if format == "" || strings.Contains(format, "{{") || slices.Contains(words, format) {
 		return nil
@@ -45,7 +45,7 @@ func WriteYAML(w io.Writer, v any) error {
 	if err := yaml.Unmarshal(text.Bytes(), &doc); err != nil {
 		return err
 	}
-	unstyle(&doc)
+	removeStyle(&doc)
 	out := yaml.NewEncoder(w)
 	out.SetIndent(2)
 	if err := out.Encode(&doc); err != nil {
@@ -54,20 +54,20 @@ func WriteYAML(w io.Writer, v any) error {
 	return out.Close()
 }
 
-// unstyle removes the marks of JSON, so that the encoder chooses those of YAML.
-func unstyle(n *yaml.Node) {
+// removeStyle removes the quotes and brackets of JSON, so that the encoder writes YAML.
+func removeStyle(n *yaml.Node) {
 	n.Style = 0
 	if len(n.Content) == 0 && n.Kind != yaml.ScalarNode {
 		n.Style = yaml.FlowStyle // [] and {}
 	}
 	for _, c := range n.Content {
-		unstyle(c)
+		removeStyle(c)
 	}
 }
 
 // WriteTemplate prints each item with a Go template, as podman and docker do:
-// \t and \n may be written in the shell, {{json .}} gives JSON, and behind "table " the
-// output has columns with headers.
+// \t and \n are replaced, {{json .}} prints JSON, and a template that begins with "table "
+// prints columns with headers.
 func WriteTemplate[T any](w io.Writer, text string, items []T) error {
 	text, isTable := strings.CutPrefix(text, tablePrefix)
 	text = strings.NewReplacer(`\t`, "\t", `\n`, "\n").Replace(text)
@@ -98,7 +98,7 @@ var (
 	lastField = regexp.MustCompile(`\.([A-Za-z][A-Za-z0-9]*)[^.]*$`)
 )
 
-// headers is a template with the name of its field in place of each action.
+// headers returns a template with each action replaced by the header of its field.
 func headers(template string) string {
 	return action.ReplaceAllStringFunc(template, func(text string) string {
 		m := lastField.FindStringSubmatch(text)
@@ -109,7 +109,7 @@ func headers(template string) string {
 	})
 }
 
-// headerOf makes STOPPED REASON of StoppedReason.
+// headerOf returns the header of a field: STOPPED REASON for StoppedReason.
 func headerOf(field string) string {
 	var b strings.Builder
 	lower := false
@@ -123,7 +123,7 @@ func headerOf(field string) string {
 	return b.String()
 }
 
-// TemplateError is a mistake in the template that a user gave.
+// TemplateError is a mistake in the template of a user.
 type TemplateError struct{ message string }
 
 func (e *TemplateError) Error() string { return e.message }

@@ -11,23 +11,22 @@ import (
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
-// LogPrinter writes the lines of containers: what they wrote to stdout on out,
-// what they wrote to stderr on err.
+// LogPrinter prints the output of the containers of a task: their stdout to Out, their stderr to Err.
 type LogPrinter struct {
 	Out, Err             io.Writer
 	outColors, errColors Colors
-	// Prefix puts the container's name before each line, padded to width.
+	// Prefix: each line begins with the name of its container, padded to width.
 	Prefix bool
 	Width  int
 	Index  map[string]int
-	// Task stands before the container's name; empty for one task.
+	// Task is printed before the name of the container; empty if there is only one task.
 	Task string
-	// Stamps puts the time before each line.
+	// Stamps: each line begins with its time.
 	Stamps bool
 }
 
-// NewLogPrinters returns a printer for each task. Several name the task in each line, and
-// their columns are aligned.
+// NewLogPrinters returns a printer for each task. If there are several, each line names its task, and the
+// columns are aligned.
 func NewLogPrinters(out, err io.Writer, states []lifecycle.State, getenv func(string) string) []*LogPrinter {
 	printers := make([]*LogPrinter, len(states))
 	width := 0
@@ -45,7 +44,7 @@ func NewLogPrinters(out, err io.Writer, states []lifecycle.State, getenv func(st
 	return printers
 }
 
-// NewLogPrinter writes to out and err, with the colors that each allows.
+// NewLogPrinter returns a printer to out and err, with colors on terminals.
 func NewLogPrinter(out, err io.Writer, s lifecycle.State, getenv func(string) string) *LogPrinter {
 	l := &LogPrinter{
 		Out: out, Err: err, Index: map[string]int{},
@@ -58,8 +57,8 @@ func NewLogPrinter(out, err io.Writer, s lifecycle.State, getenv func(string) st
 	return l
 }
 
-// Prefixed makes l put the container's name before each line, and returns it.
-func (l *LogPrinter) Prefixed() *LogPrinter {
+// WithPrefix sets Prefix and returns l.
+func (l *LogPrinter) WithPrefix() *LogPrinter {
 	l.Prefix = true
 	return l
 }
@@ -72,7 +71,7 @@ func (l *LogPrinter) Line(line observe.LogLine) error {
 	}
 	var b strings.Builder
 	if l.Prefix {
-		b.WriteString(on.Paint(ofContainer(l.Index[line.Container]), Pad(l.Task+line.Container, l.Width)+" | "))
+		b.WriteString(on.Paint(containerInk(l.Index[line.Container]), Pad(l.Task+line.Container, l.Width)+" | "))
 	}
 	if l.Stamps {
 		b.WriteString(line.Time.Format(time.RFC3339Nano) + " ")

@@ -69,7 +69,7 @@ func TestProgressIsBrokenBetweenWords(t *testing.T) {
 		if err := pty.Setsize(screen, &pty.Winsize{Rows: 20, Cols: columns}); err != nil {
 			t.Fatal(err)
 		}
-		NewProgress(Via{To: line, Writer: line}, true, time.Now(), 0).Show(task)
+		NewProgress(TerminalWriter{To: line, Writer: line}, true, time.Now(), 0).Show(task)
 		got := read(t, screen, line)
 		for _, ink := range append(Inks[:], Faint, Reset) {
 			got = strings.ReplaceAll(got, string(ink), "")

@@ -13,28 +13,28 @@ import (
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
-// Progress writes a line for each transition of a task: time since a start,
-// container, state, and a digest, exit code or reason.
+// Progress prints a line for each transition of a task: the time since a start, the container, the state, and
+// a digest, exit code or reason.
 type Progress struct {
 	out    io.Writer
 	colors Colors
-	// start is what times count from.
+	// start is the zero of the printed times.
 	start time.Time
-	// seq is the last transition that has been shown.
+	// seq is the number of the last printed transition.
 	seq uint64
-	// retries holds the attempts that have been shown of each container.
+	// retries has the number of the last printed attempt of each container.
 	retries map[string]int
-	// lastRetry holds the error of the last one.
+	// lastRetry has the error of that attempt.
 	lastRetry map[string]string
-	// failed is what an operation of the task as a whole was last shown to fail with.
+	// failed is the last printed error of an operation of the task as a whole.
 	failed string
-	// queue is what the task was last shown to wait for.
+	// queue is the last printed reason why the task is queued.
 	queue string
-	// diskFull: it has been shown that the task waits for space on the disk.
+	// diskFull: a line says that the task waits for space on the disk.
 	diskFull bool
 }
 
-// NewProgress shows what happens after the transition numbered after.
+// NewProgress returns a view that begins after the transition numbered after.
 func NewProgress(out io.Writer, c Colors, start time.Time, after uint64) *Progress {
 	return &Progress{out: out, colors: c, start: start, seq: after, retries: map[string]int{}, lastRetry: map[string]string{}}
 }
@@ -45,7 +45,7 @@ const (
 	InfraLabel = "(pod)"
 )
 
-// Show writes what is new in t.
+// Show prints what is new in t.
 func (p *Progress) Show(t api.Task) {
 	width := len(TaskLabel)
 	index := make(map[string]int, len(t.Containers))
@@ -74,7 +74,7 @@ func (p *Progress) Show(t api.Task) {
 			p.line(row{width: width, container: -1, name: TaskLabel, state: "waiting", color: Faint, detail: term.Line(t.Why[0].Text)})
 		}
 	}
-	p.showFailed(t)
+	p.showFailure(t)
 	for i, c := range t.Containers {
 		if c.Retry == nil {
 			delete(p.retries, c.Name)
@@ -86,8 +86,8 @@ func (p *Progress) Show(t api.Task) {
 	}
 }
 
-// showRetry shows a failed attempt. One that failed like the one before is shown with its number, the
-// second, fourth, eighth and so on.
+// showRetry prints a failed attempt. Of attempts that fail in the same way it prints the second, fourth,
+// eighth and so on, with their numbers.
 func (p *Progress) showRetry(r row, attempts int) {
 	if r.detail != p.lastRetry[r.name] {
 		p.lastRetry[r.name] = r.detail
@@ -100,8 +100,8 @@ func (p *Progress) showRetry(r row, attempts int) {
 	}
 }
 
-// showFailed shows with what an operation of the task as a whole, such as its removal, fails.
-func (p *Progress) showFailed(t api.Task) {
+// showFailure prints the error of an operation of the task as a whole, such as its removal.
+func (p *Progress) showFailure(t api.Task) {
 	for _, r := range t.Why {
 		if r.Code != lifecycle.WhyRetry || r.Container != "" {
 			continue
@@ -113,7 +113,7 @@ func (p *Progress) showFailed(t api.Task) {
 	}
 }
 
-// note writes a line that belongs to no transition.
+// AddStep prints a line that does not belong to a transition.
 func (p *Progress) AddStep(line string) { fmt.Fprintln(p.out, line) }
 
 // stateWidth is the width of the longest state, timeWidth that of times.
@@ -122,10 +122,10 @@ const (
 	timeWidth  = len("99999.9s")
 )
 
-// row is a line of progress: when and where something happened, and what.
+// row is a line of progress.
 type row struct {
 	at time.Time // zero: no time is shown
-	// width is that of the column of names; container is the index of the container, or -1.
+	// width is the width of the column of names; container is the index of the container, or -1.
 	width, container    int
 	name, state, detail string
 	color               Ink
@@ -137,22 +137,22 @@ func (p *Progress) line(r row) {
 		since = fmt.Sprintf("%.1fs", max(0, r.at.Sub(p.start)).Seconds())
 	}
 	line := fmt.Sprintf("%*s  %s  %s  %s", timeWidth, since,
-		p.colors.Paint(ofContainer(r.container), Pad(r.name, r.width)),
-		p.colors.Paint(r.color, Pad(r.state, stateWidth)), p.filled(r.detail, timeWidth+r.width+stateWidth+3*len("  ")))
+		p.colors.Paint(containerInk(r.container), Pad(r.name, r.width)),
+		p.colors.Paint(r.color, Pad(r.state, stateWidth)), p.wrapDetail(r.detail, timeWidth+r.width+stateWidth+3*len("  ")))
 	fmt.Fprintln(p.out, strings.TrimRight(line, " "))
 }
 
-// leastDetail is how many columns there have to be for a detail behind the columns before it.
-const leastDetail = 24
+// minDetail is the minimum width of the last column, in which a detail is printed.
+const minDetail = 24
 
-// filled is a detail that comes behind some columns, broken between words where the terminal ends.
-// On a narrow one, all of what does not fit comes below.
-func (p *Progress) filled(detail string, before int) string {
+// wrapDetail wraps a detail that begins at column before to the width of the terminal. On a narrow terminal
+// a detail that does not fit begins on the next line.
+func (p *Progress) wrapDetail(detail string, before int) string {
 	width := TerminalWidth(p.out)
 	if width == 0 || before+utf8.RuneCountInString(detail) <= width {
 		return detail
 	}
-	if width-before < leastDetail {
+	if width-before < minDetail {
 		return "\n" + helptext.Indented(strings.Repeat(" ", timeWidth+len("  ")), detail, width)
 	}
 	return strings.TrimLeft(helptext.Indented(strings.Repeat(" ", before), detail, width), " ")
@@ -163,6 +163,7 @@ func Pad(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-len(s)))
 }
 
+// Label returns the name that is printed for a container of the history, which may be the task or its pod.
 func Label(container string) string {
 	switch container {
 	case "":
@@ -203,7 +204,7 @@ func detail(h api.Transition, t api.Task) string {
 	return strings.Join(parts, ", ")
 }
 
-// portsOf are the ports that are open from a line of the history on.
+// portsOf returns the ports that a transition opens.
 func portsOf(t api.Task, h api.Transition) []api.Port {
 	own := false
 	for _, c := range t.Containers {
@@ -218,12 +219,12 @@ func portsOf(t api.Task, h api.Transition) []api.Port {
 	return nil
 }
 
-// portText is a port as podman ps writes it.
+// portText formats a port as podman ps does.
 func portText(p api.Port) string {
 	return fmt.Sprintf("%s->%d/%s", HostPort(p), p.ContainerPort, p.Protocol)
 }
 
-// PortList is published ports as podman ps writes them.
+// PortList formats published ports as podman ps does.
 func PortList(ports []api.Port) string {
 	words := make([]string, len(ports))
 	for i, p := range ports {
@@ -232,7 +233,7 @@ func PortList(ports []api.Port) string {
 	return strings.Join(words, ", ")
 }
 
-// HostPort is where a port is published, IP:PORT.
+// HostPort returns the address on which a port is published, IP:PORT.
 func HostPort(p api.Port) string {
 	ip := p.HostIP
 	switch {
@@ -244,7 +245,7 @@ func HostPort(p api.Port) string {
 	return fmt.Sprintf("%s:%d", ip, p.HostPort)
 }
 
-// ShortDigest keeps twelve digits.
+// ShortDigest shortens a digest to twelve digits.
 func ShortDigest(d string) string {
 	algorithm, hex, ok := strings.Cut(d, ":")
 	if !ok {

@@ -21,7 +21,7 @@ func barStyle() mpb.BarStyleComposer {
 	return mpb.BarStyle().Lbound("[").Filler("#").Tip("").Padding("-").Rbound("]")
 }
 
-// update shows how far the pull of an image is.
+// update shows the progress of the pull of an image.
 func (b *pullBars) update(image string, p *pull) {
 	bar := b.bars[image]
 	if bar == nil {
@@ -42,7 +42,7 @@ func (b *pullBars) update(image string, p *pull) {
 		return
 	}
 	current, total := p.bytes()
-	bar.SetTotal(max(total, current), false) // not its end: another layer may follow
+	bar.SetTotal(max(total, current), false) // not complete: another layer may follow
 	bar.SetCurrent(current)
 }
 
@@ -75,15 +75,15 @@ func (b *pullBars) write(text []byte) (n int, err error, done bool) {
 	return len(text), nil, true
 }
 
-// amounts is how much of an image is here.
+// amounts returns how much of an image is pulled.
 func amounts(s decor.Statistics) string {
 	if s.Total <= 0 {
-		return "pulling" // Podman before 4.8 does not say how much
+		return "pulling" // Podman before 4.8 reports no amounts
 	}
 	return fmt.Sprintf("%s of %s  %d%%", BytesText(s.Current), BytesText(s.Total), 100*s.Current/s.Total)
 }
 
-// lastPart is an image without its registry and directories.
+// lastPart returns an image without its registry and directories.
 func lastPart(image string) string {
 	for i := len(image) - 1; i >= 0; i-- {
 		if image[i] == '/' {

@@ -38,11 +38,10 @@ type pull struct {
 	layers         map[string][2]int64 // current and total bytes
 }
 
-// The values of --progress.
+// ProgressModes has the values of --progress.
 var ProgressModes = []string{"auto", "plain", "json", "none"}
 
-// NewPullView makes a view for --progress; auto is a bar on a terminal and lines
-// elsewhere.
+// NewPullView returns the view for a value of --progress; auto is bars on a terminal, else lines.
 func NewPullView(mode string, out io.Writer, getenv func(string) string) *PullView {
 	if mode == "auto" {
 		mode = "plain"
@@ -53,7 +52,7 @@ func NewPullView(mode string, out io.Writer, getenv func(string) string) *PullVi
 	return &PullView{Mode: mode, out: out, bars: pullBars{out: out}, pulls: map[string]*pull{}}
 }
 
-// take applies a step.
+// Observe adds a step of a pull.
 func (v *PullView) Observe(p api.Pull) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -73,8 +72,8 @@ func (v *PullView) Observe(p api.Pull) {
 	v.bars.update(p.Image, v.pulls[p.Image])
 }
 
-// schedule writes a line periodically while anything is being pulled, whether or not
-// Podman reports progress; a quick pull needs none.
+// schedule prints a line periodically while anything is being pulled, whether or not Podman reports
+// progress. A quick pull prints none.
 func (v *PullView) schedule() {
 	switch busy := v.text() != ""; {
 	case busy && v.next == nil:
@@ -90,7 +89,7 @@ func (v *PullView) tick() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.next == nil {
-		return // it had fired before it was stopped
+		return // the timer fired before it was stopped
 	}
 	if text := v.text(); text != "" {
 		fmt.Fprintln(v.out, text)
@@ -117,7 +116,7 @@ func (v *PullView) note(p api.Pull) {
 	}
 }
 
-// Forget drops the pulls of another process that no longer reports them.
+// Forget removes the pulls of another process that no longer reports them.
 func (v *PullView) Forget() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -159,7 +158,7 @@ func (v *PullView) text() string {
 	return text
 }
 
-// pullsText counts pulls; empty for none.
+// pullsText returns the number of pulls as text; empty for none.
 func pullsText(active, waiting int) string {
 	var text string
 	switch {
@@ -178,7 +177,7 @@ func pullsText(active, waiting int) string {
 	return text
 }
 
-// bytes are those that are here and those of all layers known so far.
+// bytes returns the pulled bytes and those of all known layers.
 func (p *pull) bytes() (current, total int64) {
 	for _, bytes := range p.layers {
 		current, total = current+bytes[0], total+bytes[1]
@@ -186,13 +185,13 @@ func (p *pull) bytes() (current, total int64) {
 	return current, total
 }
 
-// Above returns a writer to the same terminal whose lines appear above the bars. Each Write
-// has whole lines. What is no terminal is written to directly.
+// Above returns a writer whose lines appear above the bars if w is the same terminal; otherwise it writes to
+// w. Each Write must have whole lines.
 func (v *PullView) Above(w io.Writer) io.Writer {
 	if f, ok := w.(*os.File); v.Mode != "bar" || !ok || !term.IsTerminal(int(f.Fd())) {
 		return w
 	}
-	return Via{To: w, Writer: WriterFunc(func(b []byte) (int, error) {
+	return TerminalWriter{To: w, Writer: WriterFunc(func(b []byte) (int, error) {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		if n, err, done := v.bars.write(b); done {

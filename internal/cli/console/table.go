@@ -13,7 +13,7 @@ import (
 	xterm "golang.org/x/term"
 )
 
-// WriteJSON prints v for people and programs: indented, <, > and & as they are.
+// WriteJSON prints v as indented JSON, without escaping <, > and &.
 func WriteJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "    ")
@@ -21,24 +21,24 @@ func WriteJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// WriteList prints a table with one item per row. On a terminal, lines are cut at its edge
-// so that rows do not wrap, unless they are to be whole.
+// WriteList prints a table with one item per row. On a terminal, rows that are too wide are cut unless whole
+// is set.
 func WriteList(w io.Writer, rows [][]string, whole bool) error {
 	if !whole {
-		w = UpTo(TerminalWidth(w), w)
+		w = CutLines(TerminalWidth(w), w)
 	}
 	return WriteTable(w, rows)
 }
 
-// Via is a writer whose lines end up on the terminal To, if that is one.
-type Via struct {
+// TerminalWriter is a writer whose lines are written to To in the end, so that the width of To applies.
+type TerminalWriter struct {
 	io.Writer
 	To io.Writer
 }
 
-// TerminalWidth returns the width of the terminal w; 0 if w is none.
+// TerminalWidth returns the width of the terminal w; 0 if w is not a terminal.
 func TerminalWidth(w io.Writer) int {
-	if v, ok := w.(Via); ok {
+	if v, ok := w.(TerminalWriter); ok {
 		return TerminalWidth(v.To)
 	}
 	if f, ok := w.(*os.File); ok {
@@ -49,15 +49,15 @@ func TerminalWidth(w io.Writer) int {
 	return 0
 }
 
-// UpTo returns a writer to w that cuts lines at a width; 0 means no limit.
-func UpTo(width int, w io.Writer) io.Writer {
+// CutLines returns a writer to w that cuts lines at a width; 0 means no limit.
+func CutLines(width int, w io.Writer) io.Writer {
 	if width == 0 {
 		return w
 	}
 	return &lineCutter{to: w, width: width}
 }
 
-// WriteTable prints rows in columns, the headers being the first.
+// WriteTable prints rows in columns; the first row has the headers.
 func WriteTable(w io.Writer, rows [][]string) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	for _, row := range rows {
@@ -69,8 +69,7 @@ func WriteTable(w io.Writer, rows [][]string) error {
 	return tw.Flush()
 }
 
-// lineCutter cuts lines of text that are wider than a terminal, and ends them with an
-// ellipsis.
+// lineCutter cuts lines that are too wide and ends them with an ellipsis.
 type lineCutter struct {
 	to    io.Writer
 	width int

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/term"
 )
 
-// An ink is an SGR sequence of a terminal; empty for none.
+// Ink is a color or style: an SGR sequence of a terminal; empty for none.
 type Ink string
 
 const (
@@ -22,8 +22,7 @@ const (
 // Inks distinguish containers. Red and green are not used because they have a meaning.
 var Inks = [...]Ink{"\x1b[36m", "\x1b[33m", "\x1b[35m", "\x1b[34m", "\x1b[96m", "\x1b[93m", "\x1b[95m", "\x1b[94m"}
 
-// ActivityInk is that of a kind of activity in a timeline. What is shown with a color has a
-// glyph of its own as well.
+// ActivityInk returns the color of a kind of activity in a timeline. Kinds also differ by their glyphs.
 func ActivityInk(kind string) Ink {
 	switch kind {
 	case "resolve", "wait":
@@ -36,11 +35,10 @@ func ActivityInk(kind string) Ink {
 	return plain
 }
 
-// Colors is whether to write with colors.
+// Colors reports whether to print with colors.
 type Colors bool
 
-// ColorsFor follows https://no-color.org: colors on a terminal, unless NO_COLOR
-// is set to anything.
+// ColorsFor returns true for a terminal, unless NO_COLOR is set; see https://no-color.org.
 func ColorsFor(w io.Writer, getenv func(string) string) Colors {
 	f, ok := w.(*os.File)
 	return Colors(ok && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd())))
@@ -53,8 +51,8 @@ func (on Colors) Paint(i Ink, text string) string {
 	return string(i) + text + Reset
 }
 
-// ofContainer is the ink of the container with an index in its task.
-func ofContainer(i int) Ink {
+// containerInk returns the color of the container with an index in its task.
+func containerInk(i int) Ink {
 	if i < 0 {
 		return plain
 	}

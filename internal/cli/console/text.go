@@ -31,7 +31,7 @@ func BytesText(n int64) string {
 // DefaultColumns is the width of lines if neither the terminal nor COLUMNS gives one.
 const DefaultColumns = 100
 
-// Columns returns the maximum width of lines: COLUMNS, else that of the terminal.
+// Columns returns the maximum width of lines: COLUMNS, else the width of the terminal.
 func Columns(w io.Writer, getenv func(string) string) int {
 	if n, err := strconv.Atoi(getenv("COLUMNS")); err == nil && n > 0 {
 		return n
@@ -61,7 +61,7 @@ func Ago(now, at time.Time) string {
 	return "just now"
 }
 
-// Span is a duration for people: tenths of a second below ten, whole seconds above.
+// Span formats a duration: with tenths of a second below ten seconds, else in whole seconds.
 func Span(d time.Duration) string {
 	d = max(d, 0)
 	if d < 10*time.Second {
@@ -70,7 +70,7 @@ func Span(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// ShortSpan is a time in its largest unit: 45s, 3m, 5h, 12d.
+// ShortSpan formats a duration in its largest unit: 45s, 3m, 5h, 12d.
 func ShortSpan(d time.Duration) string {
 	d = max(d, 0)
 	switch {

@@ -1,6 +1,5 @@
-// Package helptext lays the help of a command out for the width of a terminal: a summary,
-// the usage line, paragraphs, and groups of names with what each means.
+// Package helptext formats the help of a command for the width of a terminal: a summary, the usage line,
+// paragraphs, and groups of names with their explanations.
 //
-// The command line fills a Page and writes it. The package knows neither commands nor
-// flags, reads no terminal, and never shortens what it is given.
+// It depends on neither commands nor flags nor a terminal, and never shortens a text.
 package helptext

@@ -7,9 +7,9 @@ import (
 
 // Page is the help of a program or of one command.
 type Page struct {
-	// Summary is one line, Usage the form of a command line.
+	// Summary is one line, Usage the syntax of a command line.
 	Summary, Usage string
-	// Body is text in paragraphs. Lines that begin with a space stay as they are.
+	// Body is text in paragraphs. Lines that begin with a space are not wrapped.
 	Body string
 	// Groups follow the usage, Examples the groups.
 	Groups   []Group
@@ -24,7 +24,7 @@ type Group struct {
 	Items []Item
 }
 
-// Item is a name, such as that of a flag with its placeholder, and what it means.
+// Item is a name, such as a flag with its placeholder, and its explanation.
 type Item struct{ Name, Text string }
 
 // Widths of the text: lines of more than maxWidth are hard to read, and with less than
@@ -36,8 +36,8 @@ const (
 	maxName = 32
 )
 
-// Text returns the page in lines of at most width columns, as far as single words and the
-// lines that stay as they are allow. Bold paints titles; nil does not.
+// Text returns the page in lines of at most width columns, except single words and lines that are not
+// wrapped. Bold formats titles; it may be nil.
 func (p Page) Text(width int, bold func(string) string) string {
 	width = min(max(width, minWidth), maxWidth)
 	if bold == nil {
@@ -67,7 +67,7 @@ func (p Page) Text(width int, bold func(string) string) string {
 	return b.String()
 }
 
-// text has the names in one column and what they mean in another, or below a long name.
+// text returns the names in one column and the explanations in another, or below a long name.
 func (g Group) text(width int) string {
 	column := 0
 	for _, item := range g.Items {
@@ -90,7 +90,7 @@ func (g Group) text(width int) string {
 	return b.String()
 }
 
-// Wrap fills the paragraphs of a text to a width.
+// Wrap wraps the paragraphs of a text to a width.
 func Wrap(text string, width int) string {
 	var b strings.Builder
 	var words []string
@@ -117,8 +117,7 @@ func Wrap(text string, width int) string {
 	return b.String()
 }
 
-// Indented returns text behind a head, its later lines as far to the right as the head is
-// wide.
+// Indented returns text after a head; its other lines are indented by the width of the head.
 func Indented(head, text string, width int) string {
 	indent := utf8.RuneCountInString(head)
 	var b strings.Builder

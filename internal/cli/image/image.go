@@ -93,7 +93,7 @@ Examples:
 	}
 }
 
-// resolvedImage is what a registry answers about an image; templates see its fields.
+// resolvedImage is an image as its registry describes it; templates see its fields.
 type resolvedImage struct {
 	Reference string `json:"reference"`
 	// Canonical is name@digest.
@@ -104,9 +104,9 @@ type resolvedImage struct {
 	Platforms []images.Variant `json:"platforms,omitempty"`
 	// PlatformDigest is the manifest for this host or --platform; empty if there is none.
 	PlatformDigest string `json:"platformDigest,omitempty"`
-	// Assumed: the reference named no registry, and docker.io was assumed.
+	// Assumed: the reference has no registry, and docker.io was assumed.
 	Assumed bool `json:"dockerHubAssumed,omitempty"`
-	// NoDigest: the manifest has schema 1, which has none.
+	// NoDigest: the manifest has schema 1, which has no digest.
 	NoDigest bool `json:"noDigest,omitempty"`
 }
 
@@ -286,7 +286,7 @@ func (o pruneOptions) Run(ctx context.Context, c *cli.Context) error {
 	return err
 }
 
-// pruneText says how much was removed. Layers that images share are counted for each.
+// pruneText returns how much was removed. Layers that images share are counted for each.
 func pruneText(removed []imagestore.LocalImage, dry bool) string {
 	var bytes int64
 	for _, l := range removed {

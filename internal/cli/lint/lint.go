@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Level is how bad a finding is, in the words of SARIF.
+// Level is the severity of a finding, as in SARIF.
 type Level string
 
 const (
@@ -19,17 +19,17 @@ const (
 	Note    Level = "note"
 )
 
-// Finding is something that is wrong in a file. Line and Column count from 1; 0 is unknown.
+// Finding is a problem in a file. Line and Column count from 1; 0 is unknown.
 type Finding struct {
 	Level        Level
 	File         string
 	Line, Column int
-	// Rule is a word for the kind of finding.
+	// Rule names the kind of finding.
 	Rule    string
 	Message string
 }
 
-// WriteGitHub writes workflow commands, which GitHub shows beside the lines of a change.
+// WriteGitHub writes findings as workflow commands, which GitHub shows beside the lines of a change.
 func WriteGitHub(w io.Writer, findings []Finding) error {
 	for _, f := range findings {
 		command := string(f.Level)
@@ -56,7 +56,7 @@ var (
 func data(text string) string     { return dataEscapes.Replace(text) }
 func property(text string) string { return propertyEscapes.Replace(text) }
 
-// WriteSARIF writes one run of the program as SARIF.
+// WriteSARIF writes the findings of one run of the program as SARIF.
 func WriteSARIF(w io.Writer, version string, findings []Finding) error {
 	rules := []sarifRule{}
 	results := []sarifResult{}

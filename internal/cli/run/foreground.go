@@ -225,7 +225,7 @@ func (f *foregroundRun) follow(ctx context.Context, show func(api.Task)) error {
 // copyLogs prints the output of the containers, and stops the task if it cannot. It reads from Podman
 // and not from the owner, so that no line is lost when the owner ends.
 func (f *foregroundRun) copyLogs(ctx, logCtx context.Context) {
-	printer := console.NewLogPrinter(f.out, f.errOut, f.first, f.getenv).Prefixed()
+	printer := console.NewLogPrinter(f.out, f.errOut, f.first, f.getenv).WithPrefix()
 	printer.Out, printer.Err = f.pulls.Above(printer.Out), f.pulls.Above(printer.Err)
 	var closed error
 	err := f.logs.Read(logCtx, f.first, "", observe.LogOptions{Follow: true, Tail: -1}, func(l observe.LogLine) error {

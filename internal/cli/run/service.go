@@ -68,7 +68,7 @@ func (u unitTask) Progress() func(api.Task) {
 
 // CopyLogs implements supervise.Display.
 func (u unitTask) CopyLogs(ctx context.Context, st lifecycle.State) {
-	printer := console.NewLogPrinter(u.out, u.errOut, st, u.getenv).Prefixed()
+	printer := console.NewLogPrinter(u.out, u.errOut, st, u.getenv).WithPrefix()
 	err := u.logs.Read(ctx, st, "", observe.LogOptions{Follow: true, Tail: -1}, printer.Line)
 	var lost *observe.IncompleteError
 	switch {

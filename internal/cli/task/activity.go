@@ -90,7 +90,7 @@ func (a activities) container(l *timeline.Lane, c api.Container) {
 	provisioned, _ := a.first(lifecycle.Infra, func(h api.Transition) bool { return h.Status == lifecycle.StatusResourcesProvisioned.String() })
 	pauses := []pause{{"wait for the pod", provisioned}}
 	for _, d := range c.DependsOn {
-		pauses = append(pauses, pause{"wait for " + d.ContainerName, a.met(d)})
+		pauses = append(pauses, pause{"wait for " + d.ContainerName, a.metAt(d)})
 	}
 	if i < len(l.Spans)-1 { // it went on, so that nothing was missing
 		pauses = slices.DeleteFunc(pauses, func(p pause) bool { return p.until.IsZero() })
@@ -109,7 +109,7 @@ func (a activities) failed(code *api.ExitCode) bool {
 }
 
 // met is when a dependency was met; zero if it was not.
-func (a activities) met(d api.Dependency) time.Time {
+func (a activities) metAt(d api.Dependency) time.Time {
 	at, _ := a.first(d.ContainerName, func(h api.Transition) bool {
 		stopped := h.Status == lifecycle.StatusStopped.String() && h.ExitCode != nil
 		switch d.Condition {

@@ -90,7 +90,7 @@ func (o execOptions) Run(ctx context.Context, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	container, argv, err := execWords(st, words[1:])
+	container, argv, err := splitCommand(st, words[1:])
 	if err != nil {
 		return err
 	}
@@ -120,9 +120,9 @@ func (o execOptions) Run(ctx context.Context, c *cli.Context) error {
 	return command.ExitWith(code)
 }
 
-// execWords splits what follows the task into a container's name, empty for none, and
+// splitCommand splits what follows the task into a container's name, empty for none, and
 // the command. Without "--" a first word that names a container is one.
-func execWords(st lifecycle.State, words []string) (container string, argv []string, err error) {
+func splitCommand(st lifecycle.State, words []string) (container string, argv []string, err error) {
 	i := slices.Index(words[:min(2, len(words))], "--") // a later one is the command's
 	switch {
 	case i == 1:
@@ -158,9 +158,9 @@ func execError(st lifecycle.State, index int, spec libpod.ExecSpec, err error) e
 	case errors.Is(err, libpod.InvalidSpec) && spec.Dir != "":
 		return fmt.Errorf("%s has no directory %s to run the command in", where, spec.Dir)
 	case errors.Is(err, libpod.CommandNotFound):
-		return &command.FailedWith{Code: exitNotFound, What: fmt.Sprintf("%s has no command %q: the image may lack it, or its PATH does", where, spec.Command[0])}
+		return &command.ExitError{Code: exitNotFound, What: fmt.Sprintf("%s has no command %q: the image may lack it, or its PATH does", where, spec.Command[0])}
 	case errors.Is(err, libpod.CommandNotExecutable):
-		return &command.FailedWith{Code: exitNotExecutable, What: fmt.Sprintf("%s cannot run %q: check the file's mode, its interpreter and the image's architecture", where, spec.Command[0])}
+		return &command.ExitError{Code: exitNotExecutable, What: fmt.Sprintf("%s cannot run %q: check the file's mode, its interpreter and the image's architecture", where, spec.Command[0])}
 	}
 	return err
 }
@@ -215,7 +215,7 @@ func (x *execution) run(ctx context.Context) (code int, err error) {
 // the command does not read all of it.
 func (x *execution) feed(stream *libpod.ExecStream) error {
 	if x.terminal && len(x.keys) > 0 {
-		if _, err := detach.Copy(stream, byByte{bufio.NewReader(x.in)}, x.keys); errors.Is(err, detach.ErrDetach) {
+		if _, err := detach.Copy(stream, byteReader{bufio.NewReader(x.in)}, x.keys); errors.Is(err, detach.ErrDetach) {
 			return err
 		}
 	} else if _, err := io.Copy(stream, x.in); err != nil {
@@ -224,11 +224,11 @@ func (x *execution) feed(stream *libpod.ExecStream) error {
 	return stream.CloseWrite()
 }
 
-// byByte reads one byte at a time: detach.Copy recognizes a key only if a read returns nothing else,
+// byteReader reads one byte at a time: detach.Copy recognizes a key only if a read returns nothing else,
 // and on a busy machine a read may return several.
-type byByte struct{ *bufio.Reader }
+type byteReader struct{ *bufio.Reader }
 
-func (b byByte) Read(p []byte) (int, error) {
+func (b byteReader) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}

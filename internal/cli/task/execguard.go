@@ -14,7 +14,7 @@ import (
 const execGuard = "exec-guard"
 
 // released is what the helper reads if it must not end the command.
-const released = "released\n"
+const releaseMessage = "released\n"
 
 // ExecGuardCommand is the helper that ends the command of a `podtask exec` that is killed; Podman
 // would let it run.
@@ -26,7 +26,7 @@ func ExecGuardCommand(p *command.Program) *cli.Command {
 		Hidden:    true,
 		Action: func(c *cli.Context) error {
 			word, err := io.ReadAll(p.Stdin)
-			if string(word) == released || err != nil {
+			if string(word) == releaseMessage || err != nil {
 				return err
 			}
 			e, err := p.OpenEngine(c)
@@ -65,7 +65,7 @@ func (x *execution) guard() (release func()) {
 		x.log.Debug("no guard for the command", "error", err)
 	}
 	return func() {
-		_, _ = io.WriteString(write, released)
+		_, _ = io.WriteString(write, releaseMessage)
 		_ = write.Close()
 	}
 }

@@ -25,7 +25,7 @@ cgroups v2. Prints the IDs of the tasks.
 Examples:
   podtask pause web
   podtask pause --filter family=batch`,
-		Flags:  command.ManyTasksFlags("pause", "pause all running tasks"),
+		Flags:  command.SelectionFlags("pause", "pause all running tasks"),
 		Action: command.WithMachine(p, newPause),
 	}
 }
@@ -41,7 +41,7 @@ func UnpauseCommand(p *command.Program) *cli.Command {
 Examples:
   podtask unpause web
   podtask unpause --all`,
-		Flags:  command.ManyTasksFlags("unpause", "unpause all tasks"),
+		Flags:  command.SelectionFlags("unpause", "unpause all tasks"),
 		Action: command.WithMachine(p, newUnpause),
 	}
 }

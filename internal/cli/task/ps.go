@@ -97,7 +97,7 @@ func (o psOptions) print(ctx context.Context, c *cli.Context, w io.Writer, wante
 	format := c.String("format")
 	full := c.Bool("no-trunc") || format != "" && format != console.FormatTable && !strings.Contains(format, "{{")
 	rows := o.rows(ctx, c.Bool("all") || c.Bool("latest") || len(wanted["status"]) > 0, full, time.Now())
-	rows = slices.DeleteFunc(rows, func(r row) bool { return !wanted.Match(r.filterable) })
+	rows = slices.DeleteFunc(rows, func(r row) bool { return !wanted.Match(r.filterValues) })
 	if c.Bool("latest") {
 		rows = rows[:min(1, len(rows))]
 	}
@@ -128,7 +128,7 @@ func taskListing(rows []row, full bool) command.Listing[row] {
 		}},
 		{Head: "FAMILY", Cell: func(r row) string { return r.Family }},
 		{Head: "REVISION", Cell: func(r row) string { return strconv.Itoa(r.Revision) }, Wide: true, Order: func(a, b row) int { return cmp.Compare(a.Revision, b.Revision) }},
-		{Head: "SERVICE", Cell: func(r row) string { return r.filterable["service"] }, Wide: true},
+		{Head: "SERVICE", Cell: func(r row) string { return r.filterValues["service"] }, Wide: true},
 		{Head: "RESTARTS", Cell: func(r row) string { return strconv.Itoa(r.Restarts) }, Order: func(a, b row) int { return cmp.Compare(b.Restarts, a.Restarts) }},
 		{Head: "OWNER", Cell: row.Owner},
 	}}
@@ -174,8 +174,8 @@ type row struct {
 	Ports  []api.Port `json:"ports"`
 	Images []string   `json:"images"`
 
-	filterable map[string]string
-	now        time.Time
+	filterValues map[string]string
+	now          time.Time
 }
 
 // Containers is running/total.
@@ -227,7 +227,7 @@ func newRow(t api.Task, queuedFor string, fullID bool, now time.Time) row {
 	r := row{
 		ID: lifecycle.ShortID(t.ID), Name: t.Name, Family: t.Family, Revision: t.Revision,
 		Status: t.Status, Health: t.Health, Total: len(t.Containers), CreatedAt: t.CreatedAt,
-		OwnerPID: t.Owner.PID, ExitCode: t.ExitCode, Ports: []api.Port{}, Images: []string{}, Queue: t.Queue, filterable: command.Filterable(t), now: now,
+		OwnerPID: t.Owner.PID, ExitCode: t.ExitCode, Ports: []api.Port{}, Images: []string{}, Queue: t.Queue, filterValues: command.FilterValues(t), now: now,
 	}
 	if fullID {
 		r.ID = t.ID

@@ -27,7 +27,7 @@ Examples:
   podtask restart web
   podtask restart --time 0 web    # kill the old one
   podtask restart --filter family=batch`,
-		Flags:  append([]cli.Flag{command.TimeFlag()}, command.ManyTasksFlags("restart", "restart all tasks that run")...),
+		Flags:  append([]cli.Flag{command.TimeFlag()}, command.SelectionFlags("restart", "restart all tasks that run")...),
 		Action: command.WithMachine(p, newRestart),
 	}
 }
@@ -54,7 +54,7 @@ func (o restartOptions) Run(ctx context.Context, c *cli.Context) error {
 	running := func(st lifecycle.State) bool {
 		return st.Status() != lifecycle.StatusStopped && connect.Restartable(st) == nil
 	}
-	return o.selection.Exchange(c, running, func(st lifecycle.State, show *console.Progress) (string, error) {
+	return o.selection.Replace(c, running, func(st lifecycle.State, show *console.Progress) (string, error) {
 		return o.restarter.Restart(ctx, st, limit, show)
 	})
 }

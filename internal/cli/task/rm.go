@@ -26,7 +26,7 @@ Examples:
   podtask rm --all -f   # all`,
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Usage: "kill a task that has not stopped"},
-		}, command.ManyTasksFlags("remove", "remove all tasks that have stopped; with --force all tasks")...),
+		}, command.SelectionFlags("remove", "remove all tasks that have stopped; with --force all tasks")...),
 		Action: command.WithMachine(p, newRm),
 	}
 }

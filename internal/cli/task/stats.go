@@ -113,7 +113,7 @@ func (o statsOptions) Run(ctx context.Context, c *cli.Context) error {
 	}
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
-	live := console.Moves(o.out, o.getenv)
+	live := console.CanMoveCursor(o.out, o.getenv)
 	for {
 		select {
 		case <-tick.C:
@@ -135,8 +135,8 @@ func (o statsOptions) Run(ctx context.Context, c *cli.Context) error {
 	}
 }
 
-// sampled is a task and what it had used.
-type sampled struct {
+// taskUsage is a task and what it had used.
+type taskUsage struct {
 	lifecycle.State
 	observe.Usage
 }
@@ -152,7 +152,7 @@ func newSampler(m *command.Machine) sampler {
 }
 
 // sample measures these tasks, or all. Tasks without a running container are left out.
-func (s sampler) sample(ctx context.Context, wanted []lifecycle.State, all bool) ([]sampled, error) {
+func (s sampler) sample(ctx context.Context, wanted []lifecycle.State, all bool) ([]taskUsage, error) {
 	var states []lifecycle.State
 	if all {
 		states, _ = s.tasks.States()
@@ -171,17 +171,17 @@ func (s sampler) sample(ctx context.Context, wanted []lifecycle.State, all bool)
 	if err != nil {
 		return nil, err
 	}
-	var out []sampled
+	var out []taskUsage
 	for i, u := range found {
 		if u != nil {
-			out = append(out, sampled{states[i], *u})
+			out = append(out, taskUsage{states[i], *u})
 		}
 	}
 	return out, nil
 }
 
 // compare makes the statistics of what is in both samples.
-func compare(before, after []sampled) []taskStats {
+func compare(before, after []taskUsage) []taskStats {
 	old := map[string]observe.Usage{}
 	for _, b := range before {
 		old[b.ID] = b.Usage
@@ -217,9 +217,9 @@ func compare(before, after []sampled) []taskStats {
 
 // newUse compares two moments. A counter that went back belongs to a new run.
 func newUse(before, after cgroups.Usage, span time.Duration, limit uint64) use {
-	u := use{Usage: after, CPUPercent: percent(since(before.CPUUsec, after.CPUUsec), uint64(span.Microseconds()))}
+	u := use{Usage: after, CPUPercent: percent(counterDelta(before.CPUUsec, after.CPUUsec), uint64(span.Microseconds()))}
 	if t, b := after.Throttling, before.Throttling; t != nil && b != nil && t.Periods > 0 {
-		share := percent(since(b.Throttled, t.Throttled), max(since(b.Periods, t.Periods), 1))
+		share := percent(counterDelta(b.Throttled, t.Throttled), max(counterDelta(b.Periods, t.Periods), 1))
 		u.ThrottledPercent = &share
 	}
 	if m := after.Memory; m != nil {
@@ -235,7 +235,7 @@ func newUse(before, after cgroups.Usage, span time.Duration, limit uint64) use {
 }
 
 // since is how far a counter went.
-func since(before, after uint64) uint64 {
+func counterDelta(before, after uint64) uint64 {
 	if after < before {
 		return after
 	}
@@ -271,7 +271,7 @@ func (o statsOptions) print(format string, lines []taskStats, stream, live bool)
 	if stream && live {
 		b.WriteString(console.Home)
 	}
-	if err := console.WriteTable(console.UpTo(console.TerminalWidth(o.out), &b), statsTable(lines)); err != nil {
+	if err := console.WriteTable(console.CutLines(console.TerminalWidth(o.out), &b), statsTable(lines)); err != nil {
 		return err
 	}
 	_, err := fmt.Fprint(o.out, b.String()) // at once, so that nothing flickers

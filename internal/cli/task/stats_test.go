@@ -15,11 +15,11 @@ import (
 )
 
 // at is a sample of a task with one container, some seconds after the first.
-func at(seconds int, change func(*observe.Usage)) []sampled {
+func at(seconds int, change func(*observe.Usage)) []taskUsage {
 	st := lifecycle.State{ID: strings.Repeat("a", 32), Name: "web", Task: taskdef.Task{Family: "web"}}
 	u := observe.Usage{At: time.Unix(int64(100+seconds), 0), Source: observe.SourceCgroup, Containers: []observe.ContainerUsage{{Name: "app"}}}
 	change(&u)
-	return []sampled{{st, u}}
+	return []taskUsage{{st, u}}
 }
 
 func TestStatisticsAreOfTheInterval(t *testing.T) {

@@ -28,7 +28,7 @@ Examples:
   podtask stop --all`,
 		Flags: append([]cli.Flag{
 			command.TimeFlag(),
-		}, command.ManyTasksFlags("stop", "stop all tasks")...),
+		}, command.SelectionFlags("stop", "stop all tasks")...),
 		Action: command.WithMachine(p, newStop),
 	}
 }
@@ -65,7 +65,7 @@ func KillCommand(p *command.Program) *cli.Command {
 		Usage:       "kill tasks, as stop --time 0",
 		ArgsUsage:   "TASK ...",
 		Description: "Prints the IDs of the tasks.\n\nExamples:\n  podtask kill web",
-		Flags:       command.ManyTasksFlags("kill", "kill all tasks"),
+		Flags:       command.SelectionFlags("kill", "kill all tasks"),
 		Action:      command.WithMachine(p, newKill),
 	}
 }

@@ -72,7 +72,7 @@ func (o topOptions) Run(ctx context.Context, c *cli.Context) error {
 		return command.Usagef("top", "top takes one TASK, not %d arguments", c.Args().Len())
 	case options.Pace < 100*time.Millisecond:
 		return command.Usagef("top", "--interval is 100ms or more, not %s", options.Pace)
-	case !command.IsTerminal(o.in) || !console.Moves(o.out, o.getenv):
+	case !command.IsTerminal(o.in) || !console.CanMoveCursor(o.out, o.getenv):
 		return command.Usagef("top", "top needs a terminal for input and output; `podtask ps --watch` and `podtask stats` do not")
 	}
 	if ref := c.Args().First(); ref != "" {
@@ -102,8 +102,8 @@ type taskView struct {
 	restarter  command.Restarter
 	sampler    sampler
 
-	mu     sync.Mutex // guards before
-	before []sampled  // the samples of the last call of Tasks
+	mu     sync.Mutex  // guards before
+	before []taskUsage // the samples of the last call of Tasks
 }
 
 func newTaskView(m *command.Machine) *taskView {

@@ -76,7 +76,7 @@ func (o uiOptions) Run(ctx context.Context, c *cli.Context) error {
 	defer o.redirect(&lastLine{})() // or the same warning would be printed for every page
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
-	if err := (command.Door{What: "the page", Listener: l, Handler: page, Connections: uiConnections}).Serve(serving); err != nil {
+	if err := (command.TCPServer{What: "the page", Listener: l, Handler: page, Connections: uiConnections}).Serve(serving); err != nil {
 		return err
 	}
 	return context.Cause(ctx)

@@ -28,7 +28,7 @@ Examples:
   podtask wait --condition healthy web`,
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "condition", Value: string(connect.UntilStopped), Usage: "wait for `CONDITION` stopped, running or healthy"},
-		}, command.ManyTasksFlags("wait for", "wait for all tasks")...),
+		}, command.SelectionFlags("wait for", "wait for all tasks")...),
 		Action: command.WithMachine(p, newWait),
 	}
 }
@@ -82,7 +82,7 @@ func (o waitOptions) Run(ctx context.Context, c *cli.Context) error {
 		}
 		var missed *connect.MissedError
 		if errors.As(err, &missed) {
-			err = &command.FailedWith{Code: max(1, connect.CodeOf(missed.Task)), What: err.Error()}
+			err = &command.ExitError{Code: max(1, connect.CodeOf(missed.Task)), What: err.Error()}
 		}
 		if err != nil {
 			errs = append(errs, err)

@@ -41,7 +41,7 @@ Examples:
 const whyNoOwner = "no-owner"
 
 // answer is what why prints of a task; templates see its fields.
-type answer struct {
+type explanation struct {
 	ID     string `json:"id"`
 	Name   string `json:"name,omitempty"`
 	Status string `json:"status"`
@@ -70,25 +70,25 @@ func (o whyOptions) Run(ctx context.Context, c *cli.Context) error {
 	if !c.Args().Present() {
 		return command.Usagef("why", "no TASK to explain")
 	}
-	answers := []answer{}
+	explanations := []explanation{}
 	var errs []error
 	for _, ref := range c.Args().Slice() {
 		t, err := o.reader.Inspect(ctx, ref)
 		if connect.IsGone(err) {
 			if kept, ok := o.findService(ctx, ref); ok {
-				answers = append(answers, explainService(kept, time.Now()))
+				explanations = append(explanations, explainService(kept, time.Now()))
 				continue
 			}
 		}
 		switch {
 		case err == nil:
-			answers = append(answers, explain(t, time.Now()))
+			explanations = append(explanations, explain(t, time.Now()))
 		case !connect.IsGone(err) || !c.Bool("ignore"):
 			errs = append(errs, err)
 		}
 	}
-	err := command.PrintItems(o.out, c, answers, func(bool) error {
-		for _, a := range answers {
+	err := command.PrintItems(o.out, c, explanations, func(bool) error {
+		for _, a := range explanations {
 			fmt.Fprintln(o.out, command.OnTerminal(o.out, "", a.Sentence))
 		}
 		return nil
@@ -98,8 +98,8 @@ func (o whyOptions) Run(ctx context.Context, c *cli.Context) error {
 
 // explain puts the reasons of a task into a sentence. A task without an owner waits
 // for that first of all.
-func explain(t api.Task, now time.Time) answer {
-	a := answer{ID: t.ID, Name: t.Name, Status: t.Status, Why: t.Why}
+func explain(t api.Task, now time.Time) explanation {
+	a := explanation{ID: t.ID, Name: t.Name, Status: t.Status, Why: t.Why}
 	if !t.Settled && !t.Owner.Alive {
 		ref := cmp.Or(t.Name, lifecycle.ShortID(t.ID))
 		text := fmt.Sprintf("its owner has died; `podtask wait %s` or `podtask stop %s` takes it over", ref, ref)
@@ -114,11 +114,11 @@ func explain(t api.Task, now time.Time) answer {
 	}
 	a.Sentence = fmt.Sprintf("%s is %s: ", name, t.Status)
 	if len(a.Why) > 0 {
-		a.Sentence += term.Line(a.Why[0].Text) + times(a.Why[0], now) + next(t, a.Why[0].Code)
+		a.Sentence += term.Line(a.Why[0].Text) + duration(a.Why[0], now) + advice(t, a.Why[0].Code)
 	}
 	for i, r := range a.Why {
 		if i > 0 && (r.Code == lifecycle.WhyProtected || r.Code == api.WhyLogsStalled) {
-			a.Sentence += "; " + term.Line(r.Text) + times(r, now)
+			a.Sentence += "; " + term.Line(r.Text) + duration(r, now)
 		}
 	}
 	a.Sentence += "."
@@ -126,7 +126,7 @@ func explain(t api.Task, now time.Time) answer {
 }
 
 // next continues a sentence with what a user may do about it.
-func next(t api.Task, code string) string {
+func advice(t api.Task, code string) string {
 	ref := cmp.Or(t.Name, lifecycle.ShortID(t.ID))
 	ran := func(c api.Container) bool { return !c.StartedAt.IsZero() }
 	switch {
@@ -150,15 +150,15 @@ func (o whyOptions) findService(ctx context.Context, name string) (api.Service, 
 }
 
 // explainService is explain for a service.
-func explainService(s api.Service, now time.Time) answer {
-	return answer{
+func explainService(s api.Service, now time.Time) explanation {
+	return explanation{
 		Name: s.ServiceName, Status: s.Status, Why: s.Why,
-		Sentence: fmt.Sprintf("service %s is %s: %s.", s.ServiceName, s.Status, term.Line(s.Why[0].Text)+times(s.Why[0], now)),
+		Sentence: fmt.Sprintf("service %s is %s: %s.", s.ServiceName, s.Status, term.Line(s.Why[0].Text)+duration(s.Why[0], now)),
 	}
 }
 
 // times continues a sentence with how long it has been so, and when what follows.
-func times(r api.Reason, now time.Time) string {
+func duration(r api.Reason, now time.Time) string {
 	text := ""
 	switch {
 	case r.Since.IsZero():

@@ -61,7 +61,7 @@ func TestQueuedTaskInTheTable(t *testing.T) {
 	t.Parallel()
 	queued := api.Task{ID: strings.Repeat("a", 32), Family: "web", Status: "NONE", Health: "UNKNOWN", Owner: api.Owner{PID: 1, Alive: true}, Queue: "1 vCPU (0 vCPU of 1 vCPU free), which db has"}
 	r := newRow(queued, "cpu", false, noon)
-	if r.Status != "NONE (queued: cpu)" || r.Queue != queued.Queue || r.filterable["status"] != "NONE" {
+	if r.Status != "NONE (queued: cpu)" || r.Queue != queued.Queue || r.filterValues["status"] != "NONE" {
 		t.Errorf("%+v", r)
 	}
 }

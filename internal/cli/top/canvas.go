@@ -41,8 +41,8 @@ func (c canvas) page(lines []string, bottom ...string) string {
 	return strings.Join(append(lines, bottom...), "\n")
 }
 
-// foot is the question, the filter that is entered, or the notice.
-func (c canvas) foot(q *question, l list, n notice) string {
+// footer is the question, the filter that is entered, or the notice.
+func (c canvas) footer(q *question, l list, n notice) string {
 	switch {
 	case q != nil:
 		return c.paint(console.Bold, c.cut(q.text))

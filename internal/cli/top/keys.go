@@ -26,7 +26,7 @@ func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
 		}
 		return nil
 	case m.list.typing:
-		m.list.typed(msg)
+		m.list.editFilter(msg)
 		return nil
 	}
 	m.notice = notice{}
@@ -93,14 +93,14 @@ func (m *Model) pageKey(key string) tea.Cmd {
 	return nil
 }
 
-// farAway is further than any list is long.
-const farAway = 1 << 20
+// allLines is further than any list is long.
+const allLines = 1 << 20
 
 // steps is how far a key moves.
 func (c canvas) steps(key string) int {
 	screen := max(1, c.height-listFrame)
 	return map[string]int{
 		"up": -1, "k": -1, "down": 1, "j": 1, "pgup": -screen, "pgdown": screen, "space": screen,
-		"home": -farAway, "g": -farAway, "end": farAway, "G": farAway,
+		"home": -allLines, "g": -allLines, "end": allLines, "G": allLines,
 	}[key]
 }

@@ -62,8 +62,8 @@ func (l list) at(shown []Task) int {
 	return max(0, slices.IndexFunc(shown, func(t Task) bool { return t.ID == l.selected }))
 }
 
-// typed changes the filter while it is entered.
-func (l *list) typed(msg tea.KeyPressMsg) {
+// editFilter changes the filter while it is entered.
+func (l *list) editFilter(msg tea.KeyPressMsg) {
 	switch keyOf(msg) {
 	case "enter":
 		l.typing = false
@@ -92,7 +92,7 @@ func (l list) usedBy(id string) map[string]Use {
 // headers, and at the bottom why, the notice and the keys.
 const listFrame = 6
 
-func (l list) draw(c canvas, foot string) string {
+func (l list) draw(c canvas, footer string) string {
 	shown := l.shown()
 	lines := []string{l.title(c, len(shown)), "", c.paint(console.Bold, taskColumns.row(c, "  ", "NAME", "STATUS", "HEALTH", "RUN", "CPU", "MEMORY", "AGE"))}
 	room := max(1, c.height-listFrame)
@@ -107,7 +107,7 @@ func (l list) draw(c canvas, foot string) string {
 	} else if len(shown[at].Why) > 0 {
 		why = term.Line(shown[at].Why[0].Text)
 	}
-	return c.page(lines, c.cut(why), foot, c.keys("enter open", "l logs", "s stop", "r restart", "x shell", "/ filter", "a all", "q quit"))
+	return c.page(lines, c.cut(why), footer, c.keys("enter open", "l logs", "s stop", "r restart", "x shell", "/ filter", "a all", "q quit"))
 }
 
 // empty says why there is nothing to see.

@@ -14,7 +14,7 @@ import (
 
 // Model is the state of the view.
 type Model struct {
-	world
+	commands
 	canvas
 	list list
 	// page is the task that is open; nil shows the list.
@@ -39,9 +39,9 @@ type notice struct {
 // New returns a model. The context ends what the model has started.
 func New(ctx context.Context, source Source, actions Actions, options Options) *Model {
 	return &Model{
-		world:  world{ctx, source, actions, options},
-		canvas: canvas{width: 80, height: 24, now: options.Now(), colors: options.Colors},
-		list:   list{all: options.All},
+		commands: commands{ctx, source, actions, options},
+		canvas:   canvas{width: 80, height: 24, now: options.Now(), colors: options.Colors},
+		list:     list{all: options.All},
 	}
 }
 
@@ -60,9 +60,9 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.width, m.height = max(20, msg.Width), max(6, msg.Height)
 	case tea.KeyPressMsg:
 		return m, m.key(msg)
-	case tick:
+	case tickMsg:
 		return m, tea.Batch(m.sample(true), m.explain())
-	case sampled:
+	case sampleMsg:
 		m.now = msg.at
 		m.say(msg.warning, msg.err)
 		if msg.err == nil {
@@ -71,7 +71,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if msg.again {
 			return m, m.wait()
 		}
-	case explained:
+	case detailMsg:
 		if m.page != nil && m.page.id == msg.id {
 			m.page.asked = false
 			m.say("", msg.err)
@@ -79,11 +79,11 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 				m.page.detail = msg.detail
 			}
 		}
-	case logged:
+	case logMsg:
 		if m.page != nil && m.page.logs.more == msg.more && m.page.add(msg) {
 			return m, next(msg.more)
 		}
-	case acted:
+	case actionMsg:
 		m.notice = notice{}
 		m.say(msg.text, msg.err)
 		return m, m.sample(false)
@@ -100,12 +100,12 @@ func (m *Model) View() tea.View {
 
 // text is the screen: as many lines as it has, none wider.
 func (m *Model) text() string {
-	foot := m.foot(m.question, m.list, m.notice)
+	footer := m.footer(m.question, m.list, m.notice)
 	if m.page != nil {
 		task, _ := m.current()
-		return m.page.draw(m.canvas, task, m.list.usedBy(m.page.id), foot)
+		return m.page.draw(m.canvas, task, m.list.usedBy(m.page.id), footer)
 	}
-	return m.list.draw(m.canvas, foot)
+	return m.list.draw(m.canvas, footer)
 }
 
 // say shows a message or an error, if there is one.
@@ -155,7 +155,7 @@ func (m *Model) explain() tea.Cmd {
 		return nil
 	}
 	m.page.asked = true
-	return m.world.explain(m.page.id)
+	return m.commands.explain(m.page.id)
 }
 
 // show turns to a part of the page, and opens the logs when they are shown first.

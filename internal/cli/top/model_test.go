@@ -128,7 +128,7 @@ func newScreen(t *testing.T, colors console.Colors) screen {
 	t.Helper()
 	h := &host{}
 	s := screen{New(t.Context(), h, h, Options{Colors: colors, Pace: time.Hour, Now: func() time.Time { return noon }}), h, t}
-	s.Update(sampled{at: noon, tasks: fleet()})
+	s.Update(sampleMsg{at: noon, tasks: fleet()})
 	return s
 }
 
@@ -185,7 +185,7 @@ func TestListOnAScreenOf80x24(t *testing.T) {
 	newScreen(t, true).golden("list-color")
 	s.Update(tea.WindowSizeMsg{Width: 44, Height: 8})
 	s.golden("list-small")
-	s.Update(sampled{at: noon})
+	s.Update(sampleMsg{at: noon})
 	s.golden("list-empty")
 }
 
@@ -193,7 +193,7 @@ func TestPageOnAScreenOf80x24(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t, false)
 	s.press("enter")
-	s.Update(explained{id: id("a"), detail: starting()})
+	s.Update(detailMsg{id: id("a"), detail: starting()})
 	s.golden("page")
 	s.press("3")
 	s.golden("events")
@@ -222,7 +222,7 @@ func TestFilterNarrowsTheListWhileItIsTyped(t *testing.T) {
 	// Two escapes at once come as Alt and Escape.
 	s.Update(tea.KeyPressMsg{Code: tea.KeyEscape, Mod: tea.ModAlt})
 	if s.list.typing || s.list.filter != "" {
-		t.Error("Alt and Escape are typed")
+		t.Error("Alt and Escape change the filter")
 	}
 	if cmd := s.press("/", "z", "enter", "enter", "s"); cmd != nil || s.question != nil {
 		t.Error("something can be done to no task")
@@ -258,7 +258,7 @@ func TestShellRunsInTheContainerThatIsSelected(t *testing.T) {
 	s := newScreen(t, false)
 	s.press("x")
 	s.press("enter")
-	s.Update(explained{id: id("a"), detail: starting()})
+	s.Update(detailMsg{id: id("a"), detail: starting()})
 	s.press("x") // app does not run yet
 	s.press("down", "x")
 	if diff := cmp.Diff([]string{"app", "db"}, s.shells); diff != "" {
@@ -277,7 +277,7 @@ func TestLogsFollowUntilTheUserScrollsUp(t *testing.T) {
 		s.lines = append(s.lines, Line{"app", text})
 	}
 	s.press("enter")
-	s.Update(explained{id: id("a"), detail: starting()})
+	s.Update(detailMsg{id: id("a"), detail: starting()})
 	s.press("l")
 	s.golden("logs-empty")
 	more := make(chan Line, 100)
@@ -317,7 +317,7 @@ func TestLeavingATaskEndsItsLogs(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t, false)
 	s.press("l")
-	stream, follow := s.world.follow(id("a"))
+	stream, follow := s.commands.follow(id("a"))
 	s.page.logs = stream
 	s.lines = make([]Line, 1000)
 	ended := make(chan tea.Msg)
@@ -326,7 +326,7 @@ func TestLeavingATaskEndsItsLogs(t *testing.T) {
 	if msg := <-ended; msg != nil {
 		t.Errorf("leaving is an error: %v", msg)
 	}
-	if _, cmd := s.Update(logged{more: stream.more}); cmd != nil || s.page != nil {
+	if _, cmd := s.Update(logMsg{more: stream.more}); cmd != nil || s.page != nil {
 		t.Error("lines of a task that was left are read on")
 	}
 }
@@ -335,11 +335,11 @@ func TestATaskThatIsGoneStaysOnTheScreen(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t, false)
 	s.press("enter")
-	s.Update(explained{id: id("a"), detail: starting()})
+	s.Update(detailMsg{id: id("a"), detail: starting()})
 	if s.explain() == nil || s.explain() != nil {
 		t.Error("an answer that is on its way is asked for again, or none is asked for")
 	}
-	s.Update(explained{id: id("a"), err: errors.New("no such task")})
+	s.Update(detailMsg{id: id("a"), err: errors.New("no such task")})
 	if text := s.text(); !strings.Contains(text, "app waits until db") || !strings.Contains(text, "error: no such task") {
 		t.Error(text)
 	}
@@ -349,11 +349,11 @@ func TestSelectionStaysWithItsTask(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t, false)
 	s.press("down")
-	s.Update(sampled{at: noon, tasks: append([]Task{{Task: api.Task{ID: id("e")}}}, fleet()...)})
+	s.Update(sampleMsg{at: noon, tasks: append([]Task{{Task: api.Task{ID: id("e")}}}, fleet()...)})
 	if s.list.selected != id("b") {
 		t.Error("another task is selected when one comes")
 	}
-	s.Update(sampled{at: noon, tasks: fleet()[2:]})
+	s.Update(sampleMsg{at: noon, tasks: fleet()[2:]})
 	if s.list.selected != id("c") {
 		t.Error("no task is selected when the selected one has gone")
 	}
@@ -379,7 +379,7 @@ func FuzzTextFitsTheScreen(f *testing.F) {
 		task := fleet()[0]
 		task.Name = name
 		task.Why[0].Text = why
-		m.Update(sampled{at: noon, tasks: []Task{task}})
+		m.Update(sampleMsg{at: noon, tasks: []Task{task}})
 		d := starting()
 		d.Why = why
 		for range 2 {
@@ -387,7 +387,7 @@ func FuzzTextFitsTheScreen(f *testing.F) {
 				t.Errorf("%d lines on a screen of %d", len(lines), m.height)
 			}
 			m.Update(tea.KeyPressMsg{Code: tea.KeyEnter})
-			m.Update(explained{id: task.ID, detail: d})
+			m.Update(detailMsg{id: task.ID, detail: d})
 		}
 	})
 }

@@ -36,8 +36,8 @@ type page struct {
 	logs stream
 }
 
-// keptLines is how many lines of logs are kept.
-const keptLines = 2000
+// maxLogLines is how many lines of logs are kept.
+const maxLogLines = 2000
 
 // stream is the logs of a task.
 type stream struct {
@@ -49,14 +49,14 @@ type stream struct {
 }
 
 // add adds lines of the logs, and reports whether there may be more.
-func (p *page) add(l logged) bool {
+func (p *page) add(l logMsg) bool {
 	for _, line := range l.lines {
 		p.logs.lines = append(p.logs.lines, Line{line.Container, term.Line(line.Text)})
 	}
 	if p.held && p.part == logs {
 		p.up += len(l.lines)
 	}
-	if extra := len(p.logs.lines) - keptLines; extra > 0 {
+	if extra := len(p.logs.lines) - maxLogLines; extra > 0 {
 		p.logs.lines = append([]Line(nil), p.logs.lines[extra:]...)
 	}
 	p.logs.ended = l.ended
@@ -77,12 +77,12 @@ func (p *page) scroll(n int) {
 	}
 }
 
-// mostWhy is how many lines the sentence about a task may have.
-const mostWhy = 3
+// maxWhyLines is how many lines the sentence about a task may have.
+const maxWhyLines = 3
 
 // draw draws the page of a task; used is what its containers use.
-func (p *page) draw(c canvas, t api.Task, used map[string]Use, foot string) string {
-	lines := append([]string{p.title(c, t)}, wrap(p.detail.Why, c.width, mostWhy)...)
+func (p *page) draw(c canvas, t api.Task, used map[string]Use, footer string) string {
+	lines := append([]string{p.title(c, t)}, wrap(p.detail.Why, c.width, maxWhyLines)...)
 	lines = append(lines, "")
 	room := max(1, c.height-len(lines)-2)
 	switch p.part {
@@ -102,7 +102,7 @@ func (p *page) draw(c canvas, t api.Task, used map[string]Use, foot string) stri
 	case p.held:
 		follow = "f follow"
 	}
-	return c.page(lines, foot, c.keys("esc back", "tab next", "arrows move", follow, "s stop", "r restart", "x shell", "q quit"))
+	return c.page(lines, footer, c.keys("esc back", "tab next", "arrows move", follow, "s stop", "r restart", "x shell", "q quit"))
 }
 
 func (p *page) title(c canvas, t api.Task) string {

@@ -17,8 +17,8 @@ import (
 	"github.com/podtask/podtask/pkg/api/connlimit"
 )
 
-// openDoors listens on the configured TCP addresses, and adds the ECS API to the agent's socket.
-func (a *agentRun) openDoors(backend serve.AgentBackend, server *api.Server, metrics http.Handler) (doors []command.Door, err error) {
+// listenTCP listens on the configured TCP addresses, and adds the ECS API to the agent's socket.
+func (a *agentRun) listenTCP(backend serve.AgentBackend, server *api.Server, metrics http.Handler) (servers []command.TCPServer, err error) {
 	ecs := adapter.NewECS(backend)
 	sessions := adapter.NewECSSessions(ecs)
 	aws, err := a.awsServer(backend, ecs, sessions)
@@ -26,43 +26,43 @@ func (a *agentRun) openDoors(backend serve.AgentBackend, server *api.Server, met
 		return nil, err
 	}
 	server.Handle("POST /{$}", aws.Trusted())
-	served := awsDoor(aws.Signed())
+	served := signedServer(aws.Signed())
 	served.Ended = sessions.Close
 	for _, d := range []struct {
 		address, key string
-		command.Door
+		command.TCPServer
 	}{
-		{a.settings.Agent.MetricsListen, "metrics-listen", metricsDoor(metrics)},
+		{a.settings.Agent.MetricsListen, "metrics-listen", metricsServer(metrics)},
 		{a.settings.Agent.AWSListen, "aws-listen", served},
 	} {
 		if d.address == "" {
 			continue
 		}
 		if d.Listener, err = net.Listen("tcp", d.address); err != nil {
-			for _, open := range doors {
+			for _, open := range servers {
 				_ = open.Listener.Close()
 			}
 			return nil, fmt.Errorf("listen for %s: %w; choose another %s", d.What, err, d.key)
 		}
 		a.log.Info("listening", "for", d.What, "address", d.Listener.Addr().String())
-		doors = append(doors, d.Door)
+		servers = append(servers, d.TCPServer)
 	}
-	return doors, nil
+	return servers, nil
 }
 
-// metricsDoor is the server of metrics.
-func metricsDoor(metrics http.Handler) command.Door {
+// metricsServer is the server of metrics.
+func metricsServer(metrics http.Handler) command.TCPServer {
 	scrape := http.NewServeMux()
 	scrape.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		defer connlimit.Serving(r.Context())()
 		metrics.ServeHTTP(w, r)
 	})
-	return command.Door{What: "metrics", Handler: scrape, Connections: 32}
+	return command.TCPServer{What: "metrics", Handler: scrape, Connections: 32}
 }
 
-// awsDoor is the server of AWS clients.
-func awsDoor(signed http.Handler) command.Door {
-	return command.Door{What: "the ECS API", Handler: signed, Connections: 64}
+// signedServer is the server of AWS clients.
+func signedServer(signed http.Handler) command.TCPServer {
+	return command.TCPServer{What: "the ECS API", Handler: signed, Connections: 64}
 }
 
 // awsServer returns the server of the ECS API.

@@ -10,16 +10,16 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// world makes the commands: what runs beside the model and answers with a message.
-type world struct {
+// commands makes the commands: what runs beside the model and answers with a message.
+type commands struct {
 	ctx     context.Context
 	source  Source
 	actions Actions
 	options Options
 }
 
-// sampled is an answer of Source.Tasks.
-type sampled struct {
+// sampleMsg is an answer of Source.Tasks.
+type sampleMsg struct {
 	at      time.Time
 	tasks   []Task
 	err     error
@@ -28,32 +28,32 @@ type sampled struct {
 	again bool
 }
 
-// explained is an answer of Source.Explain.
-type explained struct {
+// detailMsg is an answer of Source.Explain.
+type detailMsg struct {
 	id     string
 	detail Detail
 	err    error
 }
 
-// acted is the end of an action.
-type acted struct {
+// actionMsg is the end of an action.
+type actionMsg struct {
 	text string
 	err  error
 }
 
-// logged are lines that have come in; more says of which stream.
-type logged struct {
+// logMsg are lines that have come in; more says of which stream.
+type logMsg struct {
 	more  <-chan Line
 	lines []Line
 	ended bool
 }
 
-type tick struct{}
+type tickMsg struct{}
 
-func (w world) sample(again bool) tea.Cmd {
+func (w commands) sample(again bool) tea.Cmd {
 	return func() tea.Msg {
 		tasks, err := w.source.Tasks(w.ctx)
-		s := sampled{at: w.options.Now(), tasks: tasks, err: err, again: again}
+		s := sampleMsg{at: w.options.Now(), tasks: tasks, err: err, again: again}
 		if w.options.Warning != nil {
 			s.warning = w.options.Warning()
 		}
@@ -61,19 +61,19 @@ func (w world) sample(again bool) tea.Cmd {
 	}
 }
 
-func (w world) wait() tea.Cmd {
-	return tea.Tick(w.options.Pace, func(time.Time) tea.Msg { return tick{} })
+func (w commands) wait() tea.Cmd {
+	return tea.Tick(w.options.Pace, func(time.Time) tea.Msg { return tickMsg{} })
 }
 
-func (w world) explain(id string) tea.Cmd {
+func (w commands) explain(id string) tea.Cmd {
 	return func() tea.Msg {
 		d, err := w.source.Explain(w.ctx, id)
-		return explained{id, d, err}
+		return detailMsg{id, d, err}
 	}
 }
 
-func (w world) act(what, id string, do func(context.Context, string) error) tea.Cmd {
-	return func() tea.Msg { return acted{what + ": done", do(w.ctx, id)} }
+func (w commands) act(what, id string, do func(context.Context, string) error) tea.Cmd {
+	return func() tea.Msg { return actionMsg{what + ": done", do(w.ctx, id)} }
 }
 
 // Exit codes of podtask exec that do not come from the shell.
@@ -82,10 +82,10 @@ const (
 	noShell      = 127
 )
 
-func (w world) enter(id, container string) tea.Cmd {
+func (w commands) enter(id, container string) tea.Cmd {
 	cmd, err := w.actions.Shell(w.ctx, id, container)
 	if err != nil {
-		return func() tea.Msg { return acted{err: err} }
+		return func() tea.Msg { return actionMsg{err: err} }
 	}
 	return tea.ExecProcess(cmd, func(err error) tea.Msg {
 		var ended *exec.ExitError
@@ -95,12 +95,12 @@ func (w world) enter(id, container string) tea.Cmd {
 		case errors.As(err, &ended) && ended.ExitCode() != failedItself:
 			err = nil // that of the last command in it
 		}
-		return acted{"the shell in " + container + " has ended", err}
+		return actionMsg{"the shell in " + container + " has ended", err}
 	})
 }
 
 // follow opens the logs of a task; the command fills the stream until it is canceled.
-func (w world) follow(id string) (stream, tea.Cmd) {
+func (w commands) follow(id string) (stream, tea.Cmd) {
 	ctx, cancel := context.WithCancel(w.ctx)
 	lines := make(chan Line, 256)
 	return stream{more: lines, cancel: cancel}, func() tea.Msg {
@@ -114,7 +114,7 @@ func (w world) follow(id string) (stream, tea.Cmd) {
 			}
 		})
 		if err != nil && ctx.Err() == nil {
-			return acted{err: err}
+			return actionMsg{err: err}
 		}
 		return nil
 	}
@@ -123,11 +123,11 @@ func (w world) follow(id string) (stream, tea.Cmd) {
 // next waits for lines and takes all that are there.
 func next(more <-chan Line) tea.Cmd {
 	return func() tea.Msg {
-		msg := logged{more: more}
+		msg := logMsg{more: more}
 		l, ok := <-more
 		for ok {
 			msg.lines = append(msg.lines, l)
-			if len(msg.lines) == keptLines {
+			if len(msg.lines) == maxLogLines {
 				return msg
 			}
 			select {

@@ -2,9 +2,8 @@ package command
 
 import "github.com/podtask/podtask/internal/netnshelper"
 
-// netnsHelper is the command line of the helper that makes sockets inside the network
-// namespace of a task: that of its metadata endpoint, and those of checks. It is nil if this
-// program does not know where it is.
+// netnsHelper returns the command line of the helper that makes sockets inside the network namespace of a
+// task, for its metadata endpoint and its checks; nil if the path of this program is not known.
 func (p *Program) netnsHelper() []string {
 	if p.Executable == nil {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/podtask/podtask/pkg/api/connlimit"
 )
 
-// Door is an HTTP server on a TCP address, with a limit of connections.
-type Door struct {
+// TCPServer is an HTTP server on a TCP address, with a limit of connections.
+type TCPServer struct {
 	What        string // what it serves, for errors
 	Listener    net.Listener
 	Handler     http.Handler
@@ -22,19 +22,19 @@ type Door struct {
 }
 
 // Serve serves requests until ctx ends.
-func (d Door) Serve(ctx context.Context) error {
+func (s TCPServer) Serve(ctx context.Context) error {
 	server := &http.Server{
-		Handler: d.Handler, ConnContext: connlimit.ConnContext,
+		Handler: s.Handler, ConnContext: connlimit.ConnContext,
 		ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 	}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
-	if d.Ended != nil {
-		defer d.Ended()
+	if s.Ended != nil {
+		defer s.Ended()
 	}
-	limited := connlimit.New(connlimit.Share(8, d.Connections), nil).Listener(d.Listener)
+	limited := connlimit.New(connlimit.Share(8, s.Connections), nil).Listener(s.Listener)
 	if err := server.Serve(limited); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve %s: %w", d.What, err)
+		return fmt.Errorf("serve %s: %w", s.What, err)
 	}
 	return nil
 }
