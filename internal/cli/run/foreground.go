@@ -72,7 +72,7 @@ func (r taskRun) createAttached(ctx context.Context, task taskdef.Task) (owned *
 	if !r.owners.GiveToAgent(ctx, o) {
 		return connect.Local(r.owners, o), st, unlock, nil
 	}
-	// After a signal the task has to be reached, too: to stop it.
+	// Not canceled by a signal: the task must be reached to stop it.
 	if owned, err = r.owners.Connect(context.WithoutCancel(ctx), st.ID); err != nil {
 		return nil, st, nil, errors.Join(err, unlock())
 	}
@@ -83,7 +83,7 @@ func (r taskRun) createAttached(ctx context.Context, task taskdef.Task) (owned *
 type foregroundRun struct {
 	taskRun
 	pulls *console.PullView
-	first lifecycle.State // as it was created
+	first lifecycle.State // the state at its creation
 	// signal is the first one that was received; 0 for none.
 	signal atomic.Int32
 	// stopLogs ends the logs before all of them are written.
@@ -91,7 +91,7 @@ type foregroundRun struct {
 
 	mu   sync.Mutex    // guards the fields below
 	task *connect.Task // the handle of the current owner
-	last api.Task      // as it was last seen
+	last api.Task      // the latest state
 	// by and force are those of the latest request to stop; by is empty if there was none.
 	by    string
 	force bool
@@ -255,7 +255,7 @@ func (f *foregroundRun) finish(ctx context.Context) error {
 	reason, name := term.Line(cmp.Or(t.StoppedReason, "unknown reason")), f.first.DisplayName()
 	switch {
 	case f.display.quiet && t.StopCode == lifecycle.StopTaskFailedToStart:
-		// Without progress it was not shown, and after --rm it cannot be looked up.
+		// Without progress it was not printed, and after --rm no command can show it.
 		fmt.Fprintf(f.errOut, "Error: task %s did not start: %s\n", lifecycle.ShortID(t.ID), reason)
 	case !f.display.quiet && !f.remove && !removed:
 		fmt.Fprintf(f.errOut, "task %s stopped: %s; `podtask logs %s` or `podtask rm %s`\n", lifecycle.ShortID(t.ID), reason, name, name)

@@ -14,7 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// starter is the file that init writes; NAME is the name of the task.
+// starter is the definition that init writes; NAME stands for the name of the task.
 //
 //go:embed starter.yaml
 var starter string
@@ -77,8 +77,8 @@ func writeStarter(out, errOut io.Writer, c *cli.Context) error {
 	return nil
 }
 
-// starterUnit is a unit that holds a definition: its comments stay, and each other line but
-// the last ends in a backslash.
+// starterUnit returns a unit that contains a definition. Comments stay; each other line except the last ends
+// with a backslash.
 func starterUnit(definition string) string {
 	lines := strings.Split(strings.TrimRight(definition, "\n"), "\n")
 	var out strings.Builder

@@ -113,7 +113,7 @@ func (o planOptions) run(c *cli.Context) error {
 	return write(pl)
 }
 
-// plan is what run would do with a definition.
+// plan describes what `podtask run` does with a definition.
 type plan struct {
 	Family      string `json:"family"`
 	File        string `json:"file"`
@@ -135,13 +135,13 @@ type plan struct {
 	EnvFiles    []planEnvFile      `json:"environmentFiles,omitempty"`
 	ExtraHosts  []taskdef.Host     `json:"extraHosts,omitempty"`
 	Logs        []command.LogRoute `json:"logs,omitempty"`
-	// References are there with --refs.
+	// References is set with --refs.
 	References []planReference   `json:"references,omitempty"`
 	Warnings   []taskdef.Problem `json:"warnings"`
 	Needs      []taskdef.Problem `json:"needs"`
 }
 
-// planProperty is a property of the task's slice, as systemd is given it.
+// planProperty is a property of the systemd slice of the task.
 type planProperty struct {
 	Name  string `json:"name"`
 	Value any    `json:"value"`
@@ -158,7 +158,7 @@ type planContainer struct {
 	CPULimit          float64 `json:"cpuLimit,omitempty"`
 	Memory            int64   `json:"memory,omitempty"`
 	MemoryReservation int64   `json:"memoryReservation,omitempty"`
-	// MaxSwap is bytes besides Memory; null where the host decides.
+	// MaxSwap is bytes besides Memory; null for the default of the host.
 	MaxSwap *int64 `json:"maxSwap,omitempty"`
 	// SharedMemory is the size of /dev/shm in bytes; 0 means the engine's default.
 	SharedMemory int64   `json:"sharedMemory,omitempty"`
@@ -172,7 +172,7 @@ type planCondition struct {
 	Condition taskdef.Condition `json:"condition"`
 }
 
-// planPort is one mapping. HostPort is 0 where it is chosen at the start.
+// planPort is a port mapping. HostPort is 0 if it is chosen at the start.
 type planPort struct {
 	Container        string `json:"container"`
 	ContainerPort    uint16 `json:"containerPort"`
@@ -185,44 +185,44 @@ type planPort struct {
 	Name           string `json:"name,omitempty"`
 }
 
-// planMount is something seen at a path of a container.
+// planMount is a mount of a container.
 type planMount struct {
 	Container string `json:"container"`
 	Path      string `json:"path"`
-	Kind      string `json:"kind"` // that of the volume, or tmpfs
+	Kind      string `json:"kind"` // the kind of the volume, or tmpfs
 	Volume    string `json:"volume,omitempty"`
 	Source    string `json:"source,omitempty"` // a path of the host
 	ReadOnly  bool   `json:"readOnly,omitempty"`
 	Size      int64  `json:"size,omitempty"` // bytes of a tmpfs
 }
 
-// planSecret is a secret that a container gets, and where from.
+// planSecret is a secret of a container, and its source.
 type planSecret struct {
 	Container string `json:"container"`
 	Variable  string `json:"variable,omitempty"`
 	Path      string `json:"path,omitempty"`
-	// Login: it is for the registry of the container's image.
+	// Login: it has the credentials for the registry of the image.
 	Login   bool   `json:"login,omitempty"`
 	Source  string `json:"source,omitempty"`
 	JSONKey string `json:"jsonKey,omitempty"`
 }
 
-// planUlimit is a limit of the processes of a container; -1 is none.
+// planUlimit is a ulimit of a container; -1 is unlimited.
 type planUlimit struct {
 	Container string `json:"container"`
 	taskdef.Ulimit
 }
 
-// planEnvFile is a file of variables; without a path it is not mapped yet.
+// planEnvFile is an environment file; it has no path if it is not mapped.
 type planEnvFile struct {
 	Container string `json:"container"`
 	taskdef.EnvironmentFile
 }
 
-// planReference is a reference to AWS in the definition, and what resolves it here.
+// planReference is a reference to AWS in the definition, and its source on this host.
 type planReference struct {
 	taskdef.Resolved
-	// Add is the entry of podtask.toml that would answer it; empty if something does.
+	// Add is an entry for podtask.toml that would resolve it; empty if it is resolved.
 	Add string `json:"add,omitempty"`
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // writeDOT prints the dependencies as a graph of Graphviz. An edge leads from a
-// container to the one that waits for it; essential ones have a double border.
+// container to one that waits for it; essential containers have a double border.
 func (pl plan) writeDOT(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "digraph %q {\n  rankdir=LR;\n  node [shape=box, style=rounded, fontname=\"sans-serif\"];\n  edge [fontname=\"sans-serif\", fontsize=10];\n", pl.Family)
@@ -28,8 +28,8 @@ func (pl plan) writeDOT(w io.Writer) error {
 	return err
 }
 
-// writeMermaid prints the dependencies as a flowchart of Mermaid. Names may be
-// its keywords, so that the nodes have names of their own.
+// writeMermaid prints the dependencies as a flowchart of Mermaid. Nodes have generated
+// names, because names of containers may be keywords.
 func (pl plan) writeMermaid(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString("flowchart LR\n")

@@ -35,7 +35,7 @@ func (pl plan) writeText(w io.Writer, on console.Colors) error {
 	return err
 }
 
-// planText gathers sections, each a table below a heading.
+// planText has the sections of the text, each a table below a heading.
 type planText struct {
 	strings.Builder
 	on console.Colors
@@ -102,8 +102,7 @@ func startRows(pl plan) [][]string {
 	return rows
 }
 
-// shortImage is the image with at most twelve digits of its digest; "?" for one
-// that is not given yet.
+// shortImage returns the image with at most twelve digits of its digest; "?" for a placeholder.
 func (c planContainer) shortImage() string {
 	name, digest, pinned := strings.Cut(c.Image, "@")
 	switch {
@@ -117,7 +116,7 @@ func (c planContainer) shortImage() string {
 	return name
 }
 
-// notes says what there is to say about a container's start and end.
+// notes describes how a container starts and ends.
 func (pl plan) notes(c planContainer) string {
 	var notes []string
 	var waits []string
@@ -145,8 +144,7 @@ func limitRows(pl plan) [][]string {
 	return rows
 }
 
-// sliceRows are the limits of the whole task, as systemd is given them and in
-// words.
+// sliceRows returns the limits of the whole task, as properties of systemd and in words.
 func sliceRows(pl plan) [][]string {
 	var rows [][]string
 	for _, p := range pl.Slice {
@@ -165,7 +163,7 @@ func sliceRows(pl plan) [][]string {
 	return rows
 }
 
-// swap is what the container may have besides its memory; "-" is the host's setting.
+// swap returns the swap limit of the container; "-" is the default of the host.
 func (c planContainer) swap() string {
 	switch {
 	case c.MaxSwap == nil:

@@ -78,7 +78,7 @@ Examples:
 	}
 }
 
-// request is a run as the command line asks for it.
+// request has the flags and the argument of `podtask run`.
 type request struct {
 	command.Definition
 	name    string
@@ -92,7 +92,7 @@ type request struct {
 	display display
 }
 
-// await is what a detached run waits for.
+// await has the condition that a detached run waits for.
 type await struct {
 	until   connect.Condition // empty: do not wait
 	timeout time.Duration
@@ -104,7 +104,7 @@ type unitRequest struct {
 	settle time.Duration     // how long new images must work before they are kept, 0 to 1 h
 }
 
-// display is how a run shows its progress.
+// display has the flags for the output of a run.
 type display struct {
 	quiet    bool
 	progress string // one of console.ProgressModes

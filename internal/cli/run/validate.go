@@ -89,7 +89,7 @@ func (o validateOptions) check(c *cli.Context, name string, target taskdef.Targe
 	return f, err
 }
 
-// validateFormats are the formats besides text.
+// validateFormats lists the formats other than text.
 var validateFormats = []string{console.FormatJSON, console.FormatYAML, "github", "sarif"}
 
 func (o validateOptions) print(findings []command.Finding, format string) error {
@@ -118,7 +118,7 @@ func (o validateOptions) print(findings []command.Finding, format string) error 
 	return command.ExitWith(code)
 }
 
-// lintFindings are the problems, warnings and needs of all files.
+// lintFindings returns the problems, warnings and needs of all files.
 func lintFindings(findings []command.Finding) (all []lint.Finding) {
 	add := func(f command.Finding, level lint.Level, rule string, problems []taskdef.Problem) {
 		for _, x := range problems {

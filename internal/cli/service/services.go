@@ -159,7 +159,7 @@ func (o serviceOptions) Run(ctx context.Context, c *cli.Context) error {
 	return o.verb.do(serviceCall{serviceOptions: o, c: c, client: client}, ctx, args)
 }
 
-// many is the limit of arguments of a command that takes any number.
+// many is the maximum for a command that takes any number of arguments.
 const many = 1 << 20
 
 // settings returns the settings of the service that the flags name.

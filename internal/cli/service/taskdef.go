@@ -80,8 +80,7 @@ Examples:
 	}
 }
 
-// registry is what the commands of `podtask taskdef`, and those of `podtask service` that are given a
-// file, use.
+// registry is what the commands of `podtask taskdef` use, and those of `podtask service` that take a file.
 type registry struct {
 	in          io.Reader
 	out, errOut io.Writer
@@ -150,7 +149,7 @@ func (t taskdefCall) registerFiles(files []string) error {
 	return command.ExitWith(code)
 }
 
-// definition returns how the flags say that a document is checked.
+// definition returns a definition with the changes and checks of the flags, without a document.
 func (t taskdefCall) definition() (command.Definition, error) {
 	settings, err := t.configure(t.c)
 	if err != nil {
@@ -170,7 +169,7 @@ func (t taskdefCall) register(d command.Definition, doc define.Document) (string
 	if err != nil {
 		return "", err
 	}
-	// A run gives what the definition needs.
+	// What the host lacks is reported when the definition is run.
 	f.Needs = nil
 	f.Print(t.errOut)
 	if !f.Valid {
@@ -239,10 +238,10 @@ type revisionRow struct {
 // revision is embedded under this name so that templates see the number as .Revision.
 type revision = catalog.Revision
 
-// Name is FAMILY:REVISION.
+// Name returns FAMILY:REVISION.
 func (r revisionRow) Name() string { return fmt.Sprintf("%s:%d", r.Family, r.Revision) }
 
-// Registered is how long ago the revision was registered.
+// Registered returns how long ago the revision was registered.
 func (r revisionRow) Registered() string { return console.Ago(r.now, r.RegisteredAt) }
 
 func (t taskdefCall) show(refs []string) error {

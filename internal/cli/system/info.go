@@ -37,13 +37,13 @@ Examples:
 // facts is the output of info; templates see its fields.
 type facts struct {
 	Podtask api.Version `json:"podtask"`
-	// Podman is absent when it does not answer.
+	// Podman is absent if it does not answer.
 	Podman  *podmanFacts `json:"podman,omitempty"`
 	Limits  limitFacts   `json:"limits"`
 	Tasks   taskFacts    `json:"tasks"`
 	State   string       `json:"stateDir"`
 	Runtime string       `json:"runtimeDir"`
-	// Health is the worst finding of doctor: ok, warn or fail.
+	// Health is the worst result of doctor: ok, warn or fail.
 	Health doctor.Level `json:"health"`
 }
 
@@ -60,7 +60,7 @@ type podmanFacts struct {
 
 type limitFacts struct {
 	Cgroups cgroups.Version `json:"cgroups"`
-	// Controllers are those that tasks can be limited by.
+	// Controllers lists the cgroup controllers that can limit tasks.
 	Controllers []string `json:"controllers"`
 }
 

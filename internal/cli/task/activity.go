@@ -27,11 +27,11 @@ func writeTrace(w io.Writer, t api.Task, chart timeline.Chart) error {
 	return err
 }
 
-// activities say what a task did in the states of its lanes: a state is what was reached, an
-// activity what was done next.
+// activities names the activities of a task in the spans of its lanes. A state says what was reached, an
+// activity what was done after that.
 type activities struct{ api.Task }
 
-// The activities in a state, which follow when it was reached.
+// The activity in each state.
 var (
 	taskActivities = map[string]string{
 		lifecycle.StatusNone.String(): "resolve", lifecycle.StatusManifestPulled.String(): "prepare",
@@ -59,7 +59,7 @@ func (a activities) task(l *timeline.Lane) {
 	l.Note, l.Failed = exitNote(a.ExitCode), a.failed(a.ExitCode)
 }
 
-// pod is made once all digests are known.
+// pod names the spans of the pod, which is created when all digests are known.
 func (a activities) pod(l *timeline.Lane) {
 	nameSpans(l, podActivities)
 	known, _ := a.first("", func(h api.Transition) bool { return h.Status == lifecycle.StatusManifestPulled.String() })
@@ -68,8 +68,7 @@ func (a activities) pod(l *timeline.Lane) {
 	}
 }
 
-// container waits in CREATED for the pod and its dependencies, in the order in which they
-// were there.
+// container names the spans of a container. In CREATED it waits for the pod and its dependencies.
 func (a activities) container(l *timeline.Lane, c api.Container) {
 	nameSpans(l, containerActivities)
 	l.Note, l.Failed = exitNote(c.ExitCode), a.failed(c.ExitCode)
@@ -92,14 +91,13 @@ func (a activities) container(l *timeline.Lane, c api.Container) {
 	for _, d := range c.DependsOn {
 		pauses = append(pauses, pause{"wait for " + d.ContainerName, a.metAt(d)})
 	}
-	if i < len(l.Spans)-1 { // it went on, so that nothing was missing
+	if i < len(l.Spans)-1 { // a later state was reached, so that every wait has ended
 		pauses = slices.DeleteFunc(pauses, func(p pause) bool { return p.until.IsZero() })
 	}
 	l.Spans = slices.Replace(l.Spans, i, i+1, split(l.Spans[i], pauses)...)
 }
 
-// failed reports whether an exit code is a failure: those of signals are none where a user has
-// stopped the task.
+// failed reports whether an exit code is a failure. That of a signal is not if a user stopped the task.
 func (a activities) failed(code *api.ExitCode) bool {
 	if code == nil || *code == 0 {
 		return false
@@ -108,7 +106,7 @@ func (a activities) failed(code *api.ExitCode) bool {
 	return a.StopCode != lifecycle.StopUserInitiated || *code <= bySignal
 }
 
-// met is when a dependency was met; zero if it was not.
+// metAt returns when a dependency was met; zero if it was not.
 func (a activities) metAt(d api.Dependency) time.Time {
 	at, _ := a.first(d.ContainerName, func(h api.Transition) bool {
 		stopped := h.Status == lifecycle.StatusStopped.String() && h.ExitCode != nil
@@ -125,7 +123,7 @@ func (a activities) metAt(d api.Dependency) time.Time {
 	return at
 }
 
-// first is when a transition first happened.
+// first returns when a transition first happened.
 func (a activities) first(container string, fits func(api.Transition) bool) (time.Time, bool) {
 	for _, h := range a.History {
 		if h.Container == container && fits(h) {
@@ -135,13 +133,13 @@ func (a activities) first(container string, fits func(api.Transition) bool) (tim
 	return time.Time{}, false
 }
 
-// pause is something to wait for, until a time; zero if it was never there.
+// pause is a time of waiting; until is zero if it has not ended.
 type pause struct {
 	activity string
 	until    time.Time
 }
 
-// split divides a span into its pauses, the earliest first, and what remains of it.
+// split divides a span into its pauses, the earliest first, and the rest.
 func split(s timeline.Span, pauses []pause) (parts []timeline.Span) {
 	slices.SortStableFunc(pauses, func(a, b pause) int {
 		if a.until.IsZero() != b.until.IsZero() {

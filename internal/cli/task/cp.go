@@ -78,7 +78,7 @@ func (o copyOptions) Run(ctx context.Context, c *cli.Context) error {
 	return o.runPodman(ctx, append([]string{"cp", "--"}, words...)...)
 }
 
-// containerOf is the name in Podman of the container that TASK or TASK/CONTAINER names.
+// containerOf returns the name in Podman of the container that TASK or TASK/CONTAINER names.
 func (o copyOptions) containerOf(ref string) (string, error) {
 	task, container := ref, ""
 	st, err := o.tasks.Find(task)
@@ -107,7 +107,7 @@ func (o copyOptions) runPodman(ctx context.Context, args ...string) error {
 	var ended *exec.ExitError
 	switch {
 	case errors.As(err, &ended):
-		return command.ExitStatus(command.ExitOwnFailure) // Podman has said why
+		return command.ExitStatus(command.ExitOwnFailure) // Podman has printed the error
 	case err != nil:
 		return fmt.Errorf("run podman: %w", err)
 	}

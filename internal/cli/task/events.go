@@ -43,7 +43,7 @@ Examples:
 	}
 }
 
-// eventLine is an event on the wire. Templates see its fields.
+// eventLine is an event as it is printed; templates see its fields.
 type eventLine = api.Event
 
 // eventsOptions is what `podtask events` uses.
@@ -93,7 +93,7 @@ func (o eventsOptions) Run(ctx context.Context, c *cli.Context) error {
 	})
 }
 
-// eventsFrom turns --since into the number or the time to begin with.
+// start returns the number or the time of --since, from which on events are printed.
 func (o eventsOptions) start(ctx context.Context, counterDelta string, stream bool) (after uint64, from time.Time, err error) {
 	if counterDelta == "" {
 		if !stream {

@@ -120,8 +120,8 @@ func (o execOptions) Run(ctx context.Context, c *cli.Context) error {
 	return command.ExitWith(code)
 }
 
-// splitCommand splits what follows the task into a container's name, empty for none, and
-// the command. Without "--" a first word that names a container is one.
+// splitCommand splits the words after the task into the name of a container, which may be empty, and the
+// command. Without "--", a first word is a container if there is one of that name.
 func splitCommand(st lifecycle.State, words []string) (container string, argv []string, err error) {
 	i := slices.Index(words[:min(2, len(words))], "--") // a later one is the command's
 	switch {
@@ -151,7 +151,7 @@ func (o execOptions) env(words []string) (env []string) {
 	return env
 }
 
-// execError gives the errors of a command that cannot be run their message and exit code.
+// execError returns the error, with its exit code, for a command that could not be run.
 func execError(st lifecycle.State, index int, spec libpod.ExecSpec, err error) error {
 	where := fmt.Sprintf("container %s of task %s", st.Task.Containers[index].Name, st.DisplayName())
 	switch {
@@ -189,7 +189,7 @@ func (x *execution) run(ctx context.Context) (code int, err error) {
 
 	fed := make(chan error, 1)
 	if x.input {
-		go func() { // it ends with its input, or with the process
+		go func() { // ends with the input, or with the process
 			err := x.feed(stream)
 			fed <- err
 			if errors.Is(err, detach.ErrDetach) {

@@ -13,7 +13,7 @@ import (
 
 const execGuard = "exec-guard"
 
-// released is what the helper reads if it must not end the command.
+// releaseMessage tells the helper not to end the command.
 const releaseMessage = "released\n"
 
 // ExecGuardCommand is the helper that ends the command of a `podtask exec` that is killed; Podman

@@ -83,7 +83,7 @@ func (o inspectOptions) Run(ctx context.Context, c *cli.Context) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// inspectPods prints tasks as Kubernetes Pods.
+// printPods prints tasks as Kubernetes Pods.
 func (o inspectOptions) printPods(ctx context.Context, c *cli.Context) error {
 	pods := []json.RawMessage{}
 	var errs []error

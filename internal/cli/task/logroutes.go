@@ -14,7 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// logRoute is how far the output of a container of a task was sent.
+// logRoute is the progress of sending the output of a container to its server.
 type logRoute struct {
 	Task string `json:"task"`
 	logdelivery.Status
@@ -52,7 +52,7 @@ func (o logsOptions) printRoutes(c *cli.Context, states []lifecycle.State, conta
 	}}.Print(o.out, c)
 }
 
-// stamp is a time in UTC; empty if there is none.
+// stamp formats a time in UTC; empty for the zero time.
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""

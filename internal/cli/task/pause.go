@@ -75,7 +75,7 @@ func (o pauseOptions) Run(ctx context.Context, c *cli.Context) error {
 	})
 }
 
-// pausedOf counts the containers of a task that are paused, and those that run.
+// pausedOf returns the number of paused containers of a task, and of running ones.
 func pausedOf(t api.Task) (paused, running int) {
 	for _, c := range t.Containers {
 		if c.Status == lifecycle.StatusRunning.String() && c.RestartAt.IsZero() {

@@ -39,10 +39,10 @@ type portRow struct {
 	api.Port
 }
 
-// Host is IP:PORT.
+// Host returns IP:PORT.
 func (r portRow) Host() string { return console.HostPort(r.Port) }
 
-// Inside is PORT/PROTOCOL.
+// Inside returns PORT/PROTOCOL.
 func (r portRow) Inside() string { return fmt.Sprintf("%d/%s", r.ContainerPort, r.Protocol) }
 
 // portOptions is what `podtask port` uses.
@@ -98,8 +98,8 @@ func (o portOptions) Run(ctx context.Context, c *cli.Context) error {
 	})
 }
 
-// publishedPorts are the ports of a task, each once. Those of a container with a network of
-// its own name the container.
+// publishedPorts returns the ports of a task, each once. A port of a container with its own network has the
+// name of the container.
 func publishedPorts(t api.Task) []portRow {
 	rows := []portRow{}
 	for _, c := range t.Containers {

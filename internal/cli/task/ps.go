@@ -92,7 +92,7 @@ func (o psOptions) Run(ctx context.Context, c *cli.Context) error {
 	return console.Watch(ctx, o.out, o.getenv, pace, show)
 }
 
-// printTasks prints the tasks once.
+// print prints the tasks once.
 func (o psOptions) print(ctx context.Context, c *cli.Context, w io.Writer, wanted command.Filters) error {
 	format := c.String("format")
 	full := c.Bool("no-trunc") || format != "" && format != console.FormatTable && !strings.Contains(format, "{{")
@@ -104,7 +104,7 @@ func (o psOptions) print(ctx context.Context, c *cli.Context, w io.Writer, wante
 	return taskListing(rows, full).Print(w, c)
 }
 
-// taskListing is the list of tasks; with full, nothing is shortened.
+// taskListing returns the table of tasks; with full, no value is shortened.
 func taskListing(rows []row, full bool) command.Listing[row] {
 	image := shortImage
 	if full {
@@ -134,13 +134,13 @@ func taskListing(rows []row, full bool) command.Listing[row] {
 	}}
 }
 
-// shortImage is an image without its registry and digest.
+// shortImage returns an image without its registry and digest.
 func shortImage(image string) string {
 	image, _, _ = strings.Cut(image, "@")
 	return image[strings.LastIndex(image, "/")+1:]
 }
 
-// statusText has the exit code of a task that has stopped.
+// statusText returns the status, with the exit code of a stopped task.
 func (r row) statusText() string {
 	if r.ExitCode == nil {
 		return r.Status
@@ -155,22 +155,22 @@ type row struct {
 	Name     string `json:"name"`
 	Family   string `json:"family"`
 	Revision int    `json:"revision"`
-	// Status ends in "(queued: REASON)" while there is no room for the task, and in
-	// "(no owner)" if no process runs it; then Running is what Podman says now.
+	// Status ends with "(queued: REASON)" while the task is queued, and with "(no owner)" if it has no owner;
+	// then Running comes from Podman.
 	Status string `json:"status"`
-	// Queue says in full what a queued task waits for.
+	// Queue is the full reason why the task is queued.
 	Queue  string `json:"queue,omitempty"`
 	Health string `json:"health"`
 	// Running counts containers; Total is how many the task has.
 	Running int `json:"running"`
 	Total   int `json:"total"`
-	// Restarts counts those of all containers.
+	// Restarts is the number of restarts of all containers.
 	Restarts  int       `json:"restarts"`
 	CreatedAt time.Time `json:"createdAt"`
-	// OwnerPID is 0 without a living owner.
+	// OwnerPID is 0 if the task has no owner.
 	OwnerPID int           `json:"ownerPid"`
 	ExitCode *api.ExitCode `json:"exitCode,omitempty"`
-	// Ports are the published ones, Images those of the containers, each once.
+	// Ports has the published ports, Images the images of the containers, each once.
 	Ports  []api.Port `json:"ports"`
 	Images []string   `json:"images"`
 
@@ -178,22 +178,22 @@ type row struct {
 	now          time.Time
 }
 
-// Containers is running/total.
+// Containers returns RUNNING/TOTAL.
 func (r row) Containers() string { return fmt.Sprintf("%d/%d", r.Running, r.Total) }
 
-// PortList is the published ports as podman ps writes them.
+// PortList formats the published ports as podman ps does.
 func (r row) PortList() string { return console.PortList(r.Ports) }
 
-// Image is that of all containers.
+// Image returns the images of all containers.
 func (r row) Image() string { return strings.Join(r.Images, ", ") }
 
-// Age is how long ago the task was created, as short as kubectl writes it.
+// Age returns how long ago the task was created, in the form of kubectl.
 func (r row) Age() string { return console.ShortSpan(r.now.Sub(r.CreatedAt)) }
 
-// Created is how long ago the task was created.
+// Created returns how long ago the task was created, in words.
 func (r row) Created() string { return console.Ago(r.now, r.CreatedAt) }
 
-// Owner is the process that runs the task, or none.
+// Owner returns the process that owns the task, or none.
 func (r row) Owner() string {
 	if r.OwnerPID == 0 {
 		return "none"
@@ -201,11 +201,10 @@ func (r row) Owner() string {
 	return strconv.Itoa(r.OwnerPID)
 }
 
-// Exit is the exit code of a task that has stopped.
+// Exit returns the exit code of a stopped task.
 func (r row) Exit() string { return r.ExitCode.String() }
 
-// taskRows lists the tasks, the newest first. Records that cannot be read are
-// reported on stderr.
+// rows returns the tasks, the newest first. It reports records that cannot be read on stderr.
 func (o psOptions) rows(ctx context.Context, all, fullID bool, now time.Time) []row {
 	states, errs := o.tasks.States()
 	for _, err := range errs {
@@ -222,7 +221,7 @@ func (o psOptions) rows(ctx context.Context, all, fullID bool, now time.Time) []
 	return rows
 }
 
-// newRow makes a row; queuedFor is what the task waits for in a word, if it is queued.
+// newRow returns the row of a task; queuedFor is a word for what a queued task waits for.
 func newRow(t api.Task, queuedFor string, fullID bool, now time.Time) row {
 	r := row{
 		ID: lifecycle.ShortID(t.ID), Name: t.Name, Family: t.Family, Revision: t.Revision,

@@ -48,7 +48,7 @@ Examples:
 	}
 }
 
-// taskStats is a task in a sample; templates see its fields.
+// taskStats has the usage of a task in an interval; templates see its fields.
 type taskStats struct {
 	ID     string    `json:"id"`
 	Name   string    `json:"name,omitempty"`
@@ -57,26 +57,24 @@ type taskStats struct {
 	// Source is cgroup (the kernel's files) or podman.
 	Source string `json:"source"`
 	use
-	// Network is of all containers together; absent where the host does not say.
+	// Network is the traffic of all containers together; absent if the host has no figures.
 	Network    *netns.Traffic   `json:"network,omitempty"`
 	Containers []containerStats `json:"containers"`
 }
 
-// containerStats is a container in a sample.
+// containerStats has the usage of a container in an interval.
 type containerStats struct {
 	Name string `json:"name"`
 	use
 }
 
-// use is what both have.
+// use has the usage of a task or container.
 type use struct {
-	// CPUPercent is over the interval; 100 is one CPU.
+	// CPUPercent is the average of the interval; 100 is one CPU.
 	CPUPercent float64 `json:"cpuPercent"`
-	// ThrottledPercent is the share of the interval in which the cpu limit held
-	// something back; absent where there is none.
+	// ThrottledPercent is the share of the interval in which the CPU limit throttled; absent without a limit.
 	ThrottledPercent *float64 `json:"throttledPercent,omitempty"`
-	// MemoryPercent is of the limit, the task's where the container has none;
-	// absent without any.
+	// MemoryPercent is relative to the limit of the container, else of the task; absent without a limit.
 	MemoryPercent *float64 `json:"memoryPercent,omitempty"`
 	cgroups.Usage
 }
@@ -135,13 +133,13 @@ func (o statsOptions) Run(ctx context.Context, c *cli.Context) error {
 	}
 }
 
-// taskUsage is a task and what it had used.
+// taskUsage is a task with its usage counters.
 type taskUsage struct {
 	lifecycle.State
 	observe.Usage
 }
 
-// sampler measures what tasks use.
+// sampler measures the usage of tasks.
 type sampler struct {
 	tasks *record.Tasks
 	stats *observe.Stats
@@ -151,7 +149,7 @@ func newSampler(m *command.Machine) sampler {
 	return sampler{tasks: m.Engine.Tasks, stats: m.Engine.Stats}
 }
 
-// sample measures these tasks, or all. Tasks without a running container are left out.
+// sample measures the given tasks, or all. Tasks without a running container are left out.
 func (s sampler) sample(ctx context.Context, wanted []lifecycle.State, all bool) ([]taskUsage, error) {
 	var states []lifecycle.State
 	if all {
@@ -180,7 +178,7 @@ func (s sampler) sample(ctx context.Context, wanted []lifecycle.State, all bool)
 	return out, nil
 }
 
-// compare makes the statistics of what is in both samples.
+// compare returns the statistics of the tasks that are in both samples.
 func compare(before, after []taskUsage) []taskStats {
 	old := map[string]observe.Usage{}
 	for _, b := range before {
@@ -202,7 +200,7 @@ func compare(before, after []taskUsage) []taskStats {
 			use: newUse(b.Task, a.Usage.Task, span, limit), Network: a.Network, Containers: []containerStats{},
 		}
 		for _, c := range a.Usage.Containers {
-			earlier := c.Usage // a new one has used nothing in this time that we know of
+			earlier := c.Usage // of a new container nothing is known for this interval
 			for _, o := range b.Containers {
 				if o.Name == c.Name {
 					earlier = o.Usage
@@ -215,7 +213,7 @@ func compare(before, after []taskUsage) []taskStats {
 	return lines
 }
 
-// newUse compares two moments. A counter that went back belongs to a new run.
+// newUse returns the usage between two samples. A counter that went back belongs to a restarted container.
 func newUse(before, after cgroups.Usage, span time.Duration, limit uint64) use {
 	u := use{Usage: after, CPUPercent: percent(counterDelta(before.CPUUsec, after.CPUUsec), uint64(span.Microseconds()))}
 	if t, b := after.Throttling, before.Throttling; t != nil && b != nil && t.Periods > 0 {
@@ -234,7 +232,7 @@ func newUse(before, after cgroups.Usage, span time.Duration, limit uint64) use {
 	return u
 }
 
-// since is how far a counter went.
+// counterDelta returns by how much a counter has grown.
 func counterDelta(before, after uint64) uint64 {
 	if after < before {
 		return after
@@ -242,7 +240,7 @@ func counterDelta(before, after uint64) uint64 {
 	return after - before
 }
 
-// percent is part of whole in percent, to a tenth.
+// percent returns part of whole in percent, rounded to a tenth.
 func percent(part, whole uint64) float64 {
 	if whole == 0 {
 		return 0
@@ -274,11 +272,11 @@ func (o statsOptions) print(format string, lines []taskStats, stream, live bool)
 	if err := console.WriteTable(console.CutLines(console.TerminalWidth(o.out), &b), statsTable(lines)); err != nil {
 		return err
 	}
-	_, err := fmt.Fprint(o.out, b.String()) // at once, so that nothing flickers
+	_, err := fmt.Fprint(o.out, b.String()) // in one write, so that nothing flickers
 	return err
 }
 
-// statsTable has a row for each task and one for each of its containers.
+// statsTable returns a row for each task and for each of its containers.
 func statsTable(lines []taskStats) [][]string {
 	table := [][]string{{"TASK", "CONTAINER", "CPU %", "THROTTLED %", "MEMORY", "LIMIT", "MEM %", "PEAK", "PIDS", "NET IN / OUT", "DISK R / W", "PRESSURE C M I %"}}
 	for _, l := range lines {

@@ -96,7 +96,7 @@ func (o timelineOptions) Run(ctx context.Context, c *cli.Context) error {
 	return err
 }
 
-// chartOf makes a chart of a task's history.
+// chartOf returns the chart of a task's history.
 func chartOf(t api.Task, now time.Time) timeline.Chart {
 	changes := map[string][]timeline.Change{}
 	end := now
@@ -128,7 +128,7 @@ func chartOf(t api.Task, now time.Time) timeline.Chart {
 	return chart
 }
 
-// timelineDocument is a timeline on the wire.
+// timelineDocument is the JSON form of a timeline.
 type timelineDocument struct {
 	Task string    `json:"task"`
 	From time.Time `json:"from"`
@@ -145,7 +145,7 @@ type timelineLane struct {
 
 type timelineSpan struct {
 	State string `json:"state"`
-	// Activity is what was done in that state, such as "pull" or "wait for db".
+	// Activity was done in that state, such as "pull" or "wait for db".
 	Activity string `json:"activity"`
 	// Failed: the activity ended with a failure.
 	Failed  bool      `json:"failed,omitempty"`

@@ -89,7 +89,7 @@ func (o topOptions) Run(ctx context.Context, c *cli.Context) error {
 	return top.Run(ctx, o.view, o.view, options, top.Terminal{In: o.in, Out: o.out, Environ: o.environ()})
 }
 
-// taskView gives `podtask top` and `podtask ui` the tasks of this host, and acts on them.
+// taskView implements top.Source and top.Actions for the tasks of this host.
 type taskView struct {
 	warn       func(format string, args ...any)
 	environ    func() []string
@@ -125,7 +125,7 @@ func (v *taskView) Tasks(ctx context.Context) ([]top.Task, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	after, err := v.sampler.sample(ctx, states, false)
-	if err != nil { // as on a host without cgroups v2: show the rest
+	if err != nil { // as on a host without cgroups v2; the rest is shown
 		v.warn("what tasks use is not known: %v", err)
 	}
 	used := map[string]taskStats{}
@@ -166,7 +166,7 @@ func (v *taskView) Explain(ctx context.Context, id string) (top.Detail, error) {
 	return top.Detail{Task: t, Why: explain(t, now).Sentence, Chart: chartOf(t, now)}, nil
 }
 
-// topTail is how many lines of each container the logs begin witv.
+// topTail is the number of existing log lines of each container that are shown.
 const topTail = 200
 
 // Follow implements top.Source.
@@ -204,8 +204,8 @@ func (v *taskView) withTask(id string, do func(lifecycle.State, *console.Progres
 	return do(st, console.NewProgress(io.Discard, false, time.Now(), command.LastSeq(st)))
 }
 
-// Shell implements top.Actions. It is another process, so that no goroutine keeps reading the
-// keyboard after it.
+// Shell implements top.Actions. The command is another process, because a goroutine could not stop reading the
+// keyboard.
 func (v *taskView) Shell(ctx context.Context, id, container string) (*exec.Cmd, error) {
 	self, err := v.executable()
 	if err != nil {
@@ -217,7 +217,7 @@ func (v *taskView) Shell(ctx context.Context, id, container string) (*exec.Cmd, 
 	return cmd, nil
 }
 
-// lastLine keeps the last line that was written.
+// lastLine is a writer that stores the last line.
 type lastLine struct {
 	mu   sync.Mutex // guards text
 	text string
@@ -231,7 +231,7 @@ func (l *lastLine) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// take returns the line once.
+// take returns the line and clears it.
 func (l *lastLine) take() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

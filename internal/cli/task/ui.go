@@ -82,7 +82,7 @@ func (o uiOptions) Run(ctx context.Context, c *cli.Context) error {
 	return context.Cause(ctx)
 }
 
-// webView is taskView for a page, with the services of the agent.
+// webView implements webui.Source: taskView with the services of the agent.
 type webView struct{ *taskView }
 
 // Explain implements webui.Source.

@@ -88,13 +88,12 @@ func (o updateOptions) Run(ctx context.Context, c *cli.Context) error {
 	})
 }
 
-// changeSlice puts the limits in a task's record on its slice. The owner of the task does the
-// same, and what it puts there at the same moment may be the limits of before: then they are
-// put there again.
+// changeSlice sets the recorded limits of a task on its slice. The owner of the task may set the previous
+// limits at the same time: then they are set again.
 func (o updateOptions) changeSlice(ctx context.Context, id string) error {
 	const attempts, pause = 4, 250 * time.Millisecond
 	for i := 1; ; i++ {
-		// Read again: the task may have got its slice meanwhile.
+		// The task may have been given its slice meanwhile.
 		st, err := o.tasks.Find(id)
 		if err != nil {
 			return err
@@ -111,12 +110,12 @@ func (o updateOptions) changeSlice(ctx context.Context, id string) error {
 	}
 }
 
-// hasQuota tells whether the limits are in the task's record.
+// hasQuota reports whether the limits are recorded.
 func hasQuota(t api.Task, q lifecycle.Quota) bool {
 	return t.CPU == q.CPU && t.Memory == q.Memory && t.TasksMax == q.TasksMax && t.IOWeight == q.IOWeight
 }
 
-// parseChange returns what the flags make of a quota.
+// parseChange returns the change of a quota that the flags describe.
 func parseChange(c *cli.Context) (func(lifecycle.Quota) lifecycle.Quota, error) {
 	var to lifecycle.Quota
 	var err error
@@ -158,7 +157,7 @@ func parseChange(c *cli.Context) (func(lifecycle.Quota) lifecycle.Quota, error) 
 	}, nil
 }
 
-// parseMemory reads a limit of memory; 0 stands for the definition's.
+// parseMemory parses a memory limit; 0 stands for the limit of the definition.
 func parseMemory(word string) (int64, error) {
 	n, err := adjust.ParseSize(word)
 	if err == nil && n != 0 && n < minTaskMemory {
@@ -167,5 +166,5 @@ func parseMemory(word string) (int64, error) {
 	return n, err
 }
 
-// minTaskMemory is the least that a definition may ask for (ECS: 6 MiB).
+// minTaskMemory is the minimum of a definition, as in ECS.
 const minTaskMemory = 6 << 20

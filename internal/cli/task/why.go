@@ -37,15 +37,15 @@ Examples:
 	}
 }
 
-// whyNoOwner is the code of a task whose owner has died.
+// whyNoOwner is the code of the reason of a task without an owner.
 const whyNoOwner = "no-owner"
 
-// answer is what why prints of a task; templates see its fields.
+// explanation is the output for a task or service; templates see its fields.
 type explanation struct {
 	ID     string `json:"id"`
 	Name   string `json:"name,omitempty"`
 	Status string `json:"status"`
-	// Sentence is what is printed without --format.
+	// Sentence is printed without --format.
 	Sentence string       `json:"sentence"`
 	Why      []api.Reason `json:"why"`
 }
@@ -75,8 +75,8 @@ func (o whyOptions) Run(ctx context.Context, c *cli.Context) error {
 	for _, ref := range c.Args().Slice() {
 		t, err := o.reader.Inspect(ctx, ref)
 		if connect.IsGone(err) {
-			if kept, ok := o.findService(ctx, ref); ok {
-				explanations = append(explanations, explainService(kept, time.Now()))
+			if service, ok := o.findService(ctx, ref); ok {
+				explanations = append(explanations, explainService(service, time.Now()))
 				continue
 			}
 		}
@@ -96,8 +96,7 @@ func (o whyOptions) Run(ctx context.Context, c *cli.Context) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// explain puts the reasons of a task into a sentence. A task without an owner waits
-// for that first of all.
+// explain makes a sentence of the reasons of a task. Without an owner, that is the first reason.
 func explain(t api.Task, now time.Time) explanation {
 	a := explanation{ID: t.ID, Name: t.Name, Status: t.Status, Why: t.Why}
 	if !t.Settled && !t.Owner.Alive {
@@ -125,7 +124,7 @@ func explain(t api.Task, now time.Time) explanation {
 	return a
 }
 
-// next continues a sentence with what a user may do about it.
+// advice returns the end of a sentence: what a user can do.
 func advice(t api.Task, code string) string {
 	ref := cmp.Or(t.Name, lifecycle.ShortID(t.ID))
 	ran := func(c api.Container) bool { return !c.StartedAt.IsZero() }
@@ -145,11 +144,11 @@ func (o whyOptions) findService(ctx context.Context, name string) (api.Service, 
 		return api.Service{}, false
 	}
 	defer c.Close()
-	kept, err := c.Service(ctx, name)
-	return kept, err == nil
+	s, err := c.Service(ctx, name)
+	return s, err == nil
 }
 
-// explainService is explain for a service.
+// explainService makes a sentence of the reasons of a service.
 func explainService(s api.Service, now time.Time) explanation {
 	return explanation{
 		Name: s.ServiceName, Status: s.Status, Why: s.Why,
@@ -157,7 +156,7 @@ func explainService(s api.Service, now time.Time) explanation {
 	}
 }
 
-// times continues a sentence with how long it has been so, and when what follows.
+// duration returns the end of a sentence: since when a reason holds, and what happens when.
 func duration(r api.Reason, now time.Time) string {
 	text := ""
 	switch {

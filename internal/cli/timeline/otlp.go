@@ -71,13 +71,13 @@ type otlpAttribute struct {
 	Value map[string]string `json:"value"`
 }
 
-// Numbers of OTLP.
+// Values of OTLP.
 const (
 	otlpInternal = 1 // SPAN_KIND_INTERNAL
 	otlpError    = 2 // STATUS_CODE_ERROR
 )
 
-// newSpan returns a span with the times of s; place makes its ID unique within the trace.
+// newSpan returns a span with the times of s; place makes its ID unique in the trace.
 func newSpan(trace, parent, name string, s Span, place string) otlpSpan {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s/%s", trace, place)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The measures of the picture, in pixels.
+// Sizes in pixels.
 const (
 	svgWidth  = 960
 	svgMargin = 16
@@ -20,12 +20,12 @@ const (
 	svgLetter = 7  // width of a letter of the font, generously
 )
 
-// svgStyle has colors for a light and a dark background, whichever the viewer has.
+// svgStyle has the colors for a light and a dark background.
 const svgStyle = `.page{fill:#fff}.ink{fill:#111}.dim{fill:#475467}.grid{stroke:#e6e9ee}.bad{fill:#d1293d}` +
 	`@media(prefers-color-scheme:dark){.page{fill:#16181d}.ink{fill:#f2f4f7}.dim{fill:#b4bac5}.grid{stroke:#343a46}.bad{fill:#ff7b80}}`
 
-// SVG draws the chart as a self-contained picture without scripts. A tooltip shows the
-// activity and length of a span.
+// SVG returns the chart as a self-contained picture without scripts. The tooltip of a span has its activity
+// and length.
 func (c Chart) SVG() string {
 	p := picture{chart: c, left: svgMargin + svgLetter*8, right: svgMargin}
 	for _, l := range c.Lanes {
@@ -103,7 +103,7 @@ func (p *picture) lane(top int, l Lane) {
 	for _, s := range l.Spans {
 		from, to := p.x(p.chart.at(s.From)), p.x(p.chart.at(s.To))
 		p.printf(`<rect x="%.1f" y="%d" width="%.1f" height="%d" fill="%s"><title>%s, %s</title></rect>`,
-			from, top+(svgLane-svgBar)/2, max(minSpan, to-from), svgBar, lookOf(s.Kind()).color, escape(cmp.Or(s.Activity, s.State)), span(s.To.Sub(s.From)))
+			from, top+(svgLane-svgBar)/2, max(minSpan, to-from), svgBar, styleOf(s.Kind()).color, escape(cmp.Or(s.Activity, s.State)), span(s.To.Sub(s.From)))
 		if s.Failed {
 			p.failure(to, top)
 		}
@@ -122,16 +122,16 @@ func (p *picture) lane(top int, l Lane) {
 
 // failure marks the end of a span that failed.
 func (p *picture) failure(x float64, top int) {
-	p.printf(`<rect x="%.1f" y="%d" width="3" height="%d" fill="%s"/>`, x-3, top+(svgLane-svgBar)/2-2, svgBar+4, lookOf(FailedKind).color)
+	p.printf(`<rect x="%.1f" y="%d" width="3" height="%d" fill="%s"/>`, x-3, top+(svgLane-svgBar)/2-2, svgBar+4, styleOf(FailedKind).color)
 }
 
-// entry is a kind in the legend.
+// entry is a kind of activity in the legend.
 type entry struct {
 	kind string
 	x    int
 }
 
-// legend says where the kinds stand, in lines that fit into the picture.
+// legend returns the positions of the kinds, in lines that fit into the picture.
 func (p *picture) legend() (lines [][]entry) {
 	x := svgWidth
 	for _, s := range p.chart.kinds() {
@@ -148,7 +148,7 @@ func (p *picture) legend() (lines [][]entry) {
 // explain draws a line of the legend.
 func (p *picture) explain(middle int, entries []entry) {
 	for _, e := range entries {
-		p.printf(`<rect x="%d" y="%d" width="12" height="12" fill="%s"/>`, e.x, middle-2, lookOf(e.kind).color)
+		p.printf(`<rect x="%d" y="%d" width="12" height="12" fill="%s"/>`, e.x, middle-2, styleOf(e.kind).color)
 		p.text(e.x+17, middle+8, "start", "dim", e.kind, "")
 	}
 }

@@ -47,14 +47,14 @@ func (c Chart) Text(width int, paint func(kind, glyphs string) string) string {
 	}
 	for _, words := range c.legend(width - name - 2) {
 		for i, s := range words {
-			words[i] = paint(s, string(lookOf(s).glyph)) + " " + s
+			words[i] = paint(s, string(styleOf(s).glyph)) + " " + s
 		}
 		line(pad("", name), strings.Join(words, "  "))
 	}
 	return b.String()
 }
 
-// legend are the kinds, in lines that fit into width, each of at least one.
+// legend returns the kinds, in lines that fit into width.
 func (c Chart) legend(width int) (lines [][]string) {
 	used := 0
 	for _, s := range c.kinds() {
@@ -69,8 +69,8 @@ func (c Chart) legend(width int) (lines [][]string) {
 	return lines
 }
 
-// axis writes times above the bars, each where its moment is and the last one at
-// the right end. One that would touch its neighbor is left out.
+// axis returns the line with the times above the bars, the last one at the right end. A time that would touch
+// its neighbor is left out.
 func (c Chart) axis(width int) string {
 	line := []rune(strings.Repeat(" ", width))
 	end := c.length()
@@ -93,8 +93,8 @@ func (c Chart) axis(width int) string {
 	return string(line)
 }
 
-// bar draws a lane. A column shows the state at its middle; a state that is too
-// short for that shows in the column it falls into, unless another such state does.
+// bar returns the bar of a lane. A column shows the state at its middle. A state that is too short for that is
+// shown in its column, unless another short one is.
 func (c Chart) bar(l Lane, width int, paint func(state, glyphs string) string) string {
 	kinds := make([]string, width)
 	short := make([]bool, width)
@@ -122,7 +122,7 @@ func (c Chart) bar(l Lane, width int, paint func(state, glyphs string) string) s
 		if kinds[i] == "" {
 			b.WriteString(strings.Repeat(" ", k-i))
 		} else {
-			b.WriteString(paint(kinds[i], strings.Repeat(string(lookOf(kinds[i]).glyph), k-i)))
+			b.WriteString(paint(kinds[i], strings.Repeat(string(styleOf(kinds[i]).glyph), k-i)))
 		}
 		i = k
 	}

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Chart is what is drawn.
+// Chart is the timeline of a task: a lane for the task, its pod and each container.
 type Chart struct {
 	Title string
-	// From and To bound the picture; From is before To.
+	// From and To are the ends of the time axis; From is before To.
 	From, To time.Time
 	Lanes    []Lane
 }
@@ -31,14 +31,14 @@ type Lane struct {
 // Span is a time in one state.
 type Span struct {
 	State string
-	// Activity is what was done in that state, such as "pull" or "wait for db"; its first
-	// word, the kind, decides how it is drawn. If it is empty, the state does.
+	// Activity was done in that state, such as "pull" or "wait for db". Its first word is the kind of the span;
+	// if it is empty, the state is.
 	Activity string
 	Failed   bool
 	From, To time.Time
 }
 
-// Kind is what decides how the span is drawn.
+// Kind returns the kind of the span, which has its own color and glyph.
 func (s Span) Kind() string {
 	kind, _, _ := strings.Cut(cmp.Or(s.Activity, s.State), " ")
 	return kind
@@ -84,15 +84,15 @@ func (l *Lane) add(state string, from, to time.Time) {
 	l.Spans = append(l.Spans, Span{State: state, From: from, To: to})
 }
 
-// length is the time the picture shows, never 0.
+// length returns the time between From and To, at least a millisecond.
 func (c Chart) length() time.Duration { return max(c.To.Sub(c.From), time.Millisecond) }
 
-// at is the place of a moment between 0, From, and 1, To.
+// at returns the position of a time: 0 is From, 1 is To.
 func (c Chart) at(t time.Time) float64 {
 	return min(1, max(0, float64(t.Sub(c.From))/float64(c.length())))
 }
 
-// kinds are those that occur, in the order of the look table, others behind.
+// kinds returns the kinds of the spans in the order of the legend, unknown ones last.
 func (c Chart) kinds() []string {
 	occurs := map[string]bool{}
 	var others []string
@@ -100,7 +100,7 @@ func (c Chart) kinds() []string {
 		occurs[FailedKind] = occurs[FailedKind] || l.Failed
 		for _, s := range l.Spans {
 			kind := s.Kind()
-			if _, known := looks[kind]; !known && !occurs[kind] {
+			if _, known := styles[kind]; !known && !occurs[kind] {
 				others = append(others, kind)
 			}
 			occurs[kind] = true
@@ -115,16 +115,17 @@ func (c Chart) kinds() []string {
 	return append(out, others...)
 }
 
-// look is how a kind of activity is drawn.
-type look struct {
+// style is the glyph and the color of a kind of activity.
+type style struct {
 	glyph rune
-	color string // of SVG; each can be seen on white and on a dark background
+	color string // in SVG; visible on white and on a dark background
 }
 
-// order is that of the legend.
+// order is the order of kinds in the legend.
 var order = []string{"resolve", "pull", "prepare", "create", "wait", "start", "run", "healthy", "unhealthy", "restart", FailedKind}
 
-var looks = map[string]look{
+// styles has the style of each kind.
+var styles = map[string]style{
 	"resolve":   {'·', "#98a2b3"},
 	"pull":      {'▒', "#5b93d6"},
 	"prepare":   {'░', "#7f9fc9"},
@@ -147,14 +148,14 @@ func cut(text string, width int) string {
 	return string(letters[:width-1]) + "…"
 }
 
-func lookOf(kind string) look {
-	if l, known := looks[kind]; known {
+func styleOf(kind string) style {
+	if l, known := styles[kind]; known {
 		return l
 	}
-	return look{'?', "#8a8f98"}
+	return style{'?', "#8a8f98"}
 }
 
-// span is a duration on an axis: three digits are enough.
+// span formats a duration on an axis, with about three digits.
 func span(d time.Duration) string {
 	switch {
 	case d < time.Second:

@@ -10,7 +10,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/console"
 )
 
-// canvas is the screen that is drawn on.
+// canvas has the size of the screen, and draws text for it.
 type canvas struct {
 	width, height int
 	now           time.Time
@@ -25,13 +25,13 @@ func (c canvas) keys(words ...string) string {
 	return c.paint(console.Faint, c.cut(strings.Join(words, "  ")))
 }
 
-// split is a title with something at the right edge.
+// split returns a line with a title and a text at the right edge.
 func (c canvas) split(left, right string) string {
 	left = shorten(left, max(8, c.width-letters(right)-1))
 	return c.paint(console.Bold, c.cut(left+strings.Repeat(" ", max(1, c.width-letters(left)-letters(right)))+right))
 }
 
-// page fills the screen: the lines above, the bottom at its end.
+// page returns the whole screen: lines from the top, and bottom at its end.
 func (c canvas) page(lines []string, bottom ...string) string {
 	room := max(0, c.height-len(bottom))
 	lines = lines[:min(len(lines), room)]
@@ -41,7 +41,7 @@ func (c canvas) page(lines []string, bottom ...string) string {
 	return strings.Join(append(lines, bottom...), "\n")
 }
 
-// footer is the question, the filter that is entered, or the notice.
+// footer returns the question, the filter while it is entered, or the notice.
 func (c canvas) footer(q *question, l list, n notice) string {
 	switch {
 	case q != nil:
@@ -54,7 +54,7 @@ func (c canvas) footer(q *question, l list, n notice) string {
 	return c.cut(n.text)
 }
 
-// columns are the widths of columns; one with 0 gets what the others leave.
+// columns has the widths of the columns of a table. A column of width 0 gets the remaining space.
 type columns []int
 
 func (w columns) row(c canvas, mark string, cells ...string) string {
@@ -73,11 +73,11 @@ func (w columns) row(c canvas, mark string, cells ...string) string {
 	return c.cut(strings.TrimRight(text, " "))
 }
 
-// tightShare is the part of a limit above which a use is marked.
+// tightShare is the part of a limit from which on usage is marked.
 const tightShare = 0.9
 
-// useText is cpu and memory beside their limits. Tight: little memory is left; an
-// exclamation mark says so without color.
+// useText formats CPU and memory with their limits. Tight: little memory is left, which is also marked with
+// an exclamation mark.
 func useText(u *Use, vcpus float64) (cpu, memory string, tight bool) {
 	if u == nil {
 		return "-", "-", false

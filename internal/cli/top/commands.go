@@ -10,7 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// commands makes the commands: what runs beside the model and answers with a message.
+// commands has the commands of the model: calls that run concurrently and result in a message.
 type commands struct {
 	ctx     context.Context
 	source  Source
@@ -18,36 +18,37 @@ type commands struct {
 	options Options
 }
 
-// sampleMsg is an answer of Source.Tasks.
+// sampleMsg is the result of Source.Tasks.
 type sampleMsg struct {
 	at      time.Time
 	tasks   []Task
 	err     error
 	warning string
-	// again: the next sample follows after a while.
+	// again: the next sample is taken after Options.Pace.
 	again bool
 }
 
-// detailMsg is an answer of Source.Explain.
+// detailMsg is the result of Source.Explain.
 type detailMsg struct {
 	id     string
 	detail Detail
 	err    error
 }
 
-// actionMsg is the end of an action.
+// actionMsg is the result of an action.
 type actionMsg struct {
 	text string
 	err  error
 }
 
-// logMsg are lines that have come in; more says of which stream.
+// logMsg has new log lines; more identifies their stream.
 type logMsg struct {
 	more  <-chan Line
 	lines []Line
 	ended bool
 }
 
+// tickMsg is sent when the next sample is due.
 type tickMsg struct{}
 
 func (w commands) sample(again bool) tea.Cmd {
@@ -78,8 +79,8 @@ func (w commands) act(what, id string, do func(context.Context, string) error) t
 
 // Exit codes of podtask exec that do not come from the shell.
 const (
-	failedItself = 125
-	noShell      = 127
+	execFailed = 125
+	noShell    = 127
 )
 
 func (w commands) enter(id, container string) tea.Cmd {
@@ -92,14 +93,14 @@ func (w commands) enter(id, container string) tea.Cmd {
 		switch {
 		case errors.As(err, &ended) && ended.ExitCode() == noShell:
 			err = fmt.Errorf("the image of container %s has no shell", container)
-		case errors.As(err, &ended) && ended.ExitCode() != failedItself:
-			err = nil // that of the last command in it
+		case errors.As(err, &ended) && ended.ExitCode() != execFailed:
+			err = nil // the exit code of the last command in the shell
 		}
 		return actionMsg{"the shell in " + container + " has ended", err}
 	})
 }
 
-// follow opens the logs of a task; the command fills the stream until it is canceled.
+// follow opens the logs of a task. The command sends lines to the stream until that is canceled.
 func (w commands) follow(id string) (stream, tea.Cmd) {
 	ctx, cancel := context.WithCancel(w.ctx)
 	lines := make(chan Line, 256)
@@ -120,7 +121,7 @@ func (w commands) follow(id string) (stream, tea.Cmd) {
 	}
 }
 
-// next waits for lines and takes all that are there.
+// next waits for log lines and returns all that are available.
 func next(more <-chan Line) tea.Cmd {
 	return func() tea.Msg {
 		msg := logMsg{more: more}

@@ -1,7 +1,7 @@
 // Package top is the full-screen view of tasks: a list with health and usage, and for one
 // task its containers, what it waits for, a timeline, logs and events. The model is pure:
-// messages change it, and View draws it. The command `podtask top` gives it what to show and
-// what to do. It never reads records, calls Podman or decides about a task.
+// messages change it, and View draws it. Data comes from a Source, and changes are made by Actions: the
+// package neither reads records nor calls Podman.
 package top
 
 import (
@@ -14,15 +14,14 @@ import (
 	"github.com/podtask/podtask/pkg/api"
 )
 
-// Source says what there is to see. Its methods may be called concurrently.
+// Source provides the data of the view. Its methods may be called concurrently.
 type Source interface {
-	// Tasks returns all tasks, the newest first, with what they have used since the call
-	// before.
+	// Tasks returns all tasks, the newest first, with their usage since the previous call.
 	Tasks(ctx context.Context) ([]Task, error)
-	// Explain returns what one task does.
+	// Explain returns the details of a task.
 	Explain(ctx context.Context, id string) (Detail, error)
-	// Follow calls fn for the lines that the containers write, the last ones first,
-	// until they have ended.
+	// Follow calls fn for the last lines of the containers, then for new ones, until the containers have
+	// ended.
 	Follow(ctx context.Context, id string, fn func(Line) error) error
 }
 
@@ -32,41 +31,41 @@ type Actions interface {
 	Stop(ctx context.Context, id string) error
 	// Restart stops a task and starts its definition again.
 	Restart(ctx context.Context, id string) error
-	// Shell returns the command of a shell in a container, which takes over the terminal.
+	// Shell returns a command that runs a shell in a container, on the terminal of the view.
 	Shell(ctx context.Context, id, container string) (*exec.Cmd, error)
 }
 
 // Task is a task in the list.
 type Task struct {
 	api.Task
-	// Use is nil while nothing of the task runs.
+	// Use is nil while no container of the task runs.
 	Use *Use
-	// ContainerUse has what runs of it, by name.
+	// ContainerUse has the usage of the running containers, by name.
 	ContainerUse map[string]Use
 }
 
-// Use is what a task or container uses.
+// Use is the CPU and memory usage of a task or container.
 type Use struct {
-	// CPUPercent is over the time between two samples; 100 is one CPU.
+	// CPUPercent is the average between two samples; 100 is one CPU.
 	CPUPercent float64
 	// Memory and MemoryLimit are in bytes; a limit of 0 is none.
 	Memory, MemoryLimit uint64
 }
 
-// Detail is what one task does.
+// Detail has the details of a task.
 type Detail struct {
 	Task api.Task
-	// Why is one sentence.
+	// Why explains the status in one sentence.
 	Why   string
 	Chart timeline.Chart
 }
 
-// Line is what a container wrote.
+// Line is a line of the output of a container.
 type Line struct{ Container, Text string }
 
-// Options are how the view looks and behaves.
+// Options configures the view.
 type Options struct {
-	// Open is the ID of the task to begin with; empty for the list.
+	// Open is the ID of the task that is shown first; empty for the list.
 	Open string
 	// All shows stopped tasks too.
 	All    bool
@@ -74,6 +73,6 @@ type Options struct {
 	// Pace is the time between two samples.
 	Pace time.Duration
 	Now  func() time.Time
-	// Warning returns a message that came up outside of the view; empty for none.
+	// Warning returns a message from outside of the view; empty for none.
 	Warning func() string
 }

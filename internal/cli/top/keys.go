@@ -2,7 +2,7 @@ package top
 
 import tea "charm.land/bubbletea/v2"
 
-// keyOf is the name of a key. Escape that is pressed twice in a moment comes as Alt and Escape.
+// keyOf returns the name of a key. Terminals report two quick Escapes as Alt and Escape.
 func keyOf(msg tea.KeyPressMsg) string {
 	if key := msg.String(); key != "alt+esc" {
 		return key
@@ -10,7 +10,7 @@ func keyOf(msg tea.KeyPressMsg) string {
 	return "esc"
 }
 
-// key does what a key asks for.
+// key handles a key.
 func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
 	key := keyOf(msg)
 	switch {
@@ -84,7 +84,7 @@ func (m *Model) pageKey(key string) tea.Cmd {
 		if p.part == overview {
 			return m.show(logs)
 		}
-		if p.held = !p.held; !p.held {
+		if p.hold = !p.hold; !p.hold {
 			p.up = 0
 		}
 	default:
@@ -93,10 +93,10 @@ func (m *Model) pageKey(key string) tea.Cmd {
 	return nil
 }
 
-// allLines is further than any list is long.
+// allLines is more than the length of any list.
 const allLines = 1 << 20
 
-// steps is how far a key moves.
+// steps returns by how many lines a key moves.
 func (c canvas) steps(key string) int {
 	screen := max(1, c.height-listFrame)
 	return map[string]int{

@@ -12,26 +12,26 @@ import (
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
-// list is the tasks and how they are shown.
+// list is the list of tasks, with its selection and filter.
 type list struct {
 	tasks []Task
 	// selected is the ID of the selected task.
 	selected string
-	// filter is a part of the name, family, status, health, service or ID; typing means
-	// that it is being entered.
+	// filter selects tasks by a part of the name, family, status, health, service or ID. It is being entered
+	// while typing is set.
 	filter string
 	typing bool
 	all    bool
 }
 
-// take shows other tasks; the selection stays.
-func (l *list) take(tasks []Task) {
+// setTasks replaces the tasks; the selection stays.
+func (l *list) setTasks(tasks []Task) {
 	l.tasks = tasks
 	l.move(0)
 }
 
-// shown are the tasks that fit the filter.
-func (l list) shown() []Task {
+// visible returns the tasks that match the filter.
+func (l list) visible() []Task {
 	wanted := strings.ToLower(l.filter)
 	return slices.DeleteFunc(slices.Clone(l.tasks), func(t Task) bool {
 		if !l.all && t.Status == lifecycle.StatusStopped.String() {
@@ -42,10 +42,9 @@ func (l list) shown() []Task {
 	})
 }
 
-// move selects the task that is n below; the first if the selected one is not shown any
-// more.
+// move moves the selection by n lines; to the first task if the selected one is no longer visible.
 func (l *list) move(n int) {
-	shown := l.shown()
+	shown := l.visible()
 	if len(shown) == 0 {
 		l.selected = ""
 		return
@@ -57,12 +56,12 @@ func (l *list) move(n int) {
 	l.selected = shown[min(max(0, i+n), len(shown)-1)].ID
 }
 
-// at is the index of the selected task, else 0.
+// at returns the index of the selected task, else 0.
 func (l list) at(shown []Task) int {
 	return max(0, slices.IndexFunc(shown, func(t Task) bool { return t.ID == l.selected }))
 }
 
-// editFilter changes the filter while it is entered.
+// editFilter handles a key while the filter is entered.
 func (l *list) editFilter(msg tea.KeyPressMsg) {
 	switch keyOf(msg) {
 	case "enter":
@@ -78,7 +77,7 @@ func (l *list) editFilter(msg tea.KeyPressMsg) {
 	l.move(0)
 }
 
-// usedBy is what the containers of a task use.
+// usedBy returns the usage of the containers of a task.
 func (l list) usedBy(id string) map[string]Use {
 	for _, t := range l.tasks {
 		if t.ID == id {
@@ -88,12 +87,12 @@ func (l list) usedBy(id string) map[string]Use {
 	return nil
 }
 
-// listFrame is how many lines of the screen are not tasks: the title, a blank line, the
-// headers, and at the bottom why, the notice and the keys.
+// listFrame is the number of lines that are not tasks: the title, a blank line, the headers, and at the
+// bottom the explanation, the notice and the keys.
 const listFrame = 6
 
 func (l list) draw(c canvas, footer string) string {
-	shown := l.shown()
+	shown := l.visible()
 	lines := []string{l.title(c, len(shown)), "", c.paint(console.Bold, taskColumns.row(c, "  ", "NAME", "STATUS", "HEALTH", "RUN", "CPU", "MEMORY", "AGE"))}
 	room := max(1, c.height-listFrame)
 	at := l.at(shown)
@@ -110,7 +109,7 @@ func (l list) draw(c canvas, footer string) string {
 	return c.page(lines, c.cut(why), footer, c.keys("enter open", "l logs", "s stop", "r restart", "x shell", "/ filter", "a all", "q quit"))
 }
 
-// empty says why there is nothing to see.
+// empty returns why the list is empty.
 func (l list) empty() string {
 	switch {
 	case l.filter != "":
@@ -139,7 +138,7 @@ func (l list) title(c canvas, shown int) string {
 	return c.split(text, c.now.Format("15:04:05"))
 }
 
-// taskColumns are those of the list; the name gets what the others leave.
+// taskColumns has the columns of the list. The name gets the remaining space.
 var taskColumns = columns{0, 8, 9, 5, 11, 15, 4}
 
 func taskRow(c canvas, t Task, selected bool) string {
@@ -160,13 +159,13 @@ func taskRow(c canvas, t Task, selected bool) string {
 	}
 	cpu, memory, tight := useText(t.Use, t.CPU)
 	bad := tight || t.Health == lifecycle.HealthUnhealthy.String() || t.ExitCode != nil && *t.ExitCode != 0
-	mark, ink := look(selected, bad)
+	mark, ink := rowStyle(selected, bad)
 	age := console.ShortSpan(c.now.Sub(t.CreatedAt))
 	return c.paint(ink, taskColumns.row(c, mark, nameOf(t.Task), status, t.Health, fmt.Sprintf("%d/%d", running, len(t.Containers)), cpu, memory, age))
 }
 
-// look is how a row is drawn.
-func look(selected, bad bool) (mark string, ink console.Ink) {
+// rowStyle returns the mark and the color of a row.
+func rowStyle(selected, bad bool) (mark string, ink console.Ink) {
 	mark = "  "
 	if selected {
 		mark, ink = "> ", console.Bold

@@ -17,26 +17,26 @@ type Model struct {
 	commands
 	canvas
 	list list
-	// page is the task that is open; nil shows the list.
+	// page is the open task; nil if the list is shown.
 	page *page
-	// question waits for y; nil if there is none.
+	// question is nil if there is none.
 	question *question
 	notice   notice
 }
 
-// question is an action that needs a confirmation.
+// question asks the user to confirm an action with y.
 type question struct {
 	text, doing string
 	do          tea.Cmd
 }
 
-// notice is the last message.
+// notice is a message in the last line but one.
 type notice struct {
 	text string
 	bad  bool
 }
 
-// New returns a model. The context ends what the model has started.
+// New returns a model. Its calls end with ctx.
 func New(ctx context.Context, source Source, actions Actions, options Options) *Model {
 	return &Model{
 		commands: commands{ctx, source, actions, options},
@@ -45,7 +45,7 @@ func New(ctx context.Context, source Source, actions Actions, options Options) *
 	}
 }
 
-// Init asks for the first sample.
+// Init implements tea.Model. It requests the first sample.
 func (m *Model) Init() tea.Cmd {
 	if m.options.Open == "" {
 		return m.sample(true)
@@ -53,7 +53,7 @@ func (m *Model) Init() tea.Cmd {
 	return tea.Batch(m.sample(true), m.open(m.options.Open))
 }
 
-// Update changes the model by a message.
+// Update implements tea.Model.
 func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
@@ -66,16 +66,16 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.now = msg.at
 		m.say(msg.warning, msg.err)
 		if msg.err == nil {
-			m.list.take(msg.tasks)
+			m.list.setTasks(msg.tasks)
 		}
 		if msg.again {
 			return m, m.wait()
 		}
 	case detailMsg:
 		if m.page != nil && m.page.id == msg.id {
-			m.page.asked = false
+			m.page.loading = false
 			m.say("", msg.err)
-			if msg.err == nil { // a task that is gone stays as it was
+			if msg.err == nil { // a removed task is shown as it was
 				m.page.detail = msg.detail
 			}
 		}
@@ -91,14 +91,14 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// View draws on the whole screen.
+// View implements tea.Model.
 func (m *Model) View() tea.View {
 	v := tea.NewView(m.text())
 	v.AltScreen, v.WindowTitle = true, "podtask top"
 	return v
 }
 
-// text is the screen: as many lines as it has, none wider.
+// text returns the content of the screen.
 func (m *Model) text() string {
 	footer := m.footer(m.question, m.list, m.notice)
 	if m.page != nil {
@@ -118,7 +118,7 @@ func (m *Model) say(text string, err error) {
 	}
 }
 
-// current is the task that the keys are for.
+// current returns the open task, or the selected one in the list.
 func (m *Model) current() (api.Task, bool) {
 	id := m.list.selected
 	if m.page != nil {
@@ -149,19 +149,19 @@ func (m *Model) close() {
 	m.page = nil
 }
 
-// explain asks what the open task does, unless that was asked already.
+// explain requests the details of the open task, unless it waits for them already.
 func (m *Model) explain() tea.Cmd {
-	if m.page == nil || m.page.asked {
+	if m.page == nil || m.page.loading {
 		return nil
 	}
-	m.page.asked = true
+	m.page.loading = true
 	return m.commands.explain(m.page.id)
 }
 
-// show turns to a part of the page, and opens the logs when they are shown first.
+// show shows a part of the page, and opens the logs when they are first shown.
 func (m *Model) show(part int) tea.Cmd {
 	p := m.page
-	p.part, p.up, p.down, p.held = part, 0, 0, false
+	p.part, p.up, p.down, p.hold = part, 0, 0, false
 	if part != logs || p.logs.more != nil {
 		return nil
 	}
@@ -170,7 +170,7 @@ func (m *Model) show(part int) tea.Cmd {
 	return tea.Batch(follow, next(p.logs.more))
 }
 
-// ask asks whether to do something to the current task.
+// ask asks for confirmation of an action on the current task.
 func (m *Model) ask(verb string, do func(context.Context, string) error) {
 	if t, ok := m.current(); ok {
 		what := verb + " " + nameOf(t)
@@ -178,7 +178,8 @@ func (m *Model) ask(verb string, do func(context.Context, string) error) {
 	}
 }
 
-// shell opens a shell in the selected container; in the list, in an essential one that runs.
+// shell opens a shell in the selected container; in the list, in a running container of the task, an essential
+// one if there is any.
 func (m *Model) shell() tea.Cmd {
 	t, ok := m.current()
 	if !ok {

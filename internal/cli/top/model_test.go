@@ -214,7 +214,7 @@ func TestFilterNarrowsTheListWhileItIsTyped(t *testing.T) {
 	}
 	s.press("enter", "q")
 	s.press("esc")
-	if len(s.list.shown()) != 3 {
+	if len(s.list.visible()) != 3 {
 		t.Error("esc does not clear the filter")
 	}
 	s.press("/", "n", "o", "n", "e", "x")

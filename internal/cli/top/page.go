@@ -23,37 +23,37 @@ const (
 type page struct {
 	id     string
 	detail Detail
-	// asked: an answer of Source.Explain is on its way.
-	asked bool
-	part  int
+	// loading: Source.Explain is being called.
+	loading bool
+	part    int
 	// container is the index of the selected one.
 	container int
-	// up is how many lines the view is above the end of the logs and events, down how
-	// many it is below the beginning of the overview.
+	// up is the distance in lines from the end of the logs or events, down from the beginning of the
+	// overview.
 	up, down int
-	// held keeps the view where it is while lines come in.
-	held bool
+	// hold: new lines do not scroll the view.
+	hold bool
 	logs stream
 }
 
-// maxLogLines is how many lines of logs are kept.
+// maxLogLines is the number of log lines in memory.
 const maxLogLines = 2000
 
-// stream is the logs of a task.
+// stream has the logs of a task.
 type stream struct {
 	lines []Line
-	// more has further lines; nil before the logs were opened. Cancel ends it.
+	// more delivers new lines until cancel is called; nil before the logs are opened.
 	more   <-chan Line
 	cancel context.CancelFunc
 	ended  bool
 }
 
-// add adds lines of the logs, and reports whether there may be more.
+// add adds log lines, and reports whether there may be more.
 func (p *page) add(l logMsg) bool {
 	for _, line := range l.lines {
 		p.logs.lines = append(p.logs.lines, Line{line.Container, term.Line(line.Text)})
 	}
-	if p.held && p.part == logs {
+	if p.hold && p.part == logs {
 		p.up += len(l.lines)
 	}
 	if extra := len(p.logs.lines) - maxLogLines; extra > 0 {
@@ -63,7 +63,7 @@ func (p *page) add(l logMsg) bool {
 	return !l.ended
 }
 
-// scroll moves in the part that is shown; in the overview a single step selects a container.
+// scroll scrolls the current part by n lines; in the overview a single step selects a container.
 func (p *page) scroll(n int) {
 	switch {
 	case n == 0:
@@ -73,14 +73,14 @@ func (p *page) scroll(n int) {
 		p.down = max(0, p.down+n)
 	default:
 		p.up = max(0, p.up-n)
-		p.held = p.up > 0
+		p.hold = p.up > 0
 	}
 }
 
-// maxWhyLines is how many lines the sentence about a task may have.
+// maxWhyLines limits the explanation of a task.
 const maxWhyLines = 3
 
-// draw draws the page of a task; used is what its containers use.
+// draw returns the page of a task; used is the usage of its containers.
 func (p *page) draw(c canvas, t api.Task, used map[string]Use, footer string) string {
 	lines := append([]string{p.title(c, t)}, wrap(p.detail.Why, c.width, maxWhyLines)...)
 	lines = append(lines, "")
@@ -99,7 +99,7 @@ func (p *page) draw(c canvas, t api.Task, used map[string]Use, footer string) st
 	switch {
 	case p.part == overview:
 		follow = "f logs"
-	case p.held:
+	case p.hold:
 		follow = "f follow"
 	}
 	return c.page(lines, footer, c.keys("esc back", "tab next", "arrows move", follow, "s stop", "r restart", "x shell", "q quit"))
@@ -121,14 +121,14 @@ func (p *page) title(c canvas, t api.Task) string {
 	return c.split(left, right)
 }
 
-// end returns the last lines that fit, or those above them.
+// end returns the lines that fit, p.up lines above the last one.
 func (p *page) end(lines []string, room int) []string {
 	p.up = min(p.up, max(0, len(lines)-room))
 	last := len(lines) - p.up
 	return lines[max(0, last-room):last]
 }
 
-// containerColumns are those of the overview; the note gets what the others leave.
+// containerColumns has the columns of the overview. The note gets the remaining space.
 var containerColumns = columns{16, 8, 9, 5, 13, 0}
 
 func (p *page) overview(c canvas, used map[string]Use) []string {
@@ -155,11 +155,11 @@ func containerRow(c canvas, k api.Container, u *Use, selected bool) string {
 	if k.Health != nil {
 		health = k.Health.Status
 	}
-	mark, ink := look(selected, tight || health == lifecycle.HealthUnhealthy.String() || k.ExitCode != nil && *k.ExitCode != 0)
+	mark, ink := rowStyle(selected, tight || health == lifecycle.HealthUnhealthy.String() || k.ExitCode != nil && *k.ExitCode != 0)
 	return c.paint(ink, containerColumns.row(c, mark, k.Name, k.Status, health, cpu, memory, note(k)))
 }
 
-// note is what else there is to say about a container.
+// note returns what a container waits for, its restarts, and how it ended.
 func note(k api.Container) string {
 	var words []string
 	for _, d := range k.WaitingFor {
@@ -214,7 +214,7 @@ func (p *page) eventLines(c canvas) (lines []string) {
 		if h.Reason != "" {
 			text += "  " + term.Line(h.Reason)
 		}
-		_, ink := look(false, failed)
+		_, ink := rowStyle(false, failed)
 		lines = append(lines, c.paint(ink, c.cut(text)))
 	}
 	return lines

@@ -7,11 +7,11 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// Terminal is where the view is shown.
+// Terminal is the terminal of the view.
 type Terminal struct {
 	In  io.Reader
 	Out io.Writer
-	// Environ says what kind it is.
+	// Environ has TERM and other variables that describe the terminal.
 	Environ []string
 }
 
@@ -21,7 +21,7 @@ func Run(ctx context.Context, source Source, actions Actions, options Options, o
 	defer cancel()
 	p := tea.NewProgram(New(inner, source, actions, options),
 		tea.WithInput(on.In), tea.WithOutput(on.Out), tea.WithoutSignalHandler(), tea.WithEnvironment(on.Environ))
-	// Not tea.WithContext: then it closes its input while it still reads it.
+	// Not tea.WithContext, which closes the input while it is still read.
 	defer context.AfterFunc(ctx, p.Quit)()
 	if _, err := p.Run(); err != nil {
 		return err

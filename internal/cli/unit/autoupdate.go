@@ -45,7 +45,7 @@ Examples:
 	}
 }
 
-// The result for an image, as podman auto-update prints it.
+// The results for an image, as in podman auto-update.
 const (
 	updateNone       = "false"
 	updatePending    = "pending"
@@ -62,8 +62,8 @@ type updateRow struct {
 	Image     string `json:"image"`
 	Policy    string `json:"policy"`
 	Updated   string `json:"updated"`
-	// Digest is what runs at the end, empty for a local copy that was not compared with
-	// the registry; New is what the registry has.
+	// Digest is the digest that runs in the end; empty for a local image that was not compared with the
+	// registry. New is the digest in the registry.
 	Digest string `json:"digest"`
 	New    string `json:"newDigest"`
 }
@@ -168,7 +168,7 @@ func (o autoUpdateOptions) update(ctx context.Context, st lifecycle.State, dryRu
 	pending := false
 	for _, c := range task.Containers {
 		if strings.Contains(c.Image, "@") {
-			continue // it follows no tag
+			continue // it does not follow a tag
 		}
 		digest := running[c.Image]
 		fresh, err := o.images.Digest(ctx, st, c.Image)

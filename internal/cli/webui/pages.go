@@ -16,7 +16,7 @@ import (
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
-// helpers are the functions of the templates.
+// helpers has the functions of the templates.
 var helpers = template.FuncMap{
 	"short": lifecycle.ShortID,
 	"size":  func(n uint64) string { return units.BytesSize(float64(n)) },
@@ -35,7 +35,7 @@ var helpers = template.FuncMap{
 	"percent": func(n float64) string { return fmt.Sprintf("%.0f %%", n) },
 }
 
-// view is what all pages have.
+// view has the data of all pages.
 type view struct {
 	Title, Back string
 	Write       bool
@@ -94,7 +94,7 @@ func (s *Server) task(w http.ResponseWriter, r *http.Request) {
 	}{s.view(cmp.Or(d.Task.Name, lifecycle.ShortID(d.Task.ID)), "/"), d, d.Chart.Steps(100, func(_, text string) string { return text }), lines, problem})
 }
 
-// timeline is the picture of a task. Its styles are in it, which its own policy allows.
+// timeline serves the timeline of a task. The policy allows the styles that are in the picture.
 func (s *Server) timeline(w http.ResponseWriter, r *http.Request) {
 	d, err := s.source.Explain(r.Context(), r.PathValue("id"))
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *Server) timeline(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
 	w.Header().Set("Content-Type", "image/svg+xml")
-	_, _ = w.Write([]byte(d.Chart.SVG())) // the browser has gone
+	_, _ = w.Write([]byte(d.Chart.SVG())) // the browser may have closed the connection
 }
 
 func (s *Server) service(w http.ResponseWriter, r *http.Request) {

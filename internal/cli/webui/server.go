@@ -18,11 +18,11 @@ import (
 	"github.com/podtask/podtask/pkg/api/connlimit"
 )
 
-// Source says what there is to see. Its methods may be called concurrently.
+// Source provides the data of the pages. Its methods may be called concurrently.
 type Source interface {
-	// Tasks returns all tasks, the newest first, with what they use.
+	// Tasks returns all tasks, the newest first, with their usage.
 	Tasks(ctx context.Context) ([]top.Task, error)
-	// Explain returns what one task does. A task that does not exist is ErrNotFound.
+	// Explain returns the details of a task. A task that does not exist is ErrNotFound.
 	Explain(ctx context.Context, id string) (top.Detail, error)
 	// Lines returns the last lines that the containers of a task wrote.
 	Lines(ctx context.Context, id string) ([]top.Line, error)
@@ -38,13 +38,13 @@ type Actions interface {
 	Restart(ctx context.Context, id string) error
 }
 
-// ErrNotFound: there is no such task or service.
+// ErrNotFound is returned for a task or service that does not exist.
 var ErrNotFound = errors.New("there is no such task or service")
 
-// Server answers browsers. It is safe for concurrent use.
+// Server serves the pages. It is safe for concurrent use.
 type Server struct {
 	source  Source
-	actions Actions // nil for a server that is read-only
+	actions Actions // nil for a read-only server
 	host    string  // HOST:PORT of its address
 	mux     *http.ServeMux
 	now     func() time.Time
@@ -67,7 +67,7 @@ func New(host string, source Source, actions Actions, now func() time.Time) *Ser
 	return s
 }
 
-// Link is the address that opens a session, once.
+// Link returns the URL that opens a session, once.
 func (s *Server) Link() string { return "http://" + s.host + "/open/" + s.link }
 
 const cookie = "podtask-session"
@@ -78,7 +78,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "same-origin") // with no-referrer, browsers do not say which page a form is of
+	h.Set("Referrer-Policy", "same-origin") // with no-referrer, browsers do not send the origin of a form
 	h.Set("Cache-Control", "no-store")
 	if r.Host != s.host {
 		http.Error(w, "this server is called "+s.host, http.StatusMisdirectedRequest)
@@ -98,7 +98,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// open uses the link up and gives the browser its session.
+// open invalidates the link and gives the browser its session.
 func (s *Server) open(w http.ResponseWriter, secret string) {
 	s.mu.Lock()
 	valid := s.link != "" && same(secret, s.link)
@@ -115,7 +115,7 @@ func (s *Server) open(w http.ResponseWriter, secret string) {
 	s.page(w, "open.html", nil)
 }
 
-// act stops or restarts a task, and shows it.
+// act stops or restarts a task, and then shows it.
 func (s *Server) act(w http.ResponseWriter, r *http.Request) {
 	if s.actions == nil {
 		http.Error(w, "This page is read-only: `podtask ui --write` allows changes.", http.StatusForbidden)
@@ -144,7 +144,7 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-// formToken shows that a form is of a page of this session.
+// formToken returns the token of the forms of this session.
 func (s *Server) formToken() string { return "form-" + s.session[:len(s.session)/2] }
 
 func (s *Server) fail(w http.ResponseWriter, err error) {
@@ -158,12 +158,12 @@ func (s *Server) fail(w http.ResponseWriter, err error) {
 //go:embed assets
 var assets embed.FS
 
-// pages are parsed when the first one is shown: most processes show none.
+// pages has the templates. They are parsed when the first page is shown, because most processes show none.
 var pages = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(helpers).ParseFS(assets, "assets/*.html"))
 })
 
-// page writes a page, whole or not at all.
+// page writes a page, or an error if its template fails.
 func (s *Server) page(w http.ResponseWriter, name string, data any) {
 	var out bytes.Buffer
 	if err := pages().ExecuteTemplate(&out, name, data); err != nil {
@@ -171,5 +171,5 @@ func (s *Server) page(w http.ResponseWriter, name string, data any) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = out.WriteTo(w) // the browser has gone
+	_, _ = out.WriteTo(w) // the browser may have closed the connection
 }
