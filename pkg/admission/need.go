@@ -5,10 +5,11 @@
 // task is let in with all it asks for or waits; one that asks for more than the
 // whole budget is refused at once (Budget.Refuse).
 //
-// The order is first come, first served: a task waits behind an earlier one even
-// when there is room for it, so that a large task is not delayed forever. With
-// Budget.Overtake above 0 small tasks may pass, but each waiting task is passed at
-// most that many times.
+// The order is first come, first served, for each resource: a task waits behind an earlier
+// one, even when there is room for it, if it takes something that the earlier one lacks or
+// would lack then. What it takes beside that delays no earlier task, so a large task waits
+// only for those that came before it and is not delayed forever. With Budget.Overtake above 0
+// small tasks may pass all the same, but each waiting task is passed so at most that many times.
 //
 // All of it is pure: a Queue is a value, the caller keeps it and knows which tasks
 // are still there.

@@ -33,7 +33,7 @@ type Entry struct {
 	// GPUs are the devices that the task has, or has to get again; none before it is in for
 	// the first time.
 	GPUs []string `json:"gpus,omitempty"`
-	// Passed counts the later tasks that were let in before it.
+	// Passed counts the later tasks that were let in before it and took something that it lacks.
 	Passed int `json:"passed,omitempty"`
 }
 
@@ -78,13 +78,19 @@ func (q Queue) Ask(b Budget, e Entry, at time.Time, present func(task string) bo
 	if !v.Admitted || q.Entries[i].Held {
 		return q, v
 	}
-	q = b.noteOthers(q, at)
-	q = q.clone()
-	q.Entries[i].Held, q.Entries[i].Since, q.Entries[i].GPUs = true, at, v.GPUs
+	q = q.admit(b, i, at)
 	for _, k := range v.passes {
 		q.Entries[k].Passed++
 	}
 	return q, v
+}
+
+// admit lets entry i in, for which there is room.
+func (q Queue) admit(b Budget, i int, at time.Time) Queue {
+	gpus := chooseGPUs(q, b, q.Entries[i])
+	q = b.noteOthers(q, at).clone()
+	q.Entries[i].Held, q.Entries[i].Since, q.Entries[i].GPUs = true, at, gpus
+	return q
 }
 
 // needing changes entry i to what e needs.
@@ -179,18 +185,48 @@ func (q Queue) judge(b Budget, i int, at time.Time, present func(string) bool) V
 	if len(v.Short) > 0 {
 		return v
 	}
+	after := q.admit(b, i, at)
 	for k, earlier := range q.Entries[:i] {
+		if earlier.Held || !present(earlier.Task) {
+			continue
+		}
+		lost := after.shortages(b, earlier.sharedWith(after.Entries[i]), at)
 		switch {
-		case earlier.Held || !present(earlier.Task):
+		case len(lost) == 0: // it takes nothing that the earlier task lacks
 		// Cpu and memory may be taken from under it, which Passed bounds; not its port.
 		case earlier.Passed < b.Overtake && len(earlier.Need.meets(e.Need)) == 0:
 			v.passes = append(v.passes, k)
 		default:
-			return Verdict{Behind: earlier.label(), First: q.shortages(b, earlier, at), Ahead: v.Ahead}
+			return Verdict{Behind: earlier.label(), First: q.shortages(b, earlier, at), lost: lost, Ahead: v.Ahead}
 		}
 	}
-	v.Admitted, v.GPUs, v.Ahead = true, chooseGPUs(q, b, e), 0
+	v.Admitted, v.GPUs, v.Ahead = true, after.Entries[i].GPUs, 0
 	return v
+}
+
+// sharedWith returns the entry with only those of its needs of which o takes something, too.
+func (e Entry) sharedWith(o Entry) Entry {
+	n := Need{Ports: e.Need.meets(o.Need)}
+	if o.Need.CPU > 0 {
+		n.CPU = e.Need.CPU
+	}
+	if o.Need.Memory > 0 {
+		n.Memory = e.Need.Memory
+	}
+	if o.Need.Containers > 0 {
+		n.Containers, n.NoInfra = e.Need.Containers, e.Need.NoInfra
+	}
+	var devices []string
+	for _, name := range e.GPUs {
+		if slices.Contains(o.GPUs, name) {
+			devices = append(devices, name)
+		}
+	}
+	if o.Need.GPUs > 0 && (len(e.GPUs) == 0 || len(devices) > 0) {
+		n.GPUs = e.Need.GPUs
+	}
+	e.Need, e.GPUs = n, devices
+	return e
 }
 
 // ahead counts the entries before the one at i that wait.
@@ -247,7 +283,8 @@ type Verdict struct {
 	// Ahead is how many earlier tasks wait, whether or not their owners live.
 	Ahead int
 
-	passes []int // the entries that are passed by letting the task in
+	lost   []Shortage // what Behind would lack if the task were let in
+	passes []int      // the entries that are passed by letting the task in
 }
 
 // Shortage is one thing there is too little of.
@@ -297,7 +334,7 @@ func (v Verdict) String() string {
 	case v.Admitted:
 		return ""
 	case v.Behind != "" && len(v.First) > 0:
-		return fmt.Sprintf("its turn: %s came first and waits for %s", v.Behind, v.First[0])
+		return v.turn()
 	case v.Behind != "":
 		return fmt.Sprintf("its turn: %s came first", v.Behind)
 	}
@@ -306,6 +343,16 @@ func (v Verdict) String() string {
 		parts = append(parts, s.String())
 	}
 	return strings.Join(parts, "; ")
+}
+
+// turn says what the earlier task waits for: something that this one takes, too, if there is such.
+func (v Verdict) turn() string {
+	for _, first := range v.First {
+		if slices.ContainsFunc(v.lost, func(l Shortage) bool { return l.What == first.What }) {
+			return fmt.Sprintf("its turn: %s came first and waits for %s", v.Behind, first)
+		}
+	}
+	return fmt.Sprintf("its turn: %s came first, waits for %s and needs %s, too", v.Behind, v.First[0], v.lost[0].What)
 }
 
 // Word is the same in a word or two: cpu, memory, a port, or turn.

@@ -105,6 +105,92 @@ func TestEarlierTaskGoesFirst(t *testing.T) {
 	h.in("large", cpu(1024))
 }
 
+// A task that takes nothing of what an earlier one lacks, or would lack then, does not wait for it.
+func TestTaskThatTakesNothingScarceIsNotHeldUp(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, 1024)
+	h.Memory = 1 << 30
+	h.in("a", cpu(1024))
+	h.waits("large", admission.Need{CPU: 512, Memory: 512 << 20}, "0.5 vCPU (0 vCPU of 1 vCPU free), which a has")
+	h.in("lean", admission.Need{Memory: 512 << 20})
+	h.in("bare", port(80))
+	h.waits("greedy", admission.Need{Memory: 64 << 20}, "its turn: large came first, waits for 0.5 vCPU (0 vCPU of 1 vCPU free), which a has and needs memory, too")
+	h.waits("small", cpu(1), "0.0009765625 vCPU (0 vCPU of 1 vCPU free), which a has")
+	if e, _ := h.q.Find("large"); e.Passed != 0 {
+		t.Errorf("%d tasks count as having passed it", e.Passed)
+	}
+	h.q = h.q.Release("a")
+	h.waits("middle", cpu(768), "its turn: large came first")
+	h.in("small", cpu(1)) // there is room for both
+	h.in("large", admission.Need{CPU: 512, Memory: 512 << 20})
+}
+
+// What one waiting task needs of the host is kept for it as soon as only that is left, although
+// other things that it needs are short.
+func TestQuotaAndGPUOfAnEarlierTaskAreKeptForIt(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, 1024)
+	h.Quotas = []admission.Quota{keys(6, admission.Unlimited)}
+	h.GPUs = []string{"v/gpu=0", "v/gpu=1"}
+	h.in("a", cpu(1024))
+	h.waits("large", admission.Need{CPU: 1, GPUs: 1, Containers: 1}, "0.0009765625 vCPU (0 vCPU of 1 vCPU free), which a has")
+	h.in("b", admission.Need{GPUs: 1, Containers: 1})
+	h.in("c", admission.Need{Containers: 1})
+	for task, n := range map[string]admission.Need{"d": {Containers: 1}, "e": {GPUs: 1}} {
+		if v := h.ask(task, n); v.Admitted || v.Word() != "turn" {
+			t.Errorf("%s takes the last that large needs: %+v", task, v)
+		}
+	}
+	h.q = h.q.Release("a")
+	h.in("large", admission.Need{CPU: 1, GPUs: 1, Containers: 1})
+}
+
+// Whatever passes a task: once those that were there before it have ended, there is room for it.
+func TestATaskWaitsOnlyForThoseBeforeIt(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		b := admission.Budget{CPU: 8, Memory: 8, GPUs: []string{"g0", "g1"}, Quotas: []admission.Quota{keys(12, admission.Unlimited)}}
+		need := func() admission.Need {
+			n := admission.Need{
+				CPU: rapid.SampledFrom([]int64{0, 1, 4, 8}).Draw(t, "cpu"), Memory: rapid.SampledFrom([]int64{0, 1, 4, 8}).Draw(t, "memory"),
+				GPUs: rapid.IntRange(0, 2).Draw(t, "GPUs"), Containers: rapid.Int64Range(0, 3).Draw(t, "containers"),
+			}
+			if p := rapid.IntRange(0, 4).Draw(t, "port"); p > 0 {
+				n.Ports = port(uint16(p)).Ports
+			}
+			return n
+		}
+		var q admission.Queue
+		for i := range rapid.IntRange(2, 40).Draw(t, "tasks") {
+			q, _ = q.Ask(b, admission.Entry{Task: fmt.Sprint(i), Need: need()}, epoch, everybody)
+			for _, e := range q.Entries { // some end, and those that wait ask again in some order
+				switch rapid.IntRange(0, 5).Draw(t, e.Task) {
+				case 0:
+					if e.Held {
+						q = q.Release(e.Task)
+					}
+				case 1:
+					q, _ = q.Ask(b, e, epoch, everybody)
+				}
+			}
+		}
+		for _, e := range q.Entries {
+			if e.Held {
+				continue
+			}
+			rest := q
+			for _, before := range q.Entries {
+				if before.Number < e.Number {
+					rest = rest.Release(before.Task)
+				}
+			}
+			if v := rest.Judge(b, e.Task, epoch, everybody); !v.Admitted {
+				t.Fatalf("%s waits for %s, which came later", e.Task, v)
+			}
+		}
+	})
+}
+
 func TestOvertakingIsBounded(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, 1024)
@@ -306,7 +392,7 @@ func checkBudget(t *rapid.T, b admission.Budget, q admission.Queue) {
 }
 
 // checkOrder: a task that is admitted passes only present tasks that have been passed one
-// time more now.
+// time more now, or that lack nothing it takes.
 func checkOrder(t *rapid.T, b admission.Budget, before, after admission.Queue, task string, present func(string) bool) {
 	was, had := before.Find(task)
 	is, _ := after.Find(task)
@@ -320,8 +406,19 @@ func checkOrder(t *rapid.T, b admission.Budget, before, after admission.Queue, t
 		if e.Held || !present(e.Task) {
 			continue
 		}
-		if now, _ := after.Find(e.Task); now.Passed != e.Passed+1 {
+		if now, _ := after.Find(e.Task); now.Passed != e.Passed+1 && takesFrom(b, after, is.Need, e.Need) {
 			t.Fatalf("%s passes %s unnoticed", task, e.Task)
 		}
 	}
+}
+
+// takesFrom reports whether a waiting task lacks some of what an admitted one takes.
+func takesFrom(b admission.Budget, q admission.Queue, admitted, waiting admission.Need) bool {
+	cpu, memory := b.CPU, b.Memory
+	for _, e := range q.Entries {
+		if e.Held {
+			cpu, memory = cpu-e.Need.CPU, memory-e.Need.Memory
+		}
+	}
+	return admitted.CPU > 0 && waiting.CPU > cpu || admitted.Memory > 0 && waiting.Memory > memory || admitted.Collides(waiting)
 }

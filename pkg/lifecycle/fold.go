@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -110,7 +111,9 @@ func foldGoal(s *State, at time.Time, g Goal, reason string, force bool) {
 // lowerGoal moves the goal away from Up. The first reason stays.
 func lowerGoal(s *State, at time.Time, g Goal, why StopReason) {
 	if s.Goal == Up {
-		why.At = at
+		if why.At = at; s.Queued() {
+			why.Reason = strings.TrimPrefix(why.Reason+"; ", "; ") + "it was queued and waited for " + s.Sandbox.Queue
+		}
 		s.Stop = why
 		s.Sandbox.Retry, s.Sandbox.Queue = Retry{}, ""
 	}

@@ -238,6 +238,9 @@ func (s State) Wake(at time.Time) (wake time.Time) {
 		if t.Phase == Live && t.Seen.Running && t.Seen.Health == Unchecked {
 			sooner(t.Seen.Since.Add(monitor))
 		}
+		if t.awaitsNotice() {
+			sooner(t.QueuedAt.Add(queueNotice))
+		}
 		if t.Phase == Live {
 			sooner(t.Seen.Protected)
 		}

@@ -342,6 +342,42 @@ func TestScaling(t *testing.T) {
 	}
 }
 
+// A task that has been in the queue for a while is an event, once; one that is soon let in is none.
+func TestATaskWithoutRoomIsAnEvent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(2, careful, spec(1))
+	for range 2 {
+		w.do(0)
+	}
+	waits := func(task int, what string) {
+		w.tell(Seen{ID: w.state.Tasks[task].ID, Observation: Observation{Queue: what}})
+	}
+	waits(0, "0.25 vCPU (0 vCPU of 2 vCPU free), which a has")
+	waits(1, "its turn")
+	w.now = w.now.Add(queueNotice - time.Second)
+	waits(1, "")
+	if said := w.said(); strings.Contains(said, "unable to place") {
+		t.Errorf("too soon: %s", said)
+	}
+	for range 2 {
+		w.now = w.state.Wake(w.now)
+		w.tell(TimerFired{})
+		waits(0, "its turn: b came first")
+		w.now = w.now.Add(time.Hour)
+	}
+	want := "(service web) was unable to place a task because it waits for 0.25 vCPU (0 vCPU of 2 vCPU free), which a has (task web-1)."
+	if said := w.said(); strings.Count(said, "unable to place") != 1 || !strings.Contains(said, want) {
+		t.Error(said)
+	}
+	waits(0, "")
+	waits(0, "its turn")
+	w.now = w.now.Add(queueNotice)
+	w.tell(TimerFired{})
+	if n := strings.Count(w.said(), "unable to place"); n != 2 {
+		t.Errorf("it was said %d times that it waits again", n-1)
+	}
+}
+
 func TestAHostThatRefusesIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(1, careful, spec(1))

@@ -191,6 +191,10 @@ type Task struct {
 	Cause string `json:"cause,omitempty"`
 	// Refused is why it could not be made when it was last tried.
 	Refused string `json:"refused,omitempty"`
+	// QueuedAt is since when the task waits in the queue; zero if it does not. Unplaced: an
+	// event says so.
+	QueuedAt time.Time `json:"queuedAt,omitzero"`
+	Unplaced bool      `json:"unplaced,omitempty"`
 
 	op       operation // in flight, or done and not to be repeated
 	notUntil time.Time // of the next attempt
@@ -258,6 +262,9 @@ const (
 	keptCompleted = 2
 	// retryAfter is the pause before a call that failed is made again.
 	retryAfter = 10 * time.Second
+	// queueNotice is how long a task waits in the queue before an event says so. A copy that
+	// only waits until the one before it has ended is no news.
+	queueNotice = 10 * time.Second
 	// repeatStop is the pause before a task that may be protected is asked again to stop.
 	repeatStop = time.Minute
 	// MaxBackOff is the longest pause before a failed task is replaced (ECS: 15 minutes).

@@ -84,6 +84,7 @@ func Step(s State, at time.Time, in Input) (State, []Effect) {
 	for i := range s.Tasks {
 		s.Tasks[i].HealthyNow = s.Tasks[i].isHealthy(at)
 	}
+	s.reportUnplaced(at)
 	s.judge(at)
 	s.remember(at)
 	s.schedule(at)
@@ -235,6 +236,12 @@ func (s *State) observe(at time.Time, t *Task, seen Observation) {
 		t.Phase = Live
 	}
 	t.Seen, t.Refused, t.fresh = seen, "", true
+	switch {
+	case seen.Queue == "":
+		t.QueuedAt, t.Unplaced = time.Time{}, false
+	case t.QueuedAt.IsZero():
+		t.QueuedAt = at
+	}
 	if asked && s.Status == Active && t.spared(at) { // before it was asked to stop
 		t.Phase, t.Cause, asked = Live, "", false
 		t.notUntil = time.Time{}
@@ -263,6 +270,21 @@ func (s *State) remember(at time.Time) {
 	}
 }
 
+// reportUnplaced says once what a task waits for that has been in the queue for queueNotice.
+func (s *State) reportUnplaced(at time.Time) {
+	for i := range s.Tasks {
+		if t := &s.Tasks[i]; t.awaitsNotice() && !at.Before(t.QueuedAt.Add(queueNotice)) {
+			t.Unplaced = true
+			s.say(at, "was unable to place a task because it waits for %s (task %s).", t.Seen.Queue, s.TaskName(*t))
+		}
+	}
+}
+
+// awaitsNotice: the task is in the queue, and no event says so yet.
+func (t Task) awaitsNotice() bool {
+	return t.Phase == Live && t.Seen.Queue != "" && !t.Unplaced && !t.QueuedAt.IsZero()
+}
+
 // finish takes in the answer to an effect.
 func (s *State) finish(at time.Time, t *Task, refused string) {
 	drained := t.op == draining
@@ -273,7 +295,7 @@ func (s *State) finish(at time.Time, t *Task, refused string) {
 	case refused != "":
 		t.notUntil = at.Add(retryAfter)
 		if t.Phase == Wanted && t.Refused != refused {
-			s.say(at, "was unable to place (task %s) because %s.", s.TaskName(*t), refused)
+			s.say(at, "was unable to place a task because %s (task %s).", refused, s.TaskName(*t))
 		}
 		t.Refused = refused
 	case t.Phase == Wanted:

@@ -92,6 +92,18 @@ func architecture() string {
 	return runtime.GOARCH
 }
 
+// waitsForAttribute is the attribute of a queued task that says what it waits for. ECS has no
+// member for that: a reason is read as that of a failure.
+const waitsForAttribute = "podtask.waits-for"
+
+func attributesOf(s lifecycle.State) []nameValue {
+	all := []nameValue{{"ecs.cpu-architecture", architecture()}}
+	if s.Queued() {
+		all = append(all, nameValue{waitsForAttribute, s.Sandbox.Queue})
+	}
+	return all
+}
+
 // taskDoc is a task in answers.
 type taskDoc struct {
 	Attachments   []struct{}      `json:"attachments"`
@@ -166,7 +178,7 @@ const mib = 1 << 20
 func (t *tasks) document(s lifecycle.State, tags bool) (any, error) {
 	cluster, c, need := clusterOf(s), clientOf(s), s.Need()
 	doc := taskDoc{
-		Attachments: []struct{}{}, Attributes: []nameValue{{"ecs.cpu-architecture", architecture()}}, ClusterARN: arn.Cluster(cluster), Connectivity: "CONNECTED",
+		Attachments: []struct{}{}, Attributes: attributesOf(s), ClusterARN: arn.Cluster(cluster), Connectivity: "CONNECTED",
 		CPU: strconv.FormatInt(need.CPU, 10), Memory: strconv.FormatInt(need.Memory/mib, 10), CreatedAt: moment(s.CreatedAt),
 		DesiredStatus: desiredOf(s), LastStatus: statusOf(s), HealthStatus: s.Health().String(), LaunchType: launchTypeOfTask(c), Provider: providerOf(c),
 		Exec: t.executable(s), Group: c.Group, StartedBy: c.StartedBy, Platform: c.Kept["platformVersion"],

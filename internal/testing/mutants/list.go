@@ -139,6 +139,7 @@ var mutants = []mutant{
 	// The queue.
 	{"a task is overtaken a limited number of times", "pkg/admission judge", always, "Passed Overtake", "", queue},
 	{"no task takes the port that another waits for", "pkg/admission judge", always, "meets", "", queue},
+	{"a later task takes nothing that an earlier one lacks", "pkg/admission judge", always, "lost", "", queue},
 	{"the budget is not exceeded", "pkg/admission shortages", never, "b cpu", "", queue},
 	{"a GPU has one task", "pkg/admission gpuHolder", never, "Held Contains", "", queue},
 	{"a task waits for a GPU of its own", "pkg/admission heldGPUs", never, "held Task", "", queue},
