@@ -96,6 +96,7 @@ type check struct {
 // checks are in the order in which a user would look for the cause of a problem.
 var checks = []check{
 	{"podman", checkPodman},
+	{"advisories", checkAdvisories},
 	{"socket", checkSocket},
 	{"runtime-dir", checkRuntimeDir},
 	{"user-namespaces", checkUserNamespaces},

@@ -108,6 +108,9 @@ func (p *patient) examine(t *testing.T) map[string]doctor.Finding {
 		if f.Level != doctor.OK {
 			ill[f.Check] = f
 		}
+		if f.Check == "advisories" { // of the old versions below; see TestKnownHolesOfPodman
+			delete(ill, f.Check)
+		}
 	}
 	return ill
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/blang/semver/v4"
@@ -54,6 +55,48 @@ func checkPodman(_ context.Context, h Host) Finding {
 		return fail("apt-get install podman, or dnf install podman", "there is no podman program in PATH")
 	}
 	return warn("", "its version is not known, because Podman does not answer")
+}
+
+// advisory is a known hole in versions of Podman.
+type advisory struct {
+	name, what string
+	// fixed are the first versions without it, the newest first: one of each series of
+	// releases that was repaired.
+	fixed []semver.Version
+}
+
+// repaired are the first versions of each series that Podman's advisories of November 2026 name.
+var repaired = []semver.Version{semver.MustParse("6.2.0"), semver.MustParse("5.8.10")}
+
+var advisories = []advisory{
+	{"CVE-2026-121885", "podman auto-update obeys labels that an image brings, also for containers that podtask did not create", repaired},
+	{"CVE-2026-111361", "a check of an image's digest or signature can be bypassed", repaired},
+}
+
+// affects reports whether a version has the hole.
+func (a advisory) affects(v semver.Version) bool {
+	return !slices.ContainsFunc(a.fixed, func(f semver.Version) bool {
+		return v.GE(f) && (v.Major == f.Major || f.EQ(a.fixed[0]))
+	})
+}
+
+// checkAdvisories: distributions repair holes without a new version number, so it warns.
+func checkAdvisories(_ context.Context, h Host) Finding {
+	if h.Podman == nil {
+		return ok("not checked, because the version of Podman is not known")
+	}
+	var found []string
+	for _, a := range advisories {
+		if a.affects(h.Podman.Version) {
+			found = append(found, fmt.Sprintf("%s (%s)", a.name, a.what))
+		}
+	}
+	if len(found) == 0 {
+		return ok("no hole is known in Podman %s", h.Podman.Version)
+	}
+	return warn("install Podman 6.2.0 or 5.8.10, or an update of the distribution that names them in its changelog; until then pull only from registries that you trust, "+
+		"and run images of others with podtask or with podman run --label io.containers.autoupdate=disabled",
+		"Podman %s has known holes unless the distribution has repaired it: %s", h.Podman.Version, strings.Join(found, ", "))
 }
 
 func checkSocket(_ context.Context, h Host) Finding {

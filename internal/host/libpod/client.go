@@ -64,8 +64,8 @@ type Client struct {
 	// A hanging call of one kind does not delay the other kind.
 	makes, removals *slots
 	storage         storage
-	// users maps the ID of each image that was looked up to its user.
-	users sync.Map
+	// images maps the ID of each image that was looked up to its imageConfig.
+	images sync.Map
 	// monitored maps the names of running containers to the conmon that an inspection reported
 	// (monitored), until WaitContainer uses it.
 	monitored sync.Map

@@ -261,7 +261,8 @@ func (c *Client) askWait(ctx context.Context, name string) error {
 // Classes to expect: Conflict, NoImage (500 on 4.3.1, 404 later), InvalidSpec,
 // NotFound (the pod).
 func (c *Client) CreateContainer(ctx context.Context, s ContainerSpec) (Observed, error) {
-	user, err := c.userOf(ctx, s)
+	image, err := c.imageConfig(ctx, s)
+	user := cmp.Or(s.User, image.user)
 	if err == nil {
 		err = allowed(s, user)
 	}
@@ -277,6 +278,7 @@ func (c *Client) CreateContainer(ctx context.Context, s ContainerSpec) (Observed
 	if err != nil {
 		return Observed{}, fail(ctx, "create container", s.Name, err)
 	}
+	shield(spec.Labels, image.reserved)
 	if s.Own != nil && spec.NetNS.NSMode == specgen.Bridge {
 		if err := c.place(ctx, spec, *s.Own); err != nil {
 			return Observed{}, err
@@ -314,25 +316,6 @@ func allowed(s ContainerSpec, user string) error {
 		return nil
 	}
 	return e
-}
-
-// userOf returns the container's user[:group], which may come from the image.
-func (c *Client) userOf(ctx context.Context, s ContainerSpec) (string, error) {
-	if s.User != "" || s.Image == "" { // a missing image is rejected later
-		return s.User, nil
-	}
-	if user, known := c.users.Load(s.Image); known {
-		return user.(string), nil
-	}
-	image, err := c.Image(ctx, s.Image)
-	if err != nil {
-		var e *Error
-		if errors.As(err, &e) && e.Class == NotFound {
-			e.Op, e.Object, e.Class = "create container", s.Name, NoImage
-		}
-		return "", err
-	}
-	return image.User, nil
 }
 
 // sendContainer sends the create request. If the container uses the host's IPC namespace,

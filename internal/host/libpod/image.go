@@ -72,7 +72,7 @@ func (c *Client) Image(ctx context.Context, ref string) (Image, error) {
 	if err != nil {
 		return Image{}, err
 	}
-	c.users.Store(found.ID, found.User)
+	c.images.Store(found.ID, configOf(found.User, found.Labels))
 	return Image{
 		ID: found.ID, Names: found.RepoTags, RepoDigests: found.RepoDigests, Size: found.Size,
 		User: found.User, Health: imageHealth(found.HealthCheck), OS: found.Os, Arch: found.Architecture,

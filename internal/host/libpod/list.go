@@ -2,6 +2,7 @@ package libpod
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,7 +44,7 @@ type Found struct {
 	ExitCode              int
 }
 
-// List returns the pods, then the containers and the networks with TaskLabel, of all
+// List returns the pods, then their containers and the networks with TaskLabel, of all
 // tasks.
 func (c *Client) List(ctx context.Context) ([]Found, error) {
 	filter := map[string][]string{"label": {TaskLabel}}
@@ -63,6 +64,11 @@ func (c *Client) List(ctx context.Context) ([]Found, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The label alone may be that of an image, but no image puts a container into a pod.
+	stray := func(f Found) bool {
+		return !slices.ContainsFunc(ps, func(p *entities.ListPodsReport) bool { return p.Id == f.PodID && p.Labels[TaskLabel] == f.TaskID })
+	}
+	cs = slices.DeleteFunc(cs, stray)
 	found := make([]Found, 0, len(ps)+len(cs)+len(networks))
 	for _, p := range ps {
 		found = append(found, Found{Kind: KindPod, ID: p.Id, Name: p.Name, TaskID: p.Labels[TaskLabel], Labels: p.Labels})
@@ -71,7 +77,7 @@ func (c *Client) List(ctx context.Context) ([]Found, error) {
 	return append(found, networks...), nil
 }
 
-// Containers returns the containers with TaskLabel, of all tasks, with one call.
+// Containers returns the containers with TaskLabel in pods, of all tasks, with one call.
 func (c *Client) Containers(ctx context.Context) (found []Found, err error) {
 	var cs []entities.ListContainer
 	err = c.ask(ctx, "list", "containers", func(ctx context.Context) (err error) {
@@ -79,6 +85,9 @@ func (c *Client) Containers(ctx context.Context) (found []Found, err error) {
 		return err
 	})
 	for _, m := range cs {
+		if m.Pod == "" { // podtask creates containers only in pods, so the label is that of an image
+			continue
+		}
 		f := Found{
 			Kind: KindContainer, ID: m.ID, Name: strings.Join(m.Names, ","), TaskID: m.Labels[TaskLabel], Labels: m.Labels, PodID: m.Pod,
 			Status: statusFrom(m.State), Paused: m.State == define.ContainerStatePaused.String(), StartedAt: zeroEpoch(time.Unix(m.StartedAt, 0)),

@@ -438,11 +438,14 @@ func podSpec(p PodSpec, server semver.Version) (*specgen.PodSpecGenerator, error
 		s.ShmSize = ptr(p.ShmSize)
 	}
 	var err error
-	s.Labels, err = labels(p.Labels, p.TaskID, p)
-	if err != nil || p.NoInfra {
+	if s.Labels, err = labels(p.Labels, p.TaskID, p); err != nil {
+		return nil, err
+	}
+	shield(s.Labels, nil)
+	if p.NoInfra {
 		// Podman 4.3 makes a cgroup for a pod only if it has an infra container.
 		s.NoInfra, s.ShareParent = true, ptr(false)
-		return s, err
+		return s, nil
 	}
 	s.InfraName, s.Hostname, s.SharedNamespaces = InfraName(p.Name), p.Hostname, sharedNamespaces(p)
 	if p.OwnNetworks {

@@ -572,7 +572,11 @@ func TestPodThatIsStillThereIsNotCalledRemoved(t *testing.T) {
 func TestCreateThatWasSentIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	entered, release := make(chan struct{}), make(chan struct{})
-	c := recorded(t, "5.4.2", func(w http.ResponseWriter, _ *http.Request) {
+	c := recorded(t, "5.4.2", func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			reply(w, 200, `{"Id":"i"}`)
+			return
+		}
 		close(entered)
 		<-release
 		reply(w, 201, `{"Id":"abc"}`)
@@ -620,6 +624,10 @@ func TestNameLeftInStorageIsFreed(t *testing.T) {
 				removals.Add(1)
 				reply(w, 200, `[{"Id":"a"}]`)
 			default:
+				if strings.Contains(r.URL.Path, "/images/") {
+					reply(w, 200, `{"Id":"i"}`)
+					return
+				}
 				reply(w, 404, `{"cause":"no such container","message":"no such container","response":404}`)
 			}
 		})

@@ -206,7 +206,7 @@ func (f *Fake) List(ctx context.Context) ([]libpod.Found, error) {
 	}
 	members, err := request(ctx, f, "list", "containers", func() (members []libpod.Found, _ error) {
 		for _, c := range f.containers {
-			if c.spec.TaskID == "" {
+			if c.spec.TaskID == "" || f.pods[c.pod] == nil { // the label alone may be that of an image
 				continue
 			}
 			m := libpod.Found{Kind: libpod.KindContainer, ID: c.id, Name: c.spec.Name, TaskID: c.spec.TaskID, Status: c.status}
@@ -216,9 +216,7 @@ func (f *Fake) List(ctx context.Context) ([]libpod.Found, error) {
 			if c.infra {
 				m.Kind = libpod.KindInfra
 			}
-			if p := f.pods[c.pod]; p != nil {
-				m.PodID = p.id
-			}
+			m.PodID = f.pods[c.pod].id
 			members = append(members, m)
 		}
 		return members, nil

@@ -35,6 +35,11 @@ func frames(tests string) check {
 	return check{pkg: "internal/aws/datachannel", tests: "^(" + tests + ")$", flag: noFiles}
 }
 
+// podman are tests of the client of Podman.
+func podman(tests string) check {
+	return check{pkg: "internal/host/libpod", tests: "^(" + tests + ")$"}
+}
+
 // agent is a test of what happens with a decision of the core.
 func agent(tests string) check { return check{pkg: "internal/engine", tests: "^(" + tests + ")$"} }
 
@@ -172,6 +177,11 @@ var mutants = []mutant{
 	{"of two messages with one number both are taken", "internal/aws/datachannel inputs.again", always, "id ID", "", frames("TestNumbersAreUsedTwice")},
 	{"a missing message is waited for", "internal/aws/datachannel inputs.pop", never, "missing twice", "", frames("TestNumbersOutOfOrder")},
 	{"a payload has its digest", "internal/aws/datachannel Parse", never, "Equal atDigest", "", frames("TestFramesThatLieAreRefused")},
+
+	// Labels that anyone can write into an image.
+	{"an image does not turn on auto-update", "internal/host/libpod shield", skip, "noAutoUpdate", "", podman("TestReservedLabelsOfAnImageAreNotTheContainers")},
+	{"an image does not set labels of podtask", "internal/host/libpod CreateContainer", skip, "shield", "", podman("TestReservedLabelsOfAnImageAreNotTheContainers")},
+	{"the label of a task does not make a container the task's", "internal/host/libpod Client.List", skip, "DeleteFunc stray", "", podman("TestContainersOutsideOfPodsAreNotTheTasks")},
 
 	// The store.
 	{"records are synced", "internal/state writeTemp", skip, "Sync", "", power},
