@@ -222,6 +222,11 @@ func (e ECS) Instance() (awsapi.Instance, error) {
 	return host, nil
 }
 
+// SetDraining implements awsapi.Host.
+func (e ECS) SetDraining(ctx context.Context, draining bool) error {
+	return e.backend.Engine.Ledger.SetDraining(ctx, draining)
+}
+
 // limited is an amount as clients can read it: they know no unlimited one.
 func limited(n, unit int64) int64 {
 	if n == admission.Unlimited {

@@ -213,6 +213,11 @@ func (h *host) Instance() (awsapi.Instance, error) {
 	}, nil
 }
 
+func (h *host) SetDraining(_ context.Context, draining bool) error {
+	h.drained = draining
+	return nil
+}
+
 // world is a server with what it asks.
 type world struct {
 	t *testing.T

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -41,6 +42,7 @@ type clusterRecord struct {
 
 const (
 	kindCluster = "cluster"
+	onlyAName   = "a cluster is a name here"
 	// shownInactive is how long what was deleted is still described: clients wait for it.
 	shownInactive = time.Hour
 )
@@ -49,11 +51,18 @@ func (c *clusters) operations() []operation {
 	return []operation{
 		define("CreateCluster", members(
 			honor("clusterName", "tags", "tags[].key", "tags[].value"),
-			keep("a cluster is a name here", "settings:l", "configuration:o", "capacityProviders:l", "defaultCapacityProviderStrategy:l", "serviceConnectDefaults:o"),
+			keep(onlyAName, "settings:l", "configuration:o", "capacityProviders:l", "defaultCapacityProviderStrategy:l", "serviceConnectDefaults:o"),
 		), c.create),
 		define("DescribeClusters", honor("clusters", "include"), c.describe),
 		define("ListClusters", honor("maxResults", "nextToken"), c.list),
 		define("DeleteCluster", honor("cluster!"), c.delete),
+		define("UpdateCluster", members(
+			honor("cluster!"), keep(onlyAName, "settings:l", "configuration:o", "serviceConnectDefaults:o"),
+		), c.update),
+		define("UpdateClusterSettings", members(honor("cluster!"), require(keep(onlyAName, "settings:l"))), c.update),
+		define("PutClusterCapacityProviders", members(
+			honor("cluster!"), require(keep(onlyAName, "capacityProviders:l", "defaultCapacityProviderStrategy:l")),
+		), c.putProviders),
 	}
 }
 
@@ -100,6 +109,95 @@ func (c *clusters) names() ([]string, error) {
 	}
 	slices.Sort(all)
 	return all, nil
+}
+
+// change changes what an active cluster keeps, and describes it.
+func (c *clusters) change(ctx context.Context, cluster string, f func(kept fields) error) (any, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	name, err := c.active(cluster)
+	if err != nil {
+		return nil, err
+	}
+	r, _, err := c.find(name)
+	if err != nil {
+		return nil, err
+	}
+	if r.Kept == nil {
+		r.Kept = make(fields)
+	}
+	if err := f(r.Kept); err != nil {
+		return nil, err
+	}
+	if err := c.put(r); err != nil {
+		return nil, err
+	}
+	tags, err := c.tags.of(arn.Cluster(name), r.Tags)
+	return clusterAnswer{c.document(r, c.tasks.States(ctx), tags)}, err
+}
+
+// update replaces the members that are given. Settings are replaced by their names.
+func (c *clusters) update(ctx context.Context, in clusterIn, given fields) (any, error) {
+	return c.change(ctx, in.Cluster, func(kept fields) error {
+		settings, err := mergeSettings(kept["settings"], given["settings"])
+		if err != nil {
+			return err
+		}
+		maps.Copy(kept, given)
+		if settings != nil {
+			kept["settings"] = settings
+		}
+		return nil
+	})
+}
+
+// mergeSettings replaces the settings of a cluster that have a new value.
+func mergeSettings(old, given json.RawMessage) (json.RawMessage, error) {
+	if given == nil {
+		return old, nil
+	}
+	var settings, changed []nameValue
+	if err := json.Unmarshal(given, &changed); err != nil {
+		return nil, failf(codeSyntax, "settings: %v", err)
+	}
+	_ = json.Unmarshal(old, &settings) // what cannot be read is replaced
+	for _, s := range changed {
+		if err := oneOf("settings", s.Name, "containerInsights"); err != nil || s.Name == "" {
+			return nil, invalidf("settings: %q is no setting of a cluster: there is containerInsights", shortened(s.Name))
+		}
+		if i := slices.IndexFunc(settings, func(o nameValue) bool { return o.Name == s.Name }); i >= 0 {
+			settings[i] = s
+		} else {
+			settings = append(settings, s)
+		}
+	}
+	return json.Marshal(settings)
+}
+
+// putProviders replaces the capacity providers of a cluster and its default strategy.
+func (c *clusters) putProviders(ctx context.Context, in clusterIn, given fields) (any, error) {
+	if err := checkProviders(given["capacityProviders"], given[defaultStrategy]); err != nil {
+		return nil, err
+	}
+	return c.change(ctx, in.Cluster, func(kept fields) error {
+		maps.Copy(kept, given)
+		return nil
+	})
+}
+
+// withDefaultStrategy adds to the kept members of a task or a service the default strategy of its
+// cluster, which counts if the client names neither a launch type nor a strategy.
+func (c *clusters) withDefaultStrategy(cluster string, kept fields) (fields, error) {
+	if given(kept, "launchType") || given(kept, strategyMember) {
+		return kept, nil
+	}
+	r, _, err := c.find(cluster)
+	if err != nil || !given(r.Kept, defaultStrategy) {
+		return kept, err
+	}
+	kept = maps.Clone(kept)
+	kept[strategyMember] = r.Kept[defaultStrategy]
+	return kept, nil
 }
 
 func (c *clusters) put(r clusterRecord) error {

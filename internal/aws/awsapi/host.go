@@ -102,6 +102,8 @@ type ServiceChange struct {
 // Host tells what the host has: it is the container instance of every cluster.
 type Host interface {
 	Instance() (Instance, error)
+	// SetDraining has the host take no new tasks, or take them again.
+	SetDraining(ctx context.Context, draining bool) error
 }
 
 // Instance is the host.

@@ -2,7 +2,6 @@ package awsapi
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -24,7 +23,7 @@ func (i *instances) operations() []operation {
 			refuse("podtask does not read the cluster query language: there is one host", "filter"),
 		), i.list),
 		define("DescribeContainerInstances", honor("containerInstances!", "cluster", "include"), i.describe),
-		define("ListAccountSettings", honor("name", "value", "principalArn", "effectiveSettings", "maxResults", "nextToken"), i.settings),
+		define("UpdateContainerInstancesState", honor("containerInstances!", "cluster", "status!"), i.updateState),
 	}
 }
 
@@ -150,6 +149,43 @@ func (i *instances) describe(ctx context.Context, in describeInstancesIn, _ fiel
 	return answer, nil
 }
 
+type updateInstancesIn struct {
+	ContainerInstances []string `json:"containerInstances"`
+	Cluster            string   `json:"cluster"`
+	Status             string   `json:"status"`
+}
+
+// updateState has the host take no new tasks, or take them again, as `podtask drain` does.
+func (i *instances) updateState(ctx context.Context, in updateInstancesIn, _ fields) (any, error) {
+	if n := len(in.ContainerInstances); n < 1 || n > 10 {
+		return nil, invalidf("containerInstances: %d is not 1 to 10", n)
+	}
+	if err := oneOf("status", in.Status, "ACTIVE", "DRAINING"); err != nil || in.Status == "" {
+		return nil, invalidf("status: %q is none of ACTIVE, DRAINING", shortened(in.Status))
+	}
+	cluster, err := i.clusters.active(in.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	host, err := i.host.Instance()
+	if err != nil {
+		return nil, err
+	}
+	for _, text := range in.ContainerInstances {
+		id, err := inCluster("containerInstances", "container-instance", cluster, text)
+		if err != nil {
+			return nil, err
+		}
+		if id != host.ID {
+			continue // a failure in the answer
+		}
+		if err := i.host.SetDraining(ctx, in.Status == "DRAINING"); err != nil {
+			return nil, err
+		}
+	}
+	return i.describe(ctx, describeInstancesIn{ContainerInstances: in.ContainerInstances, Cluster: in.Cluster}, nil)
+}
+
 // document describes the host in a cluster.
 func (h Instance) document(cluster string, states []lifecycle.State) instanceDoc {
 	doc := instanceDoc{
@@ -166,31 +202,4 @@ func (h Instance) document(cluster string, states []lifecycle.State) instanceDoc
 		}
 	}
 	return doc
-}
-
-type settingsIn struct {
-	Name      string          `json:"name"`
-	Value     string          `json:"value"`
-	Principal string          `json:"principalArn"`
-	Effective bool            `json:"effectiveSettings"`
-	Most      json.RawMessage `json:"maxResults"`
-	Token     string          `json:"nextToken"`
-}
-
-// settings answers that ARNs are long and tags are there, which is what clients ask for.
-func (i *instances) settings(_ context.Context, in settingsIn, _ fields) (any, error) {
-	type setting struct {
-		nameValue
-		Principal string `json:"principalArn"`
-		Type      string `json:"type"`
-	}
-	all := []setting{}
-	for _, name := range []string{"serviceLongArnFormat", "taskLongArnFormat", "containerInstanceLongArnFormat"} {
-		if (in.Name == "" || in.Name == name) && (in.Value == "" || in.Value == "enabled") {
-			all = append(all, setting{nameValue{name, "enabled"}, "arn:aws:iam::" + arn.Account + ":root", "user"})
-		}
-	}
-	return struct {
-		Settings []setting `json:"settings"`
-	}{all}, nil
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -57,6 +56,7 @@ const (
 	maxLogPage = 50
 
 	kindLogGroup = "log-group"
+	goesWithTask = "the log goes with its task"
 
 	codeNoResource = "ResourceNotFoundException"
 )
@@ -65,9 +65,15 @@ func (l *logs) operations() []operation {
 	const oneAccount = "there is one account here"
 	return []operation{
 		define("CreateLogGroup", members(
-			honor("logGroupName!"),
-			keep("the log is the task's own", "tags:o", "kmsKeyId:s", "logGroupClass:s", "deletionProtectionEnabled:b"),
+			honor("logGroupName!", "tags"),
+			keep("the log is the task's own", "kmsKeyId:s", "logGroupClass:s", "deletionProtectionEnabled:b"),
 		), l.createGroup),
+		define("DeleteLogGroup", honor("logGroupName!"), l.deleteGroup),
+		define("PutRetentionPolicy", members(honor("logGroupName!"), require(keep(goesWithTask, "retentionInDays:n"))), l.putRetention),
+		define("DeleteRetentionPolicy", honor("logGroupName!"), l.deleteRetention),
+		define("TagResource", members(honor("resourceArn!"), honor("tags!")), l.tag),
+		define("UntagResource", honor("resourceArn!", "tagKeys!"), l.untag),
+		define("ListTagsForResource", honor("resourceArn!"), l.listTags),
 		define("DescribeLogGroups", members(
 			honor("logGroupNamePrefix", "logGroupNamePattern", "limit", "nextToken"),
 			keep(oneAccount, "includeLinkedAccounts:b", "logGroupClass:s"),
@@ -83,66 +89,6 @@ func (l *logs) operations() []operation {
 			keep("events come in the order of time, as they do in AWS now", "interleaved:b", "unmask:b", "startFromHead:b"),
 		), l.filter),
 	}
-}
-
-// logGroupRecord is a group that a client has made.
-type logGroupRecord struct {
-	Kind      string    `json:"kind"`
-	Name      string    `json:"name"`
-	CreatedAt time.Time `json:"createdAt"`
-}
-
-var logGroupName = regexp.MustCompile(`^[\.\-_/#A-Za-z0-9]+$`)
-
-type createLogGroupIn struct {
-	Name string `json:"logGroupName"`
-}
-
-func (l *logs) createGroup(ctx context.Context, in createLogGroupIn, _ fields) (any, error) {
-	if len(in.Name) > 512 || !logGroupName.MatchString(in.Name) {
-		return nil, invalidf("logGroupName: %q is not a name of 1 to 512 letters, digits and . - _ / #", shortened(in.Name))
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	all, err := l.byGroup(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if _, ok := all[in.Name]; ok {
-		return nil, failf("ResourceAlreadyExistsException", "The specified log group already exists")
-	}
-	data, err := json.Marshal(logGroupRecord{kindLogGroup, in.Name, l.now().UTC()})
-	if err != nil {
-		return nil, err
-	}
-	return struct{}{}, l.records.Put(recordKey(kindLogGroup, in.Name), data)
-}
-
-// logGroup is a group with its streams.
-type logGroup struct {
-	createdAt time.Time
-	streams   []LogStream
-}
-
-// byGroup are all groups: those of containers and those that a client has made.
-func (l *logs) byGroup(ctx context.Context) (map[string]logGroup, error) {
-	all := make(map[string]logGroup)
-	for record, err := range l.records.All(nil) {
-		var r logGroupRecord
-		if err != nil || json.Unmarshal(record.Data, &r) != nil || r.Kind != kindLogGroup {
-			continue // one that cannot be read does not hide the others
-		}
-		all[r.Name] = logGroup{createdAt: r.CreatedAt}
-	}
-	for _, s := range l.logs.Streams(ctx) {
-		g := all[s.Group]
-		if g.createdAt.IsZero() || s.CreatedAt.Before(g.createdAt) {
-			g.createdAt = s.CreatedAt
-		}
-		g.streams = append(g.streams, s)
-		all[s.Group] = g
-	}
-	return all, nil
 }
 
 // inGroup names a group by its name or its ARN.
@@ -212,14 +158,15 @@ func (l *logs) groups(ctx context.Context, in describeLogGroupsIn, _ fields) (an
 	if err != nil {
 		return nil, err
 	}
-	docs := []logGroupDoc{}
+	docs := []any{}
 	for _, name := range some {
 		g := groupARN(name)
-		docs = append(docs, logGroupDoc{ARN: g + ":*", GroupARN: g, Name: name, Class: "STANDARD", CreatedAt: all[name].createdAt.UnixMilli()})
+		doc := logGroupDoc{ARN: g + ":*", GroupARN: g, Name: name, Class: "STANDARD", CreatedAt: all[name].createdAt.UnixMilli()}
+		docs = append(docs, over{doc, all[name].record.Kept})
 	}
 	return struct {
-		Groups []logGroupDoc `json:"logGroups"`
-		Next   string        `json:"nextToken,omitempty"`
+		Groups []any  `json:"logGroups"`
+		Next   string `json:"nextToken,omitempty"`
 	}{docs, next}, nil
 }
 

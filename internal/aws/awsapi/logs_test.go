@@ -47,6 +47,12 @@ func (b *book) write(stream string, from time.Time, n int, texts ...string) {
 	}
 }
 
+// writeTo adds a stream with lines to a group.
+func (b *book) writeTo(group, stream string, at time.Time, texts ...string) {
+	b.write(stream, at, 1, texts...)
+	b.streams[len(b.streams)-1].Group = group
+}
+
 // numbered are the texts 0 to n-1.
 func numbered(n int) (all []string) {
 	for i := range n {

@@ -63,6 +63,14 @@ func keep(why string, paths ...string) (all []Member) {
 	return all
 }
 
+// require makes members required.
+func require(all []Member) []Member {
+	for i := range all {
+		all[i].Required = true
+	}
+	return all
+}
+
 func refuse(why string, paths ...string) (all []Member) {
 	for _, p := range paths {
 		all = append(all, Member{Path: p, Answer: Refused, Why: why})
@@ -176,15 +184,25 @@ func hasRows(table []Member, prefix string) bool {
 
 var kinds = map[doctree.Kind]byte{doctree.Text: 's', doctree.Number: 'n', doctree.Boolean: 'b', doctree.List: 'l', doctree.Object: 'o'}
 
-// Operations lists what is answered, for the documentation: the name of each operation, and
-// the members of its request.
+// Operations lists what is answered, for the documentation: the name of each operation, after
+// its service if that is not ECS, and the members of its request.
 func Operations() map[string][]Member {
 	all := make(map[string][]Member)
 	for target, o := range New(Config{}).operations {
-		_, name, _ := strings.Cut(target, ".")
-		all[name] = o.members
+		all[servicePrefix(target)+o.name] = o.members
 	}
 	return all
+}
+
+// servicePrefix is how the documentation names the service of a target.
+func servicePrefix(target string) string {
+	switch {
+	case strings.HasPrefix(target, targetLogs):
+		return "logs "
+	case strings.HasPrefix(target, targetSSM):
+		return "ssm "
+	}
+	return ""
 }
 
 // oneOf checks a word.

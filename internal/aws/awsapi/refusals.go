@@ -1,17 +1,20 @@
 package awsapi
 
+import "maps"
+
 // Why operations of ECS are refused.
 const (
-	noProviders   = "this host is the only one, so there is no capacity to provide"
-	noDaemons     = "a host of its own needs no managed daemons: create a service"
-	noGateways    = "podtask has no load balancers and no gateways: a service has listeners of its own"
-	noTaskSets    = "it has no external deployments and no task sets: a service rolls out its definition by itself"
-	noAgentCalls  = "this is for agents of ECS, and podtask is the agent"
-	noAttributes  = "there is one host, so placement has nothing to choose by"
-	noSettings    = "the settings of an account are fixed here"
-	noChangeToIt  = "a cluster is a name here: tag it, or delete it"
-	noDrainByCall = "use podtask drain, and podtask drain --undo"
+	noProviders  = "this host is the only one, so there is no capacity to provide"
+	noDaemons    = "a host of its own needs no managed daemons: create a service"
+	noGateways   = "podtask has no load balancers and no gateways: a service has listeners of its own"
+	noTaskSets   = "it has no external deployments and no task sets: a service rolls out its definition by itself"
+	noAgentCalls = "this is for agents of ECS, and podtask is the agent"
+	noAttributes = "there is one host, so placement has nothing to choose by"
 )
+
+// Refusals lists the operations of ECS that podtask does not have, with the reasons, for the
+// documentation.
+func Refusals() map[string]string { return maps.Clone(refusals) }
 
 // refusals are the operations of ECS that podtask does not have, each with the reason.
 var refusals = map[string]string{
@@ -20,8 +23,7 @@ var refusals = map[string]string{
 	"ListGatewayClusterAssociations": noGateways, "ListGatewayRoutes": noGateways, "ListGateways": noGateways, "UpdateGateway": noGateways,
 	"CreateExpressGatewayService": noGateways, "DeleteExpressGatewayService": noGateways, "DescribeExpressGatewayService": noGateways, "UpdateExpressGatewayService": noGateways,
 
-	"CreateCapacityProvider": noProviders, "DeleteCapacityProvider": noProviders, "DescribeCapacityProviders": noProviders,
-	"PutClusterCapacityProviders": noProviders, "UpdateCapacityProvider": noProviders,
+	"CreateCapacityProvider": noProviders, "DeleteCapacityProvider": noProviders, "UpdateCapacityProvider": noProviders,
 
 	"CreateDaemon": noDaemons, "DeleteDaemon": noDaemons, "DeleteDaemonTaskDefinition": noDaemons, "DescribeDaemon": noDaemons, "DescribeDaemonDeployments": noDaemons,
 	"DescribeDaemonRevisions": noDaemons, "DescribeDaemonTaskDefinition": noDaemons, "ListDaemonDeployments": noDaemons, "ListDaemonTaskDefinitions": noDaemons,
@@ -32,10 +34,7 @@ var refusals = map[string]string{
 	"DeregisterContainerInstance": noAgentCalls, "DiscoverPollEndpoint": noAgentCalls, "RegisterContainerInstance": noAgentCalls, "SubmitAttachmentStateChanges": noAgentCalls,
 	"SubmitContainerStateChange": noAgentCalls, "SubmitTaskStateChange": noAgentCalls, "UpdateContainerAgent": noAgentCalls,
 
-	"DeleteAttributes": noAttributes, "ListAttributes": noAttributes, "PutAttributes": noAttributes, "StartTask": noAttributes + ": use RunTask",
-	"DeleteAccountSetting": noSettings, "PutAccountSetting": noSettings, "PutAccountSettingDefault": noSettings,
-	"UpdateCluster": noChangeToIt, "UpdateClusterSettings": noChangeToIt,
-	"UpdateContainerInstancesState": noDrainByCall,
-	"ListServicesByNamespace":       "it has no Cloud Map, so there are no namespaces",
-	"ContinueServiceDeployment":     "deployments have no pauses",
+	"DeleteAttributes": noAttributes, "ListAttributes": noAttributes, "PutAttributes": noAttributes,
+	"ListServicesByNamespace":   "it has no Cloud Map, so there are no namespaces",
+	"ContinueServiceDeployment": "deployments have no pauses",
 }

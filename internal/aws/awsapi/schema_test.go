@@ -25,31 +25,19 @@ type sdkOperation struct{ input, output reflect.Type }
 // sdkOperations are all operations of the SDK's client for ECS, by name.
 func sdkOperations() map[string]sdkOperation { return operationsOf(reflect.TypeFor[*ecs.Client]()) }
 
-// sessionOperations are the operations of Systems Manager that are answered.
-func sessionOperations() map[string]sdkOperation {
-	all := operationsOf(reflect.TypeFor[*ssm.Client]())
-	maps.DeleteFunc(all, func(name string, _ sdkOperation) bool {
-		return awsapi.Operations()[name] == nil || sdkOperations()[name].input != nil
-	})
-	return all
-}
-
-// logOperations are the operations of CloudWatch Logs that are answered.
-func logOperations() map[string]sdkOperation {
-	all := operationsOf(reflect.TypeFor[*cloudwatchlogs.Client]())
-	maps.DeleteFunc(all, func(name string, _ sdkOperation) bool {
-		return awsapi.Operations()[name] == nil || sdkOperations()[name].input != nil
-	})
-	return all
-}
-
-// answerable are the operations of all.
+// answerable are the operations of all services that are answered, named as awsapi.Operations names them.
 func answerable() map[string]sdkOperation {
 	all := sdkOperations()
-	maps.Copy(all, logOperations())
-	maps.Copy(all, sessionOperations())
+	for prefix, client := range map[string]reflect.Type{"logs ": reflect.TypeFor[*cloudwatchlogs.Client](), "ssm ": reflect.TypeFor[*ssm.Client]()} {
+		for name, o := range operationsOf(client) {
+			all[prefix+name] = o
+		}
+	}
 	return all
 }
+
+// servicesOfTargets are the prefixes of X-Amz-Target with those of awsapi.Operations.
+var servicesOfTargets = strings.NewReplacer("AmazonSSM.", "ssm ", "Logs_20140328.", "logs ")
 
 func operationsOf(client reflect.Type) map[string]sdkOperation {
 	all := make(map[string]sdkOperation)
@@ -183,9 +171,18 @@ var requests = []struct{ name, body string }{
 	{"ExecuteCommand", `{"task": "TASK", "cluster": "blue", "container": "app", "command": "sh", "interactive": true}`},
 	{"AmazonSSM.ResumeSession", `{"SessionId": "ecs-execute-command-0123456789abcdef"}`},
 	{"AmazonSSM.TerminateSession", `{"SessionId": "ecs-execute-command-0123456789abcdef"}`},
+	{"StartTask", `{"taskDefinition": "web", "containerInstances": ["aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"], "tags": [{"key": "a", "value": "b"}]}`},
 	{"StopTask", `{"task": "TASK", "cluster": "blue", "reason": "enough"}`},
 	{"DescribeClusters", `{"clusters": ["blue", "nowhere"], "include": ["TAGS"]}`},
 	{"ListClusters", `{}`},
+	{"UpdateCluster", `{"cluster": "blue", "settings": [{"name": "containerInsights", "value": "disabled"}], "configuration": {"executeCommandConfiguration": {"logging": "DEFAULT"}}, "serviceConnectDefaults": {"namespace": "n"}}`},
+	{"UpdateClusterSettings", `{"cluster": "blue", "settings": [{"name": "containerInsights", "value": "enabled"}]}`},
+	{"PutClusterCapacityProviders", `{"cluster": "blue", "capacityProviders": ["FARGATE", "mine"], "defaultCapacityProviderStrategy": [{"capacityProvider": "FARGATE", "weight": 1, "base": 1}]}`},
+	{"DescribeCapacityProviders", `{"capacityProviders": ["mine", "FARGATE", "none"], "include": ["TAGS"]}`},
+	{"PutAccountSetting", `{"name": "containerInsights", "value": "enabled"}`},
+	{"PutAccountSettingDefault", `{"name": "awsvpcTrunking", "value": "enabled"}`},
+	{"DeleteAccountSetting", `{"name": "containerInsights"}`},
+	{"UpdateContainerInstancesState", `{"containerInstances": ["aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "x"], "status": "ACTIVE"}`},
 	{"TagResource", `{"resourceArn": "arn:aws:ecs:local:000000000000:cluster/blue", "tags": [{"key": "c", "value": "d"}]}`},
 	{"UntagResource", `{"resourceArn": "arn:aws:ecs:local:000000000000:cluster/blue", "tagKeys": ["c"]}`},
 	{"ListTagsForResource", `{"resourceArn": "arn:aws:ecs:local:000000000000:cluster/blue"}`},
@@ -208,7 +205,13 @@ var requests = []struct{ name, body string }{
 	{"DeleteTaskDefinitions", `{"taskDefinitions": ["web:1", "web:7"]}`},
 	{"DeleteCluster", `{"cluster": "blue"}`},
 	{"Logs_20140328.CreateLogGroup", `{"logGroupName": "/ecs/new", "tags": {"a": "b"}}`},
-	{"Logs_20140328.DescribeLogGroups", `{"limit": 1}`},
+	{"Logs_20140328.PutRetentionPolicy", `{"logGroupName": "/ecs/new", "retentionInDays": 14}`},
+	{"Logs_20140328.TagResource", `{"resourceArn": "arn:aws:logs:local:000000000000:log-group:/ecs/new", "tags": {"c": "d"}}`},
+	{"Logs_20140328.UntagResource", `{"resourceArn": "arn:aws:logs:local:000000000000:log-group:/ecs/new", "tagKeys": ["c"]}`},
+	{"Logs_20140328.ListTagsForResource", `{"resourceArn": "arn:aws:logs:local:000000000000:log-group:/ecs/new"}`},
+	{"Logs_20140328.DescribeLogGroups", `{}`},
+	{"Logs_20140328.DeleteRetentionPolicy", `{"logGroupName": "/ecs/new"}`},
+	{"Logs_20140328.DeleteLogGroup", `{"logGroupName": "/ecs/new"}`},
 	{"Logs_20140328.DescribeLogStreams", `{"logGroupName": "/ecs/web", "limit": 1}`},
 	{"Logs_20140328.GetLogEvents", `{"logGroupName": "/ecs/web", "logStreamName": "s", "limit": 1, "unmask": true}`},
 	{"Logs_20140328.FilterLogEvents", `{"logGroupName": "/ecs/web", "limit": 1, "interleaved": true}`},
@@ -227,7 +230,7 @@ func TestEveryKeyOfAnAnswerIsTheSDKs(t *testing.T) {
 	seen, seenARNs := make(map[string]bool), make(map[string]string)
 	w.write("s", logStart, 1, "x", "y")
 	for _, r := range requests {
-		operation := r.name[strings.LastIndexByte(r.name, '.')+1:]
+		operation := servicesOfTargets.Replace(r.name)
 		seen[operation] = true
 		body := r.body
 		if len(w.states) > 0 {
@@ -238,6 +241,7 @@ func TestEveryKeyOfAnAnswerIsTheSDKs(t *testing.T) {
 		}
 		if r.name == "DeleteCluster" {
 			w.change(w.states[0].ID, end)
+			w.change(w.states[len(w.states)-1].ID, end)
 		}
 		for word, found := range seenARNs {
 			body = strings.ReplaceAll(body, word, found)
@@ -265,14 +269,39 @@ func TestEveryKeyOfAnAnswerIsTheSDKs(t *testing.T) {
 }
 
 const (
-	page      = "../../../docs/aws.md"
-	tableFrom = "<!-- table of members -->\n"
-	tableTo   = "<!-- end of table -->\n"
+	page    = "../../../docs/aws.md"
+	tableTo = "<!-- end of table -->\n"
 )
 
-// TestDocument holds the table of docs/aws.md against the code; UPDATE_GOLDEN=1 writes it.
+// TestDocument holds the tables of docs/aws.md against the code; UPDATE_GOLDEN=1 writes them.
 func TestDocument(t *testing.T) {
 	t.Parallel()
+	doc, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(doc)
+	for _, table := range []struct{ from, want string }{
+		{"<!-- table of members -->\n", tableOfMembers()}, {"<!-- table of refusals -->\n", tableOfRefusals()},
+	} {
+		before, rest, ok := strings.Cut(text, table.from)
+		old, after, ok2 := strings.Cut(rest, tableTo)
+		if !ok || !ok2 {
+			t.Fatalf("docs/aws.md has no marks around its table: %s", table.from)
+		}
+		if diff := cmp.Diff(table.want, old); diff != "" && os.Getenv("UPDATE_GOLDEN") == "" {
+			t.Errorf("docs/aws.md: UPDATE_GOLDEN=1 go test ./internal/aws/awsapi writes it: %s", diff)
+		}
+		text = before + table.from + table.want + tableTo + after
+	}
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func tableOfMembers() string {
 	var b strings.Builder
 	fmt.Fprint(&b, "\n| operation | honored | kept | refused |\n|---|---|---|---|\n")
 	all := awsapi.Operations()
@@ -289,20 +318,22 @@ func TestDocument(t *testing.T) {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", name, strings.Join(cells[awsapi.Honored], " "), strings.Join(cells[awsapi.Kept], " "), strings.Join(cells[awsapi.Refused], " "))
 	}
 	b.WriteString("\n")
-	doc, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
+	return b.String()
+}
+
+// tableOfRefusals has a row for each reason.
+func tableOfRefusals() string {
+	var b strings.Builder
+	fmt.Fprint(&b, "\n| operations | why they are refused |\n|---|---|\n")
+	by := make(map[string][]string)
+	for name, why := range awsapi.Refusals() {
+		by[why] = append(by[why], name)
 	}
-	before, rest, ok := strings.Cut(string(doc), tableFrom)
-	old, after, ok2 := strings.Cut(rest, tableTo)
-	if !ok || !ok2 {
-		t.Fatal("docs/aws.md has no marks around its table")
+	rows := make([]string, 0, len(by))
+	for why, names := range by {
+		slices.Sort(names)
+		rows = append(rows, fmt.Sprintf("| %s | %s |\n", strings.Join(names, ", "), why))
 	}
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(page, []byte(before+tableFrom+b.String()+tableTo+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	} else if diff := cmp.Diff(b.String(), old); diff != "" {
-		t.Errorf("docs/aws.md: UPDATE_GOLDEN=1 go test ./internal/aws/awsapi writes it: %s", diff)
-	}
+	slices.Sort(rows)
+	return b.String() + strings.Join(rows, "") + "\n"
 }

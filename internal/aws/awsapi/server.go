@@ -60,7 +60,8 @@ func New(cfg Config) *Server {
 	execute := &execute{tasks, cfg.Sessions}
 	tagged := &tagging{services: book, tags: tags, clusters: clusters, definitions: definitions, tasks: tasks}
 	attempts := attempts{book, clusters, cfg.Tasks}
-	for _, o := range join(clusters.operations(), definitions.operations(), tasks.operations(), instances.operations(), services.operations(), attempts.operations(), tagged.operations(), protection{tasks, cfg.Now}.operations(), execute.operations()) {
+	settings := &accountSettings{records: cfg.Records}
+	for _, o := range join(clusters.operations(), providers{clusters}.operations(), settings.operations(), definitions.operations(), tasks.operations(), instances.operations(), services.operations(), attempts.operations(), tagged.operations(), protection{tasks, cfg.Now}.operations(), execute.operations()) {
 		s.operations[targetECS+o.name] = o
 	}
 	for _, o := range (&logs{logs: cfg.Logs, records: cfg.Records, now: cfg.Now}).operations() {

@@ -234,6 +234,9 @@ func (o *serviceOps) create(ctx context.Context, in createServiceIn, kept fields
 	if s, ok := o.find(in.ServiceName); ok {
 		return o.repeated(s, cluster, client)
 	}
+	if kept, err = o.clusters.withDefaultStrategy(cluster, kept); err != nil {
+		return nil, err
+	}
 	config, err := in.apply(service.Config{}, client, kept, tags)
 	if err != nil {
 		return nil, err

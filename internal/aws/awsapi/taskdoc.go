@@ -56,11 +56,7 @@ const strategyMember = "capacityProviderStrategy"
 // providerOf is the capacity provider that a task would run on: the one with a base, else that of the
 // largest weight, else the first one.
 func providerOf(c client) string {
-	var strategy []struct {
-		Provider string `json:"capacityProvider"`
-		Weight   int    `json:"weight"`
-		Base     int    `json:"base"`
-	}
+	var strategy []strategyItem
 	if !given(c.Kept, strategyMember) || json.Unmarshal(c.Kept[strategyMember], &strategy) != nil || len(strategy) == 0 {
 		return ""
 	}

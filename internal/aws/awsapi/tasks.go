@@ -44,6 +44,11 @@ func (t *tasks) operations() []operation {
 			keep("there is one host, and its network is the user's", "launchType:s", "capacityProviderStrategy:l", "platformVersion:s", "networkConfiguration:o", "placementConstraints:l", "placementStrategy:l", "enableECSManagedTags:b", "referenceId:s"),
 			refuse("podtask has no managed volumes: name a volume of the host in the definition", "volumeConfigurations"),
 		), t.run),
+		define("StartTask", members(
+			honor("taskDefinition!", "containerInstances!", "cluster", "overrides", "startedBy", "group", "tags", "tags[].key", "tags[].value", "propagateTags", "enableExecuteCommand"),
+			keep("there is one host, and its network is the user's", "networkConfiguration:o", "enableECSManagedTags:b", "referenceId:s"),
+			refuse("podtask has no managed volumes: name a volume of the host in the definition", "volumeConfigurations"),
+		), t.startTask),
 		define("StopTask", honor("task!", "cluster", "reason"), t.stop),
 		define("DescribeTasks", honor("tasks!", "cluster", "include"), t.describe),
 		define("ListTasks", members(
@@ -130,6 +135,10 @@ func (t *tasks) run(ctx context.Context, in runTaskIn, kept fields) (any, error)
 	if r.Status != catalog.Active {
 		return nil, failf(codeClient, "TaskDefinition is inactive")
 	}
+	sent := kept
+	if kept, err = t.clusters.withDefaultStrategy(cluster, kept); err != nil {
+		return nil, err
+	}
 	c := client{StartedBy: in.StartedBy, Group: in.Group, Tags: in.Tags, Exec: in.Exec, Overrides: in.Overrides, Kept: kept}
 	if in.PropagateTags == "TASK_DEFINITION" {
 		if c.Tags, err = t.propagated(r, source, in.Tags); err != nil {
@@ -140,7 +149,7 @@ func (t *tasks) run(ctx context.Context, in runTaskIn, kept fields) (any, error)
 	if in.ClientToken != "" {
 		t.running.Lock()
 		defer t.running.Unlock()
-		if c.Request, err = digestOf(in, kept); err != nil {
+		if c.Request, err = digestOf(in, sent); err != nil {
 			return nil, err
 		}
 	}
@@ -148,6 +157,46 @@ func (t *tasks) run(ctx context.Context, in runTaskIn, kept fields) (any, error)
 		return nil, err
 	}
 	return t.runAll(ctx, n, in, c.Request)
+}
+
+type startTaskIn struct {
+	runTaskIn
+	ContainerInstances []string `json:"containerInstances"`
+}
+
+// startTask runs a task on each container instance that is named: this host is the only one.
+func (t *tasks) startTask(ctx context.Context, in startTaskIn, kept fields) (any, error) {
+	if n := len(in.ContainerInstances); n < 1 || n > 10 {
+		return nil, invalidf("containerInstances: %d is not 1 to 10", n)
+	}
+	cluster, err := t.clusters.active(in.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	host, err := t.host.Instance()
+	if err != nil {
+		return nil, err
+	}
+	// As on ECS, an instance that is placed on by name has no capacity provider.
+	kept["launchType"] = json.RawMessage(`"EC2"`)
+	answer := tasksAnswer{[]any{}, []problem{}}
+	for _, text := range in.ContainerInstances {
+		id, err := inCluster("containerInstances", "container-instance", cluster, text)
+		if err != nil {
+			return nil, err
+		}
+		if id != host.ID {
+			answer.Failures = append(answer.Failures, problem{ARN: arn.Instance(cluster, shortened(id)), Reason: missingReason})
+			continue
+		}
+		more, err := t.run(ctx, in.runTaskIn, kept)
+		if err != nil {
+			return nil, err
+		}
+		one, _ := more.(tasksAnswer)
+		answer.Tasks, answer.Failures = append(answer.Tasks, one.Tasks...), append(answer.Failures, one.Failures...)
+	}
+	return answer, nil
 }
 
 // executable reports whether clients may run programs in a task: as it was asked for, in a

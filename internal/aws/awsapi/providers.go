@@ -1,0 +1,148 @@
+package awsapi
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/podtask/podtask/internal/engine/arn"
+)
+
+// defaultStrategy is the member of a cluster that names the capacity providers of tasks that name none.
+const defaultStrategy = "defaultCapacityProviderStrategy"
+
+// strategyItem is a capacity provider in a strategy.
+type strategyItem struct {
+	Provider string `json:"capacityProvider"`
+	Weight   int    `json:"weight"`
+	Base     int    `json:"base"`
+}
+
+// checkProviders checks the capacity providers of a cluster and its default strategy as ECS does.
+func checkProviders(providers, strategy json.RawMessage) error {
+	var names []string
+	if err := json.Unmarshal(providers, &names); err != nil {
+		return failf(codeSyntax, "capacityProviders: %v", err)
+	}
+	for _, name := range names {
+		if len(name) > 255 || !namePattern.MatchString(name) {
+			return invalidf("capacityProviders: %q is not a name of 1 to 255 letters, digits, dashes and underscores", shortened(name))
+		}
+	}
+	var items []strategyItem
+	if err := json.Unmarshal(strategy, &items); err != nil {
+		return failf(codeSyntax, "%s: %v", defaultStrategy, err)
+	}
+	bases := 0
+	for _, i := range items {
+		switch {
+		case !slices.Contains(names, i.Provider):
+			return invalidf("%s: the capacity provider %q is not in capacityProviders", defaultStrategy, shortened(i.Provider))
+		case i.Weight < 0 || i.Weight > 1000:
+			return invalidf("%s: the weight of %s is not 0 to 1000", defaultStrategy, i.Provider)
+		case i.Base < 0 || i.Base > 100_000:
+			return invalidf("%s: the base of %s is not 0 to 100000", defaultStrategy, i.Provider)
+		case i.Base > 0:
+			bases++
+		}
+	}
+	if bases > 1 {
+		return invalidf("%s: only one capacity provider can have a base", defaultStrategy)
+	}
+	return nil
+}
+
+// providers are the operations on capacity providers, which are names here.
+type providers struct{ clusters *clusters }
+
+func (p providers) operations() []operation {
+	return []operation{
+		define("DescribeCapacityProviders", honor("capacityProviders", "cluster", "include", "maxResults", "nextToken"), p.describe),
+	}
+}
+
+// providerDoc is a capacity provider in answers.
+type providerDoc struct {
+	ARN    string `json:"capacityProviderArn"`
+	Name   string `json:"name"`
+	Status string `json:"status"`
+	Type   string `json:"type,omitempty"`
+	Tags   []tag  `json:"tags"`
+}
+
+type describeProvidersIn struct {
+	paging
+	Providers []string `json:"capacityProviders"`
+	Cluster   string   `json:"cluster"`
+	Include   []string `json:"include"`
+}
+
+// fargateProviders are those that every account has.
+var fargateProviders = []string{"FARGATE", "FARGATE_SPOT"}
+
+// describe describes those that every account has and those that clusters name.
+func (p providers) describe(_ context.Context, in describeProvidersIn, _ fields) (any, error) {
+	known, err := p.known(in.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	answer := struct {
+		Providers []providerDoc `json:"capacityProviders"`
+		Failures  []problem     `json:"failures"`
+		Next      string        `json:"nextToken,omitempty"`
+	}{[]providerDoc{}, []problem{}, ""}
+	names := known
+	if len(in.Providers) > 0 {
+		names = nil
+	}
+	for _, text := range in.Providers {
+		name, _, err := cut("capacityProviders", "capacity-provider", text)
+		switch {
+		case err != nil:
+			return nil, err
+		case slices.Contains(known, name):
+			names = append(names, name)
+		default:
+			answer.Failures = append(answer.Failures, problem{ARN: arn.Make("capacity-provider", shortened(name)), Reason: missingReason})
+		}
+	}
+	slices.Sort(names)
+	some, next, err := page("DescribeCapacityProviders", in.paging, maxPage, slices.Compact(names), strings.Compare)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range some {
+		doc := providerDoc{ARN: arn.Make("capacity-provider", name), Name: name, Status: "ACTIVE", Tags: []tag{}}
+		if slices.Contains(fargateProviders, name) {
+			doc.Type = name
+		}
+		answer.Providers = append(answer.Providers, doc)
+	}
+	answer.Next = next
+	return answer, nil
+}
+
+// known are the names of the capacity providers of a cluster; empty: of all clusters.
+func (p providers) known(cluster string) (all []string, err error) {
+	of := []string{cluster}
+	if cluster == "" {
+		all = slices.Clone(fargateProviders)
+		of, err = p.clusters.names()
+	}
+	for _, text := range of {
+		name, err := p.clusters.active(text)
+		if err != nil {
+			return nil, err
+		}
+		r, _, err := p.clusters.find(name)
+		if err != nil {
+			return nil, err
+		}
+		var names []string
+		_ = json.Unmarshal(r.Kept["capacityProviders"], &names) // it was checked
+		all = append(all, names...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all), err
+}
