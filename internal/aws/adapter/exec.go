@@ -26,14 +26,28 @@ func (s ECSSessions) Open(task string, i int, command []string) (id, token strin
 	return g.ID, g.Token, err
 }
 
+// Forward implements awsapi.Sessions.
+func (s ECSSessions) Forward(task string, i int, port, local uint16) (id, token string, err error) {
+	g, err := s.Sessions.Open(ecsexec.Target{Task: task, Container: i, Forward: datachannel.Forwarding{Port: port, LocalPort: local}})
+	return g.ID, g.Token, err
+}
+
 // Resume implements awsapi.Sessions.
 func (s ECSSessions) Resume(id string) (token string, ok bool) {
 	g, ok := s.Sessions.Resume(id)
 	return g.Token, ok
 }
 
-// start starts a program with a terminal.
+// start starts what a session is for.
 func (e ECS) start(ctx context.Context, t ecsexec.Target, size datachannel.Size) (ecsexec.Program, error) {
+	if t.Forward.Port != 0 {
+		return e.forward(ctx, t)
+	}
+	return e.startTerminal(ctx, t, size)
+}
+
+// startTerminal starts a program with a terminal.
+func (e ECS) startTerminal(ctx context.Context, t ecsexec.Target, size datachannel.Size) (ecsexec.Program, error) {
 	a := e.backend.Engine
 	s, err := a.Tasks.Get(t.Task)
 	if err != nil {

@@ -3,6 +3,7 @@ package awsapi_test
 import (
 	"context"
 	"encoding/json"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -703,6 +705,61 @@ func TestOtherProtocolsAndServices(t *testing.T) {
 	} {
 		if got := send(c.method, c.path, c.kind, c.target, c.body); !strings.Contains(got, c.want) || strings.HasPrefix(got, "5") {
 			t.Errorf("%s %s %s %s: %s, want %s", c.method, c.path, c.kind, c.target, got, c.want)
+		}
+	}
+}
+
+// `ecspresso verify` asks for the roles of a definition, and reads who may have them.
+func TestRolesThatDefinitionsName(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if status, answer := w.post("RegisterTaskDefinition", `{"family": "web", "executionRoleArn": "arn:aws:iam::123456789012:role/app/ecsTaskExecutionRole", "taskRoleArn": "shop",
+	  "containerDefinitions": [{"name": "app", "image": "i", "memory": 64}]}`); status != 200 {
+		t.Fatal(answer)
+	}
+	ask := func(name string) (int, string) {
+		r := httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader("Action=GetRole&Version=2010-05-08&RoleName="+name))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		rec := httptest.NewRecorder()
+		w.server.Trusted().ServeHTTP(rec, r)
+		return rec.Code, rec.Body.String()
+	}
+	for name, want := range map[string][2]string{
+		"ecsTaskExecutionRole": {"arn:aws:iam::123456789012:role/app/ecsTaskExecutionRole", "/app/"},
+		"shop":                 {"arn:aws:iam::000000000000:role/shop", "/"},
+	} {
+		status, answer := ask(name)
+		var got struct {
+			Role struct {
+				Path, RoleName, Arn, CreateDate, AssumeRolePolicyDocument string
+			} `xml:"GetRoleResult>Role"`
+		}
+		if err := xml.Unmarshal([]byte(answer), &got); err != nil || status != 200 {
+			t.Fatalf("%d %s %v", status, answer, err)
+		}
+		if r := got.Role; r.RoleName != name || r.Arn != want[0] || r.Path != want[1] {
+			t.Errorf("%+v", r)
+		}
+		text, err := url.QueryUnescape(got.Role.AssumeRolePolicyDocument)
+		var policy struct {
+			Statement []struct {
+				Principal struct{ Service string }
+				Action    string
+			}
+		}
+		if err == nil {
+			err = json.Unmarshal([]byte(text), &policy)
+		}
+		if err != nil || len(policy.Statement) != 1 || policy.Statement[0].Principal.Service != "ecs-tasks.amazonaws.com" || policy.Statement[0].Action != "sts:AssumeRole" {
+			t.Errorf("%s: %v", text, err)
+		}
+		if _, err := time.Parse(time.RFC3339, got.Role.CreateDate); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, name := range []string{"other", "", "app"} {
+		if status, answer := ask(name); status != 400 || !strings.Contains(answer, "<Code>NoSuchEntity</Code>") {
+			t.Errorf("%q: %d %s", name, status, answer)
 		}
 	}
 }

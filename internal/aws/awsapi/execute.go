@@ -14,11 +14,14 @@ import (
 )
 
 // Sessions are the programs that clients run in containers, each with a terminal at the
-// other end of a web socket.
+// other end of a web socket, and the ports that they forward.
 type Sessions interface {
 	// Open makes a session in which a command is to run in the i-th container of a task. A
 	// client connects to it with the token.
 	Open(task string, i int, command []string) (id, token string, err error)
+	// Forward makes a session that forwards a port of the i-th container of a task; local is the
+	// client's port, 0 for any.
+	Forward(task string, i int, port, local uint16) (id, token string, err error)
 	// Resume gives the client of a session another token; false: it has ended.
 	Resume(id string) (token string, ok bool)
 	// Terminate ends a session, if it has not ended.
@@ -43,11 +46,15 @@ const (
 )
 
 func (e *execute) operations() []operation {
-	return []operation{define("ExecuteCommand", honor("cluster", "container", "command!", "interactive!", "task!"), e.execute)}
+	return []operation{
+		define("ExecuteCommand", honor("cluster", "container", "command!", "interactive!", "task!"), e.execute),
+		define("DiscoverPollEndpoint", honor("cluster", "containerInstance"), e.endpoint),
+	}
 }
 
 func (e *execute) operationsSSM() []operation {
 	return []operation{
+		define("StartSession", members(honor("Target!", "DocumentName", "Parameters"), keep("the log names the session", "Reason:s")), e.startSession),
 		define("ResumeSession", honor("SessionId!"), e.resume),
 		define("TerminateSession", honor("SessionId!"), e.terminate),
 	}
@@ -177,7 +184,7 @@ func streamURL(ctx context.Context) (func(id string) string, error) {
 }
 
 // sessionID is that of a session, now or once.
-var sessionID = regexp.MustCompile(`^ecs-execute-command-[0-9a-f]{16}$`)
+var sessionID = regexp.MustCompile(`^(ecs-execute-command|port-forwarding)-[0-9a-f]{16}$`)
 
 type sessionIn struct {
 	ID string `json:"SessionId"`
@@ -186,9 +193,16 @@ type sessionIn struct {
 // check refuses what was never the ID of a session.
 func (in sessionIn) check() error {
 	if !sessionID.MatchString(in.ID) {
-		return failf("DoesNotExistException", "SessionId: %q is no session of execute-command", shortened(in.ID))
+		return failf("DoesNotExistException", "SessionId: %q is no session of execute-command or of port forwarding", shortened(in.ID))
 	}
 	return nil
+}
+
+// sessionAnswer is a session in answers of Systems Manager.
+type sessionAnswer struct {
+	ID        string `json:"SessionId"`
+	StreamURL string `json:"StreamUrl"`
+	Token     string `json:"TokenValue,omitempty"`
 }
 
 // resume answers without a token if the session has ended: by that the plugin knows it.
@@ -201,11 +215,7 @@ func (e *execute) resume(ctx context.Context, in sessionIn, _ fields) (any, erro
 		return nil, err
 	}
 	token, _ := e.sessions.Resume(in.ID)
-	return struct {
-		ID        string `json:"SessionId"`
-		StreamURL string `json:"StreamUrl"`
-		Token     string `json:"TokenValue,omitempty"`
-	}{in.ID, stream(in.ID), token}, nil
+	return sessionAnswer{in.ID, stream(in.ID), token}, nil
 }
 
 func (e *execute) terminate(_ context.Context, in sessionIn, _ fields) (any, error) {

@@ -32,8 +32,9 @@ type terminals struct {
 }
 
 const (
-	sessionOpen  = "ecs-execute-command-0123456789abcdef"
-	sessionEnded = "ecs-execute-command-ffffffffffffffff"
+	sessionOpen    = "ecs-execute-command-0123456789abcdef"
+	sessionForward = "port-forwarding-0123456789abcdef"
+	sessionEnded   = "ecs-execute-command-ffffffffffffffff"
 )
 
 func (t *terminals) Open(task string, i int, command []string) (id, token string, err error) {
@@ -44,6 +45,13 @@ func (t *terminals) Open(task string, i int, command []string) (id, token string
 	}
 	t.opened = append(t.opened, fmt.Sprintf("%s %d %q", task, i, command))
 	return sessionOpen, "token", nil
+}
+
+func (t *terminals) Forward(task string, i int, port, local uint16) (id, token string, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.opened = append(t.opened, fmt.Sprintf("%s %d forwards %d to %d", task, i, port, local))
+	return sessionForward, "token", nil
 }
 
 func (t *terminals) Resume(id string) (token string, ok bool) {
@@ -202,10 +210,73 @@ func TestCommandsThatAreRefused(t *testing.T) {
 	if w.terminals.opened != nil {
 		t.Errorf("%v", w.terminals.opened)
 	}
-	if status, answer := w.signed("AmazonSSM.StartSession", `{"Target": "i-1"}`); status != 400 || !strings.Contains(answer, "UnknownOperationException") {
+	if status, answer := w.signed("AmazonSSM.GetParameter", `{"Name": "x"}`); status != 400 || !strings.Contains(answer, "UnknownOperationException") {
 		t.Errorf("%d %s", status, answer)
 	}
 }
+
+// ecsta forwards a port with the target that `aws ecs execute-command` makes, and gives the plugin the
+// endpoint that it discovers.
+func TestAPortIsForwarded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	must[*ecs.CreateClusterOutput](t)(w.client.CreateCluster(t.Context(), &ecs.CreateClusterInput{ClusterName: aws.String("a_b")}))
+	must[*ecs.RegisterTaskDefinitionOutput](t)(w.client.RegisterTaskDefinition(t.Context(), &ecs.RegisterTaskDefinitionInput{
+		Family: aws.String("two"), ContainerDefinitions: []types.ContainerDefinition{{Name: aws.String("app"), Image: aws.String("i"), Memory: aws.Int32(64)}},
+	}))
+	run := func(enabled bool) string {
+		out := must[*ecs.RunTaskOutput](t)(w.client.RunTask(t.Context(), &ecs.RunTaskInput{Cluster: aws.String("a_b"), TaskDefinition: aws.String("two"), EnableExecuteCommand: enabled}))
+		id := (*out.Tasks[0].TaskArn)[strings.LastIndexByte(*out.Tasks[0].TaskArn, '/')+1:]
+		w.change(id, func(s *lifecycle.State) { s.Containers[0].ID = "f00" + id })
+		return id
+	}
+	id, closed := run(true), run(false)
+	in := &ssm.StartSessionInput{
+		Target: aws.String("ecs:a_b_" + id + "_f00" + id), DocumentName: aws.String("AWS-StartPortForwardingSession"), Reason: aws.String("port forwarding"),
+		Parameters: map[string][]string{"portNumber": {"8080"}, "localPortNumber": {"0"}},
+	}
+	if _, err := w.sessions().StartSession(t.Context(), in); code(err) != "TargetNotConnected" {
+		t.Errorf("a task that does not run: %v", err)
+	}
+	w.change(id, runs)
+	w.change(closed, runs)
+	out := must[*ssm.StartSessionOutput](t)(w.sessions().StartSession(t.Context(), in))
+	stream := "ws" + strings.TrimPrefix(w.url, "http") + "/v1/data-channel/" + sessionForward + "?role=publish_subscribe"
+	if diff := cmp.Diff([]string{sessionForward, stream, "token", id + " 0 forwards 8080 to 0"}, append([]string{*out.SessionId, *out.StreamUrl, *out.TokenValue}, w.terminals.opened...)); diff != "" {
+		t.Error(diff)
+	}
+	endpoint := must[*ecs.DiscoverPollEndpointOutput](t)(w.client.DiscoverPollEndpoint(t.Context(), &ecs.DiscoverPollEndpointInput{Cluster: aws.String("a_b")}))
+	if *endpoint.Endpoint != w.url+"/" {
+		t.Errorf("the endpoint is %s", *endpoint.Endpoint)
+	}
+	for _, c := range []struct{ target, document, parameters, code, says string }{
+		{*in.Target, "SSM-SessionManagerRunShell", `{}`, "InvalidDocument", "execute-command"},
+		{*in.Target, "AWS-StartPortForwardingSessionToRemoteHost", `{"host": ["db"], "portNumber": ["1"]}`, "InvalidDocument", "ports of containers"},
+		{*in.Target, forwardDocument, `{"portNumber": ["0"]}`, "InvalidParameters", "no port"},
+		{*in.Target, forwardDocument, `{"portNumber": ["70000"]}`, "InvalidParameters", "no port"},
+		{*in.Target, forwardDocument, `{"portNumber": ["1", "2"]}`, "InvalidParameters", "one value"},
+		{*in.Target, forwardDocument, `{"host": ["db"]}`, "InvalidParameters", "host"},
+		{"i-0123456789", forwardDocument, `{}`, "TargetNotConnected", "ecs:CLUSTER"},
+		{"ecs:a_b_" + id + "_other", forwardDocument, `{}`, "TargetNotConnected", "runtime ID"},
+		{"ecs:a_b_" + id + "_", forwardDocument, `{}`, "TargetNotConnected", "runtime ID"},
+		{"ecs:default_" + id + "_f00" + id, forwardDocument, `{}`, "TargetNotConnected", "no such task"},
+		{"ecs:nowhere_" + id + "_f00" + id, forwardDocument, `{}`, "TargetNotConnected", "no such cluster"},
+		{"ecs:a_b_" + closed + "_f00" + closed, forwardDocument, `{}`, "TargetNotConnected", "not enabled"},
+	} {
+		body := fmt.Sprintf(`{"Target": %q, "DocumentName": %q, "Parameters": %s}`, c.target, c.document, c.parameters)
+		if status, answer := w.signed("AmazonSSM.StartSession", body); status != 400 || !strings.Contains(answer, `"`+c.code+`"`) || !strings.Contains(answer, c.says) {
+			t.Errorf("%s: %d %s", body, status, answer)
+		}
+	}
+	if len(w.terminals.opened) != 1 {
+		t.Errorf("%v", w.terminals.opened)
+	}
+	if status, answer := w.post("DiscoverPollEndpoint", `{}`); status != 400 || !strings.Contains(answer, "aws-listen") {
+		t.Errorf("without an address: %d %s", status, answer)
+	}
+}
+
+const forwardDocument = "AWS-StartPortForwardingSession"
 
 // A tool that waits for the agent of execute-command sees it with the container. What a service
 // says counts for its tasks.

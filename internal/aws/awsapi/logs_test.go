@@ -61,8 +61,10 @@ func numbered(n int) (all []string) {
 	return all
 }
 
+// logsClient is the SDK's client with its usual retries: it closes the body of a request before the
+// transport does, which then breaks off an answer that is longer than its buffer.
 func logsClient(w *world) *cloudwatchlogs.Client {
-	return cloudwatchlogs.New(cloudwatchlogs.Options{BaseEndpoint: &w.url, Region: "local", RetryMaxAttempts: 1, Credentials: credentials(key)})
+	return cloudwatchlogs.New(cloudwatchlogs.Options{BaseEndpoint: &w.url, Region: "local", RetryMaxAttempts: 5, Credentials: credentials(key)})
 }
 
 var logStart = time.UnixMilli(1_700_000_000_500)

@@ -31,7 +31,7 @@ var refusals = map[string]string{
 
 	"CreateTaskSet": noTaskSets, "DeleteTaskSet": noTaskSets, "DescribeTaskSets": noTaskSets, "UpdateServicePrimaryTaskSet": noTaskSets, "UpdateTaskSet": noTaskSets,
 
-	"DeregisterContainerInstance": noAgentCalls, "DiscoverPollEndpoint": noAgentCalls, "RegisterContainerInstance": noAgentCalls, "SubmitAttachmentStateChanges": noAgentCalls,
+	"DeregisterContainerInstance": noAgentCalls, "RegisterContainerInstance": noAgentCalls, "SubmitAttachmentStateChanges": noAgentCalls,
 	"SubmitContainerStateChange": noAgentCalls, "SubmitTaskStateChange": noAgentCalls, "UpdateContainerAgent": noAgentCalls,
 
 	"DeleteAttributes": noAttributes, "ListAttributes": noAttributes, "PutAttributes": noAttributes,

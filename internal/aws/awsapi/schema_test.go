@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/google/go-cmp/cmp"
 	"github.com/podtask/podtask/internal/aws/awsapi"
+	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
 // operation is an operation of the SDK's client.
@@ -169,6 +170,8 @@ var requests = []struct{ name, body string }{
 	{"UpdateTaskProtection", `{"tasks": ["TASK", "00000000000000000000000000000000"], "cluster": "blue", "protectionEnabled": true}`},
 	{"GetTaskProtection", `{"cluster": "blue"}`},
 	{"ExecuteCommand", `{"task": "TASK", "cluster": "blue", "container": "app", "command": "sh", "interactive": true}`},
+	{"AmazonSSM.StartSession", `{"Target": "ecs:blue_TASK_f00", "DocumentName": "AWS-StartPortForwardingSession", "Parameters": {"portNumber": ["80"]}}`},
+	{"DiscoverPollEndpoint", `{"cluster": "blue"}`},
 	{"AmazonSSM.ResumeSession", `{"SessionId": "ecs-execute-command-0123456789abcdef"}`},
 	{"AmazonSSM.TerminateSession", `{"SessionId": "ecs-execute-command-0123456789abcdef"}`},
 	{"StartTask", `{"taskDefinition": "web", "containerInstances": ["aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"], "tags": [{"key": "a", "value": "b"}]}`},
@@ -238,6 +241,7 @@ func TestEveryKeyOfAnAnswerIsTheSDKs(t *testing.T) {
 		}
 		if r.name == "ExecuteCommand" {
 			w.change(w.states[0].ID, runs)
+			w.change(w.states[0].ID, func(s *lifecycle.State) { s.Containers[0].ID = "f00" })
 		}
 		if r.name == "DeleteCluster" {
 			w.change(w.states[0].ID, end)

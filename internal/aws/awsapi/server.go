@@ -41,8 +41,9 @@ type Config struct {
 
 // Server answers clients of ECS, of CloudWatch Logs, and those of sessions. It is safe for concurrent use.
 type Server struct {
-	cfg        Config
-	operations map[string]operation // by target
+	cfg         Config
+	operations  map[string]operation // by target
+	definitions *definitions
 }
 
 // New returns a server.
@@ -51,6 +52,7 @@ func New(cfg Config) *Server {
 	tags := &tagStore{records: cfg.Records}
 	clusters := &clusters{records: cfg.Records, tags: tags, tasks: cfg.Tasks, host: cfg.Host, now: cfg.Now}
 	definitions := &definitions{catalog: cfg.Definitions, parser: cfg.Parser, tasks: cfg.Tasks, tags: tags, now: cfg.Now}
+	s.definitions = definitions
 	tasks := &tasks{clusters: clusters, definitions: definitions, tags: tags, tasks: cfg.Tasks, host: cfg.Host, log: cfg.Log}
 	instances := &instances{clusters: clusters, tasks: cfg.Tasks, host: cfg.Host}
 	book := &serviceBook{services: cfg.Services, tags: tags, records: cfg.Records, now: cfg.Now}
@@ -223,7 +225,7 @@ func (s *Server) answer(ctx context.Context, r *http.Request, body []byte) (any,
 		return nil, failf(codeUnknown, "ECS has no operation %s that podtask knows", shortened(name))
 	}
 	if service+"." == targetSSM {
-		return nil, failf(codeUnknown, "of Systems Manager podtask answers what the sessions of execute-command need, not %s", shortened(name))
+		return nil, failf(codeUnknown, "of Systems Manager podtask answers what the sessions of execute-command and port forwarding need, not %s", shortened(name))
 	}
 	if service+"." == targetLogs {
 		return nil, failf(codeUnknown, "of CloudWatch Logs podtask answers what reads a task's log, not %s", shortened(name))
@@ -241,7 +243,10 @@ func (s *Server) answerForm(service string, body []byte) (any, error) {
 	if action == "GetCallerIdentity" && (service == "sts" || service == "") {
 		return callerIdentity(), nil
 	}
-	return nil, failf(codeInvalidQuery, "podtask does not do %s: it answers Amazon ECS, and sts GetCallerIdentity", shortened(strings.TrimSpace(service+" "+action)))
+	if action == "GetRole" && (service == "iam" || service == "") {
+		return s.definitions.role(form.Get("RoleName"))
+	}
+	return nil, failf(codeInvalidQuery, "podtask does not do %s: it answers Amazon ECS, sts GetCallerIdentity, and iam GetRole", shortened(strings.TrimSpace(service+" "+action)))
 }
 
 // shortened bounds text of a client in a message.

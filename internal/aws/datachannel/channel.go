@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -47,9 +48,17 @@ const (
 // Size is that of a terminal in characters.
 type Size struct{ Rows, Columns uint16 }
 
+// Forwarding is what a session forwards, as the document of the client says it. The zero value is a
+// terminal.
+type Forwarding struct {
+	// Port is that of the container, LocalPort the client's, 0 for any.
+	Port, LocalPort uint16
+}
+
 // Channel is the state of the channel of one session, over all its connections.
 type Channel struct {
 	session string
+	forward Forwarding
 	seed    uint64 // first half of the IDs of messages
 	made    uint64 // messages so far: second half
 	next    int64  // number of the next message to the client
@@ -72,8 +81,35 @@ type sent struct {
 
 // New returns a channel to which no client is connected yet. The seed makes the IDs of
 // messages differ from those of other sessions.
-func New(session string, seed uint64) *Channel {
-	return &Channel{session: session, seed: seed}
+func New(session string, seed uint64, forward Forwarding) *Channel {
+	return &Channel{session: session, seed: seed, forward: forward}
+}
+
+// sessionType is what the handshake says of the session: the names of AWS' documents. With
+// agentVersion, a client that forwards a port carries all its connections in one stream.
+func (c *Channel) sessionType() any {
+	type parameters struct {
+		SessionType string
+		Properties  map[string]string
+	}
+	if c.forward.Port == 0 {
+		return parameters{"Standard_Stream", map[string]string{}}
+	}
+	return parameters{"Port", map[string]string{
+		"type": "LocalPortForwarding", "portNumber": strconv.Itoa(int(c.forward.Port)), "localPortNumber": strconv.Itoa(int(c.forward.LocalPort)),
+	}}
+}
+
+// handshake is the request that begins a session.
+func (c *Channel) handshake() []byte {
+	type action struct {
+		ActionType       string
+		ActionParameters any
+	}
+	return marshal(struct {
+		AgentVersion           string
+		RequestedClientActions []action
+	}{agentVersion, []action{{"SessionType", c.sessionType()}}})
 }
 
 // Connect is what to send to a client that has just connected: the handshake, or what it has
@@ -81,7 +117,7 @@ func New(session string, seed uint64) *Channel {
 func (c *Channel) Connect(now time.Time) (out [][]byte) {
 	if c.next == 0 {
 		c.greeted = now
-		return append(out, c.send(KindHandshakeRequest, []byte(`{"AgentVersion":"`+agentVersion+`","RequestedClientActions":[{"ActionType":"SessionType","ActionParameters":{"SessionType":"Standard_Stream","Properties":{}}}]}`), now))
+		return append(out, c.send(KindHandshakeRequest, c.handshake(), now))
 	}
 	c.before = c.next
 	c.in.reconnect()
@@ -107,6 +143,12 @@ func (c *Channel) Idle() bool { return len(c.waiting) == 0 }
 
 // Output is the message of output of at most MaxOutput bytes.
 func (c *Channel) Output(data []byte, now time.Time) []byte { return c.send(KindData, data, now) }
+
+// ConnectFailed is the message that a connection to the forwarded port failed. The client says so.
+func (c *Channel) ConnectFailed(now time.Time) []byte {
+	const connectToPortError = 3
+	return c.send(KindFlag, binary.BigEndian.AppendUint32(nil, connectToPortError), now)
+}
 
 // Wake is when a message is to be sent again; zero if none waits.
 func (c *Channel) Wake() time.Time {
@@ -229,7 +271,7 @@ func (c *Channel) shaken(m Message, now time.Time) (events []Event, out [][]byte
 		}
 		answer.Errors = append(answer.Errors, a.Error)
 	}
-	return []Event{{What: Refused, Data: []byte("the client has no sessions with a terminal: " + strings.Join(answer.Errors, "; "))}}, nil, nil
+	return []Event{{What: Refused, Data: []byte("the client cannot take part in the session: " + strings.Join(answer.Errors, "; "))}}, nil, nil
 }
 
 // acknowledged handles an acknowledgement.

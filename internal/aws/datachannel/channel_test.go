@@ -43,7 +43,7 @@ func acknowledgement(sequence int64) []byte {
 
 // shaken is a channel whose handshake is done and acknowledged; 1 is the client's next number.
 func shaken(t testing.TB) *datachannel.Channel {
-	c := datachannel.New("s", 1)
+	c := datachannel.New("s", 1, datachannel.Forwarding{})
 	c.Connect(start)
 	if events, _, err := c.Receive(input(0, datachannel.KindHandshakeResponse, willing), true, start); err != nil || len(events) != 1 || events[0].What != datachannel.Ready {
 		t.Fatalf("%+v %v", events, err)
@@ -61,7 +61,7 @@ func shaken(t testing.TB) *datachannel.Channel {
 
 func TestHandshake(t *testing.T) {
 	t.Parallel()
-	c := datachannel.New("s", 1)
+	c := datachannel.New("s", 1, datachannel.Forwarding{})
 	out := c.Connect(start)
 	if len(out) != 1 {
 		t.Fatalf("%d messages", len(out))
@@ -73,7 +73,7 @@ func TestHandshake(t *testing.T) {
 		t.Error("input is taken before the handshake")
 	}
 
-	c = datachannel.New("s", 1)
+	c = datachannel.New("s", 1, datachannel.Forwarding{})
 	c.Connect(start)
 	events, out, err := c.Receive(input(0, datachannel.KindHandshakeResponse, willing), true, start.Add(time.Second))
 	if err != nil || len(events) != 1 || events[0].What != datachannel.Ready || len(out) != 2 {
@@ -89,7 +89,7 @@ func TestHandshake(t *testing.T) {
 		t.Error("a second answer is taken")
 	}
 
-	c = datachannel.New("s", 1)
+	c = datachannel.New("s", 1, datachannel.Forwarding{})
 	c.Connect(start)
 	events, _, err = c.Receive(input(0, datachannel.KindHandshakeResponse, `{"ProcessedClientActions":[{"ActionType":"SessionType","ActionStatus":2,"Error":"unknown type"}]}`), true, start)
 	if err != nil || len(events) != 1 || events[0].What != datachannel.Refused || !strings.Contains(string(events[0].Data), "unknown type") {
@@ -324,7 +324,7 @@ func (p *plugin) race(one, two string) [][]byte {
 func TestNothingIsLostOrDoubled(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		c, now := datachannel.New("s", 7), start
+		c, now := datachannel.New("s", 7, datachannel.Forwarding{}), start
 		p := &plugin{t: t, deaf: rapid.Bool().Draw(t, "deaf"), early: map[int64]string{}}
 		var down, up [][]byte // under way
 		var printed, typed, read string
@@ -442,7 +442,7 @@ func FuzzReceive(f *testing.F) {
 	add(input(0, datachannel.KindHandshakeResponse, willing), input(1, datachannel.KindData, "a"), input(1, datachannel.KindData, "b"), input(3, datachannel.KindData, "c"))
 	add(input(1, datachannel.KindData, "x"), input(0, datachannel.KindHandshakeResponse, willing), input(2, datachannel.KindSize, `{"cols":1,"rows":1}`))
 	f.Fuzz(func(t *testing.T, all []byte) {
-		c := datachannel.New("s", 1)
+		c := datachannel.New("s", 1, datachannel.Forwarding{})
 		c.Connect(start)
 		for len(all) >= 2 {
 			n := min(int(binary.BigEndian.Uint16(all)), len(all)-2)

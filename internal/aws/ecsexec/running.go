@@ -81,6 +81,9 @@ func (r *running) attend(ctx context.Context, s *session, size datachannel.Size)
 	wg.Go(func() { r.feed(serving, p) })
 	wg.Go(func() { r.size(serving, p) })
 	wg.Go(func() { r.end(serving, s, p) })
+	if f, ok := p.(Forwarder); ok {
+		wg.Go(func() { r.failures(serving, s, f) })
+	}
 	defer wg.Wait()
 	defer served()
 	if err = p.CopyOutput(printer{s}); err == nil {
@@ -112,6 +115,18 @@ func (r *running) size(ctx context.Context, p Program) {
 		select {
 		case size := <-r.sizes:
 			_ = p.Resize(ctx, size) // it may have ended
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// failures hands on which connections of a forwarded port failed.
+func (r *running) failures(ctx context.Context, s *session, f Forwarder) {
+	for {
+		select {
+		case err := <-f.Failed():
+			s.do(func() { s.notConnected(err) })
 		case <-ctx.Done():
 			return
 		}

@@ -34,7 +34,7 @@ func after(d time.Duration, step func()) plan { return plan{time.Now().Add(d), s
 
 func newSession(id string, cfg Config, t Target, seed uint64) *session {
 	return &session{
-		id: id, cfg: cfg, target: t, channel: datachannel.New(id, seed),
+		id: id, cfg: cfg, target: t, channel: datachannel.New(id, seed, t.Forward),
 		inbox: make(chan func()), output: make(chan []byte), done: make(chan struct{}),
 	}
 }
@@ -181,6 +181,10 @@ func (s *session) take(e datachannel.Event) {
 	}
 	switch e.What {
 	case datachannel.Ready:
+		if s.target.forwards() {
+			s.start(datachannel.Size{})
+			return
+		}
 		// The plugin tells the size at once, others perhaps never.
 		s.next = after(unsized, func() { s.start(datachannel.Size{}) })
 	case datachannel.Resized:
@@ -206,6 +210,14 @@ func (s *session) start(size datachannel.Size) {
 	s.next = plan{}
 	s.running = newRunning()
 	go s.running.run(s, size)
+}
+
+// notConnected tells the client that a connection to the forwarded port failed.
+func (s *session) notConnected(err error) {
+	s.cfg.Log.Warn("a session cannot connect to the port that it forwards", "session", s.id, "task", s.target.Task, "port", s.target.Forward.Port, "error", err)
+	if s.channel.Free() > 0 && !s.over {
+		s.send(s.channel.ConnectFailed(time.Now()))
+	}
 }
 
 // end ends the session: at once if there is no program. Why is shown to the user.

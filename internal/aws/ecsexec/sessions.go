@@ -18,12 +18,17 @@ import (
 	"github.com/podtask/podtask/internal/aws/datachannel"
 )
 
-// Target is what a session runs.
+// Target is what a session runs, or where it connects to.
 type Target struct {
 	Task      string // its ID
 	Container int    // its place in the definition
 	Command   []string
+	// Forward has the port that is forwarded instead of running a command.
+	Forward datachannel.Forwarding
 }
+
+// forwards reports whether a session forwards a port.
+func (t Target) forwards() bool { return t.Forward.Port != 0 }
 
 // Program is one with a terminal. What is typed is written to it. Its methods may be called
 // concurrently.
@@ -38,10 +43,17 @@ type Program interface {
 	End(ctx context.Context) error
 }
 
+// Forwarder is a Program that forwards a port. It ends when it is ended.
+type Forwarder interface {
+	Program
+	// Failed has the errors of connections that could not be made.
+	Failed() <-chan error
+}
+
 // Config is what sessions need.
 type Config struct {
 	Log *slog.Logger
-	// Start starts a program. The connection to it ends with ctx; the program does not. What
+	// Start starts a program, or a Forwarder. The connection to it ends with ctx; the program does not. What
 	// the error says is shown to the user.
 	Start func(ctx context.Context, t Target, size datachannel.Size) (Program, error)
 }
@@ -113,6 +125,9 @@ func (s *Sessions) Open(t Target) (Grant, error) {
 	var random [16]byte
 	rand.Read(random[:]) // never fails
 	g := Grant{ID: "ecs-execute-command-" + hex.EncodeToString(random[:8])}
+	if t.forwards() {
+		g.ID = "port-forwarding-" + hex.EncodeToString(random[:8])
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {

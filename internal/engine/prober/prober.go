@@ -52,7 +52,7 @@ func (p *Prober) Do(ctx context.Context, s lifecycle.State, i int, a taskdef.Act
 		return t.do(ctx, a)
 	}
 	if p.NetnsHelper == nil {
-		return Result{}, errors.New("podtask does not know its own program, which enters the network of the container")
+		return Result{}, errNoHelper
 	}
 	d := p.dialer(s, i)
 	address, err := d.Address(ctx)
@@ -62,6 +62,20 @@ func (p *Prober) Do(ctx context.Context, s lifecycle.State, i int, a taskdef.Act
 	t.dial, t.host = d.DialContext, address.String()
 	return t.do(ctx, a)
 }
+
+// Dial connects to an address as a program in container i would.
+func (p *Prober) Dial(ctx context.Context, s lifecycle.State, i int, address string) (net.Conn, error) {
+	if s.Task.Network == taskdef.NetworkHost {
+		return new(net.Dialer).DialContext(ctx, "tcp", address)
+	}
+	if p.NetnsHelper == nil {
+		return nil, errNoHelper
+	}
+	return p.dialer(s, i).DialContext(ctx, "tcp", address)
+}
+
+// errNoHelper: no namespace can be entered.
+var errNoHelper = errors.New("podtask does not know its own program, which enters the network of the container")
 
 // dialer is that of the present run of container i.
 func (p *Prober) dialer(s lifecycle.State, i int) *netns.Dialer {

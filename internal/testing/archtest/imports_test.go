@@ -203,6 +203,11 @@ var wrappers = []struct {
 		why:     "web sockets are limited in one place",
 	},
 	{
+		library: "github.com/xtaci/smux",
+		only:    []string{"internal/aws/portforward", "test/"},
+		why:     "one package has the streams of session-manager-plugin",
+	},
+	{
 		library: "github.com/virtual-kubelet/",
 		only:    []string{"internal/kube/kubenode", "internal/kube/kubeserve", "test/"},
 		why:     "the rest of podtask knows no cluster",

@@ -1,0 +1,113 @@
+package awsapi
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// forwardDocument is the document of Systems Manager that is answered.
+const forwardDocument = "AWS-StartPortForwardingSession"
+
+type startSessionIn struct {
+	Target     string              `json:"Target"`
+	Document   string              `json:"DocumentName"`
+	Parameters map[string][]string `json:"Parameters"`
+}
+
+// ports are those of the container and of the client.
+func (in startSessionIn) ports() (port, local uint16, err error) {
+	for name, values := range in.Parameters {
+		if name != "portNumber" && name != "localPortNumber" {
+			return 0, 0, failf("InvalidParameters", "Parameters: %s has portNumber and localPortNumber, not %q", forwardDocument, shortened(name))
+		}
+		if len(values) != 1 {
+			return 0, 0, failf("InvalidParameters", "Parameters: %s has one value, not %d", name, len(values))
+		}
+	}
+	number := func(name, usual string) uint16 {
+		text := usual
+		if v := in.Parameters[name]; len(v) == 1 {
+			text = v[0]
+		}
+		n, wrong := strconv.ParseUint(text, 10, 16)
+		if wrong != nil && err == nil {
+			err = failf("InvalidParameters", "Parameters: %s %q is no port", name, shortened(text))
+		}
+		return uint16(n)
+	}
+	port, local = number("portNumber", "80"), number("localPortNumber", "0")
+	if err == nil && port == 0 {
+		err = failf("InvalidParameters", "Parameters: portNumber 0 is no port of a container")
+	}
+	return port, local, err
+}
+
+// startSession forwards a port of a container. The target is ecs:CLUSTER_TASK_RUNTIMEID.
+func (e *execute) startSession(ctx context.Context, in startSessionIn, _ fields) (any, error) {
+	if in.Document != forwardDocument {
+		return nil, failf("InvalidDocument", "DocumentName: podtask has the document %s for ports of containers, not %q: run programs with `aws ecs execute-command`", forwardDocument, shortened(in.Document))
+	}
+	port, local, err := in.ports()
+	if err != nil {
+		return nil, err
+	}
+	task, i, err := e.target(ctx, in.Target)
+	if err != nil {
+		return nil, err
+	}
+	stream, err := streamURL(ctx)
+	if err != nil {
+		return nil, err
+	}
+	id, token, err := e.sessions.Forward(task, i, port, local)
+	if err != nil {
+		return nil, failf(codeClient, "%v", err)
+	}
+	return sessionAnswer{id, stream(id), token}, nil
+}
+
+// target finds the container of a target. It has to be one in which commands may be run.
+func (e *execute) target(ctx context.Context, text string) (task string, i int, err error) {
+	refused := func(why string) error {
+		return failf("TargetNotConnected", "%s is not connected: %s", shortened(text), why)
+	}
+	rest, ok := strings.CutPrefix(text, "ecs:")
+	parts := strings.Split(rest, "_")
+	n := len(parts)
+	if !ok || n < 3 {
+		return "", 0, refused("a target is ecs:CLUSTER_TASK_RUNTIMEID")
+	}
+	cluster, err := e.clusters.active(strings.Join(parts[:n-2], "_"))
+	if err != nil {
+		return "", 0, refused("there is no such cluster")
+	}
+	s, ok, err := e.find(e.tasks.tasks.States(ctx), "Target", cluster, parts[n-2])
+	if err != nil || !ok {
+		return "", 0, refused("there is no such task")
+	}
+	var ids []string
+	for _, c := range s.Containers {
+		ids = append(ids, c.ID)
+	}
+	if i = slices.Index(ids, parts[n-1]); i < 0 || parts[n-1] == "" {
+		return "", 0, refused("no container of the task has that runtime ID")
+	}
+	if _, err := e.container(s, s.Task.Containers[i].Name); err != nil {
+		return "", 0, refused(asFailure(err).Message)
+	}
+	return s.ID, i, nil
+}
+
+// endpoint answers the address by which the caller has reached this side: tools give it to AWS'
+// plugin, which sends the requests of its session there.
+func (e *execute) endpoint(ctx context.Context, _ struct{}, _ fields) (any, error) {
+	host, _ := ctx.Value(hostKey{}).(string)
+	if host == "" {
+		return nil, invalidf("the agent has an address for clients on aws-listen only: send the request there")
+	}
+	return struct {
+		Endpoint string `json:"endpoint"`
+	}{"http://" + host + "/"}, nil
+}
