@@ -158,6 +158,7 @@ func decodeTmpfs(c cursor) []Tmpfs {
 	var all []Tmpfs
 	for _, item := range c.list(`write a list of {"containerPath": ..., "size": MiB}`) {
 		item.want(doctree.Object, `write {"containerPath": ..., "size": MiB}`)
+		checkProc(item.at("containerPath"), item.at("containerPath").str())
 		all = append(all, Tmpfs{
 			Path:    item.at("containerPath").str(),
 			Size:    item.at("size").integer(1, 0) * mib,

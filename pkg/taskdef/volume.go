@@ -182,12 +182,36 @@ func decodeMounts(c cursor, t Task) []Mount {
 		item.want(doctree.Object, `write {"sourceVolume": ..., "containerPath": ...}`)
 		source := item.at("sourceVolume")
 		m := Mount{Volume: source.str(), Path: item.at("containerPath").str(), ReadOnly: item.at("readOnly").flag(false)}
+		checkProc(item.at("containerPath"), m.Path)
 		if !known[m.Volume] && m.Volume != "" && !source.failed() {
 			source.wrong("no volume named "+quote(m.Volume), whichName(m.Volume, names, "the volumes are "))
 		}
 		mounts = append(mounts, m)
 	}
 	return mounts
+}
+
+// procFiles are the files of /proc that container runtimes let mounts replace, as LXCFS does
+// (runc, checkProcMount).
+var procFiles = strings.Fields("cpuinfo diskstats meminfo stat swaps uptime loadavg slabinfo net/dev sys/kernel/ns_last_pid sys/crypto/fips_enabled")
+
+// HidesProc reports whether a mount at a path of a container would hide files of the kernel that the
+// runtime and programs need: /proc, or what is in it.
+func HidesProc(target string) bool {
+	target = path.Clean(target)
+	rest, below := strings.CutPrefix(target, "/proc/")
+	return target == "/proc" || below && !slices.Contains(procFiles, rest)
+}
+
+// ProcFix is what to do about a mount that HidesProc refuses.
+func ProcFix(target string) string { return "choose another path, such as /host" + path.Clean(target) }
+
+// checkProc refuses a mount over /proc. It is part of reading a definition, not of Task.Check, because
+// records of earlier versions may have one.
+func checkProc(c cursor, target string) {
+	if HidesProc(target) {
+		c.wrong("a mount at "+quote(target)+" would hide files of the kernel", ProcFix(target))
+	}
 }
 
 func setOf(words []string) map[string]bool {

@@ -1,6 +1,8 @@
 package taskdef
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -51,6 +53,27 @@ func TestMaxSizeOfLogs(t *testing.T) {
 	for _, in := range []string{"m", "0", "-2", "1.5m", "10x", "10mm", "99999999999999999999", "1099511627776g"} {
 		if _, ok := parseSize(in); ok {
 			t.Errorf("%q is a size", in)
+		}
+	}
+}
+
+func TestMountsDoNotHideProc(t *testing.T) {
+	t.Parallel()
+	for target, good := range map[string]bool{"/proc": false, "/proc/": false, "/proc/sys": false, "/proc/net/dev": true, "/host/proc": true, "/sys": true} {
+		for member, entry := range map[string]string{
+			"mountPoints":     `[{"sourceVolume": "v", "containerPath": "` + target + `"}]`,
+			"linuxParameters": `{"tmpfs": [{"containerPath": "` + target + `", "size": 1}]}`,
+		} {
+			_, _, err := Parse("f", []byte(`{"family": "f", "volumes": [{"name": "v", "host": {"sourcePath": "/srv"}}],
+				"containerDefinitions": [{"name": "c", "image": "x", "memory": 64, "`+member+`": `+entry+`}]}`))
+			var invalid *InvalidError
+			errors.As(err, &invalid)
+			switch {
+			case good && err != nil, !good && invalid == nil:
+				t.Errorf("%s at %s: %v", member, target, err)
+			case !good && (len(invalid.Problems) != 1 || !strings.HasSuffix(invalid.Problems[0].Pointer, "/containerPath") || invalid.Problems[0].Line == 0 || invalid.Problems[0].Fix == ""):
+				t.Errorf("%s at %s: %+v", member, target, invalid.Problems)
+			}
 		}
 	}
 }

@@ -20,6 +20,20 @@ var podFixtures = []podFixture{
 		check: wantPhase("Succeeded", "BestEffort"),
 	},
 	{
+		page: "reference/kubectl/generated/kubectl_get", // what a cluster adds to each Pod
+		manifest: `{apiVersion: v1, kind: Pod, metadata: {name: "@NAME", namespace: shop, uid: 6a2f6d2e-0c1f-4a53-9d0e-1d1b3c7f0a11, resourceVersion: "4711", generation: 1, creationTimestamp: "2026-03-01T08:00:00Z",
+			managedFields: [{manager: kubectl, operation: Update, apiVersion: v1, time: "2026-03-01T08:00:00Z", fieldsType: FieldsV1, fieldsV1: {"f:spec": {}}}]},
+			spec: {restartPolicy: Never, nodeName: node1, dnsPolicy: ClusterFirst, enableServiceLinks: true, priority: 0, preemptionPolicy: PreemptLowerPriority, schedulerName: default-scheduler,
+			serviceAccount: default, serviceAccountName: default, securityContext: {}, terminationGracePeriodSeconds: 30, tolerations: [{effect: NoExecute, key: node.kubernetes.io/not-ready, operator: Exists, tolerationSeconds: 300}],
+			containers: [{name: c, image: "@IMAGE", resources: {}, terminationMessagePath: /dev/termination-log, terminationMessagePolicy: File, args: [cat, /var/run/secrets/kubernetes.io/serviceaccount/namespace, --, list, /var/run/secrets/kubernetes.io/serviceaccount],
+				volumeMounts: [{name: kube-api-access-abcde, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}]}],
+			volumes: [{name: kube-api-access-abcde, projected: {defaultMode: 420, sources: [{serviceAccountToken: {expirationSeconds: 3607, path: token}}, {configMap: {name: kube-root-ca.crt, items: [{key: ca.crt, path: ca.crt}]}},
+				{downwardAPI: {items: [{fieldRef: {apiVersion: v1, fieldPath: metadata.namespace}, path: namespace}]}}]}}]},
+			status: {phase: Running, podIP: 10.244.0.7}}`,
+		log: []string{"shop", "/var/run/secrets/kubernetes.io/serviceaccount: namespace"},
+		err: []string{"serviceAccountToken has no effect", "the files of kube-root-ca.crt are missing", "nodeName has no effect"},
+	},
+	{
 		page: "concepts/workloads/pods/init-containers",
 		manifest: `{apiVersion: v1, kind: Pod, metadata: {name: "@NAME"}, spec: {restartPolicy: Never,
 			initContainers: [

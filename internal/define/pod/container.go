@@ -205,6 +205,8 @@ func (b *reader) message(i int) {
 	k.MessagePath = cmp.Or(at.str(), messagePath)
 	if !cleanAbsolute(k.MessagePath) || strings.Contains(k.MessagePath, ":") {
 		at.wrong("terminationMessagePath must be an absolute path without \"..\" and \":\"", "leave it out for "+messagePath)
+	} else if taskdef.HidesProc(k.MessagePath) {
+		at.wrong("a file at "+doctree.Quote(k.MessagePath)+" would hide files of the kernel", "leave it out for "+messagePath)
 	}
 	k.MessageFromLog = v.at("terminationMessagePolicy").word("File", "File", messageFromLog) == messageFromLog
 }

@@ -220,6 +220,24 @@ func (e *environment) expand(at value, text string, lookup func(string) (variabl
 	return b.String(), true
 }
 
+// expandPath expands a subPathExpr. Each variable must have a value, as in Kubernetes
+// (k8s.io/kubernetes/pkg/kubelet/container, ExpandContainerVolumeMounts).
+func (e *environment) expandPath(expr value) (string, bool) {
+	var missing []string
+	path, ok := e.expand(expr, expr.str(), func(name string) (variable, bool) {
+		v, known := e.lookupAll(name)
+		if (!known || v.value == "" && v.secret == nil) && !slices.Contains(missing, printable(name)) {
+			missing = append(missing, printable(name))
+		}
+		return v, known
+	})
+	if len(missing) > 0 {
+		expr.wrong("missing value for "+strings.Join(missing, ", "), "give the container a variable of that name, with a value that is not empty")
+		return "", false
+	}
+	return path, ok
+}
+
 // document returns a ConfigMap or Secret of the file. One that is missing is a need,
 // unless it is optional.
 func (b *reader) document(ref value, kind, name string) (value, bool) {

@@ -164,6 +164,7 @@ func cleanAbsolute(p string) bool {
 func (b *reader) fileVolume(v, in value, kind, name string) volume {
 	files := fileReader{b: b, volume: name, mode: fileMode(in.at("defaultMode"), 0o644)}
 	if kind == "projected" {
+		files.ofCluster = slices.ContainsFunc(in.at("sources").items(), func(s value) bool { return s.at("serviceAccountToken").present() })
 		for _, source := range in.at("sources").items() {
 			for _, part := range []string{"configMap", "secret", "downwardAPI"} {
 				if source.at(part).present() {
@@ -177,6 +178,10 @@ func (b *reader) fileVolume(v, in value, kind, name string) volume {
 	return volume{at: v, files: files.files, readOnly: true, missing: files.missing}
 }
 
+// clusterCertificates are ConfigMaps that clusters put beside the token of a service account, in a
+// volume that they add to each Pod: Kubernetes the first, OpenShift both.
+var clusterCertificates = []string{"kube-root-ca.crt", "openshift-service-ca.crt"}
+
 // fileMode reads permissions.
 func fileMode(v value, unset uint32) uint32 { return uint32(v.integer(0, 0o777, int64(unset))) }
 
@@ -187,12 +192,19 @@ type fileReader struct {
 	mode    uint32
 	files   []file
 	missing bool
+	// ofCluster: the volume gives access to the API server of a cluster.
+	ofCluster bool
 }
 
 func (r *fileReader) read(in value, kind string) {
 	switch kind {
 	case "configMap":
-		r.keys(in, "ConfigMap", in.at("name").str(), configData)
+		name := in.at("name")
+		if _, known := r.b.configs[name.str()]; r.ofCluster && !known && slices.Contains(clusterCertificates, name.str()) {
+			name.warn("the files of "+name.str()+" are missing: "+noCluster, "")
+			return
+		}
+		r.keys(in, "ConfigMap", name.str(), configData)
 	case "secret":
 		r.keys(in, "Secret", cmp.Or(in.at("secretName").str(), in.at("name").str()), secretData)
 	case "downwardAPI":
@@ -295,6 +307,9 @@ func (b *reader) mounts(i int) {
 		case seen[path.Clean(p)]:
 			target.wrong("another volume is mounted at "+doctree.Quote(p), "choose another path")
 			continue
+		case taskdef.HidesProc(p):
+			target.wrong("a mount at "+doctree.Quote(p)+" would hide files of the kernel", taskdef.ProcFix(p))
+			continue
 		}
 		seen[path.Clean(target.str())] = true
 		sub, ok := b.subPath(m, i)
@@ -328,7 +343,7 @@ func (b *reader) subPath(m value, i int) (string, bool) {
 			e.vars = append(e.vars, variable{name: o.Name, secret: &o.SecretValue})
 		}
 		var ok bool
-		if sub, ok = e.expand(expr, expr.str(), e.lookupAll); !ok {
+		if sub, ok = e.expandPath(expr); !ok {
 			return "", false
 		}
 		if strings.Contains(sub, taskdef.PodIP) || strings.Contains(sub, taskdef.PodIPs) {
