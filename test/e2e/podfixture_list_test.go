@@ -44,6 +44,16 @@ var podFixtures = []podFixture{
 		log: []string{"/job: first second"},
 	},
 	{
+		page: "concepts/storage/volumes#emptydir", // in memory: the second init container does not have it
+		manifest: `{apiVersion: v1, kind: Pod, metadata: {name: "@NAME"}, spec: {restartPolicy: Never,
+			initContainers: [
+				{name: first, image: "@IMAGE", args: [write, /m/f, kept in memory], volumeMounts: [{name: m, mountPath: /m}]},
+				{name: second, image: "@IMAGE", args: [sleep, 500ms]}],
+			containers: [{name: app, image: "@IMAGE", args: [cat, /m/f], volumeMounts: [{name: m, mountPath: /m}]}],
+			volumes: [{name: m, emptyDir: {medium: Memory, sizeLimit: 1Mi}}]}}`,
+		log: []string{"kept in memory"},
+	},
+	{
 		page: "concepts/workloads/pods/sidecar-containers",
 		manifest: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: "@NAME"}, spec: {replicas: 1, selector: {matchLabels: {app: x}}, template: {metadata: {labels: {app: x}}, spec: {
 			terminationGracePeriodSeconds: 2,

@@ -292,7 +292,7 @@ var rules = []rule{
 	{"ImageVolumeSource.pullPolicy", honored, "as the `imagePullPolicy` of a container", nil},
 	{"ImageVolumeSource.reference", honored, "", nil},
 
-	{"EmptyDirVolumeSource.medium", honored, "the disk of the host, or `Memory`; huge pages are refused", nil},
+	{"EmptyDirVolumeSource.medium", honored, "the disk of the host, or `Memory`, which keeps its content as long as the Pod if the command `podman` is on this host; huge pages are refused", nil},
 	{"EmptyDirVolumeSource.sizeLimit", honored, "with `Memory`; on the disk it is not enforced, with a warning", nil},
 	{"HostPathVolumeSource.path", honored, "", nil},
 	{"HostPathVolumeSource.type", honored, "", nil},

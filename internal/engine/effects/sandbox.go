@@ -22,7 +22,7 @@ import (
 // createSandbox creates the task's volumes, secrets, slice, network and pod. The host ports
 // that it chooses stay reserved until the infra container has opened them or has failed to.
 func (r *Interpreter) createSandbox(ctx context.Context, podman Podman, s lifecycle.State) (lifecycle.Result, error) {
-	if err := errors.Join(ensureVolumes(ctx, podman, s), r.Secrets.Ensure(ctx, s)); err != nil {
+	if err := errors.Join(r.ensureVolumes(ctx, podman, s), r.Secrets.Ensure(ctx, s)); err != nil {
 		return lifecycle.Result{}, err
 	}
 	spec := taskspec.Pod(s)

@@ -16,14 +16,26 @@ import (
 )
 
 // ensureVolumes creates the task's volumes and host directories. It reports all errors at once.
-func ensureVolumes(ctx context.Context, podman Volumes, s lifecycle.State) error {
+func (r *Interpreter) ensureVolumes(ctx context.Context, podman Volumes, s lifecycle.State) error {
 	var errs []error
 	for i, v := range s.Task.Volumes {
 		if err := ensureVolume(ctx, podman, s, i); err != nil {
 			errs = append(errs, fmt.Errorf("volume %s: %w", v.Name, err))
+			continue
+		}
+		if inMemory(v) {
+			if err := podman.HoldVolume(ctx, taskspec.VolumeName(s, i)); err != nil {
+				r.Log.Warn("the volume loses its content whenever no container has it", "task", s.ID, "volume", v.Name, "error", err)
+			}
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// inMemory reports whether a volume of the task is an emptyDir in memory, which keeps its content as
+// long as its Pod.
+func inMemory(v taskdef.Volume) bool {
+	return v.Kind == taskdef.VolumeTask && v.Empty && v.DriverOpts["type"] == "tmpfs"
 }
 
 func ensureVolume(ctx context.Context, podman Volumes, s lifecycle.State, i int) error {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 
@@ -61,6 +62,31 @@ func (c *Client) EnsureVolume(ctx context.Context, v VolumeSpec) error {
 		return nil
 	}
 	return fail(ctx, "create volume", v.Name, os.Chmod(found.Mountpoint, v.Mode))
+}
+
+// HoldVolume keeps a volume mounted until it is removed or the host restarts. Podman unmounts a
+// volume when the last container with it stops, and a tmpfs then loses its content. Podman's API
+// cannot mount a volume, so this runs the command podman of this host.
+//
+// Classes to expect: NotFound, Unavailable.
+func (c *Client) HoldVolume(ctx context.Context, name string) error {
+	const op = "mount volume"
+	found, err := c.volume(ctx, name)
+	if err != nil || found.MountCount > 0 {
+		return err
+	}
+	args := []string{c.service.podman, "volume", "mount", name}
+	if os.Getuid() != 0 { // mounts of rootless Podman are in a namespace of its own
+		args = append([]string{c.service.podman, "unshare"}, args...)
+	}
+	return c.mutate(ctx, op, name, func(ctx context.Context) error {
+		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+		cmd.Env, cmd.Dir = serviceEnv(os.Environ()), "/"
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return unavailable("%s: %v: %s", strings.Join(args, " "), err, strings.TrimSpace(string(out)))
+		}
+		return nil
+	})
 }
 
 // inPages converts the size of a tmpfs to pages (nr_blocks). Podman interprets size as a disk

@@ -146,6 +146,7 @@ func (f *Fake) end(c *container, code int, at time.Time) {
 	if at.Before(c.started) {
 		c.finished = c.started
 	}
+	f.unmount(c)
 	f.note(Ended, c, at)
 }
 

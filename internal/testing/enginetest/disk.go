@@ -58,8 +58,10 @@ func (d *disk) remove(path string) bool {
 }
 
 type volume struct {
-	task  string // the label; empty: none
-	files map[string]string
+	task   string // the label; empty: none
+	files  map[string]string
+	memory bool // a tmpfs
+	held   bool // by HoldVolume
 }
 
 type secret struct {
@@ -72,7 +74,7 @@ func (f *Fake) EnsureVolume(ctx context.Context, v libpod.VolumeSpec) error {
 		if f.volumes[v.Name] != nil {
 			return struct{}{}, refusal(libpod.Conflict, "volume already exists")
 		}
-		f.volumes[v.Name] = &volume{task: v.TaskID, files: map[string]string{}}
+		f.volumes[v.Name] = &volume{task: v.TaskID, files: map[string]string{}, memory: v.Options["type"] == "tmpfs"}
 		return struct{}{}, nil
 	})
 	if !errors.Is(err, libpod.Conflict) {
@@ -89,6 +91,37 @@ func (f *Fake) EnsureVolume(ctx context.Context, v libpod.VolumeSpec) error {
 		return struct{}{}, owned(there.task, v.TaskID)
 	})
 	return err
+}
+
+// HoldVolume implements Podman.
+func (f *Fake) HoldVolume(ctx context.Context, name string) error {
+	_, err := request(ctx, f, "mount volume", name, func() (struct{}, error) {
+		v := f.volumes[name]
+		if v == nil {
+			return struct{}{}, refusal(libpod.NotFound, "no such volume")
+		}
+		v.held = true
+		return struct{}{}, nil
+	})
+	return err
+}
+
+// unmount drops the content of the volumes in memory that nothing has mounted any more, after a
+// container has ended.
+func (f *Fake) unmount(ended *container) {
+	for _, m := range ended.spec.Volumes {
+		v := f.volumes[m.Name]
+		if v == nil || !v.memory || v.held {
+			continue
+		}
+		used := false
+		for _, c := range f.containers {
+			used = used || c.status == libpod.Running && slices.ContainsFunc(c.spec.Volumes, func(o libpod.NamedVolume) bool { return o.Name == m.Name })
+		}
+		if !used {
+			clear(v.files)
+		}
+	}
 }
 
 // volumeOf returns the volume of that name, which a container's creation makes if

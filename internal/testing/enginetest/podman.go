@@ -64,6 +64,7 @@ type Storage interface {
 // Volumes are the named volumes a task mounts.
 type Volumes interface {
 	EnsureVolume(ctx context.Context, v libpod.VolumeSpec) error
+	HoldVolume(ctx context.Context, name string) error
 	HasVolume(ctx context.Context, name string) (bool, error)
 	RemoveVolumes(ctx context.Context, taskID string) error
 }

@@ -3,6 +3,7 @@ package enginetest
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/podtask/podtask/internal/host/libpod"
 )
@@ -63,6 +64,31 @@ var storeRules = []rule{
 		k.run(b)
 		k.wantExit(b.Name, 0)
 		k.wantTexts(b.Name, libpod.LogOptions{}, "stdout: hello")
+	}},
+	{"a volume in memory keeps its content between containers only if it is held", func(k *task) {
+		k.up()
+		for _, held := range []bool{false, true} {
+			name := fmt.Sprintf("pt-mem-%s-%t", k.id, held)
+			k.must(k.EnsureVolume(k.ctx(), libpod.VolumeSpec{Name: name, TaskID: k.id, Options: map[string]string{"type": "tmpfs", "device": "tmpfs", "o": "mode=0777,size=65536"}}))
+			k.t.Cleanup(func() { k.clean(func(ctx context.Context) error { return k.RemoveVolumes(ctx, k.id) }) })
+			if held {
+				k.must(k.HoldVolume(k.ctx(), name), k.HoldVolume(k.ctx(), name))
+			}
+			a := k.spec(fmt.Sprintf("a%t", held), "write /v/f hello")
+			a.Volumes = []libpod.NamedVolume{{Name: name, Path: "/v"}}
+			k.wantExit(k.run(a), 0)
+			k.must(k.RemoveContainer(k.ctx(), a.Name, k.id)) // which unmounts its volumes, if nothing has before
+			b := k.spec(fmt.Sprintf("b%t", held), "cat /v/f")
+			b.Volumes = a.Volumes
+			want := 1
+			if held {
+				want = 0
+			}
+			k.wantExit(k.run(b), want)
+		}
+		k.must(k.RemovePod(k.ctx(), k.pod.Name, k.id), k.RemoveVolumes(k.ctx(), k.id)) // although it is mounted
+		k.wantVolume(fmt.Sprintf("pt-mem-%s-%t", k.id, true), false)
+		k.wantClass(k.HoldVolume(k.ctx(), "pt-mem-none"), libpod.NotFound)
 	}},
 	{"a container that takes the volumes of another has those of its image too", func(k *task) {
 		name := k.volume()
