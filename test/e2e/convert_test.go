@@ -239,11 +239,11 @@ func TestQuadletFilesAreConvertedAndRun(t *testing.T) {
 		name: "alone", from: "alone.container",
 		files: map[string]string{
 			"conf/file": "from the host", "level.env": "LEVEL=debug\n",
-			"alone.container": "[Container]\nImage=IMAGE\nContainerName=app\nExec=term 0 -- cat /etc/conf/file -- cannot write /etc/conf/x no -- env LEVEL -- serve 8090\nEnvironmentFile=./level.env\nEnvironment=\"GREETING=hello from FAMILY\"\nVolume=./conf:/etc/conf:ro\nPublishPort=PORT:8090\nAddDevice=/dev/null\nStopTimeout=3\n[Service]\nRestart=always\n",
+			"alone.container": "[Container]\nImage=IMAGE\nContainerName=app\nExec=term 0 -- cat /etc/conf/file -- cannot write /etc/conf/x no -- env LEVEL -- env UNIT -- serve 8090\nEnvironmentFile=./level.env\nEnvironment=\"GREETING=hello from FAMILY\" \"UNIT=%N $${X} 5%%\"\nUserNS=keep-id\nVolume=./conf:/etc/conf:ro\nPublishPort=PORT:8090\nAddDevice=/dev/null\nStopTimeout=3\n[Service]\nRestart=always\n",
 		},
-		lost: []string{"EnvironmentFile= is given to all", "AddDevice="},
+		lost: []string{"UserNS="},
 		check: func(task string) {
-			u.prints(task, "app", "from the host", "cannot write", "LEVEL=debug")
+			u.prints(task, "app", "from the host", "cannot write", "LEVEL=debug", "UNIT=alone ${X} 5%")
 			if got := u.show(task+"-task.service", "Restart"); got != "always" {
 				t.Errorf("Restart=%s", got)
 			}
@@ -254,7 +254,7 @@ func TestQuadletFilesAreConvertedAndRun(t *testing.T) {
 			"three.pod":   "[Pod]\nShmSize=1m\n",
 			"a.container": "[Container]\nImage=IMAGE\nPod=three.pod\nUser=1000\nExec=term 0 -- where -- sleep forever\n",
 			"b.container": "[Unit]\nWants=a.service\nAfter=a.service\n[Container]\nImage=IMAGE\nPod=three.pod\nEnvironment=A=1 \"B=two words\"\nExec=term 0 -- env A -- env B -- sleep forever\n",
-			"c.container": "[Unit]\nBindsTo=b.container\nAfter=b.container\n[Container]\nImage=IMAGE\nPod=three.pod\nReadOnly=true\nEntrypoint=/testbox term 0\nExec=-- cannot write /x no -- sleep forever\n",
+			"c.container": "[Unit]\nBindsTo=b.container\nAfter=b.container\n[Container]\nImage=IMAGE\nPod=three.pod\nReadOnly=true\nEntrypoint=[\"/testbox\",\"term\",\"0\"]\nExec=-- cannot write /x no -- sleep forever\n",
 		},
 		lost: []string{"[Pod] ShmSize="},
 		check: func(task string) {

@@ -8,7 +8,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -67,13 +69,14 @@ Examples:
 // importer makes definitions and units from other documents and from tasks.
 type importer struct {
 	out, errOut io.Writer
+	getenv      func(name string) string
 	environ     func() []string
 	findProgram func(name string) (string, error)
 	findTask    func(c *cli.Context, ref string) (lifecycle.State, error)
 }
 
 func newImporter(p *command.Program) importer {
-	return importer{out: p.Stdout, errOut: p.Stderr, environ: p.Environ, findProgram: p.FindProgram, findTask: p.FindTask}
+	return importer{out: p.Stdout, errOut: p.Stderr, getenv: p.Getenv, environ: p.Environ, findProgram: p.FindProgram, findTask: p.FindTask}
 }
 
 // convertedName returns the name of the task and the unit that a file is converted to.
@@ -215,13 +218,13 @@ func (i importer) convert(c *cli.Context, from, name string) (imported, error) {
 		}
 		return inJSON(i.compose(c.Context, convert.ComposeRequest{File: path, Task: name, Source: src, Variables: vars, Profiles: c.StringSlice("profile")}))
 	case ext == ".container":
-		return inJSON(convert.Quadlet(name, withVolumes(taskunit.Read(path, string(src)))))
+		return inJSON(convert.Quadlet(name, withVolumes(taskunit.Read(path, string(src))), i.manager()))
 	case ext == ".pod":
 		files, err := membersOf(path)
 		if err != nil {
 			return imported{}, err
 		}
-		return inJSON(convert.Quadlet(name, withVolumes(append(files, taskunit.Read(path, string(src)))...)))
+		return inJSON(convert.Quadlet(name, withVolumes(append(files, taskunit.Read(path, string(src)))...), i.manager()))
 	}
 	return imported{}, command.Usagef(command.CommandPath(c), "%s: it is a Compose file or a Pod (.yaml), a .pod, a .container or a task", from)
 }
@@ -277,6 +280,23 @@ func (i importer) composeVariables(dir string) (map[string]string, error) {
 		}
 	}
 	return vars, nil
+}
+
+// manager is what this user's systemd has for the specifiers of a unit.
+func (i importer) manager() convert.Manager {
+	m := convert.Manager{UID: strconv.Itoa(os.Getuid()), GID: strconv.Itoa(os.Getgid()), Home: i.getenv("HOME"), Shell: i.getenv("SHELL"), Runtime: i.getenv("XDG_RUNTIME_DIR")}
+	if u, err := user.Current(); err == nil {
+		m.User, m.Home = u.Username, cmp.Or(m.Home, u.HomeDir)
+		if g, err := user.LookupGroupId(u.Gid); err == nil {
+			m.Group = g.Name
+		}
+	}
+	if m.Home != "" {
+		m.Config = cmp.Or(i.getenv("XDG_CONFIG_HOME"), filepath.Join(m.Home, ".config"))
+		m.State = cmp.Or(i.getenv("XDG_STATE_HOME"), filepath.Join(m.Home, ".local/state"))
+		m.Cache = cmp.Or(i.getenv("XDG_CACHE_HOME"), filepath.Join(m.Home, ".cache"))
+	}
+	return m
 }
 
 // membersOf reads the .container files beside a .pod that name it.

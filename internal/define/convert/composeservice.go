@@ -172,15 +172,21 @@ func newDevice(d types.DeviceMapping) device {
 	if d.Target != d.Source {
 		out.ContainerPath = d.Target
 	}
-	if d.Permissions == "" || d.Permissions == "rwm" {
-		return out
+	out.Permissions = permissions(d.Permissions)
+	return out
+}
+
+// permissions are those of a device in the words of ECS; nil for all.
+func permissions(letters string) (words []string) {
+	if letters == "rwm" {
+		return nil
 	}
 	for _, p := range []string{"read", "write", "mknod"} {
-		if strings.Contains(d.Permissions, p[:1]) {
-			out.Permissions = append(out.Permissions, p)
+		if strings.Contains(letters, p[:1]) {
+			words = append(words, p)
 		}
 	}
-	return out
+	return words
 }
 
 // reachable converts ports and names of hosts.
@@ -202,13 +208,7 @@ func (c *serviceConversion) reachable() {
 	}
 	for _, name := range c.inOrder(slices.Collect(maps.Keys(c.from.ExtraHosts)), "services", c.from.Name, "extra_hosts") {
 		for _, address := range c.from.ExtraHosts[name] {
-			if address = strings.Trim(address, "[]"); address == "host-gateway" {
-				if !slices.Contains(hostNames, name) {
-					c.lose(c.lines.at("services", c.from.Name, "extra_hosts", name), "%s.extra_hosts %s: the address of the host is known when a container starts; use the name %s", c.from.Name, name, hostNames[0])
-				}
-				continue
-			}
-			c.ctr.ExtraHosts = append(c.ctr.ExtraHosts, host{name, address})
+			c.extraHost(&c.ctr, host{name, strings.Trim(address, "[]")}, c.lines.at("services", c.from.Name, "extra_hosts", name), c.from.Name+".extra_hosts "+name)
 		}
 	}
 	for name := range c.from.Networks {
@@ -218,9 +218,6 @@ func (c *serviceConversion) reachable() {
 		}
 	}
 }
-
-// hostNames are the names of the host that Podman writes into each hosts file.
-var hostNames = []string{"host.docker.internal", "host.containers.internal"}
 
 func (c *serviceConversion) health() *healthCheck {
 	check := c.from.HealthCheck

@@ -1,8 +1,11 @@
 package convert
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,7 +17,11 @@ import (
 // storage converts volumes, tmpfs, secrets and configuration files.
 func (c *serviceConversion) storage() {
 	for _, t := range c.from.Tmpfs {
-		c.ctr.linux().Tmpfs = append(c.ctr.linux().Tmpfs, c.tmpfs(t))
+		fs, err := parseTmpfs(t)
+		if err != nil {
+			c.lose(c.lines.at("services", c.from.Name, "tmpfs"), "%s.tmpfs %s: %v", c.from.Name, fs.Path, err)
+		}
+		c.ctr.linux().Tmpfs = append(c.ctr.linux().Tmpfs, fs)
 	}
 	for i, v := range c.from.Volumes {
 		path := c.lines.path("services", c.from.Name, "volumes", strconv.Itoa(i))
@@ -69,24 +76,30 @@ func (c *serviceConversion) mount(v types.ServiceVolumeConfig, line int) {
 // one.
 const defaultTmpfs = 64
 
-// tmpfs reads PATH[:OPTIONS].
-func (c *serviceConversion) tmpfs(text string) tmpfs {
+// parseTmpfs reads PATH[:OPTIONS]. The error is about options that are left out.
+func parseTmpfs(text string) (tmpfs, error) {
 	path, options, _ := strings.Cut(text, ":")
 	t := tmpfs{Path: path, Size: defaultTmpfs}
+	var errs []error
 	for option := range strings.SplitSeq(options, ",") {
 		size, ok := strings.CutPrefix(option, "size=")
 		switch n, err := units.RAMInBytes(size); {
 		case option == "":
+		case !ok && slices.Contains(podmanTmpfsOptions, option):
+			errs = append(errs, fmt.Errorf("a definition has no option %s", option))
 		case !ok:
 			t.Options = append(t.Options, option)
 		case err != nil:
-			c.lose(c.lines.at("services", c.from.Name, "tmpfs"), "%s.tmpfs %s: %s is not a size", c.from.Name, path, size)
+			errs = append(errs, fmt.Errorf("%s is not a size", size))
 		default:
 			t.Size = max(1, mebibytes(types.UnitBytes(n)))
 		}
 	}
-	return t
+	return t, errors.Join(errs...)
 }
+
+// podmanTmpfsOptions are those that Podman has and ECS has not.
+var podmanTmpfsOptions = []string{"U", "notmpcopyup", "tmpcopyup", "noswap"}
 
 // secretFile converts a secret of a service. Its value stays where it is.
 func (c *serviceConversion) secretFile(ref types.ServiceSecretConfig) {

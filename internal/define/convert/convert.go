@@ -316,6 +316,19 @@ func (b *builder) share() {
 	}
 }
 
+// hostNames are the names of the host that Podman writes into each hosts file.
+var hostNames = []string{"host.docker.internal", "host.containers.internal"}
+
+// extraHost gives a container a line of its hosts file. What is what the source calls it.
+func (b *builder) extraHost(ctr *container, h host, line int, what string) {
+	switch {
+	case h.Address != "host-gateway":
+		ctr.ExtraHosts = append(ctr.ExtraHosts, h)
+	case !slices.Contains(hostNames, h.Name):
+		b.lose(line, "%s: the address of the host is known when a container starts; use the name %s", what, hostNames[0])
+	}
+}
+
 // hostPath reports whether the source of a volume is a path and no name.
 func hostPath(source string) bool {
 	return strings.HasPrefix(source, ".") || strings.Contains(source, "/")

@@ -135,7 +135,7 @@ func TestQuadlet(t *testing.T) {
 	for _, f := range a.Files {
 		files = append(files, taskunit.Read("/srv/shop/"+f.Name, string(f.Data)))
 	}
-	r, err := Quadlet("shop", files)
+	r, err := Quadlet("shop", files, Manager{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestNothingToConvert(t *testing.T) {
 			t.Errorf("%q: %v", src, err)
 		}
 	}
-	if _, err := Quadlet("x", []taskunit.File{taskunit.Read("x.pod", "[Pod]\n")}); err == nil {
+	if _, err := Quadlet("x", []taskunit.File{taskunit.Read("x.pod", "[Pod]\n")}, Manager{}); err == nil {
 		t.Error("a pod without containers is converted")
 	}
 }
@@ -201,7 +201,7 @@ func FuzzQuadlet(f *testing.F) {
 	f.Add("[Pod]\nPublishPort=8080:80\nNetwork=pasta\n", "[Container]\nImage=x\nPod=x.pod\nExec=\"a b\" c\nEnvironment=A=b \"C=d e\"\nVolume=data:/d:ro\nPublishPort=[::1]:1:2/udp\nHealthCmd=a || b\nHealthInterval=1m\nStopTimeout=5\nMemory=1g\n")
 	f.Add("", "[Unit]\nRequires=b.container\n[Container]\nImage=%i\nSecret=a,type=env,target=B\nUlimit=nofile=1:2\nTmpfs=/t:size=1m\n[Service]\nRestart=always\n")
 	f.Fuzz(func(t *testing.T, pod, container string) {
-		r, err := Quadlet("x", []taskunit.File{taskunit.Read("/u/x.pod", pod), taskunit.Read("/u/x.container", container)})
+		r, err := Quadlet("x", []taskunit.File{taskunit.Read("/u/x.pod", pod), taskunit.Read("/u/x.container", container)}, Manager{Home: "/home/u"})
 		if err != nil {
 			return
 		}

@@ -12,5 +12,5 @@ func TestNonsenseCostsLittle(t *testing.T) {
 	for _, head := range []string{"", "services:\n  a: ", "services: {a: {image: x, command: "} {
 		nonsense.Check(t, head, func(text string) { _, _ = Compose("c.yaml", "x", []byte(text), ComposeOptions{Load: composefile.Load}) })
 	}
-	nonsense.Check(t, "[Container]\nImage=", func(text string) { _, _ = Quadlet("x", []taskunit.File{taskunit.Read("x.container", text)}) })
+	nonsense.Check(t, "[Container]\nImage=", func(text string) { _, _ = Quadlet("x", []taskunit.File{taskunit.Read("x.container", text)}, Manager{}) })
 }

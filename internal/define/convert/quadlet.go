@@ -3,6 +3,7 @@ package convert
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"path"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/docker/go-units"
 
 	"github.com/podtask/podtask/internal/unit/taskunit"
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // Quadlet converts the .container files of one pod, and its .pod file if there is
@@ -21,9 +23,10 @@ import (
 //
 // Requires=, BindsTo= and Wants= between the containers become conditions: HEALTHY
 // of one with Notify=healthy, else START. All containers are essential, and what
-// one publishes the task publishes.
-func Quadlet(task string, files []taskunit.File) (Result, error) {
-	q := quadlet{containers: map[string]int{}, ready: map[string]string{}, volumes: map[string]string{}}
+// one publishes the task publishes. Specifiers, $$ and variables of the service are
+// replaced by what the user's systemd would put in their place.
+func Quadlet(task string, files []taskunit.File, user Manager) (Result, error) {
+	q := quadlet{containers: map[string]int{}, ready: map[string]string{}, volumes: map[string]string{}, user: user}
 	for _, f := range files {
 		switch path.Ext(f.Path) {
 		case ".container":
@@ -33,6 +36,7 @@ func Quadlet(task string, files []taskunit.File) (Result, error) {
 		}
 	}
 	for _, f := range files {
+		q.systemd = newExpansion(user, f)
 		q.reserve(f)
 	}
 	if len(q.def.Containers) == 0 {
@@ -40,6 +44,7 @@ func Quadlet(task string, files []taskunit.File) (Result, error) {
 	}
 	for _, f := range files {
 		q.name, q.dir = path.Base(f.Path), path.Dir(f.Path)
+		q.systemd = newExpansion(user, f)
 		switch path.Ext(f.Path) {
 		case ".container":
 			q.container(f)
@@ -54,11 +59,21 @@ func Quadlet(task string, files []taskunit.File) (Result, error) {
 	if len(q.unit.Install) == 0 {
 		q.unit.Install = []string{"WantedBy=default.target"}
 	}
-	return q.result(task)
+	r, err := q.result(task)
+	if err != nil {
+		return Result{}, err
+	}
+	if _, _, err := taskdef.Parse(task+".json", r.Definition); err != nil {
+		return Result{}, fmt.Errorf("%s gives a definition that is not valid: %w", path.Base(files[len(files)-1].Path), err)
+	}
+	return r, nil
 }
 
 type quadlet struct {
 	builder
+	user Manager
+	// systemd replaces specifiers and variables of the file that is converted.
+	systemd expansion
 	// containers are the places of the files in the definition, ready the condition
 	// that systemd's word "active" amounts to.
 	containers map[string]int
@@ -72,10 +87,13 @@ func (q *quadlet) announce(f taskunit.File) {
 	file := path.Base(f.Path)
 	ctr := container{Name: strings.TrimSuffix(file, ".container"), Essential: true}
 	q.ready[file] = "START"
+	names := newExpansion(q.user, f)
 	for _, a := range f.Assignments() {
 		switch {
-		case a.Section == "Container" && a.Key == "ContainerName" && !strings.Contains(a.Value, "%"):
-			ctr.Name = a.Value
+		case a.Section == "Container" && a.Key == "ContainerName":
+			if name, unknown := names.specified(strings.Trim(a.Value, `"`)); len(unknown) == 0 && name != "" {
+				ctr.Name = name
+			}
 		case a.Section == "Container" && a.Key == "Notify" && a.Value == "healthy":
 			q.ready[file] = "HEALTHY"
 		}
@@ -87,11 +105,11 @@ func (q *quadlet) announce(f taskunit.File) {
 func (q *quadlet) container(f taskunit.File) {
 	ctr := &q.def.Containers[q.containers[path.Base(f.Path)]]
 	check := &healthCheck{}
-	for _, a := range f.Assignments() {
+	for _, a := range effective(f.Assignments()) {
 		switch a.Section {
 		case "Container":
-			if !q.plain(ctr, a) && !q.checked(check, a) {
-				q.lose(a.Line, "%s=", a.Key)
+			if !q.plain(ctr, a) && !q.kernel(ctr, a) && !q.reachable(ctr, a) && !q.managed(ctr, a) && !q.checked(check, a) {
+				q.noCounterpart(a)
 			}
 		case "Unit":
 			q.dependency(ctr, a)
@@ -109,9 +127,22 @@ func (q *quadlet) container(f taskunit.File) {
 	}
 }
 
+// effective leaves out assignments that a later empty one takes back, and that one.
+func effective(all []taskunit.Assignment) []taskunit.Assignment {
+	var out []taskunit.Assignment
+	for _, a := range all {
+		if a.Value == "" {
+			out = slices.DeleteFunc(out, func(before taskunit.Assignment) bool { return before.Section == a.Section && before.Key == a.Key })
+			continue
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
 func (q *quadlet) pod(f taskunit.File) {
 	first := &q.def.Containers[0]
-	for _, a := range f.Assignments() {
+	for _, a := range effective(f.Assignments()) {
 		switch {
 		case a.Section == "Pod" && a.Key == "PublishPort":
 			q.publish(first, a)
@@ -120,9 +151,17 @@ func (q *quadlet) pod(f taskunit.File) {
 				q.volume(&q.def.Containers[i], a)
 			}
 		case a.Section == "Pod" && a.Key == "PodName":
-			q.assign(&q.unit.Task, a.Line, "TaskName", a.Value)
+			q.assign(&q.unit.Task, a.Line, "TaskName", q.unitText(a.Value))
+		case a.Section == "Pod" && (a.Key == "AddHost" || a.Key == "HostName" || a.Key == "DNS" || a.Key == "DNSSearch"):
+			for i := range q.def.Containers {
+				q.reachable(&q.def.Containers[i], a)
+			}
+		case a.Section == "Pod" && a.Key == "Network":
+			q.network(a)
+		case a.Section == "Pod":
+			q.noCounterpart(a)
 		case a.Section == "Unit" && a.Key == "Description":
-			q.assign(&q.unit.Unit, a.Line, "Description", a.Value)
+			q.assign(&q.unit.Unit, a.Line, "Description", q.unitText(a.Value))
 		case a.Section == "Service":
 			q.service(a)
 		case a.Section == "Install":
@@ -133,42 +172,41 @@ func (q *quadlet) pod(f taskunit.File) {
 	}
 }
 
-// plain converts a key of [Container]. It reports whether it knows it.
+// plain converts a key of [Container] about the program. It reports whether it knows it.
 func (q *quadlet) plain(ctr *container, a taskunit.Assignment) bool {
 	switch a.Key {
 	case "Image":
 		if strings.HasSuffix(a.Value, ".image") || strings.HasSuffix(a.Value, ".build") {
 			q.lose(a.Line, "Image=%s: name the image itself", a.Value)
 		}
-		ctr.Image = a.Value
+		ctr.Image = q.text(a)
 	case "Exec":
-		ctr.Command = taskunit.Words(a.Value)
+		ctr.Command = q.words(a)
 	case "Entrypoint":
-		ctr.EntryPoint = taskunit.Words(a.Value)
+		ctr.EntryPoint = q.entrypoint(a)
 	case "Environment":
-		for _, w := range taskunit.Words(a.Value) {
+		for _, w := range q.words(a) {
 			name, value, _ := strings.Cut(w, "=")
+			ctr.Environment = slices.DeleteFunc(ctr.Environment, func(p pair) bool { return p.Name == name })
 			ctr.Environment = append(ctr.Environment, pair{name, value})
 		}
-	case "EnvironmentFile":
-		q.assign(&q.unit.Task, a.Line, "EnvironmentFile", unitPath(q.dir, a.Value))
-		q.lose(a.Line, "EnvironmentFile= is given to all containers")
 	case "PublishPort":
 		q.publish(ctr, a)
 	case "Volume":
 		q.volume(ctr, a)
 	case "User":
-		ctr.User = a.Value
+		user, group, _ := strings.Cut(ctr.User, ":")
+		if user = q.text(a); group != "" {
+			user += ":" + group
+		}
+		ctr.User = user
+	case "Group":
+		user, _, _ := strings.Cut(ctr.User, ":")
+		ctr.User = user + ":" + q.text(a)
 	case "WorkingDir":
-		ctr.WorkingDirectory = a.Value
+		ctr.WorkingDirectory = q.text(a)
 	case "ReadOnly":
 		ctr.ReadOnly = isTrue(a.Value)
-	case "RunInit":
-		ctr.linux().Init = isTrue(a.Value)
-	case "AddCapability":
-		ctr.capabilities().Add = append(ctr.capabilities().Add, strings.Fields(strings.ToUpper(a.Value))...)
-	case "DropCapability":
-		ctr.capabilities().Drop = append(ctr.capabilities().Drop, strings.Fields(strings.ToUpper(a.Value))...)
 	case "StopTimeout":
 		ctr.StopTimeout = q.number(a)
 	case "Memory":
@@ -178,17 +216,22 @@ func (q *quadlet) plain(ctr *container, a taskunit.Assignment) bool {
 			q.lose(a.Line, "Memory=%s", a.Value)
 		}
 	case "Label":
-		ctr.addLabels(taskunit.Words(a.Value))
-	case "Secret":
-		q.assign(&q.unit.Task, a.Line, "Secret", a.Value)
-		q.lose(a.Line, "Secret= is given to all containers")
-	case "Pull":
-		q.assign(&q.unit.Task, a.Line, "Pull", a.Value)
+		ctr.addLabels(q.words(a))
 	case "ContainerName", "Pod", "Notify": // dealt with
 	default:
 		return false
 	}
 	return true
+}
+
+// entrypoint reads Entrypoint= as podman run reads --entrypoint: a list in JSON, else one word.
+func (q *quadlet) entrypoint(a taskunit.Assignment) []string {
+	text := q.text(a)
+	var list []string
+	if json.Unmarshal([]byte(text), &list) == nil {
+		return list
+	}
+	return []string{text}
 }
 
 // addLabels adds labels of the form NAME=VALUE.
@@ -206,7 +249,7 @@ func (ctr *container) addLabels(words []string) {
 func (q *quadlet) checked(h *healthCheck, a taskunit.Assignment) bool {
 	switch a.Key {
 	case "HealthCmd":
-		h.Command = healthCommand(a.Value)
+		h.Command = healthCommand(q.text(a))
 	case "HealthInterval":
 		h.Interval = q.seconds(a)
 	case "HealthTimeout":
@@ -277,6 +320,7 @@ func (q *quadlet) service(a taskunit.Assignment) {
 	switch a.Key {
 	case "Restart", "RestartSec", "TimeoutStartSec":
 		q.assign(&q.unit.Service, a.Line, a.Key, a.Value)
+	case "Environment": // of Podman's process: newExpansion has it
 	default:
 		q.lose(a.Line, "[Service] %s=", a.Key)
 	}
@@ -296,7 +340,7 @@ func unitPath(dir, p string) string {
 }
 
 func (q *quadlet) publish(ctr *container, a taskunit.Assignment) {
-	p, ok := parsePort(a.Value)
+	p, ok := parsePort(q.text(a))
 	if !ok {
 		q.lose(a.Line, "PublishPort=%s", a.Value)
 		return
@@ -346,7 +390,8 @@ func (q *quadlet) declare(f taskunit.File) {
 // reserve keeps the names of the volumes in a file from paths of the host.
 func (q *quadlet) reserve(f taskunit.File) {
 	for _, a := range f.Assignments() {
-		if source, _, mounted := strings.Cut(a.Value, ":"); a.Key == "Volume" && mounted && !hostPath(source) {
+		text, _ := q.systemd.specified(a.Value)
+		if source, _, mounted := strings.Cut(text, ":"); a.Key == "Volume" && mounted && !hostPath(source) {
 			q.reserved = append(q.reserved, q.named(source))
 		}
 	}
@@ -366,8 +411,14 @@ func (q *quadlet) named(source string) string {
 }
 
 func (q *quadlet) volume(ctr *container, a taskunit.Assignment) {
-	parts := strings.Split(a.Value, ":")
-	if len(parts) < 2 || strings.HasPrefix(parts[0], "%") {
+	text := q.text(a)
+	parts := strings.Split(text, ":")
+	switch {
+	case len(parts) == 1 && strings.HasPrefix(text, "/"):
+		name := q.addVolume(volume{Name: volumeName(ctr.Name + "-" + text)})
+		ctr.MountPoints = append(ctr.MountPoints, mountPoint{Volume: name, Path: text})
+		return
+	case len(parts) < 2 || strings.HasPrefix(parts[0], "%"):
 		q.lose(a.Line, "Volume=%s", a.Value)
 		return
 	}
@@ -381,8 +432,23 @@ func (q *quadlet) volume(ctr *container, a taskunit.Assignment) {
 	default:
 		name = q.addNamed(name, false)
 	}
-	readOnly := len(parts) > 2 && slices.Contains(strings.Split(parts[2], ","), "ro")
-	ctr.MountPoints = append(ctr.MountPoints, mountPoint{name, parts[1], readOnly})
+	point := mountPoint{Volume: name, Path: parts[1]}
+	for option := range strings.SplitSeq(strings.Join(parts[2:], ":"), ",") {
+		switch option {
+		case "", "rw":
+		case "ro":
+			point.ReadOnly = true
+		case "z", "Z":
+			if hostPath(parts[0]) { // Podman labels its own volumes
+				q.relabel(name, option)
+			}
+		case "U":
+			q.lose(a.Line, "Volume=%s: U: podtask does not change the owner of files: `podman unshare chown -R UID:GID` does so once", a.Value)
+		default:
+			q.lose(a.Line, "Volume=%s: the option %s", a.Value, option)
+		}
+	}
+	ctr.MountPoints = append(ctr.MountPoints, point)
 }
 
 // parsePort reads [[IP:]HOST:]CONTAINER[/PROTOCOL] without ranges.

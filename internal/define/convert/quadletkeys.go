@@ -1,0 +1,292 @@
+package convert
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/docker/go-units"
+
+	"github.com/podtask/podtask/internal/unit/taskunit"
+	"github.com/podtask/podtask/pkg/taskdef/logdriver"
+)
+
+// kernel converts a key of [Container] about processes and the kernel. It reports whether it knows it.
+func (q *quadlet) kernel(ctr *container, a taskunit.Assignment) bool {
+	switch a.Key {
+	case "RunInit":
+		ctr.linux().Init = isTrue(a.Value)
+	case "AddCapability":
+		ctr.capabilities().Add = append(ctr.capabilities().Add, capabilityNames(q.words(a))...)
+	case "DropCapability":
+		ctr.capabilities().Drop = append(ctr.capabilities().Drop, capabilityNames(q.words(a))...)
+	case "Ulimit":
+		q.ulimit(ctr, a)
+	case "Tmpfs":
+		t, err := parseTmpfs(q.text(a))
+		if err != nil {
+			q.lose(a.Line, "Tmpfs=%s: %v", a.Value, err)
+		}
+		ctr.linux().Tmpfs = append(ctr.linux().Tmpfs, t)
+	case "ShmSize":
+		if n, err := units.RAMInBytes(a.Value); err == nil && n > 0 {
+			ctr.linux().SharedMemory = (n + units.MiB - 1) / units.MiB
+		} else {
+			q.lose(a.Line, "ShmSize=%s is not a size", a.Value)
+		}
+	case "Sysctl":
+		for _, w := range q.words(a) {
+			name, value, _ := strings.Cut(w, "=")
+			ctr.SystemControls = append(ctr.SystemControls, systemControl{name, value})
+		}
+	case "AddDevice":
+		q.device(ctr, a)
+	case "NoNewPrivileges":
+		if isTrue(a.Value) {
+			ctr.SecurityOptions = append(ctr.SecurityOptions, "no-new-privileges")
+		}
+	case "SecurityLabelDisable":
+		if isTrue(a.Value) {
+			ctr.SecurityOptions = append(ctr.SecurityOptions, "label:disable")
+		}
+	case "SecurityLabelType", "SecurityLabelLevel", "SecurityLabelFileType":
+		kind := strings.ToLower(strings.TrimPrefix(a.Key, "SecurityLabel"))
+		ctr.SecurityOptions = append(ctr.SecurityOptions, "label:"+kind+":"+q.text(a))
+	default:
+		return false
+	}
+	return true
+}
+
+// capabilityNames are those of Podman in the spelling of the ECS model.
+func capabilityNames(words []string) []string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = strings.TrimPrefix(strings.ToUpper(w), "CAP_")
+	}
+	return out
+}
+
+// ulimit reads NAME=SOFT[:HARD].
+func (q *quadlet) ulimit(ctr *container, a taskunit.Assignment) {
+	text := q.text(a)
+	if text == "host" {
+		q.lose(a.Line, "Ulimit=host: write the limits that the container needs")
+		return
+	}
+	u, err := units.ParseUlimit(strings.TrimPrefix(strings.ToLower(text), "rlimit_"))
+	if err != nil {
+		q.lose(a.Line, "Ulimit=%s: %v", a.Value, err)
+		return
+	}
+	ctr.Ulimits = slices.DeleteFunc(ctr.Ulimits, func(l ulimit) bool { return l.Name == u.Name })
+	ctr.Ulimits = append(ctr.Ulimits, ulimit{u.Name, u.Soft, u.Hard})
+}
+
+// device reads HOST[:CONTAINER][:PERMISSIONS].
+func (q *quadlet) device(ctr *container, a taskunit.Assignment) {
+	for _, w := range q.words(a) {
+		w, optional := strings.CutPrefix(w, "-")
+		if optional {
+			q.lose(a.Line, "AddDevice=-%s: the task does not start without the device", w)
+		}
+		parts := strings.Split(w, ":")
+		if len(parts) > 3 || !strings.HasPrefix(parts[0], "/") {
+			q.lose(a.Line, "AddDevice=%s: a definition names a file of the host", w)
+			continue
+		}
+		d := device{HostPath: parts[0]}
+		rest := parts[1:]
+		if len(rest) > 0 && strings.HasPrefix(rest[0], "/") {
+			if rest[0] != d.HostPath {
+				d.ContainerPath = rest[0]
+			}
+			rest = rest[1:]
+		}
+		if len(rest) > 0 {
+			d.Permissions = permissions(rest[0])
+		}
+		ctr.linux().Devices = append(ctr.linux().Devices, d)
+	}
+}
+
+// reachable converts a key of [Container] or [Pod] about names and the network. It reports whether it knows it.
+func (q *quadlet) reachable(ctr *container, a taskunit.Assignment) bool {
+	switch a.Key {
+	case "AddHost":
+		names, address, ok := strings.Cut(q.text(a), ":")
+		if !ok {
+			q.lose(a.Line, "AddHost=%s: it has no address", a.Value)
+			return true
+		}
+		for name := range strings.SplitSeq(names, ";") {
+			q.extraHost(ctr, host{name, strings.Trim(address, "[]")}, a.Line, "AddHost="+name)
+		}
+	case "HostName":
+		ctr.Hostname = q.text(a)
+	case "DNS":
+		ctr.DNSServers = append(ctr.DNSServers, q.text(a))
+	case "DNSSearch":
+		ctr.DNSSearch = append(ctr.DNSSearch, q.text(a))
+	case "Network":
+		q.network(a)
+	default:
+		return false
+	}
+	return true
+}
+
+// network converts the modes of networks that a definition has; a network by its name is that of the unit.
+func (q *quadlet) network(a taskunit.Assignment) {
+	switch name := q.text(a); {
+	case name == "host" || name == "none":
+		q.assign(&q.unit.Task, a.Line, "Network", name)
+	case strings.HasSuffix(name, ".container") || strings.ContainsAny(name, ":, /"):
+		q.lose(a.Line, "Network=%s: a task has a network of its own, host, none, or one that Podman or a .network file has", a.Value)
+	default:
+		q.assign(&q.unit.Task, a.Line, "Network", name)
+	}
+}
+
+// managed converts a key of [Container] that a unit or the whole task has. It reports whether it knows it.
+func (q *quadlet) managed(ctr *container, a taskunit.Assignment) bool {
+	switch a.Key {
+	case "EnvironmentFile":
+		for _, file := range taskunit.Words(a.Value) {
+			if len(q.def.Containers) == 1 {
+				q.assign(&q.unit.Task, a.Line, a.Key, unitPath(q.dir, q.unitText(file)))
+				continue
+			}
+			// The first of ECS's files that has a variable decides, and the last of Podman's.
+			ctr.EnvironmentFiles = slices.Insert(ctr.EnvironmentFiles, 0, envFile{"s3", q.absolute(q.expand(a, file)[0])})
+		}
+	case "Secret":
+		for _, w := range taskunit.Words(a.Value) {
+			if len(q.def.Containers) == 1 {
+				q.assign(&q.unit.Task, a.Line, a.Key, q.unitText(w))
+				continue
+			}
+			q.secret(ctr, a, strings.Join(q.expand(a, w), " "))
+		}
+	case "Pull":
+		q.assign(&q.unit.Task, a.Line, a.Key, q.text(a))
+	case "AutoUpdate":
+		if value := q.text(a); value != "registry" {
+			q.lose(a.Line, "AutoUpdate=%s: podtask updates images from registries only", a.Value)
+			return true
+		}
+		q.assign(&q.unit.Task, a.Line, a.Key, "registry")
+		if len(q.def.Containers) > 1 {
+			q.once(a, "AutoUpdate= updates the images of all containers")
+		}
+	case "LogDriver":
+		driver := strings.Replace(q.text(a), "k8s-file", "json-file", 1)
+		if !logdriver.Driver(driver).Local() {
+			q.lose(a.Line, "LogDriver=%s: podtask has no such log driver", a.Value)
+			return true
+		}
+		ctr.log().Driver = driver
+	case "LogOpt":
+		name, value, _ := strings.Cut(q.text(a), "=")
+		if name != "max-size" {
+			q.lose(a.Line, "LogOpt=%s: the only option is max-size", a.Value)
+			return true
+		}
+		ctr.log().Options = map[string]string{name: value}
+	case "PidsLimit":
+		if len(q.def.Containers) > 1 {
+			q.lose(a.Line, "PidsLimit=: TasksMax= of a unit counts the processes of all containers")
+			return true
+		}
+		q.assign(&q.unit.Task, a.Line, "TasksMax", cmp.Or(strings.Replace(q.text(a), "-1", "infinity", 1), "infinity"))
+	default:
+		return false
+	}
+	return true
+}
+
+func (ctr *container) log() *logConfiguration {
+	if ctr.Logging == nil {
+		ctr.Logging = &logConfiguration{Driver: string(logdriver.JSONFile)}
+	}
+	return ctr.Logging
+}
+
+// once lists something that several files say only for the first one.
+func (q *quadlet) once(a taskunit.Assignment, text string) {
+	if !slices.ContainsFunc(q.lost, func(l loss) bool { return strings.HasSuffix(l.text, ": "+text) }) {
+		q.lose(a.Line, "%s", text)
+	}
+}
+
+// secret converts NAME[,OPTION=VALUE...] as podman run reads it.
+func (q *quadlet) secret(ctr *container, a taskunit.Assignment, text string) {
+	name, rest, _ := strings.Cut(text, ",")
+	options := map[string]string{"type": "mount"}
+	for o := range strings.SplitSeq(rest, ",") {
+		if key, value, ok := strings.Cut(o, "="); ok {
+			options[key] = value
+		}
+	}
+	target := cmp.Or(options["target"], name)
+	if options["type"] == "env" {
+		ctr.Secrets = append(ctr.Secrets, secret{target, "podman:" + name})
+		return
+	}
+	f := secretFile{Path: path.Join("/run/secrets", target), ValueFrom: "podman:" + name, Mode: cmp.Or(options["mode"], "0444")}
+	if path.IsAbs(target) {
+		f.Path = target
+	}
+	for key, number := range map[string]*int{"uid": &f.UID, "gid": &f.GID} {
+		n, err := strconv.Atoi(cmp.Or(options[key], "0"))
+		if err != nil || n < 0 {
+			q.lose(a.Line, "Secret=%s: the %s is not a number", name, key)
+			continue
+		}
+		*number = n
+	}
+	ctr.extensions().SecretFiles = append(ctr.extensions().SecretFiles, f)
+}
+
+// quadletReasons say why keys have no counterpart, or what to do instead.
+var quadletReasons = map[string]string{
+	"UserNS":               "the containers of a task are in the user namespace of rootless Podman; run as another user with User=, and give files to it with `podman unshare chown`",
+	"UIDMap":               "the containers of a task are in the user namespace of rootless Podman",
+	"GIDMap":               "the containers of a task are in the user namespace of rootless Podman",
+	"SubUIDMap":            "the containers of a task are in the user namespace of rootless Podman",
+	"SubGIDMap":            "the containers of a task are in the user namespace of rootless Podman",
+	"StopSignal":           "a container is stopped with the signal of its image (STOPSIGNAL), else SIGTERM",
+	"PodmanArgs":           "podtask does not run podman: write the keys that say the same, where there are some",
+	"GlobalArgs":           "podtask does not run podman; its own options are GlobalArgs= of [Task]",
+	"ContainersConfModule": "podtask does not run podman",
+	"GroupAdd":             "a definition gives a container one group: USER:GROUP in User=",
+	"IP":                   "addresses follow from the order of the containers",
+	"IP6":                  "addresses follow from the order of the containers",
+	"NetworkAlias":         "the other containers know it by its name",
+	"ExposeHostPort":       "write PublishPort=",
+	"SeccompProfile":       "a task has the profile of containers.conf",
+	"Timezone":             "write Environment=TZ=",
+	"Rootfs":               "a task runs images",
+	"Mount":                "write Volume= or Tmpfs=",
+	"HealthOnFailure":      "`healthCheck.x-podtask.action` of a definition restarts a container that is UNHEALTHY",
+	"StartWithPod":         "all containers of a task start with it",
+	"ServiceName":          "podtask makes the name of the service from that of the unit",
+}
+
+// noCounterpart lists a key that neither a definition nor a unit has.
+func (q *quadlet) noCounterpart(a taskunit.Assignment) {
+	section := ""
+	if a.Section != "Container" {
+		section = "[" + a.Section + "] "
+	}
+	if a.Key == "UserNS" && a.Value == "host" {
+		return // it is Podman's default
+	}
+	if reason := quadletReasons[a.Key]; reason != "" {
+		q.lose(a.Line, "%s%s=: %s", section, a.Key, reason)
+		return
+	}
+	q.lose(a.Line, "%s%s=", section, a.Key)
+}
