@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/podtask/podtask/internal/engine/ledger"
+	"github.com/podtask/podtask/internal/engine/admit"
 	"github.com/podtask/podtask/internal/engine/limits"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/testing/enginetest"
@@ -260,10 +260,10 @@ func TestDrainingHostTakesNoNewTasks(t *testing.T) {
 	}
 	other := s.process()
 	task := s.box(0, 0, "exit", "0")
-	if _, err := other.Creator.Create(t.Context(), task, "", boxOptions); !errors.Is(err, ledger.ErrDraining) {
+	if _, err := other.Creator.Create(t.Context(), task, "", boxOptions); !errors.Is(err, admit.ErrDraining) {
 		t.Errorf("Create: %v", err)
 	}
-	if err := other.Preflight.Check(t.Context(), task, boxOptions); !errors.Is(err, ledger.ErrDraining) {
+	if err := other.Preflight.Check(t.Context(), task, boxOptions); !errors.Is(err, admit.ErrDraining) {
 		t.Errorf("Preflight: %v", err)
 	}
 	if err := other.Ledger.SetDraining(t.Context(), false); err != nil {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/podtask/podtask/internal/config"
+	"github.com/podtask/podtask/internal/engine/admit"
 	"github.com/podtask/podtask/internal/engine/cleanup"
 	"github.com/podtask/podtask/internal/engine/cleanup/leftover"
 	"github.com/podtask/podtask/internal/engine/conn"
@@ -18,14 +19,12 @@ import (
 	"github.com/podtask/podtask/internal/engine/failpoint"
 	"github.com/podtask/podtask/internal/engine/fleet"
 	"github.com/podtask/podtask/internal/engine/imagestore"
-	"github.com/podtask/podtask/internal/engine/ledger"
 	"github.com/podtask/podtask/internal/engine/limits"
 	"github.com/podtask/podtask/internal/engine/logdelivery"
 	"github.com/podtask/podtask/internal/engine/observe"
 	"github.com/podtask/podtask/internal/engine/owner"
 	"github.com/podtask/podtask/internal/engine/preflight"
 	"github.com/podtask/podtask/internal/engine/prober"
-	"github.com/podtask/podtask/internal/engine/queue"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/engine/services"
 	"github.com/podtask/podtask/internal/engine/tasksecrets"
@@ -83,13 +82,13 @@ type Engine struct {
 	Facts     *conn.Facts
 	Tasks     *record.Tasks
 	Events    *record.Events
-	Ledger    *ledger.Ledger
+	Ledger    *admit.Ledger
 	Images    *imagestore.Resolver
 	Puller    *imagestore.Puller
 	Pruner    *imagestore.Pruner
 	Pulls     *imagestore.ProgressHub
-	Queue     *queue.Queue
-	Ports     *queue.PortHolders
+	Queue     *admit.Queue
+	Ports     *admit.PortHolders
 	Slices    *limits.Slices
 	Secrets   *tasksecrets.Store
 	Metadata  *endpoint.Factory
@@ -185,7 +184,7 @@ func (a *Engine) openState() (imagestore.Records, error) {
 	if err != nil {
 		return none, err
 	}
-	a.Ledger = &ledger.Ledger{Log: a.log, Store: shared, Tasks: a.Tasks}
+	a.Ledger = &admit.Ledger{Log: a.log, Store: shared, Tasks: a.Tasks}
 	return records, nil
 }
 
@@ -207,12 +206,12 @@ func (a *Engine) assemble(records imagestore.Records) {
 		Log: a.log, Root: cfg.Root, Policy: a.policy, Registry: cfg.Registry, Progress: cfg.Progress, Fail: a.fail, Podman: conn.As[imagestore.Podman](a.Podman),
 		Resolver: a.Images, Pruner: a.Pruner, Records: records, Hub: a.Pulls,
 	}
-	a.Queue = &queue.Queue{Log: a.log, Root: cfg.Root, Settings: cfg.Settings, Podman: conn.As[queue.Lister](a.Podman), Tasks: a.Tasks, Ledger: a.Ledger,
+	a.Queue = &admit.Queue{Log: a.log, Root: cfg.Root, Settings: cfg.Settings, Podman: conn.As[admit.Lister](a.Podman), Tasks: a.Tasks, Ledger: a.Ledger,
 		GPUs: func(names []string) ([]string, error) {
 			dirs, _ := libpod.CDISpecDirs()
 			return gpu.Find(dirs, names)
 		}}
-	a.Ports = &queue.PortHolders{Tasks: a.Tasks, Queue: a.Queue}
+	a.Ports = &admit.PortHolders{Tasks: a.Tasks, Queue: a.Queue}
 	a.Slices = &limits.Slices{Log: a.log, Root: cfg.Root, User: a.User, Facts: a.Facts, Getenv: cfg.Getenv}
 	a.Secrets = &tasksecrets.Store{Getenv: cfg.Getenv, Podman: conn.As[tasksecrets.Podman](a.Podman), Tasks: a.Tasks, Timeout: cfg.Settings.References.Timeout, AWS: fromAWS}
 	a.Metadata = &endpoint.Factory{

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/podtask/podtask/internal/engine/admit"
 	"github.com/podtask/podtask/internal/engine/cleanup"
 	"github.com/podtask/podtask/internal/engine/cleanup/leftover"
 	"github.com/podtask/podtask/internal/engine/conn"
@@ -11,7 +12,6 @@ import (
 	"github.com/podtask/podtask/internal/engine/observe"
 	"github.com/podtask/podtask/internal/engine/preflight"
 	"github.com/podtask/podtask/internal/engine/prober"
-	"github.com/podtask/podtask/internal/engine/queue"
 	"github.com/podtask/podtask/internal/engine/tasksecrets"
 	"github.com/podtask/podtask/internal/host/libpod"
 	"github.com/podtask/podtask/pkg/images"
@@ -20,6 +20,7 @@ import (
 // *libpod.Client is the Podman of every component. conn.As binds it at run time, because
 // tests bind a fake.
 var (
+	_ admit.Lister               = (*libpod.Client)(nil)
 	_ cleanup.Podman             = (*libpod.Client)(nil)
 	_ conn.Podman                = (*libpod.Client)(nil)
 	_ effects.Podman             = (*libpod.Client)(nil)
@@ -38,7 +39,6 @@ var (
 	_ observe.StatsReader        = (*libpod.Client)(nil)
 	_ preflight.Podman           = (*libpod.Client)(nil)
 	_ prober.Podman              = (*libpod.Client)(nil)
-	_ queue.Lister               = (*libpod.Client)(nil)
 	_ tasksecrets.Podman         = (*libpod.Client)(nil)
 )
 

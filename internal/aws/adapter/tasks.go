@@ -15,8 +15,8 @@ import (
 
 	"github.com/podtask/podtask/internal/aws/awsapi"
 	"github.com/podtask/podtask/internal/define"
+	"github.com/podtask/podtask/internal/engine/admit"
 	"github.com/podtask/podtask/internal/engine/arn"
-	"github.com/podtask/podtask/internal/engine/ledger"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/internal/state"
@@ -84,7 +84,7 @@ func (e ECS) Run(ctx context.Context, n awsapi.NewTask) (lifecycle.State, error)
 		return s, &awsapi.RefusedError{Cause: err}
 	}
 	owner, err := b.Engine.Creator.CreateAs(ctx, n.ID, task, "", options)
-	if errors.Is(err, ledger.ErrDraining) {
+	if errors.Is(err, admit.ErrDraining) {
 		return s, &awsapi.RefusedError{Cause: fmt.Errorf("%w: %w", awsapi.ErrDraining, err)}
 	}
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/connect"
-	"github.com/podtask/podtask/internal/engine/ledger"
+	"github.com/podtask/podtask/internal/engine/admit"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -42,7 +42,7 @@ type drainOptions struct {
 	selection command.Selection
 	owners    *connect.Connector
 	tasks     *record.Tasks
-	ledger    *ledger.Ledger
+	ledger    *admit.Ledger
 }
 
 func newDrain(m *command.Machine) drainOptions {

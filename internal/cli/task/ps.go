@@ -12,7 +12,7 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
-	"github.com/podtask/podtask/internal/engine/queue"
+	"github.com/podtask/podtask/internal/engine/admit"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -58,7 +58,7 @@ type psOptions struct {
 	warn   func(format string, args ...any)
 	reader command.TaskReader
 	tasks  *record.Tasks
-	queue  *queue.Queue
+	queue  *admit.Queue
 }
 
 func newPs(m *command.Machine) psOptions {

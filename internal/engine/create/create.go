@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/podtask/podtask/internal/engine/admit"
 	"github.com/podtask/podtask/internal/engine/endpoint"
-	"github.com/podtask/podtask/internal/engine/ledger"
 	"github.com/podtask/podtask/internal/engine/owner"
 	"github.com/podtask/podtask/internal/engine/preflight"
 	"github.com/podtask/podtask/internal/engine/record"
@@ -20,7 +20,7 @@ import (
 // Creator makes the durable records of new tasks.
 type Creator struct {
 	Tasks     *record.Tasks
-	Ledger    *ledger.Ledger
+	Ledger    *admit.Ledger
 	Preflight *preflight.Checker
 	Secrets   *tasksecrets.Store
 	Metadata  *endpoint.Factory

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/config"
+	"github.com/podtask/podtask/internal/engine/admit"
 	"github.com/podtask/podtask/internal/engine/endpoint"
 	"github.com/podtask/podtask/internal/engine/failpoint"
 	"github.com/podtask/podtask/internal/engine/imagestore"
 	"github.com/podtask/podtask/internal/engine/limits"
 	"github.com/podtask/podtask/internal/engine/prober"
-	"github.com/podtask/podtask/internal/engine/queue"
 	"github.com/podtask/podtask/internal/engine/tasksecrets"
 	"github.com/podtask/podtask/internal/engine/taskspec"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -27,8 +27,8 @@ type Interpreter struct {
 	Podman   func(context.Context) (Podman, error)
 	Images   *imagestore.Resolver
 	Puller   *imagestore.Puller
-	Queue    *queue.Queue
-	Ports    *queue.PortHolders
+	Queue    *admit.Queue
+	Ports    *admit.PortHolders
 	Slices   *limits.Slices
 	Secrets  *tasksecrets.Store
 	Metadata *endpoint.Factory

@@ -8,12 +8,12 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/podtask/podtask/internal/engine/admit"
 	"github.com/podtask/podtask/internal/engine/cleanup/leftover"
 	"github.com/podtask/podtask/internal/engine/driver"
 	"github.com/podtask/podtask/internal/engine/effects"
 	"github.com/podtask/podtask/internal/engine/endpoint"
 	"github.com/podtask/podtask/internal/engine/failpoint"
-	"github.com/podtask/podtask/internal/engine/ledger"
 	"github.com/podtask/podtask/internal/engine/limits"
 	"github.com/podtask/podtask/internal/engine/logdelivery"
 	"github.com/podtask/podtask/internal/engine/loop"
@@ -37,7 +37,7 @@ type Owners struct {
 	Fail     *failpoint.Point
 	Tasks    *record.Tasks
 	Events   *record.Events
-	Ledger   *ledger.Ledger
+	Ledger   *admit.Ledger
 	Slices   *limits.Slices
 	Metadata *endpoint.Factory
 	Runtime  *effects.Interpreter

@@ -13,10 +13,9 @@ import (
 	"strings"
 
 	"github.com/blang/semver/v4"
+	"github.com/podtask/podtask/internal/engine/admit"
 	"github.com/podtask/podtask/internal/engine/conn"
-	"github.com/podtask/podtask/internal/engine/ledger"
 	"github.com/podtask/podtask/internal/engine/limits"
-	"github.com/podtask/podtask/internal/engine/queue"
 	"github.com/podtask/podtask/internal/engine/tasksecrets"
 	"github.com/podtask/podtask/internal/engine/taskspec"
 	"github.com/podtask/podtask/internal/host/doctor"
@@ -36,9 +35,9 @@ type Checker struct {
 	Podman   func(context.Context) (Podman, error)
 	User     *conn.UserManager
 	Facts    *conn.Facts
-	Ledger   *ledger.Ledger
-	Queue    *queue.Queue
-	Ports    *queue.PortHolders
+	Ledger   *admit.Ledger
+	Queue    *admit.Queue
+	Ports    *admit.PortHolders
 	Secrets  *tasksecrets.Store
 }
 

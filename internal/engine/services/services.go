@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/podtask/podtask/internal/engine/admit"
 	"github.com/podtask/podtask/internal/engine/create"
 	"github.com/podtask/podtask/internal/engine/fleet"
-	"github.com/podtask/podtask/internal/engine/ledger"
 	"github.com/podtask/podtask/internal/engine/preflight"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/state"
@@ -44,7 +44,7 @@ type Config struct {
 	Override func(lifecycle.Options, map[string]string) (lifecycle.Options, error)
 
 	Tasks     *record.Tasks
-	Ledger    *ledger.Ledger
+	Ledger    *admit.Ledger
 	Preflight *preflight.Checker
 	Creator   *create.Creator
 	Fleet     *fleet.Fleet

@@ -1,9 +1,9 @@
-package queue_test
+package admit_test
 
 import (
 	"testing"
 
-	"github.com/podtask/podtask/internal/engine/queue"
+	"github.com/podtask/podtask/internal/engine/admit"
 	"github.com/podtask/podtask/internal/engine/taskspec"
 	"github.com/podtask/podtask/pkg/netns"
 	"github.com/podtask/podtask/pkg/ports"
@@ -12,7 +12,7 @@ import (
 
 func TestPortsArePublishedOneByOne(t *testing.T) {
 	t.Parallel()
-	var holders queue.PortHolders
+	var holders admit.PortHolders
 	port := func(first, last, host uint16) taskdef.Port {
 		return taskdef.Port{ContainerPort: first, ContainerPortEnd: last, HostPort: host, Protocol: "tcp"}
 	}
@@ -45,7 +45,7 @@ func TestPortsArePublishedOneByOne(t *testing.T) {
 // both prefer, before the first one has opened it.
 func TestPreferredPortIsChosenOnce(t *testing.T) {
 	t.Parallel()
-	var holders queue.PortHolders
+	var holders admit.PortHolders
 	free, err := netns.FreePort("tcp", "127.0.0.1")
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package queue
+package admit
 
 import (
 	"errors"
@@ -59,7 +59,7 @@ func (h *PortHolders) Choose(id string, wanted []ports.Mapping) func([]libpod.Po
 	return func([]libpod.Port) ([]libpod.Port, error) { return h.choose(id, wanted) }
 }
 
-// Release ends what Choose began, when Podman has opened the ports or has failed to.
+// Release forgets the ports that were chosen for a task, once Podman has opened them or failed to.
 func (h *PortHolders) Release(id string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -93,8 +93,8 @@ func (h *PortHolders) choose(id string, wanted []ports.Mapping) ([]libpod.Port, 
 	return taskspec.Publish(planned), nil
 }
 
-// reserved are host ports that other tasks have been granted or that were chosen for them,
-// and may not be open yet. The budget reserves others for programs that are no tasks.
+// reserved returns the host ports that are reserved or chosen for other tasks and may not be
+// open yet, and the budget, which reserves more for programs outside of tasks.
 func (h *PortHolders) reserved(id string) (reserved []ports.HostPort, budget admission.Budget) {
 	for task, chosen := range h.chosen {
 		if task != id {
@@ -114,7 +114,7 @@ func (h *PortHolders) reserved(id string) (reserved []ports.HostPort, budget adm
 	return reserved, h.Queue.Budget()
 }
 
-// ExplainPlan adds to the problems with host ports who has them.
+// ExplainPlan adds the users of host ports to the problems of a plan.
 func (h *PortHolders) ExplainPlan(err error, mappings []ports.Mapping) error {
 	var plan *ports.PlanError
 	if !errors.As(err, &plan) {
@@ -129,8 +129,7 @@ func (h *PortHolders) ExplainPlan(err error, mappings []ports.Mapping) error {
 	return err
 }
 
-// Explain adds to an error about a port in use, of the task with the id, who uses
-// it.
+// Explain adds the user of the port to an error about a port in use of the task with the id.
 func (h *PortHolders) Explain(err error, id string, ports []libpod.Port) error {
 	if !errors.Is(err, libpod.PortInUse) {
 		return err

@@ -1,4 +1,4 @@
-package ledger
+package admit
 
 import (
 	"context"
@@ -15,25 +15,25 @@ import (
 	"github.com/podtask/podtask/pkg/transient"
 )
 
-// Ledger is what all owners share: the queue, whether new tasks are refused, and when
-// leftovers were last removed.
+// Ledger is the file that all processes with the same state directory share. It never calls
+// Podman.
 type Ledger struct {
 	Log   *slog.Logger
 	Store *state.Ledger
 	Tasks *record.Tasks
 }
 
-// Content is what all owners share, as it is stored.
+// Content is the stored content of the ledger.
 type Content struct {
 	Queue admission.Queue `json:"queue,omitzero"`
 	Drain *Drain          `json:"drain,omitempty"`
 	// SweptAt is when a process last looked for what dead owners left behind.
 	SweptAt time.Time `json:"sweptAt,omitzero"`
-	// SuspectUntil: until then a dead owner's pod may still come into being.
+	// SuspectUntil is until when Podman may still create a pod that a dead owner requested.
 	SuspectUntil time.Time `json:"suspectUntil,omitzero"`
 }
 
-// Read reads what owners share; it may be changing.
+// Read returns the content of the ledger. It takes no lock, so another process may change it.
 func (l *Ledger) Read() (Content, error) {
 	data, err := l.Store.Read()
 	if err != nil || data == nil {
@@ -44,8 +44,8 @@ func (l *Ledger) Read() (Content, error) {
 	return c, err
 }
 
-// Change changes what owners share. When there is none, or it was damaged, it
-// is made of the records first; where all is new there is nothing to sweep yet.
+// Change changes the ledger under its lock. If the file is missing or damaged, the queue is
+// first rebuilt from the records of tasks, and the next sweep is due after sweepPace.
 func (l *Ledger) Change(ctx context.Context, change func(*Content)) error {
 	return l.Store.Update(ctx, func(old []byte) ([]byte, error) {
 		var c Content
@@ -57,20 +57,21 @@ func (l *Ledger) Change(ctx context.Context, change func(*Content)) error {
 	})
 }
 
-// rebuildQueue makes a queue of the records: those who are in are in, and those who wait
-// ask again.
+// rebuildQueue returns a queue according to the records: admitted tasks keep their
+// reservation; waiting tasks must ask again.
 func (l *Ledger) rebuildQueue() admission.Queue {
 	var q admission.Queue
 	all, _ := l.Tasks.States()
 	for _, s := range all {
 		if s.Sandbox.Reservation == lifecycle.ReservationGranted && s.Status() != lifecycle.StatusStopped {
-			q, _ = q.Take(Entry(s), s.CreatedAt)
+			q, _ = q.Take(entryOf(s), s.CreatedAt)
 		}
 	}
 	return q
 }
 
-func Entry(s lifecycle.State) admission.Entry {
+// entryOf returns the entry of a task in the queue.
+func entryOf(s lifecycle.State) admission.Entry {
 	name := s.Name
 	if name == "" {
 		name = s.Task.Family
@@ -78,9 +79,9 @@ func Entry(s lifecycle.State) admission.Entry {
 	return admission.Entry{Task: s.ID, Name: name, Need: s.Need(), GPUs: s.Sandbox.GPUs}
 }
 
-// Transient marks a failure of the ledger, such as a full disk, as transient, unless a newer podtask
-// wrote the ledger or ctx has ended.
-func Transient(err error) error {
+// markTransient marks a failure of the ledger, such as a full disk, as transient, unless a newer
+// podtask wrote the ledger or ctx has ended.
+func markTransient(err error) error {
 	if err == nil || errors.Is(err, state.ErrFuture) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
@@ -90,15 +91,15 @@ func Transient(err error) error {
 // Follow calls fn after each change, until ctx ends or the ledger cannot be watched.
 func (l *Ledger) Follow(ctx context.Context, fn func()) error { return l.Store.Follow(ctx, fn) }
 
-// Drain says since when the host takes no new tasks.
+// Drain is the state of a draining host, which accepts no new tasks.
 type Drain struct {
 	Since time.Time `json:"since"`
 }
 
-// ErrDraining says that this host takes no new tasks.
+// ErrDraining is returned for a new task while this host is draining.
 var ErrDraining = errors.New("this host is draining")
 
-// Draining tells whether the host takes no new tasks, and since when.
+// Draining reports whether the host is draining, and since when.
 func (l *Ledger) Draining() (Drain, bool) {
 	c, err := l.Read()
 	if err != nil || c.Drain == nil {
@@ -107,10 +108,10 @@ func (l *Ledger) Draining() (Drain, bool) {
 	return *c.Drain, true
 }
 
-// SetDraining makes the host refuse new tasks, or take them again. No task is
-// created after it has returned.
+// SetDraining makes the host refuse new tasks, or accept them again. No new task is recorded
+// after SetDraining(ctx, true) has returned.
 func (l *Ledger) SetDraining(ctx context.Context, draining bool) error {
-	lock, err := l.Tasks.Locks.LockWait(ctx, record.AllTasks) // as Create
+	lock, err := l.Tasks.Locks.LockWait(ctx, record.AllTasks) // as for the record of a new task
 	if err != nil {
 		return err
 	}
@@ -125,7 +126,7 @@ func (l *Ledger) SetDraining(ctx context.Context, draining bool) error {
 	})
 }
 
-// RefuseDraining is asked before a task is created.
+// RefuseDraining returns ErrDraining, with a hint, while the host is draining.
 func (l *Ledger) RefuseDraining() error {
 	if d, draining := l.Draining(); draining {
 		return fmt.Errorf("%w since %s and takes no new tasks; `podtask drain --undo` ends that", ErrDraining, d.Since.Local().Format(time.DateTime))

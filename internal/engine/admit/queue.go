@@ -1,4 +1,4 @@
-package queue
+package admit
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/config"
-	"github.com/podtask/podtask/internal/engine/ledger"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/host/libpod"
 	"github.com/podtask/podtask/pkg/admission"
@@ -30,7 +29,7 @@ type Queue struct {
 	Settings *config.Settings
 	Podman   func(context.Context) (Lister, error)
 	Tasks    *record.Tasks
-	Ledger   *ledger.Ledger
+	Ledger   *Ledger
 	// GPUs returns the devices that CDI knows by the names of kinds and devices; nil for none.
 	GPUs func(names []string) ([]string, error)
 
@@ -98,8 +97,8 @@ func (q *Queue) starting() func(task string) bool {
 func (q *Queue) Admit(ctx context.Context, s lifecycle.State, e lifecycle.AdmitTask) (lifecycle.Result, error) {
 	if e.Begun {
 		var v admission.Verdict
-		err := q.Ledger.Change(ctx, func(l *ledger.Content) { l.Queue, v = l.Queue.Take(ledger.Entry(s), time.Now().UTC()) })
-		return resultOf(v), ledger.Transient(err)
+		err := q.Ledger.Change(ctx, func(l *Content) { l.Queue, v = l.Queue.Take(entryOf(s), time.Now().UTC()) })
+		return resultOf(v), markTransient(err)
 	}
 	budget := q.Budget()
 	if err := budget.Refuse(s.Need()); err != nil {
@@ -111,21 +110,21 @@ func (q *Queue) Admit(ctx context.Context, s lifecycle.State, e lifecycle.AdmitT
 	}
 	v, err := q.ask(ctx, budget, s, nil)
 	if err != nil || v.Admitted {
-		return resultOf(v), ledger.Transient(err)
+		return resultOf(v), markTransient(err)
 	}
 	if idle := q.idle(ctx, s.ID); len(idle) > 0 {
 		v, err = q.ask(ctx, budget, s, idle)
 	}
-	return resultOf(v), ledger.Transient(err)
+	return resultOf(v), markTransient(err)
 }
 
 func resultOf(v admission.Verdict) lifecycle.Result {
 	return lifecycle.Result{Admitted: v.Admitted, Queue: lifecycle.Queue{For: v.String(), Ahead: v.Ahead}, GPUs: v.GPUs}
 }
 
-// mustWait reports whether a task that has asked before still has to wait, as far as can be
-// seen without the lock. Reservations of dead owners are looked for by the first in the queue only,
-// because that takes as long as there are tasks.
+// mustWait reports whether a task that has asked before still has to wait, as far as the ledger
+// shows without its lock. Only the first task in the queue looks for reservations of dead owners,
+// because that reads the record of every task.
 func (q *Queue) mustWait(b admission.Budget, s lifecycle.State) (admission.Verdict, bool) {
 	l, err := q.Ledger.Read()
 	if err != nil {
@@ -146,7 +145,7 @@ func (q *Queue) mustWait(b admission.Budget, s lifecycle.State) (admission.Verdi
 // ask asks under the lock, after it has dropped stale reservations. Idle are tasks of
 // which nothing runs; those that still have no owner lose their reservation.
 func (q *Queue) ask(ctx context.Context, b admission.Budget, s lifecycle.State, idle []string) (v admission.Verdict, err error) {
-	err = q.Ledger.Change(ctx, func(l *ledger.Content) {
+	err = q.Ledger.Change(ctx, func(l *Content) {
 		for _, id := range q.stale(l.Queue, s.ID) {
 			l.Queue = l.Queue.Release(id)
 		}
@@ -155,7 +154,7 @@ func (q *Queue) ask(ctx context.Context, b admission.Budget, s lifecycle.State, 
 				l.Queue = l.Queue.Release(id)
 			}
 		}
-		l.Queue, v = l.Queue.Ask(b, ledger.Entry(s), time.Now().UTC(), q.Tasks.Owned)
+		l.Queue, v = l.Queue.Ask(b, entryOf(s), time.Now().UTC(), q.Tasks.Owned)
 	})
 	return v, err
 }
@@ -209,7 +208,7 @@ func (q *Queue) idle(ctx context.Context, except string) []string {
 	}
 	found, err := podman.List(ctx)
 	if err != nil {
-		q.Log.Debug("what runs is not known", "error", err)
+		q.Log.Debug("cannot list running containers", "error", err)
 		return nil
 	}
 	return slices.DeleteFunc(orphans, func(id string) bool {
@@ -229,7 +228,7 @@ func (q *Queue) mayAskIdle() bool {
 
 // Release releases a task's reservation, or removes the task from the queue.
 func (q *Queue) Release(ctx context.Context, id string) error {
-	return ledger.Transient(q.Ledger.Change(ctx, func(l *ledger.Content) { l.Queue = l.Queue.Release(id) }))
+	return markTransient(q.Ledger.Change(ctx, func(l *Content) { l.Queue = l.Queue.Release(id) }))
 }
 
 // Waiting returns what each task in the queue waits for, by ID.

@@ -1,11 +1,11 @@
-package ledger
+package admit
 
 import (
 	"context"
 	"time"
 )
 
-// sweepPace is how long owners leave between two sweeps.
+// sweepPace is the time between two sweeps of this host.
 const sweepPace = 10 * time.Minute
 
 // SweepIsDue reports whether the last sweep was long ago, and if so records a new one.
@@ -18,7 +18,7 @@ func (l *Ledger) SweepIsDue(ctx context.Context) (due bool) {
 		return now.Sub(l.SweptAt) >= pace || now.Before(l.SweptAt) // a clock was set back
 	}
 	if l, err := l.Read(); err == nil && !l.SweptAt.IsZero() && !isDue(l, time.Now()) {
-		return false // mostly so, and seen without the lock
+		return false // the usual case; it needs no lock
 	}
 	err := l.Change(ctx, func(l *Content) {
 		if now := time.Now().UTC(); isDue(*l, now) {
@@ -26,19 +26,19 @@ func (l *Ledger) SweepIsDue(ctx context.Context) (due bool) {
 		}
 	})
 	if err != nil {
-		l.Log.Debug("whether a sweep is due is not known", "error", err)
+		l.Log.Debug("cannot read whether a sweep is due", "error", err)
 	}
 	return due && err == nil
 }
 
-// suspectFor is how long Podman may take to finish what a dead owner has asked for:
-// the time limit of making a pod. Meanwhile sweeps come at suspectPace.
+// suspectFor is how long Podman may take to finish a request of a dead owner: the time limit
+// for creating a pod. Sweeps are suspectPace apart during that time.
 const (
 	suspectFor  = 4 * time.Minute
 	suspectPace = 10 * time.Second
 )
 
-// RequestSweep makes the next owner sweep.
+// RequestSweep makes a sweep due at once.
 func (l *Ledger) RequestSweep(ctx context.Context) error {
 	return l.Change(ctx, func(l *Content) {
 		l.SweptAt, l.SuspectUntil = time.Time{}, time.Now().UTC().Add(suspectFor)
