@@ -13,7 +13,6 @@ import (
 	"github.com/podtask/podtask/internal/engine/cleanup"
 	"github.com/podtask/podtask/internal/engine/cleanup/leftover"
 	"github.com/podtask/podtask/internal/engine/conn"
-	"github.com/podtask/podtask/internal/engine/create"
 	"github.com/podtask/podtask/internal/engine/effects"
 	"github.com/podtask/podtask/internal/engine/endpoint"
 	"github.com/podtask/podtask/internal/engine/failpoint"
@@ -95,7 +94,7 @@ type Engine struct {
 	Prober    *prober.Prober
 	Runtime   *effects.Interpreter
 	Preflight *preflight.Checker
-	Creator   *create.Creator
+	Creator   *owner.Creator
 	Owners    *owner.Owners
 	Delivery  *logdelivery.Deliverer
 	Orphans   *cleanup.Orphans
@@ -243,7 +242,7 @@ func (a *Engine) assemble(records imagestore.Records) {
 		Log: a.log, Fail: a.fail, Tasks: a.Tasks, Events: a.Events, Ledger: a.Ledger, Slices: a.Slices,
 		Metadata: a.Metadata, Runtime: a.Runtime, Leftover: left, Logs: a.Delivery, Sweep: a.Orphans.SweepAndLog, Prune: a.Pruner.Rounds,
 	}
-	a.Creator = &create.Creator{Tasks: a.Tasks, Ledger: a.Ledger, Preflight: a.Preflight, Secrets: a.Secrets, Metadata: a.Metadata, Owners: a.Owners, LogSize: cfg.Settings.Tasks.LogSize, Logs: cfg.Settings.Tasks.Logs}
+	a.Creator = &owner.Creator{Tasks: a.Tasks, Ledger: a.Ledger, Preflight: a.Preflight, Secrets: a.Secrets, Metadata: a.Metadata, Owners: a.Owners, LogSize: cfg.Settings.Tasks.LogSize, Logs: cfg.Settings.Tasks.Logs}
 	a.Expired = &cleanup.Expired{Log: a.log, StateDir: cfg.StateDir, Tasks: a.Tasks, Owners: a.Owners}
 	a.Logs = &observe.Logs{Podman: conn.As[observe.LogReader](a.Podman), Files: logfiles.In(cfg.StateDir), Tasks: a.Tasks, Events: a.Events}
 	a.Stats = &observe.Stats{Root: cfg.Root, Podman: conn.As[observe.StatsReader](a.Podman)}

@@ -9,9 +9,9 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/connect"
-	"github.com/podtask/podtask/internal/engine/create"
 	"github.com/podtask/podtask/internal/engine/logdelivery"
 	"github.com/podtask/podtask/internal/engine/observe"
+	"github.com/podtask/podtask/internal/engine/owner"
 	"github.com/podtask/podtask/internal/engine/preflight"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/engine/tasksecrets"
@@ -117,7 +117,7 @@ func (r TaskReader) Observe(ctx context.Context, states []lifecycle.State, now t
 type Restarter struct {
 	Owners    *connect.Connector
 	Launcher  *connect.Launcher
-	Creator   *create.Creator
+	Creator   *owner.Creator
 	Secrets   *tasksecrets.Store
 	Preflight *preflight.Checker
 }

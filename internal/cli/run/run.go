@@ -16,7 +16,6 @@ import (
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/connect"
-	"github.com/podtask/podtask/internal/engine/create"
 	"github.com/podtask/podtask/internal/engine/imagestore"
 	"github.com/podtask/podtask/internal/engine/limits"
 	"github.com/podtask/podtask/internal/engine/observe"
@@ -122,7 +121,7 @@ type runOptions struct {
 	log         *slog.Logger
 
 	tasks     *record.Tasks
-	creator   *create.Creator
+	creator   *owner.Creator
 	images    *imagestore.Resolver
 	logs      *observe.Logs
 	preflight *preflight.Checker

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/engine/admit"
-	"github.com/podtask/podtask/internal/engine/create"
 	"github.com/podtask/podtask/internal/engine/fleet"
+	"github.com/podtask/podtask/internal/engine/owner"
 	"github.com/podtask/podtask/internal/engine/preflight"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/state"
@@ -46,7 +46,7 @@ type Config struct {
 	Tasks     *record.Tasks
 	Ledger    *admit.Ledger
 	Preflight *preflight.Checker
-	Creator   *create.Creator
+	Creator   *owner.Creator
 	Fleet     *fleet.Fleet
 	// Provide keeps a value in memory as that of the source env:NAME.
 	Provide func(name string, value []byte)

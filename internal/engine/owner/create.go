@@ -1,4 +1,4 @@
-package create
+package owner
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/podtask/podtask/internal/engine/admit"
 	"github.com/podtask/podtask/internal/engine/endpoint"
-	"github.com/podtask/podtask/internal/engine/owner"
 	"github.com/podtask/podtask/internal/engine/preflight"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/engine/tasksecrets"
@@ -17,23 +16,23 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// Creator makes the durable records of new tasks.
+// Creator creates the records of new tasks.
 type Creator struct {
 	Tasks     *record.Tasks
 	Ledger    *admit.Ledger
 	Preflight *preflight.Checker
 	Secrets   *tasksecrets.Store
 	Metadata  *endpoint.Factory
-	Owners    *owner.Owners
+	Owners    *Owners
 	// LogSize is the most bytes the log of a container may take; 0: no limit.
 	LogSize int64
 	// Logs says whether log drivers send output to servers.
 	Logs string
 }
 
-// Create makes the durable record of a new task and returns its state. It starts
-// nothing, but keeps secrets that only this process can read. Call Preflight before;
-// the state's Options.Unapplied says which limits will not be applied.
+// Create records a new task and returns its state. It starts nothing, but stores secrets that
+// only this process can read. Call Preflight.Check before; Options.Unapplied of the state lists
+// limits that will not be applied.
 func (c *Creator) Create(ctx context.Context, t taskdef.Task, name string, o lifecycle.Options) (lifecycle.State, error) {
 	owner, err := c.CreateOwned(ctx, t, name, o)
 	if err != nil {
@@ -44,12 +43,12 @@ func (c *Creator) Create(ctx context.Context, t taskdef.Task, name string, o lif
 
 // CreateOwned is Create for a caller that owns the task from the start, so that no other
 // process takes it over. The caller runs and closes the owner.
-func (c *Creator) CreateOwned(ctx context.Context, t taskdef.Task, name string, o lifecycle.Options) (*owner.Owner, error) {
+func (c *Creator) CreateOwned(ctx context.Context, t taskdef.Task, name string, o lifecycle.Options) (*Owner, error) {
 	return c.CreateAs(ctx, record.NewID(), t, name, o)
 }
 
 // CreateAs is CreateOwned under a given id that no task has.
-func (c *Creator) CreateAs(ctx context.Context, id string, t taskdef.Task, name string, o lifecycle.Options) (*owner.Owner, error) {
+func (c *Creator) CreateAs(ctx context.Context, id string, t taskdef.Task, name string, o lifecycle.Options) (*Owner, error) {
 	t, err := c.Secrets.KeepLogins(ctx, id, t)
 	if err != nil {
 		return nil, err
@@ -65,7 +64,7 @@ func (c *Creator) CreateAs(ctx context.Context, id string, t taskdef.Task, name 
 }
 
 // record gives the task its name and its record.
-func (c *Creator) record(ctx context.Context, id string, t taskdef.Task, name string, o lifecycle.Options) (*owner.Owner, error) {
+func (c *Creator) record(ctx context.Context, id string, t taskdef.Task, name string, o lifecycle.Options) (*Owner, error) {
 	lock, err := c.Tasks.Locks.LockWait(ctx, record.AllTasks)
 	if err != nil {
 		return nil, err
@@ -102,7 +101,7 @@ func (c *Creator) record(ctx context.Context, id string, t taskdef.Task, name st
 }
 
 // CreateNamed is CreateAs, without a name if another task has that name.
-func (c *Creator) CreateNamed(ctx context.Context, id string, t taskdef.Task, name string, o lifecycle.Options) (*owner.Owner, error) {
+func (c *Creator) CreateNamed(ctx context.Context, id string, t taskdef.Task, name string, o lifecycle.Options) (*Owner, error) {
 	owner, err := c.CreateAs(ctx, id, t, name, o)
 	if errors.Is(err, record.ErrNameTaken) {
 		return c.CreateAs(ctx, id, t, "", o)
