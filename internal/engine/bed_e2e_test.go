@@ -21,6 +21,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/failpoint"
 	"github.com/podtask/podtask/internal/engine/limits"
 	"github.com/podtask/podtask/internal/engine/owner"
+	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/engine/taskspec"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -544,4 +545,24 @@ func (l *opLog) summary() string {
 		words = append(words, name+" "+strconv.Itoa(byEffect[name]))
 	}
 	return fmt.Sprintf("%d: %s", total, strings.Join(words, ", "))
+}
+
+// published returns the events of a task in the event log, and checks their order.
+func published(t *testing.T, h *Engine, id string) (lines []string) {
+	t.Helper()
+	last := uint64(0)
+	err := h.Events.Read(t.Context(), 0, false, func(e record.Event) error {
+		if e.Task == id {
+			if e.TaskSeq != last+1 {
+				t.Errorf("event %d of the task follows %d", e.TaskSeq, last)
+			}
+			last = e.TaskSeq
+			lines = append(lines, strings.TrimSpace(e.Container+" "+e.Status))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lines
 }

@@ -46,7 +46,7 @@ var direction = []rule{
 	{pkg: "internal/config", may: []string{"pkg/", "internal/define/pod", "internal/host/"}},
 
 	// From a task to Podman and back.
-	{pkg: "internal/engine/", may: []string{"pkg/", "internal/config", "internal/host/", "internal/logs/", "internal/state/"}, also: []string{"internal/testing/enginetest", "internal/testing/logstest"}},
+	{pkg: "internal/engine/", may: []string{"pkg/", "internal/config", "internal/host/", "internal/logs/", "internal/state/"}, also: []string{"internal/testing/enginehost", "internal/testing/enginetest", "internal/testing/logstest"}},
 
 	// Servers and clients. What both sides need is in serve/ownerapi: a client may become the owner of a task.
 	{pkg: "internal/serve/ownerapi", may: []string{"pkg/", "internal/define", "internal/define/pod", "internal/engine/", "internal/state/"}, also: []string{"internal/config", "internal/logs/logfiles"}},

@@ -40,8 +40,10 @@ func podman(tests string) check {
 	return check{pkg: "internal/host/libpod", tests: "^(" + tests + ")$"}
 }
 
-// agent is a test of what happens with a decision of the core.
-func agent(tests string) check { return check{pkg: "internal/engine", tests: "^(" + tests + ")$"} }
+// engine is tests of a package below internal/engine.
+func engine(pkg, tests string) check {
+	return check{pkg: "internal/engine/" + pkg, tests: "^(" + tests + ")$"}
+}
 
 // mutants has one for each property. The place may be in any package below the
 // directory.
@@ -189,14 +191,14 @@ var mutants = []mutant{
 	{"records are replaced by a rename", "internal/state put", value, "tempPath", "s.path(key)", power},
 	{"damaged records are refused", "internal/state decode", never, "sumPrefix", "", store},
 
-	// What the agent does with decisions.
+	// What an engine does with decisions.
 	{"nothing is done before it is saved", "internal/engine/loop save", omit, "Save", "", saves},
-	{"a full disk stops what starts", "internal/engine/loop Run", never, "saved Lowers", "", agent("TestFullDiskStopsNewWorkAndLosesNothing")},
-	{"a full disk stops new work", "internal run.Save", value, "transient Mark", "nil", agent("TestFullDiskStopsNewWorkAndLosesNothing")},
-	{"events are published once", "internal Owner.Run", value, "LastPublished", "0", agent("TestEventsArePublishedOnceWhoeverOwnsTheTask")},
-	{"a removal deletes the record", "internal run.Finish", skip, "Delete", "", agent("TestRemovalForgetsTheTask")},
-	{"orphans are removed", "internal sweepOne", always, "ErrNotExist", "", agent("TestSweepRemovesPodsWithoutATask")},
-	{"secrets are removed with the pod's stop", "internal/engine/tasksecrets Remove", omit, "RemoveSecrets", "", agent("TestSecretsLiveAsLongAsAContainerMayStart")},
+	{"a full disk stops what starts", "internal/engine/loop Run", never, "saved Lowers", "", engine("owner", "TestFullDiskStopsNewWorkAndLosesNothing")},
+	{"a full disk stops new work", "internal run.Save", value, "transient Mark", "nil", engine("owner", "TestFullDiskStopsNewWorkAndLosesNothing")},
+	{"events are published once", "internal Owner.Run", value, "LastPublished", "0", engine("owner", "TestEventsArePublishedOnceWhoeverOwnsTheTask")},
+	{"a removal deletes the record", "internal run.Finish", skip, "Delete", "", engine("owner", "TestRemovalForgetsTheTask")},
+	{"orphans are removed", "internal sweepOne", always, "ErrNotExist", "", engine("cleanup", "TestSweepRemovesPodsWithoutATask")},
+	{"secrets are removed with the pod's stop", "internal/engine/tasksecrets Remove", omit, "RemoveSecrets", "", engine("tasksecrets", "TestSecretsLiveAsLongAsAContainerMayStart")},
 	{"pulls at a time are limited", "internal pullSlot", value, "PullsAtOnce", "100", pulls},
 	{"only images that podtask pulled are pruned", "internal endPull", always, "before", "", pulls},
 }

@@ -1,4 +1,4 @@
-package engine_test
+package effects_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/host/libpod"
+	"github.com/podtask/podtask/internal/testing/enginehost"
 	"github.com/podtask/podtask/internal/testing/enginetest"
 	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -29,20 +30,18 @@ func (stuck) Pull(ctx context.Context, ref string, _ libpod.PullOptions) (string
 	return "", &libpod.Error{Op: "pull", Object: ref, Class: libpod.Canceled, Cause: "canceled"}
 }
 
-func newState(s *site) lifecycle.State {
-	return lifecycle.New(strings.Repeat("ab", 16), "", s.box(0, 0), lifecycle.Options{Pull: lifecycle.PullAlways}, time.Now())
+// newState is the state of a new task of one container.
+func newState(host *enginehost.Host) lifecycle.State {
+	return lifecycle.New(strings.Repeat("ab", 16), "", host.Box(0, 0), lifecycle.Options{Pull: lifecycle.PullAlways}, time.Now())
 }
-
-// remoteImage is of a registry.
-const remoteImage = "registry.example/testbox:1"
 
 func TestRegistryThatHangsIsGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
-		s.reg = hanging{s.podman.Registry()}
-		st, begun := newState(s), time.Now()
-		got := s.process().Runtime.Apply(t.Context(), st, lifecycle.ResolveImage{ID: 1, Ref: remoteImage})
+		host := enginehost.New(t)
+		host.Registry = hanging{host.Podman.Registry()}
+		st, begun := newState(host), time.Now()
+		got := host.Open().Runtime.Apply(t.Context(), st, lifecycle.ResolveImage{ID: 1, Ref: enginehost.RegistryImage})
 		if lasted := time.Since(begun); got.Failure.Class != lifecycle.Timeout || lasted != lifecycle.ResolveLimit {
 			t.Errorf("%+v after %v", got.Failure, lasted)
 		}
@@ -57,18 +56,19 @@ func TestAttemptsShareTheTimeOfAnImage(t *testing.T) {
 		ask  lifecycle.Effect
 		want time.Duration
 	}{
-		{"digest", lifecycle.ResolveImage{ID: 1, Ref: remoteImage}, 5 * time.Second},
-		{"pull", lifecycle.PullImage{ID: 1, Ref: remoteImage, Digest: "sha256:" + strings.Repeat("a", 64)}, 2*time.Hour - 15*time.Second},
+		{"digest", lifecycle.ResolveImage{ID: 1, Ref: enginehost.RegistryImage}, 5 * time.Second},
+		{"pull", lifecycle.PullImage{ID: 1, Ref: enginehost.RegistryImage, Digest: "sha256:" + strings.Repeat("a", 64)}, 2*time.Hour - 15*time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newSite(t)
-				s.reg = hanging{s.podman.Registry()}
-				st, begun := newState(s), time.Now()
+				host := enginehost.New(t)
+				host.Registry = hanging{host.Podman.Registry()}
+				st, begun := newState(host), time.Now()
 				st.Containers[0].Retry = lifecycle.Retry{Attempts: 1, Since: begun.Add(-15 * time.Second)}
-				h := s.processOn(stuck{s.podman})
-				got := h.Runtime.Apply(t.Context(), st, tc.ask)
+				host.Connect(stuck{host.Podman})
+				e := host.Open()
+				got := e.Runtime.Apply(t.Context(), st, tc.ask)
 				if lasted := time.Since(begun); got.Failure.Class != lifecycle.Timeout || lasted != tc.want {
 					t.Errorf("%+v after %v, want %v", got.Failure, lasted, tc.want)
 				}

@@ -1,4 +1,4 @@
-package engine_test
+package services_test
 
 import (
 	"context"
@@ -13,53 +13,55 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/engine"
-
 	"github.com/podtask/podtask/internal/engine/fleet"
 	"github.com/podtask/podtask/internal/engine/limits"
 	"github.com/podtask/podtask/internal/engine/services"
 	"github.com/podtask/podtask/internal/state"
+	"github.com/podtask/podtask/internal/testing/enginehost"
 	"github.com/podtask/podtask/internal/testing/enginetest"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// crew is an agent with a fleet and its services.
-type crew struct {
-	*bed
-	host     *engine.Engine
+// agent is an engine with a fleet and its services.
+type agent struct {
+	t        *testing.T
+	host     *enginehost.Host
+	engine   *enginehost.Engine
 	fleet    *fleet.Fleet
 	services *services.Services
 	end      func()
 }
 
-// crew starts an agent whose records are written to fsys.
-func (b *bed) crew(fsys state.FS) *crew {
-	b.t.Helper()
-	c := &crew{bed: b, host: b.hostOn(fsys)}
-	ctx, cancel := context.WithCancel(b.t.Context())
-	c.fleet = engine.NewFleet(ctx, c.host)
+// startAgent starts an agent whose records are written to fsys.
+func startAgent(t *testing.T, host *enginehost.Host, fsys state.FS) *agent {
+	t.Helper()
+	host.FS = fsys
+	a := &agent{t: t, host: host, engine: host.Open()}
+	ctx, cancel := context.WithCancel(t.Context())
+	a.fleet = engine.NewFleet(ctx, a.engine)
 	var err error
-	if c.services, err = engine.NewServices(ctx, c.host, c.fleet, lifecycle.Options{Limits: limits.Off}); err != nil {
-		b.t.Fatal(err)
+	if a.services, err = engine.NewServices(ctx, a.engine, a.fleet, lifecycle.Options{Limits: limits.Off}); err != nil {
+		t.Fatal(err)
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := c.fleet.Run(); err != nil {
-			b.t.Errorf("the fleet: %v", err)
+		if err := a.fleet.Run(); err != nil {
+			t.Errorf("the fleet: %v", err)
 		}
 	})
-	wg.Go(c.services.Run)
-	c.end = func() { cancel(); wg.Wait() }
-	b.t.Cleanup(c.end)
-	return c
+	wg.Go(a.services.Run)
+	a.end = func() { cancel(); wg.Wait() }
+	t.Cleanup(a.end)
+	return a
 }
 
 // copies is a revision of a task definition, with what its container does.
 func copies(revision int, command ...string) service.Spec {
 	return service.Spec{TaskDefinition: fmt.Sprintf("web:%d", revision), Task: taskdef.Task{
 		Family: "web", Revision: revision, Network: taskdef.NetworkBridge, Containers: []taskdef.Container{
-			{Name: "app", Image: fleetImage, Essential: true, StopTimeout: time.Second, Command: command, HealthCheck: &taskdef.HealthCheck{
+			{Name: "app", Image: enginehost.RegistryImage, Essential: true, StopTimeout: time.Second, Command: command, HealthCheck: &taskdef.HealthCheck{
 				Command: []string{"CMD", enginetest.Program, "exists", "/tmp/well"}, Interval: 5 * time.Second, Timeout: 2 * time.Second, Retries: 3,
 			}},
 		},
@@ -72,16 +74,16 @@ var (
 )
 
 // await waits until a service fits.
-func (c *crew) await(name, what string, fits func(service.State) bool) service.State {
-	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+func (a *agent) await(name, what string, fits func(service.State) bool) service.State {
+	a.t.Helper()
+	ctx, cancel := context.WithTimeout(a.t.Context(), time.Minute)
 	defer cancel()
 	var last service.State
-	if err := c.services.Watch(ctx, name, func(s service.State) bool { last = s; return !fits(s) }); err != nil {
-		c.t.Fatalf("wait for %s: %v: %+v\n%s", what, err, last.Tasks, events(last))
+	if err := a.services.Watch(ctx, name, func(s service.State) bool { last = s; return !fits(s) }); err != nil {
+		a.t.Fatalf("wait for %s: %v: %+v\n%s", what, err, last.Tasks, events(last))
 	}
 	if !fits(last) {
-		c.t.Fatalf("the service ended before it %s:\n%s", what, events(last))
+		a.t.Fatalf("the service ended before it %s:\n%s", what, events(last))
 	}
 	return last
 }
@@ -97,10 +99,10 @@ func events(s service.State) string {
 func steady(s service.State) bool { return s.Steady }
 
 // running are the tasks of a service that have not stopped, by deployment.
-func (c *crew) running(name string) map[string][]string {
-	all, errs := c.host.Tasks.States()
+func (a *agent) running(name string) map[string][]string {
+	all, errs := a.engine.Tasks.States()
 	for _, err := range errs {
-		c.t.Error(err)
+		a.t.Error(err)
 	}
 	found := map[string][]string{}
 	for _, s := range all {
@@ -112,97 +114,97 @@ func (c *crew) running(name string) map[string][]string {
 }
 
 // removed removes a service and checks that nothing is left of it.
-func (c *crew) removed(name string) {
-	c.t.Helper()
-	if _, err := c.services.Remove(c.t.Context(), name, true); err != nil {
-		c.t.Fatal(err)
+func (a *agent) removed(name string) {
+	a.t.Helper()
+	if _, err := a.services.Remove(a.t.Context(), name, true); err != nil {
+		a.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(a.t.Context(), time.Minute)
 	defer cancel()
-	if err := c.services.Watch(ctx, name, func(service.State) bool { return true }); err != nil && !errors.Is(err, services.ErrNoService) {
-		c.t.Fatal(err)
+	if err := a.services.Watch(ctx, name, func(service.State) bool { return true }); err != nil && !errors.Is(err, services.ErrNoService) {
+		a.t.Fatal(err)
 	}
-	if all, errs := c.host.Tasks.States(); len(all)+len(errs) > 0 {
-		c.t.Errorf("%d tasks are left, %v", len(all), errs)
+	if all, errs := a.engine.Tasks.States(); len(all)+len(errs) > 0 {
+		a.t.Errorf("%d tasks are left, %v", len(all), errs)
 	}
-	if left := c.podman.Left(""); len(left) != 0 {
-		c.t.Errorf("left in Podman: %v", left)
+	if left := a.host.Podman.Left(""); len(left) != 0 {
+		a.t.Errorf("left in Podman: %v", left)
 	}
-	if records, err := filepath.Glob(filepath.Join(c.dir, "services", "*")); err != nil || len(records) > 0 {
-		c.t.Errorf("left: %v, %v", records, err)
+	if records, err := filepath.Glob(filepath.Join(a.host.StateDir(), "services", "*")); err != nil || len(records) > 0 {
+		a.t.Errorf("left: %v, %v", records, err)
 	}
 }
 
 func TestServiceKeepsItsCopies(t *testing.T) {
 	t.Parallel()
-	c := newBed(t).crew(state.OS{})
-	if _, err := c.services.Create(t.Context(), "web", copies(1, well...), 3, prudence); err != nil {
+	a := startAgent(t, enginehost.New(t), state.OS{})
+	if _, err := a.services.Create(t.Context(), "web", copies(1, well...), 3, prudence); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.services.Create(t.Context(), "web", copies(1, well...), 1, prudence); !errors.Is(err, services.ErrServiceExists) {
+	if _, err := a.services.Create(t.Context(), "web", copies(1, well...), 1, prudence); !errors.Is(err, services.ErrServiceExists) {
 		t.Errorf("a second one of that name: %v", err)
 	}
-	c.await("web", "three copies", steady)
-	first := c.running("web")["web/1"]
+	a.await("web", "three copies", steady)
+	first := a.running("web")["web/1"]
 	if len(first) != 3 {
-		t.Fatalf("%v run", c.running("web"))
+		t.Fatalf("%v run", a.running("web"))
 	}
-	s, err := c.host.Tasks.Find("web-2")
+	s, err := a.engine.Tasks.Find("web-2")
 	if err != nil || s.Options.Service != "web" {
 		t.Errorf("task web-2: %+v, %v", s.Options, err)
 	}
 
 	// A user stops one and removes another one by force.
-	if err := c.fleet.Send(t.Context(), first[0], lifecycle.StopRequested{By: "test"}); err != nil {
+	if err := a.fleet.Send(t.Context(), first[0], lifecycle.StopRequested{By: "test"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.fleet.Send(t.Context(), first[1], lifecycle.RemoveRequested{By: "test", Force: true}); err != nil {
+	if err := a.fleet.Send(t.Context(), first[1], lifecycle.RemoveRequested{By: "test", Force: true}); err != nil {
 		t.Fatal(err)
 	}
-	s5 := c.await("web", "replacements", func(s service.State) bool { return s.LastTask == 5 && s.Steady })
+	s5 := a.await("web", "replacements", func(s service.State) bool { return s.LastTask == 5 && s.Steady })
 	if s5.BackOff.Streak != 0 {
 		t.Errorf("%d failures:\n%s", s5.BackOff.Streak, events(s5))
 	}
 
 	two := 2
-	if _, err := c.services.Update(t.Context(), "web", services.Change{DesiredCount: &two}); err != nil {
+	if _, err := a.services.Update(t.Context(), "web", services.Change{DesiredCount: &two}); err != nil {
 		t.Fatal(err)
 	}
-	c.await("web", "two copies", steady)
-	if n := len(c.running("web")["web/1"]); n != 2 {
+	a.await("web", "two copies", steady)
+	if n := len(a.running("web")["web/1"]); n != 2 {
 		t.Errorf("%d copies, want 2", n)
 	}
-	if _, err := c.services.Remove(t.Context(), "web", false); !errors.As(err, new(*services.BadServiceError)) {
+	if _, err := a.services.Remove(t.Context(), "web", false); !errors.As(err, new(*services.BadServiceError)) {
 		t.Errorf("removal of a service that is not scaled to 0: %v", err)
 	}
-	c.removed("web")
+	a.removed("web")
 }
 
 func TestServiceRollsAndReturns(t *testing.T) {
 	t.Parallel()
-	c := newBed(t).crew(state.OS{})
-	if _, err := c.services.Create(t.Context(), "web", copies(1, well...), 2, prudence); err != nil {
+	a := startAgent(t, enginehost.New(t), state.OS{})
+	if _, err := a.services.Create(t.Context(), "web", copies(1, well...), 2, prudence); err != nil {
 		t.Fatal(err)
 	}
-	c.await("web", "steady", steady)
+	a.await("web", "steady", steady)
 	good, bad := copies(2, well...), copies(3, "exit", "3")
-	if _, err := c.services.Update(t.Context(), "web", services.Change{Spec: &good}); err != nil {
+	if _, err := a.services.Update(t.Context(), "web", services.Change{Spec: &good}); err != nil {
 		t.Fatal(err)
 	}
-	c.await("web", "the second revision", func(s service.State) bool { return s.Steady && s.Primary().ID == "web/2" })
-	kept := c.running("web")["web/2"]
-	if _, err := c.services.Update(t.Context(), "web", services.Change{Spec: &bad}); err != nil {
+	a.await("web", "the second revision", func(s service.State) bool { return s.Steady && s.Primary().ID == "web/2" })
+	kept := a.running("web")["web/2"]
+	if _, err := a.services.Update(t.Context(), "web", services.Change{Spec: &bad}); err != nil {
 		t.Fatal(err)
 	}
-	s := c.await("web", "the return", func(s service.State) bool { return s.Steady && s.Rollbacks == 1 })
-	if now := c.running("web"); len(now) != 1 || fmt.Sprint(now["web/2"]) != fmt.Sprint(kept) {
+	s := a.await("web", "the return", func(s service.State) bool { return s.Steady && s.Rollbacks == 1 })
+	if now := a.running("web"); len(now) != 1 || fmt.Sprint(now["web/2"]) != fmt.Sprint(kept) {
 		t.Errorf("%v run, want %v:\n%s", now, kept, events(s))
 	}
-	if s, err := c.services.Rollback(t.Context(), "web"); err != nil || s.Primary().ID != "web/1" {
+	if s, err := a.services.Rollback(t.Context(), "web"); err != nil || s.Primary().ID != "web/1" {
 		t.Errorf("rolled back to %s, %v", s.Primary().ID, err)
 	}
-	c.await("web", "the first revision", func(s service.State) bool { return s.Steady && s.Primary().ID == "web/1" })
-	c.removed("web")
+	a.await("web", "the first revision", func(s service.State) bool { return s.Steady && s.Primary().ID == "web/1" })
+	a.removed("web")
 }
 
 // Whenever the agent dies, be it before or after any save, the next one continues where it
@@ -213,10 +215,10 @@ func TestServiceSurvivesTheAgentsDeathAtAnySave(t *testing.T) {
 		for n := 1; n <= 13; n += 3 {
 			t.Run(fmt.Sprintf("save %d, done %t", n, after), func(t *testing.T) {
 				t.Parallel()
-				b := newBed(t)
+				host := enginehost.New(t)
 				deadly := &deadlyFS{after: after, died: make(chan struct{})}
 				deadly.left.Store(int64(n))
-				first := b.crew(deadly)
+				first := startAgent(t, host, deadly)
 				second := copies(2, well...)
 				if _, err := first.services.Create(t.Context(), "web", copies(1, well...), 2, prudence); err == nil {
 					go first.roll(second, deadly)
@@ -224,7 +226,7 @@ func TestServiceSurvivesTheAgentsDeathAtAnySave(t *testing.T) {
 				<-deadly.died
 				first.end()
 
-				next := b.crew(state.OS{})
+				next := startAgent(t, host, state.OS{})
 				if _, err := next.services.State("web"); errors.Is(err, services.ErrNoService) {
 					if n > 1 || after {
 						t.Fatal("the service is forgotten")
@@ -251,27 +253,27 @@ func TestServiceSurvivesTheAgentsDeathAtAnySave(t *testing.T) {
 func TestServiceThatIsStuckIsNamed(t *testing.T) {
 	t.Parallel()
 	disk := &hangingFS{renames: make(chan struct{}), goOn: make(chan struct{})}
-	c := newBed(t).crew(disk)
-	if _, err := c.services.Create(t.Context(), "web", copies(1, well...), 1, prudence); err != nil {
+	a := startAgent(t, enginehost.New(t), disk)
+	if _, err := a.services.Create(t.Context(), "web", copies(1, well...), 1, prudence); err != nil {
 		t.Fatal(err)
 	}
-	c.await("web", "steady", steady)
-	if stuck := c.services.Stuck(time.Hour); len(stuck) > 0 {
+	a.await("web", "steady", steady)
+	if stuck := a.services.Stuck(time.Hour); len(stuck) > 0 {
 		t.Errorf("%v are stuck", stuck)
 	}
 	disk.hangs.Store(true)
 	second := copies(2, well...)
 	var wg sync.WaitGroup
-	wg.Go(func() { _, _ = c.services.Update(t.Context(), "web", services.Change{Spec: &second}) })
+	wg.Go(func() { _, _ = a.services.Update(t.Context(), "web", services.Change{Spec: &second}) })
 	<-disk.renames
-	if stuck := c.services.Stuck(0); len(stuck) != 1 || stuck[0] != "web" {
+	if stuck := a.services.Stuck(0); len(stuck) != 1 || stuck[0] != "web" {
 		t.Errorf("stuck: %v", stuck)
 	}
 	disk.hangs.Store(false)
 	close(disk.goOn)
 	wg.Wait()
-	c.await("web", "steady again", steady)
-	c.removed("web")
+	a.await("web", "steady again", steady)
+	a.removed("web")
 }
 
 // hangingFS lets a record of a service hang, while it is told so.
@@ -290,17 +292,17 @@ func (f *hangingFS) Rename(from, to string) error {
 }
 
 // roll updates the service once it is steady, and lets the disk die when it is again.
-func (c *crew) roll(to service.Spec, disk *deadlyFS) {
-	_ = c.services.Watch(c.t.Context(), "web", func(s service.State) bool { return !s.Steady })
-	_, _ = c.services.Update(c.t.Context(), "web", services.Change{Spec: &to})
-	_ = c.services.Watch(c.t.Context(), "web", func(s service.State) bool { return !s.Steady })
+func (a *agent) roll(to service.Spec, disk *deadlyFS) {
+	_ = a.services.Watch(a.t.Context(), "web", func(s service.State) bool { return !s.Steady })
+	_, _ = a.services.Update(a.t.Context(), "web", services.Change{Spec: &to})
+	_ = a.services.Watch(a.t.Context(), "web", func(s service.State) bool { return !s.Steady })
 	disk.die()
 }
 
-func (c *crew) must(name string) service.State {
-	s, err := c.services.State(name)
+func (a *agent) must(name string) service.State {
+	s, err := a.services.State(name)
 	if err != nil {
-		c.t.Fatal(err)
+		a.t.Fatal(err)
 	}
 	return s
 }

@@ -1,4 +1,4 @@
-package engine_test
+package effects_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/podtask/podtask/internal/engine/taskspec"
 	"github.com/podtask/podtask/internal/host/libpod"
+	"github.com/podtask/podtask/internal/testing/enginehost"
 	"github.com/podtask/podtask/internal/testing/enginetest"
 )
 
@@ -16,42 +17,42 @@ import (
 func TestAContainerWhoseInitializationWasInterruptedIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	for calls := range 3 { // what is left depends on how many there were
-		s := newSite(t)
+		host := enginehost.New(t)
 		for range calls {
-			if _, err := s.podman.Host(t.Context()); err != nil {
+			if _, err := host.Podman.Host(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		s.checkInterrupted()
+		checkInterrupted(t, host)
 	}
 }
 
-func (s *site) checkInterrupted() {
-	s.t.Helper()
-	h := s.process()
-	h.Metadata.Namespaces = emptyNamespaces{}
-	s.podman.Fail(enginetest.Script("initialize container", enginetest.Fault{Moment: enginetest.During, Class: libpod.Temporary}))
-	options := boxOptions
+func checkInterrupted(t *testing.T, host *enginehost.Host) {
+	t.Helper()
+	e := host.Open()
+	e.Metadata.Namespaces = emptyNamespaces{}
+	host.Podman.Fail(enginetest.Script("initialize container", enginetest.Fault{Moment: enginetest.During, Class: libpod.Temporary}))
+	options := enginehost.Admitted
 	options.MetadataKey = "key"
-	st, err := h.Creator.Create(s.t.Context(), s.box(0, 0, "sleep", "forever"), "", options)
+	st, err := e.Creator.Create(t.Context(), host.Box(0, 0, "sleep", "forever"), "", options)
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
-	r := s.own(h, st.ID)
-	r.untilRunning()
+	r := host.Own(e, st.ID)
+	r.UntilRunning()
 	created := 0
-	for _, c := range s.podman.Calls() {
+	for _, c := range host.Podman.Calls() {
 		if c.Op == "create container" && c.Acted {
 			created++
 		}
 	}
 	if created != 2 {
-		s.t.Errorf("%d containers were created", created)
+		t.Errorf("%d containers were created", created)
 	}
-	if o := s.podman.See(taskspec.ContainerName(r.owner.State(), 0)); o.Status != libpod.Running {
-		s.t.Errorf("it is %s, exit code %d", o.Status, o.ExitCode)
+	if o := host.Podman.See(taskspec.ContainerName(r.Owner.State(), 0)); o.Status != libpod.Running {
+		t.Errorf("it is %s, exit code %d", o.Status, o.ExitCode)
 	}
-	r.stop()
+	r.Stop()
 }
 
 // emptyNamespaces are network namespaces that can be entered and contain nothing.

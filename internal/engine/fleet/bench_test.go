@@ -1,4 +1,4 @@
-package engine_test
+package fleet_test
 
 import (
 	"context"
@@ -8,23 +8,22 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/engine"
-
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/state"
+	"github.com/podtask/podtask/internal/testing/enginehost"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"golang.org/x/sys/unix"
 )
 
-// fleetSize is how many tasks an agent is measured with.
+// fleetSize is the number of tasks in the benchmark.
 const fleetSize = 1000
 
-// own lets a new process own the tasks of the bed and returns when holds is true of
-// all of them.
-func (b *bed) own(holds func(lifecycle.State) bool) (end func()) {
-	b.t.Helper()
-	h := b.host()
-	ctx, cancel := context.WithCancel(b.t.Context())
-	fleet := engine.NewFleet(ctx, h)
+// own owns the tasks of the host with a new engine and returns when holds is true for all of them.
+func own(b *testing.B, host *enginehost.Host, holds func(lifecycle.State) bool) (end func()) {
+	b.Helper()
+	e := host.Open()
+	ctx, cancel := context.WithCancel(b.Context())
+	fleet := engine.NewFleet(ctx, e)
 	done := make(chan error, 1)
 	go func() { done <- fleet.Run() }()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -40,19 +39,19 @@ func (b *bed) own(holds func(lifecycle.State) bool) (end func()) {
 	return func() {
 		cancel()
 		if err := <-done; err != nil {
-			b.t.Error(err)
+			b.Error(err)
 		}
 	}
 }
 
-// launch brings a task up as its owner would, without one, and returns its state.
-func (b *bed) launch(h *engine.Engine) lifecycle.State {
-	b.t.Helper()
-	s, asked := lifecycle.Step(b.create(h), time.Now(), lifecycle.Restarted{})
+// launch starts a task without an owner, and returns its state.
+func launch(b *testing.B, host *enginehost.Host, e *enginehost.Engine) lifecycle.State {
+	b.Helper()
+	s, asked := lifecycle.Step(host.CreateServer(e), time.Now(), lifecycle.Restarted{})
 	for len(asked) > 0 {
-		answer := h.Runtime.Apply(b.t.Context(), s, asked[0])
+		answer := e.Runtime.Apply(b.Context(), s, asked[0])
 		if answer.Failure.Class != lifecycle.OK {
-			b.t.Fatal(answer.Failure)
+			b.Fatal(answer.Failure)
 		}
 		var more []lifecycle.Effect
 		s, more = lifecycle.Step(s, time.Now(), answer)
@@ -61,60 +60,59 @@ func (b *bed) launch(h *engine.Engine) lifecycle.State {
 	return s
 }
 
-// launchAll leaves running tasks without an owner, recorded and with their events in
-// the log.
-func (b *bed) launchAll(n int) {
-	b.t.Helper()
-	store, err := state.Open(b.dir, state.OS{})
+// launchAll starts tasks without an owner, with their records and events.
+func launchAll(b *testing.B, host *enginehost.Host, n int) {
+	b.Helper()
+	store, err := state.Open(host.StateDir(), state.OS{})
 	if err != nil {
-		b.t.Fatal(err)
+		b.Fatal(err)
 	}
-	log, err := state.OpenLog(b.dir, 0)
+	log, err := state.OpenLog(host.StateDir(), 0)
 	if err != nil {
-		b.t.Fatal(err)
+		b.Fatal(err)
 	}
 	encode := func(v any) json.RawMessage {
 		data, err := json.Marshal(v)
 		if err != nil {
-			b.t.Fatal(err)
+			b.Fatal(err)
 		}
 		return data
 	}
-	h := b.host()
+	e := host.Open()
 	var events []json.RawMessage
 	for range n {
-		s := b.launch(h)
+		s := launch(b, host, e)
 		if err := store.Put(s.ID, encode(s.Durable())); err != nil {
-			b.t.Fatal(err)
+			b.Fatal(err)
 		}
 		for _, t := range s.History {
 			events = append(events, encode(record.Event{TaskSeq: t.Seq, Task: s.ID, Family: s.Task.Family, Transition: t}))
 		}
 	}
-	if _, err := log.Append(b.t.Context(), events...); err != nil {
-		b.t.Fatal(err)
+	if _, err := log.Append(b.Context(), events...); err != nil {
+		b.Fatal(err)
 	}
 }
 
-// looked: the task runs, and its owner has seen that with its own eyes.
-func looked(s lifecycle.State) bool {
+// confirmed reports whether the task runs and its owner has inspected it.
+func confirmed(s lifecycle.State) bool {
 	c := s.Containers[0]
 	return s.NextOp > 1 && c.Presence == lifecycle.Running && !c.Stale && !c.Op.Busy()
 }
 
-// BenchmarkRecovery is how long a new process takes to load 1,000 recorded tasks and to
-// inspect their containers, which run. Podman is in memory, so that this is our part.
-// cpu-ms/op is the processor time of it, with that of the end of the owners before;
-// KiB/task is what an idle task then takes of the heap and of stacks.
+// BenchmarkRecovery measures how long a new process takes to load 1,000 recorded tasks and to
+// inspect their running containers. Podman is a fake in memory, so this is podtask's part.
+// cpu-ms/op is the processor time, including the end of the earlier owners; KiB/task is the heap
+// and stack of an idle task.
 func BenchmarkRecovery(b *testing.B) {
-	bed := newBed(b)
-	bed.launchAll(fleetSize)
+	host := enginehost.New(b)
+	launchAll(b, host, fleetSize)
 	var before, after runtime.MemStats
 	began := cpuTime(b)
 	for b.Loop() {
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		end := bed.own(looked)
+		end := own(b, host, confirmed)
 		b.StopTimer()
 		runtime.GC()
 		runtime.ReadMemStats(&after)
@@ -126,8 +124,7 @@ func BenchmarkRecovery(b *testing.B) {
 	b.ReportMetric(float64(used)/fleetSize/1024, "KiB/task")
 }
 
-// cpuTime is what this process has used so far: other than the time on the clock it
-// does not depend on what else the machine does.
+// cpuTime returns the processor time of this process, which does not depend on other processes.
 func cpuTime(b *testing.B) time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {

@@ -1,8 +1,9 @@
-package engine_test
+package owner_test
 
 import (
 	"testing"
 
+	"github.com/podtask/podtask/internal/testing/enginehost"
 	"github.com/podtask/podtask/internal/testing/leaktest"
 )
 
@@ -10,17 +11,17 @@ import (
 // TestTasksLeaveNoGoroutineAndNoDescriptor does it on real Podman.
 func TestAHundredTasksLeaveNoGoroutineAndNoDescriptor(t *testing.T) {
 	leaktest.Check(t, func(t *testing.T) {
-		s := newSite(t)
-		task := s.box(256, 0, "exit", "3")
+		host := enginehost.New(t)
+		task := host.Box(256, 0, "exit", "3")
 		for range 25 {
-			var batch []*ownedBox
+			var batch []*enginehost.Process
 			for range 4 {
-				batch = append(batch, s.run(task, ""))
+				batch = append(batch, host.Start(task, ""))
 			}
 			for _, r := range batch {
-				r.end()
-				if code := r.owner.State().ExitCode(); code != 3 {
-					t.Errorf("%s ended with %d", r.id, code)
+				r.Wait()
+				if code := r.Owner.State().ExitCode(); code != 3 {
+					t.Errorf("%s ended with %d", r.ID, code)
 				}
 			}
 		}

@@ -1,4 +1,4 @@
-package engine_test
+package owner_test
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/podtask/podtask/internal/engine/limits"
 	"github.com/podtask/podtask/internal/state"
+	"github.com/podtask/podtask/internal/testing/enginehost"
 	"github.com/podtask/podtask/internal/testing/enginetest"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/test/testbed"
@@ -43,52 +44,53 @@ func (d *fullDisk) fill() (refused func(times int64) bool) {
 // there is space again.
 func TestFullDiskStopsNewWorkAndLosesNothing(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
+	host := enginehost.New(t)
 	disk := &fullDisk{}
-	h := b.hostOn(disk)
-	s := b.create(h)
+	host.FS = disk
+	e := host.Open()
+	s := host.CreateServer(e)
 
 	disk.full.Store(true)
-	if _, err := h.Creator.Create(t.Context(), s.Task, "", lifecycle.Options{Limits: limits.Off}); !errors.Is(err, state.ErrNoSpace) {
+	if _, err := e.Creator.Create(t.Context(), s.Task, "", lifecycle.Options{Limits: limits.Off}); !errors.Is(err, state.ErrNoSpace) {
 		t.Errorf("a new task on a full disk: %v, want ErrNoSpace", err)
 	}
-	if all, errs := h.Tasks.States(); len(all) != 1 || len(errs) > 0 {
+	if all, errs := e.Tasks.States(); len(all) != 1 || len(errs) > 0 {
 		t.Errorf("there are %d tasks, %v; want the first only", len(all), errs)
 	}
 	refused := disk.fill()
-	f, end := b.fleet(h)
+	f, end := host.RunFleet(e)
 	if !refused(3) { // the third comes after two pauses, in which much could be done
 		t.Fatal("the owner saves nothing")
 	}
 	if c := f.Owners()[0].State().Containers[0]; c.Digest != "" {
 		t.Errorf("without a record of it the image was resolved: %+v", c)
 	}
-	if facts := b.podman.Facts(0); len(facts) > 0 {
+	if facts := host.Podman.Facts(0); len(facts) > 0 {
 		t.Errorf("without a record of it this was done: %v", facts)
 	}
 
 	disk.full.Store(false)
-	b.until(h, s.ID, running)
+	host.Await(e, s.ID, enginehost.IsRunning)
 	app := "podtask-web-" + s.ID[:12] + "-app"
 	refused = disk.fill()
-	if !b.podman.Kill(app, 9, false) {
+	if !host.Podman.Kill(app, 9, false) {
 		t.Fatal("the container does not run")
 	}
 	if !refused(1) {
 		t.Fatal("the owner saves nothing of the exit")
 	}
 	end()
-	if got, err := h.Tasks.Find(s.ID); err != nil || got.Containers[0].HasExit {
+	if got, err := e.Tasks.Find(s.ID); err != nil || got.Containers[0].HasExit {
 		t.Errorf("the record has %+v, %v; want that of before", got.Containers, err)
 	}
 	disk.full.Store(false)
-	b.fleet(b.hostOn(disk))
-	got := b.until(h, s.ID, hasStopped)
+	host.RunFleet(host.Open())
+	got := host.Await(e, s.ID, enginehost.IsStopped)
 	if c := got.Containers[0]; !c.HasExit || c.ExitCode != 9 {
 		t.Errorf("the container ended as %+v, want code 9", c)
 	}
 	var did []enginetest.What
-	for _, f := range b.podman.Facts(0) {
+	for _, f := range host.Podman.Facts(0) {
 		if f.Container == app {
 			did = append(did, f.What)
 		}
@@ -102,23 +104,24 @@ func TestFullDiskStopsNewWorkAndLosesNothing(t *testing.T) {
 // before that is the task done with.
 func TestFullDiskDoesNotDelayAStop(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
+	host := enginehost.New(t)
 	disk := &fullDisk{}
-	h := b.hostOn(disk)
-	s := b.create(h)
-	f, _ := b.fleet(h)
-	b.until(h, s.ID, running)
+	host.FS = disk
+	e := host.Open()
+	s := host.CreateServer(e)
+	f, _ := host.RunFleet(e)
+	host.Await(e, s.ID, enginehost.IsRunning)
 	disk.fill()
 	o := f.Owners()[0]
 	o.Send(lifecycle.StopRequested{By: "test"})
 	if !testbed.Until(func() bool { return o.State().Status() == lifecycle.StatusStopped && o.Unsaved() }) {
 		t.Fatalf("with a full disk the task is %s, unsaved %t", o.State().Status(), o.Unsaved())
 	}
-	if got, err := h.Tasks.Find(s.ID); err != nil || got.Goal != lifecycle.Up {
+	if got, err := e.Tasks.Find(s.ID); err != nil || got.Goal != lifecycle.Up {
 		t.Errorf("the record has goal %s, %v; want that of before", got.Goal, err)
 	}
 	disk.full.Store(false)
-	if got := b.until(h, s.ID, hasStopped); got.Stop.Code != lifecycle.StopUserInitiated {
+	if got := host.Await(e, s.ID, enginehost.IsStopped); got.Stop.Code != lifecycle.StopUserInitiated {
 		t.Errorf("the task stopped as %+v", got.Stop)
 	}
 }
@@ -127,24 +130,25 @@ func TestFullDiskDoesNotDelayAStop(t *testing.T) {
 // stop. What has ended stays ended, and it can be stopped again.
 func TestAStopOnAFullDiskIsForgottenWithItsOwner(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
+	host := enginehost.New(t)
 	disk := &fullDisk{}
-	h := b.hostOn(disk)
-	s := b.create(h)
-	f, end := b.fleet(h)
-	b.until(h, s.ID, running)
+	host.FS = disk
+	e := host.Open()
+	s := host.CreateServer(e)
+	f, end := host.RunFleet(e)
+	host.Await(e, s.ID, enginehost.IsRunning)
 	disk.fill()
 	o := f.Owners()[0]
 	o.Send(lifecycle.StopRequested{By: "test"})
 	testbed.Until(func() bool { return o.State().Status() == lifecycle.StatusStopped })
 	end()
 	disk.full.Store(false)
-	b.fleet(b.hostOn(disk))
-	if got := b.until(h, s.ID, hasStopped); got.Stop.Code != lifecycle.StopEssentialContainerExited {
+	host.RunFleet(host.Open())
+	if got := host.Await(e, s.ID, enginehost.IsStopped); got.Stop.Code != lifecycle.StopEssentialContainerExited {
 		t.Errorf("the task stopped as %+v", got.Stop)
 	}
 	starts := 0
-	for _, f := range b.podman.Facts(0) {
+	for _, f := range host.Podman.Facts(0) {
 		if f.What == enginetest.Started && f.Container == "podtask-web-"+s.ID[:12]+"-app" {
 			starts++
 		}
