@@ -45,7 +45,7 @@ fuzz: ## every fuzz target for FUZZTIME (20s)
 mutants: ## faults put into the code, each of which the tests must detect
 	hack/test mutants
 
-nightly: ## what takes too long for every run; the results go to docs/dev/nightly.md
+nightly: ## what takes too long for every run; the results are in .bed/nightly
 	hack/nightly
 
 bench: ## benchmarks
