@@ -33,6 +33,7 @@ func Example() {
 		return
 	}
 	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
 	served := make(chan error, 1)
 	go func() { served <- api.NewServer(host{}, api.Version{}).Serve(ctx, l) }()
 

@@ -28,7 +28,7 @@ const (
 // Targets are the launch types that have rules of their own.
 var Targets = []Target{TargetEC2, TargetFargate, TargetExternal, TargetManaged}
 
-// Target returns the launch type that a word of requiresCompatibilities names.
+// TargetOf returns the launch type that a word of requiresCompatibilities names.
 func TargetOf(compatibility string) (Target, bool) {
 	t := Target(strings.ReplaceAll(strings.ToLower(compatibility), "_", "-"))
 	return t, slices.Contains(Targets, t)

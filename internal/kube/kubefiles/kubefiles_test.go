@@ -105,7 +105,7 @@ func TestResourcesInFiles(t *testing.T) {
 			{Path: "f", ResourceFieldRef: &corev1.ResourceFieldSelector{ContainerName: c.container, Resource: c.resource, Divisor: resource.MustParse(c.divisor)}},
 		}}}}
 		files, err := Files(t.Context(), p, v, objects{})
-		got := ""
+		var got string
 		if err != nil {
 			got = err.Error()
 		} else {

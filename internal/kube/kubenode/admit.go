@@ -178,8 +178,8 @@ func portsMeet(a, b *corev1.Pod) bool {
 }
 
 // refuse returns why the node has no place for the Pod; empty where it has.
-func (k *podWorker) refuse() (reason, message string) {
-	return load{k.pods.Node, k.pods.Room(), earlier(k.pods, k), k.pods.Pressures()}.refusal(k.latest())
+func (w *podWorker) refuse() (reason, message string) {
+	return load{w.pods.Node, w.pods.Room(), earlier(w.pods, w), w.pods.Pressures()}.refusal(w.latest())
 }
 
 // earlier are the Pods that have come before one and have not ended: those that came later

@@ -129,17 +129,17 @@ func running(p *Pods) (out []*podWorker) {
 }
 
 // evict ends the containers of the Pod at once. When they have ended, the Pod has failed.
-func (k *podWorker) evict(message string) {
-	k.fail(failure{reason: reasonEvicted, message: message, evicted: true})
-	task := k.taskID()
-	k.pods.Log.Warn("a Pod is evicted", "pod", k.name(), "message", message)
-	k.pods.Events.Event(k.latest(), corev1.EventTypeWarning, reasonEvicted, message)
-	k.pods.wg.Go(func() {
-		for k.ctx.Err() == nil && k.taskID() == task {
-			if err := k.pods.Agent.Ask(k.ctx, task, Kill); err == nil || isNotFound(err) {
+func (w *podWorker) evict(message string) {
+	w.fail(failure{reason: reasonEvicted, message: message, evicted: true})
+	task := w.taskID()
+	w.pods.Log.Warn("a Pod is evicted", "pod", w.name(), "message", message)
+	w.pods.Events.Event(w.latest(), corev1.EventTypeWarning, reasonEvicted, message)
+	w.pods.wg.Go(func() {
+		for w.ctx.Err() == nil && w.taskID() == task {
+			if err := w.pods.Agent.Ask(w.ctx, task, Kill); err == nil || isNotFound(err) {
 				return
 			}
-			k.sleep(k.pods.Pace.Steady)
+			w.sleep(w.pods.Pace.Steady)
 		}
 	})
 }

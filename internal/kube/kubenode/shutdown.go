@@ -70,29 +70,29 @@ func terminateAll(ctx context.Context, p *Pods, which bool, until time.Time) {
 // terminate ends the task of the Pod within its grace period, at the latest then, and
 // returns when the API server knows. A Pod without a task is left as it is: it can begin
 // when the host is back.
-func (k *podWorker) terminate(ctx context.Context, until time.Time) {
-	if k.ctx.Err() != nil { // it is ending anyway
+func (w *podWorker) terminate(ctx context.Context, until time.Time) {
+	if w.ctx.Err() != nil { // it is ending anyway
 		select {
-		case <-k.ended:
+		case <-w.ended:
 		case <-ctx.Done():
 		}
 		return
 	}
-	for k.taskID() != "" && ctx.Err() == nil {
-		_, grace := k.terminationRequest()
-		if k.stopWithin(ctx, ShutDown, max(min(grace, time.Until(until)), 0)) {
+	for w.taskID() != "" && ctx.Err() == nil {
+		_, grace := w.terminationRequest()
+		if w.stopWithin(ctx, ShutDown, max(min(grace, time.Until(until)), 0)) {
 			break
 		}
-		sleep(ctx, k.pods.Pace.Steady)
+		sleep(ctx, w.pods.Pace.Steady)
 	}
-	k.report.settle(ctx)
+	w.report.settle(ctx)
 }
 
 // closing reports whether the host shuts down.
-func (k *podWorker) closing() bool {
-	k.pods.mu.Lock()
-	defer k.pods.mu.Unlock()
-	return k.pods.shut
+func (w *podWorker) closing() bool {
+	w.pods.mu.Lock()
+	defer w.pods.mu.Unlock()
+	return w.pods.shut
 }
 
 // shutDown tells the API server at once that the node takes no more Pods.

@@ -90,28 +90,28 @@ func followed(pod *corev1.Pod) bool {
 	return false
 }
 
-func (k *podWorker) refreshVolumes(ctx context.Context) {
+func (w *podWorker) refreshVolumes(ctx context.Context) {
 	said := "" // an error is logged once
-	pause := k.pods.Pace.Refresh
-	if k.taskID() != "" && k.volumes.missing() {
-		pause = min(pause, k.pods.Pace.Steady)
+	pause := w.pods.Pace.Refresh
+	if w.taskID() != "" && w.volumes.missing() {
+		pause = min(pause, w.pods.Pace.Steady)
 	}
-	for ; sleep(ctx, pause); pause = min(2*pause, k.pods.Pace.Refresh) {
-		pod := k.report.known()
-		if pod == nil || k.taskID() == "" || k.report.ended() {
+	for ; sleep(ctx, pause); pause = min(2*pause, w.pods.Pace.Refresh) {
+		pod := w.report.known()
+		if pod == nil || w.taskID() == "" || w.report.ended() {
 			continue
 		}
 		if !followed(pod) {
 			return
 		}
 		problem := ""
-		if err := k.volumes.write(ctx, pod, k.volumes.from.reading(pod)); err != nil && ctx.Err() == nil {
+		if err := w.volumes.write(ctx, pod, w.volumes.from.reading(pod)); err != nil && ctx.Err() == nil {
 			problem = err.Error()
 		} else {
-			pause = k.pods.Pace.Refresh
+			pause = w.pods.Pace.Refresh
 		}
 		if problem != "" && problem != said {
-			k.pods.Log.Warn("files of a Pod stay as they are", "pod", k.name(), "error", problem)
+			w.pods.Log.Warn("files of a Pod stay as they are", "pod", w.name(), "error", problem)
 		}
 		said = problem
 	}

@@ -206,6 +206,7 @@ func NewPull(p imagestore.Progress) api.Pull {
 	}
 }
 
+// NewEvent is the wire form of an event.
 func NewEvent(e record.Event) api.Event {
 	return api.Event{
 		Seq: e.Seq, At: e.At, Task: e.Task, Name: e.Name, Family: e.Family,
